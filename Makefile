@@ -1,0 +1,184 @@
+# pallasc: `make` builds the command and the library; `make help` lists the rest. GNU make.
+SHELL = /bin/bash
+.SHELLFLAGS = -euo pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+BUILD = build
+CC ?= cc
+ifeq ($(origin CC),default)
+CC = cc
+endif
+WARNINGS = -Wall -Wextra -Wpedantic -Wconversion -Werror
+CFLAGS = -O2 -g
+override ALL_CFLAGS = -std=c11 $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden -Iinclude -Ipasses -Icodegen -MMD -MP $(EXTRA_CFLAGS)
+LDLIBS = -ljansson -lm
+ABI = $(shell sed -n 's/^\#define PALLASC_ABI_VERSION //p' include/pallasc/pallasc.h)
+
+# The command's own files; everything else is the library.
+COMMAND_SOURCES = src/main.c src/options.c src/files.c
+SOURCES = $(filter-out $(COMMAND_SOURCES),$(wildcard src/*.c passes/*.c codegen/*.c)) $(EXTRA_SOURCES)
+OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
+COMMAND_OBJECTS = $(COMMAND_SOURCES:%.c=$(BUILD)/%.o)
+UNIT_SOURCES = $(wildcard tests/unit/test_*.c)
+UNIT_TESTS = $(UNIT_SOURCES:%.c=$(BUILD)/%)
+PROGRAM = pallasc
+
+# `make V=1` shows the commands.
+Q = $(if $(V),,@)
+say = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
+
+all: $(PROGRAM) $(BUILD)/libpallasc.a $(BUILD)/libpallasc.so
+.PHONY: all
+
+$(PROGRAM): $(COMMAND_OBJECTS) $(BUILD)/libpallasc.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/libpallasc.a: $(OBJECTS)
+	$(call say,AR,$@)
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(BUILD)/libpallasc.so.$(ABI): $(OBJECTS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libpallasc.so.$(ABI) -Wl,--no-undefined -o $@ $^ $(LDLIBS)
+
+$(BUILD)/libpallasc.so: $(BUILD)/libpallasc.so.$(ABI)
+	$(Q)ln -sf $(notdir $<) $@
+
+$(BUILD)/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libpallasc.a Makefile
+	@mkdir -p $(@D)
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< $(BUILD)/libpallasc.a -lcmocka $(LDLIBS)
+
+-include $(OBJECTS:.o=.d) $(COMMAND_OBJECTS:.o=.d) $(UNIT_TESTS:=.d)
+
+# ---- running and checking ---------------------------------------------------------------------------------------------
+
+PYTHON = .venv/bin/python
+EXPORT_PYTHON = .venv-export/bin/python
+WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
+GRAPH = testdata/graphs/attention.json
+SCRIPTS = $(wildcard tools/*) .ci/run
+C_FILES = $(wildcard src/*.[ch] passes/*.[ch] codegen/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
+
+# What a fresh machine lacks. Phony, but quick where nothing is missing.
+.PHONY: need-c need-venv need-export
+need-c:
+	@tools/bootstrap c
+need-venv:
+	@tools/bootstrap venv
+need-export:
+	@tools/bootstrap venv-export
+
+# So that the compiler is there before the build, whatever -j says.
+.PHONY: build
+build: need-c
+	@$(MAKE) --no-print-directory all
+
+.PHONY: demo
+demo: build need-venv
+	./$(PROGRAM) $(GRAPH) | $(WITH_PYTHON) -m pallasc run - --graph $(GRAPH)
+
+.PHONY: check check-unit check-python
+check: check-unit check-python
+	@echo 'make check: all passed'
+
+check-unit: build
+	@$(MAKE) --no-print-directory run-unit
+
+.PHONY: run-unit unit-tests
+unit-tests: $(UNIT_TESTS)
+run-unit: unit-tests
+	@failed=''; \
+	for test in $(UNIT_TESTS); do \
+		echo "== $$test"; \
+		$(RUNNER) $$test || failed="$$failed $$test"; \
+	done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+check-python: build need-venv
+	$(WITH_PYTHON) -m pytest python/tests $(wildcard tests)
+
+.PHONY: check-export
+check-export: build need-export
+	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
+	tools/compare-graphs $(EXPORT_PYTHON)
+
+.PHONY: graphs golden docs aot bench
+graphs: need-export
+	PYTHONPATH=python $(EXPORT_PYTHON) -m pallasc export --manifest testdata/kernels/graphs.json -o testdata/graphs
+
+golden: build need-venv
+	$(WITH_PYTHON) tests/golden.py --update
+
+aot: build need-venv
+	$(WITH_PYTHON) tests/aot
+
+bench: build need-export
+	PYTHONPATH=python $(EXPORT_PYTHON) bench/compile_speed.py -o docs/compile_speed.md
+
+# ---- lint and instrumented builds -------------------------------------------------------------------------------------
+
+.PHONY: lint lint-c lint-python lint-shell format
+lint: lint-c lint-python lint-shell
+lint-c: build
+	@tools/bootstrap lint
+	clang-format --dry-run -Werror $(C_FILES)
+	@$(MAKE) --no-print-directory tidy
+lint-python: need-venv
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+lint-shell:
+	@tools/bootstrap lint
+	shellcheck $(SCRIPTS)
+format: need-venv
+	clang-format -i $(C_FILES)
+	.venv/bin/ruff format .
+
+# One stamp for each file, so that -j works and only what changed is looked at again.
+TIDY_SOURCES = $(SOURCES) $(COMMAND_SOURCES) $(UNIT_SOURCES)
+.PHONY: tidy
+tidy: $(TIDY_SOURCES:%.c=$(BUILD)/tidy/%.ok)
+$(BUILD)/tidy/%.ok: %.c .clang-tidy $(wildcard include/*.[hd]* passes/*.[hd]* codegen/*.h tests/unit/*.h)
+	@mkdir -p $(@D)
+	$(call say,TIDY,$<)
+	$(Q)clang-tidy --quiet --warnings-as-errors='*' $< -- -std=c11 -Iinclude -Ipasses -Icodegen 2>$(@:.ok=.log) || \
+		{ cat $(@:.ok=.log) >&2; exit 1; }
+	@touch $@
+
+SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+ASAN = BUILD=build/asan PROGRAM=build/asan/pallasc CFLAGS='-O1 -g $(SANITIZE)'
+.PHONY: asan valgrind
+asan: need-c
+	@$(MAKE) --no-print-directory $(ASAN) all run-unit
+	tests/corpus build/asan/pallasc
+
+valgrind: build
+	@tools/bootstrap valgrind
+	@$(MAKE) --no-print-directory run-unit RUNNER='valgrind -q --leak-check=full --error-exitcode=9'
+
+.PHONY: clean help
+clean:
+	rm -rf $(BUILD) $(PROGRAM)
+
+help:
+	@echo 'make               build ./pallasc and build/libpallasc.{a,so}; V=1 shows the commands'
+	@echo 'make demo          compile the attention graph, run the kernel, compare with the reference'
+	@echo 'make check         unit tests and pytest; installs what is missing (C libraries, .venv)'
+	@echo 'make check-export  the tests that need torch and helion (.venv-export)'
+	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
+	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
+	@echo 'make valgrind      unit tests under valgrind'
+	@echo 'make graphs        export testdata/graphs from testdata/kernels again'
+	@echo 'make golden        write the expected modules of tests/golden again'
+	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'
+	@echo 'make bench         compile speed, with docs/compile_speed.md'
+	@echo 'make clean         remove what was built; .venv and .venv-export stay'

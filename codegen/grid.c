@@ -1,0 +1,98 @@
+/* grid.c - the grid, and where a block symbol stands in the kernel: a grid dim, a loop's dim, or a dim taken whole. */
+#include "planner.h"
+
+int64_t block_size(const Planner *p, BlockId b) { return p->m->block_size.at[b]; }
+
+uint32_t block_scope(const Plan *plan, GraphId g, BlockId b, uint32_t *dim) {
+	for (uint32_t l = plan->loop_of[g]; l != NONE; l = plan->loops.at[l].parent) {
+		const Loop *loop = &plan->loops.at[l];
+		for (uint32_t i = 0; i < loop->rank; i++)
+			if (loop->dim[i].block == b)
+				return *dim = i, l;
+	}
+	*dim = NONE;
+	for (uint32_t i = 0; i < plan->grid.count; i++)
+		if (plan->grid.at[i].block == b)
+			*dim = i;
+	return NONE;
+}
+
+static int64_t block_begin(Planner *p, BlockId b) {
+	ExprId begin = p->m->blocks.at[b].begin;
+	return begin == NONE ? 0 : expr_number(p->m, begin);
+}
+
+/* The step number of dim i of a loop of several dims, flattened with the last dim fastest, is not affine; such loops
+ * get one step variable per dim: loop id * RANK_MAX + dim. */
+static Affine loop_step(uint32_t loop, uint32_t dim, int64_t scale) {
+	return affine_var(VAR_STEP, loop * RANK_MAX + dim, scale);
+}
+
+Affine block_offset(Planner *p, GraphId g, BlockId b) {
+	uint32_t dim, l = block_scope(p->plan, g, b, &dim);
+	int64_t size = block_size(p, b);
+	if (l != NONE)
+		return affine_add(p->plan->loops.at[l].dim[dim].begin, loop_step(l, dim, size));
+	Affine begin = affine_int(dim == NONE ? 0 : block_begin(p, b));
+	if (dim == NONE || p->plan->grid.at[dim].steps == 1)
+		return begin;
+	return affine_add(begin, affine_var(VAR_PROGRAM, dim, size));
+}
+
+bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled) {
+	uint32_t dim, l = block_scope(p->plan, g, b, &dim);
+	int64_t size = block_size(p, b);
+	*peeled = false;
+	if (l != NONE) {
+		const LoopDim *d = &p->plan->loops.at[l].dim[dim];
+		*end = d->end;
+		*peeled = p->plan->loops.at[l].peeled;
+		Affine length = affine_add(d->end, affine_scale(d->begin, -1));
+		return !affine_multiple(&length, size);
+	}
+	if (dim == NONE)
+		return false;
+	int64_t extent = expr_number(p->m, p->m->blocks.at[b].extent);
+	*end = affine_int(extent);
+	return (extent - block_begin(p, b)) % size != 0;
+}
+
+/* The order of the root's grid dims: the graph's, or the configuration's first permutation. */
+static bool grid_order(Planner *p, const Graph *root, uint32_t *order) {
+	uint32_t rank = root->blocks.count;
+	for (uint32_t i = 0; i < rank; i++)
+		order[i] = i;
+	if (!p->m->config.loop_orders.set || rank < 2 || p->m->config.loop_orders.values.count == 0)
+		return true;
+	const ConfigList *given = &p->m->config.loop_orders.values.at[0];
+	if (given->values.count != rank) {
+		diag_error(p->d, config_place(&given->origin), "bad-loop-order", "give a permutation of the grid's dims, outermost first",
+		           "loop_orders[0] has %u entries for a grid of %u dims", given->values.count, rank);
+		return false;
+	}
+	for (uint32_t i = 0; i < rank; i++)
+		order[i] = (uint32_t)given->values.at[i];
+	return true;
+}
+
+bool plan_grid(Planner *p) {
+	Module *m = p->m;
+	const Graph *root = graph_get(m, p->plan->root);
+	uint32_t order[RANK_MAX];
+	if (root->blocks.count > RANK_MAX)
+		return plan_refuse(p, root->first, "unsupported", "split the kernel", "a grid of more than %d dims", RANK_MAX);
+	if (!grid_order(p, root, order))
+		return false;
+	for (uint32_t i = 0; i < root->blocks.count; i++) {
+		BlockId b = root->blocks.at[order[i]];
+		const Block *block = &m->blocks.at[b];
+		int64_t extent, size = block_size(p, b);
+		if (block->extent == NONE || !expr_value(m, block->extent, &extent))
+			return plan_refuse(p, root->first, "grid-extent", "give block_sizes an extent for it",
+			                   "grid dim %u (%s) has no extent", i, block->name);
+		int64_t length = int_max(extent - block_begin(p, b), 0);
+		GridDim dim = {.block = b, .steps = int_max(int_cdiv(length, size), 0), .parallel = true, .name = block->name};
+		vec_push(p->a, &p->plan->grid, dim);
+	}
+	return true;
+}

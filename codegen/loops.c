@@ -1,0 +1,171 @@
+/* loops.c - the inner loops: their bounds, how each is lowered, and where carried values live. */
+#include "planner.h"
+#include <stdio.h>
+
+/* Carried values of up to this many bytes stay in registers: half of the 64 vector registers of 4 KiB, so that the
+ * loop's own values have the other half (TPU v4..v7x have 64 vector registers of 8 x 128 x 32 bits). */
+enum { CARRY_REGISTER_BYTES = 32 * 4096 };
+
+static const char *const loop_type_names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
+
+static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
+	Module *m = p->m;
+	GraphId outer = node_get(m, call)->graph;
+	const Graph *g = graph_get(m, loop->graph);
+	loop->rank = g->blocks.count;
+	if (loop->rank > RANK_MAX || loop->rank == 0)
+		return plan_refuse(p, call, "unsupported", NULL, "a loop over %u dims is not lowered", loop->rank);
+	bool one_ragged = false;
+	for (uint32_t i = 0; i < loop->rank; i++) {
+		LoopDim *d = &loop->dim[i];
+		d->block = g->blocks.at[i];
+		d->step = block_size(p, d->block);
+		d->begin = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 1), i));
+		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), i));
+		d->computed = !affine_is_int(&d->begin) || !affine_is_int(&d->end);
+		if (d->computed)
+			continue;
+		int64_t length = int_max(d->end.constant - d->begin.constant, 0);
+		d->full_steps = length / d->step;
+		d->tail = length % d->step;
+		one_ragged = d->tail != 0;
+	}
+	loop->peeled = loop->rank == 1 && one_ragged;
+	return true;
+}
+
+static bool loop_computed(const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		if (loop->dim[i].computed)
+			return true;
+	return false;
+}
+
+/* Ragged steps that are not peeled: each step masks, and windows may reach past the tensor, so nothing is copied. */
+static bool loop_ragged_unpeeled(const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++) {
+		const LoopDim *d = &loop->dim[i];
+		Affine length = affine_add(d->end, affine_scale(d->begin, -1));
+		if (!loop->peeled && !affine_multiple(&length, d->step))
+			return true;
+	}
+	return false;
+}
+
+static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char *why, const char *hint) {
+	diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type", hint,
+	           "pallas_loop_type %s cannot lower the loop %s: %s", loop_type_names[type],
+	           node_get(p->m, loop->call)->name, why);
+	return false;
+}
+
+/* The configured lowering if the loop can take it, else what suits the loop. */
+static bool loop_choose(Planner *p, Loop *loop) {
+	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
+	LoopType asked = (LoopType)p->m->config.loop_type.value;
+	bool computed = loop_computed(loop), ragged = loop_ragged_unpeeled(loop);
+	if (asked != LOOP_DEFAULT) {
+		if (fact && !(fact->legal & (1u << asked)))
+			return refuse_type(p, loop, asked, fact->why_not[asked], "use fori_loop");
+		if (asked == LOOP_UNROLL && computed)
+			return refuse_type(p, loop, asked, "its bounds are computed in the kernel", "use fori_loop");
+		if (asked == LOOP_EMIT_PIPELINE && ragged)
+			return refuse_type(p, loop, asked, "its last step is ragged and its bounds are not known before it runs",
+			                   "use fori_loop, or a block size that divides the extent");
+		loop->type = asked;
+		loop->why = "the configuration asks for it";
+		return true;
+	}
+	loop->type = computed ? LOOP_FORI : LOOP_EMIT_PIPELINE;
+	loop->why = computed ? "computed bounds default to fori_loop" : "the default: inputs are copied while the step computes";
+	if (ragged) {
+		loop->type = LOOP_FORI;
+		loop->why = "ragged steps that cannot be peeled are masked on a resident block";
+	}
+	return true;
+}
+
+static bool loops_in(Planner *p, GraphId g, uint32_t parent);
+
+static bool loop_add(Planner *p, NodeId call, uint32_t parent) {
+	Loop loop = {.graph = node_arg(p->m, call, 0)->graph, .call = call, .parent = parent};
+	if (graph_get(p->m, loop.graph)->lengths != NONE)
+		return plan_refuse(p, call, "unsupported", NULL, "jagged loops are not lowered yet");
+	if (!loop_bounds(p, call, &loop) || !loop_choose(p, &loop))
+		return false;
+	uint32_t index = p->plan->loops.count;
+	loop.name = index ? arena_printf(p->a, "step_%u", index) : "step";
+	loop.step_name = index ? arena_printf(p->a, "j_%u", index) : "j";
+	vec_push(p->a, &p->plan->loops, loop);
+	p->plan->loop_of[loop.graph] = index;
+	return loops_in(p, loop.graph, index);
+}
+
+static bool loops_in(Planner *p, GraphId g, uint32_t parent) {
+	bool ok = true;
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next)
+		if (node_get(p->m, n)->op == OP_FOR_LOOP)
+			ok = loop_add(p, n, parent) && ok;
+	return ok;
+}
+
+bool plan_loops(Planner *p) { return loops_in(p, p->plan->root, NONE); }
+
+/* ---- carried values --------------------------------------------------------------------------------------------- */
+
+static uint32_t carry_scratch(Planner *p, NodeId value, const char *why) {
+	Scratch s = {.kind = SCRATCH_VMEM, .why = why};
+	s.dtype = node_type(p->m, value)->dtype;
+	s.rank = plan_shape(p->plan, value, p->plan->values[value].form, s.shape);
+	s.bytes = vmem_bytes(p->m->target, s.dtype, s.rank, s.shape);
+	s.ref = arena_printf(p->a, "%s_ref", node_get(p->m, value)->name);
+	vec_push(p->a, &p->plan->scratches, s);
+	return p->plan->scratches.count - 1;
+}
+
+static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
+	const Type *t = node_type(p->m, placeholder);
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(p->plan, placeholder, p->plan->values[placeholder].form, shape);
+	int64_t bytes = vmem_bytes(p->m->target, t->dtype, rank, shape);
+	c->place = CARRY_REGISTER;
+	c->scratch = NONE;
+	if (loop->type == LOOP_UNROLL)
+		c->why = "unrolled steps pass values straight on";
+	else if (loop->type == LOOP_EMIT_PIPELINE)
+		c->place = CARRY_SCRATCH, c->why = "emit_pipeline passes nothing from step to step";
+	else if (t->count > 0 && bytes > CARRY_REGISTER_BYTES)
+		c->place = CARRY_SCRATCH, c->why = "too large for registers: a loop carry would be spilled whole each step";
+	else
+		c->why = "small enough for registers";
+	if (c->place == CARRY_SCRATCH)
+		c->scratch = carry_scratch(p, placeholder, c->why);
+}
+
+static bool loop_carries(Planner *p, Loop *loop) {
+	Module *m = p->m;
+	const Graph *g = graph_get(m, loop->graph);
+	const Arg *results = node_arg(m, g->output, 0);
+	for (uint32_t i = 0; i < g->carried.count; i++) {
+		Carry c = {.arg = g->carried.at[i].arg, .output = g->carried.at[i].output};
+		NodeId placeholder = g->placeholders.at[c.arg];
+		if (loop->type == LOOP_EMIT_PIPELINE && node_type(m, placeholder)->count == 0)
+			return plan_refuse(p, placeholder, "unsupported", "use fori_loop",
+			                   "a carried scalar cannot pass through emit_pipeline");
+		carry_place(p, loop, &c, placeholder);
+		plan_remark(p->plan, "%s: carried %s lives in %s: %s", loop->name, node_get(m, placeholder)->name,
+		            c.place == CARRY_REGISTER ? "registers" : "VMEM scratch", c.why);
+		vec_push(p->a, &loop->carries, c);
+	}
+	if (results->list.count > g->carried.count)
+		return plan_refuse(p, loop->call, "unsupported", "carry it from step to step",
+		                   "a loop result that is not carried is undefined when the loop runs zero times");
+	return true;
+}
+
+bool plan_carries(Planner *p) {
+	bool ok = true;
+	for (uint32_t i = 0; i < p->plan->loops.count; i++)
+		ok = loop_carries(p, &p->plan->loops.at[i]) && ok;
+	return ok;
+}

@@ -1,0 +1,176 @@
+/* lower.c - which ops the kernel can hold, and how. An op that is not here is refused by name before anything else is
+ * planned. */
+#include "planner.h"
+
+Lowering op_lowering(uint16_t op) {
+	switch ((Op)op) {
+	case OP_PLACEHOLDER: case OP_OUTPUT: case OP_HOST_TENSOR: case OP_SYMNODE: case OP_SYM_SIZE: case OP_SCALAR:
+	case OP_TILE_BLOCK_SIZE: return LOWER_FREE;
+	case OP_SYM_ADD: case OP_SYM_SUB: case OP_SYM_MUL: case OP_SYM_FLOORDIV: case OP_SYM_MOD: case OP_SYM_NEG:
+	case OP_TILE_BEGIN: case OP_TILE_END: case OP_TILE_ID: return LOWER_INT;
+	case OP_TILE_INDEX: return LOWER_INDEX;
+	case OP_LOAD: return LOWER_LOAD;
+	case OP_STORE: return LOWER_STORE;
+	case OP_FOR_LOOP: return LOWER_LOOP;
+	case OP_GETITEM: return LOWER_RESULT;
+	case OP_PHI: case OP_NEW_VAR: return LOWER_ALIAS;
+	case OP_MASK_TO: return LOWER_MASK;
+	case OP_SUBSCRIPT: case OP_PERMUTE: case OP_TRANSPOSE: case OP_T: case OP_MT: case OP_VIEW: case OP_UNSAFE_VIEW:
+	case OP_RESHAPE: case OP_SQUEEZE: case OP_SQUEEZE_DIM: case OP_SQUEEZE_DIMS: case OP_UNSQUEEZE: case OP_EXPAND:
+	case OP_SELECT: case OP_PRE_BROADCAST_TILE: return LOWER_VIEW;
+	case OP_FULL: case OP_ATEN_FULL: case OP_ZEROS: case OP_ONES: case OP_FULL_LIKE: case OP_ZEROS_LIKE:
+	case OP_ONES_LIKE: case OP_SCALAR_TENSOR: return LOWER_FULL;
+	case OP_MM: case OP_MM_DTYPE: case OP_INT_MM: case OP_BMM: case OP_BMM_DTYPE: case OP_ADDMM: case OP_ADDMM_DTYPE:
+	case OP_BADDBMM: case OP_BADDBMM_DTYPE: case OP_DOT: return LOWER_MATMUL;
+	case OP_SUM: case OP_SUM_DIM: case OP_MEAN: case OP_MEAN_DIM: case OP_AMAX: case OP_AMIN: case OP_MAX:
+	case OP_MIN: return LOWER_REDUCE;
+	case OP_GELU: return LOWER_POINTWISE;
+	default: break;
+	}
+	const OpRow *row = op_row(op);
+	if (row->kind != KIND_POINTWISE)
+		return LOWER_NOT;
+	return row->form != PRINT_CUSTOM || op == OP_CONVERT || op == OP_TO_COPY ? LOWER_POINTWISE : LOWER_NOT;
+}
+
+static bool supported_in(Planner *p, GraphId g) {
+	bool ok = true;
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		uint16_t op = node_get(p->m, n)->op;
+		if (op_lowering(op) == LOWER_NOT)
+			ok = plan_refuse(p, n, "unsupported-op", NULL, "%s is not lowered yet", op_row(op)->target);
+		if (op == OP_LOAD && node_input(p->m, n, 2) != NONE)
+			ok = plan_refuse(p, n, "unsupported", "apply aten.where to the loaded value", "extra_mask is not lowered yet");
+		if (op == OP_STORE && node_input(p->m, n, 3) != NONE)
+			ok = plan_refuse(p, n, "unsupported", NULL, "extra_mask is not lowered yet");
+		if (op == OP_FOR_LOOP)
+			ok = supported_in(p, node_arg(p->m, n, 0)->graph) && ok;
+	}
+	return ok;
+}
+
+bool plan_supported(Planner *p) {
+	uint32_t roots = 0;
+	for (GraphId g = 0; g < p->m->graphs.count; g++)
+		if (graph_get(p->m, g)->kind == GRAPH_ROOT && roots++ == 0)
+			p->plan->root = g;
+	if (roots != 1) {
+		diag_error(p->d, diag_place(p->d, p->m->source, "/graphs"), "unsupported", "make one document of each",
+		           "%u root graphs: only one is lowered so far", roots);
+		return false;
+	}
+	return supported_in(p, p->plan->root);
+}
+
+/* ---- the shapes of views ---------------------------------------------------------------------------------------- */
+
+static bool is_whole(const Module *m, const Arg *a) {
+	return a->kind == ARG_SLICE && arg_item(m, a, 0)->kind == ARG_NULL && arg_item(m, a, 1)->kind == ARG_NULL &&
+	       arg_item(m, a, 2)->kind == ARG_NULL;
+}
+
+static ViewShape subscript_shape(const Module *m, NodeId n) {
+	const Arg *index = node_arg(m, n, 1);
+	uint32_t count = index->list.count, nulls = 0, first = 0, last = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		const Arg *a = arg_item(m, index, i);
+		if (a->kind != ARG_NULL && !is_whole(m, a))
+			return VIEW_SHAPE_OTHER;
+		nulls += a->kind == ARG_NULL;
+		first += a->kind == ARG_NULL && i == 0;
+		last += a->kind == ARG_NULL && i == count - 1;
+	}
+	if (nulls == 0)
+		return VIEW_SHAPE_SAME;
+	if (nulls == 1 && last == 1)
+		return VIEW_SHAPE_UNIT_LAST;
+	return nulls == 1 && first == 1 && count == 2 ? VIEW_SHAPE_UNIT_FIRST : VIEW_SHAPE_OTHER;
+}
+
+static bool same_sizes(const Planner *p, NodeId a, NodeId b) {
+	uint32_t rank = node_type(p->m, a)->count;
+	if (rank != node_type(p->m, b)->count)
+		return false;
+	for (uint32_t i = 0; i < rank; i++)
+		if (expr_number(p->m, node_type(p->m, a)->dims[i]) != expr_number(p->m, node_type(p->m, b)->dims[i]))
+			return false;
+	return true;
+}
+
+/* reshape, squeeze, unsqueeze, view: by the shapes alone. */
+static ViewShape reshape_shape(const Planner *p, NodeId n) {
+	NodeId x = node_input(p->m, n, 0);
+	const Type *from = node_type(p->m, x), *to = node_type(p->m, n);
+	if (same_sizes(p, x, n))
+		return VIEW_SHAPE_SAME;
+	bool longer = to->count == from->count + 1, shorter = to->count + 1 == from->count;
+	uint32_t common = longer ? from->count : to->count;
+	const Type *wide = longer ? to : from, *thin = longer ? from : to;
+	if ((!longer && !shorter) || common == 0)
+		return VIEW_SHAPE_OTHER;
+	bool unit_last = expr_number(p->m, wide->dims[common]) == 1, unit_first = expr_number(p->m, wide->dims[0]) == 1;
+	for (uint32_t i = 0; i < common; i++) {
+		int64_t size = expr_number(p->m, thin->dims[i]);
+		unit_last = unit_last && size == expr_number(p->m, wide->dims[i]);
+		unit_first = unit_first && size == expr_number(p->m, wide->dims[i + 1]);
+	}
+	if (unit_first && common == 1)
+		return longer ? VIEW_SHAPE_UNIT_FIRST : VIEW_SHAPE_DROP_FIRST;
+	if (unit_last)
+		return longer ? VIEW_SHAPE_UNIT_LAST : VIEW_SHAPE_DROP_LAST;
+	return VIEW_SHAPE_OTHER;
+}
+
+ViewShape view_shape(const Planner *p, NodeId n) {
+	const Module *m = p->m;
+	NodeId x = node_input(m, n, 0);
+	uint32_t rank = node_type(m, x)->count;
+	switch (node_get(m, n)->op) {
+	case OP_SUBSCRIPT: return subscript_shape(m, n);
+	case OP_VIEW: case OP_UNSAFE_VIEW: case OP_RESHAPE: case OP_SQUEEZE: case OP_SQUEEZE_DIM: case OP_SQUEEZE_DIMS:
+	case OP_UNSQUEEZE: return reshape_shape(p, n);
+	case OP_EXPAND: return same_sizes(p, x, n) ? VIEW_SHAPE_SAME : VIEW_SHAPE_OTHER;
+	case OP_SELECT: {
+		int64_t dim = node_arg(m, n, 1)->integer, index = node_arg(m, n, 2)->integer;
+		bool ints = node_arg(m, n, 1)->kind == ARG_INT && node_arg(m, n, 2)->kind == ARG_INT;
+		return ints && index == 0 && rank >= 2 && (dim == -1 || dim == (int64_t)rank - 1) ? VIEW_SHAPE_LANE_0
+		                                                                                 : VIEW_SHAPE_OTHER;
+	}
+	default: return VIEW_SHAPE_OTHER;
+	}
+}
+
+/* ---- reductions and matmuls ------------------------------------------------------------------------------------- */
+
+static uint32_t dims_of_arg(const Module *m, const Arg *a, uint32_t rank) {
+	uint32_t all = (1u << rank) - 1, dims = 0;
+	if (a->kind == ARG_INT)
+		return 1u << (a->integer < 0 ? a->integer + rank : a->integer);
+	if (a->kind != ARG_LIST || a->list.count == 0)
+		return all;
+	for (uint32_t i = 0; i < a->list.count; i++) {
+		int64_t d = arg_item(m, a, i)->integer;
+		dims |= 1u << (d < 0 ? d + rank : d);
+	}
+	return dims;
+}
+
+uint32_t reduction_dims(const Module *m, NodeId n, bool *keepdim) {
+	uint32_t rank = node_type(m, node_input(m, n, 0))->count;
+	*keepdim = false;
+	switch (node_get(m, n)->op) {
+	case OP_SUM: case OP_MEAN: case OP_MAX: case OP_MIN: return (1u << rank) - 1;
+	default: break;
+	}
+	const Arg *keep = node_arg(m, n, 2);
+	*keepdim = keep->kind == ARG_BOOL && keep->boolean;
+	return dims_of_arg(m, node_arg(m, n, 1), rank);
+}
+
+NodeId matmul_operand(const Module *m, NodeId n, int which) {
+	uint16_t op = node_get(m, n)->op;
+	bool add = op == OP_ADDMM || op == OP_ADDMM_DTYPE || op == OP_BADDBMM || op == OP_BADDBMM_DTYPE;
+	if (which == 2)
+		return add ? node_input(m, n, 0) : op == OP_DOT ? node_input(m, n, 2) : NONE;
+	return node_input(m, n, (uint32_t)which + add);
+}

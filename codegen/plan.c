@@ -1,0 +1,259 @@
+/* plan.c - decides the whole kernel: the steps in order, and what is true of the kernel as a whole. */
+#include "planner.h"
+#include <stdio.h>
+
+bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const char *fmt, ...) {
+	va_list ap;
+	va_start(ap, fmt);
+	const char *message = arena_vprintf(p->a, fmt, ap);
+	va_end(ap);
+	diag_error(p->d, node_place(p->m, p->d, n), code, hint, "%s", message);
+	return false;
+}
+
+void plan_remark(Plan *p, const char *fmt, ...) {
+	va_list ap;
+	va_start(ap, fmt);
+	Remark r = {.pass = "plan", .message = arena_vprintf(p->arena, fmt, ap)};
+	va_end(ap);
+	vec_push(p->arena, &p->remarks, r);
+}
+
+uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape) {
+	/* expr_number() caches into the Module that the plan was made from; the Plan itself stays as it is. */
+	Module *m = (Module *)(uintptr_t)p->module;
+	const Type *t = node_type(m, n);
+	uint32_t rank = 0;
+	if (t->count == 1 && form == FORM_NATURAL)
+		shape[rank++] = 1;
+	for (uint32_t i = 0; i < t->count; i++)
+		shape[rank++] = expr_number(m, t->dims[i]);
+	if (t->count > 0 && form == FORM_COLUMN)
+		shape[rank++] = 1;
+	return rank;
+}
+
+/* ---- scalars ---------------------------------------------------------------------------------------------------- */
+
+static bool plan_scalars(Planner *p) {
+	for (ScalarId s = 0; s < p->m->scalars.count; s++) {
+		const Scalar *scalar = &p->m->scalars.at[s];
+		if (scalar->has_value)
+			continue;
+		Operand o = {.tensor = NONE, .scalar = s, .seen_as = NONE, .input = true, .space = SPACE_SMEM, .unit = NONE};
+		o.dtype = dtype_is_float(scalar->dtype) ? DTYPE_F32 : DTYPE_I32;
+		o.rank = 1;
+		o.shape[0] = 1;
+		o.alias_of = NONE;
+		o.ref = arena_printf(p->a, "%s_ref", scalar->name);
+		o.why = "a run-time scalar";
+		vec_push(p->a, &p->plan->operands, o);
+	}
+	return true;
+}
+
+/* ---- the grid's semantics --------------------------------------------------------------------------------------- */
+
+static bool affine_uses_program(const Affine *a, uint32_t dim) {
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->term[i].kind == VAR_PROGRAM && a->term[i].id == dim)
+			return true;
+	return false;
+}
+
+static bool operand_indexed_by(const Plan *plan, uint32_t operand, uint32_t dim) {
+	const Operand *o = &plan->operands.at[operand];
+	for (uint32_t i = 0; o->space == SPACE_WINDOW && i < o->rank; i++)
+		if (affine_uses_program(&o->index[i], dim))
+			return true;
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		for (uint32_t w = 0; w < plan->loops.at[l].windows.count; w++) {
+			const Window *win = &plan->loops.at[l].windows.at[w];
+			for (uint32_t i = 0; win->operand == operand && win->dma && i < o->rank; i++)
+				if (affine_uses_program(&win->index[i], dim))
+					return true;
+		}
+	return false;
+}
+
+/* Two grid points that write one window must run in order: that dim is `arbitrary`, not `parallel`. */
+static void plan_semantics(Planner *p) {
+	for (uint32_t k = 0; k < p->plan->grid.count; k++) {
+		GridDim *dim = &p->plan->grid.at[k];
+		for (uint32_t i = 0; i < p->plan->operands.count && dim->steps > 1; i++) {
+			const Operand *o = &p->plan->operands.at[i];
+			if (!o->output || operand_indexed_by(p->plan, i, k))
+				continue;
+			dim->parallel = false;
+			dim->why = arena_printf(p->a, "%s is written again by each of its steps", o->ref);
+		}
+	}
+}
+
+static bool plan_outputs_stored(Planner *p) {
+	bool ok = true;
+	for (uint32_t i = 0; i < p->m->returns.count; i++) {
+		if (p->m->returns.at[i].step_count == 0)
+			continue;
+		diag_error(p->d, diag_place(p->d, p->m->source, "/returns/%u", i), "unsupported", "apply them to the result",
+		           "ops after the kernel are not lowered yet");
+		ok = false;
+	}
+	for (TensorId t = 0; t < p->m->tensors.count; t++) {
+		bool stored = p->m->tensors.at[t].role != ROLE_OUTPUT || !p->m->tensors.at[t].returned;
+		for (uint32_t i = 0; i < p->plan->operands.count; i++)
+			stored = stored || (p->plan->operands.at[i].output && p->plan->operands.at[i].tensor == t);
+		if (stored)
+			continue;
+		diag_error(p->d, tensor_place(p->m, p->d, t), "output-not-stored", "store it, or drop it from returns",
+		           "output tensor %s is returned but never stored", p->m->tensors.at[t].name);
+		ok = false;
+	}
+	return ok;
+}
+
+/* ---- costs ------------------------------------------------------------------------------------------------------ */
+
+static double loop_steps(const Loop *loop) {
+	double steps = 1;
+	for (uint32_t i = 0; i < loop->rank; i++)
+		steps *= loop->dim[i].computed ? 1 : (double)(loop->dim[i].full_steps + (loop->dim[i].tail != 0));
+	return steps;
+}
+
+static double grid_points(const Plan *p) {
+	double points = 1;
+	for (uint32_t i = 0; i < p->grid.count; i++)
+		points *= (double)p->grid.at[i].steps;
+	return points;
+}
+
+static double matmul_flops(Planner *p, NodeId n) {
+	int64_t shape[DIM_MAX];
+	NodeId a = matmul_operand(p->m, n, 0);
+	double flops = 2;
+	uint32_t rank = plan_shape(p->plan, n, FORM_NATURAL, shape);
+	for (uint32_t i = 0; i < rank; i++)
+		flops *= (double)shape[i];
+	return flops * (double)expr_number(p->m, node_type(p->m, a)->dims[node_type(p->m, a)->count - 1]);
+}
+
+static void add_flops(Planner *p, GraphId g, double times) {
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		Lowering how = op_lowering(node_get(p->m, n)->op);
+		if (how == LOWER_MATMUL)
+			p->plan->flops += times * matmul_flops(p, n);
+		if (how == LOWER_LOOP) {
+			GraphId body = node_arg(p->m, n, 0)->graph;
+			add_flops(p, body, times * loop_steps(&p->plan->loops.at[p->plan->loop_of[body]]));
+		}
+	}
+}
+
+static double block_hbm_bytes(const Operand *o, const int64_t *block) {
+	double bytes = dtype_bits(o->dtype) / 8.0;
+	for (uint32_t i = 0; i < o->rank; i++)
+		bytes *= (double)int_min(block[i], o->shape[i]);
+	return bytes;
+}
+
+/* A window is copied when its index changes from one grid point to the next: once per step of every grid dim from the
+ * outermost down to the innermost one in its index map. */
+static int64_t window_fetches(const Plan *p, const Operand *o) {
+	int64_t fetches = 1, outer = 1;
+	for (uint32_t k = 0; k < p->grid.count; k++) {
+		outer *= p->grid.at[k].steps;
+		for (uint32_t i = 0; i < o->rank; i++)
+			if (affine_uses_program(&o->index[i], k))
+				fetches = outer;
+	}
+	return fetches;
+}
+
+static void plan_costs(Planner *p) {
+	Plan *plan = p->plan;
+	add_flops(p, plan->root, grid_points(plan));
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		Operand *o = &plan->operands.at[i];
+		if (o->space != SPACE_WINDOW)
+			continue;
+		o->fetches = window_fetches(plan, o);
+		plan->hbm_bytes += (double)o->fetches * block_hbm_bytes(o, o->block);
+	}
+	for (uint32_t l = 0; l < plan->loops.count; l++) {
+		double times = grid_points(plan);
+		for (uint32_t up = l; up != NONE; up = plan->loops.at[up].parent)
+			times *= loop_steps(&plan->loops.at[up]);
+		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++) {
+			const Window *w = &plan->loops.at[l].windows.at[i];
+			if (w->dma)
+				plan->hbm_bytes += times * block_hbm_bytes(&plan->operands.at[w->operand], w->block);
+		}
+	}
+}
+
+/* ---- configuration keys that nothing here can serve ------------------------------------------------------------- */
+
+static bool refuse_key(Planner *p, const ConfigOrigin *at, const char *key, const char *why) {
+	diag_error(p->d, config_place(at), "unsupported-config", "leave it out", "%s: %s", key, why);
+	return false;
+}
+
+static bool any_nonzero(const ConfigList *list) {
+	for (uint32_t i = 0; i < list->values.count; i++)
+		if (list->values.at[i] != 0)
+			return true;
+	return false;
+}
+
+/* Every key either changes the Plan or is refused here: docs/config.md. */
+static bool plan_config_served(Planner *p) {
+	const Config *c = &p->m->config;
+	bool ok = true;
+	if (c->reduction_loops.set && any_nonzero(&c->reduction_loops))
+		ok = refuse_key(p, &c->reduction_loops.origin, "reduction_loops", "rolled reductions are not lowered yet");
+	if (c->flatten_loops.set && any_nonzero(&c->flatten_loops))
+		ok = refuse_key(p, &c->flatten_loops.origin, "flatten_loops", "flattened grids and loops are not lowered yet");
+	if (c->loop_orders.set && c->loop_orders.values.count > 1)
+		ok = refuse_key(p, &c->loop_orders.origin, "loop_orders", "only the grid's order can be chosen yet");
+	if (c->worklist_grouping.set && c->worklist_grouping.value != 0)
+		ok = refuse_key(p, &c->worklist_grouping.origin, "pallas_worklist_grouping", "only 0 (off) is lowered yet");
+	if (c->emit_pipeline_group_size.set && c->emit_pipeline_group_size.value > 1)
+		ok = refuse_key(p, &c->emit_pipeline_group_size.origin, "pallas_emit_pipeline_group_size",
+		                "only 1 step per window is lowered yet");
+	if (c->indirect_access_mode.set)
+		ok = refuse_key(p, &c->indirect_access_mode.origin, "pallas_indirect_access_mode",
+		                "gathers and scatters are not lowered yet");
+	return ok;
+}
+
+static void remark_loops(Plan *plan) {
+	static const char *const names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
+	for (uint32_t i = 0; i < plan->loops.count; i++) {
+		const Loop *l = &plan->loops.at[i];
+		plan_remark(plan, "%s: lowered by %s%s: %s", l->name, names[l->type],
+		            l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "", l->why);
+		if (l->peeled)
+			plan_remark(plan, "%s: the last step has %lld of %lld lanes; it runs after the loop%s", l->name,
+			            (long long)l->dim[0].tail, (long long)l->dim[0].step, l->masked ? ", with masks" : "");
+	}
+}
+
+Plan *plan_make(Arena *a, Module *m, Diag *d) {
+	Plan *plan = arena_alloc(a, sizeof *plan);
+	plan->module = m;
+	plan->arena = a;
+	plan->values = arena_array(a, m->nodes.count, sizeof *plan->values);
+	plan->loop_of = arena_array(a, m->graphs.count, sizeof *plan->loop_of);
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		plan->loop_of[g] = NONE;
+	Planner p = {.plan = plan, .m = m, .d = d, .a = a};
+	bool served = plan_config_served(&p);
+	if (!plan_supported(&p) || !served || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) || !plan_accesses(&p) ||
+	    !plan_outputs_stored(&p) || !plan_values(&p) || !plan_carries(&p) || !plan_inlining(&p) || !plan_vmem(plan, m, d))
+		return NULL;
+	plan_semantics(&p);
+	plan_costs(&p);
+	remark_loops(plan);
+	return plan;
+}

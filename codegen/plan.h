@@ -1,0 +1,258 @@
+/* plan.h - the whole kernel as data. Every decision about hardware is made here: the printer (print_*.c), the VMEM model
+ * (vmem.c), --emit=plan, --emit=report and every refusal read the Plan and decide nothing.
+ *
+ * Vocabulary. An *operand* is an array that pl.pallas_call takes or gives. A *window* is what one step of an inner loop
+ * sees of an operand. A *value* is a node of the graph as it stands in the kernel: its graph shape plus its form.
+ * Sizes are in elements unless a name says bytes. */
+#ifndef PALLASC_PLAN_H
+#define PALLASC_PLAN_H
+
+#include "ir.h"
+#include "ops.h"
+#include "pass.h"
+
+enum { TERM_MAX = 6, DIM_MAX = RANK_MAX + 1 }; /* an operand may have one unit dim more than its tensor */
+
+/* ---- integers of the kernel ------------------------------------------------------------------------------------- */
+
+typedef enum VarKind {
+	VAR_PROGRAM, /* pl.program_id(id) */
+	VAR_STEP,    /* the step number of loop `id` */
+	VAR_NODE     /* a scalar int that node `id` computes */
+} VarKind;
+
+typedef struct Term {
+	VarKind kind;
+	uint32_t id;
+	int64_t scale;
+} Term;
+
+/* constant + sum of scale * variable: block indices, offsets, bounds. */
+typedef struct Affine {
+	int64_t constant;
+	uint32_t count;
+	Term term[TERM_MAX];
+} Affine;
+
+/* ---- operands --------------------------------------------------------------------------------------------------- */
+
+typedef enum Space {
+	SPACE_WINDOW, /* VMEM, one block per grid point, through a BlockSpec */
+	SPACE_HBM,    /* stays in HBM; inner loops copy windows of it */
+	SPACE_SMEM    /* run-time scalars */
+} Space;
+
+/* What the wrapper does to an array before the call, and backwards to a result after it. */
+typedef enum ArrayStepKind { ARRAY_RESHAPE, ARRAY_TRANSPOSE, ARRAY_SLICE, ARRAY_EXPAND } ArrayStepKind;
+typedef struct ArrayStep {
+	ArrayStepKind kind;
+	uint32_t rank;
+	int64_t shape[DIM_MAX];    /* RESHAPE, EXPAND: the new shape; TRANSPOSE: the permutation */
+	int64_t slice[DIM_MAX][3]; /* SLICE: start, stop, step */
+	bool boundary;             /* ours, not the graph's: a unit dim for alignment */
+} ArrayStep;
+
+typedef struct Operand {
+	TensorId tensor;  /* the array: an input, inout or output of the function; NONE for a scalar */
+	ScalarId scalar;  /* SPACE_SMEM */
+	TensorId seen_as; /* the tensor or view that the graph names */
+	bool input, output;
+	Space space;
+	const char *ref;  /* its name in the kernel */
+	VEC(ArrayStep) steps;
+	Dtype dtype;
+	uint32_t rank;    /* after the steps */
+	int64_t shape[DIM_MAX];
+	int64_t block[DIM_MAX];   /* SPACE_WINDOW */
+	Affine index[DIM_MAX];    /* the index map: block index in each dim, of program ids only */
+	uint32_t dim_of[RANK_MAX];/* tensor dim -> operand dim */
+	uint32_t unit;    /* the unit dim that the boundary view adds; NONE */
+	int buffers;      /* windows that the pipeline keeps: 1 or 2 */
+	int64_t bytes;    /* VMEM of all its buffers, padded to tiles */
+	int64_t fetches;  /* windows copied over the whole grid */
+	uint32_t alias_of;/* output: the input operand whose buffer it takes over; NONE */
+	const char *why;  /* why this space and block: one line */
+} Operand;
+
+/* ---- accesses --------------------------------------------------------------------------------------------------- */
+
+typedef enum SliceKind {
+	SLICE_ALL, /* : */
+	SLICE_AT,  /* one position; the dim is dropped */
+	SLICE_RANGE/* pl.ds(start, size) */
+} SliceKind;
+
+typedef struct SliceDim {
+	SliceKind kind;
+	Affine start;
+	int64_t size;
+	int64_t multiple; /* `start` is provably a multiple of this and Mosaic must be told; 0: no hint */
+} SliceDim;
+
+typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
+
+/* What a load or store node reads or writes. */
+typedef struct Access {
+	RefKind kind;
+	uint32_t operand; /* always */
+	uint32_t loop, window; /* REF_WINDOW: a loop, and which of its windows */
+	uint32_t rank;    /* of the ref */
+	SliceDim dim[DIM_MAX];
+	uint32_t perm_rank;
+	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
+} Access;
+
+/* ---- values ----------------------------------------------------------------------------------------------------- */
+
+/* A TPU register is 2-D, so no value in the kernel is 1-D. A rank-1 value is a row [1, n] or a column [n, 1]; a value
+ * reduced along its last dim keeps that dim at size 1 (a column), so that it broadcasts against rows without a move. */
+typedef enum Form {
+	FORM_NATURAL, /* the graph's shape; rank 1: [1, n] */
+	FORM_COLUMN   /* the graph's shape and a trailing 1 */
+} Form;
+
+typedef struct Mask {
+	BlockId block;   /* whose lanes end */
+	uint32_t dim;    /* graph dim of the value */
+	bool last_only;  /* only in the ragged last step of the loop: under `if ragged` */
+	Affine offset;   /* of the tile's first lane in its range */
+	Affine end;      /* the range's end */
+} Mask;
+
+typedef struct Value {
+	Form form;
+	bool printed;         /* a statement or an expression of its own; else folded away (host tensor, ...) */
+	bool inlined;         /* its one use prints it in place */
+	NodeId same_as;       /* it is just another name of this node's value; NONE */
+	uint64_t needed;      /* blocks (bit id & 63) whose invalid lanes its users read */
+	uint32_t mask_count;
+	const Mask *masks;    /* load: these lanes are 0; mask_to: its value */
+	const Access *access; /* load, store */
+	Form wants;           /* the form in which it takes its tensor operands */
+	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
+	bool transpose_a, transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
+} Value;
+
+/* ---- loops ------------------------------------------------------------------------------------------------------ */
+
+typedef enum CarryPlace {
+	CARRY_REGISTER, /* a value that the loop passes on */
+	CARRY_SCRATCH   /* a VMEM scratch buffer */
+} CarryPlace;
+
+typedef struct Carry {
+	uint32_t arg, output;
+	CarryPlace place;
+	uint32_t scratch; /* CARRY_SCRATCH */
+	const char *why;
+} Carry;
+
+typedef struct Window {
+	uint32_t operand;
+	const char *ref;        /* the step function's parameter */
+	bool input, output;
+	bool dma;               /* copied from or to HBM; else a slice of the resident block */
+	int64_t block[DIM_MAX];
+	Affine index[DIM_MAX];  /* in units of block, of program ids, steps of this and outer loops */
+	int buffers;
+	uint32_t scratch, semaphore; /* fori_loop with DMA */
+	uint32_t tail_operand;  /* the ragged last step reads this operand instead; NONE */
+	int64_t bytes;          /* VMEM of all its buffers */
+	const char *why;
+} Window;
+
+typedef struct LoopDim {
+	BlockId block;
+	bool computed;          /* bounds known only at run time */
+	Affine begin, end;
+	int64_t step;           /* elements */
+	int64_t full_steps;     /* static bounds: steps whose lanes are all valid */
+	int64_t tail;           /* static bounds: lanes of the last, ragged step; 0: divides */
+} LoopDim;
+
+typedef struct Loop {
+	GraphId graph;
+	NodeId call;
+	uint32_t parent;        /* loop around it; NONE */
+	LoopType type;
+	bool dma;               /* any window of it is */
+	const char *why;
+	uint32_t rank;
+	LoopDim dim[RANK_MAX];
+	bool peeled;            /* the ragged last step runs after the loop */
+	bool masked;            /* its step function takes a flag `ragged`: that step masks */
+	VEC(Window) windows;
+	VEC(Carry) carries;
+	const char *name;       /* of its step function */
+	const char *step_name;  /* of its step variable; of a loop of several dims, of the flattened one */
+} Loop;
+
+/* ---- scratch ---------------------------------------------------------------------------------------------------- */
+
+typedef enum ScratchKind { SCRATCH_VMEM, SCRATCH_DMA_SEMAPHORE } ScratchKind;
+typedef struct Scratch {
+	ScratchKind kind;
+	const char *ref;
+	Dtype dtype;
+	uint32_t rank;
+	int64_t shape[DIM_MAX + 1];
+	int64_t bytes;
+	const char *why;
+} Scratch;
+
+typedef struct GridDim {
+	BlockId block;
+	int64_t steps;
+	bool parallel;    /* dimension_semantics */
+	const char *why;  /* why not parallel */
+	const char *name; /* of its program id in the kernel */
+} GridDim;
+
+/* VMEM by owner, bytes. */
+typedef struct VmemUse {
+	int64_t windows;       /* grid windows, all buffers */
+	int64_t inner;         /* inner loops' buffers */
+	int64_t scratch;       /* carried values */
+	int64_t intermediates; /* live values that registers cannot hold */
+	int64_t total;
+} VmemUse;
+
+typedef struct Plan {
+	const Module *module;
+	Arena *arena;
+	GraphId root;
+	VEC(GridDim) grid;
+	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
+	VEC(Scratch) scratches;
+	VEC(Loop) loops;       /* outer before inner */
+	Value *values;         /* by NodeId */
+	uint32_t *loop_of;     /* by GraphId: index into loops; NONE */
+	VmemUse vmem;
+	int64_t vmem_limit;    /* passed to the compiler, bytes */
+	double flops, hbm_bytes;
+	VEC(Remark) remarks;   /* --explain */
+} Plan;
+
+/* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
+ * configuration cannot be served, and the message says why and what to change. */
+Plan *plan_make(Arena *a, Module *m, Diag *d);
+
+/* plan_json.c: the Plan as JSON. */
+void plan_emit_json(const Plan *p, Text *out);
+/* report.c: the Plan for people. */
+void plan_emit_report(const Plan *p, Text *out);
+/* print_module.c: the Python module. */
+void plan_print(const Plan *p, Text *out);
+
+/* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the dtype
+ * (8 rows of 32 bits; jax's tiling). */
+int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
+/* vmem.c: fills p->vmem; false after a diagnostic if it exceeds the target's. */
+bool plan_vmem(Plan *p, Module *m, Diag *d);
+
+/* The shape of node n's value in the kernel; returns its rank. */
+uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape);
+
+void plan_remark(Plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,457 @@
+/* plan_json.c - the Plan as JSON: what --emit=plan prints and what tests, --sweep and `tune` read. docs/plan.md has one
+ * row per field; every object of one kind has the same keys, with null where a key has nothing to say. */
+#include "plan_text.h"
+
+/* An object or list that was opened on one line keeps all that is in it on that line. */
+typedef struct Json {
+	const Plan *p;
+	Text *out;
+	Arena *a;
+	uint32_t depth;  /* of brackets with one item per line */
+	uint32_t inside; /* brackets on the current line */
+	bool first;      /* nothing was put in the current bracket yet */
+} Json;
+
+static void new_line(Json *j) {
+	text_put(j->out, "\n");
+	for (uint32_t i = 0; i < j->depth; i++)
+		text_put(j->out, " ");
+}
+
+/* Before each value: the comma, and its key if it has one. */
+static void item(Json *j, const char *key) {
+	if (!j->first)
+		text_put(j->out, j->inside ? ", " : ",");
+	if (!j->inside && j->depth)
+		new_line(j);
+	j->first = false;
+	if (key)
+		text_printf(j->out, "\"%s\": ", key);
+}
+
+static void open_lines(Json *j, const char *key, const char *bracket) {
+	item(j, key);
+	text_put(j->out, bracket);
+	j->depth++;
+	j->first = true;
+}
+
+static void close_lines(Json *j, const char *bracket) {
+	j->depth--;
+	if (!j->first)
+		new_line(j);
+	text_put(j->out, bracket);
+	j->first = false;
+}
+
+static void open_line(Json *j, const char *key, const char *bracket) {
+	item(j, key);
+	text_put(j->out, bracket);
+	j->inside++;
+	j->first = true;
+}
+
+static void close_line(Json *j, const char *bracket) {
+	text_put(j->out, bracket);
+	j->inside--;
+	j->first = false;
+}
+
+/* ---- values ----------------------------------------------------------------------------------------------------- */
+
+static void put_int(Json *j, const char *key, int64_t value) {
+	item(j, key);
+	text_printf(j->out, "%lld", (long long)value);
+}
+
+static void put_bool(Json *j, const char *key, bool value) {
+	item(j, key);
+	text_put(j->out, value ? "true" : "false");
+}
+
+static void put_null(Json *j, const char *key) {
+	item(j, key);
+	text_put(j->out, "null");
+}
+
+static void put_string(Json *j, const char *key, const char *value) {
+	item(j, key);
+	if (value)
+		text_put_json(j->out, value);
+	else
+		text_put(j->out, "null");
+}
+
+/* A count that was added up in doubles: an int as long as every int up to it has its own double. */
+static void put_count(Json *j, const char *key, double value) {
+	item(j, key);
+	if (value >= 0 && value <= 9007199254740992.0 && (double)(int64_t)value == value)
+		text_printf(j->out, "%lld", (long long)value);
+	else
+		text_put_double(j->out, value);
+}
+
+static void put_ints(Json *j, const char *key, uint32_t count, const int64_t *values) {
+	open_line(j, key, "[");
+	for (uint32_t i = 0; i < count; i++)
+		put_int(j, NULL, values[i]);
+	close_line(j, "]");
+}
+
+static void put_affines(Json *j, const char *key, uint32_t count, const Affine *values) {
+	open_line(j, key, "[");
+	for (uint32_t i = 0; i < count; i++)
+		put_string(j, NULL, plan_affine_text(j->p, j->a, &values[i]));
+	close_line(j, "]");
+}
+
+/* A bound is an int where it is known, else the text of what computes it. */
+static void put_bound(Json *j, const char *key, const Affine *x) {
+	if (affine_is_int(x))
+		put_int(j, key, x->constant);
+	else
+		put_string(j, key, plan_affine_text(j->p, j->a, x));
+}
+
+/* ---- configuration and grid ------------------------------------------------------------------------------------- */
+
+/* The keys that shape the Plan, each with the value in force, defaults included: a valid --config document. */
+static void put_config(Json *j) {
+	static const char *const choices[] = {"auto", "on", "off"};
+	const Module *m = j->p->module;
+	const Config *c = &m->config;
+	open_lines(j, "config", "{");
+	open_line(j, "block_sizes", "[");
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (plan_block_chosen(j->p, b))
+			put_int(j, NULL, m->block_size.at[b]);
+	close_line(j, "]");
+	if (c->loop_orders.set) {
+		open_line(j, "loop_orders", "[");
+		for (uint32_t i = 0; i < c->loop_orders.values.count; i++)
+			put_ints(j, NULL, c->loop_orders.values.at[i].values.count, c->loop_orders.values.at[i].values.at);
+		close_line(j, "]");
+	}
+	if (c->load_buffer_count.set)
+		put_ints(j, "pallas_load_buffer_count", c->load_buffer_count.values.count, c->load_buffer_count.values.at);
+	put_string(j, "pallas_loop_type", plan_loop_type_name((LoopType)c->loop_type.value));
+	put_string(j, "pallas_pre_broadcast", choices[c->pre_broadcast.value]);
+	put_string(j, "dot_precision", (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default");
+	put_string(j, "pallas_boundary_views", choices[c->boundary_views.value]);
+	put_string(j, "pallas_inloop_loads", choices[c->inloop_loads.value]);
+	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);
+	for (uint32_t i = 0; i < c->tunables.count; i++) {
+		item(j, NULL);
+		text_put_json(j->out, m->tunables.at[i].name);
+		text_printf(j->out, ": %lld", (long long)c->tunables.at[i]);
+	}
+	close_lines(j, "}");
+}
+
+static void put_blocks(Json *j) {
+	const Module *m = j->p->module;
+	open_lines(j, "blocks", "[");
+	for (BlockId b = 0; b < m->blocks.count; b++) {
+		int64_t extent = plan_block_extent(j->p, b);
+		open_line(j, NULL, "{");
+		put_string(j, "symbol", m->blocks.at[b].symbol);
+		put_string(j, "name", m->blocks.at[b].name);
+		put_int(j, "size", m->block_size.at[b]);
+		if (extent)
+			put_int(j, "extent", extent);
+		else
+			put_null(j, "extent");
+		put_bool(j, "chosen", plan_block_chosen(j->p, b));
+		close_line(j, "}");
+	}
+	close_lines(j, "]");
+}
+
+static void put_grid(Json *j) {
+	const Module *m = j->p->module;
+	open_lines(j, "grid", "[");
+	for (uint32_t i = 0; i < j->p->grid.count; i++) {
+		const GridDim *g = &j->p->grid.at[i];
+		open_line(j, NULL, "{");
+		put_string(j, "block", m->blocks.at[g->block].symbol);
+		put_string(j, "name", g->name);
+		put_int(j, "steps", g->steps);
+		put_string(j, "semantics", g->parallel ? "parallel" : "arbitrary");
+		put_string(j, "why", g->why);
+		close_line(j, "}");
+	}
+	close_lines(j, "]");
+}
+
+/* ---- operands --------------------------------------------------------------------------------------------------- */
+
+static void put_step(Json *j, const ArrayStep *s) {
+	static const char *const names[] = {"reshape", "transpose", "slice", "expand"};
+	open_line(j, NULL, "{");
+	put_string(j, "step", names[s->kind]);
+	put_ints(j, s->kind == ARRAY_TRANSPOSE ? "permutation" : "shape", s->rank, s->shape);
+	if (s->kind == ARRAY_SLICE) {
+		open_line(j, "slices", "[");
+		for (uint32_t i = 0; i < s->rank; i++)
+			put_ints(j, NULL, 3, s->slice[i]);
+		close_line(j, "]");
+	}
+	put_bool(j, "boundary", s->boundary);
+	close_line(j, "}");
+}
+
+/* What only a window over the grid has. */
+static void put_operand_window(Json *j, const Operand *o) {
+	if (o->space == SPACE_WINDOW) {
+		put_ints(j, "block", o->rank, o->block);
+		put_affines(j, "index_map", o->rank, o->index);
+		put_int(j, "buffers", o->buffers);
+		put_int(j, "fetches", o->fetches);
+	} else {
+		put_null(j, "block");
+		put_null(j, "index_map");
+		put_int(j, "buffers", 0);
+		put_null(j, "fetches");
+	}
+	put_int(j, "vmem_bytes", o->bytes);
+}
+
+static void put_operand(Json *j, const Operand *o) {
+	const Module *m = j->p->module;
+	bool scalar = o->tensor == NONE;
+	open_lines(j, NULL, "{");
+	put_string(j, "ref", o->ref);
+	put_string(j, "role", o->input && o->output ? "inout" : o->output ? "output" : "input");
+	put_string(j, "tensor", scalar ? NULL : m->tensors.at[o->tensor].name);
+	put_string(j, "scalar", scalar ? m->scalars.at[o->scalar].name : NULL);
+	put_string(j, "seen_as", o->seen_as == NONE ? NULL : m->tensors.at[o->seen_as].name);
+	put_string(j, "space", plan_space_name(o->space));
+	put_string(j, "dtype", dtype_name(o->dtype));
+	open_line(j, "array_steps", "[");
+	for (uint32_t i = 0; i < o->steps.count; i++)
+		put_step(j, &o->steps.at[i]);
+	close_line(j, "]");
+	put_ints(j, "shape", o->rank, o->shape);
+	put_operand_window(j, o);
+	put_string(j, "alias_of", o->alias_of == NONE ? NULL : j->p->operands.at[o->alias_of].ref);
+	put_string(j, "why", o->why);
+	close_lines(j, "}");
+}
+
+static void put_scratch(Json *j, const Scratch *s) {
+	open_line(j, NULL, "{");
+	put_string(j, "ref", s->ref);
+	put_string(j, "kind", s->kind == SCRATCH_VMEM ? "vmem" : "dma_semaphore");
+	put_string(j, "dtype", s->kind == SCRATCH_VMEM ? dtype_name(s->dtype) : NULL);
+	put_ints(j, "shape", s->rank, s->shape);
+	put_int(j, "bytes", s->bytes);
+	put_string(j, "why", s->why);
+	close_line(j, "}");
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------ */
+
+static void put_loop_dim(Json *j, const LoopDim *d) {
+	const Module *m = j->p->module;
+	open_line(j, NULL, "{");
+	put_string(j, "block", m->blocks.at[d->block].symbol);
+	put_string(j, "name", m->blocks.at[d->block].name);
+	put_bound(j, "begin", &d->begin);
+	put_bound(j, "end", &d->end);
+	put_int(j, "step", d->step);
+	put_bool(j, "computed", d->computed);
+	if (d->computed) {
+		put_null(j, "full_steps");
+		put_null(j, "tail");
+	} else {
+		put_int(j, "full_steps", d->full_steps);
+		put_int(j, "tail", d->tail);
+	}
+	close_line(j, "}");
+}
+
+static void put_ref(Json *j, const char *key, uint32_t scratch) {
+	put_string(j, key, scratch == NONE ? NULL : j->p->scratches.at[scratch].ref);
+}
+
+static void put_window(Json *j, const Loop *l, const Window *w) {
+	const Plan *p = j->p;
+	const Operand *o = &p->operands.at[w->operand];
+	bool copies = w->dma && l->type == LOOP_FORI; /* emit_pipeline owns its buffers */
+	open_lines(j, NULL, "{");
+	put_string(j, "ref", w->ref);
+	put_string(j, "role", w->input && w->output ? "inout" : w->output ? "output" : "input");
+	put_string(j, "operand", o->ref);
+	put_bool(j, "dma", w->dma);
+	put_ints(j, "block", o->rank, w->block);
+	put_affines(j, "index_map", o->rank, w->index);
+	put_int(j, "buffers", w->buffers);
+	put_int(j, "vmem_bytes", w->bytes);
+	put_ref(j, "scratch", copies ? w->scratch : NONE);
+	put_ref(j, "semaphore", copies ? w->semaphore : NONE);
+	put_string(j, "tail_operand", w->tail_operand == NONE ? NULL : p->operands.at[w->tail_operand].ref);
+	put_string(j, "why", w->why);
+	close_lines(j, "}");
+}
+
+static void put_carry(Json *j, const Loop *l, const Carry *c) {
+	const Module *m = j->p->module;
+	NodeId argument = graph_get(m, l->graph)->placeholders.at[c->arg];
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(j->p, argument, j->p->values[argument].form, shape);
+	open_line(j, NULL, "{");
+	put_string(j, "node", node_get(m, argument)->name);
+	put_int(j, "arg", c->arg);
+	put_int(j, "output", c->output);
+	put_string(j, "dtype", dtype_name(node_type(m, argument)->dtype));
+	put_ints(j, "shape", rank, shape);
+	put_string(j, "place", c->place == CARRY_REGISTER ? "register" : "scratch");
+	put_ref(j, "scratch", c->place == CARRY_SCRATCH ? c->scratch : NONE);
+	put_string(j, "why", c->why);
+	close_line(j, "}");
+}
+
+static void put_loop(Json *j, const Loop *l) {
+	const Module *m = j->p->module;
+	open_lines(j, NULL, "{");
+	put_string(j, "name", l->name);
+	put_string(j, "step_variable", l->step_name);
+	put_int(j, "graph", graph_get(m, l->graph)->id);
+	put_string(j, "call", node_get(m, l->call)->name);
+	put_string(j, "parent", l->parent == NONE ? NULL : j->p->loops.at[l->parent].name);
+	put_string(j, "type", plan_loop_type_name(l->type));
+	put_bool(j, "dma", l->dma);
+	put_string(j, "why", l->why);
+	open_lines(j, "dims", "[");
+	for (uint32_t i = 0; i < l->rank; i++)
+		put_loop_dim(j, &l->dim[i]);
+	close_lines(j, "]");
+	put_bool(j, "peeled", l->peeled);
+	put_bool(j, "masked", l->masked);
+	open_lines(j, "windows", "[");
+	for (uint32_t i = 0; i < l->windows.count; i++)
+		put_window(j, l, &l->windows.at[i]);
+	close_lines(j, "]");
+	open_lines(j, "carried", "[");
+	for (uint32_t i = 0; i < l->carries.count; i++)
+		put_carry(j, l, &l->carries.at[i]);
+	close_lines(j, "]");
+	close_lines(j, "}");
+}
+
+/* ---- accesses and values ---------------------------------------------------------------------------------------- */
+
+static void put_access(Json *j, NodeId n, const Access *access) {
+	const Plan *p = j->p;
+	const Node *node = node_get(p->module, n);
+	bool window = access->kind == REF_WINDOW;
+	open_line(j, NULL, "{");
+	put_int(j, "graph", graph_get(p->module, node->graph)->id);
+	put_string(j, "node", node->name);
+	put_string(j, "kind", node->op == OP_STORE ? "store" : "load");
+	put_string(j, "ref", window ? p->loops.at[access->loop].windows.at[access->window].ref
+	                            : p->operands.at[access->operand].ref);
+	put_string(j, "loop", window ? p->loops.at[access->loop].name : NULL);
+	put_string(j, "slices", plan_slices_text(p, j->a, access));
+	put_bool(j, "swapped", access->perm_rank > 0);
+	close_line(j, "}");
+}
+
+static void put_masks(Json *j, const Value *v) {
+	open_line(j, "masks", "[");
+	for (uint32_t i = 0; i < v->mask_count; i++) {
+		const Mask *mask = &v->masks[i];
+		open_line(j, NULL, "{");
+		put_string(j, "block", j->p->module->blocks.at[mask->block].symbol);
+		put_int(j, "dim", mask->dim);
+		put_bound(j, "offset", &mask->offset);
+		put_bound(j, "end", &mask->end);
+		put_bool(j, "last_only", mask->last_only);
+		close_line(j, "}");
+	}
+	close_line(j, "]");
+}
+
+/* A tensor with a name of its own that does not stand in the kernel just as the graph has it. */
+static bool value_differs(const Plan *p, NodeId n) {
+	const Value *v = &p->values[n];
+	const Type *t = node_type(p->module, n);
+	if (v->same_as != NONE || t->kind != TYPE_TENSOR || t->count == 0)
+		return false;
+	return v->form == FORM_COLUMN || v->mask_count > 0 || v->transpose_a || v->transpose_b || v->compute != DTYPE_NONE;
+}
+
+static void put_value(Json *j, NodeId n) {
+	const Plan *p = j->p;
+	const Node *node = node_get(p->module, n);
+	const Value *v = &p->values[n];
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(p, n, v->form, shape);
+	open_line(j, NULL, "{");
+	put_int(j, "graph", graph_get(p->module, node->graph)->id);
+	put_string(j, "node", node->name);
+	put_string(j, "form", v->form == FORM_COLUMN ? "column" : "natural");
+	put_ints(j, "shape", rank, shape);
+	put_masks(j, v);
+	put_bool(j, "transpose_a", v->transpose_a);
+	put_bool(j, "transpose_b", v->transpose_b);
+	put_string(j, "compute", v->compute == DTYPE_NONE ? NULL : dtype_name(v->compute));
+	close_line(j, "}");
+}
+
+/* Graphs in the order of the document, nodes in the order of their graph. */
+static void put_nodes(Json *j, const char *key, bool accesses) {
+	const Module *m = j->p->module;
+	open_lines(j, key, "[");
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
+			if (accesses && j->p->values[n].access)
+				put_access(j, n, j->p->values[n].access);
+			else if (!accesses && value_differs(j->p, n))
+				put_value(j, n);
+		}
+	close_lines(j, "]");
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
+
+static void put_vmem(Json *j) {
+	const VmemUse *v = &j->p->vmem;
+	open_line(j, "vmem", "{");
+	put_int(j, "windows", v->windows);
+	put_int(j, "inner", v->inner);
+	put_int(j, "scratch", v->scratch);
+	put_int(j, "intermediates", v->intermediates);
+	put_int(j, "total", v->total);
+	put_int(j, "limit", j->p->vmem_limit);
+	close_line(j, "}");
+}
+
+void plan_emit_json(const Plan *p, Text *out) {
+	Json *j = &(Json){.p = p, .out = out, .a = out->arena, .first = true};
+	open_lines(j, NULL, "{");
+	put_string(j, "name", p->module->name);
+	put_string(j, "target", p->module->target->name);
+	put_config(j);
+	put_blocks(j);
+	put_grid(j);
+	open_lines(j, "operands", "[");
+	for (uint32_t i = 0; i < p->operands.count; i++)
+		put_operand(j, &p->operands.at[i]);
+	close_lines(j, "]");
+	open_lines(j, "scratch", "[");
+	for (uint32_t i = 0; i < p->scratches.count; i++)
+		put_scratch(j, &p->scratches.at[i]);
+	close_lines(j, "]");
+	open_lines(j, "loops", "[");
+	for (uint32_t i = 0; i < p->loops.count; i++)
+		put_loop(j, &p->loops.at[i]);
+	close_lines(j, "]");
+	put_nodes(j, "accesses", true);
+	put_nodes(j, "values", false);
+	put_vmem(j);
+	put_count(j, "flops", p->flops);
+	put_count(j, "hbm_bytes", p->hbm_bytes);
+	close_lines(j, "}");
+	text_put(out, "\n");
+}

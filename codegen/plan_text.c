@@ -1,0 +1,91 @@
+/* plan_text.c - the words in which plan_json.c and report.c speak of a Plan. */
+#include "plan_text.h"
+
+static const char *variable_name(const Plan *p, Arena *a, const Term *t) {
+	if (t->kind == VAR_PROGRAM)
+		return p->grid.at[t->id].name;
+	if (t->kind == VAR_NODE)
+		return node_get(p->module, t->id)->name;
+	const Loop *loop = &p->loops.at[t->id / RANK_MAX];
+	return loop->rank == 1 ? loop->step_name : arena_printf(a, "%s[%u]", loop->step_name, t->id % RANK_MAX);
+}
+
+/* Without its sign. */
+static void put_term(const Plan *p, Text *out, const Term *t) {
+	int64_t scale = t->scale < 0 ? -t->scale : t->scale;
+	if (scale != 1)
+		text_printf(out, "%lld*", (long long)scale);
+	text_put(out, variable_name(p, out->arena, t));
+}
+
+const char *plan_affine_text(const Plan *p, Arena *a, const Affine *x) {
+	Text out;
+	text_init(&out, a);
+	for (uint32_t i = 0; i < x->count; i++) {
+		bool negative = x->term[i].scale < 0;
+		text_put(&out, i == 0 ? (negative ? "-" : "") : negative ? " - " : " + ");
+		put_term(p, &out, &x->term[i]);
+	}
+	int64_t constant = x->constant;
+	if (x->count == 0)
+		text_printf(&out, "%lld", (long long)constant);
+	else if (constant != 0)
+		text_printf(&out, constant < 0 ? " - %lld" : " + %lld", (long long)(constant < 0 ? -constant : constant));
+	return out.at;
+}
+
+const char *plan_slices_text(const Plan *p, Arena *a, const Access *access) {
+	Text out;
+	text_init(&out, a);
+	text_put(&out, "[");
+	for (uint32_t i = 0; i < access->rank; i++) {
+		const SliceDim *s = &access->dim[i];
+		const char *start = s->kind == SLICE_ALL ? ":" : plan_affine_text(p, a, &s->start);
+		text_put(&out, i ? ", " : "");
+		if (s->kind == SLICE_RANGE)
+			text_printf(&out, "pl.ds(%s, %lld)", start, (long long)s->size);
+		else
+			text_put(&out, start);
+	}
+	text_put(&out, "]");
+	return out.at;
+}
+
+const char *plan_loop_type_name(LoopType t) {
+	static const char *const names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
+	return names[t];
+}
+
+const char *plan_space_name(Space s) {
+	static const char *const names[] = {"vmem", "hbm", "smem"};
+	return names[s];
+}
+
+const char *plan_block_name(const Plan *p, BlockId b) { return p->module->blocks.at[b].name; }
+
+const char *plan_operand_name(const Plan *p, const Operand *o) {
+	return o->tensor == NONE ? p->module->scalars.at[o->scalar].name : p->module->tensors.at[o->tensor].name;
+}
+
+/* expr_value() caches into the Module, as in plan_shape(); the Plan itself stays as it is. */
+static int64_t size_or_0(const Plan *p, ExprId e) {
+	int64_t value;
+	return e != NONE && expr_value((Module *)(uintptr_t)p->module, e, &value) ? value : 0;
+}
+
+int64_t plan_block_extent(const Plan *p, BlockId b) { return size_or_0(p, p->module->blocks.at[b].extent); }
+
+int64_t plan_block_length(const Plan *p, BlockId b) {
+	return int_max(plan_block_extent(p, b) - size_or_0(p, p->module->blocks.at[b].begin), 0);
+}
+
+int64_t plan_loop_steps(const Loop *l) {
+	int64_t steps = 1;
+	for (uint32_t i = 0; i < l->rank; i++) {
+		if (l->dim[i].computed)
+			return -1;
+		if (!checked_mul(steps, l->dim[i].full_steps + (l->dim[i].tail != 0), &steps))
+			return INT64_MAX;
+	}
+	return steps;
+}

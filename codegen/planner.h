@@ -1,0 +1,88 @@
+/* planner.h - what the files that make the Plan share; nobody else includes it. */
+#ifndef PALLASC_PLANNER_H
+#define PALLASC_PLANNER_H
+
+#include "plan.h"
+
+typedef struct Planner {
+	Plan *plan;
+	Module *m;
+	Diag *d;
+	Arena *a;
+} Planner;
+
+/* A refusal at node n. Always false, so that `return refuse(...)` reads well. */
+bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
+
+/* The place where the configuration says something. */
+static inline Place config_place(const ConfigOrigin *o) { return (Place){.source = o->source, .pointer = o->pointer}; }
+
+/* affine.c */
+Affine affine_int(int64_t value);
+Affine affine_var(VarKind kind, uint32_t id, int64_t scale);
+Affine affine_add(Affine a, Affine b);
+Affine affine_scale(Affine a, int64_t factor);
+static inline bool affine_is_int(const Affine *a) { return a->count == 0; }
+/* Every value it can take is a multiple of `by`, as far as its coefficients show. */
+bool affine_multiple(const Affine *a, int64_t by);
+/* a / by, of an affine that is a multiple of it. */
+Affine affine_divide(Affine a, int64_t by);
+/* The int that an argument stands for: a literal, an expression, a tile query or arithmetic on these; else VAR_NODE. */
+Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
+
+/* The loop around graph g that iterates block b (its index in plan->loops and the dim), or NONE: then *dim is its grid
+ * dim, or NONE where b is in neither (a reduction dim taken whole). */
+uint32_t block_scope(const Plan *plan, GraphId g, BlockId b, uint32_t *dim);
+/* First element of the current tile of b, seen from graph g. */
+Affine block_offset(Planner *p, GraphId g, BlockId b);
+/* Some tile of b has invalid lanes; *end is the range's end, *peeled whether only in a step that runs after its loop. */
+bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled);
+int64_t block_size(const Planner *p, BlockId b);
+
+/* The steps, in order; false after diagnostics. */
+bool plan_supported(Planner *p); /* lower.c */
+bool plan_grid(Planner *p);      /* grid.c */
+bool plan_loops(Planner *p);     /* loops.c */
+bool plan_accesses(Planner *p);  /* access.c */
+bool plan_values(Planner *p);    /* values.c */
+bool plan_carries(Planner *p);   /* loops.c */
+bool plan_inlining(Planner *p);  /* values.c */
+
+/* lower.c: how an op becomes Python. */
+typedef enum Lowering {
+	LOWER_NOT, /* refused */
+	LOWER_FREE, /* no code: host tensors, symbolic ints that affine.c reads, ... */
+	LOWER_INT, /* a scalar int that is computed in the kernel */
+	LOWER_POINTWISE,
+	LOWER_MASK,
+	LOWER_REDUCE,
+	LOWER_VIEW,
+	LOWER_MATMUL,
+	LOWER_FULL,  /* one value in every lane */
+	LOWER_INDEX, /* tile.index */
+	LOWER_LOAD,
+	LOWER_STORE,
+	LOWER_LOOP,
+	LOWER_RESULT, /* getitem of a loop */
+	LOWER_ALIAS   /* its first (tile.phi: second) operand by another name */
+} Lowering;
+Lowering op_lowering(uint16_t op);
+
+/* The shapes of a view: what tile.subscript, unsqueeze, squeeze, ... do to a value's dims. */
+typedef enum ViewShape {
+	VIEW_SHAPE_SAME,
+	VIEW_SHAPE_UNIT_LAST,  /* adds a last dim of size 1: a column by another name */
+	VIEW_SHAPE_UNIT_FIRST, /* rank 1 to [1, n]: a row by another name */
+	VIEW_SHAPE_DROP_LAST,  /* drops a last dim of size 1 */
+	VIEW_SHAPE_DROP_FIRST, /* [1, n] to rank 1 */
+	VIEW_SHAPE_LANE_0,     /* aten.select.int(x, -1, 0) */
+	VIEW_SHAPE_OTHER
+} ViewShape;
+ViewShape view_shape(const Planner *p, NodeId n);
+
+/* The dims that a reduction reduces, as a bit set, and whether it keeps them. */
+uint32_t reduction_dims(const Module *m, NodeId n, bool *keepdim);
+/* The node's operand i that is the matmul's left (0) or right (1) factor, or what is added to it (2); NONE. */
+NodeId matmul_operand(const Module *m, NodeId n, int which);
+
+#endif

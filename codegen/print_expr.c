@@ -1,0 +1,563 @@
+/* print_expr.c - values as Python expressions. */
+#include "printer.h"
+#include <stdio.h>
+
+static PyExpr atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
+
+const char *in_parens(Printer *pr, PyExpr e, Precedence around) {
+	return e.precedence < around ? arena_printf(pr->a, "(%s)", e.text) : e.text;
+}
+
+/* ---- integers --------------------------------------------------------------------------------------------------- */
+
+static const char *term_name(Printer *pr, const Term *t) {
+	switch (t->kind) {
+	case VAR_PROGRAM: pr->program_used[t->id] = true; return pr->program[t->id];
+	case VAR_STEP: pr->step_used[t->id] = true; return pr->step[t->id];
+	case VAR_NODE: return pr->names[value_root(pr, t->id)];
+	}
+	return "";
+}
+
+static Affine affine_here(Printer *pr, const Affine *a) {
+	Affine here = affine_int(a->constant);
+	for (uint32_t i = 0; i < a->count; i++) {
+		const Term *t = &a->term[i];
+		bool known = t->kind == VAR_STEP && !pr->step[t->id];
+		Affine term = known ? affine_int(t->scale * pr->step_value[t->id]) : affine_var(t->kind, t->id, t->scale);
+		here = affine_add(here, term);
+	}
+	return here;
+}
+
+static void put_term(Printer *pr, Text *out, const Term *t) {
+	int64_t scale = t->scale < 0 ? -t->scale : t->scale;
+	text_put(out, t->scale < 0 ? (out->length ? " - " : "-") : out->length ? " + " : "");
+	text_put(out, term_name(pr, t));
+	if (scale != 1)
+		text_printf(out, " * %lld", (long long)scale);
+}
+
+const char *affine_text(Printer *pr, const Affine *affine, Precedence around) {
+	Affine a = affine_here(pr, affine);
+	Text out;
+	text_init(&out, pr->a);
+	bool negative_first = a.count > 0 && a.term[0].scale < 0;
+	if (a.count == 0 || (negative_first && a.constant != 0))
+		text_printf(&out, "%lld", (long long)a.constant);
+	for (uint32_t i = 0; i < a.count; i++)
+		put_term(pr, &out, &a.term[i]);
+	if (a.count > 0 && !negative_first && a.constant != 0)
+		text_printf(&out, a.constant < 0 ? " - %lld" : " + %lld", (long long)(a.constant < 0 ? -a.constant : a.constant));
+	bool sum = a.count > 1 || (a.count == 1 && a.constant != 0);
+	bool product = a.count == 1 && a.term[0].scale != 1;
+	Precedence precedence = sum ? PREC_ADD : product ? PREC_MUL : PREC_ATOM;
+	return in_parens(pr, (PyExpr){out.at, precedence}, around);
+}
+
+/* ---- small pieces ----------------------------------------------------------------------------------------------- */
+
+const char *dims_text(Printer *pr, uint32_t rank, const char *const *items) {
+	Text out;
+	text_init(&out, pr->a);
+	for (uint32_t i = 0; i < rank; i++)
+		text_printf(&out, i ? ", %s" : "%s", items[i]);
+	return out.at ? out.at : "";
+}
+
+const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape) {
+	Text out;
+	text_init(&out, pr->a);
+	text_put(&out, "(");
+	for (uint32_t i = 0; i < rank; i++)
+		text_printf(&out, i ? ", %lld" : "%lld", (long long)shape[i]);
+	text_put(&out, rank == 1 ? ",)" : ")");
+	return out.at;
+}
+
+static const char *slice_text(Printer *pr, const SliceDim *s) {
+	if (s->kind == SLICE_ALL)
+		return ":";
+	const char *start = affine_text(pr, &s->start, PREC_LOWEST);
+	return s->kind == SLICE_AT ? start : arena_printf(pr->a, "pl.ds(%s, %lld)", start, (long long)s->size);
+}
+
+/* The subscript of a ref, brackets included. `keep_unit`: the boundary view's unit dim stays. */
+const char *access_text(Printer *pr, const Access *access, bool keep_unit) {
+	const Operand *o = &pr->plan->operands.at[access->operand];
+	const char *items[DIM_MAX];
+	bool all = true;
+	for (uint32_t i = 0; i < access->rank; i++) {
+		SliceDim s = access->dim[i];
+		if (keep_unit && i == o->unit)
+			s.kind = SLICE_ALL;
+		all = all && s.kind == SLICE_ALL;
+		items[i] = slice_text(pr, &s);
+	}
+	return all ? "[...]" : arena_printf(pr->a, "[%s]", dims_text(pr, access->rank, items));
+}
+
+static const char *ref_name(Printer *pr, const Access *access) {
+	if (access->kind == REF_OPERAND)
+		return pr->refs[access->operand];
+	return pr->window[access->loop * WINDOW_MAX + access->window];
+}
+
+/* ---- forms ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t type_rank(Printer *pr, NodeId n) {
+	const Type *t = node_type(pr->m, n);
+	return t->kind == TYPE_TENSOR ? t->count : 0;
+}
+
+static const char *temporary_find(Printer *pr, uint64_t key) {
+	for (uint32_t i = pr->temporaries.count; i-- > 0;)
+		if (pr->temporaries.at[i].key == key && pr->temporaries.at[i].scope <= pr->scope)
+			return pr->temporaries.at[i].name;
+	return NULL;
+}
+
+static const char *full_text(Printer *pr, NodeId n, Form form);
+static const char *index_text(Printer *pr, NodeId n, Form form);
+
+static const char *converted(Printer *pr, NodeId n, const char *x, Form to) {
+	bool row = type_rank(pr, n) == 1;
+	if (op_lowering(node_get(pr->m, n)->op) == LOWER_FULL)
+		return full_text(pr, n, to);
+	if (op_lowering(node_get(pr->m, n)->op) == LOWER_INDEX)
+		return index_text(pr, n, to);
+	if (to == FORM_COLUMN) {
+		pr->to_column = true;
+		return arena_printf(pr->a, row ? "_to_column(%s)" : "_to_column(%s[..., None, :])", x);
+	}
+	pr->to_row = true;
+	return arena_printf(pr->a, row ? "_to_row(%s)" : "_to_row(%s)[..., 0, :]", x);
+}
+
+/* A converted value gets a name, so that it is converted once. */
+static PyExpr value_converted(Printer *pr, NodeId n, const char *x, Form to) {
+	uint64_t key = (uint64_t)n * 2 + to;
+	const char *name = temporary_find(pr, key);
+	if (!name) {
+		name = printer_name(pr, arena_printf(pr->a, "%s_%s", node_get(pr->m, n)->name, to == FORM_COLUMN ? "col" : "row"));
+		py_line(&pr->w, "%s = %s", name, converted(pr, n, x, to));
+		Temporary t = {key, name, pr->scope};
+		vec_push(pr->a, &pr->temporaries, t);
+	}
+	return atom(name);
+}
+
+static PyExpr scalar_text(Printer *pr, NodeId n) {
+	const Scalar *s = &pr->m->scalars.at[node_arg(pr->m, n, 0)->scalar];
+	for (uint32_t i = 0; !s->has_value && i < pr->plan->operands.count; i++)
+		if (pr->plan->operands.at[i].space == SPACE_SMEM && &pr->m->scalars.at[pr->plan->operands.at[i].scalar] == s)
+			return atom(arena_printf(pr->a, "%s[0]", pr->refs[i]));
+	Text out;
+	text_init(&out, pr->a);
+	if (dtype_is_float(s->dtype))
+		py_put_float(&out, s->value);
+	else if (s->dtype == DTYPE_BOOL)
+		text_put(&out, s->int_value ? "True" : "False");
+	else
+		text_printf(&out, "%lld", (long long)s->int_value);
+	return (PyExpr){out.at, out.at[0] == '-' ? PREC_UNARY : PREC_ATOM};
+}
+
+static PyExpr int_text(Printer *pr, NodeId n) {
+	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
+	Arg ref = arg_ref(n);
+	Affine a = affine_of_arg(&p, node_get(pr->m, n)->graph, &ref);
+	return atom(affine_text(pr, &a, PREC_ATOM));
+}
+
+PyExpr value_text(Printer *pr, NodeId n, Form form) {
+	Form own = pr->plan->values[n].form;
+	NodeId root = value_root(pr, n);
+	const Value *v = &pr->plan->values[root];
+	Lowering how = op_lowering(node_get(pr->m, root)->op);
+	if (node_get(pr->m, root)->op == OP_SCALAR)
+		return scalar_text(pr, root);
+	if (node_type(pr->m, root)->kind == TYPE_SYM)
+		return int_text(pr, root);
+	PyExpr e = how == LOWER_FULL && type_rank(pr, root) == 0 ? node_text(pr, root)
+	           : v->inlined                                  ? node_text(pr, root)
+	                                                         : atom(pr->names[root]);
+	if (v->inlined && how == LOWER_FULL)
+		printer_comment(pr, root);
+	/* An alias's form differs from its root's where a view is free: what counts is the physical shape, its own. */
+	if (type_rank(pr, n) == 0 || own == form)
+		return e;
+	if (how == LOWER_FULL && v->inlined && root == n)
+		return atom(full_text(pr, root, form));
+	return value_converted(pr, n, in_parens(pr, e, PREC_ATOM), form);
+}
+
+static PyExpr number_text(Printer *pr, const Arg *a) {
+	Text out;
+	text_init(&out, pr->a);
+	if (a->kind == ARG_FLOAT)
+		py_put_float(&out, a->real);
+	else if (a->kind == ARG_BOOL)
+		text_put(&out, a->boolean ? "True" : "False");
+	else if (a->kind == ARG_SYM)
+		text_printf(&out, "%lld", (long long)expr_number(pr->m, a->expr));
+	else
+		text_printf(&out, "%lld", (long long)a->integer);
+	return (PyExpr){out.at, out.at[0] == '-' ? PREC_UNARY : PREC_ATOM};
+}
+
+PyExpr arg_text(Printer *pr, const Arg *a, Form form) {
+	return a->kind == ARG_REF ? value_text(pr, a->node, form) : number_text(pr, a);
+}
+
+/* ---- creation --------------------------------------------------------------------------------------------------- */
+
+static const Arg *full_value(Printer *pr, NodeId n) {
+	switch (node_get(pr->m, n)->op) {
+	case OP_FULL: case OP_ATEN_FULL: case OP_FULL_LIKE: return node_arg(pr->m, n, 1);
+	case OP_SCALAR_TENSOR: return node_arg(pr->m, n, 0);
+	default: return NULL;
+	}
+}
+
+static const char *full_text(Printer *pr, NodeId n, Form form) {
+	uint16_t op = node_get(pr->m, n)->op;
+	const Arg *value = full_value(pr, n);
+	Dtype dtype = node_type(pr->m, n)->dtype;
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(pr->plan, n, form, shape);
+	bool zero = value ? (value->kind == ARG_FLOAT && value->real == 0 && !(1 / value->real < 0)) ||
+	                        (value->kind == ARG_INT && value->integer == 0)
+	                  : op == OP_ZEROS || op == OP_ZEROS_LIKE;
+	bool one = !value && !zero;
+	const char *shape_string = shape_text(pr, rank, shape);
+	if (zero || one)
+		return arena_printf(pr->a, "jnp.%s(%s, %s)", zero ? "zeros" : "ones", shape_string, dtype_jnp(dtype));
+	return arena_printf(pr->a, "jnp.full(%s, %s, %s)", shape_string, arg_text(pr, value, FORM_NATURAL).text,
+	                    dtype_jnp(dtype));
+}
+
+static PyExpr scalar_full_text(Printer *pr, NodeId n) {
+	const Arg *value = full_value(pr, n);
+	Dtype dtype = node_type(pr->m, n)->dtype;
+	if (!value)
+		return atom(node_get(pr->m, n)->op == OP_ONES ? "1" : "0");
+	if (value->kind == ARG_INT && dtype_is_float(dtype))
+		return number_text(pr, &(Arg){.kind = ARG_FLOAT, .real = (double)value->integer});
+	return arg_text(pr, value, FORM_NATURAL);
+}
+
+static const char *index_text(Printer *pr, NodeId n, Form form) {
+	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(pr->plan, n, form, shape);
+	Affine offset = block_offset(&p, node_get(pr->m, n)->graph, node_arg(pr->m, n, 0)->block);
+	const char *iota = arena_printf(pr->a, "jax.lax.broadcasted_iota(jnp.int32, %s, %d)", shape_text(pr, rank, shape),
+	                                form == FORM_COLUMN ? 0 : 1);
+	if (offset.count == 0 && offset.constant == 0)
+		return iota;
+	return arena_printf(pr->a, "%s + %s", affine_text(pr, &offset, PREC_ADD), iota);
+}
+
+/* ---- pointwise -------------------------------------------------------------------------------------------------- */
+
+typedef struct Infix {
+	const char *text;
+	Precedence precedence;
+} Infix;
+
+static Precedence infix_precedence(const char *text) {
+	static const Infix table[] = {{"|", PREC_OR},   {"^", PREC_XOR}, {"&", PREC_AND}, {"<<", PREC_SHIFT},
+	                              {">>", PREC_SHIFT}, {"+", PREC_ADD}, {"-", PREC_ADD}, {"*", PREC_MUL},
+	                              {"/", PREC_MUL},  {"//", PREC_MUL}, {"%", PREC_MUL}, {"**", PREC_POWER}};
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+		if (strcmp(table[i].text, text) == 0)
+			return table[i].precedence;
+	return PREC_COMPARE;
+}
+
+static bool narrow_float(Dtype t) { return dtype_is_float(t) && dtype_bits(t) < 32; }
+
+/* An operand in the dtype that the op computes in. */
+static PyExpr computed(Printer *pr, const Arg *a, Form form, Dtype compute) {
+	PyExpr e = arg_text(pr, a, form);
+	if (compute == DTYPE_NONE || a->kind != ARG_REF || node_type(pr->m, a->node)->kind != TYPE_TENSOR ||
+	    !narrow_float(node_type(pr->m, a->node)->dtype) || op_lowering(node_get(pr->m, value_root(pr, a->node))->op) == LOWER_FREE)
+		return e;
+	if (type_rank(pr, a->node) == 0)
+		return e;
+	return atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(compute)));
+}
+
+static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operands, uint32_t count) {
+	Text out;
+	text_init(&out, pr->a);
+	for (const char *c = text; *c; c++) {
+		uint32_t i = (uint32_t)(c[1] - '0');
+		if (*c != '{' || i >= count || c[2] != '}') {
+			text_putn(&out, c, 1);
+			continue;
+		}
+		bool bracketed = (c == text || strchr("(,[ ", c[-1])) && strchr("),]", c[3]) && c[3];
+		text_put(&out, bracketed && (c == text || c[-1] != ' ' || c[-2] == ',') ? operands[i].text
+		                                                                        : in_parens(pr, operands[i], PREC_ATOM));
+		c += 2;
+	}
+	return atom(out.at);
+}
+
+static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operands, uint32_t count) {
+	const char *items[8];
+	for (uint32_t i = 0; i < count && i < 8; i++)
+		items[i] = operands[i].text;
+	return atom(arena_printf(pr->a, "%s(%s)", function, dims_text(pr, count < 8 ? count : 8, items)));
+}
+
+static PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
+	Precedence p = row->form == PRINT_INFIX ? infix_precedence(row->text) : PREC_UNARY;
+	switch (row->form) {
+	case PRINT_INFIX: {
+		/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
+		Precedence left = p == PREC_COMPARE ? PREC_OR : p;
+		return (PyExpr){arena_printf(pr->a, "%s %s %s", in_parens(pr, operands[0], left), row->text,
+		                             in_parens(pr, operands[1], (Precedence)(p + 1))),
+		                p};
+	}
+	case PRINT_PREFIX: return (PyExpr){arena_printf(pr->a, "%s%s", row->text, in_parens(pr, operands[0], p)), p};
+	case PRINT_TEMPLATE: return template_text(pr, row->text, operands, count);
+	default: return call_text(pr, row->text, operands, count);
+	}
+}
+
+static PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype) {
+	return atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(dtype)));
+}
+
+static PyExpr gelu_text(Printer *pr, NodeId n, PyExpr x) {
+	const Arg *approximate = node_arg(pr->m, n, 1);
+	if (approximate->kind == ARG_STRING && strcmp(approximate->string, "tanh") == 0)
+		return atom(arena_printf(pr->a, "jax.nn.gelu(%s, approximate=True)", x.text));
+	pr->gelu = true; /* jax.nn.gelu's exact form is erfc, which Mosaic does not lower */
+	return atom(arena_printf(pr->a, "_gelu(%s)", x.text));
+}
+
+/* What jnp makes of the operands' dtypes: the weak ones (Python numbers, symbolic ints) do not count. */
+static Dtype operands_dtype(Printer *pr, NodeId n) {
+	Dtype all = DTYPE_NONE;
+	for (uint32_t i = 0; i < node_get(pr->m, n)->arg_count; i++) {
+		NodeId x = node_input(pr->m, n, i);
+		if (x == NONE || type_rank(pr, x) == 0)
+			continue;
+		Dtype t = node_type(pr->m, x)->dtype;
+		all = all == DTYPE_NONE ? t : dtype_promote(all, t);
+	}
+	return all;
+}
+
+static PyExpr pointwise_text(Printer *pr, NodeId n) {
+	const Node *node = node_get(pr->m, n);
+	const OpRow *row = op_row(node->op);
+	const Value *v = &pr->plan->values[n];
+	Dtype dtype = node_type(pr->m, n)->dtype;
+	PyExpr operands[8];
+	uint32_t count = 0;
+	if (node->op == OP_CONVERT || node->op == OP_TO_COPY)
+		return as_dtype(pr, arg_text(pr, node_arg(pr->m, n, 0), v->wants), dtype);
+	for (uint32_t i = 0; i < node->arg_count && count < 8; i++) {
+		const Arg *a = node_arg(pr->m, n, i);
+		bool operand = a->kind == ARG_REF || a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL ||
+		               a->kind == ARG_SYM;
+		if (operand)
+			operands[count++] = computed(pr, a, v->wants, v->compute);
+	}
+	/* alpha=1 of add and sub says nothing. */
+	if (row->form == PRINT_INFIX)
+		count = 2;
+	PyExpr e = node->op == OP_GELU ? gelu_text(pr, n, operands[0]) : row_text(pr, row, operands, count);
+	Dtype from = v->compute != DTYPE_NONE ? v->compute : operands_dtype(pr, n);
+	bool keeps = row->dtype == RULE_PROMOTE || row->dtype == RULE_SAME || row->dtype == RULE_PROMOTE_FLOAT;
+	return keeps && from != DTYPE_NONE && from != dtype && dtype != DTYPE_BOOL ? as_dtype(pr, e, dtype) : e;
+}
+
+/* ---- reductions, views, matmuls --------------------------------------------------------------------------------- */
+
+static PyExpr reduce_text(Printer *pr, NodeId n) {
+	const Value *v = &pr->plan->values[n];
+	NodeId x = node_input(pr->m, n, 0);
+	bool keepdim;
+	uint32_t dims = reduction_dims(pr->m, n, &keepdim), rank = type_rank(pr, x), shift = rank == 1 && v->wants == FORM_NATURAL;
+	const Arg *operand = node_arg(pr->m, n, 0);
+	bool adds = node_get(pr->m, n)->op != OP_AMAX && node_get(pr->m, n)->op != OP_AMIN &&
+	            node_get(pr->m, n)->op != OP_MAX && node_get(pr->m, n)->op != OP_MIN;
+	const char *text = computed(pr, operand, v->wants, adds ? DTYPE_F32 : DTYPE_NONE).text;
+	const char *function = op_row(node_get(pr->m, n)->op)->text, *items[DIM_MAX];
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < rank; i++)
+		if (dims >> i & 1)
+			items[count++] = arena_printf(pr->a, "%u", i + shift);
+	bool all = type_rank(pr, n) == 0;
+	const char *axis = count == 1 ? items[0] : arena_printf(pr->a, "(%s)", dims_text(pr, count, items));
+	/* A column's own last dim is never reduced; a rank-1 result keeps a dim so that it stays a row or a column. */
+	bool keep = keepdim || v->form == FORM_COLUMN || type_rank(pr, n) == 1;
+	if (v->form == FORM_COLUMN && v->wants == FORM_COLUMN && type_rank(pr, n) > 0 && !keepdim)
+		keep = false;
+	PyExpr e = atom(all    ? arena_printf(pr->a, "%s(%s)", function, text)
+	                : keep ? arena_printf(pr->a, "%s(%s, axis=%s, keepdims=True)", function, text, axis)
+	                       : arena_printf(pr->a, "%s(%s, axis=%s)", function, text, axis));
+	Dtype dtype = node_type(pr->m, n)->dtype;
+	return adds && narrow_float(dtype) ? as_dtype(pr, e, dtype) : e;
+}
+
+static PyExpr subscript_text(Printer *pr, NodeId n, PyExpr x, Form form) {
+	const Arg *index = node_arg(pr->m, n, 1);
+	const char *items[DIM_MAX + 2];
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < index->list.count && count < DIM_MAX; i++) {
+		const Arg *a = arg_item(pr->m, index, i);
+		items[count++] = a->kind == ARG_NULL ? "None" : a->kind == ARG_SLICE ? ":" : number_text(pr, a).text;
+	}
+	if (form == FORM_COLUMN)
+		items[count++] = ":";
+	return atom(arena_printf(pr->a, "%s[%s]", in_parens(pr, x, PREC_ATOM), dims_text(pr, count, items)));
+}
+
+static PyExpr permute_text(Printer *pr, NodeId n, const char *x) {
+	const char *items[DIM_MAX];
+	uint32_t rank = type_rank(pr, n);
+	const Arg *dims = node_arg(pr->m, n, 1);
+	if (node_get(pr->m, n)->op == OP_TRANSPOSE)
+		return atom(arena_printf(pr->a, "jnp.swapaxes(%s, %s, %s)", x, number_text(pr, dims).text,
+		                         number_text(pr, node_arg(pr->m, n, 2)).text));
+	if (node_get(pr->m, n)->op != OP_PERMUTE)
+		return atom(arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x));
+	for (uint32_t i = 0; i < rank; i++)
+		items[i] = number_text(pr, arg_item(pr->m, dims, i)).text;
+	return atom(arena_printf(pr->a, "jnp.transpose(%s, (%s))", x, dims_text(pr, rank, items)));
+}
+
+static PyExpr tile_text(Printer *pr, NodeId n, const char *x) {
+	const Type *from = node_type(pr->m, node_input(pr->m, n, 0)), *to = node_type(pr->m, n);
+	int64_t times = expr_number(pr->m, to->dims[to->count - 1]) / expr_number(pr->m, from->dims[from->count - 1]);
+	Text out;
+	text_init(&out, pr->a);
+	for (uint32_t i = 0; i + 1 < to->count; i++)
+		text_put(&out, "1, ");
+	return atom(arena_printf(pr->a, "jnp.tile(%s, (%s%lld))", x, out.at ? out.at : "", (long long)times));
+}
+
+static PyExpr view_text(Printer *pr, NodeId n) {
+	const Value *v = &pr->plan->values[n];
+	PyExpr x = value_text(pr, node_input(pr->m, n, 0), v->wants);
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(pr->plan, n, v->form, shape);
+	ViewShape view = view_shape(&(Planner){.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a}, n);
+	/* A row made a column: the conversion of the operand is all there is. */
+	if (view != VIEW_SHAPE_OTHER && view != VIEW_SHAPE_LANE_0)
+		return x;
+	if (view == VIEW_SHAPE_LANE_0)
+		return atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
+	switch (node_get(pr->m, n)->op) {
+	case OP_SUBSCRIPT:
+		if (type_rank(pr, node_input(pr->m, n, 0)) > 1)
+			return subscript_text(pr, n, x, v->wants);
+		break;
+	case OP_PERMUTE: case OP_TRANSPOSE: case OP_T: case OP_MT: return permute_text(pr, n, x.text);
+	case OP_PRE_BROADCAST_TILE: return tile_text(pr, n, x.text);
+	case OP_EXPAND: return atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, rank, shape)));
+	case OP_SELECT: {
+		int64_t dim = node_arg(pr->m, n, 1)->integer;
+		int64_t r = type_rank(pr, node_input(pr->m, n, 0));
+		return atom(arena_printf(pr->a, "jnp.take(%s, %lld, axis=%lld)", x.text,
+		                         (long long)node_arg(pr->m, n, 2)->integer, (long long)(dim < 0 ? dim + r : dim)));
+	}
+	default: break;
+	}
+	return atom(arena_printf(pr->a, "%s.reshape(%s)", in_parens(pr, x, PREC_ATOM), shape_text(pr, rank, shape)));
+}
+
+static const char *contraction(Printer *pr, uint32_t rank, bool transpose_a, bool transpose_b) {
+	if (rank == 2)
+		return arena_printf(pr->a, "(((%d,), (%d,)), ((), ()))", transpose_a ? 0 : 1, transpose_b ? 1 : 0);
+	return arena_printf(pr->a, "(((%u,), (%u,)), ((0,), (0,)))", transpose_a ? rank - 2 : rank - 1,
+	                    transpose_b ? rank - 1 : rank - 2);
+}
+
+static bool number_is(const Arg *a, double x) {
+	return (a->kind == ARG_INT && (double)a->integer == x) || (a->kind == ARG_FLOAT && a->real == x) || a->kind == ARG_NULL;
+}
+
+static PyExpr scaled(Printer *pr, PyExpr e, const Arg *factor) {
+	if (number_is(factor, 1))
+		return e;
+	return (PyExpr){arena_printf(pr->a, "%s * %s", in_parens(pr, e, PREC_MUL), number_text(pr, factor).text), PREC_MUL};
+}
+
+static PyExpr matmul_text(Printer *pr, NodeId n) {
+	const Value *v = &pr->plan->values[n];
+	NodeId a = matmul_operand(pr->m, n, 0), b = matmul_operand(pr->m, n, 1), added = matmul_operand(pr->m, n, 2);
+	Dtype ta = node_type(pr->m, a)->dtype, tb = node_type(pr->m, b)->dtype, to = node_type(pr->m, n)->dtype;
+	Dtype sum = dtype_is_float(ta) ? DTYPE_F32 : DTYPE_I32;
+	bool highest = ta == DTYPE_F32 && tb == DTYPE_F32 && (DotPrecision)pr->m->config.dot_precision.value == DOT_HIGHEST;
+	const char *dot = arena_printf(
+	    pr->a, "jax.lax.dot_general(%s, %s, %s%s, preferred_element_type=%s)", value_text(pr, a, FORM_NATURAL).text,
+	    value_text(pr, b, FORM_NATURAL).text, contraction(pr, type_rank(pr, a), v->transpose_a, v->transpose_b),
+	    highest ? ", precision=jax.lax.Precision.HIGHEST" : "", dtype_jnp(sum));
+	PyExpr e = atom(dot);
+	if (added != NONE) {
+		/* The product has a name of its own: the sum reads like the source. */
+		const char *name = printer_name(pr, arena_printf(pr->a, "%s_dot", node_get(pr->m, n)->name));
+		py_line(&pr->w, "%s = %s", name, dot);
+		uint32_t beta = node_get(pr->m, n)->arg_count >= 5 ? node_get(pr->m, n)->arg_count - 2 : 0;
+		PyExpr left = value_text(pr, added, FORM_NATURAL), right = atom(name);
+		if (beta && node_get(pr->m, n)->op != OP_DOT) {
+			left = scaled(pr, left, node_arg(pr->m, n, beta));
+			right = scaled(pr, right, node_arg(pr->m, n, beta + 1));
+		}
+		e = (PyExpr){arena_printf(pr->a, "%s + %s", in_parens(pr, left, PREC_ADD), right.text), PREC_ADD};
+		sum = dtype_promote(sum, node_type(pr->m, added)->dtype);
+	}
+	return to == sum ? e : as_dtype(pr, e, to);
+}
+
+static PyExpr load_text(Printer *pr, NodeId n) {
+	const Access *access = pr->plan->values[n].access;
+	const char *text = arena_printf(pr->a, "%s%s", ref_name(pr, access), access_text(pr, access, false));
+	const Operand *o = &pr->plan->operands.at[access->operand];
+	Dtype dtype = node_type(pr->m, n)->dtype;
+	if (access->perm_rank)
+		text = arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", text);
+	return o->dtype == dtype ? atom(text) : as_dtype(pr, atom(text), dtype);
+}
+
+static PyExpr int_node_text(Printer *pr, NodeId n) {
+	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
+	const Node *node = node_get(pr->m, n);
+	if (node->op == OP_TILE_END) {
+		BlockId b = node_arg(pr->m, n, 0)->block;
+		Affine offset = block_offset(&p, node->graph, b), end = {0};
+		bool peeled;
+		block_ragged(&p, node->graph, b, &end, &peeled);
+		Affine next = affine_add(offset, affine_int(block_size(&p, b)));
+		return atom(arena_printf(pr->a, "jnp.minimum(%s, %s)", affine_text(pr, &next, PREC_LOWEST),
+		                         affine_text(pr, &end, PREC_LOWEST)));
+	}
+	PyExpr operands[2];
+	for (uint32_t i = 0; i < node->arg_count && i < 2; i++)
+		operands[i] = arg_text(pr, node_arg(pr->m, n, i), FORM_NATURAL);
+	return row_text(pr, op_row(node->op), operands, node->arg_count);
+}
+
+PyExpr node_text(Printer *pr, NodeId n) {
+	switch (op_lowering(node_get(pr->m, n)->op)) {
+	case LOWER_INT: return int_node_text(pr, n);
+	case LOWER_POINTWISE: return pointwise_text(pr, n);
+	case LOWER_REDUCE: return reduce_text(pr, n);
+	case LOWER_VIEW: return view_text(pr, n);
+	case LOWER_MATMUL: return matmul_text(pr, n);
+	case LOWER_FULL:
+		return type_rank(pr, n) == 0 ? scalar_full_text(pr, n) : atom(full_text(pr, n, pr->plan->values[n].form));
+	case LOWER_INDEX: return (PyExpr){index_text(pr, n, pr->plan->values[n].form), PREC_ADD};
+	case LOWER_LOAD: return load_text(pr, n);
+	default: return atom("None");
+	}
+}

@@ -1,0 +1,209 @@
+/* print_kernel.c - the kernel function: its parameters, and the statements of each graph. */
+#include "printer.h"
+
+static Planner planner_of(Printer *pr) {
+	return (Planner){.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------------ */
+
+/* Gives n's variable the value `x` with the lanes that a mask hides filled, if only in the ragged step. */
+static void print_mask(Printer *pr, NodeId n, const Mask *mask, const char *x, const char *fill) {
+	const Type *t = node_type(pr->m, n);
+	uint32_t axis = mask->dim + (t->count == 1 && pr->plan->values[n].form == FORM_NATURAL);
+	uint32_t dim, l = block_scope(pr->plan, node_get(pr->m, n)->graph, mask->block, &dim);
+	Affine count = affine_add(mask->end, affine_scale(mask->offset, -1));
+	if (mask->last_only)
+		count = affine_int(pr->plan->loops.at[l].dim[dim].tail);
+	pr->mask = true;
+	const char *text = arena_printf(pr->a, "_mask(%s, %u, %s, %s)", x, axis, affine_text(pr, &count, PREC_LOWEST), fill);
+	if (mask->last_only)
+		py_choice(&pr->w, pr->names[n], text, pr->ragged[l], x);
+	else
+		py_line(&pr->w, "%s = %s", pr->names[n], text);
+}
+
+static void print_masks(Printer *pr, NodeId n, const char *x, const char *fill) {
+	const Value *v = &pr->plan->values[n];
+	for (uint32_t i = 0; i < v->mask_count; i++) {
+		print_mask(pr, n, &v->masks[i], x, fill);
+		x = pr->names[n];
+	}
+}
+
+/* ---- stores ----------------------------------------------------------------------------------------------------- */
+
+static bool same_shape(const int64_t *a, uint32_t ra, const int64_t *b, uint32_t rb) {
+	bool same = ra == rb;
+	for (uint32_t i = 0; same && i < ra; i++)
+		same = a[i] == b[i];
+	return same;
+}
+
+/* The shape that an access selects of its ref, unit dim dropped or kept. */
+static uint32_t region_shape(Printer *pr, const Access *access, bool keep_unit, int64_t *shape) {
+	const Operand *o = &pr->plan->operands.at[access->operand];
+	const int64_t *block = access->kind == REF_WINDOW ? pr->plan->loops.at[access->loop].windows.at[access->window].block
+	                                                  : o->block;
+	uint32_t rank = 0;
+	for (uint32_t i = 0; i < access->rank; i++)
+		if (access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit))
+			shape[rank++] = block[i];
+	return rank;
+}
+
+static const char *store_ref(Printer *pr, const Access *access, bool keep_unit) {
+	const char *ref = access->kind == REF_OPERAND ? pr->refs[access->operand]
+	                                              : pr->window[access->loop * WINDOW_MAX + access->window];
+	return arena_printf(pr->a, "%s%s", ref, access_text(pr, access, keep_unit));
+}
+
+/* A column is stored as a row: into the boundary view's unit dim if there is one, else squeezed. */
+static PyExpr column_as_row(Printer *pr, NodeId value, bool keep_unit) {
+	pr->to_row = true;
+	PyExpr x = value_text(pr, value, FORM_COLUMN);
+	bool squeeze = !keep_unit && node_type(pr->m, value)->count > 1;
+	return (PyExpr){arena_printf(pr->a, squeeze ? "_to_row(%s)[..., 0, :]" : "_to_row(%s)", x.text), PREC_ATOM};
+}
+
+static void print_store(Printer *pr, NodeId n) {
+	const Access *access = pr->plan->values[n].access;
+	const Operand *o = &pr->plan->operands.at[access->operand];
+	const Arg *arg = node_arg(pr->m, n, 2);
+	bool tensor = arg->kind == ARG_REF && node_type(pr->m, arg->node)->kind == TYPE_TENSOR &&
+	              node_type(pr->m, arg->node)->count > 0;
+	bool column = tensor && pr->plan->values[arg->node].form == FORM_COLUMN;
+	bool keep_unit = column && o->unit != NONE && o->unit + 2 == o->rank && access->perm_rank == 0;
+	int64_t want[DIM_MAX], have[DIM_MAX];
+	uint32_t want_rank = region_shape(pr, access, keep_unit, want);
+	PyExpr x = column ? column_as_row(pr, arg->node, keep_unit) : arg_text(pr, arg, FORM_NATURAL);
+	uint32_t have_rank = tensor && !column ? plan_shape(pr->plan, arg->node, FORM_NATURAL, have) : 0;
+	if (!column && access->perm_rank)
+		x = (PyExpr){arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text), PREC_ATOM};
+	else if (!column && !same_shape(want, want_rank, have, have_rank))
+		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)), PREC_ATOM};
+	if (!tensor || node_type(pr->m, arg->node)->dtype != o->dtype)
+		x = (PyExpr){arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, x, PREC_ATOM), dtype_jnp(o->dtype)), PREC_ATOM};
+	py_line(&pr->w, "%s = %s", store_ref(pr, access, keep_unit), x.text);
+}
+
+/* ---- statements ------------------------------------------------------------------------------------------------- */
+
+static bool int_is_read(Printer *pr, NodeId n) {
+	Planner p = planner_of(pr);
+	Arg ref = arg_ref(n);
+	Affine a = affine_of_arg(&p, node_get(pr->m, n)->graph, &ref);
+	return a.count == 1 && a.term[0].kind == VAR_NODE && a.term[0].id == n;
+}
+
+static void print_value(Printer *pr, NodeId n) {
+	printer_comment(pr, n);
+	PyExpr e = node_text(pr, n);
+	pr->names[n] = value_name(pr, n);
+	py_line(&pr->w, "%s = %s", pr->names[n], e.text);
+}
+
+static void print_node(Printer *pr, NodeId n) {
+	const Value *v = &pr->plan->values[n];
+	Lowering how = op_lowering(node_get(pr->m, n)->op);
+	if (!v->printed || v->inlined || how == LOWER_RESULT)
+		return;
+	switch (how) {
+	case LOWER_STORE:
+		printer_comment(pr, n);
+		print_store(pr, n);
+		break;
+	case LOWER_LOOP: print_loop(pr, n); break;
+	case LOWER_INT:
+		if (int_is_read(pr, n))
+			print_value(pr, n);
+		break;
+	case LOWER_MASK: {
+		printer_comment(pr, n);
+		PyExpr x = arg_text(pr, node_arg(pr->m, n, 0), v->form);
+		PyExpr fill = arg_text(pr, node_arg(pr->m, n, 1), FORM_NATURAL);
+		pr->names[n] = value_name(pr, n);
+		print_masks(pr, n, x.text, fill.text);
+		break;
+	}
+	case LOWER_FULL:
+		if (node_type(pr->m, n)->count > 0)
+			print_value(pr, n);
+		break;
+	case LOWER_LOAD:
+		print_value(pr, n);
+		print_masks(pr, n, pr->names[n], node_type(pr->m, n)->dtype == DTYPE_BOOL ? "False" : "0");
+		break;
+	default: print_value(pr, n); break;
+	}
+}
+
+void print_graph(Printer *pr, GraphId g) {
+	for (NodeId n = graph_first(pr->m, g); n != NONE; n = node_get(pr->m, n)->next)
+		print_node(pr, n);
+}
+
+/* ---- the function ----------------------------------------------------------------------------------------------- */
+
+static const char *parameters(Printer *pr) {
+	Text out;
+	text_init(&out, pr->a);
+	for (int output = 0; output < 2; output++)
+		for (uint32_t i = 0; i < pr->plan->operands.count; i++)
+			if (pr->plan->operands.at[i].output == (bool)output)
+				text_printf(&out, out.length ? ", %s" : "%s", pr->refs[i]);
+	for (uint32_t i = 0; i < pr->plan->scratches.count; i++)
+		text_printf(&out, out.length ? ", %s" : "%s", pr->scratch[i]);
+	return out.at ? out.at : "";
+}
+
+static void name_everything(Printer *pr) {
+	const Plan *p = pr->plan;
+	uint32_t loops = p->loops.count + 1;
+	pr->names = arena_array(pr->a, pr->m->nodes.count + 1, sizeof *pr->names);
+	pr->refs = arena_array(pr->a, p->operands.count + 1, sizeof *pr->refs);
+	pr->scratch = arena_array(pr->a, p->scratches.count + 1, sizeof *pr->scratch);
+	pr->window = arena_array(pr->a, (size_t)loops * WINDOW_MAX, sizeof *pr->window);
+	pr->program = arena_array(pr->a, p->grid.count + 1, sizeof *pr->program);
+	pr->program_used = arena_array(pr->a, p->grid.count + 1, sizeof *pr->program_used);
+	pr->step = arena_array(pr->a, (size_t)loops * RANK_MAX, sizeof *pr->step);
+	pr->step_value = arena_array(pr->a, (size_t)loops * RANK_MAX, sizeof *pr->step_value);
+	pr->step_used = arena_array(pr->a, (size_t)loops * RANK_MAX, sizeof *pr->step_used);
+	pr->ragged = arena_array(pr->a, loops, sizeof *pr->ragged);
+	for (uint32_t i = 0; i < p->operands.count; i++)
+		pr->refs[i] = printer_name(pr, p->operands.at[i].ref);
+	for (uint32_t i = 0; i < p->scratches.count; i++)
+		pr->scratch[i] = printer_name(pr, p->scratches.at[i].ref);
+	for (uint32_t i = 0; i < p->grid.count; i++)
+		pr->program[i] = printer_name(pr, p->grid.at[i].name);
+}
+
+/* The first line that is no comment starts a nested function. */
+static bool opens_with_def(const char *s) {
+	while (s && strncmp(s, "    #", 5) == 0)
+		s = strchr(s, '\n') ? strchr(s, '\n') + 1 : NULL;
+	return s && (strncmp(s, "    def ", 8) == 0 || strncmp(s, "    @", 5) == 0);
+}
+
+void print_kernel(Printer *pr, const char *name) {
+	name_everything(pr);
+	Text body, *out = pr->w.out;
+	text_init(&body, pr->a);
+	pr->w.out = &body;
+	pr->w.indent = 1;
+	print_graph(pr, pr->plan->root);
+	pr->w.out = out;
+	pr->w.indent = 0;
+	py_line(&pr->w, "def %s(%s):", name, parameters(pr));
+	pr->w.indent = 1;
+	bool used = false;
+	for (uint32_t i = 0; i < pr->plan->grid.count; i++) {
+		if (pr->program_used[i])
+			py_line(&pr->w, "%s = pl.program_id(%u)", pr->program[i], i);
+		used = used || pr->program_used[i];
+	}
+	if (used && opens_with_def(body.at))
+		py_blank(&pr->w);
+	text_put(out, body.length ? body.at : "    pass\n");
+	pr->w.indent = 0;
+}

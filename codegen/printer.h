@@ -1,0 +1,93 @@
+/* printer.h - what the print_*.c files share. They walk the Plan and decide nothing but line breaks and names. */
+#ifndef PALLASC_PRINTER_H
+#define PALLASC_PRINTER_H
+
+#include "planner.h"
+#include "pywriter.h"
+
+/* How tightly an expression binds, as Python ranks its operators. */
+typedef enum Precedence {
+	PREC_LOWEST,  /* a if b else c, lambda */
+	PREC_COMPARE,
+	PREC_OR,      /* | */
+	PREC_XOR,
+	PREC_AND,
+	PREC_SHIFT,
+	PREC_ADD,
+	PREC_MUL,
+	PREC_UNARY,
+	PREC_POWER,
+	PREC_ATOM     /* names, calls, subscripts, literals */
+} Precedence;
+
+typedef struct PyExpr {
+	const char *text;
+	Precedence precedence;
+} PyExpr;
+
+enum { WINDOW_MAX = 64 };
+
+/* A name that only exists where it was made: a converted value, a mask. */
+typedef struct Temporary {
+	uint64_t key;
+	const char *name;
+	uint32_t scope;
+} Temporary;
+
+typedef struct Printer {
+	const Plan *plan;
+	Module *m;
+	Arena *a;
+	PyWriter w;
+	StringTable strings;
+	Map taken;          /* identifiers in use in the kernel */
+	const char **names; /* by NodeId: the variable, once it is printed */
+	const char **refs;  /* by operand */
+	const char **scratch; /* by scratch */
+	const char **window; /* by loop * WINDOW_MAX + window: the step function's parameter */
+	VEC(Temporary) temporaries;
+	uint32_t scope;     /* nesting of step functions: a temporary of a closed one is gone */
+	Map commented;      /* source lines whose comment stands already */
+	const char **program; /* by grid dim: the variable that holds its program id */
+	bool *program_used;
+	const char **step;  /* by loop * RANK_MAX + dim: the step's variable where the printer stands, ... */
+	int64_t *step_value; /* ... or its value, where `step` is NULL */
+	bool *step_used;
+	const char **ragged; /* by loop: the flag of its step function */
+	bool to_row, to_column, mask, gelu; /* helpers that the module needs */
+} Printer;
+
+/* print_names.c */
+/* An unused identifier close to `wish`, which may be any text. */
+const char *printer_name(Printer *pr, const char *wish);
+/* A name for node n's variable: its own, or for what a tracer named after the op, one after its operand. */
+const char *value_name(Printer *pr, NodeId n);
+/* Makes names that the kernel must not use for anything else. */
+void printer_reserve(Printer *pr, const char *name);
+/* The node whose value stands for n's. */
+NodeId value_root(const Printer *pr, NodeId n);
+void printer_comment(Printer *pr, NodeId n);
+
+/* print_expr.c */
+const char *affine_text(Printer *pr, const Affine *a, Precedence around);
+/* Node n's value in a form: its variable, or its expression if it is printed in place. Statements that it needs are
+ * written first. */
+PyExpr value_text(Printer *pr, NodeId n, Form form);
+/* The same for any argument: literals too. */
+PyExpr arg_text(Printer *pr, const Arg *a, Form form);
+const char *in_parens(Printer *pr, PyExpr e, Precedence around);
+/* The expression that computes node n itself. */
+PyExpr node_text(Printer *pr, NodeId n);
+const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape);
+const char *access_text(Printer *pr, const Access *access, bool keep_unit);
+const char *dims_text(Printer *pr, uint32_t rank, const char *const *items);
+
+/* print_loop.c: the step function of a loop and what drives it. */
+void print_loop(Printer *pr, NodeId call);
+
+/* print_kernel.c */
+void print_graph(Printer *pr, GraphId g);
+/* The kernel function; it leaves in pr which helpers the module needs. */
+void print_kernel(Printer *pr, const char *name);
+
+#endif

@@ -1,0 +1,120 @@
+/* base.h - memory, vectors and checked arithmetic: the only place where allocation failure and overflow are handled.
+ *
+ * An Arena owns everything that a compilation makes; arena_free() gives it all back at once. Running out of memory is a
+ * diagnostic like any other: the arena carries a jump target (`oom`) that the entry points in libpallasc.c and main.c
+ * set, so that no other code checks for NULL. */
+#ifndef PALLASC_BASE_H
+#define PALLASC_BASE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The index that means "no such node, tensor, ...". */
+#define NONE UINT32_MAX
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define PRINTF_LIKE(fmt, args)
+#endif
+
+typedef struct ArenaChunk ArenaChunk;
+
+/* A bump allocator. Zero-initialise, then arena_init(). */
+typedef struct Arena {
+	ArenaChunk *chunk;
+	jmp_buf *oom; /* where to go when malloc fails; NULL: abort() */
+	size_t total; /* bytes asked of malloc so far */
+} Arena;
+
+void arena_init(Arena *a, jmp_buf *oom);
+void arena_free(Arena *a);
+/* Forgets every allocation but keeps one chunk for reuse: makes the next compilation free of malloc. */
+void arena_reset(Arena *a);
+/* `size` zeroed bytes, aligned for any type. Never NULL. */
+void *arena_alloc(Arena *a, size_t size);
+/* `count` zeroed elements of `size` bytes each; the product is checked. */
+void *arena_array(Arena *a, size_t count, size_t size);
+char *arena_strdup(Arena *a, const char *s);
+char *arena_printf(Arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
+
+/* A growing array that lives in an arena: declare `VEC(Node) nodes;`, then vec_push(arena, &nodes, node). Old storage
+ * is abandoned to the arena when it grows (by doubling), so indices stay valid and pointers into it do not. */
+#define VEC(T)                                                                                                         \
+	struct {                                                                                                       \
+		T *at;                                                                                                 \
+		uint32_t count, room;                                                                                  \
+	}
+#define vec_reserve(a, v, n)                                                                                           \
+	((v)->at = vec_grow((a), (v)->at, &(v)->room, (v)->count, (n), sizeof *(v)->at))
+#define vec_push(a, v, x)                                                                                              \
+	((v)->count == (v)->room ? (void)vec_reserve((a), (v), 1) : (void)0, (v)->at[(v)->count++] = (x))
+/* Room for `extra` more elements than `count`; returns the storage, moved or not. */
+void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extra, size_t size);
+
+/* Strings are interned: equal strings are the same pointer, so names compare with ==. */
+typedef struct StringTable {
+	const char **slot;
+	uint32_t count, room;
+} StringTable;
+const char *string_intern(Arena *a, StringTable *t, const char *s);
+/* The interned string equal to `s`, or NULL if there is none. */
+const char *string_find(const StringTable *t, const char *s);
+
+/* From a 64-bit key to an index: names (by the address of the interned string) and ids. Never iterated, so nothing
+ * depends on the order of addresses. */
+typedef struct MapSlot {
+	uint64_t key;
+	uint32_t value;
+	bool used;
+} MapSlot;
+typedef struct Map {
+	MapSlot *slot;
+	uint32_t count, room;
+} Map;
+/* NONE if there is no such key. */
+uint32_t map_get(const Map *map, uint64_t key);
+/* Adds or overwrites; NONE as the value forgets the key. */
+void map_put(Arena *a, Map *map, uint64_t key, uint32_t value);
+Map map_clone(Arena *a, const Map *map);
+static inline uint64_t map_key(const char *interned) { return (uint64_t)(uintptr_t)interned; }
+
+/* A string under construction. */
+typedef struct Text {
+	Arena *arena;
+	char *at; /* NUL-terminated whenever length > 0 or room > 0 */
+	size_t length, room;
+} Text;
+void text_init(Text *t, Arena *a);
+void text_put(Text *t, const char *s);
+void text_putn(Text *t, const char *s, size_t n);
+void text_printf(Text *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The shortest decimal text of a finite number that reads back as the same double; always with a '.' or an 'e', and
+ * never with the locale's decimal point. Valid in JSON and in Python. */
+void text_put_double(Text *t, double value);
+/* A quoted JSON string. UTF-8 is kept; control characters are escaped. */
+void text_put_json(Text *t, const char *s);
+
+/* Checked int64 arithmetic: false (and *out untouched) when the true result does not fit. */
+bool checked_add(int64_t a, int64_t b, int64_t *out);
+bool checked_sub(int64_t a, int64_t b, int64_t *out);
+bool checked_mul(int64_t a, int64_t b, int64_t *out);
+/* Python's // and %: rounded towards minus infinity, sign of the divisor. False when b is 0 or on overflow. */
+bool checked_floordiv(int64_t a, int64_t b, int64_t *out);
+bool checked_mod(int64_t a, int64_t b, int64_t *out);
+
+static inline int64_t int_cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; } /* a >= 0, b > 0 */
+static inline int64_t int_round_up(int64_t a, int64_t b) { return int_cdiv(a, b) * b; }
+static inline int64_t int_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t int_max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* The one of `names` (NULL-terminated) with the smallest edit distance to `word` if that is at most a third of its
+ * length (at least 1), else NULL. For "did you mean" hints. */
+const char *name_nearest(const char *word, const char *const *names);
+
+#endif

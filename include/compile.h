@@ -1,0 +1,55 @@
+/* compile.h - the pipeline, once, for the command (main.c) and the library (libpallasc.c):
+ *
+ *     module_load() -> compile_module() -> compile_plan() -> compile_emit()
+ *
+ * The only part of src that knows passes and codegen. */
+#ifndef PALLASC_COMPILE_H
+#define PALLASC_COMPILE_H
+
+#include "plan.h"
+
+/* What a compilation can give; the order of --help. */
+typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_DOT, EMIT_REPORT, EMIT_NONE } Emit;
+/* "python", ..., by Emit; NULL-terminated. */
+const char *const *emit_names(void);
+
+/* Called before and after each pass that runs: --print-before, --print-after. */
+typedef void CompileWatch(void *context, const Module *m, const Pass *pass, bool after);
+
+typedef struct CompileOptions {
+	const Target *target;
+	const Source *configs; /* `config_count` documents over the graph's own configuration, each over the one before */
+	uint32_t config_count;
+	const char *const *sets; /* `set_count` strings KEY=VALUE, over all of them */
+	uint32_t set_count;
+	const Pass *const *passes; /* those to run, in this order, NULL-terminated; NULL: the whole pipeline */
+	bool verify_each;          /* after each pass */
+	bool explain;              /* remarks are wanted */
+	CompileWatch *watch;       /* may be NULL */
+	void *watch_context;
+} CompileOptions;
+
+/* One compilation under way. Everything in it lives in the arena. */
+typedef struct Compilation {
+	const CompileOptions *options;
+	Arena *arena;
+	Diag *diag;
+	Module *module;
+	Plan *plan;          /* NULL until compile_plan() */
+	PassContext context; /* with the passes' remarks */
+} Compilation;
+
+/* Starts on a loaded Module, which the compilation changes from now on. */
+void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag *d, Module *m);
+/* Configures, verifies and runs the passes; false after diagnostics. */
+bool compile_module(Compilation *c);
+/* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */
+bool compile_plan(Compilation *c);
+/* Does this need a plan? Checking does: what is accepted compiles. */
+bool emit_needs_plan(Emit emit);
+/* Appends the text to `out`. */
+void compile_emit(const Compilation *c, Emit emit, Text *out);
+/* What the passes and the plan decided and why, one line each. */
+void compile_explain(const Compilation *c, Text *out);
+
+#endif

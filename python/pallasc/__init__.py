@@ -1,0 +1,32 @@
+"""pallasc: compiles FX-style graphs of tile operations to standalone Pallas TPU kernels.
+
+`compile` gives a `Module`, `reference` executes a graph in NumPy, `export` makes graphs from Helion
+kernels. Importing the package imports neither jax nor torch: each name loads what it needs when it
+is first used.
+"""
+
+import importlib
+
+__version__ = "0.1.0"
+__all__ = ["CompileError", "Module", "PallascError", "compile", "export", "reference"]
+
+_LAZY = {
+    "compile": ("binding", "compile"),
+    "Module": ("module", "Module"),
+    "CompileError": ("errors", "CompileError"),
+    "PallascError": ("errors", "PallascError"),
+    "export": ("export", None),
+    "reference": ("reference", None),
+}
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    submodule, attribute = _LAZY[name]
+    module = importlib.import_module(f".{submodule}", __name__)
+    return getattr(module, attribute) if attribute else module
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,85 @@
+"""`python -m pallasc COMMAND ...`."""
+
+import importlib
+import os
+import signal
+import sys
+
+from .errors import PallascError
+
+COMMANDS = {
+    "export": "trace a Helion kernel and write its graph",
+    "run": "run a kernel module, on a TPU or simulated",
+    "check": "compile a graph, simulate the kernel, compare with the reference",
+    "aot": "compile a kernel module for a chip, with no TPU present",
+    "lint": "look for what an emitted module must not hold",
+}
+
+USAGE = """usage: python -m pallasc COMMAND ...
+
+{commands}
+
+python -m pallasc COMMAND --help says more. Exit status: 0 done, 1 refused or off, 2 wrong usage,
+3 cannot read or write."""
+
+
+def usage():
+    """The help text."""
+    lines = [f"  {name:8}{summary}" for name, summary in COMMANDS.items()]
+    return USAGE.format(commands="\n".join(lines))
+
+
+def main(argv=None):
+    """Runs a command; gives the exit status. No traceback reaches the user."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        status = _dispatch(argv)
+        sys.stdout.flush()
+        return status
+    except PallascError as error:
+        return _fail(str(error), error.exit_status)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        _discard_output()
+        return 3
+    except OSError as error:
+        return _fail(str(error), 3)
+    except MemoryError:
+        return _fail("out of memory", 3)
+    except Exception as error:
+        if os.environ.get("PALLASC_DEBUG"):
+            raise
+        text = " ".join(str(error).split())[:500]
+        hint = "PALLASC_DEBUG=1 shows where"
+        return _fail(f"internal error: {type(error).__name__}: {text} ({hint})", 3)
+
+
+def _dispatch(argv):
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(usage(), file=sys.stdout if argv else sys.stderr)
+        return 0 if argv else 2
+    if argv[0] == "--version":
+        from . import __version__
+
+        print(f"pallasc {__version__}")
+        return 0
+    command, *rest = argv
+    if command not in COMMANDS:
+        return _fail(f"unknown command {command!r} (see python -m pallasc --help)", 2)
+    status = importlib.import_module(f".{command}", __package__).main(rest)
+    return 0 if status is None else status
+
+
+def _fail(message, status):
+    print(f"pallasc: error: {message}", file=sys.stderr)
+    return status
+
+
+def _discard_output():
+    """Nobody reads standard output any more: keep the interpreter from complaining at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,395 @@
+"""`python -m pallasc aot`: compiles modules with the real TPU compiler, with no TPU present.
+
+The compiler runs in a worker process (`aot_worker`), one for all jobs, watched for time and memory;
+a worker that dies, hangs or grows too large is replaced. Verdicts of the compiler are cached.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .chips import TOPOLOGIES
+from .command import Parser, bytes_text, positive
+from .errors import FileError, UsageError
+from .module import Module, read_module
+
+TIMEOUT_S = 600.0
+MEMORY_BYTES = 8 << 30
+_POLL_S = 0.1
+_CACHE_VERSION = "1"
+
+
+@dataclasses.dataclass
+class AotResult:
+    """What the TPU compiler said of one module for one target.
+
+    Attributes:
+      path, target: the job.
+      ok: whether it compiled.
+      kind: "ok", "vmem" (over the limit), "error" (refused), "timeout", "memory", "crash".
+      message: the telling lines of the error, or "".
+      full: the whole error, or "".
+      vmem_bytes: scoped VMEM used, the largest of the module's kernels; over the limit, what the
+        compiler asked for; None if it does not say.
+      vmem_limit: the limit that was exceeded, bytes, or None.
+      predicted_bytes: KERNEL_INFO["vmem_bytes"], or None.
+      kernels: scoped VMEM bytes of each kernel, in the order of the compiled program.
+      temp_bytes: HBM temporaries, or None.
+      seconds: tracing and compiling; what it took then, if it comes from the cache.
+      cached: whether it comes from the cache.
+    """
+
+    path: str
+    target: str
+    ok: bool = False
+    kind: str = "error"
+    message: str = ""
+    full: str = ""
+    vmem_bytes: int | None = None
+    vmem_limit: int | None = None
+    predicted_bytes: int | None = None
+    kernels: list = dataclasses.field(default_factory=list)
+    temp_bytes: int | None = None
+    seconds: float = 0.0
+    cached: bool = False
+
+
+class Worker:
+    """One worker process. `request` raises `WorkerLost` if it had to be given up."""
+
+    def __init__(self, memory_bytes=MEMORY_BYTES):
+        require_libtpu()
+        self.memory_bytes = memory_bytes
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pallasc.aot_worker", str(memory_bytes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=worker_environment(),
+        )
+
+    def request(self, job, timeout):
+        """Sends `job`, a dict, and gives the answer, a dict."""
+        deadline = time.monotonic() + timeout
+        try:
+            self._process.stdin.write(json.dumps(job).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise WorkerLost("crash", self._last_words()) from None
+        line = self._read_line(deadline, timeout)
+        try:
+            return json.loads(line)
+        except ValueError:
+            raise WorkerLost("crash", self._last_words()) from None
+
+    def _read_line(self, deadline, timeout):
+        output, data = self._process.stdout.fileno(), b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            while not data.endswith(b"\n"):
+                if selector.select(_POLL_S):
+                    chunk = os.read(output, 1 << 16)
+                    if not chunk:
+                        raise WorkerLost("crash", self._last_words())
+                    data += chunk
+                    continue
+                used = _resident_bytes(self._process.pid)
+                if used > self.memory_bytes:
+                    raise WorkerLost("memory", f"took more than {bytes_text(self.memory_bytes)}")
+                if time.monotonic() > deadline:
+                    raise WorkerLost("timeout", f"no result after {timeout:g} s")
+        return data
+
+    def _last_words(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        self._log.seek(0)
+        lines = self._log.read().decode("utf-8", "replace").split("\n")
+        telling = [line for line in lines if re.search(r"rror|atal|F\d{4}|LLVM|bad_alloc", line)]
+        status = self._process.returncode
+        how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
+        return "\n".join([f"the compiler process ended with {how}", *telling[-3:]])
+
+    def close(self):
+        """Ends the process, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._log.close()
+
+
+class WorkerLost(Exception):
+    """A worker that cannot be used further: (kind, message)."""
+
+    def __init__(self, kind, message):
+        super().__init__(message)
+        self.kind = kind
+
+
+def worker_environment():
+    """Environment of a worker: libtpu without a TPU, jax on the CPU, no compilation cache."""
+    environment = dict(os.environ)
+    environment.update(
+        JAX_PLATFORMS="cpu",
+        TPU_SKIP_MDS_QUERY="1",
+        ALLOW_MULTIPLE_LIBTPU_LOAD="1",
+        TPU_ACCELERATOR_TYPE="v6e-1",
+        TPU_WORKER_HOSTNAMES="localhost",
+        JAX_ENABLE_COMPILATION_CACHE="false",
+        PYTHONPATH=os.pathsep.join(
+            [str(Path(__file__).resolve().parent.parent), *_split_path("PYTHONPATH")]
+        ),
+    )
+    return environment
+
+
+def _split_path(variable):
+    return [part for part in os.environ.get(variable, "").split(os.pathsep) if part]
+
+
+def _resident_bytes(pid):
+    """Resident memory of a process; 0 where /proc does not say."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True):
+    """Compiles jobs one after another in one worker; yields an `AotResult` for each, in order.
+
+    Args:
+      jobs: (module, target) pairs; a module is a `Module` or the path of one; target None is the
+        module's own.
+      timeout: seconds for each job.
+      memory_bytes: resident memory of the worker.
+      cache: whether to use and fill the cache.
+
+    Raises PallascError for a job that cannot be started: no such file, unknown target.
+    """
+    worker = None
+    try:
+        for module, target in jobs:
+            result, module = _prepare(module, target)
+            key = cache_key(module.source, result.target)
+            if cache and _cache_load(key, result):
+                yield result
+                continue
+            worker = worker or Worker(memory_bytes)
+            try:
+                answer = worker.request({**_job(module), "target": result.target}, timeout)
+                _fill(result, answer)
+                if cache and result.kind in ("ok", "vmem", "error"):
+                    _cache_store(key, result)
+            except WorkerLost as lost:
+                result.kind, result.message, result.full = lost.kind, str(lost), str(lost)
+                worker.close()
+                worker = None
+            yield result
+    finally:
+        if worker:
+            worker.close()
+
+
+def compile_one(module, target=None, **options):
+    """`compile_many` for one job: gives its `AotResult`."""
+    return next(compile_many([(module, target)], **options))
+
+
+def _prepare(module, target):
+    module = module if isinstance(module, Module) else read_module(module)
+    target = target or module.info["target"]
+    if target not in TOPOLOGIES:
+        raise UsageError(f"unknown target {target!r}: one of {', '.join(TOPOLOGIES)}")
+    result = AotResult(module.filename, target)
+    result.predicted_bytes = module.info.get("vmem_bytes")
+    return result, module
+
+
+def _job(module):
+    return {"source": module.source, "filename": module.filename}
+
+
+def _fill(result, answer):
+    result.ok = answer["ok"]
+    result.seconds = answer["seconds"]
+    if result.ok:
+        result.kind = "ok"
+        result.kernels = answer["kernels"]
+        result.vmem_bytes = max(result.kernels, default=0)
+        result.temp_bytes = answer["temp_bytes"]
+        return
+    result.full = answer["error"]
+    result.vmem_bytes, result.vmem_limit = parse_vmem_overflow(result.full)
+    result.kind = "error" if result.vmem_bytes is None else "vmem"
+    result.message = telling_lines(result.full)
+
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def parse_vmem_overflow(text):
+    """(bytes asked for, limit) of an out-of-VMEM error; (None, None) for any other."""
+    patterns = (
+        r"size ([\d.]+)([KMG]?)B? and limit ([\d.]+)([KMG]?)B? exceeded scoped vmem",
+        r"Used ([\d.]+)([KMG]?)B? of ([\d.]+)([KMG]?)B? vmem",
+        r"\(size=(\d+)()\) would exceed memory \(size=(\d+)()\).*space=vmem",
+    )
+    for pattern in patterns:
+        if match := re.search(pattern, text):
+            asked, unit, limit, limit_unit = match.groups()
+            return int(float(asked) * _UNITS[unit]), int(float(limit) * _UNITS[limit_unit])
+    return None, None
+
+
+_NOISE = re.compile(r"^(-+|=+|\s*|See https?:.*|Please report.*|The preceding stack trace.*)$")
+
+
+def telling_lines(text, count=6, width=240):
+    """The first lines of a compiler error that say something, each cut to `width`."""
+    asked, limit = parse_vmem_overflow(text)
+    if asked is not None:
+        return f"out of scoped VMEM: {bytes_text(asked)} needed, {bytes_text(limit)} allowed"
+    lines = [line.rstrip() for line in text.split("\n") if not _NOISE.match(line)]
+    lines = [line if len(line) <= width else f"{line[: width - 3]}..." for line in lines]
+    return "\n".join(lines[:count])
+
+
+def cache_directory():
+    """$PALLASC_CACHE, .cache of the source tree, or the user's cache directory; then /aot."""
+    if path := os.environ.get("PALLASC_CACHE"):
+        return Path(path) / "aot"
+    tree = Path(__file__).resolve().parent.parent.parent
+    if (tree / "pyproject.toml").exists():
+        return tree / ".cache" / "aot"
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "pallasc" / "aot"
+
+
+def cache_key(source, target):
+    """Hex digest of all that a verdict depends on."""
+    parts = [_CACHE_VERSION, source, target]
+    for package in ("jax", "jaxlib", "libtpu"):
+        parts.append(_version(package))
+    # The worker's own code decides how a module is traced.
+    parts.append(Path(__file__).with_name("aot_worker.py").read_text())
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _cache_load(key, result):
+    try:
+        stored = json.loads((cache_directory() / f"{key}.json").read_text())
+        fields = {name: stored[name] for name in _CACHED_FIELDS}
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    for name, value in fields.items():
+        setattr(result, name, value)
+    result.cached = True
+    return True
+
+
+_CACHED_FIELDS = (
+    *("ok", "kind", "message", "full", "vmem_bytes", "vmem_limit"),
+    *("kernels", "temp_bytes", "seconds"),
+)
+
+
+def _cache_store(key, result):
+    """Keeps a verdict; a cache that cannot be written is no error."""
+    directory = cache_directory()
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+        fields = {name: getattr(result, name) for name in _CACHED_FIELDS}
+        with tempfile.NamedTemporaryFile("w", dir=directory, delete=False) as file:
+            json.dump(fields, file)
+        os.replace(file.name, directory / f"{key}.json")
+
+
+def result_text(result, verbose=False):
+    """A result for people: a line, and the error's telling lines if it failed."""
+    if not result.ok:
+        error = result.full if verbose else result.message
+        first, *rest = error.split("\n")
+        lines = [f"{result.path}: {result.target}: {_FAILURES[result.kind]}: {first}", *rest]
+        if result.kind == "vmem" and result.predicted_bytes is not None:
+            lines.append(f"  predicted {bytes_text(result.predicted_bytes)}")
+        return "\n".join(lines)
+    parts = [f"VMEM {bytes_text(result.vmem_bytes)} used"]
+    if result.predicted_bytes is not None:
+        parts.append(f"{bytes_text(result.predicted_bytes)} predicted")
+    parts.append(f"HBM temporaries {bytes_text(result.temp_bytes)}")
+    parts.append("cached" if result.cached else f"{result.seconds:.1f} s")
+    return f"{result.path}: {result.target}: ok: {', '.join(parts)}"
+
+
+_FAILURES = {
+    "vmem": "error",
+    "error": "error",
+    "timeout": "timeout",
+    "memory": "out of memory",
+    "crash": "crash",
+}
+
+
+def main(argv):
+    """`aot KERNEL.py... [--target T]...`: exit status 0 if all compile, else 1."""
+    parser = Parser(
+        prog="python -m pallasc aot",
+        description="Compile kernel modules with the real TPU compiler; no TPU is needed.",
+    )
+    parser.add_argument("kernel", nargs="+", metavar="KERNEL.py", help="module, or - for a pipe")
+    parser.add_argument(
+        *("-t", "--target"),
+        action="append",
+        metavar="T",
+        help=f"{', '.join(TOPOLOGIES)} or all; repeatable (default: the module's own)",
+    )
+    parser.add_argument("--timeout", type=positive, default=TIMEOUT_S, metavar="S", help="seconds")
+    parser.add_argument("--memory", type=positive, default=8.0, metavar="GIB", help="memory cap")
+    parser.add_argument("--json", action="store_true", help="one JSON line for each result")
+    parser.add_argument("--no-cache", action="store_true", help="compile even if known")
+    parser.add_argument("-v", "--verbose", action="store_true", help="the compiler's whole error")
+    options = parser.parse_args(argv)
+    targets = options.target or [None]
+    targets = list(TOPOLOGIES) if "all" in targets else targets
+    modules = [read_module(path) for path in options.kernel]
+    results = compile_many(
+        [(module, target) for module in modules for target in targets],
+        options.timeout,
+        int(options.memory * (1 << 30)),
+        cache=not options.no_cache,
+    )
+    good = True
+    for result in results:
+        good &= result.ok
+        if options.json:
+            print(json.dumps(dataclasses.asdict(result)), flush=True)
+        else:
+            print(result_text(result, options.verbose), flush=True)
+    return 0 if good else 1
+
+
+def require_libtpu():
+    """Raises FileError if the TPU compiler is not installed."""
+    if _version("libtpu") == "none":
+        raise FileError("the TPU compiler is not installed: pip install 'pallasc[tpu]'")

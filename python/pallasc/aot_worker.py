@@ -1,0 +1,109 @@
+"""The process behind `pallasc.aot`: reads jobs as JSON lines, answers each with a JSON line.
+
+A job is {"source", "filename", "target"}. The answer is {"ok", "seconds"} with {"kernels",
+"temp_bytes"} or {"error"}. Nothing else is written to standard output.
+"""
+
+import contextlib
+import json
+import os
+import re
+import sys
+import time
+import warnings
+
+_SLACK_BYTES = 8 << 30  # libraries, thread stacks and reservations that are never touched
+
+
+def main():
+    """Serves jobs until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever libtpu prints goes to the log
+    _limit_memory(int(sys.argv[1]))
+    for line in sys.stdin:
+        job = json.loads(line)
+        started = time.monotonic()
+        try:
+            answer = {"ok": True, **compile_job(job)}
+        except Exception as error:
+            text = str(error).strip()
+            named = f"{type(error).__name__}: {text}" if _needs_name(error) else text
+            answer = {"ok": False, "error": named}
+        answer["seconds"] = round(time.monotonic() - started, 3)
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _limit_memory(size):
+    """A backstop behind the parent's watch: fails allocations before the machine swaps."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (size + _SLACK_BYTES,) * 2)
+
+
+def _needs_name(error):
+    """Whether the type says more than the text: for all but the compiler's own errors."""
+    return type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError", "MosaicError")
+
+
+def compile_job(job):
+    """Compiles one module: {"kernels": VMEM bytes of each, "temp_bytes"}."""
+    from .module import Module
+
+    module = Module(job["source"], job["filename"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = compile_module(module, job["target"])
+    return {
+        "kernels": parse_scoped_vmem(compiled.as_text()),
+        "temp_bytes": compiled.memory_analysis().temp_size_in_bytes,
+    }
+
+
+def compile_module(module, target):
+    """jax's compiled object of a module's kernel for the first device of a target's topology."""
+    import jax
+    from jax.experimental import topologies
+
+    from .chips import TOPOLOGIES
+
+    topology = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES[target])
+    device = topology.devices[0]
+    info = module.info
+    kernel = getattr(module.load(), info["name"])
+    kernel = kernel if hasattr(kernel, "trace") else jax.jit(kernel)
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    arguments = [
+        jax.ShapeDtypeStruct(tuple(entry.get("shape", ())), entry["dtype"], sharding=sharding)
+        for entry in (*info["inputs"], *info.get("scalars", ()))
+    ]
+    with tracing_for(device):
+        lowered = kernel.trace(*arguments).lower()
+    return lowered.compile()
+
+
+def tracing_for(device):
+    """Context in which tracing sees `device` as the chip, instead of this machine's CPU."""
+    import jax
+
+    abstract = jax.sharding.AbstractDevice(
+        device_kind=device.device_kind, num_cores=device.num_cores, platform="tpu"
+    )
+    mesh = jax.sharding.AbstractMesh((), (), abstract_device=abstract)
+    return jax.sharding.use_abstract_mesh(mesh)
+
+
+def parse_scoped_vmem(hlo):
+    """Scoped VMEM bytes of each Pallas kernel in a compiled module's text."""
+    sizes = []
+    for line in hlo.split("\n"):
+        if 'custom_call_target="tpu_custom_call"' not in line:
+            continue
+        match = re.search(r'"used_scoped_memory_configs":\[(.*?)\]', line)
+        configs = re.findall(r'"memory_space":"1".*?"size":"(\d+)"', match[1]) if match else []
+        sizes.append(sum(map(int, configs)))
+    return sizes
+
+
+if __name__ == "__main__":
+    main()

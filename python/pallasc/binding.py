@@ -1,0 +1,261 @@
+"""`pallasc.compile`: the compiler as a shared library, through ctypes.
+
+The declarations below mirror include/pallasc/pallasc.h; nothing else in the package knows of them.
+"""
+
+import ctypes
+import functools
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+from .errors import CompileError, FileError
+from .module import Module, read_text
+
+ABI_VERSION = 1
+OK, REFUSED, USAGE, FAILED = range(4)
+EMIT_SOURCE, EMIT_PLAN, EMIT_REPORT, EMIT_GRAPH = 1, 2, 4, 8
+
+
+class _Options(ctypes.Structure):
+    """pallasc_options."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("emit", ctypes.c_uint),
+        ("target", ctypes.c_char_p),
+        ("config_json", ctypes.c_char_p),
+        ("sets", ctypes.POINTER(ctypes.c_char_p)),
+        ("set_count", ctypes.c_size_t),
+    )
+
+
+def _prototypes():
+    handle, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+    length, options = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(_Options)
+    yield "version", text, []
+    yield "abi_version", ctypes.c_int, []
+    yield "target_name", text, [size]
+    yield "context_new", handle, []
+    yield "context_free", None, [handle]
+    yield "graph_load", handle, [handle, text, size, text]
+    yield "graph_status", ctypes.c_int, [handle]
+    yield "graph_free", None, [handle]
+    yield "graph_compile", handle, [handle, options]
+    yield "result_status", ctypes.c_int, [handle]
+    yield "result_free", None, [handle]
+    for name in ("source", "plan", "report", "graph", "diagnostics"):
+        # Not c_char_p: the length counts, not the first NUL.
+        yield f"result_{name}", ctypes.c_void_p, [handle, length]
+
+
+class Library:
+    """A loaded libpallasc. Raises FileError if `path` is not one that this package can use."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        try:
+            self._dll = ctypes.CDLL(self.path)
+            for name, result, arguments in _prototypes():
+                function = getattr(self._dll, f"pallasc_{name}")
+                function.restype, function.argtypes = result, arguments
+        except (OSError, AttributeError) as error:
+            raise FileError(f"cannot load {self.path}: {error}") from error
+        abi = self._dll.pallasc_abi_version()
+        if abi != ABI_VERSION:
+            raise FileError(f"{self.path} has ABI {abi}, this package needs {ABI_VERSION}: rebuild")
+
+    @property
+    def version(self):
+        """The library's version, such as "0.1.0"."""
+        return self._dll.pallasc_version().decode()
+
+    def targets(self):
+        """Names of the built-in targets, in order."""
+        names = []
+        while (name := self._dll.pallasc_target_name(len(names))) is not None:
+            names.append(name.decode())
+        return names
+
+
+class Graph:
+    """A graph that the library has read once, to be compiled under many configurations.
+
+    Each graph has a context of its own, so that graphs may be used by different threads; calls on
+    one graph wait for each other.
+    """
+
+    def __init__(self, text, name="<graph>", library=None):
+        self._dll = (library or find_library())._dll
+        self._lock = threading.Lock()
+        self._graph = None
+        self._context = self._dll.pallasc_context_new()
+        data = text.encode()
+        if self._context:
+            self._graph = self._dll.pallasc_graph_load(
+                self._context, data, len(data), name.encode("utf-8", "replace")
+            )
+
+    def __del__(self):
+        if getattr(self, "_graph", None):
+            self._dll.pallasc_graph_free(self._graph)
+        if getattr(self, "_context", None):
+            self._dll.pallasc_context_free(self._context)
+
+    def compile(self, config=None, target="v6e", sets=(), emit=EMIT_SOURCE | EMIT_PLAN):
+        """Compiles; gives {"status", "source", "plan", "report", "graph", "diagnostics"}, texts.
+
+        Args:
+          config: JSON text of a configuration over the graph's own, or None.
+          target: a chip's name, or the JSON text of a target.
+          sets: strings KEY=VALUE, over `config`.
+          emit: EMIT_ values or'ed.
+        """
+        items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
+        options = _Options(
+            size=ctypes.sizeof(_Options),
+            emit=emit,
+            target=_no_nul(target, "target"),
+            config_json=_no_nul(config, "config"),
+            sets=ctypes.cast(items, ctypes.POINTER(ctypes.c_char_p)),
+            set_count=len(sets),
+        )
+        with self._lock:
+            result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
+        try:
+            texts = ("source", "plan", "report", "graph", "diagnostics")
+            answer = {name: self._text(result, name) for name in texts}
+            answer["status"] = self._dll.pallasc_result_status(result)
+            return answer
+        finally:
+            self._dll.pallasc_result_free(result)
+
+    def _text(self, result, name):
+        length = ctypes.c_size_t()
+        address = getattr(self._dll, f"pallasc_result_{name}")(result, ctypes.byref(length))
+        return ctypes.string_at(address, length.value).decode() if address else ""
+
+
+def _no_nul(text, what):
+    if text is None:
+        return None
+    if "\0" in text:
+        raise CompileError(f"{what}: holds a NUL character", exit_status=USAGE)
+    return text.encode()
+
+
+def library_paths():
+    """Where libpallasc is looked for, in order."""
+    if path := os.environ.get("PALLASC_LIBRARY"):
+        return [Path(path)]
+    suffix = {"darwin": "dylib", "win32": "dll"}.get(sys.platform, "so")
+    package = Path(__file__).resolve().parent
+    name = f"libpallasc.{suffix}"
+    return [package / name, package.parent.parent / "build" / name]
+
+
+@functools.cache
+def _load_library(path):
+    return Library(path)
+
+
+def find_library():
+    """The `Library`: $PALLASC_LIBRARY, beside this package, or build/ of the source tree."""
+    paths = library_paths()
+    for path in paths:
+        if path.exists():
+            return _load_library(path)
+    places = " or ".join(map(str, paths))
+    raise FileError(f"no libpallasc at {places}: run `make`, or set PALLASC_LIBRARY")
+
+
+def graph_text(graph):
+    """(JSON text, name for messages) of a graph given as dict, JSON text, or path."""
+    if isinstance(graph, dict):
+        return _dump(graph, "graph"), "<graph>"
+    if isinstance(graph, str) and graph.lstrip().startswith("{"):
+        return graph, "<graph>"
+    if isinstance(graph, str | os.PathLike):
+        return read_text(graph), "<stdin>" if str(graph) == "-" else str(graph)
+    raise TypeError(f"a graph is a dict, JSON text or a path, not {type(graph).__name__}")
+
+
+def config_text(config):
+    """JSON text of a configuration given as dict, JSON text, path, or None."""
+    if config is None or isinstance(config, dict):
+        return config if config is None else _dump(config, "config")
+    return graph_text(config)[0]
+
+
+def _dump(value, what):
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CompileError(f"{what}: not JSON: {error}", exit_status=USAGE) from None
+
+
+def target_text(target):
+    """A target for the library: a chip's name as it is, the text of a .json file."""
+    if isinstance(target, dict):
+        return _dump(target, "target")
+    target = str(target)
+    is_file = target.endswith(".json") and not target.lstrip().startswith("{")
+    return read_text(target) if is_file else target
+
+
+def compile(graph, config=None, target="v6e", *, sets=(), library=None):
+    """Compiles a graph to a kernel module.
+
+    Args:
+      graph: a dict, JSON text, or the path of a JSON file.
+      config: a configuration over the graph's own: a dict, JSON text, a path, or None.
+      target: a chip's name ("v4", "v5e", "v5p", "v6e", "v7x"), a dict, or a path ending in .json.
+      sets: strings KEY=VALUE as for --set, over `config`.
+      library: a `Library`; by default the one that is found.
+
+    Returns:
+      A `Module`: `.source`, `.plan`, `.info`, `.load()`, `.diagnostics`.
+
+    Raises:
+      CompileError: the graph or configuration is refused; its text is what the command prints.
+      FileError: a file cannot be read, or there is no libpallasc.
+    """
+    text, name = graph_text(graph)
+    answer = Graph(text, name, library).compile(
+        config_text(config),
+        target_text(target),
+        list(sets),
+        EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT,
+    )
+    diagnostics = parse_diagnostics(answer["diagnostics"])
+    if answer["status"] != OK:
+        message = format_diagnostics(diagnostics) or _no_reason(answer["status"])
+        raise CompileError(message, diagnostics, answer["status"])
+    plan = json.loads(answer["plan"]) if answer["plan"] else None
+    module = Module(answer["source"], name, plan, diagnostics, answer["report"])
+    module.filename = f"{module.info['name']}.py"
+    return module
+
+
+def _no_reason(status):
+    return "out of memory" if status == FAILED else "refused, without a reason"
+
+
+def parse_diagnostics(text):
+    """List of dicts of JSON lines."""
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def format_diagnostics(diagnostics):
+    """Diagnostics as text, a line each and a line for each hint: `file:line:col: error: ...`."""
+    lines = []
+    for item in diagnostics:
+        place = [str(item[key]) for key in ("file", "line", "column") if item.get(key)]
+        parts = [":".join(place)] if place else []
+        parts += [item.get("severity", "error"), item.get("message", "")]
+        lines.append(": ".join(parts))
+        if item.get("hint"):
+            lines.append(f"  hint: {item['hint']}")
+    return "\n".join(lines)

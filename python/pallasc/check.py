@@ -1,0 +1,91 @@
+"""`python -m pallasc check`: compile, simulate, compare with the reference interpreter."""
+
+import argparse
+
+from . import chips, judge
+from .binding import compile as compile_graph
+from .binding import config_text, format_diagnostics, graph_text, target_text
+from .command import Parser, bytes_text, parse_scalars, parse_set, positive, read_json
+from .simulate import interpret_params, simulate, time_limit
+
+_EAGER = "eager DMA"
+
+
+def main(argv):
+    """`check G.json`: exit status 1 if refused, off, racing or failing."""
+    options = _parser().parse_args(argv)
+    chips.choose_platform(simulate=True)
+    text, name = graph_text(options.graph)
+    config = read_json(options.config, "configuration") if options.config else {}
+    config.update(parse_set(item) for item in options.set)
+    module = compile_graph(
+        text, config_text(config) if config else None, target_text(options.target)
+    )
+    if module.diagnostics:
+        print(format_diagnostics(module.diagnostics))
+    graph = judge.read_graph((text, name))
+    print(_headline(module.info))
+    variants = [None]
+    if options.adversarial:
+        variants += [_EAGER, *judge.adversarial_modes()]
+    good = True
+    for variant in variants:
+        good &= _check_once(module, graph, options, config, variant)
+    print("PASS" if good else "FAIL")
+    return 0 if good else 1
+
+
+def _check_once(module, graph, options, config, variant):
+    """Simulates and compares once; prints a line for each output and problem.
+
+    `variant` is None, _EAGER, or a kind of adversarial inputs.
+    """
+    info, eager = module.info, variant == _EAGER
+    settled = {**info["config"], **config}
+    arguments = judge.make_arguments(
+        graph, options.seed, parse_scalars(options.scalar), None if eager else variant, settled
+    )
+    params = interpret_params(options.race, options.cores, options.seed, eager)
+    with time_limit(options.timeout):
+        simulation = simulate(module.load(), arguments, params)
+    verdict = judge.judge(graph, info, arguments, simulation.outputs, config)
+    print(f"inputs: seed {options.seed}{f', {variant}' if variant else ''}")
+    problems = [*simulation.races, *simulation.complaints]
+    print("\n".join([*verdict.lines(), *(f"  {problem}" for problem in problems)]))
+    return verdict.ok and not problems
+
+
+def _parser():
+    parser = Parser(
+        prog="python -m pallasc check",
+        description="Compile a graph, simulate the kernel, compare it with the reference.",
+    )
+    parser.add_argument("graph", metavar="G.json", help="graph, or - for standard input")
+    parser.add_argument("--config", metavar="F", help="configuration over the graph's own")
+    parser.add_argument(
+        *("--set", "-s"), action="append", default=[], metavar="K=V", help="repeatable"
+    )
+    parser.add_argument("--target", default="v6e", metavar="T", help="chip, or .json file")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs")
+    parser.add_argument(
+        "--scalar", action="append", default=[], metavar="NAME=VALUE", help="run-time scalar"
+    )
+    parser.add_argument(
+        "--race", action=argparse.BooleanOptionalAction, default=True, help="detect races"
+    )
+    parser.add_argument(
+        "--adversarial", action="store_true", help="also NaN past every edge, and tails that count"
+    )
+    parser.add_argument(
+        "--timeout", type=positive, default=600.0, metavar="S", help="seconds (default: 600)"
+    )
+    parser.add_argument(
+        "--cores", type=int, default=1, choices=(1, 2), help="TensorCores that share the grid"
+    )
+    return parser
+
+
+def _headline(info):
+    inputs = ", ".join(f"{e['name']} {e['dtype']}{list(e['shape'])}" for e in info["inputs"])
+    vmem = bytes_text(info.get("vmem_bytes"))
+    return f"{info['name']} for {info['target']}, VMEM {vmem}: {inputs}"

@@ -1,0 +1,39 @@
+"""What the Python side must know of the chips, and of the machine it runs on."""
+
+import glob
+import os
+
+# Topology names of jax.experimental.topologies: the smallest of each chip.
+TOPOLOGIES = {
+    "v4": "v4:2x2x1",
+    "v5e": "v5e:2x2",
+    "v5p": "v5p:2x2x1",
+    "v6e": "v6e:2x2",
+    "v7x": "tpu7x:2x2x1",
+}
+
+_GOOGLE_PCI_VENDOR = "0x1ae0"
+
+
+def tpu_attached():
+    """Whether this machine seems to have a TPU, without loading libtpu."""
+    if glob.glob("/dev/accel[0-9]*"):
+        return True
+    for path in glob.glob("/sys/bus/pci/devices/*/vendor"):
+        try:
+            with open(path) as file:
+                if file.read().strip() == _GOOGLE_PCI_VENDOR:
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def choose_platform(simulate=False):
+    """Keeps jax from looking for a TPU that is not there; call it before jax is imported.
+
+    Args:
+      simulate: the kernel will be simulated on the CPU in any case.
+    """
+    if simulate or not tpu_attached():
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")

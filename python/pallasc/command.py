@@ -1,0 +1,81 @@
+"""What the commands share: argument parsing, reading options, tables and numbers for people."""
+
+import argparse
+import json
+
+from .errors import UsageError
+from .module import read_text
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are UsageErrors: one line, exit status 2."""
+
+    def __init__(self, **options):
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message):
+        """Raises instead of printing the usage."""
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+def positive(text):
+    """A number greater than 0; ValueError, which argparse reports, for anything else."""
+    value = float(text)
+    if not value > 0:
+        raise ValueError(text)
+    return value
+
+
+def read_json(path, what):
+    """The JSON object in the file `path`. Raises FileError, UsageError."""
+    try:
+        value = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{path}: a {what} is a JSON object")
+    return value
+
+
+def parse_set(text):
+    """(key, value) of KEY=VALUE; the value is JSON, or else a string."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {text}: expected KEY=VALUE")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def parse_scalars(texts):
+    """{name: value} of --scalar NAME=VALUE options."""
+    return dict(parse_set(text) for text in texts)
+
+
+def bytes_text(count):
+    """A number of bytes for people: 512 B, 4.02 MiB."""
+    if count is None:
+        return "unknown"
+    size, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{int(size)} B" if unit == "B" else f"{size:.2f} {unit}"
+
+
+def seconds_text(seconds):
+    """A time for people: 12.3 us, 4.56 ms, 1.23 s."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} us"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def table(rows):
+    """Rows of strings as lines with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

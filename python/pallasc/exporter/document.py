@@ -1,0 +1,215 @@
+"""The whole document: blocks, tunables, configuration, and its text."""
+
+import json
+
+from helion.autotuner.config_spec import VALID_KEYS
+
+from .errors import ExportError
+from .graphs import GraphSet
+from .host import HostReplay
+from .tensors import TensorTable
+from .trace import kernel_trace
+from .values import Symbols, constant
+
+CONFIG_KEYS = (
+    "block_sizes",
+    "reduction_loops",
+    "loop_orders",
+    "flatten_loops",
+    "pallas_load_buffer_count",
+    "pallas_loop_type",
+    "pallas_pre_broadcast",
+    "pallas_indirect_access_mode",
+    "pallas_worklist_grouping",
+    "pallas_emit_pipeline_group_size",
+)
+
+
+def document_build(kernel, args, config, name):
+    """Return the document of `kernel` traced with `args`."""
+    trace = kernel_trace(kernel, args)
+    with trace.env:
+        replay = HostReplay(trace)
+        symbols = Symbols(trace)
+        tensors = TensorTable(trace, symbols, replay)
+        graphs = GraphSet(trace, symbols, tensors).graphs
+        returns = tensors.returns()
+        blocks = blocks_build(trace, symbols, replay, graphs)
+        document = {"format": "fxtile", "version": 1, "name": name or trace.name}
+        called = names_called(graphs) | {entry["tensor"] for entry in returns}
+        document["tensors"] = tensors.ordered(called)
+        if scalars := [entry for name, entry in tensors.scalars.items() if name in called]:
+            document["scalars"] = scalars
+        document["returns"] = returns
+        document["block_sizes"] = blocks
+        if tunables := tunables_build(trace):
+            document["tunables"] = tunables
+        document["graphs"] = graphs
+        document["config"] = config_build(trace, config, blocks, graphs)
+    return document
+
+
+def names_called(graphs):
+    """Return the names of the host tensors and scalars that live nodes call."""
+    return {
+        node["args"][0]
+        for graph in graphs
+        for node in graph["nodes"]
+        if node.get("target") in ("tile.host_tensor", "tile.scalar")
+    }
+
+
+def blocks_build(trace, symbols, replay, graphs):
+    """Return `block_sizes`: each block id's symbol, name and range."""
+    ranges = dict(loop_ranges(graphs))
+    sizes = {}
+    for root, ids in zip(replay.roots, trace.device_ir.grid_block_ids, strict=True):
+        for block, begin, end, step in zip(ids, root.begins, root.ends, root.steps, strict=True):
+            where = trace.source.where(root.line)
+            ranges[block] = tuple(bound_of(v, symbols, replay, where) for v in (begin, end))
+            if step is not None:
+                sizes[block] = bound_of(step, symbols, replay, where)
+    blocks = []
+    for info in trace.env.block_sizes:
+        begin, extent = ranges.get(info.block_id, (0, size_of(info, symbols)))
+        name = min(info.debug_names, default=f"block_{info.block_id}")
+        block = {"id": info.block_id, "symbol": str(info.symbol()), "name": name}
+        if begin not in (0, None):
+            block["begin"] = begin
+        block["extent"] = extent
+        if info.block_id in sizes or hasattr(info.block_size_source, "value"):
+            fixed = getattr(info.block_size_source, "value", None)
+            block["size"] = sizes.get(info.block_id) or symbols.expression(fixed)
+        if info.reduction:
+            block["reduction"] = True
+        blocks.append(block)
+    return blocks
+
+
+def size_of(info, symbols):
+    """Return the extent that Helion has for a block id, None where it varies."""
+    try:
+        return symbols.expression(info.size)
+    except Exception:
+        return None
+
+
+def bound_of(value, symbols, replay, where):
+    """Return a root's bound: an int or an expression."""
+    if isinstance(value, int):
+        return value
+    node = getattr(value, "node", None)
+    text = symbols.expression(node.expr.xreplace(replay.symbols)) if node else None
+    if text is None:
+        raise ExportError("a grid's bound is known only at run time: loop over it inside", where)
+    return text
+
+
+def loop_ranges(graphs):
+    """Yield (block id, (begin, end)) where all calls of a loop agree; None for what varies."""
+    block_ids = {graph["id"]: graph.get("block_ids", []) for graph in graphs}
+    found = {}
+    for graph in graphs:
+        for node in graph["nodes"]:
+            if node.get("target") == "tile.for_loop":
+                callee, begins, ends = node["args"][:3]
+                for block, begin, end in zip(block_ids[callee], begins, ends, strict=True):
+                    found.setdefault(block, []).append((begin, end))
+    for block, pairs in found.items():
+        begins, ends = ([p[side] for p in pairs] for side in (0, 1))
+        yield block, (agreed(begins), agreed(ends))
+
+
+def agreed(bounds):
+    """Return the one static bound among `bounds`, None if there is none."""
+    first = bounds[0]
+    if any(bound != first for bound in bounds):
+        return None
+    if isinstance(first, dict):
+        return first.get("sym")
+    return first
+
+
+def tunables_build(trace):
+    """Return `tunables` from the kernel's registered ones."""
+    tunables = {}
+    for name, fragment in trace.env.config_spec.user_defined_tunables.items():
+        tunable = {"default": constant(fragment.default())}
+        if choices := fragment_choices(fragment):
+            tunable["choices"] = choices
+        tunables[name] = tunable
+    return tunables
+
+
+def fragment_choices(fragment):
+    """Return the values that one of Helion's tunable fragments may take, [] if too many."""
+    if hasattr(fragment, "choices"):
+        return [constant(choice) for choice in fragment.choices]
+    kind = type(fragment).__name__
+    if kind == "BooleanFragment":
+        return [False, True]
+    low, high = getattr(fragment, "low", 0), getattr(fragment, "high", -1)
+    if kind == "PowerOfTwoFragment":
+        return [1 << power for power in range(high.bit_length()) if low <= 1 << power <= high]
+    return list(range(low, high + 1)) if high - low < 64 else []
+
+
+def config_build(trace, config, blocks, graphs):
+    """Return `config`: what the caller gave, else the kernel's own, else Helion's default."""
+    free = [b["id"] for b in blocks if "size" not in b and not b.get("reduction")]
+    given = config if config is not None else (trace.configs[0] if trace.configs else None)
+    if given is None:
+        return config_default(trace, free, graphs)
+    spec = trace.env.config_spec
+    known = set(CONFIG_KEYS) | set(spec.user_defined_tunables)
+    helions = set(VALID_KEYS) | set(dict(spec.default_config()))
+    kept = {key: value for key, value in dict(given).items() if key in known or key not in helions}
+    sizes = kept.get("block_sizes", [])
+    if not isinstance(sizes, list) or len(sizes) != len(free):
+        names = ", ".join(blocks[block]["name"] for block in free)
+        message = f"config has block_sizes {sizes}, the kernel has {len(free)} ({names})"
+        raise ExportError(message, trace.source.where(trace.source.first))
+    return kept
+
+
+def config_default(trace, free, graphs):
+    """Return Helion's default block sizes, with its loop type where there is an inner loop."""
+    spec = trace.env.config_spec
+    default = spec.default_config()
+    config = {}
+    if free:
+        sizes = default.block_sizes
+        index = spec.block_sizes.block_id_to_index
+        config["block_sizes"] = [sizes[index(block)] for block in free]
+    if any(graph["kind"] == "for_loop" for graph in graphs):
+        config["pallas_loop_type"] = default.config.get("pallas_loop_type", "emit_pipeline")
+    for name in spec.user_defined_tunables:
+        config[name] = constant(default.config[name])
+    return config
+
+
+def document_text(document):
+    """Return the document as JSON text: one line for each tensor, block, node and the like."""
+    lines = []
+    for key, value in document.items():
+        if key == "graphs":
+            body = ",\n".join(graph_text(graph) for graph in value)
+            lines.append(f' "graphs": [\n{body}]')
+        elif isinstance(value, list):
+            rows = ",\n  ".join(line_text(row) for row in value)
+            lines.append(f' "{key}": [\n  {rows}]' if value else f' "{key}": []')
+        else:
+            lines.append(f" {line_text(key)}: {line_text(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def graph_text(graph):
+    """Return one graph as JSON: its fields on a line, then its nodes."""
+    head = ", ".join(f"{line_text(k)}: {line_text(v)}" for k, v in graph.items() if k != "nodes")
+    nodes = ",\n   ".join(line_text(node) for node in graph["nodes"])
+    return f'  {{{head}, "nodes": [\n   {nodes}]}}'
+
+
+def line_text(value):
+    """Return a JSON value on one line."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

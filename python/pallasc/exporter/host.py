@@ -1,0 +1,344 @@
+"""Replaying a kernel's host code: which tensor is a view, an allocation or a computed value.
+
+The host code runs once more, on fake tensors, with the device loops cut out and every tensor
+operation recorded. What a name meant when a loop began is then known, and how each tensor arose.
+"""
+
+import ast
+import copy
+import dataclasses
+import types
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .errors import ExportError
+
+_FACTORIES = {
+    "aten.empty": "empty",
+    "aten.empty_like": "empty",
+    "aten.empty_strided": "empty",
+    "aten.empty_permuted": "empty",
+    "aten.new_empty": "empty",
+    "aten.new_empty_strided": "empty",
+    "aten.zeros": 0,
+    "aten.zeros_like": 0,
+    "aten.new_zeros": 0,
+    "aten.ones": 1,
+    "aten.ones_like": 1,
+    "aten.new_ones": 1,
+    "aten.full": "fill_value",
+    "aten.full_like": "fill_value",
+    "aten.new_full": "fill_value",
+}
+_RESHAPES = {
+    "aten.view",
+    "aten._unsafe_view",
+    "aten.unsqueeze",
+    "aten.squeeze",
+    "aten._reshape_alias",
+}
+_PERMUTES = {"aten.transpose", "aten.t", "aten.permute", "aten.numpy_T"}
+_SLICES = {"aten.slice", "aten.select"}
+_ALIASES = {"aten.alias", "aten.detach", "aten.lift_fresh"}
+_COPIES = {"aten.clone", "aten.contiguous"}
+_FILLS = {"aten.fill_": "value", "aten.zero_": 0}
+
+
+@dataclasses.dataclass
+class Step:
+    """How a host tensor arose.
+
+    `kind` is input, empty, reshape, permute, slice, expand, alias, copy or op. `base` is the tensor
+    that it came from (None for input and empty), `data` the kind's detail.
+    """
+
+    kind: str
+    base: object
+    data: object
+    order: int
+    where: str
+
+
+@dataclasses.dataclass
+class Root:
+    """A device loop of the host code: the locals when it began, and its range per block id."""
+
+    names: dict
+    begins: list
+    ends: list
+    steps: list
+    line: int
+
+
+class Recorder(TorchDispatchMode):
+    """Records every tensor operation as a Step of its result."""
+
+    def __init__(self, where):
+        super().__init__()
+        self.where = where
+        self.steps = {}  # id(tensor) -> Step
+        self.kept = []  # the tensors, so that ids stay unique
+
+    def step_add(self, tensor, kind, base, data):
+        """Note how `tensor` arose."""
+        self.kept.append(tensor)
+        self.steps[id(tensor)] = Step(kind, base, data, len(self.steps), self.where())
+
+    def __torch_dispatch__(self, func, types_, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        packet = str(func).rsplit(".", 1)[0]
+        named = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
+        if packet in _FILLS:
+            self.fill_note(args[0], named.get(_FILLS[packet], 0))
+        elif packet in _FACTORIES:
+            init = _FACTORIES[packet]
+            self.step_add(result, "empty", None, named.get(init, init))
+        elif func._schema.is_mutable:
+            raise ExportError(f"host code changes a tensor in place ({func})", self.where())
+        else:
+            for value in _pytree.tree_leaves(result):
+                if isinstance(value, torch.Tensor):
+                    self.result_note(value, func, packet, args, named)
+        return result
+
+    def fill_note(self, tensor, value):
+        """A fill of a fresh allocation is its initial value."""
+        step = self.steps.get(id(tensor))
+        while step is not None and step.kind == "alias":
+            step = self.steps[id(step.base)]
+        if step is None or step.kind != "empty":
+            raise ExportError("host code fills a tensor that it did not allocate", self.where())
+        step.data = value
+
+    def result_note(self, value, func, packet, args, named):
+        """Note one result of an operation that changes nothing in place."""
+        base = args[0] if args and isinstance(args[0], torch.Tensor) else None
+        if packet in _RESHAPES:
+            self.step_add(value, "reshape", base, None)
+        elif packet in _PERMUTES:
+            self.step_add(value, "permute", base, permute_dims(packet, base.dim(), named))
+        elif packet == "aten.slice":
+            self.step_add(value, "slice", base, slice_ranges(base, named))
+        elif packet == "aten.select":
+            dim, index = named["dim"] % base.dim(), named["index"]
+            index += base.size(dim) if index < 0 else 0
+            ranges = slice_ranges(base, {"dim": dim, "start": index, "end": index + 1})
+            kept = base[tuple(slice(*r) for r in ranges)]
+            self.step_add(kept, "slice", base, ranges)
+            self.step_add(value, "reshape", kept, None)
+        elif packet == "aten.expand":
+            self.step_add(value, "expand", base, None)
+        elif packet in _ALIASES:
+            self.step_add(value, "alias", base, None)
+        elif packet in _COPIES:
+            self.step_add(value, "copy", base, None)
+        else:
+            self.step_add(value, "op", base, (func, args, named))
+
+
+def permute_dims(packet, rank, named):
+    """Return the permutation that a permuting operation makes."""
+    dims = list(range(rank))
+    if packet == "aten.permute":
+        return [dim % rank for dim in named["dims"]]
+    if packet == "aten.transpose":
+        a, b = named["dim0"] % rank, named["dim1"] % rank
+        dims[a], dims[b] = b, a
+        return dims
+    return dims[::-1]
+
+
+def slice_ranges(base, named):
+    """Return [start, stop, step] for each dim of `base` under `aten.slice`."""
+    ranges = [[0, size, 1] for size in base.shape]
+    dim = named.get("dim", 0) % base.dim()
+    picked = slice(named.get("start"), named.get("end"), named.get("step", 1))
+    ranges[dim] = list(picked.indices(base.size(dim)))
+    return ranges
+
+
+class HostReplay:
+    """The host code's outcome: `roots` in order, `results` returned, `recorder.steps`."""
+
+    def __init__(self, trace):
+        self.trace = trace
+        self.line = trace.source.first
+        self.roots = []
+        self.symbols = {}  # our symbol -> Helion's, by the name that both know
+        self.mode = FakeTensorMode(shape_env=ShapeEnv())
+        self.recorder = Recorder(lambda: trace.source.where(self.line))
+        self.inputs = {}
+        self.results = []
+        self.run()
+
+    def run(self):
+        """Run the host code; an error in it is an ExportError at its line."""
+        arguments = {name: self.argument_fake(name, v) for name, v in self.trace.arguments.items()}
+        function = self.function_build()
+        with self.mode, self.recorder:
+            try:
+                result = function(**arguments)
+            except ExportError:
+                raise
+            except Exception as error:
+                where = self.trace.source.where(self.line)
+                raise ExportError(f"host code: {type(error).__name__}: {error}", where) from error
+        if isinstance(result, (tuple, list)):
+            self.results = list(result)
+        else:
+            self.results = [] if result is None else [result]
+
+    def argument_fake(self, name, value):
+        """Return an argument as the replay's own fakes, noted as inputs of the function."""
+        leaves, spec = _pytree.tree_flatten(value)
+        fakes = []
+        for index, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor):
+                with self.mode:
+                    leaf = torch.empty(tuple(leaf.shape), dtype=leaf.dtype)
+                label = name if len(leaves) == 1 else f"{name}_{index}"
+                self.inputs[label] = leaf
+                self.recorder.step_add(leaf, "input", None, label)
+            fakes.append(leaf)
+        return _pytree.tree_unflatten(fakes, spec)
+
+    def function_build(self):
+        """Compile the host code with its device loops replaced by notes of where they begin."""
+        fn = self.trace.fn
+        tree = ast.fix_missing_locations(
+            LoopCutter(fn).visit(copy.deepcopy(self.trace.source.tree))
+        )
+        definition = tree.body[0]
+        definition.decorator_list = []
+        definition.returns = None
+        for arg in ast.walk(definition.args):
+            if isinstance(arg, ast.arg):
+                arg.annotation = None
+        scope = dict(fn.__globals__)
+        cells = [cell.cell_contents for cell in fn.__closure__ or ()]
+        scope.update(zip(fn.__code__.co_freevars, cells, strict=True))
+        scope = {name: host_value(value) for name, value in scope.items()}
+        scope["__pallasc_root__"] = self.root_note
+        scope["__pallasc_line__"] = self.line_note
+        exec(compile(tree, self.trace.source.path, "exec"), scope)
+        return scope[definition.name]
+
+    def line_note(self, line):
+        """Note which line runs next."""
+        self.line = line
+
+    def root_note(self, names, line, kind, first, end=None, step=None, block_size=None):
+        """Note a device loop: its locals and its range, one entry per dim."""
+        self.line = line
+        begin, end = (None, first) if end is None else (first, end)
+        ends = per_dim(end, None, 1)
+        begins = per_dim(begin, 0, len(ends))
+        steps = per_dim(step, 1, len(ends)) if kind == "grid" else [None] * len(ends)
+        self.symbols_match(names)
+        self.roots.append(Root(dict(names), begins, ends, steps, line))
+
+    def symbols_match(self, names):
+        """Learn Helion's symbol for each of ours (block sizes, tunables) that a local holds."""
+        types_ = self.trace.host.local_types or {}
+        for name, value in names.items():
+            theirs = getattr(types_.get(name), "value", None)
+            if isinstance(value, torch.SymInt) and isinstance(theirs, torch.SymInt):
+                self.symbols[value.node.expr] = theirs._sympy_()
+
+
+def per_dim(value, default, count):
+    """Return a loop bound as a list, one entry per dim: `default` stands for None."""
+    values = list(value) if isinstance(value, (tuple, list)) else [value] * count
+    return [default if entry is None else entry for entry in values]
+
+
+class LoopCutter(ast.NodeTransformer):
+    """Replaces `for ... in hl.tile(...)` by a note, and notes the line before every statement."""
+
+    def __init__(self, fn):
+        self.scope = dict(fn.__globals__)
+
+    def visit_For(self, node):
+        """Replace a device loop; leave another loop."""
+        kind = self.loop_kind(node.iter)
+        if kind is None:
+            return self.lined(self.generic_visit(node))
+        names = ast.Call(ast.Name("locals", ast.Load()), [], [])
+        first = [names, ast.Constant(node.lineno), ast.Constant(kind)]
+        note = ast.Name("__pallasc_root__", ast.Load())
+        call = ast.Call(note, first + node.iter.args, node.iter.keywords)
+        return ast.copy_location(ast.Expr(call), node)
+
+    def loop_kind(self, call):
+        """Return 'tile' or 'grid' if `call` makes a device loop, else None."""
+        if not isinstance(call, ast.Call):
+            return None
+        import helion.language as hl
+
+        value = None
+        if isinstance(call.func, ast.Name):
+            value = self.scope.get(call.func.id)
+        elif isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            value = getattr(self.scope.get(call.func.value.id), call.func.attr, None)
+        return {id(hl.tile): "tile", id(hl.grid): "grid"}.get(id(value))
+
+    def lined(self, node):
+        """Return `node` behind a note of its line."""
+        note = ast.Name("__pallasc_line__", ast.Load())
+        call = ast.Expr(ast.Call(note, [ast.Constant(node.lineno)], []))
+        return [ast.copy_location(call, node), node]
+
+    def generic_visit(self, node):
+        """Put a note of its line before a simple statement."""
+        node = super().generic_visit(node)
+        simple = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Assert)
+        return self.lined(node) if isinstance(node, simple) else node
+
+
+class HostLanguage:
+    """Stands for `helion.language` in host code: sizes are already known, blocks are symbols."""
+
+    def __init__(self, module):
+        self._module = module
+
+    def __getattr__(self, name):
+        return host_value(getattr(self._module, name))
+
+
+def host_value(value):
+    """Return what a global of the kernel's module means when its host code is replayed."""
+    import helion
+    import helion.language as hl
+
+    if isinstance(value, types.ModuleType) and value in (hl, helion):
+        return HostLanguage(value)
+    replaced = {
+        id(hl.specialize): lambda sizes: sizes,
+        id(hl.barrier): lambda: None,
+        id(hl.register_block_size): lambda *bounds: symbol_new(),
+        id(hl.register_tunable): lambda name, fragment: symbol_new(),
+        id(helion.cdiv): lambda a, b: symbol_new() if symbolic(a, b) else -(-a // b),
+        id(helion.next_power_of_2): lambda n: symbol_new() if symbolic(n) else power_next(n),
+    }
+    return replaced.get(id(value), value)
+
+
+def symbolic(*values):
+    """Return whether any of `values` is a symbol."""
+    return any(isinstance(value, torch.SymInt) for value in values)
+
+
+def power_next(n):
+    """Return the least power of two that is at least `n`."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def symbol_new():
+    """Return a fresh symbol of the replay, under way."""
+    return detect_fake_mode().shape_env.create_unbacked_symint()

@@ -1,0 +1,315 @@
+"""The document's tensors, scalars and returns, from the replayed host code."""
+
+import types
+
+import sympy
+import torch
+
+from .errors import ExportError
+from .values import constant, dtype_name, tensor_dtype
+
+
+class TensorTable:
+    """Tensors and scalars by the name that the graphs call them, in the order of their making."""
+
+    def __init__(self, trace, symbols, replay):
+        self.trace = trace
+        self.symbols = symbols
+        self.replay = replay
+        self.steps = replay.recorder.steps
+        self.tensors = {id(tensor): tensor for tensor in replay.recorder.kept}
+        self.entries = {}  # name -> entry of `tensors`
+        self.orders = {}  # name -> when it was made
+        self.names = {}  # id(tensor) -> name
+        self.written = set()
+        self.scalars = {}  # name -> entry of `scalars`
+        self.shapes = {
+            origin.host_str(): tensor.shape
+            for tensor, origin in trace.host.tensor_to_origin.items()
+            if origin.is_host()
+        }
+        self.inputs_add()
+        self.integers_know()
+
+    # Host values
+
+    def host_value(self, path, root):
+        """Return what `path` (a name, or an attribute or item of one) means when a root begins."""
+        module = types.SimpleNamespace(**self.trace.fn.__globals__)
+        scope = {"_source_module": module} | self.replay.roots[root].names
+        try:
+            return eval(path, {"__builtins__": {}}, scope)
+        except Exception:
+            return None
+
+    def integers_know(self):
+        """Give every host integer and flag its value: a graph has one size."""
+        for expr, found in self.symbols.origins.items():
+            symbol = next(iter(expr.free_symbols), None)
+            if symbol is None or not found.origin.is_host() or symbol in self.symbols.blocks:
+                continue
+            for root in range(len(self.replay.roots)):
+                value = self.host_value(host_path(found.origin), root)
+                if isinstance(value, int):
+                    self.symbols.known[symbol] = sympy.Integer(int(value))
+
+    # Tensors
+
+    def inputs_add(self):
+        """Enter the tensors among the arguments, in order."""
+        for name, tensor in self.replay.inputs.items():
+            self.entry_add(tensor, name, {"role": "input"})
+
+    def entry_add(self, tensor, wanted, fields):
+        """Enter a tensor under `wanted`, numbered if taken; return its name."""
+        step = self.steps[id(tensor)]
+        name, count = wanted, 0
+        while name in self.entries or name in self.scalars:
+            count += 1
+            name = f"{wanted}_{count}"
+        what = f"tensor '{name}'"
+        dtype = tensor_dtype(tensor.dtype, what, step.where)
+        shape = self.shape(tensor, wanted, what, step.where)
+        entry = {"name": name, "role": fields.pop("role"), "dtype": dtype, "shape": shape}
+        self.entries[name] = entry | fields
+        self.orders[name] = step.order
+        self.names[id(tensor)] = name
+        return name
+
+    def shape(self, tensor, path, what, where):
+        """Return a tensor's shape; Helion's own where it knows the name, for its block symbols."""
+        ours = [
+            self.symbols_translate(size) if isinstance(size, torch.SymInt) else size
+            for size in tensor.shape
+        ]
+        theirs = self.shapes.get(path, ())
+        if len(theirs) == len(ours):
+            ours = [
+                t if isinstance(o, sympy.Expr) else o for o, t in zip(ours, theirs, strict=True)
+            ]
+        return self.symbols.shape(ours, what, where)
+
+    def symbols_translate(self, size):
+        """Return a size of the replay in Helion's symbols."""
+        return size.node.expr.xreplace(self.replay.symbols)
+
+    def tensor_name(self, path, root, written, where):
+        """Return the name of the host tensor that `path` means in a root, entering it if new."""
+        tensor = self.host_value(path, root)
+        if not isinstance(tensor, torch.Tensor) or id(tensor) not in self.steps:
+            shown = path.removeprefix("_source_module.")
+            raise ExportError(f"tensor '{shown}' is no argument: pass it as one", where)
+        name = self.enter(tensor, path.replace(".", "_"), root, where)
+        if written:
+            self.write(tensor, name, where)
+        return name
+
+    def enter(self, tensor, wanted, root, where):
+        """Return the name of a tensor, entering it and what it comes from if new."""
+        if id(tensor) in self.names:
+            return self.names[id(tensor)]
+        step = self.steps[id(tensor)]
+        if step.kind == "empty":
+            init = {} if step.data == "empty" else {"init": constant(step.data)}
+            return self.entry_add(tensor, wanted, {"role": "output"} | init)
+        if step.kind == "alias":
+            self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
+            return self.names[id(tensor)]
+        if step.kind == "op":
+            base, ops = self.ops_of(tensor)
+            of = self.enter(base, self.variable_of(base, root, wanted), root, where)
+            return self.entry_add(tensor, wanted, {"role": "derived", "of": of, "ops": ops})
+        of = self.enter(step.base, self.variable_of(step.base, root, None), root, where)
+        if step.kind == "copy":
+            self.names[id(tensor)] = of
+            return of
+        fields = {"role": "view", "of": of}
+        if step.kind == "expand":
+            fields["expand"] = True
+        elif step.kind != "reshape":
+            fields[step.kind] = step.data
+        return self.entry_add(tensor, wanted, fields)
+
+    def variable_of(self, tensor, root, fallback):
+        """Return the variable that holds a tensor when a root begins, or a name for what it is."""
+        for name, value in self.replay.roots[root].names.items():
+            if value is tensor:
+                return name
+        if fallback:
+            return f"{fallback}_base"
+        step = self.steps[id(tensor)]
+        if step.kind == "alias":
+            return self.variable_of(step.base, root, None)
+        if step.base is None:
+            return "buffer"
+        return f"{self.variable_of(step.base, root, None)}_{step.kind}"
+
+    def write(self, tensor, name, where):
+        """Note a store: an input becomes an inout; copies and computed tensors refuse it."""
+        step = self.steps[id(tensor)]
+        while step.kind in ("reshape", "permute", "slice", "alias"):
+            tensor = step.base
+            step = self.steps[id(tensor)]
+        if step.kind == "empty":
+            return
+        if step.kind == "input":
+            self.entries[self.names[id(tensor)]]["role"] = "inout"
+            return
+        made = {"copy": "a copy made by", "expand": "an expansion made by"}.get(
+            step.kind, "computed by"
+        )
+        hint = "write to a tensor of torch.empty_like instead"
+        raise ExportError(f"the kernel writes '{name}', which is {made} host code: {hint}", where)
+
+    # Operations on the host
+
+    def ops_of(self, tensor):
+        """Return (base, ops): the steps in the wrapper that make `tensor` from a tensor `base`."""
+        ops = []
+        step = self.steps[id(tensor)]
+        while step.kind not in ("input", "empty"):
+            if step.base is None or id(step.base) not in self.steps:
+                raise ExportError("a tensor computed by host code from no argument", step.where)
+            ops.append(self.op_of(tensor, step))
+            tensor = step.base
+            step = self.steps[id(tensor)]
+        return tensor, [op for op in ops[::-1] if op]
+
+    def op_of(self, tensor, step):
+        """Return one step as `[target, args...]`, None for what changes no value."""
+        if step.kind in ("alias", "copy"):
+            return None
+        if step.kind == "op":
+            return self.call_of(step)
+        if step.kind == "permute":
+            return ["aten.permute.default", step.data]
+        if step.kind == "slice":
+            raise ExportError("a slice of a tensor computed by host code", step.where)
+        target = "aten.view.default" if step.kind == "reshape" else "aten.expand.default"
+        return [target, self.shape(tensor, "", "a host tensor", step.where)]
+
+    def call_of(self, step):
+        """Return an ATen call on the value so far, its other arguments constants by position.
+
+        None for a copy that changes no dtype.
+        """
+        func, _args, named = step.data
+        if str(func) == "aten._to_copy.default":
+            dtype = named.get("dtype")
+            return (
+                ["prims.convert_element_type.default", {"dtype": dtype_name(dtype)}]
+                if dtype
+                else None
+            )
+        values = []
+        for argument in func._schema.arguments[1:]:
+            if argument.name in ("device", "layout", "pin_memory", "memory_format"):
+                continue
+            default = argument.default_value if argument.has_default_value() else None
+            values.append((named.get(argument.name, default), default))
+        while values and values[-1][0] == values[-1][1]:
+            values.pop()
+        return [str(func), *(self.host_constant(value, func, step.where) for value, _d in values)]
+
+    def host_constant(self, value, func, where):
+        """Return a constant argument of a host operation as JSON."""
+        if isinstance(value, torch.Tensor):
+            raise ExportError(f"host code computes {func} of two tensors", where)
+        if isinstance(value, torch.dtype):
+            return {"dtype": dtype_name(value)}
+        if isinstance(value, torch.SymInt):
+            return self.symbols.expression(self.symbols_translate(value))
+        if isinstance(value, (list, tuple)):
+            return [self.host_constant(entry, func, where) for entry in value]
+        return constant(value)
+
+    # Returns
+
+    def returns(self):
+        """Return the document's `returns`; a result that is no tensor is an ExportError."""
+        found = []
+        for result in self.replay.results:
+            if not isinstance(result, torch.Tensor) or id(result) not in self.steps:
+                where = self.trace.source.where(self.replay.line)
+                raise ExportError(
+                    f"a result is of type {type(result).__name__}, not a tensor", where
+                )
+            found.append(self.return_of(result))
+        return found
+
+    def return_of(self, result):
+        """Return one entry of `returns`: the tensor, steps after the kernel, the final shape."""
+        base, ops = self.ops_of(result)
+        where = self.steps[id(result)].where
+        root = len(self.replay.roots) - 1
+        entry = {"tensor": self.enter(base, self.variable_of(base, root, None), root, where)}
+        reshaped = False
+        while ops and ops[-1][0] == "aten.view.default":
+            ops.pop()
+            reshaped = True
+        if ops:
+            entry["ops"] = ops
+        shape = self.shape(result, "", "a result", where)
+        if reshaped and (ops or shape != self.entries[entry["tensor"]]["shape"]):
+            entry["shape"] = shape
+        return entry
+
+    def ordered(self, called):
+        """Return the entries of `tensors` in the order of their making.
+
+        Inputs are first, and all there; of the rest, what is called and what that comes from.
+        """
+        kept = set(self.replay.inputs) | set(called)
+        for name in sorted(self.entries, key=self.orders.get, reverse=True):
+            if name in kept and "of" in self.entries[name]:
+                kept.add(self.entries[name]["of"])
+        return [self.entries[n] for n in sorted(self.entries, key=self.orders.get) if n in kept]
+
+    # Scalars
+
+    def scalar_known(self, symbol):
+        """Return whether a symbol of a host float has an origin in the host code."""
+        origin = self.symbols.origin_find(symbol)
+        return symbol in self.symbols.known or (origin is not None and origin.is_host())
+
+    def scalar_name(self, expr, root, wanted, where):
+        """Return the name of a host float, entering it with its value if new."""
+        value, name = self.scalar_evaluate(expr, root), wanted
+        origin = self.symbols.origin_find(expr)
+        if origin is not None and origin.is_host():
+            path = host_path(origin)
+            exact = self.host_value(path, root)
+            value = exact if isinstance(exact, (int, float)) else value
+            name = path.rpartition(".")[2]
+        if value is None:
+            raise ExportError(f"the host number {expr} has no value that can be read", where)
+        unique, count = name, 0
+        entry = {"name": unique, "dtype": "float32", "value": constant(float(value))}
+        while unique in self.entries or self.scalars.get(unique, entry) != entry:
+            count += 1
+            unique = f"{name}_{count}"
+            entry = entry | {"name": unique}
+        self.scalars[unique] = entry
+        return unique
+
+    def scalar_evaluate(self, expr, root):
+        """Return the value of an expression of host floats, or None."""
+        values = dict(self.symbols.known)
+        for symbol in expr.free_symbols - set(values):
+            origin = self.symbols.origin_find(symbol)
+            value = self.host_value(host_path(origin), root) if origin else None
+            if not isinstance(value, (int, float)):
+                return None
+            values[symbol] = sympy.Float(value, 17)
+        try:
+            return float(expr.xreplace(values))
+        except TypeError:
+            return None
+
+
+def host_path(origin):
+    """Return the Python expression of a host value, '' for what has none."""
+    try:
+        return origin.host_str()
+    except Exception:
+        return ""

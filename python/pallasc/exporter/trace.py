@@ -1,0 +1,175 @@
+"""Binding a kernel with Helion, and the operands that its lowering blanks."""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import inspect
+import os
+import sys
+
+from .errors import ExportError
+from .sources import KernelSource
+
+TESTED = {"helion": "1.5.1", "torch": "2.13.0"}
+
+
+@dataclasses.dataclass
+class Trace:
+    """A bound kernel, with what Helion forgets: operands that its lowering blanks, and names."""
+
+    name: str
+    fn: object
+    arguments: dict  # parameter name -> the caller's value, tensors as contiguous fakes
+    bound: object
+    originals: dict  # fx.Node -> (args, kwargs)
+    variables: dict  # graph id -> (names of its arguments, names of its outputs)
+    source: KernelSource
+    configs: list
+
+    @property
+    def env(self):
+        """Helion's compile environment."""
+        return self.bound.env
+
+    @property
+    def host(self):
+        """Helion's host function."""
+        return self.bound.host_function
+
+    @property
+    def device_ir(self):
+        """Helion's device graphs."""
+        return self.bound.host_function.device_ir
+
+
+def helion_require():
+    """Import torch and Helion for the Pallas backend on a CPU, or say what to install."""
+    os.environ["HELION_BACKEND"] = "pallas"
+    os.environ["HELION_PALLAS_INTERPRET"] = "1"
+    try:
+        import helion
+        import torch  # noqa: F401
+    except ImportError as error:
+        wanted = " ".join(f"{name}=={version}" for name, version in TESTED.items())
+        missing = error.name or str(error)
+        raise ExportError(
+            f"export needs torch and helion ({missing} is missing): pip install {wanted}"
+        ) from error
+    for name, version in TESTED.items():
+        found = importlib.metadata.version(name).partition("+")[0]
+        if found != version:
+            print(f"pallasc: warning: {name} {found}, tested with {version}", file=sys.stderr)
+    return helion
+
+
+def kernel_trace(kernel, args):
+    """Bind `kernel` (a `helion.kernel`) to `args` and return its Trace.
+
+    Tensors count by dtype and shape only: each is replaced by a contiguous fake, so that no memory
+    is used. Sizes are static whatever the kernel's settings say: a graph has one size.
+    """
+    helion = helion_require()
+    if not isinstance(kernel, helion.Kernel):
+        name = getattr(kernel, "__name__", repr(kernel))
+        raise ExportError(f"'{name}' is no Helion kernel: decorate a function with @helion.kernel")
+    fresh = helion.Kernel(
+        kernel.fn,
+        configs=[dict(config) for config in kernel.configs],
+        settings=helion.Settings(
+            backend="pallas",
+            pallas_interpret=True,
+            static_shapes=True,
+            ignore_warnings=[helion.exc.BaseWarning],
+        ),
+    )
+    source = KernelSource(kernel.fn)
+    arguments = arguments_bind(kernel, args, source)
+    originals, variables = {}, {}
+    try:
+        with lowering_recorded(originals), variables_recorded(variables):
+            bound = fresh.bind(tuple(arguments.values()))
+    except helion.exc.Base as error:
+        raise helion_error(error, source) from error
+    configs = [dict(config) for config in fresh.configs]
+    return Trace(fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs)
+
+
+def arguments_bind(kernel, args, source):
+    """Return {parameter: value} of `args`, defaults applied, each tensor a contiguous fake."""
+    import torch
+    from torch._subclasses import FakeTensorMode
+    from torch.utils import _pytree
+
+    try:
+        bound = inspect.signature(kernel.fn).bind(*args)
+    except TypeError as error:
+        raise ExportError(
+            f"arguments of {kernel.name}: {error}", source.where(source.first)
+        ) from error
+    bound.apply_defaults()
+    mode = FakeTensorMode()
+
+    def fake(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        with mode:
+            return torch.empty(tuple(value.shape), dtype=value.dtype, device="cpu")
+
+    return {name: _pytree.tree_map(fake, value) for name, value in bound.arguments.items()}
+
+
+@contextlib.contextmanager
+def lowering_recorded(originals):
+    """Note every node's (args, kwargs) before Helion's lowering rewrites them in place."""
+    from helion._compiler import inductor_lowering
+
+    lower = inductor_lowering.prepare_node_lowering
+
+    def recorded(graph_lowering, node):
+        originals[node] = (node.args, dict(node.kwargs))
+        return lower(graph_lowering, node)
+
+    inductor_lowering.prepare_node_lowering = recorded
+    try:
+        yield
+    finally:
+        inductor_lowering.prepare_node_lowering = lower
+
+
+@contextlib.contextmanager
+def variables_recorded(variables):
+    """Note the variable names of every called graph's arguments and outputs."""
+    from helion._compiler.device_ir import WalkDeviceAST
+
+    trace_graph = WalkDeviceAST._trace_graph
+
+    def recorded(walker, inputs, *args, **kwargs):
+        graph_id, outputs = trace_graph(walker, inputs, *args, **kwargs)
+        variables[graph_id] = (variable_names(inputs), variable_names(outputs))
+        return graph_id, outputs
+
+    WalkDeviceAST._trace_graph = recorded
+    try:
+        yield
+    finally:
+        WalkDeviceAST._trace_graph = trace_graph
+
+
+def variable_names(lifted):
+    """Return the variable name behind each tensor that Helion lifts into or out of a graph."""
+    from torch.utils import _pytree
+
+    paths = [path for path, _value in _pytree.tree_flatten_with_path(lifted.values)[0]]
+    names = ["_".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path in paths]
+    return [names[index] for index in lifted.tensor_indices]
+
+
+def helion_error(error, source):
+    """Return Helion's own refusal as an ExportError: its first line, at the kernel's line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    line = source.first
+    for text in lines:
+        path, _, rest = text.partition('", line ')
+        if path.startswith('File "') and path.endswith(source.file):
+            line = int(rest.partition(",")[0])
+    return ExportError(f"Helion: {lines[0] if lines else type(error).__name__}", source.where(line))

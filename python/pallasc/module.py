@@ -1,0 +1,134 @@
+"""Emitted kernel modules: reading their facts without running them, and loading them."""
+
+import ast
+import linecache
+import sys
+import types
+from pathlib import Path
+
+from .errors import FileError, ModuleError
+
+INFO_KEYS = ("name", "target", "inputs", "outputs", "config")
+
+
+def read_text(path):
+    """Text of the file `path`, or of standard input for "-". Raises FileError."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+        return data.decode("utf-8")
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise FileError(f"cannot read {path}: not UTF-8 text (byte {error.start})") from error
+
+
+def read_module(path):
+    """The `Module` in the file `path`, or on standard input for "-"."""
+    return Module(read_text(path), filename="<stdin>" if str(path) == "-" else str(path))
+
+
+class KernelModule(types.ModuleType):
+    """A loaded kernel module; calling it calls the kernel."""
+
+    def __call__(self, *inputs, **kwargs):
+        return getattr(self, self.KERNEL_INFO["name"])(*inputs, **kwargs)
+
+
+class Module:
+    """A kernel module as text, with what the compiler said of it.
+
+    Attributes:
+      source: the Python text.
+      filename: where it came from, for messages.
+      plan: the kernel plan as a dict, or None if it is not known.
+      diagnostics: list of dicts: the compiler's warnings and notes.
+      report: the compiler's report for people, or "".
+    """
+
+    def __init__(self, source, filename="<pallasc>", plan=None, diagnostics=(), report=""):
+        self.source = source
+        self.filename = filename
+        self.plan = plan
+        self.diagnostics = list(diagnostics)
+        self.report = report
+        self._info = None
+        self._loaded = None
+
+    def __repr__(self):
+        return f"<pallasc.Module {self.filename}>"
+
+    @property
+    def info(self):
+        """The module's KERNEL_INFO, read from the text. Raises ModuleError; runs nothing."""
+        if self._info is None:
+            self._info = parse_info(self.source, self.filename)
+        return self._info
+
+    def load(self):
+        """The module, executed once: `load()(*inputs)` calls the kernel. Raises ModuleError.
+
+        The Python module object has the kernel under its name, and KERNEL_INFO.
+        """
+        if self._loaded is None:
+            self._loaded = _execute(self.source, self.filename, self.info["name"])
+        return self._loaded
+
+    def save(self, path):
+        """Writes the text to `path`. Raises FileError."""
+        try:
+            Path(path).write_text(self.source, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror}") from error
+
+
+def parse_info(source, filename):
+    """KERNEL_INFO of a module's text, checked for the keys that everything relies on."""
+    if not source.strip():
+        raise ModuleError(f"{filename}: empty: no kernel module to read")
+    try:
+        tree = ast.parse(source, filename)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        place = f"{filename}:{getattr(error, 'lineno', None) or 1}"
+        raise ModuleError(f"{place}: not Python: {getattr(error, 'msg', error)}") from None
+    info = _info_literal(tree, filename)
+    missing = [key for key in INFO_KEYS if key not in info]
+    if missing:
+        raise ModuleError(f"{filename}: KERNEL_INFO has no {', '.join(missing)}")
+    for key in ("inputs", "outputs", "scalars"):
+        for entry in info.get(key, ()):
+            needed = ("name", "dtype") if key == "scalars" else ("name", "dtype", "shape")
+            if not (isinstance(entry, dict) and all(field in entry for field in needed)):
+                raise ModuleError(f"{filename}: KERNEL_INFO[{key!r}] is malformed")
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if info["name"] not in functions:
+        raise ModuleError(f"{filename}: KERNEL_INFO names {info['name']!r}, which is not defined")
+    return info
+
+
+def _info_literal(tree, filename):
+    for node in tree.body:
+        if not isinstance(node, ast.Assign):
+            continue
+        if [getattr(target, "id", None) for target in node.targets] != ["KERNEL_INFO"]:
+            continue
+        try:
+            info = ast.literal_eval(node.value)
+        except ValueError:
+            break
+        if isinstance(info, dict):
+            return info
+    raise ModuleError(f"{filename}: not a pallasc module: no KERNEL_INFO dict")
+
+
+def _execute(source, filename, name):
+    module = KernelModule(f"pallasc_kernel_{name}")
+    module.__file__ = filename
+    # Kernel errors quote the source line even where there is no file.
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    try:
+        exec(compile(source, filename, "exec"), module.__dict__)
+    except ImportError as error:
+        raise ModuleError(f"{filename}: does not load: {error}") from error
+    except Exception as error:
+        raise ModuleError(f"{filename}: does not load: {type(error).__name__}: {error}") from error
+    return module

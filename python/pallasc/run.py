@@ -1,0 +1,100 @@
+"""`python -m pallasc run`: runs an emitted module on inputs made from a seed."""
+
+import time
+
+from . import chips, inputs, report
+from .binding import graph_text
+from .command import Parser, parse_scalars, positive, seconds_text
+from .errors import KernelError
+from .module import read_module
+from .simulate import interpret_params, simulate, telling_line, time_limit
+
+_REPEATS = 5
+
+
+def main(argv):
+    """`run KERNEL.py | - [--graph G.json]`: exit status 1 if the kernel fails or is off."""
+    parser = Parser(
+        prog="python -m pallasc run",
+        description="Run a kernel module: on a TPU if there is one, else simulated on the CPU.",
+    )
+    parser.add_argument("kernel", metavar="KERNEL.py", help="module, or - for standard input")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs")
+    parser.add_argument(
+        "--graph", metavar="G.json", help="compare with the reference of this graph"
+    )
+    parser.add_argument(
+        "--scalar",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of a run-time scalar; repeatable",
+    )
+    parser.add_argument(
+        "--timeout", type=positive, default=600.0, metavar="S", help="seconds (default: 600)"
+    )
+    parser.add_argument("--interpret", action="store_true", help="simulate even if there is a TPU")
+    options = parser.parse_args(argv)
+    module = read_module(options.kernel)
+    info = module.info
+    chips.choose_platform(options.interpret)
+    scalars = parse_scalars(options.scalar)
+    graph = None
+    if options.graph:
+        from . import judge
+
+        graph = judge.read_graph(graph_text(options.graph))
+        arrays = judge.make_arguments(graph, options.seed, scalars)
+    else:
+        arrays = inputs.make_tensors(info, options.seed) + inputs.make_scalars(info, scalars)
+    with time_limit(options.timeout):
+        outputs, where, seconds = run_module(module, arrays, options.interpret)
+    _print_run(info, outputs, where, seconds)
+    if graph is None:
+        return 0
+    verdict = judge.judge(graph, info, arrays, outputs)
+    print("\n".join([*verdict.lines(), "PASS" if verdict.ok else "FAIL"]))
+    return 0 if verdict.ok else 1
+
+
+def run_module(module, arrays, simulated=False):
+    """Runs a module's kernel. Gives (list of numpy outputs, where it ran, seconds).
+
+    On a TPU the time is the best of a few runs after the first; simulated, that of the only run.
+    Raises KernelError.
+    """
+    import jax
+
+    kernel = module.load()
+    if simulated or jax.default_backend() != "tpu":
+        started = time.perf_counter()
+        outputs = simulate(kernel, arrays, interpret_params(races=False)).outputs
+        return outputs, "cpu, interpret mode", time.perf_counter() - started
+    return _run_on_tpu(kernel, arrays)
+
+
+def _run_on_tpu(kernel, arrays):
+    import jax
+    import numpy as np
+
+    try:
+        arrays = jax.device_put(arrays)
+        outputs, seconds = jax.block_until_ready(kernel(*arrays)), []
+        for _ in range(_REPEATS):
+            started = time.perf_counter()
+            outputs = jax.block_until_ready(kernel(*arrays))
+            seconds.append(time.perf_counter() - started)
+    except Exception as error:
+        raise KernelError(telling_line(error)) from error
+    outputs = outputs if isinstance(outputs, tuple | list) else [outputs]
+    return [np.asarray(output) for output in outputs], jax.devices()[0].device_kind, min(seconds)
+
+
+def _print_run(info, outputs, where, seconds):
+    print(f"{info['name']} on {where}: {seconds_text(seconds)}")
+    for entry in info["inputs"]:
+        print(f"  in  {entry['name']}: {entry['dtype']}[{', '.join(map(str, entry['shape']))}]")
+    for entry in info.get("scalars", ()):
+        print(f"  in  {entry['name']}: {entry['dtype']} scalar")
+    for name, output in zip(report.output_names(info, len(outputs)), outputs, strict=True):
+        print(f"  out {report.signature(name, output)}: {report.summary(output)}")

@@ -1,0 +1,152 @@
+import dataclasses
+import importlib.util
+import json
+
+import pytest
+from pallasc import aot
+from pallasc.aot_worker import parse_scoped_vmem
+from pallasc.errors import FileError, UsageError
+from pallasc.module import Module, read_module
+
+needs_libtpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="needs the libtpu wheel"
+)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALLASC_CACHE", str(tmp_path / "cache"))
+
+
+@needs_libtpu
+def test_all_targets_in_one_worker(data, monkeypatch):
+    started = []
+    make = aot.Worker
+    monkeypatch.setattr(aot, "Worker", lambda *a: started.append(1) or make(*a))
+    names = ("tiled_add", "dma_double", "pipelined")
+    jobs = [(data / f"{name}.py", target) for name in names for target in aot.TOPOLOGIES]
+    results = list(aot.compile_many(jobs))
+    assert [r.message for r in results] == [""] * len(jobs)
+    assert len(started) == 1
+    assert all(r.vmem_bytes == r.predicted_bytes for r in results)
+    assert all(r.temp_bytes == 0 and not r.cached for r in results)
+    again = list(aot.compile_many(jobs))
+    assert all(r.cached for r in again) and len(started) == 1
+    plain = [dataclasses.replace(r, cached=False) for r in again]
+    assert plain == results
+
+
+@needs_libtpu
+def test_over_the_limit(data):
+    text = (data / "dma_double.py").read_text().replace("VMEM((2, 8,", "VMEM((2, 65536,")
+    text = text.replace("x_buffer.at[slot]", "x_buffer.at[slot, pl.ds(0, 8)]")
+    text = text.replace("x_buffer[slot]", "x_buffer[slot, :8]")
+    result = aot.compile_one(Module(text, "big.py"), "v6e")
+    assert (result.ok, result.kind) == (False, "vmem"), result.full
+    assert result.vmem_bytes >= 64 << 20 and result.vmem_limit == 32 << 20
+    assert "out of scoped VMEM: 64.0" in result.message
+    assert aot.compile_one(Module(text, "big.py"), "v6e").cached
+
+
+@needs_libtpu
+def test_refused_by_the_compiler(data):
+    good = (data / "dma_double.py").read_text()
+    text = good.replace("x_ref.at[rows]", "x_ref.at[rows, pl.ds(1, 128)]")
+    result = aot.compile_one(Module(text, "odd.py"), "v5e")
+    assert result.kind == "error" and 1 <= len(result.message.split("\n")) <= 6, result
+    text = good.replace("x_buffer[slot] *", "jnp.sort(x_buffer[slot]) *")
+    result = aot.compile_one(Module(text, "odd.py"), "v5e")
+    assert result.kind == "error" and "sort" in result.message, result
+    failing = (data / "dma_double.py").read_text().replace("(x,) = inputs", "(x,) = 1 / 0")
+    result = aot.compile_one(Module(failing, "fails.py"))
+    assert "ZeroDivisionError" in result.message
+
+
+@needs_libtpu
+def test_lost_workers_are_replaced(data):
+    good = read_module(data / "dma_double.py")
+    sleeps = Module(good.source.replace("(x,) = inputs", "time.sleep(60)\n    (x,) = inputs"))
+    sleeps.source = sleeps.source.replace("import functools", "import functools\nimport time")
+    dies = Module(sleeps.source.replace("time.sleep(60)", "__import__('os').abort()"))
+    eats = Module(sleeps.source.replace("time.sleep(60)", "x = b'1' * (2 << 30); time.sleep(9)"))
+    jobs = [(sleeps, "v6e"), (good, "v6e"), (dies, "v6e"), (eats, "v6e"), (good, "v5p")]
+    results = list(aot.compile_many(jobs, timeout=8, memory_bytes=2 << 30))
+    assert [r.kind for r in results] == ["timeout", "ok", "crash", "memory", "ok"]
+    assert "signal 6" in results[2].message
+    assert not aot.compile_one(sleeps, "v6e", timeout=3).cached
+
+
+@needs_libtpu
+def test_command(cli, data):
+    result = cli("aot", data / "dma_double.py", "-t", "v6e", "-t", "v7x")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 2 and "v6e: ok: VMEM 40.00 KiB used, 40.00 KiB predicted" in lines[0]
+    result = cli("aot", data / "dma_double.py", "--json")
+    fields = json.loads(result.stdout)
+    assert (fields["ok"], fields["target"], fields["kernels"]) == (True, "v6e", [40960])
+    assert fields["cached"]
+
+
+def test_usage_errors(cli, data):
+    for arguments, status in [
+        (("aot",), 2),
+        (("aot", data / "dma_double.py", "--target", "v9"), 2),
+        (("aot", data / "dma_double.py", "--timeout", "0"), 2),
+        (("aot", "none.py"), 3),
+        (("aot", __file__), 1),
+    ]:
+        assert cli(*arguments).returncode == status
+
+
+def test_errors_before_the_worker(data, monkeypatch):
+    with pytest.raises(UsageError, match="unknown target"):
+        aot.compile_one(data / "dma_double.py", "v3")
+    monkeypatch.setattr(aot, "_version", lambda package: "none")
+    with pytest.raises(FileError, match="not installed"):
+        aot.compile_one(data / "dma_double.py", "v6e")
+
+
+def test_parse_overflow():
+    texts = {
+        "allocation with size 96.00M and limit 64.00M exceeded scoped vmem limit by 32.00M.": (
+            96 << 20,
+            64 << 20,
+        ),
+        "Used 63.95M of 63.94M vmem. Exceeded": (int(63.95 * 2**20), int(63.94 * 2**20)),
+        "Allocation (size=69206016) would exceed memory (size=67108864) :: #a [space=vmem,": (
+            69206016,
+            67108864,
+        ),
+        "something else": (None, None),
+    }
+    for text, expected in texts.items():
+        assert aot.parse_vmem_overflow(text) == expected
+
+
+def test_parse_scoped():
+    hlo = (
+        'a = custom-call(b), custom_call_target="tpu_custom_call", x={"used_scoped_memory_configs":'
+        '[{"memory_space":"1","offset":"0","size":"4096"}]}\n'
+        'c = copy(d), {"used_scoped_memory_configs":[{"memory_space":"1","size":"7"}]}\n'
+        'e = custom-call(f), custom_call_target="tpu_custom_call", '
+        '{"used_scoped_memory_configs":[]}\n'
+    )
+    assert parse_scoped_vmem(hlo) == [4096, 0]
+
+
+def test_telling_lines():
+    text = "Mosaic failed\n\n-----\nThe MLIR operation\n" + "x" * 500 + "\n" + "y\n" * 9
+    lines = aot.telling_lines(text).split("\n")
+    assert lines[:2] == ["Mosaic failed", "The MLIR operation"]
+    assert len(lines) == 6 and max(map(len, lines)) == 240
+
+
+def test_broken_cache_is_no_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALLASC_CACHE", "/proc/nowhere")
+    aot._cache_store("key", aot.AotResult("k.py", "v6e"))
+    assert not aot._cache_load("key", aot.AotResult("k.py", "v6e"))
+    monkeypatch.setenv("PALLASC_CACHE", str(tmp_path))
+    (tmp_path / "aot").mkdir()
+    (tmp_path / "aot" / "key.json").write_text("{")
+    assert not aot._cache_load("key", aot.AotResult("k.py", "v6e"))

@@ -1,0 +1,295 @@
+/* base.c - the arena, interned strings, maps and checked arithmetic. */
+#include "base.h"
+
+#include <stdlib.h>
+
+enum { CHUNK_MIN = 64 * 1024, CHUNK_MAX = 8 * 1024 * 1024 };
+
+struct ArenaChunk {
+	ArenaChunk *previous;
+	size_t size, used; /* of data[] */
+	max_align_t data[];
+};
+
+/* ---- arena ------------------------------------------------------------------------------------------------------ */
+
+void arena_init(Arena *a, jmp_buf *oom) {
+	a->chunk = NULL;
+	a->oom = oom;
+	a->total = 0;
+}
+
+void arena_free(Arena *a) {
+	for (ArenaChunk *c = a->chunk, *previous; c; c = previous) {
+		previous = c->previous;
+		free(c);
+	}
+	a->chunk = NULL;
+	a->total = 0;
+}
+
+void arena_reset(Arena *a) {
+	ArenaChunk *keep = a->chunk;
+	if (!keep)
+		return;
+	a->chunk = keep->previous;
+	arena_free(a);
+	keep->previous = NULL;
+	keep->used = 0;
+	a->chunk = keep;
+	a->total = keep->size;
+}
+
+_Noreturn static void arena_fail(Arena *a) {
+	if (a->oom)
+		longjmp(*a->oom, 1);
+	abort();
+}
+
+/* A chunk with room for `size` bytes. One too large to share goes behind the current chunk, which stays in use. */
+static ArenaChunk *arena_grow(Arena *a, size_t size) {
+	size_t room = a->chunk ? a->chunk->size * 2 : CHUNK_MIN;
+	if (room > CHUNK_MAX)
+		room = CHUNK_MAX;
+	bool alone = size > room / 4;
+	if (alone)
+		room = size;
+	if (room > SIZE_MAX - sizeof(ArenaChunk))
+		arena_fail(a);
+	ArenaChunk *c = malloc(sizeof *c + room);
+	if (!c)
+		arena_fail(a);
+	c->size = room;
+	c->used = 0;
+	a->total += room;
+	if (alone && a->chunk) {
+		c->previous = a->chunk->previous;
+		a->chunk->previous = c;
+	} else {
+		c->previous = a->chunk;
+		a->chunk = c;
+	}
+	return c;
+}
+
+void *arena_alloc(Arena *a, size_t size) {
+	const size_t unit = sizeof(max_align_t);
+	if (size > SIZE_MAX - unit)
+		arena_fail(a);
+	size = (size + unit - 1) / unit * unit;
+	ArenaChunk *c = a->chunk;
+	if (!c || c->size - c->used < size)
+		c = arena_grow(a, size);
+	void *p = (char *)c->data + c->used;
+	c->used += size;
+	return memset(p, 0, size);
+}
+
+void *arena_array(Arena *a, size_t count, size_t size) {
+	if (size && count > SIZE_MAX / size)
+		arena_fail(a);
+	return arena_alloc(a, count * size);
+}
+
+char *arena_strdup(Arena *a, const char *s) {
+	size_t n = strlen(s) + 1;
+	return memcpy(arena_alloc(a, n), s, n);
+}
+
+void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extra, size_t size) {
+	if (extra <= *room - count)
+		return at;
+	uint64_t want = (uint64_t)count + extra, twice = (uint64_t)*room * 2;
+	if (want < twice)
+		want = twice;
+	if (want < 8)
+		want = 8;
+	if (want >= NONE) /* indices are 32 bits, and NONE is none of them */
+		arena_fail(a);
+	void *grown = arena_array(a, (size_t)want, size);
+	if (count)
+		memcpy(grown, at, count * size);
+	*room = (uint32_t)want;
+	return grown;
+}
+
+/* ---- strings ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_string(const char *s) {
+	uint64_t h = 1469598103934665603u; /* FNV-1a */
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 1099511628211u;
+	return h ^ h >> 32;
+}
+
+static uint32_t string_slot(const StringTable *t, const char *s) {
+	uint32_t i = (uint32_t)hash_string(s) & (t->room - 1);
+	while (t->slot[i] && strcmp(t->slot[i], s) != 0)
+		i = (i + 1) & (t->room - 1);
+	return i;
+}
+
+static void string_rehash(Arena *a, StringTable *t) {
+	StringTable old = *t;
+	if (old.room > NONE / 4)
+		arena_fail(a);
+	t->room = old.room ? old.room * 2 : 256;
+	t->slot = arena_array(a, t->room, sizeof *t->slot);
+	for (uint32_t i = 0; i < old.room; i++)
+		if (old.slot[i])
+			t->slot[string_slot(t, old.slot[i])] = old.slot[i];
+}
+
+const char *string_intern(Arena *a, StringTable *t, const char *s) {
+	if (t->count >= t->room / 2)
+		string_rehash(a, t);
+	uint32_t i = string_slot(t, s);
+	if (!t->slot[i]) {
+		t->slot[i] = arena_strdup(a, s);
+		t->count++;
+	}
+	return t->slot[i];
+}
+
+const char *string_find(const StringTable *t, const char *s) { return t->room ? t->slot[string_slot(t, s)] : NULL; }
+
+/* ---- maps ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t map_slot(const Map *map, uint64_t key) {
+	uint64_t h = key * 0x9e3779b97f4a7c15u;
+	uint32_t i = (uint32_t)(h >> 32) & (map->room - 1);
+	while (map->slot[i].used && map->slot[i].key != key)
+		i = (i + 1) & (map->room - 1);
+	return i;
+}
+
+uint32_t map_get(const Map *map, uint64_t key) {
+	if (!map->room)
+		return NONE;
+	const MapSlot *s = &map->slot[map_slot(map, key)];
+	return s->used ? s->value : NONE;
+}
+
+static void map_rehash(Arena *a, Map *map) {
+	Map old = *map;
+	if (old.room > NONE / 4)
+		arena_fail(a);
+	map->room = old.room ? old.room * 2 : 16;
+	map->slot = arena_array(a, map->room, sizeof *map->slot);
+	for (uint32_t i = 0; i < old.room; i++)
+		if (old.slot[i].used)
+			map->slot[map_slot(map, old.slot[i].key)] = old.slot[i];
+}
+
+void map_put(Arena *a, Map *map, uint64_t key, uint32_t value) {
+	if (map->count >= map->room / 2)
+		map_rehash(a, map);
+	MapSlot *s = &map->slot[map_slot(map, key)];
+	if (!s->used)
+		map->count++;
+	*s = (MapSlot){.key = key, .value = value, .used = true};
+}
+
+Map map_clone(Arena *a, const Map *map) {
+	Map copy = *map;
+	if (map->room) {
+		copy.slot = arena_array(a, map->room, sizeof *copy.slot);
+		memcpy(copy.slot, map->slot, map->room * sizeof *copy.slot);
+	}
+	return copy;
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------------------------- */
+
+bool checked_add(int64_t a, int64_t b, int64_t *out) {
+	if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b)
+		return false;
+	*out = a + b;
+	return true;
+}
+
+bool checked_sub(int64_t a, int64_t b, int64_t *out) {
+	if (b < 0 ? a > INT64_MAX + b : a < INT64_MIN + b)
+		return false;
+	*out = a - b;
+	return true;
+}
+
+bool checked_mul(int64_t a, int64_t b, int64_t *out) {
+	if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a)
+		  : (b > 0 ? a < INT64_MIN / b : a != 0 && b < INT64_MAX / a))
+		return false;
+	*out = a * b;
+	return true;
+}
+
+bool checked_floordiv(int64_t a, int64_t b, int64_t *out) {
+	if (b == 0 || (a == INT64_MIN && b == -1))
+		return false;
+	*out = a / b - (a % b != 0 && (a < 0) != (b < 0));
+	return true;
+}
+
+bool checked_mod(int64_t a, int64_t b, int64_t *out) {
+	if (b == 0)
+		return false;
+	if (b == -1) { /* INT64_MIN % -1 traps */
+		*out = 0;
+		return true;
+	}
+	int64_t r = a % b;
+	*out = r != 0 && (r < 0) != (b < 0) ? r + b : r;
+	return true;
+}
+
+/* ---- spelling --------------------------------------------------------------------------------------------------- */
+
+enum { WORD_MAX = 64 };
+
+/* Edit distance (a swap of neighbours counts as one edit), or limit + 1 when it is more than `limit`. */
+static size_t edit_distance(const char *a, size_t n, const char *b, size_t m, size_t limit) {
+	if ((n > m ? n - m : m - n) > limit)
+		return limit + 1;
+	size_t rows[3][WORD_MAX + 1], *before = rows[0], *above = rows[1], *row = rows[2];
+	for (size_t j = 0; j <= m; j++)
+		above[j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		row[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
+			if (above[j] + 1 < best)
+				best = above[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
+				best = before[j - 2] + 1;
+			row[j] = best;
+		}
+		size_t *spare = before;
+		before = above;
+		above = row;
+		row = spare;
+	}
+	return above[m];
+}
+
+const char *name_nearest(const char *word, const char *const *names) {
+	size_t n = strlen(word);
+	if (n == 0 || n > WORD_MAX)
+		return NULL;
+	size_t limit = n / 3 ? n / 3 : n > 1; /* one letter is like every other */
+	const char *best = NULL;
+	for (; *names; names++) {
+		size_t m = strlen(*names);
+		if (m > WORD_MAX)
+			continue;
+		size_t distance = edit_distance(word, n, *names, m, limit);
+		if (distance <= limit) {
+			best = *names;
+			if (distance == 0)
+				break;
+			limit = distance - 1; /* a later name must be nearer */
+		}
+	}
+	return best;
+}

@@ -1,0 +1,102 @@
+/* compile.c - the pipeline: configure, verify, passes, plan, print. */
+#include "compile.h"
+
+const char *const *emit_names(void) {
+	static const char *const names[] = {"python", "json", "plan", "dot", "report", "none", NULL};
+	return names;
+}
+
+void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag *d, Module *m) {
+	*c = (Compilation){.options = options, .arena = a, .diag = d, .module = m};
+	c->context = (PassContext){.module = m, .diag = d, .arena = a, .explain = options->explain};
+	m->target = options->target;
+}
+
+/* Every document and every KEY=VALUE is read although one before was refused: independent errors are all reported. */
+static bool read_configuration(Compilation *c) {
+	const CompileOptions *o = c->options;
+	bool ok = true;
+	for (uint32_t i = 0; i < o->config_count; i++)
+		ok &= config_load(c->module, c->diag, &o->configs[i]);
+	for (uint32_t i = 0; i < o->set_count; i++)
+		ok &= config_set(c->module, c->diag, o->sets[i]);
+	return ok;
+}
+
+/* ---- passes ----------------------------------------------------------------------------------------------------- */
+
+/* A pass that breaks the graph is our fault, not the graph's: the message names the pass. */
+static bool verify_after(Compilation *c, const Pass *pass) {
+	if (module_verify(c->module, c->diag))
+		return true;
+	Place nowhere = {0};
+	diag_error(c->diag, nowhere, "pass-broke-graph", "please report this with the graph",
+		   "the graph does not verify after pass '%s'", pass->name);
+	return false;
+}
+
+static bool run_pass(Compilation *c, const Pass *pass) {
+	const CompileOptions *o = c->options;
+	if (o->watch)
+		o->watch(o->watch_context, c->module, pass, false);
+	if (!pass->run(&c->context) || (o->verify_each && !verify_after(c, pass)))
+		return false;
+	if (o->watch)
+		o->watch(o->watch_context, c->module, pass, true);
+	return true;
+}
+
+static bool run_passes(Compilation *c) {
+	const Pass *const *chosen = c->options->passes;
+	if (!chosen) {
+		for (const Pass *p = pass_list(); p->name; p++)
+			if (!run_pass(c, p))
+				return false;
+		return true;
+	}
+	for (; *chosen; chosen++)
+		if (!run_pass(c, *chosen))
+			return false;
+	return true;
+}
+
+bool compile_module(Compilation *c) {
+	return read_configuration(c) && module_configure(c->module, c->diag) && module_verify(c->module, c->diag) &&
+	       run_passes(c) && module_check_annotations(c->module, c->diag);
+}
+
+/* ---- plan and text ---------------------------------------------------------------------------------------------- */
+
+bool emit_needs_plan(Emit emit) { return emit != EMIT_JSON && emit != EMIT_DOT; }
+
+/* --passes may have left out what the plan reads. */
+static bool compute_facts(Compilation *c) {
+	return (c->module->loop_facts || pass_loop_types(&c->context)) &&
+	       (c->module->alignments || pass_block_constraints(&c->context)) &&
+	       module_check_annotations(c->module, c->diag);
+}
+
+bool compile_plan(Compilation *c) {
+	if (!compute_facts(c))
+		return false;
+	c->plan = plan_make(c->arena, c->module, c->diag);
+	return c->plan != NULL;
+}
+
+void compile_emit(const Compilation *c, Emit emit, Text *out) {
+	switch (emit) {
+	case EMIT_PYTHON: plan_print(c->plan, out); break;
+	case EMIT_JSON: module_emit_json(c->module, out); break;
+	case EMIT_PLAN: plan_emit_json(c->plan, out); break;
+	case EMIT_DOT: module_emit_dot(c->module, out); break;
+	case EMIT_REPORT: plan_emit_report(c->plan, out); break;
+	case EMIT_NONE: break;
+	}
+}
+
+void compile_explain(const Compilation *c, Text *out) {
+	for (uint32_t i = 0; i < c->context.remarks.count; i++)
+		text_printf(out, "%s: %s\n", c->context.remarks.at[i].pass, c->context.remarks.at[i].message);
+	for (uint32_t i = 0; c->plan && i < c->plan->remarks.count; i++)
+		text_printf(out, "%s: %s\n", c->plan->remarks.at[i].pass, c->plan->remarks.at[i].message);
+}

@@ -1,0 +1,62 @@
+/* dtype.c - element types: their names, and torch's promotion between them. */
+#include "ir.h"
+
+typedef struct DtypeRow {
+	const char *name, *jnp;
+	int bits;
+	DtypeClass class;
+} DtypeRow;
+
+static const DtypeRow rows[DTYPE_COUNT] = {
+#define X(e, name, jnp, bits, cls) [DTYPE_##e] = {name, jnp, bits, DTYPE_CLASS_##cls},
+	DTYPES(X)
+#undef X
+};
+
+const char *dtype_name(Dtype t) { return t < DTYPE_COUNT ? rows[t].name : "none"; }
+
+const char *dtype_jnp(Dtype t) { return rows[t].jnp; }
+
+int dtype_bits(Dtype t) { return rows[t].bits; }
+
+DtypeClass dtype_class(Dtype t) { return rows[t].class; }
+
+bool dtype_is_float(Dtype t) { return dtype_class(t) == DTYPE_CLASS_FLOAT; }
+
+Dtype dtype_find(const char *name) {
+	for (int t = 0; t < DTYPE_COUNT; t++)
+		if (strcmp(rows[t].name, name) == 0)
+			return (Dtype)t;
+	return DTYPE_NONE;
+}
+
+/* Different float types meet in the wider one; where neither holds the other (the two 16-bit ones, the two 8-bit ones)
+ * in float32. torch refuses to promote float8 types; the wider of the two is what a kernel computes in. */
+static Dtype promote_floats(Dtype a, Dtype b) {
+	return dtype_bits(a) > dtype_bits(b) ? a : dtype_bits(b) > dtype_bits(a) ? b : DTYPE_F32;
+}
+
+/* A signed and an unsigned type meet in the narrowest signed one that holds both; past 32 bits (torch: int64, or a
+ * refusal for uint16 and uint32) in int32, to which the format narrows int64. */
+static Dtype promote_mixed_ints(Dtype is_signed, Dtype is_unsigned) {
+	if (dtype_bits(is_signed) > dtype_bits(is_unsigned))
+		return is_signed;
+	return is_unsigned == DTYPE_U8 ? DTYPE_I16 : DTYPE_I32;
+}
+
+Dtype dtype_promote(Dtype a, Dtype b) {
+	if (a == b || b == DTYPE_NONE)
+		return a;
+	if (a == DTYPE_NONE)
+		return b;
+	DtypeClass class_a = dtype_class(a), class_b = dtype_class(b);
+	if (class_a == DTYPE_CLASS_FLOAT && class_b == DTYPE_CLASS_FLOAT)
+		return promote_floats(a, b);
+	if (class_a == DTYPE_CLASS_FLOAT || class_b == DTYPE_CLASS_BOOL)
+		return a;
+	if (class_b == DTYPE_CLASS_FLOAT || class_a == DTYPE_CLASS_BOOL)
+		return b;
+	if (class_a == class_b)
+		return dtype_bits(a) > dtype_bits(b) ? a : b;
+	return class_a == DTYPE_CLASS_SIGNED ? promote_mixed_ints(a, b) : promote_mixed_ints(b, a);
+}

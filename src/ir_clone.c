@@ -1,0 +1,84 @@
+/* ir_clone.c - a deep copy of a Module: every array is copied, interned strings and tuple elements are shared. */
+#include "ir.h"
+
+static void *copy_array(Arena *a, const void *at, size_t count, size_t size) {
+	if (count == 0)
+		return NULL;
+	void *copy = arena_array(a, count, size);
+	memcpy(copy, at, count * size);
+	return copy;
+}
+
+/* The vector gets storage of its own in arena `a`, with no spare room. */
+#define OWN(a, v) ((v)->at = copy_array((a), (v)->at, (v)->count, sizeof *(v)->at), (v)->room = (v)->count)
+
+static void own_steps(Arena *a, HostStep **steps, uint32_t count) {
+	*steps = copy_array(a, *steps, count, sizeof **steps);
+}
+
+static void own_config(Arena *a, Config *c) {
+	OWN(a, &c->block_sizes.values);
+	OWN(a, &c->reduction_loops.values);
+	OWN(a, &c->flatten_loops.values);
+	OWN(a, &c->load_buffer_count.values);
+	OWN(a, &c->loop_orders.values);
+	for (uint32_t i = 0; i < c->loop_orders.values.count; i++)
+		OWN(a, &c->loop_orders.values.at[i].values);
+	OWN(a, &c->tunables);
+}
+
+static void own_tables(Arena *a, Module *m) {
+	OWN(a, &m->tensors);
+	for (uint32_t i = 0; i < m->tensors.count; i++)
+		own_steps(a, &m->tensors.at[i].steps, m->tensors.at[i].step_count);
+	OWN(a, &m->returns);
+	for (uint32_t i = 0; i < m->returns.count; i++)
+		own_steps(a, &m->returns.at[i].steps, m->returns.at[i].step_count);
+	OWN(a, &m->tunables);
+	for (uint32_t i = 0; i < m->tunables.count; i++)
+		OWN(a, &m->tunables.at[i].choices);
+	OWN(a, &m->scalars);
+	OWN(a, &m->blocks);
+	OWN(a, &m->block_size);
+	OWN(a, &m->element_limits);
+}
+
+static void own_graphs(Arena *a, Module *m) {
+	OWN(a, &m->graphs);
+	for (uint32_t i = 0; i < m->graphs.count; i++) {
+		Graph *g = &m->graphs.at[i];
+		OWN(a, &g->blocks);
+		OWN(a, &g->carried);
+		OWN(a, &g->placeholders);
+		g->names = map_clone(a, &g->names);
+	}
+	OWN(a, &m->nodes);
+	OWN(a, &m->args);
+	OWN(a, &m->types);
+	OWN(a, &m->exprs);
+}
+
+static void own_indices(Arena *a, Module *m) {
+	m->strings.slot = copy_array(a, m->strings.slot, m->strings.room, sizeof *m->strings.slot);
+	m->type_table.slot = copy_array(a, m->type_table.slot, m->type_table.room, sizeof(uint32_t));
+	m->expr_table.slot = copy_array(a, m->expr_table.slot, m->expr_table.room, sizeof(uint32_t));
+	m->tensor_names = map_clone(a, &m->tensor_names);
+	m->scalar_names = map_clone(a, &m->scalar_names);
+	m->symbols = map_clone(a, &m->symbols);
+	m->graph_ids = map_clone(a, &m->graph_ids);
+	if (m->alignments)
+		m->alignments = copy_array(a, m->alignments, m->tensors.count, sizeof *m->alignments);
+	if (m->loop_facts)
+		m->loop_facts = copy_array(a, m->loop_facts, m->graphs.count, sizeof *m->loop_facts);
+}
+
+Module *module_clone(const Module *m, Arena *a) {
+	Module *copy = arena_alloc(a, sizeof *copy);
+	*copy = *m;
+	copy->arena = a;
+	own_tables(a, copy);
+	own_graphs(a, copy);
+	own_indices(a, copy);
+	own_config(a, &copy->config);
+	return copy;
+}

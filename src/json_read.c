@@ -1,0 +1,277 @@
+/* json_read.c - parsing a document, and typed access to it. */
+#include "json_read.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- places ----------------------------------------------------------------------------------------------------- */
+
+static void path_put(const Reader *r, const Path *path, Text *out) {
+	if (!path->up)
+		return;
+	path_put(r, path->up, out); /* as deep as the readers descend: bounded */
+	if (path->key)
+		text_printf(out, "/%s", diag_pointer_token(r->d, path->key));
+	else
+		text_printf(out, "/%zu", path->index);
+}
+
+const char *path_string(const Reader *r, const Path *path) {
+	Text t;
+	text_init(&t, r->arena);
+	text_put(&t, "");
+	path_put(r, path, &t);
+	return t.at;
+}
+
+Place place_at(const Reader *r, const Path *path) {
+	return (Place){.source = r->source, .pointer = path_string(r, path)};
+}
+
+Place place_key(const Reader *r, const Path *path) {
+	Place at = place_at(r, path);
+	at.at_key = true;
+	return at;
+}
+
+/* ---- parsing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct SyntaxText {
+	const char *code, *message, *hint;
+} SyntaxText;
+
+static SyntaxText syntax_text(const json_error_t *e) {
+	switch (json_error_code(e)) {
+	case json_error_stack_overflow:
+		return (SyntaxText){"json-depth", "nested deeper than 2048 levels", NULL};
+	case json_error_premature_end_of_input:
+		return (SyntaxText){"json-truncated", "the document ends in the middle", "is the file truncated?"};
+	case json_error_end_of_input_expected:
+		return (SyntaxText){"json-syntax", "text after the end of the document", NULL};
+	case json_error_invalid_utf8:
+		return (SyntaxText){"json-utf8", "not valid UTF-8", "save the document as UTF-8"};
+	case json_error_null_character:
+	case json_error_null_byte_in_key:
+		return (SyntaxText){"json-nul", "a string holds the character NUL (\\u0000)", NULL};
+	case json_error_duplicate_key:
+		return (SyntaxText){"json-duplicate-key", "the object has this member twice", NULL};
+	case json_error_numeric_overflow:
+		return (SyntaxText){"json-number", "the number is too large", "ints have 64 bits, floats are doubles"};
+	default:
+		return (SyntaxText){"json-syntax", NULL, NULL};
+	}
+}
+
+/* jansson's position is behind the token that it could not take, which it quotes if short: step back to its start. */
+static size_t syntax_offset(const Reader *r, const json_error_t *e) {
+	size_t offset = e->position > 0 ? (size_t)e->position : 0;
+	if (offset > r->source->length)
+		offset = r->source->length;
+	const char *near = strstr(e->text, " near '");
+	const char *end = strrchr(e->text, '\'');
+	if (!near || end <= near + 7)
+		return offset;
+	size_t n = (size_t)(end - near - 7);
+	return n <= offset && memcmp(r->source->text + offset - n, near + 7, n) == 0 ? offset - n : offset;
+}
+
+/* The parser's own words, where they mislead: it forgets that a comma would do as well. */
+static const char *syntax_reworded(const Reader *r, const char *text) {
+	static const struct {
+		const char *theirs, *ours;
+	} rows[] = {{"'}' expected", "',' or '}' expected"},
+		    {"']' expected", "',' or ']' expected"},
+		    {"string or '}' expected", "a name in double quotes expected"}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (strncmp(text, rows[i].theirs, strlen(rows[i].theirs)) == 0)
+			return arena_printf(r->arena, "%s%s", rows[i].ours, text + strlen(rows[i].theirs));
+	return text;
+}
+
+static void syntax_error(const Reader *r, const json_error_t *e) {
+	SyntaxText t = syntax_text(e);
+	size_t offset = syntax_offset(r, e);
+	const char *at = r->source->text + offset;
+	if (strncmp(at, "NaN", 3) == 0 || strncmp(at, "Infinity", 8) == 0 || strncmp(at, "-Infinity", 9) == 0 ||
+	    strncmp(at, "nan", 3) == 0) {
+		t.code = "json-number";
+		t.message = "NaN and Infinity are not JSON";
+		t.hint = "write {\"float\": \"nan\"}, {\"float\": \"inf\"} or {\"float\": \"-inf\"}; a size is an int";
+	}
+	Place place = diag_place_offset(r->source, offset);
+	diag_error(r->d, place, t.code, t.hint, "%s", t.message ? t.message : syntax_reworded(r, e->text));
+}
+
+static bool is_blank(const Source *s) {
+	for (size_t i = 0; i < s->length; i++)
+		if (!strchr(" \t\r\n", s->text[i]))
+			return false;
+	return true;
+}
+
+_Noreturn static void out_of_memory(Arena *a) {
+	if (a->oom)
+		longjmp(*a->oom, 1);
+	abort();
+}
+
+json_t *json_read(const Reader *r) {
+	const Source *s = r->source;
+	json_error_t e;
+	if (s->length >= 3 && memcmp(s->text, "\xef\xbb\xbf", 3) == 0) {
+		diag_error(r->d, diag_place_offset(s, 0), "json-syntax", "save it as UTF-8 without one",
+			   "the document starts with a byte order mark");
+		return NULL;
+	}
+	if (is_blank(s)) {
+		diag_error(r->d, diag_place_offset(s, 0), "json-truncated", NULL, "the document is empty");
+		return NULL;
+	}
+	json_t *root = json_loadb(s->text, s->length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+	if (!root && json_error_code(&e) == json_error_out_of_memory)
+		out_of_memory(r->arena);
+	if (!root)
+		syntax_error(r, &e);
+	return root;
+}
+
+void json_guard(json_t *root, Arena *a, void (*body)(void *context, json_t *root), void *context) {
+	jmp_buf here, *outer = a->oom;
+	a->oom = &here;
+	if (setjmp(here) == 0) {
+		body(context, root);
+		a->oom = outer;
+		json_decref(root);
+	} else {
+		a->oom = outer;
+		json_decref(root);
+		out_of_memory(a);
+	}
+}
+
+/* ---- values ----------------------------------------------------------------------------------------------------- */
+
+/* A short list or object as it stands, a long one by its kind. */
+static const char *describe_nested(const Reader *r, const json_t *value) {
+	const char *text = json_is_array(value) ? "a list" : "an object";
+	if (json_array_size(value) > 8 || json_object_size(value) > 4)
+		return text;
+	char *dump = json_dumps(value, 0); /* jansson limits the depth; so short a value is small */
+	if (dump && strlen(dump) <= 48)
+		text = arena_strdup(r->arena, dump);
+	free(dump);
+	return text;
+}
+
+const char *json_describe(const Reader *r, const json_t *value) {
+	Text t;
+	text_init(&t, r->arena);
+	switch (json_typeof(value)) {
+	case JSON_OBJECT:
+	case JSON_ARRAY:
+		return describe_nested(r, value);
+	case JSON_TRUE:
+		return "true";
+	case JSON_FALSE:
+		return "false";
+	case JSON_NULL:
+		return "null";
+	case JSON_INTEGER:
+		text_printf(&t, "the int %lld", (long long)json_integer_value(value));
+		break;
+	case JSON_REAL:
+		text_put(&t, "the number ");
+		text_put_double(&t, json_real_value(value));
+		break;
+	case JSON_STRING:
+		text_printf(&t, "the string \"%.60s\"", json_string_value(value));
+		break;
+	}
+	return t.at;
+}
+
+bool expected(const Reader *r, const Path *path, const char *what, const json_t *found) {
+	diag_error(r->d, place_at(r, path), "wrong-type", NULL, "expected %s, found %s", what, json_describe(r, found));
+	return false;
+}
+
+const char *hint_nearest(const Reader *r, const char *word, const char *const *names) {
+	const char *near = hints_wanted(r) ? name_nearest(word, names) : NULL;
+	return near ? arena_printf(r->arena, "did you mean '%s'?", near) : NULL;
+}
+
+static bool is_known(const char *key, const char *const *known) {
+	for (; *known; known++)
+		if (strcmp(key, *known) == 0)
+			return true;
+	return strncmp(key, "x_", 2) == 0;
+}
+
+bool read_object(const Reader *r, const json_t *value, const Path *path, const char *what, const char *const *known) {
+	if (!json_is_object(value))
+		return expected(r, path, arena_printf(r->arena, "%s (an object)", what), value);
+	const char *key;
+	json_t *member;
+	json_object_foreach((json_t *)(uintptr_t)value, key, member) {
+		if (is_known(key, known))
+			continue;
+		Path at = path_key(path, key);
+		diag_error(r->d, place_key(r, &at), "unknown-field", hint_nearest(r, key, known),
+			   "%s has no field '%s'", what, key);
+	}
+	return true;
+}
+
+bool read_list(const Reader *r, const json_t *value, const Path *path, const char *what) {
+	return json_is_array(value) || expected(r, path, what, value);
+}
+
+json_t *need(const Reader *r, const json_t *object, const char *key, const Path *path, const char *what) {
+	json_t *value = json_object_get(object, key);
+	if (!value)
+		diag_error(r->d, place_at(r, path), "missing-field", NULL, "%s lacks the field '%s'", what, key);
+	return value;
+}
+
+static json_t *get(const Reader *r, const json_t *object, const char *key, const Path *path, bool required) {
+	json_t *value = json_object_get(object, key);
+	if (!value && required)
+		diag_error(r->d, place_at(r, path), "missing-field", NULL, "the field '%s' is missing", key);
+	return value && json_is_null(value) && !required ? NULL : value;
+}
+
+bool get_string(const Reader *r, const json_t *object, const char *key, const Path *path, bool required,
+		const char **out) {
+	const json_t *value = get(r, object, key, path, required);
+	Path at = path_key(path, key);
+	if (!value)
+		return false;
+	if (!json_is_string(value))
+		return expected(r, &at, "a string", value);
+	*out = json_string_value(value);
+	return true;
+}
+
+bool to_int(const Reader *r, const json_t *value, const Path *path, const char *what, int64_t *out) {
+	if (!json_is_integer(value))
+		return expected(r, path, what, value);
+	*out = json_integer_value(value);
+	return true;
+}
+
+bool get_int(const Reader *r, const json_t *object, const char *key, const Path *path, bool required, int64_t *out) {
+	const json_t *value = get(r, object, key, path, required);
+	Path at = path_key(path, key);
+	return value && to_int(r, value, &at, "an int", out);
+}
+
+bool get_bool(const Reader *r, const json_t *object, const char *key, const Path *path, bool *out) {
+	const json_t *value = get(r, object, key, path, false);
+	Path at = path_key(path, key);
+	if (!value)
+		return false;
+	if (!json_is_boolean(value))
+		return expected(r, &at, "true or false", value);
+	*out = json_is_true(value);
+	return true;
+}

@@ -1,0 +1,110 @@
+/* load.c - JSON text to Module. Everything that is wrong with the document alone is reported here, located; what needs
+ * inference (dtypes and shapes of values) is verify.c's, what needs the configuration module_configure()'s. */
+#include "load.h"
+
+/* Names that the emitted module needs for itself. */
+static const char *const module_names[] = {"jax",      "jnp",	      "lax",	   "pl",    "pltpu", "functools",
+					   "warnings", "KERNEL_INFO", "interpret", "range", "len",   "isinstance",
+					   "tuple",    "ValueError",  "TypeError", NULL};
+
+static const char *const python_keywords[] = {
+	"False", "None",     "True",  "and",	"as",	"assert", "async",  "await",	"break",
+	"class", "continue", "def",   "del",	"elif", "else",	  "except", "finally",	"for",
+	"from",	 "global",   "if",    "import", "in",	"is",	  "lambda", "nonlocal", "not",
+	"or",	 "pass",     "raise", "return", "try",	"while",  "with",   "yield",	NULL};
+
+static bool is_member(const char *word, const char *const *list) {
+	for (; *list; list++)
+		if (strcmp(word, *list) == 0)
+			return true;
+	return false;
+}
+
+static bool is_identifier(const char *s) {
+	for (const char *c = s; *c; c++) {
+		bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+		if (!letter && (c == s || *c < '0' || *c > '9'))
+			return false;
+	}
+	return *s != '\0';
+}
+
+static void load_name(Loader *l, const json_t *root, const Path *path) {
+	const char *name, *problem = NULL;
+	Path at = path_key(path, "name");
+	if (!get_string(&l->r, root, "name", path, true, &name))
+		return;
+	if (!is_identifier(name))
+		problem = "is no Python identifier (ASCII letters, digits and _)";
+	else if (is_member(name, python_keywords))
+		problem = "is a Python keyword";
+	else if (is_member(name, module_names))
+		problem = "is a name that the emitted module needs itself";
+	else if (strlen(name) > 200)
+		problem = "is too long";
+	if (problem)
+		diag_error(l->r.d, place_at(&l->r, &at), "bad-name", "it becomes the name of the emitted function",
+			   "the name '%s' %s", name, problem);
+	l->m->name = intern(l, name);
+}
+
+/* Another format or version is the one error worth reporting. */
+static bool load_format(Loader *l, const json_t *root, const Path *path) {
+	const char *format = "fxtile";
+	int64_t version = 1;
+	Path format_at = path_key(path, "format"), version_at = path_key(path, "version");
+	if (get_string(&l->r, root, "format", path, true, &format) && strcmp(format, "fxtile") != 0) {
+		diag_error(l->r.d, place_at(&l->r, &format_at), "bad-format", NULL,
+			   "the format is \"fxtile\", not \"%s\"", format);
+		return false;
+	}
+	if (get_int(&l->r, root, "version", path, true, &version) && version != 1) {
+		diag_error(l->r.d, place_at(&l->r, &version_at), "bad-version", NULL,
+			   "version %lld of the format: this compiler reads version 1", (long long)version);
+		return false;
+	}
+	return true;
+}
+
+static void load_document(void *context, json_t *root) {
+	static const char *const known[] = {"format",	   "version",	       "name",	   "tensors", "scalars",
+					    "returns",	   "block_sizes",      "tunables", "config",  "graphs",
+					    "annotations", "assume_in_bounds", NULL};
+	Loader *l = context;
+	Path path = {0}, config_at = path_key(&path, "config");
+	uint32_t errors = l->r.d->errors;
+	if (!read_object(&l->r, root, &path, "the document", known) || !load_format(l, root, &path))
+		return;
+	l->symbols_unclear = l->calls_unclear =
+		l->r.d->errors != errors; /* a misspelt table: what it defines is missing */
+	load_name(l, root, &path);
+	get_bool(&l->r, root, "assume_in_bounds", &path, &l->m->assume_in_bounds);
+	load_tunables(l, root, &path);
+	load_blocks(l, root, &path);
+	config_init(l->m);
+	load_tensors(l, root, &path);
+	load_scalars(l, root, &path);
+	load_returns(l, root, &path);
+	load_graphs(l, root, &path);
+	const json_t *config = json_object_get(root, "config");
+	if (config && !json_is_null(config))
+		config_read(&l->r, l->m, config, &config_at);
+	if (l->r.d->errors == 0)
+		tensors_check(l->m, l->r.d);
+	load_annotations(l, root, &path);
+}
+
+Module *module_load(Arena *a, Diag *d, const Source *source, const Target *target) {
+	Loader *l = arena_alloc(a, sizeof *l);
+	uint32_t errors = d->errors;
+	l->r = (Reader){.arena = a, .d = d, .source = source};
+	l->m = arena_alloc(a, sizeof *l->m);
+	l->node = NONE;
+	l->m->arena = a;
+	l->m->source = source;
+	l->m->target = target;
+	json_t *root = json_read(&l->r);
+	if (root)
+		json_guard(root, a, load_document, l);
+	return root && d->errors == errors ? l->m : NULL;
+}

@@ -1,0 +1,227 @@
+/* main.c - the command pallasc: reads what the options name, compiles, and writes the result once it is whole. */
+#define _XOPEN_SOURCE 700
+#include "files.h"
+#include "options.h"
+#include "version.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EXIT_DONE, EXIT_REFUSED, EXIT_USAGE, EXIT_IO };
+
+typedef struct Command {
+	Arena arena;
+	Diag diag;
+	Options options;
+	Source graph, target_source;
+	Source *configs;
+	bool color;
+} Command;
+
+/* ---- messages --------------------------------------------------------------------------------------------------- */
+
+static bool want_color(ColorWhen when) {
+	const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+	if (when != COLOR_AUTO)
+		return when == COLOR_ALWAYS;
+	return isatty(STDERR_FILENO) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+}
+
+/* An error that no document is to blame for, in the format that was asked for. */
+static void complain(Command *c, const char *code, const char *message) {
+	Diag only;
+	diag_init(&only, &c->arena);
+	diag_error(&only, (Place){0}, code, NULL, "%s", message);
+	diag_print(&only, stderr, c->options.diagnostics, c->color);
+}
+
+static int fail_file(Command *c, const char *verb, const char *name, const char *why) {
+	complain(c, "file", arena_printf(&c->arena, "cannot %s %s: %s", verb, name, why));
+	return EXIT_IO;
+}
+
+/* ---- printing lists --------------------------------------------------------------------------------------------- */
+
+static void put_targets(Text *out) {
+	size_t count;
+	const Target *rows = target_rows(&count);
+	for (size_t i = 0; i < count; i++) {
+		const Target *t = &rows[i];
+		text_printf(out, "%-4s  %-12s  VMEM %3lld MiB  MXU %lldx%lld  %4.0f MHz  HBM %4.0f GB/s  bf16 %4.0f TFLOP/s%s\n",
+			    t->name, t->device_kind, (long long)t->vmem_bytes >> 20, (long long)t->mxu_size,
+			    (long long)t->mxu_size, t->clock_hz / 1e6, t->hbm_bytes_per_s / 1e9, t->bf16_flops / 1e12,
+			    t->tensorcores > 1 ? "  megacore" : "");
+	}
+}
+
+static void put_passes(Text *out) {
+	for (const Pass *p = pass_list(); p->name; p++)
+		text_printf(out, "%-18s %s\n", p->name, p->summary);
+}
+
+static int write_output(Command *c, const Text *text) {
+	const char *path = c->options.output, *at = text->at ? text->at : "";
+	if (strcmp(path, "-") != 0) {
+		const char *error = file_replace(&c->arena, path, at, text->length);
+		return error ? fail_file(c, "write", path, error) : EXIT_DONE;
+	}
+	const char *error = output_write(at, text->length);
+	return error ? fail_file(c, "write", "standard output", error) : EXIT_DONE;
+}
+
+static int print_only(Command *c) {
+	Text out;
+	text_init(&out, &c->arena);
+	switch (c->options.action) {
+	case ACTION_HELP: text_put(&out, options_help()); break;
+	case ACTION_VERSION: text_put(&out, "pallasc " PALLASC_VERSION "\n"); break;
+	case ACTION_TARGETS: put_targets(&out); break;
+	case ACTION_PASSES: put_passes(&out); break;
+	case ACTION_COMPILE: break;
+	}
+	c->options.output = "-";
+	return write_output(c, &out);
+}
+
+/* ---- compiling -------------------------------------------------------------------------------------------------- */
+
+static void print_module(Command *c, const Module *m, const Pass *pass, const char *when) {
+	Text out;
+	text_init(&out, &c->arena);
+	module_emit_json(m, &out);
+	fprintf(stderr, "// the graph %s %s\n%s", when, pass->name, out.at);
+}
+
+static bool has_pass(const Pass *const *list, uint32_t count, const Pass *pass) {
+	for (uint32_t i = 0; i < count; i++)
+		if (list[i] == pass)
+			return true;
+	return false;
+}
+
+static void watch(void *context, const Module *m, const Pass *pass, bool after) {
+	Command *c = context;
+	const Options *o = &c->options;
+	if (!after && has_pass(o->print_before.at, o->print_before.count, pass))
+		print_module(c, m, pass, "before");
+	if (after && (o->print_after_all || has_pass(o->print_after.at, o->print_after.count, pass)))
+		print_module(c, m, pass, "after");
+}
+
+static int read_source(Command *c, const char *path, Source *source) {
+	const char *error = file_read(&c->arena, path, source);
+	return error ? fail_file(c, "read", source->name, error) : EXIT_DONE;
+}
+
+static int read_inputs(Command *c) {
+	const Options *o = &c->options;
+	c->configs = arena_array(&c->arena, o->configs.count, sizeof *c->configs);
+	if (o->verbose && strcmp(o->input, "-") == 0)
+		fprintf(stderr, "pallasc: reading the graph from standard input%s\n",
+			isatty(STDIN_FILENO) ? ", a terminal: end it with Ctrl-D" : "");
+	int status = read_source(c, o->input, &c->graph);
+	for (uint32_t i = 0; i < o->configs.count && status == EXIT_DONE; i++)
+		status = read_source(c, o->configs.at[i], &c->configs[i]);
+	if (status == EXIT_DONE && !target_find(o->target))
+		status = read_source(c, o->target, &c->target_source);
+	return status;
+}
+
+static void say_what_was_done(const Compilation *c, const Module *m) {
+	uint32_t live = 0;
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		live += !node_get(m, n)->dead;
+	fprintf(stderr, "pallasc: %s for %s: %u graphs, %u nodes after the passes\n", m->name, m->target->name, m->graphs.count,
+		live);
+	if (c->plan)
+		fprintf(stderr, "pallasc: %u operands, %u loops, %lld of %lld bytes of VMEM\n", c->plan->operands.count,
+			c->plan->loops.count, (long long)c->plan->vmem.total, (long long)m->target->vmem_bytes);
+}
+
+static CompileOptions compile_options(Command *c, const Target *target) {
+	const Options *o = &c->options;
+	return (CompileOptions){
+		.target = target,
+		.configs = c->configs,
+		.config_count = o->configs.count,
+		.sets = o->sets.at,
+		.set_count = o->sets.count,
+		.passes = o->passes_given ? o->passes.at : NULL,
+		.verify_each = o->verify_each,
+		.explain = o->explain,
+		.watch = o->print_after_all || o->print_before.count || o->print_after.count ? watch : NULL,
+		.watch_context = c,
+	};
+}
+
+/* Everything up to the text; false after diagnostics. */
+static bool compile(Command *c, Text *out) {
+	const Options *o = &c->options;
+	const Target *target = target_find(o->target);
+	if (!target)
+		target = target_load(&c->arena, &c->diag, &c->target_source);
+	Module *m = module_load(&c->arena, &c->diag, &c->graph, target);
+	if (!target || !m)
+		return false;
+	CompileOptions options = compile_options(c, target);
+	Compilation job;
+	compile_init(&job, &options, &c->arena, &c->diag, m);
+	bool check_passes_only = o->passes_given && o->emit == EMIT_NONE;
+	bool ok = compile_module(&job) && (!emit_needs_plan(o->emit) || check_passes_only || compile_plan(&job));
+	if (o->explain) {
+		Text remarks;
+		text_init(&remarks, &c->arena);
+		compile_explain(&job, &remarks);
+		fwrite(remarks.at, 1, remarks.length, stderr);
+	}
+	if (ok)
+		compile_emit(&job, o->emit, out);
+	if (ok && o->verbose)
+		say_what_was_done(&job, m);
+	return ok && c->diag.errors == 0;
+}
+
+static int run(Command *c) {
+	if (c->options.action != ACTION_COMPILE)
+		return print_only(c);
+	int status = read_inputs(c);
+	if (status != EXIT_DONE)
+		return status;
+	Text out;
+	text_init(&out, &c->arena);
+	bool ok = compile(c, &out);
+	diag_print(&c->diag, stderr, c->options.diagnostics, c->color);
+	if (!ok)
+		return EXIT_REFUSED;
+	return c->options.emit == EMIT_NONE ? EXIT_DONE : write_output(c, &out);
+}
+
+static int command(Command *c, int argc, char *const *argv) {
+	diag_init(&c->diag, &c->arena);
+	const char *error = options_parse(&c->arena, argc, argv, &c->options);
+	c->color = want_color(c->options.color);
+	if (!error)
+		return run(c);
+	complain(c, "usage", error);
+	if (c->options.diagnostics == DIAG_TEXT)
+		fputs("pallasc --help lists the options\n", stderr);
+	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+	static const char no_memory[] = "pallasc: error: out of memory\n";
+	Command *c = calloc(1, sizeof *c);
+	jmp_buf oom;
+	files_guard();
+	signal(SIGPIPE, SIG_IGN); /* write() then says so, and the exit status is 3 */
+	if (!c || setjmp(oom)) {
+		fputs(no_memory, stderr);
+		_exit(EXIT_IO); /* whatever is half done is not touched again */
+	}
+	arena_init(&c->arena, &oom);
+	int status = command(c, argc, argv);
+	arena_free(&c->arena);
+	free(c);
+	return status;
+}

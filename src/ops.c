@@ -1,0 +1,121 @@
+/* ops.c - the op table of ops.def as data, and the look-ups in it. */
+#include "ops.h"
+
+static const OpRow rows[OP_COUNT] = {
+#define OP(e, target, kind, params, shape, dtype, form, text)                                                          \
+	[OP_##e] = {target, kind, params, SHAPE_##shape, RULE_##dtype, PRINT_##form, text},
+#include "ops.def"
+#undef OP
+};
+
+/* The targets' lengths as bytes: memchr() over them finds the few candidates of a look-up. */
+static const unsigned char target_length[OP_COUNT] = {
+#define OP(e, target, kind, params, shape, dtype, form, text) [OP_##e] = sizeof(target) - 1,
+#include "ops.def"
+#undef OP
+};
+
+static const char *const op_targets[OP_COUNT + 1] = {
+#define OP(e, target, kind, params, shape, dtype, form, text) target,
+#include "ops.def"
+#undef OP
+	NULL};
+
+/* The pseudo rows come first; a document says `"op": "placeholder"` and cannot name them as targets. */
+enum { FIRST_TARGET = OP_OUTPUT + 1 };
+_Static_assert(OP_PLACEHOLDER == 0 && OP_OUTPUT == 1, "the pseudo rows come first in ops.def");
+
+const OpRow *op_row(uint16_t op) { return &rows[op]; }
+
+uint16_t op_find(const char *target) {
+	size_t length = strlen(target);
+	if (length > UINT8_MAX)
+		return OP_UNKNOWN;
+	const unsigned char *at = target_length + FIRST_TARGET, *end = target_length + OP_COUNT;
+	while (at < end && (at = memchr(at, (int)length, (size_t)(end - at))) != NULL) {
+		size_t op = (size_t)(at - target_length);
+		if (memcmp(rows[op].target, target, length) == 0)
+			return (uint16_t)op;
+		at++;
+	}
+	return OP_UNKNOWN;
+}
+
+/* "aten.mul" lacks its overload: the first row that begins so. */
+static const char *target_with_prefix(const char *prefix) {
+	size_t length = strlen(prefix);
+	for (size_t op = FIRST_TARGET; op < OP_COUNT; op++) {
+		const char *target = rows[op].target;
+		if (strncmp(target, prefix, length) == 0 && target[length] == '.')
+			return target;
+	}
+	return NULL;
+}
+
+const char *op_nearest(const char *target) {
+	static const char torch_ops[] = "torch.ops.";
+	if (strncmp(target, torch_ops, sizeof torch_ops - 1) == 0) {
+		target += sizeof torch_ops - 1;
+		uint16_t op = op_find(target);
+		if (op != OP_UNKNOWN)
+			return rows[op].target;
+	}
+	const char *longer = target_with_prefix(target);
+	return longer != NULL ? longer : name_nearest(target, op_targets + FIRST_TARGET);
+}
+
+bool op_writes(uint16_t op) { return op == OP_STORE || (op >= OP_ATOMIC_ADD && op <= OP_ATOMIC_CAS); }
+
+bool op_has_effect(uint16_t op) { return op_writes(op) || op == OP_PLACEHOLDER || op == OP_OUTPUT; }
+
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+const char *op_param_next(const char *at, OpParam *param) {
+	while (*at == ' ')
+		at++;
+	if (*at == '\0')
+		return NULL;
+	*param = (OpParam){.name = at, .name_length = strcspn(at, ":")};
+	at += param->name_length + 1;
+	param->letter = *at++;
+	if (*at == '?') {
+		param->nullable = true;
+		at++;
+	}
+	if (*at == '=') {
+		param->fallback = at + 1;
+		param->fallback_length = strcspn(param->fallback, " ");
+		at = param->fallback + param->fallback_length;
+	}
+	return at;
+}
+
+static bool param_is(const OpParam *param, const char *name) {
+	return strncmp(param->name, name, param->name_length) == 0 && name[param->name_length] == '\0';
+}
+
+static uint32_t param_index(const char *params, const char *name) {
+	OpParam param;
+	uint32_t index = 0;
+	for (const char *at = params; (at = op_param_next(at, &param)) != NULL; index++)
+		if (param_is(&param, name))
+			return index;
+	return NONE;
+}
+
+uint32_t op_param_index(uint16_t op, const char *name) {
+	const char *params = rows[op].params;
+	uint32_t index = param_index(params, name);
+	if (index != NONE)
+		return index;
+	if (strcmp(name, "x") == 0 && *params != '\0')
+		return 0;
+	if (strcmp(name, "dims") == 0)
+		return param_index(params, "dim");
+	return NONE;
+}
+
+const Arg *op_arg(const Module *m, NodeId n, const char *name) {
+	uint32_t index = param_index(rows[node_get(m, n)->op].params, name);
+	return node_arg(m, n, index == NONE ? node_get(m, n)->arg_count : index);
+}

@@ -1,0 +1,185 @@
+/* shapes_dtype.c - the dtype of a result, by the dtype rule of its op's row: torch's promotion, with int64 narrowed to
+ * int32; and what the operands' dtypes may be, where not everything goes. */
+#include "infer.h"
+
+/* torch promotes in three classes: tensors with dims, 0-d tensors, and Python numbers. A lower class only matters where
+ * its category (bool, int, float) is above the higher one's. */
+typedef struct Promotion {
+	Dtype with_dims, zero_dim, number;
+	uint32_t skip; /* parameters before this one do not take part: where's condition */
+} Promotion;
+
+static bool promotion_add(const Infer *in, void *context, uint32_t param, const Operand *operand) {
+	(void)in;
+	Promotion *p = context;
+	if (param < p->skip)
+		return true;
+	Dtype *in_class = operand->weak ? &p->number : operand->shape.rank == 0 ? &p->zero_dim : &p->with_dims;
+	*in_class = dtype_promote(*in_class, operand->dtype);
+	return true;
+}
+
+static Dtype promotion_combine(Dtype higher, Dtype lower) {
+	if (higher == DTYPE_NONE || lower == DTYPE_NONE)
+		return higher == DTYPE_NONE ? lower : higher;
+	if (dtype_is_float(higher))
+		return higher;
+	return higher == DTYPE_BOOL || dtype_is_float(lower) ? dtype_promote(higher, lower) : higher;
+}
+
+/* DTYPE_NONE without operands. */
+static bool infer_promoted(const Infer *in, uint32_t skip, Dtype *dtype) {
+	Promotion p = {DTYPE_NONE, DTYPE_NONE, DTYPE_NONE, skip};
+	if (!infer_each_operand(in, promotion_add, &p))
+		return false;
+	*dtype = promotion_combine(p.with_dims, promotion_combine(p.zero_dim, p.number));
+	return true;
+}
+
+static bool infer_promoted_float(const Infer *in, Dtype *dtype) {
+	if (!infer_promoted(in, 0, dtype))
+		return false;
+	if (!dtype_is_float(*dtype))
+		*dtype = DTYPE_F32;
+	return true;
+}
+
+static bool infer_first_dtype(const Infer *in, Dtype *dtype) {
+	const Arg *first = node_arg(in->m, in->n, 0);
+	Operand operand;
+	if (!infer_operand(in, first->kind == ARG_LIST ? arg_item(in->m, first, 0) : first, &operand))
+		return false;
+	*dtype = infer_flag(in, "half_to_float") ? DTYPE_F32 : operand.dtype;
+	return true;
+}
+
+/* Integer sums are int64 in torch. */
+static bool infer_sum_dtype(const Infer *in, Dtype *dtype) {
+	if (!infer_first_dtype(in, dtype))
+		return false;
+	if (!dtype_is_float(*dtype))
+		*dtype = DTYPE_I32;
+	return true;
+}
+
+/* Without its dtype argument a new tensor takes that of its fill value; without one, and in scalar_tensor, torch's
+ * default. */
+static bool infer_filled_dtype(const Infer *in, Dtype *dtype) {
+	if (!infer_promoted(in, 0, dtype))
+		return false;
+	if (*dtype == DTYPE_NONE || node_get(in->m, in->n)->op == OP_SCALAR_TENSOR)
+		*dtype = DTYPE_F32;
+	return true;
+}
+
+/* any() and all() of uint8, which stood for bool in old torch, are uint8. */
+static bool infer_test_dtype(const Infer *in, Dtype *dtype) {
+	*dtype = DTYPE_BOOL;
+	if (op_kind(in->m, in->n) != KIND_REDUCTION)
+		return true;
+	if (!infer_first_dtype(in, dtype))
+		return false;
+	if (*dtype != DTYPE_U8)
+		*dtype = DTYPE_BOOL;
+	return true;
+}
+
+static bool infer_ruled_dtype(const Infer *in, DtypeRule rule, Dtype *dtype) {
+	switch (rule) {
+	case RULE_SAME:
+		return infer_first_dtype(in, dtype);
+	case RULE_PROMOTE:
+		return infer_promoted(in, 0, dtype);
+	case RULE_PROMOTE_REST:
+		return infer_promoted(in, 1, dtype);
+	case RULE_PROMOTE_FLOAT:
+		return infer_promoted_float(in, dtype);
+	case RULE_DIV_MODE:
+		return op_arg(in->m, in->n, "rounding_mode")->kind == ARG_NULL ? infer_promoted_float(in, dtype)
+									       : infer_promoted(in, 0, dtype);
+	case RULE_SUM:
+		return infer_sum_dtype(in, dtype);
+	case RULE_ARG:
+		return infer_filled_dtype(in, dtype);
+	case RULE_BOOL:
+		return infer_test_dtype(in, dtype);
+	case RULE_INT32:
+		*dtype = DTYPE_I32;
+		return true;
+	case RULE_NONE:
+		break;
+	}
+	*dtype = DTYPE_F32; /* tile.rand */
+	return true;
+}
+
+bool infer_dtype(const Infer *in, Dtype *dtype) {
+	static const char *const names[] = {"dtype", "out_dtype"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const Arg *given = op_arg(in->m, in->n, names[i]);
+		if (given->kind == ARG_DTYPE) {
+			*dtype = given->dtype;
+			return true;
+		}
+	}
+	if (!infer_ruled_dtype(in, op_row(node_get(in->m, in->n)->op)->dtype, dtype))
+		return false;
+	return *dtype != DTYPE_NONE || infer_error(in, "bad-argument", NULL, "it has no operand");
+}
+
+/* ---- categories -------------------------------------------------------------------------------------------------- */
+
+/* What torch refuses, and jnp would refuse or compute otherwise. */
+typedef enum Category { CATEGORY_ANY, CATEGORY_BOOL, CATEGORY_INT_OR_BOOL, CATEGORY_NOT_BOOL, CATEGORY_FLOAT } Category;
+
+static const char *const category_names[] = {"", "bool", "ints or bools", "numbers other than bools", "floats"};
+
+static bool is_softmax_or_var(uint16_t op) {
+	return (op >= OP_VAR && op <= OP_STD) || op == OP_VECTOR_NORM || op == OP_SOFTMAX || op == OP_LOG_SOFTMAX;
+}
+
+static Category operand_category(uint16_t op, uint32_t param, bool has_dtype) {
+	if (op >= OP_BITWISE_AND && op <= OP_RSHIFT_SCALAR)
+		return CATEGORY_INT_OR_BOOL;
+	if (op >= OP_WHERE && op <= OP_WHERE_SCALAR)
+		return param == 0 ? CATEGORY_BOOL : CATEGORY_ANY;
+	if (op == OP_MASKED_FILL || op == OP_MASKED_FILL_TENSOR)
+		return param == 1 ? CATEGORY_BOOL : CATEGORY_ANY;
+	if (op == OP_NEG || op == OP_SQUARE)
+		return CATEGORY_NOT_BOOL;
+	bool is_mean = (op == OP_MEAN || op == OP_MEAN_DIM) && !has_dtype;
+	return is_mean || is_softmax_or_var(op) ? CATEGORY_FLOAT : CATEGORY_ANY;
+}
+
+static bool category_holds(Category category, Dtype dtype) {
+	switch (category) {
+	case CATEGORY_BOOL:
+		return dtype == DTYPE_BOOL;
+	case CATEGORY_INT_OR_BOOL:
+		return !dtype_is_float(dtype);
+	case CATEGORY_NOT_BOOL:
+		return dtype != DTYPE_BOOL;
+	case CATEGORY_FLOAT:
+		return dtype_is_float(dtype);
+	case CATEGORY_ANY:
+		break;
+	}
+	return true;
+}
+
+static bool check_category(const Infer *in, void *context, uint32_t param, const Operand *operand) {
+	(void)context;
+	bool has_dtype = op_arg(in->m, in->n, "dtype")->kind == ARG_DTYPE;
+	Category wanted = operand_category(node_get(in->m, in->n)->op, param, has_dtype);
+	return category_holds(wanted, operand->dtype) ||
+	       infer_error(in, "dtype-mismatch", "convert it with prims.convert_element_type.default",
+			   "argument %u is %s, it takes %s", param, dtype_name(operand->dtype), category_names[wanted]);
+}
+
+bool infer_check_categories(const Infer *in) {
+	uint16_t op = node_get(in->m, in->n)->op;
+	for (uint32_t param = 0; param < 2; param++) /* most ops take anything: then the operands are not read twice */
+		if (operand_category(op, param, false) != CATEGORY_ANY)
+			return infer_each_operand(in, check_category, NULL);
+	return true;
+}

@@ -1,0 +1,151 @@
+/* target.c - chips: the built-in rows (targets.def), and target files that give another. */
+#include "json_read.h"
+
+#define KIB INT64_C(1024)
+#define MIB (KIB * 1024)
+
+static const Target rows[] = {
+#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_)                        \
+	{.name = name_,                                                                                                \
+	 .device_kind = kind_,                                                                                         \
+	 .topology = topology_,                                                                                        \
+	 .vmem_bytes = vmem_,                                                                                          \
+	 .smem_bytes = smem_,                                                                                          \
+	 .lanes = 128,                                                                                                 \
+	 .sublanes = 8,                                                                                                \
+	 .mxu_size = mxu_,                                                                                             \
+	 .clock_hz = clock_,                                                                                           \
+	 .hbm_bytes_per_s = hbm_,                                                                                      \
+	 .bf16_flops = flops_,                                                                                         \
+	 .tensorcores = cores_,                                                                                        \
+	 .bf16_vpu = vpu_},
+#include "targets.def"
+#undef TARGET
+};
+
+static const char *const names[] = {
+#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_) name_,
+#include "targets.def"
+#undef TARGET
+	NULL};
+
+/* A file that has no base and says nothing of the cap gets this one. */
+enum { DEFAULT_TILE_ELEMENTS = 1048576 };
+
+const Target *target_find(const char *name) {
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	return NULL;
+}
+
+const Target *target_rows(size_t *count) {
+	*count = sizeof rows / sizeof *rows;
+	return rows;
+}
+
+const char *const *target_names(void) { return names; }
+
+/* ---- target files ----------------------------------------------------------------------------------------------- */
+
+static const char *const fields[] = {"base",	   "name",	  "device_kind",       "topology",
+				     "vmem_bytes", "smem_bytes",  "max_tile_elements", "lanes",
+				     "sublanes",   "mxu_size",	  "clock_hz",	       "hbm_bytes_per_s",
+				     "bf16_flops", "tensorcores", "bf16_vpu",	       NULL};
+
+typedef struct TargetJob {
+	Reader r;
+	Target target;
+	bool based; /* fields may be left out */
+} TargetJob;
+
+static void read_text(TargetJob *j, const json_t *root, const char *key, const Path *path, const char **out) {
+	const char *text;
+	if (get_string(&j->r, root, key, path, !j->based, &text))
+		*out = arena_strdup(j->r.arena, text);
+}
+
+static void read_count(TargetJob *j, const json_t *root, const char *key, const Path *path, int64_t *out) {
+	int64_t value;
+	Path at = path_key(path, key);
+	if (!get_int(&j->r, root, key, path, !j->based, &value))
+		return;
+	if (value < 1)
+		diag_error(j->r.d, place_at(&j->r, &at), "target-value", NULL, "'%s' must be positive, found %lld", key,
+			   (long long)value);
+	else
+		*out = value;
+}
+
+static void read_rate(TargetJob *j, const json_t *root, const char *key, const Path *path, double *out) {
+	Path at = path_key(path, key);
+	const json_t *v = j->based ? json_object_get(root, key) : need(&j->r, root, key, path, "the target");
+	if (!v)
+		return;
+	if (!json_is_number(v) || json_number_value(v) <= 0)
+		expected(&j->r, &at, "a positive number", v);
+	else
+		*out = json_number_value(v);
+}
+
+/* Absent: the base's, or the default cap. null: none. */
+static void read_cap(TargetJob *j, const json_t *root, const Path *path) {
+	const json_t *v = json_object_get(root, "max_tile_elements");
+	if (!v)
+		j->target.max_tile_elements = j->based ? j->target.max_tile_elements : DEFAULT_TILE_ELEMENTS;
+	else if (json_is_null(v))
+		j->target.max_tile_elements = 0;
+	else
+		read_count(j, root, "max_tile_elements", path, &j->target.max_tile_elements);
+}
+
+static void read_base(TargetJob *j, const json_t *root, const Path *path) {
+	const char *base;
+	Path at = path_key(path, "base");
+	if (!get_string(&j->r, root, "base", path, false, &base))
+		return;
+	const Target *row = target_find(base);
+	j->based = true;
+	if (row)
+		j->target = *row;
+	else
+		diag_error(j->r.d, place_at(&j->r, &at), "unknown-target", hint_nearest(&j->r, base, names),
+			   "there is no target '%s'", base);
+}
+
+static void target_body(void *context, json_t *root) {
+	TargetJob *j = context;
+	Target *t = &j->target;
+	Path path = {0};
+	int64_t cores = 1;
+	if (!read_object(&j->r, root, &path, "the target", fields))
+		return;
+	read_base(j, root, &path);
+	cores = t->tensorcores ? t->tensorcores : 1;
+	read_text(j, root, "name", &path, &t->name);
+	read_text(j, root, "device_kind", &path, &t->device_kind);
+	read_text(j, root, "topology", &path, &t->topology);
+	read_count(j, root, "vmem_bytes", &path, &t->vmem_bytes);
+	read_count(j, root, "smem_bytes", &path, &t->smem_bytes);
+	read_cap(j, root, &path);
+	read_count(j, root, "lanes", &path, &t->lanes);
+	read_count(j, root, "sublanes", &path, &t->sublanes);
+	read_count(j, root, "mxu_size", &path, &t->mxu_size);
+	read_rate(j, root, "clock_hz", &path, &t->clock_hz);
+	read_rate(j, root, "hbm_bytes_per_s", &path, &t->hbm_bytes_per_s);
+	read_rate(j, root, "bf16_flops", &path, &t->bf16_flops);
+	read_count(j, root, "tensorcores", &path, &cores);
+	t->tensorcores = (int)int_min(cores, 64);
+	if (!get_bool(&j->r, root, "bf16_vpu", &path, &t->bf16_vpu) && !j->based)
+		need(&j->r, root, "bf16_vpu", &path, "the target");
+}
+
+const Target *target_load(Arena *a, Diag *d, const Source *source) {
+	TargetJob *j = arena_alloc(a, sizeof *j);
+	uint32_t errors = d->errors;
+	j->r = (Reader){.arena = a, .d = d, .source = source};
+	json_t *root = json_read(&j->r);
+	if (root)
+		json_guard(root, a, target_body, j);
+	return d->errors == errors ? &j->target : NULL;
+}

@@ -1,0 +1,144 @@
+/* verify.c - module_verify: a Module is what the format promises. The loader checks what one value of the document can
+ * show; here is what needs several: structure, each node's type inferred anew, calls, block symbols in scope. It holds
+ * after every pass as well (--verify-each). Linear in the Module's size. */
+#include "verify.h"
+
+/* ---- reporting --------------------------------------------------------------------------------------------------- */
+
+void verify_node_error(Verifier *v, NodeId n, const char *code, const char *hint, const char *fmt, ...) {
+	const Infer in = {v->m, v->d, n};
+	va_list ap;
+	va_start(ap, fmt);
+	const char *what = arena_vprintf(v->m->arena, fmt, ap);
+	va_end(ap);
+	infer_error(&in, code, hint, "%s", what);
+	v->failed[n] = true;
+}
+
+void verify_graph_error(Verifier *v, GraphId g, const char *code, const char *hint, const char *fmt, ...) {
+	va_list ap;
+	va_start(ap, fmt);
+	const char *what = arena_vprintf(v->m->arena, fmt, ap);
+	va_end(ap);
+	diag_error(v->d, graph_place(v->m, v->d, g), code, hint, "graph %lld: %s", (long long)graph_get(v->m, g)->id,
+		   what);
+}
+
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+static bool has_value(Module *m, TypeId type) { return !type_admits(m, type_none(m), type); }
+
+void verify_type(Verifier *v, NodeId n) {
+	TypeId declared = node_get(v->m, n)->type, inferred;
+	if (!op_infer(v->m, v->d, n, &inferred))
+		v->failed[n] = true;
+	else if (type_admits(v->m, declared, inferred))
+		return;
+	else if (!has_value(v->m, declared))
+		verify_node_error(v, n, "missing-meta", NULL, "it declares no `meta`, inferred %s",
+				  type_string(v->m, inferred));
+	else if (!has_value(v->m, inferred))
+		verify_node_error(v, n, "type-mismatch", "leave out its `meta`", "it declares %s, but has no value",
+				  type_string(v->m, declared));
+	else
+		verify_node_error(v, n, "type-mismatch", NULL, "it declares %s, inferred %s",
+				  type_string(v->m, declared), type_string(v->m, inferred));
+}
+
+static bool inputs_failed(const Verifier *v, const Arg *arg) {
+	if (arg->kind == ARG_REF)
+		return v->failed[arg->node];
+	if (arg->kind != ARG_LIST && arg->kind != ARG_SLICE)
+		return false;
+	for (uint32_t i = 0; i < arg->list.count; i++)
+		if (inputs_failed(v, arg_item(v->m, arg, i)))
+			return true;
+	return false;
+}
+
+/* ---- block symbols ----------------------------------------------------------------------------------------------- */
+
+/* A whole tile can be named where its loop or grid is around; a `reduction` dim that is not rolled, everywhere. As a
+ * size, in a shape or tile.block_size, a symbol may stand anywhere: the configuration gives its value. */
+static bool block_in_scope(const Module *m, GraphId g, BlockId block) {
+	if (m->blocks.at[block].reduction)
+		return true;
+	for (;;) {
+		const Graph *graph = graph_get(m, g);
+		for (uint32_t i = 0; i < graph->blocks.count; i++)
+			if (graph->blocks.at[i] == block)
+				return true;
+		if (graph->caller == NONE)
+			return false;
+		g = node_get(m, graph->caller)->graph;
+	}
+}
+
+static void check_scope(Verifier *v, NodeId n, const Arg *arg) {
+	BlockId block = arg_block(v->m, arg);
+	if (block != NONE && !v->failed[n] && !block_in_scope(v->m, node_get(v->m, n)->graph, block))
+		verify_node_error(v, n, "block-scope", "a tile exists only inside its grid or loop",
+				  "no grid or loop around it iterates over block '%s'", v->m->blocks.at[block].symbol);
+}
+
+static void check_scopes(Verifier *v, NodeId n) {
+	uint16_t op = node_get(v->m, n)->op;
+	if (op_kind(v->m, n) == KIND_QUERY && op != OP_TILE_BLOCK_SIZE)
+		check_scope(v, n, node_arg(v->m, n, 0));
+	if (op != OP_LOAD && !op_writes(op))
+		return;
+	const Arg *index = op_arg(v->m, n, "index");
+	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++)
+		check_scope(v, n, arg_item(v->m, index, i));
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
+
+static void verify_node(Verifier *v, NodeId n) {
+	if (v->failed[n])
+		return;
+	for (uint32_t i = 0; i < node_get(v->m, n)->arg_count && !v->failed[n]; i++)
+		v->failed[n] = inputs_failed(v, node_arg(v->m, n, i));
+	if (v->failed[n])
+		return;
+	if (op_row(node_get(v->m, n)->op)->shape == SHAPE_CALL)
+		return; /* after the graphs that it calls: verify_call.c */
+	if (node_get(v->m, n)->op == OP_PLACEHOLDER && !has_value(v->m, node_get(v->m, n)->type))
+		verify_node_error(v, n, "missing-meta", NULL, "it declares no `meta`");
+	else
+		verify_type(v, n);
+	check_scopes(v, n);
+}
+
+static void verify_root(Verifier *v, GraphId g) {
+	const Graph *graph = graph_get(v->m, g);
+	const Arg *results = graph_results(v->m, g);
+	if (results->kind == ARG_LIST && results->list.count > 0)
+		verify_node_error(v, graph->output, "output-node", "a root gives its results by tile.store",
+				  "the output of a root must be empty");
+	if (graph->placeholders.count > 0)
+		verify_node_error(v, graph->placeholders.at[0], "root-placeholder", NULL,
+				  "nothing calls a root with arguments");
+	for (uint32_t i = 0; i < graph->blocks.count; i++)
+		if (v->m->blocks.at[graph->blocks.at[i]].extent == NONE)
+			verify_graph_error(v, g, "grid-extent", NULL, "block '%s' of its grid has no extent",
+					   v->m->blocks.at[graph->blocks.at[i]].symbol);
+}
+
+bool module_verify(Module *m, Diag *d) {
+	uint32_t before = d->errors;
+	Verifier v = {.m = m, .d = d};
+	v.failed = arena_array(m->arena, m->nodes.count, sizeof *v.failed);
+	v.position = arena_array(m->arena, m->nodes.count, sizeof *v.position);
+	verify_structure(&v);
+	if (d->errors > before)
+		return false;
+	for (GraphId g = 0; g < m->graphs.count; g++) {
+		for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
+			verify_node(&v, n);
+		if (graph_get(m, g)->kind == GRAPH_ROOT)
+			verify_root(&v, g);
+	}
+	verify_calls(&v);
+	return d->errors == before;
+}

@@ -1,0 +1,426 @@
+"""The command pallasc: every option and every exit status."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
+ATTENTION = ROOT / "testdata" / "graphs" / "attention.json"
+ADD = ROOT / "testdata" / "graphs" / "add.json"
+PASSES = "const_fold cse dce loop_types block_constraints inloop_loads pre_broadcast".split()
+
+
+def run(*arguments, **options):
+    options.setdefault("stdin", subprocess.DEVNULL)
+    if "input" in options:
+        del options["stdin"]
+    command = [PALLASC, *map(str, arguments)]
+    options.setdefault("timeout", 60)
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def accepted(*arguments, **options):
+    result = run(*arguments, **options)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def refused(status, *arguments, **options):
+    """Standard error of a run that ends so; nothing may be on standard output."""
+    result = run(*arguments, **options)
+    assert result.returncode == status, result.stderr
+    assert result.stdout == ""
+    assert result.stderr
+    return result.stderr
+
+
+# ---- input and output
+
+
+def test_a_file_standard_input_and_dash_are_the_same():
+    text = ATTENTION.read_text()
+    module = accepted(ATTENTION).stdout
+    assert module.startswith('"""')
+    assert accepted(input=text).stdout == module
+    assert accepted("-", input=text).stdout == module
+    assert accepted("--", ATTENTION).stdout == module
+
+
+def test_output_is_the_same_each_time_and_anywhere(tmp_path):
+    (tmp_path / "g.json").write_text(ATTENTION.read_text())
+    environment = {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
+    for emit in ("python", "json", "plan", "dot", "report"):
+        first = accepted(f"--emit={emit}", ATTENTION).stdout
+        assert accepted(f"--emit={emit}", ATTENTION).stdout == first
+        there = accepted(f"--emit={emit}", "g.json", cwd=tmp_path, env=environment)
+        assert there.stdout == first
+
+
+@pytest.mark.parametrize("option", [["-o"], ["-o{}"]])
+def test_output_file(tmp_path, option):
+    path = tmp_path / "out.py"
+    option = [option[0].format(path)] if "{" in option[0] else [option[0], path]
+    assert accepted(ATTENTION, *option).stdout == ""
+    assert path.read_text() == accepted(ATTENTION).stdout
+    assert os.listdir(tmp_path) == ["out.py"]
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
+
+
+def umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_output_dash_is_standard_output(tmp_path):
+    assert accepted(ATTENTION, "-o", "-", cwd=tmp_path).stdout == accepted(ATTENTION).stdout
+    assert os.listdir(tmp_path) == []
+
+
+def test_output_file_is_replaced_whole(tmp_path):
+    path, link = tmp_path / "out.py", tmp_path / "link.py"
+    path.write_text("old")
+    path.chmod(0o640)
+    link.symlink_to("out.py")
+    with open(path) as reader:
+        accepted(ATTENTION, "-o", link)
+        assert reader.read() == "old"
+    assert link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
+    assert path.read_text() == accepted(ATTENTION).stdout
+    assert sorted(os.listdir(tmp_path)) == ["link.py", "out.py"]
+
+
+def test_a_refused_graph_leaves_the_output_alone(tmp_path):
+    path = tmp_path / "out.py"
+    path.write_text("old")
+    refused(1, "--set", "block_sizes=[1]", ATTENTION, "-o", path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.py"]
+
+
+def test_output_that_cannot_be_written(tmp_path):
+    assert "No such file" in refused(3, ADD, "-o", tmp_path / "no" / "out.py")
+    assert "Is a directory" in refused(3, ADD, "-o", tmp_path)
+    assert "No space left" in refused(3, ADD, "-o", "/dev/full")
+    assert os.listdir(tmp_path) == []
+    assert accepted(ADD, "-o", "/dev/null").stdout == ""
+
+
+@pytest.mark.parametrize("what", [[str(ADD)], ["--help"], ["--version"], ["--print-passes"]])
+def test_standard_output_that_cannot_be_written(what):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [PALLASC, *what], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert result.returncode == 3
+    assert "cannot write standard output: No space left on device" in result.stderr
+
+
+def test_a_reader_that_goes_away():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        result = subprocess.run(
+            [PALLASC, ADD], stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert result.returncode == 3
+    assert "Broken pipe" in result.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_closed_descriptors(tmp_path, closed):
+    source = "" if closed == "<&-" else ADD
+    command = f"exec '{PALLASC}' {source} {closed}"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 3
+    assert "Bad file descriptor" in result.stderr
+
+
+def test_closed_standard_error_does_not_end_up_in_the_output(tmp_path):
+    command = f"exec '{PALLASC}' '{ADD}' --explain -v -o out.py 2>&-"
+    assert subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60).returncode == 0
+    assert (tmp_path / "out.py").read_text() == accepted(ADD).stdout
+
+
+def test_input_that_cannot_be_read(tmp_path):
+    assert "No such file" in refused(3, tmp_path / "no.json")
+    assert "Is a directory" in refused(3, tmp_path)
+    assert "No such file" in refused(3, ADD, "--config", tmp_path / "no.json")
+    assert "No such file" in refused(3, ADD, "--target", tmp_path / "no.json")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable(tmp_path):
+    path = tmp_path / "g.json"
+    path.write_text("{}")
+    path.chmod(0)
+    assert "Permission denied" in refused(3, path)
+
+
+def test_out_of_memory(tmp_path):
+    path = tmp_path / "g.json"
+    path.write_text('{"a": [' + "1, " * 20_000_000 + "1]}")
+    command = f"ulimit -v 100000; exec '{PALLASC}' '{path}'"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 3
+    assert "out of memory" in result.stderr
+
+
+# ---- what to print
+
+
+def test_emit():
+    module = accepted(ADD).stdout
+    assert accepted("--emit=python", ADD).stdout == module
+    assert accepted("--emit", "python", ADD).stdout == module
+    compile(module, "add.py", "exec")
+    graph = json.loads(accepted("--emit=json", ADD).stdout)
+    assert graph["format"] == "fxtile" and "annotations" in graph
+    assert json.loads(accepted("--emit=plan", ADD).stdout)["target"] == "v6e"
+    assert accepted("--emit=dot", ADD).stdout.startswith('digraph "add"')
+    assert accepted("--emit=report", ADD).stdout.strip()
+    assert accepted("--emit=none", ADD).stdout == ""
+    assert accepted("--emit=none", ADD).stderr == ""
+
+
+def test_emitted_graph_is_a_document_again():
+    for graph in (ADD, ATTENTION):
+        once = accepted("--emit=json", graph).stdout
+        assert accepted("--emit=json", input=once).stdout == once
+        accepted(input=once)
+
+
+def test_emit_none_refuses_what_cannot_be_compiled():
+    """Too many rows at once for the chip's VMEM: the plan says so, no text is needed."""
+    big = ["--set", "block_sizes=[1, 8192, 8192]"]
+    path = ROOT / "testdata" / "graphs" / "attention_b8_h32_s8192_d256.json"
+    assert "VMEM" in refused(1, "--emit=none", path, *big)
+
+
+def test_target(tmp_path):
+    assert '"target": "v6e"' in accepted(ADD).stdout
+    for name in ("v4", "v5e", "v5p", "v6e", "v7x"):
+        assert f'"target": "{name}"' in accepted(f"--target={name}", ADD).stdout
+    path = tmp_path / "chip.json"
+    path.write_text(json.dumps({"base": "v6e", "name": "mine"}))
+    assert '"target": "mine"' in accepted("--target", path, ADD).stdout
+    path.write_text(json.dumps({"base": "v6e", "vmem_bytse": 1}))
+    assert "did you mean 'vmem_bytes'?" in refused(1, "--target", path, ADD)
+    assert "did you mean 'v6e'?" in refused(2, "--target=v6", ADD)
+
+
+def test_print_targets():
+    lines = accepted("--print-targets").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["v4", "v5e", "v5p", "v6e", "v7x"]
+
+
+def sizes(*arguments):
+    return json.loads(accepted("--emit=plan", ADD, *arguments).stdout)["config"]["block_sizes"]
+
+
+def test_configuration_order(tmp_path):
+    """The graph's own, then --config, then --set, wherever they stand."""
+    path = tmp_path / "config.json"
+    path.write_text('{"block_sizes": [64, 128]}')
+    own = json.loads(ADD.read_text())["config"]["block_sizes"]
+    assert sizes() == own != [64, 128]
+    assert sizes("--config", path) == [64, 128]
+    assert sizes("--set", "block_sizes=[32, 128]", "--config", path) == [32, 128]
+    assert sizes("--set=block_sizes=[32, 128]", "--set", "block_sizes=[16, 128]") == [16, 128]
+    result = accepted("--emit=plan", "--config", "-", ADD, input=path.read_text())
+    assert json.loads(result.stdout)["config"]["block_sizes"] == [64, 128]
+
+
+def test_configuration_that_is_refused(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text('{\n "blok_sizes": [64, 128]}')
+    message = refused(1, "--config", path, "--set", "num_stagse=1", "--set", "x=2", ADD)
+    assert f"{path}:2:2: error: unknown configuration key 'blok_sizes'" in message
+    assert "did you mean 'block_sizes'?" in message
+    assert "unknown configuration key 'x'" in message
+    path.write_text("[")
+    assert refused(1, "--config", path, ADD)
+
+
+# ---- passes
+
+
+def test_print_passes():
+    lines = accepted("--print-passes").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == PASSES
+    assert all(len(line.split()) > 2 for line in lines)
+
+
+def test_passes_run_alone_and_in_the_given_order():
+    for name in PASSES:
+        for graph in (ADD, ATTENTION):
+            document = accepted(f"--passes={name}", "--verify-each", graph).stdout
+            accepted("--emit=none", input=document)
+    whole = accepted("--emit=json", ATTENTION).stdout
+    assert accepted("--passes", ",".join(PASSES), ATTENTION).stdout == whole
+    order = accepted("--passes=dce,cse", "--print-after-all", ATTENTION).stderr
+    assert re.findall("^// the graph after (.*)$", order, re.M) == ["dce", "cse"]
+
+
+def test_passes_imply_json_unless_told_otherwise():
+    assert json.loads(accepted("--passes=cse", ADD).stdout)["name"] == "add"
+    assert json.loads(accepted("--passes=", ADD).stdout)["name"] == "add"
+    assert accepted("--passes=cse", "--emit=none", ADD).stdout == ""
+    assert accepted("--passes=cse", "--emit=python", ADD).stdout.startswith('"""')
+    assert accepted("--emit=plan", "--passes=cse", ADD).stdout.startswith("{")
+
+
+def dumps(*arguments):
+    """[(when, pass, document)] of what is printed on standard error."""
+    text = accepted("--emit=none", ATTENTION, *arguments).stderr
+    parts = re.split(r"^// the graph (before|after) (\w+)\n", text, flags=re.M)
+    assert parts[0] == ""
+    return [
+        (when, name, json.loads(document))
+        for when, name, document in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)
+    ]
+
+
+def test_print_before_and_after():
+    assert [d[:2] for d in dumps("--print-before=cse")] == [("before", "cse")]
+    assert [d[:2] for d in dumps("--print-after", "cse")] == [("after", "cse")]
+    assert [d[:2] for d in dumps("--print-after-all")] == [("after", name) for name in PASSES]
+    both = dumps("--print-before=dce,cse", "--print-after=dce")
+    assert [d[:2] for d in both] == [("before", "cse"), ("before", "dce"), ("after", "dce")]
+    assert all(document["format"] == "fxtile" for _, _, document in both)
+
+
+def test_verify_each_changes_nothing():
+    assert accepted("--verify-each", ATTENTION).stdout == accepted(ATTENTION).stdout
+
+
+# ---- messages
+
+
+def test_explain():
+    result = accepted("--explain", ATTENTION)
+    assert result.stdout == accepted(ATTENTION).stdout
+    lines = result.stderr.splitlines()
+    assert lines
+    for line in lines:
+        assert re.fullmatch(f"({'|'.join(PASSES)}|plan): .+", line), line
+    assert any(line.startswith("plan: ") for line in lines)
+
+
+def test_diagnostics():
+    text = refused(1, "--set", "blok_sizes=1", ADD)
+    assert "<command line>:1:2: error: unknown configuration key" in text
+    line = json.loads(refused(1, "--diagnostics=json", "--set", "blok_sizes=1", ADD))
+    assert (line["severity"], line["code"]) == ("error", "unknown-config-key")
+    assert (line["line"], line["pointer"]) == (1, "/blok_sizes")
+    line = json.loads(refused(2, "--no", "--diagnostics=json", ADD))
+    assert line["code"] == "usage"
+    line = json.loads(refused(3, "--diagnostics=json", "/nonexistent"))
+    assert line["code"] == "file"
+    assert "/nonexistent" in refused(3, "--diagnostics=text", "/nonexistent")
+
+
+def test_notes_are_printed_when_all_is_well():
+    result = accepted("--set", "num_warps=4", ADD)
+    assert "note: configuration keys that mean nothing on a TPU" in result.stderr
+    assert result.stdout.startswith('"""')
+
+
+def test_color():
+    wrong = ["--set", "blok_sizes=1", ADD]
+    assert "\033[" not in refused(1, *wrong)
+    assert "\033[" not in refused(1, "--color=auto", *wrong)
+    assert "\033[" not in refused(1, "--color=never", *wrong)
+    assert "\033[" in refused(1, "--color=always", *wrong)
+
+
+def test_verbose():
+    result = accepted("-v", input=ADD.read_text())
+    assert "reading the graph from standard input" in result.stderr
+    assert "VMEM" in result.stderr
+    assert result.stdout == accepted(ADD).stdout
+
+
+def test_jobs():
+    for option in (["-j", "4"], ["-j1"]):
+        assert accepted(*option, ADD).stdout == accepted(ADD).stdout
+    for value in ("0", "-1", "x", "", "99999999999999999999", "1x"):
+        assert "-j needs a number" in refused(2, "-j", value, ADD)
+
+
+def test_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert accepted("--version").stdout == f"pallasc {version}\n"
+
+
+def test_help_fits_a_screen_and_names_every_option():
+    text = accepted("--help").stdout
+    assert accepted("-h").stdout == text
+    lines = text.splitlines()
+    assert len(lines) <= 36 and max(map(len, lines)) <= 90
+    source = (ROOT / "src" / "options.c").read_text()
+    names = re.findall(r'^\t\{"(-[^"]+)", (?:true|false), ', source, re.M)
+    assert len(names) >= 20
+    for name in set(names) - {"-h"}:
+        assert re.search(rf"(?<![\w-]){name}(?![\w-])", text), name
+    assert "sweep" not in text
+
+
+# ---- wrong usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--emti=json"], "unknown option --emti; did you mean --emit?"),
+        (["--zzz"], "unknown option --zzz"),
+        (["--sweep"], "unknown option --sweep"),
+        (["-q"], "unknown option -q"),
+        (["-vx"], "unknown option -vx"),
+        (["--emit=pyhton"], "unknown value 'pyhton' for --emit; did you mean 'python'?"),
+        (["--emit=zzzzz"], "one of: python, json, plan, dot, report, none"),
+        (["--emit"], "--emit needs a value"),
+        (["-o"], "-o needs a value"),
+        (["-o", ""], "-o needs the name of a file"),
+        (["--verify-each=yes"], "--verify-each takes no value"),
+        (["--target=v8"], "unknown target 'v8'"),
+        (["--passes=csee"], "unknown pass 'csee'; did you mean 'cse'?"),
+        (["--passes=cse,,dce"], "unknown pass ''"),
+        (["--passes=cse,"], "ends with a comma"),
+        (["--print-after=dec"], "unknown pass 'dec'; did you mean 'dce'?"),
+        (["--set", "block_sizes"], "expected KEY=VALUE after --set, found 'block_sizes'"),
+        (["--set", "=1"], "expected KEY=VALUE after --set, found '=1'"),
+        (["--diagnostics=xml"], "unknown value 'xml' for --diagnostics; one of: text, json"),
+        (["--color=allways"], "did you mean 'always'?"),
+        (["b.json"], "more than one graph"),
+    ],
+)
+def test_wrong_usage(arguments, message):
+    assert message in refused(2, ADD, *arguments)
+
+
+def test_empty_names_and_standard_input_twice():
+    assert "is empty" in refused(2, "")
+    assert "only once" in refused(2, "--config", "-")
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path):
+    """Whenever the signal comes: the file is whole, or not there."""
+    text = ATTENTION.read_text()
+    for delay in range(0, 12):
+        process = subprocess.Popen([PALLASC, "-", "-o", "out.py"], cwd=tmp_path, stdin=-1)
+        process.stdin.write(text.encode())
+        process.stdin.close()
+        subprocess.run(["sleep", str(delay / 2000)], check=True)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        assert os.listdir(tmp_path) in ([], ["out.py"])
+        if (tmp_path / "out.py").exists():
+            assert (tmp_path / "out.py").read_text() == accepted(ATTENTION).stdout

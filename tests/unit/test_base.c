@@ -1,0 +1,138 @@
+#include "front.h"
+
+#include <stdlib.h>
+
+static void test_arena(void **state) {
+	Arena a;
+	(void)state;
+	arena_init(&a, NULL);
+	for (size_t size = 0; size < 3000; size += 7) {
+		char *p = arena_alloc(&a, size);
+		assert_int_equal((uintptr_t)p % sizeof(max_align_t), 0);
+		for (size_t i = 0; i < size; i++)
+			assert_int_equal(p[i], 0);
+		memset(p, 0xff, size);
+	}
+	char *large = arena_alloc(&a, 10 << 20), *small = arena_alloc(&a, 1);
+	assert_int_equal(large[(10 << 20) - 1] + small[0], 0);
+	arena_reset(&a);
+	char *again = arena_alloc(&a, 2000); /* reused memory is zeroed too */
+	for (int i = 0; i < 2000; i++)
+		assert_int_equal(again[i], 0);
+	arena_free(&a);
+	arena_free(&a);
+}
+
+static void test_out_of_memory(void **state) {
+	jmp_buf oom;
+	Arena a;
+	(void)state;
+	arena_init(&a, &oom);
+	if (setjmp(oom) == 0) {
+		arena_array(&a, SIZE_MAX / 2, 4);
+		fail();
+	}
+	arena_free(&a);
+}
+
+static void test_vec(void **state) {
+	Arena a;
+	VEC(int) v = {0};
+	(void)state;
+	arena_init(&a, NULL);
+	for (int i = 0; i < 1000; i++)
+		vec_push(&a, &v, i);
+	assert_int_equal(v.count, 1000);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(v.at[i], i);
+	arena_free(&a);
+}
+
+static void test_names(void **state) {
+	Arena a;
+	StringTable t = {0};
+	Map map = {0};
+	(void)state;
+	arena_init(&a, NULL);
+	assert_null(string_find(&t, "x"));
+	for (uint32_t i = 0; i < 5000; i++) {
+		const char *s = string_intern(&a, &t, arena_printf(&a, "name%u", i));
+		assert_int_equal(map_get(&map, map_key(s)), NONE);
+		map_put(&a, &map, map_key(s), i);
+	}
+	Map copy = map_clone(&a, &map);
+	for (uint32_t i = 0; i < 5000; i++) {
+		const char *s = string_find(&t, arena_printf(&a, "name%u", i));
+		assert_non_null(s);
+		assert_ptr_equal(s, string_intern(&a, &t, arena_strdup(&a, s)));
+		assert_int_equal(map_get(&map, map_key(s)), i);
+		map_put(&a, &map, map_key(s), NONE);
+		assert_int_equal(map_get(&map, map_key(s)), NONE);
+		assert_int_equal(map_get(&copy, map_key(s)), i);
+	}
+	arena_free(&a);
+}
+
+static void test_arithmetic(void **state) {
+	static const int64_t edge[] = {INT64_MIN, INT64_MIN + 1, -7, -2, -1, 0, 1, 2, 7, INT64_MAX - 1, INT64_MAX};
+	enum { N = sizeof edge / sizeof *edge };
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		for (int k = 0; k < N; k++) {
+			int64_t a = edge[i], b = edge[k], out, truth;
+			assert_int_equal(checked_add(a, b, &out), !__builtin_add_overflow(a, b, &truth));
+			assert_true(!checked_add(a, b, &out) || out == truth);
+			assert_int_equal(checked_sub(a, b, &out), !__builtin_sub_overflow(a, b, &truth));
+			assert_true(!checked_sub(a, b, &out) || out == truth);
+			assert_int_equal(checked_mul(a, b, &out), !__builtin_mul_overflow(a, b, &truth));
+			assert_true(!checked_mul(a, b, &out) || out == truth);
+		}
+	}
+	int64_t out;
+	assert_true(checked_floordiv(-7, 2, &out) && out == -4);
+	assert_true(checked_floordiv(7, -2, &out) && out == -4);
+	assert_true(checked_mod(-7, 3, &out) && out == 2);
+	assert_true(checked_mod(7, -3, &out) && out == -2);
+	assert_true(checked_mod(INT64_MIN, -1, &out) && out == 0);
+	assert_false(checked_floordiv(INT64_MIN, -1, &out));
+	assert_false(checked_floordiv(1, 0, &out));
+	assert_false(checked_mod(1, 0, &out));
+}
+
+static void test_nearest(void **state) {
+	static const char *const names[] = {"block_sizes", "loop_orders", "x", NULL};
+	(void)state;
+	assert_string_equal(name_nearest("block_szies", names), "block_sizes");
+	assert_string_equal(name_nearest("loop_order", names), "loop_orders");
+	assert_null(name_nearest("num_warps", names));
+	assert_null(name_nearest("q", names));
+	assert_null(name_nearest("", names));
+}
+
+static void test_text(void **state) {
+	static const double numbers[] = {0.0, 1.0, -2.5, 0.1, 1e300, 5e-324, 0.12751743082459868, 1e15, 123456789.0};
+	Arena a;
+	(void)state;
+	arena_init(&a, NULL);
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+		Text t;
+		text_init(&t, &a);
+		text_put_double(&t, numbers[i]);
+		assert_true(strtod(t.at, NULL) == numbers[i]);
+		assert_non_null(strpbrk(t.at, ".e"));
+	}
+	Text t;
+	text_init(&t, &a);
+	text_put_json(&t, "a\"b\\c\n\x01\xc3\xbc");
+	assert_string_equal(t.at, "\"a\\\"b\\\\c\\n\\u0001\xc3\xbc\"");
+	arena_free(&a);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_arena), cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_vec),
+		cmocka_unit_test(test_names), cmocka_unit_test(test_arithmetic),    cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_text),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+#include "front.h"
+
+static Module *module(Front *f) {
+	front_start(f);
+	Module *m = front_load(f, FRONT_DOCUMENT);
+	assert_non_null(m);
+	return m;
+}
+
+static void test_defaults(void **state) {
+	Front f;
+	Module *m = module(&f);
+	(void)state;
+	assert_true(module_configure(m, &f.diag));
+	assert_int_equal(m->block_size.count, 2);
+	assert_int_equal(m->block_size.at[0], 128);
+	assert_int_equal(m->config.tunables.at[0], 2);
+	assert_int_equal(m->config.loop_type.value, LOOP_DEFAULT);
+	front_end(&f);
+}
+
+static void test_keys(void **state) {
+	static const char *const settings[] = {"block_sizes=[32, 1000]",
+					       "pallas_loop_type=unroll",
+					       "pallas_pre_broadcast=true",
+					       "pallas_boundary_views=off",
+					       "dot_precision=default",
+					       "pallas_fori_dma=\"auto\"",
+					       "pallas_load_buffer_count=[2]",
+					       "num_warps=4",
+					       "split=4",
+					       "pallas_indirect_access_mode=dma",
+					       "flatten_loops=[]",
+					       "loop_orders=[]"};
+	Front f;
+	Module *m = module(&f);
+	(void)state;
+	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+		if (!config_set(m, &f.diag, settings[i]))
+			fail_msg("%s", settings[i]);
+	assert_true(module_configure(m, &f.diag));
+	assert_int_equal(m->block_size.at[1], 1000); /* larger than the extent is fine: ragged */
+	assert_int_equal(m->config.loop_type.value, LOOP_UNROLL);
+	assert_int_equal(m->config.pre_broadcast.value, CHOICE_ON);
+	assert_int_equal(m->config.boundary_views.value, CHOICE_OFF);
+	assert_int_equal(m->config.dot_precision.value, DOT_DEFAULT);
+	assert_int_equal(f.diag.list.count, 1); /* the note on num_warps */
+	assert_int_equal(f.diag.list.at[0].severity, SEVERITY_NOTE);
+	front_end(&f);
+}
+
+static void refused(const char *setting, const char *code) {
+	Front f;
+	Module *m = module(&f);
+	bool ok = config_set(m, &f.diag, setting) && module_configure(m, &f.diag);
+	if (ok || !front_has(&f, code))
+		fail_msg("%s: no %s", setting, code);
+	front_end(&f);
+}
+
+static void test_refused(void **state) {
+	(void)state;
+	refused("block_sizes=[1]", "config-count");
+	refused("block_sizes=[1, 2, 3]", "config-count");
+	refused("block_sizes=[1, 0]", "config-value");
+	refused("block_sizes=[1, -5]", "config-value");
+	refused("block_sizes=[1, 2.0]", "wrong-type");
+	refused("block_sizes=[1, true]", "wrong-type");
+	refused("block_sizes=128", "wrong-type");
+	refused("block_sizes=[1, 4294967296]", "config-value");
+	refused("reduction_loops=[16]", "config-count");
+	refused("flatten_loops=[true]", "config-count");
+	refused("loop_orders=[[0, 2]]", "wrong-type");
+	refused("loop_orders=[[1, 0]]", "config-count");
+	refused("pallas_load_buffer_count=[1, 1]", "config-count");
+	refused("pallas_loop_type=unrolled", "config-value");
+	refused("pallas_boundary_views=on", "config-value");
+	refused("split=3", "config-value");
+	refused("splt=2", "unknown-config-key");
+	refused("no_equals_sign", "config-set");
+	refused("pallas_worklist_grouping=7", "config-value");
+}
+
+static void test_file(void **state) {
+	Front f;
+	Module *m = module(&f);
+	Source s = {.name = "c.json", .text = "{\"block_sizes\": [8, 16], \"num_warps\": 4, \"num_stages\": 2}"};
+	(void)state;
+	s.length = strlen(s.text);
+	assert_true(config_load(m, &f.diag, &s));
+	assert_true(module_configure(m, &f.diag));
+	assert_int_equal(m->block_size.at[0], 8);
+	assert_int_equal(f.diag.list.count, 1);
+	assert_string_equal(config_list_place(&f.diag, m->config.block_sizes.origin, 1).pointer, "/block_sizes/1");
+	front_end(&f);
+}
+
+#define BLOCKS(blocks)                                                                                                 \
+	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"k\", \"tensors\": [{\"name\": \"out\", \"role\": "       \
+	"\"output\", \"dtype\": \"float32\", \"shape\": [8]}], \"tunables\": {\"t\": {\"default\": 3}}, "              \
+	"\"block_sizes\": [" blocks "], \"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": "       \
+	"[{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}]}"
+
+static void test_block_sources(void **state) {
+	Front f;
+	(void)state;
+	front_start(&f);
+	/* u0 depends on a later block, which depends on a tunable; u2 is a reduction; u3 has no extent */
+	Module *m =
+		front_load(&f, BLOCKS("{\"id\": 0, \"symbol\": \"u0\", \"extent\": 64, \"size\": \"u1 * 2\"}, "
+				      "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"next_pow2(t)\"}, "
+				      "{\"id\": 2, \"symbol\": \"u2\", \"extent\": \"u0 * 100\", \"reduction\": true}, "
+				      "{\"id\": 3, \"symbol\": \"u3\", \"extent\": null}"));
+	assert_non_null(m);
+	assert_true(module_configure(m, &f.diag));
+	assert_int_equal(m->block_size.at[0], 8);
+	assert_int_equal(m->block_size.at[1], 4);
+	assert_int_equal(m->block_size.at[2], 800);
+	assert_int_equal(m->block_size.at[3], 128);
+	assert_true(config_set(m, &f.diag, "reduction_loops=[256]"));
+	assert_true(module_configure(m, &f.diag));
+	assert_int_equal(m->block_size.at[2], 256);
+	assert_true(config_set(m, &f.diag, "reduction_loops=[null]"));
+	assert_true(config_set(m, &f.diag, "block_sizes=[32]"));
+	assert_true(module_configure(m, &f.diag));
+	assert_int_equal(m->block_size.at[2], 800);
+	assert_int_equal(m->block_size.at[3], 32);
+	front_end(&f);
+}
+
+static void test_block_cycle(void **state) {
+	Front f;
+	(void)state;
+	front_start(&f);
+	Module *m = front_load(&f, BLOCKS("{\"id\": 0, \"symbol\": \"u0\", \"extent\": 64, \"size\": \"u1 * 2\"}, "
+					  "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"u0 + u0\"}"));
+	assert_non_null(m);
+	assert_false(module_configure(m, &f.diag));
+	assert_true(front_has(&f, "block-cycle"));
+	front_end(&f);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),      cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_file),
+		cmocka_unit_test(test_block_sources), cmocka_unit_test(test_block_cycle),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

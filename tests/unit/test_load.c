@@ -1,0 +1,165 @@
+#include "front.h"
+
+#include <stdlib.h>
+
+static void test_document(void **state) {
+	Front f;
+	(void)state;
+	front_start(&f);
+	Module *m = front_load(&f, FRONT_DOCUMENT);
+	assert_non_null(m);
+	assert_int_equal(f.diag.list.count, 0);
+	assert_string_equal(m->name, "row_sum");
+	assert_int_equal(m->tensors.count, 2);
+	assert_int_equal(m->returns.count, 1); /* by default: all outputs */
+	assert_true(m->tensors.at[1].returned);
+	assert_int_equal(m->tunables.at[0].choices.count, 3);
+	GraphId loop = graph_find(m, 5), root = graph_find(m, 6);
+	assert_int_equal(graph_get(m, loop)->caller, graph_node(m, root, "loop"));
+	assert_int_equal(graph_get(m, root)->caller, NONE);
+	assert_int_equal(graph_get(m, loop)->carried.count, 1);
+	assert_int_equal(graph_get(m, loop)->output, graph_get(m, loop)->last);
+	NodeId sum = graph_node(m, loop, "s");
+	assert_int_equal(node_arg(m, sum, 2)->kind, ARG_BOOL); /* keepdim: a default, in its slot */
+	assert_int_equal(node_arg(m, graph_node(m, loop, "x"), 0)->kind, ARG_TENSOR);
+	assert_int_equal(tensor_find(m, "out"), 1);
+	assert_int_equal(tensor_find(m, "nothing"), NONE);
+	front_end(&f);
+}
+
+static void test_round_trip(void **state) {
+	Front f;
+	Text first, second;
+	(void)state;
+	front_start(&f);
+	Module *m = front_load(&f, FRONT_DOCUMENT);
+	m->alignments = arena_array(&f.arena, m->tensors.count, sizeof *m->alignments);
+	m->alignments[0] = (Alignment){{8, 128}};
+	m->alignments[1] = (Alignment){{128}};
+	m->loop_facts = arena_array(&f.arena, m->graphs.count, sizeof *m->loop_facts);
+	m->loop_facts[0] = (LoopFact){.legal = 1u << LOOP_UNROLL, .why_not = {[LOOP_FORI] = "a \"reason\""}};
+	assert_true(config_set(m, &f.diag, "block_sizes=[64,128]"));
+	assert_true(config_set(m, &f.diag, "pallas_loop_type=fori_loop"));
+	assert_true(config_set(m, &f.diag, "split=4"));
+	text_init(&first, &f.arena);
+	text_init(&second, &f.arena);
+	module_emit_json(m, &first);
+	Module *again = front_load(&f, first.at);
+	assert_non_null(again);
+	assert_int_equal(again->config.loop_type.value, LOOP_FORI);
+	again->alignments = m->alignments;
+	again->loop_facts = m->loop_facts;
+	assert_true(module_check_annotations(again, &f.diag));
+	module_emit_json(again, &second);
+	assert_string_equal(first.at, second.at);
+	m->alignments[0].dim[0] = 16;
+	assert_false(module_check_annotations(again, &f.diag));
+	assert_true(front_has(&f, "annotation-differs"));
+	front_end(&f);
+}
+
+static void replace_check(const char *old, const char *new, const char *code) {
+	Front f;
+	front_start(&f);
+	const char *at = strstr(FRONT_DOCUMENT, old);
+	assert_non_null(at);
+	Text t;
+	text_init(&t, &f.arena);
+	const char *document = FRONT_DOCUMENT;
+	at = strstr(document, old);
+	text_putn(&t, document, (size_t)(at - document));
+	text_put(&t, new);
+	text_put(&t, at + strlen(old));
+	Module *m = front_load(&f, t.at);
+	if (code && !front_has(&f, code))
+		fail_msg("%s -> %s: no %s", old, new, code);
+	if (!code)
+		assert_non_null(m);
+	front_end(&f);
+}
+
+static void test_tolerance(void **state) {
+	(void)state;
+	replace_check("\"kwargs\": {", "\"kwargs\": {\"device\": \"cuda\", \"layout\": null, ", NULL);
+	replace_check("\"version\": 1,", "\"version\": 1, \"x_note\": {\"any\": 1},", NULL);
+	replace_check("[[{\"sym\": \"u0\"}], 0.0,", "[{\"sym\": \"u0\"}, 0.0,",
+		      NULL); /* a bare int for a list of one */
+	replace_check("\"name\": \"s\",", "\"name\": \"s\", \"loc\": null,", NULL);
+	replace_check("{\"ref\": \"t\"}, [-1]], \"meta\": {\"dtype\": \"float32\"",
+		      "{\"ref\": \"t\"}, [-1]], \"meta\": {\"dtype\": \"int64\"", "dtype-narrowed");
+}
+
+static void test_every_prefix(void **state) {
+	const char *document = FRONT_DOCUMENT;
+	(void)state;
+	for (size_t n = 0; n + 2 < strlen(document); n++) {
+		Front f;
+		front_start(&f);
+		f.source = (Source){.name = "t", .text = document, .length = n};
+		assert_null(module_load(&f.arena, &f.diag, &f.source, NULL));
+		assert_int_not_equal(f.diag.errors, 0);
+		front_end(&f);
+	}
+}
+
+/* Every token replaced by each of a few others: refused or accepted, never a crash. For the sanitizers. */
+static void test_mutations(void **state) {
+	static const char *const others[] = {
+		"null", "-1", "1.5", "\"u0\"", "[]", "{}", "[[]]", "{\"ref\": \"s\"}", "true", "99999999999"};
+	const char *document = FRONT_DOCUMENT;
+	size_t length = strlen(document);
+	(void)state;
+	for (size_t i = 0; i < length; i++) {
+		size_t n = strspn(document + i, "0123456789");
+		if (document[i] == '"')
+			n = strcspn(document + i + 1, "\"") + 2;
+		if (n == 0)
+			continue;
+		for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+			Front f;
+			Text t;
+			front_start(&f);
+			text_init(&t, &f.arena);
+			text_putn(&t, document, i);
+			text_put(&t, others[k]);
+			text_put(&t, document + i + n);
+			Module *m = front_load(&f, t.at);
+			assert_true(m || f.diag.errors);
+			if (m && module_configure(m, &f.diag))
+				module_verify(m, &f.diag);
+			front_end(&f);
+		}
+		i += n - 1;
+	}
+}
+
+static void test_targets(void **state) {
+	Front f;
+	size_t count;
+	(void)state;
+	front_start(&f);
+	assert_int_equal(target_rows(&count)[3].vmem_bytes, 134152192); /* 127.94 MiB */
+	assert_int_equal(count, 5);
+	assert_null(target_find("v9"));
+	Source based = {.name = "t", .text = "{\"base\": \"v6e\", \"name\": \"small\", \"vmem_bytes\": 1000}"};
+	based.length = strlen(based.text);
+	const Target *t = target_load(&f.arena, &f.diag, &based);
+	assert_non_null(t);
+	assert_int_equal(t->vmem_bytes, 1000);
+	assert_int_equal(t->mxu_size, 256);
+	assert_int_equal(t->max_tile_elements, 0);
+	Source bad = {.name = "t", .text = "{\"base\": \"v6\", \"vmem\": 1}"};
+	bad.length = strlen(bad.text);
+	assert_null(target_load(&f.arena, &f.diag, &bad));
+	assert_true(front_has(&f, "unknown-field") && front_has(&f, "unknown-target"));
+	front_end(&f);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_document),  cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_tolerance), cmocka_unit_test(test_every_prefix),
+		cmocka_unit_test(test_mutations), cmocka_unit_test(test_targets),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

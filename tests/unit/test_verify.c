@@ -1,0 +1,400 @@
+/* test_verify.c - module_verify: the example document and variants of it, each wrong in one way. */
+#include "module_fixture.h"
+
+/* ---- a loop, its call, and what may be wrong with them ----------------------------------------------------------- */
+
+/* A loop that sums x along dim 1, called by a root that stores the sums; the blanks are filled by each test. */
+typedef struct Parts {
+	const char *carried, *acc_meta, *tile_meta, *loop_output;     /* of the loop */
+	const char *bounds, *loop_args, *loop_meta, *element, *store; /* of the root */
+	const char *root_nodes, *root_output, *more_graphs;
+} Parts;
+
+static const Parts good = {
+	.carried = "[[0, 0]]",
+	.acc_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}",
+	.tile_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\", \"u1\"]}",
+	.loop_output = "{\"ref\": \"acc_1\"}",
+	.bounds = "[0], [5000]",
+	.loop_args = "{\"ref\": \"zero\"}",
+	.loop_meta = "{\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}]}",
+	.element = "0",
+	.store = "{\"name\": \"store\", \"target\": \"tile.store\", \"args\": [{\"ref\": \"sums\"}, [{\"sym\": "
+		 "\"u0\"}], "
+		 "{\"ref\": \"acc\"}]},",
+	.root_nodes = "",
+	.root_output = "",
+	.more_graphs = "",
+};
+
+static Module *load_parts(Fixture *f, const Parts *p) {
+	Text t;
+	fixture_init(f);
+	text_init(&t, &f->arena);
+	text_printf(&t,
+		    "{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": %s, \"nodes\": ["
+		    "{\"name\": \"acc\", \"op\": \"placeholder\", \"meta\": %s},"
+		    "{\"name\": \"x\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"], \"meta\": {\"dtype\": "
+		    "\"float32\", "
+		    "\"shape\": [1000, 5000]}},",
+		    p->carried, p->acc_meta);
+	text_printf(&t,
+		    "{\"name\": \"tile\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"x\"}, [{\"sym\": \"u0\"}, "
+		    "{\"sym\": "
+		    "\"u1\"}]], \"meta\": %s},"
+		    "{\"name\": \"s\", \"target\": \"aten.sum.dim_IntList\", \"args\": [{\"ref\": \"tile\"}, [-1]], "
+		    "\"meta\": "
+		    "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
+		    "{\"name\": \"acc_1\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"acc\"}, {\"ref\": "
+		    "\"s\"}], "
+		    "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
+		    "{\"name\": \"output\", \"op\": \"output\", \"args\": [[%s]]}]},",
+		    p->tile_meta, p->loop_output);
+	text_printf(&t,
+		    "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
+		    "{\"name\": \"zero\", \"target\": \"tile.full\", \"args\": [[{\"sym\": \"u0\"}], 0.0, {\"dtype\": "
+		    "\"float32\"}], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
+		    "{\"name\": \"loop\", \"target\": \"tile.for_loop\", \"args\": [0, %s, [%s]], \"meta\": %s},"
+		    "{\"name\": \"acc\", \"target\": \"getitem\", \"args\": [{\"ref\": \"loop\"}, %s], \"meta\": "
+		    "{\"dtype\": "
+		    "\"float32\", \"shape\": [\"u0\"]}},",
+		    p->bounds, p->loop_args, p->loop_meta, p->element);
+	text_printf(
+		&t,
+		"{\"name\": \"sums\", \"target\": \"tile.host_tensor\", \"args\": [\"sums\"], \"meta\": {\"dtype\": "
+		"\"float32\", \"shape\": [1000]}},"
+		"%s%s{\"name\": \"output\", \"op\": \"output\", \"args\": [[%s]]}]}%s",
+		p->store, p->root_nodes, p->root_output, p->more_graphs);
+	return fixture_load(f, t.at);
+}
+
+static void check_good(const Parts *p) {
+	Fixture f;
+	Module *m = load_parts(&f, p);
+	bool ok = module_verify(m, &f.diag);
+	if (!ok)
+		diag_print(&f.diag, stderr, DIAG_TEXT, false);
+	assert_true(ok);
+	assert_true(module_verify(m, &f.diag)); /* again: nothing was changed */
+	fixture_free(&f);
+}
+
+/* Refused with just one error, which says so at that place. */
+static void check_bad(const Parts *p, const char *pointer, const char *message) {
+	Fixture f;
+	Module *m = load_parts(&f, p);
+	assert_false(module_verify(m, &f.diag));
+	if (f.diag.errors != 1 || strstr(f.diag.list.at[0].message, message) == NULL ||
+	    strcmp(f.diag.list.at[0].pointer, pointer) != 0) {
+		diag_print(&f.diag, stderr, DIAG_TEXT, false);
+		fail_msg("expected just \"%s\" at %s", message, pointer);
+	}
+	fixture_free(&f);
+}
+
+static void good_documents_pass(void **state) {
+	(void)state;
+	check_good(&good);
+	Parts p = good;
+	p.acc_meta = p.loop_meta = "{\"dtype\": \"float32\", \"shape\": [128]}"; /* by value under the configuration */
+	p.loop_meta = "{\"tuple\": [{\"dtype\": \"float32\", \"shape\": [128]}]}";
+	check_good(&p);
+	p = good;
+	p.bounds = "[{\"sym\": \"u0\"}], [{\"sym\": \"u0 * 3\"}]";
+	check_good(&p);
+	p = good;
+	p.root_nodes =
+		"{\"name\": \"b\", \"target\": \"tile.begin\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"
+		"{\"name\": \"c\", \"target\": \"tile.count\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"
+		"{\"name\": \"s\", \"target\": \"tile.block_size\", \"args\": [\"u1\"], \"meta\": {\"sym\": \"u1\"}},";
+	check_good(&p);
+}
+
+static void types_must_agree(void **state) {
+	(void)state;
+	Parts p = good;
+	p.tile_meta = "{\"dtype\": \"bfloat16\", \"shape\": [\"u0\", \"u1\"]}";
+	check_bad(&p, "/graphs/0/nodes/2", "'tile': it declares bfloat16[u0, u1], inferred float32[u0, u1]");
+	p.tile_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\", 128]}";
+	check_bad(&p, "/graphs/0/nodes/2", "it declares float32[u0, 128], inferred float32[u0, u1]");
+	p = good;
+	p.loop_meta = "{\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"sym\": null}]}";
+	check_bad(&p, "/graphs/1/nodes/1", "it declares (float32[u0], symbolic int), inferred (float32[u0],)");
+	p = good;
+	p.root_nodes = "{\"name\": \"e\", \"target\": \"aten.exp.default\", \"args\": [{\"ref\": \"acc\"}], \"meta\": "
+		       "{\"dtype\": \"bfloat16\", \"shape\": [\"u0\"]}},"
+		       /* not reported again: its operand was */
+		       "{\"name\": \"e2\", \"target\": \"aten.exp.default\", \"args\": [{\"ref\": \"e\"}], \"meta\": "
+		       "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}},";
+	check_bad(&p, "/graphs/1/nodes/5", "'e': it declares bfloat16[u0], inferred float32[u0]");
+}
+
+static void calls_must_agree(void **state) {
+	(void)state;
+	Parts p = good;
+	p.bounds = "[0, 0], [5000, 1]";
+	Fixture f;
+	assert_false(module_verify(load_parts(&f, &p), &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "it gives 2 begins, graph 0 has 1 block ids"));
+	fixture_free(&f);
+	p = good;
+	p.loop_args = "1";
+	check_bad(&p, "/graphs/1/nodes/1",
+		  "argument 0 is symbolic int 1, placeholder 'acc' of graph 0 declares float32[u0]");
+	p = good;
+	p.acc_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\", 1]}"; /* three errors: argument, sum, carried */
+	assert_false(module_verify(load_parts(&f, &p), &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "inferred float32[u0, u0]"));
+	assert_non_null(strstr(f.diag.list.at[1].message, "argument 0 is float32[u0]"));
+	fixture_free(&f);
+	p = good;
+	p.loop_output = "{\"ref\": \"tile\"}";
+	p.loop_meta = "{\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\", \"u1\"]}]}";
+	assert_false(module_verify(load_parts(&f, &p), &f.diag));
+	assert_int_equal(f.diag.errors, 2); /* the carried output, and the getitem of the loop's result */
+	assert_non_null(strstr(f.diag.list.at[0].message, "'acc': it declares float32[u0], inferred float32[u0, u1]"));
+	assert_non_null(
+		strstr(f.diag.list.at[1].message,
+		       "carried output 0 is float32[u0, u1], but argument 0, which it replaces, declares float32[u0]"));
+	fixture_free(&f);
+}
+
+/* ---- after a pass ------------------------------------------------------------------------------------------------ */
+
+static void nodes_of_passes_are_named(void **state) {
+	(void)state;
+	Fixture f;
+	Module *m = load_parts(&f, &good);
+	NodeId acc = graph_node(m, 1, "acc");
+	Arg args[] = {arg_ref(acc)};
+	NodeId n = node_new(m, 1, OP_EXP, "made", type_tensor(m, DTYPE_I8, 0, NULL), 1, args);
+	node_insert_after(m, n, acc);
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message,
+			       "'made' (made by a pass in graph 1): it declares int8[], inferred float32[u0]"));
+	fixture_free(&f);
+}
+
+/* The loader refuses these in a document; a pass could still make them. */
+static void calls_of_passes_are_checked(void **state) {
+	(void)state;
+	Fixture f;
+	Module *m = load_parts(&f, &good);
+	NodeId loop = graph_node(m, 1, "loop");
+	Arg empty = arg_list(m, 0, NULL);
+	arg_set(m, node_get(m, loop)->arg_first + 3, empty);
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "it passes 0 arguments in `args`, graph 0 takes 1"));
+	fixture_free(&f);
+	m = load_parts(&f, &good);
+	graph_get(m, 0)->carried.at[0].output = 7;
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "`carried` names [0, 7]"));
+	fixture_free(&f);
+	m = load_parts(&f, &good);
+	graph_get(m, 0)->caller = graph_node(m, 1, "zero");
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "graph 0 records another caller"));
+	fixture_free(&f);
+}
+
+static void scopes_are_checked(void **state) {
+	(void)state;
+	Fixture f;
+	Module *m = load_parts(&f, &good);
+	Arg u1 = arg_sym(expr_block(m, 1));
+	NodeId begin = node_new(m, 1, OP_TILE_BEGIN, "begin", type_sym(m, DTYPE_I32, NONE), 1, &u1);
+	node_insert_after(m, begin, graph_node(m, 1, "acc"));
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "no grid or loop around it iterates over block 'u1'"));
+	fixture_free(&f);
+	m = load_parts(&f, &good);
+	const Arg *index = op_arg(m, graph_node(m, 1, "store"), "index");
+	arg_set(m, index->list.first, arg_sym(expr_block(m, 1)));
+	arg_set(m, node_get(m, graph_node(m, 1, "store"))->arg_first + 2, arg_int(1));
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "block 'u1'"));
+	fixture_free(&f);
+}
+
+static void roots_have_no_outputs(void **state) {
+	(void)state;
+	Fixture f;
+	Module *m = load_parts(&f, &good);
+	Arg value = arg_ref(graph_node(m, 1, "acc")), list = arg_list(m, 1, &value);
+	arg_set(m, node_get(m, graph_get(m, 1)->output)->arg_first, list);
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "the output of a root must be empty"));
+	fixture_free(&f);
+}
+
+static void order_is_checked(void **state) {
+	(void)state;
+	Fixture f;
+	Module *m = load_parts(&f, &good);
+	NodeId zero = graph_node(m, 1, "zero"), acc = graph_node(m, 1, "acc");
+	node_insert_after(m, zero, acc);
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "it refers to 'zero', which stands later"));
+	fixture_free(&f);
+}
+
+static void use_lists_are_checked(void **state) {
+	(void)state;
+	Fixture f;
+	Module *m = load_parts(&f, &good);
+	NodeId acc = graph_node(m, 1, "acc");
+	node_get(m, acc)->first_use = NONE; /* as a pass would that edits behind the functions' back */
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "its use list does not hold its 1 uses"));
+	fixture_free(&f);
+}
+
+static void broken_lists_are_checked(void **state) {
+	(void)state;
+	Fixture f;
+	Module *m = load_parts(&f, &good);
+	node_get(m, graph_node(m, 1, "acc"))->prev = NONE;
+	assert_false(module_verify(m, &f.diag));
+	assert_non_null(strstr(f.diag.list.at[0].message, "broken link"));
+	fixture_free(&f);
+	m = load_parts(&f, &good);
+	node_get(m, graph_node(m, 1, "acc"))->next = graph_node(m, 1, "zero");
+	assert_false(module_verify(m, &f.diag));
+	fixture_free(&f);
+}
+
+/* ---- ifs, whiles, combines --------------------------------------------------------------------------------------- */
+
+#define ONE "{\"dtype\": \"float32\", \"shape\": []}"
+#define BRANCH(id, kind, dtype)                                                                                        \
+	"{\"id\": " id ", \"kind\": \"" kind "\", \"nodes\": [{\"name\": \"c\", \"target\": \"tile.full\", \"args\": " \
+	"[[], 1, {\"dtype\": \"" dtype "\"}], \"meta\": {\"dtype\": \"" dtype                                          \
+	"\", \"shape\": []}}, {\"name\": \"output\", "                                                                 \
+	"\"op\": \"output\", \"args\": [[{\"ref\": \"c\"}]]}]},"
+#define ROOT_IF(pred, meta)                                                                                            \
+	"{\"id\": 9, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["                                                  \
+	"{\"name\": \"b\", \"target\": \"tile.begin\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"                \
+	"{\"name\": \"p\", \"target\": \"lt\", \"args\": [{\"ref\": \"b\"}, 5], \"meta\": {\"sym\": null, \"dtype\": " \
+	"\"bool\"}},"                                                                                                  \
+	"{\"name\": \"if\", \"target\": \"tile.if\", \"args\": [{\"ref\": \"" pred                                     \
+	"\"}, 0, 1, [], []], \"meta\": {\"tuple\": [" meta                                                             \
+	"]}}, {\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}"
+
+static void expect(const char *graphs, const char *message) {
+	Fixture f;
+	fixture_init(&f);
+	bool ok = module_verify(fixture_load(&f, graphs), &f.diag);
+	if (message == NULL ? !ok : ok || f.diag.errors != 1 || strstr(f.diag.list.at[0].message, message) == NULL) {
+		diag_print(&f.diag, stderr, DIAG_TEXT, false);
+		fail_msg("expected %s", message == NULL ? "no error" : message);
+	}
+	fixture_free(&f);
+}
+
+static void ifs(void **state) {
+	(void)state;
+	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "float32") ROOT_IF("p", ONE), NULL);
+	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "int32") ROOT_IF("p", ONE),
+	       "it declares float32[] for result 0, output 0 of its else graph is int32[]");
+	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "float32") ROOT_IF("b", ONE),
+	       "its predicate is symbolic int");
+}
+
+#define PLACEHOLDER(name, meta) "{\"name\": \"" name "\", \"op\": \"placeholder\", \"meta\": " meta "},"
+#define WHILE(body_output, cond_output)                                                                                \
+	"{\"id\": 0, \"kind\": \"cond\", \"nodes\": [" PLACEHOLDER(                                                    \
+		"i",                                                                                                   \
+		"{\"sym\": null}") "{\"name\": \"p\", \"target\": \"lt\", \"args\": [{\"ref\": \"i\"}, 5], \"meta\": " \
+				   "{\"sym\": null, \"dtype\": \"bool\"}},"                                            \
+				   "{\"name\": \"output\", \"op\": \"output\", \"args\": [[" cond_output "]]}]},"      \
+				   "{\"id\": 1, \"kind\": \"while\", \"carried\": [[0, 0]], \"nodes\": [" PLACEHOLDER( \
+					   "i",                                                                        \
+					   "{\"sym\": null}") "{\"name\": \"f\", \"target\": \"tile.full\", "          \
+							      "\"args\": [[], 0, {\"dtype\": \"float32\"}], "          \
+							      "\"meta\": " ONE "},"                                    \
+							      "{\"name\": \"n\", \"target\": \"add\", \"args\": "      \
+							      "[{\"ref\": \"i\"}, 1], \"meta\": {\"sym\": null}},"     \
+							      "{\"name\": \"output\", \"op\": \"output\", \"args\": "  \
+							      "[[{\"ref\": \"" body_output "\"}]]}]},"                 \
+							      "{\"id\": 2, \"kind\": \"root\", \"grid\": [0], "        \
+							      "\"nodes\": ["                                           \
+							      "{\"name\": \"w\", \"target\": \"tile.while\", "         \
+							      "\"args\": [0, 1, [0]], \"meta\": {\"tuple\": "          \
+							      "[{\"sym\": null}]}},"                                   \
+							      "{\"name\": \"output\", \"op\": \"output\", \"args\": "  \
+							      "[[]]}]}"
+
+static void whiles(void **state) {
+	(void)state;
+	expect(WHILE("n", "{\"ref\": \"p\"}"), NULL);
+	expect(WHILE("n", "{\"ref\": \"i\"}"), "a condition outputs one symbolic bool");
+}
+
+#define SCAN(dtype, meta)                                                                                              \
+	"{\"id\": 0, \"kind\": \"combine\", \"nodes\": [" PLACEHOLDER("a",                                             \
+								      "{\"dtype\": \"" dtype "\", \"shape\": [1]}")    \
+		PLACEHOLDER("b",                                                                                       \
+			    "{\"dtype\": \"" dtype                                                                     \
+			    "\", \"shape\": [1]}") "{\"name\": \"c\", \"target\": \"aten.add.Tensor\", \"args\": "     \
+						   "[{\"ref\": \"a\"}, {\"ref\": \"b\"}], \"meta\": {\"dtype\": "      \
+						   "\"" dtype "\", \"shape\": [1]}}, {\"name\": \"output\", \"op\": "  \
+							      "\"output\", \"args\": [[{\"ref\": \"c\"}]]}]},"         \
+						   "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["       \
+						   "{\"name\": \"x\", \"target\": \"tile.full\", \"args\": [[4, 6], "  \
+						   "0, {\"dtype\": \"float32\"}], \"meta\": {\"dtype\": "              \
+						   "\"float32\", \"shape\": [4, 6]}},"                                 \
+						   "{\"name\": \"s\", \"target\": \"tile.associative_scan\", "         \
+						   "\"args\": [0, {\"ref\": \"x\"}, 1], \"meta\": " meta "},"          \
+						   "{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}"
+
+static void scans(void **state) {
+	(void)state;
+	expect(SCAN("float32", "{\"dtype\": \"float32\", \"shape\": [4, 6]}"), NULL);
+	expect(SCAN("int32", "{\"dtype\": \"float32\", \"shape\": [4, 6]}"), "value 0 is not float32 throughout");
+	expect(SCAN("float32", "{\"dtype\": \"float32\", \"shape\": [4]}"),
+	       "it declares float32[4], inferred float32[4, 6]");
+}
+
+/* ---- size -------------------------------------------------------------------------------------------------------- */
+
+static void many_nodes(void **state) {
+	(void)state;
+	Text t;
+	Fixture f;
+	fixture_init(&f);
+	text_init(&t, &f.arena);
+	text_put(&t, "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [{\"name\": \"n0\", \"target\": "
+		     "\"tile.full\", "
+		     "\"args\": [[{\"sym\": \"u0\"}], 0, {\"dtype\": \"float32\"}], \"meta\": {\"dtype\": \"float32\", "
+		     "\"shape\": [\"u0\"]}},");
+	for (int i = 1; i < 20000; i++)
+		text_printf(&t,
+			    "{\"name\": \"n%d\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"n%d\"}, "
+			    "{\"ref\": \"n0\"}], "
+			    "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},",
+			    i, i - 1);
+	text_put(&t, "{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}");
+	assert_true(module_verify(fixture_load(&f, t.at), &f.diag));
+	fixture_free(&f);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(good_documents_pass),
+		cmocka_unit_test(types_must_agree),
+		cmocka_unit_test(calls_must_agree),
+		cmocka_unit_test(scopes_are_checked),
+		cmocka_unit_test(calls_of_passes_are_checked),
+		cmocka_unit_test(roots_have_no_outputs),
+		cmocka_unit_test(nodes_of_passes_are_named),
+		cmocka_unit_test(order_is_checked),
+		cmocka_unit_test(use_lists_are_checked),
+		cmocka_unit_test(broken_lists_are_checked),
+		cmocka_unit_test(ifs),
+		cmocka_unit_test(whiles),
+		cmocka_unit_test(scans),
+		cmocka_unit_test(many_nodes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
