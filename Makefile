@@ -58,6 +58,11 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libpallasc.a Makefile
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< $(BUILD)/libpallasc.a -lcmocka $(LDLIBS)
 
+$(BUILD)/tools/%: tools/%.c $(BUILD)/libpallasc.a Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< $(BUILD)/libpallasc.a $(LDLIBS)
+
 -include $(OBJECTS:.o=.d) $(COMMAND_OBJECTS:.o=.d) $(UNIT_TESTS:=.d)
 
 # ---- running and checking ---------------------------------------------------------------------------------------------
@@ -66,8 +71,8 @@ PYTHON = .venv/bin/python
 EXPORT_PYTHON = .venv-export/bin/python
 WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
-SCRIPTS = $(wildcard tools/*) .ci/run
-C_FILES = $(wildcard src/*.[ch] passes/*.[ch] codegen/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
+SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
+C_FILES = $(wildcard tools/*.c src/*.[ch] passes/*.[ch] codegen/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
 
 # What a fresh machine lacks. Phony, but quick where nothing is missing.
 .PHONY: need-c need-venv need-export
@@ -112,15 +117,23 @@ check-export: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
 	tools/compare-graphs $(EXPORT_PYTHON)
 
-.PHONY: graphs golden docs aot bench
+.PHONY: graphs golden docs aot probe-ops bench
 graphs: need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pallasc export --manifest testdata/kernels/graphs.json -o testdata/graphs
+
+# docs/ops.md and docs/diagnostics.md, from the source.
+docs: build need-venv $(BUILD)/tools/print_ops
+	$(BUILD)/tools/print_ops >docs/ops.md
+	$(PYTHON) tools/diagnostics.py
 
 golden: build need-venv
 	$(WITH_PYTHON) tests/golden.py --update
 
 aot: build need-venv
 	$(WITH_PYTHON) tests/aot
+
+probe-ops: build need-venv
+	$(WITH_PYTHON) tests/ops/probe.py
 
 bench: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/compile_speed.py -o docs/compile_speed.md
@@ -178,7 +191,9 @@ help:
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
 	@echo 'make valgrind      unit tests under valgrind'
 	@echo 'make graphs        export testdata/graphs from testdata/kernels again'
+	@echo 'make docs          write docs/ops.md and docs/diagnostics.md again'
 	@echo 'make golden        write the expected modules of tests/golden again'
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'
+	@echo 'make probe-ops     ask the TPU compiler and the simulator about every op'
 	@echo 'make bench         compile speed, with docs/compile_speed.md'
 	@echo 'make clean         remove what was built; .venv and .venv-export stay'

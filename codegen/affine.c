@@ -53,6 +53,21 @@ Affine affine_divide(Affine a, int64_t by) {
 	return a;
 }
 
+bool affine_uses_program(const Affine *a, uint32_t dim) {
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->term[i].kind == VAR_PROGRAM && a->term[i].id == dim)
+			return true;
+	return false;
+}
+
+BlockId query_block(const Module *m, NodeId n) {
+	const Arg *a = node_arg(m, n, 0);
+	if (a->kind == ARG_BLOCK)
+		return a->block;
+	ExprId e = a->kind == ARG_REF ? node_type(m, a->node)->sym : a->kind == ARG_SYM ? a->expr : NONE;
+	return e == NONE ? NONE : expr_as_block(m, e);
+}
+
 static Affine affine_of_node(Planner *p, NodeId n);
 
 /* A sum or product of two ints of which one is constant. */
@@ -82,7 +97,7 @@ static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 	const Node *node = node_get(p->m, n);
 	if (op_row(node->op)->kind != KIND_QUERY || node->op == OP_TILE_INDEX)
 		return false;
-	BlockId b = node_arg(p->m, n, 0)->block;
+	BlockId b = query_block(p->m, n);
 	Affine offset = block_offset(p, node->graph, b);
 	int64_t size = block_size(p, b);
 	Affine end;

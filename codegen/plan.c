@@ -54,13 +54,6 @@ static bool plan_scalars(Planner *p) {
 
 /* ---- the grid's semantics --------------------------------------------------------------------------------------- */
 
-static bool affine_uses_program(const Affine *a, uint32_t dim) {
-	for (uint32_t i = 0; i < a->count; i++)
-		if (a->term[i].kind == VAR_PROGRAM && a->term[i].id == dim)
-			return true;
-	return false;
-}
-
 static bool operand_indexed_by(const Plan *plan, uint32_t operand, uint32_t dim) {
 	const Operand *o = &plan->operands.at[operand];
 	for (uint32_t i = 0; o->space == SPACE_WINDOW && i < o->rank; i++)
@@ -110,86 +103,6 @@ static bool plan_outputs_stored(Planner *p) {
 		ok = false;
 	}
 	return ok;
-}
-
-/* ---- costs ------------------------------------------------------------------------------------------------------ */
-
-static double loop_steps(const Loop *loop) {
-	double steps = 1;
-	for (uint32_t i = 0; i < loop->rank; i++)
-		steps *= loop->dim[i].computed ? 1 : (double)(loop->dim[i].full_steps + (loop->dim[i].tail != 0));
-	return steps;
-}
-
-static double grid_points(const Plan *p) {
-	double points = 1;
-	for (uint32_t i = 0; i < p->grid.count; i++)
-		points *= (double)p->grid.at[i].steps;
-	return points;
-}
-
-static double matmul_flops(Planner *p, NodeId n) {
-	int64_t shape[DIM_MAX];
-	NodeId a = matmul_operand(p->m, n, 0);
-	double flops = 2;
-	uint32_t rank = plan_shape(p->plan, n, FORM_NATURAL, shape);
-	for (uint32_t i = 0; i < rank; i++)
-		flops *= (double)shape[i];
-	return flops * (double)expr_number(p->m, node_type(p->m, a)->dims[node_type(p->m, a)->count - 1]);
-}
-
-static void add_flops(Planner *p, GraphId g, double times) {
-	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
-		Lowering how = op_lowering(node_get(p->m, n)->op);
-		if (how == LOWER_MATMUL)
-			p->plan->flops += times * matmul_flops(p, n);
-		if (how == LOWER_LOOP) {
-			GraphId body = node_arg(p->m, n, 0)->graph;
-			add_flops(p, body, times * loop_steps(&p->plan->loops.at[p->plan->loop_of[body]]));
-		}
-	}
-}
-
-static double block_hbm_bytes(const Operand *o, const int64_t *block) {
-	double bytes = dtype_bits(o->dtype) / 8.0;
-	for (uint32_t i = 0; i < o->rank; i++)
-		bytes *= (double)int_min(block[i], o->shape[i]);
-	return bytes;
-}
-
-/* A window is copied when its index changes from one grid point to the next: once per step of every grid dim from the
- * outermost down to the innermost one in its index map. */
-static int64_t window_fetches(const Plan *p, const Operand *o) {
-	int64_t fetches = 1, outer = 1;
-	for (uint32_t k = 0; k < p->grid.count; k++) {
-		outer *= p->grid.at[k].steps;
-		for (uint32_t i = 0; i < o->rank; i++)
-			if (affine_uses_program(&o->index[i], k))
-				fetches = outer;
-	}
-	return fetches;
-}
-
-static void plan_costs(Planner *p) {
-	Plan *plan = p->plan;
-	add_flops(p, plan->root, grid_points(plan));
-	for (uint32_t i = 0; i < plan->operands.count; i++) {
-		Operand *o = &plan->operands.at[i];
-		if (o->space != SPACE_WINDOW)
-			continue;
-		o->fetches = window_fetches(plan, o);
-		plan->hbm_bytes += (double)o->fetches * block_hbm_bytes(o, o->block);
-	}
-	for (uint32_t l = 0; l < plan->loops.count; l++) {
-		double times = grid_points(plan);
-		for (uint32_t up = l; up != NONE; up = plan->loops.at[up].parent)
-			times *= loop_steps(&plan->loops.at[up]);
-		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++) {
-			const Window *w = &plan->loops.at[l].windows.at[i];
-			if (w->dma)
-				plan->hbm_bytes += times * block_hbm_bytes(&plan->operands.at[w->operand], w->block);
-		}
-	}
 }
 
 /* ---- configuration keys that nothing here can serve ------------------------------------------------------------- */

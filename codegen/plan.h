@@ -70,6 +70,7 @@ typedef struct Operand {
 	int buffers;      /* windows that the pipeline keeps: 1 or 2 */
 	int64_t bytes;    /* VMEM of all its buffers, padded to tiles */
 	int64_t fetches;  /* windows copied over the whole grid */
+	double hbm_bytes; /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
 	uint32_t alias_of;/* output: the input operand whose buffer it takes over; NONE */
 	const char *why;  /* why this space and block: one line */
 } Operand;

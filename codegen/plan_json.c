@@ -1,15 +1,15 @@
 /* plan_json.c - the Plan as JSON: what --emit=plan prints and what tests, --sweep and `tune` read. docs/plan.md has one
  * row per field; every object of one kind has the same keys, with null where a key has nothing to say. */
-#include "plan_text.h"
+#include "plan_work.h"
 
 /* An object or list that was opened on one line keeps all that is in it on that line. */
 typedef struct Json {
 	const Plan *p;
 	Text *out;
 	Arena *a;
-	uint32_t depth;  /* of brackets with one item per line */
+	uint32_t depth;	 /* of brackets with one item per line */
 	uint32_t inside; /* brackets on the current line */
-	bool first;      /* nothing was put in the current bracket yet */
+	bool first;	 /* nothing was put in the current bracket yet */
 } Json;
 
 static void new_line(Json *j) {
@@ -129,11 +129,13 @@ static void put_config(Json *j) {
 	if (c->loop_orders.set) {
 		open_line(j, "loop_orders", "[");
 		for (uint32_t i = 0; i < c->loop_orders.values.count; i++)
-			put_ints(j, NULL, c->loop_orders.values.at[i].values.count, c->loop_orders.values.at[i].values.at);
+			put_ints(j, NULL, c->loop_orders.values.at[i].values.count,
+				 c->loop_orders.values.at[i].values.at);
 		close_line(j, "]");
 	}
 	if (c->load_buffer_count.set)
-		put_ints(j, "pallas_load_buffer_count", c->load_buffer_count.values.count, c->load_buffer_count.values.at);
+		put_ints(j, "pallas_load_buffer_count", c->load_buffer_count.values.count,
+			 c->load_buffer_count.values.at);
 	put_string(j, "pallas_loop_type", plan_loop_type_name((LoopType)c->loop_type.value));
 	put_string(j, "pallas_pre_broadcast", choices[c->pre_broadcast.value]);
 	put_string(j, "dot_precision", (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default");
@@ -216,7 +218,8 @@ static void put_operand_window(Json *j, const Operand *o) {
 	put_int(j, "vmem_bytes", o->bytes);
 }
 
-static void put_operand(Json *j, const Operand *o) {
+static void put_operand(Json *j, uint32_t index) {
+	const Operand *o = &j->p->operands.at[index];
 	const Module *m = j->p->module;
 	bool scalar = o->tensor == NONE;
 	open_lines(j, NULL, "{");
@@ -233,6 +236,7 @@ static void put_operand(Json *j, const Operand *o) {
 	close_line(j, "]");
 	put_ints(j, "shape", o->rank, o->shape);
 	put_operand_window(j, o);
+	put_count(j, "hbm_bytes", plan_operand_traffic(j->p, index));
 	put_string(j, "alias_of", o->alias_of == NONE ? NULL : j->p->operands.at[o->alias_of].ref);
 	put_string(j, "why", o->why);
 	close_lines(j, "}");
@@ -349,8 +353,9 @@ static void put_access(Json *j, NodeId n, const Access *access) {
 	put_int(j, "graph", graph_get(p->module, node->graph)->id);
 	put_string(j, "node", node->name);
 	put_string(j, "kind", node->op == OP_STORE ? "store" : "load");
-	put_string(j, "ref", window ? p->loops.at[access->loop].windows.at[access->window].ref
-	                            : p->operands.at[access->operand].ref);
+	put_string(j, "ref",
+		   window ? p->loops.at[access->loop].windows.at[access->window].ref
+			  : p->operands.at[access->operand].ref);
 	put_string(j, "loop", window ? p->loops.at[access->loop].name : NULL);
 	put_string(j, "slices", plan_slices_text(p, j->a, access));
 	put_bool(j, "swapped", access->perm_rank > 0);
@@ -378,7 +383,8 @@ static bool value_differs(const Plan *p, NodeId n) {
 	const Type *t = node_type(p->module, n);
 	if (v->same_as != NONE || t->kind != TYPE_TENSOR || t->count == 0)
 		return false;
-	return v->form == FORM_COLUMN || v->mask_count > 0 || v->transpose_a || v->transpose_b || v->compute != DTYPE_NONE;
+	return v->form == FORM_COLUMN || v->mask_count > 0 || v->transpose_a || v->transpose_b ||
+	       v->compute != DTYPE_NONE;
 }
 
 static void put_value(Json *j, NodeId n) {
@@ -437,7 +443,7 @@ void plan_emit_json(const Plan *p, Text *out) {
 	put_grid(j);
 	open_lines(j, "operands", "[");
 	for (uint32_t i = 0; i < p->operands.count; i++)
-		put_operand(j, &p->operands.at[i]);
+		put_operand(j, i);
 	close_lines(j, "]");
 	open_lines(j, "scratch", "[");
 	for (uint32_t i = 0; i < p->scratches.count; i++)

@@ -30,7 +30,8 @@ const char *plan_affine_text(const Plan *p, Arena *a, const Affine *x) {
 	if (x->count == 0)
 		text_printf(&out, "%lld", (long long)constant);
 	else if (constant != 0)
-		text_printf(&out, constant < 0 ? " - %lld" : " + %lld", (long long)(constant < 0 ? -constant : constant));
+		text_printf(&out, constant < 0 ? " - %lld" : " + %lld",
+			    (long long)(constant < 0 ? -constant : constant));
 	return out.at;
 }
 

@@ -30,6 +30,10 @@ Affine affine_divide(Affine a, int64_t by);
 /* The int that an argument stands for: a literal, an expression, a tile query or arithmetic on these; else VAR_NODE. */
 Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
 
+bool affine_uses_program(const Affine *a, uint32_t dim);
+/* The block that a tile query names, as a symbol or by a reference to one. */
+BlockId query_block(const Module *m, NodeId n);
+
 /* The loop around graph g that iterates block b (its index in plan->loops and the dim), or NONE: then *dim is its grid
  * dim, or NONE where b is in neither (a reduction dim taken whole). */
 uint32_t block_scope(const Plan *plan, GraphId g, BlockId b, uint32_t *dim);
@@ -39,6 +43,17 @@ Affine block_offset(Planner *p, GraphId g, BlockId b);
 bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled);
 int64_t block_size(const Planner *p, BlockId b);
 
+static inline Value *value_of(Planner *p, NodeId n) { return &p->plan->values[n]; }
+/* The graph rank of a tensor value; 0 for anything else. */
+static inline uint32_t value_rank(const Planner *p, NodeId n) {
+	const Type *t = node_type(p->m, n);
+	return t->kind == TYPE_TENSOR ? t->count : 0;
+}
+/* Result i of a called graph. */
+static inline NodeId graph_result(const Module *m, const Graph *g, uint32_t i) {
+	return arg_item(m, node_arg(m, g->output, 0), i)->node;
+}
+
 /* The steps, in order; false after diagnostics. */
 bool plan_supported(Planner *p); /* lower.c */
 bool plan_grid(Planner *p);      /* grid.c */
@@ -46,7 +61,10 @@ bool plan_loops(Planner *p);     /* loops.c */
 bool plan_accesses(Planner *p);  /* access.c */
 bool plan_values(Planner *p);    /* values.c */
 bool plan_carries(Planner *p);   /* loops.c */
+void plan_costs(Planner *p);      /* costs.c */
 bool plan_inlining(Planner *p);  /* values.c */
+void plan_forms(Planner *p);     /* forms.c */
+void plan_masks(Planner *p);     /* masks.c */
 
 /* lower.c: how an op becomes Python. */
 typedef enum Lowering {

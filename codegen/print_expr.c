@@ -251,7 +251,7 @@ static const char *index_text(Printer *pr, NodeId n, Form form) {
 	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
 	int64_t shape[DIM_MAX];
 	uint32_t rank = plan_shape(pr->plan, n, form, shape);
-	Affine offset = block_offset(&p, node_get(pr->m, n)->graph, node_arg(pr->m, n, 0)->block);
+	Affine offset = block_offset(&p, node_get(pr->m, n)->graph, query_block(pr->m, n));
 	const char *iota = arena_printf(pr->a, "jax.lax.broadcasted_iota(jnp.int32, %s, %d)", shape_text(pr, rank, shape),
 	                                form == FORM_COLUMN ? 0 : 1);
 	if (offset.count == 0 && offset.constant == 0)
@@ -533,7 +533,7 @@ static PyExpr int_node_text(Printer *pr, NodeId n) {
 	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
 	const Node *node = node_get(pr->m, n);
 	if (node->op == OP_TILE_END) {
-		BlockId b = node_arg(pr->m, n, 0)->block;
+		BlockId b = query_block(pr->m, n);
 		Affine offset = block_offset(&p, node->graph, b), end = {0};
 		bool peeled;
 		block_ragged(&p, node->graph, b, &end, &peeled);

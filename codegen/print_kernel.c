@@ -61,7 +61,7 @@ static const char *store_ref(Printer *pr, const Access *access, bool keep_unit) 
 /* A column is stored as a row: into the boundary view's unit dim if there is one, else squeezed. */
 static PyExpr column_as_row(Printer *pr, NodeId value, bool keep_unit) {
 	pr->to_row = true;
-	PyExpr x = value_text(pr, value, FORM_COLUMN);
+	PyExpr x = value_text(pr, value, pr->plan->values[value].form);
 	bool squeeze = !keep_unit && node_type(pr->m, value)->count > 1;
 	return (PyExpr){arena_printf(pr->a, squeeze ? "_to_row(%s)[..., 0, :]" : "_to_row(%s)", x.text), PREC_ATOM};
 }

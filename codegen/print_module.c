@@ -7,13 +7,13 @@
 #define JAX_RANGE ">=0.10.2,<0.11"
 #define JAX_TEST "(0, 10, 2) <= jax.__version_info__ < (0, 11)"
 
-static const char *tensor_shape(Printer *pr, const Tensor *t, bool list) {
+static const char *tensor_shape(Printer *pr, const Tensor *t) {
 	Text out;
 	text_init(&out, pr->a);
-	text_put(&out, list ? "[" : "(");
+	text_put(&out, "[");
 	for (uint32_t i = 0; i < t->rank; i++)
 		text_printf(&out, i ? ", %lld" : "%lld", (long long)expr_number(pr->m, t->shape[i]));
-	text_put(&out, list ? "]" : t->rank == 1 ? ",)" : ")");
+	text_put(&out, "]");
 	return out.at;
 }
 
@@ -44,13 +44,13 @@ static const char *inputs_info(Printer *pr) {
 	for (TensorId t = 0; t < pr->m->tensors.count; t++)
 		if (is_parameter(&pr->m->tensors.at[t]))
 			put_array_info(pr, &out, pr->m->tensors.at[t].name, pr->m->tensors.at[t].dtype,
-			               tensor_shape(pr, &pr->m->tensors.at[t], true));
+			               tensor_shape(pr, &pr->m->tensors.at[t]));
 	return out.at ? out.at : "";
 }
 
 static const char *return_shape(Printer *pr, const Return *r) {
 	if (!r->has_shape)
-		return tensor_shape(pr, &pr->m->tensors.at[r->tensor], true);
+		return tensor_shape(pr, &pr->m->tensors.at[r->tensor]);
 	Text out;
 	text_init(&out, pr->a);
 	text_put(&out, "[");
@@ -181,14 +181,14 @@ static void print_simulator(Printer *pr) {
 static void print_check(Printer *pr) {
 	blank_lines(pr);
 	text_printf(pr->w.out,
-	            "def _check(name, x, shape, dtype):\n"
-	            "    \"\"\"Raises TypeError unless x is an array of exactly this shape and dtype.\"\"\"\n"
-	            "    found = (getattr(x, \"shape\", None), str(getattr(x, \"dtype\", type(x).__name__)))\n"
-	            "    if found != (shape, dtype):\n"
-	            "        raise TypeError(\n"
-	            "            f\"%s: {name} must be {dtype}{list(shape)}, not {found[1]}{list(found[0] or ())}\"\n"
-	            "        )\n",
-	            pr->m->name);
+	            "def _check(name, x, expected):\n"
+	            "    \"\"\"Raises TypeError unless x is an array of exactly the expected dtype and shape.\"\"\"\n"
+	            "    try:\n"
+	            "        found = f\"{x.dtype}{list(x.shape)}\"\n"
+	            "    except AttributeError:\n"
+	            "        found = \"no array\"\n"
+	            "    if found != expected:\n"
+	            "        raise TypeError(f\"{name} must be {expected}, not {found}\")\n");
 }
 
 /* ---- specs ------------------------------------------------------------------------------------------------------ */
@@ -412,8 +412,8 @@ static void print_public(Printer *pr, const Parameters *params) {
 	for (TensorId t = 0; t < pr->m->tensors.count; t++) {
 		const Tensor *x = &pr->m->tensors.at[t];
 		if (params->tensor[t])
-			py_line(&pr->w, "_check(\"%s\", %s, %s, \"%s\")", params->tensor[t], params->tensor[t],
-			        tensor_shape(pr, x, false), dtype_name(x->dtype));
+			py_line(&pr->w, "_check(\"%s\", %s, \"%s%s\")", params->tensor[t], params->tensor[t], dtype_name(x->dtype),
+			        tensor_shape(pr, x));
 	}
 	py_line(&pr->w, "if not %s:", JAX_TEST);
 	pr->w.indent = 2;

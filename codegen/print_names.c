@@ -89,9 +89,12 @@ void printer_comment(Printer *pr, NodeId n) {
 	const Location *loc = &node_get(pr->m, n)->loc;
 	if (!loc->code || !*loc->code)
 		return;
-	uint64_t key = map_key(loc->code) * 31 + (uint64_t)loc->line;
-	if (map_get(&pr->commented, key) != NONE)
+	/* One comment per source line; lines that read alike are told apart by their numbers. */
+	uint64_t line = map_key(loc->code) * 31 + (uint64_t)loc->line, text = map_key(loc->code);
+	if (map_get(&pr->commented, line) != NONE)
 		return;
-	map_put(pr->a, &pr->commented, key, 1);
-	py_comment(&pr->w, loc->code);
+	bool again = map_get(&pr->commented, text) != NONE;
+	map_put(pr->a, &pr->commented, line, 1);
+	map_put(pr->a, &pr->commented, text, 1);
+	py_comment(&pr->w, again ? arena_printf(pr->a, "line %lld: %s", (long long)loc->line, loc->code) : loc->code);
 }

@@ -1,20 +1,13 @@
 /* report.c - the Plan for people: what the kernel is, what it holds and moves, the least time that can take, and what
  * to try next. It decides nothing; every choice and its reason is read from the Plan. */
 #include "report_text.h"
-#include "report_work.h"
+#include "plan_work.h"
 
 typedef struct Report {
 	const Plan *p;
 	Text *out;
 	Arena *a;
 } Report;
-
-static void cell(Report *r, Table *t, const char *text) { vec_push(r->a, &t->cells, text); }
-
-static void cells(Report *r, Table *t, const char *const *texts) {
-	for (uint32_t i = 0; i < t->columns; i++)
-		cell(r, t, texts[i]);
-}
 
 static const char *index_text(Report *r, uint32_t rank, const Affine *index) {
 	Text t;
@@ -44,9 +37,9 @@ static void put_headline(Report *r, const Roofline *roof) {
 	const char *title = arena_printf(r->a, "%s for %s (%s)", p->module->name, t->name, t->device_kind);
 	report_line(r->out, 0, 2, "%s", title);
 	report_line(r->out, 0, 2, "Accepted: %s of %s VMEM (%s); at least %s, bound by %s.",
-	            bytes_text(r->a, (double)p->vmem.total), bytes_text(r->a, (double)p->vmem_limit),
-	            percent_text(r, (double)p->vmem.total, (double)p->vmem_limit), time_text(r->a, seconds),
-	            roof->hbm_bound ? "HBM" : "the MXU");
+		    bytes_text(r->a, (double)p->vmem.total), bytes_text(r->a, (double)p->vmem_limit),
+		    percent_text(r, (double)p->vmem.total, (double)p->vmem_limit), time_text(r->a, seconds),
+		    roof->hbm_bound ? "HBM" : "the MXU");
 }
 
 /* A default that is not called so already. */
@@ -59,14 +52,16 @@ static void put_block_sizes(Report *r) {
 	Text t;
 	text_init(&t, r->a);
 	for (BlockId b = 0; b < p->module->blocks.count; b++) {
-		text_printf(&t, "%s%s = %lld", t.length ? ", " : "", plan_block_name(p, b), (long long)p->module->block_size.at[b]);
+		text_printf(&t, "%s%s = %lld", t.length ? ", " : "", plan_block_name(p, b),
+			    (long long)p->module->block_size.at[b]);
 		if (p->module->blocks.at[b].reduction)
 			text_put(&t, " (the whole dim)");
 		else if (!plan_block_chosen(p, b))
 			text_put(&t, " (fixed)");
 	}
 	if (t.length)
-		report_line(r->out, 2, 21, "block sizes          %s%s", t.at, p->module->config.block_sizes.set ? "" : " (default)");
+		report_line(r->out, 2, 21, "block sizes          %s%s", t.at,
+			    p->module->config.block_sizes.set ? "" : " (default)");
 }
 
 static void put_configuration(Report *r) {
@@ -75,11 +70,13 @@ static void put_configuration(Report *r) {
 	report_heading(r->out, "Configuration");
 	put_block_sizes(r);
 	report_line(r->out, 2, 21, "pallas_loop_type     %s%s", plan_loop_type_name((LoopType)c->loop_type.value),
-	            key_state(&c->loop_type, LOOP_DEFAULT));
-	report_line(r->out, 2, 21, "pallas_pre_broadcast %s%s", choices[c->pre_broadcast.value], key_state(&c->pre_broadcast, -1));
+		    key_state(&c->loop_type, LOOP_DEFAULT));
+	report_line(r->out, 2, 21, "pallas_pre_broadcast %s%s", choices[c->pre_broadcast.value],
+		    key_state(&c->pre_broadcast, -1));
 	if (r->p->flops > 0)
 		report_line(r->out, 2, 21, "dot_precision        %s%s",
-		            (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default", key_state(&c->dot_precision, DOT_DEFAULT));
+			    (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default",
+			    key_state(&c->dot_precision, DOT_DEFAULT));
 	if (c->boundary_views.set)
 		report_line(r->out, 2, 21, "boundary views       %s", choices[c->boundary_views.value]);
 	if (c->inloop_loads.set)
@@ -96,16 +93,20 @@ static void put_grid(Report *r) {
 		text_printf(&t, "%s%lld", i ? " x " : "", (long long)p->grid.at[i].steps);
 	const char *points = report_number(r->a, plan_grid_points(p), 0);
 	report_heading(r->out, arena_printf(r->a, p->grid.count > 1 ? "Grid: %s = %s points" : "Grid: %s point%s",
-	                                    p->grid.count ? t.at : points,
-	                                    p->grid.count > 1 ? points : strcmp(points, "1") == 0 ? "" : "s"));
-	Table table = {.columns = 5, .right = 1u << 1};
+					    p->grid.count ? t.at : points,
+					    p->grid.count > 1	       ? points
+					    : strcmp(points, "1") == 0 ? ""
+								       : "s"));
+	Table table = {.right = 1u << 1};
 	for (uint32_t i = 0; i < p->grid.count; i++) {
 		const GridDim *g = &p->grid.at[i];
 		int64_t length = plan_block_length(p, g->block), size = p->module->block_size.at[g->block];
-		const char *ragged = length % size ? arena_printf(r->a, ", the last of %lld", (long long)(length % size)) : "";
-		cells(r, &table, (const char *[]){g->name, arena_printf(r->a, "%lld steps", (long long)g->steps),
-		                                  arena_printf(r->a, "of %lld%s", (long long)size, ragged),
-		                                  g->parallel ? "parallel" : "arbitrary", g->why ? g->why : ""});
+		const char *ragged =
+			length % size ? arena_printf(r->a, ", the last of %lld", (long long)(length % size)) : "";
+		table_add(&table, r->a,
+			  (Row){{g->name, arena_printf(r->a, "%lld steps", (long long)g->steps),
+				 arena_printf(r->a, "of %lld%s", (long long)size, ragged),
+				 g->parallel ? "parallel" : "arbitrary", g->why ? g->why : ""}});
 	}
 	table_put(&table, r->out, 2);
 }
@@ -114,23 +115,25 @@ static void put_grid(Report *r) {
 
 static void operand_row(Report *r, Table *t, uint32_t i) {
 	const Operand *o = &r->p->operands.at[i];
-	bool window = o->space == SPACE_WINDOW;
-	cells(r, t, (const char *[]){o->ref, o->output ? "out" : "in", plan_space_name(o->space),
-	                             window ? report_shape(r->a, o->rank, o->block) : "",
-	                             window ? index_text(r, o->rank, o->index) : "",
-	                             window ? arena_printf(r->a, "%d", o->buffers) : "",
-	                             window ? bytes_text(r->a, (double)o->bytes) : "",
-	                             bytes_text(r->a, plan_operand_traffic(r->p, i)), times_text(r, i)});
+	bool window = o->space == SPACE_WINDOW, scalar = o->space == SPACE_SMEM;
+	table_add(
+		t, r->a,
+		(Row){{o->ref, o->output ? "out" : "in", plan_space_name(o->space),
+		       window ? report_shape(r->a, o->rank, o->block) : "",
+		       window ? index_text(r, o->rank, o->index) : "",
+		       window ? arena_printf(r->a, "%d", o->buffers) : "",
+		       window ? bytes_text(r->a, (double)o->bytes) : "",
+		       scalar ? "" : bytes_text(r->a, plan_operand_traffic(r->p, i)), scalar ? "" : times_text(r, i)}});
 }
 
 /* What the wrapper makes of the array, and why it is where it is. */
 static void operand_note(Report *r, const Operand *o) {
 	static const char *const moves[] = {NULL, ", transposed by the wrapper", ", sliced by the wrapper",
-	                                    ", expanded by the wrapper"};
+					    ", expanded by the wrapper"};
 	Text t;
 	text_init(&t, r->a);
 	text_printf(&t, "%s: %s as %s %s", o->ref, plan_operand_name(r->p, o), dtype_name(o->dtype),
-	            report_shape(r->a, o->rank, o->shape));
+		    report_shape(r->a, o->rank, o->shape));
 	for (uint32_t i = 0; i < o->steps.count; i++)
 		if (moves[o->steps.at[i].kind])
 			text_put(&t, moves[o->steps.at[i].kind]);
@@ -140,10 +143,10 @@ static void operand_note(Report *r, const Operand *o) {
 }
 
 static void put_operands(Report *r) {
-	static const char *const head[] = {"ref", "", "space", "block", "index map", "buf", "VMEM", "HBM", "times"};
-	Table t = {.columns = 9, .right = 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8};
+	static const Row head = {{"ref", "", "space", "block", "index map", "buf", "VMEM", "HBM", "times"}};
+	Table t = {.right = 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8};
 	report_heading(r->out, "Operands (HBM: bytes moved in all, and how many times that is the array)");
-	cells(r, &t, head);
+	table_add(&t, r->a, head);
 	for (uint32_t i = 0; i < r->p->operands.count; i++)
 		operand_row(r, &t, i);
 	table_put(&t, r->out, 2);
@@ -165,22 +168,23 @@ static void put_loop_dim(Report *r, const Loop *l, const LoopDim *d) {
 		text_printf(&t, "%lld full step%s", (long long)d->full_steps, d->full_steps == 1 ? "" : "s");
 	if (!d->computed && d->tail)
 		text_printf(&t, " and a ragged one of %lld lanes%s%s", (long long)d->tail,
-		            l->peeled ? ", which runs after the loop" : "", l->masked ? ", masked" : "");
+			    l->peeled ? ", which runs after the loop" : "", l->masked ? ", masked" : "");
 	report_line(r->out, 2, 4, "%s", t.at);
 }
 
 static void put_windows(Report *r, const Loop *l) {
-	static const char *const head[] = {"window", "of", "moved by", "block", "index map", "buf", "VMEM"};
-	Table t = {.columns = 7, .right = 1u << 5 | 1u << 6};
+	static const Row head = {{"window", "of", "moved by", "block", "index map", "buf", "VMEM"}};
+	Table t = {.right = 1u << 5 | 1u << 6};
 	if (l->windows.count == 0)
 		return;
-	cells(r, &t, head);
+	table_add(&t, r->a, head);
 	for (uint32_t i = 0; i < l->windows.count; i++) {
 		const Window *w = &l->windows.at[i];
 		const Operand *o = &r->p->operands.at[w->operand];
-		cells(r, &t, (const char *[]){w->ref, o->ref, w->dma ? "DMA" : "slicing", report_shape(r->a, o->rank, w->block),
-		                              index_text(r, o->rank, w->index), w->dma ? arena_printf(r->a, "%d", w->buffers) : "",
-		                              w->dma ? bytes_text(r->a, (double)w->bytes) : ""});
+		table_add(&t, r->a,
+			  (Row){{w->ref, o->ref, w->dma ? "DMA" : "slicing", report_shape(r->a, o->rank, w->block),
+				 index_text(r, o->rank, w->index), w->dma ? arena_printf(r->a, "%d", w->buffers) : "",
+				 w->dma ? bytes_text(r->a, (double)w->bytes) : ""}});
 	}
 	table_put(&t, r->out, 4);
 	for (uint32_t i = 0; i < l->windows.count; i++) {
@@ -188,7 +192,8 @@ static void put_windows(Report *r, const Loop *l) {
 		if (w->why)
 			report_line(r->out, 4, 2, "%s: %s", w->ref, w->why);
 		if (w->tail_operand != NONE)
-			report_line(r->out, 4, 2, "%s: the ragged step reads %s", w->ref, r->p->operands.at[w->tail_operand].ref);
+			report_line(r->out, 4, 2, "%s: the ragged step reads %s", w->ref,
+				    r->p->operands.at[w->tail_operand].ref);
 	}
 }
 
@@ -200,13 +205,13 @@ static void put_carry_reasons(Report *r, const Loop *l) {
 		same = same && strcmp(l->carries.at[i].why, l->carries.at[0].why) == 0;
 	for (uint32_t i = 0; i < (same ? int_min(l->carries.count, 1) : l->carries.count); i++)
 		report_line(r->out, 4, 2, "%s: %s",
-		            same ? "carried" : node_get(r->p->module, g->placeholders.at[l->carries.at[i].arg])->name,
-		            l->carries.at[i].why);
+			    same ? "carried" : node_get(r->p->module, g->placeholders.at[l->carries.at[i].arg])->name,
+			    l->carries.at[i].why);
 }
 
 static void put_carries(Report *r, const Loop *l) {
 	const Module *m = r->p->module;
-	Table t = {.columns = 3};
+	Table t = {0};
 	for (uint32_t i = 0; i < l->carries.count; i++) {
 		const Carry *c = &l->carries.at[i];
 		NodeId n = graph_get(m, l->graph)->placeholders.at[c->arg];
@@ -214,11 +219,13 @@ static void put_carries(Report *r, const Loop *l) {
 		uint32_t rank = plan_shape(r->p, n, r->p->values[n].form, shape);
 		const char *place = "registers";
 		if (c->place == CARRY_SCRATCH)
-			place = arena_printf(r->a, "VMEM scratch, %s", bytes_text(r->a, (double)r->p->scratches.at[c->scratch].bytes));
-		cells(r, &t, (const char *[]){arena_printf(r->a, "carried %s", node_get(m, n)->name),
-		                              arena_printf(r->a, "%s %s", dtype_name(node_type(m, n)->dtype),
-		                                           report_shape(r->a, rank, shape)),
-		                              arena_printf(r->a, "in %s", place)});
+			place = arena_printf(r->a, "VMEM scratch, %s",
+					     bytes_text(r->a, (double)r->p->scratches.at[c->scratch].bytes));
+		table_add(&t, r->a,
+			  (Row){{arena_printf(r->a, "carried %s", node_get(m, n)->name),
+				 arena_printf(r->a, "%s %s", dtype_name(node_type(m, n)->dtype),
+					      report_shape(r->a, rank, shape)),
+				 arena_printf(r->a, "in %s", place)}});
 	}
 	table_put(&t, r->out, 4);
 	put_carry_reasons(r, l);
@@ -227,9 +234,11 @@ static void put_carries(Report *r, const Loop *l) {
 static void put_loops(Report *r) {
 	for (uint32_t i = 0; i < r->p->loops.count; i++) {
 		const Loop *l = &r->p->loops.at[i];
-		const char *inside = l->parent == NONE ? "" : arena_printf(r->a, " inside %s", r->p->loops.at[l->parent].name);
+		const char *inside =
+			l->parent == NONE ? "" : arena_printf(r->a, " inside %s", r->p->loops.at[l->parent].name);
 		const char *dma = l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "";
-		report_heading(r->out, arena_printf(r->a, "Loop %s%s: %s%s", l->name, inside, plan_loop_type_name(l->type), dma));
+		report_heading(r->out, arena_printf(r->a, "Loop %s%s: %s%s", l->name, inside,
+						    plan_loop_type_name(l->type), dma));
 		report_line(r->out, 2, 2, "why: %s", l->why);
 		for (uint32_t d = 0; d < l->rank; d++)
 			put_loop_dim(r, l, &l->dim[d]);
@@ -257,17 +266,19 @@ static const char *bar_text(Report *r, int64_t bytes) {
 }
 
 static void vmem_row(Report *r, Table *t, const char *owner, int64_t bytes) {
-	cells(r, t, (const char *[]){owner, bytes_text(r->a, (double)bytes),
-	                             percent_text(r, (double)bytes, (double)r->p->vmem_limit), bar_text(r, bytes)});
+	table_add(t, r->a,
+		  (Row){{owner, bytes_text(r->a, (double)bytes),
+			 percent_text(r, (double)bytes, (double)r->p->vmem_limit), bar_text(r, bytes)}});
 }
 
 static void put_vmem(Report *r) {
 	const VmemUse *v = &r->p->vmem;
-	Table t = {.columns = 4, .right = 1u << 1 | 1u << 2};
-	report_heading(r->out, arena_printf(r->a, "VMEM: %s, %s of the %s that a kernel may use (bars: shares of the total)",
-	                                    bytes_text(r->a, (double)v->total),
-	                                    percent_text(r, (double)v->total, (double)r->p->vmem_limit),
-	                                    bytes_text(r->a, (double)r->p->vmem_limit)));
+	Table t = {.right = 1u << 1 | 1u << 2};
+	report_heading(r->out,
+		       arena_printf(r->a, "VMEM: %s, %s of the %s that a kernel may use (bars: shares of the total)",
+				    bytes_text(r->a, (double)v->total),
+				    percent_text(r, (double)v->total, (double)r->p->vmem_limit),
+				    bytes_text(r->a, (double)r->p->vmem_limit)));
 	vmem_row(r, &t, "grid windows", v->windows);
 	vmem_row(r, &t, "loop windows", v->inner);
 	vmem_row(r, &t, "carried values", v->scratch);
@@ -279,34 +290,38 @@ static void put_matmuls(Report *r, Table *table, const Roofline *roof) {
 	const Target *t = r->p->module->target;
 	Arena *a = r->a;
 	const char *passes = roof->passes > 1 ? arena_printf(a, ", %d passes of bfloat16 each", roof->passes) : "";
-	cells(r, table, (const char *[]){"matmuls", flops_text(a, r->p->flops),
-	                                 arena_printf(a, "%s at the MXU's peak of %s%s", time_text(a, roof->mxu_seconds),
-	                                              rate_text(a, t->bf16_flops, "FLOP"), passes)});
-	cells(r, table, (const char *[]){"intensity", arena_printf(a, "%s FLOP/B", report_number(a, roof->flops_per_byte, 1)),
-	                                 arena_printf(a, "on %s both take equally long at %s", t->name,
-	                                              report_number(a, roof->balance, 0))});
+	table_add(table, r->a,
+		  (Row){{"matmuls", flops_text(a, r->p->flops),
+			 arena_printf(a, "%s at the MXU's peak of %s%s", time_text(a, roof->mxu_seconds),
+				      rate_text(a, t->bf16_flops, "FLOP"), passes)}});
+	table_add(table, r->a,
+		  (Row){{"intensity", arena_printf(a, "%s FLOP/B", report_number(a, roof->flops_per_byte, 1)),
+			 arena_printf(a, "on %s both take equally long at %s", t->name,
+				      report_number(a, roof->balance, 0))}});
 }
 
 static void put_work(Report *r, const Roofline *roof) {
 	const Target *t = r->p->module->target;
-	Table table = {.columns = 3};
+	Table table = {0};
 	report_heading(r->out, "Work and ideal time");
-	cells(r, &table, (const char *[]){"HBM", bytes_text(r->a, r->p->hbm_bytes),
-	                                  arena_printf(r->a, "%s at %s", time_text(r->a, roof->hbm_seconds),
-	                                               rate_text(r->a, t->hbm_bytes_per_s, "B"))});
+	table_add(&table, r->a,
+		  (Row){{"HBM", bytes_text(r->a, r->p->hbm_bytes),
+			 arena_printf(r->a, "%s at %s", time_text(r->a, roof->hbm_seconds),
+				      rate_text(r->a, t->hbm_bytes_per_s, "B"))}});
 	if (r->p->flops > 0)
 		put_matmuls(r, &table, roof);
 	else
-		cells(r, &table, (const char *[]){"matmuls", "none", ""});
+		table_add(&table, r->a, (Row){{"matmuls", "none", ""}});
 	table_put(&table, r->out, 2);
-	report_line(r->out, 2, 2,
-	            "Bound by %s. This is an ideal bound from the target's peak figures for one TensorCore: vector work, "
-	            "latencies and the pipeline's start come on top%s.",
-	            roof->hbm_bound ? "HBM" : "the MXU",
-	            plan_computed(r->p) ? "; a loop of run-time length counts as one step" : "");
+	report_line(
+		r->out, 2, 2,
+		"Bound by %s. This is an ideal bound from the target's peak figures for one TensorCore: vector work, "
+		"latencies and the pipeline's start come on top%s.",
+		roof->hbm_bound ? "HBM" : "the MXU",
+		plan_computed(r->p) ? "; a loop of run-time length counts as one step" : "");
 	if (t->tensorcores > 1)
-		report_line(r->out, 2, 2, "%s has %d TensorCores per device; parallel grid dims are split over them.", t->name,
-		            t->tensorcores);
+		report_line(r->out, 2, 2, "%s has %d TensorCores per device; parallel grid dims are split over them.",
+			    t->name, t->tensorcores);
 }
 
 /* ---- what to try next ------------------------------------------------------------------------------------------- */
@@ -329,7 +344,8 @@ static const char *passes_over(Report *r, uint32_t operand) {
 
 static bool crosses_often(Report *r, uint32_t i) {
 	double traffic = plan_operand_traffic(r->p, i);
-	return traffic >= 2 * plan_array_bytes(&r->p->operands.at[i]) && traffic >= r->p->hbm_bytes / 8 && passes_over(r, i);
+	return traffic >= 2 * plan_array_bytes(&r->p->operands.at[i]) && traffic >= r->p->hbm_bytes / 8 &&
+	       passes_over(r, i);
 }
 
 static bool same_tip(Report *r, uint32_t a, uint32_t b) {
@@ -353,9 +369,9 @@ static uint32_t tip_traffic(Report *r) {
 		for (uint32_t k = i + 1; k < r->p->operands.count; k++)
 			if (same_tip(r, i, k))
 				text_printf(&names, ", %s", r->p->operands.at[k].ref), count++;
-		report_line(r->out, 2, 2, "- %s cross%s HBM %s: each doubling of %s halves that (%s of VMEM are free)", names.at,
-		            count > 1 ? "" : "es", times_text(r, i), passes_over(r, i),
-		            bytes_text(r->a, (double)(r->p->vmem_limit - r->p->vmem.total)));
+		report_line(r->out, 2, 2, "- %s cross%s HBM %s: each doubling of %s halves that (%s of VMEM are free)",
+			    names.at, count > 1 ? "" : "es", times_text(r, i), passes_over(r, i),
+			    bytes_text(r->a, (double)(r->p->vmem_limit - r->p->vmem.total)));
 		tips++;
 	}
 	return tips;
@@ -366,10 +382,12 @@ static uint32_t tip_mxu(Report *r) {
 	uint32_t tips = 0;
 	for (BlockId b = 0; b < r->p->module->blocks.count; b++) {
 		int64_t size = r->p->module->block_size.at[b];
-		if (size >= side || plan_block_length(r->p, b) < side || !can_grow(r->p, b) || !plan_matmul_width(r->p, b))
+		if (size >= side || plan_block_length(r->p, b) < side || !can_grow(r->p, b) ||
+		    !plan_matmul_width(r->p, b))
 			continue;
-		report_line(r->out, 2, 2, "- %s = %lld fills %s of the %lld-wide MXU: try %lld", plan_block_name(r->p, b),
-		            (long long)size, percent_text(r, (double)size, (double)side), (long long)side, (long long)side);
+		report_line(r->out, 2, 2, "- %s = %lld fills %s of the %lld-wide MXU: try %lld",
+			    plan_block_name(r->p, b), (long long)size, percent_text(r, (double)size, (double)side),
+			    (long long)side, (long long)side);
 		tips++;
 	}
 	return tips;
@@ -381,9 +399,12 @@ static uint32_t tip_ragged(Report *r) {
 		int64_t size = r->p->module->block_size.at[b], length = plan_block_length(r->p, b);
 		if (!plan_block_chosen(r->p, b) || length == 0 || length % size == 0)
 			continue;
-		report_line(r->out, 2, 2, "- %s = %lld leaves %lld of %lld in a ragged last step: a block that divides %lld, or covers "
-		            "it, has none", plan_block_name(r->p, b), (long long)size, (long long)(length % size), (long long)length,
-		            (long long)length);
+		report_line(
+			r->out, 2, 2,
+			"- %s = %lld leaves %lld of %lld in a ragged last step: a block that divides %lld, or covers "
+			"it, has none",
+			plan_block_name(r->p, b), (long long)size, (long long)(length % size), (long long)length,
+			(long long)length);
 		tips++;
 	}
 	return tips;
@@ -392,21 +413,22 @@ static uint32_t tip_ragged(Report *r) {
 /* The other lowerings that a loop may have, and why not the rest. */
 static uint32_t tip_loop_type(Report *r, const Loop *l) {
 	const LoopFact *fact = r->p->module->loop_facts ? &r->p->module->loop_facts[l->graph] : NULL;
-	Text may, not;
+	Text may, cannot;
 	text_init(&may, r->a);
-	text_init(&not, r->a);
+	text_init(&cannot, r->a);
 	for (LoopType t = LOOP_UNROLL; fact && t <= LOOP_EMIT_PIPELINE; t++) {
 		if (t == l->type)
 			continue;
 		if (fact->legal & (1u << t))
 			text_printf(&may, may.length ? " or %s" : "%s", plan_loop_type_name(t));
 		else
-			text_printf(&not, "; not %s: %s", plan_loop_type_name(t), fact->why_not[t] ? fact->why_not[t] : "not legal");
+			text_printf(&cannot, "; not %s: %s", plan_loop_type_name(t),
+				    fact->why_not[t] ? fact->why_not[t] : "not legal");
 	}
 	if (may.length == 0)
 		return 0;
-	report_line(r->out, 2, 2, "- %s may run as %s instead: --set pallas_loop_type=...%s", l->name, may.at,
-	            not.length ? not.at : "");
+	report_line(r->out, 2, 2, "- %s: the graph allows %s too (--set pallas_loop_type=...)%s", l->name, may.at,
+		    cannot.length ? cannot.at : "");
 	return 1;
 }
 
@@ -414,7 +436,7 @@ static uint32_t tip_precision(Report *r, const Roofline *roof) {
 	if (roof->passes == 1)
 		return 0;
 	report_line(r->out, 2, 2, "- dot_precision=default takes one MXU pass instead of %d, with bfloat16's accuracy",
-	            roof->passes);
+		    roof->passes);
 	return 1;
 }
 
@@ -423,7 +445,7 @@ static uint32_t tip_vmem(Report *r) {
 	if (free_bytes > r->p->vmem_limit / 10)
 		return 0;
 	report_line(r->out, 2, 2, "- only %s of VMEM are left: larger blocks need fewer buffers or another loop type",
-	            bytes_text(r->a, (double)free_bytes));
+		    bytes_text(r->a, (double)free_bytes));
 	return 1;
 }
 
@@ -433,7 +455,8 @@ static void put_next(Report *r, const Roofline *roof) {
 	for (uint32_t i = 0; i < r->p->loops.count; i++)
 		tips += tip_loop_type(r, &r->p->loops.at[i]);
 	if (tips == 0)
-		report_line(r->out, 2, 2, "Nothing stands out: each array crosses HBM about once, and the tiles divide.");
+		report_line(r->out, 2, 2,
+			    "Nothing stands out: each array crosses HBM about once, and the tiles divide.");
 }
 
 void plan_emit_report(const Plan *p, Text *out) {

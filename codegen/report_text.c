@@ -64,40 +64,52 @@ void report_heading(Text *out, const char *text) {
 
 enum { GAP = 2, NARROWEST = 6 };
 
+void table_add(Table *t, Arena *a, Row row) {
+	for (uint32_t i = 0; i < TABLE_COLUMNS_MAX; i++)
+		row.cell[i] = row.cell[i] ? ascii(a, row.cell[i]) : "";
+	vec_push(a, &t->rows, row);
+}
+
 static void table_widths(const Table *t, uint32_t indent, size_t *width) {
-	for (uint32_t i = 0; i < t->columns; i++)
-		width[i] = 0;
-	for (uint32_t i = 0; i < t->cells.count; i++)
-		if (strlen(t->cells.at[i]) > width[i % t->columns])
-			width[i % t->columns] = strlen(t->cells.at[i]);
+	memset(width, 0, TABLE_COLUMNS_MAX * sizeof *width);
+	for (uint32_t i = 0; i < t->rows.count; i++)
+		for (uint32_t c = 0; c < TABLE_COLUMNS_MAX; c++)
+			if (strlen(t->rows.at[i].cell[c]) > width[c])
+				width[c] = strlen(t->rows.at[i].cell[c]);
 	for (;;) {
-		size_t total = indent + GAP * (t->columns - 1);
+		size_t total = indent;
 		uint32_t widest = 0;
-		for (uint32_t i = 0; i < t->columns; i++) {
-			total += width[i];
-			widest = width[i] > width[widest] ? i : widest;
+		for (uint32_t c = 0; c < TABLE_COLUMNS_MAX; c++) {
+			total += width[c] + (width[c] ? GAP : 0);
+			widest = width[c] > width[widest] ? c : widest;
 		}
-		if (total <= REPORT_WIDTH || width[widest] <= NARROWEST)
+		if (total <= REPORT_WIDTH + GAP || width[widest] <= NARROWEST)
 			return;
 		width[widest]--;
 	}
 }
 
-/* One row: as many lines as its longest cell needs. */
-static void table_row(const Table *t, Text *out, uint32_t indent, const size_t *width, const char **cells) {
+static void put_cell(Text *line, const char **cell, size_t width, bool right) {
+	size_t n = break_at(*cell, width), pad = width - n;
+	spaces(line, right ? pad : 0);
+	text_putn(line, *cell, n);
+	spaces(line, (right ? 0 : pad) + GAP);
+	*cell += n;
+	while (**cell == ' ')
+		++*cell;
+}
+
+/* As many lines as its longest cell needs; a column that is empty in all rows is left out. */
+static void put_row(const Table *t, Text *out, uint32_t indent, const size_t *width, Row row) {
 	for (bool more = true; more;) {
 		Text line;
 		text_init(&line, out->arena);
+		spaces(&line, indent);
 		more = false;
-		for (uint32_t i = 0; i < t->columns; i++) {
-			size_t n = break_at(cells[i], width[i]), pad = width[i] - n;
-			spaces(&line, (i ? GAP : indent) + (t->right >> i & 1 ? pad : 0));
-			text_putn(&line, cells[i], n);
-			spaces(&line, t->right >> i & 1 ? 0 : pad);
-			cells[i] += n;
-			while (*cells[i] == ' ')
-				cells[i]++;
-			more = more || *cells[i];
+		for (uint32_t c = 0; c < TABLE_COLUMNS_MAX; c++) {
+			if (width[c])
+				put_cell(&line, &row.cell[c], width[c], t->right >> c & 1);
+			more = more || *row.cell[c];
 		}
 		while (line.length > 0 && line.at[line.length - 1] == ' ')
 			line.length--;
@@ -106,13 +118,11 @@ static void table_row(const Table *t, Text *out, uint32_t indent, const size_t *
 	}
 }
 
-void table_put(Table *t, Text *out, uint32_t indent) {
+void table_put(const Table *t, Text *out, uint32_t indent) {
 	size_t width[TABLE_COLUMNS_MAX];
-	for (uint32_t i = 0; i < t->cells.count; i++)
-		t->cells.at[i] = ascii(out->arena, t->cells.at[i]);
 	table_widths(t, indent, width);
-	for (uint32_t i = 0; i + t->columns <= t->cells.count; i += t->columns)
-		table_row(t, out, indent, width, &t->cells.at[i]);
+	for (uint32_t i = 0; i < t->rows.count; i++)
+		put_row(t, out, indent, width, t->rows.at[i]);
 }
 
 /* ---- units ------------------------------------------------------------------------------------------------------ */
@@ -130,7 +140,7 @@ const char *report_number(Arena *a, double value, int digits) {
 	if (digits == 0 || (digits == 1 && scaled % 10 == 0))
 		return arena_printf(a, "%lld", (long long)(scaled / powers[digits]));
 	return arena_printf(a, "%lld.%0*lld", (long long)(scaled / powers[digits]), digits,
-	                    (long long)(scaled % powers[digits]));
+			    (long long)(scaled % powers[digits]));
 }
 
 /* In the largest unit that keeps it at 1 or above. */

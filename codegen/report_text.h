@@ -12,19 +12,23 @@ void report_line(Text *out, uint32_t indent, uint32_t hang, const char *fmt, ...
 /* An empty line, then a heading underlined. */
 void report_heading(Text *out, const char *text);
 
-/* Rows of cells; columns are as wide as they must be, and the widest wrap their cells where a row would not fit. */
+typedef struct Row {
+	const char *cell[TABLE_COLUMNS_MAX]; /* NULL: empty */
+} Row;
+
+/* Columns are as wide as they must be, and the widest wrap their cells where a row would not fit. */
 typedef struct Table {
-	uint32_t columns;
 	uint32_t right; /* bit i: column i is aligned to the right */
-	VEC(const char *) cells;
+	VEC(Row) rows;
 } Table;
-void table_put(Table *t, Text *out, uint32_t indent);
+void table_add(Table *t, Arena *a, Row row);
+void table_put(const Table *t, Text *out, uint32_t indent);
 
 /* Bytes with at most one digit after the point, the rest with three figures. */
 const char *bytes_text(Arena *a, double bytes);
-const char *flops_text(Arena *a, double flops);  /* "2.15 GFLOP" */
+const char *flops_text(Arena *a, double flops);			      /* "2.15 GFLOP" */
 const char *rate_text(Arena *a, double per_second, const char *unit); /* "920 TFLOP/s" */
-const char *time_text(Arena *a, double seconds); /* "3.20 us" */
+const char *time_text(Arena *a, double seconds);		      /* "3.20 us" */
 /* `digits` after the point, 0 to 3; of one digit a 0 is left out. */
 const char *report_number(Arena *a, double value, int digits);
 const char *report_shape(Arena *a, uint32_t rank, const int64_t *shape); /* "4x512x128" */

@@ -13,20 +13,17 @@ typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_DOT, EMIT_REPORT, EM
 /* "python", ..., by Emit; NULL-terminated. */
 const char *const *emit_names(void);
 
-/* Called before and after each pass that runs: --print-before, --print-after. */
-typedef void CompileWatch(void *context, const Module *m, const Pass *pass, bool after);
-
 typedef struct CompileOptions {
 	const Target *target;
-	const Source *configs; /* `config_count` documents over the graph's own configuration, each over the one before */
+	const Source
+		*configs; /* `config_count` documents over the graph's own configuration, each over the one before */
 	uint32_t config_count;
 	const char *const *sets; /* `set_count` strings KEY=VALUE, over all of them */
 	uint32_t set_count;
-	const Pass *const *passes; /* those to run, in this order, NULL-terminated; NULL: the whole pipeline */
-	bool verify_each;          /* after each pass */
-	bool explain;              /* remarks are wanted */
-	CompileWatch *watch;       /* may be NULL */
-	void *watch_context;
+	const char *const *passes; /* `pass_count` names of those to run, in this order; NULL: the whole pipeline */
+	uint32_t pass_count;
+	const PassHooks *hooks; /* may be NULL */
+	bool explain;		/* remarks are wanted */
 } CompileOptions;
 
 /* One compilation under way. Everything in it lives in the arena. */
@@ -35,7 +32,7 @@ typedef struct Compilation {
 	Arena *arena;
 	Diag *diag;
 	Module *module;
-	Plan *plan;          /* NULL until compile_plan() */
+	Plan *plan;	     /* NULL until compile_plan() */
 	PassContext context; /* with the passes' remarks */
 } Compilation;
 

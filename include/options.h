@@ -12,12 +12,12 @@ typedef struct Options {
 	Action action;
 	Emit emit;
 	bool emit_given;
-	const char *input;   /* a path; "-": standard input */
-	const char *output;  /* a path; "-": standard output */
-	const char *target;  /* a built-in name, or a path that ends in .json */
+	const char *input;  /* a path; "-": standard input */
+	const char *output; /* a path; "-": standard output */
+	const char *target; /* a built-in name, or a path that ends in .json */
 	VEC(const char *) configs;
 	VEC(const char *) sets;
-	VEC(const Pass *) passes; /* NULL-terminated if `passes_given` */
+	VEC(const char *) passes; /* names; --passes= gives none and `passes_given` */
 	bool passes_given;
 	VEC(const Pass *) print_before, print_after;
 	bool print_after_all;

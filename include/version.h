@@ -1,4 +1,5 @@
-/* version.h - the one place where the version stands; pyproject.toml repeats it, and tests/test_cli.py compares them. */
+/* version.h - the one place where the version stands; pyproject.toml repeats it, and tests/test_cli.py compares them.
+ */
 #ifndef PALLASC_VERSION_H
 #define PALLASC_VERSION_H
 

@@ -23,46 +23,11 @@ static bool read_configuration(Compilation *c) {
 	return ok;
 }
 
-/* ---- passes ----------------------------------------------------------------------------------------------------- */
-
-/* A pass that breaks the graph is our fault, not the graph's: the message names the pass. */
-static bool verify_after(Compilation *c, const Pass *pass) {
-	if (module_verify(c->module, c->diag))
-		return true;
-	Place nowhere = {0};
-	diag_error(c->diag, nowhere, "pass-broke-graph", "please report this with the graph",
-		   "the graph does not verify after pass '%s'", pass->name);
-	return false;
-}
-
-static bool run_pass(Compilation *c, const Pass *pass) {
-	const CompileOptions *o = c->options;
-	if (o->watch)
-		o->watch(o->watch_context, c->module, pass, false);
-	if (!pass->run(&c->context) || (o->verify_each && !verify_after(c, pass)))
-		return false;
-	if (o->watch)
-		o->watch(o->watch_context, c->module, pass, true);
-	return true;
-}
-
-static bool run_passes(Compilation *c) {
-	const Pass *const *chosen = c->options->passes;
-	if (!chosen) {
-		for (const Pass *p = pass_list(); p->name; p++)
-			if (!run_pass(c, p))
-				return false;
-		return true;
-	}
-	for (; *chosen; chosen++)
-		if (!run_pass(c, *chosen))
-			return false;
-	return true;
-}
-
 bool compile_module(Compilation *c) {
+	const CompileOptions *o = c->options;
 	return read_configuration(c) && module_configure(c->module, c->diag) && module_verify(c->module, c->diag) &&
-	       run_passes(c) && module_check_annotations(c->module, c->diag);
+	       pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks) &&
+	       module_check_annotations(c->module, c->diag);
 }
 
 /* ---- plan and text ---------------------------------------------------------------------------------------------- */
@@ -85,12 +50,23 @@ bool compile_plan(Compilation *c) {
 
 void compile_emit(const Compilation *c, Emit emit, Text *out) {
 	switch (emit) {
-	case EMIT_PYTHON: plan_print(c->plan, out); break;
-	case EMIT_JSON: module_emit_json(c->module, out); break;
-	case EMIT_PLAN: plan_emit_json(c->plan, out); break;
-	case EMIT_DOT: module_emit_dot(c->module, out); break;
-	case EMIT_REPORT: plan_emit_report(c->plan, out); break;
-	case EMIT_NONE: break;
+	case EMIT_PYTHON:
+		plan_print(c->plan, out);
+		break;
+	case EMIT_JSON:
+		module_emit_json(c->module, out);
+		break;
+	case EMIT_PLAN:
+		plan_emit_json(c->plan, out);
+		break;
+	case EMIT_DOT:
+		module_emit_dot(c->module, out);
+		break;
+	case EMIT_REPORT:
+		plan_emit_report(c->plan, out);
+		break;
+	case EMIT_NONE:
+		break;
 	}
 }
 

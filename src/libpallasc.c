@@ -174,7 +174,8 @@ static bool sets_are_pairs(Job *job) {
 	for (size_t i = 0; i < o->set_count; i++) {
 		const char *equals = strchr(o->sets[i], '=');
 		if (!equals || equals == o->sets[i])
-			diag_error(&job->diag, (Place){0}, "config-set", NULL, "expected KEY=VALUE, found '%s'", o->sets[i]);
+			diag_error(&job->diag, (Place){0}, "config-set", NULL, "expected KEY=VALUE, found '%s'",
+				   o->sets[i]);
 	}
 	return job->diag.errors == 0;
 }

@@ -16,6 +16,7 @@ typedef struct Command {
 	Options options;
 	Source graph, target_source;
 	Source *configs;
+	PassHooks hooks;
 	bool color;
 } Command;
 
@@ -48,10 +49,12 @@ static void put_targets(Text *out) {
 	const Target *rows = target_rows(&count);
 	for (size_t i = 0; i < count; i++) {
 		const Target *t = &rows[i];
-		text_printf(out, "%-4s  %-12s  VMEM %3lld MiB  MXU %lldx%lld  %4.0f MHz  HBM %4.0f GB/s  bf16 %4.0f TFLOP/s%s\n",
-			    t->name, t->device_kind, (long long)t->vmem_bytes >> 20, (long long)t->mxu_size,
-			    (long long)t->mxu_size, t->clock_hz / 1e6, t->hbm_bytes_per_s / 1e9, t->bf16_flops / 1e12,
-			    t->tensorcores > 1 ? "  megacore" : "");
+		text_printf(
+			out,
+			"%-4s  %-12s  VMEM %3lld MiB  MXU %lldx%lld  %4.0f MHz  HBM %4.0f GB/s  bf16 %4.0f TFLOP/s%s\n",
+			t->name, t->device_kind, (long long)t->vmem_bytes >> 20, (long long)t->mxu_size,
+			(long long)t->mxu_size, t->clock_hz / 1e6, t->hbm_bytes_per_s / 1e9, t->bf16_flops / 1e12,
+			t->tensorcores > 1 ? "  megacore" : "");
 	}
 }
 
@@ -74,11 +77,20 @@ static int print_only(Command *c) {
 	Text out;
 	text_init(&out, &c->arena);
 	switch (c->options.action) {
-	case ACTION_HELP: text_put(&out, options_help()); break;
-	case ACTION_VERSION: text_put(&out, "pallasc " PALLASC_VERSION "\n"); break;
-	case ACTION_TARGETS: put_targets(&out); break;
-	case ACTION_PASSES: put_passes(&out); break;
-	case ACTION_COMPILE: break;
+	case ACTION_HELP:
+		text_put(&out, options_help());
+		break;
+	case ACTION_VERSION:
+		text_put(&out, "pallasc " PALLASC_VERSION "\n");
+		break;
+	case ACTION_TARGETS:
+		put_targets(&out);
+		break;
+	case ACTION_PASSES:
+		put_passes(&out);
+		break;
+	case ACTION_COMPILE:
+		break;
 	}
 	c->options.output = "-";
 	return write_output(c, &out);
@@ -100,12 +112,16 @@ static bool has_pass(const Pass *const *list, uint32_t count, const Pass *pass) 
 	return false;
 }
 
-static void watch(void *context, const Module *m, const Pass *pass, bool after) {
-	Command *c = context;
-	const Options *o = &c->options;
-	if (!after && has_pass(o->print_before.at, o->print_before.count, pass))
+static void print_before(void *user, const Pass *pass, const Module *m) {
+	Command *c = user;
+	if (has_pass(c->options.print_before.at, c->options.print_before.count, pass))
 		print_module(c, m, pass, "before");
-	if (after && (o->print_after_all || has_pass(o->print_after.at, o->print_after.count, pass)))
+}
+
+static void print_after(void *user, const Pass *pass, const Module *m) {
+	Command *c = user;
+	const Options *o = &c->options;
+	if (o->print_after_all || has_pass(o->print_after.at, o->print_after.count, pass))
 		print_module(c, m, pass, "after");
 }
 
@@ -132,26 +148,29 @@ static void say_what_was_done(const Compilation *c, const Module *m) {
 	uint32_t live = 0;
 	for (NodeId n = 0; n < m->nodes.count; n++)
 		live += !node_get(m, n)->dead;
-	fprintf(stderr, "pallasc: %s for %s: %u graphs, %u nodes after the passes\n", m->name, m->target->name, m->graphs.count,
-		live);
+	fprintf(stderr, "pallasc: %s for %s: %u graphs, %u nodes after the passes\n", m->name, m->target->name,
+		m->graphs.count, live);
 	if (c->plan)
 		fprintf(stderr, "pallasc: %u operands, %u loops, %lld of %lld bytes of VMEM\n", c->plan->operands.count,
 			c->plan->loops.count, (long long)c->plan->vmem.total, (long long)m->target->vmem_bytes);
 }
 
 static CompileOptions compile_options(Command *c, const Target *target) {
+	static const char *const no_passes[1]; /* --passes= runs none; NULL would run them all */
 	const Options *o = &c->options;
+	c->hooks = (PassHooks){.before = print_before, .after = print_after, .user = c, .verify_each = o->verify_each};
 	return (CompileOptions){
 		.target = target,
 		.configs = c->configs,
 		.config_count = o->configs.count,
 		.sets = o->sets.at,
 		.set_count = o->sets.count,
-		.passes = o->passes_given ? o->passes.at : NULL,
-		.verify_each = o->verify_each,
+		.passes = !o->passes_given  ? NULL
+			  : o->passes.count ? o->passes.at
+					    : no_passes,
+		.pass_count = o->passes.count,
+		.hooks = &c->hooks,
 		.explain = o->explain,
-		.watch = o->print_after_all || o->print_before.count || o->print_after.count ? watch : NULL,
-		.watch_context = c,
 	};
 }
 
@@ -172,6 +191,7 @@ static bool compile(Command *c, Text *out) {
 	if (o->explain) {
 		Text remarks;
 		text_init(&remarks, &c->arena);
+		text_put(&remarks, "");
 		compile_explain(&job, &remarks);
 		fwrite(remarks.at, 1, remarks.length, stderr);
 	}

@@ -111,7 +111,7 @@ static void each_pass(Parser *p, const char *value, void (*add)(Parser *p, const
 	}
 }
 
-static void add_pass(Parser *p, const Pass *pass) { vec_push(p->arena, &p->options->passes, pass); }
+static void add_pass(Parser *p, const Pass *pass) { vec_push(p->arena, &p->options->passes, pass->name); }
 static void add_before(Parser *p, const Pass *pass) { vec_push(p->arena, &p->options->print_before, pass); }
 static void add_after(Parser *p, const Pass *pass) { vec_push(p->arena, &p->options->print_after, pass); }
 
@@ -119,7 +119,6 @@ static void set_passes(Parser *p, const char *name, const char *value) {
 	(void)name;
 	p->options->passes.count = 0; /* the last --passes counts */
 	each_pass(p, value, add_pass);
-	add_pass(p, NULL);
 	p->options->passes_given = true;
 }
 

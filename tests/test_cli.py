@@ -167,7 +167,7 @@ def test_unreadable(tmp_path):
 def test_out_of_memory(tmp_path):
     path = tmp_path / "g.json"
     path.write_text('{"a": [' + "1, " * 20_000_000 + "1]}")
-    command = f"ulimit -v 100000; exec '{PALLASC}' '{path}'"
+    command = f"ulimit -v 60000; exec '{PALLASC}' '{path}'"
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert result.returncode == 3
     assert "out of memory" in result.stderr

@@ -147,10 +147,16 @@ def _names(tree):
             node.id in FORBIDDEN_NAMES or re.fullmatch(r"__\w+__", node.id)
         ):
             yield _at(node, "P103", f"the name {node.id}")
-        elif isinstance(node, ast.Attribute) and re.fullmatch(r"__\w+__", node.attr):
+        elif isinstance(node, ast.Attribute) and _is_dunder_attribute(node):
             yield _at(node, "P103", f"the attribute {node.attr}")
         elif isinstance(node, ast.Global | ast.Nonlocal | ast.ClassDef | ast.AsyncFunctionDef):
             yield _at(node, "P101", f"{type(node).__name__} in a kernel module")
+
+
+def _is_dunder_attribute(node):
+    """`x.__y__`, but for the version that the module checks."""
+    dunder = re.fullmatch(r"__\w+__", node.attr)
+    return dunder and ast.unparse(node) != "jax.__version_info__"
 
 
 def _guarded_nodes(tree):

@@ -1,6 +1,7 @@
-/* report_work.h - what the kernel moves and computes, and the least time that takes: numbers for report.c. */
-#ifndef PALLASC_REPORT_WORK_H
-#define PALLASC_REPORT_WORK_H
+/* plan_work.h - what the kernel moves and computes, and the least time that takes: numbers for report.c and
+ * plan_json.c. */
+#ifndef PALLASC_PLAN_WORK_H
+#define PALLASC_PLAN_WORK_H
 
 #include "plan_text.h"
 
@@ -8,8 +9,8 @@
 typedef struct Roofline {
 	double mxu_seconds, hbm_seconds;
 	double flops_per_byte; /* of the kernel */
-	double balance;        /* FLOPs per byte at which the target's MXU and HBM take equally long */
-	int passes;            /* MXU passes that each product takes */
+	double balance;	       /* FLOPs per byte at which the target's MXU and HBM take equally long */
+	int passes;	       /* MXU passes that each product takes */
 	bool hbm_bound;
 } Roofline;
 Roofline plan_roofline(const Plan *p);

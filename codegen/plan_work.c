@@ -1,5 +1,5 @@
-/* report_work.c - what the kernel moves and computes, and the least time that takes. */
-#include "report_work.h"
+/* plan_work.c - what the kernel moves and computes, and the least time that takes. */
+#include "plan_work.h"
 
 double plan_grid_points(const Plan *p) {
 	double points = 1;
@@ -24,36 +24,7 @@ double plan_array_bytes(const Operand *o) {
 	return bytes;
 }
 
-static double block_bytes(const Operand *o, const int64_t *block) {
-	double bytes = dtype_bits(o->dtype) / 8.0;
-	for (uint32_t i = 0; i < o->rank; i++)
-		bytes *= (double)int_min(block[i], o->shape[i]);
-	return bytes;
-}
-
-/* Steps of the loop over the whole kernel, with those of the loops and the grid around it. */
-static double loop_runs(const Plan *p, uint32_t l) {
-	double runs = plan_grid_points(p);
-	for (; l != NONE; l = p->loops.at[l].parent) {
-		int64_t steps = plan_loop_steps(&p->loops.at[l]);
-		runs *= steps < 0 ? 1 : (double)steps;
-	}
-	return runs;
-}
-
-double plan_operand_traffic(const Plan *p, uint32_t operand) {
-	const Operand *o = &p->operands.at[operand];
-	double bytes = 0;
-	if (o->space == SPACE_WINDOW)
-		return (double)o->fetches * block_bytes(o, o->block);
-	for (uint32_t l = 0; l < p->loops.count; l++)
-		for (uint32_t i = 0; i < p->loops.at[l].windows.count; i++) {
-			const Window *w = &p->loops.at[l].windows.at[i];
-			if (w->dma && w->operand == operand)
-				bytes += loop_runs(p, l) * block_bytes(o, w->block);
-		}
-	return bytes;
-}
+double plan_operand_traffic(const Plan *p, uint32_t operand) { return p->operands.at[operand].hbm_bytes; }
 
 static bool follows(uint32_t rank, const Affine *index, uint32_t grid_dim) {
 	for (uint32_t i = 0; i < rank; i++)

@@ -1,0 +1,57 @@
+/* access.h - what a load or store wants of its tensor, and the two files that answer: operand.c (what stands in VMEM or
+ * HBM over the grid) and window.c (what an inner loop's step sees). */
+#ifndef PALLASC_ACCESS_H
+#define PALLASC_ACCESS_H
+
+#include "planner.h"
+
+/* What an access wants of one dim of the tensor as the graph names it. */
+typedef enum WantKind {
+	WANT_WHOLE,
+	WANT_GRID,  /* the tile of a block that the grid iterates */
+	WANT_STEP,  /* the tile of a block that an inner loop iterates */
+	WANT_AT,    /* one position */
+	WANT_RANGE  /* a constant slice */
+} WantKind;
+
+typedef struct Want {
+	WantKind kind;
+	uint32_t loop, loop_dim; /* STEP */
+	uint32_t grid_dim;       /* GRID */
+	int64_t size;            /* elements of the tile */
+	Affine at;               /* first element */
+	int64_t extent;          /* of the tensor's dim */
+} Want;
+
+typedef struct AccessWant {
+	NodeId node;
+	TensorId tensor;
+	bool store;
+	uint32_t rank;
+	Want dim[RANK_MAX];
+	uint32_t loop; /* the innermost loop that moves it; NONE */
+} AccessWant;
+
+/* operand.c */
+/* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
+bool operand_array(Planner *p, Operand *o, const AccessWant *w);
+/* Makes a block legal for the last two dims, with a boundary view where that helps. `rows`: what the second-last dim
+ * must be a multiple of. Returns NULL, or what is wrong. */
+const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, int64_t rows);
+/* The operand's index in the plan: an equal one that is there already, or a new one. */
+uint32_t operand_intern(Planner *p, Operand *o, const char *suffix);
+/* An operand that the grid's own pipeline brings to VMEM; NONE after a diagnostic. */
+uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, const char *suffix);
+bool refuse_block(Planner *p, const AccessWant *w, const char *why);
+/* Rows of one packed tile: 8 of 32 bits, 16 of 16, 32 of 8 (jax's TPU tiling; copies of fewer were refused by Mosaic
+ * with "Slice sizes along tiled dimensions must be aligned to tiles"). */
+int64_t packed_rows(const Planner *p, Dtype t);
+bool affine_equal(const Affine *a, const Affine *b);
+
+/* window.c */
+/* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
+const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index);
+/* The window of an access that a loop moves; NONE after a diagnostic. */
+uint32_t loop_window(Planner *p, const AccessWant *w);
+
+#endif

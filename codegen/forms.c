@@ -1,0 +1,180 @@
+/* forms.c - rows and columns: how each value's shape stands in registers (plan.h, Form). */
+#include "planner.h"
+
+/* Calls visit(p, operand) for each node that n refers to directly or in a list, but not for a loop's call. */
+typedef void Visit(Planner *p, NodeId n, NodeId operand);
+static void each_operand_in(Planner *p, NodeId n, const Arg *a, Visit *visit) {
+	if (a->kind == ARG_REF)
+		visit(p, n, a->node);
+	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
+		each_operand_in(p, n, arg_get(p->m, a->list.first + i), visit);
+}
+static void each_operand(Planner *p, NodeId n, Visit *visit) {
+	const Node *node = node_get(p->m, n);
+	for (uint32_t i = 0; i < node->arg_count; i++)
+		each_operand_in(p, n, arg_get(p->m, node->arg_first + i), visit);
+}
+
+static void vote_column(Planner *p, NodeId n, NodeId operand) {
+	if (value_rank(p, operand) == value_rank(p, n) && value_of(p, operand)->form == FORM_COLUMN)
+		value_of(p, n)->form = FORM_COLUMN;
+}
+
+/* The operand's form if the op leaves the last dim alone. */
+static void form_pointwise(Planner *p, NodeId n) {
+	if (value_rank(p, n) > 0)
+		each_operand(p, n, vote_column);
+	value_of(p, n)->wants = value_of(p, n)->form;
+}
+
+static void form_reduce(Planner *p, NodeId n) {
+	NodeId x = node_input(p->m, n, 0);
+	bool keepdim;
+	uint32_t dims = reduction_dims(p->m, n, &keepdim), rank = value_rank(p, x);
+	bool last = rank > 0 && (dims >> (rank - 1) & 1);
+	Value *v = value_of(p, n);
+	v->wants = last ? FORM_NATURAL : value_of(p, x)->form;
+	v->form = !last ? v->wants : keepdim || value_rank(p, n) == 0 ? FORM_NATURAL : FORM_COLUMN;
+}
+
+static void form_view(Planner *p, NodeId n) {
+	NodeId x = node_input(p->m, n, 0);
+	Value *v = value_of(p, n);
+	Form from = value_of(p, x)->form;
+	v->wants = v->form = FORM_NATURAL;
+	v->same_as = NONE;
+	switch (view_shape(p, n)) {
+	case VIEW_SHAPE_SAME:
+		v->wants = v->form = from;
+		v->same_as = x;
+		break;
+	case VIEW_SHAPE_UNIT_LAST:
+		v->wants = FORM_COLUMN;
+		v->same_as = x;
+		break;
+	case VIEW_SHAPE_UNIT_FIRST:
+	case VIEW_SHAPE_DROP_FIRST: v->same_as = x; break;
+	case VIEW_SHAPE_DROP_LAST:
+		v->form = FORM_COLUMN;
+		v->same_as = x;
+		break;
+	case VIEW_SHAPE_LANE_0: v->form = FORM_COLUMN; break;
+	case VIEW_SHAPE_OTHER: break;
+	}
+}
+
+static bool forms_in(Planner *p, GraphId g);
+
+static bool join(Planner *p, NodeId n, Form f) {
+	if (f != FORM_COLUMN || value_of(p, n)->form == FORM_COLUMN)
+		return false;
+	value_of(p, n)->form = FORM_COLUMN;
+	return true;
+}
+
+/* Arguments that a loop only reads are the outer value itself; a carried one has one form, whoever needs a column. */
+static bool forms_of_loop(Planner *p, NodeId call) {
+	Module *m = p->m;
+	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
+	const Arg *args = node_arg(m, call, 3);
+	for (uint32_t i = 0; i < g->placeholders.count; i++) {
+		const Arg *a = arg_item(m, args, i);
+		if (a->kind != ARG_REF)
+			continue;
+		value_of(p, g->placeholders.at[i])->same_as = a->node;
+		join(p, g->placeholders.at[i], value_of(p, a->node)->form);
+	}
+	for (uint32_t i = 0; i < g->carried.count; i++)
+		value_of(p, g->placeholders.at[g->carried.at[i].arg])->same_as = NONE;
+	bool again = true;
+	while (again) {
+		if (!forms_in(p, node_arg(m, call, 0)->graph))
+			return false;
+		again = false;
+		for (uint32_t i = 0; i < g->carried.count; i++) {
+			NodeId result = graph_result(m, g, g->carried.at[i].output);
+			again = join(p, g->placeholders.at[g->carried.at[i].arg], value_of(p, result)->form) || again;
+		}
+	}
+	return true;
+}
+
+/* A loop result has the form of the value carried. */
+static void form_result(Planner *p, NodeId n) {
+	Module *m = p->m;
+	NodeId call = node_input(m, n, 0);
+	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
+	uint32_t output = (uint32_t)node_arg(m, n, 1)->integer;
+	for (uint32_t i = 0; i < g->carried.count; i++)
+		if (g->carried.at[i].output == output)
+			value_of(p, n)->form = value_of(p, g->placeholders.at[g->carried.at[i].arg])->form;
+}
+
+static bool forms_in(Planner *p, GraphId g) {
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		Value *v = value_of(p, n);
+		switch (op_lowering(node_get(p->m, n)->op)) {
+		case LOWER_POINTWISE: case LOWER_MASK: form_pointwise(p, n); break;
+		case LOWER_REDUCE: form_reduce(p, n); break;
+		case LOWER_VIEW: form_view(p, n); break;
+		case LOWER_ALIAS:
+			v->same_as = node_input(p->m, n, node_get(p->m, n)->op == OP_PHI ? 1 : 0);
+			v->form = value_of(p, v->same_as)->form;
+			break;
+		case LOWER_RESULT: form_result(p, n); break;
+		case LOWER_LOOP:
+			if (!forms_of_loop(p, n))
+				return false;
+			break;
+		default: break;
+		}
+	}
+	return true;
+}
+
+/* The form in which `user` takes `n`: a loop argument's is the placeholder's, a store takes any. */
+static Form form_wanted_by(Planner *p, NodeId n, ArgId use) {
+	Module *m = p->m;
+	NodeId user = arg_get(m, use)->user;
+	Lowering how = op_lowering(node_get(m, user)->op);
+	if (how == LOWER_LOOP) {
+		const Graph *g = graph_get(m, node_arg(m, user, 0)->graph);
+		const Arg *args = node_arg(m, user, 3);
+		uint32_t i = use - args->list.first;
+		return i < args->list.count ? value_of(p, g->placeholders.at[i])->form : FORM_NATURAL;
+	}
+	return how == LOWER_STORE || value_rank(p, user) < value_rank(p, n) ? FORM_NATURAL : value_of(p, user)->wants;
+}
+
+/* A constant or an index is made in the form that all its users want. */
+static void settle_free_forms(Planner *p, GraphId g) {
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		Lowering how = op_lowering(node_get(p->m, n)->op);
+		if (how == LOWER_LOOP)
+			settle_free_forms(p, node_arg(p->m, n, 0)->graph);
+		if ((how != LOWER_FULL && how != LOWER_INDEX) || value_rank(p, n) == 0)
+			continue;
+		bool column = node_uses(p->m, n) != NONE;
+		for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use)
+			column = column && form_wanted_by(p, n, u) == FORM_COLUMN;
+		value_of(p, n)->form = column ? FORM_COLUMN : FORM_NATURAL;
+	}
+}
+
+/* What is only another name keeps it if no conversion lies between; a [.., 1] from a row is a printed move. */
+static void settle_aliases(Planner *p, GraphId g) {
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		Value *v = value_of(p, n);
+		Lowering how = op_lowering(node_get(p->m, n)->op);
+		if (how == LOWER_LOOP)
+			settle_aliases(p, node_arg(p->m, n, 0)->graph);
+		if (how == LOWER_VIEW && v->same_as != NONE && value_of(p, v->same_as)->form != v->wants)
+			v->same_as = NONE;
+	}
+}
+
+void plan_forms(Planner *p) {
+	forms_in(p, p->plan->root);
+	settle_free_forms(p, p->plan->root);
+	settle_aliases(p, p->plan->root);
+}

@@ -1,0 +1,253 @@
+/* operand.c - arrays that the kernel takes: what the wrapper does to them, the block and index map of each, its alignment
+ * and boundary view. Alignment is asked for each operand alone. */
+#include "access.h"
+
+/* ---- the array as the kernel sees it ---------------------------------------------------------------------------- */
+
+static int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) { return expr_number(p->m, t->shape[d]); }
+
+static void add_step(Planner *p, Operand *o, ArrayStep s) {
+	for (uint32_t i = 0; i < s.rank && s.kind != ARRAY_TRANSPOSE; i++)
+		o->shape[i] = s.shape[i];
+	o->rank = s.rank;
+	vec_push(p->a, &o->steps, s);
+}
+
+static void reshape_step(Planner *p, Operand *o, const Tensor *view) {
+	ArrayStep s = {.kind = ARRAY_RESHAPE, .rank = view->rank};
+	bool same = view->rank == o->rank;
+	for (uint32_t i = 0; i < view->rank; i++) {
+		s.shape[i] = tensor_dim(p, view, i);
+		same = same && s.shape[i] == o->shape[i];
+	}
+	if (!same)
+		add_step(p, o, s);
+}
+
+static void permute_step(Planner *p, Operand *o, const Tensor *view) {
+	ArrayStep s = {.kind = ARRAY_TRANSPOSE, .rank = view->rank};
+	int64_t shape[DIM_MAX];
+	for (uint32_t i = 0; i < view->rank; i++) {
+		s.shape[i] = view->view_arg[i][0];
+		shape[i] = o->shape[s.shape[i]];
+	}
+	memcpy(o->shape, shape, sizeof shape);
+	add_step(p, o, s);
+}
+
+static void slice_step(Planner *p, Operand *o, const Tensor *view) {
+	ArrayStep s = {.kind = view->view == VIEW_SLICE ? ARRAY_SLICE : ARRAY_EXPAND, .rank = view->rank};
+	for (uint32_t i = 0; i < view->rank; i++) {
+		s.shape[i] = tensor_dim(p, view, i);
+		for (int k = 0; k < 3; k++)
+			s.slice[i][k] = view->view_arg[i][k];
+	}
+	add_step(p, o, s);
+}
+
+/* The last two dims, and nothing else, are swapped: the kernel reads the tile as it lies and the matmul contracts the
+ * other dim, which costs nothing; any other permutation is made in HBM by the wrapper. */
+static bool swaps_last_two(const Tensor *view) {
+	if (view->view != VIEW_PERMUTE || view->rank < 2)
+		return false;
+	for (uint32_t i = 0; i < view->rank; i++) {
+		uint32_t to = i == view->rank - 1 ? i - 1 : i == view->rank - 2 ? i + 1 : i;
+		if (view->view_arg[i][0] != (int64_t)to)
+			return false;
+	}
+	return true;
+}
+
+static bool array_steps(Planner *p, Operand *o, TensorId t, bool outermost, NodeId n, bool store) {
+	const Tensor *view = &p->m->tensors.at[t];
+	if (view->role == ROLE_DERIVED)
+		return plan_refuse(p, n, "unsupported", "compute it before the call and pass it as an input",
+		                   "derived tensor %s is not lowered yet", view->name);
+	if (view->role != ROLE_VIEW) {
+		o->tensor = t;
+		o->dtype = view->dtype;
+		o->rank = view->rank;
+		for (uint32_t i = 0; i < view->rank; i++)
+			o->shape[i] = tensor_dim(p, view, i);
+		return true;
+	}
+	if (!array_steps(p, o, view->of, false, n, store))
+		return false;
+	if (store && (view->view == VIEW_SLICE || view->view == VIEW_EXPAND))
+		return plan_refuse(p, n, "unsupported", "store through a reshape or permute view, or to the tensor itself",
+		                   "a store through the slice or expand view %s is not lowered yet", view->name);
+	if (outermost && swaps_last_two(view))
+		return true; /* dim_of swaps instead */
+	if (view->view == VIEW_RESHAPE)
+		reshape_step(p, o, view);
+	else if (view->view == VIEW_PERMUTE)
+		permute_step(p, o, view);
+	else
+		slice_step(p, o, view);
+	return true;
+}
+
+bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
+	const Tensor *t = &p->m->tensors.at[w->tensor];
+	o->seen_as = w->tensor;
+	o->scalar = NONE;
+	o->unit = NONE;
+	o->alias_of = NONE;
+	o->buffers = 2;
+	if (!array_steps(p, o, w->tensor, true, w->node, w->store))
+		return false;
+	if (o->rank == 0)
+		return plan_refuse(p, w->node, "unsupported", "pass it as a scalar", "0-d tensor %s is not lowered", t->name);
+	for (uint32_t i = 0; i < w->rank; i++)
+		o->dim_of[i] = i;
+	if (t->role == ROLE_VIEW && swaps_last_two(t)) {
+		o->dim_of[w->rank - 1] = w->rank - 2;
+		o->dim_of[w->rank - 2] = w->rank - 1;
+	}
+	return true;
+}
+
+/* ---- alignment -------------------------------------------------------------------------------------------------- */
+
+/* Rows of one packed tile: 8 of 32 bits, 16 of 16, 32 of 8 (jax's TPU tiling; copies of fewer were refused by Mosaic
+ * with "Slice sizes along tiled dimensions must be aligned to tiles"). */
+int64_t packed_rows(const Planner *p, Dtype t) { return p->m->target->sublanes * 32 / int_min(dtype_bits(t), 32); }
+
+static bool fits(int64_t block, int64_t dim, int64_t multiple) { return block == dim || block % multiple == 0; }
+
+/* Inserts a dim of size 1 before operand dim `at`. */
+static void insert_unit(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t at, uint32_t tensor_rank) {
+	for (uint32_t i = o->rank; i > at; i--) {
+		o->shape[i] = o->shape[i - 1];
+		block[i] = block[i - 1];
+		index[i] = index[i - 1];
+	}
+	o->shape[at] = block[at] = 1;
+	index[at] = affine_int(0);
+	for (uint32_t i = 0; i < tensor_rank; i++)
+		o->dim_of[i] += o->dim_of[i] >= at;
+	o->unit = at;
+	ArrayStep s = {.kind = ARRAY_RESHAPE, .rank = o->rank + 1, .boundary = true};
+	memcpy(s.shape, o->shape, sizeof s.shape);
+	add_step(p, o, s);
+}
+
+/* Makes the block legal for the last two dims, with a boundary view where that helps. `rows`: what the second-last dim
+ * must be a multiple of. Returns NULL, or what is wrong. */
+const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank,
+                                 int64_t rows) {
+	int64_t lanes = p->m->target->lanes;
+	uint32_t last = o->rank - 1;
+	bool views = (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
+	int64_t lanes_1d = lanes * 32 / int_min(dtype_bits(o->dtype), 32);
+	if (o->rank == 1) {
+		if (!views && !fits(block[0], o->shape[0], lanes_1d))
+			return arena_printf(p->a, "a 1-D block of %lld must be the whole dim of %lld or a multiple of %lld",
+			                    (long long)block[0], (long long)o->shape[0], (long long)lanes_1d);
+		insert_unit(p, o, block, index, 0, tensor_rank);
+		last = 1;
+	}
+	if (!fits(block[last], o->shape[last], lanes))
+		return arena_printf(p->a, "its last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
+		                    (long long)block[last], (long long)o->shape[last], (long long)lanes);
+	if (fits(block[last - 1], o->shape[last - 1], rows))
+		return NULL;
+	if (!views)
+		return arena_printf(p->a, "its second-last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
+		                    (long long)block[last - 1], (long long)o->shape[last - 1], (long long)rows);
+	insert_unit(p, o, block, index, last, tensor_rank);
+	return NULL;
+}
+
+/* ---- windows over the grid -------------------------------------------------------------------------------------- */
+
+/* The elements a resident block needs in a dim that loop steps walk: whole steps, so that the last may reach past the
+ * tensor's end; and a legal block again. */
+static int64_t resident_extent(const Want *w, int64_t multiple) {
+	if (w->extent % w->size == 0)
+		return w->extent;
+	return int_round_up(int_round_up(w->extent, w->size), multiple);
+}
+
+static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index) {
+	for (uint32_t i = 0; i < w->rank; i++) {
+		uint32_t d = o->dim_of[i];
+		const Want *want = &w->dim[i];
+		bool tiled = d + 2 >= o->rank;
+		int64_t multiple = d + 1 == o->rank ? p->m->target->lanes : packed_rows(p, o->dtype);
+		block[d] = o->shape[d];
+		index[d] = affine_int(0);
+		if (want->kind == WANT_GRID) {
+			if (!affine_multiple(&want->at, want->size))
+				return plan_refuse(p, w->node, "unsupported", "start the range at a multiple of the block size",
+				                   "a grid range that starts between blocks is not lowered");
+			block[d] = want->size;
+			index[d] = affine_divide(want->at, want->size);
+		} else if (want->kind == WANT_STEP && step_is_tail) {
+			const LoopDim *dim = &p->plan->loops.at[want->loop].dim[want->loop_dim];
+			block[d] = want->size;
+			index[d] = affine_int(dim->begin.constant / want->size + dim->full_steps);
+		} else if (want->kind == WANT_STEP) {
+			block[d] = resident_extent(want, multiple);
+		} else if (want->kind == WANT_AT && !tiled) {
+			block[d] = 1;
+			index[d] = want->at;
+		}
+	}
+	return true;
+}
+
+bool affine_equal(const Affine *a, const Affine *b) {
+	Affine difference = affine_add(*a, affine_scale(*b, -1));
+	return difference.count == 0 && difference.constant == 0;
+}
+
+static bool operand_same(const Operand *a, const Operand *b) {
+	if (a->tensor != b->tensor || a->space != b->space || a->rank != b->rank || a->steps.count != b->steps.count ||
+	    a->output != b->output)
+		return false;
+	for (uint32_t i = 0; i < a->steps.count; i++)
+		if (memcmp(&a->steps.at[i], &b->steps.at[i], sizeof(ArrayStep)) != 0)
+			return false;
+	for (uint32_t i = 0; i < a->rank; i++) {
+		if (a->shape[i] != b->shape[i])
+			return false;
+		if (a->space == SPACE_WINDOW && (a->block[i] != b->block[i] || !affine_equal(&a->index[i], &b->index[i])))
+			return false;
+	}
+	return true;
+}
+
+/* The operand's index in the plan: an equal one that is there already, or a new one. */
+uint32_t operand_intern(Planner *p, Operand *o, const char *suffix) {
+	uint32_t same_tensor = 0;
+	for (uint32_t i = 0; i < p->plan->operands.count; i++) {
+		Operand *old = &p->plan->operands.at[i];
+		if (operand_same(old, o))
+			return i;
+		same_tensor += old->tensor == o->tensor && old->space == o->space;
+	}
+	const char *name = p->m->tensors.at[o->tensor].name;
+	o->ref = same_tensor ? arena_printf(p->a, "%s%s_%u", name, suffix, same_tensor) : arena_printf(p->a, "%s%s", name, suffix);
+	vec_push(p->a, &p->plan->operands, *o);
+	return p->plan->operands.count - 1;
+}
+
+bool refuse_block(Planner *p, const AccessWant *w, const char *why) {
+	return plan_refuse(p, w->node, "block-alignment", "choose block sizes that meet it, or cover the dim",
+	                   "tensor %s cannot be tiled this way: %s", p->m->tensors.at[w->tensor].name, why);
+}
+
+/* An operand that the grid's own pipeline brings to VMEM; NONE after a diagnostic. */
+uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, const char *suffix) {
+	Operand o = {.space = SPACE_WINDOW, .input = !w->store, .output = w->store};
+	if (!operand_array(p, &o, w) || !grid_block(p, &o, w, step_is_tail, o.block, o.index))
+		return NONE;
+	const char *wrong = operand_align(p, &o, o.block, o.index, w->rank, p->m->target->sublanes);
+	if (wrong)
+		return refuse_block(p, w, wrong), NONE;
+	o.why = step_is_tail ? "the ragged last step's window"
+	        : w->loop == NONE ? "tiled by the grid"
+	                          : "resident while the loop reads slices of it";
+	return operand_intern(p, &o, suffix);
+}

@@ -1,0 +1,185 @@
+/* window.c - what one step of an inner loop sees of an operand: a window that the loop copies from HBM, or a slice of a
+ * resident block. */
+#include "access.h"
+
+/* ---- windows of loops ------------------------------------------------------------------------------------------- */
+
+/* Block and block index of one step's window, in operand dims; NULL, or why it cannot be copied. */
+static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int64_t *block, Affine *index) {
+	/* emit_pipeline clips a window that reaches past the array to whole tiles, as the grid's own pipeline does. */
+	bool clips = p->plan->loops.at[w->loop].type == LOOP_EMIT_PIPELINE;
+	for (uint32_t i = 0; i < w->rank; i++) {
+		uint32_t d = o->dim_of[i];
+		const Want *want = &w->dim[i];
+		bool tiled = d + 2 >= o->rank;
+		block[d] = o->shape[d];
+		index[d] = affine_int(0);
+		if (want->kind == WANT_AT && tiled)
+			return "it reads one position of a tiled dim";
+		if (want->kind == WANT_RANGE)
+			return "it reads a slice";
+		if (want->kind == WANT_WHOLE)
+			continue;
+		block[d] = want->kind == WANT_AT ? 1 : want->size;
+		if (!affine_multiple(&want->at, block[d]))
+			return "its windows do not start at multiples of the block";
+		index[d] = affine_divide(want->at, block[d]);
+		if (want->kind == WANT_GRID && want->extent % want->size != 0 && !clips)
+			return "its last block in a grid dim reaches past the tensor";
+	}
+	return operand_align(p, o, block, index, w->rank, packed_rows(p, o->dtype));
+}
+
+static bool tensor_written(const Planner *p, TensorId t) { return p->m->tensors.at[t].role != ROLE_INPUT; }
+
+static bool loop_masks_every_step(const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++) {
+		Affine length = affine_add(loop->dim[i].end, affine_scale(loop->dim[i].begin, -1));
+		if (!loop->peeled && !affine_multiple(&length, loop->dim[i].step))
+			return true;
+	}
+	return false;
+}
+
+/* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
+const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index) {
+	const Loop *loop = &p->plan->loops.at[w->loop];
+	if (loop->type == LOOP_UNROLL)
+		return "unrolled steps read resident blocks";
+	if (loop->type == LOOP_FORI && (Choice)p->m->config.fori_dma.value == CHOICE_OFF)
+		return "pallas_fori_dma is off";
+	if (loop_masks_every_step(loop))
+		return "its last step is ragged and cannot be peeled";
+	if (w->store && loop->peeled)
+		return "the ragged last step writes part of a window";
+	if (!w->store && tensor_written(p, tensor_base(p->m, w->tensor)))
+		return "the kernel writes it";
+	return step_window(p, o, w, block, index);
+}
+
+static int window_buffers(Planner *p, TensorId base, bool store) {
+	const ConfigList *given = &p->m->config.load_buffer_count;
+	if (store || !given->set)
+		return 2;
+	uint32_t input = 0;
+	for (TensorId t = 0; t < base; t++)
+		input += p->m->tensors.at[t].role == ROLE_INPUT || p->m->tensors.at[t].role == ROLE_INOUT;
+	return input < given->values.count ? (int)given->values.at[input] : 2;
+}
+
+static bool window_equal(const Window *a, const Window *b, uint32_t rank) {
+	bool same = a->operand == b->operand && a->dma == b->dma && a->output == b->output;
+	for (uint32_t i = 0; same && i < rank; i++)
+		same = a->block[i] == b->block[i] && affine_equal(&a->index[i], &b->index[i]);
+	return same;
+}
+
+static uint32_t window_intern(Planner *p, Loop *loop, Window *win) {
+	const Operand *o = &p->plan->operands.at[win->operand];
+	const char *name = p->m->tensors.at[o->tensor].name;
+	uint32_t same_tensor = 0;
+	for (uint32_t i = 0; i < loop->windows.count; i++) {
+		if (window_equal(&loop->windows.at[i], win, o->rank))
+			return i;
+		same_tensor += p->plan->operands.at[loop->windows.at[i].operand].tensor == o->tensor;
+	}
+	win->ref = same_tensor ? arena_printf(p->a, "%s_win_%u", name, same_tensor) : arena_printf(p->a, "%s_win", name);
+	vec_push(p->a, &loop->windows, *win);
+	return loop->windows.count - 1;
+}
+
+static uint32_t scratch_add(Planner *p, Scratch s) {
+	vec_push(p->a, &p->plan->scratches, s);
+	return p->plan->scratches.count - 1;
+}
+
+/* The buffers and semaphores of a window that fori_loop copies itself. */
+static void window_scratch(Planner *p, Window *win, const Operand *o, const char *name) {
+	Scratch buffer = {.kind = SCRATCH_VMEM, .dtype = o->dtype, .rank = o->rank + 1, .bytes = win->bytes};
+	buffer.why = "copies of the loop's windows";
+	buffer.shape[0] = win->buffers;
+	memcpy(buffer.shape + 1, win->block, o->rank * sizeof(int64_t));
+	buffer.ref = arena_printf(p->a, "%s_buf", name);
+	win->scratch = scratch_add(p, buffer);
+	Scratch semaphore = {.kind = SCRATCH_DMA_SEMAPHORE, .rank = 1, .shape = {win->buffers}};
+	semaphore.ref = arena_printf(p->a, "%s_sem", name);
+	win->semaphore = scratch_add(p, semaphore);
+}
+
+static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *win) {
+	Loop *loop = &p->plan->loops.at[w->loop];
+	TensorId base = o->tensor;
+	o->space = SPACE_HBM;
+	o->input = !w->store;
+	o->output = w->store;
+	o->why = "in HBM; the loop copies windows of it";
+	win->operand = operand_intern(p, o, "_hbm");
+	win->dma = true;
+	win->buffers = window_buffers(p, base, w->store);
+	win->bytes = win->buffers * vmem_bytes(p->m->target, o->dtype, o->rank, win->block);
+	win->tail_operand = NONE;
+	if (loop->peeled) {
+		win->tail_operand = operand_window(p, w, true, "_tail_ref");
+		if (win->tail_operand == NONE)
+			return false;
+	}
+	loop->dma = true;
+	return true;
+}
+
+/* A loop that walks a resident block by a traced step must start at whole tiles. */
+static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o) {
+	const Loop *loop = &p->plan->loops.at[w->loop];
+	for (uint32_t i = 0; i < w->rank && loop->type != LOOP_UNROLL; i++) {
+		uint32_t d = o->dim_of[i];
+		int64_t multiple = d + 1 == o->rank ? p->m->target->lanes : d + 2 == o->rank ? packed_rows(p, o->dtype) : 1;
+		if (w->dim[i].kind != WANT_STEP || w->dim[i].size == o->block[d] || affine_multiple(&w->dim[i].at, multiple))
+			continue;
+		return refuse_block(p, w, arena_printf(p->a, "steps of %lld in dim %u do not start at multiples of %lld; make it a "
+		                                             "multiple or use unroll",
+		                                       (long long)w->dim[i].size, i, (long long)multiple));
+	}
+	return true;
+}
+
+static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
+	win->operand = operand_window(p, w, false, "_ref");
+	if (win->operand == NONE)
+		return false;
+	const Operand *o = &p->plan->operands.at[win->operand];
+	for (uint32_t d = 0; d < o->rank; d++) {
+		win->block[d] = o->block[d];
+		win->index[d] = affine_int(0);
+	}
+	for (uint32_t i = 0; i < w->rank; i++) {
+		if (w->dim[i].kind != WANT_STEP)
+			continue;
+		win->block[o->dim_of[i]] = w->dim[i].size;
+		if (!affine_multiple(&w->dim[i].at, w->dim[i].size))
+			return plan_refuse(p, w->node, "unsupported", NULL, "a loop that starts between blocks is not lowered");
+		win->index[o->dim_of[i]] = affine_divide(w->dim[i].at, w->dim[i].size);
+	}
+	win->tail_operand = NONE;
+	return resident_start_ok(p, w, o);
+}
+
+/* The window of an access that a loop moves; NONE after a diagnostic. */
+uint32_t loop_window(Planner *p, const AccessWant *w) {
+	Loop *loop = &p->plan->loops.at[w->loop];
+	Window win = {.input = !w->store, .output = w->store, .scratch = NONE, .semaphore = NONE};
+	Operand o = {0};
+	if (!operand_array(p, &o, w))
+		return NONE;
+	const char *name = p->m->tensors.at[o.tensor].name;
+	win.why = window_not_copied(p, w, &o, win.block, win.index);
+	bool ok = win.why ? window_resident(p, w, &win) : window_copied(p, w, &o, &win);
+	if (!ok)
+		return NONE;
+	plan_remark(p->plan, "%s: %s is %s: %s", loop->name, name,
+	            win.dma ? "copied window by window" : "resident", win.why ? win.why : "aligned, and moved by this loop");
+	uint32_t before = loop->windows.count, index = window_intern(p, loop, &win);
+	if (win.dma && loop->type == LOOP_FORI && loop->windows.count > before)
+		window_scratch(p, &loop->windows.at[index], &p->plan->operands.at[win.operand],
+		               arena_printf(p->a, "%.*s", (int)(strlen(loop->windows.at[index].ref) - 4), loop->windows.at[index].ref));
+	return index;
+}

@@ -1,0 +1,417 @@
+/* pre_broadcast.c - carries a loop's row values with a trailing dim of 128 equal lanes.
+ *
+ * What: a carried [b, m] or [b, m, 1] that is broadcast along lanes in the loop (softmax's maximum and sum) becomes
+ * [b, m, 128]: initial value, placeholder, arithmetic, result; `[:, :, None]` of it is itself. Where it meets a value
+ * 128 wide nothing is left to do, where it meets a multiple, one tile.pre_broadcast_tile per width; where something
+ * wants the old shape, lane 0 is selected. Refused where a loop uses it against a width that is no multiple of 128.
+ * Why on a TPU: a [b, m] value lies along lanes, so `[:, :, None]` moves it from lanes to sublanes and spreads it, in
+ * the cross-lane unit, on each step; with 128 equal lanes it has the layout of the tiles that it meets.
+ *
+ *     m_new = maximum m, amax(s)         [b, m]         m_new = maximum m, amax(s, keepdim)   [b, m, 128]
+ *     c = subscript m_new, [:, :, null]  [b, m, 1]  =>  t = pre_broadcast_tile m_new, 512     [b, m, 512]
+ *     p = sub s, c                       [b, m, 512]    p = sub s, t                          [b, m, 512]
+ */
+#include "pre_broadcast.h"
+#include "effects.h"
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+
+bool is_column(const Module *m, TypeId type) {
+	const Type *t = type_get(m, type);
+	return t->kind == TYPE_TENSOR && t->count >= 2 && expr_is_int(m, t->dims[t->count - 1], 1);
+}
+
+static bool is_tensor(const Widening *w, NodeId n) { return type_get(w->m, w->old[n])->kind == TYPE_TENSOR; }
+
+/* The first `count` dims are equal. */
+static bool same_dims(const Widening *w, NodeId a, NodeId b, uint32_t count) {
+	Type x = *type_get(w->m, w->old[a]), y = *type_get(w->m, w->old[b]);
+	for (uint32_t i = 0; i < count; i++)
+		if (!expr_equal(w->m, x.dims[i], y.dims[i]))
+			return false;
+	return true;
+}
+
+static bool same_shape(const Widening *w, NodeId a, NodeId b) {
+	uint32_t rank = type_get(w->m, w->old[a])->count;
+	return is_tensor(w, a) && is_tensor(w, b) && rank == type_get(w->m, w->old[b])->count &&
+	       is_column(w->m, w->old[a]) == is_column(w->m, w->old[b]) && same_dims(w, a, b, rank);
+}
+
+TypeId wide_type(const Widening *w, TypeId thin) {
+	Type t = *type_get(w->m, thin);
+	uint32_t rank = is_column(w->m, thin) ? t.count : t.count + 1;
+	t.dims[rank - 1] = expr_int(w->m, w->lanes);
+	return type_tensor(w->m, t.dtype, rank, t.dims);
+}
+
+bool meeting_width(const Widening *w, NodeId n, int64_t *width) {
+	const Type *t = type_get(w->m, w->old[n]);
+	return expr_value(w->m, t->dims[t->count - 1], width) && *width > 0 && *width % w->lanes == 0;
+}
+
+/* ---- what nodes do ----------------------------------------------------------------------------------------------- */
+
+bool is_lanewise(const Module *m, NodeId n) {
+	const OpRow *row = op_row(node_get(m, n)->op);
+	return row->kind == KIND_POINTWISE && row->shape == SHAPE_BROADCAST;
+}
+
+static bool is_slice_of_all(const Module *m, const Arg *a) {
+	return a->kind == ARG_SLICE && arg_item(m, a, 0)->kind == ARG_NULL && arg_item(m, a, 1)->kind == ARG_NULL &&
+	       arg_item(m, a, 2)->kind == ARG_NULL;
+}
+
+/* x[:, :, None] */
+static bool indexes_new_last(const Module *m, NodeId n, uint32_t rank) {
+	const Arg *index = node_arg(m, n, 1);
+	if (index->kind != ARG_LIST || index->list.count != rank + 1 || arg_item(m, index, rank)->kind != ARG_NULL)
+		return false;
+	for (uint32_t i = 0; i < rank; i++)
+		if (!is_slice_of_all(m, arg_item(m, index, i)))
+			return false;
+	return true;
+}
+
+static bool is_reshape(uint16_t op) { return op == OP_VIEW || op == OP_UNSAFE_VIEW || op == OP_RESHAPE; }
+
+/* n is x with one more dim of 1 at the end. */
+static bool adds_last(const Widening *w, NodeId n, NodeId x) {
+	uint16_t op = node_get(w->m, n)->op;
+	uint32_t rank = type_get(w->m, w->old[x])->count;
+	if (!is_column(w->m, w->old[n]) || is_column(w->m, w->old[x]) || type_get(w->m, w->old[n])->count != rank + 1)
+		return false;
+	if (op == OP_SUBSCRIPT)
+		return indexes_new_last(w->m, n, rank);
+	if (op == OP_UNSQUEEZE) {
+		const Arg *dim = node_arg(w->m, n, 1);
+		return dim->kind == ARG_INT && (dim->integer == -1 || dim->integer == rank);
+	}
+	return is_reshape(op) && same_dims(w, n, x, rank);
+}
+
+/* n is x without its last dim of 1. */
+static bool drops_last(const Widening *w, NodeId n, NodeId x) {
+	uint16_t op = node_get(w->m, n)->op;
+	uint32_t rank = type_get(w->m, w->old[x])->count;
+	bool drops = op == OP_SQUEEZE || op == OP_SQUEEZE_DIM || op == OP_SQUEEZE_DIMS || is_reshape(op);
+	return drops && is_column(w->m, w->old[x]) && !is_column(w->m, w->old[n]) &&
+	       type_get(w->m, w->old[n])->count == rank - 1 && same_dims(w, n, x, rank - 1);
+}
+
+/* tile.mask_to of x with a number: lanes are masked by the dims that x has. */
+static bool masks(const Widening *w, NodeId n, NodeId x) {
+	const Arg *value = node_arg(w->m, n, 1);
+	if (node_get(w->m, n)->op != OP_MASK_TO || node_input(w->m, n, 0) != x)
+		return false;
+	return value->kind != ARG_REF || (value->node != x && type_get(w->m, w->old[value->node])->count == 0);
+}
+
+static bool is_fat(const Widening *w, NodeId n) {
+	const Type *t = type_get(w->m, w->old[n]);
+	return t->kind == TYPE_TENSOR && t->count >= 2 && !is_column(w->m, w->old[n]);
+}
+
+static bool expands_last(const Widening *w, NodeId n, NodeId x) {
+	uint32_t rank = type_get(w->m, w->old[x])->count;
+	return node_get(w->m, n)->op == OP_EXPAND && type_get(w->m, w->old[n])->count == rank && same_dims(w, n, x, rank - 1);
+}
+
+ThinUse thin_use(const Widening *w, NodeId n, NodeId x) {
+	uint16_t op = node_get(w->m, n)->op;
+	if (!is_tensor(w, n))
+		return THIN_OTHER;
+	bool is_x = op == OP_NEW_VAR || (op == OP_PHI && node_input(w->m, n, 1) == x);
+	if ((is_x && same_shape(w, n, x)) || adds_last(w, n, x) || drops_last(w, n, x))
+		return THIN_IDENTITY;
+	if ((is_lanewise(w->m, n) && same_shape(w, n, x)) || masks(w, n, x))
+		return THIN_SAME;
+	bool meets = is_column(w->m, w->old[x]) && is_fat(w, n) && (is_lanewise(w->m, n) || expands_last(w, n, x));
+	return meets ? THIN_MEETS : THIN_OTHER;
+}
+
+/* ---- which values meet wider ones: backwards --------------------------------------------------------------------- */
+
+static void reach(Widening *w, NodeId n) {
+	if (n == NONE || w->reach[n] || !is_tensor(w, n))
+		return;
+	w->reach[n] = true;
+	vec_push(w->arena, &w->work, n);
+}
+
+static void reach_operands(Widening *w, NodeId n, ThinUse use, ThinUse or_use) {
+	for (uint32_t i = 0; i < node_get(w->m, n)->arg_count; i++) {
+		NodeId x = node_input(w->m, n, i);
+		ThinUse is = x == NONE || !is_tensor(w, x) ? THIN_OTHER : thin_use(w, n, x);
+		if (is == use || is == or_use)
+			reach(w, x);
+	}
+}
+
+static NodeId item_node(const Module *m, const Arg *list, uint32_t i) {
+	const Arg *a = arg_item(m, list, i);
+	return a->kind == ARG_REF ? a->node : NONE;
+}
+
+static NodeId loop_result(const Widening *w, GraphId g, uint32_t i) {
+	return item_node(w->m, node_arg(w->m, graph_get(w->m, g)->output, 0), i);
+}
+
+/* The loop graph whose result node n takes; NONE. */
+static GraphId taken_loop(const Widening *w, NodeId n, uint32_t *output) {
+	NodeId call = node_get(w->m, n)->op == OP_GETITEM ? node_input(w->m, n, 0) : NONE;
+	if (call == NONE || node_get(w->m, call)->op != OP_FOR_LOOP)
+		return NONE;
+	*output = (uint32_t)node_arg(w->m, n, 1)->integer;
+	return node_arg(w->m, call, 0)->graph;
+}
+
+static void reach_carried(Widening *w, GraphId g, uint32_t arg) {
+	NodeId call = graph_get(w->m, g)->caller;
+	reach(w, graph_get(w->m, g)->placeholders.at[arg]);
+	reach(w, item_node(w->m, op_arg(w->m, call, "args"), arg));
+	if (w->loop[g].arg_output[arg] != NONE)
+		reach(w, loop_result(w, g, w->loop[g].arg_output[arg]));
+}
+
+static void reach_through(Widening *w, NodeId n) {
+	GraphId g = node_get(w->m, n)->graph;
+	uint32_t output = 0;
+	GraphId taken = taken_loop(w, n, &output);
+	if (node_get(w->m, n)->op == OP_PLACEHOLDER && w->loop[g].is_loop)
+		reach_carried(w, g, w->argument[n]);
+	else if (taken != NONE && w->loop[taken].output_arg[output] != NONE)
+		reach_carried(w, taken, w->loop[taken].output_arg[output]);
+	else
+		reach_operands(w, n, THIN_SAME, THIN_IDENTITY);
+}
+
+static void find_reaching(Widening *w) {
+	for (GraphId g = 0; g < w->m->graphs.count; g++)
+		for (NodeId n = graph_first(w->m, g); w->loop[g].in_loop && n != NONE; n = node_get(w->m, n)->next)
+			if (is_fat(w, n))
+				reach_operands(w, n, THIN_MEETS, THIN_MEETS);
+	while (w->work.count)
+		reach_through(w, w->work.at[--w->work.count]);
+}
+
+/* ---- what is widened with them: forwards ------------------------------------------------------------------------- */
+
+static NodeId find_root(Widening *w, NodeId n) {
+	while (w->parent[n] != n)
+		n = w->parent[n] = w->parent[w->parent[n]];
+	return n;
+}
+
+static void join(Widening *w, NodeId a, NodeId b) { w->parent[find_root(w, a)] = find_root(w, b); }
+
+bool is_widened(Widening *w, NodeId n) {
+	if (n >= w->nodes || !w->wide[n])
+		return false;
+	NodeId root = find_root(w, n);
+	return w->met[root] && !w->refusal[root];
+}
+
+static void widen(Widening *w, NodeId n) {
+	if (w->wide[n])
+		return;
+	w->wide[n] = true;
+	vec_push(w->arena, &w->work, n);
+}
+
+/* May a loop's argument be carried wide? */
+static bool is_eligible(const Widening *w, NodeId p) {
+	const Type *t = type_get(w->m, w->old[p]);
+	bool is_row_type = t->kind == TYPE_TENSOR && t->count >= 1 && (t->count < RANK_MAX || is_column(w->m, w->old[p]));
+	return is_row_type && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
+}
+
+static uint32_t list_index(const Arg *list, ArgId slot) {
+	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
+	return inside ? slot - list->list.first : NONE;
+}
+
+static void widen_carried(Widening *w, GraphId g, uint32_t arg, NodeId by) {
+	NodeId p = graph_get(w->m, g)->placeholders.at[arg];
+	if (!is_eligible(w, p))
+		return;
+	widen(w, p);
+	if (by != NONE)
+		join(w, by, p);
+	uint32_t output = w->loop[g].arg_output[arg];
+	for (NodeId n = w->loop[g].getitem[output]; n != NONE; n = w->next_getitem[n]) {
+		widen(w, n);
+		join(w, n, p);
+	}
+}
+
+/* A loop that is given a wide value and broadcasts it takes it wide. */
+static void widen_passed(Widening *w, NodeId call, ArgId slot) {
+	uint32_t i = list_index(op_arg(w->m, call, "args"), slot);
+	GraphId g = node_arg(w->m, call, 0)->graph;
+	NodeId p = i == NONE ? NONE : graph_get(w->m, g)->placeholders.at[i];
+	if (p != NONE && w->loop[g].arg_output[i] == NONE && i != graph_get(w->m, g)->lengths && w->reach[p] &&
+	    is_eligible(w, p))
+		widen(w, p);
+}
+
+static void widen_user(Widening *w, NodeId x, ArgId slot) {
+	NodeId n = arg_get(w->m, slot)->user;
+	GraphId g = node_get(w->m, n)->graph;
+	if (node_get(w->m, n)->op == OP_FOR_LOOP) {
+		widen_passed(w, n, slot);
+	} else if (node_get(w->m, n)->op == OP_OUTPUT) {
+		uint32_t output = w->loop[g].is_loop ? list_index(node_arg(w->m, n, 0), slot) : NONE;
+		if (output != NONE && w->loop[g].output_arg[output] != NONE)
+			widen_carried(w, g, w->loop[g].output_arg[output], x);
+	} else {
+		ThinUse use = thin_use(w, n, x);
+		if (use != THIN_SAME && use != THIN_IDENTITY)
+			return;
+		widen(w, n);
+		join(w, n, x);
+	}
+}
+
+static void find_wide(Widening *w) {
+	for (GraphId g = 0; g < w->m->graphs.count; g++)
+		for (uint32_t i = 0; w->loop[g].is_loop && i < graph_get(w->m, g)->placeholders.count; i++)
+			if (w->loop[g].arg_output[i] != NONE && w->reach[graph_get(w->m, g)->placeholders.at[i]])
+				widen_carried(w, g, i, NONE);
+	while (w->work.count) {
+		NodeId x = w->work.at[--w->work.count];
+		for (ArgId u = node_uses(w->m, x); u != NONE; u = arg_get(w->m, u)->next_use)
+			widen_user(w, x, u);
+	}
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+static void judge_meeting(Widening *w, NodeId x, NodeId n) {
+	const Type *t = type_get(w->m, w->old[n]);
+	NodeId root = find_root(w, x);
+	int64_t width = 0;
+	w->met[root] = true;
+	if (meeting_width(w, n, &width) || w->refusal[root])
+		return;
+	w->refusal[root] = arena_printf(w->arena, "'%s' meets a width of %s (%lld) at '%s', which is no multiple of %lld",
+					node_get(w->m, x)->name, expr_string(w->m, t->dims[t->count - 1]), (long long)width,
+					node_get(w->m, n)->name, (long long)w->lanes);
+}
+
+/* After the loop a bad width costs one selection; in it, one on each step. */
+static void judge(Widening *w) {
+	for (NodeId x = 0; x < w->nodes; x++) {
+		bool inside = w->wide[x] && w->loop[node_get(w->m, x)->graph].in_loop;
+		for (ArgId u = inside ? node_uses(w->m, x) : NONE; u != NONE; u = arg_get(w->m, u)->next_use) {
+			NodeId n = arg_get(w->m, u)->user;
+			if (!w->wide[n] && thin_use(w, n, x) == THIN_MEETS)
+				judge_meeting(w, x, n);
+		}
+	}
+}
+
+static void explain_argument(Widening *w, GraphId g, uint32_t i) {
+	NodeId p = graph_get(w->m, g)->placeholders.at[i];
+	long long id = graph_get(w->m, g)->id;
+	if (is_widened(w, p))
+		pass_remark(w->c, "pre_broadcast", "'%s' of graph %lld has %lld equal lanes: no broadcast along lanes is left in the loop",
+			    node_get(w->m, p)->name, id, (long long)w->lanes);
+	else if (w->wide[p] && w->refusal[find_root(w, p)])
+		pass_remark(w->c, "pre_broadcast", "'%s' of graph %lld stays as it is: %s", node_get(w->m, p)->name, id,
+			    w->refusal[find_root(w, p)]);
+}
+
+static void explain(Widening *w) {
+	for (GraphId g = 0; g < w->m->graphs.count; g++)
+		for (uint32_t i = 0; w->loop[g].is_loop && i < graph_get(w->m, g)->placeholders.count; i++)
+			explain_argument(w, g, i);
+}
+
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t result_count(const Module *m, GraphId g) {
+	const Arg *results = node_arg(m, graph_get(m, g)->output, 0);
+	return results->kind == ARG_LIST ? results->list.count : 0;
+}
+
+static bool is_loop_kind(const Module *m, GraphId g) {
+	GraphKind kind = graph_get(m, g)->kind;
+	return kind == GRAPH_FOR_LOOP || kind == GRAPH_REDUCTION_LOOP;
+}
+
+static uint32_t *none_array(Arena *a, uint32_t count) {
+	uint32_t *array = arena_array(a, (size_t)count + 1, sizeof *array);
+	memset(array, 0xff, count * sizeof *array);
+	return array;
+}
+
+static void index_graph(Widening *w, GraphId g) {
+	const Graph *graph = graph_get(w->m, g);
+	WideLoop *l = &w->loop[g];
+	l->is_loop = is_loop_kind(w->m, g);
+	for (GraphId at = g; !l->in_loop; at = node_get(w->m, graph_get(w->m, at)->caller)->graph) {
+		l->in_loop = is_loop_kind(w->m, at);
+		if (graph_get(w->m, at)->caller == NONE)
+			break;
+	}
+	l->arg_output = none_array(w->arena, graph->placeholders.count);
+	l->output_arg = none_array(w->arena, result_count(w->m, g));
+	l->getitem = none_array(w->arena, result_count(w->m, g));
+	for (uint32_t i = 0; i < graph->placeholders.count; i++)
+		w->argument[graph->placeholders.at[i]] = i;
+	for (uint32_t i = 0; i < graph->carried.count; i++) {
+		l->arg_output[graph->carried.at[i].arg] = graph->carried.at[i].output;
+		l->output_arg[graph->carried.at[i].output] = graph->carried.at[i].arg;
+	}
+}
+
+static void index_module(Widening *w) {
+	for (GraphId g = 0; g < w->m->graphs.count; g++)
+		index_graph(w, g);
+	for (NodeId n = 0; n < w->nodes; n++) {
+		uint32_t output = 0;
+		w->old[n] = node_get(w->m, n)->type;
+		w->parent[n] = n;
+		GraphId taken = node_get(w->m, n)->dead ? NONE : taken_loop(w, n, &output);
+		if (taken == NONE)
+			continue;
+		w->next_getitem[n] = w->loop[taken].getitem[output];
+		w->loop[taken].getitem[output] = n;
+	}
+}
+
+static void widening_init(Widening *w, PassContext *c) {
+	*w = (Widening){.c = c, .m = c->module, .arena = c->arena, .lanes = c->module->target->lanes};
+	uint32_t count = w->nodes = w->m->nodes.count;
+	w->old = none_array(w->arena, count);
+	w->loop = arena_array(w->arena, (size_t)w->m->graphs.count + 1, sizeof *w->loop);
+	w->argument = none_array(w->arena, count);
+	w->next_getitem = none_array(w->arena, count);
+	w->reach = arena_array(w->arena, (size_t)count + 1, sizeof *w->reach);
+	w->wide = arena_array(w->arena, (size_t)count + 1, sizeof *w->wide);
+	w->met = arena_array(w->arena, (size_t)count + 1, sizeof *w->met);
+	w->parent = none_array(w->arena, count);
+	w->refusal = arena_array(w->arena, (size_t)count + 1, sizeof *w->refusal);
+	w->representative = none_array(w->arena, count);
+	w->narrow = none_array(w->arena, count);
+	w->column = none_array(w->arena, count);
+	w->widened = none_array(w->arena, count);
+	index_module(w);
+}
+
+bool pass_pre_broadcast(PassContext *c) {
+	Choice choice = (Choice)c->module->config.pre_broadcast.value;
+	if (choice != CHOICE_ON) {
+		pass_remark(c, "pre_broadcast", choice == CHOICE_OFF ? "pallas_pre_broadcast is false" : "auto: off until measured");
+		return true;
+	}
+	Widening w;
+	widening_init(&w, c);
+	find_reaching(&w);
+	find_wide(&w);
+	judge(&w);
+	explain(&w);
+	widening_rewrite(&w);
+	return true;
+}

@@ -1,0 +1,258 @@
+/* pre_broadcast_rewrite.c - the second half of pre_broadcast.c: rewrites graphs, given which values are widened.
+ *
+ * Nodes are visited in order. A widened node changes its type in place; nodes that only added or dropped the last dim
+ * vanish; each other use of a widened value gets what it can take: the value itself, its tile, or its old shape. */
+#include "pre_broadcast.h"
+
+/* ---- new nodes --------------------------------------------------------------------------------------------------- */
+
+/* A node before `before`, called after x. */
+static NodeId derive(Widening *w, uint16_t op, NodeId x, const char *suffix, TypeId type, uint32_t count, const Arg *args,
+		     NodeId before) {
+	const char *name = arena_printf(w->arena, "%s_%s", node_get(w->m, x)->name, suffix);
+	NodeId n = node_new(w->m, node_get(w->m, before)->graph, op, name, type, count, args);
+	node_get(w->m, n)->loc = node_get(w->m, before)->loc;
+	node_insert_before(w->m, n, before);
+	return n;
+}
+
+/* The widened value x in its old shape: lane 0, which costs nothing. */
+static NodeId narrow_of(Widening *w, NodeId x, NodeId before) {
+	if (w->narrow[x] != NONE)
+		return w->narrow[x];
+	Arg args[] = {arg_ref(w->representative[x]), arg_int(-1), arg_int(0), arg_int(1), arg_int(1)};
+	if (is_column(w->m, w->old[x]))
+		w->narrow[x] = derive(w, OP_SLICE, x, "column", w->old[x], 5, args, before);
+	else
+		w->narrow[x] = derive(w, OP_SELECT, x, "row", w->old[x], 3, args, before);
+	return w->narrow[x];
+}
+
+static Arg size_arg(Module *m, ExprId e) { return m->exprs.at[e].kind == EXPR_INT ? arg_int(m->exprs.at[e].value) : arg_sym(e); }
+
+/* The widened value x as wide as node n's result; one node for each width. */
+static NodeId tile_of(Widening *w, NodeId x, NodeId n, int64_t width) {
+	NodeId wide = w->representative[x];
+	if (width == w->lanes)
+		return wide;
+	uint64_t key = (uint64_t)wide << 32 | (uint32_t)width;
+	NodeId tile = map_get(&w->tiles, key);
+	if (tile != NONE)
+		return tile;
+	Type t = *type_get(w->m, wide_type(w, w->old[x])), fat = *type_get(w->m, w->old[n]);
+	ExprId size = t.dims[t.count - 1] = fat.dims[fat.count - 1];
+	Arg args[] = {arg_ref(wide), size_arg(w->m, size)};
+	tile = derive(w, OP_PRE_BROADCAST_TILE, wide, "tile", type_tensor(w->m, t.dtype, t.count, t.dims), 2, args, n);
+	map_put(w->arena, &w->tiles, key, tile);
+	return tile;
+}
+
+/* ---- rows beside widened ones ------------------------------------------------------------------------------------ */
+
+static TypeId column_type(const Widening *w, TypeId row) {
+	Type t = *type_get(w->m, row);
+	t.dims[t.count] = expr_int(w->m, 1);
+	return type_tensor(w->m, t.dtype, t.count + 1, t.dims);
+}
+
+static bool is_widened_row_op(Widening *w, NodeId n) {
+	return is_widened(w, n) && is_lanewise(w->m, n) && !is_column(w->m, w->old[n]);
+}
+
+/* The slot of `keepdim` of a reduction along the last dim alone whose users all take a column; NONE. */
+static ArgId keepdim_slot(Widening *w, NodeId x) {
+	const Node *node = node_get(w->m, x);
+	NodeId from = node_input(w->m, x, 0);
+	uint32_t keepdim = op_param_index(node->op, "keepdim");
+	if (op_row(node->op)->shape != SHAPE_REDUCE || from == NONE || keepdim == NONE || keepdim >= node->arg_count)
+		return NONE;
+	const Arg *dims = op_arg(w->m, x, "dim"), *dim = dims->kind == ARG_LIST && dims->list.count == 1 ? arg_item(w->m, dims, 0) : dims;
+	uint32_t rank = node_type(w->m, from)->count;
+	if (dim->kind != ARG_INT || (dim->integer != -1 && dim->integer != (int64_t)rank - 1) ||
+	    type_get(w->m, w->old[x])->count != rank - 1)
+		return NONE;
+	for (ArgId u = node_uses(w->m, x); u != NONE; u = arg_get(w->m, u)->next_use)
+		if (!is_widened_row_op(w, arg_get(w->m, u)->user))
+			return NONE;
+	return node->arg_first + keepdim;
+}
+
+/* Row x, in its old shape as `row`, with a last dim of 1. */
+static NodeId column_of(Widening *w, NodeId x, NodeId row, NodeId before) {
+	if (w->column[x] != NONE)
+		return w->column[x];
+	ArgId keepdim = row == x ? keepdim_slot(w, x) : NONE;
+	if (keepdim != NONE) {
+		arg_set(w->m, keepdim, arg_bool(true));
+		node_set_type(w->m, x, column_type(w, w->old[x]));
+		return w->column[x] = x;
+	}
+	Arg args[] = {arg_ref(row), arg_int(-1)};
+	return w->column[x] = derive(w, OP_UNSQUEEZE, x, "column", column_type(w, w->old[x]), 2, args, before);
+}
+
+/* ---- values that a loop takes wide ------------------------------------------------------------------------------- */
+
+static NodeId placeholder_of(const Widening *w, NodeId call, ArgId slot) {
+	const Arg *list = op_arg(w->m, call, "args");
+	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
+	return inside ? graph_get(w->m, node_arg(w->m, call, 0)->graph)->placeholders.at[slot - list->list.first] : NONE;
+}
+
+/* Every use of x is an argument that its loop takes wide. */
+static bool only_widened(Widening *w, NodeId x) {
+	for (ArgId u = node_uses(w->m, x); u != NONE; u = arg_get(w->m, u)->next_use) {
+		NodeId call = arg_get(w->m, u)->user;
+		NodeId p = node_get(w->m, call)->op == OP_FOR_LOOP ? placeholder_of(w, call, u) : NONE;
+		if (p == NONE || !is_widened(w, p))
+			return false;
+	}
+	return true;
+}
+
+static Arg shape_list(Widening *w, TypeId type) {
+	Type t = *type_get(w->m, type);
+	Arg sizes[RANK_MAX];
+	for (uint32_t i = 0; i < t.count; i++)
+		sizes[i] = size_arg(w->m, t.dims[i]);
+	return arg_list(w->m, t.count, sizes);
+}
+
+/* tile.full of the wide shape: x itself, if nothing wants it thin. */
+static NodeId widened_full(Widening *w, NodeId x, NodeId before) {
+	TypeId type = wide_type(w, w->old[x]);
+	Arg args[] = {shape_list(w, type), *node_arg(w->m, x, 1), *node_arg(w->m, x, 2)};
+	if (!only_widened(w, x))
+		return derive(w, OP_FULL, x, "wide", type, 3, args, before);
+	node_set_args(w->m, x, 3, args);
+	node_set_type(w->m, x, type);
+	return x;
+}
+
+static NodeId widened_of(Widening *w, NodeId x, NodeId before) {
+	if (is_widened(w, x))
+		return w->representative[x];
+	if (w->widened[x] != NONE)
+		return w->widened[x];
+	if (node_get(w->m, x)->op == OP_FULL)
+		return w->widened[x] = widened_full(w, x, before);
+	NodeId column = is_column(w->m, w->old[x]) ? x : column_of(w, x, x, before);
+	TypeId type = wide_type(w, w->old[x]);
+	Arg args[] = {arg_ref(column), shape_list(w, type), arg_bool(false)};
+	return w->widened[x] = derive(w, OP_EXPAND, x, "wide", type, 3, args, before);
+}
+
+/* ---- one use ----------------------------------------------------------------------------------------------------- */
+
+/* An operand of a widened node: wide, or a column that broadcasts to it. */
+static NodeId operand_beside(Widening *w, NodeId n, NodeId x) {
+	bool row_op = !is_column(w->m, w->old[n]), row = !is_column(w->m, w->old[x]);
+	const Type *t = type_get(w->m, w->old[x]);
+	if (is_widened(w, x) && row_op == row)
+		return w->representative[x];
+	NodeId thin = is_widened(w, x) ? narrow_of(w, x, n) : x;
+	return row_op && t->kind == TYPE_TENSOR && t->count > 0 ? column_of(w, x, thin, n) : thin;
+}
+
+/* The placeholder that takes the value in `slot` of node n, a call or the output of a loop's graph; NONE. */
+static NodeId taker(const Widening *w, NodeId n, ArgId slot) {
+	const Node *node = node_get(w->m, n);
+	if (node->op == OP_FOR_LOOP)
+		return placeholder_of(w, n, slot);
+	if (node->op != OP_OUTPUT || !w->loop[node->graph].is_loop)
+		return NONE;
+	const Arg *list = node_arg(w->m, n, 0);
+	uint32_t arg = w->loop[node->graph].output_arg[slot - list->list.first];
+	return arg == NONE ? NONE : graph_get(w->m, node->graph)->placeholders.at[arg];
+}
+
+/* An operand of a node that keeps its type. */
+static NodeId operand_of_other(Widening *w, NodeId n, NodeId x, ArgId slot) {
+	int64_t width;
+	NodeId p = taker(w, n, slot);
+	if (p != NONE && is_widened(w, p))
+		return widened_of(w, x, n);
+	if (!is_widened(w, x))
+		return x;
+	if (thin_use(w, n, x) != THIN_MEETS || !meeting_width(w, n, &width))
+		return narrow_of(w, x, n);
+	/* An expansion stays one, to the width that its operand now has. */
+	return tile_of(w, x, n, width);
+}
+
+static NodeId operand(Widening *w, NodeId n, NodeId x, ArgId slot) {
+	bool wide = is_widened(w, n);
+	if (wide && is_lanewise(w->m, n))
+		return operand_beside(w, n, x);
+	if (wide && node_get(w->m, n)->op == OP_MASK_TO && is_widened(w, x))
+		return w->representative[x];
+	return operand_of_other(w, n, x, slot);
+}
+
+static void rewrite_slot(Widening *w, NodeId n, ArgId slot) {
+	Arg a = *arg_get(w->m, slot);
+	NodeId x = a.kind == ARG_REF ? a.node : NONE, with = x < w->nodes ? operand(w, n, x, slot) : x;
+	if (with != x)
+		arg_set_ref(w->m, slot, with);
+	for (uint32_t i = 0; (a.kind == ARG_LIST || a.kind == ARG_SLICE) && i < a.list.count; i++)
+		rewrite_slot(w, n, a.list.first + i);
+}
+
+/* ---- nodes and graphs -------------------------------------------------------------------------------------------- */
+
+/* The operand that an identity node stands for; NONE. */
+static NodeId identity_of(Widening *w, NodeId n) {
+	uint16_t op = node_get(w->m, n)->op;
+	NodeId x = node_input(w->m, n, op == OP_PHI ? 1 : 0);
+	bool value = x != NONE && x < w->nodes && is_widened(w, x);
+	return value && is_widened(w, n) && thin_use(w, n, x) == THIN_IDENTITY ? x : NONE;
+}
+
+static void retype_call(Widening *w, NodeId call) {
+	GraphId g = node_arg(w->m, call, 0)->graph;
+	Type t = *node_type(w->m, call);
+	TypeId *elements = arena_array(w->arena, (size_t)t.count + 1, sizeof *elements);
+	for (uint32_t i = 0; i < t.count; i++) {
+		uint32_t arg = w->loop[g].output_arg[i];
+		bool wide = arg != NONE && is_widened(w, graph_get(w->m, g)->placeholders.at[arg]);
+		elements[i] = wide ? wide_type(w, t.elements[i]) : t.elements[i];
+	}
+	node_set_type(w->m, call, type_tuple(w->m, t.count, elements));
+}
+
+static void rewrite_node(Widening *w, NodeId n) {
+	NodeId x = identity_of(w, n);
+	if (x != NONE) {
+		w->representative[n] = w->representative[x];
+		return;
+	}
+	const Node *node = node_get(w->m, n);
+	uint32_t count = node->arg_count;
+	for (uint32_t i = 0; i < count; i++)
+		rewrite_slot(w, n, node_get(w->m, n)->arg_first + i);
+	if (is_widened(w, n)) {
+		w->representative[n] = n;
+		node_set_type(w->m, n, wide_type(w, w->old[n]));
+	}
+	if (node_get(w->m, n)->op == OP_FOR_LOOP)
+		retype_call(w, n);
+}
+
+static void rewrite_graph(Widening *w, GraphId g) {
+	for (NodeId n = graph_first(w->m, g), next; n != NONE; n = next) {
+		next = node_get(w->m, n)->next;
+		rewrite_node(w, n);
+	}
+	for (NodeId n = graph_get(w->m, g)->last, prev; n != NONE; n = prev) {
+		prev = node_get(w->m, n)->prev;
+		bool replaced = n < w->nodes && node_uses(w->m, n) == NONE && (identity_of(w, n) != NONE || w->widened[n] != NONE);
+		bool full = node_get(w->m, n)->op == OP_FULL;
+		if (replaced && (full || w->widened[n] == NONE))
+			node_remove(w->m, n);
+	}
+}
+
+void widening_rewrite(Widening *w) {
+	for (GraphId g = 0; g < w->m->graphs.count; g++)
+		rewrite_graph(w, g);
+}

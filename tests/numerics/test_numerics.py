@@ -1,0 +1,93 @@
+"""Every accepted kernel of the matrix is right, race-free and reads nothing it should not."""
+
+import numpy as np
+import proof
+import pytest
+
+from pallasc import compare
+from pallasc.errors import CompileError
+
+
+@pytest.mark.parametrize("case", proof.accepted(), ids=lambda case: case.id)
+def test_right(case, simulations):
+    """Against the reference and the float64 formula, on random and on adversarial inputs."""
+    outcome = simulations.outcome(case)
+    assert outcome.failures() == []
+    seen = {(row.inputs, row.against) for row in outcome.rows}
+    assert seen == {(i, a) for i in proof.QUICK_INPUTS for a in ("reference", "formula")}
+
+
+@pytest.mark.parametrize("case", proof.variants(), ids=lambda case: case.id)
+def test_right_under_other_keys(case, simulations):
+    assert simulations.outcome(case).failures() == []
+
+
+@pytest.mark.parametrize("target", proof.CHIPS)
+@pytest.mark.parametrize("case", proof.refused(), ids=lambda case: case.id)
+def test_refused(case, target):
+    """With exactly the expected reason, and a hint; nothing is skipped silently."""
+    with pytest.raises(CompileError) as refused:
+        proof.module(case, target)
+    assert [item["message"] for item in refused.value.diagnostics] == [proof.refusal(case)]
+    assert refused.value.diagnostics[0]["hint"].startswith("use fori_loop")
+    assert refused.value.exit_status == 1
+
+
+def test_every_graph_is_covered():
+    names = {path.stem for path in proof.GRAPH_DIRECTORY.glob("*.json")}
+    assert names == set(proof.GRAPHS)
+    assert names - set(proof.LARGE) == {case.graph for case in proof.accepted()}
+    assert {case.graph.partition("@")[0] for case in proof.FULL} == set(proof.LARGE)
+
+
+@pytest.mark.parametrize("graph", proof.SECOND_BLOCKS)
+def test_two_block_sizes(graph):
+    assert proof.SECOND_BLOCKS[graph] != proof.default_blocks(graph)
+
+
+@pytest.mark.parametrize("graph", proof.SECOND_BLOCKS)
+def test_the_answer_sits_at_the_edge(graph):
+    """A kernel that dropped the last row or column would be far outside the tolerance."""
+    kernel = proof.document(graph)["name"]
+    arrays = proof.inputs(graph, "edge")
+    right = proof.formulas.expected(kernel, arrays)
+    wrong = proof.formulas.expected(kernel, drop_last(kernel, arrays))
+    for index, (a, b) in enumerate(zip(wrong, right, strict=True)):
+        tolerance = compare.tolerance_for(proof.document(graph), index)
+        assert compare.compare(a, b, tolerance).ratio > 100
+
+
+def drop_last(kernel, arrays):
+    """The inputs as a kernel sees them that loses the last step of what it reduces."""
+    arrays = [array.copy() for array in arrays]
+    if "attention" in kernel:
+        arrays[1][..., -1, :] = -8
+    elif kernel.startswith("softmax"):
+        arrays[0][..., -1] = -np.inf
+    else:
+        arrays[0][..., -1] = 0
+    return arrays
+
+
+PRE_BROADCAST = ("attention", "attention_q_inloop", "causal_attention", "softmax_two_pass")
+
+
+@pytest.mark.parametrize("graph", proof.SECOND_BLOCKS)
+def test_pre_broadcast_changes_what_it_should(graph):
+    """So that "on" and "off" are not the same thing tested twice, unless there is nothing to do."""
+    loop = "fori_loop" if proof.has_loops(graph) else None
+    texts = [
+        proof.kernel_text(proof.module(proof.Case(graph, loop, pre_broadcast)).source)
+        for pre_broadcast in (False, True)
+    ]
+    assert (texts[0] != texts[1]) == (proof.document(graph)["name"] in PRE_BROADCAST)
+
+
+@pytest.mark.parametrize("case", proof.variants(), ids=lambda case: case.id)
+def test_other_keys_are_heard(case):
+    """Each value of a key gives another kernel than at least one other value does."""
+    plain = proof.Case(case.graph, case.loop, False, case.blocks)
+    ours = [item for item in proof.variants() if item.graph == case.graph]
+    ours = [item for item in ours if item.loop == case.loop and item.extra[0][0] == case.extra[0][0]]
+    texts = {proof.kernel_text(proof.module(item).source) for item in (plain, *ours)}
+    assert len(texts) > 1 or case.extra == (("dot_precision", '"highest"'),)

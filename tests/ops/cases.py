@@ -1,0 +1,639 @@
+"""Every op in every dtype and tile shape that the probe asks about, as tiny graph documents.
+
+A `Case` is one op with its operands; `document` puts several of one `Variant` into one kernel.
+"""
+
+import dataclasses
+import functools
+import re
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from pallasc.reference.values import DTYPES, FLOAT32, cast, int_range, is_float, result_type
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FLOATS = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
+INTS = ("int32", "int16", "int8", "uint32", "uint16", "uint8")
+ALL = (*FLOATS, *INTS, "bool")
+NUMBERS = (*FLOATS, *INTS)
+WHOLE = {"slice": [None, None, None]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of include/ops.def: its target, kind, parameters and dtype rule."""
+
+    target: str
+    kind: str
+    params: tuple
+    rule: str
+
+
+@functools.cache
+def op_rows():
+    """{target: Row} of include/ops.def."""
+    text = (ROOT / "include" / "ops.def").read_text()
+    pattern = (
+        r'^OP\((\w+),\s*"([^"]*)",\s*KIND_(\w+),\s*"((?:[^"\\]|\\.)*)",\s*(\w+),\s*(\w+),\s*(\w+),'
+    )
+    rows = {}
+    for _, target, kind, params, _, rule, _ in re.findall(pattern, text, re.MULTILINE):
+        pairs = tuple(tuple(param.split(":", 1)) for param in params.split())
+        rows[target] = Row(target, kind, pairs, rule)
+    return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """The tensors' shape and the block of its first dim; None: as it is, one grid point."""
+
+    name: str
+    shape: tuple
+    block: int
+
+    @property
+    def tile(self):
+        """Shape of a tile: the block symbol, then whole dims."""
+        return ["u0", *self.shape[1:]]
+
+
+VARIANTS = {
+    v.name: v
+    for v in (
+        Variant("2d", (64, 256), 32),
+        Variant("odd", (50, 200), 32),
+        Variant("1d", (2048,), 1024),
+        Variant("1d-odd", (1300,), 1024),
+        Variant("3d", (4, 32, 128), 2),
+        Variant("one", (32, 256), 32),
+        Variant("one-odd", (50, 200), 64),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One op on operands.
+
+    Attributes:
+      target: the op.
+      dtype: what the table of results calls the operands' dtype.
+      what: the rest of what makes it: "" for the plain form.
+      variant: a key of VARIANTS.
+      build: build(builder) adds the nodes and the store.
+    """
+
+    target: str
+    dtype: str
+    what: str
+    variant: str
+    build: object = dataclasses.field(compare=False)
+
+    def __str__(self):
+        return " ".join(filter(None, [self.target, self.dtype, self.variant, self.what]))
+
+
+class Builder:
+    """A document in the making."""
+
+    def __init__(self, variant):
+        self.variant, self.tensors, self.nodes, self.types, self.inputs = variant, [], [], {}, {}
+        self.returns = []
+
+    def node(self, target, args, dtype=None, shape=None, **kwargs):
+        """Adds a node; gives the reference to it."""
+        name = f"v{len(self.nodes)}"
+        node = {"name": name, "target": target, "args": args}
+        if kwargs:
+            node["kwargs"] = kwargs
+        if dtype:
+            node["meta"] = {"dtype": dtype, "shape": list(shape)}
+            self.types[name] = (dtype, list(shape))
+        self.nodes.append(node)
+        return {"ref": name}
+
+    def host(self, name, role, dtype, shape):
+        """Adds a tensor of this array shape; gives the reference to its node."""
+        sizes = list(shape)
+        self.tensors.append({"name": name, "role": role, "dtype": dtype, "shape": sizes})
+        return self.node("tile.host_tensor", [name], dtype, sizes)
+
+    def _array_shape(self, tile):
+        return [self.variant.shape[0] if size == "u0" else size for size in tile]
+
+    def load(self, dtype, tile=None, values="any", as_dtype=None):
+        """A tile of an input that holds `values`: a key of VALUES."""
+        tile = self.variant.tile if tile is None else tile
+        key = (dtype, tuple(tile), values)
+        if key not in self.inputs:
+            name = f"x{len(self.inputs)}"
+            host = self.host(name, "input", dtype, self._array_shape(tile))
+            index = [{"sym": "u0"} if size == "u0" else WHOLE for size in tile]
+            self.inputs[key] = self.node("tile.load", [host, index], dtype, tile)
+        return self.inputs[key]
+
+    def store(self, value, dtype, tile, as_dtype=None):
+        """Stores a value to an output of its own."""
+        name = f"out{len(self.returns)}"
+        self.returns.append({"tensor": name})
+        host = self.host(name, "output", as_dtype or dtype, self._array_shape(tile))
+        index = [{"sym": "u0"} if size == "u0" else WHOLE for size in tile]
+        self.node("tile.store", [host, index, value])
+
+    def document(self, name):
+        """The finished document."""
+        nodes = [*self.nodes, {"name": "output", "op": "output", "args": [[]]}]
+        block = {"id": 0, "symbol": "u0", "name": "tile_m", "extent": self.variant.shape[0]}
+        return {
+            "format": "fxtile",
+            "version": 1,
+            "name": name,
+            "tensors": self.tensors,
+            "returns": self.returns,
+            "block_sizes": [block],
+            "graphs": [{"id": 0, "kind": "root", "grid": [0], "nodes": nodes}],
+            "config": {"block_sizes": [self.variant.block]},
+        }
+
+
+def document(cases, name="probe"):
+    """One graph document with an output for each case, all of one variant."""
+    builder = Builder(VARIANTS[cases[0].variant])
+    for case in cases:
+        case.build(builder)
+    return builder.document(name)
+
+
+def arguments(cases):
+    """The input arrays of `document(cases)`, in order."""
+    builder = Builder(VARIANTS[cases[0].variant])
+    for case in cases:
+        case.build(builder)
+    arrays = []
+    for number, (dtype, tile, values) in enumerate(builder.inputs):
+        shape = builder._array_shape(tile)
+        arrays.append(VALUES[values](DTYPES[dtype], shape, np.random.default_rng(number)))
+    return arrays
+
+
+# ---- values -----------------------------------------------------------------------------------------------------------
+
+_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -7.0, 20.0, -20.0, 100.0)
+_SPECIAL = (float("nan"), float("inf"), float("-inf"))
+
+
+def _floats(dtype, shape, random, special):
+    """Normal numbers; in front of them, pairwise different orders of edge cases."""
+    values = random.standard_normal(shape).astype(np.float32) * 3
+    edges = np.array([*_EDGES, *(_SPECIAL if special else ())], np.float32)
+    flat = values.reshape(-1)
+    chosen = random.choice(edges, min(flat.size // 2, 600))
+    flat[: chosen.size] = chosen
+    return cast(values, dtype)
+
+
+def _any(dtype, shape, random):
+    if dtype == bool:
+        return random.random(shape) < 0.5
+    if is_float(dtype):
+        return _floats(dtype, shape, random, True)
+    low, high = int_range(dtype)
+    values = random.integers(low, high, shape, endpoint=True)
+    small = random.integers(max(low, -9), 9, shape)
+    values = np.where(random.random(shape) < 0.5, values, small)
+    values.reshape(-1)[:4] = [low, high, 0, 1]
+    return values.astype(dtype)
+
+
+def _finite(dtype, shape, random):
+    if is_float(dtype):
+        return cast(random.standard_normal(shape).astype(np.float32), dtype)
+    return _any(dtype, shape, random)
+
+
+def _reduced(dtype, shape, random):
+    """Numbers whose sums stay finite, and a NaN and an inf in a row each."""
+    values = _finite(dtype, shape, random)
+    if is_float(dtype) and values.ndim > 1:
+        values[..., 3, 5] = np.nan
+        if dtype.name != "float8_e4m3fn":
+            values[..., 6, 2] = np.inf
+    return values
+
+
+def _small(dtype, shape, random):
+    if dtype == bool:
+        return _any(dtype, shape, random)
+    low = 0 if not is_float(dtype) and int_range(dtype)[0] == 0 else -4
+    return cast(random.integers(low, 5, shape), dtype)
+
+
+def _nonzero(dtype, shape, random):
+    values = _any(dtype, shape, random)
+    return values if is_float(dtype) else np.where(values == 0, values.dtype.type(3), values)
+
+
+def _shift(dtype, shape, random):
+    bits = np.iinfo(dtype).bits if dtype != bool else 1
+    return random.integers(0, bits, shape).astype(dtype)
+
+
+def _ramp(dtype, shape, random):
+    """Numbers whose conversion to the narrowest type is defined: -2 to 2, and NaN nowhere."""
+    if dtype.name == "int4":
+        return random.integers(-8, 8, shape).astype(np.int8).astype(ml_dtypes.int4)
+    return _any(dtype, shape, random)
+
+
+VALUES = {
+    "any": _any,
+    "finite": _finite,
+    "reduced": _reduced,
+    "small": _small,
+    "nonzero": _nonzero,
+    "shift": _shift,
+    "ramp": _ramp,
+}
+
+# ---- pointwise --------------------------------------------------------------------------------------------------------
+
+_DIVIDES = re.compile(r"aten\.(div|true_divide|floor_divide|fmod|remainder|addcdiv|reciprocal)\b")
+_SHIFTS = re.compile(r"aten\.(bitwise_(left|right)_shift|__[lr]shift__)")
+_INT_OR_BOOL = re.compile(r"aten\.(bitwise_|__[lr]shift__)")
+_NUMBER_SECOND = re.compile(
+    r"\.(Scalar|Scalar_mode|Tensor_Scalar|ScalarOther)$|clamp(_min|_max)?\.default$|masked_fill.Scalar"
+)
+_NUMBER_FIRST = re.compile(r"pow\.Scalar$|where\.ScalarSelf$")
+_NOT_BOOL = re.compile(r"aten\.(neg|square|sub|rsub|abs|sign|sgn)\b")
+_CONDITIONS = {"condition", "mask"}
+
+
+def _numbers(target, dtype):
+    """The Python numbers that stand for an operand."""
+    if _SHIFTS.match(target):
+        return [3]
+    if dtype in FLOATS:
+        return [0.3, 2]
+    return [True] if dtype == "bool" else [3]
+
+
+def _ruled(row, operands):
+    """The result's dtype name, of [(dtype name or number)]."""
+    arrays = [np.zeros(1, DTYPES[x]) if isinstance(x, str) else x for x in operands]
+    if row.rule == "BOOL":
+        return "bool"
+    if row.rule == "SAME":
+        return operands[0]
+    if row.rule == "PROMOTE_REST":
+        arrays = arrays[1:]
+    dtype = result_type(arrays)
+    if row.rule == "PROMOTE_FLOAT" and not is_float(dtype):
+        dtype = FLOAT32
+    return next(name for name, known in DTYPES.items() if known == dtype)
+
+
+def _values_of(target, position, dtype):
+    if position and _DIVIDES.match(target) and dtype not in FLOATS:
+        return "nonzero"
+    if position and _SHIFTS.match(target):
+        return "shift"
+    if "pow" in target and dtype not in FLOATS:
+        return "small"
+    return "any"
+
+
+def _pointwise(row, dtype, variant, what="", numbers=None, shapes=None, extra=None):
+    """A Case: operands are tiles of `dtype`, but conditions, and those at `numbers`."""
+    names = [name for name, letter in row.params if letter[0] in "xt" and "=null" not in letter]
+    if row.target.startswith("aten.clamp."):
+        names = ["self", "min", "max"]
+    numbers, shapes, rule = numbers or {}, shapes or {}, row
+
+    def build(builder):
+        operands, types = [], []
+        for i, name in enumerate(names):
+            kind = "bool" if name in _CONDITIONS else dtype
+            if i in numbers:
+                operands.append(numbers[i])
+                types.append(numbers[i])
+                continue
+            tile = shapes.get(i, builder.variant.tile)
+            values = _values_of(row.target, i, dtype)
+            # Two operands of one dtype are two arrays.
+            key = tile if i == 0 or values != "any" else tile
+            operands.append(builder.load(kind, key, values if values != "any" or i == 0 else f"any{i}"))
+            types.append(kind)
+        result = _ruled(rule, types)
+        if row.rule == "DIV_MODE" and extra and "rounding_mode" in extra:
+            result = next(n for n, d in DTYPES.items() if d == result_type(
+                [np.zeros(1, DTYPES[x]) if isinstance(x, str) else x for x in types]))
+        elif row.rule == "DIV_MODE" and dtype not in FLOATS:
+            result = "float32"
+        value = builder.node(row.target, operands, result, builder.variant.tile, **(extra or {}))
+        builder.store(value, result, builder.variant.tile)
+
+    return Case(row.target, dtype, what, variant, build)
+
+
+for _i in (1, 2, 3):
+    VALUES[f"any{_i}"] = _any
+
+_EXTRAS = {
+    "aten.add.Tensor": [{"alpha": 2}],
+    "aten.sub.Tensor": [{"alpha": 2}],
+    "aten.rsub.Tensor": [{"alpha": 3}],
+    "aten.rsub.Scalar": [{"alpha": 3}],
+    "aten.gelu.default": [{"approximate": "tanh"}],
+    "aten.round.decimals": [{"decimals": 1}, {"decimals": -1}],
+    "aten.div.Tensor_mode": [{"rounding_mode": "floor"}, {"rounding_mode": "trunc"}],
+    "aten.div.Scalar_mode": [{"rounding_mode": "floor"}, {"rounding_mode": "trunc"}],
+    "aten.addcmul.default": [{"value": 0.5}],
+    "aten.addcdiv.default": [{"value": 0.5}],
+    "aten.leaky_relu.default": [{"negative_slope": 0.2}],
+    "aten.elu.default": [{"alpha": 1.5}, {"alpha": 1.5, "scale": 2.0, "input_scale": 0.5}],
+    "aten.softplus.default": [{"beta": 2.0}, {"threshold": 1.0}],
+    "aten.hardtanh.default": [{"min_val": -2, "max_val": 0.5}],
+}
+_NOT_PLAIN = {"aten.round.decimals"}
+_CONVERSIONS = {"prims.convert_element_type.default", "aten._to_copy.default"}
+_COPIES = {"aten.clone.default", "aten.alias.default", "aten.detach.default",
+           "aten.lift_fresh_copy.default", "aten.contiguous.default"}
+_SKIPPED = {"tile.mask_to", "aten.tril.default", "aten.triu.default"}
+
+
+def _dtypes_of(row):
+    if _INT_OR_BOOL.match(row.target):
+        shifts = _SHIFTS.match(row.target)
+        return INTS if shifts else (*INTS, "bool")
+    if _NOT_BOOL.match(row.target):
+        return NUMBERS
+    return ALL
+
+
+def pointwise_cases():
+    """Each pointwise op, in each dtype and shape, with numbers, broadcasts and parameters."""
+    for row in op_rows().values():
+        if row.kind != "POINTWISE" or row.target in _CONVERSIONS | _SKIPPED:
+            continue
+        target = row.target
+        count = sum(letter[0] in "xt" for _, letter in row.params)
+        for dtype in _dtypes_of(row):
+            fixed = {}
+            if _NUMBER_SECOND.search(target):
+                position = 2 if "where" in target or "fill" in target else 1
+                fixed = {position: _numbers(target, dtype)[0]}
+                if target == "aten.clamp.default":
+                    low, high = (0, 1) if dtype == "bool" else (2, 5)
+                    fixed = {1: low, 2: 1.5 if dtype in FLOATS else high}
+            if _NUMBER_FIRST.search(target):
+                fixed = {(1 if "where" in target else 0): _numbers(target, dtype)[0]}
+            if target == "aten.where.Scalar":
+                fixed = {1: 1.5, 2: 2.0}
+            if target == "aten.masked_fill.Tensor":
+                fixed = {2: _numbers(target, dtype)[0]}
+            if target not in _NOT_PLAIN:
+                for variant in ("2d", "odd", "1d", "1d-odd", "3d"):
+                    yield _pointwise(row, dtype, variant, numbers=fixed)
+            for extra in _EXTRAS.get(target, ()):
+                if isinstance(next(iter(extra.values())), float) and dtype not in FLOATS:
+                    continue
+                what = " ".join(f"{k}={v}" for k, v in extra.items())
+                for variant in ("2d", "1d"):
+                    yield _pointwise(row, dtype, variant, what, fixed, extra=extra)
+            if count >= 2 and not fixed and target not in _NOT_PLAIN:
+                last = 1 if "where" not in target else 2
+                for number in _numbers(target, dtype):
+                    yield _pointwise(row, dtype, "2d", f"number {number}", {last: number})
+                yield _pointwise(row, dtype, "2d", "column", shapes={last: ["u0", 1]})
+                yield _pointwise(row, dtype, "2d", "row", shapes={last: [1, 256]})
+
+
+def conversion_cases():
+    """Conversions between all pairs of dtypes, as ops and by stores; loads of int4."""
+    for source in (*ALL, "int4"):
+        for to in ALL:
+            if source == to:
+                continue
+            for variant in ("2d", "odd", "1d"):
+                yield _conversion(source, to, variant)
+                yield _storing(source, to, variant)
+    for source in ALL:
+        yield _storing(source, "int4", "2d")
+
+
+def _conversion(source, to, variant):
+    def build(builder):
+        x = builder.load(source, values="ramp")
+        tile = builder.variant.tile
+        y = builder.node("prims.convert_element_type.default", [x, {"dtype": to}], to, tile)
+        builder.store(y, to, tile)
+
+    return Case("prims.convert_element_type.default", source, f"to {to}", variant, build)
+
+
+def _storing(source, to, variant):
+    def build(builder):
+        x = builder.load(source, values="ramp")
+        builder.store(x, to, builder.variant.tile)
+
+    return Case("tile.store", source, f"to {to}", variant, build)
+
+
+# ---- reductions, views, matmuls, creation -----------------------------------------------------------------------------
+
+_REDUCTIONS = ("aten.sum.dim_IntList", "aten.mean.dim", "aten.amax.default", "aten.amin.default")
+
+
+def _without(tile, dims, keep):
+    dims = [d % len(tile) for d in dims]
+    return [1 if i in dims else s for i, s in enumerate(tile) if keep or i not in dims]
+
+
+def _reduction(target, dtype, variant, dims, keep):
+    rule = op_rows()[target].rule
+    result = dtype
+    if rule == "SUM" and dtype not in FLOATS:
+        result = "int32"
+
+    def build(builder):
+        x = builder.load(dtype, values="reduced")
+        tile = _without(builder.variant.tile, dims, keep)
+        args = [x, dims, True] if keep else [x, dims]
+        builder.store(builder.node(target, args, result, tile), result, tile)
+
+    what = f"dims {dims}{' keepdim' if keep else ''}"
+    return Case(target, dtype, what, variant, build)
+
+
+def reduction_cases():
+    """Each reduction over each dim, with and without keepdim."""
+    for target in _REDUCTIONS:
+        for dtype in FLOATS if "mean" in target else ALL:
+            for variant in ("one", "one-odd"):
+                for dims in ([0], [1], [-1], [0, 1]):
+                    for keep in (False, True):
+                        if dims == [0, 1] and not keep:
+                            continue
+                        yield _reduction(target, dtype, variant, dims, keep)
+            for dims in ([1], [2], [1, 2]):
+                for keep in (False, True):
+                    yield _reduction(target, dtype, "3d", dims, keep)
+            yield _reduction(target, dtype, "2d", [-1], False)
+            yield _reduction(target, dtype, "odd", [-1], True)
+
+
+_VIEWS = (
+    ("aten.permute.default", "2d", [[1, 0]], [256, "u0"]),
+    ("aten.transpose.int", "2d", [0, 1], [256, "u0"]),
+    ("aten.t.default", "2d", [], [256, "u0"]),
+    ("aten.permute.default", "3d", [[0, 2, 1]], ["u0", 128, 32]),
+    ("aten.permute.default", "3d", [[1, 0, 2]], [32, "u0", 128]),
+    ("aten.permute.default", "3d", [[2, 1, 0]], [128, 32, "u0"]),
+    ("aten.permute.default", "3d", [[1, 2, 0]], [32, 128, "u0"]),
+    ("aten.transpose.int", "3d", [1, 2], ["u0", 128, 32]),
+    ("aten.view.default", "2d", [["u0", 2, 128]], ["u0", 2, 128]),
+    ("aten.reshape.default", "2d", [["u0", 4, 64]], ["u0", 4, 64]),
+    ("aten.view.default", "3d", [["u0", 4096]], ["u0", 4096]),
+    ("aten.view.default", "3d", [["u0", 128, 32]], ["u0", 128, 32]),
+    ("aten.unsqueeze.default", "2d", [0], [1, "u0", 256]),
+    ("aten.unsqueeze.default", "2d", [1], ["u0", 1, 256]),
+    ("aten.unsqueeze.default", "2d", [2], ["u0", 256, 1]),
+    ("aten.unsqueeze.default", "1d", [0], [1, "u0"]),
+    ("aten.unsqueeze.default", "1d", [1], ["u0", 1]),
+    ("tile.subscript", "2d", [[WHOLE, None, WHOLE]], ["u0", 1, 256]),
+    ("tile.subscript", "1d", [[None, WHOLE]], [1, "u0"]),
+    ("tile.subscript", "1d", [[WHOLE, None]], ["u0", 1]),
+    ("aten.select.int", "2d", [1, 0], ["u0"]),
+    ("aten.select.int", "2d", [1, 5], ["u0"]),
+    ("aten.select.int", "3d", [1, 0], ["u0", 128]),
+    ("aten.select.int", "3d", [1, 7], ["u0", 128]),
+    ("aten.select.int", "3d", [2, 3], ["u0", 32]),
+)
+
+
+def _symbols(arg):
+    if isinstance(arg, list):
+        return [_symbols(item) for item in arg]
+    return {"sym": arg} if isinstance(arg, str) else arg
+
+
+def _view(target, dtype, variant, args, tile, source=None):
+    def build(builder):
+        x = builder.load(dtype, source)
+        # An add beside it makes the view a value of the kernel.
+        value = builder.node(target, [x, *_symbols(args)], dtype, tile)
+        builder.store(value, dtype, tile)
+
+    what = f"{args}".replace("'", "").replace("{slice: [None, None, None]}", ":")
+    return Case(target, dtype, what, variant, build)
+
+
+def view_cases():
+    """The views that kernels hold, in each dtype."""
+    for dtype in ALL:
+        for target, variant, args, tile in _VIEWS:
+            yield _view(target, dtype, variant, args, tile)
+        yield _view("aten.expand.default", dtype, "2d", [["u0", 256]], ["u0", 256], ["u0", 1])
+        yield _view("aten.expand.default", dtype, "2d", [["u0", 256]], ["u0", 256], [1, 256])
+        yield _view("aten.squeeze.dim", dtype, "2d", [1], ["u0"], ["u0", 1])
+        yield _view("aten.squeeze.dim", dtype, "2d", [1], ["u0", 256], ["u0", 1, 256])
+        yield _view("tile.pre_broadcast_tile", dtype, "2d", [256], ["u0", 256], ["u0", 128])
+
+
+def _matmul(target, dtype, variant, what, operands, tile, result, extra=()):
+    def build(builder):
+        refs = [builder.load(d, t, v) for d, t, v in operands]
+        args = [*refs, *extra]
+        builder.store(builder.node(target, args, result, tile), result, tile)
+
+    return Case(target, dtype, what, variant, build)
+
+
+def matmul_cases():
+    """Matmuls in each dtype."""
+    for dtype in NUMBERS:
+        is_int = dtype not in FLOATS
+        wide = "int32" if is_int else "float32"
+        a, b = (dtype, ["u0", 256], "finite"), (dtype, [256, 128], "finite")
+        out = ["u0", 128]
+        for variant in ("2d", "one"):
+            yield _matmul("aten.mm.default", dtype, variant, "", [a, b], out, dtype)
+            yield _matmul(
+                "aten.mm.dtype", dtype, variant, f"{wide}", [a, b], out, wide, [{"dtype": wide}]
+            )
+            yield _matmul("tile.dot", dtype, variant, "", [a, b], out, wide)
+            bias = (dtype, out, "finite")
+            yield _matmul("aten.addmm.default", dtype, variant, "", [bias, a, b], out, dtype)
+        a3, b3 = (dtype, ["u0", 32, 128], "finite"), (dtype, ["u0", 128, 128], "finite")
+        out3 = ["u0", 32, 128]
+        yield _matmul("aten.bmm.default", dtype, "3d", "", [a3, b3], out3, dtype)
+        bias3 = (dtype, out3, "small")
+        yield _matmul("aten.baddbmm.default", dtype, "3d", "", [bias3, a3, b3], out3, dtype)
+        yield _matmul(
+            "aten.bmm.dtype", dtype, "3d", wide, [a3, b3], out3, wide, [{"dtype": wide}]
+        )
+    for dtype in ("int8", "uint8"):
+        a, b = (dtype, ["u0", 256], "finite"), (dtype, [256, 128], "finite")
+        yield _matmul("aten._int_mm.default", dtype, "2d", "", [a, b], ["u0", 128], "int32")
+
+
+def _creation(target, dtype, variant, args, number=None):
+    def build(builder):
+        tile = builder.variant.tile
+        value = builder.node(target, _symbols(args(tile)), dtype, tile)
+        builder.store(value, dtype, tile)
+
+    return Case(target, dtype, "" if number is None else f"{number}", variant, build)
+
+
+def creation_cases():
+    """New tiles of each dtype, and the tile's index."""
+    for dtype in ALL:
+        kind = {"dtype": dtype}
+        for variant in ("2d", "odd", "1d", "3d"):
+            number = 1.5 if dtype in FLOATS else True if dtype == "bool" else 5
+            yield _creation(
+                "tile.full", dtype, variant, lambda t, n=number, k=kind: [t, n, k], number
+            )
+            yield _creation("aten.zeros.default", dtype, variant, lambda t, k=kind: [t, k])
+            yield _creation("aten.ones.default", dtype, variant, lambda t, k=kind: [t, k])
+    for variant in ("1d", "1d-odd"):
+
+        def build(builder):
+            tile = builder.variant.tile
+            builder.store(builder.node("tile.index", ["u0"], "int32", tile), "int32", tile)
+
+        yield Case("tile.index", "int32", "", variant, build)
+
+
+def _load_store(dtype, variant):
+    def build(builder):
+        builder.store(builder.load(dtype, values="ramp"), dtype, builder.variant.tile)
+
+    return Case("tile.load", dtype, "", variant, build)
+
+
+def memory_cases():
+    """A load and a store of each dtype, int4 too."""
+    for dtype in (*ALL, "int4"):
+        for variant in ("2d", "odd", "1d", "1d-odd", "3d"):
+            yield _load_store(dtype, variant)
+
+
+def all_cases():
+    """Every case, in a fixed order."""
+    found = {}
+    for cases in (
+        memory_cases(),
+        conversion_cases(),
+        creation_cases(),
+        view_cases(),
+        reduction_cases(),
+        matmul_cases(),
+        pointwise_cases(),
+    ):
+        for case in cases:
+            found.setdefault(str(case), case)
+    return list(found.values())

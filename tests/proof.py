@@ -1,0 +1,455 @@
+"""The proof's matrix, defined once: which kernels are simulated, compiled for a chip, and pinned.
+
+A `Case` is a graph under a configuration. The numerics, the TPU compiler's verdicts, the goldens,
+the lint and docs/results.md all take their cases from here.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GRAPH_DIRECTORY = ROOT / "testdata" / "graphs"
+GOLDEN_DIRECTORY = ROOT / "testdata" / "golden"
+RESULTS_DIRECTORY = ROOT / "build" / "proof"
+for _path in (ROOT / "python", ROOT / "python" / "tests"):
+    if str(_path) not in sys.path:
+        sys.path.insert(0, str(_path))
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import formulas  # noqa: E402
+import numpy as np  # noqa: E402
+
+from pallasc import compare, reference  # noqa: E402
+from pallasc import compile as compile_graph  # noqa: E402
+from pallasc.errors import CompileError, KernelError  # noqa: E402
+
+CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
+
+# The ways to lower a loop. The resident form of fori_loop copies nothing itself.
+LOOPS = {
+    "unroll": {"pallas_loop_type": "unroll"},
+    "fori_loop": {"pallas_loop_type": "fori_loop"},
+    "resident": {"pallas_loop_type": "fori_loop", "pallas_fori_dma": False},
+    "emit_pipeline": {"pallas_loop_type": "emit_pipeline"},
+}
+
+# Block sizes beside the graph's own: other tails, other whole dims, more heads at a time.
+SECOND_BLOCKS = {
+    "add": (256, 128),
+    "add_odd": (64, 300),
+    "softmax": (128,),
+    "softmax_odd": (32,),
+    "softmax_two_pass": (128, 128),
+    "softmax_two_pass_odd": (512, 32),
+    "layer_norm": (32,),
+    "layer_norm_odd": (128,),
+    "matmul_bias_gelu": (64, 384, 256),
+    "matmul_bias_gelu_odd": (64, 200, 256),
+    "bmm": (2, 128, 256, 128),
+    "bmm_odd": (1, 64, 200, 96),
+    "attention": (2, 256, 256),
+    "attention_b1_h2_s384_d256": (2, 384, 256),
+    "attention_b1_h2_s421_d128": (2, 128, 256),
+    "attention_b1_h2_s421_d96": (1, 256, 256),
+    "attention_b1_h3_s421_d64": (1, 256, 421),
+    "attention_q_inloop": (2, 128, 256),
+    "attention_q_inloop_b1_h2_s421_d64": (1, 256, 128),
+    "causal_attention": (2, 128, 256),
+    "causal_attention_b1_h2_s421_d64": (1, 256, 128),
+}
+# Too large to simulate whole: compiled as they are, simulated with fewer heads (see `CUT`).
+PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
+LARGE = ("attention_b8_h32_s512_d256", *PRODUCTION)
+GRAPHS = (*SECOND_BLOCKS, *LARGE)
+
+
+@functools.cache
+def document(graph):
+    """The document of a graph of testdata/graphs, a dict; "NAME@N" is NAME with N heads."""
+    name, _, heads = graph.partition("@")
+    found = json.loads((GRAPH_DIRECTORY / f"{name}.json").read_text())
+    return cut_heads(found, int(heads)) if heads else found
+
+
+def cut_heads(found, heads):
+    """An attention document with `heads` heads in one batch; all else as it is."""
+    batch, per_batch, *_ = found["tensors"][0]["shape"]
+
+    def cut(shape):
+        if shape[:2] == [batch, per_batch] and len(shape) == 4:
+            return [1, heads, *shape[2:]]
+        return [heads, *shape[1:]] if shape[:1] == [batch * per_batch] else shape
+
+    for tensor in found["tensors"]:
+        tensor["shape"] = cut(tensor["shape"])
+    for entry in found.get("returns", ()):
+        if "shape" in entry:
+            entry["shape"] = cut(entry["shape"])
+    found["block_sizes"][0]["extent"] = heads
+    for graph in found["graphs"]:
+        for node in graph["nodes"]:
+            if node.get("target") == "tile.host_tensor":
+                node["meta"]["shape"] = cut(node["meta"]["shape"])
+    return found
+
+
+def has_loops(graph):
+    """Whether the graph has a loop that a loop type can be asked for."""
+    return any(item["kind"] == "for_loop" for item in document(graph)["graphs"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A graph under a configuration: a way to lower its loops, pre-broadcast, block sizes."""
+
+    graph: str
+    loop: str | None = None
+    pre_broadcast: bool = False
+    blocks: tuple | None = None
+    extra: tuple = ()
+
+    @property
+    def config(self):
+        """What stands over the graph's own configuration."""
+        config = dict(LOOPS[self.loop]) if self.loop else {}
+        if self.blocks:
+            config["block_sizes"] = list(self.blocks)
+        if self.pre_broadcast:
+            config["pallas_pre_broadcast"] = True
+        return {**config, **{key: json.loads(value) for key, value in self.extra}}
+
+    @property
+    def id(self):
+        """A readable name: attention-fori_loop-pre-1.128.128."""
+        parts = [self.graph, self.loop, "pre" if self.pre_broadcast else None]
+        parts += [".".join(map(str, self.blocks)) if self.blocks else None]
+        parts += [f"{key.removeprefix('pallas_')}={value}" for key, value in self.extra]
+        return "-".join(part for part in parts if part)
+
+    @property
+    def settings(self):
+        """The arguments of `pallasc` that ask for it."""
+        return [f"--set {key}={json.dumps(value)}" for key, value in self.config.items()]
+
+
+# ---- refused combinations ------------------------------------------------------------------------
+
+_CAUSAL_UNROLL = (
+    "pallas_loop_type unroll cannot lower the loop _for_loop: "
+    "the end of 'tile_n' is known only at run time (tile.end 'tile_end')"
+)
+_RAGGED_PIPELINE = (
+    "pallas_loop_type emit_pipeline cannot lower the loop _for_loop: "
+    "its last step is ragged and its bounds are not known before it runs"
+)
+# (graph, loop, blocks or None for any) -> the diagnostic's exact message.
+REFUSALS = {
+    ("causal_attention", "unroll", None): _CAUSAL_UNROLL,
+    ("causal_attention_b1_h2_s421_d64", "unroll", None): _CAUSAL_UNROLL,
+    ("causal_attention", "emit_pipeline", (2, 128, 256)): _RAGGED_PIPELINE,
+    ("causal_attention_b1_h2_s421_d64", "emit_pipeline", None): _RAGGED_PIPELINE,
+}
+
+
+def refusal(case):
+    """The message with which the case must be refused on every chip; None if it must compile."""
+    for blocks in (case.blocks, None):
+        if message := REFUSALS.get((case.graph, case.loop, blocks)):
+            return message
+    return None
+
+
+# ---- the matrix ----------------------------------------------------------------------------------
+
+
+def default_blocks(graph):
+    """The block sizes that the graph's own configuration names."""
+    return tuple(document(graph)["config"]["block_sizes"])
+
+
+def loops_of(graph):
+    """The loop types to ask for: all, or none if there is no loop."""
+    return tuple(LOOPS) if has_loops(graph) else (None,)
+
+
+@functools.cache
+def matrix():
+    """Every combination, refused ones too: graph x loop type x pre-broadcast x block sizes."""
+    return tuple(
+        Case(graph, loop, pre_broadcast, blocks)
+        for graph, second in SECOND_BLOCKS.items()
+        for loop in loops_of(graph)
+        for pre_broadcast in (False, True)
+        for blocks in (default_blocks(graph), second)
+    )
+
+
+def accepted():
+    """The cases of `matrix` that must compile."""
+    return tuple(case for case in matrix() if not refusal(case))
+
+
+def refused():
+    """The cases of `matrix` that must be refused."""
+    return tuple(case for case in matrix() if refusal(case))
+
+
+@functools.cache
+def variants():
+    """Cases beside the matrix: the other configuration keys, each where it changes the kernel."""
+    attention, ragged = "attention", "attention_b1_h2_s421_d128"
+    keys = [
+        *((graph, "fori_loop", "pallas_load_buffer_count", f"[{n}, {n}, {n}]")
+          for graph in (attention, ragged) for n in (1, 2)),
+        (attention, "emit_pipeline", "pallas_load_buffer_count", "[1, 1, 1]"),
+        *((graph, loop, "pallas_inloop_loads", value)
+          for graph in (attention, "attention_q_inloop")
+          for loop in ("fori_loop", "emit_pipeline") for value in ("true", "false")),
+        ("matmul_bias_gelu_odd", "unroll", "dot_precision", '"highest"'),
+    ]  # fmt: skip
+    return tuple(
+        Case(graph, loop, False, default_blocks(graph), ((key, value),))
+        for graph, loop, key, value in keys
+    )
+
+
+# Production attention with one head: its kernels' text but for the number of heads.
+CUT = tuple(
+    Case(f"{graph}@1", loop, pre_broadcast)
+    for graph in PRODUCTION
+    for loop in LOOPS
+    for pre_broadcast in (False, True)
+)
+FULL = (*(Case("attention_b8_h32_s512_d256", loop) for loop in LOOPS), *CUT)
+
+
+@functools.cache
+def goldens():
+    """{file name: Case} of the pinned modules."""
+    found = {}
+    for graph in SECOND_BLOCKS:
+        for loop in loops_of(graph):
+            case = Case(graph, loop, False, default_blocks(graph))
+            if not refusal(case) and loop != "resident":
+                found[f"{graph}.{loop or 'grid'}.py"] = case
+    for graph in ("attention", "softmax_two_pass"):
+        for loop, pre_broadcast in (("resident", False), ("fori_loop", True)):
+            case = Case(graph, loop, pre_broadcast, default_blocks(graph))
+            found[f"{graph}.{loop}{'.pre_broadcast' if pre_broadcast else ''}.py"] = case
+    return found
+
+
+def aot_quick():
+    """(case, chip) pairs that CI compiles for real chips."""
+    pairs = [(Case(graph), chip) for graph in GRAPHS for chip in CHIPS]
+    pairs += [
+        (Case(graph, loop), chip)
+        for graph in PRODUCTION
+        for loop in LOOPS
+        for chip in ("v6e", "v7x")
+    ]
+    pairs += [(case, "v6e") for case in goldens().values()]
+    return tuple(dict.fromkeys(pairs))
+
+
+def aot_full():
+    """(case, chip) pairs that `make aot` compiles: everything for every chip."""
+    pairs = [(case, chip) for case in (*accepted(), *variants()) for chip in CHIPS]
+    large = [
+        Case(graph, loop, pre_broadcast)
+        for graph in LARGE
+        for loop in LOOPS
+        for pre_broadcast in (False, True)
+    ]
+    pairs += [(case, chip) for case in large for chip in CHIPS]
+    return tuple(dict.fromkeys([*aot_quick(), *pairs]))
+
+
+# ---- compiling -----------------------------------------------------------------------------------
+
+
+@functools.cache
+def module(case, target="v6e"):
+    """The compiled `pallasc.Module`. Raises CompileError."""
+    return compile_graph(document(case.graph), case.config, target)
+
+
+def digest(text):
+    """A module's identity: the hash of its text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def kernel_text(text):
+    """A module's text without the lines of KERNEL_INFO that only repeat the configuration."""
+    return re.sub(r'\n    "config": \{(?:[^{}]|\n)*?\},(?=\n    "vmem_bytes")', "", text)
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+# "edge": the answer sits in the last row or column. The others: see pallasc.compare.make_inputs.
+QUICK_INPUTS = ("random", "edge")
+ALL_INPUTS = ("random", "edge", "last_row", "last_col", "past_edge")
+
+
+@functools.cache
+def inputs(graph, kind, blocks=None):
+    """The arguments of a graph's kernel, numpy arrays."""
+    found = document(graph)
+    if kind in ("random", "edge"):
+        arrays = compare.make_inputs(found, seed=1)
+        return to_edge(found["name"], arrays) if kind == "edge" else arrays
+    config = {"block_sizes": list(blocks)} if blocks else None
+    return compare.make_inputs(found, seed=2, adversarial=kind, config=config)
+
+
+def to_edge(name, arrays):
+    """Moves the answer to the last element along what the kernel `name` reduces, or to the edge."""
+    arrays = [array.astype(np.float32) for array in arrays]
+    dtypes = [array.dtype for array in arrays]
+    first = arrays[0]
+    if "attention" in name:
+        key = arrays[1]
+        first[...] = np.abs(first)
+        key[..., -1, :] = 8.0
+    elif name in ("matmul_bias_gelu", "bmm"):
+        first[..., -1] += 30.0
+        arrays[1][..., -1, :] *= 10.0
+    elif name.startswith("softmax"):
+        first[..., -1] += 30.0
+    elif name == "layer_norm":
+        first[..., -1] += 100.0
+    else:
+        first[..., -1] += 100.0
+        first[..., -1, :] += 100.0
+    return [array.astype(dtype) for array, dtype in zip(arrays, dtypes, strict=True)]
+
+
+@functools.cache
+def expected_reference(graph, kind, blocks):
+    """The reference interpreter's outputs under the block sizes."""
+    arguments = inputs(graph, kind, blocks)
+    return reference.run(document(graph), arguments, config={"block_sizes": list(blocks)})
+
+
+@functools.cache
+def expected_formula(graph, kind, blocks=None):
+    """The float64 formula's outputs."""
+    return formulas.expected(document(graph)["name"], inputs(graph, kind, blocks))
+
+
+# ---- running -------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Row:
+    """One output of one simulated run against one expectation, or a problem."""
+
+    inputs: str
+    output: str
+    against: str
+    ok: bool
+    ratio: float
+    error: float
+    text: str
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What simulating a case gave: rows, and what else went wrong."""
+
+    rows: list = dataclasses.field(default_factory=list)
+    problems: list = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+
+    def failures(self):
+        """Everything wrong with it, as lines."""
+        bad = [f"{r.inputs}: {r.output} against {r.against}: {r.text}" for r in self.rows if not r.ok]
+        return bad + self.problems
+
+
+def simulations(kinds):
+    """(name, kind of inputs, options of interpret_params) of the runs for `kinds` of inputs."""
+    for kind in kinds:
+        if kind == "eager":
+            yield kind, "random", {"eager": True}
+        elif kind == "cores":
+            yield kind, "random", {"cores": 2, "seed": 3}
+        else:
+            yield kind, kind, {}
+
+
+def simulate_case(case, kinds=QUICK_INPUTS, limit=600):
+    """Simulates a case on each kind of inputs: an `Outcome`. Ends the process at the time limit."""
+    import faulthandler
+
+    from pallasc.simulate import interpret_params, simulate
+
+    started, outcome = time.monotonic(), Outcome()
+    blocks = case.blocks or default_blocks(case.graph)
+    faulthandler.dump_traceback_later(limit, exit=True)
+    try:
+        compiled = module(case)
+        for name, kind, options in simulations(kinds):
+            arguments = inputs(case.graph, kind, blocks)
+            try:
+                ran = simulate(compiled.load(), arguments, interpret_params(**options))
+            except KernelError as error:
+                outcome.problems.append(f"{name}: {error}")
+                continue
+            outcome.problems += [f"{name}: {line}" for line in (*ran.races, *ran.complaints)]
+            outcome.rows += judge(case.graph, compiled.info, name, kind, blocks, ran.outputs)
+    except CompileError as error:
+        outcome.problems.append(str(error))
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    outcome.seconds = time.monotonic() - started
+    return outcome
+
+
+def judge(graph, info, name, kind, blocks, outputs):
+    """A `Row` for each output and each of reference and formula."""
+    rows = []
+    both = {
+        "reference": expected_reference(graph, kind, blocks),
+        "formula": expected_formula(graph, kind, blocks),
+    }
+    for against, expected in both.items():
+        for index, (actual, wanted) in enumerate(zip(outputs, expected, strict=True)):
+            tolerance = compare.tolerance_for(document(graph), index)
+            verdict = compare.compare(actual, np.reshape(wanted, actual.shape), tolerance)
+            output = info["outputs"][index]["name"]
+            row = Row(name, output, against, verdict.ok, verdict.ratio, verdict.error, str(verdict))
+            rows.append(row)
+    return rows
+
+
+@contextlib.contextmanager
+def pool():
+    """Processes to simulate in: half of a kernel's time is Python callbacks, which share a lock."""
+    import concurrent.futures
+    import multiprocessing
+
+    workers = min(4, os.cpu_count() or 1)
+    context = multiprocessing.get_context("spawn")
+    executor = concurrent.futures.ProcessPoolExecutor(workers, context)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def distinct(cases):
+    """{case: the first case with the same kernel}: what need not run twice."""
+    first = {}
+    return {
+        case: first.setdefault((case.graph, kernel_text(module(case).source)), case)
+        for case in cases
+    }

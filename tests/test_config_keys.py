@@ -1,0 +1,274 @@
+"""docs/config.md: each row of its table holds, and no key or value that is accepted lacks one."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
+PAGE = (ROOT / "docs" / "config.md").read_text()
+SOURCE = (ROOT / "src" / "config.c").read_text()
+ABSENT = object()
+
+
+# ---- what the page says
+
+
+def section(start):
+    """The text under the heading that starts with these words."""
+    (found,) = [part for part in re.split(r"^## ", PAGE, flags=re.M) if part.startswith(start)]
+    return found
+
+
+def table(text):
+    """The rows of a section's table, without its heading."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def value_of(cell):
+    return ABSENT if cell == "absent" else json.loads(cell.strip("`"))
+
+
+class Row:
+    """One line of the table."""
+
+    def __init__(self, cells):
+        key, self.graph, start, to, settings, self.effect = cells
+        self.key = key.split("`")[1]
+        self.start, self.to = value_of(start), value_of(to)
+        self.settings = re.findall(r"`([^`]+)`", settings)
+
+    def id(self):
+        return f"{self.key}-{self.graph}-{'' if self.start is ABSENT else self.start}-{self.to}"
+
+
+ROWS = [Row(cells) for cells in table(section("What each value does"))]
+DOCUMENTED = [cells[0].strip("`") for cells in table(section("Keys\n"))][:-1]
+IGNORED = re.findall(r"`([a-z0-9_]+)`", section("Keys that are ignored").split("were found.")[1])
+
+
+# ---- what the compiler knows
+
+
+def words_of(name):
+    """The strings of a NULL-terminated array of config.c."""
+    body = re.search(rf"\b{name}\[[^]]*\]\s*=\s*\{{([^}}]*)NULL\s*\}}", SOURCE)
+    assert body, f"config.c has no list {name}"
+    return re.findall(r'"([^"]*)"', body[1])
+
+
+KNOWN = words_of("key_names")
+
+
+# ---- running it
+
+
+def graph_path(name):
+    for folder in ("graphs", "configs"):
+        path = ROOT / "testdata" / folder / f"{name}.json"
+        if path.exists():
+            return path
+    raise FileNotFoundError(name)
+
+
+def document(name, without=None):
+    """The graph's text, without a key of its configuration."""
+    graph = json.loads(graph_path(name).read_text())
+    graph.get("config", {}).pop(without, None)
+    return json.dumps(graph)
+
+
+def run(text, *settings, emit="plan"):
+    command = [PALLASC, f"--emit={emit}", *(f"--set={setting}" for setting in settings), "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+
+
+def setting(key, value):
+    return [] if value is ABSENT else [f"{key}={json.dumps(value)}"]
+
+
+def plan(row, value):
+    result = run(document(row.graph, row.key), *row.settings, *setting(row.key, value))
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def at(plan, path):
+    for step in path.split("/"):
+        plan = plan[int(step) if isinstance(plan, list) else step]
+    return plan
+
+
+def without(plan, *keys):
+    return {key: value for key, value in plan.items() if key not in keys}
+
+
+# Why the configured loop type was chosen is worded differently where it is also the default.
+def essence(plan):
+    plan = without(plan, "config")
+    for loop in plan["loops"]:
+        loop.pop("why")
+    return plan
+
+
+@pytest.mark.parametrize("row", ROWS, ids=Row.id)
+def test_row(row):
+    if row.effect.startswith("refused"):
+        words = re.findall(r"`([^`]+)`", row.effect)
+        result = run(document(row.graph, row.key), *row.settings, *setting(row.key, row.to))
+        assert result.returncode == 1, "accepted"
+        assert result.stdout == ""
+        assert words and all(word in result.stderr for word in words), result.stderr
+        plan(row, row.start)  # and it is this value that is refused
+        return
+    before, after = plan(row, row.start), plan(row, row.to)
+    if row.effect == "same":
+        assert essence(before) == essence(after)
+        return
+    change = re.fullmatch(r"`([a-z_0-9/]+)`(?:: `(.+)` to `(.+)`| (falls|rises))", row.effect)
+    assert change, row.effect
+    path, was, now, direction = change.groups()
+    found = at(before, path), at(after, path)
+    if direction:
+        assert found[0] > found[1] if direction == "falls" else found[0] < found[1]
+    else:
+        assert found == (json.loads(was), json.loads(now))
+
+
+# ---- nothing is left out
+
+
+def rows_of(key):
+    return [row for row in ROWS if row.key == key]
+
+
+def has_effect(row):
+    return row.effect != "same"
+
+
+def test_the_keys_of_the_page_are_those_of_the_compiler():
+    assert sorted(DOCUMENTED) == sorted(KNOWN)
+    assert {row.key for row in ROWS} == {*KNOWN, "rows"}
+
+
+def test_the_compiler_takes_the_keys_that_its_source_lists():
+    text = document("attention")
+    for key in KNOWN:
+        assert run(text, f"{key}=null").returncode == 0
+        unknown = run(text, f"{key}_x=null")
+        assert unknown.returncode == 1
+        assert f"unknown configuration key '{key}_x'" in unknown.stderr
+        assert f"did you mean '{key}'?" in unknown.stderr
+
+
+@pytest.mark.parametrize("key", [*KNOWN, "rows"])
+def test_each_key_changes_a_plan_or_is_refused(key):
+    assert any(has_effect(row) for row in rows_of(key))
+
+
+WORDS = {
+    "pallas_loop_type": words_of("loop_types"),
+    "dot_precision": words_of("precisions"),
+    "pallas_pre_broadcast": ["auto", "on", "off", True, False],
+    "pallas_inloop_loads": ["auto", "on", "off", True, False],
+    "pallas_fori_dma": ["auto", "on", "off", True, False],
+    "pallas_boundary_views": ["auto", "on", "off", True, False],
+    "pallas_indirect_access_mode": ["one_hot", "dma"],
+    "pallas_worklist_grouping": [0, 1, 2],
+}
+
+
+def test_the_words_are_those_of_the_compiler():
+    lists = [
+        set(re.findall(r'"([^"]*)"', body)) for body in re.findall(r"words\[\] = \{([^}]*)", SOURCE)
+    ]
+    assert lists == [{"auto", "on", "off"}, {"one_hot", "dma"}]
+
+
+def same_value(a, b):
+    return a == b and type(a) is type(b)
+
+
+@pytest.mark.parametrize("key", WORDS)
+def test_each_word_has_a_row(key):
+    for word in WORDS[key]:
+        assert any(
+            same_value(value, word) for row in rows_of(key) for value in (row.start, row.to)
+        ), word
+
+
+def means_something(row, word):
+    """Does the row show that the word is the default, changes the plan, or is refused?"""
+    if has_effect(row):
+        return same_value(row.to, word) or same_value(row.start, word)
+    return row.start is ABSENT and same_value(row.to, word)
+
+
+@pytest.mark.parametrize("key", WORDS)
+def test_no_word_is_one_too_many(key):
+    """true and false may be other spellings of on and off; a word has a meaning of its own."""
+    for word in WORDS[key]:
+        if not isinstance(word, bool):
+            assert any(means_something(row, word) for row in rows_of(key)), word
+
+
+@pytest.mark.parametrize("key", WORDS)
+def test_other_words_are_refused(key):
+    for word in ("", "AUTO", "on ", "yes", 7, 1.5, [], {}, ["auto"]):
+        result = run(document("attention", key), f"{key}={json.dumps(word)}")
+        assert result.returncode == 1, f"{key}={word!r} is accepted"
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["block_sizes", "reduction_loops", "loop_orders", "flatten_loops", "pallas_load_buffer_count"],
+)
+def test_lists_of_another_kind_are_refused(key):
+    for value in ("auto", 3, {}, True, ["x"], [[]] * 9, [1.5], [-1], [2**31], [2**63]):
+        result = run(document("attention", key), f"{key}={json.dumps(value)}")
+        assert result.returncode == 1, f"{key}={value!r} is accepted"
+
+
+def test_the_configuration_in_force_gives_the_same_plan_again(tmp_path):
+    for row in ROWS:
+        if row.effect.startswith("refused"):
+            continue
+        wanted = plan(row, row.to)
+        (tmp_path / "config.json").write_text(json.dumps(wanted["config"]))
+        command = [PALLASC, "--emit=plan", "--config", tmp_path / "config.json", "-"]
+        result = subprocess.run(
+            command, input=document(row.graph, row.key), capture_output=True, text=True, timeout=60
+        )
+        assert result.returncode == 0, result.stderr
+        assert essence(json.loads(result.stdout)) == essence(wanted), row.id()
+
+
+# ---- keys that are ignored
+
+
+def test_the_ignored_keys_of_the_page_are_those_of_the_compiler():
+    assert sorted(IGNORED) == sorted(words_of("ignored_keys"))
+
+
+@pytest.mark.parametrize("key", [*words_of("ignored_keys"), "cute_num_warps"])
+def test_ignored_with_a_note(key):
+    base = run(document("attention"))
+    result = run(document("attention"), f"{key}=[4]")
+    assert result.returncode == 0
+    assert result.stdout == base.stdout
+    assert result.stderr.count(" note: ") == 1
+    assert f"are ignored: {key} [config-ignored]" in result.stderr
+
+
+def test_one_note_names_all_ignored_keys(tmp_path):
+    (tmp_path / "config.json").write_text('{"num_warps": 4, "num_stages": 2, "x_mine": 1}')
+    command = [PALLASC, "--emit=none", "--config", tmp_path / "config.json", "-"]
+    result = subprocess.run(command, input=document("add"), capture_output=True, text=True)
+    assert result.returncode == 0
+    assert result.stderr.count(" note: ") == 1
+    assert "are ignored: num_warps, num_stages [config-ignored]" in result.stderr

@@ -1,0 +1,74 @@
+/* passes_fixture.h - a Module from graphs over the tensors and blocks of module_fixture.h (u0 = 128, u1 = 256), and
+ * passes run on it; the Module must verify before and after each. */
+#ifndef PALLASC_TESTS_PASSES_FIXTURE_H
+#define PALLASC_TESTS_PASSES_FIXTURE_H
+
+#include "../../passes/pass.h"
+#include "module_fixture.h"
+
+#define F32(shape) "\"meta\": {\"dtype\": \"float32\", \"shape\": [" shape "]}"
+#define REF(name) "{\"ref\": \"" name "\"}"
+#define NODE(name, target, args, shape)                                                                                \
+	"{\"name\": \"" name "\", \"target\": \"" target "\", \"args\": [" args "], " F32(shape) "}"
+#define PLACEHOLDER(name, shape) "{\"name\": \"" name "\", \"op\": \"placeholder\", " F32(shape) "}"
+#define HOST(name, tensor, shape) NODE(name, "tile.host_tensor", "\"" tensor "\"", shape)
+#define STORE(name, tensor, index, value)                                                                              \
+	"{\"name\": \"" name "\", \"target\": \"tile.store\", \"args\": [" REF(tensor) ", [" index "], " REF(value)   \
+	"]}"
+#define OUTPUT(values) "{\"name\": \"output\", \"op\": \"output\", \"args\": [[" values "]]}"
+#define U0 "{\"sym\": \"u0\"}"
+#define U1 "{\"sym\": \"u1\"}"
+#define ALL "{\"slice\": [null, null, null]}"
+
+static void run_or_fail(Fixture *f, PassContext *c, const char *const *names, uint32_t count) {
+	PassHooks hooks = {.verify_each = true};
+	bool ok = module_verify(f->module, &f->diag) && pass_pipeline_run(c, names, count, &hooks);
+	if (ok)
+		return;
+	diag_print(&f->diag, stderr, DIAG_TEXT, false);
+	fail_msg("refused");
+}
+
+/* Runs one pass; its remarks are in the context that is returned. */
+static PassContext run_pass(Fixture *f, const char *name) {
+	PassContext c = {.module = f->module, .diag = &f->diag, .arena = &f->arena, .explain = true};
+	run_or_fail(f, &c, &name, 1);
+	return c;
+}
+
+/* How many live nodes of graph g have that op. */
+static inline uint32_t count_op(const Module *m, GraphId g, uint16_t op) {
+	uint32_t count = 0;
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
+		count += node_get(m, n)->op == op;
+	return count;
+}
+
+static inline bool remarked(const PassContext *c, const char *text) {
+	for (uint32_t i = 0; i < c->remarks.count; i++)
+		if (strstr(c->remarks.at[i].message, text))
+			return true;
+	return false;
+}
+
+/* The type of the node called `name`, as text. */
+static inline const char *type_of(Module *m, GraphId g, const char *name) {
+	NodeId n = graph_node(m, g, name);
+	return n == NONE ? "no such node" : type_string(m, node_get(m, n)->type);
+}
+
+/* The whole Module as text, to compare. */
+static inline const char *emitted(Fixture *f) {
+	Text out;
+	text_init(&out, &f->arena);
+	module_emit_json(f->module, &out);
+	return out.at;
+}
+
+static inline void assert_idempotent(Fixture *f, const char *pass) {
+	const char *once = emitted(f);
+	run_pass(f, pass);
+	assert_string_equal(once, emitted(f));
+}
+
+#endif

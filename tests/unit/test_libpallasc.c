@@ -1,0 +1,235 @@
+/* test_libpallasc.c - the public API: results, refusals, wrong options, NULL, many configurations of one graph. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pallasc/pallasc.h"
+
+/* out = x * 2 in float32[64, 128], rows by tiles. */
+static const char graph_json[] =
+	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"twice\", \"tensors\": ["
+	"{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [64, 128]},"
+	"{\"name\": \"out\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [64, 128]}],"
+	"\"block_sizes\": [{\"id\": 0, \"symbol\": \"u0\", \"name\": \"tile\", \"extent\": 64}],"
+	"\"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
+	"{\"name\": \"x\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"], \"meta\": "
+	"{\"dtype\": \"float32\", \"shape\": [64, 128]}},"
+	"{\"name\": \"t\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"x\"}, [{\"sym\": \"u0\"}, {\"slice\": "
+	"[null, "
+	"null, null]}]], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\", 128]}},"
+	"{\"name\": \"y\", \"target\": \"aten.mul.Tensor\", \"args\": [{\"ref\": \"t\"}, 2.0], \"meta\": "
+	"{\"dtype\": \"float32\", \"shape\": [\"u0\", 128]}},"
+	"{\"name\": \"out\", \"target\": \"tile.host_tensor\", \"args\": [\"out\"], \"meta\": "
+	"{\"dtype\": \"float32\", \"shape\": [64, 128]}},"
+	"{\"name\": \"s\", \"target\": \"tile.store\", \"args\": [{\"ref\": \"out\"}, [{\"sym\": \"u0\"}, {\"slice\": "
+	"[null, "
+	"null, null]}], {\"ref\": \"y\"}]},"
+	"{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}],"
+	"\"config\": {\"block_sizes\": [8], \"num_warps\": 4}}";
+
+static int setup(void **state) {
+	*state = pallasc_context_new();
+	return *state == NULL;
+}
+
+static int teardown(void **state) {
+	pallasc_context_free(*state);
+	return 0;
+}
+
+static pallasc_graph *load(void **state) {
+	pallasc_graph *graph = pallasc_graph_load(*state, graph_json, strlen(graph_json), "twice.json");
+	assert_int_equal(pallasc_graph_status(graph), PALLASC_OK);
+	return graph;
+}
+
+static void compiles(void **state) {
+	size_t length;
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.emit = PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN | PALLASC_EMIT_REPORT | PALLASC_EMIT_GRAPH;
+	pallasc_result *result = pallasc_compile(*state, graph_json, strlen(graph_json), &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	assert_non_null(strstr(pallasc_result_source(result, &length), "def twice(x, "));
+	assert_int_equal(length, strlen(pallasc_result_source(result, NULL)));
+	assert_int_equal(*pallasc_result_plan(result, NULL), '{');
+	assert_true(strlen(pallasc_result_report(result, NULL)) > 0);
+	assert_int_equal(*pallasc_result_graph(result, NULL), '{');
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "\"code\": \"config-ignored\""));
+	pallasc_result_free(result);
+}
+
+static void only_what_is_asked_for(void **state) {
+	pallasc_graph *graph = load(state);
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.emit = 0;
+	pallasc_result *result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	assert_string_equal(pallasc_result_source(result, NULL), "");
+	assert_string_equal(pallasc_result_plan(result, NULL), "");
+	pallasc_result_free(result);
+	pallasc_graph_free(graph);
+}
+
+static pallasc_result *with_set(const pallasc_graph *graph, const char *set) {
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.sets = &set;
+	options.set_count = 1;
+	return pallasc_graph_compile(graph, &options);
+}
+
+/* Nothing is left from one compilation to the next. */
+static void configurations_are_independent(void **state) {
+	pallasc_graph *graph = load(state);
+	pallasc_result *first = pallasc_graph_compile(graph, NULL);
+	pallasc_result *other = with_set(graph, "block_sizes=[16]");
+	pallasc_result *refused = with_set(graph, "block_sizes=[8, 8]");
+	pallasc_result *again = pallasc_graph_compile(graph, NULL);
+	pallasc_graph_free(graph);
+	assert_int_equal(pallasc_result_status(other), PALLASC_OK);
+	assert_string_not_equal(pallasc_result_plan(other, NULL), pallasc_result_plan(first, NULL));
+	assert_int_equal(pallasc_result_status(refused), PALLASC_REFUSED);
+	assert_string_equal(pallasc_result_source(refused, NULL), "");
+	assert_string_equal(pallasc_result_source(again, NULL), pallasc_result_source(first, NULL));
+	assert_string_equal(pallasc_result_diagnostics(again, NULL), pallasc_result_diagnostics(first, NULL));
+	pallasc_result_free(first);
+	pallasc_result_free(other);
+	pallasc_result_free(refused);
+	pallasc_result_free(again);
+}
+
+static void configuration_over_the_graphs_own(void **state) {
+	pallasc_graph *graph = load(state);
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	const char *set = "block_sizes=[32]";
+	options.config_json = "{\"block_sizes\": [16]}";
+	pallasc_result *result = pallasc_graph_compile(graph, &options);
+	assert_non_null(strstr(pallasc_result_plan(result, NULL), "\"block_sizes\": [16]"));
+	pallasc_result_free(result);
+	options.sets = &set;
+	options.set_count = 1;
+	result = pallasc_graph_compile(graph, &options);
+	assert_non_null(strstr(pallasc_result_plan(result, NULL), "\"block_sizes\": [32]"));
+	pallasc_result_free(result);
+	pallasc_graph_free(graph);
+}
+
+static void check_target(const pallasc_graph *graph, const char *target, pallasc_status status,
+			 const char *in_diagnostics) {
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.target = target;
+	pallasc_result *result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), status);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), in_diagnostics));
+	pallasc_result_free(result);
+}
+
+static void targets(void **state) {
+	pallasc_graph *graph = load(state);
+	for (size_t i = 0; pallasc_target_name(i); i++)
+		check_target(graph, pallasc_target_name(i), PALLASC_OK, "");
+	check_target(graph, "{\"base\": \"v6e\", \"name\": \"mine\"}", PALLASC_OK, "");
+	check_target(graph, "v6x", PALLASC_USAGE, "there is no target 'v6x'");
+	check_target(graph, "{\"base\": \"v6e\"", PALLASC_USAGE, "<target>");
+	pallasc_graph_free(graph);
+}
+
+static void malformed_sets_are_wrong_usage(void **state) {
+	static const char *const sets[] = {"block_sizes", "=3", ""};
+	pallasc_graph *graph = load(state);
+	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+		pallasc_result *result = with_set(graph, sets[i]);
+		assert_int_equal(pallasc_result_status(result), PALLASC_USAGE);
+		pallasc_result_free(result);
+	}
+	pallasc_graph_free(graph);
+}
+
+static void refused_graphs_tell_why(void **state) {
+	static const char bad[] = "{\"format\": \"fxtile\", \"version\": 1, \"name\": 3}";
+	size_t length;
+	pallasc_graph *graph = pallasc_graph_load(*state, bad, strlen(bad), NULL);
+	assert_int_equal(pallasc_graph_status(graph), PALLASC_REFUSED);
+	const char *why = pallasc_graph_diagnostics(graph, &length);
+	assert_int_equal(length, strlen(why));
+	assert_non_null(strstr(why, "\"file\": \"<graph>\""));
+	pallasc_result *result = pallasc_graph_compile(graph, NULL);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_string_equal(pallasc_result_diagnostics(result, NULL), why);
+	pallasc_result_free(result);
+	pallasc_graph_free(graph);
+}
+
+static void the_text_need_not_end_with_nul(void **state) {
+	size_t length = strlen(graph_json);
+	char *exact = malloc(length);
+	assert_non_null(exact);
+	memcpy(exact, graph_json, length);
+	pallasc_graph *graph = pallasc_graph_load(*state, exact, length, NULL);
+	free(exact);
+	assert_int_equal(pallasc_graph_status(graph), PALLASC_OK);
+	pallasc_graph_free(graph);
+	graph = pallasc_graph_load(*state, NULL, 0, NULL);
+	assert_int_equal(pallasc_graph_status(graph), PALLASC_REFUSED);
+	pallasc_graph_free(graph);
+}
+
+static void null_is_taken_everywhere(void **state) {
+	(void)state;
+	size_t length = 7;
+	assert_null(pallasc_graph_load(NULL, "{}", 2, NULL));
+	assert_int_equal(pallasc_graph_status(NULL), PALLASC_FAILED);
+	assert_string_equal(pallasc_graph_diagnostics(NULL, &length), "");
+	assert_int_equal(length, 0);
+	assert_null(pallasc_graph_compile(NULL, NULL));
+	assert_null(pallasc_compile(NULL, "{}", 2, NULL));
+	assert_int_equal(pallasc_result_status(NULL), PALLASC_FAILED);
+	assert_string_equal(pallasc_result_source(NULL, &length), "");
+	assert_string_equal(pallasc_result_diagnostics(NULL, NULL), "");
+	pallasc_result_free(NULL);
+	pallasc_graph_free(NULL);
+	pallasc_context_free(NULL);
+}
+
+static void an_older_callers_options_are_shorter(void **state) {
+	pallasc_graph *graph = load(state);
+	pallasc_options options = {
+		.size = offsetof(pallasc_options, config_json), .emit = PALLASC_EMIT_PLAN, .target = "v4"};
+	options.config_json = "not read";
+	options.set_count = 99;
+	pallasc_result *result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	assert_non_null(strstr(pallasc_result_plan(result, NULL), "\"v4\""));
+	pallasc_result_free(result);
+	pallasc_graph_free(graph);
+}
+
+static void versions(void **state) {
+	(void)state;
+	assert_int_equal(pallasc_abi_version(), PALLASC_ABI_VERSION);
+	assert_int_equal(strspn(pallasc_version(), "0123456789."), strlen(pallasc_version()));
+	assert_string_equal(pallasc_target_name(0), "v4");
+	assert_null(pallasc_target_name(1000));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(compiles),
+		cmocka_unit_test(only_what_is_asked_for),
+		cmocka_unit_test(configurations_are_independent),
+		cmocka_unit_test(configuration_over_the_graphs_own),
+		cmocka_unit_test(targets),
+		cmocka_unit_test(malformed_sets_are_wrong_usage),
+		cmocka_unit_test(refused_graphs_tell_why),
+		cmocka_unit_test(the_text_need_not_end_with_nul),
+		cmocka_unit_test(null_is_taken_everywhere),
+		cmocka_unit_test(an_older_callers_options_are_shorter),
+		cmocka_unit_test(versions),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
