@@ -42,6 +42,8 @@ const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index,
 uint32_t operand_intern(Planner *p, Operand *o, const char *suffix);
 /* An operand that the grid's own pipeline brings to VMEM; NONE after a diagnostic. */
 uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, const char *suffix);
+/* Windows that the configuration keeps of an input: pallas_load_buffer_count, 2 where it says nothing. */
+int input_buffers(Planner *p, TensorId base);
 bool refuse_block(Planner *p, const AccessWant *w, const char *why);
 /* Rows of one packed tile: 8 of 32 bits, 16 of 16, 32 of 8 (jax's TPU tiling; copies of fewer were refused by Mosaic
  * with "Slice sizes along tiled dimensions must be aligned to tiles"). */

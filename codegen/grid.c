@@ -57,21 +57,31 @@ bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled) {
 	return (extent - block_begin(p, b)) % size != 0;
 }
 
-/* The order of the root's grid dims: the graph's, or the configuration's first permutation. */
+static bool is_identity(const ConfigList *order) {
+	for (uint32_t i = 0; i < order->values.count; i++)
+		if (order->values.at[i] != (int64_t)i)
+			return false;
+	return true;
+}
+
+/* The order of the root's grid dims: the graph's, or the configuration's permutation. Inner loops keep theirs. */
 static bool grid_order(Planner *p, const Graph *root, uint32_t *order) {
-	uint32_t rank = root->blocks.count;
-	for (uint32_t i = 0; i < rank; i++)
+	const Config *c = &p->m->config;
+	uint32_t count;
+	const GraphId *loops = config_loops(p->m, p->a, &count);
+	for (uint32_t i = 0; i < root->blocks.count; i++)
 		order[i] = i;
-	if (!p->m->config.loop_orders.set || rank < 2 || p->m->config.loop_orders.values.count == 0)
-		return true;
-	const ConfigList *given = &p->m->config.loop_orders.values.at[0];
-	if (given->values.count != rank) {
-		diag_error(p->d, config_place(&given->origin), "bad-loop-order", "give a permutation of the grid's dims, outermost first",
-		           "loop_orders[0] has %u entries for a grid of %u dims", given->values.count, rank);
-		return false;
+	for (uint32_t k = 0; c->loop_orders.set && k < count && k < c->loop_orders.values.count; k++) {
+		const ConfigList *given = &c->loop_orders.values.at[k];
+		bool grid = loops[k] == p->plan->root;
+		if (!grid && !is_identity(given)) {
+			diag_error(p->d, config_list_place(p->d, c->loop_orders.origin, k), "unsupported-config",
+			           "keep the loop's own order, [0, 1, ...]", "loop_orders: only the grid's order can be chosen yet");
+			return false;
+		}
+		for (uint32_t i = 0; grid && i < given->values.count && i < root->blocks.count; i++)
+			order[i] = (uint32_t)given->values.at[i];
 	}
-	for (uint32_t i = 0; i < rank; i++)
-		order[i] = (uint32_t)given->values.at[i];
 	return true;
 }
 

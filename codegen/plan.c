@@ -127,8 +127,6 @@ static bool plan_config_served(Planner *p) {
 		ok = refuse_key(p, &c->reduction_loops.origin, "reduction_loops", "rolled reductions are not lowered yet");
 	if (c->flatten_loops.set && any_nonzero(&c->flatten_loops))
 		ok = refuse_key(p, &c->flatten_loops.origin, "flatten_loops", "flattened grids and loops are not lowered yet");
-	if (c->loop_orders.set && c->loop_orders.values.count > 1)
-		ok = refuse_key(p, &c->loop_orders.origin, "loop_orders", "only the grid's order can be chosen yet");
 	if (c->worklist_grouping.set && c->worklist_grouping.value != 0)
 		ok = refuse_key(p, &c->worklist_grouping.origin, "pallas_worklist_grouping", "only 0 (off) is lowered yet");
 	if (c->emit_pipeline_group_size.set && c->emit_pipeline_group_size.value > 1)

@@ -367,7 +367,7 @@ static void print_jitted(Printer *pr, const Parameters *params, const char *kern
 	blank_lines(pr);
 	pr->w.indent = 0;
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");
-	py_line(&pr->w, "def _%s(%sinterpret):", pr->m->name, argument_list(pr, params));
+	py_line(&pr->w, "def _%s_jit(%sinterpret):", pr->m->name, argument_list(pr, params));
 	pr->w.indent = 1;
 	for (uint32_t i = 0; i < p->operands.count; i++) {
 		const Operand *o = &p->operands.at[i];
@@ -419,7 +419,7 @@ static void print_public(Printer *pr, const Parameters *params) {
 	pr->w.indent = 2;
 	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", pr->m->name, JAX_RANGE);
 	pr->w.indent = 1;
-	py_line(&pr->w, "return _%s(%s_simulator(interpret))", pr->m->name, argument_list(pr, params));
+	py_line(&pr->w, "return _%s_jit(%s_simulator(interpret))", pr->m->name, argument_list(pr, params));
 }
 
 void plan_print(const Plan *p, Text *out) {

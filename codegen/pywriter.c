@@ -187,15 +187,25 @@ void py_comment(PyWriter *w, const char *text) {
 	text_put(w->out, "\n");
 }
 
+/* The code point that starts at *s in valid UTF-8; moves *s past it. */
+static uint32_t next_code_point(const unsigned char **s) {
+	uint32_t c = *(*s)++, more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
+	c &= more == 3 ? 0x07u : more == 2 ? 0x0fu : more == 1 ? 0x1fu : 0xffu;
+	for (; more && (**s & 0xc0) == 0x80; more--)
+		c = c << 6 | (*(*s)++ & 0x3fu);
+	return c;
+}
+
 void py_put_string(Text *out, const char *s) {
 	text_put(out, "\"");
-	for (const unsigned char *c = (const unsigned char *)s; *c; c++) {
-		if (*c == '"' || *c == '\\')
-			text_printf(out, "\\%c", *c);
-		else if (*c >= 0x20 && *c < 0x7f)
-			text_printf(out, "%c", *c);
+	for (const unsigned char *c = (const unsigned char *)s; *c;) {
+		uint32_t point = next_code_point(&c);
+		if (point == '"' || point == '\\')
+			text_printf(out, "\\%c", (int)point);
+		else if (point >= 0x20 && point < 0x7f)
+			text_printf(out, "%c", (int)point);
 		else
-			text_printf(out, "\\x%02x", *c);
+			text_printf(out, point < 0x100 ? "\\x%02x" : point < 0x10000 ? "\\u%04x" : "\\U%08x", point);
 	}
 	text_put(out, "\"");
 }

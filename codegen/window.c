@@ -57,16 +57,6 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 	return step_window(p, o, w, block, index);
 }
 
-static int window_buffers(Planner *p, TensorId base, bool store) {
-	const ConfigList *given = &p->m->config.load_buffer_count;
-	if (store || !given->set)
-		return 2;
-	uint32_t input = 0;
-	for (TensorId t = 0; t < base; t++)
-		input += p->m->tensors.at[t].role == ROLE_INPUT || p->m->tensors.at[t].role == ROLE_INOUT;
-	return input < given->values.count ? (int)given->values.at[input] : 2;
-}
-
 static bool window_equal(const Window *a, const Window *b, uint32_t rank) {
 	bool same = a->operand == b->operand && a->dma == b->dma && a->output == b->output;
 	for (uint32_t i = 0; same && i < rank; i++)
@@ -115,7 +105,7 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 	o->why = "in HBM; the loop copies windows of it";
 	win->operand = operand_intern(p, o, "_hbm");
 	win->dma = true;
-	win->buffers = window_buffers(p, base, w->store);
+	win->buffers = w->store ? 2 : input_buffers(p, base);
 	win->bytes = win->buffers * vmem_bytes(p->m->target, o->dtype, o->rank, win->block);
 	win->tail_operand = NONE;
 	if (loop->peeled) {
@@ -163,6 +153,12 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 	return resident_start_ok(p, w, o);
 }
 
+static bool refuse_dma(Planner *p, const char *tensor, const char *why) {
+	diag_error(p->d, config_place(&p->m->config.fori_dma.origin), "fori-dma", "auto copies what can be copied",
+	           "pallas_fori_dma is on, and tensor %s cannot be copied window by window: %s", tensor, why);
+	return false;
+}
+
 /* The window of an access that a loop moves; NONE after a diagnostic. */
 uint32_t loop_window(Planner *p, const AccessWant *w) {
 	Loop *loop = &p->plan->loops.at[w->loop];
@@ -172,6 +168,8 @@ uint32_t loop_window(Planner *p, const AccessWant *w) {
 		return NONE;
 	const char *name = p->m->tensors.at[o.tensor].name;
 	win.why = window_not_copied(p, w, &o, win.block, win.index);
+	if (win.why && !w->store && loop->type == LOOP_FORI && (Choice)p->m->config.fori_dma.value == CHOICE_ON)
+		return refuse_dma(p, name, win.why), NONE;
 	bool ok = win.why ? window_resident(p, w, &win) : window_copied(p, w, &o, &win);
 	if (!ok)
 		return NONE;

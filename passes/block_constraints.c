@@ -3,8 +3,8 @@
  * What: for every host tensor as the graph names it, views too: blocks are multiples of 128 lanes in the last dim, of 8
  * sublanes in the one before (both or else the whole dim), of 1 in the others; a 1-D tensor's of 128 * (32 / bits),
  * where it is used as it is: a boundary view [1, N] is the plan's choice. Each tensor has its own: a block id shared by
- * a float32 [B, S] and a bfloat16 [B, S, D] is not raised on the second for the sake of the first. Where the target caps
- * the elements of a tile, and only there, also the size of each tile value as an expression to be held under it.
+ * a float32 [B, S] and a bfloat16 [B, S, D] is not raised on the second for the sake of the first. Where the target
+ * caps the elements of a tile, and only there, also the size of each tile value as an expression to be held under it.
  * Why on a TPU: these are Pallas' BlockSpec rules, from the (8, 128) tiles of its memory; merging them per block id is
  * what made attention's batch block 8 instead of 2, and its VMEM 238 MB.
  *

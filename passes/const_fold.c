@@ -267,7 +267,8 @@ static void fold_scalar(Fold *f, NodeId n) {
 				    op_param_index(node_get(f->m, user)->op, "ends")};
 		for (uint32_t i = 0; i < 2 && slots[i] != NONE; i++) {
 			const Arg *list = node_arg(f->m, user, slots[i]);
-			bool inside = list->kind == ARG_LIST && u >= list->list.first && u - list->list.first < list->list.count;
+			bool inside = list->kind == ARG_LIST && u >= list->list.first &&
+				      u - list->list.first < list->list.count;
 			if (inside) {
 				arg_set(f->m, u, arg_int(s->int_value));
 				break;
@@ -278,13 +279,26 @@ static void fold_scalar(Fold *f, NodeId n) {
 
 static bool compare(uint16_t op, int64_t a, int64_t b, bool *out) {
 	switch (op) {
-	case OP_SYM_EQ: *out = a == b; return true;
-	case OP_SYM_NE: *out = a != b; return true;
-	case OP_SYM_LT: *out = a < b; return true;
-	case OP_SYM_LE: *out = a <= b; return true;
-	case OP_SYM_GT: *out = a > b; return true;
-	case OP_SYM_GE: *out = a >= b; return true;
-	default: return false;
+	case OP_SYM_EQ:
+		*out = a == b;
+		return true;
+	case OP_SYM_NE:
+		*out = a != b;
+		return true;
+	case OP_SYM_LT:
+		*out = a < b;
+		return true;
+	case OP_SYM_LE:
+		*out = a <= b;
+		return true;
+	case OP_SYM_GT:
+		*out = a > b;
+		return true;
+	case OP_SYM_GE:
+		*out = a >= b;
+		return true;
+	default:
+		return false;
 	}
 }
 
@@ -321,6 +335,7 @@ bool pass_const_fold(PassContext *c) {
 			fold_node(&f, n);
 		}
 	if (f.removed)
-		pass_remark(c, "const_fold", "removed %u node%s that equal an operand", f.removed, f.removed == 1 ? "" : "s");
+		pass_remark(c, "const_fold", "removed %u node%s that equal an operand", f.removed,
+			    f.removed == 1 ? "" : "s");
 	return true;
 }

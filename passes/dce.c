@@ -15,17 +15,17 @@
 #include "pass.h"
 
 typedef struct GraphLiveness {
-	bool *output;         /* by output: its value is needed */
+	bool *output;	      /* by output: its value is needed */
 	uint32_t *arg_output; /* by argument: the output carried to it; NONE */
 	uint32_t *output_arg; /* by output: the argument that it is carried to; NONE */
-	bool live;            /* something in it is: its call is needed */
+	bool live;	      /* something in it is: its call is needed */
 } GraphLiveness;
 
 typedef struct Dce {
 	Module *m;
 	Arena *arena;
-	bool *live;             /* by NodeId */
-	uint32_t *argument;     /* by NodeId of a placeholder: its index */
+	bool *live;	    /* by NodeId */
+	uint32_t *argument; /* by NodeId of a placeholder: its index */
 	GraphLiveness *graph;
 	VEC(NodeId) work;
 	uint32_t nodes, values; /* removed: nodes, arguments and results */
@@ -229,13 +229,15 @@ static void drop_arguments(Dce *d, GraphId g) {
 static void shrink_calls(Dce *d) {
 	for (GraphId g = 0; g < d->m->graphs.count; g++) {
 		const Graph *graph = graph_get(d->m, g);
-		bool called = graph->caller != NONE && d->live[graph->caller] && is_call(node_get(d->m, graph->caller)->op);
+		bool called =
+			graph->caller != NONE && d->live[graph->caller] && is_call(node_get(d->m, graph->caller)->op);
 		if (called && graph->kind != GRAPH_COND && graph->kind != GRAPH_ELSE)
 			drop_outputs(d, g); /* of the other branch too */
 	}
 	for (GraphId g = 0; g < d->m->graphs.count; g++) {
 		const Graph *graph = graph_get(d->m, g);
-		bool called = graph->caller != NONE && d->live[graph->caller] && is_call(node_get(d->m, graph->caller)->op);
+		bool called =
+			graph->caller != NONE && d->live[graph->caller] && is_call(node_get(d->m, graph->caller)->op);
 		if (called && graph->kind != GRAPH_COND)
 			drop_arguments(d, g); /* of the condition too */
 	}

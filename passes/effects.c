@@ -38,11 +38,14 @@ Effects effects_of(Arena *a, const Module *m) {
 			uint16_t op = node_get(m, n)->op;
 			if (op_writes(op) && access_base(m, n) != NONE)
 				note_write(a, &e, m, g, access_base(m, n));
-			for (GraphId at = g; op == OP_WHILE && at != NONE && !e.graph[at].has_while; at = graph_around(m, at))
+			for (GraphId at = g; op == OP_WHILE && at != NONE && !e.graph[at].has_while;
+			     at = graph_around(m, at))
 				e.graph[at].has_while = true;
 		}
 	}
 	return e;
 }
 
-bool graph_writes(const Effects *e, GraphId g, TensorId base) { return map_get(&e->writes, write_key(g, base)) != NONE; }
+bool graph_writes(const Effects *e, GraphId g, TensorId base) {
+	return map_get(&e->writes, write_key(g, base)) != NONE;
+}

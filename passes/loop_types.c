@@ -1,10 +1,10 @@
 /* loop_types.c - fact: how each loop can legally be lowered, and why not otherwise.
  *
- * What: for each loop, the legal ones of unroll, fori_loop and emit_pipeline, from the graph alone: the same under every
- * configuration. Alignment and VMEM do not show here; the plan asks for them when block sizes are known. A rule is one
- * row of `rules`: a lowering and a function that gives the reason against it, or NULL.
- * Why on a TPU: an unrolled loop is straight-line code, so its trip count must be a number when the kernel is printed;
- * emit_pipeline moves whole blocks by index maps, which cannot stop at each row's own length.
+ * What: for each loop, the legal ones of unroll, fori_loop and emit_pipeline, from the graph alone: the same under
+ * every configuration. Alignment and VMEM do not show here; the plan asks for them when block sizes are known. A rule
+ * is one row of `rules`: a lowering and a function that gives the reason against it, or NULL. Why on a TPU: an unrolled
+ * loop is straight-line code, so its trip count must be a number when the kernel is printed; emit_pipeline moves whole
+ * blocks by index maps, which cannot stop at each row's own length.
  *
  *     graph 0: for_loop over u2, end = tile.end(u1)
  *       =>  legal: fori_loop, emit_pipeline

@@ -41,8 +41,8 @@ void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) {
 static bool verify_after(PassContext *c, const Pass *pass) {
 	if (module_verify(c->module, c->diag))
 		return true;
-	diag_error(c->diag, (Place){.source = c->module->source}, "pass-broke-module", "this is a bug in pallasc: report it",
-		   "the graph is not valid after pass '%s'", pass->name);
+	diag_error(c->diag, (Place){.source = c->module->source}, "pass-broke-module",
+		   "this is a bug in pallasc: report it", "the graph is not valid after pass '%s'", pass->name);
 	return false;
 }
 

@@ -14,18 +14,18 @@ typedef struct Remark {
 typedef struct PassContext {
 	Module *module;
 	Diag *diag;
-	Arena *arena;            /* for scratch that may live as long as the Module */
+	Arena *arena; /* for scratch that may live as long as the Module */
 	VEC(Remark) remarks;
-	bool explain;            /* remarks are wanted */
+	bool explain; /* remarks are wanted */
 } PassContext;
 
 void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 typedef struct Pass {
 	const char *name;
-	const char *summary;                 /* one line for --print-passes */
-	bool (*run)(PassContext *c);         /* false after diagnostics */
-	bool configured;                     /* needs the configuration resolved first */
+	const char *summary;	     /* one line for --print-passes */
+	bool (*run)(PassContext *c); /* false after diagnostics */
+	bool configured;	     /* needs the configuration resolved first */
 } Pass;
 
 /* All passes in pipeline order, NULL-name terminated. */

@@ -114,7 +114,8 @@ static bool is_fat(const Widening *w, NodeId n) {
 
 static bool expands_last(const Widening *w, NodeId n, NodeId x) {
 	uint32_t rank = type_get(w->m, w->old[x])->count;
-	return node_get(w->m, n)->op == OP_EXPAND && type_get(w->m, w->old[n])->count == rank && same_dims(w, n, x, rank - 1);
+	return node_get(w->m, n)->op == OP_EXPAND && type_get(w->m, w->old[n])->count == rank &&
+	       same_dims(w, n, x, rank - 1);
 }
 
 ThinUse thin_use(const Widening *w, NodeId n, NodeId x) {
@@ -222,7 +223,8 @@ static void widen(Widening *w, NodeId n) {
 /* May a loop's argument be carried wide? */
 static bool is_eligible(const Widening *w, NodeId p) {
 	const Type *t = type_get(w->m, w->old[p]);
-	bool is_row_type = t->kind == TYPE_TENSOR && t->count >= 1 && (t->count < RANK_MAX || is_column(w->m, w->old[p]));
+	bool is_row_type =
+		t->kind == TYPE_TENSOR && t->count >= 1 && (t->count < RANK_MAX || is_column(w->m, w->old[p]));
 	return is_row_type && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
 }
 
@@ -294,9 +296,10 @@ static void judge_meeting(Widening *w, NodeId x, NodeId n) {
 	w->met[root] = true;
 	if (meeting_width(w, n, &width) || w->refusal[root])
 		return;
-	w->refusal[root] = arena_printf(w->arena, "'%s' meets a width of %s (%lld) at '%s', which is no multiple of %lld",
-					node_get(w->m, x)->name, expr_string(w->m, t->dims[t->count - 1]), (long long)width,
-					node_get(w->m, n)->name, (long long)w->lanes);
+	w->refusal[root] =
+		arena_printf(w->arena, "'%s' meets a width of %s (%lld) at '%s', which is no multiple of %lld",
+			     node_get(w->m, x)->name, expr_string(w->m, t->dims[t->count - 1]), (long long)width,
+			     node_get(w->m, n)->name, (long long)w->lanes);
 }
 
 /* After the loop a bad width costs one selection; in it, one on each step. */
@@ -315,7 +318,8 @@ static void explain_argument(Widening *w, GraphId g, uint32_t i) {
 	NodeId p = graph_get(w->m, g)->placeholders.at[i];
 	long long id = graph_get(w->m, g)->id;
 	if (is_widened(w, p))
-		pass_remark(w->c, "pre_broadcast", "'%s' of graph %lld has %lld equal lanes: no broadcast along lanes is left in the loop",
+		pass_remark(w->c, "pre_broadcast",
+			    "'%s' of graph %lld has %lld equal lanes: no broadcast along lanes is left in the loop",
 			    node_get(w->m, p)->name, id, (long long)w->lanes);
 	else if (w->wide[p] && w->refusal[find_root(w, p)])
 		pass_remark(w->c, "pre_broadcast", "'%s' of graph %lld stays as it is: %s", node_get(w->m, p)->name, id,
@@ -403,7 +407,8 @@ static void widening_init(Widening *w, PassContext *c) {
 bool pass_pre_broadcast(PassContext *c) {
 	Choice choice = (Choice)c->module->config.pre_broadcast.value;
 	if (choice != CHOICE_ON) {
-		pass_remark(c, "pre_broadcast", choice == CHOICE_OFF ? "pallas_pre_broadcast is false" : "auto: off until measured");
+		pass_remark(c, "pre_broadcast",
+			    choice == CHOICE_OFF ? "pallas_pre_broadcast is false" : "auto: off until measured");
 		return true;
 	}
 	Widening w;

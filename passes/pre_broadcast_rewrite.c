@@ -7,8 +7,8 @@
 /* ---- new nodes --------------------------------------------------------------------------------------------------- */
 
 /* A node before `before`, called after x. */
-static NodeId derive(Widening *w, uint16_t op, NodeId x, const char *suffix, TypeId type, uint32_t count, const Arg *args,
-		     NodeId before) {
+static NodeId derive(Widening *w, uint16_t op, NodeId x, const char *suffix, TypeId type, uint32_t count,
+		     const Arg *args, NodeId before) {
 	const char *name = arena_printf(w->arena, "%s_%s", node_get(w->m, x)->name, suffix);
 	NodeId n = node_new(w->m, node_get(w->m, before)->graph, op, name, type, count, args);
 	node_get(w->m, n)->loc = node_get(w->m, before)->loc;
@@ -28,7 +28,9 @@ static NodeId narrow_of(Widening *w, NodeId x, NodeId before) {
 	return w->narrow[x];
 }
 
-static Arg size_arg(Module *m, ExprId e) { return m->exprs.at[e].kind == EXPR_INT ? arg_int(m->exprs.at[e].value) : arg_sym(e); }
+static Arg size_arg(Module *m, ExprId e) {
+	return m->exprs.at[e].kind == EXPR_INT ? arg_int(m->exprs.at[e].value) : arg_sym(e);
+}
 
 /* The widened value x as wide as node n's result; one node for each width. */
 static NodeId tile_of(Widening *w, NodeId x, NodeId n, int64_t width) {
@@ -66,7 +68,8 @@ static ArgId keepdim_slot(Widening *w, NodeId x) {
 	uint32_t keepdim = op_param_index(node->op, "keepdim");
 	if (op_row(node->op)->shape != SHAPE_REDUCE || from == NONE || keepdim == NONE || keepdim >= node->arg_count)
 		return NONE;
-	const Arg *dims = op_arg(w->m, x, "dim"), *dim = dims->kind == ARG_LIST && dims->list.count == 1 ? arg_item(w->m, dims, 0) : dims;
+	const Arg *dims = op_arg(w->m, x, "dim"),
+		  *dim = dims->kind == ARG_LIST && dims->list.count == 1 ? arg_item(w->m, dims, 0) : dims;
 	uint32_t rank = node_type(w->m, from)->count;
 	if (dim->kind != ARG_INT || (dim->integer != -1 && dim->integer != (int64_t)rank - 1) ||
 	    type_get(w->m, w->old[x])->count != rank - 1)
@@ -96,7 +99,8 @@ static NodeId column_of(Widening *w, NodeId x, NodeId row, NodeId before) {
 static NodeId placeholder_of(const Widening *w, NodeId call, ArgId slot) {
 	const Arg *list = op_arg(w->m, call, "args");
 	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
-	return inside ? graph_get(w->m, node_arg(w->m, call, 0)->graph)->placeholders.at[slot - list->list.first] : NONE;
+	return inside ? graph_get(w->m, node_arg(w->m, call, 0)->graph)->placeholders.at[slot - list->list.first]
+		      : NONE;
 }
 
 /* Every use of x is an argument that its loop takes wide. */
@@ -245,7 +249,8 @@ static void rewrite_graph(Widening *w, GraphId g) {
 	}
 	for (NodeId n = graph_get(w->m, g)->last, prev; n != NONE; n = prev) {
 		prev = node_get(w->m, n)->prev;
-		bool replaced = n < w->nodes && node_uses(w->m, n) == NONE && (identity_of(w, n) != NONE || w->widened[n] != NONE);
+		bool replaced = n < w->nodes && node_uses(w->m, n) == NONE &&
+				(identity_of(w, n) != NONE || w->widened[n] != NONE);
 		bool full = node_get(w->m, n)->op == OP_FULL;
 		if (replaced && (full || w->widened[n] == NONE))
 			node_remove(w->m, n);

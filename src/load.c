@@ -3,9 +3,11 @@
 #include "load.h"
 
 /* Names that the emitted module needs for itself. */
-static const char *const module_names[] = {"jax",      "jnp",	      "lax",	   "pl",    "pltpu", "functools",
-					   "warnings", "KERNEL_INFO", "interpret", "range", "len",   "isinstance",
-					   "tuple",    "ValueError",  "TypeError", NULL};
+/* clang-format off */
+static const char *const module_names[] = {
+	"jax", "jnp", "lax", "pl", "pltpu", "functools", "warnings", "KERNEL_INFO", "interpret", "_check", "_mask", "_gelu",
+	"_simulator", "_to_row", "_to_column", "range", "list", "str", "TypeError", "AttributeError", "ImportError", NULL};
+/* clang-format on */
 
 static const char *const python_keywords[] = {
 	"False", "None",     "True",  "and",	"as",	"assert", "async",  "await",	"break",

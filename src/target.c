@@ -113,6 +113,18 @@ static void read_base(TargetJob *j, const json_t *root, const Path *path) {
 			   "there is no target '%s'", base);
 }
 
+/* Names stand in the emitted module's text and in messages: letters, digits and a few signs. */
+static void check_name(TargetJob *j, const char *field, const char *value) {
+	static const char signs[] = "_.:+- ";
+	Path path = {0}, at = path_key(&path, field);
+	bool good = value && *value && strlen(value) <= 64;
+	for (const char *c = value; good && *c; c++)
+		good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || strchr(signs, *c);
+	if (value && !good)
+		diag_error(j->r.d, place_at(&j->r, &at), "bad-name", "letters, digits, spaces and _ . : + - only, at most 64",
+			   "the target's %s is not a plain name", field);
+}
+
 static void target_body(void *context, json_t *root) {
 	TargetJob *j = context;
 	Target *t = &j->target;
@@ -125,6 +137,9 @@ static void target_body(void *context, json_t *root) {
 	read_text(j, root, "name", &path, &t->name);
 	read_text(j, root, "device_kind", &path, &t->device_kind);
 	read_text(j, root, "topology", &path, &t->topology);
+	check_name(j, "name", t->name);
+	check_name(j, "device_kind", t->device_kind);
+	check_name(j, "topology", t->topology);
 	read_count(j, root, "vmem_bytes", &path, &t->vmem_bytes);
 	read_count(j, root, "smem_bytes", &path, &t->smem_bytes);
 	read_cap(j, root, &path);

@@ -33,6 +33,19 @@ def test_refused(case, target):
     assert refused.value.exit_status == 1
 
 
+@pytest.mark.parametrize("target", proof.CHIPS)
+@pytest.mark.parametrize("loop", proof.LOOPS)
+@pytest.mark.parametrize("graph", proof.PRODUCTION)
+def test_vmem_refusals(graph, loop, target):
+    """Production attention fits each chip, but for what is listed: these name the chip's VMEM."""
+    case = proof.Case(graph, loop)
+    if not proof.too_large(case, target):
+        assert proof.module(case, target).info["target"] == target
+        return
+    with pytest.raises(CompileError, match=f"bytes of VMEM and {target} has 16777216: "):
+        proof.module(case, target)
+
+
 def test_every_graph_is_covered():
     names = {path.stem for path in proof.GRAPH_DIRECTORY.glob("*.json")}
     assert names == set(proof.GRAPHS)

@@ -1,0 +1,147 @@
+/* arith.c - the dtype in which a pointwise op is computed, and which ops the chips cannot be given: what Mosaic takes was
+ * measured with libtpu 0.0.51 by tests/ops/probe.py. */
+#include "planner.h"
+
+/* ---- the dtype of the operands ---------------------------------------------------------------------------------- */
+
+static bool weak(const Module *m, const Arg *a) {
+	return a->kind != ARG_REF || node_type(m, a->node)->kind == TYPE_SYM || node_get(m, a->node)->op == OP_SCALAR;
+}
+
+static bool is_operand(const Arg *a) {
+	return a->kind == ARG_REF || a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL || a->kind == ARG_SYM;
+}
+
+static Dtype number_dtype(const Module *m, const Arg *a) {
+	switch (a->kind) {
+	case ARG_FLOAT: return DTYPE_F32;
+	case ARG_BOOL: return DTYPE_BOOL;
+	case ARG_REF: return node_type(m, a->node)->dtype;
+	default: return DTYPE_I32;
+	}
+}
+
+bool arith_is_condition(uint16_t op, uint32_t i) {
+	switch ((Op)op) {
+	case OP_WHERE: case OP_WHERE_SCALAR_SELF: case OP_WHERE_SCALAR_OTHER: case OP_WHERE_SCALAR: return i == 0;
+	case OP_MASKED_FILL: case OP_MASKED_FILL_TENSOR: return i == 1;
+	default: return false;
+	}
+}
+
+/* A lower class only matters where its category is above the higher one's. */
+static Dtype combine(Dtype higher, Dtype lower) {
+	if (higher == DTYPE_NONE || lower == DTYPE_NONE)
+		return higher == DTYPE_NONE ? lower : higher;
+	if (dtype_is_float(higher))
+		return higher;
+	return higher == DTYPE_BOOL || dtype_is_float(lower) ? dtype_promote(higher, lower) : higher;
+}
+
+Dtype arith_promoted(const Module *m, NodeId n) {
+	Dtype with_dims = DTYPE_NONE, zero_dim = DTYPE_NONE, number = DTYPE_NONE;
+	const Node *node = node_get(m, n);
+	const OpRow *row = op_row(node->op);
+	if (row->dtype == RULE_SAME)
+		return node_type(m, n)->dtype;
+	OpParam param;
+	uint32_t i = 0;
+	for (const char *at = row->params; i < node->arg_count && (at = op_param_next(at, &param)) != NULL; i++) {
+		const Arg *a = node_arg(m, n, i);
+		if ((param.letter != 'x' && param.letter != 't') || !is_operand(a) || arith_is_condition(node->op, i))
+			continue;
+		bool is_weak = weak(m, a);
+		Dtype t = number_dtype(m, a);
+		Dtype *class = is_weak ? &number : node_type(m, a->node)->count == 0 ? &zero_dim : &with_dims;
+		*class = dtype_promote(*class, t);
+	}
+	return combine(with_dims, combine(zero_dim, number));
+}
+
+/* ---- the dtype to compute in ------------------------------------------------------------------------------------ */
+
+/* Exact in bfloat16, so that rounding the number first changes nothing. */
+static bool number_is_exact(const Arg *a) {
+	double x = a->kind == ARG_FLOAT ? a->real : a->kind == ARG_INT ? (double)a->integer : 0;
+	double scaled = x;
+	for (int i = 0; i < 7 && scaled != (double)(int64_t)scaled && scaled < 256 && scaled > -256; i++)
+		scaled *= 2;
+	return x != x || x - x != 0 || (scaled == (double)(int64_t)scaled && scaled <= 256 && scaled >= -256);
+}
+
+static bool scalar_is_exact(const Module *m, const Arg *a) {
+	if (a->kind != ARG_REF || node_get(m, a->node)->op != OP_SCALAR)
+		return a->kind == ARG_REF || number_is_exact(a);
+	const Scalar *s = &m->scalars.at[node_arg(m, a->node, 0)->scalar];
+	return s->has_value && number_is_exact(&(Arg){.kind = ARG_FLOAT, .real = s->value});
+}
+
+/* One rounding whether it is computed in bfloat16 or in float32: sums, products and choices of two values. */
+static bool rounds_once(const Module *m, NodeId n) {
+	const Node *node = node_get(m, n);
+	const OpRow *row = op_row(node->op);
+	switch ((Op)node->op) {
+	case OP_MAXIMUM: case OP_MINIMUM: case OP_WHERE: case OP_ABS: case OP_RELU: break;
+	case OP_FLOOR_DIVIDE: case OP_FLOOR_DIVIDE_SCALAR: return false;
+	default:
+		if (row->form != PRINT_INFIX && row->form != PRINT_PREFIX)
+			return false;
+	}
+	for (uint32_t i = 0; i < node->arg_count; i++)
+		if (!scalar_is_exact(m, node_arg(m, n, i)))
+			return false;
+	return true;
+}
+
+/* Ops that Mosaic has for bools. */
+static bool takes_bools(uint16_t op) {
+	switch ((Op)op) {
+	case OP_LOGICAL_AND: case OP_LOGICAL_OR: case OP_LOGICAL_XOR: case OP_LOGICAL_NOT: case OP_BITWISE_AND:
+	case OP_BITWISE_AND_SCALAR: case OP_BITWISE_OR: case OP_BITWISE_OR_SCALAR: case OP_BITWISE_XOR:
+	case OP_BITWISE_XOR_SCALAR: case OP_BITWISE_NOT: case OP_CONVERT: case OP_TO_COPY: case OP_CLONE: case OP_ALIAS:
+	case OP_DETACH: case OP_LIFT_FRESH_COPY: case OP_CONTIGUOUS: return true;
+	default: return false;
+	}
+}
+
+/* Narrow floats compute in float32 and round once, as torch does; narrow ints and bools in int32, which wraps around to
+ * the same. A vector unit has arithmetic for 32 bits only, or for bfloat16 too. */
+static Dtype compute_in(const Module *m, NodeId n, Dtype promoted) {
+	const Node *node = node_get(m, n);
+	DtypeRule rule = op_row(node->op)->dtype;
+	if (rule == RULE_PROMOTE_FLOAT || (rule == RULE_DIV_MODE && node_type(m, n)->dtype == DTYPE_F32))
+		promoted = dtype_is_float(promoted) ? promoted : DTYPE_F32;
+	if (dtype_is_float(promoted))
+		return promoted == DTYPE_BF16 && rounds_once(m, n) ? DTYPE_BF16 : DTYPE_F32;
+	if (promoted == DTYPE_BOOL)
+		return takes_bools(node->op) ? DTYPE_BOOL : DTYPE_I32;
+	return dtype_bits(promoted) < 32 ? DTYPE_I32 : promoted;
+}
+
+/* What jnp itself computes in, given the operands as they are; DTYPE_NONE if it would refuse them. */
+static Dtype natural(const Module *m, NodeId n) {
+	const Node *node = node_get(m, n);
+	Dtype all = DTYPE_NONE;
+	for (uint32_t i = 0; i < node->arg_count; i++) {
+		const Arg *a = node_arg(m, n, i);
+		if (weak(m, a) || arith_is_condition(node->op, i) || node_type(m, a->node)->count == 0)
+			continue;
+		Dtype t = node_type(m, a->node)->dtype;
+		if (all != DTYPE_NONE && all != t && (dtype_bits(all) == 8 || dtype_bits(t) == 8) &&
+		    (dtype_is_float(all) || dtype_is_float(t)))
+			return DTYPE_NONE;
+		all = dtype_promote(all, t);
+	}
+	return all;
+}
+
+Dtype arith_compute_dtype(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	if (op == OP_CONVERT || op == OP_TO_COPY)
+		return DTYPE_NONE;
+	Dtype promoted = arith_promoted(m, n);
+	if (promoted == DTYPE_NONE)
+		return DTYPE_NONE;
+	Dtype compute = compute_in(m, n, promoted), as_is = natural(m, n);
+	return compute == as_is ? DTYPE_NONE : compute;
+}

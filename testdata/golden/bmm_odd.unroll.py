@@ -1,0 +1,128 @@
+"""bmm: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "bmm",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [3, 421, 96]},
+        {"name": "y", "dtype": "float32", "shape": [3, 96, 200]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [3, 421, 200]},
+    ],
+    "config": {"block_sizes": [1, 128, 128, 128], "pallas_loop_type": "unroll"},
+    "vmem_bytes": 1329152,
+    "flops": 100663296,
+    "hbm_bytes": 2416992,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _mask(x, axis, count, fill):
+    """x where its index along axis is below count, else fill."""
+    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return jnp.where(index < count, x, fill)
+
+
+def _bmm_kernel(x_ref, y_ref, out_ref):
+    # for tile_k in hl.tile(k):
+    def step(x_win, y_win, acc, ragged=False):
+        # acc = torch.baddbmm(acc, x[tile_b, tile_m, tile_k], y[tile_b, tile_k, tile...
+        load = x_win[...]
+        load = _mask(load, 2, 96, 0) if ragged else load
+        load_1 = y_win[...]
+        load_1 = _mask(load_1, 1, 96, 0) if ragged else load_1
+        acc_1_dot = jax.lax.dot_general(
+            load,
+            load_1,
+            (((2,), (1,)), ((0,), (0,))),
+            precision=jax.lax.Precision.HIGHEST,
+            preferred_element_type=jnp.float32,
+        )
+        acc_1 = acc + acc_1_dot
+        return acc_1
+
+    # acc = hl.zeros([tile_b, tile_m, tile_n], dtype=torch.float32)
+    acc_2 = jnp.zeros((1, 128, 128), jnp.float32)
+    acc_2 = step(x_ref, y_ref, acc_2, ragged=True)
+    # out[tile_b, tile_m, tile_n] = acc.to(x.dtype)
+    out_ref[...] = acc_2
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _bmm_jit(x, y, interpret):
+    call = pl.pallas_call(
+        _bmm_kernel,
+        name="bmm",
+        grid=(3, 4, 2),
+        in_specs=[
+            pl.BlockSpec(
+                (1, 128, 128), lambda tile_b, tile_m, tile_n: (tile_b, tile_m, 0)
+            ),
+            pl.BlockSpec(
+                (1, 128, 128), lambda tile_b, tile_m, tile_n: (tile_b, 0, tile_n)
+            ),
+        ],
+        out_specs=[
+            pl.BlockSpec(
+                (1, 128, 128), lambda tile_b, tile_m, tile_n: (tile_b, tile_m, tile_n)
+            ),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((3, 421, 200), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x, y)
+    return out
+
+
+def bmm(x, y, interpret=False):
+    """Returns float32[3, 421, 200].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "float32[3, 421, 96]")
+    _check("y", y, "float32[3, 96, 200]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("bmm: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _bmm_jit(x, y, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,113 @@
+"""layer_norm: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "layer_norm",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [256, 1024]},
+        {"name": "weight", "dtype": "float32", "shape": [1024]},
+        {"name": "bias", "dtype": "float32", "shape": [1024]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [256, 1024]},
+    ],
+    "config": {"block_sizes": [64]},
+    "vmem_bytes": 1802240,
+    "flops": 0,
+    "hbm_bytes": 2105344,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _layer_norm_kernel(x_ref, weight_ref, bias_ref, out_ref):
+    # row = x[tile_m, :].to(torch.float32)
+    row = x_ref[...]
+    # mean = torch.mean(row, dim=1, keepdim=True)
+    mean = jnp.mean(row, axis=1, keepdims=True)
+    # centered = row - mean
+    centered = row - mean
+    # variance = torch.mean(centered * centered, dim=1, keepdim=True)
+    variance = jnp.mean(centered * centered, axis=1, keepdims=True)
+    # normalized = centered * torch.rsqrt(variance + eps)
+    normalized = centered * jax.lax.rsqrt(variance + 1e-05)
+    # scale = weight[:].to(torch.float32)[None, :]
+    load_1 = weight_ref[...]
+    # shift = bias[:].to(torch.float32)[None, :]
+    load_2 = bias_ref[...]
+    # out[tile_m, :] = (normalized * scale + shift).to(x.dtype)
+    out_ref[...] = normalized * load_1 + load_2
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _layer_norm_jit(x, weight, bias, interpret):
+    call = pl.pallas_call(
+        _layer_norm_kernel,
+        name="layer_norm",
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((64, 1024), lambda tile_m: (tile_m, 0)),
+            pl.BlockSpec((1, 1024), lambda tile_m: (0, 0)),
+            pl.BlockSpec((1, 1024), lambda tile_m: (0, 0)),
+        ],
+        out_specs=[
+            pl.BlockSpec((64, 1024), lambda tile_m: (tile_m, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 1024), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x, weight.reshape((1, 1024)), bias.reshape((1, 1024)))
+    return out
+
+
+def layer_norm(x, weight, bias, interpret=False):
+    """Returns float32[256, 1024].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "float32[256, 1024]")
+    _check("weight", weight, "float32[1024]")
+    _check("bias", bias, "float32[1024]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("layer_norm: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _layer_norm_jit(x, weight, bias, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,124 @@
+"""matmul_bias_gelu: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "matmul_bias_gelu",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "bfloat16", "shape": [256, 512]},
+        {"name": "y", "dtype": "bfloat16", "shape": [512, 384]},
+        {"name": "bias", "dtype": "bfloat16", "shape": [384]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [256, 384]},
+    ],
+    "config": {"block_sizes": [128, 128, 128], "pallas_loop_type": "unroll"},
+    "vmem_bytes": 1011712,
+    "flops": 100663296,
+    "hbm_bytes": 1246720,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _gelu(x):
+    """The exact GELU, x times the normal distribution function of x."""
+    return 0.5 * x * (1.0 + jax.lax.erf(x * 0.7071067811865476))
+
+
+def _matmul_bias_gelu_kernel(x_ref, y_ref, bias_ref, out_ref):
+    # for tile_k in hl.tile(k):
+    def step(x_win, y_win, acc):
+        # acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        load = x_win[...]
+        load_1 = y_win[...]
+        acc_1_dot = jax.lax.dot_general(
+            load, load_1, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32
+        )
+        acc_1 = acc + acc_1_dot
+        return acc_1
+
+    # acc = hl.zeros([tile_m, tile_n], dtype=torch.float32)
+    acc_2 = jnp.zeros((128, 128), jnp.float32)
+    for j in range(4):
+        acc_2 = step(
+            x_ref.at[:, pl.ds(j * 128, 128)], y_ref.at[pl.ds(j * 128, 128), :], acc_2
+        )
+    # biased = acc + bias[tile_n].to(torch.float32)[None, :]
+    load_2 = bias_ref[...]
+    biased = acc_2 + load_2.astype(jnp.float32)
+    # out[tile_m, tile_n] = torch.nn.functional.gelu(biased).to(x.dtype)
+    out_ref[...] = _gelu(biased).astype(jnp.bfloat16)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _matmul_bias_gelu_jit(x, y, bias, interpret):
+    call = pl.pallas_call(
+        _matmul_bias_gelu_kernel,
+        name="matmul_bias_gelu",
+        grid=(2, 3),
+        in_specs=[
+            pl.BlockSpec((128, 512), lambda tile_m, tile_n: (tile_m, 0)),
+            pl.BlockSpec((512, 128), lambda tile_m, tile_n: (0, tile_n)),
+            pl.BlockSpec((1, 128), lambda tile_m, tile_n: (0, tile_n)),
+        ],
+        out_specs=[
+            pl.BlockSpec((128, 128), lambda tile_m, tile_n: (tile_m, tile_n)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 384), jnp.bfloat16),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x, y, bias.reshape((1, 384)))
+    return out
+
+
+def matmul_bias_gelu(x, y, bias, interpret=False):
+    """Returns bfloat16[256, 384].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "bfloat16[256, 512]")
+    _check("y", y, "bfloat16[512, 384]")
+    _check("bias", bias, "bfloat16[384]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("matmul_bias_gelu: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _matmul_bias_gelu_jit(x, y, bias, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

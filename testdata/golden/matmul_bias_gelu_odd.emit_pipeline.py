@@ -1,0 +1,157 @@
+"""matmul_bias_gelu: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "matmul_bias_gelu",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [421, 300]},
+        {"name": "y", "dtype": "float32", "shape": [300, 200]},
+        {"name": "bias", "dtype": "float32", "shape": [200]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [421, 200]},
+    ],
+    "config": {"block_sizes": [128, 128, 128], "pallas_loop_type": "emit_pipeline"},
+    "vmem_bytes": 1142784,
+    "flops": 100663296,
+    "hbm_bytes": 1868496,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _gelu(x):
+    """The exact GELU, x times the normal distribution function of x."""
+    return 0.5 * x * (1.0 + jax.lax.erf(x * 0.7071067811865476))
+
+
+def _mask(x, axis, count, fill):
+    """x where its index along axis is below count, else fill."""
+    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return jnp.where(index < count, x, fill)
+
+
+def _matmul_bias_gelu_kernel(
+    x_hbm, x_tail_ref, y_hbm, y_tail_ref, bias_ref, out_ref, acc_ref
+):
+    tile_m = pl.program_id(0)
+    tile_n = pl.program_id(1)
+
+    # for tile_k in hl.tile(k):
+    def step(x_win, y_win, acc, ragged=False):
+        # acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        load = x_win[...]
+        load = _mask(load, 1, 44, 0) if ragged else load
+        load_1 = y_win[...]
+        load_1 = _mask(load_1, 0, 44, 0) if ragged else load_1
+        acc_1_dot = jax.lax.dot_general(
+            load,
+            load_1,
+            (((1,), (0,)), ((), ())),
+            precision=jax.lax.Precision.HIGHEST,
+            preferred_element_type=jnp.float32,
+        )
+        acc_1 = acc + acc_1_dot
+        return acc_1
+
+    # acc = hl.zeros([tile_m, tile_n], dtype=torch.float32)
+    acc_ref[...] = jnp.zeros((128, 128), jnp.float32)
+
+    def body(x_win, y_win):
+        acc_ref[...] = step(x_win, y_win, acc_ref[...])
+
+    pipeline = pltpu.emit_pipeline(
+        body,
+        grid=(2,),
+        in_specs=[
+            pl.BlockSpec((128, 128), lambda j: (tile_m, j)),
+            pl.BlockSpec((128, 128), lambda j: (j, tile_n)),
+        ],
+    )
+    pipeline(x_hbm, y_hbm)
+    acc_2 = acc_ref[...]
+    acc_2 = step(x_tail_ref, y_tail_ref, acc_2, ragged=True)
+    # biased = acc + bias[tile_n].to(torch.float32)[None, :]
+    load_2 = bias_ref[...]
+    biased = acc_2 + load_2
+    # out[tile_m, tile_n] = torch.nn.functional.gelu(biased).to(x.dtype)
+    out_ref[...] = _gelu(biased)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _matmul_bias_gelu_jit(x, y, bias, interpret):
+    call = pl.pallas_call(
+        _matmul_bias_gelu_kernel,
+        name="matmul_bias_gelu",
+        grid=(4, 2),
+        in_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((128, 128), lambda tile_m, tile_n: (tile_m, 2)),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((128, 128), lambda tile_m, tile_n: (2, tile_n)),
+            pl.BlockSpec((1, 128), lambda tile_m, tile_n: (0, tile_n)),
+        ],
+        out_specs=[
+            pl.BlockSpec((128, 128), lambda tile_m, tile_n: (tile_m, tile_n)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((421, 200), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((128, 128), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x, x, y, y, bias.reshape((1, 200)))
+    return out
+
+
+def matmul_bias_gelu(x, y, bias, interpret=False):
+    """Returns float32[421, 200].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "float32[421, 300]")
+    _check("y", y, "float32[300, 200]")
+    _check("bias", bias, "float32[200]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("matmul_bias_gelu: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _matmul_bias_gelu_jit(x, y, bias, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,102 @@
+"""softmax: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "softmax",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "bfloat16", "shape": [421, 1000]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [421, 1000]},
+    ],
+    "config": {"block_sizes": [64]},
+    "vmem_bytes": 903168,
+    "flops": 0,
+    "hbm_bytes": 1684000,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _softmax_kernel(x_ref, out_ref):
+    # row = x[tile_m, :].to(torch.float32)
+    load = x_ref[...]
+    row = load.astype(jnp.float32)
+    # row_max = torch.amax(row, dim=1, keepdim=True)
+    row_max = jnp.max(row, axis=1, keepdims=True)
+    # weight = torch.exp(row - row_max)
+    weight = jnp.exp(row - row_max)
+    # total = torch.sum(weight, dim=1, keepdim=True)
+    total = jnp.sum(weight, axis=1, keepdims=True)
+    # out[tile_m, :] = (weight / total).to(x.dtype)
+    out_ref[...] = (weight / total).astype(jnp.bfloat16)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _softmax_jit(x, interpret):
+    call = pl.pallas_call(
+        _softmax_kernel,
+        name="softmax",
+        grid=(7,),
+        in_specs=[
+            pl.BlockSpec((64, 1000), lambda tile_m: (tile_m, 0)),
+        ],
+        out_specs=[
+            pl.BlockSpec((64, 1000), lambda tile_m: (tile_m, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((421, 1000), jnp.bfloat16),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x)
+    return out
+
+
+def softmax(x, interpret=False):
+    """Returns bfloat16[421, 1000].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "bfloat16[421, 1000]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("softmax: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _softmax_jit(x, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

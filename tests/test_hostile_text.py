@@ -1,0 +1,919 @@
+"""Text from a graph never becomes code.
+
+Whatever stands in a string of the document, the module is either refused with a diagnostic or its
+syntax tree is that of the harmless twin's: the same document with plain names. Two trees are the
+same if they differ in nothing but the spelling of local variables (one to one), of the function's
+own name, and of the names in KERNEL_INFO, where they stand as literals.
+"""
+
+import ast
+import copy
+import io
+import json
+import keyword
+import os
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parent.parent
+PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
+
+sys.path.insert(0, str(ROOT / "python"))
+from pallasc.lint import lint_module  # noqa: E402
+
+HOSTILE = {
+    "newline": "x\nimport os",
+    "newline_indented": "x\n    import os\n    os.abort()",
+    "carriage_return": "x\rimport os",
+    "crlf": "x\r\nimport os\r\n",
+    "form_feed": "x\x0cimport os",
+    "vertical_tab": "x\x0bimport os",
+    "file_separators": "x\x1cimport os\x1dimport os\x1eimport os\x1f",
+    "next_line": "x\x85import os",
+    "line_separator": "x\u2028import os",
+    "paragraph_separator": "x\u2029import os",
+    "escape_sequence": "x\x1b[2J\x1b]0;title\x07",
+    "c1_control": "x\x9b2J\x9d0;title\x9c",
+    "backspaces": "x\b\b\b\bimport os",
+    "delete": "x\x7f",
+    "quote": 'x"',
+    "quotes": "\"'\"'\"'",
+    "triple_quotes": 'x"""\nimport os\n"""',
+    "triple_single": "x'''\nimport os\n'''",
+    "quote_call": "');import os;('",
+    "quote_call_double": '");import os;("',
+    "backslash": "x\\",
+    "backslash_quote": 'x\\"; import os #',
+    "backslash_newline": "x\\\nimport os",
+    "escape_text": "\\x22\\n\\u2028\\N{BULLET}\\0",
+    "comment": "# x",
+    "comment_end": "x # noqa\n",
+    "format_off": "fmt: off",
+    "coding": "-*- coding: utf-16 -*-",
+    "dunder_import": "__import__('os').system('x')",
+    "eval": "eval('1')",
+    "brackets": ")]}{[(",
+    "lambda": "lambda: 0",
+    "walrus": "(x := 1)",
+    "semicolon": "x; import os",
+    "comma": "x, y = y, x",
+    "colon": "x: int = 3",
+    "dot": "os.system",
+    "star": "*args",
+    "decorator": "@print",
+    "f_string": "{print(1)}",
+    "f_string_nested": "{{{0}}}{__class__}",
+    "percent_s": "%s%s%s%s%s%s%s%s",
+    "percent_n": "%n%n%n%n",
+    "percent_wide": "%999999999d %*.*f",
+    "brace_zero": "{0}{1!r:>9999}",
+    "dollar": "${x} $(reboot) `reboot`",
+    "empty": "",
+    "space": " ",
+    "underscore": "_",
+    "underscores": "____",
+    "digits": "123",
+    "leading_digit": "1e9",
+    "minus": "-1",
+    "none": "None",
+    "true": "True",
+    "homoglyph": "\u0458mport",  # Cyrillic je
+    "fullwidth": "\uff49\uff4d\uff50\uff4f\uff52\uff54",  # NFKC makes it `import`
+    "math_letters": "\U0001d41e\U0001d42f\U0001d41a\U0001d425",
+    "superscript": "x\u00b2",
+    "combining": "e\u0301" * 20,
+    "zero_width": "a\u200bb\u200dc\ufeff",
+    "right_to_left": "x\u202e)1(so.tropmi\u202c",
+    "isolates": "\u2066x\u2067y\u2068z\u2069",
+    "soft_hyphen": "im\u00adport",
+    "tags": "x\U000e0041\U000e007f",
+    "emoji": "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "non_character": "\uffff\U0010ffff",
+    "replacement": "\ufffd",
+    "long_name": "a" * 100_000,
+    "long_line": "x " * 50_000,
+    "long_lines": "x\n" * 50_000,
+    "long_unicode": "\u2028" * 30_000,
+    "long_quotes": '"' * 50_000,
+    "long_brackets": "(" * 50_000,
+}
+
+KEYWORDS = [*keyword.kwlist, *keyword.softkwlist]
+BUILTINS = (
+    "print eval exec open compile input __import__ getattr setattr delattr globals locals vars dir "
+    "type object super len range tuple list dict set str int float bool bytes abs min max sum pow "
+    "round sorted map filter zip iter next hash id repr isinstance callable breakpoint exit quit "
+    "memoryview TypeError ValueError Exception ImportError AttributeError __name__ __file__ "
+    "__builtins__ __debug__ __doc__ __loader__"
+).split()
+MODULE_NAMES = (
+    "jax jnp lax pl pltpu functools warnings np os sys KERNEL_INFO _kernel kernel call interpret "
+    "_mask mask _to_row to_row _to_column to_column _check check _simulator simulator _gelu gelu "
+    "tpu_info chip found shape dtype name x lanes rows index count axis fill carry slot i j step "
+    "step_1 copies ragged value self cls x_ref q_in_ref out_ref k_in_hbm acc_ref k_in_buf k_in_sem"
+).split()
+
+
+# ---- documents, and names to change in them
+
+
+def graph(name):
+    return json.loads((ROOT / "testdata" / "graphs" / f"{name}.json").read_text())
+
+
+def everything():
+    """A small document with a string in each place where the format has one."""
+    f32 = {"dtype": "float32", "shape": ["u0", 128]}
+    loc = {"file": "k.py", "line": 3, "code": "s = exp(x)"}
+    host = {"dtype": "float32", "shape": [256, 128]}
+    tile = [{"sym": "u0"}, {"slice": [None, None, None]}]
+
+    def node(name, target, args, meta=None, **extra):
+        made = {"name": name, "target": target, "args": args, **extra}
+        return {**made, "meta": meta} if meta else made
+
+    inner = [
+        {"name": "acc", "op": "placeholder", "meta": f32},
+        {"name": "offset", "op": "placeholder", "meta": {"sym": None}},
+        node("y_host", "tile.host_tensor", ["y"], {"dtype": "float32", "shape": [512, 128]}),
+        node(
+            "part",
+            "tile.load",
+            [{"ref": "y_host"}, [{"sym": "u1"}, {"slice": [None, None, None]}]],
+            {"dtype": "float32", "shape": ["u1", 128]},
+            loc={**loc, "code": "y[tile_n, :]", "line": 4},
+        ),
+        node(
+            "kept",
+            "aten.sum.dim_IntList",
+            [{"ref": "part"}, [0]],
+            {"dtype": "float32", "shape": [128]},
+        ),
+        node("acc_1", "aten.add.Tensor", [{"ref": "acc"}, {"ref": "kept"}], f32),
+        {"name": "output", "op": "output", "args": [[{"ref": "acc_1"}]]},
+    ]
+    root = [
+        node("x_host", "tile.host_tensor", ["x"], host),
+        node("row", "tile.load", [{"ref": "x_host"}, tile], f32, loc={**loc, "line": 2}),
+        node("expo", "aten.exp.default", [{"ref": "row"}], f32, loc=loc),
+        node("start", "tile.begin", [{"sym": "u0"}], {"sym": None}),
+        node(
+            "loop",
+            "tile.for_loop",
+            [0, [0], [512], [{"ref": "expo"}, {"ref": "start"}]],
+            {"tuple": [f32]},
+        ),
+        node("sum", "getitem", [{"ref": "loop"}, 0], f32),
+        node("factor", "tile.scalar", ["scale"], {"dtype": "float32", "shape": []}),
+        node("fixed", "tile.scalar", ["half"], {"dtype": "float32", "shape": []}),
+        node("scaled", "aten.mul.Tensor", [{"ref": "sum"}, {"ref": "factor"}], f32),
+        node("halved", "aten.mul.Tensor", [{"ref": "scaled"}, {"ref": "fixed"}], f32),
+        node("soft", "aten.gelu.default", [{"ref": "halved"}], f32, kwargs={"approximate": "none"}),
+        node("out_host", "tile.host_tensor", ["flat"], host),
+        node("store", "tile.store", [{"ref": "out_host"}, tile, {"ref": "soft"}]),
+        {"name": "output", "op": "output", "args": [[]]},
+    ]
+    return {
+        "format": "fxtile",
+        "version": 1,
+        "name": "everything",
+        "tensors": [
+            {"name": "x_in", "role": "input", "dtype": "float32", "shape": [2, 128, 128]},
+            {"name": "x", "role": "view", "of": "x_in", "dtype": "float32", "shape": [256, 128]},
+            {"name": "y", "role": "input", "dtype": "float32", "shape": [512, 128]},
+            {"name": "out", "role": "output", "dtype": "float32", "shape": [2, 128, 128]},
+            {"name": "flat", "role": "view", "of": "out", "dtype": "float32", "shape": [256, 128]},
+        ],
+        "scalars": [
+            {"name": "scale", "dtype": "float32"},
+            {"name": "half", "dtype": "float32", "value": 0.5},
+        ],
+        "returns": [{"tensor": "out", "shape": [256, 128]}],
+        "block_sizes": [
+            {"id": 0, "symbol": "u0", "name": "tile_m", "extent": 256, "size": "rows"},
+            {"id": 1, "symbol": "u1", "name": "tile_n", "extent": 512},
+        ],
+        "tunables": {"rows": {"default": 64, "choices": [32, 64]}},
+        "graphs": [
+            {"id": 0, "kind": "for_loop", "block_ids": [1], "carried": [[0, 0]], "nodes": inner},
+            {"id": 1, "kind": "root", "grid": [0], "nodes": root},
+        ],
+        "config": {"block_sizes": [128], "pallas_loop_type": "fori_loop", "rows": 64},
+    }
+
+
+BASES = {
+    "everything": everything(),
+    "attention": graph("attention"),
+    "causal": graph("causal_attention"),
+    "softmax": graph("softmax_two_pass_odd"),
+}
+
+
+def walk(value):
+    """Every object in a document."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from walk(item)
+
+
+def host_names(doc, key, target, change):
+    """Renames members of doc[key], and the nodes with that target that name them."""
+    names = {}
+    for index, member in enumerate(doc.get(key, [])):
+        names[member["name"]] = change(index, member["name"])
+        member["name"] = names[member["name"]]
+    for member in doc.get(key, []) + doc.get("returns", []):
+        for field in ("of", "tensor"):
+            if member.get(field) in names:
+                member[field] = names[member[field]]
+    for made in nodes(doc):
+        if made.get("target") == target:
+            made["args"] = [names[made["args"][0]]]
+
+
+def nodes(doc):
+    return [made for graph in doc["graphs"] for made in graph["nodes"]]
+
+
+def node_names(doc, change):
+    for graph in doc["graphs"]:
+        names = {}
+        for index, made in enumerate(graph["nodes"]):
+            names[made["name"]] = change(index, made["name"])
+            made["name"] = names[made["name"]]
+        for item in walk([made.get("args") for made in graph["nodes"]]):
+            if "ref" in item:
+                item["ref"] = names[item["ref"]]
+
+
+def symbols(doc, names):
+    """Renames block symbols and tunables wherever an expression may stand."""
+
+    def expression(text):
+        return re.sub(r"[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)
+
+    def visit(value):
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if key in ("sym", "size", "extent", "begin") and isinstance(item, str):
+                    value[key] = expression(item)
+                elif key == "shape":
+                    value[key] = [expression(x) if isinstance(x, str) else x for x in item]
+                else:
+                    visit(item)
+        elif isinstance(value, list):
+            for item in value:
+                visit(item)
+
+    visit([doc["graphs"], doc["block_sizes"], doc["tensors"]])
+    for made in nodes(doc):
+        if made.get("target") == "tile.symnode" and isinstance(made["args"][0], str):
+            made["args"] = [expression(made["args"][0])]
+
+
+def block_symbols(doc, change):
+    names = {b["symbol"]: change(i, b["symbol"]) for i, b in enumerate(doc["block_sizes"])}
+    for block in doc["block_sizes"]:
+        block["symbol"] = names[block["symbol"]]
+    symbols(doc, names)
+
+
+def tunable_names(doc, change):
+    names = {name: change(i, name) for i, name in enumerate(doc.get("tunables", {}))}
+    for table in (doc.get("tunables", {}), doc["config"]):
+        for old in [old for old in table if old in names]:
+            table[names[old]] = table.pop(old)
+    symbols(doc, names)
+
+
+def block_names(doc, change):
+    for index, block in enumerate(doc["block_sizes"]):
+        block["name"] = change(index, block["name"])
+
+
+def document_name(doc, change):
+    doc["name"] = change(0, doc["name"])
+
+
+def located(field):
+    def rename(doc, change):
+        for index, made in enumerate(nodes(doc)):
+            if "loc" in made:
+                made["loc"][field] = change(index, made["loc"].get(field, ""))
+
+    return rename
+
+
+KINDS = {
+    "document": document_name,
+    "tensor": lambda doc, change: host_names(doc, "tensors", "tile.host_tensor", change),
+    "scalar": lambda doc, change: host_names(doc, "scalars", "tile.scalar", change),
+    "block_name": block_names,
+    "block_symbol": block_symbols,
+    "tunable": tunable_names,
+    "node": node_names,
+    "file": located("file"),
+    "code": located("code"),
+}
+# These must be unique: the second one gets a suffix.
+UNIQUE = {"tensor", "scalar", "block_symbol", "tunable", "node"}
+# These may only be identifiers.
+STRICT = {"document", "block_symbol", "tunable"}
+
+
+def hostile_and_twin(base, kind, text):
+    """The document with `text` in each place of that kind, and the one with plain names there."""
+    pair = []
+    plain = "plain" if text.strip() else ""
+    if kind in UNIQUE or kind in ("document", "block_name"):
+        plain = "plain"
+    for word in (text, plain):
+        doc = copy.deepcopy(base)
+
+        def change(index, old, word=word):
+            return f"{word}{index}" if kind in UNIQUE and index else word
+
+        KINDS[kind](doc, change)
+        pair.append(doc)
+    return pair
+
+
+# ---- running
+
+
+def run(text, *options):
+    command = [PALLASC, *options, "-"]
+    return subprocess.run(command, input=text.encode(), capture_output=True, timeout=60)
+
+
+def dumps(doc):
+    """Odd kinds of text stay as they are in the file: UTF-8, not escaped where JSON lets them."""
+    return json.dumps(doc, ensure_ascii=False)
+
+
+def assert_safe_for_terminals(data, newline=True):
+    """Printable characters only: no controls, no overrides, valid UTF-8."""
+    text = data.decode("utf-8")
+    for character in set(text):
+        code = ord(character)
+        bad = (
+            code < 0x20
+            or 0x7F <= code < 0xA0
+            or code in (0xAD, 0xFEFF)
+            or 0x200B <= code <= 0x200F
+            or 0x2028 <= code <= 0x202E
+            or 0x2060 <= code <= 0x206F
+            or 0xE0000 <= code <= 0xE007F
+        )
+        assert not bad or (newline and character == "\n"), f"{code:#x} reaches the terminal"
+
+
+def assert_refused(result):
+    assert result.returncode == 1, result.stderr[:500]
+    assert result.stdout == b""
+    assert b": error: " in result.stderr
+    assert len(result.stderr) < 200_000
+    assert_safe_for_terminals(result.stderr)
+    for word in (b"AddressSanitizer", b"runtime error", b"please report"):
+        assert word not in result.stderr
+
+
+# ---- comparing trees
+
+
+class Scope(ast.NodeVisitor):
+    """The names that a top-level function binds, in it or in functions inside it."""
+
+    def __init__(self, function):
+        self.names = set()
+        for child in ast.walk(function):
+            if isinstance(child, ast.arg):
+                self.names.add(child.arg)
+            elif isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
+                self.names.add(child.id)
+            elif isinstance(child, ast.FunctionDef) and child is not function:
+                self.names.add(child.name)
+            elif isinstance(child, ast.alias):
+                self.names.add(child.asname or child.name)
+
+
+class Names:
+    """A one-to-one map between the spellings of two trees."""
+
+    def __init__(self):
+        self.there, self.back = {}, {}
+
+    def same(self, a, b):
+        return self.there.setdefault(a, b) == b and self.back.setdefault(b, a) == a
+
+
+FREE = object()
+IDENTIFIER_FIELDS = {("Name", "id"), ("arg", "arg"), ("FunctionDef", "name")}
+
+
+class Comparison:
+    """Compares two modules; raises AssertionError at the first difference."""
+
+    def __init__(self, own_names):
+        self.top = Names()
+        self.own = own_names  # the documents' names: those of the functions made of them may differ
+
+    def modules(self, a, b):
+        assert len(a.body) == len(b.body), "statements were added"
+        names = [[x.name for x in tree.body if isinstance(x, ast.FunctionDef)] for tree in (a, b)]
+        for tree_names in names:
+            assert len(set(tree_names)) == len(tree_names), f"defined twice: {tree_names}"
+        for pair in zip(*names, strict=True):
+            own = [
+                re.fullmatch(f"_?{re.escape(w)}(_kernel)?", n)
+                for n, w in zip(pair, self.own, strict=True)
+            ]
+            assert all(own) or pair[0] == pair[1], pair
+            assert self.top.same(*pair)
+        self.functions = [set(part) for part in names]
+        for x, y in zip(a.body, b.body, strict=True):
+            assert type(x) is type(y)
+            if isinstance(x, ast.FunctionDef):
+                self.locals = [Scope(x).names, Scope(y).names]
+                for bound, functions in zip(self.locals, self.functions, strict=True):
+                    assert not bound & functions, f"hides a function: {bound & functions}"
+            else:
+                self.locals = [set(), set()]
+            self.names = Names()
+            self.info = isinstance(x, ast.Assign)
+            self.nodes(x, y, top=True)
+
+    def identifier(self, a, b, top):
+        if top:
+            return self.top.same(a, b)
+        bound = [name in known for name, known in zip((a, b), self.locals, strict=True)]
+        assert bound[0] == bound[1], f"{a} is bound in one of them, {b}"
+        if bound[0]:
+            return self.names.same(a, b)
+        own = [name in known for name, known in zip((a, b), self.functions, strict=True)]
+        if any(own):
+            return all(own) and self.top.same(a, b)
+        return a == b
+
+    def nodes(self, a, b, top=False):
+        assert type(a) is type(b), f"{ast.dump(a)[:200]} for {ast.dump(b)[:200]}"
+        if isinstance(a, ast.Constant):
+            self.constant(a.value, b.value)
+            return
+        for field in a._fields:
+            x, y = getattr(a, field, None), getattr(b, field, None)
+            if (type(a).__name__, field) in IDENTIFIER_FIELDS:
+                assert self.identifier(x, y, top), f"{x} for {y}"
+            else:
+                self.values(x, y)
+
+    def values(self, x, y):
+        assert type(x) is type(y), (x, y)
+        if isinstance(x, ast.AST):
+            self.nodes(x, y)
+        elif isinstance(x, list):
+            assert len(x) == len(y)
+            for item, other in zip(x, y, strict=True):
+                self.values(item, other)
+        else:
+            assert x == y
+
+    def constant(self, x, y):
+        assert type(x) is type(y)
+        if not isinstance(x, str) or self.info:
+            return  # KERNEL_INFO is compared by value
+        if x == y:
+            return
+        mine, other = self.own
+        if x.replace(mine, other) == y:
+            return  # the function's name in a message
+        # the parameter's name in a message: the spelling of a local
+        assert x in self.locals[0] and y in self.locals[1] and self.names.same(x, y), (x, y)
+
+
+def tree_of(text):
+    tree = ast.parse(text)
+    compile(text, "<module>", "exec")
+    return tree
+
+
+def info_of(tree):
+    (value,) = [x.value for x in tree.body if isinstance(x, ast.Assign)]
+    return ast.literal_eval(value)
+
+
+def assert_plain_text(module):
+    """ASCII, the one kind of line end, nothing that an editor or a terminal would act upon."""
+    assert module.endswith(b"\n")
+    assert not set(module) - set(range(0x20, 0x7F)) - {0x0A}
+
+
+def comments(text):
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
+def assert_info(hostile, twin, documents):
+    infos = [info_of(tree) for tree in (hostile, twin)]
+    for info, doc in zip(infos, documents, strict=True):
+        named = {t["name"]: t for t in doc["tensors"]}
+        inputs = [t["name"] for t in doc["tensors"] if t["role"] in ("input", "inout")]
+        assert [entry["name"] for entry in info["inputs"]] == inputs
+        outputs = [returned["tensor"] for returned in doc["returns"]]
+        assert [entry["name"] for entry in info["outputs"]] == outputs
+        for entry in info["inputs"]:
+            assert entry["shape"] == named[entry["name"]]["shape"]
+        run_time = [s["name"] for s in doc.get("scalars", []) if "value" not in s]
+        assert [entry["name"] for entry in info.get("scalars", [])] == run_time
+        assert info["name"] == doc["name"]
+        for name in doc.get("tunables", {}):
+            assert name in info["config"]
+    assert list(infos[0]) == list(infos[1])
+    for key in ("target", "vmem_bytes", "flops", "hbm_bytes", "compiler", "jax"):
+        assert infos[0][key] == infos[1][key]
+
+
+def lint_codes(text):
+    return [finding.code for finding in lint_module(text)]
+
+
+def assert_same_as_twin(base, kind, text, may_refuse):
+    documents = hostile_and_twin(base, kind, text)
+    result = run(dumps(documents[0]))
+    if result.returncode != 0:
+        assert may_refuse, result.stderr.decode()[:500]
+        assert_refused(result)
+        return False
+    assert_safe_for_terminals(result.stderr)
+    twin = run(dumps(documents[1]))
+    assert twin.returncode == 0, twin.stderr
+    assert_plain_text(result.stdout)
+    texts = [x.decode("ascii") for x in (result.stdout, twin.stdout)]
+    trees = [tree_of(x) for x in texts]
+    Comparison([doc["name"] for doc in documents]).modules(*trees)
+    assert_info(*trees, documents)
+    if kind != "code":  # equal lines of code share a comment
+        assert comments(texts[0]) == comments(texts[1])
+    assert lint_codes(texts[0]) == lint_codes(texts[1])
+    return True
+
+
+# ---- the tests
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_twins_are_served(base, kind):
+    """What the others compare with compiles, whatever the plain names are."""
+    documents = hostile_and_twin(BASES[base], kind, "other")
+    assert run(dumps(documents[1])).returncode == 0
+    assert assert_same_as_twin(BASES[base], kind, "other", may_refuse=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text(name, kind):
+    text = HOSTILE[name]
+    strict = kind in STRICT
+    for base in ("everything", "attention") if len(text) < 1000 else ("everything",):
+        assert_same_as_twin(BASES[base], kind, text, may_refuse=strict)
+
+
+@pytest.mark.parametrize("kind", ["tensor", "scalar", "block_name", "node"])
+@pytest.mark.parametrize(
+    "words", [KEYWORDS, BUILTINS, MODULE_NAMES], ids=["keyword", "builtin", "module"]
+)
+def test_words_as_names(words, kind):
+    for word in words:
+        for base in BASES:
+            assert_same_as_twin(BASES[base], kind, word, may_refuse=False)
+
+
+@pytest.mark.parametrize("word", [*KEYWORDS, *BUILTINS, *MODULE_NAMES])
+def test_words_as_the_name_of_the_function(word):
+    for base in BASES:
+        compiled = assert_same_as_twin(BASES[base], "document", word, may_refuse=True)
+        assert not (compiled and keyword.iskeyword(word))
+
+
+@pytest.mark.parametrize("kind", ["block_symbol", "tunable"])
+@pytest.mark.parametrize(
+    "words", [KEYWORDS, BUILTINS, MODULE_NAMES], ids=["keyword", "builtin", "module"]
+)
+def test_words_as_symbols(words, kind):
+    for word in words:
+        assert_same_as_twin(BASES["everything"], kind, word, may_refuse=True)
+
+
+PAIRS = [
+    ("x", "x_1", "x_2", "x_1_1"),
+    ("a b", "a_b", "a-b", "a\nb"),
+    ("", " ", "_", "\n"),
+    ("value", "value_1", "\u00e9", "\u00ea"),
+    ("a" * 24, "a" * 25, "a" * 26, "a" * 24 + "_1"),
+    ("x_ref", "x", "x_ref_1", "X_REF"),
+    ("e\u0301", "\u00e9", "e", "E"),
+]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "scalar", "node"])
+@pytest.mark.parametrize("names", PAIRS, ids=range(len(PAIRS)))
+def test_names_that_come_out_alike_stay_apart(names, kind):
+    """Different text, the same identifier: the tree would not be the twin's if they became one."""
+    for base in BASES.values():
+        documents = []
+        for table in (names, ("p", "q", "r", "s")):
+            doc = copy.deepcopy(base)
+            KINDS[kind](doc, lambda i, old, table=table: table[i] if i < 4 else f"other_{kind}_{i}")
+            documents.append(doc)
+        results = [run(dumps(doc)) for doc in documents]
+        assert [result.returncode for result in results] == [0, 0], results[0].stderr
+        trees = [tree_of(result.stdout.decode()) for result in results]
+        Comparison([doc["name"] for doc in documents]).modules(*trees)
+
+
+def test_all_kinds_at_once():
+    for text in HOSTILE.values():
+        documents = [copy.deepcopy(BASES["everything"]) for _ in range(2)]
+        for kind in set(KINDS) - STRICT:
+            for doc, word in zip(documents, (text, f"plain_{kind}"), strict=True):
+                unique = f"{word}{{}}" if kind in UNIQUE else word
+                mark = {"tensor": "", "scalar": "s"}.get(kind, "")
+
+                def change(i, old, word=word, unique=unique, mark=mark):
+                    return word + mark + str(i) if "{}" in unique else word
+
+                KINDS[kind](doc, change)
+        results = [run(dumps(doc)) for doc in documents]
+        assert [result.returncode for result in results] == [0, 0], results[0].stderr[:300]
+        trees = [tree_of(result.stdout.decode()) for result in results]
+        Comparison([doc["name"] for doc in documents]).modules(*trees)
+
+
+# ---- strings that are no names
+
+
+def set_at(doc, path, value):
+    for step in path[:-1]:
+        doc = doc[step]
+    doc[path[-1]] = value
+
+
+WORD_PLACES = {
+    "format": ["format"],
+    "role": ["tensors", 0, "role"],
+    "tensor_dtype": ["tensors", 0, "dtype"],
+    "tensor_shape": ["tensors", 0, "shape", 0],
+    "tensor_of": ["tensors", 1, "of"],
+    "tensor_init": ["tensors", 3, "init"],
+    "scalar_dtype": ["scalars", 0, "dtype"],
+    "scalar_value": ["scalars", 1, "value"],
+    "return_tensor": ["returns", 0, "tensor"],
+    "return_shape": ["returns", 0, "shape", 0],
+    "return_ops": ["returns", 0, "ops"],
+    "block_extent": ["block_sizes", 0, "extent"],
+    "block_size": ["block_sizes", 0, "size"],
+    "block_begin": ["block_sizes", 0, "begin"],
+    "tunable_default": ["tunables", "rows", "default"],
+    "tunable_choice": ["tunables", "rows", "choices", 0],
+    "graph_kind": ["graphs", 0, "kind"],
+    "graph_id": ["graphs", 0, "id"],
+    "grid": ["graphs", 1, "grid", 0],
+    "op": ["graphs", 1, "nodes", 0, "op"],
+    "target": ["graphs", 1, "nodes", 2, "target"],
+    "argument": ["graphs", 1, "nodes", 2, "args", 0],
+    "ref": ["graphs", 1, "nodes", 2, "args", 0, "ref"],
+    "sym": ["graphs", 1, "nodes", 3, "args", 0, "sym"],
+    "index": ["graphs", 1, "nodes", 1, "args", 1, 0],
+    "slice": ["graphs", 1, "nodes", 1, "args", 1, 1, "slice", 0],
+    "host_tensor": ["graphs", 1, "nodes", 0, "args", 0],
+    "host_scalar": ["graphs", 1, "nodes", 6, "args", 0],
+    "enumeration": ["graphs", 1, "nodes", 10, "kwargs", "approximate"],
+    "meta_dtype": ["graphs", 1, "nodes", 2, "meta", "dtype"],
+    "meta_shape": ["graphs", 1, "nodes", 2, "meta", "shape", 0],
+    "meta_sym": ["graphs", 1, "nodes", 3, "meta", "sym"],
+    "loc_line": ["graphs", 1, "nodes", 2, "loc", "line"],
+    "config_word": ["config", "pallas_loop_type"],
+    "config_size": ["config", "block_sizes", 0],
+    "config_tunable": ["config", "rows"],
+    "dtype_argument": ["graphs", 1, "nodes", 2, "args", 0, "dtype"],
+    "float_argument": ["graphs", 1, "nodes", 8, "args", 1],
+}
+
+
+@pytest.mark.parametrize("place", WORD_PLACES)
+def test_words_of_the_format(place):
+    """Where the format knows the words, no other is taken."""
+    for text in HOSTILE.values():
+        doc = copy.deepcopy(BASES["everything"])
+        value = {"float": text} if place == "float_argument" else text
+        set_at(doc, WORD_PLACES[place], value)
+        assert_refused(run(dumps(doc)))
+
+
+KEY_PLACES = {
+    "document": [],
+    "tensor": ["tensors", 0],
+    "scalar": ["scalars", 0],
+    "return": ["returns", 0],
+    "block": ["block_sizes", 0],
+    "tunable": ["tunables", "rows"],
+    "graph": ["graphs", 0],
+    "node": ["graphs", 1, "nodes", 2],
+    "meta": ["graphs", 1, "nodes", 2, "meta"],
+    "loc": ["graphs", 1, "nodes", 2, "loc"],
+    "kwargs": ["graphs", 1, "nodes", 10, "kwargs"],
+    "argument": ["graphs", 1, "nodes", 2, "args", 0],
+    "config": ["config"],
+    "annotations": ["annotations"],
+}
+
+
+@pytest.mark.parametrize("place", KEY_PLACES)
+def test_keys(place):
+    """A key that the format does not have is refused, and one that starts with x_ is nothing."""
+    base = {**BASES["everything"], "annotations": {}}
+    plain = run(dumps(base))
+    assert plain.returncode == 0, plain.stderr
+    for text in HOSTILE.values():
+        doc = copy.deepcopy(base)
+        inner = doc
+        for step in KEY_PLACES[place]:
+            inner = inner[step]
+        inner[text] = text
+        assert_refused(run(dumps(doc)))
+        if place in ("kwargs", "argument"):
+            continue
+        del inner[text]
+        inner["x_" + text] = text
+        assert run(dumps(doc)).stdout == plain.stdout, text[:40]
+
+
+def test_a_string_with_a_nul_is_refused():
+    for path in (["name"], ["tensors", 0, "name"], ["block_sizes", 0, "name"]):
+        doc = copy.deepcopy(BASES["everything"])
+        set_at(doc, path, "x\0import os")
+        assert_refused(run(json.dumps(doc)))
+
+
+def test_bytes_that_are_no_utf8_are_refused():
+    text = dumps(BASES["everything"]).encode()
+    for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80", b"\xe2\x80"):
+        command = [PALLASC, "-"]
+        result = subprocess.run(command, input=text.replace(b"tile_m", bad), capture_output=True)
+        assert_refused(result)
+
+
+def test_lone_surrogates_are_refused():
+    for bad in ("\\ud800", "\\udc00", "\\udc00\\ud800"):
+        assert_refused(run(dumps(BASES["everything"]).replace("tile_m", bad)))
+
+
+NUMBERS = ["1e308", "-1e308", "1e-320", "0.1", "-0.0", "3", "1e16", "123456789.123456789"]
+NUMBERS += ['{"float": "inf"}', '{"float": "-inf"}', '{"float": "nan"}']
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_are_literals(number):
+    text = dumps(BASES["everything"]).replace('"value": 0.5', f'"value": {number}')
+    result = run(text)
+    if result.returncode:
+        assert_refused(result)
+    else:
+        assert_plain_text(result.stdout)
+        tree_of(result.stdout.decode())
+
+
+# ---- other inputs, other outputs
+
+
+@pytest.mark.parametrize("field", ["name", "device_kind", "topology"])
+def test_strings_of_a_target_file(tmp_path, field):
+    plain = run(dumps(BASES["everything"])).stdout.decode()
+    for text in HOSTILE.values():
+        (tmp_path / "chip.json").write_text(dumps({"base": "v6e", field: text}))
+        result = run(dumps(BASES["everything"]), f"--target={tmp_path / 'chip.json'}")
+        if result.returncode:
+            assert_refused(result)
+            continue
+        assert_plain_text(result.stdout)
+        trees = [tree_of(x) for x in (result.stdout.decode(), plain)]
+        assert len(trees[0].body) == len(trees[1].body), "statements were added"
+        for x, y in zip(*(tree.body for tree in trees), strict=True):
+            assert type(x) is type(y)
+            if isinstance(x, ast.FunctionDef):
+                assert ast.dump(x) == ast.dump(y)
+        info = info_of(trees[0])
+        assert info["target"] == (text if field == "name" else "v6e")
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - STRICT))
+@pytest.mark.parametrize("output", ["report", "explain", "verbose", "json", "plan", "dot"])
+def test_other_outputs(output, kind):
+    """Nothing that a terminal would act upon; JSON stays JSON."""
+    for name, text in HOSTILE.items():
+        if len(text) > 1000 and name != "long_name":
+            continue
+        hostile, _ = hostile_and_twin(BASES["everything"], kind, text)
+        options = {"explain": ["--explain", "--emit=none"], "verbose": ["-v", "--emit=none"]}
+        result = run(dumps(hostile), *options.get(output, [f"--emit={output}"]))
+        assert result.returncode == 0, result.stderr
+        if output in ("json", "plan"):
+            json.loads(result.stdout)
+        assert_safe_for_terminals(result.stdout)
+        assert_safe_for_terminals(result.stderr)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_graph_survives_a_round_trip(name):
+    """--emit=json gives a document with the same names, which compiles to the same module."""
+    doc = copy.deepcopy(BASES["everything"])
+    for kind in ("tensor", "scalar", "block_name", "file", "code"):
+        doc = hostile_and_twin(doc, kind, HOSTILE[name] + kind)[0]
+    passes = run(dumps(doc), "--emit=json")
+    assert passes.returncode == 0, passes.stderr
+    again = json.loads(passes.stdout)
+    assert [t["name"] for t in again["tensors"]] == [t["name"] for t in doc["tensors"]]
+    assert [b["name"] for b in again["block_sizes"]] == [b["name"] for b in doc["block_sizes"]]
+    assert run(passes.stdout.decode()).stdout == run(dumps(doc)).stdout
+
+
+def test_diagnostics_of_hostile_text_are_safe():
+    """Each string in a message, in the line shown, in a hint: as text and as JSON lines."""
+    for text in HOSTILE.values():
+        doc = copy.deepcopy(BASES["everything"])
+        KINDS["node"](doc, lambda i, old, text=text: f"{text}{i}")
+        KINDS["tensor"](doc, lambda i, old, text=text: f"{text}{i}")
+        nodes(doc)[5]["meta"]["dtype"] = "int32"  # named in the message
+        for form in ("text", "json"):
+            result = run(dumps(doc), f"--diagnostics={form}", "--emit=none", "--color=never")
+            assert result.returncode == 1
+            assert_safe_for_terminals(result.stderr)
+            assert len(result.stderr) < 50_000 or form == "json"
+            if form == "json":
+                for line in result.stderr.decode().split("\n")[:-1]:
+                    json.loads(line)
+
+
+def test_file_names_and_options_are_safe():
+    for text in HOSTILE.values():
+        if len(text) > 1000 or not text:
+            continue
+        for options in (
+            [f"no{text}.json"],
+            [f"--emit={text}"],
+            [f"--target={text}"],
+            [f"--target={text}.json"],
+            [f"--set={text}"],
+            [f"--set={text}=1"],
+            [f"--set=pallas_loop_type={text}"],
+            [f"--config=no{text}"],
+            [f"--passes={text}"],
+            [f"--{text}"],
+            ["-o", f"/nowhere/{text}"],
+        ):
+            result = run(dumps(BASES["softmax"]), *options)
+            assert_safe_for_terminals(result.stderr)
+            assert_safe_for_terminals(result.stdout)
+
+
+# ---- random text
+
+ANYTHING = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
+SHARP = [*"\"'\\\n\r\u2028\x85\x0c\x1b\u202e#{}()[];:,=@ x1_", '"""', "'''", "%s", "import os"]
+PIECES = st.lists(st.sampled_from(SHARP), max_size=12).map("".join)
+BOUNDED = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=ANYTHING | PIECES)
+@BOUNDED
+def test_random_text(kind, text):
+    assert_same_as_twin(BASES["everything"], kind, text, may_refuse=kind in STRICT)
+
+
+@given(texts=st.lists(ANYTHING | PIECES, min_size=19, max_size=19, unique=True))
+@BOUNDED
+def test_random_names_for_all_nodes(texts):
+    documents = []
+    for table in (texts, [f"n{i}" for i in range(19)]):
+        doc = copy.deepcopy(BASES["everything"])
+        node_names(doc, lambda i, old, table=table: table[i])
+        documents.append(doc)
+    results = [run(dumps(doc)) for doc in documents]
+    assert [result.returncode for result in results] == [0, 0], results[0].stderr
+    trees = [tree_of(result.stdout.decode("ascii")) for result in results]
+    Comparison([doc["name"] for doc in documents]).modules(*trees)

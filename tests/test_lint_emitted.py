@@ -1,0 +1,89 @@
+"""Every emitted module is clean: its syntax tree, its comments, its format, and what it claims."""
+
+import collections
+import subprocess
+import sys
+
+import proof
+import pytest
+
+from pallasc.lint import lint_module
+
+LARGE = tuple(proof.Case(graph, loop) for graph in proof.LARGE for loop in proof.LOOPS)
+CASES = (*proof.accepted(), *proof.variants(), *LARGE)
+
+
+def source_lines(graph):
+    """`loc.code` of each place in the graph's source, once for each place."""
+    places = {
+        (node["loc"]["file"], node["loc"]["line"], node["loc"]["code"])
+        for item in proof.document(graph)["graphs"]
+        for node in item["nodes"]
+        if node.get("loc")
+    }
+    return [code for _, _, code in sorted(places)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_clean(case):
+    """No unused assignment, repeated right-hand side, stray statement or repeated comment."""
+    text = proof.module(case).source
+    findings = lint_module(text, source_lines(case.graph))
+    assert [finding.text(case.id) for finding in findings] == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_source_lines_are_told(case):
+    """Each line of the kernel's source that does something stands as a comment once."""
+    comments = collections.Counter(
+        line.strip()[2:]
+        for line in proof.module(case).source.splitlines()
+        if line.strip().startswith("# ")
+    )
+    allowed = collections.Counter(source_lines(case.graph))
+    assert comments - allowed == {}
+    assert sum(comments.values()) >= 2
+
+
+MARKS = {
+    None: (),
+    "unroll": (),
+    "resident": ("jax.lax.fori_loop(",),
+    "fori_loop": ("jax.lax.fori_loop(", "pltpu.make_async_copy("),
+    "emit_pipeline": ("pltpu.emit_pipeline(",),
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_loop_type_is_the_one_asked_for(case):
+    text = proof.module(case).source
+    wanted = {mark for mark in MARKS[case.loop]}
+    every = {mark for marks in MARKS.values() for mark in marks}
+    assert {mark for mark in every if mark in text} == wanted
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A directory with every module as a file."""
+    directory = tmp_path_factory.mktemp("emitted")
+    for case in CASES:
+        (directory / f"{case.id.replace('=', '_')}.py").write_text(proof.module(case).source)
+    return directory
+
+
+@pytest.mark.parametrize("command", [("format", "--check"), ("check",)], ids=" ".join)
+def test_as_ruff_leaves_it(command, written):
+    """With ruff's own settings: none of this project's apply to what users get."""
+    process = subprocess.run(
+        [sys.executable, "-m", "ruff", *command, "--isolated", "--no-cache", written],
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.parametrize("case", proof.goldens().values(), ids=lambda case: case.id)
+def test_same_again(case):
+    """Byte for byte, from a fresh compilation."""
+    fresh = proof.module.__wrapped__(case).source
+    assert fresh == proof.module(case).source
