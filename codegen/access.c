@@ -10,6 +10,53 @@ static int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) { retur
 
 /* ---- from nodes to wants ---------------------------------------------------------------------------------------- */
 
+/* The largest value that an affine takes over the grid and the loops around it; false if that is not known. */
+static bool affine_max(Planner *p, const Affine *a, int64_t *max) {
+	*max = a->constant;
+	for (uint32_t i = 0; i < a->count; i++) {
+		const Term *t = &a->term[i];
+		int64_t last = 0;
+		if (t->kind == VAR_NODE) {
+			/* min(begin + size, end of the range) is at most the range's end. */
+			BlockId b = node_get(p->m, t->id)->op == OP_TILE_END ? query_block(p->m, t->id) : NONE;
+			if (b == NONE || p->m->blocks.at[b].extent == NONE || t->scale != 1)
+				return false;
+			last = expr_number(p->m, p->m->blocks.at[b].extent);
+		} else if (t->kind == VAR_PROGRAM) {
+			last = p->plan->grid.at[t->id].steps - 1;
+		} else {
+			const LoopDim *d = &p->plan->loops.at[t->id / RANK_MAX].dim[t->id % RANK_MAX];
+			int64_t begin, end;
+			if (!affine_max(p, &d->begin, &begin) || !affine_max(p, &d->end, &end) || d->begin.count > 0)
+				return false;
+			last = int_max(int_cdiv(int_max(end - begin, 0), d->step) - 1, 0);
+		}
+		*max += t->scale > 0 ? t->scale * last : 0;
+	}
+	return true;
+}
+
+/* Tiles and positions must lie in their tensor: what an index outside it means costs code that is not written yet. */
+static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, BlockId b) {
+	const char *tensor = p->m->tensors.at[w->tensor].name;
+	int64_t max = 0, first = want->at.constant;
+	bool known = true, negative = false;
+	for (uint32_t i = 0; i < want->at.count; i++)
+		negative = negative || want->at.term[i].scale < 0;
+	if (want->kind == WANT_AT) {
+		known = affine_max(p, &want->at, &max);
+	} else if (want->kind == WANT_STEP) {
+		known = affine_max(p, &p->plan->loops.at[want->loop].dim[want->loop_dim].end, &max);
+		max -= 1;
+	} else if (want->kind == WANT_GRID) {
+		max = expr_number(p->m, p->m->blocks.at[b].extent) - 1;
+	}
+	if (p->m->assume_in_bounds || (known && max < want->extent && first >= 0 && !negative))
+		return true;
+	return plan_refuse(p, w->node, "out-of-bounds", "end the range at the tensor's dim, or set assume_in_bounds",
+	                   "the index of tensor %s may lie outside its dim of %lld", tensor, (long long)want->extent);
+}
+
 static bool want_block(Planner *p, AccessWant *w, Want *want, BlockId b) {
 	uint32_t dim, l = block_scope(p->plan, node_get(p->m, w->node)->graph, b, &dim);
 	want->size = block_size(p, b);
@@ -46,11 +93,11 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry) {
 	ExprId e = entry->kind == ARG_SYM ? entry->expr : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym : NONE;
 	BlockId b = entry->kind != ARG_INT && e != NONE ? expr_as_block(p->m, e) : NONE;
 	if (b != NONE)
-		return want_block(p, w, want, b);
+		return want_block(p, w, want, b) && want_in_bounds(p, w, want, b);
 	want->kind = WANT_AT;
 	want->size = 1;
 	want->at = affine_of_arg(p, g, entry);
-	return true;
+	return want_in_bounds(p, w, want, NONE);
 }
 
 /* The innermost loop of the access's graph whose steps move it. */

@@ -8,7 +8,7 @@ static bool weak(const Module *m, const Arg *a) {
 	return a->kind != ARG_REF || node_type(m, a->node)->kind == TYPE_SYM || node_get(m, a->node)->op == OP_SCALAR;
 }
 
-static bool is_operand(const Arg *a) {
+bool arith_is_operand(const Arg *a) {
 	return a->kind == ARG_REF || a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL || a->kind == ARG_SYM;
 }
 
@@ -48,7 +48,7 @@ Dtype arith_promoted(const Module *m, NodeId n) {
 	uint32_t i = 0;
 	for (const char *at = row->params; i < node->arg_count && (at = op_param_next(at, &param)) != NULL; i++) {
 		const Arg *a = node_arg(m, n, i);
-		if ((param.letter != 'x' && param.letter != 't') || !is_operand(a) || arith_is_condition(node->op, i))
+		if ((param.letter != 'x' && param.letter != 't') || !arith_is_operand(a) || arith_is_condition(node->op, i))
 			continue;
 		bool is_weak = weak(m, a);
 		Dtype t = number_dtype(m, a);
@@ -119,7 +119,7 @@ static Dtype compute_in(const Module *m, NodeId n, Dtype promoted) {
 }
 
 /* What jnp itself computes in, given the operands as they are; DTYPE_NONE if it would refuse them. */
-static Dtype natural(const Module *m, NodeId n) {
+Dtype arith_natural(const Module *m, NodeId n) {
 	const Node *node = node_get(m, n);
 	Dtype all = DTYPE_NONE;
 	for (uint32_t i = 0; i < node->arg_count; i++) {
@@ -135,13 +135,122 @@ static Dtype natural(const Module *m, NodeId n) {
 	return all;
 }
 
+/* Sums are float32 or int32; the greatest and the least lanes are looked for in the same. */
+static Dtype reduced_in(Dtype x, uint16_t op, Dtype result) {
+	bool is_choice = op == OP_AMAX || op == OP_AMIN || op == OP_MAX || op == OP_MIN;
+	Dtype compute = dtype_is_float(x) || dtype_is_float(result) ? DTYPE_F32
+	                : dtype_bits(x) < 32 || !is_choice          ? DTYPE_I32
+	                                                            : x;
+	return compute == x || (is_choice && x == DTYPE_BF16) ? DTYPE_NONE : compute;
+}
+
 Dtype arith_compute_dtype(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	if (op == OP_CONVERT || op == OP_TO_COPY)
 		return DTYPE_NONE;
+	if (op_row(op)->kind == KIND_REDUCTION)
+		return reduced_in(node_type(m, node_input(m, n, 0))->dtype, op, node_type(m, n)->dtype);
 	Dtype promoted = arith_promoted(m, n);
 	if (promoted == DTYPE_NONE)
 		return DTYPE_NONE;
-	Dtype compute = compute_in(m, n, promoted), as_is = natural(m, n);
+	Dtype compute = compute_in(m, n, promoted), as_is = arith_natural(m, n);
 	return compute == as_is ? DTYPE_NONE : compute;
+}
+
+Dtype arith_conversion_hub(Dtype from, Dtype to) {
+	bool both_fp8 = dtype_is_float(from) && dtype_is_float(to) && dtype_bits(from) == 8 && dtype_bits(to) == 8;
+	return both_fp8 ? DTYPE_F32 : DTYPE_NONE;
+}
+
+/* ---- what the chips take ---------------------------------------------------------------------------------------- */
+
+enum {
+#define X(e, name, jnp, bits, cls) SET_##e = 1 << DTYPE_##e,
+	DTYPES(X)
+#undef X
+	SET_ALL = (1 << DTYPE_COUNT) - 1,
+	NOT_FOR_MXU = SET_I32 | SET_I16 | SET_I4 | SET_U32 | SET_U16 | SET_U8 | SET_BOOL | SET_F16,
+	SET_FLOATS = SET_F32 | SET_BF16 | SET_F16 | SET_F8E4M3 | SET_F8E5M2
+};
+
+/* What Mosaic refuses, or computes otherwise: (op, the dtypes of its operands). Probed with libtpu 0.0.51. */
+typedef struct Refusal {
+	Op op;
+	uint32_t dtypes;
+	const char *hint;
+} Refusal;
+
+static const char as_float32[] = "convert it with prims.convert_element_type.default to float32";
+static const Refusal refusals[] = {
+	{OP_LGAMMA, SET_ALL, "compute it outside the kernel: the TPU compiler has no lgamma"},
+	{OP_DIGAMMA, SET_ALL, "compute it outside the kernel: the TPU compiler has no digamma"},
+	{OP_NEXTAFTER, (uint32_t)SET_ALL & ~(uint32_t)SET_F32, as_float32},
+	{OP_FRAC, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
+	{OP_LERP, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
+	{OP_LERP_SCALAR, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
+	{OP_LEAKY_RELU, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
+	{OP_ELU, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
+	{OP_MM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_MM_DTYPE, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_INT_MM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_BMM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_BMM_DTYPE, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_ADDMM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_ADDMM_DTYPE, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_BADDBMM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_BADDBMM_DTYPE, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_DOT, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+};
+
+/* Dtypes of which no chip has vectors: they cannot be loaded, stored or converted to. Probed with libtpu 0.0.51. */
+static const uint32_t dtypes_without_vectors = SET_F16;
+
+static bool refuse_op(Planner *p, NodeId n, Dtype t, const char *hint) {
+	return plan_refuse(p, n, "unsupported-op", hint, "%s of %s does not compile for %s",
+	                   op_row(node_get(p->m, n)->op)->target, dtype_name(t), p->m->target->name);
+}
+
+/* The dtype that a row of the table is about: the operands'. */
+static Dtype judged_dtype(const Module *m, NodeId n) {
+	const Node *node = node_get(m, n);
+	if (op_row(node->op)->kind == KIND_POINTWISE)
+		return arith_promoted(m, n);
+	NodeId x = op_row(node->op)->kind == KIND_MATMUL ? matmul_operand(m, n, 0) : node_input(m, n, 0);
+	return x != NONE && node_type(m, x)->kind == TYPE_TENSOR ? node_type(m, x)->dtype : DTYPE_NONE;
+}
+
+static Dtype tensor_dtype(const Module *m, NodeId n) {
+	return n != NONE && node_type(m, n)->kind == TYPE_TENSOR ? node_type(m, n)->dtype : DTYPE_NONE;
+}
+
+/* Says so where the dtype first comes in: a load, a conversion, a store. */
+static bool accepts_dtype(Planner *p, NodeId n) {
+	const Node *node = node_get(p->m, n);
+	bool store = node->op == OP_STORE, load = node->op == OP_LOAD;
+	Dtype t = tensor_dtype(p->m, store ? node_input(p->m, n, 0) : n);
+	if (t == DTYPE_NONE || node->op == OP_HOST_TENSOR || !(dtypes_without_vectors >> t & 1))
+		return true;
+	for (uint32_t i = store ? 2 : 0; !load && i < node->arg_count; i++)
+		if (tensor_dtype(p->m, node_input(p->m, n, i)) == t)
+			return true;
+	return refuse_op(p, n, t, "use bfloat16 or float32: convert on the host, before the kernel and after it");
+}
+
+bool arith_accepts(Planner *p, NodeId n) {
+	const Node *node = node_get(p->m, n);
+	if (!accepts_dtype(p, n))
+		return false;
+	Dtype t = judged_dtype(p->m, n);
+	for (size_t i = 0; t != DTYPE_NONE && i < sizeof refusals / sizeof *refusals; i++)
+		if (refusals[i].op == node->op && (refusals[i].dtypes >> t & 1))
+			return refuse_op(p, n, t, refusals[i].hint);
+	return true;
+}
+
+uint32_t arith_refused_dtypes(uint16_t op) {
+	uint32_t set = dtypes_without_vectors;
+	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+		if (refusals[i].op == op)
+			set |= refusals[i].dtypes;
+	return set;
 }

@@ -24,7 +24,8 @@ Lowering op_lowering(uint16_t op) {
 	case OP_BADDBMM: case OP_BADDBMM_DTYPE: case OP_DOT: return LOWER_MATMUL;
 	case OP_SUM: case OP_SUM_DIM: case OP_MEAN: case OP_MEAN_DIM: case OP_AMAX: case OP_AMIN: case OP_MAX:
 	case OP_MIN: return LOWER_REDUCE;
-	case OP_GELU: return LOWER_POINTWISE;
+	case OP_GELU: case OP_ELU: case OP_SOFTPLUS: case OP_DIV_MODE: case OP_DIV_SCALAR_MODE: return LOWER_POINTWISE;
+	case OP_CLONE: case OP_ALIAS: case OP_DETACH: case OP_LIFT_FRESH_COPY: case OP_CONTIGUOUS: return LOWER_ALIAS;
 	default: break;
 	}
 	const OpRow *row = op_row(op);
@@ -39,6 +40,8 @@ static bool supported_in(Planner *p, GraphId g) {
 		uint16_t op = node_get(p->m, n)->op;
 		if (op_lowering(op) == LOWER_NOT)
 			ok = plan_refuse(p, n, "unsupported-op", NULL, "%s is not lowered yet", op_row(op)->target);
+		else
+			ok = arith_accepts(p, n) && ok;
 		if (op == OP_LOAD && node_input(p->m, n, 2) != NONE)
 			ok = plan_refuse(p, n, "unsupported", "apply aten.where to the loaded value", "extra_mask is not lowered yet");
 		if (op == OP_STORE && node_input(p->m, n, 3) != NONE)

@@ -66,6 +66,23 @@ bool plan_inlining(Planner *p);  /* values.c */
 void plan_forms(Planner *p);     /* forms.c */
 void plan_masks(Planner *p);     /* masks.c */
 
+/* arith.c: dtypes. Argument i is a condition, which takes no part in promotion. */
+bool arith_is_condition(uint16_t op, uint32_t i);
+/* The argument is a value, not null, a string, a dtype, ... */
+bool arith_is_operand(const Arg *a);
+/* What torch promotes n's operands to. */
+Dtype arith_promoted(const Module *m, NodeId n);
+/* What jnp would compute n in, given the operands as they are; DTYPE_NONE if it would refuse them. */
+Dtype arith_natural(const Module *m, NodeId n);
+/* The dtype to convert n's operands to; DTYPE_NONE: they stay as they are. */
+Dtype arith_compute_dtype(const Module *m, NodeId n);
+/* The dtype through which Mosaic converts; DTYPE_NONE: directly. */
+Dtype arith_conversion_hub(Dtype from, Dtype to);
+/* The TPU compiler takes what n is lowered to; else false after a diagnostic. */
+bool arith_accepts(Planner *p, NodeId n);
+/* Bit set of the dtypes of which no kernel can hold this op. */
+uint32_t arith_refused_dtypes(uint16_t op);
+
 /* lower.c: how an op becomes Python. */
 typedef enum Lowering {
 	LOWER_NOT, /* refused */

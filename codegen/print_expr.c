@@ -259,126 +259,6 @@ static const char *index_text(Printer *pr, NodeId n, Form form) {
 	return arena_printf(pr->a, "%s + %s", affine_text(pr, &offset, PREC_ADD), iota);
 }
 
-/* ---- pointwise -------------------------------------------------------------------------------------------------- */
-
-typedef struct Infix {
-	const char *text;
-	Precedence precedence;
-} Infix;
-
-static Precedence infix_precedence(const char *text) {
-	static const Infix table[] = {{"|", PREC_OR},   {"^", PREC_XOR}, {"&", PREC_AND}, {"<<", PREC_SHIFT},
-	                              {">>", PREC_SHIFT}, {"+", PREC_ADD}, {"-", PREC_ADD}, {"*", PREC_MUL},
-	                              {"/", PREC_MUL},  {"//", PREC_MUL}, {"%", PREC_MUL}, {"**", PREC_POWER}};
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-		if (strcmp(table[i].text, text) == 0)
-			return table[i].precedence;
-	return PREC_COMPARE;
-}
-
-static bool narrow_float(Dtype t) { return dtype_is_float(t) && dtype_bits(t) < 32; }
-
-/* An operand in the dtype that the op computes in. */
-static PyExpr computed(Printer *pr, const Arg *a, Form form, Dtype compute) {
-	PyExpr e = arg_text(pr, a, form);
-	if (compute == DTYPE_NONE || a->kind != ARG_REF || node_type(pr->m, a->node)->kind != TYPE_TENSOR ||
-	    !narrow_float(node_type(pr->m, a->node)->dtype) || op_lowering(node_get(pr->m, value_root(pr, a->node))->op) == LOWER_FREE)
-		return e;
-	if (type_rank(pr, a->node) == 0)
-		return e;
-	return atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(compute)));
-}
-
-static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operands, uint32_t count) {
-	Text out;
-	text_init(&out, pr->a);
-	for (const char *c = text; *c; c++) {
-		uint32_t i = (uint32_t)(c[1] - '0');
-		if (*c != '{' || i >= count || c[2] != '}') {
-			text_putn(&out, c, 1);
-			continue;
-		}
-		bool bracketed = (c == text || strchr("(,[ ", c[-1])) && strchr("),]", c[3]) && c[3];
-		text_put(&out, bracketed && (c == text || c[-1] != ' ' || c[-2] == ',') ? operands[i].text
-		                                                                        : in_parens(pr, operands[i], PREC_ATOM));
-		c += 2;
-	}
-	return atom(out.at);
-}
-
-static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operands, uint32_t count) {
-	const char *items[8];
-	for (uint32_t i = 0; i < count && i < 8; i++)
-		items[i] = operands[i].text;
-	return atom(arena_printf(pr->a, "%s(%s)", function, dims_text(pr, count < 8 ? count : 8, items)));
-}
-
-static PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
-	Precedence p = row->form == PRINT_INFIX ? infix_precedence(row->text) : PREC_UNARY;
-	switch (row->form) {
-	case PRINT_INFIX: {
-		/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
-		Precedence left = p == PREC_COMPARE ? PREC_OR : p;
-		return (PyExpr){arena_printf(pr->a, "%s %s %s", in_parens(pr, operands[0], left), row->text,
-		                             in_parens(pr, operands[1], (Precedence)(p + 1))),
-		                p};
-	}
-	case PRINT_PREFIX: return (PyExpr){arena_printf(pr->a, "%s%s", row->text, in_parens(pr, operands[0], p)), p};
-	case PRINT_TEMPLATE: return template_text(pr, row->text, operands, count);
-	default: return call_text(pr, row->text, operands, count);
-	}
-}
-
-static PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype) {
-	return atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(dtype)));
-}
-
-static PyExpr gelu_text(Printer *pr, NodeId n, PyExpr x) {
-	const Arg *approximate = node_arg(pr->m, n, 1);
-	if (approximate->kind == ARG_STRING && strcmp(approximate->string, "tanh") == 0)
-		return atom(arena_printf(pr->a, "jax.nn.gelu(%s, approximate=True)", x.text));
-	pr->gelu = true; /* jax.nn.gelu's exact form is erfc, which Mosaic does not lower */
-	return atom(arena_printf(pr->a, "_gelu(%s)", x.text));
-}
-
-/* What jnp makes of the operands' dtypes: the weak ones (Python numbers, symbolic ints) do not count. */
-static Dtype operands_dtype(Printer *pr, NodeId n) {
-	Dtype all = DTYPE_NONE;
-	for (uint32_t i = 0; i < node_get(pr->m, n)->arg_count; i++) {
-		NodeId x = node_input(pr->m, n, i);
-		if (x == NONE || type_rank(pr, x) == 0)
-			continue;
-		Dtype t = node_type(pr->m, x)->dtype;
-		all = all == DTYPE_NONE ? t : dtype_promote(all, t);
-	}
-	return all;
-}
-
-static PyExpr pointwise_text(Printer *pr, NodeId n) {
-	const Node *node = node_get(pr->m, n);
-	const OpRow *row = op_row(node->op);
-	const Value *v = &pr->plan->values[n];
-	Dtype dtype = node_type(pr->m, n)->dtype;
-	PyExpr operands[8];
-	uint32_t count = 0;
-	if (node->op == OP_CONVERT || node->op == OP_TO_COPY)
-		return as_dtype(pr, arg_text(pr, node_arg(pr->m, n, 0), v->wants), dtype);
-	for (uint32_t i = 0; i < node->arg_count && count < 8; i++) {
-		const Arg *a = node_arg(pr->m, n, i);
-		bool operand = a->kind == ARG_REF || a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL ||
-		               a->kind == ARG_SYM;
-		if (operand)
-			operands[count++] = computed(pr, a, v->wants, v->compute);
-	}
-	/* alpha=1 of add and sub says nothing. */
-	if (row->form == PRINT_INFIX)
-		count = 2;
-	PyExpr e = node->op == OP_GELU ? gelu_text(pr, n, operands[0]) : row_text(pr, row, operands, count);
-	Dtype from = v->compute != DTYPE_NONE ? v->compute : operands_dtype(pr, n);
-	bool keeps = row->dtype == RULE_PROMOTE || row->dtype == RULE_SAME || row->dtype == RULE_PROMOTE_FLOAT;
-	return keeps && from != DTYPE_NONE && from != dtype && dtype != DTYPE_BOOL ? as_dtype(pr, e, dtype) : e;
-}
-
 /* ---- reductions, views, matmuls --------------------------------------------------------------------------------- */
 
 static PyExpr reduce_text(Printer *pr, NodeId n) {
@@ -387,9 +267,7 @@ static PyExpr reduce_text(Printer *pr, NodeId n) {
 	bool keepdim;
 	uint32_t dims = reduction_dims(pr->m, n, &keepdim), rank = type_rank(pr, x), shift = rank == 1 && v->wants == FORM_NATURAL;
 	const Arg *operand = node_arg(pr->m, n, 0);
-	bool adds = node_get(pr->m, n)->op != OP_AMAX && node_get(pr->m, n)->op != OP_AMIN &&
-	            node_get(pr->m, n)->op != OP_MAX && node_get(pr->m, n)->op != OP_MIN;
-	const char *text = computed(pr, operand, v->wants, adds ? DTYPE_F32 : DTYPE_NONE).text;
+	const char *text = computed_text(pr, operand, v->wants, v->compute).text;
 	const char *function = op_row(node_get(pr->m, n)->op)->text, *items[DIM_MAX];
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < rank; i++)
@@ -404,8 +282,8 @@ static PyExpr reduce_text(Printer *pr, NodeId n) {
 	PyExpr e = atom(all    ? arena_printf(pr->a, "%s(%s)", function, text)
 	                : keep ? arena_printf(pr->a, "%s(%s, axis=%s, keepdims=True)", function, text, axis)
 	                       : arena_printf(pr->a, "%s(%s, axis=%s)", function, text, axis));
-	Dtype dtype = node_type(pr->m, n)->dtype;
-	return adds && narrow_float(dtype) ? as_dtype(pr, e, dtype) : e;
+	Dtype dtype = node_type(pr->m, n)->dtype, from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, x)->dtype;
+	return from == dtype ? e : as_dtype(pr, e, dtype);
 }
 
 static PyExpr subscript_text(Printer *pr, NodeId n, PyExpr x, Form form) {
@@ -445,17 +323,11 @@ static PyExpr tile_text(Printer *pr, NodeId n, const char *x) {
 	return atom(arena_printf(pr->a, "jnp.tile(%s, (%s%lld))", x, out.at ? out.at : "", (long long)times));
 }
 
-static PyExpr view_text(Printer *pr, NodeId n) {
+/* A view that moves lanes, of x in the form that it wants. */
+static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
 	const Value *v = &pr->plan->values[n];
-	PyExpr x = value_text(pr, node_input(pr->m, n, 0), v->wants);
 	int64_t shape[DIM_MAX];
 	uint32_t rank = plan_shape(pr->plan, n, v->form, shape);
-	ViewShape view = view_shape(&(Planner){.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a}, n);
-	/* A row made a column: the conversion of the operand is all there is. */
-	if (view != VIEW_SHAPE_OTHER && view != VIEW_SHAPE_LANE_0)
-		return x;
-	if (view == VIEW_SHAPE_LANE_0)
-		return atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
 	switch (node_get(pr->m, n)->op) {
 	case OP_SUBSCRIPT:
 		if (type_rank(pr, node_input(pr->m, n, 0)) > 1)
@@ -473,6 +345,19 @@ static PyExpr view_text(Printer *pr, NodeId n) {
 	default: break;
 	}
 	return atom(arena_printf(pr->a, "%s.reshape(%s)", in_parens(pr, x, PREC_ATOM), shape_text(pr, rank, shape)));
+}
+
+static PyExpr view_text(Printer *pr, NodeId n) {
+	PyExpr x = value_text(pr, node_input(pr->m, n, 0), pr->plan->values[n].wants);
+	ViewShape view = view_shape(&(Planner){.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a}, n);
+	/* A row made a column: the conversion of the operand is all there is. */
+	if (view != VIEW_SHAPE_OTHER && view != VIEW_SHAPE_LANE_0)
+		return x;
+	if (view == VIEW_SHAPE_LANE_0)
+		return atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
+	/* Mosaic does not move bools, which are masks to it. */
+	Dtype dtype = node_type(pr->m, n)->dtype;
+	return dtype == DTYPE_BOOL ? as_dtype(pr, moved_text(pr, n, as_dtype(pr, x, DTYPE_I32)), dtype) : moved_text(pr, n, x);
 }
 
 static const char *contraction(Printer *pr, uint32_t rank, bool transpose_a, bool transpose_b) {
@@ -508,7 +393,10 @@ static PyExpr matmul_text(Printer *pr, NodeId n) {
 		const char *name = printer_name(pr, arena_printf(pr->a, "%s_dot", node_get(pr->m, n)->name));
 		py_line(&pr->w, "%s = %s", name, dot);
 		uint32_t beta = node_get(pr->m, n)->arg_count >= 5 ? node_get(pr->m, n)->arg_count - 2 : 0;
-		PyExpr left = value_text(pr, added, FORM_NATURAL), right = atom(name);
+		/* jnp promotes no 8-bit floats. */
+		bool fp8 = dtype_is_float(node_type(pr->m, added)->dtype) && dtype_bits(node_type(pr->m, added)->dtype) == 8;
+		Arg bias = arg_ref(added);
+		PyExpr left = computed_text(pr, &bias, FORM_NATURAL, fp8 ? sum : DTYPE_NONE), right = atom(name);
 		if (beta && node_get(pr->m, n)->op != OP_DOT) {
 			left = scaled(pr, left, node_arg(pr->m, n, beta));
 			right = scaled(pr, right, node_arg(pr->m, n, beta + 1));
@@ -526,7 +414,7 @@ static PyExpr load_text(Printer *pr, NodeId n) {
 	Dtype dtype = node_type(pr->m, n)->dtype;
 	if (access->perm_rank)
 		text = arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", text);
-	return o->dtype == dtype ? atom(text) : as_dtype(pr, atom(text), dtype);
+	return o->dtype == dtype ? atom(text) : converted_text(pr, atom(text), o->dtype, dtype);
 }
 
 static PyExpr int_node_text(Printer *pr, NodeId n) {

@@ -82,8 +82,10 @@ static void print_store(Printer *pr, NodeId n) {
 		x = (PyExpr){arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text), PREC_ATOM};
 	else if (!column && !same_shape(want, want_rank, have, have_rank))
 		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)), PREC_ATOM};
-	if (!tensor || node_type(pr->m, arg->node)->dtype != o->dtype)
-		x = (PyExpr){arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, x, PREC_ATOM), dtype_jnp(o->dtype)), PREC_ATOM};
+	if (!tensor)
+		x = as_dtype(pr, x, o->dtype);
+	else
+		x = converted_text(pr, x, node_type(pr->m, arg->node)->dtype, o->dtype);
 	py_line(&pr->w, "%s = %s", store_ref(pr, access, keep_unit), x.text);
 }
 

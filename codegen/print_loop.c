@@ -250,18 +250,26 @@ static void print_unroll(LoopPrinter *lp, const StepParams *steps, const Names *
 		py_line(&pr->w, "%s = %s", results->at[i], init);
 	}
 	if (!no_full_steps(lp)) {
-		int indent = pr->w.indent;
+		/* The call first, to know which step numbers it reads; one step needs no loop. */
+		bool once[RANK_MAX];
 		for (uint32_t i = 0; i < lp->loop->rank; i++) {
-			py_line(&pr->w, "for %s in range(%s):", lp->vars[i], dim_steps(lp, i));
-			set_step(lp, i, lp->vars[i], 0);
-			pr->w.indent++;
+			once[i] = strcmp(dim_steps(lp, i), "1") == 0;
+			set_step(lp, i, once[i] ? NULL : lp->vars[i], 0);
 		}
 		add_steps(lp, steps, &args);
 		for (uint32_t w = 0; w < lp->loop->windows.count; w++)
 			names_add(pr, &args, resident_window(lp, &lp->loop->windows.at[w]));
 		for (uint32_t i = 0; i < results->count; i++)
 			names_add(pr, &args, results->at[i]);
-		py_statement(&pr->w, call_results(pr, results, step_call(lp, &args)));
+		const char *call = call_results(pr, results, step_call(lp, &args));
+		int indent = pr->w.indent;
+		for (uint32_t i = 0; i < lp->loop->rank; i++) {
+			if (once[i])
+				continue;
+			py_line(&pr->w, "for %s in range(%s):", step_used(lp, i) ? lp->vars[i] : "_", dim_steps(lp, i));
+			pr->w.indent++;
+		}
+		py_statement(&pr->w, call);
 		pr->w.indent = indent;
 	}
 	print_tail(lp, steps, results);

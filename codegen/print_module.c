@@ -130,12 +130,7 @@ static void print_info(Printer *pr) {
 static void blank_lines(Printer *pr) { text_put(pr->w.out, "\n\n"); }
 
 static void print_helpers(Printer *pr) {
-	if (pr->gelu) {
-		blank_lines(pr);
-		text_put(pr->w.out, "def _gelu(x):\n"
-		                    "    \"\"\"The exact GELU, x times the normal distribution function of x.\"\"\"\n"
-		                    "    return 0.5 * x * (1.0 + jax.lax.erf(x * 0.7071067811865476))\n");
-	}
+	print_used_helpers(pr);
 	if (pr->mask) {
 		blank_lines(pr);
 		text_put(pr->w.out, "def _mask(x, axis, count, fill):\n"

@@ -25,7 +25,7 @@ typedef struct PyExpr {
 	Precedence precedence;
 } PyExpr;
 
-enum { WINDOW_MAX = 64 };
+enum { WINDOW_MAX = 64, HELPER_COUNT = 19 };
 
 /* A name that only exists where it was made: a converted value, a mask. */
 typedef struct Temporary {
@@ -54,7 +54,8 @@ typedef struct Printer {
 	int64_t *step_value; /* ... or its value, where `step` is NULL */
 	bool *step_used;
 	const char **ragged; /* by loop: the flag of its step function */
-	bool to_row, to_column, mask, gelu; /* helpers that the module needs */
+	bool to_row, to_column, mask; /* helpers that the module needs */
+	bool helpers[HELPER_COUNT];
 } Printer;
 
 /* print_names.c */
@@ -81,6 +82,20 @@ PyExpr node_text(Printer *pr, NodeId n);
 const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape);
 const char *access_text(Printer *pr, const Access *access, bool keep_unit);
 const char *dims_text(Printer *pr, uint32_t rank, const char *const *items);
+
+/* print_pointwise.c */
+PyExpr pointwise_text(Printer *pr, NodeId n);
+/* An op's text around its operands. */
+PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count);
+/* An operand in the dtype that its op computes in; as it is if that is DTYPE_NONE. */
+PyExpr computed_text(Printer *pr, const Arg *a, Form form, Dtype compute);
+PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype);
+/* The same by a way that Mosaic has. */
+PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to);
+
+/* print_helpers.c: the name of a function to call; one of the module's own is then printed. */
+const char *helper_named(Printer *pr, const char *name);
+void print_used_helpers(Printer *pr);
 
 /* print_loop.c: the step function of a loop and what drives it. */
 void print_loop(Printer *pr, NodeId call);

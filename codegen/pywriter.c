@@ -43,9 +43,12 @@ static bool last_brackets(const char *s, size_t n, size_t *open, size_t *close) 
 	return found;
 }
 
-/* The end of the item that starts at i: its comma at depth 0, or n. */
+/* The end of the item that starts at i: its comma at depth 0, or n. A lambda's parameters end at its colon. */
 static size_t item_end(const char *s, size_t i, size_t n) {
 	int depth = 0;
+	if (n - i > 7 && strncmp(s + i, "lambda ", 7) == 0)
+		while (i < n && s[i] != ':')
+			i++;
 	for (; i < n; i++) {
 		if (s[i] == '"' || s[i] == '\'')
 			i = skip_string(s, i);

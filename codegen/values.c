@@ -66,52 +66,13 @@ static void fold_swaps_in(Planner *p, GraphId g) {
 	}
 }
 
-/* ---- dtypes that are computed in float32 ------------------------------------------------------------------------ */
-
-/* Exact in bfloat16 and float16, so that rounding the number first changes nothing. */
-static bool number_is_exact(const Arg *a) {
-	double x = a->kind == ARG_FLOAT ? a->real : a->kind == ARG_INT ? (double)a->integer : 0;
-	double scaled = x;
-	for (int i = 0; i < 7 && scaled != (double)(int64_t)scaled && scaled < 256 && scaled > -256; i++)
-		scaled *= 2;
-	return x != x || x - x != 0 || (scaled == (double)(int64_t)scaled && scaled <= 256 && scaled >= -256);
-}
-
-static bool scalar_is_exact(const Planner *p, const Arg *a) {
-	if (a->kind != ARG_REF || node_get(p->m, a->node)->op != OP_SCALAR)
-		return a->kind == ARG_REF || number_is_exact(a);
-	const Scalar *s = &p->m->scalars.at[node_arg(p->m, a->node, 0)->scalar];
-	return s->has_value && number_is_exact(&(Arg){.kind = ARG_FLOAT, .real = s->value});
-}
-
-/* Narrow floats compute in float32 and round once, as torch does: jnp would round a Python number to bfloat16 first,
- * and a function of a bfloat16 has no better name. Sums, products and choices of two narrow values are exact either
- * way. */
-static void compute_dtype(Planner *p, NodeId n) {
-	const Node *node = node_get(p->m, n);
-	const OpRow *row = op_row(node->op);
-	Dtype widest = DTYPE_NONE;
-	bool exact = row->form == PRINT_INFIX || row->form == PRINT_PREFIX;
-	switch (node->op) {
-	case OP_MAXIMUM: case OP_MINIMUM: case OP_WHERE: case OP_ABS: case OP_CONVERT: case OP_TO_COPY: case OP_RELU:
-		exact = true;
-		break;
-	default: break;
-	}
-	for (uint32_t i = 0; i < node->arg_count; i++) {
-		NodeId x = node_input(p->m, n, i);
-		exact = exact && scalar_is_exact(p, node_arg(p->m, n, i));
-		if (x != NONE && value_rank(p, x) > 0 && dtype_is_float(node_type(p->m, x)->dtype))
-			widest = widest == DTYPE_NONE ? node_type(p->m, x)->dtype : dtype_promote(widest, node_type(p->m, x)->dtype);
-	}
-	value_of(p, n)->compute = !exact && widest != DTYPE_NONE && dtype_bits(widest) < 32 ? DTYPE_F32 : DTYPE_NONE;
-}
+/* ---- dtypes ------------------------------------------------------------------------------------------------------ */
 
 static void compute_dtypes_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
-		if (how == LOWER_POINTWISE)
-			compute_dtype(p, n);
+		if (how == LOWER_POINTWISE || how == LOWER_REDUCE)
+			value_of(p, n)->compute = arith_compute_dtype(p->m, n);
 		if (how == LOWER_LOOP)
 			compute_dtypes_in(p, node_arg(p->m, n, 0)->graph);
 	}

@@ -12,138 +12,20 @@
  *     p = sub s, c                       [b, m, 512]    p = sub s, t                          [b, m, 512]
  */
 #include "pre_broadcast.h"
-#include "effects.h"
-
-/* ---- shapes ------------------------------------------------------------------------------------------------------ */
-
-bool is_column(const Module *m, TypeId type) {
-	const Type *t = type_get(m, type);
-	return t->kind == TYPE_TENSOR && t->count >= 2 && expr_is_int(m, t->dims[t->count - 1], 1);
-}
-
-static bool is_tensor(const Widening *w, NodeId n) { return type_get(w->m, w->old[n])->kind == TYPE_TENSOR; }
-
-/* The first `count` dims are equal. */
-static bool same_dims(const Widening *w, NodeId a, NodeId b, uint32_t count) {
-	Type x = *type_get(w->m, w->old[a]), y = *type_get(w->m, w->old[b]);
-	for (uint32_t i = 0; i < count; i++)
-		if (!expr_equal(w->m, x.dims[i], y.dims[i]))
-			return false;
-	return true;
-}
-
-static bool same_shape(const Widening *w, NodeId a, NodeId b) {
-	uint32_t rank = type_get(w->m, w->old[a])->count;
-	return is_tensor(w, a) && is_tensor(w, b) && rank == type_get(w->m, w->old[b])->count &&
-	       is_column(w->m, w->old[a]) == is_column(w->m, w->old[b]) && same_dims(w, a, b, rank);
-}
-
-TypeId wide_type(const Widening *w, TypeId thin) {
-	Type t = *type_get(w->m, thin);
-	uint32_t rank = is_column(w->m, thin) ? t.count : t.count + 1;
-	t.dims[rank - 1] = expr_int(w->m, w->lanes);
-	return type_tensor(w->m, t.dtype, rank, t.dims);
-}
-
-bool meeting_width(const Widening *w, NodeId n, int64_t *width) {
-	const Type *t = type_get(w->m, w->old[n]);
-	return expr_value(w->m, t->dims[t->count - 1], width) && *width > 0 && *width % w->lanes == 0;
-}
-
-/* ---- what nodes do ----------------------------------------------------------------------------------------------- */
-
-bool is_lanewise(const Module *m, NodeId n) {
-	const OpRow *row = op_row(node_get(m, n)->op);
-	return row->kind == KIND_POINTWISE && row->shape == SHAPE_BROADCAST;
-}
-
-static bool is_slice_of_all(const Module *m, const Arg *a) {
-	return a->kind == ARG_SLICE && arg_item(m, a, 0)->kind == ARG_NULL && arg_item(m, a, 1)->kind == ARG_NULL &&
-	       arg_item(m, a, 2)->kind == ARG_NULL;
-}
-
-/* x[:, :, None] */
-static bool indexes_new_last(const Module *m, NodeId n, uint32_t rank) {
-	const Arg *index = node_arg(m, n, 1);
-	if (index->kind != ARG_LIST || index->list.count != rank + 1 || arg_item(m, index, rank)->kind != ARG_NULL)
-		return false;
-	for (uint32_t i = 0; i < rank; i++)
-		if (!is_slice_of_all(m, arg_item(m, index, i)))
-			return false;
-	return true;
-}
-
-static bool is_reshape(uint16_t op) { return op == OP_VIEW || op == OP_UNSAFE_VIEW || op == OP_RESHAPE; }
-
-/* n is x with one more dim of 1 at the end. */
-static bool adds_last(const Widening *w, NodeId n, NodeId x) {
-	uint16_t op = node_get(w->m, n)->op;
-	uint32_t rank = type_get(w->m, w->old[x])->count;
-	if (!is_column(w->m, w->old[n]) || is_column(w->m, w->old[x]) || type_get(w->m, w->old[n])->count != rank + 1)
-		return false;
-	if (op == OP_SUBSCRIPT)
-		return indexes_new_last(w->m, n, rank);
-	if (op == OP_UNSQUEEZE) {
-		const Arg *dim = node_arg(w->m, n, 1);
-		return dim->kind == ARG_INT && (dim->integer == -1 || dim->integer == rank);
-	}
-	return is_reshape(op) && same_dims(w, n, x, rank);
-}
-
-/* n is x without its last dim of 1. */
-static bool drops_last(const Widening *w, NodeId n, NodeId x) {
-	uint16_t op = node_get(w->m, n)->op;
-	uint32_t rank = type_get(w->m, w->old[x])->count;
-	bool drops = op == OP_SQUEEZE || op == OP_SQUEEZE_DIM || op == OP_SQUEEZE_DIMS || is_reshape(op);
-	return drops && is_column(w->m, w->old[x]) && !is_column(w->m, w->old[n]) &&
-	       type_get(w->m, w->old[n])->count == rank - 1 && same_dims(w, n, x, rank - 1);
-}
-
-/* tile.mask_to of x with a number: lanes are masked by the dims that x has. */
-static bool masks(const Widening *w, NodeId n, NodeId x) {
-	const Arg *value = node_arg(w->m, n, 1);
-	if (node_get(w->m, n)->op != OP_MASK_TO || node_input(w->m, n, 0) != x)
-		return false;
-	return value->kind != ARG_REF || (value->node != x && type_get(w->m, w->old[value->node])->count == 0);
-}
-
-static bool is_fat(const Widening *w, NodeId n) {
-	const Type *t = type_get(w->m, w->old[n]);
-	return t->kind == TYPE_TENSOR && t->count >= 2 && !is_column(w->m, w->old[n]);
-}
-
-static bool expands_last(const Widening *w, NodeId n, NodeId x) {
-	uint32_t rank = type_get(w->m, w->old[x])->count;
-	return node_get(w->m, n)->op == OP_EXPAND && type_get(w->m, w->old[n])->count == rank &&
-	       same_dims(w, n, x, rank - 1);
-}
-
-ThinUse thin_use(const Widening *w, NodeId n, NodeId x) {
-	uint16_t op = node_get(w->m, n)->op;
-	if (!is_tensor(w, n))
-		return THIN_OTHER;
-	bool is_x = op == OP_NEW_VAR || (op == OP_PHI && node_input(w->m, n, 1) == x);
-	if ((is_x && same_shape(w, n, x)) || adds_last(w, n, x) || drops_last(w, n, x))
-		return THIN_IDENTITY;
-	if ((is_lanewise(w->m, n) && same_shape(w, n, x)) || masks(w, n, x))
-		return THIN_SAME;
-	bool meets = is_column(w->m, w->old[x]) && is_fat(w, n) && (is_lanewise(w->m, n) || expands_last(w, n, x));
-	return meets ? THIN_MEETS : THIN_OTHER;
-}
 
 /* ---- which values meet wider ones: backwards --------------------------------------------------------------------- */
 
 static void reach(Widening *w, NodeId n) {
-	if (n == NONE || w->reach[n] || !is_tensor(w, n))
+	if (n == NONE || w->reach[n] || !is_tensor_value(w, n))
 		return;
 	w->reach[n] = true;
-	vec_push(w->arena, &w->work, n);
+	vec_push(w->arena, &w->reached, n);
 }
 
 static void reach_operands(Widening *w, NodeId n, ThinUse use, ThinUse or_use) {
 	for (uint32_t i = 0; i < node_get(w->m, n)->arg_count; i++) {
 		NodeId x = node_input(w->m, n, i);
-		ThinUse is = x == NONE || !is_tensor(w, x) ? THIN_OTHER : thin_use(w, n, x);
+		ThinUse is = x == NONE || !is_tensor_value(w, x) ? THIN_OTHER : thin_use(w, n, x);
 		if (is == use || is == or_use)
 			reach(w, x);
 	}
@@ -187,13 +69,11 @@ static void reach_through(Widening *w, NodeId n) {
 		reach_operands(w, n, THIN_SAME, THIN_IDENTITY);
 }
 
-static void find_reaching(Widening *w) {
+static void reach_meetings(Widening *w) {
 	for (GraphId g = 0; g < w->m->graphs.count; g++)
 		for (NodeId n = graph_first(w->m, g); w->loop[g].in_loop && n != NONE; n = node_get(w->m, n)->next)
 			if (is_fat(w, n))
 				reach_operands(w, n, THIN_MEETS, THIN_MEETS);
-	while (w->work.count)
-		reach_through(w, w->work.at[--w->work.count]);
 }
 
 /* ---- what is widened with them: forwards ------------------------------------------------------------------------- */
@@ -217,7 +97,7 @@ static void widen(Widening *w, NodeId n) {
 	if (w->wide[n])
 		return;
 	w->wide[n] = true;
-	vec_push(w->arena, &w->work, n);
+	vec_push(w->arena, &w->widening, n);
 }
 
 /* May a loop's argument be carried wide? */
@@ -233,11 +113,20 @@ static uint32_t list_index(const Arg *list, ArgId slot) {
 	return inside ? slot - list->list.first : NONE;
 }
 
+/* The first value that a wide argument has, in a loop around, and what each step gives back would be broadcast too. */
+static void reach_given(Widening *w, GraphId g, uint32_t arg) {
+	NodeId call = graph_get(w->m, g)->caller;
+	reach(w, loop_result(w, g, w->loop[g].arg_output[arg]));
+	if (w->loop[node_get(w->m, call)->graph].in_loop)
+		reach(w, item_node(w->m, op_arg(w->m, call, "args"), arg));
+}
+
 static void widen_carried(Widening *w, GraphId g, uint32_t arg, NodeId by) {
 	NodeId p = graph_get(w->m, g)->placeholders.at[arg];
 	if (!is_eligible(w, p))
 		return;
 	widen(w, p);
+	reach_given(w, g, arg);
 	if (by != NONE)
 		join(w, by, p);
 	uint32_t output = w->loop[g].arg_output[arg];
@@ -248,11 +137,9 @@ static void widen_carried(Widening *w, GraphId g, uint32_t arg, NodeId by) {
 }
 
 /* A loop that is given a wide value and broadcasts it takes it wide. */
-static void widen_passed(Widening *w, NodeId call, ArgId slot) {
-	uint32_t i = list_index(op_arg(w->m, call, "args"), slot);
-	GraphId g = node_arg(w->m, call, 0)->graph;
-	NodeId p = i == NONE ? NONE : graph_get(w->m, g)->placeholders.at[i];
-	if (p != NONE && w->loop[g].arg_output[i] == NONE && i != graph_get(w->m, g)->lengths && w->reach[p] &&
+static void widen_passed(Widening *w, GraphId g, uint32_t arg) {
+	NodeId p = graph_get(w->m, g)->placeholders.at[arg];
+	if (w->loop[g].arg_output[arg] == NONE && arg != graph_get(w->m, g)->lengths && w->reach[p] &&
 	    is_eligible(w, p))
 		widen(w, p);
 }
@@ -261,7 +148,9 @@ static void widen_user(Widening *w, NodeId x, ArgId slot) {
 	NodeId n = arg_get(w->m, slot)->user;
 	GraphId g = node_get(w->m, n)->graph;
 	if (node_get(w->m, n)->op == OP_FOR_LOOP) {
-		widen_passed(w, n, slot);
+		uint32_t arg = list_index(op_arg(w->m, n, "args"), slot);
+		if (arg != NONE)
+			widen_passed(w, node_arg(w->m, n, 0)->graph, arg);
 	} else if (node_get(w->m, n)->op == OP_OUTPUT) {
 		uint32_t output = w->loop[g].is_loop ? list_index(node_arg(w->m, n, 0), slot) : NONE;
 		if (output != NONE && w->loop[g].output_arg[output] != NONE)
@@ -275,15 +164,37 @@ static void widen_user(Widening *w, NodeId x, ArgId slot) {
 	}
 }
 
+/* A carried value that reaches a meeting is widened; one that is passed along, if it is given wide. */
+static void widen_reached(Widening *w, NodeId n) {
+	GraphId g = node_get(w->m, n)->graph;
+	if (node_get(w->m, n)->op != OP_PLACEHOLDER || !w->loop[g].is_loop)
+		return;
+	uint32_t arg = w->argument[n];
+	NodeId given = item_node(w->m, op_arg(w->m, graph_get(w->m, g)->caller, "args"), arg);
+	if (w->loop[g].arg_output[arg] != NONE)
+		widen_carried(w, g, arg, NONE);
+	else if (given != NONE && w->wide[given])
+		widen_passed(w, g, arg);
+}
+
+/* What stands beside a widened value would be broadcast to it: as good as meeting a wide one. */
+static void follow_wide(Widening *w, NodeId n) {
+	if (w->loop[node_get(w->m, n)->graph].in_loop && is_lanewise(w->m, n))
+		reach_operands(w, n, THIN_SAME, THIN_SAME);
+	for (ArgId u = node_uses(w->m, n); u != NONE; u = arg_get(w->m, u)->next_use)
+		widen_user(w, n, u);
+}
+
 static void find_wide(Widening *w) {
-	for (GraphId g = 0; g < w->m->graphs.count; g++)
-		for (uint32_t i = 0; w->loop[g].is_loop && i < graph_get(w->m, g)->placeholders.count; i++)
-			if (w->loop[g].arg_output[i] != NONE && w->reach[graph_get(w->m, g)->placeholders.at[i]])
-				widen_carried(w, g, i, NONE);
-	while (w->work.count) {
-		NodeId x = w->work.at[--w->work.count];
-		for (ArgId u = node_uses(w->m, x); u != NONE; u = arg_get(w->m, u)->next_use)
-			widen_user(w, x, u);
+	reach_meetings(w);
+	while (w->reached.count || w->widening.count) {
+		if (w->reached.count) {
+			NodeId n = w->reached.at[--w->reached.count];
+			reach_through(w, n);
+			widen_reached(w, n);
+		} else {
+			follow_wide(w, w->widening.at[--w->widening.count]);
+		}
 	}
 }
 
@@ -310,6 +221,32 @@ static void judge(Widening *w) {
 			NodeId n = arg_get(w->m, u)->user;
 			if (!w->wide[n] && thin_use(w, n, x) == THIN_MEETS)
 				judge_meeting(w, x, n);
+		}
+	}
+}
+
+/* Node x, in a loop, is the first value of a widened argument of a loop inside. */
+static bool is_given_wide(Widening *w, NodeId x) {
+	for (ArgId u = node_uses(w->m, x); u != NONE; u = arg_get(w->m, u)->next_use) {
+		NodeId n = arg_get(w->m, u)->user;
+		uint32_t arg = node_get(w->m, n)->op == OP_FOR_LOOP ? list_index(op_arg(w->m, n, "args"), u) : NONE;
+		GraphId g = arg == NONE ? NONE : node_arg(w->m, n, 0)->graph;
+		if (g != NONE && is_widened(w, graph_get(w->m, g)->placeholders.at[arg]))
+			return true;
+	}
+	return false;
+}
+
+/* Widening what a loop inside takes wide saves a broadcast as well; once for each level of loops. */
+static void judge_given(Widening *w) {
+	for (bool changed = true; changed;) {
+		changed = false;
+		for (NodeId x = w->nodes; x-- > 0;) { /* later loops first */
+			bool inside = w->wide[x] && w->loop[node_get(w->m, x)->graph].in_loop;
+			if (!inside || w->met[find_root(w, x)] || !is_given_wide(w, x))
+				continue;
+			w->met[find_root(w, x)] = true;
+			changed = true;
 		}
 	}
 }
@@ -413,9 +350,9 @@ bool pass_pre_broadcast(PassContext *c) {
 	}
 	Widening w;
 	widening_init(&w, c);
-	find_reaching(&w);
 	find_wide(&w);
 	judge(&w);
+	judge_given(&w);
 	explain(&w);
 	widening_rewrite(&w);
 	return true;

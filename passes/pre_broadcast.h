@@ -1,5 +1,5 @@
-/* pre_broadcast.h - what the two halves of the pass share: pre_broadcast.c finds the values to widen,
- * pre_broadcast_rewrite.c rewrites the graphs. Nothing else includes this. */
+/* pre_broadcast.h - what the parts of the pass share: pre_broadcast.c finds the values to widen, pre_broadcast_use.c
+ * says what a node does with one, pre_broadcast_rewrite.c rewrites the graphs. Nothing else includes this. */
 #ifndef PALLASC_PRE_BROADCAST_H
 #define PALLASC_PRE_BROADCAST_H
 
@@ -24,12 +24,12 @@ typedef struct Widening {
 	uint32_t *argument; /* by NodeId of a placeholder: its index */
 	NodeId *next_getitem;
 	/* Found: */
-	bool *reach;	      /* its value meets a wider one in a loop, through thin values only */
-	bool *wide;	      /* tentatively widened */
-	NodeId *parent;	      /* union-find: values that are widened together or not at all */
-	bool *met;	      /* by root: something in a loop profits */
-	const char **refusal; /* by root: why it is left alone */
-	VEC(NodeId) work;
+	bool *reach;		       /* its value meets a wider one in a loop, through thin values only */
+	bool *wide;		       /* tentatively widened */
+	NodeId *parent;		       /* union-find: values that are widened together or not at all */
+	bool *met;		       /* by root: something in a loop profits */
+	const char **refusal;	       /* by root: why it is left alone */
+	VEC(NodeId) reached, widening; /* work: found, but not followed yet */
 	/* Rewritten, by NodeId < nodes: */
 	NodeId *representative; /* of a widened value: the node that is it now */
 	NodeId *narrow;		/* the value in its old shape again */
@@ -50,6 +50,9 @@ ThinUse thin_use(const Widening *w, NodeId n, NodeId x);
 /* Is it widened, now that refusals are known? */
 bool is_widened(Widening *w, NodeId n);
 bool is_column(const Module *m, TypeId t);
+bool is_tensor_value(const Widening *w, NodeId n);
+/* Its last dim is wider than 1, and a column could be broadcast along it. */
+bool is_fat(const Widening *w, NodeId n);
 bool is_lanewise(const Module *m, NodeId n);
 /* [.., 128]. */
 TypeId wide_type(const Widening *w, TypeId thin);

@@ -128,7 +128,7 @@ json_t *json_read(const Reader *r) {
 		return NULL;
 	}
 	json_t *root = json_loadb(s->text, s->length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-	if (!root && json_error_code(&e) == json_error_out_of_memory)
+	if (!root && (json_error_code(&e) == json_error_out_of_memory || !e.text[0]))
 		out_of_memory(r->arena);
 	if (!root)
 		syntax_error(r, &e);

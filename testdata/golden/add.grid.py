@@ -18,7 +18,7 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "float32", "shape": [512, 1024]},
     ],
-    "config": {"block_sizes": [128, 256]},
+    "config": {"block_sizes": [128, 256], "pallas_pre_broadcast": False},
     "vmem_bytes": 851968,
     "flops": 0,
     "hbm_bytes": 6291456,

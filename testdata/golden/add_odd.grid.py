@@ -18,7 +18,7 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "bfloat16", "shape": [421, 300]},
     ],
-    "config": {"block_sizes": [128, 128]},
+    "config": {"block_sizes": [128, 128], "pallas_pre_broadcast": False},
     "vmem_bytes": 262144,
     "flops": 0,
     "hbm_bytes": 757800,

@@ -20,7 +20,11 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "bfloat16", "shape": [2, 2, 512, 128]},
         {"name": "lse", "dtype": "float32", "shape": [4, 512]},
     ],
-    "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "fori_loop",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 753664,
     "flops": 536870912,
     "hbm_bytes": 5251072,

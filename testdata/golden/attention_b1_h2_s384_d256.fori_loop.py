@@ -20,7 +20,11 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "bfloat16", "shape": [1, 2, 384, 256]},
         {"name": "lse", "dtype": "float32", "shape": [2, 384]},
     ],
-    "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "fori_loop",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 1155072,
     "flops": 301989888,
     "hbm_bytes": 3148800,

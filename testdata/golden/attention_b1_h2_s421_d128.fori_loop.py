@@ -20,7 +20,11 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "bfloat16", "shape": [1, 2, 421, 128]},
         {"name": "lse", "dtype": "float32", "shape": [2, 421]},
     ],
-    "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "fori_loop",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 884736,
     "flops": 268435456,
     "hbm_bytes": 1765672,

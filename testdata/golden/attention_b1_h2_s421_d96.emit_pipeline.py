@@ -20,7 +20,11 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "float32", "shape": [1, 2, 421, 96]},
         {"name": "lse", "dtype": "float32", "shape": [2, 421]},
     ],
-    "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "emit_pipeline",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 1613824,
     "flops": 201326592,
     "hbm_bytes": 2646824,

@@ -20,7 +20,11 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "bfloat16", "shape": [1, 2, 421, 64]},
         {"name": "lse", "dtype": "float32", "shape": [2, 421]},
     ],
-    "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "emit_pipeline",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 1081344,
     "flops": 134217728,
     "hbm_bytes": 884520,

@@ -18,7 +18,11 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "bfloat16", "shape": [4, 256, 256]},
     ],
-    "config": {"block_sizes": [1, 128, 128, 128], "pallas_loop_type": "unroll"},
+    "config": {
+        "block_sizes": [1, 128, 128, 128],
+        "pallas_loop_type": "unroll",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 741376,
     "flops": 134217728,
     "hbm_bytes": 2097152,

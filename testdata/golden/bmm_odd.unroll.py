@@ -18,7 +18,11 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "float32", "shape": [3, 421, 200]},
     ],
-    "config": {"block_sizes": [1, 128, 128, 128], "pallas_loop_type": "unroll"},
+    "config": {
+        "block_sizes": [1, 128, 128, 128],
+        "pallas_loop_type": "unroll",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 1329152,
     "flops": 100663296,
     "hbm_bytes": 2416992,

@@ -19,7 +19,7 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "float32", "shape": [256, 1024]},
     ],
-    "config": {"block_sizes": [64]},
+    "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
     "vmem_bytes": 1802240,
     "flops": 0,
     "hbm_bytes": 2105344,

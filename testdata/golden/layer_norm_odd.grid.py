@@ -19,7 +19,7 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "bfloat16", "shape": [421, 1000]},
     ],
-    "config": {"block_sizes": [64]},
+    "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
     "vmem_bytes": 1312768,
     "flops": 0,
     "hbm_bytes": 1688000,

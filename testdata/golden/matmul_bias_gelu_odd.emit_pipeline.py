@@ -19,7 +19,11 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "float32", "shape": [421, 200]},
     ],
-    "config": {"block_sizes": [128, 128, 128], "pallas_loop_type": "emit_pipeline"},
+    "config": {
+        "block_sizes": [128, 128, 128],
+        "pallas_loop_type": "emit_pipeline",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 1142784,
     "flops": 100663296,
     "hbm_bytes": 1868496,

@@ -19,7 +19,11 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "float32", "shape": [421, 200]},
     ],
-    "config": {"block_sizes": [128, 128, 128], "pallas_loop_type": "unroll"},
+    "config": {
+        "block_sizes": [128, 128, 128],
+        "pallas_loop_type": "unroll",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 1861632,
     "flops": 100663296,
     "hbm_bytes": 1805200,

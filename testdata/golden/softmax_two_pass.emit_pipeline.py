@@ -17,7 +17,11 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "float32", "shape": [256, 1024]},
     ],
-    "config": {"block_sizes": [256, 64], "pallas_loop_type": "emit_pipeline"},
+    "config": {
+        "block_sizes": [256, 64],
+        "pallas_loop_type": "emit_pipeline",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 663552,
     "flops": 0,
     "hbm_bytes": 3145728,

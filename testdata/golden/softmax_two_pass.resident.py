@@ -17,7 +17,11 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "float32", "shape": [256, 1024]},
     ],
-    "config": {"block_sizes": [256, 64], "pallas_loop_type": "fori_loop"},
+    "config": {
+        "block_sizes": [256, 64],
+        "pallas_loop_type": "fori_loop",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 1253376,
     "flops": 0,
     "hbm_bytes": 2097152,

@@ -17,7 +17,11 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "bfloat16", "shape": [421, 1000]},
     ],
-    "config": {"block_sizes": [256, 64], "pallas_loop_type": "unroll"},
+    "config": {
+        "block_sizes": [256, 64],
+        "pallas_loop_type": "unroll",
+        "pallas_pre_broadcast": False,
+    },
     "vmem_bytes": 1112064,
     "flops": 0,
     "hbm_bytes": 1684000,

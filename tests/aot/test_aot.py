@@ -41,6 +41,8 @@ def test_the_issue_is_covered():
     """Every graph as it is for each chip; production attention in every way to loop."""
     asked = {(case.graph, case.loop, chip) for case, chip in proof.aot_quick()}
     assert {(graph, None, chip) for graph in proof.GRAPHS for chip in proof.CHIPS} <= asked
-    loops = {(g, loop, chip) for g in proof.PRODUCTION for loop in proof.LOOPS for chip in ("v6e", "v7x")}
+    loops = {
+        (g, loop, chip) for g in proof.PRODUCTION for loop in proof.LOOPS for chip in ("v6e", "v7x")
+    }
     assert loops <= asked
     assert {path.stem for path in proof.GRAPH_DIRECTORY.glob("*.json")} == set(proof.GRAPHS)

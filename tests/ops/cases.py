@@ -163,6 +163,8 @@ def document(cases, name="probe"):
     builder = Builder(VARIANTS[cases[0].variant])
     for case in cases:
         case.build(builder)
+    if not builder.inputs:  # the compiler finds its chip by a kernel's inputs
+        builder.store(builder.load("float32"), "float32", builder.variant.tile)
     return builder.document(name)
 
 
@@ -171,6 +173,8 @@ def arguments(cases):
     builder = Builder(VARIANTS[cases[0].variant])
     for case in cases:
         case.build(builder)
+    if not builder.inputs:
+        builder.load("float32")
     arrays = []
     for number, (dtype, tile, values) in enumerate(builder.inputs):
         shape = builder._array_shape(tile)
@@ -323,12 +327,18 @@ def _pointwise(row, dtype, variant, what="", numbers=None, shapes=None, extra=No
             values = _values_of(row.target, i, dtype)
             # Two operands of one dtype are two arrays.
             key = tile if i == 0 or values != "any" else tile
-            operands.append(builder.load(kind, key, values if values != "any" or i == 0 else f"any{i}"))
+            operands.append(
+                builder.load(kind, key, values if values != "any" or i == 0 else f"any{i}")
+            )
             types.append(kind)
         result = _ruled(rule, types)
         if row.rule == "DIV_MODE" and extra and "rounding_mode" in extra:
-            result = next(n for n, d in DTYPES.items() if d == result_type(
-                [np.zeros(1, DTYPES[x]) if isinstance(x, str) else x for x in types]))
+            result = next(
+                n
+                for n, d in DTYPES.items()
+                if d
+                == result_type([np.zeros(1, DTYPES[x]) if isinstance(x, str) else x for x in types])
+            )
         elif row.rule == "DIV_MODE" and dtype not in FLOATS:
             result = "float32"
         value = builder.node(row.target, operands, result, builder.variant.tile, **(extra or {}))
@@ -358,8 +368,13 @@ _EXTRAS = {
 }
 _NOT_PLAIN = {"aten.round.decimals"}
 _CONVERSIONS = {"prims.convert_element_type.default", "aten._to_copy.default"}
-_COPIES = {"aten.clone.default", "aten.alias.default", "aten.detach.default",
-           "aten.lift_fresh_copy.default", "aten.contiguous.default"}
+_COPIES = {
+    "aten.clone.default",
+    "aten.alias.default",
+    "aten.detach.default",
+    "aten.lift_fresh_copy.default",
+    "aten.contiguous.default",
+}
 _SKIPPED = {"tile.mask_to", "aten.tril.default", "aten.triu.default"}
 
 
@@ -571,9 +586,7 @@ def matmul_cases():
         yield _matmul("aten.bmm.default", dtype, "3d", "", [a3, b3], out3, dtype)
         bias3 = (dtype, out3, "small")
         yield _matmul("aten.baddbmm.default", dtype, "3d", "", [bias3, a3, b3], out3, dtype)
-        yield _matmul(
-            "aten.bmm.dtype", dtype, "3d", wide, [a3, b3], out3, wide, [{"dtype": wide}]
-        )
+        yield _matmul("aten.bmm.dtype", dtype, "3d", wide, [a3, b3], out3, wide, [{"dtype": wide}])
     for dtype in ("int8", "uint8"):
         a, b = (dtype, ["u0", 256], "finite"), (dtype, [256, 128], "finite")
         yield _matmul("aten._int_mm.default", dtype, "2d", "", [a, b], ["u0", 128], "int32")

@@ -7,6 +7,7 @@ results are compared with the reference.
 
 import argparse
 import collections
+import importlib.metadata
 import json
 import os
 import sys
@@ -26,14 +27,27 @@ from pallasc.simulate import simulate
 TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
 
 
-def refusal(case, target):
-    """None, or (code, message) of pallasc's first error for a case."""
+def refusal(cases, target):
+    """None, or (code, message) of pallasc's first error for these cases in one kernel."""
     try:
-        compile_graph(ops.document([case]), target=target)
+        compile_graph(ops.document(cases), target=target)
     except CompileError as error:
         first = next((d for d in error.diagnostics if d.get("severity", "error") == "error"), {})
         return first.get("code", "?"), first.get("message", str(error))
     return None
+
+
+def refusals(cases, target, size=24):
+    """{case: (code, message) or None} of what pallasc says of each."""
+    verdicts, pending = {}, list(batches(cases, size))
+    while pending:
+        batch = pending.pop()
+        why = refusal(batch, target)
+        if why is None or len(batch) == 1:
+            verdicts.update(dict.fromkeys(batch, why))
+        else:
+            pending += _parts(batch)
+    return {case: verdicts[case] for case in cases}
 
 
 def batches(cases, size):
@@ -97,7 +111,10 @@ def _compiled(batch, target, failures):
             failures[batch[0]] = f"pallasc: {error}"
             return []
         half = len(batch) // 2
-        return [*_compiled(batch[:half], target, failures), *_compiled(batch[half:], target, failures)]
+        return [
+            *_compiled(batch[:half], target, failures),
+            *_compiled(batch[half:], target, failures),
+        ]
 
 
 def numeric_failures(cases, target="v6e", size=16, say=lambda text: None):
@@ -151,44 +168,80 @@ def main():
         if options.only in str(case) and case.variant in variants and case.dtype in dtypes
     ]
     started, bad = time.monotonic(), 0
-    table = collections.defaultdict(lambda: collections.defaultdict(dict))
+    failures, verdicts = {}, {}
 
     def say(text):
         print(f"[{time.monotonic() - started:.0f}] {text}", flush=True)
 
     accepted = {}
     for target in options.targets.split(","):
-        accepted[target] = []
-        reasons = collections.Counter()
-        for case in chosen:
-            why = refusal(case, target)
-            if why is None:
-                accepted[target].append(case)
-            else:
-                reasons[why[0]] += 1
-                if options.refused:
-                    say(f"refused: {target}: {case}: {why[0]}: {why[1]}")
-            table[case][target] = why
+        verdicts[target] = refusals(chosen, target)
+        accepted[target] = [case for case, why in verdicts[target].items() if why is None]
+        reasons = collections.Counter(why[0] for why in verdicts[target].values() if why)
+        for case, why in verdicts[target].items() if options.refused else ():
+            if why:
+                say(f"refused: {target}: {case}: {why[0]}: {why[1]}")
         say(f"{target}: {len(accepted[target])} of {len(chosen)} accepted; {dict(reasons)}")
     if not options.no_numerics:
         for target in ("v6e", "v5e"):
             if target in accepted:
-                failures = numeric_failures(accepted[target], target, say=say)
-                say(f"{target}: {len(failures)} with wrong numerics")
-                bad += len(failures)
+                wrong = numeric_failures(accepted[target], target, say=say)
+                say(f"{target}: {len(wrong)} with wrong numerics")
+                bad += len(wrong)
     if not options.no_aot:
         for target, cases in accepted.items():
-            failures = aot_failures(cases, target, say=say)
-            say(f"{target}: {len(failures)} refused by the TPU compiler")
-            bad += len(failures)
+            failures[target] = aot_failures(cases, target, say=say)
+            say(f"{target}: {len(failures[target])} refused by the TPU compiler")
+            bad += len(failures[target])
     if options.output:
-        write_table(table, options.output)
+        write_table(verdicts, failures, options.output)
     return 1 if bad else 0
 
 
-def write_table(table, path):
-    """What pallasc accepts: {op: {dtype: [what of refused, by target] or "ok"}}."""
-    ...
+def write_table(verdicts, failures, path):
+    """Writes {op: {dtypes: verdict}}: "ok", or what is refused, on which targets.
+
+    A verdict of "ok" was compiled by the TPU compiler for every target, in every shape; a text names
+    the shapes or parameters that pallasc refuses.
+    """
+    found = collections.defaultdict(lambda: collections.defaultdict(set))
+    for target, cases in verdicts.items():
+        for case, why in cases.items():
+            texts = found[case.target][case.dtype]
+            if case in failures.get(target, {}):
+                texts.add(("FAILS", target, f"{case.variant} {case.what}".strip()))
+            elif why:
+                texts.add((why[0], target, f"{case.variant} {case.what}".strip()))
+    table = {}
+    for op, dtypes in found.items():
+        totals = collections.Counter((case.dtype) for case in verdicts["v6e"] if case.target == op)
+        grouped = collections.defaultdict(list)
+        for dtype, texts in dtypes.items():
+            grouped[_verdict(texts, totals[dtype], len(verdicts))].append(dtype)
+        table[op] = {" ".join(names): verdict for verdict, names in grouped.items()}
+    versions = {name: importlib.metadata.version(name) for name in ("jax", "libtpu")}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"probed with": versions, "targets": list(verdicts), "ops": table}, file, indent=1)
+        file.write("\n")
+
+
+def _verdict(texts, total, targets):
+    if not texts:
+        return "ok"
+    codes = collections.defaultdict(lambda: collections.defaultdict(set))
+    for code, target, what in texts:
+        codes[code][what].add(target)
+    parts = []
+    for code, whats in sorted(codes.items()):
+        if len(whats) == total and all(len(found) == targets for found in whats.values()):
+            parts.append(code)
+            continue
+        named = {
+            what if len(found) == targets else f"{what} ({', '.join(sorted(found))})"
+            for what, found in whats.items()
+        }
+        parts.append(f"{code}: {'; '.join(sorted(named))}")
+    return "; ".join(parts)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@
 #define PLACEHOLDER(name, shape) "{\"name\": \"" name "\", \"op\": \"placeholder\", " F32(shape) "}"
 #define HOST(name, tensor, shape) NODE(name, "tile.host_tensor", "\"" tensor "\"", shape)
 #define STORE(name, tensor, index, value)                                                                              \
-	"{\"name\": \"" name "\", \"target\": \"tile.store\", \"args\": [" REF(tensor) ", [" index "], " REF(value)   \
-	"]}"
+	"{\"name\": \"" name "\", \"target\": \"tile.store\", \"args\": [" REF(tensor) ", [" index "], " REF(value) "]}"
 #define OUTPUT(values) "{\"name\": \"output\", \"op\": \"output\", \"args\": [[" values "]]}"
 #define U0 "{\"sym\": \"u0\"}"
 #define U1 "{\"sym\": \"u1\"}"

@@ -1,0 +1,136 @@
+/* print_helpers.c - functions that emitted modules define for themselves: what jnp has and Mosaic does not lower, or lowers
+ * with other values than torch's at the edges. Measured with libtpu 0.0.51. */
+#include "printer.h"
+
+typedef struct Helper {
+	const char *name, *needs, *text;
+} Helper;
+
+/* A helper stands after those that it needs. */
+static const Helper helpers[HELPER_COUNT] = {
+	{"_gelu", NULL,
+	 "def _gelu(x):\n"
+	 "    \"\"\"The exact GELU, x times the normal distribution function of x.\"\"\"\n"
+	 "    return 0.5 * x * (1.0 + jax.lax.erf(x * 0.7071067811865476))\n"},
+	{"_expm1", NULL,
+	 "def _expm1(x):\n"
+	 "    \"\"\"exp(x) - 1, by its series where the subtraction would lose digits.\"\"\"\n"
+	 "    series = x * (1.0 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x / 720)))))\n"
+	 "    return jnp.where(jnp.abs(x) < 0.3, series, jnp.exp(x) - 1.0)\n"},
+	{"_sinh", "_expm1",
+	 "def _sinh(x):\n"
+	 "    \"\"\"The hyperbolic sine; halves inside exp() do not overflow early.\"\"\"\n"
+	 "    size = jnp.abs(x)\n"
+	 "    small = _expm1(size)\n"
+	 "    half = jnp.exp(0.5 * size)\n"
+	 "    large = 0.5 * half * half\n"
+	 "    value = jnp.where(size < 9.0, 0.5 * (small + small / (small + 1.0)), large)\n"
+	 "    return jnp.where(x < 0, -value, jnp.where(x == 0, x, value))\n"},
+	{"_cosh", NULL,
+	 "def _cosh(x):\n"
+	 "    \"\"\"The hyperbolic cosine; halves inside exp() do not overflow early.\"\"\"\n"
+	 "    half = jnp.exp(0.5 * jnp.abs(x))\n"
+	 "    return 0.5 * half * half + 0.5 / (half * half)\n"},
+	{"_asinh", NULL,
+	 "def _asinh(x):\n"
+	 "    \"\"\"The inverse hyperbolic sine.\"\"\"\n"
+	 "    size = jnp.abs(x)\n"
+	 "    small = jnp.minimum(size, 1e9)\n"
+	 "    near = jnp.log1p(small + small * small / (1.0 + jnp.sqrt(small * small + 1.0)))\n"
+	 "    value = jnp.where(size < 1e9, near, jnp.log(size) + 0.6931471805599453)\n"
+	 "    return jnp.where(x < 0, -value, jnp.where(x == 0, x, value))\n"},
+	{"_acosh", NULL,
+	 "def _acosh(x):\n"
+	 "    \"\"\"The inverse hyperbolic cosine; NaN below 1.\"\"\"\n"
+	 "    over = jnp.minimum(x, 1e9) - 1.0\n"
+	 "    near = jnp.log1p(over + jnp.sqrt(over * (over + 2.0)))\n"
+	 "    value = jnp.where(x < 1e9, near, jnp.log(x) + 0.6931471805599453)\n"
+	 "    return jnp.where(x < 1, jnp.nan, value)\n"},
+	{"_atanh", NULL,
+	 "def _atanh(x):\n"
+	 "    \"\"\"The inverse hyperbolic tangent; NaN outside -1..1.\"\"\"\n"
+	 "    return 0.5 * (jnp.log1p(x) - jnp.log1p(-x))\n"},
+	{"_atan", NULL,
+	 "def _atan(x):\n"
+	 "    \"\"\"The arc tangent.\"\"\"\n"
+	 "    return jnp.arctan2(x, jnp.ones_like(x))\n"},
+	{"_asin", NULL,
+	 "def _asin(x):\n"
+	 "    \"\"\"The arc sine; NaN outside -1..1.\"\"\"\n"
+	 "    return jnp.arctan2(x, jnp.sqrt((1.0 - x) * (1.0 + x)))\n"},
+	{"_acos", NULL,
+	 "def _acos(x):\n"
+	 "    \"\"\"The arc cosine; NaN outside -1..1.\"\"\"\n"
+	 "    return jnp.arctan2(jnp.sqrt((1.0 - x) * (1.0 + x)), x)\n"},
+	{"_erfc", NULL,
+	 "def _erfc(x):\n"
+	 "    \"\"\"1 - erf(x), by a fraction times exp(-x * x) where the subtraction would lose digits.\"\"\"\n"
+	 "    size = jnp.abs(x)\n"
+	 "    t = 1.0 / (1.0 + 0.5 * size)\n"
+	 "    terms = (\n"
+	 "        (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806)\n"
+	 "        + (0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277)\n"
+	 "    )\n"
+	 "    tail = jnp.zeros_like(t)\n"
+	 "    for term in reversed(terms):\n"
+	 "        tail = term + t * tail\n"
+	 "    tail = t * jnp.exp(tail - size * size)\n"
+	 "    return jnp.where(x < 1, 1.0 - jax.lax.erf(x), tail)\n"},
+	{"_sign", NULL,
+	 "def _sign(x):\n"
+	 "    \"\"\"The sign; 0 for NaN, as in torch.\"\"\"\n"
+	 "    return jnp.where(x != x, 0, jnp.sign(x))\n"},
+	{"_frac", NULL,
+	 "def _frac(x):\n"
+	 "    \"\"\"What is behind the point, with the sign of x.\"\"\"\n"
+	 "    return x - jnp.trunc(x)\n"},
+	{"_lerp", NULL,
+	 "def _lerp(start, end, weight):\n"
+	 "    \"\"\"Linear interpolation.\"\"\"\n"
+	 "    return start + weight * (end - start)\n"},
+	{"_divide_ints", NULL,
+	 "def _divide_ints(x, y):\n"
+	 "    \"\"\"The quotient of ints, rounded towards 0.\"\"\"\n"
+	 "    dtype = jnp.result_type(x, y)\n"
+	 "    return jax.lax.div(*jnp.broadcast_arrays(jnp.asarray(x, dtype), jnp.asarray(y, dtype)))\n"},
+	{"_int_power", NULL,
+	 "def _int_power(x, y):\n"
+	 "    \"\"\"x to the power y of ints; a negative power is 0 unless x is 1 or -1.\"\"\"\n"
+	 "    unit = jnp.where(x == 1, 1, jnp.where(x == -1, 1 - 2 * (y & 1), 0))\n"
+	 "    return jnp.where(y < 0, unit, jnp.power(x, jnp.maximum(y, 0)))\n"},
+	{"_leaky_relu", NULL,
+	 "def _leaky_relu(x, slope):\n"
+	 "    \"\"\"x where it is positive, else slope times x.\"\"\"\n"
+	 "    return jnp.where(x > 0, x, slope * x)\n"},
+	{"_elu", "_expm1",
+	 "def _elu(x, alpha, scale, input_scale):\n"
+	 "    \"\"\"scale * x where x is positive, else an exponential.\"\"\"\n"
+	 "    below = alpha * _expm1(jnp.minimum(x, 0.0) * input_scale)\n"
+	 "    return scale * jnp.where(x > 0, x, below)\n"},
+	{"_softplus", NULL,
+	 "def _softplus(x, beta, threshold):\n"
+	 "    \"\"\"log(1 + exp(beta * x)) / beta; x itself where beta * x is past the threshold.\"\"\"\n"
+	 "    scaled = x * beta\n"
+	 "    soft = jnp.maximum(scaled, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(scaled)))\n"
+	 "    return jnp.where(scaled > threshold, x, soft / beta)\n"},
+};
+
+static void mark(Printer *pr, const char *name) {
+	for (uint32_t i = 0; name && i < HELPER_COUNT; i++)
+		if (helpers[i].name && strcmp(helpers[i].name, name) == 0 && !pr->helpers[i]) {
+			pr->helpers[i] = true;
+			mark(pr, helpers[i].needs);
+		}
+}
+
+const char *helper_named(Printer *pr, const char *name) {
+	if (*name == '_')
+		mark(pr, name);
+	return name;
+}
+
+void print_used_helpers(Printer *pr) {
+	for (uint32_t i = 0; i < HELPER_COUNT; i++)
+		if (pr->helpers[i])
+			text_printf(pr->w.out, "\n\n%s", helpers[i].text);
+}

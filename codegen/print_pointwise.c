@@ -1,0 +1,189 @@
+/* print_pointwise.c - pointwise ops as Python: the op table's text, around operands in the dtype that the Plan chose. */
+#include "printer.h"
+
+typedef struct Infix {
+	const char *text;
+	Precedence precedence;
+} Infix;
+
+static Precedence infix_precedence(const char *text) {
+	static const Infix table[] = {{"|", PREC_OR},   {"^", PREC_XOR}, {"&", PREC_AND}, {"<<", PREC_SHIFT},
+	                              {">>", PREC_SHIFT}, {"+", PREC_ADD}, {"-", PREC_ADD}, {"*", PREC_MUL},
+	                              {"/", PREC_MUL},  {"//", PREC_MUL}, {"%", PREC_MUL}, {"**", PREC_POWER}};
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+		if (strcmp(table[i].text, text) == 0)
+			return table[i].precedence;
+	return PREC_COMPARE;
+}
+
+static PyExpr atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
+
+/* ---- dtypes ----------------------------------------------------------------------------------------------------- */
+
+PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype) {
+	return atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(dtype)));
+}
+
+PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to) {
+	if (from != to && arith_conversion_hub(from, to) != DTYPE_NONE)
+		e = as_dtype(pr, e, arith_conversion_hub(from, to));
+	return from == to ? e : as_dtype(pr, e, to);
+}
+
+PyExpr computed_text(Printer *pr, const Arg *a, Form form, Dtype compute) {
+	PyExpr e = arg_text(pr, a, form);
+	if (compute == DTYPE_NONE || a->kind != ARG_REF || node_type(pr->m, a->node)->kind != TYPE_TENSOR ||
+	    node_type(pr->m, a->node)->count == 0 ||
+	    op_lowering(node_get(pr->m, value_root(pr, a->node))->op) == LOWER_FREE)
+		return e;
+	return converted_text(pr, e, node_type(pr->m, a->node)->dtype, compute);
+}
+
+/* A Python number beside ints is one of them: cut off after the point, wrapped around to the ints' width. */
+static PyExpr number_beside_ints(Printer *pr, const Arg *a, Dtype ints) {
+	int64_t value = a->kind == ARG_FLOAT ? (int64_t)a->real : a->integer, span = (int64_t)1 << dtype_bits(ints);
+	int64_t low = dtype_class(ints) == DTYPE_CLASS_SIGNED ? -(span / 2) : 0;
+	value = ((value - low) % span + span) % span + low;
+	if (value > INT32_MAX) /* past what jnp takes a Python int for */
+		return atom(arena_printf(pr->a, "jnp.uint32(%lld)", (long long)value));
+	return (PyExpr){arena_printf(pr->a, "%lld", (long long)value), value < 0 ? PREC_UNARY : PREC_ATOM};
+}
+
+static PyExpr operand_text(Printer *pr, NodeId n, uint32_t i, Dtype promoted) {
+	const Value *v = &pr->plan->values[n];
+	const Arg *a = node_arg(pr->m, n, i);
+	if (arith_is_condition(node_get(pr->m, n)->op, i))
+		return arg_text(pr, a, v->wants);
+	bool number = a->kind == ARG_INT || (a->kind == ARG_FLOAT && a->real > -1e18 && a->real < 1e18);
+	if (number && dtype_class(promoted) != DTYPE_CLASS_FLOAT && dtype_class(promoted) != DTYPE_CLASS_BOOL &&
+	    op_row(node_get(pr->m, n)->op)->dtype != RULE_PROMOTE_FLOAT)
+		return number_beside_ints(pr, a, promoted);
+	return computed_text(pr, a, v->wants, v->compute);
+}
+
+/* ---- forms ------------------------------------------------------------------------------------------------------ */
+
+static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operands, uint32_t count) {
+	Text out;
+	text_init(&out, pr->a);
+	for (const char *c = text; *c; c++) {
+		uint32_t i = (uint32_t)(c[1] - '0');
+		if (*c != '{' || i >= count || c[2] != '}') {
+			text_putn(&out, c, 1);
+			continue;
+		}
+		bool bracketed = (c == text || strchr("(,[ ", c[-1])) && strchr("),]", c[3]) && c[3];
+		text_put(&out, bracketed && (c == text || c[-1] != ' ' || c[-2] == ',') ? operands[i].text
+		                                                                        : in_parens(pr, operands[i], PREC_ATOM));
+		c += 2;
+	}
+	return atom(out.at);
+}
+
+static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operands, uint32_t count) {
+	const char *items[8];
+	for (uint32_t i = 0; i < count && i < 8; i++)
+		items[i] = operands[i].text;
+	return atom(arena_printf(pr->a, "%s(%s)", helper_named(pr, function), dims_text(pr, count < 8 ? count : 8, items)));
+}
+
+PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
+	Precedence p = row->form == PRINT_INFIX ? infix_precedence(row->text) : PREC_UNARY;
+	switch (row->form) {
+	case PRINT_INFIX: {
+		/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
+		Precedence left = p == PREC_COMPARE ? PREC_OR : p;
+		return (PyExpr){arena_printf(pr->a, "%s %s %s", in_parens(pr, operands[0], left), row->text,
+		                             in_parens(pr, operands[1], (Precedence)(p + 1))),
+		                p};
+	}
+	case PRINT_PREFIX: return (PyExpr){arena_printf(pr->a, "%s%s", row->text, in_parens(pr, operands[0], p)), p};
+	case PRINT_TEMPLATE: return template_text(pr, row->text, operands, count);
+	default: return call_text(pr, row->text, operands, count);
+	}
+}
+
+/* ---- ops with a text of their own ------------------------------------------------------------------------------- */
+
+static bool string_is(const Arg *a, const char *s) { return a->kind == ARG_STRING && strcmp(a->string, s) == 0; }
+
+static PyExpr gelu_text(Printer *pr, NodeId n, PyExpr x) {
+	if (string_is(node_arg(pr->m, n, 1), "tanh"))
+		return atom(arena_printf(pr->a, "jax.nn.gelu(%s, approximate=True)", x.text));
+	return call_text(pr, "_gelu", &x, 1); /* jax.nn.gelu's exact form is erfc, which Mosaic does not lower */
+}
+
+static PyExpr clamp_text(Printer *pr, NodeId n, const PyExpr *operands) {
+	bool low = node_arg(pr->m, n, 1)->kind != ARG_NULL, high = node_arg(pr->m, n, 2)->kind != ARG_NULL;
+	const PyExpr one[2] = {operands[0], operands[1]};
+	return low && high ? call_text(pr, "jnp.clip", operands, 3)
+	       : low || high ? call_text(pr, low ? "jnp.maximum" : "jnp.minimum", one, 2)
+	                     : operands[0];
+}
+
+static PyExpr divide_text(Printer *pr, NodeId n, const PyExpr *operands, Dtype compute) {
+	const Arg *mode = op_arg(pr->m, n, "rounding_mode");
+	if (string_is(mode, "floor"))
+		return call_text(pr, "jnp.floor_divide", operands, 2);
+	PyExpr quotient = row_text(pr, op_row(OP_DIV), operands, 2);
+	if (!string_is(mode, "trunc"))
+		return quotient;
+	return dtype_is_float(compute) ? atom(arena_printf(pr->a, "jnp.trunc(%s)", quotient.text))
+	                               : call_text(pr, "_divide_ints", operands, 2);
+}
+
+/* add, sub, rsub: alpha times the operand that is added or taken away. */
+static void scale_by_alpha(Printer *pr, NodeId n, PyExpr *operands) {
+	const Arg *alpha = op_arg(pr->m, n, "alpha");
+	if (alpha->kind == ARG_NULL || (alpha->kind == ARG_INT && alpha->integer == 1) ||
+	    (alpha->kind == ARG_FLOAT && alpha->real == 1) || alpha->kind == ARG_BOOL)
+		return;
+	uint16_t op = node_get(pr->m, n)->op;
+	PyExpr *scaled = op == OP_RSUB || op == OP_RSUB_SCALAR ? &operands[0] : &operands[1];
+	*scaled = (PyExpr){arena_printf(pr->a, "%s * %s", in_parens(pr, *scaled, PREC_MUL),
+	                                in_parens(pr, arg_text(pr, alpha, FORM_NATURAL), PREC_UNARY)),
+	                   PREC_MUL};
+}
+
+static PyExpr op_text(Printer *pr, NodeId n, PyExpr *operands, uint32_t count, Dtype compute) {
+	const Node *node = node_get(pr->m, n);
+	const OpRow *row = op_row(node->op);
+	bool is_float = compute != DTYPE_NONE && dtype_is_float(compute);
+	switch ((Op)node->op) {
+	case OP_ADD: case OP_ADD_SCALAR: case OP_SUB: case OP_SUB_SCALAR: case OP_RSUB: case OP_RSUB_SCALAR:
+		scale_by_alpha(pr, n, operands);
+		return row_text(pr, row, operands, 2);
+	case OP_GELU: return gelu_text(pr, n, operands[0]);
+	case OP_CLAMP: case OP_CLAMP_TENSOR: return clamp_text(pr, n, operands);
+	case OP_DIV_MODE: case OP_DIV_SCALAR_MODE: return divide_text(pr, n, operands, compute);
+	case OP_FLOOR: case OP_CEIL: case OP_TRUNC: case OP_ROUND: case OP_ROUND_DECIMALS:
+		return is_float ? row_text(pr, row, operands, count) : operands[0];
+	case OP_POW: case OP_POW_SCALAR: case OP_POW_BASE:
+		return is_float || (node_arg(pr->m, n, 1)->kind == ARG_INT && node_arg(pr->m, n, 1)->integer >= 0) ? row_text(pr, row, operands, count) : call_text(pr, "_int_power", operands, 2);
+	case OP_ELU: case OP_SOFTPLUS: return call_text(pr, row->text, operands, count);
+	default: return row_text(pr, row, operands, count);
+	}
+}
+
+PyExpr pointwise_text(Printer *pr, NodeId n) {
+	const Node *node = node_get(pr->m, n);
+	const OpRow *row = op_row(node->op);
+	const Value *v = &pr->plan->values[n];
+	Dtype dtype = node_type(pr->m, n)->dtype;
+	PyExpr operands[8];
+	uint32_t count = 0;
+	if (node->op == OP_CONVERT || node->op == OP_TO_COPY) {
+		const Arg *a = node_arg(pr->m, n, 0);
+		Dtype from = a->kind == ARG_REF && node_type(pr->m, a->node)->kind == TYPE_TENSOR ? node_type(pr->m, a->node)->dtype
+		                                                                                 : DTYPE_NONE;
+		PyExpr x = arg_text(pr, a, v->wants);
+		return from == DTYPE_NONE || from == dtype ? as_dtype(pr, x, dtype) : converted_text(pr, x, from, dtype);
+	}
+	Dtype promoted = arith_promoted(pr->m, n);
+	Dtype compute = v->compute != DTYPE_NONE ? v->compute : arith_natural(pr->m, n);
+	for (uint32_t i = 0; i < node->arg_count && count < 8; i++)
+		if (arith_is_operand(node_arg(pr->m, n, i)))
+			operands[count++] = operand_text(pr, n, i, promoted);
+	PyExpr e = op_text(pr, n, operands, count, compute);
+	return row->dtype != RULE_BOOL && compute != DTYPE_NONE ? converted_text(pr, e, compute, dtype) : e;
+}

@@ -1,0 +1,159 @@
+/* The Plan of the row sum in front.h: out[m] = scale * sum(x[m, :]), x float32 [256, 512]; and the planner's parts. */
+#include "front.h"
+
+#include "../../codegen/planner.h"
+
+typedef struct Planned {
+	Front front;
+	Module *m;
+	Plan *plan;
+} Planned;
+
+/* Compiles FRONT_DOCUMENT under the settings (NULL-terminated) as far as the Plan; plan is NULL if it is refused. */
+static void planned_start(Planned *p, const char *const *settings) {
+	front_start(&p->front);
+	p->m = front_load(&p->front, FRONT_DOCUMENT);
+	assert_non_null(p->m);
+	for (; *settings; settings++)
+		assert_true(config_set(p->m, &p->front.diag, *settings));
+	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag));
+	p->plan = plan_make(&p->front.arena, p->m, &p->front.diag);
+}
+
+static void planned_end(Planned *p) { front_end(&p->front); }
+
+static const Operand *operand(const Planned *p, const char *ref) {
+	for (uint32_t i = 0; i < p->plan->operands.count; i++)
+		if (strcmp(p->plan->operands.at[i].ref, ref) == 0)
+			return &p->plan->operands.at[i];
+	fail_msg("no operand %s", ref);
+	return NULL;
+}
+
+#define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void pipelined_windows_stay_in_hbm(void **state) {
+	(void)state;
+	Planned p;
+	planned_start(&p, SETTINGS("block_sizes=[128,256]", "pallas_loop_type=emit_pipeline"));
+	assert_non_null(p.plan);
+	assert_int_equal(p.plan->grid.count, 1);
+	assert_int_equal(p.plan->grid.at[0].steps, 2);
+	assert_true(p.plan->grid.at[0].parallel);
+	const Loop *loop = &p.plan->loops.at[0];
+	assert_int_equal(loop->type, LOOP_EMIT_PIPELINE);
+	assert_int_equal(loop->dim[0].full_steps, 2);
+	assert_false(loop->peeled);
+	assert_int_equal(loop->windows.count, 1);
+	assert_true(loop->windows.at[0].dma);
+	assert_int_equal(loop->windows.at[0].block[0], 128);
+	assert_int_equal(loop->windows.at[0].block[1], 256);
+	assert_int_equal(loop->windows.at[0].bytes, 2 * 128 * 256 * 4);
+	assert_int_equal(operand(&p, "x_hbm")->space, SPACE_HBM);
+	assert_int_equal(loop->carries.at[0].place, CARRY_SCRATCH);
+	planned_end(&p);
+}
+
+static void a_one_dimensional_result_is_a_row(void **state) {
+	(void)state;
+	Planned p;
+	planned_start(&p, SETTINGS("block_sizes=[128,256]", "pallas_loop_type=fori_loop"));
+	assert_non_null(p.plan);
+	const Operand *out = operand(&p, "out_ref");
+	assert_int_equal(out->rank, 2);
+	assert_int_equal(out->unit, 0);
+	assert_int_equal(out->shape[0], 1);
+	assert_int_equal(out->shape[1], 256);
+	assert_int_equal(out->block[1], 128);
+	/* [128, 1] float32: one lane of a whole register row each, small enough for registers. */
+	assert_int_equal(p.plan->loops.at[0].carries.at[0].place, CARRY_REGISTER);
+	planned_end(&p);
+}
+
+static void unrolled_operands_are_resident(void **state) {
+	(void)state;
+	Planned p;
+	planned_start(&p, SETTINGS("block_sizes=[128,256]", "pallas_loop_type=unroll"));
+	assert_non_null(p.plan);
+	const Operand *x = operand(&p, "x_ref");
+	assert_int_equal(x->block[0], 128);
+	assert_int_equal(x->block[1], 512);
+	assert_int_equal(x->bytes, 2 * 128 * 512 * 4);
+	assert_false(p.plan->loops.at[0].windows.at[0].dma);
+	planned_end(&p);
+}
+
+static void a_ragged_last_step_is_peeled(void **state) {
+	(void)state;
+	Planned p;
+	planned_start(&p, SETTINGS("block_sizes=[128,384]", "pallas_loop_type=fori_loop"));
+	assert_non_null(p.plan);
+	const Loop *loop = &p.plan->loops.at[0];
+	assert_true(loop->peeled);
+	assert_true(loop->masked);
+	assert_int_equal(loop->dim[0].full_steps, 1);
+	assert_int_equal(loop->dim[0].tail, 128);
+	assert_int_equal(loop->windows.at[0].tail_operand, (uint32_t)(operand(&p, "x_tail_ref") - p.plan->operands.at));
+	planned_end(&p);
+}
+
+static void a_block_off_the_lanes_is_refused(void **state) {
+	(void)state;
+	Planned p;
+	planned_start(&p, SETTINGS("block_sizes=[128,100]", "pallas_loop_type=fori_loop"));
+	assert_null(p.plan);
+	assert_true(front_has(&p.front, "block-alignment"));
+	planned_end(&p);
+}
+
+static void too_much_vmem_is_refused(void **state) {
+	(void)state;
+	Planned p;
+	front_start(&p.front);
+	p.m = front_load(&p.front, FRONT_DOCUMENT);
+	Target small = *target_find("v6e");
+	small.vmem_bytes = 300 * 1024;
+	p.m->target = &small;
+	assert_true(config_set(p.m, &p.front.diag, "block_sizes=[128,256]"));
+	assert_true(config_set(p.m, &p.front.diag, "pallas_loop_type=unroll"));
+	assert_true(module_configure(p.m, &p.front.diag));
+	assert_null(plan_make(&p.front.arena, p.m, &p.front.diag));
+	assert_true(front_has(&p.front, "vmem"));
+	planned_end(&p);
+}
+
+static void vmem_is_padded_to_tiles(void **state) {
+	(void)state;
+	const Target *t = target_find("v6e");
+	assert_int_equal(vmem_bytes(t, DTYPE_F32, 2, (const int64_t[]){1, 1}), 8 * 128 * 4);
+	assert_int_equal(vmem_bytes(t, DTYPE_BF16, 2, (const int64_t[]){9, 64}), 16 * 128 * 2);
+	assert_int_equal(vmem_bytes(t, DTYPE_I8, 3, (const int64_t[]){2, 33, 129}), 2 * 64 * 256);
+	assert_int_equal(vmem_bytes(t, DTYPE_I4, 2, (const int64_t[]){64, 128}), 64 * 128 / 2);
+	/* Too large to count is still too large for any chip. */
+	assert_true(vmem_bytes(t, DTYPE_F32, 3, (const int64_t[]){INT32_MAX, INT32_MAX, INT32_MAX}) > INT64_C(1) << 50);
+}
+
+static void affines_add_up(void **state) {
+	(void)state;
+	Affine a = affine_add(affine_var(VAR_PROGRAM, 0, 128), affine_int(64));
+	a = affine_add(a, affine_var(VAR_PROGRAM, 0, 128));
+	assert_int_equal(a.count, 1);
+	assert_int_equal(a.term[0].scale, 256);
+	assert_true(affine_multiple(&a, 64));
+	assert_false(affine_multiple(&a, 128));
+	a = affine_divide(a, 64);
+	assert_int_equal(a.constant, 1);
+	assert_int_equal(a.term[0].scale, 4);
+	a = affine_add(a, affine_var(VAR_PROGRAM, 0, -4));
+	assert_true(affine_is_int(&a));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(pipelined_windows_stay_in_hbm),  cmocka_unit_test(a_one_dimensional_result_is_a_row),
+	    cmocka_unit_test(unrolled_operands_are_resident), cmocka_unit_test(a_ragged_last_step_is_peeled),
+	    cmocka_unit_test(a_block_off_the_lanes_is_refused), cmocka_unit_test(too_much_vmem_is_refused),
+	    cmocka_unit_test(vmem_is_padded_to_tiles),        cmocka_unit_test(affines_add_up),
+	};
+	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
