@@ -127,10 +127,18 @@ docs: build need-venv $(BUILD)/tools/print_ops
 	$(PYTHON) tools/diagnostics.py
 
 golden: build need-venv
-	$(WITH_PYTHON) tests/golden.py --update
+	$(WITH_PYTHON) tests/golden/golden.py --update
 
 aot: build need-venv
-	$(WITH_PYTHON) tests/aot
+	$(WITH_PYTHON) tests/aot/run_all.py
+
+# The matrix in interpret mode, on every kind of inputs; then docs/results.md from both.
+.PHONY: proof results
+proof: build need-venv
+	$(WITH_PYTHON) tests/numerics/run_all.py
+
+results: proof aot
+	$(WITH_PYTHON) tests/results.py
 
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py
@@ -192,8 +200,10 @@ help:
 	@echo 'make valgrind      unit tests under valgrind'
 	@echo 'make graphs        export testdata/graphs from testdata/kernels again'
 	@echo 'make docs          write docs/ops.md and docs/diagnostics.md again'
-	@echo 'make golden        write the expected modules of tests/golden again'
+	@echo 'make golden        write the expected modules of testdata/golden again'
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'
+	@echo 'make proof         simulate every kernel of the matrix on every kind of inputs (slow)'
+	@echo 'make results       proof and aot, then docs/results.md'
 	@echo 'make probe-ops     ask the TPU compiler and the simulator about every op'
 	@echo 'make bench         compile speed, with docs/compile_speed.md'
 	@echo 'make clean         remove what was built; .venv and .venv-export stay'

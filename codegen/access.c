@@ -26,7 +26,7 @@ static bool affine_max(Planner *p, const Affine *a, int64_t *max) {
 			last = p->plan->grid.at[t->id].steps - 1;
 		} else {
 			const LoopDim *d = &p->plan->loops.at[t->id / RANK_MAX].dim[t->id % RANK_MAX];
-			int64_t begin, end;
+			int64_t begin = 0, end = 0;
 			if (!affine_max(p, &d->begin, &begin) || !affine_max(p, &d->end, &end) || d->begin.count > 0)
 				return false;
 			last = int_max(int_cdiv(int_max(end - begin, 0), d->step) - 1, 0);
@@ -206,7 +206,7 @@ static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 	bool ok = true;
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		const Node *node = node_get(p->m, n);
-		AccessWant w;
+		AccessWant w = {0};
 		if (node->op == OP_FOR_LOOP) {
 			ok = wants_in(p, node_arg(p->m, n, 0)->graph, out) && ok;
 		} else if (node->op == OP_LOAD || node->op == OP_STORE) {

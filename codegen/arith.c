@@ -1,5 +1,5 @@
-/* arith.c - the dtype in which a pointwise op is computed, and which ops the chips cannot be given: what Mosaic takes was
- * measured with libtpu 0.0.51 by tests/ops/probe.py. */
+/* arith.c - the dtype in which a pointwise op is computed, and which ops the chips cannot be given: what Mosaic takes
+ * was measured with libtpu 0.0.51 by tests/ops/probe.py. */
 #include "planner.h"
 
 /* ---- the dtype of the operands ---------------------------------------------------------------------------------- */
@@ -9,23 +9,35 @@ static bool weak(const Module *m, const Arg *a) {
 }
 
 bool arith_is_operand(const Arg *a) {
-	return a->kind == ARG_REF || a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL || a->kind == ARG_SYM;
+	return a->kind == ARG_REF || a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL ||
+	       a->kind == ARG_SYM;
 }
 
 static Dtype number_dtype(const Module *m, const Arg *a) {
 	switch (a->kind) {
-	case ARG_FLOAT: return DTYPE_F32;
-	case ARG_BOOL: return DTYPE_BOOL;
-	case ARG_REF: return node_type(m, a->node)->dtype;
-	default: return DTYPE_I32;
+	case ARG_FLOAT:
+		return DTYPE_F32;
+	case ARG_BOOL:
+		return DTYPE_BOOL;
+	case ARG_REF:
+		return node_type(m, a->node)->dtype;
+	default:
+		return DTYPE_I32;
 	}
 }
 
 bool arith_is_condition(uint16_t op, uint32_t i) {
 	switch ((Op)op) {
-	case OP_WHERE: case OP_WHERE_SCALAR_SELF: case OP_WHERE_SCALAR_OTHER: case OP_WHERE_SCALAR: return i == 0;
-	case OP_MASKED_FILL: case OP_MASKED_FILL_TENSOR: return i == 1;
-	default: return false;
+	case OP_WHERE:
+	case OP_WHERE_SCALAR_SELF:
+	case OP_WHERE_SCALAR_OTHER:
+	case OP_WHERE_SCALAR:
+		return i == 0;
+	case OP_MASKED_FILL:
+	case OP_MASKED_FILL_TENSOR:
+		return i == 1;
+	default:
+		return false;
 	}
 }
 
@@ -48,7 +60,8 @@ Dtype arith_promoted(const Module *m, NodeId n) {
 	uint32_t i = 0;
 	for (const char *at = row->params; i < node->arg_count && (at = op_param_next(at, &param)) != NULL; i++) {
 		const Arg *a = node_arg(m, n, i);
-		if ((param.letter != 'x' && param.letter != 't') || !arith_is_operand(a) || arith_is_condition(node->op, i))
+		if ((param.letter != 'x' && param.letter != 't') || !arith_is_operand(a) ||
+		    arith_is_condition(node->op, i))
 			continue;
 		bool is_weak = weak(m, a);
 		Dtype t = number_dtype(m, a);
@@ -81,8 +94,15 @@ static bool rounds_once(const Module *m, NodeId n) {
 	const Node *node = node_get(m, n);
 	const OpRow *row = op_row(node->op);
 	switch ((Op)node->op) {
-	case OP_MAXIMUM: case OP_MINIMUM: case OP_WHERE: case OP_ABS: case OP_RELU: break;
-	case OP_FLOOR_DIVIDE: case OP_FLOOR_DIVIDE_SCALAR: return false;
+	case OP_MAXIMUM:
+	case OP_MINIMUM:
+	case OP_WHERE:
+	case OP_ABS:
+	case OP_RELU:
+		break;
+	case OP_FLOOR_DIVIDE:
+	case OP_FLOOR_DIVIDE_SCALAR:
+		return false;
 	default:
 		if (row->form != PRINT_INFIX && row->form != PRINT_PREFIX)
 			return false;
@@ -96,11 +116,43 @@ static bool rounds_once(const Module *m, NodeId n) {
 /* Ops that Mosaic has for bools. */
 static bool takes_bools(uint16_t op) {
 	switch ((Op)op) {
-	case OP_LOGICAL_AND: case OP_LOGICAL_OR: case OP_LOGICAL_XOR: case OP_LOGICAL_NOT: case OP_BITWISE_AND:
-	case OP_BITWISE_AND_SCALAR: case OP_BITWISE_OR: case OP_BITWISE_OR_SCALAR: case OP_BITWISE_XOR:
-	case OP_BITWISE_XOR_SCALAR: case OP_BITWISE_NOT: case OP_CONVERT: case OP_TO_COPY: case OP_CLONE: case OP_ALIAS:
-	case OP_DETACH: case OP_LIFT_FRESH_COPY: case OP_CONTIGUOUS: return true;
-	default: return false;
+	case OP_LOGICAL_AND:
+	case OP_LOGICAL_OR:
+	case OP_LOGICAL_XOR:
+	case OP_LOGICAL_NOT:
+	case OP_BITWISE_AND:
+	case OP_BITWISE_AND_SCALAR:
+	case OP_BITWISE_OR:
+	case OP_BITWISE_OR_SCALAR:
+	case OP_BITWISE_XOR:
+	case OP_BITWISE_XOR_SCALAR:
+	case OP_BITWISE_NOT:
+	case OP_CONVERT:
+	case OP_TO_COPY:
+	case OP_CLONE:
+	case OP_ALIAS:
+	case OP_DETACH:
+	case OP_LIFT_FRESH_COPY:
+	case OP_CONTIGUOUS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_max_or_min(uint16_t op) {
+	switch ((Op)op) {
+	case OP_MAXIMUM:
+	case OP_MINIMUM:
+	case OP_MAX_OTHER:
+	case OP_MIN_OTHER:
+	case OP_CLAMP_MIN:
+	case OP_CLAMP_MIN_TENSOR:
+	case OP_CLAMP_MAX:
+	case OP_CLAMP_MAX_TENSOR:
+		return true;
+	default:
+		return false;
 	}
 }
 
@@ -115,7 +167,11 @@ static Dtype compute_in(const Module *m, NodeId n, Dtype promoted) {
 		return promoted == DTYPE_BF16 && rounds_once(m, n) ? DTYPE_BF16 : DTYPE_F32;
 	if (promoted == DTYPE_BOOL)
 		return takes_bools(node->op) ? DTYPE_BOOL : DTYPE_I32;
-	return dtype_bits(promoted) < 32 ? DTYPE_I32 : promoted;
+	/* Mosaic turns maximum() of two widened ints into one of narrow ones, which it then cannot lower; float32 holds
+	 * them. */
+	if (dtype_bits(promoted) < 32)
+		return is_max_or_min(node->op) ? DTYPE_F32 : DTYPE_I32;
+	return promoted;
 }
 
 /* What jnp itself computes in, given the operands as they are; DTYPE_NONE if it would refuse them. */
@@ -136,12 +192,17 @@ Dtype arith_natural(const Module *m, NodeId n) {
 }
 
 /* Sums are float32 or int32; the greatest and the least lanes are looked for in the same. */
-static Dtype reduced_in(Dtype x, uint16_t op, Dtype result) {
+static Dtype reduced_in(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	NodeId self = node_input(m, n, 0);
+	Dtype x = node_type(m, self)->dtype, result = node_type(m, n)->dtype;
+	bool keepdim, whole = reduction_dims(m, n, &keepdim) == (1u << node_type(m, self)->count) - 1;
 	bool is_choice = op == OP_AMAX || op == OP_AMIN || op == OP_MAX || op == OP_MIN;
 	Dtype compute = dtype_is_float(x) || dtype_is_float(result) ? DTYPE_F32
-	                : dtype_bits(x) < 32 || !is_choice          ? DTYPE_I32
-	                                                            : x;
-	return compute == x || (is_choice && x == DTYPE_BF16) ? DTYPE_NONE : compute;
+			: dtype_bits(x) < 32 || !is_choice	    ? DTYPE_I32
+								    : x;
+	/* A whole tile's greatest lane is a scalar register, of 32 bits. */
+	return compute == x || (is_choice && x == DTYPE_BF16 && !whole) ? DTYPE_NONE : compute;
 }
 
 Dtype arith_compute_dtype(const Module *m, NodeId n) {
@@ -149,7 +210,7 @@ Dtype arith_compute_dtype(const Module *m, NodeId n) {
 	if (op == OP_CONVERT || op == OP_TO_COPY)
 		return DTYPE_NONE;
 	if (op_row(op)->kind == KIND_REDUCTION)
-		return reduced_in(node_type(m, node_input(m, n, 0))->dtype, op, node_type(m, n)->dtype);
+		return reduced_in(m, n);
 	Dtype promoted = arith_promoted(m, n);
 	if (promoted == DTYPE_NONE)
 		return DTYPE_NONE;
@@ -168,38 +229,41 @@ enum {
 #define X(e, name, jnp, bits, cls) SET_##e = 1 << DTYPE_##e,
 	DTYPES(X)
 #undef X
-	SET_ALL = (1 << DTYPE_COUNT) - 1,
+		SET_ALL = (1 << DTYPE_COUNT) - 1,
 	NOT_FOR_MXU = SET_I32 | SET_I16 | SET_I4 | SET_U32 | SET_U16 | SET_U8 | SET_BOOL | SET_F16,
 	SET_FLOATS = SET_F32 | SET_BF16 | SET_F16 | SET_F8E4M3 | SET_F8E5M2
 };
 
 /* What Mosaic refuses, or computes otherwise: (op, the dtypes of its operands). Probed with libtpu 0.0.51. */
+typedef enum When {
+	WHEN_ALWAYS,
+	WHEN_LANES_SPLIT /* a view whose last dim changes, and is not whole registers before and after */
+} When;
+
 typedef struct Refusal {
-	Op op;
+	Op first, last; /* rows of ops.def */
 	uint32_t dtypes;
 	const char *hint;
+	const char *target; /* the chip; NULL: all of them */
+	When when;
 } Refusal;
 
 static const char as_float32[] = "convert it with prims.convert_element_type.default to float32";
 static const Refusal refusals[] = {
-	{OP_LGAMMA, SET_ALL, "compute it outside the kernel: the TPU compiler has no lgamma"},
-	{OP_DIGAMMA, SET_ALL, "compute it outside the kernel: the TPU compiler has no digamma"},
-	{OP_NEXTAFTER, (uint32_t)SET_ALL & ~(uint32_t)SET_F32, as_float32},
-	{OP_FRAC, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
-	{OP_LERP, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
-	{OP_LERP_SCALAR, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
-	{OP_LEAKY_RELU, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
-	{OP_ELU, (uint32_t)SET_ALL & ~(uint32_t)SET_FLOATS, as_float32},
-	{OP_MM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_MM_DTYPE, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_INT_MM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_BMM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_BMM_DTYPE, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_ADDMM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_ADDMM_DTYPE, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_BADDBMM, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_BADDBMM_DTYPE, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
-	{OP_DOT, NOT_FOR_MXU, "convert both to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{OP_LGAMMA, OP_LGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no lgamma", NULL, WHEN_ALWAYS},
+	{OP_DIGAMMA, OP_DIGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no digamma", NULL, WHEN_ALWAYS},
+	{OP_NEXTAFTER, OP_NEXTAFTER, SET_ALL - SET_F32, as_float32, NULL, WHEN_ALWAYS},
+	{OP_FRAC, OP_FRAC, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
+	{OP_FMA, OP_FMA, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
+	{OP_LERP, OP_LERP_SCALAR, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
+	{OP_LEAKY_RELU, OP_ELU, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
+	{OP_AMAX, OP_MIN, SET_U32, "convert it to int32 or float32: Mosaic reduces no unsigned ints", NULL,
+	 WHEN_ALWAYS},
+	{OP_DOT, OP_VDOT, NOT_FOR_MXU, "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls",
+	 NULL, WHEN_ALWAYS},
+	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them", "v4",
+	 WHEN_ALWAYS},
+	{OP_VIEW, OP_RESHAPE, SET_ALL, "keep the last dim, or make it a multiple of 128", "v4", WHEN_LANES_SPLIT},
 };
 
 /* Dtypes of which no chip has vectors: they cannot be loaded, stored or converted to. Probed with libtpu 0.0.51. */
@@ -207,7 +271,7 @@ static const uint32_t dtypes_without_vectors = SET_F16;
 
 static bool refuse_op(Planner *p, NodeId n, Dtype t, const char *hint) {
 	return plan_refuse(p, n, "unsupported-op", hint, "%s of %s does not compile for %s",
-	                   op_row(node_get(p->m, n)->op)->target, dtype_name(t), p->m->target->name);
+			   op_row(node_get(p->m, n)->op)->target, dtype_name(t), p->m->target->name);
 }
 
 /* The dtype that a row of the table is about: the operands'. */
@@ -236,13 +300,29 @@ static bool accepts_dtype(Planner *p, NodeId n) {
 	return refuse_op(p, n, t, "use bfloat16 or float32: convert on the host, before the kernel and after it");
 }
 
+static bool lanes_split(const Planner *p, NodeId n) {
+	const Type *from = node_type(p->m, node_input(p->m, n, 0)), *to = node_type(p->m, n);
+	if (view_shape(p, n) != VIEW_SHAPE_OTHER || from->count == 0 || to->count == 0)
+		return false;
+	int64_t before = expr_number(p->m, from->dims[from->count - 1]),
+		after = expr_number(p->m, to->dims[to->count - 1]);
+	return before != after && (before % p->m->target->lanes != 0 || after % p->m->target->lanes != 0);
+}
+
+static bool applies(const Planner *p, NodeId n, const Refusal *r) {
+	if (r->target != NULL && strcmp(r->target, p->m->target->name) != 0)
+		return false;
+	return r->when == WHEN_ALWAYS || lanes_split(p, n);
+}
+
 bool arith_accepts(Planner *p, NodeId n) {
 	const Node *node = node_get(p->m, n);
 	if (!accepts_dtype(p, n))
 		return false;
 	Dtype t = judged_dtype(p->m, n);
 	for (size_t i = 0; t != DTYPE_NONE && i < sizeof refusals / sizeof *refusals; i++)
-		if (refusals[i].op == node->op && (refusals[i].dtypes >> t & 1))
+		if (refusals[i].first <= node->op && node->op <= refusals[i].last && (refusals[i].dtypes >> t & 1) &&
+		    applies(p, n, &refusals[i]))
 			return refuse_op(p, n, t, refusals[i].hint);
 	return true;
 }
@@ -250,7 +330,8 @@ bool arith_accepts(Planner *p, NodeId n) {
 uint32_t arith_refused_dtypes(uint16_t op) {
 	uint32_t set = dtypes_without_vectors;
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-		if (refusals[i].op == op)
+		if (refusals[i].first <= op && op <= refusals[i].last && refusals[i].target == NULL &&
+		    refusals[i].when == WHEN_ALWAYS)
 			set |= refusals[i].dtypes;
 	return set;
 }

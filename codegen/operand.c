@@ -202,12 +202,17 @@ bool affine_equal(const Affine *a, const Affine *b) {
 	return difference.count == 0 && difference.constant == 0;
 }
 
+static bool array_step_equal(const ArrayStep *a, const ArrayStep *b) {
+	return a->kind == b->kind && a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0 &&
+	       memcmp(a->slice, b->slice, sizeof a->slice) == 0;
+}
+
 static bool operand_same(const Operand *a, const Operand *b) {
 	if (a->tensor != b->tensor || a->space != b->space || a->rank != b->rank || a->steps.count != b->steps.count ||
 	    a->output != b->output)
 		return false;
 	for (uint32_t i = 0; i < a->steps.count; i++)
-		if (memcmp(&a->steps.at[i], &b->steps.at[i], sizeof(ArrayStep)) != 0)
+		if (!array_step_equal(&a->steps.at[i], &b->steps.at[i]))
 			return false;
 	for (uint32_t i = 0; i < a->rank; i++) {
 		if (a->shape[i] != b->shape[i])

@@ -337,10 +337,14 @@ static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
 	case OP_PRE_BROADCAST_TILE: return tile_text(pr, n, x.text);
 	case OP_EXPAND: return atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, rank, shape)));
 	case OP_SELECT: {
-		int64_t dim = node_arg(pr->m, n, 1)->integer;
-		int64_t r = type_rank(pr, node_input(pr->m, n, 0));
-		return atom(arena_printf(pr->a, "jnp.take(%s, %lld, axis=%lld)", x.text,
-		                         (long long)node_arg(pr->m, n, 2)->integer, (long long)(dim < 0 ? dim + r : dim)));
+		/* A static slice: an index would be a gather. */
+		int64_t dim = node_arg(pr->m, n, 1)->integer, index = node_arg(pr->m, n, 2)->integer;
+		const Type *from = node_type(pr->m, node_input(pr->m, n, 0));
+		dim += dim < 0 ? from->count : 0;
+		index += index < 0 ? expr_number(pr->m, from->dims[dim]) : 0;
+		x = atom(arena_printf(pr->a, "jax.lax.slice_in_dim(%s, %lld, %lld, axis=%lld)", x.text, (long long)index,
+		                      (long long)index + 1, (long long)dim));
+		break;
 	}
 	default: break;
 	}

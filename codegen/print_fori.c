@@ -45,7 +45,7 @@ static bool static_steps(const LoopPrinter *lp, int64_t *steps) {
 static bool input_copied(const Window *w) { return w->dma && w->input; }
 
 /* `@pl.when(condition)` around starting the copies of inputs that are `ahead` steps ahead. */
-static void print_starts(LoopPrinter *lp, const Names *copies, int ahead, const char *step, const char *condition) {
+static void print_starts(LoopPrinter *lp, const char *const *copies, int ahead, const char *step, const char *condition) {
 	Printer *pr = lp->pr;
 	if (condition) {
 		py_def(&pr->w);
@@ -59,9 +59,9 @@ static void print_starts(LoopPrinter *lp, const Names *copies, int ahead, const 
 		if (!input_copied(win) || !here)
 			continue;
 		if (step)
-			py_line(&pr->w, "%s(%s + %d).start()", copies->at[w], step, ahead);
+			py_line(&pr->w, "%s(%s + %d).start()", copies[w], step, ahead);
 		else
-			py_line(&pr->w, "%s(%d).start()", copies->at[w], ahead);
+			py_line(&pr->w, "%s(%d).start()", copies[w], ahead);
 	}
 	if (condition) {
 		pr->w.indent--;
@@ -85,7 +85,7 @@ static bool any_buffers(const LoopPrinter *lp, int buffers) {
 }
 
 /* The first copies: as many steps ahead as there are spare buffers. */
-static void print_prologue(LoopPrinter *lp, const Names *copies) {
+static void print_prologue(LoopPrinter *lp, const char *const *copies) {
 	int64_t steps;
 	bool known = static_steps(lp, &steps);
 	for (int ahead = 0; ahead + 1 < most_buffers(lp); ahead++)
@@ -95,7 +95,7 @@ static void print_prologue(LoopPrinter *lp, const Names *copies) {
 			print_starts(lp, copies, ahead, NULL, NULL);
 }
 
-static void print_waits(LoopPrinter *lp, const Names *copies, const char *step) {
+static void print_waits(LoopPrinter *lp, const char *const *copies, const char *step) {
 	Printer *pr = lp->pr;
 	for (int ahead = 1; ahead < most_buffers(lp); ahead++)
 		if (any_buffers(lp, ahead + 1))
@@ -105,13 +105,13 @@ static void print_waits(LoopPrinter *lp, const Names *copies, const char *step) 
 		if (!input_copied(&lp->loop->windows.at[w]))
 			continue;
 		if (lp->loop->windows.at[w].buffers == 1)
-			py_line(&pr->w, "%s(%s).start()", copies->at[w], step);
-		py_line(&pr->w, "%s(%s).wait()", copies->at[w], step);
+			py_line(&pr->w, "%s(%s).start()", copies[w], step);
+		py_line(&pr->w, "%s(%s).wait()", copies[w], step);
 	}
 }
 
 /* A buffer is free for the next result once its copy of `buffers` steps ago has arrived. */
-static void print_reuse(LoopPrinter *lp, const Names *copies, const char *step) {
+static void print_reuse(LoopPrinter *lp, const char *const *copies, const char *step) {
 	Printer *pr = lp->pr;
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
 		const Window *win = &lp->loop->windows.at[w];
@@ -121,20 +121,20 @@ static void print_reuse(LoopPrinter *lp, const Names *copies, const char *step) 
 		py_line(&pr->w, "@pl.when(%s >= %d)", step, win->buffers);
 		py_line(&pr->w, "def %s():", printer_name(pr, "reuse"));
 		pr->w.indent++;
-		py_line(&pr->w, "%s(%s - %d).wait()", copies->at[w], step, win->buffers);
+		py_line(&pr->w, "%s(%s - %d).wait()", copies[w], step, win->buffers);
 		pr->w.indent--;
 		py_blank(&pr->w);
 	}
 }
 
-static void print_output_starts(LoopPrinter *lp, const Names *copies, const char *step) {
+static void print_output_starts(LoopPrinter *lp, const char *const *copies, const char *step) {
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
 		if (lp->loop->windows.at[w].dma && lp->loop->windows.at[w].output)
-			py_line(&lp->pr->w, "%s(%s).start()", copies->at[w], step);
+			py_line(&lp->pr->w, "%s(%s).start()", copies[w], step);
 }
 
 /* After the loop: the last results are still on their way. */
-static void print_drain(LoopPrinter *lp, const Names *copies) {
+static void print_drain(LoopPrinter *lp, const char *const *copies) {
 	Printer *pr = lp->pr;
 	int64_t steps;
 	bool known = static_steps(lp, &steps);
@@ -146,7 +146,7 @@ static void print_drain(LoopPrinter *lp, const Names *copies) {
 			const char *i = "i";
 			py_line(&pr->w, "for %s in range(%lld, %lld):", i, (long long)int_max(steps - win->buffers, 0), (long long)steps);
 			pr->w.indent++;
-			py_line(&pr->w, "%s(%s).wait()", copies->at[w], i);
+			py_line(&pr->w, "%s(%s).wait()", copies[w], i);
 			pr->w.indent--;
 			continue;
 		}
@@ -155,7 +155,7 @@ static void print_drain(LoopPrinter *lp, const Names *copies) {
 		py_line(&pr->w, "@pl.when(%s >= %d)", total_steps(lp), back);
 			py_line(&pr->w, "def %s():", printer_name(pr, "drain"));
 			pr->w.indent++;
-			py_line(&pr->w, "%s(%s - %d).wait()", copies->at[w], total_steps(lp), back);
+			py_line(&pr->w, "%s(%s - %d).wait()", copies[w], total_steps(lp), back);
 			pr->w.indent--;
 			py_blank(&pr->w);
 		}
@@ -174,7 +174,7 @@ static void fori_windows(LoopPrinter *lp, const char *step, Names *args) {
 }
 
 /* The loop body: copies, the step, and what it passes on. `carry` names the register carries' variable. */
-static const char *print_fori_body(LoopPrinter *lp, const StepParams *steps, const Names *copies, const Names *registers) {
+static const char *print_fori_body(LoopPrinter *lp, const StepParams *steps, const char *const *copies, const Names *registers) {
 	Printer *pr = lp->pr;
 	Names args = {0}, targets = {0}, next = {0};
 	const char *name = printer_name(pr, "body");
@@ -209,16 +209,18 @@ static const char *print_fori_body(LoopPrinter *lp, const StepParams *steps, con
 
 void print_fori(LoopPrinter *lp, const StepParams *steps, const Names *results) {
 	Printer *pr = lp->pr;
-	Names copies = {0}, registers = {0}, initial = {0}, held = {0};
+	Names registers = {0}, initial = {0}, held = {0};
+	const char **copies = arena_array(pr->a, lp->loop->windows.count + 1, sizeof *copies);
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
-		names_add(pr, &copies, lp->loop->windows.at[w].dma && !no_full_steps(lp) ? print_copy(lp, w) : NULL);
+		if (lp->loop->windows.at[w].dma && !no_full_steps(lp))
+			copies[w] = print_copy(lp, w);
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
 		if (carry_ref(lp, i))
 			continue;
 		names_add(pr, &registers, pr->names[carry_placeholder(lp, i)]);
 		names_add(pr, &held, results->at[i]);
 	}
-	const char *body = no_full_steps(lp) ? NULL : print_fori_body(lp, steps, &copies, &registers);
+	const char *body = no_full_steps(lp) ? NULL : print_fori_body(lp, steps, copies, &registers);
 	print_scratch_init(lp);
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++)
 		if (!carry_ref(lp, i))
@@ -227,13 +229,13 @@ void print_fori(LoopPrinter *lp, const StepParams *steps, const Names *results) 
 		for (uint32_t i = 0; i < held.count; i++)
 			py_line(&pr->w, "%s = %s", held.at[i], initial.at[i]);
 	} else {
-		print_prologue(lp, &copies);
+		print_prologue(lp, copies);
 		const char *init = initial.count == 0   ? "None"
 		                   : initial.count == 1 ? initial.at[0]
 		                                        : arena_printf(pr->a, "(%s)", names_join(pr, &initial));
 		py_statement(&pr->w, call_results(pr, &held, arena_printf(pr->a, "jax.lax.fori_loop(0, %s, %s, %s)",
 		                                                          total_steps(lp), body, init)));
-		print_drain(lp, &copies);
+		print_drain(lp, copies);
 	}
 	print_scratch_results(lp, results);
 	print_tail(lp, steps, results);

@@ -1,5 +1,5 @@
-/* print_helpers.c - functions that emitted modules define for themselves: what jnp has and Mosaic does not lower, or lowers
- * with other values than torch's at the edges. Measured with libtpu 0.0.51. */
+/* print_helpers.c - functions that emitted modules define for themselves: what jnp has and Mosaic does not lower,
+ * or lowers with other values than torch's at the edges. Measured with libtpu 0.0.51. */
 #include "printer.h"
 
 typedef struct Helper {
@@ -79,7 +79,15 @@ static const Helper helpers[HELPER_COUNT] = {
 	{"_sign", NULL,
 	 "def _sign(x):\n"
 	 "    \"\"\"The sign; 0 for NaN, as in torch.\"\"\"\n"
-	 "    return jnp.where(x != x, 0, jnp.sign(x))\n"},
+	 "    return jnp.where(jnp.isnan(x), 0, jnp.sign(x))\n"},
+	{"_maximum", NULL,
+	 "def _maximum(x, y):\n"
+	 "    \"\"\"The greater of two; NaN if either is.\"\"\"\n"
+	 "    return jnp.where((x > y) | jnp.isnan(x), x, y)\n"},
+	{"_minimum", NULL,
+	 "def _minimum(x, y):\n"
+	 "    \"\"\"The lesser of two; NaN if either is.\"\"\"\n"
+	 "    return jnp.where((x < y) | jnp.isnan(x), x, y)\n"},
 	{"_frac", NULL,
 	 "def _frac(x):\n"
 	 "    \"\"\"What is behind the point, with the sign of x.\"\"\"\n"

@@ -16,7 +16,11 @@ static void print_mask(Printer *pr, NodeId n, const Mask *mask, const char *x, c
 	if (mask->last_only)
 		count = affine_int(pr->plan->loops.at[l].dim[dim].tail);
 	pr->mask = true;
-	const char *text = arena_printf(pr->a, "_mask(%s, %u, %s, %s)", x, axis, affine_text(pr, &count, PREC_LOWEST), fill);
+	/* Mosaic selects no bools, which are masks to it. */
+	bool is_bool = node_type(pr->m, n)->dtype == DTYPE_BOOL;
+	const char *text = arena_printf(pr->a, is_bool ? "_mask(%s.astype(jnp.int32), %u, %s, %s).astype(jnp.bool_)"
+	                                               : "_mask(%s, %u, %s, %s)",
+	                                x, axis, affine_text(pr, &count, PREC_LOWEST), fill);
 	if (mask->last_only)
 		py_choice(&pr->w, pr->names[n], text, pr->ragged[l], x);
 	else

@@ -147,8 +147,10 @@ const char *dim_steps(LoopPrinter *lp, uint32_t dim) {
 	Printer *pr = lp->pr;
 	const LoopDim *d = &lp->loop->dim[dim];
 	Affine length = affine_add(d->end, affine_scale(d->begin, -1));
-	if (!d->computed)
-		return arena_printf(pr->a, "%lld", (long long)(d->full_steps + (d->tail && !lp->loop->peeled)));
+	if (!d->computed) {
+		int64_t steps = d->full_steps + (d->tail && !lp->loop->peeled);
+		return arena_printf(pr->a, "%lld", (long long)steps);
+	}
 	if (affine_multiple(&length, d->step)) {
 		length = affine_divide(length, d->step);
 		return affine_text(pr, &length, PREC_LOWEST);
@@ -251,7 +253,7 @@ static void print_unroll(LoopPrinter *lp, const StepParams *steps, const Names *
 	}
 	if (!no_full_steps(lp)) {
 		/* The call first, to know which step numbers it reads; one step needs no loop. */
-		bool once[RANK_MAX];
+		bool once[RANK_MAX] = {false};
 		for (uint32_t i = 0; i < lp->loop->rank; i++) {
 			once[i] = strcmp(dim_steps(lp, i), "1") == 0;
 			set_step(lp, i, once[i] ? NULL : lp->vars[i], 0);

@@ -347,8 +347,12 @@ static void print_returns(Printer *pr, const char *const *results) {
 				text_printf(&out, out.length ? ", %s" : "%s",
 				            result_text(pr, &pr->plan->operands.at[o], results[o], r));
 	}
-	py_line(&pr->w, "return %s", out.at ? out.at : "()");
+	bool fits = out.length + 11 <= PY_WIDTH; /* "    return " */
+	py_line(&pr->w, fits || pr->m->returns.count == 1 ? "return %s" : "return (%s,)", out.at ? out.at : "()");
 }
+
+/* More results than this are not unpacked into variables of their own. */
+enum { UNPACK_MAX = 4 };
 
 static void print_jitted(Printer *pr, const Parameters *params, const char *kernel) {
 	const Plan *p = pr->plan;
@@ -364,25 +368,31 @@ static void print_jitted(Printer *pr, const Parameters *params, const char *kern
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");
 	py_line(&pr->w, "def _%s_jit(%sinterpret):", pr->m->name, argument_list(pr, params));
 	pr->w.indent = 1;
+	uint32_t count = 0, outputs = 0;
+	for (uint32_t i = 0; i < p->operands.count; i++)
+		outputs += p->operands.at[i].output;
+	bool one = outputs == 1, many = outputs > UNPACK_MAX;
+	if (many)
+		printer_reserve(pr, "outputs");
 	for (uint32_t i = 0; i < p->operands.count; i++) {
 		const Operand *o = &p->operands.at[i];
 		if (o->output) {
-			names[i] = printer_name(pr, pr->m->tensors.at[o->tensor].name);
+			names[i] = many ? arena_printf(pr->a, "outputs[%u]", count)
+			                : printer_name(pr, pr->m->tensors.at[o->tensor].name);
+			count++;
 			text_printf(&results, results.length ? ", %s" : "%s", names[i]);
 		} else {
 			text_printf(&arrays, arrays.length ? ", %s" : "%s", operand_array_text(pr, o, params));
 		}
 	}
-	bool one = true;
-	for (uint32_t i = 0, seen = 0; i < p->operands.count; i++)
-		one = one && (!p->operands.at[i].output || seen++ == 0);
 	const char *scratch = scratch_shapes(pr), *vars = variables.at ? variables.at : "";
 	py_line(&pr->w,
 	        "call = pl.pallas_call(%s, name=\"%s\", grid=%s, in_specs=[%s], out_specs=[%s], out_shape=[%s],%s "
 	        "compiler_params=pltpu.CompilerParams(dimension_semantics=%s, vmem_limit_bytes=%lld,), interpret=interpret,)",
 	        kernel, pr->m->name, grid_text(pr), specs(pr, false, vars), specs(pr, true, vars), out_shapes(pr),
 	        scratch ? arena_printf(pr->a, " scratch_shapes=[%s],", scratch) : "", semantics(pr), (long long)p->vmem_limit);
-	py_line(&pr->w, one ? "(%s,) = call(%s)" : "%s = call(%s)", results.at ? results.at : "_", arrays.at ? arrays.at : "");
+	py_line(&pr->w, one ? "(%s,) = call(%s)" : "%s = call(%s)", many ? "outputs" : results.at ? results.at : "_",
+	        arrays.at ? arrays.at : "");
 	print_returns(pr, names);
 }
 

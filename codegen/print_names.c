@@ -11,7 +11,9 @@ static const char *const reserved[] = {
     "pl", "pltpu", "functools", "warnings", "range", "tuple", "str", "getattr", "carry", "slot", "i", "interpret",
     "KERNEL_INFO", "abs", "all", "any", "bool", "float", "int", "len", "list", "map", "max", "min", "object", "print",
     "round", "set", "slice", "sum", "zip", "input", "id", "filter", "iter", "next", "open", "eval", "exec", "vars",
-    "dict", "bytes", "hash", "dir", "pow", "sorted", "reversed", "super", "self", "cls", NULL};
+    "dict", "bytes", "hash", "dir", "pow", "sorted", "reversed", "super", "self", "cls", "compile", "getattr",
+    "setattr", "delattr", "globals", "locals", "breakpoint", "exit", "quit", "memoryview", "hasattr", "type",
+    "isinstance", "property", "TypeError", "AttributeError", "ImportError", NULL};
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -87,7 +89,7 @@ NodeId value_root(const Printer *pr, NodeId n) {
 
 void printer_comment(Printer *pr, NodeId n) {
 	const Location *loc = &node_get(pr->m, n)->loc;
-	if (!loc->code || !*loc->code)
+	if (!loc->code || !loc->code[strspn(loc->code, " \t\r\n")])
 		return;
 	/* One comment per source line; lines that read alike are told apart by their numbers. */
 	uint64_t line = map_key(loc->code) * 31 + (uint64_t)loc->line, text = map_key(loc->code);

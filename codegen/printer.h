@@ -25,7 +25,7 @@ typedef struct PyExpr {
 	Precedence precedence;
 } PyExpr;
 
-enum { WINDOW_MAX = 64, HELPER_COUNT = 19 };
+enum { WINDOW_MAX = 64, HELPER_COUNT = 21 };
 
 /* A name that only exists where it was made: a converted value, a mask. */
 typedef struct Temporary {

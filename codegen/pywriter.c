@@ -24,8 +24,9 @@ static size_t skip_string(const char *s, size_t i) {
 static bool is_open(char c) { return c == '(' || c == '[' || c == '{'; }
 static bool is_close(char c) { return c == ')' || c == ']' || c == '}'; }
 
-/* The outermost bracket pair that ends last in s[0..n): positions of both; false if there is none. */
-static bool last_brackets(const char *s, size_t n, size_t *open, size_t *close) {
+/* Where to break s[0..n): the last outermost bracket pair up to whose opening the line fits `width`, or else the first
+ * pair. False if there is none. */
+static bool break_brackets(const char *s, size_t n, size_t width, size_t *open, size_t *close) {
 	bool found = false;
 	int depth = 0;
 	size_t start = 0;
@@ -35,6 +36,8 @@ static bool last_brackets(const char *s, size_t n, size_t *open, size_t *close) 
 		} else if (is_open(s[i]) && depth++ == 0) {
 			start = i;
 		} else if (is_close(s[i]) && --depth == 0 && i > start + 1) {
+			if (found && start >= width)
+				break;
 			*open = start;
 			*close = i;
 			found = true;
@@ -120,9 +123,9 @@ static void put_broken(PyWriter *w, int indent, const char *s, size_t n, size_t 
 }
 
 static void put_statement(PyWriter *w, int indent, const char *s, size_t n) {
-	size_t open, close;
-	bool fits = (size_t)indent * 4 + n <= PY_WIDTH && !wants_breaking(s, n);
-	if (fits || !last_brackets(s, n, &open, &close))
+	size_t open = 0, close = 0, width = PY_WIDTH - (size_t)indent * 4;
+	bool fits = n <= width && !wants_breaking(s, n);
+	if (fits || !break_brackets(s, n, width, &open, &close))
 		put_line(w, indent, s, n);
 	else
 		put_broken(w, indent, s, n, open, close);
@@ -190,19 +193,12 @@ void py_comment(PyWriter *w, const char *text) {
 	text_put(w->out, "\n");
 }
 
-/* The code point that starts at *s in valid UTF-8; moves *s past it. */
-static uint32_t next_code_point(const unsigned char **s) {
-	uint32_t c = *(*s)++, more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : c >= 0xc0 ? 1 : 0;
-	c &= more == 3 ? 0x07u : more == 2 ? 0x0fu : more == 1 ? 0x1fu : 0xffu;
-	for (; more && (**s & 0xc0) == 0x80; more--)
-		c = c << 6 | (*(*s)++ & 0x3fu);
-	return c;
-}
-
 void py_put_string(Text *out, const char *s) {
 	text_put(out, "\"");
-	for (const unsigned char *c = (const unsigned char *)s; *c;) {
-		uint32_t point = next_code_point(&c);
+	for (const char *end = s + strlen(s); s < end;) {
+		uint32_t point = 0xfffd;
+		int n = utf8_decode(s, end, &point);
+		s += n ? n : 1;
 		if (point == '"' || point == '\\')
 			text_printf(out, "\\%c", (int)point);
 		else if (point >= 0x20 && point < 0x7f)

@@ -3,9 +3,9 @@
 
 /* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
 enum { INTERNAL_BYTES = 64 * 1024 };
-/* The scheduler starts an unrolled loop's next steps early: up to this much of theirs was live as well in attention with
- * blocks [1, 512, 1024] and [2, 512, 2048], D = 128 and 256, on v6e and v7x (libtpu 0.0.51). */
-enum { UNROLL_OVERLAP_BYTES = 8 * 1024 * 1024 };
+/* The scheduler starts an unrolled loop's next steps early: up to three times a step's own values, and this many bytes
+ * at most, were live as well in softmax_two_pass [128, 128] on v4 and in attention with blocks [1, 512, 1024] and [2, 512, 2048], D = 128 and 256, on v6e and v7x (libtpu 0.0.51). */
+enum { UNROLL_OVERLAP_BYTES = 10 * 1024 * 1024 };
 
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
 	int64_t bits = int_max(dtype_bits(dtype), 4), bytes = 1;
@@ -85,9 +85,10 @@ static int64_t peak_live(Planner *p, GraphId g, uint32_t *last) {
 		if (op_lowering(node_get(m, n)->op) == LOWER_LOOP)
 			inner = peak_live(p, node_arg(m, n, 0)->graph, last);
 		live = add_bytes(live, bytes);
-		expiring[last[n] > at ? last[n] : at] += bytes;
+		int64_t *expires = &expiring[last[n] > at ? last[n] : at];
+		*expires = add_bytes(*expires, bytes);
 		peak = int_max(peak, add_bytes(live, inner));
-		live -= expiring[at];
+		live = int_max(live - expiring[at], 0);
 	}
 	return peak;
 }
@@ -99,8 +100,8 @@ static int64_t intermediates(Planner *p) {
 	for (uint32_t i = 0; i < p->plan->loops.count; i++)
 		unrolled = unrolled || p->plan->loops.at[i].type == LOOP_UNROLL;
 	if (unrolled)
-		peak += int_min(peak + peak / 2, UNROLL_OVERLAP_BYTES);
-	return peak + peak / 16 + INTERNAL_BYTES; /* buffers are not packed without gaps */
+		peak += int_min(3 * peak, UNROLL_OVERLAP_BYTES); /* add_bytes() leaves room for this */
+	return peak + peak / 8 + INTERNAL_BYTES; /* buffers are not packed without gaps */
 }
 
 static int64_t operand_bytes(const Planner *p, const Operand *o) {

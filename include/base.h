@@ -97,8 +97,15 @@ void text_printf(Text *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The shortest decimal text of a finite number that reads back as the same double; always with a '.' or an 'e', and
  * never with the locale's decimal point. Valid in JSON and in Python. */
 void text_put_double(Text *t, double value);
-/* A quoted JSON string. UTF-8 is kept; control characters are escaped. */
+/* Bytes of the UTF-8 character at s (before end), and its code point; 0 if it is malformed. */
+int utf8_decode(const char *s, const char *end, uint32_t *code);
+/* Controls, invisible and bidirectional formatting: what a terminal must not get raw. */
+bool utf8_unprintable(uint32_t code);
+/* A quoted JSON string. UTF-8 is kept, but for unprintable characters, which are escaped, and bytes that are no UTF-8,
+ * which become U+FFFD. */
 void text_put_json(Text *t, const char *s);
+/* One line of text for a terminal: unprintable characters and bytes that are no UTF-8 are escaped. */
+void text_put_printable(Text *t, const char *s);
 
 /* Checked int64 arithmetic: false (and *out untouched) when the true result does not fit. */
 bool checked_add(int64_t a, int64_t b, int64_t *out);

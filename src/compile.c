@@ -70,9 +70,16 @@ void compile_emit(const Compilation *c, Emit emit, Text *out) {
 	}
 }
 
+static void put_remark(Text *out, const Remark *r) {
+	text_put(out, r->pass);
+	text_put(out, ": ");
+	text_put_printable(out, r->message);
+	text_put(out, "\n");
+}
+
 void compile_explain(const Compilation *c, Text *out) {
 	for (uint32_t i = 0; i < c->context.remarks.count; i++)
-		text_printf(out, "%s: %s\n", c->context.remarks.at[i].pass, c->context.remarks.at[i].message);
+		put_remark(out, &c->context.remarks.at[i]);
 	for (uint32_t i = 0; c->plan && i < c->plan->remarks.count; i++)
-		text_printf(out, "%s: %s\n", c->plan->remarks.at[i].pass, c->plan->remarks.at[i].message);
+		put_remark(out, &c->plan->remarks.at[i]);
 }

@@ -8,31 +8,9 @@ enum { LINE_WIDTH = 110, LINE_BEFORE = 70, MESSAGE_MAX = 600 };
 
 /* ---- characters ------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at s, and its code point; 0 if it is malformed. */
-static int utf8_decode(const char *s, const char *end, unsigned *code) {
-	unsigned char c = (unsigned char)*s;
-	int n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-	if (n == 0 || end - s < n)
-		return 0;
-	*code = n == 1 ? c : c & (0x7fu >> n);
-	for (int i = 1; i < n; i++) {
-		if (((unsigned char)s[i] & 0xc0) != 0x80)
-			return 0;
-		*code = *code << 6 | ((unsigned char)s[i] & 0x3f);
-	}
-	bool overlong = (n == 3 && *code < 0x800) || (n == 4 && *code < 0x10000);
-	return overlong || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : n;
-}
-
-static bool unprintable(unsigned c) {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-	       (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
-}
-
 /* Writes one character, escaped where it must be; returns its bytes and adds the columns it takes. */
 static int put_char(FILE *out, const char *s, const char *end, int *columns) {
-	unsigned code;
+	uint32_t code;
 	int n = utf8_decode(s, end, &code);
 	if (n == 0) {
 		*columns += fprintf(out, "\\x%02x", (unsigned)(unsigned char)*s);
@@ -43,7 +21,7 @@ static int put_char(FILE *out, const char *s, const char *end, int *columns) {
 		*columns += 1;
 	} else if (code == '\n') {
 		*columns += fprintf(out, "\\n");
-	} else if (unprintable(code)) {
+	} else if (utf8_unprintable(code)) {
 		*columns += fprintf(out, code < 0x100 ? "\\x%02x" : "\\u%04x", code);
 	} else {
 		fwrite(s, 1, (size_t)n, out);
@@ -145,27 +123,13 @@ static void print_text(const Diagnostic *x, FILE *out, bool color) {
 	}
 }
 
-/* A JSON string or null. Bytes that are no UTF-8 become U+FFFD, so that every line is valid JSON. */
-static void put_json(FILE *out, const char *s) {
-	if (!s) {
-		fputs("null", out);
-		return;
-	}
-	fputc('"', out);
-	for (const char *end = s + strlen(s); s < end;) {
-		unsigned code;
-		int n = utf8_decode(s, end, &code);
-		if (n == 0)
-			fputs("\\ufffd", out);
-		else if (code == '"' || code == '\\')
-			fprintf(out, "\\%c", (int)code);
-		else if (unprintable(code) && code < 0x10000)
-			fprintf(out, "\\u%04x", code);
-		else
-			fwrite(s, 1, (size_t)n, out);
-		s += n ? n : 1;
-	}
-	fputc('"', out);
+/* A JSON string or null. */
+static void put_json(FILE *out, Arena *a, const char *s) {
+	Text t;
+	text_init(&t, a);
+	if (s)
+		text_put_json(&t, s);
+	fputs(s ? t.at : "null", out);
 }
 
 static void put_json_int(FILE *out, const char *name, int value) {
@@ -175,27 +139,27 @@ static void put_json_int(FILE *out, const char *name, int value) {
 		fprintf(out, ", \"%s\": null", name);
 }
 
-static void print_json(const Diagnostic *x, FILE *out) {
+static void print_json(const Diagnostic *x, Arena *a, FILE *out) {
 	Place at = resolve(x);
 	fprintf(out, "{\"severity\": \"%s\", \"code\": ", severity_name(x->severity));
-	put_json(out, x->code);
+	put_json(out, a, x->code);
 	fputs(", \"file\": ", out);
-	put_json(out, at.source ? at.source->name : NULL);
+	put_json(out, a, at.source ? at.source->name : NULL);
 	fputs(", \"pointer\": ", out);
-	put_json(out, x->pointer);
+	put_json(out, a, x->pointer);
 	put_json_int(out, "line", at.line);
 	put_json_int(out, "column", at.column);
 	fputs(", \"message\": ", out);
-	put_json(out, x->message);
+	put_json(out, a, x->message);
 	fputs(", \"hint\": ", out);
-	put_json(out, x->hint);
+	put_json(out, a, x->hint);
 	fputs("}\n", out);
 }
 
 void diag_print(const Diag *d, FILE *out, DiagFormat format, bool color) {
 	for (uint32_t i = 0; i < d->list.count; i++) {
 		if (format == DIAG_JSON)
-			print_json(&d->list.at[i], out);
+			print_json(&d->list.at[i], d->arena, out);
 		else
 			print_text(&d->list.at[i], out, color);
 	}
@@ -208,7 +172,7 @@ void diag_print(const Diag *d, FILE *out, DiagFormat format, bool color) {
 			   .code = "more-errors",
 			   .message = arena_printf(&scratch, "%u more error%s", more, more == 1 ? "" : "s")};
 	if (format == DIAG_JSON)
-		print_json(&rest, out);
+		print_json(&rest, &scratch, out);
 	else
 		print_text(&rest, out, color);
 	arena_free(&scratch);

@@ -1,16 +1,17 @@
 /* emit_dot.c - the graphs for Graphviz: a cluster for each graph, an edge for each use, dashed edges for calls. */
 #include "ops.h"
 
-/* Quoted for DOT: quotes and backslashes escaped, line ends as \l's plain cousin. */
+/* Quoted for DOT: quotes and backslashes escaped, nothing unprintable. */
 static void put_quoted(Text *out, const char *s) {
+	Text plain;
+	text_init(&plain, out->arena);
+	text_put(&plain, "");
+	text_put_printable(&plain, s);
 	text_put(out, "\"");
-	for (; *s; s++) {
-		if (*s == '"' || *s == '\\')
-			text_printf(out, "\\%c", *s);
-		else if ((unsigned char)*s < 0x20)
-			text_put(out, " ");
-		else
-			text_putn(out, s, 1);
+	for (const char *c = plain.at; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			text_put(out, "\\");
+		text_putn(out, c, 1);
 	}
 	text_put(out, "\"");
 }

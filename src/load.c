@@ -6,7 +6,8 @@
 /* clang-format off */
 static const char *const module_names[] = {
 	"jax", "jnp", "lax", "pl", "pltpu", "functools", "warnings", "KERNEL_INFO", "interpret", "_check", "_mask", "_gelu",
-	"_simulator", "_to_row", "_to_column", "range", "list", "str", "TypeError", "AttributeError", "ImportError", NULL};
+	"_simulator", "_to_row", "_to_column", "range", "list", "str", "TypeError", "AttributeError", "ImportError",
+	"__debug__", NULL};
 /* clang-format on */
 
 static const char *const python_keywords[] = {

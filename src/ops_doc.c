@@ -32,9 +32,10 @@ static const char introduction[] =
 	"Every target that a document may name. Parameters without a default are required; `?` admits null. What a\n"
 	"target means is its ATen schema's semantics; the `tile.` ones are in [graph-format.md](graph-format.md). A "
 	"target\n"
-	"in this list is loaded and verified; whether a kernel can hold it, and of which dtypes not, the last column says:\n"
-	"measured with libtpu 0.0.51 by `make probe-ops` in every dtype and several shapes, for all five chips. The whole\n"
-	"table is `tests/ops/accepted.json`.\n";
+	"in this list is loaded and verified; whether a kernel can hold it, and of which dtypes not, the last column "
+	"says:\n"
+	"measured with libtpu 0.0.51 by `make probe-ops` in every dtype. The table by dtype, shape and chip is\n"
+	"`tests/ops/accepted.json`.\n";
 
 static const char *letter_meaning(char letter) {
 	switch (letter) {
@@ -132,7 +133,8 @@ void ops_print_markdown(Text *out) {
 	text_put(out, introduction);
 	for (size_t kind = 0; kind < sizeof kind_titles / sizeof *kind_titles; kind++) {
 		text_printf(out, "\n## %s\n\n", kind_titles[kind]);
-		text_put(out, "| target | parameters | dtype | printed with | lowered |\n| --- | --- | --- | --- | --- |\n");
+		text_put(out,
+			 "| target | parameters | dtype | printed with | lowered |\n| --- | --- | --- | --- | --- |\n");
 		for (uint16_t op = OP_OUTPUT + 1; op < OP_COUNT; op++)
 			if (op_row(op)->kind == kind)
 				print_row(op, out);

@@ -353,9 +353,17 @@ static bool broadcast_operand(const Infer *in, void *context, uint32_t param, co
 	return shape_broadcast(in, context, &operand->shape);
 }
 
+/* gelu's `approximate` is a word of two. */
+static bool check_approximate(const Infer *in) {
+	const Arg *a = op_arg(in->m, in->n, "approximate");
+	if (!a || a->kind != ARG_STRING || strcmp(a->string, "none") == 0 || strcmp(a->string, "tanh") == 0)
+		return true;
+	return infer_error(in, "bad-argument", "give \"none\" or \"tanh\"", "approximate is '%s'", a->string);
+}
+
 bool infer_broadcast(const Infer *in, TypeId *type) {
 	Shape shape = {0};
-	return infer_each_operand(in, broadcast_operand, &shape) && infer_result(in, &shape, type);
+	return check_approximate(in) && infer_each_operand(in, broadcast_operand, &shape) && infer_result(in, &shape, type);
 }
 
 /* The first operand's shape; where it has a `dim` or `dims`, these must be dims of it. */

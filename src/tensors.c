@@ -102,6 +102,23 @@ static bool check_view(Module *m, Diag *d, TensorId id, const int64_t *dims, int
 								  (long long)elements, (long long)of_elements));
 }
 
+/* A returned shape holds as many elements as its tensor, unless steps come between. */
+static void check_return(Module *m, Diag *d, uint32_t i) {
+	const Return *r = &m->returns.at[i];
+	int64_t dims[RANK_MAX] = {0}, has = 0, elements = 1;
+	if (!r->has_shape || r->step_count > 0 || !tensor_sizes(m, d, r->tensor, dims, &has))
+		return;
+	for (uint32_t k = 0; k < r->rank; k++) {
+		int64_t size = 0;
+		if (!expr_value(m, r->shape[k], &size) || size < 0 || !checked_mul(elements, size, &elements))
+			return;
+	}
+	if (elements != has)
+		diag_error(d, diag_place(d, m->source, "/returns/%u/shape", i), "shape-mismatch", NULL,
+			   "the shape has %lld elements, tensor %s %lld", (long long)elements, m->tensors.at[r->tensor].name,
+			   (long long)has);
+}
+
 bool tensors_check(Module *m, Diag *d) {
 	uint32_t errors = d->errors;
 	for (TensorId t = 0; t < m->tensors.count; t++) {
@@ -109,5 +126,7 @@ bool tensors_check(Module *m, Diag *d) {
 		if (tensor_sizes(m, d, t, dims, &elements) && m->tensors.at[t].role == ROLE_VIEW)
 			check_view(m, d, t, dims, elements);
 	}
+	for (uint32_t i = 0; i < m->returns.count; i++)
+		check_return(m, d, i);
 	return d->errors == errors;
 }

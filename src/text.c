@@ -149,22 +149,67 @@ void text_put_double(Text *t, double value) {
 		text_put(t, ".0");
 }
 
-void text_put_json(Text *t, const char *s) {
-	text_put(t, "\"");
-	for (const char *run = s;; s++) {
-		unsigned char c = (unsigned char)*s;
-		if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)
-			continue;
-		text_putn(t, run, (size_t)(s - run));
-		run = s + 1;
-		if (c == '\0')
-			break;
-		if (c == '"' || c == '\\')
-			text_printf(t, "\\%c", c);
-		else if (c == '\n')
-			text_put(t, "\\n");
-		else
-			text_printf(t, "\\u%04x", c);
+int utf8_decode(const char *s, const char *end, uint32_t *code) {
+	unsigned char c = (unsigned char)*s;
+	int n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+	if (n == 0 || end - s < n)
+		return 0;
+	*code = n == 1 ? c : c & (0x7fu >> n);
+	for (int i = 1; i < n; i++) {
+		if (((unsigned char)s[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | ((unsigned char)s[i] & 0x3f);
 	}
+	bool overlong = (n == 3 && *code < 0x800) || (n == 4 && *code < 0x10000);
+	return overlong || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : n;
+}
+
+bool utf8_unprintable(uint32_t c) {
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
+	       (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+}
+
+/* JSON escapes by UTF-16 units. */
+static void put_json_escape(Text *t, uint32_t code) {
+	if (code == '"' || code == '\\')
+		text_printf(t, "\\%c", (int)code);
+	else if (code == '\n')
+		text_put(t, "\\n");
+	else if (code < 0x10000)
+		text_printf(t, "\\u%04x", code);
+	else
+		text_printf(t, "\\u%04x\\u%04x", 0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff));
+}
+
+void text_put_json(Text *t, const char *s) {
+	const char *end = s + strlen(s), *run = s;
 	text_put(t, "\"");
+	while (s < end) {
+		uint32_t code = 0xfffd;
+		int n = utf8_decode(s, end, &code);
+		bool plain = n > 0 && code != '"' && code != '\\' && !utf8_unprintable(code);
+		s += n ? n : 1;
+		if (plain)
+			continue;
+		text_putn(t, run, (size_t)(s - run) - (size_t)(n ? n : 1));
+		put_json_escape(t, n ? code : 0xfffd);
+		run = s;
+	}
+	text_putn(t, run, (size_t)(s - run));
+	text_put(t, "\"");
+}
+
+void text_put_printable(Text *t, const char *s) {
+	for (const char *end = s + strlen(s); s < end;) {
+		uint32_t code = 0;
+		int n = utf8_decode(s, end, &code);
+		if (n == 0)
+			text_printf(t, "\\x%02x", (unsigned)(unsigned char)*s);
+		else if (utf8_unprintable(code))
+			text_printf(t, code < 0x100 ? "\\x%02x" : "\\u%04x", code);
+		else
+			text_putn(t, s, (size_t)n);
+		s += n ? n : 1;
+	}
 }

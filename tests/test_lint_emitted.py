@@ -7,7 +7,6 @@ import sys
 
 import proof
 import pytest
-
 from pallasc.lint import lint_module
 
 LARGE = tuple(proof.Case(graph, loop) for graph in proof.LARGE for loop in proof.LOOPS)

@@ -61,7 +61,9 @@ def _causal_attention_kernel(
         tile_index_1 = j * 128 + jax.lax.broadcasted_iota(jnp.int32, (1, 128), 1)
         visible = tile_index >= tile_index_1
         # scores = torch.where(visible[None, :, :], scores, float("-inf"))
-        scores_1 = jnp.where(visible[None, :, :], scores, -jnp.inf)
+        scores_1 = jnp.where(
+            visible.astype(jnp.int32)[None, :, :].astype(jnp.bool_), scores, -jnp.inf
+        )
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
         m_new = jnp.maximum(m_i, jnp.max(scores_1, axis=2, keepdims=True))
         # p = torch.exp2(scores - m_new[:, :, None])

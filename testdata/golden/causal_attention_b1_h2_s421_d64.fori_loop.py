@@ -65,7 +65,9 @@ def _causal_attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         tile_index_1 = j * 128 + jax.lax.broadcasted_iota(jnp.int32, (1, 128), 1)
         visible = tile_index >= tile_index_1
         # scores = torch.where(visible[None, :, :], scores, float("-inf"))
-        scores_1 = jnp.where(visible[None, :, :], scores, -jnp.inf)
+        scores_1 = jnp.where(
+            visible.astype(jnp.int32)[None, :, :].astype(jnp.bool_), scores, -jnp.inf
+        )
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
         scores_1_masked = _mask(scores_1, 2, tile_end - j * 128, -jnp.inf)
         m_new = jnp.maximum(m_i, jnp.max(scores_1_masked, axis=2, keepdims=True))

@@ -4,10 +4,12 @@ A set that fits CI; `make aot` compiles the whole matrix for every chip. Verdict
 module hash.
 """
 
+import re
+
 import proof
 import pytest
-
 from pallasc import aot
+from pallasc.module import Module
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +48,44 @@ def test_the_issue_is_covered():
     }
     assert loops <= asked
     assert {path.stem for path in proof.GRAPH_DIRECTORY.glob("*.json")} == set(proof.GRAPHS)
+
+
+VMAP = (
+    *(proof.Case("attention_b1_h2_s384_d256", loop) for loop in ("unroll", "resident")),
+    proof.Case("softmax_odd"),
+    proof.Case("bmm_odd", "unroll", None, (1, 64, 200, 32)),
+)
+# Pallas cannot batch a call that takes an array left in HBM, which these copy windows of.
+NO_VMAP = tuple(
+    proof.Case("attention_b1_h2_s384_d256", loop) for loop in ("fori_loop", "emit_pipeline")
+)
+
+
+def batched(case, chip, size):
+    """A module whose kernel is the case's under jax.vmap."""
+    module = proof.module(case, chip)
+    info = dict(module.info, name="batched")
+    for key in ("inputs", "outputs"):
+        info[key] = [dict(item, shape=[size, *item["shape"]]) for item in info[key]]
+    text = re.sub(
+        r"^KERNEL_INFO = \{.*?^\}", f"KERNEL_INFO = {info!r}", module.source, flags=re.M | re.S
+    )
+    name = module.info["name"]
+    return Module(
+        f"{text}\n\ndef batched(*inputs):\n    return jax.vmap({name})(*inputs)\n", case.id
+    )
+
+
+def test_under_vmap():
+    """Where Pallas allows: the TPU compiler takes a batch of each kind of kernel."""
+    jobs = [(batched(case, chip, 3), chip) for case in VMAP for chip in ("v5e", "v7x")]
+    for result in aot.compile_many(jobs, timeout=120):
+        assert (result.kind, result.message) == ("ok", ""), result.path
+
+
+def test_under_vmap_where_pallas_does_not_allow_it():
+    """Pallas says so itself. If this fails, jax has learnt it: move them to VMAP."""
+    jobs = [(batched(case, "v6e", 3), "v6e") for case in NO_VMAP]
+    for result in aot.compile_many(jobs, timeout=120):
+        assert result.kind == "error"
+        assert "currently supports in memory space ANY only blocks" in result.full

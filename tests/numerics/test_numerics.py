@@ -3,7 +3,6 @@
 import numpy as np
 import proof
 import pytest
-
 from pallasc import compare
 from pallasc.errors import CompileError
 
@@ -14,7 +13,7 @@ def test_right(case, simulations):
     outcome = simulations.outcome(case)
     assert outcome.failures() == []
     seen = {(row.inputs, row.against) for row in outcome.rows}
-    assert seen == {(i, a) for i in proof.QUICK_INPUTS for a in ("reference", "formula")}
+    assert seen == {(i, a) for i in proof.quick_kinds(case) for a in ("reference", "formula")}
 
 
 @pytest.mark.parametrize("case", proof.variants(), ids=lambda case: case.id)
@@ -67,7 +66,7 @@ def test_the_answer_sits_at_the_edge(graph):
     wrong = proof.formulas.expected(kernel, drop_last(kernel, arrays))
     for index, (a, b) in enumerate(zip(wrong, right, strict=True)):
         tolerance = compare.tolerance_for(proof.document(graph), index)
-        assert compare.compare(a, b, tolerance).ratio > 100
+        assert compare.compare(a, b, tolerance).ratio > 10
 
 
 def drop_last(kernel, arrays):
@@ -82,7 +81,16 @@ def drop_last(kernel, arrays):
     return arrays
 
 
-PRE_BROADCAST = ("attention", "attention_q_inloop", "causal_attention", "softmax_two_pass")
+# Values along rows, met by widths that are whole registers of 128 lanes.
+PRE_BROADCAST = (
+    "attention",
+    "attention_b1_h2_s384_d256",
+    "attention_b1_h2_s421_d128",
+    "attention_q_inloop",
+    "causal_attention",
+    "softmax_two_pass",
+    "softmax_two_pass_odd",
+)
 
 
 @pytest.mark.parametrize("graph", proof.SECOND_BLOCKS)
@@ -93,16 +101,18 @@ def test_pre_broadcast_changes_what_it_should(graph):
         proof.kernel_text(proof.module(proof.Case(graph, loop, pre_broadcast)).source)
         for pre_broadcast in (False, True)
     ]
-    assert (texts[0] != texts[1]) == (proof.document(graph)["name"] in PRE_BROADCAST)
+    assert (texts[0] != texts[1]) == (graph in PRE_BROADCAST)
 
 
 @pytest.mark.parametrize("case", proof.variants(), ids=lambda case: case.id)
 def test_other_keys_are_heard(case):
-    """Each value of a key gives another kernel than at least one other value does."""
+    """Some value of the key gives another kernel than leaving it out."""
     plain = proof.Case(case.graph, case.loop, None, case.blocks)
-    ours = [item for item in proof.variants() if item.graph == case.graph]
+    key = case.extra[0][0]
     ours = [
-        item for item in ours if item.loop == case.loop and item.extra[0][0] == case.extra[0][0]
+        item
+        for item in proof.variants()
+        if (item.graph, item.loop, item.extra[0][0]) == (case.graph, case.loop, key)
     ]
     texts = {proof.kernel_text(proof.module(item).source) for item in (plain, *ours)}
-    assert len(texts) > 1 or case.extra == (("dot_precision", '"highest"'),)
+    assert len(texts) > 1

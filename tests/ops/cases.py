@@ -10,7 +10,6 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-
 from pallasc.reference.values import DTYPES, FLOAT32, cast, int_range, is_float, result_type
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -18,6 +17,7 @@ FLOATS = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 INTS = ("int32", "int16", "int8", "uint32", "uint16", "uint8")
 ALL = (*FLOATS, *INTS, "bool")
 NUMBERS = (*FLOATS, *INTS)
+ODD_DTYPES = ("float32", "bfloat16", "int8", "bool")  # masks do not know other dtypes apart
 WHOLE = {"slice": [None, None, None]}
 
 
@@ -63,6 +63,7 @@ VARIANTS = {
     v.name: v
     for v in (
         Variant("2d", (64, 256), 32),
+        Variant("sq", (256, 256), 128),
         Variant("odd", (50, 200), 32),
         Variant("1d", (2048,), 1024),
         Variant("1d-odd", (1300,), 1024),
@@ -123,7 +124,7 @@ class Builder:
     def _array_shape(self, tile):
         return [self.variant.shape[0] if size == "u0" else size for size in tile]
 
-    def load(self, dtype, tile=None, values="any", as_dtype=None):
+    def load(self, dtype, tile=None, values="any"):
         """A tile of an input that holds `values`: a key of VALUES."""
         tile = self.variant.tile if tile is None else tile
         key = (dtype, tuple(tile), values)
@@ -134,11 +135,11 @@ class Builder:
             self.inputs[key] = self.node("tile.load", [host, index], dtype, tile)
         return self.inputs[key]
 
-    def store(self, value, dtype, tile, as_dtype=None):
+    def store(self, value, dtype, tile):
         """Stores a value to an output of its own."""
         name = f"out{len(self.returns)}"
         self.returns.append({"tensor": name})
-        host = self.host(name, "output", as_dtype or dtype, self._array_shape(tile))
+        host = self.host(name, "output", dtype, self._array_shape(tile))
         index = [{"sym": "u0"} if size == "u0" else WHOLE for size in tile]
         self.node("tile.store", [host, index, value])
 
@@ -182,7 +183,7 @@ def arguments(cases):
     return arrays
 
 
-# ---- values -----------------------------------------------------------------------------------------------------------
+# ---- values -------------------------------------------------------------------------------------
 
 _EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -7.0, 20.0, -20.0, 100.0)
 _SPECIAL = (float("nan"), float("inf"), float("-inf"))
@@ -199,7 +200,7 @@ def _floats(dtype, shape, random, special):
 
 
 def _any(dtype, shape, random):
-    if dtype == bool:
+    if dtype.name == "bool":
         return random.random(shape) < 0.5
     if is_float(dtype):
         return _floats(dtype, shape, random, True)
@@ -217,9 +218,11 @@ def _finite(dtype, shape, random):
     return _any(dtype, shape, random)
 
 
-def _reduced(dtype, shape, random):
-    """Numbers whose sums stay finite, and a NaN and an inf in a row each."""
+def _summed(dtype, shape, random):
+    """Numbers whose sums neither overflow nor cancel, and a NaN and an inf in a row each."""
     values = _finite(dtype, shape, random)
+    if is_float(dtype):
+        values = cast(np.abs(values.astype(np.float32)) + 0.25, dtype)
     if is_float(dtype) and values.ndim > 1:
         values[..., 3, 5] = np.nan
         if dtype.name != "float8_e4m3fn":
@@ -228,19 +231,24 @@ def _reduced(dtype, shape, random):
 
 
 def _small(dtype, shape, random):
-    if dtype == bool:
+    if dtype.name == "bool":
         return _any(dtype, shape, random)
     low = 0 if not is_float(dtype) and int_range(dtype)[0] == 0 else -4
     return cast(random.integers(low, 5, shape), dtype)
 
 
 def _nonzero(dtype, shape, random):
+    """Divisors: ints neither 0 nor -1, by which the quotient of the least int is no int."""
     values = _any(dtype, shape, random)
-    return values if is_float(dtype) else np.where(values == 0, values.dtype.type(3), values)
+    if is_float(dtype):
+        return values
+    if dtype.name == "bool":
+        return np.ones(shape, bool)
+    return np.where(np.isin(values.astype(np.int64), (0, -1)), dtype.type(3), values)
 
 
 def _shift(dtype, shape, random):
-    bits = np.iinfo(dtype).bits if dtype != bool else 1
+    bits = np.iinfo(dtype).bits if dtype.name != "bool" else 1
     return random.integers(0, bits, shape).astype(dtype)
 
 
@@ -253,21 +261,24 @@ def _ramp(dtype, shape, random):
 
 VALUES = {
     "any": _any,
+    "any1": _any,
+    "any2": _any,
     "finite": _finite,
-    "reduced": _reduced,
+    "summed": _summed,
     "small": _small,
     "nonzero": _nonzero,
     "shift": _shift,
     "ramp": _ramp,
 }
 
-# ---- pointwise --------------------------------------------------------------------------------------------------------
+# ---- pointwise ----------------------------------------------------------------------------------
 
 _DIVIDES = re.compile(r"aten\.(div|true_divide|floor_divide|fmod|remainder|addcdiv|reciprocal)\b")
 _SHIFTS = re.compile(r"aten\.(bitwise_(left|right)_shift|__[lr]shift__)")
 _INT_OR_BOOL = re.compile(r"aten\.(bitwise_|__[lr]shift__)")
 _NUMBER_SECOND = re.compile(
-    r"\.(Scalar|Scalar_mode|Tensor_Scalar|ScalarOther)$|clamp(_min|_max)?\.default$|masked_fill.Scalar"
+    r"\.(Scalar|Scalar_mode|Tensor_Scalar|ScalarOther)$"
+    r"|clamp(_min|_max)?\.default$|masked_fill.Scalar"
 )
 _NUMBER_FIRST = re.compile(r"pow\.Scalar$|where\.ScalarSelf$")
 _NOT_BOOL = re.compile(r"aten\.(neg|square|sub|rsub|abs|sign|sgn)\b")
@@ -278,6 +289,8 @@ def _numbers(target, dtype):
     """The Python numbers that stand for an operand."""
     if _SHIFTS.match(target):
         return [3]
+    if target.endswith("_mode"):
+        return [2.5 if dtype in FLOATS else 3]
     if dtype in FLOATS:
         return [0.3, 2]
     return [True] if dtype == "bool" else [3]
@@ -313,7 +326,7 @@ def _pointwise(row, dtype, variant, what="", numbers=None, shapes=None, extra=No
     names = [name for name, letter in row.params if letter[0] in "xt" and "=null" not in letter]
     if row.target.startswith("aten.clamp."):
         names = ["self", "min", "max"]
-    numbers, shapes, rule = numbers or {}, shapes or {}, row
+    numbers, shapes = numbers or {}, shapes or {}
 
     def build(builder):
         operands, types = [], []
@@ -325,30 +338,17 @@ def _pointwise(row, dtype, variant, what="", numbers=None, shapes=None, extra=No
                 continue
             tile = shapes.get(i, builder.variant.tile)
             values = _values_of(row.target, i, dtype)
-            # Two operands of one dtype are two arrays.
-            key = tile if i == 0 or values != "any" else tile
-            operands.append(
-                builder.load(kind, key, values if values != "any" or i == 0 else f"any{i}")
-            )
+            distinct = f"any{i}" if values == "any" and i else values
+            operands.append(builder.load(kind, tile, distinct))
             types.append(kind)
-        result = _ruled(rule, types)
-        if row.rule == "DIV_MODE" and extra and "rounding_mode" in extra:
-            result = next(
-                n
-                for n, d in DTYPES.items()
-                if d
-                == result_type([np.zeros(1, DTYPES[x]) if isinstance(x, str) else x for x in types])
-            )
-        elif row.rule == "DIV_MODE" and dtype not in FLOATS:
-            result = "float32"
+        result = _ruled(row, types)
+        if row.rule == "DIV_MODE" and not (extra and "rounding_mode" in extra):
+            result = result if result in FLOATS else "float32"
         value = builder.node(row.target, operands, result, builder.variant.tile, **(extra or {}))
         builder.store(value, result, builder.variant.tile)
 
     return Case(row.target, dtype, what, variant, build)
 
-
-for _i in (1, 2, 3):
-    VALUES[f"any{_i}"] = _any
 
 _EXTRAS = {
     "aten.add.Tensor": [{"alpha": 2}],
@@ -456,7 +456,7 @@ def _storing(source, to, variant):
     return Case("tile.store", source, f"to {to}", variant, build)
 
 
-# ---- reductions, views, matmuls, creation -----------------------------------------------------------------------------
+# ---- reductions, views, matmuls, creation -------------------------------------------------------
 
 _REDUCTIONS = ("aten.sum.dim_IntList", "aten.mean.dim", "aten.amax.default", "aten.amin.default")
 
@@ -473,7 +473,8 @@ def _reduction(target, dtype, variant, dims, keep):
         result = "int32"
 
     def build(builder):
-        x = builder.load(dtype, values="reduced")
+        # XLA's CPU backend loses NaN in max(): the simulator cannot be asked about it.
+        x = builder.load(dtype, values="finite" if "aten.am" in target else "summed")
         tile = _without(builder.variant.tile, dims, keep)
         args = [x, dims, True] if keep else [x, dims]
         builder.store(builder.node(target, args, result, tile), result, tile)
@@ -487,7 +488,7 @@ def reduction_cases():
     for target in _REDUCTIONS:
         for dtype in FLOATS if "mean" in target else ALL:
             for variant in ("one", "one-odd"):
-                for dims in ([0], [1], [-1], [0, 1]):
+                for dims in ([0], [-1], [0, 1]):
                     for keep in (False, True):
                         if dims == [0, 1] and not keep:
                             continue
@@ -495,14 +496,14 @@ def reduction_cases():
             for dims in ([1], [2], [1, 2]):
                 for keep in (False, True):
                     yield _reduction(target, dtype, "3d", dims, keep)
-            yield _reduction(target, dtype, "2d", [-1], False)
+            yield _reduction(target, dtype, "sq", [-1], False)
             yield _reduction(target, dtype, "odd", [-1], True)
 
 
 _VIEWS = (
-    ("aten.permute.default", "2d", [[1, 0]], [256, "u0"]),
-    ("aten.transpose.int", "2d", [0, 1], [256, "u0"]),
-    ("aten.t.default", "2d", [], [256, "u0"]),
+    ("aten.permute.default", "sq", [[1, 0]], [256, "u0"]),
+    ("aten.transpose.int", "sq", [0, 1], [256, "u0"]),
+    ("aten.t.default", "sq", [], [256, "u0"]),
     ("aten.permute.default", "3d", [[0, 2, 1]], ["u0", 128, 32]),
     ("aten.permute.default", "3d", [[1, 0, 2]], [32, "u0", 128]),
     ("aten.permute.default", "3d", [[2, 1, 0]], [128, 32, "u0"]),
@@ -520,8 +521,8 @@ _VIEWS = (
     ("tile.subscript", "2d", [[WHOLE, None, WHOLE]], ["u0", 1, 256]),
     ("tile.subscript", "1d", [[None, WHOLE]], [1, "u0"]),
     ("tile.subscript", "1d", [[WHOLE, None]], ["u0", 1]),
-    ("aten.select.int", "2d", [1, 0], ["u0"]),
-    ("aten.select.int", "2d", [1, 5], ["u0"]),
+    ("aten.select.int", "sq", [1, 0], ["u0"]),
+    ("aten.select.int", "sq", [1, 5], ["u0"]),
     ("aten.select.int", "3d", [1, 0], ["u0", 128]),
     ("aten.select.int", "3d", [1, 7], ["u0", 128]),
     ("aten.select.int", "3d", [2, 3], ["u0", 32]),
@@ -537,7 +538,6 @@ def _symbols(arg):
 def _view(target, dtype, variant, args, tile, source=None):
     def build(builder):
         x = builder.load(dtype, source)
-        # An add beside it makes the view a value of the kernel.
         value = builder.node(target, [x, *_symbols(args)], dtype, tile)
         builder.store(value, dtype, tile)
 
@@ -552,7 +552,7 @@ def view_cases():
             yield _view(target, dtype, variant, args, tile)
         yield _view("aten.expand.default", dtype, "2d", [["u0", 256]], ["u0", 256], ["u0", 1])
         yield _view("aten.expand.default", dtype, "2d", [["u0", 256]], ["u0", 256], [1, 256])
-        yield _view("aten.squeeze.dim", dtype, "2d", [1], ["u0"], ["u0", 1])
+        yield _view("aten.squeeze.dim", dtype, "sq", [1], ["u0"], ["u0", 1])
         yield _view("aten.squeeze.dim", dtype, "2d", [1], ["u0", 256], ["u0", 1, 256])
         yield _view("tile.pre_broadcast_tile", dtype, "2d", [256], ["u0", 256], ["u0", 128])
 
@@ -648,5 +648,6 @@ def all_cases():
         pointwise_cases(),
     ):
         for case in cases:
-            found.setdefault(str(case), case)
+            if not case.variant.endswith("odd") or case.dtype in ODD_DTYPES:
+                found.setdefault(str(case), case)
     return list(found.values())

@@ -1,8 +1,8 @@
 """Asks the real TPU compiler and the simulator about every op: `make probe-ops`.
 
-Each case goes through pallasc; what it accepts is given to libtpu in kernels of many cases, which are
-halved where the compiler refuses them until each refusal has a name, and to interpret mode, whose
-results are compared with the reference.
+Each case goes through pallasc; what it accepts is given to libtpu in kernels of many cases, which
+are divided where the compiler refuses them until each refusal has a name, and to interpret mode,
+whose results are compared with the reference.
 """
 
 import argparse
@@ -17,7 +17,6 @@ import warnings
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import cases as ops
-
 from pallasc import compare, reference
 from pallasc.aot import compile_many
 from pallasc.binding import compile as compile_graph
@@ -199,10 +198,9 @@ def main():
 
 
 def write_table(verdicts, failures, path):
-    """Writes {op: {dtypes: verdict}}: "ok", or what is refused, on which targets.
+    """Writes {op: {dtypes: verdict}}: "ok", or what is refused, in which shapes, on which targets.
 
-    A verdict of "ok" was compiled by the TPU compiler for every target, in every shape; a text names
-    the shapes or parameters that pallasc refuses.
+    "FAILS" is what the TPU compiler refuses although pallasc does not: it must not stand there.
     """
     found = collections.defaultdict(lambda: collections.defaultdict(set))
     for target, cases in verdicts.items():
@@ -221,7 +219,9 @@ def write_table(verdicts, failures, path):
         table[op] = {" ".join(names): verdict for verdict, names in grouped.items()}
     versions = {name: importlib.metadata.version(name) for name in ("jax", "libtpu")}
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({"probed with": versions, "targets": list(verdicts), "ops": table}, file, indent=1)
+        json.dump(
+            {"probed with": versions, "targets": list(verdicts), "ops": table}, file, indent=1
+        )
         file.write("\n")
 
 

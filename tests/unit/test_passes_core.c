@@ -1,4 +1,7 @@
 /* test_passes_core.c - const_fold, cse and dce, each on the smallest graphs that show what it must and must not do. */
+
+/* The documents are laid out by hand. */
+/* clang-format off */
 #include "passes_fixture.h"
 
 /* ---- const_fold -------------------------------------------------------------------------------------------------- */
@@ -9,27 +12,15 @@ static void folds_identities(void **state) {
 	fixture_init(&f);
 	Module *m = fixture_load(
 		&f,
-		"{\"id\": 0, \"kind\": \"root\", \"grid\": [0, 1], \"nodes\": [" HOST(
-			"x", "x",
-			"1000, 5000") ","
-				      "{\"name\": \"s\", \"target\": \"tile.symnode\", \"args\": [\"u0\"], \"meta\": "
-				      "{\"sym\": \"u0\"}}," NODE("a", "tile.load", REF("x") ", [" REF("s") ", " U1 "]", "\"u0\", \"u1\"") "," NODE("b", "tile.new_var", REF("a"), "\"u0\", \"u1\"") "," NODE(
-					      "c", "aten.mul.Tensor", REF("b") ", 1.0",
-					      "\"u0\", \"u1\"") "," NODE("d", "aten.add.Tensor", REF("c") ", 0.0",
-									 "\"u0\", \"u1\"") "," NODE("e",
-												    "aten.permute."
-												    "default",
-												    REF("d") ", [1, 0]",
-												    "\"u1\", \"u0\"") "," NODE("g",
-															       "aten.permute.default",
-															       REF("e") ", [1, 0]",
-															       "\"u0\", \"u1\"") "," HOST("out",
-																			  "out",
-																			  "1000, 5000") "," STORE("st",
-																						  "out",
-																						  U0
-																						  ", " U1,
-																						  "g") "," OUTPUT("") "]}");
+		"{\"id\": 0, \"kind\": \"root\", \"grid\": [0, 1], \"nodes\": [" HOST("x", "x", "1000, 5000") ","
+		"{\"name\": \"s\", \"target\": \"tile.symnode\", \"args\": [\"u0\"], \"meta\": {\"sym\": \"u0\"}},"
+		NODE("a", "tile.load", REF("x") ", [" REF("s") ", " U1 "]", "\"u0\", \"u1\"") ","
+		NODE("b", "tile.new_var", REF("a"), "\"u0\", \"u1\"") ","
+		NODE("c", "aten.mul.Tensor", REF("b") ", 1.0", "\"u0\", \"u1\"") ","
+		NODE("d", "aten.add.Tensor", REF("c") ", 0.0", "\"u0\", \"u1\"") ","
+		NODE("e", "aten.permute.default", REF("d") ", [1, 0]", "\"u1\", \"u0\"") ","
+		NODE("g", "aten.permute.default", REF("e") ", [1, 0]", "\"u0\", \"u1\"") ","
+		HOST("out", "out", "1000, 5000") "," STORE("st", "out", U0 ", " U1, "g") "," OUTPUT("") "]}");
 	run_pass(&f, "const_fold");
 	NodeId load = graph_node(m, 0, "a"), add = graph_node(m, 0, "d"), store = graph_node(m, 0, "st");
 	assert_int_equal(graph_node(m, 0, "b"), NONE);
@@ -50,15 +41,10 @@ static void keeps_weak_scalars(void **state) {
 	(void)state;
 	Fixture f;
 	fixture_init(&f);
-	Module *m = fixture_load(
-		&f,
-		"{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" NODE(
-			"s", "tile.scalar", "\"scale\"",
-			"") "," NODE("b", "tile.new_var", REF("s"),
-				     "") "," NODE("c", "tile.full", "[" U0 "], " REF("b") ", {\"dtype\": \"float32\"}",
-						  "\"u0\"") "," HOST("o", "sums",
-								     "1000") "," STORE("st", "o", U0,
-										       "c") "," OUTPUT("") "]}");
+	Module *m = fixture_load(&f, "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
+				     NODE("s", "tile.scalar", "\"scale\"", "") "," NODE("b", "tile.new_var", REF("s"), "") ","
+				     NODE("c", "tile.full", "[" U0 "], " REF("b") ", {\"dtype\": \"float32\"}", "\"u0\"") ","
+				     HOST("o", "sums", "1000") "," STORE("st", "o", U0, "c") "," OUTPUT("") "]}");
 	run_pass(&f, "const_fold");
 	assert_int_not_equal(graph_node(m, 0, "b"), NONE);
 	fixture_free(&f);
@@ -67,16 +53,11 @@ static void keeps_weak_scalars(void **state) {
 /* ---- cse --------------------------------------------------------------------------------------------------------- */
 
 static const char two_loads_and_a_store[] =
-	"{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("o", "sums", "1000") "," HOST("p", "sums", "1000") "," NODE(
-		"a", "tile.load", REF("o") ", [" U0 "]",
-		"\"u0\"") "," NODE("b", "tile.load", REF("p") ", [" U0 "]",
-				   "\"u0\"") "," NODE("c", "aten.add.Tensor", REF("a") ", " REF("b"),
-						      "\"u0\"") "," STORE("st", "o", U0,
-									  "c") "," NODE("d", "tile.load",
-											REF("o") ", [" U0 "]",
-											"\"u0\"") "," STORE("st2", "p",
-													    U0,
-													    "d") "," OUTPUT("") "]}";
+	"{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("o", "sums", "1000") ","
+	HOST("p", "sums", "1000") "," NODE("a", "tile.load", REF("o") ", [" U0 "]", "\"u0\"") ","
+	NODE("b", "tile.load", REF("p") ", [" U0 "]", "\"u0\"") ","
+	NODE("c", "aten.add.Tensor", REF("a") ", " REF("b"), "\"u0\"") "," STORE("st", "o", U0, "c") ","
+	NODE("d", "tile.load", REF("o") ", [" U0 "]", "\"u0\"") "," STORE("st2", "p", U0, "d") "," OUTPUT("") "]}";
 
 static void merges_loads_between_writes(void **state) {
 	(void)state;
@@ -95,15 +76,11 @@ static void keeps_signs_of_zero_apart(void **state) {
 	(void)state;
 	Fixture f;
 	fixture_init(&f);
-	Module *m = fixture_load(
-		&f,
-		"{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" NODE(
-			"a", "tile.full", "[" U0 "], 0.0, {\"dtype\": \"float32\"}",
-			"\"u0\"") "," NODE("b", "tile.full", "[" U0 "], -0.0, {\"dtype\": \"float32\"}",
-					   "\"u0\"") "," NODE("c", "aten.copysign.Tensor", REF("a") ", " REF("b"),
-							      "\"u0\"") "," HOST("o", "sums",
-										 "1000") "," STORE("st", "o", U0,
-												   "c") "," OUTPUT("") "]}");
+	Module *m = fixture_load(&f, "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
+				     NODE("a", "tile.full", "[" U0 "], 0.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
+				     NODE("b", "tile.full", "[" U0 "], -0.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
+				     NODE("c", "aten.copysign.Tensor", REF("a") ", " REF("b"), "\"u0\"") ","
+				     HOST("o", "sums", "1000") "," STORE("st", "o", U0, "c") "," OUTPUT("") "]}");
 	run_pass(&f, "cse");
 	assert_int_equal(count_op(m, 0, OP_FULL), 2);
 	fixture_free(&f);
@@ -113,27 +90,20 @@ static void keeps_signs_of_zero_apart(void **state) {
 
 /* acc is stored; `idle` is carried only to itself; `unread` is an argument nobody reads; result 1 is not taken. */
 static const char wasteful_loop[] =
-	"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[1, 1], [2, 0]], \"nodes\": "
-	"[" PLACEHOLDER("unread", "\"u0\"") "," PLACEHOLDER("idle", "\"u0\"") "," PLACEHOLDER("acc", "\"u0\"") "," HOST(
-		"x",
-		"x", "1000, 5000") "," NODE("t", "tile.load", REF("x") ", [" U0 ", " U1 "]",
-					    "\"u0\", \"u1\"") "," NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]",
-								       "\"u0\"") "," NODE("i", "aten.add.Tensor",
-											  REF("idle") ", " REF("s"),
-											  "\"u0\"") "," NODE("a",
-													     "aten.add."
-													     "Tensor",
-													     REF("acc") ", " REF(
-														     "s"),
-													     "\"u0\"") "," OUTPUT(REF("a") ", " REF("i")) "]},"
-																			  "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" NODE(
-																				  "z", "tile.full", "[" U0 "], 0.0, {\"dtype\": \"float32\"}", "\"u0\"") "," NODE("y", "tile.full", "[" U0 "], 1.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
-																																							 "{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [5000], [" REF("y") ", " REF("y") ", " REF("z") "]], \"meta\": {\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"dtype\": \"float32\","
-																																																					      " \"shape\": [\"u0\"]}]}}," NODE(
-																																																						      "r",
-																																																						      "getitem",
-																																																						      REF("l") ", 0", "\"u0\"") "," HOST("o",
-																																																											 "sums", "1000") "," STORE("st", "o", U0, "r") "," OUTPUT("") "]}";
+	"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[1, 1], [2, 0]], \"nodes\": ["
+	PLACEHOLDER("unread", "\"u0\"") "," PLACEHOLDER("idle", "\"u0\"") "," PLACEHOLDER("acc", "\"u0\"") ","
+	HOST("x", "x", "1000, 5000") "," NODE("t", "tile.load", REF("x") ", [" U0 ", " U1 "]", "\"u0\", \"u1\"") ","
+	NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") ","
+	NODE("i", "aten.add.Tensor", REF("idle") ", " REF("s"), "\"u0\"") ","
+	NODE("a", "aten.add.Tensor", REF("acc") ", " REF("s"), "\"u0\"") ","
+	OUTPUT(REF("a") ", " REF("i")) "]},"
+	"{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
+	NODE("z", "tile.full", "[" U0 "], 0.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
+	NODE("y", "tile.full", "[" U0 "], 1.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
+	"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [5000], [" REF("y") ", " REF("y") ", "
+	REF("z") "]], \"meta\": {\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"dtype\": \"float32\","
+	" \"shape\": [\"u0\"]}]}}," NODE("r", "getitem", REF("l") ", 0", "\"u0\"") ","
+	HOST("o", "sums", "1000") "," STORE("st", "o", U0, "r") "," OUTPUT("") "]}";
 
 static void drops_what_loops_need_not(void **state) {
 	(void)state;

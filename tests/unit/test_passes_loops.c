@@ -1,4 +1,7 @@
 /* test_passes_loops.c - loop_types, block_constraints, inloop_loads and pre_broadcast. */
+
+/* The documents are laid out by hand. */
+/* clang-format off */
 #include "passes_fixture.h"
 
 #include <stdio.h>
@@ -9,32 +12,17 @@
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
 /* A loop over u1 to tile.end(u0) that adds up x. */
-static const char
-	computed_end[] =
-		"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[0, 0]], \"nodes\": "
-		"[" PLACEHOLDER("acc", "\"u0\"") "," HOST("x", "x", "1000, 5000") "," NODE("t", "tile.load", REF("x") ", [" U0 ", " U1 "]", "\"u0\", \"u1\"") "," NODE(
-			"s", "aten.sum.dim_IntList", REF("t") ", [1]",
-			"\"u0\"") "," NODE("a", "aten.add.Tensor", REF("acc") ", " REF("s"),
-					   "\"u0\"") "," OUTPUT(REF("a")) "]},"
-									  "{\"id\": 1, \"kind\": \"root\", \"grid\": "
-									  "[0], \"nodes\": [" FULL(
-										  "z", U0) ","
-											   "{\"name\": \"stop\", "
-											   "\"target\": \"tile.end\", "
-											   "\"args\": [\"u0\"], "
-											   "\"meta\": {\"sym\": null}},"
-											   "{\"name\": \"l\", "
-											   "\"target\": "
-											   "\"tile.for_loop\", "
-											   "\"args\": [0, [0], [" REF("stop") "], [" REF("z") "]], " TUPLE1("\"u0\"") "}," NODE(
-												   "r", "getitem",
-												   REF("l") ", 0",
-												   "\"u0\"") "," HOST("o",
-														      "sums",
-														      "1000") "," STORE("st",
-																	"o",
-																	U0,
-																	"r") "," OUTPUT("") "]}";
+static const char computed_end[] =
+	"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[0, 0]], \"nodes\": ["
+	PLACEHOLDER("acc", "\"u0\"") "," HOST("x", "x", "1000, 5000") ","
+	NODE("t", "tile.load", REF("x") ", [" U0 ", " U1 "]", "\"u0\", \"u1\"") ","
+	NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") ","
+	NODE("a", "aten.add.Tensor", REF("acc") ", " REF("s"), "\"u0\"") "," OUTPUT(REF("a")) "]},"
+	"{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" FULL("z", U0) ","
+	"{\"name\": \"stop\", \"target\": \"tile.end\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"
+	"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [" REF("stop") "], [" REF("z") "]], "
+	TUPLE1("\"u0\"") "}," NODE("r", "getitem", REF("l") ", 0", "\"u0\"") ","
+	HOST("o", "sums", "1000") "," STORE("st", "o", U0, "r") "," OUTPUT("") "]}";
 
 static void computed_bounds_exclude_unroll(void **state) {
 	(void)state;
@@ -89,37 +77,19 @@ static Module *sinking(Fixture *f, const char *loaded, const char *stored, const
 	static const char more[] =
 		"{\"name\": \"mean\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [1000]},"
 		"{\"name\": \"extra\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [1000]},"
-		"{\"name\": \"alias\", \"role\": \"view\", \"of\": \"sums\", \"dtype\": \"float32\", \"shape\": "
-		"[1000]},";
+		"{\"name\": \"alias\", \"role\": \"view\", \"of\": \"sums\", \"dtype\": \"float32\", \"shape\": [1000]},";
 	const char *sums = strstr(fixture_head, "{\"name\": \"sums\"");
 	fixture_init(f);
-	const char
-		*text =
-			arena_printf(
-				&f->arena,
-				"%.*s%s%s{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"nodes\": "
-				"[" PLACEHOLDER("q", "\"u0\"") "," HOST("o", "%s", "1000") "," STORE(
-					"st", "o", U0,
-					"q") "," OUTPUT("") "]},"
-							    "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": "
-							    "[" HOST("o", "%s", "1000") "," NODE(
-								    "k", "tile.load", REF("o") ", [" U0 "]",
-								    "\"u0\"") "," NODE("q", "aten.mul.Tensor",
-										       REF("k") ", 2.0",
-										       "\"u0\"") ", %s"
-												 "{\"name\": \"l\", "
-												 "\"target\": "
-												 "\"tile.for_loop\", "
-												 "\"args\": [0, [0], "
-												 "[5000], [" REF(
-													 "q") "]], "
-													      "\"meta\""
-													      ": "
-													      "{\"tuple"
-													      "\": "
-													      "[]}}"
-													      "," OUTPUT("") "]}]}",
-				(int)(sums - fixture_head), fixture_head, more, sums, stored, loaded, between);
+	const char *text = arena_printf(
+		&f->arena,
+		"%.*s%s%s{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"nodes\": [" PLACEHOLDER("q", "\"u0\"") ","
+		HOST("o", "%s", "1000") "," STORE("st", "o", U0, "q") "," OUTPUT("") "]},"
+		"{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("o", "%s", "1000") ","
+		NODE("k", "tile.load", REF("o") ", [" U0 "]", "\"u0\"") ","
+		NODE("q", "aten.mul.Tensor", REF("k") ", 2.0", "\"u0\"") ", %s"
+		"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [5000], [" REF("q")
+		"]], \"meta\": {\"tuple\": []}}," OUTPUT("") "]}]}",
+		(int)(sums - fixture_head), fixture_head, more, sums, stored, loaded, between);
 	f->source = (Source){"test.json", text, strlen(text)};
 	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v6e"));
 	if (!f->module)
@@ -179,40 +149,29 @@ static void duplicates_only_when_asked(void **state) {
 
 /* running += sum(x); acc += running[:, None]; after the loop out = acc * rsqrt(running[:, None] + 1), sums = running */
 static const char *outer_chain(Fixture *f, const char *width) {
-	const char
-		*pattern =
-			"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[0, 0], [1, 1]], "
-			"\"nodes\": [" PLACEHOLDER("running", "\"u0\"") "," PLACEHOLDER("acc", "\"u0\", W") "," HOST("x", "x", "1000, 5000") "," NODE(
-				"t", "tile.load", REF("x") ", [" U0 ", " U1 "]",
-				"\"u0\", \"u1\"") "," NODE("s", "aten.sum.dim_IntList", REF("t") ", [-1]",
-							   "\"u0\"") "," NODE("r1", "aten.add.Tensor",
-									      REF("running") ", " REF("s"),
-									      "\"u0\"") "," NODE("c", "tile.subscript",
-												 REF("r1") ", [" ALL
-													   ", null]",
-												 "\"u0\", 1") "," NODE("a1",
-														       "aten.add.Tensor",
-														       REF("acc") ", " REF(
-															       "c"),
-														       "\"u0\", W") "," OUTPUT(REF("r1") ", " REF("a1")) "]},"
-																					 "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" FULL("z", U0) "," NODE("y",
-																															      "tile.full",
-																															      "[" U0 ", W], 0.0, {\"dtype\": \"float32\"}", "\"u0\", W") ","
-																																							 "{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [5000], [" REF("z") ", " REF("y") "]], \"meta\": {\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"dtype\": \"float32\","
-																																																				" \"shape\": [\"u0\", W]}]}}," NODE("r",
-																																																								    "getitem", REF("l") ", 0", "\"u0\"") "," NODE("a",
-																																																														  "getitem", REF("l") ", 1", "\"u0\", W") "," NODE("c",
-																																																																				   "tile.subscript",
-																																																																				   REF("r") ", [" ALL
-																																																																					    ", null]",
-																																																																				   "\"u0\", 1") "," NODE("p",
-																																																																							 "aten.add.Tensor", REF("c") ", 1.0", "\"u0\", 1") "," NODE("scale",
-																																																																														    "aten.rsqrt.default",
-																																																																														    REF("p"),
-																																																																														    "\"u0\", 1") "," NODE("m", "aten.mul.Tensor", REF("a") ", " REF("scale"), "\"u0\", W") "," NODE("q",
-																																																																																										    "aten.sum.dim_IntList",
-																																																																																										    REF("m") ", [1]", "\"u0\"") "," NODE("w", "aten.log2.default", REF("r"), "\"u0\"") "," NODE("v",
-																																																																																																						"aten.add.Tensor", REF("q") ", " REF("w"), "\"u0\"") "," HOST("o", "sums", "1000") "," STORE("st", "o", U0, "v") "," OUTPUT("") "]}";
+	const char *pattern =
+		"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[0, 0], [1, 1]], \"nodes\": ["
+		PLACEHOLDER("running", "\"u0\"") "," PLACEHOLDER("acc", "\"u0\", W") ","
+		HOST("x", "x", "1000, 5000") "," NODE("t", "tile.load", REF("x") ", [" U0 ", " U1 "]", "\"u0\", \"u1\"") ","
+		NODE("s", "aten.sum.dim_IntList", REF("t") ", [-1]", "\"u0\"") ","
+		NODE("r1", "aten.add.Tensor", REF("running") ", " REF("s"), "\"u0\"") ","
+		NODE("c", "tile.subscript", REF("r1") ", [" ALL ", null]", "\"u0\", 1") ","
+		NODE("a1", "aten.add.Tensor", REF("acc") ", " REF("c"), "\"u0\", W") ","
+		OUTPUT(REF("r1") ", " REF("a1")) "]},"
+		"{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" FULL("z", U0) ","
+		NODE("y", "tile.full", "[" U0 ", W], 0.0, {\"dtype\": \"float32\"}", "\"u0\", W") ","
+		"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [5000], [" REF("z") ", " REF("y")
+		"]], \"meta\": {\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"dtype\": \"float32\","
+		" \"shape\": [\"u0\", W]}]}}," NODE("r", "getitem", REF("l") ", 0", "\"u0\"") ","
+		NODE("a", "getitem", REF("l") ", 1", "\"u0\", W") ","
+		NODE("c", "tile.subscript", REF("r") ", [" ALL ", null]", "\"u0\", 1") ","
+		NODE("p", "aten.add.Tensor", REF("c") ", 1.0", "\"u0\", 1") ","
+		NODE("scale", "aten.rsqrt.default", REF("p"), "\"u0\", 1") ","
+		NODE("m", "aten.mul.Tensor", REF("a") ", " REF("scale"), "\"u0\", W") ","
+		NODE("q", "aten.sum.dim_IntList", REF("m") ", [1]", "\"u0\"") ","
+		NODE("w", "aten.log2.default", REF("r"), "\"u0\"") ","
+		NODE("v", "aten.add.Tensor", REF("q") ", " REF("w"), "\"u0\"") ","
+		HOST("o", "sums", "1000") "," STORE("st", "o", U0, "v") "," OUTPUT("") "]}";
 	Text out;
 	text_init(&out, &f->arena);
 	for (const char *at = pattern; *at; at++) {
@@ -353,7 +312,7 @@ static void attention_narrows_at_no_cost(void **state) {
 	run_all(&f);
 	assert_int_equal(count_op(f.module, 0, OP_PRE_BROADCAST_TILE), 1); /* acc * alpha */
 	assert_int_equal(count_op(f.module, 1, OP_PRE_BROADCAST_TILE), 1); /* the division by l */
-	assert_int_equal(count_op(f.module, 1, OP_SELECT), 1);		   /* lse */
+	assert_int_equal(count_op(f.module, 1, OP_SELECT), 1);             /* lse */
 	assert_int_equal(count_op(f.module, 0, OP_SUBSCRIPT) + count_op(f.module, 0, OP_UNSQUEEZE), 0);
 	fixture_free(&f);
 }

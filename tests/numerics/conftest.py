@@ -1,13 +1,7 @@
-"""Makes `proof` and the formulas importable, and shares the simulations between the tests."""
-
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
+"""Shares the simulations between the tests."""
 
 import proof
+import pytest
 
 
 class Simulations:

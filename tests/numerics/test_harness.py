@@ -1,0 +1,57 @@
+"""The proof can fail: each kind of mistake, planted in a pinned kernel, is found."""
+
+import proof
+import pytest
+from pallasc.errors import KernelError
+from pallasc.module import Module
+
+RAGGED = proof.Case("attention_b1_h2_s421_d128", "fori_loop")
+PIPELINE = proof.Case("attention_b1_h2_s421_d128", "emit_pipeline")
+
+# What goes wrong -> (case, options of the simulator, what the text has, what it gets instead).
+MISTAKES = {
+    "no tail": (RAGGED, {}, "ragged=True\n    )", "ragged=True\n    )[:0] or (m_i_1, l_i_2, acc_2)"),
+    "no mask": (RAGGED, {}, ", ragged=True", ""),
+    "mask off by one": (RAGGED, {}, "_mask(exp2, 2, 37,", "_mask(exp2, 2, 38,"),
+    "max off by one": (RAGGED, {"huge": True}, "_mask(scores, 2, 37,", "_mask(scores, 2, 38,"),
+    "a step too few": (RAGGED, {}, "        3,\n        body", "        2,\n        body"),
+    "no wait for k": (RAGGED, {"eager": True}, "        k_in_copy(j).wait()\n", ""),
+    "late wait for k": (RAGGED, {}, "        k_in_copy(j).wait()\n", ""),
+    "one buffer": (RAGGED, {"eager": True}, "jax.lax.rem(i, 2)", "0 * i"),
+    "wrong window": (PIPELINE, {}, "lambda j: (tile_b, j, 0)", "lambda j: (tile_b, 0 * j, 0)"),
+    "past the end": (RAGGED, {}, "pl.ds(i * 128, 128)", "pl.ds(i * 128 + 256, 128)"),
+    "carry not set": (PIPELINE, {}, "    l_i_ref[...] = jnp.zeros((1, 128, 1), jnp.float32)\n", ""),
+}  # fmt: skip
+
+
+def problems(case, text, options):
+    """All that simulating and judging a module's text finds, on random and on edge inputs."""
+    found, module = [], Module(text, f"{case.id}.py")
+    blocks, options = proof.default_blocks(case.graph), dict(options)
+    memory = "huge" if options.pop("huge", False) else ""
+    options = {"seed": 7} if memory else options
+    for kind in proof.QUICK_INPUTS:
+        arguments = proof.inputs(case.graph, kind, blocks)
+        try:
+            ran = proof.run_once(module.load(), arguments, memory, options)
+        except KernelError as error:
+            found.append(str(error))
+            continue
+        found += [*ran.races, *ran.complaints]
+        rows = proof.judge(case.graph, module.info, kind, kind, blocks, ran.outputs)
+        found += [row.text for row in rows if not row.ok]
+    return found
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_found(name):
+    case, options, old, new = MISTAKES[name]
+    text = proof.module(case).source
+    assert old in text
+    assert problems(case, text.replace(old, new), options)
+
+
+@pytest.mark.parametrize("case", (RAGGED, PIPELINE), ids=lambda case: case.id)
+@pytest.mark.parametrize("options", ({}, {"eager": True}, {"huge": True}), ids=str)
+def test_nothing_found_where_nothing_is_wrong(case, options):
+    assert problems(case, proof.module(case).source, options) == []

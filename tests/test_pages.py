@@ -1,0 +1,56 @@
+"""README.md and the other pages: excerpts are real, links lead somewhere, pins are in force."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
+README = (ROOT / "README.md").read_text()
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+
+
+def test_the_nodes_are_those_of_the_graph():
+    (text,) = blocks("json")
+    graph = (ROOT / "testdata" / "graphs" / "attention.json").read_text()
+    for line in text.splitlines():
+        assert f"   {line}\n" in graph
+
+
+def test_the_lines_are_those_of_the_kernel():
+    (text,) = blocks("python")
+    graph = ROOT / "testdata" / "graphs" / "attention.json"
+    kernel = subprocess.run([PALLASC, graph], capture_output=True, text=True, check=True).stdout
+    assert text in kernel
+
+
+def test_the_pins_are_those_of_the_requirements():
+    pins = dict(
+        line.split("==")
+        for name in ("requirements.txt", "requirements-export.txt")
+        for line in (ROOT / name).read_text().splitlines()
+        if "==" in line and not line.startswith("#")
+    )
+    section = README.split("## Dependencies")[1]
+    for names, versions in re.findall(r"^\| ([\w, ]+) \| ([\d., ]+) \|", section, re.M):
+        names, versions = names.split(", "), versions.split(", ")
+        if len(versions) == 1:
+            versions *= len(names)
+        for name, version in zip(names, versions, strict=True):
+            assert pins[name] == version
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_paths(page):
+    text = page.read_text()
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        if "://" not in link:
+            assert (page.parent / link).exists(), link
+    assert not re.search(r"(?<![\w.])/(?:home|root|work|tmp|usr)/", text), "an absolute path"
