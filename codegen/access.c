@@ -1,9 +1,9 @@
 /* access.c - where every load and store goes: each tensor's memory space, boundary view, block shape and index map, and
  * the windows of the inner loops.
  *
- * A load is pipelined by the innermost loop that iterates one of its block ids, if that loop copies (fori_loop with DMA,
- * emit_pipeline) and the window is aligned; a load whose ids match none of a loop's stays where it is, and the loop
- * reads it through the resident block. */
+ * A load is pipelined by the innermost loop that iterates one of its block ids, if that loop copies (fori_loop with
+ * DMA, emit_pipeline) and the window is aligned; a load whose ids match none of a loop's stays where it is, and the
+ * loop reads it through the resident block. */
 #include "access.h"
 
 static int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) { return expr_number(p->m, t->shape[d]); }
@@ -77,20 +77,26 @@ static bool want_block(Planner *p, AccessWant *w, Want *want, BlockId b) {
 static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry) {
 	GraphId g = node_get(p->m, w->node)->graph;
 	if (entry->kind == ARG_NULL)
-		return plan_refuse(p, w->node, "unsupported", "index it after the load", "a new axis in a load or store");
-	if (entry->kind == ARG_REF && node_type(p->m, entry->node)->kind == TYPE_TENSOR && node_type(p->m, entry->node)->count)
+		return plan_refuse(p, w->node, "unsupported", "index it after the load",
+		                   "a new axis in a load or store");
+	if (entry->kind == ARG_REF && node_type(p->m, entry->node)->kind == TYPE_TENSOR &&
+	    node_type(p->m, entry->node)->count)
 		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
 	if (entry->kind == ARG_SLICE) {
-		const Arg *start = arg_item(p->m, entry, 0), *stop = arg_item(p->m, entry, 1), *step = arg_item(p->m, entry, 2);
+		const Arg *start = arg_item(p->m, entry, 0), *stop = arg_item(p->m, entry, 1),
+			  *step = arg_item(p->m, entry, 2);
 		bool whole = start->kind == ARG_NULL && stop->kind == ARG_NULL && step->kind == ARG_NULL;
 		if (!whole)
-			return plan_refuse(p, w->node, "unsupported", "slice the loaded value, or make a slice view of the tensor",
+			return plan_refuse(p, w->node, "unsupported",
+			                   "slice the loaded value, or make a slice view of the tensor",
 			                   "a bounded slice in a load or store is not lowered yet");
 		want->kind = WANT_WHOLE;
 		want->size = want->extent;
 		return true;
 	}
-	ExprId e = entry->kind == ARG_SYM ? entry->expr : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym : NONE;
+	ExprId e = entry->kind == ARG_SYM   ? entry->expr
+	           : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym
+	                                    : NONE;
 	BlockId b = entry->kind != ARG_INT && e != NONE ? expr_as_block(p->m, e) : NONE;
 	if (b != NONE)
 		return want_block(p, w, want, b) && want_in_bounds(p, w, want, b);
@@ -139,16 +145,19 @@ static bool store_covers(Planner *p, const AccessWant *w) {
 	GraphId g = node_get(p->m, w->node)->graph;
 	for (uint32_t i = 0; i < w->rank; i++) {
 		const Arg *entry = arg_item(p->m, node_arg(p->m, w->node, 1), i);
-		ExprId e = entry->kind == ARG_SYM ? entry->expr : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym : NONE;
+		ExprId e = entry->kind == ARG_SYM   ? entry->expr
+		           : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym
+		                                    : NONE;
 		BlockId b = e != NONE ? expr_as_block(p->m, e) : NONE;
 		Affine end;
 		bool peeled;
 		if (b == NONE || !block_ragged(p, g, b, &end, &peeled))
 			continue;
 		if (!affine_is_int(&end) || end.constant != w->dim[i].extent)
-			return plan_refuse(p, w->node, "unsupported", "use a block size that divides the range",
-			                   "the range of %s ends inside tensor %s: a partial store there is not lowered yet",
-			                   p->m->blocks.at[b].name, p->m->tensors.at[w->tensor].name);
+			return plan_refuse(
+				p, w->node, "unsupported", "use a block size that divides the range",
+				"the range of %s ends inside tensor %s: a partial store there is not lowered yet",
+				p->m->blocks.at[b].name, p->m->tensors.at[w->tensor].name);
 	}
 	return true;
 }
@@ -234,12 +243,14 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 				continue;
 			const char *not_copied = window_not_copied(p, w, &o, block, index);
 			copies = copies || !not_copied;
-			why = not_copied ? arena_printf(p->a, "%s: %s", p->m->tensors.at[w->tensor].name, not_copied) : why;
+			why = not_copied ? arena_printf(p->a, "%s: %s", p->m->tensors.at[w->tensor].name, not_copied)
+			                 : why;
 		}
 		if (loop->type != LOOP_EMIT_PIPELINE || copies)
 			continue;
 		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE) {
-			diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type", "use fori_loop, or aligned block sizes",
+			diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type",
+			           "use fori_loop, or aligned block sizes",
 			           "pallas_loop_type emit_pipeline cannot lower the loop %s: nothing to pipeline (%s)",
 			           node_get(p->m, loop->call)->name, why);
 			return false;
@@ -262,7 +273,8 @@ static bool check_outputs(Planner *p, const AccessWants *wants) {
 			return plan_refuse(p, wants->at[i].node, "store-to-input", "give it role inout or output",
 			                   "a store to input tensor %s", t->name);
 		if (!wants->at[i].store && t->role == ROLE_OUTPUT)
-			return plan_refuse(p, wants->at[i].node, "unsupported", "keep the value instead of loading it back",
+			return plan_refuse(p, wants->at[i].node, "unsupported",
+			                   "keep the value instead of loading it back",
 			                   "a load from output tensor %s is not lowered yet", t->name);
 		if (t->role == ROLE_OUTPUT && t->has_init)
 			return plan_refuse(p, wants->at[i].node, "unsupported", "store the initial value in the kernel",

@@ -136,9 +136,7 @@ Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg) {
 	switch (arg->kind) {
 	case ARG_INT: return affine_int(arg->integer);
 	case ARG_BOOL: return affine_int(arg->boolean);
-	case ARG_SYM:
-		expr_value(p->m, arg->expr, &value);
-		return affine_int(value);
+	case ARG_SYM: expr_value(p->m, arg->expr, &value); return affine_int(value);
 	case ARG_REF: return affine_of_node(p, arg->node);
 	default: return affine_int(0);
 	}

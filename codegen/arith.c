@@ -15,14 +15,10 @@ bool arith_is_operand(const Arg *a) {
 
 static Dtype number_dtype(const Module *m, const Arg *a) {
 	switch (a->kind) {
-	case ARG_FLOAT:
-		return DTYPE_F32;
-	case ARG_BOOL:
-		return DTYPE_BOOL;
-	case ARG_REF:
-		return node_type(m, a->node)->dtype;
-	default:
-		return DTYPE_I32;
+	case ARG_FLOAT: return DTYPE_F32;
+	case ARG_BOOL: return DTYPE_BOOL;
+	case ARG_REF: return node_type(m, a->node)->dtype;
+	default: return DTYPE_I32;
 	}
 }
 
@@ -31,13 +27,10 @@ bool arith_is_condition(uint16_t op, uint32_t i) {
 	case OP_WHERE:
 	case OP_WHERE_SCALAR_SELF:
 	case OP_WHERE_SCALAR_OTHER:
-	case OP_WHERE_SCALAR:
-		return i == 0;
+	case OP_WHERE_SCALAR: return i == 0;
 	case OP_MASKED_FILL:
-	case OP_MASKED_FILL_TENSOR:
-		return i == 1;
-	default:
-		return false;
+	case OP_MASKED_FILL_TENSOR: return i == 1;
+	default: return false;
 	}
 }
 
@@ -73,13 +66,16 @@ Dtype arith_promoted(const Module *m, NodeId n) {
 
 /* ---- the dtype to compute in ------------------------------------------------------------------------------------ */
 
-/* Exact in bfloat16, so that rounding the number first changes nothing. */
+/* Exact in bfloat16, so that rounding the number first changes nothing: a multiple of 1/128 up to 256 in size that
+ * has 8 significant bits, or no finite number. */
 static bool number_is_exact(const Arg *a) {
 	double x = a->kind == ARG_FLOAT ? a->real : a->kind == ARG_INT ? (double)a->integer : 0;
-	double scaled = x;
-	for (int i = 0; i < 7 && scaled != (double)(int64_t)scaled && scaled < 256 && scaled > -256; i++)
-		scaled *= 2;
-	return x != x || x - x != 0 || (scaled == (double)(int64_t)scaled && scaled <= 256 && scaled >= -256);
+	if (x != x || x - x != 0)
+		return true;
+	for (int i = 0; i < 8 && x <= 256 && x >= -256; i++, x *= 2)
+		if (x == (double)(int)x)
+			return true;
+	return false;
 }
 
 static bool scalar_is_exact(const Module *m, const Arg *a) {
@@ -98,11 +94,9 @@ static bool rounds_once(const Module *m, NodeId n) {
 	case OP_MINIMUM:
 	case OP_WHERE:
 	case OP_ABS:
-	case OP_RELU:
-		break;
+	case OP_RELU: break;
 	case OP_FLOOR_DIVIDE:
-	case OP_FLOOR_DIVIDE_SCALAR:
-		return false;
+	case OP_FLOOR_DIVIDE_SCALAR: return false;
 	default:
 		if (row->form != PRINT_INFIX && row->form != PRINT_PREFIX)
 			return false;
@@ -133,10 +127,8 @@ static bool takes_bools(uint16_t op) {
 	case OP_ALIAS:
 	case OP_DETACH:
 	case OP_LIFT_FRESH_COPY:
-	case OP_CONTIGUOUS:
-		return true;
-	default:
-		return false;
+	case OP_CONTIGUOUS: return true;
+	default: return false;
 	}
 }
 
@@ -149,10 +141,8 @@ static bool is_max_or_min(uint16_t op) {
 	case OP_CLAMP_MIN:
 	case OP_CLAMP_MIN_TENSOR:
 	case OP_CLAMP_MAX:
-	case OP_CLAMP_MAX_TENSOR:
-		return true;
-	default:
-		return false;
+	case OP_CLAMP_MAX_TENSOR: return true;
+	default: return false;
 	}
 }
 
@@ -199,8 +189,8 @@ static Dtype reduced_in(const Module *m, NodeId n) {
 	bool keepdim, whole = reduction_dims(m, n, &keepdim) == (1u << node_type(m, self)->count) - 1;
 	bool is_choice = op == OP_AMAX || op == OP_AMIN || op == OP_MAX || op == OP_MIN;
 	Dtype compute = dtype_is_float(x) || dtype_is_float(result) ? DTYPE_F32
-			: dtype_bits(x) < 32 || !is_choice	    ? DTYPE_I32
-								    : x;
+	                : dtype_bits(x) < 32 || !is_choice          ? DTYPE_I32
+	                                                            : x;
 	/* A whole tile's greatest lane is a scalar register, of 32 bits. */
 	return compute == x || (is_choice && x == DTYPE_BF16 && !whole) ? DTYPE_NONE : compute;
 }
@@ -237,7 +227,8 @@ enum {
 /* What Mosaic refuses, or computes otherwise: (op, the dtypes of its operands). Probed with libtpu 0.0.51. */
 typedef enum When {
 	WHEN_ALWAYS,
-	WHEN_LANES_SPLIT /* a view whose last dim changes, and is not whole registers before and after */
+	WHEN_LANE_PICKED, /* aten.select.int of the last dim, not at 0 */
+	WHEN_LANES_SPLIT  /* a view whose last dim changes, and is not whole registers before and after */
 } When;
 
 typedef struct Refusal {
@@ -258,11 +249,13 @@ static const Refusal refusals[] = {
 	{OP_LERP, OP_LERP_SCALAR, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
 	{OP_LEAKY_RELU, OP_ELU, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
 	{OP_AMAX, OP_MIN, SET_U32, "convert it to int32 or float32: Mosaic reduces no unsigned ints", NULL,
-	 WHEN_ALWAYS},
+         WHEN_ALWAYS},
 	{OP_DOT, OP_VDOT, NOT_FOR_MXU, "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls",
-	 NULL, WHEN_ALWAYS},
+         NULL, WHEN_ALWAYS},
 	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them", "v4",
-	 WHEN_ALWAYS},
+         WHEN_ALWAYS},
+	{OP_SELECT, OP_SELECT, SET_ALL, "transpose the tile and select along its second-last dim", "v4",
+         WHEN_LANE_PICKED},
 	{OP_VIEW, OP_RESHAPE, SET_ALL, "keep the last dim, or make it a multiple of 128", "v4", WHEN_LANES_SPLIT},
 };
 
@@ -271,7 +264,7 @@ static const uint32_t dtypes_without_vectors = SET_F16;
 
 static bool refuse_op(Planner *p, NodeId n, Dtype t, const char *hint) {
 	return plan_refuse(p, n, "unsupported-op", hint, "%s of %s does not compile for %s",
-			   op_row(node_get(p->m, n)->op)->target, dtype_name(t), p->m->target->name);
+	                   op_row(node_get(p->m, n)->op)->target, dtype_name(t), p->m->target->name);
 }
 
 /* The dtype that a row of the table is about: the operands'. */
@@ -309,10 +302,20 @@ static bool lanes_split(const Planner *p, NodeId n) {
 	return before != after && (before % p->m->target->lanes != 0 || after % p->m->target->lanes != 0);
 }
 
+static bool lane_picked(const Planner *p, NodeId n) {
+	int64_t dim = node_arg(p->m, n, 1)->integer, rank = node_type(p->m, node_input(p->m, n, 0))->count;
+	return (dim == -1 || dim == rank - 1) && view_shape(p, n) == VIEW_SHAPE_OTHER;
+}
+
 static bool applies(const Planner *p, NodeId n, const Refusal *r) {
 	if (r->target != NULL && strcmp(r->target, p->m->target->name) != 0)
 		return false;
-	return r->when == WHEN_ALWAYS || lanes_split(p, n);
+	switch (r->when) {
+	case WHEN_LANE_PICKED: return lane_picked(p, n);
+	case WHEN_LANES_SPLIT: return lanes_split(p, n);
+	case WHEN_ALWAYS: break;
+	}
+	return true;
 }
 
 bool arith_accepts(Planner *p, NodeId n) {

@@ -12,7 +12,8 @@ static double affine_mean(const Plan *p, const Affine *a, double unknown) {
 	return mean;
 }
 
-/* The mean number of whole steps that a dim takes. Bounds known only at run time count as half of the block's extent. */
+/* The mean number of whole steps that a dim takes. Bounds known only at run time count as half of the block's extent.
+ */
 static double dim_steps(Planner *p, const LoopDim *d, bool tail_too) {
 	int64_t extent = 0;
 	if (!d->computed)

@@ -76,7 +76,8 @@ static bool grid_order(Planner *p, const Graph *root, uint32_t *order) {
 		bool grid = loops[k] == p->plan->root;
 		if (!grid && !is_identity(given)) {
 			diag_error(p->d, config_list_place(p->d, c->loop_orders.origin, k), "unsupported-config",
-			           "keep the loop's own order, [0, 1, ...]", "loop_orders: only the grid's order can be chosen yet");
+			           "keep the loop's own order, [0, 1, ...]",
+			           "loop_orders: only the grid's order can be chosen yet");
 			return false;
 		}
 		for (uint32_t i = 0; grid && i < given->values.count && i < root->blocks.count; i++)
@@ -90,7 +91,8 @@ bool plan_grid(Planner *p) {
 	const Graph *root = graph_get(m, p->plan->root);
 	uint32_t order[RANK_MAX];
 	if (root->blocks.count > RANK_MAX)
-		return plan_refuse(p, root->first, "unsupported", "split the kernel", "a grid of more than %d dims", RANK_MAX);
+		return plan_refuse(p, root->first, "unsupported", "split the kernel", "a grid of more than %d dims",
+		                   RANK_MAX);
 	if (!grid_order(p, root, order))
 		return false;
 	for (uint32_t i = 0; i < root->blocks.count; i++) {
@@ -101,7 +103,8 @@ bool plan_grid(Planner *p) {
 			return plan_refuse(p, root->first, "grid-extent", "give block_sizes an extent for it",
 			                   "grid dim %u (%s) has no extent", i, block->name);
 		int64_t length = int_max(extent - block_begin(p, b), 0);
-		GridDim dim = {.block = b, .steps = int_max(int_cdiv(length, size), 0), .parallel = true, .name = block->name};
+		GridDim dim = {
+			.block = b, .steps = int_max(int_cdiv(length, size), 0), .parallel = true, .name = block->name};
 		vec_push(p->a, &p->plan->grid, dim);
 	}
 	return true;

@@ -11,7 +11,7 @@ typedef struct LoopPrinter {
 	Printer *pr;
 	uint32_t index; /* into plan->loops */
 	const Loop *loop;
-	const char *step; /* the step function */
+	const char *step;           /* the step function */
 	const char *vars[RANK_MAX]; /* the variables that count each dim's steps, wherever they are counted */
 } LoopPrinter;
 

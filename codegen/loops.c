@@ -70,14 +70,16 @@ static bool loop_choose(Planner *p, Loop *loop) {
 		if (asked == LOOP_UNROLL && computed)
 			return refuse_type(p, loop, asked, "its bounds are computed in the kernel", "use fori_loop");
 		if (asked == LOOP_EMIT_PIPELINE && ragged)
-			return refuse_type(p, loop, asked, "its last step is ragged and its bounds are not known before it runs",
+			return refuse_type(p, loop, asked,
+			                   "its last step is ragged and its bounds are not known before it runs",
 			                   "use fori_loop, or a block size that divides the extent");
 		loop->type = asked;
 		loop->why = "the configuration asks for it";
 		return true;
 	}
 	loop->type = computed ? LOOP_FORI : LOOP_EMIT_PIPELINE;
-	loop->why = computed ? "computed bounds default to fori_loop" : "the default: inputs are copied while the step computes";
+	loop->why = computed ? "computed bounds default to fori_loop"
+	                     : "the default: inputs are copied while the step computes";
 	if (ragged) {
 		loop->type = LOOP_FORI;
 		loop->why = "ragged steps that cannot be peeled are masked on a resident block";
@@ -135,7 +137,8 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 	else if (loop->type == LOOP_EMIT_PIPELINE)
 		c->place = CARRY_SCRATCH, c->why = "emit_pipeline passes nothing from step to step";
 	else if (t->count > 0 && bytes > CARRY_REGISTER_BYTES)
-		c->place = CARRY_SCRATCH, c->why = "too large for registers: a loop carry would be spilled whole each step";
+		c->place = CARRY_SCRATCH,
+		c->why = "too large for registers: a loop carry would be spilled whole each step";
 	else
 		c->why = "small enough for registers";
 	if (c->place == CARRY_SCRATCH)

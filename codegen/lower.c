@@ -3,6 +3,7 @@
 #include "planner.h"
 
 Lowering op_lowering(uint16_t op) {
+	/* clang-format off */
 	switch ((Op)op) {
 	case OP_PLACEHOLDER: case OP_OUTPUT: case OP_HOST_TENSOR: case OP_SYMNODE: case OP_SYM_SIZE: case OP_SCALAR:
 	case OP_TILE_BLOCK_SIZE: return LOWER_FREE;
@@ -28,6 +29,7 @@ Lowering op_lowering(uint16_t op) {
 	case OP_CLONE: case OP_ALIAS: case OP_DETACH: case OP_LIFT_FRESH_COPY: case OP_CONTIGUOUS: return LOWER_ALIAS;
 	default: break;
 	}
+	/* clang-format on */
 	const OpRow *row = op_row(op);
 	if (row->kind != KIND_POINTWISE)
 		return LOWER_NOT;
@@ -43,7 +45,8 @@ static bool supported_in(Planner *p, GraphId g) {
 		else
 			ok = arith_accepts(p, n) && ok;
 		if (op == OP_LOAD && node_input(p->m, n, 2) != NONE)
-			ok = plan_refuse(p, n, "unsupported", "apply aten.where to the loaded value", "extra_mask is not lowered yet");
+			ok = plan_refuse(p, n, "unsupported", "apply aten.where to the loaded value",
+			                 "extra_mask is not lowered yet");
 		if (op == OP_STORE && node_input(p->m, n, 3) != NONE)
 			ok = plan_refuse(p, n, "unsupported", NULL, "extra_mask is not lowered yet");
 		if (op == OP_FOR_LOOP)
@@ -130,14 +133,19 @@ ViewShape view_shape(const Planner *p, NodeId n) {
 	uint32_t rank = node_type(m, x)->count;
 	switch (node_get(m, n)->op) {
 	case OP_SUBSCRIPT: return subscript_shape(m, n);
-	case OP_VIEW: case OP_UNSAFE_VIEW: case OP_RESHAPE: case OP_SQUEEZE: case OP_SQUEEZE_DIM: case OP_SQUEEZE_DIMS:
+	case OP_VIEW:
+	case OP_UNSAFE_VIEW:
+	case OP_RESHAPE:
+	case OP_SQUEEZE:
+	case OP_SQUEEZE_DIM:
+	case OP_SQUEEZE_DIMS:
 	case OP_UNSQUEEZE: return reshape_shape(p, n);
 	case OP_EXPAND: return same_sizes(p, x, n) ? VIEW_SHAPE_SAME : VIEW_SHAPE_OTHER;
 	case OP_SELECT: {
 		int64_t dim = node_arg(m, n, 1)->integer, index = node_arg(m, n, 2)->integer;
 		bool ints = node_arg(m, n, 1)->kind == ARG_INT && node_arg(m, n, 2)->kind == ARG_INT;
 		return ints && index == 0 && rank >= 2 && (dim == -1 || dim == (int64_t)rank - 1) ? VIEW_SHAPE_LANE_0
-		                                                                                 : VIEW_SHAPE_OTHER;
+		                                                                                  : VIEW_SHAPE_OTHER;
 	}
 	default: return VIEW_SHAPE_OTHER;
 	}
@@ -162,7 +170,10 @@ uint32_t reduction_dims(const Module *m, NodeId n, bool *keepdim) {
 	uint32_t rank = node_type(m, node_input(m, n, 0))->count;
 	*keepdim = false;
 	switch (node_get(m, n)->op) {
-	case OP_SUM: case OP_MEAN: case OP_MAX: case OP_MIN: return (1u << rank) - 1;
+	case OP_SUM:
+	case OP_MEAN:
+	case OP_MAX:
+	case OP_MIN: return (1u << rank) - 1;
 	default: break;
 	}
 	const Arg *keep = node_arg(m, n, 2);

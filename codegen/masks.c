@@ -116,7 +116,6 @@ static void needs_in(Needs *s, GraphId g) {
 		need_node(s, n);
 }
 
-
 typedef VEC(Mask) Masks;
 
 static void masks_of(Planner *p, NodeId n) {

@@ -1,5 +1,5 @@
-/* operand.c - arrays that the kernel takes: what the wrapper does to them, the block and index map of each, its alignment
- * and boundary view. Alignment is asked for each operand alone. */
+/* operand.c - arrays that the kernel takes: what the wrapper does to them, the block and index map of each, its
+ * alignment and boundary view. Alignment is asked for each operand alone. */
 #include "access.h"
 
 /* ---- the array as the kernel sees it ---------------------------------------------------------------------------- */
@@ -74,7 +74,8 @@ static bool array_steps(Planner *p, Operand *o, TensorId t, bool outermost, Node
 	if (!array_steps(p, o, view->of, false, n, store))
 		return false;
 	if (store && (view->view == VIEW_SLICE || view->view == VIEW_EXPAND))
-		return plan_refuse(p, n, "unsupported", "store through a reshape or permute view, or to the tensor itself",
+		return plan_refuse(p, n, "unsupported",
+		                   "store through a reshape or permute view, or to the tensor itself",
 		                   "a store through the slice or expand view %s is not lowered yet", view->name);
 	if (outermost && swaps_last_two(view))
 		return true; /* dim_of swaps instead */
@@ -97,7 +98,8 @@ bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
 	if (!array_steps(p, o, w->tensor, true, w->node, w->store))
 		return false;
 	if (o->rank == 0)
-		return plan_refuse(p, w->node, "unsupported", "pass it as a scalar", "0-d tensor %s is not lowered", t->name);
+		return plan_refuse(p, w->node, "unsupported", "pass it as a scalar", "0-d tensor %s is not lowered",
+		                   t->name);
 	for (uint32_t i = 0; i < w->rank; i++)
 		o->dim_of[i] = i;
 	if (t->role == ROLE_VIEW && swaps_last_two(t)) {
@@ -134,27 +136,29 @@ static void insert_unit(Planner *p, Operand *o, int64_t *block, Affine *index, u
 
 /* Makes the block legal for the last two dims, with a boundary view where that helps. `rows`: what the second-last dim
  * must be a multiple of. Returns NULL, or what is wrong. */
-const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank,
-                                 int64_t rows) {
+const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, int64_t rows) {
 	int64_t lanes = p->m->target->lanes;
 	uint32_t last = o->rank - 1;
 	bool views = (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
 	int64_t lanes_1d = lanes * 32 / int_min(dtype_bits(o->dtype), 32);
 	if (o->rank == 1) {
 		if (!views && !fits(block[0], o->shape[0], lanes_1d))
-			return arena_printf(p->a, "a 1-D block of %lld must be the whole dim of %lld or a multiple of %lld",
+			return arena_printf(p->a,
+			                    "a 1-D block of %lld must be the whole dim of %lld or a multiple of %lld",
 			                    (long long)block[0], (long long)o->shape[0], (long long)lanes_1d);
 		insert_unit(p, o, block, index, 0, tensor_rank);
 		last = 1;
 	}
 	if (!fits(block[last], o->shape[last], lanes))
-		return arena_printf(p->a, "its last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
+		return arena_printf(p->a,
+		                    "its last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
 		                    (long long)block[last], (long long)o->shape[last], (long long)lanes);
 	if (fits(block[last - 1], o->shape[last - 1], rows))
 		return NULL;
 	if (!views)
-		return arena_printf(p->a, "its second-last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
-		                    (long long)block[last - 1], (long long)o->shape[last - 1], (long long)rows);
+		return arena_printf(
+			p->a, "its second-last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
+			(long long)block[last - 1], (long long)o->shape[last - 1], (long long)rows);
 	insert_unit(p, o, block, index, last, tensor_rank);
 	return NULL;
 }
@@ -179,7 +183,8 @@ static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is
 		index[d] = affine_int(0);
 		if (want->kind == WANT_GRID) {
 			if (!affine_multiple(&want->at, want->size))
-				return plan_refuse(p, w->node, "unsupported", "start the range at a multiple of the block size",
+				return plan_refuse(p, w->node, "unsupported",
+				                   "start the range at a multiple of the block size",
 				                   "a grid range that starts between blocks is not lowered");
 			block[d] = want->size;
 			index[d] = affine_divide(want->at, want->size);
@@ -217,7 +222,8 @@ static bool operand_same(const Operand *a, const Operand *b) {
 	for (uint32_t i = 0; i < a->rank; i++) {
 		if (a->shape[i] != b->shape[i])
 			return false;
-		if (a->space == SPACE_WINDOW && (a->block[i] != b->block[i] || !affine_equal(&a->index[i], &b->index[i])))
+		if (a->space == SPACE_WINDOW &&
+		    (a->block[i] != b->block[i] || !affine_equal(&a->index[i], &b->index[i])))
 			return false;
 	}
 	return true;
@@ -233,7 +239,8 @@ uint32_t operand_intern(Planner *p, Operand *o, const char *suffix) {
 		same_tensor += old->tensor == o->tensor && old->space == o->space;
 	}
 	const char *name = p->m->tensors.at[o->tensor].name;
-	o->ref = same_tensor ? arena_printf(p->a, "%s%s_%u", name, suffix, same_tensor) : arena_printf(p->a, "%s%s", name, suffix);
+	o->ref = same_tensor ? arena_printf(p->a, "%s%s_%u", name, suffix, same_tensor)
+	                     : arena_printf(p->a, "%s%s", name, suffix);
 	vec_push(p->a, &p->plan->operands, *o);
 	return p->plan->operands.count - 1;
 }
@@ -274,7 +281,7 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 		return refuse_block(p, w, wrong), NONE;
 	if (!w->store && !grid_buffers(p, &o, step_is_tail))
 		return NONE;
-	o.why = step_is_tail ? "the ragged last step's window"
+	o.why = step_is_tail      ? "the ragged last step's window"
 	        : w->loop == NONE ? "tiled by the grid"
 	                          : "resident while the loop reads slices of it";
 	return operand_intern(p, &o, suffix);

@@ -40,7 +40,8 @@ static bool plan_scalars(Planner *p) {
 		const Scalar *scalar = &p->m->scalars.at[s];
 		if (scalar->has_value)
 			continue;
-		Operand o = {.tensor = NONE, .scalar = s, .seen_as = NONE, .input = true, .space = SPACE_SMEM, .unit = NONE};
+		Operand o = {
+			.tensor = NONE, .scalar = s, .seen_as = NONE, .input = true, .space = SPACE_SMEM, .unit = NONE};
 		o.dtype = dtype_is_float(scalar->dtype) ? DTYPE_F32 : DTYPE_I32;
 		o.rank = 1;
 		o.shape[0] = 1;
@@ -88,8 +89,8 @@ static bool plan_outputs_stored(Planner *p) {
 	for (uint32_t i = 0; i < p->m->returns.count; i++) {
 		if (p->m->returns.at[i].step_count == 0)
 			continue;
-		diag_error(p->d, diag_place(p->d, p->m->source, "/returns/%u", i), "unsupported", "apply them to the result",
-		           "ops after the kernel are not lowered yet");
+		diag_error(p->d, diag_place(p->d, p->m->source, "/returns/%u", i), "unsupported",
+		           "apply them to the result", "ops after the kernel are not lowered yet");
 		ok = false;
 	}
 	for (TensorId t = 0; t < p->m->tensors.count; t++) {
@@ -124,11 +125,14 @@ static bool plan_config_served(Planner *p) {
 	const Config *c = &p->m->config;
 	bool ok = true;
 	if (c->reduction_loops.set && any_nonzero(&c->reduction_loops))
-		ok = refuse_key(p, &c->reduction_loops.origin, "reduction_loops", "rolled reductions are not lowered yet");
+		ok = refuse_key(p, &c->reduction_loops.origin, "reduction_loops",
+		                "rolled reductions are not lowered yet");
 	if (c->flatten_loops.set && any_nonzero(&c->flatten_loops))
-		ok = refuse_key(p, &c->flatten_loops.origin, "flatten_loops", "flattened grids and loops are not lowered yet");
+		ok = refuse_key(p, &c->flatten_loops.origin, "flatten_loops",
+		                "flattened grids and loops are not lowered yet");
 	if (c->worklist_grouping.set && c->worklist_grouping.value != 0)
-		ok = refuse_key(p, &c->worklist_grouping.origin, "pallas_worklist_grouping", "only 0 (off) is lowered yet");
+		ok = refuse_key(p, &c->worklist_grouping.origin, "pallas_worklist_grouping",
+		                "only 0 (off) is lowered yet");
 	if (c->emit_pipeline_group_size.set && c->emit_pipeline_group_size.value > 1)
 		ok = refuse_key(p, &c->emit_pipeline_group_size.origin, "pallas_emit_pipeline_group_size",
 		                "only 1 step per window is lowered yet");
@@ -146,7 +150,8 @@ static void remark_loops(Plan *plan) {
 		            l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "", l->why);
 		if (l->peeled)
 			plan_remark(plan, "%s: the last step has %lld of %lld lanes; it runs after the loop%s", l->name,
-			            (long long)l->dim[0].tail, (long long)l->dim[0].step, l->masked ? ", with masks" : "");
+			            (long long)l->dim[0].tail, (long long)l->dim[0].step,
+			            l->masked ? ", with masks" : "");
 	}
 }
 
@@ -160,8 +165,9 @@ Plan *plan_make(Arena *a, Module *m, Diag *d) {
 		plan->loop_of[g] = NONE;
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a};
 	bool served = plan_config_served(&p);
-	if (!plan_supported(&p) || !served || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) || !plan_accesses(&p) ||
-	    !plan_outputs_stored(&p) || !plan_values(&p) || !plan_carries(&p) || !plan_inlining(&p) || !plan_vmem(plan, m, d))
+	if (!plan_supported(&p) || !served || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) ||
+	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_values(&p) || !plan_carries(&p) ||
+	    !plan_inlining(&p) || !plan_vmem(plan, m, d))
 		return NULL;
 	plan_semantics(&p);
 	plan_costs(&p);

@@ -1,5 +1,5 @@
-/* plan.h - the whole kernel as data. Every decision about hardware is made here: the printer (print_*.c), the VMEM model
- * (vmem.c), --emit=plan, --emit=report and every refusal read the Plan and decide nothing.
+/* plan.h - the whole kernel as data. Every decision about hardware is made here: the printer (print_*.c), the VMEM
+ * model (vmem.c), --emit=plan, --emit=report and every refusal read the Plan and decide nothing.
  *
  * Vocabulary. An *operand* is an array that pl.pallas_call takes or gives. A *window* is what one step of an inner loop
  * sees of an operand. A *value* is a node of the graph as it stands in the kernel: its graph shape plus its form.
@@ -58,29 +58,29 @@ typedef struct Operand {
 	TensorId seen_as; /* the tensor or view that the graph names */
 	bool input, output;
 	Space space;
-	const char *ref;  /* its name in the kernel */
+	const char *ref; /* its name in the kernel */
 	VEC(ArrayStep) steps;
 	Dtype dtype;
-	uint32_t rank;    /* after the steps */
+	uint32_t rank; /* after the steps */
 	int64_t shape[DIM_MAX];
-	int64_t block[DIM_MAX];   /* SPACE_WINDOW */
-	Affine index[DIM_MAX];    /* the index map: block index in each dim, of program ids only */
-	uint32_t dim_of[RANK_MAX];/* tensor dim -> operand dim */
-	uint32_t unit;    /* the unit dim that the boundary view adds; NONE */
-	int buffers;      /* windows that the pipeline keeps: 1 or 2 */
-	int64_t bytes;    /* VMEM of all its buffers, padded to tiles */
-	int64_t fetches;  /* windows copied over the whole grid */
-	double hbm_bytes; /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
-	uint32_t alias_of;/* output: the input operand whose buffer it takes over; NONE */
-	const char *why;  /* why this space and block: one line */
+	int64_t block[DIM_MAX];    /* SPACE_WINDOW */
+	Affine index[DIM_MAX];     /* the index map: block index in each dim, of program ids only */
+	uint32_t dim_of[RANK_MAX]; /* tensor dim -> operand dim */
+	uint32_t unit;             /* the unit dim that the boundary view adds; NONE */
+	int buffers;               /* windows that the pipeline keeps: 1 or 2 */
+	int64_t bytes;             /* VMEM of all its buffers, padded to tiles */
+	int64_t fetches;           /* windows copied over the whole grid */
+	double hbm_bytes;          /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
+	uint32_t alias_of;         /* output: the input operand whose buffer it takes over; NONE */
+	const char *why;           /* why this space and block: one line */
 } Operand;
 
 /* ---- accesses --------------------------------------------------------------------------------------------------- */
 
 typedef enum SliceKind {
-	SLICE_ALL, /* : */
-	SLICE_AT,  /* one position; the dim is dropped */
-	SLICE_RANGE/* pl.ds(start, size) */
+	SLICE_ALL,  /* : */
+	SLICE_AT,   /* one position; the dim is dropped */
+	SLICE_RANGE /* pl.ds(start, size) */
 } SliceKind;
 
 typedef struct SliceDim {
@@ -95,9 +95,9 @@ typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
 /* What a load or store node reads or writes. */
 typedef struct Access {
 	RefKind kind;
-	uint32_t operand; /* always */
+	uint32_t operand;      /* always */
 	uint32_t loop, window; /* REF_WINDOW: a loop, and which of its windows */
-	uint32_t rank;    /* of the ref */
+	uint32_t rank;         /* of the ref */
 	SliceDim dim[DIM_MAX];
 	uint32_t perm_rank;
 	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
@@ -113,25 +113,26 @@ typedef enum Form {
 } Form;
 
 typedef struct Mask {
-	BlockId block;   /* whose lanes end */
-	uint32_t dim;    /* graph dim of the value */
-	bool last_only;  /* only in the ragged last step of the loop: under `if ragged` */
-	Affine offset;   /* of the tile's first lane in its range */
-	Affine end;      /* the range's end */
+	BlockId block;  /* whose lanes end */
+	uint32_t dim;   /* graph dim of the value */
+	bool last_only; /* only in the ragged last step of the loop: under `if ragged` */
+	Affine offset;  /* of the tile's first lane in its range */
+	Affine end;     /* the range's end */
 } Mask;
 
 typedef struct Value {
 	Form form;
-	bool printed;         /* a statement or an expression of its own; else folded away (host tensor, ...) */
-	bool inlined;         /* its one use prints it in place */
-	NodeId same_as;       /* it is just another name of this node's value; NONE */
-	uint64_t needed;      /* blocks (bit id & 63) whose invalid lanes its users read */
+	bool printed;    /* a statement or an expression of its own; else folded away (host tensor, ...) */
+	bool inlined;    /* its one use prints it in place */
+	NodeId same_as;  /* it is just another name of this node's value; NONE */
+	uint64_t needed; /* blocks (bit id & 63) whose invalid lanes its users read */
 	uint32_t mask_count;
 	const Mask *masks;    /* load: these lanes are 0; mask_to: its value */
 	const Access *access; /* load, store */
 	Form wants;           /* the form in which it takes its tensor operands */
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
-	bool transpose_a, transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
+	bool transpose_a,
+		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
 } Value;
 
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
@@ -150,42 +151,42 @@ typedef struct Carry {
 
 typedef struct Window {
 	uint32_t operand;
-	const char *ref;        /* the step function's parameter */
+	const char *ref; /* the step function's parameter */
 	bool input, output;
-	bool dma;               /* copied from or to HBM; else a slice of the resident block */
+	bool dma; /* copied from or to HBM; else a slice of the resident block */
 	int64_t block[DIM_MAX];
-	Affine index[DIM_MAX];  /* in units of block, of program ids, steps of this and outer loops */
+	Affine index[DIM_MAX]; /* in units of block, of program ids, steps of this and outer loops */
 	int buffers;
 	uint32_t scratch, semaphore; /* fori_loop with DMA */
-	uint32_t tail_operand;  /* the ragged last step reads this operand instead; NONE */
-	int64_t bytes;          /* VMEM of all its buffers */
+	uint32_t tail_operand;       /* the ragged last step reads this operand instead; NONE */
+	int64_t bytes;               /* VMEM of all its buffers */
 	const char *why;
 } Window;
 
 typedef struct LoopDim {
 	BlockId block;
-	bool computed;          /* bounds known only at run time */
+	bool computed; /* bounds known only at run time */
 	Affine begin, end;
-	int64_t step;           /* elements */
-	int64_t full_steps;     /* static bounds: steps whose lanes are all valid */
-	int64_t tail;           /* static bounds: lanes of the last, ragged step; 0: divides */
+	int64_t step;       /* elements */
+	int64_t full_steps; /* static bounds: steps whose lanes are all valid */
+	int64_t tail;       /* static bounds: lanes of the last, ragged step; 0: divides */
 } LoopDim;
 
 typedef struct Loop {
 	GraphId graph;
 	NodeId call;
-	uint32_t parent;        /* loop around it; NONE */
+	uint32_t parent; /* loop around it; NONE */
 	LoopType type;
-	bool dma;               /* any window of it is */
+	bool dma; /* any window of it is */
 	const char *why;
 	uint32_t rank;
 	LoopDim dim[RANK_MAX];
-	bool peeled;            /* the ragged last step runs after the loop */
-	bool masked;            /* its step function takes a flag `ragged`: that step masks */
+	bool peeled; /* the ragged last step runs after the loop */
+	bool masked; /* its step function takes a flag `ragged`: that step masks */
 	VEC(Window) windows;
 	VEC(Carry) carries;
-	const char *name;       /* of its step function */
-	const char *step_name;  /* of its step variable; of a loop of several dims, of the flattened one */
+	const char *name;      /* of its step function */
+	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */
 } Loop;
 
 /* ---- scratch ---------------------------------------------------------------------------------------------------- */
@@ -225,13 +226,13 @@ typedef struct Plan {
 	VEC(GridDim) grid;
 	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
 	VEC(Scratch) scratches;
-	VEC(Loop) loops;       /* outer before inner */
-	Value *values;         /* by NodeId */
-	uint32_t *loop_of;     /* by GraphId: index into loops; NONE */
+	VEC(Loop) loops;   /* outer before inner */
+	Value *values;     /* by NodeId */
+	uint32_t *loop_of; /* by GraphId: index into loops; NONE */
 	VmemUse vmem;
-	int64_t vmem_limit;    /* passed to the compiler, bytes */
+	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
-	VEC(Remark) remarks;   /* --explain */
+	VEC(Remark) remarks; /* --explain */
 } Plan;
 
 /* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
@@ -245,8 +246,8 @@ void plan_emit_report(const Plan *p, Text *out);
 /* print_module.c: the Python module. */
 void plan_print(const Plan *p, Text *out);
 
-/* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the dtype
- * (8 rows of 32 bits; jax's tiling). */
+/* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
+ * dtype (8 rows of 32 bits; jax's tiling). */
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* vmem.c: fills p->vmem; false after a diagnostic if it exceeds the target's. */
 bool plan_vmem(Plan *p, Module *m, Diag *d);

@@ -7,9 +7,9 @@ typedef struct Json {
 	const Plan *p;
 	Text *out;
 	Arena *a;
-	uint32_t depth;	 /* of brackets with one item per line */
+	uint32_t depth;  /* of brackets with one item per line */
 	uint32_t inside; /* brackets on the current line */
-	bool first;	 /* nothing was put in the current bracket yet */
+	bool first;      /* nothing was put in the current bracket yet */
 } Json;
 
 static void new_line(Json *j) {
@@ -130,12 +130,12 @@ static void put_config(Json *j) {
 		open_line(j, "loop_orders", "[");
 		for (uint32_t i = 0; i < c->loop_orders.values.count; i++)
 			put_ints(j, NULL, c->loop_orders.values.at[i].values.count,
-				 c->loop_orders.values.at[i].values.at);
+			         c->loop_orders.values.at[i].values.at);
 		close_line(j, "]");
 	}
 	if (c->load_buffer_count.set)
 		put_ints(j, "pallas_load_buffer_count", c->load_buffer_count.values.count,
-			 c->load_buffer_count.values.at);
+		         c->load_buffer_count.values.at);
 	put_string(j, "pallas_loop_type", plan_loop_type_name((LoopType)c->loop_type.value));
 	put_string(j, "pallas_pre_broadcast", choices[c->pre_broadcast.value]);
 	put_string(j, "dot_precision", (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default");
@@ -354,8 +354,8 @@ static void put_access(Json *j, NodeId n, const Access *access) {
 	put_string(j, "node", node->name);
 	put_string(j, "kind", node->op == OP_STORE ? "store" : "load");
 	put_string(j, "ref",
-		   window ? p->loops.at[access->loop].windows.at[access->window].ref
-			  : p->operands.at[access->operand].ref);
+	           window ? p->loops.at[access->loop].windows.at[access->window].ref
+	                  : p->operands.at[access->operand].ref);
 	put_string(j, "loop", window ? p->loops.at[access->loop].name : NULL);
 	put_string(j, "slices", plan_slices_text(p, j->a, access));
 	put_bool(j, "swapped", access->perm_rank > 0);

@@ -31,7 +31,7 @@ const char *plan_affine_text(const Plan *p, Arena *a, const Affine *x) {
 		text_printf(&out, "%lld", (long long)constant);
 	else if (constant != 0)
 		text_printf(&out, constant < 0 ? " - %lld" : " + %lld",
-			    (long long)(constant < 0 ? -constant : constant));
+		            (long long)(constant < 0 ? -constant : constant));
 	return out.at;
 }
 

@@ -9,8 +9,8 @@
 typedef struct Roofline {
 	double mxu_seconds, hbm_seconds;
 	double flops_per_byte; /* of the kernel */
-	double balance;	       /* FLOPs per byte at which the target's MXU and HBM take equally long */
-	int passes;	       /* MXU passes that each product takes */
+	double balance;        /* FLOPs per byte at which the target's MXU and HBM take equally long */
+	int passes;            /* MXU passes that each product takes */
 	bool hbm_bound;
 } Roofline;
 Roofline plan_roofline(const Plan *p);

@@ -39,7 +39,8 @@ BlockId query_block(const Module *m, NodeId n);
 uint32_t block_scope(const Plan *plan, GraphId g, BlockId b, uint32_t *dim);
 /* First element of the current tile of b, seen from graph g. */
 Affine block_offset(Planner *p, GraphId g, BlockId b);
-/* Some tile of b has invalid lanes; *end is the range's end, *peeled whether only in a step that runs after its loop. */
+/* Some tile of b has invalid lanes; *end is the range's end, *peeled whether only in a step that runs after its loop.
+ */
 bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled);
 int64_t block_size(const Planner *p, BlockId b);
 
@@ -61,7 +62,7 @@ bool plan_loops(Planner *p);     /* loops.c */
 bool plan_accesses(Planner *p);  /* access.c */
 bool plan_values(Planner *p);    /* values.c */
 bool plan_carries(Planner *p);   /* loops.c */
-void plan_costs(Planner *p);      /* costs.c */
+void plan_costs(Planner *p);     /* costs.c */
 bool plan_inlining(Planner *p);  /* values.c */
 void plan_forms(Planner *p);     /* forms.c */
 void plan_masks(Planner *p);     /* masks.c */
@@ -85,9 +86,9 @@ uint32_t arith_refused_dtypes(uint16_t op);
 
 /* lower.c: how an op becomes Python. */
 typedef enum Lowering {
-	LOWER_NOT, /* refused */
+	LOWER_NOT,  /* refused */
 	LOWER_FREE, /* no code: host tensors, symbolic ints that affine.c reads, ... */
-	LOWER_INT, /* a scalar int that is computed in the kernel */
+	LOWER_INT,  /* a scalar int that is computed in the kernel */
 	LOWER_POINTWISE,
 	LOWER_MASK,
 	LOWER_REDUCE,

@@ -24,7 +24,8 @@ static Affine affine_here(Printer *pr, const Affine *a) {
 	for (uint32_t i = 0; i < a->count; i++) {
 		const Term *t = &a->term[i];
 		bool known = t->kind == VAR_STEP && !pr->step[t->id];
-		Affine term = known ? affine_int(t->scale * pr->step_value[t->id]) : affine_var(t->kind, t->id, t->scale);
+		Affine term =
+			known ? affine_int(t->scale * pr->step_value[t->id]) : affine_var(t->kind, t->id, t->scale);
 		here = affine_add(here, term);
 	}
 	return here;
@@ -48,7 +49,8 @@ const char *affine_text(Printer *pr, const Affine *affine, Precedence around) {
 	for (uint32_t i = 0; i < a.count; i++)
 		put_term(pr, &out, &a.term[i]);
 	if (a.count > 0 && !negative_first && a.constant != 0)
-		text_printf(&out, a.constant < 0 ? " - %lld" : " + %lld", (long long)(a.constant < 0 ? -a.constant : a.constant));
+		text_printf(&out, a.constant < 0 ? " - %lld" : " + %lld",
+		            (long long)(a.constant < 0 ? -a.constant : a.constant));
 	bool sum = a.count > 1 || (a.count == 1 && a.constant != 0);
 	bool product = a.count == 1 && a.term[0].scale != 1;
 	Precedence precedence = sum ? PREC_ADD : product ? PREC_MUL : PREC_ATOM;
@@ -139,7 +141,8 @@ static PyExpr value_converted(Printer *pr, NodeId n, const char *x, Form to) {
 	uint64_t key = (uint64_t)n * 2 + to;
 	const char *name = temporary_find(pr, key);
 	if (!name) {
-		name = printer_name(pr, arena_printf(pr->a, "%s_%s", node_get(pr->m, n)->name, to == FORM_COLUMN ? "col" : "row"));
+		name = printer_name(
+			pr, arena_printf(pr->a, "%s_%s", node_get(pr->m, n)->name, to == FORM_COLUMN ? "col" : "row"));
 		py_line(&pr->w, "%s = %s", name, converted(pr, n, x, to));
 		Temporary t = {key, name, pr->scope};
 		vec_push(pr->a, &pr->temporaries, t);
@@ -150,7 +153,8 @@ static PyExpr value_converted(Printer *pr, NodeId n, const char *x, Form to) {
 static PyExpr scalar_text(Printer *pr, NodeId n) {
 	const Scalar *s = &pr->m->scalars.at[node_arg(pr->m, n, 0)->scalar];
 	for (uint32_t i = 0; !s->has_value && i < pr->plan->operands.count; i++)
-		if (pr->plan->operands.at[i].space == SPACE_SMEM && &pr->m->scalars.at[pr->plan->operands.at[i].scalar] == s)
+		if (pr->plan->operands.at[i].space == SPACE_SMEM &&
+		    &pr->m->scalars.at[pr->plan->operands.at[i].scalar] == s)
 			return atom(arena_printf(pr->a, "%s[0]", pr->refs[i]));
 	Text out;
 	text_init(&out, pr->a);
@@ -214,7 +218,9 @@ PyExpr arg_text(Printer *pr, const Arg *a, Form form) {
 
 static const Arg *full_value(Printer *pr, NodeId n) {
 	switch (node_get(pr->m, n)->op) {
-	case OP_FULL: case OP_ATEN_FULL: case OP_FULL_LIKE: return node_arg(pr->m, n, 1);
+	case OP_FULL:
+	case OP_ATEN_FULL:
+	case OP_FULL_LIKE: return node_arg(pr->m, n, 1);
 	case OP_SCALAR_TENSOR: return node_arg(pr->m, n, 0);
 	default: return NULL;
 	}
@@ -227,7 +233,7 @@ static const char *full_text(Printer *pr, NodeId n, Form form) {
 	int64_t shape[DIM_MAX];
 	uint32_t rank = plan_shape(pr->plan, n, form, shape);
 	bool zero = value ? (value->kind == ARG_FLOAT && value->real == 0 && !(1 / value->real < 0)) ||
-	                        (value->kind == ARG_INT && value->integer == 0)
+	                            (value->kind == ARG_INT && value->integer == 0)
 	                  : op == OP_ZEROS || op == OP_ZEROS_LIKE;
 	bool one = !value && !zero;
 	const char *shape_string = shape_text(pr, rank, shape);
@@ -252,8 +258,8 @@ static const char *index_text(Printer *pr, NodeId n, Form form) {
 	int64_t shape[DIM_MAX];
 	uint32_t rank = plan_shape(pr->plan, n, form, shape);
 	Affine offset = block_offset(&p, node_get(pr->m, n)->graph, query_block(pr->m, n));
-	const char *iota = arena_printf(pr->a, "jax.lax.broadcasted_iota(jnp.int32, %s, %d)", shape_text(pr, rank, shape),
-	                                form == FORM_COLUMN ? 0 : 1);
+	const char *iota = arena_printf(pr->a, "jax.lax.broadcasted_iota(jnp.int32, %s, %d)",
+	                                shape_text(pr, rank, shape), form == FORM_COLUMN ? 0 : 1);
 	if (offset.count == 0 && offset.constant == 0)
 		return iota;
 	return arena_printf(pr->a, "%s + %s", affine_text(pr, &offset, PREC_ADD), iota);
@@ -265,7 +271,8 @@ static PyExpr reduce_text(Printer *pr, NodeId n) {
 	const Value *v = &pr->plan->values[n];
 	NodeId x = node_input(pr->m, n, 0);
 	bool keepdim;
-	uint32_t dims = reduction_dims(pr->m, n, &keepdim), rank = type_rank(pr, x), shift = rank == 1 && v->wants == FORM_NATURAL;
+	uint32_t dims = reduction_dims(pr->m, n, &keepdim), rank = type_rank(pr, x),
+		 shift = rank == 1 && v->wants == FORM_NATURAL;
 	const Arg *operand = node_arg(pr->m, n, 0);
 	const char *text = computed_text(pr, operand, v->wants, v->compute).text;
 	const char *function = op_row(node_get(pr->m, n)->op)->text, *items[DIM_MAX];
@@ -282,7 +289,8 @@ static PyExpr reduce_text(Printer *pr, NodeId n) {
 	PyExpr e = atom(all    ? arena_printf(pr->a, "%s(%s)", function, text)
 	                : keep ? arena_printf(pr->a, "%s(%s, axis=%s, keepdims=True)", function, text, axis)
 	                       : arena_printf(pr->a, "%s(%s, axis=%s)", function, text, axis));
-	Dtype dtype = node_type(pr->m, n)->dtype, from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, x)->dtype;
+	Dtype dtype = node_type(pr->m, n)->dtype,
+	      from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, x)->dtype;
 	return from == dtype ? e : as_dtype(pr, e, dtype);
 }
 
@@ -333,17 +341,21 @@ static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
 		if (type_rank(pr, node_input(pr->m, n, 0)) > 1)
 			return subscript_text(pr, n, x, v->wants);
 		break;
-	case OP_PERMUTE: case OP_TRANSPOSE: case OP_T: case OP_MT: return permute_text(pr, n, x.text);
+	case OP_PERMUTE:
+	case OP_TRANSPOSE:
+	case OP_T:
+	case OP_MT: return permute_text(pr, n, x.text);
 	case OP_PRE_BROADCAST_TILE: return tile_text(pr, n, x.text);
-	case OP_EXPAND: return atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, rank, shape)));
+	case OP_EXPAND:
+		return atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, rank, shape)));
 	case OP_SELECT: {
 		/* A static slice: an index would be a gather. */
 		int64_t dim = node_arg(pr->m, n, 1)->integer, index = node_arg(pr->m, n, 2)->integer;
 		const Type *from = node_type(pr->m, node_input(pr->m, n, 0));
 		dim += dim < 0 ? from->count : 0;
 		index += index < 0 ? expr_number(pr->m, from->dims[dim]) : 0;
-		x = atom(arena_printf(pr->a, "jax.lax.slice_in_dim(%s, %lld, %lld, axis=%lld)", x.text, (long long)index,
-		                      (long long)index + 1, (long long)dim));
+		x = atom(arena_printf(pr->a, "jax.lax.slice_in_dim(%s, %lld, %lld, axis=%lld)", x.text,
+		                      (long long)index, (long long)index + 1, (long long)dim));
 		break;
 	}
 	default: break;
@@ -361,7 +373,8 @@ static PyExpr view_text(Printer *pr, NodeId n) {
 		return atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
 	/* Mosaic does not move bools, which are masks to it. */
 	Dtype dtype = node_type(pr->m, n)->dtype;
-	return dtype == DTYPE_BOOL ? as_dtype(pr, moved_text(pr, n, as_dtype(pr, x, DTYPE_I32)), dtype) : moved_text(pr, n, x);
+	return dtype == DTYPE_BOOL ? as_dtype(pr, moved_text(pr, n, as_dtype(pr, x, DTYPE_I32)), dtype)
+	                           : moved_text(pr, n, x);
 }
 
 static const char *contraction(Printer *pr, uint32_t rank, bool transpose_a, bool transpose_b) {
@@ -372,13 +385,15 @@ static const char *contraction(Printer *pr, uint32_t rank, bool transpose_a, boo
 }
 
 static bool number_is(const Arg *a, double x) {
-	return (a->kind == ARG_INT && (double)a->integer == x) || (a->kind == ARG_FLOAT && a->real == x) || a->kind == ARG_NULL;
+	return (a->kind == ARG_INT && (double)a->integer == x) || (a->kind == ARG_FLOAT && a->real == x) ||
+	       a->kind == ARG_NULL;
 }
 
 static PyExpr scaled(Printer *pr, PyExpr e, const Arg *factor) {
 	if (number_is(factor, 1))
 		return e;
-	return (PyExpr){arena_printf(pr->a, "%s * %s", in_parens(pr, e, PREC_MUL), number_text(pr, factor).text), PREC_MUL};
+	return (PyExpr){arena_printf(pr->a, "%s * %s", in_parens(pr, e, PREC_MUL), number_text(pr, factor).text),
+	                PREC_MUL};
 }
 
 static PyExpr matmul_text(Printer *pr, NodeId n) {
@@ -386,11 +401,12 @@ static PyExpr matmul_text(Printer *pr, NodeId n) {
 	NodeId a = matmul_operand(pr->m, n, 0), b = matmul_operand(pr->m, n, 1), added = matmul_operand(pr->m, n, 2);
 	Dtype ta = node_type(pr->m, a)->dtype, tb = node_type(pr->m, b)->dtype, to = node_type(pr->m, n)->dtype;
 	Dtype sum = dtype_is_float(ta) ? DTYPE_F32 : DTYPE_I32;
-	bool highest = ta == DTYPE_F32 && tb == DTYPE_F32 && (DotPrecision)pr->m->config.dot_precision.value == DOT_HIGHEST;
-	const char *dot = arena_printf(
-	    pr->a, "jax.lax.dot_general(%s, %s, %s%s, preferred_element_type=%s)", value_text(pr, a, FORM_NATURAL).text,
-	    value_text(pr, b, FORM_NATURAL).text, contraction(pr, type_rank(pr, a), v->transpose_a, v->transpose_b),
-	    highest ? ", precision=jax.lax.Precision.HIGHEST" : "", dtype_jnp(sum));
+	bool highest =
+		ta == DTYPE_F32 && tb == DTYPE_F32 && (DotPrecision)pr->m->config.dot_precision.value == DOT_HIGHEST;
+	const char *dot = arena_printf(pr->a, "jax.lax.dot_general(%s, %s, %s%s, preferred_element_type=%s)",
+	                               value_text(pr, a, FORM_NATURAL).text, value_text(pr, b, FORM_NATURAL).text,
+	                               contraction(pr, type_rank(pr, a), v->transpose_a, v->transpose_b),
+	                               highest ? ", precision=jax.lax.Precision.HIGHEST" : "", dtype_jnp(sum));
 	PyExpr e = atom(dot);
 	if (added != NONE) {
 		/* The product has a name of its own: the sum reads like the source. */
@@ -398,7 +414,8 @@ static PyExpr matmul_text(Printer *pr, NodeId n) {
 		py_line(&pr->w, "%s = %s", name, dot);
 		uint32_t beta = node_get(pr->m, n)->arg_count >= 5 ? node_get(pr->m, n)->arg_count - 2 : 0;
 		/* jnp promotes no 8-bit floats. */
-		bool fp8 = dtype_is_float(node_type(pr->m, added)->dtype) && dtype_bits(node_type(pr->m, added)->dtype) == 8;
+		bool fp8 = dtype_is_float(node_type(pr->m, added)->dtype) &&
+		           dtype_bits(node_type(pr->m, added)->dtype) == 8;
 		Arg bias = arg_ref(added);
 		PyExpr left = computed_text(pr, &bias, FORM_NATURAL, fp8 ? sum : DTYPE_NONE), right = atom(name);
 		if (beta && node_get(pr->m, n)->op != OP_DOT) {
@@ -433,7 +450,7 @@ static PyExpr int_node_text(Printer *pr, NodeId n) {
 		return atom(arena_printf(pr->a, "jnp.minimum(%s, %s)", affine_text(pr, &next, PREC_LOWEST),
 		                         affine_text(pr, &end, PREC_LOWEST)));
 	}
-	PyExpr operands[2];
+	PyExpr operands[2] = {{0}};
 	for (uint32_t i = 0; i < node->arg_count && i < 2; i++)
 		operands[i] = arg_text(pr, node_arg(pr->m, n, i), FORM_NATURAL);
 	return row_text(pr, op_row(node->op), operands, node->arg_count);
@@ -447,7 +464,8 @@ PyExpr node_text(Printer *pr, NodeId n) {
 	case LOWER_VIEW: return view_text(pr, n);
 	case LOWER_MATMUL: return matmul_text(pr, n);
 	case LOWER_FULL:
-		return type_rank(pr, n) == 0 ? scalar_full_text(pr, n) : atom(full_text(pr, n, pr->plan->values[n].form));
+		return type_rank(pr, n) == 0 ? scalar_full_text(pr, n)
+		                             : atom(full_text(pr, n, pr->plan->values[n].form));
 	case LOWER_INDEX: return (PyExpr){index_text(pr, n, pr->plan->values[n].form), PREC_ADD};
 	case LOWER_LOAD: return load_text(pr, n);
 	default: return atom("None");

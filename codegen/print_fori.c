@@ -45,7 +45,8 @@ static bool static_steps(const LoopPrinter *lp, int64_t *steps) {
 static bool input_copied(const Window *w) { return w->dma && w->input; }
 
 /* `@pl.when(condition)` around starting the copies of inputs that are `ahead` steps ahead. */
-static void print_starts(LoopPrinter *lp, const char *const *copies, int ahead, const char *step, const char *condition) {
+static void print_starts(LoopPrinter *lp, const char *const *copies, int ahead, const char *step,
+                         const char *condition) {
 	Printer *pr = lp->pr;
 	if (condition) {
 		py_def(&pr->w);
@@ -90,7 +91,8 @@ static void print_prologue(LoopPrinter *lp, const char *const *copies) {
 	bool known = static_steps(lp, &steps);
 	for (int ahead = 0; ahead + 1 < most_buffers(lp); ahead++)
 		if (!known)
-			print_starts(lp, copies, ahead, NULL, arena_printf(lp->pr->a, "%d < %s", ahead, total_steps(lp)));
+			print_starts(lp, copies, ahead, NULL,
+			             arena_printf(lp->pr->a, "%d < %s", ahead, total_steps(lp)));
 		else if (ahead < steps)
 			print_starts(lp, copies, ahead, NULL, NULL);
 }
@@ -144,7 +146,8 @@ static void print_drain(LoopPrinter *lp, const char *const *copies) {
 			continue;
 		if (known) {
 			const char *i = "i";
-			py_line(&pr->w, "for %s in range(%lld, %lld):", i, (long long)int_max(steps - win->buffers, 0), (long long)steps);
+			py_line(&pr->w, "for %s in range(%lld, %lld):", i, (long long)int_max(steps - win->buffers, 0),
+			        (long long)steps);
 			pr->w.indent++;
 			py_line(&pr->w, "%s(%s).wait()", copies[w], i);
 			pr->w.indent--;
@@ -152,7 +155,7 @@ static void print_drain(LoopPrinter *lp, const char *const *copies) {
 		}
 		for (int back = win->buffers; back >= 1; back--) {
 			py_def(&pr->w);
-		py_line(&pr->w, "@pl.when(%s >= %d)", total_steps(lp), back);
+			py_line(&pr->w, "@pl.when(%s >= %d)", total_steps(lp), back);
 			py_line(&pr->w, "def %s():", printer_name(pr, "drain"));
 			pr->w.indent++;
 			py_line(&pr->w, "%s(%s - %d).wait()", copies[w], total_steps(lp), back);
@@ -167,14 +170,17 @@ static void fori_windows(LoopPrinter *lp, const char *step, Names *args) {
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
 		const Window *win = &lp->loop->windows.at[w];
 		if (win->dma)
-			names_add(pr, args, arena_printf(pr->a, "%s.at[%s]", pr->scratch[win->scratch], slot_of(pr, step, win->buffers)));
+			names_add(pr, args,
+			          arena_printf(pr->a, "%s.at[%s]", pr->scratch[win->scratch],
+			                       slot_of(pr, step, win->buffers)));
 		else
 			names_add(pr, args, resident_window(lp, win));
 	}
 }
 
 /* The loop body: copies, the step, and what it passes on. `carry` names the register carries' variable. */
-static const char *print_fori_body(LoopPrinter *lp, const StepParams *steps, const char *const *copies, const Names *registers) {
+static const char *print_fori_body(LoopPrinter *lp, const StepParams *steps, const char *const *copies,
+                                   const Names *registers) {
 	Printer *pr = lp->pr;
 	Names args = {0}, targets = {0}, next = {0};
 	const char *name = printer_name(pr, "body");
@@ -190,10 +196,9 @@ static const char *print_fori_body(LoopPrinter *lp, const StepParams *steps, con
 		py_line(&pr->w, "%s = carry", names_join(pr, registers));
 	add_steps(lp, steps, &args);
 	fori_windows(lp, step, &args);
-	uint32_t r = 0;
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
 		const char *ref = carry_ref(lp, i);
-		const char *value = ref ? ref : registers->at[r++];
+		const char *value = ref ? ref : pr->names[carry_placeholder(lp, i)];
 		names_add(pr, &args, value);
 		names_add(pr, &targets, value);
 		if (!ref)
@@ -226,15 +231,16 @@ void print_fori(LoopPrinter *lp, const StepParams *steps, const Names *results) 
 		if (!carry_ref(lp, i))
 			names_add(pr, &initial, initial_value(lp, i));
 	if (!body) {
-		for (uint32_t i = 0; i < held.count; i++)
+		for (uint32_t i = 0; i < held.count && i < initial.count; i++)
 			py_line(&pr->w, "%s = %s", held.at[i], initial.at[i]);
 	} else {
 		print_prologue(lp, copies);
 		const char *init = initial.count == 0   ? "None"
 		                   : initial.count == 1 ? initial.at[0]
 		                                        : arena_printf(pr->a, "(%s)", names_join(pr, &initial));
-		py_statement(&pr->w, call_results(pr, &held, arena_printf(pr->a, "jax.lax.fori_loop(0, %s, %s, %s)",
-		                                                          total_steps(lp), body, init)));
+		py_statement(&pr->w, call_results(pr, &held,
+		                                  arena_printf(pr->a, "jax.lax.fori_loop(0, %s, %s, %s)",
+		                                               total_steps(lp), body, init)));
 		print_drain(lp, copies);
 	}
 	print_scratch_results(lp, results);

@@ -7,6 +7,7 @@ typedef struct Helper {
 } Helper;
 
 /* A helper stands after those that it needs. */
+/* clang-format off */
 static const Helper helpers[HELPER_COUNT] = {
 	{"_gelu", NULL,
 	 "def _gelu(x):\n"
@@ -122,6 +123,7 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    soft = jnp.maximum(scaled, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(scaled)))\n"
 	 "    return jnp.where(scaled > threshold, x, soft / beta)\n"},
 };
+/* clang-format on */
 
 static void mark(Printer *pr, const char *name) {
 	for (uint32_t i = 0; name && i < HELPER_COUNT; i++)

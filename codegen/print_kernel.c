@@ -18,9 +18,9 @@ static void print_mask(Printer *pr, NodeId n, const Mask *mask, const char *x, c
 	pr->mask = true;
 	/* Mosaic selects no bools, which are masks to it. */
 	bool is_bool = node_type(pr->m, n)->dtype == DTYPE_BOOL;
-	const char *text = arena_printf(pr->a, is_bool ? "_mask(%s.astype(jnp.int32), %u, %s, %s).astype(jnp.bool_)"
-	                                               : "_mask(%s, %u, %s, %s)",
-	                                x, axis, affine_text(pr, &count, PREC_LOWEST), fill);
+	const char *text = arena_printf(
+		pr->a, is_bool ? "_mask(%s.astype(jnp.int32), %u, %s, %s).astype(jnp.bool_)" : "_mask(%s, %u, %s, %s)",
+		x, axis, affine_text(pr, &count, PREC_LOWEST), fill);
 	if (mask->last_only)
 		py_choice(&pr->w, pr->names[n], text, pr->ragged[l], x);
 	else
@@ -47,8 +47,9 @@ static bool same_shape(const int64_t *a, uint32_t ra, const int64_t *b, uint32_t
 /* The shape that an access selects of its ref, unit dim dropped or kept. */
 static uint32_t region_shape(Printer *pr, const Access *access, bool keep_unit, int64_t *shape) {
 	const Operand *o = &pr->plan->operands.at[access->operand];
-	const int64_t *block = access->kind == REF_WINDOW ? pr->plan->loops.at[access->loop].windows.at[access->window].block
-	                                                  : o->block;
+	const int64_t *block = access->kind == REF_WINDOW
+	                               ? pr->plan->loops.at[access->loop].windows.at[access->window].block
+	                               : o->block;
 	uint32_t rank = 0;
 	for (uint32_t i = 0; i < access->rank; i++)
 		if (access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit))
@@ -85,7 +86,8 @@ static void print_store(Printer *pr, NodeId n) {
 	if (!column && access->perm_rank)
 		x = (PyExpr){arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text), PREC_ATOM};
 	else if (!column && !same_shape(want, want_rank, have, have_rank))
-		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)), PREC_ATOM};
+		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)),
+		             PREC_ATOM};
 	if (!tensor)
 		x = as_dtype(pr, x, o->dtype);
 	else

@@ -1,5 +1,6 @@
 /* print_loop.c - an inner loop: a step function that computes one step from windows and carried values, the same for
- * every lowering, and the driver that calls it: straight calls here, fori_loop and emit_pipeline in files of their own. */
+ * every lowering, and the driver that calls it: straight calls here, fori_loop and emit_pipeline in files of their own.
+ */
 #include "loop_printer.h"
 
 const Operand *window_operand(const LoopPrinter *lp, uint32_t w) {
@@ -31,7 +32,8 @@ static void print_results(LoopPrinter *lp) {
 	Names values = {0};
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
 		Form form = pr->plan->values[carry_placeholder(lp, i)].form;
-		names_add(pr, &values, arg_text(pr, arg_item(pr->m, results, lp->loop->carries.at[i].output), form).text);
+		names_add(pr, &values,
+		          arg_text(pr, arg_item(pr->m, results, lp->loop->carries.at[i].output), form).text);
 	}
 	if (values.count)
 		py_line(&pr->w, "return %s", names_join(pr, &values));
@@ -42,8 +44,9 @@ static StepParams print_step(LoopPrinter *lp) {
 	Names params = {0};
 	StepParams steps = {0};
 	for (uint32_t i = 0; i < lp->loop->rank; i++) {
-		lp->vars[i] = printer_name(pr, lp->loop->rank == 1 ? lp->loop->step_name
-		                                                 : arena_printf(pr->a, "%s%u", lp->loop->step_name, i));
+		lp->vars[i] =
+			printer_name(pr, lp->loop->rank == 1 ? lp->loop->step_name
+		                                             : arena_printf(pr->a, "%s%u", lp->loop->step_name, i));
 		set_step(lp, i, lp->vars[i], 0);
 	}
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
@@ -94,8 +97,9 @@ const char *window_slice(LoopPrinter *lp, const Window *win) {
 		Affine start = affine_scale(win->index[d], win->block[d]);
 		bool all = win->block[d] == extent;
 		whole = whole && all;
-		items[d] = all ? ":" : arena_printf(pr->a, "pl.ds(%s, %lld)", affine_text(pr, &start, PREC_LOWEST),
-		                                    (long long)win->block[d]);
+		items[d] = all ? ":"
+		               : arena_printf(pr->a, "pl.ds(%s, %lld)", affine_text(pr, &start, PREC_LOWEST),
+		                              (long long)win->block[d]);
 	}
 	return whole ? "" : arena_printf(pr->a, ".at[%s]", dims_text(pr, o->rank, items));
 }
@@ -132,7 +136,8 @@ void print_tail(LoopPrinter *lp, const StepParams *steps, const Names *values) {
 	add_steps(lp, steps, &args);
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
 		const Window *win = &lp->loop->windows.at[w];
-		names_add(pr, &args, win->tail_operand != NONE ? pr->refs[win->tail_operand] : resident_window(lp, win));
+		names_add(pr, &args,
+		          win->tail_operand != NONE ? pr->refs[win->tail_operand] : resident_window(lp, win));
 	}
 	for (uint32_t i = 0; i < values->count; i++)
 		names_add(pr, &args, values->at[i]);

@@ -35,7 +35,8 @@ static bool is_parameter(const Tensor *t) { return t->role == ROLE_INPUT || t->r
 /* ---- KERNEL_INFO ------------------------------------------------------------------------------------------------ */
 
 static void put_array_info(Printer *pr, Text *out, const char *name, Dtype dtype, const char *shape) {
-	text_printf(out, "{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s},", quoted(pr, name), dtype_name(dtype), shape);
+	text_printf(out, "{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s},", quoted(pr, name), dtype_name(dtype),
+	            shape);
 }
 
 static const char *inputs_info(Printer *pr) {
@@ -113,14 +114,15 @@ static void print_info(Printer *pr) {
 	const Plan *p = pr->plan;
 	Text out;
 	text_init(&out, pr->a);
-	text_printf(&out, "KERNEL_INFO = {\"name\": \"%s\", \"target\": %s,", pr->m->name, quoted(pr, pr->m->target->name));
+	text_printf(&out, "KERNEL_INFO = {\"name\": \"%s\", \"target\": %s,", pr->m->name,
+	            quoted(pr, pr->m->target->name));
 	text_printf(&out, " \"inputs\": [%s],", inputs_info(pr));
 	if (scalars_info(pr))
 		text_printf(&out, " \"scalars\": [%s],", scalars_info(pr));
 	text_printf(&out, " \"outputs\": [%s],", outputs_info(pr));
 	text_printf(&out, " \"config\": {%s},", config_info(pr));
-	text_printf(&out, " \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", (long long)p->vmem.total, p->flops,
-	            p->hbm_bytes);
+	text_printf(&out, " \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", (long long)p->vmem.total,
+	            p->flops, p->hbm_bytes);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
@@ -217,7 +219,8 @@ static const char *out_shapes(Printer *pr) {
 	for (uint32_t i = 0; i < pr->plan->operands.count; i++) {
 		const Operand *o = &pr->plan->operands.at[i];
 		if (o->output)
-			text_printf(&out, "jax.ShapeDtypeStruct(%s, %s),", shape_text(pr, o->rank, o->shape), dtype_jnp(o->dtype));
+			text_printf(&out, "jax.ShapeDtypeStruct(%s, %s),", shape_text(pr, o->rank, o->shape),
+			            dtype_jnp(o->dtype));
 	}
 	return out.at ? out.at : "";
 }
@@ -228,7 +231,8 @@ static const char *scratch_shapes(Printer *pr) {
 	for (uint32_t i = 0; i < pr->plan->scratches.count; i++) {
 		const Scratch *s = &pr->plan->scratches.at[i];
 		if (s->kind == SCRATCH_VMEM)
-			text_printf(&out, "pltpu.VMEM(%s, %s),", shape_text(pr, s->rank, s->shape), dtype_jnp(s->dtype));
+			text_printf(&out, "pltpu.VMEM(%s, %s),", shape_text(pr, s->rank, s->shape),
+			            dtype_jnp(s->dtype));
 		else
 			text_printf(&out, "pltpu.SemaphoreType.DMA(%s),", shape_text(pr, s->rank, s->shape));
 	}
@@ -255,10 +259,10 @@ static const char *grid_text(Printer *pr) {
 static const char *slices_text(Printer *pr, const ArrayStep *s) {
 	const char *items[DIM_MAX];
 	for (uint32_t i = 0; i < s->rank; i++)
-		items[i] = s->slice[i][2] == 1
-		               ? arena_printf(pr->a, "%lld:%lld", (long long)s->slice[i][0], (long long)s->slice[i][1])
-		               : arena_printf(pr->a, "%lld:%lld:%lld", (long long)s->slice[i][0], (long long)s->slice[i][1],
-		                              (long long)s->slice[i][2]);
+		items[i] = s->slice[i][2] == 1 ? arena_printf(pr->a, "%lld:%lld", (long long)s->slice[i][0],
+		                                              (long long)s->slice[i][1])
+		                               : arena_printf(pr->a, "%lld:%lld:%lld", (long long)s->slice[i][0],
+		                                              (long long)s->slice[i][1], (long long)s->slice[i][2]);
 	return dims_text(pr, s->rank, items);
 }
 
@@ -274,12 +278,14 @@ static const char *stepped(Printer *pr, const char *x, const ArrayStep *s) {
 
 /* Consecutive reshapes are one: the last says it all. */
 static bool absorbed(const Operand *o, uint32_t i) {
-	return o->steps.at[i].kind == ARRAY_RESHAPE && i + 1 < o->steps.count && o->steps.at[i + 1].kind == ARRAY_RESHAPE;
+	return o->steps.at[i].kind == ARRAY_RESHAPE && i + 1 < o->steps.count &&
+	       o->steps.at[i + 1].kind == ARRAY_RESHAPE;
 }
 
 static const char *operand_array_text(Printer *pr, const Operand *o, const Parameters *params) {
 	if (o->space == SPACE_SMEM)
-		return arena_printf(pr->a, "jnp.asarray(%s, %s).reshape(1)", params->scalar[o->scalar], dtype_jnp(o->dtype));
+		return arena_printf(pr->a, "jnp.asarray(%s, %s).reshape(1)", params->scalar[o->scalar],
+		                    dtype_jnp(o->dtype));
 	const char *x = params->tensor[o->tensor];
 	for (uint32_t i = 0; i < o->steps.count; i++)
 		if (!absorbed(o, i))
@@ -388,10 +394,15 @@ static void print_jitted(Printer *pr, const Parameters *params, const char *kern
 	const char *scratch = scratch_shapes(pr), *vars = variables.at ? variables.at : "";
 	py_line(&pr->w,
 	        "call = pl.pallas_call(%s, name=\"%s\", grid=%s, in_specs=[%s], out_specs=[%s], out_shape=[%s],%s "
-	        "compiler_params=pltpu.CompilerParams(dimension_semantics=%s, vmem_limit_bytes=%lld,), interpret=interpret,)",
+	        "compiler_params=pltpu.CompilerParams(dimension_semantics=%s, vmem_limit_bytes=%lld,), "
+	        "interpret=interpret,)",
 	        kernel, pr->m->name, grid_text(pr), specs(pr, false, vars), specs(pr, true, vars), out_shapes(pr),
-	        scratch ? arena_printf(pr->a, " scratch_shapes=[%s],", scratch) : "", semantics(pr), (long long)p->vmem_limit);
-	py_line(&pr->w, one ? "(%s,) = call(%s)" : "%s = call(%s)", many ? "outputs" : results.at ? results.at : "_",
+	        scratch ? arena_printf(pr->a, " scratch_shapes=[%s],", scratch) : "", semantics(pr),
+	        (long long)p->vmem_limit);
+	py_line(&pr->w, one ? "(%s,) = call(%s)" : "%s = call(%s)",
+	        many         ? "outputs"
+	        : results.at ? results.at
+	                     : "_",
 	        arrays.at ? arrays.at : "");
 	print_returns(pr, names);
 }
@@ -401,7 +412,8 @@ static const char *signature(Printer *pr) {
 	text_init(&out, pr->a);
 	for (uint32_t i = 0; i < pr->m->returns.count; i++) {
 		const Return *r = &pr->m->returns.at[i];
-		text_printf(&out, i ? ", %s%s" : "%s%s", dtype_name(pr->m->tensors.at[r->tensor].dtype), return_shape(pr, r));
+		text_printf(&out, i ? ", %s%s" : "%s%s", dtype_name(pr->m->tensors.at[r->tensor].dtype),
+		            return_shape(pr, r));
 	}
 	return out.at ? out.at : "nothing";
 }
@@ -417,8 +429,8 @@ static void print_public(Printer *pr, const Parameters *params) {
 	for (TensorId t = 0; t < pr->m->tensors.count; t++) {
 		const Tensor *x = &pr->m->tensors.at[t];
 		if (params->tensor[t])
-			py_line(&pr->w, "_check(\"%s\", %s, \"%s%s\")", params->tensor[t], params->tensor[t], dtype_name(x->dtype),
-			        tensor_shape(pr, x));
+			py_line(&pr->w, "_check(\"%s\", %s, \"%s%s\")", params->tensor[t], params->tensor[t],
+			        dtype_name(x->dtype), tensor_shape(pr, x));
 	}
 	py_line(&pr->w, "if not %s:", JAX_TEST);
 	pr->w.indent = 2;
@@ -439,8 +451,9 @@ void plan_print(const Plan *p, Text *out) {
 	pr.w.out = out;
 	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", p->module->name,
 	            p->module->target->name, PALLASC_VERSION);
-	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
-	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n\n");
+	text_put(out,
+	         "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
+	         "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n\n");
 	print_info(&pr);
 	print_helpers(&pr);
 	blank_lines(&pr);

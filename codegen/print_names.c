@@ -4,6 +4,7 @@
 enum { NAME_MAX_LENGTH = 24 };
 
 /* Keywords, what the kernel text itself uses, and builtins whose shadowing would confuse a reader. */
+/* clang-format off */
 static const char *const reserved[] = {
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
@@ -14,6 +15,7 @@ static const char *const reserved[] = {
     "dict", "bytes", "hash", "dir", "pow", "sorted", "reversed", "super", "self", "cls", "compile", "getattr",
     "setattr", "delattr", "globals", "locals", "breakpoint", "exit", "quit", "memoryview", "hasattr", "type",
     "isinstance", "property", "TypeError", "AttributeError", "ImportError", NULL};
+/* clang-format on */
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -73,9 +75,11 @@ const char *value_name(Printer *pr, NodeId n) {
 	const Node *node = node_get(pr->m, n);
 	NodeId x = node_input(pr->m, n, 0);
 	const char *operand = x == NONE ? NULL : pr->names[value_root(pr, x)];
-	bool convert = strncmp(node->name, "convert_element_type", 20) == 0, mask = strncmp(node->name, "_mask_to", 8) == 0;
+	bool convert = strncmp(node->name, "convert_element_type", 20) == 0,
+	     mask = strncmp(node->name, "_mask_to", 8) == 0;
 	if (operand && convert)
-		return printer_name(pr, arena_printf(pr->a, "%.16s_%s", operand, dtype_suffix(node_type(pr->m, n)->dtype)));
+		return printer_name(pr,
+		                    arena_printf(pr->a, "%.16s_%s", operand, dtype_suffix(node_type(pr->m, n)->dtype)));
 	if (operand && mask)
 		return printer_name(pr, arena_printf(pr->a, "%.16s_masked", operand));
 	return printer_name(pr, node->name);

@@ -12,9 +12,10 @@ static const char *pipeline_spec(LoopPrinter *lp, const Window *win, uint32_t ra
 	Names vars = {0};
 	for (uint32_t i = 0; i < lp->loop->rank; i++)
 		names_add(pr, &vars, pr->step[lp->index * RANK_MAX + i]);
-	const char *mode = win->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", win->buffers);
-	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda %s: %s%s)", shape_text(pr, rank, win->block), names_join(pr, &vars),
-	                    index, mode);
+	const char *mode =
+		win->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", win->buffers);
+	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda %s: %s%s)", shape_text(pr, rank, win->block),
+	                    names_join(pr, &vars), index, mode);
 }
 
 static void print_pipeline_body(LoopPrinter *lp, const StepParams *steps, const char *name) {
@@ -58,7 +59,8 @@ static void print_pipeline_call(LoopPrinter *lp, const char *body) {
 			const Window *win = &lp->loop->windows.at[w];
 			if (!win->dma || win->output != (bool)output)
 				continue;
-			names_add(pr, output ? &out_specs : &in_specs, pipeline_spec(lp, win, window_operand(lp, w)->rank));
+			names_add(pr, output ? &out_specs : &in_specs,
+			          pipeline_spec(lp, win, window_operand(lp, w)->rank));
 			names_add(pr, &refs, pr->refs[win->operand]);
 		}
 	const char *pipeline = printer_name(pr, "pipeline");

@@ -8,9 +8,9 @@ typedef struct Infix {
 } Infix;
 
 static Precedence infix_precedence(const char *text) {
-	static const Infix table[] = {{"|", PREC_OR},	  {"^", PREC_XOR},  {"&", PREC_AND}, {"<<", PREC_SHIFT},
-				      {">>", PREC_SHIFT}, {"+", PREC_ADD},  {"-", PREC_ADD}, {"*", PREC_MUL},
-				      {"/", PREC_MUL},	  {"//", PREC_MUL}, {"%", PREC_MUL}, {"**", PREC_POWER}};
+	static const Infix table[] = {{"|", PREC_OR},     {"^", PREC_XOR},  {"&", PREC_AND}, {"<<", PREC_SHIFT},
+	                              {">>", PREC_SHIFT}, {"+", PREC_ADD},  {"-", PREC_ADD}, {"*", PREC_MUL},
+	                              {"/", PREC_MUL},    {"//", PREC_MUL}, {"%", PREC_MUL}, {"**", PREC_POWER}};
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		if (strcmp(table[i].text, text) == 0)
 			return table[i].precedence;
@@ -75,8 +75,8 @@ static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operand
 		}
 		bool bracketed = (c == text || strchr("(,[ ", c[-1])) && strchr("),]", c[3]) && c[3];
 		text_put(&out, bracketed && (c == text || c[-1] != ' ' || c[-2] == ',')
-				       ? operands[i].text
-				       : in_parens(pr, operands[i], PREC_ATOM));
+		                       ? operands[i].text
+		                       : in_parens(pr, operands[i], PREC_ATOM));
 		c += 2;
 	}
 	return atom(out.at);
@@ -97,15 +97,12 @@ PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t 
 		/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
 		Precedence left = p == PREC_COMPARE ? PREC_OR : p;
 		return (PyExpr){arena_printf(pr->a, "%s %s %s", in_parens(pr, operands[0], left), row->text,
-					     in_parens(pr, operands[1], (Precedence)(p + 1))),
-				p};
+		                             in_parens(pr, operands[1], (Precedence)(p + 1))),
+		                p};
 	}
-	case PRINT_PREFIX:
-		return (PyExpr){arena_printf(pr->a, "%s%s", row->text, in_parens(pr, operands[0], p)), p};
-	case PRINT_TEMPLATE:
-		return template_text(pr, row->text, operands, count);
-	default:
-		return call_text(pr, row->text, operands, count);
+	case PRINT_PREFIX: return (PyExpr){arena_printf(pr->a, "%s%s", row->text, in_parens(pr, operands[0], p)), p};
+	case PRINT_TEMPLATE: return template_text(pr, row->text, operands, count);
+	default: return call_text(pr, row->text, operands, count);
 	}
 }
 
@@ -124,7 +121,7 @@ static PyExpr clamp_text(Printer *pr, NodeId n, const PyExpr *operands) {
 	const PyExpr one[2] = {operands[0], operands[1]};
 	return low && high   ? call_text(pr, "jnp.clip", operands, 3)
 	       : low || high ? call_text(pr, low ? "jnp.maximum" : "jnp.minimum", one, 2)
-			     : operands[0];
+	                     : operands[0];
 }
 
 static PyExpr divide_text(Printer *pr, NodeId n, const PyExpr *operands, Dtype compute) {
@@ -135,7 +132,7 @@ static PyExpr divide_text(Printer *pr, NodeId n, const PyExpr *operands, Dtype c
 	if (!string_is(mode, "trunc"))
 		return quotient;
 	return dtype_is_float(compute) ? atom(arena_printf(pr->a, "jnp.trunc(%s)", quotient.text))
-				       : call_text(pr, "_divide_ints", operands, 2);
+	                               : call_text(pr, "_divide_ints", operands, 2);
 }
 
 /* add, sub, rsub: alpha times the operand that is added or taken away. */
@@ -147,8 +144,8 @@ static void scale_by_alpha(Printer *pr, NodeId n, PyExpr *operands) {
 	uint16_t op = node_get(pr->m, n)->op;
 	PyExpr *scaled = op == OP_RSUB || op == OP_RSUB_SCALAR ? &operands[0] : &operands[1];
 	*scaled = (PyExpr){arena_printf(pr->a, "%s * %s", in_parens(pr, *scaled, PREC_MUL),
-					in_parens(pr, arg_text(pr, alpha, FORM_NATURAL), PREC_UNARY)),
-			   PREC_MUL};
+	                                in_parens(pr, arg_text(pr, alpha, FORM_NATURAL), PREC_UNARY)),
+	                   PREC_MUL};
 }
 
 /* Mosaic takes the conversions out of maximum(x.astype(wide), y.astype(wide)).astype(narrow), and then has no such op.
@@ -170,45 +167,37 @@ static PyExpr op_text(Printer *pr, NodeId n, PyExpr *operands, uint32_t count, D
 	case OP_SUB:
 	case OP_SUB_SCALAR:
 	case OP_RSUB:
-	case OP_RSUB_SCALAR:
-		scale_by_alpha(pr, n, operands);
-		return row_text(pr, row, operands, 2);
-	case OP_GELU:
-		return gelu_text(pr, n, operands[0]);
+	case OP_RSUB_SCALAR: scale_by_alpha(pr, n, operands); return row_text(pr, row, operands, 2);
+	case OP_GELU: return gelu_text(pr, n, operands[0]);
 	case OP_CLAMP:
-	case OP_CLAMP_TENSOR:
-		return clamp_text(pr, n, operands);
+	case OP_CLAMP_TENSOR: return clamp_text(pr, n, operands);
 	case OP_DIV_MODE:
-	case OP_DIV_SCALAR_MODE:
-		return divide_text(pr, n, operands, compute);
+	case OP_DIV_SCALAR_MODE: return divide_text(pr, n, operands, compute);
 	case OP_FLOOR:
 	case OP_CEIL:
 	case OP_TRUNC:
 	case OP_ROUND:
-	case OP_ROUND_DECIMALS:
-		return is_float ? row_text(pr, row, operands, count) : operands[0];
+	case OP_ROUND_DECIMALS: return is_float ? row_text(pr, row, operands, count) : operands[0];
 	case OP_POW:
 	case OP_POW_SCALAR:
 	case OP_POW_BASE:
 		return is_float || power_is_natural(node_arg(pr->m, n, 1)) ? row_text(pr, row, operands, count)
-									   : call_text(pr, "_int_power", operands, 2);
+		                                                           : call_text(pr, "_int_power", operands, 2);
 	case OP_MAXIMUM:
 	case OP_MAX_OTHER:
 	case OP_CLAMP_MIN:
 	case OP_CLAMP_MIN_TENSOR:
 		return widened_pair(pr, n) ? call_text(pr, "_maximum", operands, 2)
-					   : row_text(pr, row, operands, count);
+		                           : row_text(pr, row, operands, count);
 	case OP_MINIMUM:
 	case OP_MIN_OTHER:
 	case OP_CLAMP_MAX:
 	case OP_CLAMP_MAX_TENSOR:
 		return widened_pair(pr, n) ? call_text(pr, "_minimum", operands, 2)
-					   : row_text(pr, row, operands, count);
+		                           : row_text(pr, row, operands, count);
 	case OP_ELU:
-	case OP_SOFTPLUS:
-		return call_text(pr, row->text, operands, count);
-	default:
-		return row_text(pr, row, operands, count);
+	case OP_SOFTPLUS: return call_text(pr, row->text, operands, count);
+	default: return row_text(pr, row, operands, count);
 	}
 }
 
@@ -217,16 +206,16 @@ PyExpr pointwise_text(Printer *pr, NodeId n) {
 	const OpRow *row = op_row(node->op);
 	const Value *v = &pr->plan->values[n];
 	Dtype dtype = node_type(pr->m, n)->dtype;
-	PyExpr operands[8];
+	PyExpr operands[8] = {{0}};
 	uint32_t count = 0;
 	if (node->op == OP_CONVERT || node->op == OP_TO_COPY) {
 		const Arg *a = node_arg(pr->m, n, 0);
 		Dtype from = a->kind == ARG_REF && node_type(pr->m, a->node)->kind == TYPE_TENSOR
-				     ? node_type(pr->m, a->node)->dtype
-				     : DTYPE_NONE;
+		                     ? node_type(pr->m, a->node)->dtype
+		                     : DTYPE_NONE;
 		PyExpr x = arg_text(pr, a, v->wants);
 		return from == DTYPE_NONE || from == dtype ? as_dtype(pr, x, dtype)
-							   : converted_text(pr, x, from, dtype);
+		                                           : converted_text(pr, x, from, dtype);
 	}
 	Dtype promoted = arith_promoted(pr->m, n);
 	Dtype compute = v->compute != DTYPE_NONE ? v->compute : arith_natural(pr->m, n);

@@ -7,9 +7,9 @@
 
 /* How tightly an expression binds, as Python ranks its operators. */
 typedef enum Precedence {
-	PREC_LOWEST,  /* a if b else c, lambda */
+	PREC_LOWEST, /* a if b else c, lambda */
 	PREC_COMPARE,
-	PREC_OR,      /* | */
+	PREC_OR, /* | */
 	PREC_XOR,
 	PREC_AND,
 	PREC_SHIFT,
@@ -17,7 +17,7 @@ typedef enum Precedence {
 	PREC_MUL,
 	PREC_UNARY,
 	PREC_POWER,
-	PREC_ATOM     /* names, calls, subscripts, literals */
+	PREC_ATOM /* names, calls, subscripts, literals */
 } Precedence;
 
 typedef struct PyExpr {
@@ -40,20 +40,20 @@ typedef struct Printer {
 	Arena *a;
 	PyWriter w;
 	StringTable strings;
-	Map taken;          /* identifiers in use in the kernel */
-	const char **names; /* by NodeId: the variable, once it is printed */
-	const char **refs;  /* by operand */
+	Map taken;            /* identifiers in use in the kernel */
+	const char **names;   /* by NodeId: the variable, once it is printed */
+	const char **refs;    /* by operand */
 	const char **scratch; /* by scratch */
-	const char **window; /* by loop * WINDOW_MAX + window: the step function's parameter */
+	const char **window;  /* by loop * WINDOW_MAX + window: the step function's parameter */
 	VEC(Temporary) temporaries;
-	uint32_t scope;     /* nesting of step functions: a temporary of a closed one is gone */
-	Map commented;      /* source lines whose comment stands already */
+	uint32_t scope;       /* nesting of step functions: a temporary of a closed one is gone */
+	Map commented;        /* source lines whose comment stands already */
 	const char **program; /* by grid dim: the variable that holds its program id */
 	bool *program_used;
-	const char **step;  /* by loop * RANK_MAX + dim: the step's variable where the printer stands, ... */
+	const char **step;   /* by loop * RANK_MAX + dim: the step's variable where the printer stands, ... */
 	int64_t *step_value; /* ... or its value, where `step` is NULL */
 	bool *step_used;
-	const char **ragged; /* by loop: the flag of its step function */
+	const char **ragged;          /* by loop: the flag of its step function */
 	bool to_row, to_column, mask; /* helpers that the module needs */
 	bool helpers[HELPER_COUNT];
 } Printer;

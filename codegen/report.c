@@ -37,9 +37,9 @@ static void put_headline(Report *r, const Roofline *roof) {
 	const char *title = arena_printf(r->a, "%s for %s (%s)", p->module->name, t->name, t->device_kind);
 	report_line(r->out, 0, 2, "%s", title);
 	report_line(r->out, 0, 2, "Accepted: %s of %s VMEM (%s); at least %s, bound by %s.",
-		    bytes_text(r->a, (double)p->vmem.total), bytes_text(r->a, (double)p->vmem_limit),
-		    percent_text(r, (double)p->vmem.total, (double)p->vmem_limit), time_text(r->a, seconds),
-		    roof->hbm_bound ? "HBM" : "the MXU");
+	            bytes_text(r->a, (double)p->vmem.total), bytes_text(r->a, (double)p->vmem_limit),
+	            percent_text(r, (double)p->vmem.total, (double)p->vmem_limit), time_text(r->a, seconds),
+	            roof->hbm_bound ? "HBM" : "the MXU");
 }
 
 /* A default that is not called so already. */
@@ -53,7 +53,7 @@ static void put_block_sizes(Report *r) {
 	text_init(&t, r->a);
 	for (BlockId b = 0; b < p->module->blocks.count; b++) {
 		text_printf(&t, "%s%s = %lld", t.length ? ", " : "", plan_block_name(p, b),
-			    (long long)p->module->block_size.at[b]);
+		            (long long)p->module->block_size.at[b]);
 		if (p->module->blocks.at[b].reduction)
 			text_put(&t, " (the whole dim)");
 		else if (!plan_block_chosen(p, b))
@@ -61,7 +61,7 @@ static void put_block_sizes(Report *r) {
 	}
 	if (t.length)
 		report_line(r->out, 2, 21, "block sizes          %s%s", t.at,
-			    p->module->config.block_sizes.set ? "" : " (default)");
+		            p->module->config.block_sizes.set ? "" : " (default)");
 }
 
 static void put_configuration(Report *r) {
@@ -70,13 +70,13 @@ static void put_configuration(Report *r) {
 	report_heading(r->out, "Configuration");
 	put_block_sizes(r);
 	report_line(r->out, 2, 21, "pallas_loop_type     %s%s", plan_loop_type_name((LoopType)c->loop_type.value),
-		    key_state(&c->loop_type, LOOP_DEFAULT));
+	            key_state(&c->loop_type, LOOP_DEFAULT));
 	report_line(r->out, 2, 21, "pallas_pre_broadcast %s%s", choices[c->pre_broadcast.value],
-		    key_state(&c->pre_broadcast, -1));
+	            key_state(&c->pre_broadcast, -1));
 	if (r->p->flops > 0)
 		report_line(r->out, 2, 21, "dot_precision        %s%s",
-			    (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default",
-			    key_state(&c->dot_precision, DOT_DEFAULT));
+		            (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default",
+		            key_state(&c->dot_precision, DOT_DEFAULT));
 	if (c->boundary_views.set)
 		report_line(r->out, 2, 21, "boundary views       %s", choices[c->boundary_views.value]);
 	if (c->inloop_loads.set)
@@ -93,10 +93,10 @@ static void put_grid(Report *r) {
 		text_printf(&t, "%s%lld", i ? " x " : "", (long long)p->grid.at[i].steps);
 	const char *points = report_number(r->a, plan_grid_points(p), 0);
 	report_heading(r->out, arena_printf(r->a, p->grid.count > 1 ? "Grid: %s = %s points" : "Grid: %s point%s",
-					    p->grid.count ? t.at : points,
-					    p->grid.count > 1	       ? points
-					    : strcmp(points, "1") == 0 ? ""
-								       : "s"));
+	                                    p->grid.count ? t.at : points,
+	                                    p->grid.count > 1          ? points
+	                                    : strcmp(points, "1") == 0 ? ""
+	                                                               : "s"));
 	Table table = {.right = 1u << 1};
 	for (uint32_t i = 0; i < p->grid.count; i++) {
 		const GridDim *g = &p->grid.at[i];
@@ -104,9 +104,9 @@ static void put_grid(Report *r) {
 		const char *ragged =
 			length % size ? arena_printf(r->a, ", the last of %lld", (long long)(length % size)) : "";
 		table_add(&table, r->a,
-			  (Row){{g->name, arena_printf(r->a, "%lld steps", (long long)g->steps),
-				 arena_printf(r->a, "of %lld%s", (long long)size, ragged),
-				 g->parallel ? "parallel" : "arbitrary", g->why ? g->why : ""}});
+		          (Row){{g->name, arena_printf(r->a, "%lld steps", (long long)g->steps),
+		                 arena_printf(r->a, "of %lld%s", (long long)size, ragged),
+		                 g->parallel ? "parallel" : "arbitrary", g->why ? g->why : ""}});
 	}
 	table_put(&table, r->out, 2);
 }
@@ -119,21 +119,21 @@ static void operand_row(Report *r, Table *t, uint32_t i) {
 	table_add(
 		t, r->a,
 		(Row){{o->ref, o->output ? "out" : "in", plan_space_name(o->space),
-		       window ? report_shape(r->a, o->rank, o->block) : "",
-		       window ? index_text(r, o->rank, o->index) : "",
-		       window ? arena_printf(r->a, "%d", o->buffers) : "",
-		       window ? bytes_text(r->a, (double)o->bytes) : "",
-		       scalar ? "" : bytes_text(r->a, plan_operand_traffic(r->p, i)), scalar ? "" : times_text(r, i)}});
+	               window ? report_shape(r->a, o->rank, o->block) : "",
+	               window ? index_text(r, o->rank, o->index) : "",
+	               window ? arena_printf(r->a, "%d", o->buffers) : "",
+	               window ? bytes_text(r->a, (double)o->bytes) : "",
+	               scalar ? "" : bytes_text(r->a, plan_operand_traffic(r->p, i)), scalar ? "" : times_text(r, i)}});
 }
 
 /* What the wrapper makes of the array, and why it is where it is. */
 static void operand_note(Report *r, const Operand *o) {
 	static const char *const moves[] = {NULL, ", transposed by the wrapper", ", sliced by the wrapper",
-					    ", expanded by the wrapper"};
+	                                    ", expanded by the wrapper"};
 	Text t;
 	text_init(&t, r->a);
 	text_printf(&t, "%s: %s as %s %s", o->ref, plan_operand_name(r->p, o), dtype_name(o->dtype),
-		    report_shape(r->a, o->rank, o->shape));
+	            report_shape(r->a, o->rank, o->shape));
 	for (uint32_t i = 0; i < o->steps.count; i++)
 		if (moves[o->steps.at[i].kind])
 			text_put(&t, moves[o->steps.at[i].kind]);
@@ -168,7 +168,7 @@ static void put_loop_dim(Report *r, const Loop *l, const LoopDim *d) {
 		text_printf(&t, "%lld full step%s", (long long)d->full_steps, d->full_steps == 1 ? "" : "s");
 	if (!d->computed && d->tail)
 		text_printf(&t, " and a ragged one of %lld lanes%s%s", (long long)d->tail,
-			    l->peeled ? ", which runs after the loop" : "", l->masked ? ", masked" : "");
+		            l->peeled ? ", which runs after the loop" : "", l->masked ? ", masked" : "");
 	report_line(r->out, 2, 4, "%s", t.at);
 }
 
@@ -182,9 +182,9 @@ static void put_windows(Report *r, const Loop *l) {
 		const Window *w = &l->windows.at[i];
 		const Operand *o = &r->p->operands.at[w->operand];
 		table_add(&t, r->a,
-			  (Row){{w->ref, o->ref, w->dma ? "DMA" : "slicing", report_shape(r->a, o->rank, w->block),
-				 index_text(r, o->rank, w->index), w->dma ? arena_printf(r->a, "%d", w->buffers) : "",
-				 w->dma ? bytes_text(r->a, (double)w->bytes) : ""}});
+		          (Row){{w->ref, o->ref, w->dma ? "DMA" : "slicing", report_shape(r->a, o->rank, w->block),
+		                 index_text(r, o->rank, w->index), w->dma ? arena_printf(r->a, "%d", w->buffers) : "",
+		                 w->dma ? bytes_text(r->a, (double)w->bytes) : ""}});
 	}
 	table_put(&t, r->out, 4);
 	for (uint32_t i = 0; i < l->windows.count; i++) {
@@ -193,7 +193,7 @@ static void put_windows(Report *r, const Loop *l) {
 			report_line(r->out, 4, 2, "%s: %s", w->ref, w->why);
 		if (w->tail_operand != NONE)
 			report_line(r->out, 4, 2, "%s: the ragged step reads %s", w->ref,
-				    r->p->operands.at[w->tail_operand].ref);
+			            r->p->operands.at[w->tail_operand].ref);
 	}
 }
 
@@ -205,8 +205,8 @@ static void put_carry_reasons(Report *r, const Loop *l) {
 		same = same && strcmp(l->carries.at[i].why, l->carries.at[0].why) == 0;
 	for (uint32_t i = 0; i < (same ? int_min(l->carries.count, 1) : l->carries.count); i++)
 		report_line(r->out, 4, 2, "%s: %s",
-			    same ? "carried" : node_get(r->p->module, g->placeholders.at[l->carries.at[i].arg])->name,
-			    l->carries.at[i].why);
+		            same ? "carried" : node_get(r->p->module, g->placeholders.at[l->carries.at[i].arg])->name,
+		            l->carries.at[i].why);
 }
 
 static void put_carries(Report *r, const Loop *l) {
@@ -220,12 +220,12 @@ static void put_carries(Report *r, const Loop *l) {
 		const char *place = "registers";
 		if (c->place == CARRY_SCRATCH)
 			place = arena_printf(r->a, "VMEM scratch, %s",
-					     bytes_text(r->a, (double)r->p->scratches.at[c->scratch].bytes));
+			                     bytes_text(r->a, (double)r->p->scratches.at[c->scratch].bytes));
 		table_add(&t, r->a,
-			  (Row){{arena_printf(r->a, "carried %s", node_get(m, n)->name),
-				 arena_printf(r->a, "%s %s", dtype_name(node_type(m, n)->dtype),
-					      report_shape(r->a, rank, shape)),
-				 arena_printf(r->a, "in %s", place)}});
+		          (Row){{arena_printf(r->a, "carried %s", node_get(m, n)->name),
+		                 arena_printf(r->a, "%s %s", dtype_name(node_type(m, n)->dtype),
+		                              report_shape(r->a, rank, shape)),
+		                 arena_printf(r->a, "in %s", place)}});
 	}
 	table_put(&t, r->out, 4);
 	put_carry_reasons(r, l);
@@ -238,7 +238,7 @@ static void put_loops(Report *r) {
 			l->parent == NONE ? "" : arena_printf(r->a, " inside %s", r->p->loops.at[l->parent].name);
 		const char *dma = l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "";
 		report_heading(r->out, arena_printf(r->a, "Loop %s%s: %s%s", l->name, inside,
-						    plan_loop_type_name(l->type), dma));
+		                                    plan_loop_type_name(l->type), dma));
 		report_line(r->out, 2, 2, "why: %s", l->why);
 		for (uint32_t d = 0; d < l->rank; d++)
 			put_loop_dim(r, l, &l->dim[d]);
@@ -267,18 +267,18 @@ static const char *bar_text(Report *r, int64_t bytes) {
 
 static void vmem_row(Report *r, Table *t, const char *owner, int64_t bytes) {
 	table_add(t, r->a,
-		  (Row){{owner, bytes_text(r->a, (double)bytes),
-			 percent_text(r, (double)bytes, (double)r->p->vmem_limit), bar_text(r, bytes)}});
+	          (Row){{owner, bytes_text(r->a, (double)bytes),
+	                 percent_text(r, (double)bytes, (double)r->p->vmem_limit), bar_text(r, bytes)}});
 }
 
 static void put_vmem(Report *r) {
 	const VmemUse *v = &r->p->vmem;
 	Table t = {.right = 1u << 1 | 1u << 2};
 	report_heading(r->out,
-		       arena_printf(r->a, "VMEM: %s, %s of the %s that a kernel may use (bars: shares of the total)",
-				    bytes_text(r->a, (double)v->total),
-				    percent_text(r, (double)v->total, (double)r->p->vmem_limit),
-				    bytes_text(r->a, (double)r->p->vmem_limit)));
+	               arena_printf(r->a, "VMEM: %s, %s of the %s that a kernel may use (bars: shares of the total)",
+	                            bytes_text(r->a, (double)v->total),
+	                            percent_text(r, (double)v->total, (double)r->p->vmem_limit),
+	                            bytes_text(r->a, (double)r->p->vmem_limit)));
 	vmem_row(r, &t, "grid windows", v->windows);
 	vmem_row(r, &t, "loop windows", v->inner);
 	vmem_row(r, &t, "carried values", v->scratch);
@@ -291,13 +291,13 @@ static void put_matmuls(Report *r, Table *table, const Roofline *roof) {
 	Arena *a = r->a;
 	const char *passes = roof->passes > 1 ? arena_printf(a, ", %d passes of bfloat16 each", roof->passes) : "";
 	table_add(table, r->a,
-		  (Row){{"matmuls", flops_text(a, r->p->flops),
-			 arena_printf(a, "%s at the MXU's peak of %s%s", time_text(a, roof->mxu_seconds),
-				      rate_text(a, t->bf16_flops, "FLOP"), passes)}});
+	          (Row){{"matmuls", flops_text(a, r->p->flops),
+	                 arena_printf(a, "%s at the MXU's peak of %s%s", time_text(a, roof->mxu_seconds),
+	                              rate_text(a, t->bf16_flops, "FLOP"), passes)}});
 	table_add(table, r->a,
-		  (Row){{"intensity", arena_printf(a, "%s FLOP/B", report_number(a, roof->flops_per_byte, 1)),
-			 arena_printf(a, "on %s both take equally long at %s", t->name,
-				      report_number(a, roof->balance, 0))}});
+	          (Row){{"intensity", arena_printf(a, "%s FLOP/B", report_number(a, roof->flops_per_byte, 1)),
+	                 arena_printf(a, "on %s both take equally long at %s", t->name,
+	                              report_number(a, roof->balance, 0))}});
 }
 
 static void put_work(Report *r, const Roofline *roof) {
@@ -305,9 +305,9 @@ static void put_work(Report *r, const Roofline *roof) {
 	Table table = {0};
 	report_heading(r->out, "Work and ideal time");
 	table_add(&table, r->a,
-		  (Row){{"HBM", bytes_text(r->a, r->p->hbm_bytes),
-			 arena_printf(r->a, "%s at %s", time_text(r->a, roof->hbm_seconds),
-				      rate_text(r->a, t->hbm_bytes_per_s, "B"))}});
+	          (Row){{"HBM", bytes_text(r->a, r->p->hbm_bytes),
+	                 arena_printf(r->a, "%s at %s", time_text(r->a, roof->hbm_seconds),
+	                              rate_text(r->a, t->hbm_bytes_per_s, "B"))}});
 	if (r->p->flops > 0)
 		put_matmuls(r, &table, roof);
 	else
@@ -321,7 +321,7 @@ static void put_work(Report *r, const Roofline *roof) {
 		plan_computed(r->p) ? "; a loop of run-time length counts as one step" : "");
 	if (t->tensorcores > 1)
 		report_line(r->out, 2, 2, "%s has %d TensorCores per device; parallel grid dims are split over them.",
-			    t->name, t->tensorcores);
+		            t->name, t->tensorcores);
 }
 
 /* ---- what to try next ------------------------------------------------------------------------------------------- */
@@ -370,8 +370,8 @@ static uint32_t tip_traffic(Report *r) {
 			if (same_tip(r, i, k))
 				text_printf(&names, ", %s", r->p->operands.at[k].ref), count++;
 		report_line(r->out, 2, 2, "- %s cross%s HBM %s: each doubling of %s halves that (%s of VMEM are free)",
-			    names.at, count > 1 ? "" : "es", times_text(r, i), passes_over(r, i),
-			    bytes_text(r->a, (double)(r->p->vmem_limit - r->p->vmem.total)));
+		            names.at, count > 1 ? "" : "es", times_text(r, i), passes_over(r, i),
+		            bytes_text(r->a, (double)(r->p->vmem_limit - r->p->vmem.total)));
 		tips++;
 	}
 	return tips;
@@ -386,8 +386,8 @@ static uint32_t tip_mxu(Report *r) {
 		    !plan_matmul_width(r->p, b))
 			continue;
 		report_line(r->out, 2, 2, "- %s = %lld fills %s of the %lld-wide MXU: try %lld",
-			    plan_block_name(r->p, b), (long long)size, percent_text(r, (double)size, (double)side),
-			    (long long)side, (long long)side);
+		            plan_block_name(r->p, b), (long long)size, percent_text(r, (double)size, (double)side),
+		            (long long)side, (long long)side);
 		tips++;
 	}
 	return tips;
@@ -423,12 +423,12 @@ static uint32_t tip_loop_type(Report *r, const Loop *l) {
 			text_printf(&may, may.length ? " or %s" : "%s", plan_loop_type_name(t));
 		else
 			text_printf(&cannot, "; not %s: %s", plan_loop_type_name(t),
-				    fact->why_not[t] ? fact->why_not[t] : "not legal");
+			            fact->why_not[t] ? fact->why_not[t] : "not legal");
 	}
 	if (may.length == 0)
 		return 0;
 	report_line(r->out, 2, 2, "- %s: the graph allows %s too (--set pallas_loop_type=...)%s", l->name, may.at,
-		    cannot.length ? cannot.at : "");
+	            cannot.length ? cannot.at : "");
 	return 1;
 }
 
@@ -436,7 +436,7 @@ static uint32_t tip_precision(Report *r, const Roofline *roof) {
 	if (roof->passes == 1)
 		return 0;
 	report_line(r->out, 2, 2, "- dot_precision=default takes one MXU pass instead of %d, with bfloat16's accuracy",
-		    roof->passes);
+	            roof->passes);
 	return 1;
 }
 
@@ -445,7 +445,7 @@ static uint32_t tip_vmem(Report *r) {
 	if (free_bytes > r->p->vmem_limit / 10)
 		return 0;
 	report_line(r->out, 2, 2, "- only %s of VMEM are left: larger blocks need fewer buffers or another loop type",
-		    bytes_text(r->a, (double)free_bytes));
+	            bytes_text(r->a, (double)free_bytes));
 	return 1;
 }
 
@@ -456,7 +456,7 @@ static void put_next(Report *r, const Roofline *roof) {
 		tips += tip_loop_type(r, &r->p->loops.at[i]);
 	if (tips == 0)
 		report_line(r->out, 2, 2,
-			    "Nothing stands out: each array crosses HBM about once, and the tiles divide.");
+		            "Nothing stands out: each array crosses HBM about once, and the tiles divide.");
 }
 
 void plan_emit_report(const Plan *p, Text *out) {

@@ -140,7 +140,7 @@ const char *report_number(Arena *a, double value, int digits) {
 	if (digits == 0 || (digits == 1 && scaled % 10 == 0))
 		return arena_printf(a, "%lld", (long long)(scaled / powers[digits]));
 	return arena_printf(a, "%lld.%0*lld", (long long)(scaled / powers[digits]), digits,
-			    (long long)(scaled % powers[digits]));
+	                    (long long)(scaled % powers[digits]));
 }
 
 /* In the largest unit that keeps it at 1 or above. */

@@ -26,9 +26,9 @@ void table_put(const Table *t, Text *out, uint32_t indent);
 
 /* Bytes with at most one digit after the point, the rest with three figures. */
 const char *bytes_text(Arena *a, double bytes);
-const char *flops_text(Arena *a, double flops);			      /* "2.15 GFLOP" */
+const char *flops_text(Arena *a, double flops);                       /* "2.15 GFLOP" */
 const char *rate_text(Arena *a, double per_second, const char *unit); /* "920 TFLOP/s" */
-const char *time_text(Arena *a, double seconds);		      /* "3.20 us" */
+const char *time_text(Arena *a, double seconds);                      /* "3.20 us" */
 /* `digits` after the point, 0 to 3; of one digit a 0 is left out. */
 const char *report_number(Arena *a, double value, int digits);
 const char *report_shape(Arena *a, uint32_t rank, const int64_t *shape); /* "4x512x128" */

@@ -9,7 +9,8 @@ static bool swaps(const Planner *p, NodeId n) {
 	const Module *m = p->m;
 	uint32_t rank = value_rank(p, n);
 	if (node_get(m, n)->op == OP_LOAD)
-		return p->plan->values[n].access && p->plan->values[n].access->perm_rank > 0 && p->plan->values[n].mask_count == 0;
+		return p->plan->values[n].access && p->plan->values[n].access->perm_rank > 0 &&
+		       p->plan->values[n].mask_count == 0;
 	if (node_get(m, n)->op == OP_T || node_get(m, n)->op == OP_MT)
 		return rank >= 2;
 	if (node_get(m, n)->op != OP_PERMUTE || rank < 2)
@@ -26,7 +27,8 @@ static bool swaps(const Planner *p, NodeId n) {
 /* A swap whose one user is a matmul costs nothing: the matmul contracts the other dim. */
 static void fold_swap(Planner *p, NodeId n, int which) {
 	NodeId x = matmul_operand(p->m, n, which);
-	if (x == NONE || !swaps(p, x) || node_use_count(p->m, x) != 1 || node_get(p->m, x)->graph != node_get(p->m, n)->graph)
+	if (x == NONE || !swaps(p, x) || node_use_count(p->m, x) != 1 ||
+	    node_get(p->m, x)->graph != node_get(p->m, n)->graph)
 		return;
 	Value *v = value_of(p, x);
 	if (node_get(p->m, x)->op == OP_LOAD) {
@@ -46,7 +48,8 @@ static void fold_swap(Planner *p, NodeId n, int which) {
 /* Lane 0 of a value that is only stored as a row: all its lanes are equal, so _to_row() takes it as it is. */
 static void fold_lane(Planner *p, NodeId n) {
 	NodeId x = node_input(p->m, n, 0);
-	if (view_shape(p, n) != VIEW_SHAPE_LANE_0 || expr_number(p->m, node_type(p->m, x)->dims[value_rank(p, x) - 1]) != 128)
+	if (view_shape(p, n) != VIEW_SHAPE_LANE_0 ||
+	    expr_number(p->m, node_type(p->m, x)->dims[value_rank(p, x) - 1]) != 128)
 		return;
 	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use)
 		if (op_lowering(node_get(p->m, arg_get(p->m, u)->user)->op) != LOWER_STORE)
@@ -125,7 +128,8 @@ static bool can_inline(Planner *p, NodeId n) {
 		return node_get(p->m, n)->op == OP_CONVERT && same_line(node_get(p->m, n), node_get(p->m, user));
 	bool good = use == LOWER_POINTWISE || (use == LOWER_REDUCE && how != LOWER_REDUCE) || use == LOWER_STORE;
 	/* A store of a column moves its operand to a row, and a conversion of form is a call already. */
-	bool move = use == LOWER_STORE ? value_of(p, n)->form == FORM_COLUMN : value_of(p, user)->wants != value_of(p, n)->form;
+	bool move = use == LOWER_STORE ? value_of(p, n)->form == FORM_COLUMN
+	                               : value_of(p, user)->wants != value_of(p, n)->form;
 	return good && !move && same_line(node_get(p->m, n), node_get(p->m, user));
 }
 

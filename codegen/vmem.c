@@ -4,7 +4,8 @@
 /* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
 enum { INTERNAL_BYTES = 64 * 1024 };
 /* The scheduler starts an unrolled loop's next steps early: up to three times a step's own values, and this many bytes
- * at most, were live as well in softmax_two_pass [128, 128] on v4 and in attention with blocks [1, 512, 1024] and [2, 512, 2048], D = 128 and 256, on v6e and v7x (libtpu 0.0.51). */
+ * at most, were live as well in softmax_two_pass [128, 128] on v4 and in attention with blocks [1, 512, 1024] and [2,
+ * 512, 2048], D = 128 and 256, on v6e and v7x (libtpu 0.0.51). */
 enum { UNROLL_OVERLAP_BYTES = 10 * 1024 * 1024 };
 
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
@@ -42,7 +43,8 @@ static bool value_is_free(const Plan *p, NodeId n) {
 /* A float32 matmul at full precision splits each factor into three bfloat16 parts, which stand beside it. */
 static int64_t transient_bytes(Planner *p, NodeId n) {
 	int64_t bytes = 0;
-	if (op_lowering(node_get(p->m, n)->op) != LOWER_MATMUL || (DotPrecision)p->m->config.dot_precision.value == DOT_DEFAULT)
+	if (op_lowering(node_get(p->m, n)->op) != LOWER_MATMUL ||
+	    (DotPrecision)p->m->config.dot_precision.value == DOT_DEFAULT)
 		return 0;
 	for (int i = 0; i < 2; i++) {
 		NodeId x = matmul_operand(p->m, n, i);
@@ -69,7 +71,6 @@ static void mark_uses(const Plan *p, const Arg *a, uint32_t at, uint32_t *last) 
 	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
 		mark_uses(p, arg_get(p->module, a->list.first + i), at, last);
 }
-
 
 /* The most bytes of intermediates alive at once in graph g and the loops it calls. */
 static int64_t peak_live(Planner *p, GraphId g, uint32_t *last) {
@@ -101,7 +102,7 @@ static int64_t intermediates(Planner *p) {
 		unrolled = unrolled || p->plan->loops.at[i].type == LOOP_UNROLL;
 	if (unrolled)
 		peak += int_min(3 * peak, UNROLL_OVERLAP_BYTES); /* add_bytes() leaves room for this */
-	return peak + peak / 8 + INTERNAL_BYTES; /* buffers are not packed without gaps */
+	return peak + peak / 8 + INTERNAL_BYTES;                 /* buffers are not packed without gaps */
 }
 
 static int64_t operand_bytes(const Planner *p, const Operand *o) {
@@ -141,17 +142,19 @@ bool plan_vmem(Plan *plan, Module *m, Diag *d) {
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		for (uint32_t i = 0; i < plan->loops.at[l].carries.count; i++)
 			if (plan->loops.at[l].carries.at[i].place == CARRY_SCRATCH)
-				v->scratch = add_bytes(v->scratch, plan->scratches.at[plan->loops.at[l].carries.at[i].scratch].bytes);
+				v->scratch = add_bytes(
+					v->scratch, plan->scratches.at[plan->loops.at[l].carries.at[i].scratch].bytes);
 	v->intermediates = intermediates(&p);
 	v->total = add_bytes(add_bytes(v->windows, v->inner), add_bytes(v->scratch, v->intermediates));
 	plan->vmem_limit = m->target->vmem_bytes;
 	if (v->total <= plan->vmem_limit)
 		return true;
-	diag_error(d, diag_place(d, m->source, "/config"), "vmem",
-	           "smaller block sizes, or fori_loop or emit_pipeline instead of unroll, need less",
-	           "the kernel needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch %lld, "
-	           "intermediates %lld; %s",
-	           (long long)v->total, m->target->name, (long long)plan->vmem_limit, (long long)v->windows,
-	           (long long)v->inner, (long long)v->scratch, (long long)v->intermediates, largest_owners(plan));
+	diag_error(
+		d, diag_place(d, m->source, "/config"), "vmem",
+		"smaller block sizes, or fori_loop or emit_pipeline instead of unroll, need less",
+		"the kernel needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch %lld, "
+		"intermediates %lld; %s",
+		(long long)v->total, m->target->name, (long long)plan->vmem_limit, (long long)v->windows,
+		(long long)v->inner, (long long)v->scratch, (long long)v->intermediates, largest_owners(plan));
 	return false;
 }

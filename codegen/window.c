@@ -73,7 +73,8 @@ static uint32_t window_intern(Planner *p, Loop *loop, Window *win) {
 			return i;
 		same_tensor += p->plan->operands.at[loop->windows.at[i].operand].tensor == o->tensor;
 	}
-	win->ref = same_tensor ? arena_printf(p->a, "%s_win_%u", name, same_tensor) : arena_printf(p->a, "%s_win", name);
+	win->ref =
+		same_tensor ? arena_printf(p->a, "%s_win_%u", name, same_tensor) : arena_printf(p->a, "%s_win", name);
 	vec_push(p->a, &loop->windows, *win);
 	return loop->windows.count - 1;
 }
@@ -122,12 +123,17 @@ static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o)
 	const Loop *loop = &p->plan->loops.at[w->loop];
 	for (uint32_t i = 0; i < w->rank && loop->type != LOOP_UNROLL; i++) {
 		uint32_t d = o->dim_of[i];
-		int64_t multiple = d + 1 == o->rank ? p->m->target->lanes : d + 2 == o->rank ? packed_rows(p, o->dtype) : 1;
-		if (w->dim[i].kind != WANT_STEP || w->dim[i].size == o->block[d] || affine_multiple(&w->dim[i].at, multiple))
+		int64_t multiple = d + 1 == o->rank   ? p->m->target->lanes
+		                   : d + 2 == o->rank ? packed_rows(p, o->dtype)
+		                                      : 1;
+		if (w->dim[i].kind != WANT_STEP || w->dim[i].size == o->block[d] ||
+		    affine_multiple(&w->dim[i].at, multiple))
 			continue;
-		return refuse_block(p, w, arena_printf(p->a, "steps of %lld in dim %u do not start at multiples of %lld; make it a "
-		                                             "multiple or use unroll",
-		                                       (long long)w->dim[i].size, i, (long long)multiple));
+		return refuse_block(p, w,
+		                    arena_printf(p->a,
+		                                 "steps of %lld in dim %u do not start at multiples of %lld; make it a "
+		                                 "multiple or use unroll",
+		                                 (long long)w->dim[i].size, i, (long long)multiple));
 	}
 	return true;
 }
@@ -146,7 +152,8 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 			continue;
 		win->block[o->dim_of[i]] = w->dim[i].size;
 		if (!affine_multiple(&w->dim[i].at, w->dim[i].size))
-			return plan_refuse(p, w->node, "unsupported", NULL, "a loop that starts between blocks is not lowered");
+			return plan_refuse(p, w->node, "unsupported", NULL,
+			                   "a loop that starts between blocks is not lowered");
 		win->index[o->dim_of[i]] = affine_divide(w->dim[i].at, w->dim[i].size);
 	}
 	win->tail_operand = NONE;
@@ -173,11 +180,12 @@ uint32_t loop_window(Planner *p, const AccessWant *w) {
 	bool ok = win.why ? window_resident(p, w, &win) : window_copied(p, w, &o, &win);
 	if (!ok)
 		return NONE;
-	plan_remark(p->plan, "%s: %s is %s: %s", loop->name, name,
-	            win.dma ? "copied window by window" : "resident", win.why ? win.why : "aligned, and moved by this loop");
+	plan_remark(p->plan, "%s: %s is %s: %s", loop->name, name, win.dma ? "copied window by window" : "resident",
+	            win.why ? win.why : "aligned, and moved by this loop");
 	uint32_t before = loop->windows.count, index = window_intern(p, loop, &win);
 	if (win.dma && loop->type == LOOP_FORI && loop->windows.count > before)
 		window_scratch(p, &loop->windows.at[index], &p->plan->operands.at[win.operand],
-		               arena_printf(p->a, "%.*s", (int)(strlen(loop->windows.at[index].ref) - 4), loop->windows.at[index].ref));
+		               arena_printf(p->a, "%.*s", (int)(strlen(loop->windows.at[index].ref) - 4),
+		                            loop->windows.at[index].ref));
 	return index;
 }

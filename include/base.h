@@ -50,8 +50,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 		T *at;                                                                                                 \
 		uint32_t count, room;                                                                                  \
 	}
-#define vec_reserve(a, v, n)                                                                                           \
-	((v)->at = vec_grow((a), (v)->at, &(v)->room, (v)->count, (n), sizeof *(v)->at))
+#define vec_reserve(a, v, n) ((v)->at = vec_grow((a), (v)->at, &(v)->room, (v)->count, (n), sizeof *(v)->at))
 #define vec_push(a, v, x)                                                                                              \
 	((v)->count == (v)->room ? (void)vec_reserve((a), (v), 1) : (void)0, (v)->at[(v)->count++] = (x))
 /* Room for `extra` more elements than `count`; returns the storage, moved or not. */

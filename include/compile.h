@@ -23,7 +23,7 @@ typedef struct CompileOptions {
 	const char *const *passes; /* `pass_count` names of those to run, in this order; NULL: the whole pipeline */
 	uint32_t pass_count;
 	const PassHooks *hooks; /* may be NULL */
-	bool explain;		/* remarks are wanted */
+	bool explain;           /* remarks are wanted */
 } CompileOptions;
 
 /* One compilation under way. Everything in it lives in the arena. */
@@ -32,7 +32,7 @@ typedef struct Compilation {
 	Arena *arena;
 	Diag *diag;
 	Module *module;
-	Plan *plan;	     /* NULL until compile_plan() */
+	Plan *plan;          /* NULL until compile_plan() */
 	PassContext context; /* with the passes' remarks */
 } Compilation;
 

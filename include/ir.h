@@ -37,19 +37,19 @@ typedef enum Dtype {
 #define X(e, name, jnp, bits, cls) DTYPE_##e,
 	DTYPES(X)
 #undef X
-	DTYPE_COUNT,
+		DTYPE_COUNT,
 	DTYPE_NONE = DTYPE_COUNT
 } Dtype;
 
 typedef enum DtypeClass { DTYPE_CLASS_BOOL, DTYPE_CLASS_UNSIGNED, DTYPE_CLASS_SIGNED, DTYPE_CLASS_FLOAT } DtypeClass;
 
-const char *dtype_name(Dtype t);        /* "bfloat16" */
-const char *dtype_jnp(Dtype t);         /* "jnp.bfloat16" */
-int dtype_bits(Dtype t);                /* of one element in memory; bool is 8 */
+const char *dtype_name(Dtype t); /* "bfloat16" */
+const char *dtype_jnp(Dtype t);  /* "jnp.bfloat16" */
+int dtype_bits(Dtype t);         /* of one element in memory; bool is 8 */
 DtypeClass dtype_class(Dtype t);
-Dtype dtype_find(const char *name);     /* DTYPE_NONE if there is no such type */
+Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
 bool dtype_is_float(Dtype t);
-Dtype dtype_promote(Dtype a, Dtype b);  /* torch.promote_types, int64 results narrowed to int32 */
+Dtype dtype_promote(Dtype a, Dtype b); /* torch.promote_types, int64 results narrowed to int32 */
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
@@ -59,7 +59,14 @@ typedef enum ExprKind {
 	EXPR_INT,
 	EXPR_BLOCK,   /* value = BlockId */
 	EXPR_TUNABLE, /* value = TunableId */
-	EXPR_ADD, EXPR_SUB, EXPR_MUL, EXPR_FLOORDIV, EXPR_MOD, EXPR_CDIV, EXPR_MIN, EXPR_MAX,
+	EXPR_ADD,
+	EXPR_SUB,
+	EXPR_MUL,
+	EXPR_FLOORDIV,
+	EXPR_MOD,
+	EXPR_CDIV,
+	EXPR_MIN,
+	EXPR_MAX,
 	EXPR_NEXT_POW2
 } ExprKind;
 
@@ -83,11 +90,11 @@ typedef enum TypeKind {
 /* Hash-consed: equal types have one id. */
 typedef struct Type {
 	TypeKind kind;
-	Dtype dtype;             /* TENSOR; SYM: DTYPE_I32 or DTYPE_BOOL */
-	ExprId sym;              /* SYM: its expression, NONE if known only at run time */
-	uint32_t count;          /* TENSOR: rank; TUPLE: elements */
-	ExprId dims[RANK_MAX];   /* TENSOR */
-	const TypeId *elements;  /* TUPLE, in the arena */
+	Dtype dtype;            /* TENSOR; SYM: DTYPE_I32 or DTYPE_BOOL */
+	ExprId sym;             /* SYM: its expression, NONE if known only at run time */
+	uint32_t count;         /* TENSOR: rank; TUPLE: elements */
+	ExprId dims[RANK_MAX];  /* TENSOR */
+	const TypeId *elements; /* TUPLE, in the arena */
 } Type;
 
 /* ---- the document's tables -------------------------------------------------------------------------------------- */
@@ -108,21 +115,21 @@ typedef struct Tensor {
 	Dtype dtype;
 	uint32_t rank;
 	ExprId shape[RANK_MAX];
-	bool has_init;    /* output: `init` is a number */
+	bool has_init; /* output: `init` is a number */
 	double init;
-	TensorId of;      /* view, derived */
+	TensorId of; /* view, derived */
 	ViewKind view;
 	int64_t view_arg[RANK_MAX][3]; /* permute: [d][0] = dim; slice: start, stop, step */
-	HostStep *steps;  /* derived */
+	HostStep *steps;               /* derived */
 	uint32_t step_count;
-	bool returned;    /* a member of returns, or an inout by default */
+	bool returned; /* a member of returns, or an inout by default */
 } Tensor;
 
 typedef struct Scalar {
 	const char *name;
 	Dtype dtype;
 	bool has_value;
-	double value;    /* exact for ints up to 2^53; int_value is used for int dtypes */
+	double value; /* exact for ints up to 2^53; int_value is used for int dtypes */
 	int64_t int_value;
 } Scalar;
 
@@ -153,7 +160,14 @@ typedef struct Tunable {
 /* ---- graphs and nodes ------------------------------------------------------------------------------------------- */
 
 typedef enum GraphKind {
-	GRAPH_ROOT, GRAPH_FOR_LOOP, GRAPH_REDUCTION_LOOP, GRAPH_IF, GRAPH_ELSE, GRAPH_WHILE, GRAPH_COND, GRAPH_COMBINE
+	GRAPH_ROOT,
+	GRAPH_FOR_LOOP,
+	GRAPH_REDUCTION_LOOP,
+	GRAPH_IF,
+	GRAPH_ELSE,
+	GRAPH_WHILE,
+	GRAPH_COND,
+	GRAPH_COMBINE
 } GraphKind;
 
 /* `carried: [[arg, output], ...]`: that output replaces that argument next time. */
@@ -162,9 +176,9 @@ typedef struct Carried {
 } Carried;
 
 typedef struct Graph {
-	int64_t id;               /* as the document numbers it */
+	int64_t id; /* as the document numbers it */
 	GraphKind kind;
-	VEC(BlockId) blocks;      /* root: its grid; loops: block_ids; outermost first */
+	VEC(BlockId) blocks; /* root: its grid; loops: block_ids; outermost first */
 	VEC(Carried) carried;
 	uint32_t lengths;         /* argument index; NONE */
 	NodeId first, last;       /* nodes in order (Node.prev, Node.next); last is the output node */
@@ -175,7 +189,12 @@ typedef struct Graph {
 } Graph;
 
 typedef enum ArgKind {
-	ARG_NULL, ARG_BOOL, ARG_INT, ARG_FLOAT, ARG_STRING, ARG_DTYPE,
+	ARG_NULL,
+	ARG_BOOL,
+	ARG_INT,
+	ARG_FLOAT,
+	ARG_STRING,
+	ARG_DTYPE,
 	ARG_REF,    /* a node's value */
 	ARG_SYM,    /* an expression */
 	ARG_LIST,   /* `count` arguments from `first` */
@@ -217,15 +236,15 @@ typedef struct Location {
 
 typedef struct Node {
 	const char *name;
-	uint16_t op;        /* Op, a row of ops.def */
-	bool dead;          /* removed: not in its graph's list any more */
+	uint16_t op; /* Op, a row of ops.def */
+	bool dead;   /* removed: not in its graph's list any more */
 	GraphId graph;
 	TypeId type;
-	ArgId arg_first;    /* arg_count consecutive Args; kwargs and defaults are already in their places */
+	ArgId arg_first; /* arg_count consecutive Args; kwargs and defaults are already in their places */
 	uint32_t arg_count;
-	ArgId first_use;    /* head of its use list; NONE */
-	NodeId prev, next;  /* in its graph; NONE at the ends */
-	uint32_t origin;    /* index in the document's `nodes`; NONE if a pass made it */
+	ArgId first_use;   /* head of its use list; NONE */
+	NodeId prev, next; /* in its graph; NONE at the ends */
+	uint32_t origin;   /* index in the document's `nodes`; NONE if a pass made it */
 	Location loc;
 } Node;
 
@@ -255,30 +274,30 @@ typedef struct ConfigKey {
 } ConfigKey;
 
 typedef struct Config {
-	ConfigList block_sizes;          /* in id order, without ids that have `size` or `reduction` */
-	ConfigList reduction_loops;      /* one per reduction id */
+	ConfigList block_sizes;     /* in id order, without ids that have `size` or `reduction` */
+	ConfigList reduction_loops; /* one per reduction id */
 	struct {
 		bool set;
 		ConfigOrigin origin;
 		VEC(ConfigList) values;
-	} loop_orders;                   /* one permutation per grid or loop of two or more dims */
+	} loop_orders; /* one permutation per grid or loop of two or more dims */
 	ConfigList flatten_loops;
-	ConfigList load_buffer_count;    /* one per input */
-	ConfigKey loop_type;             /* LoopType */
-	ConfigKey pre_broadcast;         /* Choice */
-	ConfigKey boundary_views;        /* Choice, never ON */
-	ConfigKey inloop_loads;          /* Choice */
-	ConfigKey fori_dma;              /* Choice */
-	ConfigKey dot_precision;         /* DotPrecision */
-	ConfigKey worklist_grouping;     /* int */
+	ConfigList load_buffer_count;       /* one per input */
+	ConfigKey loop_type;                /* LoopType */
+	ConfigKey pre_broadcast;            /* Choice */
+	ConfigKey boundary_views;           /* Choice, never ON */
+	ConfigKey inloop_loads;             /* Choice */
+	ConfigKey fori_dma;                 /* Choice */
+	ConfigKey dot_precision;            /* DotPrecision */
+	ConfigKey worklist_grouping;        /* int */
 	ConfigKey emit_pipeline_group_size; /* int */
 	struct {
 		bool set;
 		ConfigOrigin origin;
 		const char *value;
 	} indirect_access_mode;
-	VEC(int64_t) tunables;           /* by TunableId */
-	bool gpu_keys_noted;             /* the note on ignored GPU keys was given */
+	VEC(int64_t) tunables; /* by TunableId */
+	bool gpu_keys_noted;   /* the note on ignored GPU keys was given */
 } Config;
 
 /* ---- the Module ------------------------------------------------------------------------------------------------- */
@@ -329,15 +348,15 @@ typedef struct Module {
 	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
 	bool configured;         /* it has */
 
-	Alignment *alignments;   /* by TensorId; NULL until block_constraints ran */
-	LoopFact *loop_facts;    /* by GraphId; NULL until loop_types ran */
+	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
+	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */
 	VEC(ElementLimit) element_limits; /* by block_constraints: empty where the target has no cap */
-	uint32_t fresh;          /* counter for names that passes make */
+	uint32_t fresh;                   /* counter for names that passes make */
 
-	Map tensor_names;        /* name -> TensorId */
-	Map scalar_names;        /* name -> ScalarId */
-	Map symbols;             /* name -> BlockId, or TunableId | SYMBOL_TUNABLE */
-	Map graph_ids;           /* document id -> GraphId */
+	Map tensor_names;            /* name -> TensorId */
+	Map scalar_names;            /* name -> ScalarId */
+	Map symbols;                 /* name -> BlockId, or TunableId | SYMBOL_TUNABLE */
+	Map graph_ids;               /* document id -> GraphId */
 	Alignment *given_alignments; /* the document's annotations, for module_check_annotations(); NULL: none */
 	LoopFact *given_loop_facts;  /* by GraphId, `legal` is LOOP_FACT_ABSENT where the document has none */
 } Module;
@@ -471,8 +490,9 @@ void node_remove(Module *m, NodeId n);
  * graph takes no argument list (a root, a combine). A while and its cond both get it. */
 NodeId graph_add_argument(Module *m, GraphId g, NodeId value, const char *name);
 
-/* The other way (ir_drop.c). Removes the arguments i of a called graph, and of the one that shares them (a while and its
- * cond), where drop[i]: their placeholders, which have no uses, the call's arguments and carried pairs. `lengths` stays. */
+/* The other way (ir_drop.c). Removes the arguments i of a called graph, and of the one that shares them (a while and
+ * its cond), where drop[i]: their placeholders, which have no uses, the call's arguments and carried pairs. `lengths`
+ * stays. */
 void graph_drop_arguments(Module *m, GraphId g, const bool *drop);
 /* Removes the results i of a called graph and of the other branch where drop[i]: no getitem takes them. */
 void graph_drop_outputs(Module *m, GraphId g, const bool *drop);

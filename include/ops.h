@@ -10,7 +10,7 @@ typedef enum OpKind {
 	KIND_REDUCTION, /* along dims */
 	KIND_VIEW,      /* moves lanes, computes nothing */
 	KIND_MATMUL,
-	KIND_MEMORY,    /* reads or writes a host tensor */
+	KIND_MEMORY, /* reads or writes a host tensor */
 	KIND_CREATION,
 	KIND_STRUCTURE, /* loops, ifs, getitem, placeholders, ... */
 	KIND_QUERY,     /* tile.begin, ... : symbolic ints of the tile */
@@ -27,24 +27,24 @@ typedef enum ShapeRule {
 
 /* How its dtype does. */
 typedef enum DtypeRule {
-	RULE_NONE,         /* no value, or the shape rule decides both */
-	RULE_SAME,         /* the first tensor argument's */
-	RULE_PROMOTE,      /* torch promotion over all tensor operands; Python numbers are weak */
-	RULE_PROMOTE_FLOAT,/* the same, ints and bools become float32 */
-	RULE_PROMOTE_REST, /* PROMOTE over all operands but the first, a condition */
-	RULE_DIV_MODE,     /* PROMOTE with a rounding mode, PROMOTE_FLOAT without */
+	RULE_NONE,          /* no value, or the shape rule decides both */
+	RULE_SAME,          /* the first tensor argument's */
+	RULE_PROMOTE,       /* torch promotion over all tensor operands; Python numbers are weak */
+	RULE_PROMOTE_FLOAT, /* the same, ints and bools become float32 */
+	RULE_PROMOTE_REST,  /* PROMOTE over all operands but the first, a condition */
+	RULE_DIV_MODE,      /* PROMOTE with a rounding mode, PROMOTE_FLOAT without */
 	RULE_BOOL,
 	RULE_INT32,
-	RULE_SUM,          /* ints and bools become int32 (torch: int64, narrowed), floats stay; or the dtype argument */
-	RULE_ARG           /* the dtype argument */
+	RULE_SUM, /* ints and bools become int32 (torch: int64, narrowed), floats stay; or the dtype argument */
+	RULE_ARG  /* the dtype argument */
 } DtypeRule;
 
 /* How it is printed in the kernel. */
 typedef enum PrintForm {
-	PRINT_CUSTOM, /* the planner and printer know it by its op */
-	PRINT_CALL,   /* text(a, b, ...) */
-	PRINT_INFIX,  /* a text b */
-	PRINT_PREFIX, /* text a */
+	PRINT_CUSTOM,  /* the planner and printer know it by its op */
+	PRINT_CALL,    /* text(a, b, ...) */
+	PRINT_INFIX,   /* a text b */
+	PRINT_PREFIX,  /* text a */
 	PRINT_TEMPLATE /* text with {0}, {1}, ...: an expression of call precedence */
 } PrintForm;
 

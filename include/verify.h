@@ -11,7 +11,7 @@ enum { GRAPH_DEPTH_MAX = 64 };
 typedef struct Verifier {
 	Module *m;
 	Diag *d;
-	bool *failed;	    /* by NodeId: reported, or uses one that was; nothing more is said about it */
+	bool *failed;       /* by NodeId: reported, or uses one that was; nothing more is said about it */
 	uint32_t *position; /* by NodeId: 1-based in its graph's list; 0: not in one, or not reached yet */
 } Verifier;
 

@@ -71,6 +71,6 @@ bool pass_block_constraints(PassContext *c) {
 	find_element_limits(m);
 	if (m->element_limits.count)
 		pass_remark(c, "block_constraints", "%s holds at most %lld elements in a tile: %u sizes are limited",
-			    m->target->name, (long long)m->target->max_tile_elements, m->element_limits.count);
+		            m->target->name, (long long)m->target->max_tile_elements, m->element_limits.count);
 	return true;
 }

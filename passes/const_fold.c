@@ -119,8 +119,7 @@ static bool is_whole_index(const Module *m, const Arg *index) {
 /* The operand that node n equals if their types are the same; NONE. */
 static NodeId identity_operand(const Module *m, NodeId n) {
 	switch (node_get(m, n)->op) {
-	case OP_PHI:
-		return node_input(m, n, 1);
+	case OP_PHI: return node_input(m, n, 1);
 	case OP_NEW_VAR:
 	case OP_CLONE:
 	case OP_ALIAS:
@@ -135,10 +134,8 @@ static NodeId identity_operand(const Module *m, NodeId n) {
 	case OP_EXPAND:
 	case OP_SQUEEZE:
 	case OP_SQUEEZE_DIM:
-	case OP_SQUEEZE_DIMS:
-		return node_input(m, n, 0);
-	case OP_SUBSCRIPT:
-		return is_whole_index(m, node_arg(m, n, 1)) ? node_input(m, n, 0) : NONE;
+	case OP_SQUEEZE_DIMS: return node_input(m, n, 0);
+	case OP_SUBSCRIPT: return is_whole_index(m, node_arg(m, n, 1)) ? node_input(m, n, 0) : NONE;
 	case OP_MUL:
 	case OP_MUL_SCALAR:
 		if (arg_is_number(node_arg(m, n, 0), 1))
@@ -146,16 +143,12 @@ static NodeId identity_operand(const Module *m, NodeId n) {
 		return arg_is_number(node_arg(m, n, 1), 1) ? node_input(m, n, 0) : NONE;
 	case OP_DIV:
 	case OP_DIV_SCALAR:
-	case OP_TRUE_DIVIDE:
-		return arg_is_number(node_arg(m, n, 1), 1) ? node_input(m, n, 0) : NONE;
+	case OP_TRUE_DIVIDE: return arg_is_number(node_arg(m, n, 1), 1) ? node_input(m, n, 0) : NONE;
 	case OP_ADD:
-	case OP_ADD_SCALAR:
-		return adds_nothing(m, n, node_arg(m, n, 1)) ? node_input(m, n, 0) : NONE;
+	case OP_ADD_SCALAR: return adds_nothing(m, n, node_arg(m, n, 1)) ? node_input(m, n, 0) : NONE;
 	case OP_SUB:
-	case OP_SUB_SCALAR:
-		return subtracts_nothing(m, n) ? node_input(m, n, 0) : NONE;
-	default:
-		return NONE;
+	case OP_SUB_SCALAR: return subtracts_nothing(m, n) ? node_input(m, n, 0) : NONE;
+	default: return NONE;
 	}
 }
 
@@ -239,7 +232,7 @@ static bool permute_directly(Fold *f, NodeId n, NodeId x, const uint32_t *order,
 }
 
 static bool fold_permutation(Fold *f, NodeId n) {
-	uint32_t outer[RANK_MAX], inner[RANK_MAX], both[RANK_MAX], rank = node_type(f->m, n)->count;
+	uint32_t outer[RANK_MAX] = {0}, inner[RANK_MAX] = {0}, both[RANK_MAX] = {0}, rank = node_type(f->m, n)->count;
 	if (!node_permutation(f->m, n, outer))
 		return false;
 	NodeId x = node_input(f->m, n, 0);
@@ -264,11 +257,11 @@ static void fold_scalar(Fold *f, NodeId n) {
 		next = arg_get(f->m, u)->next_use;
 		NodeId user = arg_get(f->m, u)->user;
 		uint32_t slots[] = {op_param_index(node_get(f->m, user)->op, "begins"),
-				    op_param_index(node_get(f->m, user)->op, "ends")};
+		                    op_param_index(node_get(f->m, user)->op, "ends")};
 		for (uint32_t i = 0; i < 2 && slots[i] != NONE; i++) {
 			const Arg *list = node_arg(f->m, user, slots[i]);
 			bool inside = list->kind == ARG_LIST && u >= list->list.first &&
-				      u - list->list.first < list->list.count;
+			              u - list->list.first < list->list.count;
 			if (inside) {
 				arg_set(f->m, u, arg_int(s->int_value));
 				break;
@@ -279,26 +272,13 @@ static void fold_scalar(Fold *f, NodeId n) {
 
 static bool compare(uint16_t op, int64_t a, int64_t b, bool *out) {
 	switch (op) {
-	case OP_SYM_EQ:
-		*out = a == b;
-		return true;
-	case OP_SYM_NE:
-		*out = a != b;
-		return true;
-	case OP_SYM_LT:
-		*out = a < b;
-		return true;
-	case OP_SYM_LE:
-		*out = a <= b;
-		return true;
-	case OP_SYM_GT:
-		*out = a > b;
-		return true;
-	case OP_SYM_GE:
-		*out = a >= b;
-		return true;
-	default:
-		return false;
+	case OP_SYM_EQ: *out = a == b; return true;
+	case OP_SYM_NE: *out = a != b; return true;
+	case OP_SYM_LT: *out = a < b; return true;
+	case OP_SYM_LE: *out = a <= b; return true;
+	case OP_SYM_GT: *out = a > b; return true;
+	case OP_SYM_GE: *out = a >= b; return true;
+	default: return false;
 	}
 }
 
@@ -336,6 +316,6 @@ bool pass_const_fold(PassContext *c) {
 		}
 	if (f.removed)
 		pass_remark(c, "const_fold", "removed %u node%s that equal an operand", f.removed,
-			    f.removed == 1 ? "" : "s");
+		            f.removed == 1 ? "" : "s");
 	return true;
 }

@@ -18,7 +18,7 @@ typedef struct Cse {
 	Arena *arena;
 	Effects effects;
 	uint64_t *version; /* by base TensorId: when it was last written; graphs do not share loads, so it is never
-			      reset */
+	                      reset */
 	uint64_t now;
 	struct CseSlot {
 		NodeId node;
@@ -44,32 +44,20 @@ static uint64_t real_bits(double x) {
 /* An argument that holds no others, as 64 bits. */
 static uint64_t atom_bits(const Arg *a) {
 	switch (a->kind) {
-	case ARG_BOOL:
-		return a->boolean;
-	case ARG_INT:
-		return (uint64_t)a->integer;
-	case ARG_FLOAT:
-		return real_bits(a->real);
-	case ARG_STRING:
-		return strlen(a->string);
-	case ARG_DTYPE:
-		return (uint64_t)a->dtype;
-	case ARG_REF:
-		return a->node;
-	case ARG_SYM:
-		return a->expr;
-	case ARG_TENSOR:
-		return a->tensor;
-	case ARG_SCALAR:
-		return a->scalar;
-	case ARG_GRAPH:
-		return a->graph;
-	case ARG_BLOCK:
-		return a->block;
+	case ARG_BOOL: return a->boolean;
+	case ARG_INT: return (uint64_t)a->integer;
+	case ARG_FLOAT: return real_bits(a->real);
+	case ARG_STRING: return strlen(a->string);
+	case ARG_DTYPE: return (uint64_t)a->dtype;
+	case ARG_REF: return a->node;
+	case ARG_SYM: return a->expr;
+	case ARG_TENSOR: return a->tensor;
+	case ARG_SCALAR: return a->scalar;
+	case ARG_GRAPH: return a->graph;
+	case ARG_BLOCK: return a->block;
 	case ARG_NULL:
 	case ARG_LIST:
-	case ARG_SLICE:
-		break;
+	case ARG_SLICE: break;
 	}
 	return 0;
 }

@@ -15,16 +15,16 @@
 #include "pass.h"
 
 typedef struct GraphLiveness {
-	bool *output;	      /* by output: its value is needed */
+	bool *output;         /* by output: its value is needed */
 	uint32_t *arg_output; /* by argument: the output carried to it; NONE */
 	uint32_t *output_arg; /* by output: the argument that it is carried to; NONE */
-	bool live;	      /* something in it is: its call is needed */
+	bool live;            /* something in it is: its call is needed */
 } GraphLiveness;
 
 typedef struct Dce {
 	Module *m;
 	Arena *arena;
-	bool *live;	    /* by NodeId */
+	bool *live;         /* by NodeId */
 	uint32_t *argument; /* by NodeId of a placeholder: its index */
 	GraphLiveness *graph;
 	VEC(NodeId) work;

@@ -7,12 +7,12 @@
 
 typedef struct GraphEffects {
 	VEC(TensorId) written; /* base tensors, each once */
-	bool has_while;	       /* it or a graph below it calls a while */
+	bool has_while;        /* it or a graph below it calls a while */
 } GraphEffects;
 
 typedef struct Effects {
 	GraphEffects *graph; /* by GraphId */
-	Map writes;	     /* graph << 32 | base: a member of `written` */
+	Map writes;          /* graph << 32 | base: a member of `written` */
 } Effects;
 
 /* Linear: each write is noted in the graphs around it, whose depth is bounded. */

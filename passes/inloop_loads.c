@@ -19,7 +19,7 @@
 
 /* What the walk of a graph notes at each node. */
 typedef struct NodeNote {
-	uint32_t order;	  /* position in its graph */
+	uint32_t order;   /* position in its graph */
 	uint64_t version; /* of a load: when its tensor was last written */
 	uint64_t whiles;  /* the whiles met so far */
 } NodeNote;
@@ -29,7 +29,7 @@ typedef struct Sink {
 	Module *m;
 	Arena *arena;
 	Effects effects;
-	bool duplicate;	    /* pallas_inloop_loads is on: also what has other users, computed again in the loop */
+	bool duplicate;     /* pallas_inloop_loads is on: also what has other users, computed again in the loop */
 	VEC(NodeNote) note; /* by NodeId */
 	uint64_t *version;  /* by base TensorId: when it was last written, in the walk of the graph at hand */
 	uint64_t now, whiles;
@@ -38,10 +38,10 @@ typedef struct Sink {
 	NodeId call;
 	const bool *pinned; /* by argument: carried, or the rows' lengths */
 	VEC(NodeId) moving; /* what moves into it */
-	Map chosen;	    /* the members of `moving` */
-	Map inner;	    /* by node of the graph around: the one in the loop that stands for it */
-	Map inner_host;	    /* by TensorId: the loop's tile.host_tensor */
-	NodeId before;	    /* moved nodes are put before this one */
+	Map chosen;         /* the members of `moving` */
+	Map inner;          /* by node of the graph around: the one in the loop that stands for it */
+	Map inner_host;     /* by TensorId: the loop's tile.host_tensor */
+	NodeId before;      /* moved nodes are put before this one */
 	/* Of the value at hand: */
 	VEC(NodeId) chain; /* what would move */
 	Map in_chain;
@@ -91,10 +91,8 @@ static bool is_cheap(uint16_t op) {
 	case OP_SQUEEZE:
 	case OP_SQUEEZE_DIM:
 	case OP_SQUEEZE_DIMS:
-	case OP_UNSQUEEZE:
-		return true;
-	default:
-		return false;
+	case OP_UNSQUEEZE: return true;
+	default: return false;
 	}
 }
 
@@ -177,7 +175,7 @@ static bool plan_chain(Sink *s, NodeId value) {
 	for (uint32_t i = 0; i < s->chain.count && !s->duplicate; i++)
 		if (used_elsewhere(s, s->chain.at[i], value))
 			return refuse(s, "it would be computed twice: the loop is not the only user of",
-				      s->chain.at[i]);
+			              s->chain.at[i]);
 	return true;
 }
 
@@ -322,8 +320,8 @@ static void explain(Sink *s, uint32_t i, bool moves) {
 	long long id = graph_get(s->m, s->loop)->id;
 	if (moves)
 		pass_remark(s->c, "inloop_loads",
-			    "'%s' is computed at the start of graph %lld: no register holds it across the loop", name,
-			    id);
+		            "'%s' is computed at the start of graph %lld: no register holds it across the loop", name,
+		            id);
 	else
 		pass_remark(s->c, "inloop_loads", "'%s' stays an argument of graph %lld: %s", name, id, s->why_not);
 }

@@ -40,7 +40,7 @@ static const char *computed_bound(Module *m, GraphId g, const char *list_name, c
 		const char *origin = bound_origin(m, bound);
 		if (origin)
 			return arena_printf(m->arena, "the %s of '%s' is known only at run time (%s)", what,
-					    m->blocks.at[graph->blocks.at[i]].name, origin);
+			                    m->blocks.at[graph->blocks.at[i]].name, origin);
 	}
 	return NULL;
 }
@@ -55,7 +55,7 @@ static const char *rows_have_lengths(Module *m, GraphId g) {
 	if (graph->lengths == NONE)
 		return NULL;
 	return arena_printf(m->arena, "each row ends at its own length ('%s')",
-			    node_get(m, graph->placeholders.at[graph->lengths])->name);
+	                    node_get(m, graph->placeholders.at[graph->lengths])->name);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ static void find_fact(PassContext *c, GraphId g, LoopFact *fact) {
 		fact->legal = (uint8_t)(fact->legal & ~(1u << type));
 		fact->why_not[type] = string_intern(c->module->arena, &c->module->strings, reason);
 		pass_remark(c, "loop_types", "graph %lld cannot be lowered as %s: %s",
-			    (long long)graph_get(c->module, g)->id, names[type], reason);
+		            (long long)graph_get(c->module, g)->id, names[type], reason);
 	}
 }
 

@@ -42,7 +42,7 @@ static bool verify_after(PassContext *c, const Pass *pass) {
 	if (module_verify(c->module, c->diag))
 		return true;
 	diag_error(c->diag, (Place){.source = c->module->source}, "pass-broke-module",
-		   "this is a bug in pallasc: report it", "the graph is not valid after pass '%s'", pass->name);
+	           "this is a bug in pallasc: report it", "the graph is not valid after pass '%s'", pass->name);
 	return false;
 }
 
@@ -65,8 +65,8 @@ static bool names_known(PassContext *c, const char *const *names, uint32_t count
 			continue;
 		const char *near = pass_nearest(names[i]);
 		diag_error(c->diag, (Place){0}, "unknown-pass",
-			   near ? arena_printf(c->arena, "did you mean '%s'?", near) : "--print-passes lists them",
-			   "there is no pass '%s'", names[i]);
+		           near ? arena_printf(c->arena, "did you mean '%s'?", near) : "--print-passes lists them",
+		           "there is no pass '%s'", names[i]);
 		known = false;
 	}
 	return known;

@@ -23,9 +23,9 @@ void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) PRINTF_
 
 typedef struct Pass {
 	const char *name;
-	const char *summary;	     /* one line for --print-passes */
+	const char *summary;         /* one line for --print-passes */
 	bool (*run)(PassContext *c); /* false after diagnostics */
-	bool configured;	     /* needs the configuration resolved first */
+	bool configured;             /* needs the configuration resolved first */
 } Pass;
 
 /* All passes in pipeline order, NULL-name terminated. */

@@ -209,8 +209,8 @@ static void judge_meeting(Widening *w, NodeId x, NodeId n) {
 		return;
 	w->refusal[root] =
 		arena_printf(w->arena, "'%s' meets a width of %s (%lld) at '%s', which is no multiple of %lld",
-			     node_get(w->m, x)->name, expr_string(w->m, t->dims[t->count - 1]), (long long)width,
-			     node_get(w->m, n)->name, (long long)w->lanes);
+	                     node_get(w->m, x)->name, expr_string(w->m, t->dims[t->count - 1]), (long long)width,
+	                     node_get(w->m, n)->name, (long long)w->lanes);
 }
 
 /* After the loop a bad width costs one selection; in it, one on each step. */
@@ -256,11 +256,11 @@ static void explain_argument(Widening *w, GraphId g, uint32_t i) {
 	long long id = graph_get(w->m, g)->id;
 	if (is_widened(w, p))
 		pass_remark(w->c, "pre_broadcast",
-			    "'%s' of graph %lld has %lld equal lanes: no broadcast along lanes is left in the loop",
-			    node_get(w->m, p)->name, id, (long long)w->lanes);
+		            "'%s' of graph %lld has %lld equal lanes: no broadcast along lanes is left in the loop",
+		            node_get(w->m, p)->name, id, (long long)w->lanes);
 	else if (w->wide[p] && w->refusal[find_root(w, p)])
 		pass_remark(w->c, "pre_broadcast", "'%s' of graph %lld stays as it is: %s", node_get(w->m, p)->name, id,
-			    w->refusal[find_root(w, p)]);
+		            w->refusal[find_root(w, p)]);
 }
 
 static void explain(Widening *w) {
@@ -345,7 +345,7 @@ bool pass_pre_broadcast(PassContext *c) {
 	Choice choice = (Choice)c->module->config.pre_broadcast.value;
 	if (choice != CHOICE_ON) {
 		pass_remark(c, "pre_broadcast",
-			    choice == CHOICE_OFF ? "pallas_pre_broadcast is false" : "auto: off until measured");
+		            choice == CHOICE_OFF ? "pallas_pre_broadcast is false" : "auto: off until measured");
 		return true;
 	}
 	Widening w;

@@ -8,34 +8,34 @@
 /* A thin value is a row [.., m], or a column [.., m, 1]; widened, both are [.., m, 128] with equal lanes. */
 typedef struct WideLoop {
 	uint32_t *arg_output, *output_arg; /* the carried pairs by argument and by output; NONE */
-	NodeId *getitem;		   /* by output: the first getitem of it, then next_getitem */
-	bool in_loop;			   /* the graph, or one around it, is a loop */
-	bool is_loop;			   /* it is one itself */
+	NodeId *getitem;                   /* by output: the first getitem of it, then next_getitem */
+	bool in_loop;                      /* the graph, or one around it, is a loop */
+	bool is_loop;                      /* it is one itself */
 } WideLoop;
 
 typedef struct Widening {
 	PassContext *c;
 	Module *m;
 	Arena *arena;
-	int64_t lanes;	    /* 128 */
-	uint32_t nodes;	    /* of the Module when the pass began: later ones are its own */
-	TypeId *old;	    /* by NodeId < nodes: the type before the pass */
-	WideLoop *loop;	    /* by GraphId */
+	int64_t lanes;      /* 128 */
+	uint32_t nodes;     /* of the Module when the pass began: later ones are its own */
+	TypeId *old;        /* by NodeId < nodes: the type before the pass */
+	WideLoop *loop;     /* by GraphId */
 	uint32_t *argument; /* by NodeId of a placeholder: its index */
 	NodeId *next_getitem;
 	/* Found: */
-	bool *reach;		       /* its value meets a wider one in a loop, through thin values only */
-	bool *wide;		       /* tentatively widened */
-	NodeId *parent;		       /* union-find: values that are widened together or not at all */
-	bool *met;		       /* by root: something in a loop profits */
-	const char **refusal;	       /* by root: why it is left alone */
+	bool *reach;                   /* its value meets a wider one in a loop, through thin values only */
+	bool *wide;                    /* tentatively widened */
+	NodeId *parent;                /* union-find: values that are widened together or not at all */
+	bool *met;                     /* by root: something in a loop profits */
+	const char **refusal;          /* by root: why it is left alone */
 	VEC(NodeId) reached, widening; /* work: found, but not followed yet */
 	/* Rewritten, by NodeId < nodes: */
 	NodeId *representative; /* of a widened value: the node that is it now */
-	NodeId *narrow;		/* the value in its old shape again */
-	NodeId *column;		/* a row value with a last dim of 1 */
-	NodeId *widened;	/* a thin value made wide where a loop wants it so */
-	Map tiles;		/* representative << 32 | width */
+	NodeId *narrow;         /* the value in its old shape again */
+	NodeId *column;         /* a row value with a last dim of 1 */
+	NodeId *widened;        /* a thin value made wide where a loop wants it so */
+	Map tiles;              /* representative << 32 | width */
 } Widening;
 
 /* How node n takes the thin operand x. */

@@ -8,7 +8,7 @@
 
 /* A node before `before`, called after x. */
 static NodeId derive(Widening *w, uint16_t op, NodeId x, const char *suffix, TypeId type, uint32_t count,
-		     const Arg *args, NodeId before) {
+                     const Arg *args, NodeId before) {
 	const char *name = arena_printf(w->arena, "%s_%s", node_get(w->m, x)->name, suffix);
 	NodeId n = node_new(w->m, node_get(w->m, before)->graph, op, name, type, count, args);
 	node_get(w->m, n)->loc = node_get(w->m, before)->loc;
@@ -100,7 +100,7 @@ static NodeId placeholder_of(const Widening *w, NodeId call, ArgId slot) {
 	const Arg *list = op_arg(w->m, call, "args");
 	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
 	return inside ? graph_get(w->m, node_arg(w->m, call, 0)->graph)->placeholders.at[slot - list->list.first]
-		      : NONE;
+	              : NONE;
 }
 
 /* Every use of x is an argument that its loop takes wide. */
@@ -250,7 +250,7 @@ static void rewrite_graph(Widening *w, GraphId g) {
 	for (NodeId n = graph_get(w->m, g)->last, prev; n != NONE; n = prev) {
 		prev = node_get(w->m, n)->prev;
 		bool replaced = n < w->nodes && node_uses(w->m, n) == NONE &&
-				(identity_of(w, n) != NONE || w->widened[n] != NONE);
+		                (identity_of(w, n) != NONE || w->widened[n] != NONE);
 		bool full = node_get(w->m, n)->op == OP_FULL;
 		if (replaced && (full || w->widened[n] == NONE))
 			node_remove(w->m, n);

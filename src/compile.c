@@ -50,23 +50,12 @@ bool compile_plan(Compilation *c) {
 
 void compile_emit(const Compilation *c, Emit emit, Text *out) {
 	switch (emit) {
-	case EMIT_PYTHON:
-		plan_print(c->plan, out);
-		break;
-	case EMIT_JSON:
-		module_emit_json(c->module, out);
-		break;
-	case EMIT_PLAN:
-		plan_emit_json(c->plan, out);
-		break;
-	case EMIT_DOT:
-		module_emit_dot(c->module, out);
-		break;
-	case EMIT_REPORT:
-		plan_emit_report(c->plan, out);
-		break;
-	case EMIT_NONE:
-		break;
+	case EMIT_PYTHON: plan_print(c->plan, out); break;
+	case EMIT_JSON: module_emit_json(c->module, out); break;
+	case EMIT_PLAN: plan_emit_json(c->plan, out); break;
+	case EMIT_DOT: module_emit_dot(c->module, out); break;
+	case EMIT_REPORT: plan_emit_report(c->plan, out); break;
+	case EMIT_NONE: break;
 	}
 }
 

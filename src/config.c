@@ -32,7 +32,7 @@ static bool read_item(const ConfigReader *c, const json_t *v, const Path *at, It
 	if (*out >= 1 && *out <= INT32_MAX)
 		return true;
 	diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "%lld is out of range: 1 to 2147483647",
-		   (long long)*out);
+	           (long long)*out);
 	return false;
 }
 
@@ -86,7 +86,7 @@ static void read_loop_orders(const ConfigReader *c, const json_t *v, const Path 
 
 /* A word out of a NULL-terminated list; its index is the value. */
 static void read_word(const ConfigReader *c, const json_t *v, const Path *at, const char *const *words,
-		      ConfigKey *out) {
+                      ConfigKey *out) {
 	const char *text = json_string_value(v);
 	for (int i = 0; text && words[i]; i++) {
 		if (strcmp(text, words[i]) != 0)
@@ -100,7 +100,7 @@ static void read_word(const ConfigReader *c, const json_t *v, const Path *at, co
 	for (int i = 0; words[i]; i++)
 		text_printf(&all, "%s%s", i ? ", " : "", words[i]);
 	diag_error(c->r->d, place_at(c->r, at), "config-value", text ? hint_nearest(c->r, text, words) : NULL,
-		   "'%s' must be %s, found %s", at->key, all.at, json_describe(c->r, v));
+	           "'%s' must be %s, found %s", at->key, all.at, json_describe(c->r, v));
 }
 
 /* true, false or one of the words auto, on, off. */
@@ -124,7 +124,7 @@ static void read_number(const ConfigReader *c, const json_t *v, const Path *at, 
 		return;
 	if (value < low || value > high)
 		diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "'%s' must be %d to %d, found %lld",
-			   at->key, low, high, (long long)value);
+		           at->key, low, high, (long long)value);
 	else
 		*out = (ConfigKey){.set = true, .origin = origin_of(c, at), .value = (int)value};
 }
@@ -157,7 +157,7 @@ static void read_tunable(const ConfigReader *c, const json_t *v, const Path *at,
 		c->m->config.tunables.at[id] = value;
 	else
 		diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "'%s' must be one of %s, found %lld",
-			   t->name, all.at, (long long)value);
+		           t->name, all.at, (long long)value);
 }
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
@@ -181,55 +181,55 @@ enum {
 };
 
 static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
-						     "reduction_loops",
-						     "loop_orders",
-						     "flatten_loops",
-						     "pallas_load_buffer_count",
-						     "pallas_loop_type",
-						     "pallas_pre_broadcast",
-						     "pallas_indirect_access_mode",
-						     "pallas_worklist_grouping",
-						     "pallas_emit_pipeline_group_size",
-						     "dot_precision",
-						     "pallas_boundary_views",
-						     "pallas_inloop_loads",
-						     "pallas_fori_dma",
-						     NULL};
+                                                     "reduction_loops",
+                                                     "loop_orders",
+                                                     "flatten_loops",
+                                                     "pallas_load_buffer_count",
+                                                     "pallas_loop_type",
+                                                     "pallas_pre_broadcast",
+                                                     "pallas_indirect_access_mode",
+                                                     "pallas_worklist_grouping",
+                                                     "pallas_emit_pipeline_group_size",
+                                                     "dot_precision",
+                                                     "pallas_boundary_views",
+                                                     "pallas_inloop_loads",
+                                                     "pallas_fori_dma",
+                                                     NULL};
 
 /* Keys of helion.Config that mean nothing here: those of its GPU backends, and a few switches of its Pallas backend
  * that work around its own code generation. Also everything that starts with "cute_". */
 static const char *const ignored_keys[] = {"num_warps",
-					   "num_stages",
-					   "num_threads",
-					   "indexing",
-					   "atomic_indexing",
-					   "pid_type",
-					   "l2_groupings",
-					   "range_unroll_factors",
-					   "range_warp_specializes",
-					   "range_num_stages",
-					   "range_multi_buffers",
-					   "range_flattens",
-					   "static_ranges",
-					   "load_eviction_policies",
-					   "load_cache_modifiers",
-					   "store_cache_modifiers",
-					   "advanced_controls_file",
-					   "epilogue_subtile",
-					   "cross_loop_pipeline",
-					   "num_sm_multiplier",
-					   "maxnreg",
-					   "host_tensor_descriptors",
-					   "xcd_remap",
-					   "reduction_fusion",
-					   "waves_per_eu",
-					   "matrix_instr_nonkdim",
-					   "num_ctas",
-					   "occupancy",
-					   "pallas_use_low_level_scheduler",
-					   "pallas_fold_dot_lhs_cast",
-					   "pallas_internal_scratch",
-					   NULL};
+                                           "num_stages",
+                                           "num_threads",
+                                           "indexing",
+                                           "atomic_indexing",
+                                           "pid_type",
+                                           "l2_groupings",
+                                           "range_unroll_factors",
+                                           "range_warp_specializes",
+                                           "range_num_stages",
+                                           "range_multi_buffers",
+                                           "range_flattens",
+                                           "static_ranges",
+                                           "load_eviction_policies",
+                                           "load_cache_modifiers",
+                                           "store_cache_modifiers",
+                                           "advanced_controls_file",
+                                           "epilogue_subtile",
+                                           "cross_loop_pipeline",
+                                           "num_sm_multiplier",
+                                           "maxnreg",
+                                           "host_tensor_descriptors",
+                                           "xcd_remap",
+                                           "reduction_fusion",
+                                           "waves_per_eu",
+                                           "matrix_instr_nonkdim",
+                                           "num_ctas",
+                                           "occupancy",
+                                           "pallas_use_low_level_scheduler",
+                                           "pallas_fold_dot_lhs_cast",
+                                           "pallas_internal_scratch",
+                                           NULL};
 
 static int find(const char *word, const char *const *list) {
 	for (int i = 0; list[i]; i++)
@@ -243,50 +243,21 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	static const char *const precisions[] = {"highest", "default", NULL};
 	Config *config = &c->m->config;
 	switch (key) {
-	case KEY_BLOCK_SIZES:
-		read_list_key(c, v, at, ITEM_SIZE, &config->block_sizes);
-		break;
-	case KEY_REDUCTION_LOOPS:
-		read_list_key(c, v, at, ITEM_SIZE_OR_NULL, &config->reduction_loops);
-		break;
-	case KEY_LOOP_ORDERS:
-		read_loop_orders(c, v, at);
-		break;
-	case KEY_FLATTEN_LOOPS:
-		read_list_key(c, v, at, ITEM_FLAG, &config->flatten_loops);
-		break;
-	case KEY_LOAD_BUFFER_COUNT:
-		read_list_key(c, v, at, ITEM_SIZE, &config->load_buffer_count);
-		break;
-	case KEY_LOOP_TYPE:
-		read_word(c, v, at, loop_types, &config->loop_type);
-		break;
-	case KEY_PRE_BROADCAST:
-		read_choice(c, v, at, true, &config->pre_broadcast);
-		break;
-	case KEY_INDIRECT_ACCESS_MODE:
-		read_access_mode(c, v, at);
-		break;
-	case KEY_WORKLIST_GROUPING:
-		read_number(c, v, at, 0, 2, &config->worklist_grouping);
-		break;
-	case KEY_GROUP_SIZE:
-		read_number(c, v, at, 1, 1024, &config->emit_pipeline_group_size);
-		break;
-	case KEY_DOT_PRECISION:
-		read_word(c, v, at, precisions, &config->dot_precision);
-		break;
-	case KEY_BOUNDARY_VIEWS:
-		read_choice(c, v, at, false, &config->boundary_views);
-		break;
-	case KEY_INLOOP_LOADS:
-		read_choice(c, v, at, true, &config->inloop_loads);
-		break;
-	case KEY_FORI_DMA:
-		read_choice(c, v, at, true, &config->fori_dma);
-		break;
-	default:
-		break;
+	case KEY_BLOCK_SIZES: read_list_key(c, v, at, ITEM_SIZE, &config->block_sizes); break;
+	case KEY_REDUCTION_LOOPS: read_list_key(c, v, at, ITEM_SIZE_OR_NULL, &config->reduction_loops); break;
+	case KEY_LOOP_ORDERS: read_loop_orders(c, v, at); break;
+	case KEY_FLATTEN_LOOPS: read_list_key(c, v, at, ITEM_FLAG, &config->flatten_loops); break;
+	case KEY_LOAD_BUFFER_COUNT: read_list_key(c, v, at, ITEM_SIZE, &config->load_buffer_count); break;
+	case KEY_LOOP_TYPE: read_word(c, v, at, loop_types, &config->loop_type); break;
+	case KEY_PRE_BROADCAST: read_choice(c, v, at, true, &config->pre_broadcast); break;
+	case KEY_INDIRECT_ACCESS_MODE: read_access_mode(c, v, at); break;
+	case KEY_WORKLIST_GROUPING: read_number(c, v, at, 0, 2, &config->worklist_grouping); break;
+	case KEY_GROUP_SIZE: read_number(c, v, at, 1, 1024, &config->emit_pipeline_group_size); break;
+	case KEY_DOT_PRECISION: read_word(c, v, at, precisions, &config->dot_precision); break;
+	case KEY_BOUNDARY_VIEWS: read_choice(c, v, at, false, &config->boundary_views); break;
+	case KEY_INLOOP_LOADS: read_choice(c, v, at, true, &config->inloop_loads); break;
+	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
+	default: break;
 	}
 }
 
@@ -311,7 +282,7 @@ static void note_ignored(const ConfigReader *c, const Path *at, const Text *igno
 		return;
 	c->m->config.gpu_keys_noted = true;
 	diag_note(c->r->d, place_at(c->r, at), "config-ignored", NULL,
-		  "configuration keys that mean nothing on a TPU are ignored: %s", ignored->at);
+	          "configuration keys that mean nothing on a TPU are ignored: %s", ignored->at);
 }
 
 void config_read(const Reader *r, Module *m, const json_t *object, const Path *path) {
@@ -338,7 +309,7 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 			text_printf(&ignored, "%s%s", ignored.length ? ", " : "", name);
 		else if (strncmp(name, "x_", 2) != 0)
 			diag_error(r->d, place_key(r, &at), "unknown-config-key", hint_nearest(r, name, all_keys(&c)),
-				   "unknown configuration key '%s'", name);
+			           "unknown configuration key '%s'", name);
 	}
 	note_ignored(&c, path, &ignored);
 }
@@ -380,7 +351,7 @@ bool config_set(Module *m, Diag *d, const char *key_value) {
 	*source = (Source){.name = "<command line>", .text = key_value, .length = strlen(key_value)};
 	if (!equals) {
 		diag_error(d, diag_place_offset(source, 0), "config-set", NULL, "expected KEY=VALUE, found '%s'",
-			   key_value);
+		           key_value);
 		return false;
 	}
 	char *key = arena_strdup(m->arena, key_value);

@@ -7,7 +7,7 @@
 /* Where one block's size comes from: a number, or an expression (for a default: of its extent). */
 typedef struct BlockSource {
 	int64_t number; /* 0: see `from` */
-	ExprId from;	/* NONE: a default for an unknown extent */
+	ExprId from;    /* NONE: a default for an unknown extent */
 	bool is_default;
 } BlockSource;
 
@@ -15,7 +15,7 @@ typedef struct Resolver {
 	Module *m;
 	Diag *d;
 	BlockSource *source; /* by BlockId */
-	uint8_t *state;	     /* by ExprId: 0 new, 1 on the current path, 2 done */
+	uint8_t *state;      /* by ExprId: 0 new, 1 on the current path, 2 done */
 	VEC(ExprId) stack;
 } Resolver;
 
@@ -57,9 +57,9 @@ static void check_block_count(Module *m, Diag *d) {
 	}
 	if (list->set && list->values.count != count)
 		diag_error(d, config_list_place(d, list->origin, NONE), "config-count", NULL,
-			   "block_sizes has %u value%s, but %u %s to be chosen%s%s", list->values.count,
-			   list->values.count == 1 ? "" : "s", count, count == 1 ? "is" : "are", count ? ": " : "",
-			   names.at);
+		           "block_sizes has %u value%s, but %u %s to be chosen%s%s", list->values.count,
+		           list->values.count == 1 ? "" : "s", count, count == 1 ? "is" : "are", count ? ": " : "",
+		           names.at);
 }
 
 static void check_reduction_count(Module *m, Diag *d) {
@@ -69,8 +69,8 @@ static void check_reduction_count(Module *m, Diag *d) {
 		count += m->blocks.at[b].reduction;
 	if (list->set && list->values.count != count)
 		diag_error(d, config_list_place(d, list->origin, NONE), "config-count", NULL,
-			   "reduction_loops has %u value%s, but there are %u reduction blocks", list->values.count,
-			   list->values.count == 1 ? "" : "s", count);
+		           "reduction_loops has %u value%s, but there are %u reduction blocks", list->values.count,
+		           list->values.count == 1 ? "" : "s", count);
 }
 
 static BlockSource *block_sources(Module *m) {
@@ -105,7 +105,7 @@ static void report_cycle(Resolver *r) {
 		if (e->kind != EXPR_BLOCK || r->state[r->stack.at[i]] != 1)
 			continue;
 		diag_error(r->d, diag_place(r->d, r->m->source, "/block_sizes/%u", (BlockId)e->value), "block-cycle",
-			   NULL, "the size of block '%s' depends on itself", r->m->blocks.at[e->value].name);
+		           NULL, "the size of block '%s' depends on itself", r->m->blocks.at[e->value].name);
 		return;
 	}
 }
@@ -153,7 +153,7 @@ static void evaluate(Resolver *r, ExprId id) {
 	} else {
 		int64_t a, b = 0;
 		e->known = expr_value(r->m, e->a, &a) && (e->b == NONE || expr_value(r->m, e->b, &b)) &&
-			   expr_apply(e->kind, a, b, &e->number);
+		           expr_apply(e->kind, a, b, &e->number);
 	}
 }
 
@@ -198,21 +198,21 @@ static void check_number(Module *m, Diag *d, ExprId e, Place at, const char *wha
 		return;
 	if (!expr_value(m, e, &value))
 		diag_error(d, at, "size-overflow", NULL, "%s of '%s' (%s) overflows or divides by zero", what, of,
-			   expr_string(m, e));
+		           expr_string(m, e));
 	else if (value < least)
 		diag_error(d, at, "negative-size", NULL, "%s of '%s' (%s) is %lld: too small", what, of,
-			   expr_string(m, e), (long long)value);
+		           expr_string(m, e), (long long)value);
 }
 
 static void check_blocks(Module *m, Diag *d) {
 	for (BlockId b = 0; b < m->blocks.count; b++) {
 		const Block *block = &m->blocks.at[b];
 		check_number(m, d, block->size, diag_place(d, m->source, "/block_sizes/%u/size", b), "the size",
-			     block->name, 1);
+		             block->name, 1);
 		check_number(m, d, block->begin, diag_place(d, m->source, "/block_sizes/%u/begin", b), "the begin",
-			     block->name, 0);
+		             block->name, 0);
 		check_number(m, d, block->extent, diag_place(d, m->source, "/block_sizes/%u/extent", b), "the extent",
-			     block->name, 0);
+		             block->name, 0);
 	}
 }
 
@@ -222,14 +222,14 @@ static void check_host_shapes(Module *m, Diag *d) {
 		for (uint32_t i = 0; i < tensor->rank; i++)
 			if (!m->exprs.at[tensor->shape[i]].known)
 				check_number(m, d, tensor->shape[i],
-					     diag_place(d, m->source, "/tensors/%u/shape/%u", t, i), "a dim",
-					     tensor->name, 0);
+				             diag_place(d, m->source, "/tensors/%u/shape/%u", t, i), "a dim",
+				             tensor->name, 0);
 	}
 	for (uint32_t r = 0; r < m->returns.count; r++) {
 		const Return *x = &m->returns.at[r];
 		for (uint32_t i = 0; i < x->rank; i++)
 			check_number(m, d, x->shape[i], diag_place(d, m->source, "/returns/%u/shape/%u", r, i), "a dim",
-				     m->tensors.at[x->tensor].name, 0);
+			             m->tensors.at[x->tensor].name, 0);
 	}
 }
 
@@ -298,11 +298,11 @@ const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count) {
 }
 
 static void check_count(Diag *d, ConfigOrigin origin, const char *key, uint32_t found, uint32_t wanted,
-			const char *what) {
+                        const char *what) {
 	if (found != wanted)
 		diag_error(d, config_list_place(d, origin, NONE), "config-count", NULL,
-			   "%s has %u value%s; the number of %s is %u", key, found, found == 1 ? "" : "s", what,
-			   wanted);
+		           "%s has %u value%s; the number of %s is %u", key, found, found == 1 ? "" : "s", what,
+		           wanted);
 }
 
 static void check_loop_lists(Module *m, Diag *d) {
@@ -313,20 +313,20 @@ static void check_loop_lists(Module *m, Diag *d) {
 		inputs += m->tensors.at[t].role == ROLE_INPUT;
 	if (c->flatten_loops.set)
 		check_count(d, c->flatten_loops.origin, "flatten_loops", c->flatten_loops.values.count, loops,
-			    "loops of two or more dims");
+		            "loops of two or more dims");
 	if (c->load_buffer_count.set)
 		check_count(d, c->load_buffer_count.origin, "pallas_load_buffer_count",
-			    c->load_buffer_count.values.count, inputs, "inputs");
+		            c->load_buffer_count.values.count, inputs, "inputs");
 	if (!c->loop_orders.set)
 		return;
 	check_count(d, c->loop_orders.origin, "loop_orders", c->loop_orders.values.count, loops,
-		    "loops of two or more dims");
+	            "loops of two or more dims");
 	for (uint32_t i = 0; i < loops && i < c->loop_orders.values.count; i++) {
 		const ConfigList *order = &c->loop_orders.values.at[i];
 		uint32_t dims = graph_get(m, list[i])->blocks.count;
 		if (order->values.count != dims)
 			diag_error(d, config_list_place(d, order->origin, NONE), "config-count", NULL,
-				   "the order has %u dims, but the loop has %u", order->values.count, dims);
+			           "the order has %u dims, but the loop has %u", order->values.count, dims);
 	}
 }
 

@@ -36,19 +36,19 @@ static const char *message_cut(Arena *a, const char *fmt, va_list ap) {
 }
 
 static void diag_add(Diag *d, Severity severity, Place at, const char *code, const char *hint, const char *fmt,
-		     va_list ap) {
+                     va_list ap) {
 	uint32_t count = severity == SEVERITY_ERROR ? ++d->errors : ++d->others;
 	if (count > (severity == SEVERITY_ERROR ? (uint32_t)DIAG_ERROR_LIMIT : (uint32_t)DIAG_OTHER_LIMIT))
 		return;
 	Diagnostic x = {.severity = severity,
-			.code = code,
-			.source = at.source,
-			.pointer = at.pointer,
-			.line = at.line,
-			.column = at.column,
-			.message = message_cut(d->arena, fmt, ap),
-			.hint = hint ? arena_strdup(d->arena, hint) : NULL,
-			.at_key = at.at_key};
+	                .code = code,
+	                .source = at.source,
+	                .pointer = at.pointer,
+	                .line = at.line,
+	                .column = at.column,
+	                .message = message_cut(d->arena, fmt, ap),
+	                .hint = hint ? arena_strdup(d->arena, hint) : NULL,
+	                .at_key = at.at_key};
 	vec_push(d->arena, &d->list, x);
 }
 

@@ -103,8 +103,8 @@ static const char *severity_name(Severity s) {
 
 static void print_text(const Diagnostic *x, FILE *out, bool color) {
 	const char *tint = x->severity == SEVERITY_ERROR     ? "\033[1;31m"
-			   : x->severity == SEVERITY_WARNING ? "\033[1;35m"
-							     : "\033[1;36m";
+	                   : x->severity == SEVERITY_WARNING ? "\033[1;35m"
+	                                                     : "\033[1;36m";
 	const char *bold = color ? "\033[1m" : "", *reset = color ? "\033[0m" : "";
 	Place at = resolve(x);
 	fputs(bold, out);
@@ -169,8 +169,8 @@ void diag_print(const Diag *d, FILE *out, DiagFormat format, bool color) {
 	arena_init(&scratch, d->arena->oom);
 	uint32_t more = d->errors - DIAG_ERROR_LIMIT;
 	Diagnostic rest = {.severity = SEVERITY_NOTE,
-			   .code = "more-errors",
-			   .message = arena_printf(&scratch, "%u more error%s", more, more == 1 ? "" : "s")};
+	                   .code = "more-errors",
+	                   .message = arena_printf(&scratch, "%u more error%s", more, more == 1 ? "" : "s")};
 	if (format == DIAG_JSON)
 		print_json(&rest, &scratch, out);
 	else

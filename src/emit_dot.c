@@ -18,20 +18,15 @@ static void put_quoted(Text *out, const char *s) {
 
 static const char *fill(OpKind kind) {
 	switch (kind) {
-	case KIND_MEMORY:
-		return "lightblue";
-	case KIND_MATMUL:
-		return "gold";
-	case KIND_REDUCTION:
-		return "palegreen";
-	case KIND_STRUCTURE:
-		return "lightgrey";
+	case KIND_MEMORY: return "lightblue";
+	case KIND_MATMUL: return "gold";
+	case KIND_REDUCTION: return "palegreen";
+	case KIND_STRUCTURE: return "lightgrey";
 	case KIND_POINTWISE:
 	case KIND_VIEW:
 	case KIND_CREATION:
 	case KIND_QUERY:
-	case KIND_SYMBOLIC:
-		break;
+	case KIND_SYMBOLIC: break;
 	}
 	return "white";
 }
@@ -71,13 +66,13 @@ static void put_edges(const Module *m, NodeId n, ArgId first, uint32_t count, Te
 			put_edges(m, n, a->list.first, a->list.count, out);
 		else if (a->kind == ARG_GRAPH && graph_first(m, a->graph) != NONE)
 			text_printf(out, "\tn%u -> n%u [style=dashed, lhead=cluster%u];\n", n, graph_first(m, a->graph),
-				    a->graph);
+			            a->graph);
 	}
 }
 
 static void put_graph(const Module *m, GraphId g, Arena *scratch, Text *out) {
 	static const char *const kinds[] = {"root", "for_loop", "reduction_loop", "if",
-					    "else", "while",	"cond",		  "combine"};
+	                                    "else", "while",    "cond",           "combine"};
 	const Graph *graph = graph_get(m, g);
 	Text label;
 	text_init(&label, scratch);

@@ -56,9 +56,7 @@ static void put_shape(Writer *w, uint32_t rank, const ExprId *dims) {
 static void put_type(Writer *w, TypeId id) {
 	const Type *t = type_get(w->m, id);
 	switch (t->kind) {
-	case TYPE_NONE:
-		put(w, "null");
-		break;
+	case TYPE_NONE: put(w, "null"); break;
 	case TYPE_TENSOR:
 		text_printf(w->out, "{\"dtype\": \"%s\", \"shape\": ", dtype_name(t->dtype));
 		put_shape(w, t->count, t->dims);
@@ -102,52 +100,28 @@ static void put_boxed(Writer *w, const char *name, const char *value) {
 static void put_arg(Writer *w, const Arg *a) {
 	const Module *m = w->m;
 	switch (a->kind) {
-	case ARG_NULL:
-		put(w, "null");
-		break;
-	case ARG_BOOL:
-		put(w, a->boolean ? "true" : "false");
-		break;
-	case ARG_INT:
-		text_printf(w->out, "%lld", (long long)a->integer);
-		break;
-	case ARG_FLOAT:
-		put_float(w, a->real);
-		break;
-	case ARG_STRING:
-		text_put_json(w->out, a->string);
-		break;
-	case ARG_DTYPE:
-		put_boxed(w, "dtype", dtype_name(a->dtype));
-		break;
-	case ARG_REF:
-		put_boxed(w, "ref", node_get(m, a->node)->name);
-		break;
+	case ARG_NULL: put(w, "null"); break;
+	case ARG_BOOL: put(w, a->boolean ? "true" : "false"); break;
+	case ARG_INT: text_printf(w->out, "%lld", (long long)a->integer); break;
+	case ARG_FLOAT: put_float(w, a->real); break;
+	case ARG_STRING: text_put_json(w->out, a->string); break;
+	case ARG_DTYPE: put_boxed(w, "dtype", dtype_name(a->dtype)); break;
+	case ARG_REF: put_boxed(w, "ref", node_get(m, a->node)->name); break;
 	case ARG_SYM:
 		put(w, "{\"sym\": ");
 		put_size(w, a->expr);
 		put(w, "}");
 		break;
-	case ARG_LIST:
-		put_args(w, a->list.first, a->list.count);
-		break;
+	case ARG_LIST: put_args(w, a->list.first, a->list.count); break;
 	case ARG_SLICE:
 		put(w, "{\"slice\": ");
 		put_args(w, a->list.first, a->list.count);
 		put(w, "}");
 		break;
-	case ARG_TENSOR:
-		text_put_json(w->out, m->tensors.at[a->tensor].name);
-		break;
-	case ARG_SCALAR:
-		text_put_json(w->out, m->scalars.at[a->scalar].name);
-		break;
-	case ARG_GRAPH:
-		text_printf(w->out, "%lld", (long long)graph_get(m, a->graph)->id);
-		break;
-	case ARG_BLOCK:
-		put_boxed(w, "sym", m->blocks.at[a->block].symbol);
-		break;
+	case ARG_TENSOR: text_put_json(w->out, m->tensors.at[a->tensor].name); break;
+	case ARG_SCALAR: text_put_json(w->out, m->scalars.at[a->scalar].name); break;
+	case ARG_GRAPH: text_printf(w->out, "%lld", (long long)graph_get(m, a->graph)->id); break;
+	case ARG_BLOCK: put_boxed(w, "sym", m->blocks.at[a->block].symbol); break;
 	}
 }
 
@@ -358,7 +332,7 @@ static void put_ids(Writer *w, const char *name, const Graph *g) {
 
 static void put_graph(Writer *w, GraphId id) {
 	static const char *const kinds[] = {"root", "for_loop", "reduction_loop", "if",
-					    "else", "while",	"cond",		  "combine"};
+	                                    "else", "while",    "cond",           "combine"};
 	const Graph *g = graph_get(w->m, id);
 	emit_int(w, "id", g->id);
 	emit_string(w, "kind", kinds[g->kind]);
@@ -368,7 +342,7 @@ static void put_graph(Writer *w, GraphId id) {
 		put_ids(w, "block_ids", g);
 	for (uint32_t i = 0; i < g->carried.count; i++)
 		text_printf(w->out, "%s[%u, %u]", i ? ", " : ", \"carried\": [", g->carried.at[i].arg,
-			    g->carried.at[i].output);
+		            g->carried.at[i].output);
 	put(w, g->carried.count ? "]" : "");
 	if (g->lengths != NONE)
 		emit_int(w, "lengths", g->lengths);

@@ -9,7 +9,7 @@ typedef struct Writer {
 	Text *out;
 	Arena scratch;
 	Schema *schemas; /* by op, parsed when first needed: count is NONE until then */
-	bool first;	 /* no member of the current object was written yet */
+	bool first;      /* no member of the current object was written yet */
 } Writer;
 
 static inline void put(Writer *w, const char *s) { text_put(w->out, s); }

@@ -79,30 +79,18 @@ static bool checked_cdiv(int64_t a, int64_t b, int64_t *out) {
 
 bool expr_apply(ExprKind kind, int64_t a, int64_t b, int64_t *out) {
 	switch (kind) {
-	case EXPR_ADD:
-		return checked_add(a, b, out);
-	case EXPR_SUB:
-		return checked_sub(a, b, out);
-	case EXPR_MUL:
-		return checked_mul(a, b, out);
-	case EXPR_FLOORDIV:
-		return checked_floordiv(a, b, out);
-	case EXPR_MOD:
-		return checked_mod(a, b, out);
-	case EXPR_CDIV:
-		return checked_cdiv(a, b, out);
-	case EXPR_MIN:
-		*out = int_min(a, b);
-		return true;
-	case EXPR_MAX:
-		*out = int_max(a, b);
-		return true;
-	case EXPR_NEXT_POW2:
-		return next_pow2(a, out);
+	case EXPR_ADD: return checked_add(a, b, out);
+	case EXPR_SUB: return checked_sub(a, b, out);
+	case EXPR_MUL: return checked_mul(a, b, out);
+	case EXPR_FLOORDIV: return checked_floordiv(a, b, out);
+	case EXPR_MOD: return checked_mod(a, b, out);
+	case EXPR_CDIV: return checked_cdiv(a, b, out);
+	case EXPR_MIN: *out = int_min(a, b); return true;
+	case EXPR_MAX: *out = int_max(a, b); return true;
+	case EXPR_NEXT_POW2: return next_pow2(a, out);
 	case EXPR_INT:
 	case EXPR_BLOCK:
-	case EXPR_TUNABLE:
-		break;
+	case EXPR_TUNABLE: break;
 	}
 	return false;
 }
@@ -110,20 +98,14 @@ bool expr_apply(ExprKind kind, int64_t a, int64_t b, int64_t *out) {
 /* x + 0, x * 1, x // 1 and the like are x; NONE where no such rule applies. */
 static ExprId expr_identity(const Module *m, ExprKind kind, ExprId a, ExprId b) {
 	switch (kind) {
-	case EXPR_ADD:
-		return expr_is_int(m, b, 0) ? a : expr_is_int(m, a, 0) ? b : NONE;
-	case EXPR_SUB:
-		return expr_is_int(m, b, 0) ? a : NONE;
-	case EXPR_MUL:
-		return expr_is_int(m, b, 1) ? a : expr_is_int(m, a, 1) ? b : NONE;
+	case EXPR_ADD: return expr_is_int(m, b, 0) ? a : expr_is_int(m, a, 0) ? b : NONE;
+	case EXPR_SUB: return expr_is_int(m, b, 0) ? a : NONE;
+	case EXPR_MUL: return expr_is_int(m, b, 1) ? a : expr_is_int(m, a, 1) ? b : NONE;
 	case EXPR_FLOORDIV:
-	case EXPR_CDIV:
-		return expr_is_int(m, b, 1) ? a : NONE;
+	case EXPR_CDIV: return expr_is_int(m, b, 1) ? a : NONE;
 	case EXPR_MIN:
-	case EXPR_MAX:
-		return a == b ? a : NONE;
-	default:
-		return NONE;
+	case EXPR_MAX: return a == b ? a : NONE;
+	default: return NONE;
 	}
 }
 
@@ -178,28 +160,18 @@ typedef struct ExprSyntax {
 
 static ExprSyntax expr_syntax(ExprKind kind) {
 	switch (kind) {
-	case EXPR_ADD:
-		return (ExprSyntax){" + ", 1};
-	case EXPR_SUB:
-		return (ExprSyntax){" - ", 1};
-	case EXPR_MUL:
-		return (ExprSyntax){" * ", 2};
-	case EXPR_FLOORDIV:
-		return (ExprSyntax){" // ", 2};
-	case EXPR_MOD:
-		return (ExprSyntax){" % ", 2};
-	case EXPR_CDIV:
-		return (ExprSyntax){"cdiv", 3};
-	case EXPR_MIN:
-		return (ExprSyntax){"min", 3};
-	case EXPR_MAX:
-		return (ExprSyntax){"max", 3};
-	case EXPR_NEXT_POW2:
-		return (ExprSyntax){"next_pow2", 3};
+	case EXPR_ADD: return (ExprSyntax){" + ", 1};
+	case EXPR_SUB: return (ExprSyntax){" - ", 1};
+	case EXPR_MUL: return (ExprSyntax){" * ", 2};
+	case EXPR_FLOORDIV: return (ExprSyntax){" // ", 2};
+	case EXPR_MOD: return (ExprSyntax){" % ", 2};
+	case EXPR_CDIV: return (ExprSyntax){"cdiv", 3};
+	case EXPR_MIN: return (ExprSyntax){"min", 3};
+	case EXPR_MAX: return (ExprSyntax){"max", 3};
+	case EXPR_NEXT_POW2: return (ExprSyntax){"next_pow2", 3};
 	case EXPR_INT:
 	case EXPR_BLOCK:
-	case EXPR_TUNABLE:
-		break;
+	case EXPR_TUNABLE: break;
 	}
 	return (ExprSyntax){"", 3};
 }

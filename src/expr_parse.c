@@ -21,7 +21,7 @@ static ExprId parse_factor(Parser *p);
 static ExprId fail(Parser *p, const char *message) {
 	if (!p->error)
 		p->error = arena_printf(p->m->arena, "%s at column %d of \"%.60s\"", message,
-					(int)(p->at - p->text) + 1, p->text);
+		                        (int)(p->at - p->text) + 1, p->text);
 	return NONE;
 }
 

@@ -107,7 +107,7 @@ static const char *write_and_rename(int fd, const char *name, const char *path, 
 }
 
 static const char *replace_regular(Arena *a, const char *path, const struct stat *old, const char *text,
-				   size_t length) {
+                                   size_t length) {
 	const char *name;
 	sigset_t all, before;
 	sigfillset(&all);
@@ -136,7 +136,7 @@ const char *file_replace(Arena *a, const char *path, const char *text, size_t le
 	if (exists && !S_ISREG(st.st_mode))
 		return write_through(path, text, length);
 	if (exists && access(path, W_OK) != 0)
-		return strerror(errno);			   /* rename() would replace a read-only file */
+		return strerror(errno);                    /* rename() would replace a read-only file */
 	char *real = exists ? realpath(path, NULL) : NULL; /* a link stays a link */
 	const char *error = replace_regular(a, real ? real : path, exists ? &st : NULL, text, length);
 	free(real);

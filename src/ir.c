@@ -220,13 +220,13 @@ NodeId node_new(Module *m, GraphId g, uint16_t op, const char *name, TypeId type
 	NodeId n = m->nodes.count;
 	name = name_unique(m, g, name);
 	Node node = {.name = name,
-		     .op = op,
-		     .graph = g,
-		     .type = type,
-		     .first_use = NONE,
-		     .prev = NONE,
-		     .next = NONE,
-		     .origin = NONE};
+	             .op = op,
+	             .graph = g,
+	             .type = type,
+	             .first_use = NONE,
+	             .prev = NONE,
+	             .next = NONE,
+	             .origin = NONE};
 	vec_push(m->arena, &m->nodes, node);
 	map_put(m->arena, &graph_get(m, g)->names, map_key(name), n);
 	node_set_args(m, n, count, args);

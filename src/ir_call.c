@@ -9,7 +9,7 @@ static uint32_t call_list(const Module *m, NodeId n, GraphId g, Arena *scratch) 
 		const Arg *a = node_arg(m, n, i);
 		if (a->kind == ARG_GRAPH && a->graph == g)
 			return schema_find(&schema,
-					   strcmp(schema.params[i].name, "else_graph") == 0 ? "else_args" : "args");
+			                   strcmp(schema.params[i].name, "else_graph") == 0 ? "else_args" : "args");
 	}
 	return NONE;
 }

@@ -42,14 +42,12 @@ typedef struct SyntaxText {
 
 static SyntaxText syntax_text(const json_error_t *e) {
 	switch (json_error_code(e)) {
-	case json_error_stack_overflow:
-		return (SyntaxText){"json-depth", "nested deeper than 2048 levels", NULL};
+	case json_error_stack_overflow: return (SyntaxText){"json-depth", "nested deeper than 2048 levels", NULL};
 	case json_error_premature_end_of_input:
 		return (SyntaxText){"json-truncated", "the document ends in the middle", "is the file truncated?"};
 	case json_error_end_of_input_expected:
 		return (SyntaxText){"json-syntax", "text after the end of the document", NULL};
-	case json_error_invalid_utf8:
-		return (SyntaxText){"json-utf8", "not valid UTF-8", "save the document as UTF-8"};
+	case json_error_invalid_utf8: return (SyntaxText){"json-utf8", "not valid UTF-8", "save the document as UTF-8"};
 	case json_error_null_character:
 	case json_error_null_byte_in_key:
 		return (SyntaxText){"json-nul", "a string holds the character NUL (\\u0000)", NULL};
@@ -57,8 +55,7 @@ static SyntaxText syntax_text(const json_error_t *e) {
 		return (SyntaxText){"json-duplicate-key", "the object has this member twice", NULL};
 	case json_error_numeric_overflow:
 		return (SyntaxText){"json-number", "the number is too large", "ints have 64 bits, floats are doubles"};
-	default:
-		return (SyntaxText){"json-syntax", NULL, NULL};
+	default: return (SyntaxText){"json-syntax", NULL, NULL};
 	}
 }
 
@@ -80,8 +77,8 @@ static const char *syntax_reworded(const Reader *r, const char *text) {
 	static const struct {
 		const char *theirs, *ours;
 	} rows[] = {{"'}' expected", "',' or '}' expected"},
-		    {"']' expected", "',' or ']' expected"},
-		    {"string or '}' expected", "a name in double quotes expected"}};
+	            {"']' expected", "',' or ']' expected"},
+	            {"string or '}' expected", "a name in double quotes expected"}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (strncmp(text, rows[i].theirs, strlen(rows[i].theirs)) == 0)
 			return arena_printf(r->arena, "%s%s", rows[i].ours, text + strlen(rows[i].theirs));
@@ -120,7 +117,7 @@ json_t *json_read(const Reader *r) {
 	json_error_t e;
 	if (s->length >= 3 && memcmp(s->text, "\xef\xbb\xbf", 3) == 0) {
 		diag_error(r->d, diag_place_offset(s, 0), "json-syntax", "save it as UTF-8 without one",
-			   "the document starts with a byte order mark");
+		           "the document starts with a byte order mark");
 		return NULL;
 	}
 	if (is_blank(s)) {
@@ -168,24 +165,16 @@ const char *json_describe(const Reader *r, const json_t *value) {
 	text_init(&t, r->arena);
 	switch (json_typeof(value)) {
 	case JSON_OBJECT:
-	case JSON_ARRAY:
-		return describe_nested(r, value);
-	case JSON_TRUE:
-		return "true";
-	case JSON_FALSE:
-		return "false";
-	case JSON_NULL:
-		return "null";
-	case JSON_INTEGER:
-		text_printf(&t, "the int %lld", (long long)json_integer_value(value));
-		break;
+	case JSON_ARRAY: return describe_nested(r, value);
+	case JSON_TRUE: return "true";
+	case JSON_FALSE: return "false";
+	case JSON_NULL: return "null";
+	case JSON_INTEGER: text_printf(&t, "the int %lld", (long long)json_integer_value(value)); break;
 	case JSON_REAL:
 		text_put(&t, "the number ");
 		text_put_double(&t, json_real_value(value));
 		break;
-	case JSON_STRING:
-		text_printf(&t, "the string \"%.60s\"", json_string_value(value));
-		break;
+	case JSON_STRING: text_printf(&t, "the string \"%.60s\"", json_string_value(value)); break;
 	}
 	return t.at;
 }
@@ -217,7 +206,7 @@ bool read_object(const Reader *r, const json_t *value, const Path *path, const c
 			continue;
 		Path at = path_key(path, key);
 		diag_error(r->d, place_key(r, &at), "unknown-field", hint_nearest(r, key, known),
-			   "%s has no field '%s'", what, key);
+		           "%s has no field '%s'", what, key);
 	}
 	return true;
 }
@@ -237,11 +226,11 @@ static json_t *get(const Reader *r, const json_t *object, const char *key, const
 	json_t *value = json_object_get(object, key);
 	if (!value && required)
 		diag_error(r->d, place_at(r, path), "missing-field", NULL, "the field '%s' is missing", key);
-	return value && json_is_null(value) && !required ? NULL : value;
+	return !required && json_is_null(value) ? NULL : value;
 }
 
 bool get_string(const Reader *r, const json_t *object, const char *key, const Path *path, bool required,
-		const char **out) {
+                const char **out) {
 	const json_t *value = get(r, object, key, path, required);
 	Path at = path_key(path, key);
 	if (!value)

@@ -48,7 +48,7 @@ bool read_list(const Reader *r, const json_t *value, const Path *path, const cha
 json_t *need(const Reader *r, const json_t *object, const char *key, const Path *path, const char *what);
 /* A member of the given type. Missing or null: false without a diagnostic unless `required`. */
 bool get_string(const Reader *r, const json_t *object, const char *key, const Path *path, bool required,
-		const char **out);
+                const char **out);
 bool get_int(const Reader *r, const json_t *object, const char *key, const Path *path, bool required, int64_t *out);
 bool get_bool(const Reader *r, const json_t *object, const char *key, const Path *path, bool *out);
 /* A value that must be an int (1.0 and true are not). */

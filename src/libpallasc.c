@@ -161,8 +161,8 @@ static const Target *choose_target(Job *job, pallasc_status *status) {
 		if (!target) {
 			const char *near = name_nearest(name, target_names());
 			diag_error(&job->diag, (Place){0}, "unknown-target",
-				   near ? arena_printf(job->arena, "did you mean '%s'?", near) : NULL,
-				   "there is no target '%s'", name);
+			           near ? arena_printf(job->arena, "did you mean '%s'?", near) : NULL,
+			           "there is no target '%s'", name);
 		}
 	}
 	*status = target ? PALLASC_OK : PALLASC_USAGE;
@@ -175,7 +175,7 @@ static bool sets_are_pairs(Job *job) {
 		const char *equals = strchr(o->sets[i], '=');
 		if (!equals || equals == o->sets[i])
 			diag_error(&job->diag, (Place){0}, "config-set", NULL, "expected KEY=VALUE, found '%s'",
-				   o->sets[i]);
+			           o->sets[i]);
 	}
 	return job->diag.errors == 0;
 }
@@ -185,9 +185,9 @@ static void emit_texts(Job *job, const Compilation *c) {
 		unsigned flag;
 		Emit emit;
 	} kinds[] = {{PALLASC_EMIT_SOURCE, EMIT_PYTHON},
-		     {PALLASC_EMIT_PLAN, EMIT_PLAN},
-		     {PALLASC_EMIT_REPORT, EMIT_REPORT},
-		     {PALLASC_EMIT_GRAPH, EMIT_JSON}};
+	             {PALLASC_EMIT_PLAN, EMIT_PLAN},
+	             {PALLASC_EMIT_REPORT, EMIT_REPORT},
+	             {PALLASC_EMIT_GRAPH, EMIT_JSON}};
 	for (int i = TEXT_SOURCE; i <= TEXT_GRAPH; i++)
 		if (job->options->emit & kinds[i].flag)
 			compile_emit(c, kinds[i].emit, &job->text[i]);
@@ -209,10 +209,10 @@ static pallasc_status compile(Job *job) {
 	if (o->config_json)
 		*config = (Source){"<config>", o->config_json, strlen(o->config_json)};
 	CompileOptions options = {.target = target,
-				  .configs = config,
-				  .config_count = o->config_json != NULL,
-				  .sets = o->sets,
-				  .set_count = (uint32_t)o->set_count};
+	                          .configs = config,
+	                          .config_count = o->config_json != NULL,
+	                          .sets = o->sets,
+	                          .set_count = (uint32_t)o->set_count};
 	Compilation c;
 	compile_init(&c, &options, job->arena, &job->diag, module_clone(job->graph->module, job->arena));
 	if (!compile_module(&c) || (wants_plan(o->emit) && !compile_plan(&c)))
@@ -286,7 +286,7 @@ pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, const pallasc_
 }
 
 pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size_t length,
-				const pallasc_options *options) {
+                                const pallasc_options *options) {
 	pallasc_graph *graph = pallasc_graph_load(context, json, length, NULL);
 	pallasc_result *result = pallasc_graph_compile(graph, options);
 	pallasc_graph_free(graph);

@@ -11,10 +11,10 @@ static const char *const module_names[] = {
 /* clang-format on */
 
 static const char *const python_keywords[] = {
-	"False", "None",     "True",  "and",	"as",	"assert", "async",  "await",	"break",
-	"class", "continue", "def",   "del",	"elif", "else",	  "except", "finally",	"for",
-	"from",	 "global",   "if",    "import", "in",	"is",	  "lambda", "nonlocal", "not",
-	"or",	 "pass",     "raise", "return", "try",	"while",  "with",   "yield",	NULL};
+	"False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+	"class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+	"from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+	"or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield",    NULL};
 
 static bool is_member(const char *word, const char *const *list) {
 	for (; *list; list++)
@@ -47,7 +47,7 @@ static void load_name(Loader *l, const json_t *root, const Path *path) {
 		problem = "is too long";
 	if (problem)
 		diag_error(l->r.d, place_at(&l->r, &at), "bad-name", "it becomes the name of the emitted function",
-			   "the name '%s' %s", name, problem);
+		           "the name '%s' %s", name, problem);
 	l->m->name = intern(l, name);
 }
 
@@ -58,21 +58,21 @@ static bool load_format(Loader *l, const json_t *root, const Path *path) {
 	Path format_at = path_key(path, "format"), version_at = path_key(path, "version");
 	if (get_string(&l->r, root, "format", path, true, &format) && strcmp(format, "fxtile") != 0) {
 		diag_error(l->r.d, place_at(&l->r, &format_at), "bad-format", NULL,
-			   "the format is \"fxtile\", not \"%s\"", format);
+		           "the format is \"fxtile\", not \"%s\"", format);
 		return false;
 	}
 	if (get_int(&l->r, root, "version", path, true, &version) && version != 1) {
 		diag_error(l->r.d, place_at(&l->r, &version_at), "bad-version", NULL,
-			   "version %lld of the format: this compiler reads version 1", (long long)version);
+		           "version %lld of the format: this compiler reads version 1", (long long)version);
 		return false;
 	}
 	return true;
 }
 
 static void load_document(void *context, json_t *root) {
-	static const char *const known[] = {"format",	   "version",	       "name",	   "tensors", "scalars",
-					    "returns",	   "block_sizes",      "tunables", "config",  "graphs",
-					    "annotations", "assume_in_bounds", NULL};
+	static const char *const known[] = {"format",      "version",          "name",     "tensors", "scalars",
+	                                    "returns",     "block_sizes",      "tunables", "config",  "graphs",
+	                                    "annotations", "assume_in_bounds", NULL};
 	Loader *l = context;
 	Path path = {0}, config_at = path_key(&path, "config");
 	uint32_t errors = l->r.d->errors;

@@ -19,8 +19,8 @@ typedef struct Loader {
 	VEC(Arg) stack; /* items of the lists being read */
 	VEC(ForwardRef) forward;
 	VEC(NodeId) document; /* GraphId -> its first node: the ids of a graph's nodes are consecutive */
-	GraphId graph;	      /* whose nodes are being read */
-	NodeId node;	      /* being read; NONE in host steps, where no references are allowed */
+	GraphId graph;        /* whose nodes are being read */
+	NodeId node;          /* being read; NONE in host steps, where no references are allowed */
 	bool warned_int64;
 	bool symbols_unclear; /* a block or tunable was refused: say nothing of its uses */
 	bool tensors_unclear; /* so was the list of tensors */
@@ -52,7 +52,7 @@ bool load_value(Loader *l, const json_t *v, const Path *path, int depth, Arg *ou
 
 /* load_args.c: the arguments of node l->node, or of a host step (`skip` leading parameters are given elsewhere). */
 bool load_arguments(Loader *l, uint16_t op, uint32_t skip, const json_t *args, size_t args_from, const json_t *kwargs,
-		    const Path *path, uint32_t *count, Arg **out);
+                    const Path *path, uint32_t *count, Arg **out);
 /* The op of a target, or OP_UNKNOWN after a diagnostic. */
 uint16_t load_target(Loader *l, const json_t *v, const Path *path);
 

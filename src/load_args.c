@@ -19,7 +19,7 @@ static bool load_tensor_name(Loader *l, const json_t *v, const Path *path, bool 
 		for (uint32_t i = 0; i < count; i++)
 			names[i] = scalar ? m->scalars.at[i].name : m->tensors.at[i].name;
 		diag_error(l->r.d, place_at(&l->r, path), scalar ? "unknown-scalar" : "unknown-tensor",
-			   hint_nearest(&l->r, name, names), "there is no %s '%s'", what, name);
+		           hint_nearest(&l->r, name, names), "there is no %s '%s'", what, name);
 		return false;
 	}
 	out->kind = scalar ? ARG_SCALAR : ARG_TENSOR;
@@ -54,19 +54,19 @@ static bool load_graph_id(Loader *l, uint16_t op, const Param *p, const json_t *
 	GraphId g = graph_find(l->m, id);
 	if (g == NONE || l->node == NONE) {
 		diag_error(l->r.d, place_at(&l->r, path), "unknown-graph", NULL, "there is no graph %lld",
-			   (long long)id);
+		           (long long)id);
 		return false;
 	}
 	Graph *graph = graph_get(l->m, g);
 	if (!l->kinds_unclear && !(graph_kinds(op, p->name, &what) & 1u << graph->kind)) {
 		diag_error(l->r.d, place_at(&l->r, path), "graph-kind", NULL,
-			   "'%s' must be %s, but graph %lld is of another kind", p->name, what, (long long)id);
+		           "'%s' must be %s, but graph %lld is of another kind", p->name, what, (long long)id);
 		return false;
 	}
 	if (graph->caller != NONE) {
 		diag_error(l->r.d, place_at(&l->r, path), "graph-called-twice",
-			   "give each call its own copy of the graph", "graph %lld is called already, by '%s'",
-			   (long long)id, node_get(l->m, graph->caller)->name);
+		           "give each call its own copy of the graph", "graph %lld is called already, by '%s'",
+		           (long long)id, node_get(l->m, graph->caller)->name);
 		return false;
 	}
 	graph->caller = l->node;
@@ -140,11 +140,11 @@ static bool misfit(Loader *l, const Path *path, const char *param, const char *w
 		found = arena_printf(l->r.arena, "node '%s', which has no value", node_get(l->m, a->node)->name);
 	else
 		found = arena_printf(l->r.arena, "node '%s', which is %s", node_get(l->m, a->node)->name,
-				     type_string(l->m, node_get(l->m, a->node)->type));
+		                     type_string(l->m, node_get(l->m, a->node)->type));
 	if (a->kind == ARG_REF && ref_type(l, a)->kind == TYPE_TUPLE)
 		hint = "take an element with getitem";
 	diag_error(l->r.d, place_at(&l->r, path), "wrong-argument", hint, "%s: argument '%s' must be %s, found %s",
-		   l->node == NONE ? "host step" : op_row(node_get(l->m, l->node)->op)->target, param, what, found);
+	           l->node == NONE ? "host step" : op_row(node_get(l->m, l->node)->op)->target, param, what, found);
 	return false;
 }
 
@@ -157,8 +157,8 @@ static bool check_items(Loader *l, const Param *p, const json_t *v, const Path *
 		const Arg *a = arg_item(l->m, list, i);
 		Path at = path_index(path, i);
 		bool fits = p->letter == 'I'   ? fits_int(l, a)
-			    : p->letter == 'N' ? fits_index(l, a)
-					       : a->kind == ARG_NULL || fits_value(l, a);
+		            : p->letter == 'N' ? fits_index(l, a)
+		                               : a->kind == ARG_NULL || fits_value(l, a);
 		if (!fits)
 			ok = misfit(l, &at, p->name, what, a, json_array_get(v, i));
 	}
@@ -167,24 +167,15 @@ static bool check_items(Loader *l, const Param *p, const json_t *v, const Path *
 
 static bool fits_scalar_letter(const Loader *l, uint16_t op, char letter, const Arg *a) {
 	switch (letter) {
-	case 'x':
-		return fits_value(l, a);
-	case 't':
-		return a->kind == ARG_REF && ref_type(l, a)->kind == TYPE_TENSOR;
-	case 'i':
-		return fits_int(l, a);
-	case 'n':
-		return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL;
-	case 'b':
-		return a->kind == ARG_BOOL;
-	case 'd':
-		return a->kind == ARG_DTYPE;
-	case 's':
-		return a->kind == ARG_STRING;
-	case 'S':
-		return fits_block(l, op, a);
-	default:
-		return true;
+	case 'x': return fits_value(l, a);
+	case 't': return a->kind == ARG_REF && ref_type(l, a)->kind == TYPE_TENSOR;
+	case 'i': return fits_int(l, a);
+	case 'n': return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL;
+	case 'b': return a->kind == ARG_BOOL;
+	case 'd': return a->kind == ARG_DTYPE;
+	case 's': return a->kind == ARG_STRING;
+	case 'S': return fits_block(l, op, a);
+	default: return true;
 	}
 }
 
@@ -194,14 +185,10 @@ static bool load_argument(Loader *l, uint16_t op, const Param *p, const json_t *
 	if (json_is_null(v) && p->nullable)
 		return true;
 	switch (p->letter) {
-	case 'T':
-		return load_tensor_name(l, v, path, false, out);
-	case 'C':
-		return load_tensor_name(l, v, path, true, out);
-	case 'G':
-		return load_graph_id(l, op, p, v, path, out);
-	default:
-		break;
+	case 'T': return load_tensor_name(l, v, path, false, out);
+	case 'C': return load_tensor_name(l, v, path, true, out);
+	case 'G': return load_graph_id(l, op, p, v, path, out);
+	default: break;
 	}
 	if (p->letter == 'S' ? !load_block(l, op, v, path, out) : !load_value(l, v, path, 0, out))
 		return false;
@@ -277,9 +264,9 @@ static bool place_kwargs(Loader *l, uint16_t op, const json_t *kwargs, const Pat
 			continue;
 		if (i == NONE || given[i].value) {
 			diag_error(l->r.d, place_key(&l->r, &at), i == NONE ? "unknown-argument" : "duplicate-argument",
-				   i == NONE ? hint_nearest(&l->r, name, param_names(l, s)) : NULL,
-				   i == NONE ? "%s has no argument '%s'" : "%s is given '%s' twice", op_row(op)->target,
-				   name);
+			           i == NONE ? hint_nearest(&l->r, name, param_names(l, s)) : NULL,
+			           i == NONE ? "%s has no argument '%s'" : "%s is given '%s' twice", op_row(op)->target,
+			           name);
 			ok = false;
 			continue;
 		}
@@ -289,7 +276,7 @@ static bool place_kwargs(Loader *l, uint16_t op, const json_t *kwargs, const Pat
 }
 
 static bool place_positional(Loader *l, uint16_t op, uint32_t skip, const json_t *args, size_t from, const Path *path,
-			     Given *given) {
+                             Given *given) {
 	const Schema *s = load_schema(l, op);
 	size_t count = json_array_size(args) - from, room = s->count - skip;
 	for (size_t i = 0; i < count && i < room; i++)
@@ -298,12 +285,12 @@ static bool place_positional(Loader *l, uint16_t op, uint32_t skip, const json_t
 		return true;
 	Path at = path_index(path, from + room);
 	diag_error(l->r.d, place_at(&l->r, &at), "too-many-arguments", NULL, "%s takes %s%zu argument%s, found %zu",
-		   op_row(op)->target, s->required < s->count ? "at most " : "", room, room == 1 ? "" : "s", count);
+	           op_row(op)->target, s->required < s->count ? "at most " : "", room, room == 1 ? "" : "s", count);
 	return false;
 }
 
 bool load_arguments(Loader *l, uint16_t op, uint32_t skip, const json_t *args, size_t from, const json_t *kwargs,
-		    const Path *path, uint32_t *count, Arg **out) {
+                    const Path *path, uint32_t *count, Arg **out) {
 	const Schema *s = load_schema(l, op);
 	Given *given = arena_array(l->r.arena, (size_t)s->count + 1, sizeof *given);
 	Path args_at = path_key(path, "args"), kwargs_at = path_key(path, "kwargs");
@@ -324,8 +311,8 @@ bool load_arguments(Loader *l, uint16_t op, uint32_t skip, const json_t *args, s
 			*a = schema_default(l->m, p);
 		} else {
 			diag_error(l->r.d, place_at(&l->r, path), "missing-argument", NULL,
-				   "%s lacks argument '%s' (%s)", op_row(op)->target, p->name,
-				   schema_expects(p->letter));
+			           "%s lacks argument '%s' (%s)", op_row(op)->target, p->name,
+			           schema_expects(p->letter));
 			ok = false;
 		}
 	}

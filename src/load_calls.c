@@ -45,14 +45,14 @@ static void check_reachable(Loader *l, GraphId g) {
 		return;
 	if (graph->caller == NONE)
 		diag_error(l->r.d, at, "graph-unreachable", "remove it, or call it", "graph %lld is never called",
-			   (long long)graph->id);
+		           (long long)graph->id);
 	else if (!graph_recursive(l->m, g, &first) && depth > GRAPH_DEPTH_MAX)
 		diag_error(l->r.d, at, "graph-depth", NULL, "graph %lld is nested deeper than %d calls",
-			   (long long)graph->id, GRAPH_DEPTH_MAX);
+		           (long long)graph->id, GRAPH_DEPTH_MAX);
 	else if (graph_recursive(l->m, g, &first) && first)
 		diag_error(l->r.d, at, "graph-recursion", NULL, "graph %lld calls itself, by way of '%s' in graph %lld",
-			   (long long)graph->id, node_get(l->m, graph->caller)->name,
-			   (long long)graph_get(l->m, graph_parent(l->m, g))->id);
+		           (long long)graph->id, node_get(l->m, graph->caller)->name,
+		           (long long)graph_get(l->m, graph_parent(l->m, g))->id);
 	/* else a graph above it is unreachable, and reported */
 }
 
@@ -66,14 +66,14 @@ static void check_carried(Loader *l, GraphId g, uint32_t outputs) {
 		Place at = diag_place(l->r.d, l->r.source, "/graphs/%u/carried/%u", g, i);
 		if (c.arg >= arguments)
 			diag_error(l->r.d, at, "carried", NULL, "graph %lld has no argument %lld: it has %u",
-				   (long long)graph->id, c.arg == NONE ? -1LL : (long long)c.arg, arguments);
+			           (long long)graph->id, c.arg == NONE ? -1LL : (long long)c.arg, arguments);
 		else if (c.output >= outputs)
 			diag_error(l->r.d, at, "carried", NULL, "graph %lld has no output %lld: it has %u",
-				   (long long)graph->id, c.output == NONE ? -1LL : (long long)c.output, outputs);
+			           (long long)graph->id, c.output == NONE ? -1LL : (long long)c.output, outputs);
 	}
 	if (graph->lengths != NONE && graph->lengths >= arguments)
 		diag_error(l->r.d, diag_place(l->r.d, l->r.source, "/graphs/%u/lengths", g), "lengths", NULL,
-			   "graph %lld has no such argument: it has %u", (long long)graph->id, arguments);
+		           "graph %lld has no such argument: it has %u", (long long)graph->id, arguments);
 }
 
 /* Each argument is replaced by one output at most; and one output may replace several. */
@@ -86,7 +86,7 @@ static void check_carried_once(Loader *l, GraphId g) {
 			continue;
 		if (seen[arg]++)
 			diag_error(l->r.d, diag_place(l->r.d, l->r.source, "/graphs/%u/carried/%u", g, i), "carried",
-				   NULL, "argument %u is carried twice", arg);
+			           NULL, "argument %u is carried twice", arg);
 	}
 }
 
@@ -98,10 +98,10 @@ static void check_outputs(Loader *l, GraphId g) {
 	uint32_t outputs = list->list.count;
 	if (graph->kind == GRAPH_ROOT && outputs && !l->kinds_unclear)
 		diag_error(l->r.d, node_place(l->m, l->r.d, graph->output), "output-node",
-			   "a root stores its results: args is [[]]", "root %lld has outputs", (long long)graph->id);
+		           "a root stores its results: args is [[]]", "root %lld has outputs", (long long)graph->id);
 	if (graph->kind == GRAPH_COND && outputs != 1)
 		diag_error(l->r.d, node_place(l->m, l->r.d, graph->output), "output-node", NULL,
-			   "cond graph %lld must have one output, a bool", (long long)graph->id);
+		           "cond graph %lld must have one output, a bool", (long long)graph->id);
 	check_carried(l, g, outputs);
 	check_carried_once(l, g);
 }
@@ -138,8 +138,8 @@ static void check_scope(Loader *l, NodeId n, uint32_t arg, const Arg *a) {
 	if (b == NONE || block_in_scope(m, g, b))
 		return;
 	diag_error(l->r.d, node_arg_place(m, l->r.d, n, arg), "block-scope", NULL,
-		   "'%s' uses the position of block '%s' (%s), but graph %lld is not inside a loop over it",
-		   node_get(m, n)->name, m->blocks.at[b].symbol, m->blocks.at[b].name, (long long)graph_get(m, g)->id);
+	           "'%s' uses the position of block '%s' (%s), but graph %lld is not inside a loop over it",
+	           node_get(m, n)->name, m->blocks.at[b].symbol, m->blocks.at[b].name, (long long)graph_get(m, g)->id);
 }
 
 static void check_node_scope(Loader *l, NodeId n) {

@@ -5,7 +5,7 @@
 /* ---- first sweep: graphs ---------------------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {"root",  "for_loop", "reduction_loop", "if", "else",
-					 "while", "cond",     "combine",	NULL};
+                                         "while", "cond",     "combine",        NULL};
 
 static bool graph_kind(Loader *l, const json_t *v, const Path *path, GraphKind *out) {
 	const char *text;
@@ -23,8 +23,8 @@ static bool graph_kind(Loader *l, const json_t *v, const Path *path, GraphKind *
 	}
 	const char *hint = hint_nearest(&l->r, text, kind_names);
 	diag_error(l->r.d, place_at(&l->r, &at), "unknown-kind",
-		   hint ? hint : "one of root, for_loop, reduction_loop, if, else, while, cond, combine",
-		   "unknown kind of graph '%s'", text);
+	           hint ? hint : "one of root, for_loop, reduction_loop, if, else, while, cond, combine",
+	           "unknown kind of graph '%s'", text);
 	return false;
 }
 
@@ -47,16 +47,16 @@ static void graph_blocks(Loader *l, const json_t *v, const char *key, const Path
 			continue;
 		if (unknown)
 			diag_error(l->r.d, place_at(&l->r, &at), "unknown-block", NULL, "there is no block %lld",
-				   (long long)id);
+			           (long long)id);
 		else if (twice)
 			diag_error(l->r.d, place_at(&l->r, &at), "duplicate-block", NULL,
-				   "block %lld stands here twice", (long long)id);
+			           "block %lld stands here twice", (long long)id);
 		else
 			vec_push(l->r.arena, &g->blocks, (BlockId)id);
 	}
 	if (json_array_size(list) > RANK_MAX)
 		diag_error(l->r.d, place_at(&l->r, &here), "rank", NULL, "%zu dims: at most %d are supported",
-			   json_array_size(list), RANK_MAX);
+		           json_array_size(list), RANK_MAX);
 }
 
 static void graph_carried(Loader *l, const json_t *v, const Path *path, Graph *g) {
@@ -74,7 +74,7 @@ static void graph_carried(Loader *l, const json_t *v, const Path *path, Graph *g
 		}
 		json_int_t a = json_integer_value(arg), o = json_integer_value(output);
 		Carried c = {.arg = a >= 0 && a < NONE ? (uint32_t)a : NONE,
-			     .output = o >= 0 && o < NONE ? (uint32_t)o : NONE};
+		             .output = o >= 0 && o < NONE ? (uint32_t)o : NONE};
 		vec_push(l->r.arena, &g->carried, c); /* ranges are checked when the outputs are known */
 	}
 }
@@ -89,7 +89,7 @@ static void graph_fields(Loader *l, const json_t *v, const Path *path, Graph *g)
 		Path at = path_key(path, fields[i]);
 		if (value && !json_is_null(value) && !allowed[i])
 			diag_error(l->r.d, place_key(&l->r, &at), "field-of-other-kind", NULL,
-				   "a graph of kind '%s' has no '%s'", kind_names[g->kind], fields[i]);
+			           "a graph of kind '%s' has no '%s'", kind_names[g->kind], fields[i]);
 	}
 	if (g->kind == GRAPH_ROOT)
 		graph_blocks(l, v, "grid", path, g);
@@ -120,12 +120,12 @@ static uint16_t node_op(Loader *l, const json_t *v, const Path *path) {
 	}
 	if (strcmp(text, "placeholder") != 0 && strcmp(text, "output") != 0) {
 		diag_error(l->r.d, place_at(&l->r, &op_at), "unknown-op", hint_nearest(&l->r, text, names),
-			   "unknown op '%s'", text);
+		           "unknown op '%s'", text);
 		return OP_UNKNOWN;
 	}
 	if (target && !json_is_null(target))
 		diag_error(l->r.d, place_key(&l->r, &target_at), "node-target", NULL,
-			   "a node with op '%s' has no target", text);
+		           "a node with op '%s' has no target", text);
 	return *text == 'p' ? OP_PLACEHOLDER : OP_OUTPUT;
 }
 
@@ -135,13 +135,13 @@ static void node_define(Loader *l, const json_t *v, const Path *at, uint32_t ind
 	Graph *g = graph_get(m, l->graph);
 	NodeId n = m->nodes.count;
 	Node node = {.name = "?",
-		     .op = OP_UNKNOWN,
-		     .graph = l->graph,
-		     .type = type_none(m),
-		     .first_use = NONE,
-		     .prev = g->last,
-		     .next = NONE,
-		     .origin = index};
+	             .op = OP_UNKNOWN,
+	             .graph = l->graph,
+	             .type = type_none(m),
+	             .first_use = NONE,
+	             .prev = g->last,
+	             .next = NONE,
+	             .origin = index};
 	const char *name;
 	Path name_at = path_key(at, "name");
 	if (read_object(&l->r, v, at, "a node", known)) {
@@ -149,7 +149,7 @@ static void node_define(Loader *l, const json_t *v, const Path *at, uint32_t ind
 			node.name = intern(l, name);
 			if (map_get(&g->names, map_key(node.name)) != NONE)
 				diag_error(l->r.d, place_at(&l->r, &name_at), "duplicate-name", NULL,
-					   "two nodes of graph %lld are called '%s'", (long long)g->id, name);
+				           "two nodes of graph %lld are called '%s'", (long long)g->id, name);
 			else
 				map_put(l->r.arena, &g->names, map_key(node.name), n);
 		}
@@ -174,24 +174,24 @@ static void graph_outputs(Loader *l, const json_t *nodes, const Path *here) {
 		Path at = path_index(here, node_get(l->m, n)->origin);
 		if (n != g->last)
 			diag_error(l->r.d, place_at(&l->r, &at), "output-node", NULL,
-				   "the output node must be the graph's last");
+			           "the output node must be the graph's last");
 		g->output = n;
 	}
 	if (g->output == NONE && json_is_array(nodes))
 		diag_error(l->r.d, place_at(&l->r, here), "output-node",
-			   "end it with {\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}",
-			   "graph %lld has no output node", (long long)g->id);
+		           "end it with {\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}",
+		           "graph %lld has no output node", (long long)g->id);
 }
 
 static void load_graph(Loader *l, const json_t *v, const Path *at) {
 	static const char *const known[] = {"id", "kind", "grid", "block_ids", "carried", "lengths", "nodes", NULL};
 	Graph g = {.id = -1,
-		   .kind = GRAPH_ROOT,
-		   .lengths = NONE,
-		   .first = NONE,
-		   .last = NONE,
-		   .output = NONE,
-		   .caller = NONE};
+	           .kind = GRAPH_ROOT,
+	           .lengths = NONE,
+	           .first = NONE,
+	           .last = NONE,
+	           .output = NONE,
+	           .caller = NONE};
 	Path id_at = path_key(at, "id"), nodes_at = path_key(at, "nodes");
 	const json_t *nodes = NULL;
 	l->graph = l->m->graphs.count;
@@ -199,7 +199,7 @@ static void load_graph(Loader *l, const json_t *v, const Path *at) {
 		if (get_int(&l->r, v, "id", at, true, &g.id)) {
 			if (graph_find(l->m, g.id) != NONE)
 				diag_error(l->r.d, place_at(&l->r, &id_at), "duplicate-name", NULL,
-					   "two graphs have the id %lld", (long long)g.id);
+				           "two graphs have the id %lld", (long long)g.id);
 			else
 				map_put(l->r.arena, &l->m->graph_ids, (uint64_t)g.id, l->graph);
 		}
@@ -245,15 +245,15 @@ static void load_placeholder(Loader *l, const json_t *v, const Path *at, NodeId 
 	node_get(l->m, n)->arg_first = l->m->args.count;
 	if (!is_empty(json_object_get(v, "args")) || !is_empty(json_object_get(v, "kwargs")))
 		diag_error(l->r.d, place_at(&l->r, &args_at), "placeholder-args", NULL,
-			   "a placeholder has no arguments");
+		           "a placeholder has no arguments");
 	if (l->kinds_unclear)
 		return;
 	if (graph_get(l->m, l->graph)->kind == GRAPH_ROOT)
 		diag_error(l->r.d, place_at(&l->r, at), "root-placeholder",
-			   "read it by tile.host_tensor or tile.scalar", "a root has no arguments");
+		           "read it by tile.host_tensor or tile.scalar", "a root has no arguments");
 	else if (is_empty(json_object_get(v, "meta")))
 		diag_error(l->r.d, place_at(&l->r, at), "missing-field", NULL,
-			   "placeholder '%s' lacks the field 'meta'", node_get(l->m, n)->name);
+		           "placeholder '%s' lacks the field 'meta'", node_get(l->m, n)->name);
 }
 
 /* How many arguments a call passes to each graph it names. */
@@ -270,9 +270,9 @@ static void check_counts(Loader *l, NodeId n, const Path *at) {
 		if (list == NONE || passed == g->placeholders.count)
 			continue;
 		diag_error(l->r.d, place_at(&l->r, &args_at), "argument-count", NULL,
-			   "'%s' passes %u argument%s to graph %lld, which has %u placeholder%s",
-			   node_get(l->m, n)->name, passed, passed == 1 ? "" : "s", (long long)g->id,
-			   g->placeholders.count, g->placeholders.count == 1 ? "" : "s");
+		           "'%s' passes %u argument%s to graph %lld, which has %u placeholder%s",
+		           node_get(l->m, n)->name, passed, passed == 1 ? "" : "s", (long long)g->id,
+		           g->placeholders.count, g->placeholders.count == 1 ? "" : "s");
 	}
 }
 
@@ -356,10 +356,10 @@ static void report_forward(Loader *l) {
 		const char *user = node_get(l->m, f.user)->name, *target = node_get(l->m, f.target)->name;
 		if (depends_on(l, f.target, f.user))
 			diag_error(l->r.d, f.at, "node-cycle", NULL, "'%s' and '%s' depend on each other: a cycle",
-				   user, target);
+			           user, target);
 		else
 			diag_error(l->r.d, f.at, "node-order", "nodes stand in topological order",
-				   "'%s' uses '%s', which stands later", user, target);
+			           "'%s' uses '%s', which stands later", user, target);
 	}
 }
 

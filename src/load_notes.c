@@ -30,7 +30,7 @@ static void read_alignment(Loader *l, const char *name, const json_t *v, const P
 		return;
 	if (json_array_size(v) != tensor->rank) {
 		diag_error(l->r.d, place_at(&l->r, at), "annotation", NULL, "%zu alignments for the %u dims of '%s'",
-			   json_array_size(v), tensor->rank, name);
+		           json_array_size(v), tensor->rank, name);
 		return;
 	}
 	for (uint32_t i = 0; i < tensor->rank; i++) {
@@ -133,11 +133,11 @@ static void compare_alignment(Module *m, Diag *d, TensorId id) {
 	for (uint32_t i = 0; i < t->rank && given[0]; i++)
 		if (given[i] != found[i])
 			diag_error(d,
-				   diag_place(d, m->source, "/annotations/block_constraints/%s/%u",
-					      diag_pointer_token(d, t->name), i),
-				   "annotation-differs", "remove the annotations: they are computed anew",
-				   "dim %u of '%s' needs blocks that are multiples of %lld, not of %lld", i, t->name,
-				   (long long)found[i], (long long)given[i]);
+			           diag_place(d, m->source, "/annotations/block_constraints/%s/%u",
+			                      diag_pointer_token(d, t->name), i),
+			           "annotation-differs", "remove the annotations: they are computed anew",
+			           "dim %u of '%s' needs blocks that are multiples of %lld, not of %lld", i, t->name,
+			           (long long)found[i], (long long)given[i]);
 }
 
 static void compare_loop(Module *m, Diag *d, GraphId g) {
@@ -152,10 +152,10 @@ static void compare_loop(Module *m, Diag *d, GraphId g) {
 			   *why_given = given->why_not[i] ? given->why_not[i] : "";
 		if (is != was)
 			diag_error(d, at, "annotation-differs", "remove the annotations: they are computed anew",
-				   "graph %lld %s be lowered as %s", id, is ? "can" : "cannot", loop_names[i]);
+			           "graph %lld %s be lowered as %s", id, is ? "can" : "cannot", loop_names[i]);
 		else if (strcmp(why, why_given) != 0)
 			diag_error(d, at, "annotation-differs", "remove the annotations: they are computed anew",
-				   "the reason why graph %lld cannot be lowered as %s is: %s", id, loop_names[i], why);
+			           "the reason why graph %lld cannot be lowered as %s is: %s", id, loop_names[i], why);
 	}
 }
 

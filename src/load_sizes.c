@@ -11,7 +11,7 @@ static bool size_real(Loader *l, const json_t *v, const Path *path) {
 	if (x == floor(x) && fabs(x) < 1e15)
 		hint = arena_printf(l->r.arena, "write %lld: a size is an int", (long long)x);
 	diag_error(l->r.d, place_at(&l->r, path), "wrong-type", hint,
-		   "expected a size (an int or an expression), found %s", json_describe(&l->r, v));
+	           "expected a size (an int or an expression), found %s", json_describe(&l->r, v));
 	return false;
 }
 
@@ -39,20 +39,21 @@ bool load_shape(Loader *l, const json_t *v, const Path *path, uint32_t *rank, Ex
 	size_t n = json_array_size(v);
 	if (n > RANK_MAX) {
 		diag_error(l->r.d, place_at(&l->r, path), "rank", NULL, "rank %zu: at most %d dims are supported", n,
-			   RANK_MAX);
+		           RANK_MAX);
 		return false;
 	}
 	bool ok = true;
 	for (size_t i = 0; i < n; i++) {
 		Path at = path_index(path, i);
-		if (!load_size(l, json_array_get(v, i), &at, &dims[i])) {
+		dims[i] = NONE;
+		if (!load_size(l, json_array_get(v, i), &at, &dims[i]) || dims[i] == NONE) {
 			ok = false;
 			continue;
 		}
 		const Expr *e = &l->m->exprs.at[dims[i]];
 		if (e->kind == EXPR_INT && e->value < 0) {
 			diag_error(l->r.d, place_at(&l->r, &at), "negative-size", NULL, "size %lld is negative",
-				   (long long)e->value);
+			           (long long)e->value);
 			ok = false;
 		}
 	}
@@ -83,14 +84,14 @@ static bool dtype_wide(Loader *l, const char *name, const Path *path, DtypeUse u
 	bool is_int = strcmp(name, "int64") == 0;
 	if (use == DTYPE_OF_HOST || !is_int) {
 		diag_error(l->r.d, place_at(&l->r, path), "dtype-64-bit",
-			   is_int ? "declare int32 and convert on the host: x.astype(jnp.int32)"
-				  : "declare float32 and convert on the host: x.astype(jnp.float32)",
-			   "%s is not supported: TPUs have no 64-bit types", name);
+		           is_int ? "declare int32 and convert on the host: x.astype(jnp.int32)"
+		                  : "declare float32 and convert on the host: x.astype(jnp.float32)",
+		           "%s is not supported: TPUs have no 64-bit types", name);
 		return false;
 	}
 	if (!l->warned_int64)
 		diag_warning(l->r.d, place_at(&l->r, path), "dtype-narrowed", NULL,
-			     "int64 is computed as int32; larger values wrap around");
+		             "int64 is computed as int32; larger values wrap around");
 	l->warned_int64 = true;
 	*out = DTYPE_I32;
 	return true;
@@ -141,7 +142,7 @@ static bool meta_tuple(Loader *l, const json_t *v, const Path *path, int depth, 
 	size_t n = json_array_size(list);
 	if (depth >= TUPLE_DEPTH_MAX || n > TUPLE_MAX) {
 		diag_error(l->r.d, place_at(&l->r, &at), "meta-tuple", NULL,
-			   "the tuple is nested too deep or too long");
+		           "the tuple is nested too deep or too long");
 		return false;
 	}
 	TypeId *elements = arena_array(l->r.arena, n, sizeof *elements);

@@ -23,7 +23,7 @@ static bool symbol_define(Loader *l, const char *name, uint32_t value, Place at)
 	l->symbols_unclear = true; /* until all is well */
 	if (!is_symbol(name)) {
 		diag_error(l->r.d, at, "bad-symbol", "use letters, digits and _, as in \"u0\"",
-			   "'%s' cannot stand in an expression", name);
+		           "'%s' cannot stand in an expression", name);
 		return false;
 	}
 	uint64_t key = map_key(intern(l, name));
@@ -53,7 +53,7 @@ static void tunable_choices(Loader *l, const json_t *v, const Path *path, Tunabl
 	Path def = path_key(path, "default");
 	if (!found)
 		diag_error(l->r.d, place_at(&l->r, &def), "tunable-default", NULL,
-			   "the default %lld of '%s' is not one of its choices", (long long)t->default_value, t->name);
+		           "the default %lld of '%s' is not one of its choices", (long long)t->default_value, t->name);
 }
 
 void load_tunables(Loader *l, const json_t *root, const Path *path) {
@@ -87,7 +87,7 @@ static void block_define(Loader *l, const json_t *v, const Path *at, uint32_t in
 	Path id_at = path_key(at, "id"), symbol_at = path_key(at, "symbol");
 	if (get_int(&l->r, v, "id", at, true, &id) && id != (int64_t)index)
 		diag_error(l->r.d, place_at(&l->r, &id_at), "block-id", "number them 0, 1, 2, ... in order",
-			   "block id %lld stands where %u is due", (long long)id, index);
+		           "block id %lld stands where %u is due", (long long)id, index);
 	if (get_string(&l->r, v, "symbol", at, true, &text)) {
 		b.symbol = intern(l, text);
 		symbol_define(l, text, index, place_at(&l->r, &symbol_at));
@@ -106,7 +106,7 @@ static ExprId block_expr(Loader *l, const json_t *v, const char *key, const Path
 		return none;
 	if (l->m->exprs.at[e].kind == EXPR_INT && l->m->exprs.at[e].value < (strcmp(key, "size") == 0))
 		diag_error(l->r.d, place_at(&l->r, &at), "negative-size", NULL, "%s %lld is too small", key,
-			   (long long)l->m->exprs.at[e].value);
+		           (long long)l->m->exprs.at[e].value);
 	return e;
 }
 
@@ -119,10 +119,10 @@ static void block_sizes_of(Loader *l, const json_t *v, const Path *at, Block *b)
 	Path key = path_key(at, "reduction");
 	if (b->reduction && size != NONE)
 		diag_error(l->r.d, place_at(&l->r, &key), "block-reduction", "leave out one of them",
-			   "block '%s' has a fixed size and is a reduction", b->name);
+		           "block '%s' has a fixed size and is a reduction", b->name);
 	if (b->reduction && extent == NONE)
 		diag_error(l->r.d, place_at(&l->r, at), "block-reduction", NULL, "reduction block '%s' needs an extent",
-			   b->name);
+		           b->name);
 }
 
 void load_blocks(Loader *l, const json_t *root, const Path *path) {
@@ -138,7 +138,7 @@ void load_blocks(Loader *l, const json_t *root, const Path *path) {
 			block_define(l, v, &at, (uint32_t)i);
 		else
 			vec_push(l->r.arena, &l->m->blocks,
-				 ((Block){.symbol = "?", .name = "?", .begin = NONE, .extent = NONE, .size = NONE}));
+			         ((Block){.symbol = "?", .name = "?", .begin = NONE, .extent = NONE, .size = NONE}));
 	}
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		Path at = path_index(&here, i);
@@ -170,7 +170,7 @@ static void scalar_value(Loader *l, const json_t *v, const Path *path, Scalar *s
 		expected(&l->r, path, "true or false", v);
 	else if (to_int(&l->r, v, path, "an int", &s->int_value) && !int_fits(s->dtype, s->int_value))
 		diag_error(l->r.d, place_at(&l->r, path), "scalar-range", NULL, "%lld does not fit %s",
-			   (long long)s->int_value, dtype_name(s->dtype));
+		           (long long)s->int_value, dtype_name(s->dtype));
 	s->value = (double)s->int_value;
 }
 
@@ -184,7 +184,7 @@ static void load_scalar(Loader *l, const json_t *v, const Path *at) {
 	s.name = intern(l, name);
 	if (tensor_find(l->m, name) != NONE || scalar_find(l->m, name) != NONE)
 		diag_error(l->r.d, place_at(&l->r, &name_at), "duplicate-name",
-			   "tensors and scalars share one namespace", "the name '%s' is taken", name);
+		           "tensors and scalars share one namespace", "the name '%s' is taken", name);
 	map_put(l->r.arena, &l->m->scalar_names, map_key(s.name), l->m->scalars.count);
 	const json_t *dtype = need(&l->r, v, "dtype", at, "a scalar"), *value = json_object_get(v, "value");
 	if (dtype && load_dtype(l, dtype, &dtype_at, DTYPE_OF_HOST, &s.dtype) && value && !json_is_null(value))

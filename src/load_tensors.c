@@ -17,7 +17,7 @@ static bool tensor_role(Loader *l, const json_t *v, const Path *path, TensorRole
 	}
 	const char *hint = hint_nearest(&l->r, text, names);
 	diag_error(l->r.d, place_at(&l->r, &at), "unknown-role",
-		   hint ? hint : "one of input, output, inout, view, derived", "unknown role '%s'", text);
+	           hint ? hint : "one of input, output, inout, view, derived", "unknown role '%s'", text);
 	return false;
 }
 
@@ -27,15 +27,15 @@ static void check_role_fields(Loader *l, const json_t *v, const Path *path, cons
 		const char *field;
 		unsigned roles; /* bit 1 << TensorRole */
 	} rows[] = {{"init", 1u << ROLE_OUTPUT},  {"of", 1u << ROLE_VIEW | 1u << ROLE_DERIVED},
-		    {"permute", 1u << ROLE_VIEW}, {"slice", 1u << ROLE_VIEW},
-		    {"expand", 1u << ROLE_VIEW},  {"ops", 1u << ROLE_DERIVED}};
+	            {"permute", 1u << ROLE_VIEW}, {"slice", 1u << ROLE_VIEW},
+	            {"expand", 1u << ROLE_VIEW},  {"ops", 1u << ROLE_DERIVED}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		const json_t *value = json_object_get(v, rows[i].field);
 		Path at = path_key(path, rows[i].field);
 		if (value && !json_is_null(value) && !(rows[i].roles & 1u << t->role))
 			diag_error(l->r.d, place_key(&l->r, &at), "field-of-other-role", NULL,
-				   "'%s' means nothing for a tensor of role '%s'", rows[i].field,
-				   json_string_value(json_object_get(v, "role")));
+			           "'%s' means nothing for a tensor of role '%s'", rows[i].field,
+			           json_string_value(json_object_get(v, "role")));
 	}
 }
 
@@ -57,7 +57,7 @@ static void tensor_init(Loader *l, const json_t *v, const Path *path, Tensor *t)
 
 static void load_tensor(Loader *l, const json_t *v, const Path *at) {
 	static const char *const known[] = {"name", "role",    "dtype", "shape",  "init", "of",
-					    "ops",  "permute", "slice", "expand", NULL};
+	                                    "ops",  "permute", "slice", "expand", NULL};
 	Tensor t = {.name = "?", .role = ROLE_INPUT, .dtype = DTYPE_F32, .of = NONE};
 	const char *name;
 	Path name_at = path_key(at, "name"), dtype_at = path_key(at, "dtype"), shape_at = path_key(at, "shape");
@@ -66,7 +66,7 @@ static void load_tensor(Loader *l, const json_t *v, const Path *at) {
 			t.name = intern(l, name);
 			if (tensor_find(l->m, name) != NONE)
 				diag_error(l->r.d, place_at(&l->r, &name_at), "duplicate-name", NULL,
-					   "two tensors are called '%s'", name);
+				           "two tensors are called '%s'", name);
 			else
 				map_put(l->r.arena, &l->m->tensor_names, map_key(t.name), l->m->tensors.count);
 		}
@@ -101,8 +101,8 @@ static TensorId tensor_named(Loader *l, const json_t *v, const Path *at) {
 	TensorId t = tensor_find(l->m, json_string_value(v));
 	if (t == NONE && !l->tensors_unclear)
 		diag_error(l->r.d, place_at(&l->r, at), "unknown-tensor",
-			   hint_nearest(&l->r, json_string_value(v), tensor_list(l)), "there is no tensor '%s'",
-			   json_string_value(v));
+		           hint_nearest(&l->r, json_string_value(v), tensor_list(l)), "there is no tensor '%s'",
+		           json_string_value(v));
 	return t;
 }
 
@@ -121,13 +121,13 @@ static void view_permute(Loader *l, const json_t *list, const Path *at, Tensor *
 	}
 	if (!ok)
 		diag_error(l->r.d, place_at(&l->r, at), "view-permute", NULL,
-			   "permute must name each of the %u dims of '%s' once", rank, l->m->tensors.at[t->of].name);
+		           "permute must name each of the %u dims of '%s' once", rank, l->m->tensors.at[t->of].name);
 }
 
 static bool slice_bound(Loader *l, const json_t *v, const Path *at, int64_t none, int64_t *out) {
 	*out = none;
 	return json_is_null(v) ? none >= 0 || expected(&l->r, at, "an int (the dim's size is not constant)", v)
-			       : to_int(&l->r, v, at, "an int or null", out);
+	                       : to_int(&l->r, v, at, "an int or null", out);
 }
 
 static void view_slice_dim(Loader *l, const json_t *v, const Path *at, ExprId size, int64_t arg[3]) {
@@ -146,8 +146,8 @@ static void view_slice_dim(Loader *l, const json_t *v, const Path *at, ExprId si
 		return;
 	if (arg[0] < 0 || arg[1] < arg[0] || arg[2] < 1 || (dim >= 0 && arg[1] > dim))
 		diag_error(l->r.d, place_at(&l->r, at), "view-slice", "0 <= start <= stop <= size, step >= 1",
-			   "the slice [%lld, %lld, %lld] is outside the dim", (long long)arg[0], (long long)arg[1],
-			   (long long)arg[2]);
+		           "the slice [%lld, %lld, %lld] is outside the dim", (long long)arg[0], (long long)arg[1],
+		           (long long)arg[2]);
 }
 
 static void view_slice(Loader *l, const json_t *list, const Path *at, Tensor *t) {
@@ -157,7 +157,7 @@ static void view_slice(Loader *l, const json_t *list, const Path *at, Tensor *t)
 		return;
 	if (json_array_size(list) != of->rank) {
 		diag_error(l->r.d, place_at(&l->r, at), "view-slice", NULL, "%zu slices for the %u dims of '%s'",
-			   json_array_size(list), of->rank, of->name);
+		           json_array_size(list), of->rank, of->name);
 		return;
 	}
 	for (uint32_t i = 0; i < of->rank; i++) {
@@ -174,7 +174,7 @@ static void load_view(Loader *l, const json_t *v, const Path *path, Tensor *t) {
 	get_bool(&l->r, v, "expand", path, &expand);
 	if (!!permute + !!slice + expand > 1) {
 		diag_error(l->r.d, place_at(&l->r, path), "view-kind", "chain two views",
-			   "a view is one of permute, slice, expand and (with none of them) a reshape");
+		           "a view is one of permute, slice, expand and (with none of them) a reshape");
 		return;
 	}
 	if (permute)
@@ -186,8 +186,8 @@ static void load_view(Loader *l, const json_t *v, const Path *path, Tensor *t) {
 	const Tensor *of = &l->m->tensors.at[t->of];
 	if (t->dtype != of->dtype)
 		diag_error(l->r.d, place_at(&l->r, &dtype_at), "view-dtype", NULL,
-			   "the view is %s, but its base '%s' is %s", dtype_name(t->dtype), of->name,
-			   dtype_name(of->dtype));
+		           "the view is %s, but its base '%s' is %s", dtype_name(t->dtype), of->name,
+		           dtype_name(of->dtype));
 }
 
 /* One step `[target, args...]`. */
@@ -239,7 +239,7 @@ static void check_chains(Loader *l, const Path *here) {
 		Path at = path_index(here, start), of = path_key(&at, "of");
 		if (t != NONE && state[t] == 1) {
 			diag_error(l->r.d, place_at(&l->r, &of), "view-cycle", NULL, "'%s' is a view of itself",
-				   m->tensors.at[start].name);
+			           m->tensors.at[start].name);
 			m->tensors.at[t].of = NONE;
 		}
 		for (t = start; t != NONE && state[t] == 1; t = m->tensors.at[t].of)
@@ -286,8 +286,8 @@ static void load_return(Loader *l, const json_t *v, const Path *at) {
 		return;
 	if (!is_written(l->m, x.tensor))
 		diag_error(l->r.d, place_at(&l->r, &tensor_at), "return-unwritten",
-			   "return an output, an inout or a view of one", "'%s' is never written",
-			   l->m->tensors.at[x.tensor].name);
+		           "return an output, an inout or a view of one", "'%s' is never written",
+		           l->m->tensors.at[x.tensor].name);
 	load_steps(l, json_object_get(v, "ops"), &ops_at, &x.steps, &x.step_count);
 	x.has_shape = shape && !json_is_null(shape) && load_shape(l, shape, &shape_at, &x.rank, x.shape);
 	l->m->tensors.at[x.tensor].returned = true;
@@ -318,5 +318,5 @@ void load_returns(Loader *l, const json_t *root, const Path *path) {
 	}
 	if (l->m->returns.count == 0 && l->r.d->errors == errors && json_is_array(json_object_get(root, "tensors")))
 		diag_error(l->r.d, place_at(&l->r, list ? &here : path), "no-returns",
-			   "give a tensor the role 'output' or 'inout'", "the function returns nothing");
+		           "give a tensor the role 'output' or 'inout'", "the function returns nothing");
 }

@@ -49,13 +49,13 @@ static bool value_ref(Loader *l, const json_t *v, const Path *path, Arg *out) {
 	const char *name = json_string_value(v);
 	if (l->node == NONE) {
 		diag_error(l->r.d, place_at(&l->r, path), "host-step-ref", NULL,
-			   "a host step's arguments are constants");
+		           "a host step's arguments are constants");
 		return false;
 	}
 	NodeId n = graph_node(l->m, l->graph, name);
 	if (n == NONE) {
 		diag_error(l->r.d, place_at(&l->r, path), "unknown-node", unknown_node_hint(l, name),
-			   "there is no node '%s' in graph %lld", name, (long long)graph_get(l->m, l->graph)->id);
+		           "there is no node '%s' in graph %lld", name, (long long)graph_get(l->m, l->graph)->id);
 		return false;
 	}
 	*out = arg_ref(n);
@@ -108,7 +108,7 @@ static bool value_object(Loader *l, const json_t *v, const Path *path, int depth
 	}
 	const char *hint = hint_nearest(&l->r, key, known);
 	diag_error(l->r.d, place_key(&l->r, &at), "unknown-field", hint ? hint : "one of ref, sym, slice, dtype, float",
-		   "a value has no key '%s'", key);
+	           "a value has no key '%s'", key);
 	return false;
 }
 
@@ -116,30 +116,21 @@ bool load_value(Loader *l, const json_t *v, const Path *path, int depth, Arg *ou
 	*out = arg_null();
 	if (depth > VALUE_DEPTH_MAX) {
 		diag_error(l->r.d, place_at(&l->r, path), "value-depth", NULL,
-			   "the value is nested deeper than %d levels", VALUE_DEPTH_MAX);
+		           "the value is nested deeper than %d levels", VALUE_DEPTH_MAX);
 		return false;
 	}
 	switch (json_typeof(v)) {
-	case JSON_NULL:
-		break;
+	case JSON_NULL: break;
 	case JSON_TRUE:
-	case JSON_FALSE:
-		*out = arg_bool(json_is_true(v));
-		break;
-	case JSON_INTEGER:
-		*out = arg_int(json_integer_value(v));
-		break;
-	case JSON_REAL:
-		*out = arg_float(json_real_value(v));
-		break;
+	case JSON_FALSE: *out = arg_bool(json_is_true(v)); break;
+	case JSON_INTEGER: *out = arg_int(json_integer_value(v)); break;
+	case JSON_REAL: *out = arg_float(json_real_value(v)); break;
 	case JSON_STRING:
 		out->kind = ARG_STRING;
 		out->string = intern(l, json_string_value(v));
 		break;
-	case JSON_ARRAY:
-		return value_list(l, v, path, depth, ARG_LIST, out);
-	case JSON_OBJECT:
-		return value_object(l, v, path, depth, out);
+	case JSON_ARRAY: return value_list(l, v, path, depth, ARG_LIST, out);
+	case JSON_OBJECT: return value_object(l, v, path, depth, out);
 	}
 	return true;
 }

@@ -115,21 +115,13 @@ static int unescape_next(Unescape *u) {
 	if (c != '\\' || u->at >= u->end)
 		return (unsigned char)c;
 	switch (c = *u->at++) {
-	case 'b':
-		return '\b';
-	case 'f':
-		return '\f';
-	case 'n':
-		return '\n';
-	case 'r':
-		return '\r';
-	case 't':
-		return '\t';
-	case 'u':
-		unescape_unicode(u);
-		return (unsigned char)u->bytes[u->next++];
-	default:
-		return (unsigned char)c;
+	case 'b': return '\b';
+	case 'f': return '\f';
+	case 'n': return '\n';
+	case 'r': return '\r';
+	case 't': return '\t';
+	case 'u': unescape_unicode(u); return (unsigned char)u->bytes[u->next++];
+	default: return (unsigned char)c;
 	}
 }
 
@@ -190,7 +182,7 @@ bool diag_offset(const Source *source, const char *pointer, bool key, size_t *of
 	while (found && *pointer == '/') {
 		const char *token = pointer + 1, *stop = token + strcspn(token, "/");
 		found = at_char(&w, '{') ? enter_object(&w, token, stop, &name)
-					 : at_char(&w, '[') && enter_array(&w, token, stop);
+		                         : at_char(&w, '[') && enter_array(&w, token, stop);
 		pointer = stop;
 		if (found)
 			here = key && *stop == '\0' && name > here ? name : w.at;

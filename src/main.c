@@ -77,20 +77,11 @@ static int print_only(Command *c) {
 	Text out;
 	text_init(&out, &c->arena);
 	switch (c->options.action) {
-	case ACTION_HELP:
-		text_put(&out, options_help());
-		break;
-	case ACTION_VERSION:
-		text_put(&out, "pallasc " PALLASC_VERSION "\n");
-		break;
-	case ACTION_TARGETS:
-		put_targets(&out);
-		break;
-	case ACTION_PASSES:
-		put_passes(&out);
-		break;
-	case ACTION_COMPILE:
-		break;
+	case ACTION_HELP: text_put(&out, options_help()); break;
+	case ACTION_VERSION: text_put(&out, "pallasc " PALLASC_VERSION "\n"); break;
+	case ACTION_TARGETS: put_targets(&out); break;
+	case ACTION_PASSES: put_passes(&out); break;
+	case ACTION_COMPILE: break;
 	}
 	c->options.output = "-";
 	return write_output(c, &out);
@@ -135,7 +126,7 @@ static int read_inputs(Command *c) {
 	c->configs = arena_array(&c->arena, o->configs.count, sizeof *c->configs);
 	if (o->verbose && strcmp(o->input, "-") == 0)
 		fprintf(stderr, "pallasc: reading the graph from standard input%s\n",
-			isatty(STDIN_FILENO) ? ", a terminal: end it with Ctrl-D" : "");
+		        isatty(STDIN_FILENO) ? ", a terminal: end it with Ctrl-D" : "");
 	int status = read_source(c, o->input, &c->graph);
 	for (uint32_t i = 0; i < o->configs.count && status == EXIT_DONE; i++)
 		status = read_source(c, o->configs.at[i], &c->configs[i]);
@@ -149,10 +140,10 @@ static void say_what_was_done(const Compilation *c, const Module *m) {
 	for (NodeId n = 0; n < m->nodes.count; n++)
 		live += !node_get(m, n)->dead;
 	fprintf(stderr, "pallasc: %s for %s: %u graphs, %u nodes after the passes\n", m->name, m->target->name,
-		m->graphs.count, live);
+	        m->graphs.count, live);
 	if (c->plan)
 		fprintf(stderr, "pallasc: %u operands, %u loops, %lld of %lld bytes of VMEM\n", c->plan->operands.count,
-			c->plan->loops.count, (long long)c->plan->vmem.total, (long long)m->target->vmem_bytes);
+		        c->plan->loops.count, (long long)c->plan->vmem.total, (long long)m->target->vmem_bytes);
 }
 
 static CompileOptions compile_options(Command *c, const Target *target) {
@@ -166,8 +157,8 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 		.sets = o->sets.at,
 		.set_count = o->sets.count,
 		.passes = !o->passes_given  ? NULL
-			  : o->passes.count ? o->passes.at
-					    : no_passes,
+	                  : o->passes.count ? o->passes.at
+	                                    : no_passes,
 		.pass_count = o->passes.count,
 		.hooks = &c->hooks,
 		.explain = o->explain,

@@ -39,36 +39,21 @@ static const char introduction[] =
 
 static const char *letter_meaning(char letter) {
 	switch (letter) {
-	case 'x':
-		return "value";
-	case 't':
-		return "tensor";
-	case 'i':
-		return "int";
-	case 'n':
-		return "number";
-	case 'b':
-		return "bool";
-	case 'I':
-		return "ints";
-	case 'X':
-		return "values";
-	case 'd':
-		return "dtype";
-	case 's':
-		return "string";
-	case 'S':
-		return "block symbol";
-	case 'N':
-		return "index list";
-	case 'T':
-		return "tensor's name";
-	case 'C':
-		return "scalar's name";
-	case 'G':
-		return "graph id";
-	default:
-		return "any";
+	case 'x': return "value";
+	case 't': return "tensor";
+	case 'i': return "int";
+	case 'n': return "number";
+	case 'b': return "bool";
+	case 'I': return "ints";
+	case 'X': return "values";
+	case 'd': return "dtype";
+	case 's': return "string";
+	case 'S': return "block symbol";
+	case 'N': return "index list";
+	case 'T': return "tensor's name";
+	case 'C': return "scalar's name";
+	case 'G': return "graph id";
+	default: return "any";
 	}
 }
 
@@ -134,7 +119,7 @@ void ops_print_markdown(Text *out) {
 	for (size_t kind = 0; kind < sizeof kind_titles / sizeof *kind_titles; kind++) {
 		text_printf(out, "\n## %s\n\n", kind_titles[kind]);
 		text_put(out,
-			 "| target | parameters | dtype | printed with | lowered |\n| --- | --- | --- | --- | --- |\n");
+		         "| target | parameters | dtype | printed with | lowered |\n| --- | --- | --- | --- | --- |\n");
 		for (uint16_t op = OP_OUTPUT + 1; op < OP_COUNT; op++)
 			if (op_row(op)->kind == kind)
 				print_row(op, out);

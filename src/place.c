@@ -24,7 +24,7 @@ Place node_arg_place(const Module *m, Diag *d, NodeId n, uint32_t arg) {
 	Schema s = schema_parse(d->arena, op_row(node->op)->params);
 	if (arg < s.count) {
 		at = diag_place(d, m->source, "/graphs/%u/nodes/%u/kwargs/%s", node->graph, node->origin,
-				s.params[arg].name);
+		                s.params[arg].name);
 		if (diag_offset(m->source, at.pointer, false, &offset))
 			return at;
 	}

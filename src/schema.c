@@ -110,22 +110,14 @@ bool schema_is_default(const Module *m, const Param *p, const Arg *value) {
 	if (!p->has_default || value->kind != p->value.kind)
 		return false;
 	switch (value->kind) {
-	case ARG_NULL:
-		return true;
-	case ARG_BOOL:
-		return value->boolean == p->value.boolean;
-	case ARG_INT:
-		return value->integer == p->value.integer;
-	case ARG_FLOAT:
-		return memcmp(&value->real, &p->value.real, sizeof value->real) == 0;
-	case ARG_STRING:
-		return strcmp(value->string, p->value.string) == 0;
-	case ARG_DTYPE:
-		return value->dtype == p->value.dtype;
-	case ARG_LIST:
-		return default_list_equal(m, p, value);
-	default:
-		return false;
+	case ARG_NULL: return true;
+	case ARG_BOOL: return value->boolean == p->value.boolean;
+	case ARG_INT: return value->integer == p->value.integer;
+	case ARG_FLOAT: return value->real == p->value.real && signbit(value->real) == signbit(p->value.real);
+	case ARG_STRING: return strcmp(value->string, p->value.string) == 0;
+	case ARG_DTYPE: return value->dtype == p->value.dtype;
+	case ARG_LIST: return default_list_equal(m, p, value);
+	default: return false;
 	}
 }
 
@@ -138,35 +130,20 @@ uint32_t schema_find(const Schema *s, const char *name) {
 
 const char *schema_expects(char letter) {
 	switch (letter) {
-	case 'x':
-		return "a value ({\"ref\"} or a number)";
-	case 't':
-		return "a tensor ({\"ref\"})";
-	case 'i':
-		return "an int (or {\"sym\"}, or a {\"ref\"} to a symbolic int)";
-	case 'n':
-		return "a number";
-	case 'b':
-		return "true or false";
-	case 'I':
-		return "a list of ints";
-	case 'X':
-		return "a list of values";
-	case 'd':
-		return "a dtype ({\"dtype\": \"float32\"})";
-	case 's':
-		return "a string";
-	case 'S':
-		return "a block symbol ({\"sym\": \"u0\"})";
-	case 'N':
-		return "an index list";
-	case 'T':
-		return "the name of a tensor";
-	case 'C':
-		return "the name of a scalar";
-	case 'G':
-		return "the id of a graph";
-	default:
-		return "a value";
+	case 'x': return "a value ({\"ref\"} or a number)";
+	case 't': return "a tensor ({\"ref\"})";
+	case 'i': return "an int (or {\"sym\"}, or a {\"ref\"} to a symbolic int)";
+	case 'n': return "a number";
+	case 'b': return "true or false";
+	case 'I': return "a list of ints";
+	case 'X': return "a list of values";
+	case 'd': return "a dtype ({\"dtype\": \"float32\"})";
+	case 's': return "a string";
+	case 'S': return "a block symbol ({\"sym\": \"u0\"})";
+	case 'N': return "an index list";
+	case 'T': return "the name of a tensor";
+	case 'C': return "the name of a scalar";
+	case 'G': return "the id of a graph";
+	default: return "a value";
 	}
 }

@@ -24,9 +24,9 @@ bool infer_error(const Infer *in, const char *code, const char *hint, const char
 	const char *made = "";
 	if (node->origin == NONE) /* nothing in the document to point at: say where it is */
 		made = arena_printf(in->m->arena, " (made by a pass in graph %lld)",
-				    (long long)graph_get(in->m, node->graph)->id);
+		                    (long long)graph_get(in->m, node->graph)->id);
 	diag_error(in->d, node_place(in->m, in->d, in->n), code, hint, "%s '%s'%s: %s", op_row(node->op)->target,
-		   node->name, made, what);
+	           node->name, made, what);
 	return false;
 }
 
@@ -56,41 +56,28 @@ static bool operand_of_node(const Infer *in, NodeId value, Operand *operand) {
 		/* Python's operators on host scalars make Python numbers again. */
 		*operand = (Operand){.dtype = t.dtype, .shape.rank = t.count};
 		operand->weak = node_get(in->m, value)->op == OP_SCALAR ||
-				(t.count == 0 && op_kind(in->m, value) == KIND_SYMBOLIC);
+		                (t.count == 0 && op_kind(in->m, value) == KIND_SYMBOLIC);
 		memcpy(operand->shape.dims, t.dims, sizeof t.dims);
 		return true;
-	case TYPE_SYM:
-		*operand = operand_number(t.dtype);
-		return true;
+	case TYPE_SYM: *operand = operand_number(t.dtype); return true;
 	case TYPE_NONE:
-	case TYPE_TUPLE:
-		break;
+	case TYPE_TUPLE: break;
 	}
 	return infer_error(in, "bad-operand", t.kind == TYPE_TUPLE ? "take one element with getitem" : NULL,
-			   "operand '%s' is %s, not a tensor or number", node_get(in->m, value)->name,
-			   t.kind == TYPE_TUPLE ? "a tuple" : "a node without a value");
+	                   "operand '%s' is %s, not a tensor or number", node_get(in->m, value)->name,
+	                   t.kind == TYPE_TUPLE ? "a tuple" : "a node without a value");
 }
 
 bool infer_operand(const Infer *in, const Arg *arg, Operand *operand) {
 	switch (arg->kind) {
-	case ARG_NULL:
-		*operand = (Operand){.absent = true, .dtype = DTYPE_NONE};
-		return true;
-	case ARG_BOOL:
-		*operand = operand_number(DTYPE_BOOL);
-		return true;
+	case ARG_NULL: *operand = (Operand){.absent = true, .dtype = DTYPE_NONE}; return true;
+	case ARG_BOOL: *operand = operand_number(DTYPE_BOOL); return true;
 	case ARG_INT:
 	case ARG_SYM:
-	case ARG_BLOCK:
-		*operand = operand_number(DTYPE_I32);
-		return true;
-	case ARG_FLOAT:
-		*operand = operand_number(DTYPE_F32);
-		return true;
-	case ARG_REF:
-		return operand_of_node(in, arg->node, operand);
-	default:
-		return infer_error(in, "bad-operand", NULL, "an argument is neither a value nor a number");
+	case ARG_BLOCK: *operand = operand_number(DTYPE_I32); return true;
+	case ARG_FLOAT: *operand = operand_number(DTYPE_F32); return true;
+	case ARG_REF: return operand_of_node(in, arg->node, operand);
+	default: return infer_error(in, "bad-operand", NULL, "an argument is neither a value nor a number");
 	}
 }
 
@@ -103,7 +90,7 @@ bool infer_tensor(const Infer *in, const char *name, Operand *operand) {
 
 /* A list of operands (X), or one. */
 static bool visit_operands(const Infer *in, const Arg *arg, uint32_t param, OperandVisitor *visit, void *context) {
-	Operand operand;
+	Operand operand = {0};
 	uint32_t count = arg->kind == ARG_LIST ? arg->list.count : 1;
 	for (uint32_t i = 0; i < count; i++) {
 		const Arg *item = arg->kind == ARG_LIST ? arg_item(in->m, arg, i) : arg;
@@ -131,18 +118,14 @@ bool infer_each_operand(const Infer *in, OperandVisitor *visit, void *context) {
 
 ExprId arg_expr(Module *m, const Arg *arg) {
 	switch (arg->kind) {
-	case ARG_INT:
-		return expr_int(m, arg->integer);
-	case ARG_SYM:
-		return arg->expr;
-	case ARG_BLOCK:
-		return expr_block(m, arg->block);
+	case ARG_INT: return expr_int(m, arg->integer);
+	case ARG_SYM: return arg->expr;
+	case ARG_BLOCK: return expr_block(m, arg->block);
 	case ARG_REF: {
 		const Type *t = node_type(m, arg->node);
 		return t->kind == TYPE_SYM && t->dtype != DTYPE_BOOL ? t->sym : NONE;
 	}
-	default:
-		return NONE;
+	default: return NONE;
 	}
 }
 
@@ -152,7 +135,7 @@ bool infer_size(const Infer *in, const Arg *arg, ExprId *size) {
 		return true;
 	if (arg->kind == ARG_REF)
 		return infer_error(in, "size-at-run-time", "sizes are ints, block symbols or tunables",
-				   "size '%s' is known only at run time", node_get(in->m, arg->node)->name);
+		                   "size '%s' is known only at run time", node_get(in->m, arg->node)->name);
 	return infer_error(in, "bad-argument", NULL, "a size must be an int or an expression");
 }
 
@@ -162,7 +145,7 @@ bool infer_number(const Infer *in, const Arg *arg, int64_t *value) {
 		return false;
 	return expr_value(in->m, size, value) ||
 	       infer_error(in, "size-unknown", NULL, "`%s` has no value under the configuration",
-			   expr_string(in->m, size));
+	                   expr_string(in->m, size));
 }
 
 bool infer_dim(const Infer *in, const Arg *arg, uint32_t rank, uint32_t *dim) {
@@ -171,7 +154,7 @@ bool infer_dim(const Infer *in, const Arg *arg, uint32_t rank, uint32_t *dim) {
 		return false;
 	if (value < -limit || value >= limit)
 		return infer_error(in, "dim-out-of-range", NULL, "dim %lld is not in a value of rank %u",
-				   (long long)value, rank);
+		                   (long long)value, rank);
 	*dim = (uint32_t)(value < 0 ? value + limit : value);
 	return true;
 }
@@ -218,18 +201,13 @@ bool infer_flag(const Infer *in, const char *name) {
 
 TypeId arg_type(Module *m, const Arg *arg) {
 	switch (arg->kind) {
-	case ARG_REF:
-		return node_get(m, arg->node)->type;
-	case ARG_BOOL:
-		return type_sym(m, DTYPE_BOOL, NONE);
-	case ARG_FLOAT:
-		return type_tensor(m, DTYPE_F32, 0, NULL);
+	case ARG_REF: return node_get(m, arg->node)->type;
+	case ARG_BOOL: return type_sym(m, DTYPE_BOOL, NONE);
+	case ARG_FLOAT: return type_tensor(m, DTYPE_F32, 0, NULL);
 	case ARG_INT:
 	case ARG_SYM:
-	case ARG_BLOCK:
-		return type_sym(m, DTYPE_I32, arg_expr(m, arg));
-	default:
-		return type_none(m);
+	case ARG_BLOCK: return type_sym(m, DTYPE_I32, arg_expr(m, arg));
+	default: return type_none(m);
 	}
 }
 
@@ -299,7 +277,7 @@ bool shape_broadcast(const Infer *in, Shape *into, const Shape *other) {
 	for (uint32_t i = 0; i < shorter->rank; i++)
 		if (!dim_broadcast(in->m, longer->dims[offset + i], shorter->dims[i], &into->dims[offset + i]))
 			return infer_error(in, "shape-mismatch", NULL, "operands of shapes %s and %s do not broadcast",
-					   shape_string(in, &a), shape_string(in, &b));
+			                   shape_string(in, &a), shape_string(in, &b));
 	return true;
 }
 
@@ -325,7 +303,7 @@ bool shape_fits(Module *m, const Shape *value, const Shape *into) {
 /* ---- results and the pointwise rules ----------------------------------------------------------------------------- */
 
 bool infer_result(const Infer *in, const Shape *shape, TypeId *type) {
-	Dtype dtype;
+	Dtype dtype = DTYPE_NONE;
 	if (!infer_dtype(in, &dtype))
 		return false;
 	*type = type_tensor(in->m, dtype, shape->rank, shape->dims);
@@ -334,7 +312,7 @@ bool infer_result(const Infer *in, const Shape *shape, TypeId *type) {
 
 void infer_pair(const Infer *in, Dtype a, Dtype b, const Shape *shape, TypeId *type) {
 	TypeId both[] = {type_tensor(in->m, a, shape->rank, shape->dims),
-			 type_tensor(in->m, b, shape->rank, shape->dims)};
+	                 type_tensor(in->m, b, shape->rank, shape->dims)};
 	*type = type_tuple(in->m, 2, both);
 }
 
@@ -363,13 +341,14 @@ static bool check_approximate(const Infer *in) {
 
 bool infer_broadcast(const Infer *in, TypeId *type) {
 	Shape shape = {0};
-	return check_approximate(in) && infer_each_operand(in, broadcast_operand, &shape) && infer_result(in, &shape, type);
+	return check_approximate(in) && infer_each_operand(in, broadcast_operand, &shape) &&
+	       infer_result(in, &shape, type);
 }
 
 /* The first operand's shape; where it has a `dim` or `dims`, these must be dims of it. */
 bool infer_same(const Infer *in, TypeId *type) {
-	Operand self;
-	bool set[RANK_MAX];
+	Operand self = {0};
+	bool set[RANK_MAX] = {false};
 	if (!infer_operand(in, node_arg(in->m, in->n, 0), &self))
 		return false;
 	const Arg *dim = op_arg(in->m, in->n, "dim"), *dims = op_arg(in->m, in->n, "dims");
@@ -379,11 +358,11 @@ bool infer_same(const Infer *in, TypeId *type) {
 }
 
 bool infer_mask(const Infer *in, TypeId *type) {
-	Operand x, value;
+	Operand x = {0}, value = {0};
 	if (!infer_tensor(in, "x", &x) || !infer_operand(in, op_arg(in->m, in->n, "value"), &value))
 		return false;
 	if (!shape_fits(in->m, &value.shape, &x.shape))
 		return infer_error(in, "shape-mismatch", NULL, "value of shape %s does not broadcast to %s",
-				   shape_string(in, &value.shape), shape_string(in, &x.shape));
+		                   shape_string(in, &value.shape), shape_string(in, &x.shape));
 	return infer_result(in, &x.shape, type);
 }

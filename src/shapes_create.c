@@ -12,8 +12,8 @@ static bool check_fill(const Infer *in) {
 			return false;
 		if (!fill.absent && fill.shape.rank > 0)
 			return infer_error(in, "shape-mismatch", "expand a tensor with aten.expand.default",
-					   "the value that fills has the shape %s, not []",
-					   shape_string(in, &fill.shape));
+			                   "the value that fills has the shape %s, not []",
+			                   shape_string(in, &fill.shape));
 	}
 	return true;
 }
@@ -36,7 +36,7 @@ bool infer_scalar(const Infer *in, TypeId *type) {
 		return false;
 	if (value.shape.rank != 0)
 		return infer_error(in, "shape-mismatch", NULL, "its operand has the shape %s, not []",
-				   shape_string(in, &value.shape));
+		                   shape_string(in, &value.shape));
 	return infer_result(in, &shape, type);
 }
 

@@ -27,7 +27,7 @@ static bool cat_add(const Infer *in, Shape *shape, const Shape *next, uint32_t d
 		same = i == dim || expr_equal(in->m, shape->dims[i], next->dims[i]);
 	if (!same)
 		return infer_error(in, "shape-mismatch", NULL, "cannot join %s and %s along dim %u",
-				   shape_string(in, shape), shape_string(in, next), dim);
+		                   shape_string(in, shape), shape_string(in, next), dim);
 	shape->dims[dim] = cat_size(in->m, shape->dims[dim], next->dims[dim], so_far);
 	return true;
 }
@@ -55,7 +55,7 @@ bool infer_cat(const Infer *in, TypeId *type) {
 static bool dim_number(const Infer *in, ExprId dim, int64_t *size) {
 	return expr_value(in->m, dim, size) ||
 	       infer_error(in, "size-unknown", NULL, "`%s` has no value under the configuration",
-			   expr_string(in->m, dim));
+	                   expr_string(in->m, dim));
 }
 
 /* The pieces' sizes along the dim; NULL after a diagnostic. */
@@ -66,7 +66,7 @@ static ExprId *split_even(const Infer *in, ExprId dim, uint32_t *count) {
 		return NULL;
 	if (piece <= 0 || size < 0 || (size - 1) / piece + 1 > PIECES_MAX) {
 		infer_error(in, "bad-argument", NULL, "cannot split %lld into pieces of %lld", (long long)size,
-			    (long long)piece);
+		            (long long)piece);
 		return NULL;
 	}
 	*count = size == 0 ? 1 : (uint32_t)((size - 1) / piece + 1);
@@ -93,7 +93,7 @@ static ExprId *split_as_listed(const Infer *in, ExprId dim, uint32_t *count) {
 		return NULL;
 	if (sum != size) {
 		infer_error(in, "shape-mismatch", NULL, "the pieces make %lld, the dim has %lld", (long long)sum,
-			    (long long)size);
+		            (long long)size);
 		return NULL;
 	}
 	return sizes;
@@ -141,7 +141,7 @@ bool infer_tile_split(const Infer *in, TypeId *type) {
 		return false;
 	if (x.shape.rank == 0 || !expr_value(in->m, x.shape.dims[x.shape.rank - 1], &size) || size != 2)
 		return infer_error(in, "shape-mismatch", NULL, "the last dim of %s is not 2",
-				   shape_string(in, &x.shape));
+		                   shape_string(in, &x.shape));
 	x.shape.rank--;
 	infer_pair(in, x.dtype, x.dtype, &x.shape, type);
 	return true;
@@ -197,7 +197,7 @@ bool infer_select(const Infer *in, TypeId *type) {
 	if (expr_value(in->m, s->dims[dim], &size) &&
 	    expr_value(in->m, arg_expr(in->m, op_arg(in->m, in->n, "index")), &at) && (at < -size || at >= size))
 		return infer_error(in, "index-out-of-range", NULL, "index %lld is not in a dim of %lld", (long long)at,
-				   (long long)size);
+		                   (long long)size);
 	memmove(s->dims + dim, s->dims + dim + 1, (s->rank - dim - 1) * sizeof *s->dims);
 	s->rank--;
 	return infer_result(in, s, type);
@@ -220,7 +220,7 @@ bool infer_pad(const Infer *in, TypeId *type) {
 		*dim = expr_binary(in->m, EXPR_ADD, *dim, amount);
 		if (i % 2 == 1 && expr_value(in->m, *dim, &size) && size < 0)
 			return infer_error(in, "bad-argument", NULL, "the padded dim has the size %lld",
-					   (long long)size);
+			                   (long long)size);
 	}
 	return infer_result(in, &self.shape, type);
 }
@@ -242,13 +242,13 @@ bool infer_gather(const Infer *in, TypeId *type) {
 		return false;
 	if (index.shape.rank != self.shape.rank)
 		return infer_error(in, "shape-mismatch", NULL, "indices of shape %s must have the rank of %s",
-				   shape_string(in, &index.shape), shape_string(in, &self.shape));
+		                   shape_string(in, &index.shape), shape_string(in, &self.shape));
 	for (uint32_t i = 0; i < self.shape.rank; i++) {
 		int64_t asked, size;
 		if (i != dim && expr_value(in->m, index.shape.dims[i], &asked) &&
 		    expr_value(in->m, self.shape.dims[i], &size) && asked > size)
 			return infer_error(in, "shape-mismatch", NULL, "indices of shape %s reach beyond %s in dim %u",
-					   shape_string(in, &index.shape), shape_string(in, &self.shape), i);
+			                   shape_string(in, &index.shape), shape_string(in, &self.shape), i);
 	}
 	return infer_result(in, &index.shape, type);
 }
@@ -260,7 +260,7 @@ bool infer_index_select(const Infer *in, TypeId *type) {
 		return false;
 	if (index.shape.rank > 1)
 		return infer_error(in, "shape-mismatch", NULL, "indices of shape %s must have one dim",
-				   shape_string(in, &index.shape));
+		                   shape_string(in, &index.shape));
 	self.shape.dims[dim] = index.shape.rank == 1 ? index.shape.dims[0] : expr_int(in->m, 1);
 	return infer_result(in, &self.shape, type);
 }
@@ -271,6 +271,6 @@ bool infer_embedding(const Infer *in, TypeId *type) {
 		return false;
 	if (weight.shape.rank != 2)
 		return infer_error(in, "shape-mismatch", NULL, "weight %s must have two dims",
-				   shape_string(in, &weight.shape));
+		                   shape_string(in, &weight.shape));
 	return shape_push(in, &indices.shape, weight.shape.dims[1]) && infer_result(in, &indices.shape, type);
 }

@@ -86,28 +86,18 @@ static bool infer_test_dtype(const Infer *in, Dtype *dtype) {
 
 static bool infer_ruled_dtype(const Infer *in, DtypeRule rule, Dtype *dtype) {
 	switch (rule) {
-	case RULE_SAME:
-		return infer_first_dtype(in, dtype);
-	case RULE_PROMOTE:
-		return infer_promoted(in, 0, dtype);
-	case RULE_PROMOTE_REST:
-		return infer_promoted(in, 1, dtype);
-	case RULE_PROMOTE_FLOAT:
-		return infer_promoted_float(in, dtype);
+	case RULE_SAME: return infer_first_dtype(in, dtype);
+	case RULE_PROMOTE: return infer_promoted(in, 0, dtype);
+	case RULE_PROMOTE_REST: return infer_promoted(in, 1, dtype);
+	case RULE_PROMOTE_FLOAT: return infer_promoted_float(in, dtype);
 	case RULE_DIV_MODE:
 		return op_arg(in->m, in->n, "rounding_mode")->kind == ARG_NULL ? infer_promoted_float(in, dtype)
-									       : infer_promoted(in, 0, dtype);
-	case RULE_SUM:
-		return infer_sum_dtype(in, dtype);
-	case RULE_ARG:
-		return infer_filled_dtype(in, dtype);
-	case RULE_BOOL:
-		return infer_test_dtype(in, dtype);
-	case RULE_INT32:
-		*dtype = DTYPE_I32;
-		return true;
-	case RULE_NONE:
-		break;
+		                                                               : infer_promoted(in, 0, dtype);
+	case RULE_SUM: return infer_sum_dtype(in, dtype);
+	case RULE_ARG: return infer_filled_dtype(in, dtype);
+	case RULE_BOOL: return infer_test_dtype(in, dtype);
+	case RULE_INT32: *dtype = DTYPE_I32; return true;
+	case RULE_NONE: break;
 	}
 	*dtype = DTYPE_F32; /* tile.rand */
 	return true;
@@ -153,16 +143,11 @@ static Category operand_category(uint16_t op, uint32_t param, bool has_dtype) {
 
 static bool category_holds(Category category, Dtype dtype) {
 	switch (category) {
-	case CATEGORY_BOOL:
-		return dtype == DTYPE_BOOL;
-	case CATEGORY_INT_OR_BOOL:
-		return !dtype_is_float(dtype);
-	case CATEGORY_NOT_BOOL:
-		return dtype != DTYPE_BOOL;
-	case CATEGORY_FLOAT:
-		return dtype_is_float(dtype);
-	case CATEGORY_ANY:
-		break;
+	case CATEGORY_BOOL: return dtype == DTYPE_BOOL;
+	case CATEGORY_INT_OR_BOOL: return !dtype_is_float(dtype);
+	case CATEGORY_NOT_BOOL: return dtype != DTYPE_BOOL;
+	case CATEGORY_FLOAT: return dtype_is_float(dtype);
+	case CATEGORY_ANY: break;
 	}
 	return true;
 }
@@ -173,7 +158,7 @@ static bool check_category(const Infer *in, void *context, uint32_t param, const
 	Category wanted = operand_category(node_get(in->m, in->n)->op, param, has_dtype);
 	return category_holds(wanted, operand->dtype) ||
 	       infer_error(in, "dtype-mismatch", "convert it with prims.convert_element_type.default",
-			   "argument %u is %s, it takes %s", param, dtype_name(operand->dtype), category_names[wanted]);
+	                   "argument %u is %s, it takes %s", param, dtype_name(operand->dtype), category_names[wanted]);
 }
 
 bool infer_check_categories(const Infer *in) {

@@ -17,16 +17,13 @@ typedef struct Entry {
 
 BlockId arg_block(const Module *m, const Arg *arg) {
 	switch (arg->kind) {
-	case ARG_BLOCK:
-		return arg->block;
-	case ARG_SYM:
-		return expr_as_block(m, arg->expr);
+	case ARG_BLOCK: return arg->block;
+	case ARG_SYM: return expr_as_block(m, arg->expr);
 	case ARG_REF: {
 		const Type *t = node_type(m, arg->node);
 		return t->kind == TYPE_SYM && t->dtype != DTYPE_BOOL ? expr_as_block(m, t->sym) : NONE;
 	}
-	default:
-		return NONE;
+	default: return NONE;
 	}
 }
 
@@ -66,7 +63,7 @@ static bool entry_of_node(const Infer *in, const Arg *arg, Entry *e) {
 	DtypeClass class = dtype_class(t->dtype);
 	if (class != DTYPE_CLASS_SIGNED && class != DTYPE_CLASS_UNSIGNED)
 		return infer_error(in, "bad-index", class == DTYPE_CLASS_BOOL ? "mask with extra_mask instead" : NULL,
-				   "index '%s' is %s; indices are ints", name, dtype_name(t->dtype));
+		                   "index '%s' is %s; indices are ints", name, dtype_name(t->dtype));
 	e->kind = t->count == 0 ? ENTRY_POINT : ENTRY_GATHER;
 	e->shape.rank = t->count;
 	memcpy(e->shape.dims, t->dims, sizeof t->dims);
@@ -88,17 +85,15 @@ static bool entry_read(const Infer *in, const Arg *arg, ExprId dim, Entry *e) {
 		e->size = dim;
 		return true;
 	case ARG_INT:
-	case ARG_SYM:
-		return true;
+	case ARG_SYM: return true;
 	case ARG_SLICE:
 		e->kind = ENTRY_DIM;
 		e->size = dim == NONE ? NONE : slice_length(in->m, arg, dim);
 		return true;
-	case ARG_REF:
-		return entry_of_node(in, arg, e);
+	case ARG_REF: return entry_of_node(in, arg, e);
 	default:
 		return infer_error(in, "bad-index", NULL,
-				   "an index entry is neither an int, a slice, null nor a tensor");
+		                   "an index entry is neither an int, a slice, null nor a tensor");
 	}
 }
 
@@ -106,11 +101,11 @@ static bool entry_read(const Infer *in, const Arg *arg, ExprId dim, Entry *e) {
 
 /* How the int tensors of an index list go together. */
 typedef struct Gathers {
-	bool outer;	/* all are 1-D over block symbols: each makes its own dim */
-	bool open;	/* the last dims pushed are a run of adjacent ones that may go on */
-	uint32_t runs;	/* begun so far */
+	bool outer;     /* all are 1-D over block symbols: each makes its own dim */
+	bool open;      /* the last dims pushed are a run of adjacent ones that may go on */
+	uint32_t runs;  /* begun so far */
 	uint32_t first; /* the result dim at which the run stands */
-	Shape joined;	/* of the run so far */
+	Shape joined;   /* of the run so far */
 } Gathers;
 
 static bool gathers_are_outer(const Infer *in, const Arg *index) {
@@ -131,7 +126,7 @@ static bool gather_push(const Infer *in, Gathers *g, const Shape *index, Shape *
 	if (!g->open || g->outer) {
 		if (!g->outer && g->runs++ > 0)
 			return infer_error(in, "bad-index", NULL,
-					   "index tensors must be adjacent, or all 1-D over block symbols");
+			                   "index tensors must be adjacent, or all 1-D over block symbols");
 		g->open = true;
 		g->first = region->rank;
 		g->joined = (Shape){0};
@@ -155,15 +150,10 @@ static ExprId declared_dim(const Infer *in, uint32_t dim) {
 
 static bool region_push(const Infer *in, Gathers *g, const Entry *e, Shape *region) {
 	switch (e->kind) {
-	case ENTRY_POINT:
-		return true; /* does not end a run: it broadcasts into it as a 0-d tensor */
-	case ENTRY_GATHER:
-		return gather_push(in, g, &e->shape, region);
-	case ENTRY_NEW:
-		g->open = false;
-		return shape_push(in, region, expr_int(in->m, 1));
-	case ENTRY_DIM:
-		break;
+	case ENTRY_POINT: return true; /* does not end a run: it broadcasts into it as a 0-d tensor */
+	case ENTRY_GATHER: return gather_push(in, g, &e->shape, region);
+	case ENTRY_NEW: g->open = false; return shape_push(in, region, expr_int(in->m, 1));
+	case ENTRY_DIM: break;
 	}
 	g->open = false;
 	return shape_push(in, region, e->size != NONE ? e->size : declared_dim(in, region->rank));
@@ -189,8 +179,8 @@ bool infer_region(const Infer *in, const Shape *base, const Arg *index, Shape *r
 			return false;
 	if (dim != base->rank)
 		return infer_error(in, "bad-index", "write one entry per dim, and null for each new axis",
-				   "the index has entries for %u dims, the tensor %s has %u", dim,
-				   shape_string(in, base), base->rank);
+		                   "the index has entries for %u dims, the tensor %s has %u", dim,
+		                   shape_string(in, base), base->rank);
 	return true;
 }
 
@@ -198,7 +188,7 @@ static bool region_known(const Infer *in, const Shape *region) {
 	for (uint32_t i = 0; i < region->rank; i++)
 		if (region->dims[i] == NONE)
 			return infer_error(in, "size-unknown", NULL,
-					   "the length of the slice in dim %u is not declared", i);
+			                   "the length of the slice in dim %u is not declared", i);
 	return true;
 }
 
@@ -227,8 +217,8 @@ static bool infer_access(const Infer *in, Shape *region, Dtype *dtype) {
 	NodeId host = node_input(in->m, in->n, 0);
 	if (host == NONE || node_get(in->m, host)->op != OP_HOST_TENSOR)
 		return infer_error(in, "not-a-host-tensor",
-				   "a value computed in the kernel is indexed by tile.subscript",
-				   "its first argument must be a tile.host_tensor");
+		                   "a value computed in the kernel is indexed by tile.subscript",
+		                   "its first argument must be a tile.host_tensor");
 	if (!infer_tensor(in, "tensor", &tensor))
 		return false;
 	*dtype = tensor.dtype;
@@ -241,7 +231,7 @@ static bool check_fits(const Infer *in, const char *name, const Shape *region) {
 		return false;
 	return shape_fits(in->m, &value.shape, region) ||
 	       infer_error(in, "shape-mismatch", NULL, "%s of shape %s does not broadcast to the indexed %s", name,
-			   shape_string(in, &value.shape), shape_string(in, region));
+	                   shape_string(in, &value.shape), shape_string(in, region));
 }
 
 static bool check_extra_mask(const Infer *in, const Shape *region) {
@@ -260,13 +250,13 @@ static bool check_writable(const Infer *in) {
 	if (base->role == ROLE_OUTPUT || base->role == ROLE_INOUT)
 		return true;
 	return infer_error(in, "read-only-tensor", "give it the role `inout` (returned updated) or write an output",
-			   "tensor '%s' is %s and cannot be written", base->name,
-			   base->role == ROLE_INPUT ? "an input" : "derived");
+	                   "tensor '%s' is %s and cannot be written", base->name,
+	                   base->role == ROLE_INPUT ? "an input" : "derived");
 }
 
 bool infer_load(const Infer *in, TypeId *type) {
-	Shape region;
-	Dtype dtype;
+	Shape region = {0};
+	Dtype dtype = DTYPE_NONE;
 	if (!infer_access(in, &region, &dtype) || !region_known(in, &region) || !check_extra_mask(in, &region))
 		return false;
 	*type = type_tensor(in->m, dtype, region.rank, region.dims);
@@ -274,16 +264,16 @@ bool infer_load(const Infer *in, TypeId *type) {
 }
 
 bool infer_store(const Infer *in, TypeId *type) {
-	Shape region;
-	Dtype dtype;
+	Shape region = {0};
+	Dtype dtype = DTYPE_NONE;
 	*type = type_none(in->m);
 	return infer_access(in, &region, &dtype) && check_writable(in) && check_fits(in, "value", &region) &&
 	       check_extra_mask(in, &region);
 }
 
 bool infer_atomic(const Infer *in, TypeId *type) {
-	Shape region;
-	Dtype dtype;
+	Shape region = {0};
+	Dtype dtype = DTYPE_NONE;
 	if (!infer_access(in, &region, &dtype) || !check_writable(in) || !region_known(in, &region) ||
 	    !check_fits(in, "value", &region))
 		return false;

@@ -3,7 +3,7 @@
 
 static bool product_error(const Infer *in, const Shape *a, const Shape *b) {
 	return infer_error(in, "shape-mismatch", NULL, "cannot multiply %s by %s", shape_string(in, a),
-			   shape_string(in, b));
+	                   shape_string(in, b));
 }
 
 static bool infer_factors(const Infer *in, uint32_t first, Operand *a, Operand *b) {
@@ -22,7 +22,7 @@ static bool product_push(const Infer *in, const Shape *a, const Shape *b, Shape 
 static bool product_fixed(const Infer *in, const Shape *a, const Shape *b, uint32_t rank, Shape *shape) {
 	if (a->rank != rank || b->rank != rank)
 		return infer_error(in, "shape-mismatch", NULL, "it takes operands of rank %u, not %s and %s", rank,
-				   shape_string(in, a), shape_string(in, b));
+		                   shape_string(in, a), shape_string(in, b));
 	shape->rank = 0;
 	for (uint32_t i = 0; i + 2 < rank; i++) {
 		if (!expr_equal(in->m, a->dims[i], b->dims[i]))
@@ -44,8 +44,8 @@ static bool product_batched(const Infer *in, const Shape *a, const Shape *b, Sha
 }
 
 static bool infer_product(const Infer *in, uint32_t rank, TypeId *type) {
-	Operand a, b;
-	Shape shape;
+	Operand a = {0}, b = {0};
+	Shape shape = {0};
 	return infer_factors(in, 0, &a, &b) && product_fixed(in, &a.shape, &b.shape, rank, &shape) &&
 	       infer_result(in, &shape, type);
 }
@@ -57,12 +57,12 @@ bool infer_bmm(const Infer *in, TypeId *type) { return infer_product(in, 3, type
 static bool check_addend(const Infer *in, const Shape *addend, const Shape *shape) {
 	return shape_fits(in->m, addend, shape) ||
 	       infer_error(in, "shape-mismatch", NULL, "addend of shape %s does not broadcast to the product's %s",
-			   shape_string(in, addend), shape_string(in, shape));
+	                   shape_string(in, addend), shape_string(in, shape));
 }
 
 static bool infer_product_plus(const Infer *in, uint32_t rank, TypeId *type) {
 	Operand self, a, b;
-	Shape shape;
+	Shape shape = {0};
 	return infer_tensor(in, "self", &self) && infer_factors(in, 1, &a, &b) &&
 	       product_fixed(in, &a.shape, &b.shape, rank, &shape) && check_addend(in, &self.shape, &shape) &&
 	       infer_result(in, &shape, type);
@@ -73,7 +73,7 @@ bool infer_addmm(const Infer *in, TypeId *type) { return infer_product_plus(in, 
 bool infer_baddbmm(const Infer *in, TypeId *type) { return infer_product_plus(in, 3, type); }
 
 bool infer_mv(const Infer *in, TypeId *type) {
-	Operand a, b;
+	Operand a = {0}, b = {0};
 	if (!infer_factors(in, 0, &a, &b))
 		return false;
 	if (a.shape.rank != 2 || b.shape.rank != 1 || !expr_equal(in->m, a.shape.dims[1], b.shape.dims[0]))
@@ -83,7 +83,7 @@ bool infer_mv(const Infer *in, TypeId *type) {
 }
 
 bool infer_vdot(const Infer *in, TypeId *type) {
-	Operand a, b;
+	Operand a = {0}, b = {0};
 	if (!infer_factors(in, 0, &a, &b))
 		return false;
 	if (a.shape.rank != 1 || b.shape.rank != 1 || !expr_equal(in->m, a.shape.dims[0], b.shape.dims[0]))
@@ -99,8 +99,8 @@ static void shape_drop(Shape *s, uint32_t dim) {
 
 /* As torch.matmul: a vector is a row on the left, a column on the right, and that dim goes away again. */
 bool infer_matmul(const Infer *in, TypeId *type) {
-	Operand a, b;
-	Shape shape;
+	Operand a = {0}, b = {0};
+	Shape shape = {0};
 	if (!infer_factors(in, 0, &a, &b))
 		return false;
 	bool row = a.shape.rank == 1, column = b.shape.rank == 1;
@@ -120,7 +120,7 @@ bool infer_matmul(const Infer *in, TypeId *type) {
 /* The accumulator's dtype, else out_dtype, else what it accumulates in. */
 bool infer_dot(const Infer *in, TypeId *type) {
 	Operand a, b, acc;
-	Shape shape;
+	Shape shape = {0};
 	const Arg *out = op_arg(in->m, in->n, "out_dtype");
 	if (!infer_factors(in, 0, &a, &b) || !product_batched(in, &a.shape, &b.shape, &shape) ||
 	    !infer_operand(in, op_arg(in->m, in->n, "acc"), &acc))

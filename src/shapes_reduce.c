@@ -65,7 +65,7 @@ bool infer_topk(const Infer *in, TypeId *type) {
 	if (dim < self.shape.rank) {
 		if (expr_value(in->m, k, &count) && expr_value(in->m, self.shape.dims[dim], &size) && count > size)
 			return infer_error(in, "bad-argument", NULL, "k is %lld, but the dim has %lld elements",
-					   (long long)count, (long long)size);
+			                   (long long)count, (long long)size);
 		self.shape.dims[dim] = k;
 	}
 	infer_pair(in, self.dtype, DTYPE_I32, &self.shape, type);

@@ -41,9 +41,9 @@ static bool sym_operands(const Infer *in, bool *as_tensor) {
 			return false;
 		if (operand.absent || operand.shape.rank > 0)
 			return infer_error(in, "bad-operand", "tensors are computed by aten targets",
-					   "Python's operators take ints and symbolic values");
+			                   "Python's operators take ints and symbolic values");
 		*as_tensor |= arg->kind == ARG_FLOAT ||
-			      (arg->kind == ARG_REF && node_type(in->m, arg->node)->kind == TYPE_TENSOR);
+		              (arg->kind == ARG_REF && node_type(in->m, arg->node)->kind == TYPE_TENSOR);
 	}
 	return true;
 }
@@ -52,20 +52,13 @@ static ExprId sym_apply(Module *m, uint16_t op, ExprId a, ExprId b) {
 	if (a == NONE || (b == NONE && op != OP_SYM_NEG))
 		return NONE;
 	switch (op) {
-	case OP_SYM_ADD:
-		return expr_binary(m, EXPR_ADD, a, b);
-	case OP_SYM_SUB:
-		return expr_binary(m, EXPR_SUB, a, b);
-	case OP_SYM_MUL:
-		return expr_binary(m, EXPR_MUL, a, b);
-	case OP_SYM_FLOORDIV:
-		return expr_binary(m, EXPR_FLOORDIV, a, b);
-	case OP_SYM_MOD:
-		return expr_binary(m, EXPR_MOD, a, b);
-	case OP_SYM_NEG:
-		return expr_binary(m, EXPR_SUB, expr_int(m, 0), a);
-	default:
-		return NONE;
+	case OP_SYM_ADD: return expr_binary(m, EXPR_ADD, a, b);
+	case OP_SYM_SUB: return expr_binary(m, EXPR_SUB, a, b);
+	case OP_SYM_MUL: return expr_binary(m, EXPR_MUL, a, b);
+	case OP_SYM_FLOORDIV: return expr_binary(m, EXPR_FLOORDIV, a, b);
+	case OP_SYM_MOD: return expr_binary(m, EXPR_MOD, a, b);
+	case OP_SYM_NEG: return expr_binary(m, EXPR_SUB, expr_int(m, 0), a);
+	default: return NONE;
 	}
 }
 
@@ -174,8 +167,8 @@ bool infer_getitem(const Infer *in, TypeId *type) {
 	const Type *t = node_type(in->m, tuple->node);
 	if (index->kind != ARG_INT || index->integer < 0 || index->integer >= t->count)
 		return infer_error(in, "index-out-of-range", NULL, "index %lld is not in the %u results of '%s'",
-				   index->kind == ARG_INT ? (long long)index->integer : -1LL, t->count,
-				   node_get(in->m, tuple->node)->name);
+		                   index->kind == ARG_INT ? (long long)index->integer : -1LL, t->count,
+		                   node_get(in->m, tuple->node)->name);
 	*type = t->elements[index->integer];
 	return true;
 }

@@ -13,7 +13,7 @@ bool infer_permute(const Infer *in, TypeId *type) {
 		return false;
 	if (dims->kind != ARG_LIST || dims->list.count != self.shape.rank)
 		return infer_error(in, "bad-argument", NULL, "it must name each of the %u dims of %s once",
-				   self.shape.rank, shape_string(in, &self.shape));
+		                   self.shape.rank, shape_string(in, &self.shape));
 	for (uint32_t i = 0; i < self.shape.rank; i++) {
 		uint32_t dim;
 		if (!infer_dim(in, arg_item(in->m, dims, i), self.shape.rank, &dim))
@@ -75,7 +75,7 @@ static ExprId reshape_remainder(Module *m, Shape from, const Shape *to, uint32_t
 
 static bool reshape_error(const Infer *in, const Shape *from, const Shape *to) {
 	return infer_error(in, "shape-mismatch", NULL, "cannot view %s as %s: the counts of elements differ",
-			   shape_string(in, from), shape_string(in, to));
+	                   shape_string(in, from), shape_string(in, to));
 }
 
 /* Finds the size written -1. */
@@ -91,7 +91,7 @@ static bool reshape_fill(const Infer *in, const Shape *from, Shape *to, uint32_t
 		dim = expr_int(in->m, total / known);
 	if (dim == NONE)
 		return infer_error(in, "size-unknown", "write the size instead of -1", "cannot tell what -1 is in %s",
-				   shape_string(in, to));
+		                   shape_string(in, to));
 	to->dims[hole] = dim;
 	return true;
 }
@@ -139,10 +139,10 @@ bool infer_bitcast(const Infer *in, TypeId *type) {
 		int64_t size;
 		if (to > from && expr_value(in->m, *last, &size) && size % (to / from) != 0)
 			return infer_error(in, "shape-mismatch", NULL,
-					   "%lld elements of %s do not make whole ones of %s", (long long)size,
-					   dtype_name(self.dtype), dtype_name(dtype));
+			                   "%lld elements of %s do not make whole ones of %s", (long long)size,
+			                   dtype_name(self.dtype), dtype_name(dtype));
 		*last = from > to ? expr_binary(in->m, EXPR_MUL, *last, expr_int(in->m, from / to))
-				  : expr_binary(in->m, EXPR_FLOORDIV, *last, expr_int(in->m, to / from));
+		                  : expr_binary(in->m, EXPR_FLOORDIV, *last, expr_int(in->m, to / from));
 	}
 	*type = type_tensor(in->m, dtype, self.shape.rank, self.shape.dims);
 	return true;
@@ -195,7 +195,7 @@ bool infer_stack(const Infer *in, TypeId *type) {
 		if (next.shape.rank != first.shape.rank || !shape_fits(in->m, &next.shape, &first.shape) ||
 		    !shape_fits(in->m, &first.shape, &next.shape))
 			return infer_error(in, "shape-mismatch", NULL, "cannot stack %s on %s",
-					   shape_string(in, &next.shape), shape_string(in, &first.shape));
+			                   shape_string(in, &next.shape), shape_string(in, &first.shape));
 	}
 	ExprId count = expr_int(in->m, tensors->list.count);
 	return shape_insert(in, &first.shape, op_arg(in->m, in->n, "dim"), count) &&
@@ -216,7 +216,7 @@ bool infer_expand(const Infer *in, TypeId *type) {
 			return infer_error(in, "bad-argument", NULL, "a new dim cannot have the size -1");
 	if (self.shape.rank > to.rank || !shape_fits(in->m, &self.shape, &to))
 		return infer_error(in, "shape-mismatch", NULL, "cannot expand %s to %s", shape_string(in, &self.shape),
-				   shape_string(in, &to));
+		                   shape_string(in, &to));
 	return infer_result(in, &to, type);
 }
 
@@ -227,7 +227,7 @@ bool infer_repeat(const Infer *in, TypeId *type) {
 		return false;
 	if (times.rank < self.shape.rank)
 		return infer_error(in, "bad-argument", NULL, "it takes a repeat count for each of %u dims",
-				   self.shape.rank);
+		                   self.shape.rank);
 	uint32_t added = times.rank - self.shape.rank;
 	for (uint32_t i = 0; i < times.rank; i++) {
 		if (times.dims[i] == NONE)

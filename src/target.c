@@ -48,10 +48,10 @@ const char *const *target_names(void) { return names; }
 
 /* ---- target files ----------------------------------------------------------------------------------------------- */
 
-static const char *const fields[] = {"base",	   "name",	  "device_kind",       "topology",
-				     "vmem_bytes", "smem_bytes",  "max_tile_elements", "lanes",
-				     "sublanes",   "mxu_size",	  "clock_hz",	       "hbm_bytes_per_s",
-				     "bf16_flops", "tensorcores", "bf16_vpu",	       NULL};
+static const char *const fields[] = {"base",       "name",        "device_kind",       "topology",
+                                     "vmem_bytes", "smem_bytes",  "max_tile_elements", "lanes",
+                                     "sublanes",   "mxu_size",    "clock_hz",          "hbm_bytes_per_s",
+                                     "bf16_flops", "tensorcores", "bf16_vpu",          NULL};
 
 typedef struct TargetJob {
 	Reader r;
@@ -72,7 +72,7 @@ static void read_count(TargetJob *j, const json_t *root, const char *key, const 
 		return;
 	if (value < 1)
 		diag_error(j->r.d, place_at(&j->r, &at), "target-value", NULL, "'%s' must be positive, found %lld", key,
-			   (long long)value);
+		           (long long)value);
 	else
 		*out = value;
 }
@@ -110,7 +110,7 @@ static void read_base(TargetJob *j, const json_t *root, const Path *path) {
 		j->target = *row;
 	else
 		diag_error(j->r.d, place_at(&j->r, &at), "unknown-target", hint_nearest(&j->r, base, names),
-			   "there is no target '%s'", base);
+		           "there is no target '%s'", base);
 }
 
 /* Names stand in the emitted module's text and in messages: letters, digits and a few signs. */
@@ -119,10 +119,12 @@ static void check_name(TargetJob *j, const char *field, const char *value) {
 	Path path = {0}, at = path_key(&path, field);
 	bool good = value && *value && strlen(value) <= 64;
 	for (const char *c = value; good && *c; c++)
-		good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || strchr(signs, *c);
+		good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+		       strchr(signs, *c);
 	if (value && !good)
-		diag_error(j->r.d, place_at(&j->r, &at), "bad-name", "letters, digits, spaces and _ . : + - only, at most 64",
-			   "the target's %s is not a plain name", field);
+		diag_error(j->r.d, place_at(&j->r, &at), "bad-name",
+		           "letters, digits, spaces and _ . : + - only, at most 64",
+		           "the target's %s is not a plain name", field);
 }
 
 static void target_body(void *context, json_t *root) {

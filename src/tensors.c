@@ -12,7 +12,7 @@ static bool tensor_sizes(Module *m, Diag *d, TensorId id, int64_t dims[RANK_MAX]
 		Place at = diag_place(d, m->source, "/tensors/%u/shape/%u", id, i);
 		if (dims[i] < 0) {
 			diag_error(d, at, "negative-size", NULL, "dim %u of '%s' has the size %lld", i, t->name,
-				   (long long)dims[i]);
+			           (long long)dims[i]);
 			return false;
 		}
 		if (!checked_mul(count, dims[i], &count)) {
@@ -22,7 +22,7 @@ static bool tensor_sizes(Module *m, Diag *d, TensorId id, int64_t dims[RANK_MAX]
 	}
 	if (!checked_mul(count, dtype_bits(t->dtype), &bits)) {
 		diag_error(d, diag_place(d, m->source, "/tensors/%u/shape", id), "size-overflow", NULL,
-			   "'%s' is larger than 2^60 bytes", t->name);
+		           "'%s' is larger than 2^60 bytes", t->name);
 		return false;
 	}
 	*elements = count;
@@ -32,14 +32,14 @@ static bool tensor_sizes(Module *m, Diag *d, TensorId id, int64_t dims[RANK_MAX]
 static bool view_fails(Module *m, Diag *d, TensorId id, const char *why) {
 	const Tensor *t = &m->tensors.at[id];
 	diag_error(d, diag_place(d, m->source, "/tensors/%u/shape", id), "view-shape", NULL,
-		   "'%s' cannot be a view of '%s': %s", t->name, m->tensors.at[t->of].name, why);
+	           "'%s' cannot be a view of '%s': %s", t->name, m->tensors.at[t->of].name, why);
 	return false;
 }
 
 static bool size_is(Module *m, Diag *d, TensorId id, uint32_t dim, int64_t is, int64_t must) {
 	return is == must || view_fails(m, d, id,
-					arena_printf(m->arena, "dim %u has the size %lld, not %lld", dim,
-						     (long long)must, (long long)is));
+	                                arena_printf(m->arena, "dim %u has the size %lld, not %lld", dim,
+	                                             (long long)must, (long long)is));
 }
 
 static bool check_permute(Module *m, Diag *d, TensorId id, const int64_t *dims, const int64_t *of) {
@@ -56,8 +56,8 @@ static bool check_slice(Module *m, Diag *d, TensorId id, const int64_t *dims, co
 		const int64_t *s = t->view_arg[i];
 		if (s[1] > of[i])
 			return view_fails(m, d, id,
-					  arena_printf(m->arena, "dim %u is sliced to %lld of %lld", i, (long long)s[1],
-						       (long long)of[i]));
+			                  arena_printf(m->arena, "dim %u is sliced to %lld of %lld", i, (long long)s[1],
+			                               (long long)of[i]));
 		if (!size_is(m, d, id, i, dims[i], (s[1] - s[0]) / s[2] + ((s[1] - s[0]) % s[2] != 0)))
 			return false;
 	}
@@ -88,18 +88,14 @@ static bool check_view(Module *m, Diag *d, TensorId id, const int64_t *dims, int
 	if (same_rank && t->rank != rank)
 		return view_fails(m, d, id, arena_printf(m->arena, "it has %u dims, not %u", t->rank, rank));
 	switch (t->view) {
-	case VIEW_PERMUTE:
-		return check_permute(m, d, id, dims, of);
-	case VIEW_SLICE:
-		return check_slice(m, d, id, dims, of);
-	case VIEW_EXPAND:
-		return check_expand(m, d, id, dims, of);
-	case VIEW_RESHAPE:
-		break;
+	case VIEW_PERMUTE: return check_permute(m, d, id, dims, of);
+	case VIEW_SLICE: return check_slice(m, d, id, dims, of);
+	case VIEW_EXPAND: return check_expand(m, d, id, dims, of);
+	case VIEW_RESHAPE: break;
 	}
 	return elements == of_elements || view_fails(m, d, id,
-						     arena_printf(m->arena, "%lld elements are not %lld",
-								  (long long)elements, (long long)of_elements));
+	                                             arena_printf(m->arena, "%lld elements are not %lld",
+	                                                          (long long)elements, (long long)of_elements));
 }
 
 /* A returned shape holds as many elements as its tensor, unless steps come between. */
@@ -115,8 +111,8 @@ static void check_return(Module *m, Diag *d, uint32_t i) {
 	}
 	if (elements != has)
 		diag_error(d, diag_place(d, m->source, "/returns/%u/shape", i), "shape-mismatch", NULL,
-			   "the shape has %lld elements, tensor %s %lld", (long long)elements, m->tensors.at[r->tensor].name,
-			   (long long)has);
+		           "the shape has %lld elements, tensor %s %lld", (long long)elements,
+		           m->tensors.at[r->tensor].name, (long long)has);
 }
 
 bool tensors_check(Module *m, Diag *d) {

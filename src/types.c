@@ -80,7 +80,7 @@ bool type_equal(Module *m, TypeId a, TypeId b) {
 		return x.sym != NONE && y.sym != NONE && expr_equal(m, x.sym, y.sym);
 	for (uint32_t i = 0; i < x.count; i++)
 		if (x.kind == TYPE_TUPLE ? !type_equal(m, x.elements[i], y.elements[i])
-					 : !expr_equal(m, x.dims[i], y.dims[i]))
+		                         : !expr_equal(m, x.dims[i], y.dims[i]))
 			return false;
 	return true;
 }
@@ -88,9 +88,7 @@ bool type_equal(Module *m, TypeId a, TypeId b) {
 static void type_print(const Module *m, TypeId id, Text *out) {
 	const Type *t = type_get(m, id);
 	switch (t->kind) {
-	case TYPE_NONE:
-		text_put(out, "nothing");
-		break;
+	case TYPE_NONE: text_put(out, "nothing"); break;
 	case TYPE_SYM:
 		text_put(out, t->dtype == DTYPE_BOOL ? "symbolic bool" : "symbolic int");
 		if (t->sym != NONE) {

@@ -21,7 +21,7 @@ void verify_graph_error(Verifier *v, GraphId g, const char *code, const char *hi
 	const char *what = arena_vprintf(v->m->arena, fmt, ap);
 	va_end(ap);
 	diag_error(v->d, graph_place(v->m, v->d, g), code, hint, "graph %lld: %s", (long long)graph_get(v->m, g)->id,
-		   what);
+	           what);
 }
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
@@ -36,13 +36,13 @@ void verify_type(Verifier *v, NodeId n) {
 		return;
 	else if (!has_value(v->m, declared))
 		verify_node_error(v, n, "missing-meta", NULL, "it declares no `meta`, inferred %s",
-				  type_string(v->m, inferred));
+		                  type_string(v->m, inferred));
 	else if (!has_value(v->m, inferred))
 		verify_node_error(v, n, "type-mismatch", "leave out its `meta`", "it declares %s, but has no value",
-				  type_string(v->m, declared));
+		                  type_string(v->m, declared));
 	else
 		verify_node_error(v, n, "type-mismatch", NULL, "it declares %s, inferred %s",
-				  type_string(v->m, declared), type_string(v->m, inferred));
+		                  type_string(v->m, declared), type_string(v->m, inferred));
 }
 
 static bool inputs_failed(const Verifier *v, const Arg *arg) {
@@ -78,7 +78,7 @@ static void check_scope(Verifier *v, NodeId n, const Arg *arg) {
 	BlockId block = arg_block(v->m, arg);
 	if (block != NONE && !v->failed[n] && !block_in_scope(v->m, node_get(v->m, n)->graph, block))
 		verify_node_error(v, n, "block-scope", "a tile exists only inside its grid or loop",
-				  "no grid or loop around it iterates over block '%s'", v->m->blocks.at[block].symbol);
+		                  "no grid or loop around it iterates over block '%s'", v->m->blocks.at[block].symbol);
 }
 
 static void check_scopes(Verifier *v, NodeId n) {
@@ -115,14 +115,14 @@ static void verify_root(Verifier *v, GraphId g) {
 	const Arg *results = graph_results(v->m, g);
 	if (results->kind == ARG_LIST && results->list.count > 0)
 		verify_node_error(v, graph->output, "output-node", "a root gives its results by tile.store",
-				  "the output of a root must be empty");
+		                  "the output of a root must be empty");
 	if (graph->placeholders.count > 0)
 		verify_node_error(v, graph->placeholders.at[0], "root-placeholder", NULL,
-				  "nothing calls a root with arguments");
+		                  "nothing calls a root with arguments");
 	for (uint32_t i = 0; i < graph->blocks.count; i++)
 		if (v->m->blocks.at[graph->blocks.at[i]].extent == NONE)
 			verify_graph_error(v, g, "grid-extent", NULL, "block '%s' of its grid has no extent",
-					   v->m->blocks.at[graph->blocks.at[i]].symbol);
+			                   v->m->blocks.at[graph->blocks.at[i]].symbol);
 }
 
 bool module_verify(Module *m, Diag *d) {

@@ -28,7 +28,7 @@ static void check_arguments(Verifier *v, NodeId n, const char *name, GraphId g) 
 	const Graph *graph = graph_get(v->m, g);
 	if (list_count(args) != graph->placeholders.count) {
 		verify_node_error(v, n, "argument-count", NULL, "it passes %u arguments in `%s`, graph %lld takes %u",
-				  list_count(args), name, (long long)graph->id, graph->placeholders.count);
+		                  list_count(args), name, (long long)graph->id, graph->placeholders.count);
 		return;
 	}
 	for (uint32_t i = 0; i < graph->placeholders.count; i++) {
@@ -39,9 +39,9 @@ static void check_arguments(Verifier *v, NodeId n, const char *name, GraphId g) 
 		TypeId given = arg_type(v->m, arg), wanted = node_get(v->m, p)->type;
 		if (!value_admitted(v->m, wanted, given))
 			verify_node_error(v, n, "type-mismatch", NULL,
-					  "argument %u is %s, placeholder '%s' of graph %lld declares %s", i,
-					  type_string(v->m, given), node_get(v->m, p)->name, (long long)graph->id,
-					  type_string(v->m, wanted));
+			                  "argument %u is %s, placeholder '%s' of graph %lld declares %s", i,
+			                  type_string(v->m, given), node_get(v->m, p)->name, (long long)graph->id,
+			                  type_string(v->m, wanted));
 	}
 }
 
@@ -56,7 +56,7 @@ static GraphId called_graph(Verifier *v, NodeId n, const char *name, GraphKind k
 	if (graph->kind == kind || graph->kind == or_kind)
 		return arg->graph;
 	verify_node_error(v, n, "graph-kind", NULL, "graph %lld is not of the kind that `%s` calls",
-			  (long long)graph->id, name);
+	                  (long long)graph->id, name);
 	return NONE;
 }
 
@@ -79,13 +79,13 @@ static void check_bounds(Verifier *v, NodeId n, const char *name, GraphId g) {
 		return; /* a bare one, for one dim */
 	if (list_count(bounds) != graph->blocks.count) {
 		verify_node_error(v, n, "bad-bounds", NULL, "it gives %u %s, graph %lld has %u block ids",
-				  list_count(bounds), name, (long long)graph->id, graph->blocks.count);
+		                  list_count(bounds), name, (long long)graph->id, graph->blocks.count);
 		return;
 	}
 	for (uint32_t i = 0; i < graph->blocks.count; i++)
 		if (!bound_is_int(v, arg_item(v->m, bounds, i)))
 			verify_node_error(v, n, "bad-bounds", NULL, "entry %u of %s is not an int or a 0-d int tensor",
-					  i, name);
+			                  i, name);
 }
 
 static void check_carried_pair(Verifier *v, GraphId g, Carried c) {
@@ -96,8 +96,8 @@ static void check_carried_pair(Verifier *v, GraphId g, Carried c) {
 	TypeId wanted = node_get(v->m, p)->type, given = arg_type(v->m, output);
 	if (!value_admitted(v->m, wanted, given))
 		verify_node_error(v, graph_get(v->m, g)->output, "type-mismatch", NULL,
-				  "carried output %u is %s, but argument %u, which it replaces, declares %s", c.output,
-				  type_string(v->m, given), c.arg, type_string(v->m, wanted));
+		                  "carried output %u is %s, but argument %u, which it replaces, declares %s", c.output,
+		                  type_string(v->m, given), c.arg, type_string(v->m, wanted));
 }
 
 static void check_carried(Verifier *v, GraphId g) {
@@ -108,8 +108,8 @@ static void check_carried(Verifier *v, GraphId g) {
 		Carried c = graph->carried.at[i];
 		if (c.arg >= graph->placeholders.count || c.output >= outputs) {
 			verify_graph_error(v, g, "carried", NULL,
-					   "`carried` names [%u, %u], it has %u arguments and %u outputs", c.arg,
-					   c.output, graph->placeholders.count, outputs);
+			                   "`carried` names [%u, %u], it has %u arguments and %u outputs", c.arg,
+			                   c.output, graph->placeholders.count, outputs);
 		} else if (taken[c.arg]) {
 			verify_graph_error(v, g, "carried", NULL, "`carried` names argument %u twice", c.arg);
 		} else {
@@ -125,13 +125,13 @@ static void check_lengths(Verifier *v, GraphId g) {
 		return;
 	if (graph->lengths >= graph->placeholders.count) {
 		verify_graph_error(v, g, "lengths", NULL, "`lengths` names argument %u of %u", graph->lengths,
-				   graph->placeholders.count);
+		                   graph->placeholders.count);
 		return;
 	}
 	const Type *t = node_type(v->m, graph->placeholders.at[graph->lengths]);
 	if (t->kind != TYPE_TENSOR || dtype_is_float(t->dtype) || t->dtype == DTYPE_BOOL)
 		verify_graph_error(v, g, "lengths", NULL, "argument %u, the rows' lengths, is not a tensor of ints",
-				   graph->lengths);
+		                   graph->lengths);
 }
 
 static void verify_for_loop(Verifier *v, NodeId n) {
@@ -159,8 +159,8 @@ static void check_else_results(Verifier *v, NodeId n, GraphId g) {
 	uint32_t count = declared.kind == TYPE_TUPLE ? declared.count : 0;
 	if (list_count(results) != count) {
 		verify_node_error(v, n, "type-mismatch", "both branches have the same outputs",
-				  "its else graph %lld has %u outputs, it declares %u",
-				  (long long)graph_get(v->m, g)->id, list_count(results), count);
+		                  "its else graph %lld has %u outputs, it declares %u",
+		                  (long long)graph_get(v->m, g)->id, list_count(results), count);
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++) {
@@ -168,8 +168,8 @@ static void check_else_results(Verifier *v, NodeId n, GraphId g) {
 		TypeId given = arg_type(v->m, result);
 		if (!arg_failed(v, result) && !value_admitted(v->m, declared.elements[i], given))
 			verify_node_error(v, n, "type-mismatch", "both branches have the same outputs",
-					  "it declares %s for result %u, output %u of its else graph is %s",
-					  type_string(v->m, declared.elements[i]), i, i, type_string(v->m, given));
+			                  "it declares %s for result %u, output %u of its else graph is %s",
+			                  type_string(v->m, declared.elements[i]), i, i, type_string(v->m, given));
 	}
 }
 
@@ -177,7 +177,7 @@ static void verify_if(Verifier *v, NodeId n) {
 	const Arg *pred = op_arg(v->m, n, "pred");
 	if (!arg_failed(v, pred) && !is_predicate(v, pred))
 		verify_node_error(v, n, "bad-predicate", NULL, "its predicate is %s, not a symbolic bool or bool[]",
-				  type_string(v->m, arg_type(v->m, pred)));
+		                  type_string(v->m, arg_type(v->m, pred)));
 	GraphId g = called_graph(v, n, "graph", GRAPH_IF, GRAPH_IF);
 	if (g == NONE)
 		return;
@@ -185,7 +185,7 @@ static void verify_if(Verifier *v, NodeId n) {
 	if (op_arg(v->m, n, "else_graph")->kind == ARG_NULL) {
 		if (list_count(graph_results(v->m, g)) > 0)
 			verify_node_error(v, n, "missing-else", "only an if without outputs may leave it out",
-					  "it has results but no else graph");
+			                  "it has results but no else graph");
 		return;
 	}
 	GraphId other = called_graph(v, n, "else_graph", GRAPH_ELSE, GRAPH_ELSE);
@@ -206,7 +206,7 @@ static void verify_while(Verifier *v, NodeId n) {
 	const Arg *test = graph_results(v->m, cond);
 	if (!list_failed(v, test) && (list_count(test) != 1 || !is_predicate(v, arg_item(v->m, test, 0))))
 		verify_node_error(v, graph_get(v->m, cond)->output, "bad-predicate", NULL,
-				  "a condition outputs one symbolic bool or bool[]");
+		                  "a condition outputs one symbolic bool or bool[]");
 }
 
 /* ---- combine graphs ---------------------------------------------------------------------------------------------- */
@@ -235,7 +235,7 @@ static void verify_combine(Verifier *v, NodeId n) {
 		const Arg *result = arg_item(v->m, graph_results(v->m, g), i);
 		if (!arg_failed(v, result) && (left != dtype || right != dtype || value_dtype(v, result) != dtype))
 			verify_node_error(v, n, "type-mismatch", NULL,
-					  "its combine graph's value %u is not %s throughout", i, dtype_name(dtype));
+			                  "its combine graph's value %u is not %s throughout", i, dtype_name(dtype));
 	}
 }
 
@@ -243,21 +243,12 @@ static void verify_combine(Verifier *v, NodeId n) {
 
 static void verify_call(Verifier *v, NodeId n) {
 	switch (node_get(v->m, n)->op) {
-	case OP_FOR_LOOP:
-		verify_for_loop(v, n);
-		break;
-	case OP_IF:
-		verify_if(v, n);
-		break;
-	case OP_WHILE:
-		verify_while(v, n);
-		break;
+	case OP_FOR_LOOP: verify_for_loop(v, n); break;
+	case OP_IF: verify_if(v, n); break;
+	case OP_WHILE: verify_while(v, n); break;
 	case OP_ASSOCIATIVE_SCAN:
-	case OP_TILE_REDUCE:
-		verify_combine(v, n);
-		return;
-	default:
-		return;
+	case OP_TILE_REDUCE: verify_combine(v, n); return;
+	default: return;
 	}
 	/* Last, because it compares with the outputs of graphs that may stand anywhere in the document. */
 	const Arg *graph = op_arg(v->m, n, "graph");

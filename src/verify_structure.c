@@ -37,7 +37,7 @@ static bool check_ends(Verifier *v, GraphId g, NodeId last) {
 		NodeId p = graph->placeholders.at[i];
 		if (v->position[p] == 0 || node_get(v->m, p)->op != OP_PLACEHOLDER || node_get(v->m, p)->graph != g) {
 			verify_graph_error(v, g, "internal-structure", NULL, "placeholder %u is not one of its nodes",
-					   i);
+			                   i);
 			return false;
 		}
 	}
@@ -60,7 +60,7 @@ static bool check_list(Verifier *v, GraphId g) {
 		return false;
 	if (placeholders != graph_get(v->m, g)->placeholders.count || outputs != 1) {
 		verify_graph_error(v, g, "internal-structure", NULL, "it has %u placeholder nodes and %u output nodes",
-				   placeholders, outputs);
+		                   placeholders, outputs);
 		return false;
 	}
 	return true;
@@ -80,16 +80,16 @@ static void check_reference(UseCheck *c, const Arg *arg) {
 	const Node *user = node_get(m, c->user), *used = node_get(m, arg->node);
 	if (used->dead || used->graph != user->graph || c->v->position[arg->node] == 0) {
 		verify_node_error(c->v, c->user, "unknown-node", NULL, "it refers to '%s', which is not in its graph",
-				  used->name);
+		                  used->name);
 	} else if (c->v->position[arg->node] >= c->v->position[c->user]) {
 		verify_node_error(c->v, c->user, "node-order", "nodes stand after those they use",
-				  "it refers to '%s', which stands later", used->name);
+		                  "it refers to '%s', which stands later", used->name);
 	} else {
 		c->uses[arg->node]++;
 		if (arg->user == c->user)
 			return;
 		verify_node_error(c->v, c->user, "internal-use-list", NULL,
-				  "its use of '%s' is recorded for another node", used->name);
+		                  "its use of '%s' is recorded for another node", used->name);
 	}
 	c->ok = false;
 }
@@ -152,13 +152,13 @@ static bool check_callers(Verifier *v, uint32_t *calls) {
 				continue;
 			const Graph *called = graph_get(v->m, arg->graph);
 			const char *wrong = called->kind == GRAPH_ROOT ? "is a root, which no node may call"
-					    : calls[arg->graph]++ > 0  ? "is called twice"
-					    : called->caller != n      ? "records another caller"
-								       : NULL;
+			                    : calls[arg->graph]++ > 0  ? "is called twice"
+			                    : called->caller != n      ? "records another caller"
+			                                               : NULL;
 			if (wrong == NULL)
 				continue;
 			verify_node_error(v, n, "bad-call", "each graph but the roots is called by one node",
-					  "graph %lld %s", (long long)called->id, wrong);
+			                  "graph %lld %s", (long long)called->id, wrong);
 			ok = false;
 		}
 	}
@@ -189,7 +189,7 @@ static bool check_call_tree(Verifier *v) {
 			verify_graph_error(v, g, "graph-unreachable", "drop it, or call it", "no node calls it");
 		else if (call_depth(v->m, g) == NONE)
 			verify_graph_error(v, g, "bad-call", NULL, "its callers do not lead to a root within %d calls",
-					   GRAPH_DEPTH_MAX);
+			                   GRAPH_DEPTH_MAX);
 		else
 			continue;
 		ok = false;

@@ -320,8 +320,8 @@ def digest(text):
 
 
 def kernel_text(text):
-    """A module's text without the lines of KERNEL_INFO that only repeat the configuration."""
-    return re.sub(r'\n    "config": \{(?:[^{}]|\n)*?\},(?=\n    "vmem_bytes")', "", text)
+    """A module's text without the configuration and the estimates that KERNEL_INFO repeats."""
+    return re.sub(r'\n    "config": (?:.|\n)*?,(?=\n    "compiler")', "", text, count=1)
 
 
 # ---- inputs --------------------------------------------------------------------------------------

@@ -30,11 +30,15 @@ random and on edge inputs, and the compiler on {quick} of the {full} pairs of ke
 - A number is the worst error as a share of what is allowed (docs of `pallasc.compare`): 1.00 would
   just pass. "reference" rounds where the graph rounds; "formula" is float64 throughout. Half a unit
   in the last place of bfloat16 is 0.06 of 8 ulp and 0.25 of 2 ulp.
-- Inputs: random; edge (the answer sits in the last row or column: a test shows that losing it fails
-  by more than ten times the tolerance); last row or column dominating; NaN past every edge; DMAs
-  that move at once; two cores in shuffled grid order. Large graphs: the first two.
-- Attention with S = 8192 is too large to simulate whole: its kernels run with one head (`@1`), all
-  else as it is. The whole ones are compiled below.
+- Runs made this time: {kinds}. "edge": the answer sits in the last row or column, and a test shows
+  that losing it fails by more than ten times the tolerance. "huge": memory that nothing wrote holds
+  2^100 instead of NaN, because XLA on a CPU drops NaN in a maximum over a dim. "last_row",
+  "last_col": that row or column dominates. "past_edge": NaN in what no valid lane reads. "eager":
+  DMAs move when they start. "cores": two cores, shuffled grid order.
+- Large attention graphs cannot be simulated whole: their kernels run with one head or eight (`@1`,
+  `@8`), all else as it is, on random and edge inputs. The whole ones are compiled below.
+- A test plants mistakes (a lost tail, a mask off by one, a wait left out, ...) in a pinned kernel
+  and sees that each is found.
 - "VMEM used" is what the TPU compiler reports for the kernel; "predicted" is KERNEL_INFO's
   `vmem_bytes`, an estimate from above: a run fails if the compiler uses more.
 - "HBM temporaries" is the compiler's own figure for the whole program around the kernel.
@@ -46,9 +50,9 @@ def main():
     """Writes the page; raises FileNotFoundError before `make proof` and `make aot`."""
     numerics = json.loads((proof.RESULTS_DIRECTORY / "numerics.json").read_text())
     compiled = json.loads((proof.RESULTS_DIRECTORY / "aot.json").read_text())
-    head = HEAD.format(
-        versions=versions(), quick=len(proof.aot_quick()), full=len(proof.aot_full())
-    )
+    kinds = ", ".join(dict.fromkeys(kind for entry in numerics for kind in entry["kinds"]))
+    counts = {"quick": len(proof.aot_quick()), "full": len(proof.aot_full())}
+    head = HEAD.format(versions=versions(), kinds=kinds, **counts)
     parts = [head, numerics_section(numerics), compiler_section(compiled), refusal_section()]
     OUTPUT.write_text("\n".join(parts))
     print(f"{OUTPUT.relative_to(proof.ROOT)} written")

@@ -1,4 +1,4 @@
-"""Refused documents: testdata/bad/NAME.json must be refused with exactly the diagnostics in NAME.err.
+"""Refused documents: testdata/bad/NAME.json is refused with exactly the diagnostics in NAME.err.
 
 After a change of wording: PALLASC_REGENERATE=1 pytest tests/test_bad.py, then read the diff.
 """
@@ -53,7 +53,7 @@ def test_json_lines(name):
 
 
 def test_every_case_has_its_diagnostics():
-    assert CASES == sorted(p.stem for p in BAD.glob("*.err"))
+    assert sorted(p.stem for p in BAD.glob("*.err")) == CASES
     assert len(CASES) >= 60
 
 

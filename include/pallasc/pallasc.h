@@ -77,13 +77,13 @@ typedef struct pallasc_options {
 	size_t size;             /* sizeof(pallasc_options) */
 	unsigned emit;           /* pallasc_emit values or'ed; 0 only checks */
 	const char *target;      /* a chip's name ("v6e"), or a target's JSON text, known by its
-								first character '{'; NULL is the default target, "v6e" */
+	                                                        first character '{'; NULL is the default target, "v6e" */
 	const char *config_json; /* a configuration as a JSON object, over the graph's own; or NULL */
 	const char *const *sets; /* `set_count` strings KEY=VALUE, over `config_json`; or NULL */
 	size_t set_count;        /* number of strings in `sets` */
 } pallasc_options;
 
-#define PALLASC_OPTIONS_INIT                                                                      \
+#define PALLASC_OPTIONS_INIT                                                                                           \
 	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0 }
 
 /* The library's version, such as "0.1.0". Static text. */
@@ -108,8 +108,8 @@ PALLASC_API void pallasc_context_free(pallasc_context *context);
  * Gives a handle also for a graph that is refused: pallasc_graph_status tells, and compiling it
  * gives a refused result with the same diagnostics. NULL only if there is no memory. Free it with
  * pallasc_graph_free, before the context. */
-PALLASC_API pallasc_graph *pallasc_graph_load(pallasc_context *context, const char *json,
-											  size_t length, const char *name);
+PALLASC_API pallasc_graph *pallasc_graph_load(pallasc_context *context, const char *json, size_t length,
+                                              const char *name);
 
 /* PALLASC_OK, or PALLASC_REFUSED if the graph cannot be compiled with any options. */
 PALLASC_API pallasc_status pallasc_graph_status(const pallasc_graph *graph);
@@ -125,13 +125,12 @@ PALLASC_API void pallasc_graph_free(pallasc_graph *graph);
  * result depends on the graph and its own options alone.
  *
  * NULL only if there is no memory. Free the result with pallasc_result_free. */
-PALLASC_API pallasc_result *pallasc_graph_compile(const pallasc_graph *graph,
-												  const pallasc_options *options);
+PALLASC_API pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, const pallasc_options *options);
 
 /* Loads, compiles and frees the graph in one call: pallasc_graph_load with no name, followed by
  * pallasc_graph_compile. */
-PALLASC_API pallasc_result *pallasc_compile(pallasc_context *context, const char *json,
-											size_t length, const pallasc_options *options);
+PALLASC_API pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size_t length,
+                                            const pallasc_options *options);
 
 /* How the compilation ended. Texts other than the diagnostics are empty unless it is PALLASC_OK. */
 PALLASC_API pallasc_status pallasc_result_status(const pallasc_result *result);

@@ -47,8 +47,7 @@ def stub_library(tmp_path_factory):
 
 def build_stub(path, *flags):
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
+    assert compiler is not None, "the tests of the binding need a C compiler"
     command = [
         compiler,
         "-std=c11",

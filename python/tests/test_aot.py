@@ -1,5 +1,4 @@
 import dataclasses
-import importlib.util
 import json
 
 import pytest
@@ -8,17 +7,12 @@ from pallasc.aot_worker import parse_scoped_vmem
 from pallasc.errors import FileError, UsageError
 from pallasc.module import Module, read_module
 
-needs_libtpu = pytest.mark.skipif(
-    importlib.util.find_spec("libtpu") is None, reason="needs the libtpu wheel"
-)
-
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PALLASC_CACHE", str(tmp_path / "cache"))
 
 
-@needs_libtpu
 def test_all_targets_in_one_worker(data, monkeypatch):
     started = []
     make = aot.Worker
@@ -36,7 +30,6 @@ def test_all_targets_in_one_worker(data, monkeypatch):
     assert plain == results
 
 
-@needs_libtpu
 def test_over_the_limit(data):
     text = (data / "dma_double.py").read_text().replace("VMEM((2, 8,", "VMEM((2, 65536,")
     text = text.replace("x_buffer.at[slot]", "x_buffer.at[slot, pl.ds(0, 8)]")
@@ -48,7 +41,6 @@ def test_over_the_limit(data):
     assert aot.compile_one(Module(text, "big.py"), "v6e").cached
 
 
-@needs_libtpu
 def test_refused_by_the_compiler(data):
     good = (data / "dma_double.py").read_text()
     text = good.replace("x_ref.at[rows]", "x_ref.at[rows, pl.ds(1, 128)]")
@@ -62,7 +54,6 @@ def test_refused_by_the_compiler(data):
     assert "ZeroDivisionError" in result.message
 
 
-@needs_libtpu
 def test_lost_workers_are_replaced(data):
     good = read_module(data / "dma_double.py")
     sleeps = Module(good.source.replace("(x,) = inputs", "time.sleep(60)\n    (x,) = inputs"))
@@ -76,7 +67,6 @@ def test_lost_workers_are_replaced(data):
     assert not aot.compile_one(sleeps, "v6e", timeout=3).cached
 
 
-@needs_libtpu
 def test_command(cli, data):
     result = cli("aot", data / "dma_double.py", "-t", "v6e", "-t", "v7x")
     assert result.returncode == 0, result.stderr

@@ -100,11 +100,16 @@ def test_null_handles(library):
     assert dll.pallasc_result_status(None) == binding.FAILED
 
 
-@pytest.mark.parametrize("compiler", ["gcc -std=c11", "clang -std=c11", "g++ -std=c++17"])
+COMPILERS = [
+    command
+    for command in ("gcc -std=c11", "clang -std=c11", "g++ -std=c++17")
+    if shutil.which(command.split()[0])
+]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
 def test_header_stands_alone(compiler, tmp_path):
     command = compiler.split()
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"no {command[0]}")
     language = "c++" if "++" in compiler else "c"
     source = (
         '#include "pallasc/pallasc.h"\n'
@@ -124,7 +129,6 @@ def test_header_stands_alone(compiler, tmp_path):
 real = ROOT / "build" / "libpallasc.so"
 
 
-@pytest.mark.skipif(not real.exists(), reason="libpallasc is not built")
 def test_the_real_library(monkeypatch):
     monkeypatch.setenv("PALLASC_LIBRARY", str(real))
     library = binding.find_library()

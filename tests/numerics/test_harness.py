@@ -10,7 +10,7 @@ PIPELINE = proof.Case("attention_b1_h2_s421_d128", "emit_pipeline")
 
 # What goes wrong -> (case, options of the simulator, what the text has, what it gets instead).
 MISTAKES = {
-    "no tail": (RAGGED, {}, "ragged=True\n    )", "ragged=True\n    )[:0] or (m_i_1, l_i_2, acc_2)"),
+    "no tail": (RAGGED, {}, "ragged=True\n    )", "ragged=True\n    ) and (m_i_1, l_i_2, acc_2)"),
     "no mask": (RAGGED, {}, ", ragged=True", ""),
     "mask off by one": (RAGGED, {}, "_mask(exp2, 2, 37,", "_mask(exp2, 2, 38,"),
     "max off by one": (RAGGED, {"huge": True}, "_mask(scores, 2, 37,", "_mask(scores, 2, 38,"),

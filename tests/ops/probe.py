@@ -193,14 +193,16 @@ def main():
             say(f"{target}: {len(failures[target])} refused by the TPU compiler")
             bad += len(failures[target])
     if options.output:
-        write_table(verdicts, failures, options.output)
+        compiled = {target: len(accepted[target]) for target in failures}
+        write_table(verdicts, failures, compiled, options.output)
     return 1 if bad else 0
 
 
-def write_table(verdicts, failures, path):
+def write_table(verdicts, failures, compiled, path):
     """Writes {op: {dtypes: verdict}}: "ok", or what is refused, in which shapes, on which targets.
 
-    "FAILS" is what the TPU compiler refuses although pallasc does not: it must not stand there.
+    "ok" is pallasc's verdict; `compiled` says how many of these the TPU compiler was asked about in
+    this run. "FAILS" is what it refuses although pallasc does not: it must not stand there.
     """
     found = collections.defaultdict(lambda: collections.defaultdict(set))
     for target, cases in verdicts.items():
@@ -218,10 +220,9 @@ def write_table(verdicts, failures, path):
             grouped[_verdict(texts, totals[dtype], len(verdicts))].append(dtype)
         table[op] = {" ".join(names): verdict for verdict, names in grouped.items()}
     versions = {name: importlib.metadata.version(name) for name in ("jax", "libtpu")}
+    head = {"versions": versions, "targets": list(verdicts), "compiled": compiled}
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(
-            {"probed with": versions, "targets": list(verdicts), "ops": table}, file, indent=1
-        )
+        json.dump({**head, "ops": table}, file, indent=1)
         file.write("\n")
 
 

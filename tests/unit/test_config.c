@@ -21,17 +21,17 @@ static void test_defaults(void **state) {
 
 static void test_keys(void **state) {
 	static const char *const settings[] = {"block_sizes=[32, 1000]",
-					       "pallas_loop_type=unroll",
-					       "pallas_pre_broadcast=true",
-					       "pallas_boundary_views=off",
-					       "dot_precision=default",
-					       "pallas_fori_dma=\"auto\"",
-					       "pallas_load_buffer_count=[2]",
-					       "num_warps=4",
-					       "split=4",
-					       "pallas_indirect_access_mode=dma",
-					       "flatten_loops=[]",
-					       "loop_orders=[]"};
+	                                       "pallas_loop_type=unroll",
+	                                       "pallas_pre_broadcast=true",
+	                                       "pallas_boundary_views=off",
+	                                       "dot_precision=default",
+	                                       "pallas_fori_dma=\"auto\"",
+	                                       "pallas_load_buffer_count=[2]",
+	                                       "num_warps=4",
+	                                       "split=4",
+	                                       "pallas_indirect_access_mode=dma",
+	                                       "flatten_loops=[]",
+	                                       "loop_orders=[]"};
 	Front f;
 	Module *m = module(&f);
 	(void)state;
@@ -108,9 +108,9 @@ static void test_block_sources(void **state) {
 	/* u0 depends on a later block, which depends on a tunable; u2 is a reduction; u3 has no extent */
 	Module *m =
 		front_load(&f, BLOCKS("{\"id\": 0, \"symbol\": \"u0\", \"extent\": 64, \"size\": \"u1 * 2\"}, "
-				      "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"next_pow2(t)\"}, "
-				      "{\"id\": 2, \"symbol\": \"u2\", \"extent\": \"u0 * 100\", \"reduction\": true}, "
-				      "{\"id\": 3, \"symbol\": \"u3\", \"extent\": null}"));
+	                              "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"next_pow2(t)\"}, "
+	                              "{\"id\": 2, \"symbol\": \"u2\", \"extent\": \"u0 * 100\", \"reduction\": true}, "
+	                              "{\"id\": 3, \"symbol\": \"u3\", \"extent\": null}"));
 	assert_non_null(m);
 	assert_true(module_configure(m, &f.diag));
 	assert_int_equal(m->block_size.at[0], 8);
@@ -133,7 +133,7 @@ static void test_block_cycle(void **state) {
 	(void)state;
 	front_start(&f);
 	Module *m = front_load(&f, BLOCKS("{\"id\": 0, \"symbol\": \"u0\", \"extent\": 64, \"size\": \"u1 * 2\"}, "
-					  "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"u0 + u0\"}"));
+	                                  "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"u0 + u0\"}"));
 	assert_non_null(m);
 	assert_false(module_configure(m, &f.diag));
 	assert_true(front_has(&f, "block-cycle"));
@@ -143,7 +143,7 @@ static void test_block_cycle(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),      cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_refused),	      cmocka_unit_test(test_file),
+		cmocka_unit_test(test_refused),       cmocka_unit_test(test_file),
 		cmocka_unit_test(test_block_sources), cmocka_unit_test(test_block_cycle),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

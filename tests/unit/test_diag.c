@@ -45,12 +45,13 @@ static void test_print(void **state) {
 	f.source = (Source){.name = "a.json", .text = "{\n\t\"x\": \"\x1b[2J\xff\"}"};
 	f.source.length = strlen(f.source.text);
 	Place key = diag_place(&f.diag, &f.source, "/%s", "x");
-	diag_error(&f.diag, key, "some-code", "do %s", "bad '%s'", "\x1b[31m\n\xe2\x80\xae");
+	diag_error(&f.diag, key, "some-code", "do %s", "bad '%s'",
+	           "\x1b[31m\n\xe2\x80\xae"); /* NOLINT(misc-misleading-bidirectional): that is what it tests */
 	char *text = printed(&f.diag, DIAG_TEXT);
 	assert_string_equal(text, "a.json:2:7: error: bad '\\x1b[31m\\n\\u202e' [some-code]\n"
-				  "     \"x\": \"\\x1b[2J\\xff\"}\n"
-				  "          ^\n"
-				  "  hint: do %s\n");
+	                          "     \"x\": \"\\x1b[2J\\xff\"}\n"
+	                          "          ^\n"
+	                          "  hint: do %s\n");
 	free(text);
 	text = printed(&f.diag, DIAG_JSON);
 	assert_string_equal(

@@ -20,20 +20,20 @@ static void test_constants(void **state) {
 		const char *text;
 		int64_t value;
 	} rows[] = {{"1 + 2 * 3", 7},
-		    {"(1 + 2) * 3", 9},
-		    {"7 - 2 - 1", 4},
-		    {"-7 // 2", -4},
-		    {"-7 % 3", 2},
-		    {"cdiv(7, 2)", 4},
-		    {"next_pow2(5)", 8},
-		    {"next_pow2(0)", 1},
-		    {"min(3, 1, 2)", 1},
-		    {"max(3, 1)", 3},
-		    {"2*-3", -6},
-		    {" 5 ", 5},
-		    {"cdiv(4096, 512) - 1", 7},
-		    {"100 // 7 % 5", 4},
-		    {"- - 3", 3}};
+	            {"(1 + 2) * 3", 9},
+	            {"7 - 2 - 1", 4},
+	            {"-7 // 2", -4},
+	            {"-7 % 3", 2},
+	            {"cdiv(7, 2)", 4},
+	            {"next_pow2(5)", 8},
+	            {"next_pow2(0)", 1},
+	            {"min(3, 1, 2)", 1},
+	            {"max(3, 1)", 3},
+	            {"2*-3", -6},
+	            {" 5 ", 5},
+	            {"cdiv(4096, 512) - 1", 7},
+	            {"100 // 7 % 5", 4},
+	            {"- - 3", 3}};
 	Front f;
 	Module *m = module(&f);
 	(void)state;
@@ -56,13 +56,13 @@ static void test_hash_consing(void **state) {
 
 static void test_print(void **state) {
 	static const char *const texts[] = {"u0 + u1 * 2",
-					    "(u0 + u1) * 2",
-					    "u0 - (u1 - 1)",
-					    "u0 // (u1 // 2)",
-					    "next_pow2(cdiv(u0, split))",
-					    "min(u0, u1) % 3",
-					    "u0 * (u1 % 4) // 2",
-					    "0 - u0"};
+	                                    "(u0 + u1) * 2",
+	                                    "u0 - (u1 - 1)",
+	                                    "u0 // (u1 // 2)",
+	                                    "next_pow2(cdiv(u0, split))",
+	                                    "min(u0, u1) % 3",
+	                                    "u0 * (u1 % 4) // 2",
+	                                    "0 - u0"};
 	Front f;
 	Module *m = module(&f);
 	(void)state;
@@ -96,23 +96,23 @@ static void test_values(void **state) {
 
 static void test_errors(void **state) {
 	static const char *const texts[] = {"",
-					    "1 +",
-					    "(1",
-					    "1)",
-					    "u9",
-					    "1.5",
-					    "2 / 3",
-					    "1//0",
-					    "u0 % 0",
-					    "cdiv(1)",
-					    "cdiv(1,2,3)",
-					    "foo(1)",
-					    "1 2",
-					    "9223372036854775808",
-					    "9223372036854775807 * 2",
-					    "u0 u1",
-					    "\xc3\xbc",
-					    "next_pow2(9223372036854775807)"};
+	                                    "1 +",
+	                                    "(1",
+	                                    "1)",
+	                                    "u9",
+	                                    "1.5",
+	                                    "2 / 3",
+	                                    "1//0",
+	                                    "u0 % 0",
+	                                    "cdiv(1)",
+	                                    "cdiv(1,2,3)",
+	                                    "foo(1)",
+	                                    "1 2",
+	                                    "9223372036854775808",
+	                                    "9223372036854775807 * 2",
+	                                    "u0 u1",
+	                                    "\xc3\xbc",
+	                                    "next_pow2(9223372036854775807)"};
 	Front f;
 	Module *m = module(&f);
 	(void)state;
@@ -149,7 +149,7 @@ static void test_limits(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_constants), cmocka_unit_test(test_hash_consing), cmocka_unit_test(test_print),
-		cmocka_unit_test(test_values),	  cmocka_unit_test(test_errors),       cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_values),    cmocka_unit_test(test_errors),       cmocka_unit_test(test_limits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,7 +120,7 @@ static void configuration_over_the_graphs_own(void **state) {
 }
 
 static void check_target(const pallasc_graph *graph, const char *target, pallasc_status status,
-			 const char *in_diagnostics) {
+                         const char *in_diagnostics) {
 	pallasc_options options = PALLASC_OPTIONS_INIT;
 	options.target = target;
 	pallasc_result *result = pallasc_graph_compile(graph, &options);

@@ -83,10 +83,10 @@ static void test_tolerance(void **state) {
 	replace_check("\"kwargs\": {", "\"kwargs\": {\"device\": \"cuda\", \"layout\": null, ", NULL);
 	replace_check("\"version\": 1,", "\"version\": 1, \"x_note\": {\"any\": 1},", NULL);
 	replace_check("[[{\"sym\": \"u0\"}], 0.0,", "[{\"sym\": \"u0\"}, 0.0,",
-		      NULL); /* a bare int for a list of one */
+	              NULL); /* a bare int for a list of one */
 	replace_check("\"name\": \"s\",", "\"name\": \"s\", \"loc\": null,", NULL);
 	replace_check("{\"ref\": \"t\"}, [-1]], \"meta\": {\"dtype\": \"float32\"",
-		      "{\"ref\": \"t\"}, [-1]], \"meta\": {\"dtype\": \"int64\"", "dtype-narrowed");
+	              "{\"ref\": \"t\"}, [-1]], \"meta\": {\"dtype\": \"int64\"", "dtype-narrowed");
 }
 
 static void test_every_prefix(void **state) {

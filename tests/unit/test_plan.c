@@ -112,7 +112,7 @@ static void too_much_vmem_is_refused(void **state) {
 	front_start(&p.front);
 	p.m = front_load(&p.front, FRONT_DOCUMENT);
 	Target small = *target_find("v6e");
-	small.vmem_bytes = 300 * 1024;
+	small.vmem_bytes = INT64_C(300) * 1024;
 	p.m->target = &small;
 	assert_true(config_set(p.m, &p.front.diag, "block_sizes=[128,256]"));
 	assert_true(config_set(p.m, &p.front.diag, "pallas_loop_type=unroll"));
@@ -150,10 +150,10 @@ static void affines_add_up(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(pipelined_windows_stay_in_hbm),  cmocka_unit_test(a_one_dimensional_result_is_a_row),
-	    cmocka_unit_test(unrolled_operands_are_resident), cmocka_unit_test(a_ragged_last_step_is_peeled),
-	    cmocka_unit_test(a_block_off_the_lanes_is_refused), cmocka_unit_test(too_much_vmem_is_refused),
-	    cmocka_unit_test(vmem_is_padded_to_tiles),        cmocka_unit_test(affines_add_up),
+		cmocka_unit_test(pipelined_windows_stay_in_hbm),    cmocka_unit_test(a_one_dimensional_result_is_a_row),
+		cmocka_unit_test(unrolled_operands_are_resident),   cmocka_unit_test(a_ragged_last_step_is_peeled),
+		cmocka_unit_test(a_block_off_the_lanes_is_refused), cmocka_unit_test(too_much_vmem_is_refused),
+		cmocka_unit_test(vmem_is_padded_to_tiles),          cmocka_unit_test(affines_add_up),
 	};
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

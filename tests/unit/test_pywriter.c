@@ -160,18 +160,18 @@ static void a_nested_function_stands_apart(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_short_statement_stays_on_its_line),
-	    cmocka_unit_test(a_long_call_breaks_at_its_arguments),
-	    cmocka_unit_test(arguments_that_fit_no_line_get_one_each),
-	    cmocka_unit_test(a_trailing_comma_breaks_but_not_in_a_tuple_of_one),
-	    cmocka_unit_test(commas_of_a_lambda_do_not_split_it),
-	    cmocka_unit_test(brackets_in_strings_are_text),
-	    cmocka_unit_test(a_choice_that_is_too_long_stands_in_parentheses),
-	    cmocka_unit_test(a_comment_is_one_line_of_ascii),
-	    cmocka_unit_test(a_long_comment_is_cut),
-	    cmocka_unit_test(strings_are_escaped_to_ascii),
-	    cmocka_unit_test(floats_read_back),
-	    cmocka_unit_test(a_nested_function_stands_apart),
+		cmocka_unit_test(a_short_statement_stays_on_its_line),
+		cmocka_unit_test(a_long_call_breaks_at_its_arguments),
+		cmocka_unit_test(arguments_that_fit_no_line_get_one_each),
+		cmocka_unit_test(a_trailing_comma_breaks_but_not_in_a_tuple_of_one),
+		cmocka_unit_test(commas_of_a_lambda_do_not_split_it),
+		cmocka_unit_test(brackets_in_strings_are_text),
+		cmocka_unit_test(a_choice_that_is_too_long_stands_in_parentheses),
+		cmocka_unit_test(a_comment_is_one_line_of_ascii),
+		cmocka_unit_test(a_long_comment_is_cut),
+		cmocka_unit_test(strings_are_escaped_to_ascii),
+		cmocka_unit_test(floats_read_back),
+		cmocka_unit_test(a_nested_function_stands_apart),
 	};
 	return cmocka_run_group_tests_name("pywriter", tests, NULL, NULL);
 }

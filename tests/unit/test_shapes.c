@@ -13,19 +13,19 @@
 static const char operands[] = "{\"id\": 0, \"kind\": \"root\", \"grid\": [0, 1, 4], \"nodes\": [" SHAPED(
 	"a", "[{\"sym\": \"u0\"}, {\"sym\": \"u1\"}]", "[\"u0\", \"u1\"]",
 	"float32") SHAPED("b", "[{\"sym\": \"u0\"}, {\"sym\": \"u1\"}]", "[\"u0\", \"u1\"]",
-			  "bfloat16") SHAPED("i", "[{\"sym\": \"u0\"}, {\"sym\": \"u1\"}]", "[\"u0\", \"u1\"]", "int32")
+                          "bfloat16") SHAPED("i", "[{\"sym\": \"u0\"}, {\"sym\": \"u1\"}]", "[\"u0\", \"u1\"]", "int32")
 	SHAPED("m", "[{\"sym\": \"u0\"}, {\"sym\": \"u1\"}]", "[\"u0\", \"u1\"]",
-	       "bool") SHAPED("r", "[{\"sym\": \"u0\"}]", "[\"u0\"]",
-			      "float32") SHAPED("j", "[{\"sym\": \"u0\"}]", "[\"u0\"]",
-						"int32") SHAPED("k", "[{\"sym\": \"u1\"}]", "[\"u1\"]", "int32")
+               "bool") SHAPED("r", "[{\"sym\": \"u0\"}]", "[\"u0\"]",
+                              "float32") SHAPED("j", "[{\"sym\": \"u0\"}]", "[\"u0\"]",
+                                                "int32") SHAPED("k", "[{\"sym\": \"u1\"}]", "[\"u1\"]", "int32")
 		SHAPED("c", "[{\"sym\": \"u0\"}, 1]", "[\"u0\", 1]", "float32") SHAPED(
 			"o", "[{\"sym\": \"u4\"}, {\"sym\": \"u1\"}]", "[\"u4\", \"u1\"]",
 			"float32") SHAPED("g", "[4, {\"sym\": \"u0\"}, 64]", "[4, \"u0\", 64]",
-					  "bfloat16") SHAPED("w", "[4, 64, {\"sym\": \"u1\"}]", "[4, 64, \"u1\"]",
-							     "bfloat16") VALUE("p", "[4, 6]", "float32")
+                                          "bfloat16") SHAPED("w", "[4, 64, {\"sym\": \"u1\"}]", "[4, 64, \"u1\"]",
+                                                             "bfloat16") VALUE("p", "[4, 6]", "float32")
 			VALUE("q", "[4, 6]", "int32") VALUE("q8", "[6, 4]", "int8") VALUE(
 				"e", "[2, 3, 4]", "bfloat16") VALUE("f", "[10, 2]",
-								    "float32") VALUE("zf", "[]", "float32")
+                                                                    "float32") VALUE("zf", "[]", "float32")
 				VALUE("zb", "[]", "bfloat16") VALUE("zi", "[]", "int32") VALUE(
 					"six", "[6]",
 					"float32") "{\"name\": \"s\", \"target\": \"tile.scalar\", \"args\": "
@@ -72,7 +72,7 @@ static void check_case(Fixture *f, uint32_t i, const Case *c) {
 	const char *message = f->diag.list.count > before ? f->diag.list.at[before].message : "";
 	const char *got = ok ? type_string(m, type) : message;
 	bool good = *c->expected == '!' ? !ok && strstr(message, c->expected + 1) != NULL
-					: ok && strcmp(got, c->expected) == 0;
+	                                : ok && strcmp(got, c->expected) == 0;
 	f->diag.errors = f->diag.list.count = 0;
 	if (!good)
 		fail_msg("%s(%s): expected %s, got %s", c->target, c->args, c->expected, got);
@@ -315,7 +315,7 @@ static void indices_and_memory(void **state) {
 	static const Case cases[] = {
 		{"tile.load", "'x', [<u0>, <u1>]", "float32[u0, u1]"},
 		{"tile.load", "'x', ['u', <u4>]",
-		 "float32[u0, u4]"}, /* a ref to just a symbol is that tile, of size 1 too */
+	         "float32[u0, u4]"}, /* a ref to just a symbol is that tile, of size 1 too */
 		{"tile.load", "'x', ['begin', <u1>]", "float32[u1]"},
 		{"tile.load", "'x', [3, 'zi']", "float32[]"},
 		{"tile.load", "'x', [<u0 + 1>, 0]", "float32[]"}, /* no longer just the symbol */
@@ -341,7 +341,7 @@ static void indices_and_memory(void **state) {
 		{"tile.store", "'out', [0, <u1>], 'o'", "nothing"}, /* leading 1s drop */
 		{"tile.store", "'out', [<u0>, {\"slice\": ['begin', null, null]}], 'a'", "nothing"},
 		{"tile.store", "'out', [<u0>, <u1>], 'r'",
-		 "!value of shape [u0] does not broadcast to the indexed [u0, u1]"},
+	         "!value of shape [u0] does not broadcast to the indexed [u0, u1]"},
 		{"tile.store", "'x', [<u0>, <u1>], 'a'", "!tensor 'x' is an input"},
 		{"tile.atomic_add", "'io', [<u0>], 'j'", "int32[u0]"},
 		{"tile.atomic_add", "'io', [<u0>], 'k'", "!does not broadcast"},
@@ -384,7 +384,7 @@ static void symbols(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pointwise), cmocka_unit_test(reductions), cmocka_unit_test(views),
-		cmocka_unit_test(creation),  cmocka_unit_test(matmuls),	   cmocka_unit_test(indices_and_memory),
+		cmocka_unit_test(creation),  cmocka_unit_test(matmuls),    cmocka_unit_test(indices_and_memory),
 		cmocka_unit_test(symbols),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,33 +32,33 @@ static Module *load_parts(Fixture *f, const Parts *p) {
 	fixture_init(f);
 	text_init(&t, &f->arena);
 	text_printf(&t,
-		    "{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": %s, \"nodes\": ["
-		    "{\"name\": \"acc\", \"op\": \"placeholder\", \"meta\": %s},"
-		    "{\"name\": \"x\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"], \"meta\": {\"dtype\": "
-		    "\"float32\", "
-		    "\"shape\": [1000, 5000]}},",
-		    p->carried, p->acc_meta);
+	            "{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": %s, \"nodes\": ["
+	            "{\"name\": \"acc\", \"op\": \"placeholder\", \"meta\": %s},"
+	            "{\"name\": \"x\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"], \"meta\": {\"dtype\": "
+	            "\"float32\", "
+	            "\"shape\": [1000, 5000]}},",
+	            p->carried, p->acc_meta);
 	text_printf(&t,
-		    "{\"name\": \"tile\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"x\"}, [{\"sym\": \"u0\"}, "
-		    "{\"sym\": "
-		    "\"u1\"}]], \"meta\": %s},"
-		    "{\"name\": \"s\", \"target\": \"aten.sum.dim_IntList\", \"args\": [{\"ref\": \"tile\"}, [-1]], "
-		    "\"meta\": "
-		    "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
-		    "{\"name\": \"acc_1\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"acc\"}, {\"ref\": "
-		    "\"s\"}], "
-		    "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
-		    "{\"name\": \"output\", \"op\": \"output\", \"args\": [[%s]]}]},",
-		    p->tile_meta, p->loop_output);
+	            "{\"name\": \"tile\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"x\"}, [{\"sym\": \"u0\"}, "
+	            "{\"sym\": "
+	            "\"u1\"}]], \"meta\": %s},"
+	            "{\"name\": \"s\", \"target\": \"aten.sum.dim_IntList\", \"args\": [{\"ref\": \"tile\"}, [-1]], "
+	            "\"meta\": "
+	            "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
+	            "{\"name\": \"acc_1\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"acc\"}, {\"ref\": "
+	            "\"s\"}], "
+	            "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
+	            "{\"name\": \"output\", \"op\": \"output\", \"args\": [[%s]]}]},",
+	            p->tile_meta, p->loop_output);
 	text_printf(&t,
-		    "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
-		    "{\"name\": \"zero\", \"target\": \"tile.full\", \"args\": [[{\"sym\": \"u0\"}], 0.0, {\"dtype\": "
-		    "\"float32\"}], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
-		    "{\"name\": \"loop\", \"target\": \"tile.for_loop\", \"args\": [0, %s, [%s]], \"meta\": %s},"
-		    "{\"name\": \"acc\", \"target\": \"getitem\", \"args\": [{\"ref\": \"loop\"}, %s], \"meta\": "
-		    "{\"dtype\": "
-		    "\"float32\", \"shape\": [\"u0\"]}},",
-		    p->bounds, p->loop_args, p->loop_meta, p->element);
+	            "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
+	            "{\"name\": \"zero\", \"target\": \"tile.full\", \"args\": [[{\"sym\": \"u0\"}], 0.0, {\"dtype\": "
+	            "\"float32\"}], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
+	            "{\"name\": \"loop\", \"target\": \"tile.for_loop\", \"args\": [0, %s, [%s]], \"meta\": %s},"
+	            "{\"name\": \"acc\", \"target\": \"getitem\", \"args\": [{\"ref\": \"loop\"}, %s], \"meta\": "
+	            "{\"dtype\": "
+	            "\"float32\", \"shape\": [\"u0\"]}},",
+	            p->bounds, p->loop_args, p->loop_meta, p->element);
 	text_printf(
 		&t,
 		"{\"name\": \"sums\", \"target\": \"tile.host_tensor\", \"args\": [\"sums\"], \"meta\": {\"dtype\": "
@@ -140,7 +140,7 @@ static void calls_must_agree(void **state) {
 	p = good;
 	p.loop_args = "1";
 	check_bad(&p, "/graphs/1/nodes/1",
-		  "argument 0 is symbolic int 1, placeholder 'acc' of graph 0 declares float32[u0]");
+	          "argument 0 is symbolic int 1, placeholder 'acc' of graph 0 declares float32[u0]");
 	p = good;
 	p.acc_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\", 1]}"; /* three errors: argument, sum, carried */
 	assert_false(module_verify(load_parts(&f, &p), &f.diag));
@@ -155,7 +155,7 @@ static void calls_must_agree(void **state) {
 	assert_non_null(strstr(f.diag.list.at[0].message, "'acc': it declares float32[u0], inferred float32[u0, u1]"));
 	assert_non_null(
 		strstr(f.diag.list.at[1].message,
-		       "carried output 0 is float32[u0, u1], but argument 0, which it replaces, declares float32[u0]"));
+	               "carried output 0 is float32[u0, u1], but argument 0, which it replaces, declares float32[u0]"));
 	fixture_free(&f);
 }
 
@@ -171,7 +171,7 @@ static void nodes_of_passes_are_named(void **state) {
 	node_insert_after(m, n, acc);
 	assert_false(module_verify(m, &f.diag));
 	assert_non_null(strstr(f.diag.list.at[0].message,
-			       "'made' (made by a pass in graph 1): it declares int8[], inferred float32[u0]"));
+	                       "'made' (made by a pass in graph 1): it declares int8[], inferred float32[u0]"));
 	fixture_free(&f);
 }
 
@@ -333,13 +333,13 @@ static void whiles(void **state) {
 
 #define SCAN(dtype, meta)                                                                                              \
 	"{\"id\": 0, \"kind\": \"combine\", \"nodes\": [" PLACEHOLDER("a",                                             \
-								      "{\"dtype\": \"" dtype "\", \"shape\": [1]}")    \
+	                                                              "{\"dtype\": \"" dtype "\", \"shape\": [1]}")    \
 		PLACEHOLDER("b",                                                                                       \
-			    "{\"dtype\": \"" dtype                                                                     \
-			    "\", \"shape\": [1]}") "{\"name\": \"c\", \"target\": \"aten.add.Tensor\", \"args\": "     \
+	                    "{\"dtype\": \"" dtype                                                                     \
+	                    "\", \"shape\": [1]}") "{\"name\": \"c\", \"target\": \"aten.add.Tensor\", \"args\": "     \
 						   "[{\"ref\": \"a\"}, {\"ref\": \"b\"}], \"meta\": {\"dtype\": "      \
 						   "\"" dtype "\", \"shape\": [1]}}, {\"name\": \"output\", \"op\": "  \
-							      "\"output\", \"args\": [[{\"ref\": \"c\"}]]}]},"         \
+						   "\"output\", \"args\": [[{\"ref\": \"c\"}]]}]},"                    \
 						   "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["       \
 						   "{\"name\": \"x\", \"target\": \"tile.full\", \"args\": [[4, 6], "  \
 						   "0, {\"dtype\": \"float32\"}], \"meta\": {\"dtype\": "              \
@@ -365,15 +365,15 @@ static void many_nodes(void **state) {
 	fixture_init(&f);
 	text_init(&t, &f.arena);
 	text_put(&t, "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [{\"name\": \"n0\", \"target\": "
-		     "\"tile.full\", "
-		     "\"args\": [[{\"sym\": \"u0\"}], 0, {\"dtype\": \"float32\"}], \"meta\": {\"dtype\": \"float32\", "
-		     "\"shape\": [\"u0\"]}},");
+	             "\"tile.full\", "
+	             "\"args\": [[{\"sym\": \"u0\"}], 0, {\"dtype\": \"float32\"}], \"meta\": {\"dtype\": \"float32\", "
+	             "\"shape\": [\"u0\"]}},");
 	for (int i = 1; i < 20000; i++)
 		text_printf(&t,
-			    "{\"name\": \"n%d\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"n%d\"}, "
-			    "{\"ref\": \"n0\"}], "
-			    "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},",
-			    i, i - 1);
+		            "{\"name\": \"n%d\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"n%d\"}, "
+		            "{\"ref\": \"n0\"}], "
+		            "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},",
+		            i, i - 1);
 	text_put(&t, "{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}");
 	assert_true(module_verify(fixture_load(&f, t.at), &f.diag));
 	fixture_free(&f);
