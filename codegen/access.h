@@ -45,9 +45,6 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 /* Windows that the configuration keeps of an input: pallas_load_buffer_count, 2 where it says nothing. */
 int input_buffers(Planner *p, TensorId base);
 bool refuse_block(Planner *p, const AccessWant *w, const char *why);
-/* Rows of one packed tile: 8 of 32 bits, 16 of 16, 32 of 8 (jax's TPU tiling; copies of fewer were refused by Mosaic
- * with "Slice sizes along tiled dimensions must be aligned to tiles"). */
-int64_t packed_rows(const Planner *p, Dtype t);
 bool affine_equal(const Affine *a, const Affine *b);
 
 /* window.c */

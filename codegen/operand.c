@@ -111,10 +111,6 @@ bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
 
 /* ---- alignment -------------------------------------------------------------------------------------------------- */
 
-/* Rows of one packed tile: 8 of 32 bits, 16 of 16, 32 of 8 (jax's TPU tiling; copies of fewer were refused by Mosaic
- * with "Slice sizes along tiled dimensions must be aligned to tiles"). */
-int64_t packed_rows(const Planner *p, Dtype t) { return p->m->target->sublanes * 32 / int_min(dtype_bits(t), 32); }
-
 static bool fits(int64_t block, int64_t dim, int64_t multiple) { return block == dim || block % multiple == 0; }
 
 /* Inserts a dim of size 1 before operand dim `at`. */
@@ -137,10 +133,11 @@ static void insert_unit(Planner *p, Operand *o, int64_t *block, Affine *index, u
 /* Makes the block legal for the last two dims, with a boundary view where that helps. `rows`: what the second-last dim
  * must be a multiple of. Returns NULL, or what is wrong. */
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, int64_t rows) {
-	int64_t lanes = p->m->target->lanes;
+	int bits = dtype_bits(o->dtype);
+	int64_t lanes = target_block_multiple(p->m->target, bits, 2, 1);
 	uint32_t last = o->rank - 1;
 	bool views = (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
-	int64_t lanes_1d = lanes * 32 / int_min(dtype_bits(o->dtype), 32);
+	int64_t lanes_1d = target_block_multiple(p->m->target, bits, 1, 0);
 	if (o->rank == 1) {
 		if (!views && !fits(block[0], o->shape[0], lanes_1d))
 			return arena_printf(p->a,
@@ -178,7 +175,8 @@ static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
 		bool tiled = d + 2 >= o->rank;
-		int64_t multiple = d + 1 == o->rank ? p->m->target->lanes : packed_rows(p, o->dtype);
+		int64_t multiple =
+			d + 1 == o->rank ? p->m->target->lanes : target_packed_rows(p->m->target, dtype_bits(o->dtype));
 		block[d] = o->shape[d];
 		index[d] = affine_int(0);
 		if (want->kind == WANT_GRID) {
@@ -276,7 +274,8 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 	Operand o = {.space = SPACE_WINDOW, .input = !w->store, .output = w->store};
 	if (!operand_array(p, &o, w) || !grid_block(p, &o, w, step_is_tail, o.block, o.index))
 		return NONE;
-	const char *wrong = operand_align(p, &o, o.block, o.index, w->rank, p->m->target->sublanes);
+	const char *wrong = operand_align(p, &o, o.block, o.index, w->rank,
+	                                  target_block_multiple(p->m->target, dtype_bits(o.dtype), 2, 0));
 	if (wrong)
 		return refuse_block(p, w, wrong), NONE;
 	if (!w->store && !grid_buffers(p, &o, step_is_tail))

@@ -3,10 +3,11 @@
 
 /* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
 enum { INTERNAL_BYTES = 64 * 1024 };
-/* The scheduler starts an unrolled loop's next steps early: up to three times a step's own values, and this many bytes
- * at most, were live as well in softmax_two_pass [128, 128] on v4 and in attention with blocks [1, 512, 1024] and [2,
- * 512, 2048], D = 128 and 256, on v6e and v7x (libtpu 0.0.51). */
-enum { UNROLL_OVERLAP_BYTES = 10 * 1024 * 1024 };
+/* The scheduler starts an unrolled loop's next steps early, so that their values are live beside this step's: up to
+ * three times as many bytes, and at most so many for each step after the first. Measured on attention, D = 128 and 256,
+ * blocks [1, 512, 1024] (8 steps: 12 MiB on v5e) and [2, 512, 2048] (4 steps: 5 MiB on v7x), libtpu 0.0.51; see
+ * docs/results.md. */
+enum { UNROLL_OVERLAP_BYTES = 12 * 1024 * 1024 / 7, UNROLL_OVERLAP_STEPS = 7 };
 
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
 	int64_t bits = int_max(dtype_bits(dtype), 4), bytes = 1;
@@ -15,7 +16,7 @@ int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *s
 		if (i + 1 == rank)
 			size = int_round_up(size, t->lanes);
 		else if (i + 2 == rank)
-			size = int_round_up(size, t->sublanes * 32 / int_min(bits, 32));
+			size = int_round_up(size, target_packed_rows(t, (int)bits));
 		if (!checked_mul(bytes, size, &bytes))
 			return INT64_MAX / 16;
 	}
@@ -40,7 +41,8 @@ static bool value_is_free(const Plan *p, NodeId n) {
 	return how == LOWER_FULL || how == LOWER_LOAD || how == LOWER_INDEX;
 }
 
-/* A float32 matmul at full precision splits each factor into three bfloat16 parts, which stand beside it. */
+/* A float32 matmul at full precision splits each factor into three bfloat16 parts; these and the passes' partial sums
+ * stand beside it: five bfloat16 copies of the factors held for attention, D = 96, blocks [1, 256, 256], v7x. */
 static int64_t transient_bytes(Planner *p, NodeId n) {
 	int64_t bytes = 0;
 	if (op_lowering(node_get(p->m, n)->op) != LOWER_MATMUL ||
@@ -52,7 +54,7 @@ static int64_t transient_bytes(Planner *p, NodeId n) {
 		if (node_type(p->m, x)->dtype != DTYPE_F32)
 			return 0;
 		uint32_t rank = plan_shape(p->plan, x, FORM_NATURAL, shape);
-		bytes += 3 * vmem_bytes(p->m->target, DTYPE_BF16, rank, shape);
+		bytes += 5 * vmem_bytes(p->m->target, DTYPE_BF16, rank, shape);
 	}
 	return bytes;
 }
@@ -97,12 +99,14 @@ static int64_t peak_live(Planner *p, GraphId g, uint32_t *last) {
 static int64_t intermediates(Planner *p) {
 	uint32_t *last = arena_array(p->a, p->m->nodes.count, sizeof *last);
 	int64_t peak = peak_live(p, p->plan->root, last);
-	bool unrolled = false;
-	for (uint32_t i = 0; i < p->plan->loops.count; i++)
-		unrolled = unrolled || p->plan->loops.at[i].type == LOOP_UNROLL;
-	if (unrolled)
-		peak += int_min(3 * peak, UNROLL_OVERLAP_BYTES); /* add_bytes() leaves room for this */
-	return peak + peak / 8 + INTERNAL_BYTES;                 /* buffers are not packed without gaps */
+	int64_t overlapping = 0;
+	for (uint32_t i = 0; i < p->plan->loops.count; i++) {
+		const Loop *loop = &p->plan->loops.at[i];
+		if (loop->type == LOOP_UNROLL)
+			overlapping = int_max(overlapping, loop->dim[0].full_steps + (loop->dim[0].tail != 0) - 1);
+	}
+	peak += int_min(3 * peak, int_min(overlapping, UNROLL_OVERLAP_STEPS) * UNROLL_OVERLAP_BYTES);
+	return peak + peak / 16 + INTERNAL_BYTES; /* buffers are not packed without gaps */
 }
 
 static int64_t operand_bytes(const Planner *p, const Operand *o) {

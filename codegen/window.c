@@ -27,7 +27,7 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		if (want->kind == WANT_GRID && want->extent % want->size != 0 && !clips)
 			return "its last block in a grid dim reaches past the tensor";
 	}
-	return operand_align(p, o, block, index, w->rank, packed_rows(p, o->dtype));
+	return operand_align(p, o, block, index, w->rank, target_packed_rows(p->m->target, dtype_bits(o->dtype)));
 }
 
 static bool tensor_written(const Planner *p, TensorId t) { return p->m->tensors.at[t].role != ROLE_INPUT; }
@@ -124,7 +124,7 @@ static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o)
 	for (uint32_t i = 0; i < w->rank && loop->type != LOOP_UNROLL; i++) {
 		uint32_t d = o->dim_of[i];
 		int64_t multiple = d + 1 == o->rank   ? p->m->target->lanes
-		                   : d + 2 == o->rank ? packed_rows(p, o->dtype)
+		                   : d + 2 == o->rank ? target_packed_rows(p->m->target, dtype_bits(o->dtype))
 		                                      : 1;
 		if (w->dim[i].kind != WANT_STEP || w->dim[i].size == o->block[d] ||
 		    affine_multiple(&w->dim[i].at, multiple))

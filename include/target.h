@@ -28,6 +28,12 @@ const Target *target_rows(size_t *count);
 /* Reads a target file: every field, or `base` and the fields that differ. NULL after diagnostics. A file without a
  * `base` and without `max_tile_elements` has a cap of 1048576 elements; null is no cap. */
 const Target *target_load(Arena *a, Diag *d, const Source *source);
+/* What a block must be a multiple of in dim `dim` of an array of `rank` dims of `bits` each, unless it covers the dim:
+ * Pallas' BlockSpec rule, 128 lanes and 8 sublanes for every dtype; 128 * 32 / bits for 1-D arrays. */
+int64_t target_block_multiple(const Target *t, int bits, uint32_t rank, uint32_t dim);
+/* Rows of one packed tile: 8 of 32 bits, 16 of 16, 32 of 8 (jax's TPU tiling; copies of fewer were refused by Mosaic
+ * with "Slice sizes along tiled dimensions must be aligned to tiles"). */
+int64_t target_packed_rows(const Target *t, int bits);
 /* NULL-terminated names, for "did you mean". */
 const char *const *target_names(void);
 

@@ -19,13 +19,7 @@
 static Alignment tensor_alignment(const Target *target, const Tensor *t) {
 	Alignment a;
 	for (uint32_t i = 0; i < RANK_MAX; i++)
-		a.dim[i] = 1;
-	if (t->rank == 1) {
-		a.dim[0] = target->lanes * 32 / dtype_bits(t->dtype);
-	} else if (t->rank >= 2) {
-		a.dim[t->rank - 1] = target->lanes;
-		a.dim[t->rank - 2] = target->sublanes;
-	}
+		a.dim[i] = i < t->rank ? target_block_multiple(target, dtype_bits(t->dtype), t->rank, i) : 1;
 	return a;
 }
 

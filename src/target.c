@@ -166,3 +166,11 @@ const Target *target_load(Arena *a, Diag *d, const Source *source) {
 		json_guard(root, a, target_body, j);
 	return d->errors == errors ? &j->target : NULL;
 }
+
+int64_t target_block_multiple(const Target *t, int bits, uint32_t rank, uint32_t dim) {
+	if (rank == 1)
+		return t->lanes * 32 / int_min(bits, 32);
+	return dim + 1 == rank ? t->lanes : dim + 2 == rank ? t->sublanes : 1;
+}
+
+int64_t target_packed_rows(const Target *t, int bits) { return t->sublanes * 32 / int_min(bits, 32); }

@@ -56,7 +56,7 @@ static void test_print(void **state) {
 	text = printed(&f.diag, DIAG_JSON);
 	assert_string_equal(
 		text, "{\"severity\": \"error\", \"code\": \"some-code\", \"file\": \"a.json\", \"pointer\": \"/x\", "
-		      "\"line\": 2, \"column\": 7, \"message\": \"bad '\\u001b[31m\\u000a\\u202e'\", "
+		      "\"line\": 2, \"column\": 7, \"message\": \"bad '\\u001b[31m\\n\\u202e'\", "
 		      "\"hint\": \"do %s\"}\n");
 	free(text);
 	front_end(&f);
