@@ -299,7 +299,7 @@ def aot_full():
         Case(graph, loop, pre_broadcast)
         for graph in LARGE
         for loop in LOOPS
-        for pre_broadcast in (False, True)
+        for pre_broadcast in (None, True)
     ]
     pairs += [(case, chip) for case in large for chip in CHIPS if not too_large(case, chip)]
     return tuple(dict.fromkeys([*aot_quick(), *pairs]))

@@ -16,10 +16,12 @@ MIB = 1 << 20
 HEAD = """# Results
 
 Made by `make results` from what `make proof` (simulation) and `make aot` (the real TPU compiler)
-measured; nothing here is written by hand. Versions: {versions}.
+measured; nothing here is written by hand. Versions:
+{versions}.
 
 CI (`make check`) runs a part of both: every graph x loop type x pre-broadcast x block sizes on
-random and on edge inputs, and the compiler on {quick} of the {full} pairs of kernel and chip below.
+random and edge inputs, ragged ones with huge values past their edges too; and the compiler on
+{quick} of the {full} pairs of configuration and chip below.
 
 ## What is measured, and what is not
 
@@ -30,7 +32,8 @@ random and on edge inputs, and the compiler on {quick} of the {full} pairs of ke
 - A number is the worst error as a share of what is allowed (docs of `pallasc.compare`): 1.00 would
   just pass. "reference" rounds where the graph rounds; "formula" is float64 throughout. Half a unit
   in the last place of bfloat16 is 0.06 of 8 ulp and 0.25 of 2 ulp.
-- Runs made this time: {kinds}. "edge": the answer sits in the last row or column, and a test shows
+- Runs made this time: {kinds}.
+- "edge": the answer sits in the last row or column, and a test shows
   that losing it fails by more than ten times the tolerance. "huge": memory that nothing wrote holds
   2^100 instead of NaN, because XLA on a CPU drops NaN in a maximum over a dim. "last_row",
   "last_col": that row or column dominates. "past_edge": NaN in what no valid lane reads. "eager":
@@ -95,7 +98,7 @@ def numerics_section(entries):
     head = ["graph", "loop type", "pre-broadcast", "configurations", "runs"]
     head += ["reference", "formula", "races, reads, waits"]
     text = f"{len(entries)} configurations, {kernels} distinct kernels, {runs} simulated runs "
-    text += "(equal kernels run once).\n"
+    text += "(equal kernels run once; the column `runs` counts theirs for each).\n"
     return f"\n## Numerics: `make proof`\n\n{text}\n{table(head, rows)}"
 
 
@@ -109,8 +112,9 @@ def compiler_section(rows):
     ]
     good = sum(row["kind"] == "ok" for row in rows)
     held = sum(row["kind"] == "ok" and row["vmem_bytes"] <= row["predicted_bytes"] for row in rows)
-    text = f"{len(rows)} pairs of kernel and chip compiled: {good} accepted, "
-    text += f"{held} within the predicted VMEM.\n"
+    kernels = len({(row["kernel"], row["chip"]) for row in rows})
+    text = f"{len(rows)} pairs of configuration and chip ({kernels} distinct kernels) compiled: "
+    text += f"{good} accepted, {held} within the predicted VMEM.\n"
     parts = ["\n## The TPU compiler: `make aot`\n", text]
     parts += ["### Every graph as it is, for every chip", "", "VMEM in MiB: used / predicted.", ""]
     parts += [by_chip(plain), "HBM temporaries in MiB.", "", temporaries(plain)]
@@ -139,12 +143,11 @@ def graph_table(cells):
 
 def in_full(rows):
     """Each verdict on a line of its own."""
-    head = ["kernel", "chip", "verdict", "VMEM used", "predicted", "HBM temporaries", "compile"]
+    head = ["MiB", "chip", "verdict", "VMEM used", "predicted", "HBM temporaries"]
     lines = [
         [
             *(row["case"], row["chip"], row["kind"]),
             *(mib(row[key]) for key in ("vmem_bytes", "predicted_bytes", "temp_bytes")),
-            f"{row['seconds']:.1f} s",
         ]
         for row in rows
     ]

@@ -62,12 +62,13 @@ def problem_of(result):
 
 def row_of(case, chip, result):
     """A verdict as JSON holds it."""
-    kept = ("kind", "message", "vmem_bytes", "predicted_bytes", "temp_bytes", "seconds")
+    kept = ("kind", "message", "vmem_bytes", "predicted_bytes", "temp_bytes")
     fields = dataclasses.asdict(result)
     return {
         "graph": case.graph,
         "loop": case.loop,
         "case": case.id,
+        "kernel": proof.digest(proof.kernel_text(proof.module(case, chip).source)),
         "chip": chip,
         **{key: fields[key] for key in kept},
     }

@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import dataclasses
 import importlib.metadata
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -18,6 +19,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import proof
 
+# What of proof.py decides how a kernel is run and judged.
+JUDGES = (
+    *(proof.cut_heads, proof.inputs.__wrapped__, proof.to_edge, proof.simulations),
+    *(proof.huge_memory, proof.run_once, proof.simulate_case, proof.judge),
+    *(proof.expected_reference.__wrapped__, proof.expected_formula.__wrapped__),
+)
 KINDS = (*proof.ALL_INPUTS, "huge", "eager", "cores")
 
 
@@ -71,9 +78,10 @@ def code_stamp():
     package = proof.ROOT / "python" / "pallasc"
     judges = [package / "simulate.py", package / "compare.py"]
     judges += sorted(package.glob("reference/*.py"))
-    judges += [Path(proof.__file__), Path(proof.formulas.__file__)]
+    texts = [path.read_text() for path in [*judges, Path(proof.formulas.__file__)]]
+    texts += [inspect.getsource(function) for function in JUDGES]
     versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy")]
-    return proof.digest("\0".join([*(path.read_text() for path in judges), *versions]))
+    return proof.digest("\0".join([*texts, *versions]))
 
 
 def cache_file(case, kinds, stamp):
