@@ -1,4 +1,4 @@
-"""`make golden`: writes testdata/golden again; without --update, says what differs."""
+"""`make golden`: writes testdata/golden and golden_ir; without --update, says what differs."""
 
 import argparse
 import difflib
@@ -9,15 +9,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import proof
 
+from golden import ir
+
 
 def texts():
     """{file name: the module's text} of every golden, as the compiler prints it now."""
     return {name: proof.module(case).source for name, case in proof.goldens().items()}
 
 
-def stored():
-    """{file name: text} of what testdata/golden holds."""
-    return {path.name: path.read_text() for path in proof.GOLDEN_DIRECTORY.iterdir()}
+def stored(directory=proof.GOLDEN_DIRECTORY):
+    """{file name: text} of what a directory of goldens holds; {} if there is none."""
+    return {path.name: path.read_text() for path in directory.glob("*")}
 
 
 def difference(name, old, new):
@@ -28,13 +30,26 @@ def difference(name, old, new):
     return "\n".join(line.rstrip("\n") for line in lines)
 
 
-def update(new):
-    """Makes testdata/golden hold exactly `new`."""
-    proof.GOLDEN_DIRECTORY.mkdir(parents=True, exist_ok=True)
-    for name in stored().keys() - new.keys():
-        (proof.GOLDEN_DIRECTORY / name).unlink()
+def update(directory, new):
+    """Makes the directory hold exactly `new`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in stored(directory).keys() - new.keys():
+        (directory / name).unlink()
     for name, text in new.items():
-        (proof.GOLDEN_DIRECTORY / name).write_text(text)
+        (directory / name).write_text(text)
+
+
+def compare(directory, new, write):
+    """Prints what differs from the directory; writes it if asked. Returns how many differ."""
+    old = stored(directory)
+    changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    for name in changed:
+        print(difference(name, old.get(name), new.get(name)))
+    if write:
+        update(directory, new)
+    written = " and written" if write else ""
+    print(f"{directory.name}: {len(new)} goldens, {len(changed)} changed{written}")
+    return len(changed)
 
 
 def main():
@@ -42,14 +57,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true", help="write them")
     options = parser.parse_args()
-    new = texts()
-    old = stored() if proof.GOLDEN_DIRECTORY.exists() else {}
-    changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-    for name in changed:
-        print(difference(name, old.get(name), new.get(name)))
-    if options.update:
-        update(new)
-    print(f"{len(new)} goldens, {len(changed)} changed{' and written' if options.update else ''}")
+    changed = compare(proof.GOLDEN_DIRECTORY, texts(), options.update)
+    changed += compare(ir.DIRECTORY, ir.texts(), options.update)
     return 1 if changed and not options.update else 0
 
 
