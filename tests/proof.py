@@ -25,7 +25,6 @@ for _path in (ROOT / "python", ROOT / "python" / "tests"):
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import formulas  # noqa: E402
-import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 from pallasc import compare, reference  # noqa: E402
 from pallasc import compile as compile_graph  # noqa: E402
@@ -440,32 +439,9 @@ def simulations(kinds):
             yield kind, kind, {}
 
 
-@contextlib.contextmanager
-def huge_memory():
-    """Fills what nothing wrote with huge values instead of NaN.
-
-    XLA on a CPU drops NaN in a maximum over a dim, so that NaN cannot show a mask that is missing
-    before one. This reaches into jax; there is no public way.
-    """
-    from jax._src.pallas.mosaic.interpret import utils
-
-    original = utils.get_uninitialized_value
-
-    def huge(dtype, uninitialized_memory):
-        if not np.issubdtype(dtype, np.integer) and str(dtype) != "bool":
-            return min(2.0**100, float(ml_dtypes.finfo(dtype).max))
-        return original(dtype, uninitialized_memory)
-
-    utils.get_uninitialized_value = huge
-    try:
-        yield
-    finally:
-        utils.get_uninitialized_value = original
-
-
 def run_once(loaded, arguments, kind, options):
     """A `Simulation` of a loaded kernel; kind "huge" is what `huge_memory` is for."""
-    from pallasc.simulate import interpret_params, simulate
+    from pallasc.simulate import huge_memory, interpret_params, simulate
 
     with huge_memory() if kind == "huge" else contextlib.nullcontext():
         return simulate(loaded, arguments, interpret_params(**options))

@@ -1,14 +1,16 @@
 """`python -m pallasc check`: compile, simulate, compare with the reference interpreter."""
 
 import argparse
+import contextlib
 
 from . import chips, judge
 from .binding import compile as compile_graph
 from .binding import config_text, format_diagnostics, graph_text, target_text
 from .command import Parser, bytes_text, parse_scalars, parse_set, positive, read_json
-from .simulate import interpret_params, simulate, time_limit
+from .simulate import huge_memory, interpret_params, simulate, time_limit
 
 _EAGER = "eager DMA"
+_HUGE = "unwritten memory huge"
 
 
 def main(argv):
@@ -27,7 +29,7 @@ def main(argv):
     print(_headline(module.info))
     variants = [None]
     if options.adversarial:
-        variants += [_EAGER, *judge.adversarial_modes()]
+        variants += [_EAGER, _HUGE, *judge.adversarial_modes()]
     good = True
     for variant in variants:
         good &= _check_once(module, graph, options, config, variant)
@@ -38,15 +40,17 @@ def main(argv):
 def _check_once(module, graph, options, config, variant):
     """Simulates and compares once; prints a line for each output and problem.
 
-    `variant` is None, _EAGER, or a kind of adversarial inputs.
+    `variant` is None, _EAGER, _HUGE, or a kind of adversarial inputs.
     """
     info, eager = module.info, variant == _EAGER
     settled = {**info["config"], **config}
+    adversarial = None if variant in (_EAGER, _HUGE) else variant
     arguments = judge.make_arguments(
-        graph, options.seed, parse_scalars(options.scalar), None if eager else variant, settled
+        graph, options.seed, parse_scalars(options.scalar), adversarial, settled
     )
     params = interpret_params(options.race, options.cores, options.seed, eager)
-    with time_limit(options.timeout):
+    memory = huge_memory() if variant == _HUGE else contextlib.nullcontext()
+    with time_limit(options.timeout), memory:
         simulation = simulate(module.load(), arguments, params)
     verdict = judge.judge(graph, info, arguments, simulation.outputs, config)
     print(f"inputs: seed {options.seed}{f', {variant}' if variant else ''}")
@@ -74,7 +78,9 @@ def _parser():
         "--race", action=argparse.BooleanOptionalAction, default=True, help="detect races"
     )
     parser.add_argument(
-        "--adversarial", action="store_true", help="also NaN past every edge, and tails that count"
+        "--adversarial",
+        action="store_true",
+        help="also NaN and huge values past every edge, and tails that count",
     )
     parser.add_argument(
         "--timeout", type=positive, default=600.0, metavar="S", help="seconds (default: 600)"

@@ -48,6 +48,31 @@ def interpret_params(races=True, cores=1, seed=None, eager=False):
     )
 
 
+@contextlib.contextmanager
+def huge_memory():
+    """Fills what nothing wrote with huge values instead of NaN, in what is simulated meanwhile.
+
+    XLA on a CPU drops NaN in a maximum over a dim, so that NaN cannot show a mask that is missing
+    before one. This reaches into jax; there is no public way.
+    """
+    import ml_dtypes
+    import numpy as np
+    from jax._src.pallas.mosaic.interpret import utils
+
+    original = utils.get_uninitialized_value
+
+    def huge(dtype, uninitialized_memory):
+        if not np.issubdtype(dtype, np.integer) and str(dtype) != "bool":
+            return min(2.0**100, float(ml_dtypes.finfo(dtype).max))
+        return original(dtype, uninitialized_memory)
+
+    utils.get_uninitialized_value = huge
+    try:
+        yield
+    finally:
+        utils.get_uninitialized_value = original
+
+
 def simulate(kernel, inputs, params):
     """Runs `kernel(*inputs, interpret=params)`. Gives a `Simulation`; raises KernelError.
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import doubling_graph
 from pallasc.module import read_module
-from pallasc.simulate import interpret_params, parse_races, simulate
+from pallasc.simulate import huge_memory, interpret_params, parse_races, simulate
 
 
 @pytest.fixture
@@ -131,3 +131,30 @@ def test_races_name_both_places(data):
     assert races == [f"race in vmem: write at dma_racy.py:{write}, read at dma_racy.py:{read}"]
     assert parse_races("nothing") == []
     assert parse_races("RACE DETECTED\n garbage") == ["race: garbage"]
+
+
+def test_huge_memory_shows_a_maximum_without_a_mask():
+    """NaN that nothing wrote is dropped by a maximum on a CPU; 2**100 is not."""
+    import jax
+    import jax.numpy as jnp
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import tpu as pltpu
+
+    def kernel(x_ref, out_ref, scratch_ref):
+        scratch_ref[:, :100] = x_ref[:, :100]
+        out_ref[...] = jnp.max(scratch_ref[...], axis=1, keepdims=True)
+
+    def run(x, interpret):
+        return pl.pallas_call(
+            kernel,
+            out_shape=jax.ShapeDtypeStruct((8, 1), jnp.float32),
+            scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)],
+            interpret=interpret,
+        )(x)
+
+    x = jnp.ones((8, 128), jnp.float32)
+    with huge_memory():
+        (huge,) = simulate(run, [x], interpret_params()).outputs
+    (plain,) = simulate(run, [x], interpret_params()).outputs
+    assert (huge == 2.0**100).all()
+    assert not (plain == 2.0**100).any()
