@@ -164,8 +164,8 @@ Plan *plan_make(Arena *a, Module *m, Diag *d) {
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		plan->loop_of[g] = NONE;
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a};
-	bool served = plan_config_served(&p);
-	if (!plan_supported(&p) || !served || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) ||
+	bool served = plan_config_served(&p), held = plan_limits(&p);
+	if (!plan_supported(&p) || !served || !held || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) ||
 	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_values(&p) || !plan_carries(&p) ||
 	    !plan_inlining(&p) || !plan_vmem(plan, m, d))
 		return NULL;

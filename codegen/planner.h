@@ -57,6 +57,7 @@ static inline NodeId graph_result(const Module *m, const Graph *g, uint32_t i) {
 
 /* The steps, in order; false after diagnostics. */
 bool plan_supported(Planner *p); /* lower.c */
+bool plan_limits(Planner *p);    /* limits.c */
 bool plan_grid(Planner *p);      /* grid.c */
 bool plan_loops(Planner *p);     /* loops.c */
 bool plan_accesses(Planner *p);  /* access.c */

@@ -308,11 +308,12 @@ typedef struct Alignment {
 	int64_t dim[RANK_MAX]; /* a block of this tensor must be a multiple of this in each dim, or cover the dim */
 } Alignment;
 
-/* The elements of a tile value, for a target that caps them: `elements` <= target->max_tile_elements. One for each
- * distinct expression; `node` is the first value of that size. */
+/* The elements of a tile value, for a target that caps them: `elements` <= `most`. One for each distinct expression;
+ * `node` is the first value of that size. */
 typedef struct ElementLimit {
 	NodeId node;
 	ExprId elements;
+	int64_t most;
 } ElementLimit;
 
 typedef struct LoopFact {
@@ -353,12 +354,14 @@ typedef struct Module {
 	VEC(ElementLimit) element_limits; /* by block_constraints: empty where the target has no cap */
 	uint32_t fresh;                   /* counter for names that passes make */
 
-	Map tensor_names;            /* name -> TensorId */
-	Map scalar_names;            /* name -> ScalarId */
-	Map symbols;                 /* name -> BlockId, or TunableId | SYMBOL_TUNABLE */
-	Map graph_ids;               /* document id -> GraphId */
-	Alignment *given_alignments; /* the document's annotations, for module_check_annotations(); NULL: none */
-	LoopFact *given_loop_facts;  /* by GraphId, `legal` is LOOP_FACT_ABSENT where the document has none */
+	Map tensor_names;               /* name -> TensorId */
+	Map scalar_names;               /* name -> ScalarId */
+	Map symbols;                    /* name -> BlockId, or TunableId | SYMBOL_TUNABLE */
+	Map graph_ids;                  /* document id -> GraphId */
+	Alignment *given_alignments;    /* the document's annotations, for module_check_annotations(); NULL: none */
+	VEC(ElementLimit) given_limits; /* the same, without nodes */
+	bool has_given_limits;
+	LoopFact *given_loop_facts; /* by GraphId, `legal` is LOOP_FACT_ABSENT where the document has none */
 } Module;
 
 #define SYMBOL_TUNABLE 0x80000000u
@@ -385,6 +388,9 @@ bool config_set(Module *m, Diag *d, const char *key_value);
 void config_init(Module *m);
 /* The size of block `b` where neither the graph nor the configuration says one; `extent` is 0 if unknown. */
 int64_t config_default_block(const Module *m, BlockId b, int64_t extent);
+/* config_shrink.c: halves candidate block sizes until every tile fits the target, as far as they can be halved; `sizes`
+ * and `candidate` are by BlockId. A size that the user chose is no candidate. True if any changed. */
+bool config_shrink(const Module *m, Arena *a, const bool *candidate, int64_t *sizes);
 /* The grids and loops of two or more dims, outer first: loop_orders and flatten_loops have one entry for each. */
 const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count);
 /* Where element `index` of a configuration list stands (index NONE: the key itself). */
@@ -408,11 +414,17 @@ ExprId expr_parse(Module *m, const char *text, const char **error);
 /* Prints so that expr_parse() gives the same expression back. */
 void expr_print(const Module *m, ExprId e, Text *out);
 const char *expr_string(Module *m, ExprId e);
+/* The same for people: blocks by name. */
+const char *expr_named(const Module *m, Arena *a, ExprId e);
 /* Its value under the configuration (module_configure() must have run), or without one if it is constant; false if
  * unknown or if it overflows or divides by zero. */
 bool expr_value(Module *m, ExprId e, int64_t *value);
 /* expr_value() of an expression already known to have one. */
 int64_t expr_number(Module *m, ExprId e);
+/* The value of every expression, by ExprId, if the blocks had these sizes (by BlockId; a size that the graph fixes
+ * stays as it says): EXPR_UNKNOWN where it has none. config_shrink.c. */
+#define EXPR_UNKNOWN INT64_MIN
+int64_t *expr_values_at(const Module *m, Arena *a, const int64_t *sizes);
 bool expr_is_int(const Module *m, ExprId e, int64_t value);
 /* The block of which `e` is just the symbol, else NONE. */
 BlockId expr_as_block(const Module *m, ExprId e);
@@ -438,6 +450,9 @@ const Arg *node_arg(const Module *m, NodeId n, uint32_t i);
 NodeId node_input(const Module *m, NodeId n, uint32_t i);
 const Arg *arg_item(const Module *m, const Arg *list, uint32_t i); /* of a LIST or SLICE */
 static inline const Type *node_type(const Module *m, NodeId n) { return type_get(m, node_get(m, n)->type); }
+
+/* A value of one or more dims that the kernel holds: not a host tensor. config_shrink.c */
+bool node_is_tile(const Module *m, NodeId n);
 
 /* for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) ... arg_get(m, u)->user */
 static inline ArgId node_uses(const Module *m, NodeId n) { return node_get(m, n)->first_use; }

@@ -33,27 +33,24 @@ static ExprId value_elements(Module *m, NodeId n) {
 	return product;
 }
 
-static bool is_tile_value(const Module *m, NodeId n) {
-	const Type *t = node_type(m, n);
-	return t->kind == TYPE_TENSOR && t->count > 0 && node_get(m, n)->op != OP_HOST_TENSOR;
-}
-
 static void limit_elements(Module *m, Map *seen, NodeId n) {
 	ExprId elements = value_elements(m, n);
-	if (map_get(seen, elements) != NONE)
+	int64_t most = m->target->max_tile_elements;
+	const Expr *e = &m->exprs.at[elements];
+	if (map_get(seen, elements) != NONE || (e->kind == EXPR_INT && e->value <= most))
 		return;
 	map_put(m->arena, seen, elements, n);
-	vec_push(m->arena, &m->element_limits, ((ElementLimit){n, elements}));
+	vec_push(m->arena, &m->element_limits, ((ElementLimit){n, elements, most}));
 }
 
 static void find_element_limits(Module *m) {
 	Map seen = {0};
 	m->element_limits.count = 0;
-	if (m->target->max_tile_elements == 0)
+	if (m->target->max_tile_elements == 0) /* none, as on every TPU */
 		return;
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
-			if (is_tile_value(m, n))
+			if (node_is_tile(m, n))
 				limit_elements(m, &seen, n);
 }
 
@@ -63,8 +60,11 @@ bool pass_block_constraints(PassContext *c) {
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		m->alignments[t] = tensor_alignment(m->target, &m->tensors.at[t]);
 	find_element_limits(m);
-	if (m->element_limits.count)
-		pass_remark(c, "block_constraints", "%s holds at most %lld elements in a tile: %u sizes are limited",
-		            m->target->name, (long long)m->target->max_tile_elements, m->element_limits.count);
+	for (uint32_t i = 0; i < m->element_limits.count; i++) {
+		const ElementLimit *limit = &m->element_limits.at[i];
+		pass_remark(c, "block_constraints", "%s <= %lld: the elements of '%s' in one tile of %s",
+		            expr_named(m, c->arena, limit->elements), (long long)limit->most,
+		            node_get(m, limit->node)->name, m->target->name);
+	}
 	return true;
 }

@@ -190,6 +190,20 @@ static void resolve_all(Resolver *r) {
 	m->configured = true;
 }
 
+/* Defaults that the target cannot hold are halved until it can. */
+static void shrink_defaults(Resolver *r) {
+	Module *m = r->m;
+	bool *candidate = arena_array(m->arena, (size_t)m->blocks.count + 1, sizeof *candidate);
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		candidate[b] = r->source[b].is_default;
+	if (!config_shrink(m, m->arena, candidate, m->block_size.at))
+		return;
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (candidate[b])
+			r->source[b] = (BlockSource){.number = m->block_size.at[b]};
+	resolve_all(r);
+}
+
 /* ---- what came out ---------------------------------------------------------------------------------------------- */
 
 static void check_number(Module *m, Diag *d, ExprId e, Place at, const char *what, const char *of, int64_t least) {
@@ -339,6 +353,8 @@ bool module_configure(Module *m, Diag *d) {
 		return false;
 	Resolver r = {.m = m, .d = d, .source = block_sources(m)};
 	resolve_all(&r);
+	if (d->errors == errors)
+		shrink_defaults(&r);
 	if (d->errors == errors)
 		check_blocks(m, d);
 	if (d->errors == errors) {

@@ -87,6 +87,21 @@ static void put_alignments(Writer *w) {
 	put(w, "}");
 }
 
+/* Only for a target that caps tiles: a TPU's document has no such member. */
+static void put_element_limits(Writer *w) {
+	put(w, ",\n  \"element_limits\": [");
+	for (uint32_t i = 0; i < w->m->element_limits.count; i++) {
+		const ElementLimit *limit = &w->m->element_limits.at[i];
+		put(w, i ? ", {\"elements\": " : "{\"elements\": ");
+		Text elements;
+		text_init(&elements, w->out->arena);
+		expr_print(w->m, limit->elements, &elements);
+		text_put_json(w->out, elements.at);
+		text_printf(w->out, ", \"most\": %lld}", (long long)limit->most);
+	}
+	put(w, "]");
+}
+
 static void put_loop_fact(Writer *w, const LoopFact *fact) {
 	static const char *const names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
 	bool any = false;
@@ -125,6 +140,8 @@ void emit_annotations(Writer *w) {
 	put(w, ",\n \"annotations\": {");
 	if (w->m->alignments)
 		put_alignments(w);
+	if (w->m->alignments && w->m->element_limits.count)
+		put_element_limits(w);
 	if (w->m->loop_facts) {
 		put(w, w->m->alignments ? "," : "");
 		put_loop_facts(w);

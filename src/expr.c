@@ -177,35 +177,42 @@ static ExprSyntax expr_syntax(ExprKind kind) {
 }
 
 /* The recursion is bounded: expr_parse() limits operators and nesting. */
-static void expr_print_at(const Module *m, ExprId id, int precedence, Text *out) {
+static void expr_print_at(const Module *m, ExprId id, int precedence, bool names, Text *out) {
 	const Expr *e = &m->exprs.at[id];
 	ExprSyntax syntax = expr_syntax(e->kind);
 	if (e->kind == EXPR_INT) {
 		text_printf(out, "%lld", (long long)e->value);
 	} else if (e->kind == EXPR_BLOCK) {
-		text_put(out, m->blocks.at[e->value].symbol);
+		text_put(out, names ? m->blocks.at[e->value].name : m->blocks.at[e->value].symbol);
 	} else if (e->kind == EXPR_TUNABLE) {
 		text_put(out, m->tunables.at[e->value].name);
 	} else if (syntax.precedence == 3) {
 		text_printf(out, "%s(", syntax.text);
-		expr_print_at(m, e->a, 0, out);
+		expr_print_at(m, e->a, 0, names, out);
 		if (e->b != NONE) {
 			text_put(out, ", ");
-			expr_print_at(m, e->b, 0, out);
+			expr_print_at(m, e->b, 0, names, out);
 		}
 		text_put(out, ")");
 	} else {
 		if (syntax.precedence < precedence)
 			text_put(out, "(");
-		expr_print_at(m, e->a, syntax.precedence, out);
+		expr_print_at(m, e->a, syntax.precedence, names, out);
 		text_put(out, syntax.text);
-		expr_print_at(m, e->b, syntax.precedence + 1, out);
+		expr_print_at(m, e->b, syntax.precedence + 1, names, out);
 		if (syntax.precedence < precedence)
 			text_put(out, ")");
 	}
 }
 
-void expr_print(const Module *m, ExprId e, Text *out) { expr_print_at(m, e, 0, out); }
+void expr_print(const Module *m, ExprId e, Text *out) { expr_print_at(m, e, 0, false, out); }
+
+const char *expr_named(const Module *m, Arena *a, ExprId e) {
+	Text t;
+	text_init(&t, a);
+	expr_print_at(m, e, 0, true, &t);
+	return t.at;
+}
 
 const char *expr_string(Module *m, ExprId e) {
 	Text t;

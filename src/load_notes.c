@@ -1,8 +1,8 @@
 /* load_notes.c - the document's `annotations`: facts that passes computed when it was written. They are kept aside, and
  * compared when the passes have computed them again; a difference is an error, for somebody edited one of the two.
  *
- *   "annotations": {"block_constraints": {"x": [8, 128]},
- *                   "loop_types": {"0": {"legal": ["unroll"], "why_not": {"fori_loop": "..."}}}} */
+ *   "annotations": {"block_constraints": {"x": [8, 128]}, "element_limits": [{"elements": "u0 * 512", "most":
+ * 1048576}], "loop_types": {"0": {"legal": ["unroll"], "why_not": {"fori_loop": "..."}}}} */
 #include "load.h"
 
 #include <errno.h>
@@ -53,6 +53,28 @@ static void read_alignments(Loader *l, json_t *object, const Path *at) {
 	json_object_foreach(object, name, v) {
 		Path item = path_key(at, name);
 		read_alignment(l, name, v, &item);
+	}
+}
+
+static void read_element_limit(Loader *l, const json_t *v, const Path *at) {
+	static const char *const known[] = {"elements", "most", NULL};
+	Path elements_at = path_key(at, "elements");
+	ElementLimit limit = {.node = NONE};
+	const json_t *elements;
+	if (!read_object(&l->r, v, at, "a limit", known) || !(elements = need(&l->r, v, "elements", at, "a limit")) ||
+	    !get_int(&l->r, v, "most", at, true, &limit.most))
+		return;
+	if (load_size(l, elements, &elements_at, &limit.elements) && limit.elements != NONE)
+		vec_push(l->r.arena, &l->m->given_limits, limit);
+}
+
+static void read_element_limits(Loader *l, const json_t *list, const Path *at) {
+	if (!read_list(&l->r, list, at, "a list of limits"))
+		return;
+	l->m->has_given_limits = true;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		Path item = path_index(at, i);
+		read_element_limit(l, json_array_get(list, i), &item);
 	}
 }
 
@@ -112,7 +134,7 @@ static void read_loop_types(Loader *l, json_t *object, const Path *at) {
 }
 
 void load_annotations(Loader *l, const json_t *root, const Path *path) {
-	static const char *const known[] = {"block_constraints", "loop_types", NULL};
+	static const char *const known[] = {"block_constraints", "loop_types", "element_limits", NULL};
 	const json_t *v = json_object_get(root, "annotations");
 	Path at = path_key(path, "annotations");
 	if (!v || json_is_null(v) || !read_object(&l->r, v, &at, "annotations", known))
@@ -123,6 +145,10 @@ void load_annotations(Loader *l, const json_t *root, const Path *path) {
 		read_alignments(l, alignments, &alignments_at);
 	if (loops)
 		read_loop_types(l, loops, &loops_at);
+	const json_t *limits = json_object_get(v, known[2]);
+	Path limits_at = path_key(&at, known[2]);
+	if (limits)
+		read_element_limits(l, limits, &limits_at);
 }
 
 /* ---- comparing -------------------------------------------------------------------------------------------------- */
@@ -138,6 +164,30 @@ static void compare_alignment(Module *m, Diag *d, TensorId id) {
 			           "annotation-differs", "remove the annotations: they are computed anew",
 			           "dim %u of '%s' needs blocks that are multiples of %lld, not of %lld", i, t->name,
 			           (long long)found[i], (long long)given[i]);
+}
+
+static bool limit_in(const ElementLimit *list, uint32_t count, const ElementLimit *limit) {
+	for (uint32_t i = 0; i < count; i++)
+		if (list[i].elements == limit->elements && list[i].most == limit->most)
+			return true;
+	return false;
+}
+
+/* The same limits, in any order. */
+static void compare_limits(Module *m, Diag *d) {
+	Place at = diag_place(d, m->source, "/annotations/element_limits");
+	for (uint32_t i = 0; i < m->element_limits.count; i++)
+		if (!limit_in(m->given_limits.at, m->given_limits.count, &m->element_limits.at[i]))
+			diag_error(d, at, "annotation-differs", "remove the annotations: they are computed anew",
+			           "a limit is missing: %s <= %lld", expr_string(m, m->element_limits.at[i].elements),
+			           (long long)m->element_limits.at[i].most);
+	for (uint32_t i = 0; i < m->given_limits.count; i++)
+		if (!limit_in(m->element_limits.at, m->element_limits.count, &m->given_limits.at[i]))
+			diag_error(d, diag_place(d, m->source, "/annotations/element_limits/%u", i),
+			           "annotation-differs", "remove the annotations: they are computed anew",
+			           "%s limits no tile to %lld elements: %s", m->target->name,
+			           (long long)m->given_limits.at[i].most,
+			           expr_string(m, m->given_limits.at[i].elements));
 }
 
 static void compare_loop(Module *m, Diag *d, GraphId g) {
@@ -163,6 +213,8 @@ bool module_check_annotations(Module *m, Diag *d) {
 	uint32_t errors = d->errors;
 	for (TensorId t = 0; m->alignments && m->given_alignments && t < m->tensors.count; t++)
 		compare_alignment(m, d, t);
+	if (m->alignments && m->has_given_limits)
+		compare_limits(m, d);
 	for (GraphId g = 0; m->loop_facts && m->given_loop_facts && g < m->graphs.count; g++)
 		compare_loop(m, d, g);
 	return d->errors == errors;

@@ -140,11 +140,84 @@ static void test_block_cycle(void **state) {
 	front_end(&f);
 }
 
+/* ---- config_shrink ---------------------------------------------------------------------------------------------- */
+
+static Target capped(int64_t most) {
+	Target t = *target_find("v6e");
+	t.name = "capped";
+	t.max_tile_elements = most;
+	return t;
+}
+
+/* The tiles of front.h are m, n and m * n. */
+static void test_shrink_candidates(void **state) {
+	Front f;
+	Module *m = module(&f);
+	Target target = capped(8192);
+	(void)state;
+	assert_true(module_configure(m, &f.diag));
+	int64_t sizes[] = {128, 256};
+	const bool none[] = {false, false}, both[] = {true, true}, second[] = {false, true};
+	m->target = &target;
+	assert_false(config_shrink(m, &f.arena, none, sizes)); /* the user's: refused by the plan, not changed */
+	assert_int_equal(sizes[0], 128);
+	assert_true(config_shrink(m, &f.arena, both, sizes)); /* the outer dim first, while it is whole tiles */
+	assert_int_equal(sizes[0], 32);
+	assert_int_equal(sizes[1], 256);
+	sizes[0] = 128;
+	assert_true(config_shrink(m, &f.arena, second, sizes));
+	assert_int_equal(sizes[0], 128);
+	assert_int_equal(sizes[1], 64); /* no whole lanes fit */
+	target.max_tile_elements = 0;
+	sizes[1] = 1 << 20;
+	assert_false(config_shrink(m, &f.arena, both, sizes)); /* no cap, as on every TPU */
+	front_end(&f);
+}
+
+static void test_shrink_gives_up_at_one(void **state) {
+	Front f;
+	Module *m = module(&f);
+	Target target = capped(3);
+	const bool first[] = {true, false};
+	(void)state;
+	assert_true(module_configure(m, &f.diag));
+	int64_t sizes[] = {128, 256};
+	m->target = &target;
+	assert_true(config_shrink(m, &f.arena, first, sizes));
+	assert_int_equal(sizes[0], 1);
+	assert_int_equal(sizes[1], 256);
+	front_end(&f);
+}
+
+static void test_shrink_defaults_only(void **state) {
+	Front f;
+	Module *m = module(&f);
+	Target target = capped(4096);
+	(void)state;
+	m->target = &target;
+	assert_true(module_configure(m, &f.diag)); /* defaults: 128, 128 */
+	assert_int_equal(m->block_size.at[0], 32);
+	assert_int_equal(m->block_size.at[1], 128);
+	int64_t rows;
+	assert_true(expr_value(m, expr_block(m, 0), &rows)); /* expressions follow */
+	assert_int_equal(rows, 32);
+	assert_true(config_set(m, &f.diag, "block_sizes=[128,128]"));
+	assert_true(module_configure(m, &f.diag)); /* the user's are left for the plan to refuse */
+	assert_int_equal(m->block_size.at[0], 128);
+	front_end(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),      cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_refused),       cmocka_unit_test(test_file),
-		cmocka_unit_test(test_block_sources), cmocka_unit_test(test_block_cycle),
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_file),
+		cmocka_unit_test(test_block_sources),
+		cmocka_unit_test(test_block_cycle),
+		cmocka_unit_test(test_shrink_candidates),
+		cmocka_unit_test(test_shrink_gives_up_at_one),
+		cmocka_unit_test(test_shrink_defaults_only),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,23 @@ static void test_mutations(void **state) {
 	}
 }
 
+/* A target file without a base, with `more` in it. */
+static const Target *whole_target(Front *f, const char *more) {
+	Source *s = arena_alloc(&f->arena, sizeof *s);
+	s->name = "t";
+	s->text = arena_printf(
+		&f->arena,
+		"{%s \"name\": \"t\", \"device_kind\": \"TPU v6 lite\", \"topology\": \"v6e:2x2\", "
+		"\"vmem_bytes\": 1, \"smem_bytes\": 1, \"lanes\": 128, \"sublanes\": 8, \"mxu_size\": 256, "
+		"\"clock_hz\": 1e9, \"hbm_bytes_per_s\": 1e12, \"bf16_flops\": 1e14, \"tensorcores\": 1, "
+		"\"bf16_vpu\": true}",
+		more);
+	s->length = strlen(s->text);
+	const Target *t = target_load(&f->arena, &f->diag, s);
+	assert_non_null(t);
+	return t;
+}
+
 static void test_targets(void **state) {
 	Front f;
 	size_t count;
@@ -148,6 +165,17 @@ static void test_targets(void **state) {
 	assert_int_equal(t->vmem_bytes, 1000);
 	assert_int_equal(t->mxu_size, 256);
 	assert_int_equal(t->max_tile_elements, 0);
+	Source cap = {.name = "t", .text = "{\"base\": \"v6e\", \"max_tile_elements\": 4096}"};
+	cap.length = strlen(cap.text);
+	assert_int_equal(target_load(&f.arena, &f.diag, &cap)->max_tile_elements, 4096);
+	cap.text = "{\"base\": \"v6e\", \"max_tile_elements\": null}";
+	cap.length = strlen(cap.text);
+	assert_int_equal(target_load(&f.arena, &f.diag, &cap)->max_tile_elements, 0);
+	assert_int_equal(whole_target(&f, "")->max_tile_elements, 1048576); /* no base, and not said */
+	assert_int_equal(whole_target(&f, "\"max_tile_elements\": null,")->max_tile_elements, 0);
+	assert_int_equal(whole_target(&f, "\"max_tile_elements\": 7,")->max_tile_elements, 7);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(target_rows(&count)[i].max_tile_elements, 0);
 	Source bad = {.name = "t", .text = "{\"base\": \"v6\", \"vmem\": 1}"};
 	bad.length = strlen(bad.text);
 	assert_null(target_load(&f.arena, &f.diag, &bad));

@@ -66,6 +66,9 @@ static void limits_elements_where_the_target_does(void **state) {
 	run_pass(&f, "block_constraints");
 	assert_int_equal(m->element_limits.count, 2); /* u0 and u0 * u1, once each */
 	assert_string_equal(expr_string(m, m->element_limits.at[1].elements), "u0 * u1");
+	assert_int_equal(m->element_limits.at[1].most, 1 << 20);
+	assert_non_null(strstr(emitted(&f), "\"element_limits\": [{\"elements\": \"u0\", \"most\": 1048576}, {\"elements\": "
+						"\"u0 * u1\", \"most\": 1048576}]"));
 	fixture_free(&f);
 }
 

@@ -122,6 +122,59 @@ static void too_much_vmem_is_refused(void **state) {
 	planned_end(&p);
 }
 
+/* ---- the cap on a tile's elements -------------------------------------------------------------------------------- */
+
+/* Plans FRONT_DOCUMENT for v6e with that cap; returns the first message, "" if it is not refused. */
+static const char *capped_message(Planned *p, int64_t most, const char *const *settings) {
+	front_start(&p->front);
+	p->m = front_load(&p->front, FRONT_DOCUMENT);
+	Target *target = arena_alloc(&p->front.arena, sizeof *target);
+	*target = *target_find("v6e");
+	target->name = "capped";
+	target->max_tile_elements = most;
+	p->m->target = target;
+	for (; *settings; settings++)
+		assert_true(config_set(p->m, &p->front.diag, *settings));
+	PassContext c = {.module = p->m, .diag = &p->front.diag, .arena = &p->front.arena};
+	const char *const names[] = {"block_constraints"};
+	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag) &&
+	            pass_pipeline_run(&c, names, 1, NULL));
+	p->plan = plan_make(&p->front.arena, p->m, &p->front.diag);
+	if (p->plan)
+		return "";
+	assert_true(front_has(&p->front, "tile-elements"));
+	return p->front.diag.list.at[0].message;
+}
+
+static void a_tile_over_the_cap_is_refused(void **state) {
+	(void)state;
+	Planned p;
+	const char *message = capped_message(&p, 32768, SETTINGS("block_sizes=[256,512]"));
+	assert_string_equal(message,
+	                    "m * n: a tile of 't' is too large for capped: 256*512 = 131072 > 32768; largest that "
+	                    "fits: m 64 or n 128");
+	planned_end(&p);
+	assert_string_equal(capped_message(&p, 32768, SETTINGS("block_sizes=[128,256]")), "");
+	planned_end(&p);
+	assert_string_equal(
+		capped_message(&p, 100, SETTINGS("block_sizes=[8,128]")),
+		"m * n <= 100 and n >= 128 cannot both hold: 't' has m * n elements in a tile and capped holds "
+		"100; blocks of the 2-D float32 tensor x are multiples of 128");
+	planned_end(&p);
+}
+
+static void no_size_meets_cap_and_alignment(void **state) {
+	(void)state;
+	Planned p;
+	/* out is 1-D float32 and tiled by m; x asks for 128 columns. */
+	const char *const sizes[] = {"block_sizes=[8,128]", "block_sizes=[128,128]", "block_sizes=[256,512]"};
+	for (int i = 0; i < 3; i++) {
+		const char *message = capped_message(&p, 8192, SETTINGS(sizes[i], "pallas_boundary_views=off"));
+		assert_non_null(strstr(message, "m * n <= 8192 and m >= 128 cannot both hold"));
+		planned_end(&p);
+	}
+}
+
 static void vmem_is_padded_to_tiles(void **state) {
 	(void)state;
 	const Target *t = target_find("v6e");
@@ -153,6 +206,7 @@ int main(void) {
 		cmocka_unit_test(pipelined_windows_stay_in_hbm),    cmocka_unit_test(a_one_dimensional_result_is_a_row),
 		cmocka_unit_test(unrolled_operands_are_resident),   cmocka_unit_test(a_ragged_last_step_is_peeled),
 		cmocka_unit_test(a_block_off_the_lanes_is_refused), cmocka_unit_test(too_much_vmem_is_refused),
+		cmocka_unit_test(a_tile_over_the_cap_is_refused),   cmocka_unit_test(no_size_meets_cap_and_alignment),
 		cmocka_unit_test(vmem_is_padded_to_tiles),          cmocka_unit_test(affines_add_up),
 	};
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

@@ -70,9 +70,11 @@ def blocks_build(trace, symbols, replay, graphs):
             if step is not None:
                 sizes[block] = bound_of(step, symbols, replay, where)
     blocks = []
+    registered = trace.source.registered_blocks()
     for info in trace.env.block_sizes:
         begin, extent = ranges.get(info.block_id, (0, size_of(info, symbols)))
         name = min(info.debug_names, default=f"block_{info.block_id}")
+        name = registered.get(name, name)
         block = {"id": info.block_id, "symbol": str(info.symbol()), "name": name}
         if begin not in (0, None):
             block["begin"] = begin
