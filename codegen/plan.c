@@ -142,6 +142,19 @@ static bool plan_config_served(Planner *p) {
 	return ok;
 }
 
+static void remark_blocks(Plan *plan) {
+	for (BlockId b = 0; b < plan->module->narrowed.count; b++) {
+		const Narrowed *n = &plan->module->narrowed.at[b];
+		const char *name = plan->module->blocks.at[b].name;
+		if (n->size != n->asked)
+			plan_remark(plan, "%s: tiles of %lld, not %lld: no more is in its range", name, (long long)n->size,
+			            (long long)n->asked);
+		else if (n->kept)
+			plan_remark(plan, "%s: tiles of %lld are wider than its range, and stay so: %s", name,
+			            (long long)n->size, n->kept);
+	}
+}
+
 static void remark_loops(Plan *plan) {
 	static const char *const names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
 	for (uint32_t i = 0; i < plan->loops.count; i++) {
@@ -171,6 +184,7 @@ Plan *plan_make(Arena *a, Module *m, Diag *d) {
 		return NULL;
 	plan_semantics(&p);
 	plan_costs(&p);
+	remark_blocks(plan);
 	remark_loops(plan);
 	return plan;
 }

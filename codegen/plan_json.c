@@ -124,7 +124,7 @@ static void put_config(Json *j) {
 	open_line(j, "block_sizes", "[");
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		if (plan_block_chosen(j->p, b))
-			put_int(j, NULL, m->block_size.at[b]);
+			put_int(j, NULL, m->narrowed.at[b].asked);
 	close_line(j, "]");
 	if (c->loop_orders.set) {
 		open_line(j, "loop_orders", "[");

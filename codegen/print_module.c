@@ -96,7 +96,7 @@ static const char *config_info(Printer *pr) {
 		if (pr->m->blocks.at[b].size != NONE || pr->m->blocks.at[b].reduction)
 			continue;
 		put_separator(&sizes);
-		text_printf(&sizes, "%lld", (long long)pr->m->block_size.at[b]);
+		text_printf(&sizes, "%lld", (long long)pr->m->narrowed.at[b].asked);
 	}
 	text_printf(&out, "\"block_sizes\": [%s]", sizes.at ? sizes.at : "");
 	if (pr->plan->loops.count)

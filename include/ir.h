@@ -321,6 +321,12 @@ typedef struct LoopFact {
 	const char *why_not[4]; /* by LoopType: the reason, where not legal */
 } LoopFact;
 
+/* A block as the configuration asks for it and as it is. */
+typedef struct Narrowed {
+	int64_t asked, size;
+	const char *kept; /* why it is wider than its range all the same; NULL */
+} Narrowed;
+
 typedef struct Module {
 	Arena *arena;
 	const Source *source;
@@ -347,6 +353,7 @@ typedef struct Module {
 
 	Config config;
 	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
+	VEC(Narrowed) narrowed;  /* by BlockId, then too */
 	bool configured;         /* it has */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
@@ -397,6 +404,8 @@ const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count);
 Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index);
 /* Checks host tensors as far as their sizes are known: no negative size, no overflow, views that fit their base. */
 bool tensors_check(Module *m, Diag *d);
+/* narrow.c: narrows blocks that are wider than the range they iterate, into m->narrowed; true if there is one. */
+bool blocks_narrow(Module *m);
 /* Resolves block sizes, tunables and every expression under the configuration; false after diagnostics. May be called
  * again after the configuration changed. */
 bool module_configure(Module *m, Diag *d);

@@ -344,6 +344,16 @@ static void check_loop_lists(Module *m, Diag *d) {
 	}
 }
 
+/* Blocks wider than their range get its size; no other size depends on such a block. */
+static void narrow(Resolver *r) {
+	if (!blocks_narrow(r->m))
+		return;
+	for (BlockId b = 0; b < r->m->blocks.count; b++)
+		if (r->m->narrowed.at[b].size != r->m->narrowed.at[b].asked)
+			r->source[b].number = r->m->narrowed.at[b].size;
+	resolve_all(r);
+}
+
 bool module_configure(Module *m, Diag *d) {
 	uint32_t errors = d->errors;
 	check_block_count(m, d);
@@ -357,6 +367,8 @@ bool module_configure(Module *m, Diag *d) {
 		shrink_defaults(&r);
 	if (d->errors == errors)
 		check_blocks(m, d);
+	if (d->errors == errors)
+		narrow(&r);
 	if (d->errors == errors) {
 		check_host_shapes(m, d);
 		check_value_types(m, d);

@@ -40,6 +40,7 @@ static void own_tables(Arena *a, Module *m) {
 	OWN(a, &m->scalars);
 	OWN(a, &m->blocks);
 	OWN(a, &m->block_size);
+	OWN(a, &m->narrowed);
 	OWN(a, &m->element_limits);
 	OWN(a, &m->given_limits);
 }
