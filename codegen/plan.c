@@ -147,8 +147,8 @@ static void remark_blocks(Plan *plan) {
 		const Narrowed *n = &plan->module->narrowed.at[b];
 		const char *name = plan->module->blocks.at[b].name;
 		if (n->size != n->asked)
-			plan_remark(plan, "%s: tiles of %lld, not %lld: no more is in its range", name, (long long)n->size,
-			            (long long)n->asked);
+			plan_remark(plan, "%s: tiles of %lld, not %lld: no more is in its range", name,
+			            (long long)n->size, (long long)n->asked);
 		else if (n->kept)
 			plan_remark(plan, "%s: tiles of %lld are wider than its range, and stay so: %s", name,
 			            (long long)n->size, n->kept);

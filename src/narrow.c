@@ -25,7 +25,7 @@ typedef struct Narrowing {
 static bool arg_number(Module *m, const Arg *a, int64_t *value) {
 	if (a->kind == ARG_INT)
 		return *value = a->integer, true;
-	ExprId e = a->kind == ARG_SYM   ? a->expr
+	ExprId e = a->kind == ARG_SYM                                              ? a->expr
 	           : a->kind == ARG_REF && node_type(m, a->node)->kind == TYPE_SYM ? node_type(m, a->node)->sym
 	                                                                           : NONE;
 	return e != NONE && expr_value(m, e, value);
@@ -86,8 +86,8 @@ static void find_dependent(Narrowing *w) {
 	w->depends = arena_array(m->arena, (size_t)m->exprs.count + 1, sizeof *w->depends);
 	for (ExprId e = 0; e < m->exprs.count; e++) {
 		const Expr *x = &m->exprs.at[e];
-		w->depends[e] = is_block(w, e) || (x->a != NONE && w->depends[x->a]) ||
-		                (x->b != NONE && w->depends[x->b]);
+		w->depends[e] =
+			is_block(w, e) || (x->a != NONE && w->depends[x->a]) || (x->b != NONE && w->depends[x->b]);
 	}
 }
 
@@ -308,8 +308,7 @@ bool blocks_narrow(Module *m) {
 	bool any = false;
 	Narrowing w = {.m = m, .calls = arena_array(m->arena, (size_t)m->nodes.count + 1, sizeof *w.calls)};
 	for (NodeId n = 0; n < m->nodes.count; n++)
-		if (node_get(m, n)->op == OP_FOR_LOOP && !node_get(m, n)->dead &&
-		    node_arg(m, n, 0)->kind == ARG_GRAPH)
+		if (node_get(m, n)->op == OP_FOR_LOOP && !node_get(m, n)->dead && node_arg(m, n, 0)->kind == ARG_GRAPH)
 			w.calls[w.call_count++] = n;
 	m->narrowed.count = 0;
 	for (w.b = 0; w.b < m->blocks.count; w.b++) {

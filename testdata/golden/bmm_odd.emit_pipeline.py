@@ -23,28 +23,24 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1273856,
-    "flops": 100663296,
-    "hbm_bytes": 2416992,
+    "vmem_bytes": 935424,
+    "flops": 75497472,
+    "hbm_bytes": 2901984,
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
 
 
-def _mask(x, axis, count, fill):
-    """x where its index along axis is below count, else fill."""
-    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)
-    return jnp.where(index < count, x, fill)
+def _bmm_kernel(x_hbm, y_hbm, out_ref, acc_ref):
+    tile_b = pl.program_id(0)
+    tile_m = pl.program_id(1)
+    tile_n = pl.program_id(2)
 
-
-def _bmm_kernel(x_hbm, x_tail_ref, y_hbm, y_tail_ref, out_ref, acc_ref):
     # for tile_k in hl.tile(k):
-    def step(x_win, y_win, acc, ragged=False):
+    def step(x_win, y_win, acc):
         # acc = torch.baddbmm(acc, x[tile_b, tile_m, tile_k], y[tile_b, tile_k, tile...
         load = x_win[...]
-        load = _mask(load, 2, 96, 0) if ragged else load
         load_1 = y_win[...]
-        load_1 = _mask(load_1, 1, 96, 0) if ragged else load_1
         acc_1_dot = jax.lax.dot_general(
             load,
             load_1,
@@ -57,8 +53,20 @@ def _bmm_kernel(x_hbm, x_tail_ref, y_hbm, y_tail_ref, out_ref, acc_ref):
 
     # acc = hl.zeros([tile_b, tile_m, tile_n], dtype=torch.float32)
     acc_ref[...] = jnp.zeros((1, 128, 128), jnp.float32)
+
+    def body(x_win, y_win):
+        acc_ref[...] = step(x_win, y_win, acc_ref[...])
+
+    pipeline = pltpu.emit_pipeline(
+        body,
+        grid=(1,),
+        in_specs=[
+            pl.BlockSpec((1, 128, 96), lambda j: (tile_b, tile_m, j)),
+            pl.BlockSpec((1, 96, 128), lambda j: (tile_b, j, tile_n)),
+        ],
+    )
+    pipeline(x_hbm, y_hbm)
     acc_2 = acc_ref[...]
-    acc_2 = step(x_tail_ref, y_tail_ref, acc_2, ragged=True)
     # out[tile_b, tile_m, tile_n] = acc.to(x.dtype)
     out_ref[...] = acc_2
 
@@ -71,13 +79,7 @@ def _bmm_jit(x, y, interpret):
         grid=(3, 4, 2),
         in_specs=[
             pl.BlockSpec(memory_space=pl.ANY),
-            pl.BlockSpec(
-                (1, 128, 128), lambda tile_b, tile_m, tile_n: (tile_b, tile_m, 0)
-            ),
             pl.BlockSpec(memory_space=pl.ANY),
-            pl.BlockSpec(
-                (1, 128, 128), lambda tile_b, tile_m, tile_n: (tile_b, 0, tile_n)
-            ),
         ],
         out_specs=[
             pl.BlockSpec(
@@ -96,7 +98,7 @@ def _bmm_jit(x, y, interpret):
         ),
         interpret=interpret,
     )
-    (out,) = call(x, x, y, y)
+    (out,) = call(x, y)
     return out
 
 

@@ -39,7 +39,8 @@ static void test_keys(void **state) {
 		if (!config_set(m, &f.diag, settings[i]))
 			fail_msg("%s", settings[i]);
 	assert_true(module_configure(m, &f.diag));
-	assert_int_equal(m->block_size.at[1], 1000); /* larger than the extent is fine: ragged */
+	assert_int_equal(m->narrowed.at[1].asked, 1000);
+	assert_int_equal(m->block_size.at[1], 512); /* no wider than its range */
 	assert_int_equal(m->config.loop_type.value, LOOP_UNROLL);
 	assert_int_equal(m->config.pre_broadcast.value, CHOICE_ON);
 	assert_int_equal(m->config.boundary_views.value, CHOICE_OFF);
