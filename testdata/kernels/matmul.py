@@ -1,8 +1,22 @@
-"""Matrix products: one with a bias and GELU behind it, and a batch of them."""
+"""Matrix products: plain, with a bias and GELU behind it, and a batch of them."""
 
 import helion
 import helion.language as hl
 import torch
+
+
+@helion.kernel(static_shapes=True)
+def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return x @ y: x [M, K], y [K, N]; accumulated in float32."""
+    m, k = x.size()
+    _k, n = y.size()
+    out = torch.empty([m, n], dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in hl.tile([m, n]):
+        acc = hl.zeros([tile_m, tile_n], dtype=torch.float32)
+        for tile_k in hl.tile(k):
+            acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
+        out[tile_m, tile_n] = acc.to(x.dtype)
+    return out
 
 
 @helion.kernel(static_shapes=True)

@@ -1,0 +1,249 @@
+"""Compiles kernels, ours and Helion's, with the TPU compiler, and estimates their time.
+
+A `Job` is a kernel of testdata/kernels on arguments under a configuration for a chip, by pallasc or
+by Helion; `measure` gives its `Outcome`. Each job runs in a process of its own, with a time and a
+memory limit, on the jax and libtpu of this Python. Outcomes are kept in .cache/bench by all that
+they depend on.
+
+Times come from a tool that executes the compiler's final schedule with a rough model of DMA and of
+the MXU's queues (`--tpu-static PATH` or $TPU_STATIC; by default ../shared/tools/tpu_static.py
+beside the source tree). They are estimates: good for ratios of kernels in one table.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+from pallasc import binding  # noqa: E402
+from pallasc.aot import parse_vmem_overflow, telling_lines, worker_environment  # noqa: E402
+from pallasc.errors import CompileError  # noqa: E402
+
+KERNELS = ROOT / "testdata" / "kernels"
+CACHE = ROOT / ".cache" / "bench"
+TIMEOUT_S = 420
+MEMORY_BYTES = 8 << 30
+# What a chip says of itself, which Helion passes to the compiler as the limit.
+VMEM_CAPACITY = {"v4": 16 << 20, "v5e": 128 << 20, "v5p": 64 << 20, "v6e": 128 << 20}
+VMEM_CAPACITY["v7x"] = 64 << 20
+_CACHE_VERSION = "1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A kernel to be compiled, and if `static` its time estimated.
+
+    Attributes:
+      side: "ours" or "helion".
+      kernel: FILE.py:KERNEL in testdata/kernels.
+      args: its arguments, as `pallasc export --args` takes them.
+      config: the configuration as JSON text.
+      target: a chip.
+      static: whether the time is to be estimated.
+    """
+
+    side: str
+    kernel: str
+    args: tuple
+    config: str
+    target: str
+    static: bool = True
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What is known of a job.
+
+    Attributes:
+      ok: compiled.
+      kind: "ok", "refused" (pallasc's diagnostic, or Helion cannot generate), "vmem" (over the
+        compiler's limit), "error" (refused by the compiler), "timeout", "crash".
+      message: why not ok, a few lines.
+      vmem_bytes: scoped VMEM used, or asked for where that is over the limit; None if unknown.
+      temp_bytes: temporaries in HBM.
+      plan: pallasc's plan, a dict, also where the compiler then refuses; None for Helion.
+      blocks: Helion's block sizes, which it may have raised.
+      overruled: Helion's own refusal, which was overruled to hear the compiler; "".
+      static: the estimate (see measure_worker.static_facts), or None.
+      seconds: of the whole process.
+    """
+
+    ok: bool = False
+    kind: str = "error"
+    message: str = ""
+    vmem_bytes: int | None = None
+    temp_bytes: int | None = None
+    plan: dict | None = None
+    blocks: dict = dataclasses.field(default_factory=dict)
+    overruled: str = ""
+    static: dict | None = None
+    seconds: float = 0.0
+
+
+def measure(job, tool):
+    """The `Outcome` of a job. `tool`: path of the static schedule tool, or None to do without."""
+    outcome, request = Outcome(), {"side": job.side, "target": job.target}
+    if job.side == "ours":
+        try:
+            module = binding.compile(document(job.kernel, job.args), job.config, job.target)
+        except CompileError as error:
+            outcome.kind, outcome.message = "refused", str(error)
+            return outcome
+        request["source"], outcome.plan = module.source, module.plan
+    else:
+        request["kernel"], request["args"] = job.kernel, list(job.args)
+        request["config"] = json.loads(job.config)
+        request["vmem_capacity"] = VMEM_CAPACITY[job.target]
+    static = job.static and tool and job.target != "v4"
+    request["tool"] = str(tool) if static else None
+    answer = answer_of(request)
+    fill(outcome, answer, job)
+    return outcome
+
+
+def fill(outcome, answer, job):
+    """Puts the worker's answer into an outcome."""
+    outcome.ok, outcome.seconds = answer["ok"], answer["seconds"]
+    outcome.blocks = answer.get("blocks") or {}
+    outcome.overruled = answer.get("refused") or ""
+    if outcome.ok:
+        outcome.kind, outcome.static = "ok", answer["static"]
+        outcome.vmem_bytes = max(answer["kernels"], default=0)
+        outcome.temp_bytes = answer["temp_bytes"]
+        return
+    error = answer["error"]
+    outcome.vmem_bytes, _ = parse_vmem_overflow(error)
+    vmem = "error" if outcome.vmem_bytes is None else "vmem"
+    outcome.kind = answer.get("kind") or vmem
+    outcome.message = telling_lines(error)
+
+
+# ---- documents
+
+
+@functools.cache
+def document(kernel, args):
+    """The document of a kernel of testdata/kernels on arguments: exported anew, or as it was."""
+    file, _, name = kernel.rpartition(":")
+    exporter = sorted((ROOT / "python" / "pallasc" / "exporter").glob("*.py"))
+    texts = [path.read_text() for path in (KERNELS / file, *exporter)]
+    key = digest("document", kernel, args, texts, versions("helion", "torch"))
+    if (found := cache_load(key)) is None:
+        from pallasc.export import spec_export
+
+        found = spec_export(str(KERNELS / file), name, list(args), None, None)
+        cache_store(key, found)
+    return found
+
+
+# ---- processes
+
+
+def answer_of(request):
+    """The worker's answer to a request; verdicts are remembered, a lost worker's is not."""
+    here = Path(__file__).parent
+    texts = [(here / "measure_worker.py").read_text()]
+    if request["tool"]:
+        folder = Path(request["tool"]).parent
+        texts += [Path(request["tool"]).read_text(), (folder / "llo.py").read_text()]
+    packages = ["jax", "jaxlib", "libtpu"]
+    if request["side"] == "helion":
+        packages += ["torch", "helion"]
+        texts.append((here / "helion_kernel.py").read_text())
+        texts.append((KERNELS / request["kernel"].partition(":")[0]).read_text())
+    keyed = {**request, "tool": bool(request["tool"])}
+    key = digest("answer", keyed, texts, versions(*packages))
+    if (found := cache_load(key)) is not None:
+        return found
+    answer = worker_run({**request, "memory_bytes": MEMORY_BYTES})
+    if answer.get("kind") != "crash":
+        cache_store(key, answer)
+    return answer
+
+
+def worker_run(request):
+    """Runs the worker on one request."""
+    worker = Path(__file__).with_name("measure_worker.py")
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**worker_environment(), "TPU_STATIC_TMP": folder, "HELION_BACKEND": "pallas"}
+        environment["HELION_PALLAS_INTERPRET"] = "0"
+        try:
+            done = subprocess.run(
+                [sys.executable, str(worker)],
+                input=json.dumps(request),
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                env=environment,
+            )
+        except subprocess.TimeoutExpired:
+            lost = f"no result after {TIMEOUT_S} s"
+            return {"ok": False, "kind": "timeout", "error": lost, "seconds": TIMEOUT_S}
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        error = f"the worker ended with status {done.returncode}\n{done.stderr[-2000:]}"
+        return {"ok": False, "kind": "crash", "error": error, "seconds": 0.0}
+
+
+# ---- the cache
+
+
+def digest(*parts):
+    """Hex digest of JSON-able parts."""
+    text = json.dumps([_CACHE_VERSION, *parts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def versions(*packages):
+    """The versions of packages, or "none"."""
+    found = []
+    for package in packages:
+        try:
+            found.append(importlib.metadata.version(package))
+        except importlib.metadata.PackageNotFoundError:
+            found.append("none")
+    return found
+
+
+def cache_load(key):
+    """What was stored under a key, or None."""
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads((CACHE / f"{key}.json").read_text())
+    return None
+
+
+def cache_store(key, value):
+    """Stores a JSON-able value; a cache that cannot be written is no error."""
+    with contextlib.suppress(OSError):
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=CACHE, delete=False) as file:
+            json.dump(value, file)
+        os.replace(file.name, CACHE / f"{key}.json")
+
+
+# ---- the static schedule tool
+
+
+def tool_find(given=None):
+    """Path of the static schedule tool, or None with a message on standard error."""
+    chosen = given or os.environ.get("TPU_STATIC")
+    path = Path(chosen) if chosen else ROOT.parent / "shared" / "tools" / "tpu_static.py"
+    if path.exists():
+        return path.resolve()
+    print(
+        f"bench: no static schedule tool at {path}: times are left out; "
+        "--tpu-static PATH or TPU_STATIC says where tpu_static.py is",
+        file=sys.stderr,
+    )
+    return None

@@ -1,0 +1,401 @@
+"""The tables of bench/kernels.py: which kernels, and what of each outcome is shown."""
+
+import dataclasses
+import json
+
+from measure import Job
+
+ATTENTION = "attention.py:attention"
+Q_INLOOP = "attention.py:attention_q_inloop"
+LOOPS = ("unroll", "fori_loop", "emit_pipeline")
+CHIPS = ("v6e", "v7x")
+
+
+@dataclasses.dataclass
+class Row:
+    """A row: the jobs it needs by name, and its cells from {name: outcome}."""
+
+    jobs: dict
+    cells: object
+
+
+@dataclasses.dataclass
+class Table:
+    """Heads and rows; `text` above it, `notes`({job: outcome}) gives paragraphs below it."""
+
+    heads: tuple
+    rows: list
+    text: str = ""
+    notes: object = lambda outcomes: []
+
+
+@dataclasses.dataclass
+class Section:
+    """A named part of the page."""
+
+    name: str
+    title: str
+    text: str
+    tables: list
+
+
+def job(side, kernel, args, config, target, static=True):
+    """A `Job` of a configuration given as a dict."""
+    return Job(side, kernel, tuple(args), json.dumps(config), target, static)
+
+
+def attention_args(heads, rows, width, dtype="bfloat16", batch=1):
+    """Q, K and V [batch, heads, rows, width]."""
+    return (f"{dtype}[{batch},{heads},{rows},{width}]",) * 3
+
+
+# ---- cells
+
+
+def mib(size):
+    """Bytes as MiB."""
+    return "-" if size is None else f"{size / (1 << 20):.2f}"
+
+
+def verdict(outcome):
+    """What became of it: "ok", or who refused and why, in a line."""
+    if outcome.ok:
+        return "ok"
+    first = (outcome.message.splitlines() or [""])[0]
+    first = first.partition("error: ")[2] or first
+    first = first if len(first) < 160 else first[:157] + "..."
+    return {"timeout": "the compiler took too long", "refused": f"refused: {first}"}.get(
+        outcome.kind, f"compiler: {first}"
+    )
+
+
+def known(outcome, field):
+    """A figure of the estimate, or None."""
+    return outcome.static.get(field) if outcome.static else None
+
+
+def mark(outcome):
+    """A `~` where a check of the tool does not vouch for the run."""
+    return "" if outcome.static["sim_ok"] else "~"
+
+
+def milliseconds(outcome):
+    """The estimate, or why there is none."""
+    value = known(outcome, "est_ms")
+    if value is None:
+        return "not estimated" if outcome.ok else verdict(outcome)
+    return f"{mark(outcome)}{value:.4f}"
+
+
+def kilocycles(outcome):
+    """Cycles of the kernel in thousands, or why there are none."""
+    value = known(outcome, "cycles")
+    if value is None:
+        return "not estimated" if outcome.ok else verdict(outcome)
+    return f"{mark(outcome)}{value / 1e3:.1f}"
+
+
+def slot(outcome, name):
+    """Use of a slot of the schedule, in percent of its capacity."""
+    slots = known(outcome, "slots")
+    return f"{100 * slots.get(name, 0):.1f}%" if slots else "-"
+
+
+def spills(outcome):
+    """Spills and fills in the schedule."""
+    return (
+        "-" if outcome.static is None else f"{outcome.static['spills']}/{outcome.static['fills']}"
+    )
+
+
+def vmem_pair(outcome):
+    """VMEM used and predicted, MiB."""
+    predicted = outcome.plan["vmem"]["total"] if outcome.plan else None
+    return f"{mib(outcome.vmem_bytes)} / {mib(predicted)}"
+
+
+# ---- A: alignment per tensor
+
+LARGE = attention_args(32, 8192, 256, batch=8)
+SHORT = attention_args(32, 512, 256, batch=8)
+HEADLINE = {"block_sizes": [2, 512, 2048], "pallas_loop_type": "unroll"}
+HEADLINE["pallas_pre_broadcast"] = "off"
+
+
+def helion_config(config):
+    """A configuration as Helion takes it: it has no pre-broadcast in unrolled loops."""
+    left_out = ("pallas_pre_broadcast",) if config.get("pallas_loop_type") == "unroll" else ()
+    return {key: value for key, value in config.items() if key not in left_out}
+
+
+def headline_table():
+    """The attention of the issue, ours and Helion's."""
+    jobs = {
+        "ours": job("ours", ATTENTION, LARGE, HEADLINE, "v7x"),
+        "helion": job("helion", ATTENTION, LARGE, helion_config(HEADLINE), "v7x"),
+    }
+
+    def cells(side):
+        def of(outcomes):
+            outcome = outcomes[side]
+            return [
+                {"ours": "pallasc", "helion": "Helion"}[side],
+                block_b(outcome),
+                mib(outcome.vmem_bytes),
+                mib(outcome.plan["vmem"]["total"]) if outcome.plan else "-",
+                mib(outcome.temp_bytes),
+                milliseconds(outcome) if outcome.ok else "-",
+                verdict(outcome),
+            ]
+
+        return of
+
+    heads = ("", "block_b", "VMEM, MiB", "predicted", "HBM temporaries, MiB", "est. ms", "verdict")
+    return Table(heads, [Row(jobs, cells("ours")), Row(jobs, cells("helion"))], notes=overruled)
+
+
+def block_b(outcome):
+    """The block of batch and heads that was taken."""
+    if outcome.plan:
+        return next(b["size"] for b in outcome.plan["blocks"] if b["name"] == "tile_b")
+    return outcome.blocks.get("_BLOCK_SIZE_0", "-")
+
+
+def overruled(outcomes):
+    """Notes of Helion's own refusals, which were overruled to hear the compiler."""
+    texts = {o.overruled for o in outcomes.values() if o.overruled}
+    return [f"Helion refuses by its own estimate: “{text}” It was overruled." for text in texts]
+
+
+def operands_table():
+    """Blocks of each tensor in the headline configuration."""
+    jobs = {"ours": job("ours", ATTENTION, LARGE, HEADLINE, "v7x")}
+
+    def cells(place):
+        def of(outcomes):
+            plan = outcomes["ours"].plan
+            o = plan["operands"][place]
+            views = [step for step in o["array_steps"] if step["boundary"]]
+            view = "x".join(map(str, views[0]["shape"])) if views else "-"
+            block = "x".join(map(str, o["block"] or [])) or "-"
+            return [
+                o["tensor"],
+                o["dtype"],
+                o["space"],
+                view,
+                block,
+                o["buffers"],
+                mib(o["vmem_bytes"]),
+            ]
+
+        return of
+
+    heads = ("tensor", "dtype", "space", "boundary view", "block", "buffers", "VMEM, MiB")
+    rows = [Row(jobs, cells(place)) for place in range(5)]
+    return Table(heads, rows, "Blocks and windows of each tensor, in the plan of that kernel:")
+
+
+def block_b_table():
+    """Verdict and VMEM for several block_b, at two lengths, in each loop type."""
+    rows = []
+    for length, args, block_n in ((8192, LARGE, 2048), (512, SHORT, 512)):
+        for size in (1, 2, 3, 4, 8, 16):
+            for loop in LOOPS:
+                config = {"block_sizes": [size, 512, block_n], "pallas_loop_type": loop}
+                config["pallas_pre_broadcast"] = "off"
+                jobs = {"ours": job("ours", ATTENTION, args, config, "v7x", static=False)}
+
+                def cells(outcomes, length=length, size=size, loop=loop):
+                    outcome = outcomes["ours"]
+                    return [length, size, loop, vmem_pair(outcome), verdict(outcome)]
+
+                rows.append(Row(jobs, cells))
+    heads = ("S", "block_b", "loop", "VMEM used / predicted, MiB", "verdict")
+    text = "The same attention for other block_b, block_m 512 and 2048 rows of K and V at a time:"
+    return Table(heads, rows, text)
+
+
+ALIGNMENT = Section(
+    "alignment",
+    "Alignment per tensor",
+    "Attention B=8 H=32 S=8192 D=256, bfloat16, lse float32 `[B*H, S]`, block_sizes\n"
+    "[2, 512, 2048], unrolled, without pre-broadcast, on v7x: 63.94 MiB of VMEM. Helion raises\n"
+    "block_b to 8: one block size must suit every tensor that it tiles, and lse wants 8 rows.",
+    [headline_table(), operands_table(), block_b_table()],
+)
+
+
+# ---- C: fori_loop with and without DMA
+
+
+def dma_configs(blocks, count):
+    """({way: configuration}) of fori_loop with windows, without, and as auto chooses."""
+    base = {"block_sizes": list(blocks), "pallas_loop_type": "fori_loop"}
+    ways = {way: {**base, "pallas_fori_dma": way} for way in ("on", "off", "auto")}
+    return {**ways, "helion": {**base, "pallas_load_buffer_count": [2] * count}}
+
+
+def matmul_args(size):
+    """x and y of a square bfloat16 matmul."""
+    return (f"bfloat16[{size},{size}]",) * 2
+
+
+# (label, kernel, arguments, block sizes)
+DMA_CASES = [
+    ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (512, 512, 512)),
+    ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (512, 512, 256)),
+    ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (1024, 1024, 512)),
+    ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (256, 1024, 256)),
+    ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (512, 512, 512)),
+    ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (512, 1024, 1024)),
+    ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (1024, 1024, 512)),
+    ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (1024, 1024, 1024)),
+    ("attention D=64, 8 heads", ATTENTION, attention_args(8, 8192, 64), (1, 512, 1024)),
+    ("attention D=128, 8 heads", ATTENTION, attention_args(8, 8192, 128), (1, 512, 1024)),
+    ("attention D=256, 8 heads", ATTENTION, attention_args(8, 8192, 256), (1, 512, 1024)),
+    ("softmax 4096x8192", "softmax.py:softmax_two_pass", ("float32[4096,8192]",), (256, 1024)),
+    ("softmax 4096x8192", "softmax.py:softmax_two_pass", ("float32[4096,8192]",), (64, 2048)),
+]
+
+
+def choice(outcome):
+    """What auto does: the tensors that it copies window by window, or none."""
+    if not outcome.plan:
+        return verdict(outcome)
+    ways = {
+        window["operand"].rpartition("_")[0]: window["dma"]
+        for loop in outcome.plan["loops"]
+        for window in loop["windows"]
+    }
+    copied = [name for name, dma in ways.items() if dma]
+    return "copies " + ", ".join(copied) if copied else "resident"
+
+
+def faster(outcomes):
+    """Whether auto is within 1% of the better of on and off."""
+    times = {way: known(outcomes[way], "est_ms") for way in ("on", "off", "auto")}
+    best = min((t for w, t in times.items() if w != "auto" and t), default=None)
+    if best is None or times["auto"] is None:
+        return "-"
+    ratio = times["auto"] / best
+    return "yes" if ratio <= 1.01 else f"no, {ratio:.2f}x"
+
+
+def dma_table():
+    """On, off, auto and Helion for each case and chip."""
+    rows = []
+    for label, kernel, args, blocks in DMA_CASES:
+        for chip in CHIPS:
+            configs = dma_configs(blocks, len(args))
+            jobs = {
+                way: job("helion" if way == "helion" else "ours", kernel, args, config, chip)
+                for way, config in configs.items()
+            }
+
+            def cells(outcomes, label=label, blocks=blocks, chip=chip):
+                times = [milliseconds(outcomes[way]) for way in ("on", "off", "auto", "helion")]
+                sizes = [mib(outcomes[way].vmem_bytes) for way in ("on", "off")]
+                both = f"{sizes[0]} / {sizes[1]}"
+                chosen = choice(outcomes["auto"])
+                return [label, list(blocks), chip, *times, both, chosen, faster(outcomes)]
+
+            rows.append(Row(jobs, cells))
+    heads = ("kernel", "block sizes", "chip", "DMA, ms", "resident, ms", "auto, ms")
+    heads += ("Helion, ms", "VMEM DMA / resident, MiB", "auto", "auto is the better")
+    return Table(heads, rows)
+
+
+FORI_DMA = Section(
+    "fori_dma",
+    "fori_loop: windows copied by DMA, or slices of a resident block",
+    "`pallas_fori_dma` on, off and auto. Helion's fori_loop beside, with two buffers for each\n"
+    "input as here. Attention has fewer heads than in production: its time is in proportion to\n"
+    "them.",
+    [dma_table()],
+)
+
+
+# ---- D: pre-broadcast
+
+
+def pre_broadcast_table():
+    """Times and slot use with pre-broadcast on, off and auto."""
+    rows = []
+    for width in (128, 256):
+        for loop in LOOPS:
+            for chip in CHIPS:
+                jobs = {}
+                args = attention_args(2, 8192, width)
+                base = {"block_sizes": [1, 512, 1024], "pallas_loop_type": loop}
+                for way in ("off", "on", "auto"):
+                    config = {**base, "pallas_pre_broadcast": way}
+                    jobs[way] = job("ours", ATTENTION, args, config, chip)
+                for way, value in (("helion off", False), ("helion on", True)):
+                    config = helion_config({**base, "pallas_pre_broadcast": value})
+                    jobs[way] = job("helion", ATTENTION, args, config, chip)
+
+                def cells(outcomes, width=width, loop=loop, chip=chip):
+                    ours = [
+                        f"{milliseconds(outcomes[way])} ({slot(outcomes[way], 'XLU')})"
+                        for way in ("off", "on", "auto")
+                    ]
+                    theirs = [milliseconds(outcomes["helion off"])]
+                    on = "has none" if loop == "unroll" else milliseconds(outcomes["helion on"])
+                    return [width, loop, chip, *ours, *theirs, on]
+
+                rows.append(Row(jobs, cells))
+    heads = ("D", "loop", "chip", "off, ms (XLU)", "on, ms (XLU)", "auto, ms (XLU)")
+    return Table((*heads, "Helion off, ms", "Helion on, ms"), rows)
+
+
+PRE_BROADCAST = Section(
+    "pre_broadcast",
+    "Pre-broadcast of row statistics",
+    "Attention, 2 heads, S=8192, bfloat16, block_sizes [1, 512, 1024]. XLU: share of the slots of\n"
+    "the unit that moves data across lanes.",
+    [pre_broadcast_table()],
+)
+
+
+# ---- E: loads in the loop
+
+
+def inloop_table():
+    """Cycles and spills with Q loaded in the loop, before it, and as auto chooses."""
+    rows = []
+    for width in (128, 256):
+        for loop in LOOPS:
+            for chip in CHIPS:
+                args = attention_args(2, 8192, width)
+                config = {"block_sizes": [1, 512, 1024], "pallas_loop_type": loop}
+                jobs = {
+                    way: job("ours", ATTENTION, args, {**config, "pallas_inloop_loads": way}, chip)
+                    for way in ("off", "on", "auto")
+                }
+                jobs["helion"] = job("helion", ATTENTION, args, config, chip)
+                jobs["helion in"] = job("helion", Q_INLOOP, args, config, chip)
+
+                def cells(outcomes, width=width, loop=loop, chip=chip):
+                    shown = [
+                        f"{kilocycles(outcome)} ({spills(outcome)})"
+                        if outcome.ok
+                        else verdict(outcome)
+                        for outcome in outcomes.values()
+                    ]
+                    return [width, loop, chip, *shown]
+
+                rows.append(Row(jobs, cells))
+    heads = ("D", "loop", "chip", "before the loop", "in the loop", "auto")
+    return Table((*heads, "Helion, before", "Helion, in the loop"), rows)
+
+
+INLOOP_LOADS = Section(
+    "inloop_loads",
+    "Loop-invariant loads inside the loop",
+    "Attention, 2 heads, S=8192, bfloat16, block_sizes [1, 512, 1024]: thousands of cycles, and\n"
+    "(spills/fills) in the schedule. `pallas_inloop_loads` off, on and auto; for Helion the two\n"
+    "kernels `attention` and `attention_q_inloop`: it leaves a load where the source has it.",
+    [inloop_table()],
+)
+
+SECTIONS = [ALIGNMENT, FORI_DMA, PRE_BROADCAST, INLOOP_LOADS]
