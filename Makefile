@@ -146,6 +146,11 @@ probe-ops: build need-venv
 bench: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/compile_speed.py -o docs/compile_speed.md
 
+# make bench-kernels SECTION=NAME prints one section; TPU_STATIC=PATH is the tool that estimates times.
+.PHONY: bench-kernels
+bench-kernels: build need-export
+	PYTHONPATH=python $(EXPORT_PYTHON) bench/kernels.py $(if $(SECTION),--section $(SECTION),-o docs/kernels.md)
+
 # ---- lint and instrumented builds -------------------------------------------------------------------------------------
 
 .PHONY: lint lint-c lint-python lint-shell format
@@ -206,4 +211,5 @@ help:
 	@echo 'make results       proof and aot, then docs/results.md'
 	@echo 'make probe-ops     ask the TPU compiler and the simulator about every op'
 	@echo 'make bench         compile speed, with docs/compile_speed.md'
+	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make clean         remove what was built; .venv and .venv-export stay'

@@ -170,10 +170,13 @@ def overruled(outcomes):
 def operands_table():
     """Blocks of each tensor in the headline configuration."""
     jobs = {"ours": job("ours", ATTENTION, LARGE, HEADLINE, "v7x")}
+    heads = ("tensor", "dtype", "space", "boundary view", "block", "buffers", "VMEM, MiB")
 
     def cells(place):
         def of(outcomes):
             plan = outcomes["ours"].plan
+            if not plan:
+                return ["-"] * len(heads)
             o = plan["operands"][place]
             views = [step for step in o["array_steps"] if step["boundary"]]
             view = "x".join(map(str, views[0]["shape"])) if views else "-"
@@ -190,7 +193,6 @@ def operands_table():
 
         return of
 
-    heads = ("tensor", "dtype", "space", "boundary view", "block", "buffers", "VMEM, MiB")
     rows = [Row(jobs, cells(place)) for place in range(5)]
     return Table(heads, rows, "Blocks and windows of each tensor, in the plan of that kernel:")
 

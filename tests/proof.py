@@ -50,6 +50,7 @@ SECOND_BLOCKS = {
     "softmax_two_pass_odd": (512, 32),
     "layer_norm": (32,),
     "layer_norm_odd": (128,),
+    "matmul_1024": (256, 1024, 256),
     "matmul_bias_gelu": (64, 384, 256),
     "matmul_bias_gelu_odd": (64, 200, 256),
     "bmm": (2, 128, 256, 128),
@@ -68,7 +69,7 @@ SECOND_BLOCKS = {
 THIRD_BLOCKS = {"bmm_odd": (1, 64, 200, 32)}
 # Too large to simulate whole: compiled as they are, simulated with fewer heads (see `CUT`).
 PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
-LARGE = ("attention_b8_h32_s512_d256", *PRODUCTION)
+LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", *PRODUCTION)
 GRAPHS = (*SECOND_BLOCKS, *LARGE)
 
 
@@ -181,6 +182,8 @@ OVER_VMEM = {
         ("attention_b8_h32_s8192_d128", "unroll"),
         ("attention_b8_h32_s8192_d256", "unroll"),
         ("attention_b8_h32_s8192_d256", "resident"),
+        ("matmul_4096", "unroll"),
+        ("matmul_4096", "resident"),
     }
 }
 
@@ -259,7 +262,14 @@ CUT = tuple(
     for loop in LOOPS
     for pre_broadcast in (False, True)
 )
-FULL = (*(Case("attention_b8_h32_s512_d256@8", loop) for loop in LOOPS), *CUT)
+FULL = (
+    *(
+        Case(graph, loop)
+        for graph in ("attention_b8_h32_s512_d256@8", "matmul_4096")
+        for loop in LOOPS
+    ),
+    *CUT,
+)
 
 
 @functools.cache
@@ -367,7 +377,7 @@ def to_edge(name, arrays):
         key = arrays[1]
         first[...] = np.abs(first)
         key[..., -1, :] = 8.0
-    elif name in ("matmul_bias_gelu", "bmm"):
+    elif name in ("matmul", "matmul_bias_gelu", "bmm"):
         first[..., -1] += 30.0
         arrays[1][..., -1, :] *= 10.0
     elif name.startswith("softmax"):

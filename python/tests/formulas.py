@@ -35,6 +35,11 @@ def matmul_bias_gelu(x, y, bias):
     return (0.5 * value * (1.0 + _ERF(value / math.sqrt(2.0))),)
 
 
+def matmul(x, y):
+    """x @ y."""
+    return (x @ y,)
+
+
 def bmm(x, y):
     """x @ y for each batch."""
     return (x @ y,)
@@ -68,6 +73,7 @@ FORMULAS = {
     "softmax_two_pass": softmax,
     "layer_norm": layer_norm,
     "matmul_bias_gelu": matmul_bias_gelu,
+    "matmul": matmul,
     "bmm": bmm,
     "attention": attention,
     "attention_q_inloop": attention,

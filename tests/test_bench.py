@@ -1,0 +1,124 @@
+"""The tables of `make bench-kernels`, without compiling anything."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parent.parent / "bench"
+sys.path.insert(0, str(BENCH))
+
+import kernels  # noqa: E402
+import measure  # noqa: E402
+import sections  # noqa: E402
+
+PLAN = {
+    "vmem": {"total": 3 << 20},
+    "blocks": [{"name": "tile_b", "size": 2}],
+    "operands": [
+        {
+            "tensor": name,
+            "dtype": "bfloat16",
+            "space": "vmem",
+            "array_steps": [{"boundary": name == "lse", "shape": [256, 1, 8192]}],
+            "block": [2, 512, 256],
+            "buffers": 2,
+            "vmem_bytes": 1 << 20,
+        }
+        for name in ("q_in", "k_in", "v_in", "out", "lse")
+    ],
+    "loops": [{"windows": [{"operand": "k_in_hbm", "dma": True}]}],
+}
+STATIC = {"sim_ok": True, "est_ms": 2.0, "cycles": 1500, "spills": 1, "fills": 2}
+STATIC["slots"] = {"XLU": 0.25}
+
+
+def outcome(**fields):
+    good = {"ok": True, "kind": "ok", "vmem_bytes": 2 << 20, "temp_bytes": 0, "plan": PLAN}
+    return measure.Outcome(**{**good, "static": STATIC, **fields})
+
+
+@pytest.mark.parametrize("section", sections.SECTIONS, ids=lambda section: section.name)
+@pytest.mark.parametrize(
+    "found",
+    [
+        outcome(),
+        outcome(static=None),
+        outcome(ok=False, kind="vmem", message="out of scoped VMEM: 9 MiB", static=None),
+        measure.Outcome(kind="refused", message="g.json:1:2: error: no room | at all\n  hint: x"),
+        measure.Outcome(kind="timeout", message="no result after 9 s"),
+    ],
+    ids=("ok", "no-times", "vmem", "refused", "timeout"),
+)
+def test_every_table_can_be_written(section, found):
+    """Rows are as wide as their heads, whatever became of the kernels."""
+    for table in section.tables:
+        jobs = [job for row in table.rows for job in row.jobs.values()]
+        lines = kernels.table_text(table, dict.fromkeys(jobs, found)).splitlines()
+        rows = [line for line in lines if line.startswith("|")]
+        assert len(rows) == 2 + len(table.rows)
+        assert {line.replace("\\|", "").count("|") for line in rows} == {len(table.heads) + 1}
+
+
+def test_sections_ask_for_both_sides_of_one_configuration():
+    table = sections.dma_table()
+    row = table.rows[0]
+    ours, theirs = row.jobs["on"], row.jobs["helion"]
+    assert (ours.kernel, ours.args, ours.target) == (theirs.kernel, theirs.args, theirs.target)
+    config, other = json.loads(ours.config), json.loads(theirs.config)
+    assert config["block_sizes"] == other["block_sizes"]
+    assert config["pallas_loop_type"] == other["pallas_loop_type"] == "fori_loop"
+    assert other["pallas_load_buffer_count"] == [2, 2]
+
+
+def test_verdicts():
+    refused = measure.Outcome(kind="refused", message="g.json:1:2: error: no room [vmem]\n  hint")
+    assert sections.verdict(refused) == "refused: no room [vmem]"
+    over = measure.Outcome(kind="vmem", message="out of scoped VMEM: 9 MiB needed")
+    assert sections.verdict(over) == "compiler: out of scoped VMEM: 9 MiB needed"
+    assert sections.milliseconds(outcome(static={**STATIC, "sim_ok": False})) == "~2.0000"
+
+
+@pytest.mark.parametrize(
+    ("auto", "text"), [(2.0, "yes"), (2.01, "yes"), (2.5, "no, 1.25x"), (None, "-")]
+)
+def test_auto_is_judged_against_the_better(auto, text):
+    times = {"on": 3.0, "off": 2.0, "auto": auto}
+    outcomes = {way: outcome(static={**STATIC, "est_ms": ms}) for way, ms in times.items()}
+    assert sections.faster(outcomes) == text
+
+
+def test_a_missing_tool_is_said_plainly(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TPU_STATIC", str(tmp_path / "none.py"))
+    assert measure.tool_find() is None
+    message = capsys.readouterr().err
+    assert "no static schedule tool at" in message
+    assert "TPU_STATIC" in message
+
+
+def test_a_refusal_is_an_outcome(tmp_path, monkeypatch):
+    """A configuration that pallasc refuses reaches no compiler."""
+    graph = json.loads((BENCH.parent / "testdata/graphs/attention.json").read_text())
+    monkeypatch.setattr(measure, "document", lambda kernel, args: graph)
+    monkeypatch.setattr(measure, "worker_run", lambda request: pytest.fail("compiled"))
+    job = measure.Job("ours", "k", (), '{"block_sizes": [1, 100, 100]}', "v7x")
+    found = measure.measure(job, None)
+    assert (found.ok, found.kind) == (False, "refused")
+    assert "block-alignment" in found.message or "multiple of" in found.message
+
+
+def test_answers_are_kept_by_all_they_depend_on(tmp_path, monkeypatch):
+    """The same request is asked once; another target, or a lost worker, is asked again."""
+    monkeypatch.setattr(measure, "CACHE", tmp_path)
+    asked = []
+
+    def run(request):
+        asked.append(request["target"])
+        kind = {"kind": "crash"} if request["target"] == "v4" else {}
+        return {"ok": not kind, "seconds": 1.0, **kind}
+
+    monkeypatch.setattr(measure, "worker_run", run)
+    for target in ("v6e", "v6e", "v7x", "v4", "v4"):
+        measure.answer_of({"side": "ours", "source": "x", "target": target, "tool": None})
+    assert asked == ["v6e", "v7x", "v4", "v4"]
