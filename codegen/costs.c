@@ -79,7 +79,7 @@ static double block_hbm_bytes(const Operand *o, const int64_t *block, const Affi
 
 /* A window is copied when its index changes from one grid point to the next: once per step of every grid dim from the
  * outermost down to the innermost one in its index map. */
-static int64_t window_fetches(const Plan *p, const Operand *o) {
+int64_t operand_fetches(const Plan *p, const Operand *o) {
 	int64_t fetches = 1, outer = 1;
 	for (uint32_t k = 0; k < p->grid.count; k++) {
 		outer *= p->grid.at[k].steps;
@@ -90,6 +90,13 @@ static int64_t window_fetches(const Plan *p, const Operand *o) {
 	return fetches;
 }
 
+double loop_copies(Planner *p, uint32_t loop) {
+	double times = grid_points(p->plan);
+	for (uint32_t up = loop; up != NONE; up = p->plan->loops.at[up].parent)
+		times *= loop_steps(p, &p->plan->loops.at[up], up != loop);
+	return times;
+}
+
 void plan_costs(Planner *p) {
 	Plan *plan = p->plan;
 	add_flops(p, plan->root, grid_points(plan));
@@ -97,13 +104,11 @@ void plan_costs(Planner *p) {
 		Operand *o = &plan->operands.at[i];
 		if (o->space != SPACE_WINDOW)
 			continue;
-		o->fetches = window_fetches(plan, o);
+		o->fetches = operand_fetches(plan, o);
 		o->hbm_bytes = (double)o->fetches * block_hbm_bytes(o, o->block, o->index);
 	}
 	for (uint32_t l = 0; l < plan->loops.count; l++) {
-		double times = grid_points(plan);
-		for (uint32_t up = l; up != NONE; up = plan->loops.at[up].parent)
-			times *= loop_steps(p, &plan->loops.at[up], up != l);
+		double times = loop_copies(p, l);
 		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++) {
 			const Window *w = &plan->loops.at[l].windows.at[i];
 			Operand *o = &plan->operands.at[w->operand];

@@ -168,7 +168,7 @@ static void remark_loops(Plan *plan) {
 	}
 }
 
-Plan *plan_make(Arena *a, Module *m, Diag *d) {
+static Plan *plan_decide(Arena *a, Module *m, Diag *d, bool trial) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
@@ -180,7 +180,7 @@ Plan *plan_make(Arena *a, Module *m, Diag *d) {
 	bool served = plan_config_served(&p), held = plan_limits(&p);
 	if (!plan_supported(&p) || !served || !held || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) ||
 	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_values(&p) || !plan_carries(&p) ||
-	    !plan_inlining(&p) || !plan_vmem(plan, m, d))
+	    !plan_inlining(&p) || !plan_fit(&p, trial))
 		return NULL;
 	plan_semantics(&p);
 	plan_costs(&p);
@@ -188,3 +188,7 @@ Plan *plan_make(Arena *a, Module *m, Diag *d) {
 	remark_loops(plan);
 	return plan;
 }
+
+Plan *plan_make(Arena *a, Module *m, Diag *d) { return plan_decide(a, m, d, false); }
+
+Plan *plan_try(Arena *a, Module *m, Diag *d) { return plan_decide(a, m, d, true); }

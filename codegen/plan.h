@@ -238,6 +238,8 @@ typedef struct Plan {
 /* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
  * configuration cannot be served, and the message says why and what to change. */
 Plan *plan_make(Arena *a, Module *m, Diag *d);
+/* The same, but over the limit of VMEM it only says no: it looks for nothing that would fit. */
+Plan *plan_try(Arena *a, Module *m, Diag *d);
 
 /* plan_json.c: the Plan as JSON. */
 void plan_emit_json(const Plan *p, Text *out);
@@ -249,8 +251,8 @@ void plan_print(const Plan *p, Text *out);
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
-/* vmem.c: fills p->vmem; false after a diagnostic if it exceeds the target's. */
-bool plan_vmem(Plan *p, Module *m, Diag *d);
+/* vmem.c: fills p->vmem and the limit. */
+void plan_vmem(Plan *p, Module *m);
 
 /* The shape of node n's value in the kernel; returns its rank. */
 uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape);

@@ -64,9 +64,14 @@ bool plan_accesses(Planner *p);  /* access.c */
 bool plan_values(Planner *p);    /* values.c */
 bool plan_carries(Planner *p);   /* loops.c */
 void plan_costs(Planner *p);     /* costs.c */
-bool plan_inlining(Planner *p);  /* values.c */
-void plan_forms(Planner *p);     /* forms.c */
-void plan_masks(Planner *p);     /* masks.c */
+/* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */
+int64_t operand_fetches(const Plan *p, const Operand *o);
+double loop_copies(Planner *p, uint32_t loop);
+/* fit.c: makes it fit the target's VMEM, or refuses. `trial`: without looking for what would. */
+bool plan_fit(Planner *p, bool trial);
+bool plan_inlining(Planner *p); /* values.c */
+void plan_forms(Planner *p);    /* forms.c */
+void plan_masks(Planner *p);    /* masks.c */
 
 /* arith.c: dtypes. Argument i is a condition, which takes no part in promotion. */
 bool arith_is_condition(uint16_t op, uint32_t i);

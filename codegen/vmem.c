@@ -113,26 +113,8 @@ static int64_t operand_bytes(const Planner *p, const Operand *o) {
 	return o->space == SPACE_WINDOW ? o->buffers * vmem_bytes(p->m->target, o->dtype, o->rank, o->block) : 0;
 }
 
-/* Names the owners of the most VMEM, largest first, for the message that refuses. */
-static const char *largest_owners(const Plan *plan) {
-	const Operand *first = NULL, *second = NULL;
-	for (uint32_t i = 0; i < plan->operands.count; i++) {
-		const Operand *o = &plan->operands.at[i];
-		if (!first || o->bytes > first->bytes)
-			second = first, first = o;
-		else if (!second || o->bytes > second->bytes)
-			second = o;
-	}
-	if (!first)
-		return "";
-	if (!second || second->bytes == 0)
-		return arena_printf(plan->arena, "%s takes %lld", first->ref, (long long)first->bytes);
-	return arena_printf(plan->arena, "%s takes %lld and %s %lld", first->ref, (long long)first->bytes, second->ref,
-	                    (long long)second->bytes);
-}
-
-bool plan_vmem(Plan *plan, Module *m, Diag *d) {
-	Planner p = {.plan = plan, .m = m, .d = d, .a = plan->arena};
+void plan_vmem(Plan *plan, Module *m) {
+	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	VmemUse *v = &plan->vmem;
 	*v = (VmemUse){0};
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
@@ -151,14 +133,4 @@ bool plan_vmem(Plan *plan, Module *m, Diag *d) {
 	v->intermediates = intermediates(&p);
 	v->total = add_bytes(add_bytes(v->windows, v->inner), add_bytes(v->scratch, v->intermediates));
 	plan->vmem_limit = m->target->vmem_bytes;
-	if (v->total <= plan->vmem_limit)
-		return true;
-	diag_error(
-		d, diag_place(d, m->source, "/config"), "vmem",
-		"smaller block sizes, or fori_loop or emit_pipeline instead of unroll, need less",
-		"the kernel needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch %lld, "
-		"intermediates %lld; %s",
-		(long long)v->total, m->target->name, (long long)plan->vmem_limit, (long long)v->windows,
-		(long long)v->inner, (long long)v->scratch, (long long)v->intermediates, largest_owners(plan));
-	return false;
 }

@@ -1,0 +1,203 @@
+/* fit.c - makes the kernel fit the target's VMEM, or says what would.
+ *
+ * The pipeline keeps two windows of an input, so that one is copied while the other is read. Where that is too much,
+ * inputs whose windows are copied least often give up the second one, one after another until the kernel fits: what a
+ * copy costs is then waited for, but seldom. K and V of attention move once per head, Q with every grid point. Counts
+ * that the configuration gives are kept. */
+#include "planner.h"
+
+/* ---- giving up second buffers ----------------------------------------------------------------------------------- */
+
+/* Something that keeps more than one buffer: a window of the grid (loop NONE), or of a loop. */
+typedef struct Buffered {
+	uint32_t operand, loop, window;
+	double copies; /* over the whole kernel */
+	int64_t bytes;
+} Buffered;
+
+static bool better(const Buffered *a, const Buffered *b) {
+	if (a->operand == NONE || b->operand == NONE)
+		return b->operand == NONE && a->operand != NONE;
+	return a->copies < b->copies || (a->copies == b->copies && a->bytes > b->bytes);
+}
+
+static void consider(Buffered *best, Buffered candidate) {
+	if (better(&candidate, best))
+		*best = candidate;
+}
+
+/* The window whose second buffer is given up first; operand NONE if there is none. */
+static Buffered cheapest(Planner *p) {
+	const Plan *plan = p->plan;
+	Buffered best = {.operand = NONE};
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		const Operand *o = &plan->operands.at[i];
+		if (o->space == SPACE_WINDOW && o->input && o->buffers > 1)
+			consider(&best, (Buffered){i, NONE, NONE, (double)operand_fetches(plan, o), o->bytes});
+	}
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++) {
+			const Window *w = &plan->loops.at[l].windows.at[i];
+			if (w->dma && w->input && w->buffers > 1)
+				consider(&best, (Buffered){w->operand, l, i, loop_copies(p, l), w->bytes});
+		}
+	return best;
+}
+
+static void keep_one(Plan *plan, const Buffered *b) {
+	Operand *o = &plan->operands.at[b->operand];
+	const char *name = plan->module->tensors.at[o->tensor].name;
+	if (b->loop == NONE) {
+		o->buffers = 1;
+		o->why = arena_printf(plan->arena, "%s; one buffer, for two would not fit", o->why);
+	} else {
+		Window *w = &plan->loops.at[b->loop].windows.at[b->window];
+		w->bytes /= w->buffers;
+		w->buffers = 1;
+		if (w->scratch != NONE) {
+			plan->scratches.at[w->scratch].shape[0] = plan->scratches.at[w->semaphore].shape[0] = 1;
+			plan->scratches.at[w->scratch].bytes = w->bytes;
+		}
+	}
+	plan_remark(plan, "%s: one buffer of its windows, not two: they would not fit; its %.0f copies are waited for",
+	            name, b->copies);
+}
+
+static bool fits(Planner *p) {
+	plan_vmem(p->plan, p->m);
+	return p->plan->vmem.total <= p->plan->vmem_limit;
+}
+
+/* ---- what would fit --------------------------------------------------------------------------------------------- */
+
+/* Plans are tried on a copy of the module, under other configurations; so many nodes are planned at most. */
+enum { TRIAL_NODES = 1 << 20 };
+
+typedef struct Trials {
+	Planner *p;
+	Module *m; /* the copy */
+	Diag quiet;
+	uint32_t left;
+} Trials;
+
+static bool trial_fits(Trials *t) {
+	if (t->left == 0)
+		return false;
+	t->left--;
+	diag_init(&t->quiet, t->p->a);
+	return module_configure(t->m, &t->quiet) && module_verify(t->m, &t->quiet) &&
+	       plan_try(t->p->a, t->m, &t->quiet);
+}
+
+/* The next smaller size to try: each of a few, then powers of two. */
+static int64_t smaller(int64_t size) {
+	int64_t power = 1;
+	if (size <= 17)
+		return size - 1;
+	while (power * 2 < size)
+		power *= 2;
+	return power;
+}
+
+/* The largest size of a chosen block with which the kernel fits, all else as it is; 0: none. */
+static int64_t largest_fitting(Trials *t, uint32_t chosen) {
+	int64_t *size = &t->m->config.block_sizes.values.at[chosen], asked = *size, found = 0;
+	for (int64_t v = smaller(asked); v > 0 && !found; v = smaller(v)) {
+		*size = v;
+		found = trial_fits(t) ? v : 0;
+	}
+	*size = asked;
+	return found;
+}
+
+static void trials_start(Trials *t, Planner *p) {
+	*t = (Trials){.p = p, .m = module_clone(p->m, p->a), .left = TRIAL_NODES / (p->m->nodes.count + 1)};
+	ConfigList *sizes = &t->m->config.block_sizes;
+	sizes->set = true;
+	sizes->values.count = 0;
+	for (BlockId b = 0; b < t->m->blocks.count; b++)
+		if (t->m->blocks.at[b].size == NONE && !t->m->blocks.at[b].reduction)
+			vec_push(p->a, &sizes->values, p->m->narrowed.at[b].size);
+}
+
+static void put_way(Text *out, const char *way) { text_printf(out, "%s%s", out->length ? ", or " : "", way); }
+
+/* What to change: for each block alone the largest size that fits, and the loop types that do. */
+static const char *ways_to_fit(Planner *p) {
+	static const char *const types[] = {NULL, "unroll", "fori_loop", "emit_pipeline"};
+	Trials t;
+	Text out;
+	uint32_t chosen = 0;
+	trials_start(&t, p);
+	text_init(&out, p->a);
+	for (BlockId b = 0; b < t.m->blocks.count; b++) {
+		if (t.m->blocks.at[b].size != NONE || t.m->blocks.at[b].reduction)
+			continue;
+		int64_t size = largest_fitting(&t, chosen++);
+		if (size)
+			put_way(&out, arena_printf(p->a, "%s at most %lld", t.m->blocks.at[b].name, (long long)size));
+	}
+	for (int type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++) {
+		t.m->config.loop_type.value = type;
+		if (type != p->m->config.loop_type.value && trial_fits(&t))
+			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", types[type]));
+	}
+	return out.length ? arena_printf(p->a, "these fit: %s", out.at)
+	                  : "no smaller value of one block fits; make several smaller";
+}
+
+/* ---- the refusal ------------------------------------------------------------------------------------------------ */
+
+/* VMEM of all windows of one tensor. */
+static int64_t tensor_bytes(const Plan *plan, TensorId tensor) {
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		if (plan->operands.at[i].tensor == tensor)
+			bytes += plan->operands.at[i].bytes;
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++)
+			if (plan->operands.at[plan->loops.at[l].windows.at[i].operand].tensor == tensor)
+				bytes += plan->loops.at[l].windows.at[i].bytes;
+	return bytes;
+}
+
+/* The two tensors with the largest windows. */
+static const char *largest_tensors(const Plan *plan) {
+	const Module *m = plan->module;
+	TensorId first = NONE, second = NONE;
+	for (TensorId t = 0; t < m->tensors.count; t++) {
+		int64_t bytes = tensor_bytes(plan, t);
+		if (bytes > 0 && (first == NONE || bytes > tensor_bytes(plan, first)))
+			second = first, first = t;
+		else if (bytes > 0 && (second == NONE || bytes > tensor_bytes(plan, second)))
+			second = t;
+	}
+	if (first == NONE)
+		return "";
+	const char *one = arena_printf(plan->arena, "; windows of %s take %lld", m->tensors.at[first].name,
+	                               (long long)tensor_bytes(plan, first));
+	if (second == NONE)
+		return one;
+	return arena_printf(plan->arena, "%s, of %s %lld", one, m->tensors.at[second].name,
+	                    (long long)tensor_bytes(plan, second));
+}
+
+bool plan_fit(Planner *p, bool trial) {
+	const VmemUse *v = &p->plan->vmem;
+	while (!fits(p)) {
+		Buffered b = cheapest(p);
+		if (p->m->config.load_buffer_count.set || b.operand == NONE)
+			break;
+		keep_one(p->plan, &b);
+	}
+	if (v->total <= p->plan->vmem_limit)
+		return true;
+	if (trial)
+		return false;
+	diag_error(p->d, diag_place(p->d, p->m->source, "/config"), "vmem", ways_to_fit(p),
+	           "the kernel needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch "
+	           "%lld, intermediates %lld%s",
+	           (long long)v->total, p->m->target->name, (long long)p->plan->vmem_limit, (long long)v->windows,
+	           (long long)v->inner, (long long)v->scratch, (long long)v->intermediates, largest_tensors(p->plan));
+	return false;
+}
