@@ -62,6 +62,9 @@ SECOND_BLOCKS = {
     "attention_b1_h3_s421_d64": (1, 256, 421),
     "attention_q_inloop": (2, 128, 256),
     "attention_q_inloop_b1_h2_s421_d64": (1, 256, 128),
+    "attention_scaled_q": (2, 128, 256),
+    "gram": (128, 256, 256),
+    "nested_sums": (256, 128, 256),
     "causal_attention": (2, 128, 256),
     "causal_attention_b1_h2_s421_d64": (1, 256, 128),
 }
@@ -248,6 +251,9 @@ def variants():
         (attention, "fori_loop", inloop, "false"),
         (attention, "emit_pipeline", inloop, "true"),
         (attention, "emit_pipeline", inloop, "false"),
+        ("attention_scaled_q", "unroll", inloop, "true"),
+        ("attention_scaled_q", "fori_loop", inloop, "true"),
+        ("attention_scaled_q", "emit_pipeline", inloop, "true"),
     ]
     return tuple(
         Case(graph, loop, None, default_blocks(graph), ((key, value),))

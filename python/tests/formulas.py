@@ -61,6 +61,16 @@ def attention(q, k, v):
     return _attend(q, k, v)
 
 
+def gram(x):
+    """All products of two rows."""
+    return (x @ x.T,)
+
+
+def nested_sums(x, y):
+    """The rows' sums of a product."""
+    return ((x @ y).sum(-1),)
+
+
 def causal_attention(q, k, v):
     """Attention of row i over columns 0..i."""
     size = q.shape[-2]
@@ -77,6 +87,9 @@ FORMULAS = {
     "bmm": bmm,
     "attention": attention,
     "attention_q_inloop": attention,
+    "attention_scaled_q": attention,
+    "gram": gram,
+    "nested_sums": nested_sums,
     "causal_attention": causal_attention,
 }
 

@@ -17,7 +17,11 @@ PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
 CASES = {
     "block_constraints": {"attention": ("attention", ())},
     "loop_types": {"causal_attention": ("causal_attention", ())},
-    "inloop_loads": {"attention": ("attention", ())},
+    "inloop_loads": {
+        "attention": ("attention", ()),
+        "nested_sums": ("nested_sums", ()),
+        "attention_scaled_q": ("attention_scaled_q", ("pallas_inloop_loads=on",)),
+    },
     "pre_broadcast": {
         "attention_d128": ("attention", ("pallas_pre_broadcast=true",)),
         "attention_d256": ("attention_b1_h2_s384_d256", ("pallas_pre_broadcast=true",)),

@@ -45,7 +45,7 @@ static void fixture_init(Fixture *f) {
 }
 
 /* Loads and configures; the test fails if that is refused. */
-static Module *fixture_load(Fixture *f, const char *graphs) {
+static inline Module *fixture_load(Fixture *f, const char *graphs) {
 	const char *text = arena_printf(&f->arena, "%s%s]}", fixture_head, graphs);
 	f->source = (Source){"test.json", text, strlen(text)};
 	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v6e"));

@@ -1,4 +1,4 @@
-/* test_passes_loops.c - loop_types, block_constraints, inloop_loads and pre_broadcast. */
+/* test_passes_loops.c - loop_types, block_constraints and pre_broadcast. */
 
 /* The documents are laid out by hand. */
 /* clang-format off */
@@ -69,82 +69,6 @@ static void limits_elements_where_the_target_does(void **state) {
 	assert_int_equal(m->element_limits.at[1].most, 1 << 20);
 	assert_non_null(strstr(emitted(&f), "\"element_limits\": [{\"elements\": \"u0\", \"most\": 1048576}, {\"elements\": "
 						"\"u0 * u1\", \"most\": 1048576}]"));
-	fixture_free(&f);
-}
-
-/* ---- inloop_loads ------------------------------------------------------------------------------------------------ */
-
-/* `loaded` * 2 is passed to a loop that stores it to `stored`; `between` runs between load and loop. Beside the
- * fixture's tensors there are `mean` and `extra`. */
-static Module *sinking(Fixture *f, const char *loaded, const char *stored, const char *between) {
-	static const char more[] =
-		"{\"name\": \"mean\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [1000]},"
-		"{\"name\": \"extra\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [1000]},"
-		"{\"name\": \"alias\", \"role\": \"view\", \"of\": \"sums\", \"dtype\": \"float32\", \"shape\": [1000]},";
-	const char *sums = strstr(fixture_head, "{\"name\": \"sums\"");
-	fixture_init(f);
-	const char *text = arena_printf(
-		&f->arena,
-		"%.*s%s%s{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"nodes\": [" PLACEHOLDER("q", "\"u0\"") ","
-		HOST("o", "%s", "1000") "," STORE("st", "o", U0, "q") "," OUTPUT("") "]},"
-		"{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("o", "%s", "1000") ","
-		NODE("k", "tile.load", REF("o") ", [" U0 "]", "\"u0\"") ","
-		NODE("q", "aten.mul.Tensor", REF("k") ", 2.0", "\"u0\"") ", %s"
-		"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [5000], [" REF("q")
-		"]], \"meta\": {\"tuple\": []}}," OUTPUT("") "]}]}",
-		(int)(sums - fixture_head), fixture_head, more, sums, stored, loaded, between);
-	f->source = (Source){"test.json", text, strlen(text)};
-	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v6e"));
-	if (!f->module)
-		diag_print(&f->diag, stderr, DIAG_TEXT, false);
-	assert_non_null(f->module);
-	return f->module;
-}
-
-static void sinks_loads_and_arithmetic(void **state) {
-	(void)state;
-	Fixture f;
-	Module *m = sinking(&f, "mean", "sums", "");
-	PassContext c = run_pass(&f, "inloop_loads");
-	assert_int_equal(graph_get(m, 0)->placeholders.count, 0);
-	assert_int_equal(count_op(m, 0, OP_LOAD), 1);
-	assert_int_equal(count_op(m, 1, OP_LOAD), 0);
-	assert_int_equal(count_op(m, 1, OP_HOST_TENSOR), 0);
-	assert_int_equal(node_get(m, graph_node(m, 0, "q"))->op, OP_MUL);
-	assert_true(remarked(&c, "'q' is computed at the start of graph 0"));
-	assert_idempotent(&f, "inloop_loads");
-	fixture_free(&f);
-}
-
-static void assert_stays(const char *stored, const char *between, Choice choice, const char *why) {
-	Fixture f;
-	Module *m = sinking(&f, "sums", stored, between);
-	m->config.inloop_loads.value = (int)choice;
-	PassContext c = run_pass(&f, "inloop_loads");
-	assert_int_equal(graph_get(m, 0)->placeholders.count, 1);
-	assert_true(remarked(&c, why));
-	fixture_free(&f);
-}
-
-static void never_sinks_across_a_write(void **state) {
-	(void)state;
-	assert_stays("sums", "", CHOICE_ON, "the loop writes the tensor of the load 'k'");
-	assert_stays("alias", "", CHOICE_ON, "the loop writes the tensor of the load 'k'");
-	assert_stays("extra", STORE("w", "o", U0, "q") ",", CHOICE_ON, "written between the loop and the load 'k'");
-	assert_stays("extra", "", CHOICE_OFF, "off");
-}
-
-/* A second user keeps the value alive anyway: only `on` computes it twice. */
-static void duplicates_only_when_asked(void **state) {
-	(void)state;
-	static const char user[] = HOST("e", "extra", "1000") "," STORE("w", "e", U0, "q") ",";
-	assert_stays("extra", user, CHOICE_AUTO, "the loop is not the only user of 'q'");
-	Fixture f;
-	Module *m = sinking(&f, "sums", "extra", user);
-	m->config.inloop_loads.value = CHOICE_ON;
-	run_pass(&f, "inloop_loads");
-	assert_int_equal(graph_get(m, 0)->placeholders.count, 0);
-	assert_int_equal(count_op(m, 0, OP_LOAD) + count_op(m, 1, OP_LOAD), 2);
 	fixture_free(&f);
 }
 
@@ -283,28 +207,6 @@ static void run_all(Fixture *f) {
 	run_or_fail(f, &c, NULL, 0);
 }
 
-static const char *graphs_without_locations(Fixture *f) {
-	for (NodeId n = 0; n < f->module->nodes.count; n++)
-		node_get(f->module, n)->loc = (Location){0};
-	const char *text = emitted(f), *end = strstr(text, "\"config\"");
-	const char *start = strstr(text, "\"graphs\"");
-	return arena_printf(&f->arena, "%.*s", (int)(end - start), start);
-}
-
-static void attention_is_one_module(void **state) {
-	(void)state;
-	Fixture a, b;
-	fixture_init(&a);
-	fixture_init(&b);
-	if (!load_graph(&a, "attention") || !load_graph(&b, "attention_q_inloop"))
-		skip();
-	run_all(&a);
-	run_all(&b);
-	assert_string_equal(graphs_without_locations(&a), graphs_without_locations(&b));
-	fixture_free(&a);
-	fixture_free(&b);
-}
-
 static void attention_narrows_at_no_cost(void **state) {
 	(void)state;
 	Fixture f;
@@ -325,14 +227,10 @@ int main(void) {
 		cmocka_unit_test(computed_bounds_exclude_unroll),
 		cmocka_unit_test(alignment_is_each_tensors_own),
 		cmocka_unit_test(limits_elements_where_the_target_does),
-		cmocka_unit_test(sinks_loads_and_arithmetic),
-		cmocka_unit_test(never_sinks_across_a_write),
-		cmocka_unit_test(duplicates_only_when_asked),
 		cmocka_unit_test(widens_the_chain),
 		cmocka_unit_test(needs_no_tile_at_128),
 		cmocka_unit_test(refuses_other_widths),
 		cmocka_unit_test(is_off_unless_asked_for),
-		cmocka_unit_test(attention_is_one_module),
 		cmocka_unit_test(attention_narrows_at_no_cost),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,221 @@
+"""attention_scaled_q: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "attention_scaled_q",
+    "target": "v6e",
+    "inputs": [
+        {"name": "q_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "k_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "v_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "lse", "dtype": "float32", "shape": [2, 256]},
+    ],
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "fori_loop",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 788480,
+    "flops": 67108864,
+    "hbm_bytes": 788480,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _to_row(x):
+    """A column [..., m, 1] as a row [..., 1, m]."""
+    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
+    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
+
+
+def _attention_scaled_q_kernel(
+    q_in_ref,
+    k_in_hbm,
+    v_in_hbm,
+    out_ref,
+    lse_ref,
+    k_in_buf,
+    k_in_sem,
+    v_in_buf,
+    v_in_sem,
+):
+    tile_b = pl.program_id(0)
+    # q = q_view[tile_b, tile_m, :] * qk_scale
+    load = q_in_ref[...]
+    q = (load.astype(jnp.float32) * 0.12751743082459868).astype(jnp.bfloat16)
+
+    # for tile_n in hl.tile(kv_dim):
+    def step(k_in_win, v_in_win, m_i, l_i, acc):
+        # k = k_view[tile_b, :, tile_n]
+        k = k_in_win[...]
+        # scores = torch.bmm(q, k, out_dtype=torch.float32)
+        scores = jax.lax.dot_general(
+            q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        # m_new = torch.maximum(m_i, torch.amax(scores, -1))
+        m_new = jnp.maximum(m_i, jnp.max(scores, axis=2, keepdims=True))
+        # p = torch.exp2(scores - m_new[:, :, None])
+        exp2 = jnp.exp2(scores - m_new)
+        # alpha = torch.exp2(m_i - m_new)
+        alpha = jnp.exp2(m_i - m_new)
+        # l_i = l_i * alpha + torch.sum(p, -1)
+        l_i_1 = l_i * alpha + jnp.sum(exp2, axis=2, keepdims=True)
+        # acc = acc * alpha[:, :, None]
+        acc_1 = acc * alpha
+        # v = v_view[tile_b, tile_n, :]
+        v = v_in_win[...]
+        # acc = torch.baddbmm(acc, p.to(v.dtype), v)
+        acc_1_1_dot = jax.lax.dot_general(
+            exp2.astype(jnp.bfloat16),
+            v,
+            (((2,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        acc_1_1 = acc_1 + acc_1_1_dot
+        return m_new, l_i_1, acc_1_1
+
+    def k_in_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            k_in_hbm.at[pl.ds(tile_b, 1), pl.ds(i * 128, 128), :],
+            k_in_buf.at[slot],
+            k_in_sem.at[slot],
+        )
+
+    def v_in_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            v_in_hbm.at[pl.ds(tile_b, 1), pl.ds(i * 128, 128), :],
+            v_in_buf.at[slot],
+            v_in_sem.at[slot],
+        )
+
+    def body(j, carry):
+        @pl.when(j + 1 < 2)
+        def prefetch():
+            k_in_copy(j + 1).start()
+            v_in_copy(j + 1).start()
+
+        k_in_copy(j).wait()
+        v_in_copy(j).wait()
+        m_i, l_i, acc = carry
+        m_i, l_i, acc = step(
+            k_in_buf.at[jax.lax.rem(j, 2)],
+            v_in_buf.at[jax.lax.rem(j, 2)],
+            m_i,
+            l_i,
+            acc,
+        )
+        return m_i, l_i, acc
+
+    # m_i = hl.full([tile_b, tile_m], float("-inf"), dtype=torch.float32)
+    # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
+    # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
+    k_in_copy(0).start()
+    v_in_copy(0).start()
+    m_i_1, l_i_2, acc_2 = jax.lax.fori_loop(
+        0,
+        2,
+        body,
+        (
+            jnp.full((1, 128, 1), -jnp.inf, jnp.float32),
+            jnp.zeros((1, 128, 1), jnp.float32),
+            jnp.zeros((1, 128, 128), jnp.float32),
+        ),
+    )
+    # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
+    out_ref[...] = (acc_2 / l_i_2).astype(jnp.bfloat16)
+    # lse[tile_b, tile_m] = m_i + torch.log2(l_i)
+    add = m_i_1 + jnp.log2(l_i_2)
+    lse_ref[...] = _to_row(add)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _attention_scaled_q_jit(q_in, k_in, v_in, interpret):
+    call = pl.pallas_call(
+        _attention_scaled_q_kernel,
+        name="attention_scaled_q",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec((1, 1, 128), lambda tile_b, tile_m: (tile_b, 0, tile_m)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((2, 256, 128), jnp.bfloat16),
+            jax.ShapeDtypeStruct((2, 1, 256), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((2, 1, 128, 128), jnp.bfloat16),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 1, 128, 128), jnp.bfloat16),
+            pltpu.SemaphoreType.DMA((2,)),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    out, lse = call(
+        q_in.reshape((2, 256, 128)),
+        k_in.reshape((2, 256, 128)),
+        v_in.reshape((2, 256, 128)),
+    )
+    return out.reshape((1, 2, 256, 128)), lse.reshape((2, 256))
+
+
+def attention_scaled_q(q_in, k_in, v_in, interpret=False):
+    """Returns bfloat16[1, 2, 256, 128], float32[2, 256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("q_in", q_in, "bfloat16[1, 2, 256, 128]")
+    _check("k_in", k_in, "bfloat16[1, 2, 256, 128]")
+    _check("v_in", v_in, "bfloat16[1, 2, 256, 128]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn(
+            "attention_scaled_q: tested with jax >=0.10.2,<0.11", stacklevel=2
+        )
+    return _attention_scaled_q_jit(q_in, k_in, v_in, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

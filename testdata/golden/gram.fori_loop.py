@@ -1,0 +1,148 @@
+"""gram: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "gram",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "bfloat16", "shape": [256, 256]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [256, 256]},
+    ],
+    "config": {
+        "block_sizes": [128, 128, 128],
+        "pallas_loop_type": "fori_loop",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 466944,
+    "flops": 33554432,
+    "hbm_bytes": 786432,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _gram_kernel(x_hbm, out_ref, x_buf, x_sem, x_w_buf, x_w_sem):
+    tile_m = pl.program_id(0)
+    tile_n = pl.program_id(1)
+
+    # for tile_k in hl.tile(k):
+    def step(x_win, x_win_1, acc):
+        # acc = torch.addmm(acc, x[tile_m, tile_k], x[tile_n, tile_k].transpose(0, 1...
+        load = x_win[...]
+        load_1 = x_win_1[...]
+        acc_1_dot = jax.lax.dot_general(
+            load, load_1, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
+        )
+        acc_1 = acc + acc_1_dot
+        return acc_1
+
+    def x_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            x_hbm.at[pl.ds(tile_m * 128, 128), pl.ds(i * 128, 128)],
+            x_buf.at[slot],
+            x_sem.at[slot],
+        )
+
+    def x_copy_1(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            x_hbm.at[pl.ds(tile_n * 128, 128), pl.ds(i * 128, 128)],
+            x_w_buf.at[slot],
+            x_w_sem.at[slot],
+        )
+
+    def body(j, acc):
+        @pl.when(j + 1 < 2)
+        def prefetch():
+            x_copy(j + 1).start()
+            x_copy_1(j + 1).start()
+
+        x_copy(j).wait()
+        x_copy_1(j).wait()
+        acc = step(x_buf.at[jax.lax.rem(j, 2)], x_w_buf.at[jax.lax.rem(j, 2)], acc)
+        return acc
+
+    # acc = hl.zeros([tile_m, tile_n], dtype=torch.float32)
+    x_copy(0).start()
+    x_copy_1(0).start()
+    acc_2 = jax.lax.fori_loop(0, 2, body, jnp.zeros((128, 128), jnp.float32))
+    # out[tile_m, tile_n] = acc
+    out_ref[...] = acc_2
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _gram_jit(x, interpret):
+    call = pl.pallas_call(
+        _gram_kernel,
+        name="gram",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((128, 128), lambda tile_m, tile_n: (tile_m, tile_n)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 256), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((2, 128, 128), jnp.bfloat16),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 128, 128), jnp.bfloat16),
+            pltpu.SemaphoreType.DMA((2,)),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x)
+    return out
+
+
+def gram(x, interpret=False):
+    """Returns float32[256, 256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "bfloat16[256, 256]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("gram: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _gram_jit(x, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,115 @@
+"""gram: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "gram",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "bfloat16", "shape": [256, 256]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [256, 256]},
+    ],
+    "config": {
+        "block_sizes": [128, 128, 128],
+        "pallas_loop_type": "unroll",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 1015808,
+    "flops": 33554432,
+    "hbm_bytes": 655360,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _gram_kernel(x_ref, x_ref_1, out_ref):
+    # for tile_k in hl.tile(k):
+    def step(x_win, x_win_1, acc):
+        # acc = torch.addmm(acc, x[tile_m, tile_k], x[tile_n, tile_k].transpose(0, 1...
+        load = x_win[...]
+        load_1 = x_win_1[...]
+        acc_1_dot = jax.lax.dot_general(
+            load, load_1, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
+        )
+        acc_1 = acc + acc_1_dot
+        return acc_1
+
+    # acc = hl.zeros([tile_m, tile_n], dtype=torch.float32)
+    acc_2 = jnp.zeros((128, 128), jnp.float32)
+    for j in range(2):
+        acc_2 = step(
+            x_ref.at[:, pl.ds(j * 128, 128)], x_ref_1.at[:, pl.ds(j * 128, 128)], acc_2
+        )
+    # out[tile_m, tile_n] = acc
+    out_ref[...] = acc_2
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _gram_jit(x, interpret):
+    call = pl.pallas_call(
+        _gram_kernel,
+        name="gram",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec((128, 256), lambda tile_m, tile_n: (tile_m, 0)),
+            pl.BlockSpec((128, 256), lambda tile_m, tile_n: (tile_n, 0)),
+        ],
+        out_specs=[
+            pl.BlockSpec((128, 128), lambda tile_m, tile_n: (tile_m, tile_n)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 256), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x, x)
+    return out
+
+
+def gram(x, interpret=False):
+    """Returns float32[256, 256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "bfloat16[256, 256]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("gram: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _gram_jit(x, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,374 @@
+/* test_inloop_loads.c - which loads sink into which loops, what keeps them out, and where the originals go. */
+
+/* The documents are laid out by hand. */
+/* clang-format off */
+#include "passes_fixture.h"
+
+#include <stdio.h>
+
+/* Beside the fixture's tensors: the input `mean`, the output `extra`, and `alias`, a view of `sums`. */
+static const char more_tensors[] =
+	"{\"name\": \"mean\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [1000]},"
+	"{\"name\": \"extra\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [1000]},"
+	"{\"name\": \"alias\", \"role\": \"view\", \"of\": \"sums\", \"dtype\": \"float32\", \"shape\": [1000]},";
+
+#define COMMA ","
+#define GRAPH(id, kind, fields, nodes)                                                                                 \
+	"{\"id\": " id ", \"kind\": \"" kind "\", " fields ", \"nodes\": [" nodes "]}"
+#define GRAPH_ONLY(id, kind, nodes) "{\"id\": " id ", \"kind\": \"" kind "\", \"nodes\": [" nodes "]}"
+#define LOOP(id, block, nodes) GRAPH(id, "for_loop", "\"block_ids\": [" block "]", nodes)
+#define ROOT(id, nodes) GRAPH(id, "root", "\"grid\": [0]", nodes COMMA OUTPUT(""))
+#define CALL(name, graph, args)                                                                                        \
+	"{\"name\": \"" name "\", \"target\": \"tile.for_loop\", \"args\": [" graph ", [0], [5000], [" args            \
+	"]], \"meta\": {\"tuple\": []}}"
+#define LOAD(name, host) NODE(name, "tile.load", REF(host) ", [" U0 "]", "\"u0\"")
+#define READ(name, tensor) HOST(name "_host", tensor, "1000") COMMA LOAD(name, name "_host")
+#define WRITE(name, tensor, value) HOST(name "_host", tensor, "1000") COMMA STORE(name, name "_host", U0, value)
+#define ATOMIC(name, tensor, value)                                                                                    \
+	HOST(name "_host", tensor, "1000") COMMA                                                                       \
+	NODE(name, "tile.atomic_add", REF(name "_host") ", [" U0 "], " REF(value), "\"u0\"")
+/* Stores its argument q to `extra`. */
+#define USER_LOOP(id, also) LOOP(id, "1", PLACEHOLDER("q", "\"u0\"") COMMA also WRITE("st", "extra", "q") COMMA OUTPUT(""))
+/* Runs zero times or for ever. */
+#define WHILE_GRAPHS                                                                                                   \
+	GRAPH("8", "while", "\"carried\": [[0, 0]]", PLACEHOLDER("p", "\"u0\"") COMMA OUTPUT(REF("p"))) COMMA          \
+	GRAPH_ONLY("9", "cond", PLACEHOLDER("p", "\"u0\"") COMMA                                                \
+	      "{\"name\": \"t\", \"target\": \"eq\", \"args\": [0, 1], \"meta\": {\"sym\": null, \"dtype\": \"bool\"}}"   \
+	      COMMA OUTPUT(REF("t")))
+#define WHILE(value)                                                                                                   \
+	"{\"name\": \"w\", \"target\": \"tile.while\", \"args\": [9, 8, [" REF(value) "]], \"meta\": {\"tuple\":"     \
+	" [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}]}}"
+
+static Module *start(Fixture *f, const char *graphs) {
+	const char *sums = strstr(fixture_head, "{\"name\": \"sums\"");
+	fixture_init(f);
+	const char *text = arena_printf(&f->arena, "%.*s%s%s%s]}", (int)(sums - fixture_head), fixture_head, more_tensors,
+					sums, graphs);
+	f->source = (Source){"test.json", text, strlen(text)};
+	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v6e"));
+	if (!f->module || !module_configure(f->module, &f->diag))
+		diag_print(&f->diag, stderr, DIAG_TEXT, false);
+	assert_non_null(f->module);
+	return f->module;
+}
+
+static PassContext sink(Fixture *f, const char *graphs, Choice choice) {
+	start(f, graphs)->config.inloop_loads.value = (int)choice;
+	PassContext c = run_pass(f, "inloop_loads");
+	assert_idempotent(f, "inloop_loads");
+	return c;
+}
+
+/* Graph g holds exactly these nodes, in this order; `names` ends each with a space. */
+static void assert_nodes(Fixture *f, GraphId g, const char *names) {
+	Text out;
+	text_init(&out, &f->arena);
+	for (NodeId n = graph_first(f->module, g); n != NONE; n = node_get(f->module, n)->next)
+		text_printf(&out, "%s ", node_get(f->module, n)->name);
+	assert_string_equal(out.at, names);
+}
+
+static void assert_sinks(const char *graphs, Choice choice) {
+	Fixture f;
+	sink(&f, graphs, choice);
+	assert_int_equal(graph_get(f.module, 0)->placeholders.count, 0);
+	assert_int_equal(count_op(f.module, 0, OP_LOAD), 1);
+	fixture_free(&f);
+}
+
+static void assert_stays(const char *graphs, Choice choice, const char *why) {
+	Fixture f;
+	PassContext c = sink(&f, graphs, choice);
+	assert_int_equal(graph_get(f.module, 0)->placeholders.count, 1);
+	assert_int_equal(count_op(f.module, 0, OP_LOAD), 0);
+	if (!remarked(&c, why))
+		fail_msg("no remark says: %s", why);
+	fixture_free(&f);
+}
+
+/* ---- what sinks -------------------------------------------------------------------------------------------------- */
+
+#define SIMPLE(loaded, inside, between)                                                                                \
+	USER_LOOP("0", inside) COMMA ROOT("1", READ("q", loaded) COMMA between CALL("l", "0", REF("q")))
+
+static void a_plain_load_sinks(void **state) {
+	(void)state;
+	Fixture f;
+	PassContext c = sink(&f, SIMPLE("mean", "", ""), CHOICE_AUTO);
+	assert_nodes(&f, 0, "q_host q st_host st output ");
+	assert_nodes(&f, 1, "l output "); /* neither the load nor the name of its tensor is left */
+	assert_true(remarked(&c, "'q' is read at the start of graph 0: a view of the block in VMEM"));
+	fixture_free(&f);
+	assert_sinks(SIMPLE("mean", "", ""), CHOICE_ON);
+	assert_stays(SIMPLE("mean", "", ""), CHOICE_OFF, "pallas_inloop_loads is off");
+}
+
+#define SCALED                                                                                                         \
+	USER_LOOP("0", "") COMMA ROOT("1", READ("k", "mean") COMMA                                                     \
+	NODE("q", "aten.mul.Tensor", REF("k") ", 2.0", "\"u0\"") COMMA CALL("l", "0", REF("q")))
+
+/* It would run on each step: only `on` does that. */
+static void arithmetic_sinks_when_asked(void **state) {
+	(void)state;
+	assert_stays(SCALED, CHOICE_AUTO, "each step would compute it again: 'q'");
+	Fixture f;
+	PassContext c = sink(&f, SCALED, CHOICE_ON);
+	assert_nodes(&f, 0, "k_host k q st_host st output ");
+	assert_nodes(&f, 1, "l output ");
+	assert_true(remarked(&c, "computed from a view of the block in VMEM"));
+	fixture_free(&f);
+}
+
+/* The ints of an address come along. */
+static void a_computed_position_sinks(void **state) {
+	(void)state;
+	static const char graphs[] =
+		LOOP("0", "1", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
+		ROOT("1", "{\"name\": \"b\", \"target\": \"tile.begin\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"
+		"{\"name\": \"at\", \"target\": \"add\", \"args\": [" REF("b") ", 1], \"meta\": {\"sym\": null}},"
+		HOST("x", "x", "1000, 5000") COMMA
+		NODE("q", "tile.load", REF("x") ", [" U0 ", " REF("at") "]", "\"u0\"") COMMA CALL("l", "0", REF("q")));
+	Fixture f;
+	sink(&f, graphs, CHOICE_AUTO);
+	assert_nodes(&f, 0, "b at x q st_host st output ");
+	assert_int_equal(count_op(f.module, 1, OP_LOAD), 0);
+	fixture_free(&f);
+}
+
+/* Writes before the load and behind the loop change nothing. */
+static void writes_elsewhere_do_not_matter(void **state) {
+	(void)state;
+	static const char graphs[] =
+		USER_LOOP("0", "") COMMA
+		ROOT("1", READ("m", "mean") COMMA WRITE("w1", "sums", "m") COMMA READ("q", "sums") COMMA
+		     CALL("l", "0", REF("q")) COMMA WRITE("w2", "sums", "m"));
+	assert_sinks(graphs, CHOICE_AUTO);
+}
+
+/* ---- what stays -------------------------------------------------------------------------------------------------- */
+
+static void never_across_a_write(void **state) {
+	(void)state;
+	static const char inside[] = "the loop writes the tensor of the load 'q'";
+	static const char between[] = "the tensor is written between the loop and the load 'q'";
+	assert_stays(SIMPLE("sums", WRITE("w", "sums", "q") COMMA, ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("sums", WRITE("w", "alias", "q") COMMA, ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("alias", WRITE("w", "sums", "q") COMMA, ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("alias", WRITE("w", "alias", "q") COMMA, ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("sums", ATOMIC("w", "sums", "q") COMMA, ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("sums", ATOMIC("w", "alias", "q") COMMA, ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("sums", "", WRITE("w", "sums", "q") COMMA), CHOICE_ON, between);
+	assert_stays(SIMPLE("sums", "", WRITE("w", "alias", "q") COMMA), CHOICE_ON, between);
+	assert_stays(SIMPLE("alias", "", WRITE("w", "sums", "q") COMMA), CHOICE_ON, between);
+	assert_stays(SIMPLE("alias", "", ATOMIC("w", "sums", "q") COMMA), CHOICE_ON, between);
+}
+
+static void never_across_a_loop_that_writes(void **state) {
+	(void)state;
+	static const char graphs[] =
+		USER_LOOP("0", "") COMMA
+		LOOP("1", "1", PLACEHOLDER("z", "\"u0\"") COMMA WRITE("w", "alias", "z") COMMA OUTPUT("")) COMMA
+		ROOT("2", READ("z", "mean") COMMA READ("q", "sums") COMMA CALL("between", "1", REF("z")) COMMA
+		     CALL("l", "0", REF("q")));
+	assert_stays(graphs, CHOICE_ON, "the tensor is written between the loop and the load 'q'");
+}
+
+static void never_over_a_while(void **state) {
+	(void)state;
+	assert_stays(SIMPLE("mean", "", WHILE("q") COMMA) COMMA WHILE_GRAPHS, CHOICE_ON, "a while runs between");
+	assert_stays(SIMPLE("mean", WHILE("q") COMMA, "") COMMA WHILE_GRAPHS, CHOICE_ON, "a while runs between");
+}
+
+/* In the loop the same symbol is another tile. */
+static void never_where_the_loop_iterates_its_block(void **state) {
+	(void)state;
+	static const char graphs[] =
+		LOOP("0", "0", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
+		ROOT("1", READ("q", "mean") COMMA CALL("l", "0", REF("q")));
+	assert_stays(graphs, CHOICE_ON, "the loop iterates the block of 'q'");
+}
+
+static void a_masked_load_stays(void **state) {
+	(void)state;
+	static const char graphs[] =
+		USER_LOOP("0", "") COMMA
+		ROOT("1", READ("m", "mean") COMMA
+		     "{\"name\": \"g\", \"target\": \"aten.gt.Scalar\", \"args\": [" REF("m") ", 0.0], \"meta\":"
+		     " {\"dtype\": \"bool\", \"shape\": [\"u0\"]}}," HOST("h", "mean", "1000") COMMA
+		     NODE("q", "tile.load", REF("h") ", [" U0 "], " REF("g"), "\"u0\"") COMMA CALL("l", "0", REF("q")));
+	assert_stays(graphs, CHOICE_ON, "a mask computed outside guards the load 'q'");
+}
+
+/* ---- other users ------------------------------------------------------------------------------------------------- */
+
+/* Each of two loops in sequence has its own view, and between them nothing holds it. */
+static void two_loops_read_it_twice(void **state) {
+	(void)state;
+	static const char graphs[] =
+		USER_LOOP("0", "") COMMA USER_LOOP("1", "") COMMA
+		ROOT("2", READ("q", "mean") COMMA CALL("l", "0", REF("q")) COMMA CALL("k", "1", REF("q")));
+	Fixture f;
+	sink(&f, graphs, CHOICE_AUTO);
+	assert_nodes(&f, 0, "q_host q st_host st output ");
+	assert_nodes(&f, 1, "q_host q st_host st output ");
+	assert_nodes(&f, 2, "l k output ");
+	fixture_free(&f);
+}
+
+/* What uses it later reads it behind the loop; what used it before still does. */
+static void later_users_read_it_again(void **state) {
+	(void)state;
+	static const char later[] =
+		USER_LOOP("0", "") COMMA
+		ROOT("1", READ("q", "mean") COMMA CALL("l", "0", REF("q")) COMMA
+		     NODE("e", "aten.exp.default", REF("q"), "\"u0\"") COMMA WRITE("w", "sums", "e"));
+	Fixture f;
+	sink(&f, later, CHOICE_AUTO);
+	assert_nodes(&f, 0, "q_host q st_host st output ");
+	assert_nodes(&f, 1, "q_host l q e w_host w output ");
+	fixture_free(&f);
+	static const char earlier[] =
+		USER_LOOP("0", "") COMMA
+		ROOT("1", READ("q", "mean") COMMA NODE("e", "aten.exp.default", REF("q"), "\"u0\"") COMMA
+		     WRITE("w", "sums", "e") COMMA CALL("l", "0", REF("q")));
+	sink(&f, earlier, CHOICE_AUTO);
+	assert_nodes(&f, 0, "q_host q st_host st output ");
+	assert_nodes(&f, 1, "q_host q e w_host w l output ");
+	fixture_free(&f);
+}
+
+/* A store behind the loop that comes before the later user: the load stays in front of it. */
+static void a_later_load_stays_before_the_store(void **state) {
+	(void)state;
+	static const char graphs[] =
+		USER_LOOP("0", "") COMMA USER_LOOP("1", "") COMMA
+		ROOT("2", READ("q", "sums") COMMA CALL("l", "0", REF("q")) COMMA READ("m", "mean") COMMA
+		     WRITE("w", "alias", "m") COMMA CALL("k", "1", REF("q")));
+	Fixture f;
+	PassContext c = sink(&f, graphs, CHOICE_ON);
+	assert_nodes(&f, 0, "q_host q st_host st output ");
+	assert_nodes(&f, 1, "q st_host st output ");
+	assert_nodes(&f, 2, "q_host l q m_host m w_host w k output ");
+	assert_true(remarked(&c, "'q' stays an argument of graph 1: the tensor is written between"));
+	fixture_free(&f);
+}
+
+/* ---- nests ------------------------------------------------------------------------------------------------------- */
+
+#define OUTER(id, inner, also)                                                                                         \
+	LOOP(id, "1", PLACEHOLDER("q", "\"u0\"") COMMA also                                                            \
+	     "{\"name\": \"n\", \"target\": \"tile.for_loop\", \"args\": [" inner ", [0], [64], [" REF("q")            \
+	     "]], \"meta\": {\"tuple\": []}}" COMMA OUTPUT(""))
+
+static void goes_to_the_innermost_that_uses_it(void **state) {
+	(void)state;
+	static const char graphs[] =
+		LOOP("0", "4", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
+		LOOP("1", "3", PLACEHOLDER("q", "\"u0\"") COMMA
+		     "{\"name\": \"i\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [64], [" REF("q")
+		     "]], \"meta\": {\"tuple\": []}}" COMMA OUTPUT("")) COMMA
+		OUTER("2", "1", "") COMMA
+		ROOT("3", READ("q", "mean") COMMA CALL("l", "2", REF("q")));
+	Fixture f;
+	sink(&f, graphs, CHOICE_AUTO);
+	assert_nodes(&f, 0, "q_host q st_host st output ");
+	assert_nodes(&f, 1, "i output ");
+	assert_nodes(&f, 2, "n output ");
+	assert_nodes(&f, 3, "l output ");
+	fixture_free(&f);
+}
+
+static void both_loops_of_a_nest_read_it(void **state) {
+	(void)state;
+	static const char graphs[] =
+		LOOP("0", "4", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
+		OUTER("1", "0", WRITE("w", "sums", "q") COMMA) COMMA
+		ROOT("2", READ("q", "mean") COMMA CALL("l", "1", REF("q")));
+	Fixture f;
+	sink(&f, graphs, CHOICE_AUTO);
+	assert_nodes(&f, 0, "q_host q st_host st output ");
+	assert_nodes(&f, 1, "q_host q w_host w n output ");
+	assert_nodes(&f, 2, "l output ");
+	fixture_free(&f);
+}
+
+/* The outer loop writes the tensor after the inner one: it sinks no further than where it is loaded. */
+static void an_outer_write_stops_it_there(void **state) {
+	(void)state;
+	static const char graphs[] =
+		LOOP("0", "4", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
+		OUTER("1", "0", WRITE("w", "sums", "q") COMMA) COMMA
+		ROOT("2", READ("q", "sums") COMMA CALL("l", "1", REF("q")));
+	Fixture f;
+	PassContext c = sink(&f, graphs, CHOICE_ON);
+	assert_nodes(&f, 2, "q_host q l output ");
+	assert_true(remarked(&c, "'q' stays an argument of graph 1: the loop writes the tensor"));
+	assert_true(remarked(&c, "'q' stays an argument of graph 0: it is computed by 'q'"));
+	fixture_free(&f);
+}
+
+/* ---- real graphs ------------------------------------------------------------------------------------------------- */
+
+/* The graphs that Helion made, where the tests run at the root of the repository. */
+static Module *load_graph(Fixture *f, const char *name, const char *loop_type) {
+	fixture_init(f);
+	const char *path = arena_printf(&f->arena, "testdata/graphs/%s.json", name);
+	FILE *file = fopen(path, "rb");
+	assert_non_null(file);
+	char *text = arena_alloc(&f->arena, 1 << 20);
+	size_t length = fread(text, 1, (1 << 20) - 1, file);
+	fclose(file);
+	f->source = (Source){path, text, length};
+	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v7x"));
+	assert_non_null(f->module);
+	assert_true(config_set(f->module, &f->diag, loop_type));
+	assert_true(module_configure(f->module, &f->diag));
+	PassContext c = {.module = f->module, .diag = &f->diag, .arena = &f->arena};
+	run_or_fail(f, &c, NULL, 0);
+	return f->module;
+}
+
+static const char *graphs_without_locations(Fixture *f) {
+	for (NodeId n = 0; n < f->module->nodes.count; n++)
+		node_get(f->module, n)->loc = (Location){0};
+	const char *text = emitted(f), *end = strstr(text, "\"config\"");
+	const char *first = strstr(text, "\"graphs\"");
+	return arena_printf(&f->arena, "%.*s", (int)(end - first), first);
+}
+
+/* Q loaded before the loop or in it: one Module. tests/test_inloop_loads.py compares what is printed. */
+static void attention_is_one_module(void **state) {
+	(void)state;
+	static const char *const types[] = {"pallas_loop_type=unroll", "pallas_loop_type=fori_loop",
+	                                    "pallas_loop_type=emit_pipeline"};
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+		Fixture a, b;
+		load_graph(&a, "attention", types[i]);
+		load_graph(&b, "attention_q_inloop", types[i]);
+		assert_string_equal(graphs_without_locations(&a), graphs_without_locations(&b));
+		fixture_free(&a);
+		fixture_free(&b);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_plain_load_sinks),
+		cmocka_unit_test(arithmetic_sinks_when_asked),
+		cmocka_unit_test(a_computed_position_sinks),
+		cmocka_unit_test(writes_elsewhere_do_not_matter),
+		cmocka_unit_test(never_across_a_write),
+		cmocka_unit_test(never_across_a_loop_that_writes),
+		cmocka_unit_test(never_over_a_while),
+		cmocka_unit_test(never_where_the_loop_iterates_its_block),
+		cmocka_unit_test(a_masked_load_stays),
+		cmocka_unit_test(two_loops_read_it_twice),
+		cmocka_unit_test(later_users_read_it_again),
+		cmocka_unit_test(a_later_load_stays_before_the_store),
+		cmocka_unit_test(goes_to_the_innermost_that_uses_it),
+		cmocka_unit_test(both_loops_of_a_nest_read_it),
+		cmocka_unit_test(an_outer_write_stops_it_there),
+		cmocka_unit_test(attention_is_one_module),
+	};
+	return cmocka_run_group_tests_name("inloop_loads", tests, NULL, NULL);
+}
