@@ -178,6 +178,20 @@ static void access_dims(const AccessWant *w, const Operand *o, Access *access) {
 	}
 }
 
+/* No value in the kernel is 1-D: where one dim is left of several, the dim before it stays, at size 1. */
+static void access_keep_row(const Operand *o, const int64_t *block, Access *access) {
+	uint32_t kept = 0, at = NONE;
+	for (uint32_t d = 0; d < access->rank; d++) {
+		kept += access->dim[d].kind != SLICE_AT;
+		at = access->dim[d].kind == SLICE_AT && d + 2 >= access->rank ? d : at;
+	}
+	if (kept != 1 || at == NONE || at == o->rank - 1)
+		return;
+	SliceDim *s = &access->dim[at];
+	*s = block[at] == 1 ? (SliceDim){.kind = SLICE_ALL}
+	                    : (SliceDim){.kind = SLICE_RANGE, .start = s->start, .size = 1};
+}
+
 static void access_perm(const AccessWant *w, const Operand *o, Access *access) {
 	if (w->rank < 2 || o->dim_of[w->rank - 1] > o->dim_of[w->rank - 2])
 		return;
@@ -200,6 +214,9 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 	}
 	const Operand *o = &p->plan->operands.at[access.operand];
 	access_dims(w, o, &access);
+	access_keep_row(o,
+	                access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block,
+	                &access);
 	access_perm(w, o, &access);
 	Access *kept = arena_alloc(p->a, sizeof access);
 	*kept = access;

@@ -170,6 +170,14 @@ static int64_t resident_extent(const Want *w, int64_t multiple) {
 	return int_round_up(int_round_up(w->extent, w->size), multiple);
 }
 
+/* One position of the second-last dim, chosen by the grid: a window of its own, behind a boundary view's unit dim. */
+static bool row_window(const Planner *p, const Want *want, uint32_t d, uint32_t rank) {
+	bool ok = want->kind == WANT_AT && d + 2 == rank && (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
+	for (uint32_t i = 0; ok && i < want->at.count; i++)
+		ok = want->at.term[i].kind == VAR_PROGRAM;
+	return ok;
+}
+
 static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
@@ -192,7 +200,7 @@ static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is
 			index[d] = affine_int(dim->begin.constant / want->size + dim->full_steps);
 		} else if (want->kind == WANT_STEP) {
 			block[d] = resident_extent(want, multiple);
-		} else if (want->kind == WANT_AT && !tiled) {
+		} else if (want->kind == WANT_AT && (!tiled || row_window(p, want, d, o->rank))) {
 			block[d] = 1;
 			index[d] = want->at;
 		}

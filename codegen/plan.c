@@ -86,13 +86,6 @@ static void plan_semantics(Planner *p) {
 
 static bool plan_outputs_stored(Planner *p) {
 	bool ok = true;
-	for (uint32_t i = 0; i < p->m->returns.count; i++) {
-		if (p->m->returns.at[i].step_count == 0)
-			continue;
-		diag_error(p->d, diag_place(p->d, p->m->source, "/returns/%u", i), "unsupported",
-		           "apply them to the result", "ops after the kernel are not lowered yet");
-		ok = false;
-	}
 	for (TensorId t = 0; t < p->m->tensors.count; t++) {
 		bool stored = p->m->tensors.at[t].role != ROLE_OUTPUT || !p->m->tensors.at[t].returned;
 		for (uint32_t i = 0; i < p->plan->operands.count; i++)
@@ -179,8 +172,8 @@ static Plan *plan_decide(Arena *a, Module *m, Diag *d, bool trial) {
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a};
 	bool served = plan_config_served(&p), held = plan_limits(&p);
 	if (!plan_supported(&p) || !served || !held || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) ||
-	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_values(&p) || !plan_carries(&p) ||
-	    !plan_inlining(&p) || !plan_fit(&p, trial))
+	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_returns(&p) || !plan_values(&p) ||
+	    !plan_carries(&p) || !plan_inlining(&p) || !plan_fit(&p, trial))
 		return NULL;
 	plan_semantics(&p);
 	plan_costs(&p);

@@ -226,9 +226,10 @@ typedef struct Plan {
 	VEC(GridDim) grid;
 	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
 	VEC(Scratch) scratches;
-	VEC(Loop) loops;   /* outer before inner */
-	Value *values;     /* by NodeId */
-	uint32_t *loop_of; /* by GraphId: index into loops; NONE */
+	VEC(Loop) loops;          /* outer before inner */
+	VEC(HostValue *) returns; /* by return: as return_infer() gives them */
+	Value *values;            /* by NodeId */
+	uint32_t *loop_of;        /* by GraphId: index into loops; NONE */
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;

@@ -61,6 +61,7 @@ bool plan_limits(Planner *p);    /* limits.c */
 bool plan_grid(Planner *p);      /* grid.c */
 bool plan_loops(Planner *p);     /* loops.c */
 bool plan_accesses(Planner *p);  /* access.c */
+bool plan_returns(Planner *p);   /* returns.c */
 bool plan_values(Planner *p);    /* values.c */
 bool plan_carries(Planner *p);   /* loops.c */
 void plan_costs(Planner *p);     /* costs.c */

@@ -53,7 +53,7 @@ static uint32_t region_shape(Printer *pr, const Access *access, bool keep_unit, 
 	uint32_t rank = 0;
 	for (uint32_t i = 0; i < access->rank; i++)
 		if (access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit))
-			shape[rank++] = block[i];
+			shape[rank++] = access->dim[i].kind == SLICE_RANGE ? access->dim[i].size : block[i];
 	return rank;
 }
 

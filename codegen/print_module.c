@@ -49,14 +49,18 @@ static const char *inputs_info(Printer *pr) {
 	return out.at ? out.at : "";
 }
 
-static const char *return_shape(Printer *pr, const Return *r) {
-	if (!r->has_shape)
-		return tensor_shape(pr, &pr->m->tensors.at[r->tensor]);
+/* What is returned in the end. */
+static const HostValue *returned(Printer *pr, uint32_t r) {
+	return &pr->plan->returns.at[r][pr->m->returns.at[r].step_count + 1];
+}
+
+static const char *return_shape(Printer *pr, uint32_t r) {
+	const HostValue *v = returned(pr, r);
 	Text out;
 	text_init(&out, pr->a);
 	text_put(&out, "[");
-	for (uint32_t i = 0; i < r->rank; i++)
-		text_printf(&out, i ? ", %lld" : "%lld", (long long)expr_number(pr->m, r->shape[i]));
+	for (uint32_t i = 0; i < v->rank; i++)
+		text_printf(&out, i ? ", %lld" : "%lld", (long long)v->shape[i]);
 	text_put(&out, "]");
 	return out.at;
 }
@@ -66,7 +70,7 @@ static const char *outputs_info(Printer *pr) {
 	text_init(&out, pr->a);
 	for (uint32_t i = 0; i < pr->m->returns.count; i++) {
 		const Tensor *t = &pr->m->tensors.at[pr->m->returns.at[i].tensor];
-		put_array_info(pr, &out, t->name, t->dtype, return_shape(pr, &pr->m->returns.at[i]));
+		put_array_info(pr, &out, t->name, returned(pr, i)->dtype, return_shape(pr, i));
 	}
 	return out.at ? out.at : "";
 }
@@ -293,11 +297,10 @@ static const char *operand_array_text(Printer *pr, const Operand *o, const Param
 	return x;
 }
 
-/* The array steps of an output undone: a permutation inverted, then reshaped to what is returned. */
-static const char *result_text(Printer *pr, const Operand *o, const char *x, const Return *r) {
-	const Tensor *t = &pr->m->tensors.at[r->tensor];
-	int64_t shape[RANK_MAX];
-	uint32_t rank = r->has_shape ? r->rank : t->rank;
+/* The array steps of an output undone: a permutation inverted, then reshaped to its tensor; what comes after. */
+static const char *result_text(Printer *pr, const Operand *o, const char *x, uint32_t r) {
+	const Return *ret = &pr->m->returns.at[r];
+	const HostValue *tensor = &pr->plan->returns.at[r][0];
 	for (uint32_t i = o->steps.count; i-- > 0;) {
 		const ArrayStep *s = &o->steps.at[i];
 		if (s->kind != ARRAY_TRANSPOSE)
@@ -307,12 +310,14 @@ static const char *result_text(Printer *pr, const Operand *o, const char *x, con
 			inverse[s->shape[d]] = d;
 		x = arena_printf(pr->a, "jnp.transpose(%s, %s)", x, shape_text(pr, s->rank, inverse));
 	}
-	bool same = rank == o->rank && o->steps.count == 0;
-	for (uint32_t i = 0; i < rank; i++) {
-		shape[i] = expr_number(pr->m, r->has_shape ? r->shape[i] : t->shape[i]);
-		same = same && shape[i] == o->shape[i];
-	}
-	return same ? x : arena_printf(pr->a, "%s.reshape(%s)", x, shape_text(pr, rank, shape));
+	if (ret->step_count == 0) /* one reshape says it all */
+		tensor = returned(pr, r);
+	bool same = tensor->rank == o->rank && o->steps.count == 0;
+	for (uint32_t i = 0; i < tensor->rank; i++)
+		same = same && tensor->shape[i] == o->shape[i];
+	if (!same)
+		x = arena_printf(pr->a, "%s.reshape(%s)", x, shape_text(pr, tensor->rank, tensor->shape));
+	return ret->step_count == 0 ? x : returned_text(pr, r, x);
 }
 
 /* ---- the two functions ------------------------------------------------------------------------------------------ */
@@ -351,7 +356,7 @@ static void print_returns(Printer *pr, const char *const *results) {
 		for (uint32_t o = 0; o < pr->plan->operands.count; o++)
 			if (pr->plan->operands.at[o].output && pr->plan->operands.at[o].tensor == r->tensor)
 				text_printf(&out, out.length ? ", %s" : "%s",
-				            result_text(pr, &pr->plan->operands.at[o], results[o], r));
+				            result_text(pr, &pr->plan->operands.at[o], results[o], i));
 	}
 	bool fits = out.length + 11 <= PY_WIDTH; /* "    return " */
 	py_line(&pr->w, fits || pr->m->returns.count == 1 ? "return %s" : "return (%s,)", out.at ? out.at : "()");
@@ -411,9 +416,7 @@ static const char *signature(Printer *pr) {
 	Text out;
 	text_init(&out, pr->a);
 	for (uint32_t i = 0; i < pr->m->returns.count; i++) {
-		const Return *r = &pr->m->returns.at[i];
-		text_printf(&out, i ? ", %s%s" : "%s%s", dtype_name(pr->m->tensors.at[r->tensor].dtype),
-		            return_shape(pr, r));
+		text_printf(&out, i ? ", %s%s" : "%s%s", dtype_name(returned(pr, i)->dtype), return_shape(pr, i));
 	}
 	return out.at ? out.at : "nothing";
 }

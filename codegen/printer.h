@@ -93,6 +93,9 @@ PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype);
 /* The same by a way that Mosaic has. */
 PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to);
 
+/* print_returns.c: return r, from the array of its tensor's shape. */
+const char *returned_text(Printer *pr, uint32_t r, const char *x);
+
 /* print_helpers.c: the name of a function to call; one of the module's own is then printed. */
 const char *helper_named(Printer *pr, const char *name);
 void print_used_helpers(Printer *pr);

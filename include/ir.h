@@ -402,6 +402,15 @@ bool config_shrink(const Module *m, Arena *a, const bool *candidate, int64_t *si
 const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count);
 /* Where element `index` of a configuration list stands (index NONE: the key itself). */
 Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index);
+/* What the wrapper holds of a result: sizes are numbers. */
+typedef struct HostValue {
+	Dtype dtype;
+	uint32_t rank;
+	int64_t shape[RANK_MAX];
+} HostValue;
+/* host_steps.c: return r as the kernel gives it (values[0]), after each of its ops, and in its final shape: 2 more
+ * values than ops. False after a diagnostic. */
+bool return_infer(Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values);
 /* Checks host tensors as far as their sizes are known: no negative size, no overflow, views that fit their base. */
 bool tensors_check(Module *m, Diag *d);
 /* narrow.c: narrows blocks that are wider than the range they iterate, into m->narrowed; true if there is one. */

@@ -125,6 +125,16 @@ static void verify_root(Verifier *v, GraphId g) {
 			                   v->m->blocks.at[graph->blocks.at[i]].symbol);
 }
 
+/* The ops after the kernel, once the sizes are known. */
+static void verify_returns(Verifier *v) {
+	for (uint32_t r = 0; r < v->m->returns.count && v->m->configured; r++) {
+		uint32_t count = v->m->returns.at[r].step_count;
+		if (count > 0)
+			return_infer(v->m, v->d, v->m->arena, r,
+			             arena_array(v->m->arena, count + 2, sizeof(HostValue)));
+	}
+}
+
 bool module_verify(Module *m, Diag *d) {
 	uint32_t before = d->errors;
 	Verifier v = {.m = m, .d = d};
@@ -140,5 +150,6 @@ bool module_verify(Module *m, Diag *d) {
 			verify_root(&v, g);
 	}
 	verify_calls(&v);
+	verify_returns(&v);
 	return d->errors == before;
 }

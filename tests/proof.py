@@ -51,6 +51,7 @@ SECOND_BLOCKS = {
     "layer_norm": (32,),
     "layer_norm_odd": (128,),
     "matmul_1024": (256, 1024, 256),
+    "layer_norm_bwd_odd": (256,),
     "matmul_bias_gelu": (64, 384, 256),
     "matmul_bias_gelu_odd": (64, 200, 256),
     "bmm": (2, 128, 256, 128),

@@ -195,7 +195,14 @@ def tolerance_for(graph, output_index, config=None):
         pending += [(step, direct and kind is None) for step in slicer.before((where, name, item))]
     chained = len(matmuls) > 1 or (matmuls and reductions)
     kind = "chain" if chained else next((k for k in KINDS[2:0:-1] if k in kinds), KINDS[0])
+    narrow += [dtype for step in entry.get("ops") or [] for dtype in _step_dtypes(step)]
     return Tolerance(kind, _narrowest(document.tensors[base]["dtype"], narrow))
+
+
+def _step_dtypes(step):
+    """The float dtypes that an op after the kernel, `[target, args...]`, rounds to."""
+    named = [a["dtype"] for a in step[1:] if isinstance(a, dict) and "dtype" in a]
+    return [dtype for dtype in named if dtype in DTYPES and is_float(DTYPES[dtype])]
 
 
 def _narrowest(dtype, narrow):

@@ -29,6 +29,15 @@ def layer_norm(x, weight, bias, eps=1e-5):
     return (centered / np.sqrt(variance + eps) * weight + bias,)
 
 
+def layer_norm_bwd(dy, x, mean, rstd, weight):
+    """Gradients of layer_norm: dx [M, N], dweight [N], dbias [N]; mean and rstd are inputs [M]."""
+    x_hat = (x - mean[:, None]) * rstd[:, None]
+    wdy = dy * weight
+    c1 = (x_hat * wdy).mean(-1, keepdims=True)
+    c2 = wdy.mean(-1, keepdims=True)
+    return (wdy - x_hat * c1 - c2) * rstd[:, None], (dy * x_hat).sum(0), dy.sum(0)
+
+
 def matmul_bias_gelu(x, y, bias):
     """gelu(x @ y + bias), the exact GELU."""
     value = x @ y + bias
@@ -82,6 +91,8 @@ FORMULAS = {
     "softmax": softmax,
     "softmax_two_pass": softmax,
     "layer_norm": layer_norm,
+    "layer_norm_bwd": layer_norm_bwd,
+    "layer_norm_bwd_two_level": layer_norm_bwd,
     "matmul_bias_gelu": matmul_bias_gelu,
     "matmul": matmul,
     "bmm": bmm,

@@ -1,0 +1,163 @@
+"""layer_norm_bwd: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "layer_norm_bwd",
+    "target": "v6e",
+    "inputs": [
+        {"name": "dy", "dtype": "bfloat16", "shape": [421, 300]},
+        {"name": "x", "dtype": "bfloat16", "shape": [421, 300]},
+        {"name": "mean", "dtype": "float32", "shape": [421]},
+        {"name": "rstd", "dtype": "float32", "shape": [421]},
+        {"name": "weight", "dtype": "bfloat16", "shape": [300]},
+    ],
+    "outputs": [
+        {"name": "dx", "dtype": "bfloat16", "shape": [421, 300]},
+        {"name": "dweight", "dtype": "bfloat16", "shape": [300]},
+        {"name": "dbias", "dtype": "bfloat16", "shape": [300]},
+    ],
+    "config": {"block_sizes": [128], "pallas_pre_broadcast": False},
+    "vmem_bytes": 1663744,
+    "flops": 0,
+    "hbm_bytes": 771368,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _mask(x, axis, count, fill):
+    """x where its index along axis is below count, else fill."""
+    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return jnp.where(index < count, x, fill)
+
+
+def _to_column(x):
+    """A row [..., 1, m] as a column [..., m, 1]."""
+    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))
+    return jnp.swapaxes(rows, -1, -2)[..., :1]
+
+
+def _layer_norm_bwd_kernel(
+    weight_ref, x_ref, dy_ref, rstd_ref, mean_ref, dweight_ref, dbias_ref, dx_ref
+):
+    block_m = pl.program_id(0)
+    # scale = weight[:].to(torch.float32)[None, :]
+    load = weight_ref[...]
+    load_f32 = load.astype(jnp.float32)
+    # rows = x[tile_m, :].to(torch.float32)
+    load_1 = x_ref[...]
+    rows = load_1.astype(jnp.float32)
+    # grad = dy[tile_m, :].to(torch.float32)
+    load_2 = dy_ref[...]
+    load_2 = _mask(load_2, 0, 421 - block_m * 128, 0)
+    grad = load_2.astype(jnp.float32)
+    # row_rstd = rstd[tile_m][:, None]
+    load_3 = rstd_ref[...]
+    load_3_col = _to_column(load_3)
+    row_rstd = load_3_col
+    # x_hat = (rows - mean[tile_m][:, None]) * row_rstd
+    load_4 = mean_ref[...]
+    load_4_col = _to_column(load_4)
+    x_hat = (rows - load_4_col) * row_rstd
+    # dweight[tile_m.id, :] = torch.sum(grad * x_hat, dim=0)
+    mul_1 = grad * x_hat
+    mul_1_masked = _mask(mul_1, 0, 421 - block_m * 128, 0)
+    dweight_ref[0, :, :] = jnp.sum(mul_1_masked, axis=0, keepdims=True)
+    # dbias[tile_m.id, :] = torch.sum(grad, dim=0)
+    dbias_ref[0, :, :] = jnp.sum(grad, axis=0, keepdims=True)
+    # wdy = grad * scale
+    wdy = grad * load_f32
+    # c1 = torch.sum(x_hat * wdy, dim=-1) / n
+    c1 = jnp.sum(x_hat * wdy, axis=1, keepdims=True) / 300
+    # c2 = torch.sum(wdy, dim=-1) / n
+    c2 = jnp.sum(wdy, axis=1, keepdims=True) / 300
+    # dx[tile_m, :] = ((wdy - x_hat * c1[:, None] - c2[:, None]) * row_rstd).to(x.dt...
+    mul_5 = (wdy - x_hat * c1 - c2) * row_rstd
+    dx_ref[...] = mul_5.astype(jnp.bfloat16)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _layer_norm_bwd_jit(dy, x, mean, rstd, weight, interpret):
+    call = pl.pallas_call(
+        _layer_norm_bwd_kernel,
+        name="layer_norm_bwd",
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((1, 300), lambda block_m: (0, 0)),
+            pl.BlockSpec((128, 300), lambda block_m: (block_m, 0)),
+            pl.BlockSpec((128, 300), lambda block_m: (block_m, 0)),
+            pl.BlockSpec((1, 128), lambda block_m: (0, block_m)),
+            pl.BlockSpec((1, 128), lambda block_m: (0, block_m)),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
+            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
+            pl.BlockSpec((128, 300), lambda block_m: (block_m, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
+            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
+            jax.ShapeDtypeStruct((421, 300), jnp.bfloat16),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    dweight, dbias, dx = call(
+        weight.reshape((1, 300)), x, dy, rstd.reshape((1, 421)), mean.reshape((1, 421))
+    )
+    return (
+        dx,
+        jnp.sum(dweight.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
+        jnp.sum(dbias.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
+    )
+
+
+def layer_norm_bwd(dy, x, mean, rstd, weight, interpret=False):
+    """Returns bfloat16[421, 300], bfloat16[300], bfloat16[300].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("dy", dy, "bfloat16[421, 300]")
+    _check("x", x, "bfloat16[421, 300]")
+    _check("mean", mean, "float32[421]")
+    _check("rstd", rstd, "float32[421]")
+    _check("weight", weight, "bfloat16[300]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("layer_norm_bwd: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _layer_norm_bwd_jit(dy, x, mean, rstd, weight, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret
