@@ -68,9 +68,23 @@ SECOND_BLOCKS = {
     "nested_sums": (256, 128, 256),
     "causal_attention": (2, 128, 256),
     "causal_attention_b1_h2_s421_d64": (1, 256, 128),
+    "outer_chain_scale": (2, 128, 256),
+    "outer_chain_scale_odd": (1, 64, 256),
+    "attention_columns": (2, 128, 256),
+    "softmax_of_two": (256, 128, 256),
+    "nested_scale": (256, 128, 384),
 }
 # The own and the second block sizes of bmm_odd leave one step; this one loops.
 THIRD_BLOCKS = {"bmm_odd": (1, 64, 200, 32)}
+# Where row values meet wider ones: pre-broadcast is compiled for a chip in CI.
+ROW_VALUES = (
+    "attention_b1_h2_s384_d256",
+    "outer_chain_scale",
+    "outer_chain_scale_odd",
+    "attention_columns",
+    "softmax_of_two",
+    "nested_scale",
+)
 # Too large to simulate whole: compiled as they are, simulated with fewer heads (see `CUT`).
 PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
 LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", *PRODUCTION)
@@ -289,9 +303,10 @@ def goldens():
             if not refusal(case) and loop != "resident":
                 found[f"{graph}.{loop or 'grid'}.py"] = case
     for graph in ("attention", "softmax_two_pass"):
-        for loop, pre_broadcast in (("resident", False), ("fori_loop", True)):
-            case = Case(graph, loop, pre_broadcast, default_blocks(graph))
-            found[f"{graph}.{loop}{'.pre_broadcast' if pre_broadcast else ''}.py"] = case
+        found[f"{graph}.resident.py"] = Case(graph, "resident", False, default_blocks(graph))
+    for graph in ("attention", "softmax_two_pass", *ROW_VALUES[1:]):
+        case = Case(graph, "fori_loop", True, default_blocks(graph))
+        found[f"{graph}.fori_loop.pre_broadcast.py"] = case
     return found
 
 
@@ -305,6 +320,7 @@ def aot_quick():
         for chip in ("v6e", "v7x")
     ]
     pairs += [(case, "v6e") for case in goldens().values()]
+    pairs += [(Case(graph, loop, True), "v7x") for graph in ROW_VALUES for loop in LOOPS]
     return tuple(dict.fromkeys(pairs))
 
 
@@ -389,7 +405,7 @@ def to_edge(name, arrays):
         arrays[1][..., -1, :] *= 10.0
     elif name.startswith("softmax"):
         first[..., -1] += 30.0
-    elif name == "layer_norm":
+    elif name == "layer_norm" or name in formulas.OF_TILES:
         first[..., -1] += 100.0
     else:
         first[..., -1] += 100.0
@@ -407,7 +423,7 @@ def expected_reference(graph, kind, blocks):
 @functools.cache
 def expected_formula(graph, kind, blocks=None):
     """The float64 formula's outputs."""
-    return formulas.expected(document(graph)["name"], inputs(graph, kind, blocks))
+    return formulas.expected(document(graph), inputs(graph, kind, blocks), blocks)
 
 
 # ---- running -------------------------------------------------------------------------------------

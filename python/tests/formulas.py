@@ -86,6 +86,48 @@ def causal_attention(q, k, v):
     return _attend(q, k, v, np.tri(size, size, dtype=bool))
 
 
+def attention_columns(q, k, v):
+    """Attention over all columns, scores in base 2 over 16; maxima and sums of the rows."""
+    scores = q @ np.swapaxes(k, -1, -2) / 16
+    top = scores.max(-1, keepdims=True)
+    weight = np.exp2(scores - top)
+    total = weight.sum(-1, keepdims=True)
+    return weight @ v / total, top[..., 0], total[..., 0]
+
+
+def softmax_of_two(x, y):
+    """The softmax of [x, y] side by side in two parts; the log-sum-exp of the rows."""
+    both = np.concatenate([x, y], -1)
+    top = both.max(-1, keepdims=True)
+    total = np.exp(both - top).sum(-1, keepdims=True)
+    out = np.exp(both - top) / total
+    return out[:, : x.shape[1]], out[:, x.shape[1] :], (top + np.log(total))[:, 0]
+
+
+def _tile_sums(x, block):
+    """The sums of squares of x over each tile of its last dim: a list of arrays without it."""
+    return [np.square(x[..., at : at + block]).sum(-1) for at in range(0, x.shape[-1], block)]
+
+
+def outer_chain_scale(shape, blocks, x):
+    """A sum over tiles of running sums, scaled by all of it; in every lane of `shape`."""
+    running = np.cumsum(_tile_sums(x, blocks[2]), 0)
+    lanes = running.sum(0) / np.sqrt(running[-1] + 1)
+    return (np.broadcast_to(lanes[..., None], shape),)
+
+
+def nested_scale(shape, blocks, x, y):
+    """See the kernel in testdata/kernels/row_values.py; acc in every lane of `shape`."""
+    running = acc = np.zeros(len(x))
+    for outer in _tile_sums(x, blocks[1]):
+        running = running + outer
+        for inner in _tile_sums(y, blocks[2]):
+            running = running / 2 + inner
+            acc = acc / 4 + running
+        acc = acc / np.sqrt(running + 1)
+    return np.broadcast_to(acc[:, None], shape), running
+
+
 FORMULAS = {
     "add": add,
     "softmax": softmax,
@@ -102,9 +144,21 @@ FORMULAS = {
     "gram": gram,
     "nested_sums": nested_sums,
     "causal_attention": causal_attention,
+    "attention_columns": attention_columns,
+    "softmax_of_two": softmax_of_two,
 }
+# Those that depend on the tiles also take the first output's shape and the block sizes.
+OF_TILES = {"outer_chain_scale": outer_chain_scale, "nested_scale": nested_scale}
 
 
-def expected(name, inputs):
-    """The float64 outputs of the kernel `name` for arrays of any dtype."""
-    return FORMULAS[name](*(np.asarray(x).astype(np.float64) for x in inputs))
+def expected(document, inputs, blocks=None):
+    """The float64 outputs of a document's kernel for arrays of any dtype.
+
+    `blocks` are the block sizes in the order of the configuration, by default the document's own.
+    """
+    name, wide = document["name"], [np.asarray(x).astype(np.float64) for x in inputs]
+    if name not in OF_TILES:
+        return FORMULAS[name](*wide)
+    first = document["returns"][0]["tensor"]
+    shape = next(item["shape"] for item in document["tensors"] if item["name"] == first)
+    return OF_TILES[name](shape, blocks or document["config"]["block_sizes"], *wide)

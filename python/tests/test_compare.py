@@ -201,7 +201,7 @@ def test_unknown_adversary():
 def test_exported_graphs_against_formulas(path, adversarial):
     document = json.loads(path.read_text())
     inputs = make_inputs(document, 1, adversarial)
-    outputs, formulas = run(document, inputs), expected(document["name"], inputs)
+    outputs, formulas = run(document, inputs), expected(document, inputs)
     assert len(outputs) == len(formulas)
     for number, (output, formula) in enumerate(zip(outputs, formulas, strict=True)):
         result = compare(output, formula, tolerance_for(document, number))
@@ -221,5 +221,5 @@ def test_block_sizes_do_not_matter(name, blocks):
     inputs = make_inputs(document, 2)
     for order in ("forward", "reverse"):
         outputs = run(document, inputs, config={"block_sizes": blocks}, order=order)
-        for number, formula in enumerate(expected(document["name"], inputs)):
+        for number, formula in enumerate(expected(document, inputs)):
             assert compare(outputs[number], formula, tolerance_for(document, number)).ok

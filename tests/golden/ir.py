@@ -25,6 +25,10 @@ CASES = {
     "pre_broadcast": {
         "attention_d128": ("attention", ("pallas_pre_broadcast=true",)),
         "attention_d256": ("attention_b1_h2_s384_d256", ("pallas_pre_broadcast=true",)),
+        "chain": ("outer_chain_scale", ("pallas_pre_broadcast=true",)),
+        "columns": ("attention_columns", ("pallas_pre_broadcast=true",)),
+        "loops_in_sequence": ("softmax_of_two", ("pallas_pre_broadcast=true",)),
+        "nested_loops": ("nested_scale", ("pallas_pre_broadcast=true",)),
     },
 }
 

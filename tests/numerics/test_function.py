@@ -32,7 +32,7 @@ def right(case, outputs, arrays):
     """Within the tolerances of the float64 formula."""
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     document = proof.document(case.graph)
-    expected = proof.formulas.expected(document["name"], arrays)
+    expected = proof.formulas.expected(document, arrays, case.blocks)
     for index, (actual, wanted) in enumerate(zip(outputs, expected, strict=True)):
         tolerance = proof.compare.tolerance_for(document, index)
         actual = np.asarray(actual)

@@ -6,6 +6,8 @@
 #include "../../passes/pass.h"
 #include "module_fixture.h"
 
+#include <stdio.h>
+
 /* clang-format off */
 #define F32(shape) "\"meta\": {\"dtype\": \"float32\", \"shape\": [" shape "]}"
 #define REF(name) "{\"ref\": \"" name "\"}"
@@ -71,6 +73,35 @@ static inline void assert_idempotent(Fixture *f, const char *pass) {
 	const char *once = emitted(f);
 	run_pass(f, pass);
 	assert_string_equal(once, emitted(f));
+}
+
+/* ---- the graphs that Helion made, where the tests run at the root of the repository ------------------------------ */
+
+/* The text of testdata/graphs/NAME.json with each `from`, unless NULL, replaced by `to`. */
+static inline const char *graph_text(Fixture *f, const char *name, const char *from, const char *to) {
+	FILE *file = fopen(arena_printf(&f->arena, "testdata/graphs/%s.json", name), "rb");
+	assert_non_null(file);
+	char *text = arena_alloc(&f->arena, 1 << 20);
+	text[fread(text, 1, (1 << 20) - 1, file)] = 0;
+	fclose(file);
+	Text out;
+	text_init(&out, &f->arena);
+	for (const char *found; from && (found = strstr(text, from)); text = (char *)found + strlen(from)) {
+		text_putn(&out, text, (size_t)(found - text));
+		text_put(&out, to);
+	}
+	text_put(&out, text);
+	return out.at;
+}
+
+/* Loads it, configured. */
+static inline Module *graph_load(Fixture *f, const char *name, const char *from, const char *to) {
+	const char *text = graph_text(f, name, from, to);
+	f->source = (Source){name, text, strlen(text)};
+	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v7x"));
+	assert_non_null(f->module);
+	assert_true(module_configure(f->module, &f->diag));
+	return f->module;
 }
 
 #endif

@@ -1,0 +1,209 @@
+"""attention_columns: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "attention_columns",
+    "target": "v6e",
+    "inputs": [
+        {"name": "q", "dtype": "bfloat16", "shape": [2, 256, 256]},
+        {"name": "k", "dtype": "bfloat16", "shape": [2, 256, 256]},
+        {"name": "v", "dtype": "bfloat16", "shape": [2, 256, 256]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [2, 256, 256]},
+        {"name": "top", "dtype": "float32", "shape": [2, 256]},
+        {"name": "total", "dtype": "float32", "shape": [2, 256]},
+    ],
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "fori_loop",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 1163264,
+    "flops": 134217728,
+    "hbm_bytes": 1576960,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _to_row(x):
+    """A column [..., m, 1] as a row [..., 1, m]."""
+    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
+    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
+
+
+def _attention_columns_kernel(
+    q_ref, k_hbm, v_hbm, out_ref, top_ref, total_ref, k_buf, k_sem, v_buf, v_sem
+):
+    tile_b = pl.program_id(0)
+
+    # for tile_n in hl.tile(s_dim):
+    def step(k_win, v_win, m_i, l_i, acc):
+        # scores = torch.bmm(q[tile_b, tile_m, :], k_view[tile_b, :, tile_n]).float(...
+        load = q_ref[...]
+        load_1 = k_win[...]
+        bmm = jax.lax.dot_general(
+            load,
+            load_1,
+            (((2,), (2,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        ).astype(jnp.bfloat16)
+        scores = bmm.astype(jnp.float32) / 16
+        # m_new = torch.maximum(m_i, torch.amax(scores, -1, keepdim=True))
+        m_new = jnp.maximum(m_i, jnp.max(scores, axis=2, keepdims=True))
+        # p = torch.exp2(scores - m_new)
+        exp2 = jnp.exp2(scores - m_new)
+        # alpha = torch.where(m_i < m_new, torch.exp2(m_i - m_new), 1.0)
+        alpha = jnp.where(m_i < m_new, jnp.exp2(m_i - m_new), 1.0)
+        # l_i = l_i * alpha + torch.sum(p, -1, keepdim=True)
+        l_i_1 = l_i * alpha + jnp.sum(exp2, axis=2, keepdims=True)
+        # acc = acc * alpha
+        acc_1 = acc * alpha
+        # v_tile = v[tile_b, tile_n, :]
+        v_tile = v_win[...]
+        # acc = torch.baddbmm(acc, p.to(v_tile.dtype), v_tile)
+        acc_1_1_dot = jax.lax.dot_general(
+            exp2.astype(jnp.bfloat16),
+            v_tile,
+            (((2,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        acc_1_1 = acc_1 + acc_1_1_dot
+        return m_new, l_i_1, acc_1_1
+
+    def k_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            k_hbm.at[pl.ds(tile_b, 1), pl.ds(i * 128, 128), :],
+            k_buf.at[slot],
+            k_sem.at[slot],
+        )
+
+    def v_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            v_hbm.at[pl.ds(tile_b, 1), pl.ds(i * 128, 128), :],
+            v_buf.at[slot],
+            v_sem.at[slot],
+        )
+
+    def body(j, carry):
+        @pl.when(j + 1 < 2)
+        def prefetch():
+            k_copy(j + 1).start()
+            v_copy(j + 1).start()
+
+        k_copy(j).wait()
+        v_copy(j).wait()
+        m_i, l_i, acc = carry
+        m_i, l_i, acc = step(
+            k_buf.at[jax.lax.rem(j, 2)], v_buf.at[jax.lax.rem(j, 2)], m_i, l_i, acc
+        )
+        return m_i, l_i, acc
+
+    # m_i = hl.full([tile_b, tile_m, 1], float("-inf"), dtype=torch.float32)
+    # l_i = hl.zeros([tile_b, tile_m, 1], dtype=torch.float32)
+    # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
+    k_copy(0).start()
+    v_copy(0).start()
+    m_i_1, l_i_2, acc_2 = jax.lax.fori_loop(
+        0,
+        2,
+        body,
+        (
+            jnp.full((1, 128, 1), -jnp.inf, jnp.float32),
+            jnp.zeros((1, 128, 1), jnp.float32),
+            jnp.zeros((1, 128, 256), jnp.float32),
+        ),
+    )
+    # out[tile_b, tile_m, :] = torch.where(l_i > 0.0, acc / l_i, 0.0).to(out.dtype)
+    where = jnp.where(l_i_2 > 0.0, acc_2 / l_i_2, 0.0)
+    out_ref[...] = where.astype(jnp.bfloat16)
+    # top[tile_b, tile_m] = m_i.squeeze(-1)
+    top_ref[...] = _to_row(m_i_1)
+    # total[tile_b, tile_m] = l_i.squeeze(-1)
+    total_ref[...] = _to_row(l_i_2)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _attention_columns_jit(q, k, v, interpret):
+    call = pl.pallas_call(
+        _attention_columns_kernel,
+        name="attention_columns",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec((1, 128, 256), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 128, 256), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec((1, 1, 128), lambda tile_b, tile_m: (tile_b, 0, tile_m)),
+            pl.BlockSpec((1, 1, 128), lambda tile_b, tile_m: (tile_b, 0, tile_m)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((2, 256, 256), jnp.bfloat16),
+            jax.ShapeDtypeStruct((2, 1, 256), jnp.float32),
+            jax.ShapeDtypeStruct((2, 1, 256), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((2, 1, 128, 256), jnp.bfloat16),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 1, 128, 256), jnp.bfloat16),
+            pltpu.SemaphoreType.DMA((2,)),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    out, top, total = call(q, k, v)
+    return out, top.reshape((2, 256)), total.reshape((2, 256))
+
+
+def attention_columns(q, k, v, interpret=False):
+    """Returns bfloat16[2, 256, 256], float32[2, 256], float32[2, 256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("q", q, "bfloat16[2, 256, 256]")
+    _check("k", k, "bfloat16[2, 256, 256]")
+    _check("v", v, "bfloat16[2, 256, 256]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("attention_columns: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _attention_columns_jit(q, k, v, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

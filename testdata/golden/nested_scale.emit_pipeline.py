@@ -1,0 +1,189 @@
+"""nested_scale: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "nested_scale",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "bfloat16", "shape": [256, 256]},
+        {"name": "y", "dtype": "bfloat16", "shape": [256, 384]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [256, 256]},
+        {"name": "sums", "dtype": "bfloat16", "shape": [256]},
+    ],
+    "config": {
+        "block_sizes": [128, 128, 128],
+        "pallas_loop_type": "emit_pipeline",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 741376,
+    "flops": 0,
+    "hbm_bytes": 655872,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _to_row(x):
+    """A column [..., m, 1] as a row [..., 1, m]."""
+    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
+    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
+
+
+def _nested_scale_kernel(
+    x_hbm, y_hbm, out_ref, sums_ref, running_ref, acc_ref, running_ref_1, acc_ref_1
+):
+    tile_m = pl.program_id(0)
+
+    # for tile_n in hl.tile(n):
+    def step(x_win, running, acc):
+        # running = running + torch.sum(torch.square(x[tile_m, tile_n]), -1)
+        load = x_win[...]
+        running_1 = running + jnp.sum(
+            jnp.power(load.astype(jnp.float32), 2).astype(jnp.bfloat16).astype(
+                jnp.float32
+            ),
+            axis=1,
+            keepdims=True,
+        ).astype(jnp.bfloat16)
+
+        # for tile_k in hl.tile(k):
+        def step_1(y_win, running_2, acc_1):
+            # running = running * 0.5 + torch.sum(torch.square(y[tile_m, tile_k]), -...
+            load_1 = y_win[...]
+            running_1_1 = running_2 * 0.5 + jnp.sum(
+                jnp.power(load_1.astype(jnp.float32), 2).astype(jnp.bfloat16).astype(
+                    jnp.float32
+                ),
+                axis=1,
+                keepdims=True,
+            ).astype(jnp.bfloat16)
+            # acc = acc * 0.25 + running[:, None]
+            acc_1_1 = acc_1 * 0.25 + running_1_1
+            return running_1_1, acc_1_1
+
+        running_ref_1[...] = running_1
+        acc_ref_1[...] = acc
+
+        def body(y_win):
+            running_ref_1[...], acc_ref_1[...] = step_1(
+                y_win, running_ref_1[...], acc_ref_1[...]
+            )
+
+        pipeline = pltpu.emit_pipeline(
+            body,
+            grid=(3,),
+            in_specs=[
+                pl.BlockSpec((128, 128), lambda j_1: (tile_m, j_1)),
+            ],
+        )
+        pipeline(y_hbm)
+        running_3 = running_ref_1[...]
+        acc_2 = acc_ref_1[...]
+        # acc = acc * torch.rsqrt(running + 1)[:, None]
+        rsqrt = jax.lax.rsqrt((running_3 + 1).astype(jnp.float32)).astype(jnp.bfloat16)
+        acc_1_2 = acc_2 * rsqrt
+        return running_3, acc_1_2
+
+    # running = hl.zeros([tile_m], dtype=x.dtype)
+    running_ref[...] = jnp.zeros((128, 1), jnp.bfloat16)
+    # acc = hl.zeros([tile_m, width], dtype=x.dtype)
+    acc_ref[...] = jnp.zeros((128, 256), jnp.bfloat16)
+
+    def body_1(x_win):
+        running_ref[...], acc_ref[...] = step(x_win, running_ref[...], acc_ref[...])
+
+    pipeline_1 = pltpu.emit_pipeline(
+        body_1,
+        grid=(2,),
+        in_specs=[
+            pl.BlockSpec((128, 128), lambda j: (tile_m, j)),
+        ],
+    )
+    pipeline_1(x_hbm)
+    running_4 = running_ref[...]
+    acc_3 = acc_ref[...]
+    # out[tile_m, :] = acc
+    out_ref[...] = acc_3
+    # sums[tile_m] = running
+    sums_ref[...] = _to_row(running_4)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _nested_scale_jit(x, y, interpret):
+    call = pl.pallas_call(
+        _nested_scale_kernel,
+        name="nested_scale",
+        grid=(2,),
+        in_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((128, 256), lambda tile_m: (tile_m, 0)),
+            pl.BlockSpec((1, 128), lambda tile_m: (0, tile_m)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 256), jnp.bfloat16),
+            jax.ShapeDtypeStruct((1, 256), jnp.bfloat16),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((128, 1), jnp.bfloat16),
+            pltpu.VMEM((128, 256), jnp.bfloat16),
+            pltpu.VMEM((128, 1), jnp.bfloat16),
+            pltpu.VMEM((128, 256), jnp.bfloat16),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    out, sums = call(x, y)
+    return out, sums.reshape((256,))
+
+
+def nested_scale(x, y, interpret=False):
+    """Returns bfloat16[256, 256], bfloat16[256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "bfloat16[256, 256]")
+    _check("y", y, "bfloat16[256, 384]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("nested_scale: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _nested_scale_jit(x, y, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,148 @@
+"""outer_chain_scale: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "outer_chain_scale",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "bfloat16", "shape": [2, 200, 300]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [2, 200, 128]},
+    ],
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "emit_pipeline",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 432128,
+    "flops": 0,
+    "hbm_bytes": 297600,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _mask(x, axis, count, fill):
+    """x where its index along axis is below count, else fill."""
+    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return jnp.where(index < count, x, fill)
+
+
+def _outer_chain_scale_kernel(x_hbm, x_tail_ref, out_ref, running_ref, acc_ref):
+    tile_b = pl.program_id(0)
+    tile_m = pl.program_id(1)
+
+    # for tile_k in hl.tile(k):
+    def step(x_win, running, acc, ragged=False):
+        # running = running + torch.sum(torch.square(x[tile_b, tile_m, tile_k]), -1)
+        load = x_win[...]
+        load = _mask(load, 2, 44, 0) if ragged else load
+        running_1 = running + jnp.sum(
+            jnp.power(load.astype(jnp.float32), 2).astype(jnp.bfloat16).astype(
+                jnp.float32
+            ),
+            axis=2,
+            keepdims=True,
+        ).astype(jnp.bfloat16)
+        # acc = acc + running[:, :, None]
+        acc_1 = acc + running_1
+        return running_1, acc_1
+
+    # running = hl.zeros([tile_b, tile_m], dtype=x.dtype)
+    running_ref[...] = jnp.zeros((1, 128, 1), jnp.bfloat16)
+    # acc = hl.zeros([tile_b, tile_m, width], dtype=x.dtype)
+    acc_ref[...] = jnp.zeros((1, 128, 128), jnp.bfloat16)
+
+    def body(x_win):
+        running_ref[...], acc_ref[...] = step(x_win, running_ref[...], acc_ref[...])
+
+    pipeline = pltpu.emit_pipeline(
+        body,
+        grid=(2,),
+        in_specs=[
+            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, tile_m, j)),
+        ],
+    )
+    pipeline(x_hbm)
+    running_2 = running_ref[...]
+    acc_2 = acc_ref[...]
+    running_2, acc_2 = step(x_tail_ref, running_2, acc_2, ragged=True)
+    # scale = torch.rsqrt(running[:, :, None] + 1)
+    scale = jax.lax.rsqrt((running_2 + 1).astype(jnp.float32)).astype(jnp.bfloat16)
+    # out[tile_b, tile_m, :] = acc * scale
+    out_ref[...] = acc_2 * scale
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _outer_chain_scale_jit(x, interpret):
+    call = pl.pallas_call(
+        _outer_chain_scale_kernel,
+        name="outer_chain_scale",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 2)),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((2, 200, 128), jnp.bfloat16),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((1, 128, 1), jnp.bfloat16),
+            pltpu.VMEM((1, 128, 128), jnp.bfloat16),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x, x)
+    return out
+
+
+def outer_chain_scale(x, interpret=False):
+    """Returns bfloat16[2, 200, 128].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "bfloat16[2, 200, 300]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("outer_chain_scale: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _outer_chain_scale_jit(x, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,309 @@
+"""softmax_of_two: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "softmax_of_two",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [256, 512]},
+        {"name": "y", "dtype": "float32", "shape": [256, 768]},
+    ],
+    "outputs": [
+        {"name": "out_x", "dtype": "float32", "shape": [256, 512]},
+        {"name": "out_y", "dtype": "float32", "shape": [256, 768]},
+        {"name": "lse", "dtype": "float32", "shape": [256]},
+    ],
+    "config": {
+        "block_sizes": [128, 256, 128],
+        "pallas_loop_type": "fori_loop",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 1601536,
+    "flops": 0,
+    "hbm_bytes": 3933184,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _to_row(x):
+    """A column [..., m, 1] as a row [..., 1, m]."""
+    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
+    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
+
+
+def _softmax_of_two_kernel(
+    x_hbm,
+    y_hbm,
+    out_x_hbm,
+    out_y_hbm,
+    lse_ref,
+    x_buf,
+    x_sem,
+    y_buf,
+    y_sem,
+    x_buf_1,
+    x_sem_1,
+    out_x_buf,
+    out_x_sem,
+    y_buf_1,
+    y_sem_1,
+    out_y_buf,
+    out_y_sem,
+):
+    tile_m = pl.program_id(0)
+
+    # for tile_n in hl.tile(n, block_size=block_n):
+    def step(x_win, top, total):
+        # values = x[tile_m, tile_n].to(torch.float32)
+        values = x_win[...]
+        # new_top = torch.maximum(top, torch.amax(values, dim=1))
+        new_top = jnp.maximum(top, jnp.max(values, axis=1, keepdims=True))
+        # total = total * torch.exp(top - new_top)
+        total_1 = total * jnp.exp(top - new_top)
+        # total = total + torch.exp(values - new_top[:, None]).sum(dim=1)
+        total_1_1 = total_1 + jnp.sum(jnp.exp(values - new_top), axis=1, keepdims=True)
+        return new_top, total_1_1
+
+    def x_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            x_hbm.at[pl.ds(tile_m * 128, 128), pl.ds(i * 128, 128)],
+            x_buf.at[slot],
+            x_sem.at[slot],
+        )
+
+    def body(j, carry):
+        @pl.when(j + 1 < 4)
+        def prefetch():
+            x_copy(j + 1).start()
+
+        x_copy(j).wait()
+        top, total = carry
+        top, total = step(x_buf.at[jax.lax.rem(j, 2)], top, total)
+        return top, total
+
+    # top = hl.full([tile_m], float("-inf"), dtype=torch.float32)
+    # total = hl.zeros([tile_m], dtype=torch.float32)
+    x_copy(0).start()
+    top_1, total_2 = jax.lax.fori_loop(
+        0,
+        4,
+        body,
+        (jnp.full((128, 1), -jnp.inf, jnp.float32), jnp.zeros((128, 1), jnp.float32)),
+    )
+
+    # for tile_k in hl.tile(k, block_size=block_k):
+    def step_1(y_win, top_2, total_3):
+        # values = y[tile_m, tile_k].to(torch.float32)
+        values_1 = y_win[...]
+        # line 92: new_top = torch.maximum(top, torch.amax(values, dim=1))
+        new_top_1 = jnp.maximum(top_2, jnp.max(values_1, axis=1, keepdims=True))
+        # line 93: total = total * torch.exp(top - new_top)
+        total_1_2 = total_3 * jnp.exp(top_2 - new_top_1)
+        # line 94: total = total + torch.exp(values - new_top[:, None]).sum(dim=1)
+        total_1_1_1 = total_1_2 + jnp.sum(
+            jnp.exp(values_1 - new_top_1), axis=1, keepdims=True
+        )
+        return new_top_1, total_1_1_1
+
+    def y_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            y_hbm.at[pl.ds(tile_m * 128, 128), pl.ds(i * 256, 256)],
+            y_buf.at[slot],
+            y_sem.at[slot],
+        )
+
+    def body_1(j_1, carry):
+        @pl.when(j_1 + 1 < 3)
+        def prefetch_1():
+            y_copy(j_1 + 1).start()
+
+        y_copy(j_1).wait()
+        top_2, total_3 = carry
+        top_2, total_3 = step_1(y_buf.at[jax.lax.rem(j_1, 2)], top_2, total_3)
+        return top_2, total_3
+
+    y_copy(0).start()
+    top_3, total_4 = jax.lax.fori_loop(0, 3, body_1, (top_1, total_2))
+
+    # line 96: for tile_n in hl.tile(n, block_size=block_n):
+    def step_2(x_win_1, out_x_win):
+        # weight = torch.exp(x[tile_m, tile_n].to(torch.float32) - top[:, None])
+        load = x_win_1[...]
+        weight = jnp.exp(load - top_3)
+        # out_x[tile_m, tile_n] = (weight / total[:, None]).to(x.dtype)
+        out_x_win[...] = weight / total_4
+
+    def x_copy_1(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            x_hbm.at[pl.ds(tile_m * 128, 128), pl.ds(i * 128, 128)],
+            x_buf_1.at[slot],
+            x_sem_1.at[slot],
+        )
+
+    def out_x_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            out_x_buf.at[slot],
+            out_x_hbm.at[pl.ds(tile_m * 128, 128), pl.ds(i * 128, 128)],
+            out_x_sem.at[slot],
+        )
+
+    def body_2(j_2, carry):
+        @pl.when(j_2 + 1 < 4)
+        def prefetch_2():
+            x_copy_1(j_2 + 1).start()
+
+        x_copy_1(j_2).wait()
+
+        @pl.when(j_2 >= 2)
+        def reuse():
+            out_x_copy(j_2 - 2).wait()
+
+        step_2(x_buf_1.at[jax.lax.rem(j_2, 2)], out_x_buf.at[jax.lax.rem(j_2, 2)])
+        out_x_copy(j_2).start()
+        return carry
+
+    x_copy_1(0).start()
+    jax.lax.fori_loop(0, 4, body_2, None)
+    for i in range(2, 4):
+        out_x_copy(i).wait()
+
+    # line 99: for tile_k in hl.tile(k, block_size=block_k):
+    def step_3(y_win_1, out_y_win):
+        # weight = torch.exp(y[tile_m, tile_k].to(torch.float32) - top[:, None])
+        load_1 = y_win_1[...]
+        weight_1 = jnp.exp(load_1 - top_3)
+        # out_y[tile_m, tile_k] = (weight / total[:, None]).to(y.dtype)
+        out_y_win[...] = weight_1 / total_4
+
+    def y_copy_1(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            y_hbm.at[pl.ds(tile_m * 128, 128), pl.ds(i * 256, 256)],
+            y_buf_1.at[slot],
+            y_sem_1.at[slot],
+        )
+
+    def out_y_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            out_y_buf.at[slot],
+            out_y_hbm.at[pl.ds(tile_m * 128, 128), pl.ds(i * 256, 256)],
+            out_y_sem.at[slot],
+        )
+
+    def body_3(j_3, carry):
+        @pl.when(j_3 + 1 < 3)
+        def prefetch_3():
+            y_copy_1(j_3 + 1).start()
+
+        y_copy_1(j_3).wait()
+
+        @pl.when(j_3 >= 2)
+        def reuse_1():
+            out_y_copy(j_3 - 2).wait()
+
+        step_3(y_buf_1.at[jax.lax.rem(j_3, 2)], out_y_buf.at[jax.lax.rem(j_3, 2)])
+        out_y_copy(j_3).start()
+        return carry
+
+    y_copy_1(0).start()
+    jax.lax.fori_loop(0, 3, body_3, None)
+    for i in range(1, 3):
+        out_y_copy(i).wait()
+    # lse[tile_m] = top + torch.log(total)
+    add = top_3 + jnp.log(total_4)
+    lse_ref[...] = _to_row(add)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _softmax_of_two_jit(x, y, interpret):
+    call = pl.pallas_call(
+        _softmax_of_two_kernel,
+        name="softmax_of_two",
+        grid=(2,),
+        in_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((1, 128), lambda tile_m: (0, tile_m)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 512), jnp.float32),
+            jax.ShapeDtypeStruct((256, 768), jnp.float32),
+            jax.ShapeDtypeStruct((1, 256), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((2, 128, 128), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 128, 256), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 128, 128), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 128, 128), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 128, 256), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 128, 256), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    out_x, out_y, lse = call(x, y)
+    return out_x, out_y, lse.reshape((256,))
+
+
+def softmax_of_two(x, y, interpret=False):
+    """Returns float32[256, 512], float32[256, 768], float32[256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "float32[256, 512]")
+    _check("y", y, "float32[256, 768]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("softmax_of_two: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _softmax_of_two_jit(x, y, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret
