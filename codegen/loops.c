@@ -115,12 +115,27 @@ bool plan_loops(Planner *p) { return loops_in(p, p->plan->root, NONE); }
 
 /* ---- carried values --------------------------------------------------------------------------------------------- */
 
+static bool scratch_named(const Planner *p, const char *ref) {
+	for (uint32_t i = 0; i < p->plan->scratches.count; i++)
+		if (strcmp(p->plan->scratches.at[i].ref, ref) == 0)
+			return true;
+	return false;
+}
+
+/* Loops may carry values of one name; each has its own scratch. */
+static const char *scratch_name(const Planner *p, const char *value) {
+	const char *ref = arena_printf(p->a, "%s_ref", value);
+	for (uint32_t copy = 1; scratch_named(p, ref); copy++)
+		ref = arena_printf(p->a, "%s_ref_%u", value, copy);
+	return ref;
+}
+
 static uint32_t carry_scratch(Planner *p, NodeId value, const char *why) {
 	Scratch s = {.kind = SCRATCH_VMEM, .why = why};
 	s.dtype = node_type(p->m, value)->dtype;
 	s.rank = plan_shape(p->plan, value, p->plan->values[value].form, s.shape);
 	s.bytes = vmem_bytes(p->m->target, s.dtype, s.rank, s.shape);
-	s.ref = arena_printf(p->a, "%s_ref", node_get(p->m, value)->name);
+	s.ref = scratch_name(p, node_get(p->m, value)->name);
 	vec_push(p->a, &p->plan->scratches, s);
 	return p->plan->scratches.count - 1;
 }
