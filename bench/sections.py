@@ -245,18 +245,16 @@ def matmul_args(size):
 # (label, kernel, arguments, block sizes)
 DMA_CASES = [
     ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (512, 512, 512)),
-    ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (512, 512, 256)),
     ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (1024, 1024, 512)),
     ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (256, 1024, 256)),
     ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (512, 512, 512)),
     ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (512, 1024, 1024)),
     ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (1024, 1024, 512)),
     ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (1024, 1024, 1024)),
-    ("attention D=64, 8 heads", ATTENTION, attention_args(8, 8192, 64), (1, 512, 1024)),
-    ("attention D=128, 8 heads", ATTENTION, attention_args(8, 8192, 128), (1, 512, 1024)),
-    ("attention D=256, 8 heads", ATTENTION, attention_args(8, 8192, 256), (1, 512, 1024)),
-    ("softmax 4096x8192", "softmax.py:softmax_two_pass", ("float32[4096,8192]",), (256, 1024)),
-    ("softmax 4096x8192", "softmax.py:softmax_two_pass", ("float32[4096,8192]",), (64, 2048)),
+    ("attention D=64, 2 heads", ATTENTION, attention_args(2, 8192, 64), (1, 512, 1024)),
+    ("attention D=128, 2 heads", ATTENTION, attention_args(2, 8192, 128), (1, 512, 1024)),
+    ("attention D=256, 2 heads", ATTENTION, attention_args(2, 8192, 256), (1, 512, 1024)),
+    ("softmax 4096x8192", "softmax.py:softmax_two_pass", ("float32[4096,8192]",), (1024, 256)),
 ]
 
 

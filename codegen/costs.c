@@ -27,14 +27,14 @@ static double dim_steps(Planner *p, const LoopDim *d, bool tail_too) {
 	return affine_mean(p->plan, &length, (double)extent / 2) / (double)d->step;
 }
 
-static double loop_steps(Planner *p, const Loop *loop, bool tail_too) {
+double loop_steps(Planner *p, const Loop *loop, bool tail_too) {
 	double steps = 1;
 	for (uint32_t i = 0; i < loop->rank; i++)
 		steps *= dim_steps(p, &loop->dim[i], tail_too || !loop->peeled);
 	return steps;
 }
 
-static double grid_points(const Plan *p) {
+double grid_points(const Plan *p) {
 	double points = 1;
 	for (uint32_t i = 0; i < p->grid.count; i++)
 		points *= (double)p->grid.at[i].steps;
@@ -65,7 +65,7 @@ static void add_flops(Planner *p, GraphId g, double times) {
 
 /* Mean bytes of one copy: a dim that the copies walk has its last block cut off at the array's end; one that stays at a
  * block has what is left from there. */
-static double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index) {
+double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index) {
 	double bytes = dtype_bits(o->dtype) / 8.0;
 	for (uint32_t i = 0; i < o->rank; i++) {
 		int64_t size = int_min(block[i], o->shape[i]);

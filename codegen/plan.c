@@ -161,7 +161,7 @@ static void remark_loops(Plan *plan) {
 	}
 }
 
-static Plan *plan_decide(Arena *a, Module *m, Diag *d, bool trial) {
+Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
@@ -169,19 +169,16 @@ static Plan *plan_decide(Arena *a, Module *m, Diag *d, bool trial) {
 	plan->loop_of = arena_array(a, m->graphs.count, sizeof *plan->loop_of);
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		plan->loop_of[g] = NONE;
-	Planner p = {.plan = plan, .m = m, .d = d, .a = a};
+	Planner p = {.plan = plan, .m = m, .d = d, .a = a, .way = way};
 	bool served = plan_config_served(&p), held = plan_limits(&p);
 	if (!plan_supported(&p) || !served || !held || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) ||
 	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_returns(&p) || !plan_values(&p) ||
-	    !plan_carries(&p) || !plan_inlining(&p) || !plan_fit(&p, trial))
+	    !plan_carries(&p) || !plan_inlining(&p) || !plan_fit(&p, way.trial))
 		return NULL;
 	plan_semantics(&p);
 	plan_costs(&p);
+	plan->seconds = plan_seconds(&p);
 	remark_blocks(plan);
 	remark_loops(plan);
 	return plan;
 }
-
-Plan *plan_make(Arena *a, Module *m, Diag *d) { return plan_decide(a, m, d, false); }
-
-Plan *plan_try(Arena *a, Module *m, Diag *d) { return plan_decide(a, m, d, true); }

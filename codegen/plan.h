@@ -233,6 +233,7 @@ typedef struct Plan {
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
+	double seconds;      /* an estimate, for comparing plans of one kernel: fori_dma.c */
 	VEC(Remark) remarks; /* --explain */
 } Plan;
 

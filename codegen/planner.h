@@ -4,11 +4,19 @@
 
 #include "plan.h"
 
+/* One of the ways in which a configuration can be planned: fori_dma.c. */
+typedef struct PlanWay {
+	bool trial;               /* refuse what does not fit without looking for what would */
+	bool fori_copies;         /* fori_loop copies the windows that it can */
+	const char *resident_why; /* else: why not */
+} PlanWay;
+
 typedef struct Planner {
 	Plan *plan;
 	Module *m;
 	Diag *d;
 	Arena *a;
+	PlanWay way;
 } Planner;
 
 /* A refusal at node n. Always false, so that `return refuse(...)` reads well. */
@@ -65,6 +73,7 @@ bool plan_returns(Planner *p);   /* returns.c */
 bool plan_values(Planner *p);    /* values.c */
 bool plan_carries(Planner *p);   /* loops.c */
 void plan_costs(Planner *p);     /* costs.c */
+double plan_seconds(Planner *p); /* fori_dma.c */
 /* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */
 int64_t operand_fetches(const Plan *p, const Operand *o);
 double loop_copies(Planner *p, uint32_t loop);
@@ -73,6 +82,15 @@ bool plan_fit(Planner *p, bool trial);
 bool plan_inlining(Planner *p); /* values.c */
 void plan_forms(Planner *p);    /* forms.c */
 void plan_masks(Planner *p);    /* masks.c */
+
+/* plan.c: the steps, one way. NULL after diagnostics (a trial: also without). */
+Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way);
+
+/* costs.c: of the whole grid; the mean steps of a loop, `tail_too`: with the one that is peeled; mean bytes that a copy
+ * of one block moves. */
+double grid_points(const Plan *p);
+double loop_steps(Planner *p, const Loop *loop, bool tail_too);
+double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);
 
 /* arith.c: dtypes. Argument i is a condition, which takes no part in promotion. */
 bool arith_is_condition(uint16_t op, uint32_t i);

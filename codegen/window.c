@@ -46,8 +46,8 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 	const Loop *loop = &p->plan->loops.at[w->loop];
 	if (loop->type == LOOP_UNROLL)
 		return "unrolled steps read resident blocks";
-	if (loop->type == LOOP_FORI && (Choice)p->m->config.fori_dma.value == CHOICE_OFF)
-		return "pallas_fori_dma is off";
+	if (loop->type == LOOP_FORI && !p->way.fori_copies)
+		return p->way.resident_why;
 	if (loop_masks_every_step(loop))
 		return "its last step is ragged and cannot be peeled";
 	if (w->store && loop->peeled)

@@ -32,7 +32,8 @@ from pallasc.errors import CompileError, KernelError  # noqa: E402
 
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
 
-# The ways to lower a loop. The resident form of fori_loop copies nothing itself.
+# The ways to lower a loop. fori_loop copies what it can; its resident form copies nothing itself.
+# What `pallas_fori_dma: auto` takes is one of the two.
 LOOPS = {
     "unroll": {"pallas_loop_type": "unroll"},
     "fori_loop": {"pallas_loop_type": "fori_loop"},
@@ -126,6 +127,17 @@ def has_loops(graph):
     return any(item["kind"] == "for_loop" for item in document(graph)["graphs"])
 
 
+@functools.cache
+def can_copy(graph, blocks):
+    """Whether a fori_loop can copy every window of the graph's loops."""
+    config = {"pallas_loop_type": "fori_loop", "pallas_fori_dma": True}
+    try:
+        compile_graph(document(graph), config | ({"block_sizes": list(blocks)} if blocks else {}))
+    except CompileError as error:
+        return all(item["code"] != "fori-dma" for item in error.diagnostics)
+    return True
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """A graph under a configuration: a way to lower its loops, pre-broadcast, block sizes."""
@@ -142,6 +154,8 @@ class Case:
         config = dict(LOOPS[self.loop]) if self.loop else {}
         if self.blocks:
             config["block_sizes"] = list(self.blocks)
+        if self.loop == "fori_loop" and can_copy(self.graph, self.blocks):
+            config["pallas_fori_dma"] = True
         if self.pre_broadcast is not None:
             config["pallas_pre_broadcast"] = self.pre_broadcast
         return {**config, **{key: json.loads(value) for key, value in self.extra}}

@@ -30,7 +30,8 @@ def plan(name, *args):
 
 
 def attention(loop_type):
-    return plan("attention", f"--set=pallas_loop_type={loop_type}")
+    """The plan with windows copied in the loop; by itself, fori_loop takes resident blocks here."""
+    return plan("attention", f"--set=pallas_loop_type={loop_type}", "--set=pallas_fori_dma=on")
 
 
 def by_ref(items):

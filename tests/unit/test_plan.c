@@ -122,6 +122,130 @@ static void too_much_vmem_is_refused(void **state) {
 	planned_end(&p);
 }
 
+/* ---- pallas_fori_dma: auto ----------------------------------------------------------------------------------------
+ */
+
+static bool has_remark(const Planned *p, const char *text) {
+	for (uint32_t i = 0; i < p->plan->remarks.count; i++)
+		if (strstr(p->plan->remarks.at[i].message, text))
+			return true;
+	return false;
+}
+
+/* FRONT_DOCUMENT with 2048 rows: 16 grid points with blocks of 128. */
+static const char *tall_document(Arena *a) {
+	Text t;
+	text_init(&t, a);
+	const char *from = FRONT_DOCUMENT;
+	for (const char *at; (at = strstr(from, "256")); from = at + 3) {
+		text_putn(&t, from, (size_t)(at - from));
+		text_put(&t, "2048");
+	}
+	text_put(&t, from);
+	return t.at;
+}
+
+/* Plans tall_document() for a v6e with this much VMEM (0: its own), in blocks of [128,128]. */
+static void planned_tall(Planned *p, int64_t vmem, const char *const *settings) {
+	front_start(&p->front);
+	p->m = front_load(&p->front, tall_document(&p->front.arena));
+	assert_non_null(p->m);
+	Target *target = arena_alloc(&p->front.arena, sizeof *target);
+	*target = *target_find("v6e");
+	target->vmem_bytes = vmem ? vmem : target->vmem_bytes;
+	p->m->target = target;
+	assert_true(config_set(p->m, &p->front.diag, "block_sizes=[128,128]"));
+	assert_true(config_set(p->m, &p->front.diag, "pallas_loop_type=fori_loop"));
+	for (; *settings; settings++)
+		assert_true(config_set(p->m, &p->front.diag, *settings));
+	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag));
+	p->plan = plan_make(&p->front.arena, p->m, &p->front.diag);
+}
+
+static const char *const none[] = {NULL};
+
+/* One grid point: resident blocks would be waited for whole, the loop waits for its first window only. */
+static void one_long_loop_copies_its_windows(void **state) {
+	(void)state;
+	Planned p;
+	planned_start(&p, SETTINGS("block_sizes=[256,128]", "pallas_loop_type=fori_loop"));
+	assert_non_null(p.plan);
+	assert_true(p.plan->loops.at[0].dma);
+	assert_int_equal(operand(&p, "x_hbm")->space, SPACE_HBM);
+	assert_true(has_remark(&p, "pallas_fori_dma auto: windows are copied: about "));
+	planned_end(&p);
+}
+
+/* 16 grid points: each would wait for its first window; the grid brings the next block while one is computed on. */
+static void many_points_have_resident_blocks(void **state) {
+	(void)state;
+	Planned p;
+	planned_tall(&p, 0, none);
+	assert_non_null(p.plan);
+	assert_false(p.plan->loops.at[0].dma);
+	assert_int_equal(operand(&p, "x_ref")->block[1], 512);
+	assert_true(has_remark(&p, "pallas_fori_dma auto: blocks are resident: about "));
+	assert_true(has_remark(&p, "step: x is resident: pallas_fori_dma is auto"));
+	planned_end(&p);
+}
+
+static void asked_for_is_obeyed(void **state) {
+	(void)state;
+	Planned p;
+	planned_tall(&p, 0, SETTINGS("pallas_fori_dma=on"));
+	assert_true(p.plan->loops.at[0].dma);
+	planned_end(&p);
+	planned_start(&p, SETTINGS("block_sizes=[256,128]", "pallas_loop_type=fori_loop", "pallas_fori_dma=off"));
+	assert_false(p.plan->loops.at[0].dma);
+	assert_true(has_remark(&p, "step: x is resident: pallas_fori_dma is off"));
+	planned_end(&p);
+}
+
+/* The grid's pipeline keeps no three windows; the way that is left is taken, without a diagnostic of the other. */
+static void a_way_that_cannot_be_served_is_not_taken(void **state) {
+	(void)state;
+	Planned p;
+	planned_tall(&p, 0, SETTINGS("pallas_load_buffer_count=[3]"));
+	assert_non_null(p.plan);
+	assert_true(p.plan->loops.at[0].dma);
+	assert_int_equal(p.front.diag.errors, 0);
+	assert_int_equal(p.front.diag.list.count, 0);
+	planned_end(&p);
+}
+
+/* The limit is `vmem`; asserts that windows are copied, for this reason, and that nothing is complained of. */
+static void assert_copied(int64_t vmem, const char *reason) {
+	Planned p;
+	planned_tall(&p, vmem, none);
+	assert_non_null(p.plan);
+	assert_true(p.plan->loops.at[0].dma);
+	assert_true(has_remark(&p, reason));
+	assert_int_equal(p.front.diag.list.count, 0);
+	planned_end(&p);
+}
+
+static void blocks_that_do_not_fit_are_copied(void **state) {
+	(void)state;
+	Planned p;
+	planned_tall(&p, 0, none);
+	int64_t resident = p.plan->vmem.total;
+	planned_end(&p);
+	planned_tall(&p, 0, SETTINGS("pallas_fori_dma=on"));
+	int64_t copied = p.plan->vmem.total;
+	planned_end(&p);
+	assert_true(copied < resident);
+	planned_tall(&p, resident, none);
+	assert_false(p.plan->loops.at[0].dma);
+	planned_end(&p);
+	assert_copied(resident - 1,
+	              "windows are copied: about "); /* one resident buffer fits: all of it is waited for */
+	assert_copied(copied, "windows are copied, for resident blocks are refused: VMEM");
+	planned_tall(&p, 1024, none);
+	assert_null(p.plan);
+	assert_int_equal(p.front.diag.errors, 1);
+	planned_end(&p);
+}
+
 /* ---- the cap on a tile's elements -------------------------------------------------------------------------------- */
 
 /* Plans FRONT_DOCUMENT for v6e with that cap; returns the first message, "" if it is not refused. */
@@ -203,11 +327,21 @@ static void affines_add_up(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pipelined_windows_stay_in_hbm),    cmocka_unit_test(a_one_dimensional_result_is_a_row),
-		cmocka_unit_test(unrolled_operands_are_resident),   cmocka_unit_test(a_ragged_last_step_is_peeled),
-		cmocka_unit_test(a_block_off_the_lanes_is_refused), cmocka_unit_test(too_much_vmem_is_refused),
-		cmocka_unit_test(a_tile_over_the_cap_is_refused),   cmocka_unit_test(no_size_meets_cap_and_alignment),
-		cmocka_unit_test(vmem_is_padded_to_tiles),          cmocka_unit_test(affines_add_up),
+		cmocka_unit_test(pipelined_windows_stay_in_hbm),
+		cmocka_unit_test(a_one_dimensional_result_is_a_row),
+		cmocka_unit_test(unrolled_operands_are_resident),
+		cmocka_unit_test(a_ragged_last_step_is_peeled),
+		cmocka_unit_test(a_block_off_the_lanes_is_refused),
+		cmocka_unit_test(too_much_vmem_is_refused),
+		cmocka_unit_test(one_long_loop_copies_its_windows),
+		cmocka_unit_test(many_points_have_resident_blocks),
+		cmocka_unit_test(asked_for_is_obeyed),
+		cmocka_unit_test(a_way_that_cannot_be_served_is_not_taken),
+		cmocka_unit_test(blocks_that_do_not_fit_are_copied),
+		cmocka_unit_test(a_tile_over_the_cap_is_refused),
+		cmocka_unit_test(no_size_meets_cap_and_alignment),
+		cmocka_unit_test(vmem_is_padded_to_tiles),
+		cmocka_unit_test(affines_add_up),
 	};
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
