@@ -117,7 +117,7 @@ check-export: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
 	tools/compare-graphs $(EXPORT_PYTHON)
 
-.PHONY: graphs golden docs aot probe-ops bench
+.PHONY: graphs golden docs aot probe-ops probe-tiling bench
 graphs: need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pallasc export --manifest testdata/kernels/graphs.json -o testdata/graphs
 
@@ -142,6 +142,10 @@ results: proof aot
 
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py
+
+# tests/tiling/rules.json: about 20 minutes on two idle cores, less with what is cached.
+probe-tiling: need-venv
+	$(WITH_PYTHON) tests/tiling/probe.py
 
 bench: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/compile_speed.py -o docs/compile_speed.md
@@ -210,6 +214,7 @@ help:
 	@echo 'make proof         simulate every kernel of the matrix on every kind of inputs (slow)'
 	@echo 'make results       proof and aot, then docs/results.md'
 	@echo 'make probe-ops     ask the TPU compiler and the simulator about every op'
+	@echo 'make probe-tiling  ask the TPU compiler how arrays may be cut; docs/tiling.md'
 	@echo 'make bench         compile speed, with docs/compile_speed.md'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make clean         remove what was built; .venv and .venv-export stay'

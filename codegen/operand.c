@@ -130,9 +130,9 @@ static void insert_unit(Planner *p, Operand *o, int64_t *block, Affine *index, u
 	add_step(p, o, s);
 }
 
-/* Makes the block legal for the last two dims, with a boundary view where that helps. `rows`: what the second-last dim
- * must be a multiple of. Returns NULL, or what is wrong. */
-const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, int64_t rows) {
+/* Makes the block legal for the last two dims, with a boundary view where that helps: few rows of a tile, which copies
+ * may take, are left to where there are no views, as they come in short pieces. Returns NULL, or what is wrong. */
+const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use) {
 	int bits = dtype_bits(o->dtype);
 	int64_t lanes = target_block_multiple(p->m->target, bits, 2, 1);
 	uint32_t last = o->rank - 1;
@@ -150,7 +150,10 @@ const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index,
 		return arena_printf(p->a,
 		                    "its last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
 		                    (long long)block[last], (long long)o->shape[last], (long long)lanes);
+	int64_t rows = target_row_multiple(p->m->target, use, bits, o->shape[last]);
 	if (fits(block[last - 1], o->shape[last - 1], rows))
+		return NULL;
+	if (!views && target_takes_rows(p->m->target, use, bits, o->shape[last], block[last - 1]))
 		return NULL;
 	if (!views)
 		return arena_printf(
@@ -183,8 +186,10 @@ static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
 		bool tiled = d + 2 >= o->rank;
-		int64_t multiple =
-			d + 1 == o->rank ? p->m->target->lanes : target_packed_rows(p->m->target, dtype_bits(o->dtype));
+		int64_t multiple = d + 1 == o->rank ? p->m->target->lanes
+		                   : tiled ? target_row_multiple(p->m->target, TILE_BLOCK, dtype_bits(o->dtype),
+		                                                 o->shape[o->rank - 1])
+		                           : 1;
 		block[d] = o->shape[d];
 		index[d] = affine_int(0);
 		if (want->kind == WANT_GRID) {
@@ -282,8 +287,7 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 	Operand o = {.space = SPACE_WINDOW, .input = !w->store, .output = w->store};
 	if (!operand_array(p, &o, w) || !grid_block(p, &o, w, step_is_tail, o.block, o.index))
 		return NONE;
-	const char *wrong = operand_align(p, &o, o.block, o.index, w->rank,
-	                                  target_block_multiple(p->m->target, dtype_bits(o.dtype), 2, 0));
+	const char *wrong = operand_align(p, &o, o.block, o.index, w->rank, TILE_BLOCK);
 	if (wrong)
 		return refuse_block(p, w, wrong), NONE;
 	if (!w->store && !grid_buffers(p, &o, step_is_tail))

@@ -10,7 +10,7 @@ enum { INTERNAL_BYTES = 64 * 1024 };
 enum { UNROLL_OVERLAP_BYTES = 12 * 1024 * 1024 / 7, UNROLL_OVERLAP_STEPS = 7 };
 
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
-	int64_t bits = int_max(dtype_bits(dtype), 4), bytes = 1;
+	int64_t bits = int_max(dtype_vmem_bits(dtype), 4), bytes = 1;
 	for (uint32_t i = 0; i < rank; i++) {
 		int64_t size = shape[i];
 		if (i + 1 == rank)

@@ -8,6 +8,7 @@
 static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int64_t *block, Affine *index) {
 	/* emit_pipeline clips a window that reaches past the array to whole tiles, as the grid's own pipeline does. */
 	bool clips = p->plan->loops.at[w->loop].type == LOOP_EMIT_PIPELINE;
+	TileUse use = TILE_COPY;
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
@@ -24,10 +25,14 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		if (!affine_multiple(&want->at, block[d]))
 			return "its windows do not start at multiples of the block";
 		index[d] = affine_divide(want->at, block[d]);
-		if (want->kind == WANT_GRID && want->extent % want->size != 0 && !clips)
+		if (want->kind != WANT_GRID || want->extent % want->size == 0)
+			continue;
+		if (!clips)
 			return "its last block in a grid dim reaches past the tensor";
+		if (tiled)
+			use = TILE_CLIPPED;
 	}
-	return operand_align(p, o, block, index, w->rank, target_packed_rows(p->m->target, dtype_bits(o->dtype)));
+	return operand_align(p, o, block, index, w->rank, use);
 }
 
 static bool tensor_written(const Planner *p, TensorId t) { return p->m->tensors.at[t].role != ROLE_INPUT; }
@@ -54,6 +59,8 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 		return "the ragged last step writes part of a window";
 	if (!w->store && tensor_written(p, tensor_base(p->m, w->tensor)))
 		return "the kernel writes it";
+	if (p->m->tensors.at[w->tensor].dtype == DTYPE_BOOL)
+		return "it is bool, which no DMA copies"; /* jax: "DMAs with bool dtypes are not supported" */
 	return step_window(p, o, w, block, index);
 }
 
@@ -118,22 +125,35 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 	return true;
 }
 
-/* A loop that walks a resident block by a traced step must start at whole tiles. */
+/* What a slice of a resident block, from a start that the kernel computes, is a multiple of in operand dim d. */
+static int64_t slice_multiple(const Planner *p, const Operand *o, uint32_t d) {
+	if (d + 2 < o->rank)
+		return 1;
+	return d + 1 == o->rank ? p->m->target->lanes
+	                        : target_row_multiple(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype),
+	                                              o->block[o->rank - 1]);
+}
+
+/* Whether the compiler can slice steps of `size`, the first of which starts at `at`, from a resident block. */
+static bool slice_ok(const Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at) {
+	if (size == o->block[d] || affine_multiple(at, slice_multiple(p, o, d)))
+		return true;
+	return d + 2 == o->rank && affine_multiple(at, size) &&
+	       target_takes_rows(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), o->block[o->rank - 1], size);
+}
+
+/* A loop that walks a resident block by a traced step must start where the compiler can slice it. */
 static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o) {
 	const Loop *loop = &p->plan->loops.at[w->loop];
 	for (uint32_t i = 0; i < w->rank && loop->type != LOOP_UNROLL; i++) {
 		uint32_t d = o->dim_of[i];
-		int64_t multiple = d + 1 == o->rank   ? p->m->target->lanes
-		                   : d + 2 == o->rank ? target_packed_rows(p->m->target, dtype_bits(o->dtype))
-		                                      : 1;
-		if (w->dim[i].kind != WANT_STEP || w->dim[i].size == o->block[d] ||
-		    affine_multiple(&w->dim[i].at, multiple))
+		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &w->dim[i].at))
 			continue;
 		return refuse_block(p, w,
 		                    arena_printf(p->a,
 		                                 "steps of %lld in dim %u do not start at multiples of %lld; make it a "
 		                                 "multiple or use unroll",
-		                                 (long long)w->dim[i].size, i, (long long)multiple));
+		                                 (long long)w->dim[i].size, i, (long long)slice_multiple(p, o, d)));
 	}
 	return true;
 }

@@ -46,6 +46,7 @@ typedef enum DtypeClass { DTYPE_CLASS_BOOL, DTYPE_CLASS_UNSIGNED, DTYPE_CLASS_SI
 const char *dtype_name(Dtype t); /* "bfloat16" */
 const char *dtype_jnp(Dtype t);  /* "jnp.bfloat16" */
 int dtype_bits(Dtype t);         /* of one element in memory; bool is 8 */
+int dtype_vmem_bits(Dtype t);    /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
 DtypeClass dtype_class(Dtype t);
 Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
 bool dtype_is_float(Dtype t);

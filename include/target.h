@@ -5,6 +5,24 @@
 
 #include "diag.h"
 
+/* How an array is cut, for what its rows (the second-last dim) must be; lanes are alike for all. */
+typedef enum TileUse {
+	TILE_BLOCK,   /* a block of the grid's pipeline: Pallas' BlockSpec */
+	TILE_COPY,    /* a window copied between HBM and VMEM: make_async_copy, emit_pipeline */
+	TILE_CLIPPED, /* windows of emit_pipeline the last of which reaches past the array's end */
+	TILE_SLICE,   /* a slice of a block in VMEM, from a start that the kernel computes */
+	TILE_USES
+} TileUse;
+
+enum { TILE_WIDTHS = 4 }; /* elements of 32, 16, 8 and 4 bits */
+
+typedef struct TileRows {
+	int64_t wide[TILE_WIDTHS];   /* any multiple of it is legal */
+	int64_t narrow[TILE_WIDTHS]; /* the same where the last dim is no wider than one tile */
+	int64_t powers[TILE_WIDTHS]; /* the sum of the smaller powers of two that are legal from multiples of themselves
+	                              */
+} TileRows;
+
 typedef struct Target {
 	const char *name;          /* "v6e" */
 	const char *device_kind;   /* as jax prints it: "TPU v6 lite" */
@@ -19,6 +37,7 @@ typedef struct Target {
 	double bf16_flops;         /* peak per TensorCore, per second */
 	int tensorcores;           /* per jax device (2: megacore, grid dims marked parallel are split) */
 	bool bf16_vpu;             /* the vector unit computes in bfloat16 */
+	TileRows tile[TILE_USES];
 } Target;
 
 /* The built-in row called `name`, or NULL. */
@@ -28,11 +47,15 @@ const Target *target_rows(size_t *count);
 /* Reads a target file: every field, or `base` and the fields that differ. NULL after diagnostics. A file without a
  * `base` and without `max_tile_elements` has a cap of 1048576 elements; null is no cap. */
 const Target *target_load(Arena *a, Diag *d, const Source *source);
-/* What a block must be a multiple of in dim `dim` of an array of `rank` dims of `bits` each, unless it covers the dim:
- * Pallas' BlockSpec rule, 128 lanes and 8 sublanes for every dtype; 128 * 32 / bits for 1-D arrays. */
+/* What a grid's block must be a multiple of in dim `dim` of an array of `rank` dims of `bits` each, unless it covers
+ * the dim: Pallas' BlockSpec rule, 128 lanes and 8 rows for every dtype; 128 * 32 / bits for 1-D arrays. */
 int64_t target_block_multiple(const Target *t, int bits, uint32_t rank, uint32_t dim);
-/* Rows of one packed tile: 8 of 32 bits, 16 of 16, 32 of 8 (jax's TPU tiling; copies of fewer were refused by Mosaic
- * with "Slice sizes along tiled dimensions must be aligned to tiles"). */
+/* What the rows of a cut, and the row it starts at, are multiples of, in an array `width` elements wide, unless it
+ * covers the dim. */
+int64_t target_row_multiple(const Target *t, TileUse use, int bits, int64_t width);
+/* Whether cuts of so many rows, each starting at a multiple of that, are legal: multiples, and some powers of two. */
+bool target_takes_rows(const Target *t, TileUse use, int bits, int64_t width, int64_t rows);
+/* Rows of one packed tile in VMEM, which arrays there are padded to: 8 of 32 bits, 16 of 16, 32 of 8. */
 int64_t target_packed_rows(const Target *t, int bits);
 /* NULL-terminated names, for "did you mean". */
 const char *const *target_names(void);

@@ -19,6 +19,8 @@ const char *dtype_jnp(Dtype t) { return rows[t].jnp; }
 
 int dtype_bits(Dtype t) { return rows[t].bits; }
 
+int dtype_vmem_bits(Dtype t) { return t == DTYPE_BOOL ? 32 : dtype_bits(t); }
+
 DtypeClass dtype_class(Dtype t) { return rows[t].class; }
 
 bool dtype_is_float(Dtype t) { return dtype_class(t) == DTYPE_CLASS_FLOAT; }

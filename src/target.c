@@ -5,7 +5,7 @@
 #define MIB (KIB * 1024)
 
 static const Target rows[] = {
-#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_)                        \
+#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_, tile_)                 \
 	{.name = name_,                                                                                                \
 	 .device_kind = kind_,                                                                                         \
 	 .topology = topology_,                                                                                        \
@@ -18,13 +18,14 @@ static const Target rows[] = {
 	 .hbm_bytes_per_s = hbm_,                                                                                      \
 	 .bf16_flops = flops_,                                                                                         \
 	 .tensorcores = cores_,                                                                                        \
-	 .bf16_vpu = vpu_},
+	 .bf16_vpu = vpu_,                                                                                             \
+	 .tile = tile_},
 #include "targets.def"
 #undef TARGET
 };
 
 static const char *const names[] = {
-#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_) name_,
+#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_, tile_) name_,
 #include "targets.def"
 #undef TARGET
 	NULL};
@@ -48,10 +49,10 @@ const char *const *target_names(void) { return names; }
 
 /* ---- target files ----------------------------------------------------------------------------------------------- */
 
-static const char *const fields[] = {"base",       "name",        "device_kind",       "topology",
-                                     "vmem_bytes", "smem_bytes",  "max_tile_elements", "lanes",
-                                     "sublanes",   "mxu_size",    "clock_hz",          "hbm_bytes_per_s",
-                                     "bf16_flops", "tensorcores", "bf16_vpu",          NULL};
+static const char *const fields[] = {
+	"base",     "name",      "device_kind", "topology", "vmem_bytes",      "smem_bytes", "max_tile_elements",
+	"lanes",    "sublanes",  "mxu_size",    "clock_hz", "hbm_bytes_per_s", "bf16_flops", "tensorcores",
+	"bf16_vpu", "tile_rows", NULL};
 
 typedef struct TargetJob {
 	Reader r;
@@ -97,6 +98,46 @@ static void read_cap(TargetJob *j, const json_t *root, const Path *path) {
 		j->target.max_tile_elements = 0;
 	else
 		read_count(j, root, "max_tile_elements", path, &j->target.max_tile_elements);
+}
+
+/* Four numbers, for elements of 32, 16, 8 and 4 bits. */
+static void read_widths(TargetJob *j, const json_t *rows, const char *key, const Path *path, int64_t least,
+                        int64_t *out) {
+	const json_t *list = json_object_get(rows, key);
+	Path at = path_key(path, key);
+	if (!list)
+		return;
+	bool good = json_is_array(list) && json_array_size(list) == TILE_WIDTHS;
+	for (size_t i = 0; good && i < TILE_WIDTHS; i++) {
+		const json_t *v = json_array_get(list, i);
+		good = json_is_integer(v) && json_integer_value(v) >= least && json_integer_value(v) <= 4096;
+		out[i] = good ? json_integer_value(v) : least;
+	}
+	if (!good)
+		expected(&j->r, &at,
+		         least ? "four numbers from 1 to 4096, for 32, 16, 8 and 4 bits"
+		               : "four numbers from 0 to 4096, for 32, 16, 8 and 4 bits",
+		         list);
+}
+
+/* {"copy": {"wide": [8, 8, 32, 64], ...}, ...}: what is left out stays as it is on a TPU. */
+static void read_tile_rows(TargetJob *j, const json_t *root, const Path *path) {
+	static const char *const uses[] = {"block", "copy", "clipped", "slice", NULL};
+	static const char *const kinds[] = {"wide", "narrow", "powers", NULL};
+	const json_t *tile = json_object_get(root, "tile_rows");
+	Path at = path_key(path, "tile_rows");
+	if (!tile || !read_object(&j->r, tile, &at, "tile_rows", uses))
+		return;
+	for (int use = 0; use < TILE_USES; use++) {
+		const json_t *rows = json_object_get(tile, uses[use]);
+		Path use_at = path_key(&at, uses[use]);
+		TileRows *out = &j->target.tile[use];
+		if (!rows || !read_object(&j->r, rows, &use_at, uses[use], kinds))
+			continue;
+		read_widths(j, rows, "wide", &use_at, 1, out->wide);
+		read_widths(j, rows, "narrow", &use_at, 1, out->narrow);
+		read_widths(j, rows, "powers", &use_at, 0, out->powers);
+	}
 }
 
 static void read_base(TargetJob *j, const json_t *root, const Path *path) {
@@ -147,6 +188,7 @@ static void target_body(void *context, json_t *root) {
 	read_cap(j, root, &path);
 	read_count(j, root, "lanes", &path, &t->lanes);
 	read_count(j, root, "sublanes", &path, &t->sublanes);
+	read_tile_rows(j, root, &path);
 	read_count(j, root, "mxu_size", &path, &t->mxu_size);
 	read_rate(j, root, "clock_hz", &path, &t->clock_hz);
 	read_rate(j, root, "hbm_bytes_per_s", &path, &t->hbm_bytes_per_s);
@@ -161,16 +203,30 @@ const Target *target_load(Arena *a, Diag *d, const Source *source) {
 	TargetJob *j = arena_alloc(a, sizeof *j);
 	uint32_t errors = d->errors;
 	j->r = (Reader){.arena = a, .d = d, .source = source};
+	memcpy(j->target.tile, rows[0].tile, sizeof rows[0].tile); /* what a file leaves out: the same on every TPU */
 	json_t *root = json_read(&j->r);
 	if (root)
 		json_guard(root, a, target_body, j);
 	return d->errors == errors ? &j->target : NULL;
 }
 
+static int width_index(int bits) { return bits >= 32 ? 0 : bits >= 16 ? 1 : bits >= 8 ? 2 : 3; }
+
 int64_t target_block_multiple(const Target *t, int bits, uint32_t rank, uint32_t dim) {
 	if (rank == 1)
 		return t->lanes * 32 / int_min(bits, 32);
-	return dim + 1 == rank ? t->lanes : dim + 2 == rank ? t->sublanes : 1;
+	return dim + 1 == rank ? t->lanes : dim + 2 == rank ? t->tile[TILE_BLOCK].wide[width_index(bits)] : 1;
+}
+
+int64_t target_row_multiple(const Target *t, TileUse use, int bits, int64_t width) {
+	const TileRows *rows = &t->tile[use];
+	return (width <= t->lanes ? rows->narrow : rows->wide)[width_index(bits)];
+}
+
+bool target_takes_rows(const Target *t, TileUse use, int bits, int64_t width, int64_t rows) {
+	if (rows % target_row_multiple(t, use, bits, width) == 0)
+		return true;
+	return rows > 0 && (rows & (rows - 1)) == 0 && (t->tile[use].powers[width_index(bits)] & rows) != 0;
 }
 
 int64_t target_packed_rows(const Target *t, int bits) { return t->sublanes * 32 / int_min(bits, 32); }

@@ -183,11 +183,43 @@ static void test_targets(void **state) {
 	front_end(&f);
 }
 
+/* What rows are legal is data of the target: bfloat16 windows by DMA as an example. */
+static void test_tile_rows(void **state) {
+	Front f;
+	(void)state;
+	front_start(&f);
+	const Target *v6e = target_find("v6e"), *whole = whole_target(&f, "");
+	assert_int_equal(target_row_multiple(v6e, TILE_COPY, 16, 256), 8);
+	assert_int_equal(target_row_multiple(v6e, TILE_COPY, 16, 128),
+	                 2); /* as wide as a tile: rows follow each other */
+	assert_int_equal(target_row_multiple(whole, TILE_COPY, 16, 128), 2);
+	assert_true(target_takes_rows(v6e, TILE_COPY, 16, 256, 24));
+	assert_true(target_takes_rows(v6e, TILE_COPY, 16, 256, 4));
+	assert_false(target_takes_rows(v6e, TILE_COPY, 16, 256, 12));
+	assert_false(target_takes_rows(v6e, TILE_COPY, 16, 256, 1));
+	assert_false(target_takes_rows(v6e, TILE_CLIPPED, 16, 256, 4));
+	Source s = {
+		.name = "t",
+		.text = "{\"base\": \"v6e\", \"tile_rows\": {\"copy\": {\"wide\": [8, 16, 32, 64], \"powers\": [0, 0, "
+			"0, 0]}}}"};
+	s.length = strlen(s.text);
+	const Target *t = target_load(&f.arena, &f.diag, &s);
+	assert_non_null(t);
+	assert_int_equal(target_row_multiple(t, TILE_COPY, 16, 256), 16);
+	assert_int_equal(target_row_multiple(t, TILE_SLICE, 16, 256), 8);
+	assert_false(target_takes_rows(t, TILE_COPY, 16, 256, 4));
+	s.text = "{\"base\": \"v6e\", \"tile_rows\": {\"copy\": {\"wide\": [8, 16, 32, 0]}}}";
+	s.length = strlen(s.text);
+	assert_null(target_load(&f.arena, &f.diag, &s));
+	front_end(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_document),  cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_tolerance), cmocka_unit_test(test_every_prefix),
 		cmocka_unit_test(test_mutations), cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_tile_rows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

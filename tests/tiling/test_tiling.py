@@ -1,0 +1,138 @@
+"""The rules for how arrays are cut: obeyed by the planner, no more and no less."""
+
+import importlib.util
+import json
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import probe  # noqa: E402
+from pallasc.aot import compile_many  # noqa: E402
+from pallasc.binding import compile as compile_graph  # noqa: E402
+from pallasc.errors import CompileError  # noqa: E402
+
+needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
+TARGETS = ("v4", "v5e", "v5p", "v6e", "v7x")
+ROWS = 960
+# Asks for nothing: what is refused under the real target is printed under this one.
+LENIENT = {
+    use: {kind: [1, 1, 1, 1] for kind in ("wide", "narrow")}
+    for use in ("block", "copy", "clipped", "slice")
+}
+
+
+def test_smallest():
+    for answer in (1, 2, 8, 64):
+        asked = []
+        taken = lambda m, answer=answer, asked=asked: asked.append(m) or m >= answer  # noqa: E731
+        assert probe.smallest(64, taken) == answer
+        assert len(asked) <= 5
+        asked.clear()
+        assert probe.smallest(64, taken, answer) == answer
+        assert len(asked) <= 2
+        assert probe.smallest(64, taken, 16) == answer
+    assert probe.smallest(64, lambda m: False) is None
+
+
+def column_sums(dtype, width):
+    """out[w] = sum of x[:, w] over steps of rows: what the loop reads is cut in rows."""
+    load = {"dtype": dtype, "shape": ["u1", "u0"]}
+    wide = {"dtype": "float32", "shape": ["u1", "u0"]}
+    row = {"dtype": "float32", "shape": ["u0"]}
+    x = {"dtype": dtype, "shape": [ROWS, width]}
+    out = {"dtype": "float32", "shape": [width]}
+
+    def node(name, target, *args, meta=None):
+        return {
+            "name": name,
+            "target": target,
+            "args": list(args),
+            **({"meta": meta} if meta else {}),
+        }
+
+    u0, u1 = {"sym": "u0"}, {"sym": "u1"}
+    step = [
+        {"name": "acc", "op": "placeholder", "meta": row},
+        node("x", "tile.host_tensor", "x", meta=x),
+        node("t", "tile.load", {"ref": "x"}, [u1, u0], meta=load),
+        node(
+            "f", "prims.convert_element_type.default", {"ref": "t"}, {"dtype": "float32"}, meta=wide
+        ),
+        node("s", "aten.sum.dim_IntList", {"ref": "f"}, [0], meta=row),
+        node("add", "aten.add.Tensor", {"ref": "acc"}, {"ref": "s"}, meta=row),
+        {"name": "output", "op": "output", "args": [[{"ref": "add"}]]},
+    ]
+    root = [
+        node("zero", "tile.full", [u0], 0.0, {"dtype": "float32"}, meta=row),
+        node("loop", "tile.for_loop", 5, [0], [ROWS], [{"ref": "zero"}], meta={"tuple": [row]}),
+        node("sums", "getitem", {"ref": "loop"}, 0, meta=row),
+        node("out", "tile.host_tensor", "out", meta=out),
+        node("store", "tile.store", {"ref": "out"}, [u0], {"ref": "sums"}),
+        {"name": "output", "op": "output", "args": [[]]},
+    ]
+    tensors = [{"name": "x", "role": "input", **x}, {"name": "out", "role": "output", **out}]
+    return {
+        **{"format": "fxtile", "version": 1, "name": "column_sums", "tensors": tensors},
+        "block_sizes": [
+            {"id": 0, "symbol": "u0", "name": "w", "extent": width},
+            {"id": 1, "symbol": "u1", "name": "n", "extent": ROWS},
+        ],
+        "graphs": [
+            {"id": 5, "kind": "for_loop", "block_ids": [1], "carried": [[0, 0]], "nodes": step},
+            {"id": 6, "kind": "root", "grid": [0], "nodes": root},
+        ],
+    }
+
+
+CASES = [
+    (dtype, width, block, rows, dma)
+    for dtype in ("float32", "bfloat16", "int8", "float8_e4m3fn", "bool")
+    for width, block in ((128, 128), (256, 256), (256, 128))
+    for rows in (1, 2, 3, 4, 6, 8, 16, 24, 32)
+    for dma in ("on", "off")
+]
+
+
+def plan(case, target):
+    """The module, or None if pallasc refuses the alignment."""
+    dtype, width, block, rows, dma = case
+    config = {"block_sizes": [block, rows], "pallas_loop_type": "fori_loop"}
+    config |= {"pallas_fori_dma": dma, "pallas_boundary_views": "off"}
+    try:
+        return compile_graph(column_sums(dtype, width), config, target=target)
+    except CompileError as error:
+        codes = {d["code"] for d in error.diagnostics if d.get("severity", "error") == "error"}
+        assert codes <= {"block-alignment", "fori-dma"}, error
+        return None
+
+
+def sample(cases, size, salt):
+    return sorted(cases, key=lambda case: zlib.crc32(f"{salt}{case}".encode()))[:size]
+
+
+@needs_libtpu
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_compiles_is_accepted_and_nothing_else(target, tmp_path):
+    lenient = tmp_path / "lenient.json"
+    lenient.write_text(json.dumps({"base": target, "tile_rows": LENIENT}))
+    taken, jobs = [], []
+    for case in sample(CASES, 40, target):
+        module = plan(case, target)
+        printed = module or plan(case, lenient)
+        if printed is None:
+            assert case[0] == "bool" and case[-1] == "on", case  # no DMA copies bool
+            continue
+        taken.append((case, module is not None))
+        jobs.append((printed, target))
+    assert {accepted for _, accepted in taken} == {True, False}
+    wrong = [
+        f"{case}: {'refused by the compiler' if accepted else 'refused here'}: {result.message}"
+        for (case, accepted), result in zip(taken, compile_many(jobs, timeout=120), strict=True)
+        if result.ok != accepted
+    ]
+    assert not wrong, "\n".join(wrong)
