@@ -43,8 +43,9 @@ static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, Bl
 	bool known = true, negative = false;
 	for (uint32_t i = 0; i < want->at.count; i++)
 		negative = negative || want->at.term[i].scale < 0;
-	if (want->kind == WANT_AT) {
+	if (want->kind == WANT_AT || want->kind == WANT_RANGE) {
 		known = affine_max(p, &want->at, &max);
+		max += want->size - 1;
 	} else if (want->kind == WANT_STEP) {
 		known = affine_max(p, &p->plan->loops.at[want->loop].dim[want->loop_dim].end, &max);
 		max -= 1;
@@ -74,7 +75,38 @@ static bool want_block(Planner *p, AccessWant *w, Want *want, BlockId b) {
 	return true;
 }
 
-static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry) {
+/* A bound of a slice as an int of the kernel; a negative number counts from the end, as in Python. */
+static Affine slice_bound(Planner *p, const AccessWant *w, const Arg *bound, int64_t absent, int64_t extent) {
+	if (bound->kind == ARG_NULL)
+		return affine_int(absent);
+	Affine a = affine_of_arg(p, node_get(p->m, w->node)->graph, bound);
+	if (!affine_is_int(&a))
+		return a;
+	return affine_int(int_min(int_max(a.constant < 0 ? a.constant + extent : a.constant, 0), extent));
+}
+
+/* [start:stop]: so many elements from a position. Of a load, the length is that of dim `kept` of its value. */
+static bool want_slice(Planner *p, AccessWant *w, Want *want, const Arg *entry, uint32_t kept) {
+	const Arg *step = arg_item(p->m, entry, 2);
+	const Type *t = node_type(p->m, w->node);
+	want->at = slice_bound(p, w, arg_item(p->m, entry, 0), 0, want->extent);
+	Affine stop = slice_bound(p, w, arg_item(p->m, entry, 1), want->extent, want->extent);
+	Affine length = affine_add(stop, affine_scale(want->at, -1));
+	if (step->kind != ARG_NULL && !(step->kind == ARG_INT && step->integer == 1))
+		return plan_refuse(p, w->node, "unsupported", "make a slice view of the tensor, which may have a step",
+		                   "a slice with a step in a load or store is not lowered yet");
+	if (w->store && !affine_is_int(&length))
+		return plan_refuse(p, w->node, "unsupported", "store a slice of constant length",
+		                   "the length of a slice that is stored is not known");
+	want->size = w->store ? length.constant : expr_number(p->m, t->dims[kept]);
+	want->kind = want->size == want->extent ? WANT_WHOLE : WANT_RANGE;
+	if (want->size <= 0)
+		return plan_refuse(p, w->node, "unsupported", "leave it out", "an empty slice is not lowered");
+	return want->kind == WANT_WHOLE || want_in_bounds(p, w, want, NONE);
+}
+
+/* `kept`: how many of the entries before this one keep their dim. */
+static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uint32_t kept) {
 	GraphId g = node_get(p->m, w->node)->graph;
 	if (entry->kind == ARG_NULL)
 		return plan_refuse(p, w->node, "unsupported", "index it after the load",
@@ -82,18 +114,8 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry) {
 	if (entry->kind == ARG_REF && node_type(p->m, entry->node)->kind == TYPE_TENSOR &&
 	    node_type(p->m, entry->node)->count)
 		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
-	if (entry->kind == ARG_SLICE) {
-		const Arg *start = arg_item(p->m, entry, 0), *stop = arg_item(p->m, entry, 1),
-			  *step = arg_item(p->m, entry, 2);
-		bool whole = start->kind == ARG_NULL && stop->kind == ARG_NULL && step->kind == ARG_NULL;
-		if (!whole)
-			return plan_refuse(p, w->node, "unsupported",
-			                   "slice the loaded value, or make a slice view of the tensor",
-			                   "a bounded slice in a load or store is not lowered yet");
-		want->kind = WANT_WHOLE;
-		want->size = want->extent;
-		return true;
-	}
+	if (entry->kind == ARG_SLICE)
+		return want_slice(p, w, want, entry, kept);
 	ExprId e = entry->kind == ARG_SYM   ? entry->expr
 	           : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym
 	                                    : NONE;
@@ -131,10 +153,12 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	if (index->list.count != t->rank)
 		return plan_refuse(p, n, "unsupported", "index it after the load", "a new axis in a load or store");
 	w->rank = t->rank;
+	uint32_t kept = 0;
 	for (uint32_t i = 0; i < w->rank; i++) {
 		w->dim[i].extent = tensor_dim(p, t, i);
-		if (!want_of(p, w, &w->dim[i], arg_item(m, index, i)))
+		if (!want_of(p, w, &w->dim[i], arg_item(m, index, i), kept))
 			return false;
+		kept += w->dim[i].kind != WANT_AT;
 	}
 	w->loop = access_loop(p, w);
 	return true;
@@ -164,18 +188,37 @@ static bool store_covers(Planner *p, const AccessWant *w) {
 
 /* ---- the access as the printer needs it ------------------------------------------------------------------------- */
 
-static void access_dims(const AccessWant *w, const Operand *o, Access *access) {
+/* Where the access's dim d starts in what it reads: the operand's block, or the window of it. */
+static Affine start_in_ref(const Access *access, const Operand *o, const Window *win, uint32_t d, Affine at) {
+	if (access->kind == REF_WINDOW)
+		at = affine_add(at, affine_scale(win->index[d], -win->block[d]));
+	if (access->kind == REF_OPERAND || !win->dma)
+		at = affine_add(at, affine_scale(o->index[d], -o->block[d]));
+	return at;
+}
+
+static bool access_dims(Planner *p, const AccessWant *w, Access *access) {
+	const Operand *o = &p->plan->operands.at[access->operand];
+	const Window *win =
+		access->kind == REF_WINDOW ? &p->plan->loops.at[access->loop].windows.at[access->window] : NULL;
 	access->rank = o->rank;
 	for (uint32_t d = 0; d < o->rank; d++)
 		access->dim[d].kind = d == o->unit && w->rank > 1 ? SLICE_AT : SLICE_ALL;
 	for (uint32_t i = 0; i < w->rank; i++) {
-		if (w->dim[i].kind != WANT_AT)
+		uint32_t d = o->dim_of[i];
+		const Want *want = &w->dim[i];
+		if (want->kind != WANT_AT && want->kind != WANT_RANGE)
 			continue;
-		SliceDim *s = &access->dim[o->dim_of[i]];
-		s->kind = SLICE_AT;
-		bool tiled = o->dim_of[i] + 2 >= o->rank && o->space == SPACE_WINDOW && access->kind == REF_OPERAND;
-		s->start = tiled ? w->dim[i].at : affine_int(0);
+		SliceDim *s = &access->dim[d];
+		*s = (SliceDim){.kind = want->kind == WANT_AT ? SLICE_AT : SLICE_RANGE, .size = want->size};
+		s->start = start_in_ref(access, o, win, d, want->at);
+		if (s->kind == SLICE_RANGE && want->size == (win ? win->block[d] : o->block[d]))
+			s->kind = SLICE_ALL;
+		const char *wrong = slice_refused(p, o, d, s);
+		if (wrong)
+			return refuse_block(p, w, wrong);
 	}
+	return true;
 }
 
 /* No value in the kernel is 1-D: where one dim is left of several, the dim before it stays, at size 1. */
@@ -213,7 +256,8 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 		access.operand = p->plan->loops.at[w->loop].windows.at[access.window].operand;
 	}
 	const Operand *o = &p->plan->operands.at[access.operand];
-	access_dims(w, o, &access);
+	if (!access_dims(p, w, &access))
+		return false;
 	access_keep_row(o,
 	                access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block,
 	                &access);

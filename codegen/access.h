@@ -11,7 +11,7 @@ typedef enum WantKind {
 	WANT_GRID, /* the tile of a block that the grid iterates */
 	WANT_STEP, /* the tile of a block that an inner loop iterates */
 	WANT_AT,   /* one position */
-	WANT_RANGE /* a constant slice */
+	WANT_RANGE /* so many elements from a position */
 } WantKind;
 
 typedef struct Want {
@@ -19,7 +19,7 @@ typedef struct Want {
 	uint32_t loop, loop_dim; /* STEP */
 	uint32_t grid_dim;       /* GRID */
 	int64_t size;            /* elements of the tile */
-	Affine at;               /* first element */
+	Affine at;               /* first element; WHOLE: 0 */
 	int64_t extent;          /* of the tensor's dim */
 } Want;
 
@@ -48,6 +48,8 @@ bool refuse_block(Planner *p, const AccessWant *w, const char *why);
 bool affine_equal(const Affine *a, const Affine *b);
 
 /* window.c */
+/* Why Mosaic does not take this slice of dim d of a block in VMEM; NULL if it does. */
+const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s);
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
 const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index);
 /* The window of an access that a loop moves; NONE after a diagnostic. */

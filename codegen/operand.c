@@ -173,12 +173,30 @@ static int64_t resident_extent(const Want *w, int64_t multiple) {
 	return int_round_up(int_round_up(w->extent, w->size), multiple);
 }
 
-/* One position of the second-last dim, chosen by the grid: a window of its own, behind a boundary view's unit dim. */
+/* One position of the second-last dim: a window of its own, behind a boundary view's unit dim. */
 static bool row_window(const Planner *p, const Want *want, uint32_t d, uint32_t rank) {
-	bool ok = want->kind == WANT_AT && d + 2 == rank && (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
-	for (uint32_t i = 0; ok && i < want->at.count; i++)
-		ok = want->at.term[i].kind == VAR_PROGRAM;
-	return ok;
+	return want->kind == WANT_AT && d + 2 == rank && (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
+}
+
+/* The position as the ragged last step of the access's loop has it. */
+static Affine at_last_step(const Planner *p, const AccessWant *w, Affine at) {
+	Affine out = affine_int(at.constant);
+	for (uint32_t i = 0; i < at.count; i++) {
+		const Term *t = &at.term[i];
+		bool own = t->kind == VAR_STEP && t->id == w->loop * RANK_MAX;
+		out = affine_add(out, own ? affine_int(t->scale * p->plan->loops.at[w->loop].dim[0].full_steps)
+		                          : affine_var(t->kind, t->id, t->scale));
+	}
+	return out;
+}
+
+/* The grid's pipeline can bring a slice or position alone: program ids know where it starts, at a multiple of its size,
+ * and its size is legal. Stores share one block, whatever slices of it they write. */
+static bool slice_is_block(const AccessWant *w, const Want *want, const Affine *at, int64_t multiple) {
+	for (uint32_t i = 0; i < at->count; i++)
+		if (at->term[i].kind != VAR_PROGRAM)
+			return false;
+	return affine_multiple(at, want->size) && want->size % multiple == 0 && (want->kind == WANT_AT || !w->store);
 }
 
 static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index) {
@@ -205,9 +223,13 @@ static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is
 			index[d] = affine_int(dim->begin.constant / want->size + dim->full_steps);
 		} else if (want->kind == WANT_STEP) {
 			block[d] = resident_extent(want, multiple);
-		} else if (want->kind == WANT_AT && (!tiled || row_window(p, want, d, o->rank))) {
-			block[d] = 1;
-			index[d] = want->at;
+		} else if (want->kind == WANT_AT || want->kind == WANT_RANGE) {
+			Affine at = step_is_tail ? at_last_step(p, w, want->at) : want->at;
+			bool any = !tiled || row_window(p, want, d, o->rank);
+			if (!slice_is_block(w, want, &at, any ? 1 : multiple))
+				continue;
+			block[d] = want->size;
+			index[d] = affine_divide(at, want->size);
 		}
 	}
 	return true;

@@ -17,11 +17,9 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		index[d] = affine_int(0);
 		if (want->kind == WANT_AT && tiled)
 			return "it reads one position of a tiled dim";
-		if (want->kind == WANT_RANGE)
-			return "it reads a slice";
 		if (want->kind == WANT_WHOLE)
 			continue;
-		block[d] = want->kind == WANT_AT ? 1 : want->size;
+		block[d] = want->size;
 		if (!affine_multiple(&want->at, block[d]))
 			return "its windows do not start at multiples of the block";
 		index[d] = affine_divide(want->at, block[d]);
@@ -104,6 +102,15 @@ static void window_scratch(Planner *p, Window *win, const Operand *o, const char
 	win->semaphore = scratch_add(p, semaphore);
 }
 
+/* The ragged last step reads the same slices of its own window. */
+static bool tail_matches(Planner *p, const AccessWant *w, const Window *win) {
+	const Operand *tail = &p->plan->operands.at[win->tail_operand];
+	for (uint32_t d = 0; d < tail->rank; d++)
+		if (tail->block[d] != win->block[d])
+			return refuse_block(p, w, "the ragged last step would need another block");
+	return true;
+}
+
 static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *win) {
 	Loop *loop = &p->plan->loops.at[w->loop];
 	TensorId base = o->tensor;
@@ -118,14 +125,22 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 	win->tail_operand = NONE;
 	if (loop->peeled) {
 		win->tail_operand = operand_window(p, w, true, "_tail_ref");
-		if (win->tail_operand == NONE)
+		if (win->tail_operand == NONE || !tail_matches(p, w, win))
 			return false;
 	}
 	loop->dma = true;
 	return true;
 }
 
-/* What a slice of a resident block, from a start that the kernel computes, is a multiple of in operand dim d. */
+/* Its value is known only where the kernel runs: an unrolled loop's steps are numbers. */
+static bool affine_traced(const Planner *p, const Affine *a) {
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->term[i].kind != VAR_STEP || p->plan->loops.at[a->term[i].id / RANK_MAX].type != LOOP_UNROLL)
+			return true;
+	return false;
+}
+
+/* What a slice of a block in VMEM, from a start that the kernel computes, is a multiple of in operand dim d. */
 static int64_t slice_multiple(const Planner *p, const Operand *o, uint32_t d) {
 	if (d + 2 < o->rank)
 		return 1;
@@ -134,18 +149,26 @@ static int64_t slice_multiple(const Planner *p, const Operand *o, uint32_t d) {
 	                                              o->block[o->rank - 1]);
 }
 
-/* Whether the compiler can slice steps of `size`, the first of which starts at `at`, from a resident block. */
+/* Whether the compiler can slice `size` elements from `at` out of a block in VMEM. */
 static bool slice_ok(const Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at) {
-	if (size == o->block[d] || affine_multiple(at, slice_multiple(p, o, d)))
+	if (size == o->block[d] || !affine_traced(p, at) || affine_multiple(at, slice_multiple(p, o, d)))
 		return true;
 	return d + 2 == o->rank && affine_multiple(at, size) &&
 	       target_takes_rows(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), o->block[o->rank - 1], size);
 }
 
+const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s) {
+	if (s->kind == SLICE_ALL || slice_ok(p, o, d, s->size, &s->start))
+		return NULL;
+	return arena_printf(p->a,
+	                    "slices of %lld in dim %u of its block start at computed positions, not at multiples of "
+	                    "%lld; use unroll",
+	                    (long long)s->size, d, (long long)slice_multiple(p, o, d));
+}
+
 /* A loop that walks a resident block by a traced step must start where the compiler can slice it. */
 static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o) {
-	const Loop *loop = &p->plan->loops.at[w->loop];
-	for (uint32_t i = 0; i < w->rank && loop->type != LOOP_UNROLL; i++) {
+	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &w->dim[i].at))
 			continue;

@@ -1,11 +1,12 @@
 """What the kernels of testdata/graphs compute, as float64 formulas: name -> function of inputs.
 
 Every function takes the inputs as float64 arrays in parameter order and gives a tuple of float64
-arrays in the order of `returns`; it rounds nowhere.
+arrays in the order of `returns`; it rounds only where its docstring says so.
 """
 
 import math
 
+import ml_dtypes
 import numpy as np
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
@@ -70,6 +71,13 @@ def attention(q, k, v):
     return _attend(q, k, v)
 
 
+def attention_scaled_q(q, k, v):
+    """Attention of a q that is rounded to bfloat16 after it was scaled, as the graph asks for."""
+    scale = math.log2(math.e) / math.sqrt(q.shape[-1])
+    rounded = (q * scale).astype(ml_dtypes.bfloat16).astype(np.float64)
+    return _attend(rounded / scale, k, v)
+
+
 def gram(x):
     """All products of two rows."""
     return (x @ x.T,)
@@ -78,6 +86,21 @@ def gram(x):
 def nested_sums(x, y):
     """The rows' sums of a product."""
     return ((x @ y).sum(-1),)
+
+
+def neighbours(x):
+    """Each row's sum of products of elements 128 apart."""
+    return ((x[:, :-128] * x[:, 128:]).sum(-1),)
+
+
+def positions(x, w):
+    """The sum of planes, each times its row."""
+    return ((x * w[:, None, :]).sum(0),)
+
+
+def halves(x):
+    """The second 128 columns plus 128 from the tenth on, then the first 128."""
+    return (np.concatenate([x[:, 128:256] + x[:, 10:138], x[:, :128]], axis=1),)
 
 
 def causal_attention(q, k, v):
@@ -140,9 +163,12 @@ FORMULAS = {
     "bmm": bmm,
     "attention": attention,
     "attention_q_inloop": attention,
-    "attention_scaled_q": attention,
+    "attention_scaled_q": attention_scaled_q,
     "gram": gram,
     "nested_sums": nested_sums,
+    "neighbours": neighbours,
+    "positions": positions,
+    "halves": halves,
     "causal_attention": causal_attention,
     "attention_columns": attention_columns,
     "softmax_of_two": softmax_of_two,

@@ -89,6 +89,7 @@ PRE_BROADCAST = (
     "attention_b1_h2_s384_d256",
     "attention_b1_h2_s421_d128",
     "attention_q_inloop",
+    "attention_scaled_q",
     "causal_attention",
     "softmax_two_pass",
     "softmax_two_pass_odd",

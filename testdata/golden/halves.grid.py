@@ -1,0 +1,105 @@
+"""halves: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "halves",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [256, 300]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [256, 256]},
+    ],
+    "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
+    "vmem_bytes": 559104,
+    "flops": 0,
+    "hbm_bytes": 831488,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _halves_kernel(x_ref, x_ref_1, x_ref_2, out_ref):
+    # left = x[tile_m, 0:128]
+    left = x_ref[...]
+    # right = x[tile_m, 128:256]
+    right = x_ref_1[...]
+    # odd = x[tile_m, 10:-162]
+    odd = x_ref_2[:, pl.ds(10, 128)]
+    # y = right + odd
+    y = right + odd
+    # out[tile_m, 0:128] = y
+    out_ref[:, pl.ds(0, 128)] = y
+    # out[tile_m, 128:] = left
+    out_ref[:, pl.ds(128, 128)] = left
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _halves_jit(x, interpret):
+    call = pl.pallas_call(
+        _halves_kernel,
+        name="halves",
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((64, 128), lambda tile_m: (tile_m, 0)),
+            pl.BlockSpec((64, 128), lambda tile_m: (tile_m, 1)),
+            pl.BlockSpec((64, 300), lambda tile_m: (tile_m, 0)),
+        ],
+        out_specs=[
+            pl.BlockSpec((64, 256), lambda tile_m: (tile_m, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 256), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x, x, x)
+    return out
+
+
+def halves(x, interpret=False):
+    """Returns float32[256, 256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "float32[256, 300]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("halves: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _halves_jit(x, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,182 @@
+"""Which loads a loop copies window by window, which stay resident, and the reason that is given."""
+
+import copy
+
+import proof
+import pytest
+from pallasc import compile as compile_graph
+from pallasc.errors import CompileError
+
+
+def plan(graph, loop, chip="v6e", **config):
+    """The Plan of a graph of testdata/graphs, or of a document, as JSON."""
+    document = proof.document(graph) if isinstance(graph, str) else graph
+    return compile_graph(document, {**proof.LOOPS[loop], **config}, chip).plan
+
+
+def windows(found, loop="step"):
+    """{window's ref: (copied, block, index map, why not copied)} of a loop."""
+    (item,) = [item for item in found["loops"] if item["name"] == loop]
+    return {w["ref"]: (w["dma"], w["block"], w["index_map"], w["why"]) for w in item["windows"]}
+
+
+def operands(found):
+    """{ref: (space, block, index map)} of the inputs."""
+    return {
+        o["ref"]: (o["space"], o["block"], o["index_map"])
+        for o in found["operands"]
+        if o["role"] == "input"
+    }
+
+
+def reads(found):
+    """{node: (ref, loop, slices)} of the loads."""
+    return {
+        a["node"]: (a["ref"], a["loop"], a["slices"])
+        for a in found["accesses"]
+        if a["kind"] == "load"
+    }
+
+
+# Windows are copied where they can be, whatever it costs.
+DMA = {"pallas_fori_dma": "on"}
+COPIED = ("fori_loop", "emit_pipeline")
+RESIDENT = ("unroll", "resident")
+WHY_RESIDENT = {
+    "unroll": "unrolled steps read resident blocks",
+    "resident": "pallas_fori_dma is off",
+}
+
+
+# ---- two loads of one tensor ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loop", COPIED)
+def test_two_rows_of_one_tensor(loop):
+    """x[tile_m, tile_k] and x[tile_n, tile_k]: two windows, never one."""
+    found = plan("gram", loop, **DMA)
+    assert windows(found) == {
+        "x_win": (True, [128, 128], ["tile_m", "j"], None),
+        "x_win_1": (True, [128, 128], ["tile_n", "j"], None),
+    }
+    assert operands(found) == {"x_hbm": ("hbm", None, None)}
+    assert {ref for ref, _, _ in reads(found).values()} == {"x_win", "x_win_1"}
+
+
+@pytest.mark.parametrize("loop", RESIDENT)
+def test_two_rows_resident(loop):
+    """Two blocks, one for each row of tiles; the loop slices both."""
+    found = plan("gram", loop)
+    why = WHY_RESIDENT[loop]
+    assert windows(found) == {
+        "x_win": (False, [128, 128], ["0", "j"], why),
+        "x_win_1": (False, [128, 128], ["0", "j"], why),
+    }
+    assert operands(found) == {
+        "x_ref": ("vmem", [128, 256], ["tile_m", "0"]),
+        "x_ref_1": ("vmem", [128, 256], ["tile_n", "0"]),
+    }
+
+
+@pytest.mark.parametrize("loop", COPIED)
+def test_two_offsets_of_one_tensor(loop):
+    """x[t, u] and x[t, u + 128]: a position computed from the loop's index is pipelined too."""
+    found = plan("neighbours", loop, **DMA)
+    assert windows(found) == {
+        "x_win": (True, [128, 128], ["tile_m", "j"], None),
+        "x_win_1": (True, [128, 128], ["tile_m", "j + 1"], None),
+    }
+
+
+def shifted(by):
+    """`neighbours` with the second load `by` elements further on, not 128."""
+    document = copy.deepcopy(proof.document("neighbours"))
+    (node,) = [n for n in document["graphs"][0]["nodes"] if n["name"] == "s"]
+    node["args"][1] = by
+    return document
+
+
+@pytest.mark.parametrize("loop", ["fori_loop", "resident", "emit_pipeline"])
+def test_an_unaligned_offset_is_refused(loop):
+    """Mosaic slices lanes at computed positions by whole registers only."""
+    with pytest.raises(CompileError) as refused:
+        plan(shifted(1), loop)
+    assert refused.value.diagnostics[0]["message"] == (
+        "tensor x cannot be tiled this way: slices of 128 in dim 1 of its block start at computed "
+        "positions, not at multiples of 128; use unroll"
+    )
+
+
+def test_an_unaligned_offset_unrolled():
+    """Unrolled, positions are numbers, and any will do."""
+    found = plan(shifted(1), "unroll")
+    assert reads(found)["next"] == ("x_win_1", "step", "[:, pl.ds(128*j + 1, 128)]")
+
+
+def test_offsets_outside_the_tensor_are_refused():
+    """The last window would reach past the end."""
+    with pytest.raises(CompileError, match="the index of tensor x may lie outside its dim of 512"):
+        plan(shifted(256), "fori_loop")
+
+
+# ---- positions and slices ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loop", COPIED)
+def test_positions(loop):
+    """A plane per step is copied; a row of a tile cannot be, and is read where it is resident."""
+    found = plan("positions", loop)
+    assert windows(found) == {
+        "x_win": (True, [1, 128, 128], ["j", "tile_m", "0"], None),
+        "w_win": (False, [4, 128], ["0", "0"], "it reads one position of a tiled dim"),
+    }
+    assert reads(found) == {
+        "plane": ("x_win", "step", "[0, :, :]"),
+        "row": ("w_win", "step", "[pl.ds(j, 1), :]"),
+    }
+
+
+@pytest.mark.parametrize("loop", RESIDENT)
+def test_positions_resident(loop):
+    """All planes stand in VMEM, and each step reads its own."""
+    found = plan("positions", loop)
+    assert operands(found)["x_ref"] == ("vmem", [4, 128, 128], ["0", "tile_m", "0"])
+    assert reads(found)["plane"] == ("x_win", "step", "[j, :, :]")
+
+
+def test_constant_slices():
+    """An aligned one is a block of its own; another is cut out of the whole dim."""
+    found = compile_graph(proof.document("halves"), {}, "v6e").plan
+    assert operands(found) == {
+        "x_ref": ("vmem", [64, 128], ["tile_m", "0"]),
+        "x_ref_1": ("vmem", [64, 128], ["tile_m", "1"]),
+        "x_ref_2": ("vmem", [64, 300], ["tile_m", "0"]),
+    }
+    assert reads(found)["odd"] == ("x_ref_2", None, "[:, pl.ds(10, 128)]")
+    (out,) = [o for o in found["operands"] if o["role"] == "output"]
+    assert out["block"] == [64, 256]
+
+
+# ---- nested loops --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loop", COPIED)
+def test_nested(loop):
+    """The outer loop moves x, which the inner one reads; both move y."""
+    found = plan("nested_sums", loop, **DMA)
+    assert windows(found) == {"x_win": (True, [128, 128], ["tile_m", "j"], None)}
+    assert windows(found, "step_1") == {"y_win": (True, [128, 128], ["j", "j_1"], None)}
+    assert reads(found) == {
+        "load_1": ("x_win", "step", "[:, :]"),
+        "load": ("y_win", "step_1", "[:, :]"),
+    }
+
+
+@pytest.mark.parametrize("loop", RESIDENT)
+def test_nested_resident(loop):
+    found = plan("nested_sums", loop)
+    assert operands(found) == {
+        "x_ref": ("vmem", [128, 256], ["tile_m", "0"]),
+        "y_ref": ("vmem", [256, 256], ["0", "0"]),
+    }
+    assert windows(found, "step_1")["y_win"][1:3] == ([128, 128], ["j", "j_1"])
