@@ -197,16 +197,26 @@ static Affine start_in_ref(const Access *access, const Operand *o, const Window 
 	return at;
 }
 
+/* Of a block that several grid steps share: this step's part of it. */
+static void access_part(const Operand *o, uint32_t d, const Want *want, SliceDim *s) {
+	if (d == o->part_dim)
+		*s = (SliceDim){SLICE_RANGE, .start = o->index[d], .size = want->size, .parts = o->parts};
+	else if ((o->covered >> d & 1) && want->size != o->block[d])
+		*s = (SliceDim){SLICE_RANGE, .start = want->at, .size = want->size};
+}
+
 static bool access_dims(Planner *p, const AccessWant *w, Access *access) {
 	const Operand *o = &p->plan->operands.at[access->operand];
 	const Window *win =
 		access->kind == REF_WINDOW ? &p->plan->loops.at[access->loop].windows.at[access->window] : NULL;
 	access->rank = o->rank;
 	for (uint32_t d = 0; d < o->rank; d++)
-		access->dim[d].kind = d == o->unit && w->rank > 1 ? SLICE_AT : SLICE_ALL;
+		access->dim[d].kind = (d == o->unit && w->rank > 1) || d == o->split ? SLICE_AT : SLICE_ALL;
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
+		if (o->parts > 1)
+			access_part(o, d, want, &access->dim[d]);
 		if (want->kind != WANT_AT && want->kind != WANT_RANGE)
 			continue;
 		SliceDim *s = &access->dim[d];

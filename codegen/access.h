@@ -35,9 +35,12 @@ typedef struct AccessWant {
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
 bool operand_array(Planner *p, Operand *o, const AccessWant *w);
-/* Makes a block legal for the last two dims, as `use` asks, with a boundary view where that helps. Returns NULL, or
- * what is wrong. */
+/* placement.c: makes a window that a loop copies legal for the last two dims, as `use` asks, with a boundary view where
+ * that helps. Returns NULL, or what is wrong. */
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);
+/* placement.c: makes the block that grid_block() found legal for the chip, in the cheapest way; false after a
+ * diagnostic. */
+bool operand_place(Planner *p, Operand *o, const AccessWant *w);
 /* The operand's index in the plan: an equal one that is there already, or a new one. */
 uint32_t operand_intern(Planner *p, Operand *o, const char *suffix);
 /* An operand that the grid's own pipeline brings to VMEM; NONE after a diagnostic. */

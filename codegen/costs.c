@@ -87,7 +87,7 @@ int64_t operand_fetches(const Plan *p, const Operand *o) {
 			if (affine_uses_program(&o->index[i], k))
 				fetches = outer;
 	}
-	return fetches;
+	return int_cdiv(fetches, o->parts);
 }
 
 double loop_copies(Planner *p, uint32_t loop) {

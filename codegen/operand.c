@@ -92,7 +92,8 @@ bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
 	const Tensor *t = &p->m->tensors.at[w->tensor];
 	o->seen_as = w->tensor;
 	o->scalar = NONE;
-	o->unit = NONE;
+	o->unit = o->split = NONE;
+	o->parts = 1;
 	o->alias_of = NONE;
 	o->buffers = 2;
 	if (!array_steps(p, o, w->tensor, true, w->node, w->store))
@@ -107,60 +108,6 @@ bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
 		o->dim_of[w->rank - 2] = w->rank - 1;
 	}
 	return true;
-}
-
-/* ---- alignment -------------------------------------------------------------------------------------------------- */
-
-static bool fits(int64_t block, int64_t dim, int64_t multiple) { return block == dim || block % multiple == 0; }
-
-/* Inserts a dim of size 1 before operand dim `at`. */
-static void insert_unit(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t at, uint32_t tensor_rank) {
-	for (uint32_t i = o->rank; i > at; i--) {
-		o->shape[i] = o->shape[i - 1];
-		block[i] = block[i - 1];
-		index[i] = index[i - 1];
-	}
-	o->shape[at] = block[at] = 1;
-	index[at] = affine_int(0);
-	for (uint32_t i = 0; i < tensor_rank; i++)
-		o->dim_of[i] += o->dim_of[i] >= at;
-	o->unit = at;
-	ArrayStep s = {.kind = ARRAY_RESHAPE, .rank = o->rank + 1, .boundary = true};
-	memcpy(s.shape, o->shape, sizeof s.shape);
-	add_step(p, o, s);
-}
-
-/* Makes the block legal for the last two dims, with a boundary view where that helps: few rows of a tile, which copies
- * may take, are left to where there are no views, as they come in short pieces. Returns NULL, or what is wrong. */
-const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use) {
-	int bits = dtype_bits(o->dtype);
-	int64_t lanes = target_block_multiple(p->m->target, bits, 2, 1);
-	uint32_t last = o->rank - 1;
-	bool views = (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
-	int64_t lanes_1d = target_block_multiple(p->m->target, bits, 1, 0);
-	if (o->rank == 1) {
-		if (!views && !fits(block[0], o->shape[0], lanes_1d))
-			return arena_printf(p->a,
-			                    "a 1-D block of %lld must be the whole dim of %lld or a multiple of %lld",
-			                    (long long)block[0], (long long)o->shape[0], (long long)lanes_1d);
-		insert_unit(p, o, block, index, 0, tensor_rank);
-		last = 1;
-	}
-	if (!fits(block[last], o->shape[last], lanes))
-		return arena_printf(p->a,
-		                    "its last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
-		                    (long long)block[last], (long long)o->shape[last], (long long)lanes);
-	int64_t rows = target_row_multiple(p->m->target, use, bits, o->shape[last]);
-	if (fits(block[last - 1], o->shape[last - 1], rows))
-		return NULL;
-	if (!views && target_takes_rows(p->m->target, use, bits, o->shape[last], block[last - 1]))
-		return NULL;
-	if (!views)
-		return arena_printf(
-			p->a, "its second-last dim's block of %lld must be the whole dim of %lld or a multiple of %lld",
-			(long long)block[last - 1], (long long)o->shape[last - 1], (long long)rows);
-	insert_unit(p, o, block, index, last, tensor_rank);
-	return NULL;
 }
 
 /* ---- windows over the grid -------------------------------------------------------------------------------------- */
@@ -247,7 +194,7 @@ static bool array_step_equal(const ArrayStep *a, const ArrayStep *b) {
 
 static bool operand_same(const Operand *a, const Operand *b) {
 	if (a->tensor != b->tensor || a->space != b->space || a->rank != b->rank || a->steps.count != b->steps.count ||
-	    a->output != b->output)
+	    a->output != b->output || a->parts != b->parts)
 		return false;
 	for (uint32_t i = 0; i < a->steps.count; i++)
 		if (!array_step_equal(&a->steps.at[i], &b->steps.at[i]))
@@ -309,13 +256,13 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 	Operand o = {.space = SPACE_WINDOW, .input = !w->store, .output = w->store};
 	if (!operand_array(p, &o, w) || !grid_block(p, &o, w, step_is_tail, o.block, o.index))
 		return NONE;
-	const char *wrong = operand_align(p, &o, o.block, o.index, w->rank, TILE_BLOCK);
-	if (wrong)
-		return refuse_block(p, w, wrong), NONE;
 	if (!w->store && !grid_buffers(p, &o, step_is_tail))
 		return NONE;
-	o.why = step_is_tail      ? "the ragged last step's window"
-	        : w->loop == NONE ? "tiled by the grid"
-	                          : "resident while the loop reads slices of it";
+	if (!operand_place(p, &o, w))
+		return NONE;
+	const char *role = step_is_tail      ? "the ragged last step's window"
+	                   : w->loop == NONE ? "tiled by the grid"
+	                                     : "resident while the loop reads slices of it";
+	o.why = o.why ? arena_printf(p->a, "%s; %s", role, o.why) : role;
 	return operand_intern(p, &o, suffix);
 }

@@ -40,8 +40,14 @@ static bool plan_scalars(Planner *p) {
 		const Scalar *scalar = &p->m->scalars.at[s];
 		if (scalar->has_value)
 			continue;
-		Operand o = {
-			.tensor = NONE, .scalar = s, .seen_as = NONE, .input = true, .space = SPACE_SMEM, .unit = NONE};
+		Operand o = {.tensor = NONE,
+		             .scalar = s,
+		             .seen_as = NONE,
+		             .input = true,
+		             .space = SPACE_SMEM,
+		             .unit = NONE,
+		             .split = NONE,
+		             .parts = 1};
 		o.dtype = dtype_is_float(scalar->dtype) ? DTYPE_F32 : DTYPE_I32;
 		o.rank = 1;
 		o.shape[0] = 1;
@@ -76,10 +82,14 @@ static void plan_semantics(Planner *p) {
 		GridDim *dim = &p->plan->grid.at[k];
 		for (uint32_t i = 0; i < p->plan->operands.count && dim->steps > 1; i++) {
 			const Operand *o = &p->plan->operands.at[i];
-			if (!o->output || operand_indexed_by(p->plan, i, k))
+			bool shares = o->parts > 1 && affine_uses_program(&o->index[o->part_dim], k);
+			if (!o->output || (operand_indexed_by(p->plan, i, k) && !shares))
 				continue;
 			dim->parallel = false;
-			dim->why = arena_printf(p->a, "%s is written again by each of its steps", o->ref);
+			dim->why = arena_printf(p->a,
+			                        shares || o->parts > 1 ? "its steps fill one block of %s"
+			                                               : "%s is written again by each of its steps",
+			                        o->ref);
 		}
 	}
 }

@@ -11,7 +11,7 @@
 #include "ops.h"
 #include "pass.h"
 
-enum { TERM_MAX = 6, DIM_MAX = RANK_MAX + 1 }; /* an operand may have one unit dim more than its tensor */
+enum { TERM_MAX = 6, DIM_MAX = RANK_MAX + 2 }; /* an operand may have two dims more than its tensor */
 
 /* ---- integers of the kernel ------------------------------------------------------------------------------------- */
 
@@ -52,6 +52,14 @@ typedef struct ArrayStep {
 	bool boundary;             /* ours, not the graph's: a unit dim for alignment */
 } ArrayStep;
 
+/* How a window comes by a legal block: placement.c. */
+typedef enum Placement {
+	PLACE_OWN,   /* as it is */
+	PLACE_VIEW,  /* a unit dim before the last */
+	PLACE_SPLIT, /* the last dim N as [N / block, 1, block] */
+	PLACE_SHARED /* a wider block, of which consecutive grid steps take parts */
+} Placement;
+
 typedef struct Operand {
 	TensorId tensor;  /* the array: an input, inout or output of the function; NONE for a scalar */
 	ScalarId scalar;  /* SPACE_SMEM */
@@ -66,13 +74,19 @@ typedef struct Operand {
 	int64_t block[DIM_MAX];    /* SPACE_WINDOW */
 	Affine index[DIM_MAX];     /* the index map: block index in each dim, of program ids only */
 	uint32_t dim_of[RANK_MAX]; /* tensor dim -> operand dim */
+	Placement placement;       /* SPACE_WINDOW */
 	uint32_t unit;             /* the unit dim that the boundary view adds; NONE */
-	int buffers;               /* windows that the pipeline keeps: 1 or 2 */
-	int64_t bytes;             /* VMEM of all its buffers, padded to tiles */
-	int64_t fetches;           /* windows copied over the whole grid */
-	double hbm_bytes;          /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
-	uint32_t alias_of;         /* output: the input operand whose buffer it takes over; NONE */
-	const char *why;           /* why this space and block: one line */
+	uint32_t split;            /* SPLIT: the dim that counts blocks; NONE */
+	int64_t parts;             /* SHARED: steps that share a block: the index map divides by it; else 1 */
+	uint32_t part_dim;         /* SHARED: the dim that they share */
+	uint32_t covered;       /* SHARED: bit set of dims that lie in the block whole, for inner grid dims walk them */
+	int64_t view_hbm_bytes; /* VIEW, SPLIT: what XLA moves for the view */
+	int buffers;            /* windows that the pipeline keeps: 1 or 2 */
+	int64_t bytes;          /* VMEM of all its buffers, padded to tiles */
+	int64_t fetches;        /* windows copied over the whole grid */
+	double hbm_bytes;       /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
+	uint32_t alias_of;      /* output: the input operand whose buffer it takes over; NONE */
+	const char *why;        /* why this space and block: one line */
 } Operand;
 
 /* ---- accesses --------------------------------------------------------------------------------------------------- */
@@ -87,6 +101,8 @@ typedef struct SliceDim {
 	SliceKind kind;
 	Affine start;
 	int64_t size;
+	int64_t parts; /* `start` counts tiles, of which so many lie in the block: at start % parts * size; 0: elements
+	                */
 	int64_t multiple; /* `start` is provably a multiple of this and Mosaic must be told; 0: no hint */
 } SliceDim;
 

@@ -204,14 +204,22 @@ static void put_step(Json *j, const ArrayStep *s) {
 
 /* What only a window over the grid has. */
 static void put_operand_window(Json *j, const Operand *o) {
+	static const char *const placements[] = {"own", "view", "split", "shared"};
 	if (o->space == SPACE_WINDOW) {
 		put_ints(j, "block", o->rank, o->block);
-		put_affines(j, "index_map", o->rank, o->index);
+		open_line(j, "index_map", "[");
+		for (uint32_t i = 0; i < o->rank; i++)
+			put_string(j, NULL, plan_index_text(j->p, j->a, o, i));
+		close_line(j, "]");
+		put_string(j, "placement", placements[o->placement]);
+		put_int(j, "view_hbm_bytes", o->view_hbm_bytes);
 		put_int(j, "buffers", o->buffers);
 		put_int(j, "fetches", o->fetches);
 	} else {
 		put_null(j, "block");
 		put_null(j, "index_map");
+		put_null(j, "placement");
+		put_int(j, "view_hbm_bytes", 0);
 		put_int(j, "buffers", 0);
 		put_null(j, "fetches");
 	}

@@ -35,6 +35,14 @@ const char *plan_affine_text(const Plan *p, Arena *a, const Affine *x) {
 	return out.at;
 }
 
+const char *plan_index_text(const Plan *p, Arena *a, const Operand *o, uint32_t dim) {
+	const char *index = plan_affine_text(p, a, &o->index[dim]);
+	if (o->parts <= 1 || dim != o->part_dim || o->index[dim].count == 0)
+		return index;
+	bool one = o->index[dim].count == 1 && o->index[dim].constant == 0;
+	return arena_printf(a, one ? "%s // %lld" : "(%s) // %lld", index, (long long)o->parts);
+}
+
 const char *plan_slices_text(const Plan *p, Arena *a, const Access *access) {
 	Text out;
 	text_init(&out, a);
@@ -43,7 +51,10 @@ const char *plan_slices_text(const Plan *p, Arena *a, const Access *access) {
 		const SliceDim *s = &access->dim[i];
 		const char *start = s->kind == SLICE_ALL ? ":" : plan_affine_text(p, a, &s->start);
 		text_put(&out, i ? ", " : "");
-		if (s->kind == SLICE_RANGE)
+		if (s->parts)
+			text_printf(&out, "pl.ds((%s) %% %lld * %lld, %lld)", start, (long long)s->parts,
+			            (long long)s->size, (long long)s->size);
+		else if (s->kind == SLICE_RANGE)
 			text_printf(&out, "pl.ds(%s, %lld)", start, (long long)s->size);
 		else
 			text_put(&out, start);

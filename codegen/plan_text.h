@@ -7,6 +7,8 @@
 /* "2*tile_m + j + 1": a grid dim by its block's name, a loop's step by the loop's step variable (with the dim's number
  * in brackets where the loop has several), a computed int by its node's name. */
 const char *plan_affine_text(const Plan *p, Arena *a, const Affine *x);
+/* The block index of a window over the grid in one dim: "tile_b", "tile_b // 4" of a block that four steps share. */
+const char *plan_index_text(const Plan *p, Arena *a, const Operand *o, uint32_t dim);
 /* "[tile_b, :, pl.ds(128*j, 128)]" */
 const char *plan_slices_text(const Plan *p, Arena *a, const Access *access);
 

@@ -77,14 +77,35 @@ const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape) {
 	return out.at;
 }
 
+/* `a` divided by `by`, or the rest. */
+const char *affine_divided(Printer *pr, const Affine *a, int64_t by, bool rest, Precedence around) {
+	Affine here = affine_here(pr, a);
+	if (by == 1 || affine_is_int(&here)) {
+		Affine known = affine_is_int(&here) ? affine_int(rest ? here.constant % by : here.constant / by) : here;
+		return affine_text(pr, &known, around);
+	}
+	return arena_printf(pr->a, "jax.lax.%s(%s, %lld)", rest ? "rem" : "div", affine_text(pr, &here, PREC_LOWEST),
+	                    (long long)by);
+}
+
+/* Of a block that several grid steps share: the part that the variable `part` counts. */
+static const char *part_text(Printer *pr, const SliceDim *s) {
+	if (s->size == 1)
+		return "pl.ds(part, 1)";
+	return arena_printf(pr->a, "pl.ds(part * %lld, %lld)", (long long)s->size, (long long)s->size);
+}
+
 static const char *slice_text(Printer *pr, const SliceDim *s) {
 	if (s->kind == SLICE_ALL)
 		return ":";
+	if (s->parts)
+		return part_text(pr, s);
 	const char *start = affine_text(pr, &s->start, PREC_LOWEST);
 	return s->kind == SLICE_AT ? start : arena_printf(pr->a, "pl.ds(%s, %lld)", start, (long long)s->size);
 }
 
-/* The subscript of a ref, brackets included. `keep_unit`: the boundary view's unit dim stays. */
+/* The subscript of a ref, brackets included. `keep_unit`: the boundary view's unit dim stays. `row`: one row of a part
+ * of a shared block; -1: all of it. */
 const char *access_text(Printer *pr, const Access *access, bool keep_unit) {
 	const Operand *o = &pr->plan->operands.at[access->operand];
 	const char *items[DIM_MAX];
@@ -428,9 +449,19 @@ static PyExpr matmul_text(Printer *pr, NodeId n) {
 	return to == sum ? e : as_dtype(pr, e, to);
 }
 
+/* `_part(index, count, ` before the function of the part: a static offset is aligned where a computed one is not. */
+const char *part_of(Printer *pr, const SliceDim *s) {
+	pr->part = true;
+	return arena_printf(pr->a, "_part(%s, %lld, ", affine_divided(pr, &s->start, s->parts, true, PREC_LOWEST),
+	                    (long long)s->parts);
+}
+
 static PyExpr load_text(Printer *pr, NodeId n) {
 	const Access *access = pr->plan->values[n].access;
 	const char *text = arena_printf(pr->a, "%s%s", ref_name(pr, access), access_text(pr, access, false));
+	const SliceDim *part = access_part_dim(access);
+	if (part)
+		text = arena_printf(pr->a, "%slambda part: %s)", part_of(pr, part), text);
 	const Operand *o = &pr->plan->operands.at[access->operand];
 	Dtype dtype = node_type(pr->m, n)->dtype;
 	if (access->perm_rank)

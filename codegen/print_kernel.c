@@ -71,6 +71,20 @@ static PyExpr column_as_row(Printer *pr, NodeId value, bool keep_unit) {
 	return (PyExpr){arena_printf(pr->a, squeeze ? "_to_row(%s)[..., 0, :]" : "_to_row(%s)", x.text), PREC_ATOM};
 }
 
+/* Into this step's part of a block that several share. */
+static void print_store_part(Printer *pr, const Access *access, bool keep_unit, const char *x) {
+	const char *put = printer_name(pr, "put"), *value = printer_name(pr, "value");
+	const char *part = part_of(pr, access_part_dim(access));
+	py_line(&pr->w, "%s = %s", value, x);
+	py_def(&pr->w);
+	py_line(&pr->w, "def %s(part):", put);
+	pr->w.indent++;
+	py_line(&pr->w, "%s = %s", store_ref(pr, access, keep_unit), value);
+	pr->w.indent--;
+	py_blank(&pr->w);
+	py_line(&pr->w, "%s%s)", part, put);
+}
+
 static void print_store(Printer *pr, NodeId n) {
 	const Access *access = pr->plan->values[n].access;
 	const Operand *o = &pr->plan->operands.at[access->operand];
@@ -92,7 +106,10 @@ static void print_store(Printer *pr, NodeId n) {
 		x = as_dtype(pr, x, o->dtype);
 	else
 		x = converted_text(pr, x, node_type(pr->m, arg->node)->dtype, o->dtype);
-	py_line(&pr->w, "%s = %s", store_ref(pr, access, keep_unit), x.text);
+	if (access_part_dim(access))
+		print_store_part(pr, access, keep_unit, x.text);
+	else
+		py_line(&pr->w, "%s = %s", store_ref(pr, access, keep_unit), x.text);
 }
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */

@@ -144,6 +144,13 @@ static void print_helpers(Printer *pr) {
 		                    "    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)\n"
 		                    "    return jnp.where(index < count, x, fill)\n");
 	}
+	if (pr->part) {
+		blank_lines(pr);
+		text_put(pr->w.out, "def _part(index, count, take):\n"
+		                    "    \"\"\"take(index) with a static index, one of count.\"\"\"\n"
+		                    "    branches = [functools.partial(take, part) for part in range(count)]\n"
+		                    "    return jax.lax.switch(index, branches)\n");
+	}
 	if (pr->to_row) {
 		blank_lines(pr);
 		text_put(pr->w.out, "def _to_row(x):\n"
@@ -201,7 +208,7 @@ static const char *block_spec(Printer *pr, const Operand *o, const char *variabl
 		return "pl.BlockSpec(memory_space=pl.ANY)";
 	const char *items[DIM_MAX];
 	for (uint32_t d = 0; d < o->rank; d++)
-		items[d] = affine_text(pr, &o->index[d], PREC_LOWEST);
+		items[d] = affine_divided(pr, &o->index[d], d == o->part_dim ? o->parts : 1, false, PREC_LOWEST);
 	const char *index = dims_text(pr, o->rank, items);
 	const char *mode = o->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", o->buffers);
 	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda%s%s: (%s%s)%s)", shape_text(pr, o->rank, o->block),

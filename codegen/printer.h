@@ -53,8 +53,8 @@ typedef struct Printer {
 	const char **step;   /* by loop * RANK_MAX + dim: the step's variable where the printer stands, ... */
 	int64_t *step_value; /* ... or its value, where `step` is NULL */
 	bool *step_used;
-	const char **ragged;          /* by loop: the flag of its step function */
-	bool to_row, to_column, mask; /* helpers that the module needs */
+	const char **ragged;                /* by loop: the flag of its step function */
+	bool to_row, to_column, mask, part; /* helpers that the module needs */
 	bool helpers[HELPER_COUNT];
 } Printer;
 
@@ -81,6 +81,16 @@ const char *in_parens(Printer *pr, PyExpr e, Precedence around);
 PyExpr node_text(Printer *pr, NodeId n);
 const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape);
 const char *access_text(Printer *pr, const Access *access, bool keep_unit);
+/* The dim in which it is part of a block that several grid steps share; NULL. */
+static inline const SliceDim *access_part_dim(const Access *access) {
+	for (uint32_t i = 0; i < access->rank; i++)
+		if (access->dim[i].parts)
+			return &access->dim[i];
+	return NULL;
+}
+const char *part_of(Printer *pr, const SliceDim *s);
+/* `a` divided by `by`, or the rest of that. */
+const char *affine_divided(Printer *pr, const Affine *a, int64_t by, bool rest, Precedence around);
 const char *dims_text(Printer *pr, uint32_t rank, const char *const *items);
 
 /* print_pointwise.c */

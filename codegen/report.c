@@ -17,6 +17,14 @@ static const char *index_text(Report *r, uint32_t rank, const Affine *index) {
 	return rank ? t.at : "";
 }
 
+static const char *operand_index_text(Report *r, const Operand *o) {
+	Text t;
+	text_init(&t, r->a);
+	for (uint32_t i = 0; i < o->rank; i++)
+		text_printf(&t, i ? ", %s" : "%s", plan_index_text(r->p, r->a, o, i));
+	return o->rank ? t.at : "";
+}
+
 static const char *percent_text(Report *r, double part, double whole) {
 	return arena_printf(r->a, "%s%%", report_number(r->a, whole > 0 ? 100 * part / whole : 0, 1));
 }
@@ -121,8 +129,7 @@ static void operand_row(Report *r, Table *t, uint32_t i) {
 	table_add(
 		t, r->a,
 		(Row){{o->ref, o->output ? "out" : "in", plan_space_name(o->space),
-	               window ? report_shape(r->a, o->rank, o->block) : "",
-	               window ? index_text(r, o->rank, o->index) : "",
+	               window ? report_shape(r->a, o->rank, o->block) : "", window ? operand_index_text(r, o) : "",
 	               window ? arena_printf(r->a, "%d", o->buffers) : "",
 	               window ? bytes_text(r->a, (double)o->bytes) : "",
 	               scalar ? "" : bytes_text(r->a, plan_operand_traffic(r->p, i)), scalar ? "" : times_text(r, i)}});
