@@ -1,0 +1,142 @@
+"""Small documents for the tests of tilings: loads, pointwise ops and stores over blocks."""
+
+import json
+
+
+class Kernel:
+    """A document with one root graph. A block is named by its symbol: "u0", "u1", ..."""
+
+    def __init__(self, name, blocks, config):
+        """blocks: the extents of u0, u1, ..., outermost first, all of them the grid's."""
+        self.document = {
+            "format": "fxtile",
+            "version": 1,
+            "name": name,
+            "tensors": [],
+            "block_sizes": [
+                {"id": i, "symbol": f"u{i}", "name": f"tile_{i}", "extent": extent}
+                for i, extent in enumerate(blocks)
+            ],
+            "graphs": [],
+            "config": config,
+        }
+        self.nodes = []
+        self.shapes = {}
+
+    def tensor(self, name, role, dtype, shape):
+        self.document["tensors"].append(
+            {"name": name, "role": role, "dtype": dtype, "shape": list(shape)}
+        )
+        self.node(
+            "tile.host_tensor", [name], {"dtype": dtype, "shape": list(shape)}, f"{name}_host"
+        )
+
+    def node(self, target, args, meta=None, name=None):
+        """Appends a node; gives a reference to it."""
+        name = name or f"v{len(self.nodes)}"
+        node = {"name": name, "target": target, "args": args}
+        self.nodes.append(node | ({"meta": meta} if meta else {}))
+        self.shapes[name] = meta
+        return {"ref": name}
+
+    def index(self, entries):
+        return [{"slice": [None] * 3} if e == ":" else {"sym": e} for e in entries]
+
+    def load(self, name, *entries):
+        """entries: "u0" for a block's tile, ":" for a whole dim."""
+        host = self.shapes[f"{name}_host"]
+        shape = [d if e == ":" else e for d, e in zip(host["shape"], entries, strict=True)]
+        meta = {"dtype": host["dtype"], "shape": shape}
+        return self.node("tile.load", [{"ref": f"{name}_host"}, self.index(entries)], meta)
+
+    def op(self, target, *args, dtype=None, shape=None):
+        """A node of the first argument's type, where dtype and shape do not say another."""
+        like = self.shapes[args[0]["ref"]]
+        return self.node(
+            target, list(args), {"dtype": dtype or like["dtype"], "shape": shape or like["shape"]}
+        )
+
+    def convert(self, value, dtype):
+        return self.op("prims.convert_element_type.default", value, {"dtype": dtype}, dtype=dtype)
+
+    def store(self, name, value, *entries):
+        self.node("tile.store", [{"ref": f"{name}_host"}, self.index(entries), value])
+
+    def json(self):
+        """The document as text."""
+        count = len(self.document["block_sizes"])
+        self.document["graphs"] = [
+            {
+                "id": 0,
+                "kind": "root",
+                "grid": list(range(count)),
+                "nodes": [
+                    *self.nodes,
+                    {"name": "output", "op": "output", "args": [[]]},
+                ],
+            }
+        ]
+        return json.dumps(self.document)
+
+
+def row_maxima(rows, columns, block, dtype="float32", outs=("float32",), **config):
+    """s0[m], s1[m], ... = max over d of x[m, d], each 1-D of its dtype; y = x + x."""
+    k = Kernel("row_maxima", [rows], {"block_sizes": [block], **config})
+    k.tensor("x", "input", dtype, [rows, columns])
+    k.tensor("y", "output", dtype, [rows, columns])
+    for i, out in enumerate(outs):
+        k.tensor(f"s{i}", "output", out, [rows])
+    x = k.load("x", "u0", ":")
+    k.store("y", k.op("aten.add.Tensor", x, x), "u0", ":")
+    top = k.op("aten.amax.default", x, [-1], shape=["u0"])
+    for i, out in enumerate(outs):
+        k.store(f"s{i}", top if out == dtype else k.convert(top, out), "u0")
+    return k.json()
+
+
+def statistic(heads, length, columns, blocks, **config):
+    """lse[b, s] = delta[b, s] + max over d of x[b, s, d]: float32 statistics, bfloat16 x."""
+    k = Kernel("statistic", [heads, length], {"block_sizes": blocks, **config})
+    k.tensor("x", "input", "bfloat16", [heads, length, columns])
+    k.tensor("delta", "input", "float32", [heads, length])
+    k.tensor("lse", "output", "float32", [heads, length])
+    top = k.op("aten.amax.default", k.load("x", "u0", "u1", ":"), [-1], shape=["u0", "u1"])
+    delta = k.load("delta", "u0", "u1")
+    k.store("lse", k.op("aten.add.Tensor", delta, k.convert(top, "float32")), "u0", "u1")
+    return k.json()
+
+
+def statistic_3d(batch, heads, length, blocks, **config):
+    """lse[b, h, s] = max over d of x[b, h, s, d], 128 wide."""
+    k = Kernel("statistic_3d", [batch, heads, length], {"block_sizes": blocks, **config})
+    k.tensor("x", "input", "bfloat16", [batch, heads, length, 128])
+    k.tensor("lse", "output", "float32", [batch, heads, length])
+    tile = ["u0", "u1", "u2"]
+    top = k.op("aten.amax.default", k.load("x", *tile, ":"), [-1], shape=tile)
+    k.store("lse", k.convert(top, "float32"), *tile)
+    return k.json()
+
+
+def widened(dtype, shape, blocks, **config):
+    """y = float32(x), tile by tile."""
+    k = Kernel("widened", shape, {"block_sizes": blocks, **config})
+    k.tensor("x", "input", dtype, shape)
+    k.tensor("y", "output", "float32", shape)
+    tile = [f"u{i}" for i in range(len(shape))]
+    k.store("y", k.convert(k.load("x", *tile), "float32"), *tile)
+    return k.json()
+
+
+def two_tilings(stored, **config):
+    """x [256, 256] read by rows and by columns; y stored by rows, and by columns if `stored`."""
+    k = Kernel("two_tilings", [256], {"block_sizes": [128], **config})
+    k.tensor("x", "input", "float32", [256, 256])
+    k.tensor("y", "output", "float32", [256, 256])
+    rows, columns = k.load("x", "u0", ":"), k.load("x", ":", "u0")
+    if stored:
+        k.store("y", rows, "u0", ":")
+        k.store("y", columns, ":", "u0")
+    else:
+        turned = k.op("aten.permute.default", columns, [1, 0], shape=["u0", 256])
+        k.store("y", k.op("aten.add.Tensor", rows, turned), "u0", ":")
+    return k.json()
