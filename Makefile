@@ -145,7 +145,7 @@ probe-ops: build need-venv
 
 # tests/tiling/rules.json: about 20 minutes on two idle cores, less with what is cached.
 probe-tiling: need-venv
-	$(WITH_PYTHON) tests/tiling/probe.py
+	$(WITH_PYTHON) tests/tiling/tiling_probe.py
 
 bench: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/compile_speed.py -o docs/compile_speed.md

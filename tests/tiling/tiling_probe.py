@@ -11,12 +11,14 @@ import concurrent.futures
 import dataclasses
 import importlib.metadata
 import json
+import re
 import sys
 import time
 from collections import deque
 from pathlib import Path
 
-import kernels
+import tiling_kernels as kernels
+import tiling_page as page
 from pallasc.aot import compile_many
 from pallasc.chips import TOPOLOGIES
 
@@ -48,7 +50,7 @@ class Asker:
         self.count += 1
         self.seconds += result.seconds
         if not result.ok:
-            self.refusal = f"{result.kind}: {result.message}"
+            self.refusal = result.message.split("\n")[0][:120]
         return result.ok
 
     def smallest(self, question, largest, taken):
@@ -84,13 +86,14 @@ def smallest(largest, taken, guess=None):
     return 1 << high
 
 
-def powers(layout, multiple, taken):
-    """The smaller powers of two that are taken: each is asked in rows, else down to a refusal."""
+def powers(multiple, taken):
+    """The smaller powers of two that are taken: asked down to a refusal, and 1."""
     found, power = [], multiple // 2
-    while power:
-        good = taken(power)
-        found += [power] if good else []
-        power = power // 2 if good or layout.is_rows else 0
+    while power and taken(power):
+        found.append(power)
+        power //= 2
+    if power > 1 and taken(1):
+        found.append(1)
     return found[::-1]
 
 
@@ -110,7 +113,7 @@ def probe_blocks(ask, make, layout, dtype):
     if multiple is None and not rules["whole"]:
         return {"refused": ask.refusal}
     if multiple is not None:
-        rules["powers"] = powers(layout, multiple, lambda m: taken(layout.extent, m))
+        rules["powers"] = powers(multiple, lambda m: taken(layout.extent, m))
         largest, odd = layout.largest, layout.extent + 1
         rules["ragged"] = ask.smallest("ragged", largest, lambda m: taken(odd, 3 * m))
         larger = 3 * (rules["ragged"] or multiple)
@@ -121,12 +124,11 @@ def probe_blocks(ask, make, layout, dtype):
 def probe_slices(ask, make, layout, dtype, static=True):
     """What slices are taken, by size and by what is known of the start.
 
-    whole: all of a dim, of any extent. size: any multiple of this, from 0. steps: j times a
-    multiple of this, and that size. powers: smaller powers of two, that size from j times it.
-    hint: an unknown start said to be a multiple of this; 1: nothing need be said. any: three
-    elements, at an unknown start. start: any known multiple of this. rest: from a multiple of
-    `size` to an end at none. Without `static`, the last two are left out: they are of starts that
-    are known when the kernel is traced.
+    steps: j times a multiple of this, and that size. powers: smaller powers of two, that size from
+    j times it. hint: an unknown start said to be a multiple of this; 1: nothing need be said. any:
+    three elements, at an unknown start. And, if `static`, of starts known when the kernel is
+    traced, whole: all of a dim, of any extent; size: any multiple of this, from 0; start: any
+    multiple of this; rest: from a legal start to an end at none.
     """
 
     def taken(start, size, extent=layout.extent):
@@ -137,19 +139,17 @@ def probe_slices(ask, make, layout, dtype, static=True):
         return taken(start, legal)
 
     rules, largest = {}, layout.largest
-    rules["whole"] = taken("0", layout.odd, layout.odd)
-    rules["size"] = legal = ask.smallest("size", largest, lambda m: taken("0", 3 * m))
+    rules["steps"] = legal = ask.smallest("steps", largest, lambda m: taken(f"j * {3 * m}", 3 * m))
+    if static or legal is None:
+        rules["whole"] = taken("0", layout.odd, layout.odd)
     if legal is None:
         return rules if rules["whole"] else {"refused": ask.refusal}
-    rules["steps"] = ask.smallest("steps", largest, lambda m: taken(f"j * {3 * m}", 3 * m))
-    if rules["steps"] is None:
-        return rules
-    legal = max(rules["steps"], legal)
-    rules["powers"] = powers(layout, rules["steps"], lambda m: taken(f"j * {m}", m))
+    rules["powers"] = powers(rules["steps"], lambda m: taken(f"j * {m}", m))
     rules["hint"] = ask.smallest("hint", largest, hinted)
     if rules["hint"] == 1:
         rules["any"] = taken("begin", 3)
     if static:
+        rules["size"] = ask.smallest("size", largest, lambda m: taken("0", 3 * m))
         rules["start"] = ask.smallest("start", largest, lambda m: taken(f"{3 * m}", legal))
         rules["rest"] = taken(f"{3 * legal}", 5, 3 * legal + 5)
     return rules
@@ -181,14 +181,15 @@ class Use:
     dtypes: tuple = ()
 
 
+MOST = ("[n]", "[r, n]", "[n, 256]", "[n, 128]", "[b, r, n]", "[b, n, 256]", "[n, r, 256]")
 FEW = ("[r, n]", "[n, 256]", "[n, 128]", "[n, r, 256]")
 USES = {
     "block": Use(probe_blocks, kernels.grid_block),
     "pipeline": Use(probe_blocks, kernels.pipeline_block),
     "copy_in": Use(probe_slices, _copies(False)),
-    "copy_out": Use(probe_traced_slices, _copies(True)),
+    "copy_out": Use(probe_traced_slices, _copies(True), MOST),
     "load": Use(probe_slices, _views(kernels.LOAD)),
-    "store": Use(probe_traced_slices, _views(kernels.STORE)),
+    "store": Use(probe_traced_slices, _views(kernels.STORE), MOST),
     "masked_store": Use(probe_traced_slices, _views(kernels.MASKED), FEW, ("float32", "bfloat16")),
     "update": Use(
         probe_traced_slices, _views(kernels.UPDATE), FEW, ("float32", "bfloat16", "int8")
@@ -222,7 +223,7 @@ def probe_target(target, dtypes=DTYPES, uses=tuple(USES), layouts=kernels.LAYOUT
             f"{target}: {use}: {ask.count} kernels, {ask.seconds:.0f} s in the compiler", flush=True
         )
     ask.close()
-    table["kernels"], table["seconds"] = ask.count, round(ask.seconds)
+    table["kernels"] = ask.count
     return table
 
 
@@ -242,10 +243,17 @@ def main():
         )
         targets = dict(zip(targets, tables, strict=True))
     versions = {name: importlib.metadata.version(name) for name in ("jax", "libtpu")}
-    minutes = round((time.monotonic() - started) / 60, 1)
-    rules = {"versions": versions, "minutes": minutes, "targets": targets}
-    Path(options.output).write_text(json.dumps(rules, indent=1) + "\n")
-    print(f"{minutes} minutes")
+    rules = {"versions": versions, "targets": targets}
+    Path(options.output).write_text(rules_text(rules))
+    if options.output == str(RULES):
+        page.write(rules)
+    print(f"{(time.monotonic() - started) / 60:.1f} minutes")
+
+
+def rules_text(rules):
+    """JSON with a line for each layout."""
+    text = json.dumps(rules, indent=1)
+    return re.sub(r"\{[^{}]*\}", lambda m: re.sub(r"\s+", " ", m[0]), text) + "\n"
 
 
 if __name__ == "__main__":
