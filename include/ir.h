@@ -288,6 +288,7 @@ typedef struct Config {
 	ConfigKey pre_broadcast;            /* Choice */
 	ConfigKey boundary_views;           /* Choice, never ON */
 	ConfigKey inloop_loads;             /* Choice */
+	ConfigKey row_split;                /* Choice */
 	ConfigKey fori_dma;                 /* Choice */
 	ConfigKey dot_precision;            /* DotPrecision */
 	ConfigKey worklist_grouping;        /* int */
@@ -523,6 +524,13 @@ void node_remove(Module *m, NodeId n);
 /* Adds an argument to a called graph and to its call: a new placeholder of `value`'s type. Returns it; NONE if the
  * graph takes no argument list (a root, a combine). A while and its cond both get it. */
 NodeId graph_add_argument(Module *m, GraphId g, NodeId value, const char *name);
+
+/* ir_new.c: a tensor called `name`, a block of fixed size and a loop over it, made unique by a suffix. The
+ * configuration is to be resolved again after a block; the graph has an output node without results, and no caller yet.
+ */
+TensorId tensor_new(Module *m, const char *name, Tensor t);
+BlockId block_new(Module *m, const char *name, ExprId size);
+GraphId graph_new(Module *m, GraphKind kind, BlockId block);
 
 /* The other way (ir_drop.c). Removes the arguments i of a called graph, and of the one that shares them (a while and
  * its cond), where drop[i]: their placeholders, which have no uses, the call's arguments and carried pairs. `lengths`

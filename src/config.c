@@ -176,6 +176,7 @@ enum {
 	KEY_DOT_PRECISION,
 	KEY_BOUNDARY_VIEWS,
 	KEY_INLOOP_LOADS,
+	KEY_ROW_SPLIT,
 	KEY_FORI_DMA,
 	KEY_COUNT
 };
@@ -193,6 +194,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "dot_precision",
                                                      "pallas_boundary_views",
                                                      "pallas_inloop_loads",
+                                                     "pallas_row_split",
                                                      "pallas_fori_dma",
                                                      NULL};
 
@@ -256,6 +258,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_DOT_PRECISION: read_word(c, v, at, precisions, &config->dot_precision); break;
 	case KEY_BOUNDARY_VIEWS: read_choice(c, v, at, false, &config->boundary_views); break;
 	case KEY_INLOOP_LOADS: read_choice(c, v, at, true, &config->inloop_loads); break;
+	case KEY_ROW_SPLIT: read_choice(c, v, at, true, &config->row_split); break;
 	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
 	default: break;
 	}

@@ -176,6 +176,7 @@ WORDS = {
     "dot_precision": words_of("precisions"),
     "pallas_pre_broadcast": ["auto", "on", "off", True, False],
     "pallas_inloop_loads": ["auto", "on", "off", True, False],
+    "pallas_row_split": ["auto", "on", "off", True, False],
     "pallas_fori_dma": ["auto", "on", "off", True, False],
     "pallas_boundary_views": ["auto", "on", "off", True, False],
     "pallas_indirect_access_mode": ["one_hot", "dma"],

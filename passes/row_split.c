@@ -1,0 +1,274 @@
+/* row_split.c - runs the body of a grid point on a few rows at a time.
+ *
+ * What: where every value of a root that has a grid block's dim is computed row by row, but for sums, maxima and minima
+ * over that dim, the body becomes a loop over sub-blocks of rows. What was added up over the tile is carried from step
+ * to step. Loads and stores move with the rows, so that the loop's own windows, of a few rows each, take the place of
+ * the grid's. Why on a TPU: there are 64 vector registers of 8 x 128; a float32 tile of [128, 10240] is 1280 of them.
+ * As one straight body every intermediate of it lives in VMEM, and the compiler unrolls each op over all registers; a
+ * step of 16 rows needs an eighth of the memory.
+ *
+ *     x = load x[u0, :]                      loop = for_loop g, [begin u0], [end u0], [zeros]
+ *     store y[u0, :], 2 * x                  store w[id u0, :], loop.0
+ *     store w[id u0, :], sum x over rows =>  g(acc) over u1 (16 rows):
+ *                                              x = load x[u1, :]
+ *                                              store y[u1, :], 2 * x
+ *                                              acc + sum x over rows
+ *
+ * A 1-D tensor of one value a row is read as a column: a view [N, 1], so that no lanes become sublanes in the loop. */
+#include "row_split.h"
+
+/* auto splits where a tile is larger than this: half of the register file is 128 KiB, and straight code pays for up to
+ * some four times that. docs/passes/row_split.md has the measurements. */
+enum { AUTO_BYTES = 512 * 1024 };
+
+/* ---- reading nodes ----------------------------------------------------------------------------------------------- */
+
+BlockId row_arg_block(const Module *m, const Arg *a) {
+	if (a->kind == ARG_BLOCK)
+		return a->block;
+	ExprId e = a->kind == ARG_SYM                                              ? a->expr
+	           : a->kind == ARG_REF && node_type(m, a->node)->kind == TYPE_SYM ? node_type(m, a->node)->sym
+	                                                                           : NONE;
+	return e == NONE ? NONE : expr_as_block(m, e);
+}
+
+TensorId row_access_tensor(const Module *m, NodeId n) {
+	NodeId host = node_input(m, n, 0);
+	return host != NONE && node_get(m, host)->op == OP_HOST_TENSOR ? node_arg(m, host, 0)->tensor : NONE;
+}
+
+/* Which dims of a value are the block's, as a bit set. */
+static uint32_t dims_with(const RowSplit *s, NodeId n) {
+	const Type *t = node_type(s->m, n);
+	uint32_t dims = 0;
+	for (uint32_t i = 0; t->kind == TYPE_TENSOR && node_get(s->m, n)->op != OP_HOST_TENSOR && i < t->count; i++)
+		if (expr_as_block(s->m, t->dims[i]) == s->block)
+			dims |= 1u << i;
+	return dims;
+}
+
+static bool refuse(RowSplit *s, NodeId n, const char *why) {
+	s->why = why;
+	s->at = n;
+	return false;
+}
+
+/* Is a member of the argument, or it itself, a reference to a node of that role? */
+static bool refers_to(const RowSplit *s, const Arg *a, RowRole role) {
+	if (a->kind == ARG_REF)
+		return s->role[a->node] == role;
+	bool found = false;
+	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count && !found; i++)
+		found = refers_to(s, arg_item(s->m, a, i), role);
+	return found;
+}
+
+static bool uses_role(const RowSplit *s, NodeId n, RowRole role) {
+	bool found = false;
+	for (uint32_t i = 0; i < node_get(s->m, n)->arg_count && !found; i++)
+		found = refers_to(s, node_arg(s->m, n, i), role);
+	return found;
+}
+
+/* ---- what moves -------------------------------------------------------------------------------------------------- */
+
+/* The dims that a reduction reduces; every bit for all of them. */
+static uint32_t reduced_dims(const Module *m, NodeId n) {
+	const Arg *a = op_arg(m, n, "dim");
+	uint32_t rank = node_type(m, node_input(m, n, 0))->count, dims = 0;
+	uint32_t count = a->kind == ARG_LIST ? a->list.count : a->kind == ARG_INT;
+	for (uint32_t i = 0; i < count; i++) {
+		int64_t d = (a->kind == ARG_LIST ? arg_item(m, a, i) : a)->integer;
+		dims |= 1u << (d < 0 ? d + rank : d);
+	}
+	return count ? dims : (1u << rank) - 1;
+}
+
+static bool reduction_known(uint16_t op) {
+	return op == OP_SUM_DIM || op == OP_MEAN_DIM || op == OP_AMAX || op == OP_AMIN;
+}
+
+/* A value without rows made of one with rows. */
+static bool classify_sum(RowSplit *s, NodeId n) {
+	uint16_t op = node_get(s->m, n)->op;
+	Dtype dtype = node_type(s->m, n)->dtype;
+	if (op != OP_SUM_DIM && op != OP_AMAX && op != OP_AMIN)
+		return refuse(s, n, "it needs all rows at once");
+	if (!(reduced_dims(s->m, n) & 1) || node_type(s->m, n)->count == 0)
+		return refuse(s, n, "it does not reduce over the rows alone");
+	if (op == OP_SUM_DIM ? dtype != DTYPE_F32 && dtype != DTYPE_I32 : !dtype_is_float(dtype))
+		return refuse(s, n, "adding up in steps would round more often");
+	s->role[n] = ROLE_SUM;
+	return true;
+}
+
+static bool classify_access(RowSplit *s, NodeId n) {
+	TensorId id = row_access_tensor(s->m, n);
+	const Arg *index = node_arg(s->m, n, 1);
+	uint32_t found = 0, dim = 0;
+	if (id == NONE || index->kind != ARG_LIST || index->list.count != s->m->tensors.at[id].rank)
+		return refuse(s, n, "its index is not one of tiles");
+	const Tensor *t = &s->m->tensors.at[id];
+	for (uint32_t i = 0; i < index->list.count; i++)
+		if (row_arg_block(s->m, arg_item(s->m, index, i)) == s->block)
+			found++, dim = i;
+	if (found != 1 || (dim + 1 == t->rank && t->rank > 1))
+		return refuse(s, n, "its rows do not lie along a dim before the last");
+	if (op_arg(s->m, n, "extra_mask")->kind != ARG_NULL)
+		return refuse(s, n, "it has an extra mask");
+	if (t->rank > 1)
+		s->rows = int_max(s->rows, target_packed_rows(s->m->target, dtype_bits(t->dtype)));
+	s->role[n] = ROLE_ROW;
+	return true;
+}
+
+static bool row_by_row(const RowSplit *s, NodeId n) {
+	uint16_t op = node_get(s->m, n)->op;
+	switch (op_kind(s->m, n)) {
+	case KIND_POINTWISE:
+	case KIND_CREATION: return op != OP_IOTA;
+	case KIND_MATMUL: return true;
+	case KIND_REDUCTION: return reduction_known(op);
+	case KIND_VIEW:
+		return op == OP_SUBSCRIPT || op == OP_UNSQUEEZE || op == OP_SQUEEZE || op == OP_SQUEEZE_DIM ||
+		       op == OP_SQUEEZE_DIMS || op == OP_VIEW || op == OP_RESHAPE || op == OP_UNSAFE_VIEW ||
+		       op == OP_EXPAND;
+	case KIND_QUERY: return op == OP_TILE_INDEX;
+	default: return op == OP_MASK_TO || op == OP_NEW_VAR;
+	}
+}
+
+static bool classify_row(RowSplit *s, NodeId n) {
+	if (dims_with(s, n) != 1)
+		return refuse(s, n, "its rows are not its first dim alone");
+	if (uses_role(s, n, ROLE_SUM) || uses_role(s, n, ROLE_AFTER))
+		return refuse(s, n, "it needs what all rows give");
+	if (node_get(s->m, n)->op == OP_LOAD)
+		return classify_access(s, n);
+	if (!row_by_row(s, n))
+		return refuse(s, n, "its op is not known to work row by row");
+	s->role[n] = ROLE_ROW;
+	return true;
+}
+
+static bool classify_store(RowSplit *s, NodeId n) {
+	const Arg *index = node_arg(s->m, n, 1);
+	bool rows = uses_role(s, n, ROLE_ROW);
+	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++)
+		rows |= row_arg_block(s->m, arg_item(s->m, index, i)) == s->block;
+	if (!rows)
+		s->role[n] = ROLE_AFTER;
+	else if (uses_role(s, n, ROLE_SUM) || uses_role(s, n, ROLE_AFTER))
+		return refuse(s, n, "it needs what all rows give");
+	return !rows || classify_access(s, n);
+}
+
+static bool classify(RowSplit *s, NodeId n) {
+	uint16_t op = node_get(s->m, n)->op;
+	OpKind kind = op_kind(s->m, n);
+	if (op == OP_OUTPUT || op == OP_HOST_TENSOR || op == OP_SCALAR || kind == KIND_SYMBOLIC)
+		return true;
+	if (op == OP_STORE)
+		return classify_store(s, n);
+	if (op_has_effect(op) || op == OP_FOR_LOOP || op == OP_IF || op == OP_WHILE || op == OP_GETITEM)
+		return refuse(s, n, "the body has loops, branches or atomics of its own");
+	if (dims_with(s, n))
+		return classify_row(s, n);
+	if (uses_role(s, n, ROLE_ROW))
+		return classify_sum(s, n);
+	if (uses_role(s, n, ROLE_SUM) || uses_role(s, n, ROLE_AFTER))
+		s->role[n] = ROLE_AFTER;
+	return true;
+}
+
+static void measure(RowSplit *s, NodeId n) {
+	const Type *t = node_type(s->m, n);
+	int64_t bytes = 4, size;
+	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
+		if (!expr_value(s->m, t->dims[i], &size) || !checked_mul(bytes, size, &bytes))
+			return;
+	if (s->role[n] == ROLE_ROW && t->kind == TYPE_TENSOR)
+		s->largest = int_max(s->largest, bytes);
+}
+
+/* What is written is not read, and each tensor is written in one place. */
+static bool one_write_each(RowSplit *s) {
+	Map written = {0};
+	for (NodeId n = graph_first(s->m, s->root); n != NONE; n = node_get(s->m, n)->next) {
+		TensorId id = node_get(s->m, n)->op == OP_STORE ? row_access_tensor(s->m, n) : NONE;
+		if (id == NONE)
+			continue;
+		if (map_get(&written, tensor_base(s->m, id)) != NONE)
+			return refuse(s, n, "the tensor is written twice");
+		map_put(s->c->arena, &written, tensor_base(s->m, id), n);
+	}
+	for (NodeId n = graph_first(s->m, s->root); n != NONE; n = node_get(s->m, n)->next) {
+		TensorId id = node_get(s->m, n)->op == OP_LOAD ? row_access_tensor(s->m, n) : NONE;
+		if (id != NONE && map_get(&written, tensor_base(s->m, id)) != NONE)
+			return refuse(s, n, "the tensor is written too");
+	}
+	return true;
+}
+
+/* ---- whether to -------------------------------------------------------------------------------------------------- */
+
+static bool splits_at(RowSplit *s, BlockId b) {
+	uint32_t rows = 0;
+	int64_t size = s->m->block_size.at[b];
+	s->block = b;
+	s->rows = s->m->target->sublanes;
+	s->largest = 0;
+	memset(s->role, 0, s->nodes * sizeof *s->role);
+	for (NodeId n = graph_first(s->m, s->root); n != NONE; n = node_get(s->m, n)->next) {
+		if (!classify(s, n))
+			return false;
+		measure(s, n);
+		rows += s->role[n] == ROLE_ROW && node_get(s->m, n)->op == OP_STORE;
+		rows += s->role[n] == ROLE_SUM;
+	}
+	if (rows == 0)
+		return refuse(s, NONE, "no value has its rows");
+	if (size <= s->rows || size % s->rows != 0)
+		return refuse(s, NONE,
+		              arena_printf(s->c->arena, "a tile of %lld rows is not several times %lld rows",
+		                           (long long)size, (long long)s->rows));
+	return one_write_each(s);
+}
+
+static const char *place(const RowSplit *s) {
+	return s->at == NONE ? s->m->blocks.at[s->block].name : node_get(s->m, s->at)->name;
+}
+
+static bool worth_it(RowSplit *s, Choice choice) {
+	if (s->m->element_limits.count) {
+		pass_remark(s->c, "row_split", "%s caps the elements of a tile: tiles stay whole", s->m->target->name);
+		return false;
+	}
+	if (choice == CHOICE_ON || s->largest > AUTO_BYTES)
+		return true;
+	pass_remark(s->c, "row_split", "auto: the largest tile is %lld bytes: straight code does it",
+	            (long long)s->largest);
+	return false;
+}
+
+bool pass_row_split(PassContext *c) {
+	Module *m = c->module;
+	Choice choice = (Choice)m->config.row_split.value;
+	uint32_t roots = 0;
+	RowSplit s = {.c = c, .m = m, .at = NONE, .nodes = m->nodes.count};
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		if (graph_get(m, g)->kind == GRAPH_ROOT && roots++ == 0)
+			s.root = g;
+	if (choice == CHOICE_OFF || roots != 1 || graph_get(m, s.root)->blocks.count == 0)
+		return true;
+	s.role = arena_array(c->arena, (size_t)s.nodes + 1, sizeof *s.role);
+	for (uint32_t i = graph_get(m, s.root)->blocks.count; i-- > 0;) {
+		BlockId b = graph_get(m, s.root)->blocks.at[i];
+		if (splits_at(&s, b))
+			return !worth_it(&s, choice) || row_split_rewrite(&s);
+		if (choice == CHOICE_ON)
+			pass_remark(c, "row_split", "%s is not split: '%s': %s", m->blocks.at[b].name, place(&s),
+			            s.why);
+	}
+	return true;
+}
