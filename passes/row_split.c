@@ -244,6 +244,10 @@ static bool worth_it(RowSplit *s, Choice choice) {
 		pass_remark(s->c, "row_split", "%s caps the elements of a tile: tiles stay whole", s->m->target->name);
 		return false;
 	}
+	if (choice == CHOICE_AUTO && (LoopType)s->m->config.loop_type.value == LOOP_UNROLL) {
+		pass_remark(s->c, "row_split", "auto: pallas_loop_type unroll asks for straight code");
+		return false;
+	}
 	if (choice == CHOICE_ON || s->largest > AUTO_BYTES)
 		return true;
 	pass_remark(s->c, "row_split", "auto: the largest tile is %lld bytes: straight code does it",

@@ -71,3 +71,41 @@ def test_explain(capped):
     said = run("--emit=json", "--explain", "--target", capped, ADD).stderr
     assert "block_constraints: tile_m * tile_n <= 16384: the elements of 'load' in one" in said
     assert "<=" not in run("--emit=json", "--explain", ADD).stderr
+
+
+LAYER_NORM = ROOT / "testdata" / "graphs" / "layer_norm_bwd_4096_10240.json"
+
+
+@pytest.fixture
+def megacap(tmp_path):
+    path = tmp_path / "v6e_capped.json"
+    path.write_text('{"base": "v6e", "name": "v6e_capped", "max_tile_elements": 1048576}')
+    return path
+
+
+def test_layer_norm_over_the_cap(megacap):
+    found = run("--target", megacap, LAYER_NORM, "--emit=none", "--set", "block_sizes=[128]")
+    assert found.returncode == 1
+    assert "128*10240 = 1310720 > 1048576; largest that fits: 64" in found.stderr
+    assert "block_m * 10240: a tile of 'load_1' is too large for v6e_capped" in found.stderr
+    assert found.stderr.count("error:") == 1
+
+
+@pytest.mark.parametrize("size", [8, 64, 128, 256])
+def test_layer_norm_cap_and_alignment(megacap, size):
+    """The 1-D float32 mean and rstd ask for 128 where no boundary view helps: whatever is given."""
+    options = ("--set", f"block_sizes=[{size}]", "--set", "pallas_boundary_views=off")
+    found = run("--target", megacap, LAYER_NORM, "--emit=none", *options)
+    assert found.returncode == 1
+    assert "block_m * 10240 <= 1048576 and block_m >= 128 cannot both hold" in found.stderr
+    assert "1-D float32 tensor rstd are multiples of 128" in found.stderr
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v5p", "v6e", "v7x"])
+def test_layer_norm_on_every_tpu(target):
+    options = ("--set", "block_sizes=[128]", "--target", target)
+    found = run(LAYER_NORM, "--emit=none", "--explain", *options)
+    assert found.returncode == 0, found.stderr
+    assert "the elements of" not in found.stderr
+    graph = run(LAYER_NORM, "--emit=json", *options)
+    assert "element_limits" not in json.loads(graph.stdout)["annotations"]

@@ -1,0 +1,128 @@
+/* test_passes_rows.c - row_split. Tensors and blocks: x [1000, 5000] by u0 (128) and u1 (256), sums [1000]. */
+
+/* The documents are laid out by hand. */
+/* clang-format off */
+#include "passes_fixture.h"
+
+#define LOAD NODE("t", "tile.load", REF("x") ", [" U0 ", " ALL "]", "\"u0\", 5000")
+#define ROOT(body) "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("x", "x", "1000, 5000") "," LOAD "," \
+	body "," OUTPUT("") "]}"
+#define SUMS(value) HOST("o", "sums", "1000") "," STORE("st", "o", U0, value)
+/* clang-format on */
+
+/* Runs it with pallas_row_split on; the Module is verified before and after. */
+static PassContext split(Fixture *f, const char *graphs) {
+	fixture_init(f);
+	fixture_load(f, graphs)->config.row_split.value = CHOICE_ON;
+	return run_pass(f, "row_split");
+}
+
+static void rows_move_into_a_loop(void **state) {
+	(void)state;
+	Fixture f;
+	split(&f, ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") "," SUMS("s")));
+	Module *m = f.module;
+	assert_int_equal(m->graphs.count, 2);
+	const Graph *loop = graph_get(m, 1);
+	assert_int_equal(loop->kind, GRAPH_FOR_LOOP);
+	assert_int_equal(loop->carried.count, 0);
+	assert_int_equal(m->block_size.at[loop->blocks.at[0]], 8); /* float32: 8 sublanes */
+	assert_string_equal(m->blocks.at[loop->blocks.at[0]].name, "tile_m_rows");
+	assert_string_equal(type_of(m, 1, "t"), "float32[u5, 5000]");
+	assert_int_equal(count_op(m, 1, OP_STORE), 1);
+	assert_int_equal(count_op(m, 0, OP_STORE), 0);
+	assert_int_equal(count_op(m, 0, OP_LOAD), 0);
+	assert_int_equal(node_get(m, arg_item(m, node_arg(m, loop->caller, 1), 0)->node)->op, OP_TILE_BEGIN);
+	/* One value a row lies in a column: sums is [1000, 1] in the loop. */
+	assert_string_equal(type_of(m, 1, "sums_column"), "float32[1000, 1]");
+	assert_int_equal(count_op(m, 1, OP_UNSQUEEZE), 1);
+	assert_idempotent(&f, "row_split"); /* the body has a loop now */
+	fixture_free(&f);
+}
+
+static void sums_over_rows_are_carried(void **state) {
+	(void)state;
+	static const char *const ops[] = {"aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default"};
+	static const uint16_t combine[] = {OP_ADD, OP_MAXIMUM, OP_MINIMUM};
+	static const double initial[] = {0, -1.0 / 0.0, 1.0 / 0.0};
+	for (int i = 0; i < 3; i++) {
+		Fixture f;
+		fixture_init(&f);
+		const char *sum = arena_printf(&f.arena,
+		                               NODE("s", "%s", REF("t") ", [0]",
+		                                    "5000") "," NODE("d", "aten.mul.Tensor", REF("s") ", 2.0", "5000"),
+		                               ops[i]);
+		const char *text = arena_printf(
+			&f.arena, ROOT("%s," HOST("o", "out", "1000, 5000") "," STORE("st", "o", "0, " ALL, "d")), sum);
+		fixture_load(&f, text)->config.row_split.value = CHOICE_ON;
+		run_pass(&f, "row_split");
+		Module *m = f.module;
+		const Graph *loop = graph_get(m, 1);
+		assert_int_equal(loop->carried.count, 1);
+		assert_string_equal(type_of(m, 1, "s_acc"), "float32[5000]");
+		assert_int_equal(node_get(m, graph_node(m, 1, "s_sum"))->op, combine[i]);
+		NodeId full = graph_node(m, 0, "s_acc");
+		assert_true(node_arg(m, full, 1)->real == initial[i]);
+		/* What uses the sum stands behind the loop, on its result. */
+		NodeId d = graph_node(m, 0, "d");
+		assert_int_equal(node_get(m, node_input(m, d, 0))->op, OP_GETITEM);
+		assert_int_equal(count_op(m, 0, OP_STORE), 1);
+		fixture_free(&f);
+	}
+}
+
+/* Not split, with a remark that says why. */
+static void stays(const char *graphs, const char *why) {
+	Fixture f;
+	PassContext c = split(&f, graphs);
+	assert_int_equal(f.module->graphs.count, 1);
+	if (!remarked(&c, why))
+		fail_msg("no remark: %s", why);
+	fixture_free(&f);
+}
+
+static void what_is_not_row_by_row_stays(void **state) {
+	(void)state;
+	stays(ROOT(NODE("s", "aten.mean.dim", REF("t") ", [0]", "5000")), "it needs all rows at once");
+	stays(ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [0]",
+	                "5000") "," NODE("d", "aten.sub.Tensor", REF("t") ", " REF("s"), "\"u0\", 5000")),
+	      "it needs what all rows give");
+	stays(ROOT(NODE("p", "aten.permute.default", REF("t") ", [1, 0]", "5000, \"u0\"")),
+	      "its rows are not its first dim alone");
+	stays(ROOT(NODE("s", "aten.cumsum.default", REF("t") ", 0", "\"u0\", 5000")),
+	      "its op is not known to work row by row");
+}
+
+static void auto_splits_large_tiles_alone(void **state) {
+	(void)state;
+	static const char graphs[] = ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") "," SUMS("s"));
+	Fixture f;
+	fixture_init(&f);
+	fixture_load(&f, graphs); /* [128, 5000] float32: 2.4 MiB */
+	run_pass(&f, "row_split");
+	assert_int_equal(f.module->graphs.count, 2);
+	fixture_free(&f);
+	fixture_init(&f);
+	Module *m = fixture_load(&f, graphs);
+	m->config.row_split.value = CHOICE_OFF;
+	run_pass(&f, "row_split");
+	assert_int_equal(m->graphs.count, 1);
+	fixture_free(&f);
+	fixture_init(&f);
+	m = fixture_load(&f, graphs);
+	m->config.loop_type.value = LOOP_UNROLL;
+	PassContext c = run_pass(&f, "row_split");
+	assert_true(remarked(&c, "unroll asks for straight code"));
+	assert_int_equal(m->graphs.count, 1);
+	fixture_free(&f);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rows_move_into_a_loop),
+		cmocka_unit_test(sums_over_rows_are_carried),
+		cmocka_unit_test(what_is_not_row_by_row_stays),
+		cmocka_unit_test(auto_splits_large_tiles_alone),
+	};
+	return cmocka_run_group_tests_name("row_split", tests, NULL, NULL);
+}
