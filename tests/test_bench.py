@@ -13,6 +13,7 @@ import kernels  # noqa: E402
 import measure  # noqa: E402
 import sections  # noqa: E402
 
+GOLDEN = (BENCH.parent / "testdata/golden/attention.fori_loop.py").read_text()
 PLAN = {
     "vmem": {"total": 3 << 20},
     "blocks": [{"name": "tile_b", "size": 2}],
@@ -109,7 +110,7 @@ def test_a_refusal_is_an_outcome(tmp_path, monkeypatch):
 
 
 def test_answers_are_kept_by_all_they_depend_on(tmp_path, monkeypatch):
-    """The same request is asked once; another target, or a lost worker, is asked again."""
+    """The same kernel is asked once; another one, another target, a lost worker are asked again."""
     monkeypatch.setattr(measure, "CACHE", tmp_path)
     asked = []
 
@@ -120,5 +121,9 @@ def test_answers_are_kept_by_all_they_depend_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(measure, "worker_run", run)
     for target in ("v6e", "v6e", "v7x", "v4", "v4"):
-        measure.answer_of({"side": "ours", "source": "x", "target": target, "tool": None})
+        source = GOLDEN.replace('"vmem_bytes": ', f'"vmem_bytes": {len(asked) + 1}')
+        measure.answer_of({"side": "ours", "source": source, "target": target, "tool": None})
     assert asked == ["v6e", "v7x", "v4", "v4"]
+    other = GOLDEN.replace("jnp.float32", "jnp.bfloat16")
+    measure.answer_of({"side": "ours", "source": other, "target": "v6e", "tool": None})
+    assert len(asked) == 5
