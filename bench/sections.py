@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from measure import Job
+from measure import Job, binding, document
 
 ATTENTION = "attention.py:attention"
 Q_INLOOP = "attention.py:attention_q_inloop"
@@ -372,6 +372,88 @@ PRE_BROADCAST = Section(
 )
 
 
+CAUSAL = "attention.py:causal_attention"
+SOFTMAX = "softmax.py:softmax_two_pass"
+CHAIN = "row_values.py:outer_chain_scale"
+NESTED = "row_values.py:nested_scale"
+BIG, SMALL = (1, 512, 1024), (1, 256, 256)
+# (label, kernel, arguments, block sizes, loop types)
+RULE_CASES = [
+    ("attention D=128", ATTENTION, attention_args(2, 2048, 128), BIG, LOOPS),
+    ("attention D=128", ATTENTION, attention_args(2, 2048, 128), SMALL, LOOPS[1:]),
+    ("attention D=256", ATTENTION, attention_args(2, 2048, 256), BIG, LOOPS),
+    ("attention D=256", ATTENTION, attention_args(2, 2048, 256), SMALL, LOOPS[1:]),
+    ("attention D=384", ATTENTION, attention_args(2, 2048, 384), (1, 256, 512), LOOPS[1:]),
+    ("attention D=512", ATTENTION, attention_args(2, 2048, 512), (1, 256, 512), LOOPS[1:]),
+    ("causal D=128", CAUSAL, attention_args(2, 2048, 128), (1, 512, 512), LOOPS[1:2]),
+    ("causal D=256", CAUSAL, attention_args(2, 2048, 256), (1, 512, 512), LOOPS[1:]),
+    ("softmax 2048x8192", SOFTMAX, ("float32[2048,8192]",), (1024, 256), LOOPS),
+    ("chain of 256", CHAIN, ("float32[2,2048,4096]", "256"), (1, 256, 512), LOOPS[1:]),
+    ("chain of 256, bfloat16", CHAIN, ("bfloat16[2,2048,4096]", "256"), (1, 256, 512), LOOPS[1:]),
+    (
+        *("nested loops", NESTED, ("float32[2048,1024]", "float32[2048,2048]", "256")),
+        *((256, 256, 256), LOOPS[1:]),
+    ),
+]
+
+
+def row_places(outcome):
+    """Where the carried row values live: registers, VMEM scratch."""
+    if not outcome.plan:
+        return verdict(outcome)
+    carried = [c for loop in outcome.plan["loops"] for c in loop["carried"]]
+    places = {c["place"] for c in carried if c["shape"][-1] == 1}
+    return " and ".join(sorted(places)) or "-"
+
+
+def rule_table():
+    """Cycles and slot use with pre-broadcast off, on, and which of the two auto is."""
+    rows = []
+    for label, kernel, args, blocks, loops in RULE_CASES:
+        for loop in loops:
+            for chip in CHIPS:
+                base = {"block_sizes": list(blocks), "pallas_loop_type": loop}
+                jobs = {
+                    way: job("ours", kernel, args, {**base, "pallas_pre_broadcast": way}, chip)
+                    for way in ("off", "on")
+                }
+
+                def cells(outcomes, label=label, blocks=blocks, loop=loop, chip=chip, jobs=jobs):
+                    off, on = (known(outcomes[way], "cycles") for way in ("off", "on"))
+                    shown = [
+                        f"{kilocycles(outcomes[way])} ({slot(outcomes[way], 'XLU')})"
+                        for way in ("off", "on")
+                    ]
+                    change = f"{100 * (on / off - 1):+.1f}%" if off and on else "-"
+                    where = row_places(outcomes["off"])
+                    return [label, list(blocks), loop, chip, *shown, change, where, auto_is(jobs)]
+
+                rows.append(Row(jobs, cells))
+    heads = ("kernel", "block sizes", "loop", "chip", "off, kcycles (XLU)", "on, kcycles (XLU)")
+    return Table((*heads, "on for off", "rows carried in", "auto"), rows)
+
+
+def auto_is(jobs):
+    """Which way auto takes: it prints the same kernel."""
+    texts = {}
+    for way in ("auto", *jobs):
+        config = {**json.loads(jobs["on"].config), "pallas_pre_broadcast": way}
+        found = document(jobs["on"].kernel, jobs["on"].args)
+        text = binding.compile(found, config, jobs["on"].target).source
+        texts[way] = text.partition("\ndef ")[2]
+    return " and ".join(way for way in jobs if texts[way] == texts["auto"]) or "neither"
+
+
+PRE_BROADCAST_RULE = Section(
+    "pre_broadcast_rule",
+    "Pre-broadcast: what decides",
+    "Cycles in thousands and the share of the slots of the cross-lane unit (XLU), with\n"
+    "`pallas_pre_broadcast` off and on, which of the two `auto` is, and where the loop keeps its\n"
+    "row values when it is off. Attention has 2 heads and S=2048, in bfloat16.",
+    [rule_table()],
+)
+
+
 # ---- E: loads in the loop
 
 
@@ -413,4 +495,4 @@ INLOOP_LOADS = Section(
     [inloop_table()],
 )
 
-SECTIONS = [ALIGNMENT, FORI_DMA, PRE_BROADCAST, INLOOP_LOADS]
+SECTIONS = [ALIGNMENT, FORI_DMA, PRE_BROADCAST, PRE_BROADCAST_RULE, INLOOP_LOADS]

@@ -146,8 +146,9 @@ static void print_drain(LoopPrinter *lp, const char *const *copies) {
 			continue;
 		if (known) {
 			const char *i = "i";
-			py_line(&pr->w, "for %s in range(%lld, %lld):", i, (long long)int_max(steps - win->buffers, 0),
-			        (long long)steps);
+			long long first = (long long)int_max(steps - win->buffers, 0);
+			const char *from = first ? arena_printf(pr->a, "%lld, ", first) : "";
+			py_line(&pr->w, "for %s in range(%s%lld):", i, from, (long long)steps);
 			pr->w.indent++;
 			py_line(&pr->w, "%s(%s).wait()", copies[w], i);
 			pr->w.indent--;

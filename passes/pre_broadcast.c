@@ -31,7 +31,7 @@ static void reach_operands(Widening *w, NodeId n, ThinUse use, ThinUse or_use) {
 	}
 }
 
-static NodeId item_node(const Module *m, const Arg *list, uint32_t i) {
+NodeId item_node(const Module *m, const Arg *list, uint32_t i) {
 	const Arg *a = arg_item(m, list, i);
 	return a->kind == ARG_REF ? a->node : NONE;
 }
@@ -78,20 +78,13 @@ static void reach_meetings(Widening *w) {
 
 /* ---- what is widened with them: forwards ------------------------------------------------------------------------- */
 
-static NodeId find_root(Widening *w, NodeId n) {
+NodeId find_root(Widening *w, NodeId n) {
 	while (w->parent[n] != n)
 		n = w->parent[n] = w->parent[w->parent[n]];
 	return n;
 }
 
 static void join(Widening *w, NodeId a, NodeId b) { w->parent[find_root(w, a)] = find_root(w, b); }
-
-bool is_widened(Widening *w, NodeId n) {
-	if (n >= w->nodes || !w->wide[n])
-		return false;
-	NodeId root = find_root(w, n);
-	return w->met[root] && !w->refusal[root];
-}
 
 static void widen(Widening *w, NodeId n) {
 	if (w->wide[n])
@@ -108,7 +101,7 @@ static bool is_eligible(const Widening *w, NodeId p) {
 	return is_row_type && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
 }
 
-static uint32_t list_index(const Arg *list, ArgId slot) {
+uint32_t list_index(const Arg *list, ArgId slot) {
 	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
 	return inside ? slot - list->list.first : NONE;
 }
@@ -198,77 +191,6 @@ static void find_wide(Widening *w) {
 	}
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------------------- */
-
-static void judge_meeting(Widening *w, NodeId x, NodeId n) {
-	const Type *t = type_get(w->m, w->old[n]);
-	NodeId root = find_root(w, x);
-	int64_t width = 0;
-	w->met[root] = true;
-	if (meeting_width(w, n, &width) || w->refusal[root])
-		return;
-	w->refusal[root] =
-		arena_printf(w->arena, "'%s' meets a width of %s (%lld) at '%s', which is no multiple of %lld",
-	                     node_get(w->m, x)->name, expr_string(w->m, t->dims[t->count - 1]), (long long)width,
-	                     node_get(w->m, n)->name, (long long)w->lanes);
-}
-
-/* After the loop a bad width costs one selection; in it, one on each step. */
-static void judge(Widening *w) {
-	for (NodeId x = 0; x < w->nodes; x++) {
-		bool inside = w->wide[x] && w->loop[node_get(w->m, x)->graph].in_loop;
-		for (ArgId u = inside ? node_uses(w->m, x) : NONE; u != NONE; u = arg_get(w->m, u)->next_use) {
-			NodeId n = arg_get(w->m, u)->user;
-			if (!w->wide[n] && thin_use(w, n, x) == THIN_MEETS)
-				judge_meeting(w, x, n);
-		}
-	}
-}
-
-/* Node x, in a loop, is the first value of a widened argument of a loop inside. */
-static bool is_given_wide(Widening *w, NodeId x) {
-	for (ArgId u = node_uses(w->m, x); u != NONE; u = arg_get(w->m, u)->next_use) {
-		NodeId n = arg_get(w->m, u)->user;
-		uint32_t arg = node_get(w->m, n)->op == OP_FOR_LOOP ? list_index(op_arg(w->m, n, "args"), u) : NONE;
-		GraphId g = arg == NONE ? NONE : node_arg(w->m, n, 0)->graph;
-		if (g != NONE && is_widened(w, graph_get(w->m, g)->placeholders.at[arg]))
-			return true;
-	}
-	return false;
-}
-
-/* Widening what a loop inside takes wide saves a broadcast as well; once for each level of loops. */
-static void judge_given(Widening *w) {
-	for (bool changed = true; changed;) {
-		changed = false;
-		for (NodeId x = w->nodes; x-- > 0;) { /* later loops first */
-			bool inside = w->wide[x] && w->loop[node_get(w->m, x)->graph].in_loop;
-			if (!inside || w->met[find_root(w, x)] || !is_given_wide(w, x))
-				continue;
-			w->met[find_root(w, x)] = true;
-			changed = true;
-		}
-	}
-}
-
-static void explain_argument(Widening *w, GraphId g, uint32_t i) {
-	NodeId p = graph_get(w->m, g)->placeholders.at[i];
-	long long id = graph_get(w->m, g)->id;
-	if (is_widened(w, p))
-		pass_remark(w->c, "pre_broadcast",
-		            "'%s' of graph %lld has %lld equal lanes: no broadcast along lanes is left in the loop",
-		            node_get(w->m, p)->name, id, (long long)w->lanes);
-	else if (w->wide[p] && w->refusal[find_root(w, p)])
-		pass_remark(w->c, "pre_broadcast", "'%s' of graph %lld stays as it is: %s", node_get(w->m, p)->name, id,
-		            w->refusal[find_root(w, p)]);
-}
-
-static void explain(Widening *w) {
-	for (GraphId g = 0; g < w->m->graphs.count; g++)
-		for (uint32_t i = 0; w->loop[g].is_loop && i < graph_get(w->m, g)->placeholders.count; i++)
-			explain_argument(w, g, i);
-}
-
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t result_count(const Module *m, GraphId g) {
@@ -332,6 +254,7 @@ static void widening_init(Widening *w, PassContext *c) {
 	w->reach = arena_array(w->arena, (size_t)count + 1, sizeof *w->reach);
 	w->wide = arena_array(w->arena, (size_t)count + 1, sizeof *w->wide);
 	w->met = arena_array(w->arena, (size_t)count + 1, sizeof *w->met);
+	w->columns = arena_array(w->arena, (size_t)count + 1, sizeof *w->columns);
 	w->parent = none_array(w->arena, count);
 	w->refusal = arena_array(w->arena, (size_t)count + 1, sizeof *w->refusal);
 	w->representative = none_array(w->arena, count);
@@ -341,19 +264,28 @@ static void widening_init(Widening *w, PassContext *c) {
 	index_module(w);
 }
 
+/* Why the pass leaves all as it is; NULL. In unrolled steps the compiler sees that a reduction's result is the same in
+ * all lanes and keeps it so: the schedule is the same with and without (docs/passes/pre_broadcast.md). */
+static const char *reason_not_to(const Config *config) {
+	Choice choice = (Choice)config->pre_broadcast.value;
+	if (choice == CHOICE_OFF)
+		return "off: the configuration says so";
+	if (choice == CHOICE_AUTO && config->loop_type.value == LOOP_UNROLL)
+		return "auto: off, for unrolled steps pass row values on in registers, broadcast already";
+	return NULL;
+}
+
 bool pass_pre_broadcast(PassContext *c) {
-	Choice choice = (Choice)c->module->config.pre_broadcast.value;
-	if (choice != CHOICE_ON) {
-		pass_remark(c, "pre_broadcast",
-		            choice == CHOICE_OFF ? "pallas_pre_broadcast is false" : "auto: off until measured");
+	const char *why = reason_not_to(&c->module->config);
+	if (why) {
+		pass_remark(c, "pre_broadcast", "%s", why);
 		return true;
 	}
 	Widening w;
 	widening_init(&w, c);
+	w.automatic = c->module->config.pre_broadcast.value == CHOICE_AUTO;
 	find_wide(&w);
-	judge(&w);
-	judge_given(&w);
-	explain(&w);
+	widening_judge(&w);
 	widening_rewrite(&w);
 	return true;
 }

@@ -1,5 +1,6 @@
-/* pre_broadcast.h - what the parts of the pass share: pre_broadcast.c finds the values to widen, pre_broadcast_use.c
- * says what a node does with one, pre_broadcast_rewrite.c rewrites the graphs. Nothing else includes this. */
+/* pre_broadcast.h - what the parts of the pass share: pre_broadcast.c finds the values to widen, pre_broadcast_judge.c
+ * refuses some, pre_broadcast_use.c says what a node does with one, pre_broadcast_rewrite.c rewrites the graphs.
+ * Nothing else includes this. */
 #ifndef PALLASC_PRE_BROADCAST_H
 #define PALLASC_PRE_BROADCAST_H
 
@@ -18,6 +19,7 @@ typedef struct Widening {
 	Module *m;
 	Arena *arena;
 	int64_t lanes;      /* 128 */
+	bool automatic;     /* pallas_pre_broadcast: auto */
 	uint32_t nodes;     /* of the Module when the pass began: later ones are its own */
 	TypeId *old;        /* by NodeId < nodes: the type before the pass */
 	WideLoop *loop;     /* by GraphId */
@@ -28,6 +30,7 @@ typedef struct Widening {
 	bool *wide;                    /* tentatively widened */
 	NodeId *parent;                /* union-find: values that are widened together or not at all */
 	bool *met;                     /* by root: something in a loop profits */
+	bool *columns;                 /* by root: a step takes something that lies in a column */
 	const char **refusal;          /* by root: why it is left alone */
 	VEC(NodeId) reached, widening; /* work: found, but not followed yet */
 	/* Rewritten, by NodeId < nodes: */
@@ -54,11 +57,21 @@ bool is_tensor_value(const Widening *w, NodeId n);
 /* Its last dim is wider than 1, and a column could be broadcast along it. */
 bool is_fat(const Widening *w, NodeId n);
 bool is_lanewise(const Module *m, NodeId n);
+/* A reduction along the last dim alone. */
+bool reduces_last(const Widening *w, NodeId n);
 /* [.., 128]. */
 TypeId wide_type(const Widening *w, TypeId thin);
 /* The width at which a column meets node n's result, if it is a multiple of 128 lanes. */
 bool meeting_width(const Widening *w, NodeId n, int64_t *width);
 
+/* Item i of a list, if it is a node; NONE. */
+NodeId item_node(const Module *m, const Arg *list, uint32_t i);
+/* The place of a slot in a list; NONE. */
+uint32_t list_index(const Arg *list, ArgId slot);
+/* The node that stands for all that are widened together with n. */
+NodeId find_root(Widening *w, NodeId n);
+
+void widening_judge(Widening *w);
 void widening_rewrite(Widening *w);
 
 #endif

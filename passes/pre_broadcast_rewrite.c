@@ -64,15 +64,9 @@ static bool is_widened_row_op(Widening *w, NodeId n) {
 /* The slot of `keepdim` of a reduction along the last dim alone whose users all take a column; NONE. */
 static ArgId keepdim_slot(Widening *w, NodeId x) {
 	const Node *node = node_get(w->m, x);
-	NodeId from = node_input(w->m, x, 0);
 	uint32_t keepdim = op_param_index(node->op, "keepdim");
-	if (op_row(node->op)->shape != SHAPE_REDUCE || from == NONE || keepdim == NONE || keepdim >= node->arg_count)
-		return NONE;
-	const Arg *dims = op_arg(w->m, x, "dim"),
-		  *dim = dims->kind == ARG_LIST && dims->list.count == 1 ? arg_item(w->m, dims, 0) : dims;
-	uint32_t rank = node_type(w->m, from)->count;
-	if (dim->kind != ARG_INT || (dim->integer != -1 && dim->integer != (int64_t)rank - 1) ||
-	    type_get(w->m, w->old[x])->count != rank - 1)
+	if (keepdim == NONE || keepdim >= node->arg_count || !reduces_last(w, x) ||
+	    type_get(w->m, w->old[x])->count + 1 != node_type(w->m, node_input(w->m, x, 0))->count)
 		return NONE;
 	for (ArgId u = node_uses(w->m, x); u != NONE; u = arg_get(w->m, u)->next_use)
 		if (!is_widened_row_op(w, arg_get(w->m, u)->user))

@@ -94,6 +94,15 @@ static bool masks(const Widening *w, NodeId n, NodeId x) {
 	return value->kind != ARG_REF || (value->node != x && type_get(w->m, w->old[value->node])->count == 0);
 }
 
+bool reduces_last(const Widening *w, NodeId n) {
+	NodeId x = op_row(node_get(w->m, n)->op)->shape == SHAPE_REDUCE ? node_input(w->m, n, 0) : NONE;
+	if (x == NONE)
+		return false;
+	const Arg *dims = op_arg(w->m, n, "dim");
+	const Arg *dim = dims->kind == ARG_LIST && dims->list.count == 1 ? arg_item(w->m, dims, 0) : dims;
+	return dim->kind == ARG_INT && (dim->integer == -1 || dim->integer == (int64_t)node_type(w->m, x)->count - 1);
+}
+
 bool is_fat(const Widening *w, NodeId n) {
 	const Type *t = type_get(w->m, w->old[n]);
 	return t->kind == TYPE_TENSOR && t->count >= 2 && !is_column(w->m, w->old[n]);

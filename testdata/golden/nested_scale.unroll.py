@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1368064,
+    "vmem_bytes": 1507328,
     "flops": 0,
     "hbm_bytes": 459264,
     "compiler": "pallasc 0.1.0",
@@ -41,26 +41,22 @@ def _to_row(x):
 def _nested_scale_kernel(x_ref, y_ref, out_ref, sums_ref):
     # for tile_n in hl.tile(n):
     def step(x_win, running, acc):
-        # running = running + torch.sum(torch.square(x[tile_m, tile_n]), -1)
+        # squares = torch.square(x[tile_m, tile_n])
         load = x_win[...]
+        squares = jnp.power(load.astype(jnp.float32), 2).astype(jnp.bfloat16)
+        # running = running + torch.sum(squares, -1)
         running_1 = running + jnp.sum(
-            jnp.power(load.astype(jnp.float32), 2).astype(jnp.bfloat16).astype(
-                jnp.float32
-            ),
-            axis=1,
-            keepdims=True,
+            squares.astype(jnp.float32), axis=1, keepdims=True
         ).astype(jnp.bfloat16)
 
         # for tile_k in hl.tile(k):
         def step_1(y_win, running_2, acc_1):
-            # running = running * 0.5 + torch.sum(torch.square(y[tile_m, tile_k]), -...
+            # part = torch.square(y[tile_m, tile_k])
             load_1 = y_win[...]
+            part = jnp.power(load_1.astype(jnp.float32), 2).astype(jnp.bfloat16)
+            # running = running * 0.5 + torch.sum(part, -1)
             running_1_1 = running_2 * 0.5 + jnp.sum(
-                jnp.power(load_1.astype(jnp.float32), 2).astype(jnp.bfloat16).astype(
-                    jnp.float32
-                ),
-                axis=1,
-                keepdims=True,
+                part.astype(jnp.float32), axis=1, keepdims=True
             ).astype(jnp.bfloat16)
             # acc = acc * 0.25 + running[:, None]
             acc_1_1 = acc_1 * 0.25 + running_1_1

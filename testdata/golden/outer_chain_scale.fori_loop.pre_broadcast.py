@@ -36,9 +36,11 @@ def _outer_chain_scale_kernel(x_hbm, out_ref, x_buf, x_sem):
 
     # for tile_k in hl.tile(k):
     def step(x_win, running, acc):
-        # running = running + torch.sum(torch.square(x[tile_b, tile_m, tile_k]), -1)
+        # squares = torch.square(x[tile_b, tile_m, tile_k])
         load = x_win[...]
-        running_1 = running + jnp.sum(jnp.power(load, 2), axis=2, keepdims=True)
+        squares = jnp.power(load, 2)
+        # running = running + torch.sum(squares, -1)
+        running_1 = running + jnp.sum(squares, axis=2, keepdims=True)
         # acc = acc + running[:, :, None]
         acc_1 = acc + jnp.tile(running_1, (1, 1, 2))
         return running_1, acc_1

@@ -39,15 +39,13 @@ def _mask(x, axis, count, fill):
 def _outer_chain_scale_kernel(x_ref, out_ref):
     # for tile_k in hl.tile(k):
     def step(x_win, running, acc, ragged=False):
-        # running = running + torch.sum(torch.square(x[tile_b, tile_m, tile_k]), -1)
+        # squares = torch.square(x[tile_b, tile_m, tile_k])
         load = x_win[...]
         load = _mask(load, 2, 44, 0) if ragged else load
+        squares = jnp.power(load.astype(jnp.float32), 2).astype(jnp.bfloat16)
+        # running = running + torch.sum(squares, -1)
         running_1 = running + jnp.sum(
-            jnp.power(load.astype(jnp.float32), 2).astype(jnp.bfloat16).astype(
-                jnp.float32
-            ),
-            axis=2,
-            keepdims=True,
+            squares.astype(jnp.float32), axis=2, keepdims=True
         ).astype(jnp.bfloat16)
         # acc = acc + running[:, :, None]
         acc_1 = acc + running_1

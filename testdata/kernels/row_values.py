@@ -22,7 +22,8 @@ def outer_chain_scale(x: torch.Tensor, width: int) -> torch.Tensor:
         running = hl.zeros([tile_b, tile_m], dtype=x.dtype)
         acc = hl.zeros([tile_b, tile_m, width], dtype=x.dtype)
         for tile_k in hl.tile(k):
-            running = running + torch.sum(torch.square(x[tile_b, tile_m, tile_k]), -1)
+            squares = torch.square(x[tile_b, tile_m, tile_k])
+            running = running + torch.sum(squares, -1)
             acc = acc + running[:, :, None]
         scale = torch.rsqrt(running[:, :, None] + 1)
         out[tile_b, tile_m, :] = acc * scale
@@ -121,9 +122,11 @@ def nested_scale(
         running = hl.zeros([tile_m], dtype=x.dtype)
         acc = hl.zeros([tile_m, width], dtype=x.dtype)
         for tile_n in hl.tile(n):
-            running = running + torch.sum(torch.square(x[tile_m, tile_n]), -1)
+            squares = torch.square(x[tile_m, tile_n])
+            running = running + torch.sum(squares, -1)
             for tile_k in hl.tile(k):
-                running = running * 0.5 + torch.sum(torch.square(y[tile_m, tile_k]), -1)
+                part = torch.square(y[tile_m, tile_k])
+                running = running * 0.5 + torch.sum(part, -1)
                 acc = acc * 0.25 + running[:, None]
             acc = acc * torch.rsqrt(running + 1)[:, None]
         out[tile_m, :] = acc

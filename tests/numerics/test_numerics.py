@@ -112,6 +112,16 @@ def test_pre_broadcast_changes_what_it_should(graph):
     assert (texts[0] != texts[1]) == (graph in PRE_BROADCAST)
 
 
+@pytest.mark.parametrize("graph", PRE_BROADCAST)
+def test_auto_widens_in_loops_that_are_not_unrolled(graph):
+    """Unrolled, both ways have one schedule; see docs/passes/pre_broadcast.md."""
+    for loop in proof.LOOPS:
+        case = proof.Case(graph, loop, loop != "unroll")
+        if not proof.refusal(case):
+            auto = proof.module(proof.Case(graph, loop)).source
+            assert proof.kernel_text(auto) == proof.kernel_text(proof.module(case).source)
+
+
 @pytest.mark.parametrize("case", proof.variants(), ids=lambda case: case.id)
 def test_other_keys_are_heard(case):
     """Some value of the key gives another kernel than leaving it out."""

@@ -77,16 +77,11 @@ static inline void assert_idempotent(Fixture *f, const char *pass) {
 
 /* ---- the graphs that Helion made, where the tests run at the root of the repository ------------------------------ */
 
-/* The text of testdata/graphs/NAME.json with each `from`, unless NULL, replaced by `to`. */
-static inline const char *graph_text(Fixture *f, const char *name, const char *from, const char *to) {
-	FILE *file = fopen(arena_printf(&f->arena, "testdata/graphs/%s.json", name), "rb");
-	assert_non_null(file);
-	char *text = arena_alloc(&f->arena, 1 << 20);
-	text[fread(text, 1, (1 << 20) - 1, file)] = 0;
-	fclose(file);
+/* The text with each `from`, unless that is NULL, replaced by `to`. */
+static inline const char *replaced(Arena *a, const char *text, const char *from, const char *to) {
 	Text out;
-	text_init(&out, &f->arena);
-	for (const char *found; from && (found = strstr(text, from)); text = (char *)found + strlen(from)) {
+	text_init(&out, a);
+	for (const char *found; from && (found = strstr(text, from)); text = found + strlen(from)) {
 		text_putn(&out, text, (size_t)(found - text));
 		text_put(&out, to);
 	}
@@ -94,9 +89,19 @@ static inline const char *graph_text(Fixture *f, const char *name, const char *f
 	return out.at;
 }
 
-/* Loads it, configured. */
+/* The text of testdata/graphs/NAME.json. */
+static inline const char *graph_text(Arena *a, const char *name) {
+	FILE *file = fopen(arena_printf(a, "testdata/graphs/%s.json", name), "rb");
+	assert_non_null(file);
+	char *text = arena_alloc(a, 1 << 20);
+	text[fread(text, 1, (1 << 20) - 1, file)] = 0;
+	fclose(file);
+	return text;
+}
+
+/* Loads it, with replacements as above, configured. */
 static inline Module *graph_load(Fixture *f, const char *name, const char *from, const char *to) {
-	const char *text = graph_text(f, name, from, to);
+	const char *text = replaced(&f->arena, graph_text(&f->arena, name), from, to);
 	f->source = (Source){name, text, strlen(text)};
 	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v7x"));
 	assert_non_null(f->module);

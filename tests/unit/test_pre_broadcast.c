@@ -33,15 +33,7 @@ static const char *outer_chain(Fixture *f, const char *width) {
 		NODE("w", "aten.log2.default", REF("r"), "\"u0\"") ","
 		NODE("v", "aten.add.Tensor", REF("q") ", " REF("w"), "\"u0\"") ","
 		HOST("o", "sums", "1000") "," STORE("st", "o", U0, "v") "," OUTPUT("") "]}";
-	Text out;
-	text_init(&out, &f->arena);
-	for (const char *at = pattern; *at; at++) {
-		if (*at == 'W')
-			text_put(&out, width);
-		else
-			text_putn(&out, at, 1);
-	}
-	return out.at;
+	return replaced(&f->arena, pattern, "W", width);
 }
 
 static Module *pre_broadcast(Fixture *f, const char *width, Choice choice, PassContext *c) {
@@ -104,16 +96,48 @@ static void refuses_other_widths(void **state) {
 	}
 }
 
-static void is_off_unless_asked_for(void **state) {
+static void is_off_where_asked(void **state) {
+	(void)state;
+	Fixture f;
+	PassContext c;
+	Module *m = pre_broadcast(&f, "256", CHOICE_OFF, &c);
+	assert_string_equal(type_of(m, 0, "running"), "float32[u0]");
+	assert_int_equal(c.remarks.count, 1);
+	fixture_free(&f);
+}
+
+/* By itself it widens where steps pass values on in memory. */
+static void chooses_by_the_loop_type(void **state) {
+	(void)state;
+	for (LoopType type = LOOP_DEFAULT; type <= LOOP_EMIT_PIPELINE; type++) {
+		Fixture f;
+		fixture_init(&f);
+		Module *m = fixture_load(&f, outer_chain(&f, "256"));
+		m->config.loop_type.value = (int)type;
+		PassContext c = run_pass(&f, "pre_broadcast");
+		assert_string_equal(type_of(m, 0, "running"),
+		                    type == LOOP_UNROLL ? "float32[u0]" : "float32[u0, 128]");
+		assert_true(remarked(&c, type == LOOP_UNROLL ? "auto: off" : "auto: 'running'"));
+		fixture_free(&f);
+	}
+}
+
+/* running += x[k, m] summed over k, dim 0: nothing but rows. */
+static void leaves_rows_to_themselves(void **state) {
 	(void)state;
 	for (Choice choice = CHOICE_AUTO; choice <= CHOICE_OFF; choice++) {
 		Fixture f;
-		PassContext c;
-		if (choice == CHOICE_ON)
-			continue;
-		Module *m = pre_broadcast(&f, "256", choice, &c);
-		assert_string_equal(type_of(m, 0, "running"), "float32[u0]");
-		assert_int_equal(c.remarks.count, 1);
+		fixture_init(&f);
+		const char *graphs = replaced(&f.arena, outer_chain(&f, "256"), REF("t") ", [-1]", REF("t") ", [0]");
+		graphs = replaced(&f.arena, graphs, REF("x") ", [" U0 ", " U1 "]", REF("x") ", [" U1 ", " U0 "]");
+		graphs = replaced(&f.arena, graphs, "\"u0\", \"u1\"", "\"u1\", \"u0\"");
+		Module *m = fixture_load(&f, graphs);
+		m->config.pre_broadcast.value = (int)choice;
+		PassContext c = run_pass(&f, "pre_broadcast");
+		assert_string_equal(type_of(m, 0, "running"),
+		                    choice == CHOICE_ON ? "float32[u0, 128]" : "float32[u0]");
+		if (choice == CHOICE_AUTO)
+			assert_true(remarked(&c, "auto: it is made of rows"));
 		fixture_free(&f);
 	}
 }
@@ -319,7 +343,8 @@ static void widens_through_nested_loops(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(widens_the_chain),          cmocka_unit_test(needs_no_tile_at_128),
-		cmocka_unit_test(refuses_other_widths),      cmocka_unit_test(is_off_unless_asked_for),
+		cmocka_unit_test(refuses_other_widths),      cmocka_unit_test(is_off_where_asked),
+		cmocka_unit_test(chooses_by_the_loop_type),  cmocka_unit_test(leaves_rows_to_themselves),
 		cmocka_unit_test(scales_by_a_chain),         cmocka_unit_test(scales_by_a_chain_of_128),
 		cmocka_unit_test(leaves_other_widths_alone), cmocka_unit_test(attention_of_256),
 		cmocka_unit_test(narrows_at_no_cost),        cmocka_unit_test(keeps_columns_wide),
