@@ -10,8 +10,7 @@ static int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) { retur
 
 /* ---- from nodes to wants ---------------------------------------------------------------------------------------- */
 
-/* The largest value that an affine takes over the grid and the loops around it; false if that is not known. */
-static bool affine_max(Planner *p, const Affine *a, int64_t *max) {
+bool affine_max(Planner *p, const Affine *a, int64_t *max) {
 	*max = a->constant;
 	for (uint32_t i = 0; i < a->count; i++) {
 		const Term *t = &a->term[i];
@@ -26,10 +25,9 @@ static bool affine_max(Planner *p, const Affine *a, int64_t *max) {
 			last = p->plan->grid.at[t->id].steps - 1;
 		} else {
 			const LoopDim *d = &p->plan->loops.at[t->id / RANK_MAX].dim[t->id % RANK_MAX];
-			int64_t begin = 0, end = 0;
-			if (!affine_max(p, &d->begin, &begin) || !affine_max(p, &d->end, &end) || d->begin.count > 0)
+			if (!loop_most_steps(p, d, &last))
 				return false;
-			last = int_max(int_cdiv(int_max(end - begin, 0), d->step) - 1, 0);
+			last = int_max(last - 1, 0);
 		}
 		*max += t->scale > 0 ? t->scale * last : 0;
 	}
@@ -60,6 +58,7 @@ static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, Bl
 
 static bool want_block(Planner *p, AccessWant *w, Want *want, BlockId b) {
 	uint32_t dim, l = block_scope(p->plan, node_get(p->m, w->node)->graph, b, &dim);
+	want->block = b;
 	want->size = block_size(p, b);
 	want->at = block_offset(p, node_get(p->m, w->node)->graph, b);
 	if (l != NONE) {
@@ -116,10 +115,7 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
 	if (entry->kind == ARG_SLICE)
 		return want_slice(p, w, want, entry, kept);
-	ExprId e = entry->kind == ARG_SYM   ? entry->expr
-	           : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym
-	                                    : NONE;
-	BlockId b = entry->kind != ARG_INT && e != NONE ? expr_as_block(p->m, e) : NONE;
+	BlockId b = index_block(p->m, entry);
 	if (b != NONE)
 		return want_block(p, w, want, b) && want_in_bounds(p, w, want, b);
 	want->kind = WANT_AT;
@@ -147,7 +143,7 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	NodeId host = node_input(m, n, 0);
 	if (host == NONE || node_get(m, host)->op != OP_HOST_TENSOR)
 		return plan_refuse(p, n, "unsupported", NULL, "its tensor is not a tile.host_tensor");
-	*w = (AccessWant){.node = n, .tensor = node_arg(m, host, 0)->tensor, .store = node_get(m, n)->op == OP_STORE};
+	*w = (AccessWant){.node = n, .tensor = node_arg(m, host, 0)->tensor, .store = op_writes(node_get(m, n)->op)};
 	const Tensor *t = &m->tensors.at[w->tensor];
 	const Arg *index = node_arg(m, n, 1);
 	if (index->list.count != t->rank)
@@ -156,6 +152,7 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < w->rank; i++) {
 		w->dim[i].extent = tensor_dim(p, t, i);
+		w->dim[i].block = NONE;
 		if (!want_of(p, w, &w->dim[i], arg_item(m, index, i), kept))
 			return false;
 		kept += w->dim[i].kind != WANT_AT;
@@ -164,34 +161,13 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	return true;
 }
 
-/* A store may not write lanes that are invalid but inside the tensor: the window would carry garbage there. */
-static bool store_covers(Planner *p, const AccessWant *w) {
-	GraphId g = node_get(p->m, w->node)->graph;
-	for (uint32_t i = 0; i < w->rank; i++) {
-		const Arg *entry = arg_item(p->m, node_arg(p->m, w->node, 1), i);
-		ExprId e = entry->kind == ARG_SYM   ? entry->expr
-		           : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym
-		                                    : NONE;
-		BlockId b = e != NONE ? expr_as_block(p->m, e) : NONE;
-		Affine end;
-		bool peeled;
-		if (b == NONE || !block_ragged(p, g, b, &end, &peeled))
-			continue;
-		if (!affine_is_int(&end) || end.constant != w->dim[i].extent)
-			return plan_refuse(
-				p, w->node, "unsupported", "use a block size that divides the range",
-				"the range of %s ends inside tensor %s: a partial store there is not lowered yet",
-				p->m->blocks.at[b].name, p->m->tensors.at[w->tensor].name);
-	}
-	return true;
-}
-
 /* ---- the access as the printer needs it ------------------------------------------------------------------------- */
 
 /* Where the access's dim d starts in what it reads: the operand's block, or the window of it. */
 static Affine start_in_ref(const Access *access, const Operand *o, const Window *win, uint32_t d, Affine at) {
 	if (access->kind == REF_WINDOW)
-		at = affine_add(at, affine_scale(win->index[d], -win->block[d]));
+		at = affine_add(
+			at, affine_scale(affine_add(affine_scale(win->index[d], win->block[d]), win->start[d]), -1));
 	if (access->kind == REF_OPERAND || !win->dma)
 		at = affine_add(at, affine_scale(o->index[d], -o->block[d]));
 	return at;
@@ -255,7 +231,10 @@ static void access_perm(const AccessWant *w, const Operand *o, Access *access) {
 
 static bool access_plan(Planner *p, const AccessWant *w) {
 	Access access = {.kind = w->loop == NONE ? REF_OPERAND : REF_WINDOW, .loop = w->loop, .window = NONE};
-	if (w->loop == NONE) {
+	if (w->held) {
+		if (!held_access(p, w, &access))
+			return false;
+	} else if (w->loop == NONE) {
 		access.operand = operand_window(p, w, false, "_ref");
 		if (access.operand == NONE)
 			return false;
@@ -266,7 +245,7 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 		access.operand = p->plan->loops.at[w->loop].windows.at[access.window].operand;
 	}
 	const Operand *o = &p->plan->operands.at[access.operand];
-	if (!access_dims(p, w, &access))
+	if (!w->held && !access_dims(p, w, &access))
 		return false;
 	access_keep_row(o,
 	                access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block,
@@ -280,8 +259,6 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
-typedef VEC(AccessWant) AccessWants;
-
 static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 	bool ok = true;
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
@@ -289,8 +266,8 @@ static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 		AccessWant w = {0};
 		if (node->op == OP_FOR_LOOP) {
 			ok = wants_in(p, node_arg(p->m, n, 0)->graph, out) && ok;
-		} else if (node->op == OP_LOAD || node->op == OP_STORE) {
-			bool good = access_want(p, n, &w) && (!w.store || store_covers(p, &w));
+		} else if (node->op == OP_LOAD || op_writes(node->op)) {
+			bool good = access_want(p, n, &w);
 			if (good)
 				vec_push(p->a, out, w);
 			ok = ok && good;
@@ -310,7 +287,13 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			Operand o = {0};
 			int64_t block[DIM_MAX];
 			Affine index[DIM_MAX];
-			if (w->loop != l || !operand_array(p, &o, w))
+			if (w->loop != l)
+				continue;
+			if (w->held) {
+				why = arena_printf(p->a, "%s: the kernel writes it", p->m->tensors.at[w->tensor].name);
+				continue;
+			}
+			if (!operand_array(p, &o, w))
 				continue;
 			const char *not_copied = window_not_copied(p, w, &o, block, index);
 			copies = copies || !not_copied;
@@ -332,28 +315,6 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 	return true;
 }
 
-/* One tensor, one way of writing it; and nothing reads what the kernel writes. */
-static bool check_outputs(Planner *p, const AccessWants *wants) {
-	for (uint32_t i = 0; i < wants->count; i++) {
-		TensorId base = tensor_base(p->m, wants->at[i].tensor);
-		const Tensor *t = &p->m->tensors.at[base];
-		if (t->role == ROLE_INOUT)
-			return plan_refuse(p, wants->at[i].node, "unsupported", "make it an input and an output",
-			                   "inout tensor %s is not lowered yet", t->name);
-		if (wants->at[i].store && t->role == ROLE_INPUT)
-			return plan_refuse(p, wants->at[i].node, "store-to-input", "give it role inout or output",
-			                   "a store to input tensor %s", t->name);
-		if (!wants->at[i].store && t->role == ROLE_OUTPUT)
-			return plan_refuse(p, wants->at[i].node, "unsupported",
-			                   "keep the value instead of loading it back",
-			                   "a load from output tensor %s is not lowered yet", t->name);
-		if (t->role == ROLE_OUTPUT && t->has_init)
-			return plan_refuse(p, wants->at[i].node, "unsupported", "store the initial value in the kernel",
-			                   "an initial value of output tensor %s is not lowered yet", t->name);
-	}
-	return true;
-}
-
 static bool check_one_output(Planner *p) {
 	for (uint32_t i = 0; i < p->plan->operands.count; i++)
 		for (uint32_t k = 0; k < i; k++) {
@@ -368,9 +329,21 @@ static bool check_one_output(Planner *p) {
 	return true;
 }
 
+/* All accesses of the kernel. Where held blocks ask for another order of the grid, grid and loops are planned again. */
+static bool all_wants(Planner *p, AccessWants *wants) {
+	uint32_t order[RANK_MAX] = {0};
+	if (!wants_in(p, p->plan->root, wants) || !held_mark(p, wants))
+		return false;
+	if (grid_order_given(p) || !held_order(p, wants, order))
+		return true;
+	wants->count = 0;
+	plan_remark(p->plan, "grid: dims that revisit a written block come last");
+	return plan_grid(p, order) && plan_loops(p) && wants_in(p, p->plan->root, wants) && held_mark(p, wants);
+}
+
 bool plan_accesses(Planner *p) {
 	AccessWants wants = {0};
-	if (!wants_in(p, p->plan->root, &wants) || !check_outputs(p, &wants) || !check_pipelines(p, &wants))
+	if (!all_wants(p, &wants) || !check_pipelines(p, &wants) || !held_operands(p, &wants))
 		return false;
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)

@@ -16,6 +16,7 @@ typedef enum WantKind {
 
 typedef struct Want {
 	WantKind kind;
+	BlockId block;           /* whose tile it is; NONE */
 	uint32_t loop, loop_dim; /* STEP */
 	uint32_t grid_dim;       /* GRID */
 	int64_t size;            /* elements of the tile */
@@ -26,11 +27,30 @@ typedef struct Want {
 typedef struct AccessWant {
 	NodeId node;
 	TensorId tensor;
-	bool store;
+	bool store; /* it writes: a store or an atomic */
 	uint32_t rank;
 	Want dim[RANK_MAX];
-	uint32_t loop; /* the innermost loop that moves it; NONE */
+	uint32_t loop;    /* the innermost loop that moves it; NONE */
+	bool held;        /* of a tensor whose block is held: held.c */
+	uint32_t held_in; /* the operand that holds it */
 } AccessWant;
+
+typedef VEC(AccessWant) AccessWants;
+
+/* held.c */
+/* The tile of one grid dim that a loop's steps never leave, as block size and block index; false if there is none. */
+bool want_tile(Planner *p, const Want *w, int64_t *size, Affine *index);
+/* Where its last tile ends: past the dim's end if it is ragged. */
+int64_t want_end(Planner *p, const Want *w);
+/* Some of the tile's lanes are invalid and inside the tensor: a write there must leave them alone. */
+bool want_partial(Planner *p, const AccessWant *w);
+/* Marks the accesses of tensors that are held; false after a diagnostic. */
+bool held_mark(Planner *p, AccessWants *wants);
+/* The order of grid dims in which visits of held blocks are consecutive; false: it is so already. */
+bool held_order(Planner *p, const AccessWants *wants, uint32_t *order);
+/* The operands that hold them, and each access's slice of its operand; false after diagnostics. */
+bool held_operands(Planner *p, AccessWants *wants);
+bool held_access(Planner *p, const AccessWant *w, Access *access);
 
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
@@ -47,8 +67,10 @@ uint32_t operand_intern(Planner *p, Operand *o, const char *suffix);
 uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, const char *suffix);
 /* Windows that the configuration keeps of an input: pallas_load_buffer_count, 2 where it says nothing. */
 int input_buffers(Planner *p, TensorId base);
+/* jax's grid pipeline keeps 1 or 2 windows of an input: sets o->buffers, or false after a diagnostic. A tensor that a
+ * loop copies as well keeps its count there. */
+bool grid_buffers(Planner *p, Operand *o, bool also_copied);
 bool refuse_block(Planner *p, const AccessWant *w, const char *why);
-bool affine_equal(const Affine *a, const Affine *b);
 
 /* window.c */
 /* Why Mosaic does not take this slice of dim d of a block in VMEM; NULL if it does. */

@@ -60,6 +60,18 @@ bool affine_uses_program(const Affine *a, uint32_t dim) {
 	return false;
 }
 
+bool affine_equal(const Affine *a, const Affine *b) {
+	Affine difference = affine_add(*a, affine_scale(*b, -1));
+	return difference.count == 0 && difference.constant == 0;
+}
+
+BlockId index_block(const Module *m, const Arg *entry) {
+	ExprId e = entry->kind == ARG_SYM   ? entry->expr
+	           : entry->kind == ARG_REF ? node_type(m, entry->node)->sym
+	                                    : NONE;
+	return e == NONE ? NONE : expr_as_block(m, e);
+}
+
 BlockId query_block(const Module *m, NodeId n) {
 	const Arg *a = node_arg(m, n, 0);
 	if (a->kind == ARG_BLOCK)
@@ -92,7 +104,7 @@ static bool affine_of_arithmetic(Planner *p, NodeId n, Affine *out) {
 	return true;
 }
 
-/* tile.begin, tile.id, and tile.end where the block divides its range, so that no minimum is left. */
+/* tile.begin, tile.id, and tile.end where no minimum is left: the block divides its range, or there is one tile. */
 static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 	const Node *node = node_get(p->m, n);
 	if (op_row(node->op)->kind != KIND_QUERY || node->op == OP_TILE_INDEX)
@@ -111,8 +123,12 @@ static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 		*out = affine_divide(offset, size);
 		return true;
 	case OP_TILE_END:
-		if (block_ragged(p, node->graph, b, &end, &peeled))
-			return false;
+		if (block_ragged(p, node->graph, b, &end, &peeled)) {
+			if (!affine_is_int(&offset) || !affine_is_int(&end))
+				return false;
+			*out = affine_int(int_min(offset.constant + size, end.constant));
+			return true;
+		}
 		*out = affine_add(offset, affine_int(size));
 		return true;
 	default: return false;

@@ -276,6 +276,17 @@ static Dtype judged_dtype(const Module *m, NodeId n) {
 	return x != NONE && node_type(m, x)->kind == TYPE_TENSOR ? node_type(m, x)->dtype : DTYPE_NONE;
 }
 
+Dtype arith_write_dtype(const Module *m, NodeId n) {
+	Dtype t = node_type(m, node_input(m, n, 0))->dtype;
+	const Arg *value = node_arg(m, n, 2);
+	if (node_get(m, n)->op == OP_STORE || node_get(m, n)->op == OP_ATOMIC_XCHG)
+		return t;
+	if (value->kind == ARG_REF && node_type(m, value->node)->kind == TYPE_TENSOR &&
+	    node_get(m, value->node)->op != OP_SCALAR)
+		t = dtype_promote(t, node_type(m, value->node)->dtype);
+	return dtype_bits(t) >= 32 ? t : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I32;
+}
+
 static Dtype tensor_dtype(const Module *m, NodeId n) {
 	return n != NONE && node_type(m, n)->kind == TYPE_TENSOR ? node_type(m, n)->dtype : DTYPE_NONE;
 }
@@ -283,7 +294,7 @@ static Dtype tensor_dtype(const Module *m, NodeId n) {
 /* Says so where the dtype first comes in: a load, a conversion, a store. */
 static bool accepts_dtype(Planner *p, NodeId n) {
 	const Node *node = node_get(p->m, n);
-	bool store = node->op == OP_STORE, load = node->op == OP_LOAD;
+	bool store = op_writes(node->op), load = node->op == OP_LOAD;
 	Dtype t = tensor_dtype(p->m, store ? node_input(p->m, n, 0) : n);
 	if (t == DTYPE_NONE || node->op == OP_HOST_TENSOR || !(dtypes_without_vectors >> t & 1))
 		return true;

@@ -41,20 +41,19 @@ Affine block_offset(Planner *p, GraphId g, BlockId b) {
 
 bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled) {
 	uint32_t dim, l = block_scope(p->plan, g, b, &dim);
-	int64_t size = block_size(p, b);
 	*peeled = false;
 	if (l != NONE) {
 		const LoopDim *d = &p->plan->loops.at[l].dim[dim];
 		*end = d->end;
 		*peeled = p->plan->loops.at[l].peeled;
-		Affine length = affine_add(d->end, affine_scale(d->begin, -1));
-		return !affine_multiple(&length, size);
+		return !loop_dim_divides(p, d);
 	}
+	*end = affine_int(0);
 	if (dim == NONE)
 		return false;
 	int64_t extent = expr_number(p->m, p->m->blocks.at[b].extent);
 	*end = affine_int(extent);
-	return (extent - block_begin(p, b)) % size != 0;
+	return (extent - block_begin(p, b)) % block_size(p, b) != 0;
 }
 
 static bool is_identity(const ConfigList *order) {
@@ -86,15 +85,28 @@ static bool grid_order(Planner *p, const Graph *root, uint32_t *order) {
 	return true;
 }
 
-bool plan_grid(Planner *p) {
+bool grid_order_given(Planner *p) {
+	uint32_t count;
+	const GraphId *loops = config_loops(p->m, p->a, &count);
+	const Config *c = &p->m->config;
+	for (uint32_t k = 0; c->loop_orders.set && k < count && k < c->loop_orders.values.count; k++)
+		if (loops[k] == p->plan->root && c->loop_orders.values.at[k].values.count > 0)
+			return true;
+	return false;
+}
+
+bool plan_grid(Planner *p, const uint32_t *given) {
 	Module *m = p->m;
 	const Graph *root = graph_get(m, p->plan->root);
 	uint32_t order[RANK_MAX];
+	p->plan->grid.count = 0;
 	if (root->blocks.count > RANK_MAX)
 		return plan_refuse(p, root->first, "unsupported", "split the kernel", "a grid of more than %d dims",
 		                   RANK_MAX);
 	if (!grid_order(p, root, order))
 		return false;
+	if (given)
+		memcpy(order, given, root->blocks.count * sizeof *order);
 	for (uint32_t i = 0; i < root->blocks.count; i++) {
 		BlockId b = root->blocks.at[order[i]];
 		const Block *block = &m->blocks.at[b];

@@ -22,10 +22,11 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 		d->step = block_size(p, d->block);
 		d->begin = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 1), i));
 		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), i));
-		d->computed = !affine_is_int(&d->begin) || !affine_is_int(&d->end);
+		Affine steps = affine_add(d->end, affine_scale(d->begin, -1));
+		d->computed = !affine_is_int(&steps);
 		if (d->computed)
 			continue;
-		int64_t length = int_max(d->end.constant - d->begin.constant, 0);
+		int64_t length = int_max(steps.constant, 0);
 		d->full_steps = length / d->step;
 		d->tail = length % d->step;
 		one_ragged = d->tail != 0;
@@ -34,22 +35,69 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 	return true;
 }
 
-static bool loop_computed(const Loop *loop) {
+/* The end is tile.end of a tile that the loop starts with: its length is that tile's at most. */
+static bool ends_with_tile(Planner *p, const LoopDim *d, int64_t *length) {
+	if (d->end.count != 1 || d->end.constant != 0 || d->end.term[0].kind != VAR_NODE || d->end.term[0].scale != 1)
+		return false;
+	NodeId n = d->end.term[0].id;
+	BlockId b = node_get(p->m, n)->op == OP_TILE_END ? query_block(p->m, n) : NONE;
+	if (b == NONE)
+		return false;
+	Affine offset = block_offset(p, node_get(p->m, n)->graph, b);
+	*length = block_size(p, b);
+	return affine_equal(&offset, &d->begin);
+}
+
+bool loop_most_steps(Planner *p, const LoopDim *d, int64_t *steps) {
+	Affine length = affine_add(d->end, affine_scale(d->begin, -1));
+	int64_t most = 0;
+	if (!ends_with_tile(p, d, &most) && !affine_max(p, &length, &most))
+		return false;
+	*steps = int_cdiv(int_max(most, 0), d->step);
+	return true;
+}
+
+/* A bound is computed in the kernel, though the number of steps may be known. */
+static bool loop_traced(const Loop *loop) {
 	for (uint32_t i = 0; i < loop->rank; i++)
-		if (loop->dim[i].computed)
+		if (!affine_is_int(&loop->dim[i].begin) || !affine_is_int(&loop->dim[i].end))
 			return true;
 	return false;
 }
 
 /* Ragged steps that are not peeled: each step masks, and windows may reach past the tensor, so nothing is copied. */
-static bool loop_ragged_unpeeled(const Loop *loop) {
-	for (uint32_t i = 0; i < loop->rank; i++) {
-		const LoopDim *d = &loop->dim[i];
-		Affine length = affine_add(d->end, affine_scale(d->begin, -1));
-		if (!loop->peeled && !affine_multiple(&length, d->step))
+bool loop_ragged_unpeeled(Planner *p, const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		if (!loop->peeled && !loop_dim_divides(p, &loop->dim[i]))
 			return true;
-	}
 	return false;
+}
+
+/* A multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a rest. */
+static bool affine_divisible(Planner *p, const Affine *a, int64_t by) {
+	if (a->constant % by != 0)
+		return false;
+	for (uint32_t i = 0; i < a->count; i++) {
+		const Term *t = &a->term[i];
+		BlockId b = t->kind == VAR_NODE && node_get(p->m, t->id)->op == OP_TILE_END ? query_block(p->m, t->id)
+		                                                                            : NONE;
+		if (t->scale % by == 0)
+			continue;
+		Affine offset, end;
+		bool peeled;
+		if (b == NONE)
+			return false;
+		offset = block_offset(p, node_get(p->m, t->id)->graph, b);
+		block_ragged(p, node_get(p->m, t->id)->graph, b, &end, &peeled);
+		if (block_size(p, b) % by != 0 || !affine_divisible(p, &offset, by) || !affine_divisible(p, &end, by))
+			return false;
+	}
+	return true;
+}
+
+bool loop_dim_divides(Planner *p, const LoopDim *d) {
+	Affine length = affine_add(d->end, affine_scale(d->begin, -1));
+	return affine_divisible(p, &length, d->step);
 }
 
 static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char *why, const char *hint) {
@@ -63,7 +111,7 @@ static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char 
 static bool loop_choose(Planner *p, Loop *loop) {
 	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
 	LoopType asked = (LoopType)p->m->config.loop_type.value;
-	bool computed = loop_computed(loop), ragged = loop_ragged_unpeeled(loop);
+	bool computed = loop_traced(loop), ragged = loop_ragged_unpeeled(p, loop);
 	if (asked != LOOP_DEFAULT) {
 		if (fact && !(fact->legal & (1u << asked)))
 			return refuse_type(p, loop, asked, fact->why_not[asked], "use fori_loop");
@@ -111,7 +159,10 @@ static bool loops_in(Planner *p, GraphId g, uint32_t parent) {
 	return ok;
 }
 
-bool plan_loops(Planner *p) { return loops_in(p, p->plan->root, NONE); }
+bool plan_loops(Planner *p) {
+	p->plan->loops.count = 0;
+	return loops_in(p, p->plan->root, NONE);
+}
 
 /* ---- carried values --------------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,8 @@ Lowering op_lowering(uint16_t op) {
 	case OP_TILE_BEGIN: case OP_TILE_END: case OP_TILE_ID: return LOWER_INT;
 	case OP_TILE_INDEX: return LOWER_INDEX;
 	case OP_LOAD: return LOWER_LOAD;
-	case OP_STORE: return LOWER_STORE;
+	case OP_STORE: case OP_ATOMIC_ADD: case OP_ATOMIC_MAX: case OP_ATOMIC_MIN: case OP_ATOMIC_AND: case OP_ATOMIC_OR:
+	case OP_ATOMIC_XOR: case OP_ATOMIC_XCHG: return LOWER_STORE;
 	case OP_FOR_LOOP: return LOWER_LOOP;
 	case OP_GETITEM: return LOWER_RESULT;
 	case OP_PHI: case OP_NEW_VAR: return LOWER_ALIAS;
@@ -49,6 +50,9 @@ static bool supported_in(Planner *p, GraphId g) {
 			                 "extra_mask is not lowered yet");
 		if (op == OP_STORE && node_input(p->m, n, 3) != NONE)
 			ok = plan_refuse(p, n, "unsupported", NULL, "extra_mask is not lowered yet");
+		if (op_writes(op) && op != OP_STORE && node_use_count(p->m, n) > 0)
+			ok = plan_refuse(p, n, "unsupported", "load the element before it, or after it",
+			                 "the old value that %s gives is not lowered yet", op_row(op)->target);
 		if (op == OP_FOR_LOOP)
 			ok = supported_in(p, node_arg(p->m, n, 0)->graph) && ok;
 	}

@@ -140,11 +140,34 @@ static void masks_of(Planner *p, NodeId n) {
 		v->same_as = node_input(p->m, n, 0);
 }
 
+/* A write leaves lanes alone that are invalid but inside the tensor. Here a mask's dim is the tensor's. */
+static void masks_of_write(Planner *p, NodeId n) {
+	GraphId g = node_get(p->m, n)->graph;
+	const Type *t = node_type(p->m, node_input(p->m, n, 0));
+	Masks masks = {0};
+	for (uint32_t i = 0; i < t->count; i++) {
+		BlockId b = index_block(p->m, arg_item(p->m, node_arg(p->m, n, 1), i));
+		Mask mask = {.block = b, .dim = i};
+		if (b == NONE || !block_ragged(p, g, b, &mask.end, &mask.last_only) ||
+		    (affine_is_int(&mask.end) && mask.end.constant == expr_number(p->m, t->dims[i])))
+			continue;
+		mask.offset = block_offset(p, g, b);
+		uint32_t dim, l = block_scope(p->plan, g, b, &dim);
+		if (mask.last_only)
+			p->plan->loops.at[l].masked = true;
+		vec_push(p->a, &masks, mask);
+	}
+	value_of(p, n)->masks = masks.at;
+	value_of(p, n)->mask_count = masks.count;
+}
+
 static void masks_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
 		if (how == LOWER_LOAD || how == LOWER_MASK)
 			masks_of(p, n);
+		if (how == LOWER_STORE)
+			masks_of_write(p, n);
 		if (how == LOWER_LOOP)
 			masks_in(p, node_arg(p->m, n, 0)->graph);
 	}

@@ -114,10 +114,9 @@ bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
 
 /* The elements a resident block needs in a dim that loop steps walk: whole steps, so that the last may reach past the
  * tensor's end; and a legal block again. */
-static int64_t resident_extent(const Want *w, int64_t multiple) {
-	if (w->extent % w->size == 0)
-		return w->extent;
-	return int_round_up(int_round_up(w->extent, w->size), multiple);
+static int64_t resident_extent(Planner *p, const Want *w, int64_t multiple) {
+	int64_t end = want_end(p, w);
+	return end <= w->extent ? w->extent : int_round_up(end, multiple);
 }
 
 /* One position of the second-last dim: a window of its own, behind a boundary view's unit dim. */
@@ -167,9 +166,11 @@ static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is
 		} else if (want->kind == WANT_STEP && step_is_tail) {
 			const LoopDim *dim = &p->plan->loops.at[want->loop].dim[want->loop_dim];
 			block[d] = want->size;
-			index[d] = affine_int(dim->begin.constant / want->size + dim->full_steps);
+			index[d] = affine_add(affine_divide(dim->begin, want->size), affine_int(dim->full_steps));
+		} else if (want->kind == WANT_STEP && want_tile(p, want, &block[d], &index[d])) {
+			continue;
 		} else if (want->kind == WANT_STEP) {
-			block[d] = resident_extent(want, multiple);
+			block[d] = resident_extent(p, want, multiple);
 		} else if (want->kind == WANT_AT || want->kind == WANT_RANGE) {
 			Affine at = step_is_tail ? at_last_step(p, w, want->at) : want->at;
 			bool any = !tiled || row_window(p, want, d, o->rank);
@@ -180,11 +181,6 @@ static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is
 		}
 	}
 	return true;
-}
-
-bool affine_equal(const Affine *a, const Affine *b) {
-	Affine difference = affine_add(*a, affine_scale(*b, -1));
-	return difference.count == 0 && difference.constant == 0;
 }
 
 static bool array_step_equal(const ArrayStep *a, const ArrayStep *b) {
@@ -233,9 +229,8 @@ int input_buffers(Planner *p, TensorId base) {
 	return given->set && input < given->values.count ? (int)given->values.at[input] : 2;
 }
 
-/* jax: "Only single (1) and double (2) buffering are supported" of the grid's own pipeline. A tensor that a loop copies
- * as well keeps its count there. */
-static bool grid_buffers(Planner *p, Operand *o, bool also_copied) {
+/* jax: "Only single (1) and double (2) buffering are supported" of the grid's own pipeline. */
+bool grid_buffers(Planner *p, Operand *o, bool also_copied) {
 	int given = input_buffers(p, o->tensor);
 	o->buffers = given < 2 ? given : 2;
 	if (given <= 2 || also_copied)

@@ -181,7 +181,7 @@ Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 		plan->loop_of[g] = NONE;
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a, .way = way};
 	bool served = plan_config_served(&p), held = plan_limits(&p);
-	if (!plan_supported(&p) || !served || !held || !plan_grid(&p) || !plan_loops(&p) || !plan_scalars(&p) ||
+	if (!plan_supported(&p) || !served || !held || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_scalars(&p) ||
 	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_returns(&p) || !plan_values(&p) ||
 	    !plan_carries(&p) || !plan_inlining(&p) || !plan_fit(&p, way.trial))
 		return NULL;

@@ -60,6 +60,21 @@ typedef enum Placement {
 	PLACE_SHARED /* a wider block, of which consecutive grid steps take parts */
 } Placement;
 
+/* An output's block that the accesses of several steps change one after the other: held.c. */
+typedef enum InitialKind {
+	INITIAL_NONE,   /* nothing: the graph stores before it reads */
+	INITIAL_VALUE,  /* the first visit fills the block with `value` */
+	INITIAL_FOLDED, /* the one write combines with `value`, which is never stored */
+	INITIAL_COPY    /* the first visit copies the block of operand `from` */
+} InitialKind;
+typedef struct Held {
+	InitialKind initial;
+	double value;
+	uint32_t from;
+	uint32_t revisits;    /* bit set of the grid dims whose steps find the same block */
+	uint32_t accumulator; /* scratch that adds up in a wider dtype; the last visit rounds it into the block. NONE */
+} Held;
+
 typedef struct Operand {
 	TensorId tensor;  /* the array: an input, inout or output of the function; NONE for a scalar */
 	ScalarId scalar;  /* SPACE_SMEM */
@@ -86,6 +101,7 @@ typedef struct Operand {
 	int64_t fetches;        /* windows copied over the whole grid */
 	double hbm_bytes;       /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
 	uint32_t alias_of;      /* output: the input operand whose buffer it takes over; NONE */
+	const Held *held;       /* NULL: each visit stores the whole block, and nothing else touches it */
 	const char *why;        /* why this space and block: one line */
 } Operand;
 
@@ -143,7 +159,7 @@ typedef struct Value {
 	NodeId same_as;  /* it is just another name of this node's value; NONE */
 	uint64_t needed; /* blocks (bit id & 63) whose invalid lanes its users read */
 	uint32_t mask_count;
-	const Mask *masks;    /* load: these lanes are 0; mask_to: its value */
+	const Mask *masks;    /* load: these lanes are 0; mask_to: its value; a write leaves them as they are */
 	const Access *access; /* load, store */
 	Form wants;           /* the form in which it takes its tensor operands */
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
@@ -172,6 +188,7 @@ typedef struct Window {
 	bool dma; /* copied from or to HBM; else a slice of the resident block */
 	int64_t block[DIM_MAX];
 	Affine index[DIM_MAX]; /* in units of block, of program ids, steps of this and outer loops */
+	Affine start[DIM_MAX]; /* elements, on top of that: of a slice of a resident block that starts between blocks */
 	int buffers;
 	uint32_t scratch, semaphore; /* fori_loop with DMA */
 	uint32_t tail_operand;       /* the ragged last step reads this operand instead; NONE */

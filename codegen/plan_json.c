@@ -227,6 +227,25 @@ static void put_operand_window(Json *j, const Operand *o) {
 	put_int(j, "vmem_bytes", o->bytes);
 }
 
+/* How an output's block is held over several steps. */
+static void put_held(Json *j, const Held *held) {
+	static const char *const initial[] = {NULL, "value", "folded", "copy"};
+	if (!held) {
+		put_null(j, "held");
+		return;
+	}
+	open_line(j, "held", "{");
+	put_string(j, "initial", initial[held->initial]);
+	put_string(j, "from", held->from == NONE ? NULL : j->p->operands.at[held->from].ref);
+	open_line(j, "revisited_by", "[");
+	for (uint32_t k = 0; k < j->p->grid.count; k++)
+		if (held->revisits >> k & 1)
+			put_string(j, NULL, j->p->grid.at[k].name);
+	close_line(j, "]");
+	put_string(j, "accumulator", held->accumulator == NONE ? NULL : j->p->scratches.at[held->accumulator].ref);
+	close_line(j, "}");
+}
+
 static void put_operand(Json *j, uint32_t index) {
 	const Operand *o = &j->p->operands.at[index];
 	const Module *m = j->p->module;
@@ -247,6 +266,7 @@ static void put_operand(Json *j, uint32_t index) {
 	put_operand_window(j, o);
 	put_count(j, "hbm_bytes", plan_operand_traffic(j->p, index));
 	put_string(j, "alias_of", o->alias_of == NONE ? NULL : j->p->operands.at[o->alias_of].ref);
+	put_held(j, o->held);
 	put_string(j, "why", o->why);
 	close_lines(j, "}");
 }
@@ -298,6 +318,7 @@ static void put_window(Json *j, const Loop *l, const Window *w) {
 	put_bool(j, "dma", w->dma);
 	put_ints(j, "block", o->rank, w->block);
 	put_affines(j, "index_map", o->rank, w->index);
+	put_affines(j, "start", o->rank, w->start);
 	put_int(j, "buffers", w->buffers);
 	put_int(j, "vmem_bytes", w->bytes);
 	put_ref(j, "scratch", copies ? w->scratch : NONE);
@@ -361,7 +382,7 @@ static void put_access(Json *j, NodeId n, const Access *access) {
 	open_line(j, NULL, "{");
 	put_int(j, "graph", graph_get(p->module, node->graph)->id);
 	put_string(j, "node", node->name);
-	put_string(j, "kind", node->op == OP_STORE ? "store" : "load");
+	put_string(j, "kind", node->op == OP_LOAD ? "load" : strchr(op_row(node->op)->target, '.') + 1);
 	put_string(j, "ref",
 	           window ? p->loops.at[access->loop].windows.at[access->window].ref
 	                  : p->operands.at[access->operand].ref);

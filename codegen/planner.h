@@ -38,7 +38,18 @@ Affine affine_divide(Affine a, int64_t by);
 /* The int that an argument stands for: a literal, an expression, a tile query or arithmetic on these; else VAR_NODE. */
 Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
 
+bool affine_equal(const Affine *a, const Affine *b);
+/* access.c: the largest value that it takes over the grid and the loops around it; false if that is not known. */
+bool affine_max(Planner *p, const Affine *a, int64_t *max);
 bool affine_uses_program(const Affine *a, uint32_t dim);
+/* The loop's steps fill the range, in every grid point. */
+bool loop_dim_divides(Planner *p, const LoopDim *d);
+/* It has ragged steps that do not run after it: each step masks. */
+bool loop_ragged_unpeeled(Planner *p, const Loop *loop);
+/* The most steps that a loop takes in a dim, over all its calls; false if that is not known. */
+bool loop_most_steps(Planner *p, const LoopDim *d, int64_t *steps);
+/* The block that an index entry takes the whole tile of; NONE. */
+BlockId index_block(const Module *m, const Arg *entry);
 /* The block that a tile query names, as a symbol or by a reference to one. */
 BlockId query_block(const Module *m, NodeId n);
 
@@ -66,7 +77,10 @@ static inline NodeId graph_result(const Module *m, const Graph *g, uint32_t i) {
 /* The steps, in order; false after diagnostics. */
 bool plan_supported(Planner *p); /* lower.c */
 bool plan_limits(Planner *p);    /* limits.c */
-bool plan_grid(Planner *p);      /* grid.c */
+/* grid.c. `order`: of the root's dims; NULL: the configuration's, else the graph's. */
+bool plan_grid(Planner *p, const uint32_t *order);
+/* The configuration gives the order of the grid's dims. */
+bool grid_order_given(Planner *p);
 bool plan_loops(Planner *p);     /* loops.c */
 bool plan_accesses(Planner *p);  /* access.c */
 bool plan_returns(Planner *p);   /* returns.c */
@@ -96,6 +110,9 @@ double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *ind
 bool arith_is_condition(uint16_t op, uint32_t i);
 /* The argument is a value, not null, a string, a dtype, ... */
 bool arith_is_operand(const Arg *a);
+/* The dtype in which a store or atomic makes what it writes, before it is rounded to the tensor's: of an atomic, the
+ * wider of both, and at least float32 or int32. */
+Dtype arith_write_dtype(const Module *m, NodeId n);
 /* What torch promotes n's operands to. */
 Dtype arith_promoted(const Module *m, NodeId n);
 /* What jnp would compute n in, given the operands as they are; DTYPE_NONE if it would refuse them. */
@@ -122,7 +139,7 @@ typedef enum Lowering {
 	LOWER_FULL,  /* one value in every lane */
 	LOWER_INDEX, /* tile.index */
 	LOWER_LOAD,
-	LOWER_STORE,
+	LOWER_STORE, /* atomics too */
 	LOWER_LOOP,
 	LOWER_RESULT, /* getitem of a loop */
 	LOWER_ALIAS   /* its first (tile.phi: second) operand by another name */

@@ -57,9 +57,21 @@ static uint32_t region_shape(Printer *pr, const Access *access, bool keep_unit, 
 	return rank;
 }
 
-static const char *store_ref(Printer *pr, const Access *access, bool keep_unit) {
-	const char *ref = access->kind == REF_OPERAND ? pr->refs[access->operand]
-	                                              : pr->window[access->loop * WINDOW_MAX + access->window];
+/* Where operand dim d stands in the region. */
+static uint32_t region_axis(const Operand *o, const Access *access, bool keep_unit, uint32_t d) {
+	uint32_t axis = 0;
+	for (uint32_t i = 0; i < d; i++)
+		axis += access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit);
+	return axis;
+}
+
+static uint32_t accumulator_of(const Operand *o) { return o->held ? o->held->accumulator : NONE; }
+
+static const char *write_ref(Printer *pr, const Access *access, bool keep_unit) {
+	uint32_t accumulator = accumulator_of(&pr->plan->operands.at[access->operand]);
+	const char *ref = accumulator != NONE           ? pr->scratch[accumulator]
+	                  : access->kind == REF_OPERAND ? pr->refs[access->operand]
+	                                                : pr->window[access->loop * WINDOW_MAX + access->window];
 	return arena_printf(pr->a, "%s%s", ref, access_text(pr, access, keep_unit));
 }
 
@@ -79,20 +91,19 @@ static void print_store_part(Printer *pr, const Access *access, bool keep_unit, 
 	py_def(&pr->w);
 	py_line(&pr->w, "def %s(part):", put);
 	pr->w.indent++;
-	py_line(&pr->w, "%s = %s", store_ref(pr, access, keep_unit), value);
+	py_line(&pr->w, "%s = %s", write_ref(pr, access, keep_unit), value);
 	pr->w.indent--;
 	py_blank(&pr->w);
 	py_line(&pr->w, "%s%s)", part, put);
 }
 
-static void print_store(Printer *pr, NodeId n) {
+/* The value that node n writes, in the shape of the region and in dtype `to`. */
+static PyExpr written_text(Printer *pr, NodeId n, bool keep_unit, Dtype to) {
 	const Access *access = pr->plan->values[n].access;
-	const Operand *o = &pr->plan->operands.at[access->operand];
 	const Arg *arg = node_arg(pr->m, n, 2);
 	bool tensor = arg->kind == ARG_REF && node_type(pr->m, arg->node)->kind == TYPE_TENSOR &&
 	              node_type(pr->m, arg->node)->count > 0;
 	bool column = tensor && pr->plan->values[arg->node].form == FORM_COLUMN;
-	bool keep_unit = column && o->unit != NONE && o->unit + 2 == o->rank && access->perm_rank == 0;
 	int64_t want[DIM_MAX], have[DIM_MAX];
 	uint32_t want_rank = region_shape(pr, access, keep_unit, want);
 	PyExpr x = column ? column_as_row(pr, arg->node, keep_unit) : arg_text(pr, arg, FORM_NATURAL);
@@ -103,13 +114,64 @@ static void print_store(Printer *pr, NodeId n) {
 		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)),
 		             PREC_ATOM};
 	if (!tensor)
-		x = as_dtype(pr, x, o->dtype);
+		return as_dtype(pr, x, to);
+	return converted_text(pr, x, node_type(pr->m, arg->node)->dtype, to);
+}
+
+/* What an atomic makes of the old value and the new. */
+static PyExpr combined_text(Printer *pr, NodeId n, PyExpr old, PyExpr value) {
+	if (node_get(pr->m, n)->op == OP_ATOMIC_XCHG)
+		return value;
+	return row_text(pr, op_row(node_get(pr->m, n)->op), (PyExpr[]){old, value}, 2);
+}
+
+/* `value` with the lanes that the write must leave alone as they are in `old`. */
+static PyExpr kept_text(Printer *pr, NodeId n, bool keep_unit, PyExpr old, PyExpr value) {
+	const Value *v = &pr->plan->values[n];
+	const Operand *o = &pr->plan->operands.at[v->access->operand];
+	for (uint32_t i = 0; i < v->mask_count; i++) {
+		const Mask *mask = &v->masks[i];
+		uint32_t dim, l = block_scope(pr->plan, node_get(pr->m, n)->graph, mask->block, &dim);
+		Affine count = affine_add(mask->end, affine_scale(mask->offset, -1));
+		pr->mask = true;
+		const char *end = affine_text(pr, &count, PREC_LOWEST);
+		if (mask->last_only)
+			end = arena_printf(pr->a, "%lld if %s else %lld",
+			                   (long long)pr->plan->loops.at[l].dim[dim].tail, pr->ragged[l],
+			                   (long long)pr->plan->loops.at[l].dim[dim].step);
+		value.text = arena_printf(pr->a, "_mask(%s, %u, %s, %s)", value.text,
+		                          region_axis(o, v->access, keep_unit, o->dim_of[mask->dim]), end, old.text);
+		value.precedence = PREC_ATOM;
+	}
+	return value;
+}
+
+/* A store or an atomic. */
+static void print_write(Printer *pr, NodeId n) {
+	const Value *v = &pr->plan->values[n];
+	const Operand *o = &pr->plan->operands.at[v->access->operand];
+	const Arg *arg = node_arg(pr->m, n, 2);
+	bool atomic = node_get(pr->m, n)->op != OP_STORE;
+	bool column = arg->kind == ARG_REF && node_type(pr->m, arg->node)->kind == TYPE_TENSOR &&
+	              node_type(pr->m, arg->node)->count > 0 && pr->plan->values[arg->node].form == FORM_COLUMN;
+	bool keep_unit = column && o->unit != NONE && o->unit + 2 == o->rank && v->access->perm_rank == 0;
+	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
+	Dtype in = atomic ? arith_write_dtype(pr->m, n) : held;
+	PyExpr value = written_text(pr, n, keep_unit, in);
+	const char *ref = write_ref(pr, v->access, keep_unit);
+	PyExpr old = converted_text(pr, (PyExpr){ref, PREC_ATOM}, held, in);
+	if (o->held && o->held->initial == INITIAL_FOLDED)
+		old = held_initial_text(pr, o, in);
+	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 &&
+	                 node_get(pr->m, n)->op == OP_ATOMIC_ADD;
+	if (atomic && !adds_zero)
+		value = combined_text(pr, n, old, value);
+	value = kept_text(pr, n, keep_unit, old, value);
+	value = converted_text(pr, value, in, held);
+	if (access_part_dim(v->access))
+		print_store_part(pr, v->access, keep_unit, value.text);
 	else
-		x = converted_text(pr, x, node_type(pr->m, arg->node)->dtype, o->dtype);
-	if (access_part_dim(access))
-		print_store_part(pr, access, keep_unit, x.text);
-	else
-		py_line(&pr->w, "%s = %s", store_ref(pr, access, keep_unit), x.text);
+		py_line(&pr->w, "%s = %s", ref, value.text);
 }
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */
@@ -136,7 +198,7 @@ static void print_node(Printer *pr, NodeId n) {
 	switch (how) {
 	case LOWER_STORE:
 		printer_comment(pr, n);
-		print_store(pr, n);
+		print_write(pr, n);
 		break;
 	case LOWER_LOOP: print_loop(pr, n); break;
 	case LOWER_INT:
@@ -216,7 +278,9 @@ void print_kernel(Printer *pr, const char *name) {
 	text_init(&body, pr->a);
 	pr->w.out = &body;
 	pr->w.indent = 1;
+	print_first_visits(pr);
 	print_graph(pr, pr->plan->root);
+	print_last_visits(pr);
 	pr->w.out = out;
 	pr->w.indent = 0;
 	py_line(&pr->w, "def %s(%s):", name, parameters(pr));

@@ -86,7 +86,7 @@ static StepParams print_step(LoopPrinter *lp) {
 
 /* ---- windows ---------------------------------------------------------------------------------------------------- */
 
-/* The subscript that cuts a window out of its operand: pl.ds(index * block, block) in each dim that is not whole. */
+/* The subscript that cuts a window out of its operand: pl.ds(start, block) in each dim that is not whole. */
 const char *window_slice(LoopPrinter *lp, const Window *win) {
 	Printer *pr = lp->pr;
 	const Operand *o = &pr->plan->operands.at[win->operand];
@@ -94,7 +94,7 @@ const char *window_slice(LoopPrinter *lp, const Window *win) {
 	bool whole = true;
 	for (uint32_t d = 0; d < o->rank; d++) {
 		int64_t extent = o->space == SPACE_HBM ? o->shape[d] : o->block[d];
-		Affine start = affine_scale(win->index[d], win->block[d]);
+		Affine start = affine_add(affine_scale(win->index[d], win->block[d]), win->start[d]);
 		bool all = win->block[d] == extent;
 		whole = whole && all;
 		items[d] = all ? ":"

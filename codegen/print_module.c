@@ -287,6 +287,42 @@ static const char *stepped(Printer *pr, const char *x, const ArrayStep *s) {
 	return x;
 }
 
+static const char *tensor_tuple(Printer *pr, const Tensor *t) {
+	int64_t shape[RANK_MAX];
+	for (uint32_t i = 0; i < t->rank; i++)
+		shape[i] = expr_number(pr->m, t->shape[i]);
+	return shape_text(pr, t->rank, shape);
+}
+
+static const char *initial_text(Printer *pr, const Tensor *t) {
+	Text out;
+	text_init(&out, pr->a);
+	if (dtype_is_float(t->dtype))
+		py_put_float(&out, t->init);
+	else
+		text_printf(&out, "%lld", (long long)t->init);
+	return out.at;
+}
+
+/* Outputs that take over an input's buffer: `{2: 0}`, positions among the inputs and among the outputs. NULL: none. */
+static const char *aliases_text(Printer *pr) {
+	Text out;
+	text_init(&out, pr->a);
+	uint32_t output = 0;
+	for (uint32_t i = 0; i < pr->plan->operands.count; i++) {
+		const Operand *o = &pr->plan->operands.at[i];
+		if (!o->output)
+			continue;
+		uint32_t input = 0;
+		for (uint32_t k = 0; o->alias_of != NONE && k < o->alias_of; k++)
+			input += !pr->plan->operands.at[k].output;
+		if (o->alias_of != NONE)
+			text_printf(&out, out.length ? ", %u: %u" : "%u: %u", input, output);
+		output++;
+	}
+	return out.length ? out.at : NULL;
+}
+
 /* Consecutive reshapes are one: the last says it all. */
 static bool absorbed(const Operand *o, uint32_t i) {
 	return o->steps.at[i].kind == ARRAY_RESHAPE && i + 1 < o->steps.count &&
@@ -298,6 +334,10 @@ static const char *operand_array_text(Printer *pr, const Operand *o, const Param
 		return arena_printf(pr->a, "jnp.asarray(%s, %s).reshape(1)", params->scalar[o->scalar],
 		                    dtype_jnp(o->dtype));
 	const char *x = params->tensor[o->tensor];
+	if (!x) /* an output that keeps its initial value where no grid point writes */
+		x = arena_printf(pr->a, "jnp.full(%s, %s, %s)", tensor_tuple(pr, &pr->m->tensors.at[o->tensor]),
+		                 initial_text(pr, &pr->m->tensors.at[o->tensor]),
+		                 dtype_jnp(pr->m->tensors.at[o->tensor].dtype));
 	for (uint32_t i = 0; i < o->steps.count; i++)
 		if (!absorbed(o, i))
 			x = stepped(pr, x, &o->steps.at[i]);
@@ -403,13 +443,14 @@ static void print_jitted(Printer *pr, const Parameters *params, const char *kern
 			text_printf(&arrays, arrays.length ? ", %s" : "%s", operand_array_text(pr, o, params));
 		}
 	}
-	const char *scratch = scratch_shapes(pr), *vars = variables.at ? variables.at : "";
+	const char *aliases = aliases_text(pr), *scratch = scratch_shapes(pr), *vars = variables.at ? variables.at : "";
 	py_line(&pr->w,
-	        "call = pl.pallas_call(%s, name=\"%s\", grid=%s, in_specs=[%s], out_specs=[%s], out_shape=[%s],%s "
+	        "call = pl.pallas_call(%s, name=\"%s\", grid=%s, in_specs=[%s], out_specs=[%s], out_shape=[%s],%s%s "
 	        "compiler_params=pltpu.CompilerParams(dimension_semantics=%s, vmem_limit_bytes=%lld,), "
 	        "interpret=interpret,)",
 	        kernel, pr->m->name, grid_text(pr), specs(pr, false, vars), specs(pr, true, vars), out_shapes(pr),
-	        scratch ? arena_printf(pr->a, " scratch_shapes=[%s],", scratch) : "", semantics(pr),
+	        scratch ? arena_printf(pr->a, " scratch_shapes=[%s],", scratch) : "",
+	        aliases ? arena_printf(pr->a, " input_output_aliases={%s},", aliases) : "", semantics(pr),
 	        (long long)p->vmem_limit);
 	py_line(&pr->w, one ? "(%s,) = call(%s)" : "%s = call(%s)",
 	        many         ? "outputs"

@@ -110,6 +110,11 @@ const char *returned_text(Printer *pr, uint32_t r, const char *x);
 const char *helper_named(Printer *pr, const char *name);
 void print_used_helpers(Printer *pr);
 
+/* print_held.c: what the first and the last visit of a held block do, and its initial value as a number of a dtype. */
+void print_first_visits(Printer *pr);
+void print_last_visits(Printer *pr);
+PyExpr held_initial_text(Printer *pr, const Operand *o, Dtype dtype);
+
 /* print_loop.c: the step function of a loop and what drives it. */
 void print_loop(Printer *pr, NodeId call);
 

@@ -38,7 +38,7 @@ static int64_t value_bytes(const Plan *p, NodeId n) {
 /* A constant in every lane costs a register, not a buffer; a loaded window is read where it lies. */
 static bool value_is_free(const Plan *p, NodeId n) {
 	Lowering how = op_lowering(node_get(p->module, n)->op);
-	return how == LOWER_FULL || how == LOWER_LOAD || how == LOWER_INDEX;
+	return how == LOWER_FULL || how == LOWER_LOAD || how == LOWER_STORE || how == LOWER_INDEX;
 }
 
 /* A float32 matmul at full precision splits each factor into three bfloat16 parts; these and the passes' partial sums
@@ -130,6 +130,10 @@ void plan_vmem(Plan *plan, Module *m) {
 			if (plan->loops.at[l].carries.at[i].place == CARRY_SCRATCH)
 				v->scratch = add_bytes(
 					v->scratch, plan->scratches.at[plan->loops.at[l].carries.at[i].scratch].bytes);
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		if (plan->operands.at[i].held && plan->operands.at[i].held->accumulator != NONE)
+			v->scratch =
+				add_bytes(v->scratch, plan->scratches.at[plan->operands.at[i].held->accumulator].bytes);
 	v->intermediates = intermediates(&p);
 	v->total = add_bytes(add_bytes(v->windows, v->inner), add_bytes(v->scratch, v->intermediates));
 	plan->vmem_limit = m->target->vmem_bytes;

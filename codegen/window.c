@@ -33,14 +33,14 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 	return operand_align(p, o, block, index, w->rank, use);
 }
 
-static bool tensor_written(const Planner *p, TensorId t) { return p->m->tensors.at[t].role != ROLE_INPUT; }
-
-static bool loop_masks_every_step(const Loop *loop) {
-	for (uint32_t i = 0; i < loop->rank; i++) {
-		Affine length = affine_add(loop->dim[i].end, affine_scale(loop->dim[i].begin, -1));
-		if (!loop->peeled && !affine_multiple(&length, loop->dim[i].step))
-			return true;
-	}
+/* The peeled step reads a window that the grid moves: no other loop may move it. */
+static bool tail_moves(const AccessWant *w) {
+	for (uint32_t i = 0; i < w->rank; i++)
+		for (uint32_t t = 0; t < w->dim[i].at.count; t++) {
+			const Term *term = &w->dim[i].at.term[t];
+			if (term->kind == VAR_NODE || (term->kind == VAR_STEP && term->id / RANK_MAX != w->loop))
+				return true;
+		}
 	return false;
 }
 
@@ -51,12 +51,12 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 		return "unrolled steps read resident blocks";
 	if (loop->type == LOOP_FORI && !p->way.fori_copies)
 		return p->way.resident_why;
-	if (loop_masks_every_step(loop))
+	if (loop_ragged_unpeeled(p, loop))
 		return "its last step is ragged and cannot be peeled";
 	if (w->store && loop->peeled)
 		return "the ragged last step writes part of a window";
-	if (!w->store && tensor_written(p, tensor_base(p->m, w->tensor)))
-		return "the kernel writes it";
+	if (loop->peeled && tail_moves(w))
+		return "an outer loop moves its ragged last step too";
 	if (p->m->tensors.at[w->tensor].dtype == DTYPE_BOOL)
 		return "it is bool, which no DMA copies"; /* jax: "DMAs with bool dtypes are not supported" */
 	return step_window(p, o, w, block, index);
@@ -65,7 +65,8 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 static bool window_equal(const Window *a, const Window *b, uint32_t rank) {
 	bool same = a->operand == b->operand && a->dma == b->dma && a->output == b->output;
 	for (uint32_t i = 0; same && i < rank; i++)
-		same = a->block[i] == b->block[i] && affine_equal(&a->index[i], &b->index[i]);
+		same = a->block[i] == b->block[i] && affine_equal(&a->index[i], &b->index[i]) &&
+		       affine_equal(&a->start[i], &b->start[i]);
 	return same;
 }
 
@@ -167,10 +168,11 @@ const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceD
 }
 
 /* A loop that walks a resident block by a traced step must start where the compiler can slice it. */
-static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o) {
+static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o, const Window *win) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
-		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &w->dim[i].at))
+		Affine start = affine_add(affine_scale(win->index[d], win->block[d]), win->start[d]);
+		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &start))
 			continue;
 		return refuse_block(p, w,
 		                    arena_printf(p->a,
@@ -193,14 +195,16 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		if (w->dim[i].kind != WANT_STEP)
 			continue;
-		win->block[o->dim_of[i]] = w->dim[i].size;
-		if (!affine_multiple(&w->dim[i].at, w->dim[i].size))
-			return plan_refuse(p, w->node, "unsupported", NULL,
-			                   "a loop that starts between blocks is not lowered");
-		win->index[o->dim_of[i]] = affine_divide(w->dim[i].at, w->dim[i].size);
+		uint32_t d = o->dim_of[i];
+		Affine start = affine_add(w->dim[i].at, affine_scale(o->index[d], -o->block[d]));
+		win->block[d] = w->dim[i].size;
+		if (affine_multiple(&start, win->block[d]))
+			win->index[d] = affine_divide(start, win->block[d]);
+		else
+			win->start[d] = start;
 	}
 	win->tail_operand = NONE;
-	return resident_start_ok(p, w, o);
+	return resident_start_ok(p, w, o, win);
 }
 
 static bool refuse_dma(Planner *p, const char *tensor, const char *why) {

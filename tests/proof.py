@@ -77,6 +77,8 @@ SECOND_BLOCKS = {
     "attention_columns": (2, 128, 256),
     "softmax_of_two": (256, 128, 256),
     "nested_scale": (256, 128, 384),
+    "matmul_split_k": (64, 64, 256),
+    "matmul_split_k_odd": (72, 96, 256),
 }
 # The own and the second block sizes of bmm_odd leave one step; this one loops.
 THIRD_BLOCKS = {"bmm_odd": (1, 64, 200, 32)}
@@ -94,6 +96,9 @@ PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
 # Its body runs on a few rows at a time: it has no loop of its own to ask a type for.
 WIDE_ROWS = "layer_norm_bwd_4096_10240"
 LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", WIDE_ROWS, *PRODUCTION)
+# Split-K at its real size: simulated whole by `make proof`.
+SPLIT_K = ("matmul_split_k_64", "matmul_split_k_512", "matmul_split_k_4096")
+LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", *PRODUCTION, *SPLIT_K)
 GRAPHS = (*SECOND_BLOCKS, *LARGE)
 
 
@@ -192,6 +197,10 @@ _RAGGED_PIPELINE = (
     "pallas_loop_type emit_pipeline cannot lower the loop _for_loop: "
     "its last step is ragged and its bounds are not known before it runs"
 )
+_SPLIT_K_UNROLL = (
+    "pallas_loop_type unroll cannot lower the loop _for_loop: "
+    "the begin of 'inner_k' is known only at run time (tile.begin 'tile_begin')"
+)
 _SHORT_STEPS = (
     "tensor x cannot be tiled this way: steps of 32 in dim 2 do not start at multiples of 128; "
     "make it a multiple or use unroll"
@@ -205,6 +214,11 @@ REFUSALS = {
     ("causal_attention_b1_h2_s421_d64", "unroll", None): _CAUSAL_UNROLL,
     ("causal_attention", "emit_pipeline", (2, 128, 256)): _RAGGED_PIPELINE,
     ("causal_attention_b1_h2_s421_d64", "emit_pipeline", None): _RAGGED_PIPELINE,
+    ("matmul_split_k_odd", "emit_pipeline", None): _RAGGED_PIPELINE,
+    **{
+        (graph, "unroll", None): _SPLIT_K_UNROLL
+        for graph in ("matmul_split_k", "matmul_split_k_odd", *SPLIT_K)
+    },
 }
 
 
@@ -293,6 +307,15 @@ def variants():
         ("attention_scaled_q", "unroll", inloop, "true"),
         ("attention_scaled_q", "fori_loop", inloop, "true"),
         ("attention_scaled_q", "emit_pipeline", inloop, "true"),
+        *(
+            (graph, loop, "split_k", value)
+            for graph, loop in (
+                ("matmul_split_k", "fori_loop"),
+                ("matmul_split_k", "emit_pipeline"),
+                ("matmul_split_k_odd", "fori_loop"),
+            )
+            for value in ("1", "8")
+        ),
     ]
     return tuple(
         Case(graph, loop, None, default_blocks(graph), ((key, value),))
@@ -307,6 +330,12 @@ CUT = tuple(
     for loop in LOOPS
     for pre_broadcast in (False, True)
 )
+SPLIT_K_CASES = tuple(
+    Case(graph, loop, None, None, (("split_k", value),))
+    for graph in SPLIT_K
+    for loop in ("fori_loop", "emit_pipeline")
+    for value in ("1", "8")
+)
 FULL = (
     *(
         Case(graph, loop)
@@ -315,6 +344,7 @@ FULL = (
     ),
     *(Case(f"{WIDE_ROWS}@256", loop) for loop in (None, "emit_pipeline")),
     *CUT,
+    *SPLIT_K_CASES,
 )
 
 
@@ -344,7 +374,7 @@ def aot_quick():
         for loop in LOOPS
         for chip in ("v6e", "v7x")
     ]
-    pairs += [(case, "v6e") for case in goldens().values()]
+    pairs += [(case, "v6e") for case in (*goldens().values(), *SPLIT_K_CASES)]
     pairs += [(Case(graph, loop, True), "v7x") for graph in ROW_VALUES for loop in LOOPS]
     return tuple(dict.fromkeys(pairs))
 
@@ -358,6 +388,7 @@ def aot_full():
         for loop in loops_of(graph)
         for pre_broadcast in (None, True)
     ]
+    large = [case for case in (*large, *SPLIT_K_CASES) if not refusal(case)]
     pairs += [(case, chip) for case in large for chip in CHIPS if not too_large(case, chip)]
     return tuple(dict.fromkeys([*aot_quick(), *pairs]))
 
@@ -425,7 +456,7 @@ def to_edge(name, arrays):
         key = arrays[1]
         first[...] = np.abs(first)
         key[..., -1, :] = 8.0
-    elif name in ("matmul", "matmul_bias_gelu", "bmm"):
+    elif name in ("matmul", "matmul_bias_gelu", "matmul_split_k", "bmm"):
         first[..., -1] += 30.0
         arrays[1][..., -1, :] *= 10.0
     elif name.startswith("softmax"):

@@ -50,6 +50,11 @@ def matmul(x, y):
     return (x @ y,)
 
 
+def matmul_split_k(x, y):
+    """x @ y."""
+    return (x @ y,)
+
+
 def bmm(x, y):
     """x @ y for each batch."""
     return (x @ y,)
@@ -160,6 +165,7 @@ FORMULAS = {
     "layer_norm_bwd_two_level": layer_norm_bwd,
     "matmul_bias_gelu": matmul_bias_gelu,
     "matmul": matmul,
+    "matmul_split_k": matmul_split_k,
     "bmm": bmm,
     "attention": attention,
     "attention_q_inloop": attention,
