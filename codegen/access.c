@@ -1,9 +1,9 @@
 /* access.c - where every load and store goes: each tensor's memory space, boundary view, block shape and index map, and
  * the windows of the inner loops.
  *
- * A load is pipelined by the innermost loop that iterates one of its block ids, if that loop copies (fori_loop with
- * DMA, emit_pipeline) and the window is aligned; a load whose ids match none of a loop's stays where it is, and the
- * loop reads it through the resident block. */
+ * A load is pipelined by the innermost loop that iterates one of its block ids or moves a position in its index, if
+ * that loop copies (fori_loop with DMA, emit_pipeline), the window is aligned and residency.c does not keep it; a load
+ * that no loop moves stays where it is, and the loop reads it through the resident block. */
 #include "access.h"
 
 static int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) { return expr_number(p->m, t->shape[d]); }
@@ -343,7 +343,10 @@ static bool all_wants(Planner *p, AccessWants *wants) {
 
 bool plan_accesses(Planner *p) {
 	AccessWants wants = {0};
-	if (!all_wants(p, &wants) || !check_pipelines(p, &wants) || !held_operands(p, &wants))
+	if (!all_wants(p, &wants))
+		return false;
+	residency_mark(p, &wants);
+	if (!check_pipelines(p, &wants) || !held_operands(p, &wants))
 		return false;
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)

@@ -30,9 +30,10 @@ typedef struct AccessWant {
 	bool store; /* it writes: a store or an atomic */
 	uint32_t rank;
 	Want dim[RANK_MAX];
-	uint32_t loop;    /* the innermost loop that moves it; NONE */
-	bool held;        /* of a tensor whose block is held: held.c */
-	uint32_t held_in; /* the operand that holds it */
+	uint32_t loop;     /* the innermost loop that moves it; NONE */
+	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
+	bool held;         /* of a tensor whose block is held: held.c */
+	uint32_t held_in;  /* the operand that holds it */
 } AccessWant;
 
 typedef VEC(AccessWant) AccessWants;
@@ -58,7 +59,9 @@ bool operand_array(Planner *p, Operand *o, const AccessWant *w);
 /* placement.c: makes a window that a loop copies legal for the last two dims, as `use` asks, with a boundary view where
  * that helps. Returns NULL, or what is wrong. */
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);
-/* placement.c: makes the block that grid_block() found legal for the chip, in the cheapest way; false after a
+/* Block and block index that the grid's pipeline brings for w, before alignment; false after a diagnostic. */
+bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index);
+/* placement.c: makes the block that operand_block() found legal for the chip, in the cheapest way; false after a
  * diagnostic. */
 bool operand_place(Planner *p, Operand *o, const AccessWant *w);
 /* The operand's index in the plan: an equal one that is there already, or a new one. */
@@ -71,6 +74,9 @@ int input_buffers(Planner *p, TensorId base);
  * loop copies as well keeps its count there. */
 bool grid_buffers(Planner *p, Operand *o, bool also_copied);
 bool refuse_block(Planner *p, const AccessWant *w, const char *why);
+
+/* residency.c: marks inputs that stay resident although loops could copy them, if this way of planning keeps them. */
+void residency_mark(Planner *p, AccessWants *wants);
 
 /* window.c */
 /* Why Mosaic does not take this slice of dim d of a block in VMEM; NULL if it does. */

@@ -107,17 +107,20 @@ static void remark_choice(Plan *taken, const char *what, const Plan *copied, con
 		what, resident->seconds * 1e6, copied->seconds * 1e6);
 }
 
-static Plan *plan_chosen(Arena *a, Module *m, Diag *d, bool trial) {
+static Plan *plan_fori(Arena *a, Module *m, Diag *d, bool trial) {
 	static const char auto_why[] = "pallas_fori_dma is auto, and a resident block is estimated to be faster";
 	Choice asked = (Choice)m->config.fori_dma.value;
 	if (asked != CHOICE_AUTO)
-		return plan_one_way(a, m, d, (PlanWay){trial, asked == CHOICE_ON, "pallas_fori_dma is off"});
+		return plan_one_way(a, m, d,
+		                    (PlanWay){.trial = trial,
+		                              .fori_copies = asked == CHOICE_ON,
+		                              .resident_why = "pallas_fori_dma is off"});
 	Diag before = *d;
-	Plan *copied = plan_one_way(a, m, d, (PlanWay){trial, true, NULL});
+	Plan *copied = plan_one_way(a, m, d, (PlanWay){.trial = trial, .fori_copies = true});
 	if (copied && !fori_copies(copied))
 		return copied;
 	Diag after = *d;
-	Plan *resident = plan_one_way(a, m, d, (PlanWay){true, false, auto_why});
+	Plan *resident = plan_one_way(a, m, d, (PlanWay){.trial = true, .resident_why = auto_why});
 	const char *wrong = d->list.count > after.list.count ? d->list.at[after.list.count].message : "VMEM";
 	*d = copied || !resident ? after : before; /* without what is wrong with the way not taken */
 	if (copied && !resident)
@@ -128,6 +131,27 @@ static Plan *plan_chosen(Arena *a, Module *m, Diag *d, bool trial) {
 	bool copy = copied->seconds < resident->seconds;
 	remark_choice(copy ? copied : resident, copy ? "windows are copied" : "blocks are resident", copied, resident);
 	return copy ? copied : resident;
+}
+
+/* The same kernel with the inputs resident that residency.c offers, where that fits and is estimated to be faster. */
+static Plan *plan_chosen(Arena *a, Module *m, Diag *d, bool trial) {
+	Plan *copied = plan_fori(a, m, d, trial);
+	Choice asked = (Choice)m->config.fori_dma.value;
+	if (!copied || !copied->may_stay || asked == CHOICE_ON)
+		return copied;
+	Diag before = *d;
+	PlanWay way = {.trial = true, .fori_copies = asked == CHOICE_AUTO, .keep = true};
+	way.resident_why = "pallas_fori_dma is off";
+	Plan *kept = plan_one_way(a, m, d, way);
+	*d = before; /* without what is wrong with the way not taken */
+	bool keep = kept && kept->seconds < copied->seconds;
+	if (keep)
+		plan_remark(kept, "inputs stay resident: about %.3g us, %.3g us with their windows copied",
+		            kept->seconds * 1e6, copied->seconds * 1e6);
+	else
+		plan_remark(copied, "no input stays resident that could be copied: %s",
+		            kept ? "no faster by the estimate" : "it would be refused");
+	return keep ? kept : copied;
 }
 
 Plan *plan_make(Arena *a, Module *m, Diag *d) { return plan_chosen(a, m, d, false); }

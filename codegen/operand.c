@@ -145,7 +145,7 @@ static bool slice_is_block(const AccessWant *w, const Want *want, const Affine *
 	return affine_multiple(at, want->size) && want->size % multiple == 0 && (want->kind == WANT_AT || !w->store);
 }
 
-static bool grid_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index) {
+bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
@@ -249,7 +249,7 @@ bool refuse_block(Planner *p, const AccessWant *w, const char *why) {
 /* An operand that the grid's own pipeline brings to VMEM; NONE after a diagnostic. */
 uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, const char *suffix) {
 	Operand o = {.space = SPACE_WINDOW, .input = !w->store, .output = w->store};
-	if (!operand_array(p, &o, w) || !grid_block(p, &o, w, step_is_tail, o.block, o.index))
+	if (!operand_array(p, &o, w) || !operand_block(p, &o, w, step_is_tail, o.block, o.index))
 		return NONE;
 	if (!w->store && !grid_buffers(p, &o, step_is_tail))
 		return NONE;

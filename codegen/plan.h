@@ -267,6 +267,7 @@ typedef struct Plan {
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
 	double seconds;      /* an estimate, for comparing plans of one kernel: fori_dma.c */
+	bool may_stay;       /* some input that loops copy would move less if it were resident: residency.c */
 	VEC(Remark) remarks; /* --explain */
 } Plan;
 

@@ -9,6 +9,7 @@ typedef struct PlanWay {
 	bool trial;               /* refuse what does not fit without looking for what would */
 	bool fori_copies;         /* fori_loop copies the windows that it can */
 	const char *resident_why; /* else: why not */
+	bool keep;                /* inputs stay resident where copies would move more: residency.c */
 } PlanWay;
 
 typedef struct Planner {

@@ -59,7 +59,8 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 		return "an outer loop moves its ragged last step too";
 	if (p->m->tensors.at[w->tensor].dtype == DTYPE_BOOL)
 		return "it is bool, which no DMA copies"; /* jax: "DMAs with bool dtypes are not supported" */
-	return step_window(p, o, w, block, index);
+	const char *refused = step_window(p, o, w, block, index);
+	return refused ? refused : w->stays;
 }
 
 static bool window_equal(const Window *a, const Window *b, uint32_t rank) {

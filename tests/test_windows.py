@@ -180,3 +180,67 @@ def test_nested_resident(loop):
         "y_ref": ("vmem", [256, 256], ["0", "0"]),
     }
     assert windows(found, "step_1")["y_win"][1:3] == ([128, 128], ["j", "j_1"])
+
+
+# ---- what stays resident although it could be copied ---------------------------------------------
+
+
+def default_type(graph):
+    """The document without a loop type: the plan chooses."""
+    document = copy.deepcopy(proof.document(graph))
+    document["config"].pop("pallas_loop_type", None)
+    return document
+
+
+def test_two_loops_share_one_block():
+    """Both passes over a row of tiles read one operand, fetched once for each grid point."""
+    found = compile_graph(default_type("softmax_two_pass"), {}, "v6e").plan
+    why = ("two loops read it: resident it moves 1.049 MB between HBM and VMEM, copied 2.097 MB",)
+    assert windows(found)["x_win"] == (False, [64, 256], ["0", "j"], *why)
+    assert windows(found, "step_1")["x_win"] == (False, [64, 256], ["0", "j_1"], *why)
+    assert operands(found) == {"x_ref": ("vmem", [64, 1024], ["tile_m", "0"])}
+    assert [(item["type"], item["dma"]) for item in found["loops"]] == [
+        ("fori_loop", False),
+        ("emit_pipeline", True),  # which copies the output
+    ]
+
+
+def test_an_asked_pipeline_copies():
+    """Resident, the first pass would leave emit_pipeline nothing to copy."""
+    found = plan("softmax_two_pass", "emit_pipeline")
+    assert windows(found)["x_win"][0]
+    assert windows(found, "step_1")["x_win"][0]
+
+
+def test_a_reread_input_stays():
+    """x is read again for each tile of columns; y is not read more often than it would move."""
+    found = plan("matmul_1024", "emit_pipeline", block_sizes=[256, 256, 256])
+    why = (
+        "each grid point would copy it again: resident it moves 2.097 MB between HBM and VMEM, "
+        "copied 8.389 MB"
+    )
+    assert windows(found) == {
+        "x_win": (False, [256, 256], ["0", "j"], why),
+        "y_win": (True, [256, 256], ["j", "tile_n"], None),
+    }
+    assert operands(found)["x_ref"] == ("vmem", [256, 1024], ["tile_m", "0"])
+
+
+def test_what_saves_too_little_is_copied():
+    """Two rows of tiles instead of windows would move 6/8 of the bytes: not worth VMEM."""
+    assert all(copied for copied, *_ in windows(plan("gram", "emit_pipeline")).values())
+
+
+def test_on_copies_all():
+    """pallas_fori_dma on keeps every window."""
+    found = plan(default_type("softmax_two_pass"), "fori_loop", **DMA)
+    assert windows(found)["x_win"][0]
+    assert windows(found, "step_1")["x_win"][0]
+
+
+def test_nothing_stays_that_does_not_fit():
+    """On v4, two blocks of x of [1024, 4096] leave no room: the loop copies windows of it."""
+    document = default_type("matmul_4096")
+    small = {"block_sizes": [1024, 512, 512], "pallas_loop_type": "emit_pipeline"}
+    assert not windows(compile_graph(document, small, "v6e").plan)["x_win"][0]
+    assert windows(compile_graph(document, small, "v4").plan)["x_win"][0]

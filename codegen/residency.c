@@ -1,0 +1,111 @@
+/* residency.c - inputs that are better kept resident than copied window by window, one tensor at a time.
+ *
+ * A loop that copies fetches its windows anew at each grid point, and so does each loop that reads the same tensor: K
+ * and V for every tile of Q, a row of tiles for each of two passes over it. A resident block moves when its index
+ * changes: once per head, once for both passes, once for weights that all grid points use. So a tensor is offered to
+ * stay if that moves at most half of the bytes; fori_dma.c plans the kernel that way as well and takes it if it fits
+ * and is estimated to be faster.
+ *
+ * An emit_pipeline that the configuration asks for keeps at least one window to copy. */
+#include "access.h"
+
+enum { SAVES_AT_LEAST = 2 }; /* times fewer bytes: what a block in VMEM instead of windows is worth */
+
+/* The accesses that loops would copy of one tensor. */
+typedef struct Readers {
+	VEC(uint32_t) wants;
+	double copied, resident; /* HBM bytes over the whole kernel, one way and the other */
+	bool two_loops;
+} Readers;
+
+static bool can_be_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index) {
+	return w->loop != NONE && !w->held && operand_array(p, o, w) && !window_not_copied(p, w, o, block, index);
+}
+
+static double times_around(Planner *p, uint32_t loop) {
+	double times = grid_points(p->plan);
+	for (uint32_t l = loop; l != NONE; l = p->plan->loops.at[l].parent)
+		times *= loop_steps(p, &p->plan->loops.at[l], true);
+	return times;
+}
+
+static bool same_block(const Operand *a, const Operand *b) {
+	bool same = a->seen_as == b->seen_as;
+	for (uint32_t d = 0; same && d < a->rank; d++)
+		same = a->block[d] == b->block[d] && affine_equal(&a->index[d], &b->index[d]);
+	return same;
+}
+
+/* Adds up what the copies move, and what resident blocks would; each different block once. */
+static bool count_traffic(Planner *p, const AccessWants *wants, Readers *r) {
+	Operand *blocks = arena_array(p->a, (size_t)r->wants.count + 1, sizeof *blocks);
+	for (uint32_t i = 0; i < r->wants.count; i++) {
+		const AccessWant *w = &wants->at[r->wants.at[i]];
+		Operand copied = {0}, *o = &blocks[i];
+		int64_t block[DIM_MAX];
+		Affine index[DIM_MAX];
+		if (!can_be_copied(p, w, &copied, block, index))
+			return false;
+		*o = (Operand){.space = SPACE_WINDOW, .input = true};
+		if (!operand_array(p, o, w) || !operand_block(p, o, w, false, o->block, o->index))
+			return false;
+		r->copied += times_around(p, w->loop) * block_hbm_bytes(&copied, block, index);
+		bool known = false;
+		for (uint32_t k = 0; k < i && !known; k++)
+			known = same_block(&blocks[k], o);
+		if (!known)
+			r->resident += (double)operand_fetches(p->plan, o) * block_hbm_bytes(o, o->block, o->index);
+		r->two_loops = r->two_loops || w->loop != wants->at[r->wants.at[0]].loop;
+	}
+	return true;
+}
+
+static const char *why_stays(Planner *p, const Readers *r) {
+	const char *who = r->two_loops ? "two loops read it" : "each grid point would copy it again";
+	return arena_printf(p->a, "%s: resident it moves %.4g MB between HBM and VMEM, copied %.4g MB", who,
+	                    r->resident / 1e6, r->copied / 1e6);
+}
+
+/* Loops that the configuration wants as emit_pipeline must copy something: what they alone read is given back. */
+static void leave_windows(Planner *p, AccessWants *wants) {
+	if ((LoopType)p->m->config.loop_type.value != LOOP_EMIT_PIPELINE)
+		return;
+	bool *copies = arena_array(p->a, p->plan->loops.count + 1, sizeof *copies);
+	bool *given_back = arena_array(p->a, p->m->tensors.count + 1, sizeof *given_back);
+	for (uint32_t i = 0; i < wants->count; i++) {
+		const AccessWant *w = &wants->at[i];
+		Operand o = {0};
+		int64_t block[DIM_MAX];
+		Affine index[DIM_MAX];
+		if (!w->stays && can_be_copied(p, w, &o, block, index))
+			copies[w->loop] = true;
+	}
+	for (uint32_t i = 0; i < wants->count; i++)
+		if (wants->at[i].stays && !copies[wants->at[i].loop])
+			given_back[tensor_base(p->m, wants->at[i].tensor)] = true;
+	for (uint32_t i = 0; i < wants->count; i++)
+		if (given_back[tensor_base(p->m, wants->at[i].tensor)])
+			wants->at[i].stays = NULL;
+}
+
+void residency_mark(Planner *p, AccessWants *wants) {
+	Readers *readers = arena_array(p->a, p->m->tensors.count + 1, sizeof *readers);
+	for (uint32_t i = 0; i < wants->count; i++) {
+		TensorId base = tensor_base(p->m, wants->at[i].tensor);
+		if (wants->at[i].loop != NONE && !wants->at[i].store && p->m->tensors.at[base].role == ROLE_INPUT)
+			vec_push(p->a, &readers[base].wants, i);
+	}
+	for (TensorId t = 0; t < p->m->tensors.count; t++) {
+		Readers *r = &readers[t];
+		if (r->wants.count == 0 || !count_traffic(p, wants, r) || r->resident * SAVES_AT_LEAST > r->copied)
+			continue;
+		for (uint32_t i = 0; i < r->wants.count; i++)
+			wants->at[r->wants.at[i]].stays = why_stays(p, r);
+	}
+	leave_windows(p, wants);
+	for (uint32_t i = 0; i < wants->count; i++) {
+		p->plan->may_stay = p->plan->may_stay || wants->at[i].stays;
+		if (!p->way.keep)
+			wants->at[i].stays = NULL;
+	}
+}
