@@ -143,7 +143,7 @@ results: proof aot
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py
 
-# tests/tiling/rules.json: about 20 minutes on two idle cores, less with what is cached.
+# tests/tiling/rules.json and docs/tiling.md: about ten minutes on two idle cores.
 probe-tiling: need-venv
 	$(WITH_PYTHON) tests/tiling/tiling_probe.py
 

@@ -11,7 +11,9 @@ import pytest
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import probe  # noqa: E402
+import tiling_kernels as kernels  # noqa: E402
+import tiling_page as page  # noqa: E402
+import tiling_probe as probe  # noqa: E402
 from pallasc.aot import compile_many  # noqa: E402
 from pallasc.binding import compile as compile_graph  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
@@ -113,6 +115,33 @@ def plan(case, target):
 
 def sample(cases, size, salt):
     return sorted(cases, key=lambda case: zlib.crc32(f"{salt}{case}".encode()))[:size]
+
+
+@needs_libtpu
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_compiler_still_says_so(target):
+    """A few of the answers in rules.json, asked again."""
+    table = json.loads(probe.RULES.read_text())["targets"][target]
+    layouts = {layout.name: layout for layout in kernels.LAYOUTS}
+    answers = [
+        (use, dtype, layout)
+        for use in probe.USES
+        for dtype, rules in table[use].items()
+        for layout in rules
+    ]
+    ask = probe.Asker(target)
+    for use, dtype, layout in sample(answers, 5, target):
+        asked = probe.USES[use]
+        ask.scope = (target, use, dtype, layout)
+        found = asked.probe(ask, asked.make, layouts[layout], dtype)
+        assert found == table[use][dtype][layout], (use, dtype, layout)
+    ask.close()
+
+
+def test_the_page_is_of_these_rules(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "PAGE", tmp_path / "tiling.md")
+    page.write(json.loads(probe.RULES.read_text()))
+    assert page.PAGE.read_text() == (HERE.parent.parent / "docs" / "tiling.md").read_text()
 
 
 @needs_libtpu

@@ -11,8 +11,8 @@ PAGE = HERE.parent.parent / "docs" / "tiling.md"
 HEAD = """# How arrays may be cut
 
 Made by `make probe-tiling` (tests/tiling) from what the real TPU compiler says; nothing here is
-written by hand. {versions}; {kernels} kernels of about 0.07 s of CPU each, if none is cached. All
-answers: `tests/tiling/rules.json`.
+written by hand. {versions}; {kernels} kernels, about 0.07 s of one core each: {minutes:.0f}
+minutes on two, if none is cached. All answers: `tests/tiling/rules.json`.
 
 The planner asks the target for these rules: `lanes`, and `tile_rows` (src/targets.def), which a
 target file may give for elements of 32, 16, 8 and 4 bits:
@@ -33,7 +33,7 @@ or 4 from multiples of themselves. A dash: never.
 USES = {
     "block": (
         "Blocks of the grid (BlockSpec)",
-        "The whole dim is legal whatever its extent, in 1-D too; the last block may reach past the "
+        "The whole dim is legal whatever its extent; the last block may reach past the "
         "end, also where it is the only one. Buffers of an input: {buffers[block]}.",
     ),
     "pipeline": (
@@ -149,9 +149,15 @@ def _copy_1d(chip):
 
 
 def _copy_whole(chip):
-    rules = [rules for layouts in chip["copy_in"].values() for rules in layouts.values()]
-    whole = sum(bool(r.get("whole")) for r in rules)
-    return whole == 0, f"300 lanes or 13 rows, all there are: {whole} of {len(rules)} copied"
+    refused = {
+        f"{dtype} {name}"
+        for dtype, layouts in chip["copy_in"].items()
+        for name, rules in layouts.items()
+        if not rules.get("whole") and not (dtype == "bool" and "refused" in rules)
+    }
+    count = sum(len(layouts) for layouts in chip["copy_in"].values())
+    text = f"300 lanes or 13 rows, all there are, copied: all but {', '.join(sorted(refused))}"
+    return len(refused) == count, text if refused else "300 lanes or 13 rows, all there are: copied"
 
 
 def _block_1d(chip):
@@ -161,22 +167,21 @@ def _block_1d(chip):
         for dtype, rules in chip["block"].items()
         if "refused" not in rules["[n]"] and dtype != "bool"
     )
-    parts = [
-        f"{dtype} {cell(rules['[n]'], '')}"
-        for dtype, rules in chip["block"].items()
-        if "refused" not in rules["[n]"]
-    ]
-    return good, ", ".join(parts)
+    found = {}
+    for dtype, rules in chip["block"].items():
+        found.setdefault(cell(rules["[n]"], ""), {})[dtype] = None
+    return good, ", ".join(f"{text} for {' '.join(names)}" for text, names in found.items())
 
 
 def _block_whole(chip):
-    whole = {
-        layout.name: all(rules[layout.name].get("whole") for rules in chip["block"].values())
-        for layout in kernels.LAYOUTS
-    }
-    refused = [name for name, good in whole.items() if not good]
-    text = f"not {', '.join(refused)} in every dtype" if refused else "yes, and in 1-D"
-    return all(good for name, good in whole.items() if name != "[n]"), text
+    refused = [
+        f"{dtype} {name}"
+        for dtype, layouts in chip["block"].items()
+        for name, rules in layouts.items()
+        if not rules.get("whole")
+    ]
+    text = f"all but {', '.join(refused)}" if refused else "yes, and in 1-D"
+    return all(name.endswith(" [n]") for name in refused), text
 
 
 def _hint(chip):
@@ -220,7 +225,8 @@ def write(rules):
     targets = rules["targets"]
     head = HEAD.format(
         versions=", ".join(f"{name} {version}" for name, version in rules["versions"].items()),
-        kernels=sum(chip["kernels"] for chip in targets.values()),
+        kernels=(kernels := sum(chip["kernels"] for chip in targets.values())),
+        minutes=kernels * 0.07 / 2 / 60,
     )
     parts = [head, f"On {', '.join(targets)}:\n", beliefs(targets) + "\n"]
     for use, (title, text) in USES.items():
