@@ -315,15 +315,29 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 	return true;
 }
 
+/* "blocks of [8, 512]" */
+static const char *block_text(Planner *p, const Operand *o) {
+	Text t;
+	if (o->space != SPACE_WINDOW)
+		return "windows of a loop";
+	text_init(&t, p->a);
+	for (uint32_t i = 0; i < o->rank; i++)
+		text_printf(&t, i ? ", %lld" : "blocks of [%lld", (long long)o->block[i]);
+	text_put(&t, "]");
+	return t.at;
+}
+
 static bool check_one_output(Planner *p) {
 	for (uint32_t i = 0; i < p->plan->operands.count; i++)
 		for (uint32_t k = 0; k < i; k++) {
 			const Operand *a = &p->plan->operands.at[k], *b = &p->plan->operands.at[i];
 			if (!a->output || !b->output || a->tensor != b->tensor)
 				continue;
-			diag_error(p->d, tensor_place(p->m, p->d, a->tensor), "unsupported", "store it from one place",
-			           "output tensor %s is stored with two different tilings, which is not lowered yet",
-			           p->m->tensors.at[a->tensor].name);
+			diag_error(p->d, tensor_place(p->m, p->d, a->tensor), "unsupported",
+			           "store the same tile everywhere, or each into a tensor of its own",
+			           "output tensor %s is stored with two different tilings, %s and %s, which is not "
+			           "lowered yet",
+			           p->m->tensors.at[a->tensor].name, block_text(p, a), block_text(p, b));
 			return false;
 		}
 	return true;

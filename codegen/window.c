@@ -151,10 +151,16 @@ static int64_t slice_multiple(const Planner *p, const Operand *o, uint32_t d) {
 	                                              o->block[o->rank - 1]);
 }
 
+/* Tiles of one row of lanes, as a unit dim before the last makes them: Mosaic slices them at whole tiles only
+ * ("Unsupported tiling for 2d load/store", libtpu 0.0.51), a [1, n] array apart. */
+static bool tiles_of_one_row(const Operand *o) { return o->rank > 2 && o->block[o->rank - 2] == 1; }
+
 /* Whether the compiler can slice `size` elements from `at` out of a block in VMEM. */
 static bool slice_ok(const Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at) {
-	if (size == o->block[d] || !affine_traced(p, at) || affine_multiple(at, slice_multiple(p, o, d)))
+	if (size == o->block[d] || affine_multiple(at, slice_multiple(p, o, d)))
 		return true;
+	if (!affine_traced(p, at))
+		return d + 1 < o->rank || !tiles_of_one_row(o);
 	return d + 2 == o->rank && affine_multiple(at, size) &&
 	       target_takes_rows(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), o->block[o->rank - 1], size);
 }
@@ -168,6 +174,19 @@ const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceD
 	                    (long long)s->size, d, (long long)slice_multiple(p, o, d));
 }
 
+static bool refuse_start(Planner *p, const AccessWant *w, uint32_t dim, int64_t whole, int64_t multiple) {
+	const Loop *loop = &p->plan->loops.at[w->dim[dim].loop];
+	const LoopDim *d = &loop->dim[w->dim[dim].loop_dim];
+	int64_t size = int_min(int_round_up(d->step, multiple), whole);
+	const char *other = loop->type == LOOP_UNROLL ? "" : "; pallas_loop_type unroll may take smaller ones";
+	return plan_refuse(
+		p, w->node, "block-alignment",
+		arena_printf(p->a, "%s %lld is the smallest that works%s", p->m->blocks.at[d->block].name,
+	                     (long long)size, other),
+		"tensor %s cannot be tiled this way: steps of %lld in dim %u do not start at multiples of %lld",
+		p->m->tensors.at[w->tensor].name, (long long)d->step, dim, (long long)multiple);
+}
+
 /* A loop that walks a resident block by a traced step must start where the compiler can slice it. */
 static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o, const Window *win) {
 	for (uint32_t i = 0; i < w->rank; i++) {
@@ -175,11 +194,7 @@ static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o,
 		Affine start = affine_add(affine_scale(win->index[d], win->block[d]), win->start[d]);
 		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &start))
 			continue;
-		return refuse_block(p, w,
-		                    arena_printf(p->a,
-		                                 "steps of %lld in dim %u do not start at multiples of %lld; make it a "
-		                                 "multiple or use unroll",
-		                                 (long long)w->dim[i].size, i, (long long)slice_multiple(p, o, d)));
+		return refuse_start(p, w, i, o->block[d], slice_multiple(p, o, d));
 	}
 	return true;
 }

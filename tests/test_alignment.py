@@ -8,7 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from pallasc import compare, reference, simulate
+import tiles
+from pallasc import aot, compare, reference, simulate
+from pallasc.module import Module
 
 ROOT = Path(__file__).resolve().parent.parent
 GRAPHS = ROOT / "testdata" / "graphs"
@@ -140,6 +142,8 @@ def test_it_says_so_and_computes_the_same(tmp_path):
 @pytest.mark.parametrize("loop_type", ["fori_loop", "emit_pipeline"])
 def test_windows_of_loops_too(loop_type, tmp_path):
     config = {"block_sizes": [1, 128, 128], "pallas_loop_type": loop_type}
+    if loop_type == "fori_loop":
+        config["pallas_fori_dma"] = "on"
     free = plan(SMALL, **config)
     saved = (free["vmem"]["inner"] + operands(free)["q_in_ref"]["vmem_bytes"]) // 2
     target = chip(tmp_path, free["vmem"]["total"] - saved)
@@ -175,3 +179,157 @@ def test_a_refusal_is_never_because_of_lse(block_b, loop_type):
     found = run("--emit=none", "--target=v7x", *settings(config), LONG)
     assert found.returncode == 0 or ("lse" not in found.stderr and "k_in take" in found.stderr)
     assert found.returncode == 0 or block_b > 2
+
+
+# ---- small tiles: own block, view, split view, or a block that several steps share --------------
+
+OFF = {"pallas_boundary_views": "off"}
+UNROLL, FORI, EMIT = ({"pallas_loop_type": loop_type} for loop_type in LOOP_TYPES)
+TWO = ("float32", "bfloat16")
+# name: document, placements of its operands in the order of the call
+SMALL_TILES = {
+    "1d_64": (tiles.row_maxima(1024, 256, 64), "own own split"),
+    "1d_8": (tiles.row_maxima(1024, 256, 8), "own own split"),
+    "1d_64_off": (tiles.row_maxima(1024, 256, 64, **OFF), "own own shared"),
+    "1d_two_64": (tiles.row_maxima(1024, 256, 64, "bfloat16", TWO), "own own split split"),
+    "1d_two_128": (tiles.row_maxima(1024, 256, 128, "float32", TWO), "own own own own"),
+    # 1-D as it is: 128 * 32 / bits, so that 128 of bfloat16 are half a block
+    "1d_two_128_off": (
+        tiles.row_maxima(1024, 256, 128, "float32", TWO, **OFF),
+        "own own own shared",
+    ),
+    "1d_256_off": (tiles.row_maxima(1024, 256, 256, outs=TWO, **OFF), "own own own own"),
+    "1d_odd_50": (tiles.row_maxima(1000, 200, 50), "shared view split"),
+    "1d_odd_48": (tiles.row_maxima(1000, 200, 48), "own own shared"),
+    "2d_2": (tiles.statistic(16, 512, 128, [2, 128]), "own shared view"),
+    "2d_2_off": (tiles.statistic(16, 512, 128, [2, 128], **OFF), "own shared shared"),
+    "2d_1_off": (tiles.statistic(16, 512, 128, [1, 128], **OFF), "own shared shared"),
+    "2d_3": (tiles.statistic(16, 512, 128, [3, 128]), "own view view"),
+    "2d_3_off": (tiles.statistic(16, 512, 128, [3, 128], **OFF), "own shared shared"),
+    "2d_odd_4": (tiles.statistic(6, 421, 128, [4, 128]), "own shared view"),
+    "2d_2_64": (tiles.statistic(16, 512, 128, [2, 64]), "own split split"),
+    "2d_8_64": (tiles.statistic(16, 512, 128, [8, 64]), "own shared split"),
+    "3d_1": (tiles.statistic_3d(2, 3, 512, [1, 1, 128]), "own view"),
+    "3d_2": (tiles.statistic_3d(2, 16, 512, [1, 2, 128]), "own view"),
+    "3d_2_off": (tiles.statistic_3d(2, 16, 512, [1, 2, 128], **OFF), "own shared"),
+    "int8_32": (tiles.widened("int8", [64, 256], [32, 128]), "own own"),
+    "int8_16": (tiles.widened("int8", [64, 256], [16, 128]), "own own"),
+    "int8_8": (tiles.widened("int8", [64, 256], [8, 128]), "own own"),
+    "int8_4": (tiles.widened("int8", [64, 256], [4, 128]), "shared view"),
+    "fp8_8": (tiles.widened("float8_e4m3fn", [64, 256], [8, 128]), "own own"),
+    "fp8_4": (tiles.widened("float8_e4m3fn", [64, 256], [4, 128]), "shared view"),
+    "bf16_4_off": (tiles.widened("bfloat16", [64, 256], [4, 128], **OFF), "shared shared"),
+    "f32_1d_100_off": (tiles.widened("float32", [1000], [100], **OFF), "shared shared"),
+    "two_tilings_read": (tiles.two_tilings(False), "own own own"),
+    "loop_unroll_2": (
+        tiles.statistic_in_loop(16, 512, 128, [2, 128], **UNROLL),
+        "",
+    ),
+    "loop_fori_3": (
+        tiles.statistic_in_loop(16, 512, 128, [3, 128], **FORI),
+        "",
+    ),
+    "loop_emit_1": (tiles.statistic_in_loop(16, 512, 128, [1, 128], **EMIT), ""),
+    "loop_unroll_8_64": (tiles.statistic_in_loop(16, 512, 128, [8, 64], **UNROLL), ""),
+}
+
+
+def written(name, folder):
+    path = folder / f"{name}.json"
+    path.write_text(SMALL_TILES[name][0])
+    return path
+
+
+@pytest.mark.parametrize("name", SMALL_TILES)
+def test_small_tiles(name, tmp_path):
+    graph = written(name, tmp_path)
+    found = plan(graph)
+    if SMALL_TILES[name][1]:
+        assert [o["placement"] for o in found["operands"]] == SMALL_TILES[name][1].split()
+    assert errors(graph, "v7x", tmp_path) == []
+
+
+def test_the_compiler_takes_small_tiles(tmp_path):
+    """Each on one chip in turn; all on all of them were compiled when this was written."""
+    chips = ("v4", "v5e", "v5p", "v6e", "v7x")
+    jobs = []
+    for i, name in enumerate(SMALL_TILES):
+        chip_name = chips[i % len(chips)]
+        made = run(f"--target={chip_name}", written(name, tmp_path))
+        assert made.returncode == 0, made.stderr
+        (tmp_path / f"{name}.py").write_text(made.stdout)
+        jobs.append((Module(made.stdout), chip_name))
+    for name, result in zip(SMALL_TILES, aot.compile_many(jobs, timeout=120), strict=True):
+        assert (name, result.kind, result.message) == (name, "ok", "")
+        assert result.vmem_bytes <= result.predicted_bytes
+
+
+def test_steps_that_share_a_written_block_are_in_order(tmp_path):
+    found = plan(written("2d_2_off", tmp_path))
+    assert [g["semantics"] for g in found["grid"]] == ["arbitrary", "arbitrary"]
+    lse = operands(found)["lse_ref"]
+    assert (lse["block"], lse["index_map"]) == ([8, 512], ["tile_0 // 4", "0"])
+    assert lse["why"].endswith("(0 bytes moved in HBM, 32768 of VMEM, in order)")
+    reads = plan(written("2d_2", tmp_path))
+    assert [g["semantics"] for g in reads["grid"]] == ["parallel", "parallel"]
+    assert operands(reads)["delta_ref"]["placement"] == "shared"
+
+
+def test_costs_are_explained(tmp_path):
+    found = run("--explain", "--target=v7x", written("2d_2", tmp_path)).stderr
+    assert (
+        "lse: a view with a unit dim (65536 bytes moved in HBM, 16384 of VMEM), rather than a "
+        "block that several steps share (0 bytes moved in HBM, 32768 of VMEM, in order)" in found
+    )
+
+
+REFUSED = {
+    "rows": (
+        tiles.statistic_in_loop(16, 512, 128, [2, 128], **UNROLL, **OFF),
+        "tensor delta cannot be tiled this way: in dim 0 a block of 2 must be a multiple of 8 or",
+        "tile_0 8 is the smallest that works; pallas_boundary_views auto",
+    ),
+    "lanes": (
+        tiles.row_maxima(1200, 256, 9),
+        "tensor s0 cannot be tiled this way: in dim 0 a block of 9 must be a multiple of 128 or "
+        "the whole dim of 1200, or divide it",
+        "tile_0 10 is the smallest that works",
+    ),
+    "lanes_off": (
+        tiles.row_maxima(1024, 256, 4, **OFF),
+        "tensor s0 cannot be tiled this way: in dim 0 a block of 4 must be a multiple of 128 or",
+        "tile_0 128 is the smallest that works; pallas_boundary_views auto",
+    ),
+    "steps": (
+        tiles.statistic_in_loop(16, 512, 128, [2, 64], **FORI),
+        "tensor delta cannot be tiled this way: steps of 64 in dim 1 do not start at multiples of",
+        "tile_1 128 is the smallest that works; pallas_loop_type unroll may take",
+    ),
+    "steps_unrolled": (
+        tiles.statistic_in_loop(16, 512, 128, [2, 64], **UNROLL),
+        "tensor delta cannot be tiled this way: steps of 64 in dim 1 do not start at multiples of",
+        "tile_1 128 is the smallest that works",
+    ),
+    "two_tilings": (
+        tiles.two_tilings(True),
+        "output tensor y is stored with two different tilings, blocks of [128, 256] and blocks of",
+        "each into a tensor of its own",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_served_is_refused(name, tmp_path):
+    document, *words = REFUSED[name]
+    path = tmp_path / "graph.json"
+    path.write_text(document)
+    found = run("--emit=none", "--target=v7x", path)
+    assert found.returncode == 1
+    for word in words:
+        assert word in found.stderr
+    smallest = re.search(r"(tile_\d) (\d+) is the smallest", found.stderr)
+    if smallest:
+        sizes = json.loads(document)["config"]["block_sizes"]
+        sizes[int(smallest[1][-1])] = int(smallest[2])
+        works = run("--emit=none", "--target=v7x", *settings({"block_sizes": sizes}), path)
+        assert works.returncode == 0, works.stderr

@@ -140,3 +140,19 @@ def two_tilings(stored, **config):
         turned = k.op("aten.permute.default", columns, [1, 0], shape=["u0", 256])
         k.store("y", k.op("aten.add.Tensor", rows, turned), "u0", ":")
     return k.json()
+
+
+def statistic_in_loop(heads, length, columns, blocks, **config):
+    """The same as statistic(), its second block iterated by an inner loop that stores each tile."""
+    k = json.loads(statistic(heads, length, columns, blocks, **config))
+    (root,) = k["graphs"]
+    loop = {"id": 1, "kind": "for_loop", "block_ids": [1], "nodes": root["nodes"]}
+    call = {
+        "name": "loop",
+        "target": "tile.for_loop",
+        "args": [1, [0], [length], []],
+        "meta": {"tuple": []},
+    }
+    end = {"name": "output", "op": "output", "args": [[]]}
+    k["graphs"] = [loop, {"id": 0, "kind": "root", "grid": [0], "nodes": [call, end]}]
+    return json.dumps(k)
