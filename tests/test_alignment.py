@@ -221,6 +221,7 @@ SMALL_TILES = {
     "bf16_4_off": (tiles.widened("bfloat16", [64, 256], [4, 128], **OFF), "shared shared"),
     "f32_1d_100_off": (tiles.widened("float32", [1000], [100], **OFF), "shared shared"),
     "two_tilings_read": (tiles.two_tilings(False), "own own own"),
+    "two_tilings_stored": (tiles.two_tilings(True), ""),
     "loop_unroll_2": (
         tiles.statistic_in_loop(16, 512, 128, [2, 128], **UNROLL),
         "",
@@ -309,11 +310,6 @@ REFUSED = {
         tiles.statistic_in_loop(16, 512, 128, [2, 64], **UNROLL),
         "tensor delta cannot be tiled this way: steps of 64 in dim 1 do not start at multiples of",
         "tile_1 128 is the smallest that works",
-    ),
-    "two_tilings": (
-        tiles.two_tilings(True),
-        "output tensor y is stored with two different tilings, blocks of [128, 256] and blocks of",
-        "each into a tensor of its own",
     ),
 }
 
