@@ -95,10 +95,9 @@ ROW_VALUES = (
 PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
 # Its body runs on a few rows at a time: it has no loop of its own to ask a type for.
 WIDE_ROWS = "layer_norm_bwd_4096_10240"
-LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", WIDE_ROWS, *PRODUCTION)
 # Split-K at its real size: simulated whole by `make proof`.
 SPLIT_K = ("matmul_split_k_64", "matmul_split_k_512", "matmul_split_k_4096")
-LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", *PRODUCTION, *SPLIT_K)
+LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", WIDE_ROWS, *PRODUCTION, *SPLIT_K)
 GRAPHS = (*SECOND_BLOCKS, *LARGE)
 
 
@@ -316,6 +315,7 @@ def variants():
             )
             for value in ("1", "8")
         ),
+        ("matmul_split_k", "fori_loop", "pallas_fori_dma", "false"),
     ]
     return tuple(
         Case(graph, loop, None, default_blocks(graph), ((key, value),))
@@ -331,9 +331,13 @@ CUT = tuple(
     for pre_broadcast in (False, True)
 )
 SPLIT_K_CASES = tuple(
-    Case(graph, loop, None, None, (("split_k", value),))
+    Case(graph, loop, None, None, (*extra, ("split_k", value)))
     for graph in SPLIT_K
-    for loop in ("fori_loop", "emit_pipeline")
+    for loop, extra in (
+        ("fori_loop", ()),
+        ("fori_loop", (("pallas_fori_dma", "true"),)),
+        ("emit_pipeline", ()),
+    )
     for value in ("1", "8")
 )
 FULL = (
