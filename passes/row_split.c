@@ -239,9 +239,21 @@ static const char *place(const RowSplit *s) {
 	return s->at == NONE ? s->m->blocks.at[s->block].name : node_get(s->m, s->at)->name;
 }
 
+/* A cap on elements speaks of the tile that the configuration asks for: where that may be refused, it stays as it is
+ * for the plan to say so. */
+static bool cap_holds(RowSplit *s) {
+	bool held = s->m->element_limits.count == 0 || (Choice)s->m->config.boundary_views.value != CHOICE_OFF;
+	for (uint32_t i = 0; i < s->m->element_limits.count; i++) {
+		const ElementLimit *limit = &s->m->element_limits.at[i];
+		int64_t elements = 0;
+		held = held && expr_value(s->m, limit->elements, &elements) && elements <= limit->most;
+	}
+	return held;
+}
+
 static bool worth_it(RowSplit *s, Choice choice) {
-	if (s->m->element_limits.count) {
-		pass_remark(s->c, "row_split", "%s caps the elements of a tile: tiles stay whole", s->m->target->name);
+	if (!cap_holds(s)) {
+		pass_remark(s->c, "row_split", "tiles stay whole: %s may refuse them", s->m->target->name);
 		return false;
 	}
 	if (choice == CHOICE_AUTO && (LoopType)s->m->config.loop_type.value == LOOP_UNROLL) {

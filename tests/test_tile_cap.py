@@ -91,6 +91,14 @@ def test_layer_norm_over_the_cap(megacap):
     assert found.stderr.count("error:") == 1
 
 
+def test_layer_norm_under_the_cap(megacap):
+    """64 rows of mean are no legal block by themselves: another placement makes them one."""
+    for split in ("auto", "off"):
+        options = ("--set", "block_sizes=[64]", "--set", f"pallas_row_split={split}")
+        found = run("--target", megacap, LAYER_NORM, "--emit=none", *options)
+        assert found.returncode == 0, found.stderr
+
+
 @pytest.mark.parametrize("size", [8, 64, 128, 256])
 def test_layer_norm_cap_and_alignment(megacap, size):
     """The 1-D float32 mean and rstd ask for 128 where no boundary view helps: whatever is given."""
