@@ -28,6 +28,8 @@ typedef struct RowSplit {
 BlockId row_arg_block(const Module *m, const Arg *a);
 /* The tensor that a load or store names; NONE. */
 TensorId row_access_tensor(const Module *m, NodeId n);
+/* Resolves the configuration and finds the facts again, of the Module as it is now. */
+bool row_facts_again(PassContext *c);
 /* Splits what s describes. False after a diagnostic. */
 bool row_split_rewrite(RowSplit *s);
 

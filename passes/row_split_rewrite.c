@@ -1,9 +1,5 @@
-/* row_split_rewrite.c - the rewrite of row_split.c: a loop graph, its call, what it carries, and columns. */
+/* row_split_rewrite.c - the rewrite of row_split.c: a loop graph, its call, and what it carries. */
 #include "row_split.h"
-
-typedef struct Leaf {
-	NodeId of, copy;
-} Leaf;
 
 typedef struct Rewrite {
 	RowSplit *s;
@@ -12,7 +8,6 @@ typedef struct Rewrite {
 	BlockId rows;
 	NodeId call, output; /* of the loop graph */
 	Map inside;          /* node of the root -> its copy or placeholder in the loop */
-	VEC(Leaf) leaves;    /* the same, in order */
 	VEC(Arg) results;
 	VEC(TypeId) types;
 } Rewrite;
@@ -43,7 +38,6 @@ static NodeId inner(Rewrite *w, NodeId n, NodeId user) {
 	found = leaf ? leaf_copy(w, n, op == OP_HOST_TENSOR ? user : first)
 	             : graph_add_argument(w->m, w->loop, n, node_get(w->m, n)->name);
 	map_put(w->m->arena, &w->inside, n, found);
-	vec_push(w->m->arena, &w->leaves, ((Leaf){n, found}));
 	return found;
 }
 
@@ -59,78 +53,6 @@ static void point_inside(Rewrite *w, ArgId slot, NodeId user) {
 		point_inside(w, a.list.first + i, user);
 }
 
-/* ---- columns ----------------------------------------------------------------------------------------------------- */
-
-static Arg whole_dim(Module *m) {
-	Arg parts[3] = {arg_null(), arg_null(), arg_null()};
-	Arg slice = arg_list(m, 3, parts);
-	slice.kind = ARG_SLICE;
-	return slice;
-}
-
-/* The 1-D tensor of an access, as a view [N, 1]. */
-static NodeId column_host(Rewrite *w, NodeId access) {
-	TensorId of = row_access_tensor(w->m, access);
-	Tensor t = w->m->tensors.at[of];
-	const char *name = arena_printf(w->m->arena, "%s_column", t.name);
-	TensorId view = tensor_find(w->m, name);
-	if (view == NONE || w->m->tensors.at[view].of != of) {
-		Tensor column = {.role = ROLE_VIEW, .dtype = t.dtype, .rank = 2, .of = of, .view = VIEW_RESHAPE};
-		column.shape[0] = t.shape[0];
-		column.shape[1] = expr_int(w->m, 1);
-		view = tensor_new(w->m, name, column);
-	}
-	Arg arg = {.kind = ARG_TENSOR, .tensor = view};
-	TypeId type = type_tensor(w->m, t.dtype, 2, w->m->tensors.at[view].shape);
-	NodeId host = node_new(w->m, w->loop, OP_HOST_TENSOR, w->m->tensors.at[view].name, type, 1, &arg);
-	node_get(w->m, host)->loc = node_get(w->m, access)->loc;
-	node_insert_before(w->m, host, access);
-	return host;
-}
-
-static TypeId column_type(Rewrite *w, Dtype dtype) {
-	const ExprId dims[2] = {expr_block(w->m, w->rows), expr_int(w->m, 1)};
-	return type_tensor(w->m, dtype, 2, dims);
-}
-
-static void set_column_index(Rewrite *w, NodeId n, NodeId host) {
-	NodeId old = node_input(w->m, n, 0);
-	Arg entries[2] = {arg_sym(expr_block(w->m, w->rows)), whole_dim(w->m)};
-	Arg index = arg_list(w->m, 2, entries);
-	arg_set_ref(w->m, node_get(w->m, n)->arg_first, host);
-	arg_set(w->m, node_get(w->m, n)->arg_first + 1, index);
-	for (uint32_t i = 0; i < w->leaves.count && node_uses(w->m, old) == NONE; i++)
-		if (w->leaves.at[i].copy == old)
-			map_put(w->m->arena, &w->inside, w->leaves.at[i].of, NONE);
-	if (node_uses(w->m, old) == NONE)
-		node_remove(w->m, old);
-}
-
-/* load t[u] becomes squeeze(load t_column[u, :], 1). */
-static void load_column(Rewrite *w, NodeId n) {
-	TypeId row = node_get(w->m, n)->type;
-	set_column_index(w, n, column_host(w, n));
-	node_set_type(w->m, n, column_type(w, node_type(w->m, n)->dtype));
-	Arg args[2] = {arg_ref(n), arg_int(1)};
-	NodeId squeezed = node_new(w->m, w->loop, OP_SQUEEZE_DIM, node_get(w->m, n)->name, row, 2, args);
-	node_get(w->m, squeezed)->loc = node_get(w->m, n)->loc;
-	node_insert_after(w->m, squeezed, n);
-	node_replace_uses(w->m, n, squeezed, squeezed);
-}
-
-static void store_column(Rewrite *w, NodeId n) {
-	NodeId value = node_input(w->m, n, 2);
-	set_column_index(w, n, column_host(w, n));
-	if (value == NONE || node_type(w->m, value)->count == 0)
-		return;
-	Arg args[2] = {arg_ref(value), arg_int(1)};
-	NodeId column = node_new(w->m, w->loop, OP_UNSQUEEZE, node_get(w->m, value)->name,
-	                         column_type(w, node_type(w->m, value)->dtype), 2, args);
-	node_get(w->m, column)->loc = node_get(w->m, n)->loc;
-	node_insert_before(w->m, column, n);
-	arg_set_ref(w->m, node_get(w->m, n)->arg_first + 2, column);
-}
-
 /* ---- moving ------------------------------------------------------------------------------------------------------ */
 
 static void move_inside(Rewrite *w, NodeId n) {
@@ -144,13 +66,6 @@ static void move_inside(Rewrite *w, NodeId n) {
 			t.dims[i] = expr_block(m, w->rows);
 	if (t.kind == TYPE_TENSOR)
 		node_set_type(m, n, type_tensor(m, t.dtype, t.count, t.dims));
-	uint16_t op = node_get(m, n)->op;
-	if ((op != OP_LOAD && op != OP_STORE) || m->tensors.at[row_access_tensor(m, n)].rank != 1)
-		return;
-	if (op == OP_LOAD)
-		load_column(w, n);
-	else
-		store_column(w, n);
 }
 
 /* ---- what is carried --------------------------------------------------------------------------------------------- */
@@ -245,12 +160,12 @@ static void remove_unused(Rewrite *w) {
 }
 
 /* Facts are of the Module as it is now. */
-static bool facts_again(RowSplit *s) {
-	bool explain = s->c->explain;
-	s->c->explain = false;
-	bool ok = module_configure(s->m, s->c->diag) && (!s->m->loop_facts || pass_loop_types(s->c)) &&
-	          (!s->m->alignments || pass_block_constraints(s->c));
-	s->c->explain = explain;
+bool row_facts_again(PassContext *c) {
+	bool explain = c->explain;
+	c->explain = false;
+	bool ok = module_configure(c->module, c->diag) && (!c->module->loop_facts || pass_loop_types(c)) &&
+	          (!c->module->alignments || pass_block_constraints(c));
+	c->explain = explain;
 	return ok;
 }
 
@@ -278,5 +193,5 @@ bool row_split_rewrite(RowSplit *s) {
 	pass_remark(s->c, "row_split", "%s: the body runs on %lld rows at a time; %u value%s carried",
 	            m->blocks.at[s->block].name, (long long)s->rows, w.results.count,
 	            w.results.count == 1 ? " is" : "s are");
-	return facts_again(s);
+	return row_facts_again(s->c);
 }
