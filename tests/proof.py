@@ -53,6 +53,7 @@ SECOND_BLOCKS = {
     "layer_norm_odd": (128,),
     "matmul_1024": (256, 1024, 256),
     "layer_norm_bwd_odd": (256,),
+    "layer_norm_bwd_two_level_odd": (256, 32),
     "matmul_bias_gelu": (64, 384, 256),
     "matmul_bias_gelu_odd": (64, 200, 256),
     "bmm": (2, 128, 256, 128),
@@ -210,6 +211,11 @@ REFUSALS = {
     ("bmm_odd", "resident", (1, 64, 200, 32)): _SHORT_STEPS,
     ("bmm_odd", "emit_pipeline", (1, 64, 200, 32)): _SHORT_STEPS,
     ("causal_attention", "unroll", None): _CAUSAL_UNROLL,
+    ("layer_norm_bwd_two_level_odd", "unroll", None): (
+        "pallas_loop_type unroll cannot lower the loop _for_loop: "
+        "the begin of 'tile_m' is known only at run time (tile.begin 'tile_begin')"
+    ),
+    ("layer_norm_bwd_two_level_odd", "emit_pipeline", None): _RAGGED_PIPELINE,
     ("causal_attention_b1_h2_s421_d64", "unroll", None): _CAUSAL_UNROLL,
     ("causal_attention", "emit_pipeline", (2, 128, 256)): _RAGGED_PIPELINE,
     ("causal_attention_b1_h2_s421_d64", "emit_pipeline", None): _RAGGED_PIPELINE,
@@ -302,6 +308,8 @@ def variants():
         (attention, "emit_pipeline", inloop, "true"),
         (attention, "emit_pipeline", inloop, "false"),
         ("softmax", None, "pallas_row_split", "true"),
+        ("softmax_odd", None, "pallas_row_split", "true"),
+        ("layer_norm_bwd_odd", None, "pallas_row_split", "true"),
         ("layer_norm", None, "pallas_row_split", "true"),
         ("attention_scaled_q", "unroll", inloop, "true"),
         ("attention_scaled_q", "fori_loop", inloop, "true"),
@@ -346,7 +354,7 @@ FULL = (
         for graph in ("attention_b8_h32_s512_d256@8", "matmul_4096")
         for loop in LOOPS
     ),
-    *(Case(f"{WIDE_ROWS}@256", loop) for loop in (None, "emit_pipeline")),
+    *(Case(f"{WIDE_ROWS}@256", loop) for loop in (None, "emit_pipeline", "resident")),
     *CUT,
     *SPLIT_K_CASES,
 )

@@ -33,10 +33,39 @@ static void rows_move_into_a_loop(void **state) {
 	assert_int_equal(count_op(m, 0, OP_STORE), 0);
 	assert_int_equal(count_op(m, 0, OP_LOAD), 0);
 	assert_int_equal(node_get(m, arg_item(m, node_arg(m, loop->caller, 1), 0)->node)->op, OP_TILE_BEGIN);
-	/* One value a row lies in a column: sums is [1000, 1] in the loop. */
+	assert_idempotent(&f, "row_split"); /* the body has a loop now */
+	fixture_free(&f);
+}
+
+static void one_value_a_row_lies_in_a_column(void **state) {
+	(void)state;
+	Fixture f;
+	split(&f, ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") "," SUMS("s")));
+	PassContext c = run_pass(&f, "columns");
+	Module *m = f.module;
+	assert_true(remarked(&c, "sums is a column in graph 2: its steps are of 8 rows"));
 	assert_string_equal(type_of(m, 1, "sums_column"), "float32[1000, 1]");
 	assert_int_equal(count_op(m, 1, OP_UNSQUEEZE), 1);
-	assert_idempotent(&f, "row_split"); /* the body has a loop now */
+	TensorId view = tensor_find(m, "sums_column");
+	assert_int_equal(m->tensors.at[view].of, tensor_find(m, "sums"));
+	assert_int_equal(m->alignments ? m->alignments[view].dim[0] : 8, 8);
+	assert_idempotent(&f, "columns");
+	fixture_free(&f);
+}
+
+static void columns_are_of_loops_alone(void **state) {
+	(void)state;
+	static const char graphs[] = ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") "," SUMS("s"));
+	Fixture f;
+	fixture_init(&f);
+	fixture_load(&f, graphs);
+	run_pass(&f, "columns"); /* the grid's tiles of sums have a placement of their own */
+	assert_int_equal(tensor_find(f.module, "sums_column"), NONE);
+	fixture_free(&f);
+	split(&f, graphs);
+	f.module->config.loop_type.value = LOOP_UNROLL;
+	run_pass(&f, "columns");
+	assert_int_equal(tensor_find(f.module, "sums_column"), NONE);
 	fixture_free(&f);
 }
 
@@ -119,10 +148,9 @@ static void auto_splits_large_tiles_alone(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_move_into_a_loop),
-		cmocka_unit_test(sums_over_rows_are_carried),
-		cmocka_unit_test(what_is_not_row_by_row_stays),
-		cmocka_unit_test(auto_splits_large_tiles_alone),
+		cmocka_unit_test(rows_move_into_a_loop),        cmocka_unit_test(one_value_a_row_lies_in_a_column),
+		cmocka_unit_test(columns_are_of_loops_alone),   cmocka_unit_test(sums_over_rows_are_carried),
+		cmocka_unit_test(what_is_not_row_by_row_stays), cmocka_unit_test(auto_splits_large_tiles_alone),
 	};
 	return cmocka_run_group_tests_name("row_split", tests, NULL, NULL);
 }
