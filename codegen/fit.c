@@ -1,9 +1,9 @@
 /* fit.c - makes the kernel fit the target's VMEM, or says what would.
  *
- * The pipeline keeps two windows of an input, so that one is copied while the other is read. Where that is too much,
- * inputs whose windows are copied least often give up the second one, one after another until the kernel fits: what a
- * copy costs is then waited for, but seldom. K and V of attention move once per head, Q with every grid point. Counts
- * that the configuration gives are kept. */
+ * The pipeline keeps two windows of an array, so that one is copied while the other is used. Where that is too much,
+ * arrays whose windows are copied least often give up the second one, one after another until the kernel fits: what a
+ * copy costs is then waited for, but seldom. K and V of attention move once per head, Q and the result with every grid
+ * point. Counts that the configuration gives to inputs are kept. */
 #include "planner.h"
 
 /* ---- giving up second buffers ----------------------------------------------------------------------------------- */
@@ -26,19 +26,24 @@ static void consider(Buffered *best, Buffered candidate) {
 		*best = candidate;
 }
 
+/* The configuration gives no count of its own; a block that several steps change is held as it is. */
+static bool may_give_up(const Planner *p, const Operand *o) {
+	return o->output ? !o->input && !o->held : !p->m->config.load_buffer_count.set;
+}
+
 /* The window whose second buffer is given up first; operand NONE if there is none. */
 static Buffered cheapest(Planner *p) {
 	const Plan *plan = p->plan;
 	Buffered best = {.operand = NONE};
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		const Operand *o = &plan->operands.at[i];
-		if (o->space == SPACE_WINDOW && o->input && o->buffers > 1)
+		if (o->space == SPACE_WINDOW && o->buffers > 1 && may_give_up(p, o))
 			consider(&best, (Buffered){i, NONE, NONE, (double)operand_fetches(plan, o), o->bytes});
 	}
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++) {
 			const Window *w = &plan->loops.at[l].windows.at[i];
-			if (w->dma && w->input && w->buffers > 1)
+			if (w->dma && w->input && w->buffers > 1 && !p->m->config.load_buffer_count.set)
 				consider(&best, (Buffered){w->operand, l, i, loop_copies(p, l), w->bytes});
 		}
 	return best;
@@ -186,7 +191,7 @@ bool plan_fit(Planner *p, bool trial) {
 	const VmemUse *v = &p->plan->vmem;
 	while (!fits(p)) {
 		Buffered b = cheapest(p);
-		if (p->m->config.load_buffer_count.set || b.operand == NONE)
+		if (b.operand == NONE)
 			break;
 		keep_one(p->plan, &b);
 	}

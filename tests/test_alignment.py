@@ -145,7 +145,7 @@ def test_windows_of_loops_too(loop_type, tmp_path):
     if loop_type == "fori_loop":
         config["pallas_fori_dma"] = "on"
     free = plan(SMALL, **config)
-    saved = (free["vmem"]["inner"] + operands(free)["q_in_ref"]["vmem_bytes"]) // 2
+    saved = (free["vmem"]["inner"] + free["vmem"]["windows"]) // 2
     target = chip(tmp_path, free["vmem"]["total"] - saved)
     found = plan(SMALL, target, **config)
     assert found["vmem"]["total"] <= found["vmem"]["limit"] < free["vmem"]["total"]
@@ -154,10 +154,16 @@ def test_windows_of_loops_too(loop_type, tmp_path):
 
 
 def test_a_given_count_is_kept(tmp_path):
+    """Outputs have no count: out, and then lse, give up theirs."""
     target = chip(tmp_path, plan(SMALL, **RESIDENT)["vmem"]["total"] - 1)
-    count = {"pallas_load_buffer_count": [2, 2, 2]}
-    found = run(f"--target={target}", *settings(RESIDENT | count), SMALL)
-    assert found.returncode == 1 and "[vmem]" in found.stderr
+    config = RESIDENT | {"pallas_load_buffer_count": [2, 2, 2]}
+    found = operands(plan(SMALL, target, **config))
+    assert [o["buffers"] for o in found.values()] == [2, 2, 2, 1, 2]
+    assert errors(SMALL, target, tmp_path, **config) == []
+    window = 2 * found["k_in_ref"]["vmem_bytes"]
+    target = chip(tmp_path, plan(SMALL, **RESIDENT)["vmem"]["total"] - window)
+    refused = run(f"--target={target}", *settings(config), SMALL)
+    assert refused.returncode == 1 and "[vmem]" in refused.stderr
 
 
 def test_the_refusal_names_what_is_large_and_what_fits():
