@@ -78,14 +78,13 @@ def measure(text, chip, tools, cache):
     # The model does not follow copies with strides; the schedule's own loops do not need them.
     followed = all(not set(k.get("unhandled_scalar_ops", ())) - STRIDED for k in kernels)
     if not found.get("ok") or not kernels or not followed:
-        result = {"error": str(found.get("error") or found.get("errors"))[:300]}
-    else:
-        (kernel,) = kernels
-        result = {
-            "spills": kernel["spills_static"],
-            "fills": kernel["fills_static"],
-            "cycles": int(kernel["compute_cycles"]),
-        }
+        return {"error": str(found.get("error") or found.get("errors"))[:300]}
+    (kernel,) = kernels
+    result = {
+        "spills": kernel["spills_static"],
+        "fills": kernel["fills_static"],
+        "cycles": int(kernel["compute_cycles"]),
+    }
     cache.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(result))
     return result

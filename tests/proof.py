@@ -311,6 +311,8 @@ def variants():
         ("softmax_odd", None, "pallas_row_split", "true"),
         ("layer_norm_bwd_odd", None, "pallas_row_split", "true"),
         ("layer_norm", None, "pallas_row_split", "true"),
+        ("softmax_two_pass", "emit_pipeline", "pallas_loop_type", '"default"'),
+        ("attention", "emit_pipeline", "pallas_loop_type", '"default"'),
         ("attention_scaled_q", "unroll", inloop, "true"),
         ("attention_scaled_q", "fori_loop", inloop, "true"),
         ("attention_scaled_q", "emit_pipeline", inloop, "true"),

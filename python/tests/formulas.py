@@ -104,8 +104,8 @@ def positions(x, w):
 
 
 def halves(x):
-    """The second 128 columns plus 128 from the tenth on, then the first 128."""
-    return (np.concatenate([x[:, 128:256] + x[:, 10:138], x[:, :128]], axis=1),)
+    """The second 128 columns plus the last 128, then the first 128."""
+    return (np.concatenate([x[:, 128:256] + x[:, -128:], x[:, :128]], axis=1),)
 
 
 def causal_attention(q, k, v):

@@ -27,12 +27,12 @@ KERNEL_INFO = {
 
 
 def _halves_kernel(x_ref, x_ref_1, x_ref_2, out_ref):
-    # left = x[tile_m, 0:128]
+    # left = x[tile_m, 0:-172]
     left = x_ref[...]
     # right = x[tile_m, 128:256]
     right = x_ref_1[...]
-    # odd = x[tile_m, 10:-162]
-    odd = x_ref_2[:, pl.ds(10, 128)]
+    # odd = x[tile_m, 172:]
+    odd = x_ref_2[:, pl.ds(172, 128)]
     # y = right + odd
     y = right + odd
     # out[tile_m, 0:128] = y
