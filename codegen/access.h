@@ -79,6 +79,8 @@ bool refuse_block(Planner *p, const AccessWant *w, const char *why);
 void residency_mark(Planner *p, AccessWants *wants);
 
 /* window.c */
+/* What the compiler must be told that its start is a multiple of; 0: it sees that by itself. */
+int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at);
 /* Why Mosaic does not take this slice of dim d of a block in VMEM; NULL if it does. */
 const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s);
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */

@@ -73,8 +73,7 @@ bool loop_ragged_unpeeled(Planner *p, const Loop *loop) {
 	return false;
 }
 
-/* A multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a rest. */
-static bool affine_divisible(Planner *p, const Affine *a, int64_t by) {
+bool affine_divisible(Planner *p, const Affine *a, int64_t by) {
 	if (a->constant % by != 0)
 		return false;
 	for (uint32_t i = 0; i < a->count; i++) {

@@ -97,12 +97,15 @@ static void plan_semantics(Planner *p) {
 static bool plan_outputs_stored(Planner *p) {
 	bool ok = true;
 	for (TensorId t = 0; t < p->m->tensors.count; t++) {
-		bool stored = p->m->tensors.at[t].role != ROLE_OUTPUT || !p->m->tensors.at[t].returned;
+		TensorRole role = p->m->tensors.at[t].role;
+		bool stored = (role != ROLE_OUTPUT && role != ROLE_INOUT) || !p->m->tensors.at[t].returned;
 		for (uint32_t i = 0; i < p->plan->operands.count; i++)
 			stored = stored || (p->plan->operands.at[i].output && p->plan->operands.at[i].tensor == t);
 		if (stored)
 			continue;
-		diag_error(p->d, tensor_place(p->m, p->d, t), "output-not-stored", "store it, or drop it from returns",
+		diag_error(p->d, tensor_place(p->m, p->d, t), "output-not-stored",
+		           role == ROLE_INOUT ? "make it an input, or store to it"
+		                              : "store it, or drop it from returns",
 		           "output tensor %s is returned but never stored", p->m->tensors.at[t].name);
 		ok = false;
 	}

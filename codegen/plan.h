@@ -189,6 +189,7 @@ typedef struct Window {
 	int64_t block[DIM_MAX];
 	Affine index[DIM_MAX]; /* in units of block, of program ids, steps of this and outer loops */
 	Affine start[DIM_MAX]; /* elements, on top of that: of a slice of a resident block that starts between blocks */
+	int64_t multiple[DIM_MAX]; /* of such a start, as SliceDim.multiple */
 	int buffers;
 	uint32_t scratch, semaphore; /* fori_loop with DMA */
 	uint32_t tail_operand;       /* the ragged last step reads this operand instead; NONE */

@@ -42,6 +42,9 @@ Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
 bool affine_equal(const Affine *a, const Affine *b);
 /* access.c: the largest value that it takes over the grid and the loops around it; false if that is not known. */
 bool affine_max(Planner *p, const Affine *a, int64_t *max);
+/* loops.c: it is a multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a
+ * rest, which the compiler must be told. */
+bool affine_divisible(Planner *p, const Affine *a, int64_t by);
 bool affine_uses_program(const Affine *a, uint32_t dim);
 /* The loop's steps fill the range, in every grid point. */
 bool loop_dim_divides(Planner *p, const LoopDim *d);

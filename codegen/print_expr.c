@@ -95,12 +95,17 @@ static const char *part_text(Printer *pr, const SliceDim *s) {
 	return arena_printf(pr->a, "pl.ds(part * %lld, %lld)", (long long)s->size, (long long)s->size);
 }
 
+const char *start_text(Printer *pr, const Affine *start, int64_t multiple) {
+	const char *text = affine_text(pr, start, PREC_LOWEST);
+	return multiple ? arena_printf(pr->a, "pl.multiple_of(%s, %lld)", text, (long long)multiple) : text;
+}
+
 static const char *slice_text(Printer *pr, const SliceDim *s) {
 	if (s->kind == SLICE_ALL)
 		return ":";
 	if (s->parts)
 		return part_text(pr, s);
-	const char *start = affine_text(pr, &s->start, PREC_LOWEST);
+	const char *start = start_text(pr, &s->start, s->multiple);
 	return s->kind == SLICE_AT ? start : arena_printf(pr->a, "pl.ds(%s, %lld)", start, (long long)s->size);
 }
 

@@ -98,7 +98,7 @@ const char *window_slice(LoopPrinter *lp, const Window *win) {
 		bool all = win->block[d] == extent;
 		whole = whole && all;
 		items[d] = all ? ":"
-		               : arena_printf(pr->a, "pl.ds(%s, %lld)", affine_text(pr, &start, PREC_LOWEST),
+		               : arena_printf(pr->a, "pl.ds(%s, %lld)", start_text(pr, &start, win->multiple[d]),
 		                              (long long)win->block[d]);
 	}
 	return whole ? "" : arena_printf(pr->a, ".at[%s]", dims_text(pr, o->rank, items));

@@ -71,6 +71,8 @@ void printer_comment(Printer *pr, NodeId n);
 
 /* print_expr.c */
 const char *affine_text(Printer *pr, const Affine *a, Precedence around);
+/* Where a slice starts, with what the compiler must be told of it. */
+const char *start_text(Printer *pr, const Affine *start, int64_t multiple);
 /* Node n's value in a form: its variable, or its expression if it is printed in place. Statements that it needs are
  * written first. */
 PyExpr value_text(Printer *pr, NodeId n, Form form);

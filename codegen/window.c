@@ -156,13 +156,18 @@ static int64_t slice_multiple(const Planner *p, const Operand *o, uint32_t d) {
 static bool tiles_of_one_row(const Operand *o) { return o->rank > 2 && o->block[o->rank - 2] == 1; }
 
 /* Whether the compiler can slice `size` elements from `at` out of a block in VMEM. */
-static bool slice_ok(const Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at) {
-	if (size == o->block[d] || affine_multiple(at, slice_multiple(p, o, d)))
+static bool slice_ok(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at) {
+	if (size == o->block[d] || affine_divisible(p, at, slice_multiple(p, o, d)))
 		return true;
 	if (!affine_traced(p, at))
 		return d + 1 < o->rank || !tiles_of_one_row(o);
 	return d + 2 == o->rank && affine_multiple(at, size) &&
 	       target_takes_rows(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), o->block[o->rank - 1], size);
+}
+
+int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at) {
+	int64_t multiple = slice_multiple(p, o, d);
+	return !affine_multiple(at, multiple) && affine_divisible(p, at, multiple) ? multiple : 0;
 }
 
 const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s) {
@@ -217,7 +222,7 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 		if (affine_multiple(&start, win->block[d]))
 			win->index[d] = affine_divide(start, win->block[d]);
 		else
-			win->start[d] = start;
+			win->start[d] = start, win->multiple[d] = slice_hint(p, o, d, &start);
 	}
 	win->tail_operand = NONE;
 	return resident_start_ok(p, w, o, win);

@@ -1,5 +1,7 @@
 """Blocks that several steps change: atomics, initial values, tensors that are read and written."""
 
+import re
+
 import numpy as np
 import pytest
 from builder import Doc, G, dt, f32, sym, t
@@ -8,14 +10,6 @@ from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
-ATOMICS = {
-    "add": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
 
 
 class Kernel:
@@ -408,3 +402,113 @@ def test_pipelining_what_is_written_is_refused():
     found = refusal(running_rows(), pallas_loop_type="emit_pipeline")
     assert found["message"].endswith("nothing to pipeline (y: the kernel writes it)")
     assert found["hint"]
+
+
+# ---- bounds computed in the kernel ---------------------------------------------------------------
+
+
+def later_rows(rows=504, width=256, block=64, dtype="float32", **config):
+    """out[m, :] = x[m, :] + the sum of the rows after tile m: a loop from tile.end to the last."""
+    k = Kernel([block, block], [0], **config)
+    k.tensor("x", "input", dtype, rows, width).tensor("out", "output", "float32", rows, width)
+    k.block(rows).block(rows)
+    end = k.g.call("tile.end", U0, meta={"sym": None})
+    zero = k.g.call("tile.full", [width], 0.0, dt("float32"), meta=f32(width))
+    body = k.loop(1, carried=[[0, 0]])
+    acc = body.arg(f32(width))
+    x = k.load("x", [U1, WHOLE], "u1", width, inside=body)
+    x = body.call("prims.convert_element_type.default", x, dt("float32"), meta=f32("u1", width))
+    s = body.call("aten.sum.dim_IntList", x, [0], meta=f32(width))
+    body.out(body.call("aten.add.Tensor", acc, s, meta=f32(width)))
+    done = k.call_loop(body, end, rows, [zero], [f32(width)])
+    acc = k.g.call("getitem", done, 0, meta=f32(width))
+    x = k.load("x", [U0, WHOLE], "u0", width)
+    y = k.g.call("aten.add.Tensor", x, acc, meta=f32("u0", width))
+    k.write("store", "out", [U0, WHOLE], y)
+    return k.done()
+
+
+def parts_of(columns, outer, inner, **config):
+    """out[0] += row sums of x[8, n] by tiles of `outer` columns, each in a loop of `inner`."""
+    k = Kernel([outer, inner], [0], **config)
+    k.tensor("x", "input", "float32", 8, columns)
+    k.tensor("out", "output", "float32", 8, 128, init=0).block(columns).block(None)
+    begin = k.g.call("tile.begin", U0, meta={"sym": None})
+    end = k.g.call("tile.end", U0, meta={"sym": None})
+    zero = k.g.call("tile.full", [8], 0.0, dt("float32"), meta=f32(8))
+    body = k.loop(1, carried=[[0, 0]])
+    acc = body.arg(f32(8))
+    x = k.load("x", [WHOLE, U1], 8, "u1", inside=body)
+    s = body.call("aten.sum.dim_IntList", x, [1], meta=f32(8))
+    body.out(body.call("aten.add.Tensor", acc, s, meta=f32(8)))
+    done = k.call_loop(body, begin, end, [zero], [f32(8)])
+    acc = k.g.call("getitem", done, 0, meta=f32(8))
+    wide = k.g.call("aten.unsqueeze.default", acc, 1, meta=f32(8, 1))
+    k.write("atomic_add", "out", [WHOLE, WHOLE], wide, 8, 128)
+    return k.done()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_computed_start_is_told_to_the_compiler(dtype):
+    document = later_rows(dtype=dtype)
+    for chip in ("v4", "v7x"):
+        module = compile_graph(document, {}, chip)
+        assert re.search(r"pl\.ds\(pl\.multiple_of\(\w+ \+ j \* 64, 8\), 64\)", module.source)
+        (result,) = aot.compile_many([(module, chip)], timeout=120)
+        assert (result.kind, result.message) == ("ok", "")
+    assert wrong(document) == []
+
+
+def test_a_start_off_the_rows_is_refused():
+    found = refusal(later_rows(rows=500))
+    assert "do not start at multiples of 8" in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "outer", "inner", "computed", "masked"),
+    [
+        (4096, 2048, 512, False, False),
+        (3072, 2048, 512, True, False),
+        (4096, 2048, 640, False, True),
+        (3000, 2048, 512, True, True),
+    ],
+)
+def test_the_number_of_steps_is_exact(columns, outer, inner, computed, masked):
+    document = parts_of(columns, outer, inner, pallas_loop_type="fori_loop")
+    found = plan(document)
+    assert found["loops"][0]["dims"][0]["computed"] == computed
+    assert ("_mask(" in compile_graph(document, {}, "v6e").source) == masked
+    assert wrong(document) == []
+
+
+@pytest.mark.parametrize(("columns", "inner"), [(4096, 512), (3072, 512)])
+def test_aligned_parts_are_pipelined(columns, inner):
+    document = parts_of(columns, 2048, inner, pallas_loop_type="emit_pipeline")
+    assert plan(document)["loops"][0]["windows"][0]["dma"]
+    assert wrong(document) == []
+    for chip in ("v4", "v7x"):
+        (result,) = aot.compile_many([(compile_graph(document, {}, chip), chip)], timeout=120)
+        assert (result.kind, result.message) == ("ok", "")
+
+
+def test_ragged_parts_are_not_pipelined():
+    found = refusal(parts_of(3000, 2048, 512), pallas_loop_type="emit_pipeline")
+    assert found["message"].endswith(
+        "its last step is ragged and its bounds are not known before it runs"
+    )
+    assert found["hint"] == "use fori_loop, or a block size that divides the extent"
+
+
+def test_computed_bounds_are_not_unrolled():
+    found = refusal(parts_of(4096, 2048, 512), pallas_loop_type="unroll")
+    assert "the begin of 'b1' is known only at run time (tile.begin" in found["message"]
+
+
+def test_an_inout_that_is_only_read_is_refused():
+    k = Kernel([32, 128], [0, 1])
+    k.tensor("y", "inout", "float32", 64, 256).tensor("out", "output", "float32", 64, 256)
+    k.block(64).block(256)
+    k.write("store", "out", [U0, U1], k.load("y", [U0, U1], "u0", "u1"))
+    found = refusal(k.done())
+    assert found["message"] == "output tensor y is returned but never stored"
+    assert found["hint"] == "make it an input, or store to it"
