@@ -14,7 +14,7 @@
  *                                              store y[u1, :], 2 * x
  *                                              acc + sum x over rows
  *
- * A 1-D tensor of one value a row is read as a column: a view [N, 1], so that no lanes become sublanes in the loop. */
+ * A 1-D tensor of one value a row is then read as a column: columns.c. */
 #include "row_split.h"
 
 /* auto splits where a tile is larger than this: half of the register file is 128 KiB, and straight code pays for up to
