@@ -4,8 +4,8 @@
  * [b, m, 128]: initial value, placeholder, arithmetic, result; `[:, :, None]` of it is itself. Where it meets a value
  * 128 wide nothing is left to do, where it meets a multiple, one tile.pre_broadcast_tile per width; where something
  * wants the old shape, lane 0 is selected. Refused where a loop uses it against a width that is no multiple of 128.
- * Why on a TPU: a [b, m] value lies along lanes, so `[:, :, None]` moves it from lanes to sublanes and spreads it, in
- * the cross-lane unit, on each step; with 128 equal lanes it has the layout of the tiles that it meets.
+ * Why on a TPU: a column [b, m, 1] that a loop carries in VMEM is stored as one lane, masked, and spread over lanes
+ * again on each step, in the cross-lane unit; with 128 equal lanes it has the layout of the tiles that it meets.
  *
  *     m_new = maximum m, amax(s)         [b, m]         m_new = maximum m, amax(s, keepdim)   [b, m, 128]
  *     c = subscript m_new, [:, :, null]  [b, m, 1]  =>  t = pre_broadcast_tile m_new, 512     [b, m, 512]
