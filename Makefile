@@ -155,6 +155,11 @@ bench: build need-export
 bench-kernels: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/kernels.py $(if $(SECTION),--section $(SECTION),-o docs/kernels.md)
 
+# VMEM predicted against used, on drawn kernels; with docs/vmem_accuracy.md (slow, cached).
+.PHONY: bench-vmem
+bench-vmem: build need-venv
+	$(WITH_PYTHON) bench/vmem_accuracy.py
+
 # ---- lint and instrumented builds -------------------------------------------------------------------------------------
 
 .PHONY: lint lint-c lint-python lint-shell format
@@ -217,4 +222,5 @@ help:
 	@echo 'make probe-tiling  ask the TPU compiler how arrays may be cut; docs/tiling.md'
 	@echo 'make bench         compile speed, with docs/compile_speed.md'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
+	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
 	@echo 'make clean         remove what was built; .venv and .venv-export stay'

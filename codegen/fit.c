@@ -26,8 +26,11 @@ static void consider(Buffered *best, Buffered candidate) {
 		*best = candidate;
 }
 
-/* The configuration gives no count of its own; a block that several steps change is held as it is. */
+/* The configuration gives no count of its own; a block that several steps change is held as it is; of a window that
+ * never moves the compiler keeps one buffer in any case. */
 static bool may_give_up(const Planner *p, const Operand *o) {
+	if (o->bytes <= vmem_bytes(p->m->target, o->dtype, o->rank, o->block))
+		return false;
 	return o->output ? !o->input && !o->held : !p->m->config.load_buffer_count.set;
 }
 

@@ -110,6 +110,9 @@ double grid_points(const Plan *p);
 double loop_steps(Planner *p, const Loop *loop, bool tail_too);
 double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);
 
+/* spills.c: bytes of the values held at once that the vector registers have no room for. */
+int64_t plan_spills(Planner *p);
+
 /* arith.c: dtypes. Argument i is a condition, which takes no part in promotion. */
 bool arith_is_condition(uint16_t op, uint32_t i);
 /* The argument is a value, not null, a string, a dtype, ... */

@@ -2,12 +2,15 @@
 #include "planner.h"
 
 /* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
-enum { INTERNAL_BYTES = 64 * 1024 };
-/* The scheduler starts an unrolled loop's next steps early, so that their values are live beside this step's: up to
- * three times as many bytes, and at most so many for each step after the first. Measured on attention, D = 128 and 256,
- * blocks [1, 512, 1024] (8 steps: 12 MiB on v5e) and [2, 512, 2048] (4 steps: 5 MiB on v7x), libtpu 0.0.51; see
- * docs/results.md. */
-enum { UNROLL_OVERLAP_BYTES = 12 * 1024 * 1024 / 7, UNROLL_OVERLAP_STEPS = 7 };
+enum { INTERNAL_BYTES = 144 * 1024 };
+/* Rows of a VMEM buffer: whole tiles of 8 for every dtype (a 16-bit tile is (8, 128)(2, 1)); a buffer of fewer rows has
+ * a tile of the next power of two, at least as many as share a 32-bit word. Read from libtpu 0.0.51's VMEM report. */
+static int64_t padded_rows(const Target *t, int64_t rows, int64_t bits) {
+	int64_t tile = int_max(32 / bits, 1);
+	while (tile < rows && tile < t->sublanes)
+		tile *= 2;
+	return int_round_up(rows, tile);
+}
 
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
 	int64_t bits = int_max(dtype_vmem_bits(dtype), 4), bytes = 1;
@@ -16,7 +19,7 @@ int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *s
 		if (i + 1 == rank)
 			size = int_round_up(size, t->lanes);
 		else if (i + 2 == rank)
-			size = int_round_up(size, target_packed_rows(t, (int)bits));
+			size = padded_rows(t, size, bits);
 		if (!checked_mul(bytes, size, &bytes))
 			return INT64_MAX / 16;
 	}
@@ -25,92 +28,103 @@ int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *s
 
 static int64_t add_bytes(int64_t a, int64_t b) { return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b; }
 
-static int64_t value_bytes(const Plan *p, NodeId n) {
-	const Type *t = node_type(p->module, n);
-	int64_t shape[DIM_MAX];
-	bool carried = node_get(p->module, n)->op == OP_PLACEHOLDER && p->values[n].same_as == NONE;
-	if (t->kind != TYPE_TENSOR || t->count == 0 || !(carried || p->values[n].printed) || p->values[n].inlined)
+/* ---- windows ---------------------------------------------------------------------------------------------------- */
+
+/* Steps of grid dim i on one core: where the cores share a grid, they do so along its only dim of several steps. */
+static int64_t steps_on_core(const Plan *plan, uint32_t i) {
+	const Target *t = plan->module->target;
+	int64_t cores = t->splits_grid && plan->grid.at[i].parallel ? t->tensorcores : 1;
+	for (uint32_t k = 0; k < plan->grid.count; k++)
+		if (k != i && plan->grid.at[k].steps > 1)
+			cores = 1;
+	return int_cdiv(plan->grid.at[i].steps, cores);
+}
+
+static bool moves(const Plan *plan, const Affine *index) {
+	for (uint32_t i = 0; i < plan->grid.count; i++)
+		if (steps_on_core(plan, i) > 1 && affine_uses_program(index, i))
+			return true;
+	return false;
+}
+
+/* The compiler keeps one buffer of a window that is the same at every grid point, whatever was asked for. */
+static int64_t operand_bytes(const Planner *p, const Operand *o) {
+	bool moving = false;
+	if (o->space != SPACE_WINDOW)
 		return 0;
-	uint32_t rank = plan_shape(p, n, p->values[n].form, shape);
-	return vmem_bytes(p->module->target, t->dtype, rank, shape);
+	for (uint32_t i = 0; i < o->rank; i++)
+		moving = moving || moves(p->plan, &o->index[i]);
+	return (moving ? o->buffers : 1) * vmem_bytes(p->m->target, o->dtype, o->rank, o->block);
 }
 
-/* A constant in every lane costs a register, not a buffer; a loaded window is read where it lies. */
-static bool value_is_free(const Plan *p, NodeId n) {
-	Lowering how = op_lowering(node_get(p->module, n)->op);
-	return how == LOWER_FULL || how == LOWER_LOAD || how == LOWER_STORE || how == LOWER_INDEX;
+/* ---- windows of loops ------------------------------------------------------------------------------------------- */
+
+static bool loop_runs(const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		if (!loop->dim[i].computed && loop->dim[i].full_steps == 0 && (loop->peeled || loop->dim[i].tail == 0))
+			return false;
+	return true;
 }
 
-/* A float32 matmul at full precision splits each factor into three bfloat16 parts; these and the passes' partial sums
- * stand beside it: five bfloat16 copies of the factors held for attention, D = 96, blocks [1, 256, 256], v7x. */
-static int64_t transient_bytes(Planner *p, NodeId n) {
+/* emit_pipeline keeps one buffer of an array that its window covers whole, and none if the loop is only its tail. */
+static int64_t inner_bytes(const Plan *plan, const Loop *loop, const Window *win) {
+	const Operand *o = &plan->operands.at[win->operand];
+	bool whole = loop->type == LOOP_EMIT_PIPELINE;
+	if (!loop_runs(loop))
+		return 0;
+	for (uint32_t i = 0; i < o->rank; i++)
+		whole = whole && win->block[i] == o->shape[i];
+	return whole && win->buffers > 0 ? win->bytes / win->buffers : win->bytes;
+}
+
+/* The buffers of fori_loop are scratch, there from start to end; those of emit_pipeline go with it, so that loops one
+ * after the other share the space. */
+static int64_t loops_bytes(Planner *p) {
+	const Plan *plan = p->plan;
+	int64_t *within = arena_array(p->a, plan->loops.count + 1, sizeof *within), kept = 0;
+	int64_t *top = &within[plan->loops.count];
+	for (uint32_t l = plan->loops.count; l-- > 0;) {
+		const Loop *loop = &plan->loops.at[l];
+		int64_t bytes = 0;
+		for (uint32_t i = 0; i < loop->windows.count; i++)
+			bytes = add_bytes(bytes, inner_bytes(plan, loop, &loop->windows.at[i]));
+		if (loop->type == LOOP_EMIT_PIPELINE)
+			within[l] = add_bytes(within[l], bytes);
+		else
+			kept = add_bytes(kept, bytes);
+		int64_t *around = loop->parent == NONE ? top : &within[loop->parent];
+		*around = int_max(*around, within[l]);
+	}
+	return add_bytes(kept, *top);
+}
+
+/* Of a loop that runs once, what is stored and read again as whole registers never reaches its scratch buffer. */
+static bool passes_once(const Loop *loop) {
+	const LoopDim *d = &loop->dim[0];
+	return loop->rank == 1 && !d->computed && !loop->peeled && d->full_steps + (d->tail != 0) <= 1;
+}
+
+static bool in_whole_tiles(const Target *t, const Scratch *s) {
+	return s->rank >= 2 && s->shape[s->rank - 1] % t->lanes == 0 && s->shape[s->rank - 2] % t->sublanes == 0;
+}
+
+static int64_t carries_bytes(const Plan *plan) {
 	int64_t bytes = 0;
-	if (op_lowering(node_get(p->m, n)->op) != LOWER_MATMUL ||
-	    (DotPrecision)p->m->config.dot_precision.value == DOT_DEFAULT)
-		return 0;
-	for (int i = 0; i < 2; i++) {
-		NodeId x = matmul_operand(p->m, n, i);
-		int64_t shape[DIM_MAX];
-		if (node_type(p->m, x)->dtype != DTYPE_F32)
-			return 0;
-		uint32_t rank = plan_shape(p->plan, x, FORM_NATURAL, shape);
-		bytes += 5 * vmem_bytes(p->m->target, DTYPE_BF16, rank, shape);
+	for (uint32_t l = 0; l < plan->loops.count; l++) {
+		const Loop *loop = &plan->loops.at[l];
+		for (uint32_t i = 0; i < loop->carries.count; i++) {
+			const Carry *c = &loop->carries.at[i];
+			const Scratch *s = c->place == CARRY_SCRATCH ? &plan->scratches.at[c->scratch] : NULL;
+			if (s && !(passes_once(loop) && in_whole_tiles(plan->module->target, s)))
+				bytes = add_bytes(bytes, s->bytes);
+		}
+	}
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		const Operand *o = &plan->operands.at[i];
+		if (o->held && o->held->accumulator != NONE)
+			bytes = add_bytes(bytes, plan->scratches.at[o->held->accumulator].bytes);
 	}
 	return bytes;
-}
-
-/* Positions of the last users, seeing through names: found by one walk backwards. */
-static void mark_last_use(const Plan *p, NodeId n, uint32_t at, uint32_t *last) {
-	while (p->values[n].same_as != NONE)
-		n = p->values[n].same_as;
-	if (last[n] < at)
-		last[n] = at;
-}
-
-static void mark_uses(const Plan *p, const Arg *a, uint32_t at, uint32_t *last) {
-	if (a->kind == ARG_REF)
-		mark_last_use(p, a->node, at, last);
-	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
-		mark_uses(p, arg_get(p->module, a->list.first + i), at, last);
-}
-
-/* The most bytes of intermediates alive at once in graph g and the loops it calls. */
-static int64_t peak_live(Planner *p, GraphId g, uint32_t *last) {
-	Module *m = p->m;
-	uint32_t at = 0, count = 0;
-	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next, count++)
-		for (uint32_t i = 0; i < node_get(m, n)->arg_count; i++)
-			mark_uses(p->plan, arg_get(m, node_get(m, n)->arg_first + i), count, last);
-	int64_t *expiring = arena_array(p->a, count + 1, sizeof *expiring);
-	int64_t live = 0, peak = 0;
-	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next, at++) {
-		int64_t bytes = value_is_free(p->plan, n) ? 0 : value_bytes(p->plan, n), inner = transient_bytes(p, n);
-		if (op_lowering(node_get(m, n)->op) == LOWER_LOOP)
-			inner = peak_live(p, node_arg(m, n, 0)->graph, last);
-		live = add_bytes(live, bytes);
-		int64_t *expires = &expiring[last[n] > at ? last[n] : at];
-		*expires = add_bytes(*expires, bytes);
-		peak = int_max(peak, add_bytes(live, inner));
-		live = int_max(live - expiring[at], 0);
-	}
-	return peak;
-}
-
-static int64_t intermediates(Planner *p) {
-	uint32_t *last = arena_array(p->a, p->m->nodes.count, sizeof *last);
-	int64_t peak = peak_live(p, p->plan->root, last);
-	int64_t overlapping = 0;
-	for (uint32_t i = 0; i < p->plan->loops.count; i++) {
-		const Loop *loop = &p->plan->loops.at[i];
-		if (loop->type == LOOP_UNROLL)
-			overlapping = int_max(overlapping, loop->dim[0].full_steps + (loop->dim[0].tail != 0) - 1);
-	}
-	peak += int_min(3 * peak, int_min(overlapping, UNROLL_OVERLAP_STEPS) * UNROLL_OVERLAP_BYTES);
-	return peak + peak / 16 + INTERNAL_BYTES; /* buffers are not packed without gaps */
-}
-
-static int64_t operand_bytes(const Planner *p, const Operand *o) {
-	return o->space == SPACE_WINDOW ? o->buffers * vmem_bytes(p->m->target, o->dtype, o->rank, o->block) : 0;
 }
 
 void plan_vmem(Plan *plan, Module *m) {
@@ -122,19 +136,10 @@ void plan_vmem(Plan *plan, Module *m) {
 		o->bytes = operand_bytes(&p, o);
 		v->windows = add_bytes(v->windows, o->bytes);
 	}
-	for (uint32_t l = 0; l < plan->loops.count; l++)
-		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++)
-			v->inner = add_bytes(v->inner, plan->loops.at[l].windows.at[i].bytes);
-	for (uint32_t l = 0; l < plan->loops.count; l++)
-		for (uint32_t i = 0; i < plan->loops.at[l].carries.count; i++)
-			if (plan->loops.at[l].carries.at[i].place == CARRY_SCRATCH)
-				v->scratch = add_bytes(
-					v->scratch, plan->scratches.at[plan->loops.at[l].carries.at[i].scratch].bytes);
-	for (uint32_t i = 0; i < plan->operands.count; i++)
-		if (plan->operands.at[i].held && plan->operands.at[i].held->accumulator != NONE)
-			v->scratch =
-				add_bytes(v->scratch, plan->scratches.at[plan->operands.at[i].held->accumulator].bytes);
-	v->intermediates = intermediates(&p);
+	v->inner = loops_bytes(&p);
+	v->scratch = carries_bytes(plan);
+	int64_t spills = plan_spills(&p);
+	v->intermediates = spills + spills / 16 + INTERNAL_BYTES; /* the fit is no bound */
 	v->total = add_bytes(add_bytes(v->windows, v->inner), add_bytes(v->scratch, v->intermediates));
 	plan->vmem_limit = m->target->vmem_bytes;
 }

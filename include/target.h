@@ -23,6 +23,18 @@ typedef struct TileRows {
 	                              */
 } TileRows;
 
+/* Spilled bytes for each byte that is held at a barrier, in percent, by what is held (codegen/spills.c). Fitted to the
+ * chip's compiler. */
+typedef struct TargetSpills {
+	int64_t tiles;   /* values of several registers in a row */
+	int64_t columns; /* values one register wide */
+	int64_t loads;   /* loaded values that are used again later */
+	int64_t results; /* a matmul's that go on to a scratch buffer */
+	int64_t parts;   /* float32 factors of a matmul at full precision */
+	int64_t factors; /* a matmul's left factor */
+	int64_t steps;   /* what an unrolled loop's other steps compute early */
+} TargetSpills;
+
 typedef struct Target {
 	const char *name;          /* "v6e" */
 	const char *device_kind;   /* as jax prints it: "TPU v6 lite" */
@@ -38,6 +50,8 @@ typedef struct Target {
 	int tensorcores;           /* per jax device (2: megacore, grid dims marked parallel are split) */
 	bool bf16_vpu;             /* the vector unit computes in bfloat16 */
 	TileRows tile[TILE_USES];
+	bool splits_grid; /* the cores share one kernel's grid */
+	TargetSpills spills;
 } Target;
 
 /* The built-in row called `name`, or NULL. */

@@ -5,7 +5,7 @@
 #define MIB (KIB * 1024)
 
 static const Target rows[] = {
-#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_, tile_)                 \
+#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_, tile_, splits_, ...)   \
 	{.name = name_,                                                                                                \
 	 .device_kind = kind_,                                                                                         \
 	 .topology = topology_,                                                                                        \
@@ -19,13 +19,15 @@ static const Target rows[] = {
 	 .bf16_flops = flops_,                                                                                         \
 	 .tensorcores = cores_,                                                                                        \
 	 .bf16_vpu = vpu_,                                                                                             \
-	 .tile = tile_},
+	 .tile = tile_,                                                                                                \
+	 .splits_grid = splits_,                                                                                       \
+	 .spills = {__VA_ARGS__}},
 #include "targets.def"
 #undef TARGET
 };
 
 static const char *const names[] = {
-#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_, tile_) name_,
+#define TARGET(name_, ...) name_,
 #include "targets.def"
 #undef TARGET
 	NULL};
@@ -49,10 +51,31 @@ const char *const *target_names(void) { return names; }
 
 /* ---- target files ----------------------------------------------------------------------------------------------- */
 
-static const char *const fields[] = {
-	"base",     "name",      "device_kind", "topology", "vmem_bytes",      "smem_bytes", "max_tile_elements",
-	"lanes",    "sublanes",  "mxu_size",    "clock_hz", "hbm_bytes_per_s", "bf16_flops", "tensorcores",
-	"bf16_vpu", "tile_rows", NULL};
+static const char *const fields[] = {"base",
+                                     "name",
+                                     "device_kind",
+                                     "topology",
+                                     "vmem_bytes",
+                                     "smem_bytes",
+                                     "max_tile_elements",
+                                     "lanes",
+                                     "sublanes",
+                                     "mxu_size",
+                                     "clock_hz",
+                                     "hbm_bytes_per_s",
+                                     "bf16_flops",
+                                     "tensorcores",
+                                     "bf16_vpu",
+                                     "tile_rows",
+                                     "splits_grid",
+                                     "spill_tiles",
+                                     "spill_columns",
+                                     "spill_loads",
+                                     "spill_results",
+                                     "spill_parts",
+                                     "spill_factors",
+                                     "spill_steps",
+                                     NULL};
 
 typedef struct TargetJob {
 	Reader r;
@@ -87,6 +110,24 @@ static void read_rate(TargetJob *j, const json_t *root, const char *key, const P
 		expected(&j->r, &at, "a positive number", v);
 	else
 		*out = json_number_value(v);
+}
+
+/* Absent: the base's, or the most that any chip spills. */
+static void read_spills(TargetJob *j, const json_t *root, const Path *path) {
+	TargetSpills *s = &j->target.spills;
+	int64_t *const value[] = {&s->tiles, &s->columns, &s->loads, &s->results, &s->parts, &s->factors, &s->steps};
+	static const char *const keys[] = {"spill_tiles", "spill_columns", "spill_loads", "spill_results",
+	                                   "spill_parts", "spill_factors", "spill_steps"};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		for (size_t row = 0; row < sizeof rows / sizeof *rows && !j->based; row++) {
+			const TargetSpills *of = &rows[row].spills;
+			const int64_t all[] = {of->tiles, of->columns, of->loads, of->results,
+			                       of->parts, of->factors, of->steps};
+			*value[i] = int_max(*value[i], all[i]);
+		}
+		if (json_object_get(root, keys[i]))
+			read_count(j, root, keys[i], path, value[i]);
+	}
 }
 
 /* Absent: the base's, or the default cap. null: none. */
@@ -186,6 +227,7 @@ static void target_body(void *context, json_t *root) {
 	read_count(j, root, "vmem_bytes", &path, &t->vmem_bytes);
 	read_count(j, root, "smem_bytes", &path, &t->smem_bytes);
 	read_cap(j, root, &path);
+	read_spills(j, root, &path);
 	read_count(j, root, "lanes", &path, &t->lanes);
 	read_count(j, root, "sublanes", &path, &t->sublanes);
 	read_tile_rows(j, root, &path);
@@ -195,6 +237,7 @@ static void target_body(void *context, json_t *root) {
 	read_rate(j, root, "bf16_flops", &path, &t->bf16_flops);
 	read_count(j, root, "tensorcores", &path, &cores);
 	t->tensorcores = (int)int_min(cores, 64);
+	get_bool(&j->r, root, "splits_grid", &path, &t->splits_grid);
 	if (!get_bool(&j->r, root, "bf16_vpu", &path, &t->bf16_vpu) && !j->based)
 		need(&j->r, root, "bf16_vpu", &path, "the target");
 }

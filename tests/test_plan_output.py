@@ -43,7 +43,7 @@ def by_ref(items):
 # ---- attention, block sizes 1, 128, 128 of q, k, v [4, 512, 128] -------------------------------
 
 TILE = 2 * 128 * 128 * 2  # two buffers of [1, 128, 128] in bfloat16
-LSE = 2 * 8 * 128 * 4  # two of [1, 1, 128] in float32, padded to eight rows
+LSE = 2 * 128 * 4  # two of [1, 1, 128] in float32: tiles of one row
 WHOLE = 2 * 512 * 128 * 2  # two of [1, 512, 128] in bfloat16
 COLUMN = 128 * 128 * 4  # [1, 128, 1] in float32, padded to 128 lanes
 ACC = 128 * 128 * 4
@@ -240,7 +240,12 @@ def test_plan_is_whole(name):
     v = p["vmem"]
     assert v["total"] == v["windows"] + v["inner"] + v["scratch"] + v["intermediates"] <= v["limit"]
     assert v["windows"] == sum(o["vmem_bytes"] for o in p["operands"])
-    assert v["inner"] == sum(w["vmem_bytes"] for loop in p["loops"] for w in loop["windows"])
+    inner = [sum(w["vmem_bytes"] for w in loop["windows"]) for loop in p["loops"]]
+    in_sequence = len(inner) > 1 and all(
+        loop["type"] == "emit_pipeline" and loop["parent"] is None for loop in p["loops"]
+    )
+    # Pipelines that follow each other share the space.
+    assert v["inner"] == (max(inner) if in_sequence else sum(inner))
     assert p["hbm_bytes"] == sum(o["hbm_bytes"] for o in p["operands"])
     assert type(p["flops"]) is int and type(p["hbm_bytes"]) is int
 

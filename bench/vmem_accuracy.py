@@ -1,0 +1,436 @@
+"""How near the VMEM model is: predicted against what the real TPU compiler uses.
+
+    make bench-vmem      (or: PYTHONPATH=python .venv/bin/python bench/vmem_accuracy.py)
+
+Draws (graph, configuration, chip) triples by seed, prints each kernel (one that pallasc refuses for
+want of VMEM as for a chip that has enough), compiles it with libtpu for the chip, and compares the
+verdicts and the bytes. Writes docs/vmem_accuracy.md and docs/vmem_accuracy.svg. Verdicts of libtpu
+are cached, so that a second run takes seconds.
+"""
+
+import argparse
+import copy
+import dataclasses
+import json
+import math
+import random
+import re
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+from pallasc import aot, binding  # noqa: E402
+from pallasc.errors import CompileError  # noqa: E402
+from pallasc.module import Module  # noqa: E402
+
+GRAPHS = ROOT / "testdata" / "graphs"
+CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
+PAGE = ROOT / "docs" / "vmem_accuracy.md"
+PLOT = ROOT / "docs" / "vmem_accuracy.svg"
+NEAR = 0.15  # of the limit
+FAR = (0.1, 4.0)  # of the limit
+SPANS = ((1 - NEAR, 1), (FAR[0], 1 - NEAR), (1 + NEAR, FAR[1]), (1, 1 + NEAR))
+GROUPS = (0, 1, 2, 3, 1, 2)  # of the triples in turn: a third is near
+STEPS = 40  # of a walk
+LARGE = 3 << 20  # bytes of intermediates: libtpu takes minutes for most kernels with more
+LARGE_EVERY = 20  # triples
+TIMEOUT_S = 90.0
+SIZES = (64, 96, 128, 200, 256, 300, 384, 512, 768, 1000, 1024, 1536, 2048, 3072, 4096, 8192)
+BLOCKS = (8, 16, 32, 64, 128, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 4096)
+BATCHES = (1, 2, 3, 4, 8, 16)
+LOOPS = ("unroll", "fori_loop", "emit_pipeline")
+
+HEAD = """# Accuracy of the VMEM model
+
+Written by `make bench-vmem` (`bench/vmem_accuracy.py --seed {seed} --count {count}`), with libtpu
+{libtpu}. pallasc refuses a kernel that would need more VMEM than the chip has, before anything is
+printed. Here the real compiler says who was right.
+
+A triple is a graph, a configuration and a chip. How they were drawn: the {kernels} kernels of
+`testdata/graphs` with equal shares, one of the kernel's graphs; some of its sizes changed, each to
+one of {sizes};
+one of seven with float32 in place of bfloat16; block sizes, loop type, DMA off, buffer counts,
+pre-broadcast and dot precision at random; the chips in turn. As most such draws are far below the
+limit, each then walks, a random size or block up or down, until what pallasc predicts is where it
+is wanted: a third of them within {near:.0%} of the limit, half of these below it, a third from
+{low:g} times the limit up to there, a third from there to {high:g} times. One of {every} has
+predicted intermediates of more than {large} MiB, the others less: libtpu takes minutes for most of
+the larger ones. Left out are kernels that libtpu did not finish in {timeout:g} s ({lost} of
+{drawn}) or refused for other reasons than VMEM ({errors}). The model (`codegen/spills.c`,
+`src/targets.def`) was fitted to other draws, and fixed before the first of these was compiled.
+
+"""
+
+
+@dataclasses.dataclass
+class Triple:
+    """A draw: what pallasc predicts for it, and what libtpu says.
+
+    Attributes:
+      graph, config, chip: the draw; `sizes` and `dtypes` are changes of the graph's document.
+      source: the kernel, with the chip's limit in its text.
+      predicted, used, limit: bytes; used None if libtpu gave no size.
+      ok: whether libtpu took the kernel.
+    """
+
+    graph: str
+    config: dict
+    chip: str
+    sizes: dict
+    dtypes: dict
+    source: str
+    predicted: int
+    intermediates: int
+    limit: int
+    used: int | None = None
+    ok: bool = False
+    kind: str = ""
+
+    @property
+    def accepted(self):
+        """Whether pallasc takes it."""
+        return self.predicted <= self.limit
+
+    @property
+    def near(self):
+        """Whether the prediction or the use is within NEAR of the limit."""
+        sizes = [self.predicted, self.used or 0]
+        return any(abs(size / self.limit - 1) <= NEAR for size in sizes)
+
+    @property
+    def name(self):
+        """The graph and what was changed in it."""
+        changes = [f"{old} to {new}" for old, new in sorted(self.sizes.items())]
+        changes += [f"{new} for {old}" for old, new in self.dtypes.items()]
+        return f"{self.graph} ({', '.join(changes)})" if changes else self.graph
+
+
+# ---- drawing -------------------------------------------------------------------------------------
+
+
+def documents():
+    """{kernel name: {graph name: document}} of testdata/graphs."""
+    found = {}
+    for path in sorted(GRAPHS.glob("*.json")):
+        document = json.loads(path.read_text())
+        found.setdefault(document["name"], {})[path.stem] = document
+    return found
+
+
+def substituted(item, values):
+    """A copy of a JSON value with every int of at least 32 and every string looked up in values."""
+    if isinstance(item, dict):
+        return {key: substituted(value, values) for key, value in item.items()}
+    if isinstance(item, list):
+        return [substituted(value, values) for value in item]
+    if isinstance(item, bool) or (isinstance(item, int) and item < 32):
+        return item
+    return values.get(item, item) if isinstance(item, (int, str)) else item
+
+
+def open_blocks(document):
+    """The extents of the blocks that the configuration chooses."""
+    blocks = [b for b in document["block_sizes"] if not (b.get("size") or b.get("reduction"))]
+    return [block.get("extent") or 512 for block in blocks]
+
+
+def block_choices(extent):
+    """Block sizes for a dim, ascending: the whole dim among them if it is not too large."""
+    fitting = [size for size in (BATCHES if extent < 32 else BLOCKS) if size <= extent]
+    return sorted({*fitting, *([extent] if extent <= BLOCKS[-1] else [])})
+
+
+def draw_config(rng, document):
+    """A configuration: block sizes, and keys that change what VMEM holds."""
+    config = {"block_sizes": [rng.choice(block_choices(e)) for e in open_blocks(document)]}
+    if any(graph["kind"] == "for_loop" for graph in document["graphs"]):
+        config["pallas_loop_type"] = rng.choice(LOOPS)
+        if config["pallas_loop_type"] == "fori_loop" and rng.random() < 0.35:
+            config["pallas_fori_dma"] = "off"
+        if rng.random() < 0.3:
+            config["pallas_pre_broadcast"] = "on"
+    inputs = sum(tensor["role"] in ("input", "inout") for tensor in document["tensors"])
+    if rng.random() < 0.2:
+        config["pallas_load_buffer_count"] = [rng.choice((1, 2)) for _ in range(inputs)]
+    if rng.random() < 0.3:
+        config["dot_precision"] = "default"
+    return config
+
+
+def neighbour(choices, value, step):
+    """The entry of an ascending list after (step 1) or before (-1) `value`."""
+    beyond = [item for item in choices if (item - value) * step > 0]
+    return (min if step > 0 else max)(beyond, default=value)
+
+
+class Walk:
+    """A random draw that walks, one size or block at a time, until the prediction is in a range."""
+
+    def __init__(self, rng, kernels, chip):
+        self.rng, self.chip = rng, chip
+        self.graph, self.document = rng.choice(sorted(kernels[rng.choice(sorted(kernels))].items()))
+        sizes = [size for tensor in self.document["tensors"] for size in tensor["shape"]]
+        self.dims = sorted({size for size in sizes if isinstance(size, int) and size >= 32})
+        sizes = SIZES[-8:] if rng.random() < 0.5 else SIZES
+        self.sizes = {size: rng.choice(sizes) for size in self.dims if rng.random() < 0.5}
+        self.dtypes = {"bfloat16": "float32"} if rng.random() < 0.15 else {}
+        self.config = draw_config(rng, self.changed())
+
+    def changed(self):
+        """The document under the walk's sizes and dtypes."""
+        return substituted(self.document, {**self.sizes, **self.dtypes})
+
+    def move(self, step):
+        """Takes one block or one size a step up (1) or down (-1)."""
+        extents, blocks = open_blocks(self.changed()), self.config["block_sizes"]
+        which = self.rng.randrange(len(blocks) + len(self.dims) // 2 + 1)
+        if which < len(blocks):
+            blocks[which] = neighbour(block_choices(extents[which]), blocks[which], step)
+            return
+        dim = self.rng.choice(self.dims)
+        self.sizes[dim] = neighbour(SIZES, self.sizes.get(dim, dim), step)
+        extents = open_blocks(self.changed())
+        self.config["block_sizes"] = [min(*pair) for pair in zip(blocks, extents, strict=True)]
+
+    def triple(self):
+        """The `Triple` of where the walk stands; None if pallasc refuses it, VMEM apart."""
+        limit = LIMITS[self.chip]
+        module = compiled(self.changed(), self.config, self.chip)
+        if module is None:
+            return None
+        vmem = module.plan["vmem"]
+        source = re.sub(r"(vmem_limit_bytes=)\d+", rf"\g<1>{limit}", module.source)
+        sizes = {old: new for old, new in self.sizes.items() if old != new}
+        draw = (self.graph, copy.deepcopy(self.config), self.chip, sizes, self.dtypes, source)
+        return Triple(*draw, vmem["total"], vmem["intermediates"], limit)
+
+
+def compiled(document, config, chip):
+    """The `Module` for a chip; if its VMEM is too small, for one that has just enough; or None."""
+    try:
+        return binding.compile(document, config, chip)
+    except CompileError as error:
+        needed = re.search(r"the kernel needs (\d+) bytes of VMEM", str(error))
+    if not needed:
+        return None
+    target = {"base": chip, "vmem_bytes": int(needed[1])}
+    return binding.compile(document, config, json.dumps(target))
+
+
+def seek(rng, kernels, chip, span, large):
+    """A triple whose prediction is in `span` of the limit, its intermediates above LARGE or not."""
+    while True:
+        walk = Walk(rng, kernels, chip)
+        for _ in range(STEPS):
+            triple = walk.triple()
+            if triple is None:
+                break
+            share = triple.predicted / triple.limit
+            if span[0] <= share <= span[1]:
+                if large != (triple.intermediates > LARGE):
+                    break
+                return triple
+            walk.move(1 if share < span[0] else -1)
+
+
+def draws(seed, count):
+    """`count` triples, the groups and the chips in turn; one of LARGE_EVERY is large."""
+    rng, kernels = random.Random(seed), documents()
+    for number in range(count):
+        low, high = SPANS[GROUPS[number % len(GROUPS)]]
+        chip = CHIPS[number // len(GROUPS) % len(CHIPS)]
+        if high > 1.5 or low < 0.5:  # wide: anywhere in it
+            middle = math.exp(rng.uniform(math.log(low), math.log(high)))
+            low, high = max(low, middle / 1.3), min(high, middle * 1.3)
+        yield seek(rng, kernels, chip, (low, high), number % LARGE_EVERY == LARGE_EVERY - 1)
+
+
+def limits():
+    """{chip: VMEM bytes}, as pallasc knows them."""
+    document = json.loads((GRAPHS / "add.json").read_text())
+    return {chip: binding.compile(document, None, chip).plan["vmem"]["limit"] for chip in CHIPS}
+
+
+# ---- compiling -----------------------------------------------------------------------------------
+
+
+def measured(triples, deadline):
+    """Yields the triples with libtpu's verdict; starts none after the deadline (monotonic)."""
+    begun = []
+
+    def jobs():
+        for triple in triples:
+            if time.monotonic() > deadline:
+                return
+            begun.append(triple)
+            yield Module(triple.source, f"{triple.graph}.py"), triple.chip
+
+    for result in aot.compile_many(jobs(), timeout=TIMEOUT_S):
+        triple = begun[-1]
+        triple.ok, triple.kind, triple.used = result.ok, result.kind, result.vmem_bytes
+        yield triple
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def verdict(triple):
+    """'right', 'false accept' or 'false refusal'."""
+    if triple.accepted == triple.ok:
+        return "right"
+    return "false accept" if triple.accepted else "false refusal"
+
+
+def mib(size):
+    """Bytes as MiB with two digits."""
+    return f"{size / 2**20:.2f}"
+
+
+def summary(triples):
+    """The lines of the summary table: (what, value) pairs."""
+    accepted = [triple for triple in triples if triple.accepted]
+    refused = [triple for triple in triples if not triple.accepted]
+    wrong = [verdict(triple) for triple in triples]
+    low, high = wrong.count("false accept"), wrong.count("false refusal")
+    near = sum(triple.near for triple in triples)
+    ratios = sorted(triple.predicted / triple.used for triple in triples if triple.used)
+    low_near = [t for t in refused if abs(t.predicted / t.limit - 1) <= NEAR]
+    high_near = sum(verdict(triple) == "false refusal" for triple in low_near)
+    return [
+        ("triples", f"{len(triples)}"),
+        (f"within {NEAR:.0%} of the limit, predicted or used", f"{near}"),
+        ("accepted by pallasc", f"{len(accepted)}"),
+        ("of these refused by libtpu", f"{low} ({low / max(len(accepted), 1):.1%})"),
+        ("refused by pallasc", f"{len(refused)}"),
+        ("of these taken by libtpu", f"{high} ({high / max(len(refused), 1):.1%})"),
+        ("of those refused within the band", f"{high_near} of {len(low_near)}"),
+        ("predicted / used: lowest", f"{ratios[0]:.3f}"),
+        ("5th percentile", f"{ratios[len(ratios) // 20]:.3f}"),
+        ("median", f"{ratios[len(ratios) // 2]:.3f}"),
+        ("95th percentile", f"{ratios[-1 - len(ratios) // 20]:.3f}"),
+        ("highest", f"{ratios[-1]:.3f}"),
+    ]
+
+
+def table(triples):
+    """The triples as a Markdown table, nearest to the limit first."""
+    lines = ["| graph | configuration | chip | predicted | used | limit | pallasc | libtpu | |"]
+    lines.append("| --- | --- | --- | ---: | ---: | ---: | --- | --- | --- |")
+    for triple in sorted(triples, key=lambda t: abs(math.log(t.predicted / t.limit))):
+        cells = [triple.name, f"`{json.dumps(triple.config)}`", triple.chip, mib(triple.predicted)]
+        cells += [mib(triple.used) if triple.used else "", mib(triple.limit)]
+        cells += ["takes" if triple.accepted else "refuses", "takes" if triple.ok else "refuses"]
+        cells += ["" if verdict(triple) == "right" else f"**{verdict(triple)}**"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+COLORS = dict(zip(CHIPS, ("#7a5195", "#2f6db5", "#3a9a5b", "#e08a1e", "#c8374c"), strict=True))
+
+
+def plot(triples):
+    """An SVG: used (across) and predicted (up), each as a share of the limit, logarithmic."""
+    low, high, size, edge = 0.08, 5.0, 480, 50
+
+    def place(share):
+        share = min(max(share, low), high)
+        return (math.log(share) - math.log(low)) / (math.log(high) - math.log(low)) * size
+
+    def point(across, up):
+        return f"{edge + place(across):.1f}", f"{edge + size - place(up):.1f}"
+
+    def line(start, end, style):
+        (x1, y1), (x2, y2) = point(*start), point(*end)
+        return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" {style}/>'
+
+    width = size + 2 * edge
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{width}"']
+    out[0] += ' font-family="sans-serif" font-size="12">'
+    out.append(f'<rect width="{width}" height="{width}" fill="white"/>')
+    for share in (0.1, 0.2, 0.5, 1, 2, 4):
+        style = 'stroke="#444"' if share == 1 else 'stroke="#ddd"'
+        out += [line((share, low), (share, high), style), line((low, share), (high, share), style)]
+        (x, _), (_, y) = point(share, low), point(low, share)
+        out.append(f'<text x="{x}" y="{edge + size + 16}" text-anchor="middle">{share:g}</text>')
+        out.append(f'<text x="{edge - 6}" y="{y}" text-anchor="end" dy="4">{share:g}</text>')
+    out.append(line((low, low), (high, high), 'stroke="#444" stroke-dasharray="4 3"'))
+    for triple in triples:
+        if triple.used:
+            x, y = point(triple.used / triple.limit, triple.predicted / triple.limit)
+            out.append(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{COLORS[triple.chip]}"/>')
+    for number, chip in enumerate(CHIPS):
+        y = edge + 16 + 16 * number
+        out.append(f'<circle cx="{edge + 14}" cy="{y - 4}" r="4" fill="{COLORS[chip]}"/>')
+        out.append(f'<text x="{edge + 24}" y="{y}">{chip}</text>')
+    out.append(f'<text x="{width // 2}" y="{width - 12}" text-anchor="middle">used / limit</text>')
+    middle = f'x="14" y="{width // 2}" transform="rotate(-90 14 {width // 2})"'
+    out.append(f'<text {middle} text-anchor="middle">predicted / limit</text>')
+    return "\n".join([*out, "</svg>", ""])
+
+
+def page(triples, options, lost, errors):
+    """docs/vmem_accuracy.md."""
+    head = HEAD.format(
+        seed=options.seed,
+        count=options.count,
+        libtpu=aot._version("libtpu"),
+        kernels=len(documents()),
+        sizes=", ".join(map(str, SIZES)),
+        near=NEAR,
+        low=FAR[0],
+        high=FAR[1],
+        every=LARGE_EVERY,
+        large=LARGE >> 20,
+        timeout=TIMEOUT_S,
+        lost=lost,
+        errors=errors,
+        drawn=len(triples) + lost + errors,
+    )
+    lines = ["| | |", "| --- | ---: |"]
+    lines += [f"| {what} | {value} |" for what, value in summary(triples)]
+    lines += ["", "![predicted against used, as shares of the limit](vmem_accuracy.svg)", ""]
+    lines += [
+        "Above the dashed line the model says too much. A point right of 1 and below 1 would",
+        "",
+    ]
+    lines[-1:] = ["be a kernel that pallasc takes and libtpu refuses.", "", "MiB:", ""]
+    return head + "\n".join(lines + table(triples)) + "\n"
+
+
+def main():
+    """Draws, compiles, prints and writes the page and the plot."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=20001, help="of the draws")
+    parser.add_argument("--count", type=int, default=330, help="triples")
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no compile after these")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--plot", type=Path, default=PLOT)
+    options = parser.parse_args()
+    deadline = time.monotonic() + 60 * options.minutes
+    triples, lost, errors = [], 0, 0
+    for triple in measured(draws(options.seed, options.count), deadline):
+        if triple.kind in ("timeout", "memory", "crash"):
+            lost += 1
+            continue
+        if triple.kind == "error":
+            errors += 1
+            continue
+        triples.append(triple)
+        used = mib(triple.used) if triple.used else "?"
+        text = f"{triple.chip} {triple.name} {json.dumps(triple.config)}: predicted"
+        text += f" {mib(triple.predicted)}, used {used} of {mib(triple.limit)}: {verdict(triple)}"
+        print(text, flush=True)
+    for what, value in summary(triples):
+        print(f"{what}: {value}")
+    options.page.write_text(page(triples, options, lost, errors))
+    options.plot.write_text(plot(triples))
+    return 0 if not any(verdict(triple) == "false accept" for triple in triples) else 1
+
+
+LIMITS = limits()
+
+if __name__ == "__main__":
+    sys.exit(main())

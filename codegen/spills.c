@@ -1,0 +1,320 @@
+/* spills.c - the values that a kernel holds at once and the 64 vector registers cannot: the compiler spills them to
+ * VMEM.
+ *
+ * libtpu's VMEM report has no other buffers for intermediates than the register allocator's spill slots. Straight-line
+ * code is scheduled so that a chain of pointwise ops streams through registers, one register of each tile after the
+ * other. What must be whole is what lies across a *barrier*: a reduction, a matmul or a loop, which reads all of a tile
+ * before anything that depends on it can start. So a value is *held* from where it is computed to its last use if a
+ * barrier lies strictly between; the peak over the barriers of the bytes held is what must be spilled, less the
+ * registers. */
+#include "planner.h"
+
+/* Of the 64 registers of 4 KiB, those that hold values across barriers; the others are at work. */
+enum { SPARE_BYTES = 20 * 4096 };
+/* No value counts for more: far above any VMEM, and sums stay below 2^63. */
+#define TOO_MUCH (INT64_C(1) << 34)
+
+typedef struct Region {
+	Planner *p;
+	GraphId graph;
+	uint32_t count;     /* nodes */
+	NodeId *nodes;      /* by position */
+	uint32_t *at;       /* by node: its position in this graph, 1-based; 0: not of this graph */
+	uint32_t *until;    /* by position: the last position that reads it, streaming users seen through */
+	uint32_t *barriers; /* by position: barriers before it */
+	bool *carried;      /* by position: depends on a carried value */
+	bool *frontier;     /* by position: does not, but something that does reads it */
+} Region;
+
+static NodeId seen_through(const Plan *plan, NodeId n) {
+	while (plan->values[n].same_as != NONE)
+		n = plan->values[n].same_as;
+	return n;
+}
+
+static Lowering how_of(const Region *r, uint32_t pos) { return op_lowering(node_get(r->p->m, r->nodes[pos])->op); }
+
+static bool is_barrier(Lowering how) { return how == LOWER_REDUCE || how == LOWER_MATMUL || how == LOWER_LOOP; }
+
+/* Computed register by register as its operands come. */
+static bool streams(Lowering how) {
+	return how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;
+}
+
+static int64_t bytes_of(const Plan *plan, NodeId n) {
+	const Type *t = node_type(plan->module, n);
+	int64_t shape[DIM_MAX];
+	if (t->kind != TYPE_TENSOR || t->count == 0)
+		return 0;
+	uint32_t rank = plan_shape(plan, n, plan->values[n].form, shape);
+	return int_min(vmem_bytes(plan->module->target, t->dtype, rank, shape), TOO_MUCH);
+}
+
+/* What holding a value costs: nothing for what is the same in every lane. */
+static int64_t held_bytes(const Region *r, uint32_t pos) {
+	const Plan *plan = r->p->plan;
+	NodeId n = r->nodes[pos];
+	const Value *v = &plan->values[n];
+	Lowering how = how_of(r, pos);
+	if (v->same_as != NONE || how == LOWER_FULL || how == LOWER_STORE || how == LOWER_INDEX || how == LOWER_INT)
+		return 0;
+	if (how == LOWER_FREE && node_get(plan->module, n)->op != OP_PLACEHOLDER)
+		return 0;
+	return bytes_of(plan, n);
+}
+
+/* What is held at one barrier, by what the compiler makes of it. */
+typedef struct Kept {
+	int64_t tiles;   /* values of several registers in a row */
+	int64_t columns; /* values one register wide, as [.., 1]: one lane of it in use */
+	int64_t loads;   /* what was loaded and is read again later: some chips' compilers load it again */
+	int64_t results; /* of the matmul that is the barrier: partial sums of its passes */
+	int64_t parts;   /* bfloat16 parts of float32 factors at full precision */
+	int64_t factors; /* the matmul's left factor: kept for each column of tiles of the right one */
+	int64_t steps;   /* tiles of an unrolled loop's other steps, which can start early */
+} Kept;
+
+/* Independent parts of a value: what its dims before the last two count. */
+static int64_t batch_of(const Plan *plan, NodeId n) {
+	int64_t shape[DIM_MAX] = {0}, batch = 1;
+	uint32_t rank = plan_shape(plan, n, plan->values[n].form, shape);
+	for (uint32_t i = 0; i + 2 < rank; i++)
+		batch *= int_max(shape[i], 1);
+	return batch;
+}
+
+static int64_t last_size(const Plan *plan, NodeId n) {
+	int64_t shape[DIM_MAX] = {0};
+	uint32_t rank = plan_shape(plan, n, plan->values[n].form, shape);
+	return rank ? shape[rank - 1] : 1;
+}
+
+/* ---- positions -------------------------------------------------------------------------------------------------- */
+
+static void region_nodes(Region *r) {
+	Module *m = r->p->m;
+	for (NodeId n = graph_first(m, r->graph); n != NONE; n = node_get(m, n)->next)
+		r->count++;
+	r->nodes = arena_array(r->p->a, r->count + 2, sizeof *r->nodes);
+	r->until = arena_array(r->p->a, r->count + 2, sizeof *r->until);
+	r->barriers = arena_array(r->p->a, r->count + 2, sizeof *r->barriers);
+	r->carried = arena_array(r->p->a, r->count + 2, sizeof *r->carried);
+	r->frontier = arena_array(r->p->a, r->count + 2, sizeof *r->frontier);
+	uint32_t pos = 1;
+	for (NodeId n = graph_first(m, r->graph); n != NONE; n = node_get(m, n)->next, pos++) {
+		r->nodes[pos] = n;
+		r->at[n] = pos;
+	}
+	for (pos = 1; pos <= r->count; pos++)
+		r->barriers[pos + 1] = r->barriers[pos] + is_barrier(how_of(r, pos));
+}
+
+static bool crosses(const Region *r, uint32_t pos) {
+	return r->until[pos] > pos && r->barriers[r->until[pos]] > r->barriers[pos + 1];
+}
+
+typedef void Visit(Region *r, uint32_t user, NodeId operand);
+static void each_ref(Region *r, uint32_t user, const Arg *a, Visit *visit) {
+	if (a->kind == ARG_REF)
+		visit(r, user, a->node);
+	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
+		each_ref(r, user, arg_get(r->p->m, a->list.first + i), visit);
+}
+static void each_operand(Region *r, uint32_t user, Visit *visit) {
+	const Node *node = node_get(r->p->m, r->nodes[user]);
+	for (uint32_t i = 0; i < node->arg_count; i++)
+		each_ref(r, user, arg_get(r->p->m, node->arg_first + i), visit);
+}
+
+/* Position of the node that computes the value which n names; 0 if that is in another graph. */
+static uint32_t position(const Region *r, NodeId n) {
+	n = seen_through(r->p->plan, n);
+	return node_get(r->p->m, n)->graph == r->graph ? r->at[n] : 0;
+}
+
+static void read_until(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand);
+	/* What streams is computed where it is read. */
+	bool through = streams(how_of(r, user)) && !crosses(r, user) && r->until[user] > user;
+	/* A loop reads its arguments until its last step. */
+	uint32_t last = through ? r->until[user] : user + (how_of(r, user) == LOWER_LOOP);
+	if (pos && r->until[pos] < last)
+		r->until[pos] = last;
+}
+
+static void mark_carried(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand);
+	r->carried[user] = r->carried[user] || (pos && r->carried[pos]);
+}
+
+/* What does not depend on the step before, but is read by what does. */
+static void mark_frontier(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand);
+	if (pos && r->carried[user] && !r->carried[pos])
+		r->frontier[pos] = true;
+}
+
+static bool is_carry(const Region *r, NodeId n) {
+	return node_get(r->p->m, n)->op == OP_PLACEHOLDER && r->p->plan->values[n].same_as == NONE;
+}
+
+static void region_flow(Region *r) {
+	for (uint32_t pos = r->count; pos >= 1; pos--)
+		if (r->p->plan->values[r->nodes[pos]].same_as == NONE)
+			each_operand(r, pos, read_until);
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		r->carried[pos] = is_carry(r, r->nodes[pos]);
+		each_operand(r, pos, mark_carried);
+	}
+	for (uint32_t pos = 1; pos <= r->count; pos++)
+		each_operand(r, pos, mark_frontier);
+}
+
+/* ---- the peak --------------------------------------------------------------------------------------------------- */
+
+static int64_t weigh(const Target *t, const Kept *h) {
+	const TargetSpills *s = &t->spills;
+	int64_t bytes = h->tiles * s->tiles + h->columns * s->columns + h->loads * s->loads + h->results * s->results +
+	                h->parts * s->parts + h->factors * s->factors + h->steps * s->steps;
+	return bytes / 100;
+}
+
+static bool is_load(const Region *r, uint32_t pos) {
+	return how_of(r, pos) == LOWER_LOAD && r->p->plan->values[r->nodes[pos]].mask_count == 0;
+}
+
+static void held_add(const Region *r, Kept *h, uint32_t pos, int64_t sign) {
+	int64_t bytes = sign * held_bytes(r, pos);
+	if (is_load(r, pos))
+		h->loads += bytes;
+	else if (last_size(r->p->plan, r->nodes[pos]) <= r->p->m->target->lanes)
+		h->columns += bytes;
+	else
+		h->tiles += bytes;
+}
+
+/* Of a step of an unrolled loop, before the step it follows is done. A column is there twice: as the step reduced it,
+ * and joined to the carried one. */
+static int64_t early_bytes(const Region *r, uint32_t pos) {
+	if (is_load(r, pos))
+		return 0;
+	return held_bytes(r, pos) * (last_size(r->p->plan, r->nodes[pos]) == 1 ? 2 : 1);
+}
+
+static int64_t parts_of(const Region *r, NodeId n) {
+	int64_t bytes = 0;
+	if ((DotPrecision)r->p->m->config.dot_precision.value == DOT_DEFAULT)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		NodeId x = matmul_operand(r->p->m, n, i);
+		if (node_type(r->p->m, x)->dtype != DTYPE_F32)
+			return 0;
+		bytes += bytes_of(r->p->plan, x);
+	}
+	return bytes;
+}
+
+static Kept region_peak(Planner *p, GraphId g, uint32_t *at);
+
+/* A scratch carry is read where it lies. */
+static bool in_scratch(const Region *r, NodeId n) {
+	uint32_t l = r->p->plan->loop_of[r->graph];
+	const Graph *g = graph_get(r->p->m, r->graph);
+	if (l == NONE)
+		return false;
+	const Loop *loop = &r->p->plan->loops.at[l];
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		if (g->placeholders.at[loop->carries.at[i].arg] == n)
+			return loop->carries.at[i].place == CARRY_SCRATCH;
+	return false;
+}
+
+/* A sum that the steps of a loop which is not unrolled hand on: it streams back as it is computed. */
+static bool accumulates(const Region *r, uint32_t pos) {
+	uint32_t l = r->p->plan->loop_of[r->graph];
+	const Graph *g = graph_get(r->p->m, r->graph);
+	if (l == NONE || matmul_operand(r->p->m, r->nodes[pos], 2) == NONE)
+		return false;
+	const Loop *loop = &r->p->plan->loops.at[l];
+	for (uint32_t i = 0; i < loop->carries.count && loop->type != LOOP_UNROLL; i++)
+		if (position(r, graph_result(r->p->m, g, loop->carries.at[i].output)) == pos)
+			return true;
+	return false;
+}
+
+static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
+	NodeId n = r->nodes[pos];
+	Kept h = *across;
+	Lowering how = how_of(r, pos);
+	if (how == LOWER_MATMUL) {
+		bool adds = accumulates(r, pos);
+		h.results += adds ? bytes_of(r->p->plan, n) : 0;
+		h.tiles += adds ? 0 : bytes_of(r->p->plan, n);
+		h.parts += parts_of(r, n);
+		NodeId left = matmul_operand(r->p->m, n, 0);
+		h.factors += bytes_of(r->p->plan, left) / batch_of(r->p->plan, left);
+	}
+	if (how == LOWER_LOOP) {
+		GraphId body = node_arg(r->p->m, n, 0)->graph;
+		Kept in = region_peak(r->p, body, r->at);
+		h.tiles += in.tiles;
+		h.columns += in.columns;
+		h.loads += in.loads;
+		h.results += in.results;
+		h.parts += in.parts;
+		h.factors += in.factors;
+		h.steps += in.steps;
+	}
+	return h;
+}
+
+/* What the other steps of an unrolled loop compute before their turn. */
+static void add_steps(const Loop *loop, int64_t early, Kept *h) {
+	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0) - 1, bytes;
+	if (loop->type == LOOP_UNROLL && steps > 0)
+		h->steps += checked_mul(early, steps, &bytes) ? int_min(bytes, TOO_MUCH) : TOO_MUCH;
+}
+
+/* The ragged last step runs after the loop, and hands what it carries on as values. */
+static void add_tail(const Region *r, const Loop *loop, Kept *h) {
+	const Graph *g = graph_get(r->p->m, r->graph);
+	for (uint32_t i = 0; i < loop->carries.count && loop->peeled; i++)
+		held_add(r, h, r->at[g->placeholders.at[loop->carries.at[i].arg]], 1);
+}
+
+static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
+	Region r = {.p = p, .graph = g, .at = at};
+	Kept across = {0}, peak = {0};
+	int64_t early = 0;
+	region_nodes(&r);
+	region_flow(&r);
+	Kept *ends = arena_array(p->a, r.count + 2, sizeof *ends);
+	for (uint32_t pos = 1; pos <= r.count; pos++) {
+		if (is_barrier(how_of(&r, pos))) {
+			Kept here = barrier_held(&r, pos, &across);
+			if (weigh(p->m->target, &here) > weigh(p->m->target, &peak))
+				peak = here;
+		}
+		across.tiles -= ends[pos].tiles;
+		across.columns -= ends[pos].columns;
+		across.loads -= ends[pos].loads;
+		early += r.frontier[pos] ? early_bytes(&r, pos) : 0;
+		if (!crosses(&r, pos) || in_scratch(&r, r.nodes[pos]))
+			continue;
+		Kept *end = &ends[r.until[pos]];
+		held_add(&r, &across, pos, 1);
+		held_add(&r, end, pos, 1);
+	}
+	uint32_t l = p->plan->loop_of[g];
+	if (l != NONE) {
+		add_steps(&p->plan->loops.at[l], early, &peak);
+		add_tail(&r, &p->plan->loops.at[l], &peak);
+	}
+	return peak;
+}
+
+int64_t plan_spills(Planner *p) {
+	uint32_t *at = arena_array(p->a, p->m->nodes.count, sizeof *at);
+	Kept h = region_peak(p, p->plan->root, at);
+	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0);
+}
