@@ -58,12 +58,14 @@ def mib(size):
 
 
 def verdict(outcome):
-    """What became of it: "ok", or who refused and why, in a line."""
+    """What became of it: "ok", or who refused, why and what to do, in a line."""
     if outcome.ok:
         return "ok"
-    first = (outcome.message.splitlines() or [""])[0]
+    first, *rest = outcome.message.splitlines() or [""]
     first = first.partition("error: ")[2] or first
-    first = first if len(first) < 160 else first[:157] + "..."
+    hints = [line.partition("hint: ")[2] for line in rest if line.startswith("  hint: ")]
+    first = "; ".join([first, *hints[:1]])
+    first = first if len(first) < 500 else first[:497] + "..."
     return {"timeout": "the compiler took too long", "refused": f"refused: {first}"}.get(
         outcome.kind, f"compiler: {first}"
     )

@@ -74,8 +74,10 @@ def test_sections_ask_for_both_sides_of_one_configuration():
 
 
 def test_verdicts():
-    refused = measure.Outcome(kind="refused", message="g.json:1:2: error: no room [vmem]\n  hint")
-    assert sections.verdict(refused) == "refused: no room [vmem]"
+    refused = measure.Outcome(
+        kind="refused", message="g.json:1:2: error: no room\n  hint: b at most 2"
+    )
+    assert sections.verdict(refused) == "refused: no room; b at most 2"
     over = measure.Outcome(kind="vmem", message="out of scoped VMEM: 9 MiB needed")
     assert sections.verdict(over) == "compiler: out of scoped VMEM: 9 MiB needed"
     assert sections.milliseconds(outcome(static={**STATIC, "sim_ok": False})) == "~2.0000"
