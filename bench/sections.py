@@ -238,9 +238,9 @@ ALIGNMENT = Section(
 # ---- C: fori_loop with and without DMA
 
 
-def dma_configs(blocks, count):
-    """({way: configuration}) of fori_loop with windows, without, and as auto chooses."""
-    base = {"block_sizes": list(blocks), "pallas_loop_type": "fori_loop"}
+def dma_configs(blocks, count, tunables):
+    """{way: configuration} of fori_loop with windows, without, as auto chooses, and Helion's."""
+    base = {"block_sizes": list(blocks), "pallas_loop_type": "fori_loop", **tunables}
     ways = {way: {**base, "pallas_fori_dma": way} for way in ("on", "off", "auto")}
     return {**ways, "helion": {**base, "pallas_load_buffer_count": [2] * count}}
 
@@ -250,22 +250,37 @@ def matmul_args(size):
     return (f"bfloat16[{size},{size}]",) * 2
 
 
-# (label, kernel, arguments, block sizes)
-DMA_CASES = [
-    ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (512, 512, 512)),
-    ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (1024, 1024, 512)),
-    ("matmul 1024", "matmul.py:matmul", matmul_args(1024), (256, 1024, 256)),
-    ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (512, 512, 512)),
-    ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (512, 1024, 1024)),
-    ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (1024, 1024, 512)),
-    ("matmul 4096", "matmul.py:matmul", matmul_args(4096), (1024, 1024, 1024)),
-    ("attention D=64, 2 heads", ATTENTION, attention_args(2, 8192, 64), (1, 512, 1024)),
-    ("attention D=128, 2 heads", ATTENTION, attention_args(2, 8192, 128), (1, 512, 1024)),
-    ("attention D=256, 2 heads", ATTENTION, attention_args(2, 8192, 256), (1, 512, 1024)),
-    ("attention D=128, 2 heads", ATTENTION, attention_args(2, 8192, 128), (2, 512, 1024)),
-    ("attention D=256, 2 heads", ATTENTION, attention_args(2, 8192, 256), (2, 512, 1024)),
-    ("softmax 4096x8192", "softmax.py:softmax_two_pass", ("float32[4096,8192]",), (1024, 256)),
-]
+def split_k_args(rows):
+    """x [rows, 32768] and y [32768, 64], bfloat16."""
+    return (f"bfloat16[{rows},32768]", "bfloat16[32768,64]")
+
+
+def layer_norm_args(width):
+    """dy, x, mean, rstd and weight of layer_norm_bwd, 4096 rows."""
+    rows = (f"bfloat16[4096,{width}]",) * 2
+    return (*rows, "float32[4096]", "float32[4096]", f"bfloat16[{width}]")
+
+
+def dma_cases():
+    """(label, kernel, arguments, block sizes, tunables, chips) of each row."""
+    multiply, softmax = "matmul.py:matmul", "softmax.py:softmax_two_pass"
+    for blocks in ((512, 512, 512), (1024, 1024, 512), (256, 1024, 256)):
+        yield "matmul 1024", multiply, matmul_args(1024), blocks, {}, CHIPS
+    for blocks in ((512, 512, 512), (512, 1024, 1024), (1024, 1024, 512), (1024, 1024, 1024)):
+        yield "matmul 4096", multiply, matmul_args(4096), blocks, {}, CHIPS
+    for width, heads in ((64, 1), (128, 1), (256, 1), (128, 2), (256, 2)):
+        args = attention_args(2, 8192, width)
+        yield f"attention D={width}, 2 heads", ATTENTION, args, (heads, 512, 1024), {}, CHIPS
+    yield "softmax 4096x8192", softmax, ("float32[4096,8192]",), (1024, 256), {}, CHIPS
+    backward = "layer_norm.py:layer_norm_bwd_two_level"
+    for width, rows in ((2048, 512), (2048, 1024), (10240, 512)):
+        label = f"layer_norm_bwd 4096x{width}"
+        yield label, backward, layer_norm_args(width), (rows, 128), {}, ("v7x",)
+    for rows, block in ((64, 64), (512, 128), (4096, 512)):
+        for parts in (1, 8):
+            label, kernel = f"split-K {parts}, M={rows}", "split_k.py:matmul_split_k"
+            tunables = {"split_k": parts}
+            yield label, kernel, split_k_args(rows), (block, 64, 1024), tunables, ("v7x",)
 
 
 def choice(outcome):
@@ -294,9 +309,9 @@ def faster(outcomes):
 def dma_table():
     """On, off, auto and Helion for each case and chip."""
     rows = []
-    for label, kernel, args, blocks in DMA_CASES:
-        for chip in CHIPS:
-            configs = dma_configs(blocks, len(args))
+    for label, kernel, args, blocks, tunables, chips in dma_cases():
+        for chip in chips:
+            configs = dma_configs(blocks, len(args), tunables)
             jobs = {
                 way: job("helion" if way == "helion" else "ours", kernel, args, config, chip)
                 for way, config in configs.items()
