@@ -15,18 +15,26 @@
  * choice with the compiler's schedules. */
 #include "planner.h"
 
-/* Seconds that one grid point waits for the windows that its loops copy: all of the first ones, and what each further
- * step's compute does not hide. */
+/* From the start of a copy until its first bytes are there: 600 cycles on v5e to v6e and 800 on v7x, as the tool of
+ * bench/kernels.py has it. A loop waits so long for its first windows and, once more, for the last ones that it writes.
+ */
+enum { COPY_CYCLES = 700 };
+
+/* Seconds that one grid point waits for the windows that its loops copy: all of the first and the last ones, and what
+ * each further step's compute does not hide. */
 static double loops_wait(Planner *p, double step_compute) {
 	const Target *t = p->m->target;
-	double wait = 0;
+	double wait = 0, latency = COPY_CYCLES / t->clock_hz;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
 		double entries = 1, steps = loop_steps(p, loop, false), hidden = 0, shown = 0;
+		bool in = false, out = false;
 		for (uint32_t up = loop->parent; up != NONE; up = p->plan->loops.at[up].parent)
 			entries *= loop_steps(p, &p->plan->loops.at[up], true);
 		for (uint32_t i = 0; i < loop->windows.count; i++) {
 			const Window *w = &loop->windows.at[i];
+			in = in || (w->dma && w->input);
+			out = out || (w->dma && w->output);
 			if (w->dma)
 				*(w->buffers > 1 ? &hidden : &shown) +=
 					block_hbm_bytes(&p->plan->operands.at[w->operand], w->block, w->index) /
@@ -34,7 +42,7 @@ static double loops_wait(Planner *p, double step_compute) {
 		}
 		double rest = hidden > step_compute ? hidden - step_compute : 0;
 		if (loop->dma && steps > 0)
-			wait += entries * (steps * shown + hidden + (steps - 1) * rest);
+			wait += entries * (steps * shown + hidden + (steps - 1) * rest + (in + out) * latency);
 	}
 	return wait;
 }
@@ -83,6 +91,7 @@ double plan_seconds(Planner *p) {
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
 	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;
+	seconds += 2 * COPY_CYCLES / p->m->target->clock_hz; /* the first blocks to come, the last to go */
 	int64_t before = 1;
 	for (uint32_t k = 0; k < plan->grid.count; k++) {
 		int64_t until = before * plan->grid.at[k].steps;
