@@ -486,8 +486,9 @@ def inloop_table():
                     way: job("ours", ATTENTION, args, {**config, "pallas_inloop_loads": way}, chip)
                     for way in ("off", "on", "auto")
                 }
-                jobs["helion"] = job("helion", ATTENTION, args, config, chip)
-                jobs["helion in"] = job("helion", Q_INLOOP, args, config, chip)
+                theirs = helion_config({**config, "pallas_pre_broadcast": False})
+                jobs["helion"] = job("helion", ATTENTION, args, theirs, chip)
+                jobs["helion in"] = job("helion", Q_INLOOP, args, theirs, chip)
 
                 def cells(outcomes, width=width, loop=loop, chip=chip):
                     shown = [
