@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 411648,
+    "vmem_bytes": 804864,
     "flops": 0,
     "hbm_bytes": 657408,
     "compiler": "pallasc 0.1.0",
@@ -31,12 +31,10 @@ KERNEL_INFO = {
 }
 
 
-def _positions_kernel(x_hbm, w_ref, out_ref, x_buf, x_sem):
-    tile_m = pl.program_id(0)
-
+def _positions_kernel(x_ref, w_ref, out_ref):
     def step(j, x_win, w_win, acc):
         # plane = x[tile_n.id, tile_m, :]
-        plane = x_win[0, :, :]
+        plane = x_win[j, :, :]
         # row = w[tile_n.id, :]
         row = w_win[pl.ds(j, 1), :]
         # acc += plane * row
@@ -44,24 +42,10 @@ def _positions_kernel(x_hbm, w_ref, out_ref, x_buf, x_sem):
         acc_1 = acc + v
         return acc_1
 
-    def x_copy(i):
-        slot = jax.lax.rem(i, 2)
-        return pltpu.make_async_copy(
-            x_hbm.at[pl.ds(i, 1), pl.ds(tile_m * 128, 128), :],
-            x_buf.at[slot],
-            x_sem.at[slot],
-        )
-
     def body(j, acc):
-        @pl.when(j + 1 < 4)
-        def prefetch():
-            x_copy(j + 1).start()
-
-        x_copy(j).wait()
-        acc = step(j, x_buf.at[jax.lax.rem(j, 2)], w_ref, acc)
+        acc = step(j, x_ref, w_ref, acc)
         return acc
 
-    x_copy(0).start()
     acc_2 = jax.lax.fori_loop(0, 4, body, jnp.zeros((128, 128), jnp.float32))
     out_ref[...] = acc_2
 
@@ -73,7 +57,7 @@ def _positions_jit(x, w, interpret):
         name="positions",
         grid=(2,),
         in_specs=[
-            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((4, 128, 128), lambda tile_m: (0, tile_m, 0)),
             pl.BlockSpec((4, 128), lambda tile_m: (0, 0)),
         ],
         out_specs=[
@@ -81,10 +65,6 @@ def _positions_jit(x, w, interpret):
         ],
         out_shape=[
             jax.ShapeDtypeStruct((256, 128), jnp.float32),
-        ],
-        scratch_shapes=[
-            pltpu.VMEM((2, 1, 128, 128), jnp.float32),
-            pltpu.SemaphoreType.DMA((2,)),
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
