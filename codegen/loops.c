@@ -194,7 +194,7 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 	const Type *t = node_type(p->m, placeholder);
 	int64_t shape[DIM_MAX];
 	uint32_t rank = plan_shape(p->plan, placeholder, p->plan->values[placeholder].form, shape);
-	int64_t bytes = vmem_bytes(p->m->target, t->dtype, rank, shape);
+	int64_t bytes = register_bytes(p->m->target, t->dtype, rank, shape);
 	c->place = CARRY_REGISTER;
 	c->scratch = NONE;
 	if (loop->type == LOOP_UNROLL)

@@ -288,6 +288,8 @@ void plan_print(const Plan *p, Text *out);
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
+/* The same of a value in vector registers, which hold 8 rows of 32 bits, of however few a value has. */
+int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* vmem.c: fills p->vmem and the limit. */
 void plan_vmem(Plan *p, Module *m);
 

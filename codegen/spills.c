@@ -47,7 +47,7 @@ static int64_t bytes_of(const Plan *plan, NodeId n) {
 	if (t->kind != TYPE_TENSOR || t->count == 0)
 		return 0;
 	uint32_t rank = plan_shape(plan, n, plan->values[n].form, shape);
-	return int_min(vmem_bytes(plan->module->target, t->dtype, rank, shape), TOO_MUCH);
+	return int_min(register_bytes(plan->module->target, t->dtype, rank, shape), TOO_MUCH);
 }
 
 /* What holding a value costs: nothing for what is the same in every lane. */

@@ -26,6 +26,13 @@ int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *s
 	return checked_mul(bytes, bits, &bits) ? (bits + 7) / 8 : INT64_MAX / 16;
 }
 
+int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
+	int64_t whole[DIM_MAX + 1] = {0}, bits = int_max(dtype_vmem_bits(dtype), 4);
+	for (uint32_t i = 0; i < rank; i++)
+		whole[i] = i + 2 == rank ? int_round_up(shape[i], t->sublanes * 32 / int_min(bits, 32)) : shape[i];
+	return vmem_bytes(t, dtype, rank, whole);
+}
+
 static int64_t add_bytes(int64_t a, int64_t b) { return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b; }
 
 /* ---- windows ---------------------------------------------------------------------------------------------------- */
