@@ -74,7 +74,7 @@ bool loop_ragged_unpeeled(Planner *p, const Loop *loop) {
 }
 
 bool affine_divisible(Planner *p, const Affine *a, int64_t by) {
-	if (a->constant % by != 0)
+	if (by <= 0 || a->constant % by != 0)
 		return false;
 	for (uint32_t i = 0; i < a->count; i++) {
 		const Term *t = &a->term[i];
