@@ -71,6 +71,7 @@ typedef struct Kept {
 	int64_t results; /* of the matmul that is the barrier: partial sums of its passes */
 	int64_t parts;   /* bfloat16 parts of float32 factors at full precision */
 	int64_t factors; /* the matmul's left factor: kept for each column of tiles of the right one */
+	int64_t early;   /* of an unrolled loop, what all its steps compute before their turn; within `steps` */
 	int64_t steps;   /* tiles of an unrolled loop's other steps, which can start early */
 } Kept;
 
@@ -263,16 +264,21 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 		h.results += in.results;
 		h.parts += in.parts;
 		h.factors += in.factors;
+		h.early = in.early;
 		h.steps += in.steps;
 	}
 	return h;
 }
 
-/* What the other steps of an unrolled loop compute before their turn. */
-static void add_steps(const Loop *loop, int64_t early, Kept *h) {
-	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0) - 1, bytes;
-	if (loop->type == LOOP_UNROLL && steps > 0)
-		h->steps += checked_mul(early, steps, &bytes) ? int_min(bytes, TOO_MUCH) : TOO_MUCH;
+/* What the other steps of an unrolled loop compute before their turn; `early` is one step's, of which `own` is not that
+ * of loops in it. Steps of an unrolled loop in an unrolled loop are steps of both. */
+static void add_steps(const Loop *loop, int64_t early, int64_t own, Kept *h) {
+	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0), bytes;
+	h->early = 0;
+	if (loop->type != LOOP_UNROLL || steps <= 0)
+		return;
+	h->early = checked_mul(early, steps, &bytes) ? int_min(bytes, TOO_MUCH) : TOO_MUCH;
+	h->steps = int_max(h->steps, h->early - own);
 }
 
 /* The ragged last step runs after the loop, and hands what it carries on as values. */
@@ -285,20 +291,21 @@ static void add_tail(const Region *r, const Loop *loop, Kept *h) {
 static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 	Region r = {.p = p, .graph = g, .at = at};
 	Kept across = {0}, peak = {0};
-	int64_t early = 0;
+	int64_t early = 0, own = 0;
 	region_nodes(&r);
 	region_flow(&r);
 	Kept *ends = arena_array(p->a, r.count + 2, sizeof *ends);
 	for (uint32_t pos = 1; pos <= r.count; pos++) {
 		if (is_barrier(how_of(&r, pos))) {
 			Kept here = barrier_held(&r, pos, &across);
+			early += here.early;
 			if (weigh(p->m->target, &here) > weigh(p->m->target, &peak))
 				peak = here;
 		}
 		across.tiles -= ends[pos].tiles;
 		across.columns -= ends[pos].columns;
 		across.loads -= ends[pos].loads;
-		early += r.frontier[pos] ? early_bytes(&r, pos) : 0;
+		own += r.frontier[pos] ? early_bytes(&r, pos) : 0;
 		if (!crosses(&r, pos) || in_scratch(&r, r.nodes[pos]))
 			continue;
 		Kept *end = &ends[r.until[pos]];
@@ -307,7 +314,7 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 	}
 	uint32_t l = p->plan->loop_of[g];
 	if (l != NONE) {
-		add_steps(&p->plan->loops.at[l], early, &peak);
+		add_steps(&p->plan->loops.at[l], int_min(early + own, TOO_MUCH), own, &peak);
 		add_tail(&r, &p->plan->loops.at[l], &peak);
 	}
 	return peak;
