@@ -72,6 +72,9 @@ static VmemUse use_of(Case *c, const char *document, const char *chip, const cha
 #define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 enum { TILE = 128 * 512 * 4, INTERNAL = 144 * 1024 };
 
+/* Intermediates without the share of the buffers that is added for safety. */
+static int64_t intermediates(VmemUse use) { return use.intermediates - (use.windows + use.inner + use.scratch) / 80; }
+
 /* A window that never moves has one buffer; on v5p two steps are one for each core. */
 static void a_window_that_stays_has_one_buffer(void **state) {
 	(void)state;
@@ -90,9 +93,9 @@ static void what_lies_across_a_reduction_is_held(void **state) {
 	const TargetSpills *s = &target_find("v6e")->spills;
 	int64_t spilled = TILE * s->tiles / 100 - INT64_C(20) * 4096;
 	VmemUse use = use_of(&c, ROWS, "v6e", SETTINGS("block_sizes=[128]"));
-	assert_int_equal(use.intermediates, spilled + spilled / 16 + INTERNAL);
+	assert_int_equal(intermediates(use), spilled + spilled / 16 + INTERNAL);
 	/* 8 rows are 4 registers. */
-	assert_int_equal(use_of(&c, ROWS, "v6e", SETTINGS("block_sizes=[8]")).intermediates, INTERNAL);
+	assert_int_equal(intermediates(use_of(&c, ROWS, "v6e", SETTINGS("block_sizes=[8]"))), INTERNAL);
 }
 
 /* The row sum reads what it loads once, and holds the carried column alone: 16 registers. */
@@ -101,7 +104,7 @@ static void what_streams_is_not_held(void **state) {
 	Case c;
 	VmemUse use = use_of(&c, FRONT_DOCUMENT, "v6e",
 	                     SETTINGS("block_sizes=[128,512]", "pallas_loop_type=fori_loop", "pallas_fori_dma=off"));
-	assert_int_equal(use.intermediates, INTERNAL);
+	assert_int_equal(intermediates(use), INTERNAL);
 }
 
 /* Sums of the other steps do not wait for the carried one: each is there twice, beside the carried one. */
@@ -112,9 +115,9 @@ static void steps_of_an_unrolled_loop_overlap(void **state) {
 	int64_t column = INT64_C(256) / 8 * 4096;
 	int64_t spilled = column * (s->columns + INT64_C(3) * 2 * s->steps) / 100 - INT64_C(20) * 4096;
 	VmemUse use = use_of(&c, FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=unroll"));
-	assert_int_equal(use.intermediates, spilled + spilled / 16 + INTERNAL);
+	assert_int_equal(intermediates(use), spilled + spilled / 16 + INTERNAL);
 	use = use_of(&c, FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=emit_pipeline"));
-	assert_int_equal(use.intermediates, INTERNAL);
+	assert_int_equal(intermediates(use), INTERNAL);
 }
 
 /* Two windows of a step of the loop; one of an array that the window covers whole. */
