@@ -202,7 +202,9 @@ bool plan_fit(Planner *p, bool trial) {
 		return true;
 	if (trial)
 		return false;
-	diag_error(p->d, diag_place(p->d, p->m->source, "/config"), "vmem", ways_to_fit(p),
+	const ConfigList *sizes = &p->m->config.block_sizes;
+	Place place = sizes->set ? config_place(&sizes->origin) : diag_place(p->d, p->m->source, "/config");
+	diag_error(p->d, place, "vmem", ways_to_fit(p),
 	           "the kernel needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch "
 	           "%lld, intermediates %lld%s",
 	           (long long)v->total, p->m->target->name, (long long)p->plan->vmem_limit, (long long)v->windows,

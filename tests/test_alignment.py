@@ -74,7 +74,9 @@ def test_each_tensor_has_its_own_alignment():
     assert windows["v_in_ref"]["block"] == [2, 8192, 256]
     assert windows["out_ref"]["block"] == [2, 512, 256]
     assert windows["lse_ref"]["block"] == [2, 1, 512]
-    assert all(o["buffers"] == 2 for o in windows.values())
+    # By its upper estimate the kernel fits with one window of K, which moves once for each tile_b.
+    assert {name for name, o in windows.items() if o["buffers"] == 1} <= {"k_in_ref"}
+    assert found["vmem"]["total"] <= 60 * 2**20
     assert [g["semantics"] for g in found["grid"]] == ["parallel", "parallel"]
 
 
