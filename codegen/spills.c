@@ -243,6 +243,24 @@ static bool accumulates(const Region *r, uint32_t pos) {
 	return false;
 }
 
+/* What a scratch buffer of this region hands to one of a loop in it goes through registers whole, in and out, in
+ * float32 where that is what it is computed in. */
+static int64_t copied_bytes(const Region *r, NodeId call) {
+	const Module *m = r->p->m;
+	const Loop *inner = &r->p->plan->loops.at[r->p->plan->loop_of[node_arg(m, call, 0)->graph]];
+	const Arg *args = node_arg(m, call, 3);
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < inner->carries.count; i++) {
+		const Arg *a = arg_item(m, args, inner->carries.at[i].arg);
+		NodeId from = a->kind == ARG_REF ? seen_through(r->p->plan, a->node) : NONE;
+		if (inner->carries.at[i].place != CARRY_SCRATCH || from == NONE || !in_scratch(r, from))
+			continue;
+		int64_t wider = int_max(32 / dtype_vmem_bits(node_type(m, from)->dtype), 1);
+		bytes += 4 * wider * bytes_of(r->p->plan, from);
+	}
+	return bytes;
+}
+
 static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 	NodeId n = r->nodes[pos];
 	Kept h = *across;
@@ -258,7 +276,7 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 	if (how == LOWER_LOOP) {
 		GraphId body = node_arg(r->p->m, n, 0)->graph;
 		Kept in = region_peak(r->p, body, r->at);
-		h.tiles += in.tiles;
+		h.tiles += in.tiles + copied_bytes(r, n);
 		h.columns += in.columns;
 		h.loads += in.loads;
 		h.results += in.results;
