@@ -109,8 +109,15 @@ run-unit: unit-tests
 	done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
+# Two halves at once, each with its own summary: the simulations take as long as all the rest.
+PYTEST = $(WITH_PYTHON) -m pytest
+.PHONY: check-numerics check-others
 check-python: build need-venv
-	$(WITH_PYTHON) -m pytest python/tests $(wildcard tests)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-numerics check-others
+check-numerics:
+	$(PYTEST) tests/numerics
+check-others:
+	$(PYTEST) python/tests $(filter-out tests/numerics/%,$(wildcard tests/test_*.py tests/*/test_*.py))
 
 .PHONY: check-export
 check-export: build need-export

@@ -116,10 +116,22 @@ static bool fits_value(const Loader *l, const Arg *a) {
 	return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL || a->kind == ARG_SYM;
 }
 
+/* A slice's start, stop and step are ints or absent. */
+static bool fits_slice(const Loader *l, const Arg *a) {
+	for (uint32_t i = 0; i < a->list.count; i++) {
+		const Arg *bound = arg_item(l->m, a, i);
+		if (bound->kind != ARG_NULL && !fits_int(l, bound))
+			return false;
+	}
+	return true;
+}
+
 static bool fits_index(const Loader *l, const Arg *a) {
 	if (a->kind == ARG_REF)
 		return ref_type(l, a)->kind == TYPE_TENSOR || ref_type(l, a)->kind == TYPE_SYM;
-	return a->kind == ARG_NULL || a->kind == ARG_INT || a->kind == ARG_SYM || a->kind == ARG_SLICE;
+	if (a->kind == ARG_SLICE)
+		return fits_slice(l, a);
+	return a->kind == ARG_NULL || a->kind == ARG_INT || a->kind == ARG_SYM;
 }
 
 static bool fits_block(const Loader *l, uint16_t op, const Arg *a) {

@@ -126,7 +126,7 @@ def test_second_buffers_are_given_up_first(tmp_path):
     total = plan(SMALL, **RESIDENT)["vmem"]["total"]
     window = operands(plan(SMALL, **RESIDENT))["k_in_ref"]["vmem_bytes"] // 2
     counts = {}
-    for saved in (1, window + 1, 2 * window + 1):
+    for saved in (1, 5 * window // 4, 9 * window // 4):
         found = operands(plan(SMALL, chip(tmp_path, total - saved), **RESIDENT))
         counts[saved] = [found[f"{name}_in_ref"]["buffers"] for name in "qkv"]
     assert list(counts.values()) == [[2, 1, 2], [2, 1, 1], [1, 1, 1]]
@@ -214,7 +214,7 @@ SMALL_TILES = {
     "2d_1_off": (tiles.statistic(16, 512, 128, [1, 128], **OFF), "own shared shared"),
     "2d_3": (tiles.statistic(16, 512, 128, [3, 128]), "own view view"),
     "2d_3_off": (tiles.statistic(16, 512, 128, [3, 128], **OFF), "own shared shared"),
-    "2d_odd_4": (tiles.statistic(6, 421, 128, [4, 128]), "own shared view"),
+    "2d_odd_4": (tiles.statistic(6, 421, 128, [4, 128]), "own view view"),
     "2d_2_64": (tiles.statistic(16, 512, 128, [2, 64]), "own split split"),
     "2d_8_64": (tiles.statistic(16, 512, 128, [8, 64]), "own shared split"),
     "3d_1": (tiles.statistic_3d(2, 3, 512, [1, 1, 128]), "own view"),
@@ -287,7 +287,7 @@ def test_steps_that_share_a_written_block_are_in_order(tmp_path):
 def test_costs_are_explained(tmp_path):
     found = run("--explain", "--target=v7x", written("2d_2", tmp_path)).stderr
     assert (
-        "lse: a view with a unit dim (65536 bytes moved in HBM, 16384 of VMEM), rather than a "
+        "lse: a view with a unit dim (65536 bytes moved in HBM, 2048 of VMEM), rather than a "
         "block that several steps share (0 bytes moved in HBM, 32768 of VMEM, in order)" in found
     )
 

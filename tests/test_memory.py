@@ -326,7 +326,7 @@ def test_narrow_sums_are_rounded_once():
         "float32",
         [1, 128],
     )
-    assert found["vmem"]["scratch"] == scratch["bytes"] == 8 * 128 * 4
+    assert found["vmem"]["scratch"] == scratch["bytes"] == 128 * 4
 
 
 def test_one_visit_needs_no_scratch():

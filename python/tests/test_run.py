@@ -85,7 +85,7 @@ def test_interrupt_is_quiet(data, tmp_path):
     time.sleep(6)
     process.send_signal(signal.SIGINT)
     try:
-        output = process.communicate(timeout=30)
+        output = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (process.returncode, *output) == (130, "", "")

@@ -12,13 +12,13 @@ from pallasc import aot
 from pallasc.module import Module
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def verdicts(request):
     """Compiles the selected pairs in one worker, in order: a function of a pair."""
     pairs = [
         item.callspec.params["pair"]
         for item in request.session.items
-        if "verdicts" in item.fixturenames
+        if item.fspath == request.fspath and "verdicts" in item.fixturenames
     ]
     jobs = [(proof.module(case, chip), chip) for case, chip in pairs]
     results, known = aot.compile_many(jobs, timeout=120), {}
