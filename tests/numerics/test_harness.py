@@ -20,7 +20,7 @@ MISTAKES = {
     "one buffer": (RAGGED, {"eager": True}, "jax.lax.rem(i, 2)", "0 * i"),
     "wrong window": (PIPELINE, {}, "lambda j: (tile_b, j, 0)", "lambda j: (tile_b, 0 * j, 0)"),
     "past the end": (RAGGED, {}, "pl.ds(i * 128, 128)", "pl.ds(i * 128 + 256, 128)"),
-    "carry not set": (PIPELINE, {}, "    l_i_ref[...] = jnp.zeros((1, 128, 128), jnp.float32)", "    pass"),
+    "carry not set": (PIPELINE, {}, "    l_i_ref[...] = jnp.zeros(", "    l_i = jnp.zeros("),
 }  # fmt: skip
 
 
