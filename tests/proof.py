@@ -202,8 +202,7 @@ _SPLIT_K_UNROLL = (
     "the begin of 'inner_k' is known only at run time (tile.begin 'tile_begin')"
 )
 _SHORT_STEPS = (
-    "tensor x cannot be tiled this way: steps of 32 in dim 2 do not start at multiples of 128; "
-    "make it a multiple or use unroll"
+    "tensor x cannot be tiled this way: steps of 32 in dim 2 do not start at multiples of 128"
 )
 # (graph, loop, blocks or None for any) -> the diagnostic's exact message.
 REFUSALS = {
@@ -240,7 +239,6 @@ OVER_VMEM = {
     "v4": {
         ("attention_b8_h32_s8192_d128", "unroll"),
         ("attention_b8_h32_s8192_d256", "unroll"),
-        ("attention_b8_h32_s8192_d256", "resident"),
         ("matmul_4096", "unroll"),
         ("matmul_4096", "resident"),
     }
