@@ -2,7 +2,7 @@
 #include "planner.h"
 
 /* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
-enum { INTERNAL_BYTES = 256 * 1024 };
+enum { INTERNAL_BYTES = 320 * 1024 };
 /* Rows of a VMEM buffer: whole tiles of 8 for every dtype (a 16-bit tile is (8, 128)(2, 1)); a buffer of fewer rows has
  * a tile of the next power of two, at least as many as share a 32-bit word. Read from libtpu 0.0.51's VMEM report. */
 static int64_t padded_rows(const Target *t, int64_t rows, int64_t bits) {

@@ -19,7 +19,7 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "float32", "shape": [512, 1024]},
     ],
     "config": {"block_sizes": [128, 256], "pallas_pre_broadcast": False},
-    "vmem_bytes": 1058406,
+    "vmem_bytes": 1123942,
     "flops": 0,
     "hbm_bytes": 6291456,
     "compiler": "pallasc 0.1.0",

@@ -19,7 +19,7 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "bfloat16", "shape": [421, 300]},
     ],
     "config": {"block_sizes": [128, 128], "pallas_pre_broadcast": False},
-    "vmem_bytes": 461209,
+    "vmem_bytes": 526745,
     "flops": 0,
     "hbm_bytes": 757800,
     "compiler": "pallasc 0.1.0",

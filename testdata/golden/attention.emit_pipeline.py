@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 905227,
+    "vmem_bytes": 970763,
     "flops": 536870912,
     "hbm_bytes": 5251072,
     "compiler": "pallasc 0.1.0",

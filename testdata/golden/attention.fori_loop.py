@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 761867,
+    "vmem_bytes": 827403,
     "flops": 536870912,
     "hbm_bytes": 5251072,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1261375,
+    "vmem_bytes": 1326911,
     "flops": 301989888,
     "hbm_bytes": 3148800,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 2046250,
+    "vmem_bytes": 2111786,
     "flops": 301989888,
     "hbm_bytes": 1575936,
     "compiler": "pallasc 0.1.0",

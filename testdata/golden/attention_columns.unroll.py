@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1639817,
+    "vmem_bytes": 1705353,
     "flops": 134217728,
     "hbm_bytes": 1052672,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 933081,
+    "vmem_bytes": 998617,
     "flops": 67108864,
     "hbm_bytes": 788480,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1111134,
+    "vmem_bytes": 1176670,
     "flops": 67108864,
     "hbm_bytes": 526336,
     "compiler": "pallasc 0.1.0",

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 461209,
+    "vmem_bytes": 526745,
     "flops": 134217728,
     "hbm_bytes": 2621440,
     "compiler": "pallasc 0.1.0",

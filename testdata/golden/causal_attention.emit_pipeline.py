@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 905227,
+    "vmem_bytes": 970763,
     "flops": 335544320,
     "hbm_bytes": 3678208,
     "compiler": "pallasc 0.1.0",

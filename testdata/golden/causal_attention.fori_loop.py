@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 761867,
+    "vmem_bytes": 827403,
     "flops": 335544320,
     "hbm_bytes": 3678208,
     "compiler": "pallasc 0.1.0",

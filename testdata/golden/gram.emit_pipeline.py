@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 593920,
+    "vmem_bytes": 659456,
     "flops": 33554432,
     "hbm_bytes": 786432,
     "compiler": "pallasc 0.1.0",

@@ -20,7 +20,7 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "float32", "shape": [256, 1024]},
     ],
     "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
-    "vmem_bytes": 1529178,
+    "vmem_bytes": 1594714,
     "flops": 0,
     "hbm_bytes": 2105344,
     "compiler": "pallasc 0.1.0",

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 5090302,
+    "vmem_bytes": 5155838,
     "flops": 2147483648,
     "hbm_bytes": 10485760,
     "compiler": "pallasc 0.1.0",

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1341656,
+    "vmem_bytes": 1407192,
     "flops": 100663296,
     "hbm_bytes": 1626000,
     "compiler": "pallasc 0.1.0",

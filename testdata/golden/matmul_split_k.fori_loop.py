@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
         "split_k": 4,
     },
-    "vmem_bytes": 378265,
+    "vmem_bytes": 443801,
     "flops": 8388608,
     "hbm_bytes": 401408,
     "compiler": "pallasc 0.1.0",

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
         "split_k": 4,
     },
-    "vmem_bytes": 637900,
+    "vmem_bytes": 703436,
     "flops": 28311552,
     "hbm_bytes": 1467648,
     "compiler": "pallasc 0.1.0",

@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 594956,
+    "vmem_bytes": 660492,
     "flops": 0,
     "hbm_bytes": 787456,
     "compiler": "pallasc 0.1.0",

@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 528601,
+    "vmem_bytes": 594137,
     "flops": 0,
     "hbm_bytes": 787456,
     "compiler": "pallasc 0.1.0",

@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 952085,
+    "vmem_bytes": 1017621,
     "flops": 0,
     "hbm_bytes": 525312,
     "compiler": "pallasc 0.1.0",

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 814091,
+    "vmem_bytes": 879627,
     "flops": 33554432,
     "hbm_bytes": 394240,
     "compiler": "pallasc 0.1.0",

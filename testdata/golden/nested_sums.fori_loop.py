@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 508694,
+    "vmem_bytes": 574230,
     "flops": 33554432,
     "hbm_bytes": 394240,
     "compiler": "pallasc 0.1.0",

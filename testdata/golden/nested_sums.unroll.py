@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1020202,
+    "vmem_bytes": 1085738,
     "flops": 33554432,
     "hbm_bytes": 263168,
     "compiler": "pallasc 0.1.0",

@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 859340,
+    "vmem_bytes": 924876,
     "flops": 0,
     "hbm_bytes": 2752512,
     "compiler": "pallasc 0.1.0",

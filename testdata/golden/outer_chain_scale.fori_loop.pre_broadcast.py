@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": True,
     },
-    "vmem_bytes": 770989,
+    "vmem_bytes": 836525,
     "flops": 0,
     "hbm_bytes": 2752512,
     "compiler": "pallasc 0.1.0",

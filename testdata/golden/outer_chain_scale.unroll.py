@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1680628,
+    "vmem_bytes": 1746164,
     "flops": 0,
     "hbm_bytes": 2752512,
     "compiler": "pallasc 0.1.0",

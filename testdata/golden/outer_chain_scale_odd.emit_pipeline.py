@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 527564,
+    "vmem_bytes": 593100,
     "flops": 0,
     "hbm_bytes": 297600,
     "compiler": "pallasc 0.1.0",

@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": True,
     },
-    "vmem_bytes": 551934,
+    "vmem_bytes": 617470,
     "flops": 0,
     "hbm_bytes": 342400,
     "compiler": "pallasc 0.1.0",

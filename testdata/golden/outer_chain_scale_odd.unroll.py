@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 646634,
+    "vmem_bytes": 712170,
     "flops": 0,
     "hbm_bytes": 342400,
     "compiler": "pallasc 0.1.0",

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 595993,
+    "vmem_bytes": 661529,
     "flops": 0,
     "hbm_bytes": 657408,
     "compiler": "pallasc 0.1.0",

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 927769,
+    "vmem_bytes": 993305,
     "flops": 0,
     "hbm_bytes": 657408,
     "compiler": "pallasc 0.1.0",

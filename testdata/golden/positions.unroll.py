@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 982777,
+    "vmem_bytes": 1048313,
     "flops": 0,
     "hbm_bytes": 657408,
     "compiler": "pallasc 0.1.0",

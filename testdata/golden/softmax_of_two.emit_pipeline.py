@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1334489,
+    "vmem_bytes": 1400025,
     "flops": 0,
     "hbm_bytes": 3933184,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": True,
     },
-    "vmem_bytes": 1732620,
+    "vmem_bytes": 1798156,
     "flops": 0,
     "hbm_bytes": 3933184,
     "compiler": "pallasc 0.1.0",

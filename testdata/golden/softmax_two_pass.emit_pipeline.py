@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 632216,
+    "vmem_bytes": 697752,
     "flops": 0,
     "hbm_bytes": 3145728,
     "compiler": "pallasc 0.1.0",

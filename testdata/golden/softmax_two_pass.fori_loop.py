@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 698571,
+    "vmem_bytes": 764107,
     "flops": 0,
     "hbm_bytes": 3145728,
     "compiler": "pallasc 0.1.0",

@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 822025,
+    "vmem_bytes": 887561,
     "flops": 0,
     "hbm_bytes": 2300344,
     "compiler": "pallasc 0.1.0",

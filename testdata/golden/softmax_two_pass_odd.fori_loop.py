@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 888380,
+    "vmem_bytes": 953916,
     "flops": 0,
     "hbm_bytes": 1684000,
     "compiler": "pallasc 0.1.0",

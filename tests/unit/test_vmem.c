@@ -70,7 +70,7 @@ static VmemUse use_of(Case *c, const char *document, const char *chip, const cha
 }
 
 #define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
-enum { TILE = 128 * 512 * 4, INTERNAL = 256 * 1024 };
+enum { TILE = 128 * 512 * 4, INTERNAL = 320 * 1024 };
 
 /* Intermediates without the share of the buffers that is added for safety. */
 static int64_t intermediates(VmemUse use) { return use.intermediates - (use.windows + use.inner + use.scratch) / 80; }
