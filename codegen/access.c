@@ -115,7 +115,7 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
 	if (entry->kind == ARG_SLICE)
 		return want_slice(p, w, want, entry, kept);
-	BlockId b = index_block(p->m, entry);
+	BlockId b = arg_block(p->m, entry);
 	if (b != NONE)
 		return want_block(p, w, want, b) && want_in_bounds(p, w, want, b);
 	want->kind = WANT_AT;

@@ -65,20 +65,7 @@ bool affine_equal(const Affine *a, const Affine *b) {
 	return difference.count == 0 && difference.constant == 0;
 }
 
-BlockId index_block(const Module *m, const Arg *entry) {
-	ExprId e = entry->kind == ARG_SYM   ? entry->expr
-	           : entry->kind == ARG_REF ? node_type(m, entry->node)->sym
-	                                    : NONE;
-	return e == NONE ? NONE : expr_as_block(m, e);
-}
-
-BlockId query_block(const Module *m, NodeId n) {
-	const Arg *a = node_arg(m, n, 0);
-	if (a->kind == ARG_BLOCK)
-		return a->block;
-	ExprId e = a->kind == ARG_REF ? node_type(m, a->node)->sym : a->kind == ARG_SYM ? a->expr : NONE;
-	return e == NONE ? NONE : expr_as_block(m, e);
-}
+BlockId query_block(const Module *m, NodeId n) { return arg_block(m, node_arg(m, n, 0)); }
 
 static Affine affine_of_node(Planner *p, NodeId n);
 

@@ -29,11 +29,7 @@ static void floor_of_access(const Planner *p, NodeId n, BlockId b, Floor *f) {
 	TensorId id = node_arg(p->m, host, 0)->tensor;
 	const Tensor *t = &p->m->tensors.at[id];
 	for (uint32_t i = 0; i < t->rank && index->list.count == t->rank; i++) {
-		const Arg *entry = arg_item(p->m, index, i);
-		ExprId e = entry->kind == ARG_SYM   ? entry->expr
-		           : entry->kind == ARG_REF ? node_type(p->m, entry->node)->sym
-		                                    : NONE;
-		if (e == NONE || expr_as_block(p->m, e) != b)
+		if (arg_block(p->m, arg_item(p->m, index, i)) != b)
 			continue;
 		int64_t multiple = dim_multiple(p, t, i);
 		f->whole = int_max(f->whole, expr_number(p->m, t->shape[i]));

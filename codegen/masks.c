@@ -146,7 +146,7 @@ static void masks_of_write(Planner *p, NodeId n) {
 	const Type *t = node_type(p->m, node_input(p->m, n, 0));
 	Masks masks = {0};
 	for (uint32_t i = 0; i < t->count; i++) {
-		BlockId b = index_block(p->m, arg_item(p->m, node_arg(p->m, n, 1), i));
+		BlockId b = arg_block(p->m, arg_item(p->m, node_arg(p->m, n, 1), i));
 		Mask mask = {.block = b, .dim = i};
 		if (b == NONE || !block_ragged(p, g, b, &mask.end, &mask.last_only) ||
 		    (affine_is_int(&mask.end) && mask.end.constant == expr_number(p->m, t->dims[i])))

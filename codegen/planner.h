@@ -52,8 +52,6 @@ bool loop_dim_divides(Planner *p, const LoopDim *d);
 bool loop_ragged_unpeeled(Planner *p, const Loop *loop);
 /* The most steps that a loop takes in a dim, over all its calls; false if that is not known. */
 bool loop_most_steps(Planner *p, const LoopDim *d, int64_t *steps);
-/* The block that an index entry takes the whole tile of; NONE. */
-BlockId index_block(const Module *m, const Arg *entry);
 /* The block that a tile query names, as a symbol or by a reference to one. */
 BlockId query_block(const Module *m, NodeId n);
 

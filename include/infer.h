@@ -84,8 +84,6 @@ bool infer_result(const Infer *in, const Shape *shape, TypeId *type);
 void infer_pair(const Infer *in, Dtype a, Dtype b, const Shape *shape, TypeId *type);
 
 /* ---- index lists (shapes_index.c) -------------------------------------------------------------------------------- */
-/* The block of an index entry or query that means a whole tile; NONE if it does not. */
-BlockId arg_block(const Module *m, const Arg *arg);
 /* The shape that an index list cuts out of a value of shape `base`. */
 bool infer_region(const Infer *in, const Shape *base, const Arg *index, Shape *region);
 

@@ -469,6 +469,9 @@ const Arg *node_arg(const Module *m, NodeId n, uint32_t i);
 /* The node that argument i refers to; NONE if it is not a reference. */
 NodeId node_input(const Module *m, NodeId n, uint32_t i);
 const Arg *arg_item(const Module *m, const Arg *list, uint32_t i); /* of a LIST or SLICE */
+/* The block that an index entry takes a whole tile of, or that a query names: an argument that is just its symbol, as
+ * such, as an expression or by reference to one; NONE. */
+BlockId arg_block(const Module *m, const Arg *arg);
 static inline const Type *node_type(const Module *m, NodeId n) { return type_get(m, node_get(m, n)->type); }
 
 /* A value of one or more dims that the kernel holds: not a host tensor. config_shrink.c */

@@ -106,7 +106,7 @@ static BlockId column_block(Module *m, GraphId g, NodeId n) {
 	if (id == NONE || m->tensors.at[id].rank != 1 || index->kind != ARG_LIST || index->list.count != 1 ||
 	    op_arg(m, n, "extra_mask")->kind != ARG_NULL)
 		return NONE;
-	BlockId b = row_arg_block(m, arg_item(m, index, 0));
+	BlockId b = arg_block(m, arg_item(m, index, 0));
 	int64_t extent = 0;
 	if (b == NONE || m->block_size.at[b] % m->target->lanes == 0 || !loop_iterates(m, g, b) ||
 	    (expr_value(m, m->tensors.at[id].shape[0], &extent) && extent == m->block_size.at[b]))

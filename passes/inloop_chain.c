@@ -59,9 +59,10 @@ static bool is_cheap(uint16_t op) {
 	}
 }
 
-/* Inside the loop the symbol of a block that the loop iterates is another tile. */
+/* Inside the loop the symbol of a block that the loop iterates is another tile. What a reference is to is judged by
+ * itself. */
 static bool names_loop_block(const Sink *s, const Arg *a) {
-	BlockId b = a->kind == ARG_BLOCK ? a->block : a->kind == ARG_SYM ? expr_as_block(s->m, a->expr) : NONE;
+	BlockId b = a->kind == ARG_REF ? NONE : arg_block(s->m, a);
 	const Graph *loop = graph_get(s->m, s->loop);
 	for (uint32_t i = 0; b != NONE && i < loop->blocks.count; i++)
 		if (loop->blocks.at[i] == b)

@@ -23,15 +23,6 @@ enum { AUTO_BYTES = 512 * 1024 };
 
 /* ---- reading nodes ----------------------------------------------------------------------------------------------- */
 
-BlockId row_arg_block(const Module *m, const Arg *a) {
-	if (a->kind == ARG_BLOCK)
-		return a->block;
-	ExprId e = a->kind == ARG_SYM                                              ? a->expr
-	           : a->kind == ARG_REF && node_type(m, a->node)->kind == TYPE_SYM ? node_type(m, a->node)->sym
-	                                                                           : NONE;
-	return e == NONE ? NONE : expr_as_block(m, e);
-}
-
 TensorId row_access_tensor(const Module *m, NodeId n) {
 	NodeId host = node_input(m, n, 0);
 	return host != NONE && node_get(m, host)->op == OP_HOST_TENSOR ? node_arg(m, host, 0)->tensor : NONE;
@@ -110,7 +101,7 @@ static bool classify_access(RowSplit *s, NodeId n) {
 		return refuse(s, n, "its index is not one of tiles");
 	const Tensor *t = &s->m->tensors.at[id];
 	for (uint32_t i = 0; i < index->list.count; i++)
-		if (row_arg_block(s->m, arg_item(s->m, index, i)) == s->block)
+		if (arg_block(s->m, arg_item(s->m, index, i)) == s->block)
 			found++, dim = i;
 	if (found != 1 || (dim + 1 == t->rank && t->rank > 1))
 		return refuse(s, n, "its rows do not lie along a dim before the last");
@@ -155,7 +146,7 @@ static bool classify_store(RowSplit *s, NodeId n) {
 	const Arg *index = node_arg(s->m, n, 1);
 	bool rows = uses_role(s, n, ROLE_ROW);
 	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++)
-		rows |= row_arg_block(s->m, arg_item(s->m, index, i)) == s->block;
+		rows |= arg_block(s->m, arg_item(s->m, index, i)) == s->block;
 	if (!rows)
 		s->role[n] = ROLE_AFTER;
 	else if (uses_role(s, n, ROLE_SUM) || uses_role(s, n, ROLE_AFTER))

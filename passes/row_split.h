@@ -24,8 +24,6 @@ typedef struct RowSplit {
 	NodeId at;       /* the node that says so; NONE */
 } RowSplit;
 
-/* The block of which an index entry, a size or a reference to one is just the symbol; NONE. */
-BlockId row_arg_block(const Module *m, const Arg *a);
 /* The tensor that a load or store names; NONE. */
 TensorId row_access_tensor(const Module *m, NodeId n);
 /* Resolves the configuration and finds the facts again, of the Module as it is now. */

@@ -43,9 +43,9 @@ static NodeId inner(Rewrite *w, NodeId n, NodeId user) {
 
 static void point_inside(Rewrite *w, ArgId slot, NodeId user) {
 	Arg a = *arg_get(w->m, slot);
-	if (row_arg_block(w->m, &a) == w->s->block && a.kind == ARG_BLOCK)
+	if (arg_block(w->m, &a) == w->s->block && a.kind == ARG_BLOCK)
 		arg_get(w->m, slot)->block = w->rows;
-	else if (row_arg_block(w->m, &a) == w->s->block)
+	else if (arg_block(w->m, &a) == w->s->block)
 		arg_set(w->m, slot, arg_sym(expr_block(w->m, w->rows)));
 	else if (a.kind == ARG_REF && node_get(w->m, a.node)->graph != w->loop)
 		arg_set_ref(w->m, slot, inner(w, a.node, user));

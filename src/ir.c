@@ -22,6 +22,18 @@ const Arg *arg_item(const Module *m, const Arg *list, uint32_t i) {
 	return arg_nested(list) && i < list->list.count ? arg_get(m, list->list.first + i) : &no_argument;
 }
 
+BlockId arg_block(const Module *m, const Arg *arg) {
+	switch (arg->kind) {
+	case ARG_BLOCK: return arg->block;
+	case ARG_SYM: return expr_as_block(m, arg->expr);
+	case ARG_REF: {
+		const Type *t = node_type(m, arg->node);
+		return t->kind == TYPE_SYM && t->dtype != DTYPE_BOOL ? expr_as_block(m, t->sym) : NONE;
+	}
+	default: return NONE;
+	}
+}
+
 uint32_t node_use_count(const Module *m, NodeId n) {
 	uint32_t count = 0;
 	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use)

@@ -120,17 +120,6 @@ static bool block_in_scope(const Module *m, GraphId g, BlockId b) {
 	return false;
 }
 
-/* The block at whose position an argument points; NONE. */
-static BlockId arg_block(const Module *m, const Arg *a) {
-	if (a->kind == ARG_BLOCK)
-		return a->block;
-	if (a->kind == ARG_SYM)
-		return expr_as_block(m, a->expr);
-	if (a->kind == ARG_REF && node_type(m, a->node)->kind == TYPE_SYM)
-		return expr_as_block(m, node_type(m, a->node)->sym);
-	return NONE;
-}
-
 static void check_scope(Loader *l, NodeId n, uint32_t arg, const Arg *a) {
 	const Module *m = l->m;
 	BlockId b = arg_block(m, a);

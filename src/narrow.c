@@ -78,7 +78,7 @@ static bool range_known(Narrowing *w) {
 
 /* ---- who looks at the size -------------------------------------------------------------------------------------- */
 
-static bool is_block(const Narrowing *w, ExprId e) { return e != NONE && expr_as_block(w->m, e) == w->b; }
+static bool is_block(const Narrowing *w, ExprId e) { return expr_as_block(w->m, e) == w->b; }
 
 /* An expression's parts were made before it. */
 static void find_dependent(Narrowing *w) {
@@ -119,11 +119,7 @@ static bool type_reads(const Narrowing *w, const Type *t) {
 }
 
 /* The argument is the block's symbol, by name or by reference. */
-static bool arg_is_size(const Narrowing *w, const Arg *a) {
-	if (a->kind == ARG_REF)
-		return node_type(w->m, a->node)->kind == TYPE_SYM && is_block(w, node_type(w->m, a->node)->sym);
-	return a->kind == ARG_SYM && is_block(w, a->expr);
-}
+static bool arg_is_size(const Narrowing *w, const Arg *a) { return a->kind != ARG_BLOCK && arg_block(w->m, a) == w->b; }
 
 static bool list_has_size(const Narrowing *w, const Arg *list) {
 	for (uint32_t i = 0; list->kind == ARG_LIST && i < list->list.count; i++)

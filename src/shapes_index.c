@@ -15,18 +15,6 @@ typedef struct Entry {
 	Shape shape; /* ENTRY_GATHER */
 } Entry;
 
-BlockId arg_block(const Module *m, const Arg *arg) {
-	switch (arg->kind) {
-	case ARG_BLOCK: return arg->block;
-	case ARG_SYM: return expr_as_block(m, arg->expr);
-	case ARG_REF: {
-		const Type *t = node_type(m, arg->node);
-		return t->kind == TYPE_SYM && t->dtype != DTYPE_BOOL ? expr_as_block(m, t->sym) : NONE;
-	}
-	default: return NONE;
-	}
-}
-
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 /* The length of [start, stop, step] in a dim of that size, if it follows from numbers. */
