@@ -90,11 +90,15 @@ int64_t operand_fetches(const Plan *p, const Operand *o) {
 	return int_cdiv(fetches, o->parts);
 }
 
+double loop_entries(Planner *p, uint32_t loop) {
+	double entries = 1;
+	for (uint32_t up = p->plan->loops.at[loop].parent; up != NONE; up = p->plan->loops.at[up].parent)
+		entries *= loop_steps(p, &p->plan->loops.at[up], true);
+	return entries;
+}
+
 double loop_copies(Planner *p, uint32_t loop) {
-	double times = grid_points(p->plan);
-	for (uint32_t up = loop; up != NONE; up = p->plan->loops.at[up].parent)
-		times *= loop_steps(p, &p->plan->loops.at[up], up != loop);
-	return times;
+	return grid_points(p->plan) * loop_steps(p, &p->plan->loops.at[loop], false) * loop_entries(p, loop);
 }
 
 void plan_costs(Planner *p) {

@@ -27,10 +27,8 @@ static double loops_wait(Planner *p, double step_compute) {
 	double wait = 0, latency = COPY_CYCLES / t->clock_hz;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
-		double entries = 1, steps = loop_steps(p, loop, false), hidden = 0, shown = 0;
+		double steps = loop_steps(p, loop, false), hidden = 0, shown = 0;
 		bool in = false, out = false;
-		for (uint32_t up = loop->parent; up != NONE; up = p->plan->loops.at[up].parent)
-			entries *= loop_steps(p, &p->plan->loops.at[up], true);
 		for (uint32_t i = 0; i < loop->windows.count; i++) {
 			const Window *w = &loop->windows.at[i];
 			in = in || (w->dma && w->input);
@@ -42,7 +40,8 @@ static double loops_wait(Planner *p, double step_compute) {
 		}
 		double rest = hidden > step_compute ? hidden - step_compute : 0;
 		if (loop->dma && steps > 0)
-			wait += entries * (steps * shown + hidden + (steps - 1) * rest + (in + out) * latency);
+			wait += loop_entries(p, l) *
+			        (steps * shown + hidden + (steps - 1) * rest + (in + out) * latency);
 	}
 	return wait;
 }
@@ -53,9 +52,7 @@ static double point_steps(Planner *p, double *read_seconds) {
 	double steps = 0, elements = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
-		double times = 1, step = 0;
-		for (uint32_t up = l; up != NONE; up = p->plan->loops.at[up].parent)
-			times *= loop_steps(p, &p->plan->loops.at[up], true);
+		double times = loop_entries(p, l) * loop_steps(p, loop, true), step = 0;
 		for (uint32_t i = 0; i < loop->windows.count; i++) {
 			double window = 1;
 			for (uint32_t d = 0; d < p->plan->operands.at[loop->windows.at[i].operand].rank; d++)

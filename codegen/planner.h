@@ -93,6 +93,8 @@ double plan_seconds(Planner *p); /* fori_dma.c */
 /* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */
 int64_t operand_fetches(const Plan *p, const Operand *o);
 double loop_copies(Planner *p, uint32_t loop);
+/* The mean number of times that one grid point enters a loop: the steps of the loops around it. */
+double loop_entries(Planner *p, uint32_t loop);
 /* fit.c: makes it fit the target's VMEM, or refuses. `trial`: without looking for what would. */
 bool plan_fit(Planner *p, bool trial);
 bool plan_inlining(Planner *p); /* values.c */

@@ -23,10 +23,7 @@ static bool can_be_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *
 }
 
 static double times_around(Planner *p, uint32_t loop) {
-	double times = grid_points(p->plan);
-	for (uint32_t l = loop; l != NONE; l = p->plan->loops.at[l].parent)
-		times *= loop_steps(p, &p->plan->loops.at[l], true);
-	return times;
+	return grid_points(p->plan) * loop_entries(p, loop) * loop_steps(p, &p->plan->loops.at[loop], true);
 }
 
 static bool same_block(const Operand *a, const Operand *b) {
