@@ -132,7 +132,6 @@ static void put_way(Text *out, const char *way) { text_printf(out, "%s%s", out->
 
 /* What to change: for each block alone the largest size that fits, and the loop types that do. */
 static const char *ways_to_fit(Planner *p) {
-	static const char *const types[] = {NULL, "unroll", "fori_loop", "emit_pipeline"};
 	Trials t;
 	Text out;
 	uint32_t chosen = 0;
@@ -145,10 +144,10 @@ static const char *ways_to_fit(Planner *p) {
 		if (size)
 			put_way(&out, arena_printf(p->a, "%s at most %lld", t.m->blocks.at[b].name, (long long)size));
 	}
-	for (int type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++) {
-		t.m->config.loop_type.value = type;
-		if (type != p->m->config.loop_type.value && trial_fits(&t))
-			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", types[type]));
+	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++) {
+		t.m->config.loop_type.value = (int)type;
+		if (type != (LoopType)p->m->config.loop_type.value && trial_fits(&t))
+			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
 	}
 	return out.length ? arena_printf(p->a, "these fit: %s", out.at)
 	                  : "no smaller value of one block fits; make several smaller";

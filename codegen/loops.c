@@ -6,8 +6,6 @@
  * loop's own values have the other half (TPU v4..v7x have 64 vector registers of 8 x 128 x 32 bits). */
 enum { CARRY_REGISTER_BYTES = 32 * 4096 };
 
-static const char *const loop_type_names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
-
 static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 	Module *m = p->m;
 	GraphId outer = node_get(m, call)->graph;
@@ -101,7 +99,7 @@ bool loop_dim_divides(Planner *p, const LoopDim *d) {
 
 static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char *why, const char *hint) {
 	diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type", hint,
-	           "pallas_loop_type %s cannot lower the loop %s: %s", loop_type_names[type],
+	           "pallas_loop_type %s cannot lower the loop %s: %s", loop_type_name(type),
 	           node_get(p->m, loop->call)->name, why);
 	return false;
 }

@@ -162,10 +162,9 @@ static void remark_blocks(Plan *plan) {
 }
 
 static void remark_loops(Plan *plan) {
-	static const char *const names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
 	for (uint32_t i = 0; i < plan->loops.count; i++) {
 		const Loop *l = &plan->loops.at[i];
-		plan_remark(plan, "%s: lowered by %s%s: %s", l->name, names[l->type],
+		plan_remark(plan, "%s: lowered by %s%s: %s", l->name, loop_type_name(l->type),
 		            l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "", l->why);
 		if (l->peeled)
 			plan_remark(plan, "%s: the last step has %lld of %lld lanes; it runs after the loop%s", l->name,

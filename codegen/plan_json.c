@@ -136,7 +136,7 @@ static void put_config(Json *j) {
 	if (c->load_buffer_count.set)
 		put_ints(j, "pallas_load_buffer_count", c->load_buffer_count.values.count,
 		         c->load_buffer_count.values.at);
-	put_string(j, "pallas_loop_type", plan_loop_type_name((LoopType)c->loop_type.value));
+	put_string(j, "pallas_loop_type", loop_type_name((LoopType)c->loop_type.value));
 	put_string(j, "pallas_pre_broadcast", choices[c->pre_broadcast.value]);
 	put_string(j, "dot_precision", (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default");
 	put_string(j, "pallas_boundary_views", choices[c->boundary_views.value]);
@@ -353,7 +353,7 @@ static void put_loop(Json *j, const Loop *l) {
 	put_int(j, "graph", graph_get(m, l->graph)->id);
 	put_string(j, "call", node_get(m, l->call)->name);
 	put_string(j, "parent", l->parent == NONE ? NULL : j->p->loops.at[l->parent].name);
-	put_string(j, "type", plan_loop_type_name(l->type));
+	put_string(j, "type", loop_type_name(l->type));
 	put_bool(j, "dma", l->dma);
 	put_string(j, "why", l->why);
 	open_lines(j, "dims", "[");

@@ -63,11 +63,6 @@ const char *plan_slices_text(const Plan *p, Arena *a, const Access *access) {
 	return out.at;
 }
 
-const char *plan_loop_type_name(LoopType t) {
-	static const char *const names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
-	return names[t];
-}
-
 const char *plan_space_name(Space s) {
 	static const char *const names[] = {"vmem", "hbm", "smem"};
 	return names[s];

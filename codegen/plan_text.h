@@ -12,8 +12,7 @@ const char *plan_index_text(const Plan *p, Arena *a, const Operand *o, uint32_t 
 /* "[tile_b, :, pl.ds(128*j, 128)]" */
 const char *plan_slices_text(const Plan *p, Arena *a, const Access *access);
 
-const char *plan_loop_type_name(LoopType t); /* "fori_loop" */
-const char *plan_space_name(Space s);        /* "vmem", "hbm", "smem" */
+const char *plan_space_name(Space s); /* "vmem", "hbm", "smem" */
 const char *plan_block_name(const Plan *p, BlockId b);
 /* The name of the tensor or scalar behind an operand. */
 const char *plan_operand_name(const Plan *p, const Operand *o);

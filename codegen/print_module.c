@@ -85,10 +85,6 @@ static const char *scalars_info(Printer *pr) {
 	return out.at;
 }
 
-static const char *loop_type_name(LoopType t) {
-	return t == LOOP_UNROLL ? "unroll" : t == LOOP_FORI ? "fori_loop" : "emit_pipeline";
-}
-
 static void put_separator(Text *out) { text_put(out, out->length ? ", " : ""); }
 
 /* The configuration in force, as far as it can be given back. */

@@ -79,7 +79,7 @@ static void put_configuration(Report *r) {
 	const Config *c = &r->p->module->config;
 	report_heading(r->out, "Configuration");
 	put_block_sizes(r);
-	report_line(r->out, 2, 21, "pallas_loop_type     %s%s", plan_loop_type_name((LoopType)c->loop_type.value),
+	report_line(r->out, 2, 21, "pallas_loop_type     %s%s", loop_type_name((LoopType)c->loop_type.value),
 	            key_state(&c->loop_type, LOOP_DEFAULT));
 	report_line(r->out, 2, 21, "pallas_pre_broadcast %s%s", choices[c->pre_broadcast.value],
 	            key_state(&c->pre_broadcast, -1));
@@ -248,8 +248,8 @@ static void put_loops(Report *r) {
 		const char *inside =
 			l->parent == NONE ? "" : arena_printf(r->a, " inside %s", r->p->loops.at[l->parent].name);
 		const char *dma = l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "";
-		report_heading(r->out, arena_printf(r->a, "Loop %s%s: %s%s", l->name, inside,
-		                                    plan_loop_type_name(l->type), dma));
+		report_heading(r->out,
+		               arena_printf(r->a, "Loop %s%s: %s%s", l->name, inside, loop_type_name(l->type), dma));
 		report_line(r->out, 2, 2, "why: %s", l->why);
 		for (uint32_t d = 0; d < l->rank; d++)
 			put_loop_dim(r, l, &l->dim[d]);
@@ -431,9 +431,9 @@ static uint32_t tip_loop_type(Report *r, const Loop *l) {
 		if (t == l->type)
 			continue;
 		if (fact->legal & (1u << t))
-			text_printf(&may, may.length ? " or %s" : "%s", plan_loop_type_name(t));
+			text_printf(&may, may.length ? " or %s" : "%s", loop_type_name(t));
 		else
-			text_printf(&cannot, "; not %s: %s", plan_loop_type_name(t),
+			text_printf(&cannot, "; not %s: %s", loop_type_name(t),
 			            fact->why_not[t] ? fact->why_not[t] : "not legal");
 	}
 	if (may.length == 0)

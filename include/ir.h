@@ -252,6 +252,7 @@ typedef struct Node {
 /* ---- configuration ---------------------------------------------------------------------------------------------- */
 
 typedef enum LoopType { LOOP_DEFAULT, LOOP_UNROLL, LOOP_FORI, LOOP_EMIT_PIPELINE } LoopType;
+const char *loop_type_name(LoopType t); /* "fori_loop"; config.c */
 typedef enum Choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF } Choice;
 typedef enum DotPrecision { DOT_HIGHEST, DOT_DEFAULT } DotPrecision;
 

@@ -72,7 +72,6 @@ static const struct {
 };
 
 static void find_fact(PassContext *c, GraphId g, LoopFact *fact) {
-	static const char *const names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
 	fact->legal = 1u << LOOP_UNROLL | 1u << LOOP_FORI | 1u << LOOP_EMIT_PIPELINE;
 	for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
 		LoopType type = rules[i].type;
@@ -82,7 +81,7 @@ static void find_fact(PassContext *c, GraphId g, LoopFact *fact) {
 		fact->legal = (uint8_t)(fact->legal & ~(1u << type));
 		fact->why_not[type] = string_intern(c->module->arena, &c->module->strings, reason);
 		pass_remark(c, "loop_types", "graph %lld cannot be lowered as %s: %s",
-		            (long long)graph_get(c->module, g)->id, names[type], reason);
+		            (long long)graph_get(c->module, g)->id, loop_type_name(type), reason);
 	}
 }
 

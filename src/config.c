@@ -4,6 +4,10 @@
 
 #include <limits.h>
 
+static const char *const loop_type_names[] = {"default", "unroll", "fori_loop", "emit_pipeline", NULL};
+
+const char *loop_type_name(LoopType t) { return loop_type_names[t]; }
+
 void config_init(Module *m) {
 	m->config = (Config){0};
 	for (uint32_t i = 0; i < m->tunables.count; i++)
@@ -241,7 +245,6 @@ static int find(const char *word, const char *const *list) {
 }
 
 static void read_key(const ConfigReader *c, int key, const json_t *v, const Path *at) {
-	static const char *const loop_types[] = {"default", "unroll", "fori_loop", "emit_pipeline", NULL};
 	static const char *const precisions[] = {"highest", "default", NULL};
 	Config *config = &c->m->config;
 	switch (key) {
@@ -250,7 +253,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_LOOP_ORDERS: read_loop_orders(c, v, at); break;
 	case KEY_FLATTEN_LOOPS: read_list_key(c, v, at, ITEM_FLAG, &config->flatten_loops); break;
 	case KEY_LOAD_BUFFER_COUNT: read_list_key(c, v, at, ITEM_SIZE, &config->load_buffer_count); break;
-	case KEY_LOOP_TYPE: read_word(c, v, at, loop_types, &config->loop_type); break;
+	case KEY_LOOP_TYPE: read_word(c, v, at, loop_type_names, &config->loop_type); break;
 	case KEY_PRE_BROADCAST: read_choice(c, v, at, true, &config->pre_broadcast); break;
 	case KEY_INDIRECT_ACCESS_MODE: read_access_mode(c, v, at); break;
 	case KEY_WORKLIST_GROUPING: read_number(c, v, at, 0, 2, &config->worklist_grouping); break;

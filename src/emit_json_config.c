@@ -44,7 +44,6 @@ static void put_loop_orders(Writer *w) {
 }
 
 void emit_config(Writer *w) {
-	static const char *const loop_types[] = {"\"default\"", "\"unroll\"", "\"fori_loop\"", "\"emit_pipeline\""};
 	static const char *const choices[] = {"\"auto\"", "true", "false"};
 	static const char *const choices_off[] = {"\"auto\"", "\"on\"", "\"off\""};
 	static const char *const precisions[] = {"\"highest\"", "\"default\""};
@@ -56,7 +55,8 @@ void emit_config(Writer *w) {
 	put_loop_orders(w);
 	put_config_list(w, "flatten_loops", &c->flatten_loops, "false", "true");
 	put_config_list(w, "pallas_load_buffer_count", &c->load_buffer_count, NULL, NULL);
-	put_config_word(w, "pallas_loop_type", &c->loop_type, loop_types);
+	if (c->loop_type.set)
+		emit_string(w, "pallas_loop_type", loop_type_name((LoopType)c->loop_type.value));
 	put_config_word(w, "pallas_pre_broadcast", &c->pre_broadcast, choices);
 	if (c->indirect_access_mode.set)
 		emit_string(w, "pallas_indirect_access_mode", c->indirect_access_mode.value);
@@ -104,20 +104,19 @@ static void put_element_limits(Writer *w) {
 }
 
 static void put_loop_fact(Writer *w, const LoopFact *fact) {
-	static const char *const names[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
 	bool any = false;
 	put(w, "{\"legal\": [");
-	for (int i = LOOP_UNROLL; i <= LOOP_EMIT_PIPELINE; i++) {
+	for (LoopType i = LOOP_UNROLL; i <= LOOP_EMIT_PIPELINE; i++) {
 		if (!(fact->legal & 1u << i))
 			continue;
-		text_printf(w->out, "%s\"%s\"", any ? ", " : "", names[i]);
+		text_printf(w->out, "%s\"%s\"", any ? ", " : "", loop_type_name(i));
 		any = true;
 	}
 	put(w, "], \"why_not\": {");
 	w->first = true;
-	for (int i = LOOP_UNROLL; i <= LOOP_EMIT_PIPELINE; i++)
+	for (LoopType i = LOOP_UNROLL; i <= LOOP_EMIT_PIPELINE; i++)
 		if (fact->why_not[i])
-			emit_string(w, names[i], fact->why_not[i]);
+			emit_string(w, loop_type_name(i), fact->why_not[i]);
 	put(w, "}}");
 }
 

@@ -8,12 +8,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const char *const loop_names[] = {"default", "unroll", "fori_loop", "emit_pipeline", NULL};
-
+/* -1: there is none. */
 static int loop_find(const char *name) {
-	for (int i = LOOP_UNROLL; name && loop_names[i]; i++)
-		if (strcmp(name, loop_names[i]) == 0)
-			return i;
+	for (LoopType i = LOOP_UNROLL; name && i <= LOOP_EMIT_PIPELINE; i++)
+		if (strcmp(name, loop_type_name(i)) == 0)
+			return (int)i;
 	return -1;
 }
 
@@ -196,16 +195,17 @@ static void compare_loop(Module *m, Diag *d, GraphId g) {
 	if (given->legal == LOOP_FACT_ABSENT)
 		return;
 	Place at = diag_place(d, m->source, "/annotations/loop_types/%lld", id);
-	for (int i = LOOP_UNROLL; loop_names[i]; i++) {
+	for (LoopType i = LOOP_UNROLL; i <= LOOP_EMIT_PIPELINE; i++) {
 		bool is = found->legal & 1u << i, was = given->legal & 1u << i;
 		const char *why = found->why_not[i] ? found->why_not[i] : "",
 			   *why_given = given->why_not[i] ? given->why_not[i] : "";
 		if (is != was)
 			diag_error(d, at, "annotation-differs", "remove the annotations: they are computed anew",
-			           "graph %lld %s be lowered as %s", id, is ? "can" : "cannot", loop_names[i]);
+			           "graph %lld %s be lowered as %s", id, is ? "can" : "cannot", loop_type_name(i));
 		else if (strcmp(why, why_given) != 0)
 			diag_error(d, at, "annotation-differs", "remove the annotations: they are computed anew",
-			           "the reason why graph %lld cannot be lowered as %s is: %s", id, loop_names[i], why);
+			           "the reason why graph %lld cannot be lowered as %s is: %s", id, loop_type_name(i),
+			           why);
 	}
 }
 
