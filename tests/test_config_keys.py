@@ -172,7 +172,7 @@ def test_each_key_changes_a_plan_or_is_refused(key):
 
 
 WORDS = {
-    "pallas_loop_type": words_of("loop_types"),
+    "pallas_loop_type": words_of("loop_type_names"),
     "dot_precision": words_of("precisions"),
     "pallas_pre_broadcast": ["auto", "on", "off", True, False],
     "pallas_inloop_loads": ["auto", "on", "off", True, False],
