@@ -140,10 +140,9 @@ static uint32_t access_loop(const Planner *p, const AccessWant *w) {
 
 static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	Module *m = p->m;
-	NodeId host = node_input(m, n, 0);
-	if (host == NONE || node_get(m, host)->op != OP_HOST_TENSOR)
+	*w = (AccessWant){.node = n, .tensor = access_tensor(m, n), .store = op_writes(node_get(m, n)->op)};
+	if (w->tensor == NONE)
 		return plan_refuse(p, n, "unsupported", NULL, "its tensor is not a tile.host_tensor");
-	*w = (AccessWant){.node = n, .tensor = node_arg(m, host, 0)->tensor, .store = op_writes(node_get(m, n)->op)};
 	const Tensor *t = &m->tensors.at[w->tensor];
 	const Arg *index = node_arg(m, n, 1);
 	if (index->list.count != t->rank)

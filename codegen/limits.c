@@ -22,11 +22,10 @@ static int64_t dim_multiple(const Planner *p, const Tensor *t, uint32_t d) {
 }
 
 static void floor_of_access(const Planner *p, NodeId n, BlockId b, Floor *f) {
-	NodeId host = node_input(p->m, n, 0);
+	TensorId id = access_tensor(p->m, n);
 	const Arg *index = node_arg(p->m, n, 1);
-	if (host == NONE || node_get(p->m, host)->op != OP_HOST_TENSOR || index->kind != ARG_LIST)
+	if (id == NONE || index->kind != ARG_LIST)
 		return;
-	TensorId id = node_arg(p->m, host, 0)->tensor;
 	const Tensor *t = &p->m->tensors.at[id];
 	for (uint32_t i = 0; i < t->rank && index->list.count == t->rank; i++) {
 		if (arg_block(p->m, arg_item(p->m, index, i)) != b)

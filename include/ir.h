@@ -491,6 +491,8 @@ ScalarId scalar_find(const Module *m, const char *name);
 NodeId graph_node(const Module *m, GraphId g, const char *name);
 /* The tensor at the bottom of a chain of views. */
 TensorId tensor_base(const Module *m, TensorId t);
+/* The host tensor that a load, store or atomic names; NONE. */
+TensorId access_tensor(const Module *m, NodeId n);
 
 /* ---- editing nodes: the only ways a Module changes -------------------------------------------------------------- */
 /* A constant or reference to give to node_new(). */

@@ -26,7 +26,7 @@ static Arg whole_dim(Module *m) {
 
 /* The 1-D tensor of an access, as a view [N, 1]. */
 static NodeId column_host(Column *w, NodeId access) {
-	TensorId of = row_access_tensor(w->m, access);
+	TensorId of = access_tensor(w->m, access);
 	Tensor t = w->m->tensors.at[of];
 	const char *name = arena_printf(w->m->arena, "%s_column", t.name);
 	TensorId view = tensor_find(w->m, name);
@@ -101,7 +101,7 @@ static bool loop_iterates(const Module *m, GraphId g, BlockId b) {
 /* The block of a 1-D access whose steps start between whole registers; NONE. */
 static BlockId column_block(Module *m, GraphId g, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
-	TensorId id = op == OP_LOAD || op == OP_STORE ? row_access_tensor(m, n) : NONE;
+	TensorId id = op == OP_LOAD || op == OP_STORE ? access_tensor(m, n) : NONE;
 	const Arg *index = node_arg(m, n, 1);
 	if (id == NONE || m->tensors.at[id].rank != 1 || index->kind != ARG_LIST || index->list.count != 1 ||
 	    op_arg(m, n, "extra_mask")->kind != ARG_NULL)
@@ -126,7 +126,7 @@ bool pass_columns(PassContext *c) {
 			if (b == NONE)
 				continue;
 			Column w = {.m = m, .graph = g, .rows = b};
-			const char *name = m->tensors.at[row_access_tensor(m, n)].name;
+			const char *name = m->tensors.at[access_tensor(m, n)].name;
 			if (node_get(m, n)->op == OP_LOAD)
 				load_column(&w, n);
 			else

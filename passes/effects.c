@@ -3,9 +3,8 @@
 #include "ops.h"
 
 TensorId access_base(const Module *m, NodeId n) {
-	NodeId host = node_input(m, n, 0);
-	const Arg *name = host == NONE ? NULL : node_arg(m, host, 0);
-	return name && name->kind == ARG_TENSOR ? tensor_base(m, name->tensor) : NONE;
+	TensorId t = access_tensor(m, n);
+	return t == NONE ? NONE : tensor_base(m, t);
 }
 
 uint32_t call_graphs(const Module *m, NodeId n, GraphId graphs[2]) {

@@ -23,11 +23,6 @@ enum { AUTO_BYTES = 512 * 1024 };
 
 /* ---- reading nodes ----------------------------------------------------------------------------------------------- */
 
-TensorId row_access_tensor(const Module *m, NodeId n) {
-	NodeId host = node_input(m, n, 0);
-	return host != NONE && node_get(m, host)->op == OP_HOST_TENSOR ? node_arg(m, host, 0)->tensor : NONE;
-}
-
 /* Which dims of a value are the block's, as a bit set. */
 static uint32_t dims_with(const RowSplit *s, NodeId n) {
 	const Type *t = node_type(s->m, n);
@@ -94,7 +89,7 @@ static bool classify_sum(RowSplit *s, NodeId n) {
 }
 
 static bool classify_access(RowSplit *s, NodeId n) {
-	TensorId id = row_access_tensor(s->m, n);
+	TensorId id = access_tensor(s->m, n);
 	const Arg *index = node_arg(s->m, n, 1);
 	uint32_t found = 0, dim = 0;
 	if (id == NONE || index->kind != ARG_LIST || index->list.count != s->m->tensors.at[id].rank)
@@ -186,7 +181,7 @@ static void measure(RowSplit *s, NodeId n) {
 static bool one_write_each(RowSplit *s) {
 	Map written = {0};
 	for (NodeId n = graph_first(s->m, s->root); n != NONE; n = node_get(s->m, n)->next) {
-		TensorId id = node_get(s->m, n)->op == OP_STORE ? row_access_tensor(s->m, n) : NONE;
+		TensorId id = node_get(s->m, n)->op == OP_STORE ? access_tensor(s->m, n) : NONE;
 		if (id == NONE)
 			continue;
 		if (map_get(&written, tensor_base(s->m, id)) != NONE)
@@ -194,7 +189,7 @@ static bool one_write_each(RowSplit *s) {
 		map_put(s->c->arena, &written, tensor_base(s->m, id), n);
 	}
 	for (NodeId n = graph_first(s->m, s->root); n != NONE; n = node_get(s->m, n)->next) {
-		TensorId id = node_get(s->m, n)->op == OP_LOAD ? row_access_tensor(s->m, n) : NONE;
+		TensorId id = node_get(s->m, n)->op == OP_LOAD ? access_tensor(s->m, n) : NONE;
 		if (id != NONE && map_get(&written, tensor_base(s->m, id)) != NONE)
 			return refuse(s, n, "the tensor is written too");
 	}

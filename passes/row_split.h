@@ -24,8 +24,6 @@ typedef struct RowSplit {
 	NodeId at;       /* the node that says so; NONE */
 } RowSplit;
 
-/* The tensor that a load or store names; NONE. */
-TensorId row_access_tensor(const Module *m, NodeId n);
 /* Resolves the configuration and finds the facts again, of the Module as it is now. */
 bool row_facts_again(PassContext *c);
 /* Splits what s describes. False after a diagnostic. */

@@ -58,6 +58,12 @@ TensorId tensor_base(const Module *m, TensorId t) {
 	return t;
 }
 
+TensorId access_tensor(const Module *m, NodeId n) {
+	NodeId host = node_input(m, n, 0);
+	const Arg *name = host == NONE ? &no_argument : node_arg(m, host, 0);
+	return name->kind == ARG_TENSOR ? name->tensor : NONE;
+}
+
 /* ---- arguments -------------------------------------------------------------------------------------------------- */
 
 static Arg arg_of(ArgKind kind) {
