@@ -537,6 +537,8 @@ NodeId graph_add_argument(Module *m, GraphId g, NodeId value, const char *name);
 TensorId tensor_new(Module *m, const char *name, Tensor t);
 BlockId block_new(Module *m, const char *name, ExprId size);
 GraphId graph_new(Module *m, GraphKind kind, BlockId block);
+/* A copy of node n, with the same arguments, that stands before another node of any graph. */
+NodeId node_copy(Module *m, NodeId n, NodeId before);
 
 /* The other way (ir_drop.c). Removes the arguments i of a called graph, and of the one that shares them (a while and
  * its cond), where drop[i]: their placeholders, which have no uses, the call's arguments and carried pairs. `lengths`

@@ -18,17 +18,6 @@
 
 /* ---- moving ------------------------------------------------------------------------------------------------------ */
 
-static NodeId node_copy(Module *m, NodeId n, NodeId before) {
-	Node old = *node_get(m, n);
-	Arg *args = arena_array(m->arena, (size_t)old.arg_count + 1, sizeof *args);
-	for (uint32_t i = 0; i < old.arg_count; i++)
-		args[i] = arg_copy(m, *node_arg(m, n, i));
-	NodeId copy = node_new(m, node_get(m, before)->graph, old.op, old.name, old.type, old.arg_count, args);
-	node_get(m, copy)->loc = old.loc;
-	node_insert_before(m, copy, before);
-	return copy;
-}
-
 static void find_inner_hosts(Sink *s) {
 	s->inner_host = (Map){0};
 	for (NodeId n = graph_first(s->m, s->loop); n != NONE; n = node_get(s->m, n)->next) {

@@ -14,17 +14,6 @@ typedef struct Rewrite {
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-static NodeId leaf_copy(Rewrite *w, NodeId n, NodeId before) {
-	Node old = *node_get(w->m, n);
-	Arg *args = arena_array(w->m->arena, (size_t)old.arg_count + 1, sizeof *args);
-	for (uint32_t i = 0; i < old.arg_count; i++)
-		args[i] = arg_copy(w->m, *node_arg(w->m, n, i));
-	NodeId copy = node_new(w->m, w->loop, old.op, old.name, old.type, old.arg_count, args);
-	node_get(w->m, copy)->loc = old.loc;
-	node_insert_before(w->m, copy, before);
-	return copy;
-}
-
 /* A host tensor, a scalar and a query of the tile stand in the loop as well; other values are passed to it. */
 static NodeId inner(Rewrite *w, NodeId n, NodeId user) {
 	NodeId found = map_get(&w->inside, n);
@@ -35,7 +24,7 @@ static NodeId inner(Rewrite *w, NodeId n, NodeId user) {
 	NodeId first = graph_get(w->m, w->loop)->first;
 	while (leaf && node_get(w->m, first)->op == OP_PLACEHOLDER)
 		first = node_get(w->m, first)->next;
-	found = leaf ? leaf_copy(w, n, op == OP_HOST_TENSOR ? user : first)
+	found = leaf ? node_copy(w->m, n, op == OP_HOST_TENSOR ? user : first)
 	             : graph_add_argument(w->m, w->loop, n, node_get(w->m, n)->name);
 	map_put(w->m->arena, &w->inside, n, found);
 	return found;

@@ -1,4 +1,4 @@
-/* ir_new.c - what passes add to a Module beside nodes: tensors, blocks and graphs. */
+/* ir_new.c - what passes add to a Module: tensors, blocks, graphs and copies of nodes. */
 #include "ops.h"
 
 /* `name`, or name_1, name_2, ...: the first that the map does not have. */
@@ -43,4 +43,15 @@ GraphId graph_new(Module *m, GraphKind kind, BlockId block) {
 	graph_get(m, index)->output = output;
 	node_append(m, output);
 	return index;
+}
+
+NodeId node_copy(Module *m, NodeId n, NodeId before) {
+	Node old = *node_get(m, n);
+	Arg *args = arena_array(m->arena, (size_t)old.arg_count + 1, sizeof *args);
+	for (uint32_t i = 0; i < old.arg_count; i++)
+		args[i] = arg_copy(m, *node_arg(m, n, i));
+	NodeId copy = node_new(m, node_get(m, before)->graph, old.op, old.name, old.type, old.arg_count, args);
+	node_get(m, copy)->loc = old.loc;
+	node_insert_before(m, copy, before);
+	return copy;
 }
