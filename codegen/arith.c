@@ -186,7 +186,7 @@ static Dtype reduced_in(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	NodeId self = node_input(m, n, 0);
 	Dtype x = node_type(m, self)->dtype, result = node_type(m, n)->dtype;
-	bool keepdim, whole = reduction_dims(m, n, &keepdim) == (1u << node_type(m, self)->count) - 1;
+	bool whole = reduction_dims(m, n) == (1u << node_type(m, self)->count) - 1;
 	bool is_choice = op == OP_AMAX || op == OP_AMIN || op == OP_MAX || op == OP_MIN;
 	Dtype compute = dtype_is_float(x) || dtype_is_float(result) ? DTYPE_F32
 	                : dtype_bits(x) < 32 || !is_choice          ? DTYPE_I32

@@ -29,12 +29,13 @@ static void form_pointwise(Planner *p, NodeId n) {
 
 static void form_reduce(Planner *p, NodeId n) {
 	NodeId x = node_input(p->m, n, 0);
-	bool keepdim;
-	uint32_t dims = reduction_dims(p->m, n, &keepdim), rank = value_rank(p, x);
+	uint32_t dims = reduction_dims(p->m, n), rank = value_rank(p, x);
 	bool last = rank > 0 && (dims >> (rank - 1) & 1);
 	Value *v = value_of(p, n);
 	v->wants = last ? FORM_NATURAL : value_of(p, x)->form;
-	v->form = !last ? v->wants : keepdim || value_rank(p, n) == 0 ? FORM_NATURAL : FORM_COLUMN;
+	v->form = !last                                                    ? v->wants
+	          : reduction_keeps_dims(p->m, n) || value_rank(p, n) == 0 ? FORM_NATURAL
+	                                                                   : FORM_COLUMN;
 }
 
 static void form_view(Planner *p, NodeId n) {

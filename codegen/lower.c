@@ -155,35 +155,7 @@ ViewShape view_shape(const Planner *p, NodeId n) {
 	}
 }
 
-/* ---- reductions and matmuls ------------------------------------------------------------------------------------- */
-
-static uint32_t dims_of_arg(const Module *m, const Arg *a, uint32_t rank) {
-	uint32_t all = (1u << rank) - 1, dims = 0;
-	if (a->kind == ARG_INT)
-		return 1u << (a->integer < 0 ? a->integer + rank : a->integer);
-	if (a->kind != ARG_LIST || a->list.count == 0)
-		return all;
-	for (uint32_t i = 0; i < a->list.count; i++) {
-		int64_t d = arg_item(m, a, i)->integer;
-		dims |= 1u << (d < 0 ? d + rank : d);
-	}
-	return dims;
-}
-
-uint32_t reduction_dims(const Module *m, NodeId n, bool *keepdim) {
-	uint32_t rank = node_type(m, node_input(m, n, 0))->count;
-	*keepdim = false;
-	switch (node_get(m, n)->op) {
-	case OP_SUM:
-	case OP_MEAN:
-	case OP_MAX:
-	case OP_MIN: return (1u << rank) - 1;
-	default: break;
-	}
-	const Arg *keep = node_arg(m, n, 2);
-	*keepdim = keep->kind == ARG_BOOL && keep->boolean;
-	return dims_of_arg(m, node_arg(m, n, 1), rank);
-}
+/* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
 NodeId matmul_operand(const Module *m, NodeId n, int which) {
 	uint16_t op = node_get(m, n)->op;

@@ -62,8 +62,7 @@ static void need_matmul(Needs *s, NodeId n) {
 
 static void need_reduce(Needs *s, NodeId n) {
 	NodeId x = node_input(s->p->m, n, 0);
-	bool keepdim;
-	uint32_t dims = reduction_dims(s->p->m, n, &keepdim);
+	uint32_t dims = reduction_dims(s->p->m, n);
 	uint64_t bits = value_of(s->p, n)->needed;
 	for (uint32_t i = 0; i < value_rank(s->p, x); i++)
 		if (dims >> i & 1)

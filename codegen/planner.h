@@ -165,8 +165,6 @@ typedef enum ViewShape {
 } ViewShape;
 ViewShape view_shape(const Planner *p, NodeId n);
 
-/* The dims that a reduction reduces, as a bit set, and whether it keeps them. */
-uint32_t reduction_dims(const Module *m, NodeId n, bool *keepdim);
 /* The node's operand i that is the matmul's left (0) or right (1) factor, or what is added to it (2); NONE. */
 NodeId matmul_operand(const Module *m, NodeId n, int which);
 

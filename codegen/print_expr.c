@@ -296,8 +296,8 @@ static const char *index_text(Printer *pr, NodeId n, Form form) {
 static PyExpr reduce_text(Printer *pr, NodeId n) {
 	const Value *v = &pr->plan->values[n];
 	NodeId x = node_input(pr->m, n, 0);
-	bool keepdim;
-	uint32_t dims = reduction_dims(pr->m, n, &keepdim), rank = type_rank(pr, x),
+	bool keepdim = reduction_keeps_dims(pr->m, n);
+	uint32_t dims = reduction_dims(pr->m, n), rank = type_rank(pr, x),
 		 shift = rank == 1 && v->wants == FORM_NATURAL;
 	const Arg *operand = node_arg(pr->m, n, 0);
 	const char *text = computed_text(pr, operand, v->wants, v->compute).text;

@@ -96,6 +96,10 @@ bool op_writes(uint16_t op);
 /* Must stay although nothing uses it: stores, atomics, loops and ifs that contain one are asked by the passes. */
 bool op_has_effect(uint16_t op);
 
+/* The dims that a reduction reduces, as a bit set, and whether it keeps them as dims of 1. */
+uint32_t reduction_dims(const Module *m, NodeId n);
+bool reduction_keeps_dims(const Module *m, NodeId n);
+
 /* Appends docs/ops.md, the list of all rows, for `make docs` (ops_doc.c). */
 void ops_print_markdown(Text *out);
 

@@ -58,18 +58,6 @@ static bool uses_role(const RowSplit *s, NodeId n, RowRole role) {
 
 /* ---- what moves -------------------------------------------------------------------------------------------------- */
 
-/* The dims that a reduction reduces; every bit for all of them. */
-static uint32_t reduced_dims(const Module *m, NodeId n) {
-	const Arg *a = op_arg(m, n, "dim");
-	uint32_t rank = node_type(m, node_input(m, n, 0))->count, dims = 0;
-	uint32_t count = a->kind == ARG_LIST ? a->list.count : a->kind == ARG_INT;
-	for (uint32_t i = 0; i < count; i++) {
-		int64_t d = (a->kind == ARG_LIST ? arg_item(m, a, i) : a)->integer;
-		dims |= 1u << (d < 0 ? d + rank : d);
-	}
-	return count ? dims : (1u << rank) - 1;
-}
-
 static bool reduction_known(uint16_t op) {
 	return op == OP_SUM_DIM || op == OP_MEAN_DIM || op == OP_AMAX || op == OP_AMIN;
 }
@@ -80,7 +68,7 @@ static bool classify_sum(RowSplit *s, NodeId n) {
 	Dtype dtype = node_type(s->m, n)->dtype;
 	if (op != OP_SUM_DIM && op != OP_AMAX && op != OP_AMIN)
 		return refuse(s, n, "it needs all rows at once");
-	if (!(reduced_dims(s->m, n) & 1) || node_type(s->m, n)->count == 0)
+	if (!(reduction_dims(s->m, n) & 1) || node_type(s->m, n)->count == 0)
 		return refuse(s, n, "it does not reduce over the rows alone");
 	if (op == OP_SUM_DIM ? dtype != DTYPE_F32 && dtype != DTYPE_I32 : !dtype_is_float(dtype))
 		return refuse(s, n, "adding up in steps would round more often");

@@ -1,4 +1,4 @@
-/* ops.c - the op table of ops.def as data, and the look-ups in it. */
+/* ops.c - the op table of ops.def as data, the look-ups in it, and what the arguments of a reduction say. */
 #include "ops.h"
 
 static const OpRow rows[OP_COUNT] = {
@@ -118,4 +118,22 @@ uint32_t op_param_index(uint16_t op, const char *name) {
 const Arg *op_arg(const Module *m, NodeId n, const char *name) {
 	uint32_t index = param_index(rows[node_get(m, n)->op].params, name);
 	return node_arg(m, n, index == NONE ? node_get(m, n)->arg_count : index);
+}
+
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
+
+uint32_t reduction_dims(const Module *m, NodeId n) {
+	const Arg *a = op_arg(m, n, "dim");
+	uint32_t rank = node_type(m, node_input(m, n, 0))->count, dims = 0;
+	uint32_t count = a->kind == ARG_LIST ? a->list.count : a->kind == ARG_INT;
+	for (uint32_t i = 0; i < count; i++) {
+		int64_t d = (a->kind == ARG_LIST ? arg_item(m, a, i) : a)->integer;
+		dims |= 1u << (d < 0 ? d + rank : d);
+	}
+	return count ? dims : (1u << rank) - 1;
+}
+
+bool reduction_keeps_dims(const Module *m, NodeId n) {
+	const Arg *keep = op_arg(m, n, "keepdim");
+	return keep->kind == ARG_BOOL && keep->boolean;
 }
