@@ -146,8 +146,7 @@ static Affine affine_of_node(Planner *p, NodeId n) {
 		return out;
 	const Arg *outer = constant_argument(p->m, n);
 	if (outer)
-		return affine_of_arg(p, node_get(p->m, graph_get(p->m, node_get(p->m, n)->graph)->caller)->graph,
-		                     outer);
+		return affine_of_arg(p, graph_parent(p->m, node_get(p->m, n)->graph), outer);
 	return affine_var(VAR_NODE, n, 1);
 }
 

@@ -14,6 +14,8 @@
 typedef uint32_t NodeId, GraphId, TensorId, ScalarId, BlockId, TunableId, ArgId, ExprId, TypeId;
 
 enum { RANK_MAX = 8 };
+/* Graphs may be called within graphs this deep. */
+enum { GRAPH_DEPTH_MAX = 64 };
 
 /* ---- element types ---------------------------------------------------------------------------------------------- */
 
@@ -483,6 +485,19 @@ static inline ArgId node_uses(const Module *m, NodeId n) { return node_get(m, n)
 uint32_t node_use_count(const Module *m, NodeId n);
 /* for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) */
 static inline NodeId graph_first(const Module *m, GraphId g) { return graph_get(m, g)->first; }
+/* The graph that calls g; NONE for a root. */
+static inline GraphId graph_parent(const Module *m, GraphId g) {
+	NodeId caller = graph_get(m, g)->caller;
+	return caller == NONE ? NONE : node_get(m, caller)->graph;
+}
+/* The root above g; NONE if the way up ends at a graph that nobody calls, closes, or is longer than GRAPH_DEPTH_MAX.
+ * *depth: how far the way up was. */
+GraphId graph_root(const Module *m, GraphId g, uint32_t *depth);
+/* The innermost of g and the graphs around it that iterates over block b; NONE. */
+GraphId block_graph(const Module *m, GraphId g, BlockId b);
+/* A block's size is a number everywhere; its position only means something inside the grid or a loop over it. A
+ * reduction block that is not rolled is the whole dim, at position 0, everywhere. */
+bool block_in_scope(const Module *m, GraphId g, BlockId b);
 /* The graph with the document's id; NONE. */
 GraphId graph_find(const Module *m, int64_t id);
 TensorId tensor_find(const Module *m, const char *name);

@@ -5,9 +5,6 @@
 
 #include "infer.h"
 
-/* Graphs may be called within graphs this deep. */
-enum { GRAPH_DEPTH_MAX = 64 };
-
 typedef struct Verifier {
 	Module *m;
 	Diag *d;

@@ -86,16 +86,10 @@ static void store_column(Column *w, NodeId n) {
 
 /* ---- where ------------------------------------------------------------------------------------------------------- */
 
-/* The loop around graph g, or g itself, that iterates b: not the grid. */
+/* A loop around graph g, or g itself, iterates b: not the grid. */
 static bool loop_iterates(const Module *m, GraphId g, BlockId b) {
-	while (graph_get(m, g)->kind != GRAPH_ROOT && graph_get(m, g)->caller != NONE) {
-		const Graph *graph = graph_get(m, g);
-		for (uint32_t i = 0; i < graph->blocks.count; i++)
-			if (graph->blocks.at[i] == b)
-				return true;
-		g = node_get(m, graph->caller)->graph;
-	}
-	return false;
+	GraphId found = block_graph(m, g, b);
+	return found != NONE && graph_get(m, found)->kind != GRAPH_ROOT;
 }
 
 /* The block of a 1-D access whose steps start between whole registers; NONE. */

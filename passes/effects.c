@@ -15,16 +15,11 @@ uint32_t call_graphs(const Module *m, NodeId n, GraphId graphs[2]) {
 	return count;
 }
 
-static GraphId graph_around(const Module *m, GraphId g) {
-	NodeId caller = graph_get(m, g)->caller;
-	return caller == NONE ? NONE : node_get(m, caller)->graph;
-}
-
 static uint64_t write_key(GraphId g, TensorId base) { return (uint64_t)g << 32 | base; }
 
 /* Stops at a graph that knows already: so do all around it. */
 static void note_write(Arena *a, Effects *e, const Module *m, GraphId g, TensorId base) {
-	for (; g != NONE && map_get(&e->writes, write_key(g, base)) == NONE; g = graph_around(m, g)) {
+	for (; g != NONE && map_get(&e->writes, write_key(g, base)) == NONE; g = graph_parent(m, g)) {
 		map_put(a, &e->writes, write_key(g, base), 1);
 		vec_push(a, &e->graph[g].written, base);
 	}
@@ -38,7 +33,7 @@ Effects effects_of(Arena *a, const Module *m) {
 			if (op_writes(op) && access_base(m, n) != NONE)
 				note_write(a, &e, m, g, access_base(m, n));
 			for (GraphId at = g; op == OP_WHILE && at != NONE && !e.graph[at].has_while;
-			     at = graph_around(m, at))
+			     at = graph_parent(m, at))
 				e.graph[at].has_while = true;
 		}
 	}

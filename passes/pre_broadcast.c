@@ -213,11 +213,8 @@ static void index_graph(Widening *w, GraphId g) {
 	const Graph *graph = graph_get(w->m, g);
 	WideLoop *l = &w->loop[g];
 	l->is_loop = is_loop_kind(w->m, g);
-	for (GraphId at = g; !l->in_loop; at = node_get(w->m, graph_get(w->m, at)->caller)->graph) {
+	for (GraphId at = g; at != NONE && !l->in_loop; at = graph_parent(w->m, at))
 		l->in_loop = is_loop_kind(w->m, at);
-		if (graph_get(w->m, at)->caller == NONE)
-			break;
-	}
 	l->arg_output = none_array(w->arena, graph->placeholders.count);
 	l->output_arg = none_array(w->arena, result_count(w->m, g));
 	l->getitem = none_array(w->arena, result_count(w->m, g));

@@ -43,6 +43,29 @@ uint32_t node_use_count(const Module *m, NodeId n) {
 
 GraphId graph_find(const Module *m, int64_t id) { return map_get(&m->graph_ids, (uint64_t)id); }
 
+GraphId graph_root(const Module *m, GraphId g, uint32_t *depth) {
+	for (*depth = 0; *depth <= GRAPH_DEPTH_MAX; ++*depth) {
+		if (graph_get(m, g)->kind == GRAPH_ROOT)
+			return g;
+		g = graph_parent(m, g);
+		if (g == NONE)
+			return NONE;
+	}
+	return NONE;
+}
+
+GraphId block_graph(const Module *m, GraphId g, BlockId b) {
+	for (uint32_t depth = 0; g != NONE && depth <= GRAPH_DEPTH_MAX; depth++, g = graph_parent(m, g))
+		for (uint32_t i = 0; i < graph_get(m, g)->blocks.count; i++)
+			if (graph_get(m, g)->blocks.at[i] == b)
+				return g;
+	return NONE;
+}
+
+bool block_in_scope(const Module *m, GraphId g, BlockId b) {
+	return m->blocks.at[b].reduction || block_graph(m, g, b) != NONE;
+}
+
 static uint32_t name_find(const Module *m, const Map *map, const char *name) {
 	const char *known = string_find(&m->strings, name);
 	return known ? map_get(map, map_key(known)) : NONE;

@@ -1,26 +1,7 @@
 /* load_calls.c - the graphs as a whole: who calls whom, what loops carry, which block symbols are in scope. */
 #include "load.h"
 
-enum { GRAPH_DEPTH_MAX = 64 };
-
 /* ---- reachability ----------------------------------------------------------------------------------------------- */
-
-static GraphId graph_parent(const Module *m, GraphId g) {
-	NodeId caller = graph_get(m, g)->caller;
-	return caller == NONE ? NONE : node_get(m, caller)->graph;
-}
-
-/* The root above g; NONE if the way up ends at a graph that nobody calls, closes, or is too long. */
-static GraphId graph_root(const Module *m, GraphId g, uint32_t *depth) {
-	for (*depth = 0; *depth <= GRAPH_DEPTH_MAX; ++*depth) {
-		if (graph_get(m, g)->kind == GRAPH_ROOT)
-			return g;
-		g = graph_parent(m, g);
-		if (g == NONE)
-			return NONE;
-	}
-	return NONE;
-}
 
 /* Does calling g lead back to g? With one caller each, the way up from g either ends or closes. *first: g comes first
  * of its cycle in the document, and is the one to report. */
@@ -107,18 +88,6 @@ static void check_outputs(Loader *l, GraphId g) {
 }
 
 /* ---- scope of block symbols ------------------------------------------------------------------------------------- */
-
-/* A block's size is a number everywhere; its position only means something inside a loop over it. A reduction block
- * that is not rolled is the whole dim, at position 0, everywhere. */
-static bool block_in_scope(const Module *m, GraphId g, BlockId b) {
-	if (m->blocks.at[b].reduction)
-		return true;
-	for (uint32_t depth = 0; g != NONE && depth <= GRAPH_DEPTH_MAX; depth++, g = graph_parent(m, g))
-		for (uint32_t i = 0; i < graph_get(m, g)->blocks.count; i++)
-			if (graph_get(m, g)->blocks.at[i] == b)
-				return true;
-	return false;
-}
 
 static void check_scope(Loader *l, NodeId n, uint32_t arg, const Arg *a) {
 	const Module *m = l->m;

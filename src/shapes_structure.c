@@ -89,24 +89,9 @@ static bool infer_block(const Infer *in, BlockId *block) {
 	return *block != NONE || infer_error(in, "bad-argument", NULL, "its argument must be just a block symbol");
 }
 
-/* The graph around node n that iterates over the block; NONE. */
-static GraphId block_graph(const Module *m, NodeId n, BlockId block) {
-	GraphId g = node_get(m, n)->graph;
-	for (uint32_t depth = 0; depth <= m->graphs.count; depth++) {
-		const Graph *graph = graph_get(m, g);
-		for (uint32_t i = 0; i < graph->blocks.count; i++)
-			if (graph->blocks.at[i] == block)
-				return g;
-		if (graph->caller == NONE)
-			return NONE;
-		g = node_get(m, graph->caller)->graph;
-	}
-	return NONE;
-}
-
 /* cdiv(end - begin, size) where a grid or call gives both bounds; a call's win over the block's own. */
 static ExprId tile_count(Module *m, NodeId n, BlockId block) {
-	GraphId g = block_graph(m, n, block);
+	GraphId g = block_graph(m, node_get(m, n)->graph, block);
 	if (g == NONE)
 		return NONE;
 	const Graph *graph = graph_get(m, g);

@@ -60,20 +60,6 @@ static bool inputs_failed(const Verifier *v, const Arg *arg) {
 
 /* A whole tile can be named where its loop or grid is around; a `reduction` dim that is not rolled, everywhere. As a
  * size, in a shape or tile.block_size, a symbol may stand anywhere: the configuration gives its value. */
-static bool block_in_scope(const Module *m, GraphId g, BlockId block) {
-	if (m->blocks.at[block].reduction)
-		return true;
-	for (;;) {
-		const Graph *graph = graph_get(m, g);
-		for (uint32_t i = 0; i < graph->blocks.count; i++)
-			if (graph->blocks.at[i] == block)
-				return true;
-		if (graph->caller == NONE)
-			return false;
-		g = node_get(m, graph->caller)->graph;
-	}
-}
-
 static void check_scope(Verifier *v, NodeId n, const Arg *arg) {
 	BlockId block = arg_block(v->m, arg);
 	if (block != NONE && !v->failed[n] && !block_in_scope(v->m, node_get(v->m, n)->graph, block))

@@ -165,29 +165,17 @@ static bool check_callers(Verifier *v, uint32_t *calls) {
 	return ok;
 }
 
-/* Depth of the calls around a graph; NONE if they do not lead to a root. */
-static uint32_t call_depth(const Module *m, GraphId g) {
-	for (uint32_t depth = 0; depth <= GRAPH_DEPTH_MAX; depth++) {
-		const Graph *graph = graph_get(m, g);
-		if (graph->kind == GRAPH_ROOT)
-			return depth;
-		if (graph->caller == NONE)
-			return NONE;
-		g = node_get(m, graph->caller)->graph;
-	}
-	return NONE;
-}
-
 static bool check_call_tree(Verifier *v) {
 	uint32_t *calls = arena_array(v->m->arena, v->m->graphs.count, sizeof *calls);
 	if (!check_callers(v, calls))
 		return false;
 	bool ok = true;
+	uint32_t depth;
 	for (GraphId g = 0; g < v->m->graphs.count; g++) {
 		bool is_root = graph_get(v->m, g)->kind == GRAPH_ROOT;
 		if (!is_root && calls[g] == 0)
 			verify_graph_error(v, g, "graph-unreachable", "drop it, or call it", "no node calls it");
-		else if (call_depth(v->m, g) == NONE)
+		else if (graph_root(v->m, g, &depth) == NONE)
 			verify_graph_error(v, g, "bad-call", NULL, "its callers do not lead to a root within %d calls",
 			                   GRAPH_DEPTH_MAX);
 		else
