@@ -75,13 +75,15 @@ SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
 C_FILES = $(wildcard tools/*.c src/*.[ch] passes/*.[ch] codegen/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
 
 # What a fresh machine lacks. Phony, but quick where nothing is missing.
-.PHONY: need-c need-venv need-export
+.PHONY: need-c need-venv need-export need-bench
 need-c:
 	@tools/bootstrap c
 need-venv:
 	@tools/bootstrap venv
 need-export:
 	@tools/bootstrap venv-export
+need-bench:
+	@tools/bootstrap venv-bench
 
 # So that the compiler is there before the build, whatever -j says.
 .PHONY: build
@@ -139,13 +141,13 @@ golden: build need-venv
 aot: build need-venv
 	$(WITH_PYTHON) tests/aot/run_all.py
 
-# The matrix in interpret mode, on every kind of inputs; then docs/results.md from both.
-.PHONY: proof results
+# The matrix in interpret mode, on every kind of inputs; then docs/proof.md from both.
+.PHONY: proof proof-page
 proof: build need-venv
 	$(WITH_PYTHON) tests/numerics/run_all.py
 
-results: proof aot
-	$(WITH_PYTHON) tests/results.py
+proof-page: proof aot
+	$(WITH_PYTHON) tests/proof_page.py
 
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py
@@ -154,7 +156,14 @@ probe-ops: build need-venv
 probe-tiling: need-venv
 	$(WITH_PYTHON) tests/tiling/tiling_probe.py
 
-bench: build need-export
+# The race table. ROW=TEXT prints the rows that hold it, SIDE=ours|helion|hand measures only that side; TPU_STATIC=PATH
+# is the tool that estimates times.
+BENCH_PART = $(if $(ROW)$(SIDE),$(if $(ROW),--row '$(ROW)') $(if $(SIDE),--side $(SIDE)),-o docs/results.md)
+bench: build need-bench
+	PYTHONPATH=python $(EXPORT_PYTHON) bench/results.py $(BENCH_PART)
+
+.PHONY: bench-compile
+bench-compile: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/compile_speed.py -o docs/compile_speed.md
 
 # make bench-kernels SECTION=NAME prints one section; TPU_STATIC=PATH is the tool that estimates times.
@@ -224,10 +233,12 @@ help:
 	@echo 'make golden        write the expected modules of testdata/golden again'
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'
 	@echo 'make proof         simulate every kernel of the matrix on every kind of inputs (slow)'
-	@echo 'make results       proof and aot, then docs/results.md'
+	@echo 'make proof-page    proof and aot, then docs/proof.md'
 	@echo 'make probe-ops     ask the TPU compiler and the simulator about every op'
 	@echo 'make probe-tiling  ask the TPU compiler how arrays may be cut; docs/tiling.md'
-	@echo 'make bench         compile speed, with docs/compile_speed.md'
+	@echo 'make bench         estimated times beside Helion, hand-written kernels and XLA, with docs/results.md'
+	@echo '                   (hours at first, cached); ROW=TEXT SIDE=ours prints a part'
+	@echo 'make bench-compile compile speed, with docs/compile_speed.md'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
 	@echo 'make clean         remove what was built; .venv and .venv-export stay'

@@ -1,6 +1,6 @@
 """How fast pallasc compiles, next to Helion's own code generation for Pallas, in one run.
 
-    make bench      (or: PYTHONPATH=python .venv-export/bin/python bench/compile_speed.py)
+    make bench-compile      (or: PYTHONPATH=python .venv-export/bin/python bench/compile_speed.py)
 
 For each graph of testdata/kernels/graphs.json: the command pallasc as a process, JSON in to Python
 out; a further configuration in one process through libpallasc; Helion's trace, and its code for a
@@ -32,7 +32,7 @@ LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
 GOAL_PROCESS, GOAL_FURTHER = 3e-3, 100e-6
 HEAD = """# Compile speed
 
-Written by `make bench` on {machine}, {cpus} CPUs. Medians.
+Written by `make bench-compile` on {machine}, {cpus} CPUs. Medians.
 
 - process: `pallasc GRAPH.json >/dev/null`, from start to exit (goal: under 3 ms).
 - further: one more configuration of a loaded graph through `libpallasc`, module text included

@@ -42,10 +42,11 @@ def cells_row(cells):
 
 
 def table_text(table, outcomes):
-    """A table as Markdown, from {job: outcome}."""
+    """A table as Markdown, from {job: outcome}; what is not there, the cells do without."""
     lines = [cells_row(table.heads), cells_row(["---"] * len(table.heads))]
     for row in table.rows:
-        lines.append(cells_row(row.cells({name: outcomes[job] for name, job in row.jobs.items()})))
+        found = {name: outcomes[job] for name, job in row.jobs.items() if job in outcomes}
+        lines.append(cells_row(row.cells(found)))
     text = f"{table.text}\n\n" if table.text else ""
     return text + "".join(lines) + "".join(f"\n{note}\n" for note in table.notes(outcomes))
 

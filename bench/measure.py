@@ -1,9 +1,9 @@
-"""Compiles kernels, ours and Helion's, with the TPU compiler, and estimates their time.
+"""Compiles kernels with the TPU compiler, and estimates their time.
 
 A `Job` is a kernel of testdata/kernels on arguments under a configuration for a chip, by pallasc or
-by Helion; `measure` gives its `Outcome`. Each job runs in a process of its own, with a time and a
-memory limit, on the jax and libtpu of this Python. Outcomes are kept in .cache/bench by all that
-they depend on.
+by Helion, or one of hand_kernels.py; `measure` gives its `Outcome`. Each job runs in a process of
+its own, with a time and a memory limit, on the jax and libtpu of this Python. Outcomes are kept in
+.cache/bench by all that they depend on: code and versions, not comments.
 
 Times come from a tool that executes the compiler's final schedule with a rough model of DMA and of
 the MXU's queues (`--tpu-static PATH` or $TPU_STATIC; by default ../shared/tools/tpu_static.py
@@ -46,10 +46,10 @@ class Job:
     """A kernel to be compiled, and if `static` its time estimated.
 
     Attributes:
-      side: "ours" or "helion".
-      kernel: FILE.py:KERNEL in testdata/kernels.
+      side: "ours", "helion" or "hand".
+      kernel: FILE.py:KERNEL in testdata/kernels; of "hand" a name of hand_kernels.py.
       args: its arguments, as `pallasc export --args` takes them.
-      config: the configuration as JSON text.
+      config: the configuration as JSON text; of "hand" that kernel's own parameters.
       target: a chip.
       static: whether the time is to be estimated.
     """
@@ -73,7 +73,7 @@ class Outcome:
       message: why not ok, a few lines.
       vmem_bytes: scoped VMEM used, or asked for where that is over the limit; None if unknown.
       temp_bytes: temporaries in HBM.
-      plan: pallasc's plan, a dict, also where the compiler then refuses; None for Helion.
+      plan: pallasc's plan, a dict, also where the compiler then refuses; None for other sides.
       blocks: Helion's block sizes, which it may have raised.
       overruled: Helion's own refusal, which was overruled to hear the compiler; "".
       static: the estimate (see measure_worker.static_facts), or None.
@@ -92,8 +92,11 @@ class Outcome:
     seconds: float = 0.0
 
 
-def measure(job, tool):
-    """The `Outcome` of a job. `tool`: path of the static schedule tool, or None to do without."""
+def measure(job, tool, remembered=False):
+    """The `Outcome` of a job. `tool`: path of the static schedule tool, or None to do without.
+
+    With `remembered` nothing is compiled: None where the answer is not in the cache.
+    """
     outcome, request = Outcome(), {"side": job.side, "target": job.target}
     if job.side == "ours":
         try:
@@ -105,10 +108,13 @@ def measure(job, tool):
     else:
         request["kernel"], request["args"] = job.kernel, list(job.args)
         request["config"] = json.loads(job.config)
-        request["vmem_capacity"] = VMEM_CAPACITY[job.target]
+        if job.side == "helion":
+            request["vmem_capacity"] = VMEM_CAPACITY[job.target]
     static = job.static and tool and job.target != "v4"
     request["tool"] = str(tool) if static else None
-    answer = answer_of(request)
+    answer = answer_of(request, remembered)
+    if answer is None:
+        return None
     fill(outcome, answer, job)
     return outcome
 
@@ -120,7 +126,8 @@ def fill(outcome, answer, job):
     outcome.overruled = answer.get("refused") or ""
     if outcome.ok:
         outcome.kind, outcome.static = "ok", answer["static"]
-        outcome.vmem_bytes = max(answer["kernels"], default=0)
+        reported = (outcome.static or {}).get("vmem_bytes")  # of kernels that name no limit
+        outcome.vmem_bytes = max(answer["kernels"], default=0) or reported
         outcome.temp_bytes = answer["temp_bytes"]
         return
     error = answer["error"]
@@ -151,28 +158,58 @@ def document(kernel, args):
 # ---- processes
 
 
-def answer_of(request):
-    """The worker's answer to a request; verdicts are remembered, a lost worker's is not."""
+def answer_of(request, remembered=False):
+    """The worker's answer to a request; verdicts are remembered, a lost worker's is not.
+
+    None where only what is remembered is asked for and there is nothing.
+    """
     here = Path(__file__).parent
-    texts = [(here / "measure_worker.py").read_text()]
+    texts = [code_text(here / "measure_worker.py")]
     if request["tool"]:
         folder = Path(request["tool"]).parent
         texts += [Path(request["tool"]).read_text(), (folder / "llo.py").read_text()]
     packages = ["jax", "jaxlib", "libtpu"]
     if request["side"] == "helion":
         packages += ["torch", "helion"]
-        texts.append((here / "helion_kernel.py").read_text())
+        texts.append(code_text(here / "helion_kernel.py"))
         texts.append((KERNELS / request["kernel"].partition(":")[0]).read_text())
+    elif request["side"] == "hand":
+        packages += ["tokamax"] if request["kernel"].startswith("tokamax.") else []
+        texts.append(hand_text(request["kernel"]))
     keyed = {**request, "tool": bool(request["tool"])}
     if request["side"] == "ours":
         keyed["source"] = kernel_text(request["source"])
     key = digest("answer", keyed, texts, versions(*packages))
     if (found := cache_load(key)) is not None:
         return found
+    if remembered:
+        return None
     answer = worker_run({**request, "memory_bytes": MEMORY_BYTES})
     if answer.get("kind") != "crash":
         cache_store(key, answer)
     return answer
+
+
+def code_text(path, left_out=()):
+    """The code of a file without comments, docstrings and the top-level names in `left_out`."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(
+            node
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    tree.body = [node for node in tree.body if getattr(node, "name", None) not in left_out]
+    return ast.unparse(tree)
+
+
+def hand_text(kernel):
+    """The code of hand_kernels.py that builds one kernel."""
+    import hand_kernels
+
+    builders = {name: function.__name__ for name, function in hand_kernels.KERNELS.items()}
+    others = set(builders.values()) - {builders[kernel]}
+    text = code_text(Path(hand_kernels.__file__), others)
+    return text.partition("KERNELS = ")[0]
 
 
 def kernel_text(source):

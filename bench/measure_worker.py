@@ -1,6 +1,6 @@
-"""The process behind `measure.py`: compiles one kernel, ours or Helion's, and says what it takes.
+"""The process behind `measure.py`: compiles one kernel of any side, and says what it takes.
 
-One JSON job on standard input, one JSON answer on standard output. Both sides go through the same
+One JSON job on standard input, one JSON answer on standard output. All sides go through the same
 steps: trace as for the chip, lower, compile with libtpu, read the VMEM that the compiler reports,
 and, where the static schedule tool is given, let it execute the schedule that the compiler dumped.
 """
@@ -54,12 +54,14 @@ def job_run(job):
     topology = TOPOLOGIES[job["target"]]
     device = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[0]
     with tracing_for(device):
-        function, inputs, extra = ours(job) if job["side"] == "ours" else helions(job)
+        function, inputs, extra = SIDES[job["side"]](job)
     sharding = jax.sharding.SingleDeviceSharding(device)
     arguments = [jax.ShapeDtypeStruct(s, d, sharding=sharding) for s, d in inputs]
     staged = Staged(function, lambda: tracing_for(device))
     if tool:
-        found = tool.analyze(staged, arguments, STATIC_TARGETS[job["target"]])
+        known = extra.pop("smem_default", 0)
+        target = STATIC_TARGETS[job["target"]]
+        found = tool.analyze(staged, arguments, target, smem_default=known)
         answer = {"ok": found["ok"], "static": static_facts(found) if found["ok"] else None}
         if not found["ok"]:
             answer["error"] = staged.error or found["error"]
@@ -98,6 +100,17 @@ def helions(job):
         job["kernel"], job["args"], job["config"], job["vmem_capacity"]
     )
     return built.function, built.inputs, {"blocks": built.blocks, "refused": built.refused}
+
+
+def hands(job):
+    """(function, inputs, facts) of a kernel that people wrote, or of XLA's own."""
+    import hand_kernels
+
+    built = hand_kernels.kernel_build(job["kernel"], job["args"], job["config"])
+    return built.function, built.inputs, {"smem_default": built.smem_default}
+
+
+SIDES = {"ours": ours, "helion": helions, "hand": hands}
 
 
 class Staged:
@@ -157,16 +170,22 @@ def static_facts(found):
     """What the tables need of the tool's result.
 
     Times in ms, counts over the whole run; slot use as a share of each slot's capacity, weighted by
-    how often each bundle runs; spills and fills as they stand in the schedule.
+    how often each bundle runs; spills and fills as they stand in the schedule. Counts are those of
+    the Pallas kernels; of everything where there is none. A run that the tool cut has no time.
     """
-    kernels = [kernel for kernel in found["kernels"].values() if kernel.get("pallas")]
+    everything = list(found["kernels"].values())
+    kernels = [kernel for kernel in everything if kernel.get("pallas")] or everything
     run = found if found["sim_complete"] else found.get("cut_run", {})
+    cut = not all(kernel.get("sim_complete") for kernel in kernels)
     facts = {
         "sim_ok": found["sim_ok"],
         "errors": found["errors"],
-        "est_ms": run.get("est_ms"),
-        "pallas_ms": run.get("pallas_ms"),
+        "warnings": [text for text in found["warnings"] if not text.startswith("ERROR ")],
+        "cut": cut,
+        "est_ms": None if cut else run.get("est_ms"),
+        "pallas_ms": None if cut else run.get("pallas_ms"),
         "hbm_ms": run.get("hbm_ms"),
+        "mxu_flops": found.get("mxu_flops_executed"),
         "cycles": sum(kernel.get("est_cycles", 0) for kernel in kernels),
         "mxu_busy_cycles": sum(kernel.get("mxu_busy_cycles", 0) for kernel in kernels),
         "dma_wait_cycles": sum(kernel.get("dma_wait_cycles", 0) for kernel in kernels),
@@ -174,6 +193,7 @@ def static_facts(found):
         "spills": sum(kernel.get("spills_static", 0) for kernel in kernels),
         "fills": sum(kernel.get("fills_static", 0) for kernel in kernels),
         "bundles": sum(kernel.get("bundles", 0) for kernel in kernels),
+        "vmem_bytes": max((kernel.get("scoped_vmem_bytes") or 0 for kernel in kernels), default=0),
     }
     if kernels:
         hottest = max(kernels, key=lambda kernel: kernel.get("est_cycles", 0))

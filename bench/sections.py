@@ -109,6 +109,13 @@ def slot(outcome, name):
     return f"{100 * slots.get(name, 0):.1f}%" if slots else "-"
 
 
+def slot_uses(outcome, count=3):
+    """The fullest slots of the schedule, with their use."""
+    slots = known(outcome, "slots") or {}
+    used = sorted(((share, name) for name, share in slots.items() if ":" not in name), reverse=True)
+    return ", ".join(f"{name} {100 * share:.0f}%" for share, name in used[:count]) or "-"
+
+
 def spills(outcome):
     """Spills and fills in the schedule."""
     return (

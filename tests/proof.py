@@ -1,7 +1,7 @@
 """The proof's matrix, defined once: which kernels are simulated, compiled for a chip, and pinned.
 
 A `Case` is a graph under a configuration. The numerics, the TPU compiler's verdicts, the goldens,
-the lint and docs/results.md all take their cases from here.
+the lint and docs/proof.md all take their cases from here.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The tables of `make bench-kernels`, without compiling anything."""
+"""The tables of `make bench` and `make bench-kernels`, without compiling anything."""
 
 import json
 import sys
@@ -9,8 +9,11 @@ import pytest
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 sys.path.insert(0, str(BENCH))
 
+import hand_kernels  # noqa: E402
 import kernels  # noqa: E402
 import measure  # noqa: E402
+import race  # noqa: E402
+import results  # noqa: E402
 import sections  # noqa: E402
 
 GOLDEN = (BENCH.parent / "testdata/golden/attention.fori_loop.py").read_text()
@@ -45,27 +48,108 @@ def outcome(**fields):
     return measure.Outcome(**{**good, "static": STATIC, **fields})
 
 
-@pytest.mark.parametrize("section", sections.SECTIONS, ids=lambda section: section.name)
-@pytest.mark.parametrize(
-    "found",
-    [
-        outcome(),
-        outcome(static=None),
-        outcome(ok=False, kind="vmem", message="out of scoped VMEM: 9 MiB", static=None),
-        measure.Outcome(kind="refused", message="g.json:1:2: error: no room | at all\n  hint: x"),
-        measure.Outcome(kind="timeout", message="no result after 9 s"),
-    ],
-    ids=("ok", "no-times", "vmem", "refused", "timeout"),
-)
-def test_every_table_can_be_written(section, found, monkeypatch):
+FATES = {
+    "ok": outcome(),
+    "no-times": outcome(static=None),
+    "vmem": outcome(ok=False, kind="vmem", message="out of scoped VMEM: 9 MiB", static=None),
+    "refused": measure.Outcome(kind="refused", message="g.json:1:2: error: no | room\n  hint: x"),
+    "timeout": measure.Outcome(kind="timeout", message="no result after 9 s"),
+}
+
+
+def assert_writable(table, found):
     """Rows are as wide as their heads, whatever became of the kernels."""
+    jobs = [job for row in table.rows for job in row.jobs.values()] if found else []
+    lines = kernels.table_text(table, dict.fromkeys(jobs, found)).splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 2 + len(table.rows)
+    assert {line.replace("\\|", "").count("|") for line in rows} == {len(table.heads) + 1}
+
+
+@pytest.mark.parametrize("section", sections.SECTIONS, ids=lambda section: section.name)
+@pytest.mark.parametrize("fate", FATES)
+def test_every_table_can_be_written(section, fate, monkeypatch):
     monkeypatch.setattr(sections, "auto_is", lambda jobs: "on")  # it needs Helion to trace
     for table in section.tables:
-        jobs = [job for row in table.rows for job in row.jobs.values()]
-        lines = kernels.table_text(table, dict.fromkeys(jobs, found)).splitlines()
-        rows = [line for line in lines if line.startswith("|")]
-        assert len(rows) == 2 + len(table.rows)
-        assert {line.replace("\\|", "").count("|") for line in rows} == {len(table.heads) + 1}
+        assert_writable(table, FATES[fate])
+
+
+@pytest.mark.parametrize("fate", [*FATES, "not measured"])
+def test_the_race_can_be_written(fate):
+    for table in (
+        race.race_table(race.CONTESTS),
+        race.limit_table(race.CONTESTS),
+        race.choice_table(),
+    ):
+        assert_writable(table, FATES.get(fate))
+
+
+def timed(ms, **fields):
+    return outcome(static={**STATIC, "est_ms": ms}, **fields)
+
+
+def test_the_fastest_of_each_side_races():
+    """Times are scaled, the best configuration is named, and a lost rival is said by how much."""
+    contest = race.attention_contest(256, (1, 512, 1024), "fori_loop", (40.0, None), 21.0, 16)
+    outcomes = {run.job("v7x"): timed(0.3) for run in contest.helion + contest.hand}
+    outcomes[contest.ours[0].job("v7x")] = timed(0.2, vmem_bytes=15 << 20)
+    outcomes[contest.hand[1].job("v7x")] = timed(0.1)
+    (row, _) = race.race_table([contest]).rows
+    cells = row.cells({run: outcomes[job] for run, job in row.jobs.items()})
+    assert cells[3:5] == ["25.6", "15.00"]  # two heads stand for 256
+    assert cells[5].startswith("38.4 (fori_loop [1, 512, 1024]")
+    assert cells[6].startswith("12.8 (jax.splash_attention 2048/2048/512")
+    assert cells[7] == "40.0 / -"
+    assert cells[8] == "**no**: 2.00x of the others"
+    assert cells[9:] == ["21.0 in 16 MiB", "no: 1.22x"]
+
+
+def test_a_goal_of_time_and_room():
+    contest = race.attention_contest(256, (1, 512, 1024), "unroll", (None, None), 30.0, 16)
+    ours = race.Fastest(contest.ours[0], timed(0.2, vmem_bytes=17 << 20), 25.6)
+    assert race.goal_cells(contest, ours, 30.0)[1].startswith("no")
+    ours.outcome.vmem_bytes = 16 << 20
+    assert race.goal_cells(contest, ours, 30.0)[1] == "yes"
+
+
+def test_the_long_row_is_measured_by_the_short_one():
+    contest = next(c for c in race.CONTESTS if c.per_flop)
+    short = next(c for c in race.CONTESTS if c.name == contest.per_flop[0])
+    outcomes = {short.ours[0].job("v6e"): timed(0.1)}
+    wanted = 1.05 * 0.1 * 128 * (131072 / 8192) ** 2 / 256
+    assert race.goal_of(contest, outcomes, "v6e") == pytest.approx(wanted)
+
+
+def test_keys_that_are_not_known_are_left_out():
+    assert race.key_is_known("pallas_fori_dma")
+    assert not race.key_is_known("pallas_no_such_key")
+
+
+def test_a_run_in_doubt_is_explained_or_quoted():
+    static = {**STATIC, "sim_ok": False, "errors": ["k: something never seen"]}
+    job = race.CONTESTS[0].ours[0].job("v7x")
+    (line,) = race.doubts({job: outcome(static=static)})
+    assert "ours attention (v7x)" in line
+    assert "not explained yet: “k: something never seen" in line
+    for words, text in race.CAUSES:
+        static["errors"] = [f"kernel.1: 2 {words}"]
+        assert text in next(race.doubts({job: outcome(static=static)}))
+
+
+def test_names_of_rows_are_distinct_and_filters_find_them():
+    names = [contest.name for contest in race.CONTESTS]
+    assert len(set(names)) == len(names)
+    assert len(results.chosen_contests("split-K")) == 1
+    with pytest.raises(SystemExit, match="no row with 'x-y'"):
+        results.chosen_contests("x-y")
+
+
+def test_hand_written_kernels_are_asked_again_only_where_they_changed():
+    one, other = (measure.hand_text(name) for name in ("jax.matmul", "xla.softmax"))
+    assert "def matmul" in one and "def xla_softmax" not in one
+    assert "def xla_softmax" in other and "def matmul" not in other
+    assert '"""' not in one
+    assert hand_kernels.parsed("bfloat16[2,3]") == ((2, 3), "bfloat16")
 
 
 def test_sections_ask_for_both_sides_of_one_configuration():

@@ -34,7 +34,7 @@ def test_the_lines_are_those_of_the_kernel():
 def test_the_pins_are_those_of_the_requirements():
     pins = dict(
         line.split("==")
-        for name in ("requirements.txt", "requirements-export.txt")
+        for name in (f"requirements{part}.txt" for part in ("", "-export", "-bench"))
         for line in (ROOT / name).read_text().splitlines()
         if "==" in line and not line.startswith("#")
     )

@@ -1,6 +1,6 @@
 """`make aot`: the whole matrix through the real TPU compiler, for every chip; cached.
 
-Writes build/proof/aot.json, from which docs/results.md is made. `--quick`: only what CI compiles.
+Writes build/proof/aot.json, from which docs/proof.md is made. `--quick`: only what CI compiles.
 """
 
 import argparse

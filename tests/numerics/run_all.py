@@ -2,7 +2,7 @@
 
 Beside what CI runs: rows and columns that dominate, NaN past every edge, DMAs that move at once,
 two cores; and production attention's kernels with one head. What was right is cached by module hash
-and by the code that judges. Writes build/proof/numerics.json, from which docs/results.md is made.
+and by the code that judges. Writes build/proof/numerics.json, from which docs/proof.md is made.
 `--quick`: only what CI runs.
 """
 
@@ -111,7 +111,7 @@ def kinds_of(case, kinds):
 
 
 def store(cases, outcomes, kinds):
-    """Writes what docs/results.md is made of: a JSON object for each case."""
+    """Writes what docs/proof.md is made of: a JSON object for each case."""
     first = proof.distinct(cases)
     entries = []
     for case in cases:

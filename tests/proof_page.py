@@ -1,4 +1,4 @@
-"""`make results`: writes docs/results.md from what `make proof` and `make aot` measured."""
+"""`make proof-page`: writes docs/proof.md from what `make proof` and `make aot` measured."""
 
 import importlib.metadata
 import json
@@ -10,12 +10,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import proof
 
-OUTPUT = proof.ROOT / "docs" / "results.md"
+OUTPUT = proof.ROOT / "docs" / "proof.md"
 MIB = 1 << 20
 
-HEAD = """# Results
+HEAD = """# Proof: numbers and compilability
 
-Made by `make results` from what `make proof` (simulation) and `make aot` (the real TPU compiler)
+Made by `make proof-page` from what `make proof` (simulation) and `make aot` (the real TPU compiler)
 measured; nothing here is written by hand. Versions:
 {versions}.
 
@@ -45,7 +45,7 @@ random and edge inputs, ragged ones with huge values past their edges too; and t
 - "VMEM used" is what the TPU compiler reports for the kernel; "predicted" is KERNEL_INFO's
   `vmem_bytes`, an estimate from above: a run fails if the compiler uses more.
 - "HBM temporaries" is the compiler's own figure for the whole program around the kernel.
-- Nothing here was run on a TPU, and no speed is claimed.
+- Nothing here was run on a TPU. Speed, as estimated: docs/results.md.
 """
 
 

@@ -1,0 +1,164 @@
+"""Kernels that people wrote, and XLA's own, as functions that jax can compile for any chip.
+
+`jax.*` are the kernels that ship with jax (jax.experimental.pallas.ops.tpu), `tokamax.*` those of
+tokamax (requirements-bench.txt; optional), `xla.*` plain jax.numpy, which XLA fuses as it likes.
+Attention returns `out` alone here: none of them is charged for lse. Splash attention takes Q scaled
+already; the others scale it.
+
+The splash kernels read which blocks of the mask are full from SMEM while they run. The tool that
+executes the schedule does not know that memory; `SPLASH_SMEM` stands for every byte of it: 2, a
+block that is full. So the compute is that of attention without a mask, but the same words also say
+which block of K and V comes next, so the copies of K and V are counted once and not anew: the
+estimate has too little DMA in it, never too much.
+"""
+
+import dataclasses
+import math
+
+SPLASH_SMEM = 0x02020202
+
+
+@dataclasses.dataclass
+class Built:
+    """A function of one array for each of `inputs` ((shape, dtype name) pairs).
+
+    `smem_default`: what the tool is to read from memory that it does not know.
+    """
+
+    function: object
+    inputs: list
+    smem_default: int = 0
+
+
+def kernel_build(kernel, args, config):
+    """The `Built` kernel of a name of KERNELS.
+
+    Args:
+      kernel: a name.
+      args: texts as `pallasc export --args` takes them, tensors only: "bfloat16[2,3]".
+      config: the kernel's own parameters, a dict.
+
+    Raises what the kernel raises where it does not take the configuration.
+    """
+    inputs = [parsed(text) for text in args]
+    function = KERNELS[kernel](inputs, config)
+    return Built(function, inputs, SPLASH_SMEM if "splash" in kernel else 0)
+
+
+def parsed(text):
+    """(shape, dtype name) of "dtype[dims]"."""
+    name, _, dims = text.rstrip("]").partition("[")
+    return tuple(int(size) for size in dims.split(",")), name
+
+
+# ---- attention: Q, K and V [batch, heads, rows, width]
+
+
+def flash(inputs, config):
+    """jax's flash attention; block_q, block_k_major, block_k."""
+    from jax.experimental.pallas.ops.tpu import flash_attention as flash
+
+    sizes = flash.BlockSizes(block_b=1, **config)
+    scale = 1 / math.sqrt(inputs[0][0][-1])
+
+    def function(q, k, v):
+        return flash.flash_attention(q, k, v, causal=False, sm_scale=scale, block_sizes=sizes)
+
+    return function
+
+
+def splash(inputs, config):
+    """jax's splash attention; block_q, block_kv, block_kv_compute."""
+    import jax
+    from jax.experimental.pallas.ops.tpu.splash_attention import (
+        splash_attention_kernel as kernels,
+    )
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+
+    (_, heads, rows, _), _ = inputs[0]
+    columns = inputs[1][0][2]
+    mask = masks.MultiHeadMask([masks.FullMask((rows, columns)) for _ in range(heads)])
+    sizes = kernels.BlockSizes(**config)
+    return jax.vmap(kernels.make_splash_mha_single_device(mask=mask, block_sizes=sizes))
+
+
+def tokamax_splash(inputs, config):
+    """tokamax's splash attention with its experimental scheduler; jax's block sizes."""
+    import jax
+    from tokamax._src.ops.experimental.tpu.splash_attention import (
+        splash_attention_kernel as kernels,
+    )
+    from tokamax._src.ops.experimental.tpu.splash_attention import splash_attention_mask as masks
+
+    mask = masks.FullMask((inputs[0][0][2], inputs[1][0][2]))
+    sizes = kernels.SplashConfig(use_experimental_scheduler=True, **config)
+    return jax.vmap(kernels.make_splash_mha_single_device(mask, config=sizes))
+
+
+# ---- the rest
+
+
+def matmul(inputs, config):
+    """jax's example matmul; block_m, block_n, block_k."""
+    from jax.experimental.pallas.ops.tpu.matmul import matmul as multiply
+
+    shape = (config["block_m"], config["block_n"])
+    return lambda x, y: multiply(x, y, block_shape=shape, block_k=config["block_k"])
+
+
+def xla_matmul(inputs, config):
+    """x @ y."""
+    import jax.numpy as jnp
+
+    return jnp.matmul
+
+
+def xla_split_k(inputs, config):
+    """x @ y as a batch of `parts` dots over slices of the contracted dim, and their sum."""
+    import jax.numpy as jnp
+
+    def function(x, y):
+        parts = config["parts"]
+        a = x.reshape(x.shape[0], parts, -1)
+        b = y.reshape(parts, -1, y.shape[1])
+        dots = jnp.einsum("mpk,pkn->pmn", a, b, preferred_element_type=jnp.float32)
+        return dots.sum(0).astype(x.dtype)
+
+    return function
+
+
+def xla_softmax(inputs, config):
+    """softmax over the last dim, computed in float32."""
+    import jax
+    import jax.numpy as jnp
+
+    return lambda x: jax.nn.softmax(x.astype(jnp.float32), axis=-1).astype(x.dtype)
+
+
+def xla_layer_norm_bwd(inputs, config):
+    """dx, dweight and dbias from dy, x, mean, rstd and weight: as layer_norm.py does."""
+    import jax.numpy as jnp
+
+    def function(dy, x, mean, rstd, weight):
+        grad = dy.astype(jnp.float32)
+        x_hat = (x.astype(jnp.float32) - mean[:, None]) * rstd[:, None]
+        wdy = grad * weight.astype(jnp.float32)
+        c1 = jnp.mean(x_hat * wdy, axis=1, keepdims=True)
+        c2 = jnp.mean(wdy, axis=1, keepdims=True)
+        dx = ((wdy - x_hat * c1 - c2) * rstd[:, None]).astype(x.dtype)
+        sums = jnp.sum(grad * x_hat, axis=0), jnp.sum(grad, axis=0)
+        return dx, *(total.astype(weight.dtype) for total in sums)
+
+    return function
+
+
+KERNELS = {
+    "jax.flash_attention": flash,
+    "jax.splash_attention": splash,
+    "tokamax.splash_attention": tokamax_splash,
+    "jax.matmul": matmul,
+    "xla.matmul": xla_matmul,
+    "xla.split_k": xla_split_k,
+    "xla.softmax": xla_softmax,
+    "xla.layer_norm_bwd": xla_layer_norm_bwd,
+}
