@@ -124,7 +124,7 @@ static void trials_start(Trials *t, Planner *p) {
 	sizes->set = true;
 	sizes->values.count = 0;
 	for (BlockId b = 0; b < t->m->blocks.count; b++)
-		if (t->m->blocks.at[b].size == NONE && !t->m->blocks.at[b].reduction)
+		if (block_is_chosen(&t->m->blocks.at[b]))
 			vec_push(p->a, &sizes->values, p->m->narrowed.at[b].size);
 }
 
@@ -138,7 +138,7 @@ static const char *ways_to_fit(Planner *p) {
 	trials_start(&t, p);
 	text_init(&out, p->a);
 	for (BlockId b = 0; b < t.m->blocks.count; b++) {
-		if (t.m->blocks.at[b].size != NONE || t.m->blocks.at[b].reduction)
+		if (!block_is_chosen(&t.m->blocks.at[b]))
 			continue;
 		int64_t size = largest_fitting(&t, chosen++);
 		if (size)

@@ -85,8 +85,7 @@ static bool uses_block(const Module *m, ExprId e, BlockId b) {
 
 /* The configuration may choose it, and the limit depends on it. */
 static bool limited(const Module *m, const ElementLimit *limit, BlockId b) {
-	const Block *block = &m->blocks.at[b];
-	return block->size == NONE && !block->reduction && uses_block(m, limit->elements, b);
+	return block_is_chosen(&m->blocks.at[b]) && uses_block(m, limit->elements, b);
 }
 
 /* ---- refusals --------------------------------------------------------------------------------------------------- */

@@ -117,6 +117,14 @@ static void needs_in(Needs *s, GraphId g) {
 
 typedef VEC(Mask) Masks;
 
+static void add_mask(Planner *p, GraphId g, Masks *masks, Mask mask) {
+	uint32_t dim, l = block_scope(p->plan, g, mask.block, &dim);
+	mask.offset = block_offset(p, g, mask.block);
+	if (mask.last_only)
+		p->plan->loops.at[l].masked = true;
+	vec_push(p->a, masks, mask);
+}
+
 static void masks_of(Planner *p, NodeId n) {
 	const Type *t = node_type(p->m, n);
 	GraphId g = node_get(p->m, n)->graph;
@@ -127,11 +135,7 @@ static void masks_of(Planner *p, NodeId n) {
 		Mask mask = {.block = b, .dim = i};
 		if (b == NONE || !(v->needed >> (b & 63) & 1) || !block_ragged(p, g, b, &mask.end, &mask.last_only))
 			continue;
-		mask.offset = block_offset(p, g, b);
-		uint32_t dim, l = block_scope(p->plan, g, b, &dim);
-		if (mask.last_only)
-			p->plan->loops.at[l].masked = true;
-		vec_push(p->a, &masks, mask);
+		add_mask(p, g, &masks, mask);
 	}
 	v->masks = masks.at;
 	v->mask_count = masks.count;
@@ -150,11 +154,7 @@ static void masks_of_write(Planner *p, NodeId n) {
 		if (b == NONE || !block_ragged(p, g, b, &mask.end, &mask.last_only) ||
 		    (affine_is_int(&mask.end) && mask.end.constant == expr_number(p->m, t->dims[i])))
 			continue;
-		mask.offset = block_offset(p, g, b);
-		uint32_t dim, l = block_scope(p->plan, g, b, &dim);
-		if (mask.last_only)
-			p->plan->loops.at[l].masked = true;
-		vec_push(p->a, &masks, mask);
+		add_mask(p, g, &masks, mask);
 	}
 	value_of(p, n)->masks = masks.at;
 	value_of(p, n)->mask_count = masks.count;

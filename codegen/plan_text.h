@@ -21,9 +21,6 @@ int64_t plan_block_extent(const Plan *p, BlockId b);
 int64_t plan_block_length(const Plan *p, BlockId b);
 /* Steps that a loop runs each time it is called; -1 where its bounds are computed. */
 int64_t plan_loop_steps(const Loop *l);
-/* Chosen by the configuration, neither fixed by the graph nor a whole dim. */
-static inline bool plan_block_chosen(const Plan *p, BlockId b) {
-	return p->module->blocks.at[b].size == NONE && !p->module->blocks.at[b].reduction;
-}
+static inline bool plan_block_chosen(const Plan *p, BlockId b) { return block_is_chosen(&p->module->blocks.at[b]); }
 
 #endif

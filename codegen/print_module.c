@@ -93,7 +93,7 @@ static const char *config_info(Printer *pr) {
 	text_init(&out, pr->a);
 	text_init(&sizes, pr->a);
 	for (BlockId b = 0; b < pr->m->blocks.count; b++) {
-		if (pr->m->blocks.at[b].size != NONE || pr->m->blocks.at[b].reduction)
+		if (!block_is_chosen(&pr->m->blocks.at[b]))
 			continue;
 		put_separator(&sizes);
 		text_printf(&sizes, "%lld", (long long)pr->m->narrowed.at[b].asked);

@@ -154,6 +154,9 @@ typedef struct Block {
 	bool reduction;     /* a whole dim that may be rolled */
 } Block;
 
+/* The configuration's block_sizes chooses its size: the graph does not fix it, and it is not a whole dim. */
+static inline bool block_is_chosen(const Block *b) { return b->size == NONE && !b->reduction; }
+
 typedef struct Tunable {
 	const char *name;
 	int64_t default_value;

@@ -41,8 +41,6 @@ int64_t config_default_block(const Module *m, BlockId b, int64_t extent) {
 	return size;
 }
 
-static bool is_chosen(const Block *b) { return b->size == NONE && !b->reduction; }
-
 static void check_block_count(Module *m, Diag *d) {
 	const ConfigList *list = &m->config.block_sizes;
 	Text names;
@@ -50,7 +48,7 @@ static void check_block_count(Module *m, Diag *d) {
 	text_init(&names, m->arena);
 	text_put(&names, "");
 	for (BlockId b = 0; b < m->blocks.count; b++) {
-		if (!is_chosen(&m->blocks.at[b]))
+		if (!block_is_chosen(&m->blocks.at[b]))
 			continue;
 		text_printf(&names, "%s%s", count ? ", " : "", m->blocks.at[b].name);
 		count++;

@@ -289,7 +289,7 @@ static bool covers_tensors(Narrowing *w) {
 
 static int64_t narrowed(Narrowing *w, const char **kept) {
 	const Block *block = &w->m->blocks.at[w->b];
-	if (block->size != NONE || block->reduction || !range_known(w) || w->length >= w->size)
+	if (!block_is_chosen(block) || !range_known(w) || w->length >= w->size)
 		return w->size;
 	int64_t lanes = w->m->target ? w->m->target->lanes : 128;
 	int64_t narrow = covers_tensors(w) ? w->length : int_round_up(w->length, lanes);
