@@ -69,4 +69,12 @@ static inline bool front_has(const Front *f, const char *code) {
 	"{\"ref\": \"acc\"}]},\n"                                                                                      \
 	"   {\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}]}\n"
 
+/* FRONT_DOCUMENT, loaded into a Front that this starts. */
+static inline Module *front_module(Front *f) {
+	front_start(f);
+	Module *m = front_load(f, FRONT_DOCUMENT);
+	assert_non_null(m);
+	return m;
+}
+
 #endif

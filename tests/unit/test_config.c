@@ -1,15 +1,8 @@
 #include "front.h"
 
-static Module *module(Front *f) {
-	front_start(f);
-	Module *m = front_load(f, FRONT_DOCUMENT);
-	assert_non_null(m);
-	return m;
-}
-
 static void test_defaults(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	(void)state;
 	assert_true(module_configure(m, &f.diag));
 	assert_int_equal(m->block_size.count, 2);
@@ -33,7 +26,7 @@ static void test_keys(void **state) {
 	                                       "flatten_loops=[]",
 	                                       "loop_orders=[]"};
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	(void)state;
 	for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
 		if (!config_set(m, &f.diag, settings[i]))
@@ -52,7 +45,7 @@ static void test_keys(void **state) {
 
 static void refused(const char *setting, const char *code) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	bool ok = config_set(m, &f.diag, setting) && module_configure(m, &f.diag);
 	if (ok || !front_has(&f, code))
 		fail_msg("%s: no %s", setting, code);
@@ -84,7 +77,7 @@ static void test_refused(void **state) {
 
 static void test_file(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	Source s = {.name = "c.json", .text = "{\"block_sizes\": [8, 16], \"num_warps\": 4, \"num_stages\": 2}"};
 	(void)state;
 	s.length = strlen(s.text);
@@ -153,7 +146,7 @@ static Target capped(int64_t most) {
 /* The tiles of front.h are m, n and m * n. */
 static void test_shrink_candidates(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	Target target = capped(8192);
 	(void)state;
 	assert_true(module_configure(m, &f.diag));
@@ -177,7 +170,7 @@ static void test_shrink_candidates(void **state) {
 
 static void test_shrink_gives_up_at_one(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	Target target = capped(3);
 	const bool first[] = {true, false};
 	(void)state;
@@ -192,7 +185,7 @@ static void test_shrink_gives_up_at_one(void **state) {
 
 static void test_shrink_defaults_only(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	Target target = capped(4096);
 	(void)state;
 	m->target = &target;

@@ -1,12 +1,5 @@
 #include "front.h"
 
-static Module *module(Front *f) {
-	front_start(f);
-	Module *m = front_load(f, FRONT_DOCUMENT);
-	assert_non_null(m);
-	return m;
-}
-
 static ExprId parse(Module *m, const char *text) {
 	const char *error;
 	ExprId e = expr_parse(m, text, &error);
@@ -35,7 +28,7 @@ static void test_constants(void **state) {
 	            {"100 // 7 % 5", 4},
 	            {"- - 3", 3}};
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		assert_true(expr_is_int(m, parse(m, rows[i].text), rows[i].value));
@@ -44,7 +37,7 @@ static void test_constants(void **state) {
 
 static void test_hash_consing(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	(void)state;
 	assert_int_equal(parse(m, "u0 * 2 + u1"), parse(m, "(u0*2)+u1"));
 	assert_int_equal(parse(m, "u0 + 0"), expr_block(m, 0));
@@ -64,7 +57,7 @@ static void test_print(void **state) {
 	                                    "u0 * (u1 % 4) // 2",
 	                                    "0 - u0"};
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	(void)state;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		ExprId e = parse(m, texts[i]);
@@ -76,7 +69,7 @@ static void test_print(void **state) {
 
 static void test_values(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	int64_t value;
 	(void)state;
 	ExprId before = parse(m, "u0 * split");
@@ -114,7 +107,7 @@ static void test_errors(void **state) {
 	                                    "\xc3\xbc",
 	                                    "next_pow2(9223372036854775807)"};
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	(void)state;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		const char *error = NULL;
@@ -130,7 +123,7 @@ static void test_errors(void **state) {
 
 static void test_limits(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	Text t;
 	const char *error;
 	(void)state;

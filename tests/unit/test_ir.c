@@ -1,12 +1,5 @@
 #include "front.h"
 
-static Module *module(Front *f) {
-	front_start(f);
-	Module *m = front_load(f, FRONT_DOCUMENT);
-	assert_non_null(m);
-	return m;
-}
-
 /* The use lists and node lists say what the arguments say. */
 static void check_arg(const Module *m, ArgId slot, NodeId user, uint32_t *uses) {
 	const Arg *a = arg_get(m, slot);
@@ -44,7 +37,7 @@ static void check(const Module *m) {
 
 static void test_edit(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	GraphId loop = graph_find(m, 5);
 	NodeId s = graph_node(m, loop, "s"), add = graph_node(m, loop, "add");
 	(void)state;
@@ -71,7 +64,7 @@ static void test_edit(void **state) {
 
 static void test_lists(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	GraphId loop = graph_find(m, 5);
 	NodeId load = graph_node(m, loop, "t"), x = graph_node(m, loop, "x"), acc = graph_node(m, loop, "acc");
 	(void)state;
@@ -92,7 +85,7 @@ static void test_lists(void **state) {
 
 static void test_move_between_graphs(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	GraphId loop = graph_find(m, 5), root = graph_find(m, 6);
 	NodeId x = graph_node(m, loop, "x"), zero = graph_node(m, root, "zero");
 	(void)state;
@@ -107,7 +100,7 @@ static void test_move_between_graphs(void **state) {
 
 static void test_add_argument(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	GraphId loop = graph_find(m, 5), root = graph_find(m, 6);
 	NodeId zero = graph_node(m, root, "zero"), call = graph_get(m, loop)->caller;
 	(void)state;
@@ -128,7 +121,7 @@ static void test_add_argument(void **state) {
 
 static void test_types(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	ExprId dims[] = {expr_block(m, 0), expr_int(m, 128)}, other[] = {expr_int(m, 64), expr_int(m, 128)};
 	(void)state;
 	TypeId a = type_tensor(m, DTYPE_BF16, 2, dims), b = type_tensor(m, DTYPE_BF16, 2, other);
@@ -151,7 +144,7 @@ static void test_types(void **state) {
 
 static void test_clone(void **state) {
 	Front f;
-	Module *m = module(&f);
+	Module *m = front_module(&f);
 	Arena other;
 	Text before, copied, after;
 	(void)state;

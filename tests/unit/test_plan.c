@@ -1,26 +1,12 @@
 /* The Plan of the row sum in front.h: out[m] = scale * sum(x[m, :]), x float32 [256, 512]; and the planner's parts. */
-#include "front.h"
-
-#include "../../codegen/planner.h"
-
-typedef struct Planned {
-	Front front;
-	Module *m;
-	Plan *plan;
-} Planned;
+#include "plan_fixture.h"
 
 /* Compiles FRONT_DOCUMENT under the settings (NULL-terminated) as far as the Plan; plan is NULL if it is refused. */
 static void planned_start(Planned *p, const char *const *settings) {
 	front_start(&p->front);
-	p->m = front_load(&p->front, FRONT_DOCUMENT);
-	assert_non_null(p->m);
-	for (; *settings; settings++)
-		assert_true(config_set(p->m, &p->front.diag, *settings));
-	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag));
-	p->plan = plan_make(&p->front.arena, p->m, &p->front.diag);
+	planned_load(p, FRONT_DOCUMENT);
+	planned_make(p, settings);
 }
-
-static void planned_end(Planned *p) { front_end(&p->front); }
 
 static const Operand *operand(const Planned *p, const char *ref) {
 	for (uint32_t i = 0; i < p->plan->operands.count; i++)
@@ -29,8 +15,6 @@ static const Operand *operand(const Planned *p, const char *ref) {
 	fail_msg("no operand %s", ref);
 	return NULL;
 }
-
-#define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static void pipelined_windows_stay_in_hbm(void **state) {
 	(void)state;
@@ -110,14 +94,10 @@ static void too_much_vmem_is_refused(void **state) {
 	(void)state;
 	Planned p;
 	front_start(&p.front);
-	p.m = front_load(&p.front, FRONT_DOCUMENT);
-	Target small = *target_find("v6e");
-	small.vmem_bytes = INT64_C(300) * 1024;
-	p.m->target = &small;
-	assert_true(config_set(p.m, &p.front.diag, "block_sizes=[128,256]"));
-	assert_true(config_set(p.m, &p.front.diag, "pallas_loop_type=unroll"));
-	assert_true(module_configure(p.m, &p.front.diag));
-	assert_null(plan_make(&p.front.arena, p.m, &p.front.diag));
+	planned_load(&p, FRONT_DOCUMENT);
+	planned_target(&p, "v6e")->vmem_bytes = INT64_C(300) * 1024;
+	planned_make(&p, SETTINGS("block_sizes=[128,256]", "pallas_loop_type=unroll"));
+	assert_null(p.plan);
 	assert_true(front_has(&p.front, "vmem"));
 	planned_end(&p);
 }
@@ -148,18 +128,11 @@ static const char *resized_document(Arena *a, const char *extent, const char *ot
 /* Plans 2048 rows for a v6e with this much VMEM (0: its own), in blocks of [128,128]: 16 grid points. */
 static void planned_tall(Planned *p, int64_t vmem, const char *const *settings) {
 	front_start(&p->front);
-	p->m = front_load(&p->front, resized_document(&p->front.arena, "256", "2048"));
-	assert_non_null(p->m);
-	Target *target = arena_alloc(&p->front.arena, sizeof *target);
-	*target = *target_find("v6e");
+	planned_load(p, resized_document(&p->front.arena, "256", "2048"));
+	Target *target = planned_target(p, "v6e");
 	target->vmem_bytes = vmem ? vmem : target->vmem_bytes;
-	p->m->target = target;
-	assert_true(config_set(p->m, &p->front.diag, "block_sizes=[128,128]"));
-	assert_true(config_set(p->m, &p->front.diag, "pallas_loop_type=fori_loop"));
-	for (; *settings; settings++)
-		assert_true(config_set(p->m, &p->front.diag, *settings));
-	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag));
-	p->plan = plan_make(&p->front.arena, p->m, &p->front.diag);
+	planned_set(p, SETTINGS("block_sizes=[128,128]", "pallas_loop_type=fori_loop"));
+	planned_make(p, settings);
 }
 
 static const char *const none[] = {NULL};
@@ -169,12 +142,8 @@ static void one_long_loop_copies_its_windows(void **state) {
 	(void)state;
 	Planned p;
 	front_start(&p.front);
-	p.m = front_load(&p.front, resized_document(&p.front.arena, "512", "16384"));
-	assert_non_null(p.m);
-	assert_true(config_set(p.m, &p.front.diag, "block_sizes=[256,128]"));
-	assert_true(config_set(p.m, &p.front.diag, "pallas_loop_type=fori_loop"));
-	assert_true(module_configure(p.m, &p.front.diag) && module_verify(p.m, &p.front.diag));
-	p.plan = plan_make(&p.front.arena, p.m, &p.front.diag);
+	planned_load(&p, resized_document(&p.front.arena, "512", "16384"));
+	planned_make(&p, SETTINGS("block_sizes=[256,128]", "pallas_loop_type=fori_loop"));
 	assert_non_null(p.plan);
 	assert_true(p.plan->loops.at[0].dma);
 	assert_int_equal(operand(&p, "x_hbm")->space, SPACE_HBM);
@@ -252,14 +221,11 @@ static void blocks_that_do_not_fit_are_copied(void **state) {
 /* Plans FRONT_DOCUMENT for v6e with that cap; returns the first message, "" if it is not refused. */
 static const char *capped_message(Planned *p, int64_t most, const char *const *settings) {
 	front_start(&p->front);
-	p->m = front_load(&p->front, FRONT_DOCUMENT);
-	Target *target = arena_alloc(&p->front.arena, sizeof *target);
-	*target = *target_find("v6e");
+	planned_load(p, FRONT_DOCUMENT);
+	Target *target = planned_target(p, "v6e");
 	target->name = "capped";
 	target->max_tile_elements = most;
-	p->m->target = target;
-	for (; *settings; settings++)
-		assert_true(config_set(p->m, &p->front.diag, *settings));
+	planned_set(p, settings);
 	PassContext c = {.module = p->m, .diag = &p->front.diag, .arena = &p->front.arena};
 	const char *const names[] = {"block_constraints"};
 	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag) &&

@@ -1,13 +1,5 @@
 /* Held blocks (codegen/held.c): out[n] combined with the column sums of x[m, n], grid (m, n), x float32 [64, 256]. */
-#include "front.h"
-
-#include "../../codegen/planner.h"
-
-typedef struct Planned {
-	Front front;
-	Module *m;
-	Plan *plan;
-} Planned;
+#include "plan_fixture.h"
 
 #define META_2D "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\", \"u1\"]}"
 #define DOCUMENT                                                                                                       \
@@ -40,19 +32,9 @@ static void planned_start(Planned *p, Wanted w) {
 	front_start(&p->front);
 	const char *text = arena_printf(&p->front.arena, DOCUMENT, w.role, w.dtype, w.init, w.extent, w.dtype, w.dtype,
 	                                w.block_m, w.order);
-	p->m = front_load(&p->front, text);
-	assert_non_null(p->m);
-	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag));
-	p->plan = plan_make(&p->front.arena, p->m, &p->front.diag);
+	planned_load(p, text);
+	planned_make(p, (const char *const[]){NULL});
 	assert_non_null(p->plan);
-}
-
-static const Operand *output(const Planned *p) {
-	for (uint32_t i = 0; i < p->plan->operands.count; i++)
-		if (p->plan->operands.at[i].output)
-			return &p->plan->operands.at[i];
-	fail();
-	return NULL;
 }
 
 static void revisiting_dims_come_last(void **state) {
@@ -63,12 +45,12 @@ static void revisiting_dims_come_last(void **state) {
 	assert_true(p.plan->grid.at[0].parallel);
 	assert_string_equal(p.plan->grid.at[1].name, "m");
 	assert_false(p.plan->grid.at[1].parallel);
-	const Operand *out = output(&p);
+	const Operand *out = planned_output(&p);
 	assert_int_equal(out->block[1], 128);
 	assert_int_equal(out->held->revisits, 1u << 1);
 	assert_int_equal(out->held->initial, INITIAL_VALUE);
 	assert_int_equal(out->held->accumulator, NONE);
-	front_end(&p.front);
+	planned_end(&p);
 }
 
 static void a_given_order_holds_the_whole_dim(void **state) {
@@ -76,46 +58,46 @@ static void a_given_order_holds_the_whole_dim(void **state) {
 	Planned p;
 	planned_start(&p, (Wanted){"output", "float32", ", \"init\": 0", 256, 32, ", \"loop_orders\": [[0, 1]]"});
 	assert_string_equal(p.plan->grid.at[0].name, "m");
-	assert_int_equal(output(&p)->block[1], 256);
-	assert_int_equal(output(&p)->held->revisits, 3);
+	assert_int_equal(planned_output(&p)->block[1], 256);
+	assert_int_equal(planned_output(&p)->held->revisits, 3);
 	assert_false(p.plan->grid.at[1].parallel);
-	front_end(&p.front);
+	planned_end(&p);
 }
 
 static void narrow_sums_have_a_wide_scratch(void **state) {
 	(void)state;
 	Planned p;
 	planned_start(&p, (Wanted){"output", "bfloat16", ", \"init\": 0", 256, 32, ""});
-	uint32_t sums = output(&p)->held->accumulator;
+	uint32_t sums = planned_output(&p)->held->accumulator;
 	assert_int_equal(p.plan->scratches.at[sums].dtype, DTYPE_F32);
 	assert_int_equal(p.plan->scratches.at[sums].shape[1], 128);
 	assert_int_equal(p.plan->vmem.scratch, 1 * 128 * 4);
-	front_end(&p.front);
+	planned_end(&p);
 }
 
 static void one_visit_folds_the_initial_value(void **state) {
 	(void)state;
 	Planned p;
 	planned_start(&p, (Wanted){"output", "bfloat16", ", \"init\": 3", 256, 64, ""});
-	assert_int_equal(output(&p)->held->initial, INITIAL_FOLDED);
-	assert_true(output(&p)->held->value == 3.0);
-	assert_int_equal(output(&p)->held->accumulator, NONE);
+	assert_int_equal(planned_output(&p)->held->initial, INITIAL_FOLDED);
+	assert_true(planned_output(&p)->held->value == 3.0);
+	assert_int_equal(planned_output(&p)->held->accumulator, NONE);
 	assert_int_equal(p.plan->scratches.count, 0);
-	front_end(&p.front);
+	planned_end(&p);
 }
 
 static void all_that_is_visited_needs_no_alias(void **state) {
 	(void)state;
 	Planned all, some;
 	planned_start(&all, (Wanted){"inout", "float32", "", 256, 32, ""});
-	assert_int_equal(output(&all)->held->initial, INITIAL_COPY);
-	assert_int_equal(output(&all)->alias_of, NONE);
+	assert_int_equal(planned_output(&all)->held->initial, INITIAL_COPY);
+	assert_int_equal(planned_output(&all)->alias_of, NONE);
 	front_end(&all.front);
 	planned_start(&some, (Wanted){"output", "float32", ", \"init\": 2", 128, 32, ""});
 	/* One tile of 128: the block is the whole dim of 256, so that all of it is filled. */
-	assert_int_equal(output(&some)->block[1], 256);
-	assert_int_equal(output(&some)->held->initial, INITIAL_VALUE);
-	assert_int_equal(output(&some)->alias_of, NONE);
+	assert_int_equal(planned_output(&some)->block[1], 256);
+	assert_int_equal(planned_output(&some)->held->initial, INITIAL_VALUE);
+	assert_int_equal(planned_output(&some)->alias_of, NONE);
 	front_end(&some.front);
 }
 

@@ -1,7 +1,5 @@
 /* The VMEM model: buffers of windows, and the values that are held at barriers. */
-#include "front.h"
-
-#include "../../codegen/planner.h"
+#include "plan_fixture.h"
 
 /* out = e / sum(e), e = exp(x): x float32 [256, 512], rows in blocks of m. */
 #define ROWS                                                                                                           \
@@ -47,29 +45,18 @@
 											    "[[]]}]}]}\n"
 #define TILE_OF(rows) "{\"dtype\": \"float32\", \"shape\": [" rows ", 512]}"
 
-typedef struct Case {
-	Front front;
-	Target target;
-	Plan *plan;
-} Case;
-
-static VmemUse use_of(Case *c, const char *document, const char *chip, const char *const *settings) {
-	front_start(&c->front);
-	Module *m = front_load(&c->front, document);
-	assert_non_null(m);
-	c->target = *target_find(chip);
-	m->target = &c->target;
-	for (; *settings; settings++)
-		assert_true(config_set(m, &c->front.diag, *settings));
-	assert_true(module_configure(m, &c->front.diag) && module_verify(m, &c->front.diag));
-	c->plan = plan_make(&c->front.arena, m, &c->front.diag);
-	assert_non_null(c->plan);
-	VmemUse use = c->plan->vmem;
-	front_end(&c->front);
+static VmemUse use_of(const char *document, const char *chip, const char *const *settings) {
+	Planned p;
+	front_start(&p.front);
+	planned_load(&p, document);
+	planned_target(&p, chip);
+	planned_make(&p, settings);
+	assert_non_null(p.plan);
+	VmemUse use = p.plan->vmem;
+	planned_end(&p);
 	return use;
 }
 
-#define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 enum { TILE = 128 * 512 * 4, INTERNAL = 320 * 1024 };
 
 /* Intermediates without the share of the buffers that is added for safety. */
@@ -78,31 +65,28 @@ static int64_t intermediates(VmemUse use) { return use.intermediates - (use.wind
 /* A window that never moves has one buffer; on v5p two steps are one for each core. */
 static void a_window_that_stays_has_one_buffer(void **state) {
 	(void)state;
-	Case c;
-	assert_int_equal(use_of(&c, ROWS, "v6e", SETTINGS("block_sizes=[64]")).windows, 2 * 2 * TILE / 2);
-	assert_int_equal(use_of(&c, ROWS, "v6e", SETTINGS("block_sizes=[128]")).windows, 2 * 2 * TILE);
-	assert_int_equal(use_of(&c, ROWS, "v6e", SETTINGS("block_sizes=[256]")).windows, 2 * 2 * TILE);
-	assert_int_equal(use_of(&c, ROWS, "v5p", SETTINGS("block_sizes=[128]")).windows, 2 * TILE);
-	assert_int_equal(use_of(&c, ROWS, "v4", SETTINGS("block_sizes=[128]")).windows, 2 * 2 * TILE);
+	assert_int_equal(use_of(ROWS, "v6e", SETTINGS("block_sizes=[64]")).windows, 2 * 2 * TILE / 2);
+	assert_int_equal(use_of(ROWS, "v6e", SETTINGS("block_sizes=[128]")).windows, 2 * 2 * TILE);
+	assert_int_equal(use_of(ROWS, "v6e", SETTINGS("block_sizes=[256]")).windows, 2 * 2 * TILE);
+	assert_int_equal(use_of(ROWS, "v5p", SETTINGS("block_sizes=[128]")).windows, 2 * TILE);
+	assert_int_equal(use_of(ROWS, "v4", SETTINGS("block_sizes=[128]")).windows, 2 * 2 * TILE);
 }
 
 /* e is read before and after the sum: it is held whole, less the registers. */
 static void what_lies_across_a_reduction_is_held(void **state) {
 	(void)state;
-	Case c;
 	const TargetSpills *s = &target_find("v6e")->spills;
 	int64_t spilled = TILE * s->tiles / 100 - INT64_C(20) * 4096;
-	VmemUse use = use_of(&c, ROWS, "v6e", SETTINGS("block_sizes=[128]"));
+	VmemUse use = use_of(ROWS, "v6e", SETTINGS("block_sizes=[128]"));
 	assert_int_equal(intermediates(use), spilled + spilled / 16 + INTERNAL);
 	/* 8 rows are 4 registers. */
-	assert_int_equal(intermediates(use_of(&c, ROWS, "v6e", SETTINGS("block_sizes=[8]"))), INTERNAL);
+	assert_int_equal(intermediates(use_of(ROWS, "v6e", SETTINGS("block_sizes=[8]"))), INTERNAL);
 }
 
 /* The row sum reads what it loads once, and holds the carried column alone: 16 registers. */
 static void what_streams_is_not_held(void **state) {
 	(void)state;
-	Case c;
-	VmemUse use = use_of(&c, FRONT_DOCUMENT, "v6e",
+	VmemUse use = use_of(FRONT_DOCUMENT, "v6e",
 	                     SETTINGS("block_sizes=[128,512]", "pallas_loop_type=fori_loop", "pallas_fori_dma=off"));
 	assert_int_equal(intermediates(use), INTERNAL);
 }
@@ -110,24 +94,22 @@ static void what_streams_is_not_held(void **state) {
 /* Sums of the other steps do not wait for the carried one: each is there twice, beside the carried one. */
 static void steps_of_an_unrolled_loop_overlap(void **state) {
 	(void)state;
-	Case c;
 	const TargetSpills *s = &target_find("v6e")->spills;
 	int64_t column = INT64_C(256) / 8 * 4096;
 	int64_t spilled = column * (s->columns + INT64_C(3) * 2 * s->steps) / 100 - INT64_C(20) * 4096;
-	VmemUse use = use_of(&c, FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=unroll"));
+	VmemUse use = use_of(FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=unroll"));
 	assert_int_equal(intermediates(use), spilled + spilled / 16 + INTERNAL);
-	use = use_of(&c, FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=emit_pipeline"));
+	use = use_of(FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=emit_pipeline"));
 	assert_int_equal(intermediates(use), INTERNAL);
 }
 
 /* Two windows of a step of the loop; one of an array that the window covers whole. */
 static void a_pipeline_keeps_one_buffer_of_a_whole_array(void **state) {
 	(void)state;
-	Case c;
 	const char *const *pipeline = SETTINGS("block_sizes=[256,128]", "pallas_loop_type=emit_pipeline");
-	assert_int_equal(use_of(&c, FRONT_DOCUMENT, "v6e", pipeline).inner, 2 * 256 * 128 * 4);
+	assert_int_equal(use_of(FRONT_DOCUMENT, "v6e", pipeline).inner, 2 * 256 * 128 * 4);
 	pipeline = SETTINGS("block_sizes=[256,512]", "pallas_loop_type=emit_pipeline");
-	assert_int_equal(use_of(&c, FRONT_DOCUMENT, "v6e", pipeline).inner, 256 * 512 * 4);
+	assert_int_equal(use_of(FRONT_DOCUMENT, "v6e", pipeline).inner, 256 * 512 * 4);
 }
 
 int main(void) {
