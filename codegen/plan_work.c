@@ -1,13 +1,6 @@
 /* plan_work.c - what the kernel moves and computes, and the least time that takes. */
 #include "plan_work.h"
 
-double plan_grid_points(const Plan *p) {
-	double points = 1;
-	for (uint32_t i = 0; i < p->grid.count; i++)
-		points *= (double)p->grid.at[i].steps;
-	return points;
-}
-
 bool plan_computed(const Plan *p) {
 	for (uint32_t l = 0; l < p->loops.count; l++)
 		if (plan_loop_steps(&p->loops.at[l]) < 0)
@@ -28,9 +21,8 @@ double plan_operand_traffic(const Plan *p, uint32_t operand) { return p->operand
 
 static bool follows(uint32_t rank, const Affine *index, uint32_t grid_dim) {
 	for (uint32_t i = 0; i < rank; i++)
-		for (uint32_t t = 0; t < index[i].count; t++)
-			if (index[i].term[t].kind == VAR_PROGRAM && index[i].term[t].id == grid_dim)
-				return true;
+		if (affine_uses_program(&index[i], grid_dim))
+			return true;
 	return false;
 }
 

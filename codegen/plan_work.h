@@ -23,7 +23,6 @@ double plan_array_bytes(const Operand *o);
 bool plan_operand_follows(const Plan *p, uint32_t operand, uint32_t grid_dim);
 /* The widths of matmuls (contracted or output dims) that are tiles of block b. */
 bool plan_matmul_width(const Plan *p, BlockId b);
-double plan_grid_points(const Plan *p);
 /* Some loop's length is only known at run time, so that its steps are counted as one. */
 bool plan_computed(const Plan *p);
 

@@ -103,7 +103,7 @@ static void put_grid(Report *r) {
 	text_init(&t, r->a);
 	for (uint32_t i = 0; i < p->grid.count; i++)
 		text_printf(&t, "%s%lld", i ? " x " : "", (long long)p->grid.at[i].steps);
-	const char *points = report_number(r->a, plan_grid_points(p), 0);
+	const char *points = report_number(r->a, grid_points(p), 0);
 	report_heading(r->out, arena_printf(r->a, p->grid.count > 1 ? "Grid: %s = %s points" : "Grid: %s point%s",
 	                                    p->grid.count ? t.at : points,
 	                                    p->grid.count > 1          ? points

@@ -18,11 +18,16 @@ def run(*arguments, **options):
     )
 
 
+def capped_target(folder, name, elements):
+    """Path of a new target in the folder: v6e, with tiles of that many elements at most."""
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"base": "v6e", "name": name, "max_tile_elements": elements}))
+    return path
+
+
 @pytest.fixture
 def capped(tmp_path):
-    path = tmp_path / "capped.json"
-    path.write_text('{"base": "v6e", "name": "capped", "max_tile_elements": 16384}')
-    return path
+    return capped_target(tmp_path, "capped", 16384)
 
 
 def test_the_cap_is_read_in_two_places():
@@ -78,9 +83,7 @@ LAYER_NORM = ROOT / "testdata" / "graphs" / "layer_norm_bwd_4096_10240.json"
 
 @pytest.fixture
 def megacap(tmp_path):
-    path = tmp_path / "v6e_capped.json"
-    path.write_text('{"base": "v6e", "name": "v6e_capped", "max_tile_elements": 1048576}')
-    return path
+    return capped_target(tmp_path, "v6e_capped", 1048576)
 
 
 def test_layer_norm_over_the_cap(megacap):

@@ -86,18 +86,13 @@ def drop_last(kernel, arrays):
 # Values along rows, met by widths that are whole registers of 128 lanes.
 PRE_BROADCAST = (
     "attention",
-    "attention_b1_h2_s384_d256",
     "attention_b1_h2_s421_d128",
     "attention_q_inloop",
     "attention_scaled_q",
     "causal_attention",
     "softmax_two_pass",
     "softmax_two_pass_odd",
-    "outer_chain_scale",
-    "outer_chain_scale_odd",
-    "attention_columns",
-    "softmax_of_two",
-    "nested_scale",
+    *proof.ROW_VALUES,
 )
 
 

@@ -92,13 +92,13 @@ static void all_that_is_visited_needs_no_alias(void **state) {
 	planned_start(&all, (Wanted){"inout", "float32", "", 256, 32, ""});
 	assert_int_equal(planned_output(&all)->held->initial, INITIAL_COPY);
 	assert_int_equal(planned_output(&all)->alias_of, NONE);
-	front_end(&all.front);
+	planned_end(&all);
 	planned_start(&some, (Wanted){"output", "float32", ", \"init\": 2", 128, 32, ""});
 	/* One tile of 128: the block is the whole dim of 256, so that all of it is filled. */
 	assert_int_equal(planned_output(&some)->block[1], 256);
 	assert_int_equal(planned_output(&some)->held->initial, INITIAL_VALUE);
 	assert_int_equal(planned_output(&some)->alias_of, NONE);
-	front_end(&some.front);
+	planned_end(&some);
 }
 
 int main(void) {
