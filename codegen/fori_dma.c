@@ -46,6 +46,26 @@ static double loops_wait(Planner *p, double step_compute) {
 	return wait;
 }
 
+/* Cycles that a step of a loop costs over the same step in straight code: the units run dry between two steps, and what
+ * is carried in scratch is read and written, for each register of it. Of the matmul of bench/kernels.py on v7x. */
+enum { STEP_CYCLES = 100, SCRATCH_REGISTERS_PER_CYCLE = 4 };
+
+/* Seconds that the steps of one grid point's loops cost over straight code. */
+static double steps_overhead(Planner *p) {
+	double cycles = 0;
+	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
+		const Loop *loop = &p->plan->loops.at[l];
+		double registers = 0;
+		for (uint32_t i = 0; i < loop->carries.count; i++)
+			if (loop->carries.at[i].place == CARRY_SCRATCH)
+				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes / 4096;
+		if (loop->type != LOOP_UNROLL)
+			cycles += loop_entries(p, l) * loop_steps(p, loop, true) *
+			          (STEP_CYCLES + registers / SCRATCH_REGISTERS_PER_CYCLE);
+	}
+	return cycles / p->m->target->clock_hz;
+}
+
 /* The loops' steps in one grid point, and the seconds that it takes to read their windows into registers. */
 static double point_steps(Planner *p, double *read_seconds) {
 	const Target *t = p->m->target;
@@ -84,7 +104,7 @@ double plan_seconds(Planner *p) {
 	double read = 0, steps = point_steps(p, &read);
 	double point = plan->flops / p->m->target->bf16_flops / grid_points(plan);
 	point = read > point ? read : point;
-	point += loops_wait(p, steps > 0 ? point / steps : 0);
+	point += loops_wait(p, steps > 0 ? point / steps : 0) + steps_overhead(p);
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
 	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;
@@ -140,7 +160,7 @@ static Plan *plan_fori(Arena *a, Module *m, Diag *d, bool trial) {
 }
 
 /* The same kernel with the inputs resident that residency.c offers, where that fits and is estimated to be faster. */
-static Plan *plan_chosen(Arena *a, Module *m, Diag *d, bool trial) {
+Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial) {
 	Plan *copied = plan_fori(a, m, d, trial);
 	Choice asked = (Choice)m->config.fori_dma.value;
 	if (!copied || !copied->may_stay || asked == CHOICE_ON)
@@ -159,7 +179,3 @@ static Plan *plan_chosen(Arena *a, Module *m, Diag *d, bool trial) {
 		            kept ? "no faster by the estimate" : "it would be refused");
 	return keep ? kept : copied;
 }
-
-Plan *plan_make(Arena *a, Module *m, Diag *d) { return plan_chosen(a, m, d, false); }
-
-Plan *plan_try(Arena *a, Module *m, Diag *d) { return plan_chosen(a, m, d, true); }

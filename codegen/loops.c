@@ -109,6 +109,11 @@ static bool loop_choose(Planner *p, Loop *loop) {
 	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
 	LoopType asked = (LoopType)p->m->config.loop_type.value;
 	bool computed = loop_traced(loop), ragged = loop_ragged_unpeeled(p, loop);
+	loop->why = loop_straight(p, loop);
+	if (loop->why) {
+		loop->type = LOOP_UNROLL;
+		return true;
+	}
 	if (asked != LOOP_DEFAULT) {
 		if (fact && !(fact->legal & (1u << asked)))
 			return refuse_type(p, loop, asked, fact->why_not[asked], "use fori_loop");

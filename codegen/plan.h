@@ -267,9 +267,10 @@ typedef struct Plan {
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
-	double seconds;      /* an estimate, for comparing plans of one kernel: fori_dma.c */
-	bool may_stay;       /* some input that loops copy would move less if it were resident: residency.c */
-	VEC(Remark) remarks; /* --explain */
+	double seconds;       /* an estimate, for comparing plans of one kernel: fori_dma.c */
+	bool may_stay;        /* some input that loops copy would move less if it were resident: residency.c */
+	bool may_be_straight; /* some loop could be straight code on resident blocks: straight.c */
+	VEC(Remark) remarks;  /* --explain */
 } Plan;
 
 /* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the

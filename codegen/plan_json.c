@@ -143,6 +143,7 @@ static void put_config(Json *j) {
 	put_string(j, "pallas_inloop_loads", choices[c->inloop_loads.value]);
 	put_string(j, "pallas_row_split", choices[c->row_split.value]);
 	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);
+	put_string(j, "pallas_straight_loops", choices[c->straight_loops.value]);
 	for (uint32_t i = 0; i < c->tunables.count; i++) {
 		item(j, NULL);
 		text_put_json(j->out, m->tunables.at[i].name);

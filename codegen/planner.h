@@ -10,6 +10,7 @@ typedef struct PlanWay {
 	bool fori_copies;         /* fori_loop copies the windows that it can */
 	const char *resident_why; /* else: why not */
 	bool keep;                /* inputs stay resident where copies would move more: residency.c */
+	bool straight;            /* loops that straight.c names are unrolled, whatever type is asked for */
 } PlanWay;
 
 typedef struct Planner {
@@ -83,7 +84,10 @@ bool plan_limits(Planner *p);    /* limits.c */
 bool plan_grid(Planner *p, const uint32_t *order);
 /* The configuration gives the order of the grid's dims. */
 bool grid_order_given(Planner *p);
-bool plan_loops(Planner *p);     /* loops.c */
+bool plan_loops(Planner *p); /* loops.c */
+/* straight.c: why this loop is straight code whatever type is asked for; NULL if it is not. Marks the plan if it could
+ * be. */
+const char *loop_straight(Planner *p, const Loop *loop);
 bool plan_accesses(Planner *p);  /* access.c */
 bool plan_returns(Planner *p);   /* returns.c */
 bool plan_values(Planner *p);    /* values.c */
@@ -103,6 +107,8 @@ void plan_masks(Planner *p);    /* masks.c */
 
 /* plan.c: the steps, one way. NULL after diagnostics (a trial: also without). */
 Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way);
+/* fori_dma.c: the best of the ways in which loops copy or inputs stay. */
+Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial);
 
 /* costs.c: of the whole grid; the mean steps of a loop, `tail_too`: with the one that is peeled; mean bytes that a copy
  * of one block moves. */

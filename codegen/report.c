@@ -95,6 +95,8 @@ static void put_configuration(Report *r) {
 		report_line(r->out, 2, 21, "row split            %s", choices[c->row_split.value]);
 	if (c->fori_dma.set)
 		report_line(r->out, 2, 21, "fori_loop DMA        %s", choices[c->fori_dma.value]);
+	if (c->straight_loops.set)
+		report_line(r->out, 2, 21, "straight loops       %s", choices[c->straight_loops.value]);
 }
 
 static void put_grid(Report *r) {

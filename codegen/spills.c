@@ -71,6 +71,7 @@ typedef struct Kept {
 	int64_t results; /* of the matmul that is the barrier: partial sums of its passes */
 	int64_t parts;   /* bfloat16 parts of float32 factors at full precision */
 	int64_t factors; /* the matmul's left factor: kept for each column of tiles of the right one */
+	int64_t ahead;   /* the left factor of an unrolled sum's next step, read before this one is done */
 	int64_t early;   /* of an unrolled loop, what all its steps compute before their turn; within `steps` */
 	int64_t steps;   /* tiles of an unrolled loop's other steps, which can start early */
 } Kept;
@@ -176,7 +177,8 @@ static void region_flow(Region *r) {
 static int64_t weigh(const Target *t, const Kept *h) {
 	const TargetSpills *s = &t->spills;
 	int64_t bytes = h->tiles * s->tiles + h->columns * s->columns + h->loads * s->loads + h->results * s->results +
-	                h->parts * s->parts + h->factors * s->factors + h->steps * s->steps;
+	                h->parts * s->parts + h->factors * s->factors + h->ahead * int_max(100 - s->factors, 0) +
+	                h->steps * s->steps;
 	return bytes / 100;
 }
 
@@ -230,17 +232,23 @@ static bool in_scratch(const Region *r, NodeId n) {
 	return false;
 }
 
-/* A sum that the steps of a loop which is not unrolled hand on: it streams back as it is computed. */
-static bool accumulates(const Region *r, uint32_t pos) {
+/* A matmul's sum that the loop's steps hand on. */
+static bool accumulates(const Region *r, uint32_t pos, bool unrolled) {
 	uint32_t l = r->p->plan->loop_of[r->graph];
 	const Graph *g = graph_get(r->p->m, r->graph);
 	if (l == NONE || matmul_operand(r->p->m, r->nodes[pos], 2) == NONE)
 		return false;
 	const Loop *loop = &r->p->plan->loops.at[l];
-	for (uint32_t i = 0; i < loop->carries.count && loop->type != LOOP_UNROLL; i++)
+	for (uint32_t i = 0; i < loop->carries.count && (loop->type == LOOP_UNROLL) == unrolled; i++)
 		if (position(r, graph_result(r->p->m, g, loop->carries.at[i].output)) == pos)
 			return true;
 	return false;
+}
+
+/* A sum of matmuls alone, in straight code. */
+static bool adds_straight_on(const Region *r, uint32_t pos) {
+	return accumulates(r, pos, true) &&
+	       is_carry(r, seen_through(r->p->plan, matmul_operand(r->p->m, r->nodes[pos], 2)));
 }
 
 /* What a scratch buffer of this region hands to one of a loop in it goes through registers whole, in and out, in
@@ -266,12 +274,13 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 	Kept h = *across;
 	Lowering how = how_of(r, pos);
 	if (how == LOWER_MATMUL) {
-		bool adds = accumulates(r, pos);
+		bool adds = accumulates(r, pos, false); /* it streams back as it is computed */
 		h.results += adds ? bytes_of(r->p->plan, n) : 0;
 		h.tiles += adds ? 0 : bytes_of(r->p->plan, n);
 		h.parts += parts_of(r, n);
 		NodeId left = matmul_operand(r->p->m, n, 0);
 		h.factors += bytes_of(r->p->plan, left) / batch_of(r->p->plan, left);
+		h.ahead += adds_straight_on(r, pos) ? bytes_of(r->p->plan, left) / batch_of(r->p->plan, left) : 0;
 	}
 	if (how == LOWER_LOOP) {
 		GraphId body = node_arg(r->p->m, n, 0)->graph;
@@ -282,6 +291,7 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 		h.results += in.results;
 		h.parts += in.parts;
 		h.factors += in.factors;
+		h.ahead += in.ahead;
 		h.early = in.early;
 		h.steps += in.steps;
 	}

@@ -296,6 +296,7 @@ typedef struct Config {
 	ConfigKey inloop_loads;             /* Choice */
 	ConfigKey row_split;                /* Choice */
 	ConfigKey fori_dma;                 /* Choice */
+	ConfigKey straight_loops;           /* Choice */
 	ConfigKey dot_precision;            /* DotPrecision */
 	ConfigKey worklist_grouping;        /* int */
 	ConfigKey emit_pipeline_group_size; /* int */

@@ -182,6 +182,7 @@ enum {
 	KEY_INLOOP_LOADS,
 	KEY_ROW_SPLIT,
 	KEY_FORI_DMA,
+	KEY_STRAIGHT_LOOPS,
 	KEY_COUNT
 };
 
@@ -200,6 +201,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "pallas_inloop_loads",
                                                      "pallas_row_split",
                                                      "pallas_fori_dma",
+                                                     "pallas_straight_loops",
                                                      NULL};
 
 /* Keys of helion.Config that mean nothing here: those of its GPU backends, and a few switches of its Pallas backend
@@ -263,6 +265,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_INLOOP_LOADS: read_choice(c, v, at, true, &config->inloop_loads); break;
 	case KEY_ROW_SPLIT: read_choice(c, v, at, true, &config->row_split); break;
 	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
+	case KEY_STRAIGHT_LOOPS: read_choice(c, v, at, true, &config->straight_loops); break;
 	default: break;
 	}
 }

@@ -69,6 +69,7 @@ void emit_config(Writer *w) {
 	put_config_word(w, "pallas_inloop_loads", &c->inloop_loads, choices);
 	put_config_word(w, "pallas_row_split", &c->row_split, choices);
 	put_config_word(w, "pallas_fori_dma", &c->fori_dma, choices);
+	put_config_word(w, "pallas_straight_loops", &c->straight_loops, choices);
 	for (uint32_t i = 0; i < c->tunables.count; i++)
 		if (c->tunables.at[i] != w->m->tunables.at[i].default_value)
 			emit_int(w, w->m->tunables.at[i].name, c->tunables.at[i]);

@@ -96,6 +96,8 @@ ROW_VALUES = (
 PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
 # Its body runs on a few rows at a time: it has no loop of its own to ask a type for.
 WIDE_ROWS = "layer_norm_bwd_4096_10240"
+# `pallas_straight_loops: auto` takes their loops for straight code.
+STRAIGHT = ("matmul_1024",)
 # Split-K at its real size: simulated whole by `make proof`.
 SPLIT_K = ("matmul_split_k_64", "matmul_split_k_512", "matmul_split_k_4096")
 LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", WIDE_ROWS, *PRODUCTION, *SPLIT_K)
@@ -169,6 +171,8 @@ class Case:
             config["block_sizes"] = list(self.blocks)
         if self.loop == "fori_loop" and can_copy(self.graph, self.blocks):
             config["pallas_fori_dma"] = True
+        if self.graph in STRAIGHT and self.loop in ("resident", "emit_pipeline"):
+            config["pallas_straight_loops"] = False
         if self.pre_broadcast is not None:
             config["pallas_pre_broadcast"] = self.pre_broadcast
         return {**config, **{key: json.loads(value) for key, value in self.extra}}
@@ -324,6 +328,9 @@ def variants():
             for value in ("1", "8")
         ),
         ("matmul_split_k", "fori_loop", "pallas_fori_dma", "false"),
+        ("matmul_1024", "emit_pipeline", "pallas_straight_loops", '"auto"'),
+        (attention, "emit_pipeline", "pallas_straight_loops", "true"),
+        (ragged, "fori_loop", "pallas_straight_loops", "true"),
     ]
     return tuple(
         Case(graph, loop, None, default_blocks(graph), ((key, value),))

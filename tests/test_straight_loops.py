@@ -1,0 +1,64 @@
+"""pallas_straight_loops: which loops are straight code on resident blocks, and which stay loops."""
+
+import proof
+import pytest
+from pallasc import compile as compile_graph
+
+BLOCKS = {"block_sizes": [1024, 1024, 1024]}
+
+
+def loop(graph="matmul_4096", chip="v7x", **config):
+    """The first loop of the Plan: its type, why, and how many of its windows are copied."""
+    (first, *_) = compile_graph(proof.document(graph), config, chip).plan["loops"]
+    return first["type"], first["why"], sum(w["dma"] for w in first["windows"])
+
+
+@pytest.mark.parametrize("asked", ["default", "fori_loop", "emit_pipeline"])
+@pytest.mark.parametrize("chip", ["v5e", "v5p", "v6e", "v7x"])
+def test_few_steps_that_hand_on_a_large_sum(asked, chip):
+    """Four steps of [1024, 1024] float32 between them: 4 MiB, where registers hold 256 KiB."""
+    why = "pallas_straight_loops auto: 4 steps on resident blocks"
+    assert loop(chip=chip, pallas_loop_type=asked, **BLOCKS) == ("unroll", why, 0)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"block_sizes": [1024, 1024, 512]},  # 8 steps
+        {"block_sizes": [1024, 1024, 4096]},  # 1 step: nothing is handed on
+        {"block_sizes": [128, 256, 1024]},  # the sum is 128 KiB: half of the registers
+        {**BLOCKS, "pallas_straight_loops": "off"},
+    ],
+)
+def test_other_loops_stay_loops(config):
+    assert loop(pallas_loop_type="emit_pipeline", **config)[0] == "emit_pipeline"
+
+
+def test_windows_that_must_be_copied_are():
+    """pallas_fori_dma on is obeyed."""
+    found = loop(pallas_loop_type="fori_loop", pallas_fori_dma="on", **BLOCKS)
+    assert found[0] == "fori_loop"
+    assert found[2] == 2
+
+
+def test_what_does_not_fit_stays_a_loop():
+    """v4 has 16 MiB of VMEM: two blocks each of [512, 4096] and [4096, 1024] are 24 MiB."""
+    config = {"block_sizes": [512, 1024, 1024], "pallas_loop_type": "emit_pipeline"}
+    assert loop(chip="v4", **config)[0] == "emit_pipeline"
+
+
+@pytest.mark.parametrize("asked", ["fori_loop", "emit_pipeline"])
+def test_on_takes_every_loop_of_static_bounds(asked):
+    on = {"pallas_straight_loops": "on", "pallas_loop_type": asked}
+    assert loop("attention", **on)[:2] == ("unroll", "pallas_straight_loops is on")
+    assert loop("causal_attention", **{**on, "pallas_loop_type": "fori_loop"})[0] == "fori_loop"
+
+
+def test_the_module_is_that_of_unroll():
+    """The same kernel, text for text, but for the configuration that it names."""
+
+    def body(config):
+        source = compile_graph(proof.document("matmul_4096"), {**BLOCKS, **config}, "v6e").source
+        return source[source.index("\ndef _matmul_kernel") :]
+
+    assert body({"pallas_loop_type": "emit_pipeline"}) == body({"pallas_loop_type": "unroll"})
