@@ -6,8 +6,6 @@
  * that no loop moves stays where it is, and the loop reads it through the resident block. */
 #include "access.h"
 
-static int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) { return expr_number(p->m, t->shape[d]); }
-
 /* ---- from nodes to wants ---------------------------------------------------------------------------------------- */
 
 bool affine_max(Planner *p, const Affine *a, int64_t *max) {

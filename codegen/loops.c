@@ -216,7 +216,7 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 static bool loop_carries(Planner *p, Loop *loop) {
 	Module *m = p->m;
 	const Graph *g = graph_get(m, loop->graph);
-	const Arg *results = node_arg(m, g->output, 0);
+	const Arg *results = graph_results(m, loop->graph);
 	for (uint32_t i = 0; i < g->carried.count; i++) {
 		Carry c = {.arg = g->carried.at[i].arg, .output = g->carried.at[i].output};
 		NodeId placeholder = g->placeholders.at[c.arg];

@@ -4,8 +4,6 @@
 
 /* ---- the array as the kernel sees it ---------------------------------------------------------------------------- */
 
-static int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) { return expr_number(p->m, t->shape[d]); }
-
 static void add_step(Planner *p, Operand *o, ArrayStep s) {
 	for (uint32_t i = 0; i < s.rank && s.kind != ARRAY_TRANSPOSE; i++)
 		o->shape[i] = s.shape[i];

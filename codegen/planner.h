@@ -66,6 +66,9 @@ Affine block_offset(Planner *p, GraphId g, BlockId b);
 bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled);
 int64_t block_size(const Planner *p, BlockId b);
 
+static inline int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) {
+	return expr_number(p->m, t->shape[d]);
+}
 static inline Value *value_of(Planner *p, NodeId n) { return &p->plan->values[n]; }
 /* The graph rank of a tensor value; 0 for anything else. */
 static inline uint32_t value_rank(const Planner *p, NodeId n) {

@@ -2,8 +2,6 @@
 #include "printer.h"
 #include <stdio.h>
 
-static PyExpr atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
-
 const char *in_parens(Printer *pr, PyExpr e, Precedence around) {
 	return e.precedence < around ? arena_printf(pr->a, "(%s)", e.text) : e.text;
 }
@@ -173,7 +171,7 @@ static PyExpr value_converted(Printer *pr, NodeId n, const char *x, Form to) {
 		Temporary t = {key, name, pr->scope};
 		vec_push(pr->a, &pr->temporaries, t);
 	}
-	return atom(name);
+	return py_atom(name);
 }
 
 static PyExpr scalar_text(Printer *pr, NodeId n) {
@@ -181,7 +179,7 @@ static PyExpr scalar_text(Printer *pr, NodeId n) {
 	for (uint32_t i = 0; !s->has_value && i < pr->plan->operands.count; i++)
 		if (pr->plan->operands.at[i].space == SPACE_SMEM &&
 		    &pr->m->scalars.at[pr->plan->operands.at[i].scalar] == s)
-			return atom(arena_printf(pr->a, "%s[0]", pr->refs[i]));
+			return py_atom(arena_printf(pr->a, "%s[0]", pr->refs[i]));
 	Text out;
 	text_init(&out, pr->a);
 	if (dtype_is_float(s->dtype))
@@ -197,7 +195,7 @@ static PyExpr int_text(Printer *pr, NodeId n) {
 	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
 	Arg ref = arg_ref(n);
 	Affine a = affine_of_arg(&p, node_get(pr->m, n)->graph, &ref);
-	return atom(affine_text(pr, &a, PREC_ATOM));
+	return py_atom(affine_text(pr, &a, PREC_ATOM));
 }
 
 PyExpr value_text(Printer *pr, NodeId n, Form form) {
@@ -211,14 +209,14 @@ PyExpr value_text(Printer *pr, NodeId n, Form form) {
 		return int_text(pr, root);
 	PyExpr e = how == LOWER_FULL && type_rank(pr, root) == 0 ? node_text(pr, root)
 	           : v->inlined                                  ? node_text(pr, root)
-	                                                         : atom(pr->names[root]);
+	                                                         : py_atom(pr->names[root]);
 	if (v->inlined && how == LOWER_FULL)
 		printer_comment(pr, root);
 	/* An alias's form differs from its root's where a view is free: what counts is the physical shape, its own. */
 	if (type_rank(pr, n) == 0 || own == form)
 		return e;
 	if (how == LOWER_FULL && v->inlined && root == n)
-		return atom(full_text(pr, root, form));
+		return py_atom(full_text(pr, root, form));
 	return value_converted(pr, n, in_parens(pr, e, PREC_ATOM), form);
 }
 
@@ -273,7 +271,7 @@ static PyExpr scalar_full_text(Printer *pr, NodeId n) {
 	const Arg *value = full_value(pr, n);
 	Dtype dtype = node_type(pr->m, n)->dtype;
 	if (!value)
-		return atom(node_get(pr->m, n)->op == OP_ONES ? "1" : "0");
+		return py_atom(node_get(pr->m, n)->op == OP_ONES ? "1" : "0");
 	if (value->kind == ARG_INT && dtype_is_float(dtype))
 		return number_text(pr, &(Arg){.kind = ARG_FLOAT, .real = (double)value->integer});
 	return arg_text(pr, value, FORM_NATURAL);
@@ -312,9 +310,9 @@ static PyExpr reduce_text(Printer *pr, NodeId n) {
 	bool keep = keepdim || v->form == FORM_COLUMN || type_rank(pr, n) == 1;
 	if (v->form == FORM_COLUMN && v->wants == FORM_COLUMN && type_rank(pr, n) > 0 && !keepdim)
 		keep = false;
-	PyExpr e = atom(all    ? arena_printf(pr->a, "%s(%s)", function, text)
-	                : keep ? arena_printf(pr->a, "%s(%s, axis=%s, keepdims=True)", function, text, axis)
-	                       : arena_printf(pr->a, "%s(%s, axis=%s)", function, text, axis));
+	PyExpr e = py_atom(all    ? arena_printf(pr->a, "%s(%s)", function, text)
+	                   : keep ? arena_printf(pr->a, "%s(%s, axis=%s, keepdims=True)", function, text, axis)
+	                          : arena_printf(pr->a, "%s(%s, axis=%s)", function, text, axis));
 	Dtype dtype = node_type(pr->m, n)->dtype,
 	      from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, x)->dtype;
 	return from == dtype ? e : as_dtype(pr, e, dtype);
@@ -330,7 +328,7 @@ static PyExpr subscript_text(Printer *pr, NodeId n, PyExpr x, Form form) {
 	}
 	if (form == FORM_COLUMN)
 		items[count++] = ":";
-	return atom(arena_printf(pr->a, "%s[%s]", in_parens(pr, x, PREC_ATOM), dims_text(pr, count, items)));
+	return py_atom(arena_printf(pr->a, "%s[%s]", in_parens(pr, x, PREC_ATOM), dims_text(pr, count, items)));
 }
 
 static PyExpr permute_text(Printer *pr, NodeId n, const char *x) {
@@ -338,13 +336,13 @@ static PyExpr permute_text(Printer *pr, NodeId n, const char *x) {
 	uint32_t rank = type_rank(pr, n);
 	const Arg *dims = node_arg(pr->m, n, 1);
 	if (node_get(pr->m, n)->op == OP_TRANSPOSE)
-		return atom(arena_printf(pr->a, "jnp.swapaxes(%s, %s, %s)", x, number_text(pr, dims).text,
-		                         number_text(pr, node_arg(pr->m, n, 2)).text));
+		return py_atom(arena_printf(pr->a, "jnp.swapaxes(%s, %s, %s)", x, number_text(pr, dims).text,
+		                            number_text(pr, node_arg(pr->m, n, 2)).text));
 	if (node_get(pr->m, n)->op != OP_PERMUTE)
-		return atom(arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x));
+		return py_atom(arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x));
 	for (uint32_t i = 0; i < rank; i++)
 		items[i] = number_text(pr, arg_item(pr->m, dims, i)).text;
-	return atom(arena_printf(pr->a, "jnp.transpose(%s, (%s))", x, dims_text(pr, rank, items)));
+	return py_atom(arena_printf(pr->a, "jnp.transpose(%s, (%s))", x, dims_text(pr, rank, items)));
 }
 
 static PyExpr tile_text(Printer *pr, NodeId n, const char *x) {
@@ -354,7 +352,7 @@ static PyExpr tile_text(Printer *pr, NodeId n, const char *x) {
 	text_init(&out, pr->a);
 	for (uint32_t i = 0; i + 1 < to->count; i++)
 		text_put(&out, "1, ");
-	return atom(arena_printf(pr->a, "jnp.tile(%s, (%s%lld))", x, out.at ? out.at : "", (long long)times));
+	return py_atom(arena_printf(pr->a, "jnp.tile(%s, (%s%lld))", x, out.at ? out.at : "", (long long)times));
 }
 
 /* A view that moves lanes, of x in the form that it wants. */
@@ -373,20 +371,20 @@ static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
 	case OP_MT: return permute_text(pr, n, x.text);
 	case OP_PRE_BROADCAST_TILE: return tile_text(pr, n, x.text);
 	case OP_EXPAND:
-		return atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, rank, shape)));
+		return py_atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, rank, shape)));
 	case OP_SELECT: {
 		/* A static slice: an index would be a gather. */
 		int64_t dim = node_arg(pr->m, n, 1)->integer, index = node_arg(pr->m, n, 2)->integer;
 		const Type *from = node_type(pr->m, node_input(pr->m, n, 0));
 		dim += dim < 0 ? from->count : 0;
 		index += index < 0 ? expr_number(pr->m, from->dims[dim]) : 0;
-		x = atom(arena_printf(pr->a, "jax.lax.slice_in_dim(%s, %lld, %lld, axis=%lld)", x.text,
-		                      (long long)index, (long long)index + 1, (long long)dim));
+		x = py_atom(arena_printf(pr->a, "jax.lax.slice_in_dim(%s, %lld, %lld, axis=%lld)", x.text,
+		                         (long long)index, (long long)index + 1, (long long)dim));
 		break;
 	}
 	default: break;
 	}
-	return atom(arena_printf(pr->a, "%s.reshape(%s)", in_parens(pr, x, PREC_ATOM), shape_text(pr, rank, shape)));
+	return py_atom(arena_printf(pr->a, "%s.reshape(%s)", in_parens(pr, x, PREC_ATOM), shape_text(pr, rank, shape)));
 }
 
 static PyExpr view_text(Printer *pr, NodeId n) {
@@ -396,7 +394,7 @@ static PyExpr view_text(Printer *pr, NodeId n) {
 	if (view != VIEW_SHAPE_OTHER && view != VIEW_SHAPE_LANE_0)
 		return x;
 	if (view == VIEW_SHAPE_LANE_0)
-		return atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
+		return py_atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
 	/* Mosaic does not move bools, which are masks to it. */
 	Dtype dtype = node_type(pr->m, n)->dtype;
 	return dtype == DTYPE_BOOL ? as_dtype(pr, moved_text(pr, n, as_dtype(pr, x, DTYPE_I32)), dtype)
@@ -433,7 +431,7 @@ static PyExpr matmul_text(Printer *pr, NodeId n) {
 	                               value_text(pr, a, FORM_NATURAL).text, value_text(pr, b, FORM_NATURAL).text,
 	                               contraction(pr, type_rank(pr, a), v->transpose_a, v->transpose_b),
 	                               highest ? ", precision=jax.lax.Precision.HIGHEST" : "", dtype_jnp(sum));
-	PyExpr e = atom(dot);
+	PyExpr e = py_atom(dot);
 	if (added != NONE) {
 		/* The product has a name of its own: the sum reads like the source. */
 		const char *name = printer_name(pr, arena_printf(pr->a, "%s_dot", node_get(pr->m, n)->name));
@@ -443,7 +441,7 @@ static PyExpr matmul_text(Printer *pr, NodeId n) {
 		bool fp8 = dtype_is_float(node_type(pr->m, added)->dtype) &&
 		           dtype_bits(node_type(pr->m, added)->dtype) == 8;
 		Arg bias = arg_ref(added);
-		PyExpr left = computed_text(pr, &bias, FORM_NATURAL, fp8 ? sum : DTYPE_NONE), right = atom(name);
+		PyExpr left = computed_text(pr, &bias, FORM_NATURAL, fp8 ? sum : DTYPE_NONE), right = py_atom(name);
 		if (beta && node_get(pr->m, n)->op != OP_DOT) {
 			left = scaled(pr, left, node_arg(pr->m, n, beta));
 			right = scaled(pr, right, node_arg(pr->m, n, beta + 1));
@@ -471,7 +469,7 @@ static PyExpr load_text(Printer *pr, NodeId n) {
 	Dtype dtype = node_type(pr->m, n)->dtype;
 	if (access->perm_rank)
 		text = arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", text);
-	return o->dtype == dtype ? atom(text) : converted_text(pr, atom(text), o->dtype, dtype);
+	return o->dtype == dtype ? py_atom(text) : converted_text(pr, py_atom(text), o->dtype, dtype);
 }
 
 static PyExpr int_node_text(Printer *pr, NodeId n) {
@@ -483,8 +481,8 @@ static PyExpr int_node_text(Printer *pr, NodeId n) {
 		bool peeled;
 		block_ragged(&p, node->graph, b, &end, &peeled);
 		Affine next = affine_add(offset, affine_int(block_size(&p, b)));
-		return atom(arena_printf(pr->a, "jnp.minimum(%s, %s)", affine_text(pr, &next, PREC_LOWEST),
-		                         affine_text(pr, &end, PREC_LOWEST)));
+		return py_atom(arena_printf(pr->a, "jnp.minimum(%s, %s)", affine_text(pr, &next, PREC_LOWEST),
+		                            affine_text(pr, &end, PREC_LOWEST)));
 	}
 	PyExpr operands[2] = {{0}};
 	for (uint32_t i = 0; i < node->arg_count && i < 2; i++)
@@ -501,9 +499,9 @@ PyExpr node_text(Printer *pr, NodeId n) {
 	case LOWER_MATMUL: return matmul_text(pr, n);
 	case LOWER_FULL:
 		return type_rank(pr, n) == 0 ? scalar_full_text(pr, n)
-		                             : atom(full_text(pr, n, pr->plan->values[n].form));
+		                             : py_atom(full_text(pr, n, pr->plan->values[n].form));
 	case LOWER_INDEX: return (PyExpr){index_text(pr, n, pr->plan->values[n].form), PREC_ADD};
 	case LOWER_LOAD: return load_text(pr, n);
-	default: return atom("None");
+	default: return py_atom("None");
 	}
 }

@@ -28,7 +28,7 @@ static bool step_used(const LoopPrinter *lp, uint32_t dim) { return lp->pr->step
 
 static void print_results(LoopPrinter *lp) {
 	Printer *pr = lp->pr;
-	const Arg *results = node_arg(pr->m, graph_get(pr->m, lp->loop->graph)->output, 0);
+	const Arg *results = graph_results(pr->m, lp->loop->graph);
 	Names values = {0};
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
 		Form form = pr->plan->values[carry_placeholder(lp, i)].form;

@@ -17,9 +17,6 @@ static const char *const reserved[] = {
     "isinstance", "property", "TypeError", "AttributeError", "ImportError", NULL};
 /* clang-format on */
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 static const char *identifier(Printer *pr, const char *wish) {
 	char *name = arena_alloc(pr->a, NAME_MAX_LENGTH + 2);
 	size_t n = 0;

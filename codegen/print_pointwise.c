@@ -17,12 +17,10 @@ static Precedence infix_precedence(const char *text) {
 	return PREC_COMPARE;
 }
 
-static PyExpr atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
-
 /* ---- dtypes ----------------------------------------------------------------------------------------------------- */
 
 PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype) {
-	return atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(dtype)));
+	return py_atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(dtype)));
 }
 
 PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to) {
@@ -46,7 +44,7 @@ static PyExpr number_beside_ints(Printer *pr, const Arg *a, Dtype ints) {
 	int64_t low = dtype_class(ints) == DTYPE_CLASS_SIGNED ? -(span / 2) : 0;
 	value = ((value - low) % span + span) % span + low;
 	if (value > INT32_MAX) /* past what jnp takes a Python int for */
-		return atom(arena_printf(pr->a, "jnp.uint32(%lld)", (long long)value));
+		return py_atom(arena_printf(pr->a, "jnp.uint32(%lld)", (long long)value));
 	return (PyExpr){arena_printf(pr->a, "%lld", (long long)value), value < 0 ? PREC_UNARY : PREC_ATOM};
 }
 
@@ -79,14 +77,14 @@ static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operand
 		                       : in_parens(pr, operands[i], PREC_ATOM));
 		c += 2;
 	}
-	return atom(out.at);
+	return py_atom(out.at);
 }
 
 static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operands, uint32_t count) {
 	const char *items[8];
 	for (uint32_t i = 0; i < count && i < 8; i++)
 		items[i] = operands[i].text;
-	return atom(
+	return py_atom(
 		arena_printf(pr->a, "%s(%s)", helper_named(pr, function), dims_text(pr, count < 8 ? count : 8, items)));
 }
 
@@ -112,7 +110,7 @@ static bool string_is(const Arg *a, const char *s) { return a->kind == ARG_STRIN
 
 static PyExpr gelu_text(Printer *pr, NodeId n, PyExpr x) {
 	if (string_is(node_arg(pr->m, n, 1), "tanh"))
-		return atom(arena_printf(pr->a, "jax.nn.gelu(%s, approximate=True)", x.text));
+		return py_atom(arena_printf(pr->a, "jax.nn.gelu(%s, approximate=True)", x.text));
 	return call_text(pr, "_gelu", &x, 1); /* jax.nn.gelu's exact form is erfc, which Mosaic does not lower */
 }
 
@@ -131,7 +129,7 @@ static PyExpr divide_text(Printer *pr, NodeId n, const PyExpr *operands, Dtype c
 	PyExpr quotient = row_text(pr, op_row(OP_DIV), operands, 2);
 	if (!string_is(mode, "trunc"))
 		return quotient;
-	return dtype_is_float(compute) ? atom(arena_printf(pr->a, "jnp.trunc(%s)", quotient.text))
+	return dtype_is_float(compute) ? py_atom(arena_printf(pr->a, "jnp.trunc(%s)", quotient.text))
 	                               : call_text(pr, "_divide_ints", operands, 2);
 }
 

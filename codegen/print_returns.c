@@ -6,8 +6,6 @@ static const Arg *step_arg(Printer *pr, const HostStep *s, uint32_t i) {
 	return i < s->count ? arg_get(pr->m, s->first + i) : &none;
 }
 
-static PyExpr atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
-
 static const char *dims_of(Printer *pr, const Arg *a, uint32_t rank) {
 	const char *items[DIM_MAX];
 	uint32_t count = a->kind == ARG_LIST ? a->list.count : a->kind == ARG_INT;
@@ -25,8 +23,8 @@ static PyExpr reduced(Printer *pr, const HostStep *s, PyExpr x, const HostValue 
 	const char *axis = all ? NULL : dims_of(pr, step_arg(pr, s, 0), before->rank);
 	const Arg *keep = step_arg(pr, s, 1);
 	bool keepdims = !all && keep->kind == ARG_BOOL && keep->boolean;
-	PyExpr e = atom(arena_printf(pr->a, "%s(%s%s%s%s)", op_row(s->op)->text, x.text, axis ? ", axis=" : "",
-	                             axis ? axis : "", keepdims ? ", keepdims=True" : ""));
+	PyExpr e = py_atom(arena_printf(pr->a, "%s(%s%s%s%s)", op_row(s->op)->text, x.text, axis ? ", axis=" : "",
+	                                axis ? axis : "", keepdims ? ", keepdims=True" : ""));
 	return before->dtype == after->dtype ? e : as_dtype(pr, e, after->dtype);
 }
 
@@ -37,19 +35,19 @@ static bool same_shape(const HostValue *a, const HostValue *b) {
 static PyExpr viewed(Printer *pr, const HostStep *s, PyExpr x, const HostValue *before, const HostValue *after) {
 	const char *shape = shape_text(pr, after->rank, after->shape);
 	if (s->op == OP_PERMUTE)
-		return atom(arena_printf(pr->a, "jnp.transpose(%s, %s)", x.text,
-		                         dims_of(pr, step_arg(pr, s, 0), before->rank)));
+		return py_atom(arena_printf(pr->a, "jnp.transpose(%s, %s)", x.text,
+		                            dims_of(pr, step_arg(pr, s, 0), before->rank)));
 	if (s->op == OP_T || s->op == OP_MT)
-		return before->rank < 2 ? x : atom(arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text));
+		return before->rank < 2 ? x : py_atom(arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text));
 	if (s->op == OP_TRANSPOSE)
-		return atom(arena_printf(pr->a, "jnp.swapaxes(%s, %lld, %lld)", x.text,
-		                         (long long)step_arg(pr, s, 0)->integer,
-		                         (long long)step_arg(pr, s, 1)->integer));
+		return py_atom(arena_printf(pr->a, "jnp.swapaxes(%s, %lld, %lld)", x.text,
+		                            (long long)step_arg(pr, s, 0)->integer,
+		                            (long long)step_arg(pr, s, 1)->integer));
 	if (same_shape(before, after))
 		return x;
 	if (s->op == OP_EXPAND)
-		return atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape));
-	return atom(arena_printf(pr->a, "%s.reshape(%s)", in_parens(pr, x, PREC_ATOM), shape));
+		return py_atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape));
+	return py_atom(arena_printf(pr->a, "%s.reshape(%s)", in_parens(pr, x, PREC_ATOM), shape));
 }
 
 static PyExpr computed(Printer *pr, const HostStep *s, PyExpr x) {
@@ -80,7 +78,7 @@ static PyExpr step_text(Printer *pr, const HostStep *s, PyExpr x, const HostValu
 const char *returned_text(Printer *pr, uint32_t r, const char *x) {
 	const Return *ret = &pr->m->returns.at[r];
 	const HostValue *values = pr->plan->returns.at[r], *last = &values[ret->step_count];
-	PyExpr e = atom(x);
+	PyExpr e = py_atom(x);
 	for (uint32_t i = 0; i < ret->step_count; i++)
 		e = step_text(pr, &ret->steps[i], e, &values[i], &values[i + 1]);
 	if (same_shape(last, last + 1))

@@ -25,6 +25,8 @@ typedef struct PyExpr {
 	Precedence precedence;
 } PyExpr;
 
+static inline PyExpr py_atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
+
 enum { WINDOW_MAX = 64, HELPER_COUNT = 21 };
 
 /* A name that only exists where it was made: a converted value, a mask. */

@@ -56,6 +56,10 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 /* Room for `extra` more elements than `count`; returns the storage, moved or not. */
 void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extra, size_t size);
 
+/* ASCII alone, in any locale. */
+static inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 /* Strings are interned: equal strings are the same pointer, so names compare with ==. */
 typedef struct StringTable {
 	const char **slot;

@@ -59,8 +59,6 @@ bool infer_shape_list(const Infer *in, const char *name, Shape *shape);
 bool infer_flag(const Infer *in, const char *name);
 /* The type of any argument as a value passed along: to a loop, from a graph. */
 TypeId arg_type(Module *m, const Arg *arg);
-/* The results of a graph: the list that its output node takes. */
-const Arg *graph_results(const Module *m, GraphId g);
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 /* Two dims broadcast together: the one that is not 1. */

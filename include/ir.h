@@ -489,6 +489,12 @@ static inline ArgId node_uses(const Module *m, NodeId n) { return node_get(m, n)
 uint32_t node_use_count(const Module *m, NodeId n);
 /* for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) */
 static inline NodeId graph_first(const Module *m, GraphId g) { return graph_get(m, g)->first; }
+/* The list of what a graph gives: its output node's argument. */
+static inline const Arg *graph_results(const Module *m, GraphId g) { return node_arg(m, graph_get(m, g)->output, 0); }
+static inline uint32_t graph_result_count(const Module *m, GraphId g) {
+	const Arg *results = graph_results(m, g);
+	return results->kind == ARG_LIST ? results->list.count : 0;
+}
 /* The graph that calls g; NONE for a root. */
 static inline GraphId graph_parent(const Module *m, GraphId g) {
 	NodeId caller = graph_get(m, g)->caller;

@@ -40,13 +40,6 @@ static void mark(Dce *d, NodeId n) {
 	vec_push(d->arena, &d->work, n);
 }
 
-static const Arg *results(const Dce *d, GraphId g) { return node_arg(d->m, graph_get(d->m, g)->output, 0); }
-
-static uint32_t result_count(const Dce *d, GraphId g) {
-	const Arg *list = results(d, g);
-	return list->kind == ARG_LIST ? list->list.count : 0;
-}
-
 static bool is_call(uint16_t op) { return op == OP_FOR_LOOP || op == OP_IF || op == OP_WHILE; }
 
 static void demand_argument(Dce *d, GraphId g, uint32_t i) { mark(d, graph_get(d->m, g)->placeholders.at[i]); }
@@ -58,10 +51,10 @@ static void demand_result(Dce *d, NodeId call, uint32_t i) {
 	uint32_t count = call_graphs(d->m, call, graphs);
 	for (uint32_t k = 0; k < count; k++) {
 		GraphId g = graphs[k];
-		if (graph_get(d->m, g)->kind == GRAPH_COND || i >= result_count(d, g) || d->graph[g].output[i])
+		if (graph_get(d->m, g)->kind == GRAPH_COND || i >= graph_result_count(d->m, g) || d->graph[g].output[i])
 			continue;
 		d->graph[g].output[i] = true;
-		const Arg *value = arg_item(d->m, results(d, g), i);
+		const Arg *value = arg_item(d->m, graph_results(d->m, g), i);
 		if (value->kind == ARG_REF)
 			mark(d, value->node);
 		if (d->graph[g].output_arg[i] != NONE)
@@ -123,7 +116,7 @@ static void visit_call(Dce *d, NodeId n) {
 		if (graph_get(d->m, graphs[k])->lengths != NONE)
 			demand_argument(d, graphs[k], graph_get(d->m, graphs[k])->lengths);
 		if (graph_get(d->m, graphs[k])->kind == GRAPH_COND)
-			mark_arg(d, results(d, graphs[k]));
+			mark_arg(d, graph_results(d->m, graphs[k]));
 	}
 }
 
@@ -133,8 +126,8 @@ static void visit_combine(Dce *d, NodeId n) {
 	for (uint32_t k = 0, count = call_graphs(d->m, n, graphs); k < count; k++) {
 		for (uint32_t i = 0; i < graph_get(d->m, graphs[k])->placeholders.count; i++)
 			demand_argument(d, graphs[k], i);
-		mark_arg(d, results(d, graphs[k]));
-		memset(d->graph[graphs[k]].output, true, result_count(d, graphs[k]));
+		mark_arg(d, graph_results(d->m, graphs[k]));
+		memset(d->graph[graphs[k]].output, true, graph_result_count(d->m, graphs[k]));
 	}
 }
 
@@ -171,7 +164,7 @@ static void find_live(Dce *d) {
 static void index_graph(Dce *d, GraphId g) {
 	const Graph *graph = graph_get(d->m, g);
 	GraphLiveness *l = &d->graph[g];
-	uint32_t outputs = result_count(d, g), args = graph->placeholders.count;
+	uint32_t outputs = graph_result_count(d->m, g), args = graph->placeholders.count;
 	l->output = arena_array(d->arena, (size_t)outputs + 1, sizeof *l->output);
 	l->output_arg = arena_array(d->arena, (size_t)outputs + 1, sizeof *l->output_arg);
 	l->arg_output = arena_array(d->arena, (size_t)args + 1, sizeof *l->arg_output);
@@ -208,7 +201,7 @@ static bool any(const bool *drop, uint32_t count) {
 }
 
 static void drop_outputs(Dce *d, GraphId g) {
-	uint32_t count = result_count(d, g);
+	uint32_t count = graph_result_count(d->m, g);
 	bool *drop = arena_array(d->arena, (size_t)count + 1, sizeof *drop);
 	for (uint32_t i = 0; i < count; i++)
 		d->values += drop[i] = !d->graph[g].output[i];

@@ -37,7 +37,7 @@ NodeId item_node(const Module *m, const Arg *list, uint32_t i) {
 }
 
 static NodeId loop_result(const Widening *w, GraphId g, uint32_t i) {
-	return item_node(w->m, node_arg(w->m, graph_get(w->m, g)->output, 0), i);
+	return item_node(w->m, graph_results(w->m, g), i);
 }
 
 /* The loop graph whose result node n takes; NONE. */
@@ -193,11 +193,6 @@ static void find_wide(Widening *w) {
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t result_count(const Module *m, GraphId g) {
-	const Arg *results = node_arg(m, graph_get(m, g)->output, 0);
-	return results->kind == ARG_LIST ? results->list.count : 0;
-}
-
 static bool is_loop_kind(const Module *m, GraphId g) {
 	GraphKind kind = graph_get(m, g)->kind;
 	return kind == GRAPH_FOR_LOOP || kind == GRAPH_REDUCTION_LOOP;
@@ -216,8 +211,8 @@ static void index_graph(Widening *w, GraphId g) {
 	for (GraphId at = g; at != NONE && !l->in_loop; at = graph_parent(w->m, at))
 		l->in_loop = is_loop_kind(w->m, at);
 	l->arg_output = none_array(w->arena, graph->placeholders.count);
-	l->output_arg = none_array(w->arena, result_count(w->m, g));
-	l->getitem = none_array(w->arena, result_count(w->m, g));
+	l->output_arg = none_array(w->arena, graph_result_count(w->m, g));
+	l->getitem = none_array(w->arena, graph_result_count(w->m, g));
 	for (uint32_t i = 0; i < graph->placeholders.count; i++)
 		w->argument[graph->placeholders.at[i]] = i;
 	for (uint32_t i = 0; i < graph->carried.count; i++) {

@@ -39,9 +39,6 @@ static bool accept(Parser *p, const char *token) {
 	return true;
 }
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 static ExprId make(Parser *p, ExprKind kind, ExprId a, ExprId b) {
 	if (a == NONE || b == NONE)
 		return NONE;

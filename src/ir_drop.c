@@ -50,14 +50,9 @@ static void carried_drop(Module *m, GraphId g, const bool *args, const bool *out
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-static uint32_t result_count(const Module *m, GraphId g) {
-	const Arg *results = node_arg(m, graph_get(m, g)->output, 0);
-	return results->kind == ARG_LIST ? results->list.count : 0;
-}
-
 static void placeholders_drop(Module *m, GraphId g, const bool *drop) {
 	Graph *graph = graph_get(m, g);
-	carried_drop(m, g, drop, no_drop(m, result_count(m, g)), result_count(m, g));
+	carried_drop(m, g, drop, no_drop(m, graph_result_count(m, g)), graph_result_count(m, g));
 	if (graph->lengths != NONE)
 		graph->lengths = kept_before(drop, graph->lengths);
 	uint32_t kept = 0;
@@ -86,7 +81,7 @@ void graph_drop_arguments(Module *m, GraphId g, const bool *drop) {
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static void results_drop(Module *m, GraphId g, const bool *drop) {
-	uint32_t count = result_count(m, g);
+	uint32_t count = graph_result_count(m, g);
 	carried_drop(m, g, no_drop(m, graph_get(m, g)->placeholders.count), drop, count);
 	list_drop(m, node_get(m, graph_get(m, g)->output)->arg_first, drop);
 }
@@ -101,7 +96,7 @@ static void getitems_renumber(Module *m, NodeId call, const uint32_t *index) {
 
 void graph_drop_outputs(Module *m, GraphId g, const bool *drop) {
 	NodeId call = graph_get(m, g)->caller;
-	uint32_t count = result_count(m, g), kept = 0;
+	uint32_t count = graph_result_count(m, g), kept = 0;
 	for (uint32_t i = 0; i < node_get(m, call)->arg_count; i++) {
 		const Arg *a = node_arg(m, call, i);
 		if (a->kind == ARG_GRAPH && graph_get(m, a->graph)->kind != GRAPH_COND)

@@ -211,8 +211,6 @@ TypeId arg_type(Module *m, const Arg *arg) {
 	}
 }
 
-const Arg *graph_results(const Module *m, GraphId g) { return node_arg(m, graph_get(m, g)->output, 0); }
-
 bool type_admits(Module *m, TypeId declared, TypeId value) {
 	if (declared == value)
 		return true;

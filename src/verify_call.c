@@ -102,7 +102,7 @@ static void check_carried_pair(Verifier *v, GraphId g, Carried c) {
 
 static void check_carried(Verifier *v, GraphId g) {
 	const Graph *graph = graph_get(v->m, g);
-	uint32_t outputs = list_count(graph_results(v->m, g));
+	uint32_t outputs = graph_result_count(v->m, g);
 	bool *taken = arena_array(v->m->arena, graph->placeholders.count, sizeof *taken);
 	for (uint32_t i = 0; i < graph->carried.count; i++) {
 		Carried c = graph->carried.at[i];
@@ -183,7 +183,7 @@ static void verify_if(Verifier *v, NodeId n) {
 		return;
 	check_arguments(v, n, "args", g);
 	if (op_arg(v->m, n, "else_graph")->kind == ARG_NULL) {
-		if (list_count(graph_results(v->m, g)) > 0)
+		if (graph_result_count(v->m, g) > 0)
 			verify_node_error(v, n, "missing-else", "only an if without outputs may leave it out",
 			                  "it has results but no else graph");
 		return;
@@ -221,11 +221,11 @@ static void verify_combine(Verifier *v, NodeId n) {
 	const Arg *x = op_arg(v->m, n, "x");
 	const Graph *graph = graph_get(v->m, g);
 	uint32_t count = x->kind == ARG_LIST ? x->list.count : 1;
-	if (graph->placeholders.count != 2 * count || list_count(graph_results(v->m, g)) != count) {
+	if (graph->placeholders.count != 2 * count || graph_result_count(v->m, g) != count) {
 		verify_node_error(
 			v, n, "argument-count", NULL,
 			"its combine graph takes %u values and gives %u, for %u operands it must take %u and give %u",
-			graph->placeholders.count, list_count(graph_results(v->m, g)), count, 2 * count, count);
+			graph->placeholders.count, graph_result_count(v->m, g), count, 2 * count, count);
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++) {
