@@ -1,4 +1,4 @@
-"""The rows of `make bench`: which kernels race, in which configurations, and what is told of them.
+"""The rows of `make bench`: which kernels race, in which configurations.
 
 A `Contest` is a row: runs of ours, of Helion's and of kernels that people wrote, of each side the
 fastest counts. A new row is a new entry of CONTESTS, a new switch whose gain is to be shown a new
@@ -11,21 +11,14 @@ import importlib.util
 import json
 import re
 
-from measure import ROOT, CompileError, Job, binding
+from measure import Job
 from sections import (
     ATTENTION,
     LOOPS,
-    Row,
-    Table,
     attention_args,
-    known,
     layer_norm_args,
     matmul_args,
-    mib,
-    slot_uses,
-    spills,
     split_k_args,
-    verdict,
 )
 
 CHIPS = ("v7x", "v6e")
@@ -153,7 +146,8 @@ BEST = (
     ((1, 2048, 1024), "fori_loop"),
     ((1, 1024, 1024), "emit_pipeline"),
 )
-BEST_HELION = (((1, 512, 1024), "unroll"), ((2, 512, 2048), "unroll"), ((1, 1024, 1024), "unroll"))
+# Helion's, with the number of heads that it is measured on: the large ones fit with one.
+BEST_HELION = (((1, 512, 1024), 2), ((1, 512, 1024), 1), ((2, 512, 2048), 2), ((1, 1024, 1024), 1))
 
 
 def best_contest(width, stated, goal_ms):
@@ -161,7 +155,7 @@ def best_contest(width, stated, goal_ms):
     return Contest(
         f"attention D={width}, best of any configuration",
         [attention_run("ours", width, blocks, loop) for blocks, loop in BEST],
-        [attention_run("helion", width, blocks, loop) for blocks, loop in BEST_HELION],
+        [attention_run("helion", width, blocks, "unroll", heads) for blocks, heads in BEST_HELION],
         attention_hand(width),
         stated,
         goal_ms,
@@ -287,172 +281,6 @@ CONTESTS = [
 ]
 
 
-# ---- one side of a row
-
-
-@dataclasses.dataclass
-class Fastest:
-    """The fastest of some runs: its run, outcome and scaled time; `run` None where none ran."""
-
-    run: Run | None = None
-    outcome: object = None
-    ms: float | None = None
-
-
-def fastest(runs, outcomes, chip):
-    """The `Fastest` of runs on a chip; where none has a time, one that was measured."""
-    found = []
-    for run in runs:
-        if outcome := outcomes.get(run.job(chip)):
-            value = known(outcome, "est_ms") if outcome.ok else None
-            found.append(Fastest(run, outcome, None if value is None else value * run.scale))
-    return min(found, default=Fastest(), key=lambda f: (f.ms is None, f.ms or 0, not f.outcome.ok))
-
-
-def label(run, outcome=None):
-    """The configuration of a run in a few words; with the blocks that were taken."""
-    config = json.loads(run.config)
-    if run.side == "hand":
-        return " ".join([run.kernel, "/".join(map(str, config.values()))]).strip()
-    blocks = config.pop("block_sizes", [])
-    loop = config.pop("pallas_loop_type", "")
-    if outcome is not None:
-        blocks = [outcome.blocks.get(f"_BLOCK_SIZE_{i}", size) for i, size in enumerate(blocks)]
-    rest = [f"{key.removeprefix('pallas_')}={json.dumps(v)}" for key, v in config.items()]
-    name = run.kernel.rpartition(":")[2] if run.kernel in (LAYER_NORM, LAYER_NORM_LOOP) else ""
-    return " ".join(part for part in (name, loop, str(blocks), *rest) if part)
-
-
-def figure(ms):
-    """A time with four digits that count."""
-    return f"{ms:.1f}" if ms >= 10 else f"{ms:.3f}" if ms >= 1 else f"{ms:.4f}"
-
-
-def time_cell(side):
-    """The time of a side, `~` where the tool does not vouch for it; or why there is none."""
-    if side.run is None:
-        return "-"
-    if side.ms is None:
-        return "not estimated" if side.outcome.ok else verdict(side.outcome)[:80]
-    return ("" if side.outcome.static["sim_ok"] else "~") + figure(side.ms)
-
-
-def rival_cell(side):
-    """A rival's time and configuration."""
-    return time_cell(side) + ("" if side.ms is None else f" ({label(side.run, side.outcome)})")
-
-
-# ---- the race
-
-
-def goal_of(contest, outcomes, chip):
-    """The goal in ms on a chip, or None."""
-    if not contest.per_flop:
-        return contest.goal_ms if chip == "v7x" else None
-    name, flops = contest.per_flop
-    (other,) = (c for c in CONTESTS if c.name == name)
-    ms = fastest(other.ours, outcomes, chip).ms
-    return ms and 1.05 * ms * flops
-
-
-def must_cell(ours, rivals, stated):
-    """Whether ours beats the rivals ({name: Fastest}) and the issue's figures ({name: ms})."""
-    if ours.ms is None:
-        return "no" if ours.run else "-"
-    times = [(name, rival.ms) for name, rival in rivals.items()] + list(stated.items())
-    lost = [f"{ours.ms / ms:.2f}x of {name}" for name, ms in times if ms and ours.ms >= ms]
-    if lost:
-        return f"**no**: {', '.join(lost)}"
-    unknown = [name for name, rival in rivals.items() if rival.run is None]
-    return f"yes, but for {', '.join(unknown)}: not measured" if unknown else "yes"
-
-
-def goal_cells(contest, ours, goal):
-    """The goal, and whether it is met."""
-    if goal is None:
-        return ["-", "-"]
-    room = f" in {contest.goal_mib} MiB" if contest.goal_mib else ""
-    shown = f"{figure(goal)}{room}"
-    if ours.ms is None:
-        return [shown, "no" if ours.run else "-"]
-    fits = not contest.goal_mib or ours.outcome.vmem_bytes <= contest.goal_mib << 20
-    return [shown, "yes" if fits and ours.ms <= goal else f"no: {ours.ms / goal:.2f}x"]
-
-
-def race_rows(contests):
-    """(contest, chip) of every row."""
-    return [(contest, chip) for contest in contests for chip in CHIPS]
-
-
-def contest_jobs(contest, chip):
-    """{run: job} of all that a row needs."""
-    runs = [run for runs in contest.sides().values() for run in runs]
-    if contest.per_flop:
-        runs += next(c.ours for c in CONTESTS if c.name == contest.per_flop[0])
-    return {run: run.job(chip) for run in runs}
-
-
-def by_job(contest, chip, named):
-    """{job: outcome} from {run: outcome}."""
-    return {run.job(chip): outcome for run, outcome in named.items()}
-
-
-def race_table(contests):
-    """Ours beside the rivals."""
-    rows = []
-    for contest, chip in race_rows(contests):
-
-        def cells(named, contest=contest, chip=chip):
-            outcomes = by_job(contest, chip, named)
-            ours, helion, hand = (
-                fastest(runs, outcomes, chip) for runs in contest.sides().values()
-            )
-            issue = contest.stated if chip == "v7x" else (None, None)
-            rivals = {"Helion": helion} | ({"the others": hand} if contest.hand else {})
-            names = ("the issue's Helion", "the issue's others")
-            must = must_cell(ours, rivals, dict(zip(names, issue, strict=True)))
-            shown = [contest.name, chip, label(ours.run) if ours.run else "-", time_cell(ours)]
-            shown += [mib(ours.outcome.vmem_bytes) if ours.outcome else "-"]
-            goals = goal_cells(contest, ours, goal_of(contest, outcomes, chip))
-            told = " / ".join(figure(ms) if ms else "-" for ms in issue)
-            return [*shown, rival_cell(helion), rival_cell(hand), told, must, *goals]
-
-        rows.append(Row(contest_jobs(contest, chip), cells))
-    heads = ("kernel", "chip", "ours: configuration", "ours, ms", "VMEM, MiB", "Helion, ms")
-    heads += ("hand-written or XLA, ms", "the issue's: Helion / other", "must", "goal, ms")
-    return Table((*heads, "goal met"), rows)
-
-
-def share(outcome, part, whole="cycles"):
-    """One count of the estimate as a share of another."""
-    a, b = known(outcome, part), known(outcome, whole)
-    return f"{100 * a / b:.0f}%" if a is not None and b else "-"
-
-
-def around(outcome):
-    """The share of the time that XLA's own ops around the kernel take."""
-    inside, total = known(outcome, "pallas_ms"), known(outcome, "est_ms")
-    return f"{100 * (1 - inside / total):.0f}%" if total and inside is not None else "-"
-
-
-def limit_table(contests):
-    """What limits ours."""
-    rows = []
-    for contest, chip in race_rows(contests):
-
-        def cells(named, contest=contest, chip=chip):
-            ours = fastest(contest.ours, by_job(contest, chip, named), chip)
-            if ours.ms is None:
-                return [contest.name, chip, *["-"] * 6]
-            o = ours.outcome
-            shown = [contest.name, chip, share(o, "mxu_busy_cycles"), slot_uses(o), spills(o)]
-            return [*shown, share(o, "dma_wait_cycles"), around(o), mib(o.temp_bytes)]
-
-        rows.append(Row(contest_jobs(contest, chip), cells))
-    heads = ("kernel", "chip", "MXU busy", "fullest slots", "spills/fills", "waits for DMA")
-    return Table((*heads, "XLA around it", "HBM temporaries, MiB"), rows)
-
-
 # ---- what each choice gains
 
 
@@ -496,71 +324,11 @@ CHOICES = [
     plain_choice("pallas_row_split", "off", "on", LAYER_NORM, layer_norm_args(10240), (128,)),
     attention_choice("pallas_loop_group", 1, 4, 256, SMALL, "emit_pipeline"),
     attention_choice("pallas_loop_group", 1, 4, 256, SMALL, "fori_loop"),
+    attention_choice("pallas_loop_skew", "off", "on", 256, SMALL, "fori_loop"),
+    attention_choice("pallas_loop_skew", "off", "on", 128, SMALL, "emit_pipeline"),
+    plain_choice(
+        *("pallas_straight_loops", "off", "auto", MATMUL, matmul_args(4096)),
+        *((1024, 1024, 1024), "emit_pipeline"),
+    ),
+    plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
 ]
-
-
-@functools.cache
-def key_is_known(key):
-    """Whether pallasc has a key of this name."""
-    graph = json.loads((ROOT / "testdata" / "graphs" / "add.json").read_text())
-    try:
-        binding.compile(graph, {key: None}, "v7x")
-    except CompileError as error:
-        return all(d["code"] != "unknown-config-key" for d in error.diagnostics)
-    return True
-
-
-def choice_table():
-    """Time with a choice off and on."""
-    rows = []
-    for choice in CHOICES:
-        if not key_is_known(choice.key):
-            continue
-        for chip in CHIPS:
-            jobs = {}
-            for way in (choice.off, choice.on):
-                config = {**json.loads(choice.run.config), choice.key: way}
-                run = dataclasses.replace(choice.run, config=json.dumps(config))
-                jobs[str(way)] = run.job(chip)
-
-            def cells(named, choice=choice, chip=chip):
-                pair = [named.get(str(way)) for way in (choice.off, choice.on)]
-                times = [o and known(o, "est_ms") for o in pair]
-                shown = [
-                    figure(ms * choice.run.scale) if ms else ("-" if o is None else verdict(o)[:80])
-                    for o, ms in zip(pair, times, strict=True)
-                ]
-                gain = f"{100 * (times[1] / times[0] - 1):+.1f}%" if all(times) else "-"
-                values = f"`{choice.key}` {choice.off} / {choice.on}"
-                sizes = " / ".join(mib(o.vmem_bytes) if o else "-" for o in pair)
-                return [values, choice.what, chip, *shown, gain, sizes]
-
-            rows.append(Row(jobs, cells))
-    heads = ("choice: off / on", "kernel", "chip", "off, ms", "on, ms", "time", "VMEM, MiB")
-    return Table(heads, rows)
-
-
-# ---- runs that the tool does not vouch for
-
-# (in the tool's words, what was found)
-CAUSES = []
-
-
-def doubts(outcomes):
-    """Paragraphs on every run with a `~`, by what the tool says."""
-    found = {}
-    for job, outcome in outcomes.items():
-        if outcome.static and not outcome.static["sim_ok"]:
-            for error in outcome.static["errors"]:
-                found.setdefault(kind_of(error), []).append((job, error))
-    for cause, cases in found.items():
-        names = sorted({f"{job.side} {job.kernel.rpartition(':')[2]}" for job, _ in cases})
-        chips = "/".join(sorted({job.target for job, _ in cases}))
-        known_text = next((text for words, text in CAUSES if words == cause), None)
-        first = f"“{cases[0][1][:200]}”"
-        yield f"- {', '.join(names)} ({chips}): {known_text or f'not explained yet: {first}'}"
-
-
-def kind_of(error):
-    """Which of CAUSES an error of the tool is; else its text."""
-    return next((words for words, _ in CAUSES if words in error), error.partition(": ")[2][:60])

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kernels
 import measure
 import race
+import race_tables
 
 SIDES = ("ours", "helion", "hand")
 HEAD = """# The race
@@ -46,7 +47,8 @@ the tool says three quarters of what its authors measured.
   figure can be too low, not too high.
 - must: ours is faster than Helion's and than the best of the others; on v7x also than the figures
   that the issue has for them. The goals are for v7x.
-- A `~` marks a run that a check of the tool does not vouch for; the last section says why.
+- A `~` marks a run that a check does not vouch for: the tool's own, or ours, which compares the
+  HBM traffic that it saw with the size of the inputs. The last section says what was found.
 """
 NO_TOKAMAX = """
 **tokamax is not installed, so its kernels are left out**: `pip install -r requirements-bench.txt`
@@ -80,11 +82,11 @@ def section(title, text, table, outcomes):
 
 def page(contests, choices, outcomes):
     """The sections."""
-    yield section("Ours and the others", RACE_TEXT, race.race_table(contests), outcomes)
-    yield section("What limits ours", LIMIT_TEXT, race.limit_table(contests), outcomes)
+    yield section("Ours and the others", RACE_TEXT, race_tables.race_table(contests), outcomes)
+    yield section("What limits ours", LIMIT_TEXT, race_tables.limit_table(contests), outcomes)
     if choices:
         yield section("What each choice gains", choice_text(), choices, outcomes)
-    lines = list(race.doubts(outcomes))
+    lines = list(race_tables.doubts(outcomes))
     yield "\n".join(["## Runs with a `~`", "", *(lines or ["None."])]) + "\n"
 
 
@@ -97,7 +99,7 @@ and fills as they stand in the schedule."""
 def choice_text():
     """What stands above the table of choices."""
     keys = dict.fromkeys(choice.key for choice in race.CHOICES)
-    unknown = [f"`{key}`" for key in keys if not race.key_is_known(key)]
+    unknown = [f"`{key}`" for key in keys if not race_tables.key_is_known(key)]
     text = "One key of the configuration off and on, all else being equal."
     return f"{text} Not known to this compiler: {', '.join(unknown)}." if unknown else text
 
@@ -115,8 +117,8 @@ def main():
     sides = () if options.known else (options.side,) if options.side else SIDES
     tool = measure.tool_find(options.tpu_static)
     contests = chosen_contests(options.row)
-    choices = None if options.row else race.choice_table()
-    tables = [race.race_table(contests), *([choices] if choices else [])]
+    choices = None if options.row else race_tables.choice_table()
+    tables = [race_tables.race_table(contests), *([choices] if choices else [])]
     jobs = [job for table in tables for row in table.rows for job in row.jobs.values()]
     outcomes = known_outcomes(jobs, tool, sides, options.j)
     versions = dict(zip(NAMES, measure.versions(*NAMES), strict=True))

@@ -1,6 +1,7 @@
 """The tables of bench/kernels.py: which kernels, and what of each outcome is shown."""
 
 import dataclasses
+import itertools
 import json
 
 from measure import Job, binding, document
@@ -353,38 +354,52 @@ FORI_DMA = Section(
 # ---- D: pre-broadcast
 
 
+BIG, SMALL = (1, 512, 1024), (1, 256, 256)
+
+
+def attention_table(key, rivals, shown, heads):
+    """A row for each head width and loop type on v7x: `key` off, on and auto, and Helion's kernels.
+
+    Args:
+      key: of pallasc's configuration.
+      rivals: {name: (kernel, what Helion's configuration has besides)}.
+      shown: a cell from (name of way or rival, loop type, outcome).
+      heads: of the columns after D, loop and chip.
+    """
+    rows = []
+    for width, loop in itertools.product((128, 256), LOOPS):
+        args = attention_args(2, 8192, width)
+        config = {"block_sizes": list(BIG), "pallas_loop_type": loop}
+        jobs = {
+            way: job("ours", ATTENTION, args, {**config, key: way}, "v7x")
+            for way in ("off", "on", "auto")
+        }
+        for name, (kernel, besides) in rivals.items():
+            theirs = helion_config({**config, **besides})
+            jobs[name] = job("helion", kernel, args, theirs, "v7x")
+
+        def cells(outcomes, width=width, loop=loop):
+            values = (shown(name, loop, outcome) for name, outcome in outcomes.items())
+            return [width, loop, "v7x", *values]
+
+        rows.append(Row(jobs, cells))
+    return Table(("D", "loop", "chip", *heads), rows)
+
+
 def pre_broadcast_table():
     """Times and slot use with pre-broadcast on, off and auto."""
-    rows = []
-    for width in (128, 256):
-        for loop in LOOPS:
-            for chip in ("v7x",):
-                jobs = {}
-                args = attention_args(2, 8192, width)
-                base = {"block_sizes": [1, 512, 1024], "pallas_loop_type": loop}
-                for way in ("off", "on", "auto"):
-                    config = {**base, "pallas_pre_broadcast": way}
-                    jobs[way] = job("ours", ATTENTION, args, config, chip)
-                for way, value in (("helion off", False), ("helion on", True)):
-                    config = helion_config({**base, "pallas_pre_broadcast": value})
-                    jobs[way] = job("helion", ATTENTION, args, config, chip)
+    key = "pallas_pre_broadcast"
+    rivals = {"helion off": (ATTENTION, {key: False}), "helion on": (ATTENTION, {key: True})}
 
-                def cells(outcomes, width=width, loop=loop, chip=chip):
-                    ours = [
-                        f"{milliseconds(outcomes[way])} ({slot(outcomes[way], 'XLU')})"
-                        for way in ("off", "on", "auto")
-                    ]
-                    blocks = [1, 512, 1024]
-                    theirs = [
-                        milliseconds(outcomes["helion off"])
-                        + raised(outcomes["helion off"], blocks)
-                    ]
-                    on = "has none" if loop == "unroll" else milliseconds(outcomes["helion on"])
-                    return [width, loop, chip, *ours, *theirs, on]
+    def shown(name, loop, outcome):
+        if name == "helion on":
+            return "has none" if loop == "unroll" else milliseconds(outcome)
+        if name == "helion off":
+            return milliseconds(outcome) + raised(outcome, BIG)
+        return f"{milliseconds(outcome)} ({slot(outcome, 'XLU')})"
 
-                rows.append(Row(jobs, cells))
-    heads = ("D", "loop", "chip", "off, ms (XLU)", "on, ms (XLU)", "auto, ms (XLU)")
-    return Table((*heads, "Helion off, ms", "Helion on, ms"), rows)
+    heads = ("off, ms (XLU)", "on, ms (XLU)", "auto, ms (XLU)", "Helion off, ms", "Helion on, ms")
+    return attention_table(key, rivals, shown, heads)
 
 
 PRE_BROADCAST = Section(
@@ -400,7 +415,6 @@ CAUSAL = "attention.py:causal_attention"
 SOFTMAX = "softmax.py:softmax_two_pass"
 CHAIN = "row_values.py:outer_chain_scale"
 NESTED = "row_values.py:nested_scale"
-BIG, SMALL = (1, 512, 1024), (1, 256, 256)
 # (label, kernel, arguments, block sizes, loop types)
 RULE_CASES = [
     ("attention D=128", ATTENTION, attention_args(2, 2048, 128), BIG, LOOPS),
@@ -483,32 +497,65 @@ PRE_BROADCAST_RULE = Section(
 
 def inloop_table():
     """Cycles and spills with Q loaded in the loop, before it, and as auto chooses."""
+    besides = {"pallas_pre_broadcast": False}
+    rivals = {"helion": (ATTENTION, besides), "helion in": (Q_INLOOP, besides)}
+
+    def shown(name, loop, outcome):
+        if not outcome.ok:
+            return verdict(outcome)
+        return f"{kilocycles(outcome)} ({spills(outcome)})"
+
+    heads = ("before the loop", "in the loop", "auto", "Helion, before", "Helion, in the loop")
+    return attention_table("pallas_inloop_loads", rivals, shown, heads)
+
+
+# (head width, block sizes, loop types)
+INLOOP_CASES = (
+    (128, BIG, LOOPS),
+    (128, (1, 256, 512), LOOPS[1:]),
+    (128, (1, 1024, 1024), LOOPS[1:]),
+    (256, BIG, LOOPS),
+    (256, (1, 256, 512), LOOPS[1:]),
+    (256, (1, 1024, 1024), LOOPS[1:]),
+    (256, (2, 512, 2048), LOOPS[:1]),
+)
+
+
+def busy_cycles(outcome):
+    """Cycles of the kernel without those that wait for copies, or None."""
+    cycles, waits = known(outcome, "cycles"), known(outcome, "dma_wait_cycles")
+    return None if cycles is None else cycles - waits
+
+
+def schedule(outcome):
+    """Spills, fills and cycles without waits."""
+    if outcome.static is None:
+        return "not estimated" if outcome.ok else verdict(outcome)
+    return f"{spills(outcome)}, {busy_cycles(outcome)}"
+
+
+def inloop_rule_table():
+    """Spills, fills and cycles with Q before the loop, and as auto has it."""
     rows = []
-    for width in (128, 256):
-        for loop in LOOPS:
-            for chip in ("v7x",):
-                args = attention_args(2, 8192, width)
-                config = {"block_sizes": [1, 512, 1024], "pallas_loop_type": loop}
-                jobs = {
-                    way: job("ours", ATTENTION, args, {**config, "pallas_inloop_loads": way}, chip)
-                    for way in ("off", "on", "auto")
-                }
-                theirs = helion_config({**config, "pallas_pre_broadcast": False})
-                jobs["helion"] = job("helion", ATTENTION, args, theirs, chip)
-                jobs["helion in"] = job("helion", Q_INLOOP, args, theirs, chip)
+    for width, blocks, loops in INLOOP_CASES:
+        for loop, chip in itertools.product(loops, CHIPS):
+            base = {"block_sizes": list(blocks), "pallas_loop_type": loop}
+            args = attention_args(2, 8192, width)
+            jobs = {
+                way: job("ours", ATTENTION, args, {**base, "pallas_inloop_loads": way}, chip)
+                for way in ("off", "auto")
+            }
 
-                def cells(outcomes, width=width, loop=loop, chip=chip):
-                    shown = [
-                        f"{kilocycles(outcome)} ({spills(outcome)})"
-                        if outcome.ok
-                        else verdict(outcome)
-                        for outcome in outcomes.values()
-                    ]
-                    return [width, loop, chip, *shown]
+            def cells(outcomes, width=width, blocks=blocks, loop=loop, chip=chip):
+                off, auto = (busy_cycles(outcomes[way]) for way in ("off", "auto"))
+                change = f"{100 * (auto / off - 1):+.2f}%" if off and auto else "-"
+                shown = [schedule(outcomes[way]) for way in ("off", "auto")]
+                return [width, list(blocks), loop, chip, *shown, change]
 
-                rows.append(Row(jobs, cells))
-    heads = ("D", "loop", "chip", "before the loop", "in the loop", "auto")
-    return Table((*heads, "Helion, before", "Helion, in the loop"), rows)
+            rows.append(Row(jobs, cells))
+    heads = ("D", "block sizes", "loop", "chip", "off: spills/fills, cycles", "auto", "cycles")
+    text = "What `auto` gains. Cycles without waits for copies, which are the same for both:"
+    return Table(heads, rows, text)
 
 
 INLOOP_LOADS = Section(
@@ -517,7 +564,7 @@ INLOOP_LOADS = Section(
     "Attention, 2 heads, S=8192, bfloat16, block_sizes [1, 512, 1024]: thousands of cycles, and\n"
     "(spills/fills) in the schedule. `pallas_inloop_loads` off, on and auto; for Helion the two\n"
     "kernels `attention` and `attention_q_inloop`: it leaves a load where the source has it.",
-    [inloop_table()],
+    [inloop_table(), inloop_rule_table()],
 )
 
 SECTIONS = [ALIGNMENT, FORI_DMA, PRE_BROADCAST, PRE_BROADCAST_RULE, INLOOP_LOADS]

@@ -1,0 +1,298 @@
+"""The tables of `make bench`, of the rows in race.py: cells from outcomes, and what is in doubt."""
+
+import dataclasses
+import functools
+import json
+import math
+import re
+
+from hand_kernels import parsed
+from measure import ROOT, CompileError, Job, binding
+from race import CHIPS, CHOICES, CONTESTS, LAYER_NORM, LAYER_NORM_LOOP, Run
+from sections import Row, Table, known, mib, slot_uses, spills, verdict
+
+# ---- one side of a row
+
+
+@dataclasses.dataclass
+class Fastest:
+    """The fastest of some runs: its run, job, outcome and scaled time; `run` None if none ran."""
+
+    run: Run | None = None
+    job: Job | None = None
+    outcome: object = None
+    ms: float | None = None
+
+
+def fastest(runs, outcomes, chip):
+    """The `Fastest` of runs on a chip; where none has a time, one that was measured."""
+    found = []
+    for run in runs:
+        job = run.job(chip)
+        if outcome := outcomes.get(job):
+            value = known(outcome, "est_ms") if outcome.ok else None
+            found.append(Fastest(run, job, outcome, None if value is None else value * run.scale))
+    return min(found, default=Fastest(), key=lambda f: (f.ms is None, f.ms or 0, not f.outcome.ok))
+
+
+def label(run, outcome=None):
+    """The configuration of a run in a few words; with the blocks that were taken."""
+    config = json.loads(run.config)
+    if run.side == "hand":
+        return " ".join([run.kernel, "/".join(map(str, config.values()))]).strip()
+    blocks = config.pop("block_sizes", [])
+    loop = config.pop("pallas_loop_type", "")
+    if outcome is not None:
+        blocks = [outcome.blocks.get(f"_BLOCK_SIZE_{i}", size) for i, size in enumerate(blocks)]
+    rest = [f"{key.removeprefix('pallas_')}={json.dumps(v)}" for key, v in config.items()]
+    name = run.kernel.rpartition(":")[2] if run.kernel in (LAYER_NORM, LAYER_NORM_LOOP) else ""
+    return " ".join(part for part in (name, loop, str(blocks), *rest) if part)
+
+
+def figure(ms):
+    """A time with four digits that count."""
+    return f"{ms:.1f}" if ms >= 10 else f"{ms:.3f}" if ms >= 1 else f"{ms:.4f}"
+
+
+def time_cell(side):
+    """The time of a side, `~` where the tool does not vouch for it; or why there is none."""
+    if side.run is None:
+        return "-"
+    if side.ms is None:
+        return "not estimated" if side.outcome.ok else verdict(side.outcome)[:80]
+    return ("~" if doubts_of(side.job, side.outcome) else "") + figure(side.ms)
+
+
+def rival_cell(side):
+    """A rival's time and configuration."""
+    return time_cell(side) + ("" if side.ms is None else f" ({label(side.run, side.outcome)})")
+
+
+# ---- the race
+
+
+def goal_of(contest, outcomes, chip):
+    """The goal in ms on a chip, or None."""
+    if not contest.per_flop:
+        return contest.goal_ms if chip == "v7x" else None
+    name, flops = contest.per_flop
+    (other,) = (c for c in CONTESTS if c.name == name)
+    ms = fastest(other.ours, outcomes, chip).ms
+    return ms and 1.05 * ms * flops
+
+
+def must_cell(ours, rivals, stated):
+    """Whether ours beats the rivals ({name: Fastest}) and the issue's figures ({name: ms})."""
+    if ours.ms is None:
+        return "no" if ours.run else "-"
+    times = [(name, rival.ms) for name, rival in rivals.items()] + list(stated.items())
+    lost = [f"{ours.ms / ms:.2f}x of {name}" for name, ms in times if ms and ours.ms >= ms]
+    if lost:
+        return f"**no**: {', '.join(lost)}"
+    unknown = [name for name, rival in rivals.items() if rival.run is None]
+    return f"yes, but for {', '.join(unknown)}: not measured" if unknown else "yes"
+
+
+def goal_cells(contest, ours, goal):
+    """The goal, and whether it is met."""
+    if goal is None:
+        return ["-", "-"]
+    room = f" in {contest.goal_mib} MiB" if contest.goal_mib else ""
+    shown = f"{figure(goal)}{room}"
+    if ours.ms is None:
+        return [shown, "no" if ours.run else "-"]
+    fits = not contest.goal_mib or ours.outcome.vmem_bytes <= contest.goal_mib << 20
+    return [shown, "yes" if fits and ours.ms <= goal else f"no: {ours.ms / goal:.2f}x"]
+
+
+def race_rows(contests):
+    """(contest, chip) of every row."""
+    return [(contest, chip) for contest in contests for chip in CHIPS]
+
+
+def contest_jobs(contest, chip):
+    """{run: job} of all that a row needs."""
+    runs = [run for runs in contest.sides().values() for run in runs]
+    if contest.per_flop:
+        runs += next(c.ours for c in CONTESTS if c.name == contest.per_flop[0])
+    return {run: run.job(chip) for run in runs}
+
+
+def by_job(contest, chip, named):
+    """{job: outcome} from {run: outcome}."""
+    return {run.job(chip): outcome for run, outcome in named.items()}
+
+
+def race_table(contests):
+    """Ours beside the rivals."""
+    rows = []
+    for contest, chip in race_rows(contests):
+
+        def cells(named, contest=contest, chip=chip):
+            outcomes = by_job(contest, chip, named)
+            ours, helion, hand = (
+                fastest(runs, outcomes, chip) for runs in contest.sides().values()
+            )
+            issue = contest.stated if chip == "v7x" else (None, None)
+            rivals = {"Helion": helion} | ({"the others": hand} if contest.hand else {})
+            names = ("the issue's Helion", "the issue's others")
+            must = must_cell(ours, rivals, dict(zip(names, issue, strict=True)))
+            shown = [contest.name, chip, label(ours.run) if ours.run else "-", time_cell(ours)]
+            shown += [mib(ours.outcome.vmem_bytes) if ours.outcome else "-"]
+            goals = goal_cells(contest, ours, goal_of(contest, outcomes, chip))
+            told = " / ".join(figure(ms) if ms else "-" for ms in issue)
+            return [*shown, rival_cell(helion), rival_cell(hand), told, must, *goals]
+
+        rows.append(Row(contest_jobs(contest, chip), cells))
+    heads = ("kernel", "chip", "ours: configuration", "ours, ms", "VMEM, MiB", "Helion, ms")
+    heads += ("hand-written or XLA, ms", "the issue's: Helion / other", "must", "goal, ms")
+    return Table((*heads, "goal met"), rows)
+
+
+def share(outcome, part, whole="cycles"):
+    """One count of the estimate as a share of another."""
+    a, b = known(outcome, part), known(outcome, whole)
+    return f"{100 * a / b:.0f}%" if a is not None and b else "-"
+
+
+def around(outcome):
+    """The share of the time that XLA's own ops around the kernel take."""
+    inside, total = known(outcome, "pallas_ms"), known(outcome, "est_ms")
+    return f"{100 * (1 - inside / total):.0f}%" if total and inside is not None else "-"
+
+
+def limit_table(contests):
+    """What limits ours."""
+    rows = []
+    for contest, chip in race_rows(contests):
+
+        def cells(named, contest=contest, chip=chip):
+            ours = fastest(contest.ours, by_job(contest, chip, named), chip)
+            if ours.ms is None:
+                return [contest.name, chip, *["-"] * 6]
+            o = ours.outcome
+            shown = [contest.name, chip, share(o, "mxu_busy_cycles"), slot_uses(o), spills(o)]
+            return [*shown, share(o, "dma_wait_cycles"), around(o), mib(o.temp_bytes)]
+
+        rows.append(Row(contest_jobs(contest, chip), cells))
+    heads = ("kernel", "chip", "MXU busy", "fullest slots", "spills/fills", "waits for DMA")
+    return Table((*heads, "XLA around it", "HBM temporaries, MiB"), rows)
+
+
+# ---- what each choice gains
+
+
+@functools.cache
+def key_is_known(key):
+    """Whether pallasc has a key of this name."""
+    graph = json.loads((ROOT / "testdata" / "graphs" / "add.json").read_text())
+    try:
+        binding.compile(graph, {key: None}, "v7x")
+    except CompileError as error:
+        return all(d["code"] != "unknown-config-key" for d in error.diagnostics)
+    return True
+
+
+def choice_table():
+    """Time with a choice off and on."""
+    rows = []
+    for choice in CHOICES:
+        if not key_is_known(choice.key):
+            continue
+        for chip in CHIPS:
+            jobs = {}
+            for way in (choice.off, choice.on):
+                config = {**json.loads(choice.run.config), choice.key: way}
+                run = dataclasses.replace(choice.run, config=json.dumps(config))
+                jobs[str(way)] = run.job(chip)
+
+            def cells(named, choice=choice, chip=chip):
+                pair = [named.get(str(way)) for way in (choice.off, choice.on)]
+                times = [o and known(o, "est_ms") for o in pair]
+                shown = [
+                    figure(ms * choice.run.scale) if ms else ("-" if o is None else verdict(o)[:80])
+                    for o, ms in zip(pair, times, strict=True)
+                ]
+                gain = f"{100 * (times[1] / times[0] - 1):+.1f}%" if all(times) else "-"
+                values = f"`{choice.key}` {choice.off} / {choice.on}"
+                sizes = " / ".join(mib(o.vmem_bytes) if o else "-" for o in pair)
+                return [values, choice.what, chip, *shown, gain, sizes]
+
+            rows.append(Row(jobs, cells))
+    heads = ("choice: off / on", "kernel", "chip", "off, ms", "on, ms", "time", "VMEM, MiB")
+    return Table(heads, rows)
+
+
+# ---- runs that the tool does not vouch for
+
+HBM_BYTES_PER_MS = {"v7x": 3.70e9, "v6e": 1.64e9}
+UNSEEN = "less HBM traffic than the inputs hold"
+# (in the tool's words, what was found)
+CAUSES = [
+    (
+        "DMA bytes never waited for",
+        "On v7x the tool takes an empty bundle in the delay slots of a branch for the end of them; "
+        "what Mosaic's loop over the grid copies between registers after it is lost: which buffer "
+        "is next, and the grid indices. So the waits for all but one copy of an output are not "
+        "executed. The copies are, and take their share of HBM; what is missing is a wait for "
+        "copies that had a whole loop to end in. The kernel does wait: it checks its semaphores at "
+        "its end, and interpret mode finds no race.",
+    ),
+    (
+        "dma.general without direction",
+        "A block with rows of several heads is one copy with strides that the compiler prints "
+        "without a direction. The tool counts it as fast and not as HBM traffic. These are Q and "
+        "out, which attention copies once, beneath its compute.",
+    ),
+    (
+        "DMA waits without a DMA started before them",
+        "A semaphore that code, and not a copy, adds to (`vsyncadd`), which the tool leaves out. "
+        "Helion's kernels begin so with a scalar argument, which vector code brings to VMEM: 512 "
+        "bytes, once. XLA's fusions make up so for a last copy that is clipped at the array's end. "
+        "No copy and no other wait is lost.",
+    ),
+    (
+        UNSEEN,
+        "The tool follows fewer copies than there must be: XLA brings operands into VMEM before "
+        "the kernel, a splash kernel reads from SMEM which block comes next, or, on v7x, the next "
+        "block of the grid is not seen to be another one (the lost registers above). The time may "
+        "be too low where HBM is what limits.",
+    ),
+]
+
+
+def input_bytes(args):
+    """Bytes of the tensors among the arguments."""
+    tensors = [parsed(text) for text in args if text.endswith("]")]
+    return sum(math.prod(shape) * int(re.sub(r"\D", "", name)) // 8 for shape, name in tensors)
+
+
+def doubts_of(job, outcome):
+    """What makes a run's time doubtful: texts, those of the tool and our own check of its DMA."""
+    static = outcome.static
+    if not static:
+        return []
+    found = [] if static["sim_ok"] else list(static["errors"])
+    unseen = (input_bytes(job.args) - static["hbm_bytes"]) / HBM_BYTES_PER_MS[job.target]
+    if static["est_ms"] and unseen > 0.02 * static["est_ms"]:
+        found.append(f"{UNSEEN}: {unseen * 1e3:.1f} us of copies")
+    return found
+
+
+def doubts(outcomes):
+    """A paragraph on each kind of doubt, with the kernels that it befalls."""
+    found = {}
+    for job, outcome in outcomes.items():
+        for text in doubts_of(job, outcome):
+            found.setdefault(kind_of(text), []).append((job, text))
+    for kind, cases in found.items():
+        names = sorted({f"{job.side} {job.kernel.rpartition(':')[2]}" for job, _ in cases})
+        chips = "/".join(sorted({job.target for job, _ in cases}))
+        first = f"“{cases[0][1][:200]}”"
+        finding = dict(CAUSES).get(kind, f"not explained yet: {first}")
+        yield f"- “{kind}” ({', '.join(names)}; {chips}): {finding}"
+
+
+def kind_of(text):
+    """Which of CAUSES a text of the tool is; else its first words."""
+    return next((words for words, _ in CAUSES if words in text), text.partition(": ")[2][:60])
