@@ -192,6 +192,8 @@ static const char *largest_tensors(const Plan *plan) {
 bool plan_fit(Planner *p, bool trial) {
 	const VmemUse *v = &p->plan->vmem;
 	while (!fits(p)) {
+		if (p->plan->strips && p->way.trial)
+			return false; /* whole tiles before single buffers */
 		Buffered b = cheapest(p);
 		if (b.operand == NONE)
 			break;

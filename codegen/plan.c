@@ -185,7 +185,10 @@ Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	bool served = plan_config_served(&p), held = plan_limits(&p);
 	if (!plan_supported(&p) || !served || !held || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_scalars(&p) ||
 	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_returns(&p) || !plan_values(&p) ||
-	    !plan_carries(&p) || !plan_inlining(&p) || !plan_fit(&p, way.trial))
+	    !plan_carries(&p))
+		return NULL;
+	plan_strips(&p);
+	if (!plan_inlining(&p) || !plan_fit(&p, way.trial))
 		return NULL;
 	plan_semantics(&p);
 	plan_costs(&p);

@@ -236,6 +236,19 @@ typedef struct Scratch {
 	const char *why;
 } Scratch;
 
+/* A tile that is computed strip by strip of its columns: strips.c. Lists are by NodeId. */
+typedef struct Strips {
+	int64_t size, width, count; /* columns of a row; of a strip; strips */
+	uint32_t phases;            /* runs over the strips */
+	bool *wide;                 /* its last dim is the row */
+	bool *inside;               /* it is computed strip by strip */
+	bool *folds;                /* ... and adds up over them */
+	uint32_t *phase;            /* it is computed in that run; what is not inside, before it */
+	uint32_t *computed;         /* bit set of the runs that compute it */
+	uint32_t *needed;           /* bit set of the runs that read it */
+	uint32_t *stash;            /* the scratch that keeps it for later runs; NONE */
+} Strips;
+
 typedef struct GridDim {
 	BlockId block;
 	int64_t steps;
@@ -261,6 +274,7 @@ typedef struct Plan {
 	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
 	VEC(Scratch) scratches;
 	VEC(Loop) loops;          /* outer before inner */
+	const Strips *strips;     /* of the root; NULL: tiles are computed whole */
 	VEC(HostValue *) returns; /* by return: as return_infer() gives them */
 	Value *values;            /* by NodeId */
 	uint32_t *loop_of;        /* by GraphId: index into loops; NONE */
@@ -296,6 +310,9 @@ void plan_vmem(Plan *p, Module *m);
 
 /* The shape of node n's value in the kernel; returns its rank. */
 uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape);
+
+/* strips.c: the shape of what a reduction adds up in over the strips; returns its rank. */
+uint32_t strips_part_shape(const Plan *p, NodeId n, int64_t *shape);
 
 void plan_remark(Plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

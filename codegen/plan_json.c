@@ -142,6 +142,7 @@ static void put_config(Json *j) {
 	put_string(j, "pallas_boundary_views", choices[c->boundary_views.value]);
 	put_string(j, "pallas_inloop_loads", choices[c->inloop_loads.value]);
 	put_string(j, "pallas_row_split", choices[c->row_split.value]);
+	put_string(j, "pallas_column_strips", choices[c->column_strips.value]);
 	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);
 	put_string(j, "pallas_straight_loops", choices[c->straight_loops.value]);
 	for (uint32_t i = 0; i < c->tunables.count; i++) {
@@ -450,6 +451,39 @@ static void put_nodes(Json *j, const char *key, bool accesses) {
 	close_lines(j, "]");
 }
 
+/* ---- strips ------------------------------------------------------------------------------------------------------ */
+
+/* Of each value that is kept for later phases: its name, scratch and phase. */
+static void put_stashes(Json *j, const Strips *s) {
+	const Module *m = j->p->module;
+	open_line(j, "stashes", "[");
+	for (NodeId n = graph_first(m, j->p->root); n != NONE; n = node_get(m, n)->next) {
+		if (!s->inside[n] || s->stash[n] == NONE)
+			continue;
+		open_line(j, NULL, "{");
+		put_string(j, "node", node_get(m, n)->name);
+		put_string(j, "scratch", j->p->scratches.at[s->stash[n]].ref);
+		put_int(j, "phase", s->phase[n]);
+		close_line(j, "}");
+	}
+	close_line(j, "]");
+}
+
+static void put_strips(Json *j) {
+	const Strips *s = j->p->strips;
+	if (!s) {
+		put_null(j, "strips");
+		return;
+	}
+	open_line(j, "strips", "{");
+	put_int(j, "size", s->size);
+	put_int(j, "width", s->width);
+	put_int(j, "count", s->count);
+	put_int(j, "phases", s->phases);
+	put_stashes(j, s);
+	close_line(j, "}");
+}
+
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
 static void put_vmem(Json *j) {
@@ -484,6 +518,7 @@ void plan_emit_json(const Plan *p, Text *out) {
 	for (uint32_t i = 0; i < p->loops.count; i++)
 		put_loop(j, &p->loops.at[i]);
 	close_lines(j, "]");
+	put_strips(j);
 	put_nodes(j, "accesses", true);
 	put_nodes(j, "values", false);
 	put_vmem(j);

@@ -10,6 +10,7 @@ typedef struct PlanWay {
 	bool fori_copies;         /* fori_loop copies the windows that it can */
 	const char *resident_why; /* else: why not */
 	bool keep;                /* inputs stay resident where copies would move more: residency.c */
+	bool strips;              /* tiles are computed in strips of columns where strips.c can */
 	bool straight;            /* loops that straight.c names are unrolled, whatever type is asked for */
 } PlanWay;
 
@@ -104,6 +105,7 @@ double loop_copies(Planner *p, uint32_t loop);
 double loop_entries(Planner *p, uint32_t loop);
 /* fit.c: makes it fit the target's VMEM, or refuses. `trial`: without looking for what would. */
 bool plan_fit(Planner *p, bool trial);
+void plan_strips(Planner *p);   /* strips.c */
 bool plan_inlining(Planner *p); /* values.c */
 void plan_forms(Planner *p);    /* forms.c */
 void plan_masks(Planner *p);    /* masks.c */
@@ -112,6 +114,8 @@ void plan_masks(Planner *p);    /* masks.c */
 Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way);
 /* fori_dma.c: the best of the ways in which loops copy or inputs stay. */
 Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial);
+/* straight.c: these, and loops as straight code. */
+Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial);
 
 /* costs.c: of the whole grid; the mean steps of a loop, `tail_too`: with the one that is peeled; mean bytes that a copy
  * of one block moves. */
@@ -121,6 +125,11 @@ double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *ind
 
 /* spills.c: bytes of the values held at once that the vector registers have no room for. */
 int64_t plan_spills(Planner *p);
+
+/* strips.c: n may be printed inside its user; bytes of the stashes; what the strips spill. */
+bool strips_may_inline(const Plan *p, NodeId n, NodeId user);
+int64_t strips_bytes(const Plan *p);
+int64_t strips_spills(const Plan *p);
 
 /* arith.c: dtypes. Argument i is a condition, which takes no part in promotion. */
 bool arith_is_condition(uint16_t op, uint32_t i);

@@ -117,8 +117,9 @@ const char *access_text(Printer *pr, const Access *access, bool keep_unit) {
 		SliceDim s = access->dim[i];
 		if (keep_unit && i == o->unit)
 			s.kind = SLICE_ALL;
-		all = all && s.kind == SLICE_ALL;
-		items[i] = slice_text(pr, &s);
+		bool strip = pr->strip && i + 1 == access->rank;
+		all = all && s.kind == SLICE_ALL && !strip;
+		items[i] = strip ? pr->strip : slice_text(pr, &s);
 	}
 	return all ? "[...]" : arena_printf(pr->a, "[%s]", dims_text(pr, access->rank, items));
 }
@@ -141,6 +142,13 @@ static const char *temporary_find(Printer *pr, uint64_t key) {
 		if (pr->temporaries.at[i].key == key && pr->temporaries.at[i].scope <= pr->scope)
 			return pr->temporaries.at[i].name;
 	return NULL;
+}
+
+uint32_t printed_shape(Printer *pr, NodeId n, Form form, int64_t *shape) {
+	uint32_t rank = plan_shape(pr->plan, n, form, shape);
+	if (pr->strip && pr->plan->strips->wide[n])
+		shape[rank - 1] = pr->plan->strips->width;
+	return rank;
 }
 
 static const char *full_text(Printer *pr, NodeId n, Form form);
@@ -255,7 +263,7 @@ static const char *full_text(Printer *pr, NodeId n, Form form) {
 	const Arg *value = full_value(pr, n);
 	Dtype dtype = node_type(pr->m, n)->dtype;
 	int64_t shape[DIM_MAX];
-	uint32_t rank = plan_shape(pr->plan, n, form, shape);
+	uint32_t rank = printed_shape(pr, n, form, shape);
 	bool zero = value ? (value->kind == ARG_FLOAT && value->real == 0 && !(1 / value->real < 0)) ||
 	                            (value->kind == ARG_INT && value->integer == 0)
 	                  : op == OP_ZEROS || op == OP_ZEROS_LIKE;
@@ -280,7 +288,7 @@ static PyExpr scalar_full_text(Printer *pr, NodeId n) {
 static const char *index_text(Printer *pr, NodeId n, Form form) {
 	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
 	int64_t shape[DIM_MAX];
-	uint32_t rank = plan_shape(pr->plan, n, form, shape);
+	uint32_t rank = printed_shape(pr, n, form, shape);
 	Affine offset = block_offset(&p, node_get(pr->m, n)->graph, query_block(pr->m, n));
 	const char *iota = arena_printf(pr->a, "jax.lax.broadcasted_iota(jnp.int32, %s, %d)",
 	                                shape_text(pr, rank, shape), form == FORM_COLUMN ? 0 : 1);
@@ -291,14 +299,12 @@ static const char *index_text(Printer *pr, NodeId n, Form form) {
 
 /* ---- reductions, views, matmuls --------------------------------------------------------------------------------- */
 
-static PyExpr reduce_text(Printer *pr, NodeId n) {
+PyExpr reduction_text(Printer *pr, NodeId n, const char *operand, Dtype from) {
 	const Value *v = &pr->plan->values[n];
 	NodeId x = node_input(pr->m, n, 0);
 	bool keepdim = reduction_keeps_dims(pr->m, n);
 	uint32_t dims = reduction_dims(pr->m, n), rank = type_rank(pr, x),
 		 shift = rank == 1 && v->wants == FORM_NATURAL;
-	const Arg *operand = node_arg(pr->m, n, 0);
-	const char *text = computed_text(pr, operand, v->wants, v->compute).text;
 	const char *function = op_row(node_get(pr->m, n)->op)->text, *items[DIM_MAX];
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < rank; i++)
@@ -310,12 +316,22 @@ static PyExpr reduce_text(Printer *pr, NodeId n) {
 	bool keep = keepdim || v->form == FORM_COLUMN || type_rank(pr, n) == 1;
 	if (v->form == FORM_COLUMN && v->wants == FORM_COLUMN && type_rank(pr, n) > 0 && !keepdim)
 		keep = false;
-	PyExpr e = py_atom(all    ? arena_printf(pr->a, "%s(%s)", function, text)
-	                   : keep ? arena_printf(pr->a, "%s(%s, axis=%s, keepdims=True)", function, text, axis)
-	                          : arena_printf(pr->a, "%s(%s, axis=%s)", function, text, axis));
-	Dtype dtype = node_type(pr->m, n)->dtype,
-	      from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, x)->dtype;
+	bool mean = pr->plan->strips && pr->plan->strips->folds[n] && node_get(pr->m, n)->op == OP_MEAN_DIM;
+	function = mean ? "jnp.sum" : function;
+	PyExpr e = py_atom(all    ? arena_printf(pr->a, "%s(%s)", function, operand)
+	                   : keep ? arena_printf(pr->a, "%s(%s, axis=%s, keepdims=True)", function, operand, axis)
+	                          : arena_printf(pr->a, "%s(%s, axis=%s)", function, operand, axis));
+	if (mean)
+		e = (PyExpr){arena_printf(pr->a, "%s / %lld", e.text, (long long)pr->plan->strips->size), PREC_MUL};
+	Dtype dtype = node_type(pr->m, n)->dtype;
 	return from == dtype ? e : as_dtype(pr, e, dtype);
+}
+
+static PyExpr reduce_text(Printer *pr, NodeId n) {
+	const Value *v = &pr->plan->values[n];
+	const char *operand = computed_text(pr, node_arg(pr->m, n, 0), v->wants, v->compute).text;
+	Dtype from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, node_input(pr->m, n, 0))->dtype;
+	return reduction_text(pr, n, operand, from);
 }
 
 static PyExpr subscript_text(Printer *pr, NodeId n, PyExpr x, Form form) {
@@ -359,7 +375,7 @@ static PyExpr tile_text(Printer *pr, NodeId n, const char *x) {
 static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
 	const Value *v = &pr->plan->values[n];
 	int64_t shape[DIM_MAX];
-	uint32_t rank = plan_shape(pr->plan, n, v->form, shape);
+	uint32_t rank = printed_shape(pr, n, v->form, shape);
 	switch (node_get(pr->m, n)->op) {
 	case OP_SUBSCRIPT:
 		if (type_rank(pr, node_input(pr->m, n, 0)) > 1)

@@ -122,6 +122,12 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    scaled = x * beta\n"
 	 "    soft = jnp.maximum(scaled, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(scaled)))\n"
 	 "    return jnp.where(scaled > threshold, x, soft / beta)\n"},
+	{"_fold_lanes", NULL,
+	 "def _fold_lanes(combine, total, x):\n"
+	 "    \"\"\"total [..., 128] combined with each 128 lanes of x.\"\"\"\n"
+	 "    for i in range(0, x.shape[-1], 128):\n"
+	 "        total = combine(total, x[..., i : i + 128])\n"
+	 "    return total\n"},
 };
 /* clang-format on */
 

@@ -53,7 +53,9 @@ static uint32_t region_shape(Printer *pr, const Access *access, bool keep_unit, 
 	uint32_t rank = 0;
 	for (uint32_t i = 0; i < access->rank; i++)
 		if (access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit))
-			shape[rank++] = access->dim[i].kind == SLICE_RANGE ? access->dim[i].size : block[i];
+			shape[rank++] = pr->strip && i + 1 == access->rank   ? pr->plan->strips->width
+			                : access->dim[i].kind == SLICE_RANGE ? access->dim[i].size
+			                                                     : block[i];
 	return rank;
 }
 
@@ -107,7 +109,7 @@ static PyExpr written_text(Printer *pr, NodeId n, bool keep_unit, Dtype to) {
 	int64_t want[DIM_MAX], have[DIM_MAX];
 	uint32_t want_rank = region_shape(pr, access, keep_unit, want);
 	PyExpr x = column ? column_as_row(pr, arg->node, keep_unit) : arg_text(pr, arg, FORM_NATURAL);
-	uint32_t have_rank = tensor && !column ? plan_shape(pr->plan, arg->node, FORM_NATURAL, have) : 0;
+	uint32_t have_rank = tensor && !column ? printed_shape(pr, arg->node, FORM_NATURAL, have) : 0;
 	if (!column && access->perm_rank)
 		x = (PyExpr){arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text), PREC_ATOM};
 	else if (!column && !same_shape(want, want_rank, have, have_rank))
@@ -190,7 +192,7 @@ static void print_value(Printer *pr, NodeId n) {
 	py_line(&pr->w, "%s = %s", pr->names[n], e.text);
 }
 
-static void print_node(Printer *pr, NodeId n) {
+void print_node(Printer *pr, NodeId n) {
 	const Value *v = &pr->plan->values[n];
 	Lowering how = op_lowering(node_get(pr->m, n)->op);
 	if (!v->printed || v->inlined || how == LOWER_RESULT)
@@ -279,7 +281,10 @@ void print_kernel(Printer *pr, const char *name) {
 	pr->w.out = &body;
 	pr->w.indent = 1;
 	print_first_visits(pr);
-	print_graph(pr, pr->plan->root);
+	if (pr->plan->strips)
+		print_strips(pr);
+	else
+		print_graph(pr, pr->plan->root);
 	print_last_visits(pr);
 	pr->w.out = out;
 	pr->w.indent = 0;

@@ -27,7 +27,7 @@ typedef struct PyExpr {
 
 static inline PyExpr py_atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
 
-enum { WINDOW_MAX = 64, HELPER_COUNT = 21 };
+enum { WINDOW_MAX = 64, HELPER_COUNT = 22 };
 
 /* A name that only exists where it was made: a converted value, a mask. */
 typedef struct Temporary {
@@ -55,6 +55,7 @@ typedef struct Printer {
 	const char **step;   /* by loop * RANK_MAX + dim: the step's variable where the printer stands, ... */
 	int64_t *step_value; /* ... or its value, where `step` is NULL */
 	bool *step_used;
+	const char *strip;                  /* the slice of columns where the printer is in strips; else NULL */
 	const char **ragged;                /* by loop: the flag of its step function */
 	bool to_row, to_column, mask, part; /* helpers that the module needs */
 	bool helpers[HELPER_COUNT];
@@ -83,6 +84,10 @@ PyExpr arg_text(Printer *pr, const Arg *a, Form form);
 const char *in_parens(Printer *pr, PyExpr e, Precedence around);
 /* The expression that computes node n itself. */
 PyExpr node_text(Printer *pr, NodeId n);
+/* A reduction's text around its operand, of dtype `from`. */
+PyExpr reduction_text(Printer *pr, NodeId n, const char *operand, Dtype from);
+/* The shape of node n's value where the printer stands: of a strip of it, inside one. */
+uint32_t printed_shape(Printer *pr, NodeId n, Form form, int64_t *shape);
 const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape);
 const char *access_text(Printer *pr, const Access *access, bool keep_unit);
 /* The dim in which it is part of a block that several grid steps share; NULL. */
@@ -122,7 +127,11 @@ PyExpr held_initial_text(Printer *pr, const Operand *o, Dtype dtype);
 /* print_loop.c: the step function of a loop and what drives it. */
 void print_loop(Printer *pr, NodeId call);
 
+/* print_strips.c: the root in strips of columns. */
+void print_strips(Printer *pr);
+
 /* print_kernel.c */
+void print_node(Printer *pr, NodeId n);
 void print_graph(Printer *pr, GraphId g);
 /* The kernel function; it leaves in pr which helpers the module needs. */
 void print_kernel(Printer *pr, const char *name);

@@ -66,7 +66,7 @@ const char *loop_straight(Planner *p, const Loop *loop) {
 }
 
 /* The kernel with its loops as loops, and as straight code where straight.c has any; the configuration's choice. */
-static Plan *plan_chosen(Arena *a, Module *m, Diag *d, bool trial) {
+Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial) {
 	PlanWay way = {.trial = true, .straight = true, .resident_why = "its loop is straight code"};
 	if ((Choice)m->config.straight_loops.value == CHOICE_ON) {
 		way.trial = trial;
@@ -88,7 +88,3 @@ static Plan *plan_chosen(Arena *a, Module *m, Diag *d, bool trial) {
 		            loops->seconds * 1e6);
 	return take ? straight : loops;
 }
-
-Plan *plan_make(Arena *a, Module *m, Diag *d) { return plan_chosen(a, m, d, false); }
-
-Plan *plan_try(Arena *a, Module *m, Diag *d) { return plan_chosen(a, m, d, true); }

@@ -295,6 +295,7 @@ typedef struct Config {
 	ConfigKey boundary_views;           /* Choice, never ON */
 	ConfigKey inloop_loads;             /* Choice */
 	ConfigKey row_split;                /* Choice */
+	ConfigKey column_strips;            /* Choice */
 	ConfigKey fori_dma;                 /* Choice */
 	ConfigKey straight_loops;           /* Choice */
 	ConfigKey dot_precision;            /* DotPrecision */

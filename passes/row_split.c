@@ -17,9 +17,9 @@
  * A 1-D tensor of one value a row is then read as a column: columns.c. */
 #include "row_split.h"
 
-/* auto splits where a tile is larger than this: half of the register file is 128 KiB, and straight code pays for up to
- * some four times that. docs/passes/row_split.md has the measurements. */
-enum { AUTO_BYTES = 512 * 1024 };
+/* auto splits where whole tiles would not fit VMEM, of which straight code holds about so many at once: where they do
+ * fit, they are faster. docs/passes/row_split.md has the measurements. */
+enum { HELD_TILES = 2 };
 
 /* ---- reading nodes ----------------------------------------------------------------------------------------------- */
 
@@ -155,14 +155,24 @@ static bool classify(RowSplit *s, NodeId n) {
 	return true;
 }
 
-static void measure(RowSplit *s, NodeId n) {
+/* Of a value, as 32-bit ones; 0 if it is no tensor or its size is not known. */
+static int64_t tile_bytes(const RowSplit *s, NodeId n) {
 	const Type *t = node_type(s->m, n);
 	int64_t bytes = 4, size;
 	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
 		if (!expr_value(s->m, t->dims[i], &size) || !checked_mul(bytes, size, &bytes))
-			return;
-	if (s->role[n] == ROLE_ROW && t->kind == TYPE_TENSOR)
-		s->largest = int_max(s->largest, bytes);
+			return 0;
+	return t->kind == TYPE_TENSOR ? bytes : 0;
+}
+
+static void measure(RowSplit *s, NodeId n) {
+	uint16_t op = node_get(s->m, n)->op;
+	NodeId moved = op == OP_LOAD ? n : op == OP_STORE ? node_input(s->m, n, 2) : NONE;
+	if (s->role[n] != ROLE_ROW)
+		return;
+	s->largest = int_max(s->largest, tile_bytes(s, n));
+	if (moved != NONE)
+		s->windows += tile_bytes(s, moved) / 32 * dtype_bits(s->m->tensors.at[access_tensor(s->m, n)].dtype);
 }
 
 /* What is written is not read, and each tensor is written in one place. */
@@ -191,7 +201,7 @@ static bool splits_at(RowSplit *s, BlockId b) {
 	int64_t size = s->m->block_size.at[b];
 	s->block = b;
 	s->rows = s->m->target->sublanes;
-	s->largest = 0;
+	s->largest = s->windows = 0;
 	memset(s->role, 0, s->nodes * sizeof *s->role);
 	for (NodeId n = graph_first(s->m, s->root); n != NONE; n = node_get(s->m, n)->next) {
 		if (!classify(s, n))
@@ -234,10 +244,11 @@ static bool worth_it(RowSplit *s, Choice choice) {
 		pass_remark(s->c, "row_split", "auto: pallas_loop_type unroll asks for straight code");
 		return false;
 	}
-	if (choice == CHOICE_ON || s->largest > AUTO_BYTES)
+	/* The pipeline keeps two windows of each array, and straight code some tiles. */
+	int64_t whole = 2 * s->windows + HELD_TILES * s->largest;
+	if (choice == CHOICE_ON || whole > s->m->target->vmem_bytes)
 		return true;
-	pass_remark(s->c, "row_split", "auto: the largest tile is %lld bytes: straight code does it",
-	            (long long)s->largest);
+	pass_remark(s->c, "row_split", "auto: whole tiles take about %lld bytes of VMEM: they fit", (long long)whole);
 	return false;
 }
 

@@ -18,6 +18,7 @@ typedef struct RowSplit {
 	BlockId block;   /* of the grid: its rows are split */
 	int64_t rows;    /* of one step */
 	int64_t largest; /* bytes of the largest tile, as 32-bit values */
+	int64_t windows; /* bytes of the tiles that are loaded and stored */
 	RowRole *role;   /* by NodeId, as far as the Module had nodes before */
 	uint32_t nodes;  /* how many that were */
 	const char *why; /* not: the reason */

@@ -181,6 +181,7 @@ enum {
 	KEY_BOUNDARY_VIEWS,
 	KEY_INLOOP_LOADS,
 	KEY_ROW_SPLIT,
+	KEY_COLUMN_STRIPS,
 	KEY_FORI_DMA,
 	KEY_STRAIGHT_LOOPS,
 	KEY_COUNT
@@ -200,6 +201,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "pallas_boundary_views",
                                                      "pallas_inloop_loads",
                                                      "pallas_row_split",
+                                                     "pallas_column_strips",
                                                      "pallas_fori_dma",
                                                      "pallas_straight_loops",
                                                      NULL};
@@ -264,6 +266,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_BOUNDARY_VIEWS: read_choice(c, v, at, false, &config->boundary_views); break;
 	case KEY_INLOOP_LOADS: read_choice(c, v, at, true, &config->inloop_loads); break;
 	case KEY_ROW_SPLIT: read_choice(c, v, at, true, &config->row_split); break;
+	case KEY_COLUMN_STRIPS: read_choice(c, v, at, true, &config->column_strips); break;
 	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
 	case KEY_STRAIGHT_LOOPS: read_choice(c, v, at, true, &config->straight_loops); break;
 	default: break;

@@ -94,7 +94,7 @@ ROW_VALUES = (
 )
 # Too large to simulate whole: compiled as they are, simulated with fewer heads (see `CUT`).
 PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
-# Its body runs on a few rows at a time: it has no loop of its own to ask a type for.
+# Tiles of thousands of registers: in strips of columns, or a few rows at a time.
 WIDE_ROWS = "layer_norm_bwd_4096_10240"
 # `pallas_straight_loops: auto` takes their loops for straight code.
 STRAIGHT = ("matmul_1024",)
@@ -313,6 +313,8 @@ def variants():
         ("softmax_odd", None, "pallas_row_split", "true"),
         ("layer_norm_bwd_odd", None, "pallas_row_split", "true"),
         ("layer_norm", None, "pallas_row_split", "true"),
+        ("softmax", None, "pallas_column_strips", "true"),
+        ("layer_norm", None, "pallas_column_strips", "true"),
         ("softmax_two_pass", "emit_pipeline", "pallas_loop_type", '"default"'),
         ("attention", "emit_pipeline", "pallas_loop_type", '"default"'),
         ("attention_scaled_q", "unroll", inloop, "true"),
@@ -361,7 +363,11 @@ FULL = (
         for graph in ("attention_b8_h32_s512_d256@8", "matmul_4096")
         for loop in LOOPS
     ),
-    *(Case(f"{WIDE_ROWS}@256", loop) for loop in (None, "emit_pipeline", "resident")),
+    *(Case(f"{WIDE_ROWS}@{rows}") for rows in (200, 256)),
+    *(
+        Case(f"{WIDE_ROWS}@256", loop, extra=(("pallas_row_split", "true"),))
+        for loop in (None, "emit_pipeline", "resident")
+    ),
     *CUT,
     *SPLIT_K_CASES,
 )
@@ -378,6 +384,8 @@ def goldens():
                 found[f"{graph}.{loop or 'grid'}.py"] = case
     for graph in ("attention", "softmax_two_pass"):
         found[f"{graph}.resident.py"] = Case(graph, "resident", False, default_blocks(graph))
+    strips = (("pallas_column_strips", "true"),)
+    found["softmax.strips.py"] = Case("softmax", None, None, default_blocks("softmax"), strips)
     for graph in ("attention", "softmax_two_pass", *ROW_VALUES[1:]):
         case = Case(graph, "fori_loop", True, default_blocks(graph))
         found[f"{graph}.fori_loop.pre_broadcast.py"] = case

@@ -177,6 +177,7 @@ WORDS = {
     "pallas_pre_broadcast": ["auto", "on", "off", True, False],
     "pallas_inloop_loads": ["auto", "on", "off", True, False],
     "pallas_row_split": ["auto", "on", "off", True, False],
+    "pallas_column_strips": ["auto", "on", "off", True, False],
     "pallas_fori_dma": ["auto", "on", "off", True, False],
     "pallas_straight_loops": ["auto", "on", "off", True, False],
     "pallas_boundary_views": ["auto", "on", "off", True, False],

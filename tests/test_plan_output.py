@@ -227,6 +227,7 @@ def test_plan_is_whole(name):
         "operands",
         "scratch",
         "loops",
+        "strips",
         "accesses",
         "values",
         "vmem",

@@ -33,7 +33,9 @@ def test_each_graph_in_each_loop_type():
 
 def test_each_was_simulated(old):
     """The very text: test_numerics runs it."""
-    ran = {proof.digest(proof.module(case).source) for case in proof.accepted()}
+    ran = {
+        proof.digest(proof.module(case).source) for case in (*proof.accepted(), *proof.variants())
+    }
     assert {proof.digest(text) for text in old.values()} <= ran
 
 

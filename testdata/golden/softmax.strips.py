@@ -1,0 +1,124 @@
+"""softmax: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "softmax",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [256, 1024]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [256, 1024]},
+    ],
+    "config": {"block_sizes": [64]},
+    "vmem_bytes": 1863680,
+    "flops": 0,
+    "hbm_bytes": 2097152,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _fold_lanes(combine, total, x):
+    """total [..., 128] combined with each 128 lanes of x."""
+    for i in range(0, x.shape[-1], 128):
+        total = combine(total, x[..., i : i + 128])
+    return total
+
+
+def _softmax_kernel(x_ref, out_ref, weight_ref):
+    row_max = jnp.full((64, 128), -jnp.inf, jnp.float32)
+    for strip in range(2):
+        at = pl.ds(strip * 512, 512)
+        # row = x[tile_m, :].to(torch.float32)
+        row = x_ref[:, at]
+        # row_max = torch.amax(row, dim=1, keepdim=True)
+        row_max = _fold_lanes(jnp.maximum, row_max, row)
+    row_max = jnp.max(row_max, axis=1, keepdims=True)
+    total = jnp.zeros((64, 128), jnp.float32)
+    for strip_1 in range(2):
+        at_1 = pl.ds(strip_1 * 512, 512)
+        row_1 = x_ref[:, at_1]
+        # weight = torch.exp(row - row_max)
+        weight = jnp.exp(row_1 - row_max)
+        weight_ref[:, at_1] = weight
+        # total = torch.sum(weight, dim=1, keepdim=True)
+        total = _fold_lanes(jnp.add, total, weight)
+    total = jnp.sum(total, axis=1, keepdims=True)
+    for strip_2 in range(2):
+        at_2 = pl.ds(strip_2 * 512, 512)
+        weight_1 = weight_ref[:, at_2]
+        # out[tile_m, :] = (weight / total).to(x.dtype)
+        out_ref[:, at_2] = weight_1 / total
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _softmax_jit(x, interpret):
+    call = pl.pallas_call(
+        _softmax_kernel,
+        name="softmax",
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((64, 1024), lambda tile_m: (tile_m, 0)),
+        ],
+        out_specs=[
+            pl.BlockSpec((64, 1024), lambda tile_m: (tile_m, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 1024), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((64, 1024), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x)
+    return out
+
+
+def softmax(x, interpret=False):
+    """Returns float32[256, 1024].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "float32[256, 1024]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("softmax: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _softmax_jit(x, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

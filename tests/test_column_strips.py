@@ -1,0 +1,88 @@
+"""Column strips: which tiles are cut, into what, and what one run over them keeps for the next."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
+ON = "pallas_column_strips=on"
+
+
+def run(graph, *settings, emit="plan", target="v7x"):
+    """What pallasc prints for a graph of testdata."""
+    options = [option for setting in settings for option in ("--set", setting)]
+    path = ROOT / "testdata" / "graphs" / f"{graph}.json"
+    command = [PALLASC, f"--emit={emit}", f"--target={target}", "--explain", *options, path]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    return found
+
+
+def strips(graph, *settings):
+    return json.loads(run(graph, *settings).stdout)["strips"]
+
+
+def test_softmax_keeps_the_exponentials():
+    """Row maxima, then sums, then quotients. 64 rows of 512 columns are half of the registers."""
+    stash = {"node": "weight", "scratch": "weight_ref", "phase": 1}
+    expected = {"size": 1024, "width": 512, "count": 2, "phases": 3, "stashes": [stash]}
+    assert strips("softmax", "block_sizes=[64]", ON) == expected
+
+
+@pytest.mark.parametrize(("rows", "width"), [(8, 512), (64, 512), (128, 256), (256, 128)])
+def test_a_strip_fits_the_registers(rows, width):
+    """At least two strips, at most 128 KiB each, whole registers wide."""
+    assert strips("softmax", f"block_sizes=[{rows}]", ON)["width"] == width
+
+
+def test_one_op_is_computed_again():
+    """The conversion of x and the subtraction of the mean are one op each: nothing is kept."""
+    found = strips("layer_norm", ON)
+    assert (found["phases"], found["stashes"]) == (3, [])
+
+
+def test_large_tiles_are_cut_by_default():
+    found = strips("layer_norm_bwd_4096_10240")
+    assert (found["width"], found["count"], found["phases"]) == (256, 40, 2)
+    assert [stash["node"] for stash in found["stashes"]] == ["x_hat", "wdy"]
+    assert strips("layer_norm_bwd_4096_10240", "pallas_column_strips=off") is None
+    assert strips("softmax", "block_sizes=[64]") is None
+
+
+def test_sums_over_rows_are_whole_in_each_strip():
+    text = run("layer_norm_bwd_4096_10240", emit="python").stdout
+    assert "dbias_ref[0, :, at] = jnp.sum(grad, axis=0, keepdims=True)" in text
+    assert "sum_4 = _fold_lanes(jnp.add, sum_4, wdy)" in text
+    assert "sum_4 = jnp.sum(sum_4, axis=1, keepdims=True)" in text
+
+
+@pytest.mark.parametrize(
+    ("graph", "why"),
+    [
+        ("softmax_odd", "none: the rows are not of whole registers"),
+        ("add", "none: nothing waits for a reduction of its rows"),
+        ("attention", "none: the body has loops of its own"),
+    ],
+)
+def test_why_not(graph, why):
+    found = run(graph, ON)
+    assert json.loads(found.stdout)["strips"] is None
+    assert f"column strips: {why}" in found.stderr
+
+
+def test_small_tiles_stay_whole():
+    said = run("softmax", "block_sizes=[64]").stderr
+    assert "column strips: none: auto: the largest tile is 262144 bytes" in said
+
+
+def test_tiles_stay_whole_where_the_stash_does_not_fit(tmp_path):
+    """[128, 10240] bfloat16: windows of 15 MiB, and stashes of 10 MiB more."""
+    target = tmp_path / "small.json"
+    target.write_text('{"base": "v7x", "name": "small", "vmem_bytes": 27500000}')
+    graph = "layer_norm_bwd_4096_10240"
+    found = json.loads(run(graph, "pallas_row_split=off", target=target).stdout)
+    assert found["strips"] is None
