@@ -60,7 +60,7 @@ def measure_all(jobs, tool, workers):
             job = waiting[done]
             outcome = outcomes[job] = done.result()
             took = f"{outcome.seconds:.0f} s"
-            where = f"{job.side} {job.kernel.partition(':')[2]} {job.target} {job.config}"
+            where = f"{job.side} {job.kernel.rpartition(':')[2]} {job.target} {job.config}"
             print(
                 f"[{len(outcomes)}/{len(distinct)}] {outcome.kind} {took} {where}", file=sys.stderr
             )

@@ -30,9 +30,16 @@ def fastest(runs, outcomes, chip):
     for run in runs:
         job = run.job(chip)
         if outcome := outcomes.get(job):
-            value = known(outcome, "est_ms") if outcome.ok else None
-            found.append(Fastest(run, job, outcome, None if value is None else value * run.scale))
+            found.append(Fastest(run, job, outcome, scaled(run, job, outcome)))
     return min(found, default=Fastest(), key=lambda f: (f.ms is None, f.ms or 0, not f.outcome.ok))
+
+
+def scaled(run, job, outcome):
+    """The time of a run as if whole, in ms; no shorter than reading its inputs takes; or None."""
+    value = known(outcome, "est_ms") if outcome.ok else None
+    if value is None:
+        return None
+    return run.scale * max(value, input_bytes(job.args) / HBM_BYTES_PER_MS[job.target])
 
 
 def label(run, outcome=None):

@@ -34,9 +34,10 @@ the tool says three quarters of what its authors measured.
   included.
 - Attention is bfloat16, S=8192, with lse for ours and Helion's, without for the others. It is
   measured on two heads and multiplied by 128, to stand for B=8 H=32. Helion raises block_b to 8,
-  or to the number of heads if that is less: it is measured on two heads (block_b 2) and on one
-  (block_b 1, times 256), and the faster counts. With all 256 heads its [2, 512, 2048] takes
-  block_b 8, which does not fit ([kernels.md](kernels.md)).
+  or to the number of heads if that is less: it is measured on as many heads as block_b has, so that
+  it keeps to the configuration. With all 256 heads its [2, 512, 2048] takes block_b 8, which does
+  not fit ([kernels.md](kernels.md)). "Best of any configuration" has its raised block_b too.
+- fori_loop of Helion's has two buffers for each input as ours; its default of one is slower.
 - The row of S=131072 has K and V whole and {rows} rows of Q, times {times}. Its goal: 5% above the
   time per FLOP of the same loop type at S=8192.
 - Of each side the fastest of a short list counts (bench/race.py). Helion's are its own output,
@@ -48,7 +49,8 @@ the tool says three quarters of what its authors measured.
 - must: ours is faster than Helion's and than the best of the others; on v7x also than the figures
   that the issue has for them. The goals are for v7x.
 - A `~` marks a run that a check does not vouch for: the tool's own, or ours, which compares the
-  HBM traffic that it saw with the size of the inputs. The last section says what was found.
+  HBM traffic that it saw with the size of the inputs. The last section says what was found. No
+  time is below what reading the inputs once takes at full bandwidth, whatever the tool says.
 """
 NO_TOKAMAX = """
 **tokamax is not installed, so its kernels are left out**: `pip install -r requirements-bench.txt`

@@ -98,7 +98,7 @@ def test_the_fastest_of_each_side_races():
     (row, _) = race_tables.race_table([contest]).rows
     cells = row.cells({run: outcomes[job] for run, job in row.jobs.items()})
     assert cells[3:5] == ["25.6", "15.00"]  # two heads stand for 256
-    assert cells[5].startswith("38.4 (fori_loop [1, 512, 1024]")
+    assert cells[5].startswith("76.8 (fori_loop [1, 512, 1024]")
     assert cells[6].startswith("12.8 (jax.splash_attention 2048/2048/512")
     assert cells[7] == "40.0 / -"
     assert cells[8] == "**no**: 2.00x of the others"
