@@ -240,3 +240,27 @@ def test_answers_are_kept_by_all_they_depend_on(tmp_path, monkeypatch):
     other = GOLDEN.replace("jnp.float32", "jnp.bfloat16")
     measure.answer_of({"side": "ours", "source": other, "target": "v6e", "tool": None})
     assert len(asked) == 5
+
+
+def test_what_xla_races_with_is_the_same_computation():
+    """XLA's layer-norm backward against jax's own gradient; the split dot against the whole."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    rng = np.random.default_rng(5)
+    dy, x = (jnp.asarray(rng.normal(size=(24, 96)), jnp.float32) for _ in range(2))
+    weight = jnp.asarray(rng.normal(size=96), jnp.float32)
+    mean, rstd = x.mean(1), 1 / jnp.sqrt(x.var(1) + 1e-5)
+
+    def layer_norm(x, weight, bias):
+        centered = x - x.mean(1, keepdims=True)
+        return centered / jnp.sqrt(x.var(1, keepdims=True) + 1e-5) * weight + bias
+
+    _, gradient = jax.vjp(layer_norm, x, weight, jnp.zeros(96))
+    found = hand_kernels.KERNELS["xla.layer_norm_bwd"]([], {})(dy, x, mean, rstd, weight)
+    for ours, wanted in zip(found, gradient(dy), strict=True):
+        np.testing.assert_allclose(ours, wanted, rtol=2e-4, atol=2e-4)
+    a, b = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((8, 64), (64, 16)))
+    split = hand_kernels.KERNELS["xla.split_k"]([], {"parts": 8})(a, b)
+    np.testing.assert_allclose(split, a @ b, rtol=1e-4, atol=1e-4)
