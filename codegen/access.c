@@ -362,5 +362,6 @@ bool plan_accesses(Planner *p) {
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)
 		ok = access_plan(p, &wants.at[i]) && ok;
+	remark_swapped(p->plan);
 	return ok && check_one_output(p);
 }

@@ -56,6 +56,11 @@ bool held_access(Planner *p, const AccessWant *w, Access *access);
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
 bool operand_array(Planner *p, Operand *o, const AccessWant *w);
+/* It permutes the last two dims, and nothing else. */
+bool tensor_swaps_last_two(const Tensor *view);
+/* hbm_layout.c: XLA lays the array out with its last two dims swapped, and so the kernel takes it. */
+bool operand_lies_swapped(Planner *p, const Operand *o);
+void remark_swapped(Plan *plan);
 /* placement.c: makes a window that a loop copies legal for the last two dims, as `use` asks, with a boundary view where
  * that helps. Returns NULL, or what is wrong. */
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);

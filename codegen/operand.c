@@ -45,7 +45,7 @@ static void slice_step(Planner *p, Operand *o, const Tensor *view) {
 
 /* The last two dims, and nothing else, are swapped: the kernel reads the tile as it lies and the matmul contracts the
  * other dim, which costs nothing; any other permutation is made in HBM by the wrapper. */
-static bool swaps_last_two(const Tensor *view) {
+bool tensor_swaps_last_two(const Tensor *view) {
 	if (view->view != VIEW_PERMUTE || view->rank < 2)
 		return false;
 	for (uint32_t i = 0; i < view->rank; i++) {
@@ -75,7 +75,7 @@ static bool array_steps(Planner *p, Operand *o, TensorId t, bool outermost, Node
 		return plan_refuse(p, n, "unsupported",
 		                   "store through a reshape or permute view, or to the tensor itself",
 		                   "a store through the slice or expand view %s is not lowered yet", view->name);
-	if (outermost && swaps_last_two(view))
+	if (outermost && tensor_swaps_last_two(view))
 		return true; /* dim_of swaps instead */
 	if (view->view == VIEW_RESHAPE)
 		reshape_step(p, o, view);
@@ -84,6 +84,22 @@ static bool array_steps(Planner *p, Operand *o, TensorId t, bool outermost, Node
 	else
 		slice_step(p, o, view);
 	return true;
+}
+
+/* The boundary view of an array that lies so in HBM. */
+static void swap_step(Planner *p, Operand *o, uint32_t rank) {
+	ArrayStep s = {.kind = ARRAY_TRANSPOSE, .rank = o->rank, .boundary = true};
+	int64_t last = o->shape[o->rank - 1];
+	uint32_t dim = o->dim_of[rank - 1];
+	for (uint32_t i = 0; i < o->rank; i++)
+		s.shape[i] = i;
+	s.shape[o->rank - 1] = o->rank - 2;
+	s.shape[o->rank - 2] = o->rank - 1;
+	o->shape[o->rank - 1] = o->shape[o->rank - 2];
+	o->shape[o->rank - 2] = last;
+	o->dim_of[rank - 1] = o->dim_of[rank - 2];
+	o->dim_of[rank - 2] = dim;
+	add_step(p, o, s);
 }
 
 bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
@@ -101,10 +117,12 @@ bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
 		                   t->name);
 	for (uint32_t i = 0; i < w->rank; i++)
 		o->dim_of[i] = i;
-	if (t->role == ROLE_VIEW && swaps_last_two(t)) {
+	if (t->role == ROLE_VIEW && tensor_swaps_last_two(t)) {
 		o->dim_of[w->rank - 1] = w->rank - 2;
 		o->dim_of[w->rank - 2] = w->rank - 1;
 	}
+	if (operand_lies_swapped(p, o))
+		swap_step(p, o, w->rank);
 	return true;
 }
 

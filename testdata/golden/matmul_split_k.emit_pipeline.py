@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
         "split_k": 4,
     },
-    "vmem_bytes": 460390,
+    "vmem_bytes": 427212,
     "flops": 8388608,
     "hbm_bytes": 401408,
     "compiler": "pallasc 0.1.0",
@@ -46,7 +46,7 @@ def _matmul_split_k_kernel(x_hbm, y_hbm, out_ref, out_acc_ref, acc_ref):
         load = x_win[...]
         load_1 = y_win[...]
         acc_1_dot = jax.lax.dot_general(
-            load, load_1, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32
+            load, load_1, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
         )
         acc_1 = acc + acc_1_dot
         return acc_1
@@ -62,7 +62,7 @@ def _matmul_split_k_kernel(x_hbm, y_hbm, out_ref, out_acc_ref, acc_ref):
         grid=(2,),
         in_specs=[
             pl.BlockSpec((32, 128), lambda j: (tile_m, outer_k * 2 + j)),
-            pl.BlockSpec((128, 64), lambda j: (outer_k * 2 + j, 0)),
+            pl.BlockSpec((64, 128), lambda j: (0, outer_k * 2 + j)),
         ],
     )
     pipeline(x_hbm, y_hbm)
@@ -101,7 +101,7 @@ def _matmul_split_k_jit(x, y, interpret):
         ),
         interpret=interpret,
     )
-    (out,) = call(x, y)
+    (out,) = call(x, jnp.transpose(y, (1, 0)))
     return out
 
 

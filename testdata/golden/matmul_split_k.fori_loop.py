@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
         "split_k": 4,
     },
-    "vmem_bytes": 443801,
+    "vmem_bytes": 410624,
     "flops": 8388608,
     "hbm_bytes": 401408,
     "compiler": "pallasc 0.1.0",
@@ -48,7 +48,7 @@ def _matmul_split_k_kernel(
         load = x_win[...]
         load_1 = y_win[...]
         acc_1_dot = jax.lax.dot_general(
-            load, load_1, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32
+            load, load_1, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32
         )
         acc_1 = acc + acc_1_dot
         return acc_1
@@ -64,7 +64,7 @@ def _matmul_split_k_kernel(
     def y_copy(i):
         slot = jax.lax.rem(i, 2)
         return pltpu.make_async_copy(
-            y_hbm.at[pl.ds(outer_k * 256 + i * 128, 128), :],
+            y_hbm.at[:, pl.ds(outer_k * 256 + i * 128, 128)],
             y_buf.at[slot],
             y_sem.at[slot],
         )
@@ -112,7 +112,7 @@ def _matmul_split_k_jit(x, y, interpret):
             pltpu.VMEM((32, 64), jnp.float32),
             pltpu.VMEM((2, 32, 128), jnp.bfloat16),
             pltpu.SemaphoreType.DMA((2,)),
-            pltpu.VMEM((2, 128, 64), jnp.bfloat16),
+            pltpu.VMEM((2, 64, 128), jnp.bfloat16),
             pltpu.SemaphoreType.DMA((2,)),
         ],
         compiler_params=pltpu.CompilerParams(
@@ -121,7 +121,7 @@ def _matmul_split_k_jit(x, y, interpret):
         ),
         interpret=interpret,
     )
-    (out,) = call(x, y)
+    (out,) = call(x, jnp.transpose(y, (1, 0)))
     return out
 
 

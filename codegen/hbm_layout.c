@@ -1,0 +1,70 @@
+/* hbm_layout.c - arrays that XLA lays out with their last two dims swapped.
+ *
+ * In HBM an array lies in tiles of 8 rows and 128 lanes. XLA gives an argument the order of dims that pads least: y
+ * [32768, 64] lies as [64, 32768], for as it is half of each tile would be padding. A kernel takes its operands with
+ * the last dim along the lanes, so that y as it is costs a copy of the whole array before the kernel, and twice the
+ * bytes in it. A boundary view transposes it instead, which is no work: the bytes lie so already. In the kernel the
+ * tile is then the other way round, which is free where a matmul takes it as its right factor: it contracts the other
+ * dim. Compared with libtpu's choice for 34 shapes: docs/passes/alignment.md. */
+#include "access.h"
+
+/* Swapped, nothing is padded; as it is, something is. */
+static bool pads_less(const Target *t, int64_t rows, int64_t columns) {
+	return columns % t->lanes != 0 && columns % t->sublanes == 0 && rows % t->lanes == 0;
+}
+
+/* The node is the right factor of one matmul, and nothing else reads it. */
+static bool right_factor_alone(const Module *m, NodeId n) {
+	if (node_use_count(m, n) != 1)
+		return false;
+	NodeId user = arg_get(m, node_uses(m, n))->user;
+	return op_lowering(node_get(m, user)->op) == LOWER_MATMUL && matmul_operand(m, user, 1) == n &&
+	       node_get(m, user)->graph == node_get(m, n)->graph;
+}
+
+/* A load of whole rows of the swapped array, in whole registers: full tiles, all columns. */
+static bool load_suits(Planner *p, NodeId n, TensorId tensor, int64_t rows, int64_t columns) {
+	const Type *t = node_type(p->m, n);
+	if (node_get(p->m, n)->op != OP_LOAD || t->count < 2 || !right_factor_alone(p->m, n))
+		return false;
+	int64_t high = expr_number(p->m, t->dims[t->count - 2]), low = expr_number(p->m, t->dims[t->count - 1]);
+	const Tensor *named = &p->m->tensors.at[tensor];
+	bool swapped = named->role == ROLE_VIEW && tensor_swaps_last_two(named);
+	int64_t row_tile = swapped ? low : high, column_tile = swapped ? high : low;
+	return column_tile == columns && row_tile % p->m->target->lanes == 0 && rows % row_tile == 0;
+}
+
+void remark_swapped(Plan *plan) {
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		const Operand *o = &plan->operands.at[i];
+		const ArrayStep *last = o->steps.count ? &o->steps.at[o->steps.count - 1] : NULL;
+		if (last && last->kind == ARRAY_TRANSPOSE && last->boundary)
+			plan_remark(
+				plan,
+				"%s: taken with its last two dims swapped, as XLA lays it out: no copy of it is made",
+				plan->module->tensors.at[o->tensor].name);
+	}
+}
+
+bool operand_lies_swapped(Planner *p, const Operand *o) {
+	const Tensor *base = &p->m->tensors.at[o->tensor];
+	if (base->rank < 2 || o->rank < 2 || base->role != ROLE_INPUT ||
+	    (Choice)p->m->config.boundary_views.value == CHOICE_OFF)
+		return false;
+	int64_t rows = expr_number(p->m, base->shape[base->rank - 2]),
+		columns = expr_number(p->m, base->shape[base->rank - 1]);
+	if (!pads_less(p->m->target, rows, columns) || o->shape[o->rank - 2] != rows ||
+	    o->shape[o->rank - 1] != columns)
+		return false;
+	for (uint32_t i = 0; i < o->steps.count; i++)
+		if (o->steps.at[i].kind != ARRAY_RESHAPE)
+			return false;
+	for (GraphId g = 0; g < p->m->graphs.count; g++)
+		for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+			uint16_t op = node_get(p->m, n)->op;
+			TensorId t = op == OP_LOAD || op_writes(op) ? access_tensor(p->m, n) : NONE;
+			if (t != NONE && tensor_base(p->m, t) == o->tensor && !load_suits(p, n, t, rows, columns))
+				return false;
+		}
+	return true;
+}
