@@ -41,7 +41,7 @@ double grid_points(const Plan *p) {
 	return points;
 }
 
-static double matmul_flops(Planner *p, NodeId n) {
+double matmul_flops(Planner *p, NodeId n) {
 	int64_t shape[DIM_MAX];
 	NodeId a = matmul_operand(p->m, n, 0);
 	double flops = 2;

@@ -7,18 +7,21 @@
 
 typedef VEC(const char *) Names;
 
+/* The functions of a step: one, or of a skewed loop what runs one step ahead and the rest. */
+typedef enum Part { PART_STEP, PART_AHEAD } Part;
+typedef struct StepFunction {
+	const char *name;
+	bool used[RANK_MAX]; /* the dims whose step numbers its body needs: known once it is printed */
+	bool masked;         /* it takes the flag `ragged` */
+} StepFunction;
+
 typedef struct LoopPrinter {
 	Printer *pr;
 	uint32_t index; /* into plan->loops */
 	const Loop *loop;
-	const char *step;           /* the step function */
+	StepFunction part[2];
 	const char *vars[RANK_MAX]; /* the variables that count each dim's steps, wherever they are counted */
 } LoopPrinter;
-
-/* Which dims' step numbers the body needs: known once it is printed. */
-typedef struct StepParams {
-	bool used[RANK_MAX];
-} StepParams;
 
 const Operand *window_operand(const LoopPrinter *lp, uint32_t w);
 const char *names_join(Printer *pr, const Names *names);
@@ -31,13 +34,15 @@ void set_step(LoopPrinter *lp, uint32_t dim, const char *name, int64_t value);
 const char *window_slice(LoopPrinter *lp, const Window *win);
 const char *resident_window(LoopPrinter *lp, const Window *win);
 
+/* That part of the step reads window w. */
+bool part_reads(const LoopPrinter *lp, Part part, uint32_t w);
 /* The step function's arguments for the step numbers it reads. */
-void add_steps(LoopPrinter *lp, const StepParams *steps, Names *args);
-const char *step_call(LoopPrinter *lp, const Names *args);
+void add_steps(LoopPrinter *lp, Part part, Names *args);
+const char *step_call(LoopPrinter *lp, Part part, const Names *args);
 /* `results = call`, or the call alone. */
 const char *call_results(Printer *pr, const Names *results, const char *call);
 /* The ragged last step, straight after the loop: values in, values out. */
-void print_tail(LoopPrinter *lp, const StepParams *steps, const Names *values);
+void print_tail(LoopPrinter *lp, const Names *values);
 
 const char *dim_steps(LoopPrinter *lp, uint32_t dim);
 /* All dims' steps as one count, for a loop with one induction variable. */
@@ -50,10 +55,13 @@ void split_steps(LoopPrinter *lp, const char *flat);
 const char *initial_value(LoopPrinter *lp, uint32_t i);
 /* `ref[...]` of a value carried in scratch; NULL if it is in registers. */
 const char *carry_ref(LoopPrinter *lp, uint32_t i);
+/* What a skewed loop hands from step to step: as variables, and `ref[...]` of their scratch. */
+void add_handed(LoopPrinter *lp, Names *names);
+void add_handed_refs(LoopPrinter *lp, Names *names);
 void print_scratch_init(LoopPrinter *lp);
 void print_scratch_results(LoopPrinter *lp, const Names *results);
 
-void print_fori(LoopPrinter *lp, const StepParams *steps, const Names *results);
-void print_pipeline(LoopPrinter *lp, const StepParams *steps, const Names *results);
+void print_fori(LoopPrinter *lp, const Names *results);
+void print_pipeline(LoopPrinter *lp, const Names *results);
 
 #endif

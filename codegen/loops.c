@@ -183,7 +183,7 @@ static const char *scratch_name(const Planner *p, const char *value) {
 	return ref;
 }
 
-static uint32_t carry_scratch(Planner *p, NodeId value, const char *why) {
+uint32_t carry_scratch(Planner *p, NodeId value, const char *why) {
 	Scratch s = {.kind = SCRATCH_VMEM, .why = why};
 	s.dtype = node_type(p->m, value)->dtype;
 	s.rank = plan_shape(p->plan, value, p->plan->values[value].form, s.shape);

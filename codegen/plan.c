@@ -166,6 +166,10 @@ static void remark_loops(Plan *plan) {
 		const Loop *l = &plan->loops.at[i];
 		plan_remark(plan, "%s: lowered by %s%s: %s", l->name, loop_type_name(l->type),
 		            l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "", l->why);
+		if (l->skewed)
+			plan_remark(plan, "%s: skewed: %s", l->name, l->skew_why);
+		else if (l->type != LOOP_UNROLL)
+			plan_remark(plan, "%s: not skewed: %s", l->name, l->skew_why);
 		if (l->peeled)
 			plan_remark(plan, "%s: the last step has %lld of %lld lanes; it runs after the loop%s", l->name,
 			            (long long)l->dim[0].tail, (long long)l->dim[0].step,
@@ -173,7 +177,7 @@ static void remark_loops(Plan *plan) {
 	}
 }
 
-Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
+static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
@@ -188,6 +192,7 @@ Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	    !plan_carries(&p))
 		return NULL;
 	plan_strips(&p);
+	plan_skew(&p);
 	if (!plan_inlining(&p) || !plan_fit(&p, way.trial))
 		return NULL;
 	plan_semantics(&p);
@@ -196,4 +201,18 @@ Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	remark_blocks(plan);
 	remark_loops(plan);
 	return plan;
+}
+
+/* With skewed loops where that fits. */
+Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
+	Diag before = *d;
+	PlanWay skew = way;
+	Choice asked = (Choice)m->config.loop_skew.value;
+	skew.skew = true;
+	skew.trial = way.trial || asked == CHOICE_AUTO;
+	Plan *skewed = asked == CHOICE_OFF ? NULL : plan_way(a, m, d, skew);
+	if (skewed || asked == CHOICE_ON)
+		return skewed;
+	*d = before; /* what is wrong is said again */
+	return plan_way(a, m, d, way);
 }

@@ -162,6 +162,7 @@ typedef struct Value {
 	const Mask *masks;    /* load: these lanes are 0; mask_to: its value; a write leaves them as they are */
 	const Access *access; /* load, store */
 	Form wants;           /* the form in which it takes its tensor operands */
+	bool ahead;           /* computed one step ahead of its loop's others: skew.c */
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
 	bool transpose_a,
 		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
@@ -181,11 +182,18 @@ typedef struct Carry {
 	const char *why;
 } Carry;
 
+/* A value that the steps of a skewed loop hand on to the next: skew.c. */
+typedef struct Handed {
+	NodeId node;
+	uint32_t scratch;
+} Handed;
+
 typedef struct Window {
 	uint32_t operand;
 	const char *ref; /* the step function's parameter */
 	bool input, output;
-	bool dma; /* copied from or to HBM; else a slice of the resident block */
+	bool dma;           /* copied from or to HBM; else a slice of the resident block */
+	bool ahead, behind; /* of a skewed loop: read by what it computes one step ahead, by the rest of the step */
 	int64_t block[DIM_MAX];
 	Affine index[DIM_MAX]; /* in units of block, of program ids, steps of this and outer loops */
 	Affine start[DIM_MAX]; /* elements, on top of that: of a slice of a resident block that starts between blocks */
@@ -219,6 +227,9 @@ typedef struct Loop {
 	bool masked; /* its step function takes a flag `ragged`: that step masks */
 	VEC(Window) windows;
 	VEC(Carry) carries;
+	bool skewed;           /* each step computes what the next one starts with */
+	VEC(Handed) handed;    /* and hands it on */
+	const char *skew_why;  /* why, or why not */
 	const char *name;      /* of its step function */
 	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */
 } Loop;
@@ -281,6 +292,7 @@ typedef struct Plan {
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
+	bool skewed;          /* some loop is */
 	double seconds;       /* an estimate, for comparing plans of one kernel: fori_dma.c */
 	bool may_stay;        /* some input that loops copy would move less if it were resident: residency.c */
 	bool may_be_straight; /* some loop could be straight code on resident blocks: straight.c */

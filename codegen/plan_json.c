@@ -145,6 +145,7 @@ static void put_config(Json *j) {
 	put_string(j, "pallas_column_strips", choices[c->column_strips.value]);
 	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);
 	put_string(j, "pallas_straight_loops", choices[c->straight_loops.value]);
+	put_string(j, "pallas_loop_skew", choices[c->loop_skew.value]);
 	for (uint32_t i = 0; i < c->tunables.count; i++) {
 		item(j, NULL);
 		text_put_json(j->out, m->tunables.at[i].name);
@@ -347,6 +348,13 @@ static void put_carry(Json *j, const Loop *l, const Carry *c) {
 	close_line(j, "}");
 }
 
+static void put_handed(Json *j, const Handed *h) {
+	open_line(j, NULL, "{");
+	put_string(j, "node", node_get(j->p->module, h->node)->name);
+	put_ref(j, "scratch", h->scratch);
+	close_line(j, "}");
+}
+
 static void put_loop(Json *j, const Loop *l) {
 	const Module *m = j->p->module;
 	open_lines(j, NULL, "{");
@@ -364,6 +372,11 @@ static void put_loop(Json *j, const Loop *l) {
 	close_lines(j, "]");
 	put_bool(j, "peeled", l->peeled);
 	put_bool(j, "masked", l->masked);
+	put_bool(j, "skewed", l->skewed);
+	open_line(j, "handed", "[");
+	for (uint32_t i = 0; i < l->handed.count; i++)
+		put_handed(j, &l->handed.at[i]);
+	close_line(j, "]");
 	open_lines(j, "windows", "[");
 	for (uint32_t i = 0; i < l->windows.count; i++)
 		put_window(j, l, &l->windows.at[i]);

@@ -9,6 +9,7 @@ typedef struct PlanWay {
 	bool trial;               /* refuse what does not fit without looking for what would */
 	bool fori_copies;         /* fori_loop copies the windows that it can */
 	const char *resident_why; /* else: why not */
+	bool skew;                /* loops compute ahead where that can pay: skew.c */
 	bool keep;                /* inputs stay resident where copies would move more: residency.c */
 	bool strips;              /* tiles are computed in strips of columns where strips.c can */
 	bool straight;            /* loops that straight.c names are unrolled, whatever type is asked for */
@@ -92,10 +93,13 @@ bool plan_loops(Planner *p); /* loops.c */
 /* straight.c: why this loop is straight code whatever type is asked for; NULL if it is not. Marks the plan if it could
  * be. */
 const char *loop_straight(Planner *p, const Loop *loop);
-bool plan_accesses(Planner *p);  /* access.c */
-bool plan_returns(Planner *p);   /* returns.c */
-bool plan_values(Planner *p);    /* values.c */
-bool plan_carries(Planner *p);   /* loops.c */
+bool plan_accesses(Planner *p); /* access.c */
+bool plan_returns(Planner *p);  /* returns.c */
+bool plan_values(Planner *p);   /* values.c */
+bool plan_carries(Planner *p);  /* loops.c */
+void plan_skew(Planner *p);     /* skew.c */
+/* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
+uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_costs(Planner *p);     /* costs.c */
 double plan_seconds(Planner *p); /* fori_dma.c */
 /* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */
@@ -117,9 +121,10 @@ Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial);
 /* straight.c: these, and loops as straight code. */
 Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial);
 
-/* costs.c: of the whole grid; the mean steps of a loop, `tail_too`: with the one that is peeled; mean bytes that a copy
- * of one block moves. */
+/* costs.c: of the whole grid; of one matmul; the mean steps of a loop, `tail_too`: with the one that is peeled; mean
+ * bytes that a copy of one block moves. */
 double grid_points(const Plan *p);
+double matmul_flops(Planner *p, NodeId n);
 double loop_steps(Planner *p, const Loop *loop, bool tail_too);
 double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);
 

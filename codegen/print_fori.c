@@ -2,7 +2,10 @@
  * where they are read; without DMA, slices of resident blocks. */
 #include "loop_printer.h"
 
-static const char *slot_of(Printer *pr, const char *step, int buffers) {
+/* The buffer of a step, by its variable or, without one, its number. */
+static const char *slot_of(Printer *pr, const char *step, int64_t number, int buffers) {
+	if (!step)
+		return arena_printf(pr->a, "%lld", (long long)(number % buffers));
 	return buffers == 1 ? "0" : arena_printf(pr->a, "jax.lax.rem(%s, %d)", step, buffers);
 }
 
@@ -21,7 +24,7 @@ static const char *print_copy(LoopPrinter *lp, uint32_t w) {
 	const char *slot = "0";
 	if (win->buffers > 1) {
 		slot = "slot";
-		py_line(&pr->w, "%s = %s", slot, slot_of(pr, step, win->buffers));
+		py_line(&pr->w, "%s = %s", slot, slot_of(pr, step, 0, win->buffers));
 	}
 	const char *hbm = arena_printf(pr->a, "%s%s", pr->refs[win->operand], window_slice(lp, win));
 	const char *vmem = arena_printf(pr->a, "%s.at[%s]", buffer, slot);
@@ -44,8 +47,13 @@ static bool static_steps(const LoopPrinter *lp, int64_t *steps) {
 
 static bool input_copied(const Window *w) { return w->dma && w->input; }
 
-/* `@pl.when(condition)` around starting the copies of inputs that are `ahead` steps ahead. */
-static void print_starts(LoopPrinter *lp, const char *const *copies, int ahead, const char *step,
+static bool input_copied_for(const LoopPrinter *lp, Part part, uint32_t w) {
+	return input_copied(&lp->loop->windows.at[w]) && part_reads(lp, part, w);
+}
+
+/* `@pl.when(condition)` around starting the copies of inputs that are `ahead` steps ahead: of those that `part` reads
+ * where there is a step, else of all. */
+static void print_starts(LoopPrinter *lp, const char *const *copies, int ahead, Part part, const char *step,
                          const char *condition) {
 	Printer *pr = lp->pr;
 	if (condition) {
@@ -57,7 +65,7 @@ static void print_starts(LoopPrinter *lp, const char *const *copies, int ahead, 
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
 		const Window *win = &lp->loop->windows.at[w];
 		bool here = step ? win->buffers - 1 == ahead : win->buffers - 1 > ahead;
-		if (!input_copied(win) || !here)
+		if (!input_copied(win) || !here || (step && !part_reads(lp, part, w)))
 			continue;
 		if (step)
 			py_line(&pr->w, "%s(%s + %d).start()", copies[w], step, ahead);
@@ -78,9 +86,9 @@ static int most_buffers(const LoopPrinter *lp) {
 	return most;
 }
 
-static bool any_buffers(const LoopPrinter *lp, int buffers) {
+static bool any_buffers(const LoopPrinter *lp, Part part, int buffers) {
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
-		if (input_copied(&lp->loop->windows.at[w]) && lp->loop->windows.at[w].buffers == buffers)
+		if (input_copied_for(lp, part, w) && lp->loop->windows.at[w].buffers == buffers)
 			return true;
 	return false;
 }
@@ -91,24 +99,36 @@ static void print_prologue(LoopPrinter *lp, const char *const *copies) {
 	bool known = static_steps(lp, &steps);
 	for (int ahead = 0; ahead + 1 < most_buffers(lp); ahead++)
 		if (!known)
-			print_starts(lp, copies, ahead, NULL,
+			print_starts(lp, copies, ahead, PART_STEP, NULL,
 			             arena_printf(lp->pr->a, "%d < %s", ahead, total_steps(lp)));
 		else if (ahead < steps)
-			print_starts(lp, copies, ahead, NULL, NULL);
+			print_starts(lp, copies, ahead, PART_STEP, NULL, NULL);
 }
 
-static void print_waits(LoopPrinter *lp, const char *const *copies, const char *step) {
+static void print_waits(LoopPrinter *lp, const char *const *copies, Part part, const char *step) {
 	Printer *pr = lp->pr;
 	for (int ahead = 1; ahead < most_buffers(lp); ahead++)
-		if (any_buffers(lp, ahead + 1))
-			print_starts(lp, copies, ahead, step,
+		if (any_buffers(lp, part, ahead + 1))
+			print_starts(lp, copies, ahead, part, step,
 			             arena_printf(pr->a, "%s + %d < %s", step, ahead, total_steps(lp)));
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
-		if (!input_copied(&lp->loop->windows.at[w]))
+		if (!input_copied_for(lp, part, w))
 			continue;
 		if (lp->loop->windows.at[w].buffers == 1)
 			py_line(&pr->w, "%s(%s).start()", copies[w], step);
 		py_line(&pr->w, "%s(%s).wait()", copies[w], step);
+	}
+}
+
+/* The same at a step whose number is known, of a loop of `steps`. */
+static void print_waits_at(LoopPrinter *lp, const char *const *copies, Part part, int64_t step, int64_t steps) {
+	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
+		int64_t next = step + lp->loop->windows.at[w].buffers - 1;
+		if (!input_copied_for(lp, part, w))
+			continue;
+		if (next < steps)
+			py_line(&lp->pr->w, "%s(%lld).start()", copies[w], (long long)next);
+		py_line(&lp->pr->w, "%s(%lld).wait()", copies[w], (long long)step);
 	}
 }
 
@@ -166,84 +186,170 @@ static void print_drain(LoopPrinter *lp, const char *const *copies) {
 	}
 }
 
-static void fori_windows(LoopPrinter *lp, const char *step, Names *args) {
+static void fori_windows(LoopPrinter *lp, Part part, const char *step, int64_t number, Names *args) {
 	Printer *pr = lp->pr;
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
 		const Window *win = &lp->loop->windows.at[w];
+		if (!part_reads(lp, part, w))
+			continue;
 		if (win->dma)
 			names_add(pr, args,
 			          arena_printf(pr->a, "%s.at[%s]", pr->scratch[win->scratch],
-			                       slot_of(pr, step, win->buffers)));
+			                       slot_of(pr, step, number, win->buffers)));
 		else
 			names_add(pr, args, resident_window(lp, win));
 	}
 }
 
-/* The loop body: copies, the step, and what it passes on. `carry` names the register carries' variable. */
-static const char *print_fori_body(LoopPrinter *lp, const StepParams *steps, const char *const *copies,
-                                   const Names *registers) {
-	Printer *pr = lp->pr;
-	Names args = {0}, targets = {0}, next = {0};
-	const char *name = printer_name(pr, "body");
-	const char *step = lp->loop->rank == 1 ? lp->vars[0] : lp->loop->step_name;
-	const char *carry = registers->count == 1 ? registers->at[0] : "carry";
-	py_def(&pr->w);
-	py_line(&pr->w, "def %s(%s, %s):", name, step, carry);
-	pr->w.indent++;
-	print_waits(lp, copies, step);
-	print_reuse(lp, copies, step);
-	split_steps(lp, step);
-	if (registers->count > 1)
-		py_line(&pr->w, "%s = carry", names_join(pr, registers));
-	add_steps(lp, steps, &args);
-	fori_windows(lp, step, &args);
+/* The call of what a skewed loop computes one step ahead, of the step that the variable counts or of that number. */
+static const char *ahead_call(LoopPrinter *lp, const char *step, int64_t number) {
+	Names args = {0};
+	set_step(lp, 0, step, number);
+	add_steps(lp, PART_AHEAD, &args);
+	fori_windows(lp, PART_AHEAD, step, number, &args);
+	return step_call(lp, PART_AHEAD, &args);
+}
+
+/* The call of the rest of a step, or of a whole one, with carried values as they are named by `carried`. */
+static const char *rest_call(LoopPrinter *lp, const char *step, int64_t number, const Names *carried) {
+	Names args = {0};
+	add_steps(lp, PART_STEP, &args);
+	add_handed_refs(lp, &args);
+	fori_windows(lp, PART_STEP, step, number, &args);
+	for (uint32_t i = 0; i < carried->count; i++)
+		names_add(lp->pr, &args, carried->at[i]);
+	return step_call(lp, PART_STEP, &args);
+}
+
+/* Carried values as the loop's body names them: scratch, or a variable. */
+static void carried_names(LoopPrinter *lp, Names *all, Names *registers) {
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
 		const char *ref = carry_ref(lp, i);
-		const char *value = ref ? ref : pr->names[carry_placeholder(lp, i)];
-		names_add(pr, &args, value);
-		names_add(pr, &targets, value);
+		names_add(lp->pr, all, ref ? ref : lp->pr->names[carry_placeholder(lp, i)]);
 		if (!ref)
-			names_add(pr, &next, value);
+			names_add(lp->pr, registers, lp->pr->names[carry_placeholder(lp, i)]);
 	}
-	py_statement(&pr->w, call_results(pr, &targets, step_call(lp, &args)));
+}
+
+static bool copies_ahead(const LoopPrinter *lp) {
+	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
+		if (input_copied_for(lp, PART_AHEAD, w))
+			return true;
+	return false;
+}
+
+/* The part of the next step that this one computes. Nothing is waited for between its call, which is returned, and
+ * that of the rest: a wait would keep the compiler from scheduling them as one. */
+static const char *print_ahead_waits(LoopPrinter *lp, const char *const *copies, const char *step) {
+	Printer *pr = lp->pr;
+	const char *ahead = printer_name(pr, "ahead");
+	const char *call = ahead_call(lp, ahead, 0);
+	if (copies_ahead(lp) || pr->step_used[lp->index * RANK_MAX])
+		py_line(&pr->w, "%s = %s + 1", ahead, step);
+	print_waits(lp, copies, PART_AHEAD, ahead);
+	return call;
+}
+
+static void print_ahead(LoopPrinter *lp, const char *call, Names *next) {
+	Printer *pr = lp->pr;
+	for (uint32_t i = 0; i < lp->loop->handed.count; i++)
+		names_add(pr, next,
+		          printer_name(pr, arena_printf(pr->a, "%s_next", pr->names[lp->loop->handed.at[i].node])));
+	py_statement(&pr->w, call_results(pr, next, call));
+}
+
+/* The loop body: copies, the step, and what it passes on. `carry` names the register carries' variable. */
+static const char *print_fori_body(LoopPrinter *lp, const char *const *copies) {
+	Printer *pr = lp->pr;
+	Names carried = {0}, registers = {0}, next = {0}, handed = {0};
+	const char *name = printer_name(pr, "body");
+	const char *step = lp->loop->rank == 1 ? lp->vars[0] : lp->loop->step_name;
+	carried_names(lp, &carried, &registers);
+	py_def(&pr->w);
+	py_line(&pr->w, "def %s(%s, %s):", name, step, registers.count == 1 ? registers.at[0] : "carry");
+	pr->w.indent++;
+	const char *ahead = lp->loop->skewed ? print_ahead_waits(lp, copies, step) : NULL;
+	print_waits(lp, copies, PART_STEP, step);
+	print_reuse(lp, copies, step);
+	if (ahead)
+		print_ahead(lp, ahead, &next);
+	split_steps(lp, step);
+	if (registers.count > 1)
+		py_line(&pr->w, "%s = carry", names_join(pr, &registers));
+	py_statement(&pr->w, call_results(pr, &carried, rest_call(lp, step, 0, &carried)));
 	print_output_starts(lp, copies, step);
-	py_line(&pr->w, "return %s", next.count ? names_join(pr, &next) : "carry");
+	add_handed_refs(lp, &handed);
+	for (uint32_t i = 0; i < handed.count; i++)
+		py_line(&pr->w, "%s = %s", handed.at[i], next.at[i]);
+	py_line(&pr->w, "return %s", registers.count ? names_join(pr, &registers) : "carry");
 	pr->w.indent--;
 	py_blank(&pr->w);
 	return name;
 }
 
-void print_fori(LoopPrinter *lp, const StepParams *steps, const Names *results) {
+/* What the first step of a skewed loop starts with. */
+static void print_first_ahead(LoopPrinter *lp, const char *const *copies, int64_t steps) {
+	Names handed = {0};
+	print_waits_at(lp, copies, PART_AHEAD, 0, steps);
+	add_handed_refs(lp, &handed);
+	py_statement(&lp->pr->w, call_results(lp->pr, &handed, ahead_call(lp, NULL, 0)));
+}
+
+/* The last full step of a skewed loop, which computes nothing ahead. */
+static void print_last_rest(LoopPrinter *lp, const char *const *copies, int64_t steps, const Names *results) {
+	const char *step = arena_printf(lp->pr->a, "%lld", (long long)steps - 1);
+	print_waits_at(lp, copies, PART_STEP, steps - 1, steps);
+	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
+		const Window *win = &lp->loop->windows.at[w];
+		if (win->dma && win->output && steps > win->buffers)
+			py_line(&lp->pr->w, "%s(%lld).wait()", copies[w], (long long)(steps - 1 - win->buffers));
+	}
+	set_step(lp, 0, NULL, steps - 1);
+	py_statement(&lp->pr->w, call_results(lp->pr, results, rest_call(lp, NULL, steps - 1, results)));
+	print_output_starts(lp, copies, step);
+}
+
+/* The loop's call; `held` names the register carries after it. */
+static void print_fori_call(LoopPrinter *lp, const char *body, const char *const *copies, const Names *initial,
+                            const Names *held) {
 	Printer *pr = lp->pr;
-	Names registers = {0}, initial = {0}, held = {0};
+	int64_t steps = 0;
+	bool skewed = lp->loop->skewed && static_steps(lp, &steps);
+	print_prologue(lp, copies);
+	if (skewed)
+		print_first_ahead(lp, copies, steps);
+	const char *init = initial->count == 0   ? "None"
+	                   : initial->count == 1 ? initial->at[0]
+	                                         : arena_printf(pr->a, "(%s)", names_join(pr, initial));
+	const char *count = skewed ? arena_printf(pr->a, "%lld", (long long)steps - 1) : total_steps(lp);
+	py_statement(&pr->w, call_results(pr, held,
+	                                  arena_printf(pr->a, "jax.lax.fori_loop(0, %s, %s, %s)", count, body, init)));
+}
+
+void print_fori(LoopPrinter *lp, const Names *results) {
+	Printer *pr = lp->pr;
+	Names initial = {0}, held = {0};
+	int64_t steps;
 	const char **copies = arena_array(pr->a, lp->loop->windows.count + 1, sizeof *copies);
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
 		if (lp->loop->windows.at[w].dma && !no_full_steps(lp))
 			copies[w] = print_copy(lp, w);
-	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
-		if (carry_ref(lp, i))
-			continue;
-		names_add(pr, &registers, pr->names[carry_placeholder(lp, i)]);
-		names_add(pr, &held, results->at[i]);
-	}
-	const char *body = no_full_steps(lp) ? NULL : print_fori_body(lp, steps, copies, &registers);
+	for (uint32_t i = 0; i < lp->loop->carries.count; i++)
+		if (!carry_ref(lp, i))
+			names_add(pr, &held, results->at[i]);
+	const char *body = no_full_steps(lp) ? NULL : print_fori_body(lp, copies);
 	print_scratch_init(lp);
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++)
 		if (!carry_ref(lp, i))
 			names_add(pr, &initial, initial_value(lp, i));
-	if (!body) {
-		for (uint32_t i = 0; i < held.count && i < initial.count; i++)
-			py_line(&pr->w, "%s = %s", held.at[i], initial.at[i]);
-	} else {
-		print_prologue(lp, copies);
-		const char *init = initial.count == 0   ? "None"
-		                   : initial.count == 1 ? initial.at[0]
-		                                        : arena_printf(pr->a, "(%s)", names_join(pr, &initial));
-		py_statement(&pr->w, call_results(pr, &held,
-		                                  arena_printf(pr->a, "jax.lax.fori_loop(0, %s, %s, %s)",
-		                                               total_steps(lp), body, init)));
-		print_drain(lp, copies);
-	}
+	if (body)
+		print_fori_call(lp, body, copies, &initial, &held);
+	for (uint32_t i = 0; !body && i < held.count; i++)
+		py_line(&pr->w, "%s = %s", held.at[i], initial.at[i]);
 	print_scratch_results(lp, results);
-	print_tail(lp, steps, results);
+	if (lp->loop->skewed && static_steps(lp, &steps))
+		print_last_rest(lp, copies, steps, results);
+	if (body)
+		print_drain(lp, copies);
+	print_tail(lp, results);
 }

@@ -232,6 +232,12 @@ void print_graph(Printer *pr, GraphId g) {
 		print_node(pr, n);
 }
 
+void print_graph_part(Printer *pr, GraphId g, bool ahead) {
+	for (NodeId n = graph_first(pr->m, g); n != NONE; n = node_get(pr->m, n)->next)
+		if (pr->plan->values[n].ahead == ahead)
+			print_node(pr, n);
+}
+
 /* ---- the function ----------------------------------------------------------------------------------------------- */
 
 static const char *parameters(Printer *pr) {

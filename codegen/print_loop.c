@@ -26,11 +26,19 @@ void set_step(LoopPrinter *lp, uint32_t dim, const char *name, int64_t value) {
 
 static bool step_used(const LoopPrinter *lp, uint32_t dim) { return lp->pr->step_used[lp->index * RANK_MAX + dim]; }
 
-static void print_results(LoopPrinter *lp) {
+/* What the rest of the step reads of what was computed one step ahead. */
+void add_handed(LoopPrinter *lp, Names *names) {
+	for (uint32_t i = 0; i < lp->loop->handed.count; i++)
+		names_add(lp->pr, names, lp->pr->names[lp->loop->handed.at[i].node]);
+}
+
+static void print_results(LoopPrinter *lp, Part part) {
 	Printer *pr = lp->pr;
 	const Arg *results = graph_results(pr->m, lp->loop->graph);
 	Names values = {0};
-	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
+	if (part == PART_AHEAD)
+		add_handed(lp, &values);
+	for (uint32_t i = 0; part == PART_STEP && i < lp->loop->carries.count; i++) {
 		Form form = pr->plan->values[carry_placeholder(lp, i)].form;
 		names_add(pr, &values,
 		          arg_text(pr, arg_item(pr->m, results, lp->loop->carries.at[i].output), form).text);
@@ -39,16 +47,76 @@ static void print_results(LoopPrinter *lp) {
 		py_line(&pr->w, "return %s", names_join(pr, &values));
 }
 
-static StepParams print_step(LoopPrinter *lp) {
+bool part_reads(const LoopPrinter *lp, Part part, uint32_t w) {
+	const Window *win = &lp->loop->windows.at[w];
+	return !lp->loop->skewed || (part == PART_AHEAD ? win->ahead : win->behind);
+}
+
+/* Some of the part's values have masks in the ragged step alone. */
+static bool part_masked(const LoopPrinter *lp, Part part) {
+	const Printer *pr = lp->pr;
+	if (!lp->loop->skewed || !lp->loop->masked)
+		return lp->loop->masked;
+	for (NodeId n = graph_first(pr->m, lp->loop->graph); n != NONE; n = node_get(pr->m, n)->next) {
+		const Value *v = &pr->plan->values[n];
+		if (v->ahead == (part == PART_AHEAD) && v->mask_count > 0)
+			return true;
+	}
+	return false;
+}
+
+/* The body first, to know which step numbers it reads. */
+static Text print_part_body(LoopPrinter *lp, Part part) {
+	Printer *pr = lp->pr;
+	Text body, *outer = pr->w.out;
+	text_init(&body, pr->a);
+	pr->w.out = &body;
+	pr->w.indent++;
+	pr->scope++;
+	if (lp->loop->skewed)
+		print_graph_part(pr, lp->loop->graph, part == PART_AHEAD);
+	else
+		print_graph(pr, lp->loop->graph);
+	print_results(lp, part);
+	pr->scope++; /* temporaries of the body are out of scope now */
+	pr->w.indent--;
+	pr->w.out = outer;
+	return body;
+}
+
+static void print_part(LoopPrinter *lp, Part part) {
 	Printer *pr = lp->pr;
 	Names params = {0};
-	StepParams steps = {0};
+	StepFunction *f = &lp->part[part];
+	for (uint32_t i = 0; i < lp->loop->rank; i++)
+		set_step(lp, i, lp->vars[i], 0);
+	Text body = print_part_body(lp, part);
 	for (uint32_t i = 0; i < lp->loop->rank; i++) {
+		f->used[i] = step_used(lp, i);
+		if (f->used[i])
+			names_add(pr, &params, lp->vars[i]);
+	}
+	if (part == PART_STEP)
+		add_handed(lp, &params);
+	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
+		if (part_reads(lp, part, w))
+			names_add(pr, &params, pr->window[lp->index * WINDOW_MAX + w]);
+	for (uint32_t i = 0; part == PART_STEP && i < lp->loop->carries.count; i++)
+		names_add(pr, &params, pr->names[carry_placeholder(lp, i)]);
+	f->masked = part_masked(lp, part);
+	if (f->masked)
+		names_add(pr, &params, arena_printf(pr->a, "%s=False", pr->ragged[lp->index]));
+	py_line(&pr->w, "def %s(%s):", f->name, names_join(pr, &params));
+	text_put(pr->w.out, body.at ? body.at : "");
+	py_blank(&pr->w);
+}
+
+static void print_step(LoopPrinter *lp) {
+	Printer *pr = lp->pr;
+	for (uint32_t i = 0; i < lp->loop->rank; i++)
 		lp->vars[i] =
 			printer_name(pr, lp->loop->rank == 1 ? lp->loop->step_name
 		                                             : arena_printf(pr->a, "%s%u", lp->loop->step_name, i));
-		set_step(lp, i, lp->vars[i], 0);
-	}
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
 		pr->window[lp->index * WINDOW_MAX + w] = printer_name(pr, lp->loop->windows.at[w].ref);
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
@@ -56,32 +124,11 @@ static StepParams print_step(LoopPrinter *lp) {
 		pr->names[p] = printer_name(pr, node_get(pr->m, p)->name);
 	}
 	pr->ragged[lp->index] = lp->loop->masked ? printer_name(pr, "ragged") : NULL;
-	/* The body first, to know which step numbers it reads. */
-	Text body, *outer = pr->w.out;
-	text_init(&body, pr->a);
-	pr->w.out = &body;
-	pr->w.indent++;
-	pr->scope++;
-	print_graph(pr, lp->loop->graph);
-	print_results(lp);
-	pr->scope++; /* temporaries of the body are out of scope now */
-	pr->w.indent--;
-	pr->w.out = outer;
-	for (uint32_t i = 0; i < lp->loop->rank; i++) {
-		steps.used[i] = step_used(lp, i);
-		if (steps.used[i])
-			names_add(pr, &params, lp->vars[i]);
-	}
-	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
-		names_add(pr, &params, pr->window[lp->index * WINDOW_MAX + w]);
-	for (uint32_t i = 0; i < lp->loop->carries.count; i++)
-		names_add(pr, &params, pr->names[carry_placeholder(lp, i)]);
-	if (lp->loop->masked)
-		names_add(pr, &params, arena_printf(pr->a, "%s=False", pr->ragged[lp->index]));
-	py_line(&pr->w, "def %s(%s):", lp->step, names_join(pr, &params));
-	text_put(pr->w.out, body.at ? body.at : "");
-	py_blank(&pr->w);
-	return steps;
+	if (lp->loop->skewed)
+		print_part(lp, PART_AHEAD);
+	if (lp->loop->skewed)
+		py_def(&pr->w);
+	print_part(lp, PART_STEP);
 }
 
 /* ---- windows ---------------------------------------------------------------------------------------------------- */
@@ -110,40 +157,58 @@ const char *resident_window(LoopPrinter *lp, const Window *win) {
 
 /* ---- calls of the step function --------------------------------------------------------------------------------- */
 
-void add_steps(LoopPrinter *lp, const StepParams *steps, Names *args) {
+void add_steps(LoopPrinter *lp, Part part, Names *args) {
 	for (uint32_t i = 0; i < lp->loop->rank; i++) {
 		Affine step = affine_var(VAR_STEP, lp->index * RANK_MAX + i, 1);
-		if (steps->used[i])
+		if (lp->part[part].used[i])
 			names_add(lp->pr, args, affine_text(lp->pr, &step, PREC_LOWEST));
 	}
 }
 
-const char *step_call(LoopPrinter *lp, const Names *args) {
-	return arena_printf(lp->pr->a, "%s(%s)", lp->step, names_join(lp->pr, args));
+const char *step_call(LoopPrinter *lp, Part part, const Names *args) {
+	return arena_printf(lp->pr->a, "%s(%s)", lp->part[part].name, names_join(lp->pr, args));
 }
 
 const char *call_results(Printer *pr, const Names *results, const char *call) {
 	return results->count ? arena_printf(pr->a, "%s = %s", names_join(pr, results), call) : call;
 }
 
+static void add_tail_windows(LoopPrinter *lp, Part part, Names *args) {
+	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
+		const Window *win = &lp->loop->windows.at[w];
+		if (part_reads(lp, part, w))
+			names_add(lp->pr, args,
+			          win->tail_operand != NONE ? lp->pr->refs[win->tail_operand]
+			                                    : resident_window(lp, win));
+	}
+}
+
+static void add_ragged(LoopPrinter *lp, Part part, Names *args) {
+	if (lp->part[part].masked)
+		names_add(lp->pr, args, arena_printf(lp->pr->a, "%s=True", lp->pr->ragged[lp->index]));
+}
+
 /* The ragged last step, straight after the loop: values in, values out. */
-void print_tail(LoopPrinter *lp, const StepParams *steps, const Names *values) {
+void print_tail(LoopPrinter *lp, const Names *values) {
 	Printer *pr = lp->pr;
 	if (!lp->loop->peeled)
 		return;
 	set_step(lp, 0, NULL, lp->loop->dim[0].full_steps);
-	Names args = {0};
-	add_steps(lp, steps, &args);
-	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
-		const Window *win = &lp->loop->windows.at[w];
-		names_add(pr, &args,
-		          win->tail_operand != NONE ? pr->refs[win->tail_operand] : resident_window(lp, win));
+	Names ahead = {0}, handed = {0}, args = {0};
+	if (lp->loop->skewed) {
+		add_steps(lp, PART_AHEAD, &ahead);
+		add_tail_windows(lp, PART_AHEAD, &ahead);
+		add_ragged(lp, PART_AHEAD, &ahead);
+		add_handed(lp, &handed);
+		py_statement(&pr->w, call_results(pr, &handed, step_call(lp, PART_AHEAD, &ahead)));
 	}
+	add_steps(lp, PART_STEP, &args);
+	add_handed(lp, &args);
+	add_tail_windows(lp, PART_STEP, &args);
 	for (uint32_t i = 0; i < values->count; i++)
 		names_add(pr, &args, values->at[i]);
-	if (lp->loop->masked)
-		names_add(pr, &args, arena_printf(pr->a, "%s=True", pr->ragged[lp->index]));
-	py_statement(&pr->w, call_results(pr, values, step_call(lp, &args)));
+	add_ragged(lp, PART_STEP, &args);
+	py_statement(&pr->w, call_results(pr, values, step_call(lp, PART_STEP, &args)));
 }
 
 /* ---- bounds ----------------------------------------------------------------------------------------------------- */
@@ -233,6 +298,13 @@ const char *carry_ref(LoopPrinter *lp, uint32_t i) {
 	return c->place == CARRY_SCRATCH ? arena_printf(lp->pr->a, "%s[...]", lp->pr->scratch[c->scratch]) : NULL;
 }
 
+/* `ref[...]` of what a skewed loop hands from step to step. */
+void add_handed_refs(LoopPrinter *lp, Names *names) {
+	for (uint32_t i = 0; i < lp->loop->handed.count; i++)
+		names_add(lp->pr, names,
+		          arena_printf(lp->pr->a, "%s[...]", lp->pr->scratch[lp->loop->handed.at[i].scratch]));
+}
+
 void print_scratch_init(LoopPrinter *lp) {
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++)
 		if (carry_ref(lp, i)) {
@@ -249,7 +321,7 @@ void print_scratch_results(LoopPrinter *lp, const Names *results) {
 
 /* ---- unroll ----------------------------------------------------------------------------------------------------- */
 
-static void print_unroll(LoopPrinter *lp, const StepParams *steps, const Names *results) {
+static void print_unroll(LoopPrinter *lp, const Names *results) {
 	Printer *pr = lp->pr;
 	Names args = {0};
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
@@ -263,12 +335,12 @@ static void print_unroll(LoopPrinter *lp, const StepParams *steps, const Names *
 			once[i] = strcmp(dim_steps(lp, i), "1") == 0;
 			set_step(lp, i, once[i] ? NULL : lp->vars[i], 0);
 		}
-		add_steps(lp, steps, &args);
+		add_steps(lp, PART_STEP, &args);
 		for (uint32_t w = 0; w < lp->loop->windows.count; w++)
 			names_add(pr, &args, resident_window(lp, &lp->loop->windows.at[w]));
 		for (uint32_t i = 0; i < results->count; i++)
 			names_add(pr, &args, results->at[i]);
-		const char *call = call_results(pr, results, step_call(lp, &args));
+		const char *call = call_results(pr, results, step_call(lp, PART_STEP, &args));
 		int indent = pr->w.indent;
 		for (uint32_t i = 0; i < lp->loop->rank; i++) {
 			if (once[i])
@@ -279,20 +351,22 @@ static void print_unroll(LoopPrinter *lp, const StepParams *steps, const Names *
 		py_statement(&pr->w, call);
 		pr->w.indent = indent;
 	}
-	print_tail(lp, steps, results);
+	print_tail(lp, results);
 }
 
 void print_loop(Printer *pr, NodeId call) {
 	LoopPrinter lp = {.pr = pr, .index = pr->plan->loop_of[node_arg(pr->m, call, 0)->graph]};
 	lp.loop = &pr->plan->loops.at[lp.index];
-	lp.step = printer_name(pr, lp.loop->name);
+	if (lp.loop->skewed)
+		lp.part[PART_AHEAD].name = printer_name(pr, arena_printf(pr->a, "%s_ahead", lp.loop->name));
+	lp.part[PART_STEP].name = printer_name(pr, lp.loop->name);
 	py_def(&pr->w);
 	printer_comment(pr, call);
-	StepParams steps = print_step(&lp);
+	print_step(&lp);
 	Names results = result_names(&lp);
 	switch (lp.loop->type) {
-	case LOOP_UNROLL: print_unroll(&lp, &steps, &results); break;
-	case LOOP_FORI: print_fori(&lp, &steps, &results); break;
-	default: print_pipeline(&lp, &steps, &results); break;
+	case LOOP_UNROLL: print_unroll(&lp, &results); break;
+	case LOOP_FORI: print_fori(&lp, &results); break;
+	default: print_pipeline(&lp, &results); break;
 	}
 }

@@ -133,6 +133,8 @@ void print_strips(Printer *pr);
 /* print_kernel.c */
 void print_node(Printer *pr, NodeId n);
 void print_graph(Printer *pr, GraphId g);
+/* Of a skewed loop: what is computed one step ahead, or the rest. */
+void print_graph_part(Printer *pr, GraphId g, bool ahead);
 /* The kernel function; it leaves in pr which helpers the module needs. */
 void print_kernel(Printer *pr, const char *name);
 

@@ -118,7 +118,7 @@ static bool can_inline(Planner *p, NodeId n) {
 		return false;
 	NodeId user = only_user(p, n);
 	if (user == NONE || node_get(p->m, user)->graph != node_get(p->m, n)->graph ||
-	    !strips_may_inline(p->plan, n, user))
+	    value_of(p, user)->ahead != value_of(p, n)->ahead || !strips_may_inline(p->plan, n, user))
 		return false;
 	Lowering use = op_lowering(node_get(p->m, user)->op);
 	if (how == LOWER_FULL) /* a constant reads best where it is used */

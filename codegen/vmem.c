@@ -115,6 +115,15 @@ static bool in_whole_tiles(const Target *t, const Scratch *s) {
 	return s->rank >= 2 && s->shape[s->rank - 1] % t->lanes == 0 && s->shape[s->rank - 2] % t->sublanes == 0;
 }
 
+/* What skewed loops hand from step to step. */
+static int64_t handed_bytes(const Plan *plan) {
+	int64_t bytes = 0;
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		for (uint32_t i = 0; i < plan->loops.at[l].handed.count; i++)
+			bytes = add_bytes(bytes, plan->scratches.at[plan->loops.at[l].handed.at[i].scratch].bytes);
+	return bytes;
+}
+
 static int64_t carries_bytes(const Plan *plan) {
 	int64_t bytes = 0;
 	for (uint32_t l = 0; l < plan->loops.count; l++) {
@@ -126,6 +135,7 @@ static int64_t carries_bytes(const Plan *plan) {
 				bytes = add_bytes(bytes, s->bytes);
 		}
 	}
+	bytes = add_bytes(bytes, handed_bytes(plan));
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		const Operand *o = &plan->operands.at[i];
 		if (o->held && o->held->accumulator != NONE)
@@ -146,6 +156,8 @@ void plan_vmem(Plan *plan, Module *m) {
 	v->inner = loops_bytes(&p);
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
 	int64_t spills = plan->strips ? strips_spills(plan) : plan_spills(&p);
+	/* The last step of a skewed loop stands after it, and spills on its own part of what was handed on. */
+	spills = add_bytes(spills, handed_bytes(plan) / 2);
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
 	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
 	v->intermediates = add_bytes(spills + spills / 16 + INTERNAL_BYTES, buffers / 80);

@@ -298,6 +298,7 @@ typedef struct Config {
 	ConfigKey column_strips;            /* Choice */
 	ConfigKey fori_dma;                 /* Choice */
 	ConfigKey straight_loops;           /* Choice */
+	ConfigKey loop_skew;                /* Choice */
 	ConfigKey dot_precision;            /* DotPrecision */
 	ConfigKey worklist_grouping;        /* int */
 	ConfigKey emit_pipeline_group_size; /* int */

@@ -184,6 +184,7 @@ enum {
 	KEY_COLUMN_STRIPS,
 	KEY_FORI_DMA,
 	KEY_STRAIGHT_LOOPS,
+	KEY_LOOP_SKEW,
 	KEY_COUNT
 };
 
@@ -204,6 +205,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "pallas_column_strips",
                                                      "pallas_fori_dma",
                                                      "pallas_straight_loops",
+                                                     "pallas_loop_skew",
                                                      NULL};
 
 /* Keys of helion.Config that mean nothing here: those of its GPU backends, and a few switches of its Pallas backend
@@ -269,6 +271,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_COLUMN_STRIPS: read_choice(c, v, at, true, &config->column_strips); break;
 	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
 	case KEY_STRAIGHT_LOOPS: read_choice(c, v, at, true, &config->straight_loops); break;
+	case KEY_LOOP_SKEW: read_choice(c, v, at, true, &config->loop_skew); break;
 	default: break;
 	}
 }

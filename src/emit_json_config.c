@@ -71,6 +71,7 @@ void emit_config(Writer *w) {
 	put_config_word(w, "pallas_column_strips", &c->column_strips, choices);
 	put_config_word(w, "pallas_fori_dma", &c->fori_dma, choices);
 	put_config_word(w, "pallas_straight_loops", &c->straight_loops, choices);
+	put_config_word(w, "pallas_loop_skew", &c->loop_skew, choices);
 	for (uint32_t i = 0; i < c->tunables.count; i++)
 		if (c->tunables.at[i] != w->m->tunables.at[i].default_value)
 			emit_int(w, w->m->tunables.at[i].name, c->tunables.at[i]);

@@ -309,6 +309,16 @@ def variants():
         (attention, "fori_loop", inloop, "false"),
         (attention, "emit_pipeline", inloop, "true"),
         (attention, "emit_pipeline", inloop, "false"),
+        *(
+            (graph, loop, "pallas_loop_skew", value)
+            for graph in (
+                attention,
+                ragged,
+                "attention_q_inloop_b1_h2_s421_d64",
+                "attention_columns",
+            )
+            for loop, value in (("emit_pipeline", "true"), ("fori_loop", "false"))
+        ),
         ("softmax", None, "pallas_row_split", "true"),
         ("softmax_odd", None, "pallas_row_split", "true"),
         ("layer_norm_bwd_odd", None, "pallas_row_split", "true"),
@@ -389,6 +399,10 @@ def goldens():
     for graph in ("attention", "softmax_two_pass", *ROW_VALUES[1:]):
         case = Case(graph, "fori_loop", True, default_blocks(graph))
         found[f"{graph}.fori_loop.pre_broadcast.py"] = case
+    for graph in ("attention", "attention_b1_h2_s421_d128"):
+        skew = (("pallas_loop_skew", "true"),)
+        case = Case(graph, "emit_pipeline", None, default_blocks(graph), skew)
+        found[f"{graph}.emit_pipeline.skew.py"] = case
     return found
 
 

@@ -47,6 +47,7 @@ LSE = 2 * 128 * 4  # two of [1, 1, 128] in float32: tiles of one row
 WHOLE = 2 * 512 * 128 * 2  # two of [1, 512, 128] in bfloat16
 COLUMN = 128 * 128 * 4  # [1, 128, 1] in float32, padded to 128 lanes
 ACC = 128 * 128 * 4
+SCORES = 128 * 128 * 4
 
 
 @pytest.mark.parametrize("loop_type", LOOP_TYPES)
@@ -146,7 +147,9 @@ def test_attention_fori_loop():
         ("l_i", [1, 128, 128], "register"),
         ("acc", [1, 128, 128], "register"),
     ]
-    assert p["vmem"]["scratch"] == 0
+    handed = [(h["node"], scratch[h["scratch"]]["bytes"]) for h in loop["handed"]]
+    assert (loop["skewed"], handed) == (True, [("scores", SCORES)])
+    assert p["vmem"]["scratch"] == SCORES
 
 
 def test_attention_emit_pipeline():
@@ -158,6 +161,7 @@ def test_attention_emit_pipeline():
         ("l_i", "scratch", COLUMN),
         ("acc", "scratch", ACC),
     ]
+    assert (loop["skewed"], loop["handed"]) == (False, [])
     assert p["vmem"]["scratch"] == 2 * COLUMN + ACC
 
 

@@ -19,6 +19,7 @@ static void test_keys(void **state) {
 	                                       "pallas_boundary_views=off",
 	                                       "dot_precision=default",
 	                                       "pallas_fori_dma=\"auto\"",
+	                                       "pallas_loop_skew=false",
 	                                       "pallas_load_buffer_count=[2]",
 	                                       "num_warps=4",
 	                                       "split=4",
@@ -37,6 +38,7 @@ static void test_keys(void **state) {
 	assert_int_equal(m->config.loop_type.value, LOOP_UNROLL);
 	assert_int_equal(m->config.pre_broadcast.value, CHOICE_ON);
 	assert_int_equal(m->config.boundary_views.value, CHOICE_OFF);
+	assert_int_equal(m->config.loop_skew.value, CHOICE_OFF);
 	assert_int_equal(m->config.dot_precision.value, DOT_DEFAULT);
 	assert_int_equal(f.diag.list.count, 1); /* the note on num_warps */
 	assert_int_equal(f.diag.list.at[0].severity, SEVERITY_NOTE);

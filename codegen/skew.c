@@ -1,0 +1,237 @@
+/* skew.c - pallas_loop_skew: which loops compute part of a step one step ahead, beside the rest of the step before.
+ *
+ * The TPU compiler schedules a loop's body as a whole, but nothing moves from one iteration into another. So in
+ *
+ *   scores = q @ k[j]; p = softmax(scores, m); acc = acc * .. + p @ v[j]
+ *
+ * the MXU waits for the vector unit in the middle of each step, and the vector unit for the MXU at both ends. A skewed
+ * loop has `scores` of the next step in the same body, where nothing depends on anything:
+ *
+ *   scores = q @ k[0]
+ *   loop j: ahead = q @ k[j + 1]; p = softmax(scores, m); acc = acc * .. + p @ v[j]; scores = ahead
+ *   p = softmax(scores, m); acc = acc * .. + p @ v[last]
+ *
+ * What may run ahead depends on no carried value and on nothing that the kernel writes. `auto` takes matmuls that lead
+ * to a matmul which does depend on a carried value, with all that they need and the pointwise ops that only they feed;
+ * `on` takes any matmul. Values that the rest of the step reads are handed on in VMEM scratch. Each value is computed
+ * as before and in the same order: no number changes. */
+#include "planner.h"
+
+/* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
+enum { PIPELINE_STEP_CYCLES = 1000 };
+
+typedef struct Skew {
+	Planner *p;
+	Loop *loop;
+	bool *late;  /* by node: depends on a carried value or on something that the kernel writes */
+	bool *ahead; /* by node: one step ahead */
+	bool *leads; /* by node: a matmul that is late depends on it */
+} Skew;
+
+typedef void Visit(Skew *s, NodeId user, NodeId operand);
+
+static void each_ref(Skew *s, NodeId user, const Arg *a, Visit *visit) {
+	if (a->kind == ARG_REF && node_get(s->p->m, a->node)->graph == s->loop->graph)
+		visit(s, user, a->node);
+	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
+		each_ref(s, user, arg_get(s->p->m, a->list.first + i), visit);
+}
+
+static void each_operand(Skew *s, NodeId user, Visit *visit) {
+	const Node *node = node_get(s->p->m, user);
+	for (uint32_t i = 0; i < node->arg_count; i++)
+		each_ref(s, user, arg_get(s->p->m, node->arg_first + i), visit);
+}
+
+static Lowering how_of(const Skew *s, NodeId n) { return op_lowering(node_get(s->p->m, n)->op); }
+
+static NodeId root_of(const Skew *s, NodeId n) {
+	while (s->p->plan->values[n].same_as != NONE)
+		n = s->p->plan->values[n].same_as;
+	return n;
+}
+
+/* ---- what may run ahead ----------------------------------------------------------------------------------------- */
+
+static bool is_written(const Plan *plan, TensorId tensor) {
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		if (plan->operands.at[i].output && plan->operands.at[i].tensor == tensor)
+			return true;
+	return false;
+}
+
+/* It belongs to its own step whatever it depends on. */
+static bool is_bound(const Skew *s, NodeId n) {
+	const Plan *plan = s->p->plan;
+	Lowering how = how_of(s, n);
+	if (how == LOWER_LOAD)
+		return is_written(plan, plan->operands.at[plan->values[n].access->operand].tensor);
+	if (node_get(s->p->m, n)->op == OP_PLACEHOLDER)
+		return plan->values[n].same_as == NONE;
+	return how == LOWER_STORE || how == LOWER_LOOP || how == LOWER_RESULT ||
+	       n == graph_get(s->p->m, s->loop->graph)->output;
+}
+
+static void mark_late(Skew *s, NodeId user, NodeId operand) { s->late[user] = s->late[user] || s->late[operand]; }
+
+static void mark_leads(Skew *s, NodeId user, NodeId operand) {
+	if (s->leads[user] || (s->late[user] && how_of(s, user) == LOWER_MATMUL))
+		s->leads[operand] = true;
+}
+
+static void mark_needed(Skew *s, NodeId user, NodeId operand) {
+	s->ahead[operand] = s->ahead[operand] || s->ahead[user];
+}
+
+/* What has another user would be handed on as well as what follows it. */
+static void mark_follows(Skew *s, NodeId user, NodeId operand) {
+	Lowering how = how_of(s, user);
+	bool streams = how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;
+	if (streams && s->ahead[operand] && !s->late[user] && node_use_count(s->p->m, operand) == 1)
+		s->ahead[user] = true;
+}
+
+static void forwards(Skew *s, Visit *visit) {
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		each_operand(s, n, visit);
+}
+
+static void backwards(Skew *s, Visit *visit) {
+	for (NodeId n = graph_get(s->p->m, s->loop->graph)->last; n != NONE; n = node_get(s->p->m, n)->prev)
+		each_operand(s, n, visit);
+}
+
+/* The matmuls to take, what they need, what follows them, and what that needs. */
+static bool choose_ahead(Skew *s) {
+	bool any = false, all = (Choice)s->p->m->config.loop_skew.value == CHOICE_ON;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		s->late[n] = is_bound(s, n);
+	forwards(s, mark_late);
+	backwards(s, mark_leads);
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		s->ahead[n] = how_of(s, n) == LOWER_MATMUL && !s->late[n] && (all || s->leads[n]);
+		any = any || s->ahead[n];
+	}
+	backwards(s, mark_needed);
+	forwards(s, mark_follows);
+	backwards(s, mark_needed);
+	return any;
+}
+
+/* ---- what it hands on ------------------------------------------------------------------------------------------- */
+
+static bool is_handed(const Skew *s, NodeId n) {
+	for (uint32_t i = 0; i < s->loop->handed.count; i++)
+		if (s->loop->handed.at[i].node == n)
+			return true;
+	return false;
+}
+
+static void hand_on(Skew *s, NodeId user, NodeId operand) {
+	const Plan *plan = s->p->plan;
+	NodeId n = root_of(s, operand);
+	bool read = plan->values[user].same_as == NONE && !s->ahead[user];
+	if (!read || !s->ahead[n] || node_get(s->p->m, n)->graph != s->loop->graph || how_of(s, n) == LOWER_FREE ||
+	    (how_of(s, n) == LOWER_FULL && node_type(s->p->m, n)->count == 0) || is_handed(s, n))
+		return;
+	Handed handed = {.node = n, .scratch = NONE};
+	vec_push(s->p->a, &s->loop->handed, handed);
+}
+
+/* Why it cannot be handed on in scratch; NULL if it can. */
+static const char *not_handed(const Skew *s, NodeId n) {
+	const Type *t = node_type(s->p->m, n);
+	if (t->kind != TYPE_TENSOR || t->count == 0)
+		return "a scalar would be handed from step to step";
+	return t->dtype == DTYPE_BOOL ? "a bool would be handed from step to step" : NULL;
+}
+
+/* Notes which parts of the step read each window. */
+static void mark_windows(Skew *s, uint32_t loop) {
+	const Plan *plan = s->p->plan;
+	for (NodeId n = 0; n < s->p->m->nodes.count; n++) {
+		const Access *access = plan->values[n].access;
+		if (!access || access->kind != REF_WINDOW || access->loop != loop)
+			continue;
+		Window *win = &s->loop->windows.at[access->window];
+		*(s->ahead[n] ? &win->ahead : &win->behind) = true;
+	}
+}
+
+/* ---- the choice ------------------------------------------------------------------------------------------------- */
+
+/* Why the loop's steps cannot overlap so; NULL if they can. */
+static const char *not_skewable(const Planner *p, const Loop *loop) {
+	if (loop->type == LOOP_UNROLL)
+		return "unrolled steps overlap as they are";
+	if ((Choice)p->m->config.loop_skew.value == CHOICE_OFF)
+		return "pallas_loop_skew is off";
+	if (!p->way.skew)
+		return "what it hands on does not fit";
+	if (loop->rank != 1 || loop->dim[0].computed)
+		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
+	return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;
+}
+
+/* An emit_pipeline takes one step more at each grid point: what its steps can hide must be worth that. */
+static bool pays(const Skew *s) {
+	const Target *t = s->p->m->target;
+	double flops = 0;
+	if (s->loop->type != LOOP_EMIT_PIPELINE || (Choice)s->p->m->config.loop_skew.value == CHOICE_ON)
+		return true;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		if (s->ahead[n] && how_of(s, n) == LOWER_MATMUL)
+			flops += matmul_flops(s->p, n);
+	return flops * (double)s->loop->dim[0].full_steps / t->bf16_flops > PIPELINE_STEP_CYCLES / t->clock_hz;
+}
+
+static const char *skew_wrong(Skew *s, uint32_t l) {
+	if (!choose_ahead(s))
+		return "no matmul of the next step can run beside a step";
+	if (!pays(s))
+		return "one step more of the pipeline takes longer than what could run beside the others";
+	forwards(s, hand_on);
+	mark_windows(s, l);
+	for (uint32_t i = 0; i < s->loop->windows.count; i++) {
+		const Window *win = &s->loop->windows.at[i];
+		if (win->dma && win->ahead && win->behind)
+			return arena_printf(s->p->a, "%s is needed one step ahead and in its own step", win->ref);
+	}
+	const char *wrong = s->loop->handed.count ? NULL : "the rest of the step reads nothing of it";
+	for (uint32_t i = 0; i < s->loop->handed.count && !wrong; i++)
+		wrong = not_handed(s, s->loop->handed.at[i].node);
+	return wrong;
+}
+
+static void skew_loop(Planner *p, uint32_t l) {
+	Loop *loop = &p->plan->loops.at[l];
+	size_t nodes = (size_t)p->m->nodes.count + 1;
+	Skew s = {.p = p, .loop = loop};
+	loop->skew_why = not_skewable(p, loop);
+	if (loop->skew_why)
+		return;
+	s.late = arena_array(p->a, nodes, sizeof *s.late);
+	s.ahead = arena_array(p->a, nodes, sizeof *s.ahead);
+	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
+	loop->skew_why = skew_wrong(&s, l);
+	if (loop->skew_why) {
+		loop->handed.count = 0;
+		return;
+	}
+	loop->skewed = p->plan->skewed = true;
+	for (NodeId n = 0; n < p->m->nodes.count; n++)
+		p->plan->values[n].ahead = p->plan->values[n].ahead || s.ahead[n];
+	for (uint32_t i = 0; i < loop->handed.count; i++) {
+		Handed *h = &loop->handed.at[i];
+		h->scratch = carry_scratch(p, h->node, "handed from a step to the next");
+		const Scratch *buffer = &p->plan->scratches.at[h->scratch];
+		loop->skew_why = arena_printf(p->a, "%s%s%s (%lld bytes)", i ? loop->skew_why : "", i ? ", " : "",
+		                              node_get(p->m, h->node)->name, (long long)buffer->bytes);
+	}
+	loop->skew_why = arena_printf(p->a, "of the next step %s can be computed beside this one", loop->skew_why);
+}
+
+void plan_skew(Planner *p) {
+	for (uint32_t l = 0; l < p->plan->loops.count; l++)
+		skew_loop(p, l);
+}

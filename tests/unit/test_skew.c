@@ -1,0 +1,134 @@
+/* test_skew.c - which loops compute part of a step one step ahead, and what they hand on. */
+#include "../../codegen/planner.h"
+#include "passes_fixture.h"
+
+#define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* The plan of a graph of testdata/graphs for v7x; NULL if it is refused. */
+static Plan *planned(Fixture *f, const char *graph, const char *const *settings) {
+	fixture_init(f);
+	Module *m = graph_load(f, graph, NULL, NULL);
+	for (; *settings; settings++)
+		assert_true(config_set(m, &f->diag, *settings));
+	assert_true(module_configure(m, &f->diag) && module_verify(m, &f->diag));
+	return plan_make(&f->arena, m, &f->diag);
+}
+
+/* Attention, [4, 512, 128], K and V in 4 steps of 128 rows. */
+static Plan *attention(Fixture *f, const char *loop_type, const char *more) {
+	Plan *plan = planned(f, "attention", SETTINGS("block_sizes=[1,256,128]", loop_type, more));
+	assert_non_null(plan);
+	assert_int_equal(plan->loops.at[0].dim[0].full_steps, 4);
+	return plan;
+}
+
+static const Window *window(const Plan *plan, const char *ref) {
+	const Loop *loop = &plan->loops.at[0];
+	for (uint32_t i = 0; i < loop->windows.count; i++)
+		if (strcmp(loop->windows.at[i].ref, ref) == 0)
+			return &loop->windows.at[i];
+	fail_msg("no window %s", ref);
+	return NULL;
+}
+
+static void scores_are_handed_on_and_k_runs_ahead(void **state) {
+	(void)state;
+	Fixture f;
+	for (int type = 0; type < 2; type++) {
+		Plan *plan = attention(&f, type ? "pallas_loop_type=fori_loop" : "pallas_loop_type=emit_pipeline",
+		                       type ? "pallas_fori_dma=on" : "pallas_loop_skew=on");
+		const Loop *loop = &plan->loops.at[0];
+		assert_true(loop->skewed && plan->skewed);
+		assert_int_equal(loop->handed.count, 1);
+		assert_string_equal(node_get(plan->module, loop->handed.at[0].node)->name, "scores");
+		/* float32 [1, 256, 128] */
+		assert_int_equal(plan->scratches.at[loop->handed.at[0].scratch].bytes, 256 * 128 * 4);
+		assert_true(window(plan, "k_in_win")->ahead && !window(plan, "k_in_win")->behind);
+		assert_true(!window(plan, "v_in_win")->ahead && window(plan, "v_in_win")->behind);
+		fixture_free(&f);
+	}
+}
+
+static void the_scratch_counts(void **state) {
+	(void)state;
+	Fixture f;
+	Plan *plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=off");
+	int64_t off = plan->vmem.scratch, spilled = plan->vmem.intermediates;
+	assert_false(plan->loops.at[0].skewed);
+	assert_string_equal(plan->loops.at[0].skew_why, "pallas_loop_skew is off");
+	fixture_free(&f);
+	plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=on");
+	assert_int_equal(plan->vmem.scratch, off + 256 * 128 * 4);
+	assert_true(plan->vmem.intermediates >= spilled + 256 * 128 * 4 / 2);
+	fixture_free(&f);
+}
+
+static const char *why_not(Fixture *f, const char *graph, const char *const *settings) {
+	Plan *plan = planned(f, graph, settings);
+	assert_non_null(plan);
+	for (uint32_t i = 0; i < plan->loops.count; i++) {
+		assert_false(plan->loops.at[i].skewed);
+		assert_int_equal(plan->loops.at[i].handed.count, 0);
+	}
+	return plan->loops.at[0].skew_why;
+}
+
+static void loops_that_stay_as_they_are(void **state) {
+	(void)state;
+	static const struct {
+		const char *graph, *setting, *blocks, *why;
+	} rows[] = {
+		{"attention", "pallas_loop_type=unroll", "block_sizes=[1,256,128]",
+	         "unrolled steps overlap as they are"},
+		{"attention", "pallas_loop_type=fori_loop", "block_sizes=[1,256,512]", "it has no two full steps"},
+		{"attention", "pallas_loop_type=emit_pipeline", "block_sizes=[1,256,128]",
+	         "one step more of the pipeline takes longer than what could run beside the others"},
+		{"causal_attention", "pallas_loop_type=fori_loop", "block_sizes=[1,128,128]",
+	         "its bounds are computed in the kernel"},
+		{"matmul_1024", "pallas_loop_type=fori_loop", "block_sizes=[256,256,256]",
+	         "no matmul of the next step can run beside a step"},
+		{"softmax_two_pass", "pallas_loop_type=emit_pipeline", "block_sizes=[128,128]",
+	         "no matmul of the next step can run beside a step"},
+	};
+	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		Fixture f;
+		assert_string_equal(why_not(&f, rows[i].graph, SETTINGS(rows[i].setting, rows[i].blocks)), rows[i].why);
+		fixture_free(&f);
+	}
+}
+
+/* What a skew takes must not push out the second buffers of windows, nor the kernel over the limit. */
+static void a_skew_gives_way_to_the_limit(void **state) {
+	(void)state;
+	Fixture f;
+	Plan *plan = attention(&f, "pallas_loop_type=fori_loop", "pallas_fori_dma=on");
+	Target chip = *plan->module->target;
+	int64_t skewed = plan->vmem.total;
+	fixture_free(&f);
+	for (int over = 0; over < 2; over++) {
+		fixture_init(&f);
+		Module *m = graph_load(&f, "attention", NULL, NULL);
+		chip.vmem_bytes = skewed - over;
+		m->target = &chip;
+		assert_true(config_set(m, &f.diag, "block_sizes=[1,256,128]") &&
+		            config_set(m, &f.diag, "pallas_loop_type=fori_loop") &&
+		            config_set(m, &f.diag, "pallas_fori_dma=on"));
+		assert_true(module_configure(m, &f.diag) && module_verify(m, &f.diag));
+		plan = plan_make(&f.arena, m, &f.diag);
+		assert_non_null(plan);
+		assert_int_equal(f.diag.list.count, 0);
+		if (over && plan->skewed) /* a grid window gave up its second buffer instead */
+			assert_true(plan->vmem.total <= skewed - over);
+		else
+			assert_int_equal(plan->skewed, !over);
+		assert_int_equal(window(plan, "v_in_win")->buffers, 2);
+		fixture_free(&f);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(scores_are_handed_on_and_k_runs_ahead), cmocka_unit_test(the_scratch_counts),
+		cmocka_unit_test(loops_that_stay_as_they_are), cmocka_unit_test(a_skew_gives_way_to_the_limit)};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
