@@ -19,6 +19,9 @@
 
 /* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
 enum { PIPELINE_STEP_CYCLES = 1000 };
+/* An MXU of 128 rows takes four times as many cycles for a step's matmuls, so that the vector work that can be hidden
+ * behind them is a small part of the step: on v5e nothing is gained, and what is handed on costs up to 5%. */
+enum { FAST_MXU = 256 };
 
 typedef struct Skew {
 	Planner *p;
@@ -168,6 +171,8 @@ static const char *not_skewable(const Planner *p, const Loop *loop) {
 		return "pallas_loop_skew is off";
 	if (!p->way.skew)
 		return "what it hands on does not fit";
+	if ((Choice)p->m->config.loop_skew.value == CHOICE_AUTO && p->m->target->mxu_size < FAST_MXU)
+		return "on a chip with a small MXU the matmuls of a step take most of its time";
 	if (loop->rank != 1 || loop->dim[0].computed)
 		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
 	return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;

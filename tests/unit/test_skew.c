@@ -85,7 +85,7 @@ static void loops_that_stay_as_they_are(void **state) {
 	         "one step more of the pipeline takes longer than what could run beside the others"},
 		{"causal_attention", "pallas_loop_type=fori_loop", "block_sizes=[1,128,128]",
 	         "its bounds are computed in the kernel"},
-		{"matmul_1024", "pallas_loop_type=fori_loop", "block_sizes=[256,256,256]",
+		{"matmul_1024", "pallas_loop_type=fori_loop", "block_sizes=[256,256,128]",
 	         "no matmul of the next step can run beside a step"},
 		{"softmax_two_pass", "pallas_loop_type=emit_pipeline", "block_sizes=[128,128]",
 	         "no matmul of the next step can run beside a step"},
@@ -126,9 +126,29 @@ static void a_skew_gives_way_to_the_limit(void **state) {
 	}
 }
 
+/* `on` skews them all the same. */
+static void chips_with_a_small_mxu_skew_nothing(void **state) {
+	(void)state;
+	static const char *const modes[] = {"pallas_loop_skew=auto", "pallas_loop_skew=on"};
+	for (int on = 0; on < 2; on++) {
+		Fixture f;
+		fixture_init(&f);
+		Module *m = graph_load(&f, "attention", NULL, NULL);
+		m->target = target_find("v5e");
+		assert_true(config_set(m, &f.diag, "block_sizes=[1,256,128]") && config_set(m, &f.diag, modes[on]) &&
+		            config_set(m, &f.diag, "pallas_loop_type=fori_loop"));
+		assert_true(module_configure(m, &f.diag) && module_verify(m, &f.diag));
+		Plan *plan = plan_make(&f.arena, m, &f.diag);
+		assert_non_null(plan);
+		assert_int_equal(plan->loops.at[0].skewed, on);
+		fixture_free(&f);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(scores_are_handed_on_and_k_runs_ahead), cmocka_unit_test(the_scratch_counts),
-		cmocka_unit_test(loops_that_stay_as_they_are), cmocka_unit_test(a_skew_gives_way_to_the_limit)};
+		cmocka_unit_test(loops_that_stay_as_they_are), cmocka_unit_test(chips_with_a_small_mxu_skew_nothing),
+		cmocka_unit_test(a_skew_gives_way_to_the_limit)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
