@@ -43,12 +43,6 @@ def test_off_without_boundary_views():
     assert operand(SPLIT_K, "y", "pallas_boundary_views=off")["array_steps"] == []
 
 
-def test_columns_in_parts_stay():
-    """The kernel reads 32 of 64 columns at a time."""
-    steps = operand(SPLIT_K, "y", "block_sizes=[128,32,1024]")["array_steps"]
-    assert "transpose" not in [step["step"] for step in steps]
-
-
 def test_rows_that_pad_less_as_they_are_stay():
     """[32768, 128] is whole tiles either way."""
     text = SPLIT_K.replace("64]", "128]").replace('"extent": 64', '"extent": 128')
