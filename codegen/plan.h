@@ -254,6 +254,7 @@ typedef struct Strips {
 	bool *wide;                 /* its last dim is the row */
 	bool *inside;               /* it is computed strip by strip */
 	bool *folds;                /* ... and adds up over them */
+	NodeId *folded;             /* what adds up: its operand, or what that converts */
 	uint32_t *phase;            /* it is computed in that run; what is not inside, before it */
 	uint32_t *computed;         /* bit set of the runs that compute it */
 	uint32_t *needed;           /* bit set of the runs that read it */

@@ -125,9 +125,10 @@ static const Helper helpers[HELPER_COUNT] = {
 	{"_fold_lanes", NULL,
 	 "def _fold_lanes(combine, total, x):\n"
 	 "    \"\"\"total [..., 128] combined with each 128 lanes of x.\"\"\"\n"
-	 "    for i in range(0, x.shape[-1], 128):\n"
-	 "        total = combine(total, x[..., i : i + 128])\n"
-	 "    return total\n"},
+	 "    part = x[..., :128]\n"
+	 "    for i in range(128, x.shape[-1], 128):\n"
+	 "        part = combine(part, x[..., i : i + 128])\n"
+	 "    return combine(total, part)\n"},
 };
 /* clang-format on */
 

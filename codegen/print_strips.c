@@ -29,23 +29,39 @@ static Fold fold_of(const Printer *pr, NodeId n) {
 	}
 }
 
+/* Converted by the reduction, or as it is. */
+static bool folds_operand(const Printer *pr, NodeId n) {
+	return pr->plan->strips->folded[n] == value_root(pr, node_input(pr->m, n, 0));
+}
+
+static Dtype fold_dtype(const Printer *pr, NodeId n) {
+	return folds_operand(pr, n) ? DTYPE_F32 : node_type(pr->m, pr->plan->strips->folded[n])->dtype;
+}
+
 static void print_fold_start(Printer *pr, NodeId n) {
 	int64_t shape[DIM_MAX];
 	uint32_t rank = strips_part_shape(pr->plan, n, shape);
 	const char *text = shape_text(pr, rank, shape), *initial = fold_of(pr, n).initial;
 	pr->names[n] = value_name(pr, n);
+	const char *dtype = dtype_jnp(fold_dtype(pr, n));
 	if (initial)
-		py_line(&pr->w, "%s = jnp.full(%s, %s, jnp.float32)", pr->names[n], text, initial);
+		py_line(&pr->w, "%s = jnp.full(%s, %s, %s)", pr->names[n], text, initial, dtype);
 	else
-		py_line(&pr->w, "%s = jnp.zeros(%s, jnp.float32)", pr->names[n], text);
+		py_line(&pr->w, "%s = jnp.zeros(%s, %s)", pr->names[n], text, dtype);
 }
 
 static void print_fold(Printer *pr, NodeId n) {
 	const Value *v = &pr->plan->values[n];
 	printer_comment(pr, n);
-	const char *x = computed_text(pr, node_arg(pr->m, n, 0), v->wants, v->compute).text;
+	const char *x = folds_operand(pr, n) ? computed_text(pr, node_arg(pr->m, n, 0), v->wants, v->compute).text
+	                                     : value_text(pr, pr->plan->strips->folded[n], FORM_NATURAL).text;
 	py_line(&pr->w, "%s = %s(%s, %s, %s)", pr->names[n], helper_named(pr, "_fold_lanes"), fold_of(pr, n).combine,
 	        pr->names[n], x);
+}
+
+static void print_fold_end(Printer *pr, NodeId n) {
+	PyExpr part = converted_text(pr, py_atom(pr->names[n]), fold_dtype(pr, n), DTYPE_F32);
+	py_line(&pr->w, "%s = %s", pr->names[n], reduction_text(pr, n, part.text, DTYPE_F32).text);
 }
 
 /* ---- a phase ---------------------------------------------------------------------------------------------------- */
@@ -107,7 +123,7 @@ static void print_phase(Printer *pr, uint32_t phase) {
 	pr->w.indent--;
 	for (NodeId n = graph_first(pr->m, root); n != NONE; n = node_get(pr->m, n)->next)
 		if (s->folds[n] && s->phase[n] == phase)
-			py_line(&pr->w, "%s = %s", pr->names[n], reduction_text(pr, n, pr->names[n], DTYPE_F32).text);
+			print_fold_end(pr, n);
 }
 
 void print_strips(Printer *pr) {

@@ -94,6 +94,8 @@ static bool each_ref(Maker *w, NodeId user, const Arg *a, Visit *visit) {
 }
 static bool each_operand(Maker *w, NodeId user, Visit *visit) {
 	bool ok = true;
+	if (w->s->folds[user])
+		return visit(w, user, w->s->folded[user]);
 	for (uint32_t i = 0; i < node_get(w->p->m, user)->arg_count && ok; i++)
 		ok = each_ref(w, user, node_arg(w->p->m, user, i), visit);
 	return ok;
@@ -133,6 +135,16 @@ static bool operand_broadcasts(Maker *w, NodeId user, NodeId operand) {
 	       refuse(w, user, "it joins rows of two lengths");
 }
 
+/* What a reduction adds up: a maximum or minimum of converted bfloat16 is one of what was converted, at half the ops
+ * where the vector unit has them. */
+static NodeId folded_value(const Maker *w, uint16_t op, NodeId x) {
+	const Module *m = w->p->m;
+	NodeId from = node_get(m, x)->op == OP_CONVERT ? seen_through(w, node_input(m, x, 0)) : NONE;
+	bool narrow = from != NONE && w->s->wide[from] && node_type(m, from)->dtype == DTYPE_BF16 &&
+	              m->target->bf16_vpu && value_of(w->p, from)->form == FORM_NATURAL;
+	return narrow && (op == OP_AMAX || op == OP_AMIN) ? from : x;
+}
+
 static bool reduction_in_strips(Maker *w, NodeId n) {
 	NodeId x = seen_through(w, node_input(w->p->m, n, 0));
 	uint32_t rank = value_rank(w->p, x), dims = reduction_dims(w->p->m, n), last = 1u << (rank - 1);
@@ -147,6 +159,7 @@ static bool reduction_in_strips(Maker *w, NodeId n) {
 	if (dims != last || rank < 2 || w->s->wide[n] || !known || dtype != DTYPE_F32)
 		return refuse(w, n, "it does not reduce rows alone, in float32");
 	w->s->folds[n] = true;
+	w->s->folded[n] = folded_value(w, op, x);
 	w->reads++;
 	return true;
 }
@@ -228,15 +241,13 @@ static void stash(Maker *w, NodeId n) {
 static void find_stashes(Maker *w) {
 	for (NodeId n = graph_get(w->p->m, w->graph)->last; n != NONE; n = node_get(w->p->m, n)->prev) {
 		uint32_t own = 1u << w->s->phase[n];
-		if (op_lowering(node_get(w->p->m, n)->op) == LOWER_FREE)
+		if (op_lowering(node_get(w->p->m, n)->op) == LOWER_FREE || value_of(w->p, n)->same_as != NONE)
 			continue;
 		w->s->computed[n] = own;
-		if (w->s->wide[n] && w->s->needed[n] & ~own) {
-			if (w->cost[n] <= 1 || node_type(w->p->m, n)->dtype == DTYPE_BOOL)
-				w->s->computed[n] |= w->s->needed[n];
-			else
-				stash(w, n);
-		}
+		if (w->s->wide[n] && (w->cost[n] <= 1 || node_type(w->p->m, n)->dtype == DTYPE_BOOL))
+			w->s->computed[n] = w->s->needed[n];
+		else if (w->s->wide[n] && w->s->needed[n] & ~own)
+			stash(w, n);
 		each_operand(w, n, note_needed);
 	}
 }
@@ -273,6 +284,7 @@ static Maker maker_new(Planner *p) {
 	s->wide = by_node(&w, sizeof *s->wide);
 	s->inside = by_node(&w, sizeof *s->inside);
 	s->folds = by_node(&w, sizeof *s->folds);
+	s->folded = by_node(&w, sizeof *s->folded);
 	s->phase = by_node(&w, sizeof *s->phase);
 	s->stash = by_node(&w, sizeof *s->stash);
 	s->computed = by_node(&w, sizeof *s->computed);
@@ -356,7 +368,8 @@ int64_t strips_spills(const Plan *p) {
 		if (!p->strips->folds[n])
 			continue;
 		uint32_t rank = strips_part_shape(p, n, shape);
-		bytes += register_bytes(p->module->target, DTYPE_F32, rank, shape);
+		bytes += register_bytes(p->module->target, node_type(p->module, p->strips->folded[n])->dtype, rank,
+		                        shape);
 	}
 	return bytes;
 }

@@ -61,6 +61,24 @@ def test_sums_over_rows_are_whole_in_each_strip():
 
 
 @pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("v7x", "row_max = _fold_lanes(jnp.maximum, row_max, load)"),
+        ("v5e", "row_max = _fold_lanes(jnp.maximum, row_max, row)"),
+    ],
+)
+def test_maxima_of_bfloat16_are_taken_of_what_was_converted(target, expected):
+    """Where the vector unit has bfloat16; the conversion then waits for the run that needs it."""
+    path = ROOT / "testdata" / "graphs" / "softmax_odd.json"
+    text = path.read_text().replace("1000", "1024")
+    command = [PALLASC, f"--target={target}", "--set", ON, "-"]
+    found = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert expected in found.stdout
+    assert found.stdout.count(".astype(jnp.float32)\n") == (1 if target == "v7x" else 2)
+
+
+@pytest.mark.parametrize(
     ("graph", "why"),
     [
         ("softmax_odd", "none: the rows are not of whole registers"),

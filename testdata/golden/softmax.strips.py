@@ -28,9 +28,10 @@ KERNEL_INFO = {
 
 def _fold_lanes(combine, total, x):
     """total [..., 128] combined with each 128 lanes of x."""
-    for i in range(0, x.shape[-1], 128):
-        total = combine(total, x[..., i : i + 128])
-    return total
+    part = x[..., :128]
+    for i in range(128, x.shape[-1], 128):
+        part = combine(part, x[..., i : i + 128])
+    return combine(total, part)
 
 
 def _softmax_kernel(x_ref, out_ref, weight_ref):
