@@ -169,6 +169,11 @@ Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial) {
 	PlanWay way = {.trial = true, .fori_copies = asked == CHOICE_AUTO, .keep = true};
 	way.resident_why = "pallas_fori_dma is off";
 	Plan *kept = plan_one_way(a, m, d, way);
+	if (kept && kept->results_may_stay) {
+		way.keep_results = true;
+		Plan *all = plan_one_way(a, m, d, way);
+		kept = all && all->seconds < kept->seconds ? all : kept;
+	}
 	*d = before; /* without what is wrong with the way not taken */
 	bool keep = kept && kept->seconds < copied->seconds;
 	if (keep)

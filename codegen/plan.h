@@ -293,11 +293,12 @@ typedef struct Plan {
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
-	bool skewed;          /* some loop is */
-	double seconds;       /* an estimate, for comparing plans of one kernel: fori_dma.c */
-	bool may_stay;        /* some input that loops copy would move less if it were resident: residency.c */
-	bool may_be_straight; /* some loop could be straight code on resident blocks: straight.c */
-	VEC(Remark) remarks;  /* --explain */
+	bool skewed;           /* some loop is */
+	double seconds;        /* an estimate, for comparing plans of one kernel: fori_dma.c */
+	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
+	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */
+	bool results_may_stay; /* some loop whose inputs stay would copy nothing but what it writes */
+	VEC(Remark) remarks;   /* --explain */
 } Plan;
 
 /* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the

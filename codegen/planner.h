@@ -11,6 +11,7 @@ typedef struct PlanWay {
 	const char *resident_why; /* else: why not */
 	bool skew;                /* loops compute ahead where that can pay: skew.c */
 	bool keep;                /* inputs stay resident where copies would move more: residency.c */
+	bool keep_results;        /* ... and what a loop writes that then copies nothing else */
 	bool strips;              /* tiles are computed in strips of columns where strips.c can */
 	bool straight;            /* loops that straight.c names are unrolled, whatever type is asked for */
 } PlanWay;

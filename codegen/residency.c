@@ -6,6 +6,8 @@
  * stay if that moves at most half of the bytes; fori_dma.c plans the kernel that way as well and takes it if it fits
  * and is estimated to be faster.
  *
+ * A loop that then copies nothing but what it writes is offered with resident results as well.
+ *
  * An emit_pipeline that the configuration asks for keeps at least one window to copy. */
 #include "access.h"
 
@@ -85,6 +87,43 @@ static void leave_windows(Planner *p, AccessWants *wants) {
 			wants->at[i].stays = NULL;
 }
 
+static bool loop_copies_input(Planner *p, const AccessWants *wants, uint32_t loop) {
+	bool copies = false;
+	for (uint32_t i = 0; i < wants->count && !copies; i++) {
+		const AccessWant *w = &wants->at[i];
+		Operand o = {0};
+		int64_t block[DIM_MAX];
+		Affine index[DIM_MAX];
+		copies = w->loop == loop && !w->store && can_be_copied(p, w, &o, block, index);
+	}
+	return copies;
+}
+
+static bool loop_keeps_input(const AccessWants *wants, uint32_t loop) {
+	bool keeps = false;
+	for (uint32_t i = 0; i < wants->count && !keeps; i++)
+		keeps = wants->at[i].loop == loop && wants->at[i].stays;
+	return keeps;
+}
+
+/* A loop whose inputs stay would fill and drain a pipeline at each grid point for its results alone. */
+static void mark_results(Planner *p, AccessWants *wants) {
+	if (!p->way.keep || (LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE)
+		return;
+	for (uint32_t i = 0; i < wants->count; i++) {
+		AccessWant *w = &wants->at[i];
+		Operand o = {0};
+		int64_t block[DIM_MAX];
+		Affine index[DIM_MAX];
+		if (!w->store || !can_be_copied(p, w, &o, block, index) || !loop_keeps_input(wants, w->loop) ||
+		    loop_copies_input(p, wants, w->loop))
+			continue;
+		p->plan->results_may_stay = true;
+		if (p->way.keep_results)
+			w->stays = "what its loop reads is resident";
+	}
+}
+
 void residency_mark(Planner *p, AccessWants *wants) {
 	Readers *readers = arena_array(p->a, p->m->tensors.count + 1, sizeof *readers);
 	for (uint32_t i = 0; i < wants->count; i++) {
@@ -105,4 +144,5 @@ void residency_mark(Planner *p, AccessWants *wants) {
 		if (!p->way.keep)
 			wants->at[i].stays = NULL;
 	}
+	mark_results(p, wants);
 }

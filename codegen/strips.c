@@ -18,8 +18,8 @@
 #include "planner.h"
 
 enum {
-	/* auto: tiles of at least so many bytes as 32-bit values. docs/strips.md has the measurements. */
-	AUTO_BYTES = 512 * 1024,
+	/* auto: tiles of at least so many bytes as 32-bit values. docs/passes/column_strips.md has the measurements. */
+	AUTO_BYTES = 1024 * 1024,
 	/* A strip's values take at most so much: half of the registers. */
 	STRIP_BYTES = 128 * 1024,
 	PHASES = 32
@@ -362,7 +362,7 @@ int64_t strips_bytes(const Plan *p) {
 
 /* What the strips' reductions add up in, and what the compiler starts of a strip before its turn. */
 int64_t strips_spills(const Plan *p) {
-	int64_t bytes = strips_bytes(p) / 2;
+	int64_t bytes = strips_bytes(p) / 2 + 4 * STRIP_BYTES;
 	for (NodeId n = 0; n < p->module->nodes.count; n++) {
 		int64_t shape[DIM_MAX];
 		if (!p->strips->folds[n])

@@ -198,10 +198,14 @@ def test_two_loops_share_one_block():
     assert windows(found)["x_win"] == (False, [64, 256], ["0", "j"], *why)
     assert windows(found, "step_1")["x_win"] == (False, [64, 256], ["0", "j_1"], *why)
     assert operands(found) == {"x_ref": ("vmem", [64, 1024], ["tile_m", "0"])}
-    assert [(item["type"], item["dma"]) for item in found["loops"]] == [
-        ("fori_loop", False),
-        ("emit_pipeline", True),  # which copies the output
-    ]
+
+
+def test_results_alone_are_no_pipeline():
+    """What the second pass reads is resident: so is what it writes."""
+    found = compile_graph(default_type("softmax_two_pass"), {}, "v6e").plan
+    why = "what its loop reads is resident"
+    assert windows(found, "step_1")["out_win"] == (False, [64, 256], ["0", "j_1"], why)
+    assert [(item["type"], item["dma"]) for item in found["loops"]] == [("fori_loop", False)] * 2
 
 
 def test_an_asked_pipeline_copies():
