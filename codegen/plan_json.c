@@ -141,6 +141,7 @@ static void put_config(Json *j) {
 	put_string(j, "dot_precision", (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default");
 	put_string(j, "pallas_boundary_views", choices[c->boundary_views.value]);
 	put_string(j, "pallas_inloop_loads", choices[c->inloop_loads.value]);
+	put_string(j, "pallas_scale_after_max", choices[c->scale_after_max.value]);
 	put_string(j, "pallas_row_split", choices[c->row_split.value]);
 	put_string(j, "pallas_column_strips", choices[c->column_strips.value]);
 	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);

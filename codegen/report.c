@@ -91,6 +91,8 @@ static void put_configuration(Report *r) {
 		report_line(r->out, 2, 21, "boundary views       %s", choices[c->boundary_views.value]);
 	if (c->inloop_loads.set)
 		report_line(r->out, 2, 21, "in-loop loads        %s", choices[c->inloop_loads.value]);
+	if (c->scale_after_max.set)
+		report_line(r->out, 2, 21, "scale after max      %s", choices[c->scale_after_max.value]);
 	if (c->row_split.set)
 		report_line(r->out, 2, 21, "row split            %s", choices[c->row_split.value]);
 	if (c->fori_dma.set)

@@ -292,6 +292,7 @@ typedef struct Config {
 	ConfigList load_buffer_count;       /* one per input */
 	ConfigKey loop_type;                /* LoopType */
 	ConfigKey pre_broadcast;            /* Choice */
+	ConfigKey scale_after_max;          /* Choice */
 	ConfigKey boundary_views;           /* Choice, never ON */
 	ConfigKey inloop_loads;             /* Choice */
 	ConfigKey row_split;                /* Choice */

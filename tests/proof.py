@@ -319,6 +319,9 @@ def variants():
             )
             for loop, value in (("emit_pipeline", "true"), ("fori_loop", "false"))
         ),
+        (attention, "emit_pipeline", "pallas_scale_after_max", "true"),
+        (ragged, "fori_loop", "pallas_scale_after_max", "true"),
+        (ragged, "unroll", "pallas_scale_after_max", "false"),
         ("softmax", None, "pallas_row_split", "true"),
         ("softmax_odd", None, "pallas_row_split", "true"),
         ("layer_norm_bwd_odd", None, "pallas_row_split", "true"),

@@ -50,9 +50,11 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         bmm = jax.lax.dot_general(
             q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
-        scores = bmm * 0.09016844005556021
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
-        m_new = jnp.maximum(m_i, jnp.max(scores, axis=2, keepdims=True))
+        m_new = jnp.maximum(
+            m_i, jnp.max(bmm, axis=2, keepdims=True) * 0.09016844005556021
+        )
+        scores = bmm * 0.09016844005556021
         # p = torch.exp2(scores - m_new[:, :, None])
         exp2 = jnp.exp2(scores - m_new)
         # alpha = torch.exp2(m_i - m_new)

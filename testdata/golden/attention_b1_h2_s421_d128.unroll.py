@@ -56,10 +56,12 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         bmm = jax.lax.dot_general(
             q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
-        scores = bmm * 0.12751743082459868
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
-        scores_masked = _mask(scores, 2, 37, -jnp.inf) if ragged else scores
-        m_new = jnp.maximum(m_i, jnp.max(scores_masked, axis=2, keepdims=True))
+        bmm_masked = _mask(bmm, 2, 37, -jnp.inf) if ragged else bmm
+        m_new = jnp.maximum(
+            m_i, jnp.max(bmm_masked, axis=2, keepdims=True) * 0.12751743082459868
+        )
+        scores = bmm * 0.12751743082459868
         # p = torch.exp2(scores - m_new[:, :, None])
         exp2 = jnp.exp2(scores - m_new)
         # alpha = torch.exp2(m_i - m_new)

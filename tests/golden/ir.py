@@ -17,6 +17,7 @@ PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
 CASES = {
     "block_constraints": {"attention": ("attention", ())},
     "loop_types": {"causal_attention": ("causal_attention", ())},
+    "scale_after_max": {"attention": ("attention", ("pallas_loop_type=unroll",))},
     "row_split": {"layer_norm_bwd": ("layer_norm_bwd_4096_10240", ("pallas_row_split=on",))},
     "inloop_loads": {
         "attention": ("attention", ()),
