@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import default_sizes
 import measure
 import sections
 
@@ -77,13 +78,14 @@ def section_text(section, outcomes):
 def main():
     """Measures the sections asked for; prints them, writes the page with -o."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    known = [section.name for section in sections.SECTIONS]
+    every = [*sections.SECTIONS, default_sizes.DEFAULTS]
+    known = [section.name for section in every]
     parser.add_argument("--section", action="append", choices=known, help="only this; repeatable")
     parser.add_argument("-o", metavar="FILE", type=Path, help="write the page there")
     parser.add_argument("--tpu-static", metavar="PATH", help="the static schedule tool")
     parser.add_argument("-j", metavar="N", type=int, default=1, help="compiles at a time")
     options = parser.parse_args()
-    chosen = [s for s in sections.SECTIONS if s.name in (options.section or known)]
+    chosen = [s for s in every if s.name in (options.section or known)]
     tool = measure.tool_find(options.tpu_static)
     jobs = [
         job

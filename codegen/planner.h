@@ -121,6 +121,8 @@ Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way);
 Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial);
 /* straight.c: these, and loops as straight code. */
 Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial);
+/* strips.c: these, and tiles in strips. */
+Plan *plan_tiles(Arena *a, Module *m, Diag *d, bool trial);
 
 /* costs.c: of the whole grid; of one matmul; the mean steps of a loop, `tail_too`: with the one that is peeled; mean
  * bytes that a copy of one block moves. */

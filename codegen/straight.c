@@ -12,8 +12,9 @@
  * takes the straight one where it fits VMEM and is estimated to be faster. Measured: docs/passes/straight_loops.md. */
 #include "planner.h"
 
-/* auto: as many steps as straight code is worth; each is as much code as the loop's body. */
-enum { AUTO_STEPS = 4 };
+/* auto: as many steps as straight code is worth, for each is as much code as the loop's body: of a loop that the
+ * configuration wants as a loop, and of one that it says nothing of. */
+enum { AUTO_STEPS = 4, AUTO_DEFAULT_STEPS = 8 };
 /* auto: a value is carried that takes more than half of the register file: less streams through a loop as well. */
 enum { AUTO_CARRIED_BYTES = 32 * 4096 };
 
@@ -48,8 +49,9 @@ static bool can_be_straight(const Planner *p, const Loop *loop) {
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy =
 		(Choice)p->m->config.fori_dma.value == CHOICE_ON && (LoopType)p->m->config.loop_type.value == LOOP_FORI;
-	return !must_copy && steps > 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
-	       !holds_loop(p->m, loop->graph) && carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES;
+	int64_t most = (LoopType)p->m->config.loop_type.value == LOOP_DEFAULT ? AUTO_DEFAULT_STEPS : AUTO_STEPS;
+	return !must_copy && steps > 1 && steps <= most && loop->parent == NONE && !holds_loop(p->m, loop->graph) &&
+	       carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES;
 }
 
 const char *loop_straight(Planner *p, const Loop *loop) {

@@ -322,7 +322,7 @@ static bool has_loops(const Module *m) {
 }
 
 /* In strips where that can be. auto: and where it fits, with two buffers of each window; else whole. */
-static Plan *plan_tiles(Arena *a, Module *m, Diag *d, bool trial) {
+Plan *plan_tiles(Arena *a, Module *m, Diag *d, bool trial) {
 	Choice asked = (Choice)m->config.column_strips.value;
 	if (asked == CHOICE_OFF || has_loops(m)) {
 		Plan *loops = plan_straight_ways(a, m, d, trial);
@@ -338,10 +338,6 @@ static Plan *plan_tiles(Arena *a, Module *m, Diag *d, bool trial) {
 	*d = before; /* without what is wrong with the way not taken */
 	return plan_straight_ways(a, m, d, trial);
 }
-
-Plan *plan_make(Arena *a, Module *m, Diag *d) { return plan_tiles(a, m, d, false); }
-
-Plan *plan_try(Arena *a, Module *m, Diag *d) { return plan_tiles(a, m, d, true); }
 
 bool strips_may_inline(const Plan *p, NodeId n, NodeId user) {
 	const Strips *s = p->strips;

@@ -333,6 +333,12 @@ typedef struct LoopFact {
 	const char *why_not[4]; /* by LoopType: the reason, where not legal */
 } LoopFact;
 
+/* A block's size where nothing says one (default_blocks.c), and the least that smaller ones may be. */
+typedef struct DefaultBlock {
+	bool taken;
+	int64_t size, least;
+} DefaultBlock;
+
 /* A block as the configuration asks for it and as it is. */
 typedef struct Narrowed {
 	int64_t asked, size;
@@ -366,7 +372,10 @@ typedef struct Module {
 	Config config;
 	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
 	VEC(Narrowed) narrowed;  /* by BlockId, then too */
-	bool configured;         /* it has */
+	VEC(DefaultBlock)
+	defaults;               /* by BlockId, as of the first module_configure(): passes may hide what a block does */
+	uint32_t default_level; /* how often defaults are halved: codegen/default_fit.c */
+	bool configured;        /* it has */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */
@@ -405,8 +414,6 @@ bool config_load(Module *m, Diag *d, const Source *source);
 bool config_set(Module *m, Diag *d, const char *key_value);
 /* Empty lists, AUTO choices, tunables at their defaults. */
 void config_init(Module *m);
-/* The size of block `b` where neither the graph nor the configuration says one; `extent` is 0 if unknown. */
-int64_t config_default_block(const Module *m, BlockId b, int64_t extent);
 /* config_shrink.c: halves candidate block sizes until every tile fits the target, as far as they can be halved; `sizes`
  * and `candidate` are by BlockId. A size that the user chose is no candidate. True if any changed. */
 bool config_shrink(const Module *m, Arena *a, const bool *candidate, int64_t *sizes);

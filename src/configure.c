@@ -2,7 +2,7 @@
  *
  * A block's size may be an expression over other blocks, and a reduction's is its extent; so blocks and expressions
  * form one graph of dependencies. It is evaluated depth first with an explicit stack, each expression once. */
-#include "ir.h"
+#include "default_blocks.h"
 
 /* Where one block's size comes from: a number, or an expression (for a default: of its extent). */
 typedef struct BlockSource {
@@ -14,8 +14,9 @@ typedef struct BlockSource {
 typedef struct Resolver {
 	Module *m;
 	Diag *d;
-	BlockSource *source; /* by BlockId */
-	uint8_t *state;      /* by ExprId: 0 new, 1 on the current path, 2 done */
+	BlockSource *source;  /* by BlockId */
+	const BlockUse *uses; /* by BlockId */
+	uint8_t *state;       /* by ExprId: 0 new, 1 on the current path, 2 done */
 	VEC(ExprId) stack;
 } Resolver;
 
@@ -26,20 +27,6 @@ Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index) {
 }
 
 /* ---- where sizes come from -------------------------------------------------------------------------------------- */
-
-/* The last two dims of a grid are tiled, dims before them (batch, head, ...) go one by one. */
-int64_t config_default_block(const Module *m, BlockId b, int64_t extent) {
-	for (GraphId g = 0; g < m->graphs.count; g++) {
-		const Graph *graph = graph_get(m, g);
-		for (uint32_t i = 0; graph->kind == GRAPH_ROOT && i + 2 < graph->blocks.count; i++)
-			if (graph->blocks.at[i] == b)
-				return 1;
-	}
-	int64_t size = 1;
-	while (size < 128 && (size < extent || extent <= 0))
-		size *= 2;
-	return size;
-}
 
 static void check_block_count(Module *m, Diag *d) {
 	const ConfigList *list = &m->config.block_sizes;
@@ -87,6 +74,9 @@ static BlockSource *block_sources(Module *m) {
 			s->from = block->size;
 		} else if (chosen < c->block_sizes.values.count) {
 			s->number = c->block_sizes.values.at[chosen++];
+		} else if (b < m->defaults.count && m->defaults.at[b].taken) {
+			const DefaultBlock *d = &m->defaults.at[b];
+			s->number = int_max(d->size >> m->default_level, int_min(d->size, d->least));
 		} else {
 			s->is_default = true;
 		}
@@ -131,7 +121,7 @@ static void evaluate_block(Resolver *r, Expr *e) {
 	if (s->number)
 		value = s->number;
 	if (s->is_default) {
-		value = config_default_block(r->m, (BlockId)e->value, known ? value : 0);
+		value = default_block(r->m, &r->uses[e->value], known ? value : 0);
 		known = true;
 	}
 	e->known = known;
@@ -188,18 +178,22 @@ static void resolve_all(Resolver *r) {
 	m->configured = true;
 }
 
-/* Defaults that the target cannot hold are halved until it can. */
-static void shrink_defaults(Resolver *r) {
+/* Defaults are chosen each by itself, then together; what the target cannot hold is halved until it can. */
+static void settle_defaults(Resolver *r) {
 	Module *m = r->m;
-	bool *candidate = arena_array(m->arena, (size_t)m->blocks.count + 1, sizeof *candidate);
+	bool *candidate = arena_array(m->arena, (size_t)m->blocks.count + 1, sizeof *candidate), any = false;
 	for (BlockId b = 0; b < m->blocks.count; b++)
-		candidate[b] = r->source[b].is_default;
-	if (!config_shrink(m, m->arena, candidate, m->block_size.at))
-		return;
-	for (BlockId b = 0; b < m->blocks.count; b++)
+		any |= candidate[b] = r->source[b].is_default;
+	bool changed = any && default_blocks_balance(m, r->uses, candidate, m->block_size.at);
+	changed |= any && config_shrink(m, m->arena, candidate, m->block_size.at);
+	for (BlockId b = 0; b < m->blocks.count && changed; b++)
 		if (candidate[b])
 			r->source[b] = (BlockSource){.number = m->block_size.at[b]};
-	resolve_all(r);
+	if (changed)
+		resolve_all(r);
+	for (BlockId b = m->defaults.count; b < m->blocks.count && any; b++)
+		vec_push(m->arena, &m->defaults,
+		         ((DefaultBlock){candidate[b], m->block_size.at[b], default_least(&r->uses[b])}));
 }
 
 /* ---- what came out ---------------------------------------------------------------------------------------------- */
@@ -359,10 +353,10 @@ bool module_configure(Module *m, Diag *d) {
 	check_loop_lists(m, d);
 	if (d->errors != errors)
 		return false;
-	Resolver r = {.m = m, .d = d, .source = block_sources(m)};
+	Resolver r = {.m = m, .d = d, .source = block_sources(m), .uses = block_uses(m)};
 	resolve_all(&r);
 	if (d->errors == errors)
-		shrink_defaults(&r);
+		settle_defaults(&r);
 	if (d->errors == errors)
 		check_blocks(m, d);
 	if (d->errors == errors)

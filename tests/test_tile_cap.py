@@ -48,11 +48,11 @@ def test_defaults_are_clamped(capped):
     graph = json.loads(ADD.read_text())
     del graph["config"]
     plan = run("--emit=plan", "--target", capped, input=json.dumps(graph))
-    assert json.loads(plan.stdout)["config"]["block_sizes"] == [128, 128]
+    assert json.loads(plan.stdout)["config"]["block_sizes"] == [16, 1024]
     small = json.loads(capped.read_text()) | {"max_tile_elements": 4096}
     capped.write_text(json.dumps(small))
     plan = run("--emit=plan", "--target", capped, input=json.dumps(graph))
-    assert json.loads(plan.stdout)["config"]["block_sizes"] == [32, 128]
+    assert json.loads(plan.stdout)["config"]["block_sizes"] == [8, 512]
 
 
 def test_annotations(capped):

@@ -24,7 +24,7 @@ def document_check(document):
     for graph in document["graphs"]:
         graph_check(graph, document)
     free = [b for b in document["block_sizes"] if "size" not in b and not b.get("reduction")]
-    assert len(document["config"].get("block_sizes", [])) == len(free)
+    assert len(document["config"].get("block_sizes", free)) == len(free)
 
 
 def tensors_check(document):

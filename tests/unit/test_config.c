@@ -6,7 +6,8 @@ static void test_defaults(void **state) {
 	(void)state;
 	assert_true(module_configure(m, &f.diag));
 	assert_int_equal(m->block_size.count, 2);
-	assert_int_equal(m->block_size.at[0], 128);
+	assert_int_equal(m->block_size.at[0], 256); /* both ranges whole: half a megabyte */
+	assert_int_equal(m->block_size.at[1], 512);
 	assert_int_equal(m->config.tunables.at[0], 2);
 	assert_int_equal(m->config.loop_type.value, LOOP_DEFAULT);
 	front_end(&f);
@@ -191,12 +192,12 @@ static void test_shrink_defaults_only(void **state) {
 	Target target = capped(4096);
 	(void)state;
 	m->target = &target;
-	assert_true(module_configure(m, &f.diag)); /* defaults: 128, 128 */
-	assert_int_equal(m->block_size.at[0], 32);
-	assert_int_equal(m->block_size.at[1], 128);
+	assert_true(module_configure(m, &f.diag)); /* defaults: 256, 512 */
+	assert_int_equal(m->block_size.at[0], 8);
+	assert_int_equal(m->block_size.at[1], 512);
 	int64_t rows;
 	assert_true(expr_value(m, expr_block(m, 0), &rows)); /* expressions follow */
-	assert_int_equal(rows, 32);
+	assert_int_equal(rows, 8);
 	assert_true(config_set(m, &f.diag, "block_sizes=[128,128]"));
 	assert_true(module_configure(m, &f.diag)); /* the user's are left for the plan to refuse */
 	assert_int_equal(m->block_size.at[0], 128);

@@ -45,7 +45,7 @@ def document_build(kernel, args, config, name):
         if tunables := tunables_build(trace):
             document["tunables"] = tunables
         document["graphs"] = graphs
-        document["config"] = config_build(trace, config, blocks, graphs)
+        document["config"] = config_build(trace, config, blocks)
     return document
 
 
@@ -156,12 +156,15 @@ def fragment_choices(fragment):
     return list(range(low, high + 1)) if high - low < 64 else []
 
 
-def config_build(trace, config, blocks, graphs):
-    """Return `config`: what the caller gave, else the kernel's own, else Helion's default."""
+def config_build(trace, config, blocks):
+    """Return `config`: what the caller gave, else the kernel's own, else nothing.
+
+    Not Helion's default: pallasc chooses block sizes for the chip where none are given.
+    """
     free = [b["id"] for b in blocks if "size" not in b and not b.get("reduction")]
     given = config if config is not None else (trace.configs[0] if trace.configs else None)
     if given is None:
-        return config_default(trace, free, graphs)
+        return {}
     spec = trace.env.config_spec
     known = set(CONFIG_KEYS) | set(spec.user_defined_tunables)
     helions = set(VALID_KEYS) | set(dict(spec.default_config()))
@@ -172,22 +175,6 @@ def config_build(trace, config, blocks, graphs):
         message = f"config has block_sizes {sizes}, the kernel has {len(free)} ({names})"
         raise ExportError(message, trace.source.where(trace.source.first))
     return kept
-
-
-def config_default(trace, free, graphs):
-    """Return Helion's default block sizes, with its loop type where there is an inner loop."""
-    spec = trace.env.config_spec
-    default = spec.default_config()
-    config = {}
-    if free:
-        sizes = default.block_sizes
-        index = spec.block_sizes.block_id_to_index
-        config["block_sizes"] = [sizes[index(block)] for block in free]
-    if any(graph["kind"] == "for_loop" for graph in graphs):
-        config["pallas_loop_type"] = default.config.get("pallas_loop_type", "emit_pipeline")
-    for name in spec.user_defined_tunables:
-        config[name] = constant(default.config[name])
-    return config
 
 
 def document_text(document):

@@ -1,0 +1,108 @@
+"""Block sizes where nothing is configured: what each rule of src/default_blocks.c gives."""
+
+import copy
+import json
+import re
+
+import proof
+import pytest
+from pallasc import compile as compile_graph
+
+
+def bare(graph):
+    """The document of a graph, without its configuration."""
+    document = copy.deepcopy(proof.document(graph))
+    document["config"] = {}
+    return document
+
+
+def resized(graph, extents):
+    """The same with numbers replaced wherever they stand: {from: to}."""
+    text = json.dumps(bare(graph))
+    return json.loads(re.sub(r"\b\d+\b", lambda n: extents.get(n[0], n[0]), text))
+
+
+def sizes(document, chip="v7x"):
+    """The block sizes in force."""
+    return compile_graph(document, None, chip).plan["config"]["block_sizes"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        # Rows, columns and what is contracted: 1024 each, where HBM is 312 FLOPs away.
+        ("matmul_4096", [1024, 1024, 1024]),
+        ("matmul_1024", [1024, 1024, 1024]),
+        ("matmul_bias_gelu", [256, 512, 512]),
+        # One batch or head; more of them where all tiles are small.
+        ("bmm", [2, 256, 256, 256]),
+        ("attention_b8_h32_s8192_d128", [1, 1024, 1024]),
+        ("attention_b8_h32_s8192_d256", [1, 1024, 1024]),
+        ("attention_b1_h3_s421_d64", [1, 512, 512]),
+        # The loop ends with the tile of rows: its steps are no longer than that.
+        ("causal_attention", [1, 512, 512]),
+        # Whole rows of 20 KiB: 64 of them are 1.25 MiB.
+        ("layer_norm_bwd_4096_10240", [64]),
+        # Ranges no longer than a tile may be.
+        ("softmax", [256]),
+        ("layer_norm", [256]),
+        ("add", [512, 1024]),
+        ("softmax_two_pass", [1024, 256]),
+        ("matmul_split_k_512", [512, 64, 1024]),
+    ],
+)
+def test_v7x(graph, expected):
+    assert sizes(bare(graph)) == expected
+
+
+@pytest.mark.parametrize(
+    ("chip", "side"), [("v4", 512), ("v5e", 512), ("v5p", 512), ("v6e", 1024), ("v7x", 1024)]
+)
+def test_a_matmul_tile_balances_hbm(chip, side):
+    """side FLOPs for each byte read: twice the chip's FLOPs for each byte of HBM, 1024 at most."""
+    assert sizes(bare("matmul_4096"), chip) == [side, side, 1024]
+
+
+@pytest.mark.parametrize(
+    ("extent", "expected"),
+    [
+        (1280, 640),  # two tiles and nothing over, not 1024 and 256
+        (3072, 1024),
+        (2944, 1024),  # 128 over in three; 23 x 128 has no divisor from 4 to 8
+        (1100, 640),  # the least over: 180
+    ],
+)
+def test_ranges_that_1024_does_not_divide(extent, expected):
+    document = resized("matmul_4096", {"4096": str(extent)})
+    assert sizes(document)[:2] == [expected, expected]
+
+
+def test_long_rows_leave_room_for_fewer():
+    """[m, n] in tiles of at most 2 MiB: 1024 rows of 2048 float32 are 8 MiB."""
+    document = resized("add", {"512": "8192", "1024": "16384"})
+    assert sizes(document) == [256, 2048]
+
+
+@pytest.mark.parametrize("graph", sorted({*proof.SECOND_BLOCKS, *proof.LARGE}))
+@pytest.mark.parametrize("chip", proof.CHIPS)
+def test_every_graph_is_served(graph, chip):
+    """Something fits every chip, and no tile of a matmul's range is below 128."""
+    document = bare(graph)
+    plan = compile_graph(document, None, chip).plan
+    assert plan["vmem"]["total"] <= plan["vmem"]["limit"]
+
+
+def test_what_is_refused_is_tried_smaller():
+    """A chip of 6 MiB holds no tile of 1024 x 1024 and what it is made of."""
+    target = {"base": "v7x", "name": "small", "vmem_bytes": 6 << 20}
+    plan = compile_graph(bare("matmul_4096"), None, target).plan
+    assert plan["config"]["block_sizes"] == [512, 512, 512]
+    assert plan["vmem"]["total"] <= 6 << 20
+
+
+def test_they_are_said_and_can_be_given():
+    """The sizes stand in the plan's configuration, and give the same kernel again."""
+    document = bare("attention_b8_h32_s8192_d128")
+    found = compile_graph(document, None, "v7x")
+    again = compile_graph(document, found.plan["config"], "v7x")
+    assert again.source.split("def ", 1)[1] == found.source.split("def ", 1)[1]
