@@ -323,6 +323,8 @@ CHOICES = [
     plain_choice("pallas_row_split", "off", "on", LAYER_NORM, layer_norm_args(10240), (128,)),
     attention_choice("pallas_loop_group", 1, 4, 256, SMALL, "emit_pipeline"),
     attention_choice("pallas_loop_group", 1, 4, 256, SMALL, "fori_loop"),
+    attention_choice("pallas_scale_after_max", "off", "on", 256, SMALL, "unroll"),
+    attention_choice("pallas_scale_after_max", "off", "on", 128, SMALL, "fori_loop"),
     attention_choice("pallas_loop_skew", "off", "on", 256, SMALL, "fori_loop"),
     attention_choice("pallas_loop_skew", "off", "on", 128, SMALL, "emit_pipeline"),
     plain_choice(
