@@ -251,7 +251,8 @@ def softmax_contests():
     hand = [Run("hand", "xla.softmax", args, "{}")]
     runs = both(SOFTMAX, args, [config_text((rows,)) for rows in (64, 128, 256)])
     yield Contest("softmax 4096x10240, whole row", *runs, hand, (0.062, None), 0.048)
-    texts = [config_text((512, 1024), loop) for loop in LOOPS]
+    blocks = ((1024, 128), (2048, 128))  # columns, rows
+    texts = [config_text(sizes, loop) for sizes in blocks for loop in LOOPS]
     runs = both(SOFTMAX_LOOP, args, texts)
     yield Contest("softmax 4096x10240, two-pass", *runs, hand, (0.385, None), 0.052)
 
@@ -332,4 +333,8 @@ CHOICES = [
         *((1024, 1024, 1024), "emit_pipeline"),
     ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
+    plain_choice(
+        *("pallas_column_strips", "off", "auto", SOFTMAX, ("bfloat16[4096,10240]",)),
+        *((128,),),
+    ),
 ]
