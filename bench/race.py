@@ -251,8 +251,7 @@ def softmax_contests():
     hand = [Run("hand", "xla.softmax", args, "{}")]
     runs = both(SOFTMAX, args, [config_text((rows,)) for rows in (64, 128, 256)])
     yield Contest("softmax 4096x10240, whole row", *runs, hand, (0.062, None), 0.048)
-    blocks = ((1024, 128), (2048, 128))  # columns, rows
-    texts = [config_text(sizes, loop) for sizes in blocks for loop in LOOPS]
+    texts = [config_text((512, 1024), loop) for loop in LOOPS]
     runs = both(SOFTMAX_LOOP, args, texts)
     yield Contest("softmax 4096x10240, two-pass", *runs, hand, (0.385, None), 0.052)
 
@@ -324,8 +323,6 @@ CHOICES = [
     plain_choice("pallas_row_split", "off", "on", LAYER_NORM, layer_norm_args(10240), (128,)),
     attention_choice("pallas_loop_group", 1, 4, 256, SMALL, "emit_pipeline"),
     attention_choice("pallas_loop_group", 1, 4, 256, SMALL, "fori_loop"),
-    attention_choice("pallas_scale_after_max", "off", "on", 256, SMALL, "unroll"),
-    attention_choice("pallas_scale_after_max", "off", "on", 128, SMALL, "fori_loop"),
     attention_choice("pallas_loop_skew", "off", "on", 256, SMALL, "fori_loop"),
     attention_choice("pallas_loop_skew", "off", "on", 128, SMALL, "emit_pipeline"),
     plain_choice(
@@ -333,8 +330,4 @@ CHOICES = [
         *((1024, 1024, 1024), "emit_pipeline"),
     ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
-    plain_choice(
-        *("pallas_column_strips", "off", "auto", SOFTMAX, ("bfloat16[4096,10240]",)),
-        *((128,),),
-    ),
 ]

@@ -256,13 +256,7 @@ CAUSES = [
         "A semaphore that code, and not a copy, adds to (`vsyncadd`), which the tool leaves out. "
         "Helion's kernels begin so with a scalar argument, which vector code brings to VMEM: 512 "
         "bytes, once. XLA's fusions make up so for a last copy that is clipped at the array's end. "
-        "On v7x also what follows from the lost registers: a block of the grid is waited for, but "
-        "not copied, being taken for the one that is there; the last line tells if that matters.",
-    ),
-    (
-        "depend on run-time data",
-        "Splash attention reads from SMEM which blocks of the mask are full and which come next; "
-        "every byte of it is taken as 2, “full”. Its compute is right, its copies are too few.",
+        "No copy and no other wait is lost.",
     ),
     (
         UNSEEN,

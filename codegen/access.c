@@ -278,7 +278,7 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		Loop *loop = &p->plan->loops.at[l];
 		const char *why = "it loads nothing that its steps move";
-		bool copies = false;
+		bool copies = false, stays = false;
 		for (uint32_t i = 0; i < wants->count && loop->type == LOOP_EMIT_PIPELINE; i++) {
 			const AccessWant *w = &wants->at[i];
 			Operand o = {0};
@@ -294,12 +294,15 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 				continue;
 			const char *not_copied = window_not_copied(p, w, &o, block, index);
 			copies = copies || !not_copied;
+			stays = stays || (not_copied && not_copied == w->stays);
 			why = not_copied ? arena_printf(p->a, "%s: %s", p->m->tensors.at[w->tensor].name, not_copied)
 			                 : why;
 		}
 		if (loop->type != LOOP_EMIT_PIPELINE || copies)
 			continue;
-		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE) {
+		if (p->way.whole && stays && !group_covers(p, loop))
+			return false;
+		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !(p->way.whole && stays)) {
 			diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type",
 			           "use fori_loop, or aligned block sizes",
 			           "pallas_loop_type emit_pipeline cannot lower the loop %s: nothing to pipeline (%s)",
@@ -307,7 +310,8 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			return false;
 		}
 		loop->type = LOOP_FORI;
-		loop->why = "nothing that emit_pipeline could copy";
+		loop->why = p->way.whole && stays ? "one window of emit_pipeline holds all its steps: a resident block"
+		                                  : "nothing that emit_pipeline could copy";
 	}
 	return true;
 }

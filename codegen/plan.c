@@ -139,9 +139,6 @@ static bool plan_config_served(Planner *p) {
 	if (c->worklist_grouping.set && c->worklist_grouping.value != 0)
 		ok = refuse_key(p, &c->worklist_grouping.origin, "pallas_worklist_grouping",
 		                "only 0 (off) is lowered yet");
-	if (c->emit_pipeline_group_size.set && c->emit_pipeline_group_size.value > 1)
-		ok = refuse_key(p, &c->emit_pipeline_group_size.origin, "pallas_emit_pipeline_group_size",
-		                "only 1 step per window is lowered yet");
 	if (c->indirect_access_mode.set)
 		ok = refuse_key(p, &c->indirect_access_mode.origin, "pallas_indirect_access_mode",
 		                "gathers and scatters are not lowered yet");

@@ -295,6 +295,7 @@ typedef struct Plan {
 	double flops, hbm_bytes;
 	bool skewed;           /* some loop is */
 	double seconds;        /* an estimate, for comparing plans of one kernel: fori_dma.c */
+	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
 	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */
 	bool results_may_stay; /* some loop whose inputs stay would copy nothing but what it writes */

@@ -137,6 +137,8 @@ static void put_config(Json *j) {
 		put_ints(j, "pallas_load_buffer_count", c->load_buffer_count.values.count,
 		         c->load_buffer_count.values.at);
 	put_string(j, "pallas_loop_type", loop_type_name((LoopType)c->loop_type.value));
+	if (c->emit_pipeline_group_size.set)
+		put_int(j, "pallas_emit_pipeline_group_size", c->emit_pipeline_group_size.value);
 	put_string(j, "pallas_pre_broadcast", choices[c->pre_broadcast.value]);
 	put_string(j, "dot_precision", (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default");
 	put_string(j, "pallas_boundary_views", choices[c->boundary_views.value]);

@@ -10,6 +10,7 @@ typedef struct PlanWay {
 	bool fori_copies;         /* fori_loop copies the windows that it can */
 	const char *resident_why; /* else: why not */
 	bool skew;                /* loops compute ahead where that can pay: skew.c */
+	bool whole;               /* windows of an emit_pipeline may hold all its steps: group.c */
 	bool keep;                /* inputs stay resident where copies would move more: residency.c */
 	bool keep_results;        /* ... and what a loop writes that then copies nothing else */
 	bool strips;              /* tiles are computed in strips of columns where strips.c can */
@@ -119,6 +120,12 @@ void plan_masks(Planner *p);    /* masks.c */
 Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way);
 /* fori_dma.c: the best of the ways in which loops copy or inputs stay. */
 Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial);
+/* group.c: these, and pipelines whose windows hold all steps. */
+Plan *plan_group_ways(Arena *a, Module *m, Diag *d, bool trial);
+/* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
+ * diagnostic. */
+bool group_holds_all(const Module *m);
+bool group_covers(Planner *p, const Loop *loop);
 /* straight.c: these, and loops as straight code. */
 Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial);
 /* strips.c: these, and tiles in strips. */

@@ -87,6 +87,8 @@ static void put_configuration(Report *r) {
 		report_line(r->out, 2, 21, "dot_precision        %s%s",
 		            (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default",
 		            key_state(&c->dot_precision, DOT_DEFAULT));
+	if (c->emit_pipeline_group_size.set)
+		report_line(r->out, 2, 21, "group size           %d", c->emit_pipeline_group_size.value);
 	if (c->boundary_views.set)
 		report_line(r->out, 2, 21, "boundary views       %s", choices[c->boundary_views.value]);
 	if (c->inloop_loads.set)

@@ -8,7 +8,8 @@
  *
  * A loop that then copies nothing but what it writes is offered with resident results as well.
  *
- * An emit_pipeline that the configuration asks for keeps at least one window to copy. */
+ * An emit_pipeline that the configuration asks for keeps at least one window to copy, unless its windows hold all of
+ * its steps (group.c). */
 #include "access.h"
 
 enum { SAVES_AT_LEAST = 2 }; /* times fewer bytes: what a block in VMEM instead of windows is worth */
@@ -67,7 +68,7 @@ static const char *why_stays(Planner *p, const Readers *r) {
 
 /* Loops that the configuration wants as emit_pipeline must copy something: what they alone read is given back. */
 static void leave_windows(Planner *p, AccessWants *wants) {
-	if ((LoopType)p->m->config.loop_type.value != LOOP_EMIT_PIPELINE)
+	if ((LoopType)p->m->config.loop_type.value != LOOP_EMIT_PIPELINE || p->way.whole)
 		return;
 	bool *copies = arena_array(p->a, p->plan->loops.count + 1, sizeof *copies);
 	bool *given_back = arena_array(p->a, p->m->tensors.count + 1, sizeof *given_back);
@@ -83,8 +84,10 @@ static void leave_windows(Planner *p, AccessWants *wants) {
 		if (wants->at[i].stays && !copies[wants->at[i].loop])
 			given_back[tensor_base(p->m, wants->at[i].tensor)] = true;
 	for (uint32_t i = 0; i < wants->count; i++)
-		if (given_back[tensor_base(p->m, wants->at[i].tensor)])
+		if (given_back[tensor_base(p->m, wants->at[i].tensor)]) {
+			p->plan->may_hold_all = p->plan->may_hold_all || wants->at[i].stays;
 			wants->at[i].stays = NULL;
+		}
 }
 
 static bool loop_copies_input(Planner *p, const AccessWants *wants, uint32_t loop) {
@@ -108,7 +111,7 @@ static bool loop_keeps_input(const AccessWants *wants, uint32_t loop) {
 
 /* A loop whose inputs stay would fill and drain a pipeline at each grid point for its results alone. */
 static void mark_results(Planner *p, AccessWants *wants) {
-	if (!p->way.keep || (LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE)
+	if (!p->way.keep || ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !p->way.whole))
 		return;
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
@@ -133,7 +136,8 @@ void residency_mark(Planner *p, AccessWants *wants) {
 	}
 	for (TensorId t = 0; t < p->m->tensors.count; t++) {
 		Readers *r = &readers[t];
-		if (r->wants.count == 0 || !count_traffic(p, wants, r) || r->resident * SAVES_AT_LEAST > r->copied)
+		if (r->wants.count == 0 || !count_traffic(p, wants, r) ||
+		    (r->resident * SAVES_AT_LEAST > r->copied && !group_holds_all(p->m)))
 			continue;
 		for (uint32_t i = 0; i < r->wants.count; i++)
 			wants->at[r->wants.at[i]].stays = why_stays(p, r);

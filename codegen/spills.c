@@ -204,15 +204,15 @@ static int64_t early_bytes(const Region *r, uint32_t pos) {
 	return held_bytes(r, pos) * (last_size(r->p->plan, r->nodes[pos]) == 1 ? 2 : 1);
 }
 
-static int64_t parts_of(const Region *r, NodeId n) {
+static int64_t parts_of(const Planner *p, NodeId n) {
 	int64_t bytes = 0;
-	if ((DotPrecision)r->p->m->config.dot_precision.value == DOT_DEFAULT)
+	if ((DotPrecision)p->m->config.dot_precision.value == DOT_DEFAULT)
 		return 0;
 	for (int i = 0; i < 2; i++) {
-		NodeId x = matmul_operand(r->p->m, n, i);
-		if (node_type(r->p->m, x)->dtype != DTYPE_F32)
+		NodeId x = matmul_operand(p->m, n, i);
+		if (node_type(p->m, x)->dtype != DTYPE_F32)
 			return 0;
-		bytes += bytes_of(r->p->plan, x);
+		bytes += bytes_of(p->plan, x);
 	}
 	return bytes;
 }
@@ -277,7 +277,7 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 		bool adds = accumulates(r, pos, false); /* it streams back as it is computed */
 		h.results += adds ? bytes_of(r->p->plan, n) : 0;
 		h.tiles += adds ? 0 : bytes_of(r->p->plan, n);
-		h.parts += parts_of(r, n);
+		h.parts += parts_of(r->p, n);
 		NodeId left = matmul_operand(r->p->m, n, 0);
 		h.factors += bytes_of(r->p->plan, left) / batch_of(r->p->plan, left);
 		h.ahead += adds_straight_on(r, pos) ? bytes_of(r->p->plan, left) / batch_of(r->p->plan, left) : 0;
@@ -348,8 +348,23 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 	return peak;
 }
 
+/* Beside the rest of its step a skewed loop has the factors of what it computes ahead in bfloat16 parts, and part of
+ * what it hands on: its last step stands after it, a ragged one after that, and each spills on its own. */
+static int64_t skew_spills(Planner *p, const Loop *loop) {
+	int64_t bytes = 0, parts = 0;
+	for (uint32_t i = 0; i < loop->handed.count; i++)
+		bytes += p->plan->scratches.at[loop->handed.at[i].scratch].bytes;
+	for (NodeId n = graph_first(p->m, loop->graph); n != NONE && loop->skewed; n = node_get(p->m, n)->next)
+		if (p->plan->values[n].ahead && op_lowering(node_get(p->m, n)->op) == LOWER_MATMUL)
+			parts += parts_of(p, n);
+	return (loop->peeled ? bytes : bytes / 2) + parts;
+}
+
 int64_t plan_spills(Planner *p) {
 	uint32_t *at = arena_array(p->a, p->m->nodes.count, sizeof *at);
 	Kept h = region_peak(p, p->plan->root, at);
-	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0);
+	int64_t skewed = 0;
+	for (uint32_t l = 0; l < p->plan->loops.count; l++)
+		skewed += skew_spills(p, &p->plan->loops.at[l]);
+	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed;
 }

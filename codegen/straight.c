@@ -74,7 +74,7 @@ Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial) {
 		way.trial = trial;
 		return plan_one_way(a, m, d, way);
 	}
-	Plan *loops = plan_loop_ways(a, m, d, trial);
+	Plan *loops = plan_group_ways(a, m, d, trial);
 	if (!loops || !loops->may_be_straight)
 		return loops;
 	Diag before = *d;

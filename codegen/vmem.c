@@ -156,8 +156,6 @@ void plan_vmem(Plan *plan, Module *m) {
 	v->inner = loops_bytes(&p);
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
 	int64_t spills = plan->strips ? strips_spills(plan) : plan_spills(&p);
-	/* The last step of a skewed loop stands after it, and spills on its own part of what was handed on. */
-	spills = add_bytes(spills, handed_bytes(plan) / 2);
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
 	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
 	v->intermediates = add_bytes(spills + spills / 16 + INTERNAL_BYTES, buffers / 80);

@@ -96,6 +96,7 @@ ROW_VALUES = (
 PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
 # Tiles of thousands of registers: in strips of columns, or a few rows at a time.
 WIDE_ROWS = "layer_norm_bwd_4096_10240"
+# Attention's emit_pipeline keeps a window for each step, which the plan would not choose.
 # `pallas_straight_loops: auto` takes their loops for straight code.
 STRAIGHT = ("matmul_1024",)
 # Split-K at its real size: simulated whole by `make proof`.
@@ -173,6 +174,8 @@ class Case:
             config["pallas_fori_dma"] = True
         if self.graph in STRAIGHT and self.loop in ("resident", "emit_pipeline"):
             config["pallas_straight_loops"] = False
+        if self.loop == "emit_pipeline" and self.graph.startswith("attention"):
+            config["pallas_emit_pipeline_group_size"] = 1
         if self.pre_broadcast is not None:
             config["pallas_pre_broadcast"] = self.pre_broadcast
         return {**config, **{key: json.loads(value) for key, value in self.extra}}
@@ -322,6 +325,10 @@ def variants():
         (attention, "emit_pipeline", "pallas_scale_after_max", "true"),
         (ragged, "fori_loop", "pallas_scale_after_max", "true"),
         (ragged, "unroll", "pallas_scale_after_max", "false"),
+        *(
+            (graph, "emit_pipeline", "pallas_emit_pipeline_group_size", "1024")
+            for graph in (attention, ragged, "softmax_two_pass_odd", "matmul_bias_gelu")
+        ),
         ("softmax", None, "pallas_row_split", "true"),
         ("softmax_odd", None, "pallas_row_split", "true"),
         ("layer_norm_bwd_odd", None, "pallas_row_split", "true"),

@@ -40,7 +40,7 @@ def test_arithmetic_sinks_when_asked(loop):
         choice: text("attention_scaled_q", loop, "v6e", pallas_inloop_loads=choice)
         for choice in ("auto", "on", "off")
     }
-    step = {choice: module.index("def step(") for choice, module in modules.items()}
+    step = {choice: module.index("def step") for choice, module in modules.items()}
     scale = {choice: module.index("q_in_ref[...]") for choice, module in modules.items()}
     assert scale["auto"] < step["auto"]
     assert scale["on"] > step["on"]

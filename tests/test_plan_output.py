@@ -29,9 +29,13 @@ def plan(name, *args):
     return json.loads(emit("plan", name, *args))
 
 
+ONE_STEP = "pallas_emit_pipeline_group_size=1"
+
+
 def attention(loop_type):
-    """The plan with windows copied in the loop; by itself, fori_loop takes resident blocks here."""
-    return plan("attention", f"--set=pallas_loop_type={loop_type}", "--set=pallas_fori_dma=on")
+    """The plan with windows copied in the loop; by itself, it takes resident blocks here."""
+    keys = [f"pallas_loop_type={loop_type}", "pallas_fori_dma=on", ONE_STEP]
+    return plan("attention", *(f"--set={key}" for key in keys))
 
 
 def by_ref(items):
@@ -300,7 +304,8 @@ def test_report_fits(name, target):
 
 
 def test_report_says():
-    text = emit("report", "attention", "--set=pallas_loop_type=emit_pipeline")
+    keys = ["pallas_loop_type=emit_pipeline", ONE_STEP]
+    text = emit("report", "attention", *(f"--set={key}" for key in keys))
     for part in (
         r"^attention for v6e",
         r"tile_b = 1, tile_m = 128, tile_n = 128",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1228403,
+    "vmem_bytes": 1263219,
     "flops": 268435456,
     "hbm_bytes": 1765672,
     "compiler": "pallasc 0.1.0",

@@ -10,13 +10,16 @@ static Plan *planned(Fixture *f, const char *graph, const char *const *settings)
 	Module *m = graph_load(f, graph, NULL, NULL);
 	for (; *settings; settings++)
 		assert_true(config_set(m, &f->diag, *settings));
+	assert_true(config_set(m, &f->diag, "pallas_straight_loops=off"));
 	assert_true(module_configure(m, &f->diag) && module_verify(m, &f->diag));
 	return plan_make(&f->arena, m, &f->diag);
 }
 
+#define ONE_STEP "pallas_emit_pipeline_group_size=1"
+
 /* Attention, [4, 512, 128], K and V in 4 steps of 128 rows. */
-static Plan *attention(Fixture *f, const char *loop_type, const char *more) {
-	Plan *plan = planned(f, "attention", SETTINGS("block_sizes=[1,256,128]", loop_type, more));
+static Plan *attention(Fixture *f, const char *loop_type, const char *more, const char *group) {
+	Plan *plan = planned(f, "attention", SETTINGS("block_sizes=[1,256,128]", loop_type, more, group));
 	assert_non_null(plan);
 	assert_int_equal(plan->loops.at[0].dim[0].full_steps, 4);
 	return plan;
@@ -36,7 +39,7 @@ static void scores_are_handed_on_and_k_runs_ahead(void **state) {
 	Fixture f;
 	for (int type = 0; type < 2; type++) {
 		Plan *plan = attention(&f, type ? "pallas_loop_type=fori_loop" : "pallas_loop_type=emit_pipeline",
-		                       type ? "pallas_fori_dma=on" : "pallas_loop_skew=on");
+		                       type ? "pallas_fori_dma=on" : "pallas_loop_skew=on", ONE_STEP);
 		const Loop *loop = &plan->loops.at[0];
 		assert_true(loop->skewed && plan->skewed);
 		assert_int_equal(loop->handed.count, 1);
@@ -52,12 +55,12 @@ static void scores_are_handed_on_and_k_runs_ahead(void **state) {
 static void the_scratch_counts(void **state) {
 	(void)state;
 	Fixture f;
-	Plan *plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=off");
+	Plan *plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=off", NULL);
 	int64_t off = plan->vmem.scratch, spilled = plan->vmem.intermediates;
 	assert_false(plan->loops.at[0].skewed);
 	assert_string_equal(plan->loops.at[0].skew_why, "pallas_loop_skew is off");
 	fixture_free(&f);
-	plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=on");
+	plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=on", ONE_STEP);
 	assert_int_equal(plan->vmem.scratch, off + 256 * 128 * 4);
 	assert_true(plan->vmem.intermediates >= spilled + 256 * 128 * 4 / 2);
 	fixture_free(&f);
@@ -92,7 +95,8 @@ static void loops_that_stay_as_they_are(void **state) {
 	};
 	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		Fixture f;
-		assert_string_equal(why_not(&f, rows[i].graph, SETTINGS(rows[i].setting, rows[i].blocks)), rows[i].why);
+		assert_string_equal(why_not(&f, rows[i].graph, SETTINGS(rows[i].setting, rows[i].blocks, ONE_STEP)),
+		                    rows[i].why);
 		fixture_free(&f);
 	}
 }
@@ -101,7 +105,7 @@ static void loops_that_stay_as_they_are(void **state) {
 static void a_skew_gives_way_to_the_limit(void **state) {
 	(void)state;
 	Fixture f;
-	Plan *plan = attention(&f, "pallas_loop_type=fori_loop", "pallas_fori_dma=on");
+	Plan *plan = attention(&f, "pallas_loop_type=fori_loop", "pallas_fori_dma=on", NULL);
 	Target chip = *plan->module->target;
 	int64_t skewed = plan->vmem.total;
 	fixture_free(&f);
@@ -126,6 +130,58 @@ static void a_skew_gives_way_to_the_limit(void **state) {
 	}
 }
 
+/* ---- windows of all steps ---------------------------------------------------------------------------------------- */
+
+static void a_pipeline_of_all_steps_is_a_resident_block(void **state) {
+	(void)state;
+	Fixture f;
+	Plan *plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=auto", NULL);
+	const Loop *loop = &plan->loops.at[0];
+	assert_int_equal(loop->type, LOOP_FORI);
+	assert_true(loop->skewed);
+	for (uint32_t i = 0; i < loop->windows.count; i++)
+		assert_false(loop->windows.at[i].dma);
+	assert_string_equal(loop->why, "one window of emit_pipeline holds all its steps: a resident block");
+	fixture_free(&f);
+	/* One tile of Q per head: nothing is copied again, so that nothing is gained. */
+	plan = planned(&f, "attention", SETTINGS("block_sizes=[1,512,128]", "pallas_loop_type=emit_pipeline"));
+	assert_non_null(plan);
+	assert_int_equal(plan->loops.at[0].type, LOOP_EMIT_PIPELINE);
+	fixture_free(&f);
+	/* As a loop the steps would not overlap. */
+	plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=off", NULL);
+	assert_int_equal(plan->loops.at[0].type, LOOP_EMIT_PIPELINE);
+	fixture_free(&f);
+	plan = attention(&f, "pallas_loop_type=emit_pipeline", ONE_STEP, NULL);
+	assert_int_equal(plan->loops.at[0].type, LOOP_EMIT_PIPELINE);
+	fixture_free(&f);
+}
+
+static void a_group_size_is_one_or_all(void **state) {
+	(void)state;
+	static const struct {
+		const char *size;
+		bool taken;
+	} rows[] = {{"pallas_emit_pipeline_group_size=3", false},
+	            {"pallas_emit_pipeline_group_size=4", true},
+	            {"pallas_emit_pipeline_group_size=1000", true}};
+	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		Fixture f;
+		Plan *plan =
+			planned(&f, "attention",
+		                SETTINGS("block_sizes=[1,512,128]", "pallas_loop_type=emit_pipeline", rows[i].size));
+		assert_int_equal(plan != NULL, rows[i].taken);
+		if (plan)
+			assert_int_equal(plan->loops.at[0].type, LOOP_FORI);
+		else
+			assert_string_equal(f.diag.list.at[0].hint, "1, or at least 4");
+		fixture_free(&f);
+	}
+}
+
+/* ---- chips ---------------------------------------------------------------------------------------------------------
+ */
+
 /* `on` skews them all the same. */
 static void chips_with_a_small_mxu_skew_nothing(void **state) {
 	(void)state;
@@ -146,9 +202,12 @@ static void chips_with_a_small_mxu_skew_nothing(void **state) {
 }
 
 int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scores_are_handed_on_and_k_runs_ahead), cmocka_unit_test(the_scratch_counts),
-		cmocka_unit_test(loops_that_stay_as_they_are), cmocka_unit_test(chips_with_a_small_mxu_skew_nothing),
-		cmocka_unit_test(a_skew_gives_way_to_the_limit)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(scores_are_handed_on_and_k_runs_ahead),
+	                                   cmocka_unit_test(the_scratch_counts),
+	                                   cmocka_unit_test(loops_that_stay_as_they_are),
+	                                   cmocka_unit_test(a_pipeline_of_all_steps_is_a_resident_block),
+	                                   cmocka_unit_test(a_group_size_is_one_or_all),
+	                                   cmocka_unit_test(chips_with_a_small_mxu_skew_nothing),
+	                                   cmocka_unit_test(a_skew_gives_way_to_the_limit)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
