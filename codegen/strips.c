@@ -358,7 +358,7 @@ int64_t strips_bytes(const Plan *p) {
 
 /* What the strips' reductions add up in, and what the compiler starts of a strip before its turn. */
 int64_t strips_spills(const Plan *p) {
-	int64_t bytes = strips_bytes(p) / 2 + 4 * STRIP_BYTES;
+	int64_t bytes = strips_bytes(p) / 2 + INT64_C(4) * STRIP_BYTES;
 	for (NodeId n = 0; n < p->module->nodes.count; n++) {
 		int64_t shape[DIM_MAX];
 		if (!p->strips->folds[n])
