@@ -147,7 +147,8 @@ static NodeId folded_value(const Maker *w, uint16_t op, NodeId x) {
 
 static bool reduction_in_strips(Maker *w, NodeId n) {
 	NodeId x = seen_through(w, node_input(w->p->m, n, 0));
-	uint32_t rank = value_rank(w->p, x), dims = reduction_dims(w->p->m, n), last = 1u << (rank - 1);
+	uint32_t rank = value_rank(w->p, x), dims = reduction_dims(w->p->m, n);
+	uint32_t last = rank ? 1u << (rank - 1) : 0;
 	const Value *v = value_of(w->p, n);
 	if (v->wants != FORM_NATURAL || value_of(w->p, x)->form != FORM_NATURAL)
 		return refuse(w, n, "it reduces columns");
