@@ -348,8 +348,8 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 	return peak;
 }
 
-/* Beside the rest of its step a skewed loop has the factors of what it computes ahead in bfloat16 parts, and part of
- * what it hands on: its last step stands after it, a ragged one after that, and each spills on its own. */
+/* Beside the rest of its step a skewed loop has the factors of what it computes ahead in bfloat16 parts, and what it
+ * hands on again: the last step of a fori_loop, and a ragged one, stand after the loop and spill on their own. */
 static int64_t skew_spills(Planner *p, const Loop *loop) {
 	int64_t bytes = 0, parts = 0;
 	for (uint32_t i = 0; i < loop->handed.count; i++)
@@ -357,7 +357,7 @@ static int64_t skew_spills(Planner *p, const Loop *loop) {
 	for (NodeId n = graph_first(p->m, loop->graph); n != NONE && loop->skewed; n = node_get(p->m, n)->next)
 		if (p->plan->values[n].ahead && op_lowering(node_get(p->m, n)->op) == LOWER_MATMUL)
 			parts += parts_of(p, n);
-	return (loop->peeled ? bytes : bytes / 2) + parts;
+	return (loop->peeled || loop->type == LOOP_FORI ? bytes : bytes / 2) + parts;
 }
 
 int64_t plan_spills(Planner *p) {

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1326706,
+    "vmem_bytes": 1361522,
     "flops": 536870912,
     "hbm_bytes": 2105344,
     "compiler": "pallasc 0.1.0",

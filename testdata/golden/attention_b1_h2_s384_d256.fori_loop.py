@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1304710,
+    "vmem_bytes": 1339526,
     "flops": 301989888,
     "hbm_bytes": 3148800,
     "compiler": "pallasc 0.1.0",

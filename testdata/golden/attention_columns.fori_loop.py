@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1305747,
+    "vmem_bytes": 1340563,
     "flops": 134217728,
     "hbm_bytes": 1576960,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 956428,
+    "vmem_bytes": 991244,
     "flops": 67108864,
     "hbm_bytes": 788480,
     "compiler": "pallasc 0.1.0",
