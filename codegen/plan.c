@@ -195,6 +195,7 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan_semantics(&p);
 	plan_costs(&p);
 	plan->seconds = plan_seconds(&p);
+	plan_walk(&p);
 	remark_blocks(plan);
 	remark_loops(plan);
 	return plan;

@@ -149,6 +149,7 @@ static void put_config(Json *j) {
 	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);
 	put_string(j, "pallas_straight_loops", choices[c->straight_loops.value]);
 	put_string(j, "pallas_loop_skew", choices[c->loop_skew.value]);
+	put_string(j, "pallas_back_and_forth", choices[c->grid_walk.value]);
 	for (uint32_t i = 0; i < c->tunables.count; i++) {
 		item(j, NULL);
 		text_put_json(j->out, m->tunables.at[i].name);
@@ -187,6 +188,7 @@ static void put_grid(Json *j) {
 		put_int(j, "steps", g->steps);
 		put_string(j, "semantics", g->parallel ? "parallel" : "arbitrary");
 		put_string(j, "why", g->why);
+		put_bool(j, "back_and_forth", j->p->back_and_forth && i + 1 == j->p->grid.count);
 		close_line(j, "}");
 	}
 	close_lines(j, "]");

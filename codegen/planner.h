@@ -102,6 +102,7 @@ bool plan_carries(Planner *p);  /* loops.c */
 void plan_skew(Planner *p);     /* skew.c */
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
+void plan_walk(Planner *p);      /* walk.c: after plan_costs() and plan_seconds() */
 void plan_costs(Planner *p);     /* costs.c */
 double plan_seconds(Planner *p); /* fori_dma.c */
 /* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */

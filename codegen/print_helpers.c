@@ -129,6 +129,10 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    for i in range(128, x.shape[-1], 128):\n"
 	 "        part = combine(part, x[..., i : i + 128])\n"
 	 "    return combine(total, part)\n"},
+	{"_back_and_forth", NULL,
+	 "def _back_and_forth(row, step, steps):\n"
+	 "    \"\"\"The step of a row: forwards in even rows, backwards in odd ones.\"\"\"\n"
+	 "    return jnp.where(row % 2 == 0, step, steps - 1 - step)\n"},
 };
 /* clang-format on */
 
@@ -144,6 +148,12 @@ const char *helper_named(Printer *pr, const char *name) {
 	if (*name == '_')
 		mark(pr, name);
 	return name;
+}
+
+const char *back_and_forth_text(Printer *pr, const char *row, const char *step) {
+	const GridDim *last = &pr->plan->grid.at[pr->plan->grid.count - 1];
+	return arena_printf(pr->a, "%s(%s, %s, %lld)", helper_named(pr, "_back_and_forth"), row, step,
+	                    (long long)last->steps);
 }
 
 void print_used_helpers(Printer *pr) {

@@ -282,6 +282,8 @@ static bool opens_with_def(const char *s) {
 
 void print_kernel(Printer *pr, const char *name) {
 	name_everything(pr);
+	if (pr->plan->back_and_forth) /* the index maps walk so, whatever the body does */
+		helper_named(pr, "_back_and_forth");
 	Text body, *out = pr->w.out;
 	text_init(&body, pr->a);
 	pr->w.out = &body;
@@ -298,8 +300,12 @@ void print_kernel(Printer *pr, const char *name) {
 	pr->w.indent = 1;
 	bool used = false;
 	for (uint32_t i = 0; i < pr->plan->grid.count; i++) {
+		bool turns = pr->plan->back_and_forth && i + 1 == pr->plan->grid.count;
+		const char *id = arena_printf(pr->a, "pl.program_id(%u)", i);
+		if (turns)
+			id = back_and_forth_text(pr, arena_printf(pr->a, "pl.program_id(%u)", i - 1), id);
 		if (pr->program_used[i])
-			py_line(&pr->w, "%s = pl.program_id(%u)", pr->program[i], i);
+			py_line(&pr->w, "%s = %s", pr->program[i], id);
 		used = used || pr->program_used[i];
 	}
 	if (used && opens_with_def(body.at))

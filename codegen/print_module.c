@@ -417,6 +417,9 @@ static void print_jitted(Printer *pr, const Parameters *params, const char *kern
 	const char **names = arena_array(pr->a, p->operands.count + 1, sizeof *names);
 	for (uint32_t i = 0; i < p->grid.count; i++)
 		text_printf(&variables, i ? ", %s" : "%s", pr->program[i]);
+	uint32_t last = p->grid.count - 1;
+	if (p->back_and_forth)
+		pr->program[last] = back_and_forth_text(pr, pr->program[last - 1], pr->program[last]);
 	blank_lines(pr);
 	pr->w.indent = 0;
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");

@@ -27,7 +27,7 @@ typedef struct PyExpr {
 
 static inline PyExpr py_atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
 
-enum { WINDOW_MAX = 64, HELPER_COUNT = 22 };
+enum { WINDOW_MAX = 64, HELPER_COUNT = 23 };
 
 /* A name that only exists where it was made: a converted value, a mask. */
 typedef struct Temporary {
@@ -118,6 +118,9 @@ const char *returned_text(Printer *pr, uint32_t r, const char *x);
 /* print_helpers.c: the name of a function to call; one of the module's own is then printed. */
 const char *helper_named(Printer *pr, const char *name);
 void print_used_helpers(Printer *pr);
+
+/* print_helpers.c: the grid's last step, that runs back and forth, from the ids of the dim before it and its own. */
+const char *back_and_forth_text(Printer *pr, const char *row, const char *step);
 
 /* print_held.c: what the first and the last visit of a held block do, and its initial value as a number of a dtype. */
 void print_first_visits(Printer *pr);

@@ -103,6 +103,8 @@ static void put_configuration(Report *r) {
 		report_line(r->out, 2, 21, "straight loops       %s", choices[c->straight_loops.value]);
 	if (c->loop_skew.set)
 		report_line(r->out, 2, 21, "loop skew            %s", choices[c->loop_skew.value]);
+	if (c->grid_walk.set)
+		report_line(r->out, 2, 21, "back and forth       %s", choices[c->grid_walk.value]);
 }
 
 static void put_grid(Report *r) {

@@ -300,6 +300,7 @@ typedef struct Config {
 	ConfigKey fori_dma;                 /* Choice */
 	ConfigKey straight_loops;           /* Choice */
 	ConfigKey loop_skew;                /* Choice */
+	ConfigKey grid_walk;                /* Choice */
 	ConfigKey dot_precision;            /* DotPrecision */
 	ConfigKey worklist_grouping;        /* int */
 	ConfigKey emit_pipeline_group_size; /* int */

@@ -186,6 +186,7 @@ enum {
 	KEY_FORI_DMA,
 	KEY_STRAIGHT_LOOPS,
 	KEY_LOOP_SKEW,
+	KEY_GRID_WALK,
 	KEY_COUNT
 };
 
@@ -208,6 +209,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "pallas_fori_dma",
                                                      "pallas_straight_loops",
                                                      "pallas_loop_skew",
+                                                     "pallas_back_and_forth",
                                                      NULL};
 
 /* Keys of helion.Config that mean nothing here: those of its GPU backends, and a few switches of its Pallas backend
@@ -275,6 +277,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
 	case KEY_STRAIGHT_LOOPS: read_choice(c, v, at, true, &config->straight_loops); break;
 	case KEY_LOOP_SKEW: read_choice(c, v, at, true, &config->loop_skew); break;
+	case KEY_GRID_WALK: read_choice(c, v, at, true, &config->grid_walk); break;
 	default: break;
 	}
 }

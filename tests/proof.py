@@ -98,7 +98,7 @@ PRODUCTION = ("attention_b8_h32_s8192_d128", "attention_b8_h32_s8192_d256")
 WIDE_ROWS = "layer_norm_bwd_4096_10240"
 # Attention's emit_pipeline keeps a window for each step, which the plan would not choose.
 # `pallas_straight_loops: auto` takes their loops for straight code.
-STRAIGHT = ("matmul_1024",)
+STRAIGHT = ("matmul_1024", "attention_b8_h32_s512_d256")
 # Split-K at its real size: simulated whole by `make proof`.
 SPLIT_K = ("matmul_split_k_64", "matmul_split_k_512", "matmul_split_k_4096")
 LARGE = ("attention_b8_h32_s512_d256", "matmul_4096", WIDE_ROWS, *PRODUCTION, *SPLIT_K)
@@ -172,7 +172,7 @@ class Case:
             config["block_sizes"] = list(self.blocks)
         if self.loop == "fori_loop" and can_copy(self.graph, self.blocks):
             config["pallas_fori_dma"] = True
-        if self.graph in STRAIGHT and self.loop in ("resident", "emit_pipeline"):
+        if self.graph.partition("@")[0] in STRAIGHT and self.loop in ("resident", "emit_pipeline"):
             config["pallas_straight_loops"] = False
         if self.loop == "emit_pipeline" and self.graph.startswith("attention"):
             config["pallas_emit_pipeline_group_size"] = 1
@@ -351,6 +351,9 @@ def variants():
         ),
         ("matmul_split_k", "fori_loop", "pallas_fori_dma", "false"),
         ("matmul_1024", "emit_pipeline", "pallas_straight_loops", '"auto"'),
+        ("matmul_1024", "unroll", "pallas_back_and_forth", "true"),
+        ("bmm", "unroll", "pallas_back_and_forth", "true"),
+        ("matmul_bias_gelu_odd", "unroll", "pallas_back_and_forth", "true"),
         (attention, "emit_pipeline", "pallas_straight_loops", "true"),
         (ragged, "fori_loop", "pallas_straight_loops", "true"),
     ]

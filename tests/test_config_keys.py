@@ -182,6 +182,7 @@ WORDS = {
     "pallas_fori_dma": ["auto", "on", "off", True, False],
     "pallas_straight_loops": ["auto", "on", "off", True, False],
     "pallas_loop_skew": ["auto", "on", "off", True, False],
+    "pallas_back_and_forth": ["auto", "on", "off", True, False],
     "pallas_boundary_views": ["auto", "on", "off", True, False],
     "pallas_indirect_access_mode": ["one_hot", "dma"],
     "pallas_worklist_grouping": [0, 1, 2],
