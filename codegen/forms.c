@@ -38,6 +38,13 @@ static void form_reduce(Planner *p, NodeId n) {
 	                                                                   : FORM_COLUMN;
 }
 
+static bool is_only_stored(Planner *p, NodeId n) {
+	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use)
+		if (op_lowering(node_get(p->m, arg_get(p->m, u)->user)->op) != LOWER_STORE)
+			return false;
+	return node_uses(p->m, n) != NONE;
+}
+
 static void form_view(Planner *p, NodeId n) {
 	NodeId x = node_input(p->m, n, 0);
 	Value *v = value_of(p, n);
@@ -58,6 +65,12 @@ static void form_view(Planner *p, NodeId n) {
 	case VIEW_SHAPE_DROP_LAST:
 		v->form = FORM_COLUMN;
 		v->same_as = x;
+		break;
+	case VIEW_SHAPE_DROP_ROW:
+		if (from == FORM_NATURAL && is_only_stored(p, n)) {
+			v->form = FORM_ROW;
+			v->same_as = x;
+		}
 		break;
 	case VIEW_SHAPE_LANE_0: v->form = FORM_COLUMN; break;
 	case VIEW_SHAPE_OTHER: break;

@@ -119,16 +119,18 @@ static ViewShape reshape_shape(const Planner *p, NodeId n) {
 	if ((!longer && !shorter) || common == 0)
 		return VIEW_SHAPE_OTHER;
 	bool unit_last = expr_number(p->m, wide->dims[common]) == 1, unit_first = expr_number(p->m, wide->dims[0]) == 1;
+	bool unit_row = expr_number(p->m, wide->dims[common - 1]) == 1;
 	for (uint32_t i = 0; i < common; i++) {
 		int64_t size = expr_number(p->m, thin->dims[i]);
 		unit_last = unit_last && size == expr_number(p->m, wide->dims[i]);
 		unit_first = unit_first && size == expr_number(p->m, wide->dims[i + 1]);
+		unit_row = unit_row && size == expr_number(p->m, wide->dims[i + (i + 1 == common)]);
 	}
 	if (unit_first && common == 1)
 		return longer ? VIEW_SHAPE_UNIT_FIRST : VIEW_SHAPE_DROP_FIRST;
 	if (unit_last)
 		return longer ? VIEW_SHAPE_UNIT_LAST : VIEW_SHAPE_DROP_LAST;
-	return VIEW_SHAPE_OTHER;
+	return unit_row && shorter ? VIEW_SHAPE_DROP_ROW : VIEW_SHAPE_OTHER;
 }
 
 ViewShape view_shape(const Planner *p, NodeId n) {
@@ -158,9 +160,6 @@ ViewShape view_shape(const Planner *p, NodeId n) {
 /* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
 NodeId matmul_operand(const Module *m, NodeId n, int which) {
-	uint16_t op = node_get(m, n)->op;
-	bool add = op == OP_ADDMM || op == OP_ADDMM_DTYPE || op == OP_BADDBMM || op == OP_BADDBMM_DTYPE;
-	if (which == 2)
-		return add ? node_input(m, n, 0) : op == OP_DOT ? node_input(m, n, 2) : NONE;
-	return node_input(m, n, (uint32_t)which + add);
+	uint32_t i = matmul_arg(node_get(m, n)->op, (uint32_t)which);
+	return i == NONE ? NONE : node_input(m, n, i);
 }

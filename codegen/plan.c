@@ -26,8 +26,11 @@ uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape) {
 	uint32_t rank = 0;
 	if (t->count == 1 && form == FORM_NATURAL)
 		shape[rank++] = 1;
-	for (uint32_t i = 0; i < t->count; i++)
+	for (uint32_t i = 0; i < t->count; i++) {
+		if (form == FORM_ROW && i + 1 == t->count)
+			shape[rank++] = 1;
 		shape[rank++] = expr_number(m, t->dims[i]);
+	}
 	if (t->count > 0 && form == FORM_COLUMN)
 		shape[rank++] = 1;
 	return rank;

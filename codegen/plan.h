@@ -141,7 +141,8 @@ typedef struct Access {
  * reduced along its last dim keeps that dim at size 1 (a column), so that it broadcasts against rows without a move. */
 typedef enum Form {
 	FORM_NATURAL, /* the graph's shape; rank 1: [1, n] */
-	FORM_COLUMN   /* the graph's shape and a trailing 1 */
+	FORM_COLUMN,  /* the graph's shape and a trailing 1 */
+	FORM_ROW      /* the graph's shape and a 1 before the last dim: only what is stored */
 } Form;
 
 typedef struct Mask {

@@ -148,6 +148,7 @@ static void put_config(Json *j) {
 	put_string(j, "pallas_column_strips", choices[c->column_strips.value]);
 	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);
 	put_string(j, "pallas_straight_loops", choices[c->straight_loops.value]);
+	put_string(j, "pallas_transposed_scores", choices[c->transposed_scores.value]);
 	put_string(j, "pallas_loop_skew", choices[c->loop_skew.value]);
 	put_string(j, "pallas_back_and_forth", choices[c->grid_walk.value]);
 	for (uint32_t i = 0; i < c->tunables.count; i++) {
@@ -433,7 +434,7 @@ static bool value_differs(const Plan *p, NodeId n) {
 	const Type *t = node_type(p->module, n);
 	if (v->same_as != NONE || t->kind != TYPE_TENSOR || t->count == 0)
 		return false;
-	return v->form == FORM_COLUMN || v->mask_count > 0 || v->transpose_a || v->transpose_b ||
+	return v->form != FORM_NATURAL || v->mask_count > 0 || v->transpose_a || v->transpose_b ||
 	       v->compute != DTYPE_NONE;
 }
 
@@ -446,7 +447,8 @@ static void put_value(Json *j, NodeId n) {
 	open_line(j, NULL, "{");
 	put_int(j, "graph", graph_get(p->module, node->graph)->id);
 	put_string(j, "node", node->name);
-	put_string(j, "form", v->form == FORM_COLUMN ? "column" : "natural");
+	static const char *const forms[] = {[FORM_NATURAL] = "natural", [FORM_COLUMN] = "column", [FORM_ROW] = "row"};
+	put_string(j, "form", forms[v->form]);
 	put_ints(j, "shape", rank, shape);
 	put_masks(j, v);
 	put_bool(j, "transpose_a", v->transpose_a);

@@ -194,6 +194,7 @@ typedef enum ViewShape {
 	VIEW_SHAPE_UNIT_FIRST, /* rank 1 to [1, n]: a row by another name */
 	VIEW_SHAPE_DROP_LAST,  /* drops a last dim of size 1 */
 	VIEW_SHAPE_DROP_FIRST, /* [1, n] to rank 1 */
+	VIEW_SHAPE_DROP_ROW,   /* [.., 1, n] to [.., n] */
 	VIEW_SHAPE_LANE_0,     /* aten.select.int(x, -1, 0) */
 	VIEW_SHAPE_OTHER
 } ViewShape;

@@ -77,12 +77,22 @@ static const char *write_ref(Printer *pr, const Access *access, bool keep_unit) 
 	return arena_printf(pr->a, "%s%s", ref, access_text(pr, access, keep_unit));
 }
 
-/* A column is stored as a row: into the boundary view's unit dim if there is one, else squeezed. */
-static PyExpr column_as_row(Printer *pr, NodeId value, bool keep_unit) {
-	pr->to_row = true;
-	PyExpr x = value_text(pr, value, pr->plan->values[value].form);
+/* What is stored as a row: a column, or what lies in a row already. */
+static bool stored_as_row(Printer *pr, const Arg *arg) {
+	return arg->kind == ARG_REF && node_type(pr->m, arg->node)->kind == TYPE_TENSOR &&
+	       node_type(pr->m, arg->node)->count > 0 && pr->plan->values[arg->node].form != FORM_NATURAL;
+}
+
+/* A row goes into the boundary view's unit dim if there is one, else it is squeezed. */
+static PyExpr row_to_store(Printer *pr, NodeId value, bool keep_unit) {
+	Form form = pr->plan->values[value].form;
+	PyExpr x = value_text(pr, value, form);
 	bool squeeze = !keep_unit && node_type(pr->m, value)->count > 1;
-	return (PyExpr){arena_printf(pr->a, squeeze ? "_to_row(%s)[..., 0, :]" : "_to_row(%s)", x.text), PREC_ATOM};
+	if (form == FORM_COLUMN) {
+		pr->to_row = true;
+		x = py_atom(arena_printf(pr->a, "_to_row(%s)", x.text));
+	}
+	return squeeze ? py_atom(arena_printf(pr->a, "%s[..., 0, :]", in_parens(pr, x, PREC_ATOM))) : x;
 }
 
 /* Into this step's part of a block that several share. */
@@ -105,14 +115,14 @@ static PyExpr written_text(Printer *pr, NodeId n, bool keep_unit, Dtype to) {
 	const Arg *arg = node_arg(pr->m, n, 2);
 	bool tensor = arg->kind == ARG_REF && node_type(pr->m, arg->node)->kind == TYPE_TENSOR &&
 	              node_type(pr->m, arg->node)->count > 0;
-	bool column = tensor && pr->plan->values[arg->node].form == FORM_COLUMN;
+	bool row = stored_as_row(pr, arg);
 	int64_t want[DIM_MAX], have[DIM_MAX];
 	uint32_t want_rank = region_shape(pr, access, keep_unit, want);
-	PyExpr x = column ? column_as_row(pr, arg->node, keep_unit) : arg_text(pr, arg, FORM_NATURAL);
-	uint32_t have_rank = tensor && !column ? printed_shape(pr, arg->node, FORM_NATURAL, have) : 0;
-	if (!column && access->perm_rank)
+	PyExpr x = row ? row_to_store(pr, arg->node, keep_unit) : arg_text(pr, arg, FORM_NATURAL);
+	uint32_t have_rank = tensor && !row ? printed_shape(pr, arg->node, FORM_NATURAL, have) : 0;
+	if (!row && access->perm_rank)
 		x = (PyExpr){arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text), PREC_ATOM};
-	else if (!column && !same_shape(want, want_rank, have, have_rank))
+	else if (!row && !same_shape(want, want_rank, have, have_rank))
 		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)),
 		             PREC_ATOM};
 	if (!tensor)
@@ -154,9 +164,8 @@ static void print_write(Printer *pr, NodeId n) {
 	const Operand *o = &pr->plan->operands.at[v->access->operand];
 	const Arg *arg = node_arg(pr->m, n, 2);
 	bool atomic = node_get(pr->m, n)->op != OP_STORE;
-	bool column = arg->kind == ARG_REF && node_type(pr->m, arg->node)->kind == TYPE_TENSOR &&
-	              node_type(pr->m, arg->node)->count > 0 && pr->plan->values[arg->node].form == FORM_COLUMN;
-	bool keep_unit = column && o->unit != NONE && o->unit + 2 == o->rank && v->access->perm_rank == 0;
+	bool keep_unit =
+		stored_as_row(pr, arg) && o->unit != NONE && o->unit + 2 == o->rank && v->access->perm_rank == 0;
 	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
 	Dtype in = atomic ? arith_write_dtype(pr->m, n) : held;
 	PyExpr value = written_text(pr, n, keep_unit, in);

@@ -24,25 +24,33 @@ static bool swaps(const Planner *p, NodeId n) {
 	return true;
 }
 
-/* A swap whose one user is a matmul costs nothing: the matmul contracts the other dim. */
+/* x is read as it lies, by its one user. */
+static void leave_unswapped(Planner *p, NodeId x) {
+	Value *v = value_of(p, x);
+	if (node_get(p->m, x)->op != OP_LOAD) {
+		v->same_as = node_input(p->m, x, 0);
+		return;
+	}
+	Access *plain = arena_alloc(p->a, sizeof *plain);
+	*plain = *v->access;
+	plain->perm_rank = 0;
+	v->access = plain;
+}
+
+/* A swap whose one user is a matmul costs nothing: the matmul contracts the other dim. Two of them are none. */
 static void fold_swap(Planner *p, NodeId n, int which) {
 	NodeId x = matmul_operand(p->m, n, which);
-	if (x == NONE || !swaps(p, x) || node_use_count(p->m, x) != 1 ||
-	    node_get(p->m, x)->graph != node_get(p->m, n)->graph)
-		return;
-	Value *v = value_of(p, x);
-	if (node_get(p->m, x)->op == OP_LOAD) {
-		Access *plain = arena_alloc(p->a, sizeof *plain);
-		*plain = *v->access;
-		plain->perm_rank = 0;
-		v->access = plain;
-	} else {
-		v->same_as = node_input(p->m, x, 0);
+	bool swapped = false;
+	while (x != NONE && swaps(p, x) && node_use_count(p->m, x) == 1 &&
+	       node_get(p->m, x)->graph == node_get(p->m, n)->graph) {
+		leave_unswapped(p, x);
+		swapped = !swapped;
+		x = node_get(p->m, x)->op == OP_LOAD ? NONE : node_input(p->m, x, 0);
 	}
 	if (which == 0)
-		value_of(p, n)->transpose_a = true;
+		value_of(p, n)->transpose_a = swapped;
 	else
-		value_of(p, n)->transpose_b = true;
+		value_of(p, n)->transpose_b = swapped;
 }
 
 /* Lane 0 of a value that is only stored as a row: all its lanes are equal, so _to_row() takes it as it is. */

@@ -295,6 +295,7 @@ typedef struct Config {
 	ConfigKey scale_after_max;          /* Choice */
 	ConfigKey boundary_views;           /* Choice, never ON */
 	ConfigKey inloop_loads;             /* Choice */
+	ConfigKey transposed_scores;        /* Choice */
 	ConfigKey row_split;                /* Choice */
 	ConfigKey column_strips;            /* Choice */
 	ConfigKey fori_dma;                 /* Choice */
@@ -539,6 +540,7 @@ Arg arg_float(double f);
 Arg arg_dtype(Dtype t);
 Arg arg_ref(NodeId n);
 Arg arg_sym(ExprId e);
+Arg size_arg(const Module *m, ExprId e);                   /* an int where the size is one, else its expression */
 Arg arg_list(Module *m, uint32_t count, const Arg *items); /* copies items into Module.args */
 
 /* A deep copy with slots of its own: for giving a list that is one node's argument to another node as well. */

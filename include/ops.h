@@ -100,6 +100,12 @@ bool op_has_effect(uint16_t op);
 uint32_t reduction_dims(const Module *m, NodeId n);
 bool reduction_keeps_dims(const Module *m, NodeId n);
 
+/* The argument that is the matmul's left (0) or right (1) factor, or what is added to it (2); NONE. */
+uint32_t matmul_arg(uint16_t op, uint32_t which);
+/* Two factors of two or more dims each, the same ones in front, and one sum: the product of the factors swapped, in the
+ * other order, is its result swapped. */
+bool matmul_is_plain(const Module *m, NodeId n);
+
 /* Appends docs/ops.md, the list of all rows, for `make docs` (ops_doc.c). */
 void ops_print_markdown(Text *out);
 

@@ -49,6 +49,7 @@ typedef struct Target {
 	double bf16_flops;         /* peak per TensorCore, per second */
 	int tensorcores;           /* per jax device (2: megacore, grid dims marked parallel are split) */
 	bool bf16_vpu;             /* the vector unit computes in bfloat16 */
+	bool result_buffer;        /* the MXU adds up what it computes in a buffer of its own */
 	TileRows tile[TILE_USES];
 	bool splits_grid; /* the cores share one kernel's grid */
 	TargetSpills spills;

@@ -28,10 +28,6 @@ static NodeId narrow_of(Widening *w, NodeId x, NodeId before) {
 	return w->narrow[x];
 }
 
-static Arg size_arg(Module *m, ExprId e) {
-	return m->exprs.at[e].kind == EXPR_INT ? arg_int(m->exprs.at[e].value) : arg_sym(e);
-}
-
 /* The widened value x as wide as node n's result; one node for each width. */
 static NodeId tile_of(Widening *w, NodeId x, NodeId n, int64_t width) {
 	NodeId wide = w->representative[x];

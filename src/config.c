@@ -181,6 +181,7 @@ enum {
 	KEY_BOUNDARY_VIEWS,
 	KEY_INLOOP_LOADS,
 	KEY_SCALE_AFTER_MAX,
+	KEY_TRANSPOSED_SCORES,
 	KEY_ROW_SPLIT,
 	KEY_COLUMN_STRIPS,
 	KEY_FORI_DMA,
@@ -204,6 +205,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "pallas_boundary_views",
                                                      "pallas_inloop_loads",
                                                      "pallas_scale_after_max",
+                                                     "pallas_transposed_scores",
                                                      "pallas_row_split",
                                                      "pallas_column_strips",
                                                      "pallas_fori_dma",
@@ -272,6 +274,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_BOUNDARY_VIEWS: read_choice(c, v, at, false, &config->boundary_views); break;
 	case KEY_INLOOP_LOADS: read_choice(c, v, at, true, &config->inloop_loads); break;
 	case KEY_SCALE_AFTER_MAX: read_choice(c, v, at, true, &config->scale_after_max); break;
+	case KEY_TRANSPOSED_SCORES: read_choice(c, v, at, true, &config->transposed_scores); break;
 	case KEY_ROW_SPLIT: read_choice(c, v, at, true, &config->row_split); break;
 	case KEY_COLUMN_STRIPS: read_choice(c, v, at, true, &config->column_strips); break;
 	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;

@@ -68,6 +68,7 @@ void emit_config(Writer *w) {
 	put_config_word(w, "pallas_boundary_views", &c->boundary_views, choices_off);
 	put_config_word(w, "pallas_inloop_loads", &c->inloop_loads, choices);
 	put_config_word(w, "pallas_scale_after_max", &c->scale_after_max, choices);
+	put_config_word(w, "pallas_transposed_scores", &c->transposed_scores, choices);
 	put_config_word(w, "pallas_row_split", &c->row_split, choices);
 	put_config_word(w, "pallas_column_strips", &c->column_strips, choices);
 	put_config_word(w, "pallas_fori_dma", &c->fori_dma, choices);

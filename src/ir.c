@@ -133,6 +133,10 @@ Arg arg_sym(ExprId e) {
 	return a;
 }
 
+Arg size_arg(const Module *m, ExprId e) {
+	return m->exprs.at[e].kind == EXPR_INT ? arg_int(m->exprs.at[e].value) : arg_sym(e);
+}
+
 /* Consecutive slots at the end of Module.args; `items` may itself point into Module.args. */
 static ArgId args_push(Module *m, uint32_t count, const Arg *items) {
 	ArgId first = m->args.count;

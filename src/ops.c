@@ -137,3 +137,21 @@ bool reduction_keeps_dims(const Module *m, NodeId n) {
 	const Arg *keep = op_arg(m, n, "keepdim");
 	return keep->kind == ARG_BOOL && keep->boolean;
 }
+
+/* ---- matmuls ----------------------------------------------------------------------------------------------------- */
+
+uint32_t matmul_arg(uint16_t op, uint32_t which) {
+	bool add = op == OP_ADDMM || op == OP_ADDMM_DTYPE || op == OP_BADDBMM || op == OP_BADDBMM_DTYPE;
+	if (which == 2)
+		return add ? 0 : op == OP_DOT ? 2 : NONE;
+	return which + add;
+}
+
+bool matmul_is_plain(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	NodeId a = node_input(m, n, matmul_arg(op, 0)), b = node_input(m, n, matmul_arg(op, 1));
+	if (op_kind(m, n) != KIND_MATMUL || op == OP_MV || op == OP_VDOT || a == NONE || b == NONE)
+		return false;
+	uint32_t rank = node_type(m, a)->count;
+	return rank >= 2 && node_type(m, b)->count == rank && node_type(m, n)->count == rank;
+}

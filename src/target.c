@@ -5,7 +5,8 @@
 #define MIB (KIB * 1024)
 
 static const Target rows[] = {
-#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_, tile_, splits_, ...)   \
+#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_, buffer_, tile_,        \
+               splits_, ...)                                                                                           \
 	{.name = name_,                                                                                                \
 	 .device_kind = kind_,                                                                                         \
 	 .topology = topology_,                                                                                        \
@@ -19,6 +20,7 @@ static const Target rows[] = {
 	 .bf16_flops = flops_,                                                                                         \
 	 .tensorcores = cores_,                                                                                        \
 	 .bf16_vpu = vpu_,                                                                                             \
+	 .result_buffer = buffer_,                                                                                     \
 	 .tile = tile_,                                                                                                \
 	 .splits_grid = splits_,                                                                                       \
 	 .spills = {__VA_ARGS__}},
@@ -66,6 +68,7 @@ static const char *const fields[] = {"base",
                                      "bf16_flops",
                                      "tensorcores",
                                      "bf16_vpu",
+                                     "result_buffer",
                                      "tile_rows",
                                      "splits_grid",
                                      "spill_tiles",
@@ -238,6 +241,7 @@ static void target_body(void *context, json_t *root) {
 	read_count(j, root, "tensorcores", &path, &cores);
 	t->tensorcores = (int)int_min(cores, 64);
 	get_bool(&j->r, root, "splits_grid", &path, &t->splits_grid);
+	get_bool(&j->r, root, "result_buffer", &path, &t->result_buffer);
 	if (!get_bool(&j->r, root, "bf16_vpu", &path, &t->bf16_vpu) && !j->based)
 		need(&j->r, root, "bf16_vpu", &path, "the target");
 }

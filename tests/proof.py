@@ -178,6 +178,8 @@ class Case:
             config["pallas_emit_pipeline_group_size"] = 1
         if self.pre_broadcast is not None:
             config["pallas_pre_broadcast"] = self.pre_broadcast
+        if self.pre_broadcast:  # transposed scores leave no column to widen
+            config["pallas_transposed_scores"] = False
         return {**config, **{key: json.loads(value) for key, value in self.extra}}
 
     @property
@@ -328,6 +330,13 @@ def variants():
         *(
             (graph, "emit_pipeline", "pallas_emit_pipeline_group_size", "1024")
             for graph in (attention, ragged, "softmax_two_pass_odd", "matmul_bias_gelu")
+            (graph, loop, "pallas_transposed_scores", "false")
+            for graph, loop in (
+                (attention, "unroll"),
+                (attention, "fori_loop"),
+                (ragged, "emit_pipeline"),
+                ("causal_attention_b1_h2_s421_d64", "fori_loop"),
+            )
         ),
         ("softmax", None, "pallas_row_split", "true"),
         ("softmax_odd", None, "pallas_row_split", "true"),

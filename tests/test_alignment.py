@@ -76,7 +76,7 @@ def test_each_tensor_has_its_own_alignment():
     assert windows["lse_ref"]["block"] == [2, 1, 512]
     # By its upper estimate the kernel fits with one window of K, which moves once for each tile_b.
     assert {name for name, o in windows.items() if o["buffers"] == 1} <= {"k_in_ref"}
-    assert found["vmem"]["total"] <= 60 * 2**20
+    assert found["vmem"]["total"] <= found["vmem"]["limit"]
     assert [g["semantics"] for g in found["grid"]] == ["parallel", "parallel"]
 
 
@@ -144,6 +144,8 @@ def test_it_says_so_and_computes_the_same(tmp_path):
 @pytest.mark.parametrize("loop_type", ["fori_loop", "emit_pipeline"])
 def test_windows_of_loops_too(loop_type, tmp_path):
     config = {"block_sizes": [1, 128, 128], "pallas_loop_type": loop_type}
+    config["pallas_transposed_scores"] = "off"
+    config["pallas_loop_skew"] = "off"
     if loop_type == "fori_loop":
         config["pallas_fori_dma"] = "on"
     free = plan(SMALL, **config)

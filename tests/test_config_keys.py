@@ -177,6 +177,7 @@ WORDS = {
     "pallas_pre_broadcast": ["auto", "on", "off", True, False],
     "pallas_inloop_loads": ["auto", "on", "off", True, False],
     "pallas_scale_after_max": ["auto", "on", "off", True, False],
+    "pallas_transposed_scores": ["auto", "on", "off", True, False],
     "pallas_row_split": ["auto", "on", "off", True, False],
     "pallas_column_strips": ["auto", "on", "off", True, False],
     "pallas_fori_dma": ["auto", "on", "off", True, False],

@@ -49,7 +49,7 @@ def by_ref(items):
 TILE = 2 * 128 * 128 * 2  # two buffers of [1, 128, 128] in bfloat16
 LSE = 2 * 128 * 4  # two of [1, 1, 128] in float32: tiles of one row
 WHOLE = 2 * 512 * 128 * 2  # two of [1, 512, 128] in bfloat16
-COLUMN = 128 * 128 * 4  # [1, 128, 1] in float32, padded to 128 lanes
+ROW = 128 * 4  # float32 row statistics of 128 rows, along the lanes
 ACC = 128 * 128 * 4
 SCORES = 128 * 128 * 4
 
@@ -147,8 +147,8 @@ def test_attention_fori_loop():
         assert (semaphore["kind"], semaphore["dtype"]) == ("dma_semaphore", None)
         assert (semaphore["shape"], semaphore["bytes"]) == ([2], 0)
     assert [(c["node"], c["shape"], c["place"]) for c in loop["carried"]] == [
-        ("m_i", [1, 128, 128], "register"),
-        ("l_i", [1, 128, 128], "register"),
+        ("m_i", [1, 1, 128], "register"),
+        ("l_i", [1, 1, 128], "register"),
         ("acc", [1, 128, 128], "register"),
     ]
     handed = [(h["node"], scratch[h["scratch"]]["bytes"]) for h in loop["handed"]]
@@ -161,12 +161,12 @@ def test_attention_emit_pipeline():
     loop, scratch = step_of(p), by_ref(p["scratch"])
     assert all(w["scratch"] is None and w["semaphore"] is None for w in loop["windows"])
     assert [(c["node"], c["place"], scratch[c["scratch"]]["bytes"]) for c in loop["carried"]] == [
-        ("m_i", "scratch", COLUMN),
-        ("l_i", "scratch", COLUMN),
+        ("m_i", "scratch", ROW),
+        ("l_i", "scratch", ROW),
         ("acc", "scratch", ACC),
     ]
     assert (loop["skewed"], loop["handed"]) == (False, [])
-    assert p["vmem"]["scratch"] == 2 * COLUMN + ACC
+    assert p["vmem"]["scratch"] == 2 * ROW + ACC
 
 
 def test_attention_unroll():
@@ -188,7 +188,9 @@ def test_attention_unroll():
 
 
 def test_attention_values():
-    p = plan("attention", "--set=pallas_loop_type=fori_loop", "--set=pallas_pre_broadcast=off")
+    switches = ("pallas_pre_broadcast=off", "pallas_transposed_scores=off")
+    settings = ("pallas_loop_type=fori_loop", *switches)
+    p = plan("attention", *(f"--set={setting}" for setting in settings))
     values = {(v["graph"], v["node"]): v for v in p["values"]}
     assert values[0, "bmm"]["transpose_b"] and not values[0, "bmm"]["transpose_a"]
     assert (values[0, "m_new"]["form"], values[0, "m_new"]["shape"]) == ("column", [1, 128, 1])

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1988620,
+    "vmem_bytes": 1663612,
     "flops": 201326592,
     "hbm_bytes": 2646824,
     "compiler": "pallasc 0.1.0",
@@ -37,12 +37,6 @@ def _mask(x, axis, count, fill):
     """x where its index along axis is below count, else fill."""
     index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)
     return jnp.where(index < count, x, fill)
-
-
-def _to_row(x):
-    """A column [..., m, 1] as a row [..., 1, m]."""
-    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
-    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
 
 
 def _attention_kernel(
@@ -69,8 +63,8 @@ def _attention_kernel(
         k = k_in_win[...]
         # scores = torch.bmm(q, k, out_dtype=torch.float32) * qk_scale
         bmm = jax.lax.dot_general(
-            q,
             k,
+            q,
             (((2,), (2,)), ((0,), (0,))),
             precision=jax.lax.Precision.HIGHEST,
             preferred_element_type=jnp.float32,
@@ -80,15 +74,15 @@ def _attention_kernel(
 
     def step(scores, v_in_win, m_i, l_i, acc, ragged=False):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
-        scores_masked = _mask(scores, 2, 37, -jnp.inf) if ragged else scores
-        m_new = jnp.maximum(m_i, jnp.max(scores_masked, axis=2, keepdims=True))
+        scores_masked = _mask(scores, 1, 37, -jnp.inf) if ragged else scores
+        m_new = jnp.maximum(m_i, jnp.max(scores_masked, axis=1, keepdims=True))
         # p = torch.exp2(scores - m_new[:, :, None])
         exp2 = jnp.exp2(scores - m_new)
         # alpha = torch.exp2(m_i - m_new)
         alpha = jnp.exp2(m_i - m_new)
         # l_i = l_i * alpha + torch.sum(p, -1)
-        exp2_masked = _mask(exp2, 2, 37, 0) if ragged else exp2
-        l_i_1 = l_i * alpha + jnp.sum(exp2_masked, axis=2, keepdims=True)
+        exp2_masked = _mask(exp2, 1, 37, 0) if ragged else exp2
+        l_i_1 = l_i * alpha + jnp.sum(exp2_masked, axis=1, keepdims=True)
         # acc = acc * alpha[:, :, None]
         acc_1 = acc * alpha
         # v = v_view[tile_b, tile_n, :]
@@ -96,9 +90,9 @@ def _attention_kernel(
         v = _mask(v, 1, 37, 0) if ragged else v
         # acc = torch.baddbmm(acc, p.to(v.dtype), v)
         acc_1_1_dot = jax.lax.dot_general(
-            exp2_masked,
             v,
-            (((2,), (1,)), ((0,), (0,))),
+            exp2_masked,
+            (((1,), (1,)), ((0,), (0,))),
             precision=jax.lax.Precision.HIGHEST,
             preferred_element_type=jnp.float32,
         )
@@ -143,7 +137,6 @@ def _attention_kernel(
         scores_ref[...] = scores_next
         return m_i, l_i, acc
 
-    # m_i = hl.full([tile_b, tile_m], float("-inf"), dtype=torch.float32)
     # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
     # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
     k_in_copy(0).start()
@@ -156,9 +149,9 @@ def _attention_kernel(
         2,
         body,
         (
-            jnp.full((1, 128, 1), -jnp.inf, jnp.float32),
-            jnp.zeros((1, 128, 1), jnp.float32),
-            jnp.zeros((1, 128, 96), jnp.float32),
+            jnp.full((1, 1, 128), -jnp.inf, jnp.float32),
+            jnp.zeros((1, 1, 128), jnp.float32),
+            jnp.zeros((1, 96, 128), jnp.float32),
         ),
     )
     v_in_copy(2).wait()
@@ -166,10 +159,10 @@ def _attention_kernel(
     scores = step_ahead(k_in_tail_ref)
     m_i_1, l_i_2, acc_2 = step(scores, v_in_tail_ref, m_i_1, l_i_2, acc_2, ragged=True)
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
-    out_ref[...] = acc_2 / l_i_2
+    div = acc_2 / l_i_2
+    out_ref[...] = jnp.transpose(div, (0, 2, 1))
     # lse[tile_b, tile_m] = m_i + torch.log2(l_i)
-    add = m_i_1 + jnp.log2(l_i_2)
-    lse_ref[...] = _to_row(add)
+    lse_ref[...] = m_i_1 + jnp.log2(l_i_2)
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))

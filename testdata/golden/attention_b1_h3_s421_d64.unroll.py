@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1936477,
+    "vmem_bytes": 1300214,
     "flops": 201326592,
     "hbm_bytes": 651708,
     "compiler": "pallasc 0.1.0",
@@ -39,12 +39,6 @@ def _mask(x, axis, count, fill):
     return jnp.where(index < count, x, fill)
 
 
-def _to_row(x):
-    """A column [..., m, 1] as a row [..., 1, m]."""
-    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
-    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
-
-
 def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
     # for tile_n in hl.tile(kv_dim):
     def step(k_in_win, v_in_win, m_i, l_i, acc, ragged=False):
@@ -54,12 +48,12 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         k = k_in_win[...]
         # scores = torch.bmm(q, k, out_dtype=torch.float32) * qk_scale
         bmm = jax.lax.dot_general(
-            q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+            k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
-        bmm_masked = _mask(bmm, 2, 37, -jnp.inf) if ragged else bmm
+        bmm_masked = _mask(bmm, 1, 37, -jnp.inf) if ragged else bmm
         m_new = jnp.maximum(
-            m_i, jnp.max(bmm_masked, axis=2, keepdims=True) * 0.18033688011112042
+            m_i, jnp.max(bmm_masked, axis=1, keepdims=True) * 0.18033688011112042
         )
         scores = bmm * 0.18033688011112042
         # p = torch.exp2(scores - m_new[:, :, None])
@@ -67,8 +61,8 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         # alpha = torch.exp2(m_i - m_new)
         alpha = jnp.exp2(m_i - m_new)
         # l_i = l_i * alpha + torch.sum(p, -1)
-        exp2_masked = _mask(exp2, 2, 37, 0) if ragged else exp2
-        l_i_1 = l_i * alpha + jnp.sum(exp2_masked, axis=2, keepdims=True)
+        exp2_masked = _mask(exp2, 1, 37, 0) if ragged else exp2
+        l_i_1 = l_i * alpha + jnp.sum(exp2_masked, axis=1, keepdims=True)
         # acc = acc * alpha[:, :, None]
         acc_1 = acc * alpha
         # v = v_view[tile_b, tile_n, :]
@@ -76,22 +70,21 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         v = _mask(v, 1, 37, 0) if ragged else v
         # acc = torch.baddbmm(acc, p.to(v.dtype), v)
         exp2_bf16 = exp2.astype(jnp.bfloat16)
-        exp2_bf16_masked = _mask(exp2_bf16, 2, 37, 0) if ragged else exp2_bf16
+        exp2_bf16_masked = _mask(exp2_bf16, 1, 37, 0) if ragged else exp2_bf16
         acc_1_1_dot = jax.lax.dot_general(
-            exp2_bf16_masked,
             v,
-            (((2,), (1,)), ((0,), (0,))),
+            exp2_bf16_masked,
+            (((1,), (1,)), ((0,), (0,))),
             preferred_element_type=jnp.float32,
         )
         acc_1_1 = acc_1 + acc_1_1_dot
         return m_new, l_i_1, acc_1_1
 
-    # m_i = hl.full([tile_b, tile_m], float("-inf"), dtype=torch.float32)
-    m_i_1 = jnp.full((1, 128, 1), -jnp.inf, jnp.float32)
     # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
-    l_i_2 = jnp.zeros((1, 128, 1), jnp.float32)
+    m_i_1 = jnp.full((1, 1, 128), -jnp.inf, jnp.float32)
     # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
-    acc_2 = jnp.zeros((1, 128, 64), jnp.float32)
+    l_i_2 = jnp.zeros((1, 1, 128), jnp.float32)
+    acc_2 = jnp.zeros((1, 64, 128), jnp.float32)
     for j in range(3):
         m_i_1, l_i_2, acc_2 = step(
             k_in_ref.at[:, pl.ds(j * 128, 128), :],
@@ -109,10 +102,10 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         ragged=True,
     )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
-    out_ref[...] = (acc_2 / l_i_2).astype(jnp.bfloat16)
+    convert_element_type = (acc_2 / l_i_2).astype(jnp.bfloat16)
+    out_ref[...] = jnp.transpose(convert_element_type, (0, 2, 1))
     # lse[tile_b, tile_m] = m_i + torch.log2(l_i)
-    add = m_i_1 + jnp.log2(l_i_2)
-    lse_ref[...] = _to_row(add)
+    lse_ref[...] = m_i_1 + jnp.log2(l_i_2)
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))

@@ -150,6 +150,7 @@ static Module *widened(Fixture *f, PassContext *c, const char *name, const char 
 	fixture_init(f);
 	Module *m = graph_load(f, name, from, to);
 	m->config.pre_broadcast.value = CHOICE_ON;
+	m->config.transposed_scores.value = CHOICE_OFF;
 	*c = (PassContext){.module = m, .diag = &f->diag, .arena = &f->arena, .explain = true};
 	run_or_fail(f, c, NULL, 0);
 	return m;

@@ -1,0 +1,156 @@
+"""Which matmuls are computed transposed, what turns with them, and what is left as it stands."""
+
+import copy
+import json
+import os
+import subprocess
+
+import proof
+import pytest
+
+PALLASC = os.environ.get("PALLASC", str(proof.ROOT / "pallasc"))
+
+
+def run(document, *options):
+    command = [PALLASC, "--emit=json", "--passes=inloop_loads,orient", "--explain", *options, "-"]
+    done = subprocess.run(command, input=json.dumps(document), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def turned(document, blocks=(1, 128, 128), choice="on"):
+    settings = (f"block_sizes={list(blocks)}", f"pallas_transposed_scores={choice}")
+    return run(document, *(f"--set={setting}" for setting in settings))
+
+
+def nodes(document, kind):
+    graph = next(g for g in document["graphs"] if g["kind"] == kind)
+    return {node["name"]: node for node in graph["nodes"]}
+
+
+def shape(node):
+    return node["meta"]["shape"]
+
+
+def by_target(found, target):
+    return [node for node in found.values() if node.get("target") == target]
+
+
+def references(node):
+    return [arg["ref"] for arg in node["args"] if isinstance(arg, dict) and "ref" in arg]
+
+
+def test_attention_turns_as_a_whole():
+    document, said = turned(proof.document("attention"))
+    loop, root = nodes(document, "for_loop"), nodes(document, "root")
+    assert "orient: 'bmm' is computed transposed" in said
+    assert shape(loop["bmm"]) == ["u0", "u2", "u1"]
+    assert shape(loop["exp2"]) == ["u0", "u2", "u1"]
+    assert loop["amax"]["args"][1:] == [[-2], True]
+    for statistic in ("amax", "m_new", "alpha", "l_i_1", "m_i", "l_i"):
+        assert shape(loop[statistic]) == ["u0", 1, "u1"], statistic
+    assert shape(loop["acc_1_1"]) == shape(loop["acc"]) == ["u0", 128, "u1"]
+    assert references(loop["bmm"]) == ["k_turned", "_new_var_turned"]
+    assert references(loop["acc_1_1"]) == ["acc_1", "v_turned", "_mask_to_4"]
+    # The loop swaps nothing but factors of matmuls, which are read swapped.
+    swaps = by_target(loop, "aten.permute.default")
+    assert sorted(node["name"] for node in swaps) == ["_new_var_turned", "k_turned", "v_turned"]
+    assert not by_target(loop, "tile.subscript")
+    # Behind it, the output is turned back once; lse is a row already.
+    assert [node["name"] for node in by_target(root, "aten.permute.default")] == [
+        "convert_element_type_rows"
+    ]
+    assert [node["name"] for node in by_target(root, "aten.squeeze.dim")] == ["add_rows"]
+    assert [shape(node) for node in by_target(root, "tile.full")] == [
+        ["u0", 1, "u1"],
+        ["u0", 1, "u1"],
+        ["u0", 128, "u1"],
+    ]
+
+
+def test_an_index_along_the_columns_is_made_along_sublanes():
+    document, _ = turned(proof.document("causal_attention"))
+    loop = nodes(document, "for_loop")
+    assert shape(loop["visible"]) == ["u3", "u1"]
+    assert [shape(loop[name]) for name in references(loop["visible"])] == [[1, "u1"], ["u3", 1]]
+    assert shape(loop["subscript_1"]) == [1, "u3", "u1"]
+
+
+def test_the_turned_document_is_as_good_as_the_first():
+    document, _ = turned(proof.document("causal_attention"))
+    again, said = turned(document)
+    assert "transposed" not in said  # nothing is reduced along rows any more
+    assert again["graphs"] == document["graphs"]
+
+
+def test_off_and_sizes_that_do_not_fill_registers():
+    graph = proof.document("attention")
+    before, _ = run(graph, "--set=block_sizes=[1,128,128]", "--set=pallas_transposed_scores=off")
+    assert shape(nodes(before, "for_loop")["bmm"]) == ["u0", "u1", "u2"]
+    for blocks, why in (
+        ((1, 64, 128), "64 rows are no multiple of 128 lanes"),
+        ((1, 128, 16), "16 columns are no multiple of 32 sublanes"),
+    ):
+        document, said = turned(graph, blocks)
+        assert why in said
+        assert shape(nodes(document, "for_loop")["bmm"]) == ["u0", "u1", "u2"]
+
+
+def edited(edit):
+    document = copy.deepcopy(proof.document("attention"))
+    loop = next(g for g in document["graphs"] if g["kind"] == "for_loop")
+    edit(loop["nodes"])
+    return document
+
+
+def at(found, name):
+    return next(i for i, node in enumerate(found) if node["name"] == name)
+
+
+def add_bias(found):
+    """Adds q as a bias to the scores: a tile that comes as it stands."""
+    i = at(found, "scores")
+    bias = copy.deepcopy(found[at(found, "amax")])
+    bias.update(name="bias", args=[{"ref": "q"}, [-1], True])
+    bias["meta"] = {"dtype": "bfloat16", "shape": ["u0", "u1", 1]}
+    found.insert(i, bias)
+    found[i + 1]["target"] = "aten.add.Tensor"
+    found[i + 1]["args"] = [{"ref": "bmm"}, {"ref": "bias"}]
+
+
+def reduce_heads(found):
+    """Reduces the probabilities over the rows too."""
+    i = at(found, "sum_1")
+    extra = copy.deepcopy(found[i])
+    extra.update(name="over_rows")
+    extra["args"][1] = [-2]
+    extra["meta"] = {"dtype": "float32", "shape": ["u0", "u2"]}
+    kept = copy.deepcopy(found[i])
+    kept.update(name="over_all", target="aten.sum.dim_IntList", args=[{"ref": "over_rows"}, [-1]])
+    kept["meta"] = {"dtype": "float32", "shape": ["u0"]}
+    wide = copy.deepcopy(found[at(found, "subscript")])
+    wide.update(name="over_all_wide", args=[{"ref": "over_all"}, [{"slice": [None] * 3}, None]])
+    wide["meta"] = {"dtype": "float32", "shape": ["u0", 1]}
+    found[i + 1 : i + 1] = [extra, kept, wide]
+    later = found[at(found, "l_i_1")]
+    later["args"] = [{"ref": "mul_1"}, {"ref": "over_all_wide"}]
+
+
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (add_bias, "'q' would be transposed in each step"),
+        (reduce_heads, "'over_rows' wants it as it was, in the loop"),
+    ],
+)
+def test_what_speaks_against_it(edit, why):
+    document, said = turned(edited(edit))
+    assert why in said, said
+    assert shape(nodes(document, "for_loop")["bmm"]) == ["u0", "u1", "u2"]
+
+
+@pytest.mark.parametrize(("chip", "on"), [("v7x", True), ("v5e", False)])
+def test_auto_is_the_chips(chip, on):
+    graph = proof.document("attention")
+    document, _ = run(graph, "--set=block_sizes=[1,128,128]", f"--target={chip}")
+    assert (shape(nodes(document, "for_loop")["bmm"]) == ["u0", "u2", "u1"]) == on
