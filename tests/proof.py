@@ -330,6 +330,8 @@ def variants():
         *(
             (graph, "emit_pipeline", "pallas_emit_pipeline_group_size", "1024")
             for graph in (attention, ragged, "softmax_two_pass_odd", "matmul_bias_gelu")
+        ),
+        *(
             (graph, loop, "pallas_transposed_scores", "false")
             for graph, loop in (
                 (attention, "unroll"),
