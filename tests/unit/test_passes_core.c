@@ -163,7 +163,7 @@ static void pipeline_calls_hooks(void **state) {
 	const char *names[] = {"cse", "dse"};
 	assert_false(pass_pipeline_run(&c, names, 2, &hooks));
 	assert_string_equal(f.diag.list.at[0].code, "unknown-pass");
-	assert_int_equal(calls, 20);
+	assert_int_equal(calls, 22);
 	fixture_free(&f);
 }
 
