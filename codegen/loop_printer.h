@@ -30,6 +30,8 @@ NodeId carry_placeholder(const LoopPrinter *lp, uint32_t i);
 
 /* From here on, dim's step number is the variable `name`, or `value` where that is NULL. */
 void set_step(LoopPrinter *lp, uint32_t dim, const char *name, int64_t value);
+/* It was read since. */
+bool step_used(const LoopPrinter *lp, uint32_t dim);
 /* The subscript that cuts a window out of its operand: pl.ds(start, block) in each dim that is not whole. */
 const char *window_slice(LoopPrinter *lp, const Window *win);
 const char *resident_window(LoopPrinter *lp, const Window *win);

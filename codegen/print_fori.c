@@ -244,7 +244,7 @@ static const char *print_ahead_waits(LoopPrinter *lp, const char *const *copies,
 	Printer *pr = lp->pr;
 	const char *ahead = printer_name(pr, "ahead");
 	const char *call = ahead_call(lp, ahead, 0);
-	if (copies_ahead(lp) || pr->step_used[lp->index * RANK_MAX])
+	if (copies_ahead(lp) || step_used(lp, 0))
 		py_line(&pr->w, "%s = %s + 1", ahead, step);
 	print_waits(lp, copies, PART_AHEAD, ahead);
 	return call;
@@ -279,7 +279,7 @@ static const char *print_fori_body(LoopPrinter *lp, const char *const *copies) {
 	py_statement(&pr->w, call_results(pr, &carried, rest_call(lp, step, 0, &carried)));
 	print_output_starts(lp, copies, step);
 	add_handed_refs(lp, &handed);
-	for (uint32_t i = 0; i < handed.count; i++)
+	for (uint32_t i = 0; i < handed.count && i < next.count; i++)
 		py_line(&pr->w, "%s = %s", handed.at[i], next.at[i]);
 	py_line(&pr->w, "return %s", registers.count ? names_join(pr, &registers) : "carry");
 	pr->w.indent--;

@@ -24,7 +24,7 @@ void set_step(LoopPrinter *lp, uint32_t dim, const char *name, int64_t value) {
 	lp->pr->step_used[slot] = false;
 }
 
-static bool step_used(const LoopPrinter *lp, uint32_t dim) { return lp->pr->step_used[lp->index * RANK_MAX + dim]; }
+bool step_used(const LoopPrinter *lp, uint32_t dim) { return lp->pr->step_used[lp->index * RANK_MAX + dim]; }
 
 /* What the rest of the step reads of what was computed one step ahead. */
 void add_handed(LoopPrinter *lp, Names *names) {

@@ -108,7 +108,7 @@ static void print_skewed_body(LoopPrinter *lp, const char *const *inner) {
 	set_step(lp, 0, lp->vars[0], 0);
 	const char *rest = rest_statement(lp, inner);
 	py_line(&pr->w, "%s = pl.program_id(0)", ahead);
-	if (pr->step_used[lp->index * RANK_MAX])
+	if (step_used(lp, 0))
 		py_line(&pr->w, "%s = %s - 1", lp->vars[0], ahead);
 	print_skewed_steps(lp, ahead, step_call(lp, PART_AHEAD, &args), rest);
 }
