@@ -344,7 +344,7 @@ void print_fori(LoopPrinter *lp, const Names *results) {
 			names_add(pr, &initial, initial_value(lp, i));
 	if (body)
 		print_fori_call(lp, body, copies, &initial, &held);
-	for (uint32_t i = 0; !body && i < held.count; i++)
+	for (uint32_t i = 0; !body && i < held.count && i < initial.count; i++)
 		py_line(&pr->w, "%s = %s", held.at[i], initial.at[i]);
 	print_scratch_results(lp, results);
 	if (lp->loop->skewed && static_steps(lp, &steps))

@@ -61,7 +61,7 @@ static void the_scratch_counts(void **state) {
 	assert_string_equal(plan->loops.at[0].skew_why, "pallas_loop_skew is off");
 	fixture_free(&f);
 	plan = attention(&f, "pallas_loop_type=emit_pipeline", "pallas_loop_skew=on", ONE_STEP);
-	assert_int_equal(plan->vmem.scratch, off + 256 * 128 * 4);
+	assert_int_equal(plan->vmem.scratch, off + INT64_C(256) * 128 * 4);
 	assert_true(plan->vmem.intermediates >= spilled + INT64_C(256) * 128 * 4 / 2);
 	fixture_free(&f);
 }
