@@ -107,11 +107,11 @@ def _softmax_of_two_kernel(
     def step_1(y_win, top_2, total_3):
         # values = y[tile_m, tile_k].to(torch.float32)
         values_1 = y_win[...]
-        # line 92: new_top = torch.maximum(top, torch.amax(values, dim=1))
+        # line 93: new_top = torch.maximum(top, torch.amax(values, dim=1))
         new_top_1 = jnp.maximum(top_2, jnp.max(values_1, axis=1, keepdims=True))
-        # line 93: total = total * torch.exp(top - new_top)
+        # line 94: total = total * torch.exp(top - new_top)
         total_1_2 = total_3 * jnp.exp(top_2 - new_top_1)
-        # line 94: total = total + torch.exp(values - new_top[:, None]).sum(dim=1)
+        # line 95: total = total + torch.exp(values - new_top[:, None]).sum(dim=1)
         sum_1 = jnp.sum(
             jnp.exp(values_1 - jnp.tile(new_top_1, (1, 2))), axis=1, keepdims=True
         )
@@ -139,7 +139,7 @@ def _softmax_of_two_kernel(
     y_copy(0).start()
     top_3, total_4 = jax.lax.fori_loop(0, 3, body_1, (top_1, total_2))
 
-    # line 96: for tile_n in hl.tile(n, block_size=block_n):
+    # line 97: for tile_n in hl.tile(n, block_size=block_n):
     def step_2(x_win_1, out_x_win):
         # weight = torch.exp(x[tile_m, tile_n].to(torch.float32) - top[:, None])
         load = x_win_1[...]
@@ -183,7 +183,7 @@ def _softmax_of_two_kernel(
     for i in range(2, 4):
         out_x_copy(i).wait()
 
-    # line 99: for tile_k in hl.tile(k, block_size=block_k):
+    # line 100: for tile_k in hl.tile(k, block_size=block_k):
     def step_3(y_win_1, out_y_win):
         # weight = torch.exp(y[tile_m, tile_k].to(torch.float32) - top[:, None])
         load_1 = y_win_1[...]
