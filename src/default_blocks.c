@@ -23,7 +23,8 @@ enum {
 	MOST_CONTRACTED = 1024, /* that one step of a loop contracts */
 	MOST_LANES = 2048,
 	MOST_ROWS = 1024,
-	LEAST = 128, /* no level goes below: a register's lanes, an MXU tile of the older chips */
+	MOST_ALONE = 128 * 1024, /* the only dim of a tensor: one row, that vector registers hold badly */
+	LEAST = 128,             /* no level goes below: a register's lanes, an MXU tile of the older chips */
 	LEAST_ROWS = 32
 };
 /* Of one load or store; of any tile in a kernel with matmuls, whose results stay in VMEM in float32. */
@@ -125,7 +126,7 @@ static int64_t most_of(const Module *m, const BlockUse *u, bool known) {
 	if (u->free || u->contracted)
 		return u->free ? matmul_side(m->target) : MOST_CONTRACTED;
 	if (u->rank <= 1)
-		return u->rank ? TILE_BYTES / 4 : LEAST;
+		return u->rank ? MOST_ALONE : LEAST;
 	return u->from_end >= 2 ? 1 : u->from_end == 0 ? MOST_LANES : MOST_ROWS;
 }
 
@@ -139,7 +140,8 @@ int64_t default_block(const Module *m, const BlockUse *u, int64_t extent) {
 	int64_t most = most_of(m, u, known), reach = known ? extent : u->reach;
 	if (reach > 0 && reach <= most)
 		return next_power(reach);
-	if (reach <= 0 || reach % most == 0 || most <= LEAST)
+	/* Of a tensor of one dim, blocks of other sizes would be laid out anew. */
+	if (reach <= 0 || reach % most == 0 || most <= LEAST || u->rank <= 1)
 		return most;
 	int64_t best = most;
 	for (int64_t size = most - LEAST; size >= most / 2 && size >= LEAST; size -= LEAST)
