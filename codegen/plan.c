@@ -168,7 +168,7 @@ static void remark_loops(Plan *plan) {
 		            l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "", l->why);
 		if (l->skewed)
 			plan_remark(plan, "%s: skewed: %s", l->name, l->skew_why);
-		else if (l->type != LOOP_UNROLL)
+		else
 			plan_remark(plan, "%s: not skewed: %s", l->name, l->skew_why);
 		if (l->peeled)
 			plan_remark(plan, "%s: the last step has %lld of %lld lanes; it runs after the loop%s", l->name,
@@ -208,11 +208,13 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Diag before = *d;
 	PlanWay skew = way;
-	Choice asked = (Choice)m->config.loop_skew.value;
+	const Config *c = &m->config;
+	bool unrolls = (LoopType)c->loop_type.value == LOOP_UNROLL || way.straight;
+	bool must = (Choice)c->loop_skew.value == CHOICE_ON || (unrolls && c->matmul_ahead.value > 0);
 	skew.skew = true;
-	skew.trial = way.trial || asked == CHOICE_AUTO;
-	Plan *skewed = asked == CHOICE_OFF ? NULL : plan_way(a, m, d, skew);
-	if (skewed || asked == CHOICE_ON)
+	skew.trial = way.trial || !must;
+	Plan *skewed = plan_way(a, m, d, skew);
+	if (skewed || must)
 		return skewed;
 	*d = before; /* what is wrong is said again */
 	return plan_way(a, m, d, way);

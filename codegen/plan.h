@@ -186,7 +186,8 @@ typedef struct Carry {
 /* A value that the steps of a skewed loop hand on to the next: skew.c. */
 typedef struct Handed {
 	NodeId node;
-	uint32_t scratch;
+	uint32_t scratch; /* NONE: unrolled steps hand it on as a value */
+	int64_t bytes;
 } Handed;
 
 typedef struct Window {
@@ -228,7 +229,8 @@ typedef struct Loop {
 	bool masked; /* its step function takes a flag `ragged`: that step masks */
 	VEC(Window) windows;
 	VEC(Carry) carries;
-	bool skewed;           /* each step computes what the next one starts with */
+	bool skewed;           /* each step computes what the next one starts with, or */
+	int ahead;             /* one so many steps later: more than one only where the loop is unrolled */
 	VEC(Handed) handed;    /* and hands it on */
 	const char *skew_why;  /* why, or why not */
 	const char *name;      /* of its step function */

@@ -151,6 +151,10 @@ static void put_config(Json *j) {
 	put_string(j, "pallas_transposed_scores", choices[c->transposed_scores.value]);
 	put_string(j, "pallas_loop_skew", choices[c->loop_skew.value]);
 	put_string(j, "pallas_back_and_forth", choices[c->grid_walk.value]);
+	if (c->matmul_ahead.value == AHEAD_AUTO)
+		put_string(j, "pallas_matmul_ahead", "auto");
+	else
+		put_int(j, "pallas_matmul_ahead", c->matmul_ahead.value);
 	for (uint32_t i = 0; i < c->tunables.count; i++) {
 		item(j, NULL);
 		text_put_json(j->out, m->tunables.at[i].name);
@@ -379,6 +383,7 @@ static void put_loop(Json *j, const Loop *l) {
 	put_bool(j, "peeled", l->peeled);
 	put_bool(j, "masked", l->masked);
 	put_bool(j, "skewed", l->skewed);
+	put_int(j, "ahead", l->ahead);
 	open_line(j, "handed", "[");
 	for (uint32_t i = 0; i < l->handed.count; i++)
 		put_handed(j, &l->handed.at[i]);

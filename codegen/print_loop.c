@@ -321,36 +321,94 @@ void print_scratch_results(LoopPrinter *lp, const Names *results) {
 
 /* ---- unroll ----------------------------------------------------------------------------------------------------- */
 
-static void print_unroll(LoopPrinter *lp, const Names *results) {
+static void add_resident_windows(LoopPrinter *lp, Part part, Names *args) {
+	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
+		if (part_reads(lp, part, w))
+			names_add(lp->pr, args, resident_window(lp, &lp->loop->windows.at[w]));
+}
+
+/* What is computed ahead of its step, under the variable `ahead`. */
+static void print_ahead_call(LoopPrinter *lp, const char *ahead, const Names *handed) {
+	Names args = {0};
+	set_step(lp, 0, ahead, 0);
+	add_steps(lp, PART_AHEAD, &args);
+	add_resident_windows(lp, PART_AHEAD, &args);
+	py_statement(&lp->pr->w, call_results(lp->pr, handed, step_call(lp, PART_AHEAD, &args)));
+}
+
+/* The rest of a step. */
+static void print_rest_call(LoopPrinter *lp, const Names *handed, const Names *results) {
+	Names args = {0};
+	set_step(lp, 0, lp->vars[0], 0);
+	add_steps(lp, PART_STEP, &args);
+	for (uint32_t i = 0; i < handed->count; i++)
+		names_add(lp->pr, &args, handed->at[i]);
+	add_resident_windows(lp, PART_STEP, &args);
+	for (uint32_t i = 0; i < results->count; i++)
+		names_add(lp->pr, &args, results->at[i]);
+	py_statement(&lp->pr->w, call_results(lp->pr, results, step_call(lp, PART_STEP, &args)));
+}
+
+/* Parts of steps that stand ahead of the rest: what they give waits in a list. */
+static void print_unroll_ahead(LoopPrinter *lp, const Names *results) {
+	Printer *pr = lp->pr;
+	const LoopDim *d = &lp->loop->dim[0];
+	long long steps = d->full_steps + (d->tail && !lp->loop->peeled);
+	const char *waiting = printer_name(pr, "waiting"), *ahead = printer_name(pr, "ahead");
+	Names handed = {0};
+	for (uint32_t i = 0; i < lp->loop->handed.count; i++)
+		names_add(pr, &handed, printer_name(pr, pr->names[lp->loop->handed.at[i].node]));
+	const char *one = names_join(pr, &handed);
+	py_line(&pr->w, "%s = []", waiting);
+	py_line(&pr->w, "for %s in range(%lld):", ahead, steps + lp->loop->ahead);
+	pr->w.indent++;
+	py_line(&pr->w, "if %s < %lld:", ahead, steps);
+	pr->w.indent++;
+	print_ahead_call(lp, ahead, &handed);
+	py_line(&pr->w, handed.count == 1 ? "%s.append(%s)" : "%s.append((%s))", waiting, one);
+	pr->w.indent--;
+	py_line(&pr->w, "%s = %s - %d", lp->vars[0], ahead, lp->loop->ahead);
+	py_line(&pr->w, "if %s >= 0:", lp->vars[0]);
+	pr->w.indent++;
+	py_line(&pr->w, "%s = %s.pop(0)", one, waiting);
+	print_rest_call(lp, &handed, results);
+	pr->w.indent -= 2;
+}
+
+static void print_unroll_steps(LoopPrinter *lp, const Names *results) {
 	Printer *pr = lp->pr;
 	Names args = {0};
+	/* The call first, to know which step numbers it reads; one step needs no loop. */
+	bool once[RANK_MAX] = {false};
+	for (uint32_t i = 0; i < lp->loop->rank; i++) {
+		once[i] = strcmp(dim_steps(lp, i), "1") == 0;
+		set_step(lp, i, once[i] ? NULL : lp->vars[i], 0);
+	}
+	add_steps(lp, PART_STEP, &args);
+	add_resident_windows(lp, PART_STEP, &args);
+	for (uint32_t i = 0; i < results->count; i++)
+		names_add(pr, &args, results->at[i]);
+	const char *call = call_results(pr, results, step_call(lp, PART_STEP, &args));
+	int indent = pr->w.indent;
+	for (uint32_t i = 0; i < lp->loop->rank; i++) {
+		if (once[i])
+			continue;
+		py_line(&pr->w, "for %s in range(%s):", step_used(lp, i) ? lp->vars[i] : "_", dim_steps(lp, i));
+		pr->w.indent++;
+	}
+	py_statement(&pr->w, call);
+	pr->w.indent = indent;
+}
+
+static void print_unroll(LoopPrinter *lp, const Names *results) {
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
 		const char *init = initial_value(lp, i);
-		py_line(&pr->w, "%s = %s", results->at[i], init);
+		py_line(&lp->pr->w, "%s = %s", results->at[i], init);
 	}
-	if (!no_full_steps(lp)) {
-		/* The call first, to know which step numbers it reads; one step needs no loop. */
-		bool once[RANK_MAX] = {false};
-		for (uint32_t i = 0; i < lp->loop->rank; i++) {
-			once[i] = strcmp(dim_steps(lp, i), "1") == 0;
-			set_step(lp, i, once[i] ? NULL : lp->vars[i], 0);
-		}
-		add_steps(lp, PART_STEP, &args);
-		for (uint32_t w = 0; w < lp->loop->windows.count; w++)
-			names_add(pr, &args, resident_window(lp, &lp->loop->windows.at[w]));
-		for (uint32_t i = 0; i < results->count; i++)
-			names_add(pr, &args, results->at[i]);
-		const char *call = call_results(pr, results, step_call(lp, PART_STEP, &args));
-		int indent = pr->w.indent;
-		for (uint32_t i = 0; i < lp->loop->rank; i++) {
-			if (once[i])
-				continue;
-			py_line(&pr->w, "for %s in range(%s):", step_used(lp, i) ? lp->vars[i] : "_", dim_steps(lp, i));
-			pr->w.indent++;
-		}
-		py_statement(&pr->w, call);
-		pr->w.indent = indent;
-	}
+	if (lp->loop->skewed)
+		print_unroll_ahead(lp, results);
+	else if (!no_full_steps(lp))
+		print_unroll_steps(lp, results);
 	print_tail(lp, results);
 }
 

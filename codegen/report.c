@@ -101,6 +101,8 @@ static void put_configuration(Report *r) {
 		report_line(r->out, 2, 21, "fori_loop DMA        %s", choices[c->fori_dma.value]);
 	if (c->straight_loops.set)
 		report_line(r->out, 2, 21, "straight loops       %s", choices[c->straight_loops.value]);
+	if (c->matmul_ahead.set && c->matmul_ahead.value != AHEAD_AUTO)
+		report_line(r->out, 2, 21, "matmul ahead         %d", c->matmul_ahead.value);
 	if (c->loop_skew.set)
 		report_line(r->out, 2, 21, "loop skew            %s", choices[c->loop_skew.value]);
 	if (c->grid_walk.set)
@@ -263,8 +265,7 @@ static void put_loops(Report *r) {
 		report_line(r->out, 2, 2, "why: %s", l->why);
 		for (uint32_t d = 0; d < l->rank; d++)
 			put_loop_dim(r, l, &l->dim[d]);
-		if (l->type != LOOP_UNROLL)
-			report_line(r->out, 2, 2, "%s: %s", l->skewed ? "skewed" : "not skewed", l->skew_why);
+		report_line(r->out, 2, 2, "%s: %s", l->skewed ? "skewed" : "not skewed", l->skew_why);
 		put_windows(r, l);
 		put_carries(r, l);
 	}

@@ -14,7 +14,10 @@
  * What may run ahead depends on no carried value and on nothing that the kernel writes. `auto` takes matmuls that lead
  * to a matmul which does depend on a carried value, with all that they need and the pointwise ops that only they feed;
  * `on` takes any matmul. Values that the rest of the step reads are handed on in VMEM scratch. Each value is computed
- * as before and in the same order: no number changes. */
+ * as before and in the same order: no number changes.
+ *
+ * Unrolled steps are straight code, and the compiler could move what does not depend on a carried value by itself, but
+ * keeps close to the order of the program. pallas_matmul_ahead says how many steps earlier such matmuls stand in it. */
 #include "planner.h"
 
 /* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
@@ -22,6 +25,9 @@ enum { PIPELINE_STEP_CYCLES = 1000 };
 /* An MXU of 128 rows takes four times as many cycles for a step's matmuls, so that the vector work that can be hidden
  * behind them is a small part of the step: on v5e nothing is gained, and what is handed on costs up to 5%. */
 enum { FAST_MXU = 256 };
+
+/* auto: what a step hands on, where two steps wait. */
+enum { TWO_AHEAD_BYTES = 2 << 20 };
 
 typedef struct Skew {
 	Planner *p;
@@ -106,7 +112,8 @@ static void backwards(Skew *s, Visit *visit) {
 
 /* The matmuls to take, what they need, what follows them, and what that needs. */
 static bool choose_ahead(Skew *s) {
-	bool any = false, all = (Choice)s->p->m->config.loop_skew.value == CHOICE_ON;
+	bool any = false;
+	bool all = s->loop->type != LOOP_UNROLL && (Choice)s->p->m->config.loop_skew.value == CHOICE_ON;
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
 		s->late[n] = is_bound(s, n);
 	forwards(s, mark_late);
@@ -165,13 +172,16 @@ static void mark_windows(Skew *s, uint32_t loop) {
 
 /* Why the loop's steps cannot overlap so; NULL if they can. */
 static const char *not_skewable(const Planner *p, const Loop *loop) {
-	if (loop->type == LOOP_UNROLL)
-		return "unrolled steps overlap as they are";
-	if ((Choice)p->m->config.loop_skew.value == CHOICE_OFF)
+	const Config *c = &p->m->config;
+	bool unrolled = loop->type == LOOP_UNROLL;
+	bool on_auto = unrolled ? c->matmul_ahead.value == AHEAD_AUTO : (Choice)c->loop_skew.value == CHOICE_AUTO;
+	if (unrolled && c->matmul_ahead.value == 0)
+		return "pallas_matmul_ahead is 0";
+	if (!unrolled && (Choice)c->loop_skew.value == CHOICE_OFF)
 		return "pallas_loop_skew is off";
 	if (!p->way.skew)
 		return "what it hands on does not fit";
-	if ((Choice)p->m->config.loop_skew.value == CHOICE_AUTO && p->m->target->mxu_size < FAST_MXU)
+	if (on_auto && p->m->target->mxu_size < FAST_MXU)
 		return "on a chip with a small MXU the matmuls of a step take most of its time";
 	if (loop->rank != 1 || loop->dim[0].computed)
 		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
@@ -190,9 +200,26 @@ static bool pays(const Skew *s) {
 	return flops * (double)s->loop->dim[0].full_steps / t->bf16_flops > PIPELINE_STEP_CYCLES / t->clock_hz;
 }
 
+/* Reductions of a loop's steps: all along sublanes, where a score tile is reduced register by register as the matmul
+ * gives it. Along lanes the compiler does better with unrolled steps as they are. Measured: docs/passes/loop_skew.md */
+static bool reduces_sublanes(const Skew *s) {
+	bool any = false;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		if (how_of(s, n) != LOWER_REDUCE)
+			continue;
+		uint32_t rank = value_rank(s->p, node_input(s->p->m, n, 0));
+		any = true;
+		if (rank < 2 || reduction_dims(s->p->m, n) >> (rank - 1) & 1)
+			return false;
+	}
+	return any;
+}
+
 static const char *skew_wrong(Skew *s, uint32_t l) {
 	if (!choose_ahead(s))
 		return "no matmul of the next step can run beside a step";
+	if (s->loop->type == LOOP_UNROLL && s->p->m->config.matmul_ahead.value == AHEAD_AUTO && !reduces_sublanes(s))
+		return "unrolled steps that do not reduce along sublanes overlap as they are";
 	if (!pays(s))
 		return "one step more of the pipeline takes longer than what could run beside the others";
 	forwards(s, hand_on);
@@ -203,9 +230,54 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 			return arena_printf(s->p->a, "%s is needed one step ahead and in its own step", win->ref);
 	}
 	const char *wrong = s->loop->handed.count ? NULL : "the rest of the step reads nothing of it";
-	for (uint32_t i = 0; i < s->loop->handed.count && !wrong; i++)
+	for (uint32_t i = 0; i < s->loop->handed.count && !wrong && s->loop->type != LOOP_UNROLL; i++)
 		wrong = not_handed(s, s->loop->handed.at[i].node);
 	return wrong;
+}
+
+/* What is handed on, for people; in scratch unless the steps are straight code. */
+static const char *hand_over(Planner *p, Loop *loop) {
+	const char *list = "";
+	for (uint32_t i = 0; i < loop->handed.count; i++) {
+		Handed *h = &loop->handed.at[i];
+		int64_t shape[DIM_MAX];
+		if (loop->type != LOOP_UNROLL) {
+			h->scratch = carry_scratch(p, h->node, "handed from a step to the next");
+			h->bytes = p->plan->scratches.at[h->scratch].bytes;
+		} else if (node_type(p->m, h->node)->kind == TYPE_TENSOR) {
+			uint32_t rank = plan_shape(p->plan, h->node, p->plan->values[h->node].form, shape);
+			h->bytes = register_bytes(p->m->target, node_type(p->m, h->node)->dtype, rank, shape);
+		}
+		list = arena_printf(p->a, "%s%s%s (%lld bytes)", list, i ? ", " : "", node_get(p->m, h->node)->name,
+		                    (long long)h->bytes);
+	}
+	return list;
+}
+
+/* Every matmul that stands ahead contracts less than the MXU is deep, and so ends sooner than its result's size says.
+ */
+static bool contracts_little(const Skew *s) {
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		if (!s->ahead[n] || how_of(s, n) != LOWER_MATMUL)
+			continue;
+		const Type *left = node_type(s->p->m, matmul_operand(s->p->m, n, 0));
+		if (expr_number(s->p->m, left->dims[left->count - 1]) >= s->p->m->target->mxu_size)
+			return false;
+	}
+	return true;
+}
+
+/* How far ahead. Of unrolled steps one step is best by measurement, two where matmuls are short and little waits. */
+static int steps_ahead(const Skew *s) {
+	int asked = s->p->m->config.matmul_ahead.value;
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < s->loop->handed.count; i++)
+		bytes += s->loop->handed.at[i].bytes;
+	if (s->loop->type != LOOP_UNROLL)
+		return 1;
+	if (asked != AHEAD_AUTO)
+		return asked;
+	return bytes <= TWO_AHEAD_BYTES && contracts_little(s) ? 2 : 1;
 }
 
 static void skew_loop(Planner *p, uint32_t l) {
@@ -226,14 +298,10 @@ static void skew_loop(Planner *p, uint32_t l) {
 	loop->skewed = p->plan->skewed = true;
 	for (NodeId n = 0; n < p->m->nodes.count; n++)
 		p->plan->values[n].ahead = p->plan->values[n].ahead || s.ahead[n];
-	for (uint32_t i = 0; i < loop->handed.count; i++) {
-		Handed *h = &loop->handed.at[i];
-		h->scratch = carry_scratch(p, h->node, "handed from a step to the next");
-		const Scratch *buffer = &p->plan->scratches.at[h->scratch];
-		loop->skew_why = arena_printf(p->a, "%s%s%s (%lld bytes)", i ? loop->skew_why : "", i ? ", " : "",
-		                              node_get(p->m, h->node)->name, (long long)buffer->bytes);
-	}
-	loop->skew_why = arena_printf(p->a, "of the next step %s can be computed beside this one", loop->skew_why);
+	const char *list = hand_over(p, loop);
+	loop->ahead = (int)int_min(steps_ahead(&s), loop->dim[0].full_steps - 1);
+	const char *of = loop->ahead == 1 ? "the next step" : arena_printf(p->a, "the step %d later", loop->ahead);
+	loop->skew_why = arena_printf(p->a, "of %s %s can be computed beside this one", of, list);
 }
 
 void plan_skew(Planner *p) {

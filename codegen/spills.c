@@ -349,11 +349,14 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 }
 
 /* Beside the rest of its step a skewed loop has the factors of what it computes ahead in bfloat16 parts, and what it
- * hands on again: the last step of a fori_loop, and a ragged one, stand after the loop and spill on their own. */
+ * hands on again: the last step of a fori_loop, and a ragged one, stand after the loop and spill on their own. Of
+ * unrolled steps about half of what waits longer than a step is spilled beside what they have anyway. */
 static int64_t skew_spills(Planner *p, const Loop *loop) {
 	int64_t bytes = 0, parts = 0;
 	for (uint32_t i = 0; i < loop->handed.count; i++)
-		bytes += p->plan->scratches.at[loop->handed.at[i].scratch].bytes;
+		bytes += loop->handed.at[i].bytes;
+	if (loop->skewed && loop->type == LOOP_UNROLL)
+		return bytes / 2 * (loop->ahead - 1);
 	for (NodeId n = graph_first(p->m, loop->graph); n != NONE && loop->skewed; n = node_get(p->m, n)->next)
 		if (p->plan->values[n].ahead && op_lowering(node_get(p->m, n)->op) == LOWER_MATMUL)
 			parts += parts_of(p, n);

@@ -120,7 +120,8 @@ static int64_t handed_bytes(const Plan *plan) {
 	int64_t bytes = 0;
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		for (uint32_t i = 0; i < plan->loops.at[l].handed.count; i++)
-			bytes = add_bytes(bytes, plan->scratches.at[plan->loops.at[l].handed.at[i].scratch].bytes);
+			if (plan->loops.at[l].handed.at[i].scratch != NONE)
+				bytes = add_bytes(bytes, plan->loops.at[l].handed.at[i].bytes);
 	return bytes;
 }
 

@@ -259,6 +259,8 @@ typedef struct Node {
 typedef enum LoopType { LOOP_DEFAULT, LOOP_UNROLL, LOOP_FORI, LOOP_EMIT_PIPELINE } LoopType;
 const char *loop_type_name(LoopType t); /* "fori_loop"; config.c */
 typedef enum Choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF } Choice;
+/* pallas_matmul_ahead */
+enum { AHEAD_AUTO = -1, AHEAD_MAX = 3 };
 typedef enum DotPrecision { DOT_HIGHEST, DOT_DEFAULT } DotPrecision;
 
 /* Where a key's value came from, for messages. */
@@ -300,6 +302,7 @@ typedef struct Config {
 	ConfigKey column_strips;            /* Choice */
 	ConfigKey fori_dma;                 /* Choice */
 	ConfigKey straight_loops;           /* Choice */
+	ConfigKey matmul_ahead;             /* steps, or AHEAD_AUTO */
 	ConfigKey loop_skew;                /* Choice */
 	ConfigKey grid_walk;                /* Choice */
 	ConfigKey dot_precision;            /* DotPrecision */

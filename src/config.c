@@ -9,7 +9,7 @@ static const char *const loop_type_names[] = {"default", "unroll", "fori_loop", 
 const char *loop_type_name(LoopType t) { return loop_type_names[t]; }
 
 void config_init(Module *m) {
-	m->config = (Config){0};
+	m->config = (Config){.matmul_ahead.value = AHEAD_AUTO};
 	for (uint32_t i = 0; i < m->tunables.count; i++)
 		vec_push(m->arena, &m->config.tunables, m->tunables.at[i].default_value);
 }
@@ -133,6 +133,17 @@ static void read_number(const ConfigReader *c, const json_t *v, const Path *at, 
 		*out = (ConfigKey){.set = true, .origin = origin_of(c, at), .value = (int)value};
 }
 
+/* Steps, or the word auto. */
+static void read_ahead(const ConfigReader *c, const json_t *v, const Path *at, ConfigKey *out) {
+	const char *text = json_string_value(v);
+	if (text && strcmp(text, "auto") == 0)
+		*out = (ConfigKey){.set = true, .origin = origin_of(c, at), .value = AHEAD_AUTO};
+	else if (json_is_integer(v))
+		read_number(c, v, at, 0, AHEAD_MAX, out);
+	else
+		expected(c->r, at, "auto or an int from 0 to 3", v);
+}
+
 static void read_access_mode(const ConfigReader *c, const json_t *v, const Path *at) {
 	static const char *const words[] = {"one_hot", "dma", NULL};
 	ConfigKey key = {0};
@@ -188,6 +199,7 @@ enum {
 	KEY_STRAIGHT_LOOPS,
 	KEY_LOOP_SKEW,
 	KEY_GRID_WALK,
+	KEY_MATMUL_AHEAD,
 	KEY_COUNT
 };
 
@@ -212,6 +224,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "pallas_straight_loops",
                                                      "pallas_loop_skew",
                                                      "pallas_back_and_forth",
+                                                     "pallas_matmul_ahead",
                                                      NULL};
 
 /* Keys of helion.Config that mean nothing here: those of its GPU backends, and a few switches of its Pallas backend
@@ -281,6 +294,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_STRAIGHT_LOOPS: read_choice(c, v, at, true, &config->straight_loops); break;
 	case KEY_LOOP_SKEW: read_choice(c, v, at, true, &config->loop_skew); break;
 	case KEY_GRID_WALK: read_choice(c, v, at, true, &config->grid_walk); break;
+	case KEY_MATMUL_AHEAD: read_ahead(c, v, at, &config->matmul_ahead); break;
 	default: break;
 	}
 }

@@ -75,6 +75,10 @@ void emit_config(Writer *w) {
 	put_config_word(w, "pallas_straight_loops", &c->straight_loops, choices);
 	put_config_word(w, "pallas_loop_skew", &c->loop_skew, choices);
 	put_config_word(w, "pallas_back_and_forth", &c->grid_walk, choices);
+	if (c->matmul_ahead.set && c->matmul_ahead.value == AHEAD_AUTO)
+		emit_string(w, "pallas_matmul_ahead", "auto");
+	else if (c->matmul_ahead.set)
+		emit_int(w, "pallas_matmul_ahead", c->matmul_ahead.value);
 	for (uint32_t i = 0; i < c->tunables.count; i++)
 		if (c->tunables.at[i] != w->m->tunables.at[i].default_value)
 			emit_int(w, w->m->tunables.at[i].name, c->tunables.at[i]);

@@ -182,6 +182,7 @@ WORDS = {
     "pallas_column_strips": ["auto", "on", "off", True, False],
     "pallas_fori_dma": ["auto", "on", "off", True, False],
     "pallas_straight_loops": ["auto", "on", "off", True, False],
+    "pallas_matmul_ahead": ["auto", 0, 1, 2, 3],
     "pallas_loop_skew": ["auto", "on", "off", True, False],
     "pallas_back_and_forth": ["auto", "on", "off", True, False],
     "pallas_boundary_views": ["auto", "on", "off", True, False],

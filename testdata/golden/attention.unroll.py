@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1266444,
+    "vmem_bytes": 1301260,
     "flops": 536870912,
     "hbm_bytes": 2105344,
     "compiler": "pallasc 0.1.0",
@@ -35,7 +35,7 @@ KERNEL_INFO = {
 
 def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
     # for tile_n in hl.tile(kv_dim):
-    def step(k_in_win, v_in_win, m_i, l_i, acc):
+    def step_ahead(k_in_win):
         # q = q_view[tile_b, tile_m, :]
         q = q_in_ref[...]
         # k = k_view[tile_b, :, tile_n]
@@ -44,6 +44,9 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         bmm = jax.lax.dot_general(
             k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
+        return bmm
+
+    def step(bmm, v_in_win, m_i, l_i, acc):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
         m_new = jnp.maximum(
             m_i, jnp.max(bmm, axis=1, keepdims=True) * 0.12751743082459868
@@ -74,14 +77,17 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
     # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
     l_i_2 = jnp.zeros((1, 1, 128), jnp.float32)
     acc_2 = jnp.zeros((1, 128, 128), jnp.float32)
-    for j in range(4):
-        m_i_1, l_i_2, acc_2 = step(
-            k_in_ref.at[:, pl.ds(j * 128, 128), :],
-            v_in_ref.at[:, pl.ds(j * 128, 128), :],
-            m_i_1,
-            l_i_2,
-            acc_2,
-        )
+    waiting = []
+    for ahead in range(6):
+        if ahead < 4:
+            bmm_1 = step_ahead(k_in_ref.at[:, pl.ds(ahead * 128, 128), :])
+            waiting.append(bmm_1)
+        j = ahead - 2
+        if j >= 0:
+            bmm_1 = waiting.pop(0)
+            m_i_1, l_i_2, acc_2 = step(
+                bmm_1, v_in_ref.at[:, pl.ds(j * 128, 128), :], m_i_1, l_i_2, acc_2
+            )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
     convert_element_type = (acc_2 / l_i_2).astype(jnp.bfloat16)
     out_ref[...] = jnp.transpose(convert_element_type, (0, 2, 1))

@@ -39,13 +39,16 @@ def _attention_scaled_q_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
     q = (load.astype(jnp.float32) * 0.12751743082459868).astype(jnp.bfloat16)
 
     # for tile_n in hl.tile(kv_dim):
-    def step(k_in_win, v_in_win, m_i, l_i, acc):
+    def step_ahead(k_in_win):
         # k = k_view[tile_b, :, tile_n]
         k = k_in_win[...]
         # scores = torch.bmm(q, k, out_dtype=torch.float32)
         scores = jax.lax.dot_general(
             k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
+        return scores
+
+    def step(scores, v_in_win, m_i, l_i, acc):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
         m_new = jnp.maximum(m_i, jnp.max(scores, axis=1, keepdims=True))
         # p = torch.exp2(scores - m_new[:, :, None])
@@ -73,14 +76,17 @@ def _attention_scaled_q_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
     # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
     l_i_2 = jnp.zeros((1, 1, 128), jnp.float32)
     acc_2 = jnp.zeros((1, 128, 128), jnp.float32)
-    for j in range(2):
-        m_i_1, l_i_2, acc_2 = step(
-            k_in_ref.at[:, pl.ds(j * 128, 128), :],
-            v_in_ref.at[:, pl.ds(j * 128, 128), :],
-            m_i_1,
-            l_i_2,
-            acc_2,
-        )
+    waiting = []
+    for ahead in range(3):
+        if ahead < 2:
+            scores_1 = step_ahead(k_in_ref.at[:, pl.ds(ahead * 128, 128), :])
+            waiting.append(scores_1)
+        j = ahead - 1
+        if j >= 0:
+            scores_1 = waiting.pop(0)
+            m_i_1, l_i_2, acc_2 = step(
+                scores_1, v_in_ref.at[:, pl.ds(j * 128, 128), :], m_i_1, l_i_2, acc_2
+            )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
     convert_element_type = (acc_2 / l_i_2).astype(jnp.bfloat16)
     out_ref[...] = jnp.transpose(convert_element_type, (0, 2, 1))

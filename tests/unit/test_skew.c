@@ -82,7 +82,7 @@ static void loops_that_stay_as_they_are(void **state) {
 		const char *graph, *setting, *blocks, *why;
 	} rows[] = {
 		{"attention", "pallas_loop_type=unroll", "block_sizes=[1,256,128]",
-	         "unrolled steps overlap as they are"},
+	         "unrolled steps that do not reduce along sublanes overlap as they are"},
 		{"attention", "pallas_loop_type=fori_loop", "block_sizes=[1,256,512]", "it has no two full steps"},
 		{"attention", "pallas_loop_type=emit_pipeline", "block_sizes=[1,256,128]",
 	         "one step more of the pipeline takes longer than what could run beside the others"},
@@ -99,6 +99,106 @@ static void loops_that_stay_as_they_are(void **state) {
 		                    rows[i].why);
 		fixture_free(&f);
 	}
+}
+
+/* Unrolled steps: values, not scratch; so many steps ahead as asked for, and there are. */
+static void unrolled_steps_go_ahead_as_asked(void **state) {
+	(void)state;
+	static const struct {
+		const char *setting;
+		int ahead;
+		const char *why;
+	} rows[] = {
+		{"pallas_matmul_ahead=auto", 0, "unrolled steps that do not reduce along sublanes overlap as they are"},
+		{"pallas_matmul_ahead=0", 0, "pallas_matmul_ahead is 0"},
+		{"pallas_matmul_ahead=1", 1, "of the next step scores (131072 bytes) can be computed beside this one"},
+		{"pallas_matmul_ahead=2", 2,
+	         "of the step 2 later scores (131072 bytes) can be computed beside this one"},
+		{"pallas_matmul_ahead=3", 3,
+	         "of the step 3 later scores (131072 bytes) can be computed beside this one"},
+	};
+	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		Fixture f;
+		Plan *plan = attention(&f, "pallas_loop_type=unroll", rows[i].setting, NULL);
+		const Loop *loop = &plan->loops.at[0];
+		assert_int_equal(loop->ahead, rows[i].ahead);
+		assert_int_equal(loop->skewed, rows[i].ahead > 0);
+		assert_string_equal(loop->skew_why, rows[i].why);
+		assert_int_equal(loop->handed.count, rows[i].ahead > 0);
+		assert_int_equal(plan->scratches.count, 0);
+		if (loop->skewed) {
+			assert_int_equal(loop->handed.at[0].scratch, NONE);
+			assert_true(window(plan, "k_in_win")->ahead && !window(plan, "k_in_win")->behind);
+			assert_true(!window(plan, "v_in_win")->ahead && window(plan, "v_in_win")->behind);
+		}
+		fixture_free(&f);
+	}
+}
+
+/* About half of each tile that waits longer than a step is spilled. */
+static void what_waits_counts(void **state) {
+	(void)state;
+	static const char *const settings[] = {"pallas_matmul_ahead=1", "pallas_matmul_ahead=2",
+	                                       "pallas_matmul_ahead=3"};
+	int64_t one = 0, tile = 256 * 128 * 4;
+	for (int i = 0; i < 3; i++) {
+		Fixture f;
+		Plan *plan = attention(&f, "pallas_loop_type=unroll", settings[i], NULL);
+		assert_int_equal(plan->loops.at[0].handed.at[0].bytes, tile);
+		one = i ? one : plan->vmem.intermediates;
+		/* a sixteenth more, for the fit is no bound */
+		assert_int_equal(plan->vmem.intermediates - one, i * (tile / 2 + tile / 2 / 16));
+		assert_int_equal(plan->vmem.scratch, 0);
+		fixture_free(&f);
+	}
+}
+
+/* What is asked for and does not fit is refused. */
+static void what_is_ahead_counts_against_the_limit(void **state) {
+	(void)state;
+	static const char *const settings[] = {"pallas_matmul_ahead=0", "pallas_matmul_ahead=3"};
+	Fixture f;
+	Plan *plan = attention(&f, "pallas_loop_type=unroll", settings[0], NULL);
+	Target chip = *plan->module->target;
+	chip.vmem_bytes = plan->vmem.total;
+	fixture_free(&f);
+	for (int i = 0; i < 2; i++) {
+		fixture_init(&f);
+		Module *m = graph_load(&f, "attention", NULL, NULL);
+		m->target = &chip;
+		assert_true(config_set(m, &f.diag, "block_sizes=[1,256,128]") &&
+		            config_set(m, &f.diag, "pallas_loop_type=unroll") &&
+		            config_set(m, &f.diag, "pallas_load_buffer_count=[2,2,2]") &&
+		            config_set(m, &f.diag, settings[i]) && module_configure(m, &f.diag));
+		plan = plan_make(&f.arena, m, &f.diag);
+		assert_int_equal(plan == NULL, i);
+		assert_int_equal(f.diag.errors, i);
+		if (i)
+			assert_string_equal(f.diag.list.at[0].code, "vmem");
+		fixture_free(&f);
+	}
+}
+
+static void no_more_steps_ahead_than_there_are(void **state) {
+	(void)state;
+	Fixture f;
+	Plan *plan = planned(&f, "attention",
+	                     SETTINGS("block_sizes=[1,256,256]", "pallas_loop_type=unroll", "pallas_matmul_ahead=3"));
+	assert_non_null(plan);
+	assert_int_equal(plan->loops.at[0].dim[0].full_steps, 2);
+	assert_int_equal(plan->loops.at[0].ahead, 1);
+	fixture_free(&f);
+	/* A sum of matmuls has nothing to overlap with. */
+	assert_string_equal(
+		why_not(&f, "matmul_1024",
+	                SETTINGS("block_sizes=[256,256,256]", "pallas_loop_type=unroll", "pallas_matmul_ahead=2")),
+		"no matmul of the next step can run beside a step");
+	fixture_free(&f);
+	plan = planned(&f, "attention",
+	               SETTINGS("block_sizes=[1,256,128]", "pallas_loop_type=fori_loop", "pallas_matmul_ahead=2"));
+	assert_non_null(plan);
+	assert_int_equal(plan->loops.at[0].ahead, 1);
+	fixture_free(&f);
 }
 
 /* What a skew takes must not push out the second buffers of windows, nor the kernel over the limit. */
@@ -208,6 +308,10 @@ int main(void) {
 	                                   cmocka_unit_test(a_pipeline_of_all_steps_is_a_resident_block),
 	                                   cmocka_unit_test(a_group_size_is_one_or_all),
 	                                   cmocka_unit_test(chips_with_a_small_mxu_skew_nothing),
-	                                   cmocka_unit_test(a_skew_gives_way_to_the_limit)};
+	                                   cmocka_unit_test(a_skew_gives_way_to_the_limit),
+	                                   cmocka_unit_test(unrolled_steps_go_ahead_as_asked),
+	                                   cmocka_unit_test(no_more_steps_ahead_than_there_are),
+	                                   cmocka_unit_test(what_waits_counts),
+	                                   cmocka_unit_test(what_is_ahead_counts_against_the_limit)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,163 @@
+"""attention: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "attention",
+    "target": "v6e",
+    "inputs": [
+        {"name": "q_in", "dtype": "bfloat16", "shape": [2, 2, 512, 128]},
+        {"name": "k_in", "dtype": "bfloat16", "shape": [2, 2, 512, 128]},
+        {"name": "v_in", "dtype": "bfloat16", "shape": [2, 2, 512, 128]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [2, 2, 512, 128]},
+        {"name": "lse", "dtype": "float32", "shape": [4, 512]},
+    ],
+    "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "unroll"},
+    "vmem_bytes": 1301260,
+    "flops": 536870912,
+    "hbm_bytes": 2105344,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
+    # for tile_n in hl.tile(kv_dim):
+    def step_ahead(k_in_win):
+        # q = q_view[tile_b, tile_m, :]
+        q = q_in_ref[...]
+        # k = k_view[tile_b, :, tile_n]
+        k = k_in_win[...]
+        # scores = torch.bmm(q, k, out_dtype=torch.float32) * qk_scale
+        bmm = jax.lax.dot_general(
+            k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        return bmm
+
+    def step(bmm, v_in_win, m_i, l_i, acc):
+        # m_new = torch.maximum(m_i, torch.amax(scores, -1))
+        m_new = jnp.maximum(
+            m_i, jnp.max(bmm, axis=1, keepdims=True) * 0.12751743082459868
+        )
+        scores = bmm * 0.12751743082459868
+        # p = torch.exp2(scores - m_new[:, :, None])
+        exp2 = jnp.exp2(scores - m_new)
+        # alpha = torch.exp2(m_i - m_new)
+        alpha = jnp.exp2(m_i - m_new)
+        # l_i = l_i * alpha + torch.sum(p, -1)
+        l_i_1 = l_i * alpha + jnp.sum(exp2, axis=1, keepdims=True)
+        # acc = acc * alpha[:, :, None]
+        acc_1 = acc * alpha
+        # v = v_view[tile_b, tile_n, :]
+        v = v_in_win[...]
+        # acc = torch.baddbmm(acc, p.to(v.dtype), v)
+        acc_1_1_dot = jax.lax.dot_general(
+            v,
+            exp2.astype(jnp.bfloat16),
+            (((1,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        acc_1_1 = acc_1 + acc_1_1_dot
+        return m_new, l_i_1, acc_1_1
+
+    # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
+    m_i_1 = jnp.full((1, 1, 128), -jnp.inf, jnp.float32)
+    # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
+    l_i_2 = jnp.zeros((1, 1, 128), jnp.float32)
+    acc_2 = jnp.zeros((1, 128, 128), jnp.float32)
+    waiting = []
+    for ahead in range(6):
+        if ahead < 4:
+            bmm_1 = step_ahead(k_in_ref.at[:, pl.ds(ahead * 128, 128), :])
+            waiting.append(bmm_1)
+        j = ahead - 2
+        if j >= 0:
+            bmm_1 = waiting.pop(0)
+            m_i_1, l_i_2, acc_2 = step(
+                bmm_1, v_in_ref.at[:, pl.ds(j * 128, 128), :], m_i_1, l_i_2, acc_2
+            )
+    # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
+    convert_element_type = (acc_2 / l_i_2).astype(jnp.bfloat16)
+    out_ref[...] = jnp.transpose(convert_element_type, (0, 2, 1))
+    # lse[tile_b, tile_m] = m_i + torch.log2(l_i)
+    lse_ref[...] = m_i_1 + jnp.log2(l_i_2)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _attention_jit(q_in, k_in, v_in, interpret):
+    call = pl.pallas_call(
+        _attention_kernel,
+        name="attention",
+        grid=(4, 4),
+        in_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec((1, 512, 128), lambda tile_b, tile_m: (tile_b, 0, 0)),
+            pl.BlockSpec((1, 512, 128), lambda tile_b, tile_m: (tile_b, 0, 0)),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec((1, 1, 128), lambda tile_b, tile_m: (tile_b, 0, tile_m)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((4, 512, 128), jnp.bfloat16),
+            jax.ShapeDtypeStruct((4, 1, 512), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    out, lse = call(
+        q_in.reshape((4, 512, 128)),
+        k_in.reshape((4, 512, 128)),
+        v_in.reshape((4, 512, 128)),
+    )
+    return out.reshape((2, 2, 512, 128)), lse.reshape((4, 512))
+
+
+def attention(q_in, k_in, v_in, interpret=False):
+    """Returns bfloat16[2, 2, 512, 128], float32[4, 512].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("q_in", q_in, "bfloat16[2, 2, 512, 128]")
+    _check("k_in", k_in, "bfloat16[2, 2, 512, 128]")
+    _check("v_in", v_in, "bfloat16[2, 2, 512, 128]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("attention: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _attention_jit(q_in, k_in, v_in, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret
