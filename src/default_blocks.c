@@ -3,10 +3,15 @@
  *
  * What a block is, in this order:
  *
- *   rows or columns of a matmul   `side`: a tile of side x side does side FLOPs for each byte of bfloat16 that it
- * reads, which must be twice what the chip does in the time that HBM takes to bring a byte; at most 1024, at least two
- * MXU tiles what a loop contracts         1024: long enough that a step's copies and the MXU's start are small beside
- * it an outer dim (head, batch)    1; more where all tiles are small the last dim of a tensor      2048 any other 1024
+ *   rows or columns of a matmul   `side`, below
+ *   what a loop contracts         1024: a step far longer than the start of its copies and of the MXU
+ *   an outer dim (head, batch)    1; more where all tiles are small
+ *   the only dim of a tensor      131072
+ *   the last dim of a tensor      2048
+ *   any other                     1024
+ *
+ * A matmul's tile of side x side does side FLOPs for each byte of bfloat16 that it reads. That must be twice what the
+ * chip does in the time that HBM takes to bring a byte; at most 1024, at least two MXU tiles.
  *
  * A size stays no wider than its range and, where the range is longer, is the widest multiple of 128 that leaves the
  * least over. Then tiles are cut, outermost dim first, until each is at most TILE_BYTES: large enough that the copy of
