@@ -343,11 +343,11 @@ def variants():
         *(
             (graph, "unroll", "pallas_matmul_ahead", value)
             for graph, value in (
+                (attention, "0"),
                 (attention, "1"),
-                (attention, "2"),
                 (ragged, "1"),
                 (ragged, "3"),
-                ("attention_q_inloop_b1_h2_s421_d64", "2"),
+                ("attention_q_inloop_b1_h2_s421_d64", "0"),
                 ("attention_columns", "1"),
             )
         ),
@@ -434,9 +434,6 @@ def goldens():
     for graph in ("attention", "softmax_two_pass", *ROW_VALUES[1:]):
         case = Case(graph, "fori_loop", True, default_blocks(graph))
         found[f"{graph}.fori_loop.pre_broadcast.py"] = case
-    ahead = (("pallas_matmul_ahead", "2"),)
-    case = Case("attention", "unroll", None, default_blocks("attention"), ahead)
-    found["attention.unroll.ahead.py"] = case
     for graph in ("attention", "attention_b1_h2_s421_d128"):
         skew = (("pallas_loop_skew", "true"),)
         case = Case(graph, "emit_pipeline", None, default_blocks(graph), skew)

@@ -135,6 +135,25 @@ static void unrolled_steps_go_ahead_as_asked(void **state) {
 	}
 }
 
+/* auto, with scores that orient transposed: one step, two where D is less than the MXU is deep. */
+static void auto_goes_ahead_of_reductions_along_sublanes(void **state) {
+	(void)state;
+	static const char *const graphs[] = {"attention_b1_h2_s384_d256", "attention"};
+	for (int i = 0; i < 2; i++) {
+		Fixture f;
+		fixture_init(&f);
+		Module *m = graph_load(&f, graphs[i], NULL, NULL);
+		PassContext c = {.module = m, .diag = &f.diag, .arena = &f.arena};
+		assert_true(config_set(m, &f.diag, "pallas_loop_type=unroll") &&
+		            config_set(m, &f.diag, "pallas_transposed_scores=on") && module_configure(m, &f.diag) &&
+		            pass_pipeline_run(&c, NULL, 0, NULL));
+		Plan *plan = plan_make(&f.arena, m, &f.diag);
+		assert_non_null(plan);
+		assert_int_equal(plan->loops.at[0].ahead, i + 1);
+		fixture_free(&f);
+	}
+}
+
 /* About half of each tile that waits longer than a step is spilled. */
 static void what_waits_counts(void **state) {
 	(void)state;
@@ -311,6 +330,7 @@ int main(void) {
 	                                   cmocka_unit_test(a_skew_gives_way_to_the_limit),
 	                                   cmocka_unit_test(unrolled_steps_go_ahead_as_asked),
 	                                   cmocka_unit_test(no_more_steps_ahead_than_there_are),
+	                                   cmocka_unit_test(auto_goes_ahead_of_reductions_along_sublanes),
 	                                   cmocka_unit_test(what_waits_counts),
 	                                   cmocka_unit_test(what_is_ahead_counts_against_the_limit)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
