@@ -5,8 +5,10 @@ import pytest
 from pallasc.errors import KernelError
 from pallasc.module import Module
 
-RAGGED = proof.Case("attention_b1_h2_s421_d128", "fori_loop")
-PIPELINE = proof.Case("attention_b1_h2_s421_d128", "emit_pipeline")
+PLAIN = (("pallas_loop_skew", "false"), ("pallas_transposed_scores", "false"))
+RAGGED = proof.Case("attention_b1_h2_s421_d128", "fori_loop", extra=PLAIN)
+PIPELINE = proof.Case("attention_b1_h2_s421_d128", "emit_pipeline", extra=PLAIN)
+SKEWED = proof.Case("attention_b1_h2_s421_d128", "fori_loop")
 
 # What goes wrong -> (case, options of the simulator, what the text has, what it gets instead).
 MISTAKES = {
@@ -20,6 +22,8 @@ MISTAKES = {
     "one buffer": (RAGGED, {"eager": True}, "jax.lax.rem(i, 2)", "0 * i"),
     "wrong window": (PIPELINE, {}, "lambda j: (tile_b, j, 0)", "lambda j: (tile_b, 0 * j, 0)"),
     "past the end": (RAGGED, {}, "pl.ds(i * 128, 128)", "pl.ds(i * 128 + 256, 128)"),
+    "the step before": (SKEWED, {}, "jax.lax.rem(ahead, 2)]", "jax.lax.rem(j, 2)]"),
+    "columns not rows": (SKEWED, {}, "_mask(exp2, 1, 37,", "_mask(exp2, 2, 37,"),
     "carry not set": (PIPELINE, {}, "    l_i_ref[...] = jnp.zeros(", "    l_i = jnp.zeros("),
 }  # fmt: skip
 
@@ -51,7 +55,7 @@ def test_found(name):
     assert problems(case, text.replace(old, new), options)
 
 
-@pytest.mark.parametrize("case", (RAGGED, PIPELINE), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", (RAGGED, PIPELINE, SKEWED), ids=lambda case: case.id)
 @pytest.mark.parametrize("options", ({}, {"eager": True}, {"huge": True}), ids=str)
 def test_nothing_found_where_nothing_is_wrong(case, options):
     assert problems(case, proof.module(case).source, options) == []
