@@ -24,7 +24,7 @@ KERNEL_INFO = {
         {"name": "dbias", "dtype": "bfloat16", "shape": [300]},
     ],
     "config": {"block_sizes": [128], "pallas_pre_broadcast": False},
-    "vmem_bytes": 1385244,
+    "vmem_bytes": 1609198,
     "flops": 0,
     "hbm_bytes": 771368,
     "compiler": "pallasc 0.1.0",
