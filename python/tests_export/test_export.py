@@ -69,7 +69,10 @@ def test_committed_graphs_have_no_traces_of_the_machine(name):
     assert content.endswith("}\n")
 
 
-@pytest.mark.parametrize("name", [name for name in ENTRIES if "attention" in name and name != "attention_columns"])
+ATTENTION = [name for name in ENTRIES if "attention" in name and name != "attention_columns"]
+
+
+@pytest.mark.parametrize("name", ATTENTION)
 def test_attention_graphs(name):
     document = graph_load(name)
     batch, heads, length, dim = document["tensors"][0]["shape"]
