@@ -18,11 +18,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import proof
+from pallasc.simulate import huge_memory
 
 # What of proof.py decides how a kernel is run and judged.
 JUDGES = (
     *(proof.cut_heads, proof.inputs.__wrapped__, proof.to_edge, proof.simulations),
-    *(proof.huge_memory, proof.run_once, proof.simulate_case, proof.judge),
+    *(huge_memory, proof.run_once, proof.simulate_case, proof.judge),
     *(proof.expected_reference.__wrapped__, proof.expected_formula.__wrapped__),
 )
 KINDS = (*proof.ALL_INPUTS, "huge", "eager", "cores")
