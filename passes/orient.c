@@ -397,11 +397,26 @@ static void remark(Orient *o, NodeId n, bool turned) {
 		            o->at == NONE ? "it" : node_get(o->m, o->at)->name, o->why);
 }
 
-/* auto, as measured (docs/passes/orient.md): where the MXU adds up its results itself, and elsewhere where a matmul of
- * turned rows has too few columns to fill it, but rows enough. */
+/* 2 MiB of float32. */
+enum { AHEAD_ELEMENTS = 512 * 1024 };
+
+static bool batch_is_one(const Orient *o, NodeId n) {
+	const Type *t = old_type(o, n);
+	for (uint32_t i = 0; i + 2 < t->count; i++)
+		if (expr_number(o->m, t->dims[i]) != 1)
+			return false;
+	return true;
+}
+
+/* auto, as measured (docs/passes/orient.md): where the MXU adds up its results itself. Elsewhere where a matmul of
+ * turned rows has too few columns to fill it, but rows enough; and in straight code, where a wide MXU works ahead of
+ * small tiles. */
 static bool pays(Orient *o, NodeId n) {
 	const Target *t = o->m->target;
-	bool narrow = false;
+	int64_t elements = 0;
+	bool straight = (LoopType)o->m->config.loop_type.value == LOOP_UNROLL && t->mxu_size > t->lanes;
+	bool narrow = straight && checked_mul(size_from_end(o, n, 1), size_from_end(o, n, 2), &elements) &&
+	              elements <= AHEAD_ELEMENTS && batch_is_one(o, n);
 	for (uint32_t i = 0; i < o->found.count; i++) {
 		NodeId product = o->found.at[i];
 		NodeId rows = op_kind(o->m, product) == KIND_MATMUL

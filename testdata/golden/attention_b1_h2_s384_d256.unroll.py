@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 2111786,
+    "vmem_bytes": 1758404,
     "flops": 301989888,
     "hbm_bytes": 1575936,
     "compiler": "pallasc 0.1.0",
@@ -33,26 +33,23 @@ KERNEL_INFO = {
 }
 
 
-def _to_row(x):
-    """A column [..., m, 1] as a row [..., 1, m]."""
-    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
-    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
-
-
 def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
     # for tile_n in hl.tile(kv_dim):
-    def step(k_in_win, v_in_win, m_i, l_i, acc):
+    def step_ahead(k_in_win):
         # q = q_view[tile_b, tile_m, :]
         q = q_in_ref[...]
         # k = k_view[tile_b, :, tile_n]
         k = k_in_win[...]
         # scores = torch.bmm(q, k, out_dtype=torch.float32) * qk_scale
         bmm = jax.lax.dot_general(
-            q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+            k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
+        return bmm
+
+    def step(bmm, v_in_win, m_i, l_i, acc):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
         m_new = jnp.maximum(
-            m_i, jnp.max(bmm, axis=2, keepdims=True) * 0.09016844005556021
+            m_i, jnp.max(bmm, axis=1, keepdims=True) * 0.09016844005556021
         )
         scores = bmm * 0.09016844005556021
         # p = torch.exp2(scores - m_new[:, :, None])
@@ -60,40 +57,42 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref):
         # alpha = torch.exp2(m_i - m_new)
         alpha = jnp.exp2(m_i - m_new)
         # l_i = l_i * alpha + torch.sum(p, -1)
-        l_i_1 = l_i * alpha + jnp.sum(exp2, axis=2, keepdims=True)
+        l_i_1 = l_i * alpha + jnp.sum(exp2, axis=1, keepdims=True)
         # acc = acc * alpha[:, :, None]
         acc_1 = acc * alpha
         # v = v_view[tile_b, tile_n, :]
         v = v_in_win[...]
         # acc = torch.baddbmm(acc, p.to(v.dtype), v)
         acc_1_1_dot = jax.lax.dot_general(
-            exp2.astype(jnp.bfloat16),
             v,
-            (((2,), (1,)), ((0,), (0,))),
+            exp2.astype(jnp.bfloat16),
+            (((1,), (1,)), ((0,), (0,))),
             preferred_element_type=jnp.float32,
         )
         acc_1_1 = acc_1 + acc_1_1_dot
         return m_new, l_i_1, acc_1_1
 
-    # m_i = hl.full([tile_b, tile_m], float("-inf"), dtype=torch.float32)
-    m_i_1 = jnp.full((1, 128, 1), -jnp.inf, jnp.float32)
     # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
-    l_i_2 = jnp.zeros((1, 128, 1), jnp.float32)
+    m_i_1 = jnp.full((1, 1, 128), -jnp.inf, jnp.float32)
     # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
-    acc_2 = jnp.zeros((1, 128, 256), jnp.float32)
-    for j in range(3):
-        m_i_1, l_i_2, acc_2 = step(
-            k_in_ref.at[:, pl.ds(j * 128, 128), :],
-            v_in_ref.at[:, pl.ds(j * 128, 128), :],
-            m_i_1,
-            l_i_2,
-            acc_2,
-        )
+    l_i_2 = jnp.zeros((1, 1, 128), jnp.float32)
+    acc_2 = jnp.zeros((1, 256, 128), jnp.float32)
+    waiting = []
+    for ahead in range(4):
+        if ahead < 3:
+            bmm_1 = step_ahead(k_in_ref.at[:, pl.ds(ahead * 128, 128), :])
+            waiting.append(bmm_1)
+        j = ahead - 1
+        if j >= 0:
+            bmm_1 = waiting.pop(0)
+            m_i_1, l_i_2, acc_2 = step(
+                bmm_1, v_in_ref.at[:, pl.ds(j * 128, 128), :], m_i_1, l_i_2, acc_2
+            )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
-    out_ref[...] = (acc_2 / l_i_2).astype(jnp.bfloat16)
+    convert_element_type = (acc_2 / l_i_2).astype(jnp.bfloat16)
+    out_ref[...] = jnp.transpose(convert_element_type, (0, 2, 1))
     # lse[tile_b, tile_m] = m_i + torch.log2(l_i)
-    add = m_i_1 + jnp.log2(l_i_2)
-    lse_ref[...] = _to_row(add)
+    lse_ref[...] = m_i_1 + jnp.log2(l_i_2)
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))

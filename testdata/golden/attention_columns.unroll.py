@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1705353,
+    "vmem_bytes": 1443712,
     "flops": 134217728,
     "hbm_bytes": 1052672,
     "compiler": "pallasc 0.1.0",
@@ -34,68 +34,68 @@ KERNEL_INFO = {
 }
 
 
-def _to_row(x):
-    """A column [..., m, 1] as a row [..., 1, m]."""
-    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
-    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
-
-
 def _attention_columns_kernel(q_ref, k_ref, v_ref, out_ref, top_ref, total_ref):
     # for tile_n in hl.tile(s_dim):
-    def step(k_win, v_win, m_i, l_i, acc):
+    def step_ahead(k_win):
         # scores = torch.bmm(q[tile_b, tile_m, :], k_view[tile_b, :, tile_n]).float(...
         load = q_ref[...]
         load_1 = k_win[...]
         bmm = jax.lax.dot_general(
-            load,
             load_1,
+            load,
             (((2,), (2,)), ((0,), (0,))),
             preferred_element_type=jnp.float32,
         ).astype(jnp.bfloat16)
         scores = bmm.astype(jnp.float32) / 16
+        return scores
+
+    def step(scores, v_win, m_i, l_i, acc):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1, keepdim=True))
-        m_new = jnp.maximum(m_i, jnp.max(scores, axis=2, keepdims=True))
+        m_new = jnp.maximum(m_i, jnp.max(scores, axis=1, keepdims=True))
         # p = torch.exp2(scores - m_new)
         exp2 = jnp.exp2(scores - m_new)
         # alpha = torch.where(m_i < m_new, torch.exp2(m_i - m_new), 1.0)
         alpha = jnp.where(m_i < m_new, jnp.exp2(m_i - m_new), 1.0)
         # l_i = l_i * alpha + torch.sum(p, -1, keepdim=True)
-        l_i_1 = l_i * alpha + jnp.sum(exp2, axis=2, keepdims=True)
+        l_i_1 = l_i * alpha + jnp.sum(exp2, axis=1, keepdims=True)
         # acc = acc * alpha
         acc_1 = acc * alpha
         # v_tile = v[tile_b, tile_n, :]
         v_tile = v_win[...]
         # acc = torch.baddbmm(acc, p.to(v_tile.dtype), v_tile)
         acc_1_1_dot = jax.lax.dot_general(
-            exp2.astype(jnp.bfloat16),
             v_tile,
-            (((2,), (1,)), ((0,), (0,))),
+            exp2.astype(jnp.bfloat16),
+            (((1,), (1,)), ((0,), (0,))),
             preferred_element_type=jnp.float32,
         )
         acc_1_1 = acc_1 + acc_1_1_dot
         return m_new, l_i_1, acc_1_1
 
-    # m_i = hl.full([tile_b, tile_m, 1], float("-inf"), dtype=torch.float32)
-    m_i_1 = jnp.full((1, 128, 1), -jnp.inf, jnp.float32)
     # l_i = hl.zeros([tile_b, tile_m, 1], dtype=torch.float32)
-    l_i_2 = jnp.zeros((1, 128, 1), jnp.float32)
+    m_i_1 = jnp.full((1, 1, 128), -jnp.inf, jnp.float32)
     # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
-    acc_2 = jnp.zeros((1, 128, 256), jnp.float32)
-    for j in range(2):
-        m_i_1, l_i_2, acc_2 = step(
-            k_ref.at[:, pl.ds(j * 128, 128), :],
-            v_ref.at[:, pl.ds(j * 128, 128), :],
-            m_i_1,
-            l_i_2,
-            acc_2,
-        )
+    l_i_2 = jnp.zeros((1, 1, 128), jnp.float32)
+    acc_2 = jnp.zeros((1, 256, 128), jnp.float32)
+    waiting = []
+    for ahead in range(3):
+        if ahead < 2:
+            scores_1 = step_ahead(k_ref.at[:, pl.ds(ahead * 128, 128), :])
+            waiting.append(scores_1)
+        j = ahead - 1
+        if j >= 0:
+            scores_1 = waiting.pop(0)
+            m_i_1, l_i_2, acc_2 = step(
+                scores_1, v_ref.at[:, pl.ds(j * 128, 128), :], m_i_1, l_i_2, acc_2
+            )
     # out[tile_b, tile_m, :] = torch.where(l_i > 0.0, acc / l_i, 0.0).to(out.dtype)
     where = jnp.where(l_i_2 > 0.0, acc_2 / l_i_2, 0.0)
-    out_ref[...] = where.astype(jnp.bfloat16)
+    where_bf16 = where.astype(jnp.bfloat16)
+    out_ref[...] = jnp.transpose(where_bf16, (0, 2, 1))
     # top[tile_b, tile_m] = m_i.squeeze(-1)
-    top_ref[...] = _to_row(m_i_1)
+    top_ref[...] = m_i_1
     # total[tile_b, tile_m] = l_i.squeeze(-1)
-    total_ref[...] = _to_row(l_i_2)
+    total_ref[...] = l_i_2
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))

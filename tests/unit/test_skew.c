@@ -159,7 +159,7 @@ static void what_waits_counts(void **state) {
 	(void)state;
 	static const char *const settings[] = {"pallas_matmul_ahead=1", "pallas_matmul_ahead=2",
 	                                       "pallas_matmul_ahead=3"};
-	int64_t one = 0, tile = 256 * 128 * 4;
+	int64_t one = 0, tile = INT64_C(256) * 128 * 4;
 	for (int i = 0; i < 3; i++) {
 		Fixture f;
 		Plan *plan = attention(&f, "pallas_loop_type=unroll", settings[i], NULL);
