@@ -97,8 +97,8 @@ def _attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref, scores_ref
         scores_ref[...], v_in_ref.at[:, pl.ds(384, 128), :], m_i_1, l_i_2, acc_2
     )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
-    convert_element_type = (acc_2 / l_i_2).astype(jnp.bfloat16)
-    out_ref[...] = jnp.transpose(convert_element_type, (0, 2, 1))
+    div = acc_2 / l_i_2
+    out_ref[...] = jnp.transpose(div, (0, 2, 1)).astype(jnp.bfloat16)
     # lse[tile_b, tile_m] = m_i + torch.log2(l_i)
     lse_ref[...] = m_i_1 + jnp.log2(l_i_2)
 

@@ -90,8 +90,7 @@ def _attention_columns_kernel(q_ref, k_ref, v_ref, out_ref, top_ref, total_ref):
             )
     # out[tile_b, tile_m, :] = torch.where(l_i > 0.0, acc / l_i, 0.0).to(out.dtype)
     where = jnp.where(l_i_2 > 0.0, acc_2 / l_i_2, 0.0)
-    where_bf16 = where.astype(jnp.bfloat16)
-    out_ref[...] = jnp.transpose(where_bf16, (0, 2, 1))
+    out_ref[...] = jnp.transpose(where, (0, 2, 1)).astype(jnp.bfloat16)
     # top[tile_b, tile_m] = m_i.squeeze(-1)
     top_ref[...] = m_i_1
     # total[tile_b, tile_m] = l_i.squeeze(-1)
