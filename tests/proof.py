@@ -348,7 +348,7 @@ def variants():
                 (ragged, "1"),
                 (ragged, "3"),
                 ("attention_q_inloop_b1_h2_s421_d64", "0"),
-                ("attention_columns", "1"),
+                ("attention_columns", "0"),
             )
         ),
         ("softmax", None, "pallas_row_split", "true"),

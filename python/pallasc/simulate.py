@@ -166,9 +166,18 @@ def _quiet_callbacks():
 
 
 def _reset():
-    """Forgets the state that a failed run leaves behind."""
+    """Forgets the state that a failed run leaves behind.
+
+    The tokens that order callbacks hold its error, and would raise it again in the next run: they
+    are waited for, whatever they raise, and dropped (private; there is no public way).
+    """
+    from jax._src import dispatch
     from jax.experimental.pallas import tpu as pltpu
 
+    with contextlib.suppress(Exception):
+        dispatch.runtime_tokens.block_until_ready()
+    with contextlib.suppress(AttributeError):
+        dispatch.runtime_tokens.clear()
     with contextlib.suppress(AttributeError):
         pltpu.reset_tpu_interpret_mode_state()
 
