@@ -119,9 +119,9 @@ static void form_result(Planner *p, NodeId n) {
 	NodeId call = node_input(m, n, 0);
 	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
 	uint32_t output = (uint32_t)node_arg(m, n, 1)->integer;
-	for (uint32_t i = 0; i < g->carried.count; i++)
-		if (g->carried.at[i].output == output)
-			value_of(p, n)->form = value_of(p, g->placeholders.at[g->carried.at[i].arg])->form;
+	uint32_t arg = graph_carried_arg(g, output);
+	if (arg != NONE)
+		value_of(p, n)->form = value_of(p, g->placeholders.at[arg])->form;
 }
 
 static bool forms_in(Planner *p, GraphId g) {

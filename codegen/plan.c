@@ -19,6 +19,12 @@ void plan_remark(Plan *p, const char *fmt, ...) {
 	vec_push(p->arena, &p->remarks, r);
 }
 
+NodeId value_root(const Plan *p, NodeId n) {
+	while (p->values[n].same_as != NONE)
+		n = p->values[n].same_as;
+	return n;
+}
+
 uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape) {
 	/* expr_number() caches into the Module that the plan was made from; the Plan itself stays as it is. */
 	Module *m = (Module *)(uintptr_t)p->module;

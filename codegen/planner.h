@@ -186,6 +186,10 @@ typedef enum Lowering {
 	LOWER_ALIAS   /* its first (tile.phi: second) operand by another name */
 } Lowering;
 Lowering op_lowering(uint16_t op);
+/* Computed register by register as its operands come. */
+static inline bool lowering_streams(Lowering how) {
+	return how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;
+}
 
 /* The shapes of a view: what tile.subscript, unsqueeze, squeeze, ... do to a value's dims. */
 typedef enum ViewShape {

@@ -12,7 +12,7 @@ static const char *term_name(Printer *pr, const Term *t) {
 	switch (t->kind) {
 	case VAR_PROGRAM: pr->program_used[t->id] = true; return pr->program[t->id];
 	case VAR_STEP: pr->step_used[t->id] = true; return pr->step[t->id];
-	case VAR_NODE: return pr->names[value_root(pr, t->id)];
+	case VAR_NODE: return pr->names[value_root(pr->plan, t->id)];
 	}
 	return "";
 }
@@ -208,7 +208,7 @@ static PyExpr int_text(Printer *pr, NodeId n) {
 
 PyExpr value_text(Printer *pr, NodeId n, Form form) {
 	Form own = pr->plan->values[n].form;
-	NodeId root = value_root(pr, n);
+	NodeId root = value_root(pr->plan, n);
 	const Value *v = &pr->plan->values[root];
 	Lowering how = op_lowering(node_get(pr->m, root)->op);
 	if (node_get(pr->m, root)->op == OP_SCALAR)

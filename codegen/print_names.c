@@ -71,7 +71,7 @@ static const char *dtype_suffix(Dtype t) {
 const char *value_name(Printer *pr, NodeId n) {
 	const Node *node = node_get(pr->m, n);
 	NodeId x = node_input(pr->m, n, 0);
-	const char *operand = x == NONE ? NULL : pr->names[value_root(pr, x)];
+	const char *operand = x == NONE ? NULL : pr->names[value_root(pr->plan, x)];
 	bool convert = strncmp(node->name, "convert_element_type", 20) == 0,
 	     mask = strncmp(node->name, "_mask_to", 8) == 0;
 	if (operand && convert)
@@ -80,12 +80,6 @@ const char *value_name(Printer *pr, NodeId n) {
 	if (operand && mask)
 		return printer_name(pr, arena_printf(pr->a, "%.16s_masked", operand));
 	return printer_name(pr, node->name);
-}
-
-NodeId value_root(const Printer *pr, NodeId n) {
-	while (pr->plan->values[n].same_as != NONE)
-		n = pr->plan->values[n].same_as;
-	return n;
 }
 
 void printer_comment(Printer *pr, NodeId n) {

@@ -33,7 +33,7 @@ PyExpr computed_text(Printer *pr, const Arg *a, Form form, Dtype compute) {
 	PyExpr e = arg_text(pr, a, form);
 	if (compute == DTYPE_NONE || a->kind != ARG_REF || node_type(pr->m, a->node)->kind != TYPE_TENSOR ||
 	    node_type(pr->m, a->node)->count == 0 ||
-	    op_lowering(node_get(pr->m, value_root(pr, a->node))->op) == LOWER_FREE)
+	    op_lowering(node_get(pr->m, value_root(pr->plan, a->node))->op) == LOWER_FREE)
 		return e;
 	return converted_text(pr, e, node_type(pr->m, a->node)->dtype, compute);
 }

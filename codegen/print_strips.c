@@ -31,7 +31,7 @@ static Fold fold_of(const Printer *pr, NodeId n) {
 
 /* Converted by the reduction, or as it is. */
 static bool folds_operand(const Printer *pr, NodeId n) {
-	return pr->plan->strips->folded[n] == value_root(pr, node_input(pr->m, n, 0));
+	return pr->plan->strips->folded[n] == value_root(pr->plan, node_input(pr->m, n, 0));
 }
 
 static Dtype fold_dtype(const Printer *pr, NodeId n) {
@@ -72,7 +72,8 @@ static void print_columns(Printer *pr, NodeId n) {
 	for (uint32_t i = 0; i < node->arg_count; i++) {
 		const Arg *a = node_arg(pr->m, n, i);
 		bool narrow = a->kind == ARG_REF && node_type(pr->m, a->node)->kind == TYPE_TENSOR &&
-		              node_type(pr->m, a->node)->count > 0 && !pr->plan->strips->wide[value_root(pr, a->node)];
+		              node_type(pr->m, a->node)->count > 0 &&
+		              !pr->plan->strips->wide[value_root(pr->plan, a->node)];
 		Lowering how = op_lowering(node->op);
 		if (narrow && (how == LOWER_POINTWISE || how == LOWER_MASK))
 			value_text(pr, a->node,

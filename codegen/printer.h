@@ -68,8 +68,6 @@ const char *printer_name(Printer *pr, const char *wish);
 const char *value_name(Printer *pr, NodeId n);
 /* Makes names that the kernel must not use for anything else. */
 void printer_reserve(Printer *pr, const char *name);
-/* The node whose value stands for n's. */
-NodeId value_root(const Printer *pr, NodeId n);
 void printer_comment(Printer *pr, NodeId n);
 
 /* print_expr.c */

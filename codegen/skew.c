@@ -54,12 +54,6 @@ static void each_operand(Skew *s, NodeId user, Visit *visit) {
 
 static Lowering how_of(const Skew *s, NodeId n) { return op_lowering(node_get(s->p->m, n)->op); }
 
-static NodeId root_of(const Skew *s, NodeId n) {
-	while (s->p->plan->values[n].same_as != NONE)
-		n = s->p->plan->values[n].same_as;
-	return n;
-}
-
 /* ---- what may run ahead ----------------------------------------------------------------------------------------- */
 
 static bool is_written(const Plan *plan, TensorId tensor) {
@@ -94,9 +88,8 @@ static void mark_needed(Skew *s, NodeId user, NodeId operand) {
 
 /* What has another user would be handed on as well as what follows it. */
 static void mark_follows(Skew *s, NodeId user, NodeId operand) {
-	Lowering how = how_of(s, user);
-	bool streams = how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;
-	if (streams && s->ahead[operand] && !s->late[user] && node_use_count(s->p->m, operand) == 1)
+	if (lowering_streams(how_of(s, user)) && s->ahead[operand] && !s->late[user] &&
+	    node_use_count(s->p->m, operand) == 1)
 		s->ahead[user] = true;
 }
 
@@ -139,7 +132,7 @@ static bool is_handed(const Skew *s, NodeId n) {
 
 static void hand_on(Skew *s, NodeId user, NodeId operand) {
 	const Plan *plan = s->p->plan;
-	NodeId n = root_of(s, operand);
+	NodeId n = value_root(plan, operand);
 	bool read = plan->values[user].same_as == NONE && !s->ahead[user];
 	if (!read || !s->ahead[n] || node_get(s->p->m, n)->graph != s->loop->graph || how_of(s, n) == LOWER_FREE ||
 	    (how_of(s, n) == LOWER_FULL && node_type(s->p->m, n)->count == 0) || is_handed(s, n))

@@ -27,20 +27,9 @@ typedef struct Region {
 	bool both_ways;     /* it reduces tiles along lanes, and tiles along other dims only */
 } Region;
 
-static NodeId seen_through(const Plan *plan, NodeId n) {
-	while (plan->values[n].same_as != NONE)
-		n = plan->values[n].same_as;
-	return n;
-}
-
 static Lowering how_of(const Region *r, uint32_t pos) { return op_lowering(node_get(r->p->m, r->nodes[pos])->op); }
 
 static bool is_barrier(Lowering how) { return how == LOWER_REDUCE || how == LOWER_MATMUL || how == LOWER_LOOP; }
-
-/* Computed register by register as its operands come. */
-static bool streams(Lowering how) {
-	return how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;
-}
 
 static int64_t bytes_of(const Plan *plan, NodeId n) {
 	const Type *t = node_type(plan->module, n);
@@ -138,14 +127,14 @@ static void each_operand(Region *r, uint32_t user, Visit *visit) {
 
 /* Position of the node that computes the value which n names; 0 if that is in another graph. */
 static uint32_t position(const Region *r, NodeId n) {
-	n = seen_through(r->p->plan, n);
+	n = value_root(r->p->plan, n);
 	return node_get(r->p->m, n)->graph == r->graph ? r->at[n] : 0;
 }
 
 static void read_until(Region *r, uint32_t user, NodeId operand) {
 	uint32_t pos = position(r, operand);
 	/* What streams is computed where it is read. */
-	bool through = streams(how_of(r, user)) && !crosses(r, user) && r->until[user] > user;
+	bool through = lowering_streams(how_of(r, user)) && !crosses(r, user) && r->until[user] > user;
 	/* A loop reads its arguments until its last step. */
 	uint32_t last = through ? r->until[user] : user + (how_of(r, user) == LOWER_LOOP);
 	if (pos && r->until[pos] < last)
@@ -256,7 +245,7 @@ static bool accumulates(const Region *r, uint32_t pos, bool unrolled) {
 /* A sum of matmuls alone, in straight code. */
 static bool adds_straight_on(const Region *r, uint32_t pos) {
 	return accumulates(r, pos, true) &&
-	       is_carry(r, seen_through(r->p->plan, matmul_operand(r->p->m, r->nodes[pos], 2)));
+	       is_carry(r, value_root(r->p->plan, matmul_operand(r->p->m, r->nodes[pos], 2)));
 }
 
 /* What a scratch buffer of this region hands to one of a loop in it goes through registers whole, in and out, in
@@ -268,7 +257,7 @@ static int64_t copied_bytes(const Region *r, NodeId call) {
 	int64_t bytes = 0;
 	for (uint32_t i = 0; i < inner->carries.count; i++) {
 		const Arg *a = arg_item(m, args, inner->carries.at[i].arg);
-		NodeId from = a->kind == ARG_REF ? seen_through(r->p->plan, a->node) : NONE;
+		NodeId from = a->kind == ARG_REF ? value_root(r->p->plan, a->node) : NONE;
 		if (inner->carries.at[i].place != CARRY_SCRATCH || from == NONE || !in_scratch(r, from))
 			continue;
 		int64_t wider = int_max(32 / dtype_vmem_bits(node_type(m, from)->dtype), 1);
@@ -287,7 +276,7 @@ static int64_t other_way_bytes(const Region *r, uint32_t pos) {
 	if (!r->both_ways || value_rank(r->p, x) < 2 || (reduction_dims(m, n) >> last & 1))
 		return 0;
 	uint32_t from = position(r, x);
-	return from && streams(how_of(r, from)) && !crosses(r, from) ? held_bytes(r, from) * 5 / 4 : 0;
+	return from && lowering_streams(how_of(r, from)) && !crosses(r, from) ? held_bytes(r, from) * 5 / 4 : 0;
 }
 
 static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {

@@ -44,12 +44,6 @@ static bool refuse(Maker *w, NodeId n, const char *why) {
 
 /* ---- which values are wide -------------------------------------------------------------------------------------- */
 
-static NodeId seen_through(const Maker *w, NodeId n) {
-	while (w->p->plan->values[n].same_as != NONE)
-		n = w->p->plan->values[n].same_as;
-	return n;
-}
-
 static bool is_value(const Maker *w, NodeId n) {
 	const Type *t = node_type(w->p->m, n);
 	Lowering how = op_lowering(node_get(w->p->m, n)->op);
@@ -87,7 +81,7 @@ typedef bool Visit(Maker *w, NodeId user, NodeId operand);
 static bool each_ref(Maker *w, NodeId user, const Arg *a, Visit *visit) {
 	bool ok = true;
 	if (a->kind == ARG_REF)
-		ok = visit(w, user, seen_through(w, a->node));
+		ok = visit(w, user, value_root(w->p->plan, a->node));
 	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count && ok; i++)
 		ok = each_ref(w, user, arg_item(w->p->m, a, i), visit);
 	return ok;
@@ -139,14 +133,14 @@ static bool operand_broadcasts(Maker *w, NodeId user, NodeId operand) {
  * where the vector unit has them. */
 static NodeId folded_value(const Maker *w, uint16_t op, NodeId x) {
 	const Module *m = w->p->m;
-	NodeId from = node_get(m, x)->op == OP_CONVERT ? seen_through(w, node_input(m, x, 0)) : NONE;
+	NodeId from = node_get(m, x)->op == OP_CONVERT ? value_root(w->p->plan, node_input(m, x, 0)) : NONE;
 	bool narrow = from != NONE && w->s->wide[from] && node_type(m, from)->dtype == DTYPE_BF16 &&
 	              m->target->bf16_vpu && value_of(w->p, from)->form == FORM_NATURAL;
 	return narrow && (op == OP_AMAX || op == OP_AMIN) ? from : x;
 }
 
 static bool reduction_in_strips(Maker *w, NodeId n) {
-	NodeId x = seen_through(w, node_input(w->p->m, n, 0));
+	NodeId x = value_root(w->p->plan, node_input(w->p->m, n, 0));
 	uint32_t rank = value_rank(w->p, x), dims = reduction_dims(w->p->m, n);
 	uint32_t last = rank ? 1u << (rank - 1) : 0;
 	const Value *v = value_of(w->p, n);
@@ -228,16 +222,6 @@ static bool note_needed(Maker *w, NodeId user, NodeId operand) {
 	return true;
 }
 
-static void stash(Maker *w, NodeId n) {
-	Scratch s = {.kind = SCRATCH_VMEM, .dtype = node_type(w->p->m, n)->dtype};
-	s.ref = arena_printf(w->p->a, "%s_ref", node_get(w->p->m, n)->name);
-	s.rank = plan_shape(w->p->plan, n, FORM_NATURAL, s.shape);
-	s.bytes = vmem_bytes(w->p->m->target, s.dtype, s.rank, s.shape);
-	s.why = "read again once the strips' reductions are known";
-	w->s->stash[n] = w->p->plan->scratches.count;
-	vec_push(w->p->a, &w->p->plan->scratches, s);
-}
-
 /* Backwards from users: where each wide value is computed. */
 static void find_stashes(Maker *w) {
 	for (NodeId n = graph_get(w->p->m, w->graph)->last; n != NONE; n = node_get(w->p->m, n)->prev) {
@@ -248,7 +232,7 @@ static void find_stashes(Maker *w) {
 		if (w->s->wide[n] && (w->cost[n] <= 1 || node_type(w->p->m, n)->dtype == DTYPE_BOOL))
 			w->s->computed[n] = w->s->needed[n];
 		else if (w->s->wide[n] && w->s->needed[n] & ~own)
-			stash(w, n);
+			w->s->stash[n] = carry_scratch(w->p, n, "read again once the strips' reductions are known");
 		each_operand(w, n, note_needed);
 	}
 }

@@ -491,6 +491,11 @@ const Arg *node_arg(const Module *m, NodeId n, uint32_t i);
 /* The node that argument i refers to; NONE if it is not a reference. */
 NodeId node_input(const Module *m, NodeId n, uint32_t i);
 const Arg *arg_item(const Module *m, const Arg *list, uint32_t i); /* of a LIST or SLICE */
+/* The place of a slot in a list; NONE. */
+static inline uint32_t list_index(const Arg *list, ArgId slot) {
+	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
+	return inside ? slot - list->list.first : NONE;
+}
 /* The block that an index entry takes a whole tile of, or that a query names: an argument that is just its symbol, as
  * such, as an expression or by reference to one; NONE. */
 BlockId arg_block(const Module *m, const Arg *arg);
@@ -514,6 +519,20 @@ static inline uint32_t graph_result_count(const Module *m, GraphId g) {
 static inline GraphId graph_parent(const Module *m, GraphId g) {
 	NodeId caller = graph_get(m, g)->caller;
 	return caller == NONE ? NONE : node_get(m, caller)->graph;
+}
+/* Of a loop: the output that replaces argument `arg` in the next step, and the argument that `output` replaces; NONE.
+ */
+static inline uint32_t graph_carried_output(const Graph *g, uint32_t arg) {
+	for (uint32_t i = 0; i < g->carried.count; i++)
+		if (g->carried.at[i].arg == arg)
+			return g->carried.at[i].output;
+	return NONE;
+}
+static inline uint32_t graph_carried_arg(const Graph *g, uint32_t output) {
+	for (uint32_t i = 0; i < g->carried.count; i++)
+		if (g->carried.at[i].output == output)
+			return g->carried.at[i].arg;
+	return NONE;
 }
 /* The root above g; NONE if the way up ends at a graph that nobody calls, closes, or is longer than GRAPH_DEPTH_MAX.
  * *depth: how far the way up was. */
@@ -544,6 +563,7 @@ Arg arg_dtype(Dtype t);
 Arg arg_ref(NodeId n);
 Arg arg_sym(ExprId e);
 Arg size_arg(const Module *m, ExprId e);                   /* an int where the size is one, else its expression */
+Arg shape_arg(Module *m, TypeId type);                     /* the list of a tensor type's sizes */
 Arg arg_list(Module *m, uint32_t count, const Arg *items); /* copies items into Module.args */
 
 /* A deep copy with slots of its own: for giving a list that is one node's argument to another node as well. */
@@ -578,6 +598,9 @@ NodeId graph_add_argument(Module *m, GraphId g, NodeId value, const char *name);
 TensorId tensor_new(Module *m, const char *name, Tensor t);
 BlockId block_new(Module *m, const char *name, ExprId size);
 GraphId graph_new(Module *m, GraphKind kind, BlockId block);
+/* A node made before `before`, at its place in the source, called `x_suffix` after node x. */
+NodeId node_derive(Module *m, uint16_t op, NodeId x, const char *suffix, TypeId type, uint32_t count, const Arg *args,
+                   NodeId before);
 /* A copy of node n, with the same arguments, that stands before another node of any graph. */
 NodeId node_copy(Module *m, NodeId n, NodeId before);
 

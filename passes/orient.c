@@ -24,9 +24,8 @@ static bool is_one(const Orient *o, ExprId e) { return expr_is_int(o->m, e, 1); 
 
 static const Type *old_type(const Orient *o, NodeId n) { return type_get(o->m, o->old[n]); }
 
-static bool is_tensor(const Orient *o, NodeId n) {
-	const Type *t = old_type(o, n);
-	return t->kind == TYPE_TENSOR && t->count > 0;
+bool is_old_tile(const Orient *o, NodeId n) {
+	return n < o->nodes && old_type(o, n)->kind == TYPE_TENSOR && old_type(o, n)->count > 0;
 }
 
 /* [.., m, 1]. */
@@ -57,7 +56,7 @@ static bool leading_equal(const Orient *o, const Type *a, const Type *b, uint32_
 
 bool is_unit_view(const Orient *o, NodeId n) {
 	NodeId x = op_kind(o->m, n) == KIND_VIEW ? node_input(o->m, n, 0) : NONE;
-	if (x == NONE || x >= o->nodes || !is_tensor(o, x) || !is_tensor(o, n))
+	if (!is_old_tile(o, x) || !is_old_tile(o, n))
 		return false;
 	const Type *thin = old_type(o, x), *column = old_type(o, n);
 	if (thin->count > column->count) {
@@ -73,7 +72,7 @@ bool is_unit_view(const Orient *o, NodeId n) {
 static bool is_leading_view(const Orient *o, NodeId n) {
 	uint16_t op = node_get(o->m, n)->op;
 	NodeId x = op == OP_SUBSCRIPT || op == OP_UNSQUEEZE ? node_input(o->m, n, 0) : NONE;
-	if (x == NONE || x >= o->nodes || !is_tensor(o, x) || !is_tensor(o, n))
+	if (!is_old_tile(o, x) || !is_old_tile(o, n))
 		return false;
 	const Type *from = old_type(o, x), *to = old_type(o, n);
 	uint32_t added = to->count - from->count;
@@ -130,25 +129,12 @@ static bool against(Orient *o, NodeId n, const char *why) {
 	return false;
 }
 
-const Arg *placeholder_given(const Orient *o, NodeId n) {
+/* The argument that placeholder n stands for, in the call of its loop; NULL if its graph is no loop. */
+static const Arg *placeholder_given(const Orient *o, NodeId n) {
 	const Graph *g = graph_get(o->m, node_get(o->m, n)->graph);
 	if (g->kind != GRAPH_FOR_LOOP || g->caller == NONE || node_get(o->m, g->caller)->op != OP_FOR_LOOP)
 		return NULL;
 	return arg_item(o->m, op_arg(o->m, g->caller, "args"), o->index[n]);
-}
-
-/* The output that replaces argument `arg` of loop g in the next step, or the argument that `output` replaces; NONE. */
-static uint32_t carried_output(const Graph *g, uint32_t arg) {
-	for (uint32_t i = 0; i < g->carried.count; i++)
-		if (g->carried.at[i].arg == arg)
-			return g->carried.at[i].output;
-	return NONE;
-}
-static uint32_t carried_arg(const Graph *g, uint32_t output) {
-	for (uint32_t i = 0; i < g->carried.count; i++)
-		if (g->carried.at[i].output == output)
-			return g->carried.at[i].arg;
-	return NONE;
 }
 
 static int64_t size_from_end(const Orient *o, NodeId n, uint32_t back) {
@@ -171,7 +157,7 @@ static bool fits(Orient *o, NodeId n) {
 }
 
 static bool turn(Orient *o, NodeId n, Stand s) {
-	if (n == NONE || n >= o->nodes || !is_tensor(o, n))
+	if (!is_old_tile(o, n))
 		return against(o, n, "meets something that is no tile");
 	if (o->stand[n] == s)
 		return true;
@@ -197,23 +183,20 @@ static bool is_lanewise(const Orient *o, NodeId n) {
 static bool turn_result(Orient *o, NodeId x, NodeId output, ArgId slot) {
 	GraphId loop = node_get(o->m, output)->graph;
 	const Graph *g = graph_get(o->m, loop);
-	const Arg *list = graph_results(o->m, loop);
-	if (g->kind != GRAPH_FOR_LOOP || g->caller == NONE || slot < list->list.first ||
-	    slot - list->list.first >= list->list.count)
+	uint32_t place = list_index(graph_results(o->m, loop), slot);
+	if (g->kind != GRAPH_FOR_LOOP || g->caller == NONE || place == NONE)
 		return against(o, x, "leaves a graph that is no loop");
-	uint32_t arg = carried_arg(g, slot - list->list.first);
+	uint32_t arg = graph_carried_arg(g, place);
 	if (arg == NONE)
 		return against(o, x, "leaves the loop without being carried");
 	return turn(o, g->placeholders.at[arg], (Stand)o->stand[x]);
 }
 
 static bool turn_argument(Orient *o, NodeId x, NodeId call, ArgId slot) {
-	const Arg *list = op_arg(o->m, call, "args");
-	if (node_get(o->m, call)->op != OP_FOR_LOOP || slot < list->list.first ||
-	    slot - list->list.first >= list->list.count)
+	uint32_t arg = node_get(o->m, call)->op == OP_FOR_LOOP ? list_index(op_arg(o->m, call, "args"), slot) : NONE;
+	if (arg == NONE)
 		return against(o, x, "is used by what is neither arithmetic nor a matmul");
-	return turn(o, graph_get(o->m, node_arg(o->m, call, 0)->graph)->placeholders.at[slot - list->list.first],
-	            (Stand)o->stand[x]);
+	return turn(o, graph_get(o->m, node_arg(o->m, call, 0)->graph)->placeholders.at[arg], (Stand)o->stand[x]);
 }
 
 static bool turn_lanewise(Orient *o, NodeId x, NodeId user) {
@@ -225,11 +208,16 @@ static bool turn_lanewise(Orient *o, NodeId x, NodeId user) {
 	                                      : against(o, user, "broadcasts it along other dims");
 }
 
-/* What wants it as it was: for nothing as a matmul's right factor, at little cost behind the loop. */
-static bool leave(Orient *o, NodeId user, bool factor) {
-	if (factor || !in_loop(o, node_get(o->m, user)->graph))
-		return true;
-	return against(o, user, "wants it as it was, in the loop");
+/* What wants it as it was: at little cost, behind the loop. */
+static bool leave(Orient *o, NodeId user) {
+	return !in_loop(o, node_get(o->m, user)->graph) || against(o, user, "wants it as it was, in the loop");
+}
+
+/* Node n reduces rows alone, and can keep their dim as 1. */
+static bool reduces_rows(const Orient *o, NodeId n) {
+	NodeId x = op_kind(o->m, n) == KIND_REDUCTION ? node_input(o->m, n, 0) : NONE;
+	return is_old_tile(o, x) && op_param_index(node_get(o->m, n)->op, "keepdim") != NONE &&
+	       reduction_dims(o->m, n) == 1u << (old_type(o, x)->count - 1);
 }
 
 static bool forward(Orient *o, NodeId x, ArgId slot) {
@@ -242,22 +230,19 @@ static bool forward(Orient *o, NodeId x, ArgId slot) {
 		return turn_argument(o, x, user, slot);
 	if (is_lanewise(o, user))
 		return turn_lanewise(o, x, user);
-	if (op_kind(o->m, user) == KIND_REDUCTION && turned && op_param_index(node->op, "keepdim") != NONE) {
-		bool rows = reduction_dims(o->m, user) == 1u << (old_type(o, x)->count - 1);
-		if (rows && is_tensor(o, user)) {
-			o->reduces = o->reduces || in_loop(o, node->graph);
-			return turn(o, user, STAND_LANES);
-		}
+	if (turned && reduces_rows(o, user) && is_old_tile(o, user)) {
+		o->reduces = o->reduces || in_loop(o, node->graph);
+		return turn(o, user, STAND_LANES);
 	}
 	if (op_kind(o->m, user) == KIND_MATMUL && turned && matmul_is_plain(o->m, user)) {
-		uint32_t place = slot - node->arg_first;
-		return place == matmul_arg(node->op, 1) ? leave(o, user, true) : turn(o, user, STAND_TURNED);
+		bool right = slot - node->arg_first == matmul_arg(node->op, 1); /* is read swapped for nothing */
+		return right || turn(o, user, STAND_TURNED);
 	}
 	if (!turned && is_unit_view(o, user))
 		return turn(o, user, STAND_LANES);
 	if (turned && is_leading_view(o, user))
 		return turn(o, user, STAND_TURNED);
-	return leave(o, user, false);
+	return leave(o, user);
 }
 
 /* ---- backwards --------------------------------------------------------------------------------------------------- */
@@ -294,7 +279,7 @@ static bool want_operands(Orient *o, NodeId n) {
 	bool lanes = o->stand[n] == STAND_LANES;
 	for (uint32_t i = 0; i < node_get(o->m, n)->arg_count; i++) {
 		NodeId x = node_input(o->m, n, i);
-		if (x == NONE || !is_tensor(o, x))
+		if (!is_old_tile(o, x))
 			continue;
 		const Type *have = old_type(o, x);
 		bool same = have->count == t->count && leading_equal(o, have, t, t->count);
@@ -311,7 +296,7 @@ static bool want_operands(Orient *o, NodeId n) {
 static bool want_given(Orient *o, NodeId n) {
 	NodeId call = node_input(o->m, n, 0);
 	const Graph *g = graph_get(o->m, node_arg(o->m, call, 0)->graph);
-	uint32_t arg = carried_arg(g, (uint32_t)node_arg(o->m, n, 1)->integer);
+	uint32_t arg = graph_carried_arg(g, (uint32_t)node_arg(o->m, n, 1)->integer);
 	return arg != NONE ? turn(o, g->placeholders.at[arg], (Stand)o->stand[n])
 	                   : against(o, n, "leaves the loop without being carried");
 }
@@ -320,7 +305,7 @@ static bool want_given(Orient *o, NodeId n) {
 static bool want_carried(Orient *o, NodeId n) {
 	const Graph *g = graph_get(o->m, node_get(o->m, n)->graph);
 	const Arg *given = placeholder_given(o, n);
-	uint32_t output = carried_output(g, o->index[n]);
+	uint32_t output = graph_carried_output(g, o->index[n]);
 	Stand s = (Stand)o->stand[n];
 	if (!given || given->kind != ARG_REF || g->lengths == o->index[n])
 		return against(o, n, "comes from outside of a loop");
@@ -359,11 +344,8 @@ static bool backward(Orient *o, NodeId n) {
 			return against(o, n, "adds what is broadcast");
 		return want(o, n, added, STAND_TURNED);
 	}
-	if (op_kind(o->m, n) == KIND_REDUCTION) {
-		bool rows = x != NONE && is_tensor(o, x) && op_param_index(node->op, "keepdim") != NONE &&
-		            reduction_dims(o->m, n) == 1u << (old_type(o, x)->count - 1);
-		return rows ? want(o, n, x, STAND_TURNED) : against(o, n, "reduces another dim");
-	}
+	if (op_kind(o->m, n) == KIND_REDUCTION)
+		return reduces_rows(o, n) ? want(o, n, x, STAND_TURNED) : against(o, n, "reduces another dim");
 	return want(o, n, x, is_leading_view(o, n) ? STAND_TURNED : STAND_LANES);
 }
 
@@ -447,7 +429,7 @@ static bool try_matmul(Orient *o, NodeId n) {
 
 static bool is_seed(const Orient *o, NodeId n) {
 	return op_kind(o->m, n) == KIND_MATMUL && matmul_is_plain(o->m, n) && o->stand[n] == STAND_ASIS &&
-	       is_tensor(o, n) && old_type(o, n)->count >= 2;
+	       is_old_tile(o, n) && old_type(o, n)->count >= 2;
 }
 
 static void number_placeholders(Orient *o) {

@@ -31,8 +31,10 @@ typedef struct Orient {
 	NodeId *asis, *turned, *lanes, *across; /* a value made to stand so where a user wants it; NONE */
 } Orient;
 
-/* What node n makes of the turned value x, one of its operands; STAND_ASIS: it wants x as it was. */
+/* A node of the pass's own stands as it is. */
 static inline Stand stand_of(const Orient *o, NodeId n) { return n < o->nodes ? (Stand)o->stand[n] : STAND_ASIS; }
+/* Before the pass there was such a node, and it is a tensor of one or more dims. NONE is none. */
+bool is_old_tile(const Orient *o, NodeId n);
 /* The shape of a value of type t in another stand. */
 TypeId turned_type(const Orient *o, TypeId t, Stand s);
 /* A last dim of 1 more or less is all that it does: [.., m] to [.., m, 1] or back. */
@@ -41,8 +43,6 @@ bool is_unit_view(const Orient *o, NodeId n);
 Stand beside_turned(const Orient *o, NodeId n, NodeId x);
 /* The tile.index that x is, or is with a dim of 1 in front; NONE. */
 NodeId across_index(const Orient *o, NodeId x);
-/* The argument that placeholder n stands for, in the call of its loop; NULL if its graph is no loop. */
-const Arg *placeholder_given(const Orient *o, NodeId n);
 
 void orient_rewrite(Orient *o);
 

@@ -7,15 +7,6 @@
 
 /* ---- new nodes --------------------------------------------------------------------------------------------------- */
 
-static NodeId derive(Orient *o, uint16_t op, NodeId x, const char *suffix, TypeId type, uint32_t count, const Arg *args,
-                     NodeId before) {
-	const char *name = arena_printf(o->arena, "%s_%s", node_get(o->m, x)->name, suffix);
-	NodeId n = node_new(o->m, node_get(o->m, before)->graph, op, name, type, count, args);
-	node_get(o->m, n)->loc = node_get(o->m, before)->loc;
-	node_insert_before(o->m, n, before);
-	return n;
-}
-
 /* Node `of`, called after x, with its last two dims swapped. */
 static NodeId swapped(Orient *o, NodeId of, NodeId x, const char *suffix, TypeId type, NodeId before) {
 	uint32_t rank = type_get(o->m, type)->count;
@@ -23,17 +14,13 @@ static NodeId swapped(Orient *o, NodeId of, NodeId x, const char *suffix, TypeId
 	for (uint32_t i = 0; i < rank; i++)
 		dims[i] = arg_int(i + 2 < rank ? i : i + 1 < rank ? rank - 1 : rank - 2);
 	Arg args[] = {arg_ref(of), arg_list(o->m, rank, dims)};
-	return derive(o, OP_PERMUTE, x, suffix, type, 2, args, before);
+	return node_derive(o->m, OP_PERMUTE, x, suffix, type, 2, args, before);
 }
 
 /* tile.full x in the shape that it has turned. */
 static NodeId full_as(Orient *o, NodeId x, const char *suffix, TypeId type, NodeId before) {
-	Type t = *type_get(o->m, type);
-	Arg sizes[RANK_MAX];
-	for (uint32_t i = 0; i < t.count; i++)
-		sizes[i] = size_arg(o->m, t.dims[i]);
-	Arg args[] = {arg_list(o->m, t.count, sizes), *node_arg(o->m, x, 1), *node_arg(o->m, x, 2)};
-	return derive(o, OP_FULL, x, suffix, type, 3, args, before);
+	Arg args[] = {shape_arg(o->m, type), *node_arg(o->m, x, 1), *node_arg(o->m, x, 2)};
+	return node_derive(o->m, OP_FULL, x, suffix, type, 3, args, before);
 }
 
 /* ---- a value as a use wants it ----------------------------------------------------------------------------------- */
@@ -76,7 +63,7 @@ static NodeId asis_of(Orient *o, NodeId x) {
 	if (type_get(o->m, old)->count == node_type(o->m, now)->count)
 		return o->asis[x] = swapped(o, now, x, "rows", old, after(o, now));
 	Arg args[] = {arg_ref(now), arg_int((int64_t)type_get(o->m, old)->count - 1)};
-	return o->asis[x] = derive(o, OP_SQUEEZE_DIM, x, "rows", old, 2, args, after(o, now));
+	return o->asis[x] = node_derive(o->m, OP_SQUEEZE_DIM, x, "rows", old, 2, args, after(o, now));
 }
 
 /* An index along the sublanes. */
@@ -86,8 +73,8 @@ static NodeId across_of(Orient *o, NodeId x) {
 		Type t = *type_get(o->m, o->old[index]);
 		t.dims[t.count++] = expr_int(o->m, 1);
 		Arg args[] = {arg_ref(index), arg_int(-1)};
-		o->across[index] = derive(o, OP_UNSQUEEZE, index, "across", type_tensor(o->m, t.dtype, t.count, t.dims),
-		                          2, args, after(o, index));
+		o->across[index] = node_derive(o->m, OP_UNSQUEEZE, index, "across",
+		                               type_tensor(o->m, t.dtype, t.count, t.dims), 2, args, after(o, index));
 	}
 	return o->across[index];
 }
@@ -108,14 +95,10 @@ static NodeId standing(Orient *o, NodeId x, Stand s) {
 	if (type_get(o->m, type)->count == type_get(o->m, o->old[x])->count)
 		return made[x] = swapped(o, x, x, suffix, type, after(o, x));
 	Arg args[] = {arg_ref(x), arg_int(-2)};
-	return made[x] = derive(o, OP_UNSQUEEZE, x, suffix, type, 2, args, after(o, x));
+	return made[x] = node_derive(o->m, OP_UNSQUEEZE, x, suffix, type, 2, args, after(o, x));
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
-
-static bool is_tile(const Orient *o, NodeId x) {
-	return x < o->nodes && type_get(o->m, o->old[x])->kind == TYPE_TENSOR && type_get(o->m, o->old[x])->count > 0;
-}
 
 /* How the value in `slot` of node n, a call or the output of a loop, must stand: as the placeholder that takes it. */
 static Stand taken_as(const Orient *o, NodeId n, ArgId slot) {
@@ -123,16 +106,9 @@ static Stand taken_as(const Orient *o, NodeId n, ArgId slot) {
 	bool call = node->op == OP_FOR_LOOP;
 	GraphId loop = call ? node_arg(o->m, n, 0)->graph : node->graph;
 	const Graph *g = graph_get(o->m, loop);
-	const Arg *list = call ? op_arg(o->m, n, "args") : node_arg(o->m, n, 0);
-	if (list->kind != ARG_LIST || slot < list->list.first || slot - list->list.first >= list->list.count)
-		return STAND_ASIS;
-	uint32_t place = slot - list->list.first;
-	if (call)
-		return stand_of(o, g->placeholders.at[place]);
-	for (uint32_t i = 0; i < g->carried.count; i++)
-		if (g->carried.at[i].output == place)
-			return stand_of(o, g->placeholders.at[g->carried.at[i].arg]);
-	return STAND_ASIS;
+	uint32_t place = list_index(call ? op_arg(o->m, n, "args") : node_arg(o->m, n, 0), slot);
+	uint32_t arg = call || place == NONE ? place : graph_carried_arg(g, place);
+	return arg == NONE ? STAND_ASIS : stand_of(o, g->placeholders.at[arg]);
 }
 
 static Stand wanted(const Orient *o, NodeId n, NodeId x, ArgId slot) {
@@ -149,7 +125,7 @@ static Stand wanted(const Orient *o, NodeId n, NodeId x, ArgId slot) {
 
 static void rewrite_slot(Orient *o, NodeId n, ArgId slot) {
 	Arg a = *arg_get(o->m, slot);
-	if (a.kind == ARG_REF && is_tile(o, a.node)) {
+	if (a.kind == ARG_REF && is_old_tile(o, a.node)) {
 		Stand s = wanted(o, n, a.node, slot);
 		if (s != STAND_ASIS)
 			arg_set_ref(o->m, slot, standing(o, a.node, s));

@@ -101,11 +101,6 @@ static bool is_eligible(const Widening *w, NodeId p) {
 	return is_row_type && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
 }
 
-uint32_t list_index(const Arg *list, ArgId slot) {
-	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
-	return inside ? slot - list->list.first : NONE;
-}
-
 /* The first value that a wide argument has, in a loop around, and what each step gives back would be broadcast too. */
 static void reach_given(Widening *w, GraphId g, uint32_t arg) {
 	NodeId call = graph_get(w->m, g)->caller;

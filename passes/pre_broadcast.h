@@ -66,8 +66,6 @@ bool meeting_width(const Widening *w, NodeId n, int64_t *width);
 
 /* Item i of a list, if it is a node; NONE. */
 NodeId item_node(const Module *m, const Arg *list, uint32_t i);
-/* The place of a slot in a list; NONE. */
-uint32_t list_index(const Arg *list, ArgId slot);
 /* The node that stands for all that are widened together with n. */
 NodeId find_root(Widening *w, NodeId n);
 

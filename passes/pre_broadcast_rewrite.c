@@ -6,25 +6,15 @@
 
 /* ---- new nodes --------------------------------------------------------------------------------------------------- */
 
-/* A node before `before`, called after x. */
-static NodeId derive(Widening *w, uint16_t op, NodeId x, const char *suffix, TypeId type, uint32_t count,
-                     const Arg *args, NodeId before) {
-	const char *name = arena_printf(w->arena, "%s_%s", node_get(w->m, x)->name, suffix);
-	NodeId n = node_new(w->m, node_get(w->m, before)->graph, op, name, type, count, args);
-	node_get(w->m, n)->loc = node_get(w->m, before)->loc;
-	node_insert_before(w->m, n, before);
-	return n;
-}
-
 /* The widened value x in its old shape: lane 0, which costs nothing. */
 static NodeId narrow_of(Widening *w, NodeId x, NodeId before) {
 	if (w->narrow[x] != NONE)
 		return w->narrow[x];
 	Arg args[] = {arg_ref(w->representative[x]), arg_int(-1), arg_int(0), arg_int(1), arg_int(1)};
 	if (is_column(w->m, w->old[x]))
-		w->narrow[x] = derive(w, OP_SLICE, x, "column", w->old[x], 5, args, before);
+		w->narrow[x] = node_derive(w->m, OP_SLICE, x, "column", w->old[x], 5, args, before);
 	else
-		w->narrow[x] = derive(w, OP_SELECT, x, "row", w->old[x], 3, args, before);
+		w->narrow[x] = node_derive(w->m, OP_SELECT, x, "row", w->old[x], 3, args, before);
 	return w->narrow[x];
 }
 
@@ -40,7 +30,8 @@ static NodeId tile_of(Widening *w, NodeId x, NodeId n, int64_t width) {
 	Type t = *type_get(w->m, wide_type(w, w->old[x])), fat = *type_get(w->m, w->old[n]);
 	ExprId size = t.dims[t.count - 1] = fat.dims[fat.count - 1];
 	Arg args[] = {arg_ref(wide), size_arg(w->m, size)};
-	tile = derive(w, OP_PRE_BROADCAST_TILE, wide, "tile", type_tensor(w->m, t.dtype, t.count, t.dims), 2, args, n);
+	tile = node_derive(w->m, OP_PRE_BROADCAST_TILE, wide, "tile", type_tensor(w->m, t.dtype, t.count, t.dims), 2,
+	                   args, n);
 	map_put(w->arena, &w->tiles, key, tile);
 	return tile;
 }
@@ -81,16 +72,14 @@ static NodeId column_of(Widening *w, NodeId x, NodeId row, NodeId before) {
 		return w->column[x] = x;
 	}
 	Arg args[] = {arg_ref(row), arg_int(-1)};
-	return w->column[x] = derive(w, OP_UNSQUEEZE, x, "column", column_type(w, w->old[x]), 2, args, before);
+	return w->column[x] = node_derive(w->m, OP_UNSQUEEZE, x, "column", column_type(w, w->old[x]), 2, args, before);
 }
 
 /* ---- values that a loop takes wide ------------------------------------------------------------------------------- */
 
 static NodeId placeholder_of(const Widening *w, NodeId call, ArgId slot) {
-	const Arg *list = op_arg(w->m, call, "args");
-	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
-	return inside ? graph_get(w->m, node_arg(w->m, call, 0)->graph)->placeholders.at[slot - list->list.first]
-	              : NONE;
+	uint32_t arg = list_index(op_arg(w->m, call, "args"), slot);
+	return arg == NONE ? NONE : graph_get(w->m, node_arg(w->m, call, 0)->graph)->placeholders.at[arg];
 }
 
 /* Every use of x is an argument that its loop takes wide. */
@@ -104,20 +93,12 @@ static bool only_widened(Widening *w, NodeId x) {
 	return true;
 }
 
-static Arg shape_list(Widening *w, TypeId type) {
-	Type t = *type_get(w->m, type);
-	Arg sizes[RANK_MAX];
-	for (uint32_t i = 0; i < t.count; i++)
-		sizes[i] = size_arg(w->m, t.dims[i]);
-	return arg_list(w->m, t.count, sizes);
-}
-
 /* tile.full of the wide shape: x itself, if nothing wants it thin. */
 static NodeId widened_full(Widening *w, NodeId x, NodeId before) {
 	TypeId type = wide_type(w, w->old[x]);
-	Arg args[] = {shape_list(w, type), *node_arg(w->m, x, 1), *node_arg(w->m, x, 2)};
+	Arg args[] = {shape_arg(w->m, type), *node_arg(w->m, x, 1), *node_arg(w->m, x, 2)};
 	if (!only_widened(w, x))
-		return derive(w, OP_FULL, x, "wide", type, 3, args, before);
+		return node_derive(w->m, OP_FULL, x, "wide", type, 3, args, before);
 	node_set_args(w->m, x, 3, args);
 	node_set_type(w->m, x, type);
 	return x;
@@ -132,8 +113,8 @@ static NodeId widened_of(Widening *w, NodeId x, NodeId before) {
 		return w->widened[x] = widened_full(w, x, before);
 	NodeId column = is_column(w->m, w->old[x]) ? x : column_of(w, x, x, before);
 	TypeId type = wide_type(w, w->old[x]);
-	Arg args[] = {arg_ref(column), shape_list(w, type), arg_bool(false)};
-	return w->widened[x] = derive(w, OP_EXPAND, x, "wide", type, 3, args, before);
+	Arg args[] = {arg_ref(column), shape_arg(w->m, type), arg_bool(false)};
+	return w->widened[x] = node_derive(w->m, OP_EXPAND, x, "wide", type, 3, args, before);
 }
 
 /* ---- one use ----------------------------------------------------------------------------------------------------- */

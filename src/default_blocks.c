@@ -80,8 +80,7 @@ static BlockUse *factor_dim(Module *m, NodeId factor, uint32_t from_end, BlockUs
 
 static void use_matmul(Module *m, NodeId n, BlockUse *uses) {
 	uint16_t op = node_get(m, n)->op;
-	uint32_t first = op == OP_ADDMM || op == OP_ADDMM_DTYPE || op == OP_BADDBMM || op == OP_BADDBMM_DTYPE;
-	NodeId left = node_input(m, n, first), right = node_input(m, n, first + 1);
+	NodeId left = node_input(m, n, matmul_arg(op, 0)), right = node_input(m, n, matmul_arg(op, 1));
 	BlockUse *rows = factor_dim(m, left, 1, uses), *columns = factor_dim(m, right, 0, uses);
 	BlockUse *contracted[] = {factor_dim(m, left, 0, uses), factor_dim(m, right, 1, uses)};
 	if (rows)

@@ -137,6 +137,14 @@ Arg size_arg(const Module *m, ExprId e) {
 	return m->exprs.at[e].kind == EXPR_INT ? arg_int(m->exprs.at[e].value) : arg_sym(e);
 }
 
+Arg shape_arg(Module *m, TypeId type) {
+	const Type *t = type_get(m, type);
+	Arg sizes[RANK_MAX];
+	for (uint32_t i = 0; i < t->count; i++)
+		sizes[i] = size_arg(m, t->dims[i]);
+	return arg_list(m, t->count, sizes);
+}
+
 /* Consecutive slots at the end of Module.args; `items` may itself point into Module.args. */
 static ArgId args_push(Module *m, uint32_t count, const Arg *items) {
 	ArgId first = m->args.count;

@@ -45,6 +45,15 @@ GraphId graph_new(Module *m, GraphKind kind, BlockId block) {
 	return index;
 }
 
+NodeId node_derive(Module *m, uint16_t op, NodeId x, const char *suffix, TypeId type, uint32_t count, const Arg *args,
+                   NodeId before) {
+	const char *name = arena_printf(m->arena, "%s_%s", node_get(m, x)->name, suffix);
+	NodeId n = node_new(m, node_get(m, before)->graph, op, name, type, count, args);
+	node_get(m, n)->loc = node_get(m, before)->loc;
+	node_insert_before(m, n, before);
+	return n;
+}
+
 NodeId node_copy(Module *m, NodeId n, NodeId before) {
 	Node old = *node_get(m, n);
 	Arg *args = arena_array(m->arena, (size_t)old.arg_count + 1, sizeof *args);
