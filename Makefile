@@ -113,22 +113,23 @@ run-unit: unit-tests
 
 # Two halves at once, each with its own summary: the simulations take as long as all the rest.
 PYTEST = $(WITH_PYTHON) -m pytest
+SIMULATED = tests/numerics tests/coverage
 .PHONY: check-numerics check-others
 check-python: build need-venv
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check-numerics check-others
 check-numerics:
-	$(PYTEST) tests/numerics
+	$(PYTEST) $(SIMULATED)
 check-others:
-	$(PYTEST) python/tests $(filter-out tests/numerics/%,$(wildcard tests/test_*.py tests/*/test_*.py))
+	$(PYTEST) python/tests $(filter-out $(SIMULATED:=/%),$(wildcard tests/test_*.py tests/*/test_*.py))
 
 .PHONY: check-export
 check-export: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
-	tools/compare-graphs $(EXPORT_PYTHON)
 
 .PHONY: graphs golden docs aot probe-ops probe-tiling bench
+# MATCH=TEXT: only the files of testdata/coverage whose name holds it.
 graphs: need-export
-	PYTHONPATH=python $(EXPORT_PYTHON) -m pallasc export --manifest testdata/kernels/graphs.json -o testdata/graphs
+	PYTHONPATH=python $(EXPORT_PYTHON) tools/graphs.py $(MATCH)
 
 # docs/ops.md and docs/diagnostics.md, from the source.
 docs: build need-venv $(BUILD)/tools/print_ops
@@ -228,7 +229,7 @@ help:
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
 	@echo 'make valgrind      unit tests under valgrind'
-	@echo 'make graphs        export testdata/graphs from testdata/kernels again'
+	@echo 'make graphs        export testdata/graphs and testdata/coverage/graphs again; MATCH=TEXT only some of coverage'
 	@echo 'make docs          write docs/ops.md and docs/diagnostics.md again'
 	@echo 'make golden        write the expected modules of testdata/golden again'
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'

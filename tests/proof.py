@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GRAPH_DIRECTORY = ROOT / "testdata" / "graphs"
+COVERAGE_DIRECTORY = ROOT / "testdata" / "coverage" / "graphs"
 GOLDEN_DIRECTORY = ROOT / "testdata" / "golden"
 RESULTS_DIRECTORY = ROOT / "build" / "proof"
 for _path in (ROOT / "python", ROOT / "python" / "tests"):
@@ -107,9 +108,10 @@ GRAPHS = (*SECOND_BLOCKS, *LARGE)
 
 @functools.cache
 def document(graph):
-    """The document of a graph of testdata/graphs, a dict; "NAME@N" has N heads, or rows, of it."""
+    """The document of a graph, a dict; "NAME@N" has N heads, or rows, of it."""
     name, _, heads = graph.partition("@")
-    text = (GRAPH_DIRECTORY / f"{name}.json").read_text()
+    path = GRAPH_DIRECTORY / f"{name}.json"
+    text = (path if path.exists() else COVERAGE_DIRECTORY / path.name).read_text()
     if heads and name == WIDE_ROWS:
         return json.loads(text.replace("4096", heads).replace("4095", str(int(heads) - 1)))
     found = json.loads(text)
@@ -144,9 +146,10 @@ def has_loops(graph):
 
 
 @functools.cache
-def can_copy(graph, blocks):
+def can_copy(graph, blocks, extra=()):
     """Whether a fori_loop can copy every window of the graph's loops."""
-    config = {"pallas_loop_type": "fori_loop", "pallas_fori_dma": True}
+    config = {key: json.loads(value) for key, value in extra}
+    config |= {"pallas_loop_type": "fori_loop", "pallas_fori_dma": True}
     try:
         compile_graph(document(graph), config | ({"block_sizes": list(blocks)} if blocks else {}))
     except CompileError as error:
@@ -170,7 +173,7 @@ class Case:
         config = dict(LOOPS[self.loop]) if self.loop else {}
         if self.blocks:
             config["block_sizes"] = list(self.blocks)
-        if self.loop == "fori_loop" and can_copy(self.graph, self.blocks):
+        if self.loop == "fori_loop" and can_copy(self.graph, self.blocks, self.extra):
             config["pallas_fori_dma"] = True
         if self.graph.partition("@")[0] in STRAIGHT and self.loop in ("resident", "emit_pipeline"):
             config["pallas_straight_loops"] = False
@@ -264,7 +267,7 @@ def too_large(case, chip):
 
 def default_blocks(graph):
     """The block sizes that the graph's own configuration names."""
-    return tuple(document(graph)["config"]["block_sizes"])
+    return tuple(document(graph)["config"].get("block_sizes", ()))
 
 
 def blocks_of(graph):
@@ -497,7 +500,19 @@ ALL_INPUTS = ("random", "edge", "last_row", "last_col", "past_edge")
 
 def quick_kinds(case):
     """The kinds of runs for a case in CI: with huge values past the edges if it has any."""
+    if row := coverage_row(case.graph):
+        edges = ("huge",) if row.inputs else ("past_edge", "huge")
+        return ("random", *(edges if ragged(case) else ()))
     return (*QUICK_INPUTS, "huge") if ragged(case) else QUICK_INPUTS
+
+
+def coverage_row(graph):
+    """The row of tests/coverage of a graph that is not of the matrix; None for those that are."""
+    if graph.partition("@")[0] in GRAPHS:
+        return None
+    from coverage import row
+
+    return row.by_graph()[graph]
 
 
 def ragged(case):
@@ -515,7 +530,9 @@ def ragged(case):
 @functools.cache
 def inputs(graph, kind, blocks=None):
     """The arguments of a graph's kernel, numpy arrays."""
-    found = document(graph)
+    found, row = document(graph), coverage_row(graph)
+    if row and row.inputs and kind == "random":
+        return row.inputs(found, np.random.default_rng(1))
     if kind in ("random", "edge"):
         arrays = compare.make_inputs(found, seed=1)
         return to_edge(found["name"], arrays) if kind == "edge" else arrays
@@ -555,7 +572,10 @@ def expected_reference(graph, kind, blocks):
 @functools.cache
 def expected_formula(graph, kind, blocks=None):
     """The float64 formula's outputs."""
-    return formulas.expected(document(graph), inputs(graph, kind, blocks), blocks)
+    arguments = inputs(graph, kind, blocks)
+    if row := coverage_row(graph):
+        return row.formula(*(np.asarray(array).astype(np.float64) for array in arguments))
+    return formulas.expected(document(graph), arguments, blocks)
 
 
 # ---- running -------------------------------------------------------------------------------------

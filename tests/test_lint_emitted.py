@@ -7,6 +7,7 @@ import sys
 
 import proof
 import pytest
+from coverage import row as coverage
 from pallasc.lint import lint_module
 
 LARGE = tuple(proof.Case(graph, loop) for graph in proof.LARGE for loop in proof.LOOPS)
@@ -14,7 +15,9 @@ CASES = (
     *proof.accepted(),
     *proof.variants(),
     *(case for case in LARGE if not proof.refusal(case)),
+    *coverage.accepted(),
 )
+CASES = tuple(dict.fromkeys(CASES))
 
 
 def source_lines(graph):
@@ -47,7 +50,7 @@ def test_source_lines_are_told(case):
     lines = source_lines(case.graph)
     for comment, count in comments.items():
         assert count <= sum(line.startswith(comment) for line in lines), comment
-    assert sum(comments.values()) >= 1
+    assert comments or not lines
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

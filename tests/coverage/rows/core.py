@@ -1,0 +1,33 @@
+"""Rows made of the kernels of testdata/graphs."""
+
+import formulas
+
+from coverage.row import Row
+
+ROWS = [
+    Row(
+        name="matmul",
+        friendly="matmul_1024",
+        production="matmul_4096",
+        formula=formulas.matmul,
+        second={"matmul_1024": {"block_sizes": [256, 1024, 256]}},
+    ),
+    Row(
+        name="matmul + bias + GELU",
+        friendly="matmul_bias_gelu",
+        odd="matmul_bias_gelu_odd",
+        formula=formulas.matmul_bias_gelu,
+        second={"matmul_bias_gelu": {"block_sizes": [64, 384, 256]}},
+    ),
+    Row(
+        name="causal attention",
+        friendly="causal_attention",
+        odd="causal_attention_b1_h2_s421_d64",
+        formula=formulas.causal_attention,
+        second={"block_sizes": [2, 128, 128]},
+        refused={
+            "unroll": "the end of 'tile_n' is known only at run time",
+            ("causal_attention_b1_h2_s421_d64", "emit_pipeline"): "its last step is ragged",
+        },
+    ),
+]

@@ -1,0 +1,60 @@
+"""`make graphs`: exports and builds every committed graph. Needs torch and helion.
+
+testdata/kernels/graphs.json lists those of testdata/graphs, testdata/coverage/*.export.json those
+of testdata/coverage/graphs, which also has what testdata/coverage/*.build.py builds: a script's
+public functions each return the document of the graph of their name.
+"""
+
+import argparse
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+KERNELS = ROOT / "testdata" / "kernels" / "graphs.json"
+COVERAGE = ROOT / "testdata" / "coverage"
+
+
+def main():
+    """Exit status 1 if an export is refused."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("match", nargs="?", help="only files of testdata/coverage so named")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "testdata", metavar="DIR")
+    options = parser.parse_args()
+    failed = 0 if options.match else export(KERNELS, options.output / "graphs")
+    target = options.output / "coverage" / "graphs"
+    for path in sorted(COVERAGE.glob("*.export.json")):
+        if (options.match or "") in path.name:
+            failed |= export(path, target)
+    for path in sorted(COVERAGE.glob("*.build.py")):
+        if (options.match or "") in path.name:
+            build(path, target)
+    return failed
+
+
+def export(manifest, target):
+    """Exports what a manifest lists; gives the exit status of `pallasc export`."""
+    from pallasc.export import main as run
+
+    target.mkdir(parents=True, exist_ok=True)
+    return run(["--manifest", str(manifest), "-o", str(target)])
+
+
+def build(path, target):
+    """Writes what each public function that a script defines returns."""
+    from pallasc.export import file_write, text
+
+    spec = importlib.util.spec_from_file_location(path.name.replace(".", "_"), path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    target.mkdir(parents=True, exist_ok=True)
+    for name, function in inspect.getmembers(script, inspect.isfunction):
+        if function.__module__ == script.__name__ and not name.startswith("_"):
+            file_write(str(target / f"{name}.json"), text(function()))
+            print(name, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
