@@ -9,7 +9,7 @@ Lowering op_lowering(uint16_t op) {
 	case OP_TILE_BLOCK_SIZE: return LOWER_FREE;
 	case OP_SYM_ADD: case OP_SYM_SUB: case OP_SYM_MUL: case OP_SYM_FLOORDIV: case OP_SYM_MOD: case OP_SYM_NEG:
 	case OP_TILE_BEGIN: case OP_TILE_END: case OP_TILE_ID: return LOWER_INT;
-	case OP_TILE_INDEX: return LOWER_INDEX;
+	case OP_TILE_INDEX: case OP_IOTA: return LOWER_INDEX;
 	case OP_LOAD: return LOWER_LOAD;
 	case OP_STORE: case OP_ATOMIC_ADD: case OP_ATOMIC_MAX: case OP_ATOMIC_MIN: case OP_ATOMIC_AND: case OP_ATOMIC_OR:
 	case OP_ATOMIC_XOR: case OP_ATOMIC_XCHG: return LOWER_STORE;
@@ -25,7 +25,8 @@ Lowering op_lowering(uint16_t op) {
 	case OP_MM: case OP_MM_DTYPE: case OP_INT_MM: case OP_BMM: case OP_BMM_DTYPE: case OP_ADDMM: case OP_ADDMM_DTYPE:
 	case OP_BADDBMM: case OP_BADDBMM_DTYPE: case OP_DOT: return LOWER_MATMUL;
 	case OP_SUM: case OP_SUM_DIM: case OP_MEAN: case OP_MEAN_DIM: case OP_AMAX: case OP_AMIN: case OP_MAX:
-	case OP_MIN: return LOWER_REDUCE;
+	case OP_MIN: case OP_PROD: case OP_PROD_DIM: return LOWER_REDUCE;
+	case OP_CUMSUM: case OP_CUMPROD: return LOWER_SCAN;
 	case OP_GELU: case OP_ELU: case OP_SOFTPLUS: case OP_DIV_MODE: case OP_DIV_SCALAR_MODE: return LOWER_POINTWISE;
 	case OP_CLONE: case OP_ALIAS: case OP_DETACH: case OP_LIFT_FRESH_COPY: case OP_CONTIGUOUS: return LOWER_ALIAS;
 	default: break;

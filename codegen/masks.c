@@ -95,7 +95,10 @@ static void need_node(Needs *s, NodeId n) {
 	Module *m = s->p->m;
 	uint64_t needed = value_of(s->p, n)->needed;
 	switch (op_lowering(node_get(m, n)->op)) {
-	case LOWER_POINTWISE: need_operands(s, n, needed); break;
+	case LOWER_POINTWISE:
+	case LOWER_SCAN: /* what is valid comes first in a dim: no valid lane reads an invalid one */
+		need_operands(s, n, needed);
+		break;
 	case LOWER_ALIAS: need(s, value_of(s->p, n)->same_as, needed); break;
 	case LOWER_REDUCE: need_reduce(s, n); break;
 	case LOWER_VIEW: need_through(s, n); break;

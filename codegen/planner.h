@@ -175,10 +175,11 @@ typedef enum Lowering {
 	LOWER_POINTWISE,
 	LOWER_MASK,
 	LOWER_REDUCE,
+	LOWER_SCAN, /* along one dim, which stays */
 	LOWER_VIEW,
 	LOWER_MATMUL,
 	LOWER_FULL,  /* one value in every lane */
-	LOWER_INDEX, /* tile.index */
+	LOWER_INDEX, /* tile.index, a range of ints */
 	LOWER_LOAD,
 	LOWER_STORE, /* atomics too */
 	LOWER_LOOP,

@@ -285,16 +285,36 @@ static PyExpr scalar_full_text(Printer *pr, NodeId n) {
 	return arg_text(pr, value, FORM_NATURAL);
 }
 
-static const char *index_text(Printer *pr, NodeId n, Form form) {
+/* In a shape whose dim `dim` is the index's own; the others are 1. */
+static const char *index_along(Printer *pr, NodeId n, uint32_t rank, const int64_t *shape, uint32_t dim) {
 	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
-	int64_t shape[DIM_MAX];
-	uint32_t rank = printed_shape(pr, n, form, shape);
-	Affine offset = block_offset(&p, node_get(pr->m, n)->graph, query_block(pr->m, n));
-	const char *iota = arena_printf(pr->a, "jax.lax.broadcasted_iota(jnp.int32, %s, %d)",
-	                                shape_text(pr, rank, shape), form == FORM_COLUMN ? 0 : 1);
+	bool query = node_get(pr->m, n)->op == OP_TILE_INDEX;
+	Affine offset = query ? block_offset(&p, node_get(pr->m, n)->graph, query_block(pr->m, n)) : affine_int(0);
+	const char *iota =
+		arena_printf(pr->a, "jax.lax.broadcasted_iota(jnp.int32, %s, %u)", shape_text(pr, rank, shape), dim);
 	if (offset.count == 0 && offset.constant == 0)
 		return iota;
 	return arena_printf(pr->a, "%s + %s", affine_text(pr, &offset, PREC_ADD), iota);
+}
+
+static const char *index_text(Printer *pr, NodeId n, Form form) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = printed_shape(pr, n, form, shape);
+	return index_along(pr, n, rank, shape, form == FORM_COLUMN ? 0 : 1);
+}
+
+/* A view that only adds dims of 1 to an index is an index along that dim; NULL if n is none. */
+static const char *index_view_text(Printer *pr, NodeId n) {
+	NodeId x = value_root(pr->plan, node_input(pr->m, n, 0));
+	int64_t shape[DIM_MAX], length = 1;
+	uint32_t rank = printed_shape(pr, n, pr->plan->values[n].form, shape), dim = 0;
+	if (op_lowering(node_get(pr->m, x)->op) != LOWER_INDEX || node_get(pr->m, n)->op == OP_EXPAND)
+		return NULL;
+	for (uint32_t i = 0; i < rank; i++) {
+		length *= shape[i];
+		dim = shape[i] > 1 ? i : dim;
+	}
+	return shape[dim] == length ? index_along(pr, x, rank, shape, dim) : NULL;
 }
 
 /* ---- reductions, views, matmuls --------------------------------------------------------------------------------- */
@@ -305,7 +325,9 @@ PyExpr reduction_text(Printer *pr, NodeId n, const char *operand, Dtype from) {
 	bool keepdim = reduction_keeps_dims(pr->m, n);
 	uint32_t dims = reduction_dims(pr->m, n), rank = type_rank(pr, x),
 		 shift = rank == 1 && v->wants == FORM_NATURAL;
-	const char *function = op_row(node_get(pr->m, n)->op)->text, *items[DIM_MAX];
+	bool product = node_get(pr->m, n)->op == OP_PROD || node_get(pr->m, n)->op == OP_PROD_DIM;
+	const char *function = product ? helper_named(pr, "_prod") : op_row(node_get(pr->m, n)->op)->text;
+	const char *items[DIM_MAX];
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < rank; i++)
 		if (dims >> i & 1)
@@ -332,6 +354,20 @@ static PyExpr reduce_text(Printer *pr, NodeId n) {
 	const char *operand = computed_text(pr, node_arg(pr->m, n, 0), v->wants, v->compute).text;
 	Dtype from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, node_input(pr->m, n, 0))->dtype;
 	return reduction_text(pr, n, operand, from);
+}
+
+static PyExpr scan_text(Printer *pr, NodeId n) {
+	const Value *v = &pr->plan->values[n];
+	NodeId x = node_input(pr->m, n, 0);
+	int64_t dim = op_arg(pr->m, n, "dim")->integer;
+	uint32_t rank = type_rank(pr, x);
+	bool sums = node_get(pr->m, n)->op == OP_CUMSUM;
+	dim += (dim < 0 ? rank : 0) + (rank == 1); /* a row is [1, n] */
+	PyExpr e = py_atom(arena_printf(pr->a, "%s(%s, axis=%lld)", helper_named(pr, sums ? "_cumsum" : "_cumprod"),
+	                                computed_text(pr, node_arg(pr->m, n, 0), v->wants, v->compute).text,
+	                                (long long)dim));
+	Dtype from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, x)->dtype;
+	return from == node_type(pr->m, n)->dtype ? e : as_dtype(pr, e, node_type(pr->m, n)->dtype);
 }
 
 static PyExpr subscript_text(Printer *pr, NodeId n, PyExpr x, Form form) {
@@ -404,10 +440,14 @@ static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
 }
 
 static PyExpr view_text(Printer *pr, NodeId n) {
+	const char *index = index_view_text(pr, n);
+	if (index)
+		return (PyExpr){index, PREC_ADD};
 	PyExpr x = value_text(pr, node_input(pr->m, n, 0), pr->plan->values[n].wants);
 	ViewShape view = view_shape(&(Planner){.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a}, n);
 	/* A row made a column: the conversion of the operand is all there is. */
-	if (view != VIEW_SHAPE_OTHER && view != VIEW_SHAPE_LANE_0)
+	bool moves = view == VIEW_SHAPE_OTHER || view == VIEW_SHAPE_LANE_0 || view == VIEW_SHAPE_DROP_ROW;
+	if (!moves)
 		return x;
 	if (view == VIEW_SHAPE_LANE_0)
 		return py_atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
@@ -511,6 +551,7 @@ PyExpr node_text(Printer *pr, NodeId n) {
 	case LOWER_INT: return int_node_text(pr, n);
 	case LOWER_POINTWISE: return pointwise_text(pr, n);
 	case LOWER_REDUCE: return reduce_text(pr, n);
+	case LOWER_SCAN: return scan_text(pr, n);
 	case LOWER_VIEW: return view_text(pr, n);
 	case LOWER_MATMUL: return matmul_text(pr, n);
 	case LOWER_FULL:

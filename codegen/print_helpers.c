@@ -122,6 +122,36 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    scaled = x * beta\n"
 	 "    soft = jnp.maximum(scaled, 0.0) + jnp.log1p(jnp.exp(-jnp.abs(scaled)))\n"
 	 "    return jnp.where(scaled > threshold, x, soft / beta)\n"},
+	{"_prod", NULL,
+	 "def _prod(x, axis=None, keepdims=False):\n"
+	 "    \"\"\"The product along one dim, several or all, by halves: Mosaic has no such reduction.\"\"\"\n"
+	 "    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis\n"
+	 "    for dim in axes:\n"
+	 "        while (size := x.shape[dim]) > 1:\n"
+	 "            low = jax.lax.slice_in_dim(x, 0, size // 2, axis=dim)\n"
+	 "            high = jax.lax.slice_in_dim(x, size // 2, size // 2 * 2, axis=dim)\n"
+	 "            rest = [jax.lax.slice_in_dim(x, size - 1, size, axis=dim)] * (size % 2)\n"
+	 "            x = jnp.concatenate([low * high, *rest], axis=dim)\n"
+	 "    return x if keepdims else jnp.squeeze(x, tuple(axes))\n"},
+	{"_scan", NULL,
+	 "def _scan(combine, x, first, axis):\n"
+	 "    \"\"\"All lanes up to each combined, by doubling; `first` is what changes nothing.\"\"\"\n"
+	 "    size, step = x.shape[axis], 1\n"
+	 "    while step < size:\n"
+	 "        before = jax.lax.slice_in_dim(x, 0, size - step, axis=axis)\n"
+	 "        shape = (*x.shape[:axis], step, *x.shape[axis + 1 :])\n"
+	 "        filled = jnp.full(shape, first, x.dtype)\n"
+	 "        x = combine(x, jnp.concatenate([filled, before], axis=axis))\n"
+	 "        step *= 2\n"
+	 "    return x\n"},
+	{"_cumsum", "_scan",
+	 "def _cumsum(x, axis):\n"
+	 "    \"\"\"Running sums.\"\"\"\n"
+	 "    return _scan(jnp.add, x, 0, axis)\n"},
+	{"_cumprod", "_scan",
+	 "def _cumprod(x, axis):\n"
+	 "    \"\"\"Running products.\"\"\"\n"
+	 "    return _scan(jnp.multiply, x, 1, axis)\n"},
 	{"_fold_lanes", NULL,
 	 "def _fold_lanes(combine, total, x):\n"
 	 "    \"\"\"total [..., 128] combined with each 128 lanes of x.\"\"\"\n"

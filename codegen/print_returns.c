@@ -19,7 +19,7 @@ static const char *dims_of(Printer *pr, const Arg *a, uint32_t rank) {
 }
 
 static PyExpr reduced(Printer *pr, const HostStep *s, PyExpr x, const HostValue *before, const HostValue *after) {
-	bool all = s->op == OP_SUM || s->op == OP_MEAN || s->op == OP_MAX || s->op == OP_MIN;
+	bool all = s->op == OP_SUM || s->op == OP_MEAN || s->op == OP_MAX || s->op == OP_MIN || s->op == OP_PROD;
 	const char *axis = all ? NULL : dims_of(pr, step_arg(pr, s, 0), before->rank);
 	const Arg *keep = step_arg(pr, s, 1);
 	bool keepdims = !all && keep->kind == ARG_BOOL && keep->boolean;

@@ -29,7 +29,9 @@ typedef struct Region {
 
 static Lowering how_of(const Region *r, uint32_t pos) { return op_lowering(node_get(r->p->m, r->nodes[pos])->op); }
 
-static bool is_barrier(Lowering how) { return how == LOWER_REDUCE || how == LOWER_MATMUL || how == LOWER_LOOP; }
+static bool is_barrier(Lowering how) {
+	return how == LOWER_REDUCE || how == LOWER_SCAN || how == LOWER_MATMUL || how == LOWER_LOOP;
+}
 
 static int64_t bytes_of(const Plan *plan, NodeId n) {
 	const Type *t = node_type(plan->module, n);

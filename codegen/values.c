@@ -82,7 +82,7 @@ static void fold_swaps_in(Planner *p, GraphId g) {
 static void compute_dtypes_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
-		if (how == LOWER_POINTWISE || how == LOWER_REDUCE)
+		if (how == LOWER_POINTWISE || how == LOWER_REDUCE || how == LOWER_SCAN)
 			value_of(p, n)->compute = arith_compute_dtype(p->m, n);
 		if (how == LOWER_LOOP)
 			compute_dtypes_in(p, node_arg(p->m, n, 0)->graph);
@@ -131,6 +131,8 @@ static bool can_inline(Planner *p, NodeId n) {
 	Lowering use = op_lowering(node_get(p->m, user)->op);
 	if (how == LOWER_FULL) /* a constant reads best where it is used */
 		return use == LOWER_LOOP || use == LOWER_POINTWISE;
+	if (how == LOWER_INDEX) /* made along another dim at once */
+		return use == LOWER_VIEW;
 	if (how != LOWER_POINTWISE && how != LOWER_REDUCE && how != LOWER_VIEW)
 		return false;
 	if (use == LOWER_MATMUL)

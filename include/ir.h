@@ -582,6 +582,8 @@ void arg_set_ref(Module *m, ArgId slot, NodeId with);
 /* Any argument slot gets a new value; use lists are kept. */
 void arg_set(Module *m, ArgId slot, Arg value);
 void node_set_type(Module *m, NodeId n, TypeId t);
+/* Calls a node `name`, made unique in its graph by a suffix. */
+void node_rename(Module *m, NodeId n, const char *name);
 /* Gives a node new arguments; use lists are kept. */
 void node_set_args(Module *m, NodeId n, uint32_t count, const Arg *args);
 /* Appends a node made by node_new() at the end of its graph's list. */

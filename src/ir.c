@@ -355,6 +355,13 @@ void node_move_before(Module *m, NodeId n, NodeId before) { node_insert_before(m
 
 void node_set_type(Module *m, NodeId n, TypeId t) { node_get(m, n)->type = t; }
 
+void node_rename(Module *m, NodeId n, const char *name) {
+	Node *node = node_get(m, n);
+	map_put(m->arena, &graph_get(m, node->graph)->names, map_key(node->name), NONE);
+	node->name = name_unique(m, node->graph, name);
+	map_put(m->arena, &graph_get(m, node->graph)->names, map_key(node->name), n);
+}
+
 void node_remove(Module *m, NodeId n) {
 	node_unlink_args(m, n);
 	node_detach(m, n);

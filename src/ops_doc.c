@@ -1,4 +1,5 @@
 /* ops_doc.c - docs/ops.md: the op table for readers, grouped by kind. */
+#include "../passes/pass.h"
 #include "planner.h"
 
 static const char *const kind_titles[] = {
@@ -83,7 +84,7 @@ static void print_cell(const char *text, Text *out) {
 /* Whether a kernel can hold the op, and which dtypes not. */
 static void print_lowered(uint16_t op, Text *out) {
 	uint32_t refused = arith_refused_dtypes(op), all = (1u << DTYPE_COUNT) - 1;
-	if (op_lowering(op) == LOWER_NOT || refused == all) {
+	if ((op_lowering(op) == LOWER_NOT && !op_decomposes(op)) || refused == all) {
 		text_put(out, "no");
 		return;
 	}

@@ -1,0 +1,77 @@
+/* decompose_create.c - values made from nothing: fills by other names, ranges; and triangles, which are made of ranges.
+ */
+#include "decompose.h"
+
+/* A number of a dtype's own kind, so that it promotes nothing. */
+static Arg number_of(Dtype t, int64_t value) {
+	return dtype_is_float(t) ? arg_float((double)value) : t == DTYPE_BOOL ? arg_bool(value != 0) : arg_int(value);
+}
+
+/* ---- fills ------------------------------------------------------------------------------------------------------- */
+
+/* What is empty may hold anything: zeros. */
+static NodeId fill(Decompose *d, uint32_t element) {
+	uint16_t op = node_get(d->m, d->n)->op;
+	Dtype dtype = result_dtype(d, element);
+	Arg value = op == OP_NEW_FULL ? arg_copy(d->m, *op_arg(d->m, d->n, "fill_value"))
+	                              : number_of(dtype, op == OP_NEW_ONES);
+	Arg args[3] = {shape_arg(d->m, node_get(d->m, d->n)->type), value, arg_dtype(dtype)};
+	return make_node(d, OP_FULL, "full", 3, args);
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+static bool is_number(const Arg *a, int64_t value) {
+	return a->kind == ARG_NULL || (a->kind == ARG_INT && a->integer == value) ||
+	       (a->kind == ARG_FLOAT && a->real == (double)value);
+}
+
+/* index * step + start. */
+static NodeId range(Decompose *d, uint32_t element) {
+	Dtype dtype = result_dtype(d, element);
+	const Arg *start = op_arg(d->m, d->n, "start"), *step = op_arg(d->m, d->n, "step");
+	bool starts = !is_number(start, 0), steps = !is_number(step, 1);
+	if (node_get(d->m, d->n)->op == OP_IOTA && dtype == DTYPE_I32 && !starts && !steps)
+		return NONE;
+	Arg from = arg_copy(d->m, *start), by = arg_copy(d->m, *step);
+	NodeId x = make_iota(d, node_type(d->m, d->n)->dims[0], 0, 1);
+	if (dtype_is_float(dtype) || from.kind == ARG_FLOAT || by.kind == ARG_FLOAT)
+		x = make_wide(d, x);
+	x = steps ? make_binary(d, OP_MUL, "strided", x, by) : x;
+	x = starts ? make_binary(d, OP_ADD, "moved", x, from) : x;
+	return make_converted(d, x, dtype);
+}
+
+/* ---- triangles --------------------------------------------------------------------------------------------------- */
+
+static NodeId triangle(Decompose *d, uint32_t element) {
+	NodeId x = node_input(d->m, d->n, 0);
+	uint32_t rank = node_type(d->m, x)->count;
+	bool lower = node_get(d->m, d->n)->op == OP_TRIL;
+	if (rank < 2)
+		return NONE;
+	NodeId column = make_iota(d, node_type(d->m, x)->dims[rank - 1], rank - 1, rank);
+	NodeId row = make_iota(d, node_type(d->m, x)->dims[rank - 2], rank - 2, rank);
+	NodeId diagonal = make_binary(d, OP_SUB, "diagonal", column, arg_ref(row));
+	NodeId kept = make_binary(d, lower ? OP_LE_SCALAR : OP_GE_SCALAR, "kept", diagonal,
+	                          arg_copy(d->m, *op_arg(d->m, d->n, "diagonal")));
+	return make_where(d, "triangle", kept, arg_ref(x), number_of(result_dtype(d, element), 0));
+}
+
+Rewrite *decompose_creation(uint16_t op) {
+	switch ((Op)op) {
+	case OP_EMPTY:
+	case OP_NEW_FULL:
+	case OP_NEW_ZEROS:
+	case OP_NEW_ONES:
+	case OP_NEW_EMPTY:
+	case OP_EMPTY_LIKE: return fill;
+	case OP_ARANGE:
+	case OP_ARANGE_START:
+	case OP_ARANGE_STEP:
+	case OP_IOTA: return range;
+	case OP_TRIL:
+	case OP_TRIU: return triangle;
+	default: return NULL;
+	}
+}
