@@ -403,7 +403,7 @@ def test_help_fits_a_screen_and_names_every_option():
         (["--passes=csee"], "unknown pass 'csee'; did you mean 'cse'?"),
         (["--passes=cse,,dce"], "unknown pass ''"),
         (["--passes=cse,"], "ends with a comma"),
-        (["--print-after=dec"], "unknown pass 'dec'; did you mean 'dce'?"),
+        (["--print-after=dee"], "unknown pass 'dee'; did you mean 'dce'?"),
         (["--set", "block_sizes"], "expected KEY=VALUE after --set, found 'block_sizes'"),
         (["--set", "=1"], "expected KEY=VALUE after --set, found '=1'"),
         (["--diagnostics=xml"], "unknown value 'xml' for --diagnostics; one of: text, json"),
