@@ -139,9 +139,6 @@ static bool any_nonzero(const ConfigList *list) {
 static bool plan_config_served(Planner *p) {
 	const Config *c = &p->m->config;
 	bool ok = true;
-	if (c->reduction_loops.set && any_nonzero(&c->reduction_loops))
-		ok = refuse_key(p, &c->reduction_loops.origin, "reduction_loops",
-		                "rolled reductions are not lowered yet");
 	if (c->flatten_loops.set && any_nonzero(&c->flatten_loops))
 		ok = refuse_key(p, &c->flatten_loops.origin, "flatten_loops",
 		                "flattened grids and loops are not lowered yet");

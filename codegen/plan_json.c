@@ -116,6 +116,20 @@ static void put_bound(Json *j, const char *key, const Affine *x) {
 /* ---- configuration and grid ------------------------------------------------------------------------------------- */
 
 /* The keys that shape the Plan, each with the value in force, defaults included: a valid --config document. */
+/* 0 stands for null: whole rows. */
+static void put_reduction_loops(Json *j) {
+	const ConfigList *list = &j->p->module->config.reduction_loops;
+	open_line(j, "reduction_loops", "[");
+	for (uint32_t i = 0; i < list->values.count; i++) {
+		item(j, NULL);
+		if (list->values.at[i])
+			text_printf(j->out, "%lld", (long long)list->values.at[i]);
+		else
+			text_put(j->out, "null");
+	}
+	close_line(j, "]");
+}
+
 static void put_config(Json *j) {
 	static const char *const choices[] = {"auto", "on", "off"};
 	const Module *m = j->p->module;
@@ -126,6 +140,8 @@ static void put_config(Json *j) {
 		if (plan_block_chosen(j->p, b))
 			put_int(j, NULL, m->narrowed.at[b].asked);
 	close_line(j, "]");
+	if (c->reduction_loops.set)
+		put_reduction_loops(j);
 	if (c->loop_orders.set) {
 		open_line(j, "loop_orders", "[");
 		for (uint32_t i = 0; i < c->loop_orders.values.count; i++)

@@ -87,6 +87,16 @@ static const char *scalars_info(Printer *pr) {
 
 static void put_separator(Text *out) { text_put(out, out->length ? ", " : ""); }
 
+static void put_reduction_loops(Text *out, const ConfigList *list) {
+	text_put(out, ", \"reduction_loops\": [");
+	for (uint32_t i = 0; i < list->values.count; i++)
+		if (list->values.at[i])
+			text_printf(out, "%s%lld", i ? ", " : "", (long long)list->values.at[i]);
+		else
+			text_put(out, i ? ", None" : "None");
+	text_put(out, "]");
+}
+
 /* The configuration in force, as far as it can be given back. */
 static const char *config_info(Printer *pr) {
 	Text out, sizes;
@@ -99,6 +109,8 @@ static const char *config_info(Printer *pr) {
 		text_printf(&sizes, "%lld", (long long)pr->m->narrowed.at[b].asked);
 	}
 	text_printf(&out, "\"block_sizes\": [%s]", sizes.at ? sizes.at : "");
+	if (pr->m->config.reduction_loops.set)
+		put_reduction_loops(&out, &pr->m->config.reduction_loops);
 	if (pr->plan->loops.count)
 		text_printf(&out, ", \"pallas_loop_type\": \"%s\"", loop_type_name(pr->plan->loops.at[0].type));
 	if (pr->m->config.pre_broadcast.set && (Choice)pr->m->config.pre_broadcast.value != CHOICE_AUTO)

@@ -64,7 +64,7 @@ static void put_block_sizes(Report *r) {
 		            (long long)p->module->block_size.at[b]);
 		if (p->module->narrowed.at[b].size != p->module->narrowed.at[b].asked)
 			text_printf(&t, " (its whole range, not %lld)", (long long)p->module->narrowed.at[b].asked);
-		if (p->module->blocks.at[b].reduction)
+		if (p->module->blocks.at[b].reduction && !block_iterated(p->module, b))
 			text_put(&t, " (the whole dim)");
 		else if (!plan_block_chosen(p, b))
 			text_put(&t, " (fixed)");

@@ -539,6 +539,8 @@ static inline uint32_t graph_carried_arg(const Graph *g, uint32_t output) {
 GraphId graph_root(const Module *m, GraphId g, uint32_t *depth);
 /* The innermost of g and the graphs around it that iterates over block b; NONE. */
 GraphId block_graph(const Module *m, GraphId g, BlockId b);
+/* Some grid or loop iterates it. Else a reduction block is the whole dim, whatever reduction_loops says. */
+bool block_iterated(const Module *m, BlockId b);
 /* A block's size is a number everywhere; its position only means something inside the grid or a loop over it. A
  * reduction block that is not rolled is the whole dim, at position 0, everywhere. */
 bool block_in_scope(const Module *m, GraphId g, BlockId b);

@@ -67,7 +67,7 @@ static BlockSource *block_sources(Module *m) {
 		BlockSource *s = &source[b];
 		s->from = block->extent;
 		if (block->reduction) {
-			if (reductions < c->reduction_loops.values.count)
+			if (reductions < c->reduction_loops.values.count && block_iterated(m, b))
 				s->number = c->reduction_loops.values.at[reductions];
 			reductions++;
 		} else if (block->size != NONE) {

@@ -62,6 +62,14 @@ GraphId block_graph(const Module *m, GraphId g, BlockId b) {
 	return NONE;
 }
 
+bool block_iterated(const Module *m, BlockId b) {
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		for (uint32_t i = 0; i < graph_get(m, g)->blocks.count; i++)
+			if (graph_get(m, g)->blocks.at[i] == b)
+				return true;
+	return false;
+}
+
 bool block_in_scope(const Module *m, GraphId g, BlockId b) {
 	return m->blocks.at[b].reduction || block_graph(m, g, b) != NONE;
 }

@@ -20,6 +20,10 @@ WIDENED = ("pallas_pre_broadcast=true", "pallas_transposed_scores=off")
 CASES = {
     "block_constraints": {"attention": ("attention", ())},
     "loop_types": {"causal_attention": ("causal_attention", ())},
+    "roll": {
+        "softmax": ("softmax_odd", ("reduction_loops=[256]",)),
+        "layer_norm": ("layer_norm", ("reduction_loops=[256]",)),
+    },
     "scale_after_max": {"attention": ("attention", ("pallas_loop_type=unroll",))},
     "row_split": {"layer_norm_bwd": ("layer_norm_bwd_4096_10240", ("pallas_row_split=on",))},
     "inloop_loads": {

@@ -1,0 +1,251 @@
+/* roll.c - computes whole rows in blocks of columns.
+ *
+ * What: where a graph takes a tensor's whole dim (a `reduction` block id) and reduction_loops gives it a size, what has
+ * that dim moves into loops over blocks of it. A reduction becomes a loop that carries what it has so far; what depends
+ * on a finished reduction is computed in a later loop, which loads its blocks again. There are as many loops as the
+ * longest chain of reductions needs, and one more if the row is written after it. Why on a TPU: a row of 1,048,576
+ * float32 takes 4 MiB, and eight of them, the least that a tile has, half of the VMEM of a v7x.
+ *
+ *     x = load x[u0, :]                      m = reduction_loop over u1, [-inf]:
+ *     m = amax x, 1                                acc = maximum acc, amax(load x[u0, u1])
+ *     w = exp(x - m)                  =>     s = reduction_loop over u1, [0]:
+ *     s = sum w, 1                                 acc = acc + sum exp(load x[u0, u1] - m)
+ *     store y[u0, :], w / s                  reduction_loop over u1:
+ *                                                  store y[u0, u1], exp(load x[u0, u1] - m) / s
+ *
+ * Without reduction_loops a row is rolled where no tile of whole rows fits VMEM: roll_choose(). */
+#include "effects.h"
+#include "roll.h"
+#include "row_split.h"
+
+/* ---- one row of one graph: what moves ---------------------------------------------------------------------------- */
+
+static bool refuse(Roll *r, NodeId n, const char *why) {
+	r->why = why;
+	r->at = n;
+	return false;
+}
+
+/* The level of what the argument refers to, once it is there. */
+static uint32_t level_of(const Roll *r, const Arg *a) {
+	uint32_t level = 0;
+	if (a->kind == ARG_REF)
+		return r->level[a->node] + (r->role[a->node] == ROLL_REDUCE);
+	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
+		level = (uint32_t)int_max(level, level_of(r, arg_item(r->m, a, i)));
+	return level;
+}
+
+static bool has_row_operand(const Roll *r, const Arg *a) {
+	bool found = a->kind == ARG_REF && r->dim[a->node] != ROLL_NO_DIM;
+	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count && !found; i++)
+		found = has_row_operand(r, arg_item(r->m, a, i));
+	return found;
+}
+
+static void classify(Roll *r, NodeId n) {
+	bool row = false;
+	for (uint32_t i = 0; i < node_get(r->m, n)->arg_count; i++) {
+		const Arg *a = node_arg(r->m, n, i);
+		r->level[n] = (uint32_t)int_max(r->level[n], level_of(r, a));
+		row |= has_row_operand(r, a);
+	}
+	if (r->dim[n] != ROLL_NO_DIM)
+		r->role[n] = op_writes(node_get(r->m, n)->op) ? ROLL_WRITE : ROLL_ROW;
+	else if (row)
+		r->role[n] = ROLL_REDUCE;
+	if (r->role[n] == ROLL_REDUCE || r->role[n] == ROLL_WRITE)
+		r->loops = (uint32_t)int_max(r->loops, r->level[n] + 1);
+	r->reduces |= r->role[n] == ROLL_REDUCE;
+}
+
+static bool same_index(const Roll *r, NodeId a, NodeId b) {
+	const Arg *x = node_arg(r->m, a, 1), *y = node_arg(r->m, b, 1);
+	bool same = access_tensor(r->m, a) == access_tensor(r->m, b) && x->list.count == y->list.count;
+	for (uint32_t i = 0; same && i < x->list.count; i++) {
+		const Arg *p = arg_item(r->m, x, i), *q = arg_item(r->m, y, i);
+		same = p->kind == q->kind && (p->kind == ARG_SLICE ||
+		                              (arg_block(r->m, p) != NONE && arg_block(r->m, p) == arg_block(r->m, q)));
+	}
+	return same;
+}
+
+/* Loops load again what the graph loads once: a tensor that is written must hold then what it held before. It does if
+ * one write, in the last loop, replaces just what the loads took, block by block. */
+static bool writes_last(Roll *r, TensorId base, NodeId written) {
+	for (NodeId n = graph_first(r->m, r->graph); n != NONE; n = node_get(r->m, n)->next) {
+		uint16_t op = node_get(r->m, n)->op;
+		if (n == written || (op != OP_LOAD && !op_writes(op)) || access_base(r->m, n) != base)
+			continue;
+		if (op_writes(op))
+			return refuse(r, n, "the tensor is written twice");
+		if (r->role[n] != ROLL_ROW || r->role[written] != ROLL_WRITE || !same_index(r, n, written))
+			return refuse(r, n, "the tensor is written too, at another place");
+	}
+	return true;
+}
+
+static bool reads_before_writes(Roll *r) {
+	Effects effects = effects_of(r->c->arena, r->m);
+	for (NodeId n = graph_first(r->m, r->graph); n != NONE; n = node_get(r->m, n)->next) {
+		GraphId called[2];
+		if (op_writes(node_get(r->m, n)->op) && !writes_last(r, access_base(r->m, n), n))
+			return false;
+		for (uint32_t i = 0, count = call_graphs(r->m, n, called); i < count; i++)
+			if (effects.graph[called[i]].written.count || effects.graph[called[i]].has_while)
+				return refuse(r, n, "a loop or branch beside the row writes tensors of its own");
+	}
+	return true;
+}
+
+/* The nodes whose dims are of the set, and what moves where. */
+static bool plan_roll(Roll *r, Axes *axes, uint32_t set) {
+	const AxisFact *fact = &axes->fact[set];
+	r->nodes = axes->nodes;
+	r->dim = arena_array(r->c->arena, (size_t)r->nodes + 1, sizeof *r->dim);
+	r->role = arena_array(r->c->arena, (size_t)r->nodes + 1, sizeof *r->role);
+	r->level = arena_array(r->c->arena, (size_t)r->nodes + 1, sizeof *r->level);
+	memset(r->dim, ROLL_NO_DIM, r->nodes);
+	if (fact->why)
+		return refuse(r, fact->at, fact->why);
+	for (NodeId n = graph_first(r->m, r->graph); n != NONE; n = node_get(r->m, n)->next) {
+		for (uint32_t d = 0; d < axis_rank(axes, n); d++) {
+			if (axis_find(axes, axis_slot(n, d)) != set)
+				continue;
+			if (r->dim[n] != ROLL_NO_DIM)
+				return refuse(r, n, "two of its dims are the row");
+			r->dim[n] = (uint8_t)d;
+		}
+		classify(r, n);
+	}
+	return reads_before_writes(r);
+}
+
+/* ---- which rows -------------------------------------------------------------------------------------------------- */
+
+/* The length of dim d: of a value, or of what a store names. */
+static bool dim_length(Module *m, NodeId n, uint32_t d, int64_t *length) {
+	if (!op_writes(node_get(m, n)->op))
+		return expr_value(m, node_type(m, n)->dims[d], length);
+	uint32_t entry = index_entry_of(m, n, d), at = 0;
+	for (uint32_t i = 0; i < entry; i++)
+		at += arg_item(m, node_arg(m, n, 1), i)->kind != ARG_NULL;
+	return expr_value(m, m->tensors.at[access_tensor(m, n)].shape[at], length);
+}
+
+/* The first set, at or after node `from`, that is a whole dim of the block's length; NONE. */
+static uint32_t next_row(Roll *r, Axes *axes, NodeId *from) {
+	for (NodeId n = *from; n != NONE; n = node_get(r->m, n)->next) {
+		uint16_t op = node_get(r->m, n)->op;
+		for (uint32_t d = 0; (op == OP_LOAD || op_writes(op)) && d < axis_rank(axes, n); d++) {
+			uint32_t set = axis_find(axes, axis_slot(n, d));
+			int64_t length = 0;
+			if (!axes->fact[set].accessed || !dim_length(r->m, n, d, &length) || length != r->extent)
+				continue;
+			*from = n;
+			return set;
+		}
+	}
+	return NONE;
+}
+
+/* Rolls the first row of the graph that can be. False if there is none; r->why says why one stays whole. */
+static bool roll_one(Roll *r) {
+	Axes axes = axes_of(r->c->arena, r->m, r->graph);
+	NodeId from = graph_first(r->m, r->graph);
+	for (uint32_t set; (set = next_row(r, &axes, &from)) != NONE; from = node_get(r->m, from)->next) {
+		Roll one = *r;
+		if (plan_roll(&one, &axes, set) && one.loops > 0) {
+			roll_rewrite(&one);
+			return true;
+		}
+		if (one.why && (axes.fact[set].reduced || !r->why))
+			refuse(r, one.at, one.why);
+	}
+	return false;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+static void write_out_arg(Module *m, NodeId n, ArgId slot, BlockId b, int64_t extent, bool index) {
+	Arg a = *arg_get(m, slot);
+	bool named = arg_block(m, &a) == b && a.kind != ARG_BLOCK;
+	if (named && index) {
+		Arg parts[3] = {arg_null(), arg_null(), arg_null()};
+		Arg slice = arg_list(m, 3, parts);
+		slice.kind = ARG_SLICE;
+		arg_set(m, slot, slice);
+	} else if (named) {
+		arg_set(m, slot, arg_int(extent));
+	}
+	for (uint32_t i = 0; a.kind == ARG_LIST && i < a.list.count; i++)
+		write_out_arg(m, n, a.list.first + i, b, extent, index);
+}
+
+/* Where shapes and indices name the block, they mean its whole extent, as long as nothing iterates it. */
+static void write_out_size(Module *m, BlockId b, int64_t extent) {
+	ExprId whole = expr_int(m, extent);
+	for (NodeId n = 0; n < m->nodes.count; n++) {
+		for (uint32_t i = 0; !node_get(m, n)->dead && i < node_get(m, n)->arg_count; i++)
+			write_out_arg(m, n, node_get(m, n)->arg_first + i, b, extent,
+			              op_kind(m, n) == KIND_MEMORY && i == 1);
+		Type t = *node_type(m, n);
+		bool found = false;
+		for (uint32_t i = 0; !node_get(m, n)->dead && t.kind == TYPE_TENSOR && i < t.count; i++)
+			if (expr_as_block(m, t.dims[i]) == b)
+				t.dims[i] = whole, found = true;
+		if (found)
+			node_set_type(m, n, type_tensor(m, t.dtype, t.count, t.dims));
+	}
+}
+
+static bool roll_block(Roll *r) {
+	bool rolled = false;
+	write_out_size(r->m, r->block, r->extent);
+	for (GraphId g = 0; g < r->m->graphs.count; g++) {
+		GraphKind kind = graph_get(r->m, g)->kind;
+		r->graph = g;
+		while ((kind == GRAPH_ROOT || kind == GRAPH_FOR_LOOP || kind == GRAPH_REDUCTION_LOOP) && roll_one(r))
+			rolled = true;
+	}
+	return rolled;
+}
+
+static bool refuse_block(Roll *r, uint32_t index) {
+	Module *m = r->m;
+	Place at = config_list_place(r->c->diag, m->config.reduction_loops.origin, index);
+	diag_error(r->c->diag, at, "roll", "leave it whole: reduction_loops null",
+	           "reduction_loops: the row of %lld '%s' cannot be computed in blocks: '%s': %s", (long long)r->extent,
+	           m->blocks.at[r->block].name, node_get(m, r->at)->name, r->why);
+	return false;
+}
+
+/* Every row of the block, in every graph. */
+static bool roll_rows(PassContext *c, BlockId b, uint32_t index, int64_t step) {
+	Module *m = c->module;
+	Roll r = {.c = c, .m = m, .block = b, .step = step, .at = NONE};
+	if (!expr_value(m, m->blocks.at[b].extent, &r.extent) || block_iterated(m, b))
+		return true;
+	if (step >= r.extent) {
+		pass_remark(c, "roll", "%s: %lld columns are all of the row: it stays whole", m->blocks.at[b].name,
+		            (long long)step);
+		return true;
+	}
+	bool rolled = roll_block(&r);
+	return rolled || !r.why || refuse_block(&r, index);
+}
+
+bool pass_roll(PassContext *c) {
+	Module *m = c->module;
+	uint32_t graphs = m->graphs.count;
+	bool ok = true;
+	for (BlockId b = 0, index = 0; b < m->blocks.count && ok; b++) {
+		if (!m->blocks.at[b].reduction)
+			continue;
+		const ConfigList *list = &m->config.reduction_loops;
+		int64_t step = index < list->values.count ? list->values.at[index] : 0;
+		ok = step == 0 || roll_rows(c, b, index, step);
+		index++;
+	}
+	return ok && (m->graphs.count == graphs || row_facts_again(c));
+}
