@@ -150,6 +150,13 @@ proof: build need-venv
 proof-page: proof aot
 	$(WITH_PYTHON) tests/proof_page.py
 
+# Random documents (tests/oracle) for SECONDS from SEED on; what fails is made small and written to SOAK_OUTPUT.
+SECONDS_OF_SOAK = $(or $(SECONDS),600)
+SOAK_OUTPUT = $(BUILD)/soak
+.PHONY: soak
+soak: build need-venv
+	$(WITH_PYTHON) tests/oracle/soak.py --seconds $(SECONDS_OF_SOAK) --seed $(or $(SEED),0) --output $(SOAK_OUTPUT)
+
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py
 
@@ -235,6 +242,7 @@ help:
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'
 	@echo 'make proof         simulate every kernel of the matrix on every kind of inputs (slow)'
 	@echo 'make proof-page    proof and aot, then docs/proof.md'
+	@echo 'make soak          random documents against the reference; SECONDS=600 SEED=0'
 	@echo 'make probe-ops     ask the TPU compiler and the simulator about every op'
 	@echo 'make probe-tiling  ask the TPU compiler how arrays may be cut; docs/tiling.md'
 	@echo 'make bench         estimated times beside Helion, hand-written kernels and XLA, with docs/results.md'

@@ -85,10 +85,15 @@ static bool operand_indexed_by(const Plan *plan, uint32_t operand, uint32_t dim)
 	return false;
 }
 
-/* Two grid points that write one window must run in order: that dim is `arbitrary`, not `parallel`. */
+/* Two grid points that write one window must run in order: that dim is `arbitrary`, not `parallel`. Pallas splits a
+ * prefix of the dims over the cores, so those after it are not parallel either. */
 static void plan_semantics(Planner *p) {
 	for (uint32_t k = 0; k < p->plan->grid.count; k++) {
 		GridDim *dim = &p->plan->grid.at[k];
+		if (k > 0 && !dim[-1].parallel) {
+			dim->parallel = false;
+			dim->why = "it comes after a dim that is not parallel";
+		}
 		for (uint32_t i = 0; i < p->plan->operands.count && dim->steps > 1; i++) {
 			const Operand *o = &p->plan->operands.at[i];
 			bool shares = o->parts > 1 && affine_uses_program(&o->index[o->part_dim], k);

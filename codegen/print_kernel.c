@@ -95,6 +95,15 @@ static PyExpr row_to_store(Printer *pr, NodeId value, bool keep_unit) {
 	return squeeze ? py_atom(arena_printf(pr->a, "%s[..., 0, :]", in_parens(pr, x, PREC_ATOM))) : x;
 }
 
+/* The shape of row_to_store(). */
+static uint32_t stored_row_shape(Printer *pr, NodeId value, bool keep_unit, int64_t *shape) {
+	uint32_t rank = printed_shape(pr, value, FORM_ROW, shape);
+	if (keep_unit || node_type(pr->m, value)->count == 1)
+		return rank;
+	shape[rank - 2] = shape[rank - 1];
+	return rank - 1;
+}
+
 /* Into this step's part of a block that several share. */
 static void print_store_part(Printer *pr, const Access *access, bool keep_unit, const char *x) {
 	const char *put = printer_name(pr, "put"), *value = printer_name(pr, "value");
@@ -119,10 +128,12 @@ static PyExpr written_text(Printer *pr, NodeId n, bool keep_unit, Dtype to) {
 	int64_t want[DIM_MAX], have[DIM_MAX];
 	uint32_t want_rank = region_shape(pr, access, keep_unit, want);
 	PyExpr x = row ? row_to_store(pr, arg->node, keep_unit) : arg_text(pr, arg, FORM_NATURAL);
-	uint32_t have_rank = tensor && !row ? printed_shape(pr, arg->node, FORM_NATURAL, have) : 0;
+	uint32_t have_rank = row      ? stored_row_shape(pr, arg->node, keep_unit, have)
+	                     : tensor ? printed_shape(pr, arg->node, FORM_NATURAL, have)
+	                              : 0;
 	if (!row && access->perm_rank)
 		x = (PyExpr){arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text), PREC_ATOM};
-	else if (!row && !same_shape(want, want_rank, have, have_rank))
+	else if (!same_shape(want, want_rank, have, have_rank))
 		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)),
 		             PREC_ATOM};
 	if (!tensor)

@@ -1,0 +1,203 @@
+"""What every drawn document must hold: `examine(case)`.
+
+An outcome is {"status": "refused" | "ok" | "find", ...}; a find has a `kind`, which says which
+property failed, and a `message`.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+
+import numpy as np
+import optable
+import spread
+import values
+from pallasc import compare, reference
+from pallasc.errors import KernelError, ModuleError
+from pallasc.module import Module
+from pallasc.reference.errors import GraphError
+from pallasc.simulate import huge_memory, interpret_params, simulate
+
+PALLASC = os.environ.get("PALLASC", str(optable.ROOT / "pallasc"))
+COMPILE_SECONDS = 30
+QUICK = ((1, 1), (2, 4), (3, 8), (4, 2))
+THOROUGH = tuple((seed, ulps) for seed in range(5, 17) for ulps in (1, 8))
+
+
+class Find(Exception):
+    """A property that does not hold: (kind, message)."""
+
+    def __init__(self, kind, message):
+        super().__init__(message)
+        self.kind, self.message = kind, message
+
+
+class Refused(Exception):
+    """The compiler's errors: a list of dicts."""
+
+
+def compile_text(text, *options):
+    """What the compiler prints. Raises Refused; Find for a crash, a hang, or no diagnostic."""
+    command = [PALLASC, "-", "--diagnostics=json", *options]
+    try:
+        run = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=COMPILE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise Find("hang", f"{' '.join(options)}: no answer in {COMPILE_SECONDS} s") from None
+    if run.returncode not in (0, 1):
+        raise Find("crash", f"{' '.join(options)}: status {run.returncode}: {run.stderr[-500:]}")
+    if run.returncode == 0:
+        return run.stdout
+    try:
+        found = [json.loads(line) for line in run.stderr.splitlines() if line.strip()]
+    except ValueError:
+        raise Find("crash", f"no diagnostic: {run.stderr[-500:]}") from None
+    errors = [d for d in found if d.get("severity") == "error"]
+    if not errors:
+        raise Find("crash", "refused without an error")
+    raise Refused(errors)
+
+
+def passes():
+    """Names of the passes, in order."""
+    run = subprocess.run([PALLASC, "--print-passes"], capture_output=True, text=True, check=True)
+    return [line.split()[0] for line in run.stdout.splitlines()]
+
+
+def examine(case, target="v6e", thorough=False):
+    """The outcome of all properties but the TPU compiler's verdict.
+
+    `thorough` also fills memory with huge values, and moves DMAs at once.
+    """
+    text = json.dumps(case["document"])
+    try:
+        source = compile_text(text, f"--target={target}")
+    except Refused as refused:
+        first = refused.args[0][0]
+        return {"status": "refused", "code": first["code"], "message": first["message"]}
+    except Find as find:
+        return _find(find)
+    try:
+        _accepted(case, text, source, target, thorough)
+    except Find as find:
+        return _find(find)
+    return {"status": "ok"}
+
+
+def _find(find):
+    return {"status": "find", "kind": find.kind, "message": find.message}
+
+
+def _accepted(case, text, source, target, thorough):
+    try:
+        module = Module(source, "<drawn>")
+        config = module.info["config"]
+    except ModuleError as error:
+        raise Find("module", str(error)) from None
+    arrays = values.arrays(case)
+    expected = _Expected(case["document"], arrays, config)
+    _reloads(text, target)
+    _keeps_meaning(text, target, expected)
+    _simulates(module, arrays, expected, interpret_params(), "")
+    if thorough:
+        with huge_memory():
+            _simulates(module, arrays, expected, interpret_params(), " in huge memory")
+        _simulates(module, arrays, expected, interpret_params(eager=True), " with eager DMA")
+
+
+class _Expected:
+    """The reference's outputs, and how far an output may be from them."""
+
+    def __init__(self, document, arrays, config):
+        self.document, self.arrays, self.config = document, arrays, config
+        self.nan_maxima = set()
+        with _reference_errors(), spread.nan_maxima(self.nan_maxima):
+            self.outputs = reference.run(document, arrays, config=config)
+        self.noisy = spread.samples(document, arrays, config, QUICK)
+        self.more = None
+
+    def check(self, outputs, kind, what):
+        """Raises Find where an output is off."""
+        if len(outputs) != len(self.outputs):
+            raise Find(kind, f"{what}: {len(outputs)} outputs, expected {len(self.outputs)}")
+        for number, output in enumerate(outputs):
+            if found := self._difference(number, output):
+                index, actual, wanted, ratio, count = found
+                raise Find(
+                    kind,
+                    f"{what}: output {number} at {list(index)}: {actual!r}, expected {wanted!r} "
+                    f"({ratio:.3g} of what is allowed; {count} of {output.size} elements)",
+                )
+
+    def _difference(self, number, output):
+        tolerance = compare.tolerance_for(self.document, number, self.config)
+        expected = self.outputs[number]
+        if self.nan_maxima and output.shape == expected.shape and expected.dtype.kind != "b":
+            lost = (
+                np.isnan(expected.astype(np.float64)) if expected.dtype.kind not in "iu" else None
+            )
+            if lost is not None:
+                output = np.where(lost, expected, output)
+        noisy = [run[number] for run in self.noisy]
+        found = spread.difference(output, expected, noisy, tolerance)
+        if found is None:
+            return None
+        if self.more is None:
+            self.more = spread.samples(self.document, self.arrays, self.config, THOROUGH)
+        noisy += [run[number] for run in self.more]
+        return spread.difference(output, expected, noisy, tolerance)
+
+
+@contextlib.contextmanager
+def _reference_errors():
+    """What the reference refuses of an accepted document is a find."""
+    try:
+        yield
+    except GraphError as error:
+        raise Find("reference", str(error)) from error
+
+
+def _reloads(text, target):
+    """The document after all passes is one again, and gives the same plan."""
+    options = (f"--target={target}",)
+    after = compile_text(text, *options, "--emit=json")
+    plan = compile_text(text, *options, "--emit=plan")
+    try:
+        again = compile_text(after, *options, "--emit=plan")
+    except Refused as refused:
+        raise Find("reload", f"refused: {refused.args[0][0]['message']}") from None
+    if plan != again:
+        pairs = zip(plan.splitlines(), again.splitlines(), strict=False)
+        line = next((f"{a.strip()} / {b.strip()}" for a, b in pairs if a != b), "one is longer")
+        raise Find("reload", f"another plan: {line}")
+
+
+def _keeps_meaning(text, target, expected):
+    """The reference gives the same for the document after each single pass, and after all."""
+    seen = set()
+    for name in (*passes(), None):
+        options = [f"--target={target}", "--emit=json", *([f"--passes={name}"] if name else [])]
+        try:
+            after = json.loads(compile_text(text, *options))
+        except Refused as refused:
+            raise Find("pass", f"{name}: refused: {refused.args[0][0]['message']}") from None
+        after.pop("annotations", None)
+        key = json.dumps(after)
+        if key in seen:
+            continue
+        seen.add(key)
+        with _reference_errors():
+            outputs = reference.run(after, expected.arrays, config=expected.config)
+        expected.check(outputs, "pass", f"after {name or 'all passes'}")
+
+
+def _simulates(module, arrays, expected, params, how):
+    try:
+        ran = simulate(module.load(), arrays, params)
+    except (KernelError, ModuleError) as error:
+        raise Find("kernel", f"{error}{how}") from None
+    if ran.races or ran.complaints:
+        raise Find("race", "; ".join([*ran.races, *ran.complaints]) + how)
+    expected.check(ran.outputs, "numerics", f"simulated{how}")

@@ -1,0 +1,81 @@
+"""The arrays that a drawn document runs on, from a seed."""
+
+import math
+
+import numpy as np
+import optable
+from pallasc.reference.values import DTYPES, cast, is_float
+
+_SMALL = optable.ops.VALUES["small"]
+
+
+def _normal(dtype, shape, random):
+    if is_float(dtype):
+        return cast(random.standard_normal(shape).astype(np.float32), dtype)
+    return _SMALL(dtype, shape, random)
+
+
+def _any(dtype, shape, random):
+    """Edge cases among ordinary values, of at least four elements."""
+    made = optable.ops.VALUES["any"](dtype, (max(math.prod(shape), 4),), random)
+    return made[: math.prod(shape)].reshape(shape)
+
+
+def _nonzero(dtype, shape, random):
+    made = optable.ops.VALUES["nonzero"](dtype, (max(math.prod(shape), 4),), random)
+    return made[: math.prod(shape)].reshape(shape)
+
+
+def _unlike(dtype, shape, random):
+    """Rows of -inf, and single infinities."""
+    values = random.standard_normal(shape).astype(np.float32)
+    if values.ndim and values.size:
+        values[random.random(values.shape[:-1]) < 0.3] = -np.inf
+        values[random.random(values.shape) < 0.01] = np.inf
+    return cast(values, dtype)
+
+
+def _zeros(dtype, shape, random):
+    """Zeros of both signs, and a few ones."""
+    values = np.where(random.random(shape) < 0.5, 0.0, -0.0)
+    return cast(np.where(random.random(shape) < 0.1, 1.0, values).astype(np.float32), dtype)
+
+
+KINDS = {
+    "normal": _normal,
+    "any": _any,
+    "small": _SMALL,
+    "nonzero": _nonzero,
+    "shift": optable.ops.VALUES["shift"],
+    "infinite": _unlike,
+    "zeros": _zeros,
+}
+
+
+def _bounds(limit, shape, random):
+    """Loop bounds: 0, all, something between, and beyond."""
+    low, high = (0, limit + 1)
+    values = random.integers(low, high, shape)
+    return np.where(random.random(shape) < 0.25, random.choice([0, limit], shape), values)
+
+
+def arrays(case):
+    """The parameters' arrays, in order; then the run-time scalars."""
+    document, found = case["document"], []
+    for number, tensor in enumerate(document["tensors"]):
+        if tensor["role"] not in ("input", "inout"):
+            continue
+        random = np.random.default_rng([case["seed"], number])
+        kind, dtype = case["values"].get(tensor["name"], "normal"), DTYPES[tensor["dtype"]]
+        if kind.startswith("bound:"):
+            made = _bounds(int(kind.removeprefix("bound:")), tensor["shape"], random)
+        else:
+            made = KINDS[kind](dtype, tuple(tensor["shape"]), random)
+        found.append(np.asarray(made).astype(dtype))
+    random = np.random.default_rng([case["seed"], 1 << 20])
+    for scalar in document.get("scalars", ()):
+        if "value" in scalar:
+            continue
+        is_int = not is_float(DTYPES[scalar["dtype"]])
+        found.append(int(random.integers(0, 5)) if is_int else float(random.uniform(0.5, 1.5)))
+    return found
