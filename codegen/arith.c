@@ -208,6 +208,16 @@ Dtype arith_compute_dtype(const Module *m, NodeId n) {
 	return compute == as_is ? DTYPE_NONE : compute;
 }
 
+/* Several chips make a new last dim of 32-bit lanes alone. */
+Dtype arith_moved_in(const Module *m, NodeId n) {
+	Dtype t = node_type(m, n)->dtype;
+	int64_t dim = node_get(m, n)->op == OP_STACK ? view_int(m, n, "dim", 0) : 0;
+	bool new_last = dim != 0 && (dim == -1 || dim == (int64_t)node_type(m, n)->count - 1);
+	if (t != DTYPE_BOOL && (dtype_bits(t) >= 32 || !new_last))
+		return DTYPE_NONE;
+	return dtype_is_float(t) ? DTYPE_F32 : DTYPE_I32;
+}
+
 Dtype arith_conversion_hub(Dtype from, Dtype to) {
 	bool both_fp8 = dtype_is_float(from) && dtype_is_float(to) && dtype_bits(from) == 8 && dtype_bits(to) == 8;
 	return both_fp8 ? DTYPE_F32 : DTYPE_NONE;
@@ -227,8 +237,7 @@ enum {
 /* What Mosaic refuses, or computes otherwise: (op, the dtypes of its operands). Probed with libtpu 0.0.51. */
 typedef enum When {
 	WHEN_ALWAYS,
-	WHEN_LANE_PICKED, /* aten.select.int of the last dim, not at 0 */
-	WHEN_LANES_SPLIT  /* a view whose last dim changes, and is not whole registers before and after */
+	WHEN_LANES_SPLIT /* a view whose last dim changes, and is not whole registers before and after */
 } When;
 
 typedef struct Refusal {
@@ -254,8 +263,6 @@ static const Refusal refusals[] = {
          NULL, WHEN_ALWAYS},
 	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them", "v4",
          WHEN_ALWAYS},
-	{OP_SELECT, OP_SELECT, SET_ALL, "transpose the tile and select along its second-last dim", "v4",
-         WHEN_LANE_PICKED},
 	{OP_VIEW, OP_RESHAPE, SET_ALL, "keep the last dim, or make it a multiple of 128", "v4", WHEN_LANES_SPLIT},
 };
 
@@ -313,16 +320,10 @@ static bool lanes_split(const Planner *p, NodeId n) {
 	return before != after && (before % p->m->target->lanes != 0 || after % p->m->target->lanes != 0);
 }
 
-static bool lane_picked(const Planner *p, NodeId n) {
-	int64_t dim = node_arg(p->m, n, 1)->integer, rank = node_type(p->m, node_input(p->m, n, 0))->count;
-	return (dim == -1 || dim == rank - 1) && view_shape(p, n) == VIEW_SHAPE_OTHER;
-}
-
 static bool applies(const Planner *p, NodeId n, const Refusal *r) {
 	if (r->target != NULL && strcmp(r->target, p->m->target->name) != 0)
 		return false;
 	switch (r->when) {
-	case WHEN_LANE_PICKED: return lane_picked(p, n);
 	case WHEN_LANES_SPLIT: return lanes_split(p, n);
 	case WHEN_ALWAYS: break;
 	}

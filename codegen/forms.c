@@ -132,6 +132,7 @@ static bool forms_in(Planner *p, GraphId g) {
 		case LOWER_MASK: form_pointwise(p, n); break;
 		case LOWER_REDUCE: form_reduce(p, n); break;
 		case LOWER_VIEW: form_view(p, n); break;
+		case LOWER_MOVE: form_move(p, n); break;
 		case LOWER_ALIAS:
 			v->same_as = node_input(p->m, n, node_get(p->m, n)->op == OP_PHI ? 1 : 0);
 			v->form = value_of(p, v->same_as)->form;

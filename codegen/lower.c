@@ -20,6 +20,8 @@ Lowering op_lowering(uint16_t op) {
 	case OP_SUBSCRIPT: case OP_PERMUTE: case OP_TRANSPOSE: case OP_T: case OP_MT: case OP_VIEW: case OP_UNSAFE_VIEW:
 	case OP_RESHAPE: case OP_SQUEEZE: case OP_SQUEEZE_DIM: case OP_SQUEEZE_DIMS: case OP_UNSQUEEZE: case OP_EXPAND:
 	case OP_SELECT: case OP_PRE_BROADCAST_TILE: return LOWER_VIEW;
+	case OP_CAT: case OP_STACK: case OP_SLICE: case OP_FLIP: case OP_ROLL: case OP_PAD: case OP_REPEAT:
+	case OP_VIEW_DTYPE: return LOWER_MOVE;
 	case OP_FULL: case OP_ATEN_FULL: case OP_ZEROS: case OP_ONES: case OP_FULL_LIKE: case OP_ZEROS_LIKE:
 	case OP_ONES_LIKE: case OP_SCALAR_TENSOR: return LOWER_FULL;
 	case OP_MM: case OP_MM_DTYPE: case OP_INT_MM: case OP_BMM: case OP_BMM_DTYPE: case OP_ADDMM: case OP_ADDMM_DTYPE:
@@ -45,7 +47,7 @@ static bool supported_in(Planner *p, GraphId g) {
 		if (op_lowering(op) == LOWER_NOT)
 			ok = plan_refuse(p, n, "unsupported-op", NULL, "%s is not lowered yet", op_row(op)->target);
 		else
-			ok = arith_accepts(p, n) && ok;
+			ok = arith_accepts(p, n) && (op_lowering(op) != LOWER_MOVE || move_accepted(p, n)) && ok;
 		if (op == OP_LOAD && node_input(p->m, n, 2) != NONE)
 			ok = plan_refuse(p, n, "unsupported", "apply aten.where to the loaded value",
 			                 "extra_mask is not lowered yet");

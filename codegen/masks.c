@@ -76,6 +76,18 @@ static void need_through(Needs *s, NodeId n) {
 	need(s, x, value_of(s->p, n)->needed | (blocks_of(s->p, x) & ~blocks_of(s->p, n)));
 }
 
+static void need_moved(Needs *s, NodeId n, const Arg *a, uint32_t dims) {
+	if (a->kind == ARG_REF) {
+		uint64_t bits = value_of(s->p, n)->needed | (blocks_of(s->p, a->node) & ~blocks_of(s->p, n));
+		for (uint32_t i = 0; i < value_rank(s->p, a->node); i++)
+			if (dims >> i & 1)
+				bits |= block_of_dim(s->p, a->node, i);
+		need(s, a->node, bits);
+	}
+	for (uint32_t i = 0; a->kind == ARG_LIST && i < a->list.count; i++)
+		need_moved(s, n, arg_item(s->p->m, a, i), dims);
+}
+
 static void needs_in(Needs *s, GraphId g);
 
 static void need_loop(Needs *s, NodeId call) {
@@ -102,6 +114,7 @@ static void need_node(Needs *s, NodeId n) {
 	case LOWER_ALIAS: need(s, value_of(s->p, n)->same_as, needed); break;
 	case LOWER_REDUCE: need_reduce(s, n); break;
 	case LOWER_VIEW: need_through(s, n); break;
+	case LOWER_MOVE: need_moved(s, n, node_arg(m, n, 0), moved_dims(m, n)); break;
 	case LOWER_MATMUL: need_matmul(s, n); break;
 	case LOWER_LOOP: need_loop(s, n); break;
 	case LOWER_RESULT: {

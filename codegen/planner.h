@@ -160,6 +160,8 @@ Dtype arith_promoted(const Module *m, NodeId n);
 Dtype arith_natural(const Module *m, NodeId n);
 /* The dtype to convert n's operands to; DTYPE_NONE: they stay as they are. */
 Dtype arith_compute_dtype(const Module *m, NodeId n);
+/* The dtype in which a LOWER_MOVE moves lanes: of bools, which are masks to Mosaic, int32; DTYPE_NONE: its own. */
+Dtype arith_moved_in(const Module *m, NodeId n);
 /* The dtype through which Mosaic converts; DTYPE_NONE: directly. */
 Dtype arith_conversion_hub(Dtype from, Dtype to);
 /* The TPU compiler takes what n is lowered to; else false after a diagnostic. */
@@ -177,6 +179,7 @@ typedef enum Lowering {
 	LOWER_REDUCE,
 	LOWER_SCAN, /* along one dim, which stays */
 	LOWER_VIEW,
+	LOWER_MOVE, /* a view that puts lanes elsewhere: moves.c */
 	LOWER_MATMUL,
 	LOWER_FULL,  /* one value in every lane */
 	LOWER_INDEX, /* tile.index, a range of ints */
@@ -204,6 +207,25 @@ typedef enum ViewShape {
 	VIEW_SHAPE_OTHER
 } ViewShape;
 ViewShape view_shape(const Planner *p, NodeId n);
+
+/* moves.c: the number that a view's argument is, `absent` where there is none; false if it is not known here. */
+bool view_number(const Module *m, const Arg *arg, int64_t absent, int64_t *value);
+/* The same of the argument called `name`. */
+int64_t view_int(const Module *m, NodeId n, const char *name, int64_t absent);
+/* What an aten.slice takes of its operand: elements start, start + step, ... */
+typedef struct Slice {
+	int64_t dim, start, step, count;
+} Slice;
+Slice slice_of(const Module *m, NodeId n);
+/* Bit set of the operands' dims along which a LOWER_MOVE puts lanes elsewhere. */
+uint32_t moved_dims(const Module *m, NodeId n);
+void form_move(Planner *p, NodeId n);
+/* It can be held; else false after a diagnostic. */
+bool move_accepted(Planner *p, NodeId n);
+/* The axis of a graph dim, counted from the front, of a value in the form: a rank-1 one is a row [1, n]. */
+static inline uint32_t move_axis(uint32_t rank, Form form, uint32_t dim) {
+	return dim + (rank == 1 && form == FORM_NATURAL);
+}
 
 /* The node's operand i that is the matmul's left (0) or right (1) factor, or what is added to it (2); NONE. */
 NodeId matmul_operand(const Module *m, NodeId n, int which);

@@ -132,7 +132,7 @@ static const char *ref_name(Printer *pr, const Access *access) {
 
 /* ---- forms ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t type_rank(Printer *pr, NodeId n) {
+uint32_t type_rank(Printer *pr, NodeId n) {
 	const Type *t = node_type(pr->m, n);
 	return t->kind == TYPE_TENSOR ? t->count : 0;
 }
@@ -228,7 +228,7 @@ PyExpr value_text(Printer *pr, NodeId n, Form form) {
 	return value_converted(pr, n, in_parens(pr, e, PREC_ATOM), form);
 }
 
-static PyExpr number_text(Printer *pr, const Arg *a) {
+PyExpr number_text(Printer *pr, const Arg *a) {
 	Text out;
 	text_init(&out, pr->a);
 	if (a->kind == ARG_FLOAT)
@@ -303,8 +303,7 @@ static const char *index_text(Printer *pr, NodeId n, Form form) {
 	return index_along(pr, n, rank, shape, form == FORM_COLUMN ? 0 : 1);
 }
 
-/* A view that only adds dims of 1 to an index is an index along that dim; NULL if n is none. */
-static const char *index_view_text(Printer *pr, NodeId n) {
+const char *index_view_text(Printer *pr, NodeId n) {
 	NodeId x = value_root(pr->plan, node_input(pr->m, n, 0));
 	int64_t shape[DIM_MAX], length = 1;
 	uint32_t rank = printed_shape(pr, n, pr->plan->values[n].form, shape), dim = 0;
@@ -317,7 +316,7 @@ static const char *index_view_text(Printer *pr, NodeId n) {
 	return shape[dim] == length ? index_along(pr, x, rank, shape, dim) : NULL;
 }
 
-/* ---- reductions, views, matmuls --------------------------------------------------------------------------------- */
+/* ---- reductions, matmuls ---------------------------------------------------------------------------------------- */
 
 PyExpr reduction_text(Printer *pr, NodeId n, const char *operand, Dtype from) {
 	const Value *v = &pr->plan->values[n];
@@ -368,93 +367,6 @@ static PyExpr scan_text(Printer *pr, NodeId n) {
 	                                (long long)dim));
 	Dtype from = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, x)->dtype;
 	return from == node_type(pr->m, n)->dtype ? e : as_dtype(pr, e, node_type(pr->m, n)->dtype);
-}
-
-static PyExpr subscript_text(Printer *pr, NodeId n, PyExpr x, Form form) {
-	const Arg *index = node_arg(pr->m, n, 1);
-	const char *items[DIM_MAX + 2];
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < index->list.count && count < DIM_MAX; i++) {
-		const Arg *a = arg_item(pr->m, index, i);
-		items[count++] = a->kind == ARG_NULL ? "None" : a->kind == ARG_SLICE ? ":" : number_text(pr, a).text;
-	}
-	if (form == FORM_COLUMN)
-		items[count++] = ":";
-	return py_atom(arena_printf(pr->a, "%s[%s]", in_parens(pr, x, PREC_ATOM), dims_text(pr, count, items)));
-}
-
-static PyExpr permute_text(Printer *pr, NodeId n, const char *x) {
-	const char *items[DIM_MAX];
-	uint32_t rank = type_rank(pr, n);
-	const Arg *dims = node_arg(pr->m, n, 1);
-	if (node_get(pr->m, n)->op == OP_TRANSPOSE)
-		return py_atom(arena_printf(pr->a, "jnp.swapaxes(%s, %s, %s)", x, number_text(pr, dims).text,
-		                            number_text(pr, node_arg(pr->m, n, 2)).text));
-	if (node_get(pr->m, n)->op != OP_PERMUTE)
-		return py_atom(arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x));
-	for (uint32_t i = 0; i < rank; i++)
-		items[i] = number_text(pr, arg_item(pr->m, dims, i)).text;
-	return py_atom(arena_printf(pr->a, "jnp.transpose(%s, (%s))", x, dims_text(pr, rank, items)));
-}
-
-static PyExpr tile_text(Printer *pr, NodeId n, const char *x) {
-	const Type *from = node_type(pr->m, node_input(pr->m, n, 0)), *to = node_type(pr->m, n);
-	int64_t times = expr_number(pr->m, to->dims[to->count - 1]) / expr_number(pr->m, from->dims[from->count - 1]);
-	Text out;
-	text_init(&out, pr->a);
-	for (uint32_t i = 0; i + 1 < to->count; i++)
-		text_put(&out, "1, ");
-	return py_atom(arena_printf(pr->a, "jnp.tile(%s, (%s%lld))", x, out.at ? out.at : "", (long long)times));
-}
-
-/* A view that moves lanes, of x in the form that it wants. */
-static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
-	const Value *v = &pr->plan->values[n];
-	int64_t shape[DIM_MAX];
-	uint32_t rank = printed_shape(pr, n, v->form, shape);
-	switch (node_get(pr->m, n)->op) {
-	case OP_SUBSCRIPT:
-		if (type_rank(pr, node_input(pr->m, n, 0)) > 1)
-			return subscript_text(pr, n, x, v->wants);
-		break;
-	case OP_PERMUTE:
-	case OP_TRANSPOSE:
-	case OP_T:
-	case OP_MT: return permute_text(pr, n, x.text);
-	case OP_PRE_BROADCAST_TILE: return tile_text(pr, n, x.text);
-	case OP_EXPAND:
-		return py_atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, rank, shape)));
-	case OP_SELECT: {
-		/* A static slice: an index would be a gather. */
-		int64_t dim = node_arg(pr->m, n, 1)->integer, index = node_arg(pr->m, n, 2)->integer;
-		const Type *from = node_type(pr->m, node_input(pr->m, n, 0));
-		dim += dim < 0 ? from->count : 0;
-		index += index < 0 ? expr_number(pr->m, from->dims[dim]) : 0;
-		x = py_atom(arena_printf(pr->a, "jax.lax.slice_in_dim(%s, %lld, %lld, axis=%lld)", x.text,
-		                         (long long)index, (long long)index + 1, (long long)dim));
-		break;
-	}
-	default: break;
-	}
-	return py_atom(arena_printf(pr->a, "%s.reshape(%s)", in_parens(pr, x, PREC_ATOM), shape_text(pr, rank, shape)));
-}
-
-static PyExpr view_text(Printer *pr, NodeId n) {
-	const char *index = index_view_text(pr, n);
-	if (index)
-		return (PyExpr){index, PREC_ADD};
-	PyExpr x = value_text(pr, node_input(pr->m, n, 0), pr->plan->values[n].wants);
-	ViewShape view = view_shape(&(Planner){.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a}, n);
-	/* A row made a column: the conversion of the operand is all there is. */
-	bool moves = view == VIEW_SHAPE_OTHER || view == VIEW_SHAPE_LANE_0 || view == VIEW_SHAPE_DROP_ROW;
-	if (!moves)
-		return x;
-	if (view == VIEW_SHAPE_LANE_0)
-		return py_atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
-	/* Mosaic does not move bools, which are masks to it. */
-	Dtype dtype = node_type(pr->m, n)->dtype;
-	return dtype == DTYPE_BOOL ? as_dtype(pr, moved_text(pr, n, as_dtype(pr, x, DTYPE_I32)), dtype)
-	                           : moved_text(pr, n, x);
 }
 
 static const char *contraction(Printer *pr, uint32_t rank, bool transpose_a, bool transpose_b) {
@@ -553,6 +465,7 @@ PyExpr node_text(Printer *pr, NodeId n) {
 	case LOWER_REDUCE: return reduce_text(pr, n);
 	case LOWER_SCAN: return scan_text(pr, n);
 	case LOWER_VIEW: return view_text(pr, n);
+	case LOWER_MOVE: return move_text(pr, n);
 	case LOWER_MATMUL: return matmul_text(pr, n);
 	case LOWER_FULL:
 		return type_rank(pr, n) == 0 ? scalar_full_text(pr, n)

@@ -159,6 +159,47 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    for i in range(128, x.shape[-1], 128):\n"
 	 "        part = combine(part, x[..., i : i + 128])\n"
 	 "    return combine(total, part)\n"},
+	{"_flip", NULL,
+	 "def _flip(x, axis):\n"
+	 "    \"\"\"x reversed along one of its last two axes: lane i of each chunk trades places with lane i ^ 1,\n"
+	 "    i ^ 2, i ^ 4, ... of it, then the chunks do.\"\"\"\n"
+	 "    size = x.shape[axis]\n"
+	 "    chunk = min(128, 1 << (size - 1).bit_length())\n"
+	 "    rest = -size % chunk\n"
+	 "    if rest:\n"
+	 "        x = jnp.pad(x, [(0, rest if i == axis else 0) for i in range(x.ndim)])\n"
+	 "    lane = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)\n"
+	 "    step = 1\n"
+	 "    while step < chunk:\n"
+	 "        x = jnp.where(lane & step, jnp.roll(x, step, axis), jnp.roll(x, -step, axis))\n"
+	 "        step *= 2\n"
+	 "    parts = jnp.split(x, x.shape[axis] // chunk, axis)\n"
+	 "    x = jnp.concatenate(parts[::-1], axis)\n"
+	 "    return jax.lax.slice_in_dim(x, rest, rest + size, axis=axis)\n"},
+	{"_reverse", NULL,
+	 "def _reverse(x, axis):\n"
+	 "    \"\"\"x reversed along an axis before the last two.\"\"\"\n"
+	 "    parts = jnp.split(x, x.shape[axis], axis)\n"
+	 "    return jnp.concatenate(parts[::-1], axis)\n"},
+	{"_every", NULL,
+	 "def _every(x, start, step, count, axis):\n"
+	 "    \"\"\"Elements start, start + step, ... along an axis before the last two.\"\"\"\n"
+	 "    at = [start + step * i for i in range(count)]\n"
+	 "    return jnp.concatenate([jax.lax.slice_in_dim(x, i, i + 1, axis=axis) for i in at], axis)\n"},
+	{"_every_row", NULL,
+	 "def _every_row(x, start, step, count):\n"
+	 "    \"\"\"Rows start, start + step, ...\"\"\"\n"
+	 "    *outer, size, lanes = x.shape\n"
+	 "    end = min(size, start + step * count)\n"
+	 "    x = x[..., start:end, :]\n"
+	 "    rest = start + step * count - end\n"
+	 "    if rest:\n"
+	 "        x = jnp.pad(x, [*[(0, 0)] * len(outer), (0, rest), (0, 0)])\n"
+	 "    return x.reshape(*outer, count, step, lanes)[..., 0, :]\n"},
+	{"_every_lane", "_every_row",
+	 "def _every_lane(x, start, step, count):\n"
+	 "    \"\"\"Lanes start, start + step, ..., taken as rows are.\"\"\"\n"
+	 "    return jnp.swapaxes(_every_row(jnp.swapaxes(x, -1, -2), start, step, count), -1, -2)\n"},
 	{"_back_and_forth", NULL,
 	 "def _back_and_forth(row, step, steps):\n"
 	 "    \"\"\"The step of a row: forwards in even rows, backwards in odd ones.\"\"\"\n"

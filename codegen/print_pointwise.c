@@ -38,8 +38,7 @@ PyExpr computed_text(Printer *pr, const Arg *a, Form form, Dtype compute) {
 	return converted_text(pr, e, node_type(pr->m, a->node)->dtype, compute);
 }
 
-/* A Python number beside ints is one of them: cut off after the point, wrapped around to the ints' width. */
-static PyExpr number_beside_ints(Printer *pr, const Arg *a, Dtype ints) {
+PyExpr number_beside_ints(Printer *pr, const Arg *a, Dtype ints) {
 	int64_t value = a->kind == ARG_FLOAT ? (int64_t)a->real : a->integer, span = (int64_t)1 << dtype_bits(ints);
 	int64_t low = dtype_class(ints) == DTYPE_CLASS_SIGNED ? -(span / 2) : 0;
 	value = ((value - low) % span + span) % span + low;

@@ -79,7 +79,13 @@ const char *start_text(Printer *pr, const Affine *start, int64_t multiple);
 PyExpr value_text(Printer *pr, NodeId n, Form form);
 /* The same for any argument: literals too. */
 PyExpr arg_text(Printer *pr, const Arg *a, Form form);
+/* A view that only adds dims of 1 to an index is an index along that dim; NULL if n is none. */
+const char *index_view_text(Printer *pr, NodeId n);
+/* A literal, or the number that an expression is. */
+PyExpr number_text(Printer *pr, const Arg *a);
 const char *in_parens(Printer *pr, PyExpr e, Precedence around);
+/* Node n's dims in the graph. */
+uint32_t type_rank(Printer *pr, NodeId n);
 /* The expression that computes node n itself. */
 PyExpr node_text(Printer *pr, NodeId n);
 /* A reduction's text around its operand, of dtype `from`. */
@@ -100,7 +106,13 @@ const char *part_of(Printer *pr, const SliceDim *s);
 const char *affine_divided(Printer *pr, const Affine *a, int64_t by, bool rest, Precedence around);
 const char *dims_text(Printer *pr, uint32_t rank, const char *const *items);
 
+/* print_views.c: a LOWER_VIEW, a LOWER_MOVE. */
+PyExpr view_text(Printer *pr, NodeId n);
+PyExpr move_text(Printer *pr, NodeId n);
+
 /* print_pointwise.c */
+/* A Python number beside ints is one of them: cut off after the point, wrapped around to the ints' width. */
+PyExpr number_beside_ints(Printer *pr, const Arg *a, Dtype ints);
 PyExpr pointwise_text(Printer *pr, NodeId n);
 /* An op's text around its operands. */
 PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count);

@@ -84,6 +84,8 @@ static void compute_dtypes_in(Planner *p, GraphId g) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
 		if (how == LOWER_POINTWISE || how == LOWER_REDUCE || how == LOWER_SCAN)
 			value_of(p, n)->compute = arith_compute_dtype(p->m, n);
+		if (how == LOWER_MOVE)
+			value_of(p, n)->compute = arith_moved_in(p->m, n);
 		if (how == LOWER_LOOP)
 			compute_dtypes_in(p, node_arg(p->m, n, 0)->graph);
 	}
@@ -133,7 +135,7 @@ static bool can_inline(Planner *p, NodeId n) {
 		return use == LOWER_LOOP || use == LOWER_POINTWISE;
 	if (how == LOWER_INDEX) /* made along another dim at once */
 		return use == LOWER_VIEW;
-	if (how != LOWER_POINTWISE && how != LOWER_REDUCE && how != LOWER_VIEW)
+	if (how != LOWER_POINTWISE && how != LOWER_REDUCE && how != LOWER_VIEW && how != LOWER_MOVE)
 		return false;
 	if (use == LOWER_MATMUL)
 		return node_get(p->m, n)->op == OP_CONVERT && same_line(node_get(p->m, n), node_get(p->m, user));

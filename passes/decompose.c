@@ -3,9 +3,9 @@
  * What: softmax, variance, logsumexp, any, argmax, arange, tril, matrix times vector and their like become reductions,
  * pointwise ops, views and matmuls. Floats are computed in float32 and rounded once at the end, where ATen does so;
  * ints exactly. Every lane takes part, as the format has it: a graph masks what must not count with tile.mask_to, and
- * loads give zeros. What each op becomes: decompose_reduce.c, _softmax.c, _create.c, _matmul.c. Why on a TPU: Mosaic
- * has few reductions, and everything that is planned for those (masks, rows and columns, strips, VMEM) holds for what
- * is made of them; cse then shares parts, as the maximum of max.dim and argmax.
+ * loads give zeros. What each op becomes: decompose_reduce.c, _softmax.c, _create.c, _matmul.c, _split.c. Why on a TPU:
+ * Mosaic has few reductions, and everything that is planned for those (masks, rows and columns, strips, VMEM) holds for
+ * what is made of them; cse then shares parts, as the maximum of max.dim and argmax.
  *
  *                                       m = amax x, [1], keepdim
  *     y = softmax x, 1       =>         e = exp (x - m)
@@ -15,7 +15,7 @@
 
 static Rewrite *rewrite_of(uint16_t op) {
 	static Rewrite *(*const parts[])(uint16_t) = {decompose_reduction, decompose_softmax, decompose_creation,
-	                                              decompose_matmul};
+	                                              decompose_matmul, decompose_split};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (parts[i](op) != NULL)
 			return parts[i](op);

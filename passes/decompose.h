@@ -15,11 +15,13 @@ typedef struct Decompose {
  * value of element `element`. NONE: it stays as it is. */
 typedef NodeId Rewrite(Decompose *d, uint32_t element);
 
-/* decompose_reduce.c, decompose_softmax.c, decompose_create.c, decompose_matmul.c: the rewrite of an op; NULL. */
+/* decompose_reduce.c, decompose_softmax.c, decompose_create.c, decompose_matmul.c, _split.c: the rewrite of an op;
+ * NULL. */
 Rewrite *decompose_reduction(uint16_t op);
 Rewrite *decompose_softmax(uint16_t op);
 Rewrite *decompose_creation(uint16_t op);
 Rewrite *decompose_matmul(uint16_t op);
+Rewrite *decompose_split(uint16_t op);
 
 /* ---- decompose_build.c ------------------------------------------------------------------------------------------- */
 

@@ -115,6 +115,13 @@ class Builder:
         self.nodes.append(node)
         return {"ref": name}
 
+    def tuple_of(self, target, args, dtype, shapes):
+        """Adds a node that gives tensors of these shapes; gives the reference to it."""
+        node = self.node(target, args)
+        types = [{"dtype": dtype, "shape": list(shape)} for shape in shapes]
+        self.nodes[-1]["meta"] = {"tuple": types}
+        return node
+
     def host(self, name, role, dtype, shape):
         """Adds a tensor of this array shape; gives the reference to its node."""
         sizes = list(shape)
@@ -557,6 +564,146 @@ def view_cases():
         yield _view("tile.pre_broadcast_tile", dtype, "2d", [256], ["u0", 256], ["u0", 128])
 
 
+_MOVES = (
+    # target, variant, sources, arguments after the first, result
+    ("aten.cat.default", "2d", [["u0", 128], ["u0", 128]], [1], ["u0", 256]),
+    ("aten.cat.default", "odd", [["u0", 96], ["u0", 200], ["u0", 5]], [-1], ["u0", 301]),
+    ("aten.cat.default", "2d", [["u0", 1], ["u0", 1]], [1], ["u0", 2]),
+    ("aten.cat.default", "one", [[5, 200], [3, 200]], [0], [8, 200]),
+    ("aten.cat.default", "one", [[32, 100], [7, 100]], [0], [39, 100]),
+    ("aten.cat.default", "3d", [["u0", 3, 128], ["u0", 5, 128]], [1], ["u0", 8, 128]),
+    ("aten.cat.default", "3d", [["u0", 32, 70], ["u0", 32, 128]], [2], ["u0", 32, 198]),
+    ("aten.cat.default", "one", [[2, 9, 128], [3, 9, 128]], [0], [5, 9, 128]),
+    ("aten.cat.default", "one", [[200], [100]], [0], [300]),
+    ("aten.stack.default", "odd", [["u0", 200], ["u0", 200]], [1], ["u0", 2, 200]),
+    ("aten.stack.default", "one", [[30, 200], [30, 200]], [0], [2, 30, 200]),
+    ("aten.stack.default", "odd", [["u0", 200], ["u0", 200]], [2], ["u0", 200, 2]),
+    ("aten.stack.default", "one", [[200], [200]], [0], [2, 200]),
+    ("aten.stack.default", "one", [[200], [200]], [-1], [200, 2]),
+    ("aten.slice.Tensor", "2d", [["u0", 256]], [1, 128, 256], ["u0", 128]),
+    ("aten.slice.Tensor", "odd", [["u0", 200]], [1, 3, 77], ["u0", 74]),
+    ("aten.slice.Tensor", "odd", [["u0", 200]], [-1, -5], ["u0", 5]),
+    ("aten.slice.Tensor", "one", [[30, 200]], [0, 7, 8], [1, 200]),
+    ("aten.slice.Tensor", "one", [[30, 200]], [0, 3, 29], [26, 200]),
+    ("aten.slice.Tensor", "3d", [["u0", 32, 128]], [1, 5, 12], ["u0", 7, 128]),
+    ("aten.slice.Tensor", "one", [[6, 9, 128]], [0, 1, 4], [3, 9, 128]),
+    ("aten.slice.Tensor", "one", [[300]], [0, 7, 200], [193]),
+    ("aten.slice.Tensor", "2d", [["u0", 256]], [1, 0, None, 2], ["u0", 128]),
+    ("aten.slice.Tensor", "odd", [["u0", 200]], [1, 1, None, 3], ["u0", 67]),
+    ("aten.slice.Tensor", "one", [[30, 200]], [0, 1, 30, 4], [8, 200]),
+    ("aten.slice.Tensor", "3d", [["u0", 32, 128]], [2, 1, None, 2], ["u0", 32, 64]),
+    ("aten.slice.Tensor", "3d", [["u0", 32, 128]], [1, 1, None, 2], ["u0", 16, 128]),
+    ("aten.slice.Tensor", "one", [[6, 9, 128]], [0, 0, 6, 2], [3, 9, 128]),
+    ("aten.slice.Tensor", "one", [[300]], [0, 1, None, 2], [150]),
+    ("aten.flip.default", "2d", [["u0", 256]], [[1]], ["u0", 256]),
+    ("aten.flip.default", "odd", [["u0", 200]], [[1]], ["u0", 200]),
+    ("aten.flip.default", "one", [["u0", 256]], [[0]], ["u0", 256]),
+    ("aten.flip.default", "one-odd", [["u0", 200]], [[0]], ["u0", 200]),
+    ("aten.flip.default", "one", [[30, 200]], [[0, 1]], [30, 200]),
+    ("aten.flip.default", "one", [[300]], [[0]], [300]),
+    ("aten.flip.default", "3d", [["u0", 32, 128]], [[1]], ["u0", 32, 128]),
+    ("aten.flip.default", "one", [[3, 9, 128]], [[0, 2]], [3, 9, 128]),
+    ("aten.roll.default", "2d", [["u0", 256]], [[3], [1]], ["u0", 256]),
+    ("aten.roll.default", "odd", [["u0", 200]], [[-7], [-1]], ["u0", 200]),
+    ("aten.roll.default", "one-odd", [["u0", 200]], [[5], [0]], ["u0", 200]),
+    ("aten.roll.default", "one", [[30, 200]], [[2, 128], [0, 1]], [30, 200]),
+    ("aten.roll.default", "one", [[300]], [[1]], [300]),
+    ("aten.roll.default", "3d", [["u0", 32, 128]], [[1], [1]], ["u0", 32, 128]),
+    ("aten.roll.default", "one", [[3, 9, 128]], [[1], [0]], [3, 9, 128]),
+    ("aten.constant_pad_nd.default", "odd", [["u0", 200]], [[3, 53], 2], ["u0", 256]),
+    ("aten.constant_pad_nd.default", "one", [[30, 200]], [[0, 56, 1, 1], 1], [32, 256]),
+    ("aten.constant_pad_nd.default", "one", [[30, 200]], [[-3, 4, 2, -1]], [31, 201]),
+    ("aten.constant_pad_nd.default", "one", [[300]], [[1, 2], 1], [303]),
+    ("aten.constant_pad_nd.default", "3d", [["u0", 32, 128]], [[0, 0, 1, 0], 3], ["u0", 33, 128]),
+    ("aten.constant_pad_nd.default", "one", [[3, 9, 100]], [[0, 1, 0, 0, 2, 0]], [5, 9, 101]),
+    ("aten.repeat.default", "odd", [["u0", 200]], [[1, 2]], ["u0", 400]),
+    ("aten.repeat.default", "one", [[5, 128]], [[3, 2]], [15, 256]),
+    ("aten.repeat.default", "one", [[5, 128]], [[2, 1, 1]], [2, 5, 128]),
+    ("aten.repeat.default", "one", [[200]], [[3]], [600]),
+    ("aten.repeat.default", "one", [[200]], [[8, 1]], [8, 200]),
+)
+
+
+def _move(target, dtype, variant, sources, args, tile):
+    listed = "tensors" in dict(op_rows()[target].params)
+
+    def build(builder):
+        parts = [
+            builder.load(dtype, source, f"any{i}" if i else "any")
+            for i, source in enumerate(sources)
+        ]
+        value = builder.node(target, [parts if listed else parts[0], *args], dtype, tile)
+        builder.store(value, dtype, tile)
+
+    what = " ".join(map(str, [*sources, *args])).replace("'", "")
+    return Case(target, dtype, what, variant, build)
+
+
+def move_cases():
+    """Views that put lanes elsewhere, in each dtype."""
+    for dtype in ALL:
+        for target, variant, sources, args, tile in _MOVES:
+            yield _move(target, dtype, variant, sources, args, tile)
+        for variant in ("2d", "odd", "3d"):
+            same = [other for other in ALL if DTYPES[other].itemsize == DTYPES[dtype].itemsize]
+            for other in same:
+                if other != dtype and "bool" not in (other, dtype):
+                    yield _bitcast(dtype, other, variant)
+
+
+def _bitcast(dtype, other, variant):
+    def build(builder):
+        x = builder.load(dtype, values="finite")
+        tile = builder.variant.tile
+        value = builder.node("aten.view.dtype", [x, {"dtype": other}], other, tile)
+        builder.store(value, other, tile)
+
+    return Case("aten.view.dtype", dtype, f"as {other}", variant, build)
+
+
+def _pieces(target, dtype, variant, source, args, tiles):
+    def build(builder):
+        x = builder.load(dtype, source)
+        pieces = builder.tuple_of(target, [x, *args], dtype, tiles)
+        for i, tile in enumerate(tiles):
+            builder.store(builder.node("getitem", [pieces, i], dtype, tile), dtype, tile)
+
+    what = " ".join(map(str, [source, *args])).replace("'", "")
+    return Case(target, dtype, what, variant, build)
+
+
+def piece_cases():
+    """Splits, and joins of two, in each dtype."""
+    rows, pair = ["u0", 100], ["u0", 128]
+    for dtype in ALL:
+        for args, sizes in (([100, 1], (100, 100)), ([128, -1], (128, 72))):
+            tiles = [["u0", size] for size in sizes]
+            yield _pieces("aten.split.Tensor", dtype, "odd", ["u0", 200], args, tiles)
+        tiles = [["u0", 9, 128], ["u0", 23, 128]]
+        yield _pieces(
+            "aten.split_with_sizes.default", dtype, "3d", ["u0", 32, 128], [[9, 23], 1], tiles
+        )
+        yield _pieces("aten.unbind.int", dtype, "3d", ["u0", 2, 128], [1], [pair, pair])
+        yield _pieces("aten.unbind.int", dtype, "one", [2, 9, 128], [], [[9, 128], [9, 128]])
+        yield _pieces("aten.unbind.int", dtype, "one", [2, 200], [], [[200], [200]])
+        yield _pieces("tile.split", dtype, "odd", ["u0", 100, 2], [], [rows, rows])
+        yield _pieces("tile.split", dtype, "sq", ["u0", 2], [], [["u0"], ["u0"]])
+        for variant, a, b, tile in (
+            ("odd", rows, rows, ["u0", 100, 2]),
+            ("2d", pair, ["u0", 1], ["u0", 128, 2]),
+            ("1d", ["u0"], ["u0"], ["u0", 2]),
+        ):
+            yield _join(dtype, variant, a, b, tile)
+
+
+def _join(dtype, variant, a, b, tile):
+    def build(builder):
+        parts = [builder.load(dtype, a), builder.load(dtype, b, "any1")]
+        builder.store(builder.node("tile.join", parts, dtype, tile), dtype, tile)
+
+    return Case("tile.join", dtype, f"{a} {b}".replace("'", ""), variant, build)
+
+
 def _matmul(target, dtype, variant, what, operands, tile, result, extra=()):
     def build(builder):
         refs = [builder.load(d, t, v) for d, t, v in operands]
@@ -643,6 +790,8 @@ def all_cases():
         conversion_cases(),
         creation_cases(),
         view_cases(),
+        move_cases(),
+        piece_cases(),
         reduction_cases(),
         matmul_cases(),
         pointwise_cases(),

@@ -1,0 +1,72 @@
+/* decompose_split.c - the pieces of splits are slices or selects, what is joined is a stack; so each way in which lanes
+ * move is lowered once, and a piece that nothing reads is not cut. */
+#include "decompose.h"
+
+/* The dim of the operand that the argument `dim` names. */
+static uint32_t named_dim(const Decompose *d) {
+	int64_t dim = op_arg(d->m, d->n, "dim")->integer;
+	return (uint32_t)(dim < 0 ? dim + node_type(d->m, node_input(d->m, d->n, 0))->count : dim);
+}
+
+/* The piece keeps the type that it had: a block symbol stays one. */
+static NodeId typed_as(Decompose *d, NodeId piece, uint32_t element) {
+	node_set_type(d->m, piece, node_type(d->m, d->n)->elements[element]);
+	return piece;
+}
+
+static NodeId slice_piece(Decompose *d, uint32_t element) {
+	Module *m = d->m;
+	uint32_t dim = named_dim(d);
+	const TypeId *pieces = node_type(m, d->n)->elements;
+	ExprId start = expr_int(m, 0);
+	for (uint32_t i = 0; i < element; i++)
+		start = expr_binary(m, EXPR_ADD, start, type_get(m, pieces[i])->dims[dim]);
+	ExprId end = expr_binary(m, EXPR_ADD, start, type_get(m, pieces[element])->dims[dim]);
+	Arg args[] = {arg_ref(node_input(m, d->n, 0)), arg_int(dim), size_arg(m, start), size_arg(m, end), arg_int(1)};
+	return typed_as(d, make_node(d, OP_SLICE, "piece", 5, args), element);
+}
+
+static NodeId select_piece(Decompose *d, uint32_t element) {
+	int64_t dim = node_get(d->m, d->n)->op == OP_UNBIND ? (int64_t)named_dim(d) : -1;
+	Arg args[] = {arg_ref(node_input(d->m, d->n, 0)), arg_int(dim), arg_int(element)};
+	return typed_as(d, make_node(d, OP_SELECT, "piece", 3, args), element);
+}
+
+/* An operand of the join as a tile of `type`: converted and expanded where it is not one already. */
+static Arg joined(Decompose *d, uint32_t i, TypeId type) {
+	Arg a = *node_arg(d->m, d->n, i);
+	Dtype dtype = type_get(d->m, type)->dtype;
+	if (a.kind != ARG_REF || node_type(d->m, a.node)->count == 0) {
+		Arg args[] = {shape_arg(d->m, type), arg_copy(d->m, a), arg_dtype(dtype)};
+		return arg_ref(make_node(d, OP_FULL, "part", 3, args));
+	}
+	NodeId x = make_converted(d, a.node, dtype);
+	if (type_equal(d->m, node_get(d->m, x)->type, type))
+		return arg_ref(x);
+	Arg args[] = {arg_ref(x), shape_arg(d->m, type), arg_bool(false)};
+	return arg_ref(make_node(d, OP_EXPAND, "part", 3, args));
+}
+
+static NodeId stack_joined(Decompose *d, uint32_t element) {
+	(void)element;
+	Type t = *node_type(d->m, d->n);
+	if (t.count < 2) /* two single values */
+		return NONE;
+	TypeId part = type_tensor(d->m, t.dtype, t.count - 1, t.dims);
+	Arg parts[2];
+	parts[0] = joined(d, 0, part);
+	parts[1] = joined(d, 1, part);
+	Arg args[] = {arg_list(d->m, 2, parts), arg_int(-1)};
+	return make_node(d, OP_STACK, "joined", 2, args);
+}
+
+Rewrite *decompose_split(uint16_t op) {
+	switch (op) {
+	case OP_SPLIT:
+	case OP_SPLIT_SIZES: return slice_piece;
+	case OP_UNBIND:
+	case OP_TILE_SPLIT: return select_piece;
+	case OP_TILE_JOIN: return stack_joined;
+	default: return NULL;
+	}
+}
