@@ -15,39 +15,41 @@ static bool has_defaults(const Module *m) {
 	return false;
 }
 
-static void remark_defaults(Plan *plan, uint32_t level) {
-	const Module *m = plan->module;
+static void remark_defaults(Program *g, uint32_t level) {
+	const Module *m = g->module;
 	Text t;
-	text_init(&t, plan->arena);
+	text_init(&t, g->arena);
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		if (block_is_chosen(&m->blocks.at[b]))
 			text_printf(&t, "%s%s %lld", t.length ? ", " : "", m->blocks.at[b].name,
 			            (long long)m->block_size.at[b]);
-	plan_remark(plan, "block_sizes by default: %s%s", t.at, level ? ", for larger ones are refused" : "");
+	Remark r = {.pass = "plan",
+	            .message = arena_printf(g->arena, "block_sizes by default: %s%s", t.at,
+	                                    level ? ", for larger ones are refused" : "")};
+	vec_push(g->arena, &g->remarks, r);
 }
 
-/* The plan with the defaults halved so often; NULL if it is refused. */
-static Plan *plan_level(Arena *a, const Module *m, uint32_t level) {
+/* The plans with the defaults halved so often; NULL if one is refused. */
+static Program *program_level(Arena *a, const Module *m, uint32_t level) {
 	Module *copy = module_clone(m, a);
 	Diag quiet;
 	diag_init(&quiet, a);
 	copy->default_level = level;
-	return module_configure(copy, &quiet) && module_verify(copy, &quiet) ? plan_try(a, copy, &quiet) : NULL;
+	bool ok = module_configure(copy, &quiet) && module_verify(copy, &quiet);
+	return ok ? program_plan(a, copy, &quiet, true) : NULL;
 }
 
-Plan *plan_make(Arena *a, Module *m, Diag *d) {
+Program *program_make(Arena *a, Module *m, Diag *d) {
 	if (!has_defaults(m))
-		return plan_tiles(a, m, d, false);
+		return program_plan(a, m, d, false);
 	Diag before = *d;
-	Plan *plan = plan_tiles(a, m, d, true);
-	if (plan)
-		remark_defaults(plan, 0);
+	Program *g = program_plan(a, m, d, true);
+	if (g)
+		remark_defaults(g, 0);
 	else
 		*d = before; /* nobody asked for those sizes */
-	for (uint32_t level = 1; !plan && level <= LEVELS; level++)
-		if ((plan = plan_level(a, m, level)))
-			remark_defaults(plan, level);
-	return plan ? plan : plan_tiles(a, m, d, false);
+	for (uint32_t level = 1; !g && level <= LEVELS; level++)
+		if ((g = program_level(a, m, level)))
+			remark_defaults(g, level);
+	return g ? g : program_plan(a, m, d, false);
 }
-
-Plan *plan_try(Arena *a, Module *m, Diag *d) { return plan_tiles(a, m, d, true); }

@@ -95,7 +95,7 @@ static bool trial_fits(Trials *t) {
 	t->left--;
 	diag_init(&t->quiet, t->p->a);
 	return module_configure(t->m, &t->quiet) && module_verify(t->m, &t->quiet) &&
-	       plan_try(t->p->a, t->m, &t->quiet);
+	       plan_tiles(t->p->a, t->m, &t->quiet, true);
 }
 
 /* The next smaller size to try: each of a few, then powers of two. */
@@ -207,9 +207,10 @@ bool plan_fit(Planner *p, bool trial) {
 	const ConfigList *sizes = &p->m->config.block_sizes;
 	Place place = sizes->set ? config_place(&sizes->origin) : diag_place(p->d, p->m->source, "/config");
 	diag_error(p->d, place, "vmem", ways_to_fit(p),
-	           "the kernel needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch "
+	           "%s needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch "
 	           "%lld, intermediates %lld%s",
-	           (long long)v->total, p->m->target->name, (long long)p->plan->vmem_limit, (long long)v->windows,
-	           (long long)v->inner, (long long)v->scratch, (long long)v->intermediates, largest_tensors(p->plan));
+	           p->m->is_part ? p->m->name : "the kernel", (long long)v->total, p->m->target->name,
+	           (long long)p->plan->vmem_limit, (long long)v->windows, (long long)v->inner, (long long)v->scratch,
+	           (long long)v->intermediates, largest_tensors(p->plan));
 	return false;
 }

@@ -338,20 +338,17 @@ static bool join_to_fill(Planner *p, const AccessWants *wants, Joint *j) {
 
 /* The input whose block is copied into the held one when it is first visited. Where some blocks are never visited, the
  * output takes over its buffer, so that they keep what they hold. */
-static bool initial_operand(Planner *p, Operand *o, Held *held, bool all_visited) {
+static void initial_operand(Planner *p, Operand *o, Held *held, bool all_visited) {
 	Operand in = *o;
 	in.input = true;
 	in.output = false;
 	in.why = "what the output's block holds when it is first visited";
 	in.ref = arena_printf(p->a, "%s_in_ref", p->m->tensors.at[o->tensor].name);
-	if (p->m->tensors.at[o->tensor].role == ROLE_INOUT && !grid_buffers(p, &in, false))
-		return false;
 	held->initial = INITIAL_COPY;
 	held->from = p->plan->operands.count;
 	if (!all_visited)
 		o->alias_of = held->from;
 	vec_push(p->a, &p->plan->operands, in);
-	return true;
 }
 
 static bool held_block(Planner *p, const Joint *j, Operand *o) {
@@ -392,12 +389,10 @@ static bool held_operand(Planner *p, AccessWants *wants, TensorId base) {
 	if (!held_block(p, &j, &o))
 		return false;
 	*held = (Held){.revisits = revisiting_dims(p, &j), .value = t->init, .accumulator = NONE, .from = NONE};
-	if (keeps && (t->role == ROLE_INOUT || !all_visited)) {
-		if (!initial_operand(p, &o, held, all_visited))
-			return false;
-	} else if (t->has_init) {
+	if (keeps && (t->role == ROLE_INOUT || !all_visited))
+		initial_operand(p, &o, held, all_visited);
+	else if (t->has_init)
 		held->initial = combines_once(p, wants, &j, held) ? INITIAL_FOLDED : INITIAL_VALUE;
-	}
 	Dtype wide = accumulated_in(p, wants, base, held->revisits != 0);
 	if (wide != DTYPE_NONE)
 		held->accumulator = accumulator_add(p, &o, wide);

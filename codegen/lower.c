@@ -63,15 +63,7 @@ static bool supported_in(Planner *p, GraphId g) {
 }
 
 bool plan_supported(Planner *p) {
-	uint32_t roots = 0;
-	for (GraphId g = 0; g < p->m->graphs.count; g++)
-		if (graph_get(p->m, g)->kind == GRAPH_ROOT && roots++ == 0)
-			p->plan->root = g;
-	if (roots != 1) {
-		diag_error(p->d, diag_place(p->d, p->m->source, "/graphs"), "unsupported", "make one document of each",
-		           "%u root graphs: only one is lowered so far", roots);
-		return false;
-	}
+	p->plan->root = module_root(p->m, 0);
 	return supported_in(p, p->plan->root);
 }
 

@@ -204,21 +204,20 @@ static bool array_step_equal(const ArrayStep *a, const ArrayStep *b) {
 	       memcmp(a->slice, b->slice, sizeof a->slice) == 0;
 }
 
+bool operand_same_array(const Operand *a, const Operand *b) {
+	bool same = a->tensor == b->tensor && a->rank == b->rank && a->steps.count == b->steps.count;
+	for (uint32_t i = 0; same && i < a->steps.count; i++)
+		same = array_step_equal(&a->steps.at[i], &b->steps.at[i]);
+	for (uint32_t i = 0; same && i < a->rank; i++)
+		same = a->shape[i] == b->shape[i];
+	return same;
+}
+
 static bool operand_same(const Operand *a, const Operand *b) {
-	if (a->tensor != b->tensor || a->space != b->space || a->rank != b->rank || a->steps.count != b->steps.count ||
-	    a->output != b->output || a->parts != b->parts)
-		return false;
-	for (uint32_t i = 0; i < a->steps.count; i++)
-		if (!array_step_equal(&a->steps.at[i], &b->steps.at[i]))
-			return false;
-	for (uint32_t i = 0; i < a->rank; i++) {
-		if (a->shape[i] != b->shape[i])
-			return false;
-		if (a->space == SPACE_WINDOW &&
-		    (a->block[i] != b->block[i] || !affine_equal(&a->index[i], &b->index[i])))
-			return false;
-	}
-	return true;
+	bool same = operand_same_array(a, b) && a->space == b->space && a->output == b->output && a->parts == b->parts;
+	for (uint32_t i = 0; same && a->space == SPACE_WINDOW && i < a->rank; i++)
+		same = a->block[i] == b->block[i] && affine_equal(&a->index[i], &b->index[i]);
+	return same;
 }
 
 /* The operand's index in the plan: an equal one that is there already, or a new one. */
@@ -241,8 +240,9 @@ int input_buffers(Planner *p, TensorId base) {
 	const ConfigList *given = &p->m->config.load_buffer_count;
 	uint32_t input = 0;
 	for (TensorId t = 0; t < base; t++)
-		input += p->m->tensors.at[t].role == ROLE_INPUT || p->m->tensors.at[t].role == ROLE_INOUT;
-	return given->set && input < given->values.count ? (int)given->values.at[input] : 2;
+		input += p->m->tensors.at[t].role == ROLE_INPUT;
+	bool counted = given->set && p->m->tensors.at[base].role == ROLE_INPUT && input < given->values.count;
+	return counted ? (int)given->values.at[input] : 2;
 }
 
 /* jax: "Only single (1) and double (2) buffering are supported" of the grid's own pipeline. */

@@ -44,10 +44,17 @@ uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape) {
 
 /* ---- scalars ---------------------------------------------------------------------------------------------------- */
 
+static bool scalar_read(const Module *m, ScalarId s) {
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (!node_get(m, n)->dead && node_get(m, n)->op == OP_SCALAR && node_arg(m, n, 0)->scalar == s)
+			return true;
+	return false;
+}
+
 static bool plan_scalars(Planner *p) {
 	for (ScalarId s = 0; s < p->m->scalars.count; s++) {
 		const Scalar *scalar = &p->m->scalars.at[s];
-		if (scalar->has_value)
+		if (scalar->has_value || !scalar_read(p->m, s))
 			continue;
 		Operand o = {.tensor = NONE,
 		             .scalar = s,
@@ -106,24 +113,6 @@ static void plan_semantics(Planner *p) {
 			                        o->ref);
 		}
 	}
-}
-
-static bool plan_outputs_stored(Planner *p) {
-	bool ok = true;
-	for (TensorId t = 0; t < p->m->tensors.count; t++) {
-		TensorRole role = p->m->tensors.at[t].role;
-		bool stored = (role != ROLE_OUTPUT && role != ROLE_INOUT) || !p->m->tensors.at[t].returned;
-		for (uint32_t i = 0; i < p->plan->operands.count; i++)
-			stored = stored || (p->plan->operands.at[i].output && p->plan->operands.at[i].tensor == t);
-		if (stored)
-			continue;
-		diag_error(p->d, tensor_place(p->m, p->d, t), "output-not-stored",
-		           role == ROLE_INOUT ? "make it an input, or store to it"
-		                              : "store it, or drop it from returns",
-		           "output tensor %s is returned but never stored", p->m->tensors.at[t].name);
-		ok = false;
-	}
-	return ok;
 }
 
 /* ---- configuration keys that nothing here can serve ------------------------------------------------------------- */
@@ -196,8 +185,7 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a, .way = way};
 	bool served = plan_config_served(&p), held = plan_limits(&p);
 	if (!plan_supported(&p) || !served || !held || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_scalars(&p) ||
-	    !plan_accesses(&p) || !plan_outputs_stored(&p) || !plan_returns(&p) || !plan_values(&p) ||
-	    !plan_carries(&p))
+	    !plan_accesses(&p) || !plan_values(&p) || !plan_carries(&p))
 		return NULL;
 	plan_strips(&p);
 	plan_skew(&p);

@@ -281,18 +281,18 @@ typedef struct VmemUse {
 	int64_t total;
 } VmemUse;
 
+/* One kernel: a root graph. */
 typedef struct Plan {
-	const Module *module;
+	const Module *module; /* of which it is the only root */
 	Arena *arena;
 	GraphId root;
 	VEC(GridDim) grid;
 	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
 	VEC(Scratch) scratches;
-	VEC(Loop) loops;          /* outer before inner */
-	const Strips *strips;     /* of the root; NULL: tiles are computed whole */
-	VEC(HostValue *) returns; /* by return: as return_infer() gives them */
-	Value *values;            /* by NodeId */
-	uint32_t *loop_of;        /* by GraphId: index into loops; NONE */
+	VEC(Loop) loops;      /* outer before inner */
+	const Strips *strips; /* of the root; NULL: tiles are computed whole */
+	Value *values;        /* by NodeId */
+	uint32_t *loop_of;    /* by GraphId: index into loops; NONE */
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
@@ -306,18 +306,27 @@ typedef struct Plan {
 	VEC(Remark) remarks;   /* --explain */
 } Plan;
 
+/* All that a document becomes: the kernels of its roots, in the order in which they run, and what is returned. */
+typedef struct Program {
+	const Module *module;
+	Arena *arena;
+	VEC(Plan *) kernels;
+	VEC(HostValue *) returns; /* by return: as return_infer() gives them */
+	int64_t vmem_bytes;       /* of the kernel that takes most */
+	double flops, hbm_bytes;  /* of all kernels */
+	VEC(Remark) remarks;      /* --explain: what no kernel says */
+} Program;
+
 /* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
  * configuration cannot be served, and the message says why and what to change. */
-Plan *plan_make(Arena *a, Module *m, Diag *d);
-/* The same, but over the limit of VMEM it only says no: it looks for nothing that would fit. */
-Plan *plan_try(Arena *a, Module *m, Diag *d);
+Program *program_make(Arena *a, Module *m, Diag *d);
 
-/* plan_json.c: the Plan as JSON. */
-void plan_emit_json(const Plan *p, Text *out);
-/* report.c: the Plan for people. */
-void plan_emit_report(const Plan *p, Text *out);
+/* plan_json.c: the plans as JSON. */
+void program_emit_json(const Program *g, Text *out);
+/* report.c: the plans for people. */
+void program_emit_report(const Program *g, Text *out);
 /* print_module.c: the Python module. */
-void plan_print(const Plan *p, Text *out);
+void program_print(const Program *g, Text *out);
 
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */

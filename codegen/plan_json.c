@@ -115,7 +115,6 @@ static void put_bound(Json *j, const char *key, const Affine *x) {
 
 /* ---- configuration and grid ------------------------------------------------------------------------------------- */
 
-/* The keys that shape the Plan, each with the value in force, defaults included: a valid --config document. */
 /* 0 stands for null: whole rows. */
 static void put_reduction_loops(Json *j) {
 	const ConfigList *list = &j->p->module->config.reduction_loops;
@@ -130,9 +129,9 @@ static void put_reduction_loops(Json *j) {
 	close_line(j, "]");
 }
 
-static void put_config(Json *j) {
+/* The keys that shape the Plan, each with the value in force, defaults included: a valid --config document. */
+static void put_config(Json *j, const Module *m) {
 	static const char *const choices[] = {"auto", "on", "off"};
-	const Module *m = j->p->module;
 	const Config *c = &m->config;
 	open_lines(j, "config", "{");
 	open_line(j, "block_sizes", "[");
@@ -179,8 +178,7 @@ static void put_config(Json *j) {
 	close_lines(j, "}");
 }
 
-static void put_blocks(Json *j) {
-	const Module *m = j->p->module;
+static void put_blocks(Json *j, const Module *m) {
 	open_lines(j, "blocks", "[");
 	for (BlockId b = 0; b < m->blocks.count; b++) {
 		int64_t extent = plan_block_extent(j->p, b);
@@ -539,13 +537,9 @@ static void put_vmem(Json *j) {
 	close_line(j, "}");
 }
 
-void plan_emit_json(const Plan *p, Text *out) {
-	Json *j = &(Json){.p = p, .out = out, .a = out->arena, .first = true};
-	open_lines(j, NULL, "{");
-	put_string(j, "name", p->module->name);
-	put_string(j, "target", p->module->target->name);
-	put_config(j);
-	put_blocks(j);
+/* All that is one kernel's own. */
+static void put_kernel(Json *j) {
+	const Plan *p = j->p;
 	put_grid(j);
 	open_lines(j, "operands", "[");
 	for (uint32_t i = 0; i < p->operands.count; i++)
@@ -565,6 +559,38 @@ void plan_emit_json(const Plan *p, Text *out) {
 	put_vmem(j);
 	put_count(j, "flops", p->flops);
 	put_count(j, "hbm_bytes", p->hbm_bytes);
+}
+
+/* Of several kernels: each, and what they take together. They run one after the other, so the VMEM is the largest's. */
+static void put_kernels(Json *j, const Program *g) {
+	const Plan *largest = g->kernels.at[0];
+	open_lines(j, "kernels", "[");
+	for (uint32_t k = 0; k < g->kernels.count; k++) {
+		j->p = g->kernels.at[k];
+		largest = j->p->vmem.total > largest->vmem.total ? j->p : largest;
+		open_lines(j, NULL, "{");
+		put_string(j, "name", j->p->module->name);
+		put_kernel(j);
+		close_lines(j, "}");
+	}
+	close_lines(j, "]");
+	j->p = largest;
+	put_vmem(j);
+	put_count(j, "flops", g->flops);
+	put_count(j, "hbm_bytes", g->hbm_bytes);
+}
+
+void program_emit_json(const Program *g, Text *out) {
+	Json *j = &(Json){.p = g->kernels.at[0], .out = out, .a = out->arena, .first = true};
+	open_lines(j, NULL, "{");
+	put_string(j, "name", g->module->name);
+	put_string(j, "target", g->module->target->name);
+	put_config(j, g->module);
+	put_blocks(j, g->module);
+	if (g->kernels.count == 1)
+		put_kernel(j);
+	else
+		put_kernels(j, g);
 	close_lines(j, "}");
 	text_put(out, "\n");
 }

@@ -84,6 +84,9 @@ static inline NodeId graph_result(const Module *m, const Graph *g, uint32_t i) {
 	return arg_item(m, node_arg(m, g->output, 0), i)->node;
 }
 
+/* operand.c: they take the same array of the wrapper. */
+bool operand_same_array(const Operand *a, const Operand *b);
+
 /* The steps, in order; false after diagnostics. */
 bool plan_supported(Planner *p); /* lower.c */
 bool plan_limits(Planner *p);    /* limits.c */
@@ -96,7 +99,6 @@ bool plan_loops(Planner *p); /* loops.c */
  * be. */
 const char *loop_straight(Planner *p, const Loop *loop);
 bool plan_accesses(Planner *p); /* access.c */
-bool plan_returns(Planner *p);  /* returns.c */
 bool plan_values(Planner *p);   /* values.c */
 bool plan_carries(Planner *p);  /* loops.c */
 void plan_skew(Planner *p);     /* skew.c */
@@ -117,6 +119,10 @@ bool plan_inlining(Planner *p); /* values.c */
 void plan_forms(Planner *p);    /* forms.c */
 void plan_masks(Planner *p);    /* masks.c */
 
+/* program.c: all kernels under the sizes in force; NULL after diagnostics (a trial: also without). */
+Program *program_plan(Arena *a, Module *m, Diag *d, bool trial);
+/* returns.c: what the wrapper does to results; false after diagnostics. */
+bool program_returns(Program *g, Module *m, Diag *d);
 /* plan.c: the steps, one way. NULL after diagnostics (a trial: also without). */
 Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way);
 /* fori_dma.c: the best of the ways in which loops copy or inputs stay. */

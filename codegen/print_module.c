@@ -24,12 +24,6 @@ static const char *quoted(Printer *pr, const char *s) {
 	return out.at;
 }
 
-/* Parameters of the function: the inputs in order, then run-time scalars, as identifiers. */
-typedef struct Parameters {
-	const char **tensor; /* by TensorId: NULL if it is none */
-	const char **scalar; /* by ScalarId */
-} Parameters;
-
 static bool is_parameter(const Tensor *t) { return t->role == ROLE_INPUT || t->role == ROLE_INOUT; }
 
 /* ---- KERNEL_INFO ------------------------------------------------------------------------------------------------ */
@@ -51,7 +45,7 @@ static const char *inputs_info(Printer *pr) {
 
 /* What is returned in the end. */
 static const HostValue *returned(Printer *pr, uint32_t r) {
-	return &pr->plan->returns.at[r][pr->m->returns.at[r].step_count + 1];
+	return &pr->whole->returns.at[r][pr->m->returns.at[r].step_count + 1];
 }
 
 static const char *return_shape(Printer *pr, uint32_t r) {
@@ -111,8 +105,12 @@ static const char *config_info(Printer *pr) {
 	text_printf(&out, "\"block_sizes\": [%s]", sizes.at ? sizes.at : "");
 	if (pr->m->config.reduction_loops.set)
 		put_reduction_loops(&out, &pr->m->config.reduction_loops);
-	if (pr->plan->loops.count)
-		text_printf(&out, ", \"pallas_loop_type\": \"%s\"", loop_type_name(pr->plan->loops.at[0].type));
+	for (uint32_t k = 0, said = 0; k < pr->whole->kernels.count && !said; k++) {
+		const Plan *p = pr->whole->kernels.at[k];
+		said = p->loops.count;
+		if (said)
+			text_printf(&out, ", \"pallas_loop_type\": \"%s\"", loop_type_name(p->loops.at[0].type));
+	}
 	if (pr->m->config.pre_broadcast.set && (Choice)pr->m->config.pre_broadcast.value != CHOICE_AUTO)
 		text_printf(&out, ", \"pallas_pre_broadcast\": %s",
 		            (Choice)pr->m->config.pre_broadcast.value == CHOICE_ON ? "True" : "False");
@@ -123,7 +121,7 @@ static const char *config_info(Printer *pr) {
 }
 
 static void print_info(Printer *pr) {
-	const Plan *p = pr->plan;
+	const Program *g = pr->whole;
 	Text out;
 	text_init(&out, pr->a);
 	text_printf(&out, "KERNEL_INFO = {\"name\": \"%s\", \"target\": %s,", pr->m->name,
@@ -133,8 +131,8 @@ static void print_info(Printer *pr) {
 		text_printf(&out, " \"scalars\": [%s],", scalars_info(pr));
 	text_printf(&out, " \"outputs\": [%s],", outputs_info(pr));
 	text_printf(&out, " \"config\": {%s},", config_info(pr));
-	text_printf(&out, " \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", (long long)p->vmem.total,
-	            p->flops, p->hbm_bytes);
+	text_printf(&out, " \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", (long long)g->vmem_bytes,
+	            g->flops, g->hbm_bytes);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
@@ -207,174 +205,6 @@ static void print_check(Printer *pr) {
 	            "        raise TypeError(f\"{name} must be {expected}, not {found}\")\n");
 }
 
-/* ---- specs ------------------------------------------------------------------------------------------------------ */
-
-static const char *block_spec(Printer *pr, const Operand *o, const char *variables) {
-	if (o->space == SPACE_SMEM)
-		return "pl.BlockSpec(memory_space=pltpu.SMEM)";
-	if (o->space == SPACE_HBM)
-		return "pl.BlockSpec(memory_space=pl.ANY)";
-	const char *items[DIM_MAX];
-	for (uint32_t d = 0; d < o->rank; d++)
-		items[d] = affine_divided(pr, &o->index[d], d == o->part_dim ? o->parts : 1, false, PREC_LOWEST);
-	const char *index = dims_text(pr, o->rank, items);
-	const char *mode = o->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", o->buffers);
-	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda%s%s: (%s%s)%s)", shape_text(pr, o->rank, o->block),
-	                    *variables ? " " : "", variables, index, o->rank == 1 ? "," : "", mode);
-}
-
-static const char *specs(Printer *pr, bool output, const char *variables) {
-	Text out;
-	text_init(&out, pr->a);
-	for (uint32_t i = 0; i < pr->plan->operands.count; i++)
-		if (pr->plan->operands.at[i].output == output)
-			text_printf(&out, "%s,", block_spec(pr, &pr->plan->operands.at[i], variables));
-	return out.at ? out.at : "";
-}
-
-static const char *out_shapes(Printer *pr) {
-	Text out;
-	text_init(&out, pr->a);
-	for (uint32_t i = 0; i < pr->plan->operands.count; i++) {
-		const Operand *o = &pr->plan->operands.at[i];
-		if (o->output)
-			text_printf(&out, "jax.ShapeDtypeStruct(%s, %s),", shape_text(pr, o->rank, o->shape),
-			            dtype_jnp(o->dtype));
-	}
-	return out.at ? out.at : "";
-}
-
-static const char *scratch_shapes(Printer *pr) {
-	Text out;
-	text_init(&out, pr->a);
-	for (uint32_t i = 0; i < pr->plan->scratches.count; i++) {
-		const Scratch *s = &pr->plan->scratches.at[i];
-		if (s->kind == SCRATCH_VMEM)
-			text_printf(&out, "pltpu.VMEM(%s, %s),", shape_text(pr, s->rank, s->shape),
-			            dtype_jnp(s->dtype));
-		else
-			text_printf(&out, "pltpu.SemaphoreType.DMA(%s),", shape_text(pr, s->rank, s->shape));
-	}
-	return out.at;
-}
-
-static const char *semantics(Printer *pr) {
-	Text out;
-	text_init(&out, pr->a);
-	for (uint32_t i = 0; i < pr->plan->grid.count; i++)
-		text_printf(&out, i ? ", \"%s\"" : "\"%s\"", pr->plan->grid.at[i].parallel ? "parallel" : "arbitrary");
-	return arena_printf(pr->a, pr->plan->grid.count == 1 ? "(%s,)" : "(%s)", out.at ? out.at : "");
-}
-
-static const char *grid_text(Printer *pr) {
-	int64_t steps[RANK_MAX];
-	for (uint32_t i = 0; i < pr->plan->grid.count; i++)
-		steps[i] = pr->plan->grid.at[i].steps;
-	return shape_text(pr, pr->plan->grid.count, steps);
-}
-
-/* ---- arrays in the wrapper -------------------------------------------------------------------------------------- */
-
-static const char *slices_text(Printer *pr, const ArrayStep *s) {
-	const char *items[DIM_MAX];
-	for (uint32_t i = 0; i < s->rank; i++)
-		items[i] = s->slice[i][2] == 1 ? arena_printf(pr->a, "%lld:%lld", (long long)s->slice[i][0],
-		                                              (long long)s->slice[i][1])
-		                               : arena_printf(pr->a, "%lld:%lld:%lld", (long long)s->slice[i][0],
-		                                              (long long)s->slice[i][1], (long long)s->slice[i][2]);
-	return dims_text(pr, s->rank, items);
-}
-
-static const char *stepped(Printer *pr, const char *x, const ArrayStep *s) {
-	switch (s->kind) {
-	case ARRAY_RESHAPE: return arena_printf(pr->a, "%s.reshape(%s)", x, shape_text(pr, s->rank, s->shape));
-	case ARRAY_TRANSPOSE: return arena_printf(pr->a, "jnp.transpose(%s, %s)", x, shape_text(pr, s->rank, s->shape));
-	case ARRAY_SLICE: return arena_printf(pr->a, "%s[%s]", x, slices_text(pr, s));
-	case ARRAY_EXPAND: return arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x, shape_text(pr, s->rank, s->shape));
-	}
-	return x;
-}
-
-static const char *tensor_tuple(Printer *pr, const Tensor *t) {
-	int64_t shape[RANK_MAX];
-	for (uint32_t i = 0; i < t->rank; i++)
-		shape[i] = expr_number(pr->m, t->shape[i]);
-	return shape_text(pr, t->rank, shape);
-}
-
-static const char *initial_text(Printer *pr, const Tensor *t) {
-	Text out;
-	text_init(&out, pr->a);
-	if (dtype_is_float(t->dtype))
-		py_put_float(&out, t->init);
-	else
-		text_printf(&out, "%lld", (long long)t->init);
-	return out.at;
-}
-
-/* Outputs that take over an input's buffer: `{2: 0}`, positions among the inputs and among the outputs. NULL: none. */
-static const char *aliases_text(Printer *pr) {
-	Text out;
-	text_init(&out, pr->a);
-	uint32_t output = 0;
-	for (uint32_t i = 0; i < pr->plan->operands.count; i++) {
-		const Operand *o = &pr->plan->operands.at[i];
-		if (!o->output)
-			continue;
-		uint32_t input = 0;
-		for (uint32_t k = 0; o->alias_of != NONE && k < o->alias_of; k++)
-			input += !pr->plan->operands.at[k].output;
-		if (o->alias_of != NONE)
-			text_printf(&out, out.length ? ", %u: %u" : "%u: %u", input, output);
-		output++;
-	}
-	return out.length ? out.at : NULL;
-}
-
-/* Consecutive reshapes are one: the last says it all. */
-static bool absorbed(const Operand *o, uint32_t i) {
-	return o->steps.at[i].kind == ARRAY_RESHAPE && i + 1 < o->steps.count &&
-	       o->steps.at[i + 1].kind == ARRAY_RESHAPE;
-}
-
-static const char *operand_array_text(Printer *pr, const Operand *o, const Parameters *params) {
-	if (o->space == SPACE_SMEM)
-		return arena_printf(pr->a, "jnp.asarray(%s, %s).reshape(1)", params->scalar[o->scalar],
-		                    dtype_jnp(o->dtype));
-	const char *x = params->tensor[o->tensor];
-	if (!x) /* an output that keeps its initial value where no grid point writes */
-		x = arena_printf(pr->a, "jnp.full(%s, %s, %s)", tensor_tuple(pr, &pr->m->tensors.at[o->tensor]),
-		                 initial_text(pr, &pr->m->tensors.at[o->tensor]),
-		                 dtype_jnp(pr->m->tensors.at[o->tensor].dtype));
-	for (uint32_t i = 0; i < o->steps.count; i++)
-		if (!absorbed(o, i))
-			x = stepped(pr, x, &o->steps.at[i]);
-	return x;
-}
-
-/* The array steps of an output undone: a permutation inverted, then reshaped to its tensor; what comes after. */
-static const char *result_text(Printer *pr, const Operand *o, const char *x, uint32_t r) {
-	const Return *ret = &pr->m->returns.at[r];
-	const HostValue *tensor = &pr->plan->returns.at[r][0];
-	for (uint32_t i = o->steps.count; i-- > 0;) {
-		const ArrayStep *s = &o->steps.at[i];
-		if (s->kind != ARRAY_TRANSPOSE)
-			continue;
-		int64_t inverse[DIM_MAX];
-		for (uint32_t d = 0; d < s->rank; d++)
-			inverse[s->shape[d]] = d;
-		x = arena_printf(pr->a, "jnp.transpose(%s, %s)", x, shape_text(pr, s->rank, inverse));
-	}
-	if (ret->step_count == 0) /* one reshape says it all */
-		tensor = returned(pr, r);
-	bool same = tensor->rank == o->rank && o->steps.count == 0;
-	for (uint32_t i = 0; i < tensor->rank; i++)
-		same = same && tensor->shape[i] == o->shape[i];
-	if (!same)
-		x = arena_printf(pr->a, "%s.reshape(%s)", x, shape_text(pr, tensor->rank, tensor->shape));
-	return ret->step_count == 0 ? x : returned_text(pr, r, x);
-}
-
 /* ---- the two functions ------------------------------------------------------------------------------------------ */
 
 static const char *argument_list(Printer *pr, const Parameters *params) {
@@ -402,73 +232,13 @@ static Parameters name_parameters(Printer *pr) {
 	return p;
 }
 
-/* What the jitted function returns, from the call's results. */
-static void print_returns(Printer *pr, const char *const *results) {
-	Text out;
-	text_init(&out, pr->a);
-	for (uint32_t i = 0; i < pr->m->returns.count; i++) {
-		const Return *r = &pr->m->returns.at[i];
-		for (uint32_t o = 0; o < pr->plan->operands.count; o++)
-			if (pr->plan->operands.at[o].output && pr->plan->operands.at[o].tensor == r->tensor)
-				text_printf(&out, out.length ? ", %s" : "%s",
-				            result_text(pr, &pr->plan->operands.at[o], results[o], i));
-	}
-	bool fits = out.length + 11 <= PY_WIDTH; /* "    return " */
-	py_line(&pr->w, fits || pr->m->returns.count == 1 ? "return %s" : "return (%s,)", out.at ? out.at : "()");
-}
-
-/* More results than this are not unpacked into variables of their own. */
-enum { UNPACK_MAX = 4 };
-
-static void print_jitted(Printer *pr, const Parameters *params, const char *kernel) {
-	const Plan *p = pr->plan;
-	Text arrays, results, variables;
-	text_init(&arrays, pr->a);
-	text_init(&results, pr->a);
-	text_init(&variables, pr->a);
-	const char **names = arena_array(pr->a, p->operands.count + 1, sizeof *names);
-	for (uint32_t i = 0; i < p->grid.count; i++)
-		text_printf(&variables, i ? ", %s" : "%s", pr->program[i]);
-	uint32_t last = p->grid.count - 1;
-	if (p->back_and_forth)
-		pr->program[last] = back_and_forth_text(pr, pr->program[last - 1], pr->program[last]);
+static void print_jitted(Printer *pr, const Parameters *params, const Printer *kernels) {
 	blank_lines(pr);
 	pr->w.indent = 0;
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");
 	py_line(&pr->w, "def _%s_jit(%sinterpret):", pr->m->name, argument_list(pr, params));
 	pr->w.indent = 1;
-	uint32_t count = 0, outputs = 0;
-	for (uint32_t i = 0; i < p->operands.count; i++)
-		outputs += p->operands.at[i].output;
-	bool one = outputs == 1, many = outputs > UNPACK_MAX;
-	if (many)
-		printer_reserve(pr, "outputs");
-	for (uint32_t i = 0; i < p->operands.count; i++) {
-		const Operand *o = &p->operands.at[i];
-		if (o->output) {
-			names[i] = many ? arena_printf(pr->a, "outputs[%u]", count)
-			                : printer_name(pr, pr->m->tensors.at[o->tensor].name);
-			count++;
-			text_printf(&results, results.length ? ", %s" : "%s", names[i]);
-		} else {
-			text_printf(&arrays, arrays.length ? ", %s" : "%s", operand_array_text(pr, o, params));
-		}
-	}
-	const char *aliases = aliases_text(pr), *scratch = scratch_shapes(pr), *vars = variables.at ? variables.at : "";
-	py_line(&pr->w,
-	        "call = pl.pallas_call(%s, name=\"%s\", grid=%s, in_specs=[%s], out_specs=[%s], out_shape=[%s],%s%s "
-	        "compiler_params=pltpu.CompilerParams(dimension_semantics=%s, vmem_limit_bytes=%lld,), "
-	        "interpret=interpret,)",
-	        kernel, pr->m->name, grid_text(pr), specs(pr, false, vars), specs(pr, true, vars), out_shapes(pr),
-	        scratch ? arena_printf(pr->a, " scratch_shapes=[%s],", scratch) : "",
-	        aliases ? arena_printf(pr->a, " input_output_aliases={%s},", aliases) : "", semantics(pr),
-	        (long long)p->vmem_limit);
-	py_line(&pr->w, one ? "(%s,) = call(%s)" : "%s = call(%s)",
-	        many         ? "outputs"
-	        : results.at ? results.at
-	                     : "_",
-	        arrays.at ? arrays.at : "");
-	print_returns(pr, names);
+	print_calls(pr, params, kernels);
 }
 
 static const char *signature(Printer *pr) {
@@ -501,32 +271,49 @@ static void print_public(Printer *pr, const Parameters *params) {
 	py_line(&pr->w, "return _%s_jit(%s_simulator(interpret))", pr->m->name, argument_list(pr, params));
 }
 
-void plan_print(const Plan *p, Text *out) {
-	Printer pr = {.plan = p, .m = (Module *)(uintptr_t)p->module, .a = p->arena};
-	pr.w = (PyWriter){.arena = p->arena, .out = out};
-	Text kernel;
-	text_init(&kernel, p->arena);
-	const char *kernel_name = arena_printf(p->arena, "_%s_kernel", p->module->name);
-	printer_reserve(&pr, printer_name(&pr, p->module->name));
-	pr.w.out = &kernel;
-	print_kernel(&pr, kernel_name);
-	pr.w.out = out;
-	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", p->module->name,
-	            p->module->target->name, PALLASC_VERSION);
+static Printer printer_of(const Program *g, Text *out) {
+	Printer pr = {.whole = g, .m = (Module *)(uintptr_t)g->module, .a = g->arena};
+	pr.w = (PyWriter){.arena = g->arena, .out = out};
+	return pr;
+}
+
+/* The kernel functions, each after two blank lines; a Printer for each, which knows the names that it chose. The last
+ * one knows which helpers they need. */
+static Printer *print_kernels(const Program *g, Text *out) {
+	Printer *printers = arena_array(g->arena, g->kernels.count, sizeof *printers);
+	for (uint32_t k = 0; k < g->kernels.count; k++) {
+		Printer *pr = &printers[k];
+		*pr = printer_of(g, out);
+		pr->plan = g->kernels.at[k];
+		pr->m = (Module *)(uintptr_t)pr->plan->module;
+		if (k > 0)
+			printer_take_helpers(pr, &printers[k - 1]);
+		printer_reserve(pr, printer_name(pr, g->module->name));
+		blank_lines(pr);
+		print_kernel(pr, kernel_name(pr->plan));
+	}
+	return printers;
+}
+
+void program_print(const Program *g, Text *out) {
+	Text kernels;
+	text_init(&kernels, g->arena);
+	const Printer *printers = print_kernels(g, &kernels);
+	Printer pr = printer_of(g, out);
+	printer_take_helpers(&pr, &printers[g->kernels.count - 1]);
+	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", g->module->name,
+	            g->module->target->name, PALLASC_VERSION);
 	text_put(out,
 	         "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
 	         "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n\n");
 	print_info(&pr);
 	print_helpers(&pr);
-	blank_lines(&pr);
-	text_put(out, kernel.at);
-	Printer wrapper = {.plan = p, .m = pr.m, .a = p->arena, .w = pr.w, .program = pr.program};
-	wrapper.program_used = pr.program_used;
-	printer_reserve(&wrapper, printer_name(&wrapper, p->module->name));
-	printer_reserve(&wrapper, "call");
-	Parameters params = name_parameters(&wrapper);
-	print_jitted(&wrapper, &params, kernel_name);
-	print_public(&wrapper, &params);
-	print_check(&wrapper);
-	print_simulator(&wrapper);
+	text_put(out, kernels.at);
+	printer_reserve(&pr, printer_name(&pr, g->module->name));
+	printer_reserve(&pr, "call");
+	Parameters params = name_parameters(&pr);
+	print_jitted(&pr, &params, printers);
+	print_public(&pr, &params);
+	print_check(&pr);
+	print_simulator(&pr);
 }

@@ -77,7 +77,7 @@ static PyExpr step_text(Printer *pr, const HostStep *s, PyExpr x, const HostValu
 
 const char *returned_text(Printer *pr, uint32_t r, const char *x) {
 	const Return *ret = &pr->m->returns.at[r];
-	const HostValue *values = pr->plan->returns.at[r], *last = &values[ret->step_count];
+	const HostValue *values = pr->whole->returns.at[r], *last = &values[ret->step_count];
 	PyExpr e = py_atom(x);
 	for (uint32_t i = 0; i < ret->step_count; i++)
 		e = step_text(pr, &ret->steps[i], e, &values[i], &values[i + 1]);

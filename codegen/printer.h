@@ -37,7 +37,8 @@ typedef struct Temporary {
 } Temporary;
 
 typedef struct Printer {
-	const Plan *plan;
+	const Program *whole;
+	const Plan *plan; /* the kernel that is printed, or called */
 	Module *m;
 	Arena *a;
 	PyWriter w;
@@ -122,12 +123,29 @@ PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype);
 /* The same by a way that Mosaic has. */
 PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to);
 
+/* Parameters of the function: the inputs in order, then run-time scalars, as identifiers. */
+typedef struct Parameters {
+	const char **tensor; /* by TensorId: NULL if it is none */
+	const char **scalar; /* by ScalarId */
+} Parameters;
+
+/* print_calls.c: the calls of all kernels and what is returned. `kernels`: with what they were printed. */
+void print_calls(Printer *pr, const Parameters *params, const Printer *kernels);
+
 /* print_returns.c: return r, from the array of its tensor's shape. */
 const char *returned_text(Printer *pr, uint32_t r, const char *x);
 
 /* print_helpers.c: the name of a function to call; one of the module's own is then printed. */
 const char *helper_named(Printer *pr, const char *name);
 void print_used_helpers(Printer *pr);
+/* What the module needs already. */
+static inline void printer_take_helpers(Printer *pr, const Printer *from) {
+	pr->to_row = from->to_row;
+	pr->to_column = from->to_column;
+	pr->mask = from->mask;
+	pr->part = from->part;
+	memcpy(pr->helpers, from->helpers, sizeof pr->helpers);
+}
 
 /* print_helpers.c: the grid's last step, that runs back and forth, from the ids of the dim before it and its own. */
 const char *back_and_forth_text(Printer *pr, const char *row, const char *step);
@@ -148,6 +166,8 @@ void print_node(Printer *pr, NodeId n);
 void print_graph(Printer *pr, GraphId g);
 /* Of a skewed loop: what is computed one step ahead, or the rest. */
 void print_graph_part(Printer *pr, GraphId g, bool ahead);
+/* Its name in the module. */
+static inline const char *kernel_name(const Plan *p) { return arena_printf(p->arena, "_%s_kernel", p->module->name); }
 /* The kernel function; it leaves in pr which helpers the module needs. */
 void print_kernel(Printer *pr, const char *name);
 

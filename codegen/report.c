@@ -483,15 +483,28 @@ static void put_next(Report *r, const Roofline *roof) {
 		            "Nothing stands out: each array crosses HBM about once, and the tiles divide.");
 }
 
-void plan_emit_report(const Plan *p, Text *out) {
+/* `first`: the configuration is the same for all kernels. */
+static void put_kernel(const Plan *p, Text *out, bool first) {
 	Report *r = &(Report){.p = p, .out = out, .a = out->arena};
 	Roofline roof = plan_roofline(p);
 	put_headline(r, &roof);
-	put_configuration(r);
+	if (first)
+		put_configuration(r);
 	put_grid(r);
 	put_operands(r);
 	put_loops(r);
 	put_vmem(r);
 	put_work(r, &roof);
 	put_next(r, &roof);
+}
+
+void program_emit_report(const Program *g, Text *out) {
+	if (g->kernels.count > 1)
+		report_line(out, 0, 2, "%s: %u kernels, one after the other; the largest takes %s of VMEM",
+		            g->module->name, g->kernels.count, bytes_text(out->arena, (double)g->vmem_bytes));
+	for (uint32_t k = 0; k < g->kernels.count; k++) {
+		if (g->kernels.count > 1)
+			text_put(out, "\n");
+		put_kernel(g->kernels.at[k], out, k == 0);
+	}
 }

@@ -32,7 +32,7 @@ typedef struct Compilation {
 	Arena *arena;
 	Diag *diag;
 	Module *module;
-	Plan *plan;          /* NULL until compile_plan() */
+	Program *program;    /* NULL until compile_plan() */
 	PassContext context; /* with the passes' remarks */
 } Compilation;
 

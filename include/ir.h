@@ -381,6 +381,7 @@ typedef struct Module {
 	defaults;               /* by BlockId, as of the first module_configure(): passes may hide what a block does */
 	uint32_t default_level; /* how often defaults are halved: codegen/default_fit.c */
 	bool configured;        /* it has */
+	bool is_part;           /* module_of_root() made it, of a document of several roots */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */
@@ -413,6 +414,10 @@ void module_emit_dot(const Module *m, Text *out);
 bool module_verify(Module *m, Diag *d);
 /* ir.c: a deep copy in another arena (strings are shared with the original's arena, which must outlive it). */
 Module *module_clone(const Module *m, Arena *a);
+/* ir_root.c: the root graph number `index` in document order; NONE. */
+GraphId module_root(const Module *m, uint32_t index);
+/* A copy that has this root alone: what earlier roots stored is given to it. */
+Module *module_of_root(const Module *m, Arena *a, uint32_t index);
 
 /* config.c: merges a document (--config FILE) or KEY=VALUE (--set) over the Module's own configuration. */
 bool config_load(Module *m, Diag *d, const Source *source);
@@ -614,8 +619,8 @@ NodeId node_copy(Module *m, NodeId n, NodeId before);
 void graph_drop_arguments(Module *m, GraphId g, const bool *drop);
 /* Removes the results i of a called graph and of the other branch where drop[i]: no getitem takes them. */
 void graph_drop_outputs(Module *m, GraphId g, const bool *drop);
-/* Removes graphs whose results nothing uses, with those below them and their calls; GraphIds change. The configuration
- * forgets the loops among them; loop facts are computed anew. */
+/* Removes graphs whose results nothing uses (or roots), with those below them and their calls; GraphIds change. The
+ * configuration forgets the loops among them; loop facts are computed anew. */
 void module_drop_graphs(Module *m, const bool *drop);
 
 /* The place of a node, tensor, ... in the document, for diagnostics. */

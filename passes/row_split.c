@@ -252,19 +252,13 @@ static bool worth_it(RowSplit *s, Choice choice) {
 	return false;
 }
 
-bool pass_row_split(PassContext *c) {
+/* False after a diagnostic. */
+static bool split_root(PassContext *c, GraphId root, Choice choice) {
 	Module *m = c->module;
-	Choice choice = (Choice)m->config.row_split.value;
-	uint32_t roots = 0;
-	RowSplit s = {.c = c, .m = m, .at = NONE, .nodes = m->nodes.count};
-	for (GraphId g = 0; g < m->graphs.count; g++)
-		if (graph_get(m, g)->kind == GRAPH_ROOT && roots++ == 0)
-			s.root = g;
-	if (choice == CHOICE_OFF || roots != 1 || graph_get(m, s.root)->blocks.count == 0)
-		return true;
+	RowSplit s = {.c = c, .m = m, .root = root, .at = NONE, .nodes = m->nodes.count};
 	s.role = arena_array(c->arena, (size_t)s.nodes + 1, sizeof *s.role);
-	for (uint32_t i = graph_get(m, s.root)->blocks.count; i-- > 0;) {
-		BlockId b = graph_get(m, s.root)->blocks.at[i];
+	for (uint32_t i = graph_get(m, root)->blocks.count; i-- > 0;) {
+		BlockId b = graph_get(m, root)->blocks.at[i];
 		if (splits_at(&s, b))
 			return !worth_it(&s, choice) || row_split_rewrite(&s);
 		if (choice == CHOICE_ON)
@@ -272,4 +266,13 @@ bool pass_row_split(PassContext *c) {
 			            s.why);
 	}
 	return true;
+}
+
+bool pass_row_split(PassContext *c) {
+	Choice choice = (Choice)c->module->config.row_split.value;
+	bool ok = true;
+	GraphId root;
+	for (uint32_t k = 0; ok && choice != CHOICE_OFF && (root = module_root(c->module, k)) != NONE; k++)
+		ok = split_root(c, root, choice);
+	return ok;
 }

@@ -44,23 +44,26 @@ static bool compute_facts(Compilation *c) {
 bool compile_plan(Compilation *c) {
 	if (!compute_facts(c))
 		return false;
-	c->plan = plan_make(c->arena, c->module, c->diag);
-	return c->plan != NULL;
+	c->program = program_make(c->arena, c->module, c->diag);
+	return c->program != NULL;
 }
 
 void compile_emit(const Compilation *c, Emit emit, Text *out) {
 	switch (emit) {
-	case EMIT_PYTHON: plan_print(c->plan, out); break;
+	case EMIT_PYTHON: program_print(c->program, out); break;
 	case EMIT_JSON: module_emit_json(c->module, out); break;
-	case EMIT_PLAN: plan_emit_json(c->plan, out); break;
+	case EMIT_PLAN: program_emit_json(c->program, out); break;
 	case EMIT_DOT: module_emit_dot(c->module, out); break;
-	case EMIT_REPORT: plan_emit_report(c->plan, out); break;
+	case EMIT_REPORT: program_emit_report(c->program, out); break;
 	case EMIT_NONE: break;
 	}
 }
 
-static void put_remark(Text *out, const Remark *r) {
+/* `kernel`: whose it is, where there are several; NULL. */
+static void put_remark(Text *out, const Remark *r, const char *kernel) {
 	text_put(out, r->pass);
+	if (kernel)
+		text_printf(out, " of %s", kernel);
 	text_put(out, ": ");
 	text_put_printable(out, r->message);
 	text_put(out, "\n");
@@ -68,7 +71,12 @@ static void put_remark(Text *out, const Remark *r) {
 
 void compile_explain(const Compilation *c, Text *out) {
 	for (uint32_t i = 0; i < c->context.remarks.count; i++)
-		put_remark(out, &c->context.remarks.at[i]);
-	for (uint32_t i = 0; c->plan && i < c->plan->remarks.count; i++)
-		put_remark(out, &c->plan->remarks.at[i]);
+		put_remark(out, &c->context.remarks.at[i], NULL);
+	for (uint32_t k = 0; c->program && k < c->program->kernels.count; k++) {
+		const Plan *p = c->program->kernels.at[k];
+		for (uint32_t i = 0; i < p->remarks.count; i++)
+			put_remark(out, &p->remarks.at[i], c->program->kernels.count > 1 ? p->module->name : NULL);
+	}
+	for (uint32_t i = 0; c->program && i < c->program->remarks.count; i++)
+		put_remark(out, &c->program->remarks.at[i], NULL);
 }

@@ -154,7 +154,7 @@ void module_drop_graphs(Module *m, const bool *drop) {
 	config_drop_loops(m, drop);
 	for (GraphId g = 0; g < count; g++) { /* calls outside the dropped graphs first: they hold the way in */
 		NodeId caller = graph_get(m, g)->caller;
-		if (drop[g] && !node_get(m, caller)->dead && !drop[node_get(m, caller)->graph])
+		if (drop[g] && caller != NONE && !node_get(m, caller)->dead && !drop[node_get(m, caller)->graph])
 			node_remove(m, caller);
 	}
 	for (GraphId g = 0; g < count; g++)

@@ -141,9 +141,11 @@ static void say_what_was_done(const Compilation *c, const Module *m) {
 		live += !node_get(m, n)->dead;
 	fprintf(stderr, "pallasc: %s for %s: %u graphs, %u nodes after the passes\n", m->name, m->target->name,
 	        m->graphs.count, live);
-	if (c->plan)
-		fprintf(stderr, "pallasc: %u operands, %u loops, %lld of %lld bytes of VMEM\n", c->plan->operands.count,
-		        c->plan->loops.count, (long long)c->plan->vmem.total, (long long)m->target->vmem_bytes);
+	for (uint32_t k = 0; c->program && k < c->program->kernels.count; k++) {
+		const Plan *p = c->program->kernels.at[k];
+		fprintf(stderr, "pallasc: %u operands, %u loops, %lld of %lld bytes of VMEM\n", p->operands.count,
+		        p->loops.count, (long long)p->vmem.total, (long long)m->target->vmem_bytes);
+	}
 }
 
 static CompileOptions compile_options(Command *c, const Target *target) {

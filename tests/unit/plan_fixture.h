@@ -4,7 +4,7 @@
 
 #include "front.h"
 
-#include "../../codegen/planner.h"
+#include "planned.h"
 
 typedef struct Planned {
 	Front front;
@@ -39,7 +39,7 @@ static inline void planned_set(Planned *p, const char *const *settings) {
 static inline void planned_make(Planned *p, const char *const *settings) {
 	planned_set(p, settings);
 	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag));
-	p->plan = plan_make(&p->front.arena, p->m, &p->front.diag);
+	p->plan = planned_kernel(&p->front.arena, p->m, &p->front.diag);
 }
 
 /* The operand of the one output. */

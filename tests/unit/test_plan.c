@@ -230,7 +230,7 @@ static const char *capped_message(Planned *p, int64_t most, const char *const *s
 	const char *const names[] = {"block_constraints"};
 	assert_true(module_configure(p->m, &p->front.diag) && module_verify(p->m, &p->front.diag) &&
 	            pass_pipeline_run(&c, names, 1, NULL));
-	p->plan = plan_make(&p->front.arena, p->m, &p->front.diag);
+	p->plan = planned_kernel(&p->front.arena, p->m, &p->front.diag);
 	if (p->plan)
 		return "";
 	assert_true(front_has(&p->front, "tile-elements"));

@@ -1,5 +1,5 @@
 /* test_skew.c - which loops compute part of a step one step ahead, and what they hand on. */
-#include "../../codegen/planner.h"
+#include "planned.h"
 #include "passes_fixture.h"
 
 #define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -12,7 +12,7 @@ static Plan *planned(Fixture *f, const char *graph, const char *const *settings)
 		assert_true(config_set(m, &f->diag, *settings));
 	assert_true(config_set(m, &f->diag, "pallas_straight_loops=off"));
 	assert_true(module_configure(m, &f->diag) && module_verify(m, &f->diag));
-	return plan_make(&f->arena, m, &f->diag);
+	return planned_kernel(&f->arena, m, &f->diag);
 }
 
 #define ONE_STEP "pallas_emit_pipeline_group_size=1"
@@ -147,7 +147,7 @@ static void auto_goes_ahead_of_reductions_along_sublanes(void **state) {
 		assert_true(config_set(m, &f.diag, "pallas_loop_type=unroll") &&
 		            config_set(m, &f.diag, "pallas_transposed_scores=on") && module_configure(m, &f.diag) &&
 		            pass_pipeline_run(&c, NULL, 0, NULL));
-		Plan *plan = plan_make(&f.arena, m, &f.diag);
+		Plan *plan = planned_kernel(&f.arena, m, &f.diag);
 		assert_non_null(plan);
 		assert_int_equal(plan->loops.at[0].ahead, i + 1);
 		fixture_free(&f);
@@ -189,7 +189,7 @@ static void what_is_ahead_counts_against_the_limit(void **state) {
 		            config_set(m, &f.diag, "pallas_loop_type=unroll") &&
 		            config_set(m, &f.diag, "pallas_load_buffer_count=[2,2,2]") &&
 		            config_set(m, &f.diag, settings[i]) && module_configure(m, &f.diag));
-		plan = plan_make(&f.arena, m, &f.diag);
+		plan = planned_kernel(&f.arena, m, &f.diag);
 		assert_int_equal(plan == NULL, i);
 		assert_int_equal(f.diag.errors, i);
 		if (i)
@@ -237,7 +237,7 @@ static void a_skew_gives_way_to_the_limit(void **state) {
 		            config_set(m, &f.diag, "pallas_loop_type=fori_loop") &&
 		            config_set(m, &f.diag, "pallas_fori_dma=on"));
 		assert_true(module_configure(m, &f.diag) && module_verify(m, &f.diag));
-		plan = plan_make(&f.arena, m, &f.diag);
+		plan = planned_kernel(&f.arena, m, &f.diag);
 		assert_non_null(plan);
 		assert_int_equal(f.diag.list.count, 0);
 		if (over && plan->skewed) /* a grid window gave up its second buffer instead */
@@ -313,7 +313,7 @@ static void chips_with_a_small_mxu_skew_nothing(void **state) {
 		assert_true(config_set(m, &f.diag, "block_sizes=[1,256,128]") && config_set(m, &f.diag, modes[on]) &&
 		            config_set(m, &f.diag, "pallas_loop_type=fori_loop"));
 		assert_true(module_configure(m, &f.diag) && module_verify(m, &f.diag));
-		Plan *plan = plan_make(&f.arena, m, &f.diag);
+		Plan *plan = planned_kernel(&f.arena, m, &f.diag);
 		assert_non_null(plan);
 		assert_int_equal(plan->loops.at[0].skewed, on);
 		fixture_free(&f);

@@ -1,0 +1,209 @@
+"""Graphs that Helion cannot trace: roots over one grid, stores that later loads see, and the like.
+
+`python testdata/coverage/structure.build.py` writes them all to testdata/coverage/graphs.
+A function for each returns the document.
+"""
+
+import json
+import pathlib
+
+ALL = {"slice": [None, None, None]}
+
+
+def ref(name):
+    """An argument that is a node's value."""
+    return {"ref": name}
+
+
+def index_entry(entry):
+    """The argument for ":", the whole dim, "u0", a tile of that block, or what stands as it is."""
+    if entry == ":":
+        return ALL
+    return {"sym": entry} if isinstance(entry, str) else entry
+
+
+class Graph:
+    """The nodes of a graph in the making; methods append one and return its name."""
+
+    def __init__(self, document, ident, kind, **fields):
+        self.document, self.nodes = document, []
+        self.written = {"id": ident, "kind": kind, **fields, "nodes": self.nodes}
+
+    def node(self, name, target, args, meta):
+        """A node; its name gets a suffix where it is taken."""
+        taken = {n["name"] for n in self.nodes}
+        name = next(c for c in [name, *(f"{name}_{i}" for i in range(1, 99))] if c not in taken)
+        found = {"name": name, "target": target, "args": args}
+        self.nodes.append(found | ({"meta": meta} if meta else {}))
+        return name
+
+    def placeholder(self, name, shape, dtype="float32"):
+        """The next argument of the graph."""
+        meta = {"dtype": dtype, "shape": list(shape)}
+        self.nodes.append({"name": name, "op": "placeholder", "meta": meta})
+        return name
+
+    def host(self, tensor):
+        """The tensor itself, once per graph."""
+        found = self.document.tensor(tensor)
+        if not any(n["name"] == tensor for n in self.nodes):
+            meta = {"dtype": found["dtype"], "shape": found["shape"]}
+            self.node(tensor, "tile.host_tensor", [tensor], meta)
+        return ref(tensor)
+
+    def scalar(self, name):
+        """A host scalar."""
+        (found,) = [s for s in self.document.scalars if s["name"] == name]
+        return self.node(name, "tile.scalar", [name], {"dtype": found["dtype"], "shape": []})
+
+    def load(self, tensor, index, shape, name=None, mask=None):
+        """A tile of the tensor, of `shape`."""
+        host = self.host(tensor)
+        args = [host, [index_entry(e) for e in index]] + ([ref(mask)] if mask else [])
+        meta = {"dtype": self.document.tensor(tensor)["dtype"], "shape": list(shape)}
+        return self.node(name or f"{tensor}_tile", "tile.load", args, meta)
+
+    def store(self, tensor, index, value, mask=None, target="tile.store"):
+        """Stores a value or number."""
+        host = self.host(tensor)
+        args = [
+            host,
+            [index_entry(e) for e in index],
+            ref(value) if isinstance(value, str) else value,
+        ]
+        return self.node("store", target, args + ([ref(mask)] if mask else []), None)
+
+    def op(self, target, *args, shape, dtype="float32", name=None):
+        """An ATen op; strings among the arguments are nodes, lists stay."""
+        args = [ref(a) if isinstance(a, str) else a for a in args]
+        short = name or target.split(".")[1]
+        return self.node(short, target, args, {"dtype": dtype, "shape": list(shape)})
+
+    def output(self, *values):
+        """Ends the graph."""
+        args = [[ref(v) if isinstance(v, str) else v for v in values]]
+        self.nodes.append({"name": "output", "op": "output", "args": args})
+
+
+class Document:
+    """A document in the making."""
+
+    def __init__(self, name, **config):
+        self.name, self.config = name, config
+        self.tensors, self.scalars, self.returns, self.blocks, self.graphs = [], [], [], [], []
+
+    def add(self, name, role, shape, dtype="float32", **rest):
+        """A tensor."""
+        found = {"name": name, "role": role, "dtype": dtype, "shape": list(shape), **rest}
+        self.tensors.append(found)
+
+    def tensor(self, name):
+        """The entry of a tensor."""
+        return next(t for t in self.tensors if t["name"] == name)
+
+    def add_scalar(self, name, dtype, **rest):
+        """A host scalar; without `value` a run-time argument."""
+        self.scalars.append({"name": name, "dtype": dtype, **rest})
+
+    def block(self, name, extent, **rest):
+        """A block id; its symbol."""
+        ident = len(self.blocks)
+        entry = {"id": ident, "symbol": f"u{ident}", "name": name, "extent": extent, **rest}
+        self.blocks.append(entry)
+        return entry["symbol"]
+
+    def graph(self, kind, **fields):
+        """A graph, in the order of the document."""
+        found = Graph(self, len(self.graphs), kind, **fields)
+        self.graphs.append(found)
+        return found
+
+    def done(self):
+        """The document as a dict."""
+        found = {"format": "fxtile", "version": 1, "name": self.name, "tensors": self.tensors}
+        if self.scalars:
+            found["scalars"] = self.scalars
+        if self.returns:
+            found["returns"] = self.returns
+        found["block_sizes"] = self.blocks
+        found["graphs"] = [g.written for g in self.graphs]
+        return found | {"config": self.config}
+
+
+# ---- several roots -------------------------------------------------------------------------------
+
+
+def shared_block(m=256, n=384, rows=64):
+    """Two roots over one block id: tmp = 2 x, then out = tmp + y, where tmp is scratch."""
+    d = Document("shared_block", block_sizes=[rows])
+    d.add("x", "input", [m, n])
+    d.add("y", "input", [m, n])
+    d.add("tmp", "output", [m, n])
+    d.add("out", "output", [m, n])
+    d.returns = [{"tensor": "out"}]
+    u0 = d.block("tile_m", m)
+    first, second = d.graph("root", grid=[0]), d.graph("root", grid=[0])
+    x = first.load("x", [u0, ":"], [u0, n])
+    first.store("tmp", [u0, ":"], first.op("aten.mul.Tensor", x, 2.0, shape=[u0, n]))
+    first.output()
+    t, y = second.load("tmp", [u0, ":"], [u0, n]), second.load("y", [u0, ":"], [u0, n])
+    second.store("out", [u0, ":"], second.op("aten.add.Tensor", t, y, shape=[u0, n]))
+    second.output()
+    return d.done()
+
+
+def written_twice(m=256, n=384, rows=64):
+    """Both roots store to out: the first all of it, the second the first 128 columns, doubled."""
+    d = Document("written_twice", block_sizes=[rows, rows])
+    d.add("x", "input", [m, n])
+    d.add("out", "output", [m, n])
+    u0, u1 = d.block("tile_m", m), d.block("tile_r", m)
+    first, second = d.graph("root", grid=[0]), d.graph("root", grid=[1])
+    x = first.load("x", [u0, ":"], [u0, n])
+    first.store("out", [u0, ":"], first.op("aten.add.Tensor", x, 1.0, shape=[u0, n]))
+    first.output()
+    head = {"slice": [0, 128, None]}
+    t = second.load("out", [u1, head], [u1, 128])
+    second.store("out", [u1, head], second.op("aten.mul.Tensor", t, 2.0, shape=[u1, 128]))
+    second.output()
+    return d.done()
+
+
+def gradient_step(m=256, n=384, rows=64, columns=128):
+    """Roots of different grids: column sums of g by atomics, then w -= rate * sums, in place."""
+    d = Document("gradient_step", block_sizes=[rows, columns])
+    d.add("g", "input", [m, n])
+    d.add("w", "inout", [n])
+    d.add("sums", "output", [n], init=0)
+    d.add_scalar("rate", "float32")
+    d.returns = [{"tensor": "w"}]
+    u0, u1 = d.block("tile_m", m), d.block("tile_n", n)
+    first, second = d.graph("root", grid=[0]), d.graph("root", grid=[1])
+    g = first.load("g", [u0, ":"], [u0, n])
+    first.store(
+        "sums", [":"], first.op("aten.sum.dim_IntList", g, [0], shape=[n]), target="tile.atomic_add"
+    )
+    first.nodes[-1]["meta"] = {"dtype": "float32", "shape": [n]}
+    first.output()
+    rate = second.scalar("rate")
+    s, w = second.load("sums", [u1], [u1]), second.load("w", [u1], [u1])
+    step = second.op("aten.mul.Tensor", s, rate, shape=[u1])
+    second.store("w", [u1], second.op("aten.sub.Tensor", w, step, shape=[u1]))
+    second.output()
+    return d.done()
+
+
+GRAPHS = {
+    "roots_shared_block": shared_block,
+    "roots_shared_block_odd": lambda: shared_block(421, 300, 64),
+    "roots_written_twice": written_twice,
+    "roots_written_twice_odd": lambda: written_twice(421, 300, 64),
+    "roots_gradient_step": gradient_step,
+    "roots_gradient_step_odd": lambda: gradient_step(421, 300, 64, 128),
+}
+
+
+if __name__ == "__main__":
+    directory = pathlib.Path(__file__).parent / "graphs"
+    for name, make in GRAPHS.items():
+        (directory / f"{name}.json").write_text(json.dumps(make(), indent=1) + "\n")
