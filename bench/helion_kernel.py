@@ -48,7 +48,7 @@ def kernel_build(kernel, args, config, vmem_bytes):
     Args:
       kernel: FILE.py:KERNEL.
       args: texts as `pallasc export --args` takes them.
-      config: a configuration, a dict; keys that Helion lacks are left out.
+      config: a configuration, a dict, without the keys that Helion lacks; None: its default.
       vmem_bytes: VMEM of the chip, which Helion would ask the chip for.
 
     Raises whatever Helion raises where it cannot bind or generate code.
@@ -61,23 +61,36 @@ def kernel_build(kernel, args, config, vmem_bytes):
 
 def generate(kernel, args, config):
     """The Python text that Helion generates."""
-    import helion
     import torch
+
+    bound = bind(kernel, tuple(values(args)), interpret=False)
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        return bound.to_code(config_for(bound, config))
+
+
+def bind(kernel, arguments, interpret):
+    """The kernel FILE.py:KERNEL bound to arguments, by Helion's Pallas backend."""
+    import helion
     from pallasc.export import kernel_load
 
     file, _, name = kernel.rpartition(":")
     found = kernel_load(str(KERNELS / file), name)
     settings = helion.Settings(
         backend="pallas",
-        pallas_interpret=False,
+        pallas_interpret=interpret,
         static_shapes=True,
         ignore_warnings=[helion.exc.BaseWarning],
     )
-    fresh = helion.Kernel(found.fn, configs=[], settings=settings)
-    bound = fresh.bind(tuple(values(args)))
-    chosen = {key: value for key, value in config.items() if key not in OURS}
-    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
-        return bound.to_code(helion.Config(**chosen))
+    return helion.Kernel(found.fn, configs=[], settings=settings).bind(tuple(arguments))
+
+
+def config_for(bound, config):
+    """The `helion.Config` of a dict, without the keys that Helion lacks; None: its default."""
+    import helion
+
+    if config is None:
+        return bound.config_spec.default_config()
+    return helion.Config(**{key: value for key, value in config.items() if key not in OURS})
 
 
 def values(args, device=None):

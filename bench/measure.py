@@ -158,10 +158,10 @@ def document(kernel, args):
 # ---- processes
 
 
-def answer_of(request, remembered=False):
+def answer_of(request, remembered=False, timeout=TIMEOUT_S):
     """The worker's answer to a request; verdicts are remembered, a lost worker's is not.
 
-    None where only what is remembered is asked for and there is nothing.
+    It has `timeout` seconds. None where only what is remembered is asked for and there is nothing.
     """
     here = Path(__file__).parent
     texts = [code_text(here / "measure_worker.py")]
@@ -184,7 +184,7 @@ def answer_of(request, remembered=False):
         return found
     if remembered:
         return None
-    answer = worker_run({**request, "memory_bytes": MEMORY_BYTES})
+    answer = worker_run({**request, "memory_bytes": MEMORY_BYTES}, timeout)
     if answer.get("kind") != "crash":
         cache_store(key, answer)
     return answer
@@ -224,7 +224,7 @@ def kernel_text(source):
     return ast.unparse(tree) + json.dumps(arguments)
 
 
-def worker_run(request):
+def worker_run(request, timeout=TIMEOUT_S):
     """Runs the worker on one request."""
     worker = Path(__file__).with_name("measure_worker.py")
     with tempfile.TemporaryDirectory() as folder:
@@ -236,12 +236,12 @@ def worker_run(request):
                 input=json.dumps(request),
                 capture_output=True,
                 text=True,
-                timeout=TIMEOUT_S,
+                timeout=timeout,
                 env=environment,
             )
         except subprocess.TimeoutExpired:
-            lost = f"no result after {TIMEOUT_S} s"
-            return {"ok": False, "kind": "timeout", "error": lost, "seconds": TIMEOUT_S}
+            lost = f"no result after {timeout} s"
+            return {"ok": False, "kind": "timeout", "error": lost, "seconds": timeout}
     try:
         return json.loads(done.stdout)
     except ValueError:

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -486,6 +487,11 @@ def digest(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def short(text):
+    """The first digits of a text's hash."""
+    return digest(text)[:16]
+
+
 def kernel_text(text):
     """A module's text without the configuration and the estimates that KERNEL_INFO repeats."""
     return re.sub(r'\n    "config": (?:.|\n)*?,(?=\n    "compiler")', "", text, count=1)
@@ -504,6 +510,27 @@ def quick_kinds(case):
         edges = ("huge",) if row.inputs else ("past_edge", "huge")
         return ("random", *(edges if ragged(case) else ()))
     return (*QUICK_INPUTS, "huge") if ragged(case) else QUICK_INPUTS
+
+
+def formula_text(formula):
+    """The source of a formula and of what it calls in this project, closures with their values."""
+    texts, seen, pending = [], set(), [formula]
+    while pending:
+        function = pending.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        if hasattr(function, "func"):  # functools.partial
+            texts.append(repr(function.keywords))
+            pending.append(function.func)
+        elif not inspect.isfunction(function):
+            texts.append(repr(function) if isinstance(function, int | float | tuple | str) else "")
+        elif ROOT in Path(function.__code__.co_filename).parents:
+            texts.append(inspect.getsource(function))
+            known = inspect.getclosurevars(function)
+            called = [*known.nonlocals.values(), *known.globals.values()]
+            pending += [item for item in called if not inspect.ismodule(item)]
+    return "\0".join(texts)
 
 
 def coverage_row(graph):

@@ -17,7 +17,7 @@ import proof
 LOOPS = ("unroll", "fori_loop", "emit_pipeline")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Row:
     """What one row of docs/coverage.md says and is proven by.
 

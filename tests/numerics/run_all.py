@@ -90,6 +90,8 @@ def cache_file(case, kinds, stamp):
     document = json.dumps(proof.document(case.graph), sort_keys=True)
     blocks = case.blocks or proof.default_blocks(case.graph)
     parts = [stamp, proof.kernel_text(proof.module(case).source), document, repr((blocks, kinds))]
+    if row := proof.coverage_row(case.graph):
+        parts += [proof.formula_text(row.formula), proof.formula_text(row.inputs)]
     return CACHE / f"{proof.digest(chr(0).join(parts))}.json"
 
 

@@ -8,14 +8,19 @@ ROWS = [
     Row(
         name="matmul",
         friendly="matmul_1024",
+        odd="matmul_odd",
         production="matmul_4096",
         formula=formulas.matmul,
-        second={"matmul_1024": {"block_sizes": [256, 1024, 256]}},
+        second={
+            "matmul_1024": {"block_sizes": [256, 1024, 256]},
+            "matmul_odd": {"block_sizes": [64, 200, 128]},
+        },
     ),
     Row(
         name="matmul + bias + GELU",
         friendly="matmul_bias_gelu",
         odd="matmul_bias_gelu_odd",
+        production="matmul_bias_gelu_4096",
         formula=formulas.matmul_bias_gelu,
         second={"matmul_bias_gelu": {"block_sizes": [64, 384, 256]}},
     ),
@@ -23,6 +28,7 @@ ROWS = [
         name="causal attention",
         friendly="causal_attention",
         odd="causal_attention_b1_h2_s421_d64",
+        production="causal_attention_b2_h8_s4096_d128",
         formula=formulas.causal_attention,
         second={"block_sizes": [2, 128, 128]},
         refused={

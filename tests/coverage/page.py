@@ -1,0 +1,165 @@
+"""docs/coverage.md, from the rows and tests/coverage/results.json."""
+
+import re
+
+import proof
+
+from coverage import results
+from coverage import row as coverage
+
+PATH = proof.ROOT / "docs" / "coverage.md"
+MIB = 1 << 20
+HEAD = """# Coverage
+
+Written by `make coverage` from tests/coverage/rows and what it measured
+(tests/coverage/results.json); nothing in it is edited by hand. {versions}. There was no TPU.
+
+{count} kernels. Each is simulated at a friendly and an odd size, in each loop type that makes
+sense, under two or more configurations, and compared with the reference interpreter and with an
+independent float64 formula; the production size is compiled by the real TPU compiler.
+
+- Sizes: the inputs' shapes: friendly; odd; **production**. `b` bfloat16, `f` float32, `i` and `u`
+  ints, `e` float8.
+- Error: the worst of all runs as a share of what is allowed (1 would just pass): against the
+  reference, the formula.
+- VMEM: MiB that the compiler reports / that pallasc predicts, of the production kernel under its
+  own configuration.
+- Cycles: thousands, of that kernel, as a tool estimates them from the compiler's final schedule
+  (bench/measure.py): good for ratios, not absolute. `?`: the tool could not follow.
+- Other loops: the other loop types of the production size, on v7x: VMEM used / predicted.
+- Helion: its own result for the same kernel. "ok": its numbers at the friendly size, in its
+  interpret mode, agree with the formula within our tolerance; then its cycles at the production
+  size on v7x. "default": under its default configuration, because it refuses ours. A note says why
+  it refuses; "-": Helion's language has no such kernel.
+
+"""
+COLUMNS = ("kernel", "sizes", "loops", "error", "v5e VMEM", "v6e VMEM", "v7x VMEM", "cycles v5e")
+COLUMNS += ("v6e", "v7x", "other loops, v7x", "Helion: numbers", "Helion: cycles, v7x")
+
+
+def text(found):
+    """The page."""
+    rows, notes = coverage.rows(), []
+    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    accepted = [row for row in rows if not row.diagnostic]
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *(cells(row, found, notes) for row in accepted)]
+    table = "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+    numbered = "".join(f"{number}. {note}\n" for number, note in enumerate(notes, 1))
+    parts = [HEAD.format(versions=versions, count=len(accepted)), table]
+    parts += ["\n## Notes\n\n", numbered] if notes else []
+    return "".join([*parts, *refusals(rows)])
+
+
+def cells(row, found, notes):
+    """The cells of a row; what needs words is added to the notes."""
+    numerics, compiled = found.part(row, "numerics"), found.part(row, "compiled")
+    errors = [number(numerics.get(against)) for against in ("reference", "formula")]
+    default = [compiled.get(chip, {}) for chip in results.CHIPS]
+    others = [f"{name.split()[1]} {vmem(entry)}" for name, entry in compiled.items() if " " in name]
+    said = [row.note] if row.note else []
+    said += [
+        f"{loop if isinstance(loop, str) else f'{loop[1]} of {loop[0]}'} is refused: “{message}”"
+        for loop, message in row.refused.items()
+    ]
+    return [
+        row.name + references(notes, row.name, said),
+        sizes(row),
+        ", ".join(loop for loop in coverage.LOOPS if loop in types(row)) or "-",
+        ", ".join(errors),
+        *(vmem(entry) for entry in default),
+        *(cycles(entry) for entry in default),
+        "<br>".join(others) or "-",
+        *helion_cells(row, found.part(row, "helion"), notes),
+    ]
+
+
+def references(notes, name, said):
+    """Adds notes on a row; gives what refers to them."""
+    marks = []
+    for sentence in said:
+        notes.append(f"{name}: {escaped(sentence)}")
+        marks.append(f"[{len(notes)}]")
+    return f" {' '.join(marks)}" if marks else ""
+
+
+def types(row):
+    """The loop types that a row is simulated in."""
+    return {case.loop for case in results.simulated_cases(row)}
+
+
+def sizes(row):
+    """The shapes of the inputs, of each graph."""
+    shown = [shapes(graph) if graph else "-" for graph in (row.friendly, row.odd)]
+    large = f"**{shapes(row.production)}**" if row.production else "-"
+    return "; ".join([*shown, large])
+
+
+def shapes(graph):
+    """The shapes of a graph's inputs; several in a row of one dtype and shape once."""
+    found = []
+    for tensor in proof.document(graph)["tensors"]:
+        if tensor["role"] == "input":
+            dtype = re.sub(r"[a-z_]+(\d*)", r"\1", tensor["dtype"].partition("_")[0])
+            letter = "e" if "float8" in tensor["dtype"] else tensor["dtype"][0]
+            shape = "x".join(map(str, tensor["shape"])) or "scalar"
+            found.append(f"{letter}{dtype} {shape}")
+    counted = {shape: found.count(shape) for shape in found}
+    return ", ".join(f"{n} · {shape}" if n > 1 else shape for shape, n in counted.items())
+
+
+def vmem(entry):
+    """VMEM used and predicted, MiB; or the verdict."""
+    if entry.get("kind") != "ok":
+        return entry.get("kind", "-")
+    return f"{entry['vmem_bytes'] / MIB:.1f} / {entry['predicted_bytes'] / MIB:.1f}"
+
+
+def cycles(entry):
+    """Thousands of cycles."""
+    if not entry or "cycles" not in entry:
+        return "-"
+    return "?" if entry["cycles"] is None else f"{entry['cycles'] / 1000:,.1f}"
+
+
+def number(value):
+    """A share of the tolerance."""
+    return f"{value:.2g}" if isinstance(value, float | int) else str(value or "-")
+
+
+def helion_cells(row, entry, notes):
+    """Helion's numbers, and its cycles."""
+    if not entry:
+        return ["-", "-"]
+    check, compiled = entry["check"], entry["compile"]
+    name = f"{row.name}, Helion"
+    first = outcome(check, notes, name)
+    if check["kind"] == "wrong":
+        by = f": off by {check['error']}" if "error" in check else ""
+        first = f"**wrong**{by}" + (" (default)" if check["default"] else "")
+    if not compiled:
+        return [first, "-"]
+    second = outcome(compiled, notes, f"{name}'s production size")
+    return [first, second.replace("ok", cycles(compiled), 1)]
+
+
+def outcome(answer, notes, name):
+    """Ok, or what else with a reference to why."""
+    if answer["kind"] == "ok":
+        return "ok" + (" (default)" if answer["default"] else "")
+    return answer["kind"] + references(notes, name, [answer["message"]])
+
+
+def escaped(message):
+    """Text that Markdown leaves as it is."""
+    return re.sub(r"(?<![\w.])/(?:[\w.-]+/)+", "", message).replace("|", "\\|").replace("<", "&lt;")
+
+
+def refusals(rows):
+    """What pallasc refuses, and the nearest thing that works."""
+    found = [row for row in rows if row.diagnostic]
+    if not found:
+        return
+    yield "\n## Refused\n\nWhat Pallas cannot express: the diagnostic, and what works.\n\n"
+    for row in found:
+        note = f" {row.note}" if row.note else ""
+        yield f"- {row.name}: “{escaped(row.diagnostic)}”.{note}\n"

@@ -1,0 +1,118 @@
+"""tests/coverage/results.json: what was measured of each row, by the hashes of its kernels.
+
+An entry is valid for the hash that it names, under the versions that the file names. `run.py`
+measures what is missing or has another hash; test_results.py asserts that nothing has.
+"""
+
+import dataclasses
+import functools
+import importlib.metadata
+import json
+from pathlib import Path
+
+import proof
+from pallasc.errors import CompileError
+
+from coverage import helion
+from coverage.row import rows
+
+PATH = Path(__file__).with_name("results.json")
+CHIPS = ("v5e", "v6e", "v7x")
+LOOP_CHIP = "v7x"
+PACKAGES = ("jax", "jaxlib", "libtpu")
+
+
+@dataclasses.dataclass
+class Results:
+    """The file: versions, and {row: {"numerics", "compiled", "helion"}}."""
+
+    versions: dict
+    rows: dict
+
+    @classmethod
+    def load(cls):
+        """What is stored; nothing of it under other versions."""
+        found = json.loads(PATH.read_text()) if PATH.exists() else {}
+        current = versions()
+        same = found.get("versions") == current
+        return cls(current, found["rows"] if same else {})
+
+    def part(self, row, name):
+        """One of the three parts of a row, {} if it is not there."""
+        return self.rows.get(row.name, {}).get(name, {})
+
+    def put(self, row, name, entry):
+        """Replaces a part of a row."""
+        self.rows.setdefault(row.name, {})[name] = entry
+
+    def store(self):
+        """Writes the file: the rows that there are, in their order."""
+        kept = {row.name: self.rows[row.name] for row in rows() if row.name in self.rows}
+        text = json.dumps({"versions": self.versions, "rows": kept}, indent=1)
+        PATH.write_text(text + "\n")
+
+
+def versions():
+    """The versions that verdicts depend on."""
+    return {name: importlib.metadata.version(name) for name in PACKAGES}
+
+
+def kernel_hash(case, target="v6e"):
+    """What a case's kernel is known by; a refusal by its message."""
+    try:
+        return proof.short(proof.kernel_text(proof.module(case, target).source))
+    except CompileError as error:
+        return proof.short(str(error))
+
+
+@functools.cache
+def numerics_hash(row):
+    """What a row's errors are known by: all its simulated kernels, and what judges them."""
+    kernels = [kernel_hash(case) for case in simulated_cases(row)]
+    return proof.short("".join([*kernels, proof.formula_text(row.formula)]))
+
+
+def simulated_cases(row):
+    """The cases of a row that are simulated."""
+    return [case for case in row.cases(*row.simulated) if not row.refusal(case)]
+
+
+def compilations(row):
+    """{name: (case, chip)} of what the TPU compiler is asked about a row's production graph."""
+    graph = row.production
+    if not graph or row.diagnostic:
+        return {}
+    own, default = proof.document(graph)["config"].get("pallas_loop_type"), proof.Case(graph)
+    pairs = {chip: (default, chip) for chip in CHIPS}
+    for case in row.cases(graph):
+        first = case.extra == () and case.blocks is None
+        if first and case.loop not in (None, own) and not row.refusal(case):
+            pairs[f"{LOOP_CHIP} {case.loop}"] = (case, LOOP_CHIP)
+    return pairs
+
+
+def numerics_are_fresh(found, row):
+    """Whether the recorded errors are those of the kernels as they are printed now."""
+    return found.part(row, "numerics").get("kernels") == numerics_hash(row)
+
+
+def compiled_is_fresh(found, row, name, timed=False):
+    """Whether a recorded verdict is that of the kernel now; `timed`: with cycles if it should."""
+    entry = found.part(row, "compiled").get(name)
+    if not entry or entry["kernel"] != kernel_hash(*compilations(row)[name]):
+        return False
+    return not timed or name not in CHIPS or "cycles" in entry
+
+
+def helion_is_fresh(found, row):
+    """Whether Helion's recorded result is that of the kernel and the arguments as they are."""
+    return not helion.job(row) or found.part(row, "helion").get("key") == helion.key(row)
+
+
+def problem_of(entry):
+    """What is wrong with a recorded verdict, or None."""
+    if entry["kind"] != "ok":
+        return f"{entry['kind']}: {entry.get('message', '')}"
+    if entry["vmem_bytes"] > entry["predicted_bytes"]:
+        return f"{entry['vmem_bytes']} bytes of VMEM used, {entry['predicted_bytes']} predicted"
+    return None

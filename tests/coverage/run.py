@@ -1,0 +1,130 @@
+"""`make coverage`: measures what is missing or has changed, then writes docs/coverage.md.
+
+Simulates the small graphs, compiles the production graphs with the real TPU compiler, and asks
+Helion, if there is a Python that has it. What was measured of the same kernels is kept.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import proof
+from numerics import run_all
+from pallasc import aot
+
+from coverage import helion, page, results
+from coverage import row as coverage
+
+TIMEOUT_S = 150
+PARTS = ("numerics", "compiled", "helion")
+
+
+def main():
+    """Exit status 1 if a kernel is off, refused or takes more VMEM than predicted."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--row", default="", metavar="TEXT", help="only rows so named")
+    parser.add_argument("--part", choices=PARTS, help="only this part")
+    parser.add_argument("--helion-python", metavar="PATH", help="a Python with torch and helion")
+    options = parser.parse_args()
+    found, bad = results.Results.load(), 0
+    rows = [row for row in coverage.rows() if options.row in row.name]
+    tool = helion.measure.tool_find()
+    parts = [options.part] if options.part else PARTS
+    try:
+        if "numerics" in parts:
+            bad += simulate(rows, found)
+        if "compiled" in parts:
+            bad += compile_rows(rows, found, tool)
+        if "helion" in parts and options.helion_python and os.path.exists(options.helion_python):
+            ask_helion(rows, found, options.helion_python, tool)
+    finally:
+        found.store()
+        page.PATH.write_text(page.text(found))
+    print(f"{len(rows)} rows, {bad} problems")
+    return 1 if bad else 0
+
+
+def simulate(rows, found):
+    """Simulates the rows whose kernels or formulas changed; gives how many are off."""
+    stale = [row for row in rows if row.simulated and not results.numerics_are_fresh(found, row)]
+    cases = {row: results.simulated_cases(row) for row in stale}
+    everything = [case for group in cases.values() for case in group]
+    outcomes, first, bad = run_all.run(everything, None), proof.distinct(everything), 0
+    for row, group in cases.items():
+        ran = [outcomes[first[case]] for case in group]
+        if any(outcome.failures() for outcome in ran):
+            bad += 1
+            found.rows.get(row.name, {}).pop("numerics", None)
+            continue
+        judged = [item for outcome in ran for item in outcome.rows]
+        entry = {"kernels": results.numerics_hash(row), "cases": len(group)}
+        for against in ("reference", "formula"):
+            worst = max(item.ratio for item in judged if item.against == against)
+            entry[against] = helion.finite(worst)
+        found.put(row, "numerics", entry)
+    return bad
+
+
+def compile_rows(rows, found, tool):
+    """Compiles what changed; gives how many are refused or take more than predicted."""
+    for row in rows:
+        kept, asked = found.part(row, "compiled"), results.compilations(row)
+        found.put(row, "compiled", {name: kept[name] for name in asked if name in kept})
+    todo = [
+        (row, name, case, chip)
+        for row in rows
+        for name, (case, chip) in results.compilations(row).items()
+        if not results.compiled_is_fresh(found, row, name, bool(tool))
+    ]
+    bad = 0
+    for number, (row, name, case, chip) in enumerate(todo):
+        entry = compiled(case, chip, tool if name in results.CHIPS else None)
+        kept = found.part(row, "compiled")
+        found.put(row, "compiled", {**kept, name: entry})
+        problem = results.problem_of(entry)
+        bad += bool(problem)
+        print(f"{number + 1}/{len(todo)} {row.name} {name}: {problem or 'ok'}", flush=True)
+        if number % 10 == 9:
+            found.store()
+    return bad
+
+
+def compiled(case, chip, tool):
+    """The entry of a case on a chip: with cycles if the tool is given."""
+    entry, cycles = {"kernel": results.kernel_hash(case, chip)}, {}
+    try:
+        module = proof.module(case, chip)
+    except proof.CompileError as error:
+        return entry | {"kind": "diagnostic", "message": str(error).splitlines()[0]}
+    if tool:
+        request = {"side": "ours", "target": chip, "source": module.source, "tool": str(tool)}
+        answer = helion.measure.answer_of(request, timeout=TIMEOUT_S)
+        static = answer.get("static") or {}
+        cycles = {"cycles": None if static.get("cut") else static.get("cycles")}
+        if answer["ok"]:
+            used = max(answer["kernels"], default=0) or static.get("vmem_bytes")
+            predicted = module.info["vmem_bytes"]
+            facts = {"kind": "ok", "vmem_bytes": used, "predicted_bytes": predicted}
+            return entry | facts | cycles
+    result = aot.compile_one(module, chip, timeout=TIMEOUT_S)
+    facts = {"kind": result.kind, "vmem_bytes": result.vmem_bytes}
+    facts |= {"message": result.message.split("\n")[0]} if result.message else {}
+    return entry | facts | {"predicted_bytes": result.predicted_bytes} | cycles
+
+
+def ask_helion(rows, found, python, tool):
+    """Asks Helion about the rows whose kernels, arguments or versions changed."""
+    stale = [row for row in rows if not results.helion_is_fresh(found, row)]
+    for number, (row, entry) in enumerate(helion.answers(stale, python, tool)):
+        found.put(row, "helion", entry)
+        kinds = entry["check"]["kind"], (entry["compile"] or {}).get("kind")
+        print(f"{number + 1}/{len(stale)} Helion, {row.name}: {kinds}", flush=True)
+        if number % 10 == 9:
+            found.store()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
