@@ -140,7 +140,7 @@ def array_save(tensor):
 
 
 def compile_for(job, config):
-    """{"cycles", "vmem_bytes"} of the kernel compiled for the chip."""
+    """{"vmem_bytes"} of the kernel compiled for the chip; with the tool also its "cycles"."""
     part = job["compile"]
     request = {
         "side": "helion",
@@ -155,11 +155,11 @@ def compile_for(job, config):
     if not answer["ok"]:
         raise RuntimeError(answer["error"])
     static = answer["static"] or {}
-    return {
-        "cycles": None if static.get("cut") else static.get("cycles"),
-        "vmem_bytes": max(answer["kernels"], default=0) or static.get("vmem_bytes"),
-        "overruled": answer.get("refused", ""),
-    }
+    used = max(answer["kernels"], default=0) or static.get("vmem_bytes")
+    facts = {"vmem_bytes": used, "overruled": answer.get("refused", "")}
+    if job["tool"]:
+        facts["cycles"] = None if static.get("cut") else static.get("cycles")
+    return facts
 
 
 if __name__ == "__main__":

@@ -104,9 +104,15 @@ def compiled_is_fresh(found, row, name, timed=False):
     return not timed or name not in CHIPS or "cycles" in entry
 
 
-def helion_is_fresh(found, row):
+def helion_is_fresh(found, row, timed=False):
     """Whether Helion's recorded result is that of the kernel and the arguments as they are."""
-    return not helion.job(row) or found.part(row, "helion").get("key") == helion.key(row)
+    if not helion.job(row):
+        return True
+    entry = found.part(row, "helion")
+    if entry.get("key") != helion.key(row):
+        return False
+    made = entry["compile"]
+    return not timed or not made or made["kind"] != "ok" or "cycles" in made
 
 
 def problem_of(entry):

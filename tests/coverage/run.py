@@ -117,7 +117,7 @@ def compiled(case, chip, tool):
 
 def ask_helion(rows, found, python, tool):
     """Asks Helion about the rows whose kernels, arguments or versions changed."""
-    stale = [row for row in rows if not results.helion_is_fresh(found, row)]
+    stale = [row for row in rows if not results.helion_is_fresh(found, row, bool(tool))]
     for number, (row, entry) in enumerate(helion.answers(stale, python, tool)):
         found.put(row, "helion", entry)
         kinds = entry["check"]["kind"], (entry["compile"] or {}).get("kind")
