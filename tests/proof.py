@@ -442,7 +442,9 @@ def goldens():
         skew = (("pallas_loop_skew", "true"),)
         case = Case(graph, "emit_pipeline", None, default_blocks(graph), skew)
         found[f"{graph}.emit_pipeline.skew.py"] = case
-    return found
+    from coverage import row
+
+    return found | row.goldens()
 
 
 def aot_quick():

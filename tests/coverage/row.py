@@ -16,6 +16,9 @@ import proof
 # The loop types of the configuration; `proof.LOOPS` knows a fourth way, for the matrix.
 LOOPS = ("unroll", "fori_loop", "emit_pipeline")
 
+# Rows whose friendly kernel is pinned in testdata/golden: {name: loop type, None for its own}.
+GOLDENS = {}
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row:
@@ -114,6 +117,13 @@ def by_graph():
         for graph in row.graphs:
             found.setdefault(graph, row)
     return found
+
+
+def goldens():
+    """{file name: case} of the pinned kernels."""
+    named = {row.name: row for row in rows()}
+    cases = [proof.Case(named[name].friendly, loop) for name, loop in GOLDENS.items()]
+    return {f"{case.graph}.{case.loop or 'grid'}.coverage.py": case for case in cases}
 
 
 @functools.cache

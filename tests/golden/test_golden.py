@@ -2,6 +2,7 @@
 
 import proof
 import pytest
+from coverage import row as coverage
 
 from golden import golden
 
@@ -32,10 +33,9 @@ def test_each_graph_in_each_loop_type():
 
 
 def test_each_was_simulated(old):
-    """The very text: test_numerics runs it."""
-    ran = {
-        proof.digest(proof.module(case).source) for case in (*proof.accepted(), *proof.variants())
-    }
+    """The very text: test_numerics or test_coverage runs it."""
+    cases = (*proof.accepted(), *proof.variants(), *coverage.accepted())
+    ran = {proof.digest(proof.module(case).source) for case in cases}
     assert {proof.digest(text) for text in old.values()} <= ran
 
 
