@@ -8,37 +8,11 @@
 
 /* ---- from nodes to wants ---------------------------------------------------------------------------------------- */
 
-bool affine_max(Planner *p, const Affine *a, int64_t *max) {
-	*max = a->constant;
-	for (uint32_t i = 0; i < a->count; i++) {
-		const Term *t = &a->term[i];
-		int64_t last = 0;
-		if (t->kind == VAR_NODE) {
-			/* min(begin + size, end of the range) is at most the range's end. */
-			BlockId b = node_get(p->m, t->id)->op == OP_TILE_END ? query_block(p->m, t->id) : NONE;
-			if (b == NONE || p->m->blocks.at[b].extent == NONE || t->scale != 1)
-				return false;
-			last = expr_number(p->m, p->m->blocks.at[b].extent);
-		} else if (t->kind == VAR_PROGRAM) {
-			last = p->plan->grid.at[t->id].steps - 1;
-		} else {
-			const LoopDim *d = &p->plan->loops.at[t->id / RANK_MAX].dim[t->id % RANK_MAX];
-			if (!loop_most_steps(p, d, &last))
-				return false;
-			last = int_max(last - 1, 0);
-		}
-		*max += t->scale > 0 ? t->scale * last : 0;
-	}
-	return true;
-}
-
 /* Tiles and positions must lie in their tensor: what an index outside it means costs code that is not written yet. */
 static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, BlockId b) {
 	const char *tensor = p->m->tensors.at[w->tensor].name;
-	int64_t max = 0, first = want->at.constant;
-	bool known = true, negative = false;
-	for (uint32_t i = 0; i < want->at.count; i++)
-		negative = negative || want->at.term[i].scale < 0;
+	int64_t max = 0, first = 0;
+	bool known = true, from_start = affine_min(p, &want->at, &first) && first >= 0;
 	if (want->kind == WANT_AT || want->kind == WANT_RANGE) {
 		known = affine_max(p, &want->at, &max);
 		max += want->size - 1;
@@ -48,9 +22,10 @@ static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, Bl
 	} else if (want->kind == WANT_GRID) {
 		max = expr_number(p->m, p->m->blocks.at[b].extent) - 1;
 	}
-	if (p->m->assume_in_bounds || (known && max < want->extent && first >= 0 && !negative))
+	if (p->m->assume_in_bounds || (known && max < want->extent && from_start))
 		return true;
-	return plan_refuse(p, w->node, "out-of-bounds", "end the range at the tensor's dim, or set assume_in_bounds",
+	return plan_refuse(p, w->node, "out-of-bounds",
+	                   "keep the bounds inside the tensor's dim (sym_max, sym_min), or set assume_in_bounds",
 	                   "the index of tensor %s may lie outside its dim of %lld", tensor, (long long)want->extent);
 }
 

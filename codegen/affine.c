@@ -3,16 +3,33 @@
 
 Affine affine_int(int64_t value) { return (Affine){.constant = value}; }
 
-Affine affine_var(VarKind kind, uint32_t id, int64_t scale) {
+Affine affine_term(Term t) {
 	Affine a = {0};
-	if (scale != 0)
-		a.term[a.count++] = (Term){kind, id, scale};
+	if (t.scale != 0)
+		a.term[a.count++] = t;
 	return a;
+}
+
+Affine affine_var(VarKind kind, uint32_t id, int64_t scale) { return affine_term((Term){kind, id, scale, 0, 0}); }
+
+int64_t term_value(const Term *t, int64_t value) {
+	value = t->divide ? value / t->divide : value;
+	return t->scale * (t->modulo ? value % t->modulo : value);
+}
+
+int64_t term_last(const Term *t, int64_t last) {
+	last = t->divide ? last / t->divide : last;
+	return t->modulo ? int_min(last, t->modulo - 1) : last;
+}
+
+/* The same variable, and the same part of it. */
+static bool term_same(const Term *a, const Term *b) {
+	return a->kind == b->kind && a->id == b->id && a->divide == b->divide && a->modulo == b->modulo;
 }
 
 static void affine_add_term(Affine *a, Term t) {
 	for (uint32_t i = 0; i < a->count; i++) {
-		if (a->term[i].kind != t.kind || a->term[i].id != t.id)
+		if (!term_same(&a->term[i], &t))
 			continue;
 		a->term[i].scale += t.scale;
 		if (a->term[i].scale == 0)
@@ -60,6 +77,23 @@ bool affine_uses_program(const Affine *a, uint32_t dim) {
 	return false;
 }
 
+bool affine_tells_program(uint32_t count, const Affine *index, uint32_t dim, int64_t steps) {
+	int64_t known = 1; /* steps that differ by less are told apart */
+	for (bool more = true; more && known < steps;) {
+		more = false;
+		for (uint32_t i = 0; i < count; i++)
+			for (uint32_t k = 0; k < index[i].count; k++) {
+				const Term *t = &index[i].term[k];
+				if (t->kind != VAR_PROGRAM || t->id != dim || int_max(t->divide, 1) > known)
+					continue;
+				int64_t reach = t->modulo ? int_max(t->divide, 1) * t->modulo : steps;
+				more = more || reach > known;
+				known = int_max(known, reach);
+			}
+	}
+	return known >= steps;
+}
+
 bool affine_equal(const Affine *a, const Affine *b) {
 	Affine difference = affine_add(*a, affine_scale(*b, -1));
 	return difference.count == 0 && difference.constant == 0;
@@ -69,15 +103,67 @@ BlockId query_block(const Module *m, NodeId n) { return arg_block(m, node_arg(m,
 
 static Affine affine_of_node(Planner *p, NodeId n);
 
-/* A sum or product of two ints of which one is constant. */
+/* a // by, where that is a sum of terms again: what `by` does not divide is one term, of a variable that is never
+ * negative, with a scale that divides `by`. */
+static bool affine_floordiv(Affine a, int64_t by, Affine *out) {
+	Affine rest = {0};
+	if (by <= 0 || a.constant < 0 || a.constant % by != 0)
+		return false;
+	*out = affine_int(a.constant / by);
+	for (uint32_t i = 0; i < a.count; i++) {
+		Term t = a.term[i];
+		if (t.scale % by != 0) {
+			rest = affine_add(rest, affine_term(t));
+			continue;
+		}
+		t.scale /= by;
+		*out = affine_add(*out, affine_term(t));
+	}
+	if (rest.count == 0)
+		return true;
+	Term t = rest.term[0];
+	int64_t divide = t.scale > 0 && by % t.scale == 0 ? by / t.scale : 0;
+	if (rest.count > 1 || divide == 0 || t.kind == VAR_NODE || (t.modulo && t.modulo % divide != 0))
+		return false;
+	t = (Term){t.kind, t.id, 1, int_max(t.divide, 1) * divide, t.modulo / divide};
+	if (t.modulo != 1)
+		*out = affine_add(*out, affine_term(t));
+	return true;
+}
+
+/* a % by, where that is one term again: as above. */
+static bool affine_mod(Affine a, int64_t by, Affine *out) {
+	Affine rest = affine_int(a.constant >= 0 ? a.constant % by : 0);
+	for (uint32_t i = 0; i < a.count; i++)
+		if (a.term[i].scale % by != 0)
+			rest = affine_add(rest, affine_term(a.term[i]));
+	*out = rest;
+	if (rest.count == 0)
+		return a.constant >= 0;
+	Term t = rest.term[0];
+	int64_t modulo = t.scale > 0 && by % t.scale == 0 ? by / t.scale : 0;
+	if (rest.count > 1 || a.constant < 0 || rest.constant != 0 || modulo == 0 || t.kind == VAR_NODE ||
+	    (t.modulo && t.modulo % modulo != 0))
+		return false;
+	t.modulo = modulo;
+	*out = affine_term(t);
+	return true;
+}
+
+/* A sum or product of two ints of which one is constant, or a quotient or rest by a constant. */
 static bool affine_of_arithmetic(Planner *p, NodeId n, Affine *out) {
 	const Node *node = node_get(p->m, n);
-	if (node->op != OP_SYM_ADD && node->op != OP_SYM_SUB && node->op != OP_SYM_MUL)
+	if (node->op != OP_SYM_ADD && node->op != OP_SYM_SUB && node->op != OP_SYM_MUL && node->op != OP_SYM_FLOORDIV &&
+	    node->op != OP_SYM_MOD)
 		return false;
 	Affine a = affine_of_arg(p, node->graph, node_arg(p->m, n, 0));
 	Affine b = affine_of_arg(p, node->graph, node_arg(p->m, n, 1));
 	if (a.count + b.count > TERM_MAX)
 		return false;
+	if (node->op == OP_SYM_FLOORDIV)
+		return affine_is_int(&b) && affine_floordiv(a, b.constant, out);
+	if (node->op == OP_SYM_MOD)
+		return affine_is_int(&b) && b.constant > 0 && affine_mod(a, b.constant, out);
 	if (node->op == OP_SYM_ADD)
 		*out = affine_add(a, b);
 	else if (node->op == OP_SYM_SUB)

@@ -7,7 +7,8 @@ static double affine_mean(const Plan *p, const Affine *a, double unknown) {
 	for (uint32_t i = 0; i < a->count; i++) {
 		if (a->term[i].kind != VAR_PROGRAM)
 			return unknown;
-		mean += (double)a->term[i].scale * (double)(p->grid.at[a->term[i].id].steps - 1) / 2;
+		mean += (double)a->term[i].scale * (double)term_last(&a->term[i], p->grid.at[a->term[i].id].steps - 1) /
+		        2;
 	}
 	return mean;
 }
@@ -77,15 +78,27 @@ double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *ind
 	return bytes;
 }
 
+/* Steps of grid dim k after which the index moves on; 0: it does not depend on k. */
+static int64_t index_stays(const Operand *o, uint32_t k) {
+	int64_t stays = 0;
+	for (uint32_t i = 0; i < o->rank; i++)
+		for (uint32_t t = 0; t < o->index[i].count; t++) {
+			const Term *term = &o->index[i].term[t];
+			int64_t divide = int_max(term->divide, 1);
+			if (term->kind == VAR_PROGRAM && term->id == k)
+				stays = stays ? int_min(stays, divide) : divide;
+		}
+	return stays;
+}
+
 /* A window is copied when its index changes from one grid point to the next: once per step of every grid dim from the
  * outermost down to the innermost one in its index map. */
 int64_t operand_fetches(const Plan *p, const Operand *o) {
 	int64_t fetches = 1, outer = 1;
 	for (uint32_t k = 0; k < p->grid.count; k++) {
 		outer *= p->grid.at[k].steps;
-		for (uint32_t i = 0; i < o->rank; i++)
-			if (affine_uses_program(&o->index[i], k))
-				fetches = outer;
+		int64_t stays = index_stays(o, k);
+		fetches = stays ? int_cdiv(outer, stays) : fetches;
 	}
 	return int_cdiv(fetches, o->parts);
 }

@@ -121,11 +121,11 @@ static bool region_of(Planner *p, const Want *w, Affine *base, int64_t *span) {
 	for (uint32_t i = 0; i < w->at.count; i++) {
 		const Term *t = &w->at.term[i];
 		int64_t steps;
-		if (t->kind == VAR_PROGRAM)
-			*base = affine_add(*base, affine_var(t->kind, t->id, t->scale));
+		if (t->kind == VAR_PROGRAM && !t->divide && !t->modulo)
+			*base = affine_add(*base, affine_term(*t));
 		else if (t->kind == VAR_STEP && t->scale > 0 &&
 		         loop_most_steps(p, &p->plan->loops.at[t->id / RANK_MAX].dim[t->id % RANK_MAX], &steps))
-			*span += t->scale * int_max(steps - 1, 0);
+			*span += t->scale * term_last(t, int_max(steps - 1, 0));
 		else
 			return false;
 	}
@@ -276,7 +276,8 @@ bool held_order(Planner *p, const AccessWants *wants, uint32_t *order) {
 static bool moved_by(const AccessWant *w, uint32_t step) {
 	for (uint32_t i = 0; i < w->rank; i++)
 		for (uint32_t t = 0; t < w->dim[i].at.count; t++)
-			if (w->dim[i].at.term[t].kind == VAR_STEP && w->dim[i].at.term[t].id == step)
+			if (w->dim[i].at.term[t].kind == VAR_STEP && w->dim[i].at.term[t].id == step &&
+			    !w->dim[i].at.term[t].divide && !w->dim[i].at.term[t].modulo)
 				return true;
 	return false;
 }

@@ -8,6 +8,7 @@ Lowering op_lowering(uint16_t op) {
 	case OP_PLACEHOLDER: case OP_OUTPUT: case OP_HOST_TENSOR: case OP_SYMNODE: case OP_SYM_SIZE: case OP_SCALAR:
 	case OP_TILE_BLOCK_SIZE: return LOWER_FREE;
 	case OP_SYM_ADD: case OP_SYM_SUB: case OP_SYM_MUL: case OP_SYM_FLOORDIV: case OP_SYM_MOD: case OP_SYM_NEG:
+	case OP_SYM_MAX: case OP_SYM_MIN:
 	case OP_TILE_BEGIN: case OP_TILE_END: case OP_TILE_ID: return LOWER_INT;
 	case OP_TILE_INDEX: case OP_IOTA: return LOWER_INDEX;
 	case OP_LOAD: return LOWER_LOAD;

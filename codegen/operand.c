@@ -146,8 +146,8 @@ static Affine at_last_step(const Planner *p, const AccessWant *w, Affine at) {
 	for (uint32_t i = 0; i < at.count; i++) {
 		const Term *t = &at.term[i];
 		bool own = t->kind == VAR_STEP && t->id == w->loop * RANK_MAX;
-		out = affine_add(out, own ? affine_int(t->scale * p->plan->loops.at[w->loop].dim[0].full_steps)
-		                          : affine_var(t->kind, t->id, t->scale));
+		out = affine_add(out, own ? affine_int(term_value(t, p->plan->loops.at[w->loop].dim[0].full_steps))
+		                          : affine_term(*t));
 	}
 	return out;
 }

@@ -79,15 +79,15 @@ static bool plan_scalars(Planner *p) {
 
 static bool operand_indexed_by(const Plan *plan, uint32_t operand, uint32_t dim) {
 	const Operand *o = &plan->operands.at[operand];
-	for (uint32_t i = 0; o->space == SPACE_WINDOW && i < o->rank; i++)
-		if (affine_uses_program(&o->index[i], dim))
-			return true;
+	int64_t steps = plan->grid.at[dim].steps;
+	if (o->space == SPACE_WINDOW && affine_tells_program(o->rank, o->index, dim, steps))
+		return true;
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		for (uint32_t w = 0; w < plan->loops.at[l].windows.count; w++) {
 			const Window *win = &plan->loops.at[l].windows.at[w];
-			for (uint32_t i = 0; win->operand == operand && win->dma && i < o->rank; i++)
-				if (affine_uses_program(&win->index[i], dim))
-					return true;
+			if (win->operand == operand && win->dma &&
+			    affine_tells_program(o->rank, win->index, dim, steps))
+				return true;
 		}
 	return false;
 }

@@ -21,13 +21,15 @@ typedef enum VarKind {
 	VAR_NODE     /* a scalar int that node `id` computes */
 } VarKind;
 
+/* scale * (variable // divide % modulo); 0: not divided, no rest taken. Only of variables that are never negative. */
 typedef struct Term {
 	VarKind kind;
 	uint32_t id;
 	int64_t scale;
+	int64_t divide, modulo;
 } Term;
 
-/* constant + sum of scale * variable: block indices, offsets, bounds. */
+/* constant + sum of terms: block indices, offsets, bounds. */
 typedef struct Affine {
 	int64_t constant;
 	uint32_t count;

@@ -13,9 +13,14 @@ static const char *variable_name(const Plan *p, Arena *a, const Term *t) {
 /* Without its sign. */
 static void put_term(const Plan *p, Text *out, const Term *t) {
 	int64_t scale = t->scale < 0 ? -t->scale : t->scale;
+	const char *name = variable_name(p, out->arena, t);
+	if (t->divide)
+		name = arena_printf(out->arena, "%s // %lld", name, (long long)t->divide);
+	if (t->modulo)
+		name = arena_printf(out->arena, "%s %% %lld", name, (long long)t->modulo);
 	if (scale != 1)
 		text_printf(out, "%lld*", (long long)scale);
-	text_put(out, variable_name(p, out->arena, t));
+	text_printf(out, scale != 1 && (t->divide || t->modulo) ? "(%s)" : "%s", name);
 }
 
 const char *plan_affine_text(const Plan *p, Arena *a, const Affine *x) {

@@ -34,6 +34,10 @@ static inline Place config_place(const ConfigOrigin *o) { return (Place){.source
 /* affine.c */
 Affine affine_int(int64_t value);
 Affine affine_var(VarKind kind, uint32_t id, int64_t scale);
+Affine affine_term(Term t);
+/* The term where its variable has this value; the largest multiple of its scale where that counts to `last`. */
+int64_t term_value(const Term *t, int64_t value);
+int64_t term_last(const Term *t, int64_t last);
 Affine affine_add(Affine a, Affine b);
 Affine affine_scale(Affine a, int64_t factor);
 static inline bool affine_is_int(const Affine *a) { return a->count == 0; }
@@ -45,12 +49,16 @@ Affine affine_divide(Affine a, int64_t by);
 Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
 
 bool affine_equal(const Affine *a, const Affine *b);
-/* access.c: the largest value that it takes over the grid and the loops around it; false if that is not known. */
+/* ranges.c: the largest and the smallest value that it can take over the grid and the loops around it; false if that
+ * is not known. */
 bool affine_max(Planner *p, const Affine *a, int64_t *max);
+bool affine_min(Planner *p, const Affine *a, int64_t *min);
 /* loops.c: it is a multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a
  * rest, which the compiler must be told. */
 bool affine_divisible(Planner *p, const Affine *a, int64_t by);
 bool affine_uses_program(const Affine *a, uint32_t dim);
+/* No two steps of the grid dim have the same values of all these. */
+bool affine_tells_program(uint32_t count, const Affine *index, uint32_t dim, int64_t steps);
 /* The loop's steps fill the range, in every grid point. */
 bool loop_dim_divides(Planner *p, const LoopDim *d);
 /* It has ragged steps that do not run after it: each step masks. */

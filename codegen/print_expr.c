@@ -22,9 +22,7 @@ static Affine affine_here(Printer *pr, const Affine *a) {
 	for (uint32_t i = 0; i < a->count; i++) {
 		const Term *t = &a->term[i];
 		bool known = t->kind == VAR_STEP && !pr->step[t->id];
-		Affine term =
-			known ? affine_int(t->scale * pr->step_value[t->id]) : affine_var(t->kind, t->id, t->scale);
-		here = affine_add(here, term);
+		here = affine_add(here, known ? affine_int(term_value(t, pr->step_value[t->id])) : affine_term(*t));
 	}
 	return here;
 }
@@ -32,7 +30,12 @@ static Affine affine_here(Printer *pr, const Affine *a) {
 static void put_term(Printer *pr, Text *out, const Term *t) {
 	int64_t scale = t->scale < 0 ? -t->scale : t->scale;
 	text_put(out, t->scale < 0 ? (out->length ? " - " : "-") : out->length ? " + " : "");
-	text_put(out, term_name(pr, t));
+	const char *name = term_name(pr, t);
+	if (t->divide)
+		name = arena_printf(pr->a, "jax.lax.div(%s, %lld)", name, (long long)t->divide);
+	if (t->modulo)
+		name = arena_printf(pr->a, "jax.lax.rem(%s, %lld)", name, (long long)t->modulo);
+	text_put(out, name);
 	if (scale != 1)
 		text_printf(out, " * %lld", (long long)scale);
 }

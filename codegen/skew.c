@@ -130,15 +130,29 @@ static bool is_handed(const Skew *s, NodeId n) {
 	return false;
 }
 
-static void hand_on(Skew *s, NodeId user, NodeId operand) {
-	const Plan *plan = s->p->plan;
-	NodeId n = value_root(plan, operand);
-	bool read = plan->values[user].same_as == NONE && !s->ahead[user];
-	if (!read || !s->ahead[n] || node_get(s->p->m, n)->graph != s->loop->graph || how_of(s, n) == LOWER_FREE ||
+static void hand_value(Skew *s, NodeId n) {
+	if (!s->ahead[n] || node_get(s->p->m, n)->graph != s->loop->graph || how_of(s, n) == LOWER_FREE ||
 	    (how_of(s, n) == LOWER_FULL && node_type(s->p->m, n)->count == 0) || is_handed(s, n))
 		return;
 	Handed handed = {.node = n, .scratch = NONE};
 	vec_push(s->p->a, &s->loop->handed, handed);
+}
+
+static void hand_on(Skew *s, NodeId user, NodeId operand) {
+	const Plan *plan = s->p->plan;
+	NodeId n = value_root(plan, operand);
+	if (plan->values[user].same_as != NONE || s->ahead[user])
+		return;
+	if (node_type(s->p->m, n)->kind != TYPE_SYM) {
+		hand_value(s, n);
+		return;
+	}
+	/* An int is printed where it is read, of program ids, steps and the ints that are computed. */
+	Arg ref = arg_ref(n);
+	Affine a = affine_of_arg(s->p, node_get(s->p->m, n)->graph, &ref);
+	for (uint32_t i = 0; i < a.count; i++)
+		if (a.term[i].kind == VAR_NODE)
+			hand_value(s, a.term[i].id);
 }
 
 /* Why it cannot be handed on in scratch; NULL if it can. */

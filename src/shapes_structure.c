@@ -57,6 +57,8 @@ static ExprId sym_apply(Module *m, uint16_t op, ExprId a, ExprId b) {
 	case OP_SYM_MUL: return expr_binary(m, EXPR_MUL, a, b);
 	case OP_SYM_FLOORDIV: return expr_binary(m, EXPR_FLOORDIV, a, b);
 	case OP_SYM_MOD: return expr_binary(m, EXPR_MOD, a, b);
+	case OP_SYM_MAX: return expr_binary(m, EXPR_MAX, a, b);
+	case OP_SYM_MIN: return expr_binary(m, EXPR_MIN, a, b);
 	case OP_SYM_NEG: return expr_binary(m, EXPR_SUB, expr_int(m, 0), a);
 	default: return NONE;
 	}

@@ -105,9 +105,7 @@ def softmax_of_two(
 
 
 @helion.kernel(static_shapes=True)
-def nested_scale(
-    x: torch.Tensor, y: torch.Tensor, width: int
-) -> tuple[torch.Tensor, torch.Tensor]:
+def nested_scale(x: torch.Tensor, y: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (acc [M, width], running [M]) of x [M, N] and y [M, K].
 
     For each tile of N: running += its squares; then for each tile of K: running = running / 2 + its

@@ -114,6 +114,7 @@ class GraphWriter:
         if expr in self.symbols.blocks:
             return {"sym": str(expr)}
         kinds = {"Add": "add", "Mul": "mul", "FloorDiv": "floordiv", "Mod": "mod"}
+        kinds |= {"Max": "sym_max", "Min": "sym_min"}
         kind = kinds.get(type(expr).__name__.removeprefix("Python"))
         if kind is None:
             self.refuse(

@@ -14,6 +14,8 @@ OPERATORS = {
     "truediv": (operator.truediv, "aten.div"),
     "floordiv": (operator.floordiv, "aten.floor_divide"),
     "mod": (operator.mod, "aten.remainder"),
+    "sym_max": (max, "aten.maximum"),
+    "sym_min": (min, "aten.minimum"),
     "neg": (operator.neg, "aten.neg"),
     "eq": (operator.eq, "aten.eq"),
     "ne": (operator.ne, "aten.ne"),
