@@ -128,7 +128,7 @@ def bias_attention(
 def alibi_attention(
     q_in: torch.Tensor, k_in: torch.Tensor, v_in: torch.Tensor, slopes: torch.Tensor
 ) -> torch.Tensor:
-    """Causal; scores minus slopes[h] * (i - j), slopes float32 [B*H] (one for each row of heads)."""
+    """Causal; scores minus slopes[h] * (i - j), slopes float32 [B*H]."""
     s_dim = q_in.size(-2)
     head_dim = hl.specialize(q_in.size(-1))
     q_view = q_in.reshape([-1, s_dim, head_dim])
@@ -201,7 +201,7 @@ def segment_attention(
     q_ids: torch.Tensor,
     kv_ids: torch.Tensor,
 ) -> torch.Tensor:
-    """Row i sees column j where q_ids[b, i] == kv_ids[b, j], int32 [B, S]; no column: a row of 0."""
+    """Row i sees column j where q_ids[b, i] == kv_ids[b, j], int32 [B, S]; none: a row of 0."""
     s_dim = q_in.size(-2)
     kv_dim = k_in.size(-2)
     head_dim = hl.specialize(q_in.size(-1))
@@ -238,7 +238,7 @@ def segment_attention(
 @helion.kernel(static_shapes=True)
 def decode_attention(q_in: torch.Tensor, k_in: torch.Tensor, v_in: torch.Tensor) -> torch.Tensor:
     """One query row for each head, q [B, H, D]: the heads of a group are the rows of one tile."""
-    batch, heads, head_dim = q_in.size()
+    _batch, heads, head_dim = q_in.size()
     head_dim = hl.specialize(head_dim)
     kv_dim = k_in.size(-2)
     group = hl.specialize(heads // k_in.size(1))
@@ -277,7 +277,7 @@ def fp8_attention(
 ) -> torch.Tensor:
     """float8_e4m3fn q, k, v with a float32 scale for each head, [B*H]; out [B*H, S, D] bfloat16.
 
-    The probabilities, at most 1, are rounded to float8 for the second product.
+    The probabilities, at most 1, meet v in bfloat16: float8 has 3 bits for them.
     """
     s_dim = q_in.size(-2)
     kv_dim = k_in.size(-2)
@@ -301,9 +301,7 @@ def fp8_attention(
             alpha = torch.exp2(m_i - m_new)
             l_i = l_i * alpha + torch.sum(p, -1)
             v = v_view[tile_b, tile_n, :]
-            acc = acc * alpha[:, :, None] + hl.dot(
-                p.to(torch.float8_e4m3fn), v, out_dtype=torch.float32
-            )
+            acc = torch.baddbmm(acc * alpha[:, :, None], p.to(torch.bfloat16), v.to(torch.bfloat16))
             m_i = m_new
         total = (acc / l_i[:, :, None]) * v_scale[tile_b][:, None, None]
         out[tile_b, tile_m, :] = total.to(out.dtype)
@@ -314,7 +312,7 @@ def fp8_attention(
 def exclusive_attention(q_in: torch.Tensor, k_in: torch.Tensor, v_in: torch.Tensor) -> torch.Tensor:
     """Exclusive self-attention: of the result y of row i, what lies along v[i] is taken away.
 
-    z = y - (y . v[i]) v[i] / (v[i] . v[i]), so that a token reads from the others only. Not causal: the
+    z = y - (y . v[i]) v[i] / (v[i] . v[i]): a token reads from the others only. Not causal: the
     first row of a causal one would see itself alone, and be 0 but for rounding.
     """
     s_dim = q_in.size(-2)

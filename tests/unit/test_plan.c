@@ -297,8 +297,35 @@ static void affines_add_up(void **state) {
 	assert_true(affine_is_int(&a));
 }
 
+/* Which steps a grid dim's index tells apart: K/V heads of groups, and batch and head of one dim. */
+static void parts_of_a_program_id(void **state) {
+	(void)state;
+	Term quotient = {VAR_PROGRAM, 0, 128, 4, 0}, rest = {VAR_PROGRAM, 0, 1, 0, 4},
+	     digit = {VAR_PROGRAM, 0, 1, 4, 2};
+	assert_int_equal(term_value(&quotient, 11), 256);
+	assert_int_equal(term_value(&rest, 11), 3);
+	assert_int_equal(term_value(&digit, 14), 1);
+	assert_int_equal(term_last(&quotient, 30), 7);
+	assert_int_equal(term_last(&rest, 30), 3);
+	assert_int_equal(term_last(&rest, 2), 2);
+	Affine sum = affine_add(affine_term(quotient), affine_term(rest));
+	assert_int_equal(sum.count, 2);
+	sum = affine_add(sum, affine_scale(affine_term(quotient), -1));
+	assert_int_equal(sum.count, 1);
+	assert_true(affine_multiple(&(Affine){.count = 1, .term = {quotient}}, 128));
+	const Affine both[] = {affine_term(quotient), affine_term(rest)};
+	assert_true(affine_tells_program(2, both, 0, 32));
+	assert_false(affine_tells_program(1, both, 0, 32));
+	assert_false(affine_tells_program(1, both + 1, 0, 32));
+	assert_true(affine_tells_program(1, both + 1, 0, 4));
+	const Affine digits[] = {affine_term(digit), affine_term(rest)};
+	assert_true(affine_tells_program(2, digits, 0, 8));
+	assert_false(affine_tells_program(2, digits, 0, 9));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parts_of_a_program_id),
 		cmocka_unit_test(pipelined_windows_stay_in_hbm),
 		cmocka_unit_test(a_one_dimensional_result_is_a_row),
 		cmocka_unit_test(unrolled_operands_are_resident),

@@ -1,0 +1,105 @@
+"""Positions and bounds that are sums, quotients, rests, maxima and minima of program ids."""
+
+import copy
+import json
+
+import numpy as np
+import proof
+import pytest
+import tiles
+from pallasc import compile as compile_graph
+from pallasc import reference
+from pallasc.errors import CompileError
+from pallasc.simulate import interpret_params, simulate
+
+SYM = {"sym": None}
+
+
+def heads(shape, positions, out_shape, out_positions):
+    """out[positions of b, :, :] = 2 * x[positions of b, :, :] over b in steps of 1.
+
+    A position is (target, divisor): "floordiv" or "mod" of tile.begin of b; or None: b itself.
+    """
+    k = tiles.Kernel("heads", [8], {"block_sizes": [1]})
+    k.tensor("x", "input", "float32", shape)
+    k.tensor("out", "output", "float32", out_shape)
+    begin = k.node("tile.begin", [{"sym": "u0"}], SYM)
+
+    def at(position):
+        return k.node(position[0], [begin, position[1]], SYM) if position else begin
+
+    index = [*(at(p) for p in positions), {"slice": [None] * 3}, {"slice": [None] * 3}]
+    tile = {"dtype": "float32", "shape": shape[-2:]}
+    x = k.node("tile.load", [{"ref": "x_host"}, index], tile)
+    index = [*(at(p) for p in out_positions), {"slice": [None] * 3}, {"slice": [None] * 3}]
+    k.node("tile.store", [{"ref": "out_host"}, index, k.op("aten.mul.Tensor", x, 2.0)])
+    return json.loads(k.json())
+
+
+def grid_of(document, **config):
+    """(operands' index maps by ref, whether the grid's dim is parallel)."""
+    plan = compile_graph(document, config or None, "v7x").plan
+    (dim,) = plan["grid"]
+    maps = {o["ref"]: o["index_map"] for o in plan["operands"]}
+    return maps, dim["semantics"] == "parallel"
+
+
+def right(document):
+    """The simulated kernel gives what the reference gives."""
+    x = np.arange(np.prod(document["tensors"][0]["shape"]), dtype=np.float32)
+    x = x.reshape(document["tensors"][0]["shape"])
+    module = compile_graph(document, None, "v7x")
+    found = simulate(module.load(), [x], interpret_params()).outputs
+    expected = reference.run(document, [x])
+    return all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_a_quotient_is_a_window():
+    document = heads([2, 8, 128], [("floordiv", 4)], [8, 8, 128], [None])
+    maps, parallel = grid_of(document)
+    assert maps == {"x_ref": ["tile_0 // 4", "0", "0"], "out_ref": ["tile_0", "0", "0"]}
+    assert parallel
+    assert right(document)
+
+
+def test_batch_and_head_of_one_dim():
+    """(b // 4, b % 4) tells all grid points apart: they may run in parallel."""
+    both = [("floordiv", 4), ("mod", 4)]
+    document = heads([8, 8, 128], [None], [2, 4, 8, 128], both)
+    maps, parallel = grid_of(document)
+    assert maps["out_ref"] == ["tile_0 // 4", "tile_0 % 4", "0", "0"]
+    assert parallel
+    assert right(document)
+    assert right(heads([2, 4, 8, 128], both, [8, 8, 128], [None]))
+
+
+def test_one_part_alone_is_written_again():
+    """b // 4 of an output: four grid points write one block, in order."""
+    document = heads([8, 8, 128], [None], [2, 8, 128], [("floordiv", 4)])
+    _maps, parallel = grid_of(document)
+    assert not parallel
+
+
+def test_past_the_end_is_refused():
+    document = heads([1, 8, 128], [("floordiv", 4)], [8, 8, 128], [None])
+    with pytest.raises(CompileError, match="x may lie outside its dim of 1"):
+        compile_graph(document, None, "v7x")
+
+
+def test_a_begin_below_0_is_refused():
+    """The window's begin without its maximum with 0."""
+    document = copy.deepcopy(proof.document("sliding_attention"))
+    root = document["graphs"][-1]["nodes"]
+    (largest,) = [node for node in root if node.get("target") == "sym_max"]
+    largest["target"] = "add"
+    with pytest.raises(CompileError, match="k_view may lie outside its dim") as refused:
+        compile_graph(document, None, "v7x")
+    assert "sym_max" in str(refused.value)
+
+
+def test_ints_are_not_handed_to_the_next_step():
+    """An unrolled loop that computes scores ahead: the head number stays."""
+    config = {"pallas_loop_type": "unroll", "pallas_matmul_ahead": 1}
+    plan = compile_graph(proof.document("gqa_attention"), config, "v7x").plan
+    (loop,) = plan["loops"]
+    assert [item["node"] for item in loop["handed"]] == ["dot"]
