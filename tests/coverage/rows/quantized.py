@@ -39,6 +39,11 @@ def int4_halves(x, w):
     return (x @ np.concatenate(nibbles(w)),)
 
 
+def int4_pairs(x, w):
+    """x @ weights, of which the low nibbles are the even rows."""
+    return (x @ np.stack(nibbles(w), 1).reshape(-1, w.shape[1]),)
+
+
 # ---- inputs --------------------------------------------------------------------------------------
 
 
@@ -86,4 +91,5 @@ ROWS = [
     three("matmul, bfloat16 x int16 weights", "int16_weight_matmul", matmul),
     three("matmul, bfloat16 x int8 weights", "int8_weight_matmul", weight_only),
     three("matmul, int4 weights, half-split", "int4_matmul", int4_halves),
+    three("matmul, int4 weights, interleaved", "int4_interleaved_matmul", int4_pairs),
 ]
