@@ -150,6 +150,8 @@ static const char *ways_to_fit(Planner *p) {
 		if (type != (LoopType)p->m->config.loop_type.value && trial_fits(&t))
 			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
 	}
+	if (p->m->blocks_that_fit)
+		put_way(&out, p->m->blocks_that_fit);
 	return out.length ? arena_printf(p->a, "these fit: %s", out.at)
 	                  : "no smaller value of one block fits; make several smaller";
 }

@@ -2,7 +2,7 @@
  *
  *     module_load() -> compile_module() -> compile_plan() -> compile_emit()
  *
- * The only part of src that knows passes and codegen. */
+ * The only part of src that knows passes and codegen: compile.c and compile_roll.c. */
 #ifndef PALLASC_COMPILE_H
 #define PALLASC_COMPILE_H
 
@@ -34,6 +34,7 @@ typedef struct Compilation {
 	Module *module;
 	Program *program;    /* NULL until compile_plan() */
 	PassContext context; /* with the passes' remarks */
+	Module *whole_rows;  /* as it was before the passes, where the configuration keeps long rows whole; NULL */
 } Compilation;
 
 /* Starts on a loaded Module, which the compilation changes from now on. */
@@ -42,6 +43,10 @@ void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag 
 bool compile_module(Compilation *c);
 /* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */
 bool compile_plan(Compilation *c);
+/* compile_roll.c: gives rows that do not fit whole their reduction_loops, if the configuration says nothing of them. */
+void compile_choose_blocks(Compilation *c);
+/* Where it asked for whole rows: the reduction_loops with which the kernel would be accepted, as text; NULL. */
+const char *compile_blocks_that_fit(Compilation *c);
 /* Does this need a plan? Checking does: what is accepted compiles. */
 bool emit_needs_plan(Emit emit);
 /* Appends the text to `out`. */

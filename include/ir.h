@@ -382,6 +382,7 @@ typedef struct Module {
 	uint32_t default_level; /* how often defaults are halved: codegen/default_fit.c */
 	bool configured;        /* it has */
 	bool is_part;           /* module_of_root() made it, of a document of several roots */
+	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */

@@ -25,8 +25,10 @@ static bool read_configuration(Compilation *c) {
 
 bool compile_module(Compilation *c) {
 	const CompileOptions *o = c->options;
-	return read_configuration(c) && module_configure(c->module, c->diag) && module_verify(c->module, c->diag) &&
-	       pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks) &&
+	if (!read_configuration(c) || !module_configure(c->module, c->diag) || !module_verify(c->module, c->diag))
+		return false;
+	compile_choose_blocks(c);
+	return pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks) &&
 	       module_check_annotations(c->module, c->diag);
 }
 
@@ -44,7 +46,12 @@ static bool compute_facts(Compilation *c) {
 bool compile_plan(Compilation *c) {
 	if (!compute_facts(c))
 		return false;
+	Diag before = *c->diag;
 	c->program = program_make(c->arena, c->module, c->diag);
+	if (!c->program && (c->module->blocks_that_fit = compile_blocks_that_fit(c))) {
+		*c->diag = before; /* the same again, with what would fit */
+		c->program = program_make(c->arena, c->module, c->diag);
+	}
 	return c->program != NULL;
 }
 

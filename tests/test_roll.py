@@ -1,0 +1,60 @@
+"""reduction_loops where nobody chose it: src/compile_roll.c. Long rows, planned only."""
+
+import json
+import re
+
+import proof
+import pytest
+from pallasc import compile as compile_graph
+from pallasc.errors import CompileError
+
+ROWS = 64
+
+
+def long_rows(graph, columns, **config):
+    """The document of a graph whose rows [256, 1024] become [64, columns], with `config`."""
+    document = dict(proof.document(graph), config={})
+    text = re.sub(r"\b1024\b", str(columns), json.dumps(document))
+    return dict(json.loads(re.sub(r"\b256\b", str(ROWS), text)), config=config)
+
+
+def loops(document, chip="v7x"):
+    """The reduction_loops in force; None where nothing chose."""
+    return compile_graph(document, None, chip).plan["config"].get("reduction_loops")
+
+
+@pytest.mark.parametrize("graph", ["softmax", "layer_norm"])
+def test_rows_that_do_not_fit_are_rolled(graph):
+    assert loops(long_rows(graph, 1 << 20)) == [4096]
+    assert loops(long_rows(graph, 1 << 17)) is None
+
+
+def test_whole_rows_stay_where_the_chip_holds_them():
+    assert loops(long_rows("softmax", 1 << 20), "v6e") is None
+    assert loops(long_rows("softmax", 1 << 18), "v4") == [4096]
+
+
+def test_blocks_divide_the_row_if_they_can():
+    """128 * 23 is the widest below 4096 that divides; of 1000003, a prime, none does."""
+    assert loops(long_rows("softmax", 128 * 23 * 356)) == [128 * 23]
+    assert loops(long_rows("softmax", 1000003)) == [4096]
+
+
+def test_more_rows_at_a_time_are_narrower_blocks():
+    assert loops(long_rows("softmax", 1 << 20, block_sizes=[8])) == [16384]
+    assert loops(long_rows("softmax", 1 << 20, block_sizes=[64])) == [2048]
+
+
+def test_what_is_asked_for_stays_and_its_refusal_names_the_blocks():
+    with pytest.raises(CompileError, match=r"these fit: .*reduction_loops=\[16384\]"):
+        loops(long_rows("softmax", 1 << 20, block_sizes=[8], reduction_loops=[None]))
+    document = long_rows("softmax", 1 << 20, block_sizes=[8], reduction_loops=[1024])
+    assert loops(document) == [1024]
+
+
+def test_the_choice_gives_the_same_plan_again():
+    document = long_rows("layer_norm", 1 << 20)
+    plan = compile_graph(document, None, "v7x").plan
+    again = compile_graph(dict(document, config={}), plan["config"], "v7x").plan
+    assert again["accesses"] == plan["accesses"]
+    assert again["loops"] == plan["loops"]
