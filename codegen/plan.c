@@ -165,7 +165,10 @@ static void remark_loops(Plan *plan) {
 		            l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "", l->why);
 		if (l->skewed)
 			plan_remark(plan, "%s: skewed: %s", l->name, l->skew_why);
-		else
+		if (l->pair_why)
+			plan_remark(plan, "%s: %s: %s", l->name,
+			            l->paired ? "two steps in an iteration" : "one step in an iteration", l->pair_why);
+		if (!l->skewed)
 			plan_remark(plan, "%s: not skewed: %s", l->name, l->skew_why);
 		if (l->peeled)
 			plan_remark(plan, "%s: the last step has %lld of %lld lanes; it runs after the loop%s", l->name,
@@ -200,18 +203,25 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	return plan;
 }
 
-/* With skewed loops where that fits. */
+/* With skewed loops where that fits, of pairs where those do. */
 Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Diag before = *d;
 	PlanWay skew = way;
 	const Config *c = &m->config;
 	bool unrolls = (LoopType)c->loop_type.value == LOOP_UNROLL || way.straight;
-	bool must = (Choice)c->loop_skew.value == CHOICE_ON || (unrolls && c->matmul_ahead.value > 0);
-	skew.skew = true;
-	skew.trial = way.trial || !must;
+	bool must_pair = (Choice)c->step_pairs.value == CHOICE_ON;
+	bool must = must_pair || (Choice)c->loop_skew.value == CHOICE_ON || (unrolls && c->matmul_ahead.value > 0);
+	skew.skew = skew.pairs = true;
+	skew.trial = way.trial || !must_pair;
 	Plan *skewed = plan_way(a, m, d, skew);
-	if (skewed || must)
+	if (skewed || must_pair)
 		return skewed;
 	*d = before; /* what is wrong is said again */
+	skew.pairs = false;
+	skew.trial = way.trial || !must;
+	skewed = plan_way(a, m, d, skew);
+	if (skewed || must)
+		return skewed;
+	*d = before;
 	return plan_way(a, m, d, way);
 }

@@ -188,7 +188,8 @@ typedef struct Carry {
 /* A value that the steps of a skewed loop hand on to the next: skew.c. */
 typedef struct Handed {
 	NodeId node;
-	uint32_t scratch; /* NONE: unrolled steps hand it on as a value */
+	uint32_t scratch; /* NONE: it is handed on as a value */
+	uint32_t odd;     /* of a loop of pairs: what odd steps read, as even ones read `scratch`; else NONE */
 	int64_t bytes;
 } Handed;
 
@@ -235,6 +236,8 @@ typedef struct Loop {
 	int ahead;             /* one so many steps later: more than one only where the loop is unrolled */
 	VEC(Handed) handed;    /* and hands it on */
 	const char *skew_why;  /* why, or why not */
+	bool paired;           /* two steps of a skewed fori_loop stand in one iteration */
+	const char *pair_why;  /* why, or why not; NULL if it is not skewed */
 	const char *name;      /* of its step function */
 	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */
 } Loop;

@@ -165,6 +165,7 @@ static void put_config(Json *j, const Module *m) {
 	put_string(j, "pallas_straight_loops", choices[c->straight_loops.value]);
 	put_string(j, "pallas_transposed_scores", choices[c->transposed_scores.value]);
 	put_string(j, "pallas_loop_skew", choices[c->loop_skew.value]);
+	put_string(j, "pallas_step_pairs", choices[c->step_pairs.value]);
 	put_string(j, "pallas_back_and_forth", choices[c->grid_walk.value]);
 	if (c->matmul_ahead.value == AHEAD_AUTO)
 		put_string(j, "pallas_matmul_ahead", "auto");
@@ -376,6 +377,7 @@ static void put_handed(Json *j, const Handed *h) {
 	open_line(j, NULL, "{");
 	put_string(j, "node", node_get(j->p->module, h->node)->name);
 	put_ref(j, "scratch", h->scratch);
+	put_ref(j, "odd", h->odd);
 	close_line(j, "}");
 }
 
@@ -398,6 +400,7 @@ static void put_loop(Json *j, const Loop *l) {
 	put_bool(j, "masked", l->masked);
 	put_bool(j, "skewed", l->skewed);
 	put_int(j, "ahead", l->ahead);
+	put_bool(j, "paired", l->paired);
 	open_line(j, "handed", "[");
 	for (uint32_t i = 0; i < l->handed.count; i++)
 		put_handed(j, &l->handed.at[i]);

@@ -10,6 +10,7 @@ typedef struct PlanWay {
 	bool fori_copies;         /* fori_loop copies the windows that it can */
 	const char *resident_why; /* else: why not */
 	bool skew;                /* loops compute ahead where that can pay: skew.c */
+	bool pairs;               /* ... two steps in an iteration */
 	bool whole;               /* windows of an emit_pipeline may hold all its steps: group.c */
 	bool keep;                /* inputs stay resident where copies would move more: residency.c */
 	bool keep_results;        /* ... and what a loop writes that then copies nothing else */

@@ -210,25 +210,39 @@ static const char *ahead_call(LoopPrinter *lp, const char *step, int64_t number)
 	return step_call(lp, PART_AHEAD, &args);
 }
 
-/* The call of the rest of a step, or of a whole one, with carried values as they are named by `carried`. */
-static const char *rest_call(LoopPrinter *lp, const char *step, int64_t number, const Names *carried) {
+/* What a step reads of what was computed ahead of it: variables, or scratch, of a loop of pairs that of the even or the
+ * odd steps. */
+static void add_handed_to(LoopPrinter *lp, bool odd, bool next, Names *names) {
+	Printer *pr = lp->pr;
+	for (uint32_t i = 0; i < lp->loop->handed.count; i++) {
+		const Handed *h = &lp->loop->handed.at[i];
+		if (h->scratch != NONE)
+			names_add(pr, names, arena_printf(pr->a, "%s[...]", pr->scratch[odd ? h->odd : h->scratch]));
+		else
+			names_add(pr, names,
+			          next ? printer_name(pr, arena_printf(pr->a, "%s_next", pr->names[h->node]))
+			               : pr->names[h->node]);
+	}
+}
+
+/* The call of the rest of a step, or of a whole one, with what is handed to it and carried values as they are named. */
+static const char *rest_call(LoopPrinter *lp, const char *step, int64_t number, const Names *handed,
+                             const Names *carried) {
 	Names args = {0};
 	add_steps(lp, PART_STEP, &args);
-	add_handed_refs(lp, &args);
+	for (uint32_t i = 0; i < handed->count; i++)
+		names_add(lp->pr, &args, handed->at[i]);
 	fori_windows(lp, PART_STEP, step, number, &args);
 	for (uint32_t i = 0; i < carried->count; i++)
 		names_add(lp->pr, &args, carried->at[i]);
 	return step_call(lp, PART_STEP, &args);
 }
 
-/* Carried values as the loop's body names them: scratch, or a variable. */
-static void carried_names(LoopPrinter *lp, Names *all, Names *registers) {
-	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
-		const char *ref = carry_ref(lp, i);
-		names_add(lp->pr, all, ref ? ref : lp->pr->names[carry_placeholder(lp, i)]);
-		if (!ref)
-			names_add(lp->pr, registers, lp->pr->names[carry_placeholder(lp, i)]);
-	}
+/* What is handed on as a value that the loop passes on. */
+static void add_handed_values(LoopPrinter *lp, Names *names) {
+	for (uint32_t i = 0; i < lp->loop->handed.count; i++)
+		if (lp->loop->handed.at[i].scratch == NONE)
+			names_add(lp->pr, names, lp->pr->names[lp->loop->handed.at[i].node]);
 }
 
 static bool copies_ahead(const LoopPrinter *lp) {
@@ -250,78 +264,148 @@ static const char *print_ahead_waits(LoopPrinter *lp, const char *const *copies,
 	return call;
 }
 
-static void print_ahead(LoopPrinter *lp, const char *call, Names *next) {
-	Printer *pr = lp->pr;
-	for (uint32_t i = 0; i < lp->loop->handed.count; i++)
-		names_add(pr, next,
-		          printer_name(pr, arena_printf(pr->a, "%s_next", pr->names[lp->loop->handed.at[i].node])));
-	py_statement(&pr->w, call_results(pr, next, call));
-}
-
-/* The loop body: copies, the step, and what it passes on. `carry` names the register carries' variable. */
-static const char *print_fori_body(LoopPrinter *lp, const char *const *copies) {
-	Printer *pr = lp->pr;
-	Names carried = {0}, registers = {0}, next = {0}, handed = {0};
-	const char *name = printer_name(pr, "body");
-	const char *step = lp->loop->rank == 1 ? lp->vars[0] : lp->loop->step_name;
-	carried_names(lp, &carried, &registers);
-	py_def(&pr->w);
-	py_line(&pr->w, "def %s(%s, %s):", name, step, registers.count == 1 ? registers.at[0] : "carry");
-	pr->w.indent++;
+/* One step of the body, with the copies that it waits for and starts. What is computed ahead goes to `to`, and carried
+ * values where they came from. */
+static void print_body_step(LoopPrinter *lp, const char *const *copies, const char *step, const Names *from,
+                            const Names *to, const Names *carried) {
 	const char *ahead = lp->loop->skewed ? print_ahead_waits(lp, copies, step) : NULL;
 	print_waits(lp, copies, PART_STEP, step);
 	print_reuse(lp, copies, step);
 	if (ahead)
-		print_ahead(lp, ahead, &next);
+		py_statement(&lp->pr->w, call_results(lp->pr, to, ahead));
 	split_steps(lp, step);
-	if (registers.count > 1)
-		py_line(&pr->w, "%s = carry", names_join(pr, &registers));
-	py_statement(&pr->w, call_results(pr, &carried, rest_call(lp, step, 0, &carried)));
+	py_statement(&lp->pr->w, call_results(lp->pr, carried, rest_call(lp, step, 0, from, carried)));
 	print_output_starts(lp, copies, step);
-	add_handed_refs(lp, &handed);
-	for (uint32_t i = 0; i < handed.count && i < next.count; i++)
-		py_line(&pr->w, "%s = %s", handed.at[i], next.at[i]);
-	py_line(&pr->w, "return %s", registers.count ? names_join(pr, &registers) : "carry");
+}
+
+/* Both steps of an iteration: what one hands on the other reads from its own scratch, so that neither waits for room.
+ * Carried values go through scratch once for both. */
+static void print_pair(LoopPrinter *lp, const char *const *copies, const char *step, const Names *refs,
+                       const Names *carried) {
+	Printer *pr = lp->pr;
+	Names even = {0}, odd = {0}, next = {0};
+	const char *second = printer_name(pr, step);
+	add_handed_to(lp, false, false, &even);
+	add_handed_to(lp, true, true, &odd);
+	for (uint32_t i = 0; i < odd.count; i++)
+		names_add(pr, &next, lp->loop->handed.at[i].scratch == NONE ? even.at[i] : odd.at[i]);
+	for (uint32_t i = 0; i < refs->count; i++)
+		if (refs->at[i])
+			py_line(&pr->w, "%s = %s", carried->at[i], refs->at[i]);
+	print_body_step(lp, copies, step, &even, &odd, carried);
+	py_line(&pr->w, "%s = %s + 1", second, step);
+	print_body_step(lp, copies, second, &odd, &even, carried);
+	for (uint32_t i = 0; i < refs->count; i++)
+		if (refs->at[i])
+			py_line(&pr->w, "%s = %s", refs->at[i], carried->at[i]);
+}
+
+/* A step of a loop that has one in each iteration: it hands on once all is read. */
+static void print_single(LoopPrinter *lp, const char *const *copies, const char *step, const Names *refs,
+                         const Names *carried) {
+	Printer *pr = lp->pr;
+	Names now = {0}, from = {0}, to = {0};
+	for (uint32_t i = 0; i < refs->count; i++)
+		names_add(pr, &now, refs->at[i] ? refs->at[i] : carried->at[i]);
+	add_handed_to(lp, false, false, &from);
+	for (uint32_t i = 0; i < from.count; i++)
+		names_add(pr, &to,
+		          printer_name(pr, arena_printf(pr->a, "%s_next", pr->names[lp->loop->handed.at[i].node])));
+	print_body_step(lp, copies, step, &from, &to, &now);
+	for (uint32_t i = 0; i < from.count; i++)
+		py_line(&pr->w, "%s = %s", from.at[i], to.at[i]);
+}
+
+/* Carried values as the loop's body names them, and `ref[...]` of those in scratch, else NULL. `held` are the values
+ * that the loop passes on: carried or handed on. */
+static void body_names(LoopPrinter *lp, Names *carried, Names *refs, Names *held) {
+	Printer *pr = lp->pr;
+	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
+		const char *name = pr->names[carry_placeholder(lp, i)];
+		names_add(pr, carried, name);
+		names_add(pr, refs, carry_ref(lp, i));
+		if (!carry_ref(lp, i))
+			names_add(pr, held, name);
+	}
+	add_handed_values(lp, held);
+}
+
+/* The loop body: the step or two, and what they pass on. */
+static const char *print_fori_body(LoopPrinter *lp, const char *const *copies) {
+	Printer *pr = lp->pr;
+	Names carried = {0}, refs = {0}, held = {0};
+	const char *name = printer_name(pr, "body"), *i = lp->loop->paired ? "i" : NULL;
+	const char *step = lp->loop->rank == 1 ? lp->vars[0] : lp->loop->step_name;
+	body_names(lp, &carried, &refs, &held);
+	py_def(&pr->w);
+	py_line(&pr->w, "def %s(%s, %s):", name, i ? i : step, held.count == 1 ? held.at[0] : "carry");
+	pr->w.indent++;
+	if (held.count > 1)
+		py_line(&pr->w, "%s = carry", names_join(pr, &held));
+	if (i)
+		py_line(&pr->w, "%s = %s * 2", step, i);
+	(i ? print_pair : print_single)(lp, copies, step, &refs, &carried);
+	py_line(&pr->w, "return %s", held.count ? names_join(pr, &held) : "carry");
 	pr->w.indent--;
 	py_blank(&pr->w);
 	return name;
 }
 
-/* What the first step of a skewed loop starts with. */
-static void print_first_ahead(LoopPrinter *lp, const char *const *copies, int64_t steps) {
-	Names handed = {0};
-	print_waits_at(lp, copies, PART_AHEAD, 0, steps);
-	add_handed_refs(lp, &handed);
-	py_statement(&lp->pr->w, call_results(lp->pr, &handed, ahead_call(lp, NULL, 0)));
+/* What is computed ahead outside of the body, of the step of that number. */
+static void print_ahead_at(LoopPrinter *lp, const char *const *copies, int64_t number, int64_t steps, const Names *to) {
+	print_waits_at(lp, copies, PART_AHEAD, number, steps);
+	py_statement(&lp->pr->w, call_results(lp->pr, to, ahead_call(lp, NULL, number)));
 }
 
-/* The last full step of a skewed loop, which computes nothing ahead. */
-static void print_last_rest(LoopPrinter *lp, const char *const *copies, int64_t steps, const Names *results) {
-	const char *step = arena_printf(lp->pr->a, "%lld", (long long)steps - 1);
-	print_waits_at(lp, copies, PART_STEP, steps - 1, steps);
+static void print_rest_at(LoopPrinter *lp, const char *const *copies, int64_t number, int64_t steps,
+                          const Names *handed, const Names *results) {
+	print_waits_at(lp, copies, PART_STEP, number, steps);
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++) {
 		const Window *win = &lp->loop->windows.at[w];
-		if (win->dma && win->output && steps > win->buffers)
-			py_line(&lp->pr->w, "%s(%lld).wait()", copies[w], (long long)(steps - 1 - win->buffers));
+		if (win->dma && win->output && number >= win->buffers)
+			py_line(&lp->pr->w, "%s(%lld).wait()", copies[w], (long long)(number - win->buffers));
 	}
-	set_step(lp, 0, NULL, steps - 1);
-	py_statement(&lp->pr->w, call_results(lp->pr, results, rest_call(lp, NULL, steps - 1, results)));
-	print_output_starts(lp, copies, step);
+	set_step(lp, 0, NULL, number);
+	py_statement(&lp->pr->w, call_results(lp->pr, results, rest_call(lp, NULL, number, handed, results)));
+	print_output_starts(lp, copies, arena_printf(lp->pr->a, "%lld", (long long)number));
 }
 
-/* The loop's call; `held` names the register carries after it. */
-static void print_fori_call(LoopPrinter *lp, const char *body, const char *const *copies, const Names *initial,
-                            const Names *held) {
+/* How often the body of a skewed loop runs: the last full step computes nothing ahead, and stands behind the loop. */
+static int64_t skewed_iterations(const LoopPrinter *lp, int64_t steps) {
+	return lp->loop->paired ? (steps - 1) / 2 : steps - 1;
+}
+
+/* The last full steps of a skewed loop: one, or two that were a pair if the second had anything to compute ahead. */
+static void print_last_rest(LoopPrinter *lp, const char *const *copies, int64_t steps, const Names *results) {
+	Names even = {0}, odd = {0};
+	bool two = lp->loop->paired && steps % 2 == 0;
+	add_handed_to(lp, false, false, &even);
+	if (two) {
+		add_handed_to(lp, true, true, &odd);
+		print_ahead_at(lp, copies, steps - 1, steps, &odd);
+		print_rest_at(lp, copies, steps - 2, steps, &even, results);
+	}
+	print_rest_at(lp, copies, steps - 1, steps, two ? &odd : &even, results);
+}
+
+/* The loop's call; `held` names what it passes on after it. */
+static void print_fori_call(LoopPrinter *lp, const char *body, const char *const *copies, Names *initial, Names *held) {
 	Printer *pr = lp->pr;
 	int64_t steps = 0;
 	bool skewed = lp->loop->skewed && static_steps(lp, &steps);
 	print_prologue(lp, copies);
-	if (skewed)
-		print_first_ahead(lp, copies, steps);
+	if (skewed) {
+		Names first = {0};
+		add_handed_to(lp, false, false, &first);
+		print_ahead_at(lp, copies, 0, steps, &first);
+		add_handed_values(lp, initial);
+		add_handed_values(lp, held);
+	}
 	const char *init = initial->count == 0   ? "None"
 	                   : initial->count == 1 ? initial->at[0]
 	                                         : arena_printf(pr->a, "(%s)", names_join(pr, initial));
-	const char *count = skewed ? arena_printf(pr->a, "%lld", (long long)steps - 1) : total_steps(lp);
+	const char *count =
+		skewed ? arena_printf(pr->a, "%lld", (long long)skewed_iterations(lp, steps)) : total_steps(lp);
 	py_statement(&pr->w, call_results(pr, held,
 	                                  arena_printf(pr->a, "jax.lax.fori_loop(0, %s, %s, %s)", count, body, init)));
 }

@@ -105,6 +105,8 @@ static void put_configuration(Report *r) {
 		report_line(r->out, 2, 21, "matmul ahead         %d", c->matmul_ahead.value);
 	if (c->loop_skew.set)
 		report_line(r->out, 2, 21, "loop skew            %s", choices[c->loop_skew.value]);
+	if (c->step_pairs.set)
+		report_line(r->out, 2, 21, "step pairs           %s", choices[c->step_pairs.value]);
 	if (c->grid_walk.set)
 		report_line(r->out, 2, 21, "back and forth       %s", choices[c->grid_walk.value]);
 }

@@ -28,6 +28,10 @@ enum { FAST_MXU = 256 };
 
 /* auto: what a step hands on, where two steps wait. */
 enum { TWO_AHEAD_BYTES = 2 << 20 };
+/* A value of so many bytes of registers is handed on in them. */
+enum { HANDED_REGISTER_BYTES = 8 * 4096 };
+/* So many full steps give a pair and what stands behind the loop. */
+enum { PAIR_STEPS = 3 };
 
 typedef struct Skew {
 	Planner *p;
@@ -86,10 +90,30 @@ static void mark_needed(Skew *s, NodeId user, NodeId operand) {
 	s->ahead[operand] = s->ahead[operand] || s->ahead[user];
 }
 
+/* A reduction along sublanes, to what scratch or registers can hand on: it takes each register of a matmul as that
+ * gives it, and its result is small. */
+static bool folds_sublanes(const Skew *s, NodeId n) {
+	const Type *t = node_type(s->p->m, n);
+	if (how_of(s, n) != LOWER_REDUCE || t->kind != TYPE_TENSOR || t->count == 0 || t->dtype == DTYPE_BOOL)
+		return false;
+	uint32_t rank = value_rank(s->p, node_input(s->p->m, n, 0));
+	return rank >= 2 && !(reduction_dims(s->p->m, n) >> (rank - 1) & 1);
+}
+
+/* Such a reduction, or what only feeds one (a mask). In straight code the compiler takes the maximum of what the MXU
+ * gives by itself. */
+static bool ends_folded(const Skew *s, NodeId n) {
+	const Module *m = s->p->m;
+	if (s->loop->type == LOOP_UNROLL)
+		return false;
+	bool feeds = lowering_streams(how_of(s, n)) && node_use_count(m, n) == 1;
+	return folds_sublanes(s, n) || (feeds && folds_sublanes(s, arg_get(m, node_uses(m, n))->user));
+}
+
 /* What has another user would be handed on as well as what follows it. */
 static void mark_follows(Skew *s, NodeId user, NodeId operand) {
-	if (lowering_streams(how_of(s, user)) && s->ahead[operand] && !s->late[user] &&
-	    node_use_count(s->p->m, operand) == 1)
+	bool alone = lowering_streams(how_of(s, user)) && node_use_count(s->p->m, operand) == 1;
+	if (s->ahead[operand] && !s->late[user] && (alone || ends_folded(s, user)))
 		s->ahead[user] = true;
 }
 
@@ -134,7 +158,7 @@ static void hand_value(Skew *s, NodeId n) {
 	if (!s->ahead[n] || node_get(s->p->m, n)->graph != s->loop->graph || how_of(s, n) == LOWER_FREE ||
 	    (how_of(s, n) == LOWER_FULL && node_type(s->p->m, n)->count == 0) || is_handed(s, n))
 		return;
-	Handed handed = {.node = n, .scratch = NONE};
+	Handed handed = {.node = n, .scratch = NONE, .odd = NONE};
 	vec_push(s->p->a, &s->loop->handed, handed);
 }
 
@@ -214,9 +238,8 @@ static bool reduces_sublanes(const Skew *s) {
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
 		if (how_of(s, n) != LOWER_REDUCE)
 			continue;
-		uint32_t rank = value_rank(s->p, node_input(s->p->m, n, 0));
 		any = true;
-		if (rank < 2 || reduction_dims(s->p->m, n) >> (rank - 1) & 1)
+		if (!folds_sublanes(s, n))
 			return false;
 	}
 	return any;
@@ -242,18 +265,49 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 	return wrong;
 }
 
-/* What is handed on, for people; in scratch unless the steps are straight code. */
+/* Why the loop has one step in each iteration; NULL if it has two. */
+static const char *not_paired(const Skew *s) {
+	Choice asked = (Choice)s->p->m->config.step_pairs.value;
+	if (s->loop->type != LOOP_FORI)
+		return "it is no fori_loop";
+	if (asked == CHOICE_OFF)
+		return "pallas_step_pairs is off";
+	if (!s->p->way.pairs)
+		return "what a second one hands on does not fit";
+	if (s->loop->dma && asked == CHOICE_AUTO)
+		return "each one waits for its copies";
+	return s->loop->dim[0].full_steps < PAIR_STEPS ? "it has too few of them" : NULL;
+}
+
+static void choose_pairs(const Skew *s) {
+	Loop *loop = s->loop;
+	if (loop->type == LOOP_UNROLL)
+		return;
+	loop->pair_why = not_paired(s);
+	loop->paired = !loop->pair_why;
+	if (loop->paired)
+		loop->pair_why = "what each one hands on has its own scratch";
+}
+
+/* A loop passes on small values by itself. */
+static bool is_handed_in_registers(Planner *p, const Loop *loop, Handed *h) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(p->plan, h->node, p->plan->values[h->node].form, shape);
+	h->bytes = register_bytes(p->m->target, node_type(p->m, h->node)->dtype, rank, shape);
+	return loop->type == LOOP_FORI && h->bytes <= HANDED_REGISTER_BYTES;
+}
+
+/* What is handed on, for people; in scratch unless the steps are straight code or it is small. */
 static const char *hand_over(Planner *p, Loop *loop) {
 	const char *list = "";
 	for (uint32_t i = 0; i < loop->handed.count; i++) {
 		Handed *h = &loop->handed.at[i];
-		int64_t shape[DIM_MAX];
-		if (loop->type != LOOP_UNROLL) {
+		bool small = node_type(p->m, h->node)->kind == TYPE_TENSOR && is_handed_in_registers(p, loop, h);
+		if (loop->type != LOOP_UNROLL && !small) {
 			h->scratch = carry_scratch(p, h->node, "handed from a step to the next");
 			h->bytes = p->plan->scratches.at[h->scratch].bytes;
-		} else if (node_type(p->m, h->node)->kind == TYPE_TENSOR) {
-			uint32_t rank = plan_shape(p->plan, h->node, p->plan->values[h->node].form, shape);
-			h->bytes = register_bytes(p->m->target, node_type(p->m, h->node)->dtype, rank, shape);
+			if (loop->paired)
+				h->odd = carry_scratch(p, h->node, "handed from an even step to an odd one");
 		}
 		list = arena_printf(p->a, "%s%s%s (%lld bytes)", list, i ? ", " : "", node_get(p->m, h->node)->name,
 		                    (long long)h->bytes);
@@ -305,6 +359,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	loop->skewed = p->plan->skewed = true;
 	for (NodeId n = 0; n < p->m->nodes.count; n++)
 		p->plan->values[n].ahead = p->plan->values[n].ahead || s.ahead[n];
+	choose_pairs(&s);
 	const char *list = hand_over(p, loop);
 	loop->ahead = (int)int_min(steps_ahead(&s), loop->dim[0].full_steps - 1);
 	const char *of = loop->ahead == 1 ? "the next step" : arena_printf(p->a, "the step %d later", loop->ahead);

@@ -121,7 +121,8 @@ static int64_t handed_bytes(const Plan *plan) {
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		for (uint32_t i = 0; i < plan->loops.at[l].handed.count; i++)
 			if (plan->loops.at[l].handed.at[i].scratch != NONE)
-				bytes = add_bytes(bytes, plan->loops.at[l].handed.at[i].bytes);
+				bytes = add_bytes(bytes, plan->loops.at[l].handed.at[i].bytes *
+				                                 (1 + plan->loops.at[l].paired));
 	return bytes;
 }
 

@@ -304,6 +304,7 @@ typedef struct Config {
 	ConfigKey straight_loops;           /* Choice */
 	ConfigKey matmul_ahead;             /* steps, or AHEAD_AUTO */
 	ConfigKey loop_skew;                /* Choice */
+	ConfigKey step_pairs;               /* Choice */
 	ConfigKey grid_walk;                /* Choice */
 	ConfigKey dot_precision;            /* DotPrecision */
 	ConfigKey worklist_grouping;        /* int */

@@ -381,6 +381,7 @@ static void remark(Orient *o, NodeId n, bool turned) {
 
 /* 2 MiB of float32. */
 enum { AHEAD_ELEMENTS = 512 * 1024 };
+enum { AHEAD_ROWS = 512 };
 
 static bool batch_is_one(const Orient *o, NodeId n) {
 	const Type *t = old_type(o, n);
@@ -390,15 +391,30 @@ static bool batch_is_one(const Orient *o, NodeId n) {
 	return true;
 }
 
+/* A wide MXU works ahead of tiles of such a size: in straight code; in a loop, if a step has rows enough to hide the
+ * latency of its column sums. */
+static bool is_small_tile(const Orient *o, NodeId n) {
+	int64_t elements = 0;
+	if (!checked_mul(size_from_end(o, n, 1), size_from_end(o, n, 2), &elements) || elements > AHEAD_ELEMENTS)
+		return false;
+	if ((LoopType)o->m->config.loop_type.value == LOOP_UNROLL)
+		return batch_is_one(o, n);
+	return (Choice)o->m->config.loop_skew.value != CHOICE_OFF && size_from_end(o, n, 2) >= AHEAD_ROWS;
+}
+
+/* Of all matmuls that would turn. */
+static bool works_ahead(const Orient *o) {
+	bool small = o->m->target->mxu_size > o->m->target->lanes;
+	for (uint32_t i = 0; i < o->found.count && small; i++)
+		small = op_kind(o->m, o->found.at[i]) != KIND_MATMUL || is_small_tile(o, o->found.at[i]);
+	return small;
+}
+
 /* auto, as measured (docs/passes/orient.md): where the MXU adds up its results itself. Elsewhere where a matmul of
- * turned rows has too few columns to fill it, but rows enough; and in straight code, where a wide MXU works ahead of
- * small tiles. */
+ * turned rows has too few columns to fill it, but rows enough, or is computed ahead. */
 static bool pays(Orient *o, NodeId n) {
 	const Target *t = o->m->target;
-	int64_t elements = 0;
-	bool straight = (LoopType)o->m->config.loop_type.value == LOOP_UNROLL && t->mxu_size > t->lanes;
-	bool narrow = straight && checked_mul(size_from_end(o, n, 1), size_from_end(o, n, 2), &elements) &&
-	              elements <= AHEAD_ELEMENTS && batch_is_one(o, n);
+	bool narrow = works_ahead(o);
 	for (uint32_t i = 0; i < o->found.count; i++) {
 		NodeId product = o->found.at[i];
 		NodeId rows = op_kind(o->m, product) == KIND_MATMUL

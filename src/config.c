@@ -198,6 +198,7 @@ enum {
 	KEY_FORI_DMA,
 	KEY_STRAIGHT_LOOPS,
 	KEY_LOOP_SKEW,
+	KEY_STEP_PAIRS,
 	KEY_GRID_WALK,
 	KEY_MATMUL_AHEAD,
 	KEY_COUNT
@@ -223,6 +224,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "pallas_fori_dma",
                                                      "pallas_straight_loops",
                                                      "pallas_loop_skew",
+                                                     "pallas_step_pairs",
                                                      "pallas_back_and_forth",
                                                      "pallas_matmul_ahead",
                                                      NULL};
@@ -293,6 +295,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
 	case KEY_STRAIGHT_LOOPS: read_choice(c, v, at, true, &config->straight_loops); break;
 	case KEY_LOOP_SKEW: read_choice(c, v, at, true, &config->loop_skew); break;
+	case KEY_STEP_PAIRS: read_choice(c, v, at, true, &config->step_pairs); break;
 	case KEY_GRID_WALK: read_choice(c, v, at, true, &config->grid_walk); break;
 	case KEY_MATMUL_AHEAD: read_ahead(c, v, at, &config->matmul_ahead); break;
 	default: break;

@@ -74,6 +74,7 @@ void emit_config(Writer *w) {
 	put_config_word(w, "pallas_fori_dma", &c->fori_dma, choices);
 	put_config_word(w, "pallas_straight_loops", &c->straight_loops, choices);
 	put_config_word(w, "pallas_loop_skew", &c->loop_skew, choices);
+	put_config_word(w, "pallas_step_pairs", &c->step_pairs, choices);
 	put_config_word(w, "pallas_back_and_forth", &c->grid_walk, choices);
 	if (c->matmul_ahead.set && c->matmul_ahead.value == AHEAD_AUTO)
 		emit_string(w, "pallas_matmul_ahead", "auto");

@@ -328,6 +328,11 @@ def variants():
             )
             for loop, value in (("emit_pipeline", "true"), ("fori_loop", "false"))
         ),
+        *(
+            (graph, loop, "pallas_step_pairs", value)
+            for graph in (attention, ragged, "attention_q_inloop_b1_h2_s421_d64")
+            for loop, value in (("fori_loop", "true"), ("resident", "true"), ("resident", "false"))
+        ),
         (attention, "emit_pipeline", "pallas_scale_after_max", "true"),
         (ragged, "fori_loop", "pallas_scale_after_max", "true"),
         (ragged, "unroll", "pallas_scale_after_max", "false"),

@@ -184,6 +184,7 @@ WORDS = {
     "pallas_straight_loops": ["auto", "on", "off", True, False],
     "pallas_matmul_ahead": ["auto", 0, 1, 2, 3],
     "pallas_loop_skew": ["auto", "on", "off", True, False],
+    "pallas_step_pairs": ["auto", "on", "off", True, False],
     "pallas_back_and_forth": ["auto", "on", "off", True, False],
     "pallas_boundary_views": ["auto", "on", "off", True, False],
     "pallas_indirect_access_mode": ["one_hot", "dma"],

@@ -32,9 +32,9 @@ def plan(name, *args):
 ONE_STEP = "pallas_emit_pipeline_group_size=1"
 
 
-def attention(loop_type):
+def attention(loop_type, copies="on"):
     """The plan with windows copied in the loop; by itself, it takes resident blocks here."""
-    keys = [f"pallas_loop_type={loop_type}", "pallas_fori_dma=on", ONE_STEP]
+    keys = [f"pallas_loop_type={loop_type}", f"pallas_fori_dma={copies}", ONE_STEP]
     return plan("attention", *(f"--set={key}" for key in keys))
 
 
@@ -151,9 +151,21 @@ def test_attention_fori_loop():
         ("l_i", [1, 1, 128], "register"),
         ("acc", [1, 128, 128], "register"),
     ]
-    handed = [(h["node"], scratch[h["scratch"]]["bytes"]) for h in loop["handed"]]
-    assert (loop["skewed"], handed) == (True, [("scores", SCORES)])
+    assert (loop["skewed"], loop["paired"]) == (True, False)
+    assert [(h["node"], h["odd"]) for h in loop["handed"]] == [("amax", None), ("scores", None)]
+    assert loop["handed"][0]["scratch"] is None
+    assert scratch[loop["handed"][1]["scratch"]]["bytes"] == SCORES
     assert p["vmem"]["scratch"] == SCORES
+
+
+def test_attention_fori_loop_of_pairs():
+    p = attention("fori_loop", copies="off")
+    loop, scratch = step_of(p), by_ref(p["scratch"])
+    assert (loop["skewed"], loop["paired"]) == (True, True)
+    even, odd = loop["handed"][1]["scratch"], loop["handed"][1]["odd"]
+    assert even != odd
+    assert [scratch[ref]["bytes"] for ref in (even, odd)] == [SCORES, SCORES]
+    assert p["vmem"]["scratch"] == 2 * SCORES
 
 
 def test_attention_emit_pipeline():

@@ -21,7 +21,7 @@ KERNEL_INFO = {
         {"name": "lse", "dtype": "float32", "shape": [4, 512]},
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
-    "vmem_bytes": 783588,
+    "vmem_bytes": 784379,
     "flops": 536870912,
     "hbm_bytes": 5251072,
     "compiler": "pallasc 0.1.0",
@@ -38,6 +38,7 @@ def _attention_kernel(
     m_i_ref,
     l_i_ref,
     acc_ref,
+    amax_ref,
     scores_ref,
 ):
     tile_b = pl.program_id(0)
@@ -53,11 +54,12 @@ def _attention_kernel(
             k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         scores = bmm * 0.12751743082459868
-        return scores
-
-    def step(scores, v_in_win, m_i, l_i, acc):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
-        m_new = jnp.maximum(m_i, jnp.max(scores, axis=1, keepdims=True))
+        amax = jnp.max(scores, axis=1, keepdims=True)
+        return amax, scores
+
+    def step(amax, scores, v_in_win, m_i, l_i, acc):
+        m_new = jnp.maximum(m_i, amax)
         # p = torch.exp2(scores - m_new[:, :, None])
         exp2 = jnp.exp2(scores - m_new)
         # alpha = torch.exp2(m_i - m_new)
@@ -89,20 +91,31 @@ def _attention_kernel(
 
         @pl.when(ahead == 0)
         def first():
-            scores_ref[...] = step_ahead(k_in_win)
+            amax_ref[...], scores_ref[...] = step_ahead(k_in_win)
 
         @pl.when((ahead > 0) & (ahead < 4))
         def both():
-            scores_next = step_ahead(k_in_win)
+            amax_next, scores_next = step_ahead(k_in_win)
             m_i_ref[...], l_i_ref[...], acc_ref[...] = step(
-                scores_ref[...], v_in_win, m_i_ref[...], l_i_ref[...], acc_ref[...]
+                amax_ref[...],
+                scores_ref[...],
+                v_in_win,
+                m_i_ref[...],
+                l_i_ref[...],
+                acc_ref[...],
             )
+            amax_ref[...] = amax_next
             scores_ref[...] = scores_next
 
         @pl.when(ahead == 4)
         def last():
             m_i_ref[...], l_i_ref[...], acc_ref[...] = step(
-                scores_ref[...], v_in_win, m_i_ref[...], l_i_ref[...], acc_ref[...]
+                amax_ref[...],
+                scores_ref[...],
+                v_in_win,
+                m_i_ref[...],
+                l_i_ref[...],
+                acc_ref[...],
             )
 
     pipeline = pltpu.emit_pipeline(
@@ -147,6 +160,7 @@ def _attention_jit(q_in, k_in, v_in, interpret):
             pltpu.VMEM((1, 1, 128), jnp.float32),
             pltpu.VMEM((1, 1, 128), jnp.float32),
             pltpu.VMEM((1, 128, 128), jnp.float32),
+            pltpu.VMEM((1, 1, 128), jnp.float32),
             pltpu.VMEM((1, 128, 128), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(

@@ -106,6 +106,7 @@ def _attention_kernel(
         )
 
     def body(j, carry):
+        m_i, l_i, acc = carry
         ahead = j + 1
 
         @pl.when(ahead + 1 < 4)
@@ -120,7 +121,6 @@ def _attention_kernel(
 
         v_in_copy(j).wait()
         scores_next = step_ahead(k_in_buf.at[jax.lax.rem(ahead, 2)])
-        m_i, l_i, acc = carry
         m_i, l_i, acc = step(
             scores_ref[...], v_in_buf.at[jax.lax.rem(j, 2)], m_i, l_i, acc
         )

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 806718,
+    "vmem_bytes": 811070,
     "flops": 536870912,
     "hbm_bytes": 5251072,
     "compiler": "pallasc 0.1.0",
@@ -58,11 +58,12 @@ def _attention_kernel(
             k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         scores = bmm * 0.12751743082459868
-        return scores
-
-    def step(scores, v_in_win, m_i, l_i, acc):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
-        m_new = jnp.maximum(m_i, jnp.max(scores, axis=1, keepdims=True))
+        amax = jnp.max(scores, axis=1, keepdims=True)
+        return amax, scores
+
+    def step(amax, scores, v_in_win, m_i, l_i, acc):
+        m_new = jnp.maximum(m_i, amax)
         # p = torch.exp2(scores - m_new[:, :, None])
         exp2 = jnp.exp2(scores - m_new)
         # alpha = torch.exp2(m_i - m_new)
@@ -100,6 +101,7 @@ def _attention_kernel(
         )
 
     def body(j, carry):
+        m_i, l_i, acc, amax = carry
         ahead = j + 1
 
         @pl.when(ahead + 1 < 4)
@@ -113,13 +115,13 @@ def _attention_kernel(
             v_in_copy(j + 1).start()
 
         v_in_copy(j).wait()
-        scores_next = step_ahead(k_in_buf.at[jax.lax.rem(ahead, 2)])
-        m_i, l_i, acc = carry
+        amax_next, scores_next = step_ahead(k_in_buf.at[jax.lax.rem(ahead, 2)])
         m_i, l_i, acc = step(
-            scores_ref[...], v_in_buf.at[jax.lax.rem(j, 2)], m_i, l_i, acc
+            amax, scores_ref[...], v_in_buf.at[jax.lax.rem(j, 2)], m_i, l_i, acc
         )
+        amax = amax_next
         scores_ref[...] = scores_next
-        return m_i, l_i, acc
+        return m_i, l_i, acc, amax
 
     # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
     # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
@@ -127,8 +129,8 @@ def _attention_kernel(
     v_in_copy(0).start()
     k_in_copy(1).start()
     k_in_copy(0).wait()
-    scores_ref[...] = step_ahead(k_in_buf.at[0])
-    m_i_1, l_i_2, acc_2 = jax.lax.fori_loop(
+    amax, scores_ref[...] = step_ahead(k_in_buf.at[0])
+    m_i_1, l_i_2, acc_2, amax = jax.lax.fori_loop(
         0,
         3,
         body,
@@ -136,10 +138,13 @@ def _attention_kernel(
             jnp.full((1, 1, 128), -jnp.inf, jnp.float32),
             jnp.zeros((1, 1, 128), jnp.float32),
             jnp.zeros((1, 128, 128), jnp.float32),
+            amax,
         ),
     )
     v_in_copy(3).wait()
-    m_i_1, l_i_2, acc_2 = step(scores_ref[...], v_in_buf.at[1], m_i_1, l_i_2, acc_2)
+    m_i_1, l_i_2, acc_2 = step(
+        amax, scores_ref[...], v_in_buf.at[1], m_i_1, l_i_2, acc_2
+    )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
     div = acc_2 / l_i_2
     out_ref[...] = jnp.transpose(div, (0, 2, 1)).astype(jnp.bfloat16)

@@ -21,7 +21,7 @@ KERNEL_INFO = {
         {"name": "lse", "dtype": "float32", "shape": [2, 421]},
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
-    "vmem_bytes": 1013785,
+    "vmem_bytes": 1014847,
     "flops": 268435456,
     "hbm_bytes": 1765672,
     "compiler": "pallasc 0.1.0",
@@ -46,12 +46,13 @@ def _attention_kernel(
     m_i_ref,
     l_i_ref,
     acc_ref,
+    amax_ref,
     scores_ref,
 ):
     tile_b = pl.program_id(0)
 
     # for tile_n in hl.tile(kv_dim):
-    def step_ahead(k_in_win):
+    def step_ahead(k_in_win, ragged=False):
         # q = q_view[tile_b, tile_m, :]
         q = q_in_ref[...]
         # k = k_view[tile_b, :, tile_n]
@@ -61,12 +62,13 @@ def _attention_kernel(
             k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         scores = bmm * 0.12751743082459868
-        return scores
-
-    def step(scores, v_in_win, m_i, l_i, acc, ragged=False):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
         scores_masked = _mask(scores, 1, 37, -jnp.inf) if ragged else scores
-        m_new = jnp.maximum(m_i, jnp.max(scores_masked, axis=1, keepdims=True))
+        amax = jnp.max(scores_masked, axis=1, keepdims=True)
+        return amax, scores
+
+    def step(amax, scores, v_in_win, m_i, l_i, acc, ragged=False):
+        m_new = jnp.maximum(m_i, amax)
         # p = torch.exp2(scores - m_new[:, :, None])
         exp2 = jnp.exp2(scores - m_new)
         # alpha = torch.exp2(m_i - m_new)
@@ -102,20 +104,31 @@ def _attention_kernel(
 
         @pl.when(ahead == 0)
         def first():
-            scores_ref[...] = step_ahead(k_in_win)
+            amax_ref[...], scores_ref[...] = step_ahead(k_in_win)
 
         @pl.when((ahead > 0) & (ahead < 3))
         def both():
-            scores_next = step_ahead(k_in_win)
+            amax_next, scores_next = step_ahead(k_in_win)
             m_i_ref[...], l_i_ref[...], acc_ref[...] = step(
-                scores_ref[...], v_in_win, m_i_ref[...], l_i_ref[...], acc_ref[...]
+                amax_ref[...],
+                scores_ref[...],
+                v_in_win,
+                m_i_ref[...],
+                l_i_ref[...],
+                acc_ref[...],
             )
+            amax_ref[...] = amax_next
             scores_ref[...] = scores_next
 
         @pl.when(ahead == 3)
         def last():
             m_i_ref[...], l_i_ref[...], acc_ref[...] = step(
-                scores_ref[...], v_in_win, m_i_ref[...], l_i_ref[...], acc_ref[...]
+                amax_ref[...],
+                scores_ref[...],
+                v_in_win,
+                m_i_ref[...],
+                l_i_ref[...],
+                acc_ref[...],
             )
 
     pipeline = pltpu.emit_pipeline(
@@ -130,8 +143,10 @@ def _attention_kernel(
     m_i_1 = m_i_ref[...]
     l_i_2 = l_i_ref[...]
     acc_2 = acc_ref[...]
-    scores = step_ahead(k_in_tail_ref)
-    m_i_1, l_i_2, acc_2 = step(scores, v_in_tail_ref, m_i_1, l_i_2, acc_2, ragged=True)
+    amax, scores = step_ahead(k_in_tail_ref, ragged=True)
+    m_i_1, l_i_2, acc_2 = step(
+        amax, scores, v_in_tail_ref, m_i_1, l_i_2, acc_2, ragged=True
+    )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
     div = acc_2 / l_i_2
     out_ref[...] = jnp.transpose(div, (0, 2, 1)).astype(jnp.bfloat16)
@@ -164,6 +179,7 @@ def _attention_jit(q_in, k_in, v_in, interpret):
             pltpu.VMEM((1, 1, 128), jnp.float32),
             pltpu.VMEM((1, 1, 128), jnp.float32),
             pltpu.VMEM((1, 128, 128), jnp.float32),
+            pltpu.VMEM((1, 1, 128), jnp.float32),
             pltpu.VMEM((1, 128, 128), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(

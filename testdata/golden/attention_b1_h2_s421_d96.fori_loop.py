@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1663612,
+    "vmem_bytes": 1667964,
     "flops": 201326592,
     "hbm_bytes": 2646824,
     "compiler": "pallasc 0.1.0",
@@ -56,7 +56,7 @@ def _attention_kernel(
     tile_b = pl.program_id(0)
 
     # for tile_n in hl.tile(kv_dim):
-    def step_ahead(k_in_win):
+    def step_ahead(k_in_win, ragged=False):
         # q = q_view[tile_b, tile_m, :]
         q = q_in_ref[...]
         # k = k_view[tile_b, :, tile_n]
@@ -70,12 +70,13 @@ def _attention_kernel(
             preferred_element_type=jnp.float32,
         )
         scores = bmm * 0.1472444460259031
-        return scores
-
-    def step(scores, v_in_win, m_i, l_i, acc, ragged=False):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
         scores_masked = _mask(scores, 1, 37, -jnp.inf) if ragged else scores
-        m_new = jnp.maximum(m_i, jnp.max(scores_masked, axis=1, keepdims=True))
+        amax = jnp.max(scores_masked, axis=1, keepdims=True)
+        return amax, scores
+
+    def step(amax, scores, v_in_win, m_i, l_i, acc, ragged=False):
+        m_new = jnp.maximum(m_i, amax)
         # p = torch.exp2(scores - m_new[:, :, None])
         exp2 = jnp.exp2(scores - m_new)
         # alpha = torch.exp2(m_i - m_new)
@@ -116,6 +117,7 @@ def _attention_kernel(
         )
 
     def body(j, carry):
+        m_i, l_i, acc, amax = carry
         ahead = j + 1
 
         @pl.when(ahead + 1 < 3)
@@ -129,13 +131,13 @@ def _attention_kernel(
             v_in_copy(j + 1).start()
 
         v_in_copy(j).wait()
-        scores_next = step_ahead(k_in_buf.at[jax.lax.rem(ahead, 2)])
-        m_i, l_i, acc = carry
+        amax_next, scores_next = step_ahead(k_in_buf.at[jax.lax.rem(ahead, 2)])
         m_i, l_i, acc = step(
-            scores_ref[...], v_in_buf.at[jax.lax.rem(j, 2)], m_i, l_i, acc
+            amax, scores_ref[...], v_in_buf.at[jax.lax.rem(j, 2)], m_i, l_i, acc
         )
+        amax = amax_next
         scores_ref[...] = scores_next
-        return m_i, l_i, acc
+        return m_i, l_i, acc, amax
 
     # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
     # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
@@ -143,8 +145,8 @@ def _attention_kernel(
     v_in_copy(0).start()
     k_in_copy(1).start()
     k_in_copy(0).wait()
-    scores_ref[...] = step_ahead(k_in_buf.at[0])
-    m_i_1, l_i_2, acc_2 = jax.lax.fori_loop(
+    amax, scores_ref[...] = step_ahead(k_in_buf.at[0])
+    m_i_1, l_i_2, acc_2, amax = jax.lax.fori_loop(
         0,
         2,
         body,
@@ -152,12 +154,17 @@ def _attention_kernel(
             jnp.full((1, 1, 128), -jnp.inf, jnp.float32),
             jnp.zeros((1, 1, 128), jnp.float32),
             jnp.zeros((1, 96, 128), jnp.float32),
+            amax,
         ),
     )
     v_in_copy(2).wait()
-    m_i_1, l_i_2, acc_2 = step(scores_ref[...], v_in_buf.at[0], m_i_1, l_i_2, acc_2)
-    scores = step_ahead(k_in_tail_ref)
-    m_i_1, l_i_2, acc_2 = step(scores, v_in_tail_ref, m_i_1, l_i_2, acc_2, ragged=True)
+    m_i_1, l_i_2, acc_2 = step(
+        amax, scores_ref[...], v_in_buf.at[0], m_i_1, l_i_2, acc_2
+    )
+    amax, scores = step_ahead(k_in_tail_ref, ragged=True)
+    m_i_1, l_i_2, acc_2 = step(
+        amax, scores, v_in_tail_ref, m_i_1, l_i_2, acc_2, ragged=True
+    )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
     div = acc_2 / l_i_2
     out_ref[...] = jnp.transpose(div, (0, 2, 1))

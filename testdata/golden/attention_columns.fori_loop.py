@@ -109,6 +109,7 @@ def _attention_columns_kernel(
         )
 
     def body(j, carry):
+        m_i, l_i, acc = carry
         ahead = j + 1
 
         @pl.when(ahead + 1 < 2)
@@ -123,7 +124,6 @@ def _attention_columns_kernel(
 
         v_copy(j).wait()
         scores_next = step_ahead(k_buf.at[jax.lax.rem(ahead, 2)])
-        m_i, l_i, acc = carry
         m_i, l_i, acc = step(
             scores_ref[...], v_buf.at[jax.lax.rem(j, 2)], m_i, l_i, acc
         )

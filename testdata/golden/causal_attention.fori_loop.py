@@ -105,6 +105,8 @@ def _causal_attention_kernel(
         )
 
     def body(j, carry):
+        m_i, l_i, acc = carry
+
         @pl.when(j + 1 < tile_m + 1)
         def prefetch():
             k_in_copy(j + 1).start()
@@ -112,7 +114,6 @@ def _causal_attention_kernel(
 
         k_in_copy(j).wait()
         v_in_copy(j).wait()
-        m_i, l_i, acc = carry
         m_i, l_i, acc = step(
             j,
             k_in_buf.at[jax.lax.rem(j, 2)],

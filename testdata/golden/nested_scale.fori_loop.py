@@ -73,12 +73,13 @@ def _nested_scale_kernel(x_hbm, y_hbm, out_ref, sums_ref, x_buf, x_sem, y_buf, y
             )
 
         def body(j_1, carry):
+            running_2, acc_1 = carry
+
             @pl.when(j_1 + 1 < 3)
             def prefetch():
                 y_copy(j_1 + 1).start()
 
             y_copy(j_1).wait()
-            running_2, acc_1 = carry
             running_2, acc_1 = step_1(y_buf.at[jax.lax.rem(j_1, 2)], running_2, acc_1)
             return running_2, acc_1
 
@@ -98,12 +99,13 @@ def _nested_scale_kernel(x_hbm, y_hbm, out_ref, sums_ref, x_buf, x_sem, y_buf, y
         )
 
     def body_1(j, carry):
+        running, acc = carry
+
         @pl.when(j + 1 < 2)
         def prefetch_1():
             x_copy(j + 1).start()
 
         x_copy(j).wait()
-        running, acc = carry
         running, acc = step(x_buf.at[jax.lax.rem(j, 2)], running, acc)
         return running, acc
 

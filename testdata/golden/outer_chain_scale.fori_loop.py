@@ -54,12 +54,13 @@ def _outer_chain_scale_kernel(x_hbm, out_ref, x_buf, x_sem):
         )
 
     def body(j, carry):
+        running, acc = carry
+
         @pl.when(j + 1 < 5)
         def prefetch():
             x_copy(j + 1).start()
 
         x_copy(j).wait()
-        running, acc = carry
         running, acc = step(x_buf.at[jax.lax.rem(j, 2)], running, acc)
         return running, acc
 

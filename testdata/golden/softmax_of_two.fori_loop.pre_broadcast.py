@@ -81,12 +81,13 @@ def _softmax_of_two_kernel(
         )
 
     def body(j, carry):
+        top, total = carry
+
         @pl.when(j + 1 < 4)
         def prefetch():
             x_copy(j + 1).start()
 
         x_copy(j).wait()
-        top, total = carry
         top, total = step(x_buf.at[jax.lax.rem(j, 2)], top, total)
         return top, total
 
@@ -127,12 +128,13 @@ def _softmax_of_two_kernel(
         )
 
     def body_1(j_1, carry):
+        top_2, total_3 = carry
+
         @pl.when(j_1 + 1 < 3)
         def prefetch_1():
             y_copy(j_1 + 1).start()
 
         y_copy(j_1).wait()
-        top_2, total_3 = carry
         top_2, total_3 = step_1(y_buf.at[jax.lax.rem(j_1, 2)], top_2, total_3)
         return top_2, total_3
 

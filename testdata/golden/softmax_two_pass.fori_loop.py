@@ -58,12 +58,13 @@ def _softmax_two_pass_kernel(
         )
 
     def body(j, carry):
+        row_max, row_sum = carry
+
         @pl.when(j + 1 < 4)
         def prefetch():
             x_copy(j + 1).start()
 
         x_copy(j).wait()
-        row_max, row_sum = carry
         row_max, row_sum = step(x_buf.at[jax.lax.rem(j, 2)], row_max, row_sum)
         return row_max, row_sum
 

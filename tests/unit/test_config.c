@@ -21,6 +21,7 @@ static void test_keys(void **state) {
 	                                       "dot_precision=default",
 	                                       "pallas_fori_dma=\"auto\"",
 	                                       "pallas_loop_skew=false",
+	                                       "pallas_step_pairs=true",
 	                                       "pallas_load_buffer_count=[2]",
 	                                       "num_warps=4",
 	                                       "split=4",
@@ -40,6 +41,7 @@ static void test_keys(void **state) {
 	assert_int_equal(m->config.pre_broadcast.value, CHOICE_ON);
 	assert_int_equal(m->config.boundary_views.value, CHOICE_OFF);
 	assert_int_equal(m->config.loop_skew.value, CHOICE_OFF);
+	assert_int_equal(m->config.step_pairs.value, CHOICE_ON);
 	assert_int_equal(m->config.dot_precision.value, DOT_DEFAULT);
 	assert_int_equal(f.diag.list.count, 1); /* the note on num_warps */
 	assert_int_equal(f.diag.list.at[0].severity, SEVERITY_NOTE);

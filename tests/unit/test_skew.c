@@ -66,6 +66,48 @@ static void the_scratch_counts(void **state) {
 	fixture_free(&f);
 }
 
+/* Pairs: resident blocks, or as asked for; their scratch counts twice. */
+static void steps_stand_in_pairs(void **state) {
+	(void)state;
+	static const struct {
+		const char *loop_type, *setting, *dma, *why;
+	} rows[] = {
+		{"pallas_loop_type=fori_loop", "pallas_step_pairs=auto", "pallas_fori_dma=off", NULL},
+		{"pallas_loop_type=fori_loop", "pallas_step_pairs=off", "pallas_fori_dma=off",
+	         "pallas_step_pairs is off"},
+		{"pallas_loop_type=fori_loop", "pallas_step_pairs=auto", "pallas_fori_dma=on",
+	         "each one waits for its copies"},
+		{"pallas_loop_type=fori_loop", "pallas_step_pairs=on", "pallas_fori_dma=on", NULL},
+		{"pallas_loop_type=emit_pipeline", "pallas_step_pairs=on", "pallas_loop_skew=on", "it is no fori_loop"},
+	};
+	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		Fixture f;
+		Plan *plan = planned(
+			&f, "attention",
+			SETTINGS("block_sizes=[1,256,128]", rows[i].loop_type, rows[i].setting, rows[i].dma, ONE_STEP));
+		assert_non_null(plan);
+		const Loop *loop = &plan->loops.at[0];
+		const Handed *h = &loop->handed.at[0];
+		assert_true(loop->skewed);
+		assert_int_equal(loop->paired, rows[i].why == NULL);
+		assert_string_equal(loop->pair_why,
+		                    rows[i].why ? rows[i].why : "what each one hands on has its own scratch");
+		assert_int_equal(h->odd != NONE, loop->paired);
+		if (loop->paired) {
+			assert_int_not_equal(h->odd, h->scratch);
+			assert_int_equal(plan->scratches.at[h->odd].bytes, 256 * 128 * 4);
+		}
+		fixture_free(&f);
+	}
+	Fixture f;
+	Plan *plan = planned(&f, "attention",
+	                     SETTINGS("block_sizes=[1,256,256]", "pallas_loop_type=fori_loop", "pallas_fori_dma=off"));
+	assert_non_null(plan);
+	assert_string_equal(plan->loops.at[0].pair_why, "it has too few of them");
+	assert_int_equal(plan->loops.at[0].handed.at[0].odd, NONE);
+	fixture_free(&f);
+}
+
 static const char *why_not(Fixture *f, const char *graph, const char *const *settings) {
 	Plan *plan = planned(f, graph, settings);
 	assert_non_null(plan);
@@ -323,6 +365,7 @@ static void chips_with_a_small_mxu_skew_nothing(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(scores_are_handed_on_and_k_runs_ahead),
 	                                   cmocka_unit_test(the_scratch_counts),
+	                                   cmocka_unit_test(steps_stand_in_pairs),
 	                                   cmocka_unit_test(loops_that_stay_as_they_are),
 	                                   cmocka_unit_test(a_pipeline_of_all_steps_is_a_resident_block),
 	                                   cmocka_unit_test(a_group_size_is_one_or_all),
