@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from builder import Doc, G, dt, f32, normal, sl, sym, t
 from pallasc.reference import run
+from pallasc.reference.values import DTYPES
 
 BF16 = ml_dtypes.bfloat16
 U0, U1 = sym("u0"), sym("u1")
@@ -109,6 +110,18 @@ def test_views_alias_and_chain():
     expected[3, 0], expected[1, 1] = 100, 50
     outs = run(doc.add(one.out(), two.out()), [x])
     assert all(np.array_equal(out, expected) for out in outs)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "bfloat16", "bool", "int4"])
+def test_expanded_views_of_narrow_dtypes(dtype):
+    doc = Doc().tensor("x", "input", dtype, [1, 4])
+    doc.tensor("wide", "view", dtype, [3, 4], of="x", expand=True)
+    doc.tensor("out", "output", "float32", [3, 4])
+    g = G(0, grid=[])
+    g.store("out", [sl(), sl()], g.load("wide", [sl(), sl()], t(dtype, 3, 4)))
+    x = np.array([[0, 1, 1, 0]]).astype(DTYPES[dtype])
+    (out,) = run(doc.add(g.out()), [x])
+    assert out.tolist() == [[0, 1, 1, 0]] * 3
 
 
 def test_derived_tensor_and_ops_of_returns():

@@ -95,12 +95,19 @@ class Writer:
 
 
 class Scope:
-    """A graph in the making. `symbols` are the blocks around it, outermost first."""
+    """A graph in the making.
 
-    def __init__(self, writer, kind, symbols, **fields):
-        self.writer, self.symbols, self.nodes, self.pool = writer, symbols, [], []
+    `symbols` are the blocks around it, outermost first; `points` those that are positions only;
+    `stored` is what it has stored: (tensor, index, dtype, shape).
+    """
+
+    def __init__(self, writer, kind, blocks, parent=None, **fields):
+        self.writer, self.nodes, self.pool, self.hosts, self.stored = writer, [], [], {}, []
+        around = [*(parent.symbols + parent.points if parent else []), *blocks]
+        self.points = [s for s in around if writer.find(s)["role"] == "point"]
+        self.symbols = [s for s in around if s not in self.points]
+        self.depth, self.is_root = parent.depth + 1 if parent else 0, parent is None
         self.graph = {"id": None, "kind": kind, **fields, "nodes": self.nodes}
-        self.hosts = {}
 
     def add(self, name, **fields):
         self.nodes.append({"name": name, **fields})
@@ -119,6 +126,23 @@ class Scope:
         """Adds a node with a symbolic int; gives the reference to it."""
         name = f"n{len(self.nodes)}"
         return {"ref": self.add(name, target=target, args=args, meta={"sym": expression})}
+
+    def begin(self, symbol):
+        """The first position of a block's tile here."""
+        return self.number("tile.begin", [symbol])
+
+    def several(self, target, args, dtypes, shapes):
+        """Adds a node that gives a tuple, and takes it apart; gives the first of its values."""
+        dtypes = (dtypes,) * len(shapes) if isinstance(dtypes, str) else dtypes
+        name = f"n{len(self.nodes)}"
+        pairs = zip(dtypes, shapes, strict=True)
+        metas = [{"dtype": dtype, "shape": list(shape)} for dtype, shape in pairs]
+        self.add(name, target=target, args=args, meta={"tuple": metas})
+        items = [
+            self.node("getitem", [{"ref": name}, i], meta["dtype"], meta["shape"])
+            for i, meta in enumerate(metas)
+        ]
+        return items[0]
 
     def argument(self, value):
         """Adds a placeholder like `value`."""

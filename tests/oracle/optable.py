@@ -61,6 +61,8 @@ def ruled(rule, operands):
     ]
     if rule == "BOOL":
         return "bool"
+    if rule == "ANY":  # torch's any and all
+        return "uint8" if operands[0][0] == "uint8" else "bool"
     if rule == "INT32":
         return "int32"
     if rule == "SAME":

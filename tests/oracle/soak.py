@@ -8,6 +8,7 @@ import argparse
 import collections
 import json
 import re
+import signal
 import sys
 import time
 from pathlib import Path
@@ -39,6 +40,8 @@ class Soak:
         while time.monotonic() < self.over:
             self.counts["seeds"] += 1
             self.chunk(number)
+            if not self.counts["seeds"] % 10:
+                print("; ".join(self.report()), flush=True)
             number += 1
         self.examiner.close()
 
@@ -133,8 +136,11 @@ def main():
     parser.add_argument("--log", type=Path, help="a JSON file to add the counts to")
     options = parser.parse_args()
     soak = Soak(options)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         soak.run()
+    except KeyboardInterrupt:
+        pass
     finally:
         print("\n".join(soak.report()), flush=True)
     return 1 if soak.finds else 0

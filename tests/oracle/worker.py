@@ -48,6 +48,7 @@ class Examiner:
     def _start(self):
         path = os.pathsep.join([str(HERE), str(ROOT / "python")])
         environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
+        environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(HERE / "worker.py")],
             stdin=subprocess.PIPE,

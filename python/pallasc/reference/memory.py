@@ -122,7 +122,8 @@ class Memory:
                 return base[tuple(self._slice(entry) for entry in tensor["slice"])]
             if tensor.get("expand"):
                 strides = np.broadcast_to(base, shape).strides
-                return np.lib.stride_tricks.as_strided(base, shape, strides)
+                bits = base.view(f"u{base.itemsize}")  # as_strided() knows no fp8
+                return np.lib.stride_tricks.as_strided(bits, shape, strides).view(base.dtype)
             view = base.reshape(shape)
         except ValueError as error:
             raise GraphError(f"view {tensor['name']!r}: {error}") from None
