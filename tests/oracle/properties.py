@@ -13,7 +13,7 @@ import numpy as np
 import optable
 import spread
 import values
-from pallasc import compare, reference
+from pallasc import aot, compare, reference
 from pallasc.errors import KernelError, ModuleError
 from pallasc.module import Module
 from pallasc.reference.errors import GraphError
@@ -21,6 +21,8 @@ from pallasc.simulate import huge_memory, interpret_params, simulate
 
 PALLASC = os.environ.get("PALLASC", str(optable.ROOT / "pallasc"))
 COMPILE_SECONDS = 30
+AOT_SECONDS = 180
+CHIPS = tuple(aot.TOPOLOGIES)
 QUICK = ((1, 1), (2, 4), (3, 8), (4, 2))
 THOROUGH = tuple((seed, ulps) for seed in range(5, 17) for ulps in (1, 8))
 
@@ -66,10 +68,10 @@ def passes():
     return [line.split()[0] for line in run.stdout.splitlines()]
 
 
-def examine(case, target="v6e", thorough=False):
+def examine(case, target="v6e"):
     """The outcome of all properties but the TPU compiler's verdict.
 
-    `thorough` also fills memory with huge values, and moves DMAs at once.
+    A `thorough` case also runs in memory of huge values, and with DMAs that move at once.
     """
     text = json.dumps(case["document"])
     try:
@@ -80,9 +82,31 @@ def examine(case, target="v6e", thorough=False):
     except Find as find:
         return _find(find)
     try:
-        _accepted(case, text, source, target, thorough)
+        _accepted(case, text, source, target)
     except Find as find:
         return _find(find)
+    return {"status": "ok"}
+
+
+def compiles(case):
+    """The outcome of the TPU compiler's verdict: it takes the kernel, in no more VMEM than said.
+
+    `case` has a `chip`, the target.
+    """
+    chip = case["chip"]
+    try:
+        source = compile_text(json.dumps(case["document"]), f"--target={chip}")
+    except Refused as refused:
+        first = refused.args[0][0]
+        return {"status": "refused", "code": first["code"], "message": first["message"]}
+    except Find as find:
+        return _find(find)
+    result = aot.compile_one(Module(source, "<drawn>"), chip, timeout=AOT_SECONDS)
+    if not result.ok:
+        return _find(Find(f"aot {result.kind}", f"{chip}: {result.message}"))
+    if result.predicted_bytes is not None and result.predicted_bytes < result.vmem_bytes:
+        what = f"{result.vmem_bytes} bytes of VMEM used, {result.predicted_bytes} predicted"
+        return _find(Find("aot prediction", f"{chip}: {what}"))
     return {"status": "ok"}
 
 
@@ -90,7 +114,7 @@ def _find(find):
     return {"status": "find", "kind": find.kind, "message": find.message}
 
 
-def _accepted(case, text, source, target, thorough):
+def _accepted(case, text, source, target):
     try:
         module = Module(source, "<drawn>")
         config = module.info["config"]
@@ -101,7 +125,7 @@ def _accepted(case, text, source, target, thorough):
     _reloads(text, target)
     _keeps_meaning(text, target, expected)
     _simulates(module, arrays, expected, interpret_params(), "")
-    if thorough:
+    if case.get("thorough"):
         with huge_memory():
             _simulates(module, arrays, expected, interpret_params(), " in huge memory")
         _simulates(module, arrays, expected, interpret_params(eager=True), " with eager DMA")

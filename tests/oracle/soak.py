@@ -18,11 +18,13 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(ROOT / "python")]
 
 import drawing  # noqa: E402
+import properties  # noqa: E402
 import reduce  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 from worker import Examiner  # noqa: E402
 
 CHUNK = 50  # documents of one Hypothesis seed
+THOROUGH = 10  # one of so many is also simulated in huge memory and with eager DMA
 
 
 class Soak:
@@ -40,7 +42,7 @@ class Soak:
         while time.monotonic() < self.over:
             self.counts["seeds"] += 1
             self.chunk(number)
-            if not self.counts["seeds"] % 10:
+            if not self.counts["seeds"] % 2:
                 print("; ".join(self.report()), flush=True)
             number += 1
         self.examiner.close()
@@ -66,8 +68,9 @@ class Soak:
         each()
 
     def one(self, number, case):
-        thorough = self.counts["accepted"] % 10 == 9
-        outcome = self.examiner.examine(case, thorough)
+        if self.counts["accepted"] % THOROUGH == THOROUGH - 1:
+            case["thorough"] = True
+        outcome = self.examiner.examine(case)
         self.counts["documents"] += 1
         if outcome["status"] == "refused":
             self.counts["refused"] += 1
@@ -75,10 +78,16 @@ class Soak:
             return
         self.counts["accepted"] += 1
         if outcome["status"] == "find":
-            self.found(number, case, outcome, thorough)
+            self.found(number, case, outcome, self.examiner.examine)
+        elif self.options.aot and not self.counts["accepted"] % self.options.aot:
+            case["chip"] = properties.CHIPS[self.counts["AOT"] % len(properties.CHIPS)]
+            self.counts["AOT"] += 1
+            outcome = properties.compiles(case)
+            if outcome["status"] == "find":
+                self.found(number, case, outcome, properties.compiles)
 
-    def found(self, number, case, outcome, thorough):
-        """Counts a find; writes it down if it is a new one."""
+    def found(self, number, case, outcome, examine):
+        """Counts a find; writes it down if it is a new one. `examine` gives a case's outcome."""
         self.counts["failing"] += 1
         rough = signature(outcome)
         if rough in self.finds and self.finds[rough] >= self.options.each:
@@ -86,15 +95,15 @@ class Soak:
         self.finds[rough] = self.finds.get(rough, 0) + 1
 
         def fails(smaller):
-            again = self.examiner.examine(smaller, thorough)
+            again = examine(smaller)
             return again["status"] == "find" and signature(again) == rough
 
         small = reduce.reduce(case, fails, self.options.shrink)
-        outcome = self.examiner.examine(small, thorough)
+        outcome = examine(small)
         named = {k: v for k, v in outcome.items() if k != "status"}
         name = f"{outcome.get('kind', 'none')}_{number}_{self.counts['documents']}.json"
         path = self.options.output / name
-        path.write_text(text({**small, "thorough": thorough, "found": named}))
+        path.write_text(text({"found": named, **small}))
         print(f"{path}: {named.get('kind')}: {named.get('message', '')[-300:]}", flush=True)
 
     def report(self):
@@ -133,6 +142,7 @@ def main():
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "soak")
     parser.add_argument("--shrink", type=float, default=60, help="seconds for each find")
     parser.add_argument("--each", type=int, default=3, help="finds of one kind to make small")
+    parser.add_argument("--aot", type=int, default=25, help="1 of so many goes to libtpu; 0: none")
     parser.add_argument("--log", type=Path, help="a JSON file to add the counts to")
     options = parser.parse_args()
     soak = Soak(options)
@@ -142,6 +152,7 @@ def main():
     except KeyboardInterrupt:
         pass
     finally:
+        soak.examiner.close()
         print("\n".join(soak.report()), flush=True)
     return 1 if soak.finds else 0
 

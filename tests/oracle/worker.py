@@ -1,6 +1,6 @@
 """A process that examines cases, a JSON line each, so that a crash or a hang ends only itself.
 
-As a program: reads {"case", "target", "thorough"} lines, prints outcomes. `Examiner` is the other
+As a program: reads {"case", "target"} lines, prints outcomes. `Examiner` is the other
 side of it.
 """
 
@@ -15,6 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SECONDS = 90
+MEMORY_BYTES = 4 << 30
 CASES_EACH = 150  # jax keeps what it compiled
 
 
@@ -24,13 +25,13 @@ class Examiner:
     def __init__(self, target="v6e"):
         self.target, self.process, self.count = target, None, 0
 
-    def examine(self, case, thorough=False):
+    def examine(self, case):
         """The outcome of properties.examine."""
         if self.process is None or self.count >= CASES_EACH:
             self.close()
             self._start()
         self.count += 1
-        job = {"case": case, "target": self.target, "thorough": thorough}
+        job = {"case": case, "target": self.target}
         try:
             self.process.stdin.write(json.dumps(job).encode() + b"\n")
             self.process.stdin.flush()
@@ -38,7 +39,10 @@ class Examiner:
         except OSError:
             line = b""
         if line is None:
+            used = resident_bytes(self.process.pid)
             self.close()
+            if used > MEMORY_BYTES:
+                return {"status": "find", "kind": "memory", "message": f"more than {MEMORY_BYTES}"}
             return {"status": "find", "kind": "hang", "message": f"no outcome in {SECONDS} s"}
         if not line:
             self.close()
@@ -58,13 +62,16 @@ class Examiner:
         self.count = 0
 
     def _line(self, deadline):
-        """The next line; b"" at the end of the process, None after the deadline."""
+        """The next line; b"" at the end of the process, None if it takes too long or too much."""
         output, data = self.process.stdout.fileno(), b""
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
             while not data.endswith(b"\n"):
-                if not selector.select(max(deadline - time.monotonic(), 0)):
-                    return None
+                if not selector.select(0.2):
+                    late = time.monotonic() > deadline
+                    if late or resident_bytes(self.process.pid) > MEMORY_BYTES:
+                        return None
+                    continue
                 chunk = os.read(output, 1 << 16)
                 if not chunk:
                     return b""
@@ -81,6 +88,15 @@ class Examiner:
             self.process = None
 
 
+def resident_bytes(pid):
+    """Resident memory of a process; 0 where /proc does not say."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def main():
     import traceback
 
@@ -91,7 +107,7 @@ def main():
     for line in sys.stdin:
         job = json.loads(line)
         try:
-            outcome = properties.examine(job["case"], job["target"], job["thorough"])
+            outcome = properties.examine(job["case"], job["target"])
         except Exception:
             text = traceback.format_exc()
             outcome = {"status": "find", "kind": "oracle", "message": text}
