@@ -153,9 +153,13 @@ proof-page: proof aot
 # Random documents (tests/oracle) for SECONDS from SEED on; what fails is made small and written to SOAK_OUTPUT.
 SECONDS_OF_SOAK = $(or $(SECONDS),600)
 SOAK_OUTPUT = $(BUILD)/soak
-.PHONY: soak
+# LOG=tests/oracle/soaks.json records the counts; soak-page writes them into docs/results.md.
+.PHONY: soak soak-page
 soak: build need-venv
-	$(WITH_PYTHON) tests/oracle/soak.py --seconds $(SECONDS_OF_SOAK) --seed $(or $(SEED),0) --output $(SOAK_OUTPUT)
+	$(WITH_PYTHON) tests/oracle/soak.py --seconds $(SECONDS_OF_SOAK) --seed $(or $(SEED),0) --output $(SOAK_OUTPUT) \
+		$(if $(LOG),--log $(LOG))
+soak-page: need-venv
+	$(PYTHON) tests/oracle/page.py
 
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py

@@ -14,9 +14,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "oracle"))
 
 import kernels
 import measure
+import page as oracle_page
 import race
 import race_tables
 
@@ -92,6 +94,7 @@ def page(contests, choices, outcomes):
         yield section("What each choice gains", choice_text(), choices, outcomes)
     lines = list(race_tables.doubts(outcomes))
     yield "\n".join(["## Runs with a `~`", "", *(lines or ["None."])]) + "\n"
+    yield oracle_page.section()
 
 
 RACE_TEXT = "Milliseconds; the configuration of the fastest stands beside its time."

@@ -32,8 +32,7 @@ PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to) {
 PyExpr computed_text(Printer *pr, const Arg *a, Form form, Dtype compute) {
 	PyExpr e = arg_text(pr, a, form);
 	if (compute == DTYPE_NONE || a->kind != ARG_REF || node_type(pr->m, a->node)->kind != TYPE_TENSOR ||
-	    node_type(pr->m, a->node)->count == 0 ||
-	    op_lowering(node_get(pr->m, value_root(pr->plan, a->node))->op) == LOWER_FREE)
+	    node_type(pr->m, a->node)->count == 0)
 		return e;
 	return converted_text(pr, e, node_type(pr->m, a->node)->dtype, compute);
 }

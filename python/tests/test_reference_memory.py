@@ -112,6 +112,16 @@ def test_views_alias_and_chain():
     assert all(np.array_equal(out, expected) for out in outs)
 
 
+def test_a_stored_value_of_fewer_dims_stands_at_the_last_ones():
+    """The tile u0 of the value is the tensor's last dim, whatever stands before it."""
+    doc = Doc(config={"block_sizes": [4]}).tensor("out", "output", "float32", [1, 4, 5]).block(5)
+    g = G(0, grid=[0])
+    value = g.call("tile.full", [4, U0], 1, dt("float32"), meta=f32(4, "u0"))
+    g.store("out", [sl(), sl(), U0], value)
+    (out,) = run(doc.add(g.out()), [])
+    assert out.tolist() == [[[1] * 5] * 4]
+
+
 @pytest.mark.parametrize("dtype", ["float8_e5m2", "bfloat16", "bool", "int4"])
 def test_expanded_views_of_narrow_dtypes(dtype):
     doc = Doc().tensor("x", "input", dtype, [1, 4])

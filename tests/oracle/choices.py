@@ -1,7 +1,6 @@
-"""Choices that Hypothesis draws, and the sizes that documents are made of."""
+"""Random choices, and the sizes that documents are made of."""
 
 from document import count
-from hypothesis import strategies as st
 
 OUTER = (2, 1, 3, 5)
 ROWS = (16, 64, 128, 1, 7, 127, 129, 256, 255, 257, 300, 421)
@@ -13,38 +12,39 @@ MOST_STEPS = 40
 
 
 class Choices:
-    """Draws; the base of the classes that draw parts of a document."""
+    """Draws from a random.Random; the base of the classes that draw parts of a document."""
 
-    def __init__(self, draw, out):
-        self.draw, self.out = draw, out
+    def __init__(self, random, out):
+        self.random, self.out = random, out
         self.loops, self.wholes = 0, []
 
     def pick(self, options):
-        """One of `options`; the first is the simplest."""
-        return self.draw(st.sampled_from(list(options)))
+        """One of `options`."""
+        return self.random.choice(list(options))
 
     def chance(self, per_cent):
-        """True in so many of a hundred draws; False is simpler."""
-        return self.draw(st.integers(0, 99)) >= 100 - per_cent
+        """True in so many of a hundred draws."""
+        return self.random.random() * 100 < per_cent
 
     def number(self, low, high):
         """An int of low to high."""
-        return self.draw(st.integers(low, high))
+        return self.random.randint(low, high)
 
     def permutation(self, size):
         """0 to size - 1 in some order."""
-        return list(self.draw(st.permutations(range(size))))
+        return self.random.sample(range(size), size)
 
     def fits(self, shape):
         """Whether a tile shape is one, and not too large."""
         return shape is not None and count(self.out.extents(shape)) <= MOST_ELEMENTS
 
     def operand(self, scope, fits=lambda v: True):
-        """A value of the graph, later ones more often; None where none fits."""
+        """A value of the graph, late and computed ones more often; None where none fits."""
         found = [v for v in scope.pool if fits(v)]
-        if not found:
-            return None
-        return found[-1 - min(self.number(0, 5), len(found) - 1)]
+        computed = [v for v in found if not v.plain]
+        if computed and self.chance(70):
+            found = computed
+        return found[-1 - min(self.number(0, 4), len(found) - 1)] if found else None
 
     def role(self, symbol):
         """Where tiles have a block."""

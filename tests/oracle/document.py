@@ -10,13 +10,13 @@ WHOLE = {"slice": [None, None, None]}
 class Value:
     """What a node gives: its name, dtype, and shape of ints and block symbols.
 
-    `loaded` is whether its invalid lanes are 0.
+    `plain` is whether it is a load or a number, of which nothing is computed.
     """
 
     name: str
     dtype: str
     shape: tuple
-    loaded: bool = False
+    plain: bool = False
 
     @property
     def ref(self):
@@ -113,9 +113,10 @@ class Scope:
         self.nodes.append({"name": name, **fields})
         return name
 
-    def node(self, target, args, dtype, shape, loaded=False, keep=True, **kwargs):
+    def node(self, target, args, dtype, shape, keep=True, **kwargs):
         """Adds a node with a tensor value; `keep` makes it an operand of later ones."""
-        value = Value(f"n{len(self.nodes)}", dtype, tuple(shape), loaded)
+        plain = target in ("tile.load", "tile.full")
+        value = Value(f"n{len(self.nodes)}", dtype, tuple(shape), plain)
         fields = {"target": target, "args": args} | ({"kwargs": kwargs} if kwargs else {})
         self.add(value.name, **fields, meta=value.meta)
         if keep:

@@ -2,7 +2,7 @@
 
 import optable
 from choices import Choices
-from document import WHOLE
+from document import WHOLE, broadcast
 
 
 class Loads(Choices):
@@ -80,7 +80,7 @@ class Loads(Choices):
             name = self.named(dtype, extents, values)
         else:
             name = self.out.tensor("input", dtype, extents, values)
-        return scope.node("tile.load", [scope.host(name), index], dtype, shape, loaded=True)
+        return scope.node("tile.load", [scope.host(name), index], dtype, shape)
 
     def position(self, scope):
         """(size of a dim, an index entry that is a position in it)."""
@@ -128,7 +128,7 @@ class Loads(Choices):
     def load_stored(self, scope):
         """A load of what the graph has stored before, at the same place."""
         name, index, dtype, shape = self.pick(scope.stored)
-        return scope.node("tile.load", [scope.host(name), index], dtype, shape, loaded=True)
+        return scope.node("tile.load", [scope.host(name), index], dtype, shape)
 
     def load_shifted(self, scope, shape, dtype, values):
         """A tile of a fixed size, and the one so many elements after it, added."""
@@ -165,7 +165,7 @@ class Loads(Choices):
 
     def store(self, scope):
         """A store of a value to an output of its own, one element of it for each lane."""
-        value = self.operand(scope, lambda v: len(v.shape) <= 4)
+        value = self.operand(scope, lambda v: len(v.shape) <= 4) or self.load(scope)
         missing = [s for s in scope.symbols if s not in value.shape]
         shape = (*missing, *value.shape)
         twice = [s for s in shape if isinstance(s, str) and shape.count(s) > 1]
@@ -191,8 +191,9 @@ class Loads(Choices):
         extents, index = self.place(scope, shape)
         name = self.out.tensor("inout", dtype, extents, "normal")
         host = scope.host(name)
-        old = scope.node("tile.load", [host, index], dtype, shape, loaded=True)
-        more = self.converted(scope, self.like(scope, old, dtype), dtype)
+        old = scope.node("tile.load", [host, index], dtype, shape)
+        more = self.like(scope, old, dtype)
+        more = more if broadcast(more.shape, shape) == shape else old
         new = scope.node("aten.add.Tensor", [old.ref, more.ref], dtype, shape)
         scope.write("tile.store", name, index, new.ref)
         scope.stored.append((name, index, dtype, shape))

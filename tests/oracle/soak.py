@@ -47,6 +47,10 @@ class Soak:
             number += 1
         self.examiner.close()
 
+    def stop(self):
+        """Ends the run after the document at hand."""
+        self.over = 0
+
     def chunk(self, number):
         """The documents of one seed."""
 
@@ -77,6 +81,7 @@ class Soak:
             self.counts[f"refused: {outcome['code']}"] += 1
             return
         self.counts["accepted"] += 1
+        self.counts["simulated"] += outcome.get("simulated", 0)
         if outcome["status"] == "find":
             self.found(number, case, outcome, self.examiner.examine)
         elif self.options.aot and not self.counts["accepted"] % self.options.aot:
@@ -105,6 +110,16 @@ class Soak:
         path = self.options.output / name
         path.write_text(text({"found": named, **small}))
         print(f"{path}: {named.get('kind')}: {named.get('message', '')[-300:]}", flush=True)
+
+    def record(self, path):
+        """Adds the counts to a JSON list of runs."""
+        runs = json.loads(path.read_text()) if path.exists() else []
+        codes = {k[9:]: n for k, n in self.counts.items() if k.startswith("refused: ")}
+        counts = {k: n for k, n in self.counts.items() if not k.startswith("refused: ")}
+        minutes = round((time.monotonic() - self.began) / 60, 1)
+        runs.append({"seed": self.options.seed, "minutes": minutes, **counts, "codes": codes})
+        lines = ",\n ".join(json.dumps(run) for run in runs)
+        path.write_text(f"[\n {lines}\n]\n")
 
     def report(self):
         """The counts, as lines."""
@@ -146,7 +161,7 @@ def main():
     parser.add_argument("--log", type=Path, help="a JSON file to add the counts to")
     options = parser.parse_args()
     soak = Soak(options)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: soak.stop())
     try:
         soak.run()
     except KeyboardInterrupt:
@@ -154,6 +169,8 @@ def main():
     finally:
         soak.examiner.close()
         print("\n".join(soak.report()), flush=True)
+        if options.log:
+            soak.record(options.log)
     return 1 if soak.finds else 0
 
 

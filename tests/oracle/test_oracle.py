@@ -6,8 +6,10 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from pallasc import compare
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -16,6 +18,7 @@ import drawing  # noqa: E402
 import properties  # noqa: E402
 import reduce  # noqa: E402
 import soak  # noqa: E402
+import spread  # noqa: E402
 import worker  # noqa: E402
 
 FINDS = sorted((HERE / "finds").glob("*.json"))
@@ -89,3 +92,54 @@ def test_reduce_makes_a_case_small():
     assert len(targets) <= 6
     assert targets[:2] == ["tile.full", "aten.exp.default"]
     assert list(small["document"]["config"]) == ["block_sizes"]
+
+
+def stored_case():
+    return json.loads((HERE / "finds" / "row_stored_to_more_rows.json").read_text())
+
+
+def test_a_kernel_that_is_off_is_found():
+    case = stored_case()
+    text = json.dumps(case["document"])
+    source = properties.compile_text(text)
+    with pytest.raises(properties.Find, match=r"expected 1\.0") as found:
+        properties.accepted(case, text, source.replace("(8, 8), 1,", "(8, 8), 2,"), "v6e")
+    assert found.value.kind == "numerics"
+
+
+def test_a_pass_that_changes_the_meaning_is_found(monkeypatch):
+    case = stored_case()
+    text, compile_text = json.dumps(case["document"]), properties.compile_text
+
+    def wrong_after_cse(text, *options):
+        after = compile_text(text, *options)
+        if "--passes=cse" not in options:
+            return after
+        document = json.loads(after)
+        document["graphs"][0]["nodes"][0]["args"][1] = 2  # of tile.full
+        return json.dumps(document)
+
+    monkeypatch.setattr(properties, "compile_text", wrong_after_cse)
+    with pytest.raises(properties.Find, match="after cse"):
+        properties.accepted(case, text, compile_text(text), "v6e")
+
+
+def test_a_refusal_and_a_crash_are_told_apart(tmp_path, monkeypatch):
+    case = stored_case()
+    case["document"]["graphs"][0]["nodes"][0]["target"] = "aten.sort.default"
+    assert properties.examine(case)["status"] == "refused"
+    crashing = tmp_path / "pallasc"
+    crashing.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    crashing.chmod(0o755)
+    monkeypatch.setattr(properties, "PALLASC", str(crashing))
+    assert properties.examine(case)["kind"] == "crash"
+
+
+def test_noise_excuses_what_rounding_may_do():
+    """Nearly equal numbers subtracted may differ; a number far from all noise may not."""
+    expected = np.array([1e-7, 1.0], np.float32)
+    noisy = [(np.array([2e-7, 1.0], np.float32))]
+    tolerance = compare.Tolerance("pointwise", "float32")
+    assert spread.difference(np.array([3e-7, 1.0], np.float32), expected, noisy, tolerance) is None
+    found = spread.difference(np.array([1e-7, 1.001], np.float32), expected, noisy, tolerance)
+    assert found[0] == (1,)

@@ -20,6 +20,9 @@ def region_of(frame, entries, bounds, shape=None, device=False):
         raise GraphError(f"the index has to have one entry per dim of {list(bounds)}")
     parsed = [_entry(frame, entry) for entry in entries]
     gathers = [value for kind, value in parsed if kind == "gather"]
+    if shape and not gathers:  # a stored value may have fewer dims, or more of size 1
+        kept = sum(kind != "at" for kind, _ in parsed)
+        shape = [1] * (kept - len(shape)) + list(shape[max(len(shape) - kept, 0) :])
     outer = all(len(labels) == 1 and labels[0] is not None for _, labels in gathers)
     builder, sizes = RegionBuilder(outer), iter(bounds)
     for kind, value in parsed:
