@@ -6,6 +6,15 @@ from coverage.row import Row
 
 ROWS = [
     Row(
+        name="add",
+        friendly="add",
+        odd="add_odd",
+        production="add_8192",
+        formula=formulas.add,
+        second={"block_sizes": [64, 512]},
+        loops=(),
+    ),
+    Row(
         name="matmul",
         friendly="matmul_1024",
         odd="matmul_odd",
