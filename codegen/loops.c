@@ -119,10 +119,6 @@ static bool loop_choose(Planner *p, Loop *loop) {
 			return refuse_type(p, loop, asked, fact->why_not[asked], "use fori_loop");
 		if (asked == LOOP_UNROLL && computed)
 			return refuse_type(p, loop, asked, "its bounds are computed in the kernel", "use fori_loop");
-		if (asked == LOOP_EMIT_PIPELINE && ragged)
-			return refuse_type(p, loop, asked,
-			                   "its last step is ragged and its bounds are not known before it runs",
-			                   "use fori_loop, or a block size that divides the extent");
 		loop->type = asked;
 		loop->why = "the configuration asks for it";
 		return true;

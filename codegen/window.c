@@ -23,7 +23,9 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		if (!affine_multiple(&want->at, block[d]))
 			return "its windows do not start at multiples of the block";
 		index[d] = affine_divide(want->at, block[d]);
-		if (want->kind != WANT_GRID || want->extent % want->size == 0)
+		bool ends_short =
+			want->kind == WANT_GRID || (want->kind == WANT_STEP && !p->plan->loops.at[w->loop].peeled);
+		if (!ends_short || want->extent % want->size == 0)
 			continue;
 		if (!clips)
 			return "its last block in a grid dim reaches past the tensor";
@@ -51,9 +53,10 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 		return "unrolled steps read resident blocks";
 	if (loop->type == LOOP_FORI && !p->way.fori_copies)
 		return p->way.resident_why;
-	if (loop_ragged_unpeeled(p, loop))
+	bool unpeeled = loop_ragged_unpeeled(p, loop);
+	if (unpeeled && loop->type == LOOP_FORI)
 		return "its last step is ragged and cannot be peeled";
-	if (w->store && loop->peeled)
+	if (w->store && (loop->peeled || unpeeled))
 		return "the ragged last step writes part of a window";
 	if (loop->peeled && tail_moves(w))
 		return "an outer loop moves its ragged last step too";

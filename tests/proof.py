@@ -206,10 +206,6 @@ _CAUSAL_UNROLL = (
     "pallas_loop_type unroll cannot lower the loop _for_loop: "
     "the end of 'tile_n' is known only at run time (tile.end 'tile_end')"
 )
-_RAGGED_PIPELINE = (
-    "pallas_loop_type emit_pipeline cannot lower the loop _for_loop: "
-    "its last step is ragged and its bounds are not known before it runs"
-)
 _SPLIT_K_UNROLL = (
     "pallas_loop_type unroll cannot lower the loop _for_loop: "
     "the begin of 'inner_k' is known only at run time (tile.begin 'tile_begin')"
@@ -227,11 +223,7 @@ REFUSALS = {
         "pallas_loop_type unroll cannot lower the loop _for_loop: "
         "the begin of 'tile_m' is known only at run time (tile.begin 'tile_begin')"
     ),
-    ("layer_norm_bwd_two_level_odd", "emit_pipeline", None): _RAGGED_PIPELINE,
     ("causal_attention_b1_h2_s421_d64", "unroll", None): _CAUSAL_UNROLL,
-    ("causal_attention", "emit_pipeline", (2, 128, 256)): _RAGGED_PIPELINE,
-    ("causal_attention_b1_h2_s421_d64", "emit_pipeline", None): _RAGGED_PIPELINE,
-    ("matmul_split_k_odd", "emit_pipeline", None): _RAGGED_PIPELINE,
     **{
         (graph, "unroll", None): _SPLIT_K_UNROLL
         for graph in ("matmul_split_k", "matmul_split_k_odd", *SPLIT_K)

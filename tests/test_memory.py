@@ -491,12 +491,16 @@ def test_aligned_parts_are_pipelined(columns, inner):
         assert (result.kind, result.message) == ("ok", "")
 
 
-def test_ragged_parts_are_not_pipelined():
-    found = refusal(parts_of(3000, 2048, 512), pallas_loop_type="emit_pipeline")
-    assert found["message"].endswith(
-        "its last step is ragged and its bounds are not known before it runs"
-    )
-    assert found["hint"] == "use fori_loop, or a block size that divides the extent"
+@pytest.mark.parametrize(("columns", "inner"), [(3000, 512), (2176, 512), (2049, 2048)])
+def test_ragged_parts_are_pipelined(columns, inner):
+    """Windows of the last step are cut at the tensor's end, and each step masks."""
+    document = parts_of(columns, 2048, inner, pallas_loop_type="emit_pipeline")
+    assert plan(document)["loops"][0]["windows"][0]["dma"]
+    assert "_mask(" in compile_graph(document, {}, "v6e").source
+    assert wrong(document) == []
+    for chip in ("v4", "v7x"):
+        (result,) = aot.compile_many([(compile_graph(document, {}, chip), chip)], timeout=120)
+        assert (result.kind, result.message) == ("ok", "")
 
 
 def test_computed_bounds_are_not_unrolled():

@@ -1,6 +1,7 @@
 """Which loads a loop copies window by window, which stay resident, and the reason that is given."""
 
 import copy
+import json
 
 import proof
 import pytest
@@ -248,3 +249,20 @@ def test_nothing_stays_that_does_not_fit():
     small = {"block_sizes": [1024, 512, 512], "pallas_loop_type": "emit_pipeline"}
     assert not windows(compile_graph(document, small, "v6e").plan)["x_win"][0]
     assert windows(compile_graph(document, small, "v4").plan)["x_win"][0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_ragged_in_two_dims(dtype):
+    """emit_pipeline cuts the last windows of a loop of two dims; what is stored in it stays."""
+    document = json.loads((proof.ROOT / "testdata/configs/loop_of_two_dims.json").read_text())
+    text = json.dumps(document).replace("512", "421").replace("256", "300")
+    found = plan(json.loads(text.replace("float32", dtype)), "emit_pipeline")
+    assert windows(found) == {
+        "x_win": (True, [2, 128, 128], ["tile_b", "j[0]", "j[1]"], None),
+        "out_win": (
+            False,
+            [2, 128, 128],
+            ["0", "j[0]", "j[1]"],
+            "the ragged last step writes part of a window",
+        ),
+    }

@@ -113,10 +113,7 @@ ROWS = [
         production="matmul_split_k_4096",
         formula=formulas.matmul,
         second={"split_k": 2},
-        refused={
-            "unroll": RUN_TIME_BOUNDS,
-            ("matmul_split_k_odd", "emit_pipeline"): "its last step is ragged",
-        },
+        refused={"unroll": RUN_TIME_BOUNDS},
     ),
     three(
         "split-K, partial sums",
@@ -125,10 +122,7 @@ ROWS = [
         "32768",
         blocks=None,
         second={"split_k": 2},
-        refused={
-            "unroll": RUN_TIME_BOUNDS,
-            ("matmul_split_k_partial_odd", "emit_pipeline"): "its last step is ragged",
-        },
+        refused={"unroll": RUN_TIME_BOUNDS},
     ),
     thin("K", 1, [64, 256, 1]),
     thin("K", 7, [64, 256, 7]),
