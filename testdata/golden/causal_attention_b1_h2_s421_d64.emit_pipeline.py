@@ -1,0 +1,204 @@
+"""causal_attention: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "causal_attention",
+    "target": "v6e",
+    "inputs": [
+        {"name": "q_in", "dtype": "bfloat16", "shape": [1, 2, 421, 64]},
+        {"name": "k_in", "dtype": "bfloat16", "shape": [1, 2, 421, 64]},
+        {"name": "v_in", "dtype": "bfloat16", "shape": [1, 2, 421, 64]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [1, 2, 421, 64]},
+        {"name": "lse", "dtype": "float32", "shape": [2, 421]},
+    ],
+    "config": {
+        "block_sizes": [1, 128, 128],
+        "pallas_loop_type": "emit_pipeline",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 629743,
+    "flops": 67108864,
+    "hbm_bytes": 650024,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _mask(x, axis, count, fill):
+    """x where its index along axis is below count, else fill."""
+    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return jnp.where(index < count, x, fill)
+
+
+def _causal_attention_kernel(
+    q_in_ref, k_in_hbm, v_in_hbm, out_ref, lse_ref, m_i_ref, l_i_ref, acc_ref
+):
+    tile_b = pl.program_id(0)
+    tile_m = pl.program_id(1)
+    # for tile_n in hl.tile(0, tile_m.end):
+    tile_end = jnp.minimum(tile_m * 128 + 128, 421)
+
+    def step(j, k_in_win, v_in_win, m_i, l_i, acc):
+        # q = q_view[tile_b, tile_m, :]
+        q = q_in_ref[...]
+        # k = k_view[tile_b, :, tile_n]
+        k = k_in_win[...]
+        # scores = torch.bmm(q, k, out_dtype=torch.float32) * qk_scale
+        bmm = jax.lax.dot_general(
+            k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        scores = bmm * 0.18033688011112042
+        # visible = tile_m.index[:, None] >= tile_n.index[None, :]
+        tile_index = tile_m * 128 + jax.lax.broadcasted_iota(jnp.int32, (1, 128), 1)
+        tile_index_1 = j * 128 + jax.lax.broadcasted_iota(jnp.int32, (128, 1), 0)
+        visible = tile_index >= tile_index_1
+        # scores = torch.where(visible[None, :, :], scores, float("-inf"))
+        scores_1 = jnp.where(
+            visible.astype(jnp.int32)[None, :, :].astype(jnp.bool_), scores, -jnp.inf
+        )
+        # m_new = torch.maximum(m_i, torch.amax(scores, -1))
+        scores_1_masked = _mask(scores_1, 1, tile_end - j * 128, -jnp.inf)
+        m_new = jnp.maximum(m_i, jnp.max(scores_1_masked, axis=1, keepdims=True))
+        # p = torch.exp2(scores - m_new[:, :, None])
+        exp2 = jnp.exp2(scores_1 - m_new)
+        # alpha = torch.exp2(m_i - m_new)
+        alpha = jnp.exp2(m_i - m_new)
+        # l_i = l_i * alpha + torch.sum(p, -1)
+        exp2_masked = _mask(exp2, 1, tile_end - j * 128, 0)
+        l_i_1 = l_i * alpha + jnp.sum(exp2_masked, axis=1, keepdims=True)
+        # acc = acc * alpha[:, :, None]
+        acc_1 = acc * alpha
+        # v = v_view[tile_b, tile_n, :]
+        v = v_in_win[...]
+        v = _mask(v, 1, tile_end - j * 128, 0)
+        # acc = torch.baddbmm(acc, p.to(v.dtype), v)
+        exp2_bf16 = exp2.astype(jnp.bfloat16)
+        exp2_bf16_masked = _mask(exp2_bf16, 1, tile_end - j * 128, 0)
+        acc_1_1_dot = jax.lax.dot_general(
+            v,
+            exp2_bf16_masked,
+            (((1,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        acc_1_1 = acc_1 + acc_1_1_dot
+        return m_new, l_i_1, acc_1_1
+
+    # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
+    m_i_ref[...] = jnp.full((1, 1, 128), -jnp.inf, jnp.float32)
+    # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
+    l_i_ref[...] = jnp.zeros((1, 1, 128), jnp.float32)
+    acc_ref[...] = jnp.zeros((1, 64, 128), jnp.float32)
+
+    def body(k_in_win, v_in_win):
+        m_i_ref[...], l_i_ref[...], acc_ref[...] = step(
+            pl.program_id(0),
+            k_in_win,
+            v_in_win,
+            m_i_ref[...],
+            l_i_ref[...],
+            acc_ref[...],
+        )
+
+    pipeline = pltpu.emit_pipeline(
+        body,
+        grid=(pl.cdiv(tile_end, 128),),
+        in_specs=[
+            pl.BlockSpec((1, 128, 64), lambda j: (tile_b, j, 0)),
+            pl.BlockSpec((1, 128, 64), lambda j: (tile_b, j, 0)),
+        ],
+    )
+    pipeline(k_in_hbm, v_in_hbm)
+    m_i_1 = m_i_ref[...]
+    l_i_2 = l_i_ref[...]
+    acc_2 = acc_ref[...]
+    # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
+    div = acc_2 / l_i_2
+    out_ref[...] = jnp.transpose(div, (0, 2, 1)).astype(jnp.bfloat16)
+    # lse[tile_b, tile_m] = m_i + torch.log2(l_i)
+    lse_ref[...] = m_i_1 + jnp.log2(l_i_2)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _causal_attention_jit(q_in, k_in, v_in, interpret):
+    call = pl.pallas_call(
+        _causal_attention_kernel,
+        name="causal_attention",
+        grid=(2, 4),
+        in_specs=[
+            pl.BlockSpec((1, 128, 64), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 128, 64), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec((1, 1, 128), lambda tile_b, tile_m: (tile_b, 0, tile_m)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((2, 421, 64), jnp.bfloat16),
+            jax.ShapeDtypeStruct((2, 1, 421), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((1, 1, 128), jnp.float32),
+            pltpu.VMEM((1, 1, 128), jnp.float32),
+            pltpu.VMEM((1, 64, 128), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    out, lse = call(
+        q_in.reshape((2, 421, 64)),
+        k_in.reshape((2, 421, 64)),
+        v_in.reshape((2, 421, 64)),
+    )
+    return out.reshape((1, 2, 421, 64)), lse.reshape((2, 421))
+
+
+def causal_attention(q_in, k_in, v_in, interpret=False):
+    """Returns bfloat16[1, 2, 421, 64], float32[2, 421].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("q_in", q_in, "bfloat16[1, 2, 421, 64]")
+    _check("k_in", k_in, "bfloat16[1, 2, 421, 64]")
+    _check("v_in", v_in, "bfloat16[1, 2, 421, 64]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("causal_attention: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _causal_attention_jit(q_in, k_in, v_in, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

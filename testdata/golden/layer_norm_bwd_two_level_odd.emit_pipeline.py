@@ -1,0 +1,219 @@
+"""layer_norm_bwd_two_level: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "layer_norm_bwd_two_level",
+    "target": "v6e",
+    "inputs": [
+        {"name": "dy", "dtype": "bfloat16", "shape": [421, 300]},
+        {"name": "x", "dtype": "bfloat16", "shape": [421, 300]},
+        {"name": "mean", "dtype": "float32", "shape": [421]},
+        {"name": "rstd", "dtype": "float32", "shape": [421]},
+        {"name": "weight", "dtype": "bfloat16", "shape": [300]},
+    ],
+    "outputs": [
+        {"name": "dx", "dtype": "bfloat16", "shape": [421, 300]},
+        {"name": "dweight", "dtype": "bfloat16", "shape": [300]},
+        {"name": "dbias", "dtype": "bfloat16", "shape": [300]},
+    ],
+    "config": {
+        "block_sizes": [128, 16],
+        "pallas_loop_type": "emit_pipeline",
+        "pallas_pre_broadcast": False,
+    },
+    "vmem_bytes": 642422,
+    "flops": 0,
+    "hbm_bytes": 1468295,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _mask(x, axis, count, fill):
+    """x where its index along axis is below count, else fill."""
+    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    return jnp.where(index < count, x, fill)
+
+
+def _layer_norm_bwd_two_level_kernel(
+    weight_ref,
+    x_hbm,
+    dy_hbm,
+    rstd_hbm,
+    mean_hbm,
+    dx_ref,
+    dweight_ref,
+    dbias_ref,
+    dweight_acc_ref,
+    dbias_acc_ref,
+):
+    block_m = pl.program_id(0)
+    # dweight_acc = torch.zeros([n], dtype=torch.float32, device=x.device)
+    dweight_acc = jnp.zeros((1, 300), jnp.float32)
+    # scale = weight[:].to(torch.float32)[None, :]
+    load = weight_ref[...]
+    load_f32 = load.astype(jnp.float32)
+    # for tile_m in hl.tile(tile_cta.begin, tile_cta.end):
+    tile_end = jnp.minimum(block_m * 128 + 128, 421)
+
+    def step(j, x_win, dy_win, rstd_win, mean_win, dweight_acc_1, dbias_acc):
+        # rows = x[tile_m, :].to(torch.float32)
+        load_1 = x_win[...]
+        rows = load_1.astype(jnp.float32)
+        # grad = dy[tile_m, :].to(torch.float32)
+        load_1_1 = dy_win[...]
+        load_1_1 = _mask(load_1_1, 0, tile_end - block_m * 128 - j * 16, 0)
+        grad = load_1_1.astype(jnp.float32)
+        # row_rstd = rstd[tile_m][:, None]
+        load_2 = rstd_win[...]
+        # x_hat = (rows - mean[tile_m][:, None]) * row_rstd
+        load_3 = mean_win[...]
+        x_hat = (rows - load_3) * load_2
+        # dweight_acc += torch.sum(grad * x_hat, dim=0)
+        mul_1 = grad * x_hat
+        mul_1_masked = _mask(mul_1, 0, tile_end - block_m * 128 - j * 16, 0)
+        dweight_acc_1_1 = dweight_acc_1 + jnp.sum(mul_1_masked, axis=0, keepdims=True)
+        # dbias_acc += torch.sum(grad, dim=0)
+        dbias_acc_1 = dbias_acc + jnp.sum(grad, axis=0, keepdims=True)
+        # wdy = grad * scale
+        wdy = grad * load_f32
+        # c1 = torch.sum(x_hat * wdy, dim=-1) / n
+        c1 = jnp.sum(x_hat * wdy, axis=1, keepdims=True) / 300
+        # c2 = torch.sum(wdy, dim=-1) / n
+        c2 = jnp.sum(wdy, axis=1, keepdims=True) / 300
+        # dx[tile_m, :] = ((wdy - x_hat * c1[:, None] - c2[:, None]) * row_rstd).to(...
+        mul_5 = (wdy - x_hat * c1 - c2) * load_2
+        dx_ref[pl.ds(j * 16, 16), :] = _mask(
+            mul_5.astype(jnp.bfloat16),
+            0,
+            tile_end - block_m * 128 - j * 16,
+            dx_ref[pl.ds(j * 16, 16), :],
+        )
+        return dweight_acc_1_1, dbias_acc_1
+
+    dweight_acc_ref[...] = dweight_acc
+    dbias_acc_ref[...] = dweight_acc
+
+    def body(x_win, dy_win, rstd_win, mean_win):
+        dweight_acc_ref[...], dbias_acc_ref[...] = step(
+            pl.program_id(0),
+            x_win,
+            dy_win,
+            rstd_win,
+            mean_win,
+            dweight_acc_ref[...],
+            dbias_acc_ref[...],
+        )
+
+    pipeline = pltpu.emit_pipeline(
+        body,
+        grid=(pl.cdiv(tile_end - block_m * 128, 16),),
+        in_specs=[
+            pl.BlockSpec((16, 300), lambda j: (block_m * 8 + j, 0)),
+            pl.BlockSpec((16, 300), lambda j: (block_m * 8 + j, 0)),
+            pl.BlockSpec((16, 1), lambda j: (block_m * 8 + j, 0)),
+            pl.BlockSpec((16, 1), lambda j: (block_m * 8 + j, 0)),
+        ],
+    )
+    pipeline(x_hbm, dy_hbm, rstd_hbm, mean_hbm)
+    dweight_acc_2 = dweight_acc_ref[...]
+    dbias_acc_2 = dbias_acc_ref[...]
+    # dweight[tile_cta.id, :] = dweight_acc
+    dweight_ref[0, :, :] = dweight_acc_2
+    # dbias[tile_cta.id, :] = dbias_acc
+    dbias_ref[0, :, :] = dbias_acc_2
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _layer_norm_bwd_two_level_jit(dy, x, mean, rstd, weight, interpret):
+    call = pl.pallas_call(
+        _layer_norm_bwd_two_level_kernel,
+        name="layer_norm_bwd_two_level",
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((1, 300), lambda block_m: (0, 0)),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((128, 300), lambda block_m: (block_m, 0)),
+            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
+            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((421, 300), jnp.bfloat16),
+            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
+            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((1, 300), jnp.float32),
+            pltpu.VMEM((1, 300), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    dx, dweight, dbias = call(
+        weight.reshape((1, 300)), x, dy, rstd.reshape((421, 1)), mean.reshape((421, 1))
+    )
+    return (
+        dx,
+        jnp.sum(dweight.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
+        jnp.sum(dbias.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
+    )
+
+
+def layer_norm_bwd_two_level(dy, x, mean, rstd, weight, interpret=False):
+    """Returns bfloat16[421, 300], bfloat16[300], bfloat16[300].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("dy", dy, "bfloat16[421, 300]")
+    _check("x", x, "bfloat16[421, 300]")
+    _check("mean", mean, "float32[421]")
+    _check("rstd", rstd, "float32[421]")
+    _check("weight", weight, "bfloat16[300]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn(
+            "layer_norm_bwd_two_level: tested with jax >=0.10.2,<0.11", stacklevel=2
+        )
+    return _layer_norm_bwd_two_level_jit(
+        dy, x, mean, rstd, weight, _simulator(interpret)
+    )
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret
