@@ -9,7 +9,9 @@ Lowering op_lowering(uint16_t op) {
 	case OP_TILE_BLOCK_SIZE: return LOWER_FREE;
 	case OP_SYM_ADD: case OP_SYM_SUB: case OP_SYM_MUL: case OP_SYM_FLOORDIV: case OP_SYM_MOD: case OP_SYM_NEG:
 	case OP_SYM_MAX: case OP_SYM_MIN:
-	case OP_TILE_BEGIN: case OP_TILE_END: case OP_TILE_ID: return LOWER_INT;
+	case OP_SYM_EQ: case OP_SYM_NE: case OP_SYM_LT: case OP_SYM_LE: case OP_SYM_GT: case OP_SYM_GE: case OP_SYM_AND:
+	case OP_SYM_OR: case OP_SYM_NOT: case OP_TILE_BEGIN: case OP_TILE_END: case OP_TILE_ID:
+	case OP_TILE_NUM: return LOWER_INT;
 	case OP_TILE_INDEX: case OP_IOTA: return LOWER_INDEX;
 	case OP_LOAD: return LOWER_LOAD;
 	case OP_STORE: case OP_ATOMIC_ADD: case OP_ATOMIC_MAX: case OP_ATOMIC_MIN: case OP_ATOMIC_AND: case OP_ATOMIC_OR:
@@ -49,6 +51,9 @@ static bool supported_in(Planner *p, GraphId g) {
 			ok = plan_refuse(p, n, "unsupported-op", NULL, "%s is not lowered yet", op_row(op)->target);
 		else
 			ok = arith_accepts(p, n) && (op_lowering(op) != LOWER_MOVE || move_accepted(p, n)) && ok;
+		if (op == OP_TILE_NUM && node_type(p->m, n)->sym == NONE)
+			ok = plan_refuse(p, n, "unsupported-op", "compute it from the loop's bounds and tile.block_size",
+			                 "the number of tiles is known only at run time");
 		if (op == OP_LOAD && node_input(p->m, n, 2) != NONE)
 			ok = plan_refuse(p, n, "unsupported", "apply aten.where to the loaded value",
 			                 "extra_mask is not lowered yet");

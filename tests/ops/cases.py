@@ -122,6 +122,13 @@ class Builder:
         self.nodes[-1]["meta"] = {"tuple": types}
         return node
 
+    def element(self, target, args, dtypes, shape, which):
+        """Adds a node that gives a pair of that shape; gives the reference to one of the two."""
+        pair = self.node(target, args)
+        metas = [{"dtype": dtype, "shape": list(shape)} for dtype in dtypes]
+        self.nodes[-1]["meta"] = {"tuple": metas}
+        return self.node("getitem", [pair, which], dtypes[which], shape)
+
     def host(self, name, role, dtype, shape):
         """Adds a tensor of this array shape; gives the reference to its node."""
         sizes = list(shape)
@@ -237,6 +244,14 @@ def _summed(dtype, shape, random):
     return values
 
 
+def _factors(dtype, shape, random):
+    """Numbers whose products neither overflow nor vanish: of a size near 1."""
+    if not is_float(dtype):
+        return _finite(dtype, shape, random)
+    sizes = random.uniform(0.8, 1.25, shape) * random.choice((-1, 1), shape)
+    return cast(sizes.astype(np.float32), dtype)
+
+
 def _small(dtype, shape, random):
     if dtype.name == "bool":
         return _any(dtype, shape, random)
@@ -272,6 +287,7 @@ VALUES = {
     "any2": _any,
     "finite": _finite,
     "summed": _summed,
+    "factors": _factors,
     "small": _small,
     "nonzero": _nonzero,
     "shift": _shift,
@@ -505,6 +521,122 @@ def reduction_cases():
                     yield _reduction(target, dtype, "3d", dims, keep)
             yield _reduction(target, dtype, "sq", [-1], False)
             yield _reduction(target, dtype, "odd", [-1], True)
+
+
+def _sum_dtype(dtype):
+    return dtype if dtype in FLOATS else "int32"
+
+
+def _float_dtype(dtype):
+    return dtype if dtype in FLOATS else "float32"
+
+
+def _truth_dtype(dtype):
+    return "uint8" if dtype == "uint8" else "bool"
+
+
+# target: (arguments after the operand, of a dim and keepdim; the result's dtype; dtypes; values)
+_DIM_REDUCTIONS = {
+    "aten.prod.dim_int": (lambda d, k: [d, k], _sum_dtype, ALL, "factors"),
+    "aten.argmax.default": (lambda d, k: [d, k], lambda _: "int32", ALL, "finite"),
+    "aten.argmin.default": (lambda d, k: [d, k], lambda _: "int32", ALL, "finite"),
+    "aten.any.dim": (lambda d, k: [d, k], _truth_dtype, ALL, "small"),
+    "aten.any.dims": (lambda d, k: [[d], k], _truth_dtype, ALL, "small"),
+    "aten.all.dim": (lambda d, k: [d, k], _truth_dtype, ALL, "small"),
+    "aten.all.dims": (lambda d, k: [[d], k], _truth_dtype, ALL, "small"),
+    "aten.var.correction": (lambda d, k: [[d], 1, k], str, FLOATS, "any"),
+    "aten.var.dim": (lambda d, k: [[d], False, k], str, FLOATS, "any"),
+    "aten.std.correction": (lambda d, k: [[d], 1.5, k], str, FLOATS, "any"),
+    "aten.logsumexp.default": (lambda d, k: [[d], k], _float_dtype, ALL, "finite"),
+    "aten.linalg_vector_norm.default": (lambda d, k: [2, [d], k], str, FLOATS, "any"),
+}
+_PAIRS = {
+    "aten.max.dim": (lambda d, k: [d, k], lambda dtype: (dtype, "int32"), ALL, "finite"),
+    "aten.min.dim": (lambda d, k: [d, k], lambda dtype: (dtype, "int32"), ALL, "finite"),
+    "aten.var_mean.correction": (lambda d, k: [[d], 0, k], lambda d: (d, d), FLOATS, "finite"),
+}
+# The same shape comes out.
+_ALONG = {
+    "aten._softmax.default": (lambda d: [d, False], str, FLOATS, "finite"),
+    "aten.softmax.int": (lambda d: [d], _float_dtype, ALL, "finite"),
+    "aten._log_softmax.default": (lambda d: [d, False], str, FLOATS, "finite"),
+    "aten.log_softmax.int": (lambda d: [d], _float_dtype, ALL, "finite"),
+    "aten.cumsum.default": (lambda d: [d], _sum_dtype, ALL, "summed"),
+    "aten.cumprod.default": (lambda d: [d], _sum_dtype, ALL, "factors"),
+}
+_WHOLE = {
+    "aten.prod.default": (_sum_dtype, "factors"),
+    "aten.max.default": (str, "finite"),
+    "aten.min.default": (str, "finite"),
+    "aten.any.default": (_truth_dtype, "small"),
+    "aten.all.default": (_truth_dtype, "small"),
+}
+
+
+def _composite(target, dtype, variant, what, args, results, values, dims=(), keep=False, which=0):
+    """A Case: one operand, whose reduced `dims` are dropped or kept."""
+
+    def build(builder):
+        tile = builder.variant.tile
+        shape = _without(tile, dims, keep) if dims else tile
+        x = builder.load(dtype, values=values)
+        if isinstance(results, tuple):
+            value = builder.element(target, [x, *args], results, shape, which)
+            builder.store(value, results[which], shape)
+        else:
+            builder.store(builder.node(target, [x, *args], results, shape), results, shape)
+
+    return Case(target, dtype, what, variant, build)
+
+
+def _whole(target, dtype, variant, result, values):
+    """Of all lanes of a tile of rows, added to each of them."""
+
+    def build(builder):
+        x = builder.load(dtype, values=values)
+        value = builder.node(target, [x], result, [])
+        tile = builder.variant.tile
+        ones = builder.node("tile.full", [_symbols(tile), 0, {"dtype": "int32"}], "int32", tile)
+        wide = "int32" if result not in FLOATS else "float32"
+        value = builder.node(
+            "prims.convert_element_type.default", [value, {"dtype": wide}], wide, []
+        )
+        builder.store(builder.node("aten.add.Tensor", [ones, value], wide, tile), wide, tile)
+
+    return Case(target, dtype, "", variant, build)
+
+
+def composite_cases():
+    """What is made of reductions: over each dim, with and without keepdim, in each dtype."""
+    places = [("one", 0), ("one", -1), ("one-odd", 0), ("one-odd", 1), ("3d", 1), ("3d", 2)]
+    for target, (args, result, dtypes, values) in {**_DIM_REDUCTIONS, **_PAIRS}.items():
+        for dtype in dtypes:
+            for (variant, dim), keep in ((p, k) for p in places for k in (False, True)):
+                results = result(dtype)
+                for which in range(2 if isinstance(results, tuple) else 1):
+                    what = f"dim {dim}{' keepdim' if keep else ''}{f' [{which}]' if which else ''}"
+                    yield _composite(
+                        target,
+                        dtype,
+                        variant,
+                        what,
+                        args(dim, keep),
+                        results,
+                        values,
+                        [dim],
+                        keep,
+                        which,
+                    )
+    for target, (args, result, dtypes, values) in _ALONG.items():
+        for dtype in dtypes:
+            for variant, dim in (*places, ("odd", -1), ("sq", 1)):
+                yield _composite(
+                    target, dtype, variant, f"dim {dim}", args(dim), result(dtype), values
+                )
+    for target, (result, values) in _WHOLE.items():
+        for dtype in ALL:
+            for variant in ("one", "one-odd", "3d"):
+                yield _whole(target, dtype, variant, result(dtype), values)
 
 
 _VIEWS = (
@@ -793,6 +925,7 @@ def all_cases():
         move_cases(),
         piece_cases(),
         reduction_cases(),
+        composite_cases(),
         matmul_cases(),
         pointwise_cases(),
     ):
