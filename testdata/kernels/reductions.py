@@ -70,7 +70,7 @@ def long_extremes(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @helion.kernel(static_shapes=True)
-def positions(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def extreme_positions(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return argmax(x, dim=1) and argmin(x, dim=1) of x [M, N], int32."""
     m, _n = x.size()
     high = torch.empty([m], dtype=torch.int32, device=x.device)

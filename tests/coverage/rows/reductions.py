@@ -21,7 +21,7 @@ def extremes(x):
     return x.max(-1), x.min(-1)
 
 
-def positions(x):
+def extreme_positions(x):
     """Where they stand, first of equals."""
     return x.argmax(-1).astype(np.int32), x.argmin(-1).astype(np.int32)
 
@@ -76,6 +76,15 @@ def near_one(document, rng):
     return [cast(factors.astype(np.float32), DTYPES[x["dtype"]])]
 
 
+def gradient_and_shares(document, rng):
+    """A gradient, and rows of positive numbers whose sum is 1."""
+    grad, y = (t for t in document["tensors"] if t["role"] == "input")
+    (shares,) = softmax(rng.standard_normal(y["shape"]))
+    gradient = rng.standard_normal(grad["shape"])
+    arrays = ((gradient, grad), (shares, y))
+    return [cast(a.astype(np.float32), DTYPES[t["dtype"]]) for a, t in arrays]
+
+
 def mostly_positive(document, rng):
     """Rows of which some are positive throughout, some nowhere, and some here and there."""
     x = document["tensors"][0]
@@ -127,10 +136,10 @@ ROWS = [
     ),
     Row(
         name="argmax, argmin",
-        friendly="positions",
-        odd="positions_odd",
-        production="positions_8192_4096",
-        formula=positions,
+        friendly="extreme_positions",
+        odd="extreme_positions_odd",
+        production="extreme_positions_8192_4096",
+        formula=extreme_positions,
         second={"block_sizes": [128]},
     ),
     Row(
@@ -220,5 +229,6 @@ ROWS = [
         production="softmax_bwd_4096_8192",
         formula=softmax_bwd,
         second={"block_sizes": [512, 128]},
+        inputs=gradient_and_shares,
     ),
 ]
