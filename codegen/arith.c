@@ -257,8 +257,6 @@ static const Refusal refusals[] = {
 	{OP_FMA, OP_FMA, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
 	{OP_LERP, OP_LERP_SCALAR, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
 	{OP_LEAKY_RELU, OP_ELU, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_AMAX, OP_MIN, SET_U32, "convert it to int32 or float32: Mosaic reduces no unsigned ints", NULL,
-         WHEN_ALWAYS},
 	{OP_DOT, OP_VDOT, NOT_FOR_MXU, "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls",
          NULL, WHEN_ALWAYS},
 	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them", "v4",
