@@ -175,7 +175,7 @@ bench: build need-bench
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/results.py $(BENCH_PART)
 
 # docs/coverage.md and tests/coverage/results.json: what is missing or has changed. ROW=TEXT only rows whose name holds it,
-# PART=numerics|compiled|helion only that; TPU_STATIC as for bench. Helion's part needs .venv-export.
+# PART=numerics|compiled|cycles|helion only that; TPU_STATIC as for bench. Helion's part needs .venv-export.
 .PHONY: coverage
 coverage: build need-venv
 	PYTHONPATH=python $(PYTHON) tests/coverage/run.py --helion-python $(EXPORT_PYTHON) \
@@ -255,7 +255,7 @@ help:
 	@echo 'make proof-page    proof and aot, then docs/proof.md'
 	@echo 'make soak          random documents against the reference; SECONDS=600 SEED=0'
 	@echo 'make coverage      docs/coverage.md: every kernel family simulated, compiled, beside Helion (cached);'
-	@echo '                   ROW=TEXT PART=numerics|compiled|helion only some'
+	@echo '                   ROW=TEXT PART=numerics|compiled|cycles|helion only some'
 	@echo 'make probe-ops     ask the TPU compiler and the simulator about every op'
 	@echo 'make probe-tiling  ask the TPU compiler how arrays may be cut; docs/tiling.md'
 	@echo 'make bench         estimated times beside Helion, hand-written kernels and XLA, with docs/results.md'

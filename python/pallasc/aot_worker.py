@@ -55,7 +55,7 @@ def compile_job(job):
         warnings.simplefilter("ignore")
         compiled = compile_module(module, job["target"])
     return {
-        "kernels": parse_scoped_vmem(compiled.as_text()),
+        "kernels": scoped_vmem(compiled),
         "temp_bytes": compiled.memory_analysis().temp_size_in_bytes,
     }
 
@@ -91,6 +91,28 @@ def tracing_for(device):
     )
     mesh = jax.sharding.AbstractMesh((), (), abstract_device=abstract)
     return jax.sharding.use_abstract_mesh(mesh)
+
+
+def scoped_vmem(compiled):
+    """Scoped VMEM bytes of each Pallas kernel of jax's compiled object.
+
+    jaxlib cannot read back every program of libtpu's, such as one with asynchronous copies of
+    several operands: those are searched as the protocol buffer that they are, each size once.
+    """
+    import jax
+
+    try:
+        return parse_scoped_vmem(compiled.as_text())
+    except jax.errors.JaxRuntimeError:
+        return parse_serialized_vmem(compiled.runtime_executable().serialize())
+
+
+def parse_serialized_vmem(program):
+    """Scoped VMEM bytes of each Pallas kernel in a serialized program, without repeats."""
+    target = rb'"custom_call_config":.*?"used_scoped_memory_configs":\[(.*?)\]'
+    lines = (match.decode() for match in re.findall(target, program, re.DOTALL))
+    sizes = [re.findall(r'"memory_space":"1".*?"size":"(\d+)"', line) for line in lines]
+    return list(dict.fromkeys(sum(map(int, found)) for found in sizes))
 
 
 def parse_scoped_vmem(hlo):

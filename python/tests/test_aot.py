@@ -3,7 +3,7 @@ import json
 
 import pytest
 from pallasc import aot
-from pallasc.aot_worker import parse_scoped_vmem
+from pallasc.aot_worker import parse_scoped_vmem, parse_serialized_vmem
 from pallasc.errors import FileError, UsageError
 from pallasc.module import Module, read_module
 
@@ -124,6 +124,14 @@ def test_parse_scoped():
         '{"used_scoped_memory_configs":[]}\n'
     )
     assert parse_scoped_vmem(hlo) == [4096, 0]
+
+
+def test_parse_serialized():
+    """The configurations of custom calls only, each size once."""
+    kernel = b'{"custom_call_config":{"body":"\n"},"used_scoped_memory_configs":'
+    program = b'\x00{"used_scoped_memory_configs":[{"memory_space":"1","size":"7"}]}\xff'
+    program += 2 * (kernel + b'[{"memory_space":"1","offset":"0","size":"4096"}]}\x01')
+    assert parse_serialized_vmem(program + kernel + b"[]}") == [4096, 0]
 
 
 def test_telling_lines():

@@ -19,7 +19,7 @@ from coverage import helion, page, results
 from coverage import row as coverage
 
 TIMEOUT_S = 150
-PARTS = ("numerics", "compiled", "helion")
+PARTS = ("numerics", "compiled", "cycles", "helion")
 
 
 def main():
@@ -37,7 +37,9 @@ def main():
         if "numerics" in parts:
             bad += simulate(rows, found)
         if "compiled" in parts:
-            bad += compile_rows(rows, found, tool)
+            bad += compile_rows(rows, found)
+        if "cycles" in parts and tool:
+            time_rows(rows, found, tool)
         if "helion" in parts and options.helion_python and os.path.exists(options.helion_python):
             ask_helion(rows, found, options.helion_python, tool)
     finally:
@@ -68,51 +70,65 @@ def simulate(rows, found):
     return bad
 
 
-def compile_rows(rows, found, tool):
+def compile_rows(rows, found):
     """Compiles what changed; gives how many are refused or take more than predicted."""
     for row in rows:
         kept, asked = found.part(row, "compiled"), results.compilations(row)
         found.put(row, "compiled", {name: kept[name] for name in asked if name in kept})
-    todo = [
-        (row, name, case, chip)
-        for row in rows
-        for name, (case, chip) in results.compilations(row).items()
-        if not results.compiled_is_fresh(found, row, name, bool(tool))
-    ]
-    bad = 0
-    for number, (row, name, case, chip) in enumerate(todo):
-        entry = compiled(case, chip, tool if name in results.CHIPS else None)
-        kept = found.part(row, "compiled")
-        found.put(row, "compiled", {**kept, name: entry})
-        problem = results.problem_of(entry)
-        bad += bool(problem)
-        print(f"{number + 1}/{len(todo)} {row.name} {name}: {problem or 'ok'}", flush=True)
-        if number % 10 == 9:
-            found.store()
+    todo, bad = stale_pairs(rows, found), 0
+    for (row, name, case, chip), result in zip(todo, verdicts(todo), strict=True):
+        entry = {"kernel": results.kernel_hash(case, chip), "kind": result.kind}
+        entry |= {"message": result.message.split("\n")[0]} if result.message else {}
+        entry |= {"vmem_bytes": result.vmem_bytes, "predicted_bytes": result.predicted_bytes}
+        keep(found, row, name, entry)
+        bad += bool(results.problem_of(entry))
+        print(f"{row.name} {name}: {results.problem_of(entry) or 'ok'}", flush=True)
     return bad
 
 
-def compiled(case, chip, tool):
-    """The entry of a case on a chip: with cycles if the tool is given."""
-    entry, cycles = {"kernel": results.kernel_hash(case, chip)}, {}
-    try:
-        module = proof.module(case, chip)
-    except proof.CompileError as error:
-        return entry | {"kind": "diagnostic", "message": str(error).splitlines()[0]}
-    if tool:
-        request = {"side": "ours", "target": chip, "source": module.source, "tool": str(tool)}
+def verdicts(todo):
+    """An `AotResult` for each, by one worker; pallasc's own refusal is of the kind "diagnostic"."""
+    modules = []
+    for _, _, case, chip in todo:
+        try:
+            modules.append(proof.module(case, chip))
+        except proof.CompileError as error:
+            modules.append(aot.AotResult(case.id, chip, kind="diagnostic", message=str(error)))
+    jobs = [(item, item.info["target"]) for item in modules if not hasattr(item, "kind")]
+    compiled = aot.compile_many(jobs, timeout=TIMEOUT_S)
+    for item in modules:
+        yield item if hasattr(item, "kind") else next(compiled)
+
+
+def stale_pairs(rows, found, timed=False):
+    """(row, name, case, chip) of what is to be compiled; `timed`: of what has no cycles."""
+    return [
+        (row, name, case, chip)
+        for row in rows
+        for name, (case, chip) in results.compilations(row).items()
+        if not results.compiled_is_fresh(found, row, name, timed)
+    ]
+
+
+def keep(found, row, name, entry):
+    """Puts a verdict into a row, and now and then writes the file."""
+    found.put(row, "compiled", {**found.part(row, "compiled"), name: entry})
+    if name == results.CHIPS[-1]:
+        found.store()
+
+
+def time_rows(rows, found, tool):
+    """Estimates the cycles of accepted kernels that have none: each in a process of its own."""
+    missing = {(row, name) for row, name, *_ in stale_pairs(rows, found)}
+    todo = [pair for pair in stale_pairs(rows, found, timed=True) if pair[:2] not in missing]
+    for number, (row, name, case, chip) in enumerate(todo, 1):
+        request = {"side": "ours", "target": chip, "tool": str(tool)}
+        request["source"] = proof.module(case, chip).source
         answer = helion.measure.answer_of(request, timeout=TIMEOUT_S)
         static = answer.get("static") or {}
-        cycles = {"cycles": None if static.get("cut") else static.get("cycles")}
-        if answer["ok"]:
-            used = max(answer["kernels"], default=0) or static.get("vmem_bytes")
-            predicted = module.info["vmem_bytes"]
-            facts = {"kind": "ok", "vmem_bytes": used, "predicted_bytes": predicted}
-            return entry | facts | cycles
-    result = aot.compile_one(module, chip, timeout=TIMEOUT_S)
-    facts = {"kind": result.kind, "vmem_bytes": result.vmem_bytes}
-    facts |= {"message": result.message.split("\n")[0]} if result.message else {}
-    return entry | facts | {"predicted_bytes": result.predicted_bytes} | cycles
+        cycles = None if static.get("cut") else static.get("cycles")
+        keep(found, row, name, {**found.part(row, "compiled")[name], "cycles": cycles})
+        print(f"{number}/{len(todo)} {row.name} {name}: {cycles} cycles", flush=True)
 
 
 def ask_helion(rows, found, python, tool):
