@@ -26,16 +26,21 @@ static bool is_number(const Arg *a, int64_t value) {
 	       (a->kind == ARG_FLOAT && a->real == (double)value);
 }
 
+/* Ints count in ints: torch cuts off what is behind the point first. */
+static Arg counted(Decompose *d, const Arg *a, Dtype dtype) {
+	bool cut = a->kind == ARG_FLOAT && !dtype_is_float(dtype);
+	return cut ? arg_int((int64_t)a->real) : arg_copy(d->m, *a);
+}
+
 /* index * step + start. */
 static NodeId range(Decompose *d, uint32_t element) {
 	Dtype dtype = result_dtype(d, element);
-	const Arg *start = op_arg(d->m, d->n, "start"), *step = op_arg(d->m, d->n, "step");
-	bool starts = !is_number(start, 0), steps = !is_number(step, 1);
+	Arg from = counted(d, op_arg(d->m, d->n, "start"), dtype), by = counted(d, op_arg(d->m, d->n, "step"), dtype);
+	bool starts = !is_number(&from, 0), steps = !is_number(&by, 1);
 	if (node_get(d->m, d->n)->op == OP_IOTA && dtype == DTYPE_I32 && !starts && !steps)
 		return NONE;
-	Arg from = arg_copy(d->m, *start), by = arg_copy(d->m, *step);
 	NodeId x = make_iota(d, node_type(d->m, d->n)->dims[0], 0, 1);
-	if (dtype_is_float(dtype) || from.kind == ARG_FLOAT || by.kind == ARG_FLOAT)
+	if (dtype_is_float(dtype))
 		x = make_wide(d, x);
 	x = steps ? make_binary(d, OP_MUL, "strided", x, by) : x;
 	x = starts ? make_binary(d, OP_ADD, "moved", x, from) : x;

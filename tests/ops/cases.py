@@ -866,6 +866,15 @@ def matmul_cases():
         bias3 = (dtype, out3, "small")
         yield _matmul("aten.baddbmm.default", dtype, "3d", "", [bias3, a3, b3], out3, dtype)
         yield _matmul("aten.bmm.dtype", dtype, "3d", wide, [a3, b3], out3, wide, [{"dtype": wide}])
+        row = (dtype, [256], "finite")
+        for target in ("aten.mv.default", "aten.matmul.default"):
+            yield _matmul(target, dtype, "2d", "vector", [a, row], ["u0"], dtype)
+        row3 = (dtype, [128], "finite")
+        yield _matmul("aten.matmul.default", dtype, "3d", "row", [row3, b3], ["u0", 128], dtype)
+        b2 = (dtype, [128, 128], "finite")
+        yield _matmul("aten.matmul.default", dtype, "3d", "batch", [a3, b3], out3, dtype)
+        yield _matmul("aten.matmul.default", dtype, "3d", "rows", [a3, b2], out3, dtype)
+        yield _matmul("aten.matmul.default", dtype, "2d", "", [a, b], out, dtype)
     for dtype in ("int8", "uint8"):
         a, b = (dtype, ["u0", 256], "finite"), (dtype, [256, 128], "finite")
         yield _matmul("aten._int_mm.default", dtype, "2d", "", [a, b], ["u0", 128], "int32")
@@ -900,6 +909,50 @@ def creation_cases():
         yield Case("tile.index", "int32", "", variant, build)
 
 
+def _made(target, dtype, variant, args, shape):
+    """What an op makes of `args`, added to a tile of float32."""
+
+    def build(builder):
+        tile = builder.variant.tile
+        x = builder.load("float32", values="finite")
+        first = [x] if ".new_" in target or "_like" in target else []
+        value = builder.node(target, [*first, *_symbols(args)], dtype, shape)
+        wide = builder.node("aten.add.Tensor", [x, value], "float32", tile)
+        builder.store(wide, "float32", tile)
+
+    return Case(target, dtype, f"{args}".replace("'", ""), variant, build)
+
+
+def range_cases():
+    """Ranges, fills by other names, and triangles."""
+    kind = {"dtype": "int32"}
+    for variant in ("2d", "odd"):
+        size = VARIANTS[variant].shape[1]
+        tile = ["u0", size]
+        for target, args in (
+            ("aten.arange.default", [size]),
+            ("aten.arange.start", [5, size + 5]),
+            ("aten.arange.start_step", [2 * size, 0, -2]),
+            ("aten.arange.start_step", [1.5, size + 1.5, 1.0, kind]),
+            ("prims.iota.default", [size]),
+            ("prims.iota.default", [size, 7, 3]),
+        ):
+            yield _made(target, "int32", variant, args, [size])
+        for dtype in ("float32", "bfloat16"):
+            to = {"dtype": dtype}
+            yield _made(
+                "aten.arange.start_step", dtype, variant, [1.0, 1.0 + size / 4, 0.25, to], [size]
+            )
+            yield _made("prims.iota.default", dtype, variant, [size, 1, 2, to], [size])
+            yield _made("aten.new_full.default", dtype, variant, [tile, 2.5, to], tile)
+        for target in ("aten.new_zeros.default", "aten.new_ones.default"):
+            yield _made(target, "float32", variant, [tile], tile)
+    for target in ("aten.tril.default", "aten.triu.default"):
+        for dtype in ALL:
+            for variant, diagonal in (("2d", 0), ("odd", 3), ("3d", -2)):
+                yield _view(target, dtype, variant, [diagonal], VARIANTS[variant].tile)
+
+
 def _load_store(dtype, variant):
     def build(builder):
         builder.store(builder.load(dtype, values="ramp"), dtype, builder.variant.tile)
@@ -921,6 +974,7 @@ def all_cases():
         memory_cases(),
         conversion_cases(),
         creation_cases(),
+        range_cases(),
         view_cases(),
         move_cases(),
         piece_cases(),

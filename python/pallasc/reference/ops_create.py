@@ -3,7 +3,7 @@
 import numpy as np
 
 from .registry import register
-from .values import FLOAT32, INT32, cast, result_type, to_array, uninitialized, weak_dtype
+from .values import FLOAT32, INT32, cast, is_float, result_type, to_array, uninitialized, weak_dtype
 
 
 def _dtype(value, dtype):
@@ -97,7 +97,10 @@ def _iota(length, start=0, step=1, dtype=None, **_ignored):
 @register("aten.arange.start_step")
 def _arange(start, end=None, step=1, dtype=None, **_ignored):
     start, end = (0, start) if end is None else (start, end)
-    return cast(np.arange(start, end, step), dtype or result_type([start, end, step]))
+    if dtype is None or is_float(dtype):
+        return cast(np.arange(start, end, step), dtype or result_type([start, end, step]))
+    # torch counts in the dtype: both are cut off first, but for the number of elements.
+    return cast(np.arange(len(np.arange(start, end, step))) * int(step) + int(start), dtype)
 
 
 @register("aten.arange.start")

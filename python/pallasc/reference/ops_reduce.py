@@ -222,9 +222,14 @@ def _softmax_dtype(x, dtype):
     return dtype or (x.dtype if is_float(x.dtype) else FLOAT32)
 
 
+def _softmax_operand(x, dtype):
+    """`x` in float64, converted to the dtype argument first, as torch does."""
+    return _wide(x if dtype is None else cast(x, dtype)).astype(np.float64)
+
+
 @register("aten.softmax")
 def _softmax(x, dim, dtype=None):
-    wide = _wide(x).astype(np.float64)
+    wide = _softmax_operand(x, dtype)
     with np.errstate(all="ignore"):
         shifted = np.exp(wide - np.max(wide, axis=dim_of(x, dim), keepdims=True))
         value = shifted / np.sum(shifted, axis=dim_of(x, dim), keepdims=True)
@@ -233,8 +238,10 @@ def _softmax(x, dim, dtype=None):
 
 @register("aten.log_softmax")
 def _log_softmax(x, dim, dtype=None):
+    wide = _softmax_operand(x, dtype)
     with np.errstate(all="ignore"):
-        value = _wide(x).astype(np.float64) - _logsumexp_wide(x, dim)
+        shifted = wide - np.max(wide, axis=dim_of(x, dim), keepdims=True)
+        value = shifted - np.log(np.sum(np.exp(shifted), axis=dim_of(x, dim), keepdims=True))
     return _narrow(value, _softmax_dtype(x, dtype))
 
 
