@@ -430,8 +430,20 @@ const char *part_of(Printer *pr, const SliceDim *s) {
 	                    (long long)s->parts);
 }
 
+/* An element is a scalar: of a 1-D tensor, which is a row, the dim of one row is dropped too. */
+static const Access *element_access(Printer *pr, const Access *access) {
+	Access *copy = arena_alloc(pr->a, sizeof *copy);
+	*copy = *access;
+	for (uint32_t i = 0; i < copy->rank; i++)
+		if (copy->dim[i].kind == SLICE_ALL)
+			copy->dim[i] = (SliceDim){.kind = SLICE_AT, .start = affine_int(0)};
+	return copy;
+}
+
 static PyExpr load_text(Printer *pr, NodeId n) {
 	const Access *access = pr->plan->values[n].access;
+	if (type_rank(pr, n) == 0)
+		access = element_access(pr, access);
 	const char *text = arena_printf(pr->a, "%s%s", ref_name(pr, access), access_text(pr, access, false));
 	const SliceDim *part = access_part_dim(access);
 	if (part)
