@@ -10,6 +10,7 @@ from choices import MOST_STEPS, ROLES, WHOLES
 from document import Scope, Writer, broadcast
 from drawn_loads import Loads
 from drawn_ops import Ops
+from drawn_patterns import Patterns
 from drawn_views import Views
 from hypothesis import strategies as st
 
@@ -33,12 +34,15 @@ SWITCHES = (
 )
 
 
-class Drawing(Loads, Ops, Views):
+class Drawing(Loads, Ops, Views, Patterns):
     """One document being drawn."""
 
     def case(self):
         """{"document", "values", "seed"}."""
         self.wholes = [self.pick(WHOLES) for _ in range(self.number(1, 2))]
+        if self.chance(10):
+            extent = self.pick((256, 300, 384))
+            self.wholes.append(self.out.block(extent, "reduction", reduction=True))
         for _ in range(self.pick((1, 1, 1, 1, 1, 2))):
             self.root()
         config = self.config()
@@ -76,6 +80,7 @@ class Drawing(Loads, Ops, Views):
                 + (self.reduce,) * 4
                 + (self.loop,) * 3
                 + (self.view,) * 5
+                + (self.pattern,) * 2
                 + (self.positions, self.create, self.matmul, self.store, self.update, self.along)
             )
             step(scope)
@@ -153,7 +158,9 @@ class Drawing(Loads, Ops, Views):
         if own:
             found = self.reduce(body, found, own)
         if found is None or broadcast(found.shape, holder.shape) != holder.shape:
-            found = self.load(body, self.narrowed(holder.shape), holder.dtype)
+            found = holder
+            if holder.shape:
+                found = self.load(body, self.narrowed(holder.shape), holder.dtype)
         found = self.converted(body, found, holder.dtype)
         if holder.dtype == "bool":
             target = "aten.logical_or.default"
@@ -173,6 +180,9 @@ class Drawing(Loads, Ops, Views):
         config, steps, taken = {}, 1, []
         for block in self.out.blocks:
             extent = block["extent"]
+            if block["role"] == "reduction":
+                config["reduction_loops"] = [self.pick((None, 128))]
+                continue
             if "size" in block:
                 steps *= max(math.ceil(extent / block["size"]), 1)
                 continue
@@ -186,7 +196,7 @@ class Drawing(Loads, Ops, Views):
         config["block_sizes"] = taken
         if self.loops:
             config["pallas_loop_type"] = self.pick(
-                ("default", "fori_loop", "emit_pipeline", "unroll")
+                ("default", "default", "fori_loop", "emit_pipeline", "unroll")
             )
             if self.chance(25):
                 config["pallas_fori_dma"] = self.pick(("on", "off"))
@@ -197,6 +207,9 @@ class Drawing(Loads, Ops, Views):
             config["pallas_matmul_ahead"] = self.number(0, 3)
         if self.loops and self.chance(10):
             config["pallas_emit_pipeline_group_size"] = self.pick((1, 64))
+        grids = [g["grid"] for g in self.out.graphs if g["kind"] == "root" and len(g["grid"]) > 1]
+        if len(grids) == 1 and not self.loops and self.chance(15):
+            config["loop_orders"] = [self.permutation(len(grids[0]))]
         inputs = sum(t["role"] == "input" for t in self.out.tensors)
         if self.chance(10):
             config["pallas_load_buffer_count"] = [self.pick((2, 1)) for _ in range(inputs)]
