@@ -23,7 +23,7 @@ import reduce  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 from worker import Examiner  # noqa: E402
 
-CHUNK = 50  # documents of one Hypothesis seed
+CHUNK = 25  # documents of one Hypothesis seed
 THOROUGH = 10  # one of so many is also simulated in huge memory and with eager DMA
 
 
