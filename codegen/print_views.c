@@ -164,19 +164,24 @@ static const char *flip_text(Printer *pr, NodeId n, PyExpr x) {
 	return x.text;
 }
 
+/* A roll by whole turns is none: Mosaic would be asked for an empty slice. */
 static const char *roll_text(Printer *pr, NodeId n, PyExpr x) {
 	const Arg *shifts = node_arg(pr->m, n, 1), *dims = node_arg(pr->m, n, 2);
 	const char *by[DIM_MAX], *along[DIM_MAX];
-	uint32_t rank = type_rank(pr, n), count = shifts->list.count;
-	for (uint32_t i = 0; i < count; i++) {
+	uint32_t rank = type_rank(pr, n), count = 0;
+	for (uint32_t i = 0; i < shifts->list.count; i++) {
 		int64_t dim = 0, shift;
 		if (dims->kind == ARG_LIST && i < dims->list.count)
 			view_number(pr->m, arg_item(pr->m, dims, i), 0, &dim);
 		view_number(pr->m, arg_item(pr->m, shifts, i), 0, &shift);
-		by[i] = arena_printf(pr->a, "%lld", (long long)shift);
-		along[i] = arena_printf(pr->a, "%u",
-		                        move_axis(rank, FORM_NATURAL, (uint32_t)(dim < 0 ? dim + rank : dim)));
+		dim += dim < 0 ? rank : 0;
+		if (shift % expr_number(pr->m, node_type(pr->m, n)->dims[dim]) == 0)
+			continue;
+		by[count] = arena_printf(pr->a, "%lld", (long long)shift);
+		along[count++] = arena_printf(pr->a, "%u", move_axis(rank, FORM_NATURAL, (uint32_t)dim));
 	}
+	if (count == 0)
+		return x.text;
 	return count == 1 ? arena_printf(pr->a, "jnp.roll(%s, %s, axis=%s)", x.text, by[0], along[0])
 	                  : arena_printf(pr->a, "jnp.roll(%s, (%s), axis=(%s))", x.text, dims_text(pr, count, by),
 	                                 dims_text(pr, count, along));

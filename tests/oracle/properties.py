@@ -77,8 +77,7 @@ def examine(case, target="v6e"):
     try:
         source = compile_text(text, f"--target={target}")
     except Refused as refused:
-        first = refused.args[0][0]
-        return {"status": "refused", "code": first["code"], "message": first["message"]}
+        return _refused(refused)
     except Find as find:
         return _find(find)
     try:
@@ -88,26 +87,50 @@ def examine(case, target="v6e"):
     return {"status": "ok", "simulated": 3 if case.get("thorough") else 1}
 
 
-def compiles(case):
-    """The outcome of the TPU compiler's verdict: it takes the kernel, in no more VMEM than said.
+class TpuCompiler:
+    """Asks the TPU compiler, in one process for all cases."""
 
-    `case` has a `chip`, the target.
-    """
-    chip = case["chip"]
-    try:
-        source = compile_text(json.dumps(case["document"]), f"--target={chip}")
-    except Refused as refused:
-        first = refused.args[0][0]
-        return {"status": "refused", "code": first["code"], "message": first["message"]}
-    except Find as find:
-        return _find(find)
-    result = aot.compile_one(Module(source, "<drawn>"), chip, timeout=AOT_SECONDS)
-    if not result.ok:
-        return _find(Find(f"aot {result.kind}", f"{chip}: {result.message}"))
-    if result.predicted_bytes is not None and result.predicted_bytes < result.vmem_bytes:
-        what = f"{result.vmem_bytes} bytes of VMEM used, {result.predicted_bytes} predicted"
-        return _find(Find("aot prediction", f"{chip}: {what}"))
-    return {"status": "ok"}
+    def __init__(self):
+        self.job, self.results = None, None
+
+    def examine(self, case):
+        """The outcome of its verdict: it takes the kernel, in no more VMEM than said.
+
+        `case` has a `chip`, the target.
+        """
+        chip = case["chip"]
+        try:
+            source = compile_text(json.dumps(case["document"]), f"--target={chip}")
+        except Refused as refused:
+            return _refused(refused)
+        except Find as find:
+            return _find(find)
+        self.job = Module(source, "<drawn>"), chip
+        if not self.job[0].info["inputs"]:  # by which jax is told the chip
+            return {"status": "refused", "code": "no-inputs", "message": "a kernel without inputs"}
+        if self.results is None:
+            self.results = aot.compile_many(self._jobs(), timeout=AOT_SECONDS)
+        result = next(self.results)
+        if not result.ok:
+            return _find(Find(f"aot {result.kind}", f"{chip}: {result.message}"))
+        if result.predicted_bytes is not None and result.predicted_bytes < result.vmem_bytes:
+            what = f"{result.vmem_bytes} bytes of VMEM used, {result.predicted_bytes} predicted"
+            return _find(Find("aot prediction", f"{chip}: {what}"))
+        return {"status": "ok"}
+
+    def _jobs(self):
+        while True:
+            yield self.job
+
+    def close(self):
+        """Ends the compiler's process."""
+        if self.results is not None:
+            self.results.close()
+
+
+def _refused(refused):
+    first = refused.args[0][0]
+    return {"status": "refused", "code": first["code"], "message": first["message"]}
 
 
 def _find(find):

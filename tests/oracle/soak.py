@@ -27,11 +27,28 @@ CHUNK = 25  # documents of one Hypothesis seed
 THOROUGH = 10  # one of so many is also simulated in huge memory and with eager DMA
 
 
+def drawn(number, count):
+    """A decorator: the function runs on so many cases, the same for the same number."""
+
+    def decorate(function):
+        options = settings(
+            max_examples=count,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        return seed(number)(options(given(drawing.cases())(function)))
+
+    return decorate
+
+
 class Soak:
     """A run: its counts, and what it found."""
 
     def __init__(self, options):
         self.options, self.examiner = options, Examiner(options.target)
+        self.tpu_compiler = properties.TpuCompiler()
         self.counts, self.finds, self.seen = collections.Counter(), {}, set()
         self.began = time.monotonic()
         self.over = self.began + options.seconds
@@ -54,15 +71,7 @@ class Soak:
     def chunk(self, number):
         """The documents of one seed."""
 
-        @seed(number)
-        @settings(
-            max_examples=CHUNK,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(drawing.cases())
+        @drawn(number, CHUNK)
         def each(case):
             new = hash(json.dumps(case["document"])) not in self.seen
             self.seen.add(hash(json.dumps(case["document"])))
@@ -87,9 +96,9 @@ class Soak:
         elif self.options.aot and not self.counts["accepted"] % self.options.aot:
             case["chip"] = properties.CHIPS[self.counts["AOT"] % len(properties.CHIPS)]
             self.counts["AOT"] += 1
-            outcome = properties.compiles(case)
+            outcome = self.tpu_compiler.examine(case)
             if outcome["status"] == "find":
-                self.found(number, case, outcome, properties.compiles)
+                self.found(number, case, outcome, self.tpu_compiler.examine)
 
     def found(self, number, case, outcome, examine):
         """Counts a find; writes it down if it is a new one. `examine` gives a case's outcome."""
@@ -168,6 +177,7 @@ def main():
         pass
     finally:
         soak.examiner.close()
+        soak.tpu_compiler.close()
         print("\n".join(soak.report()), flush=True)
         if options.log:
             soak.record(options.log)

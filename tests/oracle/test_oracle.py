@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from pallasc import compare
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import drawing  # noqa: E402
 import properties  # noqa: E402
 import reduce  # noqa: E402
 import soak  # noqa: E402
@@ -22,8 +20,7 @@ import spread  # noqa: E402
 import worker  # noqa: E402
 
 FINDS = sorted((HERE / "finds").glob("*.json"))
-DOCUMENTS = 60
-HAS_LIBTPU = importlib.util.find_spec("libtpu") is not None
+DOCUMENTS = 50
 MOST_REFUSED = 0.3
 
 
@@ -34,13 +31,21 @@ def examiner():
     found.close()
 
 
+@pytest.fixture(scope="module")
+def tpu_compiler():
+    if importlib.util.find_spec("libtpu") is None:
+        pytest.skip("needs libtpu")
+    found = properties.TpuCompiler()
+    yield found
+    found.close()
+
+
 @pytest.mark.parametrize("path", FINDS, ids=lambda path: path.stem)
-def test_find(examiner, path):
+def test_find(request, path):
     """What was found once: right now, or refused with the code that it names."""
     case = json.loads(path.read_text())
-    if "chip" in case and not HAS_LIBTPU:
-        pytest.skip("needs libtpu")
-    outcome = properties.compiles(case) if "chip" in case else examiner.examine(case)
+    by = request.getfixturevalue("tpu_compiler" if "chip" in case else "examiner")
+    outcome = by.examine(case)
     assert outcome["status"] == ("refused" if "refused" in case else "ok"), outcome
     assert outcome.get("code") == case.get("refused")
 
@@ -49,15 +54,7 @@ def test_drawn_documents(examiner, tmp_path):
     """A bounded set of documents, the same in each run; `make soak` draws others."""
     counts = collections.Counter()
 
-    @seed(20)
-    @settings(
-        max_examples=DOCUMENTS,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(drawing.cases())
+    @soak.drawn(20, DOCUMENTS)
     def each(case):
         outcome = examiner.examine(case)
         counts[outcome["status"]] += 1
@@ -68,6 +65,20 @@ def test_drawn_documents(examiner, tmp_path):
 
     each()
     assert counts["refused"] <= MOST_REFUSED * sum(counts.values()), counts
+
+
+@pytest.mark.parametrize("chip", properties.CHIPS)
+def test_the_tpu_compiler_takes_what_is_accepted(tpu_compiler, chip):
+    """Of a few documents for each chip; `make soak` asks about others."""
+    outcomes = []
+
+    @soak.drawn(20 + properties.CHIPS.index(chip), 4)
+    def each(case):
+        outcomes.append(tpu_compiler.examine({**case, "chip": chip}))
+
+    each()
+    assert [o for o in outcomes if o["status"] == "find"] == []
+    assert any(o["status"] == "ok" for o in outcomes)
 
 
 def test_reduce_makes_a_case_small():
