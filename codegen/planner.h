@@ -169,6 +169,8 @@ bool arith_is_operand(const Arg *a);
 /* The dtype in which a store or atomic makes what it writes, before it is rounded to the tensor's: of an atomic, the
  * wider of both, and at least float32 or int32. */
 Dtype arith_write_dtype(const Module *m, NodeId n);
+/* In which dtype lanes of a value of so many rows are masked. */
+Dtype arith_mask_dtype(Dtype t, int64_t rows);
 /* What torch promotes n's operands to. */
 Dtype arith_promoted(const Module *m, NodeId n);
 /* What jnp would compute n in, given the operands as they are; DTYPE_NONE if it would refuse them. */

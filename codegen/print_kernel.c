@@ -16,11 +16,13 @@ static void print_mask(Printer *pr, NodeId n, const Mask *mask, const char *x, c
 	if (mask->last_only)
 		count = affine_int(pr->plan->loops.at[l].dim[dim].tail);
 	pr->mask = true;
-	/* Mosaic selects no bools, which are masks to it. */
-	bool is_bool = node_type(pr->m, n)->dtype == DTYPE_BOOL;
-	const char *text = arena_printf(
-		pr->a, is_bool ? "_mask(%s.astype(jnp.int32), %u, %s, %s).astype(jnp.bool_)" : "_mask(%s, %u, %s, %s)",
-		x, axis, affine_text(pr, &count, PREC_LOWEST), fill);
+	int64_t shape[DIM_MAX];
+	uint32_t rank = printed_shape(pr, n, pr->plan->values[n].form, shape);
+	Dtype in = arith_mask_dtype(t->dtype, rank > 1 ? shape[rank - 2] : 1);
+	const char *masked =
+		arena_printf(pr->a, "_mask(%s, %u, %s, %s)", converted_text(pr, py_atom(x), t->dtype, in).text, axis,
+	                     affine_text(pr, &count, PREC_LOWEST), fill);
+	const char *text = converted_text(pr, py_atom(masked), in, t->dtype).text;
 	if (mask->last_only)
 		py_choice(&pr->w, pr->names[n], text, pr->ragged[l], x);
 	else
@@ -149,9 +151,16 @@ static PyExpr combined_text(Printer *pr, NodeId n, PyExpr old, PyExpr value) {
 }
 
 /* `value` with the lanes that the write must leave alone as they are in `old`. */
-static PyExpr kept_text(Printer *pr, NodeId n, bool keep_unit, PyExpr old, PyExpr value) {
+static PyExpr kept_text(Printer *pr, NodeId n, bool keep_unit, Dtype dtype, PyExpr old, PyExpr value) {
 	const Value *v = &pr->plan->values[n];
 	const Operand *o = &pr->plan->operands.at[v->access->operand];
+	int64_t shape[DIM_MAX];
+	uint32_t rank = region_shape(pr, v->access, keep_unit, shape);
+	Dtype in = arith_mask_dtype(dtype, rank > 1 ? shape[rank - 2] : 1);
+	if (v->mask_count == 0)
+		return value;
+	value = converted_text(pr, value, dtype, in);
+	old = converted_text(pr, old, dtype, in);
 	for (uint32_t i = 0; i < v->mask_count; i++) {
 		const Mask *mask = &v->masks[i];
 		uint32_t dim, l = block_scope(pr->plan, node_get(pr->m, n)->graph, mask->block, &dim);
@@ -166,7 +175,7 @@ static PyExpr kept_text(Printer *pr, NodeId n, bool keep_unit, PyExpr old, PyExp
 		                          region_axis(o, v->access, keep_unit, o->dim_of[mask->dim]), end, old.text);
 		value.precedence = PREC_ATOM;
 	}
-	return value;
+	return converted_text(pr, value, in, dtype);
 }
 
 /* A store or an atomic. */
@@ -188,7 +197,7 @@ static void print_write(Printer *pr, NodeId n) {
 	                 node_get(pr->m, n)->op == OP_ATOMIC_ADD;
 	if (atomic && !adds_zero)
 		value = combined_text(pr, n, old, value);
-	value = kept_text(pr, n, keep_unit, old, value);
+	value = kept_text(pr, n, keep_unit, in, old, value);
 	value = converted_text(pr, value, in, held);
 	if (access_part_dim(v->access))
 		print_store_part(pr, v->access, keep_unit, value.text);

@@ -6,8 +6,8 @@ stand in front, "row" dims are second-last, "lane" dims last, a "point" is a pos
 
 import math
 
-from choices import MOST_STEPS, ROLES, WHOLES
-from document import Scope, Writer, broadcast
+from choices import MOST_ELEMENTS, MOST_STEPS, ROLES, WHOLES
+from document import Scope, Writer, broadcast, count
 from drawn_loads import Loads
 from drawn_ops import Ops
 from drawn_patterns import Patterns
@@ -54,16 +54,19 @@ class Drawing(Loads, Ops, Views, Patterns):
 
     def root(self):
         """Adds a root graph."""
-        grid = [self.block(role) for role in self.pick(GRIDS)]
+        grid = []
+        for role in self.pick(GRIDS):
+            grid.append(self.block(role, grid))
         root = Scope(self.out, "root", grid, grid=[self.out.find(s)["id"] for s in grid])
         self.grow(root, self.number(1, 10))
         for _ in range(self.number(1, 3)):
             self.store(root)
         root.finish()
 
-    def block(self, role, **fields):
-        """A new block id; gives its symbol."""
-        extent = self.pick(ROLES[role])
+    def block(self, role, around, **fields):
+        """A new block id; gives its symbol. Its array with those `around` is not too large."""
+        room = MOST_ELEMENTS * 4 // count(self.out.extents(around))
+        extent = self.pick([size for size in ROLES[role] if size <= room] or [1])
         if role == "point":
             fields["size"] = 1
         elif role == "row" and extent > 8 and self.chance(6):
@@ -93,9 +96,10 @@ class Drawing(Loads, Ops, Views, Patterns):
         used = {self.role(s) for s in scope.symbols}
         role = "row" if "lane" in used else self.pick(("lane", "row"))
         fixed = {"size": 128} if self.chance(25) else {}
-        blocks = [self.block(role, **fixed)]
+        around = [*scope.points, *scope.symbols]
+        blocks = [self.block(role, around, **fixed)]
         if self.chance(12):
-            blocks.insert(0, self.block("outer"))
+            blocks.insert(0, self.block("outer", [*around, *blocks]))
         begins, ends = self.bounds(scope, blocks)
         ids = [self.out.find(s)["id"] for s in blocks]
         body = Scope(self.out, "for_loop", blocks, scope, block_ids=ids)

@@ -22,9 +22,10 @@ class Patterns(Choices):
         rows = [s for s in scope.symbols if self.role(s) == "row"]
         return self.pick(rows) if rows else self.pick((8, 64, 128))
 
-    def inner_block(self):
+    def inner_block(self, scope):
         """A new block for a loop, whose tiles are columns or rows."""
-        return self.block("lane", **({"size": 128} if self.chance(20) else {}))
+        around = [*scope.points, *scope.symbols]
+        return self.block("lane", around, **({"size": 128} if self.chance(20) else {}))
 
     def call(self, scope, body, initial, results, block, passed=()):
         """Ends `body` and calls it over the whole range; gives its results.
@@ -52,7 +53,7 @@ class Patterns(Choices):
         if self.loops >= 2 or scope.depth:
             return
         self.loops += 1
-        m, k = self.rows_of(scope), self.inner_block()
+        m, k = self.rows_of(scope), self.inner_block(scope)
         n = self.pick([s for s in scope.symbols if s != m] + self.wholes)
         ids = [self.out.find(k)["id"]]
         body = Scope(self.out, "for_loop", [k], scope, block_ids=ids)
@@ -82,7 +83,7 @@ class Patterns(Choices):
         if self.loops >= 2 or scope.depth:
             return
         self.loops += 1
-        m, n, d = self.rows_of(scope), self.inner_block(), self.pick((64, 128, 96))
+        m, n, d = self.rows_of(scope), self.inner_block(scope), self.pick((64, 128, 96))
         dtype, keep = self.pick((FLOAT, "bfloat16")), self.chance(30)
         stat = (m, 1) if keep else (m,)
         q = self.load(scope, (m, d), dtype, "normal")
