@@ -40,7 +40,7 @@ static void put_term(Printer *pr, Text *out, const Term *t) {
 		text_printf(out, " * %lld", (long long)scale);
 }
 
-const char *affine_text(Printer *pr, const Affine *affine, Precedence around) {
+static PyExpr affine_expr(Printer *pr, const Affine *affine) {
 	Affine a = affine_here(pr, affine);
 	Text out;
 	text_init(&out, pr->a);
@@ -55,7 +55,11 @@ const char *affine_text(Printer *pr, const Affine *affine, Precedence around) {
 	bool sum = a.count > 1 || (a.count == 1 && a.constant != 0);
 	bool product = a.count == 1 && a.term[0].scale != 1;
 	Precedence precedence = sum ? PREC_ADD : product ? PREC_MUL : PREC_ATOM;
-	return in_parens(pr, (PyExpr){out.at, precedence}, around);
+	return (PyExpr){out.at, precedence};
+}
+
+const char *affine_text(Printer *pr, const Affine *affine, Precedence around) {
+	return in_parens(pr, affine_expr(pr, affine), around);
 }
 
 /* ---- small pieces ----------------------------------------------------------------------------------------------- */
@@ -206,7 +210,7 @@ static PyExpr int_text(Printer *pr, NodeId n) {
 	Planner p = {.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a};
 	Arg ref = arg_ref(n);
 	Affine a = affine_of_arg(&p, node_get(pr->m, n)->graph, &ref);
-	return py_atom(affine_text(pr, &a, PREC_ATOM));
+	return affine_expr(pr, &a);
 }
 
 PyExpr value_text(Printer *pr, NodeId n, Form form) {
