@@ -155,14 +155,3 @@ def matmul_split_k_partial(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             acc = torch.addmm(acc, x[tile_m, inner_k], y[inner_k, tile_n])
         parts[outer_k.id, tile_m, tile_n] = acc
     return parts.sum(0)
-
-
-@helion.kernel(static_shapes=True)
-def neighbour_sums(x: torch.Tensor) -> torch.Tensor:
-    """Return x[m, k] + x[m, k + 128] of x [M, K], one tensor read at two indices in one loop."""
-    m, k = x.size()
-    out = torch.empty([m, k - 128], dtype=x.dtype, device=x.device)
-    for tile_m in hl.tile(m):
-        for tile_k in hl.tile(k - 128):
-            out[tile_m, tile_k] = x[tile_m, tile_k] + x[tile_m, tile_k.index + 128]
-    return out

@@ -54,8 +54,20 @@ def gram(x):
 
 
 def neighbour_sums(x):
-    """x[:, k] + x[:, k + 128]."""
-    return (x[:, :-128] + x[:, 128:],)
+    """x[:, k] + x[:, k + 128], for all whole tiles of 128 columns that have a next one."""
+    columns = (x.shape[1] // 128 - 1) * 128
+    return (x[:, :columns] + x[:, 128 : columns + 128],)
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def positive(document, rng):
+    """Between 0 and 1: a row of one sum that cancels has no scale to be judged by."""
+    from pallasc.reference.values import dtype_of
+
+    given = [tensor for tensor in document["tensors"] if tensor["role"] == "input"]
+    return [rng.random(t["shape"]).astype(dtype_of(t["dtype"])) for t in given]
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -68,7 +80,7 @@ def three(name, graph, formula, production="4096", blocks=(64, 256, 256), **more
     return Row(name, *graphs, formula=formula, second=second, **more)
 
 
-def thin(dim, size, blocks):
+def thin(dim, size, blocks, **more):
     """A Row of a product of which one dim is so small."""
     return Row(
         name=f"matmul, {dim} = {size}",
@@ -77,6 +89,7 @@ def thin(dim, size, blocks):
         production=f"matmul_{dim.lower()}{size}_4096",
         formula=formulas.matmul,
         second={"block_sizes": blocks},
+        **more,
     )
 
 
@@ -124,10 +137,11 @@ ROWS = [
         second={"split_k": 2},
         refused={"unroll": RUN_TIME_BOUNDS},
     ),
+    three("one tensor at two indices", "neighbour_sums", neighbour_sums, blocks=(64,)),
     thin("K", 1, [64, 256, 1]),
     thin("K", 7, [64, 256, 7]),
     thin("K", 300, [64, 256, 300]),
-    thin("N", 1, [64, 1, 256]),
+    thin("N", 1, [64, 1, 256], inputs=positive),
     thin("N", 7, [64, 7, 256]),
     thin("M", 1, [1, 256, 256]),
     thin("M", 7, [7, 256, 256]),
