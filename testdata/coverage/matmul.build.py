@@ -56,6 +56,7 @@ def _neighbour_sums(rows, columns, width, dtype, block, loop):
 
 
 def neighbour_sums():
+    """Tiles of 128 columns, the last of which has a next one."""
     return _neighbour_sums(256, 384, 512, "bfloat16", 128, "emit_pipeline")
 
 
@@ -65,4 +66,5 @@ def neighbour_sums_odd():
 
 
 def neighbour_sums_4096():
+    """4096 rows."""
     return _neighbour_sums(4096, 8064, 8192, "bfloat16", 512, "emit_pipeline")
