@@ -4,6 +4,16 @@
 
 /* ---- windows of loops ------------------------------------------------------------------------------------------- */
 
+/* A loop around this one moves the dim. */
+static bool outer_loop_moves(const AccessWant *w, uint32_t dim) {
+	for (uint32_t t = 0; t < w->dim[dim].at.count; t++) {
+		const Term *term = &w->dim[dim].at.term[t];
+		if (term->kind == VAR_STEP && term->id / RANK_MAX != w->loop)
+			return true;
+	}
+	return false;
+}
+
 /* Block and block index of one step's window, in operand dims; NULL, or why it cannot be copied. */
 static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int64_t *block, Affine *index) {
 	/* emit_pipeline clips a window that reaches past the array to whole tiles, as the grid's own pipeline does. */
@@ -23,12 +33,14 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		if (!affine_multiple(&want->at, block[d]))
 			return "its windows do not start at multiples of the block";
 		index[d] = affine_divide(want->at, block[d]);
-		bool ends_short =
-			want->kind == WANT_GRID || (want->kind == WANT_STEP && !p->plan->loops.at[w->loop].peeled);
+		bool outer = want->kind == WANT_STEP && outer_loop_moves(w, i);
+		bool ends_short = want->kind == WANT_GRID || outer ||
+		                  (want->kind == WANT_STEP && !p->plan->loops.at[w->loop].peeled);
 		if (!ends_short || want->extent % want->size == 0)
 			continue;
 		if (!clips)
-			return "its last block in a grid dim reaches past the tensor";
+			return outer ? "its last block in an outer loop reaches past the tensor"
+			             : "its last block in a grid dim reaches past the tensor";
 		if (tiled)
 			use = TILE_CLIPPED;
 	}

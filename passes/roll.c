@@ -221,31 +221,91 @@ static bool refuse_block(Roll *r, uint32_t index) {
 }
 
 /* Every row of the block, in every graph. */
-static bool roll_rows(PassContext *c, BlockId b, uint32_t index, int64_t step) {
-	Module *m = c->module;
-	Roll r = {.c = c, .m = m, .block = b, .step = step, .at = NONE};
-	if (!expr_value(m, m->blocks.at[b].extent, &r.extent) || block_iterated(m, b))
-		return true;
-	if (step >= r.extent) {
-		pass_remark(c, "roll", "%s: %lld columns are all of the row: it stays whole", m->blocks.at[b].name,
-		            (long long)step);
+static bool roll_rows(Roll *r, uint32_t index) {
+	Module *m = r->m;
+	if (r->step >= r->extent) {
+		pass_remark(r->c, "roll", "%s: %lld columns are all of the row: it stays whole",
+		            m->blocks.at[r->block].name, (long long)r->step);
 		return true;
 	}
-	bool rolled = roll_block(&r);
-	return rolled || !r.why || refuse_block(&r, index);
+	bool rolled = roll_block(r);
+	return rolled || !r->why || refuse_block(r, index);
+}
+
+/* ---- the order --------------------------------------------------------------------------------------------------- */
+
+/* A row that is to be rolled. */
+typedef struct Asked {
+	BlockId block;
+	uint32_t index; /* in reduction_loops */
+	int64_t extent, step;
+	uint32_t kept; /* how many of its reductions give values that have another such row */
+} Asked;
+
+typedef VEC(Asked) AskedList;
+
+static bool has_length(Module *m, NodeId n, uint32_t dims, int64_t length) {
+	int64_t size = 0;
+	for (uint32_t d = 0; node_type(m, n)->kind == TYPE_TENSOR && d < node_type(m, n)->count; d++)
+		if (dims >> d & 1 && expr_value(m, node_type(m, n)->dims[d], &size) && size == length)
+			return true;
+	return false;
+}
+
+/* What a loop carries must not be whole in the other row: that one's loop stands outside then. */
+static void count_kept(Module *m, AskedList *asked) {
+	for (NodeId n = 0; n < m->nodes.count; n++) {
+		NodeId x = node_get(m, n)->dead || op_kind(m, n) != KIND_REDUCTION ? NONE : node_input(m, n, 0);
+		if (x == NONE || node_type(m, x)->kind != TYPE_TENSOR)
+			continue;
+		for (uint32_t i = 0; i < asked->count; i++)
+			for (uint32_t k = 0;
+			     k < asked->count && has_length(m, x, reduction_dims(m, n), asked->at[i].extent); k++)
+				asked->at[i].kept += k != i && has_length(m, n, ~0u, asked->at[k].extent);
+	}
+}
+
+static AskedList rows_asked(PassContext *c) {
+	Module *m = c->module;
+	const ConfigList *list = &m->config.reduction_loops;
+	AskedList asked = {0};
+	for (BlockId b = 0, index = 0; b < m->blocks.count; b++) {
+		if (!m->blocks.at[b].reduction)
+			continue;
+		Asked a = {.block = b, .index = index};
+		a.step = index < list->values.count ? list->values.at[index] : 0;
+		if (a.step && expr_value(m, m->blocks.at[b].extent, &a.extent) && !block_iterated(m, b))
+			vec_push(c->arena, &asked, a);
+		index++;
+	}
+	if (asked.count > 1)
+		count_kept(m, &asked);
+	return asked;
+}
+
+/* Takes the row out of the list that others must be in. */
+static Asked take_outermost(AskedList *asked) {
+	uint32_t first = 0;
+	for (uint32_t i = 1; i < asked->count; i++)
+		if (asked->at[i].kept < asked->at[first].kept)
+			first = i;
+	Asked taken = asked->at[first];
+	asked->count--;
+	memmove(asked->at + first, asked->at + first + 1, (asked->count - first) * sizeof *asked->at);
+	return taken;
 }
 
 bool pass_roll(PassContext *c) {
 	Module *m = c->module;
 	uint32_t graphs = m->graphs.count;
-	bool ok = true;
-	for (BlockId b = 0, index = 0; b < m->blocks.count && ok; b++) {
-		if (!m->blocks.at[b].reduction)
-			continue;
-		const ConfigList *list = &m->config.reduction_loops;
-		int64_t step = index < list->values.count ? list->values.at[index] : 0;
-		ok = step == 0 || roll_rows(c, b, index, step);
-		index++;
+	AskedList asked = rows_asked(c);
+	while (asked.count) {
+		Asked a = take_outermost(&asked);
+		Roll r = {.c = c, .m = m, .block = a.block, .extent = a.extent, .step = a.step, .at = NONE};
+		for (uint32_t i = 0; i < asked.count; i++)
+			vec_push(c->arena, &r.later, asked.at[i].extent);
+		if (!roll_rows(&r, a.index))
+			return false;
 	}
-	return ok && (m->graphs.count == graphs || row_facts_again(c));
+	return m->graphs.count == graphs || row_facts_again(c);
 }

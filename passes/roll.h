@@ -46,10 +46,11 @@ typedef struct Roll {
 	GraphId graph;
 	BlockId block;
 	int64_t extent, step;
-	uint8_t *dim;    /* by NodeId: which dim is the row; ROLL_NO_DIM */
-	RollRole *role;  /* by NodeId */
-	uint32_t *level; /* by NodeId: how many loops must have run */
-	uint32_t nodes;  /* how many the Module had */
+	VEC(int64_t) later; /* the lengths of rows that are rolled after this one */
+	uint8_t *dim;       /* by NodeId: which dim is the row; ROLL_NO_DIM */
+	RollRole *role;     /* by NodeId */
+	uint32_t *level;    /* by NodeId: how many loops must have run */
+	uint32_t nodes;     /* how many the Module had */
 	uint32_t loops;
 	bool reduces;
 	const char *why; /* not: the reason */

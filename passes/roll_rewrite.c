@@ -80,28 +80,62 @@ static NodeId convert(Module *m, NodeId x, Dtype to, NodeId before) {
 	return node_derive(m, OP_CONVERT, x, dtype_name(to), with_dtype(m, node_get(m, x)->type, to), 2, args, before);
 }
 
+/* A name of a tensor, a scalar or a size, or a query of the tile: every graph may hold its own. */
+static bool is_leaf(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	return op == OP_HOST_TENSOR || op == OP_SCALAR || op == OP_SYMNODE || op_kind(m, n) == KIND_QUERY;
+}
+
 /* ---- inside a loop ----------------------------------------------------------------------------------------------- */
 
-/* A host tensor, a scalar and a query of the tile stand in the loop as well; other values are passed to it. */
+static void point_inside(Rewrite *w, ArgId slot, NodeId user);
+
+/* Another row that is still to be rolled: handed into the loop, it would have to stay whole. */
+static bool has_later_row(Rewrite *w, NodeId n) {
+	const Type *t = node_type(w->m, n);
+	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
+		for (uint32_t k = 0; k < w->r->later.count; k++)
+			if (expr_is_int(w->m, t->dims[i], w->r->later.at[k]))
+				return true;
+	return false;
+}
+
+/* Can it be computed again in the loop? */
+static bool is_pure(const Rewrite *w, NodeId n) {
+	OpKind kind = op_kind(w->m, n);
+	return kind == KIND_POINTWISE || kind == KIND_VIEW || kind == KIND_CREATION || node_get(w->m, n)->op == OP_LOAD;
+}
+
+/* A host tensor, a scalar and a query of the tile stand in the loop as well, and so does what has another row; other
+ * values are passed to it. */
 static NodeId inner(Rewrite *w, NodeId n, NodeId user) {
+	Module *m = w->m;
 	uint32_t found = map_get(&w->inside, n);
 	if (found != NONE)
 		return found;
-	uint16_t op = node_get(w->m, n)->op;
-	bool leaf = op == OP_HOST_TENSOR || op == OP_SCALAR || op_kind(w->m, n) == KIND_QUERY || op == OP_SYMNODE;
-	NodeId first = graph_get(w->m, w->loop)->first;
-	while (leaf && node_get(w->m, first)->op == OP_PLACEHOLDER)
-		first = node_get(w->m, first)->next;
-	found = leaf ? node_copy(w->m, n, op == OP_HOST_TENSOR ? user : first)
-	             : graph_add_argument(w->m, w->loop, n, node_get(w->m, n)->name);
-	map_put(w->m->arena, &w->inside, n, found);
+	uint16_t op = node_get(m, n)->op;
+	NodeId first = graph_get(m, w->loop)->first;
+	while (node_get(m, first)->op == OP_PLACEHOLDER)
+		first = node_get(m, first)->next;
+	if (is_leaf(m, n)) {
+		found = node_copy(m, n, op == OP_HOST_TENSOR ? user : first);
+	} else if (has_later_row(w, n) && is_pure(w, n)) {
+		found = node_copy(m, n, user);
+		for (uint32_t i = 0; i < node_get(m, found)->arg_count; i++)
+			point_inside(w, node_get(m, found)->arg_first + i, found);
+	} else {
+		found = graph_add_argument(m, w->loop, n, node_get(m, n)->name);
+	}
+	map_put(m->arena, &w->inside, n, found);
 	return found;
 }
 
 static void point_inside(Rewrite *w, ArgId slot, NodeId user) {
 	Arg a = *arg_get(w->m, slot);
-	if (a.kind == ARG_REF)
-		arg_set_ref(w->m, slot, inner(w, a.node, user));
+	if (a.kind == ARG_REF) {
+		NodeId inside = inner(w, a.node, user);
+		arg_set_ref(w->m, slot, inside);
+	}
 	for (uint32_t i = 0; (a.kind == ARG_LIST || a.kind == ARG_SLICE) && i < a.list.count; i++)
 		point_inside(w, a.list.first + i, user);
 }
@@ -378,13 +412,12 @@ static void roll_level(Rewrite *w, uint32_t level) {
 			node_move_before(w->m, w->nodes[i], end_of_graph(w));
 }
 
+/* With what only they used: the pure values that were copied into loops too. */
 static void remove_originals(Rewrite *w) {
 	for (uint32_t i = w->count; i-- > 0;) {
 		NodeId n = w->nodes[i];
-		uint16_t op = node_get(w->m, n)->op;
-		bool leaf =
-			op == OP_HOST_TENSOR || op == OP_SCALAR || op == OP_SYMNODE || op_kind(w->m, n) == KIND_QUERY;
-		if (w->r->role[n] != ROLL_OUTSIDE || (leaf && node_uses(w->m, n) == NONE))
+		bool unused = node_uses(w->m, n) == NONE;
+		if (w->r->role[n] != ROLL_OUTSIDE || (unused && (is_leaf(w->m, n) || is_pure(w, n))))
 			node_remove(w->m, n);
 	}
 }

@@ -266,3 +266,10 @@ def test_ragged_in_two_dims(dtype):
             "the ragged last step writes part of a window",
         ),
     }
+
+
+def test_an_outer_loops_ragged_step_copies_nothing():
+    """Rows 384..767 of a weight of 512: the inner loop's steps divide, the outer one's do not."""
+    config = {"block_sizes": [64, 384, 128], "pallas_fori_dma": "on"}
+    with pytest.raises(CompileError, match="its last block in an outer loop reaches past"):
+        plan("fused_linear_cross_entropy", "fori_loop", **config)

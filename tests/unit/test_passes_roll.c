@@ -139,6 +139,27 @@ static void a_contraction_is_a_sum(void **state) {
 	fixture_free(&f);
 }
 
+/* Reduced after it, the outer dim's loop stands around the other's, whatever the order of the blocks. */
+static void of_two_rows_the_last_reduced_is_outside(void **state) {
+	(void)state;
+	Fixture f;
+	fixture_init(&f);
+	Module *m = graph_load(&f, "../coverage/graphs/plane_norm", "{\"block_sizes\": [2]}",
+	                       "{\"block_sizes\": [2], \"reduction_loops\": [128, 8]}");
+	run_pass(&f, "roll");
+	assert_int_equal(count_op(m, 0, OP_FOR_LOOP), 3);
+	for (GraphId g = 1; g < 4; g++) {
+		assert_int_equal(graph_get(m, g)->blocks.at[0], 2); /* 32 channels, 8 at a time */
+		assert_int_equal(count_op(m, g, OP_FOR_LOOP), 1);
+		assert_int_equal(count_op(m, g, OP_LOAD), 0);
+	}
+	for (GraphId g = 4; g < 7; g++)
+		assert_int_equal(graph_get(m, g)->blocks.at[0], 1); /* 512 places, 128 at a time */
+	assert_int_equal(count_op(m, 6, OP_LOAD), 2);               /* the weight's block is loaded where it is used */
+	assert_idempotent(&f, "roll");
+	fixture_free(&f);
+}
+
 static void whole_rows_stay(void **state) {
 	(void)state;
 	Fixture f;
@@ -186,6 +207,7 @@ int main(void) {
 		cmocka_unit_test(what_needs_a_result_is_a_loop_of_its_own),
 		cmocka_unit_test(the_last_block_is_masked_where_it_counts),
 		cmocka_unit_test(a_contraction_is_a_sum),
+		cmocka_unit_test(of_two_rows_the_last_reduced_is_outside),
 		cmocka_unit_test(whole_rows_stay),
 		cmocka_unit_test(what_needs_the_whole_row_is_refused),
 	};
