@@ -1,21 +1,22 @@
 """Graphs that Helion cannot trace: roots over one grid, stores that later loads see, and the like.
 
-`python testdata/coverage/structure.build.py` writes them all to testdata/coverage/graphs.
-A function for each returns the document.
+A function for each returns the document; `make graphs MATCH=structure` writes them.
 """
 
 import json
-import pathlib
+from pathlib import Path
+
+_GRAPHS = Path(__file__).parent / "graphs"
 
 ALL = {"slice": [None, None, None]}
 
 
-def ref(name):
+def _ref(name):
     """An argument that is a node's value."""
     return {"ref": name}
 
 
-def index_entry(entry):
+def _index_entry(entry):
     """The argument for ":", the whole dim, "u0", a tile of that block, or what stands as it is."""
     if entry == ":":
         return ALL
@@ -49,7 +50,7 @@ class Graph:
         if not any(n["name"] == tensor for n in self.nodes):
             meta = {"dtype": found["dtype"], "shape": found["shape"]}
             self.node(tensor, "tile.host_tensor", [tensor], meta)
-        return ref(tensor)
+        return _ref(tensor)
 
     def scalar(self, name):
         """A host scalar."""
@@ -59,7 +60,7 @@ class Graph:
     def load(self, tensor, index, shape, name=None, mask=None):
         """A tile of the tensor, of `shape`."""
         host = self.host(tensor)
-        args = [host, [index_entry(e) for e in index]] + ([ref(mask)] if mask else [])
+        args = [host, [_index_entry(e) for e in index]] + ([_ref(mask)] if mask else [])
         meta = {"dtype": self.document.tensor(tensor)["dtype"], "shape": list(shape)}
         return self.node(name or f"{tensor}_tile", "tile.load", args, meta)
 
@@ -68,20 +69,20 @@ class Graph:
         host = self.host(tensor)
         args = [
             host,
-            [index_entry(e) for e in index],
-            ref(value) if isinstance(value, str) else value,
+            [_index_entry(e) for e in index],
+            _ref(value) if isinstance(value, str) else value,
         ]
-        return self.node("store", target, args + ([ref(mask)] if mask else []), None)
+        return self.node("store", target, args + ([_ref(mask)] if mask else []), None)
 
     def op(self, target, *args, shape, dtype="float32", name=None):
         """An ATen op; strings among the arguments are nodes, lists stay."""
-        args = [ref(a) if isinstance(a, str) else a for a in args]
+        args = [_ref(a) if isinstance(a, str) else a for a in args]
         short = name or target.split(".")[1]
         return self.node(short, target, args, {"dtype": dtype, "shape": list(shape)})
 
     def output(self, *values):
         """Ends the graph."""
-        args = [[ref(v) if isinstance(v, str) else v for v in values]]
+        args = [[_ref(v) if isinstance(v, str) else v for v in values]]
         self.nodes.append({"name": "output", "op": "output", "args": args})
 
 
@@ -133,7 +134,7 @@ class Document:
 # ---- several roots -------------------------------------------------------------------------------
 
 
-def shared_block(m=256, n=384, rows=64):
+def _shared_block(m=256, n=384, rows=64):
     """Two roots over one block id: tmp = 2 x, then out = tmp + y, where tmp is scratch."""
     d = Document("shared_block", block_sizes=[rows])
     d.add("x", "input", [m, n])
@@ -152,7 +153,7 @@ def shared_block(m=256, n=384, rows=64):
     return d.done()
 
 
-def written_twice(m=256, n=384, rows=64):
+def _written_twice(m=256, n=384, rows=64):
     """Both roots store to out: the first all of it, the second the first 128 columns, doubled."""
     d = Document("written_twice", block_sizes=[rows, rows])
     d.add("x", "input", [m, n])
@@ -169,7 +170,7 @@ def written_twice(m=256, n=384, rows=64):
     return d.done()
 
 
-def gradient_step(m=256, n=384, rows=64, columns=128):
+def _gradient_step(m=256, n=384, rows=64, columns=128):
     """Roots of different grids: column sums of g by atomics, then w -= rate * sums, in place."""
     d = Document("gradient_step", block_sizes=[rows, columns])
     d.add("g", "input", [m, n])
@@ -193,17 +194,57 @@ def gradient_step(m=256, n=384, rows=64, columns=128):
     return d.done()
 
 
-GRAPHS = {
-    "roots_shared_block": shared_block,
-    "roots_shared_block_odd": lambda: shared_block(421, 300, 64),
-    "roots_written_twice": written_twice,
-    "roots_written_twice_odd": lambda: written_twice(421, 300, 64),
-    "roots_gradient_step": gradient_step,
-    "roots_gradient_step_odd": lambda: gradient_step(421, 300, 64, 128),
-}
+def roots_shared_block():
+    """Two roots over one block id."""
+    return _shared_block()
 
 
-if __name__ == "__main__":
-    directory = pathlib.Path(__file__).parent / "graphs"
-    for name, make in GRAPHS.items():
-        (directory / f"{name}.json").write_text(json.dumps(make(), indent=1) + "\n")
+def roots_shared_block_odd():
+    """Two roots over one block id, ragged."""
+    return _shared_block(421, 300, 64)
+
+
+def roots_written_twice():
+    """An output of two roots."""
+    return _written_twice()
+
+
+def roots_written_twice_odd():
+    """An output of two roots, ragged."""
+    return _written_twice(421, 300, 64)
+
+
+def roots_gradient_step():
+    """Roots of different grids."""
+    return _gradient_step()
+
+
+def roots_gradient_step_odd():
+    """Roots of different grids, ragged."""
+    return _gradient_step(421, 300, 64, 128)
+
+
+# ---- run-time scalars ----------------------------------------------------------------------------
+
+
+def _at_run_time(graph):
+    """An exported graph whose scalars are arguments, not numbers."""
+    found = json.loads((_GRAPHS / f"{graph}.json").read_text())
+    for scalar in found["scalars"]:
+        scalar.pop("value", None)
+    return found
+
+
+def adamw_run_time():
+    """AdamW with rate, decay and step as arguments."""
+    return _at_run_time("adamw")
+
+
+def adamw_run_time_odd():
+    """AdamW with rate, decay and step as arguments, ragged."""
+    return _at_run_time("adamw_odd")
+
+
+def adamw_run_time_8192_4096():
+    """AdamW with rate, decay and step as arguments, as people run it."""
+    return _at_run_time("adamw_8192_4096")
