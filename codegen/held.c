@@ -56,8 +56,9 @@ static bool held_by(Planner *p, const AccessWants *wants, uint32_t k, uint32_t f
 	const AccessWant *w = &wants->at[k];
 	const Tensor *t = &p->m->tensors.at[tensor_base(p->m, w->tensor)];
 	bool atomic = w->store && node_get(p->m, w->node)->op != OP_STORE;
-	return !w->store || atomic || t->role == ROLE_INOUT || want_partial(p, w) || (t->has_init && !fills(p, w)) ||
-	       !want_equal(w, &wants->at[first_write]);
+	bool masked = w->store && !atomic && node_input(p->m, w->node, 3) != NONE;
+	return !w->store || atomic || masked || t->role == ROLE_INOUT || want_partial(p, w) ||
+	       (t->has_init && !fills(p, w)) || !want_equal(w, &wants->at[first_write]);
 }
 
 static uint32_t first_write_of(const Planner *p, const AccessWants *wants, TensorId base) {

@@ -56,10 +56,8 @@ static bool supported_in(Planner *p, GraphId g) {
 			                 "compute it from the loop's bounds and tile.block_size",
 			                 "the number of tiles is known only at run time");
 		if (op == OP_LOAD && node_input(p->m, n, 2) != NONE)
-			ok = plan_refuse(p, n, "unsupported", "apply aten.where to the loaded value",
-			                 "extra_mask is not lowered yet");
-		if (op == OP_STORE && node_input(p->m, n, 3) != NONE)
-			ok = plan_refuse(p, n, "unsupported", NULL, "extra_mask is not lowered yet");
+			ok = plan_refuse(p, n, "unsupported", "run the pass decompose, which makes an aten.where of it",
+			                 "the extra_mask of a load is not lowered");
 		if (op_writes(op) && op != OP_STORE && node_use_count(p->m, n) > 0)
 			ok = plan_refuse(p, n, "unsupported", "load the element before it, or after it",
 			                 "the old value that %s gives is not lowered yet", op_row(op)->target);

@@ -12,7 +12,10 @@ static const char *term_name(Printer *pr, const Term *t) {
 	switch (t->kind) {
 	case VAR_PROGRAM: pr->program_used[t->id] = true; return pr->program[t->id];
 	case VAR_STEP: pr->step_used[t->id] = true; return pr->step[t->id];
-	case VAR_NODE: return pr->names[value_root(pr->plan, t->id)];
+	case VAR_NODE: /* a run-time scalar has no variable of its own */
+		if (!pr->names[value_root(pr->plan, t->id)])
+			return in_parens(pr, value_text(pr, t->id, FORM_NATURAL), PREC_ATOM);
+		return pr->names[value_root(pr->plan, t->id)];
 	}
 	return "";
 }

@@ -85,10 +85,15 @@ static bool stored_as_row(Printer *pr, const Arg *arg) {
 	       node_type(pr->m, arg->node)->count > 0 && pr->plan->values[arg->node].form != FORM_NATURAL;
 }
 
+/* Mosaic moves no bools, which are masks to it. */
+static PyExpr movable(Printer *pr, NodeId value, PyExpr x) {
+	return node_type(pr->m, value)->dtype == DTYPE_BOOL ? as_dtype(pr, x, DTYPE_I32) : x;
+}
+
 /* A row goes into the boundary view's unit dim if there is one, else it is squeezed. */
 static PyExpr row_to_store(Printer *pr, NodeId value, bool keep_unit) {
 	Form form = pr->plan->values[value].form;
-	PyExpr x = value_text(pr, value, form);
+	PyExpr x = movable(pr, value, value_text(pr, value, form));
 	bool squeeze = !keep_unit && node_type(pr->m, value)->count > 1;
 	if (form == FORM_COLUMN) {
 		pr->to_row = true;
@@ -120,10 +125,10 @@ static void print_store_part(Printer *pr, const Access *access, bool keep_unit, 
 	py_line(&pr->w, "%s%s)", part, put);
 }
 
-/* The value that node n writes, in the shape of the region and in dtype `to`. */
-static PyExpr written_text(Printer *pr, NodeId n, bool keep_unit, Dtype to) {
+/* An operand of the write n, its value or its mask, in the shape of the region and in dtype `to`. */
+static PyExpr written_text(Printer *pr, NodeId n, uint32_t operand, bool keep_unit, Dtype to) {
 	const Access *access = pr->plan->values[n].access;
-	const Arg *arg = node_arg(pr->m, n, 2);
+	const Arg *arg = node_arg(pr->m, n, operand);
 	bool tensor = arg->kind == ARG_REF && node_type(pr->m, arg->node)->kind == TYPE_TENSOR &&
 	              node_type(pr->m, arg->node)->count > 0;
 	bool row = stored_as_row(pr, arg);
@@ -133,14 +138,19 @@ static PyExpr written_text(Printer *pr, NodeId n, bool keep_unit, Dtype to) {
 	uint32_t have_rank = row      ? stored_row_shape(pr, arg->node, keep_unit, have)
 	                     : tensor ? printed_shape(pr, arg->node, FORM_NATURAL, have)
 	                              : 0;
-	if (!row && access->perm_rank)
-		x = (PyExpr){arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", x.text), PREC_ATOM};
+	bool swap = !row && access->perm_rank, beside = !row && keep_unit && have_rank >= 2;
+	bool moved = row || swap || beside;
+	if (swap)
+		x = py_atom(arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", movable(pr, arg->node, x).text));
+	else if (beside) /* a mask of a row that goes into the unit dim */
+		x = py_atom(arena_printf(pr->a, "jnp.expand_dims(%s, -2)", movable(pr, arg->node, x).text));
 	else if (!same_shape(want, want_rank, have, have_rank))
 		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)),
 		             PREC_ATOM};
 	if (!tensor)
 		return as_dtype(pr, x, to);
-	return converted_text(pr, x, node_type(pr->m, arg->node)->dtype, to);
+	Dtype from = node_type(pr->m, arg->node)->dtype;
+	return converted_text(pr, x, moved && from == DTYPE_BOOL ? DTYPE_I32 : from, to);
 }
 
 /* What an atomic makes of the old value and the new. */
@@ -188,7 +198,7 @@ static void print_write(Printer *pr, NodeId n) {
 		stored_as_row(pr, arg) && o->unit != NONE && o->unit + 2 == o->rank && v->access->perm_rank == 0;
 	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
 	Dtype in = atomic ? arith_write_dtype(pr->m, n) : held;
-	PyExpr value = written_text(pr, n, keep_unit, in);
+	PyExpr value = written_text(pr, n, 2, keep_unit, in);
 	const char *ref = write_ref(pr, v->access, keep_unit);
 	PyExpr old = converted_text(pr, (PyExpr){ref, PREC_ATOM}, held, in);
 	if (o->held && o->held->initial == INITIAL_FOLDED)
@@ -198,6 +208,9 @@ static void print_write(Printer *pr, NodeId n) {
 	if (atomic && !adds_zero)
 		value = combined_text(pr, n, old, value);
 	value = kept_text(pr, n, keep_unit, in, old, value);
+	if (!atomic && node_input(pr->m, n, 3) != NONE)
+		value = py_atom(arena_printf(pr->a, "jnp.where(%s, %s, %s)",
+		                             written_text(pr, n, 3, keep_unit, DTYPE_BOOL).text, value.text, old.text));
 	value = converted_text(pr, value, in, held);
 	if (access_part_dim(v->access))
 		print_store_part(pr, v->access, keep_unit, value.text);

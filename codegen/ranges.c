@@ -56,8 +56,15 @@ static Range range_of_tile_end(Planner *p, NodeId n) {
 	return out;
 }
 
+static Range range_of_clamp(Planner *p, NodeId n) {
+	const Arg *low = op_arg(p->m, n, "min"), *high = op_arg(p->m, n, "max");
+	bool has_min = low->kind == ARG_INT, has_max = high->kind == ARG_INT;
+	return (Range){has_min, has_max, has_min ? low->integer : 0, has_max ? high->integer : 0};
+}
+
 static Range range_of_node(Planner *p, NodeId n) {
 	switch (node_get(p->m, n)->op) {
+	case OP_CLAMP: return range_of_clamp(p, n);
 	case OP_TILE_END: return range_of_tile_end(p, n);
 	case OP_SYM_MAX: return range_of_choice(p, n, true);
 	case OP_SYM_MIN: return range_of_choice(p, n, false);

@@ -122,9 +122,19 @@ static NodeId only_user(Planner *p, NodeId n) {
 	return NONE;
 }
 
+/* It is the position of a write, which is read by name. */
+static bool is_position(const Planner *p, NodeId n) {
+	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use) {
+		NodeId user = arg_get(p->m, u)->user;
+		if (op_writes(node_get(p->m, user)->op) && list_index(node_arg(p->m, user, 1), u) != NONE)
+			return true;
+	}
+	return false;
+}
+
 static bool can_inline(Planner *p, NodeId n) {
 	Lowering how = op_lowering(node_get(p->m, n)->op);
-	if (value_of(p, n)->same_as != NONE)
+	if (value_of(p, n)->same_as != NONE || is_position(p, n))
 		return false;
 	NodeId user = only_user(p, n);
 	if (user == NONE || node_get(p->m, user)->graph != node_get(p->m, n)->graph ||

@@ -64,11 +64,21 @@ static bool rewrite_node(Decompose *d, Rewrite *rewrite) {
 	return !d->failed;
 }
 
+/* Lanes that extra_mask hides are 0. */
+static NodeId masked_load(Decompose *d, uint32_t element) {
+	(void)element;
+	Arg args[2] = {arg_copy(d->m, *node_arg(d->m, d->n, 0)), arg_copy(d->m, *node_arg(d->m, d->n, 1))};
+	NodeId mask = node_input(d->m, d->n, 2), load = make_node(d, OP_LOAD, "all", 2, args);
+	bool is_bool = node_type(d->m, d->n)->dtype == DTYPE_BOOL;
+	return make_where(d, "masked", mask, arg_ref(load), is_bool ? arg_bool(false) : arg_int(0));
+}
+
 bool pass_decompose(PassContext *c) {
 	Module *m = c->module;
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
-			Rewrite *rewrite = rewrite_of(node_get(m, n)->op);
+			bool masked = node_get(m, n)->op == OP_LOAD && node_input(m, n, 2) != NONE;
+			Rewrite *rewrite = masked ? masked_load : rewrite_of(node_get(m, n)->op);
 			Decompose d = {.c = c, .m = m, .n = n};
 			next = node_get(m, n)->next;
 			/* A tuple's first getitem may be that next node. */

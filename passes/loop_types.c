@@ -21,6 +21,8 @@ static const char *bound_origin(Module *m, const Arg *bound) {
 	if (bound->kind != ARG_REF)
 		return NULL;
 	NodeId n = bound->node;
+	if (node_get(m, n)->op == OP_CLAMP && node_input(m, n, 0) != NONE) /* bounds.c holds it in its tensors */
+		n = node_input(m, n, 0);
 	const Type *t = node_type(m, n);
 	if (t->kind == TYPE_SYM && t->sym != NONE)
 		return NULL;

@@ -547,10 +547,12 @@ def ragged(case):
     blocks = iter(case.blocks or default_blocks(case.graph))
     for block in found["block_sizes"]:
         extent = block.get("extent")
-        size = extent if block.get("size") or block.get("reduction") else next(blocks)
-        if extent is None or extent % size:
+        if extent is None:
             return True
-    return any(tensor["shape"][-1] % 128 for tensor in found["tensors"])
+        if not block.get("size") and not block.get("reduction") and extent % next(blocks):
+            return True
+    last = [tensor["shape"][-1] for tensor in found["tensors"]]
+    return any(size % 128 for size in last if isinstance(size, int))
 
 
 @functools.cache

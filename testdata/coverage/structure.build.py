@@ -235,6 +235,109 @@ def _at_run_time(graph):
     return found
 
 
+def _sum_to(m, n, rows, columns):
+    """The columns' sums of x[start:stop], whose bounds are arguments."""
+    d = Document("sum_to", block_sizes=[columns, rows])
+    d.add("x", "input", [m, n])
+    d.add("out", "output", [n])
+    d.add_scalar("start", "int32")
+    d.add_scalar("stop", "int32")
+    u0, u1 = d.block("tile_n", n), d.block("tile_m", None)
+    loop = d.graph("for_loop", block_ids=[1], carried=[[0, 0]])
+    acc = loop.placeholder("acc", [u0])
+    tile = loop.load("x", [u1, u0], [u1, u0])
+    part = loop.op("aten.sum.dim_IntList", tile, [0], shape=[u0])
+    loop.output(loop.op("aten.add.Tensor", acc, part, shape=[u0]))
+    root = d.graph("root", grid=[0])
+    zero = root.op("tile.full", [{"sym": u0}], 0.0, {"dtype": "float32"}, shape=[u0], name="zero")
+    start, stop = root.scalar("start"), root.scalar("stop")
+    meta = {"tuple": [{"dtype": "float32", "shape": [u0]}]}
+    args = [0, [_ref(start)], [_ref(stop)], [_ref(zero)]]
+    root.node("loop", "tile.for_loop", args, meta)
+    total = root.node("total", "getitem", [_ref("loop"), 0], {"dtype": "float32", "shape": [u0]})
+    root.store("out", [u0], total)
+    root.output()
+    return d.done()
+
+
+def sum_to():
+    """Loop bounds at run time."""
+    return _sum_to(256, 512, 64, 128)
+
+
+def sum_to_odd():
+    """Loop bounds at run time, ragged."""
+    return _sum_to(300, 421, 64, 128)
+
+
+def sum_to_8192_4096():
+    """Loop bounds at run time, as people run it."""
+    return _sum_to(8192, 4096, 256, 512)
+
+
+def _put_row(m, n, columns):
+    """Row `to` of out becomes row `at` of x, doubled; both are arguments."""
+    d = Document("put_row", block_sizes=[columns])
+    d.add("x", "input", [m, n])
+    d.add("out", "inout", [m, n])
+    d.add_scalar("at", "int32")
+    d.add_scalar("to", "int32")
+    u0 = d.block("tile_n", n)
+    root = d.graph("root", grid=[0])
+    at, to = root.scalar("at"), root.scalar("to")
+    row = root.load("x", [_ref(at), u0], [u0])
+    root.store("out", [_ref(to), u0], root.op("aten.mul.Tensor", row, 2.0, shape=[u0]))
+    root.output()
+    return d.done()
+
+
+def put_row():
+    """Positions at run time, in a load and a store."""
+    return _put_row(64, 512, 128)
+
+
+def put_row_odd():
+    """Positions at run time, ragged."""
+    return _put_row(37, 421, 128)
+
+
+def put_row_4096():
+    """Positions at run time, as people run it."""
+    return _put_row(512, 4096, 512)
+
+
+def _masked_copy(m, n, rows, dtype):
+    """Out gets x where y is positive and x is not masked by z; elsewhere it stays as it is."""
+    d = Document("masked_copy", block_sizes=[rows])
+    for name in ("x", "y"):
+        d.add(name, "input", [m, n], dtype)
+    d.add("out", "inout", [m, n], dtype)
+    u0 = d.block("tile_m", m)
+    root = d.graph("root", grid=[0])
+    y = root.load("y", [u0, ":"], [u0, n])
+    mask = root.op("aten.gt.Scalar", y, 0, shape=[u0, n], dtype="bool")
+    few = root.op("aten.lt.Scalar", y, 1, shape=[u0, n], dtype="bool")
+    x = root.load("x", [u0, ":"], [u0, n], mask=few)
+    root.store("out", [u0, ":"], x, mask=mask)
+    root.output()
+    return d.done()
+
+
+def masked_copy():
+    """A mask in a load and in a store."""
+    return _masked_copy(256, 384, 64, "float32")
+
+
+def masked_copy_odd():
+    """A mask in a load and in a store, ragged."""
+    return _masked_copy(421, 300, 64, "bfloat16")
+
+
+def masked_copy_8192_4096():
+    """A mask in a load and in a store, as people run it."""
+    return _masked_copy(8192, 4096, 128, "bfloat16")
+
+
 def adamw_run_time():
     """AdamW with rate, decay and step as arguments."""
     return _at_run_time("adamw")

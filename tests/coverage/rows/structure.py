@@ -60,6 +60,21 @@ def gradient_step(g, w, rate):
     return (w - rate * g.sum(0),)
 
 
+def sum_to(x, start, stop):
+    return (x[max(int(start), 0) : max(int(stop), 0)].sum(0),)
+
+
+def put_row(x, out, at, to):
+    if 0 <= to < len(out):
+        out = out.copy()
+        out[int(to)] = 2 * x[min(max(int(at), 0), len(x) - 1)]
+    return (out,)
+
+
+def masked_copy(x, y, out):
+    return (np.where(y > 0, np.where(y < 1, x, 0), out),)
+
+
 # ---- inputs --------------------------------------------------------------------------------------
 
 
@@ -110,7 +125,10 @@ ROWS = [
         odd="layer_norm_bwd_two_loops_odd",
         production="layer_norm_bwd_two_loops_4096_8192",
         formula=layer_norm_bwd,
-        second={"block_sizes": [32, 128]},
+        second={
+            "layer_norm_bwd_two_loops": {"block_sizes": [64, 512]},
+            "layer_norm_bwd_two_loops_odd": {"block_sizes": [32, 300]},
+        },
         loops=(),
     ),
     Row(
@@ -203,5 +221,37 @@ ROWS = [
         production="square_4096",
         formula=square,
         second={"block_sizes": [256, 128, 256]},
+    ),
+    Row(
+        name="loop bounds at run time",
+        friendly="sum_to",
+        odd="sum_to_odd",
+        production="sum_to_8192_4096",
+        formula=sum_to,
+        second={"block_sizes": [256, 16]},
+        refused={
+            "unroll": "is known only at run time",
+            "emit_pipeline": "its last step is ragged and its bounds are not known",
+        },
+        note="clamped to the tensor",
+    ),
+    Row(
+        name="positions at run time",
+        friendly="put_row",
+        odd="put_row_odd",
+        production="put_row_4096",
+        formula=put_row,
+        second={"block_sizes": [256]},
+        loops=(),
+        note="outside, a load gives the nearest element and a store is left out",
+    ),
+    Row(
+        name="masks of loads and stores",
+        friendly="masked_copy",
+        odd="masked_copy_odd",
+        production="masked_copy_8192_4096",
+        formula=masked_copy,
+        second={"block_sizes": [32]},
+        loops=(),
     ),
 ]

@@ -1,0 +1,185 @@
+/* bounds.c - loop bounds and positions that only the run time knows are held inside their tensors.
+ *
+ * What: a bound of a loop is clamped to the smallest dim that the loop indexes with its tiles; a position in a load to
+ * the dim; a store at a position is masked where that lies outside, and clamped as well. What the plan can follow (tile
+ * queries, sums and products of them and of numbers) stays as it is, for it knows where those lie. With
+ * assume_in_bounds nothing is done. Why on a TPU: a DMA or a slice that starts outside its array is no zero and no
+ * exception there, but whatever lies beside it.
+ *
+ *     n = scalar n                       n = scalar n
+ *     l = for_loop g, [0], [n]    =>     n_clamped = clamp n, 0, 512
+ *     x = load x[i, u0]                  l = for_loop g, [0], [n_clamped]
+ *                                        i_clamped = clamp i, 0, 199
+ *                                        x = load x[i_clamped, u0]
+ */
+#include "effects.h"
+#include "pass.h"
+
+typedef struct Bounds {
+	PassContext *c;
+	Module *m;
+	uint32_t clamped, masked;
+} Bounds;
+
+/* ---- what is known ----------------------------------------------------------------------------------------------- */
+
+static bool is_number(const Arg *a) { return a->kind == ARG_INT || a->kind == ARG_SYM || a->kind == ARG_BOOL; }
+
+/* The plan follows it: made of tile queries and numbers by symbolic arithmetic. */
+static bool is_followed(const Module *m, const Arg *a, uint32_t depth) {
+	if (a->kind != ARG_REF)
+		return is_number(a) || a->kind == ARG_BLOCK;
+	NodeId n = a->node;
+	const Type *t = node_type(m, n);
+	if (t->kind != TYPE_SYM || depth == 0)
+		return false;
+	if (t->sym != NONE || op_kind(m, n) == KIND_QUERY)
+		return true;
+	bool all = op_kind(m, n) == KIND_SYMBOLIC;
+	for (uint32_t i = 0; all && i < node_get(m, n)->arg_count; i++)
+		all = is_followed(m, node_arg(m, n, i), depth - 1);
+	return all;
+}
+
+/* An int that the run time gives: of an index entry, one position. */
+static bool is_run_time(const Module *m, const Arg *a) {
+	if (a->kind != ARG_REF || is_followed(m, a, GRAPH_DEPTH_MAX))
+		return false;
+	const Type *t = node_type(m, a->node);
+	return t->kind == TYPE_SYM || (t->kind == TYPE_TENSOR && t->count == 0);
+}
+
+/* It is a clamp into [0, high] already. */
+static bool is_held(const Module *m, const Arg *a, int64_t high) {
+	if (node_get(m, a->node)->op != OP_CLAMP)
+		return false;
+	const Arg *low = op_arg(m, a->node, "min"), *top = op_arg(m, a->node, "max");
+	return low->kind == ARG_INT && low->integer >= 0 && top->kind == ARG_INT && top->integer <= high;
+}
+
+/* The smallest dim that graph g, and those it calls, index with whole tiles of block b; INT64_MAX. */
+static int64_t block_limit(Module *m, GraphId g, BlockId b) {
+	int64_t least = INT64_MAX, size;
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
+		GraphId graphs[2];
+		for (uint32_t k = 0, count = call_graphs(m, n, graphs); k < count; k++) {
+			bool rebinds = false;
+			for (uint32_t i = 0; i < graph_get(m, graphs[k])->blocks.count; i++)
+				rebinds = rebinds || graph_get(m, graphs[k])->blocks.at[i] == b;
+			if (!rebinds)
+				least = int_min(least, block_limit(m, graphs[k], b));
+		}
+		TensorId t = op_kind(m, n) == KIND_MEMORY ? access_tensor(m, n) : NONE;
+		const Arg *index = node_arg(m, n, 1);
+		for (uint32_t i = 0, dim = 0; t != NONE && index->kind == ARG_LIST && i < index->list.count; i++) {
+			const Arg *entry = arg_item(m, index, i);
+			if (entry->kind == ARG_NULL)
+				continue;
+			if (arg_block(m, entry) == b && dim < m->tensors.at[t].rank &&
+			    expr_value(m, m->tensors.at[t].shape[dim], &size))
+				least = int_min(least, size);
+			dim++;
+		}
+	}
+	return least;
+}
+
+/* ---- rewriting --------------------------------------------------------------------------------------------------- */
+
+/* The type of n's value once an op computed with it: a symbolic int is an int32 then. */
+static TypeId int_type(Module *m, NodeId n) {
+	const Type *t = node_type(m, n);
+	return type_tensor(m, t->kind == TYPE_SYM ? DTYPE_I32 : t->dtype, 0, NULL);
+}
+
+/* The slot refers to its int clamped into [0, high] from now on. */
+static void clamp_slot(Bounds *b, ArgId slot, int64_t high, NodeId before) {
+	NodeId x = arg_get(b->m, slot)->node;
+	Arg args[3] = {arg_ref(x), arg_int(0), arg_int(high)};
+	NodeId clamp = node_derive(b->m, OP_CLAMP, x, "clamped", int_type(b->m, x), 3, args, before);
+	arg_set_ref(b->m, slot, clamp);
+	b->clamped++;
+}
+
+static void hold_bounds(Bounds *b, NodeId call) {
+	Module *m = b->m;
+	GraphId g = node_arg(m, call, 0)->graph;
+	for (uint32_t list = 1; list <= 2; list++) {
+		Arg bounds = *node_arg(m, call, list);
+		for (uint32_t i = 0; bounds.kind == ARG_LIST && i < bounds.list.count; i++) {
+			ArgId slot = bounds.list.first + i;
+			const Arg *bound = arg_get(m, slot);
+			int64_t limit = block_limit(m, g, graph_get(m, g)->blocks.at[i]);
+			if (limit == INT64_MAX)
+				continue;
+			if (is_run_time(m, bound) && !is_held(m, bound, limit))
+				clamp_slot(b, slot, limit, call);
+			else if (bound->kind == ARG_INT && (bound->integer < 0 || bound->integer > limit))
+				arg_set(m, slot, arg_int(int_min(int_max(bound->integer, 0), limit)));
+		}
+	}
+}
+
+static NodeId compare(Bounds *b, uint16_t op, NodeId x, int64_t with, NodeId before) {
+	Arg args[2] = {arg_ref(x), arg_int(with)};
+	TypeId type = type_tensor(b->m, DTYPE_BOOL, 0, NULL);
+	return node_derive(b->m, op, x, op == OP_GE_SCALAR ? "not_below" : "below", type, 2, args, before);
+}
+
+static NodeId both(Bounds *b, NodeId x, NodeId y, NodeId before) {
+	bool larger = node_type(b->m, y)->count > node_type(b->m, x)->count;
+	Arg args[2] = {arg_ref(x), arg_ref(y)};
+	TypeId type = node_get(b->m, larger ? y : x)->type;
+	return node_derive(b->m, OP_LOGICAL_AND, x, "and", type, 2, args, before);
+}
+
+/* Where the position lies outside, nothing is stored: one more extra_mask. */
+static void mask_store(Bounds *b, NodeId store, NodeId position, int64_t extent) {
+	NodeId low = compare(b, OP_GE_SCALAR, position, 0, store),
+	       high = compare(b, OP_LT_SCALAR, position, extent, store);
+	NodeId inside = both(b, low, high, store);
+	NodeId mask = node_input(b->m, store, 3);
+	Arg args[4];
+	for (uint32_t i = 0; i < 3; i++)
+		args[i] = arg_copy(b->m, *node_arg(b->m, store, i));
+	args[3] = arg_ref(mask == NONE ? inside : both(b, mask, inside, store));
+	node_set_args(b->m, store, 4, args);
+	b->masked++;
+}
+
+static void hold_positions(Bounds *b, NodeId n) {
+	Module *m = b->m;
+	TensorId t = access_tensor(m, n);
+	uint16_t op = node_get(m, n)->op;
+	if (t == NONE || (op != OP_LOAD && op != OP_STORE) || node_arg(m, n, 1)->kind != ARG_LIST)
+		return;
+	for (uint32_t i = 0, dim = 0; i < node_arg(m, n, 1)->list.count; i++) {
+		ArgId slot = node_arg(m, n, 1)->list.first + i;
+		const Arg *entry = arg_get(m, slot);
+		int64_t extent;
+		if (entry->kind == ARG_NULL)
+			continue;
+		bool known = dim < m->tensors.at[t].rank && expr_value(m, m->tensors.at[t].shape[dim++], &extent);
+		if (!known || arg_block(m, entry) != NONE || !is_run_time(m, entry) || is_held(m, entry, extent - 1))
+			continue;
+		if (op == OP_STORE)
+			mask_store(b, n, entry->node, extent);
+		clamp_slot(b, node_arg(m, n, 1)->list.first + i, extent - 1, n);
+	}
+}
+
+bool pass_bounds(PassContext *c) {
+	Bounds b = {.c = c, .m = c->module};
+	for (GraphId g = 0; g < b.m->graphs.count && !b.m->assume_in_bounds; g++)
+		for (NodeId n = graph_first(b.m, g), next; n != NONE; n = next) {
+			next = node_get(b.m, n)->next;
+			if (node_get(b.m, n)->op == OP_FOR_LOOP)
+				hold_bounds(&b, n);
+			else
+				hold_positions(&b, n);
+		}
+	if (b.clamped || b.masked)
+		pass_remark(c, "bounds", "%u run-time bound%s and positions are clamped, %u stores masked", b.clamped,
+		            b.clamped == 1 ? "" : "s", b.masked);
+	return true;
+}

@@ -1,0 +1,68 @@
+"""Loop bounds and positions of the run time: clamped to their tensors, stores there masked."""
+
+import copy
+import json
+
+import proof
+import pytest
+from pallasc import compile as compile_graph
+from pallasc.errors import CompileError
+from simulated import wrong
+
+FORI = {"pallas_loop_type": "fori_loop"}
+
+
+def document(graph):
+    """A document of testdata/coverage/graphs."""
+    return json.loads((proof.COVERAGE_DIRECTORY / f"{graph}.json").read_text())
+
+
+BOUNDS = ((0, 256), (3, 77), (100, 40), (-5, 30), (200, 900), (64, 64), (256, 256), (300, 400))
+
+
+@pytest.mark.parametrize("start, stop", BOUNDS)
+def test_bounds(start, stop):
+    """Below 0, past the end, descending, none at all."""
+    scalars = {"start": start, "stop": stop}
+    assert not wrong(document("sum_to"), FORI, scalars=scalars)
+
+
+@pytest.mark.parametrize("at, to", [(0, 36), (36, 0), (-1, 5), (37, 5), (5, -1), (5, 37), (-9, 99)])
+def test_positions(at, to):
+    """A load outside gives the nearest element, a store there is left out."""
+    assert not wrong(document("put_row_odd"), scalars={"at": at, "to": to})
+
+
+def test_what_is_known_stays():
+    """Numbers are clamped where they stand, and with assume_in_bounds nothing is."""
+    source = compile_graph(document("put_row")).source
+    assert "jnp.clip(" in source and "jnp.where(" in source
+    assumed = document("put_row") | {"assume_in_bounds": True}
+    assert "jnp.clip(" not in compile_graph(assumed).source
+    past = copy.deepcopy(document("sum_to"))
+    for node in past["graphs"][1]["nodes"]:
+        if node["name"] == "loop":
+            node["args"][1:3] = [[-64], [999]]
+    loops = compile_graph(past, FORI).plan["loops"]
+    assert (loops[0]["dims"][0]["begin"], loops[0]["dims"][0]["end"]) == (0, 256)
+
+
+def test_refused():
+    """A loop of run-time bounds has one lowering."""
+    for loop in ("unroll", "emit_pipeline"):
+        with pytest.raises(CompileError, match=r"run time|not known"):
+            compile_graph(document("sum_to"), {"pallas_loop_type": loop})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "int8", "bool"])
+@pytest.mark.parametrize("graph", ["masked_copy", "masked_copy_odd"])
+def test_masks(graph, dtype):
+    """A masked load gives 0, a masked store leaves what was there."""
+    text = json.dumps(document(graph))
+    text = text.replace('"float32"', f'"{dtype}"').replace('"bfloat16"', f'"{dtype}"')
+    found = json.loads(text)
+    if dtype == "bool":
+        for node in found["graphs"][0]["nodes"]:
+            if node["name"] == "lt":
+                node["args"][1] = 2
+    assert not wrong(found)
