@@ -146,6 +146,8 @@ BEST = (
     ((2, 512, 2048), "unroll"),
     ((1, 1024, 1024), "unroll"),
     ((1, 512, 2048), "unroll"),
+    ((1, 512, 1024), "fori_loop"),
+    ((2, 512, 1024), "fori_loop"),
     ((1, 1024, 1024), "fori_loop"),
     ((1, 2048, 1024), "fori_loop"),
     ((1, 1024, 1024), "emit_pipeline"),
@@ -336,6 +338,8 @@ CHOICES = [
     attention_choice("pallas_emit_pipeline_group_size", 1, 1024, 256, SMALL, "emit_pipeline"),
     attention_choice("pallas_loop_skew", "off", "on", 256, SMALL, "fori_loop"),
     attention_choice("pallas_loop_skew", "off", "on", 128, SMALL, "emit_pipeline"),
+    attention_choice("pallas_step_pairs", "off", "auto", 256, SMALL, "fori_loop"),
+    attention_choice("pallas_step_pairs", "off", "auto", 128, SMALL, "emit_pipeline"),
     plain_choice(
         *("pallas_straight_loops", "off", "auto", MATMUL, matmul_args(4096)),
         *((1024, 1024, 1024), "emit_pipeline"),

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "oracle"))
 
 import kernels
+import limiters
 import measure
 import page as oracle_page
 import race
@@ -92,6 +93,7 @@ def page(contests, choices, outcomes):
     yield section("What limits ours", LIMIT_TEXT, race_tables.limit_table(contests), outcomes)
     if choices:
         yield section("What each choice gains", choice_text(), choices, outcomes)
+        yield limiters.section()
     lines = list(race_tables.doubts(outcomes))
     yield "\n".join(["## Runs with a `~`", "", *(lines or ["None."])]) + "\n"
     yield oracle_page.section()
