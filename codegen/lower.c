@@ -43,12 +43,33 @@ Lowering op_lowering(uint16_t op) {
 	return row->form != PRINT_CUSTOM || op == OP_CONVERT || op == OP_TO_COPY ? LOWER_POINTWISE : LOWER_NOT;
 }
 
+/* The nearest thing that works. */
+static const char *hint_instead(uint16_t op) {
+	switch ((Op)op) {
+	case OP_SORT: return "sort outside the kernel; aten.max.dim gives the greatest element and its place";
+	case OP_TOPK: return "take aten.max.dim k times, each time without what was found, or do it outside the kernel";
+	case OP_ASSOCIATIVE_SCAN: return "aten.cumsum.default and aten.cumprod.default are lowered";
+	case OP_TILE_REDUCE: return "aten.sum, amax, amin, prod, argmax, any and all are lowered";
+	case OP_GATHER:
+	case OP_INDEX_SELECT:
+	case OP_INDEX:
+	case OP_EMBEDDING:
+		return "of one index a row: aten.gather with a dim of 1 is lowered; else multiply by a one-hot matrix, "
+		       "tile.index == index";
+	case OP_RAND:
+	case OP_RANDINT: return "make the random numbers outside the kernel: an input";
+	case OP_ATOMIC_CAS: return "tile.atomic_max, atomic_min and atomic_add are lowered";
+	default: return op_decomposes(op) ? "run the pass decompose, which makes other ops of it" : NULL;
+	}
+}
+
 static bool supported_in(Planner *p, GraphId g) {
 	bool ok = true;
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		uint16_t op = node_get(p->m, n)->op;
 		if (op_lowering(op) == LOWER_NOT)
-			ok = plan_refuse(p, n, "unsupported-op", NULL, "%s is not lowered yet", op_row(op)->target);
+			ok = plan_refuse(p, n, "unsupported-op", hint_instead(op), "%s is not lowered yet",
+			                 op_row(op)->target);
 		else
 			ok = arith_accepts(p, n) && (op_lowering(op) != LOWER_MOVE || move_accepted(p, n)) && ok;
 		if (op == OP_TILE_NUM && node_type(p->m, n)->sym == NONE)

@@ -91,6 +91,8 @@ uint16_t op_find(const char *target);
 /* The nearest known target, or NULL. */
 const char *op_nearest(const char *target);
 static inline OpKind op_kind(const Module *m, NodeId n) { return op_row(node_get(m, n)->op)->kind; }
+/* passes/decompose.c rewrites it into ops that the plan lowers. */
+bool op_decomposes(uint16_t op);
 /* Writes memory: store or atomic. */
 bool op_writes(uint16_t op);
 /* Must stay although nothing uses it: stores, atomics, loops and ifs that contain one are asked by the passes. */

@@ -28,9 +28,6 @@ typedef struct Pass {
 	bool configured;             /* needs the configuration resolved first */
 } Pass;
 
-/* decompose.c: it is rewritten into ops that the plan lowers. */
-bool op_decomposes(uint16_t op);
-
 /* All passes in pipeline order, NULL-name terminated. */
 const Pass *pass_list(void);
 const Pass *pass_find(const char *name);

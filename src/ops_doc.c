@@ -1,5 +1,4 @@
 /* ops_doc.c - docs/ops.md: the op table for readers, grouped by kind. */
-#include "../passes/pass.h"
 #include "planner.h"
 
 static const char *const kind_titles[] = {

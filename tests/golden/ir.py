@@ -24,6 +24,10 @@ CASES = {
         "softmax": ("softmax_odd", ("reduction_loops=[256]",)),
         "layer_norm": ("layer_norm", ("reduction_loops=[256]",)),
     },
+    "decompose": {
+        "logsumexp": ("logsumexp_rows_odd", ()),
+        "var_mean": ("var_mean_rows_odd", ()),
+    },
     "scale_after_max": {"attention": ("attention", ("pallas_loop_type=unroll",))},
     "row_split": {"layer_norm_bwd": ("layer_norm_bwd_4096_10240", ("pallas_row_split=on",))},
     "inloop_loads": {
@@ -113,6 +117,8 @@ def lines(document):
 def printed(pass_name, graph, settings):
     """The documents just before and just after a pass of the whole pipeline."""
     path = ROOT / "testdata" / "graphs" / f"{graph}.json"
+    if not path.exists():
+        path = ROOT / "testdata" / "coverage" / "graphs" / path.name
     command = [PALLASC, str(path), "--emit=none", *(f"--set={text}" for text in settings)]
     command += [f"--print-before={pass_name}", f"--print-after={pass_name}"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

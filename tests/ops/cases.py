@@ -639,6 +639,24 @@ def composite_cases():
                 yield _whole(target, dtype, variant, result(dtype), values)
 
 
+def gather_cases():
+    """One element of each row, the place of the greatest: along each dim, in each dtype."""
+    for dtype in ALL:
+        for variant, dim in (("2d", 1), ("one", 0), ("odd", 1), ("3d", 1), ("3d", 2)):
+            yield _gather(dtype, variant, dim)
+
+
+def _gather(dtype, variant, dim):
+    def build(builder):
+        shape = _without(builder.variant.tile, [dim], True)
+        x, found = builder.load(dtype), builder.load("float32", values="finite")
+        place = builder.node("aten.argmax.default", [found, dim, True], "int32", shape)
+        value = builder.node("aten.gather.default", [x, dim, place], dtype, shape)
+        builder.store(value, dtype, shape)
+
+    return Case("aten.gather.default", dtype, f"dim {dim}", variant, build)
+
+
 _VIEWS = (
     ("aten.permute.default", "sq", [[1, 0]], [256, "u0"]),
     ("aten.transpose.int", "sq", [0, 1], [256, "u0"]),
@@ -980,6 +998,7 @@ def all_cases():
         piece_cases(),
         reduction_cases(),
         composite_cases(),
+        gather_cases(),
         matmul_cases(),
         pointwise_cases(),
     ):

@@ -141,6 +141,28 @@ static void a_vector_needs_no_mxu(void **state) {
 	fixture_free(&f);
 }
 
+/* clang-format off */
+#define LABELS(width) TYPED("i", "tile.full", "[" U0 ", " width "], 3, {\"dtype\": \"int32\"}", "int32", "\"u0\", " width)
+/* clang-format on */
+
+static void one_element_a_row_is_picked(void **state) {
+	(void)state;
+	Fixture f;
+	NodeId y = stored(&f, ROOT(LABELS("1") "," NODE("y", "aten.gather.default", REF("t") ", 1, " REF("i"),
+	                                                "\"u0\", 1") "," KEEP_ROW));
+	Module *m = f.module;
+	assert_int_equal(node_get(m, y)->op, OP_SUM_DIM);
+	NodeId lanes = node_input(m, y, 0), found = node_input(m, lanes, 0);
+	assert_int_equal(node_get(m, lanes)->op, OP_WHERE);
+	assert_int_equal(node_get(m, found)->op, OP_EQ);
+	assert_int_equal(node_input(m, found, 1), named(m, "i"));
+	fixture_free(&f);
+	y = stored(&f, ROOT(LABELS("5000") "," NODE("y", "aten.gather.default", REF("t") ", 1, " REF("i"),
+	                                            TILE) "," KEEP_ROW));
+	assert_int_equal(node_get(f.module, y)->op, OP_GATHER); /* several a row */
+	fixture_free(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(softmax_is_exponentials_over_their_sum),
@@ -149,6 +171,7 @@ int main(void) {
 		cmocka_unit_test(a_pair_becomes_what_is_taken_of_it),
 		cmocka_unit_test(ranges_are_indices),
 		cmocka_unit_test(a_vector_needs_no_mxu),
+		cmocka_unit_test(one_element_a_row_is_picked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
