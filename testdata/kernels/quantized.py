@@ -89,7 +89,8 @@ def int4_matmul(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """
     m, _k = x.size()
     half, n = w.size()
-    x_halves = x.reshape([m, 2, half])
+    first = x[:, :half]
+    second = x[:, half:]
     out = torch.empty([m, n], dtype=x.dtype, device=x.device)
     for tile_m, tile_n in hl.tile([m, n]):
         acc = hl.zeros([tile_m, tile_n], dtype=torch.float32)
@@ -97,8 +98,8 @@ def int4_matmul(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
             packed = w[tile_k, tile_n]
             low = ((packed << 4) >> 4).to(x.dtype)
             high = (packed >> 4).to(x.dtype)
-            acc = hl.dot(x_halves[tile_m, 0, tile_k], low, acc=acc)
-            acc = hl.dot(x_halves[tile_m, 1, tile_k], high, acc=acc)
+            acc = hl.dot(first[tile_m, tile_k], low, acc=acc)
+            acc = hl.dot(second[tile_m, tile_k], high, acc=acc)
         out[tile_m, tile_n] = acc.to(x.dtype)
     return out
 
