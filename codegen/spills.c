@@ -216,6 +216,17 @@ static int64_t parts_of(const Planner *p, NodeId n) {
 	return bytes;
 }
 
+/* Tiles of float8 that a matmul reads are widened to bfloat16 on the way, where its result does not stream back. */
+static int64_t widened_of(const Planner *p, NodeId n) {
+	int64_t bytes = 0;
+	for (int i = 0; i < 2; i++) {
+		NodeId x = matmul_operand(p->m, n, i);
+		Dtype d = node_type(p->m, x)->dtype;
+		bytes += d == DTYPE_F8E4M3 || d == DTYPE_F8E5M2 ? 2 * bytes_of(p->plan, x) : 0;
+	}
+	return bytes;
+}
+
 static Kept region_peak(Planner *p, GraphId g, uint32_t *at);
 
 /* A scratch carry is read where it lies. */
@@ -231,6 +242,11 @@ static bool in_scratch(const Region *r, NodeId n) {
 	return false;
 }
 
+/* Straight code to the compiler: the matmul's result is there whole before it is added to what is carried. */
+static bool one_step(const Loop *loop) {
+	return loop->rank == 1 && !loop->dim[0].computed && loop->dim[0].full_steps + (loop->dim[0].tail != 0) <= 1;
+}
+
 /* A matmul's sum that the loop's steps hand on. */
 static bool accumulates(const Region *r, uint32_t pos, bool unrolled) {
 	uint32_t l = r->p->plan->loop_of[r->graph];
@@ -238,6 +254,8 @@ static bool accumulates(const Region *r, uint32_t pos, bool unrolled) {
 	if (l == NONE || matmul_operand(r->p->m, r->nodes[pos], 2) == NONE)
 		return false;
 	const Loop *loop = &r->p->plan->loops.at[l];
+	if (!unrolled && one_step(loop))
+		return false;
 	for (uint32_t i = 0; i < loop->carries.count && (loop->type == LOOP_UNROLL) == unrolled; i++)
 		if (position(r, graph_result(r->p->m, g, loop->carries.at[i].output)) == pos)
 			return true;
@@ -291,7 +309,7 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 		bool adds = accumulates(r, pos, false); /* it streams back as it is computed */
 		h.results += adds ? bytes_of(r->p->plan, n) : 0;
 		h.tiles += adds ? 0 : bytes_of(r->p->plan, n);
-		h.parts += parts_of(r->p, n);
+		h.parts += parts_of(r->p, n) + (adds ? 0 : widened_of(r->p, n));
 		NodeId left = matmul_operand(r->p->m, n, 0);
 		h.factors += bytes_of(r->p->plan, left) / batch_of(r->p->plan, left);
 		h.ahead += adds_straight_on(r, pos) ? bytes_of(r->p->plan, left) / batch_of(r->p->plan, left) : 0;
@@ -362,9 +380,10 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 	return peak;
 }
 
-/* Beside the rest of its step a skewed loop has the factors of what it computes ahead in bfloat16 parts, and what it
- * hands on again: the last step of a fori_loop, and a ragged one, stand after the loop and spill on their own. Of
- * unrolled steps about half of what waits longer than a step is spilled beside what they have anyway. */
+/* Beside the rest of its step a skewed loop has the factors of what it computes ahead in bfloat16 parts (of float8, a
+ * quarter more), and what it hands on again: the last step of a fori_loop, and a ragged one, stand after the loop and
+ * spill on their own. Of unrolled steps about half of what waits longer than a step is spilled beside what they have
+ * anyway. */
 static int64_t skew_spills(Planner *p, const Loop *loop) {
 	int64_t bytes = 0, parts = 0;
 	for (uint32_t i = 0; i < loop->handed.count; i++)
@@ -373,7 +392,7 @@ static int64_t skew_spills(Planner *p, const Loop *loop) {
 		return bytes / 2 * (loop->ahead - 1);
 	for (NodeId n = graph_first(p->m, loop->graph); n != NONE && loop->skewed; n = node_get(p->m, n)->next)
 		if (p->plan->values[n].ahead && op_lowering(node_get(p->m, n)->op) == LOWER_MATMUL)
-			parts += parts_of(p, n);
+			parts += parts_of(p, n) + widened_of(p, n) * 5 / 4;
 	return (loop->peeled || loop->type == LOOP_FORI ? bytes : bytes / 2) + parts;
 }
 
