@@ -67,7 +67,7 @@ def cells(row, found, notes):
         ", ".join(loop for loop in coverage.LOOPS if loop in types(row)) or "-",
         ", ".join(errors),
         *(vmem(entry) for entry in default),
-        *(cycles(entry) for entry in default),
+        *(cycles(found.part(row, "cycles").get(chip)) for chip in results.CHIPS),
         "<br>".join(others) or "-",
         *helion_cells(row, found.part(row, "helion"), notes),
     ]

@@ -4,7 +4,7 @@ An entry is valid for the hash that it names, under the versions that the file n
 measures what is missing or has another hash; test_results.py asserts that nothing has.
 """
 
-import dataclasses
+import fcntl
 import functools
 import importlib.metadata
 import json
@@ -22,34 +22,43 @@ LOOP_CHIP = "v7x"
 PACKAGES = ("jax", "jaxlib", "libtpu")
 
 
-@dataclasses.dataclass
 class Results:
-    """The file: versions, and {row: {"numerics", "compiled", "helion"}}."""
+    """The file: versions, and {row: {"numerics", "compiled", "cycles", "helion"}}.
 
-    versions: dict
-    rows: dict
+    Several processes may measure parts of it at once: each writes only what it put.
+    """
 
-    @classmethod
-    def load(cls):
-        """What is stored; nothing of it under other versions."""
-        found = json.loads(PATH.read_text()) if PATH.exists() else {}
-        current = versions()
-        same = found.get("versions") == current
-        return cls(current, found["rows"] if same else {})
+    def __init__(self):
+        self.versions = versions()
+        self.rows = self._read()
+        self._changed = set()
+
+    def _read(self):
+        """The rows of the file; none under other versions."""
+        text = PATH.read_text() if PATH.exists() else ""
+        found = json.loads(text) if text else {}
+        return found["rows"] if found.get("versions") == self.versions else {}
 
     def part(self, row, name):
-        """One of the three parts of a row, {} if it is not there."""
+        """One of the parts of a row, {} if it is not there."""
         return self.rows.get(row.name, {}).get(name, {})
 
     def put(self, row, name, entry):
         """Replaces a part of a row."""
         self.rows.setdefault(row.name, {})[name] = entry
+        self._changed.add((row.name, name))
 
     def store(self):
         """Writes the file: the rows that there are, in their order."""
-        kept = {row.name: self.rows[row.name] for row in rows() if row.name in self.rows}
-        text = json.dumps({"versions": self.versions, "rows": kept}, indent=1)
-        PATH.write_text(text + "\n")
+        with open(PATH, "a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            stored = self._read()
+            for row, name in self._changed:
+                stored.setdefault(row, {})[name] = self.rows[row][name]
+            self.rows = {row.name: dict(sorted(stored.get(row.name, {}).items())) for row in rows()}
+            kept = {name: parts for name, parts in self.rows.items() if parts}
+            text = json.dumps({"versions": self.versions, "rows": kept}, indent=1)
+            PATH.write_text(text + "\n")
 
 
 def versions():
@@ -96,12 +105,10 @@ def numerics_are_fresh(found, row):
     return found.part(row, "numerics").get("kernels") == numerics_hash(row)
 
 
-def compiled_is_fresh(found, row, name, timed=False):
-    """Whether a recorded verdict is that of the kernel now; `timed`: with cycles if it should."""
-    entry = found.part(row, "compiled").get(name)
-    if not entry or entry["kernel"] != kernel_hash(*compilations(row)[name]):
-        return False
-    return not timed or name not in CHIPS or "cycles" in entry
+def compiled_is_fresh(found, row, name, part="compiled"):
+    """Whether a recorded verdict, or the cycles, are those of the kernel as it is printed now."""
+    kernel = found.part(row, part).get(name, {}).get("kernel")
+    return kernel == kernel_hash(*compilations(row)[name])
 
 
 def helion_is_fresh(found, row, timed=False):

@@ -29,7 +29,7 @@ def main():
     parser.add_argument("--part", choices=PARTS, help="only this part")
     parser.add_argument("--helion-python", metavar="PATH", help="a Python with torch and helion")
     options = parser.parse_args()
-    found, bad = results.Results.load(), 0
+    found, bad = results.Results(), 0
     rows = [row for row in coverage.rows() if options.row in row.name]
     tool = helion.measure.tool_find()
     parts = [options.part] if options.part else PARTS
@@ -59,7 +59,7 @@ def simulate(rows, found):
         ran = [outcomes[first[case]] for case in group]
         if any(outcome.failures() for outcome in ran):
             bad += 1
-            found.rows.get(row.name, {}).pop("numerics", None)
+            found.put(row, "numerics", {})
             continue
         judged = [item for outcome in ran for item in outcome.rows]
         entry = {"kernels": results.numerics_hash(row), "cases": len(group)}
@@ -72,15 +72,12 @@ def simulate(rows, found):
 
 def compile_rows(rows, found):
     """Compiles what changed; gives how many are refused or take more than predicted."""
-    for row in rows:
-        kept, asked = found.part(row, "compiled"), results.compilations(row)
-        found.put(row, "compiled", {name: kept[name] for name in asked if name in kept})
-    todo, bad = stale_pairs(rows, found), 0
+    todo, bad = stale_pairs(rows, found, "compiled"), 0
     for (row, name, case, chip), result in zip(todo, verdicts(todo), strict=True):
         entry = {"kernel": results.kernel_hash(case, chip), "kind": result.kind}
         entry |= {"message": result.message.split("\n")[0]} if result.message else {}
         entry |= {"vmem_bytes": result.vmem_bytes, "predicted_bytes": result.predicted_bytes}
-        keep(found, row, name, entry)
+        keep(found, "compiled", row, name, entry)
         bad += bool(results.problem_of(entry))
         print(f"{row.name} {name}: {results.problem_of(entry) or 'ok'}", flush=True)
     return bad
@@ -100,34 +97,39 @@ def verdicts(todo):
         yield item if hasattr(item, "kind") else next(compiled)
 
 
-def stale_pairs(rows, found, timed=False):
-    """(row, name, case, chip) of what is to be compiled; `timed`: of what has no cycles."""
-    return [
+def stale_pairs(rows, found, part):
+    """(row, name, case, chip) of what is missing in a part, the default on one chip first."""
+    pairs = [
         (row, name, case, chip)
         for row in rows
         for name, (case, chip) in results.compilations(row).items()
-        if not results.compiled_is_fresh(found, row, name, timed)
+        if not results.compiled_is_fresh(found, row, name, part)
     ]
+    return sorted(pairs, key=lambda pair: pair[1] != results.LOOP_CHIP)
 
 
-def keep(found, row, name, entry):
-    """Puts a verdict into a row, and now and then writes the file."""
-    found.put(row, "compiled", {**found.part(row, "compiled"), name: entry})
-    if name == results.CHIPS[-1]:
-        found.store()
+def keep(found, part, row, name, entry):
+    """Puts an entry into a part of a row, drops what is no longer asked, and stores."""
+    asked = results.compilations(row)
+    entries = {**found.part(row, part), name: entry}
+    found.put(row, part, {key: entries[key] for key in asked if key in entries})
+    found.store()
 
 
 def time_rows(rows, found, tool):
-    """Estimates the cycles of accepted kernels that have none: each in a process of its own."""
-    missing = {(row, name) for row, name, *_ in stale_pairs(rows, found)}
-    todo = [pair for pair in stale_pairs(rows, found, timed=True) if pair[:2] not in missing]
+    """Estimates the cycles of accepted kernels, on each chip: each in a process of its own."""
+    todo = [pair for pair in stale_pairs(rows, found, "cycles") if pair[1] in results.CHIPS]
     for number, (row, name, case, chip) in enumerate(todo, 1):
+        verdict = found.part(row, "compiled").get(name, {})
+        kernel = results.kernel_hash(case, chip)
+        if verdict.get("kernel") != kernel or verdict["kind"] != "ok":
+            continue
         request = {"side": "ours", "target": chip, "tool": str(tool)}
         request["source"] = proof.module(case, chip).source
         answer = helion.measure.answer_of(request, timeout=TIMEOUT_S)
         static = answer.get("static") or {}
         cycles = None if static.get("cut") else static.get("cycles")
-        keep(found, row, name, {**found.part(row, "compiled")[name], "cycles": cycles})
+        keep(found, "cycles", row, name, {"kernel": kernel, "cycles": cycles})
         print(f"{number}/{len(todo)} {row.name} {name}: {cycles} cycles", flush=True)
 
 
@@ -138,8 +140,7 @@ def ask_helion(rows, found, python, tool):
         found.put(row, "helion", entry)
         kinds = entry["check"]["kind"], (entry["compile"] or {}).get("kind")
         print(f"{number + 1}/{len(stale)} Helion, {row.name}: {kinds}", flush=True)
-        if number % 10 == 9:
-            found.store()
+        found.store()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pallasc import aot
 from coverage import page, results
 from coverage import row as coverage
 
-FOUND = results.Results.load()
+FOUND = results.Results()
 ASKED = [(row, name) for row in coverage.rows() for name in results.compilations(row)]
 SAMPLE = 12
 STALE = "make coverage measures it again"
