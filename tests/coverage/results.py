@@ -111,6 +111,14 @@ def compiled_is_fresh(found, row, name, part="compiled"):
     return kernel == kernel_hash(*compilations(row)[name])
 
 
+def predicted(case, chip):
+    """The VMEM that pallasc predicts: no part of a kernel's text, so it may change under a hash."""
+    try:
+        return proof.module(case, chip).info["vmem_bytes"]
+    except CompileError:
+        return None
+
+
 def helion_is_fresh(found, row, timed=False):
     """Whether Helion's recorded result is that of the kernel and the arguments as they are."""
     if not helion.job(row):

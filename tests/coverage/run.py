@@ -72,6 +72,12 @@ def simulate(rows, found):
 
 def compile_rows(rows, found):
     """Compiles what changed; gives how many are refused or take more than predicted."""
+    for row in rows:
+        for name, pair in results.compilations(row).items():
+            if results.compiled_is_fresh(found, row, name):
+                entry = found.part(row, "compiled")[name]
+                known = entry | {"predicted_bytes": results.predicted(*pair)}
+                found.put(row, "compiled", {**found.part(row, "compiled"), name: known})
     todo, bad = stale_pairs(rows, found, "compiled"), 0
     for (row, name, case, chip), result in zip(todo, verdicts(todo), strict=True):
         entry = {"kernel": results.kernel_hash(case, chip), "kind": result.kind}

@@ -17,8 +17,10 @@ STALE = "make coverage measures it again"
 def test_fresh(row):
     """Every hash is that of the module compiled now, and nothing is missing."""
     assert not row.simulated or results.numerics_are_fresh(FOUND, row), STALE
-    for name in results.compilations(row):
+    for name, pair in results.compilations(row).items():
         assert results.compiled_is_fresh(FOUND, row, name), f"{name}: {STALE}"
+        entry = FOUND.part(row, "compiled")[name]
+        assert entry["predicted_bytes"] == results.predicted(*pair), f"{name}: {STALE}"
     assert results.helion_is_fresh(FOUND, row), STALE
 
 
