@@ -18,7 +18,7 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "float32", "shape": [256, 256]},
     ],
     "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
-    "vmem_bytes": 792166,
+    "vmem_bytes": 826982,
     "flops": 0,
     "hbm_bytes": 831488,
     "compiler": "pallasc 0.1.0",

@@ -21,7 +21,15 @@ LOOPS = ("unroll", "fori_loop", "emit_pipeline")
 # How many of the other configurations CI simulates.
 OTHERS = 60
 # Rows whose friendly kernel is pinned in testdata/golden: {name: loop type, None for its own}.
-GOLDENS = {}
+GOLDENS = {
+    "cross-entropy, online": "emit_pipeline",
+    "JS divergence": "fori_loop",
+    "matmul, int8, scales of rows and columns": "fori_loop",
+    "attention backward, dq": "fori_loop",
+    "attention backward, dk and dv": "emit_pipeline",
+    "attention, one query row": "emit_pipeline",
+    "attention, sliding window": "fori_loop",
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

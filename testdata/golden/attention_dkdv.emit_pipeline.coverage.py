@@ -1,0 +1,216 @@
+"""attention_dkdv: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "attention_dkdv",
+    "target": "v6e",
+    "inputs": [
+        {"name": "q_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "k_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "v_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "dout", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "lse", "dtype": "float32", "shape": [2, 256]},
+        {"name": "delta", "dtype": "float32", "shape": [2, 256]},
+    ],
+    "outputs": [
+        {"name": "dk", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "dv", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+    ],
+    "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
+    "vmem_bytes": 1077846,
+    "flops": 134217728,
+    "hbm_bytes": 1056768,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _to_column(x):
+    """A row [..., 1, m] as a column [..., m, 1]."""
+    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))
+    return jnp.swapaxes(rows, -1, -2)[..., :1]
+
+
+def _attention_dkdv_kernel(
+    k_in_ref,
+    v_in_ref,
+    q_in_hbm,
+    dout_hbm,
+    lse_hbm,
+    delta_hbm,
+    dk_ref,
+    dv_ref,
+    dv_acc_ref,
+    dk_acc_ref,
+):
+    tile_b = pl.program_id(0)
+    # dk_acc = hl.zeros([tile_b, tile_n, head_dim], dtype=torch.float32)
+    dk_acc = jnp.zeros((1, 128, 128), jnp.float32)
+
+    # for tile_m in hl.tile(begin, s_dim):
+    def step(q_in_win, dout_win, lse_win, delta_win, dv_acc, dk_acc_1):
+        # k = k_view[tile_b, tile_n, :]
+        k = k_in_ref[...]
+        # v = v_view[tile_b, tile_n, :]
+        v = v_in_ref[...]
+        # q = q_view[tile_b, tile_m, :]
+        q = q_in_win[...]
+        # do = do_view[tile_b, tile_m, :]
+        do = dout_win[...]
+        # scores = torch.bmm(q, k.transpose(1, 2), out_dtype=torch.float32)
+        scores = jax.lax.dot_general(
+            q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        # p = torch.exp2(scores * (sm_scale * LOG2_E) - lse[tile_b, tile_m][:, :, No...
+        load_2 = lse_win[:, 0, :]
+        load_2_col = _to_column(load_2[..., None, :])
+        exp2 = jnp.exp2(scores * 0.12751743082459868 - load_2_col)
+        # dv_acc = torch.baddbmm(dv_acc, p.to(do.dtype).transpose(1, 2), do)
+        exp2_bf16 = exp2.astype(jnp.bfloat16)
+        permute_1 = jnp.transpose(exp2_bf16, (0, 2, 1))
+        dv_acc_1_dot = jax.lax.dot_general(
+            permute_1,
+            do,
+            (((2,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        dv_acc_1 = dv_acc + dv_acc_1_dot
+        # dp = torch.bmm(do, v.transpose(1, 2), out_dtype=torch.float32)
+        dp = jax.lax.dot_general(
+            do, v, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        # ds = p * (dp - delta[tile_b, tile_m][:, :, None]) * sm_scale
+        load_3 = delta_win[:, 0, :]
+        load_3_col = _to_column(load_3[..., None, :])
+        ds = exp2 * (dp - load_3_col) * 0.08838834764831843
+        # dk_acc = torch.baddbmm(dk_acc, ds.to(q.dtype).transpose(1, 2), q)
+        ds_bf16 = ds.astype(jnp.bfloat16)
+        permute_3 = jnp.transpose(ds_bf16, (0, 2, 1))
+        dk_acc_1_dot = jax.lax.dot_general(
+            permute_3,
+            q,
+            (((2,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        dk_acc_1_1 = dk_acc_1 + dk_acc_1_dot
+        return dv_acc_1, dk_acc_1_1
+
+    dv_acc_ref[...] = dk_acc
+    dk_acc_ref[...] = dk_acc
+
+    def body(q_in_win, dout_win, lse_win, delta_win):
+        dv_acc_ref[...], dk_acc_ref[...] = step(
+            q_in_win, dout_win, lse_win, delta_win, dv_acc_ref[...], dk_acc_ref[...]
+        )
+
+    pipeline = pltpu.emit_pipeline(
+        body,
+        grid=(2,),
+        in_specs=[
+            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, j, 0)),
+            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, j, 0)),
+            pl.BlockSpec((1, 1, 128), lambda j: (tile_b, 0, j)),
+            pl.BlockSpec((1, 1, 128), lambda j: (tile_b, 0, j)),
+        ],
+    )
+    pipeline(q_in_hbm, dout_hbm, lse_hbm, delta_hbm)
+    dv_acc_2 = dv_acc_ref[...]
+    dk_acc_2 = dk_acc_ref[...]
+    # dk[tile_b, tile_n, :] = dk_acc.to(dk.dtype)
+    dk_ref[...] = dk_acc_2.astype(jnp.bfloat16)
+    # dv[tile_b, tile_n, :] = dv_acc.to(dv.dtype)
+    dv_ref[...] = dv_acc_2.astype(jnp.bfloat16)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _attention_dkdv_jit(q_in, k_in, v_in, dout, lse, delta, interpret):
+    call = pl.pallas_call(
+        _attention_dkdv_kernel,
+        name="attention_dkdv",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_n: (tile_b, tile_n, 0)),
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_n: (tile_b, tile_n, 0)),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_n: (tile_b, tile_n, 0)),
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_n: (tile_b, tile_n, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((2, 256, 128), jnp.bfloat16),
+            jax.ShapeDtypeStruct((2, 256, 128), jnp.bfloat16),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((1, 128, 128), jnp.float32),
+            pltpu.VMEM((1, 128, 128), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    dk, dv = call(
+        k_in.reshape((2, 256, 128)),
+        v_in.reshape((2, 256, 128)),
+        q_in.reshape((2, 256, 128)),
+        dout.reshape((2, 256, 128)),
+        lse.reshape((2, 1, 256)),
+        delta.reshape((2, 1, 256)),
+    )
+    return dk.reshape((1, 2, 256, 128)), dv.reshape((1, 2, 256, 128))
+
+
+def attention_dkdv(q_in, k_in, v_in, dout, lse, delta, interpret=False):
+    """Returns bfloat16[1, 2, 256, 128], bfloat16[1, 2, 256, 128].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("q_in", q_in, "bfloat16[1, 2, 256, 128]")
+    _check("k_in", k_in, "bfloat16[1, 2, 256, 128]")
+    _check("v_in", v_in, "bfloat16[1, 2, 256, 128]")
+    _check("dout", dout, "bfloat16[1, 2, 256, 128]")
+    _check("lse", lse, "float32[2, 256]")
+    _check("delta", delta, "float32[2, 256]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("attention_dkdv: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _attention_dkdv_jit(
+        q_in, k_in, v_in, dout, lse, delta, _simulator(interpret)
+    )
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

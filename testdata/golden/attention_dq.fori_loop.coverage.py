@@ -1,0 +1,242 @@
+"""attention_dq: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "attention_dq",
+    "target": "v6e",
+    "inputs": [
+        {"name": "q_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "k_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "v_in", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "dout", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+        {"name": "lse", "dtype": "float32", "shape": [2, 256]},
+        {"name": "delta", "dtype": "float32", "shape": [2, 256]},
+    ],
+    "outputs": [
+        {"name": "dq", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
+    ],
+    "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
+    "vmem_bytes": 958985,
+    "flops": 100663296,
+    "hbm_bytes": 921600,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _part(index, count, take):
+    """take(index) with a static index, one of count."""
+    branches = [functools.partial(take, part) for part in range(count)]
+    return jax.lax.switch(index, branches)
+
+
+def _to_column(x):
+    """A row [..., 1, m] as a column [..., m, 1]."""
+    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))
+    return jnp.swapaxes(rows, -1, -2)[..., :1]
+
+
+def _attention_dq_kernel(
+    q_in_ref,
+    dout_ref,
+    lse_ref,
+    delta_ref,
+    k_in_hbm,
+    v_in_hbm,
+    dq_ref,
+    k_in_buf,
+    k_in_sem,
+    v_in_buf,
+    v_in_sem,
+):
+    tile_b = pl.program_id(0)
+    tile_m = pl.program_id(1)
+
+    # for tile_n in hl.tile(0, end):
+    def step_ahead(k_in_win, v_in_win):
+        # q = q_view[tile_b, tile_m, :]
+        q = q_in_ref[...]
+        # do = do_view[tile_b, tile_m, :]
+        do = dout_ref[...]
+        # lse_m = lse[tile_b, tile_m]
+        lse_m = _part(
+            jax.lax.rem(tile_b, 2),
+            2,
+            lambda part: lse_ref[pl.ds(part, 1), pl.ds(tile_m * 128, 128)],
+        )
+        # delta_m = delta[tile_b, tile_m]
+        delta_m = _part(
+            jax.lax.rem(tile_b, 2),
+            2,
+            lambda part: delta_ref[pl.ds(part, 1), pl.ds(tile_m * 128, 128)],
+        )
+        # k = k_view[tile_b, tile_n, :]
+        k = k_in_win[...]
+        # v = v_view[tile_b, tile_n, :]
+        v = v_in_win[...]
+        # scores = torch.bmm(q, k.transpose(1, 2), out_dtype=torch.float32)
+        scores = jax.lax.dot_general(
+            q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        # p = torch.exp2(scores * (sm_scale * LOG2_E) - lse_m[:, :, None])
+        lse_m_col = _to_column(lse_m[..., None, :])
+        exp2 = jnp.exp2(scores * 0.12751743082459868 - lse_m_col)
+        # dp = torch.bmm(do, v.transpose(1, 2), out_dtype=torch.float32)
+        dp = jax.lax.dot_general(
+            do, v, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        # ds = p * (dp - delta_m[:, :, None]) * sm_scale
+        delta_m_col = _to_column(delta_m[..., None, :])
+        ds = exp2 * (dp - delta_m_col) * 0.08838834764831843
+        # acc = torch.baddbmm(acc, ds.to(k.dtype), k)
+        ds_bf16 = ds.astype(jnp.bfloat16)
+        return ds_bf16, k
+
+    def step(ds_bf16, k, acc):
+        acc_1_dot = jax.lax.dot_general(
+            ds_bf16, k, (((2,), (1,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        acc_1 = acc + acc_1_dot
+        return acc_1
+
+    def k_in_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            k_in_hbm.at[pl.ds(tile_b, 1), pl.ds(i * 128, 128), :],
+            k_in_buf.at[slot],
+            k_in_sem.at[slot],
+        )
+
+    def v_in_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            v_in_hbm.at[pl.ds(tile_b, 1), pl.ds(i * 128, 128), :],
+            v_in_buf.at[slot],
+            v_in_sem.at[slot],
+        )
+
+    def body(j, carry):
+        acc, ds_bf16, k = carry
+        ahead = j + 1
+
+        @pl.when(ahead + 1 < 2)
+        def prefetch():
+            k_in_copy(ahead + 1).start()
+            v_in_copy(ahead + 1).start()
+
+        k_in_copy(ahead).wait()
+        v_in_copy(ahead).wait()
+        ds_bf16_next, k_next = step_ahead(
+            k_in_buf.at[jax.lax.rem(ahead, 2)], v_in_buf.at[jax.lax.rem(ahead, 2)]
+        )
+        acc = step(ds_bf16, k, acc)
+        ds_bf16 = ds_bf16_next
+        k = k_next
+        return acc, ds_bf16, k
+
+    # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
+    k_in_copy(0).start()
+    v_in_copy(0).start()
+    k_in_copy(1).start()
+    k_in_copy(0).wait()
+    v_in_copy(1).start()
+    v_in_copy(0).wait()
+    ds_bf16, k = step_ahead(k_in_buf.at[0], v_in_buf.at[0])
+    acc_2, ds_bf16, k = jax.lax.fori_loop(
+        0, 1, body, (jnp.zeros((1, 128, 128), jnp.float32), ds_bf16, k)
+    )
+    acc_2 = step(ds_bf16, k, acc_2)
+    # dq[tile_b, tile_m, :] = acc.to(dq.dtype)
+    dq_ref[...] = acc_2.astype(jnp.bfloat16)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _attention_dq_jit(q_in, k_in, v_in, dout, lse, delta, interpret):
+    call = pl.pallas_call(
+        _attention_dq_kernel,
+        name="attention_dq",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+            pl.BlockSpec((2, 256), lambda tile_b, tile_m: (jax.lax.div(tile_b, 2), 0)),
+            pl.BlockSpec((2, 256), lambda tile_b, tile_m: (jax.lax.div(tile_b, 2), 0)),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((2, 256, 128), jnp.bfloat16),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((2, 1, 128, 128), jnp.bfloat16),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 1, 128, 128), jnp.bfloat16),
+            pltpu.SemaphoreType.DMA((2,)),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (dq,) = call(
+        q_in.reshape((2, 256, 128)),
+        dout.reshape((2, 256, 128)),
+        lse,
+        delta,
+        k_in.reshape((2, 256, 128)),
+        v_in.reshape((2, 256, 128)),
+    )
+    return dq.reshape((1, 2, 256, 128))
+
+
+def attention_dq(q_in, k_in, v_in, dout, lse, delta, interpret=False):
+    """Returns bfloat16[1, 2, 256, 128].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("q_in", q_in, "bfloat16[1, 2, 256, 128]")
+    _check("k_in", k_in, "bfloat16[1, 2, 256, 128]")
+    _check("v_in", v_in, "bfloat16[1, 2, 256, 128]")
+    _check("dout", dout, "bfloat16[1, 2, 256, 128]")
+    _check("lse", lse, "float32[2, 256]")
+    _check("delta", delta, "float32[2, 256]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("attention_dq: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _attention_dq_jit(q_in, k_in, v_in, dout, lse, delta, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

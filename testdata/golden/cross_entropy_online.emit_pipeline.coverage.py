@@ -1,0 +1,157 @@
+"""cross_entropy_online: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "cross_entropy_online",
+    "target": "v6e",
+    "inputs": [
+        {"name": "logits", "dtype": "float32", "shape": [256, 1024]},
+        {"name": "labels", "dtype": "int32", "shape": [256, 1]},
+    ],
+    "outputs": [
+        {"name": "losses", "dtype": "float32", "shape": [256]},
+    ],
+    "config": {"block_sizes": [64, 256], "pallas_loop_type": "emit_pipeline"},
+    "vmem_bytes": 700427,
+    "flops": 0,
+    "hbm_bytes": 1050624,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _to_row(x):
+    """A column [..., m, 1] as a row [..., 1, m]."""
+    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
+    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]
+
+
+def _cross_entropy_online_kernel(
+    labels_ref, logits_hbm, losses_ref, top_ref, total_ref, picked_ref
+):
+    tile_n = pl.program_id(0)
+
+    # for tile_v in hl.tile(v):
+    def step(j, logits_win, top, total, picked):
+        # label = labels[tile_n, :]
+        label = labels_ref[...]
+        # part = logits[tile_n, tile_v].to(torch.float32)
+        part = logits_win[...]
+        # new_top = torch.maximum(top, torch.amax(part, dim=1))
+        new_top = jnp.maximum(top, jnp.max(part, axis=1, keepdims=True))
+        # scale = torch.exp(top - new_top)
+        scale = jnp.exp(top - new_top)
+        # total = total * scale + torch.exp(part - new_top[:, None]).sum(dim=1)
+        sum_1 = jnp.sum(
+            jnp.exp(part - jnp.tile(new_top, (1, 2))), axis=1, keepdims=True
+        )
+        total_1 = total * scale + sum_1
+        # hit = tile_v.index[None, :] == label
+        tile_index = j * 256 + jax.lax.broadcasted_iota(jnp.int32, (1, 256), 1)
+        hit = tile_index == label
+        # picked += torch.where(hit, part, 0.0).sum(dim=1)
+        picked_1 = picked + jnp.sum(jnp.where(hit, part, 0.0), axis=1, keepdims=True)
+        return new_top, total_1, picked_1
+
+    # top = hl.full([tile_n], float("-inf"), dtype=torch.float32)
+    top_ref[...] = jnp.full((64, 128), -jnp.inf, jnp.float32)
+    total_ref[...] = jnp.zeros((64, 128), jnp.float32)
+    # total = hl.zeros([tile_n], dtype=torch.float32)
+    picked_ref[...] = jnp.zeros((64, 1), jnp.float32)
+
+    def body(logits_win):
+        top_ref[...], total_ref[...], picked_ref[...] = step(
+            pl.program_id(0), logits_win, top_ref[...], total_ref[...], picked_ref[...]
+        )
+
+    pipeline = pltpu.emit_pipeline(
+        body,
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((64, 256), lambda j: (tile_n, j)),
+        ],
+    )
+    pipeline(logits_hbm)
+    top_1 = top_ref[...]
+    total_2 = total_ref[...]
+    picked_2 = picked_ref[...]
+    # losses[tile_n] = torch.log(total) + top - picked
+    losses_ref[0, :, :] = _to_row(jnp.log(total_2) + top_1 - picked_2)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _cross_entropy_online_jit(logits, labels, interpret):
+    call = pl.pallas_call(
+        _cross_entropy_online_kernel,
+        name="cross_entropy_online",
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((64, 1), lambda tile_n: (tile_n, 0)),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 1, 64), lambda tile_n: (tile_n, 0, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((4, 1, 64), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((64, 128), jnp.float32),
+            pltpu.VMEM((64, 128), jnp.float32),
+            pltpu.VMEM((64, 1), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (losses,) = call(labels, logits)
+    return losses.reshape((256,))
+
+
+def cross_entropy_online(logits, labels, interpret=False):
+    """Returns float32[256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("logits", logits, "float32[256, 1024]")
+    _check("labels", labels, "int32[256, 1]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn(
+            "cross_entropy_online: tested with jax >=0.10.2,<0.11", stacklevel=2
+        )
+    return _cross_entropy_online_jit(logits, labels, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,168 @@
+"""decode_attention: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "decode_attention",
+    "target": "v6e",
+    "inputs": [
+        {"name": "q_in", "dtype": "bfloat16", "shape": [2, 8, 128]},
+        {"name": "k_in", "dtype": "bfloat16", "shape": [2, 2, 512, 128]},
+        {"name": "v_in", "dtype": "bfloat16", "shape": [2, 2, 512, 128]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [2, 8, 128]},
+    ],
+    "config": {"block_sizes": [1, 128], "pallas_loop_type": "emit_pipeline"},
+    "vmem_bytes": 470758,
+    "flops": 4194304,
+    "hbm_bytes": 1056768,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _decode_attention_kernel(
+    q_in_ref, k_in_hbm, v_in_hbm, out_ref, m_i_ref, l_i_ref, acc_ref
+):
+    tile_b = pl.program_id(0)
+
+    # for tile_n in hl.tile(kv_dim):
+    def step(k_in_win, v_in_win, m_i, l_i, acc):
+        # q = q_view[tile_b, :, :]
+        q = q_in_ref[...]
+        # k = k_view[tile_b, :, tile_n]
+        k = k_in_win[...]
+        # scores = torch.bmm(q, k, out_dtype=torch.float32) * qk_scale
+        bmm = jax.lax.dot_general(
+            q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+        )
+        scores = bmm * 0.12751743082459868
+        # m_new = torch.maximum(m_i, torch.amax(scores, -1))
+        m_new = jnp.maximum(m_i, jnp.max(scores, axis=2, keepdims=True))
+        # p = torch.exp2(scores - m_new[:, :, None])
+        exp2 = jnp.exp2(scores - m_new)
+        # alpha = torch.exp2(m_i - m_new)
+        alpha = jnp.exp2(m_i - m_new)
+        # l_i = l_i * alpha + torch.sum(p, -1)
+        l_i_1 = l_i * alpha + jnp.sum(exp2, axis=2, keepdims=True)
+        # v = v_view[tile_b, tile_n, :]
+        v = v_in_win[...]
+        # acc = torch.baddbmm(acc * alpha[:, :, None], p.to(v.dtype), v)
+        mul_2 = acc * alpha
+        acc_1_dot = jax.lax.dot_general(
+            exp2.astype(jnp.bfloat16),
+            v,
+            (((2,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        acc_1 = mul_2 + acc_1_dot
+        return m_new, l_i_1, acc_1
+
+    # m_i = hl.full([tile_b, group], float("-inf"), dtype=torch.float32)
+    m_i_ref[...] = jnp.full((1, 4, 128), -jnp.inf, jnp.float32)
+    # l_i = hl.zeros([tile_b, group], dtype=torch.float32)
+    l_i_ref[...] = jnp.zeros((1, 4, 128), jnp.float32)
+    # acc = hl.zeros([tile_b, group, head_dim], dtype=torch.float32)
+    acc_ref[...] = jnp.zeros((1, 4, 128), jnp.float32)
+
+    def body(k_in_win, v_in_win):
+        m_i_ref[...], l_i_ref[...], acc_ref[...] = step(
+            k_in_win, v_in_win, m_i_ref[...], l_i_ref[...], acc_ref[...]
+        )
+
+    pipeline = pltpu.emit_pipeline(
+        body,
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, j, 0)),
+            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, j, 0)),
+        ],
+    )
+    pipeline(k_in_hbm, v_in_hbm)
+    m_i_1 = m_i_ref[...]
+    l_i_2 = l_i_ref[...]
+    acc_2 = acc_ref[...]
+    # out[tile_b, :, :] = (acc / l_i[:, :, None]).to(out.dtype)
+    out_ref[...] = (acc_2 / l_i_2).astype(jnp.bfloat16)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _decode_attention_jit(q_in, k_in, v_in, interpret):
+    call = pl.pallas_call(
+        _decode_attention_kernel,
+        name="decode_attention",
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((1, 4, 128), lambda tile_b: (tile_b, 0, 0)),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 4, 128), lambda tile_b: (tile_b, 0, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((4, 4, 128), jnp.bfloat16),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((1, 4, 128), jnp.float32),
+            pltpu.VMEM((1, 4, 128), jnp.float32),
+            pltpu.VMEM((1, 4, 128), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(
+        q_in.reshape((4, 4, 128)),
+        k_in.reshape((4, 512, 128)),
+        v_in.reshape((4, 512, 128)),
+    )
+    return out.reshape((2, 8, 128))
+
+
+def decode_attention(q_in, k_in, v_in, interpret=False):
+    """Returns bfloat16[2, 8, 128].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("q_in", q_in, "bfloat16[2, 8, 128]")
+    _check("k_in", k_in, "bfloat16[2, 2, 512, 128]")
+    _check("v_in", v_in, "bfloat16[2, 2, 512, 128]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("decode_attention: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _decode_attention_jit(q_in, k_in, v_in, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

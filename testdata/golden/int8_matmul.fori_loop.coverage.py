@@ -1,0 +1,166 @@
+"""int8_matmul: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "int8_matmul",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "int8", "shape": [256, 256]},
+        {"name": "y", "dtype": "int8", "shape": [256, 256]},
+        {"name": "x_scale", "dtype": "float32", "shape": [256]},
+        {"name": "y_scale", "dtype": "float32", "shape": [256]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "bfloat16", "shape": [256, 256]},
+    ],
+    "config": {"block_sizes": [128, 128, 128], "pallas_loop_type": "fori_loop"},
+    "vmem_bytes": 462464,
+    "flops": 33554432,
+    "hbm_bytes": 396288,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _to_column(x):
+    """A row [..., 1, m] as a column [..., m, 1]."""
+    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))
+    return jnp.swapaxes(rows, -1, -2)[..., :1]
+
+
+def _int8_matmul_kernel(
+    x_hbm, y_hbm, x_scale_ref, y_scale_ref, out_ref, x_buf, x_sem, y_buf, y_sem
+):
+    tile_m = pl.program_id(0)
+    tile_n = pl.program_id(1)
+
+    # for tile_k in hl.tile(k):
+    def step(x_win, y_win, acc):
+        # acc = hl.dot(x[tile_m, tile_k], y[tile_k, tile_n], acc=acc)
+        load = x_win[...]
+        load_1 = y_win[...]
+        acc_1_dot = jax.lax.dot_general(
+            load, load_1, (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32
+        )
+        acc_1 = acc + acc_1_dot
+        return acc_1
+
+    def x_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            x_hbm.at[pl.ds(tile_m * 128, 128), pl.ds(i * 128, 128)],
+            x_buf.at[slot],
+            x_sem.at[slot],
+        )
+
+    def y_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            y_hbm.at[pl.ds(i * 128, 128), pl.ds(tile_n * 128, 128)],
+            y_buf.at[slot],
+            y_sem.at[slot],
+        )
+
+    def body(j, acc):
+        @pl.when(j + 1 < 2)
+        def prefetch():
+            x_copy(j + 1).start()
+            y_copy(j + 1).start()
+
+        x_copy(j).wait()
+        y_copy(j).wait()
+        acc = step(x_buf.at[jax.lax.rem(j, 2)], y_buf.at[jax.lax.rem(j, 2)], acc)
+        return acc
+
+    # acc = hl.zeros([tile_m, tile_n], dtype=torch.int32)
+    x_copy(0).start()
+    y_copy(0).start()
+    acc_2 = jax.lax.fori_loop(0, 2, body, jnp.zeros((128, 128), jnp.int32))
+    # scaled = acc.to(torch.float32) * x_scale[tile_m][:, None] * y_scale[tile_n][No...
+    load_2 = x_scale_ref[...]
+    load_1_1 = y_scale_ref[...]
+    load_col = _to_column(load_2)
+    scaled = acc_2.astype(jnp.float32) * load_col * load_1_1
+    # out[tile_m, tile_n] = scaled.to(out.dtype)
+    out_ref[...] = scaled.astype(jnp.bfloat16)
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _int8_matmul_jit(x, y, x_scale, y_scale, interpret):
+    call = pl.pallas_call(
+        _int8_matmul_kernel,
+        name="int8_matmul",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((1, 128), lambda tile_m, tile_n: (0, tile_m)),
+            pl.BlockSpec((1, 128), lambda tile_m, tile_n: (0, tile_n)),
+        ],
+        out_specs=[
+            pl.BlockSpec((128, 128), lambda tile_m, tile_n: (tile_m, tile_n)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 256), jnp.bfloat16),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((2, 128, 128), jnp.int8),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 128, 128), jnp.int8),
+            pltpu.SemaphoreType.DMA((2,)),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x, y, x_scale.reshape((1, 256)), y_scale.reshape((1, 256)))
+    return out
+
+
+def int8_matmul(x, y, x_scale, y_scale, interpret=False):
+    """Returns bfloat16[256, 256].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "int8[256, 256]")
+    _check("y", y, "int8[256, 256]")
+    _check("x_scale", x_scale, "float32[256]")
+    _check("y_scale", y_scale, "float32[256]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("int8_matmul: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _int8_matmul_jit(x, y, x_scale, y_scale, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret
