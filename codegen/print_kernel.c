@@ -160,13 +160,28 @@ static PyExpr combined_text(Printer *pr, NodeId n, PyExpr old, PyExpr value) {
 	return row_text(pr, op_row(node_get(pr->m, n)->op), (PyExpr[]){old, value}, 2);
 }
 
+/* The dtype in which lanes of a region are selected. */
+static Dtype selected_dtype(Printer *pr, const Access *access, bool keep_unit, Dtype dtype) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = region_shape(pr, access, keep_unit, shape);
+	return arith_mask_dtype(dtype, rank > 1 ? shape[rank - 2] : 1);
+}
+
+/* `value` where the store's extra_mask is true, else `old`. */
+static PyExpr masked_text(Printer *pr, NodeId n, bool keep_unit, Dtype dtype, PyExpr old, PyExpr value) {
+	Dtype in = selected_dtype(pr, pr->plan->values[n].access, keep_unit, dtype);
+	PyExpr mask = written_text(pr, n, 3, keep_unit, DTYPE_BOOL);
+	value = py_atom(arena_printf(pr->a, "jnp.where(%s, %s, %s)", mask.text,
+	                             converted_text(pr, value, dtype, in).text,
+	                             converted_text(pr, old, dtype, in).text));
+	return converted_text(pr, value, in, dtype);
+}
+
 /* `value` with the lanes that the write must leave alone as they are in `old`. */
 static PyExpr kept_text(Printer *pr, NodeId n, bool keep_unit, Dtype dtype, PyExpr old, PyExpr value) {
 	const Value *v = &pr->plan->values[n];
 	const Operand *o = &pr->plan->operands.at[v->access->operand];
-	int64_t shape[DIM_MAX];
-	uint32_t rank = region_shape(pr, v->access, keep_unit, shape);
-	Dtype in = arith_mask_dtype(dtype, rank > 1 ? shape[rank - 2] : 1);
+	Dtype in = selected_dtype(pr, v->access, keep_unit, dtype);
 	if (v->mask_count == 0)
 		return value;
 	value = converted_text(pr, value, dtype, in);
@@ -209,8 +224,7 @@ static void print_write(Printer *pr, NodeId n) {
 		value = combined_text(pr, n, old, value);
 	value = kept_text(pr, n, keep_unit, in, old, value);
 	if (!atomic && node_input(pr->m, n, 3) != NONE)
-		value = py_atom(arena_printf(pr->a, "jnp.where(%s, %s, %s)",
-		                             written_text(pr, n, 3, keep_unit, DTYPE_BOOL).text, value.text, old.text));
+		value = masked_text(pr, n, keep_unit, in, old, value);
 	value = converted_text(pr, value, in, held);
 	if (access_part_dim(v->access))
 		print_store_part(pr, v->access, keep_unit, value.text);
