@@ -138,15 +138,18 @@ static PyExpr written_text(Printer *pr, NodeId n, uint32_t operand, bool keep_un
 	uint32_t have_rank = row      ? stored_row_shape(pr, arg->node, keep_unit, have)
 	                     : tensor ? printed_shape(pr, arg->node, FORM_NATURAL, have)
 	                              : 0;
-	bool swap = !row && access->perm_rank, beside = !row && keep_unit && have_rank >= 2;
-	bool moved = row || swap || beside;
+	bool swap = !row && access->perm_rank;
+	bool beside = tensor && !row && keep_unit && node_type(pr->m, arg->node)->count >= 2;
+	bool spread = !swap && !beside && !same_shape(want, want_rank, have, have_rank);
+	bool moved = row || swap || beside || (tensor && spread);
 	if (swap)
 		x = py_atom(arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", movable(pr, arg->node, x).text));
 	else if (beside) /* a mask of a row that goes into the unit dim */
 		x = py_atom(arena_printf(pr->a, "jnp.expand_dims(%s, -2)", movable(pr, arg->node, x).text));
-	else if (!same_shape(want, want_rank, have, have_rank))
-		x = (PyExpr){arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, want_rank, want)),
-		             PREC_ATOM};
+	else if (spread)
+		x = py_atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)",
+		                         (tensor && !row ? movable(pr, arg->node, x) : x).text,
+		                         shape_text(pr, want_rank, want)));
 	if (!tensor)
 		return as_dtype(pr, x, to);
 	Dtype from = node_type(pr->m, arg->node)->dtype;

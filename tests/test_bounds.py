@@ -1,6 +1,7 @@
 """Loop bounds and positions of the run time: clamped to their tensors, stores there masked."""
 
 import copy
+import importlib.util
 import json
 
 import proof
@@ -66,3 +67,51 @@ def test_masks(graph, dtype):
             if node["name"] == "lt":
                 node["args"][1] = 2
     assert not wrong(found)
+
+
+def builder():
+    """The module that writes documents by hand."""
+    path = proof.ROOT / "testdata" / "coverage" / "structure.build.py"
+    spec = importlib.util.spec_from_file_location("structure_build", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("value", ["column", "row"])
+@pytest.mark.parametrize("mask", ["column", "row"])
+def test_mask_beside_value(value, mask):
+    """A 1-D store of a reduced or a loaded value, under a mask of the one or the other."""
+    d = builder().Document("rows", block_sizes=[128])
+    d.add("x", "input", [300, 200], "bfloat16")
+    d.add("z", "input", [300], "bfloat16")
+    d.add("out", "inout", [300], "bfloat16")
+    u0 = d.block("tile_m", 300)
+    root = d.graph("root", grid=[0])
+    x = root.load("x", [u0, ":"], [u0, 200])
+    top = root.op("aten.amax.default", x, [-1], shape=[u0], dtype="bfloat16")
+    found = {"column": top, "row": root.load("z", [u0], [u0])}
+    least = {"column": 2, "row": 0}[mask]
+    where = root.op("aten.gt.Scalar", found[mask], least, shape=[u0], dtype="bool")
+    root.store("out", [u0], found[value], mask=where)
+    root.output()
+    assert not wrong(d.done())
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_mask_broadcasts(dim):
+    """A mask of the rows or of the columns alone."""
+    d = builder().Document("rows", block_sizes=[64])
+    d.add("x", "input", [300, 200])
+    d.add("z", "input", [300, 200][dim : dim + 1])
+    d.add("out", "inout", [300, 200])
+    u0 = d.block("tile_m", 300)
+    root = d.graph("root", grid=[0])
+    x = root.load("x", [u0, ":"], [u0, 200])
+    z = root.load("z", [u0], [u0]) if dim == 0 else root.load("z", [":"], [200])
+    mask = root.op("aten.gt.Scalar", z, 0, shape=[[u0], [200]][dim], dtype="bool")
+    if dim == 0:
+        mask = root.op("aten.unsqueeze.default", mask, 1, shape=[u0, 1], dtype="bool")
+    root.store("out", [u0, ":"], x, mask=mask)
+    root.output()
+    assert not wrong(d.done())
