@@ -1,6 +1,8 @@
 /* decompose_build.c - primitive nodes for decompose.c, made before the composite node that they are the parts of. */
 #include "decompose.h"
 
+#include <math.h>
+
 NodeId make_node(Decompose *d, uint16_t op, const char *suffix, uint32_t count, const Arg *args) {
 	Module *m = d->m;
 	NodeId n = node_derive(m, op, d->n, suffix, type_none(m), count, args, d->n);
@@ -34,7 +36,21 @@ NodeId make_converted(Decompose *d, NodeId x, Dtype dtype) {
 	return make_node(d, OP_CONVERT, dtype_name(dtype), 2, args);
 }
 
-NodeId make_wide(Decompose *d, NodeId x) { return make_converted(d, x, DTYPE_F32); }
+/* What a mask fills with stays what it is in float32: so the values of several masks are converted once. */
+static bool masks_exactly(const Decompose *d, NodeId x) {
+	const Arg *value = node_arg(d->m, x, 1);
+	return node_get(d->m, x)->op == OP_MASK_TO && dtype_is_float(node_type(d->m, x)->dtype) &&
+	       node_type(d->m, x)->dtype != DTYPE_F32 && value->kind == ARG_FLOAT &&
+	       (isinf(value->real) || value->real == 0);
+}
+
+NodeId make_wide(Decompose *d, NodeId x) {
+	if (!masks_exactly(d, x))
+		return make_converted(d, x, DTYPE_F32);
+	NodeId wide = make_converted(d, node_input(d->m, x, 0), DTYPE_F32);
+	Arg args[2] = {arg_ref(wide), arg_copy(d->m, *node_arg(d->m, x, 1))};
+	return make_node(d, OP_MASK_TO, "masked", 2, args);
+}
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
