@@ -85,6 +85,12 @@ static bool scalar_is_exact(const Module *m, const Arg *a) {
 	return s->has_value && number_is_exact(&(Arg){.kind = ARG_FLOAT, .real = s->value});
 }
 
+/* Tiles of few rows are packed otherwise: see arith_mask_dtype(). A value of rank 1 is a row. */
+static bool has_few_rows(const Module *m, NodeId n) {
+	const Type *t = node_type(m, n);
+	return t->count < 2 || expr_number(m, t->dims[t->count - 2]) < 8;
+}
+
 /* One rounding whether it is computed in bfloat16 or in float32: sums, products and choices of two values. */
 static bool rounds_once(const Module *m, NodeId n) {
 	const Node *node = node_get(m, n);
@@ -92,9 +98,12 @@ static bool rounds_once(const Module *m, NodeId n) {
 	switch ((Op)node->op) {
 	case OP_MAXIMUM:
 	case OP_MINIMUM:
-	case OP_WHERE:
 	case OP_ABS:
 	case OP_RELU: break;
+	case OP_WHERE:
+		if (has_few_rows(m, n))
+			return false;
+		break;
 	case OP_FLOOR_DIVIDE:
 	case OP_FLOOR_DIVIDE_SCALAR: return false;
 	default:

@@ -469,7 +469,7 @@ const char *expr_named(const Module *m, Arena *a, ExprId e);
  * unknown or if it overflows or divides by zero. */
 bool expr_value(Module *m, ExprId e, int64_t *value);
 /* expr_value() of an expression already known to have one. */
-int64_t expr_number(Module *m, ExprId e);
+int64_t expr_number(const Module *m, ExprId e);
 /* The value of every expression, by ExprId, if the blocks had these sizes (by BlockId; a size that the graph fixes
  * stays as it says): EXPR_UNKNOWN where it has none. config_shrink.c. */
 #define EXPR_UNKNOWN INT64_MIN

@@ -136,7 +136,7 @@ bool expr_value(Module *m, ExprId e, int64_t *value) {
 	return true;
 }
 
-int64_t expr_number(Module *m, ExprId e) { return m->exprs.at[e].number; }
+int64_t expr_number(const Module *m, ExprId e) { return m->exprs.at[e].number; }
 
 bool expr_is_int(const Module *m, ExprId e, int64_t value) {
 	return e != NONE && m->exprs.at[e].kind == EXPR_INT && m->exprs.at[e].value == value;

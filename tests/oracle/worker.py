@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SECONDS = 90
+SECONDS = 300  # of the clock, on a machine that does other things too
 MEMORY_BYTES = 4 << 30
 CASES_EACH = 150  # jax keeps what it compiled
 
