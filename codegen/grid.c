@@ -114,9 +114,12 @@ bool plan_grid(Planner *p, const uint32_t *given) {
 		if (block->extent == NONE || !expr_value(m, block->extent, &extent))
 			return plan_refuse(p, root->first, "grid-extent", "give block_sizes an extent for it",
 			                   "grid dim %u (%s) has no extent", i, block->name);
-		int64_t length = int_max(extent - block_begin(p, b), 0);
-		GridDim dim = {
-			.block = b, .steps = int_max(int_cdiv(length, size), 0), .parallel = true, .name = block->name};
+		int64_t length = extent - block_begin(p, b);
+		if (length <= 0) /* what an output holds then, jax leaves open */
+			return plan_refuse(p, root->first, "grid-extent", "return the initial values without a kernel",
+			                   "grid dim %u (%s) is empty: it begins at %lld and ends at %lld", i,
+			                   block->name, (long long)block_begin(p, b), (long long)extent);
+		GridDim dim = {.block = b, .steps = int_cdiv(length, size), .parallel = true, .name = block->name};
 		vec_push(p->a, &p->plan->grid, dim);
 	}
 	return true;

@@ -60,7 +60,7 @@ def main():
     """Puts the section into the page, in place of what stands there under its title."""
     before, _, after = PAGE.read_text().partition(f"{TITLE}\n")
     _, _, rest = after.partition("\n## ")
-    PAGE.write_text(before + section() + (f"\n## {rest}" if rest else ""))
+    PAGE.write_text(before.rstrip() + "\n\n" + section() + (f"\n## {rest}" if rest else ""))
 
 
 if __name__ == "__main__":

@@ -114,6 +114,9 @@ class Soak:
 
         small = reduce.reduce(case, fails, self.options.shrink)
         outcome = examine(small)
+        if outcome["status"] != "find":  # a process that was lost, or too slow
+            self.counts["not again"] += 1
+            return
         named = {k: v for k, v in outcome.items() if k != "status"}
         name = f"{outcome.get('kind', 'none')}_{number}_{self.counts['documents']}.json"
         path = self.options.output / name

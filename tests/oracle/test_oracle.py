@@ -20,7 +20,7 @@ import spread  # noqa: E402
 import worker  # noqa: E402
 
 FINDS = sorted((HERE / "finds").glob("*.json"))
-DOCUMENTS = 50
+DOCUMENTS = 40
 MOST_REFUSED = 0.3
 
 
@@ -72,7 +72,7 @@ def test_the_tpu_compiler_takes_what_is_accepted(tpu_compiler, chip):
     """Of a few documents for each chip; `make soak` asks about others."""
     outcomes = []
 
-    @soak.drawn(20 + properties.CHIPS.index(chip), 4)
+    @soak.drawn(20 + properties.CHIPS.index(chip), 3)
     def each(case):
         outcomes.append(tpu_compiler.examine({**case, "chip": chip}))
 

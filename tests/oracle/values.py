@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import optable
+from pallasc.reference.document import Document
+from pallasc.reference.inputs import poison
 from pallasc.reference.values import DTYPES, cast, is_float
 
 _SMALL = optable.ops.VALUES["small"]
@@ -59,8 +61,11 @@ def _bounds(limit, shape, random):
     return np.where(random.random(shape) < 0.25, random.choice([0, limit], shape), values)
 
 
-def arrays(case):
-    """The parameters' arrays, in order; then the run-time scalars."""
+def arrays(case, config):
+    """The parameters' arrays, in order; then the run-time scalars.
+
+    What a `thorough` case reads in no valid lane, with its blocks as in `config`, is NaN.
+    """
     document, found = case["document"], []
     for number, tensor in enumerate(document["tensors"]):
         if tensor["role"] not in ("input", "inout"):
@@ -72,10 +77,12 @@ def arrays(case):
         else:
             made = KINDS[kind](dtype, tuple(tensor["shape"]), random)
         found.append(np.asarray(made).astype(dtype))
-    random = np.random.default_rng([case["seed"], 1 << 20])
+    random, scalars = np.random.default_rng([case["seed"], 1 << 20]), []
     for scalar in document.get("scalars", ()):
         if "value" in scalar:
             continue
         is_int = not is_float(DTYPES[scalar["dtype"]])
-        found.append(int(random.integers(0, 5)) if is_int else float(random.uniform(0.5, 1.5)))
-    return found
+        scalars.append(int(random.integers(0, 5)) if is_int else float(random.uniform(0.5, 1.5)))
+    if case.get("thorough"):
+        poison(Document(document, config), found, scalars)
+    return found + scalars

@@ -35,7 +35,7 @@ def make_inputs(graph, seed=0, adversarial=None, config=None):
     arrays = [_array(document, t, random, uses, adversarial) for t in document.parameters()]
     scalars = [_scalar(s, random, uses) for s in document.runtime_scalars()]
     if adversarial == "past_edge":
-        _poison(document, arrays, scalars)
+        poison(document, arrays, scalars)
     return arrays + scalars
 
 
@@ -143,8 +143,8 @@ class _Shadow(Memory):
         return np.zeros(self.document.shape(tensor["shape"]), bool)
 
 
-def _poison(document, arrays, scalars):
-    """Puts NaN into the float elements of `arrays` that no valid lane loads."""
+def poison(document, arrays, scalars):
+    """Puts NaN into the float elements of `arrays`, in place, that no valid lane loads."""
     read = _Shadow(document, arrays)
     Run(document, arrays, scalars, touched=read).outputs()
     for tensor, array in zip(document.parameters(), arrays, strict=True):
