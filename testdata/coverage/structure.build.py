@@ -272,7 +272,7 @@ def sum_to_odd():
 
 def sum_to_8192_4096():
     """Loop bounds at run time, as people run it."""
-    return _sum_to(8192, 4096, 256, 512)
+    return _sum_to(8192, 4096, 256, 128)
 
 
 def _put_row(m, n, columns):

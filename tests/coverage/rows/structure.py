@@ -233,7 +233,7 @@ ROWS = [
             "unroll": "is known only at run time",
             "emit_pipeline": "its last step is ragged and its bounds are not known",
         },
-        note="clamped to the tensor",
+        note="clamped to the tensor; rows start anywhere in blocks of 128 columns",
     ),
     Row(
         name="positions at run time",
