@@ -26,7 +26,8 @@ independent float64 formula; the production size is compiled by the real TPU com
   own configuration.
 - Cycles: thousands, of that kernel, as a tool estimates them from the compiler's final schedule
   (bench/measure.py): good for ratios, not absolute. `?`: the tool could not follow.
-- Other loops: the other loop types of the production size, on v7x: VMEM used / predicted.
+- Other loops: the other loop types of the production size, on v7x: VMEM used / predicted. "over
+  VMEM": pallasc refuses it there and says what does not fit.
 - Helion: its own result for the same kernel. "ok": its numbers at the friendly size, in its
   interpret mode, agree with the formula within our tolerance; then its cycles at the production
   size on v7x. "default": under its default configuration, because it refuses ours. A note says why
@@ -109,6 +110,8 @@ def shapes(graph):
 
 def vmem(entry):
     """VMEM used and predicted, MiB; or the verdict."""
+    if entry.get("kind") == "diagnostic":
+        return "over VMEM" if "bytes of VMEM" in entry["message"] else "refused"
     if entry.get("kind") != "ok":
         return entry.get("kind", "-")
     return f"{entry['vmem_bytes'] / MIB:.1f} / {entry['predicted_bytes'] / MIB:.1f}"

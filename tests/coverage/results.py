@@ -130,8 +130,13 @@ def helion_is_fresh(found, row, timed=False):
     return not timed or not made or made["kind"] != "ok" or "cycles" in made
 
 
-def problem_of(entry):
-    """What is wrong with a recorded verdict, or None."""
+def problem_of(name, entry):
+    """What is wrong with a recorded verdict, or None.
+
+    A loop type beside the default one may be refused by pallasc because VMEM is too small for it.
+    """
+    if name not in CHIPS and entry["kind"] == "diagnostic" and "bytes of VMEM" in entry["message"]:
+        return None
     if entry["kind"] != "ok":
         return f"{entry['kind']}: {entry.get('message', '')}"
     if entry["vmem_bytes"] > entry["predicted_bytes"]:

@@ -84,8 +84,8 @@ def compile_rows(rows, found):
         entry |= {"message": result.message.split("\n")[0]} if result.message else {}
         entry |= {"vmem_bytes": result.vmem_bytes, "predicted_bytes": result.predicted_bytes}
         keep(found, "compiled", row, name, entry)
-        bad += bool(results.problem_of(entry))
-        print(f"{row.name} {name}: {results.problem_of(entry) or 'ok'}", flush=True)
+        bad += bool(results.problem_of(name, entry))
+        print(f"{row.name} {name}: {results.problem_of(name, entry) or 'ok'}", flush=True)
     return bad
 
 
