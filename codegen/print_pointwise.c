@@ -31,9 +31,12 @@ PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to) {
 
 PyExpr computed_text(Printer *pr, const Arg *a, Form form, Dtype compute) {
 	PyExpr e = arg_text(pr, a, form);
-	if (compute == DTYPE_NONE || a->kind != ARG_REF || node_type(pr->m, a->node)->kind != TYPE_TENSOR ||
-	    node_type(pr->m, a->node)->count == 0)
+	if (compute == DTYPE_NONE || a->kind != ARG_REF || node_type(pr->m, a->node)->kind != TYPE_TENSOR)
 		return e;
+	const Type *t = node_type(pr->m, a->node);
+	if (t->count == 0 && (dtype_bits(t->dtype) >= 32 || t->dtype == DTYPE_BOOL ||
+	                      op_lowering(node_get(pr->m, value_root(pr->plan, a->node))->op) == LOWER_FREE))
+		return e; /* a scalar: a host's is weak, and jnp widens one of 32 bits like the tile beside it */
 	return converted_text(pr, e, node_type(pr->m, a->node)->dtype, compute);
 }
 
