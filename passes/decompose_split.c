@@ -60,6 +60,13 @@ static NodeId stack_joined(Decompose *d, uint32_t element) {
 	return make_node(d, OP_STACK, "joined", 2, args);
 }
 
+/* prims.rev is a flip by another name. */
+static NodeId flip_reversed(Decompose *d, uint32_t element) {
+	(void)element;
+	Arg args[] = {arg_ref(node_input(d->m, d->n, 0)), arg_copy(d->m, *node_arg(d->m, d->n, 1))};
+	return make_node(d, OP_FLIP, "flipped", 2, args);
+}
+
 Rewrite *decompose_split(uint16_t op) {
 	switch (op) {
 	case OP_SPLIT:
@@ -67,6 +74,7 @@ Rewrite *decompose_split(uint16_t op) {
 	case OP_UNBIND:
 	case OP_TILE_SPLIT: return select_piece;
 	case OP_TILE_JOIN: return stack_joined;
+	case OP_REV: return flip_reversed;
 	default: return NULL;
 	}
 }

@@ -753,6 +753,7 @@ _MOVES = (
     ("aten.flip.default", "one", [[300]], [[0]], [300]),
     ("aten.flip.default", "3d", [["u0", 32, 128]], [[1]], ["u0", 32, 128]),
     ("aten.flip.default", "one", [[3, 9, 128]], [[0, 2]], [3, 9, 128]),
+    ("prims.rev.default", "one-odd", [["u0", 200]], [[0, 1]], ["u0", 200]),
     ("aten.roll.default", "2d", [["u0", 256]], [[3], [1]], ["u0", 256]),
     ("aten.roll.default", "odd", [["u0", 200]], [[-7], [-1]], ["u0", 200]),
     ("aten.roll.default", "one-odd", [["u0", 200]], [[5], [0]], ["u0", 200]),

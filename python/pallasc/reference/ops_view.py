@@ -120,7 +120,7 @@ def _stack(tensors, dim=0):
     return np.stack([to_array(t, dtype) for t in tensors], dim)
 
 
-@register("aten.flip")
+@register("aten.flip", "prims.rev")
 def _flip(x, dims):
     return np.flip(x, dims_of(x, dims)) if dims else x
 
