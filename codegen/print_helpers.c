@@ -196,10 +196,37 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    if rest:\n"
 	 "        x = jnp.pad(x, [*[(0, 0)] * len(outer), (0, rest), (0, 0)])\n"
 	 "    return x.reshape(*outer, count, step, lanes)[..., 0, :]\n"},
+	{"_swap_bits", NULL,
+	 "def _swap_bits(x, low):\n"
+	 "    \"\"\"Lanes change places so that bits `low` and `low` + 1 of their numbers do.\"\"\"\n"
+	 "    lane = jax.lax.broadcasted_iota(jnp.int32, x.shape, x.ndim - 1)\n"
+	 "    pair = lane >> low & 3\n"
+	 "    down, up = jnp.roll(x, -(1 << low), -1), jnp.roll(x, 1 << low, -1)\n"
+	 "    return jnp.where(pair == 1, down, jnp.where(pair == 2, up, x))\n"},
+	{"_even_lanes", "_swap_bits",
+	 "def _even_lanes(x):\n"
+	 "    \"\"\"Lanes 0, 2, 4, ...: of each 128, moved to the front of them.\"\"\"\n"
+	 "    size = x.shape[-1]\n"
+	 "    x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -size % 128)])\n"
+	 "    for low in range(6):\n"
+	 "        x = _swap_bits(x, low)\n"
+	 "    parts = [x[..., i : i + 64] for i in range(0, x.shape[-1], 128)]\n"
+	 "    return jnp.concatenate(parts, -1)[..., : (size + 1) // 2]\n"},
 	{"_every_lane", "_every_row",
 	 "def _every_lane(x, start, step, count):\n"
 	 "    \"\"\"Lanes start, start + step, ..., taken as rows are.\"\"\"\n"
 	 "    return jnp.swapaxes(_every_row(jnp.swapaxes(x, -1, -2), start, step, count), -1, -2)\n"},
+	{"_interleave", "_swap_bits",
+	 "def _interleave(x, y):\n"
+	 "    \"\"\"Lanes of x and y in turn: 64 of each side by side, then moved to their places.\"\"\"\n"
+	 "    size = x.shape[-1]\n"
+	 "    pads = [(0, 0)] * (x.ndim - 1) + [(0, -size % 64)]\n"
+	 "    x, y = jnp.pad(x, pads), jnp.pad(y, pads)\n"
+	 "    parts = [p[..., i : i + 64] for i in range(0, x.shape[-1], 64) for p in (x, y)]\n"
+	 "    x = jnp.concatenate(parts, -1)\n"
+	 "    for low in reversed(range(6)):\n"
+	 "        x = _swap_bits(x, low)\n"
+	 "    return x[..., : 2 * size]\n"},
 	{"_back_and_forth", NULL,
 	 "def _back_and_forth(row, step, steps):\n"
 	 "    \"\"\"The step of a row: forwards in even rows, backwards in odd ones.\"\"\"\n"

@@ -79,7 +79,27 @@ static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
 	return py_atom(arena_printf(pr->a, "%s.reshape(%s)", in_parens(pr, x, PREC_ATOM), shape_text(pr, rank, shape)));
 }
 
+/* Operand x in the dtype in which its lanes move. */
+static PyExpr part_text_of(Printer *pr, NodeId n, const Arg *x) {
+	const Value *v = &pr->plan->values[n];
+	Dtype dtype = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, n)->dtype;
+	return converted_text(pr, arg_text(pr, x, v->wants), node_type(pr->m, x->node)->dtype, dtype);
+}
+
+/* Two tiles lane by lane in turn: a stack of them as pairs, which this view makes one row of. */
+static PyExpr interleaved_text(Printer *pr, NodeId n, NodeId stack) {
+	const Arg *parts = node_arg(pr->m, stack, 0);
+	const char *a = part_text_of(pr, stack, arg_item(pr->m, parts, 0)).text;
+	const char *b = part_text_of(pr, stack, arg_item(pr->m, parts, 1)).text;
+	Dtype to = node_type(pr->m, n)->dtype, compute = pr->plan->values[stack].compute;
+	PyExpr e = py_atom(arena_printf(pr->a, "%s(%s, %s)", helper_named(pr, "_interleave"), a, b));
+	return converted_text(pr, e, compute != DTYPE_NONE ? compute : to, to);
+}
+
 PyExpr view_text(Printer *pr, NodeId n) {
+	NodeId from = node_input(pr->m, n, 0);
+	if (pr->plan->values[from].folded)
+		return interleaved_text(pr, n, from);
 	const char *index = index_view_text(pr, n);
 	if (index)
 		return (PyExpr){index, PREC_ADD};
@@ -98,13 +118,6 @@ PyExpr view_text(Printer *pr, NodeId n) {
 }
 
 /* ---- what puts lanes elsewhere ----------------------------------------------------------------------------------- */
-
-/* Operand x in the dtype in which its lanes move. */
-static PyExpr part_text_of(Printer *pr, NodeId n, const Arg *x) {
-	const Value *v = &pr->plan->values[n];
-	Dtype dtype = v->compute != DTYPE_NONE ? v->compute : node_type(pr->m, n)->dtype;
-	return converted_text(pr, arg_text(pr, x, v->wants), node_type(pr->m, x->node)->dtype, dtype);
-}
 
 /* "[a, b]" of a list of values. */
 static const char *parts_text(Printer *pr, NodeId n) {
@@ -145,6 +158,13 @@ static const char *slice_in_text(Printer *pr, NodeId n, PyExpr x) {
 	uint32_t axis = move_axis(type_rank(pr, n), FORM_NATURAL, (uint32_t)s.dim);
 	if (s.step == 1 || s.count == 1)
 		return cut_text(pr, in_parens(pr, x, PREC_ATOM), rank, axis, s.start, s.start + s.count);
+	if (axis + 1 == rank && s.step == 2) {
+		if (s.start > 0)
+			x = py_atom(cut_text(pr, in_parens(pr, x, PREC_ATOM), rank, axis, s.start, shape[axis]));
+		const char *even = arena_printf(pr->a, "%s(%s)", helper_named(pr, "_even_lanes"), x.text);
+		bool all = (shape[axis] - s.start + 1) / 2 == s.count;
+		return all ? even : cut_text(pr, even, rank, axis, 0, s.count);
+	}
 	const char *name = axis + 1 == rank ? "_every_lane" : axis + 2 == rank ? "_every_row" : "_every";
 	const char *place = axis + 2 < rank ? arena_printf(pr->a, ", axis=%u", axis) : "";
 	return arena_printf(pr->a, "%s(%s, %lld, %lld, %lld%s)", helper_named(pr, name), x.text, (long long)s.start,

@@ -27,7 +27,7 @@ typedef struct PyExpr {
 
 static inline PyExpr py_atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
 
-enum { WINDOW_MAX = 64, HELPER_COUNT = 40 };
+enum { WINDOW_MAX = 64, HELPER_COUNT = 46 };
 
 /* A name that only exists where it was made: a converted value, a mask. */
 typedef struct Temporary {

@@ -48,7 +48,8 @@ static int64_t held_bytes(const Region *r, uint32_t pos) {
 	NodeId n = r->nodes[pos];
 	const Value *v = &plan->values[n];
 	Lowering how = how_of(r, pos);
-	if (v->same_as != NONE || how == LOWER_FULL || how == LOWER_STORE || how == LOWER_INDEX || how == LOWER_INT)
+	if (v->same_as != NONE || v->folded || how == LOWER_FULL || how == LOWER_STORE || how == LOWER_INDEX ||
+	    how == LOWER_INT)
 		return 0;
 	if (how == LOWER_FREE && node_get(plan->module, n)->op != OP_PLACEHOLDER)
 		return 0;
@@ -418,11 +419,28 @@ static int64_t streams_at_once(const Planner *p) {
 	return bytes - most;
 }
 
+/* Lanes that change places one distance after the other: the tile, moved both ways, chosen from, for each distance.
+ * What was measured: 7 times the tile for every other lane, twice for a flip. */
+static int64_t move_spills(Planner *p) {
+	int64_t most = 0;
+	for (NodeId n = 0; n < p->m->nodes.count; n++) {
+		const Node *node = node_get(p->m, n);
+		if (node->dead || op_lowering(node->op) != LOWER_MOVE)
+			continue;
+		bool shuffles = value_of(p, n)->folded || (node->op == OP_SLICE && slice_of(p->m, n).step > 1);
+		int64_t times = shuffles ? 8 : node->op == OP_FLIP ? 2 : 0;
+		NodeId x = node->op == OP_SLICE ? node_input(p->m, n, 0) : n;
+		most = int_max(most, int_min(bytes_of(p->plan, x), TOO_MUCH / 8) * times);
+	}
+	return most;
+}
+
 int64_t plan_spills(Planner *p) {
 	uint32_t *at = arena_array(p->a, p->m->nodes.count, sizeof *at);
 	Kept h = region_peak(p, p->plan->root, at);
 	int64_t skewed = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++)
 		skewed += skew_spills(p, &p->plan->loops.at[l]);
-	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_at_once(p);
+	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_at_once(p) +
+	       int_max(move_spills(p) - SPARE_BYTES, 0);
 }

@@ -65,6 +65,26 @@ static void fold_lane(Planner *p, NodeId n) {
 	value_of(p, n)->same_as = x;
 }
 
+/* A row of pairs whose lanes are read one after the other: two tiles lane by lane in turn. As pairs they would be two
+ * lanes of each register. */
+static void fold_pairs(Planner *p, NodeId n) {
+	NodeId stack = node_input(p->m, n, 0);
+	uint32_t rank = value_rank(p, n);
+	uint16_t op = node_get(p->m, n)->op;
+	if ((op != OP_VIEW && op != OP_RESHAPE && op != OP_UNSAFE_VIEW) || node_get(p->m, stack)->op != OP_STACK ||
+	    rank == 0 || value_rank(p, stack) != rank + 1 || node_use_count(p->m, stack) != 1)
+		return;
+	const Type *pairs = node_type(p->m, stack), *row = node_type(p->m, n);
+	int64_t dim = view_int(p->m, stack, "dim", 0);
+	bool last = dim == -1 || dim == (int64_t)rank;
+	for (uint32_t i = 0; i + 1 < rank; i++)
+		last = last && expr_number(p->m, pairs->dims[i]) == expr_number(p->m, row->dims[i]);
+	value_of(p, stack)->folded = last && expr_number(p->m, pairs->dims[rank]) == 2 &&
+	                             node_get(p->m, stack)->graph == node_get(p->m, n)->graph;
+	if (value_of(p, stack)->folded)
+		value_of(p, stack)->wants = FORM_NATURAL;
+}
+
 static void fold_swaps_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
@@ -72,8 +92,10 @@ static void fold_swaps_in(Planner *p, GraphId g) {
 			fold_swaps_in(p, node_arg(p->m, n, 0)->graph);
 		for (int i = 0; how == LOWER_MATMUL && i < 2; i++)
 			fold_swap(p, n, i);
-		if (how == LOWER_VIEW)
+		if (how == LOWER_VIEW) {
 			fold_lane(p, n);
+			fold_pairs(p, n);
+		}
 	}
 }
 
@@ -134,7 +156,7 @@ static bool is_position(const Planner *p, NodeId n) {
 
 static bool can_inline(Planner *p, NodeId n) {
 	Lowering how = op_lowering(node_get(p->m, n)->op);
-	if (value_of(p, n)->same_as != NONE || is_position(p, n))
+	if (value_of(p, n)->same_as != NONE || value_of(p, n)->folded || is_position(p, n))
 		return false;
 	NodeId user = only_user(p, n);
 	if (user == NONE || node_get(p->m, user)->graph != node_get(p->m, n)->graph ||
@@ -160,7 +182,7 @@ static void inline_in(Planner *p, GraphId g, uint32_t *weight) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Value *v = value_of(p, n);
 		Lowering how = op_lowering(node_get(p->m, n)->op);
-		v->printed = how != LOWER_FREE && v->same_as == NONE;
+		v->printed = how != LOWER_FREE && v->same_as == NONE && !v->folded;
 		if (how == LOWER_LOOP)
 			inline_in(p, node_arg(p->m, n, 0)->graph, weight);
 		weight[n] += 1;

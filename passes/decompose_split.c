@@ -26,9 +26,35 @@ static NodeId slice_piece(Decompose *d, uint32_t element) {
 	return typed_as(d, make_node(d, OP_SLICE, "piece", 5, args), element);
 }
 
+/* x, if n reads its last dim as pairs of lanes: [.., 2 n] as [.., n, 2]; NONE. */
+static NodeId row_of_pairs(Decompose *d, NodeId n) {
+	uint16_t op = node_get(d->m, n)->op;
+	NodeId x = op == OP_VIEW || op == OP_RESHAPE || op == OP_UNSAFE_VIEW ? node_input(d->m, n, 0) : NONE;
+	const Type *pairs = node_type(d->m, n), *row = x == NONE ? NULL : node_type(d->m, x);
+	if (!row || row->count == 0 || row->count + 1 != pairs->count)
+		return NONE;
+	for (uint32_t i = 0; i + 1 < row->count; i++)
+		if (!expr_equal(d->m, row->dims[i], pairs->dims[i]))
+			return NONE;
+	return x;
+}
+
+/* Element 0 or 1 of pairs of lanes is every other lane of the row that they were. */
+static NodeId split_pairs(Decompose *d, uint32_t element) {
+	Module *m = d->m;
+	NodeId x = row_of_pairs(d, node_input(m, d->n, 0));
+	if (x == NONE) {
+		Arg args[] = {arg_ref(node_input(m, d->n, 0)), arg_int(-1), arg_int(element)};
+		return typed_as(d, make_node(d, OP_SELECT, "piece", 3, args), element);
+	}
+	const Type *row = node_type(m, x);
+	Arg args[] = {arg_ref(x), arg_int(row->count - 1), arg_int(element), size_arg(m, row->dims[row->count - 1]),
+	              arg_int(2)};
+	return typed_as(d, make_node(d, OP_SLICE, "piece", 5, args), element);
+}
+
 static NodeId select_piece(Decompose *d, uint32_t element) {
-	int64_t dim = node_get(d->m, d->n)->op == OP_UNBIND ? (int64_t)named_dim(d) : -1;
-	Arg args[] = {arg_ref(node_input(d->m, d->n, 0)), arg_int(dim), arg_int(element)};
+	Arg args[] = {arg_ref(node_input(d->m, d->n, 0)), arg_int(named_dim(d)), arg_int(element)};
 	return typed_as(d, make_node(d, OP_SELECT, "piece", 3, args), element);
 }
 
@@ -71,8 +97,8 @@ Rewrite *decompose_split(uint16_t op) {
 	switch (op) {
 	case OP_SPLIT:
 	case OP_SPLIT_SIZES: return slice_piece;
-	case OP_UNBIND:
-	case OP_TILE_SPLIT: return select_piece;
+	case OP_UNBIND: return select_piece;
+	case OP_TILE_SPLIT: return split_pairs;
 	case OP_TILE_JOIN: return stack_joined;
 	case OP_REV: return flip_reversed;
 	default: return NULL;

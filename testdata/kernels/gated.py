@@ -20,12 +20,12 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
 def swiglu_packed(x: torch.Tensor) -> torch.Tensor:
     """Return silu(a) * b of x, which holds a beside b: x [M, 2 N], the result [M, N]."""
     m, both = x.size()
-    n = hl.specialize(both // 2)
-    out = torch.empty([m, n], dtype=x.dtype, device=x.device)
-    for tile_m in hl.tile(m):
-        tile = x[tile_m, :].to(torch.float32)
-        a = tile[:, :n]
-        out[tile_m, :] = (torch.nn.functional.silu(a) * tile[:, n:]).to(x.dtype)
+    halves = x.reshape(m, 2, both // 2)
+    out = torch.empty([m, both // 2], dtype=x.dtype, device=x.device)
+    for tile_m, tile_n in hl.tile(out.size()):
+        gate = halves[tile_m, 0, tile_n].to(torch.float32)
+        up = halves[tile_m, 1, tile_n].to(torch.float32)
+        out[tile_m, tile_n] = (torch.nn.functional.silu(gate) * up).to(x.dtype)
     return out
 
 
