@@ -271,6 +271,9 @@ static const Refusal refusals[] = {
 	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them", "v4",
          WHEN_ALWAYS},
 	{OP_VIEW, OP_RESHAPE, SET_ALL, "keep the last dim, or make it a multiple of 128", "v4", WHEN_LANES_SPLIT},
+	{OP_VIEW, OP_RESHAPE, SET_ALL,
+         "keep the last dim, split it into several, merge it with those before it, or make it a multiple of 128", NULL,
+         WHEN_LANES_MIXED},
 };
 
 /* Dtypes of which no chip has vectors: they cannot be loaded, stored or converted to. Probed with libtpu 0.0.51. */
@@ -335,11 +338,29 @@ static bool lanes_split(const Planner *p, NodeId n) {
 	return before != after && (before % p->m->target->lanes != 0 || after % p->m->target->lanes != 0);
 }
 
+/* `size` is the product of two or more of the last dims of t, and not of all. */
+static bool ends_with(const Planner *p, const Type *t, int64_t size) {
+	int64_t product = 1;
+	for (uint32_t i = t->count; i-- > 1;) {
+		product *= expr_number(p->m, t->dims[i]);
+		if (product == size)
+			return true;
+	}
+	return false;
+}
+
+static bool lanes_mixed(const Planner *p, NodeId n) {
+	const Type *from = node_type(p->m, node_input(p->m, n, 0)), *to = node_type(p->m, n);
+	return lanes_split(p, n) && !ends_with(p, from, expr_number(p->m, to->dims[to->count - 1])) &&
+	       !ends_with(p, to, expr_number(p->m, from->dims[from->count - 1]));
+}
+
 static bool applies(const Planner *p, NodeId n, const Refusal *r) {
 	if (r->target != NULL && strcmp(r->target, p->m->target->name) != 0)
 		return false;
 	switch (r->when) {
 	case WHEN_LANES_SPLIT: return lanes_split(p, n);
+	case WHEN_LANES_MIXED: return lanes_mixed(p, n);
 	case WHEN_ALWAYS: break;
 	}
 	return true;

@@ -71,7 +71,8 @@ static bool supported_in(Planner *p, GraphId g) {
 			ok = plan_refuse(p, n, "unsupported-op", hint_instead(op), "%s is not lowered yet",
 			                 op_row(op)->target);
 		else
-			ok = arith_accepts(p, n) && (op_lowering(op) != LOWER_MOVE || move_accepted(p, n)) && ok;
+			ok = arith_accepts(p, n) &&
+			     ((op_lowering(op) != LOWER_MOVE && op != OP_SUBSCRIPT) || move_accepted(p, n)) && ok;
 		if (op == OP_TILE_NUM && node_type(p->m, n)->sym == NONE)
 			ok = plan_refuse(p, n, "unsupported-op",
 			                 "compute it from the loop's bounds and tile.block_size",

@@ -104,8 +104,25 @@ static bool bitcast_accepted(Planner *p, NodeId n) {
 	return true;
 }
 
+/* New dims, whole dims and positions that are known. */
+static bool subscript_accepted(Planner *p, NodeId n) {
+	const Arg *index = node_arg(p->m, n, 1);
+	for (uint32_t i = 0; i < index->list.count; i++) {
+		const Arg *a = arg_item(p->m, index, i);
+		bool whole = a->kind == ARG_SLICE;
+		for (uint32_t k = 0; whole && k < 3; k++)
+			whole = arg_item(p->m, a, k)->kind == ARG_NULL;
+		if (a->kind != ARG_NULL && a->kind != ARG_INT && a->kind != ARG_SYM && !whole)
+			return refuse_move(p, n, "takes a part of a dim, or one at a position known only at run time",
+			                   "cut values with aten.slice.Tensor, or load the part");
+	}
+	return true;
+}
+
 bool move_accepted(Planner *p, NodeId n) {
 	const Type *t = node_type(p->m, n);
+	if (node_get(p->m, n)->op == OP_SUBSCRIPT)
+		return subscript_accepted(p, n);
 	for (uint32_t i = 0; i < t->count; i++)
 		if (expr_number(p->m, t->dims[i]) == 0)
 			return refuse_move(p, n, "makes a value without lanes", "leave it out");

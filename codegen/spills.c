@@ -429,7 +429,11 @@ static int64_t move_spills(Planner *p) {
 			continue;
 		bool shuffles = value_of(p, n)->folded || (node->op == OP_SLICE && slice_of(p->m, n).step > 1);
 		int64_t times = shuffles ? 8 : node->op == OP_FLIP ? 2 : 0;
-		NodeId x = node->op == OP_SLICE ? node_input(p->m, n, 0) : n;
+		/* A folded stack is twice as wide as its parts, and has no shape of its own. */
+		NodeId x = value_of(p, n)->folded ? arg_item(p->m, node_arg(p->m, n, 0), 0)->node
+		           : times > 2            ? node_input(p->m, n, 0)
+		                                  : n;
+		times *= value_of(p, n)->folded ? 2 : 1;
 		most = int_max(most, int_min(bytes_of(p->plan, x), TOO_MUCH / 8) * times);
 	}
 	return most;

@@ -35,8 +35,8 @@ def broadcast_operands(
     m, n = x.size()
     out = torch.empty_like(x)
     for tile_m, tile_n in hl.tile([m, n]):
-        moved = x[tile_m, tile_n] + row[tile_n]
-        out[tile_m, tile_n] = moved * column[tile_m, :] - one[0]
+        moved = x[tile_m, tile_n].to(torch.float32) + row[tile_n]
+        out[tile_m, tile_n] = (moved * column[tile_m, :] - one[0]).to(x.dtype)
     return out
 
 
@@ -46,8 +46,8 @@ def broadcast_3d(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Ten
     b, m, n = x.size()
     out = torch.empty_like(x)
     for tile_b, tile_m in hl.tile([b, m]):
-        scaled = x[tile_b, tile_m, :] * y[tile_m, :][None, :, :]
-        out[tile_b, tile_m, :] = scaled + z[tile_b, :, :]
+        scaled = x[tile_b, tile_m, :].to(torch.float32) * y[tile_m, :][None, :, :]
+        out[tile_b, tile_m, :] = (scaled + z[tile_b, :, :]).to(x.dtype)
     return out
 
 
