@@ -246,7 +246,8 @@ enum {
 /* What Mosaic refuses, or computes otherwise: (op, the dtypes of its operands). Probed with libtpu 0.0.51. */
 typedef enum When {
 	WHEN_ALWAYS,
-	WHEN_LANES_SPLIT /* a view whose last dim changes, and is not whole registers before and after */
+	WHEN_LANES_MIXED, /* such a view whose last dim neither becomes nor is the last few dims of the other side */
+	WHEN_LANES_SPLIT  /* a view whose last dim changes, and is not whole registers before and after */
 } When;
 
 typedef struct Refusal {
