@@ -352,7 +352,9 @@ static bool ends_with(const Planner *p, const Type *t, int64_t size) {
 
 static bool lanes_mixed(const Planner *p, NodeId n) {
 	const Type *from = node_type(p->m, node_input(p->m, n, 0)), *to = node_type(p->m, n);
-	return lanes_split(p, n) && !ends_with(p, from, expr_number(p->m, to->dims[to->count - 1])) &&
+	/* The lanes of one register can be cut into rows. */
+	return lanes_split(p, n) && expr_number(p->m, from->dims[from->count - 1]) != p->m->target->lanes &&
+	       !ends_with(p, from, expr_number(p->m, to->dims[to->count - 1])) &&
 	       !ends_with(p, to, expr_number(p->m, from->dims[from->count - 1]));
 }
 
