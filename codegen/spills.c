@@ -24,6 +24,7 @@ typedef struct Region {
 	uint32_t *barriers; /* by position: barriers before it */
 	bool *carried;      /* by position: depends on a carried value */
 	bool *frontier;     /* by position: does not, but something that does reads it */
+	bool stores;        /* it stores something */
 	bool both_ways;     /* it reduces tiles along lanes, and tiles along other dims only */
 } Region;
 
@@ -103,6 +104,7 @@ static void region_nodes(Region *r) {
 	bool lanes = false, rows = false;
 	for (pos = 1; pos <= r->count; pos++) {
 		r->barriers[pos + 1] = r->barriers[pos] + is_barrier(how_of(r, pos));
+		r->stores = r->stores || how_of(r, pos) == LOWER_STORE;
 		uint32_t rank = how_of(r, pos) == LOWER_REDUCE ? value_rank(r->p, node_input(m, r->nodes[pos], 0)) : 0;
 		bool along = rank >= 2 && (reduction_dims(m, r->nodes[pos]) >> (rank - 1) & 1);
 		lanes = lanes || along;
@@ -355,6 +357,12 @@ static void add_tail(const Region *r, const Loop *loop, Kept *h) {
 		held_add(r, h, r->at[g->placeholders.at[loop->carries.at[i].arg]], 1);
 }
 
+/* A tile that is reduced and stored, and no step hands on: the reductions of all steps of an unrolled loop come late,
+ * and each step's tile waits for its own (fitted to JS divergence, 16 steps on v7x). */
+static bool waits_for_sums(const Region *r, uint32_t pos) {
+	return r->stores && crosses(r, pos) && !r->carried[pos] && last_size(r->p->plan, r->nodes[pos]) > r->p->m->target->lanes;
+}
+
 static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 	Region r = {.p = p, .graph = g, .at = at};
 	Kept across = {0}, peak = {0};
@@ -372,7 +380,7 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 		across.tiles -= ends[pos].tiles;
 		across.columns -= ends[pos].columns;
 		across.loads -= ends[pos].loads;
-		own += r.frontier[pos] ? early_bytes(&r, pos) : 0;
+		own += r.frontier[pos] || waits_for_sums(&r, pos) ? early_bytes(&r, pos) : 0;
 		if (!crosses(&r, pos) || in_scratch(&r, r.nodes[pos]))
 			continue;
 		Kept *end = &ends[r.until[pos]];

@@ -5,9 +5,9 @@ import threading
 
 import pallasc
 import pytest
-from conftest import ROOT, build_stub, doubling_graph
 from pallasc import binding
 from pallasc.errors import FileError
+from stubs import ROOT, build_stub, doubling_graph
 
 
 @pytest.fixture

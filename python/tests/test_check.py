@@ -2,9 +2,9 @@ import json
 
 import numpy as np
 import pytest
-from conftest import doubling_graph
 from pallasc.module import read_module
 from pallasc.simulate import huge_memory, interpret_params, parse_races, simulate
+from stubs import doubling_graph
 
 
 @pytest.fixture

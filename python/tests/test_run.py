@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 
-from conftest import ROOT
+from stubs import ROOT
 
 
 def test_simulated_run(cli, data):
