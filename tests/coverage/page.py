@@ -16,7 +16,9 @@ Written by `make coverage` from tests/coverage/rows and what it measured
 
 {count} kernels. Each is simulated at a friendly and an odd size, in each loop type that makes
 sense, under two or more configurations, and compared with the reference interpreter and with an
-independent float64 formula; the production size is compiled by the real TPU compiler.
+independent float64 formula; the production size is compiled by the real TPU compiler:
+{measured} of {asked} pairs of kernel and chip so far. {low} of them use more VMEM than predicted
+(**bold**), within the chip's limit. "-" is not measured yet.
 
 - Sizes: the inputs' shapes: friendly; odd; **production**. `b` bfloat16, `f` float32, `i` and `u`
   ints, `e` float8.
@@ -46,7 +48,15 @@ def text(found):
     lines = [COLUMNS, ["---"] * len(COLUMNS), *(cells(row, found, notes) for row in accepted)]
     table = "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
     numbered = "".join(f"{number}. {note}\n" for number, note in enumerate(notes, 1))
-    parts = [HEAD.format(versions=versions, count=len(accepted)), table]
+    verdicts = [e for row in accepted for e in found.part(row, "compiled").values()]
+    head = HEAD.format(
+        versions=versions,
+        count=len(accepted),
+        measured=len(verdicts),
+        asked=sum(len(results.compilations(row)) for row in accepted),
+        low=sum(map(results.is_low, verdicts)),
+    )
+    parts = [head, table]
     parts += ["\n## Notes\n\n", numbered] if notes else []
     return "".join([*parts, *refusals(rows)])
 
@@ -114,7 +124,8 @@ def vmem(entry):
         return "over VMEM" if "bytes of VMEM" in entry["message"] else "refused"
     if entry.get("kind") != "ok":
         return entry.get("kind", "-")
-    return f"{entry['vmem_bytes'] / MIB:.1f} / {entry['predicted_bytes'] / MIB:.1f}"
+    both = f"{entry['vmem_bytes'] / MIB:.1f} / {entry['predicted_bytes'] / MIB:.1f}"
+    return f"**{both}**" if results.is_low(entry) else both
 
 
 def cycles(entry):

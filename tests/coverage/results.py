@@ -1,7 +1,7 @@
 """tests/coverage/results.json: what was measured of each row, by the hashes of its kernels.
 
 An entry is valid for the hash that it names, under the versions that the file names. `run.py`
-measures what is missing or has another hash; test_results.py asserts that nothing has.
+measures what is missing and drops what has another hash; test_results.py asserts that nothing has.
 """
 
 import fcntl
@@ -55,7 +55,10 @@ class Results:
             stored = self._read()
             for row, name in self._changed:
                 stored.setdefault(row, {})[name] = self.rows[row][name]
-            self.rows = {row.name: dict(sorted(stored.get(row.name, {}).items())) for row in rows()}
+            self.rows = {
+                row.name: {k: v for k, v in sorted(stored.get(row.name, {}).items()) if v}
+                for row in rows()
+            }
             kept = {name: parts for name, parts in self.rows.items() if parts}
             text = json.dumps({"versions": self.versions, "rows": kept}, indent=1)
             PATH.write_text(text + "\n")
@@ -130,15 +133,37 @@ def helion_is_fresh(found, row, timed=False):
     return not timed or not made or made["kind"] != "ok" or "cycles" in made
 
 
+def refresh(found, row):
+    """Drops what was measured of other kernels than those printed now; VMEM is predicted anew."""
+    if not row.simulated or not numerics_are_fresh(found, row):
+        found.put(row, "numerics", {})
+    for part in ("compiled", "cycles"):
+        fresh = {
+            name: found.part(row, part)[name]
+            for name in compilations(row)
+            if name in found.part(row, part) and compiled_is_fresh(found, row, name, part)
+        }
+        if part == "compiled":
+            pairs = compilations(row)
+            fresh = {
+                name: entry | {"predicted_bytes": predicted(*pairs[name])}
+                for name, entry in fresh.items()
+            }
+        found.put(row, part, fresh)
+    if not helion_is_fresh(found, row):
+        found.put(row, "helion", {})
+
+
 def problem_of(name, entry):
-    """What is wrong with a recorded verdict, or None.
+    """Why a recorded verdict is no acceptance, or None.
 
     A loop type beside the default one may be refused by pallasc because VMEM is too small for it.
     """
     if name not in CHIPS and entry["kind"] == "diagnostic" and "bytes of VMEM" in entry["message"]:
         return None
-    if entry["kind"] != "ok":
-        return f"{entry['kind']}: {entry.get('message', '')}"
-    if entry["vmem_bytes"] > entry["predicted_bytes"]:
-        return f"{entry['vmem_bytes']} bytes of VMEM used, {entry['predicted_bytes']} predicted"
-    return None
+    return None if entry["kind"] == "ok" else f"{entry['kind']}: {entry.get('message', '')}"
+
+
+def is_low(entry):
+    """Whether the compiler uses more VMEM than was predicted."""
+    return entry["kind"] == "ok" and entry["vmem_bytes"] > entry["predicted_bytes"]

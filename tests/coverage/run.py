@@ -27,13 +27,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--row", default="", metavar="TEXT", help="only rows so named")
     parser.add_argument("--part", choices=PARTS, help="only this part")
+    parser.add_argument("--known", action="store_true", help="only drop what is out of date")
     parser.add_argument("--helion-python", metavar="PATH", help="a Python with torch and helion")
     options = parser.parse_args()
     found, bad = results.Results(), 0
     rows = [row for row in coverage.rows() if options.row in row.name]
     tool = helion.measure.tool_find()
     parts = [options.part] if options.part else PARTS
+    parts = [] if options.known else parts
     try:
+        for row in rows:
+            results.refresh(found, row)
         if "numerics" in parts:
             bad += simulate(rows, found)
         if "compiled" in parts:
@@ -72,20 +76,16 @@ def simulate(rows, found):
 
 def compile_rows(rows, found):
     """Compiles what changed; gives how many are refused or take more than predicted."""
-    for row in rows:
-        for name, pair in results.compilations(row).items():
-            if results.compiled_is_fresh(found, row, name):
-                entry = found.part(row, "compiled")[name]
-                known = entry | {"predicted_bytes": results.predicted(*pair)}
-                found.put(row, "compiled", {**found.part(row, "compiled"), name: known})
     todo, bad = stale_pairs(rows, found, "compiled"), 0
     for (row, name, case, chip), result in zip(todo, verdicts(todo), strict=True):
         entry = {"kernel": results.kernel_hash(case, chip), "kind": result.kind}
         entry |= {"message": result.message.split("\n")[0]} if result.message else {}
         entry |= {"vmem_bytes": result.vmem_bytes, "predicted_bytes": result.predicted_bytes}
         keep(found, "compiled", row, name, entry)
-        bad += bool(results.problem_of(name, entry))
-        print(f"{row.name} {name}: {results.problem_of(name, entry) or 'ok'}", flush=True)
+        low = "more VMEM used than predicted" if results.is_low(entry) else None
+        problem = results.problem_of(name, entry) or low
+        bad += bool(problem)
+        print(f"{row.name} {name}: {problem or 'ok'}", flush=True)
     return bad
 
 

@@ -15,20 +15,21 @@ STALE = "make coverage measures it again"
 
 @pytest.mark.parametrize("row", coverage.rows(), ids=lambda row: row.name)
 def test_fresh(row):
-    """Every hash is that of the module compiled now, and nothing is missing."""
-    assert not row.simulated or results.numerics_are_fresh(FOUND, row), STALE
-    for name, pair in results.compilations(row).items():
+    """What is recorded is of the modules compiled now; the page says what is not measured."""
+    numerics, compiled = FOUND.part(row, "numerics"), FOUND.part(row, "compiled")
+    assert not numerics or results.numerics_are_fresh(FOUND, row), STALE
+    asked = results.compilations(row)
+    assert compiled.keys() <= asked.keys(), STALE
+    for name, entry in compiled.items():
         assert results.compiled_is_fresh(FOUND, row, name), f"{name}: {STALE}"
-        entry = FOUND.part(row, "compiled")[name]
-        assert entry["predicted_bytes"] == results.predicted(*pair), f"{name}: {STALE}"
-    assert results.helion_is_fresh(FOUND, row), STALE
+        assert entry["predicted_bytes"] == results.predicted(*asked[name]), f"{name}: {STALE}"
+    assert not FOUND.part(row, "helion") or results.helion_is_fresh(FOUND, row), STALE
 
 
 @pytest.mark.parametrize("row", coverage.rows(), ids=lambda row: row.name)
 def test_accepted(row):
-    """By the TPU compiler, within the VMEM that was predicted; errors within what is allowed."""
+    """By the TPU compiler; errors within what is allowed."""
     compiled = FOUND.part(row, "compiled")
-    assert compiled.keys() == results.compilations(row).keys()
     problems = {name: results.problem_of(name, entry) for name, entry in compiled.items()}
     assert not any(problems.values()), problems
     if numerics := FOUND.part(row, "numerics"):
@@ -41,14 +42,13 @@ def test_page():
 
 
 def recorded(row, name):
-    """The recorded verdict on a pair."""
-    assert name in FOUND.part(row, "compiled"), f"{row.name} {name}: {STALE}"
-    return FOUND.part(row, "compiled")[name]
+    """The recorded verdict on a pair, None if there is none."""
+    return FOUND.part(row, "compiled").get(name)
 
 
 def test_sample_agrees():
     """The real compiler on some pairs, others with each commit: verdicts and VMEM as recorded."""
-    compiled = [pair for pair in ASKED if recorded(*pair)["kind"] != "diagnostic"]
+    compiled = [pair for pair in ASKED if (recorded(*pair) or {}).get("kind") == "ok"]
     pairs = coverage.rotating(compiled, SAMPLE)
     cases = [results.compilations(row)[name] for row, name in pairs]
     jobs = [(proof.module(case, chip), chip) for case, chip in cases]
