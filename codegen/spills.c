@@ -360,7 +360,8 @@ static void add_tail(const Region *r, const Loop *loop, Kept *h) {
 /* A tile that is reduced and stored, and no step hands on: the reductions of all steps of an unrolled loop come late,
  * and each step's tile waits for its own (fitted to JS divergence, 16 steps on v7x). */
 static bool waits_for_sums(const Region *r, uint32_t pos) {
-	return r->stores && crosses(r, pos) && !r->carried[pos] && last_size(r->p->plan, r->nodes[pos]) > r->p->m->target->lanes;
+	return r->stores && crosses(r, pos) && !r->carried[pos] &&
+	       last_size(r->p->plan, r->nodes[pos]) > r->p->m->target->lanes;
 }
 
 static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
