@@ -175,7 +175,8 @@ bench: build need-bench
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/results.py $(BENCH_PART)
 
 # docs/coverage.md and tests/coverage/results.json: what is missing or has changed. ROW=TEXT only rows whose name holds it,
-# PART=numerics|compiled|cycles|helion only that, KNOWN=1 nothing: it drops what is out of date. TPU_STATIC as for bench. Helion's part needs .venv-export.
+# PART=numerics|compiled|cycles|helion only that, KNOWN=1 nothing: it drops what is out of date. TPU_STATIC as for bench.
+# Helion's part needs .venv-export.
 .PHONY: coverage
 coverage: build need-venv
 	PYTHONPATH=python $(PYTHON) tests/coverage/run.py --helion-python $(EXPORT_PYTHON) \
