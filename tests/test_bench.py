@@ -227,7 +227,7 @@ def test_answers_are_kept_by_all_they_depend_on(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "CACHE", tmp_path)
     asked = []
 
-    def run(request):
+    def run(request, timeout):
         asked.append(request["target"])
         kind = {"kind": "crash"} if request["target"] == "v4" else {}
         return {"ok": not kind, "seconds": 1.0, **kind}
