@@ -9,7 +9,7 @@ from coverage import row as coverage
 
 FOUND = results.Results()
 ASKED = [(row, name) for row in coverage.rows() for name in results.compilations(row)]
-SAMPLE = 12
+SAMPLE = 6
 STALE = "make coverage measures it again"
 
 
