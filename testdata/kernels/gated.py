@@ -85,19 +85,3 @@ def matmul_geglu(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch
         gelu = torch.nn.functional.gelu(g, approximate="tanh")
         out[tile_m, tile_n] = (gelu * u).to(x.dtype)
     return out
-
-
-@helion.kernel(static_shapes=True)
-def matmul_gelu_tanh(x: torch.Tensor, y: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """Return gelu(x @ y + bias) with GELU by tanh: x [M, K], y [K, N], bias [N]."""
-    m, k = x.size()
-    n = y.size(1)
-    out = torch.empty([m, n], dtype=x.dtype, device=x.device)
-    for tile_m, tile_n in hl.tile([m, n]):
-        acc = hl.zeros([tile_m, tile_n], dtype=torch.float32)
-        for tile_k in hl.tile(k):
-            acc = torch.addmm(acc, x[tile_m, tile_k], y[tile_k, tile_n])
-        biased = acc + bias[tile_n].to(torch.float32)[None, :]
-        gelu = torch.nn.functional.gelu(biased, approximate="tanh")
-        out[tile_m, tile_n] = gelu.to(x.dtype)
-    return out

@@ -53,8 +53,8 @@ def test_a_wrong_formula_is_seen():
     """The comparison can fail: the formula's own result, off by little, is off."""
     case = coverage.accepted()[0]
     blocks = case.blocks or proof.default_blocks(case.graph)
-    dtype = proof.inputs(case.graph, "random", blocks)[0].dtype
-    wrong = [np.asarray(a * 1.1, dtype) for a in proof.expected_formula(case.graph, "random")]
+    right = proof.expected_reference(case.graph, "random", blocks)
+    wrong = [np.asarray(a * 1.1, a.dtype) for a in right]
     info = proof.module(case).info
     rows = proof.judge(case.graph, info, "random", "random", blocks, wrong)
     assert not any(found.ok for found in rows)

@@ -55,11 +55,6 @@ def matmul_geglu(x, gate, up):
     return (gelu_tanh(x @ gate) * (x @ up),)
 
 
-def matmul_gelu_tanh(x, y, bias):
-    """x [M, K], y [K, N], bias [N]."""
-    return (gelu_tanh(x @ y + bias),)
-
-
 # ---- rows ----------------------------------------------------------------------------------------
 
 
@@ -81,5 +76,4 @@ ROWS = [
     _row("GEGLU, erf", "geglu_erf", geglu_erf, [128, 128]),
     _row("matmul + SwiGLU", "matmul_swiglu", matmul_swiglu, [256, 128, 256]),
     _row("matmul + GEGLU", "matmul_geglu", matmul_geglu, [256, 128, 256]),
-    _row("matmul + bias + GELU tanh", "matmul_gelu_tanh", matmul_gelu_tanh, [256, 128, 256]),
 ]

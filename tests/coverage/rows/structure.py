@@ -231,7 +231,7 @@ ROWS = [
         second={"block_sizes": [256, 16]},
         refused={
             "unroll": "is known only at run time",
-            "emit_pipeline": "its last step is ragged and its bounds are not known",
+            "emit_pipeline": "nothing to pipeline (x: its windows do not start at multiples",
         },
         note="clamped to the tensor; rows start anywhere in blocks of 128 columns",
     ),
