@@ -253,12 +253,13 @@ static bool copies_ahead(const LoopPrinter *lp) {
 }
 
 /* The part of the next step that this one computes. Nothing is waited for between its call, which is returned, and
- * that of the rest: a wait would keep the compiler from scheduling them as one. */
-static const char *print_ahead_waits(LoopPrinter *lp, const char *const *copies, const char *step) {
+ * that of the rest: a wait would keep the compiler from scheduling them as one. `next`: a variable that counts the next
+ * step already, or NULL. */
+static const char *print_ahead_waits(LoopPrinter *lp, const char *const *copies, const char *step, const char *next) {
 	Printer *pr = lp->pr;
-	const char *ahead = printer_name(pr, "ahead");
+	const char *ahead = next ? next : printer_name(pr, "ahead");
 	const char *call = ahead_call(lp, ahead, 0);
-	if (copies_ahead(lp) || step_used(lp, 0))
+	if (!next && (copies_ahead(lp) || step_used(lp, 0)))
 		py_line(&pr->w, "%s = %s + 1", ahead, step);
 	print_waits(lp, copies, PART_AHEAD, ahead);
 	return call;
@@ -266,9 +267,9 @@ static const char *print_ahead_waits(LoopPrinter *lp, const char *const *copies,
 
 /* One step of the body, with the copies that it waits for and starts. What is computed ahead goes to `to`, and carried
  * values where they came from. */
-static void print_body_step(LoopPrinter *lp, const char *const *copies, const char *step, const Names *from,
-                            const Names *to, const Names *carried) {
-	const char *ahead = lp->loop->skewed ? print_ahead_waits(lp, copies, step) : NULL;
+static void print_body_step(LoopPrinter *lp, const char *const *copies, const char *step, const char *next,
+                            const Names *from, const Names *to, const Names *carried) {
+	const char *ahead = lp->loop->skewed ? print_ahead_waits(lp, copies, step, next) : NULL;
 	print_waits(lp, copies, PART_STEP, step);
 	print_reuse(lp, copies, step);
 	if (ahead)
@@ -292,9 +293,9 @@ static void print_pair(LoopPrinter *lp, const char *const *copies, const char *s
 	for (uint32_t i = 0; i < refs->count; i++)
 		if (refs->at[i])
 			py_line(&pr->w, "%s = %s", carried->at[i], refs->at[i]);
-	print_body_step(lp, copies, step, &even, &odd, carried);
 	py_line(&pr->w, "%s = %s + 1", second, step);
-	print_body_step(lp, copies, second, &odd, &even, carried);
+	print_body_step(lp, copies, step, second, &even, &odd, carried);
+	print_body_step(lp, copies, second, NULL, &odd, &even, carried);
 	for (uint32_t i = 0; i < refs->count; i++)
 		if (refs->at[i])
 			py_line(&pr->w, "%s = %s", refs->at[i], carried->at[i]);
@@ -311,7 +312,7 @@ static void print_single(LoopPrinter *lp, const char *const *copies, const char 
 	for (uint32_t i = 0; i < from.count; i++)
 		names_add(pr, &to,
 		          printer_name(pr, arena_printf(pr->a, "%s_next", pr->names[lp->loop->handed.at[i].node])));
-	print_body_step(lp, copies, step, &from, &to, &now);
+	print_body_step(lp, copies, step, NULL, &from, &to, &now);
 	for (uint32_t i = 0; i < from.count; i++)
 		py_line(&pr->w, "%s = %s", from.at[i], to.at[i]);
 }

@@ -16,7 +16,9 @@ static const Helper helpers[HELPER_COUNT] = {
 	{"_expm1", NULL,
 	 "def _expm1(x):\n"
 	 "    \"\"\"exp(x) - 1, by its series where the subtraction would lose digits.\"\"\"\n"
-	 "    series = x * (1.0 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x / 720)))))\n"
+	 "    series = x * (\n"
+	 "        1.0 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120 + x / 720))))\n"
+	 "    )\n"
 	 "    return jnp.where(jnp.abs(x) < 0.3, series, jnp.exp(x) - 1.0)\n"},
 	{"_sinh", "_expm1",
 	 "def _sinh(x):\n"

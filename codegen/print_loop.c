@@ -274,19 +274,26 @@ const char *initial_value(LoopPrinter *lp, uint32_t i) {
 	return arg_text(pr, init, pr->plan->values[carry_placeholder(lp, i)].form).text;
 }
 
-/* Variables that hold the loop's results; each getitem of the call is one of them. */
+static const char *const UNREAD = "_";
+
+/* Variables that hold the loop's results; each getitem of the call is one of them. UNREAD: nothing reads it, neither
+ * the graph nor steps that run after the loop. */
 static Names result_names(LoopPrinter *lp) {
 	Printer *pr = lp->pr;
 	Names names = {0};
+	bool steps_follow = lp->loop->type == LOOP_UNROLL || lp->loop->peeled || lp->loop->skewed;
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
 		const char *name = printer_name(pr, node_get(pr->m, carry_placeholder(lp, i))->name);
-		names_add(pr, &names, name);
+		bool read = steps_follow;
 		for (ArgId u = node_uses(pr->m, lp->loop->call); u != NONE; u = arg_get(pr->m, u)->next_use) {
 			NodeId getitem = arg_get(pr->m, u)->user;
 			if (node_get(pr->m, getitem)->op == OP_GETITEM &&
-			    node_arg(pr->m, getitem, 1)->integer == (int64_t)lp->loop->carries.at[i].output)
+			    node_arg(pr->m, getitem, 1)->integer == (int64_t)lp->loop->carries.at[i].output) {
 				pr->names[getitem] = name;
+				read = true;
+			}
 		}
+		names_add(pr, &names, read ? name : UNREAD);
 	}
 	return names;
 }
@@ -315,7 +322,7 @@ void print_scratch_init(LoopPrinter *lp) {
 
 void print_scratch_results(LoopPrinter *lp, const Names *results) {
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++)
-		if (carry_ref(lp, i))
+		if (carry_ref(lp, i) && results->at[i] != UNREAD)
 			py_line(&lp->pr->w, "%s = %s", results->at[i], carry_ref(lp, i));
 }
 

@@ -122,9 +122,59 @@ static void put_broken(PyWriter *w, int indent, const char *s, size_t n, size_t 
 	put_line(w, indent, s + close, n - close);
 }
 
+/* Where the value of `target = value` starts; n if it is no assignment. */
+static size_t value_start(const char *s, size_t n) {
+	for (size_t i = 0; i + 3 < n && !is_open(s[i]) && s[i] != '"'; i++)
+		if (strncmp(s + i, " = ", 3) == 0)
+			return i + 3;
+	return n;
+}
+
+/* How loosely the operator at s, between spaces, binds: 1 comparisons, 2 bits, 3 sums, 4 products; 0: none. */
+static int operator_at(const char *s) {
+	static const struct {
+		const char *text;
+		int level;
+	} ops[] = {{" == ", 1}, {" != ", 1}, {" <= ", 1}, {" >= ", 1}, {" < ", 1}, {" > ", 1},  {" | ", 2}, {" ^ ", 2},
+	           {" & ", 2},  {" + ", 3},  {" - ", 3},  {" * ", 4},  {" / ", 4}, {" // ", 4}, {" % ", 4}};
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		if (strncmp(s, ops[i].text, strlen(ops[i].text)) == 0)
+			return ops[i].level;
+	return 0;
+}
+
+/* A value of several parts, as ruff sees it: it is put in parentheses rather than broken in the brackets of the last.
+ */
+static bool wants_parentheses(const char *s, size_t n) {
+	int depth = 0, loosest = 0, count = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] == '"' || s[i] == '\'')
+			return false;
+		depth += is_open(s[i]) - is_close(s[i]);
+		int level = depth == 0 && s[i] == ' ' ? operator_at(s + i) : 0;
+		count = level && (loosest == 0 || level < loosest) ? 1 : count + (level && level == loosest);
+		loosest = level && (loosest == 0 || level < loosest) ? level : loosest;
+	}
+	return count > 1 || (count == 1 && !is_close(s[n - 1]));
+}
+
+/* `target = (`, the value on a line of its own, `)`; false if that is not how the statement is laid out. */
+static bool put_in_parentheses(PyWriter *w, int indent, const char *s, size_t n) {
+	size_t start = value_start(s, n);
+	if (start >= n || n - start + (size_t)(indent + 1) * 4 > PY_WIDTH || !wants_parentheses(s + start, n - start))
+		return false;
+	const char *head = arena_printf(w->arena, "%.*s(", (int)start, s);
+	put_line(w, indent, head, strlen(head));
+	put_line(w, indent + 1, s + start, n - start);
+	put_line(w, indent, ")", 1);
+	return true;
+}
+
 static void put_statement(PyWriter *w, int indent, const char *s, size_t n) {
 	size_t open = 0, close = 0, width = PY_WIDTH - (size_t)indent * 4;
 	bool fits = n <= width && !wants_breaking(s, n);
+	if (!fits && put_in_parentheses(w, indent, s, n))
+		return;
 	if (fits || !break_brackets(s, n, width, &open, &close))
 		put_line(w, indent, s, n);
 	else

@@ -76,16 +76,15 @@ def _attention_kernel(
     def body(i, carry):
         m_i, l_i, acc, amax = carry
         j = i * 2
-        ahead = j + 1
+        j_1 = j + 1
         amax_next, scores_ref_1[...] = step_ahead(
-            k_in_ref.at[:, pl.ds(ahead * 128, 128), :]
+            k_in_ref.at[:, pl.ds(j_1 * 128, 128), :]
         )
         m_i, l_i, acc = step(
             amax, scores_ref[...], v_in_ref.at[:, pl.ds(j * 128, 128), :], m_i, l_i, acc
         )
-        j_1 = j + 1
-        ahead_1 = j_1 + 1
-        amax, scores_ref[...] = step_ahead(k_in_ref.at[:, pl.ds(ahead_1 * 128, 128), :])
+        ahead = j_1 + 1
+        amax, scores_ref[...] = step_ahead(k_in_ref.at[:, pl.ds(ahead * 128, 128), :])
         m_i, l_i, acc = step(
             amax_next,
             scores_ref_1[...],

@@ -86,7 +86,6 @@ def _decode_attention_kernel(
         ],
     )
     pipeline(k_in_hbm, v_in_hbm)
-    m_i_1 = m_i_ref[...]
     l_i_2 = l_i_ref[...]
     acc_2 = acc_ref[...]
     # out[tile_b, :, :] = (acc / l_i[:, :, None]).to(out.dtype)

@@ -50,8 +50,8 @@ def _sliding_attention_kernel(
         scores = bmm * 0.12751743082459868
         # behind = tile_m.index[:, None] - tile_n.index[None, :]
         tile_index = tile_m * 128 + jax.lax.broadcasted_iota(jnp.int32, (1, 128), 1)
-        tile_index_1 = floordiv * 128 + j * 128 + jax.lax.broadcasted_iota(
-            jnp.int32, (128, 1), 0
+        tile_index_1 = (
+            floordiv * 128 + j * 128 + jax.lax.broadcasted_iota(jnp.int32, (128, 1), 0)
         )
         behind = tile_index - tile_index_1
         # visible = (behind >= 0) & (behind < window)
@@ -127,7 +127,7 @@ def _sliding_attention_kernel(
         k_in_copy(0).start()
         v_in_copy(0).start()
 
-    m_i_1, l_i_2, acc_2 = jax.lax.fori_loop(
+    _, l_i_2, acc_2 = jax.lax.fori_loop(
         0,
         tile_m - floordiv + 1,
         body,

@@ -147,7 +147,7 @@ def accepted():
 
 @functools.cache
 def quick():
-    """The cases that CI simulates: each small graph as it is, in one loop type, in turn.
+    """The cases that CI simulates: each small graph as it is, in one loop type, in turn; goldens.
 
     Of what else `make coverage` has simulated and found right, some, others with each commit.
     """
@@ -162,7 +162,7 @@ def quick():
     recorded = [row for row in rows() if found.part(row, "numerics")]
     known = [case for row in recorded for case in results.simulated_cases(row)]
     others = [case for case in dict.fromkeys(known) if case not in set(chosen)]
-    return tuple(dict.fromkeys([*chosen, *rotating(others, OTHERS)]))
+    return tuple(dict.fromkeys([*chosen, *goldens().values(), *rotating(others, OTHERS)]))
 
 
 def rotating(items, count):

@@ -228,7 +228,7 @@ ROWS = [
         odd="sum_to_odd",
         production="sum_to_8192_4096",
         formula=sum_to,
-        second={"block_sizes": [256, 16]},
+        second={"block_sizes": [128, 32]},
         refused={
             "unroll": "is known only at run time",
             "emit_pipeline": "nothing to pipeline (x: its windows do not start at multiples",
