@@ -2,6 +2,7 @@
 
 import proof
 import pytest
+import workers
 
 
 class Simulations:
@@ -26,5 +27,5 @@ def simulations(request):
         for item in request.session.items
         if "simulations" in item.fixturenames and "case" in item.callspec.params
     ]
-    with proof.pool() as executor:
+    with workers.pool() as executor:
         yield Simulations(executor, cases)

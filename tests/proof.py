@@ -703,21 +703,6 @@ def judge(graph, info, name, kind, blocks, outputs):
     return rows
 
 
-@contextlib.contextmanager
-def pool():
-    """Processes to simulate in: half of a kernel's time is Python callbacks, which share a lock."""
-    import concurrent.futures
-    import multiprocessing
-
-    workers = min(4, os.cpu_count() or 1)
-    context = multiprocessing.get_context("spawn")
-    executor = concurrent.futures.ProcessPoolExecutor(workers, context)
-    try:
-        yield executor
-    finally:
-        executor.shutdown(cancel_futures=True)
-
-
 def distinct(cases):
     """{case: the first case with the same kernel}: what need not run twice."""
     first = {}

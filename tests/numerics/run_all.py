@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import proof
+import workers
 from pallasc.simulate import huge_memory
 
 # What of proof.py decides how a kernel is run and judged.
@@ -54,7 +55,7 @@ def run(cases, kinds):
     stored = {case: cache_file(case, kinds_of(case, kinds), stamp) for case in first}
     outcomes = {case: load(path) for case, path in stored.items() if path.exists()}
     print(f"{len(outcomes)} of {len(first)} kernels are known from {CACHE}", flush=True)
-    with proof.pool() as executor:
+    with workers.pool() as executor:
         futures = {
             executor.submit(proof.simulate_case, case, kinds_of(case, kinds), 3600): case
             for case in first
