@@ -9,7 +9,8 @@
  *     m = load mean[u1]          =>     c = load mean_column[u1, :]
  *                                       m = squeeze c, 1
  */
-#include "row_split.h"
+
+#include "pass.h"
 
 typedef struct Column {
 	Module *m;
@@ -129,5 +130,5 @@ bool pass_columns(PassContext *c) {
 			            (long long)graph_get(m, g)->id, (long long)m->block_size.at[b]);
 			found++;
 		}
-	return found == 0 || row_facts_again(c);
+	return found == 0 || pass_facts_again(c);
 }

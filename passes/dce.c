@@ -275,7 +275,8 @@ bool pass_dce(PassContext *c) {
 	shrink_calls(&d);
 	for_each_dead(&d, remove_dead);
 	drop_graphs(&d);
-	if (d.nodes || d.values)
-		pass_remark(c, "dce", "removed %u nodes, and %u arguments and results of calls", d.nodes, d.values);
-	return true;
+	if (!d.nodes && !d.values)
+		return true;
+	pass_remark(c, "dce", "removed %u nodes, and %u arguments and results of calls", d.nodes, d.values);
+	return !m->configured || pass_facts_again(c); /* what is gone no longer says how large a block is */
 }

@@ -36,6 +36,15 @@ void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) {
 	vec_push(c->arena, &c->remarks, remark);
 }
 
+bool pass_facts_again(PassContext *c) {
+	bool explain = c->explain;
+	c->explain = false;
+	bool ok = module_configure(c->module, c->diag) && (!c->module->loop_facts || pass_loop_types(c)) &&
+	          (!c->module->alignments || pass_block_constraints(c));
+	c->explain = explain;
+	return ok;
+}
+
 /* ---- the pipeline ------------------------------------------------------------------------------------------------ */
 
 static bool verify_after(PassContext *c, const Pass *pass) {

@@ -21,6 +21,10 @@ typedef struct PassContext {
 
 void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* Resolves the configuration again, and finds again the facts that were found: a pass has changed the Module, and
+ * sizes depend on which loops there are and who reads a size. False after diagnostics. */
+bool pass_facts_again(PassContext *c);
+
 typedef struct Pass {
 	const char *name;
 	const char *summary;         /* one line for --print-passes */

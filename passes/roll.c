@@ -16,7 +16,6 @@
  * Without reduction_loops a row is rolled where no tile of whole rows fits VMEM: roll_choose(). */
 #include "effects.h"
 #include "roll.h"
-#include "row_split.h"
 
 /* ---- one row of one graph: what moves ---------------------------------------------------------------------------- */
 
@@ -307,5 +306,5 @@ bool pass_roll(PassContext *c) {
 		if (!roll_rows(&r, a.index))
 			return false;
 	}
-	return m->graphs.count == graphs || row_facts_again(c);
+	return m->graphs.count == graphs || pass_facts_again(c);
 }

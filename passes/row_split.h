@@ -25,8 +25,6 @@ typedef struct RowSplit {
 	NodeId at;       /* the node that says so; NONE */
 } RowSplit;
 
-/* Resolves the configuration and finds the facts again, of the Module as it is now. */
-bool row_facts_again(PassContext *c);
 /* Splits what s describes. False after a diagnostic. */
 bool row_split_rewrite(RowSplit *s);
 

@@ -148,16 +148,6 @@ static void remove_unused(Rewrite *w) {
 	}
 }
 
-/* Facts are of the Module as it is now. */
-bool row_facts_again(PassContext *c) {
-	bool explain = c->explain;
-	c->explain = false;
-	bool ok = module_configure(c->module, c->diag) && (!c->module->loop_facts || pass_loop_types(c)) &&
-	          (!c->module->alignments || pass_block_constraints(c));
-	c->explain = explain;
-	return ok;
-}
-
 bool row_split_rewrite(RowSplit *s) {
 	Module *m = s->m;
 	Rewrite w = {.s = s, .m = m};
@@ -182,5 +172,5 @@ bool row_split_rewrite(RowSplit *s) {
 	pass_remark(s->c, "row_split", "%s: the body runs on %lld rows at a time; %u value%s carried",
 	            m->blocks.at[s->block].name, (long long)s->rows, w.results.count,
 	            w.results.count == 1 ? " is" : "s are");
-	return row_facts_again(s->c);
+	return pass_facts_again(s->c);
 }
