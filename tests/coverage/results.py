@@ -55,6 +55,7 @@ class Results:
             stored = self._read()
             for row, name in self._changed:
                 stored.setdefault(row, {})[name] = self.rows[row][name]
+            self._changed.clear()
             self.rows = {
                 row.name: {k: v for k, v in sorted(stored.get(row.name, {}).items()) if v}
                 for row in rows()
