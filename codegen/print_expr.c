@@ -437,20 +437,42 @@ const char *part_of(Printer *pr, const SliceDim *s) {
 	                    (long long)s->parts);
 }
 
-/* An element is a scalar: of a 1-D tensor, which is a row, the dim of one row is dropped too. */
-static const Access *element_access(Printer *pr, const Access *access) {
+/* The positions of one element: of a 1-D tensor, which is a row, the dim of one row is one too. `kind`: SLICE_AT drops
+ * the dims, SLICE_RANGE keeps them. */
+static const Access *element_access(Printer *pr, const Access *access, SliceKind kind) {
 	Access *copy = arena_alloc(pr->a, sizeof *copy);
 	*copy = *access;
-	for (uint32_t i = 0; i < copy->rank; i++)
-		if (copy->dim[i].kind == SLICE_ALL)
-			copy->dim[i] = (SliceDim){.kind = SLICE_AT, .start = affine_int(0)};
+	for (uint32_t i = 0; i < copy->rank; i++) {
+		SliceDim *s = &copy->dim[i];
+		if (s->kind == SLICE_ALL && kind == SLICE_AT)
+			*s = (SliceDim){.kind = SLICE_AT, .start = affine_int(0)};
+		else if (s->kind == SLICE_AT && kind == SLICE_RANGE)
+			s->kind = SLICE_RANGE, s->size = 1;
+	}
 	return copy;
 }
 
-static PyExpr load_text(Printer *pr, NodeId n) {
+/* One element, a scalar: Mosaic extracts 32 bits only ("Only 32-bit scalar vector.extracts supported"), so that a
+ * narrower one widens while it is a vector. */
+static PyExpr element_text(Printer *pr, NodeId n) {
 	const Access *access = pr->plan->values[n].access;
+	Dtype from = pr->plan->operands.at[access->operand].dtype, to = node_type(pr->m, n)->dtype;
+	bool narrow = dtype_bits(from) < 32 && from != DTYPE_BOOL;
+	access = element_access(pr, access, narrow ? SLICE_RANGE : SLICE_AT);
+	PyExpr e = py_atom(arena_printf(pr->a, "%s%s", ref_name(pr, access), access_text(pr, access, false)));
+	if (!narrow)
+		return from == to ? e : converted_text(pr, e, from, to);
+	const char *zeros[DIM_MAX];
+	for (uint32_t i = 0; i < access->rank; i++)
+		zeros[i] = "0";
+	e = as_dtype(pr, e, dtype_is_float(from) ? DTYPE_F32 : DTYPE_I32);
+	return as_dtype(pr, py_atom(arena_printf(pr->a, "%s[%s]", e.text, dims_text(pr, access->rank, zeros))), to);
+}
+
+static PyExpr load_text(Printer *pr, NodeId n) {
 	if (type_rank(pr, n) == 0)
-		access = element_access(pr, access);
+		return element_text(pr, n);
+	const Access *access = pr->plan->values[n].access;
 	const char *text = arena_printf(pr->a, "%s%s", ref_name(pr, access), access_text(pr, access, false));
 	const SliceDim *part = access_part_dim(access);
 	if (part)

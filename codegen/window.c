@@ -188,10 +188,17 @@ int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at) {
 const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s) {
 	if (s->kind == SLICE_ALL || slice_ok(p, o, d, s->size, &s->start))
 		return NULL;
+	long long size = s->size, multiple = slice_multiple(p, o, d);
+	if (!affine_traced(p, &s->start))
+		return arena_printf(
+			p->a,
+			"slices of %lld in dim %u of its block, of single rows, start at other positions than "
+			"multiples of %lld; load the whole dim",
+			size, d, multiple);
 	return arena_printf(p->a,
 	                    "slices of %lld in dim %u of its block start at computed positions, not at multiples of "
 	                    "%lld; use unroll",
-	                    (long long)s->size, d, (long long)slice_multiple(p, o, d));
+	                    size, d, multiple);
 }
 
 static bool refuse_start(Planner *p, const AccessWant *w, uint32_t dim, int64_t whole, int64_t multiple) {
