@@ -78,9 +78,19 @@ static bool number_is_exact(const Arg *a) {
 	return false;
 }
 
-static bool scalar_is_exact(const Module *m, const Arg *a) {
-	if (a->kind != ARG_REF || node_get(m, a->node)->op != OP_SCALAR)
-		return a->kind == ARG_REF || number_is_exact(a);
+/* Is nothing lost when the operand is rounded to bfloat16 first? */
+static bool operand_is_exact(const Module *m, const Arg *a) {
+	Arg constant = {0};
+	if (a->kind == ARG_REF && constant_is_number(m, a->node)) {
+		constant = constant_of(m, a->node);
+		a = &constant;
+	}
+	if (a->kind != ARG_REF)
+		return number_is_exact(a);
+	if (node_get(m, a->node)->op != OP_SCALAR) {
+		Dtype t = node_type(m, a->node)->dtype;
+		return node_type(m, a->node)->kind == TYPE_TENSOR && (t == DTYPE_BF16 || dtype_bits(t) <= 8);
+	}
 	const Scalar *s = &m->scalars.at[node_arg(m, a->node, 0)->scalar];
 	return s->has_value && number_is_exact(&(Arg){.kind = ARG_FLOAT, .real = s->value});
 }
@@ -111,7 +121,7 @@ static bool rounds_once(const Module *m, NodeId n) {
 			return false;
 	}
 	for (uint32_t i = 0; i < node->arg_count; i++)
-		if (!scalar_is_exact(m, node_arg(m, n, i)))
+		if (!operand_is_exact(m, node_arg(m, n, i)))
 			return false;
 	return true;
 }
@@ -179,7 +189,7 @@ Dtype arith_natural(const Module *m, NodeId n) {
 	Dtype all = DTYPE_NONE;
 	for (uint32_t i = 0; i < node->arg_count; i++) {
 		const Arg *a = node_arg(m, n, i);
-		if (weak(m, a) || arith_is_condition(node->op, i) || node_type(m, a->node)->count == 0)
+		if (constant_operand(m, a) || arith_is_condition(node->op, i))
 			continue;
 		Dtype t = node_type(m, a->node)->dtype;
 		if (all != DTYPE_NONE && all != t && (dtype_bits(all) == 8 || dtype_bits(t) == 8) &&

@@ -186,6 +186,15 @@ bool arith_accepts(Planner *p, NodeId n);
 /* Bit set of the dtypes of which no kernel can hold this op. */
 uint32_t arith_refused_dtypes(uint16_t op);
 
+/* constants.c. A number as one of the dtype: an int wrapped around, a float, a bool; another argument as it is. */
+Arg constant_as(const Arg *a, Dtype dtype);
+/* What the creation op n puts into every lane. */
+Arg constant_of(const Module *m, NodeId n);
+/* n is a 0-d constant that is printed as a Python number. */
+bool constant_is_number(const Module *m, NodeId n);
+/* The argument is a number to jnp: it takes the dtype of what stands beside it. */
+bool constant_operand(const Module *m, const Arg *a);
+
 /* lower.c: how an op becomes Python. */
 typedef enum Lowering {
 	LOWER_NOT,  /* refused */

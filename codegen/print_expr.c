@@ -258,41 +258,26 @@ PyExpr arg_text(Printer *pr, const Arg *a, Form form) {
 
 /* ---- creation --------------------------------------------------------------------------------------------------- */
 
-static const Arg *full_value(Printer *pr, NodeId n) {
-	switch (node_get(pr->m, n)->op) {
-	case OP_FULL:
-	case OP_ATEN_FULL:
-	case OP_FULL_LIKE: return node_arg(pr->m, n, 1);
-	case OP_SCALAR_TENSOR: return node_arg(pr->m, n, 0);
-	default: return NULL;
-	}
-}
-
 static const char *full_text(Printer *pr, NodeId n, Form form) {
-	uint16_t op = node_get(pr->m, n)->op;
-	const Arg *value = full_value(pr, n);
-	Dtype dtype = node_type(pr->m, n)->dtype;
+	Arg value = constant_of(pr->m, n);
+	const char *dtype = dtype_jnp(node_type(pr->m, n)->dtype);
 	int64_t shape[DIM_MAX];
 	uint32_t rank = printed_shape(pr, n, form, shape);
-	bool zero = value ? (value->kind == ARG_FLOAT && value->real == 0 && !(1 / value->real < 0)) ||
-	                            (value->kind == ARG_INT && value->integer == 0)
-	                  : op == OP_ZEROS || op == OP_ZEROS_LIKE;
-	bool one = !value && !zero;
+	bool zero = (value.kind == ARG_FLOAT && value.real == 0 && !(1 / value.real < 0)) ||
+	            (value.kind == ARG_INT && value.integer == 0);
+	bool one = node_get(pr->m, n)->op == OP_ONES || node_get(pr->m, n)->op == OP_ONES_LIKE;
 	const char *shape_string = shape_text(pr, rank, shape);
 	if (zero || one)
-		return arena_printf(pr->a, "jnp.%s(%s, %s)", zero ? "zeros" : "ones", shape_string, dtype_jnp(dtype));
-	return arena_printf(pr->a, "jnp.full(%s, %s, %s)", shape_string, arg_text(pr, value, FORM_NATURAL).text,
-	                    dtype_jnp(dtype));
+		return arena_printf(pr->a, "jnp.%s(%s, %s)", zero ? "zeros" : "ones", shape_string, dtype);
+	return arena_printf(pr->a, "jnp.full(%s, %s, %s)", shape_string, arg_text(pr, &value, FORM_NATURAL).text,
+	                    dtype);
 }
 
 static PyExpr scalar_full_text(Printer *pr, NodeId n) {
-	const Arg *value = full_value(pr, n);
-	Dtype dtype = node_type(pr->m, n)->dtype;
-	if (!value)
-		return py_atom(node_get(pr->m, n)->op == OP_ONES ? "1" : "0");
-	if (value->kind == ARG_INT && dtype_is_float(dtype))
-		return number_text(pr, &(Arg){.kind = ARG_FLOAT, .real = (double)value->integer});
-	return arg_text(pr, value, FORM_NATURAL);
+	Arg value = constant_of(pr->m, n);
+	if (constant_is_number(pr->m, n))
+		return number_text(pr, &value);
+	return as_scalar(pr, arg_text(pr, &value, FORM_NATURAL), node_type(pr->m, n)->dtype);
 }
 
 /* In a shape whose dim `dim` is the index's own; the others are 1. */

@@ -23,30 +23,63 @@ PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype) {
 	return py_atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(dtype)));
 }
 
+PyExpr as_scalar(Printer *pr, PyExpr e, Dtype dtype) {
+	return py_atom(arena_printf(pr->a, "%s(%s)", dtype_jnp(dtype), e.text));
+}
+
 PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to) {
 	if (from != to && arith_conversion_hub(from, to) != DTYPE_NONE)
 		e = as_dtype(pr, e, arith_conversion_hub(from, to));
 	return from == to ? e : as_dtype(pr, e, to);
 }
 
+/* Mosaic widens scalars to float32 alone. */
+static PyExpr converted_scalar(Printer *pr, PyExpr e, Dtype from, Dtype to) {
+	if (from == to || !dtype_is_float(from) || dtype_bits(from) >= 16)
+		return converted_text(pr, e, from, to);
+	return converted_text(pr, as_dtype(pr, e, DTYPE_F32), DTYPE_F32, to);
+}
+
 PyExpr computed_text(Printer *pr, const Arg *a, Form form, Dtype compute) {
 	PyExpr e = arg_text(pr, a, form);
 	if (compute == DTYPE_NONE || a->kind != ARG_REF || node_type(pr->m, a->node)->kind != TYPE_TENSOR)
 		return e;
+	NodeId root = value_root(pr->plan, a->node);
+	if (node_get(pr->m, root)->op == OP_SCALAR)
+		return e; /* a number beside the tile, whose dtype it takes */
 	const Type *t = node_type(pr->m, a->node);
-	if (t->count == 0 && (dtype_bits(t->dtype) >= 32 || t->dtype == DTYPE_BOOL ||
-	                      op_lowering(node_get(pr->m, value_root(pr->plan, a->node))->op) == LOWER_FREE))
-		return e; /* a scalar: a host's is weak, and jnp widens one of 32 bits like the tile beside it */
-	return converted_text(pr, e, node_type(pr->m, a->node)->dtype, compute);
+	if (!constant_is_number(pr->m, root))
+		return t->count == 0 ? converted_scalar(pr, e, t->dtype, compute)
+		                     : converted_text(pr, e, t->dtype, compute);
+	Arg number = constant_of(pr->m, root);
+	number = constant_as(&number, compute);
+	return number.kind == ARG_INT ? number_beside_ints(pr, &number, compute) : number_text(pr, &number);
 }
 
 PyExpr number_beside_ints(Printer *pr, const Arg *a, Dtype ints) {
-	int64_t value = a->kind == ARG_FLOAT ? (int64_t)a->real : a->integer, span = (int64_t)1 << dtype_bits(ints);
-	int64_t low = dtype_class(ints) == DTYPE_CLASS_SIGNED ? -(span / 2) : 0;
-	value = ((value - low) % span + span) % span + low;
-	if (value > INT32_MAX) /* past what jnp takes a Python int for */
-		return py_atom(arena_printf(pr->a, "jnp.uint32(%lld)", (long long)value));
-	return (PyExpr){arena_printf(pr->a, "%lld", (long long)value), value < 0 ? PREC_UNARY : PREC_ATOM};
+	Arg number = constant_as(a, ints);
+	PyExpr e = number_text(pr, &number);
+	/* Past what jnp takes a Python int for. */
+	return number.kind == ARG_INT && number.integer > INT32_MAX ? as_scalar(pr, e, DTYPE_U32) : e;
+}
+
+/* The argument has the dtype by itself: it is more than a number, or a run-time scalar of it. */
+static bool has_dtype(const Printer *pr, const Arg *a, Dtype wanted) {
+	if (!constant_operand(pr->m, a))
+		return true;
+	return a->kind == ARG_REF && node_get(pr->m, a->node)->op == OP_SCALAR &&
+	       !pr->m->scalars.at[node_arg(pr->m, a->node, 0)->scalar].has_value &&
+	       node_type(pr->m, a->node)->dtype == wanted;
+}
+
+/* All operands of n are numbers: their arithmetic would give a number, which has no dtype, and jax.nn takes no ints. */
+static bool lacks_dtype(const Printer *pr, NodeId n, Dtype wanted) {
+	for (uint32_t i = 0; i < node_get(pr->m, n)->arg_count; i++) {
+		const Arg *a = node_arg(pr->m, n, i);
+		if (arith_is_operand(a) && !arith_is_condition(node_get(pr->m, n)->op, i) && has_dtype(pr, a, wanted))
+			return false;
+	}
+	return true;
 }
 
 static PyExpr operand_text(Printer *pr, NodeId n, uint32_t i, Dtype promoted) {
@@ -58,7 +91,8 @@ static PyExpr operand_text(Printer *pr, NodeId n, uint32_t i, Dtype promoted) {
 	if (number && dtype_class(promoted) != DTYPE_CLASS_FLOAT && dtype_class(promoted) != DTYPE_CLASS_BOOL &&
 	    op_row(node_get(pr->m, n)->op)->dtype != RULE_PROMOTE_FLOAT)
 		return number_beside_ints(pr, a, promoted);
-	return computed_text(pr, a, v->wants, v->compute);
+	PyExpr e = computed_text(pr, a, v->wants, v->compute);
+	return v->compute != DTYPE_NONE && lacks_dtype(pr, n, v->compute) ? as_scalar(pr, e, v->compute) : e;
 }
 
 /* ---- forms ------------------------------------------------------------------------------------------------------ */

@@ -120,6 +120,8 @@ PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t 
 /* An operand in the dtype that its op computes in; as it is if that is DTYPE_NONE. */
 PyExpr computed_text(Printer *pr, const Arg *a, Form form, Dtype compute);
 PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype);
+/* A number as a 0-d value of a dtype. */
+PyExpr as_scalar(Printer *pr, PyExpr e, Dtype dtype);
 /* The same by a way that Mosaic has. */
 PyExpr converted_text(Printer *pr, PyExpr e, Dtype from, Dtype to);
 
