@@ -51,8 +51,10 @@ const char *dim_steps(LoopPrinter *lp, uint32_t dim);
 const char *total_steps(LoopPrinter *lp);
 /* Static and zero: there is nothing but the ragged step to run. */
 bool no_full_steps(const LoopPrinter *lp);
-/* From one induction variable to each dim's step: last dim fastest. */
-void split_steps(LoopPrinter *lp, const char *flat);
+/* One induction variable counts all steps, of the last dim fastest: from here on each dim's step number is a variable,
+ * which print_split_step() computes of it if it was read since. */
+void set_flat_step(LoopPrinter *lp, const char *flat);
+void print_split_step(LoopPrinter *lp, const char *flat);
 
 const char *initial_value(LoopPrinter *lp, uint32_t i);
 /* `ref[...]` of a value carried in scratch; NULL if it is in registers. */

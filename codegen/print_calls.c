@@ -179,16 +179,22 @@ static const char *operand_array_text(Printer *pr, const Operand *o, const Param
 		                    dtype_jnp(o->dtype));
 	const HostArray *given = &arrays[o->tensor];
 	const char *x = given->text;
-	HostValue tensor = {.rank = 0};
+	HostValue shape = {.rank = 0};
+	uint32_t done = 0;
 	if (given->as && operand_same_array(given->as, o))
 		return x;
-	tensor.rank = host_shape(pr, o->tensor, tensor.shape);
-	if (given->as)
-		x = undone_text(pr, given->as, x, &tensor);
-	else if (!x) /* an output that keeps its initial value where no grid point writes */
-		x = arena_printf(pr->a, "jnp.full(%s, %s, %s)", shape_text(pr, tensor.rank, tensor.shape),
+	shape.rank = host_shape(pr, o->tensor, shape.shape);
+	if (given->as) {
+		for (; done < o->steps.count && o->steps.at[done].kind == ARRAY_RESHAPE; done++) {
+			shape.rank = o->steps.at[done].rank;
+			memcpy(shape.shape, o->steps.at[done].shape, shape.rank * sizeof *shape.shape);
+		}
+		x = undone_text(pr, given->as, x, &shape);
+	} else if (!x) { /* an output that keeps its initial value where no grid point writes */
+		x = arena_printf(pr->a, "jnp.full(%s, %s, %s)", shape_text(pr, shape.rank, shape.shape),
 		                 initial_text(pr, &pr->m->tensors.at[o->tensor]), dtype_jnp(o->dtype));
-	for (uint32_t i = 0; i < o->steps.count; i++)
+	}
+	for (uint32_t i = done; i < o->steps.count; i++)
 		if (!absorbed(o, i))
 			x = stepped(pr, x, &o->steps.at[i]);
 	return x;

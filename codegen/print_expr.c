@@ -178,17 +178,21 @@ static const char *converted(Printer *pr, NodeId n, const char *x, Form to) {
 	return arena_printf(pr->a, row ? "_to_row(%s)" : "_to_row(%s)[..., 0, :]", x);
 }
 
-/* A converted value gets a name, so that it is converted once. */
-static PyExpr value_converted(Printer *pr, NodeId n, const char *x, Form to) {
+/* A converted value gets a name, so that it is converted once: that of `view`, a view that is this and no more, or one
+ * of its own. */
+static PyExpr value_converted(Printer *pr, NodeId n, const char *x, Form to, NodeId view) {
 	uint64_t key = (uint64_t)n * 2 + to;
 	const char *name = temporary_find(pr, key);
-	if (!name) {
+	if (name)
+		return py_atom(name);
+	if (view != NONE && !pr->plan->values[view].inlined)
+		name = pr->names[view] = value_name(pr, view);
+	else
 		name = printer_name(
 			pr, arena_printf(pr->a, "%s_%s", node_get(pr->m, n)->name, to == FORM_COLUMN ? "col" : "row"));
-		py_line(&pr->w, "%s = %s", name, converted(pr, n, x, to));
-		Temporary t = {key, name, pr->scope};
-		vec_push(pr->a, &pr->temporaries, t);
-	}
+	py_line(&pr->w, "%s = %s", name, converted(pr, n, x, to));
+	Temporary t = {key, name, pr->scope};
+	vec_push(pr->a, &pr->temporaries, t);
 	return py_atom(name);
 }
 
@@ -216,7 +220,7 @@ static PyExpr int_text(Printer *pr, NodeId n) {
 	return affine_expr(pr, &a);
 }
 
-PyExpr value_text(Printer *pr, NodeId n, Form form) {
+static PyExpr value_text_for(Printer *pr, NodeId n, Form form, NodeId view) {
 	Form own = pr->plan->values[n].form;
 	NodeId root = value_root(pr->plan, n);
 	const Value *v = &pr->plan->values[root];
@@ -235,7 +239,13 @@ PyExpr value_text(Printer *pr, NodeId n, Form form) {
 		return e;
 	if (how == LOWER_FULL && v->inlined && root == n)
 		return py_atom(full_text(pr, root, form));
-	return value_converted(pr, n, in_parens(pr, e, PREC_ATOM), form);
+	return value_converted(pr, n, in_parens(pr, e, PREC_ATOM), form, view);
+}
+
+PyExpr value_text(Printer *pr, NodeId n, Form form) { return value_text_for(pr, n, form, NONE); }
+
+PyExpr viewed_text(Printer *pr, NodeId view) {
+	return value_text_for(pr, node_input(pr->m, view, 0), pr->plan->values[view].wants, view);
 }
 
 PyExpr number_text(Printer *pr, const Arg *a) {

@@ -20,13 +20,14 @@ static const char *print_copy(LoopPrinter *lp, uint32_t w) {
 	py_def(&pr->w);
 	py_line(&pr->w, "def %s(%s):", name, step);
 	pr->w.indent++;
-	split_steps(lp, step);
+	set_flat_step(lp, step);
+	const char *hbm = arena_printf(pr->a, "%s%s", pr->refs[win->operand], window_slice(lp, win));
+	print_split_step(lp, step);
 	const char *slot = "0";
 	if (win->buffers > 1) {
 		slot = "slot";
 		py_line(&pr->w, "%s = %s", slot, slot_of(pr, step, 0, win->buffers));
 	}
-	const char *hbm = arena_printf(pr->a, "%s%s", pr->refs[win->operand], window_slice(lp, win));
 	const char *vmem = arena_printf(pr->a, "%s.at[%s]", buffer, slot);
 	py_line(&pr->w, "return pltpu.make_async_copy(%s, %s, %s.at[%s])", win->output ? vmem : hbm,
 	        win->output ? hbm : vmem, semaphore, slot);
@@ -274,8 +275,10 @@ static void print_body_step(LoopPrinter *lp, const char *const *copies, const ch
 	print_reuse(lp, copies, step);
 	if (ahead)
 		py_statement(&lp->pr->w, call_results(lp->pr, to, ahead));
-	split_steps(lp, step);
-	py_statement(&lp->pr->w, call_results(lp->pr, carried, rest_call(lp, step, 0, from, carried)));
+	set_flat_step(lp, step);
+	const char *rest = call_results(lp->pr, carried, rest_call(lp, step, 0, from, carried));
+	print_split_step(lp, step);
+	py_statement(&lp->pr->w, rest);
 	print_output_starts(lp, copies, step);
 }
 

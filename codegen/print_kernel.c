@@ -246,7 +246,10 @@ static bool int_is_read(Printer *pr, NodeId n) {
 
 static void print_value(Printer *pr, NodeId n) {
 	printer_comment(pr, n);
+	const char *before = pr->names[n];
 	PyExpr e = node_text(pr, n);
+	if (pr->names[n] != before) /* viewed_text() */
+		return;
 	pr->names[n] = value_name(pr, n);
 	py_line(&pr->w, "%s = %s", pr->names[n], e.text);
 }

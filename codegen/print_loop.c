@@ -249,19 +249,24 @@ bool no_full_steps(const LoopPrinter *lp) {
 	return false;
 }
 
-/* From one induction variable to each dim's step: last dim fastest. */
-void split_steps(LoopPrinter *lp, const char *flat) {
+void set_flat_step(LoopPrinter *lp, const char *flat) {
+	for (uint32_t i = 0; i < lp->loop->rank; i++)
+		set_step(lp, i, lp->loop->rank == 1 ? flat : lp->vars[i], 0);
+}
+
+void print_split_step(LoopPrinter *lp, const char *flat) {
 	Printer *pr = lp->pr;
-	set_step(lp, 0, lp->loop->rank == 1 ? flat : lp->vars[0], 0);
-	for (uint32_t i = lp->loop->rank; lp->loop->rank > 1 && i-- > 0;) {
+	uint32_t first = 0;
+	while (first < lp->loop->rank && !step_used(lp, first))
+		first++;
+	for (uint32_t i = lp->loop->rank; lp->loop->rank > 1 && i-- > first;) {
 		const char *steps = dim_steps(lp, i), *rest = arena_printf(pr->a, "%s_rest", lp->vars[i]);
-		set_step(lp, i, lp->vars[i], 0);
-		if (i == 0) {
+		if (i == 0)
 			py_line(&pr->w, "%s = %s", lp->vars[i], flat);
-			continue;
-		}
-		py_line(&pr->w, "%s = jax.lax.rem(%s, %s)", lp->vars[i], flat, steps);
-		py_line(&pr->w, "%s = jax.lax.div(%s, %s)", rest, flat, steps);
+		else if (step_used(lp, i))
+			py_line(&pr->w, "%s = jax.lax.rem(%s, %s)", lp->vars[i], flat, steps);
+		if (i > first)
+			py_line(&pr->w, "%s = jax.lax.div(%s, %s)", rest, flat, steps);
 		flat = rest;
 	}
 }

@@ -100,8 +100,15 @@ static PyExpr operand_text(Printer *pr, NodeId n, uint32_t i, Dtype promoted) {
 static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operands, uint32_t count) {
 	Text out;
 	text_init(&out, pr->a);
+	Precedence loosest = PREC_ATOM;
+	int depth = 0;
 	for (const char *c = text; *c; c++) {
 		uint32_t i = (uint32_t)(c[1] - '0');
+		depth += (*c == '(') - (*c == ')');
+		if (depth == 0 && strchr("+-*/", *c)) {
+			Precedence p = infix_precedence((const char[]){*c, 0});
+			loosest = p < loosest ? p : loosest;
+		}
 		if (*c != '{' || i >= count || c[2] != '}') {
 			text_putn(&out, c, 1);
 			continue;
@@ -112,7 +119,7 @@ static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operand
 		                       : in_parens(pr, operands[i], PREC_ATOM));
 		c += 2;
 	}
-	return py_atom(out.at);
+	return (PyExpr){out.at, loosest};
 }
 
 static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operands, uint32_t count) {

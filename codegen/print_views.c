@@ -103,12 +103,11 @@ PyExpr view_text(Printer *pr, NodeId n) {
 	const char *index = index_view_text(pr, n);
 	if (index)
 		return (PyExpr){index, PREC_ADD};
-	PyExpr x = value_text(pr, node_input(pr->m, n, 0), pr->plan->values[n].wants);
 	ViewShape view = view_shape(&(Planner){.plan = (Plan *)(uintptr_t)pr->plan, .m = pr->m, .a = pr->a}, n);
-	/* A row made a column: the conversion of the operand is all there is. */
 	bool moves = view == VIEW_SHAPE_OTHER || view == VIEW_SHAPE_LANE_0 || view == VIEW_SHAPE_DROP_ROW;
 	if (!moves)
-		return x;
+		return viewed_text(pr, n);
+	PyExpr x = value_text(pr, node_input(pr->m, n, 0), pr->plan->values[n].wants);
 	if (view == VIEW_SHAPE_LANE_0)
 		return py_atom(arena_printf(pr->a, "%s[..., :1]", in_parens(pr, x, PREC_ATOM)));
 	/* Mosaic does not move bools, which are masks to it. */

@@ -78,6 +78,9 @@ const char *start_text(Printer *pr, const Affine *start, int64_t multiple);
 /* Node n's value in a form: its variable, or its expression if it is printed in place. Statements that it needs are
  * written first. */
 PyExpr value_text(Printer *pr, NodeId n, Form form);
+/* What a view is that is its operand's value in the form it wants and no more. A conversion takes the view's name, and
+ * is then its variable. */
+PyExpr viewed_text(Printer *pr, NodeId view);
 /* The same for any argument: literals too. */
 PyExpr arg_text(Printer *pr, const Arg *a, Form form);
 /* A view that only adds dims of 1 to an index is an index along that dim; NULL if n is none. */

@@ -92,13 +92,13 @@ static bool wants_breaking(const char *s, size_t n) {
 	return false;
 }
 
-static void put_statement(PyWriter *w, int indent, const char *s, size_t n);
+static void put_expression(PyWriter *w, int indent, const char *s, size_t n);
 
 static void put_items(PyWriter *w, int indent, const char *s, size_t n) {
 	for (size_t i = 0; i < n;) {
 		size_t end = item_end(s, i, n);
 		char *item = arena_printf(w->arena, "%.*s,", (int)(end - i), s + i);
-		put_statement(w, indent, item, strlen(item));
+		put_expression(w, indent, item, strlen(item));
 		for (i = end + 1; i < n && s[i] == ' ';)
 			i++;
 	}
@@ -116,69 +116,151 @@ static void put_broken(PyWriter *w, int indent, const char *s, size_t n, size_t 
 	if (one_line)
 		put_line(w, indent + 1, body, length);
 	else if (item_end(body, 0, length) == length && !call)
-		put_statement(w, indent + 1, body, length); /* a parenthesised expression */
+		put_expression(w, indent + 1, body, length); /* a parenthesised one */
 	else
 		put_items(w, indent + 1, body, length);
 	put_line(w, indent, s + close, n - close);
 }
 
-/* Where the value of `target = value` starts; n if it is no assignment. */
-static size_t value_start(const char *s, size_t n) {
-	for (size_t i = 0; i + 3 < n && !is_open(s[i]) && s[i] != '"'; i++)
-		if (strncmp(s + i, " = ", 3) == 0)
-			return i + 3;
-	return n;
+/* In the brackets that break_brackets() finds, if there are any. */
+static void put_in_brackets(PyWriter *w, int indent, const char *s, size_t n) {
+	size_t open = 0, close = 0;
+	if (break_brackets(s, n, PY_WIDTH - (size_t)indent * 4, &open, &close))
+		put_broken(w, indent, s, n, open, close);
+	else
+		put_line(w, indent, s, n);
 }
 
-/* How loosely the operator at s, between spaces, binds: 1 comparisons, 2 bits, 3 sums, 4 products; 0: none. */
+/* ---- chains and operators ---------------------------------------------------------------------------------------- */
+
+/* How tightly the operator at s, between spaces, binds: 1 comparisons, ..., 7 products; 0: none. */
 static int operator_at(const char *s) {
 	static const struct {
 		const char *text;
 		int level;
-	} ops[] = {{" == ", 1}, {" != ", 1}, {" <= ", 1}, {" >= ", 1}, {" < ", 1}, {" > ", 1},  {" | ", 2}, {" ^ ", 2},
-	           {" & ", 2},  {" + ", 3},  {" - ", 3},  {" * ", 4},  {" / ", 4}, {" // ", 4}, {" % ", 4}};
+	} ops[] = {{" == ", 1}, {" != ", 1}, {" <= ", 1}, {" >= ", 1}, {" < ", 1},  {" > ", 1},
+	           {" | ", 2},  {" ^ ", 3},  {" & ", 4},  {" << ", 5}, {" >> ", 5}, {" + ", 6},
+	           {" - ", 6},  {" * ", 7},  {" / ", 7},  {" // ", 7}, {" % ", 7}};
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
 		if (strncmp(s, ops[i].text, strlen(ops[i].text)) == 0)
 			return ops[i].level;
 	return 0;
 }
 
-/* A value of several parts, as ruff sees it: it is put in parentheses rather than broken in the brackets of the last.
- */
-static bool wants_parentheses(const char *s, size_t n) {
-	int depth = 0, loosest = 0, count = 0;
+/* The loosest operators outside brackets. A text with strings has none, nor has a lambda, which is not broken. */
+typedef struct Operators {
+	int level;
+	uint32_t count;
+} Operators;
+
+static Operators operators_of(const char *s, size_t n) {
+	Operators found = {0};
+	int depth = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\'')
-			return false;
+		if (s[i] == '"' || s[i] == '\'' || strncmp(s + i, "lambda ", 7) == 0)
+			return (Operators){0};
 		depth += is_open(s[i]) - is_close(s[i]);
 		int level = depth == 0 && s[i] == ' ' ? operator_at(s + i) : 0;
-		count = level && (loosest == 0 || level < loosest) ? 1 : count + (level && level == loosest);
-		loosest = level && (loosest == 0 || level < loosest) ? level : loosest;
+		if (level && (found.level == 0 || level < found.level))
+			found = (Operators){level, 0};
+		found.count += level && level == found.level;
 	}
-	return count > 1 || (count == 1 && !is_close(s[n - 1]));
+	return found;
 }
 
-/* `target = (`, the value on a line of its own, `)`; false if that is not how the statement is laid out. */
-static bool put_in_parentheses(PyWriter *w, int indent, const char *s, size_t n) {
-	size_t start = value_start(s, n);
-	if (start >= n || n - start + (size_t)(indent + 1) * 4 > PY_WIDTH || !wants_parentheses(s + start, n - start))
-		return false;
-	const char *head = arena_printf(w->arena, "%.*s(", (int)start, s);
-	put_line(w, indent, head, strlen(head));
-	put_line(w, indent + 1, s + start, n - start);
-	put_line(w, indent, ")", 1);
-	return true;
+/* The next place after `from` where a value is broken: before an operator of the level; level 0: before an attribute of
+ * what ends with a bracket, as `.astype` of `f(x).astype(y)`. n if there is none. */
+static size_t next_part(const char *s, size_t from, size_t n, int level) {
+	int depth = 0;
+	for (size_t i = from; i < n; i++) {
+		if (s[i] == '"' || s[i] == '\'')
+			i = skip_string(s, i);
+		depth += is_open(s[i]) - is_close(s[i]);
+		if (depth == 0 && i > from && level && s[i] == ' ' && operator_at(s + i) == level)
+			return i + 1;
+		if (depth == 0 && i > from && !level && s[i] == '.' && is_close(s[i - 1]))
+			return i;
+	}
+	return n;
+}
+
+/* One operand, perhaps behind its operator, with two such attributes or more: it is broken before each. */
+static bool is_chain(const char *s, size_t n) {
+	size_t start = n > 3 && s[0] != '"' && !is_name_char(s[0]) && !is_open(s[0]) ? strcspn(s, " ") + 1 : 0;
+	int depth = 0;
+	for (size_t i = start; i < n; i++) {
+		if (s[i] == '"' || s[i] == '\'')
+			i = skip_string(s, i);
+		depth += is_open(s[i]) - is_close(s[i]);
+		if (depth == 0 && s[i] == ' ')
+			return false;
+	}
+	size_t first = next_part(s, 0, n, 0);
+	return first < n && next_part(s, first, n, 0) < n;
+}
+
+static void put_parts(PyWriter *w, int indent, const char *s, size_t n, int level) {
+	for (size_t i = 0, end; i < n; i = end) {
+		end = next_part(s, i, n, level);
+		size_t length = end - i - (level && end < n); /* without the space before the operator */
+		put_expression(w, indent, arena_printf(w->arena, "%.*s", (int)length, s + i), length);
+	}
+}
+
+/* ---- statements -------------------------------------------------------------------------------------------------- */
+
+/* Whether it stands on one line. */
+static bool fits(const char *s, size_t n, int indent) {
+	return n + (size_t)indent * 4 <= PY_WIDTH && !wants_breaking(s, n);
+}
+
+/* On lines of its own inside brackets. */
+static void put_expression(PyWriter *w, int indent, const char *s, size_t n) {
+	Operators operators = operators_of(s, n);
+	if (fits(s, n, indent))
+		put_line(w, indent, s, n);
+	else if (operators.count || is_chain(s, n))
+		put_parts(w, indent, s, n, operators.level);
+	else
+		put_in_brackets(w, indent, s, n);
+}
+
+/* Where the value of `target = value` or `return value` starts; n if it is neither. */
+static size_t value_start(const char *s, size_t n) {
+	int depth = 0;
+	if (n > 7 && strncmp(s, "return ", 7) == 0)
+		return 7;
+	for (size_t i = 0; i + 3 < n && s[i] != '"'; i++) {
+		depth += is_open(s[i]) - is_close(s[i]);
+		if (depth == 0 && strncmp(s + i, " = ", 3) == 0)
+			return i + 3;
+	}
+	return n;
+}
+
+/* A value of several parts, as ruff sees it: it is put in parentheses rather than broken in the brackets of one. */
+static bool wants_parentheses(const char *s, size_t n) {
+	Operators operators = operators_of(s, n);
+	bool brackets = n > 0 && (is_open(s[0]) || is_close(s[n - 1]));
+	return operators.count > 1 || (operators.count == 1 && !brackets) || is_chain(s, n);
 }
 
 static void put_statement(PyWriter *w, int indent, const char *s, size_t n) {
-	size_t open = 0, close = 0, width = PY_WIDTH - (size_t)indent * 4;
-	bool fits = n <= width && !wants_breaking(s, n);
-	if (!fits && put_in_parentheses(w, indent, s, n))
-		return;
-	if (fits || !break_brackets(s, n, width, &open, &close))
+	size_t start = value_start(s, n), open = n, close = n;
+	if (fits(s, n, indent)) {
 		put_line(w, indent, s, n);
-	else
-		put_broken(w, indent, s, n, open, close);
+		return;
+	}
+	break_brackets(s, n, PY_WIDTH - (size_t)indent * 4, &open, &close);
+	/* A target is not broken if it stands on one line. */
+	bool breaks_target = open < start && start + 1 + (size_t)indent * 4 <= PY_WIDTH;
+	if (start < n && (breaks_target || wants_parentheses(s + start, n - start))) {
+		put_line(w, indent, arena_printf(w->arena, "%.*s(", (int)start, s), start + 1);
+		put_expression(w, indent + 1, s + start, n - start);
+		put_line(w, indent, ")", 1);
+	} else {
+		put_in_brackets(w, indent, s, n);
+	}
 }
 
 void py_statement(PyWriter *w, const char *text) { put_statement(w, w->indent, text, strlen(text)); }
@@ -259,11 +341,22 @@ void py_put_string(Text *out, const char *s) {
 	text_put(out, "\"");
 }
 
+/* ruff writes 1e30 for 1e+30. */
+static void put_without_plus(Text *out, double x) {
+	size_t start = out->length;
+	text_put_double(out, x);
+	char *plus = strchr(out->at + start, '+');
+	if (plus) {
+		memmove(plus, plus + 1, strlen(plus));
+		out->length--;
+	}
+}
+
 void py_put_float(Text *out, double x) {
 	if (isnan(x))
 		text_put(out, "jnp.nan");
 	else if (isinf(x))
 		text_put(out, x > 0 ? "jnp.inf" : "-jnp.inf");
 	else
-		text_put_double(out, x);
+		put_without_plus(out, x);
 }

@@ -437,7 +437,7 @@ Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index);
 typedef struct HostValue {
 	Dtype dtype;
 	uint32_t rank;
-	int64_t shape[RANK_MAX];
+	int64_t shape[RANK_MAX + 2]; /* as of an operand, which may have two dims more than its tensor */
 } HostValue;
 /* host_steps.c: return r as the kernel gives it (values[0]), after each of its ops, and in its final shape: 2 more
  * values than ops. False after a diagnostic. */

@@ -73,7 +73,7 @@ static NodeId position(Decompose *d) {
 	ExprId beyond = expr_binary(d->m, EXPR_MUL, expr_int(d->m, 2), count);
 	NodeId later = make_binary(d, OP_ADD, "later", place, size_arg(d->m, count));
 	NodeId lanes = make_where(d, "lanes", found, arg_ref(later), size_arg(d->m, beyond));
-	NodeId nan = make_binary(d, OP_NE, "nan", x, arg_ref(x));
+	NodeId nan = make_unary(d, OP_ISNAN, "nan", x);
 	lanes = make_where(d, "lanes", nan, arg_ref(place), arg_ref(lanes));
 	NodeId first = make_reduced(d, OP_AMIN, "first", lanes, dims, keep);
 	return make_binary(d, OP_REMAINDER_SCALAR, "position", first, size_arg(d->m, count));

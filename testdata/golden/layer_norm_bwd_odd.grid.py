@@ -60,8 +60,7 @@ def _layer_norm_bwd_kernel(
     grad = load_2.astype(jnp.float32)
     # row_rstd = rstd[tile_m][:, None]
     load_3 = rstd_ref[...]
-    load_3_col = _to_column(load_3)
-    row_rstd = load_3_col
+    row_rstd = _to_column(load_3)
     # x_hat = (rows - mean[tile_m][:, None]) * row_rstd
     load_4 = mean_ref[...]
     load_4_col = _to_column(load_4)

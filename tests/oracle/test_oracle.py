@@ -1,8 +1,11 @@
 """Random documents hold every property of properties.py, and so does every find so far."""
 
 import collections
+import contextlib
 import importlib.util
+import itertools
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +24,7 @@ import worker  # noqa: E402
 
 FINDS = sorted((HERE / "finds").glob("*.json"))
 DOCUMENTS = 40
+FORMATTED = 120
 MOST_REFUSED = 0.3
 
 
@@ -65,6 +69,27 @@ def test_drawn_documents(examiner, tmp_path):
 
     each()
     assert counts["refused"] <= MOST_REFUSED * sum(counts.values()), counts
+
+
+def test_drawn_modules_are_as_ruff_leaves_them(tmp_path):
+    """Formatted and free of what `ruff check` finds, under its own settings.
+
+    But for F841: the bound of a loop that never runs is computed and not read.
+    """
+    printed = itertools.count()
+
+    @soak.drawn(21, FORMATTED)
+    def each(case):
+        with contextlib.suppress(properties.Refused):
+            source = properties.compile_text(json.dumps(case["document"]))
+            (tmp_path / f"drawn_{next(printed)}.py").write_text(source)
+
+    each()
+    assert next(printed) > FORMATTED * (1 - MOST_REFUSED)
+    for command in (("format", "--check"), ("check", "--ignore=F841")):
+        run = [sys.executable, "-m", "ruff", *command, "--isolated", "--no-cache", tmp_path]
+        process = subprocess.run(run, capture_output=True, text=True)
+        assert process.returncode == 0, process.stdout + process.stderr
 
 
 @pytest.mark.parametrize("chip", properties.CHIPS)

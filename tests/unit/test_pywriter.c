@@ -84,6 +84,52 @@ static void brackets_in_strings_are_text(void **state) {
 	EXPECT(p, "x = {\n    \"a]\\\"(\": 1,\n    \"b\": [2],\n}\n");
 }
 
+static void a_chain_of_calls_breaks_before_each(void **state) {
+	(void)state;
+	Page p;
+	page_start(&p);
+	py_statement(&p.w, "low = ((packed.astype(jnp.int32) << 4).astype(jnp.int8).astype(jnp.int32) >> 4)"
+	                   ".astype(jnp.int8).astype(jnp.bfloat16)");
+	py_statement(&p.w,
+	             "x = packed.astype(jnp.a_dtype_that_has_a_very_long_name_of_its_own_x).astype(jnp.bfloat16)");
+	EXPECT(p, "low = (\n"
+	          "    ((packed.astype(jnp.int32) << 4).astype(jnp.int8).astype(jnp.int32) >> 4)\n"
+	          "    .astype(jnp.int8)\n"
+	          "    .astype(jnp.bfloat16)\n"
+	          ")\n"
+	          "x = packed.astype(jnp.a_dtype_that_has_a_very_long_name_of_its_own_x).astype(\n"
+	          "    jnp.bfloat16\n"
+	          ")\n");
+}
+
+static void a_long_sum_breaks_before_its_operators(void **state) {
+	(void)state;
+	Page p;
+	page_start(&p);
+	py_statement(&p.w, "out_ref[:, 0, :] = out_ref[:, 0, :] + jnp.sum(distance * distance, axis=1, "
+	                   "keepdims=True) / 1.0 - first_of_all");
+	py_statement(&p.w, "x = first_argument_with_a_name_of_thirty_letters_x + jnp.sum(distance * distance, axis=1)");
+	EXPECT(p, "out_ref[:, 0, :] = (\n"
+	          "    out_ref[:, 0, :]\n"
+	          "    + jnp.sum(distance * distance, axis=1, keepdims=True) / 1.0\n"
+	          "    - first_of_all\n"
+	          ")\n"
+	          "x = first_argument_with_a_name_of_thirty_letters_x + jnp.sum(\n"
+	          "    distance * distance, axis=1\n"
+	          ")\n");
+}
+
+static void a_target_that_fits_is_not_broken(void **state) {
+	(void)state;
+	Page p;
+	page_start(&p);
+	py_statement(&p.w, "out_ref[:, pl.ds(j0, 1), pl.ds(j1 * 128, 128), pl.ds(j * 128, 128), :, :, :, :] = "
+	                   "jnp.zeros((1, 128, 128), jnp.float32)");
+	EXPECT(p, "out_ref[:, pl.ds(j0, 1), pl.ds(j1 * 128, 128), pl.ds(j * 128, 128), :, :, :, :] = (\n"
+	          "    jnp.zeros((1, 128, 128), jnp.float32)\n"
+	          ")\n");
+}
+
 static void a_choice_that_is_too_long_stands_in_parentheses(void **state) {
 	(void)state;
 	Page p;
@@ -139,7 +185,9 @@ static void floats_read_back(void **state) {
 	py_put_float(&p.text, (double)NAN);
 	text_put(&p.text, " ");
 	py_put_float(&p.text, 2.0);
-	EXPECT(p, "0.1 -jnp.inf jnp.nan 2.0");
+	text_put(&p.text, " ");
+	py_put_float(&p.text, -1e30);
+	EXPECT(p, "0.1 -jnp.inf jnp.nan 2.0 -1e30");
 }
 
 static void a_nested_function_stands_apart(void **state) {
@@ -166,6 +214,9 @@ int main(void) {
 		cmocka_unit_test(a_trailing_comma_breaks_but_not_in_a_tuple_of_one),
 		cmocka_unit_test(commas_of_a_lambda_do_not_split_it),
 		cmocka_unit_test(brackets_in_strings_are_text),
+		cmocka_unit_test(a_chain_of_calls_breaks_before_each),
+		cmocka_unit_test(a_long_sum_breaks_before_its_operators),
+		cmocka_unit_test(a_target_that_fits_is_not_broken),
 		cmocka_unit_test(a_choice_that_is_too_long_stands_in_parentheses),
 		cmocka_unit_test(a_comment_is_one_line_of_ascii),
 		cmocka_unit_test(a_long_comment_is_cut),
