@@ -1,0 +1,135 @@
+"""rms_norm_bwd: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "rms_norm_bwd",
+    "target": "v6e",
+    "inputs": [
+        {"name": "dy", "dtype": "float32", "shape": [256, 512]},
+        {"name": "x", "dtype": "float32", "shape": [256, 512]},
+        {"name": "weight", "dtype": "float32", "shape": [512]},
+        {"name": "rstd", "dtype": "float32", "shape": [256]},
+    ],
+    "outputs": [
+        {"name": "dx", "dtype": "float32", "shape": [256, 512]},
+        {"name": "dweight", "dtype": "float32", "shape": [512]},
+    ],
+    "config": {"block_sizes": [64]},
+    "vmem_bytes": 1530887,
+    "flops": 0,
+    "hbm_bytes": 1584128,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _part(index, count, take):
+    """take(index) with a static index, one of count."""
+    branches = [functools.partial(take, part) for part in range(count)]
+    return jax.lax.switch(index, branches)
+
+
+def _to_column(x):
+    """A row [..., 1, m] as a column [..., m, 1]."""
+    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))
+    return jnp.swapaxes(rows, -1, -2)[..., :1]
+
+
+def _rms_norm_bwd_kernel(rstd_ref, x_ref, dy_ref, weight_ref, dweight_ref, dx_ref):
+    block_m = pl.program_id(0)
+    # row_rstd = rstd[tile_m][:, None]
+    load = _part(
+        jax.lax.rem(block_m, 2), 2, lambda part: rstd_ref[:, pl.ds(part * 64, 64)]
+    )
+    row_rstd = _to_column(load)
+    # x_hat = x[tile_m, :].to(torch.float32) * row_rstd
+    load_1 = x_ref[...]
+    x_hat = load_1 * row_rstd
+    # grad = dy[tile_m, :].to(torch.float32)
+    grad = dy_ref[...]
+    # dweight[tile_m.id, :] = torch.sum(grad * x_hat, dim=0)
+    dweight_ref[0, :, :] = jnp.sum(grad * x_hat, axis=0, keepdims=True)
+    # wdy = grad * weight[:].to(torch.float32)[None, :]
+    load_3 = weight_ref[...]
+    wdy = grad * load_3
+    # c1 = torch.sum(x_hat * wdy, dim=-1) / n
+    c1 = jnp.sum(x_hat * wdy, axis=1, keepdims=True) / 512
+    # dx[tile_m, :] = ((wdy - x_hat * c1[:, None]) * row_rstd).to(x.dtype)
+    dx_ref[...] = (wdy - x_hat * c1) * row_rstd
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _rms_norm_bwd_jit(dy, x, weight, rstd, interpret):
+    call = pl.pallas_call(
+        _rms_norm_bwd_kernel,
+        name="rms_norm_bwd",
+        grid=(4,),
+        in_specs=[
+            pl.BlockSpec((1, 128), lambda block_m: (0, jax.lax.div(block_m, 2))),
+            pl.BlockSpec((64, 512), lambda block_m: (block_m, 0)),
+            pl.BlockSpec((64, 512), lambda block_m: (block_m, 0)),
+            pl.BlockSpec((1, 512), lambda block_m: (0, 0)),
+        ],
+        out_specs=[
+            pl.BlockSpec((1, 1, 512), lambda block_m: (block_m, 0, 0)),
+            pl.BlockSpec((64, 512), lambda block_m: (block_m, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((4, 1, 512), jnp.float32),
+            jax.ShapeDtypeStruct((256, 512), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    dweight, dx = call(rstd.reshape((1, 256)), x, dy, weight.reshape((1, 512)))
+    return dx, jnp.sum(dweight.reshape((4, 512)), axis=0)
+
+
+def rms_norm_bwd(dy, x, weight, rstd, interpret=False):
+    """Returns float32[256, 512], float32[512].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("dy", dy, "float32[256, 512]")
+    _check("x", x, "float32[256, 512]")
+    _check("weight", weight, "float32[512]")
+    _check("rstd", rstd, "float32[256]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("rms_norm_bwd: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _rms_norm_bwd_jit(dy, x, weight, rstd, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

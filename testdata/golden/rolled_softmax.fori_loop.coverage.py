@@ -1,0 +1,209 @@
+"""softmax: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "softmax",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [16, 4096]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [16, 4096]},
+    ],
+    "config": {
+        "block_sizes": [8],
+        "reduction_loops": [512],
+        "pallas_loop_type": "fori_loop",
+    },
+    "vmem_bytes": 460390,
+    "flops": 0,
+    "hbm_bytes": 1048576,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _softmax_kernel(
+    x_hbm, out_hbm, x_buf, x_sem, x_buf_1, x_sem_1, x_buf_2, x_sem_2, out_buf, out_sem
+):
+    tile_m = pl.program_id(0)
+
+    def step(x_win, row_max_acc):
+        # row = x[tile_m, :].to(torch.float32)
+        row = x_win[...]
+        # row_max = torch.amax(row, dim=1, keepdim=True)
+        row_max_so_far = jnp.maximum(row_max_acc, jnp.max(row, axis=1, keepdims=True))
+        return row_max_so_far
+
+    def x_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            x_hbm.at[pl.ds(tile_m * 8, 8), pl.ds(i * 512, 512)],
+            x_buf.at[slot],
+            x_sem.at[slot],
+        )
+
+    def body(j, row_max_acc):
+        @pl.when(j + 1 < 8)
+        def prefetch():
+            x_copy(j + 1).start()
+
+        x_copy(j).wait()
+        row_max_acc = step(x_buf.at[jax.lax.rem(j, 2)], row_max_acc)
+        return row_max_acc
+
+    x_copy(0).start()
+    row_max_acc_1 = jax.lax.fori_loop(
+        0, 8, body, jnp.full((8, 1), -jnp.inf, jnp.float32)
+    )
+    row_max_1_wide = jnp.broadcast_to(row_max_acc_1, (8, 128))
+
+    def step_1(x_win_1, total_acc):
+        row_1 = x_win_1[...]
+        # weight = torch.exp(row - row_max)
+        weight = jnp.exp(row_1 - jnp.tile(row_max_1_wide, (1, 4)))
+        # total = torch.sum(weight, dim=1, keepdim=True)
+        total_so_far = total_acc + jnp.sum(weight, axis=1, keepdims=True)
+        return total_so_far
+
+    def x_copy_1(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            x_hbm.at[pl.ds(tile_m * 8, 8), pl.ds(i * 512, 512)],
+            x_buf_1.at[slot],
+            x_sem_1.at[slot],
+        )
+
+    def body_1(j_1, total_acc):
+        @pl.when(j_1 + 1 < 8)
+        def prefetch_1():
+            x_copy_1(j_1 + 1).start()
+
+        x_copy_1(j_1).wait()
+        total_acc = step_1(x_buf_1.at[jax.lax.rem(j_1, 2)], total_acc)
+        return total_acc
+
+    x_copy_1(0).start()
+    total_acc_1 = jax.lax.fori_loop(0, 8, body_1, jnp.zeros((8, 1), jnp.float32))
+    total_1_wide = jnp.broadcast_to(total_acc_1, (8, 128))
+
+    def step_2(x_win_2, out_win):
+        row_2 = x_win_2[...]
+        weight_1 = jnp.exp(row_2 - jnp.tile(row_max_1_wide, (1, 4)))
+        # out[tile_m, :] = (weight / total).to(x.dtype)
+        out_win[...] = weight_1 / jnp.tile(total_1_wide, (1, 4))
+
+    def x_copy_2(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            x_hbm.at[pl.ds(tile_m * 8, 8), pl.ds(i * 512, 512)],
+            x_buf_2.at[slot],
+            x_sem_2.at[slot],
+        )
+
+    def out_copy(i):
+        slot = jax.lax.rem(i, 2)
+        return pltpu.make_async_copy(
+            out_buf.at[slot],
+            out_hbm.at[pl.ds(tile_m * 8, 8), pl.ds(i * 512, 512)],
+            out_sem.at[slot],
+        )
+
+    def body_2(j_2, carry):
+        @pl.when(j_2 + 1 < 8)
+        def prefetch_2():
+            x_copy_2(j_2 + 1).start()
+
+        x_copy_2(j_2).wait()
+
+        @pl.when(j_2 >= 2)
+        def reuse():
+            out_copy(j_2 - 2).wait()
+
+        step_2(x_buf_2.at[jax.lax.rem(j_2, 2)], out_buf.at[jax.lax.rem(j_2, 2)])
+        out_copy(j_2).start()
+        return carry
+
+    x_copy_2(0).start()
+    jax.lax.fori_loop(0, 8, body_2, None)
+    for i in range(6, 8):
+        out_copy(i).wait()
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _softmax_jit(x, interpret):
+    call = pl.pallas_call(
+        _softmax_kernel,
+        name="softmax",
+        grid=(2,),
+        in_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_specs=[
+            pl.BlockSpec(memory_space=pl.ANY),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((16, 4096), jnp.float32),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((2, 8, 512), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 8, 512), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 8, 512), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+            pltpu.VMEM((2, 8, 512), jnp.float32),
+            pltpu.SemaphoreType.DMA((2,)),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel",),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(x)
+    return out
+
+
+def softmax(x, interpret=False):
+    """Returns float32[16, 4096].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "float32[16, 4096]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("softmax: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _softmax_jit(x, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

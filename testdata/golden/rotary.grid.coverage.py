@@ -1,0 +1,118 @@
+"""rotary: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "rotary",
+    "target": "v6e",
+    "inputs": [
+        {"name": "x", "dtype": "float32", "shape": [1, 4, 128, 128]},
+        {"name": "cos", "dtype": "float32", "shape": [128, 64]},
+        {"name": "sin", "dtype": "float32", "shape": [128, 64]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [1, 4, 128, 128]},
+    ],
+    "config": {"block_sizes": [2, 64]},
+    "vmem_bytes": 1060864,
+    "flops": 0,
+    "hbm_bytes": 655360,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _rotary_kernel(cos_ref, sin_ref, x_ref, x_ref_1, out_ref):
+    # c = cos[tile_s, :].to(torch.float32)[None, :, :]
+    load = cos_ref[...]
+    subscript = load[None, :, :]
+    # r = sin[tile_s, :].to(torch.float32)[None, :, :]
+    load_1 = sin_ref[...]
+    subscript_1 = load_1[None, :, :]
+    # left = halves[tile_b, tile_s, 0, :].to(torch.float32)
+    left = x_ref[:, :, 0, 0, :]
+    # right = halves[tile_b, tile_s, 1, :].to(torch.float32)
+    right = x_ref_1[:, :, 0, 0, :]
+    # out[tile_b, tile_s, 0, :] = (left * c - right * r).to(x.dtype)
+    out_ref[:, :, 0, :] = left * subscript - right * subscript_1
+    # out[tile_b, tile_s, 1, :] = (right * c + left * r).to(x.dtype)
+    out_ref[:, :, 1, :] = right * subscript + left * subscript_1
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _rotary_jit(x, cos, sin, interpret):
+    call = pl.pallas_call(
+        _rotary_kernel,
+        name="rotary",
+        grid=(2, 2),
+        in_specs=[
+            pl.BlockSpec((64, 64), lambda tile_b, tile_s: (tile_s, 0)),
+            pl.BlockSpec((64, 64), lambda tile_b, tile_s: (tile_s, 0)),
+            pl.BlockSpec(
+                (2, 64, 1, 1, 64), lambda tile_b, tile_s: (tile_b, tile_s, 0, 0, 0)
+            ),
+            pl.BlockSpec(
+                (2, 64, 1, 1, 64), lambda tile_b, tile_s: (tile_b, tile_s, 1, 0, 0)
+            ),
+        ],
+        out_specs=[
+            pl.BlockSpec((2, 64, 2, 64), lambda tile_b, tile_s: (tile_b, tile_s, 0, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((4, 128, 2, 64), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(
+        cos, sin, x.reshape((4, 128, 2, 1, 64)), x.reshape((4, 128, 2, 1, 64))
+    )
+    return out.reshape((1, 4, 128, 128))
+
+
+def rotary(x, cos, sin, interpret=False):
+    """Returns float32[1, 4, 128, 128].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("x", x, "float32[1, 4, 128, 128]")
+    _check("cos", cos, "float32[128, 64]")
+    _check("sin", sin, "float32[128, 64]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("rotary: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _rotary_jit(x, cos, sin, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret

@@ -1,0 +1,100 @@
+"""swiglu: a Pallas TPU kernel for v6e, made by pallasc 0.1.0."""
+
+import functools
+import warnings
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+KERNEL_INFO = {
+    "name": "swiglu",
+    "target": "v6e",
+    "inputs": [
+        {"name": "gate", "dtype": "float32", "shape": [256, 512]},
+        {"name": "up", "dtype": "float32", "shape": [256, 512]},
+    ],
+    "outputs": [
+        {"name": "out", "dtype": "float32", "shape": [256, 512]},
+    ],
+    "config": {"block_sizes": [64, 256]},
+    "vmem_bytes": 725811,
+    "flops": 0,
+    "hbm_bytes": 1572864,
+    "compiler": "pallasc 0.1.0",
+    "jax": ">=0.10.2,<0.11",
+}
+
+
+def _swiglu_kernel(gate_ref, up_ref, out_ref):
+    # g = gate[tile_m, tile_n].to(torch.float32)
+    g = gate_ref[...]
+    # u = up[tile_m, tile_n].to(torch.float32)
+    u = up_ref[...]
+    # out[tile_m, tile_n] = (g * torch.sigmoid(g) * u).to(up.dtype)
+    out_ref[...] = g * jax.nn.sigmoid(g) * u
+
+
+@functools.partial(jax.jit, static_argnames=("interpret",))
+def _swiglu_jit(gate, up, interpret):
+    call = pl.pallas_call(
+        _swiglu_kernel,
+        name="swiglu",
+        grid=(4, 2),
+        in_specs=[
+            pl.BlockSpec((64, 256), lambda tile_m, tile_n: (tile_m, tile_n)),
+            pl.BlockSpec((64, 256), lambda tile_m, tile_n: (tile_m, tile_n)),
+        ],
+        out_specs=[
+            pl.BlockSpec((64, 256), lambda tile_m, tile_n: (tile_m, tile_n)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((256, 512), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel"),
+            vmem_limit_bytes=134152192,
+        ),
+        interpret=interpret,
+    )
+    (out,) = call(gate, up)
+    return out
+
+
+def swiglu(gate, up, interpret=False):
+    """Returns float32[256, 512].
+
+    interpret: run on a CPU: True, or pltpu.InterpretParams.
+    """
+    _check("gate", gate, "float32[256, 512]")
+    _check("up", up, "float32[256, 512]")
+    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+        warnings.warn("swiglu: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    return _swiglu_jit(gate, up, _simulator(interpret))
+
+
+def _check(name, x, expected):
+    """Raises TypeError unless x is an array of exactly the expected dtype and shape."""
+    try:
+        found = f"{x.dtype}{list(x.shape)}"
+    except AttributeError:
+        found = "no array"
+    if found != expected:
+        raise TypeError(f"{name} must be {expected}, not {found}")
+
+
+def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret
