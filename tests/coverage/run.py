@@ -19,6 +19,8 @@ from coverage import helion, page, results
 from coverage import row as coverage
 
 TIMEOUT_S = 150
+# Rows that are simulated before the file is written again.
+AT_ONCE = 8
 PARTS = ("numerics", "compiled", "cycles", "helion")
 
 
@@ -56,22 +58,35 @@ def main():
 def simulate(rows, found):
     """Simulates the rows whose kernels or formulas changed; gives how many are off."""
     stale = [row for row in rows if row.simulated and not results.numerics_are_fresh(found, row)]
-    cases = {row: results.simulated_cases(row) for row in stale}
+    bad = 0
+    for first in range(0, len(stale), AT_ONCE):
+        bad += simulate_some(stale[first : first + AT_ONCE], found)
+        found.store()
+        print(f"{min(first + AT_ONCE, len(stale))} of {len(stale)} rows simulated", flush=True)
+    return bad
+
+
+def simulate_some(rows, found):
+    """Simulates some rows at once."""
+    cases = {row: results.simulated_cases(row) for row in rows}
     everything = [case for group in cases.values() for case in group]
     outcomes, first, bad = run_all.run(everything, None), proof.distinct(everything), 0
     for row, group in cases.items():
         ran = [outcomes[first[case]] for case in group]
-        if any(outcome.failures() for outcome in ran):
-            bad += 1
-            found.put(row, "numerics", {})
-            continue
-        judged = [item for outcome in ran for item in outcome.rows]
-        entry = {"kernels": results.numerics_hash(row), "cases": len(group)}
-        for against in ("reference", "formula"):
-            worst = max(item.ratio for item in judged if item.against == against)
-            entry[against] = helion.finite(worst)
+        entry = {} if any(outcome.failures() for outcome in ran) else errors(row, ran)
+        bad += not entry
         found.put(row, "numerics", entry)
     return bad
+
+
+def errors(row, outcomes):
+    """The largest errors of a row, in tolerances, and what they are of."""
+    judged = [item for outcome in outcomes for item in outcome.rows]
+    worst = {
+        against: helion.finite(max(item.ratio for item in judged if item.against == against))
+        for against in ("reference", "formula")
+    }
+    return {"kernels": results.numerics_hash(row), "cases": len(outcomes)} | worst
 
 
 def compile_rows(rows, found):
