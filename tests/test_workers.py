@@ -44,6 +44,14 @@ def test_a_crash_is_made_good_once_and_told(tmp_path):
     worker.close()
 
 
+def test_a_process_makes_so_many_calls_and_no_more(monkeypatch):
+    monkeypatch.setattr(workers, "CALLS", 3)
+    worker = workers.Worker()
+    made = [worker.call(os.getpid) for _ in range(7)]
+    worker.close()
+    assert [made.count(process) for process in dict.fromkeys(made)] == [3, 3, 1]
+
+
 @pytest.mark.filterwarnings("ignore:the process ended")
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
 def test_a_call_that_always_dies_fails_and_the_next_goes_on(number):
