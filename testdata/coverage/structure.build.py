@@ -204,6 +204,11 @@ def roots_shared_block_odd():
     return _shared_block(421, 300, 64)
 
 
+def roots_shared_block_8192_4096():
+    """Two roots over one block id, as people run it."""
+    return _shared_block(8192, 4096, 128)
+
+
 def roots_written_twice():
     """An output of two roots."""
     return _written_twice()
@@ -214,6 +219,11 @@ def roots_written_twice_odd():
     return _written_twice(421, 300, 64)
 
 
+def roots_written_twice_8192_4096():
+    """An output of two roots, as people run it."""
+    return _written_twice(8192, 4096, 128)
+
+
 def roots_gradient_step():
     """Roots of different grids."""
     return _gradient_step()
@@ -222,6 +232,11 @@ def roots_gradient_step():
 def roots_gradient_step_odd():
     """Roots of different grids, ragged."""
     return _gradient_step(421, 300, 64, 128)
+
+
+def roots_gradient_step_8192_4096():
+    """Roots of different grids, as people run it."""
+    return _gradient_step(8192, 4096, 256, 1024)
 
 
 # ---- run-time scalars ----------------------------------------------------------------------------
