@@ -7,34 +7,11 @@
  * before anything that depends on it can start. So a value is *held* from where it is computed to its last use if a
  * barrier lies strictly between; the peak over the barriers of the bytes held is what must be spilled, less the
  * registers. */
-#include "planner.h"
+#include "region.h"
 
 /* Of the 64 registers of 4 KiB, those that hold values across barriers; the others are at work. */
 enum { SPARE_BYTES = 20 * 4096 };
-/* No value counts for more: far above any VMEM, and sums stay below 2^63. */
-#define TOO_MUCH (INT64_C(1) << 34)
-
-typedef struct Region {
-	Planner *p;
-	GraphId graph;
-	uint32_t count;     /* nodes */
-	NodeId *nodes;      /* by position */
-	uint32_t *at;       /* by node: its position in this graph, 1-based; 0: not of this graph */
-	uint32_t *until;    /* by position: the last position that reads it, streaming users seen through */
-	uint32_t *barriers; /* by position: barriers before it */
-	bool *carried;      /* by position: depends on a carried value */
-	bool *frontier;     /* by position: does not, but something that does reads it */
-	bool stores;        /* it stores something */
-	bool both_ways;     /* it reduces tiles along lanes, and tiles along other dims only */
-} Region;
-
-static Lowering how_of(const Region *r, uint32_t pos) { return op_lowering(node_get(r->p->m, r->nodes[pos])->op); }
-
-static bool is_barrier(Lowering how) {
-	return how == LOWER_REDUCE || how == LOWER_SCAN || how == LOWER_MATMUL || how == LOWER_LOOP;
-}
-
-static int64_t bytes_of(const Plan *plan, NodeId n) {
+int64_t spilled_size(const Plan *plan, NodeId n) {
 	const Type *t = node_type(plan->module, n);
 	int64_t shape[DIM_MAX];
 	if (t->kind != TYPE_TENSOR || t->count == 0)
@@ -44,7 +21,7 @@ static int64_t bytes_of(const Plan *plan, NodeId n) {
 }
 
 /* What holding a value costs: nothing for what is the same in every lane. */
-static int64_t held_bytes(const Region *r, uint32_t pos) {
+int64_t held_bytes(const Region *r, uint32_t pos) {
 	const Plan *plan = r->p->plan;
 	NodeId n = r->nodes[pos];
 	const Value *v = &plan->values[n];
@@ -54,7 +31,7 @@ static int64_t held_bytes(const Region *r, uint32_t pos) {
 		return 0;
 	if (how == LOWER_FREE && node_get(plan->module, n)->op != OP_PLACEHOLDER)
 		return 0;
-	return bytes_of(plan, n);
+	return spilled_size(plan, n);
 }
 
 /* What is held at one barrier, by what the compiler makes of it. */
@@ -79,7 +56,7 @@ static int64_t batch_of(const Plan *plan, NodeId n) {
 	return batch;
 }
 
-static int64_t last_size(const Plan *plan, NodeId n) {
+int64_t last_size(const Plan *plan, NodeId n) {
 	int64_t shape[DIM_MAX] = {0};
 	uint32_t rank = plan_shape(plan, n, plan->values[n].form, shape);
 	return rank ? shape[rank - 1] : 1;
@@ -103,7 +80,7 @@ static void region_nodes(Region *r) {
 	}
 	bool lanes = false, rows = false;
 	for (pos = 1; pos <= r->count; pos++) {
-		r->barriers[pos + 1] = r->barriers[pos] + is_barrier(how_of(r, pos));
+		r->barriers[pos + 1] = r->barriers[pos] + lowering_is_barrier(how_of(r, pos));
 		r->stores = r->stores || how_of(r, pos) == LOWER_STORE;
 		uint32_t rank = how_of(r, pos) == LOWER_REDUCE ? value_rank(r->p, node_input(m, r->nodes[pos], 0)) : 0;
 		bool along = rank >= 2 && (reduction_dims(m, r->nodes[pos]) >> (rank - 1) & 1);
@@ -113,25 +90,23 @@ static void region_nodes(Region *r) {
 	r->both_ways = lanes && rows;
 }
 
-static bool crosses(const Region *r, uint32_t pos) {
+bool region_crosses(const Region *r, uint32_t pos) {
 	return r->until[pos] > pos && r->barriers[r->until[pos]] > r->barriers[pos + 1];
 }
 
-typedef void Visit(Region *r, uint32_t user, NodeId operand);
 static void each_ref(Region *r, uint32_t user, const Arg *a, Visit *visit) {
 	if (a->kind == ARG_REF)
 		visit(r, user, a->node);
 	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
 		each_ref(r, user, arg_get(r->p->m, a->list.first + i), visit);
 }
-static void each_operand(Region *r, uint32_t user, Visit *visit) {
+void each_operand(Region *r, uint32_t user, Visit *visit) {
 	const Node *node = node_get(r->p->m, r->nodes[user]);
 	for (uint32_t i = 0; i < node->arg_count; i++)
 		each_ref(r, user, arg_get(r->p->m, node->arg_first + i), visit);
 }
 
-/* Position of the node that computes the value which n names; 0 if that is in another graph. */
-static uint32_t position(const Region *r, NodeId n) {
+uint32_t position(const Region *r, NodeId n) {
 	n = value_root(r->p->plan, n);
 	return node_get(r->p->m, n)->graph == r->graph ? r->at[n] : 0;
 }
@@ -139,7 +114,7 @@ static uint32_t position(const Region *r, NodeId n) {
 static void read_until(Region *r, uint32_t user, NodeId operand) {
 	uint32_t pos = position(r, operand);
 	/* What streams is computed where it is read. */
-	bool through = lowering_streams(how_of(r, user)) && !crosses(r, user) && r->until[user] > user;
+	bool through = lowering_streams(how_of(r, user)) && !region_crosses(r, user) && r->until[user] > user;
 	/* A loop reads its arguments until its last step. */
 	uint32_t last = through ? r->until[user] : user + (how_of(r, user) == LOWER_LOOP);
 	if (pos && r->until[pos] < last)
@@ -184,13 +159,13 @@ static int64_t weigh(const Target *t, const Kept *h) {
 	return bytes / 100;
 }
 
-static bool is_load(const Region *r, uint32_t pos) {
+bool is_plain_load(const Region *r, uint32_t pos) {
 	return how_of(r, pos) == LOWER_LOAD && r->p->plan->values[r->nodes[pos]].mask_count == 0;
 }
 
 static void held_add(const Region *r, Kept *h, uint32_t pos, int64_t sign) {
 	int64_t bytes = sign * held_bytes(r, pos);
-	if (is_load(r, pos))
+	if (is_plain_load(r, pos))
 		h->loads += bytes;
 	else if (last_size(r->p->plan, r->nodes[pos]) <= r->p->m->target->lanes)
 		h->columns += bytes;
@@ -201,7 +176,7 @@ static void held_add(const Region *r, Kept *h, uint32_t pos, int64_t sign) {
 /* Of a step of an unrolled loop, before the step it follows is done. A column is there twice: as the step reduced it,
  * and joined to the carried one. */
 static int64_t early_bytes(const Region *r, uint32_t pos) {
-	if (is_load(r, pos))
+	if (is_plain_load(r, pos))
 		return 0;
 	return held_bytes(r, pos) * (last_size(r->p->plan, r->nodes[pos]) == 1 ? 2 : 1);
 }
@@ -214,7 +189,7 @@ static int64_t parts_of(const Planner *p, NodeId n) {
 		NodeId x = matmul_operand(p->m, n, i);
 		if (node_type(p->m, x)->dtype != DTYPE_F32)
 			return 0;
-		bytes += bytes_of(p->plan, x);
+		bytes += spilled_size(p->plan, x);
 	}
 	return bytes;
 }
@@ -225,7 +200,7 @@ static int64_t widened_of(const Planner *p, NodeId n) {
 	for (int i = 0; i < 2; i++) {
 		NodeId x = matmul_operand(p->m, n, i);
 		Dtype d = node_type(p->m, x)->dtype;
-		bytes += d == DTYPE_F8E4M3 || d == DTYPE_F8E5M2 ? 2 * bytes_of(p->plan, x) : 0;
+		bytes += d == DTYPE_F8E4M3 || d == DTYPE_F8E5M2 ? 2 * spilled_size(p->plan, x) : 0;
 	}
 	return bytes;
 }
@@ -284,7 +259,7 @@ static int64_t copied_bytes(const Region *r, NodeId call) {
 		if (inner->carries.at[i].place != CARRY_SCRATCH || from == NONE || !in_scratch(r, from))
 			continue;
 		int64_t wider = int_max(32 / dtype_vmem_bits(node_type(m, from)->dtype), 1);
-		bytes += 4 * wider * bytes_of(r->p->plan, from);
+		bytes += 4 * wider * spilled_size(r->p->plan, from);
 	}
 	return bytes;
 }
@@ -299,13 +274,19 @@ static int64_t other_way_bytes(const Region *r, uint32_t pos) {
 	if (!r->both_ways || value_rank(r->p, x) < 2 || (reduction_dims(m, n) >> last & 1))
 		return 0;
 	uint32_t from = position(r, x);
-	return from && lowering_streams(how_of(r, from)) && !crosses(r, from) ? held_bytes(r, from) * 5 / 4 : 0;
+	return from && lowering_streams(how_of(r, from)) && !region_crosses(r, from) ? held_bytes(r, from) * 5 / 4 : 0;
 }
 
 /* A result that streams back; in int32 a quarter more is under way (fitted to int8 products on v7x). */
 static int64_t streamed_bytes(const Region *r, NodeId n) {
-	int64_t bytes = bytes_of(r->p->plan, n);
+	int64_t bytes = spilled_size(r->p->plan, n);
 	return node_type(r->p->m, n)->dtype == DTYPE_I32 ? bytes / 4 * 5 : bytes;
+}
+
+/* Loads that meet a tile which waits as they do are kept, where such tiles of 32 bits are. */
+static int64_t kept_loads(const Region *r, uint32_t pos, int64_t loads) {
+	const TargetSpills *s = &r->p->m->target->spills;
+	return r->met[pos] ? loads * int_max(s->late - s->loads, 0) / 100 : 0;
 }
 
 static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
@@ -313,15 +294,15 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 	Kept h = *across;
 	Lowering how = how_of(r, pos);
 	if (how == LOWER_REDUCE)
-		h.tiles += other_way_bytes(r, pos);
+		h.tiles += other_way_bytes(r, pos) + r->late[pos] + r->late_load[pos] + kept_loads(r, pos, h.loads);
 	if (how == LOWER_MATMUL) {
 		bool adds = accumulates(r, pos, false); /* it streams back as it is computed */
 		h.results += adds ? streamed_bytes(r, n) : 0;
-		h.tiles += adds ? 0 : bytes_of(r->p->plan, n);
+		h.tiles += adds ? 0 : spilled_size(r->p->plan, n);
 		h.parts += parts_of(r->p, n) + (adds ? 0 : widened_of(r->p, n));
 		NodeId left = matmul_operand(r->p->m, n, 0);
-		h.factors += bytes_of(r->p->plan, left) / batch_of(r->p->plan, left);
-		h.ahead += adds_straight_on(r, pos) ? bytes_of(r->p->plan, left) / batch_of(r->p->plan, left) : 0;
+		h.factors += spilled_size(r->p->plan, left) / batch_of(r->p->plan, left);
+		h.ahead += adds_straight_on(r, pos) ? spilled_size(r->p->plan, left) / batch_of(r->p->plan, left) : 0;
 	}
 	if (how == LOWER_LOOP) {
 		GraphId body = node_arg(r->p->m, n, 0)->graph;
@@ -360,7 +341,7 @@ static void add_tail(const Region *r, const Loop *loop, Kept *h) {
 /* A tile that is reduced and stored, and no step hands on: the reductions of all steps of an unrolled loop come late,
  * and each step's tile waits for its own (fitted to JS divergence, 16 steps on v7x). */
 static bool waits_for_sums(const Region *r, uint32_t pos) {
-	return r->stores && crosses(r, pos) && !r->carried[pos] &&
+	return r->stores && region_crosses(r, pos) && !r->carried[pos] &&
 	       last_size(r->p->plan, r->nodes[pos]) > r->p->m->target->lanes;
 }
 
@@ -370,9 +351,10 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 	int64_t early = 0, own = 0;
 	region_nodes(&r);
 	region_flow(&r);
+	region_late(&r);
 	Kept *ends = arena_array(p->a, r.count + 2, sizeof *ends);
 	for (uint32_t pos = 1; pos <= r.count; pos++) {
-		if (is_barrier(how_of(&r, pos))) {
+		if (lowering_is_barrier(how_of(&r, pos))) {
 			Kept here = barrier_held(&r, pos, &across);
 			early += here.early;
 			if (weigh(p->m->target, &here) > weigh(p->m->target, &peak))
@@ -382,7 +364,7 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
 		across.columns -= ends[pos].columns;
 		across.loads -= ends[pos].loads;
 		own += r.frontier[pos] || waits_for_sums(&r, pos) ? early_bytes(&r, pos) : 0;
-		if (!crosses(&r, pos) || in_scratch(&r, r.nodes[pos]))
+		if (!region_crosses(&r, pos) || in_scratch(&r, r.nodes[pos]))
 			continue;
 		Kept *end = &ends[r.until[pos]];
 		held_add(&r, &across, pos, 1);
@@ -412,22 +394,6 @@ static int64_t skew_spills(Planner *p, const Loop *loop) {
 	return (loop->peeled || loop->type == LOOP_FORI ? bytes : bytes / 2) + parts;
 }
 
-/* Without a barrier everything streams, but of several stores the compiler starts the later ones' values before the
- * first is done, and shares what they have in common: up to a tile of each (2 to 6 tiles seen for 5 to 8 outputs). */
-static int64_t streams_at_once(const Planner *p) {
-	int64_t bytes = 0, most = 0;
-	for (NodeId n = graph_first(p->m, p->plan->root); n != NONE; n = node_get(p->m, n)->next) {
-		Lowering how = op_lowering(node_get(p->m, n)->op);
-		if (is_barrier(how))
-			return 0;
-		NodeId stored = how == LOWER_STORE ? node_input(p->m, n, 2) : NONE;
-		int64_t held = stored == NONE ? 0 : bytes_of(p->plan, stored);
-		bytes += held;
-		most = int_max(most, held);
-	}
-	return bytes - most;
-}
-
 /* Lanes that change places one distance after the other: the tile, moved both ways, chosen from, for each distance.
  * What was measured: 7 times the tile for every other lane, twice for a flip. */
 static int64_t move_spills(Planner *p) {
@@ -443,7 +409,7 @@ static int64_t move_spills(Planner *p) {
 		           : times > 2            ? node_input(p->m, n, 0)
 		                                  : n;
 		times *= value_of(p, n)->folded ? 2 : 1;
-		most = int_max(most, int_min(bytes_of(p->plan, x), TOO_MUCH / 8) * times);
+		most = int_max(most, int_min(spilled_size(p->plan, x), TOO_MUCH / 8) * times);
 	}
 	return most;
 }
@@ -454,6 +420,6 @@ int64_t plan_spills(Planner *p) {
 	int64_t skewed = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++)
 		skewed += skew_spills(p, &p->plan->loops.at[l]);
-	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_at_once(p) +
+	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_spills(p) +
 	       int_max(move_spills(p) - SPARE_BYTES, 0);
 }

@@ -33,6 +33,8 @@ typedef struct TargetSpills {
 	int64_t parts;   /* float32 factors of a matmul at full precision */
 	int64_t factors; /* a matmul's left factor */
 	int64_t steps;   /* what an unrolled loop's other steps compute early */
+	int64_t late;    /* what is computed of 32-bit loads and waits for a reduction that it does not need */
+	int64_t joined;  /* a widened load that waits to be divided by a reduction, or to meet one value for all rows */
 } TargetSpills;
 
 typedef struct Target {

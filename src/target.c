@@ -118,14 +118,16 @@ static void read_rate(TargetJob *j, const json_t *root, const char *key, const P
 /* Absent: the base's, or the most that any chip spills. */
 static void read_spills(TargetJob *j, const json_t *root, const Path *path) {
 	TargetSpills *s = &j->target.spills;
-	int64_t *const value[] = {&s->tiles, &s->columns, &s->loads, &s->results, &s->parts, &s->factors, &s->steps};
-	static const char *const keys[] = {"spill_tiles", "spill_columns", "spill_loads", "spill_results",
-	                                   "spill_parts", "spill_factors", "spill_steps"};
+	int64_t *const value[] = {&s->tiles,   &s->columns, &s->loads, &s->results, &s->parts,
+	                          &s->factors, &s->steps,   &s->late,  &s->joined};
+	static const char *const keys[] = {"spill_tiles",   "spill_columns", "spill_loads",
+	                                   "spill_results", "spill_parts",   "spill_factors",
+	                                   "spill_steps",   "spill_late",    "spill_joined"};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		for (size_t row = 0; row < sizeof rows / sizeof *rows && !j->based; row++) {
 			const TargetSpills *of = &rows[row].spills;
-			const int64_t all[] = {of->tiles, of->columns, of->loads, of->results,
-			                       of->parts, of->factors, of->steps};
+			const int64_t all[] = {of->tiles,   of->columns, of->loads, of->results, of->parts,
+			                       of->factors, of->steps,   of->late,  of->joined};
 			*value[i] = int_max(*value[i], all[i]);
 		}
 		if (json_object_get(root, keys[i]))

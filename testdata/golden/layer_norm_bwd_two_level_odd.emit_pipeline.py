@@ -28,7 +28,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 642422,
+    "vmem_bytes": 669056,
     "flops": 0,
     "hbm_bytes": 1468295,
     "compiler": "pallasc 0.1.0",

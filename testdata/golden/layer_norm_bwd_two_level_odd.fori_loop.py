@@ -28,7 +28,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1246248,
+    "vmem_bytes": 1246553,
     "flops": 0,
     "hbm_bytes": 771368,
     "compiler": "pallasc 0.1.0",

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1330065,
+    "vmem_bytes": 1401090,
     "flops": 0,
     "hbm_bytes": 655872,
     "compiler": "pallasc 0.1.0",

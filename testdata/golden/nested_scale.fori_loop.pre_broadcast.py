@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": True,
     },
-    "vmem_bytes": 704851,
+    "vmem_bytes": 775875,
     "flops": 0,
     "hbm_bytes": 655872,
     "compiler": "pallasc 0.1.0",

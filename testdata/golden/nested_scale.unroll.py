@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1235365,
+    "vmem_bytes": 1306390,
     "flops": 0,
     "hbm_bytes": 459264,
     "compiler": "pallasc 0.1.0",

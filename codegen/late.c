@@ -1,0 +1,199 @@
+/* late.c - what is computed before a reduction along lanes though only what comes after it reads it.
+ *
+ * Such a reduction takes long to come out, and straight code is scheduled by what is ready: of
+ *
+ *     t = sum(x, -1)
+ *     out = exp(y) * t + z
+ *
+ * the exponents are ready at once, and are computed and spilled before the first of them meets t. What was measured,
+ * for [256, 4096] and all chips (tests/unit/test_vmem.c has some):
+ *
+ * - What is computed waits whole. Of 32-bit loads the compilers of v5e and v5p compute nothing early.
+ * - What is only loaded, or widened, as the tile that meets t itself waits as well, if something is computed of the
+ *   product; of a sum or product alone that is stored a quarter waits at most, and more of a quotient or where t is one
+ *   value for all rows (TargetSpills.joined).
+ * - What is only loaded and meets such a tile later, as z, is loaded where it is used; of widened ones the compilers
+ *   load one early, packed.
+ * - What is widened, and read before the reduction and twice after it, waits twice.
+ * - A mask made of what is loaded waits as what is compared does; made of what is held anyway it costs nothing.
+ * - Reductions of rows and matmuls come out as they go: nothing is computed early. */
+#include "region.h"
+
+/* Percent of a sum or product alone, at most 20 was seen; of a mask, at least. */
+enum { ONE_OP = 25, MASK = 50 };
+
+static const Module *module_of(const Region *r) { return r->p->m; }
+
+static bool is_wide(const Region *r, uint32_t pos) {
+	return last_size(r->p->plan, r->nodes[pos]) > module_of(r)->target->lanes && held_bytes(r, pos) > 0;
+}
+
+static bool has_rows(const Region *r, uint32_t pos) {
+	int64_t shape[DIM_MAX] = {0}, rows = 1;
+	uint32_t rank = plan_shape(r->p->plan, r->nodes[pos], r->p->plan->values[r->nodes[pos]].form, shape);
+	for (uint32_t i = 0; i + 1 < rank; i++)
+		rows *= int_max(shape[i], 1);
+	return rows > 1;
+}
+
+static bool along_lanes(const Region *r, uint32_t pos) {
+	if (how_of(r, pos) != LOWER_REDUCE)
+		return false;
+	NodeId x = node_input(r->p->m, r->nodes[pos], 0);
+	uint32_t rank = value_rank(r->p, x);
+	return rank > 0 && (reduction_dims(module_of(r), r->nodes[pos]) >> (rank - 1) & 1);
+}
+
+static uint32_t first_input(const Region *r, uint32_t pos) {
+	return position(r, node_input(module_of(r), r->nodes[pos], 0));
+}
+
+/* Position of the packed load that this widens, and does no more than that; 0. */
+static uint32_t widened_load(const Region *r, uint32_t pos) {
+	bool widens = false;
+	while (pos && (how_of(r, pos) == LOWER_VIEW || how_of(r, pos) == LOWER_ALIAS ||
+	               node_get(module_of(r), r->nodes[pos])->op == OP_CONVERT)) {
+		widens = widens || node_get(module_of(r), r->nodes[pos])->op == OP_CONVERT;
+		pos = first_input(r, pos);
+	}
+	return pos && widens && is_plain_load(r, pos) && r->narrow[pos] ? pos : 0;
+}
+
+/* ---- what waits for what ---------------------------------------------------------------------------------------- */
+
+static void add_wait(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand);
+	if (!pos)
+		return;
+	uint32_t last = along_lanes(r, pos) ? pos : r->waits[pos];
+	if (r->waits[user] < last)
+		r->waits[user] = last;
+	r->narrow[user] = r->narrow[user] || (r->narrow[pos] && !along_lanes(r, pos));
+	bool leaf = how_of(r, pos) == LOWER_LOAD || region_crosses(r, pos);
+	r->leaf[user] = (uint32_t)int_max(r->leaf[user], leaf ? pos : r->leaf[pos]);
+	r->computed[user] = r->computed[user] || (how_of(r, pos) != LOWER_LOAD && is_wide(r, pos));
+}
+
+static bool loads_narrow(const Region *r, uint32_t pos) {
+	const Type *t = node_type(module_of(r), r->nodes[pos]);
+	return how_of(r, pos) == LOWER_LOAD && t->kind == TYPE_TENSOR && dtype_vmem_bits(t->dtype) < 32;
+}
+
+/* What a value meets: another wide one that waits for the same, or was there before; a column that waits. */
+static void mark_joins(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand), after = r->waits[user];
+	if (!pos || !after)
+		return;
+	if (is_wide(r, pos))
+		r->joins_wide[user] = r->joins_wide[user] || pos < after || r->waits[pos] == after;
+	else if (r->waits[pos] == after || pos == after)
+		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, pos);
+}
+
+/* ---- what comes early ------------------------------------------------------------------------------------------- */
+
+static uint32_t only_user(const Region *r, uint32_t pos) {
+	const Module *m = module_of(r);
+	return node_use_count(m, r->nodes[pos]) == 1 ? r->at[arg_get(m, node_uses(m, r->nodes[pos]))->user] : 0;
+}
+
+/* What is computed here is only stored, rounded or not. */
+static bool goes_to_store(const Region *r, uint32_t pos) {
+	uint32_t user = only_user(r, pos);
+	while (user && (how_of(r, user) == LOWER_VIEW || how_of(r, user) == LOWER_ALIAS ||
+	                node_get(module_of(r), r->nodes[user])->op == OP_CONVERT))
+		user = only_user(r, user);
+	return user && how_of(r, user) == LOWER_STORE;
+}
+
+/* Percent of the tile that meets the reduction itself, if it is loaded only. */
+static int64_t first_share(const Region *r, uint32_t user) {
+	uint16_t op = node_get(module_of(r), r->nodes[user])->op;
+	bool one_op = op == OP_ADD || op == OP_SUB || op == OP_MUL;
+	if (!goes_to_store(r, user) || !(one_op || op == OP_DIV))
+		return 100;
+	int64_t joined = module_of(r)->target->spills.joined;
+	return one_op && r->joins_rows[user] ? int_min(ONE_OP, joined) : joined;
+}
+
+/* A mask waits as what is compared, or, of 32-bit loads, as what it is: some bits of each element. */
+static int64_t early_mask(const Region *r, uint32_t user, uint32_t pos) {
+	int64_t bytes = held_bytes(r, pos);
+	if (r->leaf[pos] < r->waits[user])
+		return 0;
+	if (r->narrow[pos])
+		return bytes;
+	return r->computed[pos] ? bytes * int_max(module_of(r)->target->spills.late, MASK) / 100 : bytes / 8;
+}
+
+static int64_t early_size(const Region *r, uint32_t user, uint32_t pos) {
+	const Target *t = module_of(r)->target;
+	int64_t bytes = held_bytes(r, pos), wait = r->narrow[pos] ? 100 : t->spills.late;
+	bool widened = widened_load(r, pos), loaded = is_plain_load(r, pos);
+	if (node_type(module_of(r), r->nodes[pos])->dtype == DTYPE_BOOL)
+		return early_mask(r, user, pos);
+	if (!widened && !loaded)
+		return bytes * wait / 100;
+	if (r->joins_wide[user])
+		return 0;
+	int64_t share = first_share(r, user);
+	if (loaded && (share < 100 || r->narrow[pos]))
+		return 0;
+	return bytes * int_min(share, wait) / 100;
+}
+
+/* What is widened once and read twice after the reduction is there twice, as the compiler widens it for each. */
+static void add_again(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand), after = r->waits[user];
+	uint32_t from = pos && after && lowering_streams(how_of(r, user)) ? widened_load(r, pos) : 0;
+	bool again = from && !r->waits[pos] && r->read_after[pos] == after && r->last_reader[pos] != user;
+	if (from) {
+		r->read_after[pos] = after;
+		r->last_reader[pos] = user;
+	}
+	if (!again || r->twice[pos])
+		return;
+	r->twice[pos] = true;
+	r->late[after] += pos < after ? held_bytes(r, pos) : 0;
+	r->late_load[after] = int_max(r->late_load[after], pos < after ? 0 : held_bytes(r, from));
+}
+
+static void add_late(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand), after = r->waits[user];
+	if (!pos || pos < after || r->waits[pos] >= after || r->early[pos] || !lowering_streams(how_of(r, user)) ||
+	    !is_wide(r, pos))
+		return;
+	r->early[pos] = r->met[after] = true;
+	r->late[after] += early_size(r, user, pos);
+	uint32_t from = r->joins_wide[user] ? widened_load(r, pos) : 0;
+	r->late_load[after] = int_max(r->late_load[after], from ? held_bytes(r, from) : 0);
+}
+
+static void each_node(Region *r, Visit *visit) {
+	for (uint32_t pos = 1; pos <= r->count; pos++)
+		if (r->p->plan->values[r->nodes[pos]].same_as == NONE)
+			each_operand(r, pos, visit);
+}
+
+void region_late(Region *r) {
+	Arena *a = r->p->a;
+	r->waits = arena_array(a, r->count + 2, sizeof *r->waits);
+	r->leaf = arena_array(a, r->count + 2, sizeof *r->leaf);
+	r->computed = arena_array(a, r->count + 2, sizeof *r->computed);
+	r->narrow = arena_array(a, r->count + 2, sizeof *r->narrow);
+	r->early = arena_array(a, r->count + 2, sizeof *r->early);
+	r->joins_wide = arena_array(a, r->count + 2, sizeof *r->joins_wide);
+	r->joins_rows = arena_array(a, r->count + 2, sizeof *r->joins_rows);
+	r->read_after = arena_array(a, r->count + 2, sizeof *r->read_after);
+	r->last_reader = arena_array(a, r->count + 2, sizeof *r->last_reader);
+	r->twice = arena_array(a, r->count + 2, sizeof *r->twice);
+	r->met = arena_array(a, r->count + 2, sizeof *r->met);
+	r->late = arena_array(a, r->count + 2, sizeof *r->late);
+	r->late_load = arena_array(a, r->count + 2, sizeof *r->late_load);
+	for (uint32_t pos = 1; pos <= r->count; pos++)
+		r->narrow[pos] = loads_narrow(r, pos);
+	each_node(r, add_wait);
+	each_node(r, mark_joins);
+	each_node(r, add_late);
+	each_node(r, add_again);
+}

@@ -1,0 +1,66 @@
+/* region.h - a graph of a kernel as the compiler schedules it, for spills.c and late.c: what is read until when, what
+ * waits for what. */
+#ifndef REGION_H
+#define REGION_H
+
+#include "planner.h"
+
+/* No value counts for more: far above any VMEM, and sums stay below 2^63. */
+#define TOO_MUCH (INT64_C(1) << 34)
+
+typedef struct Region {
+	Planner *p;
+	GraphId graph;
+	uint32_t count;        /* nodes */
+	NodeId *nodes;         /* by position */
+	uint32_t *at;          /* by node: its position in this graph, 1-based; 0: not of this graph */
+	uint32_t *until;       /* by position: the last position that reads it, streaming users seen through */
+	uint32_t *barriers;    /* by position: barriers before it */
+	bool *carried;         /* by position: depends on a carried value */
+	bool *frontier;        /* by position: does not, but something that does reads it */
+	bool stores;           /* it stores something */
+	bool both_ways;        /* it reduces tiles along lanes, and tiles along other dims only */
+	uint32_t *waits;       /* by position: the last reduction along lanes that it depends on; 0: none */
+	bool *narrow;          /* by position: depends on elements of fewer than 32 bits, no reduction between */
+	uint32_t *leaf;        /* by position: the last load or held value that it is computed from, no other between */
+	bool *computed;        /* by position: of wide values that are no loads */
+	bool *early;           /* by position: only read after a reduction that it does not need */
+	bool *joins_wide;      /* by position: reads a wide value that waits as it does, or was there before */
+	bool *joins_rows;      /* by position: reads a column that waits as it does */
+	uint32_t *read_after;  /* by position: the reduction after which it was read last */
+	uint32_t *last_reader; /* by position: by what */
+	bool *twice;           /* by position: two read it after one reduction */
+	bool *met;             /* by position of a reduction: something that does not wait for it meets what does */
+	int64_t *late;         /* by position of a reduction: bytes of what is computed early, before it */
+	int64_t *late_load; /* by position of a reduction: the largest tile that is loaded early and widened after it */
+} Region;
+
+static inline bool lowering_is_barrier(Lowering how) {
+	return how == LOWER_REDUCE || how == LOWER_SCAN || how == LOWER_MATMUL || how == LOWER_LOOP;
+}
+
+static inline Lowering how_of(const Region *r, uint32_t pos) {
+	return op_lowering(node_get(r->p->m, r->nodes[pos])->op);
+}
+
+/* A value's bytes in whole registers; 0 for what is no tensor. */
+int64_t spilled_size(const Plan *plan, NodeId n);
+/* What holding a value costs: nothing for what is the same in every lane. */
+int64_t held_bytes(const Region *r, uint32_t pos);
+int64_t last_size(const Plan *plan, NodeId n);
+/* It is read after a barrier that comes after it. */
+bool region_crosses(const Region *r, uint32_t pos);
+bool is_plain_load(const Region *r, uint32_t pos);
+
+typedef void Visit(Region *r, uint32_t user, NodeId operand);
+void each_operand(Region *r, uint32_t user, Visit *visit);
+/* Position of the node that computes the value which n names; 0 if that is in another graph. */
+uint32_t position(const Region *r, NodeId n);
+
+/* late.c: fills what stands after `both_ways`. */
+void region_late(Region *r);
+
+/* streams.c: what is spilled of a root without a barrier. */
+int64_t streams_spills(const Planner *p);
+
+#endif

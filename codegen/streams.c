@@ -1,0 +1,126 @@
+/* streams.c - what is spilled of straight code without a barrier, where everything could stream through registers.
+ *
+ * Of several stores the compiler starts the later ones' values before the first is done, and shares what they have in
+ * common: up to a tile of each (2 to 6 tiles seen for 5 to 8 outputs).
+ *
+ * A block that is filled and then read again, as that of a tensor changed in place, is a barrier of its own: its loads
+ * wait for its stores, and what else is ready is computed meanwhile. Of
+ *
+ *     o_ref[...] = x_ref[...]
+ *     o_ref[...] = exp(o_ref[...]) + exp(y_ref[...])
+ *
+ * both exponents wait whole; of o + y nothing does. Seen for [256, 1024] to [1024, 1024]: each stored value that
+ * something is computed for, and once what the largest join reads beside it. The compilers of v5e and v5p let stored
+ * values of 32-bit loads stream; of fewer bits they, and that of v4, widen all. */
+#include "region.h"
+
+static Lowering lowering_of(const Planner *p, NodeId n) { return op_lowering(node_get(p->m, n)->op); }
+
+static bool in_order(const Planner *p) {
+	for (uint32_t i = 0; i < p->plan->operands.count; i++) {
+		const Held *held = p->plan->operands.at[i].held;
+		bool filled = held && (held->initial == INITIAL_COPY || held->initial == INITIAL_VALUE);
+		if (filled && held->revisits == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What is computed before it is rounded or viewed. */
+static NodeId computed_as(const Planner *p, NodeId n) {
+	n = value_root(p->plan, n);
+	while (node_get(p->m, n)->op == OP_CONVERT || lowering_of(p, n) == LOWER_VIEW ||
+	       lowering_of(p, n) == LOWER_ALIAS)
+		n = value_root(p->plan, node_input(p->m, n, 0));
+	return n;
+}
+
+static bool is_narrow(const Planner *p, NodeId n) {
+	return node_type(p->m, n)->kind == TYPE_TENSOR && dtype_vmem_bits(node_type(p->m, n)->dtype) < 32;
+}
+
+/* Bytes of a value as the vector unit computes it. */
+static int64_t computed_size(const Planner *p, NodeId n) {
+	bool widened = is_narrow(p, n) && (!p->m->target->bf16_vpu || p->plan->values[n].compute == DTYPE_F32);
+	int64_t bits = widened ? dtype_vmem_bits(node_type(p->m, n)->dtype) : 32;
+	return spilled_size(p->plan, n) * 32 / bits;
+}
+
+static bool is_computed(const Planner *p, NodeId n) {
+	Lowering how = lowering_of(p, n);
+	return lowering_streams(how) || how == LOWER_MOVE || (how == LOWER_LOAD && p->plan->values[n].mask_count > 0);
+}
+
+/* A mask waits as what it is computed of; of loads it is made where it is used, but for those that must be widened. */
+static int64_t mask_size(const Planner *p, NodeId mask, bool *computed) {
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < node_get(p->m, mask)->arg_count; i++) {
+		const Arg *a = node_arg(p->m, mask, i);
+		NodeId n = a->kind == ARG_REF ? computed_as(p, a->node) : NONE;
+		bool widens = n != NONE && lowering_of(p, n) == LOWER_LOAD && is_narrow(p, n);
+		if (n == NONE || !(is_computed(p, n) || (widens && !p->m->target->bf16_vpu)))
+			continue;
+		bytes += widens ? spilled_size(p->plan, n) : computed_size(p, n);
+		*computed = true;
+	}
+	return bytes;
+}
+
+/* What a join has of one operand: a computed tile, or one that is loaded packed, to be widened. */
+static int64_t joined_size(const Planner *p, NodeId operand, bool *computed) {
+	NodeId n = computed_as(p, operand);
+	Lowering how = lowering_of(p, n);
+	if (how == LOWER_POINTWISE && node_type(p->m, n)->dtype == DTYPE_BOOL)
+		return mask_size(p, n, computed);
+	if (how == LOWER_LOAD && p->plan->values[n].mask_count == 0)
+		return is_narrow(p, n) ? spilled_size(p->plan, n) : 0;
+	if (!is_computed(p, n))
+		return 0;
+	*computed = true;
+	return computed_size(p, n);
+}
+
+/* Bytes of all operands that wait for each other; `computed`: one of them is more than loaded. */
+static int64_t operands_size(const Planner *p, NodeId n, bool *computed) {
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < node_get(p->m, n)->arg_count; i++)
+		if (node_arg(p->m, n, i)->kind == ARG_REF)
+			bytes += joined_size(p, node_arg(p->m, n, i)->node, computed);
+	return bytes;
+}
+
+/* A value of loads alone is computed as they come; not where they are to be widened. A masked store is one more op, of
+ * the value and what is there. */
+static int64_t stored_size(const Planner *p, NodeId store) {
+	NodeId n = computed_as(p, node_input(p->m, store, 2));
+	bool computed = is_computed(p, n) && node_input(p->m, store, 3) != NONE;
+	int64_t operands = operands_size(p, n, &computed);
+	bool widens = operands > 0 && !p->m->target->bf16_vpu;
+	return lowering_streams(lowering_of(p, n)) && (computed || widens) ? computed_size(p, n) : 0;
+}
+
+static int64_t join_size(const Planner *p, NodeId n) {
+	bool computed = false;
+	int64_t operands = lowering_streams(lowering_of(p, n)) ? operands_size(p, n, &computed) : 0;
+	return computed ? int_max(operands - computed_size(p, n), 0) : 0;
+}
+
+int64_t streams_spills(const Planner *p) {
+	int64_t bytes = 0, most = 0, stored = 0, join = 0;
+	bool narrow = false;
+	for (NodeId n = graph_first(p->m, p->plan->root); n != NONE; n = node_get(p->m, n)->next) {
+		Lowering how = lowering_of(p, n);
+		if (lowering_is_barrier(how))
+			return 0;
+		narrow = narrow || (how == LOWER_LOAD && is_narrow(p, n));
+		join = int_max(join, join_size(p, n));
+		if (how != LOWER_STORE)
+			continue;
+		int64_t held = spilled_size(p->plan, node_input(p->m, n, 2));
+		bytes += held;
+		most = int_max(most, held);
+		stored += stored_size(p, n);
+	}
+	bool early = narrow || p->m->target->spills.late > 0;
+	return int_max(bytes - most, in_order(p) ? (early ? stored : 0) + join : 0);
+}
