@@ -4,7 +4,7 @@
  * the dim; a store at a position is masked where that lies outside, and clamped as well. What the plan can follow (tile
  * queries, sums and products of them and of numbers) stays as it is, for it knows where those lie. With
  * assume_in_bounds nothing is done. Why on a TPU: a DMA or a slice that starts outside its array is no zero and no
- * exception there, but whatever lies beside it.
+ * exception there, but whatever lies beside it. Before dce removes an access that holds a loop, the loop is held so.
  *
  *     n = scalar n                       n = scalar n
  *     l = for_loop g, [0], [n]    =>     n_clamped = clamp n, 0, 512
@@ -12,12 +12,13 @@
  *                                        i_clamped = clamp i, 0, 199
  *                                        x = load x[i_clamped, u0]
  */
+#include "bounds.h"
 #include "effects.h"
-#include "pass.h"
 
 typedef struct Bounds {
 	PassContext *c;
 	Module *m;
+	const bool *stays; /* by NodeId: what is not about to be removed; NULL: all */
 	uint32_t clamped, masked;
 } Bounds;
 
@@ -57,8 +58,9 @@ static bool is_held(const Module *m, const Arg *a, int64_t high) {
 	return low->kind == ARG_INT && low->integer >= 0 && top->kind == ARG_INT && top->integer <= high;
 }
 
-/* The smallest dim that graph g, and those it calls, index with whole tiles of block b; INT64_MAX. */
-static int64_t block_limit(Module *m, GraphId g, BlockId b) {
+/* The smallest dim that graph g, and those it calls, index with whole tiles of block b; INT64_MAX. By accesses that
+ * stay, where `stays` is not NULL. */
+static int64_t block_limit(Module *m, GraphId g, BlockId b, const bool *stays) {
 	int64_t least = INT64_MAX, size;
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
 		GraphId graphs[2];
@@ -67,9 +69,10 @@ static int64_t block_limit(Module *m, GraphId g, BlockId b) {
 			for (uint32_t i = 0; i < graph_get(m, graphs[k])->blocks.count; i++)
 				rebinds = rebinds || graph_get(m, graphs[k])->blocks.at[i] == b;
 			if (!rebinds)
-				least = int_min(least, block_limit(m, graphs[k], b));
+				least = int_min(least, block_limit(m, graphs[k], b, stays));
 		}
-		TensorId t = op_kind(m, n) == KIND_MEMORY ? access_tensor(m, n) : NONE;
+		bool counts = op_kind(m, n) == KIND_MEMORY && (!stays || stays[n]);
+		TensorId t = counts ? access_tensor(m, n) : NONE;
 		const Arg *index = node_arg(m, n, 1);
 		for (uint32_t i = 0, dim = 0; t != NONE && index->kind == ARG_LIST && i < index->list.count; i++) {
 			const Arg *entry = arg_item(m, index, i);
@@ -101,22 +104,30 @@ static void clamp_slot(Bounds *b, ArgId slot, int64_t high, NodeId before) {
 	b->clamped++;
 }
 
-static void hold_bounds(Bounds *b, NodeId call) {
+/* One bound of a loop over `block`. */
+static void hold_bound(Bounds *b, NodeId call, ArgId slot, BlockId block) {
 	Module *m = b->m;
 	GraphId g = node_arg(m, call, 0)->graph;
+	const Arg *bound = arg_get(m, slot);
+	int64_t limit = block_limit(m, g, block, NULL), value;
+	if (limit == INT64_MAX)
+		return;
+	bool forgotten = b->stays && block_limit(m, g, block, b->stays) > limit;
+	if (bound->kind == ARG_REF && (forgotten || is_run_time(m, bound)) && !is_held(m, bound, limit))
+		clamp_slot(b, slot, limit, call);
+	else if (bound->kind == ARG_INT && (bound->integer < 0 || bound->integer > limit))
+		arg_set(m, slot, arg_int(int_min(int_max(bound->integer, 0), limit)));
+	else if (bound->kind == ARG_SYM && forgotten && expr_value(m, bound->expr, &value) && value > limit)
+		arg_set(m, slot, arg_int(limit));
+}
+
+static void hold_bounds(Bounds *b, NodeId call) {
+	Module *m = b->m;
 	for (uint32_t list = 1; list <= 2; list++) {
 		Arg bounds = *node_arg(m, call, list);
-		for (uint32_t i = 0; bounds.kind == ARG_LIST && i < bounds.list.count; i++) {
-			ArgId slot = bounds.list.first + i;
-			const Arg *bound = arg_get(m, slot);
-			int64_t limit = block_limit(m, g, graph_get(m, g)->blocks.at[i]);
-			if (limit == INT64_MAX)
-				continue;
-			if (is_run_time(m, bound) && !is_held(m, bound, limit))
-				clamp_slot(b, slot, limit, call);
-			else if (bound->kind == ARG_INT && (bound->integer < 0 || bound->integer > limit))
-				arg_set(m, slot, arg_int(int_min(int_max(bound->integer, 0), limit)));
-		}
+		for (uint32_t i = 0; bounds.kind == ARG_LIST && i < bounds.list.count; i++)
+			hold_bound(b, call, bounds.list.first + i,
+			           graph_get(m, node_arg(m, call, 0)->graph)->blocks.at[i]);
 	}
 }
 
@@ -166,6 +177,14 @@ static void hold_positions(Bounds *b, NodeId n) {
 			mask_store(b, n, entry->node, extent);
 		clamp_slot(b, node_arg(m, n, 1)->list.first + i, extent - 1, n);
 	}
+}
+
+void bounds_keep(PassContext *c, const bool *stays) {
+	Bounds b = {.c = c, .m = c->module, .stays = stays};
+	NodeId known = b.m->nodes.count;
+	for (NodeId n = 0; n < known && !b.m->assume_in_bounds; n++)
+		if (!node_get(b.m, n)->dead && stays[n] && node_get(b.m, n)->op == OP_FOR_LOOP)
+			hold_bounds(&b, n);
 }
 
 bool pass_bounds(PassContext *c) {

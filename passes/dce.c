@@ -11,8 +11,8 @@
  *     b = getitem l, 1                      store out, a
  *     store out, a
  */
+#include "bounds.h"
 #include "effects.h"
-#include "pass.h"
 
 typedef struct GraphLiveness {
 	bool *output;         /* by output: its value is needed */
@@ -24,6 +24,7 @@ typedef struct GraphLiveness {
 typedef struct Dce {
 	Module *m;
 	Arena *arena;
+	NodeId known;       /* how many nodes there were: later ones are live */
 	bool *live;         /* by NodeId */
 	uint32_t *argument; /* by NodeId of a placeholder: its index */
 	GraphLiveness *graph;
@@ -182,7 +183,7 @@ static void index_graph(Dce *d, GraphId g) {
 
 static bool is_fixed(const Dce *d, NodeId n) {
 	uint16_t op = node_get(d->m, n)->op;
-	return d->live[n] || op == OP_OUTPUT || op == OP_PLACEHOLDER;
+	return n >= d->known || d->live[n] || op == OP_OUTPUT || op == OP_PLACEHOLDER;
 }
 
 /* Dead nodes let go of their operands; graph arguments stay, to find the graphs below. */
@@ -264,13 +265,14 @@ static void remove_dead(Dce *d, NodeId n) {
 
 bool pass_dce(PassContext *c) {
 	Module *m = c->module;
-	Dce d = {.m = m, .arena = c->arena};
+	Dce d = {.m = m, .arena = c->arena, .known = m->nodes.count};
 	d.live = arena_array(d.arena, (size_t)m->nodes.count + 1, sizeof *d.live);
 	d.argument = arena_array(d.arena, (size_t)m->nodes.count + 1, sizeof *d.argument);
 	d.graph = arena_array(d.arena, (size_t)m->graphs.count + 1, sizeof *d.graph);
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		index_graph(&d, g);
 	find_live(&d);
+	bounds_keep(c, d.live);
 	for_each_dead(&d, release_operands);
 	shrink_calls(&d);
 	for_each_dead(&d, remove_dead);

@@ -181,6 +181,22 @@ static void write_out_arg(Module *m, NodeId n, ArgId slot, BlockId b, int64_t ex
 		write_out_arg(m, n, a.list.first + i, b, extent, index);
 }
 
+static TypeId written_out_type(Module *m, TypeId type, BlockId b, ExprId whole) {
+	Type t = *type_get(m, type);
+	if (t.kind == TYPE_TENSOR) {
+		for (uint32_t i = 0; i < t.count; i++)
+			if (expr_as_block(m, t.dims[i]) == b)
+				t.dims[i] = whole;
+		return type_tensor(m, t.dtype, t.count, t.dims);
+	}
+	if (t.kind != TYPE_TUPLE)
+		return type;
+	TypeId *elements = arena_array(m->arena, (size_t)t.count + 1, sizeof *elements);
+	for (uint32_t i = 0; i < t.count; i++)
+		elements[i] = written_out_type(m, t.elements[i], b, whole);
+	return type_tuple(m, t.count, elements);
+}
+
 /* Where shapes and indices name the block, they mean its whole extent, as long as nothing iterates it. */
 static void write_out_size(Module *m, BlockId b, int64_t extent) {
 	ExprId whole = expr_int(m, extent);
@@ -188,13 +204,8 @@ static void write_out_size(Module *m, BlockId b, int64_t extent) {
 		for (uint32_t i = 0; !node_get(m, n)->dead && i < node_get(m, n)->arg_count; i++)
 			write_out_arg(m, n, node_get(m, n)->arg_first + i, b, extent,
 			              op_kind(m, n) == KIND_MEMORY && i == 1);
-		Type t = *node_type(m, n);
-		bool found = false;
-		for (uint32_t i = 0; !node_get(m, n)->dead && t.kind == TYPE_TENSOR && i < t.count; i++)
-			if (expr_as_block(m, t.dims[i]) == b)
-				t.dims[i] = whole, found = true;
-		if (found)
-			node_set_type(m, n, type_tensor(m, t.dtype, t.count, t.dims));
+		if (!node_get(m, n)->dead)
+			node_set_type(m, n, written_out_type(m, node_get(m, n)->type, b, whole));
 	}
 }
 
@@ -298,6 +309,8 @@ bool pass_roll(PassContext *c) {
 	Module *m = c->module;
 	uint32_t graphs = m->graphs.count;
 	AskedList asked = rows_asked(c);
+	if (asked.count && !pass_dce(c)) /* rows that nothing reads are no rows */
+		return false;
 	while (asked.count) {
 		Asked a = take_outermost(&asked);
 		Roll r = {.c = c, .m = m, .block = a.block, .extent = a.extent, .step = a.step, .at = NONE};
