@@ -323,30 +323,45 @@ const char *index_view_text(Printer *pr, NodeId n) {
 
 /* ---- reductions, matmuls ---------------------------------------------------------------------------------------- */
 
+/* dims: of the operand as it is printed. */
+static const char *reduced_along(Printer *pr, const char *function, const char *operand, uint32_t dims, bool keep) {
+	const char *items[DIM_MAX];
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < DIM_MAX; i++)
+		if (dims >> i & 1)
+			items[count++] = arena_printf(pr->a, "%u", i);
+	const char *axis = count == 1 ? items[0] : arena_printf(pr->a, "(%s)", dims_text(pr, count, items));
+	return arena_printf(pr->a, "%s(%s, axis=%s%s)", function, operand, axis, keep ? ", keepdims=True" : "");
+}
+
+/* Of several dims that are reduced, only the last is kept, at size 1: the others go first. */
+static const char *last_kept(Printer *pr, const char *function, const char *operand, uint32_t dims) {
+	uint32_t last = 0, others = 0;
+	for (uint32_t i = 0; i < DIM_MAX; i++)
+		last = dims >> i & 1 ? i : last;
+	for (uint32_t i = 0; i < last; i++)
+		others += dims >> i & 1;
+	if (others)
+		operand = reduced_along(pr, function, operand, dims & ~(1u << last), false);
+	return reduced_along(pr, function, operand, 1u << (last - others), true);
+}
+
 PyExpr reduction_text(Printer *pr, NodeId n, const char *operand, Dtype from) {
 	const Value *v = &pr->plan->values[n];
 	NodeId x = node_input(pr->m, n, 0);
-	bool keepdim = reduction_keeps_dims(pr->m, n);
-	uint32_t dims = reduction_dims(pr->m, n), rank = type_rank(pr, x),
-		 shift = rank == 1 && v->wants == FORM_NATURAL;
+	uint32_t dims = reduction_dims(pr->m, n) << (type_rank(pr, x) == 1 && v->wants == FORM_NATURAL);
 	bool product = node_get(pr->m, n)->op == OP_PROD || node_get(pr->m, n)->op == OP_PROD_DIM;
-	const char *function = product ? helper_named(pr, "_prod") : op_row(node_get(pr->m, n)->op)->text;
-	const char *items[DIM_MAX];
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < rank; i++)
-		if (dims >> i & 1)
-			items[count++] = arena_printf(pr->a, "%u", i + shift);
-	bool all = type_rank(pr, n) == 0;
-	const char *axis = count == 1 ? items[0] : arena_printf(pr->a, "(%s)", dims_text(pr, count, items));
-	/* A column's own last dim is never reduced; a rank-1 result keeps a dim so that it stays a row or a column. */
-	bool keep = keepdim || v->form == FORM_COLUMN || type_rank(pr, n) == 1;
-	if (v->form == FORM_COLUMN && v->wants == FORM_COLUMN && type_rank(pr, n) > 0 && !keepdim)
-		keep = false;
 	bool mean = pr->plan->strips && pr->plan->strips->folds[n] && node_get(pr->m, n)->op == OP_MEAN_DIM;
-	function = mean ? "jnp.sum" : function;
-	PyExpr e = py_atom(all    ? arena_printf(pr->a, "%s(%s)", function, operand)
-	                   : keep ? arena_printf(pr->a, "%s(%s, axis=%s, keepdims=True)", function, operand, axis)
-	                          : arena_printf(pr->a, "%s(%s, axis=%s)", function, operand, axis));
+	const char *function = product ? helper_named(pr, "_prod")
+	                       : mean  ? "jnp.sum"
+	                               : op_row(node_get(pr->m, n)->op)->text;
+	/* A column's own last dim is never reduced; a rank-1 result keeps a dim so that it stays a row or a column. */
+	bool stays_column = v->form == FORM_COLUMN && v->wants == FORM_COLUMN;
+	bool keep_one = !stays_column && (v->form == FORM_COLUMN || type_rank(pr, n) == 1);
+	PyExpr e = py_atom(type_rank(pr, n) == 0 ? arena_printf(pr->a, "%s(%s)", function, operand)
+	                   : !reduction_keeps_dims(pr->m, n) && keep_one
+	                           ? last_kept(pr, function, operand, dims)
+	                           : reduced_along(pr, function, operand, dims, reduction_keeps_dims(pr->m, n)));
 	if (mean)
 		e = (PyExpr){arena_printf(pr->a, "%s / %lld", e.text, (long long)pr->plan->strips->size), PREC_MUL};
 	Dtype dtype = node_type(pr->m, n)->dtype;
