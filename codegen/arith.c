@@ -214,6 +214,25 @@ static Dtype reduced_in(const Module *m, NodeId n) {
 	return compute == x || (is_choice && x == DTYPE_BF16 && !whole) ? DTYPE_NONE : compute;
 }
 
+/* Operands of several dtypes, for what is no single op of jnp: a helper may compute with each of them alone. */
+static bool must_be_alike(const Module *m, NodeId n) {
+	const Node *node = node_get(m, n);
+	const OpRow *row = op_row(node->op);
+	bool is_power = node->op == OP_POW || node->op == OP_POW_SCALAR || node->op == OP_POW_BASE;
+	Dtype first = DTYPE_NONE;
+	if (!is_power && row->form != PRINT_CUSTOM && (row->text == NULL || row->text[0] != '_'))
+		return false;
+	for (uint32_t i = 0; i < node->arg_count; i++) {
+		const Arg *a = node_arg(m, n, i);
+		if (constant_operand(m, a) || arith_is_condition(node->op, i))
+			continue;
+		if (first != DTYPE_NONE && node_type(m, a->node)->dtype != first)
+			return true;
+		first = node_type(m, a->node)->dtype;
+	}
+	return false;
+}
+
 Dtype arith_compute_dtype(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	if (op == OP_CONVERT || op == OP_TO_COPY)
@@ -224,7 +243,7 @@ Dtype arith_compute_dtype(const Module *m, NodeId n) {
 	if (promoted == DTYPE_NONE)
 		return DTYPE_NONE;
 	Dtype compute = compute_in(m, n, promoted), as_is = arith_natural(m, n);
-	return compute == as_is ? DTYPE_NONE : compute;
+	return compute == as_is && !must_be_alike(m, n) ? DTYPE_NONE : compute;
 }
 
 /* Several chips make a new last dim of 32-bit lanes alone. */

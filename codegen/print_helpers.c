@@ -105,10 +105,14 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    dtype = jnp.result_type(x, y)\n"
 	 "    return jax.lax.div(*jnp.broadcast_arrays(jnp.asarray(x, dtype), jnp.asarray(y, dtype)))\n"},
 	{"_int_power", NULL,
-	 "def _int_power(x, y):\n"
-	 "    \"\"\"x to the power y of ints; a negative power is 0 unless x is 1 or -1.\"\"\"\n"
+	 "def _int_power(x, y, bits):\n"
+	 "    \"\"\"x to the power y < 2**bits of ints; a negative power is 0 unless x is 1 or -1.\"\"\"\n"
 	 "    unit = jnp.where(x == 1, 1, jnp.where(x == -1, 1 - 2 * (y & 1), 0))\n"
-	 "    return jnp.where(y < 0, unit, jnp.power(x, jnp.maximum(y, 0)))\n"},
+	 "    power = jnp.where((y & 1) != 0, x, 1)\n"
+	 "    for bit in range(1, bits):  # jnp.power takes 6 bits of the exponent\n"
+	 "        x = x * x\n"
+	 "        power = jnp.where((y >> bit & 1) != 0, power * x, power)\n"
+	 "    return jnp.where(y < 0, unit, power)\n"},
 	{"_leaky_relu", NULL,
 	 "def _leaky_relu(x, slope):\n"
 	 "    \"\"\"x where it is positive, else slope times x.\"\"\"\n"

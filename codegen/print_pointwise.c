@@ -197,6 +197,18 @@ static bool widened_pair(Printer *pr, NodeId n) {
 
 static bool power_is_natural(const Arg *a) { return a->kind == ARG_INT && a->integer >= 0; }
 
+/* Of ints, whose powers wrap around: as many bits of the exponent as its dtype has. */
+static PyExpr int_power_text(Printer *pr, NodeId n, const PyExpr *operands, Dtype compute) {
+	const Arg *exponent = node_arg(pr->m, n, 1);
+	bool tensor = exponent->kind == ARG_REF && node_type(pr->m, exponent->node)->kind == TYPE_TENSOR;
+	Dtype t = tensor ? node_type(pr->m, exponent->node)->dtype : DTYPE_I32;
+	int bits = t == DTYPE_BOOL ? 1 : dtype_bits(t) - (dtype_class(t) == DTYPE_CLASS_SIGNED);
+	bool array = node_arg(pr->m, n, 0)->kind == ARG_REF;
+	const PyExpr items[3] = {array ? operands[0] : as_scalar(pr, operands[0], compute), operands[1],
+	                         py_atom(arena_printf(pr->a, "%d", bits))};
+	return call_text(pr, "_int_power", items, 3);
+}
+
 static PyExpr op_text(Printer *pr, NodeId n, PyExpr *operands, uint32_t count, Dtype compute) {
 	const Node *node = node_get(pr->m, n);
 	const OpRow *row = op_row(node->op);
@@ -222,7 +234,7 @@ static PyExpr op_text(Printer *pr, NodeId n, PyExpr *operands, uint32_t count, D
 	case OP_POW_SCALAR:
 	case OP_POW_BASE:
 		return is_float || power_is_natural(node_arg(pr->m, n, 1)) ? row_text(pr, row, operands, count)
-		                                                           : call_text(pr, "_int_power", operands, 2);
+		                                                           : int_power_text(pr, n, operands, compute);
 	case OP_MAXIMUM:
 	case OP_MAX_OTHER:
 	case OP_CLAMP_MIN:
