@@ -159,13 +159,14 @@ static bool access_dims(Planner *p, const AccessWant *w, Access *access) {
 		access->kind == REF_WINDOW ? &p->plan->loops.at[access->loop].windows.at[access->window] : NULL;
 	access->rank = o->rank;
 	for (uint32_t d = 0; d < o->rank; d++)
-		access->dim[d].kind = (d == o->unit && w->rank > 1) || d == o->split ? SLICE_AT : SLICE_ALL;
+		access->dim[d].kind =
+			(d == o->unit && w->rank > 1) || d == o->split || d == o->merged ? SLICE_AT : SLICE_ALL;
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
 		if (o->parts > 1)
 			access_part(o, d, want, &access->dim[d]);
-		if (want->kind != WANT_AT && want->kind != WANT_RANGE)
+		if ((want->kind != WANT_AT && want->kind != WANT_RANGE) || d == o->merged)
 			continue;
 		SliceDim *s = &access->dim[d];
 		*s = (SliceDim){.kind = want->kind == WANT_AT ? SLICE_AT : SLICE_RANGE, .size = want->size};

@@ -106,7 +106,7 @@ bool operand_array(Planner *p, Operand *o, const AccessWant *w) {
 	const Tensor *t = &p->m->tensors.at[w->tensor];
 	o->seen_as = w->tensor;
 	o->scalar = NONE;
-	o->unit = o->split = NONE;
+	o->unit = o->split = o->merged = NONE;
 	o->parts = 1;
 	o->alias_of = NONE;
 	o->buffers = 2;

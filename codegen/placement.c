@@ -1,12 +1,14 @@
 /* placement.c - where a tile of an array lies in VMEM, and in which block: chosen by cost for each operand alone.
  *
  * A block's last dim is a multiple of 128 or the whole dim, the one before a multiple of 8 or the whole dim (1-D arrays
- * as they are: 128 * 32 / bits). A tile that is no such block has three ways out:
+ * as they are: 128 * 32 / bits). A tile that is no such block has four ways out:
  *
  *     lse [256, 8192], tiles [2, 512]
  *     view    [256, 1, 8192], blocks (2, 1, 512)   the tiled dim moves off the last two: the wrapper reshapes, and XLA
  *                                                  copies the array once, since its tiles in HBM change
  *     split   [N / 64, 1, 64], blocks (1, 1, 64)   the same for a last dim of N with tiles of 64; padded to 128 lanes
+ *     merged  [8192, 2 * 1024], of a tensor [8192, 2, 1024] at one position of its second dim: blocks of the last two
+ *             dims as one, which the index map chooses; nothing is copied where the array lies so
  *     shared  [256, 8192], blocks (8, 8192)        four steps fill one block, and nothing is copied; but steps that
  *                                                  write must come one after the other, on one core
  *
@@ -110,14 +112,25 @@ static Candidate candidate(Planner *p, const Operand *o) {
 	return c;
 }
 
-static void measure(const Planner *p, Candidate *c) {
-	c->vmem_bytes = c->o.buffers * vmem_bytes(p->m->target, c->o.dtype, c->o.rank, c->o.block);
-	if (c->o.placement == PLACE_VIEW || c->o.placement == PLACE_SPLIT)
-		c->hbm_bytes = 2 * view_bytes(p, &c->o);
-}
-
 static int64_t row_multiple(const Planner *p, const Operand *o) {
 	return target_row_multiple(p->m->target, TILE_BLOCK, dtype_bits(o->dtype), o->shape[o->rank - 1]);
+}
+
+/* The array as it comes has the last dim that merging makes, and whole tiles of rows: XLA changes nothing in HBM. */
+static bool lies_merged(Planner *p, const Operand *o) {
+	const Tensor *t = &p->m->tensors.at[o->tensor];
+	if (t->rank < 2 || tensor_dim(p, t, t->rank - 1) != o->shape[o->rank - 1])
+		return false;
+	int64_t rows = o->shape[o->rank - 2];
+	return tensor_dim(p, t, t->rank - 2) == rows || rows % row_multiple(p, o) == 0;
+}
+
+static void measure(Planner *p, Candidate *c) {
+	c->vmem_bytes = c->o.buffers * vmem_bytes(p->m->target, c->o.dtype, c->o.rank, c->o.block);
+	bool moved = c->o.placement == PLACE_MERGED ? !lies_merged(p, &c->o)
+	                                            : c->o.placement == PLACE_VIEW || c->o.placement == PLACE_SPLIT;
+	if (moved)
+		c->hbm_bytes = 2 * view_bytes(p, &c->o);
 }
 
 static int64_t last_multiple(const Planner *p, const Operand *o) {
@@ -241,6 +254,41 @@ static bool try_shared(Planner *p, const Operand *o, const AccessWant *w, Candid
 	return true;
 }
 
+/* A load of one position in the second-last dim, whose last dim has blocks that fill it and is not sliced any further.
+ */
+static bool mergeable(Planner *p, const Operand *o, const AccessWant *w) {
+	uint32_t last = o->rank - 1, row = tensor_dim_of(o, w, last - 1), lane = tensor_dim_of(o, w, last);
+	if (row == NONE || lane == NONE || lane < row || w->dim[row].kind != WANT_AT || o->block[last - 1] != 1)
+		return false;
+	WantKind kind = w->dim[lane].kind;
+	return (kind == WANT_WHOLE || kind == WANT_GRID) && o->shape[last] % o->block[last] == 0 &&
+	       o->block[last] % p->m->target->lanes == 0;
+}
+
+/* The dim of the position goes to the front, at size 1: the others keep their order. */
+static bool try_merged(Planner *p, const Operand *o, const AccessWant *w, Candidate *c) {
+	if (!views_allowed(p) || w->store || o->output || o->rank < 3 || rows_fit(p, o) || !mergeable(p, o, w))
+		return false;
+	uint32_t last = o->rank - 1, row = tensor_dim_of(o, w, last - 1);
+	*c = candidate(p, o);
+	Operand *m = &c->o;
+	m->placement = PLACE_MERGED;
+	m->index[last] = affine_add(affine_scale(o->index[last - 1], o->shape[last] / o->block[last]), o->index[last]);
+	m->shape[last] = o->shape[last - 1] * o->shape[last];
+	for (uint32_t i = last - 1; i > 0; i--) {
+		m->shape[i] = o->shape[i - 1];
+		m->block[i] = o->block[i - 1];
+		m->index[i] = o->index[i - 1];
+	}
+	m->shape[0] = m->block[0] = 1;
+	m->index[0] = affine_int(0);
+	m->merged = 0;
+	for (uint32_t i = 0; i < w->rank; i++)
+		m->dim_of[i] = i == row ? 0 : o->dim_of[i] + (o->dim_of[i] != last);
+	boundary_step(p, m);
+	return rows_fit(p, m);
+}
+
 /* ---- the choice ------------------------------------------------------------------------------------------------- */
 
 /* A grid in any order before one that no second core can take; then the fewest bytes. */
@@ -252,7 +300,7 @@ static bool cheaper(const Candidate *a, const Candidate *b) {
 
 static const char *described(Planner *p, const Candidate *c) {
 	static const char *const forms[] = {"its own block", "a view with a unit dim", "a view of the dim in blocks",
-	                                    "a block that several steps share"};
+	                                    "a block that several steps share", "a block of the last two dims as one"};
 	return arena_printf(p->a, "%s (%lld bytes moved in HBM, %lld of VMEM%s)", forms[c->o.placement],
 	                    (long long)c->hbm_bytes, (long long)c->vmem_bytes, c->ordered ? ", in order" : "");
 }
@@ -287,7 +335,7 @@ static bool refuse_dim(Planner *p, const Operand *o, const AccessWant *w, uint32
 
 bool operand_place(Planner *p, Operand *o, const AccessWant *w) {
 	static bool (*const kinds[])(Planner *, const Operand *, const AccessWant *,
-	                             Candidate *) = {try_own, try_view, try_split, try_shared};
+	                             Candidate *) = {try_own, try_merged, try_view, try_split, try_shared};
 	Candidate best = {0}, next;
 	Text others;
 	bool found = false;

@@ -62,6 +62,7 @@ static bool plan_scalars(Planner *p) {
 		             .input = true,
 		             .space = SPACE_SMEM,
 		             .unit = NONE,
+		             .merged = NONE,
 		             .split = NONE,
 		             .parts = 1};
 		o.dtype = dtype_is_float(scalar->dtype) ? DTYPE_F32 : DTYPE_I32;

@@ -56,10 +56,11 @@ typedef struct ArrayStep {
 
 /* How a window comes by a legal block: placement.c. */
 typedef enum Placement {
-	PLACE_OWN,   /* as it is */
-	PLACE_VIEW,  /* a unit dim before the last */
-	PLACE_SPLIT, /* the last dim N as [N / block, 1, block] */
-	PLACE_SHARED /* a wider block, of which consecutive grid steps take parts */
+	PLACE_OWN,    /* as it is */
+	PLACE_VIEW,   /* a unit dim before the last */
+	PLACE_SPLIT,  /* the last dim N as [N / block, 1, block] */
+	PLACE_SHARED, /* a wider block, of which consecutive grid steps take parts */
+	PLACE_MERGED  /* the last two dims as one: a position in the first of them chooses the block */
 } Placement;
 
 /* An output's block that the accesses of several steps change one after the other: held.c. */
@@ -94,6 +95,7 @@ typedef struct Operand {
 	Placement placement;       /* SPACE_WINDOW */
 	uint32_t unit;             /* the unit dim that the boundary view adds; NONE */
 	uint32_t split;            /* SPLIT: the dim that counts blocks; NONE */
+	uint32_t merged;           /* MERGED: the dim of size 1 where the position stood; NONE */
 	int64_t parts;             /* SHARED: steps that share a block: the index map divides by it; else 1 */
 	uint32_t part_dim;         /* SHARED: the dim that they share */
 	uint32_t covered;       /* SHARED: bit set of dims that lie in the block whole, for inner grid dims walk them */

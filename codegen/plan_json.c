@@ -233,7 +233,7 @@ static void put_step(Json *j, const ArrayStep *s) {
 
 /* What only a window over the grid has. */
 static void put_operand_window(Json *j, const Operand *o) {
-	static const char *const placements[] = {"own", "view", "split", "shared"};
+	static const char *const placements[] = {"own", "view", "split", "shared", "merged"};
 	if (o->space == SPACE_WINDOW) {
 		put_ints(j, "block", o->rank, o->block);
 		open_line(j, "index_map", "[");

@@ -242,6 +242,13 @@ SMALL_TILES = {
     ),
     "loop_emit_1": (tiles.statistic_in_loop(16, 512, 128, [1, 128], **EMIT), ""),
     "loop_unroll_8_64": (tiles.statistic_in_loop(16, 512, 128, [8, 64], **UNROLL), ""),
+    "positions": (tiles.positions("float32", [64, 2, 512], [16, 128]), "merged merged own"),
+    "positions_odd": (tiles.positions("bfloat16", [421, 3, 384], [64, 128]), "merged merged own"),
+    "positions_whole": (tiles.positions("int8", [100, 5, 256], [32]), "merged merged own"),
+    "positions_ragged": (tiles.positions("float32", [64, 2, 421], [16, 128]), "view view own"),
+    "positions_40": (tiles.positions("bfloat16", [64, 9, 40], [16]), "view view own"),
+    "positions_few_rows": (tiles.positions("float32", [64, 2, 512], [4, 128]), "view view view"),
+    "positions_off": (tiles.positions("float32", [64, 2, 512], [16, 128], **OFF), "own own"),
 }
 
 
@@ -284,6 +291,14 @@ def test_steps_that_share_a_written_block_are_in_order(tmp_path):
     reads = plan(written("2d_2", tmp_path))
     assert [g["semantics"] for g in reads["grid"]] == ["parallel", "parallel"]
     assert operands(reads)["delta_ref"]["placement"] == "shared"
+
+
+def test_a_position_before_the_last_dim_is_chosen_by_the_index_map(tmp_path):
+    one, two, _ = plan(written("positions_odd", tmp_path))["operands"]
+    assert one["shape"] == [1, 421, 1152] and one["block"] == [1, 64, 128]
+    assert one["index_map"] == ["0", "tile_0", "tile_1 + 3"]
+    assert two["index_map"] == ["0", "tile_0", "tile_1"]
+    assert "; a block of the last two dims as one (" in one["why"]
 
 
 def test_costs_are_explained(tmp_path):

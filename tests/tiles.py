@@ -40,12 +40,19 @@ class Kernel:
         return {"ref": name}
 
     def index(self, entries):
-        return [{"slice": [None] * 3} if e == ":" else {"sym": e} for e in entries]
+        return [
+            {"slice": [None] * 3} if e == ":" else e if isinstance(e, int) else {"sym": e}
+            for e in entries
+        ]
 
     def load(self, name, *entries):
-        """entries: "u0" for a block's tile, ":" for a whole dim."""
+        """entries: "u0" for a block's tile, ":" for a whole dim, an int for one position."""
         host = self.shapes[f"{name}_host"]
-        shape = [d if e == ":" else e for d, e in zip(host["shape"], entries, strict=True)]
+        shape = [
+            d if e == ":" else e
+            for d, e in zip(host["shape"], entries, strict=True)
+            if not isinstance(e, int)
+        ]
         meta = {"dtype": host["dtype"], "shape": shape}
         return self.node("tile.load", [{"ref": f"{name}_host"}, self.index(entries)], meta)
 
@@ -124,6 +131,17 @@ def widened(dtype, shape, blocks, **config):
     k.tensor("y", "output", "float32", shape)
     tile = [f"u{i}" for i in range(len(shape))]
     k.store("y", k.convert(k.load("x", *tile), "float32"), *tile)
+    return k.json()
+
+
+def positions(dtype, shape, blocks, **config):
+    """y[m, n] = x[m, 1, n] + x[m, 0, n], of x [M, P, N]; N is not tiled if there is one block."""
+    k = Kernel("positions", [shape[0], shape[2]][: len(blocks)], {"block_sizes": blocks, **config})
+    k.tensor("x", "input", dtype, shape)
+    k.tensor("y", "output", dtype, [shape[0], shape[2]])
+    lanes = "u1" if len(blocks) == 2 else ":"
+    one, two = k.load("x", "u0", 1, lanes), k.load("x", "u0", 0, lanes)
+    k.store("y", k.op("aten.add.Tensor", one, two), "u0", lanes)
     return k.json()
 
 
