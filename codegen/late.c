@@ -16,6 +16,7 @@
  *   load one early, packed.
  * - What is widened, and read before the reduction and twice after it, waits twice.
  * - A mask made of what is loaded waits as what is compared does; made of what is held anyway it costs nothing.
+ * - Of unrolled steps one is computed early.
  * - Reductions of rows and matmuls come out as they go: nothing is computed early. */
 #include "region.h"
 
@@ -28,20 +29,33 @@ static bool is_wide(const Region *r, uint32_t pos) {
 	return last_size(r->p->plan, r->nodes[pos]) > module_of(r)->target->lanes && held_bytes(r, pos) > 0;
 }
 
-static bool has_rows(const Region *r, uint32_t pos) {
+static bool has_rows(const Region *r, NodeId n) {
 	int64_t shape[DIM_MAX] = {0}, rows = 1;
-	uint32_t rank = plan_shape(r->p->plan, r->nodes[pos], r->p->plan->values[r->nodes[pos]].form, shape);
+	uint32_t rank = plan_shape(r->p->plan, n, r->p->plan->values[n].form, shape);
 	for (uint32_t i = 0; i + 1 < rank; i++)
 		rows *= int_max(shape[i], 1);
 	return rows > 1;
 }
 
-static bool along_lanes(const Region *r, uint32_t pos) {
-	if (how_of(r, pos) != LOWER_REDUCE)
+static bool reduces_lanes(const Planner *p, NodeId n) {
+	if (op_lowering(node_get(p->m, n)->op) != LOWER_REDUCE)
 		return false;
-	NodeId x = node_input(r->p->m, r->nodes[pos], 0);
-	uint32_t rank = value_rank(r->p, x);
-	return rank > 0 && (reduction_dims(module_of(r), r->nodes[pos]) >> (rank - 1) & 1);
+	uint32_t rank = value_rank(p, node_input(p->m, n, 0));
+	return rank > 0 && (reduction_dims(p->m, n) >> (rank - 1) & 1);
+}
+static bool along_lanes(const Region *r, uint32_t pos) { return reduces_lanes(r->p, r->nodes[pos]); }
+
+/* A reduction along lanes, or an unrolled loop with one: straight code too. */
+static bool takes_long(const Region *r, uint32_t pos) {
+	if (how_of(r, pos) != LOWER_LOOP)
+		return along_lanes(r, pos);
+	GraphId body = node_arg(module_of(r), r->nodes[pos], 0)->graph;
+	if (r->p->plan->loops.at[r->p->plan->loop_of[body]].type != LOOP_UNROLL)
+		return false;
+	for (NodeId n = graph_first(module_of(r), body); n != NONE; n = node_get(module_of(r), n)->next)
+		if (reduces_lanes(r->p, n))
+			return true;
+	return false;
 }
 
 static uint32_t first_input(const Region *r, uint32_t pos) {
@@ -61,13 +75,21 @@ static uint32_t widened_load(const Region *r, uint32_t pos) {
 
 /* ---- what waits for what ---------------------------------------------------------------------------------------- */
 
+/* In an unrolled step, of a value that is there before the loop. */
+static bool waits_outside(const Region *r, NodeId n) {
+	uint32_t l = r->p->plan->loop_of[r->graph];
+	return l != NONE && r->p->plan->loops.at[l].type == LOOP_UNROLL && r->reduced[value_root(r->p->plan, n)];
+}
+
 static void add_wait(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand);
-	if (!pos)
-		return;
-	uint32_t last = along_lanes(r, pos) ? pos : r->waits[pos];
+	uint32_t pos = position(r, operand), last = waits_outside(r, operand) ? OUTSIDE : 0;
+	if (pos)
+		last = takes_long(r, pos) ? AFTER(pos) : r->waits[pos];
 	if (r->waits[user] < last)
 		r->waits[user] = last;
+	r->reduced[r->nodes[user]] = r->waits[user] > 0 || takes_long(r, user);
+	if (!pos)
+		return;
 	r->narrow[user] = r->narrow[user] || (r->narrow[pos] && !along_lanes(r, pos));
 	bool leaf = how_of(r, pos) == LOWER_LOAD || region_crosses(r, pos);
 	r->leaf[user] = (uint32_t)int_max(r->leaf[user], leaf ? pos : r->leaf[pos]);
@@ -82,12 +104,15 @@ static bool loads_narrow(const Region *r, uint32_t pos) {
 /* What a value meets: another wide one that waits for the same, or was there before; a column that waits. */
 static void mark_joins(Region *r, uint32_t user, NodeId operand) {
 	uint32_t pos = position(r, operand), after = r->waits[user];
+	NodeId n = value_root(r->p->plan, operand);
+	if (!pos && after == OUTSIDE && waits_outside(r, operand))
+		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, n);
 	if (!pos || !after)
 		return;
 	if (is_wide(r, pos))
 		r->joins_wide[user] = r->joins_wide[user] || pos < after || r->waits[pos] == after;
-	else if (r->waits[pos] == after || pos == after)
-		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, pos);
+	else if (r->waits[pos] == after || AFTER(pos) == after)
+		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, n);
 }
 
 /* ---- what comes early ------------------------------------------------------------------------------------------- */
@@ -161,7 +186,7 @@ static void add_again(Region *r, uint32_t user, NodeId operand) {
 static void add_late(Region *r, uint32_t user, NodeId operand) {
 	uint32_t pos = position(r, operand), after = r->waits[user];
 	if (!pos || pos < after || r->waits[pos] >= after || r->early[pos] || !lowering_streams(how_of(r, user)) ||
-	    !is_wide(r, pos))
+	    how_of(r, pos) == LOWER_FREE || !is_wide(r, pos))
 		return;
 	r->early[pos] = r->met[after] = true;
 	r->late[after] += early_size(r, user, pos);
@@ -187,9 +212,9 @@ void region_late(Region *r) {
 	r->read_after = arena_array(a, r->count + 2, sizeof *r->read_after);
 	r->last_reader = arena_array(a, r->count + 2, sizeof *r->last_reader);
 	r->twice = arena_array(a, r->count + 2, sizeof *r->twice);
-	r->met = arena_array(a, r->count + 2, sizeof *r->met);
-	r->late = arena_array(a, r->count + 2, sizeof *r->late);
-	r->late_load = arena_array(a, r->count + 2, sizeof *r->late_load);
+	r->met = arena_array(a, AFTER(r->count) + 1, sizeof *r->met);
+	r->late = arena_array(a, AFTER(r->count) + 1, sizeof *r->late);
+	r->late_load = arena_array(a, AFTER(r->count) + 1, sizeof *r->late_load);
 	for (uint32_t pos = 1; pos <= r->count; pos++)
 		r->narrow[pos] = loads_narrow(r, pos);
 	each_node(r, add_wait);

@@ -8,6 +8,10 @@
 /* No value counts for more: far above any VMEM, and sums stay below 2^63. */
 #define TOO_MUCH (INT64_C(1) << 34)
 
+/* What waits for the reduction at a position; in an unrolled step, for one before its loop. */
+#define AFTER(pos) ((pos) + 1)
+enum { OUTSIDE = AFTER(0) };
+
 typedef struct Region {
 	Planner *p;
 	GraphId graph;
@@ -20,7 +24,8 @@ typedef struct Region {
 	bool *frontier;        /* by position: does not, but something that does reads it */
 	bool stores;           /* it stores something */
 	bool both_ways;        /* it reduces tiles along lanes, and tiles along other dims only */
-	uint32_t *waits;       /* by position: the last reduction along lanes that it depends on; 0: none */
+	bool *reduced;         /* by node, of all graphs: it depends on a reduction along lanes, or is one */
+	uint32_t *waits;       /* by position: AFTER() the last reduction along lanes that it depends on; 0: none */
 	bool *narrow;          /* by position: depends on elements of fewer than 32 bits, no reduction between */
 	uint32_t *leaf;        /* by position: the last load or held value that it is computed from, no other between */
 	bool *computed;        /* by position: of wide values that are no loads */
@@ -30,9 +35,9 @@ typedef struct Region {
 	uint32_t *read_after;  /* by position: the reduction after which it was read last */
 	uint32_t *last_reader; /* by position: by what */
 	bool *twice;           /* by position: two read it after one reduction */
-	bool *met;             /* by position of a reduction: something that does not wait for it meets what does */
-	int64_t *late;         /* by position of a reduction: bytes of what is computed early, before it */
-	int64_t *late_load; /* by position of a reduction: the largest tile that is loaded early and widened after it */
+	bool *met;             /* by AFTER(): something that does not wait for it meets what does */
+	int64_t *late;         /* by AFTER(): bytes of what is computed early, before it */
+	int64_t *late_load;    /* by AFTER(): the largest tile that is loaded early and widened after it */
 } Region;
 
 static inline bool lowering_is_barrier(Lowering how) {
@@ -62,5 +67,6 @@ void region_late(Region *r);
 
 /* streams.c: what is spilled of a root without a barrier. */
 int64_t streams_spills(const Planner *p);
+int64_t forwarded_spills(const Planner *p);
 
 #endif

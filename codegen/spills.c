@@ -205,7 +205,7 @@ static int64_t widened_of(const Planner *p, NodeId n) {
 	return bytes;
 }
 
-static Kept region_peak(Planner *p, GraphId g, uint32_t *at);
+static Kept region_peak(Planner *p, GraphId g, uint32_t *at, bool *reduced);
 
 /* A scratch carry is read where it lies. */
 static bool in_scratch(const Region *r, NodeId n) {
@@ -286,15 +286,16 @@ static int64_t streamed_bytes(const Region *r, NodeId n) {
 /* Loads that meet a tile which waits as they do are kept, where such tiles of 32 bits are. */
 static int64_t kept_loads(const Region *r, uint32_t pos, int64_t loads) {
 	const TargetSpills *s = &r->p->m->target->spills;
-	return r->met[pos] ? loads * int_max(s->late - s->loads, 0) / 100 : 0;
+	return r->met[AFTER(pos)] ? loads * int_max(s->late - s->loads, 0) / 100 : 0;
 }
 
 static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 	NodeId n = r->nodes[pos];
 	Kept h = *across;
 	Lowering how = how_of(r, pos);
+	h.tiles += r->late[AFTER(pos)] + r->late_load[AFTER(pos)] + kept_loads(r, pos, h.loads);
 	if (how == LOWER_REDUCE)
-		h.tiles += other_way_bytes(r, pos) + r->late[pos] + r->late_load[pos] + kept_loads(r, pos, h.loads);
+		h.tiles += other_way_bytes(r, pos);
 	if (how == LOWER_MATMUL) {
 		bool adds = accumulates(r, pos, false); /* it streams back as it is computed */
 		h.results += adds ? streamed_bytes(r, n) : 0;
@@ -306,7 +307,7 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 	}
 	if (how == LOWER_LOOP) {
 		GraphId body = node_arg(r->p->m, n, 0)->graph;
-		Kept in = region_peak(r->p, body, r->at);
+		Kept in = region_peak(r->p, body, r->at, r->reduced);
 		h.tiles += in.tiles + copied_bytes(r, n);
 		h.columns += in.columns;
 		h.loads += in.loads;
@@ -345,13 +346,14 @@ static bool waits_for_sums(const Region *r, uint32_t pos) {
 	       last_size(r->p->plan, r->nodes[pos]) > r->p->m->target->lanes;
 }
 
-static Kept region_peak(Planner *p, GraphId g, uint32_t *at) {
-	Region r = {.p = p, .graph = g, .at = at};
+static Kept region_peak(Planner *p, GraphId g, uint32_t *at, bool *reduced) {
+	Region r = {.p = p, .graph = g, .at = at, .reduced = reduced};
 	Kept across = {0}, peak = {0};
 	int64_t early = 0, own = 0;
 	region_nodes(&r);
 	region_flow(&r);
 	region_late(&r);
+	peak.tiles = r.late[OUTSIDE] + r.late_load[OUTSIDE];
 	Kept *ends = arena_array(p->a, r.count + 2, sizeof *ends);
 	for (uint32_t pos = 1; pos <= r.count; pos++) {
 		if (lowering_is_barrier(how_of(&r, pos))) {
@@ -416,10 +418,11 @@ static int64_t move_spills(Planner *p) {
 
 int64_t plan_spills(Planner *p) {
 	uint32_t *at = arena_array(p->a, p->m->nodes.count, sizeof *at);
-	Kept h = region_peak(p, p->plan->root, at);
+	bool *reduced = arena_array(p->a, p->m->nodes.count, sizeof *reduced);
+	Kept h = region_peak(p, p->plan->root, at, reduced);
 	int64_t skewed = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++)
 		skewed += skew_spills(p, &p->plan->loops.at[l]);
-	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_spills(p) +
+	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_spills(p) + forwarded_spills(p) +
 	       int_max(move_spills(p) - SPARE_BYTES, 0);
 }

@@ -124,3 +124,43 @@ int64_t streams_spills(const Planner *p) {
 	bool early = narrow || p->m->target->spills.late > 0;
 	return int_max(bytes - most, in_order(p) ? (early ? stored : 0) + join : 0);
 }
+
+/* Position of the root's node that n is part of; 0 if there is a loop around it that is no straight code. */
+static uint32_t place_in_root(const Planner *p, const uint32_t *place, NodeId n) {
+	for (GraphId g = node_get(p->m, n)->graph; g != p->plan->root; g = node_get(p->m, n)->graph) {
+		uint32_t l = p->plan->loop_of[g];
+		if (l == NONE || p->plan->loops.at[l].type != LOOP_UNROLL)
+			return 0;
+		n = p->plan->loops.at[l].call;
+	}
+	return place[n];
+}
+
+/* What straight code stores, and reads again after a barrier, never leaves the registers: it is spilled beside its
+ * block. Bytes of such blocks. */
+int64_t forwarded_spills(const Planner *p) {
+	uint32_t *place = arena_array(p->a, p->m->nodes.count, sizeof *place), at = 0;
+	uint32_t *stored = arena_array(p->a, p->plan->operands.count + 1, sizeof *stored);
+	int64_t bytes = 0;
+	for (NodeId n = graph_first(p->m, p->plan->root); n != NONE; n = node_get(p->m, n)->next) {
+		at += lowering_is_barrier(lowering_of(p, n));
+		place[n] = at + 1;
+	}
+	for (int loads = 0; loads < 2; loads++) {
+		for (NodeId n = 0; n < p->m->nodes.count; n++) {
+			const Access *access = p->plan->values[n].access;
+			if (node_get(p->m, n)->dead || !access ||
+			    lowering_of(p, n) != (loads ? LOWER_LOAD : LOWER_STORE))
+				continue;
+			uint32_t here = place_in_root(p, place, n), *first = &stored[access->operand];
+			const Operand *o = &p->plan->operands.at[access->operand];
+			if (!loads && here && (!*first || here < *first)) {
+				*first = here;
+			} else if (loads && *first && here > *first && o->space == SPACE_WINDOW) {
+				bytes += vmem_bytes(p->m->target, o->dtype, o->rank, o->block);
+				*first = 0;
+			}
+		}
+	}
+	return bytes;
+}
