@@ -75,10 +75,33 @@ static void what_waits_for_a_block_changed_in_place(void **state) {
 	check(rows, sizeof rows / sizeof *rows);
 }
 
+/* A reduction before an unrolled loop; a block that straight code reads again is there twice. */
+static void what_waits_in_unrolled_steps(void **state) {
+	(void)state;
+	static const Measured rows[] = {
+		{"softmax_bwd_4096_8192", "v7x", {"pallas_loop_type=unroll"}, 14008320, 110},
+		{"softmax_through_output_4096_8192", "v7x", {"pallas_loop_type=unroll"}, 10358784, 115},
+	};
+	check(rows, sizeof rows / sizeof *rows);
+}
+
+/* Phases that only reduce: what they widen waits, all before an exponential. */
+static void what_strips_widen_early(void **state) {
+	(void)state;
+	static const Measured rows[] = {
+		{"logsumexp_rows_8192_4096", "v5e", {"block_sizes=[128]"}, 3919872, 130},
+		{"logsumexp_rows_8192_4096", "v6e", {"block_sizes=[128]"}, 3924992, 130},
+		{"logsumexp_rows_8192_4096", "v7x", {"block_sizes=[256]"}, 8343552, 115},
+	};
+	check(rows, sizeof rows / sizeof *rows);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_waits_for_a_reduction),
 		cmocka_unit_test(what_waits_for_a_block_changed_in_place),
+		cmocka_unit_test(what_waits_in_unrolled_steps),
+		cmocka_unit_test(what_strips_widen_early),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
