@@ -1,8 +1,13 @@
 """docs/coverage.md, from the rows and tests/coverage/results.json."""
 
+import functools
+import math
 import re
+import subprocess
 
+import numpy as np
 import proof
+from pallasc import compare
 
 from coverage import results
 from coverage import row as coverage
@@ -27,7 +32,8 @@ independent float64 formula; the production size is compiled by the real TPU com
 - VMEM: MiB that the compiler reports / that pallasc predicts, of the production kernel under its
   own configuration.
 - Cycles: thousands, of that kernel, as a tool estimates them from the compiler's final schedule
-  (bench/measure.py): good for ratios, not absolute. `?`: the tool could not follow.
+  (bench/measure.py): good for ratios, not absolute. `?`: the tool could not
+  follow; where it missed a loop, the arrays alone take twice as long from HBM.
 - Other loops: the other loop types of the production size, on v7x: VMEM used / predicted. "over
   VMEM": pallasc refuses it there and says what does not fit.
 - Helion: its own result for the same kernel. "ok": its numbers at the friendly size, in its
@@ -153,7 +159,29 @@ def helion_cells(row, entry, notes):
     if not compiled:
         return [first, "-"]
     second = outcome(compiled, notes, f"{name}'s production size")
-    return [first, second.replace("ok", cycles(compiled), 1)]
+    shown = "?" if is_short(row, compiled.get("cycles")) else cycles(compiled)
+    return [first, second.replace("ok", shown, 1)]
+
+
+def is_short(row, count):
+    """Whether a kernel's arrays alone take twice as long from HBM: the tool missed a loop of it."""
+    _, megahertz, gigabytes = re.search(
+        rf"(?m)^({results.LOOP_CHIP}) .* (\d+) MHz .* (\d+) GB/s", targets()
+    ).groups()
+    info = proof.module(*results.compilations(row)[results.LOOP_CHIP]).info
+    read = sum(
+        math.prod(array["shape"]) * np.dtype(compare.DTYPES[array["dtype"]]).itemsize
+        for array in [*info["inputs"], *info["outputs"]]
+        if "shape" in array
+    )
+    return count is not None and 2 * count < read / (int(gigabytes) * 1e9) * int(megahertz) * 1e6
+
+
+@functools.cache
+def targets():
+    """What pallasc says of the chips, a line each."""
+    asked = [str(proof.ROOT / "pallasc"), "--print-targets"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout
 
 
 def outcome(answer, notes, name):
