@@ -170,25 +170,34 @@ static Dtype selected_dtype(Printer *pr, const Access *access, bool keep_unit, D
 	return arith_mask_dtype(dtype, rank > 1 ? shape[rank - 2] : 1);
 }
 
-/* `value` where the store's extra_mask is true, else `old`. */
-static PyExpr masked_text(Printer *pr, NodeId n, bool keep_unit, Dtype dtype, PyExpr old, PyExpr value) {
+/* What stands where the write goes: a number, if nothing but the tensor's initial value can. */
+static PyExpr old_text(Printer *pr, NodeId n, bool keep_unit, Dtype to) {
+	const Access *access = pr->plan->values[n].access;
+	const Operand *o = &pr->plan->operands.at[access->operand];
+	if (o->held && o->held->initial == INITIAL_FOLDED)
+		return held_initial_text(pr, o, to);
+	PyExpr ref = {write_ref(pr, access, keep_unit), PREC_ATOM};
+	return converted_text(pr, ref, accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype, to);
+}
+
+/* `value` where the store's extra_mask is true, else what stands there. */
+static PyExpr masked_text(Printer *pr, NodeId n, bool keep_unit, Dtype dtype, PyExpr value) {
 	Dtype in = selected_dtype(pr, pr->plan->values[n].access, keep_unit, dtype);
 	PyExpr mask = written_text(pr, n, 3, keep_unit, DTYPE_BOOL);
 	value = py_atom(arena_printf(pr->a, "jnp.where(%s, %s, %s)", mask.text,
-	                             converted_text(pr, value, dtype, in).text,
-	                             converted_text(pr, old, dtype, in).text));
+	                             converted_text(pr, value, dtype, in).text, old_text(pr, n, keep_unit, in).text));
 	return converted_text(pr, value, in, dtype);
 }
 
-/* `value` with the lanes that the write must leave alone as they are in `old`. */
-static PyExpr kept_text(Printer *pr, NodeId n, bool keep_unit, Dtype dtype, PyExpr old, PyExpr value) {
+/* `value` with the lanes that the write must leave alone as they are. */
+static PyExpr kept_text(Printer *pr, NodeId n, bool keep_unit, Dtype dtype, PyExpr value) {
 	const Value *v = &pr->plan->values[n];
 	const Operand *o = &pr->plan->operands.at[v->access->operand];
 	Dtype in = selected_dtype(pr, v->access, keep_unit, dtype);
 	if (v->mask_count == 0)
 		return value;
 	value = converted_text(pr, value, dtype, in);
-	old = converted_text(pr, old, dtype, in);
+	PyExpr old = old_text(pr, n, keep_unit, in);
 	for (uint32_t i = 0; i < v->mask_count; i++) {
 		const Mask *mask = &v->masks[i];
 		uint32_t dim, l = block_scope(pr->plan, node_get(pr->m, n)->graph, mask->block, &dim);
@@ -218,16 +227,13 @@ static void print_write(Printer *pr, NodeId n) {
 	Dtype in = atomic ? arith_write_dtype(pr->m, n) : held;
 	PyExpr value = written_text(pr, n, 2, keep_unit, in);
 	const char *ref = write_ref(pr, v->access, keep_unit);
-	PyExpr old = converted_text(pr, (PyExpr){ref, PREC_ATOM}, held, in);
-	if (o->held && o->held->initial == INITIAL_FOLDED)
-		old = held_initial_text(pr, o, in);
 	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 &&
 	                 node_get(pr->m, n)->op == OP_ATOMIC_ADD;
 	if (atomic && !adds_zero)
-		value = combined_text(pr, n, old, value);
-	value = kept_text(pr, n, keep_unit, in, old, value);
+		value = combined_text(pr, n, old_text(pr, n, keep_unit, in), value);
+	value = kept_text(pr, n, keep_unit, in, value);
 	if (!atomic && node_input(pr->m, n, 3) != NONE)
-		value = masked_text(pr, n, keep_unit, in, old, value);
+		value = masked_text(pr, n, keep_unit, in, value);
 	value = converted_text(pr, value, in, held);
 	if (access_part_dim(v->access))
 		print_store_part(pr, v->access, keep_unit, value.text);
