@@ -163,9 +163,9 @@ class Scope:
             self.hosts[name] = {"ref": node}
         return self.hosts[name]
 
-    def write(self, target, name, index, value):
-        """A store or an atomic; the old value of an atomic is declared."""
-        fields = {"target": target, "args": [self.host(name), index, value]}
+    def write(self, target, name, index, value, mask=()):
+        """A store, maybe with a mask."""
+        fields = {"target": target, "args": [self.host(name), index, value, *mask]}
         self.add(f"n{len(self.nodes)}", **fields)
 
     def finish(self, outputs=()):

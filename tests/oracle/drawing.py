@@ -30,7 +30,7 @@ GRIDS = (
 SWITCHES = (
     *("pallas_pre_broadcast", "pallas_inloop_loads", "pallas_scale_after_max"),
     *("pallas_transposed_scores", "pallas_row_split", "pallas_column_strips", "pallas_fori_dma"),
-    *("pallas_straight_loops", "pallas_loop_skew", "pallas_back_and_forth"),
+    *("pallas_straight_loops", "pallas_loop_skew", "pallas_back_and_forth", "pallas_step_pairs"),
 )
 
 
@@ -43,8 +43,9 @@ class Drawing(Loads, Ops, Views, Patterns):
         if self.chance(10):
             extent = self.pick((256, 300, 384))
             self.wholes.append(self.out.block(extent, "reduction", reduction=True))
-        for _ in range(self.pick((1, 1, 1, 1, 1, 2))):
+        for _ in range(self.pick((1, 1, 1, 1, 2, 3))):
             self.root()
+            self.earlier = [t["name"] for t in self.out.tensors if t["role"] != "input"]
         config = self.config()
         return {
             "document": self.out.document(config),
@@ -129,7 +130,7 @@ class Drawing(Loads, Ops, Views, Patterns):
         for symbol in blocks:
             block = self.out.find(symbol)
             extent = block["extent"]
-            how = self.pick(("all",) * 7 + ("part", "none", "loaded", "end"))
+            how = self.pick(("all",) * 7 + ("part", "none", "loaded", "end", "scalar"))
             begin, end = 0, extent
             if how == "part":
                 begin = min(self.pick((128, 0, 8)), extent)
@@ -140,6 +141,9 @@ class Drawing(Loads, Ops, Views, Patterns):
                 name = self.out.tensor("input", "int32", [3], f"bound:{extent}")
                 args = [scope.host(name), [self.number(0, 2)]]
                 end = scope.node("tile.load", args, "int32", (), keep=False).ref
+            elif how == "scalar":
+                begin = self.run_time(scope, extent) if self.chance(25) else 0
+                end = self.run_time(scope, extent)
             elif how == "end" and scope.symbols:
                 end = scope.number("tile.end", [self.pick(scope.symbols)])
             begins.append(begin)
@@ -200,7 +204,7 @@ class Drawing(Loads, Ops, Views, Patterns):
         config["block_sizes"] = taken
         if self.loops:
             config["pallas_loop_type"] = self.pick(
-                ("default", "default", "fori_loop", "emit_pipeline", "unroll")
+                ("default",) * 3 + ("fori_loop",) * 3 + ("emit_pipeline", "unroll")
             )
             if self.chance(25):
                 config["pallas_fori_dma"] = self.pick(("on", "off"))

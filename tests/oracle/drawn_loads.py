@@ -56,8 +56,11 @@ class Loads(Choices):
             "named",
             "shifted",
             "stored",
+            "earlier",
         )
         how = self.pick(ways)
+        if how == "earlier" and free and (made := self.load_earlier(scope)):
+            return made
         if how == "stored" and scope.stored and free:
             return self.load_stored(scope)
         if how == "shifted" and free and (made := self.load_shifted(scope, shape, dtype, values)):
@@ -80,15 +83,35 @@ class Loads(Choices):
             name = self.named(dtype, extents, values)
         else:
             name = self.out.tensor("input", dtype, extents, values)
-        return scope.node("tile.load", [scope.host(name), index], dtype, shape)
+        mask = self.mask(scope, shape, 5)
+        return scope.node("tile.load", [scope.host(name), index, *mask], dtype, shape)
 
     def position(self, scope):
-        """(size of a dim, an index entry that is a position in it)."""
+        """(size of a dim, an index entry that is a position in it, or beyond it)."""
         if scope.points:
             point = self.pick(scope.points)
             return self.out.find(point)["extent"], scope.begin(point)
         planes = self.number(1, 4)
+        if self.chance(15):
+            return planes, self.run_time(scope, planes)
         return planes, self.number(0, planes - 1)
+
+    def run_time(self, scope, limit):
+        """A host int of 0 to `limit`, known only at run time."""
+        name = f"s{len(self.out.scalars)}"
+        self.out.scalars.append({"name": name, "dtype": "int32"})
+        self.out.values[name] = f"bound:{limit}"
+        return scope.node("tile.scalar", [name], "int32", (), keep=False).ref
+
+    def mask(self, scope, shape, per_cent):
+        """[an extra_mask of an access to a tile], in so many of a hundred draws; else []."""
+        if not shape or not self.chance(per_cent):
+            return []
+        dims = [s if self.pick((True, True, False)) else 1 for s in shape]
+        found = self.load(scope, tuple(dims), self.pick(("bool", "float32", "int32")))
+        if found.dtype != "bool":
+            found = scope.node("aten.gt.Scalar", [found.ref, 0], "bool", found.shape)
+        return [found.ref]
 
     def part(self, dtype, shape, extents, index, values):
         """A tensor with a wider dim than the tile's, of which `index` takes a slice."""
@@ -129,6 +152,20 @@ class Loads(Choices):
         """A load of what the graph has stored before, at the same place."""
         name, index, dtype, shape = self.pick(scope.stored)
         return scope.node("tile.load", [scope.host(name), index], dtype, shape)
+
+    def load_earlier(self, scope):
+        """A tile of what an earlier root has stored, by blocks of its extents or whole."""
+        found = [t for t in self.out.tensors if t["name"] in self.earlier and t["role"] != "view"]
+        if not found:
+            return None
+        tensor, shape = self.pick(found), []
+        for size in tensor["shape"]:
+            same = [s for s in scope.symbols if self.out.extents((s,)) == [size] and s not in shape]
+            shape.append(self.pick(same) if same else size)
+        if not self.fits(shape) or len(shape) > 4:
+            return None
+        args = [scope.host(tensor["name"]), self.index(shape)]
+        return scope.node("tile.load", args, tensor["dtype"], shape)
 
     def load_shifted(self, scope, shape, dtype, values):
         """A tile of a fixed size, and the one so many elements after it, added."""
@@ -177,9 +214,12 @@ class Loads(Choices):
             return
         dtype = value.dtype if self.pick((True, True, False)) else self.dtype()
         extents, index = self.place(scope, shape)
+        if self.chance(4):
+            planes = self.number(1, 3)
+            extents, index = [planes, *extents], [self.run_time(scope, planes), *index]
         name = self.out.tensor("output", dtype, extents)
         self.out.tensors[-1]["init"] = 0
-        scope.write("tile.store", name, index, value.ref)
+        scope.write("tile.store", name, index, value.ref, self.mask(scope, shape, 6))
         scope.stored.append((name, index, dtype, shape))
 
     def update(self, scope):

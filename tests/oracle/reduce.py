@@ -16,15 +16,15 @@ def reduce(case, fails, seconds=120):
       fails: a function of a case; true where it fails in the same way.
     """
     deadline = time.monotonic() + seconds
-    best, again = tidy(case), True
-    if not fails(best):
-        best = case
+    best, again, clean = tidy(case), True, tidy
+    if not fails(best):  # it takes what nothing uses
+        best, clean = case, copy.deepcopy
     while again:
         again = False
         for candidate in candidates(best):
             if time.monotonic() > deadline:
                 return best
-            candidate = tidy(candidate)
+            candidate = clean(candidate)
             if size(candidate) < size(best) and fails(candidate):
                 best, again = candidate, True
                 break
@@ -45,6 +45,7 @@ def size(case):
 def candidates(case):
     """Simpler cases, the boldest first; some are no documents any more."""
     yield from _without_writes(case)
+    yield from _without_unused(case)
     yield from _without_nodes(case)
     yield from _without_keys(case)
     yield from _plain_values(case)
@@ -85,6 +86,20 @@ def refs(raw):
 def _renamed(raw, old, new):
     """A node's arguments with another name in place of `old`."""
     return json.loads(json.dumps(raw).replace(json.dumps({"ref": old}), json.dumps({"ref": new})))
+
+
+def _without_unused(case):
+    """Each node that no other uses left out; a loop with its graph."""
+    for g, n in _nodes(case["document"])[::-1]:
+        nodes = case["document"]["graphs"][g]["nodes"]
+        named = {name for x in nodes for name in refs([x.get("args"), x.get("kwargs")])}
+        if nodes[n]["name"] in named or nodes[n].get("op") in ("output", "placeholder"):
+            continue
+        smaller = copy.deepcopy(case)
+        del smaller["document"]["graphs"][g]["nodes"][n]
+        _drop_graphs(smaller["document"])
+        _drop_tensors(smaller)
+        yield smaller
 
 
 def _without_nodes(case):
@@ -284,4 +299,5 @@ def _drop_tensors(case):
     if any(t["role"] == "input" for t in gone):
         document["config"].pop("pallas_load_buffer_count", None)
     document["tensors"][:] = [t for t in document["tensors"] if t["name"] in named]
+    named |= {scalar["name"] for scalar in document.get("scalars", ())}
     case["values"] = {k: v for k, v in case["values"].items() if k in named}

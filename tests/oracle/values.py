@@ -82,6 +82,10 @@ def arrays(case, config):
         if "value" in scalar:
             continue
         is_int = not is_float(DTYPES[scalar["dtype"]])
+        kind = case["values"].get(scalar["name"], "")
+        if kind.startswith("bound:"):
+            scalars.append(int(_bounds(int(kind.removeprefix("bound:")), (), random)))
+            continue
         scalars.append(int(random.integers(0, 5)) if is_int else float(random.uniform(0.5, 1.5)))
     if case.get("thorough"):
         poison(Document(document, config), found, scalars)
