@@ -95,10 +95,12 @@ static bool operand_is_exact(const Module *m, const Arg *a) {
 	return s->has_value && number_is_exact(&(Arg){.kind = ARG_FLOAT, .real = s->value});
 }
 
+enum { FEW_ROWS = 8 }; /* tiles of fewer rows */
+
 /* Tiles of few rows are packed otherwise: see arith_mask_dtype(). A value of rank 1 is a row. */
 static bool has_few_rows(const Module *m, NodeId n) {
 	const Type *t = node_type(m, n);
-	return t->count < 2 || expr_number(m, t->dims[t->count - 2]) < 8;
+	return t->count < 2 || expr_number(m, t->dims[t->count - 2]) < FEW_ROWS;
 }
 
 /* One rounding whether it is computed in bfloat16 or in float32: sums, products and choices of two values. */
@@ -253,7 +255,7 @@ Dtype arith_moved_in(const Module *m, NodeId n) {
 	bool new_last = dim != 0 && (dim == -1 || dim == (int64_t)node_type(m, n)->count - 1);
 	if (t != DTYPE_BOOL && (dtype_bits(t) >= 32 || !new_last))
 		return DTYPE_NONE;
-	return dtype_is_float(t) ? DTYPE_F32 : DTYPE_I32;
+	return dtype_widened(t);
 }
 
 Dtype arith_conversion_hub(Dtype from, Dtype to) {
@@ -331,7 +333,7 @@ Dtype arith_write_dtype(const Module *m, NodeId n) {
 	if (value->kind == ARG_REF && node_type(m, value->node)->kind == TYPE_TENSOR &&
 	    node_get(m, value->node)->op != OP_SCALAR)
 		t = dtype_promote(t, node_type(m, value->node)->dtype);
-	return dtype_bits(t) >= 32 ? t : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I32;
+	return dtype_widened(t);
 }
 
 /* Mosaic selects no bools, which are masks to it; and spreads no mask of 32-bit lanes over the packed rows of a tile of
@@ -339,7 +341,7 @@ Dtype arith_write_dtype(const Module *m, NodeId n) {
 Dtype arith_mask_dtype(Dtype t, int64_t rows) {
 	if (t == DTYPE_BOOL)
 		return DTYPE_I32;
-	return dtype_bits(t) >= 32 || rows >= 8 ? t : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I32;
+	return rows >= FEW_ROWS ? t : dtype_widened(t);
 }
 
 static Dtype tensor_dtype(const Module *m, NodeId n) {

@@ -114,6 +114,9 @@ static bool is_held(const Planner *p, const AccessWants *wants, TensorId base) {
 
 /* ---- the block -------------------------------------------------------------------------------------------------- */
 
+/* A multiple of the variable itself. */
+static bool is_multiple(const Term *t) { return !t->divide && !t->modulo; }
+
 /* What an access touches of a dim in one grid point: `span` elements from `base`, which only the grid moves. False
  * where that is not known. */
 static bool region_of(Planner *p, const Want *w, Affine *base, int64_t *span) {
@@ -122,7 +125,7 @@ static bool region_of(Planner *p, const Want *w, Affine *base, int64_t *span) {
 	for (uint32_t i = 0; i < w->at.count; i++) {
 		const Term *t = &w->at.term[i];
 		int64_t steps;
-		if (t->kind == VAR_PROGRAM && !t->divide && !t->modulo)
+		if (t->kind == VAR_PROGRAM && is_multiple(t))
 			*base = affine_add(*base, affine_term(*t));
 		else if (t->kind == VAR_STEP && t->scale > 0 &&
 		         loop_most_steps(p, &p->plan->loops.at[t->id / RANK_MAX].dim[t->id % RANK_MAX], &steps))
@@ -276,10 +279,11 @@ bool held_order(Planner *p, const AccessWants *wants, uint32_t *order) {
 
 static bool moved_by(const AccessWant *w, uint32_t step) {
 	for (uint32_t i = 0; i < w->rank; i++)
-		for (uint32_t t = 0; t < w->dim[i].at.count; t++)
-			if (w->dim[i].at.term[t].kind == VAR_STEP && w->dim[i].at.term[t].id == step &&
-			    !w->dim[i].at.term[t].divide && !w->dim[i].at.term[t].modulo)
+		for (uint32_t k = 0; k < w->dim[i].at.count; k++) {
+			const Term *t = &w->dim[i].at.term[k];
+			if (t->kind == VAR_STEP && t->id == step && is_multiple(t))
 				return true;
+		}
 	return false;
 }
 

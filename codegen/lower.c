@@ -96,17 +96,12 @@ bool plan_supported(Planner *p) {
 
 /* ---- the shapes of views ---------------------------------------------------------------------------------------- */
 
-static bool is_whole(const Module *m, const Arg *a) {
-	return a->kind == ARG_SLICE && arg_item(m, a, 0)->kind == ARG_NULL && arg_item(m, a, 1)->kind == ARG_NULL &&
-	       arg_item(m, a, 2)->kind == ARG_NULL;
-}
-
 static ViewShape subscript_shape(const Module *m, NodeId n) {
 	const Arg *index = node_arg(m, n, 1);
 	uint32_t count = index->list.count, nulls = 0, first = 0, last = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		const Arg *a = arg_item(m, index, i);
-		if (a->kind != ARG_NULL && !is_whole(m, a))
+		if (a->kind != ARG_NULL && !arg_is_whole(m, a))
 			return VIEW_SHAPE_OTHER;
 		nulls += a->kind == ARG_NULL;
 		first += a->kind == ARG_NULL && i == 0;

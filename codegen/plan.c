@@ -65,7 +65,7 @@ static bool plan_scalars(Planner *p) {
 		             .merged = NONE,
 		             .split = NONE,
 		             .parts = 1};
-		o.dtype = dtype_is_float(scalar->dtype) ? DTYPE_F32 : DTYPE_I32;
+		o.dtype = dtype_of_sums(scalar->dtype);
 		o.rank = 1;
 		o.shape[0] = 1;
 		o.alias_of = NONE;

@@ -412,7 +412,7 @@ static PyExpr matmul_text(Printer *pr, NodeId n) {
 	const Value *v = &pr->plan->values[n];
 	NodeId a = matmul_operand(pr->m, n, 0), b = matmul_operand(pr->m, n, 1), added = matmul_operand(pr->m, n, 2);
 	Dtype ta = node_type(pr->m, a)->dtype, tb = node_type(pr->m, b)->dtype, to = node_type(pr->m, n)->dtype;
-	Dtype sum = dtype_is_float(ta) ? DTYPE_F32 : DTYPE_I32;
+	Dtype sum = dtype_of_sums(ta);
 	bool highest =
 		ta == DTYPE_F32 && tb == DTYPE_F32 && (DotPrecision)pr->m->config.dot_precision.value == DOT_HIGHEST;
 	const char *dot = arena_printf(pr->a, "jax.lax.dot_general(%s, %s, %s%s, preferred_element_type=%s)",
@@ -475,7 +475,7 @@ static PyExpr element_text(Printer *pr, NodeId n) {
 	const char *zeros[DIM_MAX];
 	for (uint32_t i = 0; i < access->rank; i++)
 		zeros[i] = "0";
-	e = as_dtype(pr, e, dtype_is_float(from) ? DTYPE_F32 : DTYPE_I32);
+	e = as_dtype(pr, e, dtype_of_sums(from));
 	return as_dtype(pr, py_atom(arena_printf(pr->a, "%s[%s]", e.text, dims_text(pr, access->rank, zeros))), to);
 }
 

@@ -53,6 +53,8 @@ DtypeClass dtype_class(Dtype t);
 Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
 bool dtype_is_float(Dtype t);
 Dtype dtype_promote(Dtype a, Dtype b); /* torch.promote_types, int64 results narrowed to int32 */
+Dtype dtype_of_sums(Dtype t);          /* float32 or int32 */
+Dtype dtype_widened(Dtype t);          /* the same; a dtype of 32 bits stays as it is */
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
@@ -498,6 +500,7 @@ const Arg *node_arg(const Module *m, NodeId n, uint32_t i);
 /* The node that argument i refers to; NONE if it is not a reference. */
 NodeId node_input(const Module *m, NodeId n, uint32_t i);
 const Arg *arg_item(const Module *m, const Arg *list, uint32_t i); /* of a LIST or SLICE */
+bool arg_is_whole(const Module *m, const Arg *a);                  /* the slice of all of a dim */
 /* The place of a slot in a list; NONE. */
 static inline uint32_t list_index(const Arg *list, ArgId slot) {
 	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;
@@ -568,6 +571,7 @@ Arg arg_null(void);
 Arg arg_bool(bool b);
 Arg arg_int(int64_t i);
 Arg arg_float(double f);
+Arg number_of_dtype(Dtype t, int64_t value); /* of the dtype's own kind, so that it promotes nothing */
 Arg arg_dtype(Dtype t);
 Arg arg_ref(NodeId n);
 Arg arg_sym(ExprId e);
@@ -591,6 +595,8 @@ void arg_set_ref(Module *m, ArgId slot, NodeId with);
 /* Any argument slot gets a new value; use lists are kept. */
 void arg_set(Module *m, ArgId slot, Arg value);
 void node_set_type(Module *m, NodeId n, TypeId t);
+/* Result i of a node that gives a tuple. */
+void node_set_result_type(Module *m, NodeId n, uint32_t i, TypeId t);
 /* Calls a node `name`, made unique in its graph by a suffix. */
 void node_rename(Module *m, NodeId n, const char *name);
 /* Gives a node new arguments; use lists are kept. */

@@ -2,11 +2,6 @@
  */
 #include "decompose.h"
 
-/* A number of a dtype's own kind, so that it promotes nothing. */
-static Arg number_of(Dtype t, int64_t value) {
-	return dtype_is_float(t) ? arg_float((double)value) : t == DTYPE_BOOL ? arg_bool(value != 0) : arg_int(value);
-}
-
 /* ---- fills ------------------------------------------------------------------------------------------------------- */
 
 /* What is empty may hold anything: zeros. */
@@ -14,7 +9,7 @@ static NodeId fill(Decompose *d, uint32_t element) {
 	uint16_t op = node_get(d->m, d->n)->op;
 	Dtype dtype = result_dtype(d, element);
 	Arg value = op == OP_NEW_FULL ? arg_copy(d->m, *op_arg(d->m, d->n, "fill_value"))
-	                              : number_of(dtype, op == OP_NEW_ONES);
+	                              : number_of_dtype(dtype, op == OP_NEW_ONES);
 	Arg args[3] = {shape_arg(d->m, node_get(d->m, d->n)->type), value, arg_dtype(dtype)};
 	return make_node(d, OP_FULL, "full", 3, args);
 }
@@ -60,7 +55,7 @@ static NodeId triangle(Decompose *d, uint32_t element) {
 	NodeId diagonal = make_binary(d, OP_SUB, "diagonal", column, arg_ref(row));
 	NodeId kept = make_binary(d, lower ? OP_LE_SCALAR : OP_GE_SCALAR, "kept", diagonal,
 	                          arg_copy(d->m, *op_arg(d->m, d->n, "diagonal")));
-	return make_where(d, "triangle", kept, arg_ref(x), number_of(result_dtype(d, element), 0));
+	return make_where(d, "triangle", kept, arg_ref(x), number_of_dtype(result_dtype(d, element), 0));
 }
 
 Rewrite *decompose_creation(uint16_t op) {

@@ -16,7 +16,7 @@ static NodeId make_product(Decompose *d, uint16_t op, NodeId a, NodeId b) {
 
 static NodeId summed(Decompose *d, NodeId a, NodeId b) {
 	uint32_t rank = rank_of(d, b), dim = rank_of(d, b) > 1 ? rank - 2 : rank_of(d, a) - 1;
-	Dtype dtype = result_dtype(d, 0), sum = dtype_is_float(dtype) ? DTYPE_F32 : DTYPE_I32;
+	Dtype dtype = result_dtype(d, 0), sum = dtype_of_sums(dtype);
 	if (rank > 1) { /* a vector times matrices: [k, 1] */
 		ExprId dims[2] = {node_type(d->m, a)->dims[0], expr_int(d->m, 1)};
 		a = make_view(d, a, 2, dims, "column");

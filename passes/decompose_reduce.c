@@ -200,7 +200,7 @@ static NodeId gathered(Decompose *d, uint32_t element) {
 	for (uint32_t i = 0; i < rank; i++)
 		if (i != dim && !expr_equal(d->m, node_type(d->m, x)->dims[i], node_type(d->m, index)->dims[i]))
 			return NONE;
-	x = make_converted(d, x, dtype_is_float(node_type(d->m, x)->dtype) ? DTYPE_F32 : DTYPE_I32);
+	x = make_converted(d, x, dtype_of_sums(node_type(d->m, x)->dtype));
 	NodeId place = make_iota(d, node_type(d->m, x)->dims[dim], dim, rank);
 	NodeId found = make_binary(d, OP_EQ, "found", place, arg_ref(index));
 	bool is_float = node_type(d->m, x)->dtype == DTYPE_F32;

@@ -159,17 +159,13 @@ static void reduce_sublanes(Orient *o, NodeId n) {
 
 static void retype_call(Orient *o, NodeId call) {
 	const Graph *g = graph_get(o->m, node_arg(o->m, call, 0)->graph);
-	Type t = *node_type(o->m, call);
-	TypeId *elements = arena_array(o->arena, (size_t)t.count + 1, sizeof *elements);
-	for (uint32_t i = 0; i < t.count; i++)
-		elements[i] = t.elements[i];
 	for (uint32_t i = 0; i < g->carried.count; i++) {
 		Stand s = stand_of(o, g->placeholders.at[g->carried.at[i].arg]);
 		uint32_t output = g->carried.at[i].output;
+		TypeId old = node_type(o->m, call)->elements[output];
 		if (s != STAND_ASIS)
-			elements[output] = turned_type(o, elements[output], s);
+			node_set_result_type(o->m, call, output, turned_type(o, old, s));
 	}
-	node_set_type(o->m, call, type_tuple(o->m, t.count, elements));
 }
 
 static void rewrite_node(Orient *o, NodeId n) {

@@ -185,14 +185,11 @@ static NodeId identity_of(Widening *w, NodeId n) {
 
 static void retype_call(Widening *w, NodeId call) {
 	GraphId g = node_arg(w->m, call, 0)->graph;
-	Type t = *node_type(w->m, call);
-	TypeId *elements = arena_array(w->arena, (size_t)t.count + 1, sizeof *elements);
-	for (uint32_t i = 0; i < t.count; i++) {
+	for (uint32_t i = 0; i < node_type(w->m, call)->count; i++) {
 		uint32_t arg = w->loop[g].output_arg[i];
-		bool wide = arg != NONE && is_widened(w, graph_get(w->m, g)->placeholders.at[arg]);
-		elements[i] = wide ? wide_type(w, t.elements[i]) : t.elements[i];
+		if (arg != NONE && is_widened(w, graph_get(w->m, g)->placeholders.at[arg]))
+			node_set_result_type(w->m, call, i, wide_type(w, node_type(w->m, call)->elements[i]));
 	}
-	node_set_type(w->m, call, type_tuple(w->m, t.count, elements));
 }
 
 static void rewrite_node(Widening *w, NodeId n) {

@@ -102,11 +102,6 @@ static bool is_gather(const Module *m, const Arg *entry) {
 	       node_type(m, entry->node)->kind == TYPE_TENSOR && node_type(m, entry->node)->count > 0;
 }
 
-static bool is_whole(const Module *m, const Arg *entry) {
-	return entry->kind == ARG_SLICE && arg_item(m, entry, 0)->kind == ARG_NULL &&
-	       arg_item(m, entry, 1)->kind == ARG_NULL && arg_item(m, entry, 2)->kind == ARG_NULL;
-}
-
 static bool makes_dim(const Module *m, const Arg *entry) {
 	return entry->kind == ARG_NULL || entry->kind == ARG_SLICE || arg_block(m, entry) != NONE;
 }
@@ -131,7 +126,7 @@ static void spread_access(Axes *a, NodeId n) {
 	}
 	for (uint32_t d = 0, entry; d < axis_rank(a, n) && (entry = index_entry_of(a->m, n, d)) != NONE; d++) {
 		const Arg *e = arg_item(a->m, index, entry);
-		if (is_whole(a->m, e))
+		if (arg_is_whole(a->m, e))
 			a->fact[axis_find(a, axis_slot(n, d))].accessed = true;
 		else if (e->kind == ARG_SLICE)
 			forbid(a, n, d, n, "it takes a part of a tensor's dim");
@@ -154,7 +149,7 @@ static void spread_subscript(Axes *a, NodeId n) {
 		const Arg *e = arg_item(a->m, index, i);
 		if (e->kind == ARG_NULL) {
 			to++;
-		} else if (is_whole(a->m, e)) {
+		} else if (arg_is_whole(a->m, e)) {
 			join(a, axis_slot(n, to++), axis_slot(x, from++));
 		} else {
 			forbid(a, x, from++, n, "it takes a part of the row");

@@ -40,13 +40,6 @@ static Combine combine_of(const Module *m, NodeId n) {
 	}
 }
 
-/* Parts are combined in 32 bits and rounded once. */
-static Dtype carried_dtype(Dtype t) {
-	if (t == DTYPE_U32)
-		return t;
-	return dtype_is_float(t) ? DTYPE_F32 : DTYPE_I32;
-}
-
 /* The least or greatest value of a dtype. */
 static Arg extreme(Dtype t, bool greatest) {
 	if (dtype_is_float(t))
@@ -58,14 +51,10 @@ static Arg extreme(Dtype t, bool greatest) {
 	return arg_int(greatest ? most : is_signed ? -most - 1 : 0);
 }
 
-static Arg number(Dtype t, int value) {
-	return dtype_is_float(t) ? arg_float(value) : t == DTYPE_BOOL ? arg_bool(value != 0) : arg_int(value);
-}
-
 static Arg identity(Combine how, Dtype t) {
 	if (how == COMBINE_MAX || how == COMBINE_MIN)
 		return extreme(t, how == COMBINE_MIN);
-	return number(t, how == COMBINE_PRODUCT);
+	return number_of_dtype(t, how == COMBINE_PRODUCT);
 }
 
 static TypeId with_dtype(Module *m, TypeId type, Dtype dtype) {
@@ -78,6 +67,14 @@ static NodeId convert(Module *m, NodeId x, Dtype to, NodeId before) {
 		return x;
 	Arg args[2] = {arg_ref(x), arg_dtype(to)};
 	return node_derive(m, OP_CONVERT, x, dtype_name(to), with_dtype(m, node_get(m, x)->type, to), 2, args, before);
+}
+
+/* A node made for the reduction n, at n's place in the source. */
+static NodeId make_for(Module *m, NodeId n, uint16_t op, const char *suffix, TypeId type, uint32_t count,
+                       const Arg *args, NodeId before) {
+	NodeId made = node_derive(m, op, n, suffix, type, count, args, before);
+	node_get(m, made)->loc = node_get(m, n)->loc;
+	return made;
 }
 
 /* A name of a tensor, a scalar or a size, or a query of the tile: every graph may hold its own. */
@@ -243,10 +240,8 @@ static NodeId reduced_part(Rewrite *w, NodeId n, Dtype dtype) {
 	if (how == COMBINE_PRODUCT)
 		args[1] = list[0];
 	TypeId type = with_dtype(m, node_get(m, n)->type, dtype);
-	NodeId sum = node_new(m, w->loop, how == COMBINE_PRODUCT ? OP_PROD_DIM : OP_SUM_DIM,
-	                      arena_printf(m->arena, "%s_part", node_get(m, n)->name), type, 3, args);
-	node_get(m, sum)->loc = node_get(m, n)->loc;
-	node_insert_before(m, sum, w->output);
+	NodeId sum =
+		make_for(m, n, how == COMBINE_PRODUCT ? OP_PROD_DIM : OP_SUM_DIM, "part", type, 3, args, w->output);
 	node_remove(m, part);
 	return sum;
 }
@@ -256,15 +251,13 @@ static NodeId matmul_part(Rewrite *w, NodeId n, Dtype dtype) {
 	Module *m = w->m;
 	NodeId copy = copy_inside(w, n);
 	uint16_t op = node_get(m, n)->op;
-	Arg zero = number(node_type(m, n)->dtype, 0);
+	Arg zero = number_of_dtype(node_type(m, n)->dtype, 0);
 	mask(w, copy, matmul_arg(op, 0), zero);
 	mask(w, copy, matmul_arg(op, 1), zero);
 	Arg args[4] = {*node_arg(m, copy, matmul_arg(op, 0)), *node_arg(m, copy, matmul_arg(op, 1)), arg_null(),
 	               arg_dtype(dtype)};
-	NodeId dot = node_new(m, w->loop, OP_DOT, arena_printf(m->arena, "%s_part", node_get(m, n)->name),
-	                      with_dtype(m, node_get(m, n)->type, dtype), 4, args);
-	node_get(m, dot)->loc = node_get(m, n)->loc;
-	node_insert_before(m, dot, w->output);
+	TypeId type = with_dtype(m, node_get(m, n)->type, dtype);
+	NodeId dot = make_for(m, n, OP_DOT, "part", type, 4, args, w->output);
 	node_remove(m, copy);
 	return dot;
 }
@@ -288,11 +281,7 @@ static NodeId combined(Rewrite *w, NodeId n, NodeId acc, NodeId part) {
 	Module *m = w->m;
 	Combine how = combine_of(m, n);
 	Arg args[3] = {arg_ref(acc), arg_ref(part), arg_int(1)};
-	NodeId sum = node_new(m, w->loop, ops[how], arena_printf(m->arena, "%s_so_far", node_get(m, n)->name),
-	                      node_get(m, part)->type, how == COMBINE_SUM ? 3 : 2, args);
-	node_get(m, sum)->loc = node_get(m, n)->loc;
-	node_insert_before(m, sum, w->output);
-	return sum;
+	return make_for(m, n, ops[how], "so_far", node_get(m, part)->type, how == COMBINE_SUM ? 3 : 2, args, w->output);
 }
 
 /* How many elements each result of a mean is of. */
@@ -312,15 +301,13 @@ static NodeId finished(Rewrite *w, NodeId n, NodeId total) {
 	uint16_t op = node_get(m, n)->op;
 	if (op == OP_MEAN || op == OP_MEAN_DIM) {
 		Arg args[2] = {arg_ref(total), arg_int(reduced_count(m, n))};
-		total = node_derive(m, OP_DIV, n, "mean", node_get(m, total)->type, 2, args, end_of_graph(w));
-		node_get(m, total)->loc = node_get(m, n)->loc;
+		total = make_for(m, n, OP_DIV, "mean", node_get(m, total)->type, 2, args, end_of_graph(w));
 	}
 	uint32_t added = op_kind(m, n) == KIND_MATMUL ? matmul_arg(op, 2) : NONE;
 	if (added != NONE && node_input(m, n, added) != NONE) {
 		NodeId bias = convert(m, node_input(m, n, added), node_type(m, total)->dtype, end_of_graph(w));
 		Arg args[3] = {arg_ref(total), arg_ref(bias), arg_int(1)};
-		total = node_derive(m, OP_ADD, n, "sum", node_get(m, total)->type, 3, args, end_of_graph(w));
-		node_get(m, total)->loc = node_get(m, n)->loc;
+		total = make_for(m, n, OP_ADD, "sum", node_get(m, total)->type, 3, args, end_of_graph(w));
 	}
 	return convert(m, total, node_type(m, n)->dtype, end_of_graph(w));
 }
@@ -328,7 +315,7 @@ static NodeId finished(Rewrite *w, NodeId n, NodeId total) {
 static void carry(Rewrite *w, NodeId n) {
 	Module *m = w->m;
 	bool matmul = op_kind(m, n) == KIND_MATMUL;
-	Dtype dtype = carried_dtype(node_type(m, n)->dtype);
+	Dtype dtype = dtype_widened(node_type(m, n)->dtype); /* parts are rounded once */
 	NodeId part = matmul ? matmul_part(w, n, dtype) : reduced_part(w, n, dtype);
 	NodeId full = initial(w, n, dtype);
 	NodeId acc = graph_add_argument(m, w->loop, full, node_get(m, full)->name);

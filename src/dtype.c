@@ -62,3 +62,7 @@ Dtype dtype_promote(Dtype a, Dtype b) {
 		return dtype_bits(a) > dtype_bits(b) ? a : b;
 	return class_a == DTYPE_CLASS_SIGNED ? promote_mixed_ints(a, b) : promote_mixed_ints(b, a);
 }
+
+Dtype dtype_of_sums(Dtype t) { return dtype_is_float(t) ? DTYPE_F32 : DTYPE_I32; }
+
+Dtype dtype_widened(Dtype t) { return dtype_bits(t) >= 32 ? t : dtype_of_sums(t); }

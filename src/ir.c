@@ -22,6 +22,13 @@ const Arg *arg_item(const Module *m, const Arg *list, uint32_t i) {
 	return arg_nested(list) && i < list->list.count ? arg_get(m, list->list.first + i) : &no_argument;
 }
 
+bool arg_is_whole(const Module *m, const Arg *a) {
+	for (uint32_t i = 0; i < 3; i++)
+		if (a->kind != ARG_SLICE || arg_item(m, a, i)->kind != ARG_NULL)
+			return false;
+	return true;
+}
+
 BlockId arg_block(const Module *m, const Arg *arg) {
 	switch (arg->kind) {
 	case ARG_BLOCK: return arg->block;
@@ -109,6 +116,10 @@ Arg arg_bool(bool b) {
 	Arg a = arg_of(ARG_BOOL);
 	a.boolean = b;
 	return a;
+}
+
+Arg number_of_dtype(Dtype t, int64_t value) {
+	return dtype_is_float(t) ? arg_float((double)value) : t == DTYPE_BOOL ? arg_bool(value != 0) : arg_int(value);
 }
 
 Arg arg_int(int64_t i) {
@@ -362,6 +373,14 @@ void node_insert_after(Module *m, NodeId n, NodeId after) {
 void node_move_before(Module *m, NodeId n, NodeId before) { node_insert_before(m, n, before); }
 
 void node_set_type(Module *m, NodeId n, TypeId t) { node_get(m, n)->type = t; }
+
+void node_set_result_type(Module *m, NodeId n, uint32_t i, TypeId t) {
+	Type tuple = *node_type(m, n);
+	TypeId *elements = arena_array(m->arena, (size_t)tuple.count + 1, sizeof *elements);
+	memcpy(elements, tuple.elements, tuple.count * sizeof *elements);
+	elements[i] = t;
+	node_set_type(m, n, type_tuple(m, tuple.count, elements));
+}
 
 void node_rename(Module *m, NodeId n, const char *name) {
 	Node *node = node_get(m, n);
