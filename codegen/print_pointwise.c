@@ -130,12 +130,25 @@ static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operand
 		arena_printf(pr->a, "%s(%s)", helper_named(pr, function), dims_text(pr, count < 8 ? count : 8, items)));
 }
 
+/* Linters take a comparison of a name with itself for a slip; here it tells NaNs. */
+static const char *comparison_call(const char *infix) {
+	static const char *const names[][2] = {{"<", "jnp.less"},    {"<=", "jnp.less_equal"},
+	                                       {">", "jnp.greater"}, {">=", "jnp.greater_equal"},
+	                                       {"==", "jnp.equal"},  {"!=", "jnp.not_equal"}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(names[i][0], infix) == 0)
+			return names[i][1];
+	return NULL;
+}
+
 PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
 	Precedence p = row->form == PRINT_INFIX ? infix_precedence(row->text) : PREC_UNARY;
 	switch (row->form) {
 	case PRINT_INFIX: {
 		/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
 		Precedence left = p == PREC_COMPARE ? PREC_OR : p;
+		if (comparison_call(row->text) && strcmp(operands[0].text, operands[1].text) == 0)
+			return call_text(pr, comparison_call(row->text), operands, 2);
 		return (PyExpr){arena_printf(pr->a, "%s %s %s", in_parens(pr, operands[0], left), row->text,
 		                             in_parens(pr, operands[1], (Precedence)(p + 1))),
 		                p};
