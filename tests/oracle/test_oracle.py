@@ -97,7 +97,7 @@ def test_the_tpu_compiler_takes_what_is_accepted(tpu_compiler, chip):
     """Of a few documents for each chip; `make soak` asks about others."""
     outcomes = []
 
-    @soak.drawn(20 + properties.CHIPS.index(chip), 3)
+    @soak.drawn(40 + properties.CHIPS.index(chip), 3)
     def each(case):
         outcomes.append(tpu_compiler.examine({**case, "chip": chip}))
 
@@ -139,7 +139,7 @@ def test_a_kernel_that_is_off_is_found():
     text = json.dumps(case["document"])
     source = properties.compile_text(text)
     with pytest.raises(properties.Find, match=r"expected 1\.0") as found:
-        properties.accepted(case, text, source.replace("(8, 8), 1,", "(8, 8), 2,"), "v6e")
+        properties.accepted(case, text, source.replace("(8, 8), 1.0,", "(8, 8), 2.0,"), "v6e")
     assert found.value.kind == "numerics"
 
 
