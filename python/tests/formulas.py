@@ -39,10 +39,19 @@ def layer_norm_bwd(dy, x, mean, rstd, weight):
     return (wdy - x_hat * c1 - c2) * rstd[:, None], (dy * x_hat).sum(0), dy.sum(0)
 
 
+def gelu(x):
+    """x times the normal distribution function of x."""
+    return 0.5 * x * (1.0 + _ERF(x / math.sqrt(2.0)))
+
+
+def gelu_tanh(x):
+    """GELU as it is approximated by tanh."""
+    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
 def matmul_bias_gelu(x, y, bias):
     """gelu(x @ y + bias), the exact GELU."""
-    value = x @ y + bias
-    return (0.5 * value * (1.0 + _ERF(value / math.sqrt(2.0))),)
+    return (gelu(x @ y + bias),)
 
 
 def matmul(x, y):

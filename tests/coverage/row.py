@@ -9,17 +9,16 @@ import functools
 import importlib
 import json
 import pkgutil
-import random
-import subprocess
+import typing
 from collections.abc import Callable
 
+import numpy as np
 import proof
+from pallasc.reference.values import dtype_of
 
 # The loop types of the configuration; `proof.LOOPS` knows a fourth way, for the matrix.
 LOOPS = ("unroll", "fori_loop", "emit_pipeline")
 
-# How many of the other configurations CI simulates.
-OTHERS = 40
 # Rows whose friendly kernel is pinned in testdata/golden: {name: loop type, None for its own}.
 GOLDENS = {
     "cross-entropy, online": "emit_pipeline",
@@ -108,6 +107,27 @@ class Row:
         ]
 
 
+def family(name, graph, production, formula, second=None, **more):
+    """A Row of GRAPH, GRAPH_odd and GRAPH_PRODUCTION; a list as `second` is of block sizes."""
+    second = {"block_sizes": second} if isinstance(second, list) else second
+    graphs = (graph, f"{graph}_odd", f"{graph}_{production}")
+    return Row(name, *graphs, formula, second, **more)
+
+
+class Parameter(typing.NamedTuple):
+    """An array that a kernel takes."""
+
+    name: str
+    shape: tuple
+    dtype: np.dtype
+
+
+def parameters(document):
+    """The arrays that a document's kernel takes, in order; run-time scalars follow them."""
+    given = [t for t in document["tensors"] if t["role"] in ("input", "inout")]
+    return [Parameter(t["name"], tuple(t["shape"]), dtype_of(t["dtype"])) for t in given]
+
+
 def case_of(graph, loop, config):
     """The `proof.Case` of a graph under a loop type and a configuration over its own."""
     rest = dict(config)
@@ -148,33 +168,6 @@ def accepted():
     """The cases to simulate: those that are not to be refused, each once."""
     cases = [(row, case) for row in rows() for case in row.cases(*row.simulated)]
     return tuple(dict.fromkeys(case for row, case in cases if not row.refusal(case)))
-
-
-@functools.cache
-def quick():
-    """The cases that CI simulates: each small graph as it is, in one loop type, in turn; goldens.
-
-    Of what else `make coverage` has simulated and found right, some, others with each commit.
-    """
-    from coverage import results
-
-    chosen, found = [], results.Results()
-    for number, row in enumerate(rows()):
-        for shift, graph in enumerate(row.simulated):
-            own = [case for case in row.cases(graph) if not (case.blocks or case.extra)]
-            own = [case for case in own if not row.refusal(case)]
-            chosen += own[(number + shift) % len(own) :][:1] if own else []
-    recorded = [row for row in rows() if found.part(row, "numerics")]
-    known = [case for row in recorded for case in results.simulated_cases(row)]
-    others = [case for case in dict.fromkeys(known) if case not in set(chosen)]
-    return tuple(dict.fromkeys([*chosen, *goldens().values(), *rotating(others, OTHERS)]))
-
-
-def rotating(items, count):
-    """Some of a list, other ones for each commit."""
-    asked = ["git", "-C", proof.ROOT, "rev-parse", "HEAD"]
-    done = subprocess.run(asked, capture_output=True, text=True)
-    return random.Random(done.stdout.strip()).sample(items, min(count, len(items)))
 
 
 @functools.cache

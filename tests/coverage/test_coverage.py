@@ -5,10 +5,11 @@ import proof
 import pytest
 from pallasc.errors import CompileError
 
+from coverage import results
 from coverage import row as coverage
 
 
-@pytest.mark.parametrize("case", coverage.quick(), ids=lambda case: case.id)
+@pytest.mark.parametrize("case", results.quick(), ids=lambda case: case.id)
 def test_right(case, simulations):
     """Against the reference and the row's float64 formula."""
     outcome = simulations.outcome(case)

@@ -49,7 +49,7 @@ def recorded(row, name):
 def test_sample_agrees():
     """The real compiler on some pairs, others with each commit: verdicts and VMEM as recorded."""
     compiled = [pair for pair in ASKED if (recorded(*pair) or {}).get("kind") == "ok"]
-    pairs = coverage.rotating(compiled, SAMPLE)
+    pairs = results.rotating(compiled, SAMPLE)
     cases = [results.compilations(row)[name] for row, name in pairs]
     jobs = [(proof.module(case, chip), chip) for case, chip in cases]
     seen = aot.compile_many(jobs, timeout=240)

@@ -2,7 +2,7 @@
 
 import proof
 import pytest
-from coverage import row as coverage
+from coverage import results
 
 from golden import golden
 
@@ -34,7 +34,7 @@ def test_each_graph_in_each_loop_type():
 
 def test_each_was_simulated(old):
     """The very text: test_numerics or test_coverage runs it."""
-    rows = set(coverage.quick()).intersection(proof.goldens().values())
+    rows = set(results.quick()).intersection(proof.goldens().values())
     cases = (*proof.accepted(), *proof.variants(), *rows)
     ran = {proof.digest(proof.module(case).source) for case in cases}
     assert {proof.digest(text) for text in old.values()} <= ran

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from coverage.row import Row
+from coverage.row import family, parameters
 
 UNKNOWN_END = "the end of 'tile_n' is known only at run time"
 UNKNOWN_BEGIN = "known only at run time"
@@ -144,10 +144,7 @@ causal_attention_dkdv = functools.partial(attention_dkdv, causal=True)
 
 def normal(document, rng):
     """Standard normal arrays for the inputs, in their dtypes."""
-    from pallasc.reference.values import dtype_of
-
-    given = [tensor for tensor in document["tensors"] if tensor["role"] == "input"]
-    return [rng.standard_normal(t["shape"]).astype(dtype_of(t["dtype"])) for t in given]
+    return [rng.standard_normal(p.shape).astype(p.dtype) for p in parameters(document)]
 
 
 def segment_inputs(document, rng):
@@ -191,140 +188,99 @@ causal_inputs = functools.partial(backward_inputs, causal=True)
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-def three(name, graph, formula, production, **more):
-    """A Row of GRAPH, GRAPH_odd and GRAPH_production."""
-    odd = f"{graph}_odd"
-    return Row(name, graph, odd, f"{graph}_{production}", formula=formula, **more)
-
-
 ROWS = [
     *(
-        three(
-            f"attention, head dim {d}",
-            f"attention_d{d}",
-            attention,
-            "8192",
-            second={"block_sizes": [2, 128, 256]},
-        )
+        family(f"attention, head dim {d}", f"attention_d{d}", "8192", attention, [2, 128, 256])
         for d in (64, 96, 128, 256)
     ),
-    three(
-        "attention, grouped heads",
-        "gqa_attention",
-        attention,
-        "8192",
-        second={"block_sizes": [256, 64]},
-    ),
-    three(
+    family("attention, grouped heads", "gqa_attention", "8192", attention, [256, 64]),
+    family(
         "attention, sliding window",
         "sliding_attention",
-        sliding_attention,
         "8192",
-        second={"block_sizes": [64, 2, 128]},
+        sliding_attention,
+        [64, 2, 128],
         refused={"unroll": UNKNOWN_BEGIN},
     ),
-    three(
-        "attention, bias",
-        "bias_attention",
-        bias_attention,
-        "4096",
-        second={"block_sizes": [64, 256]},
-    ),
-    three(
+    family("attention, bias", "bias_attention", "4096", bias_attention, [64, 256]),
+    family(
         "attention, ALiBi",
         "alibi_attention",
-        alibi_attention,
         "8192",
-        second={
+        alibi_attention,
+        {
             "alibi_attention": {"block_sizes": [2, 128, 128]},
             "alibi_attention_odd": {"block_sizes": [3, 128, 256]},
         },
         refused={"unroll": UNKNOWN_END},
         inputs=slope_inputs,
     ),
-    three(
-        "attention, softcap",
-        "softcap_attention",
-        softcap_attention,
-        "8192",
-        second={"block_sizes": [2, 128, 256]},
-    ),
-    three(
+    family("attention, softcap", "softcap_attention", "8192", softcap_attention, [2, 128, 256]),
+    family(
         "attention, segment ids",
         "segment_attention",
-        segment_attention,
         "4096",
-        second={"block_sizes": [128, 256]},
+        segment_attention,
+        [128, 256],
         inputs=segment_inputs,
     ),
-    three(
-        "attention, one query row",
-        "decode_attention",
-        decode_attention,
-        "8192",
-        second={"block_sizes": [2, 256]},
-    ),
-    three(
+    family("attention, one query row", "decode_attention", "8192", decode_attention, [2, 256]),
+    family(
         "attention, float8",
         "fp8_attention",
-        fp8_attention,
         "8192",
-        second={"block_sizes": [2, 128, 256]},
+        fp8_attention,
+        [2, 128, 256],
         inputs=scale_inputs,
     ),
-    three(
+    family(
         "attention, exclusive (less what lies along v)",
         "exclusive_attention",
-        exclusive_attention,
         "8192",
-        second={"block_sizes": [2, 128, 256]},
+        exclusive_attention,
+        [2, 128, 256],
     ),
-    three(
+    family(
         "attention, exclusive (not itself)",
         "others_attention",
+        "8192",
         others_attention,
-        "8192",
-        second={"block_sizes": [2, 128, 256]},
+        [2, 128, 256],
     ),
-    three(
-        "attention backward, delta",
-        "attention_delta",
-        attention_delta,
-        "8192",
-        second={"block_sizes": [2, 256]},
-        loops=(),
+    family(
+        "attention backward, delta", "attention_delta", "8192", attention_delta, [2, 256], loops=()
     ),
-    three(
+    family(
         "attention backward, dq",
         "attention_dq",
-        attention_dq,
         "8192",
-        second={"block_sizes": [2, 128, 256]},
+        attention_dq,
+        [2, 128, 256],
         inputs=backward_inputs,
     ),
-    three(
+    family(
         "attention backward, dk and dv",
         "attention_dkdv",
-        attention_dkdv,
         "8192",
-        second={"block_sizes": [2, 128, 256]},
+        attention_dkdv,
+        [2, 128, 256],
         inputs=backward_inputs,
     ),
-    three(
+    family(
         "causal attention backward, dq",
         "causal_attention_dq",
-        causal_attention_dq,
         "8192",
-        second={"block_sizes": [2, 128, 128]},
+        causal_attention_dq,
+        [2, 128, 128],
         refused={"unroll": UNKNOWN_END},
         inputs=causal_inputs,
     ),
-    three(
+    family(
         "causal attention backward, dk and dv",
         "causal_attention_dkdv",
-        causal_attention_dkdv,
         "8192",
-        second={"block_sizes": [2, 128, 128]},
+        causal_attention_dkdv,
+        [2, 128, 128],
         refused={"unroll": UNKNOWN_BEGIN},
         inputs=causal_inputs,
     ),

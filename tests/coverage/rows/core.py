@@ -2,18 +2,10 @@
 
 import formulas
 
-from coverage.row import Row
+from coverage.row import Row, family
 
 ROWS = [
-    Row(
-        name="add",
-        friendly="add",
-        odd="add_odd",
-        production="add_8192",
-        formula=formulas.add,
-        second={"block_sizes": [64, 512]},
-        loops=(),
-    ),
+    family("add", "add", "8192", formulas.add, [64, 512], loops=()),
     Row(
         name="matmul",
         friendly="matmul_1024",
@@ -25,13 +17,12 @@ ROWS = [
             "matmul_odd": {"block_sizes": [64, 200, 128]},
         },
     ),
-    Row(
-        name="matmul + bias + GELU",
-        friendly="matmul_bias_gelu",
-        odd="matmul_bias_gelu_odd",
-        production="matmul_bias_gelu_4096",
-        formula=formulas.matmul_bias_gelu,
-        second={"matmul_bias_gelu": {"block_sizes": [64, 384, 256]}},
+    family(
+        "matmul + bias + GELU",
+        "matmul_bias_gelu",
+        "4096",
+        formulas.matmul_bias_gelu,
+        {"matmul_bias_gelu": {"block_sizes": [64, 384, 256]}},
     ),
     Row(
         name="causal attention",

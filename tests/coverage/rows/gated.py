@@ -1,10 +1,9 @@
 """Rows of gated activations: SwiGLU and GEGLU, elementwise and behind a matmul; GELU behind one."""
 
-import math
-
 import numpy as np
+from formulas import gelu, gelu_tanh
 
-from coverage.row import Row
+from coverage.row import family
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -12,16 +11,6 @@ from coverage.row import Row
 def silu(x):
     """x times the logistic function of x."""
     return x / (1.0 + np.exp(-x))
-
-
-def gelu_tanh(x):
-    """GELU as it is approximated by tanh."""
-    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
-
-
-def gelu_erf(x):
-    """x times the normal distribution function of x."""
-    return 0.5 * x * (1.0 + np.vectorize(math.erf)(x / math.sqrt(2.0)))
 
 
 def swiglu(gate, up):
@@ -42,7 +31,7 @@ def geglu(gate, up):
 
 def geglu_erf(gate, up):
     """Elementwise, exact."""
-    return (gelu_erf(gate) * up,)
+    return (gelu(gate) * up,)
 
 
 def matmul_swiglu(x, gate, up):
@@ -58,22 +47,11 @@ def matmul_geglu(x, gate, up):
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-def _row(name, graph, formula, second):
-    return Row(
-        name=name,
-        friendly=graph,
-        odd=f"{graph}_odd",
-        production=f"{graph}_production",
-        formula=formula,
-        second={"block_sizes": second},
-    )
-
-
 ROWS = [
-    _row("SwiGLU", "swiglu", swiglu, [128, 128]),
-    _row("SwiGLU of one tensor", "swiglu_packed", swiglu_packed, [128, 256]),
-    _row("GEGLU, tanh", "geglu", geglu, [128, 128]),
-    _row("GEGLU, erf", "geglu_erf", geglu_erf, [128, 128]),
-    _row("matmul + SwiGLU", "matmul_swiglu", matmul_swiglu, [256, 128, 256]),
-    _row("matmul + GEGLU", "matmul_geglu", matmul_geglu, [256, 128, 256]),
+    family("SwiGLU", "swiglu", "production", swiglu, [128, 128]),
+    family("SwiGLU of one tensor", "swiglu_packed", "production", swiglu_packed, [128, 256]),
+    family("GEGLU, tanh", "geglu", "production", geglu, [128, 128]),
+    family("GEGLU, erf", "geglu_erf", "production", geglu_erf, [128, 128]),
+    family("matmul + SwiGLU", "matmul_swiglu", "production", matmul_swiglu, [256, 128, 256]),
+    family("matmul + GEGLU", "matmul_geglu", "production", matmul_geglu, [256, 128, 256]),
 ]

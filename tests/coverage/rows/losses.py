@@ -1,9 +1,9 @@
 """Losses: cross-entropy over a vocabulary, Kullback-Leibler and Jensen-Shannon divergence."""
 
 import numpy as np
-from pallasc.reference.values import DTYPES, cast
+from pallasc.reference.values import cast
 
-from coverage.row import Row
+from coverage.row import family, parameters
 
 
 def cross_entropy(logits, labels):
@@ -26,15 +26,9 @@ def jsd(log_q, log_p):
     return loss.sum(-1), (1 - beta) * q * (log_q - log_m)
 
 
-def _inputs(document):
-    """(shape, dtype) of each input."""
-    found = [t for t in document["tensors"] if t["role"] == "input"]
-    return [(tuple(t["shape"]), DTYPES[t["dtype"]]) for t in found]
-
-
 def logits_and_labels(document, rng):
     """Logits, and labels that are columns of them."""
-    (shape, dtype), (labels, ids) = _inputs(document)
+    (_, shape, dtype), (_, labels, ids) = parameters(document)
     values = rng.standard_normal(shape).astype(np.float32) * 3
     return [cast(values, dtype), rng.integers(0, shape[1], labels).astype(ids)]
 
@@ -46,52 +40,36 @@ def _log_probabilities(shape, rng):
 
 def prediction_and_truth(document, rng):
     """Log-probabilities, and probabilities of which some are 0."""
-    (shape, dtype), _ = _inputs(document)
+    (_, shape, dtype), _ = parameters(document)
     truth = np.exp(_log_probabilities(shape, rng)) * (rng.random(shape) < 0.9)
     return [cast(_log_probabilities(shape, rng), dtype), cast(truth, dtype)]
 
 
 def two_distributions(document, rng):
     """Log-probabilities twice."""
-    return [cast(_log_probabilities(shape, rng), dtype) for shape, dtype in _inputs(document)]
+    return [cast(_log_probabilities(p.shape, rng), p.dtype) for p in parameters(document)]
 
 
 ROWS = [
-    Row(
-        name="cross-entropy",
-        friendly="cross_entropy",
-        odd="cross_entropy_odd",
-        production="cross_entropy_4096_32000",
-        formula=cross_entropy,
-        second={"block_sizes": [128]},
+    family(
+        "cross-entropy",
+        "cross_entropy",
+        "4096_32000",
+        cross_entropy,
+        [128],
         inputs=logits_and_labels,
         note="the label's logit is picked by comparing columns with the label: no gather",
     ),
-    Row(
-        name="cross-entropy, online",
-        friendly="cross_entropy_online",
-        odd="cross_entropy_online_odd",
-        production="cross_entropy_online_8192_128256",
-        formula=cross_entropy,
-        second={"block_sizes": [128, 128]},
+    family(
+        "cross-entropy, online",
+        "cross_entropy_online",
+        "8192_128256",
+        cross_entropy,
+        [128, 128],
         inputs=logits_and_labels,
     ),
-    Row(
-        name="KL divergence",
-        friendly="kl_div",
-        odd="kl_div_odd",
-        production="kl_div_4096_32768",
-        formula=kl_div,
-        second={"block_sizes": [128, 128]},
-        inputs=prediction_and_truth,
+    family(
+        "KL divergence", "kl_div", "4096_32768", kl_div, [128, 128], inputs=prediction_and_truth
     ),
-    Row(
-        name="JS divergence",
-        friendly="jsd",
-        odd="jsd_odd",
-        production="jsd_4096_32768",
-        formula=jsd,
-        second={"block_sizes": [128, 128]},
-        inputs=two_distributions,
-    ),
+    family("JS divergence", "jsd", "4096_32768", jsd, [128, 128], inputs=two_distributions),
 ]

@@ -2,8 +2,9 @@
 
 import formulas
 import numpy as np
+from formulas import gelu_tanh
 
-from coverage.row import Row
+from coverage.row import Row, family, parameters
 
 RUN_TIME_BOUNDS = "known only at run time"
 
@@ -16,11 +17,9 @@ def scaled_relu(x, y, bias):
     return (np.maximum(np.maximum(x, 0.0) @ y / 8.0 + bias, 0.0),)
 
 
-def gelu_tanh(x, y, bias):
+def matmul_gelu_tanh(x, y, bias):
     """gelu(x @ y + bias), the tanh form."""
-    value = x @ y + bias
-    inner = np.sqrt(2.0 / np.pi) * (value + 0.044715 * value**3)
-    return (0.5 * value * (1.0 + np.tanh(inner)),)
+    return (gelu_tanh(x @ y + bias),)
 
 
 def residual(x, y, scale, rest):
@@ -64,20 +63,10 @@ def neighbour_sums(x):
 
 def positive(document, rng):
     """Between 0 and 1: a row of one sum that cancels has no scale to be judged by."""
-    from pallasc.reference.values import dtype_of
-
-    given = [tensor for tensor in document["tensors"] if tensor["role"] == "input"]
-    return [rng.random(t["shape"]).astype(dtype_of(t["dtype"])) for t in given]
+    return [rng.random(p.shape).astype(p.dtype) for p in parameters(document)]
 
 
 # ---- rows ----------------------------------------------------------------------------------------
-
-
-def three(name, graph, formula, production="4096", blocks=(64, 256, 256), **more):
-    """A Row of GRAPH, GRAPH_odd and GRAPH_production; `blocks` are its second configuration."""
-    second = {"block_sizes": list(blocks)} if blocks else more.pop("second")
-    graphs = (graph, f"{graph}_odd", f"{graph}_{production}")
-    return Row(name, *graphs, formula=formula, second=second, **more)
 
 
 def thin(dim, size, blocks, **more):
@@ -94,50 +83,36 @@ def thin(dim, size, blocks, **more):
 
 
 ROWS = [
-    three("matmul, relu, scale, bias", "matmul_scaled_relu", scaled_relu),
-    three("matmul, bias, GELU (tanh)", "matmul_gelu_tanh", gelu_tanh),
-    three("matmul, scale of K, residual", "matmul_residual", residual),
-    three("matmul, x.T @ y", "matmul_tn", matmul_tn, blocks=(128, 256, 64)),
-    three("matmul, x @ y.T", "matmul_nt", matmul_nt, blocks=(64, 128, 256)),
-    three("matmul, x.T @ y.T", "matmul_tt", matmul_tt, blocks=(256, 128, 128)),
-    three("bmm, one y for all", "broadcast_matmul", formulas.bmm, "2048"),
-    three("bmm, y expanded", "broadcast_bmm", formulas.bmm, "2048", blocks=(1, 64, 256, 256)),
-    three("matmul, no loop over K", "matmul_whole", whole, "2048", blocks=(64, 128), loops=()),
-    Row(
-        name="bmm",
-        friendly="bmm",
-        odd="bmm_odd",
-        production="bmm_2048",
-        formula=formulas.bmm,
-        second={"block_sizes": [2, 64, 256, 256]},
+    family("matmul, relu, scale, bias", "matmul_scaled_relu", "4096", scaled_relu, [64, 256, 256]),
+    family(
+        "matmul, bias, GELU (tanh)", "matmul_gelu_tanh", "4096", matmul_gelu_tanh, [64, 256, 256]
     ),
-    Row(
-        name="Gram matrix",
-        friendly="gram",
-        odd="gram_odd",
-        production="gram_4096",
-        formula=gram,
-        second={"block_sizes": [64, 128, 256]},
-    ),
-    Row(
-        name="split-K, atomic adds",
-        friendly="matmul_split_k",
-        odd="matmul_split_k_odd",
-        production="matmul_split_k_4096",
-        formula=formulas.matmul,
-        second={"split_k": 2},
+    family("matmul, scale of K, residual", "matmul_residual", "4096", residual, [64, 256, 256]),
+    family("matmul, x.T @ y", "matmul_tn", "4096", matmul_tn, [128, 256, 64]),
+    family("matmul, x @ y.T", "matmul_nt", "4096", matmul_nt, [64, 128, 256]),
+    family("matmul, x.T @ y.T", "matmul_tt", "4096", matmul_tt, [256, 128, 128]),
+    family("bmm, one y for all", "broadcast_matmul", "2048", formulas.bmm, [64, 256, 256]),
+    family("bmm, y expanded", "broadcast_bmm", "2048", formulas.bmm, [1, 64, 256, 256]),
+    family("matmul, no loop over K", "matmul_whole", "2048", whole, [64, 128], loops=()),
+    family("bmm", "bmm", "2048", formulas.bmm, [2, 64, 256, 256]),
+    family("Gram matrix", "gram", "4096", gram, [64, 128, 256]),
+    family(
+        "split-K, atomic adds",
+        "matmul_split_k",
+        "4096",
+        formulas.matmul,
+        {"split_k": 2},
         refused={"unroll": RUN_TIME_BOUNDS},
     ),
-    three(
+    family(
         "split-K, partial sums",
         "matmul_split_k_partial",
-        formulas.matmul,
         "32768",
-        blocks=None,
-        second={"split_k": 2},
+        formulas.matmul,
+        {"split_k": 2},
         refused={"unroll": RUN_TIME_BOUNDS},
     ),
-    three("one tensor at two indices", "neighbour_sums", neighbour_sums, blocks=(64,)),
+    family("one tensor at two indices", "neighbour_sums", "4096", neighbour_sums, [64]),
     thin("K", 1, [64, 256, 1]),
     thin("K", 7, [64, 256, 7]),
     thin("K", 300, [64, 256, 300]),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import LOOPS, Row
+from coverage.row import LOOPS, family, parameters
 
 RUN_TIME_BOUNDS = "known only at run time"
 
@@ -105,20 +105,16 @@ def squeeze_excite_bwd_b(grad, x, c, d):
 
 def gentle(document, rng):
     """Weights that keep values about 1, so that c, rounded, decides little; c >= 0, 0 < d < 1."""
-    from pallasc.reference.values import dtype_of
-
     arrays = []
-    for tensor in document["tensors"]:
-        if tensor["role"] != "input":
-            continue
-        array = rng.standard_normal(tensor["shape"])
-        if tensor["name"] in ("a", "b"):
-            array /= np.sqrt(tensor["shape"][0])
-        elif tensor["name"] == "c":
+    for given in parameters(document):
+        array = rng.standard_normal(given.shape)
+        if given.name in ("a", "b"):
+            array /= np.sqrt(given.shape[0])
+        elif given.name == "c":
             array = np.maximum(array, 0.0)
-        elif tensor["name"] == "d":
+        elif given.name == "d":
             array = 1.0 / (1.0 + np.exp(-array))
-        arrays.append(array.astype(dtype_of(tensor["dtype"])))
+        arrays.append(array.astype(given.dtype))
     return arrays
 
 
@@ -132,27 +128,16 @@ def rows_of(name, graph, formula, production, **more):
         graph: {"reduction_loops": [128], "pallas_loop_type": "emit_pipeline"},
         odd: {"reduction_loops": [128], "pallas_loop_type": "fori_loop"},
     }
-    return Row(
-        name=name,
-        friendly=graph,
-        odd=odd,
-        production=f"{graph}_{production}",
-        formula=formula,
-        second={"block_sizes": [32]},
-        extra=[rolled],
-        loops=(),
-        **more,
-    )
+    return family(name, graph, production, formula, [32], extra=[rolled], loops=(), **more)
 
 
 def long_rows(name, graph, formula, **more):
     """A Row of rows of 1,048,576, rolled because they do not fit whole."""
-    return Row(
-        name=f"{name}, rows of 1,048,576",
-        friendly=graph,
-        odd=f"{graph}_odd",
-        production=f"{graph}_1048576",
-        formula=formula,
+    return family(
+        f"{name}, rows of 1,048,576",
+        graph,
+        "1048576",
+        formula,
         second={graph: {"reduction_loops": [1024]}, f"{graph}_odd": {"reduction_loops": [128]}},
         loops=LOOPS,
         refused={(f"{graph}_1048576", "unroll"): "bytes of VMEM"},
@@ -161,83 +146,59 @@ def long_rows(name, graph, formula, **more):
     )
 
 
-def three(name, graph, formula, second, **more):
-    """A Row of GRAPH, GRAPH_odd and GRAPH_4096."""
-    graphs = (graph, f"{graph}_odd", f"{graph}_4096")
-    return Row(name, *graphs, formula=formula, second={"block_sizes": second}, **more)
-
-
 def excite(name, graph, formula, second):
     """A Row of squeeze-and-excitation, forward or backward."""
-    return three(f"squeeze-and-excitation{name}", graph, formula, second, inputs=gentle)
+    name = f"squeeze-and-excitation{name}"
+    return family(name, graph, "4096", formula, second, inputs=gentle)
 
 
 ROWS = [
     rows_of("layer-norm", "layer_norm", layer_norm, "4096_8192"),
     rows_of("layer-norm backward, partial sums", "layer_norm_bwd", layer_norm_bwd, "4096_10240"),
     rows_of("layer-norm backward, atomics", "layer_norm_bwd_atomic", layer_norm_bwd, "4096_8192"),
-    Row(
-        name="layer-norm backward, two levels",
-        friendly="layer_norm_bwd_two_level",
-        odd="layer_norm_bwd_two_level_odd",
-        production="layer_norm_bwd_two_level_4096_8192",
-        formula=layer_norm_bwd,
-        second={"block_sizes": [64, 8]},
+    family(
+        "layer-norm backward, two levels",
+        "layer_norm_bwd_two_level",
+        "4096_8192",
+        layer_norm_bwd,
+        [64, 8],
         refused={"unroll": RUN_TIME_BOUNDS},
     ),
     rows_of("RMS-norm", "rms_norm", rms_norm, "4096_8192"),
     rows_of("RMS-norm backward", "rms_norm_bwd", rms_norm_bwd, "4096_8192"),
-    three("matmul + layer-norm", "matmul_layer_norm", matmul_layer_norm, [32, 256]),
-    Row(
-        name="group norm",
-        friendly="group_norm",
-        odd="group_norm_odd",
-        production="group_norm_4096",
-        formula=group_norm,
-        second={"block_sizes": [1, 1]},
+    family("matmul + layer-norm", "matmul_layer_norm", "4096", matmul_layer_norm, [32, 256]),
+    family(
+        "group norm",
+        "group_norm",
+        "4096",
+        group_norm,
+        [1, 1],
         extra=[{"reduction_loops": [128, None], "pallas_loop_type": "fori_loop"}],
     ),
-    Row(
-        name="layer-norm over two dims",
-        friendly="plane_norm",
-        odd="plane_norm_odd",
-        production="plane_norm_1024",
-        formula=plane_norm,
-        second={"block_sizes": [1]},
+    family(
+        "layer-norm over two dims",
+        "plane_norm",
+        "1024",
+        plane_norm,
+        [1],
         extra=[
             {"reduction_loops": [128, 8], "pallas_loop_type": "fori_loop"},
             {"reduction_loops": [None, 8], "pallas_loop_type": "emit_pipeline"},
         ],
     ),
-    Row(
-        name="instance norm",
-        friendly="instance_norm",
-        odd="instance_norm_odd",
-        production="instance_norm_4096",
-        formula=instance_norm,
-        second={"block_sizes": [1, 8]},
+    family(
+        "instance norm",
+        "instance_norm",
+        "4096",
+        instance_norm,
+        [1, 8],
         extra=[{"reduction_loops": [128], "pallas_loop_type": "emit_pipeline"}],
     ),
     long_rows("sum", "rolled_sum", row_sums),
     long_rows("softmax", "rolled_softmax", softmax),
     long_rows("RMS-norm", "rolled_rms_norm", rms_norm),
     excite("", "squeeze_excite", squeeze_excite, [32, 256, 128]),
-    excite(
-        " backward, x",
-        "squeeze_excite_bwd_x",
-        squeeze_excite_bwd_x,
-        [32, 256, 128],
-    ),
-    excite(
-        " backward, a",
-        "squeeze_excite_bwd_a",
-        squeeze_excite_bwd_a,
-        [128, 32],
-    ),
-    excite(
-        " backward, b",
-        "squeeze_excite_bwd_b",
-        squeeze_excite_bwd_b,
-        [128, 256, 64],
-    ),
+    excite(" backward, x", "squeeze_excite_bwd_x", squeeze_excite_bwd_x, [32, 256, 128]),
+    excite(" backward, a", "squeeze_excite_bwd_a", squeeze_excite_bwd_a, [128, 32]),
+    excite(" backward, b", "squeeze_excite_bwd_b", squeeze_excite_bwd_b, [128, 256, 64]),
 ]

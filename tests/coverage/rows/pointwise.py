@@ -1,13 +1,10 @@
 """Elementwise rows: groups of functions, broadcast and permuted operands, ints, mixed dtypes."""
 
-import math
-
 import ml_dtypes
 import numpy as np
+from formulas import gelu
 
-from coverage.row import Row
-
-_ERF = np.vectorize(math.erf, otypes=[np.float64])
+from coverage.row import family
 
 
 def exp(x):
@@ -55,7 +52,7 @@ def activations(x):
         np.maximum(x, 0),
         sigmoid,
         x * sigmoid,
-        0.5 * x * (1 + _ERF(x / math.sqrt(2))),
+        gelu(x),
         np.where(x > 0, x, 0.1 * x),
         np.where(x > 0, x, np.expm1(x)),
         np.logaddexp(x, 0),
@@ -81,34 +78,25 @@ def promotion(i, b, f):
     return i + b, b * f, i / 4
 
 
-def _row(name, formula, graph=None, **more):
-    """A row of the graph NAME at its three sizes."""
-    graph = graph or name
-    return Row(
-        name=name,
-        friendly=graph,
-        odd=f"{graph}_odd",
-        production=f"{graph}_8192",
-        formula=formula,
-        second={"block_sizes": [32, 512]},
-        loops=(),
-        **more,
-    )
+def plain(name, formula, note, graph=None):
+    """A Row of the graph NAME, elementwise."""
+    return family(name, graph or name, "8192", formula, [32, 512], loops=(), note=note)
 
 
 ROWS = [
-    _row("exp", exp, "pointwise_exp"),
-    _row("broadcast_add", broadcast_add, note="x * column + row"),
-    _row("permuted_add", permuted_add, note="x + y.T, read as it lies"),
-    _row("exponentials", exponentials, note="exp2 expm1 log log2 log10 log1p"),
-    _row("powers", powers, note="sqrt rsqrt reciprocal pow, division"),
-    _row("trigonometry", trigonometry, note="sin cos tan tanh atan2 sinh asinh"),
-    _row("rounding", rounding, note="floor ceil round trunc fmod remainder"),
-    _row(
-        *("activations", activations),
-        note="relu sigmoid silu gelu leaky_relu elu softplus hardswish; each op alone: docs/ops.md",
+    plain("exp", exp, "", "pointwise_exp"),
+    plain("broadcast_add", broadcast_add, "x * column + row"),
+    plain("permuted_add", permuted_add, "x + y.T, read as it lies"),
+    plain("exponentials", exponentials, "exp2 expm1 log log2 log10 log1p"),
+    plain("powers", powers, "sqrt rsqrt reciprocal pow, division"),
+    plain("trigonometry", trigonometry, "sin cos tan tanh atan2 sinh asinh"),
+    plain("rounding", rounding, "floor ceil round trunc fmod remainder"),
+    plain(
+        "activations",
+        activations,
+        "relu sigmoid silu gelu leaky_relu elu softplus hardswish; each op alone: docs/ops.md",
     ),
-    _row("selection", selection, note="maximum minimum where clamp masked_fill, comparisons"),
-    _row("integers", integers, note="and or xor not, shifts, products, floor division of int32"),
-    _row("promotion", promotion, note="int8 + bfloat16, bfloat16 * float32, int8 / 4"),
+    plain("selection", selection, "maximum minimum where clamp masked_fill, comparisons"),
+    plain("integers", integers, "and or xor not, shifts, products, floor division of int32"),
+    plain("promotion", promotion, "int8 + bfloat16, bfloat16 * float32, int8 / 4"),
 ]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import Row
+from coverage.row import family, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -49,13 +49,8 @@ def int4_pairs(x, w):
 
 def narrow(document, rng):
     """Ints over their dtype's whole range, scales about 1, the rest standard normal."""
-    from pallasc.reference.values import dtype_of
-
     arrays = []
-    for tensor in document["tensors"]:
-        if tensor["role"] != "input":
-            continue
-        dtype, shape = dtype_of(tensor["dtype"]), tensor["shape"]
+    for _, shape, dtype in parameters(document):
         if np.issubdtype(dtype, np.integer):
             info = np.iinfo(dtype)
             arrays.append(rng.integers(info.min, info.max + 1, shape).astype(dtype))
@@ -69,27 +64,17 @@ def narrow(document, rng):
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-def three(name, graph, formula, **more):
-    """A Row of GRAPH, GRAPH_odd and GRAPH_4096."""
-    return Row(
-        name,
-        graph,
-        f"{graph}_odd",
-        f"{graph}_4096",
-        formula=formula,
-        second={"block_sizes": [64, 256, 256]},
-        inputs=narrow,
-        **more,
-    )
-
-
+KERNELS = (
+    ("matmul, int8, scales of rows and columns", "int8_matmul", scaled),
+    ("matmul, float8, two scales", "fp8_matmul", scaled_by_one),
+    ("matmul, float8, scales of rows and columns", "fp8_row_matmul", scaled),
+    ("matmul, float8_e5m2, scales of rows and columns", "fp8_e5m2_matmul", scaled),
+    ("matmul, bfloat16 x int16 weights", "int16_weight_matmul", matmul),
+    ("matmul, bfloat16 x int8 weights", "int8_weight_matmul", weight_only),
+    ("matmul, int4 weights, half-split", "int4_matmul", int4_halves),
+    ("matmul, int4 weights, interleaved", "int4_interleaved_matmul", int4_pairs),
+)
 ROWS = [
-    three("matmul, int8, scales of rows and columns", "int8_matmul", scaled),
-    three("matmul, float8, two scales", "fp8_matmul", scaled_by_one),
-    three("matmul, float8, scales of rows and columns", "fp8_row_matmul", scaled),
-    three("matmul, float8_e5m2, scales of rows and columns", "fp8_e5m2_matmul", scaled),
-    three("matmul, bfloat16 x int16 weights", "int16_weight_matmul", matmul),
-    three("matmul, bfloat16 x int8 weights", "int8_weight_matmul", weight_only),
-    three("matmul, int4 weights, half-split", "int4_matmul", int4_halves),
-    three("matmul, int4 weights, interleaved", "int4_interleaved_matmul", int4_pairs),
+    family(name, graph, "4096", formula, [64, 256, 256], inputs=narrow)
+    for name, graph, formula in KERNELS
 ]

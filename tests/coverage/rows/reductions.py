@@ -1,9 +1,9 @@
 """Reductions: sums, extremes, positions, products, truths, variances, softmax and its gradient."""
 
 import numpy as np
-from pallasc.reference.values import DTYPES, cast
+from pallasc.reference.values import cast
 
-from coverage.row import Row
+from coverage.row import Row, family, parameters
 
 
 def sum_rows(x):
@@ -71,166 +71,51 @@ def softmax_bwd(grad, y):
 
 def near_one(document, rng):
     """Factors whose products of a few hundred neither vanish nor overflow."""
-    x = document["tensors"][0]
-    factors = rng.uniform(0.95, 1.05, x["shape"]) * rng.choice((-1, 1), x["shape"])
-    return [cast(factors.astype(np.float32), DTYPES[x["dtype"]])]
+    ((_, shape, dtype),) = parameters(document)
+    factors = rng.uniform(0.95, 1.05, shape) * rng.choice((-1, 1), shape)
+    return [cast(factors.astype(np.float32), dtype)]
 
 
 def gradient_and_shares(document, rng):
     """A gradient, and rows of positive numbers whose sum is 1."""
-    grad, y = (t for t in document["tensors"] if t["role"] == "input")
-    (shares,) = softmax(rng.standard_normal(y["shape"]))
-    gradient = rng.standard_normal(grad["shape"])
+    grad, y = parameters(document)
+    (shares,) = softmax(rng.standard_normal(y.shape))
+    gradient = rng.standard_normal(grad.shape)
     arrays = ((gradient, grad), (shares, y))
-    return [cast(a.astype(np.float32), DTYPES[t["dtype"]]) for a, t in arrays]
+    return [cast(a.astype(np.float32), p.dtype) for a, p in arrays]
 
 
 def mostly_positive(document, rng):
     """Rows of which some are positive throughout, some nowhere, and some here and there."""
-    x = document["tensors"][0]
-    low = rng.choice((-1.0, 0.001, -0.01), (x["shape"][0], 1))
-    high = np.where(low > 0, 1.0, rng.choice((1.0, -0.001), (x["shape"][0], 1)))
-    return [cast(rng.uniform(low, high, x["shape"]).astype(np.float32), DTYPES[x["dtype"]])]
+    ((_, shape, dtype),) = parameters(document)
+    low = rng.choice((-1.0, 0.001, -0.01), (shape[0], 1))
+    high = np.where(low > 0, 1.0, rng.choice((1.0, -0.001), (shape[0], 1)))
+    return [cast(rng.uniform(low, high, shape).astype(np.float32), dtype)]
 
 
 ROWS = [
-    Row(
-        name="sum",
-        friendly="sum_rows",
-        odd="sum_rows_odd",
-        production="sum_rows_8192_4096",
-        formula=sum_rows,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="long sum",
-        friendly="long_sum",
-        odd="long_sum_odd",
-        production="long_sum_512_131072",
-        formula=sum_rows,
-        second={"block_sizes": [128, 512]},
-    ),
-    Row(
-        name="mean",
-        friendly="mean_rows",
-        odd="mean_rows_odd",
-        production="mean_rows_8192_4096",
-        formula=mean_rows,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="amax, amin",
-        friendly="extremes",
-        odd="extremes_odd",
-        production="extremes_8192_4096",
-        formula=extremes,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="max, min in a loop",
-        friendly="long_extremes",
-        odd="long_extremes_odd",
-        production="long_extremes_512_131072",
-        formula=extremes,
-        second={"block_sizes": [128, 512]},
-    ),
-    Row(
-        name="argmax, argmin",
-        friendly="extreme_positions",
-        odd="extreme_positions_odd",
-        production="extreme_positions_8192_4096",
-        formula=extreme_positions,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="prod",
-        friendly="prod_rows",
-        odd="prod_rows_odd",
-        production="prod_rows_8192_1024",
-        formula=prod_rows,
-        second={"block_sizes": [128]},
-        inputs=near_one,
-    ),
-    Row(
-        name="any, all",
-        friendly="any_all",
-        odd="any_all_odd",
-        production="any_all_8192_4096",
-        formula=any_all,
-        second={"block_sizes": [128]},
-        inputs=mostly_positive,
-    ),
-    Row(
-        name="var_mean",
-        friendly="var_mean_rows",
-        odd="var_mean_rows_odd",
-        production="var_mean_rows_8192_4096",
-        formula=var_mean_rows,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="std",
-        friendly="std_rows",
-        odd="std_rows_odd",
-        production="std_rows_8192_4096",
-        formula=std_rows,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="welford",
-        friendly="welford",
-        odd="welford_odd",
-        production="welford_8192_8192",
-        formula=layer_norm,
-        second={"block_sizes": [512, 128]},
-    ),
-    Row(
-        name="logsumexp",
-        friendly="logsumexp_rows",
-        odd="logsumexp_rows_odd",
-        production="logsumexp_rows_8192_4096",
-        formula=logsumexp_rows,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="softmax, torch's op",
-        friendly="softmax_op",
-        odd="softmax_op_odd",
-        production="softmax_op_8192_4096",
-        formula=softmax,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="softmax, whole rows",
-        friendly="softmax",
-        odd="softmax_odd",
-        production="softmax_8192_4096",
-        formula=softmax,
-        second={"block_sizes": [128]},
-    ),
-    Row(
-        name="softmax, online in two passes",
-        friendly="softmax_two_pass",
-        odd="softmax_two_pass_odd",
-        production="softmax_two_pass_4096_32768",
-        formula=softmax,
-        second={"block_sizes": [512, 128]},
-    ),
-    Row(
-        name="softmax of batches",
-        friendly="batch_softmax",
-        odd="batch_softmax_odd",
-        production="batch_softmax_16_1024_2048",
-        formula=softmax,
-        second={"block_sizes": [1, 32]},
-    ),
-    Row(
-        name="softmax backward",
-        friendly="softmax_bwd",
-        odd="softmax_bwd_odd",
-        production="softmax_bwd_4096_8192",
-        formula=softmax_bwd,
-        second={"block_sizes": [512, 128]},
+    family("sum", "sum_rows", "8192_4096", sum_rows, [128]),
+    family("long sum", "long_sum", "512_131072", sum_rows, [128, 512]),
+    family("mean", "mean_rows", "8192_4096", mean_rows, [128]),
+    family("amax, amin", "extremes", "8192_4096", extremes, [128]),
+    family("max, min in a loop", "long_extremes", "512_131072", extremes, [128, 512]),
+    family("argmax, argmin", "extreme_positions", "8192_4096", extreme_positions, [128]),
+    family("prod", "prod_rows", "8192_1024", prod_rows, [128], inputs=near_one),
+    family("any, all", "any_all", "8192_4096", any_all, [128], inputs=mostly_positive),
+    family("var_mean", "var_mean_rows", "8192_4096", var_mean_rows, [128]),
+    family("std", "std_rows", "8192_4096", std_rows, [128]),
+    family("welford", "welford", "8192_8192", layer_norm, [512, 128]),
+    family("logsumexp", "logsumexp_rows", "8192_4096", logsumexp_rows, [128]),
+    family("softmax, torch's op", "softmax_op", "8192_4096", softmax, [128]),
+    family("softmax, whole rows", "softmax", "8192_4096", softmax, [128]),
+    family("softmax, online in two passes", "softmax_two_pass", "4096_32768", softmax, [512, 128]),
+    family("softmax of batches", "batch_softmax", "16_1024_2048", softmax, [1, 32]),
+    family(
+        "softmax backward",
+        "softmax_bwd",
+        "4096_8192",
+        softmax_bwd,
+        [512, 128],
         inputs=gradient_and_shares,
     ),
     Row(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import Row
+from coverage.row import family, parameters
 
 TEMPERATURE, BETA, EPS_LOW, EPS_HIGH = 0.9, 0.04, 0.2, 0.2
 NOTHING_TO_COPY = "it loads nothing that its steps move"
@@ -68,9 +68,8 @@ def fused_linear_cross_entropy(x, weight, ids):
 
 def tokens(document, rng):
     """Ids below the vocabulary; masks of 0 and 1; log-probabilities near those of the logits."""
-    from pallasc.reference.values import dtype_of
-
-    shapes = {tensor["name"]: tensor["shape"] for tensor in document["tensors"]}
+    given = parameters(document)
+    shapes = {p.name: p.shape for p in given}
     vocabulary = shapes["logits"][-1] if "logits" in shapes else shapes["weight"][0]
     usual = -np.log(vocabulary)
     values = {
@@ -82,45 +81,30 @@ def tokens(document, rng):
         "chosen": lambda shape: 0.3 * rng.standard_normal(shape),
         "logits": lambda shape: 0.3 * rng.standard_normal(shape),
     }
-    inputs = [tensor for tensor in document["tensors"] if tensor["role"] == "input"]
-    return [
-        values.get(t["name"], rng.standard_normal)(t["shape"]).astype(dtype_of(t["dtype"]))
-        for t in inputs
-    ]
+    return [values.get(p.name, rng.standard_normal)(p.shape).astype(p.dtype) for p in given]
 
 
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-def of(name, graph, formula, production, second, **more):
-    """A Row of GRAPH, GRAPH_odd and GRAPH_production."""
-    graphs = (graph, f"{graph}_odd", f"{graph}_{production}")
-    return Row(name, *graphs, formula=formula, second={"block_sizes": second}, **more)
-
-
 ROWS = [
-    of("GRPO loss", "grpo_loss", grpo_loss, 32000, [1, 128, 256], inputs=tokens),
-    of(
-        "GRPO loss backward",
-        "grpo_loss_bwd",
-        grpo_loss_bwd,
-        32000,
-        [1, 128, 256],
-        inputs=tokens,
+    family("GRPO loss", "grpo_loss", "32000", grpo_loss, [1, 128, 256], inputs=tokens),
+    family(
+        "GRPO loss backward", "grpo_loss_bwd", "32000", grpo_loss_bwd, [1, 128, 256], inputs=tokens
     ),
-    of(
+    family(
         "fused linear + JSD",
         "fused_linear_jsd",
+        "8192",
         fused_linear_jsd,
-        8192,
         [16, 256],
         note="whole rows of the vocabulary: a vocabulary too wide for VMEM needs the logits in HBM",
     ),
-    of(
+    family(
         "fused linear + cross-entropy",
         "fused_linear_cross_entropy",
+        "32000",
         fused_linear_cross_entropy,
-        32000,
         [16, 256, 128],
         inputs=tokens,
         refused={"emit_pipeline": NOTHING_TO_COPY},

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import Row
+from coverage.row import family, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -80,19 +80,13 @@ def masked_copy(x, y, out):
 
 def _arrays(document, rng):
     """Normal values for each parameter, float64."""
-    parameters = [t for t in document["tensors"] if t["role"] in ("input", "inout")]
-    return [rng.standard_normal(t["shape"]) for t in parameters]
+    return [rng.standard_normal(p.shape) for p in parameters(document)]
 
 
 def _as_declared(document, arrays):
     """The arrays in the dtypes of the parameters."""
-    from pallasc.reference.values import dtype_of
-
-    parameters = [t for t in document["tensors"] if t["role"] in ("input", "inout")]
-    return [
-        np.asarray(array).astype(dtype_of(t["dtype"]))
-        for array, t in zip(arrays, parameters, strict=True)
-    ]
+    given = parameters(document)
+    return [np.asarray(array).astype(p.dtype) for array, p in zip(arrays, given, strict=True)]
 
 
 def positive(document, rng):
@@ -109,152 +103,111 @@ def second_moments(document, rng):
 
 
 ROWS = [
-    Row(
-        name="two root loops: divided by the total",
-        friendly="normalise_by_total",
-        odd="normalise_by_total_odd",
-        production="normalise_by_total_8192_4096",
-        formula=normalise_by_total,
+    family(
+        "two root loops: divided by the total",
+        "normalise_by_total",
+        "8192_4096",
+        normalise_by_total,
+        [128, 64],
         inputs=positive,
-        second={"block_sizes": [128, 64]},
         loops=(),
     ),
-    Row(
-        name="two root loops: layer-norm backward with partial sums",
-        friendly="layer_norm_bwd_two_loops",
-        odd="layer_norm_bwd_two_loops_odd",
-        production="layer_norm_bwd_two_loops_4096_8192",
-        formula=layer_norm_bwd,
-        second={
+    family(
+        "two root loops: layer-norm backward with partial sums",
+        "layer_norm_bwd_two_loops",
+        "4096_8192",
+        layer_norm_bwd,
+        {
             "layer_norm_bwd_two_loops": {"block_sizes": [64, 512]},
             "layer_norm_bwd_two_loops_odd": {"block_sizes": [32, 300]},
         },
         loops=(),
     ),
-    Row(
-        name="two root loops over one block id",
-        friendly="roots_shared_block",
-        odd="roots_shared_block_odd",
-        production="roots_shared_block_8192_4096",
-        formula=twice_and_add,
-        second={"block_sizes": [128]},
+    family(
+        "two root loops over one block id",
+        "roots_shared_block",
+        "8192_4096",
+        twice_and_add,
+        [128],
         loops=(),
         note="Helion traces no such kernel; the graph is written by hand",
     ),
-    Row(
-        name="an output of two root loops",
-        friendly="roots_written_twice",
-        odd="roots_written_twice_odd",
-        production="roots_written_twice_8192_4096",
-        formula=written_twice,
-        second={"block_sizes": [32, 128]},
+    family(
+        "an output of two root loops",
+        "roots_written_twice",
+        "8192_4096",
+        written_twice,
+        [32, 128],
         loops=(),
         note="the second loop changes some columns of what the first stored",
     ),
-    Row(
-        name="column sums by atomics, then a step in place",
-        friendly="roots_gradient_step",
-        odd="roots_gradient_step_odd",
-        production="roots_gradient_step_8192_4096",
-        formula=gradient_step,
-        second={"block_sizes": [128, 256]},
+    family(
+        "column sums by atomics, then a step in place",
+        "roots_gradient_step",
+        "8192_4096",
+        gradient_step,
+        [128, 256],
         loops=(),
         note="two root loops of different grids, a run-time rate in the second alone",
     ),
-    Row(
-        name="x += y in place",
-        friendly="add_in_place",
-        odd="add_in_place_odd",
-        production="add_in_place_8192_4096",
-        formula=add,
-        second={"block_sizes": [32, 256]},
-        loops=(),
+    family("x += y in place", "add_in_place", "8192_4096", add, [32, 256], loops=()),
+    family(
+        "AdamW in place", "adamw", "8192_4096", adamw, [32, 256], inputs=second_moments, loops=()
     ),
-    Row(
-        name="AdamW in place",
-        friendly="adamw",
-        odd="adamw_odd",
-        production="adamw_8192_4096",
-        formula=adamw,
+    family(
+        "AdamW in place, rate, decay and step at run time",
+        "adamw_run_time",
+        "8192_4096",
+        adamw,
+        [32, 256],
         inputs=second_moments,
-        second={"block_sizes": [32, 256]},
-        loops=(),
-    ),
-    Row(
-        name="AdamW in place, rate, decay and step at run time",
-        friendly="adamw_run_time",
-        odd="adamw_run_time_odd",
-        production="adamw_run_time_8192_4096",
-        formula=adamw,
-        inputs=second_moments,
-        second={"block_sizes": [32, 256]},
         loops=(),
         helion="structure.py:adamw",
     ),
-    Row(
-        name="a store seen by a later loop: softmax through its output",
-        friendly="softmax_through_output",
-        odd="softmax_through_output_odd",
-        production="softmax_through_output_4096_8192",
-        formula=softmax,
-        second={"block_sizes": [32, 256, 256, 128]},
+    family(
+        "a store seen by a later loop: softmax through its output",
+        "softmax_through_output",
+        "4096_8192",
+        softmax,
+        [32, 256, 256, 128],
         refused={"emit_pipeline": "nothing to pipeline (out: the kernel writes it)"},
     ),
-    Row(
-        name="two stores to one tile, at different columns",
-        friendly="halves_of_output",
-        odd="halves_of_output_odd",
-        production="halves_of_output_65536",
-        formula=halves,
-        second={"block_sizes": [128]},
+    family(
+        "two stores to one tile, at different columns",
+        "halves_of_output",
+        "65536",
+        halves,
+        [128],
         loops=(),
     ),
-    Row(
-        name="one array at two tilings: (x - mean(x)) @ x.T",
-        friendly="centred_scores",
-        odd="centred_scores_odd",
-        production="centred_scores_4096_2048",
-        formula=centred_scores,
-        second={"block_sizes": [64, 128, 256]},
+    family(
+        "one array at two tilings: (x - mean(x)) @ x.T",
+        "centred_scores",
+        "4096_2048",
+        centred_scores,
+        [64, 128, 256],
     ),
-    Row(
-        name="one array as both factors: x @ x",
-        friendly="square",
-        odd="square_odd",
-        production="square_4096",
-        formula=square,
-        second={"block_sizes": [256, 128, 256]},
-    ),
-    Row(
-        name="loop bounds at run time",
-        friendly="sum_to",
-        odd="sum_to_odd",
-        production="sum_to_8192_4096",
-        formula=sum_to,
-        second={"block_sizes": [128, 32]},
+    family("one array as both factors: x @ x", "square", "4096", square, [256, 128, 256]),
+    family(
+        "loop bounds at run time",
+        "sum_to",
+        "8192_4096",
+        sum_to,
+        [128, 32],
         refused={
             "unroll": "is known only at run time",
             "emit_pipeline": "nothing to pipeline (x: its windows do not start at multiples",
         },
         note="clamped to the tensor; rows start anywhere in blocks of 128 columns",
     ),
-    Row(
-        name="positions at run time",
-        friendly="put_row",
-        odd="put_row_odd",
-        production="put_row_4096",
-        formula=put_row,
-        second={"block_sizes": [256]},
+    family(
+        "positions at run time",
+        "put_row",
+        "4096",
+        put_row,
+        [256],
         loops=(),
         note="outside, a load gives the nearest element and a store is left out",
     ),
-    Row(
-        name="masks of loads and stores",
-        friendly="masked_copy",
-        odd="masked_copy_odd",
-        production="masked_copy_8192_4096",
-        formula=masked_copy,
-        second={"block_sizes": [32]},
-        loops=(),
-    ),
+    family("masks of loads and stores", "masked_copy", "8192_4096", masked_copy, [32], loops=()),
 ]

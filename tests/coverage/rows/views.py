@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import Row
+from coverage.row import family
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -86,41 +86,39 @@ def rotary_pairs(x, cos, sin):
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-def _row(graph, formula, second, name=None, **rest):
-    return Row(
-        name=name or graph.replace("_", " "),
-        friendly=graph,
-        odd=f"{graph}_odd",
-        production=f"{graph}_production",
-        formula=formula,
-        second={"block_sizes": second},
-        **rest,
-    )
-
-
 ROWS = [
-    _row("concatenate", concatenate, [128]),
-    _row("concatenate_rows", concatenate, [1]),
-    _row("broadcast_operands", broadcast_operands, [128, 128]),
-    _row("broadcast_3d", broadcast_3d, [1, 16]),
-    _row("permuted_operands", permuted_operands, [256, 128]),
-    _row("permuted_3d", permuted_3d, [128, 8]),
-    _row("transposed_views", transposed, [256, 128, 256]),
-    _row("transposed_operands", transposed, [256, 128, 256]),
-    _row("flip_rows", flip_rows, [32], "flip"),
-    _row("stack", stack, [32]),
-    _row("pad", padded_to(lambda n: {256: 384, 300: 421}[n]), [32]),
-    _row("swap_pairs", swap_pairs, [8], "split and join"),
-    _row(
-        "pair_sums", pair_sums, [32], "strided slices", note="built: Helion has no strided slices"
+    family("concatenate", "concatenate", "production", concatenate, [128]),
+    family("concatenate rows", "concatenate_rows", "production", concatenate, [1]),
+    family(
+        "broadcast operands", "broadcast_operands", "production", broadcast_operands, [128, 128]
     ),
-    _row("rotary", rotary, [1, 128], "rotary embedding, halves loaded"),
-    _row(
+    family("broadcast 3d", "broadcast_3d", "production", broadcast_3d, [1, 16]),
+    family("permuted operands", "permuted_operands", "production", permuted_operands, [256, 128]),
+    family("permuted 3d", "permuted_3d", "production", permuted_3d, [128, 8]),
+    family("transposed views", "transposed_views", "production", transposed, [256, 128, 256]),
+    family("transposed operands", "transposed_operands", "production", transposed, [256, 128, 256]),
+    family("flip", "flip_rows", "production", flip_rows, [32]),
+    family("stack", "stack", "production", stack, [32]),
+    family("pad", "pad", "production", padded_to(lambda n: {256: 384, 300: 421}[n]), [32]),
+    family("split and join", "swap_pairs", "production", swap_pairs, [8]),
+    family(
+        "strided slices",
+        "pair_sums",
+        "production",
+        pair_sums,
+        [32],
+        note="built: Helion has no strided slices",
+    ),
+    family("rotary embedding, halves loaded", "rotary", "production", rotary, [1, 128]),
+    family(
+        "rotary embedding, halves cut in the kernel",
         "rotary_slices",
+        "production",
         rotary,
         [1, 128],
-        "rotary embedding, halves cut in the kernel",
         note="built: Helion has no slices of values",
     ),
-    _row("rotary_pairs", rotary_pairs, [1, 128], "rotary embedding, pairs of lanes"),
+    family(
+        "rotary embedding, pairs of lanes", "rotary_pairs", "production", rotary_pairs, [1, 128]
+    ),
 ]
