@@ -54,6 +54,8 @@ VMAP = (
     *(proof.Case("attention_b1_h2_s384_d256", loop) for loop in ("unroll", "resident")),
     proof.Case("softmax_odd"),
     proof.Case("bmm_odd", "unroll", None, (1, 64, 200, 32)),
+    proof.Case("normalise_by_total_odd"),
+    proof.Case("roots_shared_block_odd"),
 )
 # Pallas cannot batch a call that takes an array left in HBM, which these copy windows of.
 NO_VMAP = tuple(
