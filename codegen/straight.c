@@ -15,7 +15,8 @@
 /* auto: as many steps as straight code is worth, for each is as much code as the loop's body: of a loop that the
  * configuration wants as a loop, and of one that it says nothing of. */
 enum { AUTO_STEPS = 4, AUTO_DEFAULT_STEPS = 8 };
-/* auto: a value is carried that takes more than half of the register file: less streams through a loop as well. */
+/* auto: a value is carried that takes more than half of the register file: less streams through a loop as well. A
+ * single step hands nothing on, but a loop of it copies its windows while nothing computes. */
 enum { AUTO_CARRIED_BYTES = 32 * 4096 };
 
 static bool holds_loop(const Module *m, GraphId g) {
@@ -50,8 +51,8 @@ static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy =
 		(Choice)p->m->config.fori_dma.value == CHOICE_ON && (LoopType)p->m->config.loop_type.value == LOOP_FORI;
 	int64_t most = (LoopType)p->m->config.loop_type.value == LOOP_DEFAULT ? AUTO_DEFAULT_STEPS : AUTO_STEPS;
-	return !must_copy && steps > 1 && steps <= most && loop->parent == NONE && !holds_loop(p->m, loop->graph) &&
-	       carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES;
+	return !must_copy && steps >= 1 && steps <= most && loop->parent == NONE && !holds_loop(p->m, loop->graph) &&
+	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES);
 }
 
 const char *loop_straight(Planner *p, const Loop *loop) {
@@ -63,8 +64,8 @@ const char *loop_straight(Planner *p, const Loop *loop) {
 	if (!p->way.straight)
 		return NULL;
 	return asked == CHOICE_ON ? "pallas_straight_loops is on"
-	                          : arena_printf(p->a, "pallas_straight_loops auto: %lld steps on resident blocks",
-	                                         (long long)steps);
+	                          : arena_printf(p->a, "pallas_straight_loops auto: %lld step%s on resident blocks",
+	                                         (long long)steps, steps == 1 ? "" : "s");
 }
 
 /* The kernel with its loops as loops, and as straight code where straight.c has any; the configuration's choice. */

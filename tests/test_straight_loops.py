@@ -25,13 +25,21 @@ def test_few_steps_that_hand_on_a_large_sum(asked, chip):
     "config",
     [
         {"block_sizes": [1024, 1024, 512]},  # 8 steps
-        {"block_sizes": [1024, 1024, 4096]},  # 1 step: nothing is handed on
         {"block_sizes": [128, 256, 1024]},  # the sum is 128 KiB: half of the registers
         {**BLOCKS, "pallas_straight_loops": "off"},
     ],
 )
 def test_other_loops_stay_loops(config):
     assert loop(pallas_loop_type="emit_pipeline", **config)[0] == "emit_pipeline"
+
+
+@pytest.mark.parametrize("asked", ["default", "fori_loop", "emit_pipeline"])
+def test_a_single_step(asked):
+    """Nothing is handed on; but the grid brings the next point's blocks, where a loop would wait."""
+    why = "pallas_straight_loops auto: 1 step on resident blocks"
+    assert loop("matmul_k7_4096", pallas_loop_type=asked) == ("unroll", why, 0)
+    blocks = {"block_sizes": [1024, 1024, 4096]}
+    assert loop(pallas_loop_type=asked, **blocks) == ("unroll", why, 0)
 
 
 def test_windows_that_must_be_copied_are():

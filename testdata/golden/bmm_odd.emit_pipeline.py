@@ -20,10 +20,10 @@ KERNEL_INFO = {
     ],
     "config": {
         "block_sizes": [1, 128, 128, 128],
-        "pallas_loop_type": "emit_pipeline",
+        "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 875938,
+    "vmem_bytes": 910754,
     "flops": 75497472,
     "hbm_bytes": 2416992,
     "compiler": "pallasc 0.1.0",
@@ -31,10 +31,7 @@ KERNEL_INFO = {
 }
 
 
-def _bmm_kernel(x_ref, y_hbm, out_ref, acc_ref):
-    tile_b = pl.program_id(0)
-    tile_n = pl.program_id(2)
-
+def _bmm_kernel(x_ref, y_ref, out_ref):
     # for tile_k in hl.tile(k):
     def step(x_win, y_win, acc):
         # acc = torch.baddbmm(acc, x[tile_b, tile_m, tile_k], y[tile_b, tile_k, tile...
@@ -51,20 +48,8 @@ def _bmm_kernel(x_ref, y_hbm, out_ref, acc_ref):
         return acc_1
 
     # acc = hl.zeros([tile_b, tile_m, tile_n], dtype=torch.float32)
-    acc_ref[...] = jnp.zeros((1, 128, 128), jnp.float32)
-
-    def body(y_win):
-        acc_ref[...] = step(x_ref, y_win, acc_ref[...])
-
-    pipeline = pltpu.emit_pipeline(
-        body,
-        grid=(1,),
-        in_specs=[
-            pl.BlockSpec((1, 96, 128), lambda j: (tile_b, j, tile_n)),
-        ],
-    )
-    pipeline(y_hbm)
-    acc_2 = acc_ref[...]
+    acc_2 = jnp.zeros((1, 128, 128), jnp.float32)
+    acc_2 = step(x_ref, y_ref, acc_2)
     # out[tile_b, tile_m, tile_n] = acc.to(x.dtype)
     out_ref[...] = acc_2
 
@@ -79,7 +64,9 @@ def _bmm_jit(x, y, interpret):
             pl.BlockSpec(
                 (1, 128, 96), lambda tile_b, tile_m, tile_n: (tile_b, tile_m, 0)
             ),
-            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec(
+                (1, 96, 128), lambda tile_b, tile_m, tile_n: (tile_b, 0, tile_n)
+            ),
         ],
         out_specs=[
             pl.BlockSpec(
@@ -88,9 +75,6 @@ def _bmm_jit(x, y, interpret):
         ],
         out_shape=[
             jax.ShapeDtypeStruct((3, 421, 200), jnp.float32),
-        ],
-        scratch_shapes=[
-            pltpu.VMEM((1, 128, 128), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel"),

@@ -20,10 +20,10 @@ KERNEL_INFO = {
     ],
     "config": {
         "block_sizes": [1, 128, 128, 128],
-        "pallas_loop_type": "fori_loop",
+        "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 875938,
+    "vmem_bytes": 910754,
     "flops": 75497472,
     "hbm_bytes": 2416992,
     "compiler": "pallasc 0.1.0",
@@ -47,12 +47,9 @@ def _bmm_kernel(x_ref, y_ref, out_ref):
         acc_1 = acc + acc_1_dot
         return acc_1
 
-    def body(j, acc):
-        acc = step(x_ref, y_ref, acc)
-        return acc
-
     # acc = hl.zeros([tile_b, tile_m, tile_n], dtype=torch.float32)
-    acc_2 = jax.lax.fori_loop(0, 1, body, jnp.zeros((1, 128, 128), jnp.float32))
+    acc_2 = jnp.zeros((1, 128, 128), jnp.float32)
+    acc_2 = step(x_ref, y_ref, acc_2)
     # out[tile_b, tile_m, tile_n] = acc.to(x.dtype)
     out_ref[...] = acc_2
 
