@@ -35,7 +35,7 @@ def test_other_loops_stay_loops(config):
 
 @pytest.mark.parametrize("asked", ["default", "fori_loop", "emit_pipeline"])
 def test_a_single_step(asked):
-    """Nothing is handed on; but the grid brings the next point's blocks, where a loop would wait."""
+    """It hands nothing on; the grid brings the next point's blocks, where a loop would wait."""
     why = "pallas_straight_loops auto: 1 step on resident blocks"
     assert loop("matmul_k7_4096", pallas_loop_type=asked) == ("unroll", why, 0)
     blocks = {"block_sizes": [1024, 1024, 4096]}
