@@ -163,8 +163,29 @@ bool is_plain_load(const Region *r, uint32_t pos) {
 	return how_of(r, pos) == LOWER_LOAD && r->p->plan->values[r->nodes[pos]].mask_count == 0;
 }
 
+static bool read_by_loop(const Region *r, NodeId n) {
+	const Module *m = r->p->m;
+	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use)
+		if (op_lowering(node_get(m, arg_get(m, u)->user)->op) == LOWER_LOOP)
+			return true;
+	return false;
+}
+
+/* A choice that a loop reads, as the factor of a matmul: the compiler hands the mask to the matrix unit, and keeps it
+ * beside the value, as 32-bit elements (read from its schedule of squeeze-and-excitation backward). */
+static int64_t mask_beside(const Region *r, uint32_t pos) {
+	const Module *m = r->p->m;
+	NodeId n = r->nodes[pos], chosen = n;
+	while (node_get(m, chosen)->op == OP_CONVERT)
+		chosen = value_root(r->p->plan, node_input(m, chosen, 0));
+	if (node_get(m, chosen)->op != OP_WHERE || !read_by_loop(r, n))
+		return 0;
+	return spilled_size(r->p->plan, node_input(m, chosen, 0));
+}
+
 static void held_add(const Region *r, Kept *h, uint32_t pos, int64_t sign) {
 	int64_t bytes = sign * held_bytes(r, pos);
+	h->tiles += sign * mask_beside(r, pos);
 	if (is_plain_load(r, pos))
 		h->loads += bytes;
 	else if (last_size(r->p->plan, r->nodes[pos]) <= r->p->m->target->lanes)
