@@ -16,6 +16,7 @@
  *   load one early, packed.
  * - What is widened, and read before the reduction and twice after it, waits twice.
  * - A mask made of what is loaded waits as what is compared does; made of what is held anyway it costs nothing.
+ * - A row that is turned into a column takes as long as a reduction; what has met one column waits for the next.
  * - Of unrolled steps one is computed early.
  * - Reductions of rows and matmuls come out as they go: nothing is computed early. */
 #include "region.h"
@@ -81,10 +82,22 @@ static bool waits_outside(const Region *r, NodeId n) {
 	return l != NONE && r->p->plan->loops.at[l].type == LOOP_UNROLL && r->reduced[value_root(r->p->plan, n)];
 }
 
+/* A row that is wanted as a column: transposed, which takes as long as a reduction. */
+static bool is_turned(const Region *r, uint32_t user, NodeId operand) {
+	NodeId n = value_root(r->p->plan, operand);
+	const Type *t = node_type(module_of(r), n);
+	return t->kind == TYPE_TENSOR && t->count > 1 && r->p->plan->values[n].form == FORM_NATURAL &&
+	       r->p->plan->values[r->nodes[user]].wants == FORM_COLUMN;
+}
+
 static void add_wait(Region *r, uint32_t user, NodeId operand) {
 	uint32_t pos = position(r, operand), last = waits_outside(r, operand) ? OUTSIDE : 0;
 	if (pos)
 		last = takes_long(r, pos) ? AFTER(pos) : r->waits[pos];
+	if (is_turned(r, user, operand)) {
+		last = (uint32_t)int_max(last, OUTSIDE);
+		r->turned[user] = true;
+	}
 	if (r->waits[user] < last)
 		r->waits[user] = last;
 	r->reduced[r->nodes[user]] = r->waits[user] > 0 || takes_long(r, user);
@@ -113,6 +126,19 @@ static void mark_joins(Region *r, uint32_t user, NodeId operand) {
 		r->joins_wide[user] = r->joins_wide[user] || pos < after || r->waits[pos] == after;
 	else if (r->waits[pos] == after || AFTER(pos) == after)
 		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, n);
+}
+
+/* Columns are turned one after the other: what has met one waits for the next. */
+static void add_between(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand);
+	if (!pos || !r->turned[pos] || r->waits[user] != OUTSIDE)
+		return;
+	for (uint32_t i = 0; i < node_get(module_of(r), r->nodes[user])->arg_count; i++) {
+		NodeId n = node_input(module_of(r), r->nodes[user], i);
+		uint32_t other = n == NONE ? 0 : position(r, n);
+		if (other && other != pos && is_wide(r, other) && r->waits[other] == OUTSIDE)
+			r->late_load[OUTSIDE] = int_max(r->late_load[OUTSIDE], held_bytes(r, other));
+	}
 }
 
 /* ---- what comes early ------------------------------------------------------------------------------------------- */
@@ -205,6 +231,7 @@ void region_late(Region *r) {
 	r->waits = arena_array(a, r->count + 2, sizeof *r->waits);
 	r->leaf = arena_array(a, r->count + 2, sizeof *r->leaf);
 	r->computed = arena_array(a, r->count + 2, sizeof *r->computed);
+	r->turned = arena_array(a, r->count + 2, sizeof *r->turned);
 	r->narrow = arena_array(a, r->count + 2, sizeof *r->narrow);
 	r->early = arena_array(a, r->count + 2, sizeof *r->early);
 	r->joins_wide = arena_array(a, r->count + 2, sizeof *r->joins_wide);
@@ -221,4 +248,5 @@ void region_late(Region *r) {
 	each_node(r, mark_joins);
 	each_node(r, add_late);
 	each_node(r, add_again);
+	each_node(r, add_between);
 }

@@ -29,6 +29,7 @@ typedef struct Region {
 	bool *narrow;          /* by position: depends on elements of fewer than 32 bits, no reduction between */
 	uint32_t *leaf;        /* by position: the last load or held value that it is computed from, no other between */
 	bool *computed;        /* by position: of wide values that are no loads */
+	bool *turned;          /* by position: it is a row turned into a column */
 	bool *early;           /* by position: only read after a reduction that it does not need */
 	bool *joins_wide;      /* by position: reads a wide value that waits as it does, or was there before */
 	bool *joins_rows;      /* by position: reads a column that waits as it does */
@@ -68,5 +69,6 @@ void region_late(Region *r);
 /* streams.c: what is spilled of a root without a barrier. */
 int64_t streams_spills(const Planner *p);
 int64_t forwarded_spills(const Planner *p);
+int64_t rows_spills(const Planner *p);
 
 #endif

@@ -445,5 +445,5 @@ int64_t plan_spills(Planner *p) {
 	for (uint32_t l = 0; l < p->plan->loops.count; l++)
 		skewed += skew_spills(p, &p->plan->loops.at[l]);
 	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_spills(p) + forwarded_spills(p) +
-	       int_max(move_spills(p) - SPARE_BYTES, 0);
+	       rows_spills(p) + int_max(move_spills(p) - SPARE_BYTES, 0);
 }

@@ -164,3 +164,38 @@ int64_t forwarded_spills(const Planner *p) {
 	}
 	return bytes;
 }
+
+/* Bytes of an access of which each row comes from or goes to a tile of its own, as those of x[:, :, 0, :] do: packed
+ * elements are moved row by row, a register each. */
+static int64_t row_by_row(const Planner *p, NodeId n, NodeId value) {
+	const Access *a = p->plan->values[n].access;
+	int64_t rows = 1, shape[DIM_MAX] = {0};
+	if (!a || !is_narrow(p, value) || a->rank < 3 || a->dim[a->rank - 2].kind != SLICE_AT)
+		return 0;
+	uint32_t rank = plan_shape(p->plan, value, FORM_NATURAL, shape);
+	for (uint32_t i = 0; i + 1 < rank; i++)
+		rows *= int_max(shape[i], 1);
+	const Target *t = p->m->target;
+	return rank < 2 || rows < t->sublanes ? 0
+	                                      : rows * int_cdiv(shape[rank - 1], t->lanes) * t->lanes * t->sublanes * 4;
+}
+
+/* Measured for two such stores and loads of [2, 256, 128] to [8, 256, 128], all chips: the rows of one store, two
+ * thirds of each further one; of what is loaded so as well, two thirds each; loads alone are kept by chips that widen
+ * them. */
+int64_t rows_spills(const Planner *p) {
+	int64_t stores = 0, most = 0, loads = 0, load = 0;
+	for (NodeId n = 0; n < p->m->nodes.count; n++) {
+		Lowering how = lowering_of(p, n);
+		if (node_get(p->m, n)->dead || (how != LOWER_LOAD && how != LOWER_STORE))
+			continue;
+		int64_t bytes = row_by_row(p, n, how == LOWER_LOAD ? n : node_input(p->m, n, 2));
+		stores += how == LOWER_STORE ? bytes : 0;
+		most = int_max(most, how == LOWER_STORE ? bytes : 0);
+		loads += how == LOWER_LOAD ? bytes : 0;
+		load = int_max(load, how == LOWER_LOAD ? bytes : 0);
+	}
+	if (stores == 0)
+		return p->m->target->bf16_vpu ? 0 : load;
+	return most + (stores - most + loads) * 2 / 3;
+}

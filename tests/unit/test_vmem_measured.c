@@ -96,12 +96,39 @@ static void what_strips_widen_early(void **state) {
 	check(rows, sizeof rows / sizeof *rows);
 }
 
+/* A choice that is a matmul's factor in a loop goes there with its mask. */
+static void what_a_loop_reads(void **state) {
+	(void)state;
+	static const Measured rows[] = {
+		{"squeeze_excite_bwd_x_4096",
+	         "v7x",
+	         {"pallas_loop_type=fori_loop", "pallas_fori_dma=on"},
+	         19288064,
+	         115},
+		{"squeeze_excite_bwd_x_4096", "v7x", {"pallas_loop_type=emit_pipeline"}, 43429888, 110},
+	};
+	check(rows, sizeof rows / sizeof *rows);
+}
+
+/* Rows turned into columns, one after the other; rows stored one by one. */
+static void what_moves(void **state) {
+	(void)state;
+	static const Measured rows[] = {
+		{"grpo_loss_bwd_32000", "v5e", {NULL}, 21332992, 110},
+		{"grpo_loss_bwd_32000", "v7x", {"pallas_loop_type=unroll"}, 36635648, 110},
+		{"rotary_production", "v7x", {NULL}, 7213056, 155},
+	};
+	check(rows, sizeof rows / sizeof *rows);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_waits_for_a_reduction),
 		cmocka_unit_test(what_waits_for_a_block_changed_in_place),
 		cmocka_unit_test(what_waits_in_unrolled_steps),
 		cmocka_unit_test(what_strips_widen_early),
+		cmocka_unit_test(what_a_loop_reads),
+		cmocka_unit_test(what_moves),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
