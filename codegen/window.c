@@ -218,15 +218,27 @@ const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceD
 	                    size, d, multiple);
 }
 
-static bool refuse_start(Planner *p, const AccessWant *w, uint32_t dim, int64_t whole, int64_t multiple) {
+/* What to do where no step of the loop can begin at a multiple, for the first one does not. */
+static const char *hint_begin(const Planner *p, const Operand *o, uint32_t dim, int64_t multiple) {
+	int64_t lanes = p->m->target->lanes;
+	bool narrow = dim + 2 == o->rank && o->block[o->rank - 1] > lanes &&
+	              target_row_multiple(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), lanes) == 1;
+	return arena_printf(p->a, "begin the loop at a multiple of %lld%s", (long long)multiple,
+	                    narrow ? arena_printf(p->a, ", or take blocks of %lld columns", (long long)lanes) : "");
+}
+
+static bool refuse_start(Planner *p, const AccessWant *w, uint32_t dim, const Operand *o) {
 	const Loop *loop = &p->plan->loops.at[w->dim[dim].loop];
 	const LoopDim *d = &loop->dim[w->dim[dim].loop_dim];
-	int64_t size = int_min(int_round_up(d->step, multiple), whole);
+	int64_t multiple = slice_multiple(p, o, o->dim_of[dim]);
+	int64_t size = int_min(int_round_up(d->step, multiple), o->block[o->dim_of[dim]]);
 	const char *other = loop->type == LOOP_UNROLL ? "" : "; pallas_loop_type unroll may take smaller ones";
+	const char *hint = affine_divisible(p, &d->begin, multiple)
+	                           ? arena_printf(p->a, "%s %lld is the smallest that works%s",
+	                                          p->m->blocks.at[d->block].name, (long long)size, other)
+	                           : hint_begin(p, o, o->dim_of[dim], multiple);
 	return plan_refuse(
-		p, w->node, "block-alignment",
-		arena_printf(p->a, "%s %lld is the smallest that works%s", p->m->blocks.at[d->block].name,
-	                     (long long)size, other),
+		p, w->node, "block-alignment", hint,
 		"tensor %s cannot be tiled this way: steps of %lld in dim %u do not start at multiples of %lld",
 		p->m->tensors.at[w->tensor].name, (long long)d->step, dim, (long long)multiple);
 }
@@ -238,7 +250,7 @@ static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o,
 		Affine start = affine_add(affine_scale(win->index[d], win->block[d]), win->start[d]);
 		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &start))
 			continue;
-		return refuse_start(p, w, i, o->block[d], slice_multiple(p, o, d));
+		return refuse_start(p, w, i, o);
 	}
 	return true;
 }

@@ -354,3 +354,16 @@ def test_what_cannot_be_served_is_refused(name, tmp_path):
         sizes[int(smallest[1][-1])] = int(smallest[2])
         works = run("--emit=none", "--target=v7x", *settings({"block_sizes": sizes}), path)
         assert works.returncode == 0, works.stderr
+
+
+def test_a_loop_that_begins_anywhere_is_refused_with_what_works():
+    """No size of its steps helps: where it begins is known at run time only."""
+    graph = ROOT / "testdata" / "coverage" / "graphs" / "sum_to.json"
+    for chip in ("v4", "v7x"):
+        options = ("--emit=none", f"--target={chip}", "--set=pallas_loop_type=fori_loop", graph)
+        found = run("--set=block_sizes=[256, 64]", *options)
+        assert found.returncode == 1
+        assert "steps of 64 in dim 0 do not start at multiples of 8" in found.stderr
+        assert "begin the loop at a multiple of 8, or take blocks of 128 columns" in found.stderr
+        works = run("--set=block_sizes=[128, 64]", *options)
+        assert works.returncode == 0, works.stderr

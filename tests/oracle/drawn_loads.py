@@ -79,7 +79,7 @@ class Loads(Choices):
             index.insert(0, entry)
         elif how == "slice" and any(isinstance(s, int) for s in shape):
             name = self.part(dtype, shape, extents, index, values)
-        elif how == "named":
+        elif how == "named" and extents:
             name = self.named(dtype, extents, values)
         else:
             name = self.out.tensor("input", dtype, extents, values)
