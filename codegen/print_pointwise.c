@@ -141,13 +141,15 @@ static const char *comparison_call(const char *infix) {
 	return NULL;
 }
 
+static bool is_same_text(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
+
 PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
 	Precedence p = row->form == PRINT_INFIX ? infix_precedence(row->text) : PREC_UNARY;
 	switch (row->form) {
 	case PRINT_INFIX: {
 		/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
 		Precedence left = p == PREC_COMPARE ? PREC_OR : p;
-		if (comparison_call(row->text) && strcmp(operands[0].text, operands[1].text) == 0)
+		if (comparison_call(row->text) && is_same_text(operands[0].text, operands[1].text))
 			return call_text(pr, comparison_call(row->text), operands, 2);
 		return (PyExpr){arena_printf(pr->a, "%s %s %s", in_parens(pr, operands[0], left), row->text,
 		                             in_parens(pr, operands[1], (Precedence)(p + 1))),
