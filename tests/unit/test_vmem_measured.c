@@ -110,13 +110,18 @@ static void what_a_loop_reads(void **state) {
 	check(rows, sizeof rows / sizeof *rows);
 }
 
-/* Rows turned into columns, one after the other; rows stored one by one. */
+/* Rows turned into columns, one after the other; rows stored one by one; halves of a tile of lanes side by side; a
+ * stack along lanes. */
 static void what_moves(void **state) {
 	(void)state;
 	static const Measured rows[] = {
 		{"grpo_loss_bwd_32000", "v5e", {NULL}, 21332992, 110},
 		{"grpo_loss_bwd_32000", "v7x", {"pallas_loop_type=unroll"}, 36635648, 110},
 		{"rotary_production", "v7x", {NULL}, 7213056, 155},
+		{"rotary_slices_production", "v5e", {NULL}, 2867200, 125},
+		{"rotary_slices_production", "v7x", {NULL}, 2822144, 125},
+		{"swap_pairs_production", "v5e", {NULL}, 2506752, 120},
+		{"swap_pairs_production", "v6e", {NULL}, 2916352, 120},
 	};
 	check(rows, sizeof rows / sizeof *rows);
 }
