@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from stubs import ROOT
 
 
@@ -71,6 +72,15 @@ def test_help(cli):
         assert cli(command, "--help").returncode == 0
 
 
+@pytest.fixture
+def interruptible():
+    """Shells start what runs in the background with SIGINT ignored, and children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_is_quiet(data, tmp_path):
     stuck = tmp_path / "stuck.py"
     text = (data / "dma_double.py").read_text()
