@@ -251,9 +251,7 @@ Dtype arith_compute_dtype(const Module *m, NodeId n) {
 /* Several chips make a new last dim of 32-bit lanes alone. */
 Dtype arith_moved_in(const Module *m, NodeId n) {
 	Dtype t = node_type(m, n)->dtype;
-	int64_t dim = node_get(m, n)->op == OP_STACK ? view_int(m, n, "dim", 0) : 0;
-	bool new_last = dim != 0 && (dim == -1 || dim == (int64_t)node_type(m, n)->count - 1);
-	if (t != DTYPE_BOOL && (dtype_bits(t) >= 32 || !new_last))
+	if (t != DTYPE_BOOL && (dtype_bits(t) >= 32 || !stacks_last(m, n)))
 		return DTYPE_NONE;
 	return dtype_widened(t);
 }

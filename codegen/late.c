@@ -66,8 +66,7 @@ static uint32_t first_input(const Region *r, uint32_t pos) {
 /* Position of the packed load that this widens, and does no more than that; 0. */
 static uint32_t widened_load(const Region *r, uint32_t pos) {
 	bool widens = false;
-	while (pos && (how_of(r, pos) == LOWER_VIEW || how_of(r, pos) == LOWER_ALIAS ||
-	               node_get(module_of(r), r->nodes[pos])->op == OP_CONVERT)) {
+	while (pos && rounds_or_views(module_of(r), r->nodes[pos])) {
 		widens = widens || node_get(module_of(r), r->nodes[pos])->op == OP_CONVERT;
 		pos = first_input(r, pos);
 	}
@@ -109,11 +108,6 @@ static void add_wait(Region *r, uint32_t user, NodeId operand) {
 	r->computed[user] = r->computed[user] || (how_of(r, pos) != LOWER_LOAD && is_wide(r, pos));
 }
 
-static bool loads_narrow(const Region *r, uint32_t pos) {
-	const Type *t = node_type(module_of(r), r->nodes[pos]);
-	return how_of(r, pos) == LOWER_LOAD && t->kind == TYPE_TENSOR && dtype_vmem_bits(t->dtype) < 32;
-}
-
 /* What a value meets: another wide one that waits for the same, or was there before; a column that waits. */
 static void mark_joins(Region *r, uint32_t user, NodeId operand) {
 	uint32_t pos = position(r, operand), after = r->waits[user];
@@ -151,8 +145,7 @@ static uint32_t only_user(const Region *r, uint32_t pos) {
 /* What is computed here is only stored, rounded or not. */
 static bool goes_to_store(const Region *r, uint32_t pos) {
 	uint32_t user = only_user(r, pos);
-	while (user && (how_of(r, user) == LOWER_VIEW || how_of(r, user) == LOWER_ALIAS ||
-	                node_get(module_of(r), r->nodes[user])->op == OP_CONVERT))
+	while (user && rounds_or_views(module_of(r), r->nodes[user]))
 		user = only_user(r, user);
 	return user && how_of(r, user) == LOWER_STORE;
 }
@@ -243,7 +236,7 @@ void region_late(Region *r) {
 	r->late = arena_array(a, AFTER(r->count) + 1, sizeof *r->late);
 	r->late_load = arena_array(a, AFTER(r->count) + 1, sizeof *r->late_load);
 	for (uint32_t pos = 1; pos <= r->count; pos++)
-		r->narrow[pos] = loads_narrow(r, pos);
+		r->narrow[pos] = how_of(r, pos) == LOWER_LOAD && is_narrow(module_of(r), r->nodes[pos]);
 	each_node(r, add_wait);
 	each_node(r, mark_joins);
 	each_node(r, add_late);

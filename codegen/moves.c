@@ -54,6 +54,13 @@ uint32_t moved_dims(const Module *m, NodeId n) {
 	}
 }
 
+bool stacks_last(const Module *m, NodeId n) {
+	if (node_get(m, n)->op != OP_STACK)
+		return false;
+	int64_t dim = view_int(m, n, "dim", 0);
+	return dim == -1 || dim + 1 == (int64_t)node_type(m, n)->count;
+}
+
 Slice slice_of(const Module *m, NodeId n) {
 	Module *module = (Module *)(uintptr_t)m;
 	const Type *t = node_type(m, node_input(m, n, 0));
@@ -72,8 +79,7 @@ Slice slice_of(const Module *m, NodeId n) {
 static bool stacks_columns(Planner *p, NodeId n) {
 	const Arg *parts = node_arg(p->m, n, 0);
 	uint32_t rank = value_rank(p, n);
-	int64_t dim = view_int(p->m, n, "dim", 0);
-	if (dim != -1 && dim != (int64_t)rank - 1)
+	if (!stacks_last(p->m, n))
 		return false;
 	for (uint32_t i = 0; i < parts->list.count; i++)
 		if (rank > 2 && value_of(p, arg_item(p->m, parts, i)->node)->form != FORM_COLUMN)
@@ -84,7 +90,7 @@ static bool stacks_columns(Planner *p, NodeId n) {
 void form_move(Planner *p, NodeId n) {
 	Value *v = value_of(p, n);
 	v->form = FORM_NATURAL;
-	v->wants = node_get(p->m, n)->op == OP_STACK && stacks_columns(p, n) ? FORM_COLUMN : FORM_NATURAL;
+	v->wants = stacks_columns(p, n) ? FORM_COLUMN : FORM_NATURAL;
 }
 
 /* ---- what cannot be held ----------------------------------------------------------------------------------------- */

@@ -245,6 +245,8 @@ typedef struct Slice {
 Slice slice_of(const Module *m, NodeId n);
 /* Bit set of the operands' dims along which a LOWER_MOVE puts lanes elsewhere. */
 uint32_t moved_dims(const Module *m, NodeId n);
+/* It is a stack along a new last dim. */
+bool stacks_last(const Module *m, NodeId n);
 void form_move(Planner *p, NodeId n);
 /* It can be held; else false after a diagnostic. */
 bool move_accepted(Planner *p, NodeId n);

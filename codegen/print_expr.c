@@ -471,11 +471,11 @@ static PyExpr element_text(Printer *pr, NodeId n) {
 	access = element_access(pr, access, narrow ? SLICE_RANGE : SLICE_AT);
 	PyExpr e = py_atom(arena_printf(pr->a, "%s%s", ref_name(pr, access), access_text(pr, access, false)));
 	if (!narrow)
-		return from == to ? e : converted_text(pr, e, from, to);
+		return converted_text(pr, e, from, to);
 	const char *zeros[DIM_MAX];
 	for (uint32_t i = 0; i < access->rank; i++)
 		zeros[i] = "0";
-	e = as_dtype(pr, e, dtype_of_sums(from));
+	e = as_dtype(pr, e, dtype_widened(from));
 	return as_dtype(pr, py_atom(arena_printf(pr->a, "%s[%s]", e.text, dims_text(pr, access->rank, zeros))), to);
 }
 
@@ -491,7 +491,7 @@ static PyExpr load_text(Printer *pr, NodeId n) {
 	Dtype dtype = node_type(pr->m, n)->dtype;
 	if (access->perm_rank)
 		text = arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", text);
-	return o->dtype == dtype ? py_atom(text) : converted_text(pr, py_atom(text), o->dtype, dtype);
+	return converted_text(pr, py_atom(text), o->dtype, dtype);
 }
 
 static PyExpr int_node_text(Printer *pr, NodeId n) {

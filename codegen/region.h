@@ -49,6 +49,17 @@ static inline Lowering how_of(const Region *r, uint32_t pos) {
 	return op_lowering(node_get(r->p->m, r->nodes[pos])->op);
 }
 
+/* Its elements lie packed in VMEM. */
+static inline bool is_narrow(const Module *m, NodeId n) {
+	return node_type(m, n)->kind == TYPE_TENSOR && dtype_vmem_bits(node_type(m, n)->dtype) < 32;
+}
+
+/* It computes nothing: it rounds or views what is computed elsewhere. */
+static inline bool rounds_or_views(const Module *m, NodeId n) {
+	Lowering how = op_lowering(node_get(m, n)->op);
+	return how == LOWER_VIEW || how == LOWER_ALIAS || node_get(m, n)->op == OP_CONVERT;
+}
+
 /* A value's bytes in whole registers; 0 for what is no tensor. */
 int64_t spilled_size(const Plan *plan, NodeId n);
 /* What holding a value costs: nothing for what is the same in every lane. */
@@ -66,9 +77,7 @@ uint32_t position(const Region *r, NodeId n);
 /* late.c: fills what stands after `both_ways`. */
 void region_late(Region *r);
 
-/* streams.c: what is spilled of a root without a barrier. */
+/* streams.c: bytes that are spilled beside what barriers hold. */
 int64_t streams_spills(const Planner *p);
-int64_t forwarded_spills(const Planner *p);
-int64_t rows_spills(const Planner *p);
 
 #endif

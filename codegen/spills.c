@@ -438,9 +438,7 @@ static int64_t move_times(Planner *p, NodeId n) {
 		return slice_of(p->m, n).step > 1 ? 8 : 0;
 	if (node->op == OP_CAT)
 		return rank > 0 && (dims >> (rank - 1) & 1) && !parts_aligned(p, n) ? 3 : 0;
-	int64_t dim = node->op == OP_STACK ? view_int(p->m, n, "dim", 0) : 0;
-	bool last = dim == -1 || dim + 1 == (int64_t)rank;
-	return node->op == OP_FLIP ? 2 : node->op == OP_STACK && last ? 1 : 0;
+	return node->op == OP_FLIP ? 2 : stacks_last(p->m, n) ? 1 : 0;
 }
 
 static int64_t move_spills(Planner *p) {
@@ -465,6 +463,6 @@ int64_t plan_spills(Planner *p) {
 	int64_t skewed = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++)
 		skewed += skew_spills(p, &p->plan->loops.at[l]);
-	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_spills(p) + forwarded_spills(p) +
-	       rows_spills(p) + int_max(move_spills(p) - SPARE_BYTES, 0);
+	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, 0) + skewed + streams_spills(p) +
+	       int_max(move_spills(p) - SPARE_BYTES, 0);
 }

@@ -29,19 +29,14 @@ static bool in_order(const Planner *p) {
 /* What is computed before it is rounded or viewed. */
 static NodeId computed_as(const Planner *p, NodeId n) {
 	n = value_root(p->plan, n);
-	while (node_get(p->m, n)->op == OP_CONVERT || lowering_of(p, n) == LOWER_VIEW ||
-	       lowering_of(p, n) == LOWER_ALIAS)
+	while (rounds_or_views(p->m, n))
 		n = value_root(p->plan, node_input(p->m, n, 0));
 	return n;
 }
 
-static bool is_narrow(const Planner *p, NodeId n) {
-	return node_type(p->m, n)->kind == TYPE_TENSOR && dtype_vmem_bits(node_type(p->m, n)->dtype) < 32;
-}
-
 /* Bytes of a value as the vector unit computes it. */
 static int64_t computed_size(const Planner *p, NodeId n) {
-	bool widened = is_narrow(p, n) && (!p->m->target->bf16_vpu || p->plan->values[n].compute == DTYPE_F32);
+	bool widened = is_narrow(p->m, n) && (!p->m->target->bf16_vpu || p->plan->values[n].compute == DTYPE_F32);
 	int64_t bits = widened ? dtype_vmem_bits(node_type(p->m, n)->dtype) : 32;
 	return spilled_size(p->plan, n) * 32 / bits;
 }
@@ -57,7 +52,7 @@ static int64_t mask_size(const Planner *p, NodeId mask, bool *computed) {
 	for (uint32_t i = 0; i < node_get(p->m, mask)->arg_count; i++) {
 		const Arg *a = node_arg(p->m, mask, i);
 		NodeId n = a->kind == ARG_REF ? computed_as(p, a->node) : NONE;
-		bool widens = n != NONE && lowering_of(p, n) == LOWER_LOAD && is_narrow(p, n);
+		bool widens = n != NONE && lowering_of(p, n) == LOWER_LOAD && is_narrow(p->m, n);
 		if (n == NONE || !(is_computed(p, n) || (widens && !p->m->target->bf16_vpu)))
 			continue;
 		bytes += widens ? spilled_size(p->plan, n) : computed_size(p, n);
@@ -73,7 +68,7 @@ static int64_t joined_size(const Planner *p, NodeId operand, bool *computed) {
 	if (how == LOWER_POINTWISE && node_type(p->m, n)->dtype == DTYPE_BOOL)
 		return mask_size(p, n, computed);
 	if (how == LOWER_LOAD && p->plan->values[n].mask_count == 0)
-		return is_narrow(p, n) ? spilled_size(p->plan, n) : 0;
+		return is_narrow(p->m, n) ? spilled_size(p->plan, n) : 0;
 	if (!is_computed(p, n))
 		return 0;
 	*computed = true;
@@ -105,14 +100,14 @@ static int64_t join_size(const Planner *p, NodeId n) {
 	return computed ? int_max(operands - computed_size(p, n), 0) : 0;
 }
 
-int64_t streams_spills(const Planner *p) {
+static int64_t stores_spills(const Planner *p) {
 	int64_t bytes = 0, most = 0, stored = 0, join = 0;
 	bool narrow = false;
 	for (NodeId n = graph_first(p->m, p->plan->root); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = lowering_of(p, n);
 		if (lowering_is_barrier(how))
 			return 0;
-		narrow = narrow || (how == LOWER_LOAD && is_narrow(p, n));
+		narrow = narrow || (how == LOWER_LOAD && is_narrow(p->m, n));
 		join = int_max(join, join_size(p, n));
 		if (how != LOWER_STORE)
 			continue;
@@ -138,7 +133,7 @@ static uint32_t place_in_root(const Planner *p, const uint32_t *place, NodeId n)
 
 /* What straight code stores, and reads again after a barrier, never leaves the registers: it is spilled beside its
  * block. Bytes of such blocks. */
-int64_t forwarded_spills(const Planner *p) {
+static int64_t forwarded_spills(const Planner *p) {
 	uint32_t *place = arena_array(p->a, p->m->nodes.count, sizeof *place), at = 0;
 	uint32_t *stored = arena_array(p->a, p->plan->operands.count + 1, sizeof *stored);
 	int64_t bytes = 0;
@@ -170,7 +165,7 @@ int64_t forwarded_spills(const Planner *p) {
 static int64_t row_by_row(const Planner *p, NodeId n, NodeId value) {
 	const Access *a = p->plan->values[n].access;
 	int64_t rows = 1, shape[DIM_MAX] = {0};
-	if (!a || !is_narrow(p, value) || a->rank < 3 || a->dim[a->rank - 2].kind != SLICE_AT)
+	if (!a || !is_narrow(p->m, value) || a->rank < 3 || a->dim[a->rank - 2].kind != SLICE_AT)
 		return 0;
 	uint32_t rank = plan_shape(p->plan, value, FORM_NATURAL, shape);
 	for (uint32_t i = 0; i + 1 < rank; i++)
@@ -183,7 +178,7 @@ static int64_t row_by_row(const Planner *p, NodeId n, NodeId value) {
 /* Measured for two such stores and loads of [2, 256, 128] to [8, 256, 128], all chips: the rows of one store, two
  * thirds of each further one; of what is loaded so as well, two thirds each; loads alone are kept by chips that widen
  * them. */
-int64_t rows_spills(const Planner *p) {
+static int64_t rows_spills(const Planner *p) {
 	int64_t stores = 0, most = 0, loads = 0, load = 0;
 	for (NodeId n = 0; n < p->m->nodes.count; n++) {
 		Lowering how = lowering_of(p, n);
@@ -199,3 +194,5 @@ int64_t rows_spills(const Planner *p) {
 		return p->m->target->bf16_vpu ? 0 : load;
 	return most + (stores - most + loads) * 2 / 3;
 }
+
+int64_t streams_spills(const Planner *p) { return stores_spills(p) + forwarded_spills(p) + rows_spills(p); }

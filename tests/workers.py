@@ -21,10 +21,10 @@ class Died(RuntimeError):
 class Worker:
     """A process that makes calls, one after the other, and another one after `CALLS` of them.
 
-    XLA's CPU compiler leaves frames registered with the unwinder whose memory it has freed, so a
-    process that has compiled hundreds of kernels may end in libgcc with SIGSEGV when an exception
-    is raised (seen: once in 2155 simulations, jaxlib 0.10.2 on Debian 12). A call that ended so is
-    made once more, in a new process; a kernel that crashes by itself crashes that one too.
+    A process that has compiled hundreds of kernels may end with SIGSEGV in libgcc's unwinder (seen:
+    once in 2155 simulations, jaxlib 0.10.2 on Debian 12; probably frames of compiled code that were
+    freed and are still registered). A call that ended so is made once more, in a new process; a
+    kernel that crashes by itself crashes that one too.
     """
 
     def __init__(self):

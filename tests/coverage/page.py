@@ -5,9 +5,8 @@ import math
 import re
 import subprocess
 
-import numpy as np
 import proof
-from pallasc import compare
+from pallasc.reference.values import dtype_of
 
 from coverage import results
 from coverage import row as coverage
@@ -170,7 +169,7 @@ def is_short(row, count):
     ).groups()
     info = proof.module(*results.compilations(row)[results.LOOP_CHIP]).info
     read = sum(
-        math.prod(array["shape"]) * np.dtype(compare.DTYPES[array["dtype"]]).itemsize
+        math.prod(array["shape"]) * dtype_of(array["dtype"]).itemsize
         for array in [*info["inputs"], *info["outputs"]]
         if "shape" in array
     )
