@@ -107,6 +107,10 @@ uint32_t matmul_arg(uint16_t op, uint32_t which);
 /* Two factors of two or more dims each, the same ones in front, and one sum: the product of the factors swapped, in the
  * other order, is its result swapped. */
 bool matmul_is_plain(const Module *m, NodeId n);
+/* The order in which node n puts its operand's dims; false if it is no permutation. */
+bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
+/* It swaps the last two dims and leaves the others where they are. */
+bool permutation_swaps_rows(const Module *m, NodeId n);
 
 /* Appends docs/ops.md, the list of all rows, for `make docs` (ops_doc.c). */
 void ops_print_markdown(Text *out);

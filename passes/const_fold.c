@@ -164,39 +164,6 @@ static bool fold_identity(Fold *f, NodeId n) {
 
 /* ---- permutations ------------------------------------------------------------------------------------------------ */
 
-/* A dim given as a plain int, counted from the end if negative. */
-static bool read_dim(const Arg *a, uint32_t rank, uint32_t *dim) {
-	if (a->kind != ARG_INT || a->integer >= rank || a->integer + rank < 0)
-		return false;
-	*dim = (uint32_t)(a->integer < 0 ? a->integer + rank : a->integer);
-	return true;
-}
-
-static void swap_dims(uint32_t *order, uint32_t a, uint32_t b) {
-	uint32_t t = order[a];
-	order[a] = order[b];
-	order[b] = t;
-}
-
-/* The order in which node n puts its operand's dims; false if it is no permutation. */
-static bool node_permutation(const Module *m, NodeId n, uint32_t order[RANK_MAX]) {
-	const Node *node = node_get(m, n);
-	bool swaps = node->op == OP_TRANSPOSE || node->op == OP_T || node->op == OP_MT;
-	if ((!swaps && node->op != OP_PERMUTE) || node_input(m, n, 0) == NONE)
-		return false;
-	uint32_t rank = node_type(m, n)->count, a = rank - 2, b = rank - 1; /* t and mT swap the last two */
-	bool known = true;
-	for (uint32_t i = 0; i < rank; i++) {
-		order[i] = i;
-		known &= swaps || read_dim(arg_item(m, node_arg(m, n, 1), i), rank, &order[i]);
-	}
-	if (node->op == OP_TRANSPOSE)
-		known &= read_dim(node_arg(m, n, 1), rank, &a) && read_dim(node_arg(m, n, 2), rank, &b);
-	if (swaps && known && rank > 1)
-		swap_dims(order, a, b);
-	return known;
-}
-
 static bool is_in_order(const uint32_t *order, uint32_t rank) {
 	for (uint32_t i = 0; i < rank; i++)
 		if (order[i] != i)
@@ -233,12 +200,12 @@ static bool permute_directly(Fold *f, NodeId n, NodeId x, const uint32_t *order,
 
 static bool fold_permutation(Fold *f, NodeId n) {
 	uint32_t outer[RANK_MAX] = {0}, inner[RANK_MAX] = {0}, both[RANK_MAX] = {0}, rank = node_type(f->m, n)->count;
-	if (!node_permutation(f->m, n, outer))
+	if (!permutation_order(f->m, n, outer))
 		return false;
 	NodeId x = node_input(f->m, n, 0);
 	if (is_in_order(outer, rank))
 		return replace_node(f, n, x);
-	if (!node_permutation(f->m, x, inner))
+	if (!permutation_order(f->m, x, inner))
 		return false;
 	for (uint32_t i = 0; i < rank; i++)
 		both[i] = inner[outer[i]];

@@ -5,7 +5,9 @@
  * are [1, m], and the matmul that it feeds gives [d, m] too, which is turned back behind the loop. Why on a TPU: a
  * reduction along lanes goes through the cross-lane unit and gives a column, of which a register holds 8 values; along
  * sublanes it is lane-by-lane arithmetic on registers that hold 1024, and a statistic [1, m] meets every sublane for
- * nothing. The second matmul's output is m lanes wide, where d may fill only half of the matrix unit.
+ * nothing. The second matmul's output is m lanes wide, where d may fill only half of the matrix unit. A loaded vector
+ * of one value for each row (lse in attention's backward kernels) lies along lanes too: it meets the turned tile as it
+ * is, where it would be transposed to a column in each step; and a swap of what is turned is gone.
  *
  *     s = bmm q, k                 [b, m, n]         s = bmm k^T, q^T            [b, n, m]
  *     x = amax s, [-1]             [b, m]            x = amax s, [-2], keepdim   [b, 1, m]
@@ -231,7 +233,7 @@ static bool forward(Orient *o, NodeId x, ArgId slot) {
 	if (is_lanewise(o, user))
 		return turn_lanewise(o, x, user);
 	if (turned && reduces_rows(o, user) && is_old_tile(o, user)) {
-		o->reduces = o->reduces || in_loop(o, node->graph);
+		o->by_rows = o->by_rows || in_loop(o, node->graph);
 		return turn(o, user, STAND_LANES);
 	}
 	if (op_kind(o->m, user) == KIND_MATMUL && turned && matmul_is_plain(o->m, user)) {
@@ -242,6 +244,10 @@ static bool forward(Orient *o, NodeId x, ArgId slot) {
 		return turn(o, user, STAND_LANES);
 	if (turned && is_leading_view(o, user))
 		return turn(o, user, STAND_TURNED);
+	if (turned && permutation_swaps_rows(o->m, user)) { /* is what it wants */
+		o->unswaps = o->unswaps || in_loop(o, node->graph);
+		return true;
+	}
 	return leave(o, user);
 }
 
@@ -267,8 +273,12 @@ static bool want(Orient *o, NodeId n, NodeId x, Stand s) {
 	if (s == STAND_ACROSS) /* made along the sublanes for nothing */
 		return across_index(o, x) != NONE ||
 		       against(o, x, "would be moved from lanes to sublanes in each step");
-	if (s == STAND_LANES && old_type(o, x)->count == 1 && !can_turn(o, x)) /* a vector lies in lanes anyway */
+	bool loaded = node_get(o->m, x)->op == OP_LOAD && !is_column(o, x);
+	if (s == STAND_LANES &&
+	    (loaded || (old_type(o, x)->count == 1 && !can_turn(o, x)))) { /* it lies there anyway */
+		o->by_rows = o->by_rows || (loaded && in_loop(o, node_get(o->m, n)->graph));
 		return true;
+	}
 	if (can_turn(o, x))
 		return turn(o, x, s);
 	return in_loop(o, node_get(o->m, n)->graph) ? against(o, x, "would be transposed in each step") : true;
@@ -411,31 +421,33 @@ static bool works_ahead(const Orient *o) {
 }
 
 /* auto, as measured (docs/passes/orient.md): where the MXU adds up its results itself. Elsewhere where a matmul of
- * turned rows has too few columns to fill it, but rows enough, or is computed ahead. */
+ * turned rows has too few columns to fill it, but rows enough, or is computed ahead; or where what is turned is only
+ * wanted swapped: then nothing is turned back. */
 static bool pays(Orient *o, NodeId n) {
 	const Target *t = o->m->target;
-	bool narrow = works_ahead(o);
+	bool narrow = works_ahead(o), any_chained = false;
 	for (uint32_t i = 0; i < o->found.count; i++) {
 		NodeId product = o->found.at[i];
 		NodeId rows = op_kind(o->m, product) == KIND_MATMUL
 		                      ? node_input(o->m, product, matmul_arg(node_get(o->m, product)->op, 0))
 		                      : NONE;
 		bool chained = rows != NONE && stand_of(o, rows) == STAND_TURNED;
+		any_chained = any_chained || chained;
 		narrow = narrow || (chained && size_from_end(o, product, 1) < t->mxu_size);
 	}
 	return o->m->config.transposed_scores.value == CHOICE_ON || t->result_buffer || narrow ||
-	       against(o, n, "fills the MXU as it stands");
+	       (o->unswaps && !any_chained) || against(o, n, "fills the MXU as it stands");
 }
 
 /* The chain of matmul n turns as a whole or not at all. */
 static bool try_matmul(Orient *o, NodeId n) {
 	o->found.count = o->followed = 0;
-	o->reduces = false;
+	o->by_rows = o->unswaps = false;
 	o->why = NULL;
 	o->at = NONE;
 	bool good = turn(o, n, STAND_TURNED) && follow(o);
-	if (good && !o->reduces)
-		good = against(o, n, "is not reduced by rows in the loop");
+	if (good && !o->by_rows)
+		good = against(o, n, "is not reduced by rows in the loop, nor meets loaded vectors of rows");
 	good = good && pays(o, n);
 	if (!good)
 		forget(o);

@@ -23,7 +23,8 @@ typedef struct Orient {
 	bool *used;        /* by NodeId < nodes: before the pass, something used it */
 	VEC(NodeId) found; /* what is turned with the matmul that is looked at, as far as it was followed */
 	uint32_t followed;
-	bool reduces;    /* among them is a reduction in a loop, over the dim that leaves the lanes */
+	bool by_rows;    /* in a loop, rows of them are reduced, or meet a loaded vector of one value for each row */
+	bool unswaps;    /* in a loop, one of them is wanted swapped, as it then stands */
 	const char *why; /* why not; NULL: nothing speaks against it */
 	NodeId at;       /* where that is */
 	/* Rewritten, by NodeId < nodes: */

@@ -123,12 +123,21 @@ static Stand wanted(const Orient *o, NodeId n, NodeId x, ArgId slot) {
 	return stand_of(o, n) == STAND_TURNED && !view ? beside_turned(o, n, x) : stand_of(o, n);
 }
 
+/* x only swaps a turned value: what that is already, so nothing will use x. */
+static bool swaps_turned(const Orient *o, NodeId x) {
+	NodeId from = op_kind(o->m, x) == KIND_VIEW ? node_input(o->m, x, 0) : NONE;
+	return from != NONE && stand_of(o, from) == STAND_TURNED && stand_of(o, x) == STAND_ASIS &&
+	       permutation_swaps_rows(o->m, x);
+}
+
 static void rewrite_slot(Orient *o, NodeId n, ArgId slot) {
 	Arg a = *arg_get(o->m, slot);
 	if (a.kind == ARG_REF && is_old_tile(o, a.node)) {
 		Stand s = wanted(o, n, a.node, slot);
 		if (s != STAND_ASIS)
 			arg_set_ref(o->m, slot, standing(o, a.node, s));
+		else if (swaps_turned(o, a.node))
+			arg_set_ref(o->m, slot, o->now[node_input(o->m, a.node, 0)]);
 		else if (stand_of(o, a.node) != STAND_ASIS)
 			arg_set_ref(o->m, slot, asis_of(o, a.node));
 	}
@@ -174,6 +183,8 @@ static void rewrite_node(Orient *o, NodeId n) {
 		o->now[n] = standing(o, node_input(o->m, n, 0), STAND_LANES);
 		return;
 	}
+	if (swaps_turned(o, n))
+		return;
 	uint32_t count = node_get(o->m, n)->arg_count;
 	for (uint32_t i = 0; i < count; i++)
 		rewrite_slot(o, n, node_get(o->m, n)->arg_first + i);

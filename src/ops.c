@@ -155,3 +155,45 @@ bool matmul_is_plain(const Module *m, NodeId n) {
 	uint32_t rank = node_type(m, a)->count;
 	return rank >= 2 && node_type(m, b)->count == rank && node_type(m, n)->count == rank;
 }
+
+/* A dim given as a plain int, counted from the end if negative. */
+static bool read_dim(const Arg *a, uint32_t rank, uint32_t *dim) {
+	if (a->kind != ARG_INT || a->integer >= rank || a->integer + rank < 0)
+		return false;
+	*dim = (uint32_t)(a->integer < 0 ? a->integer + rank : a->integer);
+	return true;
+}
+
+static void swap_dims(uint32_t *order, uint32_t a, uint32_t b) {
+	uint32_t t = order[a];
+	order[a] = order[b];
+	order[b] = t;
+}
+
+bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]) {
+	const Node *node = node_get(m, n);
+	bool swaps = node->op == OP_TRANSPOSE || node->op == OP_T || node->op == OP_MT;
+	if ((!swaps && node->op != OP_PERMUTE) || node_input(m, n, 0) == NONE)
+		return false;
+	uint32_t rank = node_type(m, n)->count, a = rank - 2, b = rank - 1; /* t and mT swap the last two */
+	bool known = true;
+	for (uint32_t i = 0; i < rank; i++) {
+		order[i] = i;
+		known &= swaps || read_dim(arg_item(m, node_arg(m, n, 1), i), rank, &order[i]);
+	}
+	if (node->op == OP_TRANSPOSE)
+		known &= read_dim(node_arg(m, n, 1), rank, &a) && read_dim(node_arg(m, n, 2), rank, &b);
+	if (swaps && known && rank > 1)
+		swap_dims(order, a, b);
+	return known;
+}
+
+bool permutation_swaps_rows(const Module *m, NodeId n) {
+	uint32_t order[RANK_MAX] = {0}, rank = node_type(m, n)->count;
+	if (rank < 2 || !permutation_order(m, n, order) || order[rank - 2] != rank - 1)
+		return false;
+	for (uint32_t i = 0; i + 2 < rank; i++)
+		if (order[i] != i)
+			return false;
+	return true;
+}

@@ -152,3 +152,37 @@ def test_auto_is_the_chips(chip, on):
     graph = proof.document("attention")
     document, _ = run(graph, "--set=block_sizes=[1,128,128]", f"--target={chip}")
     assert (shape(nodes(document, "for_loop")["bmm"]) == ["u0", "u2", "u1"]) == on
+
+
+@pytest.mark.parametrize("name", ["attention_dkdv", "causal_attention_dkdv"])
+def test_loaded_vectors_of_rows_turn_their_tile_and_swaps_of_it_vanish(name):
+    """lse and delta lie in lanes: as columns they would be transposed in each step."""
+    document, said = turned(proof.document(name), (1, 128, 128))
+    loop = nodes(document, "for_loop")
+    assert "orient: 'scores' is computed transposed" in said
+    for value in ("scores", "dp", "exp2", "ds"):
+        assert shape(loop[value]) == ["u0", "u1", "u3"], value
+    for value in ("subscript", "subscript_1"):
+        assert value not in loop
+    rows = [node for name, node in loop.items() if name.startswith("load") and "_lanes" in name]
+    assert [shape(node) for node in rows] == [["u0", 1, "u3"]] * 2
+    # What was wanted swapped stands so; dk and dv themselves stay as they were.
+    assert "permute_1" not in loop and "permute_3" not in loop
+    assert shape(loop["dv_acc_1"]) == shape(loop["dk_acc_1"]) == ["u0", "u1", 128]
+
+
+def test_vectors_that_do_not_move_with_the_loop_turn_it_too():
+    document, said = turned(proof.document("attention_dq"), (1, 128, 128))
+    loop, root = nodes(document, "for_loop"), nodes(document, "root")
+    assert "orient: 'scores' is computed transposed" in said
+    assert shape(loop["lse_m_lanes"]) == ["u0", 1, "u1"]
+    assert shape(loop["acc_1"]) == ["u0", 128, "u1"]
+    assert [node["name"] for node in by_target(root, "aten.permute.default")] == ["_phi_rows"]
+
+
+@pytest.mark.parametrize(("name", "on"), [("attention_dkdv", True), ("attention_dq", False)])
+def test_a_small_mxu_turns_what_is_only_wanted_swapped(name, on):
+    """dq would be turned back at each grid point, with nothing saved in its matmul."""
+    settings = ("--set=block_sizes=[1,128,128]", "--target=v5e")
+    _, said = run(proof.document(name), *settings)
+    assert ("'scores' is computed transposed" in said) == on, said

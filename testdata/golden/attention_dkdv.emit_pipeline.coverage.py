@@ -32,12 +32,6 @@ KERNEL_INFO = {
 }
 
 
-def _to_column(x):
-    """A row [..., 1, m] as a column [..., m, 1]."""
-    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))
-    return jnp.swapaxes(rows, -1, -2)[..., :1]
-
-
 def _attention_dkdv_kernel(
     k_in_ref,
     v_in_ref,
@@ -66,17 +60,14 @@ def _attention_dkdv_kernel(
         do = dout_win[...]
         # scores = torch.bmm(q, k.transpose(1, 2), out_dtype=torch.float32)
         scores = jax.lax.dot_general(
-            q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+            k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         # p = torch.exp2(scores * (sm_scale * LOG2_E) - lse[tile_b, tile_m][:, :, No...
         load_2 = lse_win[:, 0, :]
-        load_2_col = _to_column(load_2[..., None, :])
-        exp2 = jnp.exp2(scores * 0.12751743082459868 - load_2_col)
+        exp2 = jnp.exp2(scores * 0.12751743082459868 - load_2.reshape((1, 1, 128)))
         # dv_acc = torch.baddbmm(dv_acc, p.to(do.dtype).transpose(1, 2), do)
-        exp2_bf16 = exp2.astype(jnp.bfloat16)
-        permute_1 = jnp.transpose(exp2_bf16, (0, 2, 1))
         dv_acc_1_dot = jax.lax.dot_general(
-            permute_1,
+            exp2.astype(jnp.bfloat16),
             do,
             (((2,), (1,)), ((0,), (0,))),
             preferred_element_type=jnp.float32,
@@ -84,17 +75,14 @@ def _attention_dkdv_kernel(
         dv_acc_1 = dv_acc + dv_acc_1_dot
         # dp = torch.bmm(do, v.transpose(1, 2), out_dtype=torch.float32)
         dp = jax.lax.dot_general(
-            do, v, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+            v, do, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         # ds = p * (dp - delta[tile_b, tile_m][:, :, None]) * sm_scale
         load_3 = delta_win[:, 0, :]
-        load_3_col = _to_column(load_3[..., None, :])
-        ds = exp2 * (dp - load_3_col) * 0.08838834764831843
+        ds = exp2 * (dp - load_3.reshape((1, 1, 128))) * 0.08838834764831843
         # dk_acc = torch.baddbmm(dk_acc, ds.to(q.dtype).transpose(1, 2), q)
-        ds_bf16 = ds.astype(jnp.bfloat16)
-        permute_3 = jnp.transpose(ds_bf16, (0, 2, 1))
         dk_acc_1_dot = jax.lax.dot_general(
-            permute_3,
+            ds.astype(jnp.bfloat16),
             q,
             (((2,), (1,)), ((0,), (0,))),
             preferred_element_type=jnp.float32,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         {"name": "dq", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
-    "vmem_bytes": 958985,
+    "vmem_bytes": 958115,
     "flops": 100663296,
     "hbm_bytes": 921600,
     "compiler": "pallasc 0.1.0",
@@ -35,12 +35,6 @@ def _part(index, count, take):
     """take(index) with a static index, one of count."""
     branches = [functools.partial(take, part) for part in range(count)]
     return jax.lax.switch(index, branches)
-
-
-def _to_column(x):
-    """A row [..., 1, m] as a column [..., m, 1]."""
-    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))
-    return jnp.swapaxes(rows, -1, -2)[..., :1]
 
 
 def _attention_dq_kernel(
@@ -72,36 +66,36 @@ def _attention_dq_kernel(
             lambda part: lse_ref[pl.ds(part, 1), pl.ds(tile_m * 128, 128)],
         )
         # delta_m = delta[tile_b, tile_m]
+        lse_m_lanes = lse_m.reshape((1, 1, 128))
         delta_m = _part(
             jax.lax.rem(tile_b, 2),
             2,
             lambda part: delta_ref[pl.ds(part, 1), pl.ds(tile_m * 128, 128)],
         )
         # k = k_view[tile_b, tile_n, :]
+        delta_m_lanes = delta_m.reshape((1, 1, 128))
         k = k_in_win[...]
         # v = v_view[tile_b, tile_n, :]
         v = v_in_win[...]
         # scores = torch.bmm(q, k.transpose(1, 2), out_dtype=torch.float32)
         scores = jax.lax.dot_general(
-            q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+            k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         # p = torch.exp2(scores * (sm_scale * LOG2_E) - lse_m[:, :, None])
-        lse_m_col = _to_column(lse_m[..., None, :])
-        exp2 = jnp.exp2(scores * 0.12751743082459868 - lse_m_col)
+        exp2 = jnp.exp2(scores * 0.12751743082459868 - lse_m_lanes)
         # dp = torch.bmm(do, v.transpose(1, 2), out_dtype=torch.float32)
         dp = jax.lax.dot_general(
-            do, v, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
+            v, do, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         # ds = p * (dp - delta_m[:, :, None]) * sm_scale
-        delta_m_col = _to_column(delta_m[..., None, :])
-        ds = exp2 * (dp - delta_m_col) * 0.08838834764831843
+        ds = exp2 * (dp - delta_m_lanes) * 0.08838834764831843
         # acc = torch.baddbmm(acc, ds.to(k.dtype), k)
         ds_bf16 = ds.astype(jnp.bfloat16)
-        return ds_bf16, k
+        return k, ds_bf16
 
-    def step(ds_bf16, k, acc):
+    def step(k, ds_bf16, acc):
         acc_1_dot = jax.lax.dot_general(
-            ds_bf16, k, (((2,), (1,)), ((0,), (0,))), preferred_element_type=jnp.float32
+            k, ds_bf16, (((1,), (1,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         acc_1 = acc + acc_1_dot
         return acc_1
@@ -123,7 +117,7 @@ def _attention_dq_kernel(
         )
 
     def body(j, carry):
-        acc, ds_bf16, k = carry
+        acc, k, ds_bf16 = carry
         ahead = j + 1
 
         @pl.when(ahead + 1 < 2)
@@ -133,28 +127,27 @@ def _attention_dq_kernel(
 
         k_in_copy(ahead).wait()
         v_in_copy(ahead).wait()
-        ds_bf16_next, k_next = step_ahead(
+        k_next, ds_bf16_next = step_ahead(
             k_in_buf.at[jax.lax.rem(ahead, 2)], v_in_buf.at[jax.lax.rem(ahead, 2)]
         )
-        acc = step(ds_bf16, k, acc)
-        ds_bf16 = ds_bf16_next
+        acc = step(k, ds_bf16, acc)
         k = k_next
-        return acc, ds_bf16, k
+        ds_bf16 = ds_bf16_next
+        return acc, k, ds_bf16
 
-    # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
     k_in_copy(0).start()
     v_in_copy(0).start()
     k_in_copy(1).start()
     k_in_copy(0).wait()
     v_in_copy(1).start()
     v_in_copy(0).wait()
-    ds_bf16, k = step_ahead(k_in_buf.at[0], v_in_buf.at[0])
-    acc_2, ds_bf16, k = jax.lax.fori_loop(
-        0, 1, body, (jnp.zeros((1, 128, 128), jnp.float32), ds_bf16, k)
+    k, ds_bf16 = step_ahead(k_in_buf.at[0], v_in_buf.at[0])
+    acc_2, k, ds_bf16 = jax.lax.fori_loop(
+        0, 1, body, (jnp.zeros((1, 128, 128), jnp.float32), k, ds_bf16)
     )
-    acc_2 = step(ds_bf16, k, acc_2)
+    acc_2 = step(k, ds_bf16, acc_2)
     # dq[tile_b, tile_m, :] = acc.to(dq.dtype)
-    dq_ref[...] = acc_2.astype(jnp.bfloat16)
+    dq_ref[...] = jnp.transpose(acc_2, (0, 2, 1)).astype(jnp.bfloat16)
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))
