@@ -193,9 +193,11 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 		return NULL;
 	plan_strips(&p);
 	plan_skew(&p);
-	if (!plan_inlining(&p) || !plan_fit(&p, way.trial))
+	if (!plan_inlining(&p))
 		return NULL;
-	plan_semantics(&p);
+	plan_semantics(&p); /* what a core holds depends on it */
+	if (!plan_fit(&p, way.trial))
+		return NULL;
 	plan_costs(&p);
 	plan->seconds = plan_seconds(&p);
 	plan_walk(&p);

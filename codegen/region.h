@@ -23,8 +23,10 @@ typedef struct Region {
 	bool *carried;         /* by position: depends on a carried value */
 	bool *frontier;        /* by position: does not, but something that does reads it */
 	bool stores;           /* it stores something */
+	bool multiplies;       /* straight code with a matmul */
 	bool both_ways;        /* it reduces tiles along lanes, and tiles along other dims only */
 	bool *reduced;         /* by node, of all graphs: it depends on a reduction along lanes, or is one */
+	int64_t *tails;        /* of all graphs: bytes spilled by ragged last steps, each on its own */
 	uint32_t *waits;       /* by position: AFTER() the last reduction along lanes that it depends on; 0: none */
 	bool *narrow;          /* by position: depends on elements of fewer than 32 bits, no reduction between */
 	uint32_t *leaf;        /* by position: the last load or held value that it is computed from, no other between */
@@ -76,6 +78,9 @@ uint32_t position(const Region *r, NodeId n);
 
 /* late.c: fills what stands after `both_ways`. */
 void region_late(Region *r);
+
+/* columns.c: bytes of the largest tile that waits for a column which is loaded. */
+int64_t columns_spills(const Planner *p);
 
 /* streams.c: bytes that are spilled beside what barriers hold. */
 int64_t streams_spills(const Planner *p);

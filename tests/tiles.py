@@ -174,3 +174,19 @@ def statistic_in_loop(heads, length, columns, blocks, **config):
     end = {"name": "output", "op": "output", "args": [[]]}
     k["graphs"] = [loop, {"id": 0, "kind": "root", "grid": [0], "nodes": [call, end]}]
     return json.dumps(k)
+
+
+def columns(rows, width, dtype, blocks, *ops, **config):
+    """y = x * x, then each op ("sub", "mul", ...) with a column [M, 1] of its own, in float32."""
+    k = Kernel("columns", [rows, width], {"block_sizes": blocks, **config})
+    k.tensor("x", "input", dtype, [rows, width])
+    for i in range(len(ops)):
+        k.tensor(f"c{i}", "input", "float32", [rows, 1])
+    k.tensor("y", "output", dtype, [rows, width])
+    x = k.load("x", "u0", "u1")
+    x = x if dtype == "float32" else k.convert(x, "float32")
+    y = k.op("aten.mul.Tensor", x, x)
+    for i, op in enumerate(ops):
+        y = k.op(f"aten.{op}.Tensor", y, k.load(f"c{i}", "u0", ":"))
+    k.store("y", y if dtype == "float32" else k.convert(y, dtype), "u0", "u1")
+    return k.json()

@@ -97,7 +97,7 @@ def test_the_tpu_compiler_takes_what_is_accepted(tpu_compiler, chip):
     """Of a few documents for each chip; `make soak` asks about others."""
     outcomes = []
 
-    @soak.drawn(40 + properties.CHIPS.index(chip), 3)
+    @soak.drawn(20 + properties.CHIPS.index(chip), 3)
     def each(case):
         outcomes.append(tpu_compiler.examine({**case, "chip": chip}))
 

@@ -126,6 +126,40 @@ static void what_moves(void **state) {
 	check(rows, sizeof rows / sizeof *rows);
 }
 
+/* A ragged last step beside its loop. */
+static void what_a_ragged_step_holds(void **state) {
+	(void)state;
+	static const Measured rows[] = {
+		{"grpo_loss_32000", "v5e", {NULL}, 19043328, 105},
+		{"grpo_loss_32000", "v6e", {NULL}, 19207168, 105},
+		{"grpo_loss_32000", "v7x", {NULL}, 19031040, 105},
+		{"grpo_loss_32000", "v7x", {"pallas_loop_type=emit_pipeline"}, 4408320, 115},
+	};
+	check(rows, sizeof rows / sizeof *rows);
+}
+
+/* Long rows of a matmul's result, less their mean, squared. */
+static void what_is_squared(void **state) {
+	(void)state;
+	static const Measured rows[] = {
+		{"matmul_layer_norm_4096", "v5e", {"pallas_loop_type=unroll"}, 40881152, 105},
+		{"matmul_layer_norm_4096", "v6e", {"pallas_loop_type=unroll"}, 41213952, 105},
+		{"matmul_layer_norm_4096", "v7x", {"pallas_loop_type=unroll"}, 41275392, 105},
+		{"matmul_layer_norm_4096", "v7x", {"pallas_loop_type=unroll", "block_sizes=[256,512]"}, 48062464, 110},
+	};
+	check(rows, sizeof rows / sizeof *rows);
+}
+
+/* A tile that is computed waits for a column that is loaded. */
+static void what_waits_for_a_column(void **state) {
+	(void)state;
+	static const Measured rows[] = {
+		{"broadcast_operands_production", "v6e", {NULL}, 5140992, 120},
+		{"broadcast_operands_production", "v7x", {NULL}, 5140992, 120},
+	};
+	check(rows, sizeof rows / sizeof *rows);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_waits_for_a_reduction),
@@ -134,6 +168,9 @@ int main(void) {
 		cmocka_unit_test(what_strips_widen_early),
 		cmocka_unit_test(what_a_loop_reads),
 		cmocka_unit_test(what_moves),
+		cmocka_unit_test(what_a_ragged_step_holds),
+		cmocka_unit_test(what_is_squared),
+		cmocka_unit_test(what_waits_for_a_column),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,38 @@
+"""No kernel of a kind that was once predicted too low uses more VMEM than is predicted.
+
+Kernels of graphs in testdata are in tests/unit/test_vmem_measured.c, with the bytes measured.
+"""
+
+import importlib.util
+import json
+
+import pytest
+import tiles
+from pallasc import aot, binding
+
+CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
+# name: document, the most that may be predicted over what is used
+KINDS = {
+    # a computed tile waits for a column that is loaded, and what has met one for the next
+    "column": (tiles.columns(2048, 4096, "float32", [512, 1024], "mul"), 1.25),
+    "column_narrow": (tiles.columns(2048, 4096, "bfloat16", [512, 1024], "mul"), 1.3),
+    "column_small": (tiles.columns(512, 4096, "float32", [128, 1024], "mul"), 1.4),
+    "two_columns": (tiles.columns(2048, 4096, "float32", [512, 1024], "sub", "mul"), 1.3),
+    "two_columns_narrow": (tiles.columns(2048, 4096, "bfloat16", [512, 1024], "sub", "mul"), 1.5),
+    "three_columns": (tiles.columns(2048, 4096, "float32", [512, 1024], "sub", "mul", "add"), 1.3),
+}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
+def test_predicted():
+    """On all chips, by the real compiler."""
+    asked = [(name, chip) for name in KINDS for chip in CHIPS]
+    modules = [binding.compile(json.loads(KINDS[name][0]), None, chip) for name, chip in asked]
+    jobs = [(module, chip) for module, (_, chip) in zip(modules, asked, strict=True)]
+    wrong = []
+    for (name, chip), result in zip(asked, aot.compile_many(jobs, timeout=120), strict=True):
+        assert (name, chip, result.kind) == (name, chip, "ok"), result.message
+        ratio = result.predicted_bytes / result.vmem_bytes
+        if not 1 <= ratio <= KINDS[name][1]:
+            wrong.append(f"{name} on {chip}: {result.vmem_bytes} used, {ratio:.3f} times predicted")
+    assert not wrong, "\n".join(wrong)
