@@ -27,10 +27,18 @@ static void form_pointwise(Planner *p, NodeId n) {
 	value_of(p, n)->wants = value_of(p, n)->form;
 }
 
+/* A column's last graph dim lies along sublanes. Its sum there is a column again: registers added up, and no turn into
+ * a row whose lanes are added up (layer-norm over two dims of 1024, bfloat16, v7x: 71,999 cycles with turns, 67,919
+ * without). A product is made by halves of lanes. */
+static bool reduces_column(const Planner *p, NodeId n) {
+	uint16_t op = node_get(p->m, n)->op;
+	return p->plan->values[node_input(p->m, n, 0)].form == FORM_COLUMN && op != OP_PROD && op != OP_PROD_DIM;
+}
+
 static void form_reduce(Planner *p, NodeId n) {
 	NodeId x = node_input(p->m, n, 0);
 	uint32_t dims = reduction_dims(p->m, n), rank = value_rank(p, x);
-	bool last = rank > 0 && (dims >> (rank - 1) & 1);
+	bool last = rank > 0 && (dims >> (rank - 1) & 1) && !reduces_column(p, n);
 	Value *v = value_of(p, n);
 	v->wants = last ? FORM_NATURAL : value_of(p, x)->form;
 	v->form = !last                                                    ? v->wants
@@ -41,6 +49,32 @@ static void form_reduce(Planner *p, NodeId n) {
 static bool is_only_stored(Planner *p, NodeId n) {
 	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use)
 		if (op_lowering(node_get(p->m, arg_get(p->m, u)->user)->op) != LOWER_STORE)
+			return false;
+	return node_uses(p->m, n) != NONE;
+}
+
+/* Adds dims of size 1, one of them last: a column has that one. */
+static bool adds_units_last(Planner *p, NodeId n) {
+	const Type *from = node_type(p->m, node_input(p->m, n, 0)), *to = node_type(p->m, n);
+	if (node_get(p->m, n)->op == OP_SUBSCRIPT) {
+		const Arg *index = node_arg(p->m, n, 1);
+		for (uint32_t i = 0; i < index->list.count; i++)
+			if (arg_item(p->m, index, i)->kind != ARG_NULL && arg_item(p->m, index, i)->kind != ARG_SLICE)
+				return false;
+		return from->count > 0 && arg_item(p->m, index, index->list.count - 1)->kind == ARG_NULL;
+	}
+	bool same = from->count > 0 && from->count < to->count;
+	for (uint32_t i = 0; same && i < to->count; i++) {
+		int64_t size = i < from->count ? expr_number(p->m, from->dims[i]) : 1;
+		same = expr_number(p->m, to->dims[i]) == size;
+	}
+	return same;
+}
+
+/* All that reads it stacks it along a new last dim, beside other columns: as a column it is there. */
+static bool is_only_stacked(Planner *p, NodeId n) {
+	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use)
+		if (!stacks_columns(p, arg_get(p->m, u)->user))
 			return false;
 	return node_uses(p->m, n) != NONE;
 }
@@ -73,7 +107,12 @@ static void form_view(Planner *p, NodeId n) {
 		}
 		break;
 	case VIEW_SHAPE_LANE_0: v->form = FORM_COLUMN; break;
-	case VIEW_SHAPE_OTHER: break;
+	case VIEW_SHAPE_OTHER:
+		if (adds_units_last(p, n))
+			v->wants = from;
+		if (view_picks_lane(p, n) && is_only_stacked(p, n))
+			v->form = FORM_COLUMN;
+		break;
 	}
 }
 

@@ -75,14 +75,23 @@ Slice slice_of(const Module *m, NodeId n) {
 
 /* ---- forms ------------------------------------------------------------------------------------------------------- */
 
-/* A stack along a new last dim of what are columns anyway, as rank 1 can be and sums of rows are. */
-static bool stacks_columns(Planner *p, NodeId n) {
-	const Arg *parts = node_arg(p->m, n, 0);
-	uint32_t rank = value_rank(p, n);
+bool view_picks_lane(const Planner *p, NodeId n) {
+	const Type *from = node_get(p->m, n)->op == OP_SELECT ? node_type(p->m, node_input(p->m, n, 0)) : NULL;
+	int64_t dim = from ? view_int(p->m, n, "dim", 0) : 0;
+	return from && from->count > 1 && (dim == -1 || dim + 1 == from->count);
+}
+
+/* It is a column, or one lane of each row, which can be taken as one. */
+static bool may_be_column(const Planner *p, NodeId n) {
+	return p->plan->values[n].form == FORM_COLUMN || view_picks_lane(p, n);
+}
+
+bool stacks_columns(const Planner *p, NodeId n) {
 	if (!stacks_last(p->m, n))
 		return false;
+	const Arg *parts = node_arg(p->m, n, 0);
 	for (uint32_t i = 0; i < parts->list.count; i++)
-		if (rank > 2 && value_of(p, arg_item(p->m, parts, i)->node)->form != FORM_COLUMN)
+		if (value_rank(p, n) > 2 && !may_be_column(p, arg_item(p->m, parts, i)->node))
 			return false;
 	return true;
 }

@@ -247,6 +247,10 @@ Slice slice_of(const Module *m, NodeId n);
 uint32_t moved_dims(const Module *m, NodeId n);
 /* It is a stack along a new last dim. */
 bool stacks_last(const Module *m, NodeId n);
+/* It picks one lane of each row: aten.select along the last of several dims. */
+bool view_picks_lane(const Planner *p, NodeId n);
+/* It is a stack along a new last dim of what are columns, or can be: rank 1, sums of rows, lanes. */
+bool stacks_columns(const Planner *p, NodeId n);
 void form_move(Planner *p, NodeId n);
 /* It can be held; else false after a diagnostic. */
 bool move_accepted(Planner *p, NodeId n);

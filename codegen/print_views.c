@@ -9,8 +9,8 @@ static PyExpr subscript_text(Printer *pr, NodeId n, PyExpr x, Form form) {
 		const Arg *a = arg_item(pr->m, index, i);
 		items[count++] = a->kind == ARG_NULL ? "None" : a->kind == ARG_SLICE ? ":" : number_text(pr, a).text;
 	}
-	if (form == FORM_COLUMN)
-		items[count++] = ":";
+	if (form == FORM_COLUMN) /* whose own last dim is the new one */
+		items[count - 1] = ":";
 	return py_atom(arena_printf(pr->a, "%s[%s]", in_parens(pr, x, PREC_ATOM), dims_text(pr, count, items)));
 }
 
@@ -46,6 +46,8 @@ static const char *select_text(Printer *pr, NodeId n, PyExpr x) {
 	dim += dim < 0 ? from->count : 0;
 	index += index < 0 ? expr_number(pr->m, from->dims[dim]) : 0;
 	uint32_t axis = move_axis(from->count, FORM_NATURAL, (uint32_t)dim);
+	if (pr->plan->values[n].form == FORM_COLUMN)
+		return arena_printf(pr->a, "%s[..., %lld:%lld]", x.text, (long long)index, (long long)index + 1);
 	if (from->count > 1 && dim + 1 == from->count)
 		return arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)[..., %lld:%lld, :]", x.text, (long long)index,
 		                    (long long)index + 1);
@@ -70,7 +72,11 @@ static PyExpr moved_text(Printer *pr, NodeId n, PyExpr x) {
 	case OP_PRE_BROADCAST_TILE: return tile_text(pr, n, x.text);
 	case OP_EXPAND:
 		return py_atom(arena_printf(pr->a, "jnp.broadcast_to(%s, %s)", x.text, shape_text(pr, rank, shape)));
-	case OP_SELECT: x = py_atom(select_text(pr, n, x)); break;
+	case OP_SELECT:
+		x = py_atom(select_text(pr, n, x));
+		if (v->form == FORM_COLUMN)
+			return x;
+		break;
 	default: break;
 	}
 	if (node_get(pr->m, n)->op == OP_SELECT && rank == 2 && type_rank(pr, n) == 1 &&

@@ -101,13 +101,23 @@ static void fold_swaps_in(Planner *p, GraphId g) {
 
 /* ---- dtypes ------------------------------------------------------------------------------------------------------ */
 
+/* A stack of columns puts lanes beside lanes, which all chips do of 16 bits too: only a new last dim of rows takes 32.
+ * Pairs swapped, [4096, 64, 2] bfloat16 on v7x: 127,992 cycles in float32, 119,480 so. */
+static Dtype moved_in(Planner *p, NodeId n) {
+	const Arg *parts = node_arg(p->m, n, 0);
+	bool columns = stacks_last(p->m, n) && dtype_bits(node_type(p->m, n)->dtype) == 16;
+	for (uint32_t i = 0; columns && i < parts->list.count; i++)
+		columns = value_of(p, arg_item(p->m, parts, i)->node)->form == FORM_COLUMN;
+	return columns ? DTYPE_NONE : arith_moved_in(p->m, n);
+}
+
 static void compute_dtypes_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
 		if (how == LOWER_POINTWISE || how == LOWER_REDUCE || how == LOWER_SCAN)
 			value_of(p, n)->compute = arith_compute_dtype(p->m, n);
 		if (how == LOWER_MOVE)
-			value_of(p, n)->compute = arith_moved_in(p->m, n);
+			value_of(p, n)->compute = moved_in(p, n);
 		if (how == LOWER_LOOP)
 			compute_dtypes_in(p, node_arg(p->m, n, 0)->graph);
 	}
@@ -118,8 +128,8 @@ bool plan_values(Planner *p) {
 		p->plan->values[n].same_as = NONE;
 		p->plan->values[n].compute = DTYPE_NONE;
 	}
-	compute_dtypes_in(p, p->plan->root);
 	plan_forms(p);
+	compute_dtypes_in(p, p->plan->root);
 	plan_masks(p);
 	fold_swaps_in(p, p->plan->root);
 	return true;

@@ -1,0 +1,115 @@
+/* test_forms.c - rows and columns: what stays a column, and what a stack of columns is made in (codegen/forms.c). */
+#include "plan_fixture.h"
+
+#include "ops.h"
+
+/* x and out, [16, 32, N] of a dtype, a tile of 8 of which `load` holds; then nodes, of which `y` is stored to `out`. */
+#define DOCUMENT(dtype, n, nodes)                                                                                      \
+	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"k\", \"tensors\": ["                                     \
+	"{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"" dtype "\", \"shape\": [16, 32, " n "]},"                \
+	"{\"name\": \"out\", \"role\": \"output\", \"dtype\": \"" dtype "\", \"shape\": [16, 32, " n "]}],"            \
+	"\"returns\": [{\"tensor\": \"out\"}],"                                                                        \
+	"\"block_sizes\": [{\"id\": 0, \"symbol\": \"u0\", \"name\": \"b\", \"extent\": 16}],"                         \
+	"\"config\": {\"block_sizes\": [8]},"                                                                          \
+	"\"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["                                     \
+	"{\"name\": \"hx\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"],"                                      \
+	" \"meta\": {\"dtype\": \"" dtype "\", \"shape\": [16, 32, " n "]}},"                                          \
+	"{\"name\": \"load\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"hx\"}, " WHOLE "],"                    \
+	" \"meta\": {\"dtype\": \"" dtype "\", \"shape\": [\"u0\", 32, " n "]}}," nodes                                \
+	"{\"name\": \"hout\", \"target\": \"tile.host_tensor\", \"args\": [\"out\"],"                                  \
+	" \"meta\": {\"dtype\": \"" dtype "\", \"shape\": [16, 32, " n "]}},"                                          \
+	"{\"name\": \"store\", \"target\": \"tile.store\", \"args\": [{\"ref\": \"hout\"}, " WHOLE ", {\"ref\": "      \
+	"\"y\"}]},"                                                                                                    \
+	"{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}]}"
+#define ALL "{\"slice\": [null, null, null]}"
+#define WHOLE "[{\"sym\": \"u0\"}, " ALL ", " ALL "]"
+#define NODE(name, target, args, dtype, shape)                                                                         \
+	"{\"name\": \"" name "\", \"target\": \"" target "\", \"args\": [" args "], \"meta\": {\"dtype\": \"" dtype    \
+	"\", \"shape\": [" shape "]}},"
+
+static void plan_text(Planned *p, const char *text) {
+	front_start(&p->front);
+	planned_load(p, text);
+	planned_make(p, SETTINGS("block_sizes=[8]"));
+	assert_non_null(p->plan);
+}
+
+/* The Value of the first node of an op; of the last one if `last`. */
+static const Value *value_of_op(const Planned *p, uint16_t op, bool last) {
+	const Module *m = p->plan->module;
+	const Value *found = NULL;
+	for (NodeId n = graph_first(m, p->plan->root); n != NONE; n = node_get(m, n)->next)
+		if (node_get(m, n)->op == op && (last || !found))
+			found = &p->plan->values[n];
+	assert_non_null(found);
+	return found;
+}
+
+/* x - sum(sum(x, -1), -1)[:, None, None]: both sums are columns, and the dims are added before a column's last. */
+static void a_column_is_reduced_as_it_stands(void **state) {
+	(void)state;
+	Planned p;
+	plan_text(&p, DOCUMENT("float32", "256",
+	                       NODE("inner", "aten.sum.dim_IntList", "{\"ref\": \"load\"}, [-1]", "float32",
+	                            "\"u0\", 32") NODE("total", "aten.sum.dim_IntList", "{\"ref\": \"inner\"}, [-1]",
+	                                               "float32", "\"u0\"")
+	                               NODE("wide", "tile.subscript", "{\"ref\": \"total\"}, [" ALL ", null, null]",
+	                                    "float32", "\"u0\", 1, 1")
+	                                       NODE("y", "aten.sub.Tensor", "{\"ref\": \"load\"}, {\"ref\": \"wide\"}",
+	                                            "float32", "\"u0\", 32, 256")));
+	assert_int_equal(value_of_op(&p, OP_SUM_DIM, false)->wants, FORM_NATURAL);
+	assert_int_equal(value_of_op(&p, OP_SUM_DIM, false)->form, FORM_COLUMN);
+	assert_int_equal(value_of_op(&p, OP_SUM_DIM, true)->wants, FORM_COLUMN);
+	assert_int_equal(value_of_op(&p, OP_SUM_DIM, true)->form, FORM_COLUMN);
+	assert_int_equal(value_of_op(&p, OP_SUBSCRIPT, false)->wants, FORM_COLUMN);
+	assert_int_equal(value_of_op(&p, OP_SUBSCRIPT, false)->form, FORM_NATURAL);
+	planned_end(&p);
+}
+
+#define SWAPPED(dtype)                                                                                                 \
+	DOCUMENT(dtype, "2",                                                                                           \
+	         NODE("odd", "aten.select.int", "{\"ref\": \"load\"}, -1, 1", dtype, "\"u0\", 32")                     \
+	                 NODE("even", "aten.select.int", "{\"ref\": \"load\"}, -1, 0", dtype, "\"u0\", 32")            \
+	                         NODE("y", "aten.stack.default", "[{\"ref\": \"odd\"}, {\"ref\": \"even\"}], -1",      \
+	                              dtype, "\"u0\", 32, 2"))
+
+/* Lanes that are only stacked again are columns, which 16 bits are wide enough for. */
+static void lanes_that_are_stacked_are_columns(void **state) {
+	(void)state;
+	Planned p;
+	plan_text(&p, SWAPPED("bfloat16"));
+	assert_int_equal(value_of_op(&p, OP_SELECT, false)->form, FORM_COLUMN);
+	assert_int_equal(value_of_op(&p, OP_SELECT, true)->form, FORM_COLUMN);
+	assert_int_equal(value_of_op(&p, OP_STACK, false)->wants, FORM_COLUMN);
+	assert_int_equal(value_of_op(&p, OP_STACK, false)->compute, DTYPE_NONE);
+	planned_end(&p);
+	plan_text(&p, SWAPPED("int8"));
+	assert_int_equal(value_of_op(&p, OP_STACK, false)->wants, FORM_COLUMN);
+	assert_int_equal(value_of_op(&p, OP_STACK, false)->compute, DTYPE_I32);
+	planned_end(&p);
+}
+
+/* Another use of a lane as a tile [8, 32] keeps it a row. */
+static void a_lane_that_is_computed_with_is_a_row(void **state) {
+	(void)state;
+	Planned p;
+	plan_text(&p,
+	          DOCUMENT("float32", "2",
+	                   NODE("odd", "aten.select.int", "{\"ref\": \"load\"}, -1, 1", "float32", "\"u0\", 32")
+	                           NODE("twice", "aten.add.Tensor", "{\"ref\": \"odd\"}, {\"ref\": \"odd\"}", "float32",
+	                                "\"u0\", 32") NODE("y", "aten.stack.default",
+	                                                   "[{\"ref\": \"twice\"}, {\"ref\": \"odd\"}], -1", "float32",
+	                                                   "\"u0\", 32, 2")));
+	assert_int_equal(value_of_op(&p, OP_SELECT, false)->form, FORM_NATURAL);
+	assert_int_equal(value_of_op(&p, OP_STACK, false)->wants, FORM_NATURAL);
+	planned_end(&p);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_column_is_reduced_as_it_stands),
+		cmocka_unit_test(lanes_that_are_stacked_are_columns),
+		cmocka_unit_test(a_lane_that_is_computed_with_is_a_row),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
