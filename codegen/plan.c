@@ -150,7 +150,10 @@ static void remark_blocks(Plan *plan) {
 	for (BlockId b = 0; b < plan->module->narrowed.count; b++) {
 		const Narrowed *n = &plan->module->narrowed.at[b];
 		const char *name = plan->module->blocks.at[b].name;
-		if (n->size != n->asked)
+		if (n->wide)
+			plan_remark(plan, "%s: tiles of %lld, not %lld: %s", name, (long long)n->size,
+			            (long long)n->asked, n->wide);
+		else if (n->size != n->asked)
 			plan_remark(plan, "%s: tiles of %lld, not %lld: no more is in its range", name,
 			            (long long)n->size, (long long)n->asked);
 		else if (n->kept)

@@ -163,6 +163,7 @@ static void put_config(Json *j, const Module *m) {
 	put_string(j, "pallas_column_strips", choices[c->column_strips.value]);
 	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);
 	put_string(j, "pallas_straight_loops", choices[c->straight_loops.value]);
+	put_string(j, "pallas_wide_blocks", choices[c->wide_blocks.value]);
 	put_string(j, "pallas_transposed_scores", choices[c->transposed_scores.value]);
 	put_string(j, "pallas_loop_skew", choices[c->loop_skew.value]);
 	put_string(j, "pallas_step_pairs", choices[c->step_pairs.value]);

@@ -62,8 +62,9 @@ static void put_block_sizes(Report *r) {
 	for (BlockId b = 0; b < p->module->blocks.count; b++) {
 		text_printf(&t, "%s%s = %lld", t.length ? ", " : "", plan_block_name(p, b),
 		            (long long)p->module->block_size.at[b]);
-		if (p->module->narrowed.at[b].size != p->module->narrowed.at[b].asked)
-			text_printf(&t, " (its whole range, not %lld)", (long long)p->module->narrowed.at[b].asked);
+		const Narrowed *n = &p->module->narrowed.at[b];
+		if (n->size != n->asked)
+			text_printf(&t, n->wide ? " (not %lld)" : " (its whole range, not %lld)", (long long)n->asked);
 		if (p->module->blocks.at[b].reduction && !block_iterated(p->module, b))
 			text_put(&t, " (the whole dim)");
 		else if (!plan_block_chosen(p, b))

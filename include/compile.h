@@ -2,7 +2,7 @@
  *
  *     module_load() -> compile_module() -> compile_plan() -> compile_emit()
  *
- * The only part of src that knows passes and codegen: compile.c and compile_roll.c. */
+ * The only part of src that knows passes and codegen: compile.c, compile_roll.c and compile_widen.c. */
 #ifndef PALLASC_COMPILE_H
 #define PALLASC_COMPILE_H
 
@@ -45,6 +45,8 @@ bool compile_module(Compilation *c);
 bool compile_plan(Compilation *c);
 /* compile_roll.c: gives rows that do not fit whole their reduction_loops, if the configuration says nothing of them. */
 void compile_choose_blocks(Compilation *c);
+/* compile_widen.c: takes several blocks of a grid dim at once where small ones would wait for HBM. */
+void compile_widen_blocks(Compilation *c);
 /* Where it asked for whole rows: the reduction_loops with which the kernel would be accepted, as text; NULL. */
 const char *compile_blocks_that_fit(Compilation *c);
 /* Does this need a plan? Checking does: what is accepted compiles. */

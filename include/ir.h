@@ -308,6 +308,7 @@ typedef struct Config {
 	ConfigKey loop_skew;                /* Choice */
 	ConfigKey step_pairs;               /* Choice */
 	ConfigKey grid_walk;                /* Choice */
+	ConfigKey wide_blocks;              /* Choice */
 	ConfigKey dot_precision;            /* DotPrecision */
 	ConfigKey worklist_grouping;        /* int */
 	ConfigKey emit_pipeline_group_size; /* int */
@@ -351,7 +352,14 @@ typedef struct DefaultBlock {
 typedef struct Narrowed {
 	int64_t asked, size;
 	const char *kept; /* why it is wider than its range all the same; NULL */
+	const char *wide; /* why it is wider than asked for; NULL */
 } Narrowed;
+
+/* So much of a block that a grid step takes of it several at once. */
+typedef struct Widened {
+	int64_t size; /* 0: as the configuration says */
+	const char *why;
+} Widened;
 
 typedef struct Module {
 	Arena *arena;
@@ -380,6 +388,7 @@ typedef struct Module {
 	Config config;
 	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
 	VEC(Narrowed) narrowed;  /* by BlockId, then too */
+	VEC(Widened) widened;    /* by BlockId; empty: none (src/compile_widen.c) */
 	VEC(DefaultBlock)
 	defaults;               /* by BlockId, as of the first module_configure(): passes may hide what a block does */
 	uint32_t default_level; /* how often defaults are halved: codegen/default_fit.c */
@@ -448,6 +457,9 @@ bool return_infer(Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values);
 bool tensors_check(Module *m, Diag *d);
 /* narrow.c: narrows blocks that are wider than the range they iterate, into m->narrowed; true if there is one. */
 bool blocks_narrow(Module *m);
+/* narrow.c: tiles of the block may be of another size if nothing looks at it and no value mixes lanes of that dim:
+ * NULL, or what speaks against it. */
+const char *block_size_matters(Module *m, BlockId b);
 /* Resolves block sizes, tunables and every expression under the configuration; false after diagnostics. May be called
  * again after the configuration changed. */
 bool module_configure(Module *m, Diag *d);

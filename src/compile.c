@@ -28,6 +28,7 @@ bool compile_module(Compilation *c) {
 	if (!read_configuration(c) || !module_configure(c->module, c->diag) || !module_verify(c->module, c->diag))
 		return false;
 	compile_choose_blocks(c);
+	compile_widen_blocks(c);
 	return pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks) &&
 	       module_check_annotations(c->module, c->diag);
 }

@@ -197,6 +197,7 @@ enum {
 	KEY_COLUMN_STRIPS,
 	KEY_FORI_DMA,
 	KEY_STRAIGHT_LOOPS,
+	KEY_WIDE_BLOCKS,
 	KEY_LOOP_SKEW,
 	KEY_STEP_PAIRS,
 	KEY_GRID_WALK,
@@ -223,6 +224,7 @@ static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
                                                      "pallas_column_strips",
                                                      "pallas_fori_dma",
                                                      "pallas_straight_loops",
+                                                     "pallas_wide_blocks",
                                                      "pallas_loop_skew",
                                                      "pallas_step_pairs",
                                                      "pallas_back_and_forth",
@@ -293,6 +295,7 @@ static void read_key(const ConfigReader *c, int key, const json_t *v, const Path
 	case KEY_ROW_SPLIT: read_choice(c, v, at, true, &config->row_split); break;
 	case KEY_COLUMN_STRIPS: read_choice(c, v, at, true, &config->column_strips); break;
 	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
+	case KEY_WIDE_BLOCKS: read_choice(c, v, at, true, &config->wide_blocks); break;
 	case KEY_STRAIGHT_LOOPS: read_choice(c, v, at, true, &config->straight_loops); break;
 	case KEY_LOOP_SKEW: read_choice(c, v, at, true, &config->loop_skew); break;
 	case KEY_STEP_PAIRS: read_choice(c, v, at, true, &config->step_pairs); break;

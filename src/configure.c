@@ -346,6 +346,19 @@ static void narrow(Resolver *r) {
 	resolve_all(r);
 }
 
+/* What compile_widen.c chose, over what the configuration says. */
+static void widen(Resolver *r) {
+	for (BlockId b = 0; b < r->m->widened.count; b++) {
+		const Widened *wide = &r->m->widened.at[b];
+		if (!wide->size)
+			continue;
+		r->source[b].number = r->m->narrowed.at[b].size = wide->size;
+		r->m->narrowed.at[b].wide = wide->why;
+	}
+	if (r->m->widened.count)
+		resolve_all(r);
+}
+
 bool module_configure(Module *m, Diag *d) {
 	uint32_t errors = d->errors;
 	check_block_count(m, d);
@@ -360,7 +373,7 @@ bool module_configure(Module *m, Diag *d) {
 	if (d->errors == errors)
 		check_blocks(m, d);
 	if (d->errors == errors)
-		narrow(&r);
+		narrow(&r), widen(&r);
 	if (d->errors == errors) {
 		check_host_shapes(m, d);
 		check_value_types(m, d);

@@ -73,6 +73,7 @@ void emit_config(Writer *w) {
 	put_config_word(w, "pallas_column_strips", &c->column_strips, choices);
 	put_config_word(w, "pallas_fori_dma", &c->fori_dma, choices);
 	put_config_word(w, "pallas_straight_loops", &c->straight_loops, choices);
+	put_config_word(w, "pallas_wide_blocks", &c->wide_blocks, choices);
 	put_config_word(w, "pallas_loop_skew", &c->loop_skew, choices);
 	put_config_word(w, "pallas_step_pairs", &c->step_pairs, choices);
 	put_config_word(w, "pallas_back_and_forth", &c->grid_walk, choices);

@@ -319,3 +319,63 @@ bool blocks_narrow(Module *m) {
 	}
 	return any;
 }
+
+/* ---- tiles of another size --------------------------------------------------------------------------------------- */
+
+static bool any_operand_has_dim(const Narrowing *w, NodeId n) {
+	bool found = false;
+	for (uint32_t i = 0; i < node_get(w->m, n)->arg_count; i++) {
+		NodeId x = node_input(w->m, n, i);
+		found = found || (x != NONE && has_dim(w, x));
+	}
+	return found;
+}
+
+/* What a tile stores lies where the tile is; what it loads there, or anywhere that is the same for all tiles. */
+static bool access_by_tiles(const Narrowing *w, NodeId n) {
+	const Arg *index = node_arg(w->m, n, 1);
+	bool load = node_get(w->m, n)->op == OP_LOAD, known = index->kind == ARG_LIST;
+	uint32_t found = 0;
+	for (uint32_t i = 0; known && i < index->list.count; i++) {
+		const Arg *a = arg_item(w->m, index, i);
+		NodeId x = a->kind == ARG_REF ? a->node : NONE;
+		known = x == NONE || node_type(w->m, x)->kind == TYPE_SYM;
+		found += arg_block(w->m, a) == w->b;
+	}
+	return known && (found == 1 || (load && found == 0)) && op_arg(w->m, n, "extra_mask")->kind == ARG_NULL;
+}
+
+static bool creates_equal_lanes(uint16_t op) {
+	return op == OP_FULL || op == OP_ATEN_FULL || op == OP_ZEROS || op == OP_ONES || op == OP_FULL_LIKE ||
+	       op == OP_ZEROS_LIKE || op == OP_ONES_LIKE;
+}
+
+/* Lanes of the dim are computed each from its own, if at all. */
+static bool keeps_lanes(const Narrowing *w, NodeId n) {
+	const Node *node = node_get(w->m, n);
+	NodeId x = node_input(w->m, n, 0);
+	switch (op_row(node->op)->kind) {
+	case KIND_POINTWISE:
+	case KIND_SYMBOLIC: return true;
+	case KIND_REDUCTION: return x != NONE && !reduces(w, n, x);
+	case KIND_VIEW: return x != NONE && (!has_dim(w, x) || view_keeps_dims(node->op));
+	case KIND_MATMUL: return has_dim(w, n) || !any_operand_has_dim(w, n);
+	case KIND_MEMORY: return (node->op == OP_LOAD || node->op == OP_STORE) && access_by_tiles(w, n);
+	case KIND_CREATION: return creates_equal_lanes(node->op);
+	case KIND_STRUCTURE: return node->op != OP_IF && node->op != OP_WHILE;
+	case KIND_QUERY: return node->op == OP_TILE_INDEX;
+	}
+	return false;
+}
+
+const char *block_size_matters(Module *m, BlockId b) {
+	Narrowing w = {.m = m, .b = b, .size = m->block_size.at[b]};
+	find_dependent(&w);
+	if (in_host_sizes(&w))
+		return "a size outside the kernel depends on it";
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (!node_get(m, n)->dead &&
+		    (number_is_read(&w, n) || type_reads(&w, node_type(m, n)) || !keeps_lanes(&w, n)))
+			return arena_printf(m->arena, "'%s' takes the tile as it is", node_get(m, n)->name);
+	return NULL;
+}

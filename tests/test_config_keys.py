@@ -181,6 +181,7 @@ WORDS = {
     "pallas_row_split": ["auto", "on", "off", True, False],
     "pallas_column_strips": ["auto", "on", "off", True, False],
     "pallas_fori_dma": ["auto", "on", "off", True, False],
+    "pallas_wide_blocks": ["auto", "on", "off", True, False],
     "pallas_straight_loops": ["auto", "on", "off", True, False],
     "pallas_matmul_ahead": ["auto", 0, 1, 2, 3],
     "pallas_loop_skew": ["auto", "on", "off", True, False],

@@ -1,0 +1,179 @@
+/* compile_widen.c - pallas_wide_blocks: a grid step takes several blocks of a dim at once.
+ *
+ * Between the end of a copy from HBM and the start of the next one lie some hundreds of cycles, whatever is copied: a
+ * grid of small steps waits for the latency of HBM, not for its bytes. A step that copies 512 KiB on v7x takes 770
+ * cycles; moving the bytes takes 306. The same holds for weights that a loop copies anew at each grid point: few rows
+ * at a point use each of them too little to keep the MXU fed.
+ *
+ * What a kernel computes row by row is the same in tiles of more rows. So where nothing looks at a block's size and no
+ * value mixes lanes of its dim (narrow.c), the kernel may be compiled with a multiple of it: each value is computed
+ * from what it was, by the same ops. The configuration stays what the user gave; --explain and the plan say both.
+ *
+ * `auto` widens
+ *   - in a kernel without loops, blocks of steps that copy for less than SHORT_STEP, until they copy for LONG_STEP;
+ *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, while the estimate of
+ *     fori_dma.c says that it saves a quarter of the time or more.
+ * `on` widens as far in both, whatever is estimated. Blocks that the configuration does not give are the defaults'
+ * (default_blocks.c), and stay. */
+#include "compile.h"
+
+/* Of HBM, in seconds: the latency of a copy is about 0.2e-6 (fori_dma.c, COPY_CYCLES with the grid's own steps). */
+#define SHORT_STEP 0.5e-6
+#define LONG_STEP 1e-6
+/* Steps that `auto` leaves the grid: its first and last copies are hidden by nothing, and the cores share it. */
+enum { LEAST_POINTS = 16 };
+#define SAVES_AT_LEAST 1.25
+
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+static GraphId only_root(const Module *m) {
+	GraphId root = NONE;
+	for (GraphId g = 0; g < m->graphs.count; g++) {
+		if (graph_get(m, g)->kind != GRAPH_ROOT)
+			continue;
+		if (root != NONE)
+			return NONE;
+		root = g;
+	}
+	return root;
+}
+
+static int64_t size_now(const Module *m, BlockId b) { return m->block_size.at[b]; }
+
+/* Grid points, with block b in tiles of `size`; 0: not known. */
+static int64_t points_with(Module *m, GraphId root, BlockId b, int64_t size) {
+	const Graph *g = graph_get(m, root);
+	int64_t points = 1;
+	for (uint32_t i = 0; i < g->blocks.count; i++) {
+		const Block *block = &m->blocks.at[g->blocks.at[i]];
+		int64_t begin = 0, end = 0, one = g->blocks.at[i] == b ? size : size_now(m, g->blocks.at[i]);
+		if (block->extent == NONE || !expr_value(m, block->extent, &end) ||
+		    (block->begin != NONE && !expr_value(m, block->begin, &begin)) || end <= begin)
+			return 0;
+		if (one != size_now(m, g->blocks.at[i]) && (end - begin) % one != 0)
+			return 0; /* a ragged tile is masked */
+		if (!checked_mul(points, int_cdiv(end - begin, one), &points))
+			return 0;
+	}
+	return points;
+}
+
+static double tile_bytes(Module *m, NodeId n) {
+	const Type *t = node_type(m, n);
+	double bytes = dtype_bits(t->dtype) / 8.0;
+	for (uint32_t i = 0; i < t->count; i++)
+		bytes *= (double)expr_number(m, t->dims[i]);
+	return bytes;
+}
+
+/* What the root's loads and stores move in one grid step. */
+static double step_bytes(Module *m, GraphId root) {
+	double bytes = 0;
+	for (NodeId n = graph_first(m, root); n != NONE; n = node_get(m, n)->next) {
+		NodeId tile = node_get(m, n)->op == OP_LOAD    ? n
+		              : node_get(m, n)->op == OP_STORE ? node_input(m, n, 2)
+		                                               : NONE;
+		if (tile != NONE && node_type(m, tile)->kind == TYPE_TENSOR)
+			bytes += tile_bytes(m, tile);
+	}
+	return bytes;
+}
+
+/* The block is the rows of the left factor of a matmul in a loop. */
+static bool is_rows_of_matmul(const Module *m, BlockId b) {
+	for (NodeId n = 0; n < m->nodes.count; n++) {
+		if (node_get(m, n)->dead || graph_get(m, node_get(m, n)->graph)->kind != GRAPH_FOR_LOOP ||
+		    !matmul_is_plain(m, n))
+			continue;
+		const Type *t = node_type(m, n);
+		if (expr_as_block(m, t->dims[t->count - 2]) == b)
+			return true;
+	}
+	return false;
+}
+
+/* ---- trials ------------------------------------------------------------------------------------------------------ */
+
+static void set_size(Module *m, BlockId b, int64_t size, const char *why) {
+	while (m->widened.count < m->blocks.count)
+		vec_push(m->arena, &m->widened, (Widened){0});
+	m->widened.at[b] = (Widened){size, why};
+}
+
+/* The whole kernel's plan with block b in tiles of `size`, or as the Module is; NULL if it is refused. */
+static const Plan *trial(Compilation *c, BlockId b, int64_t size) {
+	Diag quiet;
+	diag_init(&quiet, c->arena);
+	Module *copy = module_clone(c->module, c->arena);
+	if (b != NONE)
+		set_size(copy, b, size, "a trial");
+	PassContext context = {.module = copy, .diag = &quiet, .arena = c->arena};
+	Program *program = module_configure(copy, &quiet) && module_verify(copy, &quiet) &&
+	                                   pass_pipeline_run(&context, NULL, 0, NULL)
+	                           ? program_make(c->arena, copy, &quiet)
+	                           : NULL;
+	return program && program->kernels.count == 1 ? program->kernels.at[0] : NULL;
+}
+
+static void take(Compilation *c, BlockId b, int64_t size, const char *why) {
+	set_size(c->module, b, size, why);
+	module_configure(c->module, c->diag);
+}
+
+/* ---- the two kinds ----------------------------------------------------------------------------------------------- */
+
+/* The last dim first: its blocks lie beside each other in HBM. */
+static void widen_steps(Compilation *c, GraphId root, Choice asked) {
+	Module *m = c->module;
+	const Graph *g = graph_get(m, root);
+	int64_t least = asked == CHOICE_ON ? 1 : LEAST_POINTS;
+	double per_s = m->target->hbm_bytes_per_s, bytes = step_bytes(m, root);
+	if (bytes <= 0 || bytes >= (asked == CHOICE_ON ? LONG_STEP : SHORT_STEP) * per_s)
+		return;
+	for (uint32_t i = g->blocks.count; i-- > 0;) {
+		BlockId b = g->blocks.at[i];
+		int64_t size = size_now(m, b), times = 1;
+		while (bytes * (double)times < LONG_STEP * per_s && points_with(m, root, b, size * times * 2) >= least)
+			times *= 2;
+		if (times == 1 || block_size_matters(m, b) || !trial(c, b, size * times))
+			continue;
+		take(c, b, size * times, "a grid step would copy too little to hide the latency of HBM");
+		return;
+	}
+}
+
+/* The rows of a matmul in a loop, doubled while that pays. */
+static void widen_rows(Compilation *c, GraphId root, Choice asked) {
+	Module *m = c->module;
+	const Graph *g = graph_get(m, root);
+	int64_t least = asked == CHOICE_ON ? 1 : LEAST_POINTS;
+	for (uint32_t i = 0; i < g->blocks.count; i++) {
+		BlockId b = g->blocks.at[i];
+		int64_t size = size_now(m, b);
+		if (size >= m->target->mxu_size || !is_rows_of_matmul(m, b) || block_size_matters(m, b))
+			continue;
+		const Plan *now = trial(c, NONE, 0);
+		int64_t taken = size;
+		while (now && taken < m->target->mxu_size && points_with(m, root, b, taken * 2) >= least) {
+			const Plan *wide = trial(c, b, taken * 2);
+			if (!wide || (asked == CHOICE_AUTO && wide->seconds * SAVES_AT_LEAST > now->seconds))
+				break;
+			now = wide;
+			taken *= 2;
+		}
+		if (taken != size)
+			take(c, b, taken, "too few rows use what a loop copies at each grid point");
+	}
+}
+
+void compile_widen_blocks(Compilation *c) {
+	Module *m = c->module;
+	Choice asked = (Choice)m->config.wide_blocks.value;
+	GraphId root = only_root(m);
+	if (asked == CHOICE_OFF || c->options->passes || root == NONE || !m->config.block_sizes.set || !m->target)
+		return;
+	if (m->graphs.count == 1)
+		widen_steps(c, root, asked);
+	else
+		widen_rows(c, root, asked);
+}

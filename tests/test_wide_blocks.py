@@ -1,0 +1,87 @@
+"""pallas_wide_blocks: how many of a grid dim's blocks a step takes, and what speaks against it."""
+
+import proof
+import pytest
+import simulated
+from pallasc import compile as compile_graph
+
+
+def steps(document, chip="v7x", **config):
+    """The Plan's grid, as steps of each dim."""
+    return [dim["steps"] for dim in compile_graph(document, config, chip).plan["grid"]]
+
+
+def grid(graph, chip="v7x", **config):
+    return steps(proof.document(graph), chip, **config)
+
+
+@pytest.mark.parametrize(("chip", "points"), [("v5e", [32, 8]), ("v6e", [32, 2]), ("v7x", [32, 1])])
+def test_short_steps_take_as_many_blocks_as_hide_the_latency_of_hbm(chip, points):
+    """A step of 512 KiB is 0.64 us of v5e's HBM, 0.32 us of v6e's and 0.14 us of v7x's."""
+    assert grid("attention_delta_8192", chip) == points
+    assert grid("attention_delta_8192", chip, pallas_wide_blocks="off") == [32, 8]
+
+
+def test_the_configuration_stays_what_it_was():
+    module = compile_graph(proof.document("attention_delta_8192"), {}, "v7x")
+    assert module.info["config"]["block_sizes"] == [1, 1024]
+    assert module.plan["config"]["block_sizes"] == [1, 1024]
+    again = compile_graph(proof.document("attention_delta_8192"), module.plan["config"], "v7x")
+    assert again.source == module.source
+
+
+@pytest.mark.parametrize(("chip", "points"), [("v5e", 64), ("v6e", 16), ("v7x", 32)])
+def test_few_rows_of_a_matmul_whose_weights_are_copied_at_each_point(chip, points):
+    """64 rows: of more, v5e would save too little, and on v7x 256 would not fit."""
+    assert grid("fused_linear_jsd_8192", chip) == [points]
+    assert grid("fused_linear_jsd_8192", chip, pallas_wide_blocks="off") == [64]
+
+
+def test_default_blocks_stay():
+    document = proof.document("attention_delta_8192")
+    document = {key: value for key, value in document.items() if key != "config"}
+    assert steps(document) == steps(document, pallas_wide_blocks="off")
+
+
+def test_few_points_and_ragged_blocks_stay():
+    assert grid("attention_delta") == grid("attention_delta", pallas_wide_blocks="off")
+    ragged = {"block_sizes": [1, 128], "pallas_wide_blocks": "on"}
+    assert grid("attention_delta_odd", **ragged) == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "layer_norm_bwd",  # stores at tile.id
+        "layer_norm_bwd_atomic",  # adds up over tiles
+        "neighbours",  # loads next to its tile
+        "positions",  # stores at one position
+    ],
+)
+def test_kernels_that_look_at_their_tiles_stay(graph):
+    assert grid(graph, pallas_wide_blocks="on") == grid(graph, pallas_wide_blocks="off")
+
+
+WIDE = {
+    "attention_delta": [1, 2],
+    "add_in_place": [1, 3],
+    "attention_d64": [2, 1],
+    "fused_linear_jsd": [1],
+    "halves_of_output": [1],
+    "matmul_layer_norm": [1],
+    "permuted_operands": [4, 1],
+    "prod_rows": [1],
+    "rolled_softmax": [1],
+    "squeeze_excite": [1],
+    "swiglu_packed": [4, 1],
+    "transposed_views": [2, 3],
+    "int8_matmul": [1, 2],
+}
+
+
+@pytest.mark.parametrize("graph", WIDE)
+def test_wide_steps_give_what_narrow_ones_give(graph):
+    config = {"pallas_wide_blocks": "on"}
+    assert grid(graph, **config) == WIDE[graph]
+    assert grid(graph, pallas_wide_blocks="off") != WIDE[graph]
+    assert simulated.wrong(proof.document(graph), config, "v7x") == []
