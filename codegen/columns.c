@@ -15,7 +15,7 @@
  */
 #include "region.h"
 
-enum { UNDER_WAY = 1024 * 1024, AT_WORK = 50 * 4096, SPARE = 20 * 4096 };
+enum { UNDER_WAY = 1024 * 1024, AT_WORK = 50 * 4096, SPARE = 20 * 4096, REGISTERS = 64 * 4096 };
 
 typedef struct Columns {
 	const Planner *p;
@@ -23,7 +23,9 @@ typedef struct Columns {
 	bool *narrow;   /* by node: depends on a load of packed elements */
 	bool *computed; /* by node: a tile that is more than loaded */
 	uint8_t *met;   /* by node: columns that the tile has met, one after the other; at most 2 */
+	uint32_t *seen; /* by node: the last store that it was seen from */
 	int64_t bytes;  /* of the largest tile that waits */
+	int64_t turned; /* the most that is there whole where something is turned */
 } Columns;
 
 static uint32_t shape_of(const Columns *c, NodeId n, int64_t *shape) {
@@ -54,6 +56,67 @@ static int64_t waiting(const Columns *c, NodeId n, uint32_t met) {
 		return bytes - SPARE;
 	return (met == 1 ? bytes / 6 : bytes / 4 * 3) - SPARE;
 }
+
+/* ---- what is turned --------------------------------------------------------------------------------------------- */
+
+static int64_t column_bytes(const Columns *c, NodeId n, Form form) {
+	int64_t shape[DIM_MAX] = {0};
+	uint32_t rank = plan_shape(c->p->plan, n, form, shape);
+	return int_min(register_bytes(c->p->m->target, DTYPE_F32, rank, shape), TOO_MUCH);
+}
+
+/* Packed where it is reduced so. */
+static int64_t reduced_bytes(const Columns *c, NodeId n) {
+	const Value *v = &c->p->plan->values[n];
+	bool packed = c->p->m->target->bf16_vpu && is_narrow(c->p->m, n) && v->compute != DTYPE_F32;
+	return column_bytes(c, n, v->form) / (packed ? 2 : 1);
+}
+
+/* What a value, stored as a row, is computed of that comes out of the unit for lanes; each counts once. */
+static int64_t sources(Columns *c, NodeId user, NodeId operand, uint32_t store) {
+	const Planner *p = c->p;
+	NodeId n = value_root(p->plan, operand);
+	if (c->seen[n] == store || node_type(p->m, n)->kind != TYPE_TENSOR)
+		return 0;
+	c->seen[n] = store;
+	if (turns_to_column(p, user, n))
+		return column_bytes(c, n, FORM_COLUMN);
+	if (reduces_lanes(p, n))
+		return reduced_bytes(c, n);
+	int64_t bytes = 0;
+	for (uint32_t i = 0; lowering_streams(op_lowering(node_get(p->m, n)->op)) && i < node_get(p->m, n)->arg_count;
+	     i++)
+		if (node_arg(p->m, n, i)->kind == ARG_REF)
+			bytes += sources(c, n, node_arg(p->m, n, i)->node, store);
+	return int_min(bytes, TOO_MUCH);
+}
+
+static void visit_store(Columns *c, NodeId n) {
+	NodeId x = node_input(c->p->m, n, 2);
+	if (x != NONE && c->p->plan->values[x].form == FORM_COLUMN)
+		c->turned = int_max(c->turned, sources(c, n, x, n + 1));
+}
+
+/* A column that was a row, and what it meets. */
+static void visit_join(Columns *c, NodeId user) {
+	const Planner *p = c->p;
+	int64_t column = 0, others = 0;
+	for (uint32_t i = 0; i < node_get(p->m, user)->arg_count; i++) {
+		const Arg *a = node_arg(p->m, user, i);
+		NodeId n = a->kind == ARG_REF ? value_root(p->plan, a->node) : NONE;
+		if (n == NONE || node_type(p->m, n)->kind != TYPE_TENSOR)
+			continue;
+		if (turns_to_column(p, user, n))
+			column += column_bytes(c, n, FORM_COLUMN);
+		else if (reduces_lanes(p, n))
+			others += reduced_bytes(c, n);
+		else if (c->computed[n])
+			others += column_bytes(c, n, p->plan->values[n].form);
+	}
+	c->turned = int_max(c->turned, column ? int_min(column + others, TOO_MUCH) : 0);
+}
+
+/* ---- the nodes -------------------------------------------------------------------------------------------------- */
 
 static void visit_load(Columns *c, NodeId n) {
 	c->column[n] = is_column(c, n);
@@ -92,6 +155,18 @@ static void visit_op(Columns *c, NodeId n) {
 	c->computed[n] = c->computed[n] || widens || !rounds_or_views(m, n);
 }
 
+/* v4 starts an eighth of what the other steps of an unrolled loop turn. */
+static void visit_graph(Columns *c, GraphId g);
+static void visit_loop(Columns *c, GraphId g) {
+	const Loop *loop = &c->p->plan->loops.at[c->p->plan->loop_of[g]];
+	int64_t before = c->turned;
+	c->turned = 0;
+	visit_graph(c, g);
+	if (loop->type == LOOP_UNROLL && c->p->m->target->spills.rows)
+		c->turned += c->turned / 8;
+	c->turned = int_max(before, c->turned);
+}
+
 static void visit_graph(Columns *c, GraphId g) {
 	const Module *m = c->p->m;
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
@@ -99,11 +174,15 @@ static void visit_graph(Columns *c, GraphId g) {
 		if (c->p->plan->values[n].same_as != NONE)
 			continue;
 		if (how == LOWER_LOOP)
-			visit_graph(c, node_arg(m, n, 0)->graph);
+			visit_loop(c, node_arg(m, n, 0)->graph);
 		else if (how == LOWER_LOAD)
 			visit_load(c, n);
-		else if (lowering_streams(how))
-			visit_op(c, n);
+		else if (how == LOWER_STORE)
+			visit_store(c, n);
+		if (!lowering_streams(how))
+			continue;
+		visit_op(c, n);
+		visit_join(c, n);
 	}
 }
 
@@ -114,6 +193,7 @@ int64_t columns_spills(const Planner *p) {
 	c.narrow = arena_array(p->a, count, sizeof *c.narrow);
 	c.computed = arena_array(p->a, count, sizeof *c.computed);
 	c.met = arena_array(p->a, count, sizeof *c.met);
+	c.seen = arena_array(p->a, count, sizeof *c.seen);
 	visit_graph(&c, p->plan->root);
-	return c.bytes;
+	return int_max(c.bytes, c.turned - (p->m->target->spills.rows ? SPARE : REGISTERS));
 }

@@ -38,12 +38,6 @@ static bool has_rows(const Region *r, NodeId n) {
 	return rows > 1;
 }
 
-static bool reduces_lanes(const Planner *p, NodeId n) {
-	if (op_lowering(node_get(p->m, n)->op) != LOWER_REDUCE)
-		return false;
-	uint32_t rank = value_rank(p, node_input(p->m, n, 0));
-	return rank > 0 && (reduction_dims(p->m, n) >> (rank - 1) & 1);
-}
 static bool along_lanes(const Region *r, uint32_t pos) { return reduces_lanes(r->p, r->nodes[pos]); }
 
 /* A reduction along lanes, or an unrolled loop with one: straight code too. */
@@ -81,19 +75,11 @@ static bool waits_outside(const Region *r, NodeId n) {
 	return l != NONE && r->p->plan->loops.at[l].type == LOOP_UNROLL && r->reduced[value_root(r->p->plan, n)];
 }
 
-/* A row that is wanted as a column: transposed, which takes as long as a reduction. */
-static bool is_turned(const Region *r, uint32_t user, NodeId operand) {
-	NodeId n = value_root(r->p->plan, operand);
-	const Type *t = node_type(module_of(r), n);
-	return t->kind == TYPE_TENSOR && t->count > 1 && r->p->plan->values[n].form == FORM_NATURAL &&
-	       r->p->plan->values[r->nodes[user]].wants == FORM_COLUMN;
-}
-
 static void add_wait(Region *r, uint32_t user, NodeId operand) {
 	uint32_t pos = position(r, operand), last = waits_outside(r, operand) ? OUTSIDE : 0;
 	if (pos)
 		last = takes_long(r, pos) ? AFTER(pos) : r->waits[pos];
-	if (is_turned(r, user, operand)) {
+	if (turns_to_column(r->p, r->nodes[user], operand)) {
 		last = (uint32_t)int_max(last, OUTSIDE);
 		r->turned[user] = true;
 	}

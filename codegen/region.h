@@ -62,6 +62,21 @@ static inline bool rounds_or_views(const Module *m, NodeId n) {
 	return how == LOWER_VIEW || how == LOWER_ALIAS || node_get(m, n)->op == OP_CONVERT;
 }
 
+/* A row that is wanted as a column: transposed, which takes as long as a reduction. */
+static inline bool turns_to_column(const Planner *p, NodeId user, NodeId operand) {
+	NodeId n = value_root(p->plan, operand);
+	const Type *t = node_type(p->m, n);
+	return t->kind == TYPE_TENSOR && t->count > 1 && p->plan->values[n].form == FORM_NATURAL &&
+	       p->plan->values[user].wants == FORM_COLUMN;
+}
+
+static inline bool reduces_lanes(const Planner *p, NodeId n) {
+	if (op_lowering(node_get(p->m, n)->op) != LOWER_REDUCE)
+		return false;
+	uint32_t rank = value_rank(p, node_input(p->m, n, 0));
+	return rank > 0 && (reduction_dims(p->m, n) >> (rank - 1) & 1);
+}
+
 /* A value's bytes in whole registers; 0 for what is no tensor. */
 int64_t spilled_size(const Plan *plan, NodeId n);
 /* What holding a value costs: nothing for what is the same in every lane. */
@@ -79,7 +94,10 @@ uint32_t position(const Region *r, NodeId n);
 /* late.c: fills what stands after `both_ways`. */
 void region_late(Region *r);
 
-/* columns.c: bytes of the largest tile that waits for a column which is loaded. */
+/* moved.c: bytes of the largest value that is moved whole. */
+int64_t moves_spills(const Planner *p);
+
+/* columns.c: bytes of what waits for columns that are loaded or turned. */
 int64_t columns_spills(const Planner *p);
 
 /* streams.c: bytes that are spilled beside what barriers hold. */

@@ -459,49 +459,6 @@ static int64_t skew_spills(Planner *p, const Loop *loop) {
 	return (loop->peeled || loop->type == LOOP_FORI ? bytes : bytes / 2) + parts;
 }
 
-/* The parts of a concatenation along lanes start at whole tiles of them. */
-static bool parts_aligned(Planner *p, NodeId n) {
-	const Arg *parts = node_arg(p->m, n, 0);
-	int64_t lanes = 0;
-	for (uint32_t i = 0; i + 1 < parts->list.count; i++)
-		lanes += last_size(p->plan, arg_item(p->m, parts, i)->node);
-	return lanes % p->m->target->lanes == 0;
-}
-
-/* Times the tile that a move of lanes keeps beside itself: one distance after the other, the tile is moved both ways
- * and chosen from. What was measured: 7 times the tile for every other lane, twice for a flip, 2.4 times for halves of
- * a tile of lanes side by side, 0.8 times for a stack along lanes. */
-static int64_t move_times(Planner *p, NodeId n) {
-	const Node *node = node_get(p->m, n);
-	uint32_t rank = value_rank(p, n), dims = moved_dims(p->m, n);
-	if (value_of(p, n)->folded)
-		return 16; /* its parts are half as wide */
-	if (node->op == OP_SLICE)
-		return slice_of(p->m, n).step > 1 ? 8 : 0;
-	if (node->op == OP_CAT)
-		return rank > 0 && (dims >> (rank - 1) & 1) && !parts_aligned(p, n) ? 3 : 0;
-	if (!stacks_last(p->m, n))
-		return node->op == OP_FLIP ? 2 : 0;
-	/* Each column that joins the others is turned to its lane: of 2, 3 and 4, up to 1, 2.8 and 3.8 times. */
-	int64_t parts = node_arg(p->m, n, 0)->list.count;
-	return value_of(p, n)->wants == FORM_COLUMN ? int_max(2 * parts - 3, 1) : 1;
-}
-
-static int64_t move_spills(Planner *p) {
-	int64_t most = 0;
-	for (NodeId n = 0; n < p->m->nodes.count; n++) {
-		const Node *node = node_get(p->m, n);
-		if (node->dead || op_lowering(node->op) != LOWER_MOVE)
-			continue;
-		/* A folded stack has no shape of its own. */
-		NodeId x = value_of(p, n)->folded ? arg_item(p->m, node_arg(p->m, n, 0), 0)->node
-		           : node->op == OP_SLICE ? node_input(p->m, n, 0)
-		                                  : n;
-		most = int_max(most, int_min(spilled_size(p->plan, x), TOO_MUCH / 16) * move_times(p, n));
-	}
-	return most;
-}
-
 int64_t plan_spills(Planner *p) {
 	uint32_t *at = arena_array(p->a, p->m->nodes.count, sizeof *at);
 	bool *reduced = arena_array(p->a, p->m->nodes.count, sizeof *reduced);
@@ -511,5 +468,5 @@ int64_t plan_spills(Planner *p) {
 	for (uint32_t l = 0; l < p->plan->loops.count; l++)
 		skewed += skew_spills(p, &p->plan->loops.at[l]);
 	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, columns_spills(p)) + tails + skewed + streams_spills(p) +
-	       int_max(move_spills(p) - SPARE_BYTES, 0);
+	       int_max(moves_spills(p) - SPARE_BYTES, 0);
 }

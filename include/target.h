@@ -35,6 +35,7 @@ typedef struct TargetSpills {
 	int64_t steps;   /* what an unrolled loop's other steps compute early */
 	int64_t late;    /* what is computed of 32-bit loads and waits for a reduction that it does not need */
 	int64_t joined;  /* a widened load that waits to be divided by a reduction, or to meet one value for all rows */
+	int64_t rows;    /* what is moved row by row, between the last two dims and those before */
 } TargetSpills;
 
 typedef struct Target {

@@ -53,31 +53,13 @@ const char *const *target_names(void) { return names; }
 
 /* ---- target files ----------------------------------------------------------------------------------------------- */
 
-static const char *const fields[] = {"base",
-                                     "name",
-                                     "device_kind",
-                                     "topology",
-                                     "vmem_bytes",
-                                     "smem_bytes",
-                                     "max_tile_elements",
-                                     "lanes",
-                                     "sublanes",
-                                     "mxu_size",
-                                     "clock_hz",
-                                     "hbm_bytes_per_s",
-                                     "bf16_flops",
-                                     "tensorcores",
-                                     "bf16_vpu",
-                                     "result_buffer",
-                                     "tile_rows",
-                                     "splits_grid",
-                                     "spill_tiles",
-                                     "spill_columns",
-                                     "spill_loads",
-                                     "spill_results",
-                                     "spill_parts",
-                                     "spill_factors",
-                                     "spill_steps",
+static const char *const fields[] = {"base",        "name",          "device_kind",       "topology",
+                                     "vmem_bytes",  "smem_bytes",    "max_tile_elements", "lanes",
+                                     "sublanes",    "mxu_size",      "clock_hz",          "hbm_bytes_per_s",
+                                     "bf16_flops",  "tensorcores",   "bf16_vpu",          "result_buffer",
+                                     "tile_rows",   "splits_grid",   "spill_tiles",       "spill_columns",
+                                     "spill_loads", "spill_results", "spill_parts",       "spill_factors",
+                                     "spill_steps", "spill_late",    "spill_joined",      "spill_rows",
                                      NULL};
 
 typedef struct TargetJob {
@@ -119,15 +101,15 @@ static void read_rate(TargetJob *j, const json_t *root, const char *key, const P
 static void read_spills(TargetJob *j, const json_t *root, const Path *path) {
 	TargetSpills *s = &j->target.spills;
 	int64_t *const value[] = {&s->tiles,   &s->columns, &s->loads, &s->results, &s->parts,
-	                          &s->factors, &s->steps,   &s->late,  &s->joined};
-	static const char *const keys[] = {"spill_tiles",   "spill_columns", "spill_loads",
-	                                   "spill_results", "spill_parts",   "spill_factors",
-	                                   "spill_steps",   "spill_late",    "spill_joined"};
+	                          &s->factors, &s->steps,   &s->late,  &s->joined,  &s->rows};
+	static const char *const keys[] = {"spill_tiles",  "spill_columns", "spill_loads", "spill_results",
+	                                   "spill_parts",  "spill_factors", "spill_steps", "spill_late",
+	                                   "spill_joined", "spill_rows"};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		for (size_t row = 0; row < sizeof rows / sizeof *rows && !j->based; row++) {
 			const TargetSpills *of = &rows[row].spills;
 			const int64_t all[] = {of->tiles,   of->columns, of->loads, of->results, of->parts,
-			                       of->factors, of->steps,   of->late,  of->joined};
+			                       of->factors, of->steps,   of->late,  of->joined,  of->rows};
 			*value[i] = int_max(*value[i], all[i]);
 		}
 		if (json_object_get(root, keys[i]))

@@ -11,6 +11,7 @@ import tiles
 from pallasc import aot, binding
 
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
+UNROLLED = {"pallas_loop_type": "unroll"}
 # name: document, the most that may be predicted over what is used
 KINDS = {
     # a computed tile waits for a column that is loaded, and what has met one for the next
@@ -20,6 +21,12 @@ KINDS = {
     "two_columns": (tiles.columns(2048, 4096, "float32", [512, 1024], "sub", "mul"), 1.3),
     "two_columns_narrow": (tiles.columns(2048, 4096, "bfloat16", [512, 1024], "sub", "mul"), 1.5),
     "three_columns": (tiles.columns(2048, 4096, "float32", [512, 1024], "sub", "mul", "add"), 1.3),
+    # columns that are turned into rows, and rows into columns, are there whole
+    "statistic": (tiles.statistic(16, 512, 128, [8, 64]), 2.5),
+    "statistic_16": (tiles.statistic(16, 512, 128, [16, 128]), 1.4),
+    "statistic_32": (tiles.statistic(32, 1024, 128, [32, 256]), 1.15),
+    "statistics_unrolled": (tiles.statistic_in_loop(16, 512, 128, [8, 64], **UNROLLED), 1.4),
+    "statistics_unrolled_16": (tiles.statistic_in_loop(16, 512, 128, [16, 128], **UNROLLED), 1.3),
 }
 
 

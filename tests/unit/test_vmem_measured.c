@@ -111,7 +111,7 @@ static void what_a_loop_reads(void **state) {
 }
 
 /* Rows turned into columns, one after the other; rows stored one by one; halves of a tile of lanes side by side; a
- * stack along lanes. */
+ * stack along lanes; planes transposed. */
 static void what_moves(void **state) {
 	(void)state;
 	static const Measured rows[] = {
@@ -122,6 +122,8 @@ static void what_moves(void **state) {
 		{"rotary_slices_production", "v7x", {NULL}, 2822144, 125},
 		{"swap_pairs_production", "v5e", {NULL}, 2506752, 120},
 		{"swap_pairs_production", "v6e", {NULL}, 2916352, 120},
+		{"permuted_3d_production", "v6e", {NULL}, 3522560, 115},
+		{"permuted_3d_production", "v7x", {NULL}, 3522560, 115},
 	};
 	check(rows, sizeof rows / sizeof *rows);
 }
