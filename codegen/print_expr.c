@@ -297,6 +297,8 @@ static const char *index_along(Printer *pr, NodeId n, uint32_t rank, const int64
 	Affine offset = query ? block_offset(&p, node_get(pr->m, n)->graph, query_block(pr->m, n)) : affine_int(0);
 	const char *iota =
 		arena_printf(pr->a, "jax.lax.broadcasted_iota(jnp.int32, %s, %u)", shape_text(pr, rank, shape), dim);
+	if (pr->strip && pr->plan->strips->wide[n]) /* which is along the strips */
+		iota = arena_printf(pr->a, "%s.start + %s", pr->strip, iota);
 	if (offset.count == 0 && offset.constant == 0)
 		return iota;
 	return arena_printf(pr->a, "%s + %s", affine_text(pr, &offset, PREC_ADD), iota);

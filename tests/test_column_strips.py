@@ -5,7 +5,11 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from pallasc import compare, reference
+from pallasc import compile as compile_graph
+from pallasc.simulate import interpret_params, simulate
 
 ROOT = Path(__file__).resolve().parents[1]
 PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
@@ -76,6 +80,35 @@ def test_maxima_of_bfloat16_are_taken_of_what_was_converted(target, expected):
     assert found.returncode == 0, found.stderr
     assert expected in found.stdout
     assert found.stdout.count(".astype(jnp.float32)\n") == (1 if target == "v7x" else 2)
+
+
+def cross_entropy():
+    """The document of cross-entropy of bfloat16 [421, 1024], in ragged tiles of 64 rows."""
+    path = ROOT / "testdata" / "coverage" / "graphs" / "cross_entropy_odd.json"
+    return json.loads(path.read_text().replace("1000", "1024"))
+
+
+CROSS_ENTROPY = {"block_sizes": [64], "pallas_column_strips": True}
+
+
+def test_a_maximum_shares_the_conversion_of_its_run():
+    """The label's logit is summed up beside it, in float32; columns count on."""
+    text = compile_graph(cross_entropy(), CROSS_ENTROPY, "v7x").source
+    assert "top = _fold_lanes(jnp.maximum, top, row)" in text
+    assert "at.start + jax.lax.broadcasted_iota(jnp.int32, (1, 512), 1)" in text
+
+
+def test_columns_are_counted_through_all_strips():
+    """Labels of every strip, against the reference."""
+    document = cross_entropy()
+    logits, labels = compare.make_inputs(document, 1)
+    labels = (np.arange(421, dtype=np.int32)[:, None] * 5 + 3) % 1024
+    module = compile_graph(document, CROSS_ENTROPY, "v7x")
+    done = simulate(module.load(), [logits, labels], interpret_params())
+    (expected,) = reference.run(document, [logits, labels], config={"block_sizes": [64]})
+    assert not [*done.races, *done.complaints]
+    found = compare.compare(done.outputs[0], expected, compare.tolerance_for(document, 0))
+    assert found.ok, found
 
 
 @pytest.mark.parametrize(
