@@ -23,6 +23,7 @@
 
 /* Percent of a sum or product alone, at most 20 was seen; of a mask, at least. */
 enum { ONE_OP = 25, MASK = 50 };
+enum { MOST_SECOND = 1024 * 1024 };
 
 static const Module *module_of(const Region *r) { return r->p->m; }
 
@@ -119,6 +120,26 @@ static void add_between(Region *r, uint32_t user, NodeId operand) {
 		if (other && other != pos && is_wide(r, other) && r->waits[other] == OUTSIDE)
 			r->late_load[OUTSIDE] = int_max(r->late_load[OUTSIDE], held_bytes(r, other));
 	}
+}
+
+/* What has met one column of outside the unrolled steps waits for the next, of all steps: half of it (softmax in two
+ * passes on v6e and v7x, 4 and 8 steps: a tile of [256, 256] of each), an eighth of what is one register wide; no
+ * more than 1 MiB was seen. */
+static void add_second(Region *r, uint32_t user, NodeId operand) {
+	uint32_t pos = position(r, operand), l = r->p->plan->loop_of[r->graph];
+	if (!pos || !module_of(r)->target->bf16_vpu || l == NONE || r->waits[pos] != OUTSIDE || r->turned[pos] ||
+	    !lowering_streams(how_of(r, pos)))
+		return;
+	bool second = false;
+	for (uint32_t i = 0; i < node_get(module_of(r), r->nodes[user])->arg_count; i++) {
+		NodeId n = node_input(module_of(r), r->nodes[user], i);
+		second = second || (n != NONE && !position(r, n) && waits_outside(r, n) && has_rows(r, n));
+	}
+	const LoopDim *d = &r->p->plan->loops.at[l].dim[0];
+	int64_t steps = int_min(d->full_steps + (d->tail != 0), TOO_MUCH / 1024);
+	int64_t bytes = int_min(held_bytes(r, pos) / (is_wide(r, pos) ? 2 : 8), TOO_MUCH / 1024);
+	if (second)
+		*r->beside += int_min(bytes * steps, MOST_SECOND);
 }
 
 /* ---- what comes early ------------------------------------------------------------------------------------------- */
@@ -228,4 +249,5 @@ void region_late(Region *r) {
 	each_node(r, add_late);
 	each_node(r, add_again);
 	each_node(r, add_between);
+	each_node(r, add_second);
 }

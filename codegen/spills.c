@@ -240,7 +240,7 @@ static int64_t widened_of(const Planner *p, NodeId n) {
 	return bytes;
 }
 
-static Kept region_peak(Planner *p, GraphId g, uint32_t *at, bool *reduced, int64_t *tails);
+static Kept region_peak(Planner *p, GraphId g, uint32_t *at, bool *reduced, int64_t *beside);
 
 /* A scratch carry is read where it lies. */
 static bool in_scratch(const Region *r, NodeId n) {
@@ -369,8 +369,8 @@ static Kept barrier_held(Region *r, uint32_t pos, const Kept *across) {
 	}
 	if (how == LOWER_LOOP) {
 		GraphId body = node_arg(r->p->m, n, 0)->graph;
-		Kept in = region_peak(r->p, body, r->at, r->reduced, r->tails);
-		*r->tails += tail_spills(r->p, &r->p->plan->loops.at[r->p->plan->loop_of[body]], &in);
+		Kept in = region_peak(r->p, body, r->at, r->reduced, r->beside);
+		*r->beside += tail_spills(r->p, &r->p->plan->loops.at[r->p->plan->loop_of[body]], &in);
 		h.tiles += in.tiles + copied_bytes(r, n);
 		h.columns += in.columns;
 		h.loads += in.loads;
@@ -409,8 +409,8 @@ static bool waits_for_sums(const Region *r, uint32_t pos) {
 	       last_size(r->p->plan, r->nodes[pos]) > r->p->m->target->lanes;
 }
 
-static Kept region_peak(Planner *p, GraphId g, uint32_t *at, bool *reduced, int64_t *tails) {
-	Region r = {.p = p, .graph = g, .at = at, .reduced = reduced, .tails = tails};
+static Kept region_peak(Planner *p, GraphId g, uint32_t *at, bool *reduced, int64_t *beside) {
+	Region r = {.p = p, .graph = g, .at = at, .reduced = reduced, .beside = beside};
 	Kept across = {0}, peak = {0};
 	int64_t early = 0, own = 0;
 	region_nodes(&r);
@@ -462,11 +462,11 @@ static int64_t skew_spills(Planner *p, const Loop *loop) {
 int64_t plan_spills(Planner *p) {
 	uint32_t *at = arena_array(p->a, p->m->nodes.count, sizeof *at);
 	bool *reduced = arena_array(p->a, p->m->nodes.count, sizeof *reduced);
-	int64_t tails = 0;
-	Kept h = region_peak(p, p->plan->root, at, reduced, &tails);
+	int64_t beside = 0;
+	Kept h = region_peak(p, p->plan->root, at, reduced, &beside);
 	int64_t skewed = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++)
 		skewed += skew_spills(p, &p->plan->loops.at[l]);
-	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, columns_spills(p)) + tails + skewed + streams_spills(p) +
+	return int_max(weigh(p->m->target, &h) - SPARE_BYTES, columns_spills(p)) + beside + skewed + streams_spills(p) +
 	       int_max(moves_spills(p) - SPARE_BYTES, 0);
 }

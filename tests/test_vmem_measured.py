@@ -5,12 +5,22 @@ Kernels of graphs in testdata are in tests/unit/test_vmem_measured.c, with the b
 
 import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 import tiles
 from pallasc import aot, binding
 
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
+GRAPHS = Path(__file__).resolve().parent.parent / "testdata" / "graphs"
+
+
+def two_passes(width, blocks):
+    """softmax_two_pass for rows of `width`, unrolled, as text."""
+    text = (GRAPHS / "softmax_two_pass.json").read_text().replace("1024", str(width))
+    return json.dumps(json.loads(text) | {"config": {"block_sizes": blocks, **UNROLLED}})
+
+
 UNROLLED = {"pallas_loop_type": "unroll"}
 # name: document, the most that may be predicted over what is used
 KINDS = {
@@ -27,6 +37,9 @@ KINDS = {
     "statistic_32": (tiles.statistic(32, 1024, 128, [32, 256]), 1.15),
     "statistics_unrolled": (tiles.statistic_in_loop(16, 512, 128, [8, 64], **UNROLLED), 1.4),
     "statistics_unrolled_16": (tiles.statistic_in_loop(16, 512, 128, [16, 128], **UNROLLED), 1.3),
+    # of unrolled steps, what waits for the second of two columns: that of all steps
+    "second_column": (two_passes(1024, [256, 512]), 1.25),
+    "second_column_8": (two_passes(2048, [256, 512]), 1.2),
 }
 
 

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 3447369,
+    "vmem_bytes": 3691081,
     "flops": 0,
     "hbm_bytes": 2622464,
     "compiler": "pallasc 0.1.0",

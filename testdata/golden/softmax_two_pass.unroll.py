@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1569709,
+    "vmem_bytes": 1708973,
     "flops": 0,
     "hbm_bytes": 2097152,
     "compiler": "pallasc 0.1.0",

@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1238015,
+    "vmem_bytes": 1377279,
     "flops": 0,
     "hbm_bytes": 1684000,
     "compiler": "pallasc 0.1.0",
