@@ -71,8 +71,9 @@ def compile_module(module, target):
     device = topology.devices[0]
     info = module.info
     kernel = getattr(module.load(), info["name"])
-    kernel = kernel if hasattr(kernel, "trace") else jax.jit(kernel)
     sharding = jax.sharding.SingleDeviceSharding(device)
+    # The result says for which chip to compile: no argument does where none is used.
+    kernel = jax.jit(kernel, out_shardings=sharding)
     arguments = [
         jax.ShapeDtypeStruct(tuple(entry.get("shape", ())), entry["dtype"], sharding=sharding)
         for entry in (*info["inputs"], *info.get("scalars", ()))

@@ -61,7 +61,8 @@ class G:
         return self._node(name, **fields)
 
     def host(self, name, meta=None):
-        return self.call("tile.host_tensor", name, meta=meta or f32())
+        """The tensor; without `meta` the document says it."""
+        return self.call("tile.host_tensor", name, meta=meta)
 
     def load(self, name, index, meta, extra_mask=None):
         args = [self.host(name), index] + ([] if extra_mask is None else [extra_mask])
@@ -103,7 +104,13 @@ class Doc:
         return self
 
     def add(self, *graphs):
-        self.raw["graphs"] += [graph.raw for graph in graphs]
+        """The document with these graphs too."""
+        metas = {entry["name"]: t(entry["dtype"], *entry["shape"]) for entry in self.raw["tensors"]}
+        for graph in graphs:
+            for node in graph.raw["nodes"]:
+                if node.get("target") == "tile.host_tensor":
+                    node.setdefault("meta", metas[node["args"][0]])
+            self.raw["graphs"].append(graph.raw)
         return self.raw
 
 

@@ -8,7 +8,9 @@ import re
 
 import proof
 import pytest
+from builder import Doc, G, dt, f32, sl, sym
 from pallasc import aot
+from pallasc import compile as compile_graph
 from pallasc.module import Module
 
 
@@ -91,3 +93,13 @@ def test_under_vmap_where_pallas_does_not_allow_it():
     for result in aot.compile_many(jobs, timeout=120):
         assert result.kind == "error"
         assert "currently supports in memory space ANY only blocks" in result.full
+
+
+def test_a_kernel_without_inputs():
+    """No argument tells jax the chip: its result does."""
+    doc = Doc(config={"block_sizes": [64]}).tensor("out", "output", "float32", [256, 256])
+    g = G(0, grid=[0])
+    ones = g.call("tile.full", [sym("u0"), 256], 1.5, dt("float32"), meta=f32("u0", 256))
+    g.store("out", [sym("u0"), sl()], ones)
+    result = aot.compile_one(compile_graph(doc.block(256).add(g.out()), None, "v7x"), "v7x")
+    assert (result.kind, result.message) == ("ok", "")
