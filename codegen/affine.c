@@ -208,20 +208,6 @@ static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 	}
 }
 
-/* The argument that a loop's placeholder always stands for; NULL: it is carried, or no loop's. */
-static const Arg *constant_argument(const Module *m, NodeId n) {
-	const Graph *g = graph_get(m, node_get(m, n)->graph);
-	uint32_t i = 0;
-	if (node_get(m, n)->op != OP_PLACEHOLDER || g->caller == NONE || node_get(m, g->caller)->op != OP_FOR_LOOP)
-		return NULL;
-	while (g->placeholders.at[i] != n)
-		i++;
-	for (uint32_t c = 0; c < g->carried.count; c++)
-		if (g->carried.at[c].arg == i)
-			return NULL;
-	return arg_item(m, op_arg(m, g->caller, "args"), i);
-}
-
 static Affine affine_of_node(Planner *p, NodeId n) {
 	const Type *t = node_type(p->m, n);
 	int64_t value;

@@ -91,7 +91,9 @@ uint16_t op_find(const char *target);
 /* The nearest known target, or NULL. */
 const char *op_nearest(const char *target);
 static inline OpKind op_kind(const Module *m, NodeId n) { return op_row(node_get(m, n)->op)->kind; }
-/* passes/decompose.c rewrites it into ops that the plan lowers. */
+/* The argument that a loop's placeholder n always stands for; NULL: it is carried, or no loop's. */
+const Arg *constant_argument(const Module *m, NodeId n);
+/* passes/decompose.c rewrites it into ops that the plan lowers; or branches.c does. */
 bool op_decomposes(uint16_t op);
 /* Writes memory: store or atomic. */
 bool op_writes(uint16_t op);
