@@ -173,7 +173,7 @@ static bool access_dims(Planner *p, const AccessWant *w, Access *access) {
 		s->start = start_in_ref(access, o, win, d, want->at);
 		if (s->kind == SLICE_RANGE && want->size == (win ? win->block[d] : o->block[d]))
 			s->kind = SLICE_ALL;
-		const char *wrong = slice_refused(p, o, d, s);
+		const char *wrong = w->table ? NULL : slice_refused(p, o, d, s);
 		if (wrong)
 			return refuse_block(p, w, wrong);
 	}
@@ -208,7 +208,7 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 		if (!held_access(p, w, &access))
 			return false;
 	} else if (w->loop == NONE) {
-		access.operand = operand_window(p, w, false, "_ref");
+		access.operand = w->table ? operand_table(p, w) : operand_window(p, w, false, "_ref");
 		if (access.operand == NONE)
 			return false;
 	} else {
@@ -336,6 +336,7 @@ bool plan_accesses(Planner *p) {
 	AccessWants wants = {0};
 	if (!all_wants(p, &wants))
 		return false;
+	tables_mark(p, &wants);
 	residency_mark(p, &wants);
 	if (!check_pipelines(p, &wants) || !held_operands(p, &wants))
 		return false;

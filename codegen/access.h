@@ -34,6 +34,7 @@ typedef struct AccessWant {
 	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
 	bool held;         /* of a tensor whose block is held: held.c */
 	uint32_t held_in;  /* the operand that holds it */
+	bool table;        /* one element of a tensor that stands in SMEM: tables.c */
 } AccessWant;
 
 typedef VEC(AccessWant) AccessWants;
@@ -79,6 +80,10 @@ int input_buffers(Planner *p, TensorId base);
  * loop copies as well keeps its count there. */
 bool grid_buffers(Planner *p, Operand *o, bool also_copied);
 bool refuse_block(Planner *p, const AccessWant *w, const char *why);
+
+/* tables.c: marks the accesses of tensors that stand whole in SMEM; the operand of one. */
+void tables_mark(Planner *p, AccessWants *wants);
+uint32_t operand_table(Planner *p, const AccessWant *w);
 
 /* residency.c: marks inputs that stay resident although loops could copy them, if this way of planning keeps them. */
 void residency_mark(Planner *p, AccessWants *wants);

@@ -41,7 +41,7 @@ typedef struct Affine {
 typedef enum Space {
 	SPACE_WINDOW, /* VMEM, one block per grid point, through a BlockSpec */
 	SPACE_HBM,    /* stays in HBM; inner loops copy windows of it */
-	SPACE_SMEM    /* run-time scalars */
+	SPACE_SMEM    /* run-time scalars, and tables of which elements are read */
 } Space;
 
 /* What the wrapper does to an array before the call, and backwards to a result after it. */
@@ -80,7 +80,7 @@ typedef struct Held {
 
 typedef struct Operand {
 	TensorId tensor;  /* the array: an input, inout or output of the function; NONE for a scalar */
-	ScalarId scalar;  /* SPACE_SMEM */
+	ScalarId scalar;  /* NONE for an array */
 	TensorId seen_as; /* the tensor or view that the graph names */
 	bool input, output;
 	Space space;
@@ -146,8 +146,7 @@ typedef struct Access {
 typedef enum Form {
 	FORM_NATURAL, /* the graph's shape; rank 1: [1, n] */
 	FORM_COLUMN,  /* the graph's shape and a trailing 1 */
-	FORM_ROW /* the graph's shape and a 1 before the last dim: only what is stored; a reduction: of the swapped tile
-	          */
+	FORM_ROW      /* the graph's shape and a 1 before the last dim: only what is stored */
 } Form;
 
 typedef struct Mask {

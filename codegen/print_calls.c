@@ -174,7 +174,7 @@ typedef struct HostArray {
 
 static const char *operand_array_text(Printer *pr, const Operand *o, const Parameters *params,
                                       const HostArray *arrays) {
-	if (o->space == SPACE_SMEM)
+	if (o->tensor == NONE)
 		return arena_printf(pr->a, "jnp.asarray(%s, %s).reshape(1)", params->scalar[o->scalar],
 		                    dtype_jnp(o->dtype));
 	const HostArray *given = &arrays[o->tensor];

@@ -142,7 +142,7 @@ static void put_grid(Report *r) {
 
 static void operand_row(Report *r, Table *t, uint32_t i) {
 	const Operand *o = &r->p->operands.at[i];
-	bool window = o->space == SPACE_WINDOW, scalar = o->space == SPACE_SMEM;
+	bool window = o->space == SPACE_WINDOW, scalar = o->tensor == NONE;
 	table_add(
 		t, r->a,
 		(Row){{o->ref, o->output ? "out" : "in", plan_space_name(o->space),

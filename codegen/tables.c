@@ -1,0 +1,72 @@
+/* tables.c - small tensors of which the kernel reads single elements at computed positions: they stand whole in SMEM.
+ *
+ * Flags and bounds of blocks, offsets of packed rows, scales of experts. An element of a block in VMEM is a vector
+ * load, a rotation by a computed number of lanes, which Mosaic refuses ("not at multiples of 128"), and a move to the
+ * scalar unit; SMEM is read by that unit itself. Its words have 32 bits (Pallas's documentation of TPU memory spaces).
+ */
+#include "access.h"
+
+/* How much of SMEM tables may take: the compiler keeps its own there as well, as semaphores and the grid's counters. */
+enum { SMEM_SHARE = 2 };
+
+/* Bytes in SMEM, whose arrays are padded as those of VMEM are. */
+static int64_t table_bytes(const Planner *p, const AccessWant *w) {
+	int64_t shape[RANK_MAX];
+	for (uint32_t i = 0; i < w->rank; i++)
+		shape[i] = w->dim[i].extent;
+	return vmem_bytes(p->m->target, p->m->tensors.at[w->tensor].dtype, w->rank, shape);
+}
+
+static bool is_element(const AccessWant *w, bool *computed) {
+	for (uint32_t i = 0; i < w->rank; i++) {
+		if (w->dim[i].kind != WANT_AT)
+			return false;
+		*computed = *computed || !affine_is_int(&w->dim[i].at);
+	}
+	return !w->store;
+}
+
+/* All that the kernel does with tensor t is to read elements, some of them at a position that it computes. */
+static bool is_table(const Planner *p, const AccessWants *wants, TensorId t) {
+	const Tensor *tensor = &p->m->tensors.at[t];
+	bool computed = false;
+	if (tensor->role != ROLE_INPUT || tensor->rank == 0 || dtype_bits(tensor->dtype) != 32)
+		return false;
+	for (uint32_t i = 0; i < wants->count; i++)
+		if (tensor_base(p->m, wants->at[i].tensor) == t &&
+		    (wants->at[i].tensor != t || !is_element(&wants->at[i], &computed)))
+			return false;
+	return computed;
+}
+
+void tables_mark(Planner *p, AccessWants *wants) {
+	int64_t left = p->m->target->smem_bytes / SMEM_SHARE;
+	TensorId last = NONE;
+	for (TensorId t = 0; t < p->m->tensors.count; t++) {
+		bool table = is_table(p, wants, t);
+		for (uint32_t i = 0; i < wants->count && table; i++) {
+			AccessWant *w = &wants->at[i];
+			if (w->tensor != t)
+				continue;
+			int64_t bytes = last == t ? 0 : table_bytes(p, w);
+			if (bytes > left)
+				break;
+			left -= bytes;
+			last = t;
+			w->table = true;
+			w->loop = NONE;
+		}
+	}
+}
+
+uint32_t operand_table(Planner *p, const AccessWant *w) {
+	Operand o = {0};
+	if (!operand_array(p, &o, w))
+		return NONE;
+	o.space = SPACE_SMEM;
+	o.input = true;
+	o.why = "single elements are read at computed positions";
+	for (uint32_t i = 0; i < w->rank; i++)
+		o.dim_of[i] = i;
+	return operand_intern(p, &o, "_ref");
+}
