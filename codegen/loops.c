@@ -71,22 +71,40 @@ bool loop_ragged_unpeeled(Planner *p, const Loop *loop) {
 	return false;
 }
 
+static bool tile_end_divisible(Planner *p, NodeId n, int64_t by) {
+	BlockId b = query_block(p->m, n);
+	if (b == NONE || block_size(p, b) % by != 0)
+		return false;
+	Affine offset = block_offset(p, node_get(p->m, n)->graph, b), end;
+	bool peeled;
+	block_ragged(p, node_get(p->m, n)->graph, b, &end, &peeled);
+	return affine_divisible(p, &offset, by) && affine_divisible(p, &end, by);
+}
+
+/* The end of a tile, or a choice of numbers: as of a loop in a branch, whose end is its begin where it is not taken. */
+static bool arg_divisible(Planner *p, const Arg *a, int64_t by) {
+	int64_t value;
+	if (a->kind != ARG_REF)
+		return (a->kind == ARG_INT && a->integer % by == 0) ||
+		       (a->kind == ARG_SYM && expr_value(p->m, a->expr, &value) && value % by == 0);
+	uint16_t op = node_get(p->m, a->node)->op;
+	if (op == OP_TILE_END)
+		return tile_end_divisible(p, a->node, by);
+	if (op != OP_WHERE && op != OP_CLAMP)
+		return false;
+	bool all = true;
+	for (uint32_t i = op == OP_WHERE; i < 3 && all; i++)
+		all = arg_divisible(p, node_arg(p->m, a->node, i), by);
+	return all;
+}
+
 bool affine_divisible(Planner *p, const Affine *a, int64_t by) {
 	if (by <= 0 || a->constant % by != 0)
 		return false;
 	for (uint32_t i = 0; i < a->count; i++) {
 		const Term *t = &a->term[i];
-		BlockId b = t->kind == VAR_NODE && node_get(p->m, t->id)->op == OP_TILE_END ? query_block(p->m, t->id)
-		                                                                            : NONE;
-		if (t->scale % by == 0)
-			continue;
-		Affine offset, end;
-		bool peeled;
-		if (b == NONE)
-			return false;
-		offset = block_offset(p, node_get(p->m, t->id)->graph, b);
-		block_ragged(p, node_get(p->m, t->id)->graph, b, &end, &peeled);
-		if (block_size(p, b) % by != 0 || !affine_divisible(p, &offset, by) || !affine_divisible(p, &end, by))
+		Arg value = arg_ref(t->id);
+		if (t->scale % by != 0 && (t->kind != VAR_NODE || !arg_divisible(p, &value, by)))
 			return false;
 	}
 	return true;

@@ -58,6 +58,9 @@ static const char *hint_instead(uint16_t op) {
 		       "tile.index == index";
 	case OP_RAND:
 	case OP_RANDINT: return "make the random numbers outside the kernel: an input";
+	case OP_IF:
+		return "move atomic_xchg, atomic_cas, tile.while and slices with computed bounds out of its branches: "
+		       "the pass branches runs both and guards all else";
 	case OP_ATOMIC_CAS: return "tile.atomic_max, atomic_min and atomic_add are lowered";
 	default: return op_decomposes(op) ? "run the pass decompose, which makes other ops of it" : NULL;
 	}

@@ -130,7 +130,8 @@ static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operand
 		arena_printf(pr->a, "%s(%s)", helper_named(pr, function), dims_text(pr, count < 8 ? count : 8, items)));
 }
 
-/* Linters take a comparison of a name with itself for a slip; here it tells NaNs. */
+/* Linters take a comparison of a name with itself for a slip; here it tells NaNs. So they do one of two numbers, as of
+ * tile.id where a grid has one step. */
 static const char *comparison_call(const char *infix) {
 	static const char *const names[][2] = {{"<", "jnp.less"},    {"<=", "jnp.less_equal"},
 	                                       {">", "jnp.greater"}, {">=", "jnp.greater_equal"},
@@ -141,7 +142,12 @@ static const char *comparison_call(const char *infix) {
 	return NULL;
 }
 
-static bool is_same_text(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
+static bool is_number_text(const char *text) { return text[strspn(text, "-0123456789")] == '\0'; }
+
+static bool looks_like_a_slip(const PyExpr *operands) {
+	const char *a = operands[0].text, *b = operands[1].text;
+	return a && b && (strcmp(a, b) == 0 || (is_number_text(a) && is_number_text(b)));
+}
 
 PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
 	Precedence p = row->form == PRINT_INFIX ? infix_precedence(row->text) : PREC_UNARY;
@@ -149,7 +155,7 @@ PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t 
 	case PRINT_INFIX: {
 		/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
 		Precedence left = p == PREC_COMPARE ? PREC_OR : p;
-		if (comparison_call(row->text) && is_same_text(operands[0].text, operands[1].text))
+		if (comparison_call(row->text) && looks_like_a_slip(operands))
 			return call_text(pr, comparison_call(row->text), operands, 2);
 		return (PyExpr){arena_printf(pr->a, "%s %s %s", in_parens(pr, operands[0], left), row->text,
 		                             in_parens(pr, operands[1], (Precedence)(p + 1))),

@@ -62,8 +62,15 @@ static Range range_of_clamp(Planner *p, NodeId n) {
 	return (Range){has_min, has_max, has_min ? low->integer : 0, has_max ? high->integer : 0};
 }
 
+/* It is one of the two. */
+static Range range_of_where(Planner *p, NodeId n) {
+	Range a = range_of_arg(p, n, 1), b = range_of_arg(p, n, 2);
+	return (Range){a.has_min && b.has_min, a.has_max && b.has_max, int_min(a.min, b.min), int_max(a.max, b.max)};
+}
+
 static Range range_of_node(Planner *p, NodeId n) {
 	switch (node_get(p->m, n)->op) {
+	case OP_WHERE: return range_of_where(p, n);
 	case OP_CLAMP: return range_of_clamp(p, n);
 	case OP_TILE_END: return range_of_tile_end(p, n);
 	case OP_SYM_MAX: return range_of_choice(p, n, true);

@@ -583,7 +583,8 @@ Arg arg_null(void);
 Arg arg_bool(bool b);
 Arg arg_int(int64_t i);
 Arg arg_float(double f);
-Arg number_of_dtype(Dtype t, int64_t value); /* of the dtype's own kind, so that it promotes nothing */
+Arg number_of_dtype(Dtype t, int64_t value);  /* of the dtype's own kind, so that it promotes nothing */
+Arg extreme_of_dtype(Dtype t, bool greatest); /* the least or greatest value of a dtype */
 Arg arg_dtype(Dtype t);
 Arg arg_ref(NodeId n);
 Arg arg_sym(ExprId e);

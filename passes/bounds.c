@@ -50,12 +50,22 @@ static bool is_run_time(const Module *m, const Arg *a) {
 	return t->kind == TYPE_SYM || (t->kind == TYPE_TENSOR && t->count == 0);
 }
 
-/* It is a clamp into [0, high] already. */
+static bool is_within(const Arg *a, int64_t high) {
+	return a->kind == ARG_INT && a->integer >= 0 && a->integer <= high;
+}
+
+/* It is a clamp into [0, high] already, or a choice of two numbers there; maybe around the loops that read it. */
 static bool is_held(const Module *m, const Arg *a, int64_t high) {
-	if (node_get(m, a->node)->op != OP_CLAMP)
+	for (const Arg *outer = constant_argument(m, a->node); outer; outer = constant_argument(m, a->node)) {
+		if (outer->kind != ARG_REF)
+			return false;
+		a = outer;
+	}
+	uint16_t op = node_get(m, a->node)->op;
+	if (op != OP_CLAMP && op != OP_WHERE)
 		return false;
-	const Arg *low = op_arg(m, a->node, "min"), *top = op_arg(m, a->node, "max");
-	return low->kind == ARG_INT && low->integer >= 0 && top->kind == ARG_INT && top->integer <= high;
+	const Arg *low = node_arg(m, a->node, 1), *top = node_arg(m, a->node, 2);
+	return is_within(low, INT64_MAX) && is_within(top, high) && (op == OP_CLAMP || is_within(low, high));
 }
 
 /* The smallest dim that graph g, and those it calls, index with whole tiles of block b; INT64_MAX. By accesses that

@@ -22,7 +22,8 @@ static Rewrite *rewrite_of(uint16_t op) {
 	return NULL;
 }
 
-bool op_decomposes(uint16_t op) { return rewrite_of(op) != NULL; }
+/* branches.c rewrites tile.if. */
+bool op_decomposes(uint16_t op) { return op == OP_IF || rewrite_of(op) != NULL; }
 
 /* `value` takes the place of node n, and its name if it was made for it. */
 static void replace(Decompose *d, NodeId n, NodeId value, NodeId made_from) {

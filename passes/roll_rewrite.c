@@ -40,20 +40,9 @@ static Combine combine_of(const Module *m, NodeId n) {
 	}
 }
 
-/* The least or greatest value of a dtype. */
-static Arg extreme(Dtype t, bool greatest) {
-	if (dtype_is_float(t))
-		return arg_float(greatest ? 1.0 / 0.0 : -1.0 / 0.0);
-	if (t == DTYPE_BOOL)
-		return arg_bool(greatest);
-	bool is_signed = dtype_class(t) == DTYPE_CLASS_SIGNED;
-	int64_t most = (INT64_C(1) << (dtype_bits(t) - is_signed)) - 1;
-	return arg_int(greatest ? most : is_signed ? -most - 1 : 0);
-}
-
 static Arg identity(Combine how, Dtype t) {
 	if (how == COMBINE_MAX || how == COMBINE_MIN)
-		return extreme(t, how == COMBINE_MIN);
+		return extreme_of_dtype(t, how == COMBINE_MIN);
 	return number_of_dtype(t, how == COMBINE_PRODUCT);
 }
 

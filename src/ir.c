@@ -122,6 +122,16 @@ Arg number_of_dtype(Dtype t, int64_t value) {
 	return dtype_is_float(t) ? arg_float((double)value) : t == DTYPE_BOOL ? arg_bool(value != 0) : arg_int(value);
 }
 
+Arg extreme_of_dtype(Dtype t, bool greatest) {
+	if (dtype_is_float(t))
+		return arg_float(greatest ? 1.0 / 0.0 : -1.0 / 0.0);
+	if (t == DTYPE_BOOL)
+		return arg_bool(greatest);
+	bool is_signed = dtype_class(t) == DTYPE_CLASS_SIGNED;
+	int64_t most = (INT64_C(1) << (dtype_bits(t) - is_signed)) - 1;
+	return arg_int(greatest ? most : is_signed ? -most - 1 : 0);
+}
+
 Arg arg_int(int64_t i) {
 	Arg a = arg_of(ARG_INT);
 	a.integer = i;

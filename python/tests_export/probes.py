@@ -262,5 +262,17 @@ def tensor_branch(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@helion.kernel(static_shapes=True)
+def branch_without_else(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        acc = hl.zeros([tile], dtype=torch.float32)
+        for i in hl.grid(4):
+            if i < 2:
+                acc = acc + x[tile]
+        out[tile] = acc
+    return out
+
+
 def plain(x):
     return x

@@ -346,6 +346,15 @@ def test_an_if_without_results_has_no_else():
     assert node["args"][2] is None and node["meta"] == {"tuple": []}
 
 
+def test_a_variable_set_in_one_branch_comes_through_the_other():
+    document = from_helion(probes.branch_without_else, (tensor(64),))
+    document_check(document)
+    (node,) = nodes_of(document, "tile.if")
+    assert node["args"][2] is not None and len(node["meta"]["tuple"]) == 1
+    x = torch.randn(64)
+    close(run(document, x)[0], 2 * x)
+
+
 def test_gathers_keep_the_index():
     document = from_helion(probes.gathers, (tensor(64, 64), tensor(32, dtype=torch.int32)))
     document_check(document)

@@ -16,7 +16,7 @@ class Choices:
 
     def __init__(self, random, out):
         self.random, self.out = random, out
-        self.loops, self.wholes, self.earlier = 0, [], []
+        self.loops, self.branches, self.wholes, self.earlier = 0, 0, [], []
 
     def pick(self, options):
         """One of `options`."""

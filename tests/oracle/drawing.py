@@ -8,6 +8,7 @@ import math
 
 from choices import MOST_ELEMENTS, MOST_STEPS, ROLES, WHOLES
 from document import Scope, Writer, broadcast, count
+from drawn_branches import Branches
 from drawn_loads import Loads
 from drawn_ops import Ops
 from drawn_patterns import Patterns
@@ -34,7 +35,7 @@ SWITCHES = (
 )
 
 
-class Drawing(Loads, Ops, Views, Patterns):
+class Drawing(Loads, Ops, Views, Patterns, Branches):
     """One document being drawn."""
 
     def case(self):
@@ -86,6 +87,7 @@ class Drawing(Loads, Ops, Views, Patterns):
                 + (self.view,) * 5
                 + (self.pattern,) * 2
                 + (self.positions, self.create, self.matmul, self.store, self.update, self.along)
+                + (self.branch,) * 2
             )
             step(scope)
 

@@ -82,6 +82,7 @@ class GraphConverter(GraphWriter):
             self.values[node] = self.placeholder_emit(name, node.meta["val"])
         added = self.call.args[len(placeholders) :] if self.call else []
         for outer in added:
+            self.node = outer
             self.values[outer] = self.placeholder_emit(outer.name, outer.meta["val"])
 
     def placeholder_emit(self, name, value):

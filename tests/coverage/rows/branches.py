@@ -1,0 +1,68 @@
+"""Work under a condition: both branches run and are chosen from, a loop makes no step."""
+
+import numpy as np
+
+from coverage.row import family, parameters
+
+# ---- formulas ------------------------------------------------------------------------------------
+
+
+def by_row(x, flags):
+    """The flag of each row, of blocks of 64."""
+    return np.repeat(flags > 0, 64)[: len(x), None]
+
+
+def flagged_rows(x, flags):
+    return (np.where(by_row(x, flags), np.maximum(x, 0), x * 0.5),)
+
+
+def flagged_sums(x, flags):
+    return (np.where(by_row(x, flags), x, 0).sum(1),)
+
+
+def lower_matmul(x, y):
+    return (np.tril(x)[:, : len(x)] @ y[: len(x)],)  # what no row reaches may be NaN
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def with_flags(document, rng):
+    """Random numbers, and flags of -1, 0 and 1, each of them at least once."""
+    x, flags = parameters(document)
+    drawn = rng.integers(-1, 2, flags.shape, flags.dtype)
+    drawn[:3] = 1, 0, -1
+    return [rng.standard_normal(x.shape).astype(x.dtype), drawn]
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+ROWS = [
+    family(
+        "rows of flagged blocks",
+        "flagged_rows",
+        "8192_4096",
+        flagged_rows,
+        inputs=with_flags,
+        loops=(),
+        note="a condition with stores in both branches",
+    ),
+    family(
+        "sums of flagged blocks",
+        "flagged_sums",
+        "8192_4096",
+        flagged_sums,
+        [256],
+        inputs=with_flags,
+        refused={"unroll": "known only at run time"},
+        note="a loop under a condition",
+    ),
+    family(
+        "tril(x) @ y, blocks above the diagonal left out",
+        "lower_matmul",
+        "4096",
+        lower_matmul,
+        [64, 128, 128],
+        note="a condition in a loop: both of its branches run",
+    ),
+]
