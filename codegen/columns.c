@@ -72,7 +72,14 @@ static int64_t reduced_bytes(const Columns *c, NodeId n) {
 	return column_bytes(c, n, v->form) / (packed ? 2 : 1);
 }
 
-/* What a value, stored as a row, is computed of that comes out of the unit for lanes; each counts once. */
+/* One of a loop's results. */
+static bool reads_tuple(const Planner *p, NodeId n) {
+	const Arg *a = node_get(p->m, n)->arg_count ? node_arg(p->m, n, 0) : NULL;
+	return a && a->kind == ARG_REF && node_type(p->m, a->node)->kind != TYPE_TENSOR;
+}
+
+/* What a value, stored as a row, is computed of that comes out of the unit for lanes, or of a loop; each counts once.
+ */
 static int64_t sources(Columns *c, NodeId user, NodeId operand, uint32_t store) {
 	const Planner *p = c->p;
 	NodeId n = value_root(p->plan, operand);
@@ -83,9 +90,13 @@ static int64_t sources(Columns *c, NodeId user, NodeId operand, uint32_t store) 
 		return column_bytes(c, n, FORM_COLUMN);
 	if (reduces_lanes(p, n))
 		return reduced_bytes(c, n);
+	Lowering how = op_lowering(node_get(p->m, n)->op);
+	if (!lowering_streams(how) || reads_tuple(p, n))
+		return is_column(c, n) && how != LOWER_FULL && how != LOWER_INDEX
+		               ? column_bytes(c, n, p->plan->values[n].form)
+		               : 0;
 	int64_t bytes = 0;
-	for (uint32_t i = 0; lowering_streams(op_lowering(node_get(p->m, n)->op)) && i < node_get(p->m, n)->arg_count;
-	     i++)
+	for (uint32_t i = 0; i < node_get(p->m, n)->arg_count; i++)
 		if (node_arg(p->m, n, i)->kind == ARG_REF)
 			bytes += sources(c, n, node_arg(p->m, n, i)->node, store);
 	return int_min(bytes, TOO_MUCH);

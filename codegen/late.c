@@ -23,7 +23,7 @@
 
 /* Percent of a sum or product alone, at most 20 was seen; of a mask, at least. */
 enum { ONE_OP = 25, MASK = 50 };
-enum { MOST_SECOND = 1024 * 1024 };
+enum { WIDENED_SECOND = 1024 * 1024 };
 
 static const Module *module_of(const Region *r) { return r->p->m; }
 
@@ -122,9 +122,18 @@ static void add_between(Region *r, uint32_t user, NodeId operand) {
 	}
 }
 
-/* What has met one column of outside the unrolled steps waits for the next, of all steps: half of it (softmax in two
- * passes on v6e and v7x, 4 and 8 steps: a tile of [256, 256] of each), an eighth of what is one register wide; no
- * more than 1 MiB was seen. */
+/* What has met one column of outside the unrolled steps waits for the next, of all steps. Measured for softmax in two
+ * passes on v6e and v7x: of 4 and 8 steps' tiles [256, 256] half, of 13 of [128, 1280] nine tenths, of 32 tiles one
+ * register wide an eighth; of what is widened no more than 1 MiB. */
+static int64_t second_size(const Region *r, uint32_t pos, int64_t steps) {
+	int64_t bytes = int_min(held_bytes(r, pos), TOO_MUCH / 1024) * steps;
+	if (!is_wide(r, pos))
+		return bytes / 8;
+	if (r->narrow[pos])
+		return int_min(bytes / 2, WIDENED_SECOND);
+	return steps > 8 ? bytes / 10 * 9 : bytes / 2;
+}
+
 static void add_second(Region *r, uint32_t user, NodeId operand) {
 	uint32_t pos = position(r, operand), l = r->p->plan->loop_of[r->graph];
 	if (!pos || !module_of(r)->target->bf16_vpu || l == NONE || r->waits[pos] != OUTSIDE || r->turned[pos] ||
@@ -137,9 +146,8 @@ static void add_second(Region *r, uint32_t user, NodeId operand) {
 	}
 	const LoopDim *d = &r->p->plan->loops.at[l].dim[0];
 	int64_t steps = int_min(d->full_steps + (d->tail != 0), TOO_MUCH / 1024);
-	int64_t bytes = int_min(held_bytes(r, pos) / (is_wide(r, pos) ? 2 : 8), TOO_MUCH / 1024);
 	if (second)
-		*r->beside += int_min(bytes * steps, MOST_SECOND);
+		*r->beside += second_size(r, pos, steps);
 }
 
 /* ---- what comes early ------------------------------------------------------------------------------------------- */

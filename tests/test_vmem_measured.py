@@ -15,10 +15,18 @@ CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
 GRAPHS = Path(__file__).resolve().parent.parent / "testdata" / "graphs"
 
 
-def two_passes(width, blocks):
-    """softmax_two_pass for rows of `width`, unrolled, as text."""
-    text = (GRAPHS / "softmax_two_pass.json").read_text().replace("1024", str(width))
-    return json.dumps(json.loads(text) | {"config": {"block_sizes": blocks, **UNROLLED}})
+def resized(name, sizes, **config):
+    """A graph of testdata with other sizes, {old: new}, as text."""
+
+    def changed(item):
+        if isinstance(item, dict):
+            return {key: changed(value) for key, value in item.items()}
+        if isinstance(item, list):
+            return [changed(value) for value in item]
+        return sizes.get(item, item) if isinstance(item, int) else item
+
+    document = json.loads((GRAPHS / f"{name}.json").read_text())
+    return json.dumps(changed(document) | {"config": config})
 
 
 UNROLLED = {"pallas_loop_type": "unroll"}
@@ -37,9 +45,16 @@ KINDS = {
     "statistic_32": (tiles.statistic(32, 1024, 128, [32, 256]), 1.15),
     "statistics_unrolled": (tiles.statistic_in_loop(16, 512, 128, [8, 64], **UNROLLED), 1.4),
     "statistics_unrolled_16": (tiles.statistic_in_loop(16, 512, 128, [16, 128], **UNROLLED), 1.3),
+    "column_of_a_loop": (
+        resized("neighbours", {256: 16384}, block_sizes=[2048], pallas_loop_type="emit_pipeline"),
+        1.2,
+    ),
     # of unrolled steps, what waits for the second of two columns: that of all steps
-    "second_column": (two_passes(1024, [256, 512]), 1.25),
-    "second_column_8": (two_passes(2048, [256, 512]), 1.2),
+    "second_column": (resized("softmax_two_pass", {}, block_sizes=[256, 512], **UNROLLED), 1.25),
+    "second_column_8": (
+        resized("softmax_two_pass", {1024: 2048}, block_sizes=[256, 512], **UNROLLED),
+        1.2,
+    ),
 }
 
 
