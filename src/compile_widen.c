@@ -13,8 +13,8 @@
  *   - in a kernel without loops, blocks of steps that copy for less than SHORT_STEP, until they copy for LONG_STEP;
  *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, while the estimate of
  *     fori_dma.c says that it saves a quarter of the time or more.
- * `on` widens as far in both, whatever is estimated. Blocks that the configuration does not give are the defaults'
- * (default_blocks.c), and stay. */
+ * `on` widens as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks that the
+ * configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "compile.h"
 
 /* Of HBM, in seconds: the latency of a copy is about 0.2e-6 (fori_dma.c, COPY_CYCLES with the grid's own steps). */
@@ -135,7 +135,7 @@ static void widen_steps(Compilation *c, GraphId root, Choice asked) {
 		int64_t size = size_now(m, b), times = 1;
 		while (bytes * (double)times < LONG_STEP * per_s && points_with(m, root, b, size * times * 2) >= least)
 			times *= 2;
-		if (times == 1 || block_size_matters(m, b) || !trial(c, b, size * times))
+		if (times == 1 || block_size_matters(m, b) || !trial(c, NONE, 0) || !trial(c, b, size * times))
 			continue;
 		take(c, b, size * times, "a grid step would copy too little to hide the latency of HBM");
 		return;

@@ -25,7 +25,8 @@ def test_few_steps_that_hand_on_a_large_sum(asked, chip):
     "config",
     [
         {"block_sizes": [1024, 1024, 512]},  # 8 steps
-        {"block_sizes": [128, 256, 1024]},  # the sum is 128 KiB: half of the registers
+        # 128 KiB: half of the registers
+        {"block_sizes": [128, 256, 1024], "pallas_wide_blocks": "off"},
         {**BLOCKS, "pallas_straight_loops": "off"},
     ],
 )

@@ -18,7 +18,7 @@ class Kernel:
                 for i, extent in enumerate(blocks)
             ],
             "graphs": [],
-            "config": config,
+            "config": {"pallas_wide_blocks": "off", **config},  # tiles of this size are tried
         }
         self.nodes = []
         self.shapes = {}
