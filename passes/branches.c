@@ -34,8 +34,7 @@ typedef struct Branch {
 	uint32_t pairs;
 } Branch;
 
-/* ---- what can be guarded ------------------------------------------------------------------------------------------
- */
+/* ---- what can be guarded ---------------------------------------------------------------------------------------- */
 
 /* The dtype that an atomic combines in: its value's and the tensor's. */
 static Dtype atomic_dtype(const Module *m, NodeId n) {
@@ -92,8 +91,7 @@ static bool can_move(const Module *m, GraphId g) {
 	return true;
 }
 
-/* ---- stores of both branches --------------------------------------------------------------------------------------
- */
+/* ---- stores of both branches ------------------------------------------------------------------------------------ */
 
 static bool same_entry(const Module *m, const Arg *a, const Arg *b) {
 	if (arg_block(m, a) != NONE)
@@ -162,8 +160,7 @@ static void join_pairs(Branch *b) {
 	}
 }
 
-/* ---- guards -------------------------------------------------------------------------------------------------------
- */
+/* ---- guards ----------------------------------------------------------------------------------------------------- */
 
 /* A mask is a tensor, also where the predicate is symbolic. */
 static NodeId mask_of(Branch *b) {
@@ -185,11 +182,11 @@ static void guard_store(Branch *b, NodeId store) {
 static void guard_atomic(Branch *b, NodeId n) {
 	Module *m = b->d.m;
 	Dtype dtype = atomic_dtype(m, n);
-	const Arg *value = op_arg(m, n, "value");
+	Arg value = *op_arg(m, n, "value");
 	uint32_t slot = op_param_index(node_get(m, n)->op, "value");
-	Arg full[3] = {arg_list(m, 0, NULL), *value, arg_dtype(dtype)};
-	NodeId x = value->kind == ARG_REF ? make_converted(&b->d, value->node, dtype)
-	                                  : make_node(&b->d, OP_FULL, "value", 3, full);
+	Arg full[3] = {arg_list(m, 0, NULL), value, arg_dtype(dtype)};
+	NodeId x = value.kind == ARG_REF ? make_converted(&b->d, value.node, dtype)
+	                                 : make_node(&b->d, OP_FULL, "value", 3, full);
 	NodeId guarded = make_where(&b->d, "taken", b->taken.node, arg_ref(x), identity(node_get(m, n)->op, dtype));
 	arg_set(m, node_get(m, n)->arg_first + slot, arg_ref(guarded));
 }
@@ -230,16 +227,15 @@ static void guard(Branch *b, NodeId n) {
 		guard_loop(b, n);
 }
 
-/* ---- one tile.if --------------------------------------------------------------------------------------------------
- */
+/* ---- one tile.if ------------------------------------------------------------------------------------------------ */
 
 /* Nodes of branch g stand before the tile.if from now on; `args` are what it calls it with. */
-static void move_branch(Branch *b, GraphId g, const Arg *args) {
+static void move_branch(Branch *b, GraphId g, Arg args) {
 	Module *m = b->d.m;
 	const Graph *graph = graph_get(m, g);
 	for (uint32_t i = 0; i < graph->placeholders.count; i++)
 		while (node_uses(m, graph->placeholders.at[i]) != NONE)
-			arg_set(m, node_uses(m, graph->placeholders.at[i]), arg_copy(m, *arg_item(m, args, i)));
+			arg_set(m, node_uses(m, graph->placeholders.at[i]), arg_copy(m, *arg_item(m, &args, i)));
 	for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 		next = node_get(m, n)->next;
 		if (node_get(m, n)->op == OP_PLACEHOLDER || node_get(m, n)->op == OP_OUTPUT)
@@ -317,7 +313,7 @@ static bool convert(Conversion *v, NodeId n) {
 			b.taken = negated(&b);
 		v->dropped[graphs[i]] = true;
 		if (b.taken.kind != ARG_BOOL || b.taken.boolean)
-			move_branch(&b, graphs[i], op_arg(m, n, i == 0 ? "args" : "else_args"));
+			move_branch(&b, graphs[i], *op_arg(m, n, i == 0 ? "args" : "else_args"));
 	}
 	b.taken = taken;
 	join_pairs(&b);

@@ -24,6 +24,11 @@ CASES = {
         "softmax": ("softmax_odd", ("reduction_loops=[256]",)),
         "layer_norm": ("layer_norm", ("reduction_loops=[256]",)),
     },
+    "branches": {
+        "flagged_rows": ("flagged_rows", ()),
+        "flagged_sums": ("flagged_sums", ()),
+        "lower_matmul": ("lower_matmul", ()),
+    },
     "decompose": {
         "logsumexp": ("logsumexp_rows_odd", ()),
         "var_mean": ("var_mean_rows_odd", ()),
