@@ -107,7 +107,7 @@ static Affine affine_of_node(Planner *p, NodeId n);
  * negative, with a scale that divides `by`. */
 static bool affine_floordiv(Affine a, int64_t by, Affine *out) {
 	Affine rest = {0};
-	if (by <= 0 || a.constant < 0 || a.constant % by != 0)
+	if (by <= 0 || a.constant < 0)
 		return false;
 	*out = affine_int(a.constant / by);
 	for (uint32_t i = 0; i < a.count; i++) {
@@ -119,8 +119,8 @@ static bool affine_floordiv(Affine a, int64_t by, Affine *out) {
 		t.scale /= by;
 		*out = affine_add(*out, affine_term(t));
 	}
-	if (rest.count == 0)
-		return true;
+	if (rest.count == 0 || a.constant % by != 0)
+		return rest.count == 0;
 	Term t = rest.term[0];
 	int64_t divide = t.scale > 0 && by % t.scale == 0 ? by / t.scale : 0;
 	if (rest.count > 1 || divide == 0 || t.kind == VAR_NODE || (t.modulo && t.modulo % divide != 0))

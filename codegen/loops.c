@@ -81,19 +81,21 @@ static bool tile_end_divisible(Planner *p, NodeId n, int64_t by) {
 	return affine_divisible(p, &offset, by) && affine_divisible(p, &end, by);
 }
 
-/* The end of a tile, or a choice of numbers: as of a loop in a branch, whose end is its begin where it is not taken. */
+/* The end of a tile, or one of several numbers: as of a loop in a branch, whose end is its begin where it is not
+ * taken. */
 static bool arg_divisible(Planner *p, const Arg *a, int64_t by) {
 	int64_t value;
 	if (a->kind != ARG_REF)
 		return (a->kind == ARG_INT && a->integer % by == 0) ||
 		       (a->kind == ARG_SYM && expr_value(p->m, a->expr, &value) && value % by == 0);
 	uint16_t op = node_get(p->m, a->node)->op;
+	Affine sum = affine_of_arg(p, node_get(p->m, a->node)->graph, a);
+	if (sum.count != 1 || sum.term[0].kind != VAR_NODE || sum.term[0].id != a->node)
+		return affine_divisible(p, &sum, by);
 	if (op == OP_TILE_END)
 		return tile_end_divisible(p, a->node, by);
-	if (op != OP_WHERE && op != OP_CLAMP)
-		return false;
-	bool all = true;
-	for (uint32_t i = op == OP_WHERE; i < 3 && all; i++)
+	bool pair = op == OP_SYM_MIN || op == OP_SYM_MAX, all = pair || op == OP_WHERE || op == OP_CLAMP;
+	for (uint32_t i = op == OP_WHERE; i < (pair ? 2u : 3u) && all; i++)
 		all = arg_divisible(p, node_arg(p->m, a->node, i), by);
 	return all;
 }

@@ -225,6 +225,56 @@ def test_effects_that_nothing_hides_are_refused(target):
         compile_graph(doc.add(yes, g.out()))
 
 
+# ---- loops that end early ------------------------------------------------------------------------
+
+
+def running_sum(rows, begin, compare, extra):
+    """out[m] = the sum of x[n] for the blocks n that begin below the end of m, from `begin` on."""
+    doc = Doc(config={"block_sizes": [64, 32]})
+    doc.tensor("x", "input", "float32", [rows, 128]).tensor("out", "output", "float32", [rows, 128])
+    doc.block(rows).block(rows)
+    then, other, loop = G(1, "if"), G(2, "else"), G(3, "for_loop", block_ids=[1], carried=[[0, 0]])
+    tile, row = f32("u1", 128), f32(1, 128)
+    acc = then.arg(row)
+    x = then.load("x", [U1, ALL], tile)
+    s = then.call("aten.sum.dim_IntList", x, [0], True, meta=row)
+    then.out(then.call("aten.add.Tensor", acc, s, meta=row))
+    other.out(other.arg(row))
+    acc, limit = loop.arg(row), loop.arg(sym(None))
+    here = loop.call("tile.begin", U1, meta=sym(None))
+    limit = loop.call("add", limit, extra, meta=sym(None))
+    test = loop.call(compare, *((limit, here) if compare[0] == "g" else (here, limit)), meta=BOOL)
+    found = loop.call("tile.if", test, 1, 2, [acc], [acc], meta={"tuple": [row]})
+    loop.out(loop.call("getitem", found, 0, meta=row))
+    g = G(0, grid=[0])
+    zero = g.call("tile.full", [1, 128], 0.0, dt("float32"), meta=row)
+    end = g.call("tile.end", U0, meta=sym(None))
+    sums = g.call("tile.for_loop", 3, [begin], [rows], [zero, end], meta={"tuple": [row]})
+    sums = g.call("getitem", sums, 0, meta=row)
+    wide = g.call("aten.expand.default", sums, [U0, 128], meta=f32("u0", 128))
+    g.store("out", [U0, ALL], wide)
+    return doc.add(then, other, loop, g.out())
+
+
+@pytest.mark.parametrize("compare", ["lt", "le", "gt", "ge"])
+@pytest.mark.parametrize(
+    "rows, begin, extra", [(256, 0, 0), (256, 32, -1), (300, 0, 1), (300, 64, -70)]
+)
+def test_a_loop_ends_where_its_condition_does(rows, begin, extra, compare):
+    document = running_sum(rows, begin, compare, extra)
+    made = json.loads(passed(document, "const_fold", "branches", "trim"))
+    assert "aten.where.self" not in targets(made) and "sym_min" in targets(made)
+    arrays = judge.make_arguments(document, 0, None, None, document["config"])
+    before, after = reference.run(document, arrays), reference.run(made, arrays)
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    assert wrong(document) == []
+
+
+def test_unroll_keeps_all_steps():
+    document = running_sum(256, 0, "lt", 0)
+    assert wrong(document, {"pallas_loop_type": "unroll"}) == []
+
+
 # ---- tables in SMEM ------------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ CASES = {
         "flagged_sums": ("flagged_sums", ()),
         "lower_matmul": ("lower_matmul", ()),
     },
+    "trim": {"lower_matmul": ("lower_matmul", ())},
     "decompose": {
         "logsumexp": ("logsumexp_rows_odd", ()),
         "var_mean": ("var_mean_rows_odd", ()),
