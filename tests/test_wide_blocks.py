@@ -1,5 +1,8 @@
 """pallas_wide_blocks: how many of a grid dim's blocks a step takes, and what speaks against it."""
 
+import json
+import re
+
 import proof
 import pytest
 import simulated
@@ -85,3 +88,23 @@ def test_wide_steps_give_what_narrow_ones_give(graph):
     assert grid(graph, **config) == WIDE[graph]
     assert grid(graph, pallas_wide_blocks="off") != WIDE[graph]
     assert simulated.wrong(proof.document(graph), config, "v7x") == []
+
+
+def test_rows_of_one_register_that_are_only_summed_for_a_store_are_transposed_first():
+    """Of 8192 rows: the sums as a column would be spread over lanes and transposed."""
+    source = compile_graph(proof.document("attention_delta_8192"), {}, "v7x").source
+    assert "jnp.sum(jnp.swapaxes(load_f32 * do, -1, -2), axis=1, keepdims=True)" in source
+    assert "_to_row" not in source
+    few = compile_graph(
+        proof.document("attention_delta_8192"), {"pallas_wide_blocks": "off"}, "v7x"
+    )
+    assert "_to_row(sum_1)" in few.source
+
+
+@pytest.mark.parametrize("rows", [4096, 8192])
+def test_transposed_rows_give_what_columns_give(rows):
+    text = json.dumps(proof.document("attention_delta_8192"))
+    document = json.loads(re.sub(r"\b32\b", "2", text))
+    config = {"block_sizes": [1, rows], "pallas_wide_blocks": "off"}
+    assert "jnp.swapaxes" in compile_graph(document, config, "v7x").source
+    assert simulated.wrong(document, config, "v7x") == []
