@@ -49,6 +49,8 @@ KINDS = {
         resized("neighbours", {256: 16384}, block_sizes=[2048], pallas_loop_type="emit_pipeline"),
         1.2,
     ),
+    # what the branches of a switch load and store is there whole
+    "branches": (resized("add", {512: 1024, 1024: 256}, block_sizes=[320, 200]), 1.2),
     # of unrolled steps, what waits for the second of two columns: that of all steps
     "second_column": (resized("softmax_two_pass", {}, block_sizes=[256, 512], **UNROLLED), 1.25),
     "second_column_8": (
