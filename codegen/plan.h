@@ -146,7 +146,8 @@ typedef struct Access {
 typedef enum Form {
 	FORM_NATURAL, /* the graph's shape; rank 1: [1, n] */
 	FORM_COLUMN,  /* the graph's shape and a trailing 1 */
-	FORM_ROW      /* the graph's shape and a 1 before the last dim: only what is stored */
+	FORM_ROW /* the graph's shape and a 1 before the last dim: only what is stored; a reduction: of the swapped tile
+	          */
 } Form;
 
 typedef struct Mask {

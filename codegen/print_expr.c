@@ -351,11 +351,15 @@ PyExpr reduction_text(Printer *pr, NodeId n, const char *operand, Dtype from) {
 	const Value *v = &pr->plan->values[n];
 	NodeId x = node_input(pr->m, n, 0);
 	uint32_t dims = reduction_dims(pr->m, n) << (type_rank(pr, x) == 1 && v->wants == FORM_NATURAL);
+	uint32_t rank = type_rank(pr, x);
 	bool product = node_get(pr->m, n)->op == OP_PROD || node_get(pr->m, n)->op == OP_PROD_DIM;
 	bool mean = pr->plan->strips && pr->plan->strips->folds[n] && node_get(pr->m, n)->op == OP_MEAN_DIM;
 	const char *function = product ? helper_named(pr, "_prod")
 	                       : mean  ? "jnp.sum"
 	                               : op_row(node_get(pr->m, n)->op)->text;
+	if (v->form == FORM_ROW)
+		return py_atom(reduced_along(pr, function, arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", operand),
+		                             1u << (rank - 2), true));
 	/* A column's own last dim is never reduced; a rank-1 result keeps a dim so that it stays a row or a column. */
 	bool stays_column = v->form == FORM_COLUMN && v->wants == FORM_COLUMN;
 	bool keep_one = !stays_column && (v->form == FORM_COLUMN || type_rank(pr, n) == 1);
