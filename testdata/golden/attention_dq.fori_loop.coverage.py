@@ -23,7 +23,7 @@ KERNEL_INFO = {
         {"name": "dq", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
-    "vmem_bytes": 958115,
+    "vmem_bytes": 966819,
     "flops": 100663296,
     "hbm_bytes": 921600,
     "compiler": "pallasc 0.1.0",

@@ -22,7 +22,7 @@ KERNEL_INFO = {
         {"name": "dweight", "dtype": "float32", "shape": [512]},
     ],
     "config": {"block_sizes": [64]},
-    "vmem_bytes": 1530887,
+    "vmem_bytes": 1535239,
     "flops": 0,
     "hbm_bytes": 1584128,
     "compiler": "pallasc 0.1.0",
