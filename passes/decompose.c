@@ -68,8 +68,8 @@ static bool rewrite_node(Decompose *d, Rewrite *rewrite) {
 /* Lanes that extra_mask hides are 0. */
 static NodeId masked_load(Decompose *d, uint32_t element) {
 	(void)element;
-	Arg args[2] = {arg_copy(d->m, *node_arg(d->m, d->n, 0)), arg_copy(d->m, *node_arg(d->m, d->n, 1))};
-	NodeId mask = node_input(d->m, d->n, 2), load = make_node(d, OP_LOAD, "all", 2, args);
+	Arg args[3] = {arg_copy(d->m, *node_arg(d->m, d->n, 0)), arg_copy(d->m, *node_arg(d->m, d->n, 1)), arg_null()};
+	NodeId mask = node_input(d->m, d->n, 2), load = make_node(d, OP_LOAD, "all", 3, args);
 	bool is_bool = node_type(d->m, d->n)->dtype == DTYPE_BOOL;
 	return make_where(d, "masked", mask, arg_ref(load), is_bool ? arg_bool(false) : arg_int(0));
 }

@@ -307,10 +307,10 @@ static Asked take_outermost(AskedList *asked) {
 
 bool pass_roll(PassContext *c) {
 	Module *m = c->module;
-	uint32_t graphs = m->graphs.count;
 	AskedList asked = rows_asked(c);
 	if (asked.count && !pass_dce(c)) /* rows that nothing reads are no rows */
 		return false;
+	uint32_t graphs = m->graphs.count;
 	while (asked.count) {
 		Asked a = take_outermost(&asked);
 		Roll r = {.c = c, .m = m, .block = a.block, .extent = a.extent, .step = a.step, .at = NONE};

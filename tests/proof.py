@@ -28,9 +28,11 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import formulas  # noqa: E402
 import numpy as np  # noqa: E402
-from pallasc import compare, reference  # noqa: E402
+from pallasc import chips, compare, reference  # noqa: E402
 from pallasc import compile as compile_graph  # noqa: E402
 from pallasc.errors import CompileError, KernelError  # noqa: E402
+
+chips.round_as_written()
 
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
 

@@ -8,6 +8,7 @@ import pytest
 from stubs import DATA, ROOT, build_stub
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_FLAGS", "--xla_allow_excess_precision=false")
 
 
 @pytest.fixture

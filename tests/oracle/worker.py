@@ -52,7 +52,9 @@ class Examiner:
     def _start(self):
         path = os.pathsep.join([str(HERE), str(ROOT / "python")])
         environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
-        environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
+        environment["XLA_FLAGS"] = (
+            "--xla_backend_optimization_level=0 --xla_allow_excess_precision=false"
+        )
         self.process = subprocess.Popen(
             [sys.executable, "-W", "ignore", str(HERE / "worker.py")],
             stdin=subprocess.PIPE,
