@@ -204,6 +204,7 @@ class Ops(Choices):
             dims = [rank - 1] if self.pick((True, True, False)) else [self.number(0, rank - 1)]
             if rank > 1 and target not in ONE_DIM and self.chance(15):
                 dims = sorted({*dims, self.number(0, rank - 1)})
+        value = self.bounded(scope, value, target)
         if self.pick((True, True, False)):
             value = self.masked(scope, value, target)
         keep = self.chance(35)
@@ -229,6 +230,7 @@ class Ops(Choices):
             if optable.takes(t, value.dtype) and (floats or not any(w in t for w in FLOAT_ONLY))
         ]
         target, dim = self.pick(targets), self.number(0, len(value.shape) - 1)
+        value = self.bounded(scope, value, target)
         if self.pick((True, True, False)):
             value = self.masked(scope, value, target)
         if target in WHOLE_REDUCTIONS:
@@ -242,6 +244,13 @@ class Ops(Choices):
         result = value.dtype if floats else "int32"
         args = [value.ref, dim, False] if "softmax" in target else [value.ref, dim]
         return scope.node(target, args, result, value.shape)
+
+    def bounded(self, scope, value, target):
+        """The factors of a product of floats are at most 1: of inf and 0 the order would decide."""
+        if "prod" not in target or value.dtype not in optable.FLOATS[:2]:
+            return value
+        args = [value.ref, -1.0, 1.0]
+        return scope.node("aten.clamp.default", args, value.dtype, value.shape)
 
     def masked(self, scope, value, target):
         """The value with another number in its invalid lanes."""
