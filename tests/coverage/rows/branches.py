@@ -63,6 +63,6 @@ ROWS = [
         "4096",
         lower_matmul,
         [64, 128, 128],
-        note="a condition in a loop: both of its branches run",
+        note="a condition in a loop, which ends with it",
     ),
 ]
