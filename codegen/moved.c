@@ -8,14 +8,13 @@
  *   [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
  *   waits.
  * - v4 (TargetSpills.rows) moves rows one by one: any of these takes 2.2 times the tile, [m, b, n] 3 times of fewer
- * than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as by x[:,
- * None, :] or a store to out[:, 0, :], takes a register for each 128 lanes, half more of fewer bits. */
+ *   than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as by
+ *   x[:, None, :] or a store to out[:, 0, :], takes a register for each 128 lanes, half more of fewer bits. */
 #include "region.h"
 
 enum { REGISTERS = 64 * 4096 };
 
-/* ---- lanes --------------------------------------------------------------------------------------------------------
- */
+/* ---- lanes ------------------------------------------------------------------------------------------------------ */
 
 /* The parts of a concatenation along lanes start at whole tiles of them. */
 static bool parts_aligned(const Planner *p, NodeId n) {

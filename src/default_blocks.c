@@ -38,8 +38,7 @@ enum {
 /* Tiles below this are small: several heads or batches at a time. */
 #define SMALL_BYTES (INT64_C(512) << 10)
 
-/* ---- what each block does -----------------------------------------------------------------------------------------
- */
+/* ---- what each block does --------------------------------------------------------------------------------------- */
 
 /* Dim d of a tensor that is loaded or stored is a tile of the block. What tells most is the tensor of most dims: heads
  * are the outer dim of Q [heads, m, d], whatever they are of lse [heads, m]. */
@@ -108,8 +107,7 @@ BlockUse *block_uses(Module *m) {
 	return uses;
 }
 
-/* ---- each alone ----------------------------------------------------------------------------------------------------
- */
+/* ---- each alone ------------------------------------------------------------------------------------------------- */
 
 static int64_t next_power(int64_t x) {
 	int64_t power = 1;
@@ -154,8 +152,7 @@ int64_t default_block(const Module *m, const BlockUse *u, int64_t extent) {
 	return known ? best : most;
 }
 
-/* ---- together ------------------------------------------------------------------------------------------------------
- */
+/* ---- together --------------------------------------------------------------------------------------------------- */
 
 typedef struct Sizes {
 	Module *m;

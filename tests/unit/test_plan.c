@@ -102,8 +102,7 @@ static void too_much_vmem_is_refused(void **state) {
 	planned_end(&p);
 }
 
-/* ---- pallas_fori_dma: auto ----------------------------------------------------------------------------------------
- */
+/* ---- pallas_fori_dma: auto -------------------------------------------------------------------------------------- */
 
 static bool has_remark(const Planned *p, const char *text) {
 	for (uint32_t i = 0; i < p->plan->remarks.count; i++)

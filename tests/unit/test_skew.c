@@ -340,8 +340,7 @@ static void a_group_size_is_one_or_all(void **state) {
 	}
 }
 
-/* ---- chips ---------------------------------------------------------------------------------------------------------
- */
+/* ---- chips ------------------------------------------------------------------------------------------------------ */
 
 /* `on` skews them all the same. */
 static void chips_with_a_small_mxu_skew_nothing(void **state) {
