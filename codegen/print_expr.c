@@ -357,7 +357,7 @@ PyExpr reduction_text(Printer *pr, NodeId n, const char *operand, Dtype from) {
 	const char *function = product ? helper_named(pr, "_prod")
 	                       : mean  ? "jnp.sum"
 	                               : op_row(node_get(pr->m, n)->op)->text;
-	if (v->form == FORM_ROW)
+	if (v->form == FORM_ROW && rank >= 2)
 		return py_atom(reduced_along(pr, function, arena_printf(pr->a, "jnp.swapaxes(%s, -1, -2)", operand),
 		                             1u << (rank - 2), true));
 	/* A column's own last dim is never reduced; a rank-1 result keeps a dim so that it stays a row or a column. */
