@@ -34,9 +34,7 @@ def permuted_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 @helion.kernel(static_shapes=True)
-def exponentials(
-    x: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def exponentials(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return exp2(x), expm1(x), and of p = |x| + 0.5 log(p), log2(p), log10(p), log1p(p)."""
     a, b, c = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     d, e, f = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
@@ -53,9 +51,7 @@ def exponentials(
 
 
 @helion.kernel(static_shapes=True)
-def powers(
-    x: torch.Tensor, y: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def powers(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Of p = |x| + 0.5: sqrt(p), rsqrt(p), 1 / p, p ** y, p ** 3; and x / (|y| + 1)."""
     a, b, c = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     d, e, f = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
@@ -72,9 +68,7 @@ def powers(
 
 
 @helion.kernel(static_shapes=True)
-def trigonometry(
-    x: torch.Tensor, y: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def trigonometry(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return sin(x), cos(x), tan(tanh(x)), atan2(x, y), sinh(x), asinh(x)."""
     a, b, c = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     d, e, f = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
@@ -90,9 +84,7 @@ def trigonometry(
 
 
 @helion.kernel(static_shapes=True)
-def rounding(
-    x: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def rounding(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Of v = 8 x: floor, ceil, round (half to even), trunc, fmod 3, remainder 3."""
     a, b, c = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     d, e, f = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
@@ -108,18 +100,7 @@ def rounding(
 
 
 @helion.kernel(static_shapes=True)
-def activations(
-    x: torch.Tensor,
-) -> tuple[
-    torch.Tensor,
-    torch.Tensor,
-    torch.Tensor,
-    torch.Tensor,
-    torch.Tensor,
-    torch.Tensor,
-    torch.Tensor,
-    torch.Tensor,
-]:
+def activations(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return relu, sigmoid, silu, gelu (erf), leaky_relu, elu, softplus and hardswish of x."""
     a, b, c, d = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     e, f, g, h = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
@@ -137,9 +118,7 @@ def activations(
 
 
 @helion.kernel(static_shapes=True)
-def selection(
-    x: torch.Tensor, y: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def selection(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return maximum, minimum, x where x > y else 2 y, x clamped to [-0.5, 1], x with 0 where y < 0."""
     a, b, c = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     d, e = torch.empty_like(x), torch.empty_like(x)
@@ -154,9 +133,7 @@ def selection(
 
 
 @helion.kernel(static_shapes=True)
-def integers(
-    x: torch.Tensor, y: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def integers(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return x & y, x | y, x ^ ~y, (x << 2) + (y >> 1), x * y, x // 3 of ints."""
     a, b, c = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     d, e, f = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
@@ -172,9 +149,7 @@ def integers(
 
 
 @helion.kernel(static_shapes=True)
-def promotion(
-    i: torch.Tensor, b: torch.Tensor, f: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def promotion(i: torch.Tensor, b: torch.Tensor, f: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return i + b in bfloat16, b * f in float32, i / 4 in float32: i int8, b bfloat16, f float32."""
     first = torch.empty_like(b)
     second, third = torch.empty_like(f), torch.empty_like(f)
