@@ -3,13 +3,17 @@
 import copy
 import importlib.util
 import json
+import os
+import subprocess
 
 import proof
 import pytest
+from builder import Doc, G, f32, sl, sym, t
 from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 from simulated import wrong
 
+PALLASC = os.environ.get("PALLASC", str(proof.ROOT / "pallasc"))
 FORI = {"pallas_loop_type": "fori_loop"}
 
 
@@ -115,3 +119,21 @@ def test_mask_broadcasts(dim):
     root.store("out", [u0, ":"], x, mask=mask)
     root.output()
     assert not wrong(d.done())
+
+
+def test_a_position_that_is_held_around_its_loop_stays():
+    """What the passes made of a document is what they make of that: no second clamp or mask."""
+    doc = Doc(config={"block_sizes": [64]}).scalar("at", "int32").block(256)
+    doc.tensor("x", "input", "float32", [256, 128])
+    doc.tensor("out", "output", "float32", [2, 256, 128], init=0)
+    body, g = G(1, "for_loop", block_ids=[0]), G(0, grid=[])
+    place = body.arg(t("int32"))
+    x = body.load("x", [sym("u0"), sl()], f32("u0", 128))
+    body.store("out", [place, sym("u0"), sl()], x)
+    at = g.call("tile.scalar", "at", meta=t("int32"))
+    held = g.call("aten.clamp.default", at, 0, 1, meta=t("int32"))
+    g.call("tile.for_loop", 1, [0], [256], [held], meta={"tuple": []})
+    command = [PALLASC, "-", "--passes=bounds", "--emit=json"]
+    text = json.dumps(doc.add(body.out(), g.out()))
+    made = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    assert made.count("aten.clamp.default") == 1 and "aten.logical_and" not in made
