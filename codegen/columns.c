@@ -11,8 +11,7 @@
  * - On v6e and v7x a computed tile, or one that is widened, waits for its column, but for 50 registers of it, and no
  *   more than 1 MiB: so much is under way. What is only loaded does not wait. On the others nothing does.
  * - What has met one column waits for the next whole, on all chips; where elements of 32 bits are loaded, on v5e and
- * v5p a sixth of it, three quarters for a third column.
- */
+ *   v5p a sixth of it, three quarters for a third column. */
 #include "region.h"
 
 enum { UNDER_WAY = 1024 * 1024, AT_WORK = 50 * 4096, SPARE = 20 * 4096, REGISTERS = 64 * 4096 };

@@ -43,6 +43,8 @@ void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag 
 bool compile_module(Compilation *c);
 /* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */
 bool compile_plan(Compilation *c);
+/* What a changed clone of the Module would be compiled to, by all passes; NULL: it is refused, and nothing is said. */
+Program *compile_trial(const Compilation *c, Module *copy);
 /* compile_roll.c: gives rows that do not fit whole their reduction_loops, if the configuration says nothing of them. */
 void compile_choose_blocks(Compilation *c);
 /* compile_widen.c: takes several blocks of a grid dim at once where small ones would wait for HBM. */

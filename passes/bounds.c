@@ -160,11 +160,8 @@ static void mask_store(Bounds *b, NodeId store, NodeId position, int64_t extent)
 	       high = compare(b, OP_LT_SCALAR, position, extent, store);
 	NodeId inside = both(b, low, high, store);
 	NodeId mask = node_input(b->m, store, 3);
-	Arg args[4];
-	for (uint32_t i = 0; i < 3; i++)
-		args[i] = arg_copy(b->m, *node_arg(b->m, store, i));
-	args[3] = arg_ref(mask == NONE ? inside : both(b, mask, inside, store));
-	node_set_args(b->m, store, 4, args);
+	NodeId all = mask == NONE ? inside : both(b, mask, inside, store);
+	arg_set(b->m, node_get(b->m, store)->arg_first + 3, arg_ref(all));
 	b->masked++;
 }
 

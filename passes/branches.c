@@ -172,11 +172,9 @@ static NodeId mask_of(Branch *b) {
 static void guard_store(Branch *b, NodeId store) {
 	Module *m = b->d.m;
 	NodeId mask = node_input(m, store, 3), taken = mask_of(b);
-	Arg args[4], both[2] = {arg_ref(mask), arg_ref(taken)};
-	for (uint32_t i = 0; i < 3; i++)
-		args[i] = arg_copy(m, *node_arg(m, store, i));
-	args[3] = arg_ref(mask == NONE ? taken : make_node(&b->d, OP_LOGICAL_AND, "and", 2, both));
-	node_set_args(m, store, 4, args);
+	Arg both[2] = {arg_ref(mask), arg_ref(taken)};
+	NodeId all = mask == NONE ? taken : make_node(&b->d, OP_LOGICAL_AND, "and", 2, both);
+	arg_set(m, node_get(m, store)->arg_first + 3, arg_ref(all));
 }
 
 static void guard_atomic(Branch *b, NodeId n) {

@@ -23,6 +23,15 @@ static bool read_configuration(Compilation *c) {
 	return ok;
 }
 
+Program *compile_trial(const Compilation *c, Module *copy) {
+	Diag quiet;
+	diag_init(&quiet, c->arena);
+	PassContext context = {.module = copy, .diag = &quiet, .arena = c->arena};
+	bool good = module_configure(copy, &quiet) && module_verify(copy, &quiet) &&
+	            pass_pipeline_run(&context, NULL, 0, NULL);
+	return good ? program_make(c->arena, copy, &quiet) : NULL;
+}
+
 bool compile_module(Compilation *c) {
 	const CompileOptions *o = c->options;
 	if (!read_configuration(c) || !module_configure(c->module, c->diag) || !module_verify(c->module, c->diag))

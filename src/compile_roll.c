@@ -80,14 +80,10 @@ static bool blocks_for(Module *m, bool dividing, ConfigList *list) {
 /* ---- trials ------------------------------------------------------------------------------------------------------ */
 
 static bool accepted(Compilation *c, const Module *m, const ConfigList *list) {
-	Diag quiet;
-	diag_init(&quiet, c->arena);
 	Module *copy = module_clone(m, c->arena);
 	if (list)
 		copy->config.reduction_loops = *list;
-	PassContext context = {.module = copy, .diag = &quiet, .arena = c->arena};
-	return module_configure(copy, &quiet) && pass_pipeline_run(&context, NULL, 0, NULL) &&
-	       program_make(c->arena, copy, &quiet);
+	return compile_trial(c, copy) != NULL;
 }
 
 /* Blocks with which the kernel is accepted; false if there are none. Blocks that divide the row are better: a ragged

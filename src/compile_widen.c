@@ -26,18 +26,6 @@ enum { LEAST_POINTS = 16 };
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
-static GraphId only_root(const Module *m) {
-	GraphId root = NONE;
-	for (GraphId g = 0; g < m->graphs.count; g++) {
-		if (graph_get(m, g)->kind != GRAPH_ROOT)
-			continue;
-		if (root != NONE)
-			return NONE;
-		root = g;
-	}
-	return root;
-}
-
 static int64_t size_now(const Module *m, BlockId b) { return m->block_size.at[b]; }
 
 /* Grid points, with block b in tiles of `size`; 0: not known. */
@@ -102,16 +90,10 @@ static void set_size(Module *m, BlockId b, int64_t size, const char *why) {
 
 /* The whole kernel's plan with block b in tiles of `size`, or as the Module is; NULL if it is refused. */
 static const Plan *trial(Compilation *c, BlockId b, int64_t size) {
-	Diag quiet;
-	diag_init(&quiet, c->arena);
 	Module *copy = module_clone(c->module, c->arena);
 	if (b != NONE)
 		set_size(copy, b, size, "a trial");
-	PassContext context = {.module = copy, .diag = &quiet, .arena = c->arena};
-	Program *program = module_configure(copy, &quiet) && module_verify(copy, &quiet) &&
-	                                   pass_pipeline_run(&context, NULL, 0, NULL)
-	                           ? program_make(c->arena, copy, &quiet)
-	                           : NULL;
+	const Program *program = compile_trial(c, copy);
 	return program && program->kernels.count == 1 ? program->kernels.at[0] : NULL;
 }
 
@@ -135,9 +117,10 @@ static void widen_steps(Compilation *c, GraphId root, Choice asked) {
 		int64_t size = size_now(m, b), times = 1;
 		while (bytes * (double)times < LONG_STEP * per_s && points_with(m, root, b, size * times * 2) >= least)
 			times *= 2;
-		if (times == 1 || block_size_matters(m, b) || !trial(c, NONE, 0) || !trial(c, b, size * times))
+		if (times == 1 || block_size_matters(m, b) || !trial(c, b, size * times))
 			continue;
-		take(c, b, size * times, "a grid step would copy too little to hide the latency of HBM");
+		if (trial(c, NONE, 0))
+			take(c, b, size * times, "a grid step would copy too little to hide the latency of HBM");
 		return;
 	}
 }
@@ -169,8 +152,9 @@ static void widen_rows(Compilation *c, GraphId root, Choice asked) {
 void compile_widen_blocks(Compilation *c) {
 	Module *m = c->module;
 	Choice asked = (Choice)m->config.wide_blocks.value;
-	GraphId root = only_root(m);
-	if (asked == CHOICE_OFF || c->options->passes || root == NONE || !m->config.block_sizes.set || !m->target)
+	GraphId root = module_root(m, 0);
+	bool alone = root != NONE && module_root(m, 1) == NONE;
+	if (asked == CHOICE_OFF || c->options->passes || !alone || !m->config.block_sizes.set || !m->target)
 		return;
 	if (m->graphs.count == 1)
 		widen_steps(c, root, asked);

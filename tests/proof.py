@@ -10,7 +10,6 @@ import functools
 import hashlib
 import inspect
 import json
-import os
 import re
 import sys
 import time
@@ -24,7 +23,6 @@ RESULTS_DIRECTORY = ROOT / "build" / "proof"
 for _path in (ROOT / "python", ROOT / "python" / "tests"):
     if str(_path) not in sys.path:
         sys.path.insert(0, str(_path))
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import formulas  # noqa: E402
 import numpy as np  # noqa: E402
@@ -32,7 +30,7 @@ from pallasc import chips, compare, reference  # noqa: E402
 from pallasc import compile as compile_graph  # noqa: E402
 from pallasc.errors import CompileError, KernelError  # noqa: E402
 
-chips.round_as_written()
+chips.choose_platform(simulate=True)
 
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
 

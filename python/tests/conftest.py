@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from pallasc import chips
 from stubs import DATA, ROOT, build_stub
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("XLA_FLAGS", "--xla_allow_excess_precision=false")
+chips.choose_platform(simulate=True)
 
 
 @pytest.fixture

@@ -38,8 +38,8 @@ independent float64 formula; the production size is compiled by the real TPU com
 - Helion: its own result for the same kernel. "ok": its numbers at the friendly size, in its
   interpret mode, agree with the formula within our tolerance; then its cycles at the production
   size on v7x. "default": under its default configuration, because it refuses ours. A note says why
-  it refuses; "-": Helion's language has no such kernel. Of some kernels it raises block sizes that
-  we obey: [128] to [256] in sum, mean and amax, amin; [64] to [128] in RMS-norm; [32] to [128] in
+  it refuses; "-": Helion's language has no such kernel. Of some kernels it raises the block
+  sizes: [128] to [256] in sum, mean and amax, amin; [64] to [128] in RMS-norm; [32] to [128] in
   cross-entropy; [1, 2] to [1, 8] in group norm; [1] to [2] in layer-norm over two dims.
 
 """
