@@ -65,14 +65,17 @@ class AotResult:
 
 
 class Worker:
-    """One worker process. `request` raises `WorkerLost` if it had to be given up."""
+    """One worker process. `request` raises `WorkerLost` if it had to be given up.
 
-    def __init__(self, memory_bytes=MEMORY_BYTES):
+    `program`: the module that it runs, which answers lines of JSON with lines of JSON.
+    """
+
+    def __init__(self, memory_bytes=MEMORY_BYTES, program="pallasc.aot_worker"):
         require_libtpu()
         self.memory_bytes = memory_bytes
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pallasc.aot_worker", str(memory_bytes)],
+            [sys.executable, "-m", program, str(memory_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -268,15 +271,15 @@ def telling_lines(text, count=6, width=240):
     return "\n".join(lines[:count])
 
 
-def cache_directory():
-    """$PALLASC_CACHE, .cache of the source tree, or the user's cache directory; then /aot."""
+def cache_directory(part="aot"):
+    """$PALLASC_CACHE, .cache of the source tree, or the user's cache directory; then /PART."""
     if path := os.environ.get("PALLASC_CACHE"):
-        return Path(path) / "aot"
+        return Path(path) / part
     tree = Path(__file__).resolve().parent.parent.parent
     if (tree / "pyproject.toml").exists():
-        return tree / ".cache" / "aot"
+        return tree / ".cache" / part
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "pallasc" / "aot"
+    return Path(home) / "pallasc" / part
 
 
 def cache_key(source, target):
