@@ -182,7 +182,7 @@ def test_table(known):
     text = statements.statements_table(known)
     lines = text.split("\n")
     assert lines[0] == "known: operations on vector registers that a call executes"
-    assert lines[1].split() == ["line", *mosaic.UNITS, "cycles", "waits", "statement"]
+    assert lines[1].split() == ["line", *mosaic.UNITS, *"cycles waits share statement".split()]
     at = next(index for index, line in enumerate(lines) if line.endswith("  square = x * x"))
     assert lines[at - 1] == "# y = x + x * x"
     assert lines[at].split()[:2] == [str(line_of(KNOWN, "square = x * x")), "512"]

@@ -376,12 +376,11 @@ def statements_table(found):
 
 def _kernel_table(kernel, rows):
     rows = [row for row in rows if _costs(row)]
-    timed = any(row.cycles is not None for row in rows)
-    numbers = [("line", *mosaic.UNITS, *(("cycles", "waits") if timed else ()))]
+    total = sum((row.cycles or 0) + (row.waits or 0) for row in rows)
+    numbers = [("line", *mosaic.UNITS, *(("cycles", "waits", "share") if total else ()))]
     for row in rows:
         operations = (_operations(row, unit) for unit in mosaic.UNITS)
-        times = (f"{row.cycles or 0:.0f}", f"{row.waits or 0:.0f}") if timed else ()
-        numbers.append((str(row.line or ""), *operations, *times))
+        numbers.append((str(row.line or ""), *operations, *(_times(row, total) if total else ())))
     widths = [max(map(len, column)) for column in zip(*numbers, strict=True)]
     texts = ["statement", *(row.code for row in rows)]
     sources = ["", *(row.source for row in rows)]
@@ -393,6 +392,12 @@ def _kernel_table(kernel, rows):
         aligned = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
         lines.append("  ".join((*aligned, text)))
     return lines
+
+
+def _times(row, total):
+    """Cycles and waits of a row, and what part of the kernel's cycles they are."""
+    cycles, waits = row.cycles or 0, row.waits or 0
+    return f"{cycles:.0f}", f"{waits:.0f}", f"{(cycles + waits) / total:.1%}"
 
 
 def _costs(row):
