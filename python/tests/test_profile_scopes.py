@@ -217,6 +217,30 @@ def test_ambiguous_location():
     assert lines == [[3, 4], [4, None], [4, 4], [4, None]]
 
 
+def test_location_of_equal_loads():
+    """What uses a load's result says whose it is, where that differs."""
+    lines = {1: 3, 2: 4, 3: 5, 4: 6, 5: 6}
+    opcodes = {1: "vld", 2: "vld", 3: "vneg.f32", 4: "vneg.f32", 5: "vadd.f32"}
+    where = '/* loc("k.py":3:1 to :5) */'
+    original = "\n".join(
+        (
+            f"%v1 = vld [#x] {where}",
+            f"%v2 = vld [#y] {where}",
+            "%v3 = vneg.f32 %v1",
+            "%v4 = vneg.f32 %v2",
+            "%v5 = vadd.f32 %v4, %v3",
+        )
+    )
+    schedule = (
+        f"  0x1 : {{ %v7_v0 = vld [#x] {where} ;; %v8_v1 = vld [#y] {where} }}\n"
+        "  0x2 : { %v3_v0 = vneg.f32 %v7_v0 ;; %v4_v1 = vneg.f32 %v8_v1 }\n"
+        f"  0x3 : {{ %v5_v0 = vadd.f32 %v4_v1, %v3_v0 ;; %v9_v2 = vld [#z] {where} }}\n"
+    )
+    fenced = placement.Fenced([], lines, opcodes)
+    placed = [bundle.lines for bundle in placement.place(fenced, original, schedule)]
+    assert placed == [[3, 4], [5, 6], [6, None]]
+
+
 def test_share():
     """Each bundle's cycles once: issued, waited for, or of control."""
     placed = placement.place(placement.read_fenced(FENCED), ORIGINAL, BUNDLES)

@@ -7,10 +7,11 @@ value to the end: %556 of `original` is %v556_v10, or in another register, in th
 compile with fences says which numbers lie in which scope, the other one where they went.
 
 Later steps split instructions, and number anew. What is new keeps the source location of what it
-replaces (`--xla_mosaic_enable_llo_source_annotations`), which says the statement; where several
-have that location, it is the one with that opcode there, or the one of which it has operands. A
-push into a unit is of the statement that pops its result, what prepares a push of weights is of the
-statement that pushes them. Spills and fills are of none, and little else is left.
+replaces (`--xla_mosaic_enable_llo_source_annotations`). As jax lowers equal operations once, all
+that are equal in shapes and parameters have the location of the first. So where several statements
+have it, the instruction is of the one that has its opcode there, or whose values it takes, or whose
+results are used as its are. A push into a unit is of the statement that pops its result, what
+prepares a push of weights is of the statement that pushes them. Spills and fills are of none.
 """
 
 import bisect
@@ -99,9 +100,13 @@ def place(fenced, original, schedule):
 
     Raises ValueError if the two compiles do not begin with the same instructions.
     """
-    located = _lines_of_locations(fenced, original)
+    first = [item for line in original.split("\n") for item in _instructions(line)]
+    if {number: opcode for number, opcode, _ in first} != fenced.opcodes:
+        raise ValueError("the compile with markers begins with other instructions")
     bundles = [_instructions(bundle) for bundle in _bundles(schedule)]
-    places = _places(fenced, located, (item for bundle in bundles for item in bundle))
+    instructions = [item for bundle in bundles for item in bundle]
+    places = _places(fenced.lines, _located(fenced.lines, first), instructions)
+    _place_by_use(fenced.lines, first, places, instructions)
     return [
         Placed(
             [places[number] for number, opcode, _ in bundle if _is_vector(opcode)],
@@ -112,18 +117,23 @@ def place(fenced, original, schedule):
     ]
 
 
-def _places(fenced, located, instructions):
-    """{number: line, `SPILL` or None} of a schedule's instructions, which are in order."""
+def _places(lines, located, instructions):
+    """{number: line, `SPILL` or None} of a schedule's instructions, which are in order.
+
+    Args:
+      lines: {number: line} of those that are known.
+      located: of `_located`.
+    """
     places, reached, prepared = {}, {}, {}
     for number, opcode, rest in instructions:
         if _is_spill(opcode, rest):
             places[number] = SPILL
             continue
-        operands = [int(operand) for operand in _OPERAND.findall(rest)]
+        operands = _operands(rest)
         known = set().union(*(reached.get(operand, ()) for operand in operands))
-        lines = _lines(fenced, located, number, opcode, rest)
-        lines = lines if len(lines) == 1 else lines & known
-        line = next(iter(lines)) if len(lines) == 1 else None
+        may_be = {lines[number]} if lines.get(number) else _candidates(located, opcode, rest)
+        may_be = may_be if len(may_be) == 1 else may_be & known
+        line = next(iter(may_be)) if len(may_be) == 1 else None
         places[number] = line
         reached[number] = {line} if line else known
         unit = opcode.rpartition(".")[2]
@@ -139,32 +149,50 @@ def _places(fenced, located, instructions):
     return places
 
 
-def _lines_of_locations(fenced, original):
-    """{location or (location, opcode): lines of the statements that have it}.
-
-    Raises ValueError as `place`.
-    """
-    found, located = {}, collections.defaultdict(set)
-    for text in original.split("\n"):
-        if match := _VALUE.match(text):
-            number, opcode = int(match[1]), match[2]
-            found[number] = opcode
-            for location in _LOCATION.findall(text):
-                if line := fenced.lines.get(number):
-                    located[location].add(line)
-                    located[location, opcode].add(line)
-    if found != fenced.opcodes:
-        raise ValueError("the compile with markers begins with other instructions")
+def _located(lines, instructions):
+    """{location or (location, opcode): lines of the statements that have it}."""
+    located = collections.defaultdict(set)
+    for number, opcode, rest in instructions:
+        for location in _LOCATION.findall(rest) if lines.get(number) else ():
+            located[location].add(lines[number])
+            located[location, opcode].add(lines[number])
     return located
 
 
-def _lines(fenced, located, number, opcode, rest):
-    """The lines that an instruction may be of: one where its number is known, or its locations'."""
-    if line := fenced.lines.get(number):
-        return {line}
+def _candidates(located, opcode, rest):
+    """The lines that have an instruction's locations, of those with its opcode if there are any."""
     locations = _LOCATION.findall(rest)
     same = set().union(*(located.get((location, opcode), ()) for location in locations))
     return same or set().union(*(located.get(location, ()) for location in locations))
+
+
+def _place_by_use(lines, first, places, instructions):
+    """Places what is left where one statement's values are used by the same statements."""
+    meant = collections.defaultdict(set)
+    uses = _users(first, lines)
+    for number, opcode, rest in first:
+        for location in _LOCATION.findall(rest) if lines.get(number) else ():
+            meant[location, opcode, frozenset(uses[number])].add(lines[number])
+    uses = _users(instructions, places)
+    for number, opcode, rest in instructions:
+        if places[number] is None:
+            used = frozenset(uses[number])
+            found = (meant.get((where, opcode, used), ()) for where in _LOCATION.findall(rest))
+            found = set().union(*found)
+            places[number] = next(iter(found)) if len(found) == 1 else None
+
+
+def _users(instructions, lines):
+    """{number: lines of the statements that use its result}."""
+    users = collections.defaultdict(set)
+    for number, _, rest in instructions:
+        for operand in _operands(rest):
+            users[operand].add(lines.get(number))
+    return users
+
+
+def _operands(rest):
+    return [int(operand) for operand in _OPERAND.findall(rest)]
 
 
 def _is_spill(opcode, rest):

@@ -196,7 +196,7 @@ class Compiler:
         with contextlib.ExitStack() as stack:
             self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pallasc_"))
             dumps = (f"--xla_mosaic_dump_to={self._folder}", f"--xla_jf_dump_to={self._folder}")
-            self._worker = aot.Worker(memory_bytes, (*dumps, *_DUMP_LLO, *flags))
+            self._worker = aot.Worker(memory_bytes, flags=(*dumps, *_DUMP_LLO, *flags))
             stack.callback(self._worker.close)
             self._stack = stack.pop_all()
 
