@@ -1,5 +1,6 @@
 """Operations and cycles by statement: `pallasc.profile.statements` and what it is made of."""
 
+import collections
 import dataclasses
 import json
 import re
@@ -15,6 +16,7 @@ from pallasc.profile.scopes import put_scopes
 from stubs import ROOT, build_stub
 
 GOLDEN = ROOT / "testdata" / "golden"
+PLACE = placement.place
 
 # Its lines are known to the tests: they count from the first one, `"""Known`.
 KNOWN = '''"""Known counts: each statement's operations can be told by hand."""
@@ -105,19 +107,25 @@ def cache(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def runs():
-    """The runs of the schedules that the fixture `known` had executed."""
-    return []
+def seen():
+    """What `known` had from `execute` and `place`: {function: [result]}."""
+    return collections.defaultdict(list)
 
 
 @pytest.fixture(scope="module")
-def known(cache, runs):
-    def recorded(*arguments):
-        runs.append(execute(*arguments))
-        return runs[-1]
+def known(cache, seen):
+    """The statements of `KNOWN` on v7x."""
+
+    def recorded(function):
+        def call(*arguments):
+            seen[function].append(function(*arguments))
+            return seen[function][-1]
+
+        return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statements, "execute", recorded)
+        patch.setattr(statements, "execute", recorded(execute))
+        patch.setattr(placement, "place", recorded(PLACE))
         return statements.statements(Module(KNOWN, "known.py"))
 
 
@@ -163,9 +171,21 @@ def test_sources_and_functions(known):
     assert lines == sorted(set(lines))
 
 
-def test_cycles_add_up(known, runs):
+def test_instructions_are_placed(known, seen):
+    """The schedule's instructions are with the statements whose operations they were."""
+    (bundles,) = seen[PLACE]
+    placed = collections.Counter(line for bundle in bundles for line in bundle.lines)
+    assert placed[line_of(KNOWN, "square = x * x")] == 128
+    assert placed[line_of(KNOWN, "y = x + square")] == 128
+    # A multiplication, a push of a power of two and a pop for each.
+    assert placed[line_of(KNOWN, "e = jnp.exp(y)")] == 3 * 128
+    assert placed[line_of(KNOWN, "out_ref[...] = total")] == 128
+    assert placed[None] < 0.1 * placed.total()
+
+
+def test_cycles_add_up(known, seen):
     """Every cycle is given once, most of them to statements."""
-    ((_, run),) = runs
+    ((_, run),) = seen[execute]
     total = sum(statement.cycles + statement.waits for statement in known)
     assert total == pytest.approx(run.cycles, abs=1)
     by_code = {statement.code: statement for statement in known}
