@@ -69,15 +69,16 @@ class Worker:
 
     Args:
       memory_bytes: resident memory at which it is given up.
+      program: the module that it runs, which answers lines of JSON with lines of JSON.
       flags: of libtpu, such as "--xla_mosaic_dump_to=DIR".
     """
 
-    def __init__(self, memory_bytes=MEMORY_BYTES, flags=()):
+    def __init__(self, memory_bytes=MEMORY_BYTES, program="pallasc.aot_worker", flags=()):
         require_libtpu()
         self.memory_bytes = memory_bytes
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pallasc.aot_worker", str(memory_bytes)],
+            [sys.executable, "-m", program, str(memory_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -279,15 +280,15 @@ def telling_lines(text, count=6, width=240):
     return "\n".join(lines[:count])
 
 
-def cache_directory():
-    """$PALLASC_CACHE, .cache of the source tree, or the user's cache directory; then /aot."""
+def cache_directory(part="aot"):
+    """$PALLASC_CACHE, .cache of the source tree, or the user's cache directory; then /PART."""
     if path := os.environ.get("PALLASC_CACHE"):
-        return Path(path) / "aot"
+        return Path(path) / part
     tree = Path(__file__).resolve().parent.parent.parent
     if (tree / "pyproject.toml").exists():
-        return tree / ".cache" / "aot"
+        return tree / ".cache" / part
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "pallasc" / "aot"
+    return Path(home) / "pallasc" / part
 
 
 def cache_key(source, target):

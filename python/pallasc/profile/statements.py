@@ -327,7 +327,7 @@ def _execute(schedule, target):
     except (ArithmeticError, LookupError, NameError, SyntaxError, TypeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"the schedule is not understood: {what}") from None
-    if doubts := failures(program, run, 0):
+    if doubts := failures(program, run):
         raise ValueError("; ".join(doubts))
     return run, CHIPS[target]
 
@@ -337,7 +337,7 @@ def _cache_path(source, target):
     parts = [aot.cache_key(source, target)]
     parts += [file.read_text() for file in sorted(Path(__file__).parent.glob("*.py"))]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return aot.cache_directory().with_name("statements") / f"{digest}.json"
+    return aot.cache_directory("statements") / f"{digest}.json"
 
 
 def _cache_load(path):

@@ -1,0 +1,71 @@
+"""The command line of `python -m pallasc profile`."""
+
+import json
+import sys
+
+from ..command import Parser, positive
+from ..errors import UsageError
+from . import chips, report, run
+
+
+def main(argv):
+    """`profile KERNEL.py [--target T]...`: exit status 1 if a figure is not to be trusted."""
+    parser = Parser(
+        prog="python -m pallasc profile",
+        description="Compile a kernel for a TPU and execute the compiler's schedule: cycles, use of"
+        " each slot, bytes and waits, by kernel and by loop. No TPU is needed; figures are"
+        " estimates.",
+    )
+    parser.add_argument("kernel", nargs="?", metavar="KERNEL.py", help="module, or FILE.py:EXPR")
+    parser.add_argument(
+        *("-t", "--target"),
+        action="append",
+        metavar="T",
+        help=f"{', '.join(chips.CHIPS)} or all; repeatable (default: the module's own, else v6e)",
+    )
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="data of an argument that steers the kernel; of EXPR NAME may be its position",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON line for each target")
+    parser.add_argument("--simulate", action="store_true", help="libtpu's simulator too (slow)")
+    parser.add_argument("--self-test", action="store_true", help="kernels with known figures")
+    parser.add_argument("--timeout", type=positive, default=run.TIMEOUT_S, metavar="S")
+    parser.add_argument("--memory", type=positive, default=8.0, metavar="GIB", help="memory cap")
+    parser.add_argument("--no-cache", action="store_true", help="compile even if known")
+    options = parser.parse_args(argv)
+    targets = options.target or [None]
+    targets = list(chips.CHIPS) if "all" in targets else targets
+    if options.self_test:
+        from . import selftest
+
+        return selftest.main([target for target in targets if target])
+    if not options.kernel:
+        raise UsageError("no kernel given (see python -m pallasc profile --help)")
+    arguments = dict(_named(text) for text in options.arg)
+    good = True
+    for target in targets:
+        print(f"{options.kernel}: compiling for {target or 'its target'}", file=sys.stderr)
+        found = run.profile(
+            options.kernel,
+            target,
+            arguments,
+            options.simulate,
+            not options.no_cache,
+            timeout=options.timeout,
+            memory_bytes=int(options.memory * (1 << 30)),
+        )
+        good &= found["trusted"]
+        print(json.dumps(found) if options.json else report.text(found), flush=True)
+    return 0 if good else 1
+
+
+def _named(text):
+    """(name, path) of NAME=FILE.npy."""
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise UsageError(f"--arg {text}: expected NAME=FILE.npy")
+    return name, path
