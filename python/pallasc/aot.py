@@ -67,10 +67,13 @@ class AotResult:
 class Worker:
     """One worker process. `request` raises `WorkerLost` if it had to be given up.
 
-    `program`: the module that it runs, which answers lines of JSON with lines of JSON.
+    Args:
+      memory_bytes: resident memory at which it is given up.
+      program: the module that it runs, which answers lines of JSON with lines of JSON.
+      flags: of libtpu, such as "--xla_mosaic_dump_to=DIR".
     """
 
-    def __init__(self, memory_bytes=MEMORY_BYTES, program="pallasc.aot_worker"):
+    def __init__(self, memory_bytes=MEMORY_BYTES, program="pallasc.aot_worker", flags=()):
         require_libtpu()
         self.memory_bytes = memory_bytes
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
@@ -79,7 +82,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=worker_environment(),
+            env=worker_environment(flags),
         )
 
     def request(self, job, timeout):
@@ -141,10 +144,16 @@ class WorkerLost(Exception):
         self.kind = kind
 
 
-def worker_environment():
-    """Environment of a worker: libtpu without a TPU, jax on the CPU, no compilation cache."""
+def worker_environment(flags=()):
+    """Environment of a worker: libtpu without a TPU, jax on the CPU, no compilation cache.
+
+    Args:
+      flags: of libtpu, which reads them once in a process.
+    """
     environment = dict(os.environ)
+    given = os.environ.get("LIBTPU_INIT_ARGS", "")
     environment.update(
+        LIBTPU_INIT_ARGS=" ".join([given, *flags]).strip(),
         JAX_PLATFORMS="cpu",
         TPU_SKIP_MDS_QUERY="1",
         ALLOW_MULTIPLE_LIBTPU_LOAD="1",

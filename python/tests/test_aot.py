@@ -98,6 +98,14 @@ def test_errors_before_the_worker(data, monkeypatch):
         aot.compile_one(data / "dma_double.py", "v6e")
 
 
+def test_flags_of_libtpu_are_added(monkeypatch):
+    monkeypatch.delenv("LIBTPU_INIT_ARGS", raising=False)
+    assert aot.worker_environment()["LIBTPU_INIT_ARGS"] == ""
+    assert aot.worker_environment(["--a", "--b"])["LIBTPU_INIT_ARGS"] == "--a --b"
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--mine=1")
+    assert aot.worker_environment(["--a"])["LIBTPU_INIT_ARGS"] == "--mine=1 --a"
+
+
 def test_parse_overflow():
     texts = {
         "allocation with size 96.00M and limit 64.00M exceeded scoped vmem limit by 32.00M.": (
