@@ -244,9 +244,11 @@ static bool loop_carries(Planner *p, Loop *loop) {
 		            c.place == CARRY_REGISTER ? "registers" : "VMEM scratch", c.why);
 		vec_push(p->a, &loop->carries, c);
 	}
-	if (results->list.count > g->carried.count)
-		return plan_refuse(p, loop->call, "unsupported", "carry it from step to step",
-		                   "a loop result that is not carried is undefined when the loop runs zero times");
+	for (uint32_t i = 0; i < results->list.count; i++)
+		if (graph_carried_arg(g, i) == NONE)
+			return plan_refuse(p, loop->call, "unsupported", "carry it from step to step",
+			                   "a loop result that is not carried is undefined when the loop runs zero "
+			                   "times");
 	return true;
 }
 

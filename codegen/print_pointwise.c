@@ -19,7 +19,17 @@ static Precedence infix_precedence(const char *text) {
 
 /* ---- dtypes ----------------------------------------------------------------------------------------------------- */
 
+/* A number of Python's, which has no dtype and no methods. */
+static bool is_literal(const char *text) {
+	text += *text == '-';
+	return (*text >= '0' && *text <= '9' && text[strspn(text, "0123456789.e-")] == '\0') ||
+	       strcmp(text, "True") == 0 || strcmp(text, "False") == 0 || strcmp(text, "jnp.inf") == 0 ||
+	       strcmp(text, "jnp.nan") == 0;
+}
+
 PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype) {
+	if (is_literal(e.text))
+		return as_scalar(pr, e, dtype);
 	return py_atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(dtype)));
 }
 
@@ -142,11 +152,9 @@ static const char *comparison_call(const char *infix) {
 	return NULL;
 }
 
-static bool is_number_text(const char *text) { return text[strspn(text, "-0123456789")] == '\0'; }
-
 static bool looks_like_a_slip(const PyExpr *operands) {
 	const char *a = operands[0].text, *b = operands[1].text;
-	return a && b && (strcmp(a, b) == 0 || (is_number_text(a) && is_number_text(b)));
+	return a && b && (strcmp(a, b) == 0 || (is_literal(a) && is_literal(b)));
 }
 
 PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
