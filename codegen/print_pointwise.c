@@ -133,11 +133,10 @@ static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operand
 }
 
 static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operands, uint32_t count) {
-	const char *items[8];
-	for (uint32_t i = 0; i < count && i < 8; i++)
+	const char *items[PARAMS_MAX];
+	for (uint32_t i = 0; i < count; i++)
 		items[i] = operands[i].text;
-	return py_atom(
-		arena_printf(pr->a, "%s(%s)", helper_named(pr, function), dims_text(pr, count < 8 ? count : 8, items)));
+	return py_atom(arena_printf(pr->a, "%s(%s)", helper_named(pr, function), dims_text(pr, count, items)));
 }
 
 /* Linters take a comparison of a name with itself for a slip; here it tells NaNs. So they do one of two numbers, as of
@@ -287,7 +286,7 @@ PyExpr pointwise_text(Printer *pr, NodeId n) {
 	const OpRow *row = op_row(node->op);
 	const Value *v = &pr->plan->values[n];
 	Dtype dtype = node_type(pr->m, n)->dtype;
-	PyExpr operands[8] = {{0}};
+	PyExpr operands[PARAMS_MAX] = {{0}};
 	uint32_t count = 0;
 	if (node->op == OP_CONVERT || node->op == OP_TO_COPY) {
 		const Arg *a = node_arg(pr->m, n, 0);
@@ -300,7 +299,7 @@ PyExpr pointwise_text(Printer *pr, NodeId n) {
 	}
 	Dtype promoted = arith_promoted(pr->m, n);
 	Dtype compute = v->compute != DTYPE_NONE ? v->compute : arith_natural(pr->m, n);
-	for (uint32_t i = 0; i < node->arg_count && count < 8; i++)
+	for (uint32_t i = 0; i < node->arg_count; i++)
 		if (arith_is_operand(node_arg(pr->m, n, i)))
 			operands[count++] = operand_text(pr, n, i, promoted);
 	PyExpr e = op_text(pr, n, operands, count, compute);
