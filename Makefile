@@ -161,6 +161,12 @@ soak: build need-venv
 soak-page: need-venv
 	$(PYTHON) tests/oracle/page.py
 
+# Mutated graphs against a build with sanitizers; what breaks is written to build/mutations.
+.PHONY: mutations
+mutations: need-c need-venv
+	@$(MAKE) --no-print-directory $(ASAN) all
+	$(PYTHON) tests/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0) --pallasc build/asan/pallasc
+
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py
 
@@ -254,6 +260,7 @@ help:
 	@echo 'make proof         simulate every kernel of the matrix on every kind of inputs (slow)'
 	@echo 'make proof-page    proof and aot, then docs/proof.md'
 	@echo 'make soak          random documents against the reference; SECONDS=600 SEED=0 LOG=FILE'
+	@echo 'make mutations     mutated graphs under AddressSanitizer and UBSan; COUNT=20000 SEED=0'
 	@echo 'make soak-page     their counts and finds into docs/results.md'
 	@echo 'make coverage      docs/coverage.md: every kernel family simulated, compiled, beside Helion (cached);'
 	@echo '                   ROW=TEXT PART=numerics|compiled|cycles|helion only some'

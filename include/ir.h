@@ -184,7 +184,8 @@ typedef struct Carried {
 } Carried;
 
 typedef struct Graph {
-	int64_t id; /* as the document numbers it */
+	int64_t id;      /* as the document numbers it */
+	uint32_t origin; /* index in the document's `graphs`; NONE if a pass made it */
 	GraphKind kind;
 	VEC(BlockId) blocks; /* root: its grid; loops: block_ids; outermost first */
 	VEC(Carried) carried;

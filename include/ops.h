@@ -56,6 +56,9 @@ typedef enum Op {
 	OP_UNKNOWN = OP_COUNT
 } Op;
 
+/* Parameters of a row, at most. */
+enum { PARAMS_MAX = 8 };
+
 /* A parameter of an op's schema, parsed from the row's `params` string once per context or at compile time. */
 typedef struct OpRow {
 	const char *target; /* "aten.mul.Tensor" */
