@@ -35,7 +35,7 @@ typedef enum DtypeRule {
 	RULE_DIV_MODE,      /* PROMOTE with a rounding mode, PROMOTE_FLOAT without */
 	RULE_BOOL,
 	RULE_INT32,
-	RULE_SUM, /* ints and bools become int32 (torch: int64, narrowed), floats stay; or the dtype argument */
+	RULE_SUM, /* ints and bools become int32, or int64 if `meta` says so; floats stay; or the dtype argument */
 	RULE_ARG  /* the dtype argument */
 } DtypeRule;
 

@@ -15,7 +15,7 @@ PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
 ATTENTION = ROOT / "testdata" / "graphs" / "attention.json"
 ADD = ROOT / "testdata" / "graphs" / "add.json"
 PASSES = (
-    "const_fold branches decompose bounds cse roll scale_after_max trim dce loop_types"
+    "int64 const_fold branches decompose bounds cse roll scale_after_max trim dce loop_types"
     " block_constraints row_split columns inloop_loads orient pre_broadcast"
 ).split()
 
