@@ -74,6 +74,7 @@ PYTHON = .venv/bin/python
 EXPORT_PYTHON = .venv-export/bin/python
 WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
+NEXT_GRAPH = testdata/graphs/softmax_two_pass.json
 SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
 C_FILES = $(wildcard tools/*.c src/*.[ch] passes/*.[ch] codegen/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
 
@@ -96,6 +97,10 @@ build: need-c
 .PHONY: demo
 demo: build need-venv
 	./$(PROGRAM) $(GRAPH) | $(WITH_PYTHON) -m pallasc run - --graph $(GRAPH)
+	@printf '%s\n' '' 'What to type next, here: what the compiler decides about a graph, its kernel, and a run of it.' '' \
+		'    ./pallasc $(NEXT_GRAPH) --emit=report' \
+		'    ./pallasc $(NEXT_GRAPH) -o build/softmax.py' \
+		'    PYTHONPATH=python $(PYTHON) -m pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
 
 .PHONY: check check-unit check-python
 check: check-unit check-python
@@ -320,5 +325,5 @@ help:
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'
 	@echo 'make wheels sdist  dist/: wheels for x86_64 and aarch64 that need no compiler, and the sources'
-	@echo 'make check-package the tests of what is installed: wheels, sdist, make install'
+	@echo 'make check-package the tests of what is installed: wheels, sdist, make install, the demo'
 	@echo 'make clean         remove what was built; the .venvs stay'

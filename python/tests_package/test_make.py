@@ -1,5 +1,6 @@
-"""`make install`."""
+"""`make install` and `make demo`."""
 
+import os
 import re
 import shlex
 
@@ -82,3 +83,17 @@ def test_program_by_pkg_config(prefix, tmp_path, static):
     assert text.splitlines()[0] == f"{version.strip()} 1" and '"severity"' in text
     loads = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", program))
     assert ("libpallasc.so.1" in loads) == (not static)
+
+
+def test_demo_says_what_to_type_next():
+    """Each command that stands at the end works as typed, in a shell that knows nothing of us."""
+    text = make("demo")
+    assert "\nPASS\n" in text
+    _, _, after = text.partition("\nWhat to type next")
+    commands = re.findall(r"^    (.+)$", after, re.MULTILINE)
+    assert len(commands) == 3 and text.rstrip().endswith(commands[-1])
+    fresh = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    outputs = [run("bash", "-c", command, cwd=ROOT, env=fresh) for command in commands]
+    assert "What to try next" in outputs[0]
+    assert outputs[1] == ""
+    assert outputs[2].endswith("\nPASS\n")
