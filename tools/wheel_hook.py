@@ -48,12 +48,15 @@ def _require_tools():
     flags = [
         flag for name in ("CPPFLAGS", "CFLAGS") for flag in shlex.split(os.environ.get(name, ""))
     ]
-    headers = "#include <stdio.h>\n#include <jansson.h>\n"
+    headers = (
+        "#include <stdio.h>\n#include <jansson.h>\n"
+        "#if JANSSON_VERSION_HEX < 0x020d00\n#error too old\n#endif\n"
+    )
     probe = subprocess.run(
         [*compiler, *flags, "-E", "-x", "c", "-"], input=headers, capture_output=True, text=True
     )
     if probe.returncode != 0:
-        _give_up("the headers of libc or jansson are missing")
+        _give_up("there are no headers of libc or of such a jansson")
 
 
 def _give_up(reason):

@@ -104,6 +104,7 @@ def test_wheel_of_the_sdist(source, tmp_path):
     assert run(python, "-c", code, cwd=tmp_path, env=there) == run(command, GRAPH)
 
 
+NO_HEADERS = "there are no headers of libc or of such a jansson"
 NEEDED = (
     "needed are a C compiler, GNU make and jansson 2.13 or later"
     " (Debian: apt-get install gcc libc6-dev make libjansson-dev)"
@@ -116,7 +117,8 @@ NEEDED = (
         ((), {}, "GNU make is missing"),
         (("make",), {}, "there is no C compiler 'cc'"),
         (("make",), {"CC": "no-such-cc -m64"}, "there is no C compiler 'no-such-cc'"),
-        (("make", "cc"), {"CPPFLAGS": "-nostdinc"}, "the headers of libc or jansson are missing"),
+        (("make", "cc"), {"CPPFLAGS": "-nostdinc"}, NO_HEADERS),
+        (("make", "cc"), {"CPPFLAGS": "-DJANSSON_H -DJANSSON_VERSION_HEX=0x020c00"}, NO_HEADERS),
     ],
 )
 def test_what_a_build_needs_is_said_in_one_line(source, tmp_path, tools, variables, reason):
