@@ -11,9 +11,12 @@ ifeq ($(origin CC),default)
 CC = cc
 endif
 WARNINGS = -Wall -Wextra -Wpedantic -Wconversion -Werror
-CFLAGS = -O2 -g
-override ALL_CFLAGS = -std=c11 $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden -Iinclude -Ipasses -Icodegen -MMD -MP $(EXTRA_CFLAGS)
-LDLIBS = -ljansson -lm
+# These, CC, AR, CPPFLAGS and LDFLAGS may come from the environment.
+CFLAGS ?= -O2 -g
+LDLIBS ?= -ljansson -lm
+# No fused multiply-add, which only some machines have: the output is the same on all.
+override ALL_CFLAGS = -std=c11 -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden \
+	-Iinclude -Ipasses -Icodegen -MMD -MP $(EXTRA_CFLAGS)
 ABI = $(shell sed -n 's/^\#define PALLASC_ABI_VERSION //p' include/pallasc/pallasc.h)
 
 # The command's own files; everything else is the library.
@@ -71,6 +74,7 @@ PYTHON = .venv/bin/python
 EXPORT_PYTHON = .venv-export/bin/python
 WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
+NEXT_GRAPH = testdata/graphs/softmax_two_pass.json
 SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
 C_FILES = $(wildcard tools/*.c src/*.[ch] passes/*.[ch] codegen/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
 
@@ -93,6 +97,10 @@ build: need-c
 .PHONY: demo
 demo: build need-venv
 	./$(PROGRAM) $(GRAPH) | $(WITH_PYTHON) -m pallasc run - --graph $(GRAPH)
+	@printf '%s\n' '' 'What to type next, here: what the compiler decides about a graph, its kernel, and a run of it.' '' \
+		'    ./pallasc $(NEXT_GRAPH) --emit=report' \
+		'    ./pallasc $(NEXT_GRAPH) -o build/softmax.py' \
+		'    PYTHONPATH=python $(PYTHON) -m pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
 
 .PHONY: check check-unit check-python
 check: check-unit check-python
@@ -241,9 +249,59 @@ valgrind: build
 	@tools/bootstrap valgrind
 	@$(MAKE) --no-print-directory run-unit RUNNER='valgrind -q --leak-check=full --error-exitcode=9'
 
+# ---- installing and packaging -----------------------------------------------------------------------------------------
+
+# As usual: make install PREFIX=/opt/pallasc DESTDIR=/tmp/stage. After one to /usr/local, `ldconfig` finds the .so.
+PREFIX = /usr/local
+BINDIR = $(PREFIX)/bin
+LIBDIR = $(PREFIX)/lib
+INCLUDEDIR = $(PREFIX)/include
+DATADIR = $(PREFIX)/share
+VERSION = $(shell sed -n 's/^\#define PALLASC_VERSION "\(.*\)"/\1/p' include/version.h)
+
+OWN_FOLDERS = $(INCLUDEDIR)/pallasc $(DATADIR)/pallasc $(DATADIR)/doc/pallasc
+FOLDERS = $(BINDIR) $(LIBDIR)/pkgconfig $(OWN_FOLDERS)
+INSTALLED = $(BINDIR)/pallasc $(LIBDIR)/libpallasc.a $(LIBDIR)/libpallasc.so.$(ABI) $(LIBDIR)/libpallasc.so \
+	$(LIBDIR)/pkgconfig/pallasc.pc $(INCLUDEDIR)/pallasc/pallasc.h $(DATADIR)/pallasc/fxtile.schema.json \
+	$(addprefix $(DATADIR)/doc/pallasc/,LICENSE README.md CHANGELOG.md)
+
+.PHONY: install uninstall
+install: all
+	install -d $(FOLDERS:%=$(DESTDIR)%)
+	install -m 755 $(PROGRAM) $(DESTDIR)$(BINDIR)/pallasc
+	install -m 644 $(BUILD)/libpallasc.a $(DESTDIR)$(LIBDIR)
+	install -m 755 $(BUILD)/libpallasc.so.$(ABI) $(DESTDIR)$(LIBDIR)
+	ln -sf libpallasc.so.$(ABI) $(DESTDIR)$(LIBDIR)/libpallasc.so
+	install -m 644 include/pallasc/pallasc.h $(DESTDIR)$(INCLUDEDIR)/pallasc
+	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
+		-e 's|@version@|$(VERSION)|' include/pallasc/pallasc.pc.in >$(BUILD)/pallasc.pc
+	install -m 644 $(BUILD)/pallasc.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 644 docs/fxtile.schema.json $(DESTDIR)$(DATADIR)/pallasc
+	install -m 644 LICENSE README.md CHANGELOG.md $(DESTDIR)$(DATADIR)/doc/pallasc
+
+# Of the folders only what is ours goes; under a DESTDIR all that install made and that is empty.
+uninstall:
+	rm -f $(INSTALLED:%=$(DESTDIR)%)
+	cd $(DESTDIR)/ && rmdir $(if $(DESTDIR),-p $(FOLDERS:/%=%),$(OWN_FOLDERS:/%=%)) 2>/dev/null || true
+
+# dist/: wheels for x86_64 and aarch64, which need nothing but glibc 2.28; the sdist is the checkout.
+PACKAGE_PYTHON = .venv-package/bin/python
+.PHONY: need-package wheels sdist check-package
+need-package:
+	@tools/bootstrap venv-package
+wheels: need-package
+	tools/wheels
+sdist: need-package
+	$(PACKAGE_PYTHON) -m build --sdist --no-isolation --outdir dist .
+
+# What is installed, from wheels, sdist and `make install`, works with no compiler and no checkout; aarch64 under qemu.
+check-package: wheels sdist build need-venv
+	@tools/bootstrap package
+	$(PYTEST) python/tests_package
+
 .PHONY: clean help
 clean:
-	rm -rf $(BUILD) $(PROGRAM)
+	rm -rf $(BUILD) $(PROGRAM) dist
 
 help:
 	@echo 'make               build ./pallasc and build/libpallasc.{a,so}; V=1 shows the commands'
@@ -271,4 +329,7 @@ help:
 	@echo 'make bench-compile compile speed, with docs/compile_speed.md'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
-	@echo 'make clean         remove what was built; .venv and .venv-export stay'
+	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'
+	@echo 'make wheels sdist  dist/: wheels for x86_64 and aarch64 that need no compiler, and the sources'
+	@echo 'make check-package the tests of what is installed: wheels, sdist, make install, the demo'
+	@echo 'make clean         remove what was built; the .venvs stay'
