@@ -95,7 +95,8 @@ def settle(question, simulate, remember=True):
     lines, ratios = simulate()
     if not lines:
         verdict = question.verdict(ratios)
-        if verdict not in known().get(question.key, ()):
+        if verdict not in known().setdefault(question.key, []):
+            known()[question.key].append(verdict)
             append(LOCAL, " ".join(verdict))
         log("again" if again else "new" if remember else "passing", verdict)
     return lines
@@ -221,7 +222,7 @@ def read(path):
 
 @functools.cache
 def known():
-    """{key: [verdicts]} of both files, as they are when first asked for."""
+    """{key: [verdicts]} of both files as they are when first asked for, and of this process."""
     found = read(KEPT)
     for key, verdicts in read(LOCAL).items():
         found.setdefault(key, []).extend(verdicts)
@@ -272,11 +273,11 @@ def summary(path):
         return [f"simulated kernels: all {again} again"]
     simulated = new + again + hows.count("passing")
     lines = [
-        f"kernels to simulate: {len(hows)}; {hows.count('kept')} as kept in tests/verdicts.txt, "
-        f"{simulated} simulated ({again} of them again: {DATE}={day()})"
+        f"kernels to simulate: {len(hows)}; {hows.count('kept')} have a kept verdict that holds, "
+        f"{simulated} were simulated ({again} of them again: {DATE}={day()})"
     ]
-    if unrecorded(path):
-        lines.append(f"{unrecorded(path)} verdicts are not recorded: `make verdicts` does")
+    if count := unrecorded(path):
+        lines.append(f"{count} verdicts are not in tests/verdicts.txt: `make verdicts` writes them")
     return lines
 
 
