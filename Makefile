@@ -102,33 +102,44 @@ demo: build need-venv
 		'    ./pallasc $(NEXT_GRAPH) -o build/softmax.py' \
 		'    PYTHONPATH=python $(PYTHON) -m pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
 
-.PHONY: check check-unit check-python
+.PHONY: check check-unit check-python check-full verdicts
 check: check-unit check-python
-	@echo 'make check: all passed'
+	@echo "make check: all passed, $$(grep -c '       OK ' $(UNIT_LOG)) unit tests and what pytest says above"
+
+# What `make check` does, but no kept verdict holds; then tests/verdicts.txt is written anew.
+check-full:
+	@PALLASC_CHECK_AGAIN=1 $(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory verdicts
+
+# tests/verdicts.txt, from what the last `make check` found right.
+verdicts: need-venv
+	@$(PYTHON) tests/verdicts.py $(VERDICTS)
 
 check-unit: build
 	@$(MAKE) --no-print-directory run-unit
 
 .PHONY: run-unit unit-tests
+UNIT_LOG = $(BUILD)/unit.log
 unit-tests: $(UNIT_TESTS)
 run-unit: unit-tests
-	@failed=''; \
+	@failed=''; : >$(UNIT_LOG); \
 	for test in $(UNIT_TESTS); do \
 		echo "== $$test"; \
-		$(RUNNER) $$test || failed="$$failed $$test"; \
+		$(RUNNER) $$test 2>&1 | tee -a $(UNIT_LOG) || failed="$$failed $$test"; \
 	done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-# Two halves at once, each with its own summary: the simulations take as long as all the rest.
+# One session in a process for each core, a file of tests in one of them (they share what it prepares). Files that take
+# minutes come first, so that none is left alone at the end.
 PYTEST = $(WITH_PYTHON) -m pytest
-SIMULATED = tests/numerics tests/coverage
-.PHONY: check-numerics check-others
+PROCESSES = $(shell nproc 2>/dev/null || echo 2)
+LONG_TESTS = $(addprefix tests/,numerics/test_numerics.py coverage/test_coverage.py aot/test_aot.py test_memory.py ops oracle)
+VERDICTS = $(BUILD)/verdicts.log
 check-python: build need-venv
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check-numerics check-others
-check-numerics:
-	$(PYTEST) $(SIMULATED)
-check-others:
-	$(PYTEST) python/tests $(filter-out $(SIMULATED:=/%),$(wildcard tests/test_*.py tests/*/test_*.py))
+	@rm -f $(VERDICTS)
+	PALLASC_VERDICTS_LOG=$(VERDICTS).part $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
+		$(LONG_TESTS) $(filter-out $(LONG_TESTS) $(LONG_TESTS:=/%),$(wildcard tests/test_*.py tests/*/test_*.py)) python/tests
+	@mv $(VERDICTS).part $(VERDICTS)
 
 .PHONY: check-export
 check-export: build need-export
@@ -307,6 +318,9 @@ help:
 	@echo 'make               build ./pallasc and build/libpallasc.{a,so}; V=1 shows the commands'
 	@echo 'make demo          compile the attention graph, run the kernel, compare with the reference'
 	@echo 'make check         unit tests and pytest; installs what is missing (C libraries, .venv)'
+	@echo '                   (kernels whose verdicts are kept are not simulated again; PALLASC_CHECK_DATE=YYYY-MM-DD)'
+	@echo 'make verdicts      keep the verdicts of the last make check: tests/verdicts.txt'
+	@echo 'make check-full    make check that simulates every kernel, and make verdicts'
 	@echo 'make check-export  the tests that need torch and helion (.venv-export)'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
