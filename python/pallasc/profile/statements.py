@@ -35,6 +35,7 @@ _DUMP_LLO = (
     "--xla_jf_dump_llo_text=true",
     f"--xla_jf_dump_llo_pass_label_regex=.*({placement.START}|{placement.SCHEDULE}).*",
 )
+_NUMBER = re.compile(r"%([a-z]*)\d+")
 _LLO_DUMP = re.compile(rf"\d+-(.+)-\d+-({placement.START}|{placement.SCHEDULE})\.txt")
 
 # Lines of the table that are no statement.
@@ -356,8 +357,15 @@ def _without_scopes(schedule, bare):
 
 
 def _instructions(bundles):
-    """Texts of all bundles' instructions, without the direction of a copy, which is a comment's."""
-    return [[item.text.partition(" @")[0].rstrip() for item in b.instructions] for b in bundles]
+    """Texts of all bundles' instructions, with registers but without what differs by name only.
+
+    That are numbers of values (%v12_v3 is %v_v3), which scopes may shift, and the direction of a
+    copy, which is a comment's.
+    """
+    return [
+        [_NUMBER.sub(r"%\1", item.text.partition(" @")[0].rstrip()) for item in bundle.instructions]
+        for bundle in bundles
+    ]
 
 
 def _cache_path(source, target):
