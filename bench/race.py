@@ -53,20 +53,12 @@ class Contest:
     Attributes:
       name: what is computed, and how the loop is lowered.
       ours, helion, hand: runs; the fastest of each counts.
-      stated: what the issue says of Helion's and of the best other on v7x, in ms, or None each.
-      goal_ms, goal_mib: what the issue wants on v7x, or None.
-      per_flop: (name of another contest, FLOPs of this one for one of that one): the goal is its
-        time in proportion, plus 5%.
     """
 
     name: str
     ours: list
     helion: list
     hand: list
-    stated: tuple = (None, None)
-    goal_ms: float | None = None
-    goal_mib: float | None = None
-    per_flop: tuple | None = None
 
     def sides(self):
         """{side: runs}."""
@@ -114,7 +106,7 @@ FLASH_NAMES = ("block_q", "block_k_major", "block_k")
 
 
 def attention_hand(width):
-    """Every hand-written attention at its best block sizes (found by trying; see the issue)."""
+    """Every hand-written attention at its best block sizes (found by trying)."""
     kernels = [("jax.splash_attention", SPLASH_NAMES, SPLASH_SIZES)]
     kernels.append(("jax.flash_attention", FLASH_NAMES, FLASH_SIZES))
     if has_tokamax():
@@ -127,16 +119,13 @@ def attention_hand(width):
     ]
 
 
-def attention_contest(width, blocks, loop, stated, goal_ms=None, goal_mib=None):
+def attention_contest(width, blocks, loop):
     """One configuration of attention."""
     return Contest(
         f"attention D={width}, {loop} {list(blocks)}",
         [attention_ours(width, blocks, loop)],
         attention_helion(width, blocks, loop),
         attention_hand(width),
-        stated,
-        goal_ms,
-        goal_mib,
     )
 
 
@@ -156,15 +145,13 @@ BEST = (
 BEST_HELION = (((1, 512, 1024), 2), ((1, 512, 1024), 1), ((2, 512, 2048), 2), ((1, 1024, 1024), 1))
 
 
-def best_contest(width, stated, goal_ms):
+def best_contest(width):
     """The fastest of several configurations."""
     return Contest(
         f"attention D={width}, best of any configuration",
         [attention_ours(width, blocks, loop) for blocks, loop in BEST],
         [attention_run("helion", width, blocks, "unroll", heads) for blocks, heads in BEST_HELION],
         attention_hand(width),
-        stated,
-        goal_ms,
     )
 
 
@@ -181,34 +168,23 @@ def long_contest(loop):
         text = config_text((1, 512, 1024), loop, **keys)
         return Run(side, ATTENTION, args, text, LONG // LONG_ROWS)
 
-    flops = LONG * LONG / (HEADS * 8192 * 8192)
-    other = f"attention D=128, {loop} [1, 512, 1024]"
     name = f"attention B=1 H=1 S=131072 D=128, {loop} [1, 512, 1024]"
-    helion = [run("helion", **buffers)]
-    return Contest(name, [run("ours")], helion, [], per_flop=(other, flops))
+    return Contest(name, [run("ours")], [run("helion", **buffers)], [])
 
 
-# (head width, block sizes, loop type): (Helion's and the best other as the issue has them, goal)
-ATTENTION_ROWS = {
-    (256, (2, 512, 2048), "unroll"): ((18.8, 20.0), 17.3, 48),
-    (256, (1, 512, 1024), "unroll"): ((20.5, 20.0), 17.8),
-    (256, (1, 512, 1024), "emit_pipeline"): ((38.9, 20.0), 21.0, 16),
-    (256, (1, 512, 1024), "fori_loop"): ((69.0, 20.0), 21.0, 16),
-    (128, (1, 512, 1024), "unroll"): ((20.2, 20.4), 17.0),
-    (128, (1, 512, 1024), "emit_pipeline"): ((30.9, 20.4), 19.5),
-    (128, (1, 512, 1024), "fori_loop"): ((None, 20.4),),
-    (64, (1, 512, 1024), "unroll"): ((20.8, None), 17.5),
-    (64, (1, 512, 1024), "emit_pipeline"): ((20.8, None), 17.5),
-    (64, (1, 512, 1024), "fori_loop"): ((20.8, None), 17.5),
-}
+# Head width, block sizes, loop type.
+ATTENTION_ROWS = (
+    (256, (2, 512, 2048), "unroll"),
+    *((width, (1, 512, 1024), loop) for width in (256, 128, 64) for loop in LOOPS),
+)
 
 
 def attention_contests():
     """All rows of attention."""
-    for configuration, figures in ATTENTION_ROWS.items():
-        yield attention_contest(*configuration, *figures)
-    yield best_contest(256, (18.8, 20.0), 16.5)
-    yield best_contest(128, (20.2, 20.4), 14.5)
+    for row in ATTENTION_ROWS:
+        yield attention_contest(*row)
+    yield best_contest(256)
+    yield best_contest(128)
     for loop in ("emit_pipeline", "fori_loop"):
         yield long_contest(loop)
 
@@ -231,13 +207,13 @@ def matmul_contests():
         for blocks in sizes
     ]
     hand.append(Run("hand", "xla.matmul", args, "{}"))
-    for loop, helions, goal in (("emit_pipeline", 0.155, 0.124), ("fori_loop", 0.250, 0.127)):
+    for loop in ("emit_pipeline", "fori_loop"):
         blocks = (1024, 1024, 1024)
         texts = [config_text(blocks, loop)]
         if loop == "fori_loop":  # which Helion runs with one buffer if not asked
             texts.append(config_text(blocks, loop, pallas_load_buffer_count=[2, 2]))
         runs = both(MATMUL, args, texts)
-        yield Contest(f"matmul 4096^3, {loop} {list(blocks)}", *runs, hand, (helions, 0.124), goal)
+        yield Contest(f"matmul 4096^3, {loop} {list(blocks)}", *runs, hand)
 
 
 def layer_norm_contest():
@@ -249,7 +225,7 @@ def layer_norm_contest():
     ]
     ours, helion = (a + b for a, b in zip(*runs, strict=True))
     hand = [Run("hand", "xla.layer_norm_bwd", args, "{}")]
-    return Contest("layer-norm backward 4096x10240", ours, helion, hand, (0.190, 0.227), 0.095)
+    return Contest("layer-norm backward 4096x10240", ours, helion, hand)
 
 
 def softmax_contests():
@@ -257,10 +233,10 @@ def softmax_contests():
     args = ("bfloat16[4096,10240]",)
     hand = [Run("hand", "xla.softmax", args, "{}")]
     runs = both(SOFTMAX, args, [config_text((rows,)) for rows in (64, 128, 256)])
-    yield Contest("softmax 4096x10240, whole row", *runs, hand, (0.062, None), 0.048)
+    yield Contest("softmax 4096x10240, whole row", *runs, hand)
     texts = [config_text((512, 1024), loop) for loop in LOOPS]
     runs = both(SOFTMAX_LOOP, args, texts)
-    yield Contest("softmax 4096x10240, two-pass", *runs, hand, (0.385, None), 0.052)
+    yield Contest("softmax 4096x10240, two-pass", *runs, hand)
 
 
 def split_k_contest():
@@ -273,9 +249,7 @@ def split_k_contest():
     ]
     hand = [Run("hand", "xla.matmul", args, "{}")]
     hand.append(Run("hand", "xla.split_k", args, json.dumps({"parts": 8})))
-    return Contest(
-        "split-K 8, M=512 K=32768 N=64", *both(SPLIT_K, args, texts), hand, (0.039, None), 0.013
-    )
+    return Contest("split-K 8, M=512 K=32768 N=64", *both(SPLIT_K, args, texts), hand)
 
 
 CONTESTS = [

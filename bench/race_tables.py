@@ -8,8 +8,12 @@ import re
 
 from hand_kernels import parsed
 from measure import ROOT, CompileError, Job, binding
-from race import CHIPS, CHOICES, CONTESTS, LAYER_NORM, LAYER_NORM_LOOP, Run
+from race import CHIPS, CHOICES, LAYER_NORM, LAYER_NORM_LOOP, Run
 from sections import Row, Table, known, mib, slot_uses, spills, verdict
+
+# Of one TensorCore: jax/_src/tpu_info.py, as src/targets.def.
+HBM_BYTES_PER_MS = {"v7x": 3.70e9, "v6e": 1.64e9}
+FLOPS_PER_MS = {"v7x": 1.155e12, "v6e": 0.92e12}
 
 # ---- one side of a row
 
@@ -78,38 +82,34 @@ def rival_cell(side):
 # ---- the race
 
 
-def goal_of(contest, outcomes, chip):
-    """The goal in ms on a chip, or None."""
-    if not contest.per_flop:
-        return contest.goal_ms if chip == "v7x" else None
-    name, flops = contest.per_flop
-    (other,) = (c for c in CONTESTS if c.name == name)
-    ms = fastest(other.ours, outcomes, chip).ms
-    return ms and 1.05 * ms * flops
+def floor_ms(run, outcome):
+    """The least time of a run of ours on its chip, in ms; None without a plan.
+
+    The longer of two: its matmuls at the MXU's bfloat16 peak, and reading each input and writing
+    each output once at full HBM bandwidth.
+    """
+    plan = outcome.plan
+    if not plan:
+        return None
+    arrays = {o["tensor"]: o for o in plan["operands"] if o["tensor"]}
+    moved = sum(math.prod(o["shape"]) * itemsize(o["dtype"]) for o in arrays.values())
+    chip = plan["target"]
+    return run.scale * max(plan["flops"] / FLOPS_PER_MS[chip], moved / HBM_BYTES_PER_MS[chip])
 
 
-def must_cell(ours, rivals, stated):
-    """Whether ours beats the rivals ({name: Fastest}) and the issue's figures ({name: ms})."""
-    if ours.ms is None:
-        return "no" if ours.run else "-"
-    times = [(name, rival.ms) for name, rival in rivals.items()] + list(stated.items())
-    lost = [f"{ours.ms / ms:.2f}x of {name}" for name, ms in times if ms and ours.ms >= ms]
-    if lost:
-        return f"**no**: {', '.join(lost)}"
-    unknown = [name for name, rival in rivals.items() if rival.run is None]
-    return f"yes, but for {', '.join(unknown)}: not measured" if unknown else "yes"
+def ratio_cell(ours, ms):
+    """Our time as a multiple of another."""
+    return f"{ours.ms / ms:.2f}" if ours.ms and ms else "-"
 
 
-def goal_cells(contest, ours, goal):
-    """The goal, and whether it is met."""
-    if goal is None:
-        return ["-", "-"]
-    room = f" in {contest.goal_mib} MiB" if contest.goal_mib else ""
-    shown = f"{figure(goal)}{room}"
-    if ours.ms is None:
-        return [shown, "no" if ours.run else "-"]
-    fits = not contest.goal_mib or ours.outcome.vmem_bytes <= contest.goal_mib << 20
-    return [shown, "yes" if fits and ours.ms <= goal else f"no: {ours.ms / goal:.2f}x"]
+def peer_cell(ours, peers):
+    """Our time as a multiple of the fastest peer's, bold where a peer is faster; whose that is."""
+    times = {name: peer.ms for name, peer in peers.items() if peer.ms}
+    if not times or ours.ms is None:
+        return "-"
+    name = min(times, key=times.get)
+    text = ratio_cell(ours, times[name])
+    return f"{f'**{text}**' if ours.ms > times[name] else text} {name}"
 
 
 def race_rows(contests):
@@ -120,8 +120,6 @@ def race_rows(contests):
 def contest_jobs(contest, chip):
     """{run: job} of all that a row needs."""
     runs = [run for runs in contest.sides().values() for run in runs]
-    if contest.per_flop:
-        runs += next(c.ours for c in CONTESTS if c.name == contest.per_flop[0])
     return {run: run.job(chip) for run in runs}
 
 
@@ -140,20 +138,18 @@ def race_table(contests):
             ours, helion, hand = (
                 fastest(runs, outcomes, chip) for runs in contest.sides().values()
             )
-            issue = contest.stated if chip == "v7x" else (None, None)
-            rivals = {"Helion": helion} | ({"the others": hand} if contest.hand else {})
-            names = ("the issue's Helion", "the issue's others")
-            must = must_cell(ours, rivals, dict(zip(names, issue, strict=True)))
+            floor = floor_ms(ours.run, ours.outcome) if ours.outcome else None
             shown = [contest.name, chip, label(ours.run) if ours.run else "-", time_cell(ours)]
             shown += [mib(ours.outcome.vmem_bytes) if ours.outcome else "-"]
-            goals = goal_cells(contest, ours, goal_of(contest, outcomes, chip))
-            told = " / ".join(figure(ms) if ms else "-" for ms in issue)
-            return [*shown, rival_cell(helion), rival_cell(hand), told, must, *goals]
+            shown += [figure(floor) if floor else "-", ratio_cell(ours, floor)]
+            shown += [rival_cell(helion), rival_cell(hand)]
+            return [*shown, peer_cell(ours, {"Helion": helion, "hand-written, XLA": hand})]
 
         rows.append(Row(contest_jobs(contest, chip), cells))
-    heads = ("kernel", "chip", "ours: configuration", "ours, ms", "VMEM, MiB", "Helion, ms")
-    heads += ("hand-written or XLA, ms", "the issue's: Helion / other", "must", "goal, ms")
-    return Table((*heads, "goal met"), rows)
+    heads = ("kernel", "chip", "ours: configuration", "ours, ms", "VMEM, MiB", "floor, ms")
+    heads += ("of the floor", "Helion, ms")
+    heads += ("hand-written or XLA, ms", "of the fastest peer")
+    return Table(heads, rows)
 
 
 def share(outcome, part, whole="cycles"):
@@ -232,38 +228,13 @@ def choice_table():
 
 # ---- runs that the tool does not vouch for
 
-HBM_BYTES_PER_MS = {"v7x": 3.70e9, "v6e": 1.64e9}
 UNSEEN = "less HBM traffic than the inputs hold"
 # (in the tool's words, what was found)
 CAUSES = [
     (
-        "DMA bytes never waited for",
-        "On v7x the tool takes an empty bundle in the delay slots of a branch for the end of them; "
-        "what Mosaic's loop over the grid copies between registers after it is lost: which buffer "
-        "is next, and the grid indices. So the waits for all but one copy of an output are not "
-        "executed. The copies are, and take their share of HBM; what is missing is a wait for "
-        "copies that had a whole loop to end in. The kernel does wait: it checks its semaphores at "
-        "its end, and interpret mode finds no race.",
-    ),
-    (
-        "dma.general without direction",
-        "A block with rows of several heads is one copy with strides that the compiler prints "
-        "without a direction. The tool counts it as fast and not as HBM traffic. These are Q and "
-        "out, which attention copies once, beneath its compute.",
-    ),
-    (
-        "DMA waits without a DMA started before them",
-        "A semaphore that code, and not a copy, adds to (`vsyncadd`), which the tool leaves out. "
-        "Helion's kernels begin so with a scalar argument, which vector code brings to VMEM: 512 "
-        "bytes, once. XLA's fusions make up so for a last copy that is clipped at the array's end. "
-        "No copy and no other wait is lost.",
-    ),
-    (
         UNSEEN,
-        "The tool follows fewer copies than there must be: XLA brings operands into VMEM before "
-        "the kernel, a splash kernel reads from SMEM which block comes next, or, on v7x, the next "
-        "block of the grid is not seen to be another one (the lost registers above). The time may "
-        "be too low where HBM is what limits.",
+        "XLA brings operands into VMEM before the kernel, beside what runs before it: those copies "
+        "are not the kernel's. The time may be too low where HBM is what limits.",
     ),
 ]
 
@@ -271,7 +242,12 @@ CAUSES = [
 def input_bytes(args):
     """Bytes of the tensors among the arguments."""
     tensors = [parsed(text) for text in args if text.endswith("]")]
-    return sum(math.prod(shape) * int(re.sub(r"\D", "", name)) // 8 for shape, name in tensors)
+    return sum(math.prod(shape) * itemsize(name) for shape, name in tensors)
+
+
+def itemsize(name):
+    """Bytes of an element of a dtype that is named with its bits."""
+    return int(re.sub(r"\D", "", name)) // 8
 
 
 def doubts_of(job, outcome):

@@ -17,7 +17,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "oracle"))
 
 import kernels
-import limiters
 import measure
 import page as oracle_page
 import race
@@ -43,16 +42,14 @@ the tool says three quarters of what its authors measured.
   heads Helion's [2, 512, 2048] takes block_b 8, which does not fit ([kernels.md](kernels.md)).
   "Best of any configuration" has its raised block_b too.
 - fori_loop of Helion's has two buffers for each input as ours; its default of one is slower.
-- The row of S=131072 has K and V whole and {rows} rows of Q, times {times}. Its goal: 5% above the
-  time per FLOP of the same loop type at S=8192.
+- The row of S=131072 has K and V whole and {rows} rows of Q, times {times}.
 - Of each side the fastest of a short list counts (bench/race.py). Helion's are its own output,
   compiled as it is; hand-written ones are those that ship with jax, and tokamax's splash attention
   with its experimental scheduler; XLA's are plain jax.numpy.
-- Splash attention reads from SMEM which blocks of its mask are full, which the tool cannot know: it
-  takes every block as full (`--smem-default`), and the copies of K and V are undercounted. The
-  figure can be too low, not too high.
-- must: ours is faster than Helion's and than the best of the others; on v7x also than the figures
-  that the issue has for them. The goals are for v7x.
+- Floor: the longer of two times, that of the matmuls at the MXU's bfloat16 peak and that of reading
+  every input and writing every output once at full HBM bandwidth. No kernel is faster.
+- "of the fastest peer": our time over that of the faster of the two columns before it; bold where
+  that peer is faster.
 - A `~` marks a run that a check does not vouch for: the tool's own, or ours, which compares the
   HBM traffic that it saw with the size of the inputs. The last section says what was found. No
   time is below what reading the inputs once takes at full bandwidth, whatever the tool says.
@@ -93,7 +90,6 @@ def page(contests, choices, outcomes):
     yield section("What limits ours", LIMIT_TEXT, race_tables.limit_table(contests), outcomes)
     if choices:
         yield section("What each choice gains", choice_text(), choices, outcomes)
-        yield limiters.section()
     lines = list(race_tables.doubts(outcomes))
     yield "\n".join(["## Runs with a `~`", "", *(lines or ["None."])]) + "\n"
     yield oracle_page.section()

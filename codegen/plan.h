@@ -11,7 +11,7 @@
 #include "ops.h"
 #include "pass.h"
 
-enum { TERM_MAX = 6, DIM_MAX = RANK_MAX + 2 }; /* an operand may have two dims more than its tensor */
+enum { DIM_MAX = RANK_MAX + 2 }; /* an operand may have two dims more than its tensor */
 
 /* ---- integers of the kernel ------------------------------------------------------------------------------------- */
 
@@ -29,11 +29,11 @@ typedef struct Term {
 	int64_t divide, modulo;
 } Term;
 
-/* constant + sum of terms: block indices, offsets, bounds. */
+/* constant + sum of terms: block indices, offsets, bounds. A value: terms are shared and never changed. */
 typedef struct Affine {
 	int64_t constant;
 	uint32_t count;
-	Term term[TERM_MAX];
+	const Term *term; /* as many as there are, in an arena */
 } Affine;
 
 /* ---- operands --------------------------------------------------------------------------------------------------- */
@@ -310,7 +310,7 @@ typedef struct Plan {
 	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
 	bool back_and_forth;   /* the last grid dim runs backwards in every other step of the one before it: walk.c */
-	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */
+	int64_t straight_steps; /* of the longest loop that could be straight code on resident blocks, or 0: straight.c */
 	bool results_may_stay; /* some loop whose inputs stay would copy nothing but what it writes */
 	VEC(Remark) remarks;   /* --explain */
 } Plan;

@@ -9,12 +9,14 @@
  *     for k in 4 steps: acc += x[:, k] @ y[k, :]    =>    acc = x[:, 0] @ y[0, :]; ...; acc = acc + x[:, 3] @ y[3, :]
  *
  * The steps, their width and their order are the same, so every rounding is. `auto` plans the kernel both ways, and
- * takes the straight one where it fits VMEM and is estimated to be faster. Measured: docs/passes/straight_loops.md. */
+ * takes the straight one where it fits VMEM and is estimated to be faster. Measured: docs/passes/loop_types.md. */
 #include "planner.h"
 
-/* auto: as many steps as straight code is worth, for each is as much code as the loop's body: of a loop that the
- * configuration wants as a loop, and of one that it says nothing of. */
-enum { AUTO_STEPS = 4, AUTO_DEFAULT_STEPS = 8 };
+/* auto: as many steps as straight code is worth, for each is as much code as the loop's body. */
+enum { AUTO_STEPS = 8 };
+/* auto: a skewed loop overlaps its steps by itself. Straight code gains on it only where a loop has so few steps that
+ * its first matmul and the vector work of its last step, which nothing hides, weigh more. */
+enum { AUTO_SKEWED_STEPS = 4 };
 /* auto: a value is carried that takes more than half of the register file: less streams through a loop as well. A
  * single step hands nothing on, but a loop of it copies its windows while nothing computes. */
 enum { AUTO_CARRIED_BYTES = 32 * 4096 };
@@ -50,8 +52,7 @@ static bool can_be_straight(const Planner *p, const Loop *loop) {
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy =
 		(Choice)p->m->config.fori_dma.value == CHOICE_ON && (LoopType)p->m->config.loop_type.value == LOOP_FORI;
-	int64_t most = (LoopType)p->m->config.loop_type.value == LOOP_DEFAULT ? AUTO_DEFAULT_STEPS : AUTO_STEPS;
-	return !must_copy && steps >= 1 && steps <= most && loop->parent == NONE && !holds_loop(p->m, loop->graph) &&
+	return !must_copy && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE && !holds_loop(p->m, loop->graph) &&
 	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES);
 }
 
@@ -60,7 +61,7 @@ const char *loop_straight(Planner *p, const Loop *loop) {
 	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0);
 	if (asked == CHOICE_OFF || !can_be_straight(p, loop) || (asked == CHOICE_AUTO && !auto_takes(p, loop, steps)))
 		return NULL;
-	p->plan->may_be_straight = true;
+	p->plan->straight_steps = int_max(p->plan->straight_steps, steps);
 	if (!p->way.straight)
 		return NULL;
 	return asked == CHOICE_ON ? "pallas_straight_loops is on"
@@ -76,8 +77,13 @@ Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial) {
 		return plan_one_way(a, m, d, way);
 	}
 	Plan *loops = plan_group_ways(a, m, d, trial);
-	if (!loops || !loops->may_be_straight)
+	if (!loops || !loops->straight_steps)
 		return loops;
+	if (loops->skewed && loops->straight_steps > AUTO_SKEWED_STEPS) {
+		plan_remark(loops, "pallas_straight_loops auto: no loop is straight code: more than %d skewed steps overlap",
+		            AUTO_SKEWED_STEPS);
+		return loops;
+	}
 	Diag before = *d;
 	Plan *straight = plan_one_way(a, m, d, way);
 	*d = before; /* without what is wrong with the way not taken */

@@ -19,6 +19,8 @@ import sections  # noqa: E402
 
 GOLDEN = (BENCH.parent / "testdata/golden/attention.fori_loop.py").read_text()
 PLAN = {
+    "target": "v7x",
+    "flops": 1.155e11,
     "vmem": {"total": 3 << 20},
     "blocks": [{"name": "tile_b", "size": 2}],
     "operands": [
@@ -26,6 +28,7 @@ PLAN = {
             "tensor": name,
             "dtype": "bfloat16",
             "space": "vmem",
+            "shape": [256, 1, 8192],
             "array_steps": [{"boundary": name == "lse", "shape": [256, 1, 8192]}],
             "block": [2, 512, 256],
             "buffers": 2,
@@ -90,35 +93,30 @@ def timed(ms, **fields):
 
 
 def test_the_fastest_of_each_side_races():
-    """Times are scaled, the best configuration is named, and a lost rival is said by how much."""
-    contest = race.attention_contest(256, (1, 512, 1024), "fori_loop", (40.0, None), 21.0, 16)
+    """Times are scaled, the best configuration is named, and a faster peer is said by how much."""
+    contest = race.attention_contest(256, (1, 512, 1024), "fori_loop")
     outcomes = {run.job("v7x"): timed(0.3) for run in contest.helion + contest.hand}
     outcomes[contest.ours[0].job("v7x")] = timed(0.2, vmem_bytes=15 << 20)
     outcomes[contest.hand[1].job("v7x")] = timed(0.1)
     (row, _) = race_tables.race_table([contest]).rows
     cells = row.cells({run: outcomes[job] for run, job in row.jobs.items()})
     assert cells[3:5] == ["25.6", "15.00"]  # two heads stand for 256
-    assert cells[5].startswith("76.8 (fori_loop [1, 512, 1024]")
-    assert cells[6].startswith("12.8 (jax.splash_attention 2048/2048/512")
-    assert cells[7] == "40.0 / -"
-    assert cells[8] == "**no**: 2.00x of the others"
-    assert cells[9:] == ["21.0 in 16 MiB", "no: 1.22x"]
+    assert cells[5:7] == ["12.8", "2.00"]  # 0.1 ms of matmuls on two heads
+    assert cells[7].startswith("76.8 (fori_loop [1, 512, 1024]")
+    assert cells[8].startswith("12.8 (jax.splash_attention 2048/2048/512")
+    assert cells[9] == "**2.00** hand-written, XLA"
 
 
-def test_a_goal_of_time_and_room():
-    contest = race.attention_contest(256, (1, 512, 1024), "unroll", (None, None), 30.0, 16)
-    ours = race_tables.Fastest(None, None, timed(0.2, vmem_bytes=17 << 20), 25.6)
-    assert race_tables.goal_cells(contest, ours, 30.0)[1].startswith("no")
-    ours.outcome.vmem_bytes = 16 << 20
-    assert race_tables.goal_cells(contest, ours, 30.0)[1] == "yes"
-
-
-def test_the_long_row_is_measured_by_the_short_one():
-    contest = next(c for c in race.CONTESTS if c.per_flop)
-    short = next(c for c in race.CONTESTS if c.name == contest.per_flop[0])
-    outcomes = {short.ours[0].job("v6e"): timed(0.1)}
-    wanted = 1.05 * 0.1 * 128 * (131072 / 8192) ** 2 / 256
-    assert race_tables.goal_of(contest, outcomes, "v6e") == pytest.approx(wanted)
+def test_the_floor_is_of_the_mxu_or_of_hbm():
+    """Each array moves once, however many operands it has."""
+    run = race.Run("ours", race.MATMUL, (), "{}", scale=3)
+    operand = {"tensor": "x", "dtype": "bfloat16", "shape": [4096, 4096]}
+    plan = {"target": "v6e", "flops": 0, "operands": [operand, operand, operand | {"tensor": "y"}]}
+    found = race_tables.floor_ms(run, outcome(plan=plan))
+    assert found == pytest.approx(3 * 2 * 4096 * 4096 * 2 / 1.64e9)
+    plan["flops"] = 0.92e15
+    assert race_tables.floor_ms(run, outcome(plan=plan)) == pytest.approx(3 * 1e3)
+    assert race_tables.floor_ms(run, outcome(plan=None)) is None
 
 
 def test_keys_that_are_not_known_are_left_out():

@@ -16,15 +16,27 @@ def loop(graph="matmul_4096", chip="v7x", **config):
 @pytest.mark.parametrize("asked", ["default", "fori_loop", "emit_pipeline"])
 @pytest.mark.parametrize("chip", ["v5e", "v5p", "v6e", "v7x"])
 def test_few_steps_that_hand_on_a_large_sum(asked, chip):
-    """Four steps of [1024, 1024] float32 between them: 4 MiB, where registers hold 256 KiB."""
-    why = "pallas_straight_loops auto: 4 steps on resident blocks"
-    assert loop(chip=chip, pallas_loop_type=asked, **BLOCKS) == ("unroll", why, 0)
+    """[1024, 1024] float32 between two of four steps, 4 MiB, where registers hold 256 KiB; of eight."""
+    why = "pallas_straight_loops auto: {} steps on resident blocks"
+    assert loop(chip=chip, pallas_loop_type=asked, **BLOCKS) == ("unroll", why.format(4), 0)
+    found = loop(chip=chip, pallas_loop_type=asked, block_sizes=[512, 512, 512])
+    assert found == ("unroll", why.format(8), 0)
+
+
+@pytest.mark.parametrize("asked", ["default", "fori_loop"])
+@pytest.mark.parametrize("chip", ["v6e", "v7x"])
+def test_many_skewed_steps_stay_a_loop(asked, chip):
+    """Eight steps of attention in pairs, each with the matmul of the next one beside its softmax."""
+    config = {"block_sizes": [1, 1024, 1024], "pallas_loop_type": asked}
+    module = compile_graph(proof.document("attention_d128_8192"), config, chip)
+    (found,) = module.plan["loops"]
+    assert (found["type"], found["skewed"]) == ("fori_loop", True)
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        {"block_sizes": [1024, 1024, 512]},  # 8 steps
+        {"block_sizes": [1024, 1024, 256]},  # 16 steps
         # 128 KiB: half of the registers
         {"block_sizes": [128, 256, 1024], "pallas_wide_blocks": "off"},
         {**BLOCKS, "pallas_straight_loops": "off"},

@@ -23,6 +23,7 @@ from .command import Parser, bytes_text, positive
 from .errors import FileError, UsageError
 from .module import Module, read_module
 
+TESTED_LIBTPU = "0.0.51"  # the extra `tpu` of pyproject.toml
 TIMEOUT_S = 600.0
 MEMORY_BYTES = 8 << 30
 _POLL_S = 0.1
@@ -404,4 +405,4 @@ def main(argv):
 def require_libtpu():
     """Raises FileError if the TPU compiler is not installed."""
     if _version("libtpu") == "none":
-        raise FileError("the TPU compiler is not installed: pip install 'pallasc[tpu]'")
+        raise FileError(f"the TPU compiler is not installed: pip install libtpu=={TESTED_LIBTPU}")
