@@ -238,7 +238,7 @@ def begin(path, today):
     """Opens a session: its log is written to `path`; `today` unless the environment says a day."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("")
-    os.environ[LOG] = str(path)
+    os.environ[LOG] = str(path.resolve())
     os.environ.setdefault(DATE, today.isoformat())
     day()
 

@@ -42,7 +42,7 @@ def _require_tools():
     """Ends the build in one line if something is missing."""
     if not shutil.which("make"):
         _give_up("GNU make is missing")
-    compiler = shlex.split(os.environ.get("CC", "cc"))
+    compiler = shlex.split(os.environ.get("CC") or "cc")
     if not shutil.which(compiler[0]):
         _give_up(f"there is no C compiler {compiler[0]!r}")
     flags = [
@@ -71,7 +71,7 @@ def _make(root, build):
     # Of a `make` that runs us, neither its job server nor its variables; and a newer compiler's new
     # warnings are for developers.
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
-    jobs = len(os.sched_getaffinity(0))
+    jobs = os.cpu_count() or 1
     command = [
         "make",
         f"-j{jobs}",

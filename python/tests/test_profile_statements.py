@@ -17,6 +17,7 @@ from stubs import ROOT, build_stub
 
 GOLDEN = ROOT / "testdata" / "golden"
 PLACE = placement.place
+NUMBERED = "neighbours.unroll"
 
 # Its lines are known to the tests: they count from the first one, `"""Known`.
 KNOWN = '''"""Known counts: each statement's operations can be told by hand."""
@@ -228,7 +229,8 @@ def test_cycles_are_equal_with_and_without_scopes():
         statements.Compiler() as bare,
         statements.Compiler((placement.LOCATE,)) as located,
     ):
-        for name in ("matmul_1024.fori_loop", "attention.fori_loop", "softmax.grid"):
+        # Scopes shift the numbers of values in the last one.
+        for name in ("matmul_1024.fori_loop", "attention.fori_loop", "softmax.grid", NUMBERED):
             text = (GOLDEN / f"{name}.py").read_text()
             scoped = put_scopes(text)[0]
             for target in ("v7x", "v6e"):
@@ -239,15 +241,11 @@ def test_cycles_are_equal_with_and_without_scopes():
                 assert "loc(" in marked.schedules[kernel] and "loc(" not in plain.schedules[kernel]
                 without = parse_bundles(plain.schedules[kernel])
                 with_scopes = parse_bundles(placement.without_locations(marked.schedules[kernel]))
-                assert _texts(with_scopes) == _texts(without), (name, target)
+                assert statements._instructions(with_scopes) == statements._instructions(without)
                 run = execute(without, CHIPS[target])[1]
                 assert run.complete and run.cycles > 1000
-                assert execute(with_scopes, CHIPS[target])[1] == run, (name, target)
-
-
-def _texts(bundles):
-    """Instructions of bundles, without the direction of a copy, which is a comment's."""
-    return [[item.text.split("  @")[0] for item in bundle.instructions] for bundle in bundles]
+                scoped_run = execute(with_scopes, CHIPS[target])[1]
+                assert dataclasses.replace(scoped_run, unknown=run.unknown) == run, (name, target)
 
 
 def test_doubtful_runs(known, cache):
@@ -255,19 +253,23 @@ def test_doubtful_runs(known, cache):
     kernel = statements._Kernel("k", mosaic.Kernel("k", []), "", "", "")
     kernel.counted.sites.append(mosaic.Site(None, "vadd.f32", 3, 2, False, False))
 
-    def reason(schedule, target):
+    def reason(schedule, target, bare=None):
         kernel.schedule = schedule
-        rows = statements._rows(kernel, {}, target)
+        entry = {"schedule": bare or schedule, "pallas": True}
+        dump = {"target": target, "kernels": {"k.1": entry}, "scalars": {}}
+        rows = statements._rows(kernel, {}, dump)
         assert [row.cycles for row in rows] == [None, None] and rows[0].executed == {"valu": 6}
         assert rows[1].code in statements.statements_table(rows)
         return rows[1].code
 
+    add = "  0x1 : { %v1_v1 = vadd.f32 1 }"
     assert reason("", "v4") == "(cycles are not known: there is no model of v4)"
-    assert "was not found" in reason("", "v6e")
+    assert "no kernel of the module without scopes" in reason("", "v6e")
+    assert "no kernel of the module without scopes" in reason(add, "v6e", add + "\n 0x2 : {}")
     assert "not understood" in reason("  0x1 : { %s1_s1 = sdivrem.s32 }", "v6e")
     assert "unhandled" in reason("  0x1 : { %s1_s1 = sfrobnicate.u32 1 }", "v6e")
     kernel.start = "%v1 = vadd.f32 1"
-    assert "begins with other instructions" in reason("  0x1 : { %v1_v1 = vadd.f32 1 }", "v6e")
+    assert "begins with other instructions" in reason(add, "v6e")
 
 
 def test_function_without_statements(cache, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ line numbers, and what the compiler says of it stays right:
     x = jnp.exp(y)    ->    with __import__("jax").named_scope("statement_12"): x = jnp.exp(y)
 
 Mosaic carries a scope as the markers `trace_start`, `trace_stop` through all of its stages. The TPU
-compiler drops them before it schedules: the schedule with scopes is the schedule without them.
+compiler drops them before it schedules, so that they make no instruction.
 """
 
 import ast

@@ -1,10 +1,10 @@
 """What each statement of a kernel costs: operations on vector registers, cycles of the schedule.
 
-A kernel is compiled twice with a scope around each statement (`scopes`): once as it is, whose last
-Mosaic stage gives the operations (`mosaic`) and whose schedule is executed (`machine`), and once
-with the scopes' markers as fences, which tell whose instructions stand where (`placement`).
-Operation counts are exact. Cycles are those of the kernel without scopes, whose schedule is the
-same; but a bundle mixes statements, so that to divide cycles among them takes a convention.
+A kernel is compiled as it is (`run`), and executed (`machine`). Then twice with a scope around each
+statement (`scopes`): once without more, whose last Mosaic stage gives the operations (`mosaic`) and
+whose schedule must be that of the kernel as it is; once with the scopes' markers as fences, which
+tell whose instructions stand where (`placement`). Operation counts are exact; to divide cycles of
+bundles among the statements that they mix takes a convention.
 """
 
 import collections
@@ -26,6 +26,8 @@ from . import mosaic, placement
 from .checks import failures
 from .chips import CHIPS
 from .machine import execute
+from .run import compiled
+from .scalars import tables
 from .schedule import parse_bundles
 from .scopes import put_scopes
 
@@ -33,6 +35,7 @@ _DUMP_LLO = (
     "--xla_jf_dump_llo_text=true",
     f"--xla_jf_dump_llo_pass_label_regex=.*({placement.START}|{placement.SCHEDULE}).*",
 )
+_NUMBER = re.compile(r"%([a-z]*)\d+")
 _LLO_DUMP = re.compile(rf"\d+-(.+)-\d+-({placement.START}|{placement.SCHEDULE})\.txt")
 
 # Lines of the table that are no statement.
@@ -108,7 +111,7 @@ def statements(
         is read and executed anew, in another process.
       arguments: for a function: what it takes, with `shape` and `dtype`, or (shape, dtype) pairs.
       target: a chip of `pallasc.chips.TOPOLOGIES`; default: the module's own.
-      timeout: seconds, for each of two compiles.
+      timeout: seconds, for each of three compiles.
       memory_bytes: resident memory of the compiler.
       cache: whether to use and fill the cache.
 
@@ -130,7 +133,11 @@ def statements(
         plain = compiler.compile(scoped, target)
     with Compiler((placement.FENCE,), timeout, memory_bytes) as compiler:
         fenced = compiler.compile(scoped, target)
-    found = [row for kernel in _kernels(plain, fenced) for row in _rows(kernel, places, target)]
+    bare = {"target": target, "kernels": {}, "scalars": {}}
+    if target in CHIPS:
+        limits = {"timeout": timeout, "memory_bytes": memory_bytes}
+        bare, _ = compiled(module, target, cache=cache, **limits)
+    found = [row for kernel in _kernels(plain, fenced) for row in _rows(kernel, places, bare)]
     if cache:
         _cache_store(path, found)
     return found
@@ -277,13 +284,13 @@ class _Rows(dict):
         return self[line]
 
 
-def _rows(kernel, places, target):
-    """The `Statement`s of a `_Kernel`: by line, then what is of none."""
+def _rows(kernel, places, bare):
+    """The `Statement`s of a `_Kernel`: by line, then what is of none; `bare`: see `_execute`."""
     rows = _Rows(kernel.name, places)
     for site in kernel.counted.sites:
         rows[site.line].add(site)
     try:
-        others = _add_cycles(rows, kernel, target)
+        others = _add_cycles(rows, kernel, bare)
     except ValueError as doubt:
         others = {UNKNOWN.format(doubt): (None, None)}
     return [
@@ -295,12 +302,12 @@ def _rows(kernel, places, target):
     ]
 
 
-def _add_cycles(rows, kernel, target):
+def _add_cycles(rows, kernel, bare):
     """Gives the rows their cycles; {what: (cycles, waits)} of those that are of no statement.
 
     Raises ValueError where the run is doubtful or the two compiles differ.
     """
-    run, chip = _execute(kernel.schedule, target)
+    run, chip = _execute(kernel.schedule, bare)
     bundles = placement.place(placement.read_fenced(kernel.fenced), kernel.start, kernel.schedule)
     cycles = placement.share(bundles, run.counts, chip.delay_slots)
     stalls = max(0.0, run.cycles - run.wait_cycles - cycles.total)
@@ -316,20 +323,49 @@ def _add_cycles(rows, kernel, target):
     }
 
 
-def _execute(schedule, target):
-    """(the `machine.Run` of a schedule, the chip). Raises ValueError if it is not to be trusted."""
-    if target not in CHIPS:
-        raise ValueError(f"there is no model of {target}")
-    if not schedule:
-        raise ValueError("the compiler's schedule of this kernel was not found")
+def _execute(schedule, bare):
+    """(the `machine.Run` of the kernel without scopes, its chip).
+
+    Args:
+      schedule: of the kernel with scopes, which says which kernel it is: one with that schedule.
+      bare: the dump of the module without scopes.
+
+    Raises ValueError if there is none, or its run is not to be trusted.
+    """
+    if bare["target"] not in CHIPS:
+        raise ValueError(f"there is no model of {bare['target']}")
+    chip = CHIPS[bare["target"]]
+    name, bundles = _without_scopes(schedule, bare)
     try:
-        program, run = execute(parse_bundles(placement.without_locations(schedule)), CHIPS[target])
+        program, run = execute(bundles, chip, tables(bare["scalars"].get(name)))
     except (ArithmeticError, LookupError, NameError, SyntaxError, TypeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ValueError(f"the schedule is not understood: {what}") from None
     if doubts := failures(program, run):
         raise ValueError("; ".join(doubts))
-    return run, CHIPS[target]
+    return run, chip
+
+
+def _without_scopes(schedule, bare):
+    """(name, bundles) of the Pallas kernel of a dump that has this schedule. Raises ValueError."""
+    scoped = _instructions(parse_bundles(placement.without_locations(schedule)))
+    for name, entry in bare["kernels"].items():
+        bundles = parse_bundles(entry["schedule"])
+        if entry["pallas"] and bundles and _instructions(bundles) == scoped:
+            return name, bundles
+    raise ValueError("no kernel of the module without scopes has this schedule")
+
+
+def _instructions(bundles):
+    """Texts of all bundles' instructions, with registers but without what differs by name only.
+
+    That are numbers of values (%v12_v3 is %v_v3), which scopes may shift, and the direction of a
+    copy, which is a comment's.
+    """
+    return [
+        [_NUMBER.sub(r"%\1", item.text.partition(" @")[0].rstrip()) for item in bundle.instructions]
+        for bundle in bundles
+    ]
 
 
 def _cache_path(source, target):
