@@ -283,6 +283,8 @@ def test_a_report_has_a_row_for_each_loop():
         (["none.py:case"], 3, "cannot read none.py"),
         (["KERNEL:case", "-t", "v9"], 2, "unknown target 'v9': one of v5e, v5p, v6e, v7x"),
         (["KERNEL:case", "--arg", "x"], 2, "expected NAME=FILE.npy"),
+        (["KERNEL:case", "--statements"], 2, "--statements: of a module"),
+        (["KERNEL"], 1, "not a pallasc module"),
     ],
 )
 def test_wrong_use_is_one_line(arguments, status, text, tmp_path, capsys):
