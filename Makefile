@@ -215,6 +215,11 @@ bench-compile: build need-export
 bench-kernels: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/kernels.py $(if $(SECTION),--section $(SECTION),-o docs/kernels.md)
 
+# The instrument beside libtpu's own simulator, with docs/profile.md (slow, cached).
+.PHONY: bench-profile
+bench-profile: build need-venv
+	$(WITH_PYTHON) bench/profile_accuracy.py
+
 # VMEM predicted against used, on drawn kernels; with docs/vmem_accuracy.md (slow, cached).
 .PHONY: bench-vmem
 bench-vmem: build need-venv
@@ -342,6 +347,7 @@ help:
 	@echo '                   (hours at first, cached); ROW=TEXT SIDE=ours prints a part'
 	@echo 'make bench-compile compile speed, with docs/compile_speed.md'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
+	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'
 	@echo 'make wheels sdist  dist/: wheels for x86_64 and aarch64 that need no compiler, and the sources'

@@ -283,6 +283,9 @@ def test_a_report_has_a_row_for_each_loop():
         (["none.py:case"], 3, "cannot read none.py"),
         (["KERNEL:case", "-t", "v9"], 2, "unknown target 'v9': one of v5e, v5p, v6e, v7x"),
         (["KERNEL:case", "--arg", "x"], 2, "expected NAME=FILE.npy"),
+        (["KERNEL:case", "--statements"], 2, "--statements: of a module"),
+        (["KERNEL"], 1, "not a pallasc module"),
+        (["--self-test", "-t", "v5p"], 2, "--self-test: not for v5p"),
     ],
 )
 def test_wrong_use_is_one_line(arguments, status, text, tmp_path, capsys):
@@ -321,6 +324,8 @@ def test_the_command_follows_data_that_is_given(tmp_path, capsys):
     assert facts["matmuls"] == {"bf16": 7 * cases.work(128, 256, 256)}
     status, out, _ = profile()
     assert (status, json.loads(out)["trusted"]) == (1, False)
+    assert __main__.main(["profile", f"{tmp_path}/k.py:nothing"]) == 2
+    assert "k.py:nothing: not (function, arguments)" in capsys.readouterr().err
     status, _, error = profile("--arg", f"0={tmp_path}/long.npy")
     assert status == 2
     assert "int32[4] wanted, not int32[5]" in error

@@ -1,11 +1,13 @@
 """The command line of `python -m pallasc profile`."""
 
+import dataclasses
 import json
 import sys
 
 from ..command import Parser, positive
 from ..errors import UsageError
-from . import chips, report, run
+from ..module import read_module
+from . import chips, report, run, statements
 
 
 def main(argv):
@@ -31,6 +33,7 @@ def main(argv):
         help="data of an argument that steers the kernel; of EXPR NAME may be its position",
     )
     parser.add_argument("--json", action="store_true", help="one JSON line for each target")
+    parser.add_argument("--statements", action="store_true", help="by statement of a module")
     parser.add_argument("--simulate", action="store_true", help="libtpu's simulator too (slow)")
     parser.add_argument("--self-test", action="store_true", help="kernels with known figures")
     parser.add_argument("--timeout", type=positive, default=run.TIMEOUT_S, metavar="S")
@@ -40,27 +43,44 @@ def main(argv):
     targets = options.target or [None]
     targets = list(chips.CHIPS) if "all" in targets else targets
     if options.self_test:
-        from . import selftest
-
-        return selftest.main([target for target in targets if target])
+        return _self_test(options.target or [])
     if not options.kernel:
         raise UsageError("no kernel given (see python -m pallasc profile --help)")
     arguments = dict(_named(text) for text in options.arg)
+    # A pipe can be read only once.
+    source = options.kernel if ".py:" in options.kernel else read_module(options.kernel)
+    limits = {"timeout": options.timeout, "memory_bytes": int(options.memory * (1 << 30))}
+    limits["cache"] = not options.no_cache
     good = True
     for target in targets:
         print(f"{options.kernel}: compiling for {target or 'its target'}", file=sys.stderr)
-        found = run.profile(
-            options.kernel,
-            target,
-            arguments,
-            options.simulate,
-            not options.no_cache,
-            timeout=options.timeout,
-            memory_bytes=int(options.memory * (1 << 30)),
-        )
+        if options.statements:
+            print(_statements(source, target, options.json, limits), flush=True)
+            continue
+        found = run.profile(source, target, arguments, options.simulate, **limits)
         good &= found["trusted"]
         print(json.dumps(found) if options.json else report.text(found), flush=True)
     return 0 if good else 1
+
+
+def _self_test(targets):
+    """Runs the kernels of known figures; exit status 1 if one is off."""
+    from . import selftest
+
+    if unknown := set(targets) - {*selftest.TARGETS, "all"}:
+        known = ", ".join(selftest.TARGETS)
+        raise UsageError(f"--self-test: not for {', '.join(sorted(unknown))}: {known} or all")
+    return selftest.main([] if "all" in targets else targets)
+
+
+def _statements(source, target, as_json, limits):
+    """What each statement of a module takes, as a table or JSON."""
+    if isinstance(source, str):
+        raise UsageError("--statements: of a module of pallasc's, not of FILE.py:EXPR")
+    found = statements.statements(source, None, target, **limits)
+    if as_json:
+        return json.dumps([dataclasses.asdict(statement) for statement in found])
+    return statements.statements_table(found)
 
 
 def _named(text):

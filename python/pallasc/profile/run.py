@@ -53,20 +53,24 @@ def compiled(
     memory_bytes=aot.MEMORY_BYTES,
 ):
     """(dump, facts) of a compile; see `profile`."""
+    aot.require_libtpu()
     job, target = _job(source, target)
     job |= {"target": target, "simulate": simulate}
     job["arguments"] = {name: os.path.abspath(path) for name, path in (arguments or {}).items()}
-    directory = aot.cache_directory("profile")
+    kept = (
+        aot.cache_directory("profile") / f"{_key(job)}.dump" if cache and "source" in job else None
+    )
+    if kept and (found := dump.load(kept)) is not None:
+        return found, {"seconds": 0.0, "cached": True}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dump"
-        if cache and "source" in job:
-            with contextlib.suppress(OSError):
-                directory.mkdir(parents=True, exist_ok=True)
-                path = directory / f"{_key(job)}.dump"
-            if (found := dump.load(path)) is not None:
-                return found, {"seconds": 0.0, "cached": True}
         answer = _ask({**job, "dump": str(path)}, timeout, memory_bytes)
-        return dump.load(path), {"seconds": answer["seconds"], "cached": False}
+        found = dump.load(path)
+    if kept:
+        with contextlib.suppress(OSError):  # a cache that cannot be written is no error
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            dump.save(kept, found)
+    return found, {"seconds": answer["seconds"], "cached": False}
 
 
 def _job(source, target):

@@ -161,15 +161,15 @@ class Translator:
             return None
         if match := _SPACE_OPCODE.match(item.opcode):
             return match[1]
+        return _only({self._space(f"%{other}", (*seen, name)) for other in self._copied(item)})
+
+    def _copied(self, item):
+        """Names of which an instruction hands on one: copies, phis, selects, spill slots."""
         if item.opcode == "sld":
             slot = re.search(r"smem:\[(.*?)\]\]", item.rest)
-            origins = self._spilt.get(slot[1], []) if slot else []
-        elif item.opcode.startswith(("smov", "sphi", "scalar_select")):
-            origins = re.findall(r"%(s\w+)", item.rest)
-        else:
-            return None
-        found = {self._space(f"%{origin}", (*seen, name)) for origin in origins} - {None}
-        return found.pop() if len(found) == 1 else None
+            return self._spilt.get(slot[1], []) if slot else []
+        moves = item.opcode.startswith(("smov", "sphi", "scalar_select"))
+        return re.findall(r"%(s\w+)", item.rest) if moves else []
 
     def _origin(self, operand, seen=()):
         """(index, address) of the input of the call that an address is in, or None.
@@ -192,15 +192,7 @@ class Translator:
             return found and (found[0], wrapped(found[1] << 4))
         if item.opcode.startswith(("scalar_lea", "int_to_ptr")):
             return self._origin(rest, seen)
-        if item.opcode == "sld":
-            slot = re.search(r"smem:\[(.*?)\]\]", rest)
-            origins = self._spilt.get(slot[1], []) if slot else []
-        elif item.opcode.startswith(("smov", "sphi", "scalar_select")):
-            origins = re.findall(r"%(s\w+)", item.rest)
-        else:
-            return None
-        found = {self._origin(f"%{origin}", seen) for origin in origins} - {None}
-        return found.pop() if len(found) == 1 else None
+        return _only({self._origin(f"%{other}", seen) for other in self._copied(item)})
 
     def _allocation(self, name):
         """The address that an allocation is given."""
@@ -410,6 +402,12 @@ def _expression(base, suffix, operands):
         return form.format(*operands) if form else None
     except IndexError:
         return None
+
+
+def _only(found):
+    """The one element of a set beside None; None if there is none, or several."""
+    found = found - {None}
+    return found.pop() if len(found) == 1 else None
 
 
 def _is_scalar(name):
