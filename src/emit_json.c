@@ -239,6 +239,8 @@ static void put_block(Writer *w, const Block *b, BlockId id) {
 	if (b->size != NONE) {
 		emit_key(w, "size");
 		put_size(w, b->size);
+	} else if (w->m->settled && block_is_chosen(b)) {
+		emit_int(w, "size", w->m->block_size.at[id]);
 	}
 	if (b->reduction) {
 		emit_key(w, "reduction");
