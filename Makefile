@@ -168,15 +168,14 @@ probe-ops: build need-venv
 probe-tiling: need-venv
 	$(WITH_PYTHON) tests/tiling/tiling_probe.py
 
-# The race table. ROW=TEXT prints the rows that hold it, SIDE=ours|helion|hand measures only that side; TPU_STATIC=PATH
-# is the tool that estimates times.
+# The race table. ROW=TEXT prints the rows that hold it, SIDE=ours|helion|hand measures only that side.
 BENCH_PART = $(if $(ROW)$(SIDE),$(if $(ROW),--row '$(ROW)') $(if $(SIDE),--side $(SIDE)),-o docs/results.md)
 bench: build need-bench
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/results.py $(BENCH_PART)
 
 # docs/coverage.md and tests/coverage/results.json: what is missing or has changed. ROW=TEXT only rows whose name holds it,
-# PART=numerics|compiled|cycles|helion only that, KNOWN=1 nothing: it drops what is out of date. TPU_STATIC as for bench.
-# Helion's part needs .venv-export.
+# PART=numerics|compiled|cycles|helion only that, KNOWN=1 nothing: it drops what is out of date. Helion's part needs
+# .venv-export.
 .PHONY: coverage
 coverage: build need-venv
 	PYTHONPATH=python $(PYTHON) tests/coverage/run.py --helion-python $(EXPORT_PYTHON) \
@@ -186,7 +185,7 @@ coverage: build need-venv
 bench-compile: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/compile_speed.py -o docs/compile_speed.md
 
-# make bench-kernels SECTION=NAME prints one section; TPU_STATIC=PATH is the tool that estimates times.
+# make bench-kernels SECTION=NAME prints one section.
 .PHONY: bench-kernels
 bench-kernels: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/kernels.py $(if $(SECTION),--section $(SECTION),-o docs/kernels.md)

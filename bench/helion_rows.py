@@ -6,7 +6,6 @@ Reads a JSON list of jobs on standard input and prints a JSON object for each, o
 - kernel: FILE.py:KERNEL in testdata/kernels.
 - check: {"args", "config", "inputs"}: run in Helion's interpret mode on these inputs.
 - compile: {"args", "config", "target"} or null: compile for the chip.
-- tool: path of the static schedule tool, or null.
 
 Arrays are {"dtype", "shape", "data"}, the bytes in base64. Where Helion refuses the configuration
 its default one is taken, and "default" is true. Each attempt runs in a process of its own, forked
@@ -21,6 +20,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import helion_kernel
 import measure
 import measure_worker
+from pallasc.profile import dump
 
 CPU_S = 60
 WALL_S = 400
@@ -140,7 +141,7 @@ def array_save(tensor):
 
 
 def compile_for(job, config):
-    """{"vmem_bytes"} of the kernel compiled for the chip; with the tool also its "cycles"."""
+    """{"vmem_bytes", "cycles"} of the kernel compiled for the chip."""
     part = job["compile"]
     request = {
         "side": "helion",
@@ -149,17 +150,14 @@ def compile_for(job, config):
         "config": config,
         "target": part["target"],
         "vmem_capacity": measure.VMEM_CAPACITY[part["target"]],
-        "tool": job["tool"],
     }
-    answer = measure_worker.job_run(request)
-    if not answer["ok"]:
-        raise RuntimeError(answer["error"])
-    static = answer["static"] or {}
-    used = max(answer["kernels"], default=0) or static.get("vmem_bytes")
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/dump"
+        answer = measure_worker.job_run({**request, "dump": path})
+        static = measure.static_facts(measure.estimate(dump.load(path)))
+    used = max(answer["kernels"], default=0) or static["vmem_bytes"]
     facts = {"vmem_bytes": used, "overruled": answer.get("refused", "")}
-    if job["tool"]:
-        facts["cycles"] = None if static.get("cut") else static.get("cycles")
-    return facts
+    return facts | {"cycles": None if static["cut"] else static["cycles"]}
 
 
 if __name__ == "__main__":

@@ -52,11 +52,11 @@ def table_text(table, outcomes):
     return text + "".join(lines) + "".join(f"\n{note}\n" for note in table.notes(outcomes))
 
 
-def measure_all(jobs, tool, workers):
+def measure_all(jobs, workers):
     """{job: outcome} of distinct jobs, with a line of progress for each."""
     outcomes, distinct = {}, list(dict.fromkeys(jobs))
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        waiting = {pool.submit(measure.measure, job, tool): job for job in distinct}
+        waiting = {pool.submit(measure.measure, job): job for job in distinct}
         for done in concurrent.futures.as_completed(waiting):
             job = waiting[done]
             outcome = outcomes[job] = done.result()
@@ -82,11 +82,9 @@ def main():
     known = [section.name for section in every]
     parser.add_argument("--section", action="append", choices=known, help="only this; repeatable")
     parser.add_argument("-o", metavar="FILE", type=Path, help="write the page there")
-    parser.add_argument("--tpu-static", metavar="PATH", help="the static schedule tool")
     parser.add_argument("-j", metavar="N", type=int, default=1, help="compiles at a time")
     options = parser.parse_args()
     chosen = [s for s in every if s.name in (options.section or known)]
-    tool = measure.tool_find(options.tpu_static)
     jobs = [
         job
         for section in chosen
@@ -94,7 +92,7 @@ def main():
         for row in table.rows
         for job in row.jobs.values()
     ]
-    outcomes = measure_all(jobs, tool, options.j)
+    outcomes = measure_all(jobs, options.j)
     names = ("jax", "libtpu", "helion")
     head = HEAD.format(**{name: importlib.metadata.version(name) for name in names})
     text = "\n".join([head, *(section_text(section, outcomes) for section in chosen)])

@@ -5,9 +5,9 @@ by Helion, or one of hand_kernels.py; `measure` gives its `Outcome`. Each job ru
 its own, with a time and a memory limit, on the jax and libtpu of this Python. Outcomes are kept in
 .cache/bench by all that they depend on: code and versions, not comments.
 
-Times come from a tool that executes the compiler's final schedule with a rough model of DMA and of
-the MXU's queues (`--tpu-static PATH` or $TPU_STATIC; by default ../shared/tools/tpu_static.py
-beside the source tree). They are estimates: good for ratios of kernels in one table.
+Times are those of `pallasc.profile`, which executes the compiler's schedule (docs/profile.md). They
+are estimates: good for ratios of kernels in one table. The schedules are kept in .cache/profile, so
+that only what executes them is done again when it changes.
 """
 
 import ast
@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib.metadata
+import inspect
 import json
 import os
 import subprocess
@@ -30,15 +31,21 @@ from pallasc import binding  # noqa: E402
 from pallasc.aot import parse_vmem_overflow, telling_lines, worker_environment  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
 from pallasc.module import parse_info as module_info  # noqa: E402
+from pallasc.profile import chips, dump  # noqa: E402
+from pallasc.profile.estimate import estimate  # noqa: E402
 
 KERNELS = ROOT / "testdata" / "kernels"
+PROFILE = ROOT / "python" / "pallasc" / "profile"
+# The parts of it that a result depends on, once there is a dump.
+EXECUTING = ("checks", "chips", "estimate", "machine", "matmuls", "program", "scalar", "schedule")
 CACHE = ROOT / ".cache" / "bench"
+DUMPS = ROOT / ".cache" / "profile"
 TIMEOUT_S = 420
 MEMORY_BYTES = 8 << 30
 # What a chip says of itself, which Helion passes to the compiler as the limit.
 VMEM_CAPACITY = {"v4": 16 << 20, "v5e": 128 << 20, "v5p": 64 << 20, "v6e": 128 << 20}
 VMEM_CAPACITY["v7x"] = 64 << 20
-_CACHE_VERSION = "1"
+_CACHE_VERSION = "2"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +83,7 @@ class Outcome:
       plan: pallasc's plan, a dict, also where the compiler then refuses; None for other sides.
       blocks: Helion's block sizes, which it may have raised.
       overruled: Helion's own refusal, which was overruled to hear the compiler; "".
-      static: the estimate (see measure_worker.static_facts), or None.
+      static: the estimate (see `static_facts`), or None.
       seconds: of the whole process.
     """
 
@@ -92,8 +99,8 @@ class Outcome:
     seconds: float = 0.0
 
 
-def measure(job, tool, remembered=False):
-    """The `Outcome` of a job. `tool`: path of the static schedule tool, or None to do without.
+def measure(job, remembered=False):
+    """The `Outcome` of a job.
 
     With `remembered` nothing is compiled: None where the answer is not in the cache.
     """
@@ -110,8 +117,7 @@ def measure(job, tool, remembered=False):
         request["config"] = json.loads(job.config)
         if job.side == "helion":
             request["vmem_capacity"] = VMEM_CAPACITY[job.target]
-    static = job.static and tool and job.target != "v4"
-    request["tool"] = str(tool) if static else None
+    request["static"] = job.static and job.target in chips.CHIPS
     answer = answer_of(request, remembered)
     if answer is None:
         return None
@@ -165,9 +171,8 @@ def answer_of(request, remembered=False, timeout=TIMEOUT_S):
     """
     here = Path(__file__).parent
     texts = [code_text(here / "measure_worker.py")]
-    if request["tool"]:
-        folder = Path(request["tool"]).parent
-        texts += [Path(request["tool"]).read_text(), (folder / "llo.py").read_text()]
+    if request["static"]:
+        texts.append(dump.FORMAT)
     packages = ["jax", "jaxlib", "libtpu"]
     if request["side"] == "helion":
         packages += ["torch", "helion"]
@@ -176,18 +181,69 @@ def answer_of(request, remembered=False, timeout=TIMEOUT_S):
     elif request["side"] == "hand":
         packages += ["tokamax"] if request["kernel"].startswith("tokamax.") else []
         texts.append(hand_text(request["kernel"]))
-    keyed = {**request, "tool": bool(request["tool"])}
+    keyed = dict(request)
     if request["side"] == "ours":
         keyed["source"] = kernel_text(request["source"])
     key = digest("answer", keyed, texts, versions(*packages))
-    if (found := cache_load(key)) is not None:
-        return found
-    if remembered:
-        return None
-    answer = worker_run({**request, "memory_bytes": MEMORY_BYTES}, timeout)
-    if answer.get("kind") != "crash":
-        cache_store(key, answer)
-    return answer
+    path = DUMPS / f"{key}.dump"
+    found = cache_load(key)
+    if found is None or (found["ok"] and request["static"] and not path.exists()):
+        if remembered:
+            return None
+        found = worker_run({**request, "dump": str(path) if request["static"] else None}, timeout)
+        if found.get("kind") != "crash":
+            cache_store(key, found)
+    executed = found["ok"] and request["static"]
+    return found | {"static": static_of(key, path, found) if executed else None}
+
+
+def static_of(key, path, answer):
+    """`static_facts` of the dump in a file, remembered by its key and what executes it."""
+    texts = [code_text(PROFILE / f"{part}.py") for part in EXECUTING]
+    default = answer.get("smem_default", 0)
+    static_key = digest("static", key, texts, inspect.getsource(static_facts), default)
+    if (facts := cache_load(static_key)) is None:
+        facts = static_facts(estimate(dump.load(path), default))
+        cache_store(static_key, facts)
+    return facts
+
+
+def static_facts(found):
+    """What the tables need of `pallasc.profile.estimate`'s result.
+
+    Times in ms, counts over the whole run; slot use as a share of each slot's capacity, weighted by
+    how often each bundle runs; spills and fills as they stand in the schedule. Counts are those of
+    the Pallas kernels; of everything where there is none. A run that was cut has no time.
+    """
+    everything = list(found["kernels"].values())
+    kernels = [facts for facts in everything if facts["pallas"]] or everything
+    cut = not all(facts["complete"] for facts in kernels)
+    chip = chips.CHIPS[found["target"]]
+
+    def total(key):
+        return sum(facts[key] or 0 for facts in kernels)
+
+    hottest = max(kernels, key=lambda facts: facts["cycles"], default={"slots": {}})
+    return {
+        "instrument": found["instrument"],
+        "sim_ok": found["trusted"],
+        "errors": found["errors"],
+        "warnings": found["warnings"],
+        "cut": cut,
+        "est_ms": None if cut else chip.milliseconds(found["cycles"]),
+        "pallas_ms": None if cut else chip.milliseconds(found["pallas_cycles"]),
+        "hbm_ms": found["hbm_bytes"] / chip.hbm_bytes_per_s * 1e3,
+        "mxu_flops": found["matmul_flops"],
+        "cycles": total("cycles"),
+        "mxu_busy_cycles": total("matmul_busy_cycles"),
+        "dma_wait_cycles": total("wait_cycles"),
+        "hbm_bytes": total("hbm_bytes"),
+        "spills": total("spills"),
+        "fills": total("fills"),
+        "bundles": total("bundles"),
+        "vmem_bytes": max((facts["vmem_bytes"] or 0 for facts in kernels), default=0),
+        "slots": hottest["slots"],
+    }
 
 
 def code_text(path, left_out=()):
@@ -227,21 +283,21 @@ def kernel_text(source):
 def worker_run(request, timeout=TIMEOUT_S):
     """Runs the worker on one request."""
     worker = Path(__file__).with_name("measure_worker.py")
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**worker_environment(), "TPU_STATIC_TMP": folder, "HELION_BACKEND": "pallas"}
-        environment["HELION_PALLAS_INTERPRET"] = "0"
-        try:
-            done = subprocess.run(
-                [sys.executable, str(worker)],
-                input=json.dumps(request),
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                env=environment,
-            )
-        except subprocess.TimeoutExpired:
-            lost = f"no result after {timeout} s"
-            return {"ok": False, "kind": "timeout", "error": lost, "seconds": timeout}
+    environment = {**worker_environment(), "HELION_BACKEND": "pallas"}
+    environment["HELION_PALLAS_INTERPRET"] = "0"
+    DUMPS.mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(
+            [sys.executable, str(worker)],
+            input=json.dumps({**request, "memory_bytes": MEMORY_BYTES}),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        lost = f"no result after {timeout} s"
+        return {"ok": False, "kind": "timeout", "error": lost, "seconds": timeout}
     try:
         return json.loads(done.stdout)
     except ValueError:
@@ -283,20 +339,3 @@ def cache_store(key, value):
         with tempfile.NamedTemporaryFile("w", dir=CACHE, delete=False) as file:
             json.dump(value, file)
         os.replace(file.name, CACHE / f"{key}.json")
-
-
-# ---- the static schedule tool
-
-
-def tool_find(given=None):
-    """Path of the static schedule tool, or None with a message on standard error."""
-    chosen = given or os.environ.get("TPU_STATIC")
-    path = Path(chosen) if chosen else ROOT.parent / "shared" / "tools" / "tpu_static.py"
-    if path.exists():
-        return path.resolve()
-    print(
-        f"bench: no static schedule tool at {path}: times are left out; "
-        "--tpu-static PATH or TPU_STATIC says where tpu_static.py is",
-        file=sys.stderr,
-    )
-    return None

@@ -69,12 +69,12 @@ def chosen_contests(row):
     return found
 
 
-def known_outcomes(jobs, tool, sides, workers):
+def known_outcomes(jobs, sides, workers):
     """{job: outcome} of the jobs of these sides, and of the others as far as they are known."""
     wanted = [job for job in jobs if job.side in sides]
-    outcomes = kernels.measure_all(wanted, tool, workers)
+    outcomes = kernels.measure_all(wanted, workers)
     for job in dict.fromkeys(jobs):
-        if job not in outcomes and (found := measure.measure(job, tool, remembered=True)):
+        if job not in outcomes and (found := measure.measure(job, remembered=True)):
             outcomes[job] = found
     return outcomes
 
@@ -115,17 +115,15 @@ def main():
     parser.add_argument("--row", metavar="TEXT", help="only rows whose name holds this")
     parser.add_argument("--side", choices=SIDES, help="measure only this side")
     parser.add_argument("-o", metavar="FILE", type=Path, help="write the page there")
-    parser.add_argument("--tpu-static", metavar="PATH", help="the static schedule tool")
     parser.add_argument("-j", metavar="N", type=int, default=1, help="compiles at a time")
     parser.add_argument("--known", action="store_true", help="compile nothing: what is known")
     options = parser.parse_args()
     sides = () if options.known else (options.side,) if options.side else SIDES
-    tool = measure.tool_find(options.tpu_static)
     contests = chosen_contests(options.row)
     choices = None if options.row else race_tables.choice_table()
     tables = [race_tables.race_table(contests), *([choices] if choices else [])]
     jobs = [job for table in tables for row in table.rows for job in row.jobs.values()]
-    outcomes = known_outcomes(jobs, tool, sides, options.j)
+    outcomes = known_outcomes(jobs, sides, options.j)
     versions = dict(zip(NAMES, measure.versions(*NAMES), strict=True))
     head = HEAD.format(rows=race.LONG_ROWS, times=race.LONG // race.LONG_ROWS, **versions)
     head += "" if race.has_tokamax() else NO_TOKAMAX

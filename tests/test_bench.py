@@ -201,21 +201,13 @@ def test_auto_is_judged_against_the_better(auto, text):
     assert sections.faster(outcomes) == text
 
 
-def test_a_missing_tool_is_said_plainly(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("TPU_STATIC", str(tmp_path / "none.py"))
-    assert measure.tool_find() is None
-    message = capsys.readouterr().err
-    assert "no static schedule tool at" in message
-    assert "TPU_STATIC" in message
-
-
 def test_a_refusal_is_an_outcome(tmp_path, monkeypatch):
     """A configuration that pallasc refuses reaches no compiler."""
     graph = json.loads((BENCH.parent / "testdata/graphs/attention.json").read_text())
     monkeypatch.setattr(measure, "document", lambda kernel, args: graph)
     monkeypatch.setattr(measure, "worker_run", lambda request: pytest.fail("compiled"))
     job = measure.Job("ours", "k", (), '{"block_sizes": [1, 100, 100]}', "v7x")
-    found = measure.measure(job, None)
+    found = measure.measure(job)
     assert (found.ok, found.kind) == (False, "refused")
     assert "block-alignment" in found.message or "multiple of" in found.message
 
@@ -233,10 +225,10 @@ def test_answers_are_kept_by_all_they_depend_on(tmp_path, monkeypatch):
     monkeypatch.setattr(measure, "worker_run", run)
     for target in ("v6e", "v6e", "v7x", "v4", "v4"):
         source = GOLDEN.replace('"vmem_bytes": ', f'"vmem_bytes": {len(asked) + 1}')
-        measure.answer_of({"side": "ours", "source": source, "target": target, "tool": None})
+        measure.answer_of({"side": "ours", "source": source, "target": target, "static": False})
     assert asked == ["v6e", "v7x", "v4", "v4"]
     other = GOLDEN.replace("jnp.float32", "jnp.bfloat16")
-    measure.answer_of({"side": "ours", "source": other, "target": "v6e", "tool": None})
+    measure.answer_of({"side": "ours", "source": other, "target": "v6e", "static": False})
     assert len(asked) == 5
 
 

@@ -71,11 +71,11 @@ def kernel_text(path, name):
     return measure.code_text(path, others - {name})
 
 
-def answers(rows, python, tool):
+def answers(rows, python):
     """Yields (row, entry) as bench/helion_rows.py, run by `python`, answers."""
     jobs = []
     for row in rows:
-        asked = job(row) | {"tool": str(tool) if tool else None}
+        asked = job(row)
         asked["check"]["inputs"] = [array_save(a) for a in proof.inputs(row.friendly, "random")]
         jobs.append(asked)
     command = [python, str(BENCH / "helion_rows.py")]

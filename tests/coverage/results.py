@@ -1,7 +1,8 @@
 """tests/coverage/results.json: what was measured of each row, by the hashes of its kernels.
 
-An entry is valid for the hash that it names, under the versions that the file names. `run.py`
-measures what is missing and drops what has another hash; test_results.py asserts that nothing has.
+An entry is valid for the hash that it names, under the versions that the file names; cycles for the
+version of the instrument. `run.py` measures what is missing and drops what has another hash;
+test_results.py asserts that nothing has.
 """
 
 import fcntl
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import proof
 from pallasc.errors import CompileError
+from pallasc.profile.estimate import INSTRUMENT
 
 from coverage import helion
 from coverage.row import goldens, rows
@@ -27,7 +29,7 @@ PACKAGES = ("jax", "jaxlib", "libtpu")
 
 
 class Results:
-    """The file: versions, and {row: {"numerics", "compiled", "cycles", "helion"}}.
+    """The file: versions, instrument, and {row: {"numerics", "compiled", "cycles", "helion"}}.
 
     Several processes may measure parts of it at once: each writes only what it put.
     """
@@ -38,10 +40,16 @@ class Results:
         self._changed = set()
 
     def _read(self):
-        """The rows of the file; none under other versions."""
+        """The rows of the file; none under other versions, no cycles of another instrument."""
         text = PATH.read_text() if PATH.exists() else ""
         found = json.loads(text) if text else {}
-        return found["rows"] if found.get("versions") == self.versions else {}
+        if found.get("versions") != self.versions:
+            return {}
+        if found.get("instrument") != INSTRUMENT:
+            for parts in found["rows"].values():
+                parts.pop("cycles", None)
+                ((parts.get("helion") or {}).get("compile") or {}).pop("cycles", None)
+        return found["rows"]
 
     def part(self, row, name):
         """One of the parts of a row, {} if it is not there."""
@@ -65,7 +73,8 @@ class Results:
                 for row in rows()
             }
             kept = {name: parts for name, parts in self.rows.items() if parts}
-            text = json.dumps({"versions": self.versions, "rows": kept}, indent=1)
+            head = {"versions": self.versions, "instrument": INSTRUMENT}
+            text = json.dumps({**head, "rows": kept}, indent=1)
             PATH.write_text(text + "\n")
 
 

@@ -34,7 +34,6 @@ def main():
     options = parser.parse_args()
     found, bad = results.Results(), 0
     rows = [row for row in coverage.rows() if options.row in row.name]
-    tool = helion.measure.tool_find()
     parts = [options.part] if options.part else PARTS
     parts = [] if options.known else parts
     try:
@@ -44,10 +43,10 @@ def main():
             bad += simulate(rows, found)
         if "compiled" in parts:
             bad += compile_rows(rows, found)
-        if "cycles" in parts and tool:
-            time_rows(rows, found, tool)
+        if "cycles" in parts:
+            time_rows(rows, found)
         if "helion" in parts and options.helion_python and os.path.exists(options.helion_python):
-            ask_helion(rows, found, options.helion_python, tool)
+            ask_helion(rows, found, options.helion_python)
     finally:
         found.store()
         page.PATH.write_text(page.text(found))
@@ -137,7 +136,7 @@ def keep(found, part, row, name, entry):
     found.store()
 
 
-def time_rows(rows, found, tool):
+def time_rows(rows, found):
     """Estimates the cycles of accepted kernels, on each chip: each in a process of its own."""
     todo = [pair for pair in stale_pairs(rows, found, "cycles") if pair[1] in results.CHIPS]
     for number, (row, name, case, chip) in enumerate(todo, 1):
@@ -145,7 +144,7 @@ def time_rows(rows, found, tool):
         kernel = results.kernel_hash(case, chip)
         if verdict.get("kernel") != kernel or verdict["kind"] != "ok":
             continue
-        request = {"side": "ours", "target": chip, "tool": str(tool)}
+        request = {"side": "ours", "target": chip, "static": True}
         request["source"] = proof.module(case, chip).source
         answer = helion.measure.answer_of(request, timeout=TIMEOUT_S)
         static = answer.get("static") or {}
@@ -154,10 +153,10 @@ def time_rows(rows, found, tool):
         print(f"{number}/{len(todo)} {row.name} {name}: {cycles} cycles", flush=True)
 
 
-def ask_helion(rows, found, python, tool):
+def ask_helion(rows, found, python):
     """Asks Helion about the rows whose kernels, arguments or versions changed."""
-    stale = [row for row in rows if not results.helion_is_fresh(found, row, bool(tool))]
-    for number, (row, entry) in enumerate(helion.answers(stale, python, tool)):
+    stale = [row for row in rows if not results.helion_is_fresh(found, row, timed=True)]
+    for number, (row, entry) in enumerate(helion.answers(stale, python)):
         found.put(row, "helion", entry)
         kinds = entry["check"]["kind"], (entry["compile"] or {}).get("kind")
         print(f"{number + 1}/{len(stale)} Helion, {row.name}: {kinds}", flush=True)
