@@ -11,9 +11,12 @@ ifeq ($(origin CC),default)
 CC = cc
 endif
 WARNINGS = -Wall -Wextra -Wpedantic -Wconversion -Werror
-CFLAGS = -O2 -g
-override ALL_CFLAGS = -std=c11 $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden -Iinclude -Ipasses -Icodegen -MMD -MP $(EXTRA_CFLAGS)
-LDLIBS = -ljansson -lm
+# These, CC, AR, CPPFLAGS and LDFLAGS may come from the environment.
+CFLAGS ?= -O2 -g
+LDLIBS ?= -ljansson -lm
+# No fused multiply-add, which only some machines have: the output is the same on all.
+override ALL_CFLAGS = -std=c11 -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden \
+	-Iinclude -Ipasses -Icodegen -MMD -MP $(EXTRA_CFLAGS)
 ABI = $(shell sed -n 's/^\#define PALLASC_ABI_VERSION //p' include/pallasc/pallasc.h)
 
 # The command's own files; everything else is the library.
@@ -71,6 +74,7 @@ PYTHON = .venv/bin/python
 EXPORT_PYTHON = .venv-export/bin/python
 WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
+NEXT_GRAPH = testdata/graphs/softmax_two_pass.json
 SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
 C_FILES = $(wildcard tools/*.c src/*.[ch] passes/*.[ch] codegen/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
 
@@ -93,34 +97,49 @@ build: need-c
 .PHONY: demo
 demo: build need-venv
 	./$(PROGRAM) $(GRAPH) | $(WITH_PYTHON) -m pallasc run - --graph $(GRAPH)
+	@printf '%s\n' '' 'What to type next, here: what the compiler decides about a graph, its kernel, and a run of it.' '' \
+		'    ./pallasc $(NEXT_GRAPH) --emit=report' \
+		'    ./pallasc $(NEXT_GRAPH) -o build/softmax.py' \
+		'    PYTHONPATH=python $(PYTHON) -m pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
 
-.PHONY: check check-unit check-python
+.PHONY: check check-unit check-python check-full verdicts
 check: check-unit check-python
-	@echo 'make check: all passed'
+	@echo "make check: all passed, $$(grep -c '       OK ' $(UNIT_LOG)) unit tests and what pytest says above"
+
+# What `make check` does, but no kept verdict holds; then tests/verdicts.txt is written anew.
+check-full:
+	@PALLASC_CHECK_AGAIN=1 $(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory verdicts
+
+# tests/verdicts.txt, from what the last `make check` found right.
+verdicts: need-venv
+	@$(PYTHON) tests/verdicts.py $(VERDICTS)
 
 check-unit: build
 	@$(MAKE) --no-print-directory run-unit
 
 .PHONY: run-unit unit-tests
+UNIT_LOG = $(BUILD)/unit.log
 unit-tests: $(UNIT_TESTS)
 run-unit: unit-tests
-	@failed=''; \
+	@failed=''; : >$(UNIT_LOG); \
 	for test in $(UNIT_TESTS); do \
 		echo "== $$test"; \
-		$(RUNNER) $$test || failed="$$failed $$test"; \
+		$(RUNNER) $$test 2>&1 | tee -a $(UNIT_LOG) || failed="$$failed $$test"; \
 	done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-# Two halves at once, each with its own summary: the simulations take as long as all the rest.
+# One session in a process for each core, a file of tests in one of them (they share what it prepares). Files that take
+# minutes come first, so that none is left alone at the end.
 PYTEST = $(WITH_PYTHON) -m pytest
-SIMULATED = tests/numerics tests/coverage
-.PHONY: check-numerics check-others
+PROCESSES = $(shell nproc 2>/dev/null || echo 2)
+LONG_TESTS = $(addprefix tests/,numerics/test_numerics.py coverage/test_coverage.py aot/test_aot.py test_memory.py ops oracle)
+VERDICTS = $(BUILD)/verdicts.log
 check-python: build need-venv
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check-numerics check-others
-check-numerics:
-	$(PYTEST) $(SIMULATED)
-check-others:
-	$(PYTEST) python/tests $(filter-out $(SIMULATED:=/%),$(wildcard tests/test_*.py tests/*/test_*.py))
+	@rm -f $(VERDICTS)
+	PALLASC_VERDICTS_LOG=$(VERDICTS).part $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
+		$(LONG_TESTS) $(filter-out $(LONG_TESTS) $(LONG_TESTS:=/%),$(wildcard tests/test_*.py tests/*/test_*.py)) python/tests
+	@mv $(VERDICTS).part $(VERDICTS)
 
 .PHONY: check-export
 check-export: build need-export
@@ -161,6 +180,12 @@ soak: build need-venv
 soak-page: need-venv
 	$(PYTHON) tests/oracle/page.py
 
+# Mutated graphs against a build with sanitizers; what breaks is written to build/mutations.
+.PHONY: mutations
+mutations: need-c need-venv
+	@$(MAKE) --no-print-directory $(ASAN) all
+	$(PYTHON) tests/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0) --pallasc build/asan/pallasc
+
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py
 
@@ -194,6 +219,11 @@ bench-kernels: build need-export
 .PHONY: bench-passes
 bench-passes: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/passes.py $(if $(PAGE),--page $(PAGE))
+
+# The instrument beside libtpu's own simulator, with docs/profile.md (slow, cached).
+.PHONY: bench-profile
+bench-profile: build need-venv
+	$(WITH_PYTHON) bench/profile_accuracy.py
 
 # VMEM predicted against used, on drawn kernels; with docs/vmem_accuracy.md (slow, cached).
 .PHONY: bench-vmem
@@ -240,14 +270,67 @@ valgrind: build
 	@tools/bootstrap valgrind
 	@$(MAKE) --no-print-directory run-unit RUNNER='valgrind -q --leak-check=full --error-exitcode=9'
 
+# ---- installing and packaging -----------------------------------------------------------------------------------------
+
+# As usual: make install PREFIX=/opt/pallasc DESTDIR=/tmp/stage. After one to /usr/local, `ldconfig` finds the .so.
+PREFIX = /usr/local
+BINDIR = $(PREFIX)/bin
+LIBDIR = $(PREFIX)/lib
+INCLUDEDIR = $(PREFIX)/include
+DATADIR = $(PREFIX)/share
+VERSION = $(shell sed -n 's/^\#define PALLASC_VERSION "\(.*\)"/\1/p' include/version.h)
+
+OWN_FOLDERS = $(INCLUDEDIR)/pallasc $(DATADIR)/pallasc $(DATADIR)/doc/pallasc
+FOLDERS = $(BINDIR) $(LIBDIR)/pkgconfig $(OWN_FOLDERS)
+INSTALLED = $(BINDIR)/pallasc $(LIBDIR)/libpallasc.a $(LIBDIR)/libpallasc.so.$(ABI) $(LIBDIR)/libpallasc.so \
+	$(LIBDIR)/pkgconfig/pallasc.pc $(INCLUDEDIR)/pallasc/pallasc.h $(DATADIR)/pallasc/fxtile.schema.json \
+	$(addprefix $(DATADIR)/doc/pallasc/,LICENSE README.md CHANGELOG.md)
+
+.PHONY: install uninstall
+install: all
+	install -d $(FOLDERS:%=$(DESTDIR)%)
+	install -m 755 $(PROGRAM) $(DESTDIR)$(BINDIR)/pallasc
+	install -m 644 $(BUILD)/libpallasc.a $(DESTDIR)$(LIBDIR)
+	install -m 755 $(BUILD)/libpallasc.so.$(ABI) $(DESTDIR)$(LIBDIR)
+	ln -sf libpallasc.so.$(ABI) $(DESTDIR)$(LIBDIR)/libpallasc.so
+	install -m 644 include/pallasc/pallasc.h $(DESTDIR)$(INCLUDEDIR)/pallasc
+	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' -e 's|@includedir@|$(INCLUDEDIR)|' \
+		-e 's|@version@|$(VERSION)|' include/pallasc/pallasc.pc.in >$(BUILD)/pallasc.pc
+	install -m 644 $(BUILD)/pallasc.pc $(DESTDIR)$(LIBDIR)/pkgconfig
+	install -m 644 docs/fxtile.schema.json $(DESTDIR)$(DATADIR)/pallasc
+	install -m 644 LICENSE README.md CHANGELOG.md $(DESTDIR)$(DATADIR)/doc/pallasc
+
+# Of the folders only what is ours goes; under a DESTDIR all that install made and that is empty.
+uninstall:
+	rm -f $(INSTALLED:%=$(DESTDIR)%)
+	cd $(DESTDIR)/ && rmdir $(if $(DESTDIR),-p $(FOLDERS:/%=%),$(OWN_FOLDERS:/%=%)) 2>/dev/null || true
+
+# dist/: wheels for x86_64 and aarch64, which need nothing but glibc 2.28; the sdist is the checkout.
+PACKAGE_PYTHON = .venv-package/bin/python
+.PHONY: need-package wheels sdist check-package
+need-package:
+	@tools/bootstrap venv-package
+wheels: need-package
+	tools/wheels
+sdist: need-package
+	$(PACKAGE_PYTHON) -m build --sdist --no-isolation --outdir dist .
+
+# What is installed, from wheels, sdist and `make install`, works with no compiler and no checkout; aarch64 under qemu.
+check-package: wheels sdist build need-venv
+	@tools/bootstrap package
+	$(PYTEST) python/tests_package
+
 .PHONY: clean help
 clean:
-	rm -rf $(BUILD) $(PROGRAM)
+	rm -rf $(BUILD) $(PROGRAM) dist
 
 help:
 	@echo 'make               build ./pallasc and build/libpallasc.{a,so}; V=1 shows the commands'
 	@echo 'make demo          compile the attention graph, run the kernel, compare with the reference'
 	@echo 'make check         unit tests and pytest; installs what is missing (C libraries, .venv)'
+	@echo '                   (kernels whose verdicts are kept are not simulated again; PALLASC_CHECK_DATE=YYYY-MM-DD)'
+	@echo 'make verdicts      keep the verdicts of the last make check: tests/verdicts.txt'
+	@echo 'make check-full    make check that simulates every kernel, and make verdicts'
 	@echo 'make check-export  the tests that need torch and helion (.venv-export)'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
@@ -259,6 +342,7 @@ help:
 	@echo 'make proof         simulate every kernel of the matrix on every kind of inputs (slow)'
 	@echo 'make proof-page    proof and aot, then docs/proof.md'
 	@echo 'make soak          random documents against the reference; SECONDS=600 SEED=0 LOG=FILE'
+	@echo 'make mutations     mutated graphs under AddressSanitizer and UBSan; COUNT=20000 SEED=0'
 	@echo 'make soak-page     their counts and finds into docs/results.md'
 	@echo 'make coverage      docs/coverage.md: every kernel family simulated, compiled, beside Helion (cached);'
 	@echo '                   ROW=TEXT PART=numerics|compiled|cycles|helion only some'
@@ -269,5 +353,9 @@ help:
 	@echo 'make bench-compile compile speed, with docs/compile_speed.md'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
+	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
-	@echo 'make clean         remove what was built; .venv and .venv-export stay'
+	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'
+	@echo 'make wheels sdist  dist/: wheels for x86_64 and aarch64 that need no compiler, and the sources'
+	@echo 'make check-package the tests of what is installed: wheels, sdist, make install, the demo'
+	@echo 'make clean         remove what was built; the .venvs stay'

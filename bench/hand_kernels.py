@@ -4,30 +4,18 @@
 tokamax (requirements-bench.txt; optional), `xla.*` plain jax.numpy, which XLA fuses as it likes.
 Attention returns `out` alone here: none of them is charged for lse. Splash attention takes Q scaled
 already; the others scale it.
-
-The splash kernels read which blocks of the mask are full from SMEM while they run. The tool that
-executes the schedule does not know that memory; `SPLASH_SMEM` stands for every byte of it: 2, a
-block that is full. So the compute is that of attention without a mask, but the same words also say
-which block of K and V comes next, so the copies of K and V are counted once and not anew: the
-estimate has too little DMA in it, never too much.
 """
 
 import dataclasses
 import math
 
-SPLASH_SMEM = 0x02020202
-
 
 @dataclasses.dataclass
 class Built:
-    """A function of one array for each of `inputs` ((shape, dtype name) pairs).
-
-    `smem_default`: what the tool is to read from memory that it does not know.
-    """
+    """A function of one array for each of `inputs` ((shape, dtype name) pairs)."""
 
     function: object
     inputs: list
-    smem_default: int = 0
 
 
 def kernel_build(kernel, args, config):
@@ -42,7 +30,7 @@ def kernel_build(kernel, args, config):
     """
     inputs = [parsed(text) for text in args]
     function = KERNELS[kernel](inputs, config)
-    return Built(function, inputs, SPLASH_SMEM if "splash" in kernel else 0)
+    return Built(function, inputs)
 
 
 def parsed(text):

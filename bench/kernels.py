@@ -27,10 +27,9 @@ names. There was no TPU.
 
 - VMEM and HBM temporaries are what the compiler reports of the kernel it compiled. Over the limit,
   VMEM is what it asked for.
-- **Times, cycles and slot use are estimates.** A tool executes the compiler's final schedule with
-  a rough model of DMA and of the MXU's queues. They are for comparing rows of one table, not
-  absolute. A `~` marks a run that a check of the tool does not vouch for: one kind of copy that it
-  cannot follow, or a semaphore that it counts otherwise.
+- **Times, cycles and slot use are estimates.** The compiler's schedule is executed with a rough
+  model of DMA and of the MXU's queues ([profile](profile.md)). They are for comparing rows of one
+  table, not absolute. A `~` marks a run that a check does not vouch for.
 - Helion's kernel is its own output for the same kernel and configuration: its `_launcher` call is
   caught and rebuilt by its own `_pallas_compile_jit_fn`. What its wrapper does before (the
   transpose of K) is not counted. Keys that only pallasc knows are left out.

@@ -30,14 +30,15 @@ sys.path.insert(0, str(ROOT / "python"))
 from pallasc import binding  # noqa: E402
 from pallasc.aot import parse_vmem_overflow, telling_lines, worker_environment  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
-from pallasc.module import parse_info as module_info  # noqa: E402
 from pallasc.profile import chips, dump  # noqa: E402
 from pallasc.profile.estimate import estimate  # noqa: E402
+from pallasc.profile.run import code_of  # noqa: E402
 
 KERNELS = ROOT / "testdata" / "kernels"
 PROFILE = ROOT / "python" / "pallasc" / "profile"
 # The parts of it that a result depends on, once there is a dump.
-EXECUTING = ("checks", "chips", "estimate", "machine", "matmuls", "program", "scalar", "schedule")
+EXECUTING = ("checks", "chips", "estimate", "machine", "matmuls", "program")
+EXECUTING += ("scalar", "scalars", "schedule")
 CACHE = ROOT / ".cache" / "bench"
 DUMPS = ROOT / ".cache" / "profile"
 TIMEOUT_S = 420
@@ -45,7 +46,8 @@ MEMORY_BYTES = 8 << 30
 # What a chip says of itself, which Helion passes to the compiler as the limit.
 VMEM_CAPACITY = {"v4": 16 << 20, "v5e": 128 << 20, "v5p": 64 << 20, "v6e": 128 << 20}
 VMEM_CAPACITY["v7x"] = 64 << 20
-_CACHE_VERSION = "2"
+# Of the worker's answers: another number has everything compiled again (`dump.FORMAT`: the dumps).
+_CACHE_VERSION = "3"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,10 +171,7 @@ def answer_of(request, remembered=False, timeout=TIMEOUT_S):
 
     It has `timeout` seconds. None where only what is remembered is asked for and there is nothing.
     """
-    here = Path(__file__).parent
-    texts = [code_text(here / "measure_worker.py")]
-    if request["static"]:
-        texts.append(dump.FORMAT)
+    here, texts = Path(__file__).parent, [dump.FORMAT] if request["static"] else []
     packages = ["jax", "jaxlib", "libtpu"]
     if request["side"] == "helion":
         packages += ["torch", "helion"]
@@ -183,9 +182,9 @@ def answer_of(request, remembered=False, timeout=TIMEOUT_S):
         texts.append(hand_text(request["kernel"]))
     keyed = dict(request)
     if request["side"] == "ours":
-        keyed["source"] = kernel_text(request["source"])
+        keyed["source"] = code_of(request["source"])
     key = digest("answer", keyed, texts, versions(*packages))
-    path = DUMPS / f"{key}.dump"
+    path = dump_path(key)
     found = cache_load(key)
     if found is None or (found["ok"] and request["static"] and not path.exists()):
         if remembered:
@@ -194,16 +193,21 @@ def answer_of(request, remembered=False, timeout=TIMEOUT_S):
         if found.get("kind") != "crash":
             cache_store(key, found)
     executed = found["ok"] and request["static"]
-    return found | {"static": static_of(key, path, found) if executed else None}
+    static = static_of(key, path) if executed else None
+    return found | {"key": key, "static": static}
 
 
-def static_of(key, path, answer):
+def dump_path(key):
+    """Where the dump of an answer's key is."""
+    return DUMPS / f"{key}.dump"
+
+
+def static_of(key, path):
     """`static_facts` of the dump in a file, remembered by its key and what executes it."""
     texts = [code_text(PROFILE / f"{part}.py") for part in EXECUTING]
-    default = answer.get("smem_default", 0)
-    static_key = digest("static", key, texts, inspect.getsource(static_facts), default)
+    static_key = digest("static", key, texts, inspect.getsource(static_facts))
     if (facts := cache_load(static_key)) is None:
-        facts = static_facts(estimate(dump.load(path), default))
+        facts = static_facts(estimate(dump.load(path)))
         cache_store(static_key, facts)
     return facts
 
@@ -266,18 +270,6 @@ def hand_text(kernel):
     others = set(builders.values()) - {builders[kernel]}
     text = code_text(Path(hand_kernels.__file__), others)
     return text.partition("KERNELS = ")[0]
-
-
-def kernel_text(source):
-    """What is compiled of a module: its code and arguments, not its comments and predictions."""
-    tree = ast.parse(source)
-    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
-    for node in assigned:
-        if ast.unparse(node.targets[0]) == "KERNEL_INFO":
-            tree.body.remove(node)
-    info = module_info(source, "kernel.py")
-    arguments = [info["inputs"], info.get("scalars", ())]
-    return ast.unparse(tree) + json.dumps(arguments)
 
 
 def worker_run(request, timeout=TIMEOUT_S):

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from pallasc.aot_worker import scoped_vmem, tracing_for  # noqa: E402
 from pallasc.chips import TOPOLOGIES  # noqa: E402
-from pallasc.profile import chips, dump  # noqa: E402
+from pallasc.profile import dump  # noqa: E402
 
 
 def main():
@@ -50,11 +50,10 @@ def job_run(job):
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with tempfile.TemporaryDirectory() as folder:
         if job["dump"]:
-            dump.prepare(folder)
+            dump.prepare(folder, job.get("simulate", False))
         traced, compiled, extra = compiled_for(job)
         if job["dump"]:
-            mxu = chips.CHIPS[job["target"]].mxu
-            dump.save(job["dump"], dump.collect(folder, job["target"], traced.jaxpr.jaxpr, mxu))
+            dump.save(job["dump"], dump.collect(folder, job["target"], traced.jaxpr))
     memory = compiled.memory_analysis()
     facts = {"kernels": scoped_vmem(compiled), "temp_bytes": memory.temp_size_in_bytes}
     return {"ok": True, **extra, **facts}
@@ -103,7 +102,7 @@ def hands(job):
     import hand_kernels
 
     built = hand_kernels.kernel_build(job["kernel"], job["args"], job["config"])
-    return built.function, built.inputs, {"smem_default": built.smem_default}
+    return built.function, built.inputs, {}
 
 
 SIDES = {"ours": ours, "helion": helions, "hand": hands}

@@ -66,7 +66,7 @@ def figure(ms):
 
 
 def time_cell(side):
-    """The time of a side, `~` where the tool does not vouch for it; or why there is none."""
+    """The time of a side, `~` where a check does not vouch for it; or why there is none."""
     if side.run is None:
         return "-"
     if side.ms is None:
@@ -226,10 +226,10 @@ def choice_table():
     return Table(heads, rows)
 
 
-# ---- runs that the tool does not vouch for
+# ---- runs that a check does not vouch for
 
 UNSEEN = "less HBM traffic than the inputs hold"
-# (in the tool's words, what was found)
+# (the check's words, what was found)
 CAUSES = [
     (
         UNSEEN,
@@ -251,7 +251,7 @@ def itemsize(name):
 
 
 def doubts_of(job, outcome):
-    """What makes a run's time doubtful: texts, those of the tool and our own check of its DMA."""
+    """What makes a run's time doubtful: texts of its checks, and of our own of its DMA."""
     static = outcome.static
     if not static:
         return []
@@ -277,5 +277,5 @@ def doubts(outcomes):
 
 
 def kind_of(text):
-    """Which of CAUSES a text of the tool is; else its first words."""
+    """Which of CAUSES a text is; else its first words."""
     return next((words for words, _ in CAUSES if words in text), text.partition(": ")[2][:60])

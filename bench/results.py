@@ -27,10 +27,9 @@ HEAD = """# The race
 
 Written by `make bench`; nothing in it is edited by hand. jax {jax}, libtpu {libtpu}, Helion
 {helion}, tokamax {tokamax}. There was no TPU: **every time here is an estimate.** The same TPU
-compiler compiles all sides ahead of time, and a tool executes its final schedule with a rough model
-of DMA and of the MXU's queues (bench/measure.py). It is for ratios in one table, not for absolute
-times: for one kernel that was also timed on a v7x, Helion's attention with blocks [2, 512, 2048],
-the tool says three quarters of what its authors measured.
+compiler compiles all sides ahead of time, and its schedule is executed with a rough model of DMA
+and of the MXU's queues ([profile](profile.md)). It is for ratios in one table, not for absolute
+times.
 
 - Time is that of the whole jitted module: views, relayout copies and what XLA does after the kernel
   included.
@@ -50,9 +49,9 @@ the tool says three quarters of what its authors measured.
   every input and writing every output once at full HBM bandwidth. No kernel is faster.
 - "of the fastest peer": our time over that of the faster of the two columns before it; bold where
   that peer is faster.
-- A `~` marks a run that a check does not vouch for: the tool's own, or ours, which compares the
-  HBM traffic that it saw with the size of the inputs. The last section says what was found. No
-  time is below what reading the inputs once takes at full bandwidth, whatever the tool says.
+- A `~` marks a run that a check does not vouch for: the instrument's own, or one that compares the
+  HBM traffic that was seen with the size of the inputs. The last section says what was found. No
+  time is below what reading the inputs once takes at full bandwidth, whatever was counted.
 """
 NO_TOKAMAX = """
 **tokamax is not installed, so its kernels are left out**: `pip install -r requirements-bench.txt`

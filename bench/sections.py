@@ -78,7 +78,7 @@ def known(outcome, field):
 
 
 def mark(outcome):
-    """A `~` where a check of the tool does not vouch for the run."""
+    """A `~` where a check does not vouch for the run."""
     return "" if outcome.static["sim_ok"] else "~"
 
 

@@ -63,7 +63,7 @@ static bool want_slice(Planner *p, AccessWant *w, Want *want, const Arg *entry, 
 	const Type *t = node_type(p->m, w->node);
 	want->at = slice_bound(p, w, arg_item(p->m, entry, 0), 0, want->extent);
 	Affine stop = slice_bound(p, w, arg_item(p->m, entry, 1), want->extent, want->extent);
-	Affine length = affine_add(stop, affine_scale(want->at, -1));
+	Affine length = affine_sub(p->a, stop, want->at);
 	if (step->kind != ARG_NULL && !(step->kind == ARG_INT && step->integer == 1))
 		return plan_refuse(p, w->node, "unsupported", "make a slice view of the tensor, which may have a step",
 		                   "a slice with a step in a load or store is not lowered yet");
@@ -136,12 +136,11 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 /* ---- the access as the printer needs it ------------------------------------------------------------------------- */
 
 /* Where the access's dim d starts in what it reads: the operand's block, or the window of it. */
-static Affine start_in_ref(const Access *access, const Operand *o, const Window *win, uint32_t d, Affine at) {
+static Affine start_in_ref(Arena *a, const Access *access, const Operand *o, const Window *win, uint32_t d, Affine at) {
 	if (access->kind == REF_WINDOW)
-		at = affine_add(
-			at, affine_scale(affine_add(affine_scale(win->index[d], win->block[d]), win->start[d]), -1));
+		at = affine_sub(a, at, affine_add(a, affine_scale(a, win->index[d], win->block[d]), win->start[d]));
 	if (access->kind == REF_OPERAND || !win->dma)
-		at = affine_add(at, affine_scale(o->index[d], -o->block[d]));
+		at = affine_sub(a, at, affine_scale(a, o->index[d], o->block[d]));
 	return at;
 }
 
@@ -170,7 +169,7 @@ static bool access_dims(Planner *p, const AccessWant *w, Access *access) {
 			continue;
 		SliceDim *s = &access->dim[d];
 		*s = (SliceDim){.kind = want->kind == WANT_AT ? SLICE_AT : SLICE_RANGE, .size = want->size};
-		s->start = start_in_ref(access, o, win, d, want->at);
+		s->start = start_in_ref(p->a, access, o, win, d, want->at);
 		if (s->kind == SLICE_RANGE && want->size == (win ? win->block[d] : o->block[d]))
 			s->kind = SLICE_ALL;
 		const char *wrong = w->table ? NULL : slice_refused(p, o, d, s);

@@ -3,14 +3,17 @@
 
 Affine affine_int(int64_t value) { return (Affine){.constant = value}; }
 
-Affine affine_term(Term t) {
-	Affine a = {0};
-	if (t.scale != 0)
-		a.term[a.count++] = t;
-	return a;
+Affine affine_term(Arena *a, Term t) {
+	if (t.scale == 0)
+		return affine_int(0);
+	Term *term = arena_alloc(a, sizeof *term);
+	*term = t;
+	return (Affine){.count = 1, .term = term};
 }
 
-Affine affine_var(VarKind kind, uint32_t id, int64_t scale) { return affine_term((Term){kind, id, scale, 0, 0}); }
+Affine affine_var(Arena *a, VarKind kind, uint32_t id, int64_t scale) {
+	return affine_term(a, (Term){kind, id, scale, 0, 0});
+}
 
 int64_t term_value(const Term *t, int64_t value) {
 	value = t->divide ? value / t->divide : value;
@@ -27,34 +30,47 @@ static bool term_same(const Term *a, const Term *b) {
 	return a->kind == b->kind && a->id == b->id && a->divide == b->divide && a->modulo == b->modulo;
 }
 
-static void affine_add_term(Affine *a, Term t) {
-	for (uint32_t i = 0; i < a->count; i++) {
-		if (!term_same(&a->term[i], &t))
+/* Adds t to the `count` terms at `term`, which have room for one more; how many there are then. */
+static uint32_t add_term(Term *term, uint32_t count, Term t) {
+	for (uint32_t i = 0; i < count; i++) {
+		if (!term_same(&term[i], &t))
 			continue;
-		a->term[i].scale += t.scale;
-		if (a->term[i].scale == 0)
-			a->term[i] = a->term[--a->count];
-		return;
+		term[i].scale += t.scale;
+		if (term[i].scale == 0)
+			term[i] = term[--count];
+		return count;
 	}
-	if (a->count < TERM_MAX)
-		a->term[a->count++] = t;
+	term[count] = t;
+	return count + 1;
 }
 
-Affine affine_add(Affine a, Affine b) {
+Affine affine_add(Arena *arena, Affine a, Affine b) {
 	a.constant += b.constant;
+	if (b.count == 0)
+		return a;
+	Term *term = arena_array(arena, (size_t)a.count + b.count, sizeof *term);
+	if (a.count > 0)
+		memcpy(term, a.term, a.count * sizeof *term);
 	for (uint32_t i = 0; i < b.count; i++)
-		affine_add_term(&a, b.term[i]);
+		a.count = add_term(term, a.count, b.term[i]);
+	a.term = term;
 	return a;
 }
 
-Affine affine_scale(Affine a, int64_t factor) {
-	if (factor == 0)
-		return affine_int(0);
-	a.constant *= factor;
-	for (uint32_t i = 0; i < a.count; i++)
-		a.term[i].scale *= factor;
-	return a;
+Affine affine_scale(Arena *arena, Affine a, int64_t factor) {
+	Affine scaled = {.constant = a.constant * factor};
+	if (factor == 0 || a.count == 0)
+		return scaled;
+	Term *term = arena_array(arena, a.count, sizeof *term);
+	for (; scaled.count < a.count; scaled.count++) {
+		term[scaled.count] = a.term[scaled.count];
+		term[scaled.count].scale *= factor;
+	}
+	scaled.term = term;
+	return scaled;
 }
+
+Affine affine_sub(Arena *arena, Affine a, Affine b) { return affine_add(arena, a, affine_scale(arena, b, -1)); }
 
 bool affine_multiple(const Affine *a, int64_t by) {
 	bool all = a->constant % by == 0;
@@ -63,11 +79,17 @@ bool affine_multiple(const Affine *a, int64_t by) {
 	return all;
 }
 
-Affine affine_divide(Affine a, int64_t by) {
-	a.constant /= by;
-	for (uint32_t i = 0; i < a.count; i++)
-		a.term[i].scale /= by;
-	return a;
+Affine affine_divide(Arena *arena, Affine a, int64_t by) {
+	Affine quotient = {.constant = a.constant / by};
+	if (a.count == 0)
+		return quotient;
+	Term *term = arena_array(arena, a.count, sizeof *term);
+	for (; quotient.count < a.count; quotient.count++) {
+		term[quotient.count] = a.term[quotient.count];
+		term[quotient.count].scale /= by;
+	}
+	quotient.term = term;
+	return quotient;
 }
 
 bool affine_uses_program(const Affine *a, uint32_t dim) {
@@ -94,9 +116,15 @@ bool affine_tells_program(uint32_t count, const Affine *index, uint32_t dim, int
 	return known >= steps;
 }
 
+/* Each term of one is a term of the other: no two terms of an affine are of the same variable. */
 bool affine_equal(const Affine *a, const Affine *b) {
-	Affine difference = affine_add(*a, affine_scale(*b, -1));
-	return difference.count == 0 && difference.constant == 0;
+	bool equal = a->count == b->count && a->constant == b->constant;
+	for (uint32_t i = 0; equal && i < a->count; i++) {
+		equal = false;
+		for (uint32_t k = 0; k < b->count && !equal; k++)
+			equal = term_same(&a->term[i], &b->term[k]) && a->term[i].scale == b->term[k].scale;
+	}
+	return equal;
 }
 
 BlockId query_block(const Module *m, NodeId n) { return arg_block(m, node_arg(m, n, 0)); }
@@ -105,7 +133,7 @@ static Affine affine_of_node(Planner *p, NodeId n);
 
 /* a // by, where that is a sum of terms again: what `by` does not divide is one term, of a variable that is never
  * negative, with a scale that divides `by`. */
-static bool affine_floordiv(Affine a, int64_t by, Affine *out) {
+static bool affine_floordiv(Arena *arena, Affine a, int64_t by, Affine *out) {
 	Affine rest = {0};
 	if (by <= 0 || a.constant < 0)
 		return false;
@@ -113,11 +141,11 @@ static bool affine_floordiv(Affine a, int64_t by, Affine *out) {
 	for (uint32_t i = 0; i < a.count; i++) {
 		Term t = a.term[i];
 		if (t.scale % by != 0) {
-			rest = affine_add(rest, affine_term(t));
+			rest = affine_add(arena, rest, affine_term(arena, t));
 			continue;
 		}
 		t.scale /= by;
-		*out = affine_add(*out, affine_term(t));
+		*out = affine_add(arena, *out, affine_term(arena, t));
 	}
 	if (rest.count == 0 || a.constant % by != 0)
 		return rest.count == 0;
@@ -127,16 +155,16 @@ static bool affine_floordiv(Affine a, int64_t by, Affine *out) {
 		return false;
 	t = (Term){t.kind, t.id, 1, int_max(t.divide, 1) * divide, t.modulo / divide};
 	if (t.modulo != 1)
-		*out = affine_add(*out, affine_term(t));
+		*out = affine_add(arena, *out, affine_term(arena, t));
 	return true;
 }
 
 /* a % by, where that is one term again: as above. */
-static bool affine_mod(Affine a, int64_t by, Affine *out) {
+static bool affine_mod(Arena *arena, Affine a, int64_t by, Affine *out) {
 	Affine rest = affine_int(a.constant >= 0 ? a.constant % by : 0);
 	for (uint32_t i = 0; i < a.count; i++)
 		if (a.term[i].scale % by != 0)
-			rest = affine_add(rest, affine_term(a.term[i]));
+			rest = affine_add(arena, rest, affine_term(arena, a.term[i]));
 	*out = rest;
 	if (rest.count == 0)
 		return a.constant >= 0;
@@ -146,7 +174,7 @@ static bool affine_mod(Affine a, int64_t by, Affine *out) {
 	    (t.modulo && t.modulo % modulo != 0))
 		return false;
 	t.modulo = modulo;
-	*out = affine_term(t);
+	*out = affine_term(arena, t);
 	return true;
 }
 
@@ -156,22 +184,22 @@ static bool affine_of_arithmetic(Planner *p, NodeId n, Affine *out) {
 	if (node->op != OP_SYM_ADD && node->op != OP_SYM_SUB && node->op != OP_SYM_MUL && node->op != OP_SYM_FLOORDIV &&
 	    node->op != OP_SYM_MOD)
 		return false;
+	if (dtype_is_float(node_type(p->m, n)->dtype))
+		return false;
 	Affine a = affine_of_arg(p, node->graph, node_arg(p->m, n, 0));
 	Affine b = affine_of_arg(p, node->graph, node_arg(p->m, n, 1));
-	if (a.count + b.count > TERM_MAX)
-		return false;
 	if (node->op == OP_SYM_FLOORDIV)
-		return affine_is_int(&b) && affine_floordiv(a, b.constant, out);
+		return affine_is_int(&b) && affine_floordiv(p->a, a, b.constant, out);
 	if (node->op == OP_SYM_MOD)
-		return affine_is_int(&b) && b.constant > 0 && affine_mod(a, b.constant, out);
+		return affine_is_int(&b) && b.constant > 0 && affine_mod(p->a, a, b.constant, out);
 	if (node->op == OP_SYM_ADD)
-		*out = affine_add(a, b);
+		*out = affine_add(p->a, a, b);
 	else if (node->op == OP_SYM_SUB)
-		*out = affine_add(a, affine_scale(b, -1));
+		*out = affine_sub(p->a, a, b);
 	else if (affine_is_int(&b))
-		*out = affine_scale(a, b.constant);
+		*out = affine_scale(p->a, a, b.constant);
 	else if (affine_is_int(&a))
-		*out = affine_scale(b, a.constant);
+		*out = affine_scale(p->a, b, a.constant);
 	else
 		return false;
 	return true;
@@ -193,7 +221,7 @@ static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 	case OP_TILE_ID:
 		if (!affine_multiple(&offset, size))
 			return false;
-		*out = affine_divide(offset, size);
+		*out = affine_divide(p->a, offset, size);
 		return true;
 	case OP_TILE_END:
 		if (block_ragged(p, node->graph, b, &end, &peeled)) {
@@ -202,7 +230,7 @@ static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 			*out = affine_int(int_min(offset.constant + size, end.constant));
 			return true;
 		}
-		*out = affine_add(offset, affine_int(size));
+		*out = affine_add(p->a, offset, affine_int(size));
 		return true;
 	default: return false;
 	}
@@ -219,7 +247,7 @@ static Affine affine_of_node(Planner *p, NodeId n) {
 	const Arg *outer = constant_argument(p->m, n);
 	if (outer)
 		return affine_of_arg(p, graph_parent(p->m, node_get(p->m, n)->graph), outer);
-	return affine_var(VAR_NODE, n, 1);
+	return affine_var(p->a, VAR_NODE, n, 1);
 }
 
 Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg) {

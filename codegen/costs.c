@@ -24,7 +24,7 @@ static double dim_steps(Planner *p, const LoopDim *d, bool tail_too) {
 		extent = int_max(extent, p->plan->grid.at[k].steps * block_size(p, p->plan->grid.at[k].block));
 	if (e != NONE)
 		expr_value(p->m, e, &extent);
-	Affine length = affine_add(d->end, affine_scale(d->begin, -1));
+	Affine length = affine_sub(p->a, d->end, d->begin);
 	return affine_mean(p->plan, &length, (double)extent / 2) / (double)d->step;
 }
 

@@ -24,19 +24,19 @@ static int64_t block_begin(Planner *p, BlockId b) {
 
 /* The step number of dim i of a loop of several dims, flattened with the last dim fastest, is not affine; such loops
  * get one step variable per dim: loop id * RANK_MAX + dim. */
-static Affine loop_step(uint32_t loop, uint32_t dim, int64_t scale) {
-	return affine_var(VAR_STEP, loop * RANK_MAX + dim, scale);
+static Affine loop_step(Arena *a, uint32_t loop, uint32_t dim, int64_t scale) {
+	return affine_var(a, VAR_STEP, loop * RANK_MAX + dim, scale);
 }
 
 Affine block_offset(Planner *p, GraphId g, BlockId b) {
 	uint32_t dim, l = block_scope(p->plan, g, b, &dim);
 	int64_t size = block_size(p, b);
 	if (l != NONE)
-		return affine_add(p->plan->loops.at[l].dim[dim].begin, loop_step(l, dim, size));
+		return affine_add(p->a, p->plan->loops.at[l].dim[dim].begin, loop_step(p->a, l, dim, size));
 	Affine begin = affine_int(dim == NONE ? 0 : block_begin(p, b));
 	if (dim == NONE || p->plan->grid.at[dim].steps == 1)
 		return begin;
-	return affine_add(begin, affine_var(VAR_PROGRAM, dim, size));
+	return affine_add(p->a, begin, affine_var(p->a, VAR_PROGRAM, dim, size));
 }
 
 bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled) {

@@ -126,7 +126,7 @@ static bool region_of(Planner *p, const Want *w, Affine *base, int64_t *span) {
 		const Term *t = &w->at.term[i];
 		int64_t steps;
 		if (t->kind == VAR_PROGRAM && is_multiple(t))
-			*base = affine_add(*base, affine_term(*t));
+			*base = affine_add(p->a, *base, affine_term(p->a, *t));
 		else if (t->kind == VAR_STEP && t->scale > 0 &&
 		         loop_most_steps(p, &p->plan->loops.at[t->id / RANK_MAX].dim[t->id % RANK_MAX], &steps))
 			*span += t->scale * term_last(t, int_max(steps - 1, 0));
@@ -143,7 +143,7 @@ bool want_tile(Planner *p, const Want *w, int64_t *size, Affine *index) {
 	    base.constant % base.term[0].scale != 0)
 		return false;
 	*size = base.term[0].scale;
-	*index = affine_divide(base, *size);
+	*index = affine_divide(p->a, base, *size);
 	return true;
 }
 
@@ -204,7 +204,7 @@ static void join_dim(Planner *p, const AccessWants *wants, Joint *j, uint32_t d)
 	if (high - first * size > size)
 		return;
 	j->block[d] = size;
-	j->index[d] = affine_add(affine_divide(common, size), affine_int(first));
+	j->index[d] = affine_add(p->a, affine_divide(p->a, common, size), affine_int(first));
 }
 
 static Joint joint_make(Planner *p, const AccessWants *wants, TensorId base) {
@@ -435,7 +435,7 @@ bool held_access(Planner *p, const AccessWant *w, Access *access) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
-		Affine start = affine_add(want->at, affine_scale(o->index[d], -o->block[d]));
+		Affine start = affine_add(p->a, want->at, affine_scale(p->a, o->index[d], -o->block[d]));
 		if (want->kind == WANT_AT)
 			access->dim[d] = (SliceDim){.kind = SLICE_AT, .start = start, .size = 1};
 		else if (!affine_is_int(&start) || start.constant != 0 || want->size != o->block[d])

@@ -20,7 +20,7 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 		d->step = block_size(p, d->block);
 		d->begin = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 1), i));
 		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), i));
-		Affine steps = affine_add(d->end, affine_scale(d->begin, -1));
+		Affine steps = affine_sub(p->a, d->end, d->begin);
 		d->computed = !affine_is_int(&steps);
 		if (d->computed)
 			continue;
@@ -47,7 +47,7 @@ static bool ends_with_tile(Planner *p, const LoopDim *d, int64_t *length) {
 }
 
 bool loop_most_steps(Planner *p, const LoopDim *d, int64_t *steps) {
-	Affine length = affine_add(d->end, affine_scale(d->begin, -1));
+	Affine length = affine_sub(p->a, d->end, d->begin);
 	int64_t most = 0;
 	if (!ends_with_tile(p, d, &most) && !affine_max(p, &length, &most))
 		return false;
@@ -113,7 +113,7 @@ bool affine_divisible(Planner *p, const Affine *a, int64_t by) {
 }
 
 bool loop_dim_divides(Planner *p, const LoopDim *d) {
-	Affine length = affine_add(d->end, affine_scale(d->begin, -1));
+	Affine length = affine_sub(p->a, d->end, d->begin);
 	return affine_divisible(p, &length, d->step);
 }
 
@@ -244,9 +244,11 @@ static bool loop_carries(Planner *p, Loop *loop) {
 		            c.place == CARRY_REGISTER ? "registers" : "VMEM scratch", c.why);
 		vec_push(p->a, &loop->carries, c);
 	}
-	if (results->list.count > g->carried.count)
-		return plan_refuse(p, loop->call, "unsupported", "carry it from step to step",
-		                   "a loop result that is not carried is undefined when the loop runs zero times");
+	for (uint32_t i = 0; i < results->list.count; i++)
+		if (graph_carried_arg(g, i) == NONE)
+			return plan_refuse(p, loop->call, "unsupported", "carry it from step to step",
+			                   "a loop result that is not carried is undefined when the loop runs zero "
+			                   "times");
 	return true;
 }
 

@@ -83,6 +83,13 @@ static bool supported_in(Planner *p, GraphId g) {
 		if (op == OP_LOAD && node_input(p->m, n, 2) != NONE)
 			ok = plan_refuse(p, n, "unsupported", "run the pass decompose, which makes an aten.where of it",
 			                 "the extra_mask of a load is not lowered");
+		if (op_lowering(op) == LOWER_ALIAS && node_input(p->m, n, op == OP_PHI) == NONE)
+			ok = plan_refuse(p, n, "unsupported", "run the pass const_fold, which makes a constant of it",
+			                 "%s of a number is not lowered", op_row(op)->target);
+		if ((op_lowering(op) == LOWER_REDUCE || op_lowering(op) == LOWER_SCAN) &&
+		    node_type(p->m, node_input(p->m, n, 0))->count == 0)
+			ok = plan_refuse(p, n, "unsupported", "use the value itself",
+			                 "%s of a value without dims is not lowered", op_row(op)->target);
 		if (op_writes(op) && op != OP_STORE && node_use_count(p->m, n) > 0)
 			ok = plan_refuse(p, n, "unsupported", "load the element before it, or after it",
 			                 "the old value that %s gives is not lowered yet", op_row(op)->target);

@@ -132,8 +132,11 @@ static int64_t separated_view(const Planner *p, NodeId n) {
 /* Of packed elements they are in streams.c. */
 static int64_t separated_store(const Planner *p, NodeId n) {
 	const Access *a = p->plan->values[n].access;
-	NodeId x = value_root(p->plan, node_input(p->m, n, 2));
+	NodeId x = node_input(p->m, n, 2);
 	int64_t shape[DIM_MAX] = {0}, rows = 1;
+	if (x == NONE || !node_is_tile(p->m, x)) /* a number is written where it is wanted */
+		return 0;
+	x = value_root(p->plan, x);
 	uint32_t rank = natural_shape(p, x, shape);
 	if (!a || a->rank < 3 || a->dim[a->rank - 2].kind != SLICE_AT || rank < 2 || shape[rank - 2] == 1 ||
 	    is_narrow(p->m, x))

@@ -146,8 +146,9 @@ static Affine at_last_step(const Planner *p, const AccessWant *w, Affine at) {
 	for (uint32_t i = 0; i < at.count; i++) {
 		const Term *t = &at.term[i];
 		bool own = t->kind == VAR_STEP && t->id == w->loop * RANK_MAX;
-		out = affine_add(out, own ? affine_int(term_value(t, p->plan->loops.at[w->loop].dim[0].full_steps))
-		                          : affine_term(*t));
+		out = affine_add(p->a, out,
+		                 own ? affine_int(term_value(t, p->plan->loops.at[w->loop].dim[0].full_steps))
+		                     : affine_term(p->a, *t));
 	}
 	return out;
 }
@@ -178,11 +179,12 @@ bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tai
 				                   "start the range at a multiple of the block size",
 				                   "a grid range that starts between blocks is not lowered");
 			block[d] = want->size;
-			index[d] = affine_divide(want->at, want->size);
+			index[d] = affine_divide(p->a, want->at, want->size);
 		} else if (want->kind == WANT_STEP && step_is_tail) {
 			const LoopDim *dim = &p->plan->loops.at[want->loop].dim[want->loop_dim];
 			block[d] = want->size;
-			index[d] = affine_add(affine_divide(dim->begin, want->size), affine_int(dim->full_steps));
+			index[d] = affine_add(p->a, affine_divide(p->a, dim->begin, want->size),
+			                      affine_int(dim->full_steps));
 		} else if (want->kind == WANT_STEP && want_tile(p, want, &block[d], &index[d])) {
 			continue;
 		} else if (want->kind == WANT_STEP) {
@@ -193,7 +195,7 @@ bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tai
 			if (!slice_is_block(w, want, &at, any ? 1 : multiple))
 				continue;
 			block[d] = want->size;
-			index[d] = affine_divide(at, want->size);
+			index[d] = affine_divide(p->a, at, want->size);
 		}
 	}
 	return true;

@@ -273,7 +273,8 @@ static bool try_merged(Planner *p, const Operand *o, const AccessWant *w, Candid
 	*c = candidate(p, o);
 	Operand *m = &c->o;
 	m->placement = PLACE_MERGED;
-	m->index[last] = affine_add(affine_scale(o->index[last - 1], o->shape[last] / o->block[last]), o->index[last]);
+	m->index[last] = affine_add(p->a, affine_scale(p->a, o->index[last - 1], o->shape[last] / o->block[last]),
+	                            o->index[last]);
 	m->shape[last] = o->shape[last - 1] * o->shape[last];
 	for (uint32_t i = last - 1; i > 0; i--) {
 		m->shape[i] = o->shape[i - 1];

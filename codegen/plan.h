@@ -11,7 +11,7 @@
 #include "ops.h"
 #include "pass.h"
 
-enum { TERM_MAX = 6, DIM_MAX = RANK_MAX + 2 }; /* an operand may have two dims more than its tensor */
+enum { DIM_MAX = RANK_MAX + 2 }; /* an operand may have two dims more than its tensor */
 
 /* ---- integers of the kernel ------------------------------------------------------------------------------------- */
 
@@ -29,11 +29,11 @@ typedef struct Term {
 	int64_t divide, modulo;
 } Term;
 
-/* constant + sum of terms: block indices, offsets, bounds. */
+/* constant + sum of terms: block indices, offsets, bounds. A value: terms are shared and never changed. */
 typedef struct Affine {
 	int64_t constant;
 	uint32_t count;
-	Term term[TERM_MAX];
+	const Term *term; /* as many as there are, in an arena */
 } Affine;
 
 /* ---- operands --------------------------------------------------------------------------------------------------- */

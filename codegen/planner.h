@@ -34,18 +34,19 @@ static inline Place config_place(const ConfigOrigin *o) { return (Place){.source
 
 /* affine.c */
 Affine affine_int(int64_t value);
-Affine affine_var(VarKind kind, uint32_t id, int64_t scale);
-Affine affine_term(Term t);
+Affine affine_var(Arena *a, VarKind kind, uint32_t id, int64_t scale);
+Affine affine_term(Arena *a, Term t);
 /* The term where its variable has this value; the largest multiple of its scale where that counts to `last`. */
 int64_t term_value(const Term *t, int64_t value);
 int64_t term_last(const Term *t, int64_t last);
-Affine affine_add(Affine a, Affine b);
-Affine affine_scale(Affine a, int64_t factor);
+Affine affine_add(Arena *arena, Affine a, Affine b);
+Affine affine_sub(Arena *arena, Affine a, Affine b);
+Affine affine_scale(Arena *arena, Affine a, int64_t factor);
 static inline bool affine_is_int(const Affine *a) { return a->count == 0; }
 /* Every value it can take is a multiple of `by`, as far as its coefficients show. */
 bool affine_multiple(const Affine *a, int64_t by);
 /* a / by, of an affine that is a multiple of it. */
-Affine affine_divide(Affine a, int64_t by);
+Affine affine_divide(Arena *arena, Affine a, int64_t by);
 /* The int that an argument stands for: a literal, an expression, a tile query or arithmetic on these; else VAR_NODE. */
 Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
 

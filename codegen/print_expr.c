@@ -25,7 +25,8 @@ static Affine affine_here(Printer *pr, const Affine *a) {
 	for (uint32_t i = 0; i < a->count; i++) {
 		const Term *t = &a->term[i];
 		bool known = t->kind == VAR_STEP && !pr->step[t->id];
-		here = affine_add(here, known ? affine_int(term_value(t, pr->step_value[t->id])) : affine_term(*t));
+		here = affine_add(pr->a, here,
+		                  known ? affine_int(term_value(t, pr->step_value[t->id])) : affine_term(pr->a, *t));
 	}
 	return here;
 }
@@ -137,7 +138,7 @@ const char *access_text(Printer *pr, const Access *access, bool keep_unit) {
 static const char *ref_name(Printer *pr, const Access *access) {
 	if (access->kind == REF_OPERAND)
 		return pr->refs[access->operand];
-	return pr->window[access->loop * WINDOW_MAX + access->window];
+	return pr->window[access->loop][access->window];
 }
 
 /* ---- forms ------------------------------------------------------------------------------------------------------ */
@@ -226,7 +227,7 @@ static PyExpr value_text_for(Printer *pr, NodeId n, Form form, NodeId view) {
 	Lowering how = op_lowering(node_get(pr->m, root)->op);
 	if (node_get(pr->m, root)->op == OP_SCALAR)
 		return scalar_text(pr, root);
-	if (node_type(pr->m, root)->kind == TYPE_SYM)
+	if (node_type(pr->m, root)->kind == TYPE_SYM || how == LOWER_INT)
 		return int_text(pr, root);
 	PyExpr e = how == LOWER_FULL && type_rank(pr, root) == 0 ? node_text(pr, root)
 	           : v->inlined                                  ? node_text(pr, root)
@@ -507,7 +508,7 @@ static PyExpr int_node_text(Printer *pr, NodeId n) {
 		Affine offset = block_offset(&p, node->graph, b), end = {0};
 		bool peeled;
 		block_ragged(&p, node->graph, b, &end, &peeled);
-		Affine next = affine_add(offset, affine_int(block_size(&p, b)));
+		Affine next = affine_add(pr->a, offset, affine_int(block_size(&p, b)));
 		return py_atom(arena_printf(pr->a, "jnp.minimum(%s, %s)", affine_text(pr, &next, PREC_LOWEST),
 		                            affine_text(pr, &end, PREC_LOWEST)));
 	}

@@ -51,7 +51,7 @@ static const char *visit_text(Printer *pr, uint32_t revisits, bool first) {
 	text_init(&out, pr->a);
 	bool many = (revisits & (revisits - 1)) != 0;
 	for (uint32_t k = 0; k < pr->plan->grid.count; k++) {
-		Affine id = affine_var(VAR_PROGRAM, k, 1);
+		Affine id = affine_var(pr->a, VAR_PROGRAM, k, 1);
 		if (!(revisits >> k & 1))
 			continue;
 		text_printf(&out, many ? "%s(%s == %lld)" : "%s%s == %lld", out.length ? " & " : "",

@@ -12,7 +12,7 @@ static void print_mask(Printer *pr, NodeId n, const Mask *mask, const char *x, c
 	const Type *t = node_type(pr->m, n);
 	uint32_t axis = mask->dim + (t->count == 1 && pr->plan->values[n].form == FORM_NATURAL);
 	uint32_t dim, l = block_scope(pr->plan, node_get(pr->m, n)->graph, mask->block, &dim);
-	Affine count = affine_add(mask->end, affine_scale(mask->offset, -1));
+	Affine count = affine_sub(pr->a, mask->end, mask->offset);
 	if (mask->last_only)
 		count = affine_int(pr->plan->loops.at[l].dim[dim].tail);
 	pr->mask = true;
@@ -75,7 +75,7 @@ static const char *write_ref(Printer *pr, const Access *access, bool keep_unit) 
 	uint32_t accumulator = accumulator_of(&pr->plan->operands.at[access->operand]);
 	const char *ref = accumulator != NONE           ? pr->scratch[accumulator]
 	                  : access->kind == REF_OPERAND ? pr->refs[access->operand]
-	                                                : pr->window[access->loop * WINDOW_MAX + access->window];
+	                                                : pr->window[access->loop][access->window];
 	return arena_printf(pr->a, "%s%s", ref, access_text(pr, access, keep_unit));
 }
 
@@ -201,7 +201,7 @@ static PyExpr kept_text(Printer *pr, NodeId n, bool keep_unit, Dtype dtype, PyEx
 	for (uint32_t i = 0; i < v->mask_count; i++) {
 		const Mask *mask = &v->masks[i];
 		uint32_t dim, l = block_scope(pr->plan, node_get(pr->m, n)->graph, mask->block, &dim);
-		Affine count = affine_add(mask->end, affine_scale(mask->offset, -1));
+		Affine count = affine_sub(pr->a, mask->end, mask->offset);
 		pr->mask = true;
 		const char *end = affine_text(pr, &count, PREC_LOWEST);
 		if (mask->last_only)
@@ -326,7 +326,9 @@ static void name_everything(Printer *pr) {
 	pr->names = arena_array(pr->a, pr->m->nodes.count + 1, sizeof *pr->names);
 	pr->refs = arena_array(pr->a, p->operands.count + 1, sizeof *pr->refs);
 	pr->scratch = arena_array(pr->a, p->scratches.count + 1, sizeof *pr->scratch);
-	pr->window = arena_array(pr->a, (size_t)loops * WINDOW_MAX, sizeof *pr->window);
+	pr->window = arena_array(pr->a, loops, sizeof *pr->window);
+	for (uint32_t l = 0; l < p->loops.count; l++)
+		pr->window[l] = arena_array(pr->a, p->loops.at[l].windows.count + 1, sizeof **pr->window);
 	pr->program = arena_array(pr->a, p->grid.count + 1, sizeof *pr->program);
 	pr->program_used = arena_array(pr->a, p->grid.count + 1, sizeof *pr->program_used);
 	pr->step = arena_array(pr->a, (size_t)loops * RANK_MAX, sizeof *pr->step);

@@ -100,7 +100,7 @@ static void print_part(LoopPrinter *lp, Part part) {
 		add_handed(lp, &params);
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
 		if (part_reads(lp, part, w))
-			names_add(pr, &params, pr->window[lp->index * WINDOW_MAX + w]);
+			names_add(pr, &params, pr->window[lp->index][w]);
 	for (uint32_t i = 0; part == PART_STEP && i < lp->loop->carries.count; i++)
 		names_add(pr, &params, pr->names[carry_placeholder(lp, i)]);
 	f->masked = part_masked(lp, part);
@@ -118,7 +118,7 @@ static void print_step(LoopPrinter *lp) {
 			printer_name(pr, lp->loop->rank == 1 ? lp->loop->step_name
 		                                             : arena_printf(pr->a, "%s%u", lp->loop->step_name, i));
 	for (uint32_t w = 0; w < lp->loop->windows.count; w++)
-		pr->window[lp->index * WINDOW_MAX + w] = printer_name(pr, lp->loop->windows.at[w].ref);
+		pr->window[lp->index][w] = printer_name(pr, lp->loop->windows.at[w].ref);
 	for (uint32_t i = 0; i < lp->loop->carries.count; i++) {
 		NodeId p = carry_placeholder(lp, i);
 		pr->names[p] = printer_name(pr, node_get(pr->m, p)->name);
@@ -141,7 +141,8 @@ const char *window_slice(LoopPrinter *lp, const Window *win) {
 	bool whole = true;
 	for (uint32_t d = 0; d < o->rank; d++) {
 		int64_t extent = o->space == SPACE_HBM ? o->shape[d] : o->block[d];
-		Affine start = affine_add(affine_scale(win->index[d], win->block[d]), win->start[d]);
+		Affine start =
+			affine_add(lp->pr->a, affine_scale(lp->pr->a, win->index[d], win->block[d]), win->start[d]);
 		bool all = win->block[d] == extent;
 		whole = whole && all;
 		items[d] = all ? ":"
@@ -159,7 +160,7 @@ const char *resident_window(LoopPrinter *lp, const Window *win) {
 
 void add_steps(LoopPrinter *lp, Part part, Names *args) {
 	for (uint32_t i = 0; i < lp->loop->rank; i++) {
-		Affine step = affine_var(VAR_STEP, lp->index * RANK_MAX + i, 1);
+		Affine step = affine_var(lp->pr->a, VAR_STEP, lp->index * RANK_MAX + i, 1);
 		if (lp->part[part].used[i])
 			names_add(lp->pr, args, affine_text(lp->pr, &step, PREC_LOWEST));
 	}
@@ -216,13 +217,13 @@ void print_tail(LoopPrinter *lp, const Names *values) {
 const char *dim_steps(LoopPrinter *lp, uint32_t dim) {
 	Printer *pr = lp->pr;
 	const LoopDim *d = &lp->loop->dim[dim];
-	Affine length = affine_add(d->end, affine_scale(d->begin, -1));
+	Affine length = affine_sub(lp->pr->a, d->end, d->begin);
 	if (!d->computed) {
 		int64_t steps = d->full_steps + (d->tail && !lp->loop->peeled);
 		return arena_printf(pr->a, "%lld", (long long)steps);
 	}
 	if (affine_multiple(&length, d->step)) {
-		length = affine_divide(length, d->step);
+		length = affine_divide(lp->pr->a, length, d->step);
 		return affine_text(pr, &length, PREC_LOWEST);
 	}
 	return arena_printf(pr->a, "pl.cdiv(%s, %lld)", affine_text(pr, &length, PREC_LOWEST), (long long)d->step);

@@ -38,7 +38,7 @@ static const char **pipeline_params(LoopPrinter *lp, Names *params) {
 			const Window *win = &lp->loop->windows.at[w];
 			if (!win->dma || win->output != (bool)output)
 				continue;
-			inner[w] = lp->pr->window[lp->index * WINDOW_MAX + w];
+			inner[w] = lp->pr->window[lp->index][w];
 			names_add(lp->pr, params, inner[w]);
 		}
 	return inner;

@@ -19,7 +19,17 @@ static Precedence infix_precedence(const char *text) {
 
 /* ---- dtypes ----------------------------------------------------------------------------------------------------- */
 
+/* A number of Python's, which has no dtype and no methods. */
+static bool is_literal(const char *text) {
+	text += *text == '-';
+	return (*text >= '0' && *text <= '9' && text[strspn(text, "0123456789.e-")] == '\0') ||
+	       strcmp(text, "True") == 0 || strcmp(text, "False") == 0 || strcmp(text, "jnp.inf") == 0 ||
+	       strcmp(text, "jnp.nan") == 0;
+}
+
 PyExpr as_dtype(Printer *pr, PyExpr e, Dtype dtype) {
+	if (is_literal(e.text))
+		return as_scalar(pr, e, dtype);
 	return py_atom(arena_printf(pr->a, "%s.astype(%s)", in_parens(pr, e, PREC_ATOM), dtype_jnp(dtype)));
 }
 
@@ -123,11 +133,10 @@ static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operand
 }
 
 static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operands, uint32_t count) {
-	const char *items[8];
-	for (uint32_t i = 0; i < count && i < 8; i++)
+	const char *items[PARAMS_MAX];
+	for (uint32_t i = 0; i < count; i++)
 		items[i] = operands[i].text;
-	return py_atom(
-		arena_printf(pr->a, "%s(%s)", helper_named(pr, function), dims_text(pr, count < 8 ? count : 8, items)));
+	return py_atom(arena_printf(pr->a, "%s(%s)", helper_named(pr, function), dims_text(pr, count, items)));
 }
 
 /* Linters take a comparison of a name with itself for a slip; here it tells NaNs. So they do one of two numbers, as of
@@ -142,11 +151,9 @@ static const char *comparison_call(const char *infix) {
 	return NULL;
 }
 
-static bool is_number_text(const char *text) { return text[strspn(text, "-0123456789")] == '\0'; }
-
 static bool looks_like_a_slip(const PyExpr *operands) {
 	const char *a = operands[0].text, *b = operands[1].text;
-	return a && b && (strcmp(a, b) == 0 || (is_number_text(a) && is_number_text(b)));
+	return a && b && (strcmp(a, b) == 0 || (is_literal(a) && is_literal(b)));
 }
 
 PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
@@ -279,7 +286,7 @@ PyExpr pointwise_text(Printer *pr, NodeId n) {
 	const OpRow *row = op_row(node->op);
 	const Value *v = &pr->plan->values[n];
 	Dtype dtype = node_type(pr->m, n)->dtype;
-	PyExpr operands[8] = {{0}};
+	PyExpr operands[PARAMS_MAX] = {{0}};
 	uint32_t count = 0;
 	if (node->op == OP_CONVERT || node->op == OP_TO_COPY) {
 		const Arg *a = node_arg(pr->m, n, 0);
@@ -292,7 +299,7 @@ PyExpr pointwise_text(Printer *pr, NodeId n) {
 	}
 	Dtype promoted = arith_promoted(pr->m, n);
 	Dtype compute = v->compute != DTYPE_NONE ? v->compute : arith_natural(pr->m, n);
-	for (uint32_t i = 0; i < node->arg_count && count < 8; i++)
+	for (uint32_t i = 0; i < node->arg_count; i++)
 		if (arith_is_operand(node_arg(pr->m, n, i)))
 			operands[count++] = operand_text(pr, n, i, promoted);
 	PyExpr e = op_text(pr, n, operands, count, compute);

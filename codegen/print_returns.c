@@ -51,11 +51,11 @@ static PyExpr viewed(Printer *pr, const HostStep *s, PyExpr x, const HostValue *
 }
 
 static PyExpr computed(Printer *pr, const HostStep *s, PyExpr x) {
-	PyExpr operands[8] = {x};
+	PyExpr operands[PARAMS_MAX] = {x};
 	uint32_t count = 1;
 	OpParam param;
 	const char *at = op_param_next(op_row(s->op)->params, &param);
-	for (uint32_t i = 0; i < s->count && at && count < 8; i++) {
+	for (uint32_t i = 0; i < s->count && at; i++) {
 		at = op_param_next(at, &param);
 		if (at && param.letter == 'x')
 			operands[count++] = arg_text(pr, step_arg(pr, s, i), FORM_NATURAL);

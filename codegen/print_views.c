@@ -3,13 +3,13 @@
 
 static PyExpr subscript_text(Printer *pr, NodeId n, PyExpr x, Form form) {
 	const Arg *index = node_arg(pr->m, n, 1);
-	const char *items[DIM_MAX + 2];
+	const char **items = arena_array(pr->a, (size_t)index->list.count + 1, sizeof *items);
 	uint32_t count = 0;
-	for (uint32_t i = 0; i < index->list.count && count < DIM_MAX; i++) {
+	for (uint32_t i = 0; i < index->list.count; i++) {
 		const Arg *a = arg_item(pr->m, index, i);
 		items[count++] = a->kind == ARG_NULL ? "None" : a->kind == ARG_SLICE ? ":" : number_text(pr, a).text;
 	}
-	if (form == FORM_COLUMN) /* whose own last dim is the new one */
+	if (form == FORM_COLUMN && count) /* whose own last dim is the new one */
 		items[count - 1] = ":";
 	return py_atom(arena_printf(pr->a, "%s[%s]", in_parens(pr, x, PREC_ATOM), dims_text(pr, count, items)));
 }

@@ -27,7 +27,7 @@ typedef struct PyExpr {
 
 static inline PyExpr py_atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
 
-enum { WINDOW_MAX = 64, HELPER_COUNT = 46 };
+enum { HELPER_COUNT = 46 };
 
 /* A name that only exists where it was made: a converted value, a mask. */
 typedef struct Temporary {
@@ -47,7 +47,7 @@ typedef struct Printer {
 	const char **names;   /* by NodeId: the variable, once it is printed */
 	const char **refs;    /* by operand */
 	const char **scratch; /* by scratch */
-	const char **window;  /* by loop * WINDOW_MAX + window: the step function's parameter */
+	const char ***window; /* by loop and window: the step function's parameter */
 	VEC(Temporary) temporaries;
 	uint32_t scope;       /* nesting of step functions: a temporary of a closed one is gone */
 	Map commented;        /* source lines whose comment stands already */

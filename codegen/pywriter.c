@@ -73,20 +73,34 @@ static bool is_callee(const char *s, size_t open) {
 	return open > 0 && (is_name_char(s[open - 1]) || is_close(s[open - 1]));
 }
 
+/* Where the bracket opens that closes at `close`, behind `depth` others that are still open there. */
+static size_t opening(const char *s, size_t close, int depth) {
+	size_t found = 0;
+	for (size_t i = 0, inside = 0; i < close; i++) {
+		if (s[i] == '"' || s[i] == '\'')
+			i = skip_string(s, i);
+		else if (is_open(s[i]))
+			found = inside++ == (size_t)depth ? i : found;
+		else if (is_close(s[i]) && inside > 0)
+			inside--;
+	}
+	return found;
+}
+
 /* A comma before the closing bracket asks for one item per line, but for that of a tuple of one item. */
 static bool wants_breaking(const char *s, size_t n) {
-	size_t open[64];
 	int depth = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (s[i] == '"' || s[i] == '\'')
 			i = skip_string(s, i);
-		else if (is_open(s[i]) && depth < 64)
-			open[depth++] = i;
+		else if (is_open(s[i]))
+			depth++;
 		else if (is_close(s[i]) && depth > 0) {
-			size_t start = open[--depth];
+			size_t start = s[i - 1] == ',' ? opening(s, i, depth - 1) : 0;
 			bool one = s[i] == ')' && !is_callee(s, start) && item_end(s, start + 1, i) == i - 1;
-			if (i > 0 && s[i - 1] == ',' && !one)
+			if (s[i - 1] == ',' && !one)
 				return true;
+			depth--;
 		}
 	}
 	return false;

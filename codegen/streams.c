@@ -26,12 +26,18 @@ static bool in_order(const Planner *p) {
 	return false;
 }
 
-/* What is computed before it is rounded or viewed. */
+/* What is computed before it is rounded or viewed; what rounds a number is all there is. */
 static NodeId computed_as(const Planner *p, NodeId n) {
 	n = value_root(p->plan, n);
-	while (rounds_or_views(p->m, n))
+	while (rounds_or_views(p->m, n) && node_input(p->m, n, 0) != NONE)
 		n = value_root(p->plan, node_input(p->m, n, 0));
 	return n;
+}
+
+/* What a load gives or a store takes; NONE where that is a number, which no register holds. */
+static NodeId accessed_value(const Planner *p, NodeId n) {
+	NodeId value = lowering_of(p, n) == LOWER_LOAD ? n : node_input(p->m, n, 2);
+	return value != NONE && node_is_tile(p->m, value) ? value : NONE;
 }
 
 /* Bytes of a value as the vector unit computes it. */
@@ -87,6 +93,8 @@ static int64_t operands_size(const Planner *p, NodeId n, bool *computed) {
 /* A value of loads alone is computed as they come; not where they are to be widened. A masked store is one more op, of
  * the value and what is there. */
 static int64_t stored_size(const Planner *p, NodeId store) {
+	if (accessed_value(p, store) == NONE)
+		return 0;
 	NodeId n = computed_as(p, node_input(p->m, store, 2));
 	bool computed = is_computed(p, n) && node_input(p->m, store, 3) != NONE;
 	int64_t operands = operands_size(p, n, &computed);
@@ -111,7 +119,8 @@ static int64_t stores_spills(const Planner *p) {
 		join = int_max(join, join_size(p, n));
 		if (how != LOWER_STORE)
 			continue;
-		int64_t held = spilled_size(p->plan, node_input(p->m, n, 2));
+		NodeId value = accessed_value(p, n);
+		int64_t held = value == NONE ? 0 : spilled_size(p->plan, value);
 		bytes += held;
 		most = int_max(most, held);
 		stored += stored_size(p, n);
@@ -162,10 +171,11 @@ static int64_t forwarded_spills(const Planner *p) {
 
 /* Bytes of an access of which each row comes from or goes to a tile of its own, as those of x[:, :, 0, :] do: packed
  * elements are moved row by row, a register each. */
-static int64_t row_by_row(const Planner *p, NodeId n, NodeId value) {
+static int64_t row_by_row(const Planner *p, NodeId n) {
 	const Access *a = p->plan->values[n].access;
+	NodeId value = accessed_value(p, n);
 	int64_t rows = 1, shape[DIM_MAX] = {0};
-	if (!a || !is_narrow(p->m, value) || a->rank < 3 || a->dim[a->rank - 2].kind != SLICE_AT)
+	if (!a || value == NONE || !is_narrow(p->m, value) || a->rank < 3 || a->dim[a->rank - 2].kind != SLICE_AT)
 		return 0;
 	uint32_t rank = plan_shape(p->plan, value, FORM_NATURAL, shape);
 	for (uint32_t i = 0; i + 1 < rank; i++)
@@ -184,7 +194,7 @@ static int64_t rows_spills(const Planner *p) {
 		Lowering how = lowering_of(p, n);
 		if (node_get(p->m, n)->dead || (how != LOWER_LOAD && how != LOWER_STORE))
 			continue;
-		int64_t bytes = row_by_row(p, n, how == LOWER_LOAD ? n : node_input(p->m, n, 2));
+		int64_t bytes = row_by_row(p, n);
 		stores += how == LOWER_STORE ? bytes : 0;
 		most = int_max(most, how == LOWER_STORE ? bytes : 0);
 		loads += how == LOWER_LOAD ? bytes : 0;
@@ -235,7 +245,8 @@ static int64_t branches_spills(const Planner *p) {
 			continue;
 		for (uint32_t i = 0; i < a->rank; i++)
 			branches = branches || a->dim[i].parts > 0;
-		bytes += branches ? spilled_size(p->plan, how == LOWER_LOAD ? n : node_input(p->m, n, 2)) : 0;
+		NodeId value = accessed_value(p, n);
+		bytes += branches && value != NONE ? spilled_size(p->plan, value) : 0;
 	}
 	return bytes;
 }

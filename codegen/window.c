@@ -49,7 +49,7 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 			return "the step itself computes where it is";
 		if (!affine_multiple(&want->at, block[d]))
 			return "its windows do not start at multiples of the block";
-		index[d] = affine_divide(want->at, block[d]);
+		index[d] = affine_divide(p->a, want->at, block[d]);
 		bool outer = want->kind == WANT_STEP && outer_loop_moves(w, i);
 		bool ends_short = want->kind == WANT_GRID || outer ||
 		                  (want->kind == WANT_STEP && !p->plan->loops.at[w->loop].peeled);
@@ -247,7 +247,7 @@ static bool refuse_start(Planner *p, const AccessWant *w, uint32_t dim, const Op
 static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o, const Window *win) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
-		Affine start = affine_add(affine_scale(win->index[d], win->block[d]), win->start[d]);
+		Affine start = affine_add(p->a, affine_scale(p->a, win->index[d], win->block[d]), win->start[d]);
 		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &start))
 			continue;
 		return refuse_start(p, w, i, o);
@@ -268,10 +268,10 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 		if (w->dim[i].kind != WANT_STEP)
 			continue;
 		uint32_t d = o->dim_of[i];
-		Affine start = affine_add(w->dim[i].at, affine_scale(o->index[d], -o->block[d]));
+		Affine start = affine_add(p->a, w->dim[i].at, affine_scale(p->a, o->index[d], -o->block[d]));
 		win->block[d] = w->dim[i].size;
 		if (affine_multiple(&start, win->block[d]))
-			win->index[d] = affine_divide(start, win->block[d]);
+			win->index[d] = affine_divide(p->a, start, win->block[d]);
 		else
 			win->start[d] = start, win->multiple[d] = slice_hint(p, o, d, &start);
 	}

@@ -33,7 +33,8 @@ enum { GRAPH_DEPTH_MAX = 64 };
 	X(U32, "uint32", "jnp.uint32", 32, UNSIGNED)                                                                   \
 	X(U16, "uint16", "jnp.uint16", 16, UNSIGNED)                                                                   \
 	X(U8, "uint8", "jnp.uint8", 8, UNSIGNED)                                                                       \
-	X(BOOL, "bool", "jnp.bool_", 8, BOOL)
+	X(BOOL, "bool", "jnp.bool_", 8, BOOL)                                                                          \
+	X(I64, "int64", "jnp.int64", 64, SIGNED) /* of values alone, until the pass int64 */
 
 typedef enum Dtype {
 #define X(e, name, jnp, bits, cls) DTYPE_##e,
@@ -52,7 +53,7 @@ int dtype_vmem_bits(Dtype t);    /* of one element as Pallas keeps it in VMEM: b
 DtypeClass dtype_class(Dtype t);
 Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
 bool dtype_is_float(Dtype t);
-Dtype dtype_promote(Dtype a, Dtype b); /* torch.promote_types, int64 results narrowed to int32 */
+Dtype dtype_promote(Dtype a, Dtype b); /* torch.promote_types; what it refuses: dtype.c */
 Dtype dtype_of_sums(Dtype t);          /* float32 or int32 */
 Dtype dtype_widened(Dtype t);          /* the same; a dtype of 32 bits stays as it is */
 
@@ -184,7 +185,8 @@ typedef struct Carried {
 } Carried;
 
 typedef struct Graph {
-	int64_t id; /* as the document numbers it */
+	int64_t id;      /* as the document numbers it */
+	uint32_t origin; /* index in the document's `graphs`; NONE if a pass made it */
 	GraphKind kind;
 	VEC(BlockId) blocks; /* root: its grid; loops: block_ids; outermost first */
 	VEC(Carried) carried;

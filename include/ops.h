@@ -35,7 +35,7 @@ typedef enum DtypeRule {
 	RULE_DIV_MODE,      /* PROMOTE with a rounding mode, PROMOTE_FLOAT without */
 	RULE_BOOL,
 	RULE_INT32,
-	RULE_SUM, /* ints and bools become int32 (torch: int64, narrowed), floats stay; or the dtype argument */
+	RULE_SUM, /* ints and bools become int32, or int64 if `meta` says so; floats stay; or the dtype argument */
 	RULE_ARG  /* the dtype argument */
 } DtypeRule;
 
@@ -55,6 +55,9 @@ typedef enum Op {
 	OP_COUNT,
 	OP_UNKNOWN = OP_COUNT
 } Op;
+
+/* Parameters of a row, at most. */
+enum { PARAMS_MAX = 8 };
 
 /* A parameter of an op's schema, parsed from the row's `params` string once per context or at compile time. */
 typedef struct OpRow {

@@ -1,5 +1,4 @@
-/* version.h - the one place where the version stands; pyproject.toml repeats it, and tests/test_cli.py compares them.
- */
+/* version.h - the one place where the version stands: pyproject.toml, pallasc.pc and the Python side read it. */
 #ifndef PALLASC_VERSION_H
 #define PALLASC_VERSION_H
 

@@ -162,6 +162,31 @@ static bool fold_identity(Fold *f, NodeId n) {
 	return true;
 }
 
+/* Another name of a number: a use becomes the number where it is a symbolic value, else node n a constant. */
+static void fold_number(Fold *f, NodeId n) {
+	Node old = *node_get(f->m, n);
+	bool renames = old.op == OP_PHI || old.op == OP_NEW_VAR || old.op == OP_CLONE || old.op == OP_ALIAS ||
+	               old.op == OP_DETACH || old.op == OP_LIFT_FRESH_COPY || old.op == OP_CONTIGUOUS;
+	const Arg *number = node_arg(f->m, n, old.op == OP_PHI);
+	if (!renames || number->kind == ARG_REF)
+		return;
+	Type t = *node_type(f->m, n);
+	if (t.kind == TYPE_SYM) {
+		for (ArgId u = node_uses(f->m, n), next; u != NONE; u = next) {
+			next = arg_get(f->m, u)->next_use;
+			arg_set(f->m, u, *node_arg(f->m, n, old.op == OP_PHI));
+		}
+		return;
+	}
+	Arg args[2] = {*number, arg_dtype(t.dtype)};
+	NodeId constant = node_new(f->m, old.graph, OP_SCALAR_TENSOR, old.name, old.type, 2, args);
+	node_get(f->m, constant)->loc = old.loc;
+	node_insert_before(f->m, constant, n);
+	node_replace_uses(f->m, n, constant, NONE);
+	node_remove(f->m, n);
+	f->removed++;
+}
+
 /* ---- permutations ------------------------------------------------------------------------------------------------ */
 
 static bool is_in_order(const uint32_t *order, uint32_t rank) {
@@ -270,8 +295,8 @@ static void fold_node(Fold *f, NodeId n) {
 		fold_scalar(f, n);
 	else if (op_kind(f->m, n) == KIND_SYMBOLIC)
 		fold_test(f, n);
-	else if (!fold_permutation(f, n))
-		(void)fold_identity(f, n);
+	else if (!fold_permutation(f, n) && !fold_identity(f, n))
+		fold_number(f, n);
 }
 
 bool pass_const_fold(PassContext *c) {

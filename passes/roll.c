@@ -201,9 +201,9 @@ static TypeId written_out_type(Module *m, TypeId type, BlockId b, ExprId whole) 
 static void write_out_size(Module *m, BlockId b, int64_t extent) {
 	ExprId whole = expr_int(m, extent);
 	for (NodeId n = 0; n < m->nodes.count; n++) {
+		bool indexes = op_kind(m, n) == KIND_MEMORY || node_get(m, n)->op == OP_SUBSCRIPT;
 		for (uint32_t i = 0; !node_get(m, n)->dead && i < node_get(m, n)->arg_count; i++)
-			write_out_arg(m, n, node_get(m, n)->arg_first + i, b, extent,
-			              op_kind(m, n) == KIND_MEMORY && i == 1);
+			write_out_arg(m, n, node_get(m, n)->arg_first + i, b, extent, indexes && i == 1);
 		if (!node_get(m, n)->dead)
 			node_set_type(m, n, written_out_type(m, node_get(m, n)->type, b, whole));
 	}

@@ -48,7 +48,7 @@ bool emit_needs_plan(Emit emit) { return emit != EMIT_JSON && emit != EMIT_DOT; 
 
 /* --passes may have left out what the plan reads. */
 static bool compute_facts(Compilation *c) {
-	return (c->module->loop_facts || pass_loop_types(&c->context)) &&
+	return pass_int64(&c->context) && (c->module->loop_facts || pass_loop_types(&c->context)) &&
 	       (c->module->alignments || pass_block_constraints(&c->context)) &&
 	       module_check_annotations(c->module, c->diag);
 }

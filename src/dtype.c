@@ -38,8 +38,8 @@ static Dtype promote_floats(Dtype a, Dtype b) {
 	return dtype_bits(a) > dtype_bits(b) ? a : dtype_bits(b) > dtype_bits(a) ? b : DTYPE_F32;
 }
 
-/* A signed and an unsigned type meet in the narrowest signed one that holds both; past 32 bits (torch: int64, or a
- * refusal for uint16 and uint32) in int32, to which the format narrows int64. */
+/* A signed and an unsigned type meet in the narrowest signed one that holds both. torch refuses to promote uint16 and
+ * uint32; here uint32 and a signed type of at most 32 bits meet in int32, where values of 2^31 and more wrap around. */
 static Dtype promote_mixed_ints(Dtype is_signed, Dtype is_unsigned) {
 	if (dtype_bits(is_signed) > dtype_bits(is_unsigned))
 		return is_signed;

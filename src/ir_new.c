@@ -31,7 +31,13 @@ BlockId block_new(Module *m, const char *name, ExprId size) {
 }
 
 GraphId graph_new(Module *m, GraphKind kind, BlockId block) {
-	Graph g = {.kind = kind, .lengths = NONE, .first = NONE, .last = NONE, .output = NONE, .caller = NONE};
+	Graph g = {.kind = kind,
+	           .origin = NONE,
+	           .lengths = NONE,
+	           .first = NONE,
+	           .last = NONE,
+	           .output = NONE,
+	           .caller = NONE};
 	GraphId index = m->graphs.count;
 	for (GraphId i = 0; i < index; i++)
 		g.id = int_max(g.id, graph_get(m, i)->id + 1);

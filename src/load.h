@@ -21,7 +21,6 @@ typedef struct Loader {
 	VEC(NodeId) document; /* GraphId -> its first node: the ids of a graph's nodes are consecutive */
 	GraphId graph;        /* whose nodes are being read */
 	NodeId node;          /* being read; NONE in host steps, where no references are allowed */
-	bool warned_int64;
 	bool symbols_unclear; /* a block or tunable was refused: say nothing of its uses */
 	bool tensors_unclear; /* so was the list of tensors */
 	bool kinds_unclear;   /* so was the kind of a graph */
@@ -34,7 +33,7 @@ const Schema *load_schema(Loader *l, uint16_t op);
 /* load_sizes.c */
 bool load_size(Loader *l, const json_t *v, const Path *path, ExprId *out);
 bool load_shape(Loader *l, const json_t *v, const Path *path, uint32_t *rank, ExprId *dims);
-typedef enum DtypeUse { DTYPE_OF_HOST, DTYPE_OF_VALUE } DtypeUse; /* 64-bit: refused; int64 narrowed with a warning */
+typedef enum DtypeUse { DTYPE_OF_HOST, DTYPE_OF_VALUE } DtypeUse; /* 64-bit: refused; of values, int64 is not */
 bool load_dtype(Loader *l, const json_t *v, const Path *path, DtypeUse use, Dtype *out);
 bool load_meta(Loader *l, const json_t *v, const Path *path, int depth, TypeId *out);
 /* A number or {"float": "inf"}. */

@@ -186,6 +186,7 @@ static void graph_outputs(Loader *l, const json_t *nodes, const Path *here) {
 static void load_graph(Loader *l, const json_t *v, const Path *at) {
 	static const char *const known[] = {"id", "kind", "grid", "block_ids", "carried", "lengths", "nodes", NULL};
 	Graph g = {.id = -1,
+	           .origin = l->m->graphs.count,
 	           .kind = GRAPH_ROOT,
 	           .lengths = NONE,
 	           .first = NONE,

@@ -74,7 +74,7 @@ static void dtype_unknown(Loader *l, const char *name, const Path *path) {
 	Text all;
 	text_init(&all, l->r.arena);
 	text_put(&all, "one of ");
-	for (size_t i = 0; dtype_names[i]; i++)
+	for (size_t i = 0; i < DTYPE_I64; i++) /* the last: not of arrays */
 		text_printf(&all, "%s%s", i ? ", " : "", dtype_names[i]);
 	const char *hint = hint_nearest(&l->r, bare, dtype_names);
 	diag_error(l->r.d, place_at(&l->r, path), "unknown-dtype", hint ? hint : all.at, "unknown dtype '%s'", name);
@@ -82,30 +82,26 @@ static void dtype_unknown(Loader *l, const char *name, const Path *path) {
 
 static bool dtype_wide(Loader *l, const char *name, const Path *path, DtypeUse use, Dtype *out) {
 	bool is_int = strcmp(name, "int64") == 0;
-	if (use == DTYPE_OF_HOST || !is_int) {
-		diag_error(l->r.d, place_at(&l->r, path), "dtype-64-bit",
-		           is_int ? "declare int32 and convert on the host: x.astype(jnp.int32)"
-		                  : "declare float32 and convert on the host: x.astype(jnp.float32)",
-		           "%s is not supported: TPUs have no 64-bit types", name);
-		return false;
+	if (is_int && use == DTYPE_OF_VALUE) {
+		*out = DTYPE_I64; /* the pass int64 finds words that hold it */
+		return true;
 	}
-	if (!l->warned_int64)
-		diag_warning(l->r.d, place_at(&l->r, path), "dtype-narrowed", NULL,
-		             "int64 is computed as int32; larger values wrap around");
-	l->warned_int64 = true;
-	*out = DTYPE_I32;
-	return true;
+	diag_error(l->r.d, place_at(&l->r, path), "dtype-64-bit",
+	           is_int ? "declare int32 and convert on the host: x.astype(jnp.int32)"
+	                  : "declare float32 and convert on the host: x.astype(jnp.float32)",
+	           "%s is not supported: TPUs have no 64-bit types", name);
+	return false;
 }
 
 bool load_dtype(Loader *l, const json_t *v, const Path *path, DtypeUse use, Dtype *out) {
 	if (!json_is_string(v))
 		return expected(&l->r, path, "a dtype (a string)", v);
 	const char *name = json_string_value(v);
+	if (strcmp(name, "int64") == 0 || strcmp(name, "float64") == 0)
+		return dtype_wide(l, name, path, use, out);
 	*out = dtype_find(name);
 	if (*out != DTYPE_NONE)
 		return true;
-	if (strcmp(name, "int64") == 0 || strcmp(name, "float64") == 0)
-		return dtype_wide(l, name, path, use, out);
 	dtype_unknown(l, name, path);
 	return false;
 }
@@ -163,7 +159,8 @@ static bool meta_sym(Loader *l, const json_t *v, const Path *path, TypeId *out) 
 	Dtype type = DTYPE_I32;
 	ExprId e = NONE;
 	bool ok = read_object(&l->r, v, path, "a symbolic value's meta", known);
-	if (dtype && load_dtype(l, dtype, &dtype_at, DTYPE_OF_VALUE, &type) && type != DTYPE_BOOL && type != DTYPE_I32)
+	if (dtype && load_dtype(l, dtype, &dtype_at, DTYPE_OF_VALUE, &type) && type != DTYPE_BOOL && type != DTYPE_I32 &&
+	    type != DTYPE_I64)
 		ok = expected(&l->r, &dtype_at, "\"bool\" or \"int32\"", dtype);
 	if (!json_is_null(sym))
 		ok &= load_size(l, sym, &at, &e);

@@ -100,7 +100,7 @@ static bool value_object(Loader *l, const json_t *v, const Path *path, int depth
 		return value_slice(l, inner, &at, depth, out);
 	if (strcmp(key, "dtype") == 0) {
 		out->kind = ARG_DTYPE;
-		return load_dtype(l, inner, &at, DTYPE_OF_VALUE, &out->dtype);
+		return load_dtype(l, inner, &at, l->node == NONE ? DTYPE_OF_HOST : DTYPE_OF_VALUE, &out->dtype);
 	}
 	if (strcmp(key, "float") == 0) {
 		out->kind = ARG_FLOAT;

@@ -128,7 +128,7 @@ uint32_t reduction_dims(const Module *m, NodeId n) {
 	uint32_t count = a->kind == ARG_LIST ? a->list.count : a->kind == ARG_INT;
 	for (uint32_t i = 0; i < count; i++) {
 		int64_t d = (a->kind == ARG_LIST ? arg_item(m, a, i) : a)->integer;
-		dims |= 1u << (d < 0 ? d + rank : d);
+		dims |= 1u << (d < 0 ? d + int_max(rank, 1) : d); /* a rank of 0 counts as 1, as in torch */
 	}
 	return count ? dims : (1u << rank) - 1;
 }

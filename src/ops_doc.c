@@ -82,7 +82,7 @@ static void print_cell(const char *text, Text *out) {
 
 /* Whether a kernel can hold the op, and which dtypes not. */
 static void print_lowered(uint16_t op, Text *out) {
-	uint32_t refused = arith_refused_dtypes(op), all = (1u << DTYPE_COUNT) - 1;
+	uint32_t refused = arith_refused_dtypes(op), all = (1u << DTYPE_I64) - 1;
 	if ((op_lowering(op) == LOWER_NOT && !op_decomposes(op)) || refused == all) {
 		text_put(out, "no");
 		return;
@@ -90,7 +90,7 @@ static void print_lowered(uint16_t op, Text *out) {
 	OpKind kind = op_row(op)->kind;
 	bool computes = kind == KIND_POINTWISE || kind == KIND_REDUCTION || kind == KIND_MATMUL;
 	const char *separator = computes ? "not of " : "";
-	for (int t = 0; computes && t < DTYPE_COUNT; t++)
+	for (int t = 0; computes && t < DTYPE_I64; t++)
 		if (refused >> t & 1) {
 			text_printf(out, "%s%s", separator, dtype_name((Dtype)t));
 			separator = ", ";

@@ -211,6 +211,9 @@ TypeId arg_type(Module *m, const Arg *arg) {
 	}
 }
 
+/* Where torch gives int64 (sums and positions of ints, Python's ints) a document may say int32, which wraps around. */
+static bool is_32_or_64(Dtype t) { return t == DTYPE_I32 || t == DTYPE_I64; }
+
 bool type_admits(Module *m, TypeId declared, TypeId value) {
 	if (declared == value)
 		return true;
@@ -224,7 +227,9 @@ bool type_admits(Module *m, TypeId declared, TypeId value) {
 	if (a.kind == TYPE_SYM) /* a bool's expression is not inferred */
 		return a.dtype == b.dtype && (a.sym == NONE || a.dtype == DTYPE_BOOL || type_equal(m, declared, value));
 	if (a.kind == TYPE_TENSOR)
-		return type_equal(m, declared, value);
+		return type_equal(m, declared, value) ||
+		       (is_32_or_64(a.dtype) && is_32_or_64(b.dtype) &&
+		        type_equal(m, declared, type_tensor(m, a.dtype, b.count, b.dims)));
 	for (uint32_t i = 0; i < a.count; i++)
 		if (!type_admits(m, a.elements[i], b.elements[i]))
 			return false;

@@ -1,5 +1,5 @@
-/* shapes_dtype.c - the dtype of a result, by the dtype rule of its op's row: torch's promotion, with int64 narrowed to
- * int32; and what the operands' dtypes may be, where not everything goes. */
+/* shapes_dtype.c - the dtype of a result, by the dtype rule of its op's row: torch's promotion, where int32
+ * stands for the int64 of sums and Python's ints too (`meta` may say either: type_admits()); and what the operands' dtypes may be, where not everything goes. */
 #include "infer.h"
 
 /* torch promotes in three classes: tensors with dims, 0-d tensors, and Python numbers. A lower class only matters where
@@ -53,7 +53,7 @@ static bool infer_first_dtype(const Infer *in, Dtype *dtype) {
 	return true;
 }
 
-/* Integer sums are int64 in torch. */
+/* Integer sums are int64 in torch: `meta` says whether they are here. */
 static bool infer_sum_dtype(const Infer *in, Dtype *dtype) {
 	if (!infer_first_dtype(in, dtype))
 		return false;

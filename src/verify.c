@@ -78,6 +78,32 @@ static void check_scopes(Verifier *v, NodeId n) {
 		check_scope(v, n, arg_item(v->m, index, i));
 }
 
+/* ---- host tensors ------------------------------------------------------------------------------------------------ */
+
+/* A host tensor lies in HBM: what computes needs a tile of it. Its sizes may be asked for. */
+static bool takes_host_tensor(const Module *m, NodeId n, uint32_t param) {
+	uint16_t op = node_get(m, n)->op;
+	return op == OP_SYM_SIZE || (param == 0 && (op == OP_LOAD || op_writes(op)));
+}
+
+static NodeId host_operand(const Module *m, const Arg *arg) {
+	if (arg->kind == ARG_REF)
+		return node_get(m, arg->node)->op == OP_HOST_TENSOR ? arg->node : NONE;
+	NodeId found = NONE;
+	for (uint32_t i = 0; arg->kind == ARG_LIST && i < arg->list.count && found == NONE; i++)
+		found = host_operand(m, arg_item(m, arg, i));
+	return found;
+}
+
+static void check_host_operands(Verifier *v, NodeId n) {
+	for (uint32_t i = 0; i < node_get(v->m, n)->arg_count && !v->failed[n]; i++) {
+		NodeId host = takes_host_tensor(v->m, n, i) ? NONE : host_operand(v->m, node_arg(v->m, n, i));
+		if (host != NONE)
+			verify_node_error(v, n, "host-tensor-operand", "take a tile of it with tile.load",
+			                  "operand '%s' is a host tensor", node_get(v->m, host)->name);
+	}
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 static void verify_node(Verifier *v, NodeId n) {
@@ -85,6 +111,8 @@ static void verify_node(Verifier *v, NodeId n) {
 		return;
 	for (uint32_t i = 0; i < node_get(v->m, n)->arg_count && !v->failed[n]; i++)
 		v->failed[n] = inputs_failed(v, node_arg(v->m, n, i));
+	if (!v->failed[n])
+		check_host_operands(v, n);
 	if (v->failed[n])
 		return;
 	if (op_row(node_get(v->m, n)->op)->shape == SHAPE_CALL)

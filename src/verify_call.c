@@ -4,12 +4,13 @@
 
 /* ---- values against types ---------------------------------------------------------------------------------------- */
 
-/* A symbolic value may go where a 0-d int32 or bool tensor is declared. */
+/* A symbolic value may go where a 0-d int32, int64 or bool tensor is declared. */
 static bool value_admitted(Module *m, TypeId declared, TypeId value) {
 	if (type_admits(m, declared, value))
 		return true;
 	Type a = *type_get(m, declared), b = *type_get(m, value);
-	return a.kind == TYPE_TENSOR && a.count == 0 && b.kind == TYPE_SYM && a.dtype == b.dtype;
+	bool same = a.dtype == b.dtype || (a.dtype == DTYPE_I64 && b.dtype == DTYPE_I32);
+	return a.kind == TYPE_TENSOR && a.count == 0 && b.kind == TYPE_SYM && same;
 }
 
 static bool arg_failed(const Verifier *v, const Arg *arg) { return arg->kind == ARG_REF && v->failed[arg->node]; }

@@ -26,6 +26,7 @@ for _path in (ROOT / "python", ROOT / "python" / "tests"):
 
 import formulas  # noqa: E402
 import numpy as np  # noqa: E402
+import verdicts  # noqa: E402
 from pallasc import chips, compare, reference  # noqa: E402
 from pallasc import compile as compile_graph  # noqa: E402
 from pallasc.errors import CompileError, KernelError  # noqa: E402
@@ -682,8 +683,17 @@ def simulate_case(case, kinds=None, limit=600):
         outcome.problems.append(str(error))
     finally:
         faulthandler.cancel_dump_traceback_later()
+    outcome.problems += unjudged(outcome, kinds or quick_kinds(case))
     outcome.seconds = time.monotonic() - started
     return outcome
+
+
+def unjudged(outcome, kinds):
+    """Kinds of runs of which nothing was judged though nothing else is wrong, as lines."""
+    seen = {(row.inputs, row.against) for row in outcome.rows}
+    wanted = [(kind, against) for kind in kinds for against in ("reference", "formula")]
+    missing = [] if outcome.problems else [pair for pair in wanted if pair not in seen]
+    return [f"{kind}: not compared with the {against}" for kind, against in missing]
 
 
 def judge(graph, info, name, kind, blocks, outputs):
@@ -701,6 +711,57 @@ def judge(graph, info, name, kind, blocks, outputs):
             row = Row(name, output, against, verdict.ok, verdict.ratio, verdict.error, str(verdict))
             rows.append(row)
     return rows
+
+
+def problems(case, remember=True):
+    """All that is wrong with a case's kernel: simulated, or right by a kept verdict."""
+
+    def simulate():
+        outcome = simulate_case(case)
+        return outcome.failures(), worst(outcome.rows)
+
+    return verdicts.settle(question(case), simulate, remember)
+
+
+def question(case):
+    """What a verdict on a case depends on: a `verdicts.Question`."""
+    kinds, blocks = quick_kinds(case), case.blocks or default_blocks(case.graph)
+    asked = json.dumps([document(case.graph), blocks, list(simulations(kinds))], sort_keys=True)
+
+    def arrays():
+        for kind in dict.fromkeys(kind for _, kind, _ in simulations(kinds)):
+            yield from inputs(case.graph, kind, blocks)
+            yield from expected_reference(case.graph, kind, blocks)
+            yield from expected_formula(case.graph, kind, blocks)
+        for index in range(len(module(case).info["outputs"])):
+            yield str(compare.tolerance_for(document(case.graph), index))
+
+    return verdicts.Question(
+        case.id, module(case).source, (asked, *running()), judging(case.graph), arrays
+    )
+
+
+@functools.cache
+def running():
+    """The code of this file that decides how a kernel is run and judged."""
+    return [verdicts.source(item) for item in (simulations, run_once, simulate_case, judge)]
+
+
+@functools.cache
+def judging(graph):
+    """The code, besides the reference interpreter, that gives a graph's inputs and outputs."""
+    row = coverage_row(graph)
+    ours = [cut_heads, to_edge, *(f.__wrapped__ for f in (inputs, expected_reference))]
+    texts = [verdicts.source(item) for item in (*ours, expected_formula.__wrapped__)]
+    if row:
+        return [*texts, formula_text(row.formula), formula_text(row.inputs)]
+    return [*texts, verdicts.code(Path(formulas.__file__).read_text())]
+
+
+def worst(rows):
+    """The largest errors against the reference and the formula, in tolerances."""
+    names = ("reference", "formula")
+    return [max((r.ratio for r in rows if r.against == name), default=0) for name in names]
 
 
 def distinct(cases):

@@ -1,6 +1,5 @@
 """Each tensor gets the tile that it alone needs, and the kernel the VMEM that the chip has."""
 
-import importlib.util
 import json
 import os
 import re
@@ -8,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import simulated
 import tiles
-from pallasc import aot, compare, reference, simulate
+from pallasc import aot
 from pallasc.module import Module
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,27 +40,10 @@ def operands(found):
     return {o["ref"]: o for o in found["operands"]}
 
 
-def errors(graph, target, folder, **config):
-    """What is wrong with the module in interpret mode, NaN past the edges; [] if nothing."""
-    made = run(f"--target={target}", *settings(config), graph)
-    assert made.returncode == 0, made.stderr
-    path = folder / "kernel.py"
-    path.write_text(made.stdout)
-    spec = importlib.util.spec_from_file_location("kernel", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def errors(graph, target, **config):
+    """What is wrong with the kernel in interpret mode, of inputs whose last row dominates."""
     document = json.loads(Path(graph).read_text())
-    inputs = compare.make_inputs(document, 1, adversarial="last_row")
-    kernel = getattr(module, module.KERNEL_INFO["name"])
-    done = simulate.simulate(kernel, inputs, simulate.interpret_params())
-    expected = reference.run(
-        document, inputs, config={"block_sizes": module.KERNEL_INFO["config"]["block_sizes"]}
-    )
-    wrong = [*done.races, *done.complaints]
-    for i, (actual, wanted) in enumerate(zip(done.outputs, expected, strict=True)):
-        found = compare.compare(actual, wanted, compare.tolerance_for(document, i))
-        wrong += [] if found.ok else [found]
-    return wrong
+    return simulated.wrong(document, config, target, adversarial="last_row", seed=1)
 
 
 # ---- the headline: block_b stays 2 on every tensor ----------------------------------------------
@@ -105,7 +88,7 @@ def test_an_odd_range_is_one_block_without_masks(loop_type, tmp_path):
     graph = GRAPHS / "attention_b1_h2_s421_d128.json"
     config = {"block_sizes": [1, 512, 512], "pallas_loop_type": loop_type}
     assert "_mask(" not in run(*settings(config), graph).stdout
-    assert errors(graph, "v6e", tmp_path, **config) == []
+    assert errors(graph, "v6e", **config) == []
 
 
 # ---- VMEM pressure ------------------------------------------------------------------------------
@@ -138,7 +121,7 @@ def test_it_says_so_and_computes_the_same(tmp_path):
     found = run("--explain", f"--target={target}", *settings(RESIDENT), SMALL)
     assert "k_in: one buffer of its windows, not two" in found.stderr
     assert "pipeline_mode=pl.Buffered(1)" in found.stdout
-    assert errors(SMALL, target, tmp_path, **RESIDENT) == []
+    assert errors(SMALL, target, **RESIDENT) == []
 
 
 @pytest.mark.parametrize("loop_type", ["fori_loop", "emit_pipeline"])
@@ -154,7 +137,7 @@ def test_windows_of_loops_too(loop_type, tmp_path):
     found = plan(SMALL, target, **config)
     assert found["vmem"]["total"] <= found["vmem"]["limit"] < free["vmem"]["total"]
     assert [w["buffers"] for w in found["loops"][0]["windows"]] == [1, 1]
-    assert errors(SMALL, target, tmp_path, **config) == []
+    assert errors(SMALL, target, **config) == []
 
 
 def test_a_given_count_is_kept(tmp_path):
@@ -163,7 +146,7 @@ def test_a_given_count_is_kept(tmp_path):
     config = RESIDENT | {"pallas_load_buffer_count": [2, 2, 2]}
     found = operands(plan(SMALL, target, **config))
     assert [o["buffers"] for o in found.values()] == [2, 2, 2, 1, 2]
-    assert errors(SMALL, target, tmp_path, **config) == []
+    assert errors(SMALL, target, **config) == []
     window = 2 * found["k_in_ref"]["vmem_bytes"]
     target = chip(tmp_path, plan(SMALL, **RESIDENT)["vmem"]["total"] - window)
     refused = run(f"--target={target}", *settings(config), SMALL)
@@ -264,7 +247,7 @@ def test_small_tiles(name, tmp_path):
     found = plan(graph)
     if SMALL_TILES[name][1]:
         assert [o["placement"] for o in found["operands"]] == SMALL_TILES[name][1].split()
-    assert errors(graph, "v7x", tmp_path) == []
+    assert errors(graph, "v7x") == []
 
 
 def test_the_compiler_takes_small_tiles(tmp_path):

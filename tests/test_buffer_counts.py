@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from pallasc import aot, compare, reference, simulate
+import simulated
+from pallasc import aot
 from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 
@@ -16,11 +17,13 @@ DOCUMENTS = {
 COPIED = ("fori_loop", "emit_pipeline")
 
 
-def compiled(name, loop, counts, target="v6e"):
+def configuration(loop, counts):
     config = {"pallas_loop_type": loop, "pallas_fori_dma": True}
-    if counts:
-        config["pallas_load_buffer_count"] = counts
-    return compile_graph(DOCUMENTS[name], config, target)
+    return config | ({"pallas_load_buffer_count": counts} if counts else {})
+
+
+def compiled(name, loop, counts, target="v6e"):
+    return compile_graph(DOCUMENTS[name], configuration(loop, counts), target)
 
 
 def buffers(module):
@@ -65,18 +68,8 @@ CASES = [
 @pytest.mark.parametrize(("name", "loop", "counts"), CASES)
 def test_right(name, loop, counts):
     """Also where there are fewer steps than buffers: split-K has two steps."""
-    document = DOCUMENTS[name]
-    inputs = compare.make_inputs(document, 1, adversarial="last_row")
-    done = simulate.simulate(
-        compiled(name, loop, counts).load(), inputs, simulate.interpret_params()
-    )
-    wrong = [*done.races, *done.complaints]
-    for i, (actual, wanted) in enumerate(
-        zip(done.outputs, reference.run(document, inputs), strict=True)
-    ):
-        found = compare.compare(actual, wanted, compare.tolerance_for(document, i))
-        wrong += [] if found.ok else [found]
-    assert wrong == []
+    config = configuration(loop, counts)
+    assert simulated.wrong(DOCUMENTS[name], config, adversarial="last_row", seed=1) == []
 
 
 @pytest.mark.parametrize("chip", ["v4", "v7x"])

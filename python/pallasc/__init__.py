@@ -7,7 +7,6 @@ is first used.
 
 import importlib
 
-__version__ = "0.1.0"
 __all__ = ["CompileError", "Module", "PallascError", "compile", "export", "reference"]
 
 _LAZY = {
@@ -21,6 +20,8 @@ _LAZY = {
 
 
 def __getattr__(name):
+    if name == "__version__":  # the compiler's, which is built from the same tree
+        return importlib.import_module(".binding", __name__).find_library().version
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     submodule, attribute = _LAZY[name]

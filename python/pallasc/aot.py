@@ -23,6 +23,7 @@ from .command import Parser, bytes_text, positive
 from .errors import FileError, UsageError
 from .module import Module, read_module
 
+TESTED_LIBTPU = "0.0.51"  # the extra `tpu` of pyproject.toml
 TIMEOUT_S = 600.0
 MEMORY_BYTES = 8 << 30
 _POLL_S = 0.1
@@ -65,18 +66,24 @@ class AotResult:
 
 
 class Worker:
-    """One worker process. `request` raises `WorkerLost` if it had to be given up."""
+    """One worker process. `request` raises `WorkerLost` if it had to be given up.
 
-    def __init__(self, memory_bytes=MEMORY_BYTES):
+    Args:
+      memory_bytes: resident memory at which it is given up.
+      program: the module that it runs, which answers lines of JSON with lines of JSON.
+      flags: of libtpu, such as "--xla_mosaic_dump_to=DIR".
+    """
+
+    def __init__(self, memory_bytes=MEMORY_BYTES, program="pallasc.aot_worker", flags=()):
         require_libtpu()
         self.memory_bytes = memory_bytes
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pallasc.aot_worker", str(memory_bytes)],
+            [sys.executable, "-m", program, str(memory_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=worker_environment(),
+            env=worker_environment(flags),
         )
 
     def request(self, job, timeout):
@@ -138,10 +145,16 @@ class WorkerLost(Exception):
         self.kind = kind
 
 
-def worker_environment():
-    """Environment of a worker: libtpu without a TPU, jax on the CPU, no compilation cache."""
+def worker_environment(flags=()):
+    """Environment of a worker: libtpu without a TPU, jax on the CPU, no compilation cache.
+
+    Args:
+      flags: of libtpu, which reads them once in a process.
+    """
     environment = dict(os.environ)
+    given = os.environ.get("LIBTPU_INIT_ARGS", "")
     environment.update(
+        LIBTPU_INIT_ARGS=" ".join([given, *flags]).strip(),
         JAX_PLATFORMS="cpu",
         TPU_SKIP_MDS_QUERY="1",
         ALLOW_MULTIPLE_LIBTPU_LOAD="1",
@@ -268,15 +281,15 @@ def telling_lines(text, count=6, width=240):
     return "\n".join(lines[:count])
 
 
-def cache_directory():
-    """$PALLASC_CACHE, .cache of the source tree, or the user's cache directory; then /aot."""
+def cache_directory(part="aot"):
+    """$PALLASC_CACHE, .cache of the source tree, or the user's cache directory; then /PART."""
     if path := os.environ.get("PALLASC_CACHE"):
-        return Path(path) / "aot"
+        return Path(path) / part
     tree = Path(__file__).resolve().parent.parent.parent
     if (tree / "pyproject.toml").exists():
-        return tree / ".cache" / "aot"
+        return tree / ".cache" / part
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "pallasc" / "aot"
+    return Path(home) / "pallasc" / part
 
 
 def cache_key(source, target):
@@ -392,4 +405,4 @@ def main(argv):
 def require_libtpu():
     """Raises FileError if the TPU compiler is not installed."""
     if _version("libtpu") == "none":
-        raise FileError("the TPU compiler is not installed: pip install 'pallasc[tpu]'")
+        raise FileError(f"the TPU compiler is not installed: pip install libtpu=={TESTED_LIBTPU}")

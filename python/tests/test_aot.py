@@ -1,11 +1,13 @@
 import dataclasses
 import json
+import tomllib
 
 import pytest
 from pallasc import aot
 from pallasc.aot_worker import parse_scoped_vmem, parse_serialized_vmem
 from pallasc.errors import FileError, UsageError
 from pallasc.module import Module, read_module
+from stubs import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -94,8 +96,18 @@ def test_errors_before_the_worker(data, monkeypatch):
     with pytest.raises(UsageError, match="unknown target"):
         aot.compile_one(data / "dma_double.py", "v3")
     monkeypatch.setattr(aot, "_version", lambda package: "none")
-    with pytest.raises(FileError, match="not installed"):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (wanted,) = project["optional-dependencies"]["tpu"]
+    with pytest.raises(FileError, match=f"not installed: pip install {wanted}$"):
         aot.compile_one(data / "dma_double.py", "v6e")
+
+
+def test_flags_of_libtpu_are_added(monkeypatch):
+    monkeypatch.delenv("LIBTPU_INIT_ARGS", raising=False)
+    assert aot.worker_environment()["LIBTPU_INIT_ARGS"] == ""
+    assert aot.worker_environment(["--a", "--b"])["LIBTPU_INIT_ARGS"] == "--a --b"
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--mine=1")
+    assert aot.worker_environment(["--a"])["LIBTPU_INIT_ARGS"] == "--mine=1 --a"
 
 
 def test_parse_overflow():

@@ -173,13 +173,14 @@ def test_promotion():
     assert result_type([np.zeros(3, np.int8), 5]) == i8
     assert result_type([np.zeros(3, np.int8), 0.5]) == f
     assert result_type([np.zeros((), np.int8), 0.5, np.zeros(2, bool)]) == f
-    assert result_type([1, 2]) == i32
+    assert result_type([1, 2]) == np.int64
+    assert promote(np.dtype(np.int64), i32) == promote(u8, np.dtype(np.int64)) == np.int64
 
 
 def test_int_arithmetic_wraps_around():
     big = np.array([2**31 - 1], np.int32)
     assert op("aten.add.Tensor", big, 1).tolist() == [-(2**31)]
-    assert op("aten.sum.default", np.array([2**31 - 1, 2], np.int32)) == -(2**31) + 1
+    assert op("aten.sum.default", np.array([2**31 - 1, 2], np.int32)) == 2**31 + 1
     assert op("aten.mul.Tensor", np.array([100], np.int8), 3).tolist() == [44]
 
 
@@ -234,7 +235,7 @@ def test_more_reductions():
     near(op("aten.prod.dim_int", CUBE, 0), wide.prod(0))
     values, order = op("aten.max.dim", CUBE, 1)
     assert np.array_equal(values, CUBE.max(1)) and np.array_equal(order, CUBE.argmax(1))
-    assert order.dtype == np.int32
+    assert order.dtype == np.int64
     assert np.array_equal(op("aten.argmin.default", CUBE, 2, True), CUBE.argmin(2)[..., None])
     assert op("aten.any.dim", CUBE > 2, 1).tolist() == (CUBE > 2).any(1).tolist()
     assert op("aten.all.default", CUBE > -9) == True  # noqa: E712
@@ -243,8 +244,8 @@ def test_more_reductions():
     assert np.array_equal(np.take_along_axis(CUBE, order, -1), values)
 
 
-def test_int_sum_is_int32():
-    assert op("aten.sum.dim_IntList", I, [1]).dtype == np.int32
+def test_int_sum_is_int64():
+    assert op("aten.sum.dim_IntList", I, [1]).dtype == np.int64
     assert op("aten.sum.default", I > 0).tolist() == 5
 
 
@@ -305,7 +306,7 @@ def test_gather_clamps():
 
 
 def test_creation():
-    assert op("aten.full.default", [2, 3], 1).dtype == np.int32
+    assert op("aten.full.default", [2, 3], 1).dtype == np.int64
     assert op("tile.full", [2], {"inf": np.inf}["inf"], BF16).dtype == BF16
     assert op("prims.iota.default", 4, start=2, step=3, dtype=np.dtype(np.int32)).tolist() == [
         2,
@@ -356,12 +357,15 @@ def test_narrow_dtypes_through_a_kernel(dtype):
     assert out.dtype == DTYPES[dtype] and out.astype(float).tolist() == [0, 2, 4, 6, 6]
 
 
-def test_int64_meta_is_int32():
-    doc = Doc().tensor("x", "input", "int32", [3]).tensor("out", "output", "int32", [])
-    g = G(0, grid=[])
-    s = g.call("aten.sum.default", g.load("x", [sl()], t("int32", 3)), meta=t("int64"))
-    g.store("out", [], s)
-    assert run(doc.add(g.out()), [np.array([2**31 - 1, 1, 0], np.int32)])[0] == -(2**31)
+def test_int64_is_64_bits_and_int32_meta_wraps_around():
+    def total(dtype):
+        doc = Doc().tensor("x", "input", "int32", [3]).tensor("out", "output", "float32", [])
+        g = G(0, grid=[])
+        s = g.call("aten.sum.default", g.load("x", [sl()], t("int32", 3)), meta=t(dtype))
+        g.store("out", [], s)
+        return run(doc.add(g.out()), [np.array([2**31 - 1, 1, 0], np.int32)])[0]
+
+    assert total("int64") == 2.0**31 and total("int32") == -(2.0**31)
 
 
 def test_rand_is_a_function_of_seed_and_place():

@@ -30,9 +30,9 @@ independent float64 formula; the production size is compiled by the real TPU com
   reference, the formula.
 - VMEM: MiB that the compiler reports / that pallasc predicts, of the production kernel under its
   own configuration.
-- Cycles: thousands, of that kernel, as a tool estimates them from the compiler's final schedule
-  (bench/measure.py): good for ratios, not absolute. `?`: the tool could not
-  follow; where it missed a loop, the arrays alone take twice as long from HBM.
+- Cycles: thousands, of that kernel, estimated by executing the compiler's schedule
+  ([profile](profile.md)): good for ratios, not absolute. `?`: it could not be followed; where a
+  loop was missed, the arrays alone take twice as long from HBM.
 - Other loops: the other loop types of the production size, on v7x: VMEM used / predicted. "over
   VMEM": pallasc refuses it there and says what does not fit.
 - Helion: its own result for the same kernel. "ok": its numbers at the friendly size, in its
@@ -165,7 +165,7 @@ def helion_cells(row, entry, notes):
 
 
 def is_short(row, count):
-    """Whether a kernel's arrays alone take twice as long from HBM: the tool missed a loop of it."""
+    """Whether a kernel's arrays alone take twice as long from HBM: a loop of it was missed."""
     _, megahertz, gigabytes = re.search(
         rf"(?m)^({results.LOOP_CHIP}) .* (\d+) MHz .* (\d+) GB/s", targets()
     ).groups()

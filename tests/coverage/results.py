@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 import proof
+import verdicts
 from pallasc.errors import CompileError
 from pallasc.profile.estimate import INSTRUMENT
 
@@ -23,8 +24,6 @@ from coverage.row import goldens, rows
 PATH = Path(__file__).with_name("results.json")
 CHIPS = ("v5e", "v6e", "v7x")
 LOOP_CHIP = "v7x"
-# How many of the other configurations CI simulates.
-OTHERS = 40
 PACKAGES = ("jax", "jaxlib", "libtpu")
 
 
@@ -182,20 +181,24 @@ def is_low(entry):
 
 @functools.cache
 def quick():
-    """The cases that CI simulates: each small graph as it is, in one loop type, in turn; goldens.
-
-    Of what else `make coverage` has simulated and found right, some, others with each commit.
-    """
-    chosen, found = [], Results()
+    """What CI simulates of each small graph: as it is, in one loop type, in turn; and goldens."""
+    chosen = []
     for number, row in enumerate(rows()):
         for shift, graph in enumerate(row.simulated):
             own = [case for case in row.cases(graph) if not (case.blocks or case.extra)]
             own = [case for case in own if not row.refusal(case)]
             chosen += own[(number + shift) % len(own) :][:1] if own else []
+    return tuple(dict.fromkeys([*chosen, *goldens().values()]))
+
+
+@functools.cache
+def todays():
+    """Of what else `make coverage` has simulated and found right, the day's part."""
+    found = Results()
     recorded = [row for row in rows() if found.part(row, "numerics")]
-    known = [case for row in recorded for case in simulated_cases(row)]
-    others = [case for case in dict.fromkeys(known) if case not in set(chosen)]
-    return tuple(dict.fromkeys([*chosen, *goldens().values(), *rotating(others, OTHERS)]))
+    known = dict.fromkeys(case for row in recorded for case in simulated_cases(row))
+    others = [case for case in known if case not in set(quick())]
+    return tuple(case for case in others if verdicts.is_todays(case.id))
 
 
 def rotating(items, count):

@@ -10,15 +10,12 @@ from pallasc.errors import CompileError
 @pytest.mark.parametrize("case", proof.accepted(), ids=lambda case: case.id)
 def test_right(case, simulations):
     """Against the reference and the float64 formula, on random and on adversarial inputs."""
-    outcome = simulations.outcome(case)
-    assert outcome.failures() == []
-    seen = {(row.inputs, row.against) for row in outcome.rows}
-    assert seen == {(i, a) for i in proof.quick_kinds(case) for a in ("reference", "formula")}
+    assert simulations.problems(case) == []
 
 
 @pytest.mark.parametrize("case", proof.variants(), ids=lambda case: case.id)
 def test_right_under_other_keys(case, simulations):
-    assert simulations.outcome(case).failures() == []
+    assert simulations.problems(case) == []
 
 
 @pytest.mark.parametrize("target", proof.CHIPS)

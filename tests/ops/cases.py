@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from pallasc.reference.values import DTYPES, FLOAT32, cast, int_range, is_float, result_type
+from pallasc.reference.values import DTYPES, FLOAT32, INT64, cast, int_range, is_float, result_type
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FLOATS = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
@@ -331,6 +331,8 @@ def _ruled(row, operands):
     dtype = result_type(arrays)
     if row.rule == "PROMOTE_FLOAT" and not is_float(dtype):
         dtype = FLOAT32
+    if dtype == INT64:  # of Python's ints and bools: `meta` may say int32
+        return "int32"
     return next(name for name, known in DTYPES.items() if known == dtype)
 
 

@@ -30,7 +30,7 @@ static void promotion_is_symmetric_and_idempotent(void **state) {
 	}
 }
 
-/* As torch.promote_types has it, int64 narrowed. */
+/* As torch.promote_types has it; uint32 and int32, which torch refuses, meet in int32. */
 static void promotion_is_torchs(void **state) {
 	(void)state;
 	static const Dtype cases[][3] = {
@@ -39,6 +39,8 @@ static void promotion_is_torchs(void **state) {
 		{DTYPE_U8, DTYPE_I8, DTYPE_I16},     {DTYPE_U8, DTYPE_I32, DTYPE_I32},
 		{DTYPE_I8, DTYPE_I16, DTYPE_I16},    {DTYPE_U32, DTYPE_I32, DTYPE_I32},
 		{DTYPE_BOOL, DTYPE_F16, DTYPE_F16},  {DTYPE_I4, DTYPE_I8, DTYPE_I8},
+		{DTYPE_I64, DTYPE_I32, DTYPE_I64},   {DTYPE_I64, DTYPE_U8, DTYPE_I64},
+		{DTYPE_I64, DTYPE_BF16, DTYPE_BF16}, {DTYPE_BOOL, DTYPE_I64, DTYPE_I64},
 		{DTYPE_U16, DTYPE_I16, DTYPE_I32},   {DTYPE_U8, DTYPE_U32, DTYPE_U32},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -26,6 +26,18 @@ static void pseudo_rows_cannot_be_named(void **state) {
 	assert_int_equal(op_find("output"), OP_UNKNOWN);
 }
 
+/* What reads a row's arguments into arrays has room for them. */
+static void rows_have_few_parameters(void **state) {
+	(void)state;
+	for (uint16_t op = 0; op < OP_COUNT; op++) {
+		OpParam param;
+		int count = 0;
+		for (const char *at = op_row(op)->params; (at = op_param_next(at, &param)) != NULL;)
+			count++;
+		assert_in_range(count, 0, PARAMS_MAX);
+	}
+}
+
 static void nearest_helps(void **state) {
 	(void)state;
 	assert_string_equal(op_nearest("aten.mul"), "aten.mul.Tensor");
@@ -110,6 +122,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(targets_are_found_and_unique),
 		cmocka_unit_test(pseudo_rows_cannot_be_named),
+		cmocka_unit_test(rows_have_few_parameters),
 		cmocka_unit_test(nearest_helps),
 		cmocka_unit_test(rows_are_well_formed),
 		cmocka_unit_test(params_are_cut_out),

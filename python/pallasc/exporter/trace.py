@@ -86,7 +86,7 @@ def kernel_trace(kernel, args):
     arguments = arguments_bind(kernel, args, source)
     originals, variables = {}, {}
     try:
-        with lowering_recorded(originals), variables_recorded(variables):
+        with lowering_recorded(originals), variables_recorded(variables), random_in_int64():
             bound = fresh.bind(tuple(arguments.values()))
     except helion.exc.Base as error:
         raise helion_error(error, source) from error
@@ -153,6 +153,23 @@ def variables_recorded(variables):
         yield
     finally:
         WalkDeviceAST._trace_graph = trace_graph
+
+
+@contextlib.contextmanager
+def random_in_int64():
+    """Trace Philox with the masks that it has in int64, as for Helion's other backends.
+
+    For Pallas Helion writes 0xffffffff as -1, since it computes int64 in int32 there: then no mask
+    cuts anything off, and high words of products come out wrong. In the graph int64 is 64 bits.
+    """
+    from helion.language import random_ops
+
+    narrowed = random_ops._pallas_safe_i32_scalar_like
+    random_ops._pallas_safe_i32_scalar_like = lambda ref, value: value
+    try:
+        yield
+    finally:
+        random_ops._pallas_safe_i32_scalar_like = narrowed
 
 
 def variable_names(lifted):

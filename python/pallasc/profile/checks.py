@@ -3,7 +3,7 @@
 import re
 
 
-def failures(program, run, default):
+def failures(program, run):
     """Texts that say why a run may be wrong; none if nothing was found."""
     found = []
     if not run.complete:
@@ -31,7 +31,7 @@ def failures(program, run, default):
     if guessed := steered_by_unknown(program, run):
         found.append(
             f"{len(guessed)} branches/DMAs depend on run-time data (SMEM or vector values), taken"
-            f" as {default}: {guessed[:3]}"
+            f" as 0: {guessed[:3]}"
         )
     return found
 

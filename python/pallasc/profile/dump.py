@@ -9,6 +9,7 @@ compile:
   a Pallas kernel and not XLA's own, "vmem_bytes": scoped VMEM, or None}}.
 - hlo: the compiled module's text, without the bodies of its Pallas kernels.
 - async_copies, while_loops: how many XLA has at the top level of the module.
+- scalars: {kernel: {operand: array that it reads as scalars}} (`scalars.save`).
 - dots: the matmuls of the traced function (`matmuls.expected`), or None.
 - libtpu_cycles: {kernel: cycles} of libtpu's own simulator, {} unless it was asked.
 """
@@ -21,7 +22,7 @@ import re
 import zlib
 from pathlib import Path
 
-from . import matmuls, schedule
+from . import chips, matmuls, scalars, schedule
 
 # Of what `collect` gives: another number has everything compiled again.
 FORMAT = 1
@@ -56,17 +57,18 @@ def static_folder(folder):
     return os.path.join(folder, "simulated")
 
 
-def collect(folder, target, jaxpr, mxu):
+def collect(folder, target, traced, values=None):
     """The dump of the one module that was compiled with dumps into `folder`, which is emptied.
 
     Args:
       target: a name of `chips.CHIPS`.
-      jaxpr: of the traced function, to count its matmuls; None to do without.
-      mxu: rows and columns of a matrix unit.
+      traced: the traced function's ClosedJaxpr.
+      values: an array for each of its arguments, None where it is not known.
     """
     hlo = "\n".join(_text(path) for path in glob.glob(os.path.join(folder, f"*{HLO}")))
     vmem = _vmem(folder)
     calls = r"%([\w.\-]+) = [^\n]*?custom-call\([^\n]*?tpu_custom_call"
+    values = values or [None] * len(traced.jaxpr.invars)
     pallas = set(re.findall(calls, hlo))
     kernels = {}
     for name, files in _files(folder).items():
@@ -84,7 +86,8 @@ def collect(folder, target, jaxpr, mxu):
         "hlo": re.sub(r'"body":"[^"]*"', '"body":""', hlo),
         "async_copies": len(re.findall(r"= \([^=]*?\) (?:copy-start|slice-start)\(", hlo)),
         "while_loops": len(re.findall(r"\) while\(", hlo)),
-        "dots": None if jaxpr is None else matmuls.expected(jaxpr, mxu),
+        "scalars": scalars.save(scalars.known_calls(traced, values), hlo),
+        "dots": matmuls.expected(traced.jaxpr, chips.CHIPS[target].mxu),
         "libtpu_cycles": _static_costs(folder),
     }
     for path in glob.glob(os.path.join(folder, "**"), recursive=True):

@@ -4,18 +4,17 @@
 of XLA's are counted once, too.
 """
 
-from . import checks, chips, machine, matmuls, schedule
+from . import checks, chips, machine, matmuls, scalars, schedule
 
 # Of what is compared under one name: a change of what is counted, or of the model, is a new number.
 INSTRUMENT = 2
 
 
-def estimate(dump, default=0, limit=machine.MAX_BLOCKS):
+def estimate(dump, limit=machine.MAX_BLOCKS):
     """Executes the kernels of a dump.
 
     Args:
       dump: of `dump.collect`.
-      default: what words of SMEM hold that nothing says.
       limit: blocks after which a kernel's run is cut.
 
     Returns a dict:
@@ -27,7 +26,7 @@ def estimate(dump, default=0, limit=machine.MAX_BLOCKS):
     """
     chip = chips.CHIPS[dump["target"]]
     kernels = {
-        name: _facts_or_failure(entry, chip, default, limit)
+        name: _facts_or_failure(entry, chip, dump.get("scalars", {}).get(name), limit)
         for name, entry in dump["kernels"].items()
     }
     errors, warnings = _judge(dump, kernels, chip)
@@ -54,10 +53,10 @@ def estimate(dump, default=0, limit=machine.MAX_BLOCKS):
     }
 
 
-def _facts_or_failure(entry, chip, default, limit):
+def _facts_or_failure(entry, chip, known, limit):
     """`kernel_facts`; where a schedule is not understood at all, an empty run that says so."""
     try:
-        return kernel_facts(entry, chip, default, limit)
+        return kernel_facts(entry, chip, known, limit)
     except (ArithmeticError, LookupError, NameError, SyntaxError, TypeError, ValueError) as error:
         nothing = {**entry, "schedule": "", "utilisation": None}
         facts = kernel_facts(nothing, chip)
@@ -65,8 +64,8 @@ def _facts_or_failure(entry, chip, default, limit):
         return {**facts, "complete": False, "failures": [text]}
 
 
-def kernel_facts(entry, chip, default=0, limit=machine.MAX_BLOCKS):
-    """What the run of one kernel says, a dict.
+def kernel_facts(entry, chip, known=None, limit=machine.MAX_BLOCKS):
+    """What the run of one kernel says, a dict; `known`: its scalar operands, as in a dump.
 
     pallas: whether it is a Pallas kernel; bundles: of the schedule; complete: ran to its end;
     doubtful: see `_judge`; cycles, and of those compute_cycles (bundles that run, and waits for the
@@ -77,9 +76,9 @@ def kernel_facts(entry, chip, default=0, limit=machine.MAX_BLOCKS):
     `loop_facts`; failures: texts of `checks.failures`; unknown_reads: of SMEM.
     """
     bundles = schedule.parse_bundles(entry["schedule"])
-    program, run = machine.execute(bundles, chip, default, limit)
+    program, run = machine.execute(bundles, chip, scalars.tables(known), limit)
     slots = schedule.parse_utilisation(entry["utilisation"] or "")
-    failures = checks.failures(program, run, default)
+    failures = checks.failures(program, run)
     if not entry["same"]:
         failures.append("the last schedule has other instructions than the one that was executed")
     return {

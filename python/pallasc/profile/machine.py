@@ -13,6 +13,7 @@ from . import chips
 from .program import Program
 
 MAX_BLOCKS = 20_000_000
+_WORD_BYTES = 4
 
 
 @dataclasses.dataclass
@@ -106,13 +107,16 @@ class Semaphores:
 
 
 class Machine:
-    """One TensorCore: what the program's function calls."""
+    """One TensorCore: what the program's function calls. Words of SMEM are `memory`."""
 
-    def __init__(self, program, default=0):
+    def __init__(self, program, tables):
         self.program, self.chip = program, program.chip
-        self.default = default
+        self.tables = tables
         self.run = Run(unknown=set(program.translator.unknown))
         self.memory = {}
+        for index, (space, address) in program.translator.operands.items():
+            if space in ("", "smem"):
+                self._put(address, tables.get(index, ()))
         self.semaphores = Semaphores()
         self.hbm_free = 0.0
         self.results = collections.deque()
@@ -123,10 +127,24 @@ class Machine:
             return self.memory[address]
         self.run.unknown_reads += 1
         self.run.unknown.add(name)
-        return self.default
+        return 0
 
-    def copy(self, direction, size, flag, _source, _destination, time):
+    def _put(self, address, words):
+        self.memory.update(enumerate(words, address))
+
+    def _fill(self, size, source, destination):
+        """Puts into SMEM what a copy brings: words of an operand that are known, or none."""
+        count = size * chips.GRANULE_BYTES // _WORD_BYTES
+        for address in range(destination, destination + count):
+            self.memory.pop(address, None)
+        if source and (table := self.tables.get(source[0])):
+            first = source[1] * chips.GRANULE_BYTES // _WORD_BYTES
+            self._put(destination, table[first : first + count])
+
+    def copy(self, direction, size, flag, source, destination, time):
         """Starts a copy of `size` granules."""
+        if direction.endswith("to_smem"):
+            self._fill(size, source, destination)
         moved = size * chips.GRANULE_BYTES
         self.run.copied[direction] += moved
         self.run.copies[direction] += 1
@@ -163,17 +181,18 @@ class Machine:
         return 0
 
 
-def execute(bundles, chip, default=0, limit=MAX_BLOCKS):
+def execute(bundles, chip, tables=None, limit=MAX_BLOCKS):
     """Runs a schedule: (its `Program`, the `Run`).
 
     Args:
       bundles: of `schedule.parse_bundles`.
       chip: a `chips.Chip`.
-      default: what a word of SMEM holds that is not known.
+      tables: {operand of the call: its words}, of those that are known (`scalars.tables`). Words
+        of SMEM that are not known count as 0.
       limit: blocks after which the run is cut.
     """
     program = Program(bundles, chip)
-    machine, run = Machine(program, default), None
+    machine = Machine(program, tables or {})
     run = machine.run
     counts, conditional = [0] * len(program.blocks), [0] * len(program.conditional)
     cycles, run.blocks, run.complete = program.function(

@@ -219,12 +219,13 @@ class Program:
     def _compile(self, sources):
         """The function of the blocks' lines."""
         head = "def run(mem,read,dma,wait,credit,failed,push,pop,conditional,counts,limit):"
-        lines = [head, " t=block=steps=0;taken=True"]
+        lines = [head, f" t=steps=0;taken=True;block={0 if sources else -1}"]
         lines += _zeros([f"V_{name}" for name in sorted(self._names)])
         lines += _zeros(sorted(self._registers))
         lines += [" while block>=0:", "  steps+=1", "  if steps>limit: return t,steps,False"]
         lines.append("  counts[block]+=1")
-        _dispatch(sources, 0, len(sources), "  ", lines)
+        if sources:
+            _dispatch(sources, 0, len(sources), "  ", lines)
         lines.append(" return t,steps,True")
         space = {"w": wrapped, "M": WORD_MASK, "divided": divided}
         space["divided_unsigned"] = divided_unsigned

@@ -33,8 +33,9 @@ class Action:
         the predecessor left in the register), "branch" (to region `target`), "store" (address,
         value in SMEM), "divide" (a call that queues results), "delay" (cycles), "matmul" (target:
         dtype, unit), "assert" (target: text), "copy" (target: "hbm_to_vmem", ...; size in
-        granules, semaphore, source, destination), "wait" (semaphore, size), "credit" (semaphore,
-        amount).
+        granules, semaphore, source, destination; of a copy to SMEM the source is (operand of the
+        call, granules from its beginning) or None), "wait" (semaphore, size), "credit"
+        (semaphore, amount).
       predicate: expression, None if unconditional.
       target: see kind.
       values: expressions.
@@ -107,7 +108,7 @@ class Translator:
       unhandled: {what: count} of instructions that are not known.
       unknown: values that a run does not know: float and vector results.
       sources: {name: names} that a value also depends on, beyond its expression.
-      operands: {address: index} of the call's operands, and of 16 times the address.
+      operands: {index: (memory, address)} of the call's inputs; of a scalar the memory is "".
     """
 
     def __init__(self, bundles):
@@ -115,6 +116,7 @@ class Translator:
         self.unknown = set()
         self.sources = {}
         self.operands = {}
+        self._operand_names = {}
         self._allocations = {}
         self._divisions = {}
         self._spaces = {}
@@ -159,15 +161,38 @@ class Translator:
             return None
         if match := _SPACE_OPCODE.match(item.opcode):
             return match[1]
+        return _only({self._space(f"%{other}", (*seen, name)) for other in self._copied(item)})
+
+    def _copied(self, item):
+        """Names of which an instruction hands on one: copies, phis, selects, spill slots."""
         if item.opcode == "sld":
             slot = re.search(r"smem:\[(.*?)\]\]", item.rest)
-            origins = self._spilt.get(slot[1], []) if slot else []
-        elif item.opcode.startswith(("smov", "sphi", "scalar_select")):
-            origins = re.findall(r"%(s\w+)", item.rest)
-        else:
+            return self._spilt.get(slot[1], []) if slot else []
+        moves = item.opcode.startswith(("smov", "sphi", "scalar_select"))
+        return re.findall(r"%(s\w+)", item.rest) if moves else []
+
+    def _origin(self, operand, seen=()):
+        """(index, address) of the input of the call that an address is in, or None.
+
+        The address as it is there: a copy takes 16 times that of an operand, in granules.
+        """
+        match = re.match(r"\s*%(\w+)", operand)
+        if not match or match[1] in seen or len(seen) > 20:
             return None
-        found = {self._space(f"%{origin}", (*seen, name)) for origin in origins} - {None}
-        return found.pop() if len(found) == 1 else None
+        name = match[1]
+        if name in self._operand_names:
+            index = self._operand_names[name]
+            return index, self.operands[index][1]
+        item = self._made.get(name)
+        if item is None:
+            return None
+        seen, rest = (*seen, name), item.split()[1]
+        if item.opcode == "sshll.u32" and re.search(r", 4\s*$", rest):
+            found = self._origin(rest, seen)
+            return found and (found[0], wrapped(found[1] << 4))
+        if item.opcode.startswith(("scalar_lea", "int_to_ptr")):
+            return self._origin(rest, seen)
+        return _only({self._origin(f"%{other}", seen) for other in self._copied(item)})
 
     def _allocation(self, name):
         """The address that an allocation is given."""
@@ -193,8 +218,8 @@ class Translator:
             term = term.strip()
             if term.startswith("#"):
                 terms.append(str(self._allocation(term)))
-            elif term.startswith("$"):
-                terms.append(str(int(term[1:], 16)))
+            elif match := re.match(r"\$(0x[0-9a-f]+)", term):
+                terms.append(str(int(match[1], 16)))
             elif term.startswith("%"):
                 terms.append(self._operand(term.split()[0]))
             else:
@@ -252,8 +277,11 @@ class Translator:
             direction = self._direction(rest, parts)
         operands = [self._operand(part) for part in parts]
         size, flag = operands[1], operands[3] if len(parts) > 3 else "0"
-        ends = (operands[0], operands[2] if len(parts) > 2 else "0")
-        return Action("copy", predicate, direction, (size, flag, *ends))
+        source, destination = operands[0], operands[2] if len(parts) > 2 else "0"
+        if direction.endswith("to_smem"):
+            origin = self._origin(parts[0])
+            source = f"({origin[0]},{source}-{origin[1]})" if origin else "None"
+        return Action("copy", predicate, direction, (size, flag, source, destination))
 
     def _direction(self, rest, parts):
         """Whence and whither a strided copy goes: as a comment says, or by its addresses."""
@@ -332,13 +360,17 @@ class Translator:
         return Action("alias", predicate, item.result, (self._operand(rest.split(",")[0]),))
 
     def _call_operand(self, item, predicate, rest):
-        """The address of an operand of the kernel's call."""
+        """An operand of the kernel's call: its address; of a scalar, which has none, its value."""
+        space = item.opcode.partition(".")[2]
         address = self._allocation(f"#operand {item.result}")
         address = address >> _HBM_SHIFT if "hbm" in item.opcode else address
+        value = str(address)
         if index := re.search(r"index: (\d+), kind: input", item.text):
-            for value in (address, wrapped(address << 4)):
-                self.operands[value] = int(index[1])
-        return Action("set", predicate, item.result, (str(address),))
+            self.operands[int(index[1])] = (space, address)
+            self._operand_names[item.result] = int(index[1])
+            if not space:
+                value = f'read({address},"{item.result}")'
+        return Action("set", predicate, item.result, (value,))
 
     def _value(self, item, predicate, rest):
         """An arithmetic instruction: a row of _EXPRESSIONS, a comparison, an address."""
@@ -370,6 +402,12 @@ def _expression(base, suffix, operands):
         return form.format(*operands) if form else None
     except IndexError:
         return None
+
+
+def _only(found):
+    """The one element of a set beside None; None if there is none, or several."""
+    found = found - {None}
+    return found.pop() if len(found) == 1 else None
 
 
 def _is_scalar(name):

@@ -4,7 +4,7 @@ import numpy as np
 
 from .errors import GraphError
 from .registry import lookup
-from .values import cast, dtype_of, to_array, uninitialized
+from .values import INT32, INT64, cast, dtype_of, to_array, uninitialized
 
 
 class HostTensor:
@@ -40,12 +40,16 @@ def literal_value(value, resolve_size):
 
 
 def steps_apply(value, steps, document):
-    """Applies host `ops` steps `[target, args...]`, each to the value so far."""
+    """Applies host `ops` steps `[target, args...]`, each to the value so far.
+
+    Without x64 jax has no int64: what torch gives as int64 (a sum of ints) is an int32 there.
+    """
     for target, *args in steps or []:
         function = lookup(target)
         if function is None:
             raise GraphError(f"unknown target {target!r} in ops")
-        value = function(np.asarray(value), *literal_value(args, document.size))
+        value = np.asarray(function(np.asarray(value), *literal_value(args, document.size)))
+        value = cast(value, INT32) if value.dtype == INT64 else value
     return np.asarray(value)
 
 

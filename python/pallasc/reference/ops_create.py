@@ -3,7 +3,7 @@
 import numpy as np
 
 from .registry import register
-from .values import FLOAT32, INT32, cast, is_float, result_type, to_array, uninitialized, weak_dtype
+from .values import FLOAT32, INT64, cast, is_float, result_type, to_array, uninitialized, weak_dtype
 
 
 def _dtype(value, dtype):
@@ -91,7 +91,7 @@ def _item(x):
 
 @register("prims.iota")
 def _iota(length, start=0, step=1, dtype=None, **_ignored):
-    return cast(np.arange(length, dtype=np.int64) * step + start, dtype or INT32)
+    return cast(np.arange(length, dtype=np.int64) * step + start, dtype or INT64)
 
 
 @register("aten.arange.start_step")

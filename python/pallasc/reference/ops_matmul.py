@@ -8,7 +8,7 @@ import numpy as np
 
 from .errors import GraphError
 from .registry import register
-from .values import FLOAT32, INT32, cast, is_float, promote
+from .values import FLOAT32, INT32, INT64, cast, is_float, promote
 
 
 def _check(a, b):
@@ -33,6 +33,8 @@ def _double(x):
 
 def _accumulated(value, out_dtype=None):
     """Rounds a raw product to the accumulator, then to `out_dtype` if there is one."""
+    if out_dtype == INT64:
+        return value
     value = cast(value, INT32 if value.dtype == np.int64 else FLOAT32)
     return value if out_dtype is None else cast(value, out_dtype)
 

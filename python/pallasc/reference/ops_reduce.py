@@ -4,7 +4,7 @@ import numpy as np
 
 from .errors import GraphError
 from .registry import register
-from .values import FLOAT32, INT32, cast, compute_dtype, is_float
+from .values import FLOAT32, INT64, cast, compute_dtype, is_float
 
 
 def dims_of(x, dim):
@@ -37,7 +37,7 @@ def _plain(x):
 def _sum_dtype(x, dtype):
     if dtype is not None:
         return dtype
-    return x.dtype if is_float(x.dtype) else INT32
+    return x.dtype if is_float(x.dtype) else INT64
 
 
 def _narrow(value, dtype):
@@ -103,11 +103,11 @@ def _argmin(x, dim=None, keepdim=False):
 
 
 def _arg(function, x, dim, keepdim):
-    """int32 positions of the first extreme (NaN is the extreme); over all of `x` without `dim`."""
+    """int64 positions of the first extreme (NaN is the extreme); over all of `x` without `dim`."""
     axis = None if dim is None else dim_of(x, dim)
     if x.ndim == 0:
-        return np.zeros((), INT32)
-    return cast(function(_plain(x), axis=axis, keepdims=keepdim), INT32)
+        return np.zeros((), INT64)
+    return cast(function(_plain(x), axis=axis, keepdims=keepdim), INT64)
 
 
 @register("aten.max.dim")
@@ -291,7 +291,7 @@ def _cumprod(x, dim, dtype=None):
 
 @register("aten.count_nonzero")
 def _count_nonzero(x, dim=None):
-    return cast(np.count_nonzero(_plain(x), axis=dims_of(x, dim)), INT32)
+    return cast(np.count_nonzero(_plain(x), axis=dims_of(x, dim)), INT64)
 
 
 def _order(x, dim, descending):
@@ -307,7 +307,7 @@ def _order(x, dim, descending):
 def _sort(x, dim=-1, descending=False):
     axis = dim_of(x, dim)
     order = _order(x, axis, descending)
-    return (np.take_along_axis(x, order, axis), cast(order, INT32))
+    return (np.take_along_axis(x, order, axis), cast(order, INT64))
 
 
 @register("aten.sort.stable")

@@ -24,20 +24,22 @@ DTYPES = {
     "uint8": np.dtype(np.uint8),
     "bool": np.dtype(np.bool_),
 }
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
+INT64 = np.dtype(np.int64)  # of values alone: no array in memory has it
+NAMES = {dtype: name for name, dtype in DTYPES.items()} | {INT64: "int64"}
 BOOL, INT32, FLOAT32 = DTYPES["bool"], DTYPES["int32"], DTYPES["float32"]
 INT4, BFLOAT16, FLOAT16 = DTYPES["int4"], DTYPES["bfloat16"], DTYPES["float16"]
 _FP8 = (DTYPES["float8_e4m3fn"], DTYPES["float8_e5m2"])
 FLOATS = (FLOAT32, BFLOAT16, FLOAT16, *_FP8)
 _BITS = {"int4": 4, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32}
+_BITS["int64"] = 64
 
 
 def dtype_of(name, int64_ok=True):
-    """The numpy dtype called `name`; int64 (torch's integer sums) is int32 unless refused."""
+    """The numpy dtype called `name`; int64 is one of values in the kernel, not of arrays."""
     if name in DTYPES:
         return DTYPES[name]
     if name == "int64" and int64_ok:
-        return INT32
+        return INT64
     if name in ("int64", "float64"):
         raise GraphError(f"{name} is not supported: convert it to {name[:-2]}32 on the host")
     raise GraphError(f"unknown dtype {name!r}")
@@ -69,6 +71,8 @@ def _promote_ints(a, b):
     if signed_a == signed_b:
         return a if bits_a >= bits_b else b
     unsigned_bits, signed_bits = (bits_b, bits_a) if signed_a else (bits_a, bits_b)
+    if signed_bits == 64:
+        return INT64
     return DTYPES[f"int{min(32, max(2 * unsigned_bits, signed_bits))}"]
 
 
@@ -92,7 +96,7 @@ def weak_dtype(number):
     """The dtype a lone Python number has."""
     if isinstance(number, (bool, np.bool_)):
         return BOOL
-    return INT32 if isinstance(number, (int, np.integer)) else FLOAT32
+    return INT64 if isinstance(number, (int, np.integer)) else FLOAT32
 
 
 def is_number(value):

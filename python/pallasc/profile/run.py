@@ -1,0 +1,133 @@
+"""Compiles a function in a process of its own, and executes its schedules.
+
+The compile is slow and its dump is kept, by the code of the module, target and versions; executing
+it is not part of the key, so that another simulator compiles nothing again.
+"""
+
+import ast
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from .. import aot
+from ..errors import CompileError, FileError, UsageError
+from ..module import Module, read_module
+from . import chips, dump
+from .estimate import estimate
+
+TIMEOUT_S = 600.0
+
+
+def profile(source, target=None, arguments=None, simulate=False, cache=True, **limits):
+    """What a kernel takes: the dict of `estimate.estimate`, with "seconds" and "cached".
+
+    Args:
+      source: a `Module`, the path of one, or "FILE.py:EXPR"; EXPR, evaluated in the file, gives
+        (function, arguments), arrays or jax.ShapeDtypeStructs.
+      target: a name of `chips.CHIPS`; a module's own by default.
+      arguments: {name: path of an .npy file}: data of arguments that steer the kernel.
+      simulate: ask libtpu's own simulator too (slow): "libtpu_cycles" of each kernel.
+      cache: whether to use and fill the cache.
+      limits: `timeout`, s; `memory_bytes` of the compiler.
+
+    Raises UsageError, FileError; CompileError for what does not compile.
+    """
+    found, facts = compiled(source, target, arguments, simulate, cache, **limits)
+    result = estimate(found)
+    for name, kernel in result["kernels"].items():
+        kernel["libtpu_cycles"] = found["libtpu_cycles"].get(name)
+    return result | facts
+
+
+def compiled(
+    source,
+    target=None,
+    arguments=None,
+    simulate=False,
+    cache=True,
+    timeout=TIMEOUT_S,
+    memory_bytes=aot.MEMORY_BYTES,
+):
+    """(dump, facts) of a compile; see `profile`."""
+    aot.require_libtpu()
+    job, target = _job(source, target)
+    job |= {"target": target, "simulate": simulate}
+    job["arguments"] = {name: os.path.abspath(path) for name, path in (arguments or {}).items()}
+    kept = (
+        aot.cache_directory("profile") / f"{_key(job)}.dump" if cache and "source" in job else None
+    )
+    if kept and (found := dump.load(kept)) is not None:
+        return found, {"seconds": 0.0, "cached": True}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "dump"
+        answer = _ask({**job, "dump": str(path)}, timeout, memory_bytes)
+        found = dump.load(path)
+    if kept:
+        with contextlib.suppress(OSError):  # a cache that cannot be written is no error
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            dump.save(kept, found)
+    return found, {"seconds": answer["seconds"], "cached": False}
+
+
+def _job(source, target):
+    """(the worker's job, the target) of what a user names."""
+    if isinstance(source, Module):
+        module = source
+    else:
+        path, _, expression = str(source).rpartition(".py:")
+        if path:
+            path = f"{path}.py"
+            if not os.path.exists(path):
+                raise FileError(f"cannot read {path}: no such file")
+            job = {"path": os.path.abspath(path), "expression": expression}
+            return job, _known(target or "v6e")
+        module = read_module(source)
+    job = {"source": module.source, "filename": module.filename}
+    return job, _known(target or module.info["target"])
+
+
+def _known(target):
+    """A target that the instrument knows."""
+    if target not in chips.CHIPS:
+        raise UsageError(f"unknown target {target!r}: one of {', '.join(chips.CHIPS)}")
+    return target
+
+
+def _ask(job, timeout, memory_bytes):
+    """The worker's answer. Raises CompileError, UsageError."""
+    worker = aot.Worker(memory_bytes, "pallasc.profile.worker")
+    try:
+        answer = worker.request(job, timeout)
+    except aot.WorkerLost as lost:
+        raise CompileError(f"{job['target']}: {lost.kind}: {lost}") from None
+    finally:
+        worker.close()
+    if answer["ok"]:
+        return answer
+    if answer["refused"]:
+        raise UsageError(answer["error"])
+    name = job.get("filename") or job["path"]
+    raise CompileError(f"{name}: {job['target']}: {aot.telling_lines(answer['error'])}")
+
+
+def _key(job):
+    """Hex digest of all that a dump of a module depends on."""
+    data = [hashlib.sha256(Path(p).read_bytes()).hexdigest() for p in job["arguments"].values()]
+    versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib", "libtpu")]
+    parts = [dump.FORMAT, code_of(job["source"]), job["target"], job["simulate"], versions]
+    parts += [list(job["arguments"]), data]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def code_of(source):
+    """What is compiled of a module: its code and its arguments, not comments and predictions."""
+    tree = ast.parse(source)
+    for node in [node for node in tree.body if isinstance(node, ast.Assign)]:
+        if ast.unparse(node.targets[0]) == "KERNEL_INFO":
+            tree.body.remove(node)
+    info = Module(source).info
+    return ast.unparse(tree) + json.dumps([info["inputs"], info.get("scalars", ())])

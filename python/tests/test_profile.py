@@ -1,0 +1,340 @@
+"""The instrument: how it reads a schedule, what its machine does, kernels of known figures."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pallasc import __main__, aot
+from pallasc.profile import (
+    cases,
+    chips,
+    dump,
+    machine,
+    matmuls,
+    report,
+    scalars,
+    schedule,
+    selftest,
+)
+from pallasc.profile.estimate import estimate
+
+V6E, V7X = chips.CHIPS["v6e"], chips.CHIPS["v7x"]
+needs_libtpu = pytest.mark.skipif(aot._version("libtpu") == "none", reason="libtpu is not there")
+
+
+def schedule_of(*bundles):
+    """The text of a dump; a bundle is a string of instructions, `regions` behind a |."""
+    lines = ["= control target key end", ""]
+    for address, bundle in enumerate(bundles):
+        body, _, regions = bundle.partition("|")
+        starts = " :: ".join(f"Start region {number}" for number in regions.split())
+        lines.append(f"  {address:#x}   : > {{ {body} }} /* {starts} */")
+    return "\n".join(lines)
+
+
+def run_of(*bundles, chip=V6E, tables=None, **options):
+    return machine.execute(schedule.parse_bundles(schedule_of(*bundles)), chip, tables, **options)[
+        1
+    ]
+
+
+LOOP = (
+    "%s1_s1 = smov.u32 0",
+    "%s2_s1 = sphi %s1_s1, %s3_s1  ;;  %7 = vmatmul.mubr.bf16.gmra.mrb %v1, mxu0 |1",
+    "%s3_s1 = sadd.s32 1, %s2_s1",
+    "%p4_p0 = scmp.lt.s32.totalorder %s3_s1, 5",
+    "%9 = sbr.rel (%p4_p0) target bundleno = 1 (0x1), region = 1",
+)
+
+
+def test_a_loop_and_its_delay_slots():
+    """Five trips of four bundles and the delay slots; the queue of the unit is not full."""
+    for chip in (V6E, V7X):
+        run = run_of(*LOOP, *[""] * chip.delay_slots, chip=chip)
+        assert run.complete
+        assert run.matmuls == {"bf16": 5}
+        assert run.bundles == 1 + 5 * (4 + chip.delay_slots)
+        assert run.cycles == run.bundles
+        assert run.busy_cycles == 5 * chip.matmul_cycles
+
+
+def test_full_queues_are_waited_for():
+    bundle = "  ;;  ".join(f"%{n} = vmatmul.mubr.bf16.gmra.mrb %v{n}, mxu0" for n in range(3))
+    run = run_of(bundle)
+    assert (run.cycles, run.stall_cycles) == (3 * 8, 3 * 8 - 1)
+
+
+def test_a_bundle_reads_what_was_before_it():
+    """Two registers are exchanged; a conditional write that is off leaves its register."""
+    run = run_of(
+        "%s1_s1 = smov.u32 3  ;;  %s2_s2 = smov.u32 4",
+        "%s3_s1 = smov.u32 %s2_s2  ;;  %s4_s2 = smov.u32 %s1_s1",
+        "%p5_p0 = scmp.eq.s32.totalorder %s3_s1, 3",
+        "%s6_s1 = smov.u32 (%p5_p0), 9",
+        "%7 = vdelay %s6_s1",
+        "%8 = vdelay %s4_s2",
+    )
+    assert run.cycles == 6 + 4 + 3
+
+
+def test_a_target_in_the_delay_slots_of_another_branch():
+    run = run_of(
+        "%p1_p0 = scmp.eq.s32.totalorder 1, 2",
+        "%9 = sbr.rel (%p1_p0) target bundleno = 7 (0x7), region = 2",
+        "|1",
+        *[""] * 4,
+        "|2",
+    )
+    assert (run.complete, run.cycles) == (True, 8)
+
+
+COPY = "%1 = dma.hbm_to_vmem [#x], 1024, [#y], [#sem]"
+WAIT = "%2 = dma.done.wait [#sem], 1024"
+
+
+def test_a_copy_takes_the_bandwidth_and_a_latency():
+    run = run_of(COPY, WAIT)
+    size = 1024 * chips.GRANULE_BYTES
+    assert run.copied == {"hbm_to_vmem": size}
+    assert run.hbm_bytes == size
+    done = 1 + size / V6E.hbm_bytes_per_cycle + V6E.dma_latency
+    assert run.cycles == int(done)
+    assert run.wait_cycles == int(done - 2)
+
+
+@pytest.mark.parametrize(
+    ("bundles", "text"),
+    [
+        ((WAIT,), "1 DMA waits without a DMA"),
+        ((COPY,), "32768 DMA bytes never waited for"),
+        (("%s1_s1 = snovel.s32 1, 2",), "unhandled scalar ops"),
+        (("%p1_p0 = scmp.eq.s32.totalorder 1, 1", "%2 = shalt.err (%p1_p0)"), "asserts"),
+        (("%s1_s1 = sld [smem:[#a]]", "%2 = vdelay %s1_s1"), "run-time data"),
+    ],
+)
+def test_what_is_doubtful_is_said(bundles, text):
+    found = estimate(dump_of(*bundles))
+    assert not found["trusted"]
+    assert text in found["errors"][0]
+
+
+def dump_of(*bundles):
+    kernel = {"schedule": schedule_of(*bundles), "same": True, "utilisation": None}
+    kernel |= {"pallas": True, "vmem_bytes": 1 << 20}
+    facts = {"target": "v6e", "kernels": {"k": kernel}, "async_copies": 0, "while_loops": 0}
+    return facts | {"scalars": {}, "dots": None, "libtpu_cycles": {}}
+
+
+def test_a_schedule_that_is_not_understood_is_said():
+    found = estimate(dump_of("%1 = dma.hbm_to_vmem"))
+    assert (found["complete"], found["trusted"]) == (False, False)
+    assert "the schedule is not understood" in found["errors"][0]
+
+
+def test_a_run_is_cut():
+    run = run_of(*LOOP, *[""] * 4, limit=3)
+    assert (run.complete, run.blocks) == (False, 4)
+
+
+def test_what_is_written_to_smem_is_read():
+    run = run_of(
+        "%1 = sst [smem:[#a + $0x2]] 7", "%s2_s1 = sld [smem:[#a + 2]]", "%3 = vdelay %s2_s1"
+    )
+    assert (run.cycles, run.unknown) == (3 + 7, set())
+
+
+def test_an_operand_is_read_after_its_copy():
+    """A table's second granule, copied from 16 times the operand's address."""
+    table = list(range(16))
+    bundles = (
+        "%s1_s1 = inlined_call_operand.hbm [shape: s32[16], index: 3, kind: input]",
+        "%s2_s2 = sshll.u32 %s1_s1, 4",
+        "%s3_s3 = scalar_lea.hbm %s2_s2, 1  ;;  %s4_s4 = smov.u32 [#a]",
+        "%5 = dma.hbm_to_smem %s3_s3, 1, %s4_s4, [#sem]",
+        "%6 = dma.done.wait [#sem], 1",
+        "%s7_s5 = sld [smem:[#a + $0x2]]",
+        "%8 = vdelay %s7_s5",
+    )
+    known, unknown = run_of(*bundles, tables={3: table}), run_of(*bundles)
+    assert known.cycles - unknown.cycles == 8 + 2
+    assert (len(known.unknown), len(unknown.unknown)) == (0, 1)
+
+
+def test_division():
+    run = run_of(
+        "%1 = sdivrem.s32 -7, 2, kDivAndRem",
+        "%s2_s1 = spop.drf %1",
+        "%s3_s2 = spop.drf %1",
+        "%s4_s3 = ssub.s32 10, %s2_s1",
+        "%5 = vdelay %s4_s3",
+        "%s6_s3 = ssub.s32 10, %s3_s2",
+        "%7 = vdelay %s6_s3",
+    )
+    assert run.cycles == 7 + (10 + 3) + (10 + 1)
+
+
+def test_final_bundles_may_lack_only_empty_ones():
+    first = schedule.parse_bundles(schedule_of("%s1_s1 = smov.u32 0", "", "%2 = sfence"))
+    assert schedule.same_instructions(first, [first[0], first[2]])
+    assert not schedule.same_instructions(first, [first[2], first[0]])
+
+
+UTILISATION = """== CAPACITY:
+MATMUL, VALU, VLOAD:FILL, VSTORE:SPILL
+    2     4     3     2
+== UTILIZATION:
+2 0 0 1
+1 4 3 0
+"""
+
+
+def test_use_of_slots_is_weighted_by_how_often_a_bundle_runs():
+    found = schedule.parse_utilisation(UTILISATION)
+    shares = found.shares([1, 3])
+    assert shares["MATMUL"] == (2 + 3) / 4 / 2
+    assert shares["VALU"] == 12 / 4 / 4
+    assert (found.static("VSTORE:SPILL"), found.static("VLOAD:FILL")) == (1, 3)
+    assert schedule.parse_utilisation("") is None
+
+
+@pytest.mark.parametrize(
+    ("array", "layout", "place"),
+    [
+        (np.arange(4, dtype=np.int32), "0:T(128)", lambda i: i),
+        (np.arange(7, dtype=np.float32).view(np.int32), "0", lambda i: i),
+        (
+            np.arange(1500, dtype=np.int32).reshape(5, 300),
+            "1,0:T(8,128)",
+            lambda r, c: c // 128 * 1024 + r * 128 + c % 128,
+        ),
+        (
+            np.arange(60, dtype=np.int32).reshape(5, 12),
+            "0,1:T(8,128)S(1)",
+            lambda r, c: c * 128 + r,
+        ),
+    ],
+)
+def test_words_lie_in_tiles(array, layout, place):
+    found = scalars.words(array, layout)
+    for index in np.ndindex(array.shape):
+        assert found[place(*index)] == array[index]
+
+
+def test_narrow_elements_share_a_word():
+    """Four rows of bytes lie in one word, the first in its low bits."""
+    array = np.arange(-30, 30, dtype=np.int8).reshape(6, 10)
+    found = scalars.words(array, "1,0:T(8,128)(4,1)")
+    for (row, column), value in np.ndenumerate(array):
+        word = np.int32(found[row // 4 * 128 + column])
+        assert np.int8(word >> 8 * (row % 4) & 0xFF if value >= 0 else word >> 8 * (row % 4)) == (
+            value
+        )
+
+
+TARGETS = (Path(__file__).resolve().parent.parent.parent / "src" / "targets.def").read_text()
+
+
+@pytest.mark.parametrize("chip", chips.CHIPS.values(), ids=chips.CHIPS)
+def test_chips_are_those_of_the_compiler(chip):
+    """Matrix unit, clock, bandwidth, FLOP/s and cores as src/targets.def has them."""
+    row = re.search(rf'^TARGET\("{chip.name}".*$', TARGETS, re.MULTILINE)[0].split(", ")
+    numbers = [float(cell) for cell in row[5:10]]
+    assert numbers == [
+        chip.mxu,
+        pytest.approx(chip.clock_hz, rel=1e-3),
+        chip.hbm_bytes_per_s,
+        chip.flops,
+        chip.cores,
+    ]
+
+
+def test_matrix_work_is_verified():
+    dots = {"low": 1e9, "high": 2e9, "exact": True, "dots": 1, "xla_dots": 0}
+    assert matmuls.check(dots, 1.5e9) == ([], [])
+    assert "MXU work" in matmuls.check(dots, 0.5e9)[0][0]
+    assert "MXU work" in matmuls.check(dots | {"xla_dots": 1}, 4e9)[1][0]
+    assert matmuls.check(dots | {"exact": False}, 9e9) == ([], [])
+
+
+def test_dumps_are_kept(tmp_path):
+    path = tmp_path / "dump"
+    dump.save(path, {"kernels": {"k": "text"}})
+    assert dump.load(path) == {"kernels": {"k": "text"}}
+    path.write_bytes(b"not a dump")
+    assert dump.load(path) is None
+    assert dump.load(tmp_path / "none") is None
+
+
+def test_a_report_has_a_row_for_each_loop():
+    facts = dump_of(*LOOP, *[""] * 4)
+    facts["kernels"]["k"]["utilisation"] = UTILISATION + "0 0 0 0\n" * 7
+    text = report.text(estimate(facts))
+    assert "k: 41 cycles" in text
+    assert "1-8" in text and "5 bf16" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        ([], 2, "no kernel given"),
+        (["none.py"], 3, "cannot read none.py"),
+        (["none.py:case"], 3, "cannot read none.py"),
+        (["KERNEL:case", "-t", "v9"], 2, "unknown target 'v9': one of v5e, v5p, v6e, v7x"),
+        (["KERNEL:case", "--arg", "x"], 2, "expected NAME=FILE.npy"),
+        (["KERNEL:case", "--statements"], 2, "--statements: of a module"),
+        (["KERNEL"], 1, "not a pallasc module"),
+        (["--self-test", "-t", "v5p"], 2, "--self-test: not for v5p"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments, status, text, tmp_path, capsys):
+    (tmp_path / "k.py").write_text("case = 1\n")
+    arguments = [word.replace("KERNEL", str(tmp_path / "k.py")) for word in arguments]
+    assert __main__.main(["profile", *arguments]) == status
+    message = capsys.readouterr().err
+    assert text in message
+    assert "Traceback" not in message
+
+
+GROUPS = """
+import jax, numpy as np
+from pallasc.profile import cases
+case = cases.group_sizes(cases.shape((4,), np.int32))
+nothing = 3
+"""
+
+
+@needs_libtpu
+def test_the_command_follows_data_that_is_given(tmp_path, capsys):
+    """As many steps as the file says; without it, and with another shape, a message."""
+    (tmp_path / "k.py").write_text(GROUPS)
+    np.save(tmp_path / "sizes.npy", np.array([1, 2, 0, 4], np.int32))
+    np.save(tmp_path / "long.npy", np.zeros(5, np.int32))
+    kernel = f"{tmp_path}/k.py:case"
+
+    def profile(*more):
+        status = __main__.main(["profile", kernel, "-t", "v6e", "--json", *more])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    status, out, _ = profile("--arg", f"0={tmp_path}/sizes.npy")
+    assert status == 0
+    (facts,) = (item for item in json.loads(out)["kernels"].values() if item["pallas"])
+    assert facts["matmuls"] == {"bf16": 7 * cases.work(128, 256, 256)}
+    status, out, _ = profile()
+    assert (status, json.loads(out)["trusted"]) == (1, False)
+    assert __main__.main(["profile", f"{tmp_path}/k.py:nothing"]) == 2
+    assert "k.py:nothing: not (function, arguments)" in capsys.readouterr().err
+    status, _, error = profile("--arg", f"0={tmp_path}/long.npy")
+    assert status == 2
+    assert "int32[4] wanted, not int32[5]" in error
+
+
+@needs_libtpu
+@pytest.mark.parametrize("target", selftest.TARGETS)
+def test_kernels_of_known_figures(target):
+    """Matmuls, bytes and trip counts of hand-written kernels, exactly."""
+    found = list(selftest.results(target))
+    assert len(found) == len(cases.CASES)
+    assert not [(name, problems) for name, problems, _ in found if problems]

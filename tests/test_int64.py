@@ -1,0 +1,194 @@
+"""int64 values: computed in 32 bits that provably hold them, as 64 bits would, or refused."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import tiles
+from pallasc import compile as compile_graph
+from pallasc import reference
+from pallasc.errors import CompileError
+from pallasc.simulate import simulate
+
+SHAPE = ["u0", "u1"]
+INPUTS = ("int32", "uint8", "int16", "uint32")
+MASK = 2**32 - 1
+
+
+class Wide(tiles.Kernel):
+    """A kernel over a tile of each input dtype, whose values are int64."""
+
+    def __init__(self, size=(8, 128)):
+        super().__init__("wide", size, {"block_sizes": list(size)})
+        self.size, self.outputs = size, 0
+        for name in INPUTS:
+            self.tensor(name, "input", name, size)
+
+    def input(self, name):
+        tile = self.load(name, *SHAPE)
+        return self.wide("prims.convert_element_type.default", tile, {"dtype": "int64"})
+
+    def wide(self, target, *args, dtype="int64"):
+        return self.node(target, list(args), {"dtype": dtype, "shape": SHAPE})
+
+    def mask(self, x, mask=MASK):
+        return self.wide("aten.bitwise_and.Scalar", x, mask)
+
+    def give(self, x, dtype="int32"):
+        name = f"out{self.outputs}"
+        self.outputs += 1
+        self.tensor(name, "output", dtype, self.size)
+        host = {"ref": f"{name}_host"}
+        self.node("tile.store", [host, [{"sym": s} for s in SHAPE], x])
+
+    def whole(self):
+        return json.loads(self.json())
+
+
+def edges(size, seed=0):
+    """Arrays of the inputs' dtypes: the ends of each dtype's range, small ints, random bits."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for name in INPUTS:
+        info = np.iinfo(name)
+        low, high = int(info.min), int(info.max)
+        ends = [low, low + 1, high, high - 1, 0, 1, high // 2, high // 2 + 1, max(low, -1)]
+        bits = rng.integers(low, high, size, endpoint=True, dtype=name)
+        arrays.append(np.where(rng.random(size) < 0.5, rng.choice(ends, size), bits).astype(name))
+    return arrays
+
+
+def right(document):
+    """The simulated kernel gives bit for bit what the reference gives; its outputs."""
+    module = compile_graph(document, None, "v6e")
+    arrays = edges(tuple(document["tensors"][0]["shape"]))
+    found = simulate(module.load(), arrays, 1).outputs
+    expected = reference.run(document, arrays)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    return module.source, arrays, found
+
+
+def refusal(document):
+    with pytest.raises(CompileError) as refused:
+        compile_graph(document, None, "v6e")
+    assert all(d["hint"] and d["pointer"] for d in refused.value.diagnostics)
+    return [(d["code"], d["message"]) for d in refused.value.diagnostics]
+
+
+def test_the_low_word_of_a_product_is_enough_for_a_store():
+    k = Wide()
+    product = k.wide("aten.mul.Tensor", k.input("int32"), k.input("uint32"))
+    k.give(product)
+    k.give(k.wide("aten.bitwise_right_shift.Tensor_Scalar", k.mask(product), 16))
+    _, (i, _, _, u), (low, shifted) = right(k.whole())
+    exact = i.astype(np.int64) * u.astype(np.int64)
+    np.testing.assert_array_equal(low, exact.astype(np.int32))
+    np.testing.assert_array_equal(shifted, ((exact & MASK) >> 16).astype(np.int32))
+
+
+def test_a_value_past_32_bits_is_refused_where_it_is_needed_whole():
+    k = Wide()
+    total = k.wide("aten.add.Tensor", k.input("int32"), k.input("int32"))
+    k.give(k.wide("aten.lt.Scalar", total, 0, dtype="bool"), "bool")
+    ((code, message),) = refusal(k.whole())
+    assert code == "int64-range"
+    assert "-2^32 to 4294967294" in message, message
+
+
+def test_int64_of_floats_is_refused():
+    k = Wide()
+    k.tensor("x", "input", "float32", (8, 128))
+    k.give(k.wide("prims.convert_element_type.default", k.load("x", *SHAPE), {"dtype": "int64"}))
+    assert [code for code, _ in refusal(k.whole())] == ["int64-float"]
+
+
+def test_uint32_beside_int32_compares_as_it_would_in_64_bits():
+    k = Wide()
+    k.give(k.wide("aten.lt.Tensor", k.input("int32"), k.input("uint32"), dtype="bool"), "bool")
+    ((code, message),) = refusal(k.whole())
+    assert code == "int64-range"
+    assert "-2^31 to 2^32 - 1" in message, message
+
+
+def test_a_float_of_uint32_counts_past_2_to_31():
+    k = Wide()
+    float32 = {"dtype": "float32"}
+    x = k.wide("prims.convert_element_type.default", k.input("uint32"), float32, dtype="float32")
+    k.give(x, "float32")
+    _, arrays, (found,) = right(k.whole())
+    np.testing.assert_array_equal(found, arrays[3].astype(np.float32))
+
+
+def test_where_looks_at_each_side_of_its_condition():
+    """|x| of an int32 is no negative number: a remainder of it is one of uint32."""
+    k = Wide()
+    x = k.input("int32")
+    below = k.wide("aten.lt.Scalar", x, 0, dtype="bool")
+    size = k.wide("aten.where.self", below, k.wide("aten.neg.default", x), x)
+    k.give(k.wide("aten.remainder.Scalar", size, 1000))
+    _, arrays, (found,) = right(k.whole())
+    np.testing.assert_array_equal(found, np.abs(arrays[0].astype(np.int64)) % 1000)
+
+
+def test_a_shift_by_the_high_word_keeps_the_sign():
+    k = Wide()
+    k.give(k.wide("aten.__rshift__.Scalar", k.input("int32"), 32))
+    k.give(k.wide("aten.__rshift__.Scalar", k.input("uint32"), 32))
+    k.give(k.wide("aten.__lshift__.Scalar", k.input("int32"), 40))
+    _, arrays, (high, zero, low) = right(k.whole())
+    np.testing.assert_array_equal(high, arrays[0] >> 31)
+    assert not zero.any() and not low.any()
+
+
+def test_what_nothing_reads_is_not_refused():
+    k = Wide()
+    total = k.wide("aten.add.Tensor", k.input("int32"), k.input("int32"))
+    k.wide("aten.lt.Scalar", total, 0, dtype="bool")
+    k.give(total)
+    right(k.whole())
+
+
+MODULAR = ("add.Tensor", "sub.Tensor", "mul.Tensor", "bitwise_xor.Tensor", "bitwise_or.Tensor")
+WHOLE = ("maximum.default", "minimum.default")
+
+
+def drawn(seed):
+    """A document of random int64 arithmetic; each value is stored as int32."""
+    draw = random.Random(seed)
+    k = Wide()
+    values = [k.input(name) for name in INPUTS]
+    for _ in range(draw.randint(2, 7)):
+        x, y = draw.choice(values), draw.choice(values)
+        kind = draw.randrange(8)
+        if kind < 3:
+            v = k.wide(f"aten.{draw.choice(MODULAR)}", x, y)
+        elif kind == 3:
+            v = k.mask(x, draw.choice([1, 255, 65535, 2**31 - 1, MASK, -2, -1, 2**40 - 1]))
+        elif kind == 4:
+            v = k.wide("aten.__rshift__.Scalar", x, draw.choice([0, 1, 7, 16, 31, 32, 33]))
+        elif kind == 5:
+            v = k.wide("aten.__lshift__.Scalar", x, draw.choice([0, 1, 16, 31, 32, 50]))
+        elif kind == 6:
+            v = k.wide(f"aten.{draw.choice(WHOLE)}", x, y)
+        else:
+            v = k.wide(f"aten.{draw.choice(['add', 'mul'])}.Tensor", x, draw.choice([3, -1, 2**31]))
+        values.append(v)
+    for value in values[4:]:
+        k.give(value)
+    k.give(k.wide("aten.gt.Scalar", values[-1], 77, dtype="bool"), "bool")
+    return k.whole()
+
+
+def test_random_arithmetic_is_exact_or_refused():
+    accepted = refused = 0
+    for seed in range(60):
+        document = drawn(seed)
+        try:
+            right(document)
+            accepted += 1
+        except CompileError as error:
+            assert {d["code"] for d in error.diagnostics} == {"int64-range"}
+            refused += 1
+    assert accepted > 8 and refused > 8, (accepted, refused)

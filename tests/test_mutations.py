@@ -1,0 +1,155 @@
+"""A fixed sample of mutated graphs: none crashes the compiler, or makes it print what is no Python.
+
+`make mutations` draws many more, for a build that checks itself.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import mutations
+import pallasc
+import pytest
+from simulated import wrong
+
+ROOT = Path(__file__).resolve().parent.parent
+PALLASC = Path(os.environ.get("PALLASC", ROOT / "pallasc")).resolve()
+SAMPLE = 1000
+TILE = {"dtype": "float32", "shape": ["u0", 128]}
+HOST = {"dtype": "float32", "shape": [256, 128]}
+
+
+def test_sample():
+    counts, broken = mutations.run(PALLASC, range(SAMPLE))
+    assert broken == {}
+    assert counts[0] >= SAMPLE // 10 and counts[1] >= SAMPLE // 2
+
+
+def test_the_same_number_gives_the_same_document():
+    files = mutations.graph_files()
+    targets = mutations.all_targets(files)
+    for number in range(20):
+        first, again = (mutations.draw(number, files, targets) for _ in range(2))
+        assert first == again
+
+
+# ---- what was found
+
+
+def storing(value, before=(), dtype="float32"):
+    """A kernel over a tensor changed in place: it is filled, loaded, and `value` is stored."""
+    tile = [{"sym": "u0"}, {"slice": [None, None, None]}]
+    nodes = [
+        {"name": "x", "target": "tile.host_tensor", "args": ["x"], "meta": HOST},
+        {"name": "t", "target": "tile.load", "args": [{"ref": "x"}, tile], "meta": TILE},
+        *before,
+        {
+            "name": "out",
+            "target": "tile.host_tensor",
+            "args": ["out"],
+            "meta": {**HOST, "dtype": dtype},
+        },
+        {"name": "store", "target": "tile.store", "args": [{"ref": "out"}, tile, value]},
+        {"name": "output", "op": "output", "args": [[]]},
+    ]
+    return {
+        "format": "fxtile",
+        "version": 1,
+        "name": "k",
+        "tensors": [
+            {"name": "x", "role": "input", **HOST},
+            {"name": "out", "role": "output", **HOST, "dtype": dtype, "init": 0},
+        ],
+        "block_sizes": [{"id": 0, "symbol": "u0", "name": "m", "extent": 256}],
+        "graphs": [{"id": 0, "kind": "root", "grid": [0], "nodes": nodes}],
+        "config": {"block_sizes": [64]},
+    }
+
+
+SIZE = {"name": "v", "target": "tile.block_size", "args": [{"sym": "u0"}], "meta": {"sym": "u0"}}
+BEGIN = {"name": "v", "target": "tile.begin", "args": [{"sym": "u0"}], "meta": {"sym": None}}
+
+
+def made(target, *args, dtype="float32"):
+    return {"name": "v", "target": target, "args": args, "meta": {"dtype": dtype, "shape": []}}
+
+
+ROUNDED = made(
+    "prims.convert_element_type.default", {"sym": "u0 + 1"}, {"dtype": "bfloat16"}, dtype="bfloat16"
+)
+MADE = {"ref": "v"}
+NUMBERS = {
+    "int": (7, []),
+    "float": (0.5, []),
+    "infinity": ({"float": "-inf"}, []),
+    "bool": (True, []),
+    "expression": ({"sym": "u0 * 2 + 1"}, []),
+    "block size": (MADE, [SIZE]),
+    "position": (MADE, [BEGIN]),
+    "rounded": (MADE, [ROUNDED]),
+    "renamed": (MADE, [made("tile.new_var", 1.5)]),
+    "chosen": (MADE, [made("tile.phi", {"ref": "t"}, -2.5)]),
+    "cloned": (MADE, [made("aten.clone.default", 3, dtype="int32")]),
+}
+
+
+DTYPES = ["float32", "bfloat16", "int32"]
+
+
+@pytest.mark.parametrize("place, name", list(enumerate(NUMBERS)))
+def test_a_number_is_stored_in_every_lane(place, name):
+    value, before = NUMBERS[name]
+    assert wrong(storing(value, before, DTYPES[place % 3])) == []
+
+
+@pytest.mark.parametrize("chip", ["v4", "v5e", "v5p", "v6e", "v7x"])
+def test_a_number_is_planned_for_every_chip(chip):
+    for value, before in NUMBERS.values():
+        for dtype in DTYPES:
+            assert pallasc.compile(storing(value, before, dtype), target=chip).source
+
+
+def test_one_output_for_two_arguments_leaves_the_other_undefined():
+    document = json.loads((ROOT / "testdata" / "graphs" / "softmax_two_pass.json").read_text())
+    document["graphs"][0]["carried"] = [[0, 1], [1, 1]]
+    with pytest.raises(pallasc.CompileError, match="a loop result that is not carried"):
+        pallasc.compile(document)
+
+
+def test_an_error_after_a_pass_points_into_the_document():
+    """`dce` drops a graph before the one that is refused."""
+    document = storing({"ref": "t"})
+    graph = document["graphs"][0]
+    graph["nodes"][3:3] = [
+        {
+            "name": "s",
+            "target": "aten.sort.default",
+            "args": [{"ref": "t"}],
+            "meta": {"tuple": [TILE, {**TILE, "dtype": "int32"}]},
+        },
+        {"name": "g", "target": "getitem", "args": [{"ref": "s"}, 0], "meta": TILE},
+    ]
+    store = next(n for n in graph["nodes"] if n["name"] == "store")
+    store["args"][2] = {"ref": "g"}
+    unused = {
+        "id": 5,
+        "kind": "for_loop",
+        "block_ids": [1],
+        "nodes": [{"name": "output", "op": "output", "args": [[]]}],
+    }
+    graph["nodes"].insert(
+        0,
+        {
+            "name": "idle",
+            "target": "tile.for_loop",
+            "args": [5, [0], [256], []],
+            "meta": {"tuple": []},
+        },
+    )
+    document["block_sizes"].append({"id": 1, "symbol": "u1", "extent": 256})
+    document["config"]["block_sizes"] = [64, 64]
+    document["graphs"].insert(0, unused)
+    with pytest.raises(pallasc.CompileError) as error:
+        pallasc.compile(document)
+    place = next(i for i, n in enumerate(graph["nodes"]) if n["name"] == "s")
+    assert [d["pointer"] for d in error.value.diagnostics] == [f"/graphs/1/nodes/{place}"]
