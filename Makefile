@@ -215,6 +215,11 @@ bench-compile: build need-export
 bench-kernels: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/kernels.py $(if $(SECTION),--section $(SECTION),-o docs/kernels.md)
 
+# The tables of docs/passes and of the README, each within its page; PAGE=TEXT only pages whose name holds it.
+.PHONY: bench-passes
+bench-passes: build need-export
+	PYTHONPATH=python $(EXPORT_PYTHON) bench/passes.py $(if $(PAGE),--page $(PAGE))
+
 # The instrument beside libtpu's own simulator, with docs/profile.md (slow, cached).
 .PHONY: bench-profile
 bench-profile: build need-venv
@@ -347,6 +352,7 @@ help:
 	@echo '                   (hours at first, cached); ROW=TEXT SIDE=ours prints a part'
 	@echo 'make bench-compile compile speed, with docs/compile_speed.md'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
+	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'

@@ -29,14 +29,13 @@ from pallasc import binding  # noqa: E402
 PROGRAM = ROOT / "pallasc"
 MANIFEST = ROOT / "testdata" / "kernels" / "graphs.json"
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
-GOAL_PROCESS, GOAL_FURTHER = 3e-3, 100e-6
 HEAD = """# Compile speed
 
 Written by `make bench-compile` on {machine}, {cpus} CPUs. Medians.
 
-- process: `pallasc GRAPH.json >/dev/null`, from start to exit (goal: under 3 ms).
-- further: one more configuration of a loaded graph through `libpallasc`, module text included
-  (goal: under 100 us); mean over the configurations.
+- process: `pallasc GRAPH.json >/dev/null`, from start to exit.
+- further: one more configuration of a loaded graph through `libpallasc`, module text included;
+  mean over the configurations.
 - Helion trace: binding the kernel, once for each kernel and shape; Helion further: `to_code` for
   one more configuration of the bound kernel, warm. Helion {helion}, Pallas backend, the same
   kernels, shapes and configurations.
@@ -188,16 +187,14 @@ def unit(seconds, scale, suffix):
 
 
 def page(entries, library, with_helion):
-    """Measures all; gives the page's text and whether the goals are met."""
+    """Measures all; gives the page's tables."""
     lines = [row(["graph", "process", "further", "Helion trace", "Helion further", "ratio"])]
     lines.append(row(["---"] + ["---:"] * 5))
-    met = True
     for entry in entries:
         configs = configurations(entry)
         path = ROOT / "testdata" / "graphs" / f"{entry['graph']}.json"
         process, further, _ = measure_pallasc(path, configs, library)
         trace, code, _ = measure_helion(entry, configs) if with_helion else (None, None, 0)
-        met &= process < GOAL_PROCESS and further is not None and further < GOAL_FURTHER
         ratio = f"{code / further:.0f}x" if code and further else "-"
         times = [unit(process, 1e3, "ms"), unit(further, 1e6, "us")]
         lines.append(
@@ -217,7 +214,7 @@ def page(entries, library, with_helion):
         cells += [unit(further, 1e3, "ms"), f"{further / count * 1e6:.2f} us"]
         lines.append(row([f"{count}", *cells]))
         print(lines[-1], end="", file=sys.stderr, flush=True)
-    return "".join(lines), met
+    return "".join(lines)
 
 
 def machine():
@@ -245,12 +242,10 @@ def main():
 
         helion = importlib.metadata.version("helion")
     head = HEAD.format(machine=machine(), cpus=os.cpu_count(), helion=helion)
-    table, met = page(entries, library, not options.no_helion)
-    text = head + table
+    text = head + page(entries, library, not options.no_helion)
     print(text, end="")
     if options.o:
         options.o.write_text(text)
-    print("goals met" if met else "goals missed", file=sys.stderr)
 
 
 if __name__ == "__main__":

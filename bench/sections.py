@@ -145,7 +145,7 @@ def helion_config(config):
 
 
 def headline_table():
-    """The attention of the issue, ours and Helion's."""
+    """Attention with all its heads, ours and Helion's."""
     jobs = {
         "ours": job("ours", ATTENTION, LARGE, HEADLINE, "v7x"),
         "helion": job("helion", ATTENTION, LARGE, helion_config(HEADLINE), "v7x"),

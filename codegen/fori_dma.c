@@ -15,8 +15,8 @@
  * choice with the compiler's schedules. */
 #include "planner.h"
 
-/* From the start of a copy until its first bytes are there: 600 cycles on v5e to v6e and 800 on v7x, as the tool of
- * bench/kernels.py has it. A loop waits so long for its first windows and, once more, for the last ones that it writes.
+/* From the start of a copy until its first bytes are there: 600 cycles on v5e to v6e and 800 on v7x, as `python -m
+ * pallasc profile` has it. A loop waits so long for its first windows and, once more, for the last ones that it writes.
  */
 enum { COPY_CYCLES = 700 };
 

@@ -28,8 +28,7 @@ static void form_pointwise(Planner *p, NodeId n) {
 }
 
 /* A column's last graph dim lies along sublanes. Its sum there is a column again: registers added up, and no turn into
- * a row whose lanes are added up (layer-norm over two dims of 1024, bfloat16, v7x: 71,999 cycles with turns, 67,919
- * without). A product is made by halves of lanes. */
+ * a row whose lanes are added up. A product is made by halves of lanes. */
 static bool reduces_column(const Planner *p, NodeId n) {
 	uint16_t op = node_get(p->m, n)->op;
 	return p->plan->values[node_input(p->m, n, 0)].form == FORM_COLUMN && op != OP_PROD && op != OP_PROD_DIM;
@@ -47,8 +46,8 @@ enum { TURNED_ROWS = 4096 };
 
 /* What is reduced along its last dim is a column, and stored it is spread over the lanes and transposed: two trips
  * through the cross-lane unit. Of rows one register long the tile itself is transposed, as many registers in one trip,
- * and reduced along sublanes, which gives the row. delta of attention's backward, 8192 rows of 128 at a grid point:
- * v7x 106931 to 91239 cycles, and none of the column's registers are spilled; with 1024 rows 2% slower. */
+ * and reduced along sublanes, which gives the row, and no register of a column is spilled (delta of attention's
+ * backward, 8192 rows of 128 at a grid point). */
 static bool reduces_to_row(Planner *p, NodeId n, NodeId x) {
 	const Type *t = node_type(p->m, x);
 	uint16_t op = node_get(p->m, n)->op;

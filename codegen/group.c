@@ -1,9 +1,9 @@
 /* group.c - pallas_emit_pipeline_group_size: how many steps one window of an emit_pipeline holds: one, or all of them.
  *
- * A pipeline starts empty at each grid point: it waits for its first windows (about 1400 cycles for two of 512 KiB on
- * v7x), and copies K and V anew for every tile of Q. A window of all steps is a block whose index the steps do not
- * move, so the grid's own pipeline brings it: while the point before computes, and only where its index changes, once
- * per head. Nothing is left for the inner pipeline to copy, and its steps are a fori_loop on resident blocks.
+ * A pipeline starts empty at each grid point: it waits for its first windows, and copies K and V anew for every tile
+ * of Q. A window of all steps is a block whose index the steps do not move, so the grid's own pipeline brings it: while
+ * the point before computes, and only where its index changes, once per head. Nothing is left for the inner pipeline to
+ * copy, and its steps are a fori_loop on resident blocks. Measured: docs/passes/loop_skew.md.
  *
  * Where the configuration says nothing, the kernel is planned both ways, and all steps are taken where that fits, is
  * estimated to be faster, and the steps overlap as a loop (skew.c). 1 keeps a window for each step. */

@@ -97,8 +97,10 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    return x - jnp.trunc(x)\n"},
 	{"_lerp", NULL,
 	 "def _lerp(start, end, weight):\n"
-	 "    \"\"\"Linear interpolation.\"\"\"\n"
-	 "    return start + weight * (end - start)\n"},
+	 "    \"\"\"Linear interpolation, from the nearer end.\"\"\"\n"
+	 "    way = end - start\n"
+	 "    far = end - way * (1 - weight)\n"
+	 "    return jnp.where(abs(weight) < 0.5, start + weight * way, far)\n"},
 	{"_divide_ints", NULL,
 	 "def _divide_ints(x, y):\n"
 	 "    \"\"\"The quotient of ints, rounded towards 0.\"\"\"\n"

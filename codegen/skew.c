@@ -23,7 +23,7 @@
 /* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
 enum { PIPELINE_STEP_CYCLES = 1000 };
 /* An MXU of 128 rows takes four times as many cycles for a step's matmuls, so that the vector work that can be hidden
- * behind them is a small part of the step: on v5e nothing is gained, and what is handed on costs up to 5%. */
+ * behind them is a small part of the step (docs/passes/loop_skew.md). */
 enum { FAST_MXU = 256 };
 
 /* auto: what a step hands on, where two steps wait. */

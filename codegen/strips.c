@@ -218,8 +218,7 @@ static bool find_phases(Maker *w) {
 }
 
 /* What another node of the phase reads converted, a reduction takes converted too: it would save nothing, and the
- * compiler keeps it for later phases (cross-entropy, 32 rows of 32000: 384,624 cycles on v7x of what was converted,
- * 326,384 of what it became; v6e 395,062 and 339,122). */
+ * compiler keeps it for later phases (cross-entropy: docs/passes/column_strips.md). */
 static void share_converted(Maker *w) {
 	const Module *m = w->p->m;
 	for (NodeId n = graph_first(m, w->graph); n != NONE; n = node_get(m, n)->next) {

@@ -102,7 +102,7 @@ static void fold_swaps_in(Planner *p, GraphId g) {
 /* ---- dtypes ------------------------------------------------------------------------------------------------------ */
 
 /* A stack of columns puts lanes beside lanes, which all chips do of 16 bits too: only a new last dim of rows takes 32.
- * Pairs swapped, [4096, 64, 2] bfloat16 on v7x: 127,992 cycles in float32, 119,480 so. */
+ */
 static Dtype moved_in(Planner *p, NodeId n) {
 	const Arg *parts = node_arg(p->m, n, 0);
 	bool columns = stacks_last(p->m, n) && dtype_bits(node_type(p->m, n)->dtype) == 16;

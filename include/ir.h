@@ -395,6 +395,7 @@ typedef struct Module {
 	defaults;               /* by BlockId, as of the first module_configure(): passes may hide what a block does */
 	uint32_t default_level; /* how often defaults are halved: codegen/default_fit.c */
 	bool configured;        /* it has */
+	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
 	bool is_part;           /* module_of_root() made it, of a document of several roots */
 	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
@@ -427,6 +428,8 @@ void module_emit_json(const Module *m, Text *out);
 void module_emit_dot(const Module *m, Text *out);
 /* verify.c: re-infers every dtype and shape, checks structure; false after diagnostics. */
 bool module_verify(Module *m, Diag *d);
+/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. */
+bool module_verify_symbols(const Module *m, Diag *d);
 /* ir.c: a deep copy in another arena (strings are shared with the original's arena, which must outlive it). */
 Module *module_clone(const Module *m, Arena *a);
 /* ir_root.c: the root graph number `index` in document order; NONE. */

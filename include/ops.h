@@ -78,6 +78,7 @@ typedef struct OpParam {
 	bool nullable;        /* `?` */
 	const char *fallback; /* the default's JSON text; NULL: required */
 	size_t fallback_length;
+	bool by_name; /* `*` stands before it: it and those behind it are given by name */
 } OpParam;
 
 /* for (const char *at = row->params; (at = op_param_next(at, &param)) != NULL;) ... */

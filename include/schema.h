@@ -19,6 +19,7 @@ typedef struct Param {
 typedef struct Schema {
 	const Param *params;
 	uint32_t count, required; /* all, and those without a default */
+	uint32_t positional;      /* the first so many; the others are given by name */
 } Schema;
 
 /* Reads a `params` string; rows are trusted (ops.def is ours), so there are no diagnostics. Strings go to the arena. */

@@ -35,9 +35,8 @@ static NodeId after(const Orient *o, NodeId x) {
 
 static NodeId asis_of(Orient *o, NodeId x);
 
-/* A conversion to a narrower type follows the swap: 16-bit tiles take longer to transpose than 32-bit ones (3% of
- * attention's grid point with 1024 rows on v7x). In a loop a matmul reads the swap for nothing. NONE if x is no such
- * conversion. */
+/* A conversion to a narrower type follows the swap: 16-bit tiles take longer to transpose than 32-bit ones. In a
+ * loop a matmul reads the swap for nothing. NONE if x is no such conversion. */
 static NodeId converted_after(Orient *o, NodeId x) {
 	const Node *node = node_get(o->m, x);
 	bool behind = node->op == OP_CONVERT && graph_get(o->m, node->graph)->kind == GRAPH_ROOT;

@@ -274,5 +274,7 @@ bool pass_pre_broadcast(PassContext *c) {
 	find_wide(&w);
 	widening_judge(&w);
 	widening_rewrite(&w);
+	for (NodeId n = 0; n < w.nodes && !c->module->settled; n++) /* 128 lanes meet what the tile's size says */
+		c->module->settled = is_widened(&w, n);
 	return true;
 }

@@ -1,4 +1,4 @@
-/* compile.c - the pipeline: configure, verify, passes, plan, print. */
+/* compile.c - the pipeline: verify, configure, verify what depends on sizes, passes, plan, print. */
 #include "compile.h"
 
 const char *const *emit_names(void) {
@@ -34,7 +34,9 @@ Program *compile_trial(const Compilation *c, Module *copy) {
 
 bool compile_module(Compilation *c) {
 	const CompileOptions *o = c->options;
-	if (!read_configuration(c) || !module_configure(c->module, c->diag) || !module_verify(c->module, c->diag))
+	bool typed = module_verify_symbols(c->module, c->diag);
+	if (!read_configuration(c) || !typed || !module_configure(c->module, c->diag) ||
+	    !module_verify(c->module, c->diag))
 		return false;
 	compile_choose_blocks(c);
 	compile_widen_blocks(c);

@@ -1,9 +1,9 @@
 /* compile_widen.c - pallas_wide_blocks: a grid step takes several blocks of a dim at once.
  *
  * Between the end of a copy from HBM and the start of the next one lie some hundreds of cycles, whatever is copied: a
- * grid of small steps waits for the latency of HBM, not for its bytes. A step that copies 512 KiB on v7x takes 770
- * cycles; moving the bytes takes 306. The same holds for weights that a loop copies anew at each grid point: few rows
- * at a point use each of them too little to keep the MXU fed.
+ * grid of small steps waits for the latency of HBM, not for its bytes (docs/passes/wide_blocks.md). The same holds for
+ * weights that a loop copies anew at each grid point: few rows at a point use each of them too little to keep the MXU
+ * fed.
  *
  * What a kernel computes row by row is the same in tiles of more rows. So where nothing looks at a block's size and no
  * value mixes lanes of its dim (narrow.c), the kernel may be compiled with a multiple of it: each value is computed
@@ -12,7 +12,7 @@
  * `auto` widens
  *   - in a kernel without loops, blocks of steps that copy for less than SHORT_STEP, until they copy for LONG_STEP;
  *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, while the estimate of
- *     fori_dma.c says that it saves a quarter of the time or more.
+ *     fori_dma.c falls by a fifth or more.
  * `on` widens as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks that the
  * configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "compile.h"

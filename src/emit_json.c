@@ -239,6 +239,8 @@ static void put_block(Writer *w, const Block *b, BlockId id) {
 	if (b->size != NONE) {
 		emit_key(w, "size");
 		put_size(w, b->size);
+	} else if (w->m->settled && block_is_chosen(b)) {
+		emit_int(w, "size", w->m->block_size.at[id]);
 	}
 	if (b->reduction) {
 		emit_key(w, "reduction");
@@ -302,6 +304,26 @@ static void put_location(Writer *w, const Location *loc) {
 	w->first = false;
 }
 
+/* By position, and by name what can only be given so. */
+static void put_arguments(Writer *w, const Node *node) {
+	const Schema *s = schema_of(w, node->op);
+	uint32_t needed = needed_args(w, node->op, 0, node->arg_first, node->arg_count);
+	bool first = true;
+	emit_key(w, "args");
+	put_args(w, node->arg_first, needed < s->positional ? needed : s->positional);
+	for (uint32_t i = s->positional; i < needed; i++) {
+		const Arg *a = arg_get(w->m, node->arg_first + i);
+		if (schema_is_default(w->m, &s->params[i], a))
+			continue;
+		if (first)
+			emit_key(w, "kwargs");
+		text_printf(w->out, "%s\"%s\": ", first ? "{" : ", ", s->params[i].name);
+		put_arg(w, a);
+		first = false;
+	}
+	put(w, first ? "" : "}");
+}
+
 static void put_node(Writer *w, NodeId n) {
 	const Node *node = node_get(w->m, n);
 	w->first = true;
@@ -311,10 +333,8 @@ static void put_node(Writer *w, NodeId n) {
 		emit_string(w, "op", op_row(node->op)->target);
 	else
 		emit_string(w, "target", op_row(node->op)->target);
-	if (node->op != OP_PLACEHOLDER) {
-		emit_key(w, "args");
-		put_args(w, node->arg_first, needed_args(w, node->op, 0, node->arg_first, node->arg_count));
-	}
+	if (node->op != OP_PLACEHOLDER)
+		put_arguments(w, node);
 	if (type_get(w->m, node->type)->kind != TYPE_NONE) {
 		emit_key(w, "meta");
 		put_type(w, node->type);

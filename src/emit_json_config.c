@@ -50,7 +50,8 @@ void emit_config(Writer *w) {
 	const Config *c = &w->m->config;
 	put(w, " \"config\": {");
 	w->first = true;
-	put_config_list(w, "block_sizes", &c->block_sizes, NULL, NULL);
+	if (!w->m->settled) /* else the graph fixes them */
+		put_config_list(w, "block_sizes", &c->block_sizes, NULL, NULL);
 	put_config_list(w, "reduction_loops", &c->reduction_loops, "null", NULL);
 	put_loop_orders(w);
 	put_config_list(w, "flatten_loops", &c->flatten_loops, "false", "true");

@@ -290,14 +290,23 @@ static bool place_kwargs(Loader *l, uint16_t op, const json_t *kwargs, const Pat
 static bool place_positional(Loader *l, uint16_t op, uint32_t skip, const json_t *args, size_t from, const Path *path,
                              Given *given) {
 	const Schema *s = load_schema(l, op);
-	size_t count = json_array_size(args) - from, room = s->count - skip;
+	uint32_t last = from ? s->count : s->positional; /* a host step has no names */
+	size_t count = json_array_size(args) - from, room = last - skip;
 	for (size_t i = 0; i < count && i < room; i++)
 		given[skip + i] = (Given){.value = json_array_get(args, from + i), .index = from + i};
 	if (count <= room)
 		return true;
 	Path at = path_index(path, from + room);
+	if (last < s->count && count <= s->count - skip) {
+		const char *name = s->params[last].name;
+		diag_error(l->r.d, place_at(&l->r, &at), "by-name-only",
+		           arena_printf(l->r.arena, "write \"kwargs\": {\"%s\": ...}", name),
+		           "%s takes '%s' by name, not by position", op_row(op)->target, name);
+		return false;
+	}
 	diag_error(l->r.d, place_at(&l->r, &at), "too-many-arguments", NULL, "%s takes %s%zu argument%s, found %zu",
-	           op_row(op)->target, s->required < s->count ? "at most " : "", room, room == 1 ? "" : "s", count);
+	           op_row(op)->target, s->required < s->positional ? "at most " : "", room, room == 1 ? "" : "s",
+	           count);
 	return false;
 }
 

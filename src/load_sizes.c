@@ -159,8 +159,8 @@ static bool meta_sym(Loader *l, const json_t *v, const Path *path, TypeId *out) 
 	Dtype type = DTYPE_I32;
 	ExprId e = NONE;
 	bool ok = read_object(&l->r, v, path, "a symbolic value's meta", known);
-	if (dtype && load_dtype(l, dtype, &dtype_at, DTYPE_OF_VALUE, &type) && type != DTYPE_BOOL && type != DTYPE_I32 &&
-	    type != DTYPE_I64)
+	if (dtype && load_dtype(l, dtype, &dtype_at, DTYPE_OF_VALUE, &type) && type != DTYPE_BOOL &&
+	    type != DTYPE_I32 && type != DTYPE_I64)
 		ok = expected(&l->r, &dtype_at, "\"bool\" or \"int32\"", dtype);
 	if (!json_is_null(sym))
 		ok &= load_size(l, sym, &at, &e);

@@ -71,11 +71,12 @@ bool op_has_effect(uint16_t op) { return op_writes(op) || op == OP_PLACEHOLDER |
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 const char *op_param_next(const char *at, OpParam *param) {
-	while (*at == ' ')
-		at++;
+	bool by_name = false;
+	for (; *at == ' ' || *at == '*'; at++)
+		by_name = by_name || *at == '*';
 	if (*at == '\0')
 		return NULL;
-	*param = (OpParam){.name = at, .name_length = strcspn(at, ":")};
+	*param = (OpParam){.name = at, .name_length = strcspn(at, ":"), .by_name = by_name};
 	at += param->name_length + 1;
 	param->letter = *at++;
 	if (*at == '?') {

@@ -61,7 +61,7 @@ static void print_params(const char *params, Text *out) {
 	OpParam param;
 	const char *separator = "";
 	for (const char *at = params; (at = op_param_next(at, &param)) != NULL; separator = ", ") {
-		text_put(out, separator);
+		text_printf(out, "%s%s", separator, param.by_name ? "\\*, " : "");
 		text_putn(out, param.name, param.name_length);
 		text_printf(out, ": %s%s", letter_meaning(param.letter), param.nullable ? "?" : "");
 		if (param.fallback != NULL) {

@@ -70,17 +70,22 @@ static Param param_parse(Arena *a, char *word) {
 Schema schema_parse(Arena *a, const char *params) {
 	VEC(Param) list = {0};
 	char *at = arena_strdup(a, params ? params : "");
-	uint32_t required = 0;
+	uint32_t required = 0, positional = NONE;
 	while (*(at += strspn(at, " \t\n"))) {
 		char *word = at;
 		at += strcspn(at, " \t\n");
 		if (*at)
 			*at++ = '\0';
+		if (*word == '*') {
+			positional = list.count;
+			continue;
+		}
 		Param p = param_parse(a, word);
 		required += !p.has_default;
 		vec_push(a, &list, p);
 	}
-	return (Schema){.params = list.at, .count = list.count, .required = required};
+	positional = positional == NONE ? list.count : positional;
+	return (Schema){.params = list.at, .count = list.count, .required = required, .positional = positional};
 }
 
 Arg schema_default(Module *m, const Param *p) {

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import inspect
 import json
+import os
 import re
 import sys
 import time
@@ -31,6 +32,11 @@ from pallasc import chips, compare, reference  # noqa: E402
 from pallasc import compile as compile_graph  # noqa: E402
 from pallasc.errors import CompileError, KernelError  # noqa: E402
 
+# A simulation runs each program of XLA's once or twice, and half of its time is compiling them: so
+# with no optimisation, and not cut into parts (together 26% less CPU, five kernels, jaxlib 0.10.2).
+_LIGHT = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+if _LIGHT not in os.environ.get("XLA_FLAGS", ""):  # a process started by one that has it
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_LIGHT}".strip()
 chips.choose_platform(simulate=True)
 
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")

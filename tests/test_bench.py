@@ -12,10 +12,13 @@ sys.path.insert(0, str(BENCH))
 import hand_kernels  # noqa: E402
 import kernels  # noqa: E402
 import measure  # noqa: E402
+import pass_tables  # noqa: E402
 import race  # noqa: E402
 import race_tables  # noqa: E402
 import results  # noqa: E402
 import sections  # noqa: E402
+
+import passes  # noqa: E402
 
 GOLDEN = (BENCH.parent / "testdata/golden/attention.fori_loop.py").read_text()
 PLAN = {
@@ -76,6 +79,48 @@ def test_every_table_can_be_written(section, fate, monkeypatch):
     monkeypatch.setattr(sections, "auto_is", lambda jobs: "on")  # it needs Helion to trace
     for table in section.tables:
         assert_writable(table, FATES[fate])
+
+
+@pytest.mark.parametrize("page", pass_tables.PAGES)
+@pytest.mark.parametrize("fate", FATES)
+def test_the_tables_of_every_page_can_be_written(page, fate, monkeypatch):
+    monkeypatch.setattr(pass_tables, "predicted", lambda *job: "1.00")  # it needs Helion to trace
+    for table in pass_tables.PAGES[page].values():
+        assert_writable(table(), FATES[fate])
+
+
+@pytest.mark.parametrize("page", pass_tables.PAGES)
+def test_a_page_has_a_place_for_each_of_its_tables(page):
+    """And what stands around them is kept."""
+    text = (measure.ROOT / page).read_text()
+    tables = dict.fromkeys(pass_tables.PAGES[page], "| a |\n| --- |\n")
+    once = passes.filled(text, tables)
+    assert once.count("| a |\n") == len(tables)
+    assert passes.MARK.sub("", once) == passes.MARK.sub("", text)
+    assert passes.filled(once, tables) == once
+
+
+def test_tables_that_a_page_does_not_know_are_refused():
+    page = "a\n<!-- bench-passes: one -->\nold\n<!-- end -->\nb\n"
+    filled = "a\n<!-- bench-passes: one -->\n\nnew\n\n<!-- end -->\nb\n"
+    assert passes.filled(page, {"one": "new\n"}) == filled
+    with pytest.raises(SystemExit, match="one"):
+        passes.filled(page, {"one": "new\n", "two": "new\n"})
+    with pytest.raises(SystemExit, match="no page with 'x-y'"):
+        passes.pages_named("x-y")
+
+
+def test_a_comparison_has_a_row_for_each_chip_and_a_column_for_each_way():
+    case = pass_tables.Case("k", "k.py:k", (), {"block_sizes": [8]}, ("v7x", "v5e"))
+    ways = {"off": {"key": "off"}, "on": {"key": "on"}}
+    table = pass_tables.comparison("kernel", [case], ways, more={"HBM": pass_tables.hbm_time})
+    assert table.heads == ("kernel", "chip", "off", "on", "HBM")
+    assert [row.jobs["on"].target for row in table.rows] == ["v7x", "v5e"]
+    assert json.loads(table.rows[0].jobs["on"].config) == {"block_sizes": [8], "key": "on"}
+    found = {"off": timed(0.5), "on": FATES["refused"]}
+    assert table.rows[1].cells(found) == ["k", "v5e", "0.5000", "refused", "refused"]
+    static = {**STATIC, "hbm_ms": 0.25}
+    assert table.rows[0].cells({"off": timed(1), "on": outcome(static=static)})[4] == "0.2500"
 
 
 @pytest.mark.parametrize("fate", [*FATES, "not measured"])

@@ -357,6 +357,15 @@ def test_narrow_dtypes_through_a_kernel(dtype):
     assert out.dtype == DTYPES[dtype] and out.astype(float).tolist() == [0, 2, 4, 6, 6]
 
 
+def test_signs_of_zero_quotients_and_ends_of_lerp_are_torchs():
+    x, y = np.array([-0.0, -4.0], np.float32), np.array([3.0, 2.0], np.float32)
+    assert np.signbit(op("aten.remainder.Tensor", x, y)).all()
+    x, y = np.array([2.0**24], np.float32), np.array([1.5], np.float32)
+    assert op("aten.div.Tensor_mode", x, y, rounding_mode="trunc") == np.trunc(x / y)
+    far = np.array([1e10], np.float32)
+    assert op("aten.lerp.Scalar", far, np.float32([0.1]), 1.0) == np.float32(0.1)
+
+
 def test_int64_is_64_bits_and_int32_meta_wraps_around():
     def total(dtype):
         doc = Doc().tensor("x", "input", "int32", [3]).tensor("out", "output", "float32", [])

@@ -126,6 +126,16 @@ def test_bmm_dtype_is_restored():
     assert bmm["args"][2] == {"dtype": "float32"}
 
 
+def test_random_numbers_are_those_of_helions_other_backends():
+    from helion._compiler.rng_utils import philox_rand_ref
+
+    path = ROOT / "testdata" / "coverage" / "graphs" / "random_noise_odd.json"
+    document = json.loads(path.read_text())
+    (found,) = reference.run(document, [numpy.zeros((421, 300), numpy.float32)])
+    wanted = philox_rand_ref(42, torch.arange(421 * 300).reshape(421, 300))
+    assert numpy.array_equal(found, wanted.numpy())
+
+
 def test_causal_loop_ends_at_the_diagonal():
     document = graph_load("causal_attention")
     (loop,) = nodes_of(document, "tile.for_loop")

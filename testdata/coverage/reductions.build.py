@@ -60,7 +60,8 @@ def _node(name, target, args, dtype, shape=("u0",)):
 
 def _var_mean(dtype, shape, block):
     def make(nodes):
-        pair = _node("pair", "aten.var_mean.correction", [[-1], 1], dtype)
+        pair = _node("pair", "aten.var_mean.correction", [[-1]], dtype)
+        pair["kwargs"] = {"correction": 1}
         pair["meta"] = {"tuple": [_meta(dtype, ["u0"])] * 2}
         nodes.append(pair)
         for i, name in enumerate(("var", "mean")):

@@ -29,6 +29,14 @@ class Row:
     kind: str
     params: tuple
     rule: str
+    positional: int  # the first so many parameters; the others are given by name
+
+    def by_name(self, args):
+        """(positional arguments, keyword arguments) of arguments in the order of the parameters."""
+        names = [name for name, _ in self.params]
+        return args[: self.positional], dict(
+            zip(names[self.positional :], args[self.positional :], strict=False)
+        )
 
 
 @functools.cache
@@ -40,8 +48,9 @@ def op_rows():
     )
     rows = {}
     for _, target, kind, params, _, rule, _ in re.findall(pattern, text, re.MULTILINE):
-        pairs = tuple(tuple(param.split(":", 1)) for param in params.split())
-        rows[target] = Row(target, kind, pairs, rule)
+        pairs = tuple(tuple(p.split(":", 1)) for p in params.split() if p != "*")
+        words = [*params.split(), "*"]
+        rows[target] = Row(target, kind, pairs, rule, words.index("*"))
     return rows
 
 
@@ -106,6 +115,8 @@ class Builder:
     def node(self, target, args, dtype=None, shape=None, **kwargs):
         """Adds a node; gives the reference to it."""
         name = f"v{len(self.nodes)}"
+        args, named = op_rows()[target].by_name(args)
+        kwargs = named | kwargs
         node = {"name": name, "target": target, "args": args}
         if kwargs:
             node["kwargs"] = kwargs

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+import optable
+
 WHOLE = {"slice": [None, None, None]}
 
 
@@ -117,6 +119,8 @@ class Scope:
         """Adds a node with a tensor value; `keep` makes it an operand of later ones."""
         plain = target in ("tile.load", "tile.full")
         value = Value(f"n{len(self.nodes)}", dtype, tuple(shape), plain)
+        args, named = optable.ops.op_rows()[target].by_name(args)
+        kwargs = named | kwargs
         fields = {"target": target, "args": args} | ({"kwargs": kwargs} if kwargs else {})
         self.add(value.name, **fields, meta=value.meta)
         if keep:

@@ -75,11 +75,13 @@ static void narrow_floats_round_once(void **state) {
 static void variance_divides_by_what_is_left(void **state) {
 	(void)state;
 	Fixture f;
-	NodeId y = stored(&f, ROOT(NODE("y", "aten.var.correction", REF("t") ", [-1], 2", "\"u0\"") "," KEEP_SUM));
+	NodeId y = stored(
+		&f, ROOT(NODE("y", "aten.var.correction",
+	                      REF("t") ", [-1]], \"kwargs\": {\"correction\": 2}, \"x_\": [0", "\"u0\"") "," KEEP_SUM));
 	assert_int_equal(node_get(f.module, y)->op, OP_DIV);
 	assert_true(node_arg(f.module, y, 1)->real == 4998);
 	fixture_free(&f);
-	y = stored(&f, ROOT(NODE("y", "aten.std.correction", REF("t") ", [0], 1",
+	y = stored(&f, ROOT(NODE("y", "aten.std.correction", REF("t") ", [0]",
 	                         "5000") "," HOST("o", "out", "1000, 5000") "," STORE("st", "o", "0, " ALL, "y")));
 	NodeId var = node_input(f.module, y, 0);
 	assert_int_equal(node_get(f.module, y)->op, OP_SQRT);

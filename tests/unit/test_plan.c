@@ -283,22 +283,35 @@ static void vmem_is_padded_to_tiles(void **state) {
 
 static void affines_add_up(void **state) {
 	(void)state;
-	Affine a = affine_add(affine_var(VAR_PROGRAM, 0, 128), affine_int(64));
-	a = affine_add(a, affine_var(VAR_PROGRAM, 0, 128));
+	Arena arena;
+	arena_init(&arena, NULL);
+	Affine a = affine_add(&arena, affine_var(&arena, VAR_PROGRAM, 0, 128), affine_int(64));
+	a = affine_add(&arena, a, affine_var(&arena, VAR_PROGRAM, 0, 128));
 	assert_int_equal(a.count, 1);
 	assert_int_equal(a.term[0].scale, 256);
 	assert_true(affine_multiple(&a, 64));
 	assert_false(affine_multiple(&a, 128));
-	a = affine_divide(a, 64);
+	a = affine_divide(&arena, a, 64);
 	assert_int_equal(a.constant, 1);
 	assert_int_equal(a.term[0].scale, 4);
-	a = affine_add(a, affine_var(VAR_PROGRAM, 0, -4));
+	a = affine_add(&arena, a, affine_var(&arena, VAR_PROGRAM, 0, -4));
 	assert_true(affine_is_int(&a));
+	for (uint32_t i = 0; i < 100; i++)
+		a = affine_add(&arena, a, affine_var(&arena, VAR_NODE, i, i + 1));
+	assert_int_equal(a.count, 100);
+	Affine twice = affine_add(&arena, a, a), scaled = affine_scale(&arena, a, 2);
+	assert_true(affine_equal(&twice, &scaled));
+	assert_false(affine_equal(&twice, &a));
+	twice = affine_sub(&arena, twice, scaled);
+	assert_true(affine_is_int(&twice) && twice.constant == 0);
+	arena_free(&arena);
 }
 
 /* Which steps a grid dim's index tells apart: K/V heads of groups, and batch and head of one dim. */
 static void parts_of_a_program_id(void **state) {
 	(void)state;
+	Arena arena;
+	arena_init(&arena, NULL);
 	Term quotient = {VAR_PROGRAM, 0, 128, 4, 0}, rest = {VAR_PROGRAM, 0, 1, 0, 4},
 	     digit = {VAR_PROGRAM, 0, 1, 4, 2};
 	assert_int_equal(term_value(&quotient, 11), 256);
@@ -307,19 +320,20 @@ static void parts_of_a_program_id(void **state) {
 	assert_int_equal(term_last(&quotient, 30), 7);
 	assert_int_equal(term_last(&rest, 30), 3);
 	assert_int_equal(term_last(&rest, 2), 2);
-	Affine sum = affine_add(affine_term(quotient), affine_term(rest));
+	Affine sum = affine_add(&arena, affine_term(&arena, quotient), affine_term(&arena, rest));
 	assert_int_equal(sum.count, 2);
-	sum = affine_add(sum, affine_scale(affine_term(quotient), -1));
+	sum = affine_add(&arena, sum, affine_scale(&arena, affine_term(&arena, quotient), -1));
 	assert_int_equal(sum.count, 1);
-	assert_true(affine_multiple(&(Affine){.count = 1, .term = {quotient}}, 128));
-	const Affine both[] = {affine_term(quotient), affine_term(rest)};
+	assert_true(affine_multiple(&(Affine){.count = 1, .term = &quotient}, 128));
+	const Affine both[] = {affine_term(&arena, quotient), affine_term(&arena, rest)};
 	assert_true(affine_tells_program(2, both, 0, 32));
 	assert_false(affine_tells_program(1, both, 0, 32));
 	assert_false(affine_tells_program(1, both + 1, 0, 32));
 	assert_true(affine_tells_program(1, both + 1, 0, 4));
-	const Affine digits[] = {affine_term(digit), affine_term(rest)};
+	const Affine digits[] = {affine_term(&arena, digit), affine_term(&arena, rest)};
 	assert_true(affine_tells_program(2, digits, 0, 8));
 	assert_false(affine_tells_program(2, digits, 0, 9));
+	arena_free(&arena);
 }
 
 int main(void) {

@@ -49,8 +49,11 @@ typedef struct Case {
 	const char *target, *args, *expected; /* a type, or after "!" a part of the message */
 } Case;
 
-/* 'name' in the args stands for {"ref": "name"}, <e> for {"sym": "e"}, so that a case fits a line. */
+/* 'name' in the args stands for {"ref": "name"}, <e> for {"sym": "e"}, so that a case fits a line; behind | they are
+ * by name. */
 static void put_args(Text *out, const char *args) {
+	const char *close = "]";
+	text_put(out, "\"args\": [");
 	for (bool open = false; *args != '\0'; args++) {
 		if (*args == '\'')
 			text_put(out, (open = !open) ? "{\"ref\": \"" : "\"}");
@@ -58,9 +61,12 @@ static void put_args(Text *out, const char *args) {
 			text_put(out, "{\"sym\": \"");
 		else if (*args == '>')
 			text_put(out, "\"}");
+		else if (*args == '|')
+			text_put(out, "], \"kwargs\": {"), close = "}";
 		else
 			text_putn(out, args, 1);
 	}
+	text_put(out, close);
 }
 
 static void check_case(Fixture *f, uint32_t i, const Case *c) {
@@ -85,9 +91,9 @@ static void run_cases(const Case *cases, uint32_t count) {
 	text_init(&graph, &f.arena);
 	text_put(&graph, operands);
 	for (uint32_t i = 0; i < count; i++) {
-		text_printf(&graph, "{\"name\": \"t%u\", \"target\": \"%s\", \"args\": [", i, cases[i].target);
+		text_printf(&graph, "{\"name\": \"t%u\", \"target\": \"%s\", ", i, cases[i].target);
 		put_args(&graph, cases[i].args);
-		text_put(&graph, "], " META "},");
+		text_put(&graph, ", " META "},");
 	}
 	text_put(&graph, "{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}");
 	fixture_load(&f, graph.at);
@@ -122,7 +128,7 @@ static void pointwise(void **state) {
 		{"aten.add.Tensor", "'a', 'b'", "float32[u0, u1]"},
 		{"aten.div.Tensor", "'i', 'i'", "float32[u0, u1]"},
 		{"aten.div.Tensor", "'b', 2", "bfloat16[u0, u1]"},
-		{"aten.div.Tensor_mode", "'i', 'i', \"floor\"", "int32[u0, u1]"},
+		{"aten.div.Tensor_mode", "'i', 'i' | \"rounding_mode\": \"floor\"", "int32[u0, u1]"},
 		{"aten.div.Tensor_mode", "'i', 'i'", "float32[u0, u1]"},
 		{"aten.exp.default", "'i'", "float32[u0, u1]"},
 		{"aten.exp.default", "'b'", "bfloat16[u0, u1]"},
@@ -138,7 +144,7 @@ static void pointwise(void **state) {
 		{"aten.bitwise_and.Tensor", "'m', 'm'", "bool[u0, u1]"},
 		{"aten.logical_not.default", "'a'", "bool[u0, u1]"},
 		{"prims.convert_element_type.default", "'a', {\"dtype\": \"bfloat16\"}", "bfloat16[u0, u1]"},
-		{"aten._to_copy.default", "'a', {\"dtype\": \"int8\"}", "int8[u0, u1]"},
+		{"aten._to_copy.default", "'a' | \"dtype\": {\"dtype\": \"int8\"}", "int8[u0, u1]"},
 		{"aten._to_copy.default", "'a'", "float32[u0, u1]"},
 		{"tile.mask_to", "'a', {\"float\": \"-inf\"}", "float32[u0, u1]"},
 		{"tile.mask_to", "'r', 'a'", "!does not broadcast"},
@@ -162,7 +168,7 @@ static void reductions(void **state) {
 		{"aten.sum.dim_IntList", "'a', [0, 1]", "float32[]"},
 		{"aten.sum.dim_IntList", "'a', null", "float32[]"},
 		{"aten.sum.dim_IntList", "'m', [0]", "int32[u1]"},
-		{"aten.sum.dim_IntList", "'b', [0], false, {\"dtype\": \"float32\"}", "float32[u1]"},
+		{"aten.sum.dim_IntList", "'b', [0] | \"dtype\": {\"dtype\": \"float32\"}", "float32[u1]"},
 		{"aten.sum.dim_IntList", "'a', [2]", "!dim 2 is not in a value of rank 2"},
 		{"aten.sum.dim_IntList", "'a', [1, -1]", "!dim 1 is named twice"},
 		{"aten.sum.default", "'b'", "bfloat16[]"},
@@ -175,9 +181,10 @@ static void reductions(void **state) {
 		{"aten.any.dim", "'i', 0", "bool[u1]"},
 		{"aten.any.dims", "'i', []", "bool[u0, u1]"},
 		{"aten.var.correction", "'i', [0]", "!it takes floats"},
-		{"aten.mean.dim", "'i', [0], false, {\"dtype\": \"float32\"}", "float32[u1]"},
+		{"aten.mean.dim", "'i', [0] | \"dtype\": {\"dtype\": \"float32\"}", "float32[u1]"},
 		{"aten.all.default", "'i'", "bool[]"},
-		{"aten.var_mean.correction", "'a', [1], 0, true", "(float32[u0, 1], float32[u0, 1])"},
+		{"aten.var_mean.correction", "'a', [1] | \"correction\": 0, \"keepdim\": true",
+	         "(float32[u0, 1], float32[u0, 1])"},
 		{"aten._softmax.default", "'b', -1, false", "bfloat16[u0, u1]"},
 		{"aten._softmax.default", "'b', -1, true", "float32[u0, u1]"},
 		{"aten._softmax.default", "'b', 5, false", "!dim 5"},
@@ -266,12 +273,12 @@ static void creation(void **state) {
 		{"aten.full.default", "[2], 1.0", "float32[2]"},
 		{"aten.zeros.default", "[2]", "float32[2]"},
 		{"aten.full_like.default", "'b', 1.0", "bfloat16[u0, u1]"},
-		{"aten.zeros_like.default", "'b', {\"dtype\": \"int32\"}", "int32[u0, u1]"},
+		{"aten.zeros_like.default", "'b' | \"dtype\": {\"dtype\": \"int32\"}", "int32[u0, u1]"},
 		{"aten.new_zeros.default", "'b', [3]", "bfloat16[3]"},
 		{"aten.scalar_tensor.default", "1.5", "float32[]"},
 		{"aten.scalar_tensor.default", "1", "float32[]"},
 		{"tile.full", "[2], 'r', {\"dtype\": \"bool\"}", "!the value that fills has the shape [u0]"},
-		{"aten.scalar_tensor.default", "1.5, {\"dtype\": \"bfloat16\"}", "bfloat16[]"},
+		{"aten.scalar_tensor.default", "1.5 | \"dtype\": {\"dtype\": \"bfloat16\"}", "bfloat16[]"},
 		{"aten.arange.default", "'u'", "int32[u0]"},
 		{"aten.arange.start", "2, 10", "int32[8]"},
 		{"aten.arange.start_step", "0, 1.0, 0.25", "float32[4]"},

@@ -62,7 +62,23 @@ def _power(x, y):
 
 
 def _trunc_div(x, y):
-    return np.trunc(np.asarray(x, np.float64) / y)
+    """The quotient without its fraction: of floats the rounded one, of ints the exact one."""
+    if x.dtype.kind == "f":
+        return np.trunc(x / y)
+    wide, by = x.astype(np.int64), y.astype(np.int64)
+    return np.sign(wide) * np.sign(by) * np.floor_divide(np.abs(wide), np.abs(by))
+
+
+def _remainder(x, y):
+    """Of the divisor's sign; a zero has the dividend's."""
+    rest = np.remainder(x, y)
+    return np.where(rest == 0, np.copysign(rest, x), rest) if x.dtype.kind == "f" else rest
+
+
+def _lerp(a, b, weight):
+    """From the nearer end, so that a weight of 1 gives `b`."""
+    near_b = b - (b - a) * (1 - weight)
+    return np.where(np.abs(weight) < 0.5, a + weight * (b - a), near_b)
 
 
 def _same(function):
@@ -89,7 +105,7 @@ _rows(
         "fmax": np.fmax,
         "fmin": np.fmin,
         "fmod": np.fmod,
-        "remainder": np.remainder,
+        "remainder": _remainder,
         "floor_divide": np.floor_divide,
         "pow": _power,
         "bitwise_and __and__": np.bitwise_and,
@@ -101,7 +117,7 @@ _rows(
         "nextafter": np.nextafter,
         "clamp_min": np.maximum,
         "clamp_max": np.minimum,
-        "lerp": lambda a, b, w: a + w * (b - a),
+        "lerp": _lerp,
     },
 )
 _rows(
