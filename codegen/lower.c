@@ -48,7 +48,7 @@ static const char *hint_instead(uint16_t op) {
 	switch ((Op)op) {
 	case OP_SORT: return "sort outside the kernel; aten.max.dim gives the greatest element and its place";
 	case OP_TOPK: return "take aten.max.dim k times, each time without what was found, or do it outside the kernel";
-	case OP_ASSOCIATIVE_SCAN: return "aten.cumsum.default and aten.cumprod.default are lowered";
+	case OP_ASSOCIATIVE_SCAN: return "of one tensor, a sum or a product of the two is lowered";
 	case OP_TILE_REDUCE: return "aten.sum, amax, amin, prod, argmax, any and all are lowered";
 	case OP_GATHER:
 	case OP_INDEX_SELECT:

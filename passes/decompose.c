@@ -3,9 +3,9 @@
  * What: softmax, variance, logsumexp, any, argmax, arange, tril, matrix times vector and their like become reductions,
  * pointwise ops, views and matmuls. Floats are computed in float32 and rounded once at the end, where ATen does so;
  * ints exactly. Every lane takes part, as the format has it: a graph masks what must not count with tile.mask_to, and
- * loads give zeros. What each op becomes: decompose_reduce.c, _softmax.c, _create.c, _matmul.c, _split.c. Why on a TPU:
- * Mosaic has few reductions, and everything that is planned for those (masks, rows and columns, strips, VMEM) holds for
- * what is made of them; cse then shares parts, as the maximum of max.dim and argmax.
+ * loads give zeros. What each op becomes: decompose_reduce.c, _softmax.c, _create.c, _matmul.c, _split.c, _scan.c. Why
+ * on a TPU: Mosaic has few reductions, and everything that is planned for those (masks, rows and columns, strips, VMEM)
+ * holds for what is made of them; cse then shares parts, as the maximum of max.dim and argmax.
  *
  *                                       m = amax x, [1], keepdim
  *     y = softmax x, 1       =>         e = exp (x - m)
@@ -15,7 +15,7 @@
 
 static Rewrite *rewrite_of(uint16_t op) {
 	static Rewrite *(*const parts[])(uint16_t) = {decompose_reduction, decompose_softmax, decompose_creation,
-	                                              decompose_matmul, decompose_split};
+	                                              decompose_matmul,    decompose_split,   decompose_scan};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (parts[i](op) != NULL)
 			return parts[i](op);
@@ -74,6 +74,18 @@ static NodeId masked_load(Decompose *d, uint32_t element) {
 	return make_where(d, "masked", mask, arg_ref(load), is_bool ? arg_bool(false) : arg_int(0));
 }
 
+/* Combine graphs of scans that are no more. */
+static void drop_uncalled(PassContext *c) {
+	Module *m = c->module;
+	bool *drop = arena_array(c->arena, (size_t)m->graphs.count + 1, sizeof *drop), any = false;
+	for (GraphId g = 0; g < m->graphs.count; g++) {
+		NodeId caller = graph_get(m, g)->caller;
+		any |= drop[g] = caller != NONE && node_get(m, caller)->dead;
+	}
+	if (any)
+		module_drop_graphs(m, drop);
+}
+
 bool pass_decompose(PassContext *c) {
 	Module *m = c->module;
 	for (GraphId g = 0; g < m->graphs.count; g++)
@@ -88,5 +100,6 @@ bool pass_decompose(PassContext *c) {
 			if (rewrite && !rewrite_node(&d, rewrite))
 				return false;
 		}
+	drop_uncalled(c);
 	return true;
 }

@@ -22,6 +22,7 @@ Rewrite *decompose_softmax(uint16_t op);
 Rewrite *decompose_creation(uint16_t op);
 Rewrite *decompose_matmul(uint16_t op);
 Rewrite *decompose_split(uint16_t op);
+Rewrite *decompose_scan(uint16_t op);
 
 /* ---- decompose_build.c ------------------------------------------------------------------------------------------- */
 

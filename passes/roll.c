@@ -200,6 +200,10 @@ static TypeId written_out_type(Module *m, TypeId type, BlockId b, ExprId whole) 
 /* Where shapes and indices name the block, they mean its whole extent, as long as nothing iterates it. */
 static void write_out_size(Module *m, BlockId b, int64_t extent) {
 	ExprId whole = expr_int(m, extent);
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		for (uint32_t i = 0; i < m->tensors.at[t].rank; i++)
+			if (expr_as_block(m, m->tensors.at[t].shape[i]) == b)
+				m->tensors.at[t].shape[i] = whole;
 	for (NodeId n = 0; n < m->nodes.count; n++) {
 		bool indexes = op_kind(m, n) == KIND_MEMORY || node_get(m, n)->op == OP_SUBSCRIPT;
 		for (uint32_t i = 0; !node_get(m, n)->dead && i < node_get(m, n)->arg_count; i++)

@@ -16,7 +16,7 @@ def loop(graph="matmul_4096", chip="v7x", **config):
 @pytest.mark.parametrize("asked", ["default", "fori_loop", "emit_pipeline"])
 @pytest.mark.parametrize("chip", ["v5e", "v5p", "v6e", "v7x"])
 def test_few_steps_that_hand_on_a_large_sum(asked, chip):
-    """[1024, 1024] float32 between two of four steps, 4 MiB, where registers hold 256 KiB; of eight."""
+    """Between two of four steps 4 MiB, where registers hold 256 KiB; between two of eight 1 MiB."""
     why = "pallas_straight_loops auto: {} steps on resident blocks"
     assert loop(chip=chip, pallas_loop_type=asked, **BLOCKS) == ("unroll", why.format(4), 0)
     found = loop(chip=chip, pallas_loop_type=asked, block_sizes=[512, 512, 512])
@@ -26,7 +26,7 @@ def test_few_steps_that_hand_on_a_large_sum(asked, chip):
 @pytest.mark.parametrize("asked", ["default", "fori_loop"])
 @pytest.mark.parametrize("chip", ["v6e", "v7x"])
 def test_many_skewed_steps_stay_a_loop(asked, chip):
-    """Eight steps of attention in pairs, each with the matmul of the next one beside its softmax."""
+    """Eight steps of attention in pairs, with the matmul of the next one beside each softmax."""
     config = {"block_sizes": [1, 1024, 1024], "pallas_loop_type": asked}
     module = compile_graph(proof.document("attention_d128_8192"), config, chip)
     (found,) = module.plan["loops"]

@@ -8,6 +8,7 @@ from . import access, symbolic
 from .errors import GraphError
 from .ops_create import integers, philox, uniform
 from .ops_reduce import combine_all, combine_along, dim_of
+from .values import FLOAT32, cast, is_float
 
 
 def _for_loop(frame, node):
@@ -105,11 +106,32 @@ def _operands(value):
     return (tuple(value) if many else (value,)), many
 
 
+def _cumulative(frame, node):
+    """np.cumsum or np.cumprod where the combine graph is one sum or product; else None."""
+    nodes = frame.document.graph(frame.raw(node, 0, "combine")).nodes
+    operands, rest = [n.name for n in nodes if n.op == "placeholder"], nodes[2:]
+    both = {"aten.add.Tensor": np.cumsum, "aten.mul.Tensor": np.cumprod}.get(rest[0].target)
+    plain = len(rest) == 2 and not rest[0].kwargs and len(rest[0].args) == 2
+    if not (both and plain and rest[1].args == [[{"ref": rest[0].name}]]):
+        return None
+    refs = [a.get("ref") for a in rest[0].args if isinstance(a, dict)]
+    return both if sorted(map(str, refs)) == sorted(operands) else None
+
+
 def _associative_scan(frame, node):
-    """tile.associative_scan(combine, x, dim, reverse=false): inclusive; x may be a tuple."""
+    """tile.associative_scan(combine, x, dim, reverse=false): inclusive; x may be a tuple.
+
+    In which order values are combined is open, so sums and products of floats are rounded once.
+    """
     xs, many = _operands(frame.argument(node, 1, "x"))
     dim = dim_of(xs[0], frame.argument(node, 2, "dim"))
     reverse = bool(frame.argument(node, 3, "reverse", False))
+    cumulative = None if many or not is_float(xs[0].dtype) else _cumulative(frame, node)
+    if cumulative:
+        ahead = np.flip(xs[0], dim) if reverse else xs[0]
+        result = cumulative(ahead.astype(np.float32).astype(np.float64), axis=dim)
+        result = cast(cast(result, FLOAT32), xs[0].dtype)
+        return np.flip(result, dim) if reverse else result
     result = combine_along(_combiner(frame, node), xs, dim, reverse)
     return result if many else result[0]
 

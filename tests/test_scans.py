@@ -1,0 +1,103 @@
+"""Scans as Helion traces them: torch.cumsum, hl.cumsum and hl.associative_scan with a product.
+
+The graphs are those of `pallasc export` (torch 2.13, helion 1.5.1): all are a tile.associative_scan
+whose combine graph is one sum or product.
+"""
+
+import numpy as np
+import pallasc
+import pytest
+from pallasc.simulate import interpret_params, simulate
+from simulated import wrong
+
+ALL = {"slice": [None, None, None]}
+SHAPES = {"friendly": (64, 256), "odd": (50, 203)}
+
+
+def document(dtype, shape, op="add", reverse=False, order=(0, 1), kwargs=None):
+    """out = the scan of x along its rows, in blocks of 16 rows."""
+    tile, host, one = ({"dtype": dtype, "shape": s} for s in (["u0", shape[1]], list(shape), [1]))
+    pair = [{"ref": f"arg{i}"} for i in order]
+    both = {"name": "both", "target": f"aten.{op}.Tensor", "args": pair, "meta": one}
+    if kwargs:
+        both["kwargs"] = kwargs
+    combine = [
+        {"name": "arg0", "op": "placeholder", "meta": one},
+        {"name": "arg1", "op": "placeholder", "meta": one},
+        both,
+        {"name": "output", "op": "output", "args": [[{"ref": "both"}]]},
+    ]
+    index = [{"sym": "u0"}, ALL]
+    root = [
+        {"name": "x", "target": "tile.host_tensor", "args": ["x"], "meta": host},
+        {"name": "t", "target": "tile.load", "args": [{"ref": "x"}, index], "meta": tile},
+        {
+            "name": "scan",
+            "target": "tile.associative_scan",
+            "args": [0, {"ref": "t"}, 1, reverse],
+            "meta": tile,
+        },
+        {"name": "out", "target": "tile.host_tensor", "args": ["out"], "meta": host},
+        {"name": "store", "target": "tile.store", "args": [{"ref": "out"}, index, {"ref": "scan"}]},
+        {"name": "output", "op": "output", "args": [[]]},
+    ]
+    return {
+        "format": "fxtile",
+        "version": 1,
+        "name": "scan_rows",
+        "tensors": [
+            {"name": "x", "role": "input", **host},
+            {"name": "out", "role": "output", **host},
+        ],
+        "block_sizes": [{"id": 0, "symbol": "u0", "extent": shape[0]}],
+        "graphs": [
+            {"id": 0, "kind": "combine", "nodes": combine},
+            {"id": 1, "kind": "root", "grid": [0], "nodes": root},
+        ],
+        "config": {"block_sizes": [16]},
+    }
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+def test_sums_are_those_of_the_reference(dtype, shape, reverse):
+    assert wrong(document(dtype, SHAPES[shape], reverse=reverse)) == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_products_are_those_of_the_reference(dtype, shape):
+    assert wrong(document(dtype, SHAPES[shape], op="mul", order=(1, 0))) == []
+
+
+@pytest.mark.parametrize("op, numpy_scan", [("add", np.cumsum), ("mul", np.cumprod)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_it_is_the_formula_in_float64(op, numpy_scan, reverse, shape):
+    x = np.random.default_rng(0).uniform(0.9, 1.1, SHAPES[shape]).astype(np.float32)
+    module = pallasc.compile(document("float32", SHAPES[shape], op, reverse))
+    (found,) = simulate(module.load(), [x], interpret_params()).outputs
+    ahead = x.astype(np.float64)[:, ::-1] if reverse else x.astype(np.float64)
+    expected = numpy_scan(ahead, axis=1)
+    expected = expected[:, ::-1] if reverse else expected
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"op": "maximum"},
+        {"kwargs": {"alpha": 2}},
+        {"order": (0, 0)},
+        {"dtype": "bool", "op": "mul"},
+    ],
+    ids=str,
+)
+def test_what_is_no_sum_or_product_is_refused(changed):
+    options = {"dtype": "float32", "shape": (64, 256), **changed}
+    wanted = document(**options)
+    if options.get("op") == "maximum":
+        wanted["graphs"][0]["nodes"][2]["target"] = "aten.maximum.default"
+    with pytest.raises(pallasc.CompileError, match=r"associative_scan.*not lowered"):
+        pallasc.compile(wanted)
