@@ -63,7 +63,7 @@ const char *printer_name(Printer *pr, const char *wish) {
 }
 
 static const char *dtype_suffix(Dtype t) {
-	static const char *const names[] = {"f32", "bf16", "f16", "e4m3", "e5m2", "i32", "i16",
+	static const char *const names[] = {"f32", "bf16", "f16", "e4m3", "e5m2", "i32",  "i16",
 	                                    "i8",  "i4",   "u32", "u16",  "u8",   "bool", "i64"};
 	return t < DTYPE_COUNT ? names[t] : "value";
 }

@@ -52,7 +52,8 @@ static bool can_be_straight(const Planner *p, const Loop *loop) {
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy =
 		(Choice)p->m->config.fori_dma.value == CHOICE_ON && (LoopType)p->m->config.loop_type.value == LOOP_FORI;
-	return !must_copy && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE && !holds_loop(p->m, loop->graph) &&
+	return !must_copy && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
+	       !holds_loop(p->m, loop->graph) &&
 	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES);
 }
 
@@ -80,7 +81,8 @@ Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial) {
 	if (!loops || !loops->straight_steps)
 		return loops;
 	if (loops->skewed && loops->straight_steps > AUTO_SKEWED_STEPS) {
-		plan_remark(loops, "pallas_straight_loops auto: no loop is straight code: more than %d skewed steps overlap",
+		plan_remark(loops,
+		            "pallas_straight_loops auto: no loop is straight code: more than %d skewed steps overlap",
 		            AUTO_SKEWED_STEPS);
 		return loops;
 	}

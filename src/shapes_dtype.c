@@ -1,5 +1,6 @@
 /* shapes_dtype.c - the dtype of a result, by the dtype rule of its op's row: torch's promotion, where int32
- * stands for the int64 of sums and Python's ints too (`meta` may say either: type_admits()); and what the operands' dtypes may be, where not everything goes. */
+ * stands for the int64 of sums and Python's ints too (`meta` may say either: type_admits()); and what the operands'
+ * dtypes may be, where not everything goes. */
 #include "infer.h"
 
 /* torch promotes in three classes: tensors with dims, 0-d tensors, and Python numbers. A lower class only matters where
