@@ -39,7 +39,7 @@ def test_the_lines_are_those_of_the_kernel():
 def test_the_pins_are_those_of_the_requirements():
     pins = dict(
         line.split("==")
-        for name in (f"requirements{part}.txt" for part in ("", "-export", "-bench"))
+        for name in (f"requirements{part}.txt" for part in ("", "-export", "-bench", "-package"))
         for line in (ROOT / name).read_text().splitlines()
         if "==" in line and not line.startswith("#")
     )
