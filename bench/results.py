@@ -37,7 +37,8 @@ times.
   measured on two heads and multiplied by 128, to stand for B=8 H=32. Helion raises block_b to 8,
   or to the number of heads if that is less: it is measured on as many heads as block_b has, so that
   it keeps to the configuration. Ours, unrolled, is measured on eight: the first load of K and V,
-  which nothing hides, would count too much on two. With all 256 heads Helion's [2, 512, 2048] takes block_b 8, which does not fit ([kernels.md](kernels.md)).
+  which nothing hides, would count too much on two. With all 256 heads Helion's [2, 512, 2048] takes
+  block_b 8, which does not fit ([kernels.md](kernels.md)).
   "Best of any configuration" has its raised block_b too.
 - fori_loop of Helion's has two buffers for each input as ours; its default of one is slower.
 - The row of S=131072 has K and V whole and {rows} rows of Q, times {times}.
