@@ -56,6 +56,16 @@ static void check_reduction_count(Module *m, Diag *d) {
 		diag_error(d, config_list_place(d, list->origin, NONE), "config-count", NULL,
 		           "reduction_loops has %u value%s, but there are %u reduction blocks", list->values.count,
 		           list->values.count == 1 ? "" : "s", count);
+	for (BlockId b = 0, i = 0; b < m->blocks.count; b++) {
+		const Block *block = &m->blocks.at[b];
+		if (!block->reduction)
+			continue;
+		if (i < list->values.count && block->size != NONE && !expr_is_int(m, block->size, list->values.at[i]))
+			diag_error(d, config_list_place(d, list->origin, i), "config-value",
+			           "leave reduction_loops out",
+			           "reduction_loops gives '%s' another size than the graph does", block->name);
+		i++;
+	}
 }
 
 static BlockSource *block_sources(Module *m) {
@@ -67,6 +77,7 @@ static BlockSource *block_sources(Module *m) {
 		BlockSource *s = &source[b];
 		s->from = block->extent;
 		if (block->reduction) {
+			s->from = block->size == NONE ? block->extent : block->size;
 			if (reductions < c->reduction_loops.values.count && block_iterated(m, b))
 				s->number = c->reduction_loops.values.at[reductions];
 			reductions++;

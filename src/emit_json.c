@@ -239,7 +239,7 @@ static void put_block(Writer *w, const Block *b, BlockId id) {
 	if (b->size != NONE) {
 		emit_key(w, "size");
 		put_size(w, b->size);
-	} else if (w->m->settled && block_is_chosen(b)) {
+	} else if (w->m->settled && (!b->reduction || block_iterated(w->m, id))) {
 		emit_int(w, "size", w->m->block_size.at[id]);
 	}
 	if (b->reduction) {

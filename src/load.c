@@ -69,6 +69,17 @@ static bool load_format(Loader *l, const json_t *root, const Path *path) {
 	return true;
 }
 
+/* A reduction block is the whole dim, unless loops iterate it. */
+static void check_reductions(Loader *l) {
+	for (BlockId b = 0; b < l->m->blocks.count; b++) {
+		const Block *block = &l->m->blocks.at[b];
+		if (block->reduction && block->size != NONE && !block_iterated(l->m, b))
+			diag_error(l->r.d, diag_place(l->r.d, l->m->source, "/block_sizes/%u/reduction", b),
+			           "block-reduction", "leave out one of them",
+			           "block '%s' has a fixed size and is a reduction", block->name);
+	}
+}
+
 static void load_document(void *context, json_t *root) {
 	static const char *const known[] = {"format",      "version",          "name",     "tensors", "scalars",
 	                                    "returns",     "block_sizes",      "tunables", "config",  "graphs",
@@ -89,6 +100,7 @@ static void load_document(void *context, json_t *root) {
 	load_scalars(l, root, &path);
 	load_returns(l, root, &path);
 	load_graphs(l, root, &path);
+	check_reductions(l);
 	const json_t *config = json_object_get(root, "config");
 	if (config && !json_is_null(config))
 		config_read(&l->r, l->m, config, &config_at);

@@ -116,10 +116,6 @@ static void block_sizes_of(Loader *l, const json_t *v, const Path *at, Block *b)
 	b->begin = begin;
 	b->extent = extent;
 	b->size = size;
-	Path key = path_key(at, "reduction");
-	if (b->reduction && size != NONE)
-		diag_error(l->r.d, place_at(&l->r, &key), "block-reduction", "leave out one of them",
-		           "block '%s' has a fixed size and is a reduction", b->name);
 	if (b->reduction && extent == NONE)
 		diag_error(l->r.d, place_at(&l->r, at), "block-reduction", NULL, "reduction block '%s' needs an extent",
 		           b->name);

@@ -103,9 +103,9 @@ def column_sums(dtype="float32", kind="add", order=None, init=0.5, shape=(96, 25
 
 def bits(kind, dtype="int32"):
     """out[n] combined with every row tile's x[m, n], rows m of size 8: grid (n, m)."""
-    k = Kernel([8, 128], [1, 0])
+    k = Kernel([128], [1, 0])
     k.tensor("x", "input", dtype, 32, 256).tensor("out", "output", dtype, 8, 256, init=5)
-    k.block(32).block(256)
+    k.block(32, size=8).block(256)
     x = k.load("x", [U0, U1], "u0", "u1")
     k.write(f"atomic_{kind}", "out", [WHOLE, U1], x, 8, "u1")
     return k.done()
@@ -127,9 +127,9 @@ def loop_moves(dtype="float32", rows=96, columns=384, block=128, **config):
 
 def loop_repeats(dtype="bfloat16", **config):
     """out[m, :] += x[m, n] + x[m, n] in an inner loop over n of 128 columns each."""
-    k = Kernel([32, 128], [0], **config)
+    k = Kernel([32], [0], **config)
     k.tensor("x", "input", "float32", 64, 512)
-    k.tensor("out", "output", dtype, 64, 128, init=1).block(64).block(512)
+    k.tensor("out", "output", dtype, 64, 128, init=1).block(64).block(512, size=128)
     body = k.loop(1)
     x = k.load("x", [U0, U1], "u0", "u1", inside=body)
     y = body.call("aten.add.Tensor", x, x, meta=f32("u0", "u1"))

@@ -85,10 +85,6 @@ ERRORS = {
     "block_symbol": (["block_sizes", 0, "symbol"], "u-0"),
     "block_symbol_function": (["block_sizes", 0, "symbol"], "cdiv"),
     "block_size_zero": (["block_sizes", 0, "size"], 0),
-    "block_fixed_reduction": (
-        ["block_sizes", 0],
-        {"id": 0, "symbol": "u0", "extent": 4, "size": 2, "reduction": True},
-    ),
     "kind": (["graphs", 0, "kind"], "loop"),
     "root_missing": (["graphs", 1, "kind"], "if"),
     "grid_missing": (["graphs", 1, "grid"], DELETE),

@@ -311,13 +311,13 @@ def test_refused_before_the_compiler(tmp_path, monkeypatch):
         statements.statements(lambda x: x, [((8, 128), "float32")])
     with pytest.raises(UsageError, match="not a function at the top level"):
         statements.statements(len)
-    plain = tmp_path / "kernels.py"
+    plain = tmp_path / "plain_module.py"
     plain.write_text("KERNEL_INFO = {}\n\n\ndef kernel(x):\n    return x\n")
     monkeypatch.syspath_prepend(tmp_path)
-    import kernels
+    import plain_module
 
-    with pytest.raises(UsageError, match=r"kernels\.py: a kernel module: give its path"):
-        statements.statements(kernels.kernel, [((8, 128), "float32")])
+    with pytest.raises(UsageError, match=r"plain_module\.py: a kernel module: give its path"):
+        statements.statements(plain_module.kernel, [((8, 128), "float32")])
     with pytest.raises(UsageError, match="argument 0: 3 has no shape and dtype"):
         statements.statements(build_stub, [3])
     with pytest.raises(ModuleError, match="not Python"):

@@ -132,12 +132,8 @@ def _call(target, args, kwargs):
         return getattr(packet, overload)(*args, **kwargs)
     if target == "aten.gather.default":
         args[2] = args[2].to(torch.int64)
-    if target == "aten.var.correction":
-        return torch.var(args[0], args[1], correction=args[2], keepdim=args[3])
-    if target == "aten.std.correction":
-        return torch.std(args[0], args[1], correction=args[2], keepdim=args[3])
-    if target == "aten.var_mean.correction":
-        return torch.var_mean(args[0], args[1], correction=args[2], keepdim=args[3])
+    if overload == "correction":
+        return getattr(torch, name)(*args, **kwargs)
     schema = getattr(packet, overload)._schema.arguments
     named = {a.name: a for a in schema}
     # What the format takes by position torch takes by name, and the other way round.

@@ -61,8 +61,8 @@ def _node(name, target, args, dtype, shape=("u0",)):
 def _var_mean(dtype, shape, block):
     def make(nodes):
         pair = _node("pair", "aten.var_mean.correction", [[-1]], dtype)
-        pair["kwargs"] = {"correction": 1}
-        pair["meta"] = {"tuple": [_meta(dtype, ["u0"])] * 2}
+        del pair["meta"]
+        pair |= {"kwargs": {"correction": 1}, "meta": {"tuple": [_meta(dtype, ["u0"])] * 2}}
         nodes.append(pair)
         for i, name in enumerate(("var", "mean")):
             taken = {"name": name, "target": "getitem", "args": [{"ref": "pair"}, i]}

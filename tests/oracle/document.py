@@ -96,6 +96,13 @@ class Writer:
         }
 
 
+def call(target, args, kwargs=None):
+    """The fields of a node that calls an op; what torch takes by name alone has its name."""
+    args, named = optable.ops.op_rows()[target].by_name(args)
+    kwargs = named | (kwargs or {})
+    return {"target": target, "args": args} | ({"kwargs": kwargs} if kwargs else {})
+
+
 class Scope:
     """A graph in the making.
 
@@ -119,10 +126,7 @@ class Scope:
         """Adds a node with a tensor value; `keep` makes it an operand of later ones."""
         plain = target in ("tile.load", "tile.full")
         value = Value(f"n{len(self.nodes)}", dtype, tuple(shape), plain)
-        args, named = optable.ops.op_rows()[target].by_name(args)
-        kwargs = named | kwargs
-        fields = {"target": target, "args": args} | ({"kwargs": kwargs} if kwargs else {})
-        self.add(value.name, **fields, meta=value.meta)
+        self.add(value.name, **call(target, args, kwargs), meta=value.meta)
         if keep:
             self.pool.append(value)
         return value
@@ -142,7 +146,7 @@ class Scope:
         name = f"n{len(self.nodes)}"
         pairs = zip(dtypes, shapes, strict=True)
         metas = [{"dtype": dtype, "shape": list(shape)} for dtype, shape in pairs]
-        self.add(name, target=target, args=args, meta={"tuple": metas})
+        self.add(name, **call(target, args), meta={"tuple": metas})
         items = [
             self.node("getitem", [{"ref": name}, i], meta["dtype"], meta["shape"])
             for i, meta in enumerate(metas)
