@@ -25,7 +25,10 @@ import worker  # noqa: E402
 FINDS = sorted((HERE / "finds").glob("*.json"))
 DOCUMENTS = 40
 FORMATTED = 120
-MOST_REFUSED = 0.3
+# 24% of the documents of docs/results.md are refused; of 120 drawn ones the share strays by 4
+# points (its standard deviation), and which are drawn depends on constants of the modules that are
+# loaded, which Hypothesis mixes in.
+MOST_REFUSED = 0.4
 
 
 @pytest.fixture(scope="module")
