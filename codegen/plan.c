@@ -20,7 +20,7 @@ void plan_remark(Plan *p, const char *fmt, ...) {
 }
 
 NodeId value_root(const Plan *p, NodeId n) {
-	while (p->values[n].same_as != NONE)
+	while (n != NONE && p->values[n].same_as != NONE)
 		n = p->values[n].same_as;
 	return n;
 }

@@ -346,7 +346,7 @@ int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_
 /* vmem.c: fills p->vmem and the limit. */
 void plan_vmem(Plan *p, Module *m);
 
-/* The node whose value n is: n, or through the names that it is only another of (Value.same_as). */
+/* The node whose value n is: n, or through the names that it is only another of (Value.same_as); of NONE NONE. */
 NodeId value_root(const Plan *p, NodeId n);
 /* The shape of node n's value in the kernel; returns its rank. */
 uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape);

@@ -190,9 +190,9 @@ static bool read_by_loop(const Region *r, NodeId n) {
 static int64_t mask_beside(const Region *r, uint32_t pos) {
 	const Module *m = r->p->m;
 	NodeId n = r->nodes[pos], chosen = n;
-	while (node_get(m, chosen)->op == OP_CONVERT)
+	while (chosen != NONE && node_get(m, chosen)->op == OP_CONVERT)
 		chosen = value_root(r->p->plan, node_input(m, chosen, 0));
-	if (node_get(m, chosen)->op != OP_WHERE || !read_by_loop(r, n))
+	if (chosen == NONE || node_get(m, chosen)->op != OP_WHERE || !read_by_loop(r, n))
 		return 0;
 	return spilled_size(r->p->plan, node_input(m, chosen, 0));
 }

@@ -153,3 +153,13 @@ def test_an_error_after_a_pass_points_into_the_document():
         pallasc.compile(document)
     place = next(i for i, n in enumerate(graph["nodes"]) if n["name"] == "s")
     assert [d["pointer"] for d in error.value.diagnostics] == [f"/graphs/1/nodes/{place}"]
+
+
+@pytest.mark.parametrize("chip", ["v4", "v5e", "v5p", "v6e", "v7x"])
+def test_a_rounded_number_beside_rolled_rows_is_planned(chip):
+    """The VMEM model asked what the number was computed from."""
+    path = ROOT / "testdata" / "coverage" / "graphs" / "rolled_rms_norm_odd.json"
+    document = json.loads(path.read_text())
+    (node,) = (n for n in document["graphs"][0]["nodes"] if n["name"] == "convert_element_type_2")
+    node["args"][0], node["meta"]["shape"] = {"sym": "cdiv(100, u1)"}, []
+    assert pallasc.compile(document, target=chip).source
