@@ -16,6 +16,7 @@ build/mutations. The same numbers give the same documents.
 import argparse
 import ast
 import collections
+import copy
 import json
 import random
 import re
@@ -94,7 +95,7 @@ class Mutator:
         if draw < 0.85 and self.symbols:
             symbol = self.rng.choice(self.symbols)
             return {"sym": self.rng.choice([symbol, f"{symbol} + 1", f"cdiv(100, {symbol})"])}
-        return self.rng.choice(VALUES)
+        return copy.deepcopy(self.rng.choice(VALUES))  # a later mutation may change it
 
     def replace(self):
         graph = self.graph()
