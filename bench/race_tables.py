@@ -7,13 +7,9 @@ import math
 import re
 
 from hand_kernels import parsed
-from measure import ROOT, CompileError, Job, binding
+from measure import ROOT, CompileError, Job, binding, chips
 from race import CHIPS, CHOICES, LAYER_NORM, LAYER_NORM_LOOP, Run
 from sections import Row, Table, known, mib, slot_uses, spills, verdict
-
-# Of one TensorCore: jax/_src/tpu_info.py, as src/targets.def.
-HBM_BYTES_PER_MS = {"v7x": 3.70e9, "v6e": 1.64e9}
-FLOPS_PER_MS = {"v7x": 1.155e12, "v6e": 0.92e12}
 
 # ---- one side of a row
 
@@ -43,7 +39,7 @@ def scaled(run, job, outcome):
     value = known(outcome, "est_ms") if outcome.ok else None
     if value is None:
         return None
-    return run.scale * max(value, input_bytes(job.args) / HBM_BYTES_PER_MS[job.target])
+    return run.scale * max(value, copy_ms(input_bytes(job.args), job.target))
 
 
 def label(run, outcome=None):
@@ -94,7 +90,7 @@ def floor_ms(run, outcome):
     arrays = {o["tensor"]: o for o in plan["operands"] if o["tensor"]}
     moved = sum(math.prod(o["shape"]) * itemsize(o["dtype"]) for o in arrays.values())
     chip = plan["target"]
-    return run.scale * max(plan["flops"] / FLOPS_PER_MS[chip], moved / HBM_BYTES_PER_MS[chip])
+    return run.scale * max(plan["flops"] / chips.CHIPS[chip].flops * 1e3, copy_ms(moved, chip))
 
 
 def ratio_cell(ours, ms):
@@ -245,6 +241,11 @@ def input_bytes(args):
     return sum(math.prod(shape) * itemsize(name) for shape, name in tensors)
 
 
+def copy_ms(size, chip):
+    """The time in which a chip's HBM moves so many bytes, ms."""
+    return size / chips.CHIPS[chip].hbm_bytes_per_s * 1e3
+
+
 def itemsize(name):
     """Bytes of an element of a dtype that is named with its bits."""
     return int(re.sub(r"\D", "", name)) // 8
@@ -256,7 +257,7 @@ def doubts_of(job, outcome):
     if not static:
         return []
     found = [] if static["sim_ok"] else list(static["errors"])
-    unseen = (input_bytes(job.args) - static["hbm_bytes"]) / HBM_BYTES_PER_MS[job.target]
+    unseen = copy_ms(input_bytes(job.args) - static["hbm_bytes"], job.target)
     if static["est_ms"] and unseen > 0.02 * static["est_ms"]:
         found.append(f"{UNSEEN}: {unseen * 1e3:.1f} us of copies")
     return found
