@@ -90,6 +90,8 @@ uint32_t op_param_index(uint16_t op, const char *name);
 const Arg *op_arg(const Module *m, NodeId n, const char *name);
 
 const OpRow *op_row(uint16_t op);
+/* The first pointwise row that computes, and is printed, as this one: what a kernel (codegen/kernel.h) calls it. */
+uint16_t op_canonical(uint16_t op);
 /* The op of a target's name, or OP_UNKNOWN. */
 uint16_t op_find(const char *target);
 /* The nearest known target, or NULL. */

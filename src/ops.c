@@ -68,6 +68,49 @@ bool op_writes(uint16_t op) { return op == OP_STORE || (op >= OP_ATOMIC_ADD && o
 
 bool op_has_effect(uint16_t op) { return op_writes(op) || op == OP_PLACEHOLDER || op == OP_OUTPUT; }
 
+uint16_t op_canonical(uint16_t op) {
+	/* clang-format off */
+	switch ((Op)op) {
+	case OP_ADD_SCALAR: case OP_SYM_ADD: case OP_ATOMIC_ADD: return OP_ADD;
+	case OP_SUB_SCALAR: case OP_SYM_SUB: return OP_SUB;
+	case OP_RSUB_SCALAR: return OP_RSUB;
+	case OP_MUL_SCALAR: case OP_SYM_MUL: return OP_MUL;
+	case OP_DIV_SCALAR: case OP_TRUE_DIVIDE: return OP_DIV;
+	case OP_FLOOR_DIVIDE_SCALAR: case OP_SYM_FLOORDIV: return OP_FLOOR_DIVIDE;
+	case OP_FMOD_SCALAR: return OP_FMOD;
+	case OP_REMAINDER_SCALAR: return OP_REMAINDER;
+	case OP_SGN: return OP_SIGN;
+	case OP_MAX_OTHER: case OP_CLAMP_MIN: case OP_CLAMP_MIN_TENSOR: case OP_SYM_MAX:
+	case OP_ATOMIC_MAX: return OP_MAXIMUM;
+	case OP_MIN_OTHER: case OP_CLAMP_MAX: case OP_CLAMP_MAX_TENSOR: case OP_SYM_MIN:
+	case OP_ATOMIC_MIN: return OP_MINIMUM;
+	case OP_CLAMP_TENSOR: case OP_HARDTANH: return OP_CLAMP;
+	case OP_LERP_SCALAR: return OP_LERP;
+	case OP_ROUND_DECIMALS: return OP_ROUND;
+	case OP_POW_SCALAR: case OP_POW_BASE: return OP_POW;
+	case OP_COPYSIGN_SCALAR: return OP_COPYSIGN;
+	case OP_WHERE_SCALAR_SELF: case OP_WHERE_SCALAR_OTHER: case OP_WHERE_SCALAR: return OP_WHERE;
+	case OP_MASKED_FILL_TENSOR: return OP_MASKED_FILL;
+	case OP_EQ_SCALAR: case OP_SYM_EQ: return OP_EQ;
+	case OP_NE_SCALAR: case OP_SYM_NE: return OP_NE;
+	case OP_LT_SCALAR: case OP_SYM_LT: return OP_LT;
+	case OP_LE_SCALAR: case OP_SYM_LE: return OP_LE;
+	case OP_GT_SCALAR: case OP_SYM_GT: return OP_GT;
+	case OP_GE_SCALAR: case OP_SYM_GE: return OP_GE;
+	case OP_BITWISE_AND_SCALAR: case OP_ATOMIC_AND: return OP_BITWISE_AND;
+	case OP_BITWISE_OR_SCALAR: case OP_ATOMIC_OR: return OP_BITWISE_OR;
+	case OP_BITWISE_XOR_SCALAR: case OP_ATOMIC_XOR: return OP_BITWISE_XOR;
+	case OP_LSHIFT_TENSOR_SCALAR: case OP_LSHIFT_DUNDER: case OP_LSHIFT_SCALAR: return OP_LSHIFT;
+	case OP_RSHIFT_TENSOR_SCALAR: case OP_RSHIFT_DUNDER: case OP_RSHIFT_SCALAR: return OP_RSHIFT;
+	case OP_SYM_NEG: return OP_NEG;
+	case OP_SYM_AND: return OP_LOGICAL_AND;
+	case OP_SYM_OR: return OP_LOGICAL_OR;
+	case OP_SYM_NOT: return OP_LOGICAL_NOT;
+	default: return op;
+	}
+	/* clang-format on */
+}
+
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 const char *op_param_next(const char *at, OpParam *param) {

@@ -1,0 +1,411 @@
+/* kernel.c - making and changing a kernel: its vectors, hash-consed integers, regions as lists of statements. */
+#include "kernel.h"
+
+/* ---- ops -------------------------------------------------------------------------------------------------------- */
+
+static const KOpRow rows[] = {
+#define PURE KIND_PURE
+#define MEMORY KIND_MEMORY_ACCESS
+#define ASYNC KIND_ASYNC
+#define CONTROL KIND_CONTROL
+#define KOP(e, name, kind, attributes, text) {name, kind, attributes, text},
+#include "kernel_ops.def"
+#undef KOP
+#undef PURE
+#undef MEMORY
+#undef ASYNC
+#undef CONTROL
+};
+
+const KOpRow *kernel_op_row(uint16_t op) { return op > K_FIRST && op < K_END ? &rows[op - K_FIRST - 1] : NULL; }
+
+static const char *const pointwise_names[] = {
+#define OP(e, target, kind, params, shape, dtype, form, text) #e,
+#include "ops.def"
+#undef OP
+};
+
+const char *kernel_op_name(Arena *a, uint16_t op) {
+	const KOpRow *row = kernel_op_row(op);
+	if (row)
+		return row->name;
+	if (op >= OP_COUNT)
+		return "?";
+	char *name = arena_strdup(a, pointwise_names[op]);
+	for (char *c = name; *c; c++)
+		*c = (char)(*c >= 'A' && *c <= 'Z' ? *c + ('a' - 'A') : *c);
+	return name;
+}
+
+static bool same_small(const char *name, const char *capitals) {
+	for (; *name && *capitals; name++, capitals++)
+		if (*name != (*capitals >= 'A' && *capitals <= 'Z' ? *capitals + ('a' - 'A') : *capitals))
+			return false;
+	return *name == *capitals;
+}
+
+uint16_t kernel_op_find(const char *name) {
+	for (uint16_t op = K_FIRST + 1; op < K_END; op++)
+		if (strcmp(kernel_op_row(op)->name, name) == 0)
+			return op;
+	for (uint16_t op = 0; op < OP_COUNT; op++) {
+		OpKind kind = op_row(op)->kind;
+		if ((kind == KIND_POINTWISE || kind == KIND_SYMBOLIC) && same_small(name, pointwise_names[op]))
+			return op_canonical(op);
+	}
+	return K_END;
+}
+
+KOpKind kernel_op_kind(uint16_t op) {
+	const KOpRow *row = kernel_op_row(op);
+	return row ? row->kind : KIND_PURE;
+}
+
+/* ---- integers --------------------------------------------------------------------------------------------------- */
+
+static uint64_t int_hash(const KInt *i) {
+	uint64_t h = (uint64_t)i->kind * 0x9e3779b97f4a7c15u ^ (uint64_t)i->number;
+	h = (h ^ i->value) * 0xff51afd7ed558ccdu;
+	h = (h ^ i->a) * 0xff51afd7ed558ccdu;
+	h = (h ^ (h >> 29) ^ i->b) * 0xff51afd7ed558ccdu;
+	return ((h ^ (h >> 31) ^ i->c) * 0x9e3779b97f4a7c15u) ^ (h >> 33);
+}
+
+static bool int_same(const KInt *x, const KInt *y) {
+	return x->kind == y->kind && x->number == y->number && x->value == y->value && x->a == y->a && x->b == y->b &&
+	       x->c == y->c;
+}
+
+/* The one expression equal to it. Two with one hash are told apart by looking: the later one goes under the next. */
+static IntId int_intern(Kernel *k, KInt i) {
+	for (uint64_t key = int_hash(&i);; key++) {
+		IntId at = map_get(&k->int_of, key);
+		if (at != NONE && int_same(&k->ints.at[at], &i))
+			return at;
+		if (at != NONE)
+			continue;
+		map_put(k->arena, &k->int_of, key, k->ints.count);
+		vec_push(k->arena, &k->ints, i);
+		return k->ints.count - 1;
+	}
+}
+
+static KInt int_blank(IntKind kind) { return (KInt){.kind = kind, .value = NONE, .a = NONE, .b = NONE, .c = NONE}; }
+
+IntId int_const(Kernel *k, int64_t number) {
+	KInt i = int_blank(INT_CONST);
+	i.number = number;
+	return int_intern(k, i);
+}
+
+IntId int_value(Kernel *k, ValueId v) {
+	KInt i = int_blank(INT_VALUE);
+	i.value = v;
+	return int_intern(k, i);
+}
+
+bool int_is_const(const Kernel *k, IntId i, int64_t *number) {
+	*number = k->ints.at[i].number;
+	return k->ints.at[i].kind == INT_CONST;
+}
+
+/* false: it is nothing that int64 holds. */
+static bool int_fold(IntKind kind, int64_t a, int64_t b, int64_t *out) {
+	switch (kind) {
+	case INT_NEG: return checked_sub(0, a, out);
+	case INT_ADD: return checked_add(a, b, out);
+	case INT_SUB: return checked_sub(a, b, out);
+	case INT_MUL: return checked_mul(a, b, out);
+	case INT_DIV: return checked_floordiv(a, b, out);
+	case INT_REM: return checked_mod(a, b, out);
+	case INT_CDIV: return b > 0 && a >= 0 && a < INT64_MAX - b && (*out = int_cdiv(a, b), true);
+	case INT_MIN: return *out = int_min(a, b), true;
+	case INT_MAX: return *out = int_max(a, b), true;
+	case INT_EQ: return *out = a == b, true;
+	case INT_LT: return *out = a < b, true;
+	case INT_LE: return *out = a <= b, true;
+	case INT_GT: return *out = a > b, true;
+	case INT_GE: return *out = a >= b, true;
+	case INT_AND: return *out = a && b, true;
+	default: return false;
+	}
+}
+
+IntId int_binary(Kernel *k, IntKind kind, IntId a, IntId b) {
+	KInt i = int_blank(kind);
+	int64_t x, y = 0, folded;
+	i.a = a;
+	i.b = kind == INT_NEG ? NONE : b;
+	if (int_is_const(k, a, &x) && (kind == INT_NEG || int_is_const(k, b, &y)) && int_fold(kind, x, y, &folded))
+		return int_const(k, folded);
+	return int_intern(k, i);
+}
+
+IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no) {
+	KInt i = int_blank(INT_CHOOSE);
+	i.a = flag;
+	i.b = yes;
+	i.c = no;
+	return int_intern(k, i);
+}
+
+IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps) {
+	KInt i = int_blank(INT_TURN);
+	i.a = row;
+	i.b = step;
+	i.c = steps;
+	return int_intern(k, i);
+}
+
+IntId int_substitute(Kernel *k, IntId id, ValueId v, IntId by) {
+	if (id == NONE || !int_reads(k, id, v))
+		return id;
+	KInt i = k->ints.at[id];
+	if (i.kind == INT_VALUE)
+		return by;
+	i.a = int_substitute(k, i.a, v, by);
+	i.b = int_substitute(k, i.b, v, by);
+	i.c = int_substitute(k, i.c, v, by);
+	return i.c == NONE ? int_binary(k, i.kind, i.a, i.b) : int_intern(k, i);
+}
+
+bool int_reads(const Kernel *k, IntId id, ValueId v) {
+	if (id == NONE)
+		return false;
+	const KInt *i = &k->ints.at[id];
+	return (i->kind == INT_VALUE && i->value == v) || int_reads(k, i->a, v) || int_reads(k, i->b, v) ||
+	       int_reads(k, i->c, v);
+}
+
+/* ---- making ----------------------------------------------------------------------------------------------------- */
+
+RegionId kernel_region(Kernel *k, StmtId owner) {
+	KRegion r = {NONE, NONE, owner};
+	vec_push(k->arena, &k->regions, r);
+	return k->regions.count - 1;
+}
+
+Kernel *kernel_new(Arena *a, const char *name) {
+	Kernel *k = arena_alloc(a, sizeof *k);
+	k->arena = a;
+	k->name = name;
+	k->collective_id = -1;
+	k->body = kernel_region(k, NONE);
+	return k;
+}
+
+static const int64_t *ints_copied(Kernel *k, uint32_t count, const int64_t *ints) {
+	int64_t *copy = count ? arena_array(k->arena, count, sizeof *copy) : NULL;
+	if (count)
+		memcpy(copy, ints, count * sizeof *copy);
+	return copy;
+}
+
+ValueId kernel_value(Kernel *k, KType type, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name) {
+	KValue v = {.type = type,
+	            .dtype = dtype,
+	            .layout = rank ? LAYOUT_TILE : LAYOUT_SCALAR,
+	            .rank = rank,
+	            .shape = ints_copied(k, rank, shape),
+	            .def = NONE,
+	            .name = name,
+	            .after = NONE,
+	            .as = NONE};
+	vec_push(k->arena, &k->values, v);
+	return k->values.count - 1;
+}
+
+BufferId kernel_buffer(Kernel *k, KBuffer b) {
+	b.shape = ints_copied(k, b.rank, b.shape);
+	b.array = b.array ? ints_copied(k, b.rank, b.array) : NULL;
+	vec_push(k->arena, &k->buffers, b);
+	return k->buffers.count - 1;
+}
+
+RefId kernel_ref(Kernel *k, BufferId b, uint32_t rank, const KDim *dim) {
+	KDim *copy = rank ? arena_array(k->arena, rank, sizeof *copy) : NULL;
+	if (rank)
+		memcpy(copy, dim, rank * sizeof *copy);
+	KRef r = {b, rank, copy};
+	vec_push(k->arena, &k->refs, r);
+	return k->refs.count - 1;
+}
+
+FunctionId kernel_function(Kernel *k, FunctionKind kind, const char *name) {
+	KFunction f = {.kind = kind, .name = name, .body = kernel_region(k, NONE)};
+	vec_push(k->arena, &k->functions, f);
+	return k->functions.count - 1;
+}
+
+/* ---- statements in regions -------------------------------------------------------------------------------------- */
+
+static StmtId stmt_make(Kernel *k, uint16_t op, uint32_t arg_count, const KArg *args, uint32_t int_count,
+                        const int64_t *ints) {
+	KStmt s = {.op = op,
+	           .region = NONE,
+	           .body = NONE,
+	           .prev = NONE,
+	           .next = NONE,
+	           .arg_first = k->args.count,
+	           .arg_count = arg_count,
+	           .result = NONE,
+	           .int_count = int_count,
+	           .ints = ints_copied(k, int_count, ints),
+	           .function = NONE};
+	for (uint32_t i = 0; i < arg_count; i++) {
+		KArg arg = args[i]; /* they may lie in k->args, which moves as it grows */
+		vec_push(k->arena, &k->args, arg);
+	}
+	vec_push(k->arena, &k->stmts, s);
+	return k->stmts.count - 1;
+}
+
+static void stmt_link(Kernel *k, StmtId s, RegionId r, StmtId before) {
+	KStmt *stmt = kernel_stmt(k, s);
+	KRegion *region = &k->regions.at[r];
+	stmt->region = r;
+	stmt->next = before;
+	stmt->prev = before == NONE ? region->last : kernel_stmt(k, before)->prev;
+	if (stmt->prev == NONE)
+		region->first = s;
+	else
+		kernel_stmt(k, stmt->prev)->next = s;
+	if (before == NONE)
+		region->last = s;
+	else
+		kernel_stmt(k, before)->prev = s;
+}
+
+void kernel_remove(Kernel *k, StmtId s) {
+	KStmt *stmt = kernel_stmt(k, s);
+	KRegion *region = &k->regions.at[stmt->region];
+	if (stmt->prev == NONE)
+		region->first = stmt->next;
+	else
+		kernel_stmt(k, stmt->prev)->next = stmt->next;
+	if (stmt->next == NONE)
+		region->last = stmt->prev;
+	else
+		kernel_stmt(k, stmt->next)->prev = stmt->prev;
+	stmt->region = stmt->prev = stmt->next = NONE;
+}
+
+void kernel_move(Kernel *k, StmtId s, RegionId to) {
+	kernel_remove(k, s);
+	stmt_link(k, s, to, NONE);
+}
+
+void kernel_move_before(Kernel *k, StmtId s, StmtId before) {
+	kernel_remove(k, s);
+	stmt_link(k, s, kernel_stmt(k, before)->region, before);
+}
+
+StmtId kernel_append(Kernel *k, RegionId r, uint16_t op, uint32_t arg_count, const KArg *args, uint32_t int_count,
+                     const int64_t *ints) {
+	StmtId s = stmt_make(k, op, arg_count, args, int_count, ints);
+	stmt_link(k, s, r, NONE);
+	return s;
+}
+
+StmtId kernel_insert_before(Kernel *k, StmtId before, uint16_t op, uint32_t arg_count, const KArg *args,
+                            uint32_t int_count, const int64_t *ints) {
+	StmtId s = stmt_make(k, op, arg_count, args, int_count, ints);
+	stmt_link(k, s, kernel_stmt(k, before)->region, before);
+	return s;
+}
+
+ValueId kernel_result(Kernel *k, StmtId s, KType type, Dtype dtype, uint32_t rank, const int64_t *shape,
+                      const char *name) {
+	ValueId v = kernel_value(k, type, dtype, rank, shape, name);
+	k->values.at[v].def = s;
+	if (kernel_stmt(k, s)->result_count++ == 0)
+		kernel_stmt(k, s)->result = v;
+	return v;
+}
+
+ValueId kernel_op(Kernel *k, RegionId r, uint16_t op, Dtype dtype, uint32_t rank, const int64_t *shape,
+                  uint32_t arg_count, const KArg *args, uint32_t int_count, const int64_t *ints) {
+	int64_t dims[KDIM_MAX];
+	const char *why;
+	if (rank)
+		memcpy(dims, shape, rank * sizeof *dims);
+	kernel_infer(k, op, arg_count, args, int_count, ints, &dtype, &rank, dims, &why);
+	StmtId s = kernel_append(k, r, op, arg_count, args, int_count, ints);
+	return kernel_result(k, s, rank ? KTYPE_TILE : KTYPE_SCALAR, dtype, rank, dims, NULL);
+}
+
+/* ---- walking ---------------------------------------------------------------------------------------------------- */
+
+void kernel_walk(Kernel *k, RegionId r, KVisit *visit, void *data) {
+	for (StmtId s = region_first(k, r), next; s != NONE; s = next) {
+		next = kernel_stmt(k, s)->next;
+		visit(k, s, data);
+		if (kernel_stmt(k, s)->body != NONE)
+			kernel_walk(k, kernel_stmt(k, s)->body, visit, data);
+		if (kernel_stmt(k, s)->op == K_DEF)
+			kernel_walk(k, k->functions.at[kernel_stmt(k, s)->function].body, visit, data);
+	}
+}
+
+/* ---- uses ------------------------------------------------------------------------------------------------------- */
+
+static void count_int(const Kernel *k, IntId id, uint32_t *uses) {
+	if (id == NONE)
+		return;
+	const KInt *i = &k->ints.at[id];
+	if (i->kind == INT_VALUE)
+		uses[i->value]++;
+	count_int(k, i->a, uses);
+	count_int(k, i->b, uses);
+	count_int(k, i->c, uses);
+}
+
+static void count_ints(const Kernel *k, const IntId *ints, uint32_t count, uint32_t *uses) {
+	for (uint32_t i = 0; ints && i < count; i++)
+		count_int(k, ints[i], uses);
+}
+
+static void count_loop(const Kernel *k, const KLoop *loop, uint32_t *uses) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		count_int(k, loop->dim[i].steps, uses);
+	for (uint32_t w = 0; w < loop->windows.count; w++) {
+		uint32_t rank = k->buffers.at[loop->windows.at[w].of].rank;
+		count_ints(k, loop->windows.at[w].index, rank, uses);
+		count_ints(k, loop->windows.at[w].start, rank, uses);
+	}
+	for (uint32_t i = 0; i < loop->handed.count; i++)
+		uses[loop->handed.at[i].value]++;
+}
+
+static void count_stmt(Kernel *k, StmtId s, void *data) {
+	uint32_t *uses = data;
+	const KStmt *stmt = kernel_stmt(k, s);
+	for (uint32_t i = 0; i < stmt->arg_count; i++) {
+		const KArg *arg = kernel_arg(k, s, i);
+		if (arg->kind == KARG_VALUE)
+			uses[arg->value]++;
+		else if (arg->kind == KARG_INT)
+			count_int(k, arg->index, uses);
+		else if (arg->kind == KARG_REF)
+			for (uint32_t d = 0; d < k->refs.at[arg->ref].rank; d++)
+				if (k->refs.at[arg->ref].dim[d].kind != KDIM_ALL)
+					count_int(k, k->refs.at[arg->ref].dim[d].start, uses);
+	}
+	if (stmt->op == K_LOOP)
+		count_loop(k, stmt->loop, uses);
+	if (stmt->op == K_FOR)
+		count_int(k, stmt->each->end, uses);
+	for (uint32_t i = 0; stmt->op == K_PIPELINE && i < stmt->pipeline->rank; i++)
+		count_int(k, stmt->pipeline->grid[i], uses);
+	for (uint32_t w = 0; stmt->op == K_PIPELINE && w < stmt->pipeline->windows.count; w++)
+		count_ints(k, stmt->pipeline->windows.at[w].index, k->buffers.at[stmt->pipeline->windows.at[w].of].rank,
+		           uses);
+}
+
+uint32_t *kernel_uses(Kernel *k) {
+	uint32_t *uses = arena_array(k->arena, k->values.count + 1, sizeof *uses);
+	kernel_walk(k, k->body, count_stmt, uses);
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		count_ints(k, k->buffers.at[b].index, k->buffers.at[b].rank, uses);
+	return uses;
+}
