@@ -281,8 +281,9 @@ typedef struct KStmt {
 		KFor *each;
 		KPipeline *pipeline;
 	};
-	const char *name;     /* WHEN, PIPELINE, CALL of a store in parts: what its function would like to be called */
-	const Location *from; /* the source line that it is of; NULL */
+	const char *name, *var; /* WHEN, PIPELINE, a STORE of a part: what its function would like to be called, and is */
+	const Location *from;   /* the source line that it is of; NULL */
+	const Location *also;   /* and that of a number in it; NULL */
 } KStmt;
 
 typedef struct KRegion {
