@@ -157,12 +157,12 @@ static void read_host(KReader *r) {
 	Token at = r->token;
 	for (bool more = !kread_is(r, ")"); more && !r->failed; more = kread_accept(r, ",")) {
 		Token name = kread_name(r);
-		if (r->failed || count == r->p->inputs.count)
+		if (r->failed || count++ >= r->p->inputs.count)
 			break;
-		ReadType type = input_type(&r->p->inputs.at[count++]);
+		ReadType type = input_type(&r->p->inputs.at[count - 1]);
 		kread_new_value(r, &name, &type);
 	}
-	if (!r->failed && (count != r->p->inputs.count || !kread_is(r, ")")))
+	if (!r->failed && count != r->p->inputs.count)
 		kread_error(r, &at, "kernel-count", "it takes what the lines `input` say",
 		            "the program has %u input%s, the host takes another number", r->p->inputs.count,
 		            r->p->inputs.count == 1 ? "" : "s");

@@ -115,9 +115,10 @@ static void put_int(KTextOut *t, IntId id, int level) {
 			return;
 		}
 		text_put(t->out, form.level < level ? "(" : "");
-		put_int(t, i->a, form.level + (form.level == LEVEL_COMPARE));
+		bool compares = form.level == LEVEL_COMPARE; /* of `&` in parentheses: for people */
+		put_int(t, i->a, compares ? LEVEL_SUM : form.level);
 		text_put(t->out, form.text);
-		put_int(t, i->b, form.level + 1);
+		put_int(t, i->b, compares ? LEVEL_SUM : form.level + 1);
 		text_put(t->out, form.level < level ? ")" : "");
 	}
 }
