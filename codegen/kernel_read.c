@@ -271,6 +271,7 @@ KProgram *kernels_read(Arena *a, Diag *d, const Source *text) {
 	KReader r = {.a = a, .d = d, .source = text, .aside = NONE};
 	r.p = arena_alloc(a, sizeof *r.p);
 	r.p->arena = a;
+	r.p->source = text;
 	read_program(&r);
 	return r.failed ? NULL : r.p;
 }

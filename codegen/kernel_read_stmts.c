@@ -153,6 +153,8 @@ void draft_make(KReader *r, Draft *d) {
 		return;
 	d->stmt = kernel_append(k, d->region, d->op, d->args.count, d->args.at, d->ints.count, d->ints.at);
 	kernel_stmt(k, d->stmt)->function = d->function;
+	while (k->line_of.count <= d->stmt)
+		vec_push(r->a, &k->line_of, (uint32_t)r->line);
 	for (uint32_t i = 0; i < d->results.count; i++) {
 		const ReadType *type = &d->types.at[i];
 		const Token *name = &d->results.at[i];

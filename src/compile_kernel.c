@@ -16,7 +16,7 @@ bool source_is_kernel(const Source *source) {
 
 bool compile_kernel_text(Arena *a, Diag *d, const Source *source, Emit emit, Text *out) {
 	KProgram *p = kernels_read(a, d, source);
-	if (!p)
+	if (!p || !program_verify_kernels(p, d))
 		return false;
 	if (emit == EMIT_KERNEL)
 		kernels_emit_text(p, out);
