@@ -64,11 +64,12 @@ bool kverify_error(Verifier *v, const char *code, const char *hint, const char *
 		write_text(v);
 	const char *kernel = v->host ? "the host" : arena_printf(v->d->arena, "kernel '%s'", v->k->name);
 	uint32_t line = v->stmt == NONE ? 0 : v->lines[v->index][v->stmt];
-	if (v->stmt == NONE)
-		diag_error(v->d, place_of(v), code, hint, "%s: %s", kernel, what);
-	else
-		diag_error(v->d, place_of(v), code, hint, "%s, line %u, `%s`: %s", kernel, line, line_text(v, line),
-		           what);
+	Place at = place_of(v);
+	if (line && !at.line)
+		kernel = arena_printf(v->d->arena, "%s, line %u of its text", kernel, line);
+	if (line)
+		kernel = arena_printf(v->d->arena, "%s, `%s`", kernel, line_text(v, line));
+	diag_error(v->d, at, code, hint, "%s: %s", kernel, what);
 	return false;
 }
 

@@ -331,6 +331,8 @@ static void mutate(Front *f, const char *text, unsigned *seed) {
 	KProgram *p = read_text(f, t.at, t.length);
 	if (!p)
 		return;
+	program_verify_kernels(p, &f->diag);
+	f->diag.list.count = f->diag.errors = 0;
 	const char *once = written(f, p);
 	KProgram *again = read_text(f, once, strlen(once));
 	assert_non_null(again);
@@ -371,6 +373,8 @@ static void test_mutated_lines(void **state) {
 			text_put(&t, line + cut + (round % 2));
 			KProgram *p = read_text(&f, t.at, t.length);
 			assert_true(p || f.diag.list.count == 1);
+			if (p)
+				program_verify_kernels(p, &f.diag);
 			front_end(&f);
 		}
 	}
