@@ -58,8 +58,9 @@ bool emit_needs_plan(Emit emit);
 void compile_emit(const Compilation *c, Emit emit, Text *out);
 /* compile_kernel.c: the source is kernel text (docs/kernel.md), not a graph. */
 bool source_is_kernel(const Source *source);
-/* Reads and verifies it; what is asked for goes to `out`. False after diagnostics. */
-bool compile_kernel_text(Arena *a, Diag *d, const Source *source, Emit emit, Text *out);
+/* Reads and verifies it; what is asked for goes to `out`. `target`: over the text's own, or NULL. False after
+ * diagnostics. */
+bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *target, Emit emit, Text *out);
 /* What the passes and the plan decided and why, one line each. */
 void compile_explain(const Compilation *c, Text *out);
 
