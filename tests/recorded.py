@@ -27,6 +27,11 @@ FILES = (
 )
 # Options of the command that take a value, in the next word if not after a "=".
 VALUED = ("--emit", "--target", "--config", "--set", "--diagnostics", "--color", "-j", "-o")
+# In this process, and quickly.
+PLAIN = (
+    *("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest"),
+    *("--assert=plain", "--tb=no"),
+)
 
 
 class Calls:
@@ -128,6 +133,9 @@ def recorded():
     said = [process.communicate()[0].decode() for process in processes]
     if any(process.returncode not in (0, 1) for process in processes):
         raise RuntimeError("the tests could not be run:\n" + "\n".join(said))
+    if any(process.returncode for process in processes):
+        print("some tests failed, and may have compiled less than they would", file=sys.stderr)
+        print("".join(said), file=sys.stderr)
     found = [pickle.loads(path.read_bytes()) for path in paths]
     for path in paths:
         path.unlink()
@@ -140,7 +148,7 @@ def main():
 
     calls = Calls()
     watch(calls)
-    status = pytest.main(["-p", "no:cacheprovider", "-p", "no:xdist", *sys.argv[2:]])
+    status = pytest.main([*PLAIN, *sys.argv[2:]])
     Path(sys.argv[1]).write_bytes(pickle.dumps(list(calls.seen)))
     return status
 
