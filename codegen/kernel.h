@@ -198,6 +198,7 @@ typedef struct KWindow {
 	BufferId of;     /* the operand */
 	bool input, output;
 	bool dma;                /* it is copied; else it is a part of a resident block */
+	const char *copy;        /* what the function of its copies would like to be called */
 	bool ahead, behind;      /* of a skewed loop: read by what runs one step ahead, by the rest */
 	const IntId *index;      /* in units of the window, of the steps' values */
 	const IntId *start;      /* in elements: where it starts in the operand */
