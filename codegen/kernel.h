@@ -347,6 +347,7 @@ typedef struct Kernel {
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
 	bool sparse_core;      /* it runs on a SparseCore's subcores, and has no grid */
+	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
 } Kernel;
 
 typedef struct KArray {
@@ -368,6 +369,7 @@ typedef struct KProgram {
 	const char *config; /* JSON members, without braces */
 	int64_t vmem_bytes;
 	double flops, hbm_bytes;
+	const Source *source; /* that it was read from; NULL */
 } KProgram;
 
 /* ---- kernel.c: making and changing it ------------------------------------------------------------------------------
