@@ -462,7 +462,9 @@ bool program_verify_kernels(const KProgram *p, Diag *d);
 void kernels_emit_text(const KProgram *p, Text *out);
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
-/* print_module.c: the Python module. */
+/* print_module.c: variables for all kernels and the wrapper, as Python and kernel text call things; the Python module.
+ */
+void kernels_name(KProgram *p);
 void kernels_print_python(KProgram *p, Text *out);
 
 #endif

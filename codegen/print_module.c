@@ -175,20 +175,25 @@ static void print_kernels(const KProgram *p, Text *out, Printer *last) {
 	for (uint32_t i = 0; i < p->kernels.count; i++) {
 		Printer pr = {.program = p, .k = p->kernels.at[i], .a = p->arena, .w = {.arena = p->arena, .out = out}};
 		memcpy(pr.helpers, last->helpers, sizeof pr.helpers);
-		kernel_name_values(pr.k, reserved, p->name);
 		blank_lines(&pr);
 		print_kernel(&pr);
 		memcpy(last->helpers, pr.helpers, sizeof pr.helpers);
 	}
 }
 
+void kernels_name(KProgram *p) {
+	for (uint32_t i = 0; i < p->kernels.count; i++)
+		kernel_name_values(p->kernels.at[i], reserved, p->name);
+	kernel_name_values(p->host, reserved_in_wrapper, p->name);
+}
+
 void kernels_print_python(KProgram *p, Text *out) {
 	Text kernels, wrapper;
+	kernels_name(p);
 	text_init(&kernels, p->arena);
 	text_init(&wrapper, p->arena);
 	Printer pr = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
 	print_kernels(p, &kernels, &pr);
-	kernel_name_values(p->host, reserved_in_wrapper, p->name);
 	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", p->name, p->target,
 	            PALLASC_VERSION);
 	text_put(out,

@@ -15,7 +15,7 @@ bool source_is_kernel(const Source *source) {
 }
 
 static bool can_be_made(Diag *d, const KProgram *p, Emit emit) {
-	if (emit == EMIT_KERNEL || emit == EMIT_NONE)
+	if (emit == EMIT_PYTHON || emit == EMIT_KERNEL || emit == EMIT_NONE)
 		return true;
 	diag_error(d, (Place){.source = p->source}, "kernel-emit", "python, kernel and none can be asked for",
 	           "of kernel text there is no graph and no plan");
@@ -26,7 +26,11 @@ bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *
 	KProgram *p = kernels_read(a, d, source);
 	if (!p || !program_verify_kernels(p, d) || !can_be_made(d, p, emit))
 		return false;
-	(void)target;
+	if (target)
+		p->target = target->name;
+	kernels_name(p);
+	if (emit == EMIT_PYTHON)
+		kernels_print_python(p, out);
 	if (emit == EMIT_KERNEL)
 		kernels_emit_text(p, out);
 	return true;
