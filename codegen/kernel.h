@@ -464,7 +464,7 @@ void kernels_emit_text(const KProgram *p, Text *out);
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
 /* print_module.c: a variable for all that has none yet, which Python and kernel text use; the Python module. */
-void program_name(KProgram *p);
+void kernels_name(KProgram *p);
 void kernels_print_python(const KProgram *p, Text *out);
 
 #endif

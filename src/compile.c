@@ -72,7 +72,7 @@ bool compile_plan(Compilation *c) {
 KProgram *compile_kernels(Compilation *c) {
 	if (!c->kernels) {
 		c->kernels = program_build(c->program);
-		program_name(c->kernels);
+		kernels_name(c->kernels);
 	}
 	return c->kernels;
 }

@@ -26,8 +26,9 @@ bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *
 	KProgram *p = kernels_read(a, d, source);
 	if (!p || !program_verify_kernels(p, d) || !can_be_made(d, p, emit))
 		return false;
-	(void)target;
-	program_name(p);
+	if (target)
+		p->target = target->name;
+	kernels_name(p);
 	if (emit == EMIT_PYTHON)
 		kernels_print_python(p, out);
 	if (emit == EMIT_KERNEL)
