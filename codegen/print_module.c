@@ -43,8 +43,8 @@ static const char *quoted(Printer *pr, const char *s) {
 /* ---- KERNEL_INFO ------------------------------------------------------------------------------------------------ */
 
 static void put_array_info(Printer *pr, Text *out, const KArray *x) {
-	text_printf(out, "{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s},", quoted(pr, x->name),
-	            dtype_name(x->dtype), dims_text(pr, x));
+	text_printf(out, "{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s},", quoted(pr, x->name), dtype_name(x->dtype),
+	            dims_text(pr, x));
 }
 
 static void put_scalars_info(Printer *pr, Text *out) {
@@ -61,6 +61,27 @@ static void put_scalars_info(Printer *pr, Text *out) {
 	text_put(out, any ? "]," : "");
 }
 
+/* Members of a JSON object as those of a dict: strings, numbers and brackets are the same. */
+static const char *config_text(Printer *pr, const char *json) {
+	static const char *const words[][2] = {{"true", "True"}, {"false", "False"}, {"null", "None"}};
+	Text out;
+	text_init(&out, pr->a);
+	text_put(&out, "");
+	for (bool in_string = false; *json;) {
+		size_t n = in_string && *json == '\\' ? 2 : 1;
+		const char *word = NULL;
+		in_string ^= *json == '"';
+		for (size_t i = 0; !in_string && !word && i < sizeof words / sizeof *words; i++)
+			if (strncmp(json, words[i][0], strlen(words[i][0])) == 0) {
+				word = words[i][1];
+				n = strlen(words[i][0]);
+			}
+		text_putn(&out, word ? word : json, word ? strlen(word) : n);
+		json += n;
+	}
+	return out.at;
+}
+
 static void print_info(Printer *pr, const char *target) {
 	const KProgram *p = pr->program;
 	Text out;
@@ -75,8 +96,8 @@ static void print_info(Printer *pr, const char *target) {
 	text_put(&out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array_info(pr, &out, &p->outputs.at[i]);
-	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->config,
-	            (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
+	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,",
+	            config_text(pr, p->config), (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
@@ -170,6 +191,12 @@ static void print_public(Printer *pr) {
 	py_line(&pr->w, "return _%s_jit(%s_simulator(interpret))", p->name, argument_list(pr));
 }
 
+void program_name(KProgram *p) {
+	for (uint32_t i = 0; i < p->kernels.count; i++)
+		kernel_name_values(p->kernels.at[i], reserved, p->name);
+	kernel_name_values(p->host, reserved_in_wrapper, p->name);
+}
+
 /* The kernel functions, each after two blank lines. `helpers` is then what they need. */
 static void print_kernels(const KProgram *p, Text *out, Printer *last) {
 	for (uint32_t i = 0; i < p->kernels.count; i++) {
@@ -181,15 +208,8 @@ static void print_kernels(const KProgram *p, Text *out, Printer *last) {
 	}
 }
 
-void kernels_name(KProgram *p) {
-	for (uint32_t i = 0; i < p->kernels.count; i++)
-		kernel_name_values(p->kernels.at[i], reserved, p->name);
-	kernel_name_values(p->host, reserved_in_wrapper, p->name);
-}
-
-void kernels_print_python(KProgram *p, Text *out) {
+void kernels_print_python(const KProgram *p, Text *out) {
 	Text kernels, wrapper;
-	kernels_name(p);
 	text_init(&kernels, p->arena);
 	text_init(&wrapper, p->arena);
 	Printer pr = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};

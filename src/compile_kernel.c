@@ -15,7 +15,7 @@ bool source_is_kernel(const Source *source) {
 }
 
 static bool can_be_made(Diag *d, const KProgram *p, Emit emit) {
-	if (emit == EMIT_PYTHON || emit == EMIT_KERNEL || emit == EMIT_NONE)
+	if (emit == EMIT_KERNEL || emit == EMIT_NONE || emit == EMIT_PYTHON)
 		return true;
 	diag_error(d, (Place){.source = p->source}, "kernel-emit", "python, kernel and none can be asked for",
 	           "of kernel text there is no graph and no plan");
@@ -28,7 +28,7 @@ bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *
 		return false;
 	if (target)
 		p->target = target->name;
-	kernels_name(p);
+	program_name(p);
 	if (emit == EMIT_PYTHON)
 		kernels_print_python(p, out);
 	if (emit == EMIT_KERNEL)

@@ -184,7 +184,7 @@ static bool sets_are_pairs(Job *job) {
 	return job->diag.errors == 0;
 }
 
-static void emit_texts(Job *job, const Compilation *c) {
+static void emit_texts(Job *job, Compilation *c) {
 	static const struct {
 		unsigned flag;
 		Emit emit;
