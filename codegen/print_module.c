@@ -61,6 +61,27 @@ static void put_scalars_info(Printer *pr, Text *out) {
 	text_put(out, any ? "]," : "");
 }
 
+/* Members of a JSON object as those of a dict: strings, numbers and brackets are the same. */
+static const char *config_text(Printer *pr, const char *json) {
+	static const char *const words[][2] = {{"true", "True"}, {"false", "False"}, {"null", "None"}};
+	Text out;
+	text_init(&out, pr->a);
+	text_put(&out, "");
+	for (bool in_string = false; *json;) {
+		size_t n = in_string && *json == '\\' ? 2 : 1;
+		const char *word = NULL;
+		in_string ^= *json == '"';
+		for (size_t i = 0; !in_string && !word && i < sizeof words / sizeof *words; i++)
+			if (strncmp(json, words[i][0], strlen(words[i][0])) == 0) {
+				word = words[i][1];
+				n = strlen(words[i][0]);
+			}
+		text_putn(&out, word ? word : json, word ? strlen(word) : n);
+		json += n;
+	}
+	return out.at;
+}
+
 static void print_info(Printer *pr, const char *target) {
 	const KProgram *p = pr->program;
 	Text out;
@@ -75,8 +96,8 @@ static void print_info(Printer *pr, const char *target) {
 	text_put(&out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array_info(pr, &out, &p->outputs.at[i]);
-	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->config,
-	            (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
+	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,",
+	            config_text(pr, p->config), (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
