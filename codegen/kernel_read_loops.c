@@ -277,6 +277,7 @@ void kread_loop(KReader *r, Draft *d) {
 	TokenList steps = {0}, names = {0};
 	BufferList places = {0};
 	loop->ragged = NONE;
+	loop->init = d->init != NONE ? d->init : kernel_region(r->k, NONE);
 	loop->name = kread_accept(r, "_") ? NULL : kread_variable(r, "the loop's name");
 	read_steps(r, loop, &steps);
 	loop->type = read_loop_type(r);

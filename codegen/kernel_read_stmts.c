@@ -181,8 +181,7 @@ static void add_results(KReader *r, const Draft *d) {
 
 static void read_stmt(KReader *r, RegionId region);
 
-void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
-	uint32_t mark = r->scope.count;
+static void read_lines(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
 	Token at = r->token;
 	if (!kread_expect(r, "{") || !kread_end_of_line(r))
 		return;
@@ -200,6 +199,11 @@ void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data)
 	kread_expect(r, "}");
 	kread_end_of_line(r);
 	r->region_depth--;
+}
+
+void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
+	uint32_t mark = r->scope.count;
+	read_lines(r, region, read_own, data);
 	kscope_cut(r, mark);
 }
 
@@ -324,11 +328,25 @@ static void read_plain(KReader *r, Draft *d) {
 	draft_make(r, d);
 }
 
+/* `init { ... }`, whose values the loop behind it sees; the next line is that. */
+static void read_init(KReader *r, Draft *d) {
+	d->init_mark = r->scope.count;
+	d->init = kernel_region(r->k, NONE);
+	kread_token(r);
+	read_lines(r, d->init, NULL, NULL);
+	if (!r->failed && !kread_line(r))
+		kread_expected(r, "the loop of this init");
+}
+
 static void read_stmt(KReader *r, RegionId region) {
-	Draft d = {.function = NONE, .region = region};
+	Draft d = {.function = NONE, .region = region, .init = NONE};
+	if (kread_is(r, "init") && kread_next_is(r, "{"))
+		read_init(r, &d);
 	read_results(r, &d);
 	if (!r->failed)
 		read_op(r, &d);
+	if (!r->failed && d.init != NONE && d.op != K_LOOP)
+		kread_expected(r, "a loop behind its init");
 	if (r->failed)
 		return;
 	switch (d.op) {
@@ -347,5 +365,7 @@ static void read_stmt(KReader *r, RegionId region) {
 	case K_PIPELINE: kread_pipeline(r, &d); break;
 	default: read_plain(r, &d); break;
 	}
+	if (d.init != NONE)
+		kscope_cut(r, d.init_mark);
 	add_results(r, &d);
 }

@@ -96,6 +96,11 @@ void kscope_cut(KReader *r, uint32_t count);
 /* The next token's; NONE after a complaint. */
 uint32_t kread_known(KReader *r, EntryKind kind);
 
+/* ---- kernel_settle.c ------------------------------------------------------------------------------------------- */
+
+/* Values that cannot stand in the statement that reads them would like a variable. */
+void kernel_settle(Kernel *k);
+
 /* ---- kernel_read_parts.c ---------------------------------------------------------------------------------------- */
 
 IntId kread_int(KReader *r);
@@ -142,6 +147,8 @@ typedef struct Draft {
 	const char *name;
 	FunctionId function;
 	RegionId region; /* where it will stand */
+	RegionId init;   /* of a loop, and what was in scope before it; NONE */
+	uint32_t init_mark;
 	StmtId stmt;
 } Draft;
 

@@ -430,8 +430,21 @@ static void put_plain(KTextOut *t, StmtId id) {
 	line_end(t);
 }
 
+/* What computes a loop's initial values stands in front of it. */
+static void put_init(KTextOut *t, const KLoop *loop) {
+	if (loop->init == NONE || region_first(t->k, loop->init) == NONE)
+		return;
+	line_start(t);
+	text_put(t->out, "init");
+	block_start(t);
+	put_region(t, loop->init);
+	block_end(t);
+}
+
 static void put_stmt(KTextOut *t, StmtId id) {
 	const KStmt *s = kernel_stmt(t->k, id);
+	if (s->op == K_LOOP)
+		put_init(t, s->loop);
 	if (t->line_of_stmt)
 		t->line_of_stmt[id] = t->line;
 	line_start(t);

@@ -22,15 +22,33 @@ static bool can_be_made(Diag *d, const KProgram *p, Emit emit) {
 	return false;
 }
 
+static void find_loop(Kernel *k, StmtId s, void *data) {
+	if (kernel_stmt(k, s)->op == K_LOOP)
+		*(bool *)data = true;
+}
+
+/* A loop has no driver to make a Python loop of it: whoever writes one has only its text. */
+static bool can_be_printed(Diag *d, const KProgram *p) {
+	bool loop = false;
+	for (uint32_t i = 0; i < p->kernels.count; i++)
+		kernel_walk(p->kernels.at[i], p->kernels.at[i]->body, find_loop, &loop);
+	if (loop)
+		diag_error(d, (Place){.source = p->source}, "kernel-emit", "write fori, pipeline or for",
+		           "a `loop` is not run by anything yet, and has no Python");
+	return !loop;
+}
+
 bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *target, Emit emit, Text *out) {
 	KProgram *p = kernels_read(a, d, source);
-	if (!p || !program_verify_kernels(p, d) || !can_be_made(d, p, emit))
+	if (!p || !program_verify_kernels(p, d) || !can_be_made(d, p, emit) ||
+	    (emit == EMIT_PYTHON && !can_be_printed(d, p)))
 		return false;
 	if (target)
 		p->target = target->name;
-	program_name(p);
-	if (emit == EMIT_PYTHON)
+	if (emit == EMIT_PYTHON) {
+		program_name(p);
 		kernels_print_python(p, out);
+	}
 	if (emit == EMIT_KERNEL)
 		kernels_emit_text(p, out);
 	return true;
