@@ -138,8 +138,6 @@ static void read_kernel(KReader *r) {
 	vec_push(r->a, &r->p->kernels, r->k);
 	kread_block(r, r->k->body, read_signature, &s);
 	kscope_cut(r, 0);
-	if (!r->failed)
-		kernel_settle(r->k);
 }
 
 static ReadType input_type(const KArray *x) {
@@ -171,8 +169,6 @@ static void read_host(KReader *r) {
 	kread_expect(r, ")");
 	kread_block(r, r->k->body, read_signature, &s);
 	kscope_cut(r, 0);
-	if (!r->failed)
-		kernel_settle(r->k);
 }
 
 /* ---- the head --------------------------------------------------------------------------------------------------- */

@@ -96,11 +96,6 @@ void kscope_cut(KReader *r, uint32_t count);
 /* The next token's; NONE after a complaint. */
 uint32_t kread_known(KReader *r, EntryKind kind);
 
-/* ---- kernel_settle.c ------------------------------------------------------------------------------------------- */
-
-/* Values that cannot stand in the statement that reads them would like a variable. */
-void kernel_settle(Kernel *k);
-
 /* ---- kernel_read_parts.c ---------------------------------------------------------------------------------------- */
 
 IntId kread_int(KReader *r);

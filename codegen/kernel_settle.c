@@ -2,7 +2,7 @@
  * one is printed inside the statement that reads it, so late. If it reads memory, it gets one where it is read again,
  * or in another region, or where a statement between may change what stands there. What the compiler wrote has none of
  * these. */
-#include "kernel_reader.h"
+#include "kernel.h"
 
 typedef struct Settler {
 	Kernel *k;
@@ -38,9 +38,22 @@ static void used_ref(Settler *s, const KRef *ref, StmtId by) {
 			used_int(s, ref->dim[d].start, by);
 }
 
+/* Python needs a function for it. */
+static const char *function_wish(const Kernel *k, StmtId id) {
+	const KStmt *s = kernel_stmt(k, id);
+	if (s->op == K_STORE) {
+		const KRef *ref = &k->refs.at[kernel_arg(k, id, 0)->ref];
+		for (uint32_t d = 0; d < ref->rank; d++)
+			if (ref->dim[d].kind == KDIM_PART)
+				return "put";
+	}
+	return s->op == K_WHEN ? "then" : s->op == K_PIPELINE ? "pipeline" : NULL;
+}
+
 static void visit(Kernel *k, StmtId id, void *data) {
 	Settler *s = data;
-	const KStmt *stmt = kernel_stmt(k, id);
+	KStmt *stmt = kernel_stmt(k, id);
+	stmt->name = stmt->name ? stmt->name : function_wish(k, id);
 	s->effects[id] = s->count;
 	s->count += changes_memory(stmt->op);
 	for (uint32_t i = 0; i < stmt->arg_count; i++) {
@@ -85,7 +98,7 @@ static bool needs_variable(const Settler *s, ValueId v, bool reads) {
 }
 
 /* Values stand in the order of the text, so that what one reads is known before it. */
-void kernel_settle(Kernel *k) {
+static void settle(Kernel *k) {
 	Settler s = {.k = k, .uses = kernel_uses(k)};
 	bool *reads = arena_array(k->arena, k->values.count + 1, sizeof *reads);
 	s.effects = arena_array(k->arena, k->stmts.count + 1, sizeof *s.effects);
@@ -101,4 +114,9 @@ void kernel_settle(Kernel *k) {
 		if (kernel_stmt(k, x->def)->result_count == 1 && needs_variable(&s, v, reads[v]))
 			x->name = "value";
 	}
+}
+
+void program_settle(KProgram *p) {
+	for (uint32_t i = 0; i < p->kernels.count; i++)
+		settle(p->kernels.at[i]);
 }

@@ -46,6 +46,7 @@ bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *
 	if (target)
 		p->target = target->name;
 	if (emit == EMIT_PYTHON) {
+		program_settle(p);
 		program_name(p);
 		kernels_print_python(p, out);
 	}
