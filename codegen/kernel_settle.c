@@ -89,12 +89,51 @@ static StmtId function_of(const Kernel *k, RegionId r) {
 static bool needs_variable(const Settler *s, ValueId v, bool reads) {
 	StmtId def = s->k->values.at[v].def, user = s->user[v];
 	RegionId region = kernel_stmt(s->k, def)->region;
+	if (kernel_stmt(s->k, def)->op == K_CHOOSE) /* Python has an `if` for it */
+		return s->uses[v] > 0;
 	if (kernel_stmt(s->k, def)->op == K_PROGRAM_ID) /* a pipeline's body has a grid of its own */
 		return user != NONE && function_of(s->k, kernel_stmt(s->k, user)->region) != function_of(s->k, region);
 	if (!reads || s->uses[v] == 0)
 		return false;
 	uint32_t after = s->effects[def] + changes_memory(kernel_stmt(s->k, def)->op);
 	return user == NONE || s->uses[v] > 1 || kernel_stmt(s->k, user)->region != region || s->effects[user] != after;
+}
+
+/* It is stored by a statement that follows, in whose place Python assigns it. */
+static bool is_stored(const Settler *s, ValueId v) {
+	StmtId at = kernel_stmt(s->k, s->k->values.at[v].def)->next;
+	for (; at != NONE && kernel_stmt(s->k, at)->op == K_STORE; at = kernel_stmt(s->k, at)->next) {
+		const KArg *x = kernel_arg(s->k, at, 1);
+		if (x->kind == KARG_VALUE && x->value == v)
+			return s->uses[v] == 1;
+	}
+	return false;
+}
+
+/* It is assigned where its statement stands, or never. */
+static bool is_assigned(const Settler *s, ValueId v) {
+	switch (kernel_stmt(s->k, s->k->values.at[v].def)->op) {
+	case K_FOR:
+	case K_IF: return true;
+	case K_QUEUE: return s->uses[v] > 0;
+	case K_CALL: return s->k->values.at[v].type != KTYPE_COPY && s->uses[v] > 0 && !is_stored(s, v);
+	case K_FORI:
+	case K_POP: return s->uses[v] > 0 && !is_stored(s, v);
+	default: return false;
+	}
+}
+
+/* What comes out of a `for` is in the variable that it carries. */
+static void join_carried(Kernel *k, StmtId id, void *data) {
+	const KStmt *s = kernel_stmt(k, id);
+	(void)data;
+	for (uint32_t i = 0; s->op == K_FOR && i < s->result_count; i++) {
+		KValue *x = &k->values.at[s->result + i], *in = &k->values.at[s->each->carried.at[i]];
+		if (in->var || x->var)
+			x->var = in->var = in->var ? in->var : x->var;
+		else
+			x->as = s->each->carried.at[i];
+	}
 }
 
 /* Values stand in the order of the text, so that what one reads is known before it. */
@@ -111,9 +150,11 @@ static void settle(Kernel *k) {
 		if (x->name || x->def == NONE || kernel_stmt(k, x->def)->region == NONE)
 			continue;
 		reads[v] = reads_memory(&s, reads, x->def);
-		if (kernel_stmt(k, x->def)->result_count == 1 && needs_variable(&s, v, reads[v]))
+		bool control = kernel_op_kind(kernel_stmt(k, x->def)->op) == KIND_CONTROL;
+		if (control ? is_assigned(&s, v) : needs_variable(&s, v, reads[v]))
 			x->name = "value";
 	}
+	kernel_walk(k, k->body, join_carried, NULL);
 }
 
 void program_settle(KProgram *p) {
