@@ -105,11 +105,6 @@ static void read_attributes(KReader *r, Draft *d) {
 			vec_push(r->a, &d->ints, number);
 		}
 	}
-	if (kread_is(r, "ints") && kread_next_is(r, "=")) {
-		kread_token(r);
-		kread_token(r);
-		read_number_list(r, d);
-	}
 }
 
 static void read_types(KReader *r, Draft *d) {

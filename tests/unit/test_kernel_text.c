@@ -124,6 +124,12 @@ static void test_late(void **state) {
 		{"%1 = load y_ref[...] : float32[8, 128]\n%2 = exp %1 : float32[8, 128]\nstore y_ref[0, 0], 1.0\n"
 	         "store y_ref[...], %2",
 	         "    value = jnp.exp(y_ref[...])\n    y_ref[0, 0] = 1.0\n    y_ref[...] = value\n"},
+		{"a = load x_ref[...] : float32[8, 128]\nb = exp a : float32[8, 128]\n"
+	         "%1, c = for i in 3 from 0 carry (d = a, c = b) : float32[8, 128], float32[8, 128] {\nyield c, d\n}\n"
+	         "store y_ref[...], %1",
+	         "    d = a\n    c = b\n    for i in range(3):\n        value = c\n        value_1 = d\n"
+	         "        d = value\n        c = value_1\n    y_ref[...] = d\n"},
+		{"for _ in 3 from 0 {\n}\nwhen (1 < 2) {\n}", "    for _ in range(3):\n        pass\n"},
 		{"%1 = load y_ref[...] : float32[8, 128]\nwhen (1 < 2) {\nstore y_ref[...], %1\n}",
 	         "    value = y_ref[...]\n\n    @pl.when(1 < 2)\n"},
 		{"%1 = load x_ref[...] : float32[8, 128]\n%2 = add %1, %1 : float32[8, 128]\nstore y_ref[...], %2",
