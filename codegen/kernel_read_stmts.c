@@ -140,6 +140,8 @@ static void read_words(KReader *r, Draft *d) {
 		s->flags |= KSTMT_AHEAD;
 	if (kread_accept(r, "said"))
 		s->flags |= KSTMT_SAID;
+	if (kread_accept(r, "initial"))
+		s->flags |= KSTMT_INITIAL;
 	if (kread_accept(r, "@"))
 		s->from = read_line_number(r);
 	if (kread_accept(r, "@"))
@@ -176,7 +178,8 @@ static void add_results(KReader *r, const Draft *d) {
 
 static void read_stmt(KReader *r, RegionId region);
 
-static void read_lines(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
+void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
+	uint32_t mark = r->scope.count;
 	Token at = r->token;
 	if (!kread_expect(r, "{") || !kread_end_of_line(r))
 		return;
@@ -194,11 +197,6 @@ static void read_lines(KReader *r, RegionId region, ReadOwnLine *read_own, void 
 	kread_expect(r, "}");
 	kread_end_of_line(r);
 	r->region_depth--;
-}
-
-void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
-	uint32_t mark = r->scope.count;
-	read_lines(r, region, read_own, data);
 	kscope_cut(r, mark);
 }
 
@@ -292,7 +290,7 @@ static void read_called(KReader *r, Draft *d) {
 
 static void read_when(KReader *r, Draft *d) {
 	kread_args(r, &d->args);
-	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said");
+	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said") || kread_is(r, "initial");
 	if (r->token.kind == TOKEN_STRING || (r->token.kind == TOKEN_NAME && !word))
 		d->name = kread_variable(r, "a name");
 	draft_make(r, d);
@@ -323,25 +321,11 @@ static void read_plain(KReader *r, Draft *d) {
 	draft_make(r, d);
 }
 
-/* `init { ... }`, whose values the loop behind it sees; the next line is that. */
-static void read_init(KReader *r, Draft *d) {
-	d->init_mark = r->scope.count;
-	d->init = kernel_region(r->k, NONE);
-	kread_token(r);
-	read_lines(r, d->init, NULL, NULL);
-	if (!r->failed && !kread_line(r))
-		kread_expected(r, "the loop of this init");
-}
-
 static void read_stmt(KReader *r, RegionId region) {
-	Draft d = {.function = NONE, .region = region, .init = NONE};
-	if (kread_is(r, "init") && kread_next_is(r, "{"))
-		read_init(r, &d);
+	Draft d = {.function = NONE, .region = region};
 	read_results(r, &d);
 	if (!r->failed)
 		read_op(r, &d);
-	if (!r->failed && d.init != NONE && d.op != K_LOOP)
-		kread_expected(r, "a loop behind its init");
 	if (r->failed)
 		return;
 	switch (d.op) {
@@ -360,7 +344,5 @@ static void read_stmt(KReader *r, RegionId region) {
 	case K_PIPELINE: kread_pipeline(r, &d); break;
 	default: read_plain(r, &d); break;
 	}
-	if (d.init != NONE)
-		kscope_cut(r, d.init_mark);
 	add_results(r, &d);
 }

@@ -142,8 +142,6 @@ typedef struct Draft {
 	const char *name;
 	FunctionId function;
 	RegionId region; /* where it will stand */
-	RegionId init;   /* of a loop, and what was in scope before it; NONE */
-	uint32_t init_mark;
 	StmtId stmt;
 } Draft;
 

@@ -97,7 +97,8 @@ static void put_label(KTextOut *t, const KStmt *s) {
 	if (!name)
 		return;
 	text_put(t->out, " ");
-	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0 || strcmp(name, "said") == 0)
+	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0 || strcmp(name, "said") == 0 ||
+	    strcmp(name, "initial") == 0)
 		text_put_json(t->out, name);
 	else
 		ktext_name(t, name);
@@ -116,6 +117,8 @@ static void put_words(KTextOut *t, const KStmt *s) {
 		text_put(t->out, " ahead");
 	if (s->flags & KSTMT_SAID)
 		text_put(t->out, " said");
+	if (s->flags & KSTMT_INITIAL)
+		text_put(t->out, " initial");
 	if (s->from || s->also)
 		put_line_number(t, s->from);
 	if (s->also)
@@ -318,13 +321,14 @@ static void put_loop_dim(KTextOut *t, const KLoopDim *dim) {
 static void put_loop_head(KTextOut *t, const KLoop *loop) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		put_loop_dim(t, &loop->dim[i]);
-	if (loop->peeled || loop->ragged != NONE) {
+	if (loop->peeled || loop->peel || loop->ragged != NONE) {
 		line_start(t);
-		text_put(t->out, loop->peeled ? "peel" : "mask");
-		if (loop->ragged != NONE) {
-			text_put(t->out, " ");
+		text_put(t->out, loop->peeled ? "peel " : "mask ");
+		if (loop->ragged != NONE)
 			ktext_value(t, loop->ragged);
-		}
+		else
+			text_put(t->out, "_");
+		text_put(t->out, loop->peel ? " peel" : "");
 		line_end(t);
 	}
 	if (loop->skewed) {
@@ -430,21 +434,8 @@ static void put_plain(KTextOut *t, StmtId id) {
 	line_end(t);
 }
 
-/* What computes a loop's initial values stands in front of it. */
-static void put_init(KTextOut *t, const KLoop *loop) {
-	if (loop->init == NONE || region_first(t->k, loop->init) == NONE)
-		return;
-	line_start(t);
-	text_put(t->out, "init");
-	block_start(t);
-	put_region(t, loop->init);
-	block_end(t);
-}
-
 static void put_stmt(KTextOut *t, StmtId id) {
 	const KStmt *s = kernel_stmt(t->k, id);
-	if (s->op == K_LOOP)
-		put_init(t, s->loop);
 	if (t->line_of_stmt)
 		t->line_of_stmt[id] = t->line;
 	line_start(t);
@@ -493,6 +484,34 @@ static void put_buffer(KTextOut *t, BufferId id) {
 	line_end(t);
 }
 
+/* What the first and the last visits of a block are still to do. */
+static void put_held(KTextOut *t, BufferId id) {
+	const KHeld *held = t->k->buffers.at[id].held;
+	if (!held)
+		return;
+	line_start(t);
+	text_put(t->out, "held ");
+	ktext_buffer(t, id);
+	if (held->fill || held->value != 0) {
+		text_put(t->out, held->fill ? " fill " : " from ");
+		ktext_arg(t, &(KArg){.kind = KARG_REAL, .real = held->value});
+	}
+	if (held->copy) {
+		text_put(t->out, " copy ");
+		ktext_buffer(t, held->from);
+	}
+	text_put(t->out, " revisits (");
+	for (uint32_t d = 0, said = 0; d < 32; d++)
+		if (held->revisits >> d & 1)
+			text_printf(t->out, "%s%u", said++ ? ", " : "", d);
+	text_put(t->out, ")");
+	if (held->sums != NONE) {
+		text_put(t->out, " sums ");
+		ktext_buffer(t, held->sums);
+	}
+	line_end(t);
+}
+
 static void put_option(KTextOut *t, const char *word, int64_t number) {
 	line_start(t);
 	text_printf(t->out, "%s %lld", word, (long long)number);
@@ -511,6 +530,8 @@ static void put_signature(KTextOut *t) {
 	}
 	for (BufferId b = 0; b < k->buffers.count; b++)
 		put_buffer(t, b);
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		put_held(t, b);
 	if (k->vmem_limit)
 		put_option(t, "vmem_limit", k->vmem_limit);
 	if (k->mesh_axis) {
@@ -521,9 +542,9 @@ static void put_signature(KTextOut *t) {
 	}
 	if (k->collective_id != -1)
 		put_option(t, "collective_id", k->collective_id);
-	if (k->sparse_core) {
+	if (k->sparse_core || k->turns) {
 		line_start(t);
-		text_put(t->out, "sparse_core");
+		text_put(t->out, k->sparse_core ? "sparse_core" : "turns");
 		line_end(t);
 	}
 	kernel_walk(k, k->body, put_lines_of, t);

@@ -533,17 +533,9 @@ static bool sets_flag(const Verifier *v, const KStmt *s, uint32_t i) {
 	       arg->value == f->parameters.at[i].id;
 }
 
-/* Its values are the loop's arguments. */
-static void verify_init(Verifier *v, RegionId init) {
-	if (init < v->k->regions.count)
-		kverify_region(v, init, K_END);
-}
-
 static bool kverify_stmt(Verifier *v, const KStmt *s) {
 	if (s->op == K_FIRST || s->op >= K_END)
 		return kverify_error(v, "kernel-structure", NULL, "there is no op %u", s->op);
-	if (s->op == K_LOOP && s->loop)
-		verify_init(v, s->loop->init);
 	for (uint32_t i = 0; i < s->arg_count; i++)
 		if (!sets_flag(v, s, i) && !kverify_arg(v, arg_at(v, i)))
 			return false;

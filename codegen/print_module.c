@@ -191,7 +191,7 @@ static void print_public(Printer *pr) {
 	py_line(&pr->w, "return _%s_jit(%s_simulator(interpret))", p->name, argument_list(pr));
 }
 
-void program_name(KProgram *p) {
+void kernels_name(KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++)
 		kernel_name_values(p->kernels.at[i], reserved, p->name);
 	kernel_name_values(p->host, reserved_in_wrapper, p->name);

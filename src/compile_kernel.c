@@ -47,7 +47,7 @@ bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *
 		p->target = target->name;
 	if (emit == EMIT_PYTHON) {
 		program_settle(p);
-		program_name(p);
+		kernels_name(p);
 		kernels_print_python(p, out);
 	}
 	if (emit == EMIT_KERNEL)

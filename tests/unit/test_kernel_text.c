@@ -34,7 +34,7 @@ static const char *python(Front *f, KProgram *p) {
 	Text out;
 	text_init(&out, &f->arena);
 	program_settle(p);
-	program_name(p);
+	kernels_name(p);
 	kernels_print_python(p, &out);
 	return out.at;
 }
@@ -259,9 +259,7 @@ static void test_wrong_kernels(void **state) {
 	         "the grid has 2 dims and 1 name"},
 		{"def f() {\n}\npipeline f grid () at () {\nstart x", 9, 1, "kernel-syntax",
 	         "expected 'in', 'out' or '}', found 'start'"},
-		{"init {\n}\ninit {\n}", 8, 1, "kernel-op", "there is no op 'init'"},
-		{"init {\n}\nx = zeros : float32", 8, 11, "kernel-syntax",
-	         "expected a loop behind its init, found ':'"},
+		{"held x revisits ()", 6, 6, "kernel-unknown", "there is no 'x' here"},
 		{"loop f(j) while {", 6, 11, "kernel-syntax",
 	         "expected default, unroll, fori_loop or emit_pipeline, found 'while'"},
 		{"loop f(j) unroll {\ndim k steps", 7, 5, "kernel-unknown", "there is no 'k' here"},
