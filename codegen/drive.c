@@ -205,9 +205,11 @@ static void add_tail_windows(Driver *d, Part part, KArgs *args) {
 	}
 }
 
+/* The function's own flag: it is set. */
 static void add_flag(Driver *d, Part part, KArgs *args) {
+	const KFunction *f = &d->k->functions.at[d->part[part]];
 	if (d->masked[part])
-		vec_push(d->k->arena, args, karg_value(d->loop->ragged));
+		vec_push(d->k->arena, args, karg_value(f->parameters.at[f->parameters.count - 1].id));
 }
 
 void drive_tail(Driver *d, ValueId *values) {

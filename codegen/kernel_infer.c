@@ -352,8 +352,9 @@ static void dtype_of(KInfer *in, uint16_t op) {
 	if (op == K_IOTA || op == K_INT || op == K_PROGRAM_ID || op == K_DEVICE_ID || op == K_CORE_ID ||
 	    op == K_SUBCORE_ID)
 		*in->dtype = DTYPE_I32;
-	bool keeps = op == K_LET || op == K_MASK || op == K_KEEP || op == K_STRIDED || (op >= K_RESHAPE && op <= K_TO_COLUMN) ||
-	             (op >= K_MAX && op <= K_MIN) || (op >= K_FOLD_SUM && op <= K_FOLD_MIN);
+	bool keeps = op == K_LET || op == K_MASK || op == K_KEEP || op == K_STRIDED ||
+	             (op >= K_RESHAPE && op <= K_TO_COLUMN) || (op >= K_MAX && op <= K_MIN) ||
+	             (op >= K_FOLD_SUM && op <= K_FOLD_MIN);
 	if (keeps && x)
 		*in->dtype = x->dtype;
 }

@@ -212,10 +212,11 @@ static void read_dim(KReader *r, KLoop *loop) {
 static void read_ragged(KReader *r, KLoop *loop, bool peeled) {
 	static const ReadType flag = {.type = KTYPE_FLAG, .dtype = DTYPE_BOOL, .layout = LAYOUT_SCALAR};
 	loop->peeled = peeled;
-	if (r->token.kind == TOKEN_END)
-		return;
-	Token name = kread_name(r);
-	loop->ragged = kread_new_value(r, &name, &flag);
+	if (!kread_accept(r, "_")) {
+		Token name = kread_name(r);
+		loop->ragged = kread_new_value(r, &name, &flag);
+	}
+	loop->peel = !peeled && kread_accept(r, "peel");
 }
 
 static void read_hand(KReader *r, KLoop *loop) {
@@ -229,7 +230,7 @@ static void read_hand(KReader *r, KLoop *loop) {
 
 /* A line of the loop itself: its first word is followed by another, or by nothing. */
 static bool read_loop_line(KReader *r, void *data) {
-	static const char *const words[] = {"dim", "peel", "mask", "skew", "window", "to_peel", "hand", NULL};
+	static const char *const words[] = {"dim", "peel", "mask", "skew", "window", "hand", NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;
@@ -248,7 +249,6 @@ static bool read_loop_line(KReader *r, void *data) {
 		loop->paired = kread_accept(r, "paired");
 		break;
 	case 4: read_window(r, loop); break;
-	case 5: loop->peel = true; break;
 	default: read_hand(r, loop); break;
 	}
 	return true;

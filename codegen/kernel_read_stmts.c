@@ -178,7 +178,8 @@ static void add_results(KReader *r, const Draft *d) {
 
 static void read_stmt(KReader *r, RegionId region);
 
-static void read_lines(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
+void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
+	uint32_t mark = r->scope.count;
 	Token at = r->token;
 	if (!kread_expect(r, "{") || !kread_end_of_line(r))
 		return;
@@ -196,11 +197,6 @@ static void read_lines(KReader *r, RegionId region, ReadOwnLine *read_own, void 
 	kread_expect(r, "}");
 	kread_end_of_line(r);
 	r->region_depth--;
-}
-
-void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
-	uint32_t mark = r->scope.count;
-	read_lines(r, region, read_own, data);
 	kscope_cut(r, mark);
 }
 

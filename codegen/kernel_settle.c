@@ -136,8 +136,30 @@ static void join_carried(Kernel *k, StmtId id, void *data) {
 	}
 }
 
+/* Python assigns what a `for` yields one after the other: what is carried in another place is kept before. */
+static void keep_yielded(Kernel *k, StmtId id, void *data) {
+	const KStmt *s = kernel_stmt(k, id);
+	StmtId owner = k->regions.at[s->region].owner;
+	(void)data;
+	if (s->op != K_YIELD || owner == NONE || kernel_stmt(k, owner)->op != K_FOR)
+		return;
+	const KFor *each = kernel_stmt(k, owner)->each;
+	for (uint32_t i = 0; i < kernel_stmt(k, id)->arg_count; i++) {
+		KArg x = *kernel_arg(k, id, i);
+		bool other = false;
+		for (uint32_t j = 0; j < each->carried.count && x.kind == KARG_VALUE; j++)
+			other = other || (j != i && each->carried.at[j] == x.value);
+		if (!other)
+			continue;
+		KValue v = k->values.at[x.value];
+		StmtId let = kernel_insert_before(k, id, K_LET, 1, &x, 0, NULL);
+		*kernel_arg(k, id, i) = karg_value(kernel_result(k, let, v.type, v.dtype, v.rank, v.shape, "value"));
+	}
+}
+
 /* Values stand in the order of the text, so that what one reads is known before it. */
 static void settle(Kernel *k) {
+	kernel_walk(k, k->body, keep_yielded, NULL);
 	Settler s = {.k = k, .uses = kernel_uses(k)};
 	bool *reads = arena_array(k->arena, k->values.count + 1, sizeof *reads);
 	s.effects = arena_array(k->arena, k->stmts.count + 1, sizeof *s.effects);

@@ -321,18 +321,14 @@ static void put_loop_dim(KTextOut *t, const KLoopDim *dim) {
 static void put_loop_head(KTextOut *t, const KLoop *loop) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		put_loop_dim(t, &loop->dim[i]);
-	if (loop->peeled || loop->ragged != NONE) {
+	if (loop->peeled || loop->peel || loop->ragged != NONE) {
 		line_start(t);
-		text_put(t->out, loop->peeled ? "peel" : "mask");
-		if (loop->ragged != NONE) {
-			text_put(t->out, " ");
+		text_put(t->out, loop->peeled ? "peel " : "mask ");
+		if (loop->ragged != NONE)
 			ktext_value(t, loop->ragged);
-		}
-		line_end(t);
-	}
-	if (loop->peel) {
-		line_start(t);
-		text_put(t->out, "to_peel");
+		else
+			text_put(t->out, "_");
+		text_put(t->out, loop->peel ? " peel" : "");
 		line_end(t);
 	}
 	if (loop->skewed) {
@@ -538,11 +534,6 @@ static void put_signature(KTextOut *t) {
 		put_buffer(t, b);
 	for (BufferId b = 0; b < k->buffers.count; b++)
 		put_held(t, b);
-	if (k->turns) {
-		line_start(t);
-		text_put(t->out, "back_and_forth");
-		line_end(t);
-	}
 	if (k->vmem_limit)
 		put_option(t, "vmem_limit", k->vmem_limit);
 	if (k->mesh_axis) {
@@ -553,9 +544,9 @@ static void put_signature(KTextOut *t) {
 	}
 	if (k->collective_id != -1)
 		put_option(t, "collective_id", k->collective_id);
-	if (k->sparse_core) {
+	if (k->sparse_core || k->turns) {
 		line_start(t);
-		text_put(t->out, "sparse_core");
+		text_put(t->out, k->sparse_core ? "sparse_core" : "turns");
 		line_end(t);
 	}
 	kernel_walk(k, k->body, put_lines_of, t);

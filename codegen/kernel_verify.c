@@ -193,6 +193,11 @@ static bool buffer_fits(Verifier *v, BufferId id) {
 		return kverify_error(v, "kernel-signature", "say `of [ARRAY] at (...) buffers N`",
 		                     "%s does not say of which array its block is, and where",
 		                     kverify_buffer_name(v, id));
+	bool held = b->held && (b->role != BUFFER_OUT || (b->held->copy && b->held->from >= v->k->buffers.count) ||
+	                        (b->held->sums != NONE && b->held->sums >= v->k->buffers.count) ||
+	                        b->held->revisits >> v->k->grid.count);
+	if (held)
+		return kverify_error(v, "kernel-signature", NULL, "%s cannot be held so", kverify_buffer_name(v, id));
 	if (operand && b->index && !block_fits(v, id))
 		return false;
 	return b->role != BUFFER_OUT || b->alias == NONE || alias_fits(v, b);

@@ -34,7 +34,7 @@ static const char *python(Front *f, KProgram *p) {
 	Text out;
 	text_init(&out, &f->arena);
 	program_settle(p);
-	program_name(p);
+	kernels_name(p);
 	kernels_print_python(p, &out);
 	return out.at;
 }
@@ -124,6 +124,12 @@ static void test_late(void **state) {
 		{"%1 = load y_ref[...] : float32[8, 128]\n%2 = exp %1 : float32[8, 128]\nstore y_ref[0, 0], 1.0\n"
 	         "store y_ref[...], %2",
 	         "    value = jnp.exp(y_ref[...])\n    y_ref[0, 0] = 1.0\n    y_ref[...] = value\n"},
+		{"a = load x_ref[...] : float32[8, 128]\nb = exp a : float32[8, 128]\n"
+	         "%1, c = for i in 3 from 0 carry (d = a, c = b) : float32[8, 128], float32[8, 128] {\nyield c, d\n}\n"
+	         "store y_ref[...], %1",
+	         "    d = a\n    c = b\n    for i in range(3):\n        value = c\n        value_1 = d\n"
+	         "        d = value\n        c = value_1\n    y_ref[...] = d\n"},
+		{"for _ in 3 from 0 {\n}\nwhen (1 < 2) {\n}", "    for _ in range(3):\n        pass\n"},
 		{"%1 = load y_ref[...] : float32[8, 128]\nwhen (1 < 2) {\nstore y_ref[...], %1\n}",
 	         "    value = y_ref[...]\n\n    @pl.when(1 < 2)\n"},
 		{"%1 = load x_ref[...] : float32[8, 128]\n%2 = add %1, %1 : float32[8, 128]\nstore y_ref[...], %2",
@@ -253,9 +259,7 @@ static void test_wrong_kernels(void **state) {
 	         "the grid has 2 dims and 1 name"},
 		{"def f() {\n}\npipeline f grid () at () {\nstart x", 9, 1, "kernel-syntax",
 	         "expected 'in', 'out' or '}', found 'start'"},
-		{"init {\n}\ninit {\n}", 8, 1, "kernel-op", "there is no op 'init'"},
-		{"init {\n}\nx = zeros : float32", 8, 11, "kernel-syntax",
-	         "expected a loop behind its init, found ':'"},
+		{"held x revisits ()", 6, 6, "kernel-unknown", "there is no 'x' here"},
 		{"loop f(j) while {", 6, 11, "kernel-syntax",
 	         "expected default, unroll, fori_loop or emit_pipeline, found 'while'"},
 		{"loop f(j) unroll {\ndim k steps", 7, 5, "kernel-unknown", "there is no 'k' here"},
