@@ -1,0 +1,163 @@
+"""Kernel text to syntax.Program: docs/kernel.md. Raises TextError with line and column."""
+
+from . import expressions as ex
+from .errors import TextError
+from .lexer import Line
+from .statements import region
+from .syntax import Array, Buffer, Kernel, Program
+
+_SIGNATURE = (
+    *("grid", "in", "out", "scratch", "vmem_limit", "mesh", "collective_id", "sparse_core"),
+    "line",
+)
+
+
+class Lines:
+    """The lines of a text that say anything, in order."""
+
+    def __init__(self, text):
+        self.raw, self.at = text.splitlines(), 0
+
+    def peek(self):
+        """The next line, unread; None behind the last."""
+        while self.at < len(self.raw):
+            bare = self.raw[self.at].strip()
+            if bare and not bare.startswith("#"):
+                return Line(self.raw[self.at], self.at + 1)
+            self.at += 1
+        return None
+
+    def take(self):
+        """The next line."""
+        line = self.peek()
+        if line is None:
+            raise TextError("the text ends too early", max(len(self.raw), 1))
+        self.at += 1
+        return line
+
+    def word(self):
+        """The first word of the next line."""
+        while self.at < len(self.raw) and (
+            not self.raw[self.at].strip() or self.raw[self.at].lstrip().startswith("#")
+        ):
+            self.at += 1
+        words = self.raw[self.at].split(None, 1) if self.at < len(self.raw) else []
+        return words[0] if words else None
+
+    def skip(self):
+        """Past the next line, whatever it says."""
+        self.at += 1
+
+
+def parse(text):
+    """The Program that a text is."""
+    lines = Lines(text)
+    line = lines.take()
+    line.expect("program")
+    program = Program(_word(line), "")
+    if line.accept("for"):
+        program.target = _word(line)
+    while (word := lines.word()) is not None:
+        if word in ("config", "cost"):
+            lines.skip()
+            continue
+        line = lines.take()
+        line.take()
+        if word == "input":
+            program.inputs.append(_array(line))
+        elif word == "output":
+            program.outputs.append(_array(line))
+        elif word == "kernel":
+            program.kernels.append(_kernel(lines, line))
+        elif word.startswith("host"):
+            _host(lines, line, program)
+        else:
+            line.at = 0
+            line.fail("expected input, output, config, cost, kernel or host")
+    if program.host is None:
+        raise TextError("there is no host(...)", len(lines.raw))
+    return program
+
+
+def _word(line):
+    return line.string() if line.kind() == "string" else line.name()
+
+
+def _array(line):
+    name, dtype = line.name(), ex.dtype(line)
+    return Array(name, dtype, line.ints() if line.peek() == "[" else None)
+
+
+def _host(lines, line, program):
+    program.host_line = line.number
+    program.parameters = line.items("(", line.name, ")")
+    line.expect("{")
+    line.done()
+    program.host = region(lines)
+
+
+# ---- signatures ----------------------------------------------------------------------------------
+
+
+def _kernel(lines, line):
+    kernel = Kernel(_word(line), line.number)
+    line.expect("{")
+    line.done()
+    while True:
+        following = lines.peek()
+        if following is None or following.peek() not in _SIGNATURE:
+            break
+        if following.peek(1) in ("=", ","):
+            break
+        _signature(kernel, lines.take())
+    kernel.body = region(lines)
+    return kernel
+
+
+def _signature(kernel, line):
+    word = line.take()
+    if word == "line":
+        return
+    if word == "grid":
+        kernel.grid.append((line.name(), line.integer()))
+        if line.peek() not in ("parallel", "arbitrary"):
+            line.fail("expected parallel or arbitrary")
+        line.take()
+    elif word in ("in", "out"):
+        kernel.buffers.append(_operand(line, word))
+    elif word == "scratch":
+        kernel.buffers.append(_scratch(line))
+    elif word == "mesh":
+        kernel.mesh = _word(line)
+    elif word == "sparse_core":
+        kernel.sparse_core = True
+    else:
+        setattr(kernel, word, line.integer())
+    line.done()
+
+
+def _operand(line, role):
+    buffer = Buffer(role, line.name(), line.name("a space"), None, (), line=line.number)
+    if buffer.space not in ("vmem", "hbm", "smem", "prefetch"):
+        line.at -= 1
+        line.fail("expected vmem, hbm, smem or prefetch")
+    buffer.dtype, buffer.shape = ex.dtype(line), line.ints()
+    if buffer.space == "vmem":
+        line.expect("of")
+        buffer.array = line.ints()
+        line.expect("at")
+        buffer.index = ex.expressions(line)
+        if not len(buffer.array) == len(buffer.index) == len(buffer.shape):
+            line.fail("block, array and index must have one rank")
+        buffer.buffers = line.integer() if line.accept("buffers") else 2
+    if line.accept("alias"):
+        buffer.alias = line.name()
+    return buffer
+
+
+def _scratch(line):
+    buffer = Buffer("scratch", line.name(), line.name("a space"), None, (), line=line.number)
+    if buffer.space not in ("dma", "regular"):
+        buffer.dtype = ex.dtype(line)
+    buffer.shape = line.ints() if line.peek() == "[" else ()
+    return buffer
