@@ -1,4 +1,4 @@
-"""Blocks of operands over a grid: cut when the index changes, put back when it does and at the end."""
+"""Blocks of operands over a grid: cut when the index changes, put back then and at the end."""
 
 from .memory import cut, inside
 from .scopes import DEVICE

@@ -1,4 +1,4 @@
-"""Statements that hold or call regions: functions, loops, conditions, pipelines, queues, launches."""
+"""Statements that hold or call regions: functions, loops, conditions, pipelines, launches."""
 
 import itertools
 from dataclasses import dataclass

@@ -129,5 +129,5 @@ def whole(name):
 
 
 def overlap(a, b):
-    """Do two views share an element?"""
+    """Whether two views share an element."""
     return bool(np.may_share_memory(a, b) and np.shares_memory(a, b))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Type:
-    """Of a value: kind is tile, scalar, int, flag, copy, queue; dtype and shape of the first two."""
+    """Of a value. kind: tile, scalar, int, flag, copy, queue; dtype and shape: of the first two."""
 
     kind: str
     dtype: object = None

@@ -1,4 +1,4 @@
-"""Devices take turns: one runs until it must wait for another. All of them waiting is a deadlock."""
+"""Devices take turns: one runs until it waits for another. All waiting is a deadlock."""
 
 import threading
 
