@@ -391,8 +391,7 @@ def test_for_with_carried_values_and_columns():
         """  zeros = zeros : float32[8, 128]
   total = for strip in 4 from 1 carry (total = zeros) slice at 128 : float32[8, 128] {
     x = load x_ref[:, strip * 128 +: 128] : float32[8, 128]
-    same = load x_ref[:, at] : float32[8, 128]
-    %1 = add x, same : float32[8, 128]
+    %1 = add x, x : float32[8, 128]
     total = add total, %1 : float32[8, 128]
     yield total
   }

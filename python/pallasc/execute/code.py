@@ -189,9 +189,11 @@ def keeper(slot, type_):
         return lambda e, value: e.__setitem__(slot, bool(value))
     if type_.kind not in ("tile", "scalar"):
         return lambda e, value: e.__setitem__(slot, value)
-    dtype, shape = type_.dtype, type_.shape
+    dtype, shape, number = type_.dtype, type_.shape, type_.kind == "scalar"
 
     def keep(e, value):
+        if number and isinstance(value, (bool, int, float)):
+            value = literal(value, dtype)
         if value.dtype != dtype or value.shape != shape:
             raise _mismatch(value, type_)
         e[slot] = value
@@ -278,10 +280,8 @@ _INTS = {
 
 
 def kernel_scope(code, kernel):
-    """The names that a kernel's statements see: its grid's and its buffers'."""
+    """The names of a kernel's buffers."""
     scope = Scope()
-    for name, _ in kernel.grid:
-        code.define(scope, name, Type("int"))
     for buffer in kernel.buffers:
         scope.names[buffer.name] = Memory(code.slot(), buffer)
     return scope

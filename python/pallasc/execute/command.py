@@ -54,7 +54,7 @@ def _arrays(program, given, seed):
     for entry in info["inputs"]:
         if entry["name"] in given:
             values[entry["name"]] = _read(given[entry["name"]], entry)
-    return [values[name] for name in program.parameters]
+    return [values[entry["name"]] for entry in entries]
 
 
 def _named(entries, values):

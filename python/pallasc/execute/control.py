@@ -7,8 +7,8 @@ from .blocks import Blocks
 from .effects import located_place
 from .errors import ExecuteError
 from .memory import cut, inside, place, whole
-from .scopes import DEVICE, POINT, Columns, Memory, Scope, function, integer
-from .syntax import Buffer, Type
+from .scopes import DEVICE, POINT, Memory, Scope, function, integer
+from .syntax import Arg, Buffer, Type
 
 INT = Type("int")
 
@@ -24,17 +24,19 @@ class Callee:
     give: object
     types: tuple
 
-    def flags(self):
-        """{name: slot} of the parameters that a call may set."""
-        return {p.name: slot for p, slot in self.parameters if _is_flag(p)}
-
-    def others(self):
-        """All other parameters."""
-        return [(p, slot) for p, slot in self.parameters if not _is_flag(p)]
+    def paired(self, args):
+        """(parameter, slot, argument) of each: flags that a call leaves out have none."""
+        left = self.parameters[len(args) :]
+        if all(_is_flag(parameter) for parameter, _ in left):
+            args = [*args, *[Arg("none")] * len(left)]
+        if len(args) != len(self.parameters):
+            count = len(self.parameters)
+            raise ExecuteError(f"{self.name} takes {count} arguments, not {len(args)}")
+        return [(p, slot, arg) for (p, slot), arg in zip(self.parameters, args, strict=True)]
 
 
 def _is_flag(parameter):
-    return parameter.type is not None and parameter.type.kind == "flag"
+    return parameter.type is not None and parameter.type.kind == "flag" and not parameter.given
 
 
 # ---- functions -----------------------------------------------------------------------------------
@@ -69,6 +71,8 @@ def _given(code, last, scope):
 
 def _bound(code, parameter, arg, scope):
     """A function that gives a parameter's value for an argument."""
+    if _is_flag(parameter):
+        return _flag(code, parameter, arg, scope)
     if parameter.buffer is None:
         return code.typed(arg, scope, parameter.type, f"the argument for {parameter.name}")
     found, wanted = located_place(code, arg, scope), parameter.buffer
@@ -79,6 +83,16 @@ def _bound(code, parameter, arg, scope):
     return found.view
 
 
+def _flag(code, parameter, arg, scope):
+    if arg.kind == "flag" and arg.value[0] == parameter.name:
+        return code.condition(arg.value[1], scope)
+    if arg.kind == "name" and arg.value == parameter.name:
+        return lambda e: True
+    if arg.kind != "none":
+        raise ExecuteError(f"the flag here is {parameter.name}")
+    return lambda e: False
+
+
 def _buffer_text(buffer):
     dtype = buffer.dtype.name if buffer.dtype else "semaphores"
     return f"{dtype}{list(buffer.shape)}"
@@ -86,18 +100,9 @@ def _buffer_text(buffer):
 
 def _call(code, stmt, scope):
     callee = scope.find(stmt.detail, Callee, "function")
-    flags, others = callee.flags(), callee.others()
-    given, named = stmt.args[: len(others)], stmt.args[len(others) :]
-    if len(given) < len(others):
-        raise ExecuteError(f"{callee.name} takes {len(others)} arguments, not {len(given)}")
-    raised = set()
-    for arg in named:
-        if arg.kind != "name" or arg.value not in flags:
-            raise ExecuteError(f"{callee.name} has no flag {arg.value}")
-        raised.add(arg.value)
-    gets = [_bound(code, p, arg, scope) for (p, _), arg in zip(others, given, strict=True)]
-    slots = [slot for _, slot in others]
-    settings = [(slot, name in raised) for name, slot in flags.items()]
+    paired = callee.paired(stmt.args)
+    gets = [_bound(code, p, arg, scope) for p, _, arg in paired]
+    slots = [slot for _, slot, _ in paired]
     _check_count(callee, len(stmt.results))
     keep, run, give = code.results(stmt, scope), callee.run, callee.give
 
@@ -105,8 +110,6 @@ def _call(code, stmt, scope):
         values = [get(e) for get in gets]
         for slot, value in zip(slots, values, strict=True):
             e[slot] = value
-        for slot, flag in settings:
-            e[slot] = flag
         run(e)
         keep(e, give(e))
 
@@ -120,10 +123,10 @@ def _check_count(callee, count):
 
 def _fori(code, stmt, scope):
     callee = scope.find(stmt.detail, Callee, "function")
-    (_, step), *carried = callee.others()
+    (_, step), *carried = callee.parameters
     if len(carried) != len(stmt.args) - 1:
         raise ExecuteError(f"{callee.name} carries {len(carried)} values")
-    count = function(integer(stmt.args[0].value, scope))
+    _, count = code.value(stmt.args[0], scope)
     gets = [_bound(code, p, arg, scope) for (p, _), arg in zip(carried, stmt.args[1:], strict=True)]
     slots = [slot for _, slot in carried]
     keeps = _keepers([p.type for p, _ in carried], slots)
@@ -132,7 +135,7 @@ def _fori(code, stmt, scope):
 
     def fori(e):
         values = [get(e) for get in gets]
-        for number in range(count(e)):
+        for number in range(int(count(e))):
             _hand(e, keeps, values)
             e[step] = number
             run(e)
@@ -159,9 +162,8 @@ def _hand(e, keeps, values):
 def _for(code, stmt, scope):
     each, inner = stmt.detail, Scope(scope)
     step = code.define(inner, each.step, INT)
+    first = function(integer(each.first, scope))
     slots = [code.define(inner, n, t) for n, t in zip(each.carried, stmt.types, strict=True)]
-    if each.slice_name:
-        inner.names[each.slice_name] = Columns(each.step, each.slice_width)
     end = function(integer(each.end, scope))
     gets = [
         code.typed(arg, scope, t, f"what {name} starts as")
@@ -173,7 +175,7 @@ def _for(code, stmt, scope):
 
     def loop(e):
         values = [get(e) for get in gets]
-        for number in range(each.first, end(e)):
+        for number in range(first(e), end(e)):
             _hand(e, keeps, values)
             e[step] = number
             run(e)
@@ -323,12 +325,19 @@ def _loop_window(code, window, loop, scope):
     """A function that puts a step's window into its slot, and gives what puts it back, if any."""
     operand = place(whole(window.of), scope)
     tail = place(whole(window.tail), scope) if window.tail else None
+    for found in (operand, tail):
+        if found and found.dtype != window.dtype:
+            raise ExecuteError(f"{window.name} is not of the dtype of {window.of}")
+    if tail and tail.shape != window.shape:
+        raise ExecuteError(f"{window.tail} is not of the shape of {window.name}")
     slot = code.slot()
     scope.names[window.name] = Memory(
         slot, Buffer("parameter", window.name, window.space, window.dtype, window.shape)
     )
     if window.start is not None:
         start = [function(integer(i, scope)) for i in window.start]
+    elif not window.index:
+        start = [lambda e: 0] * len(window.shape)
     else:
         sizes = zip(window.index, window.shape, strict=True)
         start = [function(integer(("*", i, ("int", size)), scope)) for i, size in sizes]

@@ -8,22 +8,23 @@ _FUNCTIONS = {"div": 2, "rem": 2, "cdiv": 2, "min": 2, "max": 2, "choose": 3, "t
 _COMPARISONS = ("==", "<", "<=", ">", ">=")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan"), "true": True, "false": False}
 _PLAIN = ("int", "flag", "copy", "queue", "semaphore")
+_LAYOUTS = ("row", "column", "scalar", "tile")
 
 # ---- integers ------------------------------------------------------------------------------------
 
 
 def expression(line):
     """An integer expression, which stands in parentheses or between commas."""
-    tree = _comparison(line)
-    while line.accept("&"):
-        tree = ("&", tree, _comparison(line))
+    tree = _and(line)
+    if line.peek() in _COMPARISONS:
+        tree = (line.take(), tree, _and(line))
     return tree
 
 
-def _comparison(line):
+def _and(line):
     tree = _sum(line)
-    while line.peek() in _COMPARISONS:
-        tree = (line.take(), tree, _sum(line))
+    while line.accept("&"):
+        tree = ("&", tree, _sum(line))
     return tree
 
 
@@ -51,12 +52,14 @@ def _unary(line):
         return tree
     if line.kind() == "number":
         return ("int", line.integer())
+    if line.peek() in ("true", "false"):
+        return ("int", int(line.take() == "true"))
     name = line.name("an int, a name or '('")
     if line.peek() == "(" and name in _FUNCTIONS:
         return _function(line, name)
     if line.peek() == "[":
         return ("at", name, line.items("[", lambda: expression(line), "]"))
-    return ("int", int(_NUMBERS[name])) if name in ("true", "false") else ("name", name)
+    return ("name", name)
 
 
 def _function(line, name):
@@ -89,10 +92,11 @@ def value_type(line):
     if line.peek() in _PLAIN:
         return Type(line.take())
     found = dtype(line)
-    if line.peek() != "[":
-        return Type("scalar", found)
-    shape = line.ints()
-    layout = line.take() if line.peek() in ("row", "column") else ""
+    tile = line.peek() == "["
+    shape = line.ints() if tile else ()
+    layout = line.take() if line.peek() in _LAYOUTS else ""
+    if not tile:
+        return Type("scalar", found, (), layout)
     last = {"row": shape[-2:-1], "column": shape[-1:]}.get(layout, (1,))
     if last != (1,):
         line.fail(f"a {layout} has a dim of size 1 there")

@@ -78,10 +78,14 @@ class Line:
         return "the end of the line" if self.peek() is None else repr(self.peek())
 
     def name(self, what="a name"):
-        """Takes a name."""
-        if self.kind() != "name":
+        """Takes a name, which may stand in quotes."""
+        if not self.named():
             self.fail(f"expected {what}, found {self.found()}")
-        return self.take()
+        return self.string() if self.kind() == "string" else self.take()
+
+    def named(self):
+        """Whether the next token is a name."""
+        return self.kind() in ("name", "string")
 
     def integer(self):
         """Takes an int, which may have a sign."""

@@ -65,8 +65,9 @@ class KernelCode:
         self.code = Code(kernel)
         self.scope = kernel_scope(self.code, kernel)
         self.slots = {b.name: self.scope[b.name].slot for b in kernel.buffers}
-        self.at = [self.scope[name].slot for name, _ in kernel.grid]
-        self.blocks = [self._blocks(b) for b in kernel.buffers if b.space == "vmem" and b.index]
+        inner = Scope(self.scope)  # what a kernel's index maps see, and its statements do not
+        self.at = [self.code.define(inner, name, Type("int")) for name, _ in kernel.grid]
+        self.blocks = [self._blocks(b, inner) for b in kernel.buffers if b.index]
         self.aliases = {b.alias: b.name for b in kernel.buffers if b.alias}
         self.run, _ = self.code.region(kernel.body, Scope(self.scope))
         unknown = set(self.aliases) - {b.name for b in kernel.buffers if b.role == "in"}
@@ -82,9 +83,9 @@ class KernelCode:
         """Of an operand's whole array."""
         return buffer.shape if buffer.array is None else buffer.array
 
-    def _blocks(self, buffer):
+    def _blocks(self, buffer, scope):
         try:
-            index = [function(integer(i, self.scope)) for i in buffer.index]
+            index = [function(integer(i, scope)) for i in buffer.index]
         except ExecuteError as error:
             raise TextError(str(error), buffer.line) from error
         array, slot = self.code.slot(), self.slots[buffer.name]
@@ -171,12 +172,10 @@ class Machine:
         self.program = program
         self.kernels = [KernelCode(kernel) for kernel in program.kernels]
         self.code, scope = Code(launch=self.kernels), Scope()
-        declared = {array.name: array for array in program.inputs}
         self.slots = []
-        for name in program.parameters:
-            if name not in declared:
-                raise TextError(f"{name} is no input", program.host_line)
-            array = declared[name]
+        if len(program.parameters) != len(program.inputs):
+            raise TextError("the wrapper takes what `input` says", program.host_line)
+        for name, array in zip(program.parameters, program.inputs, strict=True):
             kind = "scalar" if array.shape is None else "tile"
             type_ = Type(kind, array.dtype, array.shape or ())
             self.slots.append((array, self.code.define(scope, name, type_)))

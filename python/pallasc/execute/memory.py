@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import ExecuteError
-from .scopes import Columns, Memory, integer
-from .syntax import Dim, Ref
+from .scopes import Memory, integer
+from .syntax import Ref
 from .values import poisoned
 
 # ---- blocks --------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def place(ref, scope):
     """The Place of a Ref."""
     memory = scope.find(ref.name, Memory, "buffer")
     slot, shape = memory.slot, memory.buffer.shape
-    dims = [_columns(dim, scope) for dim in ref.dims or ()]
+    dims = ref.dims or ()
     if len(dims) > len(shape):
         raise ExecuteError(f"{ref.name} has {len(shape)} dims, not {len(dims)}")
     if all(dim.kind == "all" for dim in dims):
@@ -78,16 +78,6 @@ def place(ref, scope):
         if dim.kind != "at"
     ]
     return Place(memory, (*kept, *shape[len(dims) :]), _view(slot, items))
-
-
-def _columns(dim, scope):
-    """The name of an iteration's columns as the range that it is."""
-    if dim.kind == "at" and dim.start[0] == "name":
-        found = scope.names.get(dim.start[1])
-        if isinstance(found, Columns):
-            start = ("*", ("name", found.step), ("int", found.width))
-            return Dim("range", start, found.width)
-    return dim
 
 
 def _item(name, dim, size, start):

@@ -236,6 +236,17 @@ def _interleave(case):
     return lambda x, y: np.stack([x, y], -1).reshape(*x.shape[:-1], 2 * x.shape[-1])
 
 
+@_builder("tril")
+def _tril(case, keep=np.less_equal):
+    (shift,) = case.many("ints") or (0,)
+    rows, columns = case.types[0].shape[-2:]
+    kept = keep(np.arange(columns)[None, :], np.arange(rows)[:, None] + shift)
+    return lambda x: np.where(kept, x, x.dtype.type(0))
+
+
+BUILDERS["triu"] = lambda case: _tril(case, np.greater_equal)
+
+
 @_builder("to_row")
 def _to_row(case):
     return lambda x: np.swapaxes(x[..., :1], -1, -2)

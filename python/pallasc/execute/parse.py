@@ -54,9 +54,9 @@ def parse(text):
     lines = Lines(text)
     line = lines.take()
     line.expect("program")
-    program = Program(_word(line), "")
+    program = Program(line.name(), "")
     if line.accept("for"):
-        program.target = _word(line)
+        program.target = line.name()
     while (word := lines.word()) is not None:
         if word in ("config", "cost"):
             lines.skip()
@@ -79,10 +79,6 @@ def parse(text):
     return program
 
 
-def _word(line):
-    return line.string() if line.kind() == "string" else line.name()
-
-
 def _array(line):
     name, dtype = line.name(), ex.dtype(line)
     return Array(name, dtype, line.ints() if line.peek() == "[" else None)
@@ -100,7 +96,7 @@ def _host(lines, line, program):
 
 
 def _kernel(lines, line):
-    kernel = Kernel(_word(line), line.number)
+    kernel = Kernel(line.name(), line.number)
     line.expect("{")
     line.done()
     while True:
@@ -128,7 +124,7 @@ def _signature(kernel, line):
     elif word == "scratch":
         kernel.buffers.append(_scratch(line))
     elif word == "mesh":
-        kernel.mesh = _word(line)
+        kernel.mesh = line.name()
     elif word == "sparse_core":
         kernel.sparse_core = True
     else:
@@ -142,14 +138,15 @@ def _operand(line, role):
         line.at -= 1
         line.fail("expected vmem, hbm, smem or prefetch")
     buffer.dtype, buffer.shape = ex.dtype(line), line.ints()
-    if buffer.space == "vmem":
-        line.expect("of")
+    if line.accept("of"):
         buffer.array = line.ints()
-        line.expect("at")
+    if line.accept("at"):
         buffer.index = ex.expressions(line)
+        buffer.array = buffer.array or buffer.shape
         if not len(buffer.array) == len(buffer.index) == len(buffer.shape):
             line.fail("block, array and index must have one rank")
-        buffer.buffers = line.integer() if line.accept("buffers") else 2
+    if line.accept("buffers"):
+        buffer.buffers = line.integer()
     if line.accept("alias"):
         buffer.alias = line.name()
     return buffer

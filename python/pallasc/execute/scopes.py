@@ -28,14 +28,6 @@ class Memory:
     buffer: Buffer
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The name of the columns that an iteration of a `for` works on."""
-
-    step: int
-    width: int
-
-
 class Scope:
     """Names, and those of the regions around."""
 

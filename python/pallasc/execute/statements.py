@@ -15,13 +15,14 @@ def region(lines):
             line.take()
             line.done()
             return found
-        found.append(statement(lines, line))
+        if line.peek() != "hand" or line.peek(1) in ("=", ","):
+            found.append(statement(lines, line))
 
 
 def statement(lines, line):
     """One statement, with the region that it holds."""
     column, results = line.column, []
-    if line.kind() == "name" and line.peek(1) in (",", "="):
+    if line.named() and line.peek(1) in (",", "="):
         results.append(line.name())
         while line.accept(","):
             results.append(line.name())
@@ -33,14 +34,14 @@ def statement(lines, line):
 
 def _end(line, stmt, brace=False):
     """Types, words and the source line that stand last; the brace that opens a region."""
-    if line.accept(":"):
+    if line.accept(":") and stmt.results:
         stmt.types.append(ex.value_type(line))
         while line.accept(","):
             stmt.types.append(ex.value_type(line))
-    while line.kind() == "name":
-        line.take()
-    if line.accept("@"):
-        line.integer()
+    while line.named():
+        line.name()
+    while line.accept("@"):
+        line.at += 1
     if brace:
         line.expect("{")
     if len(stmt.types) != len(stmt.results):
@@ -65,8 +66,9 @@ def _parameter(line):
     name = line.name()
     line.expect(":")
     if line.peek() not in _SPACES:
-        return Parameter(name, ex.value_type(line))
-    space = line.take()
+        type_ = ex.value_type(line)
+        return Parameter(name, type_, given=line.accept("given"))
+    space = line.take()  # no type is called so
     dtype = None if space in ("dma", "regular") else ex.dtype(line)
     shape = line.ints() if line.peek() == "[" else ()
     buffer = Buffer("parameter", name, space, dtype, shape, line=line.number)
@@ -75,17 +77,24 @@ def _parameter(line):
 
 def _call(lines, line, stmt):
     stmt.detail = line.name("a function")
-    stmt.args = line.items("(", lambda: ex.argument(line), ")")
+    stmt.args = line.items("(", lambda: _call_argument(line), ")")
     _end(line, stmt)
 
 
+def _call_argument(line):
+    """An argument; `ragged=flag` gives a flag by its name."""
+    column = line.column
+    if line.named() and line.peek(1) == "=":
+        name = line.name()
+        line.expect("=")
+        return Arg("flag", (name, ex.argument(line)), column)
+    return ex.argument(line)
+
+
 def _fori(lines, line, stmt):
-    line.expect("(")
-    steps = ex.expression(line)
-    line.expect(")")
+    steps = ex.argument(line)
     stmt.detail = line.name("a function")
-    carried = line.items("(", lambda: ex.argument(line), ")")
-    stmt.args = [Arg("int", steps, line.column), *carried]
+    stmt.args = [steps, *line.items("(", lambda: ex.argument(line), ")")]
     _end(line, stmt)
 
 
@@ -105,7 +114,7 @@ def _count(line):
         tree = ex.expression(line)
         line.expect(")")
         return tree
-    return ("int", line.integer()) if line.kind() == "number" else ("name", line.name())
+    return ("name", line.name()) if line.named() else ("int", line.integer())
 
 
 def _for(lines, line, stmt):
@@ -113,13 +122,14 @@ def _for(lines, line, stmt):
     line.expect("in")
     each = stmt.detail = For(step, _count(line))
     if line.accept("from"):
-        each.first = line.integer()
+        each.first = _count(line)
     if line.accept("carry"):
         carried = line.items("(", lambda: _carried(line), ")")
         each.carried = [name for name, _ in carried]
         stmt.args = [initial for _, initial in carried]
     if line.accept("slice"):
-        each.slice_name, each.slice_width = line.name(), line.integer()
+        line.name("the slice's name")
+        line.integer()
     _end(line, stmt, brace=True)
     stmt.body = region(lines)
 
@@ -175,6 +185,8 @@ def _loop(lines, line, stmt):
     name = line.name("the name of its step")
     steps = line.items("(", line.name, ")")
     loop = stmt.detail = Loop(name, line.name("a loop type"), [])
+    if line.accept("step"):
+        line.name()
     if line.accept("carry"):
         carried = line.items("(", lambda: _carried(line), ")")
         loop.carried = [name for name, _ in carried]
@@ -188,7 +200,7 @@ def _loop(lines, line, stmt):
 
 def _loop_lines(lines, loop):
     while (line := lines.peek()) is not None and line.peek(1) not in ("=", ","):
-        if line.peek() not in ("dim", "peel", "skew", "window"):
+        if line.peek() not in ("dim", "peel", "mask", "skew", "window"):
             break
         line = lines.take()
         word = line.take()
@@ -196,9 +208,9 @@ def _loop_lines(lines, loop):
             loop.dims.append(_loop_dim(line))
         elif word == "window":
             loop.windows.append(_window(line))
-        elif word == "peel":
-            loop.peeled = True
-            loop.ragged = line.name() if line.kind() == "name" else None
+        elif word in ("peel", "mask"):
+            loop.peeled = word == "peel"
+            loop.ragged = line.name() if line.named() else None
 
 
 def _loop_dim(line):

@@ -44,7 +44,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Arg:
-    """Kind is none, name (a value, buffer or flag), number, int (an expression), ref."""
+    """Kind is none, name (a value, buffer or flag), number, int (an expression), ref, flag."""
 
     kind: str
     value: object = None
@@ -69,11 +69,12 @@ class Buffer:
 
 @dataclass
 class Parameter:
-    """Of a function: a buffer, or a value whose type may be flag."""
+    """Of a function: a buffer, or a value. A flag that is not `given` is unset unless named."""
 
     name: str
     type: Type | None = None
     buffer: Buffer | None = None
+    given: bool = False
 
 
 @dataclass
@@ -132,10 +133,8 @@ class For:
 
     step: str
     end: tuple
-    first: int = 0
+    first: tuple = ("int", 0)
     carried: list = field(default_factory=list)
-    slice_name: str | None = None
-    slice_width: int = 0
 
 
 @dataclass
