@@ -145,6 +145,16 @@ check-python: build need-venv
 check-export: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
 
+# Every module that the tests print, by its hash: what differs from tests/modules.txt. AGAINST=DIR: from what another tree,
+# which is built, prints: renamed or different, with SHOW=3 diffs; DRAWN=N drawn documents too. -record writes the file.
+.PHONY: modules modules-record
+modules: build need-venv
+	$(WITH_PYTHON) tests/modules.py $(if $(AGAINST),--against $(AGAINST)) $(if $(SHOW),--show $(SHOW)) \
+		$(if $(MATCH),--match '$(MATCH)') $(if $(DRAWN),--drawn $(DRAWN))
+
+modules-record: build need-venv
+	$(WITH_PYTHON) tests/modules.py --record
+
 .PHONY: graphs golden docs aot probe-ops probe-tiling bench
 # MATCH=TEXT: only the files of testdata/coverage whose name holds it.
 graphs: need-export
@@ -336,6 +346,8 @@ help:
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
 	@echo 'make valgrind      unit tests under valgrind'
 	@echo 'make graphs        export testdata/graphs and testdata/coverage/graphs again; MATCH=TEXT only some of coverage'
+	@echo 'make modules       which printed modules differ from tests/modules.txt; AGAINST=DIR from those of a built tree:'
+	@echo '                   renamed or different, SHOW=3 diffs, MATCH=TEXT, DRAWN=N; make modules-record writes the file'
 	@echo 'make docs          write docs/ops.md and docs/diagnostics.md again'
 	@echo 'make golden        write the expected modules of testdata/golden again'
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'

@@ -138,6 +138,8 @@ class Ops(Choices):
         result = optable.ruled(row.rule, types)
         if row.rule == "DIV_MODE" and "rounding_mode" not in extra and result not in optable.FLOATS:
             result = "float32"
+        if result == "int64":  # of a bool and an int: a value that few ops take
+            return None
         if row.rule == "SAME" and shape != shapes[0]:
             return None
         return scope.node(target, args, result, shape, **extra)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from pallasc.reference.values import DTYPES, FLOAT32, is_float, kind_rank, result_type
+from pallasc.reference.values import DTYPES, FLOAT32, NAMES, is_float, kind_rank, result_type
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "ops"))
@@ -16,7 +16,6 @@ import cases as ops  # noqa: E402
 FLOATS = ("float32", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 INTS = ops.INTS
 DTYPE_NAMES = (*FLOATS, *INTS, "bool")
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @functools.cache

@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import itertools
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ from pallasc import compare
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import document  # noqa: E402
+import drawing  # noqa: E402
+import optable  # noqa: E402
 import properties  # noqa: E402
 import reduce  # noqa: E402
 import soak  # noqa: E402
@@ -55,6 +59,17 @@ def test_find(request, path):
     outcome = by.examine(case)
     assert outcome["status"] == ("refused" if "refused" in case else "ok"), outcome
     assert outcome.get("code") == case.get("refused")
+
+
+def test_what_is_drawn_is_of_dtypes_that_arrays_have():
+    """A bool and an int give int64, which no array has: nothing is drawn of it."""
+    assert optable.ruled("PROMOTE", [("bool", 2), 0, 1]) == "int64"
+    assert optable.ruled("DIV_MODE", [("bool", 1), 3]) == "int64"
+    for number in range(400):
+        case = drawing.Drawing(random.Random(number), document.Writer()).case()
+        for graph in case["document"]["graphs"]:
+            metas = [node.get("meta", {}) for node in graph["nodes"]]
+            assert "int64" not in [meta.get("dtype") for meta in metas]
 
 
 def test_drawn_documents(examiner, tmp_path):
