@@ -2,11 +2,24 @@
 
 # ruff: noqa: E501 (a statement of kernel text is one line)
 
+import re
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 from pallasc import execute
-from pallasc.execute import ExecuteError, TextError
+from pallasc.execute import (
+    ExecuteError,
+    TextError,
+    code,
+    control,
+    effects,
+    ops,
+    pointwise,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F32 = np.dtype(np.float32)
@@ -738,6 +751,21 @@ def test_arrays_are_checked():
     text = program(SCALE, *ROWS)
     fails("x must be bfloat16[16, 384], not float32[16, 384]", text, normal(16, 384))
     fails("1 inputs are needed, not 0", text)
+
+
+# Ops of documents that become others before there is a kernel.
+_MADE_OF_OTHERS = {"div_mode", "div_scalar_mode", "gelu", "mask_to", "to_copy"}
+
+
+def test_every_op_is_known():
+    text = (ROOT / "src" / "ops.c").read_text()
+    same = re.findall(r"case OP_(\w+):", text[text.index("uint16_t op_canonical") :])
+    rows = re.findall(r"^OP\((\w+), .*KIND_POINTWISE", (ROOT / "include/ops.def").read_text(), re.M)
+    names = {row.lower() for row in rows if row not in same}
+    own = re.findall(r'^KOP\(\w+, "(\w+)"', (ROOT / "codegen/kernel_ops.def").read_text(), re.M)
+    assert len(names) > 80 and len(own) > 60
+    known = {*pointwise.TABLE, *ops.BUILDERS, *code.INTS, *effects.STATEMENTS, *control.STATEMENTS}
+    assert names | set(own) == known | _MADE_OF_OTHERS | {"return", "yield"}
 
 
 # ---- comparing -----------------------------------------------------------------------------------

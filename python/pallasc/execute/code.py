@@ -51,7 +51,7 @@ class Code:
         """What runs a statement; None: nothing is left to do."""
         if stmt.op in pointwise.TABLE or stmt.op in ops.BUILDERS:
             return self.pure(stmt, scope)
-        for table in (_INTS, effects.STATEMENTS, control.STATEMENTS):
+        for table in (INTS, effects.STATEMENTS, control.STATEMENTS):
             if stmt.op in table:
                 return table[stmt.op](self, stmt, scope)
         raise ExecuteError(f"unknown op {stmt.op}")
@@ -270,7 +270,7 @@ def _device(attribute):
     return build
 
 
-_INTS = {
+INTS = {
     "int": _int,
     "program_id": _program_id,
     "device_id": _device("number"),

@@ -88,7 +88,8 @@ def _iota(case):
 
 @_builder("let")
 def _let(case):
-    return lambda x: x
+    number = case.types[0] is None and case.type.dtype is not None
+    return _cast_to(case.type.dtype) if number else lambda x: x
 
 
 @_builder("choose")

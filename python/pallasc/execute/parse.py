@@ -1,5 +1,7 @@
 """Kernel text to syntax.Program: docs/kernel.md. Raises TextError with line and column."""
 
+import json
+
 from . import expressions as ex
 from .errors import TextError
 from .lexer import Line
@@ -45,8 +47,9 @@ class Lines:
         return words[0] if words else None
 
     def skip(self):
-        """Past the next line, whatever it says."""
+        """Past the next line, whatever it says; its text."""
         self.at += 1
+        return self.raw[self.at - 1]
 
 
 def parse(text):
@@ -58,7 +61,10 @@ def parse(text):
     if line.accept("for"):
         program.target = line.name()
     while (word := lines.word()) is not None:
-        if word in ("config", "cost"):
+        if word == "config":
+            program.config = _config(lines)
+            continue
+        if word == "cost":
             lines.skip()
             continue
         line = lines.take()
@@ -77,6 +83,14 @@ def parse(text):
     if program.host is None:
         raise TextError("there is no host(...)", len(lines.raw))
     return program
+
+
+def _config(lines):
+    text = lines.skip().lstrip().removeprefix("config")
+    try:
+        return json.loads("{" + text + "}")
+    except ValueError as error:
+        raise TextError(f"config holds no members of a JSON object: {error}", lines.at) from None
 
 
 def _array(line):

@@ -196,5 +196,6 @@ class Program:
     outputs: list = field(default_factory=list)
     kernels: list = field(default_factory=list)
     parameters: list = field(default_factory=list)
+    config: dict = field(default_factory=dict)
     host: list | None = None
     host_line: int = 0
