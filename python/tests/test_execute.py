@@ -71,8 +71,8 @@ SCALE = """  grid i 2 parallel
   grid j 3 arbitrary
   in x_ref vmem bfloat16[8, 128] of [16, 384] at (i, j) buffers 2
   out y_ref vmem bfloat16[8, 128] of [16, 384] at (i, j) buffers 2
-  line 3 7 "y = x * 2"
-  x = load x_ref[...] : bfloat16[8, 128] @3
+  line 1 7 "y = x * 2"
+  x = load x_ref[...] : bfloat16[8, 128] @1
   %1 = mul x, 2.0 : bfloat16[8, 128]  # the number is bfloat16, too
   store y_ref[...], %1"""
 ROWS = {"x": "bfloat16[16, 384]"}, {"y": "bfloat16[16, 384]"}
@@ -351,7 +351,7 @@ LOOP = """  in x_ref vmem float32[8, 256] of [8, 256] at (0, 0) buffers 1
   total = loop step(j) unroll carry (total = zeros) : float32[8, 1] column {
     dim j steps (1) full 1 tail 37 size 128
     peel ragged
-    window win vmem float32[8, 128] of x_ref in at (0, j) start (0, j * 128) by (0, 128) tail last_ref
+    window win vmem float32[8, 128] of x_ref in at (0, j) start (0, j * 128) by (0, 128) buffers 1 tail last_ref
     x = load win[...] : float32[8, 128]
     masked = mask x, (37), 0 axis=1 : float32[8, 128]
     x = choose ragged, masked, x : float32[8, 128]
@@ -381,7 +381,7 @@ def test_a_loop_in_two_dims_writes_windows():
   out y_hbm hbm float32[20, 256]
   loop step(i, j) emit_pipeline {
     dim i steps (3) full 2 tail 4 size 8
-    dim j steps (2) computed size 128
+    dim j computed steps (2) full 0 tail 0 size 128
     window x_win vmem float32[8, 128] of x_hbm in dma at (i, j) start (i * 8, j * 128) by (8, 128) buffers 2
     window y_win vmem float32[8, 128] of y_hbm out dma at (i, j) start (i * 8, j * 128) by (8, 128) buffers 2
     x = load x_win[...] : float32[8, 128]
@@ -512,8 +512,8 @@ RING = """  in x_hbm hbm float32[8, 128]
   scratch sum_ref vmem float32[8, 128]
   scratch send_sem dma [2]
   scratch recv_sem dma [2]
-  scratch free_sem regular
-  scratch sem dma
+  scratch free_sem regular []
+  scratch sem dma []
   mesh x
   collective_id 0
   me = device_id : int
@@ -725,7 +725,7 @@ def test_stated_types_are_checked():
         ("load x_ref[...]", "load x_ref[0 +: 9]", "x_ref[0 +: 9] is outside of 8"),
         ("store y_ref[...], %1", "store y_ref[0], %1", "is stored to bfloat16[128]"),
         ("store y_ref[...], %1", "store x_ref[...], %1", "read-only"),
-        (" : bfloat16[8, 128] @3", " : bfloat17[8, 128] @3", "11:28: expected a dtype"),
+        (" : bfloat16[8, 128] @1", " : bfloat17[8, 128] @1", "11:28: expected a dtype"),
         ("%1 = mul x, 2.0 :", "%1 = mul x, ? :", "12:15: unexpected '?'"),
         ("%1 = mul x, 2.0 :", "%1, q = mul x, 2.0 :", "2 results have 1 types"),
         ("store y_ref[...], %1\n}", "store y_ref[...], %1", "unexpected '{'"),
