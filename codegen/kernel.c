@@ -141,6 +141,13 @@ IntId int_binary(Kernel *k, IntKind kind, IntId a, IntId b) {
 	return int_intern(k, i);
 }
 
+IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b) {
+	KInt i = int_blank(kind);
+	i.a = a;
+	i.b = b;
+	return int_intern(k, i);
+}
+
 IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no) {
 	KInt i = int_blank(INT_CHOOSE);
 	i.a = flag;
@@ -157,16 +164,62 @@ IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps) {
 	return int_intern(k, i);
 }
 
-IntId int_substitute(Kernel *k, IntId id, ValueId v, IntId by) {
+/* Adds the terms of a sum that are no constants to `sum`, those to `constant`. */
+static void sum_terms(Kernel *k, IntId id, bool minus, IntId *sum, int64_t *constant) {
+	KInt i = k->ints.at[id];
+	if (i.kind == INT_ADD || i.kind == INT_SUB) {
+		sum_terms(k, i.a, minus, sum, constant);
+		sum_terms(k, i.b, minus != (i.kind == INT_SUB), sum, constant);
+	} else if (i.kind == INT_NEG) {
+		sum_terms(k, i.a, !minus, sum, constant);
+	} else if (i.kind == INT_CONST) {
+		*constant += minus ? -i.number : i.number;
+	} else if (*sum == NONE) {
+		*sum = minus ? int_binary(k, INT_NEG, id, NONE) : id;
+	} else {
+		*sum = int_binary(k, minus ? INT_SUB : INT_ADD, *sum, id);
+	}
+}
+
+/* A sum with its constants in one, behind the rest: before it, if that starts with a minus. */
+static IntId sum_in_order(Kernel *k, IntId id) {
+	IntId sum = NONE;
+	int64_t constant = 0;
+	if (k->ints.at[id].kind != INT_ADD && k->ints.at[id].kind != INT_SUB)
+		return id;
+	sum_terms(k, id, false, &sum, &constant);
+	if (sum == NONE || constant == 0)
+		return sum == NONE ? int_const(k, constant) : sum;
+	IntId first = sum;
+	while (k->ints.at[first].kind == INT_ADD || k->ints.at[first].kind == INT_SUB)
+		first = k->ints.at[first].a;
+	if (k->ints.at[first].kind == INT_NEG) {
+		sum = int_const(k, constant);
+		int64_t none = 0;
+		sum_terms(k, id, false, &sum, &none);
+		return sum;
+	}
+	return int_binary(k, constant < 0 ? INT_SUB : INT_ADD, sum, int_const(k, constant < 0 ? -constant : constant));
+}
+
+static IntId substituted(Kernel *k, IntId id, ValueId v, IntId by) {
 	if (id == NONE || !int_reads(k, id, v))
 		return id;
 	KInt i = k->ints.at[id];
 	if (i.kind == INT_VALUE)
 		return by;
-	i.a = int_substitute(k, i.a, v, by);
-	i.b = int_substitute(k, i.b, v, by);
-	i.c = int_substitute(k, i.c, v, by);
+	i.a = substituted(k, i.a, v, by);
+	i.b = substituted(k, i.b, v, by);
+	i.c = substituted(k, i.c, v, by);
 	return i.c == NONE ? int_binary(k, i.kind, i.a, i.b) : int_intern(k, i);
+}
+
+IntId int_substitute(Kernel *k, IntId id, ValueId v, IntId by) {
+	int64_t number;
+	if (id == NONE || !int_reads(k, id, v))
+		return id;
+	id = substituted(k, id, v, by);
+	return int_is_const(k, by, &number) ? sum_in_order(k, id) : id;
 }
 
 bool int_reads(const Kernel *k, IntId id, ValueId v) {
@@ -340,11 +393,25 @@ void kernel_walk(Kernel *k, RegionId r, KVisit *visit, void *data) {
 	for (StmtId s = region_first(k, r), next; s != NONE; s = next) {
 		next = kernel_stmt(k, s)->next;
 		visit(k, s, data);
+		if (kernel_stmt(k, s)->op == K_LOOP)
+			kernel_walk(k, kernel_stmt(k, s)->loop->init, visit, data);
 		if (kernel_stmt(k, s)->body != NONE)
 			kernel_walk(k, kernel_stmt(k, s)->body, visit, data);
 		if (kernel_stmt(k, s)->op == K_DEF)
 			kernel_walk(k, k->functions.at[kernel_stmt(k, s)->function].body, visit, data);
 	}
+}
+
+bool kernel_loop_reads(const Kernel *k, const KLoop *loop, ValueId v) {
+	bool reads = false;
+	for (uint32_t i = 0; i < loop->rank; i++)
+		reads = reads || int_reads(k, loop->dim[i].steps, v);
+	for (uint32_t w = 0; w < loop->windows.count; w++) {
+		const KWindow *win = &loop->windows.at[w];
+		for (uint32_t d = 0; d < k->buffers.at[win->of].rank; d++)
+			reads = reads || int_reads(k, win->index[d], v) || int_reads(k, win->start[d], v);
+	}
+	return reads;
 }
 
 /* ---- uses ------------------------------------------------------------------------------------------------------- */
@@ -408,4 +475,58 @@ uint32_t *kernel_uses(Kernel *k) {
 	for (BufferId b = 0; b < k->buffers.count; b++)
 		count_ints(k, k->buffers.at[b].index, k->buffers.at[b].rank, uses);
 	return uses;
+}
+
+/* ---- references, replacing -------------------------------------------------------------------------------------- */
+
+uint32_t kernel_ref_shape(const Kernel *k, RefId r, int64_t *shape) {
+	const KRef *ref = &k->refs.at[r];
+	const KBuffer *b = &k->buffers.at[ref->buffer];
+	uint32_t rank = 0;
+	for (uint32_t d = 0; d < b->rank; d++)
+		if (d >= ref->rank || ref->dim[d].kind == KDIM_ALL)
+			shape[rank++] = b->shape[d];
+		else if (ref->dim[d].kind != KDIM_AT)
+			shape[rank++] = ref->dim[d].size;
+	return rank;
+}
+
+void kernel_replace_values(Kernel *k, const ValueId *map, uint32_t count) {
+	for (uint32_t i = 0; i < k->args.count; i++) {
+		KArg *arg = &k->args.at[i];
+		while (arg->kind == KARG_VALUE && arg->value < count && map[arg->value] != NONE)
+			arg->value = map[arg->value];
+	}
+	for (uint32_t i = 0; i < k->ints.count; i++) {
+		KInt *x = &k->ints.at[i];
+		while (x->kind == INT_VALUE && x->value < count && map[x->value] != NONE)
+			x->value = map[x->value];
+	}
+	for (ValueId v = 0; v < k->values.count; v++)
+		while (k->values.at[v].after < count && map[k->values.at[v].after] != NONE)
+			k->values.at[v].after = map[k->values.at[v].after];
+}
+
+static void unread_of(Kernel *k, RegionId r, uint32_t *uses, bool *any) {
+	for (StmtId s = k->regions.at[r].last, prev; s != NONE; s = prev) {
+		const KStmt *stmt = kernel_stmt(k, s);
+		prev = stmt->prev;
+		if (stmt->body != NONE)
+			unread_of(k, stmt->body, uses, any);
+		if (stmt->op == K_DEF)
+			unread_of(k, k->functions.at[stmt->function].body, uses, any);
+		bool pure = kernel_op_kind(stmt->op) == KIND_PURE || stmt->op == K_LOAD;
+		if (!pure || stmt->result == NONE || uses[stmt->result] || k->values.at[stmt->result].name)
+			continue;
+		for (uint32_t i = 0; i < stmt->arg_count; i++)
+			if (kernel_arg(k, s, i)->kind == KARG_VALUE)
+				uses[kernel_arg(k, s, i)->value]--;
+		kernel_remove(k, s);
+		*any = true;
+	}
+}
+
+void kernel_drop_unread(Kernel *k) {
+	bool any = false;
+	unread_of(k, k->body, kernel_uses(k), &any);
 }

@@ -46,8 +46,15 @@ const char *kernel_op_name(Arena *a, uint16_t op);
 uint16_t kernel_op_find(const char *name);
 KOpKind kernel_op_kind(uint16_t op);
 
-/* The items of K_INDEX: `None`, `:`, a position, a slice, `...`. */
-typedef enum KItem { K_ITEM_NEW, K_ITEM_ALL, K_ITEM_AT, K_ITEM_RANGE, K_ITEM_REST } KItem;
+/* The items of K_INDEX: `None`, `:`, a position, a slice, a slice that says no start, `...`. */
+typedef enum KItem {
+	K_ITEM_NEW,
+	K_ITEM_ALL,
+	K_ITEM_AT,
+	K_ITEM_RANGE,
+	K_ITEM_FIRST, /* a slice from the first on */
+	K_ITEM_REST
+} KItem;
 
 /* ---- integers --------------------------------------------------------------------------------------------------- */
 
@@ -111,6 +118,7 @@ typedef struct KValue {
 	const char *name;   /* what it would like to be called; NULL: it has no variable, its one use prints it */
 	const char *suffix; /* it would rather be called as `after` is, with this behind; NULL */
 	ValueId after;      /* NONE */
+	bool cut;           /* ... of a long name of `after` its first 16 characters */
 	ValueId as;         /* it takes over this one's variable; NONE */
 	const char *var;    /* its variable in Python and in kernel text: kernel_name_values() */
 	bool exact;         /* called `name` as it is, whatever else is */
@@ -224,6 +232,7 @@ typedef struct KLoop {
 	bool peeled;    /* the ragged last step runs after the loop */
 	ValueId ragged; /* the flag under which a step masks; NONE */
 	VEC(KWindow) windows;
+	RegionId init;        /* what computes initial values, in the order in which the driver wants them */
 	VEC(ValueId) carried; /* by argument: its parameter in the region */
 	VEC(BufferId) place;  /* by argument: the scratch that holds it; NONE: a value that the loop passes on */
 	bool skewed;          /* statements marked `ahead` run before the step that they belong to: */
@@ -242,8 +251,8 @@ typedef struct KFor {
 	IntId end;
 	VEC(ValueId) carried;
 	bool unread;            /* nothing reads `step` */
-	int64_t slice;          /* each iteration works on so many columns from slice * step; 0: on no such */
-	const char *slice_name; /* of the slice */
+	int64_t slice;          /* each iteration works on so many columns from slice * step, called as the statement
+	                           is; 0: on no such */
 } KFor;
 
 typedef struct KPipelineWindow {
@@ -263,7 +272,10 @@ typedef struct KPipeline {
 	VEC(KPipelineWindow) windows; /* ins first: as the body's parameters stand */
 } KPipeline;
 
-enum { KSTMT_AHEAD = 1 /* in a skewed loop: it runs ahead */ };
+enum {
+	KSTMT_AHEAD = 1, /* in a skewed loop: it runs ahead */
+	KSTMT_SAID = 2   /* its source line is told where it stands, though its one use prints it */
+};
 
 typedef struct KStmt {
 	uint16_t op;
@@ -281,8 +293,9 @@ typedef struct KStmt {
 		KFor *each;
 		KPipeline *pipeline;
 	};
-	const char *name;     /* WHEN, PIPELINE, CALL of a store in parts: what its function would like to be called */
-	const Location *from; /* the source line that it is of; NULL */
+	const char *name, *var; /* WHEN, PIPELINE, a STORE of a part: what its function would like to be called, and is */
+	const Location *from;   /* the source line that it is of; NULL */
+	const Location *also;   /* and that of a number in it; NULL */
 } KStmt;
 
 typedef struct KRegion {
@@ -365,11 +378,13 @@ IntId int_const(Kernel *k, int64_t number);
 IntId int_value(Kernel *k, ValueId v);
 /* An expression of a and b; of constants the constant. Nothing else is folded: text says what it says. */
 IntId int_binary(Kernel *k, IntKind kind, IntId a, IntId b);
+/* The same, of constants too: for who reads it. */
+IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b);
 IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no);
 IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps);
 /* It is a constant: *number. */
 bool int_is_const(const Kernel *k, IntId i, int64_t *number);
-/* `i` with value `v` replaced by `by`. */
+/* `i` with value `v` replaced by `by`; with its constants in one, behind the rest, if `by` is one. */
 IntId int_substitute(Kernel *k, IntId i, ValueId v, IntId by);
 /* It reads the value. */
 bool int_reads(const Kernel *k, IntId i, ValueId v);
@@ -392,6 +407,12 @@ StmtId kernel_append(Kernel *k, RegionId r, uint16_t op, uint32_t arg_count, con
                      const int64_t *ints);
 StmtId kernel_insert_before(Kernel *k, StmtId before, uint16_t op, uint32_t arg_count, const KArg *args,
                             uint32_t int_count, const int64_t *ints);
+/* The shape of what a reference selects; returns its rank. */
+uint32_t kernel_ref_shape(const Kernel *k, RefId r, int64_t *shape);
+/* Every argument and int that reads a value v reads map[v] instead, where that is not NONE. */
+void kernel_replace_values(Kernel *k, const ValueId *map, uint32_t count);
+/* Statements that nothing reads and that do nothing else go. */
+void kernel_drop_unread(Kernel *k);
 /* Gives it one more result. Results of a statement are made one after the other. */
 ValueId kernel_result(Kernel *k, StmtId s, KType type, Dtype dtype, uint32_t rank, const int64_t *shape,
                       const char *name);
@@ -407,6 +428,8 @@ void kernel_move_before(Kernel *k, StmtId s, StmtId before);
 /* Every statement of a region and of those in it, first to last, a statement before its regions. */
 typedef void KVisit(Kernel *k, StmtId s, void *data);
 void kernel_walk(Kernel *k, RegionId r, KVisit *visit, void *data);
+/* A loop's bounds or windows read the value. */
+bool kernel_loop_reads(const Kernel *k, const KLoop *loop, ValueId v);
 /* By value: how often it is read, by arguments, ints, references and index maps. */
 uint32_t *kernel_uses(Kernel *k);
 
@@ -421,8 +444,11 @@ static inline StmtId region_first(const Kernel *k, RegionId r) { return k->regio
 bool kernel_infer(const Kernel *k, uint16_t op, uint32_t arg_count, const KArg *args, uint32_t int_count,
                   const int64_t *ints, Dtype *dtype, uint32_t *rank, int64_t *shape, const char **why);
 
-/* kernel_names.c: a variable for each value, buffer and function that has none yet and needs one; each name once. */
-void kernel_name_values(Kernel *k, const char *const *reserved, uint32_t reserved_count);
+/* kernel_names.c: a variable for each value, buffer and function that has none yet and needs one, none of `reserved`
+ * (NULL-terminated) nor `own`; each name once. */
+void kernel_name_values(Kernel *k, const char *const *reserved, const char *own);
+/* The results of a launch from which on they have one variable. */
+enum { UNPACK_MAX = 4 };
 
 /* kernel_verify.c: every argument is defined where it is read, types fit, references lie inside of their buffers as far
  * as constants show, copies fit, functions are called with what they take. False after a diagnostic at statement text.
@@ -433,7 +459,7 @@ bool program_verify_kernels(const KProgram *p, Diag *d);
 void kernels_emit_text(const KProgram *p, Text *out);
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
-/* print_python.c: the module. */
-void kernels_print_python(KProgram *p, const Target *target, Text *out);
+/* print_module.c: the Python module. */
+void kernels_print_python(KProgram *p, Text *out);
 
 #endif

@@ -175,7 +175,7 @@ static bool indexed(KInfer *in) {
 			in->shape[to++] = 1;
 		else if (item[0] == K_ITEM_ALL)
 			in->shape[to++] = x->shape[from++];
-		else if (item[0] == K_ITEM_RANGE) {
+		else if (item[0] == K_ITEM_RANGE || item[0] == K_ITEM_FIRST) {
 			int64_t end = int_min(item[2], x->shape[from++]);
 			in->shape[to++] = int_max(end - item[1], 0);
 		} else if (item[0] == K_ITEM_AT && item[1] >= x->shape[from++]) {
@@ -313,6 +313,17 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_CONCATENATE: return joined(in, false);
 	case K_STACK: return joined(in, true);
 	case K_PAD: return padded(in);
+	case K_STRIDED:
+		if (!x || in->int_count != 3 * x->rank)
+			return no(in, "slices must have three numbers for each dim");
+		take(in, x);
+		for (uint32_t d = 0; d < x->rank; d++) {
+			const int64_t *s = &in->ints[3 * d];
+			if (s[2] < 1)
+				return no(in, "a step must be 1 or more");
+			in->shape[d] = int_max(int_cdiv(int_max(int_min(s[1], x->shape[d]) - s[0], 0), s[2]), 0);
+		}
+		return true;
 	case K_EVERY: return every(in);
 	case K_EVEN_LANES: return lanes(in, false);
 	case K_INTERLEAVE: return lanes(in, true);
@@ -333,7 +344,7 @@ static void dtype_of(KInfer *in, uint16_t op) {
 	if (op == K_IOTA || op == K_INT || op == K_PROGRAM_ID || op == K_DEVICE_ID || op == K_CORE_ID ||
 	    op == K_SUBCORE_ID)
 		*in->dtype = DTYPE_I32;
-	bool keeps = op == K_LET || op == K_MASK || (op >= K_RESHAPE && op <= K_TO_COLUMN) ||
+	bool keeps = op == K_LET || op == K_MASK || op == K_STRIDED || (op >= K_RESHAPE && op <= K_TO_COLUMN) ||
 	             (op >= K_MAX && op <= K_MIN) || (op >= K_FOLD_SUM && op <= K_FOLD_MIN);
 	if (keeps && x)
 		*in->dtype = x->dtype;

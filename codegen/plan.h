@@ -335,8 +335,6 @@ Program *program_make(Arena *a, Module *m, Diag *d);
 void program_emit_json(const Program *g, Text *out);
 /* report.c: the plans for people. */
 void program_emit_report(const Program *g, Text *out);
-/* print_module.c: the Python module. */
-void program_print(const Program *g, Text *out);
 
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */

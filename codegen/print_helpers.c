@@ -239,6 +239,26 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "def _back_and_forth(row, step, steps):\n"
 	 "    \"\"\"The step of a row: forwards in even rows, backwards in odd ones.\"\"\"\n"
 	 "    return jnp.where(row % 2 == 0, step, steps - 1 - step)\n"},
+	{"_mask", NULL,
+	 "def _mask(x, axis, count, fill):\n"
+	 "    \"\"\"x where its index along axis is below count, else fill.\"\"\"\n"
+	 "    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)\n"
+	 "    return jnp.where(index < count, x, fill)\n"},
+	{"_part", NULL,
+	 "def _part(index, count, take):\n"
+	 "    \"\"\"take(index) with a static index, one of count.\"\"\"\n"
+	 "    branches = [functools.partial(take, part) for part in range(count)]\n"
+	 "    return jax.lax.switch(index, branches)\n"},
+	{"_to_row", NULL,
+	 "def _to_row(x):\n"
+	 "    \"\"\"A column [..., m, 1] as a row [..., 1, m].\"\"\"\n"
+	 "    lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))\n"
+	 "    return jnp.swapaxes(lanes, -1, -2)[..., :1, :]\n"},
+	{"_to_column", NULL,
+	 "def _to_column(x):\n"
+	 "    \"\"\"A row [..., 1, m] as a column [..., m, 1].\"\"\"\n"
+	 "    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))\n"
+	 "    return jnp.swapaxes(rows, -1, -2)[..., :1]\n"},
 };
 /* clang-format on */
 
@@ -254,12 +274,6 @@ const char *helper_named(Printer *pr, const char *name) {
 	if (*name == '_')
 		mark(pr, name);
 	return name;
-}
-
-const char *back_and_forth_text(Printer *pr, const char *row, const char *step) {
-	const GridDim *last = &pr->plan->grid.at[pr->plan->grid.count - 1];
-	return arena_printf(pr->a, "%s(%s, %s, %lld)", helper_named(pr, "_back_and_forth"), row, step,
-	                    (long long)last->steps);
 }
 
 void print_used_helpers(Printer *pr) {

@@ -1,6 +1,8 @@
 /* compile.c - the pipeline: verify, configure, verify what depends on sizes, passes, plan, print. */
 #include "compile.h"
 
+#include "build.h"
+
 const char *const *emit_names(void) {
 	static const char *const names[] = {"python", "json", "plan", "dot", "report", "none", NULL};
 	return names;
@@ -69,7 +71,7 @@ bool compile_plan(Compilation *c) {
 
 void compile_emit(const Compilation *c, Emit emit, Text *out) {
 	switch (emit) {
-	case EMIT_PYTHON: program_print(c->program, out); break;
+	case EMIT_PYTHON: kernels_print_python(program_build(c->program), out); break;
 	case EMIT_JSON: module_emit_json(c->module, out); break;
 	case EMIT_PLAN: program_emit_json(c->program, out); break;
 	case EMIT_DOT: module_emit_dot(c->module, out); break;

@@ -1,0 +1,124 @@
+/* build_kernel.c - a kernel of a Plan: its signature, then its statements, then loops as their drivers run them. */
+#include "build.h"
+#include "drive.h"
+
+/* ---- the signature ---------------------------------------------------------------------------------------------- */
+
+static KSpace space_of(const Operand *o) {
+	return o->space == SPACE_WINDOW ? KSPACE_VMEM : o->space == SPACE_HBM ? KSPACE_HBM : KSPACE_SMEM;
+}
+
+static void add_operand(Builder *b, uint32_t i) {
+	const Operand *o = &b->plan->operands.at[i];
+	KBuffer buffer = {.role = o->output ? BUFFER_OUT : BUFFER_IN,
+	                  .space = space_of(o),
+	                  .dtype = o->dtype,
+	                  .rank = o->rank,
+	                  .shape = o->space == SPACE_WINDOW ? o->block : o->shape,
+	                  .name = o->ref,
+	                  .array = o->shape,
+	                  .buffers = o->buffers,
+	                  .alias = NONE};
+	if (o->output && o->alias_of != NONE)
+		buffer.alias = b->operand[o->alias_of];
+	if (o->space == SPACE_WINDOW) {
+		IntId *index = arena_array(b->a, o->rank + 1, sizeof *index);
+		for (uint32_t d = 0; d < o->rank; d++)
+			index[d] = build_divided(b, &o->index[d], d == o->part_dim ? o->parts : 1, false);
+		buffer.index = index;
+	}
+	b->operand[i] = kernel_buffer(b->k, buffer);
+}
+
+static void add_scratch(Builder *b, uint32_t i) {
+	const Scratch *s = &b->plan->scratches.at[i];
+	KBuffer buffer = {.role = BUFFER_SCRATCH,
+	                  .space = s->kind == SCRATCH_VMEM ? KSPACE_VMEM : KSPACE_DMA,
+	                  .dtype = s->dtype,
+	                  .rank = s->rank,
+	                  .shape = s->shape,
+	                  .name = s->ref,
+	                  .alias = NONE};
+	b->scratch[i] = kernel_buffer(b->k, buffer);
+}
+
+static void add_grid(Builder *b) {
+	for (uint32_t d = 0; d < b->plan->grid.count; d++) {
+		const GridDim *g = &b->plan->grid.at[d];
+		KGridDim dim = {kernel_value(b->k, KTYPE_INT, DTYPE_I32, 0, NULL, g->name), g->steps, g->parallel};
+		vec_push(b->a, &b->k->grid, dim);
+		b->program[d] = dim.at;
+	}
+}
+
+/* Ins stand before outs. */
+static void build_signature(Builder *b) {
+	const Plan *p = b->plan;
+	b->operand = arena_array(b->a, p->operands.count + 1, sizeof *b->operand);
+	b->scratch = arena_array(b->a, p->scratches.count + 1, sizeof *b->scratch);
+	b->program = arena_array(b->a, p->grid.count + 1, sizeof *b->program);
+	add_grid(b);
+	for (int output = 0; output < 2; output++)
+		for (uint32_t i = 0; i < p->operands.count; i++)
+			if (p->operands.at[i].output == (bool)output)
+				add_operand(b, i);
+	for (uint32_t i = 0; i < p->scratches.count; i++)
+		add_scratch(b, i);
+	b->k->vmem_limit = p->vmem_limit;
+}
+
+/* ---- the body --------------------------------------------------------------------------------------------------- */
+
+/* The program ids as the body reads them; those that it does not read go. */
+static void build_program_ids(Builder *b) {
+	for (uint32_t d = 0; d < b->plan->grid.count; d++) {
+		int64_t dim = d;
+		StmtId s = kernel_append(b->k, b->at, K_PROGRAM_ID, 0, NULL, 1, &dim);
+		b->program[d] = kernel_result(b->k, s, KTYPE_INT, DTYPE_I32, 0, NULL, b->plan->grid.at[d].name);
+		b->k->values.at[b->program[d]].as = b->k->grid.at[d].at;
+	}
+}
+
+static void drop_program_ids(Builder *b) {
+	const uint32_t *uses = kernel_uses(b->k);
+	for (uint32_t d = 0; d < b->plan->grid.count; d++)
+		if (uses[b->program[d]] == 0)
+			kernel_remove(b->k, b->k->values.at[b->program[d]].def);
+}
+
+static Kernel *build_kernel(const Program *g, const Plan *p) {
+	Builder b = {.whole = g, .plan = p, .m = (Module *)(uintptr_t)p->module, .a = g->arena, .strip = NONE};
+	uint32_t loops = p->loops.count + 1;
+	b.k = kernel_new(b.a, p->module->name);
+	b.at = b.k->body;
+	b.value = arena_array(b.a, b.m->nodes.count + 1, sizeof *b.value);
+	b.window = arena_array(b.a, loops, sizeof *b.window);
+	for (uint32_t l = 0; l < p->loops.count; l++)
+		b.window[l] = arena_array(b.a, p->loops.at[l].windows.count + 1, sizeof **b.window);
+	b.step = arena_array(b.a, (size_t)loops * RANK_MAX, sizeof *b.step);
+	b.ragged = arena_array(b.a, loops, sizeof *b.ragged);
+	build_order(&b);
+	build_signature(&b);
+	build_program_ids(&b);
+	build_first_visits(&b);
+	if (p->strips)
+		build_strips(&b);
+	else
+		build_graph(&b, p->root);
+	build_last_visits(&b);
+	kernel_drive_loops(b.k);
+	drop_program_ids(&b);
+	kernel_drop_unread(b.k);
+	if (p->back_and_forth)
+		kernel_walk_back_and_forth(b.k);
+	return b.k;
+}
+
+KProgram *program_build(const Program *g) {
+	KProgram *out = arena_alloc(g->arena, sizeof *out);
+	out->arena = g->arena;
+	for (uint32_t i = 0; i < g->kernels.count; i++)
+		vec_push(g->arena, &out->kernels, build_kernel(g, g->kernels.at[i]));
+	build_host(g, out);
+	return out;
+}

@@ -1,0 +1,183 @@
+/* build_loop.c - a loop: one step of it as a region, with what a driver (drive_*.c) needs to run the steps. */
+#include "build.h"
+
+static NodeId placeholder_of(const Builder *b, const Loop *loop, uint32_t i) {
+	return graph_get(b->m, loop->graph)->placeholders.at[loop->carries.at[i].arg];
+}
+
+/* ---- bounds ----------------------------------------------------------------------------------------------------- */
+
+static IntId dim_steps(Builder *b, const Loop *loop, const LoopDim *d) {
+	Affine length = affine_sub(b->a, d->end, d->begin);
+	if (!d->computed)
+		return int_const(b->k, d->full_steps + (d->tail && !loop->peeled));
+	if (affine_multiple(&length, d->step)) {
+		length = affine_divide(b->a, length, d->step);
+		return build_affine(b, &length);
+	}
+	return int_binary(b->k, INT_CDIV, build_affine(b, &length), int_const(b->k, d->step));
+}
+
+static void build_dims(Builder *b, uint32_t l, KLoop *out) {
+	const Loop *loop = &b->plan->loops.at[l];
+	out->rank = loop->rank;
+	for (uint32_t i = 0; i < loop->rank; i++) {
+		const LoopDim *d = &loop->dim[i];
+		const char *name =
+			loop->rank == 1 ? loop->step_name : arena_printf(b->a, "%s%u", loop->step_name, i);
+		out->dim[i] = (KLoopDim){.computed = d->computed,
+		                         .steps = dim_steps(b, loop, d),
+		                         .full_steps = d->full_steps,
+		                         .tail = d->tail,
+		                         .size = d->step};
+		out->dim[i].step = kernel_value(b->k, KTYPE_INT, DTYPE_I32, 0, NULL, name);
+		b->step[l * RANK_MAX + i] = int_value(b->k, out->dim[i].step);
+	}
+}
+
+/* ---- windows ---------------------------------------------------------------------------------------------------- */
+
+static BufferId scratch_or_none(const Builder *b, uint32_t s) { return s == NONE ? NONE : b->scratch[s]; }
+
+static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
+	const Window *win = &b->plan->loops.at[l].windows.at[w];
+	const Operand *o = &b->plan->operands.at[win->operand];
+	IntId *index = arena_array(b->a, o->rank, sizeof *index), *start = arena_array(b->a, o->rank, sizeof *start);
+	KBuffer parameter = {.role = BUFFER_PARAMETER,
+	                     .space = KSPACE_VMEM,
+	                     .dtype = o->dtype,
+	                     .rank = o->rank,
+	                     .shape = win->block,
+	                     .name = win->ref,
+	                     .alias = NONE};
+	for (uint32_t d = 0; d < o->rank; d++) {
+		Affine at = affine_add(b->a, affine_scale(b->a, win->index[d], win->block[d]), win->start[d]);
+		index[d] = build_affine(b, &win->index[d]);
+		start[d] = build_affine(b, &at);
+	}
+	KWindow window = {.buffer = kernel_buffer(b->k, parameter),
+	                  .of = b->operand[win->operand],
+	                  .input = win->input,
+	                  .output = win->output,
+	                  .dma = win->dma,
+	                  .ahead = win->ahead,
+	                  .behind = win->behind,
+	                  .index = index,
+	                  .start = start,
+	                  .multiple = win->multiple,
+	                  .buffers = win->buffers,
+	                  .scratch = NONE,
+	                  .semaphore = NONE,
+	                  .tail = win->tail_operand == NONE ? NONE : b->operand[win->tail_operand]};
+	if (win->dma && b->plan->loops.at[l].type == LOOP_FORI) {
+		window.scratch = scratch_or_none(b, win->scratch);
+		window.semaphore = scratch_or_none(b, win->semaphore);
+	}
+	b->window[l][w] = window.buffer;
+	vec_push(b->a, &out->windows, window);
+}
+
+/* ---- what is carried -------------------------------------------------------------------------------------------- */
+
+static void build_carried(Builder *b, uint32_t l, KLoop *out) {
+	const Loop *loop = &b->plan->loops.at[l];
+	for (uint32_t i = 0; i < loop->carries.count; i++) {
+		NodeId n = placeholder_of(b, loop, i);
+		int64_t shape[DIM_MAX];
+		uint32_t rank = type_rank(b, n) ? built_shape(b, n, b->plan->values[n].form, shape) : 0;
+		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, node_type(b->m, n)->dtype, rank,
+		                         shape, node_get(b->m, n)->name);
+		Form form = b->plan->values[n].form;
+		b->k->values.at[v].layout = rank == 0                                        ? LAYOUT_SCALAR
+		                            : form == FORM_COLUMN                            ? LAYOUT_COLUMN
+		                            : form == FORM_ROW || type_rank(b, n) == 1 ? LAYOUT_ROW
+		                                                                             : LAYOUT_TILE;
+		b->value[n] = karg_value(v);
+		vec_push(b->a, &out->carried, v);
+		bool scratch = loop->carries.at[i].place == CARRY_SCRATCH;
+		vec_push(b->a, &out->place, scratch ? b->scratch[loop->carries.at[i].scratch] : NONE);
+	}
+}
+
+/* A loop that passes some values on fills scratch first. */
+static void build_initial(Builder *b, NodeId call, const Loop *loop, KLoop *out, KArg *initial) {
+	RegionId outer = b->at;
+	out->init = b->at = kernel_region(b->k, NONE);
+	for (int scratch = 1; scratch >= 0; scratch--)
+		for (uint32_t i = 0; i < loop->carries.count; i++) {
+			bool held = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
+			const Arg *x = arg_item(b->m, node_arg(b->m, call, 3), loop->carries.at[i].arg);
+			if (held == (bool)scratch)
+				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
+		}
+	b->at = outer;
+}
+
+static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
+	const Loop *loop = &b->plan->loops.at[l];
+	RegionId outer = b->at;
+	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
+	b->at = body;
+	build_graph(b, loop->graph);
+	for (uint32_t i = 0; i < loop->handed.count; i++) {
+		const Handed *h = &loop->handed.at[i];
+		KHanded handed = {b->value[h->node].value, scratch_or_none(b, h->scratch), scratch_or_none(b, h->odd)};
+		vec_push(b->a, &out->handed, handed);
+	}
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		results[i] = build_arg(b, arg_item(b->m, graph_results(b->m, loop->graph), loop->carries.at[i].output),
+		                       b->plan->values[placeholder_of(b, loop, i)].form);
+	build_statement(b, K_YIELD, loop->carries.count, results);
+	b->at = outer;
+}
+
+static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
+	for (uint32_t i = 0; i < loop->carries.count; i++) {
+		KValue carried = b->k->values.at[kernel_stmt(b->k, s)->loop->carried.at[i]];
+		ValueId v = kernel_result(b->k, s, carried.type, carried.dtype, carried.rank, carried.shape,
+		                          carried.name);
+		b->k->values.at[v].layout = carried.layout;
+		for (ArgId u = node_uses(b->m, call); u != NONE; u = arg_get(b->m, u)->next_use) {
+			NodeId n = arg_get(b->m, u)->user;
+			if (node_get(b->m, n)->op == OP_GETITEM &&
+			    node_arg(b->m, n, 1)->integer == (int64_t)loop->carries.at[i].output)
+				b->value[n] = karg_value(v);
+		}
+	}
+}
+
+void build_loop(Builder *b, NodeId call) {
+	uint32_t l = b->plan->loop_of[node_arg(b->m, call, 0)->graph];
+	const Loop *loop = &b->plan->loops.at[l];
+	const Location *from = b->from;
+	uint16_t flags = b->flags;
+	KLoop *out = arena_alloc(b->a, sizeof *out);
+	*out = (KLoop){.type = loop->type,
+	               .peeled = loop->peeled,
+	               .ragged = NONE,
+	               .skewed = loop->skewed,
+	               .ahead = loop->ahead,
+	               .paired = loop->paired,
+	               .name = loop->name,
+	               .step_name = loop->step_name};
+	KArg *initial = arena_array(b->a, loop->carries.count + 1, sizeof *initial);
+	build_dims(b, l, out);
+	for (uint32_t w = 0; w < loop->windows.count; w++)
+		build_window(b, l, w, out);
+	build_carried(b, l, out);
+	b->from = NULL;
+	b->flags = 0;
+	build_initial(b, call, loop, out, initial);
+	if (loop->masked)
+		out->ragged = kernel_value(b->k, KTYPE_FLAG, DTYPE_BOOL, 0, NULL, "ragged");
+	b->ragged[l] = out->ragged;
+	StmtId s = build_statement(b, K_LOOP, loop->carries.count, initial);
+	RegionId body = kernel_region(b->k, s);
+	build_step(b, l, body, out);
+	KStmt *stmt = kernel_stmt(b->k, s);
+	stmt->body = body;
+	stmt->loop = out;
+	stmt->from = from;
+	stmt->flags = flags;
+	build_results(b, call, loop, s);
+}

@@ -1,0 +1,425 @@
+/* build_memory.c - loads and stores: which part of which buffer, masks, and what the first and the last visit of a held
+ * block (held.c) do. */
+#include "build.h"
+
+/* ---- references ------------------------------------------------------------------------------------------------- */
+
+/* The dim in which it is part of a block that several grid steps share; NULL. */
+static const SliceDim *part_dim(const Access *access) {
+	for (uint32_t i = 0; i < access->rank; i++)
+		if (access->dim[i].parts)
+			return &access->dim[i];
+	return NULL;
+}
+
+static KDim dim_of(Builder *b, const SliceDim *s) {
+	KDim d = {.kind = s->kind == SLICE_AT ? KDIM_AT : KDIM_RANGE, .size = s->size, .multiple = s->multiple};
+	if (s->kind == SLICE_ALL)
+		return (KDim){.kind = KDIM_ALL};
+	if (!s->parts) {
+		d.start = build_affine(b, &s->start);
+		return d;
+	}
+	d.kind = KDIM_PART;
+	d.parts = s->parts;
+	d.multiple = 0;
+	d.start = build_divided(b, &s->start, s->parts, true);
+	return d;
+}
+
+static uint32_t accumulator_of(const Operand *o) { return o->held ? o->held->accumulator : NONE; }
+
+static BufferId buffer_of(const Builder *b, const Access *access, bool write) {
+	uint32_t sums = write ? accumulator_of(&b->plan->operands.at[access->operand]) : NONE;
+	return sums != NONE                        ? b->scratch[sums]
+	       : access->kind == REF_OPERAND ? b->operand[access->operand]
+	                                     : b->window[access->loop][access->window];
+}
+
+/* `keep_unit`: the boundary view's unit dim stays. */
+static RefId ref_of(Builder *b, const Access *access, bool keep_unit, bool write) {
+	const Operand *o = &b->plan->operands.at[access->operand];
+	KDim dims[DIM_MAX];
+	bool all = true;
+	for (uint32_t i = 0; i < access->rank; i++) {
+		if (b->strip != NONE && i + 1 == access->rank)
+			dims[i] = (KDim){.kind = KDIM_RANGE, .start = b->strip, .size = b->plan->strips->width};
+		else if (keep_unit && i == o->unit)
+			dims[i] = (KDim){.kind = KDIM_ALL};
+		else
+			dims[i] = dim_of(b, &access->dim[i]);
+		all = all && dims[i].kind == KDIM_ALL;
+	}
+	return kernel_ref(b->k, buffer_of(b, access, write), all ? 0 : access->rank, dims);
+}
+
+RefId build_whole(Builder *b, BufferId buffer) { return kernel_ref(b->k, buffer, 0, NULL); }
+
+static KArg load_ref(Builder *b, RefId r) {
+	int64_t shape[KDIM_MAX];
+	uint32_t rank = kernel_ref_shape(b->k, r, shape);
+	KArg ref = karg_ref(r);
+	return build_shaped(b, K_LOAD, b->k->buffers.at[b->k->refs.at[r].buffer].dtype, rank, shape, 1, &ref);
+}
+
+/* ---- loads ------------------------------------------------------------------------------------------------------ */
+
+/* The positions of one element: of a 1-D tensor, which is a row, the dim of one row is one too. `kind`: SLICE_AT drops
+ * the dims, SLICE_RANGE keeps them. */
+static const Access *element_access(Builder *b, const Access *access, SliceKind kind) {
+	Access *copy = arena_alloc(b->a, sizeof *copy);
+	*copy = *access;
+	for (uint32_t i = 0; i < copy->rank; i++) {
+		SliceDim *s = &copy->dim[i];
+		if (s->kind == SLICE_ALL && kind == SLICE_AT)
+			*s = (SliceDim){.kind = SLICE_AT, .start = affine_int(0)};
+		else if (s->kind == SLICE_AT && kind == SLICE_RANGE)
+			s->kind = SLICE_RANGE, s->size = 1;
+	}
+	return copy;
+}
+
+/* One element, a scalar: Mosaic extracts 32 bits only ("Only 32-bit scalar vector.extracts supported"), so that a
+ * narrower one widens while it is a vector. */
+static KArg load_element(Builder *b, NodeId n) {
+	const Access *access = b->plan->values[n].access;
+	Dtype from = b->plan->operands.at[access->operand].dtype, to = node_type(b->m, n)->dtype;
+	bool narrow = dtype_bits(from) < 32 && from != DTYPE_BOOL;
+	access = element_access(b, access, narrow ? SLICE_RANGE : SLICE_AT);
+	KArg x = load_ref(b, ref_of(b, access, false, false));
+	if (!narrow)
+		return build_converted(b, x, from, to);
+	int64_t zeros[3 * DIM_MAX] = {0};
+	for (uint32_t i = 0; i < access->rank; i++)
+		zeros[3 * i] = K_ITEM_AT;
+	x = build_as(b, x, dtype_widened(from));
+	return build_as(b, build_op(b, K_INDEX, dtype_widened(from), 1, &x, 3 * access->rank, zeros), to);
+}
+
+KArg build_load(Builder *b, NodeId n) {
+	static const int64_t last_two[] = {-1, -2};
+	if (type_rank(b, n) == 0)
+		return load_element(b, n);
+	const Access *access = b->plan->values[n].access;
+	KArg x = load_ref(b, ref_of(b, access, false, false));
+	Dtype dtype = b->plan->operands.at[access->operand].dtype;
+	if (access->perm_rank)
+		x = build_op(b, K_SWAPAXES, dtype, 1, &x, 2, last_two);
+	return build_converted(b, x, dtype, node_type(b->m, n)->dtype);
+}
+
+KArg build_runtime_scalar(Builder *b, NodeId n) {
+	const Scalar *s = &b->m->scalars.at[node_arg(b->m, n, 0)->scalar];
+	for (uint32_t i = 0; !s->has_value && i < b->plan->operands.count; i++)
+		if (b->plan->operands.at[i].tensor == NONE &&
+		    &b->m->scalars.at[b->plan->operands.at[i].scalar] == s) {
+			KDim first = {.kind = KDIM_AT, .start = int_const(b->k, 0)};
+			return load_ref(b, kernel_ref(b->k, b->operand[i], 1, &first));
+		}
+	return dtype_is_float(s->dtype)      ? karg_real(s->value)
+	       : s->dtype == DTYPE_BOOL ? karg_bool(s->int_value)
+	                                : karg_integer(s->int_value);
+}
+
+/* ---- masks ------------------------------------------------------------------------------------------------------ */
+
+/* The lanes that a mask leaves, and the flag of the step that has fewer than all; NONE: every step. */
+static IntId mask_count(Builder *b, NodeId n, const Mask *mask, ValueId *flag) {
+	uint32_t dim, l = block_scope(b->plan, node_get(b->m, n)->graph, mask->block, &dim);
+	Affine count = affine_sub(b->a, mask->end, mask->offset);
+	*flag = mask->last_only ? b->ragged[l] : NONE;
+	if (mask->last_only)
+		count = affine_int(b->plan->loops.at[l].dim[dim].tail);
+	return build_affine(b, &count);
+}
+
+static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
+	const Type *t = node_type(b->m, n);
+	Form form = b->plan->values[n].form;
+	int64_t axis = mask->dim + (t->count == 1 && form == FORM_NATURAL), shape[DIM_MAX];
+	uint32_t rank = built_shape(b, n, form, shape);
+	Dtype in = arith_mask_dtype(t->dtype, rank > 1 ? shape[rank - 2] : 1);
+	ValueId flag;
+	KArg count = build_int_arg(b, mask_count(b, n, mask, &flag));
+	const KArg args[3] = {build_converted(b, x, t->dtype, in), count, fill};
+	KArg y = build_converted(b, build_op(b, K_MASK, in, 3, args, 1, &axis), in, t->dtype);
+	if (flag == NONE)
+		return y;
+	return build_shaped(b, K_CHOOSE, t->dtype, rank, shape, 3, (const KArg[]){karg_value(flag), y, x});
+}
+
+void build_masks(Builder *b, NodeId n, KArg x, KArg fill) {
+	const Value *v = &b->plan->values[n];
+	bool load = op_lowering(node_get(b->m, n)->op) == LOWER_LOAD;
+	KArg first = load ? x : (KArg){0};
+	for (uint32_t i = 0; i < v->mask_count; i++) {
+		x = masked(b, n, &v->masks[i], x, fill);
+		KValue *y = &b->k->values.at[x.value];
+		y->layout = v->form == FORM_COLUMN ? LAYOUT_COLUMN : type_rank(b, n) == 1 ? LAYOUT_ROW : LAYOUT_TILE;
+		if (first.kind == KARG_NONE) {
+			build_name_of(b, x, n);
+			first = x;
+		} else {
+			y->name = b->k->values.at[first.value].name;
+			y->as = first.value;
+		}
+	}
+	b->value[n] = x;
+}
+
+/* ---- stores ----------------------------------------------------------------------------------------------------- */
+
+static bool same_shape(const int64_t *a, uint32_t ra, const int64_t *b, uint32_t rb) {
+	bool same = ra == rb;
+	for (uint32_t i = 0; same && i < ra; i++)
+		same = a[i] == b[i];
+	return same;
+}
+
+/* The shape that an access selects of its buffer, unit dim dropped or kept. */
+static uint32_t region_shape(Builder *b, const Access *access, bool keep_unit, int64_t *shape) {
+	const Operand *o = &b->plan->operands.at[access->operand];
+	const int64_t *block = access->kind == REF_WINDOW
+	                               ? b->plan->loops.at[access->loop].windows.at[access->window].block
+	                               : o->block;
+	uint32_t rank = 0;
+	for (uint32_t i = 0; i < access->rank; i++)
+		if (access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit))
+			shape[rank++] = b->strip != NONE && i + 1 == access->rank ? b->plan->strips->width
+			                : access->dim[i].kind == SLICE_RANGE      ? access->dim[i].size
+			                                                          : block[i];
+	return rank;
+}
+
+/* Where operand dim d stands in the region. */
+static uint32_t region_axis(const Operand *o, const Access *access, bool keep_unit, uint32_t d) {
+	uint32_t axis = 0;
+	for (uint32_t i = 0; i < d; i++)
+		axis += access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit);
+	return axis;
+}
+
+/* What is stored as a row: a column, or what lies in a row already. */
+static bool stored_as_row(Builder *b, const Arg *arg) {
+	return arg->kind == ARG_REF && type_rank(b, arg->node) > 0 &&
+	       b->plan->values[arg->node].form != FORM_NATURAL;
+}
+
+/* Mosaic moves no bools, which are masks to it. */
+static KArg movable(Builder *b, NodeId value, KArg x) {
+	return node_type(b->m, value)->dtype == DTYPE_BOOL ? build_as(b, x, DTYPE_I32) : x;
+}
+
+/* A row goes into the boundary view's unit dim if there is one, else it is squeezed. */
+static KArg row_to_store(Builder *b, NodeId value, bool keep_unit) {
+	static const int64_t no_row[] = {K_ITEM_REST, 0, 0, K_ITEM_AT, 0, 0, K_ITEM_ALL, 0, 0};
+	Form form = b->plan->values[value].form;
+	KArg x = movable(b, value, build_value(b, value, form));
+	if (form == FORM_COLUMN)
+		x = build_unary(b, K_TO_ROW, karg_dtype(b, x), x);
+	bool squeeze = !keep_unit && type_rank(b, value) > 1;
+	return squeeze ? build_op(b, K_INDEX, karg_dtype(b, x), 1, &x, 9, no_row) : x;
+}
+
+/* The shape of row_to_store(). */
+static uint32_t stored_row_shape(Builder *b, NodeId value, bool keep_unit, int64_t *shape) {
+	uint32_t rank = built_shape(b, value, FORM_ROW, shape);
+	if (keep_unit || type_rank(b, value) == 1)
+		return rank;
+	shape[rank - 2] = shape[rank - 1];
+	return rank - 1;
+}
+
+/* An operand of the write n, its value or its mask, in the shape of the region and in dtype `to`. */
+static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtype to) {
+	static const int64_t last_two[] = {-1, -2}, before_last = -2;
+	const Access *access = b->plan->values[n].access;
+	const Arg *arg = node_arg(b->m, n, operand);
+	bool tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
+	bool row = stored_as_row(b, arg);
+	int64_t want[DIM_MAX], have[DIM_MAX];
+	uint32_t want_rank = region_shape(b, access, keep_unit, want);
+	KArg x = row ? row_to_store(b, arg->node, keep_unit) : build_arg(b, arg, FORM_NATURAL);
+	uint32_t have_rank = row      ? stored_row_shape(b, arg->node, keep_unit, have)
+	                     : tensor ? built_shape(b, arg->node, FORM_NATURAL, have)
+	                              : 0;
+	bool swap = !row && access->perm_rank;
+	bool beside = tensor && !row && keep_unit && type_rank(b, arg->node) >= 2;
+	bool spread = !swap && !beside && !same_shape(want, want_rank, have, have_rank);
+	bool moved = row || swap || beside || (tensor && spread);
+	if (tensor && !row && (swap || beside || spread))
+		x = movable(b, arg->node, x);
+	Dtype t = x.kind == KARG_VALUE ? karg_dtype(b, x) : to;
+	if (swap)
+		x = build_op(b, K_SWAPAXES, t, 1, &x, 2, last_two);
+	else if (beside) /* a mask of a row that goes into the unit dim */
+		x = build_op(b, K_EXPAND_DIMS, t, 1, &x, 1, &before_last);
+	else if (spread)
+		x = build_shaped(b, K_BROADCAST, t, want_rank, want, 1, &x);
+	if (!tensor)
+		return build_as(b, x, to);
+	Dtype from = node_type(b->m, arg->node)->dtype;
+	return build_converted(b, x, moved && from == DTYPE_BOOL ? DTYPE_I32 : from, to);
+}
+
+/* The dtype in which lanes of a region are selected. */
+static Dtype selected_dtype(Builder *b, const Access *access, bool keep_unit, Dtype dtype) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = region_shape(b, access, keep_unit, shape);
+	return arith_mask_dtype(dtype, rank > 1 ? shape[rank - 2] : 1);
+}
+
+KArg build_held_initial(Builder *b, const Operand *o, Dtype dtype) {
+	(void)b;
+	return dtype_is_float(dtype) ? karg_real(o->held->value) : karg_integer((int64_t)o->held->value);
+}
+
+/* What stands where the write goes: a number, if nothing but the tensor's initial value can. */
+static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to) {
+	const Access *access = b->plan->values[n].access;
+	const Operand *o = &b->plan->operands.at[access->operand];
+	if (o->held && o->held->initial == INITIAL_FOLDED)
+		return build_held_initial(b, o, to);
+	KArg x = load_ref(b, ref_of(b, access, keep_unit, true));
+	return build_converted(b, x, accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype, to);
+}
+
+/* `value` where the store's extra_mask is true, else what stands there. */
+static KArg chosen(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value) {
+	Dtype in = selected_dtype(b, b->plan->values[n].access, keep_unit, dtype);
+	KArg args[3];
+	args[0] = written(b, n, 3, keep_unit, DTYPE_BOOL);
+	args[1] = build_converted(b, value, dtype, in);
+	args[2] = old_value(b, n, keep_unit, in);
+	return build_converted(b, build_op(b, OP_WHERE, in, 3, args, 0, NULL), in, dtype);
+}
+
+/* `value` with the lanes that the write must leave alone as they are. */
+static KArg kept(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value) {
+	const Value *v = &b->plan->values[n];
+	const Operand *o = &b->plan->operands.at[v->access->operand];
+	Dtype in = selected_dtype(b, v->access, keep_unit, dtype);
+	if (v->mask_count == 0)
+		return value;
+	value = build_converted(b, value, dtype, in);
+	KArg old = old_value(b, n, keep_unit, in);
+	for (uint32_t i = 0; i < v->mask_count; i++) {
+		const Mask *mask = &v->masks[i];
+		int64_t axis = region_axis(o, v->access, keep_unit, o->dim_of[mask->dim]);
+		uint32_t dim, l = block_scope(b->plan, node_get(b->m, n)->graph, mask->block, &dim);
+		ValueId flag;
+		IntId count = mask_count(b, n, mask, &flag);
+		if (flag != NONE)
+			count = int_choose(b->k, int_value(b->k, flag), count,
+			                   int_const(b->k, b->plan->loops.at[l].dim[dim].step));
+		value = build_op(b, K_MASK, in, 3, (const KArg[]){value, build_int_arg(b, count), old}, 1, &axis);
+	}
+	return build_converted(b, value, in, dtype);
+}
+
+/* Into this step's part of a block that several share. */
+static void store(Builder *b, const Access *access, bool keep_unit, KArg x) {
+	bool part = part_dim(access);
+	if (part) {
+		x = build_unary(b, K_LET, karg_dtype(b, x), x);
+		build_name(b, x, "value");
+	}
+	StmtId s = build_statement(b, K_STORE, 2,
+	                           (const KArg[]){karg_ref(ref_of(b, access, keep_unit, true)), x});
+	if (part)
+		kernel_stmt(b->k, s)->name = "put";
+}
+
+/* A store or an atomic. */
+void build_write(Builder *b, NodeId n) {
+	const Value *v = &b->plan->values[n];
+	const Operand *o = &b->plan->operands.at[v->access->operand];
+	const Arg *arg = node_arg(b->m, n, 2);
+	uint16_t op = node_get(b->m, n)->op;
+	bool atomic = op != OP_STORE;
+	bool keep_unit =
+		stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank && v->access->perm_rank == 0;
+	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
+	Dtype in = atomic ? arith_write_dtype(b->m, n) : held;
+	KArg value = written(b, n, 2, keep_unit, in);
+	bool adds_zero =
+		o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
+	if (atomic && !adds_zero && op != OP_ATOMIC_XCHG)
+		value = build_binary(b, op_canonical(op), in, old_value(b, n, keep_unit, in), value);
+	value = kept(b, n, keep_unit, in, value);
+	if (!atomic && node_input(b->m, n, 3) != NONE)
+		value = chosen(b, n, keep_unit, in, value);
+	store(b, v->access, keep_unit, build_converted(b, value, in, held));
+}
+
+/* ---- held blocks ------------------------------------------------------------------------------------------------ */
+
+static void first_visit(Builder *b, uint32_t index) {
+	const Operand *o = &b->plan->operands.at[index];
+	bool sums = o->held->accumulator != NONE;
+	BufferId to = sums ? b->scratch[o->held->accumulator] : b->operand[index];
+	Dtype dtype = b->k->buffers.at[to].dtype;
+	KArg x = build_held_initial(b, o, dtype);
+	if (o->held->initial == INITIAL_COPY)
+		x = build_converted(b, load_ref(b, build_whole(b, b->operand[o->held->from])), o->dtype, dtype);
+	else if (o->held->value == 0)
+		x = build_shaped(b, K_ZEROS, dtype, o->rank, o->block, 0, NULL);
+	else
+		x = build_shaped(b, K_FULL, dtype, o->rank, o->block, 1, &x);
+	build_statement(b, K_STORE, 2, (const KArg[]){karg_ref(build_whole(b, to)), x});
+}
+
+static void last_visit(Builder *b, uint32_t index) {
+	const Operand *o = &b->plan->operands.at[index];
+	BufferId sums = b->scratch[o->held->accumulator];
+	KArg x = build_converted(b, load_ref(b, build_whole(b, sums)), b->k->buffers.at[sums].dtype, o->dtype);
+	build_statement(b, K_STORE, 2, (const KArg[]){karg_ref(build_whole(b, b->operand[index])), x});
+}
+
+static bool starts(const Operand *o) {
+	return o->held && (o->held->initial == INITIAL_VALUE || o->held->initial == INITIAL_COPY);
+}
+
+static bool ends(const Operand *o) { return o->held && o->held->accumulator != NONE; }
+
+/* `tile_m == 0`, or `(tile_m == 0) & (tile_n == 0)`; the last steps if not the first. */
+static IntId visit_condition(Builder *b, uint32_t revisits, bool first) {
+	IntId all = NONE;
+	for (uint32_t d = 0; d < b->plan->grid.count; d++) {
+		if (!(revisits >> d & 1))
+			continue;
+		IntId one = int_binary(b->k, INT_EQ, int_value(b->k, b->program[d]),
+		                       int_const(b->k, first ? 0 : b->plan->grid.at[d].steps - 1));
+		all = all == NONE ? one : int_binary(b->k, INT_AND, all, one);
+	}
+	return all;
+}
+
+/* What `build` makes for each operand that `wanted` names, those with the same condition together. */
+static void visits(Builder *b, bool first, bool (*wanted)(const Operand *), void (*build)(Builder *, uint32_t)) {
+	const Plan *p = b->plan;
+	for (uint32_t i = 0; i < p->operands.count; i++) {
+		bool done = !wanted(&p->operands.at[i]);
+		for (uint32_t k = 0; k < i && !done; k++)
+			done = wanted(&p->operands.at[k]) &&
+			       p->operands.at[k].held->revisits == p->operands.at[i].held->revisits;
+		if (done)
+			continue;
+		uint32_t revisits = p->operands.at[i].held->revisits;
+		RegionId outer = b->at;
+		if (revisits) {
+			KArg condition = karg_int(visit_condition(b, revisits, first));
+			StmtId when = build_statement(b, K_WHEN, 1, &condition);
+			b->at = kernel_region(b->k, when);
+			kernel_stmt(b->k, when)->body = b->at;
+			kernel_stmt(b->k, when)->name = first ? "first_visit" : "last_visit";
+		}
+		for (uint32_t k = i; k < p->operands.count; k++)
+			if (wanted(&p->operands.at[k]) && p->operands.at[k].held->revisits == revisits)
+				build(b, k);
+		b->at = outer;
+	}
+}
+
+void build_first_visits(Builder *b) { visits(b, true, starts, first_visit); }
+void build_last_visits(Builder *b) { visits(b, false, ends, last_visit); }

@@ -1,0 +1,211 @@
+/* build_pointwise.c - pointwise nodes: the op table's rows, on operands in the dtype that the Plan chose. */
+#include "build.h"
+
+/* ---- dtypes ----------------------------------------------------------------------------------------------------- */
+
+KArg build_scalar(Builder *b, KArg x, Dtype dtype) { return build_unary(b, K_SCALAR, dtype, x); }
+
+KArg build_as(Builder *b, KArg x, Dtype dtype) {
+	return arg_is_number(x) ? build_scalar(b, x, dtype) : build_unary(b, K_CONVERT, dtype, x);
+}
+
+KArg build_converted(Builder *b, KArg x, Dtype from, Dtype to) {
+	if (from == to)
+		return x;
+	if (arith_conversion_hub(from, to) != DTYPE_NONE)
+		x = build_as(b, x, arith_conversion_hub(from, to));
+	return build_as(b, x, to);
+}
+
+/* Mosaic widens scalars to float32 alone. */
+static KArg converted_scalar(Builder *b, KArg x, Dtype from, Dtype to) {
+	if (from == to || !dtype_is_float(from) || dtype_bits(from) >= 16)
+		return build_converted(b, x, from, to);
+	return build_converted(b, build_as(b, x, DTYPE_F32), DTYPE_F32, to);
+}
+
+KArg build_computed(Builder *b, const Arg *a, Form form, Dtype compute) {
+	bool tensor = a->kind == ARG_REF && node_type(b->m, a->node)->kind == TYPE_TENSOR;
+	NodeId root = tensor ? value_root(b->plan, a->node) : NONE;
+	/* A number beside the tile takes its dtype. */
+	if (compute == DTYPE_NONE || !tensor || node_get(b->m, root)->op == OP_SCALAR)
+		return build_arg(b, a, form);
+	const Type *t = node_type(b->m, a->node);
+	KArg x = build_arg(b, a, form);
+	if (!constant_is_number(b->m, root))
+		return t->count == 0 ? converted_scalar(b, x, t->dtype, compute)
+		                     : build_converted(b, x, t->dtype, compute);
+	Arg number = constant_of(b->m, root);
+	number = constant_as(&number, compute);
+	return number.kind == ARG_INT ? build_beside_ints(b, &number, compute) : build_number(b, &number);
+}
+
+KArg build_beside_ints(Builder *b, const Arg *a, Dtype ints) {
+	Arg number = constant_as(a, ints);
+	KArg x = build_number(b, &number);
+	/* Past what jnp takes a Python int for. */
+	return number.kind == ARG_INT && number.integer > INT32_MAX ? build_scalar(b, x, DTYPE_U32) : x;
+}
+
+/* The argument has the dtype by itself: it is more than a number, or a run-time scalar of it. */
+static bool has_dtype(const Builder *b, const Arg *a, Dtype wanted) {
+	if (!constant_operand(b->m, a))
+		return true;
+	return a->kind == ARG_REF && node_get(b->m, a->node)->op == OP_SCALAR &&
+	       !b->m->scalars.at[node_arg(b->m, a->node, 0)->scalar].has_value &&
+	       node_type(b->m, a->node)->dtype == wanted;
+}
+
+/* All operands of n are numbers: their arithmetic would give a number, which has no dtype, and jax.nn takes no ints. */
+static bool lacks_dtype(const Builder *b, NodeId n, Dtype wanted) {
+	for (uint32_t i = 0; i < node_get(b->m, n)->arg_count; i++) {
+		const Arg *a = node_arg(b->m, n, i);
+		if (arith_is_operand(a) && !arith_is_condition(node_get(b->m, n)->op, i) && has_dtype(b, a, wanted))
+			return false;
+	}
+	return true;
+}
+
+static KArg operand(Builder *b, NodeId n, uint32_t i, Dtype promoted) {
+	const Value *v = &b->plan->values[n];
+	const Arg *a = node_arg(b->m, n, i);
+	if (arith_is_condition(node_get(b->m, n)->op, i))
+		return build_arg(b, a, v->wants);
+	bool number = a->kind == ARG_INT || (a->kind == ARG_FLOAT && a->real > -1e18 && a->real < 1e18);
+	if (number && dtype_class(promoted) != DTYPE_CLASS_FLOAT && dtype_class(promoted) != DTYPE_CLASS_BOOL &&
+	    op_row(node_get(b->m, n)->op)->dtype != RULE_PROMOTE_FLOAT)
+		return build_beside_ints(b, a, promoted);
+	KArg x = build_computed(b, a, v->wants, v->compute);
+	return v->compute != DTYPE_NONE && lacks_dtype(b, n, v->compute) ? build_scalar(b, x, v->compute) : x;
+}
+
+/* ---- ops with statements of their own --------------------------------------------------------------------------- */
+
+static bool string_is(const Arg *a, const char *s) { return a->kind == ARG_STRING && strcmp(a->string, s) == 0; }
+
+static KArg divided(Builder *b, NodeId n, const KArg *operands, Dtype compute) {
+	const Arg *mode = op_arg(b->m, n, "rounding_mode");
+	if (string_is(mode, "floor"))
+		return build_op(b, OP_FLOOR_DIVIDE, compute, 2, operands, 0, NULL);
+	if (!string_is(mode, "trunc"))
+		return build_op(b, OP_DIV, compute, 2, operands, 0, NULL);
+	if (!dtype_is_float(compute))
+		return build_op(b, K_TRUNC_DIVIDE, compute, 2, operands, 0, NULL);
+	return build_unary(b, OP_TRUNC, compute, build_op(b, OP_DIV, compute, 2, operands, 0, NULL));
+}
+
+static KArg clamped(Builder *b, NodeId n, const KArg *operands, Dtype compute) {
+	bool low = node_arg(b->m, n, 1)->kind != ARG_NULL, high = node_arg(b->m, n, 2)->kind != ARG_NULL;
+	if (!low && !high)
+		return operands[0];
+	return low && high ? build_op(b, OP_CLAMP, compute, 3, operands, 0, NULL)
+	                   : build_op(b, low ? OP_MAXIMUM : OP_MINIMUM, compute, 2, operands, 0, NULL);
+}
+
+/* add, sub, rsub: alpha times the operand that is added or taken away. */
+static void scale_by_alpha(Builder *b, NodeId n, KArg *operands, Dtype compute) {
+	const Arg *alpha = op_arg(b->m, n, "alpha");
+	if (alpha->kind == ARG_NULL || (alpha->kind == ARG_INT && alpha->integer == 1) ||
+	    (alpha->kind == ARG_FLOAT && alpha->real == 1) || alpha->kind == ARG_BOOL)
+		return;
+	uint16_t op = node_get(b->m, n)->op;
+	KArg *scaled = op == OP_RSUB || op == OP_RSUB_SCALAR ? &operands[0] : &operands[1];
+	*scaled = build_binary(b, OP_MUL, compute, *scaled, build_arg(b, alpha, FORM_NATURAL));
+}
+
+/* Mosaic takes the conversions out of maximum(x.astype(wide), y.astype(wide)).astype(narrow), and then has no such op.
+ */
+static bool widened_pair(const Builder *b, NodeId n) {
+	return b->plan->values[n].compute != DTYPE_NONE && dtype_is_float(arith_promoted(b->m, n)) &&
+	       node_arg(b->m, n, 0)->kind == ARG_REF && node_arg(b->m, n, 1)->kind == ARG_REF;
+}
+
+static bool power_is_natural(const Arg *a) { return a->kind == ARG_INT && a->integer >= 0; }
+
+/* Of ints, whose powers wrap around: as many bits of the exponent as its dtype has. */
+static KArg int_power(Builder *b, NodeId n, const KArg *operands, Dtype compute) {
+	const Arg *exponent = node_arg(b->m, n, 1);
+	bool tensor = exponent->kind == ARG_REF && node_type(b->m, exponent->node)->kind == TYPE_TENSOR;
+	Dtype t = tensor ? node_type(b->m, exponent->node)->dtype : DTYPE_I32;
+	int64_t bits = t == DTYPE_BOOL ? 1 : dtype_bits(t) - (dtype_class(t) == DTYPE_CLASS_SIGNED);
+	bool array = node_arg(b->m, n, 0)->kind == ARG_REF;
+	const KArg items[2] = {array ? operands[0] : build_scalar(b, operands[0], compute), operands[1]};
+	return build_op(b, K_INT_POWER, compute, 2, items, 1, &bits);
+}
+
+/* `to`: what the statement gives. */
+static KArg computed(Builder *b, NodeId n, KArg *operands, uint32_t count, Dtype compute, Dtype to) {
+	const Node *node = node_get(b->m, n);
+	bool is_float = compute != DTYPE_NONE && dtype_is_float(compute);
+	uint16_t op = op_canonical(node->op);
+	switch ((Op)node->op) {
+	case OP_ADD:
+	case OP_ADD_SCALAR:
+	case OP_SUB:
+	case OP_SUB_SCALAR:
+	case OP_RSUB:
+	case OP_RSUB_SCALAR:
+		scale_by_alpha(b, n, operands, to);
+		count = 2;
+		break;
+	case OP_GELU:
+		return build_unary(b, string_is(node_arg(b->m, n, 1), "tanh") ? K_GELU_TANH : K_GELU_ERF, to,
+		                   operands[0]);
+	case OP_CLAMP:
+	case OP_CLAMP_TENSOR: return clamped(b, n, operands, to);
+	case OP_DIV_MODE:
+	case OP_DIV_SCALAR_MODE: return divided(b, n, operands, to);
+	case OP_FLOOR:
+	case OP_CEIL:
+	case OP_TRUNC:
+	case OP_ROUND:
+	case OP_ROUND_DECIMALS:
+		if (!is_float)
+			return operands[0];
+		break;
+	case OP_POW:
+	case OP_POW_SCALAR:
+	case OP_POW_BASE:
+		if (!is_float && !power_is_natural(node_arg(b->m, n, 1)))
+			return int_power(b, n, operands, compute);
+		break;
+	case OP_MAXIMUM:
+	case OP_MAX_OTHER:
+	case OP_CLAMP_MIN:
+	case OP_CLAMP_MIN_TENSOR: op = widened_pair(b, n) ? K_WIDE_MAXIMUM : op; break;
+	case OP_MINIMUM:
+	case OP_MIN_OTHER:
+	case OP_CLAMP_MAX:
+	case OP_CLAMP_MAX_TENSOR: op = widened_pair(b, n) ? K_WIDE_MINIMUM : op; break;
+	default: break;
+	}
+	return build_op(b, op, to, count, operands, 0, NULL);
+}
+
+static KArg conversion(Builder *b, NodeId n) {
+	const Arg *a = node_arg(b->m, n, 0);
+	bool tensor = a->kind == ARG_REF && node_type(b->m, a->node)->kind == TYPE_TENSOR;
+	Dtype from = tensor ? node_type(b->m, a->node)->dtype : DTYPE_NONE, to = node_type(b->m, n)->dtype;
+	KArg x = build_arg(b, a, b->plan->values[n].wants);
+	return from == DTYPE_NONE || from == to ? build_as(b, x, to) : build_converted(b, x, from, to);
+}
+
+KArg build_pointwise(Builder *b, NodeId n) {
+	const Node *node = node_get(b->m, n);
+	const OpRow *row = op_row(node->op);
+	const Value *v = &b->plan->values[n];
+	Dtype dtype = node_type(b->m, n)->dtype;
+	KArg operands[PARAMS_MAX];
+	uint32_t count = 0;
+	if (node->op == OP_CONVERT || node->op == OP_TO_COPY)
+		return conversion(b, n);
+	Dtype promoted = arith_promoted(b->m, n);
+	Dtype compute = v->compute != DTYPE_NONE ? v->compute : arith_natural(b->m, n);
+	for (uint32_t i = 0; i < node->arg_count; i++)
+		if (arith_is_operand(node_arg(b->m, n, i)))
+			operands[count++] = operand(b, n, i, promoted);
+	bool test = row->dtype == RULE_BOOL;
+	Dtype to = test ? DTYPE_BOOL : compute != DTYPE_NONE ? compute : dtype;
+	KArg x = computed(b, n, operands, count, compute, to);
+	return !test && compute != DTYPE_NONE ? build_converted(b, x, compute, dtype) : x;
+}

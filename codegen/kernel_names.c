@@ -1,0 +1,184 @@
+/* kernel_names.c - variables: identifiers close to what things would like to be called, each used once. */
+#include "kernel.h"
+
+enum { NAME_MAX_LENGTH = 24 };
+
+typedef struct Namer {
+	Kernel *k;
+	Arena *a;
+	StringTable strings;
+	Map taken;
+	const uint32_t *uses;
+} Namer;
+
+static const char *identifier(Namer *n, const char *wish) {
+	char *name = arena_alloc(n->a, NAME_MAX_LENGTH + 2);
+	size_t length = 0;
+	while (*wish == '_')
+		wish++;
+	for (; *wish && length < NAME_MAX_LENGTH; wish++) {
+		bool good = is_letter(*wish) || is_digit(*wish);
+		if (length == 0 && is_digit(*wish))
+			name[length++] = 'v';
+		if (good)
+			name[length++] = *wish;
+		else if (length > 0 && name[length - 1] != '_')
+			name[length++] = '_';
+	}
+	while (length > 0 && name[length - 1] == '_')
+		length--;
+	name[length] = 0;
+	return length ? name : "value";
+}
+
+static void reserve(Namer *n, const char *name) {
+	map_put(n->a, &n->taken, map_key(string_intern(n->a, &n->strings, name)), 1);
+}
+
+static bool is_taken(Namer *n, const char *name) {
+	const char *interned = string_find(&n->strings, name);
+	return interned && map_get(&n->taken, map_key(interned)) != NONE;
+}
+
+/* An unused identifier close to `wish`, which may be any text. */
+static const char *new_name(Namer *n, const char *wish) {
+	const char *base = identifier(n, wish), *name = base;
+	if (!is_taken(n, name)) {
+		reserve(n, name);
+		return name;
+	}
+	/* The suffix to try next is kept per base, so that a thousand equal names cost a thousand steps. */
+	const char *key = string_intern(n->a, &n->strings, arena_printf(n->a, "%s#", base));
+	uint32_t suffix = map_get(&n->taken, map_key(key));
+	suffix = suffix == NONE ? 1 : suffix;
+	for (; is_taken(n, name); suffix++)
+		name = arena_printf(n->a, "%s_%u", base, suffix);
+	map_put(n->a, &n->taken, map_key(key), suffix);
+	reserve(n, name);
+	return name;
+}
+
+static const char *value_var(Namer *n, ValueId v);
+
+/* As `after` is called, with the suffix behind; NULL: that has no variable. */
+static const char *name_after(Namer *n, const KValue *x) {
+	const char *after = x->after == NONE ? NULL : n->k->values.at[x->after].var;
+	if (!after)
+		return NULL;
+	if (!*x->suffix)
+		return after;
+	return x->cut ? arena_printf(n->a, "%.16s_%s", after, x->suffix) : arena_printf(n->a, "%s_%s", after, x->suffix);
+}
+
+static const char *value_var(Namer *n, ValueId v) {
+	KValue *x = &n->k->values.at[v];
+	if (x->var || !x->name)
+		return x->var;
+	const char *after = name_after(n, x);
+	if (x->as != NONE)
+		return n->k->values.at[v].var = value_var(n, x->as);
+	if (x->exact)
+		return x->var = after ? after : x->name;
+	return x->var = new_name(n, after ? after : x->name);
+}
+
+static void name_region(Namer *n, RegionId r);
+
+static void name_buffer(Namer *n, BufferId b) {
+	KBuffer *buffer = &n->k->buffers.at[b];
+	if (!buffer->var)
+		buffer->var = new_name(n, buffer->name);
+}
+
+static void name_function(Namer *n, FunctionId f) {
+	KFunction *function = &n->k->functions.at[f];
+	if (!function->var)
+		function->var = new_name(n, function->name);
+	for (uint32_t i = 0; i < function->parameters.count; i++) {
+		const KParameter *p = &function->parameters.at[i];
+		if (p->kind == PARAMETER_BUFFER)
+			name_buffer(n, p->id);
+		else
+			value_var(n, p->id);
+	}
+	name_region(n, function->body);
+}
+
+static void name_loop(Namer *n, const KLoop *loop) {
+	name_region(n, loop->init);
+	for (uint32_t i = 0; i < loop->rank; i++)
+		value_var(n, loop->dim[i].step);
+	for (uint32_t w = 0; w < loop->windows.count; w++)
+		name_buffer(n, loop->windows.at[w].buffer);
+	for (uint32_t i = 0; i < loop->carried.count; i++)
+		value_var(n, loop->carried.at[i]);
+	if (loop->ragged != NONE)
+		value_var(n, loop->ragged);
+}
+
+static void name_results(Namer *n, StmtId s) {
+	KStmt *stmt = kernel_stmt(n->k, s);
+	if (stmt->op == K_LAUNCH && stmt->result_count > UNPACK_MAX) {
+		stmt->var = stmt->var ? stmt->var : new_name(n, "outputs");
+		return;
+	}
+	for (uint32_t i = 0; i < stmt->result_count; i++) {
+		KValue *x = &n->k->values.at[stmt->result + i];
+		if (stmt->op == K_FORI && x->as == NONE && n->uses[stmt->result + i] == 0)
+			x->var = "_";
+		value_var(n, stmt->result + i);
+	}
+}
+
+static void name_region(Namer *n, RegionId r) {
+	for (StmtId s = region_first(n->k, r); s != NONE; s = kernel_stmt(n->k, s)->next) {
+		KStmt *stmt = kernel_stmt(n->k, s);
+		if (stmt->op == K_DEF)
+			name_function(n, stmt->function);
+		if (stmt->op == K_LOOP)
+			name_loop(n, stmt->loop);
+		if (stmt->op == K_FOR && !stmt->each->unread)
+			value_var(n, stmt->each->step);
+		for (uint32_t i = 0; stmt->op == K_FOR && i < stmt->each->carried.count; i++)
+			value_var(n, stmt->each->carried.at[i]);
+		for (uint32_t i = 0; stmt->op == K_PIPELINE && i < stmt->pipeline->rank; i++)
+			value_var(n, stmt->pipeline->at[i]);
+		if (stmt->name && !stmt->var)
+			kernel_stmt(n->k, s)->var = new_name(n, stmt->name);
+		if (stmt->body != NONE)
+			name_region(n, stmt->body);
+		name_results(n, s);
+	}
+}
+
+/* What a text that was read calls things already. */
+static void reserve_given(Namer *n) {
+	for (ValueId v = 0; v < n->k->values.count; v++)
+		if (n->k->values.at[v].var)
+			reserve(n, n->k->values.at[v].var);
+	for (BufferId b = 0; b < n->k->buffers.count; b++)
+		if (n->k->buffers.at[b].var)
+			reserve(n, n->k->buffers.at[b].var);
+	for (FunctionId f = 0; f < n->k->functions.count; f++)
+		if (n->k->functions.at[f].var)
+			reserve(n, n->k->functions.at[f].var);
+	for (StmtId s = 0; s < n->k->stmts.count; s++)
+		if (n->k->stmts.at[s].var)
+			reserve(n, n->k->stmts.at[s].var);
+}
+
+void kernel_name_values(Kernel *k, const char *const *reserved, const char *own) {
+	Namer n = {.k = k, .a = k->arena, .uses = kernel_uses(k)};
+	for (const char *const *r = reserved; *r; r++)
+		reserve(&n, *r);
+	reserve_given(&n);
+	new_name(&n, own);
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		if (k->buffers.at[b].role != BUFFER_PARAMETER)
+			name_buffer(&n, b);
+	for (uint32_t d = 0; d < k->grid.count; d++)
+		value_var(&n, k->grid.at[d].at);
+	for (ValueId v = 0; v < k->values.count && k->values.at[v].def == NONE && k->buffers.count == 0; v++)
+		value_var(&n, v); /* the wrapper's parameters */
+	name_region(&n, k->body);
+}
