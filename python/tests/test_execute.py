@@ -527,7 +527,7 @@ RING = """  in x_hbm hbm float32[8, 128]
   start first
   wait first
   def place(step: int) {
-    %2 = copy buf[rem(step, 2)], y_hbm[rem(me + 4 - step, 4) * 8 by 8 +: 8, :], sem : copy
+    %2 = copy buf[rem(step, 2)], y_hbm[rem(me + 4 - step, 4) * 8 by 8 +: 8, :], sem[...] : copy
     return %2
   }
   out = call place((0)) : copy
@@ -535,14 +535,14 @@ RING = """  in x_hbm hbm float32[8, 128]
   wait out
   def body(step: int) fori {
     when (step > 0) room {
-      semaphore_wait free_sem, 1
+      semaphore_wait free_sem[...], 1
     }
     ring = remote_copy buf[rem(step, 2)], buf[rem(step + 1, 2)], recv_sem[rem(step + 1, 2)], send_sem[rem(step, 2)], (next) : copy
     start ring
     wait_send ring
     wait_recv ring
     when (step < 2) free {
-      signal free_sem, 1, (before)
+      signal free_sem[...], 1, (before)
     }
     got = call place((step + 1)) : copy
     start got

@@ -2,8 +2,8 @@
 
 from .copies import Copy, send, wait_recv, wait_send
 from .errors import ExecuteError
-from .memory import place, whole
-from .scopes import DEVICE, Memory, Value
+from .memory import place
+from .scopes import DEVICE, Value
 from .values import literal
 
 # ---- memory --------------------------------------------------------------------------------------
@@ -11,11 +11,9 @@ from .values import literal
 
 def located_place(code, arg, scope):
     """The Place that an argument names."""
-    if arg.kind == "ref":
-        return place(arg.value, scope)
-    if arg.kind == "name" and isinstance(scope[arg.value], Memory):
-        return place(whole(arg.value), scope)
-    raise ExecuteError("a reference is needed")
+    if arg.kind != "ref":
+        raise ExecuteError("a reference is needed")
+    return place(arg.value, scope)
 
 
 def _register_place(code, arg, scope):
