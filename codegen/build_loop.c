@@ -60,6 +60,7 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	                  .input = win->input,
 	                  .output = win->output,
 	                  .dma = win->dma,
+	                  .copy = arena_printf(b->a, "%s_copy", b->m->tensors.at[o->tensor].name),
 	                  .ahead = win->ahead,
 	                  .behind = win->behind,
 	                  .index = index,

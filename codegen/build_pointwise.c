@@ -86,7 +86,7 @@ static bool string_is(const Arg *a, const char *s) { return a->kind == ARG_STRIN
 static KArg divided(Builder *b, NodeId n, const KArg *operands, Dtype compute) {
 	const Arg *mode = op_arg(b->m, n, "rounding_mode");
 	if (string_is(mode, "floor"))
-		return build_op(b, OP_FLOOR_DIVIDE, compute, 2, operands, 0, NULL);
+		return build_op(b, K_FLOORED, compute, 2, operands, 0, NULL);
 	if (!string_is(mode, "trunc"))
 		return build_op(b, OP_DIV, compute, 2, operands, 0, NULL);
 	if (!dtype_is_float(compute))

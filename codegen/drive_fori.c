@@ -62,11 +62,7 @@ static ValueId exact_int(Kernel *k, const char *name) {
 static FunctionId define_copy(Driver *d, uint32_t w) {
 	Kernel *k = d->k;
 	const KWindow *win = &d->loop->windows.at[w];
-	const char *name = k->buffers.at[win->of].name;
-	size_t length = strlen(name);
-	if (length > 4 && (strcmp(name + length - 4, "_hbm") == 0 || strcmp(name + length - 4, "_ref") == 0))
-		length -= 4;
-	FunctionId f = kernel_function(k, FUNCTION_PLAIN, arena_printf(k->arena, "%.*s_copy", (int)length, name));
+	FunctionId f = kernel_function(k, FUNCTION_PLAIN, win->copy);
 	ValueId step = exact_int(k, "i");
 	KParameter parameter = {PARAMETER_VALUE, step};
 	vec_push(k->arena, &k->functions.at[f].parameters, parameter);

@@ -198,6 +198,7 @@ typedef struct KWindow {
 	BufferId of;     /* the operand */
 	bool input, output;
 	bool dma;                /* it is copied; else it is a part of a resident block */
+	const char *copy;        /* what the function of its copies would like to be called */
 	bool ahead, behind;      /* of a skewed loop: read by what runs one step ahead, by the rest */
 	const IntId *index;      /* in units of the window, of the steps' values */
 	const IntId *start;      /* in elements: where it starts in the operand */
@@ -346,6 +347,7 @@ typedef struct Kernel {
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
 	bool sparse_core;      /* it runs on a SparseCore's subcores, and has no grid */
+	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
 } Kernel;
 
 typedef struct KArray {
@@ -367,6 +369,7 @@ typedef struct KProgram {
 	const char *config; /* JSON members, without braces */
 	int64_t vmem_bytes;
 	double flops, hbm_bytes;
+	const Source *source; /* that it was read from; NULL */
 } KProgram;
 
 /* ---- kernel.c: making and changing it ------------------------------------------------------------------------------

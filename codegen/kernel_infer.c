@@ -282,6 +282,13 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_IOTA: return true; /* as stated */
 	case K_ARRAY: *in->rank = 1, in->shape[0] = 1; return true;
 	case K_MASK: return first(in);
+	case K_CHOOSE: return value_at(in, 1) ? (take(in, value_at(in, 1)), true) : true;
+	case K_LOAD:
+		if (in->arg_count != 1 || in->args[0].kind != KARG_REF)
+			return no(in, "a reference is needed");
+		*in->rank = kernel_ref_shape(in->k, in->args[0].ref, in->shape);
+		*in->dtype = in->k->buffers.at[in->k->refs.at[in->args[0].ref].buffer].dtype;
+		return true;
 	case K_RESHAPE:
 		return x && elements(*in->rank, in->shape) == elements(x->rank, x->shape)
 		               ? true

@@ -2,14 +2,15 @@
  *
  *     module_load() -> compile_module() -> compile_plan() -> compile_emit()
  *
- * The only part of src that knows passes and codegen: compile.c, compile_roll.c and compile_widen.c. */
+ * The only part of src that knows passes and codegen: compile.c, compile_kernel.c, compile_roll.c and
+ * compile_widen.c. */
 #ifndef PALLASC_COMPILE_H
 #define PALLASC_COMPILE_H
 
 #include "plan.h"
 
 /* What a compilation can give; the order of --help. */
-typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_DOT, EMIT_REPORT, EMIT_NONE } Emit;
+typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_KERNEL, EMIT_DOT, EMIT_REPORT, EMIT_NONE } Emit;
 /* "python", ..., by Emit; NULL-terminated. */
 const char *const *emit_names(void);
 
@@ -55,6 +56,10 @@ const char *compile_blocks_that_fit(Compilation *c);
 bool emit_needs_plan(Emit emit);
 /* Appends the text to `out`. */
 void compile_emit(const Compilation *c, Emit emit, Text *out);
+/* compile_kernel.c: the source is kernel text (docs/kernel.md), not a graph. */
+bool source_is_kernel(const Source *source);
+/* Reads and verifies it; what is asked for goes to `out`. False after diagnostics. */
+bool compile_kernel_text(Arena *a, Diag *d, const Source *source, Emit emit, Text *out);
 /* What the passes and the plan decided and why, one line each. */
 void compile_explain(const Compilation *c, Text *out);
 

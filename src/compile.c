@@ -4,7 +4,7 @@
 #include "build.h"
 
 const char *const *emit_names(void) {
-	static const char *const names[] = {"python", "json", "plan", "dot", "report", "none", NULL};
+	static const char *const names[] = {"python", "json", "plan", "kernel", "dot", "report", "none", NULL};
 	return names;
 }
 
@@ -74,6 +74,7 @@ void compile_emit(const Compilation *c, Emit emit, Text *out) {
 	case EMIT_PYTHON: kernels_print_python(program_build(c->program), out); break;
 	case EMIT_JSON: module_emit_json(c->module, out); break;
 	case EMIT_PLAN: program_emit_json(c->program, out); break;
+	case EMIT_KERNEL: break;
 	case EMIT_DOT: module_emit_dot(c->module, out); break;
 	case EMIT_REPORT: program_emit_report(c->program, out); break;
 	case EMIT_NONE: break;

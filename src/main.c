@@ -173,6 +173,8 @@ static bool compile(Command *c, Text *out) {
 	const Target *target = target_find(o->target);
 	if (!target)
 		target = target_load(&c->arena, &c->diag, &c->target_source);
+	if (source_is_kernel(&c->graph))
+		return target && compile_kernel_text(&c->arena, &c->diag, &c->graph, o->emit, out);
 	Module *m = module_load(&c->arena, &c->diag, &c->graph, target);
 	if (!target || !m)
 		return false;

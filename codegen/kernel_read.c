@@ -1,0 +1,277 @@
+/* kernel_read.c - kernel text (docs/kernel.md) becomes a program again: its head, and the signatures of its kernels.
+ * Nothing of a text may hurt: it may come from anywhere. What it means is for program_verify_kernels(). */
+#include "kernel_reader.h"
+
+#include <jansson.h>
+
+typedef struct Head {
+	bool config, cost, host;
+} Head;
+
+/* ---- signatures ------------------------------------------------------------------------------------------------- */
+
+/* The names of the signature's buffers: what is left of it in its function. */
+typedef struct Signature {
+	VEC(Token) names;
+	VEC(BufferId) buffers;
+	bool done, wrapper;
+} Signature;
+
+static void read_grid(KReader *r) {
+	static const ReadType type = {.type = KTYPE_INT, .dtype = DTYPE_I32, .layout = LAYOUT_SCALAR};
+	Token name = kread_name(r);
+	KGridDim dim = {.at = kread_new_value(r, &name, &type)};
+	dim.steps = kread_number(r, "the steps of the grid", 0, INT32_MAX);
+	dim.parallel = kread_accept(r, "parallel");
+	if (!dim.parallel && !kread_accept(r, "arbitrary"))
+		kread_expected(r, "'parallel' or 'arbitrary'");
+	vec_push(r->a, &r->k->grid, dim);
+}
+
+static void read_array_of(KReader *r, KBuffer *b, const Token *at) {
+	int64_t *array = arena_array(r->a, KDIM_MAX, sizeof *array);
+	if (!kread_accept(r, "of")) {
+		if (b->space != KSPACE_VMEM)
+			b->array = b->shape;
+		return;
+	}
+	uint32_t rank = kread_numbers(r, "[", "]", 0, array, KDIM_MAX);
+	if (!r->failed && rank != b->rank)
+		kread_error(r, at, "kernel-count", NULL, "the block has %u dims, its array %u", b->rank, rank);
+	b->array = array;
+}
+
+static void read_operand(KReader *r, KBuffer *b, const Token *at) {
+	read_array_of(r, b, at);
+	if (kread_accept(r, "at"))
+		b->index = kread_ints(r, b->rank);
+	if (kread_accept(r, "buffers"))
+		b->buffers = (int)kread_number(r, "how many buffers", 1, INT16_MAX);
+	if (b->role == BUFFER_OUT && kread_accept(r, "alias"))
+		b->alias = kread_known(r, ENTRY_BUFFER);
+}
+
+static void read_buffer(KReader *r, Signature *s, BufferRole role) {
+	int64_t shape[KDIM_MAX];
+	Token name = kread_name(r);
+	KBuffer b = kread_buffer_type(r, shape);
+	b.role = role;
+	if (role != BUFFER_SCRATCH)
+		read_operand(r, &b, &name);
+	if (r->failed)
+		return;
+	vec_push(r->a, &s->names, name);
+	vec_push(r->a, &s->buffers, kread_new_buffer(r, &name, b));
+}
+
+static void read_source_line(KReader *r) {
+	Location *line = arena_alloc(r->a, sizeof *line);
+	kread_number(r, "the number after that of the line before", r->lines.count + 1, r->lines.count + 1);
+	line->line = kread_number(r, "the line's number in its file", INT64_MIN, INT64_MAX);
+	if (r->token.kind == TOKEN_STRING)
+		line->code = r->token.text;
+	else if (!kread_is(r, "_"))
+		kread_expected(r, "the text of the line in quotes, or _");
+	kread_token(r);
+	if (r->token.kind == TOKEN_STRING) {
+		line->file = r->token.text;
+		kread_token(r);
+	}
+	vec_push(r->a, &r->lines, line);
+}
+
+static void read_signature_line(KReader *r, Signature *s, int which) {
+	kread_token(r);
+	switch (which) {
+	case 0: read_grid(r); break;
+	case 1: read_buffer(r, s, BUFFER_IN); break;
+	case 2: read_buffer(r, s, BUFFER_OUT); break;
+	case 3: read_buffer(r, s, BUFFER_SCRATCH); break;
+	case 4: r->k->vmem_limit = kread_number(r, "the bytes of the limit", 1, INT64_MAX); break;
+	case 5: r->k->mesh_axis = kread_variable(r, "the mesh's axis"); break;
+	case 6: r->k->collective_id = kread_number(r, "the barrier's number", 0, INT32_MAX); break;
+	case 7: r->k->sparse_core = true; break;
+	default: read_source_line(r); break;
+	}
+}
+
+/* From here on only the buffers are in scope: the grid's values are the index maps'. */
+static void signature_end(KReader *r, Signature *s) {
+	s->done = true;
+	r->in_signature = false;
+	if (s->wrapper)
+		return;
+	kscope_cut(r, 0);
+	for (uint32_t i = 0; i < s->buffers.count; i++)
+		kscope_add(r, s->names.at[i].text, ENTRY_BUFFER, s->buffers.at[i]);
+}
+
+/* A signature's line, as long as no statement came. */
+static bool read_signature(KReader *r, void *data) {
+	static const char *const words[] = {"grid",          "in",          "out",  "scratch", "vmem_limit", "mesh",
+	                                    "collective_id", "sparse_core", "line", NULL};
+	Signature *s = data;
+	int which = 0;
+	while (words[which] && !kread_is(r, words[which]))
+		which++;
+	if (words[which] && !s->done && !kread_next_is(r, "=") && !kread_next_is(r, ",")) {
+		read_signature_line(r, s, which);
+		return true;
+	}
+	if (!s->done)
+		signature_end(r, s);
+	return false;
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------------------------- */
+
+static void kernel_start(KReader *r, const char *name) {
+	r->k = kernel_new(r->a, name);
+	r->lines.count = 0;
+	r->aside = NONE;
+	r->in_signature = true;
+}
+
+static void read_kernel(KReader *r) {
+	Signature s = {.wrapper = false};
+	kernel_start(r, kread_variable(r, "the kernel's name"));
+	vec_push(r->a, &r->p->kernels, r->k);
+	kread_block(r, r->k->body, read_signature, &s);
+	kscope_cut(r, 0);
+}
+
+static ReadType input_type(const KArray *x) {
+	ReadType type = {.type = x->scalar ? KTYPE_SCALAR : KTYPE_TILE, .dtype = x->dtype, .rank = x->rank};
+	type.layout = x->rank ? LAYOUT_TILE : LAYOUT_SCALAR;
+	if (x->rank)
+		memcpy(type.shape, x->shape, x->rank * sizeof *x->shape);
+	return type;
+}
+
+static void read_host(KReader *r) {
+	Signature s = {.wrapper = true};
+	uint32_t count = 0;
+	kernel_start(r, r->p->name);
+	r->p->host = r->k;
+	kread_expect(r, "(");
+	Token at = r->token;
+	for (bool more = !kread_is(r, ")"); more && !r->failed; more = kread_accept(r, ",")) {
+		Token name = kread_name(r);
+		if (r->failed || count++ >= r->p->inputs.count)
+			break;
+		ReadType type = input_type(&r->p->inputs.at[count - 1]);
+		kread_new_value(r, &name, &type);
+	}
+	if (!r->failed && count != r->p->inputs.count)
+		kread_error(r, &at, "kernel-count", "it takes what the lines `input` say",
+		            "the program has %u input%s, the host takes another number", r->p->inputs.count,
+		            r->p->inputs.count == 1 ? "" : "s");
+	kread_expect(r, ")");
+	kread_block(r, r->k->body, read_signature, &s);
+	kscope_cut(r, 0);
+}
+
+/* ---- the head --------------------------------------------------------------------------------------------------- */
+
+static KArray read_array(KReader *r) {
+	KArray x = {.name = kread_word(r, "the array's name")};
+	Token at = r->token;
+	ReadType type = kread_type(r);
+	if (!r->failed && type.dtype == DTYPE_NONE)
+		kread_error(r, &at, "kernel-type", NULL, "an array has a dtype");
+	int64_t *shape = arena_array(r->a, type.rank + 1, sizeof *shape);
+	memcpy(shape, type.shape, type.rank * sizeof *shape);
+	x.dtype = type.dtype;
+	x.rank = type.rank;
+	x.shape = shape;
+	x.scalar = type.type == KTYPE_SCALAR;
+	return x;
+}
+
+static void read_config(KReader *r) {
+	Token at = r->token; /* the word before it */
+	const char *members = kread_rest(r);
+	char *object = arena_printf(r->a, "{%s}", members);
+	json_error_t error;
+	json_t *value = r->failed ? NULL : json_loads(object, JSON_REJECT_DUPLICATES, &error);
+	bool good = json_is_object(value);
+	json_decref(value);
+	if (!r->failed && !good)
+		kread_error(r, &at, "kernel-syntax", NULL, "the configuration is not the members of a JSON object");
+	r->p->config = members;
+}
+
+static double read_cost_number(KReader *r) {
+	KArg x = {.kind = KARG_NONE};
+	Token at = r->token;
+	if (at.kind == TOKEN_INTEGER || at.kind == TOKEN_REAL)
+		x = kread_arg(r);
+	else
+		kread_expected(r, "a number");
+	return x.kind == KARG_REAL ? x.real : x.kind == KARG_INTEGER ? (double)x.integer : 0;
+}
+
+static void read_cost(KReader *r) {
+	kread_expect(r, "vmem_bytes");
+	r->p->vmem_bytes = kread_number(r, "bytes of VMEM", 0, INT64_MAX);
+	kread_expect(r, "flops");
+	r->p->flops = read_cost_number(r);
+	kread_expect(r, "hbm_bytes");
+	r->p->hbm_bytes = read_cost_number(r);
+}
+
+/* False: it was there already. */
+static bool once(KReader *r, bool *seen) {
+	if (*seen)
+		kread_expected(r, "another line: this one was there already");
+	*seen = true;
+	return !r->failed;
+}
+
+static void read_head_line(KReader *r, Head *head) {
+	if (kread_is(r, "config") && once(r, &head->config)) {
+		read_config(r);
+	} else if (kread_is(r, "cost") && once(r, &head->cost)) {
+		kread_token(r);
+		read_cost(r);
+	} else if (kread_is(r, "host") && once(r, &head->host)) {
+		kread_token(r);
+		read_host(r);
+	} else if (kread_is(r, "input") && !head->host) {
+		kread_token(r);
+		KArray x = read_array(r);
+		vec_push(r->a, &r->p->inputs, x);
+	} else if (kread_accept(r, "output")) {
+		KArray x = read_array(r);
+		vec_push(r->a, &r->p->outputs, x);
+	} else if (kread_accept(r, "kernel")) {
+		read_kernel(r);
+	} else {
+		kread_expected(r, "input, output, config, cost, kernel or host");
+	}
+	kread_end_of_line(r);
+}
+
+static void read_program(KReader *r) {
+	Head head = {.config = false};
+	if (!kread_line(r))
+		kread_expected(r, "'program'");
+	kread_expect(r, "program");
+	r->p->name = kread_variable(r, "the program's name");
+	kread_expect(r, "for");
+	r->p->target = kread_word(r, "the target's name");
+	kread_end_of_line(r);
+	while (!r->failed && kread_line(r))
+		read_head_line(r, &head);
+	if (!head.host)
+		kread_expected(r, "the host, which launches the kernels");
+}
+
+KProgram *kernels_read(Arena *a, Diag *d, const Source *text) {
+	KReader r = {.a = a, .d = d, .source = text, .aside = NONE};
+	r.p = arena_alloc(a, sizeof *r.p);
+	r.p->arena = a;
+	r.p->source = text;
+	read_program(&r);
+	return r.failed ? NULL : r.p;
+}

@@ -1,0 +1,627 @@
+/* kernel_text.c - a program of kernels as text (docs/kernel.md): every statement on its line, every region in braces.
+ * Whatever the Python of it needs is there, so that what reads it back prints the same. */
+#include "kernel_text.h"
+
+/* ---- lines ------------------------------------------------------------------------------------------------------ */
+
+static void line_start(KTextOut *t) {
+	for (int i = 0; i < t->depth; i++)
+		text_put(t->out, "  ");
+}
+
+static void line_end(KTextOut *t) {
+	text_put(t->out, "\n");
+	t->line++;
+}
+
+static void block_start(KTextOut *t) {
+	text_put(t->out, " {");
+	line_end(t);
+	t->depth++;
+}
+
+static void block_end(KTextOut *t) {
+	t->depth--;
+	line_start(t);
+	text_put(t->out, "}");
+	line_end(t);
+}
+
+/* ---- source lines ----------------------------------------------------------------------------------------------- */
+
+static const char *location_key(KTextOut *t, const Location *from) {
+	const char *key = arena_printf(t->k->arena, "%lld\n%s\n%s", (long long)from->line, from->code ? from->code : "",
+	                               from->file ? from->file : "");
+	return string_intern(t->k->arena, &t->lines, key);
+}
+
+static void put_source_line(KTextOut *t, const Location *from) {
+	const char *key = from ? location_key(t, from) : NULL;
+	if (!key || map_get(&t->line_of, map_key(key)) != NONE)
+		return;
+	map_put(t->k->arena, &t->line_of, map_key(key), ++t->line_count);
+	line_start(t);
+	text_printf(t->out, "line %u %lld ", t->line_count, (long long)from->line);
+	if (from->code)
+		text_put_json(t->out, from->code);
+	else
+		text_put(t->out, "_");
+	if (from->file) {
+		text_put(t->out, " ");
+		text_put_json(t->out, from->file);
+	}
+	line_end(t);
+}
+
+static void put_lines_of(Kernel *k, StmtId s, void *data) {
+	put_source_line(data, kernel_stmt(k, s)->from);
+	put_source_line(data, kernel_stmt(k, s)->also);
+}
+
+static void put_line_number(KTextOut *t, const Location *from) {
+	if (from)
+		text_printf(t->out, " @%u", map_get(&t->line_of, map_key(location_key(t, from))));
+	else
+		text_put(t->out, " @_");
+}
+
+/* ---- statements ------------------------------------------------------------------------------------------------- */
+
+static void put_region(KTextOut *t, RegionId r);
+
+static void put_results(KTextOut *t, const KStmt *s) {
+	for (uint32_t i = 0; i < s->result_count; i++) {
+		ValueId v = s->result + i;
+		text_put(t->out, i ? ", " : "");
+		if (!t->k->values.at[v].var && t->uses[v] == 0)
+			text_put(t->out, "_");
+		else
+			ktext_value(t, v);
+	}
+	text_put(t->out, s->result_count ? " = " : "");
+}
+
+static void put_types(KTextOut *t, const KStmt *s) {
+	for (uint32_t i = 0; i < s->result_count; i++) {
+		text_put(t->out, i ? ", " : " : ");
+		ktext_type(t, s->result + i);
+	}
+}
+
+static const char *stmt_name(const KStmt *s) { return s->var ? s->var : s->name; }
+
+/* Of a WHEN or PIPELINE: in quotes where it would be read as what may follow it. */
+static void put_label(KTextOut *t, const KStmt *s) {
+	const char *name = stmt_name(s);
+	if (!name)
+		return;
+	text_put(t->out, " ");
+	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0)
+		text_put_json(t->out, name);
+	else
+		ktext_name(t, name);
+}
+
+/* What stands behind the types of any statement. */
+static void put_words(KTextOut *t, const KStmt *s) {
+	bool named = stmt_name(s) && s->op != K_WHEN && s->op != K_PIPELINE;
+	if (s->arg_count == 0 && s->result_count == 0 && (named || s->flags & KSTMT_AHEAD))
+		text_put(t->out, " :"); /* so that no word is read as an argument */
+	if (named) {
+		text_put(t->out, " named ");
+		ktext_name(t, stmt_name(s));
+	}
+	if (s->flags & KSTMT_AHEAD)
+		text_put(t->out, " ahead");
+	if (s->from || s->also)
+		put_line_number(t, s->from);
+	if (s->also)
+		put_line_number(t, s->also);
+}
+
+static void put_body(KTextOut *t, const KStmt *s) {
+	put_words(t, s);
+	block_start(t);
+	put_region(t, s->body);
+	block_end(t);
+}
+
+static void put_parameter(KTextOut *t, const KParameter *x) {
+	if (x->kind == PARAMETER_BUFFER) {
+		ktext_buffer(t, x->id);
+		text_put(t->out, ": ");
+		ktext_buffer_type(t, &t->k->buffers.at[x->id]);
+		return;
+	}
+	ktext_value(t, x->id);
+	text_put(t->out, ": ");
+	ktext_type(t, x->id);
+	if (x->kind == PARAMETER_VALUE && t->k->values.at[x->id].type == KTYPE_FLAG)
+		text_put(t->out, " given");
+}
+
+static void put_def(KTextOut *t, const KStmt *s) {
+	const KFunction *f = &t->k->functions.at[s->function];
+	ktext_function(t, s->function);
+	text_put(t->out, "(");
+	for (uint32_t i = 0; i < f->parameters.count; i++) {
+		text_put(t->out, i ? ", " : "");
+		put_parameter(t, &f->parameters.at[i]);
+	}
+	text_put(t->out, f->kind == FUNCTION_FORI ? ") fori" : ")");
+	put_words(t, s);
+	block_start(t);
+	put_region(t, f->body);
+	block_end(t);
+}
+
+/* An argument of a flag parameter: the parameter's name alone where it is set. */
+static void put_call_arg(KTextOut *t, const KFunction *f, uint32_t i, const KArg *arg) {
+	if (i < f->parameters.count && f->parameters.at[i].kind == PARAMETER_FLAG && arg->kind != KARG_NONE) {
+		ktext_value(t, f->parameters.at[i].id);
+		if (arg->kind == KARG_BOOL && arg->boolean)
+			return;
+		text_put(t->out, "=");
+	}
+	ktext_arg(t, arg);
+}
+
+/* `fori` has the count before the function's name. */
+static void put_called(KTextOut *t, StmtId id, uint32_t first) {
+	const KStmt *s = kernel_stmt(t->k, id);
+	ktext_function(t, s->function);
+	text_put(t->out, "(");
+	for (uint32_t i = first; i < s->arg_count; i++) {
+		text_put(t->out, i > first ? ", " : "");
+		put_call_arg(t, &t->k->functions.at[s->function], i, kernel_arg(t->k, id, i));
+	}
+	text_put(t->out, ")");
+}
+
+static void put_carried(KTextOut *t, StmtId s, const ValueId *carried, uint32_t count, const BufferId *place) {
+	if (count)
+		text_put(t->out, " carry (");
+	for (uint32_t i = 0; i < count; i++) {
+		text_put(t->out, i ? ", " : "");
+		ktext_value(t, carried[i]);
+		text_put(t->out, " = ");
+		ktext_arg(t, kernel_arg(t->k, s, i));
+		if (place && place[i] != NONE) {
+			text_put(t->out, " in ");
+			ktext_buffer(t, place[i]);
+		}
+	}
+	text_put(t->out, count ? ")" : "");
+}
+
+static void put_for(KTextOut *t, StmtId id) {
+	const KFor *each = kernel_stmt(t->k, id)->each;
+	int64_t number;
+	if (each->unread)
+		text_put(t->out, "_");
+	else
+		ktext_value(t, each->step);
+	text_put(t->out, " in ");
+	if (int_is_const(t->k, each->end, &number))
+		text_printf(t->out, "%lld", (long long)number);
+	else
+		ktext_ints(t, &each->end, 1);
+	text_printf(t->out, " from %lld", (long long)each->from);
+	put_carried(t, id, each->carried.at, each->carried.count, NULL);
+	if (each->slice) {
+		text_put(t->out, " slice ");
+		ktext_name(t, each->slice_name);
+		text_printf(t->out, " %lld", (long long)each->slice);
+	}
+}
+
+static void put_if(KTextOut *t, StmtId s) {
+	ktext_arg(t, kernel_arg(t->k, s, 0));
+	if (kernel_stmt(t->k, s)->arg_count > 1) {
+		text_put(t->out, " else (");
+		ktext_args(t, s, 1);
+		text_put(t->out, ")");
+	}
+}
+
+/* ---- pipelines -------------------------------------------------------------------------------------------------- */
+
+static void put_pipeline_window(KTextOut *t, const KPipelineWindow *w) {
+	uint32_t rank = t->k->buffers.at[w->of].rank;
+	line_start(t);
+	text_put(t->out, w->output ? "out " : "in ");
+	ktext_buffer(t, w->of);
+	ktext_numbers(t, " [", w->block, rank, "] at ");
+	ktext_ints(t, w->index, rank);
+	text_printf(t->out, " buffers %d", w->buffers);
+	line_end(t);
+}
+
+static void put_pipeline(KTextOut *t, const KStmt *s) {
+	const KPipeline *p = s->pipeline;
+	ktext_function(t, p->body);
+	text_put(t->out, " grid ");
+	ktext_ints(t, p->grid, p->rank);
+	text_put(t->out, " at (");
+	for (uint32_t i = 0; i < p->rank; i++) {
+		text_put(t->out, i ? ", " : "");
+		ktext_value(t, p->at[i]);
+	}
+	text_put(t->out, ")");
+	put_label(t, s);
+	put_words(t, s);
+	block_start(t);
+	for (uint32_t i = 0; i < p->windows.count; i++)
+		put_pipeline_window(t, &p->windows.at[i]);
+	block_end(t);
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------ */
+
+static void put_loop_window(KTextOut *t, const KWindow *w) {
+	uint32_t rank = t->k->buffers.at[w->of].rank;
+	line_start(t);
+	text_put(t->out, "window ");
+	ktext_buffer(t, w->buffer);
+	text_put(t->out, " ");
+	ktext_buffer_type(t, &t->k->buffers.at[w->buffer]);
+	text_put(t->out, " of ");
+	ktext_buffer(t, w->of);
+	text_put(t->out, w->input ? " in" : "");
+	text_put(t->out, w->output ? " out" : "");
+	text_put(t->out, w->dma ? " dma" : "");
+	text_put(t->out, w->ahead ? " ahead" : "");
+	text_put(t->out, w->behind ? " behind" : "");
+	if (w->index) {
+		text_put(t->out, " at ");
+		ktext_ints(t, w->index, rank);
+	}
+	if (w->start) {
+		text_put(t->out, " start ");
+		ktext_ints(t, w->start, rank);
+	}
+	if (w->multiple)
+		ktext_numbers(t, " by (", w->multiple, rank, ")");
+	text_printf(t->out, " buffers %d", w->buffers);
+	if (w->scratch != NONE) {
+		text_put(t->out, " scratch ");
+		ktext_buffer(t, w->scratch);
+		text_put(t->out, " ");
+		ktext_buffer(t, w->semaphore);
+	}
+	if (w->tail != NONE) {
+		text_put(t->out, " tail ");
+		ktext_buffer(t, w->tail);
+	}
+	line_end(t);
+}
+
+static void put_loop_dim(KTextOut *t, const KLoopDim *dim) {
+	line_start(t);
+	text_put(t->out, "dim ");
+	ktext_value(t, dim->step);
+	text_put(t->out, dim->computed ? " computed steps " : " steps ");
+	ktext_ints(t, &dim->steps, 1);
+	text_printf(t->out, " full %lld tail %lld size %lld", (long long)dim->full_steps, (long long)dim->tail,
+	            (long long)dim->size);
+	line_end(t);
+}
+
+static void put_loop_head(KTextOut *t, const KLoop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		put_loop_dim(t, &loop->dim[i]);
+	if (loop->peeled || loop->ragged != NONE) {
+		line_start(t);
+		text_put(t->out, loop->peeled ? "peel" : "mask");
+		if (loop->ragged != NONE) {
+			text_put(t->out, " ");
+			ktext_value(t, loop->ragged);
+		}
+		line_end(t);
+	}
+	if (loop->skewed) {
+		line_start(t);
+		text_printf(t->out, "skew %d%s", loop->ahead, loop->paired ? " paired" : "");
+		line_end(t);
+	}
+	for (uint32_t i = 0; i < loop->windows.count; i++)
+		put_loop_window(t, &loop->windows.at[i]);
+}
+
+/* Behind the statements, which give what is handed on. */
+static void put_handed(KTextOut *t, const KLoop *loop) {
+	for (uint32_t i = 0; i < loop->handed.count; i++) {
+		const KHanded *h = &loop->handed.at[i];
+		line_start(t);
+		text_put(t->out, "hand ");
+		ktext_value(t, h->value);
+		if (h->scratch != NONE) {
+			text_put(t->out, " in ");
+			ktext_buffer(t, h->scratch);
+		}
+		if (h->odd != NONE) {
+			text_put(t->out, " odd ");
+			ktext_buffer(t, h->odd);
+		}
+		line_end(t);
+	}
+}
+
+static void put_loop(KTextOut *t, StmtId id) {
+	const KStmt *s = kernel_stmt(t->k, id);
+	const KLoop *loop = s->loop;
+	ktext_name(t, loop->name);
+	text_put(t->out, "(");
+	for (uint32_t i = 0; i < loop->rank; i++) {
+		text_put(t->out, i ? ", " : "");
+		ktext_value(t, loop->dim[i].step);
+	}
+	text_printf(t->out, ") %s", loop_type_name(loop->type));
+	if (loop->step_name) {
+		text_put(t->out, " step ");
+		ktext_name(t, loop->step_name);
+	}
+	put_carried(t, id, loop->carried.at, loop->carried.count, loop->place.at);
+	put_types(t, s);
+	put_words(t, s);
+	block_start(t);
+	put_loop_head(t, loop);
+	put_region(t, s->body);
+	put_handed(t, loop);
+	block_end(t);
+}
+
+/* ---- any statement ---------------------------------------------------------------------------------------------- */
+
+static void put_when(KTextOut *t, StmtId id) {
+	const KStmt *s = kernel_stmt(t->k, id);
+	ktext_args(t, id, 0);
+	put_label(t, s);
+}
+
+/* Those with regions end their last line themselves. */
+static bool put_with_region(KTextOut *t, StmtId id) {
+	const KStmt *s = kernel_stmt(t->k, id);
+	bool has = s->op == K_DEF || s->op == K_PIPELINE || s->op == K_LOOP || s->body != NONE;
+	if (!has)
+		return false;
+	text_put(t->out, " ");
+	switch (s->op) {
+	case K_DEF: put_def(t, s); return true;
+	case K_PIPELINE: put_pipeline(t, s); return true;
+	case K_LOOP: put_loop(t, id); return true;
+	case K_FOR: put_for(t, id); break;
+	case K_IF: put_if(t, id); break;
+	default: put_when(t, id); break;
+	}
+	put_types(t, s);
+	put_body(t, s);
+	return true;
+}
+
+static void put_plain(KTextOut *t, StmtId id) {
+	const KStmt *s = kernel_stmt(t->k, id);
+	if (s->op == K_CALL) {
+		text_put(t->out, " ");
+		put_called(t, id, 0);
+	} else if (s->op == K_FORI) {
+		text_put(t->out, " ");
+		ktext_arg(t, kernel_arg(t->k, id, 0));
+		text_put(t->out, " ");
+		put_called(t, id, 1);
+	} else if (s->op == K_LAUNCH && s->int_count == 1) {
+		text_printf(t->out, " kernel=%lld%s", (long long)s->ints[0], s->arg_count ? ", " : "");
+		ktext_args(t, id, 0);
+	} else {
+		text_put(t->out, s->arg_count ? " " : "");
+		ktext_args(t, id, 0);
+		ktext_attributes(t, id);
+	}
+	put_types(t, s);
+	put_words(t, s);
+	line_end(t);
+}
+
+static void put_stmt(KTextOut *t, StmtId id) {
+	const KStmt *s = kernel_stmt(t->k, id);
+	if (t->line_of_stmt)
+		t->line_of_stmt[id] = t->line;
+	line_start(t);
+	put_results(t, s);
+	text_put(t->out, kernel_op_name(t->k->arena, s->op));
+	if (!put_with_region(t, id))
+		put_plain(t, id);
+}
+
+static void put_region(KTextOut *t, RegionId r) {
+	for (StmtId s = region_first(t->k, r); s != NONE; s = kernel_stmt(t->k, s)->next)
+		put_stmt(t, s);
+}
+
+/* ---- signatures ------------------------------------------------------------------------------------------------- */
+
+static void put_operand(KTextOut *t, const KBuffer *b) {
+	bool whole = b->array && b->space != KSPACE_VMEM &&
+	             (b->rank == 0 || memcmp(b->array, b->shape, b->rank * sizeof *b->array) == 0);
+	if (b->array && !whole)
+		ktext_numbers(t, " of [", b->array, b->rank, "]");
+	if (b->index) {
+		text_put(t->out, " at ");
+		ktext_ints(t, b->index, b->rank);
+	}
+	if (b->buffers)
+		text_printf(t->out, " buffers %d", b->buffers);
+	if (b->role == BUFFER_OUT && b->alias != NONE) {
+		text_put(t->out, " alias ");
+		ktext_buffer(t, b->alias);
+	}
+}
+
+static void put_buffer(KTextOut *t, BufferId id) {
+	static const char *const words[] = {"in ", "out ", "scratch "};
+	const KBuffer *b = &t->k->buffers.at[id];
+	if (b->role == BUFFER_PARAMETER)
+		return;
+	line_start(t);
+	text_put(t->out, words[b->role]);
+	ktext_buffer(t, id);
+	text_put(t->out, " ");
+	ktext_buffer_type(t, b);
+	if (b->role != BUFFER_SCRATCH)
+		put_operand(t, b);
+	line_end(t);
+}
+
+static void put_option(KTextOut *t, const char *word, int64_t number) {
+	line_start(t);
+	text_printf(t->out, "%s %lld", word, (long long)number);
+	line_end(t);
+}
+
+static void put_signature(KTextOut *t) {
+	Kernel *k = t->k;
+	for (uint32_t i = 0; i < k->grid.count; i++) {
+		line_start(t);
+		text_put(t->out, "grid ");
+		ktext_value(t, k->grid.at[i].at);
+		text_printf(t->out, " %lld %s", (long long)k->grid.at[i].steps,
+		            k->grid.at[i].parallel ? "parallel" : "arbitrary");
+		line_end(t);
+	}
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		put_buffer(t, b);
+	if (k->vmem_limit)
+		put_option(t, "vmem_limit", k->vmem_limit);
+	if (k->mesh_axis) {
+		line_start(t);
+		text_put(t->out, "mesh ");
+		ktext_name(t, k->mesh_axis);
+		line_end(t);
+	}
+	if (k->collective_id != -1)
+		put_option(t, "collective_id", k->collective_id);
+	if (k->sparse_core) {
+		line_start(t);
+		text_put(t->out, "sparse_core");
+		line_end(t);
+	}
+	kernel_walk(k, k->body, put_lines_of, t);
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t *no_numbers(Arena *a, uint32_t count) {
+	uint32_t *numbers = arena_array(a, count + 1, sizeof *numbers);
+	for (uint32_t i = 0; i < count; i++)
+		numbers[i] = NONE;
+	return numbers;
+}
+
+static void kernel_start(KTextOut *t, Kernel *k) {
+	t->k = k;
+	t->value_number = no_numbers(k->arena, k->values.count);
+	t->buffer_number = no_numbers(k->arena, k->buffers.count);
+	t->function_number = no_numbers(k->arena, k->functions.count);
+	t->next_number = 0;
+	t->uses = kernel_uses(k);
+	t->line_of = (Map){0};
+	t->line_count = 0;
+}
+
+static void put_kernel(KTextOut *t, Kernel *k) {
+	kernel_start(t, k);
+	line_end(t);
+	text_put(t->out, "kernel ");
+	ktext_name(t, k->name);
+	block_start(t);
+	uint32_t before = t->line;
+	put_signature(t);
+	if (t->line > before && region_first(k, k->body) != NONE)
+		line_end(t);
+	put_region(t, k->body);
+	block_end(t);
+}
+
+static void put_host(KTextOut *t, Kernel *k) {
+	kernel_start(t, k);
+	line_end(t);
+	text_put(t->out, "host(");
+	for (uint32_t i = 0; i < t->p->inputs.count; i++) {
+		text_put(t->out, i ? ", " : "");
+		ktext_value(t, i);
+	}
+	text_put(t->out, ")");
+	block_start(t);
+	put_signature(t);
+	put_region(t, k->body);
+	block_end(t);
+}
+
+/* ---- the program ------------------------------------------------------------------------------------------------ */
+
+static void put_array(KTextOut *t, const char *word, const KArray *x) {
+	text_printf(t->out, "%s ", word);
+	ktext_name(t, x->name);
+	text_put(t->out, " ");
+	if (x->scalar)
+		text_put(t->out, dtype_name(x->dtype));
+	else
+		ktext_array(t, x->dtype, x->rank, x->shape);
+	line_end(t);
+}
+
+static void put_cost(KTextOut *t, const char *word, double x) {
+	text_printf(t->out, " %s ", word);
+	if (x >= 0 && x < 1e15 && (double)(int64_t)x == x)
+		text_printf(t->out, "%lld", (long long)x);
+	else
+		text_put_double(t->out, x - x == 0 ? x : 0);
+}
+
+/* A line break of JSON is only between its parts. */
+static void put_config(KTextOut *t, const char *config) {
+	text_put(t->out, "config ");
+	for (const char *at = config; *at;) {
+		size_t n = strcspn(at, "\r\n");
+		text_putn(t->out, at, n);
+		at += n;
+		text_put(t->out, *at ? " " : "");
+		at += *at != '\0';
+	}
+	line_end(t);
+}
+
+static void put_program(KTextOut *t) {
+	const KProgram *p = t->p;
+	text_put(t->out, "program ");
+	ktext_name(t, p->name);
+	text_put(t->out, " for ");
+	ktext_name(t, p->target);
+	line_end(t);
+	for (uint32_t i = 0; i < p->inputs.count; i++)
+		put_array(t, "input", &p->inputs.at[i]);
+	for (uint32_t i = 0; i < p->outputs.count; i++)
+		put_array(t, "output", &p->outputs.at[i]);
+	if (p->config && *p->config)
+		put_config(t, p->config);
+	if (p->vmem_bytes != 0 || p->flops != 0 || p->hbm_bytes != 0) {
+		text_printf(t->out, "cost vmem_bytes %lld", (long long)p->vmem_bytes);
+		put_cost(t, "flops", p->flops);
+		put_cost(t, "hbm_bytes", p->hbm_bytes);
+		line_end(t);
+	}
+	for (uint32_t i = 0; i < p->kernels.count; i++) {
+		t->line_of_stmt = t->line_of_stmts ? t->line_of_stmts[i] : NULL;
+		put_kernel(t, p->kernels.at[i]);
+	}
+	t->line_of_stmt = t->line_of_stmts ? t->line_of_stmts[p->kernels.count] : NULL;
+	if (p->host)
+		put_host(t, p->host);
+}
+
+void kernels_emit_lines(const KProgram *p, Text *out, uint32_t *const *lines) {
+	KTextOut t = {.out = out, .p = p, .line = 1, .line_of_stmts = lines};
+	put_program(&t);
+}
+
+void kernels_emit_text(const KProgram *p, Text *out) { kernels_emit_lines(p, out, NULL); }
