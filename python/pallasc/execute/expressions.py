@@ -180,10 +180,10 @@ def _item(line):
         return None
     if line.accept("..."):
         return Ellipsis
-    if line.accept(":"):
-        return slice(None)
-    start = line.integer()
-    return slice(start, line.integer()) if line.accept(":") else start
+    start = None if line.peek() == ":" else line.integer()
+    if not line.accept(":"):
+        return start
+    return slice(start, line.integer() if line.kind() == "number" else None)
 
 
 def arguments(line):

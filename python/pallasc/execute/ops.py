@@ -171,6 +171,14 @@ def _index(case):
     return lambda x: x[items]
 
 
+@_builder("strided")
+def _strided(case):
+    numbers = case.many("slices")
+    parts = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+    items = tuple(slice(*part) for part in parts)
+    return lambda x: x[items]
+
+
 @_builder("slice_in_dim")
 def _slice_in_dim(case):
     start, end, axis = (case.get(name) for name in ("start", "end", "axis"))
