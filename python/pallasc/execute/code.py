@@ -153,7 +153,7 @@ def _operand(arg, type_):
     if type_ is None:
         return pointwise.Operand(number=arg.value)
     if type_.kind == "int":
-        return pointwise.Operand(INT32)
+        return pointwise.Operand(INT32, integer=True)
     if type_.kind == "flag":
         return pointwise.Operand(np.dtype(bool))
     return pointwise.Operand(type_.dtype)

@@ -79,6 +79,7 @@ TABLE |= {
     "gelu_erf": (_gelu_erf, "float"),
     "gelu_tanh": (_gelu_tanh, "float"),
     "trunc_divide": (_trunc_divide, "same"),
+    "floored_quotient": (np.floor_divide, "same"),
     "where": (np.where, "same"),
     "masked_fill": (lambda x, mask, value: np.where(mask, value, x), "same"),
     "clone": (lambda x: x, "same"),
@@ -93,10 +94,13 @@ _PARAMETERS = {"softplus": 1, "elu": 1, "leaky_relu": 1, "addcmul": 3, "addcdiv"
 
 
 class Operand:
-    """An argument as a statement's builder sees it: a value's dtype, or a number, or neither."""
+    """An argument as a statement's builder sees it: a value's dtype, or a number, or neither.
 
-    def __init__(self, dtype=None, number=None):
-        self.dtype, self.number = dtype, number
+    `integer`: it is an integer expression, which a condition may be too.
+    """
+
+    def __init__(self, dtype=None, number=None, integer=False):
+        self.dtype, self.number, self.integer = dtype, number, integer
 
 
 def result_dtype(op, operands):
@@ -121,11 +125,17 @@ def build(op, operands):
         wanted = BOOL if i == place else compute
         if operand.dtype is None:
             numbers[i] = None if operand.number is None else literal(operand.number, wanted)
+        elif i == place and operand.integer:
+            conversions.append((i, BOOL))
         elif operand.dtype != wanted:
             conversions.append((i, wanted))
-    if place is not None and operands[place].dtype not in (None, BOOL):
+    if place is not None and not _is_condition(operands[place]):
         raise ExecuteError(f"the condition of {op} is {operands[place].dtype.name}, not bool")
     return _converting(function, conversions, result), numbers
+
+
+def _is_condition(operand):
+    return operand.integer or operand.dtype in (None, BOOL)
 
 
 def _converting(function, conversions, result):
