@@ -19,19 +19,19 @@ typedef struct Builder {
 	Module *m;
 	Arena *a;
 	Kernel *k;
-	RegionId at;             /* statements go to its end */
-	const Location *from;    /* the source line of the node that is being built */
+	RegionId at;          /* statements go to its end */
+	const Location *from; /* the source line of the node that is being built */
 	const Location *also;
-	uint16_t flags;          /* of its statements */
-	bool *made;              /* by node: it is a statement, or a part of one; else folded away */
-	bool *sunk;              /* by node: its one user computes it, in its own expression */
-	KArg *value;             /* by node, once it is built */
-	BufferId *operand;       /* by operand */
-	BufferId *scratch;       /* by scratch */
-	BufferId **window;       /* by loop and window: the step's parameter */
-	ValueId *program;        /* by grid dim: its program id in the kernel's function */
-	IntId *step;             /* by loop * RANK_MAX + dim */
-	ValueId *ragged;         /* by loop: the flag under which its step masks */
+	uint16_t flags;    /* of its statements */
+	bool *made;        /* by node: it is a statement, or a part of one; else folded away */
+	bool *sunk;        /* by node: its one user computes it, in its own expression */
+	KArg *value;       /* by node, once it is built */
+	BufferId *operand; /* by operand */
+	BufferId *scratch; /* by scratch */
+	BufferId **window; /* by loop and window: the step's parameter */
+	ValueId *program;  /* by grid dim: its program id in the kernel's function */
+	IntId *step;       /* by loop * RANK_MAX + dim */
+	ValueId *ragged;   /* by loop: the flag under which its step masks */
 	VEC(Converted) converted;
 	uint32_t scope;
 	IntId strip; /* where the strip starts in which statements go; NONE */

@@ -7,9 +7,9 @@ typedef struct Host {
 	Module *m;
 	Arena *a;
 	Kernel *k;
-	ValueId *tensor; /* by tensor: what the wrapper holds of it; NONE */
+	ValueId *tensor;    /* by tensor: what the wrapper holds of it; NONE */
 	const Operand **as; /* ... a kernel gave it so; NULL: it is as the tensor is */
-	ValueId *scalar; /* by scalar */
+	ValueId *scalar;    /* by scalar */
 } Host;
 
 static ValueId host_op(Host *h, uint16_t op, Dtype dtype, uint32_t rank, const int64_t *shape, uint32_t arg_count,
@@ -88,9 +88,7 @@ static ValueId undone(Host *h, const Operand *o, ValueId x, const HostValue *fin
 
 /* ---- one launch ------------------------------------------------------------------------------------------------- */
 
-static KArg number_of(Dtype t, double x) {
-	return dtype_is_float(t) ? karg_real(x) : karg_integer((int64_t)x);
-}
+static KArg number_of(Dtype t, double x) { return dtype_is_float(t) ? karg_real(x) : karg_integer((int64_t)x); }
 
 static ValueId operand_array(Host *h, const Operand *o) {
 	HostValue shape = {.rank = 0};
@@ -133,9 +131,8 @@ static void build_launch(Host *h, const Plan *p, int64_t kernel) {
 		const Operand *o = &p->operands.at[i];
 		if (!o->output)
 			continue;
-		h->tensor[o->tensor] =
-			kernel_result(h->k, s, KTYPE_TILE, o->dtype, o->rank, o->shape,
-		                      outputs > UNPACK_MAX ? NULL : h->m->tensors.at[o->tensor].name);
+		h->tensor[o->tensor] = kernel_result(h->k, s, KTYPE_TILE, o->dtype, o->rank, o->shape,
+		                                     outputs > UNPACK_MAX ? NULL : h->m->tensors.at[o->tensor].name);
 		h->as[o->tensor] = o;
 	}
 	if (outputs > UNPACK_MAX)
@@ -311,8 +308,7 @@ static const char *config_text(Host *h) {
 	text_init(&sizes, h->a);
 	for (BlockId b = 0; b < h->m->blocks.count; b++)
 		if (block_is_chosen(&h->m->blocks.at[b]))
-			text_printf(&sizes, sizes.length ? ", %lld" : "%lld",
-			            (long long)h->m->narrowed.at[b].asked);
+			text_printf(&sizes, sizes.length ? ", %lld" : "%lld", (long long)h->m->narrowed.at[b].asked);
 	text_printf(&out, "\"block_sizes\": [%s]", sizes.at ? sizes.at : "");
 	if (h->m->config.reduction_loops.set)
 		put_reduction_loops(&out, &h->m->config.reduction_loops);

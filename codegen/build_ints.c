@@ -43,8 +43,7 @@ IntId build_affine(Builder *b, const Affine *a) {
 
 IntId build_divided(Builder *b, const Affine *a, int64_t by, bool rest) {
 	IntId x = build_affine(b, a);
-	return by == 1 && !affine_is_int(a) ? x
-	                                    : int_binary(b->k, rest ? INT_REM : INT_DIV, x, int_const(b->k, by));
+	return by == 1 && !affine_is_int(a) ? x : int_binary(b->k, rest ? INT_REM : INT_DIV, x, int_const(b->k, by));
 }
 
 KArg build_int_arg(Builder *b, IntId i) {

@@ -23,8 +23,7 @@ static void build_dims(Builder *b, uint32_t l, KLoop *out) {
 	out->rank = loop->rank;
 	for (uint32_t i = 0; i < loop->rank; i++) {
 		const LoopDim *d = &loop->dim[i];
-		const char *name =
-			loop->rank == 1 ? loop->step_name : arena_printf(b->a, "%s%u", loop->step_name, i);
+		const char *name = loop->rank == 1 ? loop->step_name : arena_printf(b->a, "%s%u", loop->step_name, i);
 		out->dim[i] = (KLoopDim){.computed = d->computed,
 		                         .steps = dim_steps(b, loop, d),
 		                         .full_steps = d->full_steps,
@@ -86,13 +85,13 @@ static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 		NodeId n = placeholder_of(b, loop, i);
 		int64_t shape[DIM_MAX];
 		uint32_t rank = type_rank(b, n) ? built_shape(b, n, b->plan->values[n].form, shape) : 0;
-		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, node_type(b->m, n)->dtype, rank,
-		                         shape, node_get(b->m, n)->name);
+		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, node_type(b->m, n)->dtype, rank, shape,
+		                         node_get(b->m, n)->name);
 		Form form = b->plan->values[n].form;
-		b->k->values.at[v].layout = rank == 0                                        ? LAYOUT_SCALAR
-		                            : form == FORM_COLUMN                            ? LAYOUT_COLUMN
+		b->k->values.at[v].layout = rank == 0                                  ? LAYOUT_SCALAR
+		                            : form == FORM_COLUMN                      ? LAYOUT_COLUMN
 		                            : form == FORM_ROW || type_rank(b, n) == 1 ? LAYOUT_ROW
-		                                                                             : LAYOUT_TILE;
+		                                                                       : LAYOUT_TILE;
 		b->value[n] = karg_value(v);
 		vec_push(b->a, &out->carried, v);
 		bool scratch = loop->carries.at[i].place == CARRY_SCRATCH;
@@ -135,8 +134,8 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 	for (uint32_t i = 0; i < loop->carries.count; i++) {
 		KValue carried = b->k->values.at[kernel_stmt(b->k, s)->loop->carried.at[i]];
-		ValueId v = kernel_result(b->k, s, carried.type, carried.dtype, carried.rank, carried.shape,
-		                          carried.name);
+		ValueId v =
+			kernel_result(b->k, s, carried.type, carried.dtype, carried.rank, carried.shape, carried.name);
 		b->k->values.at[v].layout = carried.layout;
 		for (ArgId u = node_uses(b->m, call); u != NONE; u = arg_get(b->m, u)->next_use) {
 			NodeId n = arg_get(b->m, u)->user;

@@ -31,7 +31,7 @@ static uint32_t accumulator_of(const Operand *o) { return o->held ? o->held->acc
 
 static BufferId buffer_of(const Builder *b, const Access *access, bool write) {
 	uint32_t sums = write ? accumulator_of(&b->plan->operands.at[access->operand]) : NONE;
-	return sums != NONE                        ? b->scratch[sums]
+	return sums != NONE                  ? b->scratch[sums]
 	       : access->kind == REF_OPERAND ? b->operand[access->operand]
 	                                     : b->window[access->loop][access->window];
 }
@@ -111,12 +111,11 @@ KArg build_load(Builder *b, NodeId n) {
 KArg build_runtime_scalar(Builder *b, NodeId n) {
 	const Scalar *s = &b->m->scalars.at[node_arg(b->m, n, 0)->scalar];
 	for (uint32_t i = 0; !s->has_value && i < b->plan->operands.count; i++)
-		if (b->plan->operands.at[i].tensor == NONE &&
-		    &b->m->scalars.at[b->plan->operands.at[i].scalar] == s) {
+		if (b->plan->operands.at[i].tensor == NONE && &b->m->scalars.at[b->plan->operands.at[i].scalar] == s) {
 			KDim first = {.kind = KDIM_AT, .start = int_const(b->k, 0)};
 			return load_ref(b, kernel_ref(b->k, b->operand[i], 1, &first));
 		}
-	return dtype_is_float(s->dtype)      ? karg_real(s->value)
+	return dtype_is_float(s->dtype) ? karg_real(s->value)
 	       : s->dtype == DTYPE_BOOL ? karg_bool(s->int_value)
 	                                : karg_integer(s->int_value);
 }
@@ -201,8 +200,7 @@ static uint32_t region_axis(const Operand *o, const Access *access, bool keep_un
 
 /* What is stored as a row: a column, or what lies in a row already. */
 static bool stored_as_row(Builder *b, const Arg *arg) {
-	return arg->kind == ARG_REF && type_rank(b, arg->node) > 0 &&
-	       b->plan->values[arg->node].form != FORM_NATURAL;
+	return arg->kind == ARG_REF && type_rank(b, arg->node) > 0 && b->plan->values[arg->node].form != FORM_NATURAL;
 }
 
 /* Mosaic moves no bools, which are masks to it. */
@@ -324,8 +322,7 @@ static void store(Builder *b, const Access *access, bool keep_unit, KArg x) {
 		x = build_unary(b, K_LET, karg_dtype(b, x), x);
 		build_name(b, x, "value");
 	}
-	StmtId s = build_statement(b, K_STORE, 2,
-	                           (const KArg[]){karg_ref(ref_of(b, access, keep_unit, true)), x});
+	StmtId s = build_statement(b, K_STORE, 2, (const KArg[]){karg_ref(ref_of(b, access, keep_unit, true)), x});
 	if (part)
 		kernel_stmt(b->k, s)->name = "put";
 }
@@ -342,8 +339,7 @@ void build_write(Builder *b, NodeId n) {
 	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
 	Dtype in = atomic ? arith_write_dtype(b->m, n) : held;
 	KArg value = written(b, n, 2, keep_unit, in);
-	bool adds_zero =
-		o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
+	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
 	if (atomic && !adds_zero && op != OP_ATOMIC_XCHG)
 		value = build_binary(b, op_canonical(op), in, old_value(b, n, keep_unit, in), value);
 	value = kept(b, n, keep_unit, in, value);

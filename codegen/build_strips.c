@@ -45,7 +45,10 @@ static void fold(Builder *b, NodeId n) {
 	KArg x = folds_operand(b, n) ? build_computed(b, node_arg(b->m, n, 0), v->wants, v->compute)
 	                             : build_value(b, b->plan->strips->folded[n], FORM_NATURAL);
 	KArg total = b->value[n];
-	b->value[n] = build_binary(b, op == OP_AMAX ? K_FOLD_MAX : op == OP_AMIN ? K_FOLD_MIN : K_FOLD_SUM,
+	b->value[n] = build_binary(b,
+	                           op == OP_AMAX   ? K_FOLD_MAX
+	                           : op == OP_AMIN ? K_FOLD_MIN
+	                                           : K_FOLD_SUM,
 	                           karg_dtype(b, total), total, x);
 	b->k->values.at[b->value[n].value].as = total.value;
 	build_name(b, b->value[n], node_get(b->m, n)->name);
@@ -71,8 +74,7 @@ static void turn_columns(Builder *b, NodeId n) {
 		bool narrow = a->kind == ARG_REF && type_rank(b, a->node) > 0 &&
 		              !b->plan->strips->wide[value_root(b->plan, a->node)];
 		if (narrow && (how == LOWER_POINTWISE || how == LOWER_MASK))
-			build_value(b, a->node,
-			            how == LOWER_MASK ? b->plan->values[n].form : b->plan->values[n].wants);
+			build_value(b, a->node, how == LOWER_MASK ? b->plan->values[n].form : b->plan->values[n].wants);
 	}
 }
 

@@ -274,8 +274,8 @@ KArg build_reduction(Builder *b, NodeId n, KArg x, Dtype from) {
 	uint16_t op = mean ? K_SUM : reduction_op(node_get(b->m, n)->op);
 	if (v->form == FORM_ROW && rank >= 2) {
 		static const int64_t last_two[] = {-1, -2};
-		return reduced_along(b, op, build_op(b, K_SWAPAXES, from, 1, &x, 2, last_two), from,
-		                     1u << (rank - 2), true);
+		return reduced_along(b, op, build_op(b, K_SWAPAXES, from, 1, &x, 2, last_two), from, 1u << (rank - 2),
+		                     true);
 	}
 	/* A column's own last dim is never reduced; a rank-1 result keeps a dim so that it stays a row or a column. */
 	bool stays_column = v->form == FORM_COLUMN && v->wants == FORM_COLUMN;
@@ -407,9 +407,9 @@ KArg build_node_value(Builder *b, NodeId n) {
 	if (x.kind == KARG_VALUE && type_rank(b, n) > 0) {
 		Form form = b->plan->values[n].form;
 		KValue *v = &b->k->values.at[x.value];
-		v->layout = form == FORM_COLUMN                                ? LAYOUT_COLUMN
-		            : form == FORM_ROW || (type_rank(b, n) == 1)       ? LAYOUT_ROW
-		                                                               : LAYOUT_TILE;
+		v->layout = form == FORM_COLUMN                          ? LAYOUT_COLUMN
+		            : form == FORM_ROW || (type_rank(b, n) == 1) ? LAYOUT_ROW
+		                                                         : LAYOUT_TILE;
 	}
 	return x;
 }

@@ -108,8 +108,7 @@ static KArg moved(Builder *b, NodeId n, KArg x) {
 		break;
 	default: break;
 	}
-	if (node_get(b->m, n)->op == OP_SELECT && rank == 2 && type_rank(b, n) == 1 &&
-	    view_int(b->m, n, "dim", 0) != 0)
+	if (node_get(b->m, n)->op == OP_SELECT && rank == 2 && type_rank(b, n) == 1 && view_int(b->m, n, "dim", 0) != 0)
 		return x; /* a row */
 	return shaped(b, K_RESHAPE, x, rank, shape);
 }

@@ -62,9 +62,7 @@ Cursor drive_define(Driver *d, FunctionId f) {
 	return drive_into(d, d->k->functions.at[f].body);
 }
 
-IntId drive_plus(Driver *d, IntId i, int64_t more) {
-	return int_binary(d->k, INT_ADD, i, int_const(d->k, more));
-}
+IntId drive_plus(Driver *d, IntId i, int64_t more) { return int_binary(d->k, INT_ADD, i, int_const(d->k, more)); }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
 
@@ -212,9 +210,9 @@ static void add_parameters(Driver *d, Part part, FunctionId f) {
 static void define_part(Driver *d, Part part) {
 	Kernel *k = d->k;
 	KStmt *loop = kernel_stmt(k, d->stmt);
-	FunctionId f = kernel_function(
-		k, FUNCTION_PLAIN,
-		part == PART_AHEAD ? arena_printf(k->arena, "%s_ahead", d->loop->name) : d->loop->name);
+	FunctionId f =
+		kernel_function(k, FUNCTION_PLAIN,
+	                        part == PART_AHEAD ? arena_printf(k->arena, "%s_ahead", d->loop->name) : d->loop->name);
 	const Location *from = loop->from;
 	RegionId source = loop->body, body = k->functions.at[f].body;
 	KArgs results = {0};
@@ -237,8 +235,7 @@ static void define_part(Driver *d, Part part) {
 	if (results.count)
 		drive_put(d, K_RETURN, results.count, results.at);
 	find_used(d, part, body);
-	d->masked[part] = d->loop->ragged != NONE &&
-	                  (!d->loop->skewed || part_reads_flag(d, body));
+	d->masked[part] = d->loop->ragged != NONE && (!d->loop->skewed || part_reads_flag(d, body));
 	add_parameters(d, part, f);
 	d->at = outer;
 }
@@ -477,8 +474,7 @@ static void unroll_ahead(Driver *d, ValueId *values) {
 	uint32_t handed = loop->handed.count;
 	int64_t steps;
 	int_is_const(k, loop->dim[0].steps, &steps);
-	ValueId queue =
-		kernel_result(k, drive_put(d, K_QUEUE, 0, NULL), KTYPE_QUEUE, DTYPE_NONE, 0, NULL, "waiting");
+	ValueId queue = kernel_result(k, drive_put(d, K_QUEUE, 0, NULL), KTYPE_QUEUE, DTYPE_NONE, 0, NULL, "waiting");
 	ValueId number = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "ahead");
 	Cursor outer = d->at;
 	StmtId each = open_for(d, number, int_const(k, steps + loop->ahead), values);

@@ -1,5 +1,5 @@
-/* drive.h - drivers: they make of a loop statement the function of a step, and what calls it: straight code, a fori_loop
- * with copies, an emit_pipeline. Rewrites of the kernel, that decide nothing. */
+/* drive.h - drivers: they make of a loop statement the function of a step, and what calls it: straight code, a
+ * fori_loop with copies, an emit_pipeline. Rewrites of the kernel, that decide nothing. */
 #ifndef PALLASC_DRIVE_H
 #define PALLASC_DRIVE_H
 

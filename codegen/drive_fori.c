@@ -81,8 +81,7 @@ static FunctionId define_copy(Driver *d, uint32_t w) {
 	KArg vmem = karg_ref(kernel_ref(k, win->scratch, 1, &slot));
 	KArg semaphore = karg_ref(kernel_ref(k, win->semaphore, 1, &slot));
 	const KArg args[3] = {win->output ? vmem : hbm, win->output ? hbm : vmem, semaphore};
-	KArg copy = karg_value(
-		kernel_result(k, drive_put(d, K_COPY, 3, args), KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
+	KArg copy = karg_value(kernel_result(k, drive_put(d, K_COPY, 3, args), KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
 	drive_put(d, K_RETURN, 1, &copy);
 	d->at = outer;
 	drive_set_own_steps(d);
@@ -367,8 +366,7 @@ static void body_pair(const Fori *f, IntId step, ValueId *carried) {
 			                         k->values.at[loop->carried.at[i]].name);
 			k->values.at[carried[i]].as = loop->carried.at[i];
 		}
-	IntId second = int_value(
-		k, drive_int(d, drive_plus(d, step, 1), k->values.at[loop->dim[0].step].name, NONE));
+	IntId second = int_value(k, drive_int(d, drive_plus(d, step, 1), k->values.at[loop->dim[0].step].name, NONE));
 	Hand odd = hand(f, true, values);
 	body_step(f, step, second, &even, &odd, true, carried, NULL);
 	Hand next = hand(f, false, values);
@@ -436,8 +434,8 @@ static FunctionId define_body(const Fori *f) {
 	}
 	Cursor outer = drive_define(d, body);
 	if (loop->paired)
-		step = drive_int(d, int_binary(k, INT_MUL, int_value(k, step), int_const(k, 2)),
-		                 k->values.at[own].name, own);
+		step = drive_int(d, int_binary(k, INT_MUL, int_value(k, step), int_const(k, 2)), k->values.at[own].name,
+		                 own);
 	(loop->paired ? body_pair : body_single)(f, int_value(k, step), carried);
 	KArgs results = {0};
 	for (uint32_t i = 0; i < carries; i++)

@@ -1,4 +1,5 @@
-/* drive_pipeline.c - a loop as pltpu.emit_pipeline: a spec for each window that is copied, carried values in scratch. */
+/* drive_pipeline.c - a loop as pltpu.emit_pipeline: a spec for each window that is copied, carried values in scratch.
+ */
 #include "drive.h"
 
 static int64_t full_steps(const Driver *d) { return d->loop->dim[0].full_steps; }

@@ -251,9 +251,9 @@ typedef struct KFor {
 	int64_t from;
 	IntId end;
 	VEC(ValueId) carried;
-	bool unread;            /* nothing reads `step` */
-	int64_t slice;          /* each iteration works on so many columns from slice * step, called as the statement
-	                           is; 0: on no such */
+	bool unread;   /* nothing reads `step` */
+	int64_t slice; /* each iteration works on so many columns from slice * step, called as the statement
+	                  is; 0: on no such */
 } KFor;
 
 typedef struct KPipelineWindow {
@@ -294,9 +294,10 @@ typedef struct KStmt {
 		KFor *each;
 		KPipeline *pipeline;
 	};
-	const char *name, *var; /* WHEN, PIPELINE, a STORE of a part: what its function would like to be called, and is */
-	const Location *from;   /* the source line that it is of; NULL */
-	const Location *also;   /* and that of a number in it; NULL */
+	const char *name,
+		*var;         /* WHEN, PIPELINE, a STORE of a part: what its function would like to be called, and is */
+	const Location *from; /* the source line that it is of; NULL */
+	const Location *also; /* and that of a number in it; NULL */
 } KStmt;
 
 typedef struct KRegion {
@@ -462,7 +463,8 @@ bool program_verify_kernels(const KProgram *p, Diag *d);
 void kernels_emit_text(const KProgram *p, Text *out);
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
-/* print_module.c: the Python module. */
-void kernels_print_python(KProgram *p, Text *out);
+/* print_module.c: a variable for all that has none yet, which Python and kernel text use; the Python module. */
+void kernels_name(KProgram *p);
+void kernels_print_python(const KProgram *p, Text *out);
 
 #endif

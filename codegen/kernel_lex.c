@@ -253,7 +253,7 @@ static const char *const taken[] = {
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "jax", "jnp", "pl", "pltpu",
-    "functools", "warnings", "range", "tuple", "str", "getattr", "interpret", "KERNEL_INFO", NULL};
+    "functools", "warnings", "range", "tuple", "str", "getattr", "carry", "interpret", "KERNEL_INFO", NULL};
 /* clang-format on */
 
 /* A variable as Python has it; what is printed around kernels starts with `_`. */

@@ -67,7 +67,8 @@ static const char *name_after(Namer *n, const KValue *x) {
 		return NULL;
 	if (!*x->suffix)
 		return after;
-	return x->cut ? arena_printf(n->a, "%.16s_%s", after, x->suffix) : arena_printf(n->a, "%s_%s", after, x->suffix);
+	return x->cut ? arena_printf(n->a, "%.16s_%s", after, x->suffix)
+	              : arena_printf(n->a, "%s_%s", after, x->suffix);
 }
 
 static const char *value_var(Namer *n, ValueId v) {

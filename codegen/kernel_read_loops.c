@@ -61,7 +61,7 @@ void kread_for(KReader *r, Draft *d) {
 	each->from = kread_number(r, "where it starts", INT64_MIN, INT64_MAX);
 	kread_carried(r, d, &names, NULL);
 	if (kread_accept(r, "slice")) {
-		each->slice_name = kread_accept(r, "_") ? NULL : kread_variable(r, "the slice's name");
+		d->name = kread_accept(r, "_") ? NULL : kread_variable(r, "the slice's name");
 		each->slice = kread_number(r, "how many columns", 1, INT32_MAX);
 	}
 	draft_make(r, d);
@@ -124,7 +124,7 @@ void kread_pipeline(KReader *r, Draft *d) {
 	if (!r->failed && rank != p->rank)
 		kread_error(r, &at, "kernel-count", NULL, "the grid has %u dim%s and %u name%s", p->rank,
 		            p->rank == 1 ? "" : "s", rank, rank == 1 ? "" : "s");
-	bool word = kread_is(r, "ahead") || kread_is(r, "named");
+	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said");
 	if (r->token.kind == TOKEN_STRING || (r->token.kind == TOKEN_NAME && !word))
 		d->name = kread_variable(r, "a name");
 	draft_make(r, d);
@@ -179,6 +179,8 @@ static void read_window(KReader *r, KLoop *loop) {
 	w.dma = kread_accept(r, "dma");
 	w.ahead = kread_accept(r, "ahead");
 	w.behind = kread_accept(r, "behind");
+	if (kread_accept(r, "copy"))
+		w.copy = kread_variable(r, "what the function of its copies is called");
 	if (r->failed)
 		return;
 	read_window_parts(r, &w, b.rank);

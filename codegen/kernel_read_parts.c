@@ -39,7 +39,8 @@ static Tree tree_at(KReader *r, int level, int nesting);
 static Tree leaf(IntId id) { return (Tree){id, 1}; }
 
 static Tree joined(KReader *r, IntKind kind, Tree a, Tree b) {
-	Tree t = {int_binary(r->k, kind, a.id, b.id), 1 + (a.depth > b.depth ? a.depth : b.depth)};
+	IntId both = kind == INT_NEG ? int_binary(r->k, kind, a.id, NONE) : int_unfolded(r->k, kind, a.id, b.id);
+	Tree t = {both, 1 + (a.depth > b.depth ? a.depth : b.depth)};
 	if (t.depth > READ_INT_DEPTH) {
 		Token at = r->token;
 		kread_error(r, &at, "kernel-depth", "give a part of it a name: `name = int (...) : int`",

@@ -53,7 +53,10 @@ static void read_items(KReader *r, Draft *d) {
 			item[0] = K_ITEM_NEW;
 		} else if (kread_accept(r, "...")) {
 			item[0] = K_ITEM_REST;
-		} else if (!kread_accept(r, ":")) {
+		} else if (kread_accept(r, ":")) {
+			item[0] = r->token.kind == TOKEN_INTEGER ? K_ITEM_FIRST : K_ITEM_ALL;
+			item[2] = item[0] == K_ITEM_FIRST ? kread_number(r, "an item's end", 0, INT32_MAX) : 0;
+		} else {
 			item[0] = K_ITEM_AT;
 			item[1] = kread_number(r, "an item", 0, INT32_MAX);
 			if (kread_accept(r, ":")) {
@@ -140,6 +143,8 @@ static void read_words(KReader *r, Draft *d) {
 	s->name = s->var = d->name;
 	if (kread_accept(r, "ahead"))
 		s->flags |= KSTMT_AHEAD;
+	if (kread_accept(r, "said"))
+		s->flags |= KSTMT_SAID;
 	if (kread_accept(r, "@"))
 		s->from = read_line_number(r);
 	if (kread_accept(r, "@"))
@@ -287,7 +292,7 @@ static void read_called(KReader *r, Draft *d) {
 
 static void read_when(KReader *r, Draft *d) {
 	kread_args(r, &d->args);
-	bool word = kread_is(r, "ahead") || kread_is(r, "named");
+	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said");
 	if (r->token.kind == TOKEN_STRING || (r->token.kind == TOKEN_NAME && !word))
 		d->name = kread_variable(r, "a name");
 	draft_make(r, d);

@@ -73,7 +73,8 @@ static void put_results(KTextOut *t, const KStmt *s) {
 	for (uint32_t i = 0; i < s->result_count; i++) {
 		ValueId v = s->result + i;
 		text_put(t->out, i ? ", " : "");
-		if (!t->k->values.at[v].var && t->uses[v] == 0)
+		const char *var = t->k->values.at[v].var;
+		if (t->uses[v] == 0 && (!var || strcmp(var, "_") == 0))
 			text_put(t->out, "_");
 		else
 			ktext_value(t, v);
@@ -96,7 +97,7 @@ static void put_label(KTextOut *t, const KStmt *s) {
 	if (!name)
 		return;
 	text_put(t->out, " ");
-	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0)
+	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0 || strcmp(name, "said") == 0)
 		text_put_json(t->out, name);
 	else
 		ktext_name(t, name);
@@ -104,8 +105,8 @@ static void put_label(KTextOut *t, const KStmt *s) {
 
 /* What stands behind the types of any statement. */
 static void put_words(KTextOut *t, const KStmt *s) {
-	bool named = stmt_name(s) && s->op != K_WHEN && s->op != K_PIPELINE;
-	if (s->arg_count == 0 && s->result_count == 0 && (named || s->flags & KSTMT_AHEAD))
+	bool named = stmt_name(s) && s->op != K_WHEN && s->op != K_PIPELINE && !(s->op == K_FOR && s->each->slice);
+	if (s->arg_count == 0 && s->result_count == 0 && (named || s->flags))
 		text_put(t->out, " :"); /* so that no word is read as an argument */
 	if (named) {
 		text_put(t->out, " named ");
@@ -113,6 +114,8 @@ static void put_words(KTextOut *t, const KStmt *s) {
 	}
 	if (s->flags & KSTMT_AHEAD)
 		text_put(t->out, " ahead");
+	if (s->flags & KSTMT_SAID)
+		text_put(t->out, " said");
 	if (s->from || s->also)
 		put_line_number(t, s->from);
 	if (s->also)
@@ -195,7 +198,8 @@ static void put_carried(KTextOut *t, StmtId s, const ValueId *carried, uint32_t 
 }
 
 static void put_for(KTextOut *t, StmtId id) {
-	const KFor *each = kernel_stmt(t->k, id)->each;
+	const KStmt *s = kernel_stmt(t->k, id);
+	const KFor *each = s->each;
 	int64_t number;
 	if (each->unread)
 		text_put(t->out, "_");
@@ -210,7 +214,7 @@ static void put_for(KTextOut *t, StmtId id) {
 	put_carried(t, id, each->carried.at, each->carried.count, NULL);
 	if (each->slice) {
 		text_put(t->out, " slice ");
-		ktext_name(t, each->slice_name);
+		ktext_name(t, stmt_name(s));
 		text_printf(t->out, " %lld", (long long)each->slice);
 	}
 }
@@ -272,6 +276,10 @@ static void put_loop_window(KTextOut *t, const KWindow *w) {
 	text_put(t->out, w->dma ? " dma" : "");
 	text_put(t->out, w->ahead ? " ahead" : "");
 	text_put(t->out, w->behind ? " behind" : "");
+	if (w->copy) {
+		text_put(t->out, " copy ");
+		ktext_name(t, w->copy);
+	}
 	if (w->index) {
 		text_put(t->out, " at ");
 		ktext_ints(t, w->index, rank);

@@ -210,6 +210,7 @@ static void put_items(KTextOut *t, const KStmt *s) {
 		case K_ITEM_RANGE:
 			text_printf(t->out, "%lld:%lld", (long long)s->ints[i + 1], (long long)s->ints[i + 2]);
 			break;
+		case K_ITEM_FIRST: text_printf(t->out, ":%lld", (long long)s->ints[i + 2]); break;
 		case K_ITEM_REST: text_put(t->out, "..."); break;
 		}
 	}

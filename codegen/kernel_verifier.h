@@ -45,7 +45,6 @@ void kverify_leave(Verifier *v, VerifyMark mark);
 bool kverify_int(Verifier *v, IntId id, bool index_map);
 bool kverify_ints(Verifier *v, const IntId *ints, uint32_t count, bool index_map);
 bool kverify_ref(Verifier *v, RefId id);
-uint32_t kverify_ref_shape(const Kernel *k, RefId id, int64_t *shape);
 bool kverify_arg(Verifier *v, const KArg *arg);
 bool kverify_same_shape(uint32_t rank, const int64_t *shape, uint32_t rank2, const int64_t *shape2);
 /* A result's type: its layout fits, its rank its kind. */

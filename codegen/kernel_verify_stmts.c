@@ -21,7 +21,7 @@ static const KBuffer *ref_at(Verifier *v, uint32_t i, const char *what, uint32_t
 		kverify_error(v, "kernel-arguments", NULL, "argument %u must be %s: a reference", i, what);
 		return NULL;
 	}
-	*rank = kverify_ref_shape(v->k, arg->ref, shape);
+	*rank = kernel_ref_shape(v->k, arg->ref, shape);
 	return &v->k->buffers.at[v->k->refs.at[arg->ref].buffer];
 }
 

@@ -16,7 +16,7 @@ static bool kverify_element(Verifier *v, ValueId id) {
 	if (v->k->buffers.at[b].space != KSPACE_PREFETCH)
 		return kverify_error(v, "kernel-signature", "give it the space prefetch",
 		                     "%s is not there before the grid starts", kverify_buffer_name(v, b));
-	if (kverify_ref_shape(v->k, ref, shape) != 0)
+	if (kernel_ref_shape(v->k, ref, shape) != 0)
 		return kverify_error(v, "kernel-bounds", NULL, "an index map reads single elements of %s",
 		                     kverify_buffer_name(v, b));
 	for (uint32_t d = 0; d < v->k->refs.at[ref].rank; d++)
@@ -66,18 +66,6 @@ bool kverify_ints(Verifier *v, const IntId *ints, uint32_t count, bool index_map
 }
 
 /* ---- references ------------------------------------------------------------------------------------------------- */
-
-uint32_t kverify_ref_shape(const Kernel *k, RefId id, int64_t *shape) {
-	const KRef *r = &k->refs.at[id];
-	const KBuffer *b = &k->buffers.at[r->buffer];
-	uint32_t rank = 0;
-	for (uint32_t d = 0; d < b->rank; d++) {
-		KDimKind kind = d < r->rank ? r->dim[d].kind : KDIM_ALL;
-		if (kind != KDIM_AT)
-			shape[rank++] = kind == KDIM_ALL ? b->shape[d] : r->dim[d].size;
-	}
-	return rank;
-}
 
 /* As far as constants show. */
 static bool inside(Verifier *v, BufferId b, uint32_t d, const KDim *dim) {

@@ -196,8 +196,6 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 		return NULL;
 	plan_strips(&p);
 	plan_skew(&p);
-	if (!plan_inlining(&p))
-		return NULL;
 	plan_semantics(&p); /* what a core holds depends on it */
 	if (!plan_fit(&p, way.trial))
 		return NULL;

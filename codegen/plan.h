@@ -160,8 +160,6 @@ typedef struct Mask {
 
 typedef struct Value {
 	Form form;
-	bool printed;    /* a statement or an expression of its own; else folded away (host tensor, ...) */
-	bool inlined;    /* its one use prints it in place */
 	bool folded;     /* a stack of pairs that exists only as the row its one user makes of it */
 	NodeId same_as;  /* it is just another name of this node's value; NONE */
 	uint64_t needed; /* blocks (bit id & 63) whose invalid lanes its users read */

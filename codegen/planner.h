@@ -125,7 +125,6 @@ double loop_entries(Planner *p, uint32_t loop);
 /* fit.c: makes it fit the target's VMEM, or refuses. `trial`: without looking for what would. */
 bool plan_fit(Planner *p, bool trial);
 void plan_strips(Planner *p);   /* strips.c */
-bool plan_inlining(Planner *p); /* values.c */
 void plan_forms(Planner *p);    /* forms.c */
 void plan_masks(Planner *p);    /* masks.c */
 

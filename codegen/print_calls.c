@@ -20,8 +20,7 @@ static const char *block_spec(Printer *pr, const KBuffer *b, const char *variabl
 	const char *items[KDIM_MAX];
 	for (uint32_t d = 0; d < b->rank; d++)
 		items[d] = int_text(pr, b->index[d], PREC_LOWEST);
-	const char *mode =
-		b->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", b->buffers);
+	const char *mode = b->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", b->buffers);
 	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda%s%s: (%s%s)%s)", shape_text(pr, b->rank, b->shape),
 	                    *variables ? " " : "", variables, list_text(pr, b->rank, items), b->rank == 1 ? "," : "",
 	                    mode);
@@ -119,8 +118,7 @@ static const char *results_text(Printer *pr, StmtId s) {
 		items[i] = pr->k->values.at[stmt->result + i].var;
 	if (stmt->result_count == 0)
 		return "_";
-	return arena_printf(pr->a, stmt->result_count == 1 ? "(%s,)" : "%s",
-	                    list_text(pr, stmt->result_count, items));
+	return arena_printf(pr->a, stmt->result_count == 1 ? "(%s,)" : "%s", list_text(pr, stmt->result_count, items));
 }
 
 static void print_launch(Printer *pr, StmtId s, Kernel *kernel) {
@@ -129,7 +127,8 @@ static void print_launch(Printer *pr, StmtId s, Kernel *kernel) {
 	const char *variables = variables_text(pr), *aliases = aliases_text(pr), *scratch = scratch_shapes(pr);
 	const char *ins = specs(pr, BUFFER_IN, variables), *outs = specs(pr, BUFFER_OUT, variables);
 	py_line(&pr->w,
-	        "call = pl.pallas_call(_%s_kernel, name=\"%s\", grid=%s, in_specs=[%s], out_specs=[%s], out_shape=[%s],%s%s "
+	        "call = pl.pallas_call(_%s_kernel, name=\"%s\", grid=%s, in_specs=[%s], out_specs=[%s], "
+	        "out_shape=[%s],%s%s "
 	        "compiler_params=pltpu.CompilerParams(dimension_semantics=%s, vmem_limit_bytes=%lld,), "
 	        "interpret=interpret,)",
 	        kernel->name, kernel->name, grid_text(pr), ins, outs, out_shapes(pr),

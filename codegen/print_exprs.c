@@ -242,9 +242,9 @@ static PyExpr every_expr(Printer *pr, StmtId s) {
 	int64_t axis = stmt->ints[3], rank = x->rank;
 	const char *name = axis + 1 == rank ? "_every_lane" : axis + 2 == rank ? "_every_row" : "_every";
 	const char *place = axis + 2 < rank ? arena_printf(pr->a, ", axis=%lld", (long long)axis) : "";
-	return py_atom(arena_printf(pr->a, "%s(%s, %lld, %lld, %lld%s)", helper_named(pr, name), arg_expr(pr, s, 0).text,
-	                            (long long)stmt->ints[0], (long long)stmt->ints[1], (long long)stmt->ints[2],
-	                            place));
+	return py_atom(arena_printf(pr->a, "%s(%s, %lld, %lld, %lld%s)", helper_named(pr, name),
+	                            arg_expr(pr, s, 0).text, (long long)stmt->ints[0], (long long)stmt->ints[1],
+	                            (long long)stmt->ints[2], place));
 }
 
 static PyExpr reduce_expr(Printer *pr, StmtId s) {
@@ -266,8 +266,9 @@ static PyExpr dot_expr(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	bool batch = pr->k->values.at[stmt->result].rank == 3;
 	const char *a = arg_expr(pr, s, 0).text, *b = arg_expr(pr, s, 1).text;
-	const char *dims = arena_printf(pr->a, batch ? "(((%lld,), (%lld,)), ((0,), (0,)))" : "(((%lld,), (%lld,)), ((), ()))",
-	                                (long long)stmt->ints[0], (long long)stmt->ints[1]);
+	const char *dims =
+		arena_printf(pr->a, batch ? "(((%lld,), (%lld,)), ((0,), (0,)))" : "(((%lld,), (%lld,)), ((), ()))",
+	                     (long long)stmt->ints[0], (long long)stmt->ints[1]);
 	return py_atom(arena_printf(pr->a, "jax.lax.dot_general(%s, %s, %s%s, preferred_element_type=%s)", a, b, dims,
 	                            stmt->ints[2] ? ", precision=jax.lax.Precision.HIGHEST" : "",
 	                            dtype_jnp(pr->k->values.at[stmt->result].dtype)));
@@ -293,10 +294,10 @@ static PyExpr call_expr(Printer *pr, StmtId s) {
 }
 
 static PyExpr remote_expr(Printer *pr, StmtId s) {
-	return py_atom(arena_printf(
-		pr->a, "pltpu.make_async_remote_copy(%s, %s, %s, %s, device_id=%s, device_id_type=%s)",
-		arg_expr(pr, s, 0).text, arg_expr(pr, s, 1).text, arg_expr(pr, s, 2).text, arg_expr(pr, s, 3).text,
-		arg_expr(pr, s, 4).text, "pltpu.DeviceIdType.LOGICAL"));
+	return py_atom(arena_printf(pr->a,
+	                            "pltpu.make_async_remote_copy(%s, %s, %s, %s, device_id=%s, device_id_type=%s)",
+	                            arg_expr(pr, s, 0).text, arg_expr(pr, s, 1).text, arg_expr(pr, s, 2).text,
+	                            arg_expr(pr, s, 3).text, arg_expr(pr, s, 4).text, "pltpu.DeviceIdType.LOGICAL"));
 }
 
 static PyExpr signal_expr(Printer *pr, StmtId s) {

@@ -3,9 +3,9 @@
 
 static PyExpr infix(Printer *pr, const KInt *i, const char *op, Precedence p) {
 	Precedence left = p == PREC_COMPARE ? PREC_OR : p;
-	return (PyExpr){arena_printf(pr->a, "%s %s %s", int_text(pr, i->a, left), op,
-	                             int_text(pr, i->b, (Precedence)(p + 1))),
-	                p};
+	return (PyExpr){
+		arena_printf(pr->a, "%s %s %s", int_text(pr, i->a, left), op, int_text(pr, i->b, (Precedence)(p + 1))),
+		p};
 }
 
 static PyExpr call(Printer *pr, const KInt *i, const char *function) {

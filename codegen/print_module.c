@@ -43,8 +43,8 @@ static const char *quoted(Printer *pr, const char *s) {
 /* ---- KERNEL_INFO ------------------------------------------------------------------------------------------------ */
 
 static void put_array_info(Printer *pr, Text *out, const KArray *x) {
-	text_printf(out, "{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s},", quoted(pr, x->name),
-	            dtype_name(x->dtype), dims_text(pr, x));
+	text_printf(out, "{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s},", quoted(pr, x->name), dtype_name(x->dtype),
+	            dims_text(pr, x));
 }
 
 static void put_scalars_info(Printer *pr, Text *out) {
@@ -170,25 +170,29 @@ static void print_public(Printer *pr) {
 	py_line(&pr->w, "return _%s_jit(%s_simulator(interpret))", p->name, argument_list(pr));
 }
 
+void kernels_name(KProgram *p) {
+	for (uint32_t i = 0; i < p->kernels.count; i++)
+		kernel_name_values(p->kernels.at[i], reserved, p->name);
+	kernel_name_values(p->host, reserved_in_wrapper, p->name);
+}
+
 /* The kernel functions, each after two blank lines. `helpers` is then what they need. */
 static void print_kernels(const KProgram *p, Text *out, Printer *last) {
 	for (uint32_t i = 0; i < p->kernels.count; i++) {
 		Printer pr = {.program = p, .k = p->kernels.at[i], .a = p->arena, .w = {.arena = p->arena, .out = out}};
 		memcpy(pr.helpers, last->helpers, sizeof pr.helpers);
-		kernel_name_values(pr.k, reserved, p->name);
 		blank_lines(&pr);
 		print_kernel(&pr);
 		memcpy(last->helpers, pr.helpers, sizeof pr.helpers);
 	}
 }
 
-void kernels_print_python(KProgram *p, Text *out) {
+void kernels_print_python(const KProgram *p, Text *out) {
 	Text kernels, wrapper;
 	text_init(&kernels, p->arena);
 	text_init(&wrapper, p->arena);
 	Printer pr = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
 	print_kernels(p, &kernels, &pr);
-	kernel_name_values(p->host, reserved_in_wrapper, p->name);
 	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", p->name, p->target,
 	            PALLASC_VERSION);
 	text_put(out,

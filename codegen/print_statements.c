@@ -149,9 +149,9 @@ static const char *pipeline_spec(Printer *pr, const KPipeline *p, const KPipelin
 		items[d] = int_text(pr, w->index[d], PREC_LOWEST);
 	(void)p;
 	const char *index = arena_printf(pr->a, rank == 1 ? "(%s,)" : "(%s)", list_text(pr, rank, items));
-	const char *mode =
-		w->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", w->buffers);
-	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda %s: %s%s)", shape_text(pr, rank, w->block), at, index, mode);
+	const char *mode = w->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", w->buffers);
+	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda %s: %s%s)", shape_text(pr, rank, w->block), at, index,
+	                    mode);
 }
 
 static void print_pipeline(Printer *pr, StmtId s) {
@@ -298,8 +298,8 @@ static void print_if(Printer *pr, StmtId s) {
 
 static void print_push(Printer *pr, StmtId s) {
 	const char *values = args_text(pr, s, 1);
-	py_line(&pr->w, kernel_stmt(pr->k, s)->arg_count == 2 ? "%s.append(%s)" : "%s.append((%s))",
-	        arg_text(pr, s, 0), values);
+	py_line(&pr->w, kernel_stmt(pr->k, s)->arg_count == 2 ? "%s.append(%s)" : "%s.append((%s))", arg_text(pr, s, 0),
+	        values);
 }
 
 static void print_stmt(Printer *pr, StmtId s) {

@@ -34,8 +34,8 @@ typedef struct Printer {
 	Kernel *k;
 	Arena *a;
 	PyWriter w;
-	Map commented;          /* source lines whose comment stands already */
-	IntId slice_start;      /* inside a loop over slices: where its slice starts, ... */
+	Map commented;     /* source lines whose comment stands already */
+	IntId slice_start; /* inside a loop over slices: where its slice starts, ... */
 	int64_t slice_size;
 	const char *slice;      /* ... and its variable; else NULL */
 	const char *fori_carry; /* in the body of a fori that carries nothing: what it returns */

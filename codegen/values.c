@@ -1,5 +1,5 @@
-/* values.c - what each value is computed in, which matmul operands are read as they lie, and which values are printed
- * inside their one user. Forms and masks have files of their own. */
+/* values.c - what each value is computed in, and which matmul operands are read as they lie. Forms and masks have files
+ * of their own. */
 #include "planner.h"
 
 /* ---- matmul operands -------------------------------------------------------------------------------------------- */
@@ -132,79 +132,5 @@ bool plan_values(Planner *p) {
 	compute_dtypes_in(p, p->plan->root);
 	plan_masks(p);
 	fold_swaps_in(p, p->plan->root);
-	return true;
-}
-
-/* ---- what is printed, and where --------------------------------------------------------------------------------- */
-
-enum { INLINE_WEIGHT = 3 }; /* operations that one expression may hold */
-
-static bool same_line(const Node *a, const Node *b) {
-	return a->loc.line == b->loc.line && a->loc.file == b->loc.file && a->loc.code == b->loc.code;
-}
-
-/* The one node that uses n, seeing through nodes that are just other names; NONE. */
-static NodeId only_user(Planner *p, NodeId n) {
-	while (node_use_count(p->m, n) == 1) {
-		NodeId user = arg_get(p->m, node_uses(p->m, n))->user;
-		if (value_of(p, user)->same_as == NONE)
-			return user;
-		n = user;
-	}
-	return NONE;
-}
-
-/* It is the position of a write, which is read by name. */
-static bool is_position(const Planner *p, NodeId n) {
-	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use) {
-		NodeId user = arg_get(p->m, u)->user;
-		if (op_writes(node_get(p->m, user)->op) && list_index(node_arg(p->m, user, 1), u) != NONE)
-			return true;
-	}
-	return false;
-}
-
-static bool can_inline(Planner *p, NodeId n) {
-	Lowering how = op_lowering(node_get(p->m, n)->op);
-	if (value_of(p, n)->same_as != NONE || value_of(p, n)->folded || is_position(p, n))
-		return false;
-	NodeId user = only_user(p, n);
-	if (user == NONE || node_get(p->m, user)->graph != node_get(p->m, n)->graph ||
-	    value_of(p, user)->ahead != value_of(p, n)->ahead || !strips_may_inline(p->plan, n, user))
-		return false;
-	Lowering use = op_lowering(node_get(p->m, user)->op);
-	if (how == LOWER_FULL) /* a constant reads best where it is used */
-		return use == LOWER_LOOP || use == LOWER_POINTWISE;
-	if (how == LOWER_INDEX) /* made along another dim at once */
-		return use == LOWER_VIEW;
-	if (how != LOWER_POINTWISE && how != LOWER_REDUCE && how != LOWER_VIEW && how != LOWER_MOVE)
-		return false;
-	if (use == LOWER_MATMUL)
-		return node_get(p->m, n)->op == OP_CONVERT && same_line(node_get(p->m, n), node_get(p->m, user));
-	bool good = use == LOWER_POINTWISE || (use == LOWER_REDUCE && how != LOWER_REDUCE) || use == LOWER_STORE;
-	/* A store of a column moves its operand to a row, and a conversion of form is a call already. */
-	bool move = use == LOWER_STORE ? value_of(p, n)->form == FORM_COLUMN
-	                               : value_of(p, user)->wants != value_of(p, n)->form;
-	return good && !move && same_line(node_get(p->m, n), node_get(p->m, user));
-}
-
-static void inline_in(Planner *p, GraphId g, uint32_t *weight) {
-	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
-		Value *v = value_of(p, n);
-		Lowering how = op_lowering(node_get(p->m, n)->op);
-		v->printed = how != LOWER_FREE && v->same_as == NONE && !v->folded;
-		if (how == LOWER_LOOP)
-			inline_in(p, node_arg(p->m, n, 0)->graph, weight);
-		weight[n] += 1;
-		if (!can_inline(p, n) || weight[n] > INLINE_WEIGHT)
-			continue;
-		v->inlined = true;
-		weight[only_user(p, n)] += weight[n];
-	}
-}
-
-bool plan_inlining(Planner *p) {
-	uint32_t *weight = arena_array(p->a, p->m->nodes.count, sizeof *weight);
-	inline_in(p, p->plan->root, weight);
 	return true;
 }

@@ -7,6 +7,7 @@
 #ifndef PALLASC_COMPILE_H
 #define PALLASC_COMPILE_H
 
+#include "kernel.h"
 #include "plan.h"
 
 /* What a compilation can give; the order of --help. */
@@ -34,6 +35,7 @@ typedef struct Compilation {
 	Diag *diag;
 	Module *module;
 	Program *program;    /* NULL until compile_plan() */
+	KProgram *kernels;   /* NULL until compile_kernels() */
 	PassContext context; /* with the passes' remarks */
 	Module *whole_rows;  /* as it was before the passes, where the configuration keeps long rows whole; NULL */
 } Compilation;
@@ -55,11 +57,14 @@ const char *compile_blocks_that_fit(Compilation *c);
 /* Does this need a plan? Checking does: what is accepted compiles. */
 bool emit_needs_plan(Emit emit);
 /* Appends the text to `out`. */
-void compile_emit(const Compilation *c, Emit emit, Text *out);
+void compile_emit(Compilation *c, Emit emit, Text *out);
+/* What the plan becomes, with a name for all that has one. */
+KProgram *compile_kernels(Compilation *c);
 /* compile_kernel.c: the source is kernel text (docs/kernel.md), not a graph. */
 bool source_is_kernel(const Source *source);
-/* Reads and verifies it; what is asked for goes to `out`. False after diagnostics. */
-bool compile_kernel_text(Arena *a, Diag *d, const Source *source, Emit emit, Text *out);
+/* Reads and verifies it; what is asked for goes to `out`. `target`: over the text's own, or NULL. False after
+ * diagnostics. */
+bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *target, Emit emit, Text *out);
 /* What the passes and the plan decided and why, one line each. */
 void compile_explain(const Compilation *c, Text *out);
 

@@ -15,6 +15,7 @@ typedef struct Options {
 	const char *input;  /* a path; "-": standard input */
 	const char *output; /* a path; "-": standard output */
 	const char *target; /* a built-in name, or a path that ends in .json */
+	bool target_given;
 	VEC(const char *) configs;
 	VEC(const char *) sets;
 	VEC(const char *) passes; /* names; --passes= gives none and `passes_given` */

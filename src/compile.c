@@ -69,12 +69,20 @@ bool compile_plan(Compilation *c) {
 	return c->program != NULL;
 }
 
-void compile_emit(const Compilation *c, Emit emit, Text *out) {
+KProgram *compile_kernels(Compilation *c) {
+	if (!c->kernels) {
+		c->kernels = program_build(c->program);
+		kernels_name(c->kernels);
+	}
+	return c->kernels;
+}
+
+void compile_emit(Compilation *c, Emit emit, Text *out) {
 	switch (emit) {
-	case EMIT_PYTHON: kernels_print_python(program_build(c->program), out); break;
+	case EMIT_PYTHON: kernels_print_python(compile_kernels(c), out); break;
 	case EMIT_JSON: module_emit_json(c->module, out); break;
 	case EMIT_PLAN: program_emit_json(c->program, out); break;
-	case EMIT_KERNEL: break;
+	case EMIT_KERNEL: kernels_emit_text(compile_kernels(c), out); break;
 	case EMIT_DOT: module_emit_dot(c->module, out); break;
 	case EMIT_REPORT: program_emit_report(c->program, out); break;
 	case EMIT_NONE: break;

@@ -21,12 +21,13 @@ struct pallasc_graph {
 	Arena arena;
 	Diag diag;
 	Source source;
-	Module *module; /* NULL: refused */
+	Module *module; /* NULL: refused, or kernel text */
+	bool kernel;    /* kernel text that is right */
 	char *diagnostics;
 	size_t diagnostics_length;
 };
 
-enum { TEXT_SOURCE, TEXT_PLAN, TEXT_REPORT, TEXT_GRAPH, TEXT_DIAGNOSTICS, TEXT_COUNT };
+enum { TEXT_SOURCE, TEXT_PLAN, TEXT_REPORT, TEXT_GRAPH, TEXT_KERNEL, TEXT_DIAGNOSTICS, TEXT_COUNT };
 
 struct pallasc_result {
 	pallasc_status status;
@@ -92,7 +93,10 @@ static bool graph_read(pallasc_graph *graph, const char *json, size_t length, co
 	if (length)
 		memcpy(text, json, length);
 	graph->source = (Source){arena_strdup(&graph->arena, name ? name : "<graph>"), text, length};
-	graph->module = module_load(&graph->arena, &graph->diag, &graph->source, target_find("v6e"));
+	if (source_is_kernel(&graph->source))
+		graph->kernel = compile_kernel_text(&graph->arena, &graph->diag, &graph->source, NULL, EMIT_NONE, NULL);
+	else
+		graph->module = module_load(&graph->arena, &graph->diag, &graph->source, target_find("v6e"));
 	return diagnostics_text(&graph->diag, &graph->diagnostics, &graph->diagnostics_length);
 }
 
@@ -109,7 +113,7 @@ pallasc_graph *pallasc_graph_load(pallasc_context *context, const char *json, si
 }
 
 pallasc_status pallasc_graph_status(const pallasc_graph *graph) {
-	return !graph ? PALLASC_FAILED : graph->module ? PALLASC_OK : PALLASC_REFUSED;
+	return !graph ? PALLASC_FAILED : graph->module || graph->kernel ? PALLASC_OK : PALLASC_REFUSED;
 }
 
 const char *pallasc_graph_diagnostics(const pallasc_graph *graph, size_t *length) {
@@ -180,15 +184,16 @@ static bool sets_are_pairs(Job *job) {
 	return job->diag.errors == 0;
 }
 
-static void emit_texts(Job *job, const Compilation *c) {
+static void emit_texts(Job *job, Compilation *c) {
 	static const struct {
 		unsigned flag;
 		Emit emit;
 	} kinds[] = {{PALLASC_EMIT_SOURCE, EMIT_PYTHON},
 	             {PALLASC_EMIT_PLAN, EMIT_PLAN},
 	             {PALLASC_EMIT_REPORT, EMIT_REPORT},
-	             {PALLASC_EMIT_GRAPH, EMIT_JSON}};
-	for (int i = TEXT_SOURCE; i <= TEXT_GRAPH; i++)
+	             {PALLASC_EMIT_GRAPH, EMIT_JSON},
+	             {PALLASC_EMIT_KERNEL, EMIT_KERNEL}};
+	for (int i = TEXT_SOURCE; i <= TEXT_KERNEL; i++)
 		if (job->options->emit & kinds[i].flag)
 			compile_emit(c, kinds[i].emit, &job->text[i]);
 }
@@ -196,15 +201,28 @@ static void emit_texts(Job *job, const Compilation *c) {
 /* As the command does it: a graph alone (json) needs no plan. */
 static bool wants_plan(unsigned emit) { return emit != PALLASC_EMIT_GRAPH; }
 
+/* Each text is made of a program of its own: printing gives names. */
+static pallasc_status compile_kernel(Job *job, const Target *target) {
+	const Source *source = &job->graph->source;
+	bool ok = true;
+	if (job->options->emit & PALLASC_EMIT_SOURCE)
+		ok = compile_kernel_text(job->arena, &job->diag, source, target, EMIT_PYTHON, &job->text[TEXT_SOURCE]);
+	if (ok && job->options->emit & PALLASC_EMIT_KERNEL)
+		ok = compile_kernel_text(job->arena, &job->diag, source, target, EMIT_KERNEL, &job->text[TEXT_KERNEL]);
+	return ok ? PALLASC_OK : PALLASC_REFUSED;
+}
+
 static pallasc_status compile(Job *job) {
 	const pallasc_options *o = job->options;
 	pallasc_status status;
 	inherit_diagnostics(job);
-	if (!job->graph->module)
+	if (pallasc_graph_status(job->graph) != PALLASC_OK)
 		return PALLASC_REFUSED;
 	const Target *target = choose_target(job, &status);
 	if (!target || !sets_are_pairs(job))
 		return PALLASC_USAGE;
+	if (job->graph->kernel)
+		return compile_kernel(job, o->target ? target : NULL);
 	Source *config = arena_alloc(job->arena, sizeof *config);
 	if (o->config_json)
 		*config = (Source){"<config>", o->config_json, strlen(o->config_json)};
@@ -317,6 +335,10 @@ const char *pallasc_result_report(const pallasc_result *result, size_t *length) 
 
 const char *pallasc_result_graph(const pallasc_result *result, size_t *length) {
 	return result_text(result, TEXT_GRAPH, length);
+}
+
+const char *pallasc_result_kernel(const pallasc_result *result, size_t *length) {
+	return result_text(result, TEXT_KERNEL, length);
 }
 
 const char *pallasc_result_diagnostics(const pallasc_result *result, size_t *length) {

@@ -167,6 +167,16 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 	};
 }
 
+/* A kernel that is text already: verified and printed. */
+static bool compile_kernel(Command *c, const Target *target, Text *out) {
+	const Options *o = &c->options;
+	Place at = {.source = &c->graph};
+	if (o->configs.count || o->sets.count || o->passes_given)
+		diag_warning(&c->diag, at, "kernel-options", "change the text, or compile the graph again",
+		             "kernel text is compiled as it stands: no configuration and no passes change it");
+	return compile_kernel_text(&c->arena, &c->diag, &c->graph, o->target_given ? target : NULL, o->emit, out);
+}
+
 /* Everything up to the text; false after diagnostics. */
 static bool compile(Command *c, Text *out) {
 	const Options *o = &c->options;
@@ -174,7 +184,7 @@ static bool compile(Command *c, Text *out) {
 	if (!target)
 		target = target_load(&c->arena, &c->diag, &c->target_source);
 	if (source_is_kernel(&c->graph))
-		return target && compile_kernel_text(&c->arena, &c->diag, &c->graph, o->emit, out);
+		return target && compile_kernel(c, target, out);
 	Module *m = module_load(&c->arena, &c->diag, &c->graph, target);
 	if (!target || !m)
 		return false;

@@ -68,6 +68,7 @@ static bool is_target_file(const char *value) {
 static void set_target(Parser *p, const char *name, const char *value) {
 	(void)name;
 	p->options->target = value;
+	p->options->target_given = true;
 	if (!is_target_file(value) && !target_find(value))
 		fail(p, "unknown target '%s'%s", value, suggest(p, value, target_names()));
 }
@@ -209,15 +210,17 @@ static const Option table[] = {
 enum { OPTION_COUNT = sizeof table / sizeof table[0] };
 
 const char *options_help(void) {
-	return "usage: pallasc [options] [GRAPH.json | -]\n"
+	return "usage: pallasc [options] [GRAPH.json | KERNEL.kernel | -]\n"
 	       "\n"
 	       "Compiles a graph of tile operations (JSON, format fxtile 1) to a Pallas TPU kernel: a\n"
-	       "standalone Python module. Without a file, or with -, reads standard input.\n"
+	       "standalone Python module. Without a file, or with -, reads standard input. What --emit=kernel\n"
+	       "wrote, changed or not, is verified and compiled as well.\n"
 	       "\n"
 	       "  -o FILE               write there, atomically, instead of to standard output\n"
 	       "  --emit=WHAT           python (default): the module; json: the graph after the passes;\n"
-	       "                        plan: the kernel plan as JSON; dot: Graphviz; report: the plan\n"
-	       "                        for people; none: only check\n"
+	       "                        plan: the kernel plan as JSON; kernel: the kernels as text, which\n"
+	       "                        can be read again; dot: Graphviz; report: the plan for people;\n"
+	       "                        none: only check\n"
 	       "  --target=CHIP         v4, v5e, v5p, v6e (default), v7x, or a .json file\n"
 	       "  --print-targets       list the chips\n"
 	       "  --config FILE         a configuration (JSON object) over the graph's own\n"

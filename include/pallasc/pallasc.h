@@ -68,7 +68,8 @@ typedef enum pallasc_emit {
 	PALLASC_EMIT_SOURCE = 1, /* the Python module */
 	PALLASC_EMIT_PLAN = 2,   /* the kernel plan, JSON */
 	PALLASC_EMIT_REPORT = 4, /* the report for people, plain text without colour */
-	PALLASC_EMIT_GRAPH = 8   /* the graph after the passes: a valid document again, JSON */
+	PALLASC_EMIT_GRAPH = 8,  /* the graph after the passes: a valid document again, JSON */
+	PALLASC_EMIT_KERNEL = 16 /* the kernels as text (docs/kernel.md), which can be compiled again */
 } pallasc_emit;
 
 /* The options of one compilation. Start from PALLASC_OPTIONS_INIT; `size` lets the library know
@@ -103,7 +104,8 @@ PALLASC_API pallasc_context *pallasc_context_new(void);
 PALLASC_API void pallasc_context_free(pallasc_context *context);
 
 /* Reads and verifies the graph in `json`, `length` bytes, which need not end with NUL. `name`
- * stands for the file in diagnostics; NULL is "<graph>".
+ * stands for the file in diagnostics; NULL is "<graph>". Kernel text, whose first word is
+ * `program`, is read as well: it has no configuration, and gives the module and the kernels alone.
  *
  * Gives a handle also for a graph that is refused: pallasc_graph_status tells, and compiling it
  * gives a refused result with the same diagnostics. NULL only if there is no memory. Free it with
@@ -147,6 +149,9 @@ PALLASC_API const char *pallasc_result_report(const pallasc_result *result, size
 
 /* The graph after the passes as JSON text, or "". */
 PALLASC_API const char *pallasc_result_graph(const pallasc_result *result, size_t *length);
+
+/* The kernels as text, or "". */
+PALLASC_API const char *pallasc_result_kernel(const pallasc_result *result, size_t *length);
 
 /* Errors, warnings and notes as JSON lines, in the order of the input: one object per line with
  * "severity" ("error", "warning", "note"), "code", "message", and, where known, "file", "line",

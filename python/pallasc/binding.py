@@ -16,7 +16,8 @@ from .module import Module, read_text
 
 ABI_VERSION = 1
 OK, REFUSED, USAGE, FAILED = range(4)
-EMIT_SOURCE, EMIT_PLAN, EMIT_REPORT, EMIT_GRAPH = 1, 2, 4, 8
+EMIT_SOURCE, EMIT_PLAN, EMIT_REPORT, EMIT_GRAPH, EMIT_KERNEL = 1, 2, 4, 8, 16
+TEXTS = ("source", "plan", "report", "graph", "kernel", "diagnostics")
 
 
 class _Options(ctypes.Structure):
@@ -46,7 +47,7 @@ def _prototypes():
     yield "graph_compile", handle, [handle, options]
     yield "result_status", ctypes.c_int, [handle]
     yield "result_free", None, [handle]
-    for name in ("source", "plan", "report", "graph", "diagnostics"):
+    for name in TEXTS:
         # Not c_char_p: the length counts, not the first NUL.
         yield f"result_{name}", ctypes.c_void_p, [handle, length]
 
@@ -105,7 +106,7 @@ class Graph:
             self._dll.pallasc_context_free(self._context)
 
     def compile(self, config=None, target="v6e", sets=(), emit=EMIT_SOURCE | EMIT_PLAN):
-        """Compiles; gives {"status", "source", "plan", "report", "graph", "diagnostics"}, texts.
+        """Compiles; gives {"status"} and TEXTS.
 
         Args:
           config: JSON text of a configuration over the graph's own, or None.
@@ -125,8 +126,7 @@ class Graph:
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
         try:
-            texts = ("source", "plan", "report", "graph", "diagnostics")
-            answer = {name: self._text(result, name) for name in texts}
+            answer = {name: self._text(result, name) for name in TEXTS}
             answer["status"] = self._dll.pallasc_result_status(result)
             return answer
         finally:
@@ -172,10 +172,10 @@ def find_library():
 
 
 def graph_text(graph):
-    """(JSON text, name for messages) of a graph given as dict, JSON text, or path."""
+    """(text, name for messages) of a graph given as dict, text, or path."""
     if isinstance(graph, dict):
         return _dump(graph, "graph"), "<graph>"
-    if isinstance(graph, str) and graph.lstrip().startswith("{"):
+    if isinstance(graph, str) and graph.lstrip().startswith(("{", "program ")):
         return graph, "<graph>"
     if isinstance(graph, str | os.PathLike):
         return read_text(graph), "<stdin>" if str(graph) == "-" else str(graph)
@@ -206,17 +206,17 @@ def target_text(target):
 
 
 def compile(graph, config=None, target="v6e", *, sets=(), library=None):
-    """Compiles a graph to a kernel module.
+    """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
-      graph: a dict, JSON text, or the path of a JSON file.
+      graph: a dict, JSON text, kernel text (docs/kernel.md), or the path of a file of either.
       config: a configuration over the graph's own: a dict, JSON text, a path, or None.
       target: a chip's name ("v4", "v5e", "v5p", "v6e", "v7x"), a dict, or a path ending in .json.
       sets: strings KEY=VALUE as for --set, over `config`.
       library: a `Library`; by default the one that is found.
 
     Returns:
-      A `Module`: `.source`, `.plan`, `.info`, `.load()`, `.diagnostics`.
+      A `Module`: `.source`, `.plan`, `.kernel`, `.info`, `.load()`, `.diagnostics`.
 
     Raises:
       CompileError: the graph or configuration is refused; its text is what the command prints.
@@ -227,14 +227,14 @@ def compile(graph, config=None, target="v6e", *, sets=(), library=None):
         config_text(config),
         target_text(target),
         list(sets),
-        EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT,
+        EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:
         message = format_diagnostics(diagnostics) or _no_reason(answer["status"])
         raise CompileError(message, diagnostics, answer["status"])
     plan = json.loads(answer["plan"]) if answer["plan"] else None
-    module = Module(answer["source"], name, plan, diagnostics, answer["report"])
+    module = Module(answer["source"], name, plan, diagnostics, answer["report"], answer["kernel"])
     module.filename = f"{module.info['name']}.py"
     return module
 

@@ -43,14 +43,18 @@ class Module:
       plan: the kernel plan as a dict, or None if it is not known.
       diagnostics: list of dicts: the compiler's warnings and notes.
       report: the compiler's report for people, or "".
+      kernel: the kernels as text (docs/kernel.md), or "".
     """
 
-    def __init__(self, source, filename="<pallasc>", plan=None, diagnostics=(), report=""):
+    def __init__(
+        self, source, filename="<pallasc>", plan=None, diagnostics=(), report="", kernel=""
+    ):
         self.source = source
         self.filename = filename
         self.plan = plan
         self.diagnostics = list(diagnostics)
         self.report = report
+        self.kernel = kernel
         self._info = None
         self._loaded = None
 

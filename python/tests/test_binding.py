@@ -29,10 +29,11 @@ def test_compile(library, tmp_path):
     assert [d["severity"] for d in module.diagnostics] == ["warning"]
     assert callable(module.load())
     size = __import__("ctypes").sizeof(binding._Options)
-    assert module.report == f'{size} 7 v5e {{"block_sizes": [8]}} a=1 b=x'
+    assert module.report == f'{size} 23 v5e {{"block_sizes": [8]}} a=1 b=x'
+    assert module.kernel == "program g for v6e\n"
     target = tmp_path / "chip.json"
     target.write_text('{"base": "v6e"}')
-    assert pallasc.compile("{}", target=target).report == f'{size} 7 {{"base": "v6e"}} -'
+    assert pallasc.compile("{}", target=target).report == f'{size} 23 {{"base": "v6e"}} -'
     module.save(tmp_path / "k.py")
     assert (tmp_path / "k.py").read_text() == module.source
 

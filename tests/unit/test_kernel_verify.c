@@ -117,10 +117,10 @@ static void test_files(void **state) {
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		Front f;
 		front_start(&f);
-		char *text = arena_alloc(&f.arena, 1 << 20);
+		char *text = arena_alloc(&f.arena, 1 << 16);
 		FILE *file = fopen(arena_printf(&f.arena, "testdata/kernels/%s.kernel", names[i]), "rb");
 		assert_non_null(file);
-		assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
+		assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
 		fclose(file);
 		assert_true(verified(&f, text));
 		front_end(&f);
