@@ -61,6 +61,26 @@ static void put_scalars_info(Printer *pr, Text *out) {
 	text_put(out, any ? "]," : "");
 }
 
+/* JSON as Python says it: what is no string and no number has another name. */
+static void put_json_as_python(Text *out, const char *json) {
+	static const char *const words[][2] = {{"null", "None"}, {"true", "True"}, {"false", "False"}};
+	bool string = false;
+	for (const char *c = json ? json : ""; *c; c++) {
+		const char *said = NULL;
+		for (size_t i = 0; !string && !said && i < sizeof words / sizeof *words; i++)
+			if (strncmp(c, words[i][0], strlen(words[i][0])) == 0) {
+				said = words[i][1];
+				c += strlen(words[i][0]) - 1;
+			}
+		string ^= *c == '"';
+		if (said)
+			text_put(out, said);
+		else
+			text_putn(out, c, *c == '\\' && c[1] ? 2 : 1);
+		c += !said && *c == '\\' && c[1];
+	}
+}
+
 static void print_info(Printer *pr, const char *target) {
 	const KProgram *p = pr->program;
 	Text out;
@@ -75,8 +95,10 @@ static void print_info(Printer *pr, const char *target) {
 	text_put(&out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array_info(pr, &out, &p->outputs.at[i]);
-	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->config,
-	            (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
+	text_put(&out, "], \"config\": {");
+	put_json_as_python(&out, p->config);
+	text_printf(&out, "}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", (long long)p->vmem_bytes,
+	            p->flops, p->hbm_bytes);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
