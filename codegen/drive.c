@@ -316,7 +316,7 @@ static void add_tail_windows(Driver *d, Part part, KArgs *args) {
 
 static void add_flag(Driver *d, Part part, KArgs *args) {
 	if (d->masked[part])
-		vec_push(d->k->arena, args, karg_value(d->loop->ragged));
+		vec_push(d->k->arena, args, karg_bool(true));
 }
 
 void drive_tail(Driver *d, ValueId *values) {

@@ -285,12 +285,16 @@ static PyExpr call_expr(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const KFunction *f = &pr->k->functions.at[stmt->function];
 	const char **items = arena_array(pr->a, stmt->arg_count + 1, sizeof *items);
+	uint32_t count = 0;
 	for (uint32_t i = 0; i < stmt->arg_count; i++) {
 		bool flag = i < f->parameters.count && f->parameters.at[i].kind == PARAMETER_FLAG;
+		if (flag && kernel_arg(pr->k, s, i)->kind == KARG_NONE)
+			continue;
 		const char *text = arg_expr(pr, s, i).text;
-		items[i] = flag ? arena_printf(pr->a, "%s=True", text) : text;
+		items[count++] =
+			flag ? arena_printf(pr->a, "%s=%s", pr->k->values.at[f->parameters.at[i].id].var, text) : text;
 	}
-	return py_atom(arena_printf(pr->a, "%s(%s)", f->var, list_text(pr, stmt->arg_count, items)));
+	return py_atom(arena_printf(pr->a, "%s(%s)", f->var, list_text(pr, count, items)));
 }
 
 static PyExpr remote_expr(Printer *pr, StmtId s) {
