@@ -183,6 +183,7 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 	                               {K_FOLD_MIN, 2, 2},
 	                               {K_DOT, 2, 2},
 	                               {K_TRUNC_DIVIDE, 2, 2},
+	                               {K_FLOORED, 2, 2},
 	                               {K_INT_POWER, 2, 2},
 	                               {K_WIDE_MAXIMUM, 2, 2},
 	                               {K_WIDE_MINIMUM, 2, 2},
@@ -205,6 +206,7 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 		++*most;
 		*least += !param.fallback && !param.by_name && !param.nullable;
 	}
+	*most += op == OP_ROUND; /* decimals */
 	return true;
 }
 

@@ -115,7 +115,7 @@ class Code:
         slots, gets = self.operands(stmt, scope, values)
         if stmt.op in pointwise.TABLE:
             found = [_operand(arg, t) for arg, (t, _) in zip(stmt.args, values, strict=True)]
-            run, numbers = pointwise.build(stmt.op, found)
+            run, numbers = pointwise.build(stmt.op, found, type_.dtype or INT32)
             for i, number in numbers.items():
                 slots[i] = self.slot(number)
         else:

@@ -55,6 +55,10 @@ def _clamp(x, low=None, high=None):
     return x if high is None else np.minimum(x, high)
 
 
+def _round(x, decimals=0):
+    return np.round(x, int(decimals)) if x.dtype.kind == "f" else x
+
+
 def _trunc_divide(x, y):
     wide, by = x.astype(np.int64), y.astype(np.int64)
     return np.sign(wide) * np.sign(by) * (np.abs(wide) // np.abs(by))
@@ -69,7 +73,7 @@ TABLE |= {
     "rsub": (lambda x, y: y - x, "same"),
     "div": (np.divide, "float"),
     "fma": (lambda a, b, c: a * b + c, "same"),
-    "round": (lambda x: np.round(x) if x.dtype.kind == "f" else x, "same"),
+    "round": (_round, "same"),
     "clamp": (_clamp, "same"),
     "addcmul": (lambda x, a, b, value=1: x + value * a * b, "same"),
     "addcdiv": (lambda x, a, b, value=1: x + value * (a / b), "float"),
@@ -87,7 +91,7 @@ TABLE |= {
 TABLE |= {name: TABLE["clone"] for name in ("alias", "detach", "lift_fresh_copy", "contiguous")}
 _CONDITION = {"where": 0, "masked_fill": 1}
 # Ops of a value and of the numbers that are its parameters: these promote nothing.
-_PARAMETERS = {"softplus": 1, "elu": 1, "leaky_relu": 1, "addcmul": 3, "addcdiv": 3}
+_PARAMETERS = {"round": 1, "softplus": 1, "elu": 1, "leaky_relu": 1, "addcmul": 3, "addcdiv": 3}
 
 
 # ---- statements ----------------------------------------------------------------------------------
@@ -103,23 +107,23 @@ class Operand:
         self.dtype, self.number, self.integer = dtype, number, integer
 
 
-def result_dtype(op, operands):
-    """(the dtype of the result, the one to compute in)."""
+def result_dtype(op, operands, stated):
+    """(the dtype of the result, the one to compute in): of numbers alone the one that is stated."""
     place = _CONDITION.get(op)
     counted = [x for i, x in enumerate(operands[: _PARAMETERS.get(op)]) if i != place]
     dtypes = [x.dtype for x in counted if x.dtype is not None]
     numbers = [x.number for x in counted if x.dtype is None and x.number is not None]
-    promoted = common_dtype(dtypes, numbers)
     kind = TABLE[op][1]
+    promoted = common_dtype(dtypes, numbers) if dtypes or kind == "bool" else stated
     if kind == "float" and not is_float(promoted):
         promoted = FLOAT32
     return (BOOL if kind == "bool" else promoted), compute_dtype(promoted)
 
 
-def build(op, operands):
+def build(op, operands, stated):
     """(function, numbers): the op for operands of these dtypes, numbers as 0-d values in place."""
     function = TABLE[op][0]
-    result, compute = result_dtype(op, operands)
+    result, compute = result_dtype(op, operands, stated)
     place, numbers, conversions = _CONDITION.get(op), {}, []
     for i, operand in enumerate(operands):
         wanted = BOOL if i == place else compute
