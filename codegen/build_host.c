@@ -290,7 +290,7 @@ static void build_outputs(Host *h, KProgram *out) {
 	}
 }
 
-/* ---- the configuration in force, as far as it can be given back: members of a JSON object ------------------------ */
+/* ---- the configuration in force, as far as it can be given back ------------------------------------------------- */
 
 static void put_reduction_loops(Text *out, const ConfigList *list) {
 	text_put(out, ", \"reduction_loops\": [");

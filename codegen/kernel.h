@@ -138,6 +138,15 @@ typedef enum KSpace {
 
 typedef enum BufferRole { BUFFER_IN, BUFFER_OUT, BUFFER_SCRATCH, BUFFER_PARAMETER } BufferRole;
 
+/* A block of an output that several grid points change one after the other: rewrite_held.c. */
+typedef struct KHeld {
+	bool fill, copy; /* the first of them fills it with `value`, or copies the block of `from` */
+	double value;
+	BufferId from;
+	uint32_t revisits; /* bit set of the grid dims whose steps find the same block */
+	BufferId sums;     /* scratch in which they add up; the last one rounds it into the block. NONE */
+} KHeld;
+
 typedef struct KBuffer {
 	BufferRole role;
 	KSpace space;
@@ -151,6 +160,7 @@ typedef struct KBuffer {
 	const IntId *index; /* VMEM: the block's place in units of blocks, of the grid's values (and prefetched ints) */
 	int buffers;        /* VMEM: windows that the pipeline keeps, 1 or 2 */
 	BufferId alias;     /* out: the in whose buffer it takes over; NONE */
+	const KHeld *held;  /* out: what its first and last visits are still to do; NULL */
 } KBuffer;
 
 typedef enum KDimKind {
@@ -230,10 +240,10 @@ typedef struct KLoop {
 	LoopType type;
 	uint32_t rank;
 	KLoopDim dim[RANK_MAX];
-	bool peeled;    /* the ragged last step runs after the loop */
+	bool peel;      /* the ragged last step is to run after the loop: rewrite_peel.c */
+	bool peeled;    /* it does */
 	ValueId ragged; /* the flag under which a step masks; NONE */
 	VEC(KWindow) windows;
-	RegionId init;        /* what computes initial values, in the order in which the driver wants them */
 	VEC(ValueId) carried; /* by argument: its parameter in the region */
 	VEC(BufferId) place;  /* by argument: the scratch that holds it; NONE: a value that the loop passes on */
 	bool skewed;          /* statements marked `ahead` run before the step that they belong to: */
@@ -347,6 +357,7 @@ typedef struct Kernel {
 	int64_t vmem_limit;    /* bytes, passed to the compiler; 0: its own */
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
+	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	bool sparse_core;      /* it runs on a SparseCore's subcores, and has no grid */
 	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
 } Kernel;

@@ -272,6 +272,7 @@ KProgram *kernels_read(Arena *a, Diag *d, const Source *text) {
 	r.p = arena_alloc(a, sizeof *r.p);
 	r.p->arena = a;
 	r.p->source = text;
+	r.p->config = "";
 	read_program(&r);
 	return r.failed ? NULL : r.p;
 }

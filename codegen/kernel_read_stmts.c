@@ -276,8 +276,9 @@ static void read_called(KReader *r, Draft *d) {
 	d->function = kread_known(r, ENTRY_FUNCTION);
 	kread_expect(r, "(");
 	for (bool more = !kread_is(r, ")"); more && !r->failed; more = kread_accept(r, ",")) {
-		KArg arg = karg_bool(true);
-		bool flag = at_flag(r, &r->k->functions.at[d->function], d->args.count);
+		const KFunction *f = &r->k->functions.at[d->function];
+		bool flag = at_flag(r, f, d->args.count);
+		KArg arg = karg_value(flag ? f->parameters.at[d->args.count].id : NONE);
 		if (flag)
 			kread_token(r);
 		if (!flag || kread_accept(r, "="))

@@ -158,11 +158,11 @@ static void put_def(KTextOut *t, const KStmt *s) {
 	block_end(t);
 }
 
-/* An argument of a flag parameter: the parameter's name alone where it is set. */
+/* An argument of a flag parameter: the parameter itself where it is set, its name alone. */
 static void put_call_arg(KTextOut *t, const KFunction *f, uint32_t i, const KArg *arg) {
 	if (i < f->parameters.count && f->parameters.at[i].kind == PARAMETER_FLAG && arg->kind != KARG_NONE) {
 		ktext_value(t, f->parameters.at[i].id);
-		if (arg->kind == KARG_BOOL && arg->boolean)
+		if (arg->kind == KARG_VALUE && arg->value == f->parameters.at[i].id)
 			return;
 		text_put(t->out, "=");
 	}

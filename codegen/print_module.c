@@ -61,24 +61,25 @@ static void put_scalars_info(Printer *pr, Text *out) {
 	text_put(out, any ? "]," : "");
 }
 
-/* JSON as Python says it: what is no string and no number has another name. */
-static void put_json_as_python(Text *out, const char *json) {
-	static const char *const words[][2] = {{"null", "None"}, {"true", "True"}, {"false", "False"}};
-	bool string = false;
-	for (const char *c = json ? json : ""; *c; c++) {
-		const char *said = NULL;
-		for (size_t i = 0; !string && !said && i < sizeof words / sizeof *words; i++)
-			if (strncmp(c, words[i][0], strlen(words[i][0])) == 0) {
-				said = words[i][1];
-				c += strlen(words[i][0]) - 1;
+/* Members of a JSON object as those of a dict: strings, numbers and brackets are the same. */
+static const char *config_text(Printer *pr, const char *json) {
+	static const char *const words[][2] = {{"true", "True"}, {"false", "False"}, {"null", "None"}};
+	Text out;
+	text_init(&out, pr->a);
+	text_put(&out, "");
+	for (bool in_string = false; *json;) {
+		size_t n = in_string && *json == '\\' ? 2 : 1;
+		const char *word = NULL;
+		in_string ^= *json == '"';
+		for (size_t i = 0; !in_string && !word && i < sizeof words / sizeof *words; i++)
+			if (strncmp(json, words[i][0], strlen(words[i][0])) == 0) {
+				word = words[i][1];
+				n = strlen(words[i][0]);
 			}
-		string ^= *c == '"';
-		if (said)
-			text_put(out, said);
-		else
-			text_putn(out, c, *c == '\\' && c[1] ? 2 : 1);
-		c += !said && *c == '\\' && c[1];
+		text_putn(&out, word ? word : json, word ? strlen(word) : n);
+		json += n;
 	}
+	return out.at;
 }
 
 static void print_info(Printer *pr, const char *target) {
@@ -95,10 +96,8 @@ static void print_info(Printer *pr, const char *target) {
 	text_put(&out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array_info(pr, &out, &p->outputs.at[i]);
-	text_put(&out, "], \"config\": {");
-	put_json_as_python(&out, p->config);
-	text_printf(&out, "}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,", (long long)p->vmem_bytes,
-	            p->flops, p->hbm_bytes);
+	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,",
+	            config_text(pr, p->config), (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
