@@ -101,6 +101,7 @@ static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 
 /* A loop that passes some values on fills scratch first. */
 static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initial) {
+	StmtId last = b->k->regions.at[b->at].last;
 	for (int scratch = 1; scratch >= 0; scratch--)
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
 			bool held = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
@@ -108,6 +109,9 @@ static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initi
 			if (held == (bool)scratch)
 				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
 		}
+	for (StmtId s = last == NONE ? region_first(b->k, b->at) : kernel_stmt(b->k, last)->next; s != NONE;
+	     s = kernel_stmt(b->k, s)->next)
+		kernel_stmt(b->k, s)->flags |= KSTMT_INITIAL;
 }
 
 static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {

@@ -241,14 +241,13 @@ void drive_tail(Driver *d, ValueId *values) {
 
 /* ---- initial values and results --------------------------------------------------------------------------------- */
 
-/* The statement that gives a value without a variable, and what it reads of such, goes where statements go. */
+/* The statement that gives an initial value, and those that it reads, go where statements go. */
 static void move_here(Driver *d, KArg x) {
 	Kernel *k = d->k;
 	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
-	if (def == NONE || k->values.at[x.value].name || k->values.at[x.value].var ||
-	    kernel_stmt(k, def)->region != kernel_stmt(k, d->stmt)->region ||
-	    kernel_op_kind(kernel_stmt(k, def)->op) != KIND_PURE)
+	if (def == NONE || !(kernel_stmt(k, def)->flags & KSTMT_INITIAL))
 		return;
+	kernel_stmt(k, def)->flags &= (uint16_t)~KSTMT_INITIAL;
 	for (uint32_t i = 0; i < kernel_stmt(k, def)->arg_count; i++)
 		move_here(d, *kernel_arg(k, def, i));
 	if (d->at.before == NONE)

@@ -284,8 +284,9 @@ typedef struct KPipeline {
 } KPipeline;
 
 enum {
-	KSTMT_AHEAD = 1, /* in a skewed loop: it runs ahead */
-	KSTMT_SAID = 2   /* its source line is told where it stands, though its one use prints it */
+	KSTMT_AHEAD = 1,  /* in a skewed loop: it runs ahead */
+	KSTMT_SAID = 2,   /* its source line is told where it stands, though its one use prints it */
+	KSTMT_INITIAL = 4 /* it makes an initial value of the loop behind it: where its driver wants it */
 };
 
 typedef struct KStmt {

@@ -17,6 +17,7 @@ typedef struct Split {
 	Kernel *k;
 	KLoop *loop;
 	StmtId stmt;
+	StmtId made;         /* the call of what runs ahead; NONE */
 	bool used[RANK_MAX]; /* the part reads that dim's step number */
 } Split;
 
@@ -89,7 +90,7 @@ static void move_statements(Split *p, bool ahead, RegionId from, RegionId to) {
 	for (StmtId s = region_first(k, from), next; s != NONE; s = next) {
 		next = kernel_stmt(k, s)->next;
 		bool runs_ahead = kernel_stmt(k, s)->flags & KSTMT_AHEAD;
-		if (kernel_stmt(k, s)->op == K_YIELD || (p->loop->skewed && runs_ahead != ahead))
+		if (kernel_stmt(k, s)->op == K_YIELD || s == p->made || (p->loop->skewed && runs_ahead != ahead))
 			continue;
 		kernel_stmt(k, s)->flags &= (uint16_t)~KSTMT_AHEAD;
 		kernel_move(k, s, to);
@@ -130,7 +131,7 @@ static StmtId make_part(Split *p, bool ahead, const ValueId *handed, uint32_t co
 }
 
 static void split(Kernel *k, StmtId s) {
-	Split p = {.k = k, .loop = kernel_stmt(k, s)->loop, .stmt = s};
+	Split p = {.k = k, .loop = kernel_stmt(k, s)->loop, .stmt = s, .made = NONE};
 	StmtId ahead, step;
 	if (loop_calls(k, s, &ahead, &step))
 		return;
@@ -140,6 +141,7 @@ static void split(Kernel *k, StmtId s) {
 		values[i] = p.loop->handed.at[i].value;
 	if (p.loop->skewed) {
 		StmtId call = make_part(&p, true, NULL, handed, values);
+		p.made = call;
 		given = arena_array(k->arena, handed + 1, sizeof *given);
 		for (uint32_t i = 0; i < handed; i++)
 			given[i] = kernel_stmt(k, call)->result + i;
