@@ -373,6 +373,9 @@ def test_a_loop_that_no_driver_runs():
     (y,) = execute.run(text, x, last)
     a, b = (part.astype(np.float64).sum(1, keepdims=True) for part in (x[:, :128], last[:, 128:]))
     assert (y == a.astype(np.float32) + b.astype(np.float32)).all()
+    # The same before the last step runs after the loop.
+    inside = text.replace("peel ragged", "mask ragged").replace("steps (1)", "steps (2)")
+    execute.compare(text, inside, [x, last])
 
 
 def test_a_loop_in_two_dims_writes_windows():

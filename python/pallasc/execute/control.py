@@ -296,6 +296,8 @@ def _loop(code, stmt, scope):
     run, last = code.region(stmt.body, inner)
     give, _ = _given(code, last, inner)
     keeps, keep = _keepers(stmt.types, slots), code.results(stmt, scope)
+    first = loop.dims[0]
+    last_step = (first.full,) if len(loop.dims) == 1 and first.tail else None
 
     def step(e, point, values, tail):
         _hand(e, keeps, values)
@@ -313,9 +315,9 @@ def _loop(code, stmt, scope):
         values = [get(e) for get in gets]
         sizes = [count(e) for count in counts]
         for point in itertools.product(*map(range, sizes)):
-            values = step(e, point, values, False)
+            values = step(e, point, values, point == last_step)
         if loop.peeled:
-            values = step(e, (loop.dims[0].full,), values, True)
+            values = step(e, last_step, values, True)
         keep(e, values)
 
     return drive

@@ -105,7 +105,7 @@ def _choose(case):
     return run
 
 
-@_builder("mask")
+@_builder("mask", "keep")
 def _mask(case):
     axis, dtype, shape = case.get("axis"), case.types[0].dtype, case.types[0].shape
     along = [1] * len(shape)
