@@ -281,6 +281,7 @@ void drive_read_scratch(Driver *d, ValueId *results) {
 			ValueId carried = d->loop->carried.at[i];
 			KArg ref = drive_whole(d, d->loop->place.at[i]);
 			results[i] = drive_value(d, K_LOAD, 1, &ref, carried, d->k->values.at[carried].name);
+			d->k->values.at[results[i]].as = drive_result(d, i);
 		}
 }
 
@@ -430,6 +431,7 @@ static void drive_unroll(Driver *d, ValueId *results) {
 		ValueId carried = d->loop->carried.at[i];
 		KArg x = drive_initial(d, i);
 		results[i] = drive_value(d, K_LET, 1, &x, carried, d->k->values.at[carried].name);
+		d->k->values.at[results[i]].as = drive_result(d, i);
 	}
 	if (d->loop->skewed)
 		unroll_ahead(d, results);

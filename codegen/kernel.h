@@ -475,6 +475,9 @@ bool program_verify_kernels(const KProgram *p, Diag *d);
 void kernels_emit_text(const KProgram *p, Text *out);
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
+/* kernel_settle.c: what a text gives no variable, and Python needs one for, would like one. */
+void program_settle(KProgram *p);
+
 /* print_module.c: a variable for all that has none yet, which Python and kernel text use; the Python module. */
 void kernels_name(KProgram *p);
 void kernels_print_python(const KProgram *p, Text *out);

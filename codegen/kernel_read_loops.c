@@ -124,7 +124,7 @@ void kread_pipeline(KReader *r, Draft *d) {
 	if (!r->failed && rank != p->rank)
 		kread_error(r, &at, "kernel-count", NULL, "the grid has %u dim%s and %u name%s", p->rank,
 		            p->rank == 1 ? "" : "s", rank, rank == 1 ? "" : "s");
-	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said");
+	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said") || kread_is(r, "initial");
 	if (r->token.kind == TOKEN_STRING || (r->token.kind == TOKEN_NAME && !word))
 		d->name = kread_variable(r, "a name");
 	draft_make(r, d);
@@ -229,7 +229,7 @@ static void read_hand(KReader *r, KLoop *loop) {
 
 /* A line of the loop itself: its first word is followed by another, or by nothing. */
 static bool read_loop_line(KReader *r, void *data) {
-	static const char *const words[] = {"dim", "peel", "mask", "skew", "window", "hand", NULL};
+	static const char *const words[] = {"dim", "peel", "mask", "skew", "window", "to_peel", "hand", NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;
@@ -248,6 +248,7 @@ static bool read_loop_line(KReader *r, void *data) {
 		loop->paired = kread_accept(r, "paired");
 		break;
 	case 4: read_window(r, loop); break;
+	case 5: loop->peel = true; break;
 	default: read_hand(r, loop); break;
 	}
 	return true;

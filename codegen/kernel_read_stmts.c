@@ -105,11 +105,6 @@ static void read_attributes(KReader *r, Draft *d) {
 			vec_push(r->a, &d->ints, number);
 		}
 	}
-	if (kread_is(r, "ints") && kread_next_is(r, "=")) {
-		kread_token(r);
-		kread_token(r);
-		read_number_list(r, d);
-	}
 }
 
 static void read_types(KReader *r, Draft *d) {
@@ -145,6 +140,8 @@ static void read_words(KReader *r, Draft *d) {
 		s->flags |= KSTMT_AHEAD;
 	if (kread_accept(r, "said"))
 		s->flags |= KSTMT_SAID;
+	if (kread_accept(r, "initial"))
+		s->flags |= KSTMT_INITIAL;
 	if (kread_accept(r, "@"))
 		s->from = read_line_number(r);
 	if (kread_accept(r, "@"))
@@ -181,8 +178,7 @@ static void add_results(KReader *r, const Draft *d) {
 
 static void read_stmt(KReader *r, RegionId region);
 
-void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
-	uint32_t mark = r->scope.count;
+static void read_lines(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
 	Token at = r->token;
 	if (!kread_expect(r, "{") || !kread_end_of_line(r))
 		return;
@@ -200,6 +196,11 @@ void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data)
 	kread_expect(r, "}");
 	kread_end_of_line(r);
 	r->region_depth--;
+}
+
+void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data) {
+	uint32_t mark = r->scope.count;
+	read_lines(r, region, read_own, data);
 	kscope_cut(r, mark);
 }
 
@@ -293,7 +294,7 @@ static void read_called(KReader *r, Draft *d) {
 
 static void read_when(KReader *r, Draft *d) {
 	kread_args(r, &d->args);
-	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said");
+	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said") || kread_is(r, "initial");
 	if (r->token.kind == TOKEN_STRING || (r->token.kind == TOKEN_NAME && !word))
 		d->name = kread_variable(r, "a name");
 	draft_make(r, d);

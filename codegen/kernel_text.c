@@ -97,7 +97,8 @@ static void put_label(KTextOut *t, const KStmt *s) {
 	if (!name)
 		return;
 	text_put(t->out, " ");
-	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0 || strcmp(name, "said") == 0)
+	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0 || strcmp(name, "said") == 0 ||
+	    strcmp(name, "initial") == 0)
 		text_put_json(t->out, name);
 	else
 		ktext_name(t, name);
@@ -116,6 +117,8 @@ static void put_words(KTextOut *t, const KStmt *s) {
 		text_put(t->out, " ahead");
 	if (s->flags & KSTMT_SAID)
 		text_put(t->out, " said");
+	if (s->flags & KSTMT_INITIAL)
+		text_put(t->out, " initial");
 	if (s->from || s->also)
 		put_line_number(t, s->from);
 	if (s->also)
@@ -327,6 +330,11 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		}
 		line_end(t);
 	}
+	if (loop->peel) {
+		line_start(t);
+		text_put(t->out, "to_peel");
+		line_end(t);
+	}
 	if (loop->skewed) {
 		line_start(t);
 		text_printf(t->out, "skew %d%s", loop->ahead, loop->paired ? " paired" : "");
@@ -480,6 +488,36 @@ static void put_buffer(KTextOut *t, BufferId id) {
 	line_end(t);
 }
 
+/* What the first and the last of the grid points that find a block are still to do. */
+static void put_held(KTextOut *t, BufferId id) {
+	const KHeld *held = t->k->buffers.at[id].held;
+	int64_t dims[32];
+	uint32_t count = 0;
+	if (!held)
+		return;
+	line_start(t);
+	text_put(t->out, "held ");
+	ktext_buffer(t, id);
+	if (held->fill) {
+		text_put(t->out, " fill ");
+		KArg value = karg_real(held->value);
+		ktext_arg(t, &value);
+	}
+	if (held->copy) {
+		text_put(t->out, " copy ");
+		ktext_buffer(t, held->from);
+	}
+	if (held->sums != NONE) {
+		text_put(t->out, " sums ");
+		ktext_buffer(t, held->sums);
+	}
+	for (uint32_t d = 0; d < 32; d++)
+		if (held->revisits >> d & 1)
+			dims[count++] = d;
+	ktext_numbers(t, " over (", dims, count, ")");
+	line_end(t);
+}
+
 static void put_option(KTextOut *t, const char *word, int64_t number) {
 	line_start(t);
 	text_printf(t->out, "%s %lld", word, (long long)number);
@@ -498,6 +536,13 @@ static void put_signature(KTextOut *t) {
 	}
 	for (BufferId b = 0; b < k->buffers.count; b++)
 		put_buffer(t, b);
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		put_held(t, b);
+	if (k->turns) {
+		line_start(t);
+		text_put(t->out, "back_and_forth");
+		line_end(t);
+	}
 	if (k->vmem_limit)
 		put_option(t, "vmem_limit", k->vmem_limit);
 	if (k->mesh_axis) {

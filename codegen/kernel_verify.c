@@ -238,6 +238,10 @@ static void kverify_kernel(Verifier *v, Kernel *k, uint32_t index) {
 	for (uint32_t i = 0; v->host && i < v->p->inputs.count; i++)
 		kverify_define_value(v, i);
 	kverify_region(v, k->body, v->host ? K_RETURN : K_END);
+	StmtId last = k->regions.at[k->body].last;
+	v->stmt = NONE;
+	if (v->host && (last == NONE || kernel_stmt(k, last)->op != K_RETURN))
+		kverify_error(v, "kernel-structure", NULL, "it returns nothing");
 }
 
 bool program_verify_kernels(const KProgram *p, Diag *d) {

@@ -179,6 +179,11 @@ static bool kverify_def(Verifier *v) {
 	VerifyMark mark = kverify_mark(v);
 	uint32_t outer = v->grid_rank;
 	v->grid_rank = v->pipeline_rank[s->function] ? v->pipeline_rank[s->function] : outer;
+	bool values = f->parameters.count > 0;
+	for (uint32_t i = 0; i < f->parameters.count; i++)
+		values = values && f->parameters.at[i].kind == PARAMETER_VALUE;
+	if (f->kind == FUNCTION_FORI && !values)
+		kverify_error(v, "kernel-structure", NULL, "the body of a fori takes the step and what is carried");
 	for (uint32_t i = 1; i < f->parameters.count; i++)
 		if (f->parameters.at[i - 1].kind == PARAMETER_FLAG && f->parameters.at[i].kind != PARAMETER_FLAG)
 			kverify_error(v, "kernel-structure", NULL, "its flags come last");
@@ -332,6 +337,8 @@ static bool carries(Verifier *v, const ValueId *carried, uint32_t count) {
 
 static bool kverify_for(Verifier *v) {
 	const KFor *each = kernel_stmt(v->k, v->stmt)->each;
+	if (each && each->slice && each->unread)
+		return kverify_error(v, "kernel-structure", "give the step a name", "its slice reads the step");
 	if (!each || !kverify_int(v, each->end, false) || !carries(v, each->carried.at, each->carried.count))
 		return false;
 	VerifyMark mark = kverify_mark(v);

@@ -275,6 +275,12 @@ static bool moves_fit(Verifier *v, const KStmt *s) {
 			return true;
 		return axis_fits(v, n[3], x->rank) &&
 		       (n[3] < 0 || part_fits(v, n[0], n[0] + (n[2] - 1) * n[1] + 1, x->shape[n[3]]));
+	case K_ROLL:
+		for (uint32_t i = 0; x && i + 1 < s->int_count; i += 2)
+			if (!axis_fits(v, n[i + 1], x->rank))
+				return false;
+		return s->int_count % 2 == 0 ||
+		       kverify_error(v, "kernel-arguments", NULL, "each shift has its axis behind it");
 	case K_TILE:
 		for (uint32_t d = 0; x && s->int_count >= x->rank && d < x->rank; d++)
 			if (n[s->int_count - x->rank + d] < 0 ||
