@@ -33,11 +33,11 @@ class Refused(Exception):
     """The compiler takes no such document."""
 
 
-def kernel_text(document, config=None, target="v6e"):
+def kernel_text(document, config=None, target="v6e", emit="--emit=kernel"):
     """What `pallasc --emit=kernel` prints of a document, a dict. Raises Refused."""
     settings = [f"--set={key}={json.dumps(value)}" for key, value in (config or {}).items()]
     run = subprocess.run(
-        [PALLASC, "-", "--emit=kernel", f"--target={target}", *settings],
+        [PALLASC, "-", emit, f"--target={target}", *settings],
         input=json.dumps(document),
         capture_output=True,
         text=True,
@@ -57,6 +57,21 @@ def read_again(text):
     return run.stdout if run.returncode == 0 else run.stderr
 
 
+def rewrites():
+    """What a kernel goes through between the Plan and its text, in order."""
+    run = subprocess.run([PALLASC, "--print-rewrites"], capture_output=True, text=True, check=True)
+    return [line.split()[0] for line in run.stdout.splitlines()]
+
+
+def rewrite(text, names):
+    """Kernel text, or a document, after some rewrites."""
+    command = [PALLASC, "-", f"--rewrites={','.join(names)}"]
+    run = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise PallascError(f"--rewrites={','.join(names)}: {run.stderr.strip()}")
+    return run.stdout
+
+
 # ---- right? --------------------------------------------------------------------------------------
 
 
@@ -72,7 +87,10 @@ def case_problems(case, kinds=KINDS):
         outputs = machine.run(proof.inputs(case.graph, kind, blocks))
         rows = proof.judge(case.graph, info, kind, kind, blocks, outputs)
         found += [f"{r.inputs}: {r.output} against {r.against}: {r.text}" for r in rows if not r.ok]
-    return found if read_again(text) == text else [*found, "the text does not read back"]
+    if read_again(text) != text:
+        found.append("the text does not read back")
+    built = kernel_text(proof.document(case.graph), case.config, emit="--rewrites=")
+    return found + rewrite_problems(built, proof.inputs(case.graph, kinds[0], blocks))
 
 
 def drawn_problems(case):
@@ -88,6 +106,16 @@ def drawn_problems(case):
         expected.check(machine.run(arrays), "executed", "executed")
     except properties.Find as find:
         return [f"{find.kind}: {find}"]
+    return rewrite_problems(kernel_text(case["document"], emit="--rewrites="), arrays)
+
+
+def rewrite_problems(before, arrays):
+    """Lines that say which rewrite of a text changes what it computes; none if none does."""
+    for name in rewrites():
+        after = rewrite(before, [name])
+        if after != before and (lines := rewritten(before, after, arrays)):
+            return [f"{name}: {line}" for line in lines]
+        before = after
     return []
 
 

@@ -87,6 +87,8 @@ def _flag(code, parameter, arg, scope):
     if arg.kind == "flag" and arg.value[0] == parameter.name:
         return code.condition(arg.value[1], scope)
     if arg.kind == "name" and arg.value == parameter.name:
+        if parameter.name in scope.names:  # a loop hands its flag to its step
+            return code.condition(arg, scope)
         return lambda e: True
     if arg.kind != "none":
         raise ExecuteError(f"the flag here is {parameter.name}")

@@ -141,9 +141,26 @@ class KernelCode:
                 e[slot] = number
             for block in blocks:
                 block.move(e)
+            self._first_visits(e, point)
             self.run(e)
+            self._last_visits(e, point)
         for block in blocks:
             block.finish(e)
+
+    def _first_visits(self, e, point):
+        for held in self.kernel.held:
+            if any(point[d] for d in held.over) or (held.fill is None and held.source is None):
+                continue
+            target = e[self.scope[held.sums or held.buffer].slot]
+            source = held.fill if held.source is None else e[self.scope[held.source].slot]
+            target[...] = cast(np.asarray(source), target.dtype)
+
+    def _last_visits(self, e, point):
+        for held in self.kernel.held:
+            last = all(point[d] == self.kernel.grid[d][1] - 1 for d in held.over)
+            if held.sums and last:
+                target = e[self.scope[held.buffer].slot]
+                target[...] = cast(e[self.scope[held.sums].slot], target.dtype)
 
     def _each_subcore(self, e):
         device = e[DEVICE]

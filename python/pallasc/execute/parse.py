@@ -6,11 +6,11 @@ from . import expressions as ex
 from .errors import TextError
 from .lexer import Line
 from .statements import region
-from .syntax import Array, Buffer, Kernel, Program
+from .syntax import Array, Buffer, Held, Kernel, Program
 
 _SIGNATURE = (
     *("grid", "in", "out", "scratch", "vmem_limit", "mesh", "collective_id", "sparse_core"),
-    "line",
+    *("held", "back_and_forth", "line"),
 )
 
 
@@ -137,6 +137,10 @@ def _signature(kernel, line):
         kernel.buffers.append(_operand(line, word))
     elif word == "scratch":
         kernel.buffers.append(_scratch(line))
+    elif word == "held":
+        kernel.held.append(_held(line))
+    elif word == "back_and_forth":
+        pass  # the order in which the grid is walked
     elif word == "mesh":
         kernel.mesh = line.name()
     elif word == "sparse_core":
@@ -164,6 +168,23 @@ def _operand(line, role):
     if line.accept("alias"):
         buffer.alias = line.name()
     return buffer
+
+
+def _held(line):
+    held = Held(line.name(), line=line.number)
+    while not line.accept("over"):
+        word = line.name("fill, copy, sums or over")
+        if word == "fill":
+            held.fill = ex.number(line)
+        elif word == "copy":
+            held.source = line.name()
+        elif word == "sums":
+            held.sums = line.name()
+        else:
+            line.at -= 1
+            line.fail(f"unexpected {line.found()}")
+    held.over = tuple(line.items("(", line.integer, ")"))
+    return held
 
 
 def _scratch(line):

@@ -200,7 +200,7 @@ def _loop(lines, line, stmt):
 
 def _loop_lines(lines, loop):
     while (line := lines.peek()) is not None and line.peek(1) not in ("=", ","):
-        if line.peek() not in ("dim", "peel", "mask", "skew", "window"):
+        if line.peek() not in ("dim", "peel", "mask", "to_peel", "skew", "window"):
             break
         line = lines.take()
         word = line.take()
@@ -246,6 +246,8 @@ def _window_word(line, window, word):
     elif word == "scratch":
         line.name()
         line.name()
+    elif word == "copy":
+        line.name("what its copies are called")
     elif word == "tail":
         window.tail = line.name()
     elif word == "out":

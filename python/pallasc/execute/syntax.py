@@ -68,6 +68,22 @@ class Buffer:
 
 
 @dataclass
+class Held:
+    """What the first and the last of the grid points that find a block are still to do.
+
+    The first fills it, or copies the block `source`; `sums` is the scratch that they add up in, if
+    any, which the last rounds into the block. `over`: the grid's dims whose steps find the same.
+    """
+
+    buffer: str
+    fill: float | None = None
+    source: str | None = None
+    sums: str | None = None
+    over: tuple = ()
+    line: int = 0
+
+
+@dataclass
 class Parameter:
     """Of a function: a buffer, or a value. A flag that is not `given` is unset unless named."""
 
@@ -170,6 +186,7 @@ class Kernel:
     line: int
     grid: list = field(default_factory=list)
     buffers: list = field(default_factory=list)
+    held: list = field(default_factory=list)
     mesh: str | None = None
     collective_id: int | None = None
     sparse_core: bool = False
