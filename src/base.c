@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-enum { CHUNK_MIN = 64 * 1024, CHUNK_MAX = 8 * 1024 * 1024 };
+enum { CHUNK_MIN = 256 * 1024, CHUNK_MAX = 8 * 1024 * 1024 };
 
 struct ArenaChunk {
 	ArenaChunk *previous;
-	size_t size, used; /* of data[] */
+	size_t size, used, dirty; /* of data[]; from `dirty` on it is still zero, as calloc() gave it */
 	max_align_t data[];
 };
 
@@ -35,6 +35,7 @@ void arena_reset(Arena *a) {
 	a->chunk = keep->previous;
 	arena_free(a);
 	keep->previous = NULL;
+	keep->dirty = keep->used > keep->dirty ? keep->used : keep->dirty;
 	keep->used = 0;
 	a->chunk = keep;
 	a->total = keep->size;
@@ -56,11 +57,10 @@ static ArenaChunk *arena_grow(Arena *a, size_t size) {
 		room = size;
 	if (room > SIZE_MAX - sizeof(ArenaChunk))
 		arena_fail(a);
-	ArenaChunk *c = malloc(sizeof *c + room);
+	ArenaChunk *c = calloc(1, sizeof *c + room);
 	if (!c)
 		arena_fail(a);
 	c->size = room;
-	c->used = 0;
 	a->total += room;
 	if (alone && a->chunk) {
 		c->previous = a->chunk->previous;
@@ -81,8 +81,10 @@ void *arena_alloc(Arena *a, size_t size) {
 	if (!c || c->size - c->used < size)
 		c = arena_grow(a, size);
 	void *p = (char *)c->data + c->used;
+	if (c->used < c->dirty)
+		memset(p, 0, size < c->dirty - c->used ? size : c->dirty - c->used);
 	c->used += size;
-	return memset(p, 0, size);
+	return p;
 }
 
 void *arena_array(Arena *a, size_t count, size_t size) {
@@ -115,10 +117,18 @@ void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extr
 
 /* ---- strings ---------------------------------------------------------------------------------------------------- */
 
+/* Eight bytes at a time. */
 static uint64_t hash_string(const char *s) {
-	uint64_t h = 1469598103934665603u; /* FNV-1a */
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * 1099511628211u;
+	size_t left = strlen(s);
+	uint64_t h = left, word;
+	for (; left >= sizeof word; s += sizeof word, left -= sizeof word) {
+		memcpy(&word, s, sizeof word);
+		h = (h ^ word) * 0x9e3779b97f4a7c15u;
+		h ^= h >> 32;
+	}
+	for (word = 0; left > 0; left--)
+		word = word << 8 | (unsigned char)s[left - 1];
+	h = (h ^ word) * 0x9e3779b97f4a7c15u;
 	return h ^ h >> 32;
 }
 
@@ -133,7 +143,7 @@ static void string_rehash(Arena *a, StringTable *t) {
 	StringTable old = *t;
 	if (old.room > NONE / 4)
 		arena_fail(a);
-	t->room = old.room ? old.room * 2 : 256;
+	t->room = old.room ? old.room * 4 : 1024;
 	t->slot = arena_array(a, t->room, sizeof *t->slot);
 	for (uint32_t i = 0; i < old.room; i++)
 		if (old.slot[i])
