@@ -91,16 +91,20 @@ const char *op_param_next(const char *at, OpParam *param) {
 	return at;
 }
 
-static bool param_is(const OpParam *param, const char *name) {
-	return strncmp(param->name, name, param->name_length) == 0 && name[param->name_length] == '\0';
-}
-
+/* Compares the names alone: nothing else of a parameter is looked at, and this is asked at every turn. */
 static uint32_t param_index(const char *params, const char *name) {
-	OpParam param;
 	uint32_t index = 0;
-	for (const char *at = params; (at = op_param_next(at, &param)) != NULL; index++)
-		if (param_is(&param, name))
+	for (const char *at = params; *at != '\0'; index++) {
+		while (*at == ' ' || *at == '*')
+			at++;
+		const char *letter = name;
+		while (*letter != '\0' && *at == *letter)
+			at++, letter++;
+		if (*letter == '\0' && *at == ':')
 			return index;
+		while (*at != '\0' && *at != ' ')
+			at++;
+	}
 	return NONE;
 }
 
