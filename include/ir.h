@@ -396,6 +396,8 @@ typedef struct Module {
 	uint32_t default_level; /* how often defaults are halved: codegen/default_fit.c */
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
+	bool sizes_asked;       /* expr_value() was asked for what is no constant, since somebody cleared this */
+	bool well_typed;        /* verified with no size asked for: so it is under every configuration */
 	bool is_part;           /* module_of_root() made it, of a document of several roots */
 	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
@@ -428,8 +430,9 @@ void module_emit_json(const Module *m, Text *out);
 void module_emit_dot(const Module *m, Text *out);
 /* verify.c: re-infers every dtype and shape, checks structure; false after diagnostics. */
 bool module_verify(Module *m, Diag *d);
-/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. */
-bool module_verify_symbols(const Module *m, Diag *d);
+/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Notes in m->well_typed
+ * whether a configuration's sizes can still be at odds with the graph. */
+bool module_verify_symbols(Module *m, Diag *d);
 /* ir.c: a deep copy in another arena (strings are shared with the original's arena, which must outlive it). */
 Module *module_clone(const Module *m, Arena *a);
 /* ir_root.c: the root graph number `index` in document order; NONE. */

@@ -23,20 +23,21 @@ static bool read_configuration(Compilation *c) {
 	return ok;
 }
 
+/* With what only sizes can show, where that was not all shown before there were any. */
+static bool configure(Module *m, Diag *d) { return module_configure(m, d) && (m->well_typed || module_verify(m, d)); }
+
 Program *compile_trial(const Compilation *c, Module *copy) {
 	Diag quiet;
 	diag_init(&quiet, c->arena);
 	PassContext context = {.module = copy, .diag = &quiet, .arena = c->arena};
-	bool good = module_configure(copy, &quiet) && module_verify(copy, &quiet) &&
-	            pass_pipeline_run(&context, NULL, 0, NULL);
+	bool good = configure(copy, &quiet) && pass_pipeline_run(&context, NULL, 0, NULL);
 	return good ? program_make(c->arena, copy, &quiet) : NULL;
 }
 
 bool compile_module(Compilation *c) {
 	const CompileOptions *o = c->options;
 	bool typed = module_verify_symbols(c->module, c->diag);
-	if (!read_configuration(c) || !typed || !module_configure(c->module, c->diag) ||
-	    !module_verify(c->module, c->diag))
+	if (!read_configuration(c) || !typed || !configure(c->module, c->diag))
 		return false;
 	compile_choose_blocks(c);
 	compile_widen_blocks(c);
