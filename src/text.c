@@ -54,8 +54,15 @@ static void put_signed(Text *t, long long value) {
 	put_decimal(t, value < 0, value < 0 ? 0ull - (unsigned long long)value : (unsigned long long)value);
 }
 
-/* One conversion of those that nearly all formats are made of: %s %d %u %lld %zu %c %%. Returns the text behind it;
- * NULL for any other. */
+/* %.*s: so many bytes at most, or all of them if the number is negative. */
+static void put_part(Text *t, va_list *ap) {
+	int most = va_arg(*ap, int);
+	const char *s = va_arg(*ap, const char *);
+	text_putn(t, s, most < 0 ? strlen(s) : strnlen(s, (size_t)most));
+}
+
+/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %%. Returns the text behind
+ * it; NULL for any other. */
 static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 	if (at[0] == 's')
 		text_put(t, va_arg(*ap, const char *));
@@ -67,13 +74,15 @@ static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 		text_putn(t, &(char){(char)va_arg(*ap, int)}, 1);
 	else if (at[0] == '%')
 		text_putn(t, "%", 1);
+	else if (at[0] == '.' && at[1] == '*' && at[2] == 's')
+		put_part(t, ap);
 	else if (strncmp(at, "lld", 3) == 0)
 		put_signed(t, va_arg(*ap, long long));
 	else if (strncmp(at, "zu", 2) == 0)
 		put_decimal(t, false, va_arg(*ap, size_t));
 	else
 		return NULL;
-	return at + (at[0] == 'l' ? 3 : at[0] == 'z' ? 2 : 1);
+	return at + (at[0] == 'l' || at[0] == '.' ? 3 : at[0] == 'z' ? 2 : 1);
 }
 
 /* Printing is mostly this: going through vsnprintf() would take two thirds of the time of a compilation. False, with
