@@ -27,16 +27,27 @@ typedef struct ArenaChunk ArenaChunk;
 /* A bump allocator. Zero-initialise, then arena_init(). */
 typedef struct Arena {
 	ArenaChunk *chunk;
-	jmp_buf *oom; /* where to go when malloc fails; NULL: abort() */
-	size_t total; /* bytes asked of malloc so far */
+	char *at, *end; /* of the chunk, what is free */
+	char *clean;    /* what is free from here on is zero already */
+	jmp_buf *oom;   /* where to go when malloc fails; NULL: abort() */
+	size_t total;   /* bytes asked of malloc so far */
 } Arena;
 
 void arena_init(Arena *a, jmp_buf *oom);
 void arena_free(Arena *a);
 /* Forgets every allocation but keeps one chunk for reuse: makes the next compilation free of malloc. */
 void arena_reset(Arena *a);
+/* What does not fit the chunk, or is not zero. */
+void *arena_alloc_slow(Arena *a, size_t size);
 /* `size` zeroed bytes, aligned for any type. Never NULL. */
-void *arena_alloc(Arena *a, size_t size);
+static inline void *arena_alloc(Arena *a, size_t size) {
+	const size_t unit = sizeof(max_align_t), rounded = (size + unit - 1) / unit * unit;
+	if (rounded < size || rounded > (size_t)(a->end - a->at) || a->at < a->clean)
+		return arena_alloc_slow(a, size);
+	void *piece = a->at;
+	a->at += rounded;
+	return piece;
+}
 /* `count` zeroed elements of `size` bytes each; the product is checked. */
 void *arena_array(Arena *a, size_t count, size_t size);
 char *arena_strdup(Arena *a, const char *s);

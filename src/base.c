@@ -7,37 +7,34 @@ enum { CHUNK_MIN = 256 * 1024, CHUNK_MAX = 8 * 1024 * 1024 };
 
 struct ArenaChunk {
 	ArenaChunk *previous;
-	size_t size, used, dirty; /* of data[]; from `dirty` on it is still zero, as calloc() gave it */
+	size_t size; /* of data[] */
 	max_align_t data[];
 };
 
 /* ---- arena ------------------------------------------------------------------------------------------------------ */
 
-void arena_init(Arena *a, jmp_buf *oom) {
-	a->chunk = NULL;
-	a->oom = oom;
-	a->total = 0;
-}
+void arena_init(Arena *a, jmp_buf *oom) { *a = (Arena){.oom = oom}; }
 
 void arena_free(Arena *a) {
 	for (ArenaChunk *c = a->chunk, *previous; c; c = previous) {
 		previous = c->previous;
 		free(c);
 	}
-	a->chunk = NULL;
-	a->total = 0;
+	*a = (Arena){.oom = a->oom};
 }
 
 void arena_reset(Arena *a) {
 	ArenaChunk *keep = a->chunk;
 	if (!keep)
 		return;
+	char *dirty = a->at > a->clean ? a->at : a->clean;
 	a->chunk = keep->previous;
 	arena_free(a);
 	keep->previous = NULL;
-	keep->dirty = keep->used > keep->dirty ? keep->used : keep->dirty;
-	keep->used = 0;
 	a->chunk = keep;
+	a->at = (char *)keep->data;
+	a->end = a->at + keep->size;
+	a->clean = dirty;
 	a->total = keep->size;
 }
 
@@ -47,44 +44,48 @@ _Noreturn static void arena_fail(Arena *a) {
 	abort();
 }
 
-/* A chunk with room for `size` bytes. One too large to share goes behind the current chunk, which stays in use. */
-static ArenaChunk *arena_grow(Arena *a, size_t size) {
-	size_t room = a->chunk ? a->chunk->size * 2 : CHUNK_MIN;
-	if (room > CHUNK_MAX)
-		room = CHUNK_MAX;
-	bool alone = size > room / 4;
-	if (alone)
-		room = size;
-	if (room > SIZE_MAX - sizeof(ArenaChunk))
-		arena_fail(a);
-	ArenaChunk *c = calloc(1, sizeof *c + room);
+/* Large chunks come from the system, and are zero without anybody's work. */
+static ArenaChunk *chunk_new(Arena *a, size_t room) {
+	ArenaChunk *c = room > SIZE_MAX - sizeof *c ? NULL : calloc(1, sizeof *c + room);
 	if (!c)
 		arena_fail(a);
 	c->size = room;
 	a->total += room;
-	if (alone && a->chunk) {
-		c->previous = a->chunk->previous;
-		a->chunk->previous = c;
-	} else {
-		c->previous = a->chunk;
-		a->chunk = c;
-	}
 	return c;
 }
 
-void *arena_alloc(Arena *a, size_t size) {
+/* What is too large to share a chunk gets its own, behind the current one, which stays in use. */
+static void *arena_grow(Arena *a, size_t size) {
+	size_t room = a->chunk ? a->chunk->size * 2 : CHUNK_MIN;
+	if (room > CHUNK_MAX)
+		room = CHUNK_MAX;
+	bool alone = size > room / 4;
+	ArenaChunk *c = chunk_new(a, alone ? size : room);
+	if (alone && a->chunk) {
+		c->previous = a->chunk->previous;
+		a->chunk->previous = c;
+		return c->data;
+	}
+	c->previous = a->chunk;
+	a->chunk = c;
+	a->clean = NULL;
+	a->at = (char *)c->data + size;
+	a->end = (char *)c->data + c->size;
+	return c->data;
+}
+
+void *arena_alloc_slow(Arena *a, size_t size) {
 	const size_t unit = sizeof(max_align_t);
 	if (size > SIZE_MAX - unit)
 		arena_fail(a);
 	size = (size + unit - 1) / unit * unit;
-	ArenaChunk *c = a->chunk;
-	if (!c || c->size - c->used < size)
-		c = arena_grow(a, size);
-	void *p = (char *)c->data + c->used;
-	if (c->used < c->dirty)
-		memset(p, 0, size < c->dirty - c->used ? size : c->dirty - c->used);
-	c->used += size;
-	return p;
+	if (size > (size_t)(a->end - a->at))
+		return arena_grow(a, size);
+	char *piece = a->at;
+	if (piece < a->clean)
+		memset(piece, 0, size < (size_t)(a->clean - piece) ? size : (size_t)(a->clean - piece));
+	a->at += size;
+	return piece;
 }
 
 void *arena_array(Arena *a, size_t count, size_t size) {

@@ -139,16 +139,6 @@ bool expr_value(Module *m, ExprId e, int64_t *value) {
 	return x->known;
 }
 
-int64_t expr_number(const Module *m, ExprId e) { return m->exprs.at[e].number; }
-
-bool expr_is_int(const Module *m, ExprId e, int64_t value) {
-	return e != NONE && m->exprs.at[e].kind == EXPR_INT && m->exprs.at[e].value == value;
-}
-
-BlockId expr_as_block(const Module *m, ExprId e) {
-	return e != NONE && m->exprs.at[e].kind == EXPR_BLOCK ? (BlockId)m->exprs.at[e].value : NONE;
-}
-
 bool expr_equal(Module *m, ExprId a, ExprId b) {
 	int64_t x, y;
 	return a == b || (expr_value(m, a, &x) && expr_value(m, b, &y) && x == y);

@@ -67,8 +67,6 @@ TypeId type_tuple(Module *m, uint32_t count, const TypeId *elements) {
 		m, (Type){.kind = TYPE_TUPLE, .dtype = DTYPE_NONE, .sym = NONE, .count = count, .elements = elements});
 }
 
-const Type *type_get(const Module *m, TypeId t) { return &m->types.at[t]; }
-
 /* Tuples of tuples recurse; the loader limits their depth. */
 bool type_equal(Module *m, TypeId a, TypeId b) {
 	if (a == b)
