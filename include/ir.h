@@ -363,6 +363,13 @@ typedef struct Widened {
 	const char *why;
 } Widened;
 
+/* Is every node's type what follows from its arguments? */
+typedef enum Typing {
+	TYPING_UNKNOWN,  /* or it is not */
+	TYPING_SYMBOLIC, /* for sizes that agree by nothing but what the graph says; real ones may be at odds with it */
+	TYPING_ALWAYS    /* no size was asked for: so it is under every configuration */
+} Typing;
+
 typedef struct Module {
 	Arena *arena;
 	const Source *source;
@@ -397,7 +404,7 @@ typedef struct Module {
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
 	bool sizes_asked;       /* expr_value() was asked for what is no constant, since somebody cleared this */
-	bool well_typed;        /* verified with no size asked for: so it is under every configuration */
+	Typing typing;          /* what module_verify_symbols() found; of the graph as it was loaded */
 	bool is_part;           /* module_of_root() made it, of a document of several roots */
 	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
@@ -430,8 +437,7 @@ void module_emit_json(const Module *m, Text *out);
 void module_emit_dot(const Module *m, Text *out);
 /* verify.c: re-infers every dtype and shape, checks structure; false after diagnostics. */
 bool module_verify(Module *m, Diag *d);
-/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Notes in m->well_typed
- * whether a configuration's sizes can still be at odds with the graph. */
+/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Sets m->typing. */
 bool module_verify_symbols(Module *m, Diag *d);
 /* ir.c: a deep copy in another arena (strings are shared with the original's arena, which must outlive it). */
 Module *module_clone(const Module *m, Arena *a);

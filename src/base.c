@@ -55,7 +55,11 @@ static ArenaChunk *chunk_new(Arena *a, size_t room) {
 }
 
 /* What is too large to share a chunk gets its own, behind the current one, which stays in use. */
-static void *arena_grow(Arena *a, size_t size) {
+void *arena_grow(Arena *a, size_t size) {
+	const size_t unit = sizeof(max_align_t);
+	if (size > SIZE_MAX - unit)
+		arena_fail(a);
+	size = (size + unit - 1) / unit * unit;
 	size_t room = a->chunk ? a->chunk->size * 2 : CHUNK_MIN;
 	if (room > CHUNK_MAX)
 		room = CHUNK_MAX;
@@ -74,29 +78,21 @@ static void *arena_grow(Arena *a, size_t size) {
 	return c->data;
 }
 
-void *arena_alloc_slow(Arena *a, size_t size) {
-	const size_t unit = sizeof(max_align_t);
-	if (size > SIZE_MAX - unit)
-		arena_fail(a);
-	size = (size + unit - 1) / unit * unit;
-	if (size > (size_t)(a->end - a->at))
-		return arena_grow(a, size);
-	char *piece = a->at;
-	if (piece < a->clean)
-		memset(piece, 0, size < (size_t)(a->clean - piece) ? size : (size_t)(a->clean - piece));
-	a->at += size;
-	return piece;
-}
-
-void *arena_array(Arena *a, size_t count, size_t size) {
+static size_t checked_size(Arena *a, size_t count, size_t size) {
 	if (size && count > SIZE_MAX / size)
 		arena_fail(a);
-	return arena_alloc(a, count * size);
+	return count * size;
+}
+
+void *arena_array(Arena *a, size_t count, size_t size) { return arena_alloc(a, checked_size(a, count, size)); }
+
+void *arena_copy(Arena *a, const void *at, size_t count, size_t size) {
+	void *copy = arena_raw(a, checked_size(a, count, size));
+	return count ? memcpy(copy, at, count * size) : copy;
 }
 
 char *arena_strdup(Arena *a, const char *s) {
-	size_t n = strlen(s) + 1;
-	return memcpy(arena_alloc(a, n), s, n);
+	return arena_copy(a, s, strlen(s) + 1, 1);
 }
 
 void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extra, size_t size) {
@@ -109,7 +105,7 @@ void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extr
 		want = 8;
 	if (want >= NONE) /* indices are 32 bits, and NONE is none of them */
 		arena_fail(a);
-	void *grown = arena_array(a, (size_t)want, size);
+	void *grown = arena_raw(a, checked_size(a, (size_t)want, size));
 	if (count)
 		memcpy(grown, at, count * size);
 	*room = (uint32_t)want;
@@ -144,7 +140,7 @@ static void string_rehash(Arena *a, StringTable *t) {
 	StringTable old = *t;
 	if (old.room > NONE / 4)
 		arena_fail(a);
-	t->room = old.room ? old.room * 4 : 1024;
+	t->room = old.room ? old.room * 2 : 256;
 	t->slot = arena_array(a, t->room, sizeof *t->slot);
 	for (uint32_t i = 0; i < old.room; i++)
 		if (old.slot[i])
@@ -152,7 +148,7 @@ static void string_rehash(Arena *a, StringTable *t) {
 }
 
 const char *string_intern(Arena *a, StringTable *t, const char *s) {
-	if (t->count >= t->room / 2)
+	if (t->count >= t->room / 4 * 3)
 		string_rehash(a, t);
 	uint32_t i = string_slot(t, s);
 	if (!t->slot[i]) {
@@ -203,10 +199,8 @@ void map_put(Arena *a, Map *map, uint64_t key, uint32_t value) {
 
 Map map_clone(Arena *a, const Map *map) {
 	Map copy = *map;
-	if (map->room) {
-		copy.slot = arena_array(a, map->room, sizeof *copy.slot);
-		memcpy(copy.slot, map->slot, map->room * sizeof *copy.slot);
-	}
+	if (map->room)
+		copy.slot = arena_copy(a, map->slot, map->room, sizeof *copy.slot);
 	return copy;
 }
 

@@ -28,7 +28,7 @@ typedef struct Command {
  * one variable of the command. The library leaves jansson's memory alone: others may use it in the same process. */
 static Arena *document_arena;
 
-static void *document_alloc(size_t size) { return arena_alloc(document_arena, size); }
+static void *document_alloc(size_t size) { return arena_raw(document_arena, size); }
 
 static void document_free(void *piece) { (void)piece; }
 
@@ -165,10 +165,17 @@ static void say_what_was_done(const Compilation *c, const Module *m) {
 	}
 }
 
+/* NULL where nobody wants to see each pass. */
+static const PassHooks *hooks_of(Command *c) {
+	const Options *o = &c->options;
+	c->hooks = (PassHooks){.before = print_before, .after = print_after, .user = c, .verify_each = o->verify_each};
+	bool any = o->print_before.count || o->print_after.count || o->print_after_all || o->verify_each;
+	return any ? &c->hooks : NULL;
+}
+
 static CompileOptions compile_options(Command *c, const Target *target) {
 	static const char *const no_passes[1]; /* --passes= runs none; NULL would run them all */
 	const Options *o = &c->options;
-	c->hooks = (PassHooks){.before = print_before, .after = print_after, .user = c, .verify_each = o->verify_each};
 	return (CompileOptions){
 		.target = target,
 		.configs = c->configs,
@@ -179,7 +186,7 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 	                  : o->passes.count ? o->passes.at
 	                                    : no_passes,
 		.pass_count = o->passes.count,
-		.hooks = &c->hooks,
+		.hooks = hooks_of(c),
 		.explain = o->explain,
 	};
 }
@@ -208,7 +215,7 @@ static bool compile(Command *c, Text *out) {
 	if (ok)
 		compile_emit(&job, o->emit, out);
 	if (ok && o->verbose)
-		say_what_was_done(&job, m);
+		say_what_was_done(&job, job.module);
 	return ok && c->diag.errors == 0;
 }
 

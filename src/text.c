@@ -14,7 +14,7 @@ static void text_room(Text *t, size_t extra) {
 	size_t room = t->room ? t->room * 2 : 256;
 	while (room - t->length <= extra)
 		room *= 2;
-	char *grown = arena_alloc(t->arena, room);
+	char *grown = arena_raw(t->arena, room);
 	if (t->length)
 		memcpy(grown, t->at, t->length);
 	t->at = grown;
@@ -129,7 +129,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
 	char buffer[256];
 	Text t = {.arena = a, .at = buffer, .room = sizeof buffer};
 	text_vprintf(&t, fmt, ap);
-	return t.at == buffer ? memcpy(arena_alloc(a, t.length + 1), buffer, t.length + 1) : t.at;
+	return t.at == buffer ? arena_copy(a, buffer, t.length + 1, 1) : t.at;
 }
 
 char *arena_printf(Arena *a, const char *fmt, ...) {
