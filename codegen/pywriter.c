@@ -125,8 +125,10 @@ static void put_expression(PyWriter *w, int indent, const char *s, size_t n);
 static void put_items(PyWriter *w, int indent, const char *s, size_t n) {
 	for (size_t i = 0; i < n;) {
 		size_t end = item_end(s, i, n);
-		char *item = arena_printf(w->arena, "%.*s,", (int)(end - i), s + i);
-		put_expression(w, indent, item, strlen(item));
+		char *item = arena_alloc(w->arena, end - i + 2);
+		memcpy(item, s + i, end - i);
+		item[end - i] = ',';
+		put_expression(w, indent, item, end - i + 1);
 		for (i = end + 1; i < n && s[i] == ' ';)
 			i++;
 	}
@@ -229,19 +231,22 @@ static size_t next_part(const char *s, size_t from, size_t n, int level) {
 /* One operand, perhaps behind its operator, with two such attributes or more: it is broken before each. */
 static bool is_chain(const char *s, size_t n) {
 	size_t start = n > 3 && s[0] != '"' && !is_name_char(s[0]) && !is_open(s[0]) ? strcspn(s, " ") + 1 : 0;
-	int depth = 0;
-	for (size_t i = start; i < n; i++) {
+	int depth = 0, outside = 0; /* of the brackets that are open where the operand starts */
+	uint32_t attributes = 0;
+	for (size_t i = 0; i < n; i++) {
 		int kind = kind_of(s[i]);
+		if (i == start)
+			outside = depth;
 		if (kind == PLAIN)
 			continue;
 		if (kind == QUOTE)
 			i = skip_string(s, i);
 		depth += (kind == OPEN) - (kind == CLOSE);
-		if (depth == 0 && kind == SPACE)
+		if (kind == SPACE && i >= start && depth == outside)
 			return false;
+		attributes += kind == DOT && depth == 0 && i > 0 && is_close(s[i - 1]);
 	}
-	size_t first = next_part(s, 0, n, 0);
-	return first < n && next_part(s, first, n, 0) < n;
+	return attributes >= 2;
 }
 
 static void put_parts(PyWriter *w, int indent, const char *s, size_t n, int level) {
@@ -299,15 +304,17 @@ static void put_statement(PyWriter *w, int indent, const char *s, size_t n) {
 		return;
 	}
 	size_t start = value_start(s, n), open = n, close = n;
-	break_brackets(s, n, PY_WIDTH - (size_t)indent * 4, &open, &close);
+	bool brackets = break_brackets(s, n, PY_WIDTH - (size_t)indent * 4, &open, &close);
 	/* A target is not broken if it stands on one line. */
 	bool breaks_target = open < start && start + 1 + (size_t)indent * 4 <= PY_WIDTH;
 	if (start < n && (breaks_target || wants_parentheses(s + start, n - start))) {
 		put_line(w, indent, arena_printf(w->arena, "%.*s(", (int)start, s), start + 1);
 		put_expression(w, indent + 1, s + start, n - start);
 		put_line(w, indent, ")", 1);
+	} else if (brackets) {
+		put_broken(w, indent, s, n, open, close);
 	} else {
-		put_in_brackets(w, indent, s, n);
+		put_line(w, indent, s, n);
 	}
 }
 

@@ -181,7 +181,7 @@ static void map_rehash(Arena *a, Map *map) {
 	Map old = *map;
 	if (old.room > NONE / 4)
 		arena_fail(a);
-	map->room = old.room ? old.room * 2 : 16;
+	map->room = old.room ? old.room * 4 : 16;
 	map->slot = arena_array(a, map->room, sizeof *map->slot);
 	for (uint32_t i = 0; i < old.room; i++)
 		if (old.slot[i].used)

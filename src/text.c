@@ -8,9 +8,7 @@
 
 void text_init(Text *t, Arena *a) { *t = (Text){.arena = a}; }
 
-static void text_room(Text *t, size_t extra) {
-	if (t->room - t->length > extra)
-		return;
+static void text_grow(Text *t, size_t extra) {
 	size_t room = t->room ? t->room * 2 : 256;
 	while (room - t->length <= extra)
 		room *= 2;
@@ -19,6 +17,11 @@ static void text_room(Text *t, size_t extra) {
 		memcpy(grown, t->at, t->length);
 	t->at = grown;
 	t->room = room;
+}
+
+static inline void text_room(Text *t, size_t extra) {
+	if (t->room - t->length <= extra)
+		text_grow(t, extra);
 }
 
 void text_putn(Text *t, const char *s, size_t n) {
@@ -92,11 +95,12 @@ static bool put_simple(Text *t, const char *fmt, va_list ap) {
 	va_list copy;
 	va_copy(copy, ap);
 	while (fmt && *fmt) {
-		size_t n = strcspn(fmt, "%");
-		text_putn(t, fmt, n);
-		fmt += n;
-		if (*fmt == '%')
-			fmt = put_conversion(t, fmt + 1, &copy);
+		const char *end = fmt; /* what stands between two conversions is short: no call for it */
+		while (*end && *end != '%')
+			end++;
+		if (end > fmt)
+			text_putn(t, fmt, (size_t)(end - fmt));
+		fmt = *end == '%' ? put_conversion(t, end + 1, &copy) : end;
 	}
 	va_end(copy);
 	if (!fmt)
