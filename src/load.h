@@ -20,6 +20,8 @@ typedef struct NodeMembers {
 typedef struct Loader {
 	Reader r;
 	Module *m;
+	StringTable targets;      /* read before */
+	Map ops;                  /* their ops */
 	Schema schemas[OP_COUNT]; /* parsed when first needed */
 	bool schema_known[OP_COUNT];
 	VEC(Arg) stack; /* items of the lists being read */

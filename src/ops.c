@@ -74,17 +74,21 @@ const char *op_param_next(const char *at, OpParam *param) {
 		by_name = by_name || *at == '*';
 	if (*at == '\0')
 		return NULL;
-	*param = (OpParam){.name = at, .name_length = strcspn(at, ":"), .by_name = by_name};
-	at += param->name_length + 1;
-	param->letter = *at++;
+	*param = (OpParam){.name = at, .by_name = by_name};
+	while (*at != ':')
+		at++;
+	param->name_length = (size_t)(at - param->name);
+	param->letter = *++at;
+	at++;
 	if (*at == '?') {
 		param->nullable = true;
 		at++;
 	}
 	if (*at == '=') {
 		param->fallback = at + 1;
-		param->fallback_length = strcspn(param->fallback, " ");
-		at = param->fallback + param->fallback_length;
+		for (at++; *at != '\0' && *at != ' ';)
+			at++;
+		param->fallback_length = (size_t)(at - param->fallback);
 	}
 	return at;
 }

@@ -144,8 +144,35 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
 	return s;
 }
 
+/* A value of few decimals, as most constants are: digits / 10^decimals is a correctly rounded quotient of two exact
+ * doubles, and so what reading the text gives; and of at most 15 digits only one text gives it. False for others. */
+static bool put_short_decimal(Text *t, double value) {
+	enum { DECIMALS_MAX = 14 };
+	double size = value < 0 ? -value : value, power = 1;
+	if (!(size >= 1e-4 && size < 1e15))
+		return false;
+	for (int decimals = 0; decimals <= DECIMALS_MAX && size * power < 1e15; decimals++, power *= 10) {
+		uint64_t digits = (uint64_t)(size * power + 0.5);
+		if (digits >= 1000000000000000u || (double)digits / power != size)
+			continue;
+		uint64_t unit = (uint64_t)power;
+		put_decimal(t, value < 0, digits / unit);
+		text_put(t, ".");
+		for (uint64_t rest = digits % unit; unit > 1; rest %= unit) {
+			unit /= 10;
+			text_putn(t, &(char){(char)('0' + rest / unit)}, 1);
+		}
+		if (decimals == 0)
+			text_put(t, "0");
+		return true;
+	}
+	return false;
+}
+
 void text_put_double(Text *t, double value) {
 	char buffer[40];
+	if (put_short_decimal(t, value))
+		return;
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(buffer, sizeof buffer, "%.*g", digits, value);
 		if (strtod(buffer, NULL) == value)
