@@ -13,7 +13,7 @@ endif
 WARNINGS = -Wall -Wextra -Wpedantic -Wconversion -Werror
 # These, CC, AR, CPPFLAGS and LDFLAGS may come from the environment.
 CFLAGS ?= -O2 -g
-LDLIBS ?= -ljansson -lm
+LDLIBS ?= -Wl,--as-needed -ljansson -lm
 # No fused multiply-add, which only some machines have: the output is the same on all.
 override ALL_CFLAGS = -std=c11 -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden \
 	-Iinclude -Ipasses -Icodegen -MMD -MP $(EXTRA_CFLAGS)
