@@ -31,6 +31,7 @@ typedef struct Arena {
 	char *clean;    /* what is free from here on is zero already */
 	jmp_buf *oom;   /* where to go when malloc fails; NULL: abort() */
 	size_t total;   /* bytes asked of malloc so far */
+	bool documents; /* what jansson reads lies here as well (main.c), and goes with the rest */
 } Arena;
 
 void arena_init(Arena *a, jmp_buf *oom);

@@ -20,7 +20,7 @@ void arena_free(Arena *a) {
 		previous = c->previous;
 		free(c);
 	}
-	*a = (Arena){.oom = a->oom};
+	*a = (Arena){.oom = a->oom, .documents = a->documents};
 }
 
 void arena_reset(Arena *a) {

@@ -132,16 +132,21 @@ json_t *json_read(const Reader *r) {
 	return root;
 }
 
+static void release(const Arena *a, json_t *root) {
+	if (!a->documents)
+		json_decref(root);
+}
+
 void json_guard(json_t *root, Arena *a, void (*body)(void *context, json_t *root), void *context) {
 	jmp_buf here, *outer = a->oom;
 	a->oom = &here;
 	if (setjmp(here) == 0) {
 		body(context, root);
 		a->oom = outer;
-		json_decref(root);
+		release(a, root);
 	} else {
 		a->oom = outer;
-		json_decref(root);
+		release(a, root);
 		out_of_memory(a);
 	}
 }

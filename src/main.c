@@ -34,6 +34,7 @@ static void document_free(void *piece) { (void)piece; }
 
 static void documents_in(Arena *a) {
 	document_arena = a;
+	a->documents = true;
 	json_set_alloc_funcs(document_alloc, document_free);
 }
 

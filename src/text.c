@@ -34,15 +34,6 @@ void text_putn(Text *t, const char *s, size_t n) {
 
 void text_put(Text *t, const char *s) { text_putn(t, s, strlen(s)); }
 
-/* vsnprintf that cannot fail: an encoding error (impossible for the formats used here) gives an empty string. */
-static size_t format_length(const char *fmt, va_list ap) {
-	va_list copy;
-	va_copy(copy, ap);
-	int n = vsnprintf(NULL, 0, fmt, copy);
-	va_end(copy);
-	return n < 0 ? 0 : (size_t)n;
-}
-
 static void put_decimal(Text *t, bool negative, unsigned long long value) {
 	char digits[24], *at = digits + sizeof digits;
 	do
@@ -108,17 +99,26 @@ static bool put_simple(Text *t, const char *fmt, va_list ap) {
 	return fmt != NULL;
 }
 
+/* Again where there was too little room. An encoding error, impossible for the formats used here, gives nothing. */
+static void put_formatted(Text *t, const char *fmt, va_list ap) {
+	va_list copy;
+	va_copy(copy, ap);
+	size_t room = t->room - t->length;
+	int n = vsnprintf(t->at + t->length, room, fmt, copy);
+	va_end(copy);
+	if (n > 0 && (size_t)n >= room) {
+		text_room(t, (size_t)n);
+		vsnprintf(t->at + t->length, (size_t)n + 1, fmt, ap);
+	}
+	t->length += n > 0 ? (size_t)n : 0;
+	t->at[t->length] = '\0';
+}
+
 static void text_vprintf(Text *t, const char *fmt, va_list ap) {
 	text_room(t, 0);
 	t->at[t->length] = '\0';
-	if (put_simple(t, fmt, ap))
-		return;
-	size_t n = format_length(fmt, ap);
-	text_room(t, n);
-	if (n)
-		vsnprintf(t->at + t->length, n + 1, fmt, ap);
-	t->length += n;
-	t->at[t->length] = '\0';
+	if (!put_simple(t, fmt, ap))
+		put_formatted(t, fmt, ap);
 }
 
 void text_printf(Text *t, const char *fmt, ...) {
