@@ -110,11 +110,13 @@ static bool wants_breaking(const char *s, size_t n) {
 		else if (kind == OPEN)
 			depth++;
 		else if (kind == CLOSE && depth > 0) {
-			size_t start = s[i - 1] == ',' ? opening(s, i, depth - 1) : 0;
-			bool one = s[i] == ')' && !is_callee(s, start) && item_end(s, start + 1, i) == i - 1;
-			if (s[i - 1] == ',' && !one)
-				return true;
 			depth--;
+			if (s[i - 1] != ',')
+				continue;
+			size_t start = opening(s, i, depth);
+			bool one = s[i] == ')' && !is_callee(s, start) && item_end(s, start + 1, i) == i - 1;
+			if (!one)
+				return true;
 		}
 	}
 	return false;

@@ -91,9 +91,7 @@ void *arena_copy(Arena *a, const void *at, size_t count, size_t size) {
 	return count ? memcpy(copy, at, count * size) : copy;
 }
 
-char *arena_strdup(Arena *a, const char *s) {
-	return arena_copy(a, s, strlen(s) + 1, 1);
-}
+char *arena_strdup(Arena *a, const char *s) { return arena_copy(a, s, strlen(s) + 1, 1); }
 
 void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extra, size_t size) {
 	if (extra <= *room - count)
@@ -114,23 +112,27 @@ void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extr
 
 /* ---- strings ---------------------------------------------------------------------------------------------------- */
 
-/* Eight bytes at a time. */
-static uint64_t hash_string(const char *s) {
-	size_t left = strlen(s);
-	uint64_t h = left, word;
-	for (; left >= sizeof word; s += sizeof word, left -= sizeof word) {
-		memcpy(&word, s, sizeof word);
-		h = (h ^ word) * 0x9e3779b97f4a7c15u;
+static uint64_t word_at(const char *s) {
+	uint64_t word;
+	memcpy(&word, s, sizeof word);
+	return word;
+}
+
+/* Eight bytes at a time; the last eight may overlap those before. */
+static uint64_t hash_string(const char *s, size_t length) {
+	uint64_t h = length, word = 0;
+	for (size_t i = 0; i + 8 < length; i += 8) {
+		h = (h ^ word_at(s + i)) * 0x9e3779b97f4a7c15u;
 		h ^= h >> 32;
 	}
-	for (word = 0; left > 0; left--)
-		word = word << 8 | (unsigned char)s[left - 1];
-	h = (h ^ word) * 0x9e3779b97f4a7c15u;
+	for (size_t i = 0; i < length && length < 8; i++)
+		word = word << 8 | (unsigned char)s[i];
+	h = (h ^ (length < 8 ? word : word_at(s + length - 8))) * 0x9e3779b97f4a7c15u;
 	return h ^ h >> 32;
 }
 
-static uint32_t string_slot(const StringTable *t, const char *s) {
-	uint32_t i = (uint32_t)hash_string(s) & (t->room - 1);
+static uint32_t string_slot(const StringTable *t, const char *s, size_t length) {
+	uint32_t i = (uint32_t)hash_string(s, length) & (t->room - 1);
 	while (t->slot[i] && strcmp(t->slot[i], s) != 0)
 		i = (i + 1) & (t->room - 1);
 	return i;
@@ -140,25 +142,28 @@ static void string_rehash(Arena *a, StringTable *t) {
 	StringTable old = *t;
 	if (old.room > NONE / 4)
 		arena_fail(a);
-	t->room = old.room ? old.room * 2 : 256;
+	t->room = old.room ? old.room * 2 : 512;
 	t->slot = arena_array(a, t->room, sizeof *t->slot);
 	for (uint32_t i = 0; i < old.room; i++)
 		if (old.slot[i])
-			t->slot[string_slot(t, old.slot[i])] = old.slot[i];
+			t->slot[string_slot(t, old.slot[i], strlen(old.slot[i]))] = old.slot[i];
 }
 
 const char *string_intern(Arena *a, StringTable *t, const char *s) {
 	if (t->count >= t->room / 4 * 3)
 		string_rehash(a, t);
-	uint32_t i = string_slot(t, s);
+	size_t length = strlen(s);
+	uint32_t i = string_slot(t, s, length);
 	if (!t->slot[i]) {
-		t->slot[i] = arena_strdup(a, s);
+		t->slot[i] = arena_copy(a, s, length + 1, 1);
 		t->count++;
 	}
 	return t->slot[i];
 }
 
-const char *string_find(const StringTable *t, const char *s) { return t->room ? t->slot[string_slot(t, s)] : NULL; }
+const char *string_find(const StringTable *t, const char *s) {
+	return t->room ? t->slot[string_slot(t, s, strlen(s))] : NULL;
+}
 
 /* ---- maps ------------------------------------------------------------------------------------------------------- */
 
