@@ -98,6 +98,10 @@ static bool graph_read(pallasc_graph *graph, const char *json, size_t length, co
 		graph->kernel = compile_kernel_text(&graph->arena, &graph->diag, &graph->source, NULL, EMIT_NONE, NULL);
 	else
 		graph->module = module_load(&graph->arena, &graph->diag, &graph->source, target_find("v6e"));
+	Diag quiet; /* what is wrong is said by each compilation, where its turn is */
+	diag_init(&quiet, &graph->arena);
+	if (graph->module)
+		module_verify_symbols(graph->module, &quiet);
 	return diagnostics_text(&graph->diag, &graph->diagnostics, &graph->diagnostics_length);
 }
 
