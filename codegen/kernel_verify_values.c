@@ -168,13 +168,31 @@ typedef struct Arity {
 } Arity;
 
 static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
-	static const Arity others[] = {
-		{K_ZEROS, 0, 0},          {K_ONES, 0, 0},       {K_FULL, 1, 1},         {K_IOTA, 0, 0},
-		{K_CHOOSE, 3, 3},         {K_MASK, 3, 3},       {K_PAD, 2, 2},          {K_CONCATENATE, 1, UINT32_MAX},
-		{K_STACK, 1, UINT32_MAX}, {K_INTERLEAVE, 2, 2}, {K_FOLD_SUM, 2, 2},     {K_FOLD_MAX, 2, 2},
-		{K_FOLD_MIN, 2, 2},       {K_DOT, 2, 2},        {K_TRUNC_DIVIDE, 2, 2}, {K_INT_POWER, 2, 2},
-		{K_WIDE_MAXIMUM, 2, 2},   {K_FLOORED, 2, 2},    {K_WIDE_MINIMUM, 2, 2}, {K_PROGRAM_ID, 0, 0},
-		{K_DEVICE_ID, 0, 0},      {K_CORE_ID, 0, 0},    {K_SUBCORE_ID, 0, 0},   {K_INT, 1, 1}};
+	static const Arity others[] = {{K_ZEROS, 0, 0},
+	                               {K_ONES, 0, 0},
+	                               {K_FULL, 1, 1},
+	                               {K_IOTA, 0, 0},
+	                               {K_CHOOSE, 3, 3},
+	                               {K_MASK, 3, 3},
+	                               {K_KEEP, 3, 3},
+	                               {K_PAD, 2, 2},
+	                               {K_CONCATENATE, 1, UINT32_MAX},
+	                               {K_STACK, 1, UINT32_MAX},
+	                               {K_INTERLEAVE, 2, 2},
+	                               {K_FOLD_SUM, 2, 2},
+	                               {K_FOLD_MAX, 2, 2},
+	                               {K_FOLD_MIN, 2, 2},
+	                               {K_DOT, 2, 2},
+	                               {K_TRUNC_DIVIDE, 2, 2},
+	                               {K_INT_POWER, 2, 2},
+	                               {K_WIDE_MAXIMUM, 2, 2},
+	                               {K_FLOORED, 2, 2},
+	                               {K_WIDE_MINIMUM, 2, 2},
+	                               {K_PROGRAM_ID, 0, 0},
+	                               {K_DEVICE_ID, 0, 0},
+	                               {K_CORE_ID, 0, 0},
+	                               {K_SUBCORE_ID, 0, 0},
+	                               {K_INT, 1, 1}};
 	*least = *most = 1;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (others[i].op == op) {
@@ -262,6 +280,7 @@ static bool moves_fit(Verifier *v, const KStmt *s) {
 	case K_BROADCAST: return !x || spread_fits(v, x, &v->k->values.at[s->result]);
 	case K_IOTA: return s->int_count == 1 && axis_fits(v, n[0], v->k->values.at[s->result].rank);
 	case K_MASK:
+	case K_KEEP:
 	case K_CUMSUM:
 	case K_CUMPROD:
 	case K_FLIP:
