@@ -413,7 +413,7 @@ def test_help_fits_a_screen_and_names_every_option():
         (["-q"], "unknown option -q"),
         (["-vx"], "unknown option -vx"),
         (["--emit=pyhton"], "unknown value 'pyhton' for --emit; did you mean 'python'?"),
-        (["--emit=zzzzz"], "one of: python, json, plan, dot, report, none"),
+        (["--emit=zzzzz"], "one of: python, json, plan, kernel, dot, report, none"),
         (["--emit"], "--emit needs a value"),
         (["-o"], "-o needs a value"),
         (["-o", ""], "-o needs the name of a file"),
