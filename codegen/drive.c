@@ -205,9 +205,11 @@ static void add_tail_windows(Driver *d, Part part, KArgs *args) {
 	}
 }
 
+/* The function's own flag: it is set. */
 static void add_flag(Driver *d, Part part, KArgs *args) {
+	const KFunction *f = &d->k->functions.at[d->part[part]];
 	if (d->masked[part])
-		vec_push(d->k->arena, args, karg_value(d->loop->ragged));
+		vec_push(d->k->arena, args, karg_value(f->parameters.at[f->parameters.count - 1].id));
 }
 
 void drive_tail(Driver *d, ValueId *values) {
@@ -281,6 +283,7 @@ void drive_read_scratch(Driver *d, ValueId *results) {
 			ValueId carried = d->loop->carried.at[i];
 			KArg ref = drive_whole(d, d->loop->place.at[i]);
 			results[i] = drive_value(d, K_LOAD, 1, &ref, carried, d->k->values.at[carried].name);
+			d->k->values.at[results[i]].as = drive_result(d, i);
 		}
 }
 
@@ -430,6 +433,7 @@ static void drive_unroll(Driver *d, ValueId *results) {
 		ValueId carried = d->loop->carried.at[i];
 		KArg x = drive_initial(d, i);
 		results[i] = drive_value(d, K_LET, 1, &x, carried, d->k->values.at[carried].name);
+		d->k->values.at[results[i]].as = drive_result(d, i);
 	}
 	if (d->loop->skewed)
 		unroll_ahead(d, results);

@@ -81,6 +81,9 @@ bool drive_step_read(const Driver *d, Part part, uint32_t dim, bool windows);
 /* The ragged last step, straight after the loop: values in, values out. */
 void drive_tail(Driver *d, ValueId *values);
 
+/* The loop's own result i, whose variable what it is then takes over. */
+static inline ValueId drive_result(const Driver *d, uint32_t i) { return kernel_stmt(d->k, d->stmt)->result + i; }
+
 /* Initial values: their statements go here, up to that of argument i, which is returned. */
 KArg drive_initial(Driver *d, uint32_t i);
 /* Those that are carried in scratch are stored there; what they are after the loop, of those that are read. */

@@ -64,27 +64,33 @@ static void read_buffer(KReader *r, Signature *s, BufferRole role) {
 	vec_push(r->a, &s->buffers, kread_new_buffer(r, &name, b));
 }
 
+/* held NAME [fill NUMBER] [copy NAME] [sums NAME] over (DIM, ...) */
 static void read_held(KReader *r) {
 	KHeld *held = arena_alloc(r->a, sizeof *held);
-	int64_t dims[RANK_MAX * 2];
-	held->from = held->sums = NONE;
+	int64_t dims[KDIM_MAX];
+	Token at = r->token;
 	BufferId b = kread_known(r, ENTRY_BUFFER);
-	held->fill = kread_is(r, "fill");
-	if (kread_accept(r, "fill") || kread_accept(r, "from")) {
-		KArg value = kread_arg(r);
-		held->value = value.kind == KARG_REAL ? value.real : 0;
-		if (!r->failed && value.kind != KARG_REAL)
-			kread_expected(r, "a float before this");
+	*held = (KHeld){.from = NONE, .sums = NONE};
+	if (kread_accept(r, "fill")) {
+		held->fill = true;
+		KArg x = kread_arg(r);
+		if (x.kind != KARG_REAL)
+			kread_expected(r, "the number that fills it, with a point");
+		held->value = x.real;
 	}
-	held->copy = kread_accept(r, "copy");
-	if (held->copy)
+	if (kread_accept(r, "copy")) {
+		held->copy = true;
 		held->from = kread_known(r, ENTRY_BUFFER);
-	kread_expect(r, "revisits");
-	uint32_t count = kread_numbers(r, "(", ")", 0, dims, RANK_MAX * 2);
-	for (uint32_t i = 0; i < count && !r->failed; i++)
-		held->revisits |= dims[i] < 32 ? 1u << dims[i] : 0;
+	}
 	if (kread_accept(r, "sums"))
 		held->sums = kread_known(r, ENTRY_BUFFER);
+	kread_expect(r, "over");
+	uint32_t count = kread_numbers(r, "(", ")", 0, dims, KDIM_MAX);
+	for (uint32_t i = 0; i < count && !r->failed; i++)
+		if (dims[i] >= r->k->grid.count || dims[i] > 31)
+			kread_error(r, &at, "kernel-range", NULL, "the grid has no dim %lld", (long long)dims[i]);
+		else
+			held->revisits |= 1u << dims[i];
 	if (!r->failed)
 		r->k->buffers.at[b].held = held;
 }
@@ -116,8 +122,8 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 5: r->k->mesh_axis = kread_variable(r, "the mesh's axis"); break;
 	case 6: r->k->collective_id = kread_number(r, "the barrier's number", 0, INT32_MAX); break;
 	case 7: r->k->sparse_core = true; break;
-	case 8: r->k->turns = true; break;
-	case 9: read_held(r); break;
+	case 8: read_held(r); break;
+	case 9: r->k->turns = true; break;
 	default: read_source_line(r); break;
 	}
 }
@@ -135,8 +141,8 @@ static void signature_end(KReader *r, Signature *s) {
 
 /* A signature's line, as long as no statement came. */
 static bool read_signature(KReader *r, void *data) {
-	static const char *const words[] = {"grid",          "in",          "out",   "scratch", "vmem_limit", "mesh",
-	                                    "collective_id", "sparse_core", "turns", "held",    "line",       NULL};
+	static const char *const words[] = {"grid",          "in",          "out",  "scratch", "vmem_limit", "mesh",
+	                                    "collective_id", "sparse_core", "held", "turns",   "line",       NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

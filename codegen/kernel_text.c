@@ -484,31 +484,33 @@ static void put_buffer(KTextOut *t, BufferId id) {
 	line_end(t);
 }
 
-/* What the first and the last visits of a block are still to do. */
+/* What the first and the last of the grid points that find a block are still to do. */
 static void put_held(KTextOut *t, BufferId id) {
 	const KHeld *held = t->k->buffers.at[id].held;
+	int64_t dims[32];
+	uint32_t count = 0;
 	if (!held)
 		return;
 	line_start(t);
 	text_put(t->out, "held ");
 	ktext_buffer(t, id);
-	if (held->fill || held->value != 0) {
-		text_put(t->out, held->fill ? " fill " : " from ");
-		ktext_arg(t, &(KArg){.kind = KARG_REAL, .real = held->value});
+	if (held->fill) {
+		text_put(t->out, " fill ");
+		KArg value = karg_real(held->value);
+		ktext_arg(t, &value);
 	}
 	if (held->copy) {
 		text_put(t->out, " copy ");
 		ktext_buffer(t, held->from);
 	}
-	text_put(t->out, " revisits (");
-	for (uint32_t d = 0, said = 0; d < 32; d++)
-		if (held->revisits >> d & 1)
-			text_printf(t->out, "%s%u", said++ ? ", " : "", d);
-	text_put(t->out, ")");
 	if (held->sums != NONE) {
 		text_put(t->out, " sums ");
 		ktext_buffer(t, held->sums);
 	}
+	for (uint32_t d = 0; d < 32; d++)
+		if (held->revisits >> d & 1)
+			dims[count++] = d;
+	ktext_numbers(t, " over (", dims, count, ")");
 	line_end(t);
 }
 

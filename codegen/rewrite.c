@@ -17,22 +17,23 @@ static bool is_named(const char *name, const char *const *names, uint32_t count)
 	return names == NULL;
 }
 
-const char *rewrite_unknown(const char *const *names, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++) {
-		const Rewrite *r = kernel_rewrites();
-		while (r->name && strcmp(r->name, names[i]) != 0)
-			r++;
-		if (!r->name)
-			return names[i];
-	}
+const Rewrite *rewrite_find(const char *name) {
+	for (const Rewrite *r = kernel_rewrites(); r->name; r++)
+		if (strcmp(r->name, name) == 0)
+			return r;
 	return NULL;
 }
 
-void kernels_rewrite(KProgram *p, const char *const *names, uint32_t count) {
-	for (const Rewrite *r = kernel_rewrites(); r->name; r++)
+bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag *verify) {
+	for (const Rewrite *r = kernel_rewrites(); r->name; r++) {
+		if (!is_named(r->name, names, count))
+			continue;
 		for (uint32_t i = 0; i < p->kernels.count; i++)
-			if (is_named(r->name, names, count))
-				r->run(p->kernels.at[i]);
+			r->run(p->kernels.at[i]);
+		if (verify && !program_verify_kernels(p, verify))
+			return false;
+	}
+	return true;
 }
 
 static void add_loop(Kernel *k, StmtId s, void *data) {

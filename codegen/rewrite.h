@@ -11,10 +11,10 @@ typedef struct Rewrite {
 
 /* In their order; the last has no name. */
 const Rewrite *kernel_rewrites(void);
-/* Runs those of `names`, in their own order, or all if `names` is NULL. What is unknown: rewrite_unknown(). */
-void kernels_rewrite(KProgram *p, const char *const *names, uint32_t count);
-/* The first of `names` that is none; NULL. */
-const char *rewrite_unknown(const char *const *names, uint32_t count);
+const Rewrite *rewrite_find(const char *name);
+/* Runs those of `names`, in their own order, or all if `names` is NULL. With `verify`, every kernel is verified after
+ * each: false after a diagnostic. */
+bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag *verify);
 
 #define REWRITE(name, about) void rewrite_##name(Kernel *k);
 #include "rewrites.def"

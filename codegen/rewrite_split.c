@@ -18,6 +18,7 @@ typedef struct Split {
 	KLoop *loop;
 	StmtId stmt;
 	StmtId made;         /* the call of what runs ahead; NONE */
+	ValueId flag;        /* as the functions read it, which the loop passes on; NONE */
 	bool used[RANK_MAX]; /* the part reads that dim's step number */
 } Split;
 
@@ -50,8 +51,8 @@ static void note_steps(Kernel *k, StmtId s, void *data) {
 static bool takes_flag(const Split *p, RegionId body) {
 	bool reads = !p->loop->skewed;
 	for (StmtId s = region_first(p->k, body); s != NONE && !reads; s = kernel_stmt(p->k, s)->next)
-		reads = stmt_reads(p->k, s, p->loop->ragged);
-	return p->loop->ragged != NONE && reads;
+		reads = stmt_reads(p->k, s, p->flag);
+	return p->flag != NONE && reads;
 }
 
 static bool reads_window(const Split *p, bool ahead, const KWindow *w) {
@@ -82,7 +83,7 @@ static void add_parameters(Split *p, bool ahead, FunctionId f, const ValueId *ha
 	for (uint32_t i = 0; !ahead && i < loop->carried.count; i++)
 		add(p, f, args, PARAMETER_VALUE, loop->carried.at[i], karg_value(loop->carried.at[i]));
 	if (takes_flag(p, k->functions.at[f].body))
-		add(p, f, args, PARAMETER_FLAG, loop->ragged, karg_value(loop->ragged));
+		add(p, f, args, PARAMETER_FLAG, p->flag, karg_value(loop->ragged));
 }
 
 static void move_statements(Split *p, bool ahead, RegionId from, RegionId to) {
@@ -130,11 +131,27 @@ static StmtId make_part(Split *p, bool ahead, const ValueId *handed, uint32_t co
 	return call;
 }
 
+/* The functions have a flag of their own. */
+static ValueId own_flag(Kernel *k, const KLoop *loop) {
+	if (loop->ragged == NONE)
+		return NONE;
+	uint32_t count = k->values.count;
+	KValue flag = k->values.at[loop->ragged];
+	ValueId *map = arena_array(k->arena, count, sizeof *map);
+	for (ValueId v = 0; v < count; v++)
+		map[v] = NONE;
+	map[loop->ragged] = kernel_value(k, KTYPE_FLAG, DTYPE_BOOL, 0, NULL, flag.name ? flag.name : flag.var);
+	k->values.at[map[loop->ragged]].as = loop->ragged;
+	kernel_replace_values(k, map, count);
+	return map[loop->ragged];
+}
+
 static void split(Kernel *k, StmtId s) {
 	Split p = {.k = k, .loop = kernel_stmt(k, s)->loop, .stmt = s, .made = NONE};
 	StmtId ahead, step;
 	if (loop_calls(k, s, &ahead, &step))
 		return;
+	p.flag = own_flag(k, p.loop);
 	uint32_t handed = p.loop->handed.count, carried = p.loop->carried.count;
 	ValueId *values = arena_array(k->arena, handed + 1, sizeof *values), *given = NULL;
 	for (uint32_t i = 0; i < handed; i++)

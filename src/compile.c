@@ -73,7 +73,8 @@ bool compile_plan(Compilation *c) {
 KProgram *compile_kernels(Compilation *c) {
 	if (!c->kernels) {
 		c->kernels = program_build(c->program);
-		kernels_rewrite(c->kernels, NULL, 0);
+		kernels_rewrite(c->kernels, c->options->rewrites, c->options->rewrite_count,
+		                c->options->verify_kernels ? c->diag : NULL);
 		kernels_name(c->kernels);
 	}
 	return c->kernels;
