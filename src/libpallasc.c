@@ -236,9 +236,11 @@ static pallasc_status compile_kernel(Job *job, const Target *target) {
 	const Source *source = &job->graph->source;
 	bool ok = true;
 	if (job->options->emit & PALLASC_EMIT_SOURCE)
-		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON, &job->text[TEXT_SOURCE]);
+		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON,
+		                         &job->text[TEXT_SOURCE]);
 	if (ok && job->options->emit & PALLASC_EMIT_KERNEL)
-		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_KERNEL, &job->text[TEXT_KERNEL]);
+		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_KERNEL,
+		                         &job->text[TEXT_KERNEL]);
 	return ok ? PALLASC_OK : PALLASC_REFUSED;
 }
 

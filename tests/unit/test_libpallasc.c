@@ -64,6 +64,29 @@ static void compiles(void **state) {
 	pallasc_result_free(result);
 }
 
+/* Kernel text goes in where a graph does, and gives the same module. */
+static void kernel_text_compiles(void **state) {
+	size_t length;
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.emit = PALLASC_EMIT_SOURCE | PALLASC_EMIT_KERNEL;
+	pallasc_result *first = pallasc_compile(*state, graph_json, strlen(graph_json), &options);
+	const char *text = pallasc_result_kernel(first, &length);
+	assert_int_equal(strncmp(text, "program twice for v6e\n", 22), 0);
+	pallasc_graph *kernel = pallasc_graph_load(*state, text, length, "twice.kernel");
+	assert_int_equal(pallasc_graph_status(kernel), PALLASC_OK);
+	pallasc_result *again = pallasc_graph_compile(kernel, &options);
+	assert_string_equal(pallasc_result_kernel(again, NULL), text);
+	assert_string_equal(pallasc_result_source(again, NULL), pallasc_result_source(first, NULL));
+	assert_string_equal(pallasc_result_plan(again, NULL), "");
+	pallasc_result_free(again);
+	pallasc_graph_free(kernel);
+	kernel = pallasc_graph_load(*state, text, length / 2, "half.kernel");
+	assert_int_equal(pallasc_graph_status(kernel), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_graph_diagnostics(kernel, NULL), "\"file\": \"half.kernel\""));
+	pallasc_graph_free(kernel);
+	pallasc_result_free(first);
+}
+
 static void only_what_is_asked_for(void **state) {
 	pallasc_graph *graph = load(state);
 	pallasc_options options = PALLASC_OPTIONS_INIT;
@@ -248,6 +271,7 @@ static void versions(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compiles),
+		cmocka_unit_test(kernel_text_compiles),
 		cmocka_unit_test(only_what_is_asked_for),
 		cmocka_unit_test(configurations_are_independent),
 		cmocka_unit_test(sizes_are_checked_under_each_configuration),
