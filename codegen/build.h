@@ -31,7 +31,6 @@ typedef struct Builder {
 	BufferId **window; /* by loop and window: the step's parameter */
 	ValueId *program;  /* by grid dim: its program id in the kernel's function */
 	IntId *step;       /* by loop * RANK_MAX + dim */
-	ValueId *ragged;   /* by loop: the flag under which its step masks */
 	VEC(Converted) converted;
 	uint32_t scope;
 	IntId strip; /* where the strip starts in which statements go; NONE */
@@ -116,11 +115,6 @@ void build_write(Builder *b, NodeId n);
 /* `scalar_ref[0]`, or the number that it is. */
 KArg build_runtime_scalar(Builder *b, NodeId n);
 void build_masks(Builder *b, NodeId n, KArg x, KArg fill);
-RefId build_ref(Builder *b, const Access *access, bool keep_unit);
-KArg build_held_initial(Builder *b, const Operand *o, Dtype dtype);
-RefId build_whole(Builder *b, BufferId buffer);
-void build_first_visits(Builder *b);
-void build_last_visits(Builder *b);
 
 /* build_graph.c */
 void build_node(Builder *b, NodeId n);

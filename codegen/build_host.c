@@ -298,7 +298,7 @@ static void put_reduction_loops(Text *out, const ConfigList *list) {
 		if (list->values.at[i])
 			text_printf(out, "%s%lld", i ? ", " : "", (long long)list->values.at[i]);
 		else
-			text_put(out, i ? ", None" : "None");
+			text_put(out, i ? ", null" : "null");
 	text_put(out, "]");
 }
 
@@ -320,7 +320,7 @@ static const char *config_text(Host *h) {
 	}
 	if (h->m->config.pre_broadcast.set && (Choice)h->m->config.pre_broadcast.value != CHOICE_AUTO)
 		text_printf(&out, ", \"pallas_pre_broadcast\": %s",
-		            (Choice)h->m->config.pre_broadcast.value == CHOICE_ON ? "True" : "False");
+		            (Choice)h->m->config.pre_broadcast.value == CHOICE_ON ? "true" : "false");
 	for (TunableId t = 0; t < h->m->tunables.count; t++) {
 		text_put(&out, ", ");
 		text_put_json(&out, h->m->tunables.at[t].name);

@@ -1,11 +1,32 @@
-/* build_kernel.c - a kernel of a Plan: its signature, then its statements, then loops as their drivers run them. */
+/* build_kernel.c - a kernel of a Plan: its signature, then its statements, with what rewrites are still to do. */
 #include "build.h"
-#include "drive.h"
 
 /* ---- the signature ---------------------------------------------------------------------------------------------- */
 
 static KSpace space_of(const Operand *o) {
 	return o->space == SPACE_WINDOW ? KSPACE_VMEM : o->space == SPACE_HBM ? KSPACE_HBM : KSPACE_SMEM;
+}
+
+/* What its block's visits do; add_sums() says where they add up. */
+static const KHeld *held_of(Builder *b, const Held *h) {
+	KHeld *held = arena_alloc(b->a, sizeof *held);
+	*held = (KHeld){.fill = h->initial == INITIAL_VALUE,
+	                .copy = h->initial == INITIAL_COPY,
+	                .value = h->value,
+	                .revisits = h->revisits};
+	held->from = held->copy ? b->operand[h->from] : NONE;
+	held->sums = NONE;
+	return held;
+}
+
+/* Scratch stands behind the operands. */
+static void add_sums(Builder *b) {
+	for (uint32_t i = 0; i < b->plan->operands.count; i++) {
+		const Operand *o = &b->plan->operands.at[i];
+		KHeld *held = o->held ? (KHeld *)(uintptr_t)b->k->buffers.at[b->operand[i]].held : NULL;
+		if (held && o->held->accumulator != NONE)
+			held->sums = b->scratch[o->held->accumulator];
+	}
 }
 
 static void add_operand(Builder *b, uint32_t i) {
@@ -27,6 +48,8 @@ static void add_operand(Builder *b, uint32_t i) {
 			index[d] = build_divided(b, &o->index[d], d == o->part_dim ? o->parts : 1, false);
 		buffer.index = index;
 	}
+	if (o->held)
+		buffer.held = held_of(b, o->held);
 	b->operand[i] = kernel_buffer(b->k, buffer);
 }
 
@@ -64,12 +87,13 @@ static void build_signature(Builder *b) {
 				add_operand(b, i);
 	for (uint32_t i = 0; i < p->scratches.count; i++)
 		add_scratch(b, i);
+	add_sums(b);
 	b->k->vmem_limit = p->vmem_limit;
 }
 
 /* ---- the body --------------------------------------------------------------------------------------------------- */
 
-/* The program ids as the body reads them; those that it does not read go. */
+/* The program ids as the body reads them. */
 static void build_program_ids(Builder *b) {
 	for (uint32_t d = 0; d < b->plan->grid.count; d++) {
 		int64_t dim = d;
@@ -77,13 +101,6 @@ static void build_program_ids(Builder *b) {
 		b->program[d] = kernel_result(b->k, s, KTYPE_INT, DTYPE_I32, 0, NULL, b->plan->grid.at[d].name);
 		b->k->values.at[b->program[d]].as = b->k->grid.at[d].at;
 	}
-}
-
-static void drop_program_ids(Builder *b) {
-	const uint32_t *uses = kernel_uses(b->k);
-	for (uint32_t d = 0; d < b->plan->grid.count; d++)
-		if (uses[b->program[d]] == 0)
-			kernel_remove(b->k, b->k->values.at[b->program[d]].def);
 }
 
 static Kernel *build_kernel(const Program *g, const Plan *p) {
@@ -96,21 +113,14 @@ static Kernel *build_kernel(const Program *g, const Plan *p) {
 	for (uint32_t l = 0; l < p->loops.count; l++)
 		b.window[l] = arena_array(b.a, p->loops.at[l].windows.count + 1, sizeof **b.window);
 	b.step = arena_array(b.a, (size_t)loops * RANK_MAX, sizeof *b.step);
-	b.ragged = arena_array(b.a, loops, sizeof *b.ragged);
 	build_order(&b);
 	build_signature(&b);
 	build_program_ids(&b);
-	build_first_visits(&b);
 	if (p->strips)
 		build_strips(&b);
 	else
 		build_graph(&b, p->root);
-	build_last_visits(&b);
-	kernel_drive_loops(b.k);
-	drop_program_ids(&b);
-	kernel_drop_unread(b.k);
-	if (p->back_and_forth)
-		kernel_walk_back_and_forth(b.k);
+	b.k->turns = p->back_and_forth;
 	return b.k;
 }
 

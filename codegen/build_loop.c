@@ -7,10 +7,10 @@ static NodeId placeholder_of(const Builder *b, const Loop *loop, uint32_t i) {
 
 /* ---- bounds ----------------------------------------------------------------------------------------------------- */
 
-static IntId dim_steps(Builder *b, const Loop *loop, const LoopDim *d) {
+static IntId dim_steps(Builder *b, const LoopDim *d) {
 	Affine length = affine_sub(b->a, d->end, d->begin);
 	if (!d->computed)
-		return int_const(b->k, d->full_steps + (d->tail && !loop->peeled));
+		return int_const(b->k, d->full_steps + (d->tail != 0));
 	if (affine_multiple(&length, d->step)) {
 		length = affine_divide(b->a, length, d->step);
 		return build_affine(b, &length);
@@ -25,7 +25,7 @@ static void build_dims(Builder *b, uint32_t l, KLoop *out) {
 		const LoopDim *d = &loop->dim[i];
 		const char *name = loop->rank == 1 ? loop->step_name : arena_printf(b->a, "%s%u", loop->step_name, i);
 		out->dim[i] = (KLoopDim){.computed = d->computed,
-		                         .steps = dim_steps(b, loop, d),
+		                         .steps = dim_steps(b, d),
 		                         .full_steps = d->full_steps,
 		                         .tail = d->tail,
 		                         .size = d->step};
@@ -100,9 +100,8 @@ static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 }
 
 /* A loop that passes some values on fills scratch first. */
-static void build_initial(Builder *b, NodeId call, const Loop *loop, KLoop *out, KArg *initial) {
-	RegionId outer = b->at;
-	out->init = b->at = kernel_region(b->k, NONE);
+static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initial) {
+	StmtId last = b->k->regions.at[b->at].last;
 	for (int scratch = 1; scratch >= 0; scratch--)
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
 			bool held = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
@@ -110,7 +109,9 @@ static void build_initial(Builder *b, NodeId call, const Loop *loop, KLoop *out,
 			if (held == (bool)scratch)
 				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
 		}
-	b->at = outer;
+	for (StmtId s = last == NONE ? region_first(b->k, b->at) : kernel_stmt(b->k, last)->next; s != NONE;
+	     s = kernel_stmt(b->k, s)->next)
+		kernel_stmt(b->k, s)->flags |= KSTMT_INITIAL;
 }
 
 static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
@@ -153,7 +154,7 @@ void build_loop(Builder *b, NodeId call) {
 	uint16_t flags = b->flags;
 	KLoop *out = arena_alloc(b->a, sizeof *out);
 	*out = (KLoop){.type = loop->type,
-	               .peeled = loop->peeled,
+	               .peel = loop->peeled,
 	               .ragged = NONE,
 	               .skewed = loop->skewed,
 	               .ahead = loop->ahead,
@@ -167,10 +168,7 @@ void build_loop(Builder *b, NodeId call) {
 	build_carried(b, l, out);
 	b->from = NULL;
 	b->flags = 0;
-	build_initial(b, call, loop, out, initial);
-	if (loop->masked)
-		out->ragged = kernel_value(b->k, KTYPE_FLAG, DTYPE_BOOL, 0, NULL, "ragged");
-	b->ragged[l] = out->ragged;
+	build_initial(b, call, loop, initial);
 	StmtId s = build_statement(b, K_LOOP, loop->carries.count, initial);
 	RegionId body = kernel_region(b->k, s);
 	build_step(b, l, body, out);

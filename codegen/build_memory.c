@@ -1,5 +1,4 @@
-/* build_memory.c - loads and stores: which part of which buffer, masks, and what the first and the last visit of a held
- * block (held.c) do. */
+/* build_memory.c - loads and stores: which part of which buffer, and masks. */
 #include "build.h"
 
 /* ---- references ------------------------------------------------------------------------------------------------- */
@@ -52,8 +51,6 @@ static RefId ref_of(Builder *b, const Access *access, bool keep_unit, bool write
 	}
 	return kernel_ref(b->k, buffer_of(b, access, write), all ? 0 : access->rank, dims);
 }
-
-RefId build_whole(Builder *b, BufferId buffer) { return kernel_ref(b->k, buffer, 0, NULL); }
 
 static KArg load_ref(Builder *b, RefId r) {
 	int64_t shape[KDIM_MAX];
@@ -122,14 +119,10 @@ KArg build_runtime_scalar(Builder *b, NodeId n) {
 
 /* ---- masks ------------------------------------------------------------------------------------------------------ */
 
-/* The lanes that a mask leaves, and the flag of the step that has fewer than all; NONE: every step. */
-static IntId mask_count(Builder *b, NodeId n, const Mask *mask, ValueId *flag) {
-	uint32_t dim, l = block_scope(b->plan, node_get(b->m, n)->graph, mask->block, &dim);
+/* The lanes that a mask leaves. */
+static KArg mask_count(Builder *b, const Mask *mask) {
 	Affine count = affine_sub(b->a, mask->end, mask->offset);
-	*flag = mask->last_only ? b->ragged[l] : NONE;
-	if (mask->last_only)
-		count = affine_int(b->plan->loops.at[l].dim[dim].tail);
-	return build_affine(b, &count);
+	return build_int_arg(b, build_affine(b, &count));
 }
 
 static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
@@ -138,13 +131,8 @@ static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
 	int64_t axis = mask->dim + (t->count == 1 && form == FORM_NATURAL), shape[DIM_MAX];
 	uint32_t rank = built_shape(b, n, form, shape);
 	Dtype in = arith_mask_dtype(t->dtype, rank > 1 ? shape[rank - 2] : 1);
-	ValueId flag;
-	KArg count = build_int_arg(b, mask_count(b, n, mask, &flag));
-	const KArg args[3] = {build_converted(b, x, t->dtype, in), count, fill};
-	KArg y = build_converted(b, build_op(b, K_MASK, in, 3, args, 1, &axis), in, t->dtype);
-	if (flag == NONE)
-		return y;
-	return build_shaped(b, K_CHOOSE, t->dtype, rank, shape, 3, (const KArg[]){karg_value(flag), y, x});
+	const KArg args[3] = {build_converted(b, x, t->dtype, in), mask_count(b, mask), fill};
+	return build_converted(b, build_op(b, K_MASK, in, 3, args, 1, &axis), in, t->dtype);
 }
 
 void build_masks(Builder *b, NodeId n, KArg x, KArg fill) {
@@ -267,8 +255,7 @@ static Dtype selected_dtype(Builder *b, const Access *access, bool keep_unit, Dt
 	return arith_mask_dtype(dtype, rank > 1 ? shape[rank - 2] : 1);
 }
 
-KArg build_held_initial(Builder *b, const Operand *o, Dtype dtype) {
-	(void)b;
+static KArg held_initial(const Operand *o, Dtype dtype) {
 	return dtype_is_float(dtype) ? karg_real(o->held->value) : karg_integer((int64_t)o->held->value);
 }
 
@@ -277,7 +264,7 @@ static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to) {
 	const Access *access = b->plan->values[n].access;
 	const Operand *o = &b->plan->operands.at[access->operand];
 	if (o->held && o->held->initial == INITIAL_FOLDED)
-		return build_held_initial(b, o, to);
+		return held_initial(o, to);
 	KArg x = load_ref(b, ref_of(b, access, keep_unit, true));
 	return build_converted(b, x, accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype, to);
 }
@@ -304,13 +291,7 @@ static KArg kept(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value) 
 	for (uint32_t i = 0; i < v->mask_count; i++) {
 		const Mask *mask = &v->masks[i];
 		int64_t axis = region_axis(o, v->access, keep_unit, o->dim_of[mask->dim]);
-		uint32_t dim, l = block_scope(b->plan, node_get(b->m, n)->graph, mask->block, &dim);
-		ValueId flag;
-		IntId count = mask_count(b, n, mask, &flag);
-		if (flag != NONE)
-			count = int_choose(b->k, int_value(b->k, flag), count,
-			                   int_const(b->k, b->plan->loops.at[l].dim[dim].step));
-		value = build_op(b, K_MASK, in, 3, (const KArg[]){value, build_int_arg(b, count), old}, 1, &axis);
+		value = build_op(b, K_KEEP, in, 3, (const KArg[]){value, mask_count(b, mask), old}, 1, &axis);
 	}
 	return build_converted(b, value, in, dtype);
 }
@@ -347,75 +328,3 @@ void build_write(Builder *b, NodeId n) {
 		value = chosen(b, n, keep_unit, in, value);
 	store(b, v->access, keep_unit, build_converted(b, value, in, held));
 }
-
-/* ---- held blocks ------------------------------------------------------------------------------------------------ */
-
-static void first_visit(Builder *b, uint32_t index) {
-	const Operand *o = &b->plan->operands.at[index];
-	bool sums = o->held->accumulator != NONE;
-	BufferId to = sums ? b->scratch[o->held->accumulator] : b->operand[index];
-	Dtype dtype = b->k->buffers.at[to].dtype;
-	KArg x = build_held_initial(b, o, dtype);
-	if (o->held->initial == INITIAL_COPY)
-		x = build_converted(b, load_ref(b, build_whole(b, b->operand[o->held->from])), o->dtype, dtype);
-	else if (o->held->value == 0)
-		x = build_shaped(b, K_ZEROS, dtype, o->rank, o->block, 0, NULL);
-	else
-		x = build_shaped(b, K_FULL, dtype, o->rank, o->block, 1, &x);
-	build_statement(b, K_STORE, 2, (const KArg[]){karg_ref(build_whole(b, to)), x});
-}
-
-static void last_visit(Builder *b, uint32_t index) {
-	const Operand *o = &b->plan->operands.at[index];
-	BufferId sums = b->scratch[o->held->accumulator];
-	KArg x = build_converted(b, load_ref(b, build_whole(b, sums)), b->k->buffers.at[sums].dtype, o->dtype);
-	build_statement(b, K_STORE, 2, (const KArg[]){karg_ref(build_whole(b, b->operand[index])), x});
-}
-
-static bool starts(const Operand *o) {
-	return o->held && (o->held->initial == INITIAL_VALUE || o->held->initial == INITIAL_COPY);
-}
-
-static bool ends(const Operand *o) { return o->held && o->held->accumulator != NONE; }
-
-/* `tile_m == 0`, or `(tile_m == 0) & (tile_n == 0)`; the last steps if not the first. */
-static IntId visit_condition(Builder *b, uint32_t revisits, bool first) {
-	IntId all = NONE;
-	for (uint32_t d = 0; d < b->plan->grid.count; d++) {
-		if (!(revisits >> d & 1))
-			continue;
-		IntId one = int_binary(b->k, INT_EQ, int_value(b->k, b->program[d]),
-		                       int_const(b->k, first ? 0 : b->plan->grid.at[d].steps - 1));
-		all = all == NONE ? one : int_binary(b->k, INT_AND, all, one);
-	}
-	return all;
-}
-
-/* What `build` makes for each operand that `wanted` names, those with the same condition together. */
-static void visits(Builder *b, bool first, bool (*wanted)(const Operand *), void (*build)(Builder *, uint32_t)) {
-	const Plan *p = b->plan;
-	for (uint32_t i = 0; i < p->operands.count; i++) {
-		bool done = !wanted(&p->operands.at[i]);
-		for (uint32_t k = 0; k < i && !done; k++)
-			done = wanted(&p->operands.at[k]) &&
-			       p->operands.at[k].held->revisits == p->operands.at[i].held->revisits;
-		if (done)
-			continue;
-		uint32_t revisits = p->operands.at[i].held->revisits;
-		RegionId outer = b->at;
-		if (revisits) {
-			KArg condition = karg_int(visit_condition(b, revisits, first));
-			StmtId when = build_statement(b, K_WHEN, 1, &condition);
-			b->at = kernel_region(b->k, when);
-			kernel_stmt(b->k, when)->body = b->at;
-			kernel_stmt(b->k, when)->name = first ? "first_visit" : "last_visit";
-		}
-		for (uint32_t k = i; k < p->operands.count; k++)
-			if (wanted(&p->operands.at[k]) && p->operands.at[k].held->revisits == revisits)
-				build(b, k);
-		b->at = outer;
-	}
-}
-
-void build_first_visits(Builder *b) { visits(b, true, starts, first_visit); }
-void build_last_visits(Builder *b) { visits(b, false, ends, last_visit); }

@@ -1,4 +1,4 @@
-/* drive.c - what drivers share: the step function, its calls, initial values and results; straight calls too. */
+/* drive.c - what drivers share: calls of the step's functions, initial values and results; straight calls too. */
 #include "drive.h"
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */
@@ -131,115 +131,6 @@ KArg drive_window(Driver *d, const KWindow *win) {
 	return karg_ref(kernel_ref(k, win->of, whole ? 0 : rank, dims));
 }
 
-/* ---- the step function ------------------------------------------------------------------------------------------ */
-
-static void count_reads(Kernel *k, StmtId s, void *data) {
-	Driver *d = data;
-	const KStmt *stmt = kernel_stmt(k, s);
-	for (uint32_t i = 0; i < stmt->arg_count; i++) {
-		const KArg *arg = kernel_arg(k, s, i);
-		for (uint32_t dim = 0; dim < d->loop->rank; dim++) {
-			ValueId step = d->loop->dim[dim].step;
-			bool *used = &d->used[PART_STEP][dim];
-			*used = *used || (arg->kind == KARG_VALUE && arg->value == step) ||
-			        (arg->kind == KARG_INT && int_reads(k, arg->index, step));
-			for (uint32_t r = 0; arg->kind == KARG_REF && r < k->refs.at[arg->ref].rank; r++)
-				*used = *used || (k->refs.at[arg->ref].dim[r].kind != KDIM_ALL &&
-				                  int_reads(k, k->refs.at[arg->ref].dim[r].start, step));
-		}
-	}
-	if (stmt->op != K_LOOP)
-		return;
-	for (uint32_t dim = 0; dim < d->loop->rank; dim++)
-		d->used[PART_STEP][dim] =
-			d->used[PART_STEP][dim] || kernel_loop_reads(k, stmt->loop, d->loop->dim[dim].step);
-}
-
-/* The step numbers that its statements read. */
-static void find_used(Driver *d, Part part, RegionId body) {
-	bool kept[RANK_MAX];
-	memcpy(kept, d->used[PART_STEP], sizeof kept);
-	memset(d->used[PART_STEP], 0, sizeof kept);
-	kernel_walk(d->k, body, count_reads, d);
-	if (part == PART_STEP)
-		return;
-	memcpy(d->used[PART_AHEAD], d->used[PART_STEP], sizeof kept);
-	memcpy(d->used[PART_STEP], kept, sizeof kept);
-}
-
-static bool stmt_reads_flag(const Kernel *k, StmtId s, ValueId flag) {
-	const KStmt *stmt = kernel_stmt(k, s);
-	for (uint32_t i = 0; i < stmt->arg_count; i++) {
-		const KArg *arg = kernel_arg(k, s, i);
-		if ((arg->kind == KARG_VALUE && arg->value == flag) ||
-		    (arg->kind == KARG_INT && int_reads(k, arg->index, flag)))
-			return true;
-	}
-	return false;
-}
-
-static bool part_reads_flag(const Driver *d, RegionId body) {
-	for (StmtId s = region_first(d->k, body); s != NONE; s = kernel_stmt(d->k, s)->next)
-		if (stmt_reads_flag(d->k, s, d->loop->ragged))
-			return true;
-	return false;
-}
-
-static void add_parameter(Driver *d, FunctionId f, ParameterKind kind, uint32_t id) {
-	KParameter p = {kind, id};
-	vec_push(d->k->arena, &d->k->functions.at[f].parameters, p);
-}
-
-static void add_parameters(Driver *d, Part part, FunctionId f) {
-	const KLoop *loop = d->loop;
-	for (uint32_t i = 0; i < loop->rank; i++)
-		if (d->used[part][i])
-			add_parameter(d, f, PARAMETER_VALUE, loop->dim[i].step);
-	for (uint32_t i = 0; part == PART_STEP && i < loop->handed.count; i++)
-		add_parameter(d, f, PARAMETER_VALUE, loop->handed.at[i].value);
-	for (uint32_t w = 0; w < loop->windows.count; w++)
-		if (drive_reads(d, part, w))
-			add_parameter(d, f, PARAMETER_BUFFER, loop->windows.at[w].buffer);
-	for (uint32_t i = 0; part == PART_STEP && i < loop->carried.count; i++)
-		add_parameter(d, f, PARAMETER_VALUE, loop->carried.at[i]);
-	if (d->masked[part])
-		add_parameter(d, f, PARAMETER_FLAG, loop->ragged);
-}
-
-/* The statements of a part move into its function, which gives what is handed on or carried. */
-static void define_part(Driver *d, Part part) {
-	Kernel *k = d->k;
-	KStmt *loop = kernel_stmt(k, d->stmt);
-	FunctionId f =
-		kernel_function(k, FUNCTION_PLAIN,
-	                        part == PART_AHEAD ? arena_printf(k->arena, "%s_ahead", d->loop->name) : d->loop->name);
-	const Location *from = loop->from;
-	RegionId source = loop->body, body = k->functions.at[f].body;
-	KArgs results = {0};
-	d->part[part] = f;
-	Cursor outer = drive_define(d, f);
-	kernel_stmt(k, k->regions.at[body].owner)->from = from;
-	for (StmtId s = region_first(k, source), next; s != NONE; s = next) {
-		next = kernel_stmt(k, s)->next;
-		bool ahead = kernel_stmt(k, s)->flags & KSTMT_AHEAD;
-		if (kernel_stmt(k, s)->op != K_YIELD && (!d->loop->skewed || ahead == (part == PART_AHEAD)))
-			kernel_move(k, s, body);
-	}
-	StmtId yield = k->regions.at[source].last;
-	for (uint32_t i = 0; part == PART_AHEAD && i < d->loop->handed.count; i++)
-		vec_push(k->arena, &results, karg_value(d->loop->handed.at[i].value));
-	for (uint32_t i = 0; part == PART_STEP && i < kernel_stmt(k, yield)->arg_count; i++) {
-		KArg arg = *kernel_arg(k, yield, i);
-		vec_push(k->arena, &results, arg);
-	}
-	if (results.count)
-		drive_put(d, K_RETURN, results.count, results.at);
-	find_used(d, part, body);
-	d->masked[part] = d->loop->ragged != NONE && (!d->loop->skewed || part_reads_flag(d, body));
-	add_parameters(d, part, f);
-	d->at = outer;
-}
-
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
 void drive_add_steps(Driver *d, Part part, KArgs *args) {
@@ -314,9 +205,11 @@ static void add_tail_windows(Driver *d, Part part, KArgs *args) {
 	}
 }
 
+/* The function's own flag: it is set. */
 static void add_flag(Driver *d, Part part, KArgs *args) {
+	const KFunction *f = &d->k->functions.at[d->part[part]];
 	if (d->masked[part])
-		vec_push(d->k->arena, args, karg_value(d->loop->ragged));
+		vec_push(d->k->arena, args, karg_value(f->parameters.at[f->parameters.count - 1].id));
 }
 
 void drive_tail(Driver *d, ValueId *values) {
@@ -350,17 +243,24 @@ void drive_tail(Driver *d, ValueId *values) {
 
 /* ---- initial values and results --------------------------------------------------------------------------------- */
 
-KArg drive_initial(Driver *d, uint32_t i) {
+/* The statement that gives an initial value, and those that it reads, go where statements go. */
+static void move_here(Driver *d, KArg x) {
 	Kernel *k = d->k;
-	KArg x = *kernel_arg(k, d->stmt, i);
 	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
-	while (def != NONE && kernel_stmt(k, def)->region == d->loop->init) {
-		StmtId first = region_first(k, d->loop->init);
-		if (d->at.before == NONE)
-			kernel_move(k, first, d->at.region);
-		else
-			kernel_move_before(k, first, d->at.before);
-	}
+	if (def == NONE || !(kernel_stmt(k, def)->flags & KSTMT_INITIAL))
+		return;
+	kernel_stmt(k, def)->flags &= (uint16_t)~KSTMT_INITIAL;
+	for (uint32_t i = 0; i < kernel_stmt(k, def)->arg_count; i++)
+		move_here(d, *kernel_arg(k, def, i));
+	if (d->at.before == NONE)
+		kernel_move(k, def, d->at.region);
+	else
+		kernel_move_before(k, def, d->at.before);
+}
+
+KArg drive_initial(Driver *d, uint32_t i) {
+	KArg x = *kernel_arg(d->k, d->stmt, i);
+	move_here(d, x);
 	return x;
 }
 
@@ -383,6 +283,7 @@ void drive_read_scratch(Driver *d, ValueId *results) {
 			ValueId carried = d->loop->carried.at[i];
 			KArg ref = drive_whole(d, d->loop->place.at[i]);
 			results[i] = drive_value(d, K_LOAD, 1, &ref, carried, d->k->values.at[carried].name);
+			d->k->values.at[results[i]].as = drive_result(d, i);
 		}
 }
 
@@ -532,6 +433,7 @@ static void drive_unroll(Driver *d, ValueId *results) {
 		ValueId carried = d->loop->carried.at[i];
 		KArg x = drive_initial(d, i);
 		results[i] = drive_value(d, K_LET, 1, &x, carried, d->k->values.at[carried].name);
+		d->k->values.at[results[i]].as = drive_result(d, i);
 	}
 	if (d->loop->skewed)
 		unroll_ahead(d, results);
@@ -542,17 +444,33 @@ static void drive_unroll(Driver *d, ValueId *results) {
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
+/* What a step's function takes, by the call in the loop's region. */
+static void read_part(Driver *d, Part part, StmtId call) {
+	Kernel *k = d->k;
+	const KFunction *f = &k->functions.at[kernel_stmt(k, call)->function];
+	d->part[part] = kernel_stmt(k, call)->function;
+	d->masked[part] = f->parameters.count && f->parameters.at[f->parameters.count - 1].kind == PARAMETER_FLAG;
+	for (uint32_t i = 0; i < kernel_stmt(k, call)->arg_count; i++)
+		for (uint32_t dim = 0; dim < d->loop->rank; dim++) {
+			const KArg *arg = kernel_arg(k, call, i);
+			if (arg->kind == KARG_INT && int_reads(k, arg->index, d->loop->dim[dim].step))
+				d->used[part][dim] = true;
+		}
+}
+
 static void drive_loop(Kernel *k, StmtId s, const uint32_t *uses, ValueId *final) {
 	KStmt *stmt = kernel_stmt(k, s);
-	Driver d = {.k = k, .loop = stmt->loop, .stmt = s, .at = {stmt->region, s}, .uses = uses, .final = final};
+	Driver d = {.k = k, .loop = stmt->loop, .stmt = s, .at = {stmt->region, s}, .uses = uses};
 	uint32_t carried = d.loop->carried.count;
 	ValueId *results = arena_array(k->arena, carried + 1, sizeof *results);
+	StmtId ahead, step;
+	loop_calls(k, s, &ahead, &step);
 	for (uint32_t i = 0; i < carried; i++)
 		results[i] = NONE;
 	drive_set_own_steps(&d);
-	if (d.loop->skewed)
-		define_part(&d, PART_AHEAD);
-	define_part(&d, PART_STEP);
+	if (ahead != NONE)
+		read_part(&d, PART_AHEAD, ahead);
+	read_part(&d, PART_STEP, step);
 	switch (d.loop->type) {
 	case LOOP_UNROLL: drive_unroll(&d, results); break;
 	case LOOP_FORI: drive_fori(&d, results); break;
@@ -563,17 +481,9 @@ static void drive_loop(Kernel *k, StmtId s, const uint32_t *uses, ValueId *final
 	kernel_remove(k, s);
 }
 
-typedef VEC(StmtId) StmtIds;
-
-static void find_loops(Kernel *k, StmtId s, void *data) {
-	StmtIds *loops = data;
-	if (kernel_stmt(k, s)->op == K_LOOP)
-		vec_push(k->arena, loops, s);
-}
-
-void kernel_drive_loops(Kernel *k) {
-	StmtIds loops = {0};
-	kernel_walk(k, k->body, find_loops, &loops);
+void rewrite_drive(Kernel *k) {
+	rewrite_split(k);
+	StmtIds loops = kernel_loops(k);
 	if (loops.count == 0)
 		return;
 	uint32_t count = k->values.count;

@@ -3,7 +3,7 @@
 #ifndef PALLASC_DRIVE_H
 #define PALLASC_DRIVE_H
 
-#include "kernel.h"
+#include "rewrite.h"
 
 /* Where statements go: before a statement, or to the end of a region. */
 typedef struct Cursor {
@@ -26,12 +26,8 @@ typedef struct Driver {
 	bool used[2][RANK_MAX]; /* the part reads that dim's step number */
 	bool masked[2];         /* it takes the flag */
 	IntId step[RANK_MAX];   /* each dim's step number where statements go */
-	ValueId *final;         /* by value of the kernel: of the loop's results, what they are after it; else NONE */
 	const uint32_t *uses;   /* by value, before any loop was driven */
 } Driver;
-
-/* Every loop of the kernel, outer ones first. */
-void kernel_drive_loops(Kernel *k);
 
 /* drive.c */
 StmtId drive_put(Driver *d, uint16_t op, uint32_t arg_count, const KArg *args);
@@ -85,6 +81,9 @@ bool drive_step_read(const Driver *d, Part part, uint32_t dim, bool windows);
 /* The ragged last step, straight after the loop: values in, values out. */
 void drive_tail(Driver *d, ValueId *values);
 
+/* The loop's own result i, whose variable what it is then takes over. */
+static inline ValueId drive_result(const Driver *d, uint32_t i) { return kernel_stmt(d->k, d->stmt)->result + i; }
+
 /* Initial values: their statements go here, up to that of argument i, which is returned. */
 KArg drive_initial(Driver *d, uint32_t i);
 /* Those that are carried in scratch are stored there; what they are after the loop, of those that are read. */
@@ -94,8 +93,5 @@ void drive_read_scratch(Driver *d, ValueId *results);
 /* drive_fori.c, drive_pipeline.c: what is carried out of the loop, by argument. */
 void drive_fori(Driver *d, ValueId *results);
 void drive_pipeline(Driver *d, ValueId *results);
-
-/* rewrite_walk.c: the last grid dim runs backwards in every other step of the one before it. */
-void kernel_walk_back_and_forth(Kernel *k);
 
 #endif

@@ -510,6 +510,7 @@ static void run_body(const Fori *f, FunctionId body, ValueId *results, Hand *fir
 			KValue like = k->values.at[loop->carried.at[i]];
 			results[i] = kernel_result(k, s, like.type, like.dtype, like.rank, like.shape, like.name);
 			k->values.at[results[i]].layout = like.layout;
+			k->values.at[results[i]].as = drive_result(d, i);
 		}
 	for (uint32_t i = 0; skewed && i < loop->handed.count; i++)
 		if (loop->handed.at[i].scratch == NONE) {

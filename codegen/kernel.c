@@ -393,8 +393,6 @@ void kernel_walk(Kernel *k, RegionId r, KVisit *visit, void *data) {
 	for (StmtId s = region_first(k, r), next; s != NONE; s = next) {
 		next = kernel_stmt(k, s)->next;
 		visit(k, s, data);
-		if (kernel_stmt(k, s)->op == K_LOOP)
-			kernel_walk(k, kernel_stmt(k, s)->loop->init, visit, data);
 		if (kernel_stmt(k, s)->body != NONE)
 			kernel_walk(k, kernel_stmt(k, s)->body, visit, data);
 		if (kernel_stmt(k, s)->op == K_DEF)
@@ -516,7 +514,8 @@ static void unread_of(Kernel *k, RegionId r, uint32_t *uses, bool *any) {
 		if (stmt->op == K_DEF)
 			unread_of(k, k->functions.at[stmt->function].body, uses, any);
 		bool pure = kernel_op_kind(stmt->op) == KIND_PURE || stmt->op == K_LOAD;
-		if (!pure || stmt->result == NONE || uses[stmt->result] || k->values.at[stmt->result].name)
+		bool named = stmt->result != NONE && k->values.at[stmt->result].name && stmt->op != K_PROGRAM_ID;
+		if (!pure || stmt->result == NONE || uses[stmt->result] || named)
 			continue;
 		for (uint32_t i = 0; i < stmt->arg_count; i++)
 			if (kernel_arg(k, s, i)->kind == KARG_VALUE)

@@ -138,6 +138,15 @@ typedef enum KSpace {
 
 typedef enum BufferRole { BUFFER_IN, BUFFER_OUT, BUFFER_SCRATCH, BUFFER_PARAMETER } BufferRole;
 
+/* A block of an output that several grid points change one after the other: rewrite_held.c. */
+typedef struct KHeld {
+	bool fill, copy; /* the first of them fills it with `value`, or copies the block of `from` */
+	double value;
+	BufferId from;
+	uint32_t revisits; /* bit set of the grid dims whose steps find the same block */
+	BufferId sums;     /* scratch in which they add up; the last one rounds it into the block. NONE */
+} KHeld;
+
 typedef struct KBuffer {
 	BufferRole role;
 	KSpace space;
@@ -151,6 +160,7 @@ typedef struct KBuffer {
 	const IntId *index; /* VMEM: the block's place in units of blocks, of the grid's values (and prefetched ints) */
 	int buffers;        /* VMEM: windows that the pipeline keeps, 1 or 2 */
 	BufferId alias;     /* out: the in whose buffer it takes over; NONE */
+	const KHeld *held;  /* out: what its first and last visits are still to do; NULL */
 } KBuffer;
 
 typedef enum KDimKind {
@@ -230,10 +240,10 @@ typedef struct KLoop {
 	LoopType type;
 	uint32_t rank;
 	KLoopDim dim[RANK_MAX];
-	bool peeled;    /* the ragged last step runs after the loop */
+	bool peel;      /* the ragged last step is to run after the loop: rewrite_peel.c */
+	bool peeled;    /* it does */
 	ValueId ragged; /* the flag under which a step masks; NONE */
 	VEC(KWindow) windows;
-	RegionId init;        /* what computes initial values, in the order in which the driver wants them */
 	VEC(ValueId) carried; /* by argument: its parameter in the region */
 	VEC(BufferId) place;  /* by argument: the scratch that holds it; NONE: a value that the loop passes on */
 	bool skewed;          /* statements marked `ahead` run before the step that they belong to: */
@@ -274,8 +284,9 @@ typedef struct KPipeline {
 } KPipeline;
 
 enum {
-	KSTMT_AHEAD = 1, /* in a skewed loop: it runs ahead */
-	KSTMT_SAID = 2   /* its source line is told where it stands, though its one use prints it */
+	KSTMT_AHEAD = 1,  /* in a skewed loop: it runs ahead */
+	KSTMT_SAID = 2,   /* its source line is told where it stands, though its one use prints it */
+	KSTMT_INITIAL = 4 /* it makes an initial value of the loop behind it: where its driver wants it */
 };
 
 typedef struct KStmt {
@@ -348,6 +359,7 @@ typedef struct Kernel {
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
 	int64_t devices;       /* so many are along it */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
+	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */
 	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
@@ -464,6 +476,9 @@ bool program_verify_kernels(const KProgram *p, Diag *d);
 /* kernel_text.c and kernel_read.c: docs/kernel.md. Reading gives NULL after diagnostics. */
 void kernels_emit_text(const KProgram *p, Text *out);
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
+
+/* kernel_settle.c: what a text gives no variable, and Python needs one for, would like one. */
+void program_settle(KProgram *p);
 
 /* print_module.c: a variable for all that has none yet, which Python and kernel text use; the Python module. */
 void kernels_name(KProgram *p);

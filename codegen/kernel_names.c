@@ -62,7 +62,7 @@ static const char *value_var(Namer *n, ValueId v);
 
 /* As `after` is called, with the suffix behind; NULL: that has no variable. */
 static const char *name_after(Namer *n, const KValue *x) {
-	const char *after = x->after == NONE ? NULL : n->k->values.at[x->after].var;
+	const char *after = x->after == NONE ? NULL : value_var(n, x->after);
 	if (!after)
 		return NULL;
 	if (!*x->suffix)
@@ -106,7 +106,6 @@ static void name_function(Namer *n, FunctionId f) {
 }
 
 static void name_loop(Namer *n, const KLoop *loop) {
-	name_region(n, loop->init);
 	for (uint32_t i = 0; i < loop->rank; i++)
 		value_var(n, loop->dim[i].step);
 	for (uint32_t w = 0; w < loop->windows.count; w++)
@@ -125,7 +124,7 @@ static void name_results(Namer *n, StmtId s) {
 	}
 	for (uint32_t i = 0; i < stmt->result_count; i++) {
 		KValue *x = &n->k->values.at[stmt->result + i];
-		if (stmt->op == K_FORI && x->as == NONE && n->uses[stmt->result + i] == 0)
+		if (stmt->op == K_FORI && n->uses[stmt->result + i] == 0)
 			x->var = "_";
 		value_var(n, stmt->result + i);
 	}

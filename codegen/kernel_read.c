@@ -64,6 +64,37 @@ static void read_buffer(KReader *r, Signature *s, BufferRole role) {
 	vec_push(r->a, &s->buffers, kread_new_buffer(r, &name, b));
 }
 
+/* held NAME [fill NUMBER] [copy NAME] [sums NAME] over (DIM, ...) */
+static void read_held(KReader *r) {
+	KHeld *held = arena_alloc(r->a, sizeof *held);
+	int64_t dims[KDIM_MAX];
+	Token at = r->token;
+	BufferId b = kread_known(r, ENTRY_BUFFER);
+	*held = (KHeld){.from = NONE, .sums = NONE};
+	if (kread_accept(r, "fill")) {
+		held->fill = true;
+		KArg x = kread_arg(r);
+		if (x.kind != KARG_REAL)
+			kread_expected(r, "the number that fills it, with a point");
+		held->value = x.real;
+	}
+	if (kread_accept(r, "copy")) {
+		held->copy = true;
+		held->from = kread_known(r, ENTRY_BUFFER);
+	}
+	if (kread_accept(r, "sums"))
+		held->sums = kread_known(r, ENTRY_BUFFER);
+	kread_expect(r, "over");
+	uint32_t count = kread_numbers(r, "(", ")", 0, dims, KDIM_MAX);
+	for (uint32_t i = 0; i < count && !r->failed; i++)
+		if (dims[i] >= r->k->grid.count || dims[i] > 31)
+			kread_error(r, &at, "kernel-range", NULL, "the grid has no dim %lld", (long long)dims[i]);
+		else
+			held->revisits |= 1u << dims[i];
+	if (!r->failed)
+		r->k->buffers.at[b].held = held;
+}
+
 static void read_source_line(KReader *r) {
 	Location *line = arena_alloc(r->a, sizeof *line);
 	kread_number(r, "the number after that of the line before", r->lines.count + 1, r->lines.count + 1);
@@ -97,6 +128,8 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 		r->k->sparse_cores = kread_number(r, "how many SparseCores", 1, INT16_MAX);
 		r->k->subcores = kread_number(r, "how many subcores of each", 1, INT16_MAX);
 		break;
+	case 8: read_held(r); break;
+	case 9: r->k->turns = true; break;
 	default: read_source_line(r); break;
 	}
 }
@@ -115,7 +148,7 @@ static void signature_end(KReader *r, Signature *s) {
 /* A signature's line, as long as no statement came. */
 static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {"grid",          "in",          "out",  "scratch", "vmem_limit", "mesh",
-	                                    "collective_id", "sparse_core", "line", NULL};
+	                                    "collective_id", "sparse_core", "held", "turns",   "line",       NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
@@ -278,6 +311,7 @@ KProgram *kernels_read(Arena *a, Diag *d, const Source *text) {
 	r.p = arena_alloc(a, sizeof *r.p);
 	r.p->arena = a;
 	r.p->source = text;
+	r.p->config = "";
 	read_program(&r);
 	return r.failed ? NULL : r.p;
 }

@@ -124,7 +124,7 @@ void kread_pipeline(KReader *r, Draft *d) {
 	if (!r->failed && rank != p->rank)
 		kread_error(r, &at, "kernel-count", NULL, "the grid has %u dim%s and %u name%s", p->rank,
 		            p->rank == 1 ? "" : "s", rank, rank == 1 ? "" : "s");
-	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said");
+	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said") || kread_is(r, "initial");
 	if (r->token.kind == TOKEN_STRING || (r->token.kind == TOKEN_NAME && !word))
 		d->name = kread_variable(r, "a name");
 	draft_make(r, d);
@@ -212,10 +212,11 @@ static void read_dim(KReader *r, KLoop *loop) {
 static void read_ragged(KReader *r, KLoop *loop, bool peeled) {
 	static const ReadType flag = {.type = KTYPE_FLAG, .dtype = DTYPE_BOOL, .layout = LAYOUT_SCALAR};
 	loop->peeled = peeled;
-	if (r->token.kind == TOKEN_END)
-		return;
-	Token name = kread_name(r);
-	loop->ragged = kread_new_value(r, &name, &flag);
+	if (!kread_accept(r, "_")) {
+		Token name = kread_name(r);
+		loop->ragged = kread_new_value(r, &name, &flag);
+	}
+	loop->peel = !peeled && kread_accept(r, "peel");
 }
 
 static void read_hand(KReader *r, KLoop *loop) {

@@ -422,7 +422,7 @@ const char *token_variable(const Token *name) { return name->kind == TOKEN_NUMBE
 
 ValueId kread_new_value(KReader *r, const Token *name, const ReadType *type) {
 	const char *var = token_variable(name);
-	ValueId v = kernel_value(r->k, type->type, type->dtype, type->rank, type->shape, var);
+	ValueId v = kernel_value(r->k, type->type, type->dtype, type->rank, type->shape, var ? var : "value");
 	r->k->values.at[v].layout = type->layout;
 	r->k->values.at[v].var = var;
 	kscope_add(r, name->text, ENTRY_VALUE, v);
@@ -430,7 +430,8 @@ ValueId kread_new_value(KReader *r, const Token *name, const ReadType *type) {
 }
 
 BufferId kread_new_buffer(KReader *r, const Token *name, KBuffer b) {
-	b.name = b.var = token_variable(name);
+	b.var = token_variable(name);
+	b.name = b.var ? b.var : "buffer";
 	BufferId id = kernel_buffer(r->k, b);
 	kscope_add(r, name->text, ENTRY_BUFFER, id);
 	return id;

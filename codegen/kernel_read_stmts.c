@@ -105,11 +105,6 @@ static void read_attributes(KReader *r, Draft *d) {
 			vec_push(r->a, &d->ints, number);
 		}
 	}
-	if (kread_is(r, "ints") && kread_next_is(r, "=")) {
-		kread_token(r);
-		kread_token(r);
-		read_number_list(r, d);
-	}
 }
 
 static void read_types(KReader *r, Draft *d) {
@@ -145,6 +140,8 @@ static void read_words(KReader *r, Draft *d) {
 		s->flags |= KSTMT_AHEAD;
 	if (kread_accept(r, "said"))
 		s->flags |= KSTMT_SAID;
+	if (kread_accept(r, "initial"))
+		s->flags |= KSTMT_INITIAL;
 	if (kread_accept(r, "@"))
 		s->from = read_line_number(r);
 	if (kread_accept(r, "@"))
@@ -276,8 +273,9 @@ static void read_called(KReader *r, Draft *d) {
 	d->function = kread_known(r, ENTRY_FUNCTION);
 	kread_expect(r, "(");
 	for (bool more = !kread_is(r, ")"); more && !r->failed; more = kread_accept(r, ",")) {
-		KArg arg = karg_bool(true);
-		bool flag = at_flag(r, &r->k->functions.at[d->function], d->args.count);
+		const KFunction *f = &r->k->functions.at[d->function];
+		bool flag = at_flag(r, f, d->args.count);
+		KArg arg = karg_value(flag ? f->parameters.at[d->args.count].id : NONE);
 		if (flag)
 			kread_token(r);
 		if (!flag || kread_accept(r, "="))
@@ -292,7 +290,7 @@ static void read_called(KReader *r, Draft *d) {
 
 static void read_when(KReader *r, Draft *d) {
 	kread_args(r, &d->args);
-	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said");
+	bool word = kread_is(r, "ahead") || kread_is(r, "named") || kread_is(r, "said") || kread_is(r, "initial");
 	if (r->token.kind == TOKEN_STRING || (r->token.kind == TOKEN_NAME && !word))
 		d->name = kread_variable(r, "a name");
 	draft_make(r, d);

@@ -97,7 +97,8 @@ static void put_label(KTextOut *t, const KStmt *s) {
 	if (!name)
 		return;
 	text_put(t->out, " ");
-	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0 || strcmp(name, "said") == 0)
+	if (strcmp(name, "ahead") == 0 || strcmp(name, "named") == 0 || strcmp(name, "said") == 0 ||
+	    strcmp(name, "initial") == 0)
 		text_put_json(t->out, name);
 	else
 		ktext_name(t, name);
@@ -116,6 +117,8 @@ static void put_words(KTextOut *t, const KStmt *s) {
 		text_put(t->out, " ahead");
 	if (s->flags & KSTMT_SAID)
 		text_put(t->out, " said");
+	if (s->flags & KSTMT_INITIAL)
+		text_put(t->out, " initial");
 	if (s->from || s->also)
 		put_line_number(t, s->from);
 	if (s->also)
@@ -158,11 +161,11 @@ static void put_def(KTextOut *t, const KStmt *s) {
 	block_end(t);
 }
 
-/* An argument of a flag parameter: the parameter's name alone where it is set. */
+/* An argument of a flag parameter: the parameter itself where it is set, its name alone. */
 static void put_call_arg(KTextOut *t, const KFunction *f, uint32_t i, const KArg *arg) {
 	if (i < f->parameters.count && f->parameters.at[i].kind == PARAMETER_FLAG && arg->kind != KARG_NONE) {
 		ktext_value(t, f->parameters.at[i].id);
-		if (arg->kind == KARG_BOOL && arg->boolean)
+		if (arg->kind == KARG_VALUE && arg->value == f->parameters.at[i].id)
 			return;
 		text_put(t->out, "=");
 	}
@@ -318,13 +321,14 @@ static void put_loop_dim(KTextOut *t, const KLoopDim *dim) {
 static void put_loop_head(KTextOut *t, const KLoop *loop) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		put_loop_dim(t, &loop->dim[i]);
-	if (loop->peeled || loop->ragged != NONE) {
+	if (loop->peeled || loop->peel || loop->ragged != NONE) {
 		line_start(t);
-		text_put(t->out, loop->peeled ? "peel" : "mask");
-		if (loop->ragged != NONE) {
-			text_put(t->out, " ");
+		text_put(t->out, loop->peeled ? "peel " : "mask ");
+		if (loop->ragged != NONE)
 			ktext_value(t, loop->ragged);
-		}
+		else
+			text_put(t->out, "_");
+		text_put(t->out, loop->peel ? " peel" : "");
 		line_end(t);
 	}
 	if (loop->skewed) {
@@ -480,6 +484,36 @@ static void put_buffer(KTextOut *t, BufferId id) {
 	line_end(t);
 }
 
+/* What the first and the last of the grid points that find a block are still to do. */
+static void put_held(KTextOut *t, BufferId id) {
+	const KHeld *held = t->k->buffers.at[id].held;
+	int64_t dims[32];
+	uint32_t count = 0;
+	if (!held)
+		return;
+	line_start(t);
+	text_put(t->out, "held ");
+	ktext_buffer(t, id);
+	if (held->fill) {
+		text_put(t->out, " fill ");
+		KArg value = karg_real(held->value);
+		ktext_arg(t, &value);
+	}
+	if (held->copy) {
+		text_put(t->out, " copy ");
+		ktext_buffer(t, held->from);
+	}
+	if (held->sums != NONE) {
+		text_put(t->out, " sums ");
+		ktext_buffer(t, held->sums);
+	}
+	for (uint32_t d = 0; d < 32; d++)
+		if (held->revisits >> d & 1)
+			dims[count++] = d;
+	ktext_numbers(t, " over (", dims, count, ")");
+	line_end(t);
+}
+
 static void put_option(KTextOut *t, const char *word, int64_t number) {
 	line_start(t);
 	text_printf(t->out, "%s %lld", word, (long long)number);
@@ -498,6 +532,8 @@ static void put_signature(KTextOut *t) {
 	}
 	for (BufferId b = 0; b < k->buffers.count; b++)
 		put_buffer(t, b);
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		put_held(t, b);
 	if (k->vmem_limit)
 		put_option(t, "vmem_limit", k->vmem_limit);
 	if (k->mesh_axis) {
@@ -512,6 +548,11 @@ static void put_signature(KTextOut *t) {
 	if (k->sparse_cores) {
 		line_start(t);
 		text_printf(t->out, "sparse_core %lld %lld", (long long)k->sparse_cores, (long long)k->subcores);
+		line_end(t);
+	}
+	if (k->turns) {
+		line_start(t);
+		text_put(t->out, "turns");
 		line_end(t);
 	}
 	kernel_walk(k, k->body, put_lines_of, t);

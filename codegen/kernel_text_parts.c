@@ -217,7 +217,7 @@ static void put_items(KTextOut *t, const KStmt *s) {
 	text_put(t->out, "]");
 }
 
-/* Those that the op's row names; what is more than these is `ints`. */
+/* Those that the op's row names. */
 void ktext_attributes(KTextOut *t, StmtId id) {
 	const KStmt *s = kernel_stmt(t->k, id);
 	const KOpRow *row = kernel_op_row(s->op);
@@ -241,8 +241,6 @@ void ktext_attributes(KTextOut *t, StmtId id) {
 		text_printf(t->out, "=%lld", (long long)s->ints[i++]);
 		at += n + strspn(at + n, " ");
 	}
-	if (i < s->int_count)
-		ktext_numbers(t, " ints=(", s->ints + i, s->int_count - i, ")");
 }
 
 /* ---- types ------------------------------------------------------------------------------------------------------ */

@@ -193,6 +193,11 @@ static bool buffer_fits(Verifier *v, BufferId id) {
 		return kverify_error(v, "kernel-signature", "say `of [ARRAY] at (...) buffers N`",
 		                     "%s does not say of which array its block is, and where",
 		                     kverify_buffer_name(v, id));
+	bool held = b->held && (b->role != BUFFER_OUT || (b->held->copy && b->held->from >= v->k->buffers.count) ||
+	                        (b->held->sums != NONE && b->held->sums >= v->k->buffers.count) ||
+	                        b->held->revisits >> v->k->grid.count);
+	if (held)
+		return kverify_error(v, "kernel-signature", NULL, "%s cannot be held so", kverify_buffer_name(v, id));
 	if (operand && b->index && !block_fits(v, id))
 		return false;
 	return b->role != BUFFER_OUT || b->alias == NONE || alias_fits(v, b);
@@ -270,6 +275,10 @@ static void kverify_kernel(Verifier *v, Kernel *k, uint32_t index) {
 	for (uint32_t i = 0; v->host && i < v->p->inputs.count; i++)
 		kverify_define_value(v, i);
 	kverify_region(v, k->body, v->host ? K_RETURN : K_END);
+	StmtId last = k->regions.at[k->body].last;
+	v->stmt = NONE;
+	if (v->host && (last == NONE || kernel_stmt(k, last)->op != K_RETURN))
+		kverify_error(v, "kernel-structure", NULL, "it returns nothing");
 }
 
 /* The program is called once, on one mesh. */

@@ -210,6 +210,14 @@ static bool kverify_def(Verifier *v) {
 	VerifyMark mark = kverify_mark(v);
 	uint32_t outer = v->grid_rank;
 	v->grid_rank = v->pipeline_rank[s->function] ? v->pipeline_rank[s->function] : outer;
+	bool values = f->parameters.count > 0;
+	for (uint32_t i = 0; i < f->parameters.count; i++)
+		values = values && f->parameters.at[i].kind == PARAMETER_VALUE;
+	if (f->kind == FUNCTION_FORI && !values)
+		kverify_error(v, "kernel-structure", NULL, "the body of a fori takes the step and what is carried");
+	for (uint32_t i = 1; i < f->parameters.count; i++)
+		if (f->parameters.at[i - 1].kind == PARAMETER_FLAG && f->parameters.at[i].kind != PARAMETER_FLAG)
+			kverify_error(v, "kernel-structure", NULL, "its flags come last");
 	for (uint32_t i = 0; i < f->parameters.count; i++) {
 		if (f->parameters.at[i].kind == PARAMETER_BUFFER)
 			kverify_define_buffer(v, f->parameters.at[i].id);
@@ -249,7 +257,9 @@ static bool passes_buffer(Verifier *v, uint32_t i, const KParameter *x) {
 	return true;
 }
 
-static bool passes_flag(Verifier *v, const KArg *arg) {
+static bool passes_flag(Verifier *v, const KArg *arg, ValueId flag) {
+	if (arg->kind == KARG_VALUE && arg->value == flag)
+		return true;
 	const KValue *x = value_of(v, arg);
 	if (x ? x->rank == 0 : arg->kind != KARG_REF && arg->kind != KARG_REAL)
 		return true;
@@ -260,7 +270,7 @@ static bool passes(Verifier *v, uint32_t i, const KParameter *x) {
 	if (x->kind == PARAMETER_BUFFER)
 		return passes_buffer(v, i, x);
 	if (x->kind == PARAMETER_FLAG)
-		return passes_flag(v, arg_at(v, i));
+		return passes_flag(v, arg_at(v, i), x->id);
 	return kverify_passes(v, arg_at(v, i), x->id, parameter_name(v, x));
 }
 
@@ -358,6 +368,8 @@ static bool carries(Verifier *v, const ValueId *carried, uint32_t count) {
 
 static bool kverify_for(Verifier *v) {
 	const KFor *each = kernel_stmt(v->k, v->stmt)->each;
+	if (each && each->slice && each->unread)
+		return kverify_error(v, "kernel-structure", "give the step a name", "its slice reads the step");
 	if (!each || !kverify_int(v, each->end, false) || !carries(v, each->carried.at, each->carried.count))
 		return false;
 	VerifyMark mark = kverify_mark(v);
@@ -542,11 +554,21 @@ static bool kverify_control(Verifier *v, const KStmt *s) {
 	}
 }
 
+/* The argument names a flag of the function that is called, which is in no scope here. */
+static bool sets_flag(const Verifier *v, const KStmt *s, uint32_t i) {
+	if (s->op != K_CALL || s->function >= v->k->functions.count)
+		return false;
+	const KFunction *f = &v->k->functions.at[s->function];
+	const KArg *arg = arg_at(v, i);
+	return i < f->parameters.count && f->parameters.at[i].kind == PARAMETER_FLAG && arg->kind == KARG_VALUE &&
+	       arg->value == f->parameters.at[i].id;
+}
+
 static bool kverify_stmt(Verifier *v, const KStmt *s) {
 	if (s->op == K_FIRST || s->op >= K_END)
 		return kverify_error(v, "kernel-structure", NULL, "there is no op %u", s->op);
 	for (uint32_t i = 0; i < s->arg_count; i++)
-		if (!kverify_arg(v, arg_at(v, i)))
+		if (!sets_flag(v, s, i) && !kverify_arg(v, arg_at(v, i)))
 			return false;
 	for (uint32_t i = 0; i < s->result_count; i++)
 		if (!kverify_type(v, s->result + i))

@@ -174,6 +174,7 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 	                               {K_IOTA, 0, 0},
 	                               {K_CHOOSE, 3, 3},
 	                               {K_MASK, 3, 3},
+	                               {K_KEEP, 3, 3},
 	                               {K_PAD, 2, 2},
 	                               {K_CONCATENATE, 1, UINT32_MAX},
 	                               {K_STACK, 1, UINT32_MAX},
@@ -185,6 +186,7 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 	                               {K_TRUNC_DIVIDE, 2, 2},
 	                               {K_INT_POWER, 2, 2},
 	                               {K_WIDE_MAXIMUM, 2, 2},
+	                               {K_FLOORED, 2, 2},
 	                               {K_WIDE_MINIMUM, 2, 2},
 	                               {K_PROGRAM_ID, 0, 0},
 	                               {K_DEVICE_ID, 0, 0},
@@ -278,6 +280,7 @@ static bool moves_fit(Verifier *v, const KStmt *s) {
 	case K_BROADCAST: return !x || spread_fits(v, x, &v->k->values.at[s->result]);
 	case K_IOTA: return s->int_count == 1 && axis_fits(v, n[0], v->k->values.at[s->result].rank);
 	case K_MASK:
+	case K_KEEP:
 	case K_CUMSUM:
 	case K_CUMPROD:
 	case K_FLIP:
@@ -290,6 +293,12 @@ static bool moves_fit(Verifier *v, const KStmt *s) {
 			return true;
 		return axis_fits(v, n[3], x->rank) &&
 		       (n[3] < 0 || part_fits(v, n[0], n[0] + (n[2] - 1) * n[1] + 1, x->shape[n[3]]));
+	case K_ROLL:
+		for (uint32_t i = 0; x && i + 1 < s->int_count; i += 2)
+			if (!axis_fits(v, n[i + 1], x->rank))
+				return false;
+		return s->int_count % 2 == 0 ||
+		       kverify_error(v, "kernel-arguments", NULL, "each shift has its axis behind it");
 	case K_TILE:
 		for (uint32_t d = 0; x && s->int_count >= x->rank && d < x->rank; d++)
 			if (n[s->int_count - x->rank + d] < 0 ||

@@ -2,6 +2,7 @@
 #ifndef PALLASC_PLANNER_H
 #define PALLASC_PLANNER_H
 
+#include "mosaic.h"
 #include "plan.h"
 
 /* One of the ways in which a configuration can be planned: fori_dma.c. */
@@ -179,8 +180,6 @@ Dtype arith_natural(const Module *m, NodeId n);
 Dtype arith_compute_dtype(const Module *m, NodeId n);
 /* The dtype in which a LOWER_MOVE moves lanes: of bools, which are masks to Mosaic, int32; DTYPE_NONE: its own. */
 Dtype arith_moved_in(const Module *m, NodeId n);
-/* The dtype through which Mosaic converts; DTYPE_NONE: directly. */
-Dtype arith_conversion_hub(Dtype from, Dtype to);
 /* The TPU compiler takes what n is lowered to; else false after a diagnostic. */
 bool arith_accepts(Planner *p, NodeId n);
 /* Bit set of the dtypes of which no kernel can hold this op. */

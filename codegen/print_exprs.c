@@ -285,12 +285,18 @@ static PyExpr call_expr(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const KFunction *f = &pr->k->functions.at[stmt->function];
 	const char **items = arena_array(pr->a, stmt->arg_count + 1, sizeof *items);
+	uint32_t count = 0;
 	for (uint32_t i = 0; i < stmt->arg_count; i++) {
-		bool flag = i < f->parameters.count && f->parameters.at[i].kind == PARAMETER_FLAG;
-		const char *text = arg_expr(pr, s, i).text;
-		items[i] = flag ? arena_printf(pr->a, "%s=True", text) : text;
+		const KParameter *to = i < f->parameters.count ? &f->parameters.at[i] : NULL;
+		const KArg *arg = kernel_arg(pr->k, s, i);
+		if (!to || to->kind != PARAMETER_FLAG)
+			items[count++] = arg_expr(pr, s, i).text;
+		else if (arg->kind != KARG_NONE) /* set by its own name, or to what another flag is */
+			items[count++] = arena_printf(
+				pr->a, "%s=%s", pr->k->values.at[to->id].var,
+				arg->kind == KARG_VALUE && arg->value == to->id ? "True" : arg_expr(pr, s, i).text);
 	}
-	return py_atom(arena_printf(pr->a, "%s(%s)", f->var, list_text(pr, stmt->arg_count, items)));
+	return py_atom(arena_printf(pr->a, "%s(%s)", f->var, list_text(pr, count, items)));
 }
 
 /* A device by its place along the kernel's axis: the caller's mesh may have others. */

@@ -76,6 +76,27 @@ static bool on_sparse_core(const KProgram *p) {
 	return any;
 }
 
+/* Members of a JSON object as those of a dict: strings, numbers and brackets are the same. */
+static const char *config_text(Printer *pr, const char *json) {
+	static const char *const words[][2] = {{"true", "True"}, {"false", "False"}, {"null", "None"}};
+	Text out;
+	text_init(&out, pr->a);
+	text_put(&out, "");
+	for (bool in_string = false; *json;) {
+		size_t n = in_string && *json == '\\' ? 2 : 1;
+		const char *word = NULL;
+		in_string ^= *json == '"';
+		for (size_t i = 0; !in_string && !word && i < sizeof words / sizeof *words; i++)
+			if (strncmp(json, words[i][0], strlen(words[i][0])) == 0) {
+				word = words[i][1];
+				n = strlen(words[i][0]);
+			}
+		text_putn(&out, word ? word : json, word ? strlen(word) : n);
+		json += n;
+	}
+	return out.at;
+}
+
 static void print_info(Printer *pr, const char *target) {
 	const KProgram *p = pr->program;
 	Text out;
@@ -91,7 +112,7 @@ static void print_info(Printer *pr, const char *target) {
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array_info(pr, &out, &p->outputs.at[i]);
 	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,",
-	            p->config ? p->config : "", (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
+	            config_text(pr, p->config), (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
 	if (meshed(p))
 		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
 		            (long long)meshed(p)->devices);

@@ -327,9 +327,12 @@ static void print_stmt(Printer *pr, StmtId s) {
 }
 
 void print_region(Printer *pr, RegionId r) {
+	size_t before = pr->w.out->length;
 	for (StmtId s = region_first(pr->k, r); s != NONE; s = kernel_stmt(pr->k, s)->next)
 		if (!pr->printed[s])
 			print_stmt(pr, s);
+	if (pr->w.out->length == before)
+		py_line(&pr->w, "pass");
 }
 
 /* ---- the kernel's function -------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  *
  *     tile_n = program_id dim=1         tile_n = int (turn(program_id 0, program_id 1, 4))
  *     at (tile_m, tile_n)               at (tile_m, turn(tile_m, tile_n, 4)) */
-#include "drive.h"
+#include "rewrite.h"
 
 static StmtId program_id_of(const Kernel *k, uint32_t dim) {
 	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)
@@ -17,7 +17,10 @@ static IntId new_program_id(Kernel *k, StmtId before, int64_t dim) {
 	return int_value(k, kernel_result(k, s, KTYPE_INT, DTYPE_I32, 0, NULL, NULL));
 }
 
-void kernel_walk_back_and_forth(Kernel *k) {
+void rewrite_walk(Kernel *k) {
+	if (!k->turns)
+		return;
+	k->turns = false;
 	uint32_t last = k->grid.count - 1;
 	IntId steps = int_const(k, k->grid.at[last].steps);
 	ValueId at = k->grid.at[last].at;

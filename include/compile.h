@@ -24,6 +24,9 @@ typedef struct CompileOptions {
 	uint32_t set_count;
 	const char *const *passes; /* `pass_count` names of those to run, in this order; NULL: the whole pipeline */
 	uint32_t pass_count;
+	const char *const *rewrites; /* `rewrite_count` names of those to run on kernels, in their own order; NULL: all */
+	uint32_t rewrite_count;
+	bool verify_kernels; /* as built, and after each rewrite */
 	const PassHooks *hooks; /* may be NULL */
 	bool explain;           /* remarks are wanted */
 } CompileOptions;
@@ -64,7 +67,7 @@ KProgram *compile_kernels(Compilation *c);
 bool source_is_kernel(const Source *source);
 /* Reads and verifies it; what is asked for goes to `out`. `target`: over the text's own, or NULL. False after
  * diagnostics. */
-bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const Target *target, Emit emit, Text *out);
+bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out);
 /* What the passes and the plan decided and why, one line each. */
 void compile_explain(const Compilation *c, Text *out);
 

@@ -5,7 +5,14 @@
 #include "compile.h"
 
 /* What to do: a compilation, or one of the options that only print. */
-typedef enum Action { ACTION_COMPILE, ACTION_HELP, ACTION_VERSION, ACTION_TARGETS, ACTION_PASSES } Action;
+typedef enum Action {
+	ACTION_COMPILE,
+	ACTION_HELP,
+	ACTION_VERSION,
+	ACTION_TARGETS,
+	ACTION_PASSES,
+	ACTION_REWRITES
+} Action;
 typedef enum ColorWhen { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } ColorWhen;
 
 typedef struct Options {
@@ -20,6 +27,8 @@ typedef struct Options {
 	VEC(const char *) sets;
 	VEC(const char *) passes; /* names; --passes= gives none and `passes_given` */
 	bool passes_given;
+	VEC(const char *) rewrites; /* names; --rewrites= gives none and `rewrites_given` */
+	bool rewrites_given;
 	VEC(const Pass *) print_before, print_after;
 	bool print_after_all;
 	bool verify_each, explain, verbose;

@@ -2,6 +2,7 @@
 #include "compile.h"
 
 #include "build.h"
+#include "rewrite.h"
 
 const char *const *emit_names(void) {
 	static const char *const names[] = {"python", "json", "plan", "kernel", "dot", "report", "none", NULL};
@@ -72,6 +73,8 @@ bool compile_plan(Compilation *c) {
 KProgram *compile_kernels(Compilation *c) {
 	if (!c->kernels) {
 		c->kernels = program_build(c->program);
+		kernels_rewrite(c->kernels, c->options->rewrites, c->options->rewrite_count,
+		                c->options->verify_kernels ? c->diag : NULL);
 		kernels_name(c->kernels);
 	}
 	return c->kernels;

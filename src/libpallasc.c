@@ -5,6 +5,7 @@
 #include "pallasc/pallasc.h"
 
 #include "compile.h"
+#include "rewrite.h"
 #include "version.h"
 
 #include <stdlib.h>
@@ -201,14 +202,39 @@ static void emit_texts(Job *job, Compilation *c) {
 /* As the command does it: a graph alone (json) needs no plan. */
 static bool wants_plan(unsigned emit) { return emit != PALLASC_EMIT_GRAPH; }
 
+/* The rewrites of the options; false after a diagnostic. */
+static bool choose_rewrites(Job *job, CompileOptions *options) {
+	const char *at = job->options->rewrites;
+	VEC(const char *) names = {0};
+	static const char *const none[1];
+	if (!at)
+		return true;
+	for (size_t n; *at; at += n + (at[n] == ',')) {
+		n = strcspn(at, ",");
+		const char *name = arena_printf(job->arena, "%.*s", (int)n, at);
+		if (!rewrite_find(name)) {
+			diag_error(&job->diag, (Place){0}, "unknown-rewrite", "pallasc --print-rewrites lists them",
+			           "there is no rewrite '%s'", name);
+			return false;
+		}
+		vec_push(job->arena, &names, name);
+	}
+	options->rewrites = names.count ? names.at : none;
+	options->rewrite_count = names.count;
+	return true;
+}
+
 /* Each text is made of a program of its own: printing gives names. */
 static pallasc_status compile_kernel(Job *job, const Target *target) {
+	CompileOptions options = {.target = target};
+	if (!choose_rewrites(job, &options))
+		return PALLASC_USAGE;
 	const Source *source = &job->graph->source;
 	bool ok = true;
 	if (job->options->emit & PALLASC_EMIT_SOURCE)
-		ok = compile_kernel_text(job->arena, &job->diag, source, target, EMIT_PYTHON, &job->text[TEXT_SOURCE]);
+		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON, &job->text[TEXT_SOURCE]);
 	if (ok && job->options->emit & PALLASC_EMIT_KERNEL)
-		ok = compile_kernel_text(job->arena, &job->diag, source, target, EMIT_KERNEL, &job->text[TEXT_KERNEL]);
+		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_KERNEL, &job->text[TEXT_KERNEL]);
 	return ok ? PALLASC_OK : PALLASC_REFUSED;
 }
 
@@ -231,6 +257,8 @@ static pallasc_status compile(Job *job) {
 	                          .config_count = o->config_json != NULL,
 	                          .sets = o->sets,
 	                          .set_count = (uint32_t)o->set_count};
+	if (!choose_rewrites(job, &options))
+		return PALLASC_USAGE;
 	Compilation c;
 	compile_init(&c, &options, job->arena, &job->diag, module_clone(job->graph->module, job->arena));
 	if (!compile_module(&c) || (wants_plan(o->emit) && !compile_plan(&c)))

@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700
 #include "files.h"
 #include "options.h"
+#include "rewrite.h"
 #include "version.h"
 
 #include <signal.h>
@@ -63,6 +64,11 @@ static void put_passes(Text *out) {
 		text_printf(out, "%-18s %s\n", p->name, p->summary);
 }
 
+static void put_rewrites(Text *out) {
+	for (const Rewrite *r = kernel_rewrites(); r->name; r++)
+		text_printf(out, "%-18s %s\n", r->name, r->about);
+}
+
 static int write_output(Command *c, const Text *text) {
 	const char *path = c->options.output, *at = text->at ? text->at : "";
 	if (strcmp(path, "-") != 0) {
@@ -81,6 +87,7 @@ static int print_only(Command *c) {
 	case ACTION_VERSION: text_put(&out, "pallasc " PALLASC_VERSION "\n"); break;
 	case ACTION_TARGETS: put_targets(&out); break;
 	case ACTION_PASSES: put_passes(&out); break;
+	case ACTION_REWRITES: put_rewrites(&out); break;
 	case ACTION_COMPILE: break;
 	}
 	c->options.output = "-";
@@ -162,6 +169,11 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 	                  : o->passes.count ? o->passes.at
 	                                    : no_passes,
 		.pass_count = o->passes.count,
+		.rewrites = !o->rewrites_given  ? NULL
+	                    : o->rewrites.count ? o->rewrites.at
+	                                        : no_passes,
+		.rewrite_count = o->rewrites.count,
+		.verify_kernels = o->verify_each,
 		.hooks = &c->hooks,
 		.explain = o->explain,
 	};
@@ -174,7 +186,8 @@ static bool compile_kernel(Command *c, const Target *target, Text *out) {
 	if (o->configs.count || o->sets.count || o->passes_given)
 		diag_warning(&c->diag, at, "kernel-options", "change the text, or compile the graph again",
 		             "kernel text is compiled as it stands: no configuration and no passes change it");
-	return compile_kernel_text(&c->arena, &c->diag, &c->graph, o->target_given ? target : NULL, o->emit, out);
+	CompileOptions options = compile_options(c, o->target_given ? target : NULL);
+	return compile_kernel_text(&c->arena, &c->diag, &c->graph, &options, o->emit, out);
 }
 
 /* Everything up to the text; false after diagnostics. */

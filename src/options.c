@@ -1,6 +1,8 @@
 /* options.c - the command line of pallasc: one row per option. */
 #include "options.h"
 
+#include "rewrite.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -95,6 +97,16 @@ static const char *const *pass_names(Parser *p) {
 	return names;
 }
 
+static const char *const *rewrite_names(Parser *p) {
+	uint32_t count = 0;
+	while (kernel_rewrites()[count].name)
+		count++;
+	const char **names = arena_array(p->arena, (size_t)count + 1, sizeof *names);
+	for (uint32_t i = 0; i < count; i++)
+		names[i] = kernel_rewrites()[i].name;
+	return names;
+}
+
 /* Calls `add` with each pass of a comma-separated list. */
 static void each_pass(Parser *p, const char *value, void (*add)(Parser *p, const Pass *pass)) {
 	for (const char *at = value; *at;) {
@@ -121,6 +133,24 @@ static void set_passes(Parser *p, const char *name, const char *value) {
 	p->options->passes.count = 0; /* the last --passes counts */
 	each_pass(p, value, add_pass);
 	p->options->passes_given = true;
+}
+
+static void set_rewrites(Parser *p, const char *name, const char *value) {
+	(void)name;
+	p->options->rewrites.count = 0; /* the last --rewrites counts */
+	p->options->rewrites_given = true;
+	for (const char *at = value; *at;) {
+		size_t n = strcspn(at, ",");
+		const char *word = arena_printf(p->arena, "%.*s", (int)n, at);
+		if (rewrite_find(word))
+			vec_push(p->arena, &p->options->rewrites, word);
+		else
+			fail(p, "unknown rewrite '%s'%s", word, suggest(p, word, rewrite_names(p)));
+		at += n;
+		if (strcmp(at, ",") == 0)
+			fail(p, "the list of rewrites '%s' ends with a comma", value);
+		at += *at == ',';
+	}
 }
 
 static void set_print_before(Parser *p, const char *name, const char *value) {
@@ -171,6 +201,7 @@ FLAG(set_help, p->options->action = ACTION_HELP)
 FLAG(set_version, p->options->action = ACTION_VERSION)
 FLAG(set_print_targets, p->options->action = ACTION_TARGETS)
 FLAG(set_print_passes, p->options->action = ACTION_PASSES)
+FLAG(set_print_rewrites, p->options->action = ACTION_REWRITES)
 FLAG(set_print_after_all, p->options->print_after_all = true)
 FLAG(set_verify_each, p->options->verify_each = true)
 FLAG(set_explain, p->options->explain = true)
@@ -193,6 +224,8 @@ static const Option table[] = {
 	{"--set", true, add_set},
 	{"--passes", true, set_passes},
 	{"--print-passes", false, set_print_passes},
+	{"--rewrites", true, set_rewrites},
+	{"--print-rewrites", false, set_print_rewrites},
 	{"--print-before", true, set_print_before},
 	{"--print-after", true, set_print_after},
 	{"--print-after-all", false, set_print_after_all},
@@ -230,7 +263,10 @@ const char *options_help(void) {
 	       "  --print-passes        list the passes in the pipeline's order\n"
 	       "  --print-before=P      the graph before pass P, as JSON on standard error\n"
 	       "  --print-after=P       and after it; --print-after-all: after each\n"
-	       "  --verify-each         verify the graph after each pass\n"
+	       "  --rewrites=R,Q,...    run just these rewrites of kernels, in their own order; implies\n"
+	       "                        --emit=kernel\n"
+	       "  --print-rewrites      list them\n"
+	       "  --verify-each         verify the graph after each pass, kernels after each rewrite\n"
 	       "\n"
 	       "  --explain             each decision and why, on standard error\n"
 	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
@@ -326,6 +362,8 @@ const char *options_parse(Arena *a, int argc, char *const *argv, Options *option
 		options->input = "-";
 	if (options->passes_given && !options->emit_given)
 		options->emit = EMIT_JSON;
+	if (options->rewrites_given && !options->emit_given)
+		options->emit = EMIT_KERNEL;
 	check_standard_input(&p);
 	return p.error;
 }

@@ -82,10 +82,12 @@ typedef struct pallasc_options {
 	const char *config_json; /* a configuration as a JSON object, over the graph's own; or NULL */
 	const char *const *sets; /* `set_count` strings KEY=VALUE, over `config_json`; or NULL */
 	size_t set_count;        /* number of strings in `sets` */
+	const char *rewrites;    /* names of the rewrites of kernels to run, with commas between, "" for none;
+	                                                        NULL is all: --print-rewrites of the command lists them */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
-	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0 }
+	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL }
 
 /* The library's version, such as "0.1.0". Static text. */
 PALLASC_API const char *pallasc_version(void);

@@ -30,6 +30,7 @@ class _Options(ctypes.Structure):
         ("config_json", ctypes.c_char_p),
         ("sets", ctypes.POINTER(ctypes.c_char_p)),
         ("set_count", ctypes.c_size_t),
+        ("rewrites", ctypes.c_char_p),
     )
 
 
@@ -105,7 +106,9 @@ class Graph:
         if getattr(self, "_context", None):
             self._dll.pallasc_context_free(self._context)
 
-    def compile(self, config=None, target="v6e", sets=(), emit=EMIT_SOURCE | EMIT_PLAN):
+    def compile(
+        self, config=None, target="v6e", sets=(), emit=EMIT_SOURCE | EMIT_PLAN, rewrites=None
+    ):
         """Compiles; gives {"status"} and TEXTS.
 
         Args:
@@ -113,6 +116,7 @@ class Graph:
           target: a chip's name, or the JSON text of a target.
           sets: strings KEY=VALUE, over `config`.
           emit: EMIT_ values or'ed.
+          rewrites: names of those to run on kernels, with commas between; None: all.
         """
         items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
         options = _Options(
@@ -122,6 +126,7 @@ class Graph:
             config_json=_no_nul(config, "config"),
             sets=ctypes.cast(items, ctypes.POINTER(ctypes.c_char_p)),
             set_count=len(sets),
+            rewrites=_no_nul(rewrites, "rewrites"),
         )
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
