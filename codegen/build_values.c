@@ -98,6 +98,14 @@ static ValueId converted_find(const Builder *b, uint64_t key) {
 	return NONE;
 }
 
+/* As what is called a row or a column lies: one that has lost the dim of size 1 lies as a tile does. */
+static Layout layout_of(const KValue *v, Form form, bool vector) {
+	if (form == FORM_COLUMN && v->rank > 0 && v->shape[v->rank - 1] == 1)
+		return LAYOUT_COLUMN;
+	bool row = form == FORM_ROW || (form == FORM_NATURAL && vector);
+	return row && (v->rank == 1 || v->shape[v->rank - 2] == 1) ? LAYOUT_ROW : LAYOUT_TILE;
+}
+
 /* A converted value gets a name, so that it is converted once: that of `view`, a view that is this and no more, or one
  * of its own. */
 static KArg value_turned(Builder *b, NodeId n, KArg x, Form to, NodeId view) {
@@ -113,7 +121,8 @@ static KArg value_turned(Builder *b, NodeId n, KArg x, Form to, NodeId view) {
 		build_name(b, y,
 		           arena_printf(b->a, "%s_%s", node_get(b->m, n)->name, to == FORM_COLUMN ? "col" : "row"));
 	}
-	b->k->values.at[y.value].layout = to == FORM_COLUMN ? LAYOUT_COLUMN : LAYOUT_ROW;
+	KValue *v = &b->k->values.at[y.value];
+	v->layout = layout_of(v, to == FORM_COLUMN ? to : FORM_ROW, true);
 	Converted c = {key, y.value, b->scope};
 	vec_push(b->a, &b->converted, c);
 	return y;
@@ -405,11 +414,8 @@ static KArg node_value(Builder *b, NodeId n) {
 KArg build_node_value(Builder *b, NodeId n) {
 	KArg x = node_value(b, n);
 	if (x.kind == KARG_VALUE && type_rank(b, n) > 0) {
-		Form form = b->plan->values[n].form;
 		KValue *v = &b->k->values.at[x.value];
-		v->layout = form == FORM_COLUMN                          ? LAYOUT_COLUMN
-		            : form == FORM_ROW || (type_rank(b, n) == 1) ? LAYOUT_ROW
-		                                                         : LAYOUT_TILE;
+		v->layout = v->rank ? layout_of(v, b->plan->values[n].form, type_rank(b, n) == 1) : LAYOUT_SCALAR;
 	}
 	return x;
 }

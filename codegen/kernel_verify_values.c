@@ -207,6 +207,7 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 		++*most;
 		*least += !param.fallback && !param.by_name && !param.nullable;
 	}
+	*most += op == OP_ROUND; /* decimals */
 	return true;
 }
 

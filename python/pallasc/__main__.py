@@ -12,6 +12,7 @@ COMMANDS = {
     "run": "run a kernel module, on a TPU or simulated",
     "check": "compile a graph, simulate the kernel, compare with the reference",
     "aot": "compile a kernel module for a chip, with no TPU present",
+    "execute": "execute the text of a kernel in NumPy",
     "profile": "execute the compiler's schedule of a kernel: cycles, slots, bytes, waits",
     "lint": "look for what an emitted module must not hold",
 }

@@ -1,0 +1,192 @@
+"""Whether the kernel text of documents, executed in NumPy, gives what the reference gives.
+
+`executed.py --coverage --matrix --drawn 500` runs all of them, in as many processes as there are
+cores; tests/test_kernel_rewrites.py runs some.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
+for _path in (HERE, HERE / "oracle", ROOT / "python"):
+    if str(_path) not in sys.path:
+        sys.path.insert(0, str(_path))
+if __name__ == "__main__":  # processes for the cores, not threads of each
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+from pallasc import execute  # noqa: E402
+from pallasc.errors import PallascError  # noqa: E402
+
+# Kinds of a case's inputs; what lies past the edges of arrays is poison whatever they are.
+KINDS = ("random",)
+
+
+class Refused(Exception):
+    """The compiler takes no such document."""
+
+
+def kernel_text(document, config=None, target="v6e", emit="--emit=kernel"):
+    """What `pallasc --emit=kernel` prints of a document, a dict. Raises Refused."""
+    settings = [f"--set={key}={json.dumps(value)}" for key, value in (config or {}).items()]
+    run = subprocess.run(
+        [PALLASC, "-", emit, f"--target={target}", *settings],
+        input=json.dumps(document),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode == 1:
+        raise Refused(run.stderr)
+    run.check_returncode()
+    return run.stdout
+
+
+def read_again(text):
+    """What the compiler makes of kernel text: the text, if it reads it as it was."""
+    run = subprocess.run(
+        [PALLASC, "-", "--emit=kernel"], input=text, capture_output=True, text=True, check=False
+    )
+    return run.stdout if run.returncode == 0 else run.stderr
+
+
+def rewrites():
+    """What a kernel goes through between the Plan and its text, in order."""
+    run = subprocess.run([PALLASC, "--print-rewrites"], capture_output=True, text=True, check=True)
+    return [line.split()[0] for line in run.stdout.splitlines()]
+
+
+def rewrite(text, names):
+    """Kernel text, or a document, after some rewrites."""
+    command = [PALLASC, "-", f"--rewrites={','.join(names)}"]
+    run = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise PallascError(f"--rewrites={','.join(names)}: {run.stderr.strip()}")
+    return run.stdout
+
+
+# ---- right? --------------------------------------------------------------------------------------
+
+
+def case_problems(case, kinds=KINDS):
+    """Lines that say what is wrong with a `proof.Case`'s kernel text; none if it is right."""
+    import proof
+
+    text, found = kernel_text(proof.document(case.graph), case.config), []
+    machine = execute.load(text)
+    info = {"outputs": [{"name": array.name} for array in machine.program.outputs]}
+    blocks = case.blocks or proof.default_blocks(case.graph)
+    for kind in kinds:
+        outputs = machine.run(proof.inputs(case.graph, kind, blocks))
+        rows = proof.judge(case.graph, info, kind, kind, blocks, outputs)
+        found += [f"{r.inputs}: {r.output} against {r.against}: {r.text}" for r in rows if not r.ok]
+    if read_again(text) != text:
+        found.append("the text does not read back")
+    built = kernel_text(proof.document(case.graph), case.config, emit="--rewrites=")
+    return found + rewrite_problems(built, proof.inputs(case.graph, kinds[0], blocks))
+
+
+def drawn_problems(case):
+    """The same of a drawn document: {"document", "values", "seed"}."""
+    import properties
+    import values
+
+    machine = execute.load(kernel_text(case["document"]))
+    config = machine.program.config
+    arrays = values.arrays(case, config)
+    try:
+        expected = properties._Expected(case["document"], arrays, config)
+        expected.check(machine.run(arrays), "executed", "executed")
+    except properties.Find as find:
+        return [f"{find.kind}: {find}"]
+    return rewrite_problems(kernel_text(case["document"], emit="--rewrites="), arrays)
+
+
+def rewrite_problems(before, arrays):
+    """Lines that say which rewrite of a text changes what it computes; none if none does."""
+    for name in rewrites():
+        after = rewrite(before, [name])
+        if after != before and (lines := rewritten(before, after, arrays)):
+            return [f"{name}: {line}" for line in lines]
+        before = after
+    return []
+
+
+def rewritten(before, after, arrays, rtol=None, atol=0.0):
+    """Lines that say how two texts differ in what they compute; none if they do not."""
+    try:
+        execute.compare(before, after, arrays, rtol, atol)
+    except PallascError as error:
+        return [str(error)]
+    return []
+
+
+def problems(job):
+    """(name, lines, seconds) of a job: ("case", proof.Case) or ("drawn", number, case)."""
+    started = time.monotonic()
+    try:
+        lines = case_problems(job[-1]) if job[0] == "case" else drawn_problems(job[-1])
+    except Refused:
+        lines = ["refused"]
+    except Exception as error:
+        lines = [f"{type(error).__name__}: {error}"]
+    return name(job), lines, time.monotonic() - started
+
+
+def name(job):
+    """Of a job."""
+    return job[-1].id if job[0] == "case" else f"drawn {job[1]}"
+
+
+# ---- all of them ---------------------------------------------------------------------------------
+
+
+def jobs(options):
+    """What is asked for."""
+    import proof
+    from coverage import row as coverage
+
+    cases = [*coverage.accepted()] if options.coverage else []
+    cases += proof.accepted() if options.matrix else []
+    cases += proof.variants() if options.matrix else []
+    found = [("case", case) for case in dict.fromkeys(cases)]
+    if options.drawn:
+        import modules
+
+        drawn = modules.drawn(options.drawn, options.seed)
+        found += [("drawn", number, case) for number, case in enumerate(drawn)]
+    return [job for job in found if options.match in name(job)]
+
+
+def main():
+    """Exit status 1 if something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--coverage", action="store_true", help="the rows of the coverage")
+    parser.add_argument("--matrix", action="store_true", help="the proof's matrix")
+    parser.add_argument("--drawn", type=int, default=0, metavar="N", help="N drawn documents")
+    parser.add_argument("--seed", type=int, default=0, help="of those that are drawn")
+    parser.add_argument("--match", default="", metavar="TEXT", help="only what is so named")
+    parser.add_argument("--slow", type=int, default=0, metavar="N", help="name the slowest")
+    options = parser.parse_args()
+    asked, started, wrong, times = jobs(options), time.monotonic(), 0, []
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as executor:
+        for found, lines, seconds in executor.map(problems, asked):
+            times.append((seconds, found))
+            wrong += bool(lines)
+            for line in lines:
+                print(f"{found}: {line}", flush=True)
+    for seconds, found in sorted(times, reverse=True)[: options.slow]:
+        print(f"{seconds:6.1f} s {found}")
+    print(f"{len(asked)} kernels executed, {wrong} wrong, {time.monotonic() - started:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
