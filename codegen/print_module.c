@@ -211,7 +211,9 @@ static void print_public(Printer *pr) {
 		            "    one device's parts.\n\n",
 		            meshed(p)->mesh_axis, (long long)meshed(p)->devices);
 	}
-	text_put(pr->w.out, "    interpret: run on a CPU: True, or pltpu.InterpretParams.\n    \"\"\"\n");
+	text_printf(pr->w.out, "    interpret: %s.\n    \"\"\"\n",
+	            on_sparse_core(p) ? "False, as jax simulates no SparseCores"
+	                              : "run on a CPU: True, or pltpu.InterpretParams");
 	for (uint32_t i = 0; i < p->inputs.count; i++) {
 		const KArray *x = &p->inputs.at[i];
 		if (!x->scalar)
@@ -219,11 +221,18 @@ static void print_public(Printer *pr) {
 			        dtype_name(x->dtype), dims_text(pr, x));
 	}
 	print_mesh_check(pr);
+	if (on_sparse_core(p)) {
+		py_line(&pr->w, "if interpret:");
+		pr->w.indent = 2;
+		py_line(&pr->w, "raise NotImplementedError(\"jax simulates no SparseCores\")");
+		pr->w.indent = 1;
+	}
 	py_line(&pr->w, "if not %s:", JAX_TEST);
 	pr->w.indent = 2;
 	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, JAX_RANGE);
 	pr->w.indent = 1;
-	py_line(&pr->w, "return _%s_jit(%s_simulator(interpret))", p->name, argument_list(pr));
+	py_line(&pr->w, "return _%s_jit(%s%s)", p->name, argument_list(pr),
+	        on_sparse_core(p) ? "interpret" : "_simulator(interpret)");
 }
 
 void kernels_name(KProgram *p) {
@@ -264,5 +273,6 @@ void kernels_print_python(const KProgram *p, Text *out) {
 	text_put(out, wrapper.at);
 	print_public(&pr);
 	print_check(&pr);
-	print_simulator(&pr);
+	if (!on_sparse_core(p))
+		print_simulator(&pr);
 }
