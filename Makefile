@@ -13,7 +13,7 @@ endif
 WARNINGS = -Wall -Wextra -Wpedantic -Wconversion -Werror
 # These, CC, AR, CPPFLAGS and LDFLAGS may come from the environment.
 CFLAGS ?= -O2 -g
-LDLIBS ?= -ljansson -lm
+LDLIBS ?= -Wl,--as-needed -ljansson -lm
 # No fused multiply-add, which only some machines have: the output is the same on all.
 override ALL_CFLAGS = -std=c11 -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden \
 	-Iinclude -Ipasses -Icodegen -MMD -MP $(EXTRA_CFLAGS)
@@ -216,9 +216,12 @@ coverage: build need-venv
 	PYTHONPATH=python $(PYTHON) tests/coverage/run.py --helion-python $(EXPORT_PYTHON) \
 		$(if $(ROW),--row '$(ROW)') $(if $(PART),--part $(PART)) $(if $(KNOWN),--known)
 
-.PHONY: bench-compile
-bench-compile: build need-export
-	PYTHONPATH=python $(EXPORT_PYTHON) bench/compile_speed.py -o docs/compile_speed.md
+# PART=cost: without Helion, and the page's table beside it stays.
+.PHONY: bench-compile need-valgrind
+need-valgrind:
+	@tools/bootstrap valgrind
+bench-compile: build need-valgrind $(BUILD)/tools/recompile $(if $(PART),need-venv,need-export)
+	PYTHONPATH=python $(if $(PART),$(PYTHON),$(EXPORT_PYTHON)) bench/compile_speed.py $(PART:%=--%) -o docs/compile_speed.md
 
 # make bench-kernels SECTION=NAME prints one section.
 .PHONY: bench-kernels
@@ -362,7 +365,7 @@ help:
 	@echo 'make probe-tiling  ask the TPU compiler how arrays may be cut; docs/tiling.md'
 	@echo 'make bench         estimated times beside Helion, hand-written kernels and XLA, with docs/results.md'
 	@echo '                   (hours at first, cached); ROW=TEXT SIDE=ours prints a part'
-	@echo 'make bench-compile compile speed, with docs/compile_speed.md'
+	@echo 'make bench-compile compile speed, with docs/compile_speed.md; PART=cost only instructions, nodes and Python'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'

@@ -1,33 +1,50 @@
 """How fast pallasc compiles, next to Helion's own code generation for Pallas, in one run.
 
     make bench-compile      (or: PYTHONPATH=python .venv-export/bin/python bench/compile_speed.py)
+    make bench-compile PART=cost    what needs no Helion; the rest of the page stays
 
 For each graph of testdata/kernels/graphs.json: the command pallasc as a process, JSON in to Python
 out; a further configuration in one process through libpallasc; Helion's trace, and its code for a
-further configuration of the traced kernel. Then graphs of 1k, 10k and 100k nodes.
+further configuration of the traced kernel. Then what it costs (compile_cost.py): instructions,
+graphs of 1k, 10k and 100k nodes, what Python adds. Fails if a count of instructions is above its
+limit.
 """
 
 import argparse
 import contextlib
-import ctypes
 import io
 import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
+import compile_cost  # noqa: E402
+from compile_cost import Compiler, median_time, spawn  # noqa: E402
 from pallasc import binding  # noqa: E402
 
-PROGRAM = ROOT / "pallasc"
 MANIFEST = ROOT / "testdata" / "kernels" / "graphs.json"
+COST = "<!-- bench-compile: cost -->"
+COST_TEXT = """
+## Cost
+
+Of testdata/graphs/attention.json, by `make bench-compile PART=cost` on {machine}.
+Instructions are callgrind's, with Debian 12's jansson and glibc; about 0.2 M of a process are the
+dynamic linker's. The bench fails above a limit.
+"""
+PYTHON = """
+`pallasc.compile` of its text takes {text:.2f} ms more than the same calls of the library, which
+take {bare:.2f} ms (module, plan, report); of a dict, first written as JSON, {document:.2f} ms more.
+"""
+CHAINS = """
+Chains of pointwise ops, one root: the cost of a node stays the same.
+
+"""
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
 HEAD = """# Compile speed
 
@@ -43,49 +60,12 @@ Written by `make bench-compile` on {machine}, {cpus} CPUs. Medians.
 """
 
 
-def median_time(function, repeats):
-    """The median seconds of a call, after one that does not count."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def spawn(path):
-    """Runs pallasc on a file as a shell would, output to /dev/null; the exit status."""
-    actions = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
-    arguments = [str(PROGRAM), str(path)]
-    child = os.posix_spawn(arguments[0], arguments, os.environ, file_actions=actions)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def configurations(entry):
     """The manifest's configuration in each loop type."""
     own = entry.get("config", {})
     if len(own.get("block_sizes", [])) < 2 or entry["kernel"].endswith(":add"):
         return [own]  # no loop in it
     return [{**own, "pallas_loop_type": loop_type} for loop_type in LOOP_TYPES]
-
-
-class Compiler:
-    """One graph in libpallasc, without the binding's Python between it and the clock."""
-
-    def __init__(self, path, library):
-        self.graph = binding.Graph(path.read_text(), path.name, library)
-        self.dll = self.graph._dll
-
-    def compile(self, config, emit=binding.EMIT_SOURCE):
-        """Compiles under a configuration (JSON bytes or None); the status."""
-        options = binding._Options(
-            size=ctypes.sizeof(binding._Options), emit=emit, target=b"v6e", config_json=config
-        )
-        result = self.dll.pallasc_graph_compile(self.graph._graph, ctypes.byref(options))
-        status = self.dll.pallasc_result_status(result)
-        self.dll.pallasc_result_free(result)
-        return status
 
 
 def measure_pallasc(path, configs, library):
@@ -121,58 +101,6 @@ def measure_helion(entry, configs):
     return trace, statistics.mean(times) if times else None, len(times)
 
 
-# ---- synthetic graphs
-
-
-def chain(count):
-    """A document of one root: a load, `count` pointwise ops one after the other, a store."""
-    tile = {"dtype": "float32", "shape": ["u0", 256]}
-    host = {"dtype": "float32", "shape": [1024, 256]}
-    index = [{"sym": "u0"}, {"slice": [None, None, None]}]
-    tensors = [{"name": "x", "role": "input", **host}, {"name": "o", "role": "output", **host}]
-    nodes = [
-        {"name": "x", "target": "tile.host_tensor", "args": ["x"], "meta": host},
-        {"name": "v0", "target": "tile.load", "args": [{"ref": "x"}, index], "meta": tile},
-    ]
-    targets = ("aten.mul.Tensor", "aten.add.Tensor", "aten.sub.Tensor")
-    for i in range(count):
-        operands = [{"ref": f"v{i}"}, 1.0 + i / 1024]
-        node = {"name": f"v{i + 1}", "target": targets[i % 3], "args": operands, "meta": tile}
-        nodes.append(node)
-    value = {"ref": f"v{count}"}
-    nodes += [
-        {"name": "o", "target": "tile.host_tensor", "args": ["o"], "meta": host},
-        {"name": "store", "target": "tile.store", "args": [{"ref": "o"}, index, value]},
-        {"name": "output", "op": "output", "args": [[]]},
-    ]
-    return {
-        "format": "fxtile",
-        "version": 1,
-        "name": "chain",
-        "tensors": tensors,
-        "block_sizes": [{"id": 0, "symbol": "u0", "name": "tile", "extent": 1024}],
-        "graphs": [{"id": 0, "kind": "root", "grid": [0], "nodes": nodes}],
-        "config": {"block_sizes": [8]},
-    }
-
-
-def measure_chains(library):
-    """Rows of (nodes, process seconds, seconds in the library)."""
-    for count in (1_000, 10_000, 100_000):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "chain.json"
-            path.write_text(json.dumps(chain(count)))
-            if spawn(path) != 0:
-                log = subprocess.run([PROGRAM, path], capture_output=True, text=True).stderr
-                yield count, None, None, log[:300]
-                continue
-            repeats = 9 if count < 100_000 else 3
-            process = median_time(lambda p=path: spawn(p), repeats)
-            compiler = Compiler(path, library)
-            further = median_time(lambda c=compiler: c.compile(None), repeats)
-            yield count, process, further, None
-
-
 # ---- the page
 
 
@@ -201,19 +129,27 @@ def page(entries, library, with_helion):
             row([entry["graph"], *times, unit(trace, 1e3, "ms"), unit(code, 1e3, "ms"), ratio])
         )
         print(lines[-1], end="", file=sys.stderr, flush=True)
-    lines.append(
-        "\nChains of pointwise ops, one root: the cost of a node stays the same.\n\n"
-        + row(["nodes", "process", "per node", "further", "per node"])
-        + row(["---:"] * 5)
-    )
-    for count, process, further, log in measure_chains(library):
+    return "".join(lines)
+
+
+def cost_page(counts, library):
+    """The part of the page that needs no Helion."""
+    lines = [f"{COST}\n{COST_TEXT.format(machine=machine())}\n"]
+    lines.append(row(["what", "instructions", "limit"]) + row(["---", "---:", "---:"]))
+    for name, what in compile_cost.WHAT.items():
+        limit = f"{compile_cost.LIMITS[name] / 1e6:.2f} M"
+        lines.append(row([what, f"{counts[name] / 1e6:.2f} M", limit]))
+    lines.append(CHAINS + row(["nodes", "process", "per node", "further", "per node"]))
+    lines.append(row(["---:"] * 5))
+    for count, process, further, log in compile_cost.measure_chains(library):
         if log:
             lines.append(row([f"{count}", f"refused: {log.splitlines()[0]}", "", "", ""]))
             continue
-        cells = [unit(process, 1e3, "ms"), unit(process / count, 1e6, "us")]
+        cells = [unit(process, 1e3, "ms"), f"{process / count * 1e6:.1f} us"]
         cells += [unit(further, 1e3, "ms"), f"{further / count * 1e6:.2f} us"]
         lines.append(row([f"{count}", *cells]))
-        print(lines[-1], end="", file=sys.stderr, flush=True)
+    bare, text, document = (t * 1e3 for t in compile_cost.measure_python(library))
+    lines.append(PYTHON.format(bare=bare, text=text, document=document))
     return "".join(lines)
 
 
@@ -225,28 +161,40 @@ def machine():
     return platform.machine()
 
 
+def measured_page(options, library):
+    """The page; with --cost, the one that there is, with that part measured anew."""
+    old = options.o.read_text() if options.cost and options.o else COST
+    head = old.split(COST)[0]
+    if not options.cost:
+        helion = "(not run)"
+        if not options.no_helion:
+            import importlib.metadata
+
+            helion = importlib.metadata.version("helion")
+        entries = json.loads(MANIFEST.read_text())
+        if options.graph:
+            entries = [entry for entry in entries if entry["graph"] in options.graph]
+        head = HEAD.format(machine=machine(), cpus=os.cpu_count(), helion=helion)
+        head += page(entries, library, not options.no_helion) + "\n"
+    counts = compile_cost.measure_instructions()
+    return head + cost_page(counts, library), compile_cost.over_limits(counts)
+
+
 def main():
-    """Measures, prints the page, writes it with -o."""
+    """Measures, prints the page, writes it with -o; 1 if a count is above its limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", metavar="FILE", type=Path, help="write the page there")
     parser.add_argument("--no-helion", action="store_true", help="pallasc alone")
+    parser.add_argument("--cost", action="store_true", help="only what needs no Helion")
     parser.add_argument("--graph", action="append", help="only this graph; repeatable")
     options = parser.parse_args()
-    library = binding.Library(ROOT / "build" / "libpallasc.so")
-    entries = json.loads(MANIFEST.read_text())
-    if options.graph:
-        entries = [entry for entry in entries if entry["graph"] in options.graph]
-    helion = "(not run)"
-    if not options.no_helion:
-        import importlib.metadata
-
-        helion = importlib.metadata.version("helion")
-    head = HEAD.format(machine=machine(), cpus=os.cpu_count(), helion=helion)
-    text = head + page(entries, library, not options.no_helion)
+    text, over = measured_page(options, binding.Library(ROOT / "build" / "libpallasc.so"))
     print(text, end="")
     if options.o:
         options.o.write_text(text)
+    print(*over, sep="\n", end="\n" if over else "", file=sys.stderr)
+    return 1 if over else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -404,9 +404,10 @@ static bool kverify_if(Verifier *v) {
 static bool window_fits(Verifier *v, const KPipelineWindow *w, const KParameter *x) {
 	if (w->of >= v->k->buffers.count || !v->buffer_seen[w->of])
 		return kverify_error(v, "kernel-undefined", NULL, "an operand of a window is not in scope here");
-	const KBuffer *of = &v->k->buffers.at[w->of];
-	const KBuffer *to = x->kind == PARAMETER_BUFFER ? &v->k->buffers.at[x->id] : NULL;
-	if (!to || to->dtype != of->dtype || !kverify_same_shape(of->rank, w->block, to->rank, to->shape))
+	if (x->kind != PARAMETER_BUFFER)
+		return kverify_error(v, "kernel-type", NULL, "%s is no buffer", parameter_name(v, x));
+	const KBuffer *of = &v->k->buffers.at[w->of], *to = &v->k->buffers.at[x->id];
+	if (to->dtype != of->dtype || !kverify_same_shape(of->rank, w->block, to->rank, to->shape))
 		return kverify_error(v, "kernel-type", NULL, "%s is not %s, as the window of %s is",
 		                     parameter_name(v, x), kverify_type_text(v, of->dtype, of->rank, w->block),
 		                     kverify_buffer_name(v, w->of));

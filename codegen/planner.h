@@ -214,7 +214,12 @@ typedef enum Lowering {
 	LOWER_RESULT, /* getitem of a loop */
 	LOWER_ALIAS   /* its first (tile.phi: second) operand by another name */
 } Lowering;
-Lowering op_lowering(uint16_t op);
+/* lower.c: by name; LOWER_NOT for those whose kind and printed form say it all. Tables, for each step of the plan asks.
+ */
+extern const unsigned char lowering_by_op[OP_COUNT], lowering_by_form[OP_COUNT];
+static inline Lowering op_lowering(uint16_t op) {
+	return (Lowering)(lowering_by_op[op] != LOWER_NOT ? lowering_by_op[op] : lowering_by_form[op]);
+}
 /* Computed register by register as its operands come. */
 static inline bool lowering_streams(Lowering how) {
 	return how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;

@@ -14,15 +14,22 @@ static void put_line(PyWriter *w, int indent, const char *s, size_t n) {
 	text_put(w->out, "\n");
 }
 
+/* What the walks over a statement look for; all other characters are passed over at once. */
+enum { PLAIN, QUOTE, OPEN, CLOSE, COMMA, SPACE, DOT };
+static const unsigned char kinds[256] = {
+	['"'] = QUOTE, ['\''] = QUOTE, ['('] = OPEN,  ['['] = OPEN,  ['{'] = OPEN, [')'] = CLOSE,
+	[']'] = CLOSE, ['}'] = CLOSE,  [','] = COMMA, [' '] = SPACE, ['.'] = DOT};
+
+static int kind_of(char c) { return kinds[(unsigned char)c]; }
+static bool is_open(char c) { return kind_of(c) == OPEN; }
+static bool is_close(char c) { return kind_of(c) == CLOSE; }
+
 static size_t skip_string(const char *s, size_t i) {
 	char quote = s[i++];
 	while (s[i] && s[i] != quote)
 		i += s[i] == '\\' && s[i + 1] ? 2 : 1;
 	return i;
 }
-
-static bool is_open(char c) { return c == '(' || c == '[' || c == '{'; }
-static bool is_close(char c) { return c == ')' || c == ']' || c == '}'; }
 
 /* Where to break s[0..n): the last outermost bracket pair up to whose opening the line fits `width`, or else the first
  * pair. False if there is none. */
@@ -31,11 +38,14 @@ static bool break_brackets(const char *s, size_t n, size_t width, size_t *open, 
 	int depth = 0;
 	size_t start = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\'') {
+		int kind = kind_of(s[i]);
+		if (kind == PLAIN) {
+			continue;
+		} else if (kind == QUOTE) {
 			i = skip_string(s, i);
-		} else if (is_open(s[i]) && depth++ == 0) {
+		} else if (kind == OPEN && depth++ == 0) {
 			start = i;
-		} else if (is_close(s[i]) && --depth == 0 && i > start + 1) {
+		} else if (kind == CLOSE && --depth == 0 && i > start + 1) {
 			if (found && start >= width)
 				break;
 			*open = start;
@@ -53,14 +63,15 @@ static size_t item_end(const char *s, size_t i, size_t n) {
 		while (i < n && s[i] != ':')
 			i++;
 	for (; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\'')
+		int kind = kind_of(s[i]);
+		if (kind == PLAIN)
+			continue;
+		if (kind == QUOTE)
 			i = skip_string(s, i);
-		else if (is_open(s[i]))
-			depth++;
-		else if (is_close(s[i]))
-			depth--;
-		else if (s[i] == ',' && depth == 0)
+		else if (kind == COMMA && depth == 0)
 			return i;
+		else
+			depth += (kind == OPEN) - (kind == CLOSE);
 	}
 	return n;
 }
@@ -91,16 +102,21 @@ static size_t opening(const char *s, size_t close, int depth) {
 static bool wants_breaking(const char *s, size_t n) {
 	int depth = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\'')
+		int kind = kind_of(s[i]);
+		if (kind == PLAIN)
+			continue;
+		if (kind == QUOTE)
 			i = skip_string(s, i);
-		else if (is_open(s[i]))
+		else if (kind == OPEN)
 			depth++;
-		else if (is_close(s[i]) && depth > 0) {
-			size_t start = s[i - 1] == ',' ? opening(s, i, depth - 1) : 0;
-			bool one = s[i] == ')' && !is_callee(s, start) && item_end(s, start + 1, i) == i - 1;
-			if (s[i - 1] == ',' && !one)
-				return true;
+		else if (kind == CLOSE && depth > 0) {
 			depth--;
+			if (s[i - 1] != ',')
+				continue;
+			size_t start = opening(s, i, depth);
+			bool one = s[i] == ')' && !is_callee(s, start) && item_end(s, start + 1, i) == i - 1;
+			if (!one)
+				return true;
 		}
 	}
 	return false;
@@ -111,8 +127,10 @@ static void put_expression(PyWriter *w, int indent, const char *s, size_t n);
 static void put_items(PyWriter *w, int indent, const char *s, size_t n) {
 	for (size_t i = 0; i < n;) {
 		size_t end = item_end(s, i, n);
-		char *item = arena_printf(w->arena, "%.*s,", (int)(end - i), s + i);
-		put_expression(w, indent, item, strlen(item));
+		char *item = arena_alloc(w->arena, end - i + 2);
+		memcpy(item, s + i, end - i);
+		item[end - i] = ',';
+		put_expression(w, indent, item, end - i + 1);
 		for (i = end + 1; i < n && s[i] == ' ';)
 			i++;
 	}
@@ -149,16 +167,24 @@ static void put_in_brackets(PyWriter *w, int indent, const char *s, size_t n) {
 
 /* How tightly the operator at s, between spaces, binds: 1 comparisons, ..., 7 products; 0: none. */
 static int operator_at(const char *s) {
-	static const struct {
-		const char *text;
-		int level;
-	} ops[] = {{" == ", 1}, {" != ", 1}, {" <= ", 1}, {" >= ", 1}, {" < ", 1},  {" > ", 1},
-	           {" | ", 2},  {" ^ ", 3},  {" & ", 4},  {" << ", 5}, {" >> ", 5}, {" + ", 6},
-	           {" - ", 6},  {" * ", 7},  {" / ", 7},  {" // ", 7}, {" % ", 7}};
-	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-		if (strncmp(s, ops[i].text, strlen(ops[i].text)) == 0)
-			return ops[i].level;
-	return 0;
+	if (s[1] == '\0')
+		return 0;
+	bool one = s[2] == ' ', two = !one && s[2] != '\0' && s[3] == ' ';
+	switch (s[1]) {
+	case '<':
+	case '>': return one || (two && s[2] == '=') ? 1 : two && s[2] == s[1] ? 5 : 0;
+	case '=':
+	case '!': return two && s[2] == '=' ? 1 : 0;
+	case '|': return one ? 2 : 0;
+	case '^': return one ? 3 : 0;
+	case '&': return one ? 4 : 0;
+	case '+':
+	case '-': return one ? 6 : 0;
+	case '*':
+	case '%': return one ? 7 : 0;
+	case '/': return one || (two && s[2] == '/') ? 7 : 0;
+	default: return 0;
+	}
 }
 
 /* The loosest operators outside brackets. A text with strings has none, nor has a lambda, which is not broken. */
@@ -171,10 +197,13 @@ static Operators operators_of(const char *s, size_t n) {
 	Operators found = {0};
 	int depth = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\'' || strncmp(s + i, "lambda ", 7) == 0)
+		int kind = kind_of(s[i]);
+		if (kind == QUOTE || (s[i] == 'l' && strncmp(s + i, "lambda ", 7) == 0))
 			return (Operators){0};
-		depth += is_open(s[i]) - is_close(s[i]);
-		int level = depth == 0 && s[i] == ' ' ? operator_at(s + i) : 0;
+		if (kind == PLAIN)
+			continue;
+		depth += (kind == OPEN) - (kind == CLOSE);
+		int level = depth == 0 && kind == SPACE ? operator_at(s + i) : 0;
 		if (level && (found.level == 0 || level < found.level))
 			found = (Operators){level, 0};
 		found.count += level && level == found.level;
@@ -187,12 +216,15 @@ static Operators operators_of(const char *s, size_t n) {
 static size_t next_part(const char *s, size_t from, size_t n, int level) {
 	int depth = 0;
 	for (size_t i = from; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\'')
+		int kind = kind_of(s[i]);
+		if (kind == PLAIN)
+			continue;
+		if (kind == QUOTE)
 			i = skip_string(s, i);
-		depth += is_open(s[i]) - is_close(s[i]);
-		if (depth == 0 && i > from && level && s[i] == ' ' && operator_at(s + i) == level)
+		depth += (kind == OPEN) - (kind == CLOSE);
+		if (depth == 0 && i > from && level && kind == SPACE && operator_at(s + i) == level)
 			return i + 1;
-		if (depth == 0 && i > from && !level && s[i] == '.' && is_close(s[i - 1]))
+		if (depth == 0 && i > from && !level && kind == DOT && is_close(s[i - 1]))
 			return i;
 	}
 	return n;
@@ -201,16 +233,22 @@ static size_t next_part(const char *s, size_t from, size_t n, int level) {
 /* One operand, perhaps behind its operator, with two such attributes or more: it is broken before each. */
 static bool is_chain(const char *s, size_t n) {
 	size_t start = n > 3 && s[0] != '"' && !is_name_char(s[0]) && !is_open(s[0]) ? strcspn(s, " ") + 1 : 0;
-	int depth = 0;
-	for (size_t i = start; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\'')
+	int depth = 0, outside = 0; /* of the brackets that are open where the operand starts */
+	uint32_t attributes = 0;
+	for (size_t i = 0; i < n; i++) {
+		int kind = kind_of(s[i]);
+		if (i == start)
+			outside = depth;
+		if (kind == PLAIN)
+			continue;
+		if (kind == QUOTE)
 			i = skip_string(s, i);
-		depth += is_open(s[i]) - is_close(s[i]);
-		if (depth == 0 && s[i] == ' ')
+		depth += (kind == OPEN) - (kind == CLOSE);
+		if (kind == SPACE && i >= start && depth == outside)
 			return false;
+		attributes += kind == DOT && depth == 0 && i > 0 && is_close(s[i - 1]);
 	}
-	size_t first = next_part(s, 0, n, 0);
-	return first < n && next_part(s, first, n, 0) < n;
+	return attributes >= 2;
 }
 
 static void put_parts(PyWriter *w, int indent, const char *s, size_t n, int level) {
@@ -230,10 +268,12 @@ static bool fits(const char *s, size_t n, int indent) {
 
 /* On lines of its own inside brackets. */
 static void put_expression(PyWriter *w, int indent, const char *s, size_t n) {
-	Operators operators = operators_of(s, n);
-	if (fits(s, n, indent))
+	if (fits(s, n, indent)) {
 		put_line(w, indent, s, n);
-	else if (operators.count || is_chain(s, n))
+		return;
+	}
+	Operators operators = operators_of(s, n);
+	if (operators.count || is_chain(s, n))
 		put_parts(w, indent, s, n, operators.level);
 	else
 		put_in_brackets(w, indent, s, n);
@@ -245,8 +285,9 @@ static size_t value_start(const char *s, size_t n) {
 	if (n > 7 && strncmp(s, "return ", 7) == 0)
 		return 7;
 	for (size_t i = 0; i + 3 < n && s[i] != '"'; i++) {
-		depth += is_open(s[i]) - is_close(s[i]);
-		if (depth == 0 && strncmp(s + i, " = ", 3) == 0)
+		int kind = kind_of(s[i]);
+		depth += (kind == OPEN) - (kind == CLOSE);
+		if (depth == 0 && kind == SPACE && strncmp(s + i, " = ", 3) == 0)
 			return i + 3;
 	}
 	return n;
@@ -260,20 +301,22 @@ static bool wants_parentheses(const char *s, size_t n) {
 }
 
 static void put_statement(PyWriter *w, int indent, const char *s, size_t n) {
-	size_t start = value_start(s, n), open = n, close = n;
 	if (fits(s, n, indent)) {
 		put_line(w, indent, s, n);
 		return;
 	}
-	break_brackets(s, n, PY_WIDTH - (size_t)indent * 4, &open, &close);
+	size_t start = value_start(s, n), open = n, close = n;
+	bool brackets = break_brackets(s, n, PY_WIDTH - (size_t)indent * 4, &open, &close);
 	/* A target is not broken if it stands on one line. */
 	bool breaks_target = open < start && start + 1 + (size_t)indent * 4 <= PY_WIDTH;
 	if (start < n && (breaks_target || wants_parentheses(s + start, n - start))) {
 		put_line(w, indent, arena_printf(w->arena, "%.*s(", (int)start, s), start + 1);
 		put_expression(w, indent + 1, s + start, n - start);
 		put_line(w, indent, ")", 1);
+	} else if (brackets) {
+		put_broken(w, indent, s, n, open, close);
 	} else {
-		put_in_brackets(w, indent, s, n);
+		put_line(w, indent, s, n);
 	}
 }
 
@@ -317,26 +360,22 @@ void py_def(PyWriter *w) {
 void py_blank(PyWriter *w) { text_put(w->out, "\n"); }
 
 void py_comment(PyWriter *w, const char *text) {
-	put_indent(w, w->indent);
-	text_put(w->out, "#");
-	int column = w->indent * 4 + 1;
-	bool space = true;
+	char line[PY_WIDTH + 8] = "#";
+	size_t n = 1, indent = (size_t)w->indent * 4;
 	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if (column >= PY_WIDTH - 4) {
-			text_put(w->out, "...");
+		if (indent + n >= PY_WIDTH - 4) {
+			memcpy(line + n, "...", 3);
+			n += 3;
 			break;
 		}
-		if (space)
-			text_put(w->out, " "), column++;
-		space = false;
+		if (n == 1)
+			line[n++] = ' ';
 		/* Only printable ASCII: no other byte can end the line, hide text or reorder it. */
-		char shown = *c >= 0x20 && *c < 0x7f ? (char)*c : '?';
-		text_putn(w->out, &shown, 1);
-		column++;
+		line[n++] = *c >= 0x20 && *c < 0x7f ? (char)*c : '?';
 	}
-	while (w->out->length > 0 && w->out->at[w->out->length - 1] == ' ')
-		w->out->at[--w->out->length] = 0;
-	text_put(w->out, "\n");
+	while (line[n - 1] == ' ')
+		n--;
+	put_line(w, w->indent, line, n);
 }
 
 void py_put_string(Text *out, const char *s) {

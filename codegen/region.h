@@ -15,17 +15,19 @@ enum { OUTSIDE = AFTER(0) };
 typedef struct Region {
 	Planner *p;
 	GraphId graph;
-	uint32_t count;     /* nodes */
-	NodeId *nodes;      /* by position */
-	uint32_t *at;       /* by node: its position in this graph, 1-based; 0: not of this graph */
-	uint32_t *until;    /* by position: the last position that reads it, streaming users seen through */
-	uint32_t *barriers; /* by position: barriers before it */
-	bool *carried;      /* by position: depends on a carried value */
-	bool *frontier;     /* by position: does not, but something that does reads it */
-	bool stores;        /* it stores something */
-	bool multiplies;    /* straight code with a matmul */
-	bool both_ways;     /* it reduces tiles along lanes, and tiles along other dims only */
-	bool *reduced;      /* by node, of all graphs: it depends on a reduction along lanes, or is one */
+	uint32_t count;      /* nodes */
+	NodeId *nodes;       /* by position */
+	VEC(NodeId) refs;    /* what the nodes refer to, one node after the other */
+	uint32_t *ref_first; /* by position, and one more: its first in `refs` */
+	uint32_t *at;        /* by node: its position in this graph, 1-based; 0: not of this graph */
+	uint32_t *until;     /* by position: the last position that reads it, streaming users seen through */
+	uint32_t *barriers;  /* by position: barriers before it */
+	bool *carried;       /* by position: depends on a carried value */
+	bool *frontier;      /* by position: does not, but something that does reads it */
+	bool stores;         /* it stores something */
+	bool multiplies;     /* straight code with a matmul */
+	bool both_ways;      /* it reduces tiles along lanes, and tiles along other dims only */
+	bool *reduced;       /* by node, of all graphs: it depends on a reduction along lanes, or is one */
 	int64_t *beside;  /* of all graphs: bytes spilled beside the peak: of ragged last steps, of what waits in others
 	                   */
 	uint32_t *waits;  /* by position: AFTER() the last reduction along lanes that it depends on; 0: none */

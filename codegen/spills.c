@@ -108,16 +108,27 @@ bool region_crosses(const Region *r, uint32_t pos) {
 	return r->until[pos] > pos && r->barriers[r->until[pos]] > r->barriers[pos + 1];
 }
 
-static void each_ref(Region *r, uint32_t user, const Arg *a, Visit *visit) {
+static void push_refs(Region *r, const Arg *a) {
 	if (a->kind == ARG_REF)
-		visit(r, user, a->node);
-	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
-		each_ref(r, user, arg_get(r->p->m, a->list.first + i), visit);
+		vec_push(r->p->a, &r->refs, a->node);
+	for (uint32_t i = 0; arg_is_list(a) && i < a->list.count; i++)
+		push_refs(r, arg_get(r->p->m, a->list.first + i));
 }
+
+/* Flat, for they are walked a dozen times. */
+static void region_refs(Region *r) {
+	r->ref_first = arena_array(r->p->a, r->count + 2, sizeof *r->ref_first);
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		const Node *node = node_get(r->p->m, r->nodes[pos]);
+		for (uint32_t i = 0; i < node->arg_count; i++)
+			push_refs(r, arg_get(r->p->m, node->arg_first + i));
+		r->ref_first[pos + 1] = r->refs.count;
+	}
+}
+
 void each_operand(Region *r, uint32_t user, Visit *visit) {
-	const Node *node = node_get(r->p->m, r->nodes[user]);
-	for (uint32_t i = 0; i < node->arg_count; i++)
-		each_ref(r, user, arg_get(r->p->m, node->arg_first + i), visit);
+	for (uint32_t i = r->ref_first[user]; i < r->ref_first[user + 1]; i++)
+		visit(r, user, r->refs.at[i]);
 }
 
 uint32_t position(const Region *r, NodeId n) {
@@ -414,6 +425,7 @@ static Kept region_peak(Planner *p, GraphId g, uint32_t *at, bool *reduced, int6
 	Kept across = {0}, peak = {0};
 	int64_t early = 0, own = 0;
 	region_nodes(&r);
+	region_refs(&r);
 	region_flow(&r);
 	region_late(&r);
 	peak.tiles = r.late[OUTSIDE] + r.late_load[OUTSIDE];

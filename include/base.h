@@ -27,18 +27,37 @@ typedef struct ArenaChunk ArenaChunk;
 /* A bump allocator. Zero-initialise, then arena_init(). */
 typedef struct Arena {
 	ArenaChunk *chunk;
-	jmp_buf *oom; /* where to go when malloc fails; NULL: abort() */
-	size_t total; /* bytes asked of malloc so far */
+	char *at, *end; /* of the chunk, what is free */
+	char *clean;    /* what is free from here on is zero already */
+	jmp_buf *oom;   /* where to go when malloc fails; NULL: abort() */
+	size_t total;   /* bytes asked of malloc so far */
+	bool documents; /* what jansson reads lies here as well (main.c), and goes with the rest */
 } Arena;
 
 void arena_init(Arena *a, jmp_buf *oom);
 void arena_free(Arena *a);
 /* Forgets every allocation but keeps one chunk for reuse: makes the next compilation free of malloc. */
 void arena_reset(Arena *a);
-/* `size` zeroed bytes, aligned for any type. Never NULL. */
-void *arena_alloc(Arena *a, size_t size);
+/* What does not fit the chunk; zeroed. */
+void *arena_grow(Arena *a, size_t size);
+/* `size` bytes, aligned for any type, that the caller fills. Never NULL. */
+static inline void *arena_raw(Arena *a, size_t size) {
+	const size_t unit = sizeof(max_align_t), rounded = (size + unit - 1) / unit * unit;
+	if (rounded < size || rounded > (size_t)(a->end - a->at))
+		return arena_grow(a, size);
+	void *piece = a->at;
+	a->at += rounded;
+	return piece;
+}
+/* The same, zeroed. */
+static inline void *arena_alloc(Arena *a, size_t size) {
+	char *piece = arena_raw(a, size);
+	return (uintptr_t)piece < (uintptr_t)a->clean ? memset(piece, 0, size) : piece;
+}
 /* `count` zeroed elements of `size` bytes each; the product is checked. */
 void *arena_array(Arena *a, size_t count, size_t size);
+/* A copy of so many. */
+void *arena_copy(Arena *a, const void *at, size_t count, size_t size);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap);

@@ -37,7 +37,7 @@ typedef struct Compilation {
 	Arena *arena;
 	Diag *diag;
 	Module *module;
-	Program *program;    /* NULL until compile_plan() */
+	Program *program;    /* NULL until compile_plan(), or until a trial is adopted */
 	KProgram *kernels;   /* NULL until compile_kernels() */
 	PassContext context; /* with the passes' remarks */
 	Module *whole_rows;  /* as it was before the passes, where the configuration keeps long rows whole; NULL */
@@ -49,8 +49,14 @@ void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag 
 bool compile_module(Compilation *c);
 /* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */
 bool compile_plan(Compilation *c);
-/* What a changed clone of the Module would be compiled to, by all passes; NULL: it is refused, and nothing is said. */
-Program *compile_trial(const Compilation *c, Module *copy);
+/* What a changed clone of the Module is compiled to, by all passes. */
+typedef struct Trial {
+	PassContext context;
+	Program *program; /* NULL: it is refused, and nothing is said */
+} Trial;
+Trial compile_trial(const Compilation *c, Module *copy);
+/* The compilation goes on with what the trial made, unless hooks are to see its passes. */
+void compile_adopt(Compilation *c, const Trial *trial);
 /* compile_roll.c: gives rows that do not fit whole their reduction_loops, if the configuration says nothing of them. */
 void compile_choose_blocks(Compilation *c);
 /* compile_widen.c: takes several blocks of a grid dim at once where small ones would wait for HBM. */

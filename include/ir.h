@@ -363,6 +363,13 @@ typedef struct Widened {
 	const char *why;
 } Widened;
 
+/* Is every node's type what follows from its arguments? */
+typedef enum Typing {
+	TYPING_UNKNOWN,  /* or it is not */
+	TYPING_SYMBOLIC, /* for sizes that agree by nothing but what the graph says; real ones may be at odds with it */
+	TYPING_ALWAYS    /* no size was asked for: so it is under every configuration */
+} Typing;
+
 typedef struct Module {
 	Arena *arena;
 	const Source *source;
@@ -396,6 +403,8 @@ typedef struct Module {
 	uint32_t default_level; /* how often defaults are halved: codegen/default_fit.c */
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
+	bool sizes_asked;       /* expr_value() was asked for what is no constant, since somebody cleared this */
+	Typing typing;          /* what module_verify_symbols() found; of the graph as it was loaded */
 	bool is_part;           /* module_of_root() made it, of a document of several roots */
 	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
@@ -428,8 +437,8 @@ void module_emit_json(const Module *m, Text *out);
 void module_emit_dot(const Module *m, Text *out);
 /* verify.c: re-infers every dtype and shape, checks structure; false after diagnostics. */
 bool module_verify(Module *m, Diag *d);
-/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. */
-bool module_verify_symbols(const Module *m, Diag *d);
+/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Sets m->typing. */
+bool module_verify_symbols(Module *m, Diag *d);
 /* ir.c: a deep copy in another arena (strings are shared with the original's arena, which must outlive it). */
 Module *module_clone(const Module *m, Arena *a);
 /* ir_root.c: the root graph number `index` in document order; NONE. */
@@ -488,14 +497,18 @@ const char *expr_named(const Module *m, Arena *a, ExprId e);
  * unknown or if it overflows or divides by zero. */
 bool expr_value(Module *m, ExprId e, int64_t *value);
 /* expr_value() of an expression already known to have one. */
-int64_t expr_number(const Module *m, ExprId e);
+static inline int64_t expr_number(const Module *m, ExprId e) { return m->exprs.at[e].number; }
 /* The value of every expression, by ExprId, if the blocks had these sizes (by BlockId; a size that the graph fixes
  * stays as it says): EXPR_UNKNOWN where it has none. config_shrink.c. */
 #define EXPR_UNKNOWN INT64_MIN
 int64_t *expr_values_at(const Module *m, Arena *a, const int64_t *sizes);
-bool expr_is_int(const Module *m, ExprId e, int64_t value);
+static inline bool expr_is_int(const Module *m, ExprId e, int64_t value) {
+	return e != NONE && m->exprs.at[e].kind == EXPR_INT && m->exprs.at[e].value == value;
+}
 /* The block of which `e` is just the symbol, else NONE. */
-BlockId expr_as_block(const Module *m, ExprId e);
+static inline BlockId expr_as_block(const Module *m, ExprId e) {
+	return e != NONE && m->exprs.at[e].kind == EXPR_BLOCK ? (BlockId)m->exprs.at[e].value : NONE;
+}
 bool expr_equal(Module *m, ExprId a, ExprId b);
 
 /* ---- types (ir.c) ----------------------------------------------------------------------------------------------- */
@@ -503,7 +516,7 @@ TypeId type_none(Module *m);
 TypeId type_tensor(Module *m, Dtype dtype, uint32_t rank, const ExprId *dims);
 TypeId type_sym(Module *m, Dtype dtype, ExprId sym); /* sym may be NONE */
 TypeId type_tuple(Module *m, uint32_t count, const TypeId *elements);
-const Type *type_get(const Module *m, TypeId t); /* valid until the next type is made */
+static inline const Type *type_get(const Module *m, TypeId t) { return &m->types.at[t]; } /* valid until one is made */
 /* Equal under the configuration. */
 bool type_equal(Module *m, TypeId a, TypeId b);
 const char *type_string(Module *m, TypeId t); /* "float32[u0, 128]" */
@@ -512,12 +525,22 @@ const char *type_string(Module *m, TypeId t); /* "float32[u0, 128]" */
 static inline Node *node_get(const Module *m, NodeId n) { return &m->nodes.at[n]; }
 static inline Graph *graph_get(const Module *m, GraphId g) { return &m->graphs.at[g]; }
 static inline Arg *arg_get(const Module *m, ArgId a) { return &m->args.at[a]; }
+extern const Arg no_argument; /* of the kind ARG_NULL */
 /* Argument i of node n (NULL-kind argument if it has fewer). */
-const Arg *node_arg(const Module *m, NodeId n, uint32_t i);
+static inline const Arg *node_arg(const Module *m, NodeId n, uint32_t i) {
+	const Node *node = node_get(m, n);
+	return i < node->arg_count ? arg_get(m, node->arg_first + i) : &no_argument;
+}
 /* The node that argument i refers to; NONE if it is not a reference. */
-NodeId node_input(const Module *m, NodeId n, uint32_t i);
-const Arg *arg_item(const Module *m, const Arg *list, uint32_t i); /* of a LIST or SLICE */
-bool arg_is_whole(const Module *m, const Arg *a);                  /* the slice of all of a dim */
+static inline NodeId node_input(const Module *m, NodeId n, uint32_t i) {
+	const Arg *a = node_arg(m, n, i);
+	return a->kind == ARG_REF ? a->node : NONE;
+}
+static inline bool arg_is_list(const Arg *a) { return a->kind == ARG_LIST || a->kind == ARG_SLICE; }
+static inline const Arg *arg_item(const Module *m, const Arg *list, uint32_t i) {
+	return arg_is_list(list) && i < list->list.count ? arg_get(m, list->list.first + i) : &no_argument;
+}
+bool arg_is_whole(const Module *m, const Arg *a); /* the slice of all of a dim */
 /* The place of a slot in a list; NONE. */
 static inline uint32_t list_index(const Arg *list, ArgId slot) {
 	bool inside = list->kind == ARG_LIST && slot >= list->list.first && slot - list->list.first < list->list.count;

@@ -89,7 +89,8 @@ uint32_t op_param_index(uint16_t op, const char *name);
 /* The node's argument for the parameter called `name`; a NULL-kind argument if it is absent. */
 const Arg *op_arg(const Module *m, NodeId n, const char *name);
 
-const OpRow *op_row(uint16_t op);
+extern const OpRow op_rows[OP_COUNT];
+static inline const OpRow *op_row(uint16_t op) { return &op_rows[op]; }
 /* The first pointwise row that computes, and is printed, as this one: what a kernel (codegen/kernel.h) calls it. */
 uint16_t op_canonical(uint16_t op);
 /* The op of a target's name, or OP_UNKNOWN. */

@@ -131,7 +131,7 @@ static Arg divisor(Decompose *d, ExprId count) {
 	double correction = correction_of(d);
 	Expr e = m->exprs.at[count];
 	if (e.kind == EXPR_INT)
-		return arg_float(fmax(0, (double)e.value - correction));
+		return arg_float((double)e.value > correction ? (double)e.value - correction : 0);
 	if (correction == floor(correction) && fabs(correction) < INT32_MAX) {
 		ExprId left = expr_binary(m, EXPR_SUB, count, expr_int(m, (int64_t)correction));
 		return size_arg(m, expr_binary(m, EXPR_MAX, left, expr_int(m, 0)));

@@ -3,40 +3,38 @@
 
 #include <stdlib.h>
 
-enum { CHUNK_MIN = 64 * 1024, CHUNK_MAX = 8 * 1024 * 1024 };
+enum { CHUNK_MIN = 256 * 1024, CHUNK_MAX = 8 * 1024 * 1024 };
 
 struct ArenaChunk {
 	ArenaChunk *previous;
-	size_t size, used; /* of data[] */
+	size_t size; /* of data[] */
 	max_align_t data[];
 };
 
 /* ---- arena ------------------------------------------------------------------------------------------------------ */
 
-void arena_init(Arena *a, jmp_buf *oom) {
-	a->chunk = NULL;
-	a->oom = oom;
-	a->total = 0;
-}
+void arena_init(Arena *a, jmp_buf *oom) { *a = (Arena){.oom = oom}; }
 
 void arena_free(Arena *a) {
 	for (ArenaChunk *c = a->chunk, *previous; c; c = previous) {
 		previous = c->previous;
 		free(c);
 	}
-	a->chunk = NULL;
-	a->total = 0;
+	*a = (Arena){.oom = a->oom, .documents = a->documents};
 }
 
 void arena_reset(Arena *a) {
 	ArenaChunk *keep = a->chunk;
 	if (!keep)
 		return;
+	char *dirty = a->at > a->clean ? a->at : a->clean;
 	a->chunk = keep->previous;
 	arena_free(a);
 	keep->previous = NULL;
-	keep->used = 0;
 	a->chunk = keep;
+	a->at = (char *)keep->data;
+	a->end = a->at + keep->size;
+	a->clean = dirty;
 	a->total = keep->size;
 }
 
@@ -46,55 +44,54 @@ _Noreturn static void arena_fail(Arena *a) {
 	abort();
 }
 
-/* A chunk with room for `size` bytes. One too large to share goes behind the current chunk, which stays in use. */
-static ArenaChunk *arena_grow(Arena *a, size_t size) {
-	size_t room = a->chunk ? a->chunk->size * 2 : CHUNK_MIN;
-	if (room > CHUNK_MAX)
-		room = CHUNK_MAX;
-	bool alone = size > room / 4;
-	if (alone)
-		room = size;
-	if (room > SIZE_MAX - sizeof(ArenaChunk))
-		arena_fail(a);
-	ArenaChunk *c = malloc(sizeof *c + room);
+/* Large chunks come from the system, and are zero without anybody's work. */
+static ArenaChunk *chunk_new(Arena *a, size_t room) {
+	ArenaChunk *c = room > SIZE_MAX - sizeof *c ? NULL : calloc(1, sizeof *c + room);
 	if (!c)
 		arena_fail(a);
 	c->size = room;
-	c->used = 0;
 	a->total += room;
-	if (alone && a->chunk) {
-		c->previous = a->chunk->previous;
-		a->chunk->previous = c;
-	} else {
-		c->previous = a->chunk;
-		a->chunk = c;
-	}
 	return c;
 }
 
-void *arena_alloc(Arena *a, size_t size) {
+/* What is too large to share a chunk gets its own, behind the current one, which stays in use. */
+void *arena_grow(Arena *a, size_t size) {
 	const size_t unit = sizeof(max_align_t);
 	if (size > SIZE_MAX - unit)
 		arena_fail(a);
 	size = (size + unit - 1) / unit * unit;
-	ArenaChunk *c = a->chunk;
-	if (!c || c->size - c->used < size)
-		c = arena_grow(a, size);
-	void *p = (char *)c->data + c->used;
-	c->used += size;
-	return memset(p, 0, size);
+	size_t room = a->chunk ? a->chunk->size * 2 : CHUNK_MIN;
+	if (room > CHUNK_MAX)
+		room = CHUNK_MAX;
+	bool alone = size > room / 4;
+	ArenaChunk *c = chunk_new(a, alone ? size : room);
+	if (alone && a->chunk) {
+		c->previous = a->chunk->previous;
+		a->chunk->previous = c;
+		return c->data;
+	}
+	c->previous = a->chunk;
+	a->chunk = c;
+	a->clean = NULL;
+	a->at = (char *)c->data + size;
+	a->end = (char *)c->data + c->size;
+	return c->data;
 }
 
-void *arena_array(Arena *a, size_t count, size_t size) {
+static size_t checked_size(Arena *a, size_t count, size_t size) {
 	if (size && count > SIZE_MAX / size)
 		arena_fail(a);
-	return arena_alloc(a, count * size);
+	return count * size;
 }
 
-char *arena_strdup(Arena *a, const char *s) {
-	size_t n = strlen(s) + 1;
-	return memcpy(arena_alloc(a, n), s, n);
+void *arena_array(Arena *a, size_t count, size_t size) { return arena_alloc(a, checked_size(a, count, size)); }
+
+void *arena_copy(Arena *a, const void *at, size_t count, size_t size) {
+	void *copy = arena_raw(a, checked_size(a, count, size));
+	return count ? memcpy(copy, at, count * size) : copy;
 }
+
+char *arena_strdup(Arena *a, const char *s) { return arena_copy(a, s, strlen(s) + 1, 1); }
 
 void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extra, size_t size) {
 	if (extra <= *room - count)
@@ -106,7 +103,7 @@ void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extr
 		want = 8;
 	if (want >= NONE) /* indices are 32 bits, and NONE is none of them */
 		arena_fail(a);
-	void *grown = arena_array(a, (size_t)want, size);
+	void *grown = arena_raw(a, checked_size(a, (size_t)want, size));
 	if (count)
 		memcpy(grown, at, count * size);
 	*room = (uint32_t)want;
@@ -115,15 +112,27 @@ void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extr
 
 /* ---- strings ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t hash_string(const char *s) {
-	uint64_t h = 1469598103934665603u; /* FNV-1a */
-	for (; *s; s++)
-		h = (h ^ (unsigned char)*s) * 1099511628211u;
+static uint64_t word_at(const char *s) {
+	uint64_t word;
+	memcpy(&word, s, sizeof word);
+	return word;
+}
+
+/* Eight bytes at a time; the last eight may overlap those before. */
+static uint64_t hash_string(const char *s, size_t length) {
+	uint64_t h = length, word = 0;
+	for (size_t i = 0; i + 8 < length; i += 8) {
+		h = (h ^ word_at(s + i)) * 0x9e3779b97f4a7c15u;
+		h ^= h >> 32;
+	}
+	for (size_t i = 0; i < length && length < 8; i++)
+		word = word << 8 | (unsigned char)s[i];
+	h = (h ^ (length < 8 ? word : word_at(s + length - 8))) * 0x9e3779b97f4a7c15u;
 	return h ^ h >> 32;
 }
 
-static uint32_t string_slot(const StringTable *t, const char *s) {
-	uint32_t i = (uint32_t)hash_string(s) & (t->room - 1);
+static uint32_t string_slot(const StringTable *t, const char *s, size_t length) {
+	uint32_t i = (uint32_t)hash_string(s, length) & (t->room - 1);
 	while (t->slot[i] && strcmp(t->slot[i], s) != 0)
 		i = (i + 1) & (t->room - 1);
 	return i;
@@ -133,25 +142,28 @@ static void string_rehash(Arena *a, StringTable *t) {
 	StringTable old = *t;
 	if (old.room > NONE / 4)
 		arena_fail(a);
-	t->room = old.room ? old.room * 2 : 256;
+	t->room = old.room ? old.room * 2 : 512;
 	t->slot = arena_array(a, t->room, sizeof *t->slot);
 	for (uint32_t i = 0; i < old.room; i++)
 		if (old.slot[i])
-			t->slot[string_slot(t, old.slot[i])] = old.slot[i];
+			t->slot[string_slot(t, old.slot[i], strlen(old.slot[i]))] = old.slot[i];
 }
 
 const char *string_intern(Arena *a, StringTable *t, const char *s) {
-	if (t->count >= t->room / 2)
+	if (t->count >= t->room / 4 * 3)
 		string_rehash(a, t);
-	uint32_t i = string_slot(t, s);
+	size_t length = strlen(s);
+	uint32_t i = string_slot(t, s, length);
 	if (!t->slot[i]) {
-		t->slot[i] = arena_strdup(a, s);
+		t->slot[i] = arena_copy(a, s, length + 1, 1);
 		t->count++;
 	}
 	return t->slot[i];
 }
 
-const char *string_find(const StringTable *t, const char *s) { return t->room ? t->slot[string_slot(t, s)] : NULL; }
+const char *string_find(const StringTable *t, const char *s) {
+	return t->room ? t->slot[string_slot(t, s, strlen(s))] : NULL;
+}
 
 /* ---- maps ------------------------------------------------------------------------------------------------------- */
 
@@ -174,7 +186,7 @@ static void map_rehash(Arena *a, Map *map) {
 	Map old = *map;
 	if (old.room > NONE / 4)
 		arena_fail(a);
-	map->room = old.room ? old.room * 2 : 16;
+	map->room = old.room ? old.room * 4 : 16;
 	map->slot = arena_array(a, map->room, sizeof *map->slot);
 	for (uint32_t i = 0; i < old.room; i++)
 		if (old.slot[i].used)
@@ -192,10 +204,8 @@ void map_put(Arena *a, Map *map, uint64_t key, uint32_t value) {
 
 Map map_clone(Arena *a, const Map *map) {
 	Map copy = *map;
-	if (map->room) {
-		copy.slot = arena_array(a, map->room, sizeof *copy.slot);
-		memcpy(copy.slot, map->slot, map->room * sizeof *copy.slot);
-	}
+	if (map->room)
+		copy.slot = arena_copy(a, map->slot, map->room, sizeof *copy.slot);
 	return copy;
 }
 

@@ -26,24 +26,45 @@ static bool read_configuration(Compilation *c) {
 	return ok;
 }
 
-Program *compile_trial(const Compilation *c, Module *copy) {
+/* With what only sizes can show, where that was not all shown before there were any. */
+static bool configure(Module *m, Diag *d) {
+	return module_configure(m, d) && (m->typing == TYPING_ALWAYS || module_verify(m, d));
+}
+
+/* --passes may have left out what the plan reads. */
+static bool compute_facts(PassContext *c) {
+	return pass_int64(c) && (c->module->loop_facts || pass_loop_types(c)) &&
+	       (c->module->alignments || pass_block_constraints(c));
+}
+
+Trial compile_trial(const Compilation *c, Module *copy) {
 	Diag quiet;
 	diag_init(&quiet, c->arena);
-	PassContext context = {.module = copy, .diag = &quiet, .arena = c->arena};
-	bool good = module_configure(copy, &quiet) && module_verify(copy, &quiet) &&
-	            pass_pipeline_run(&context, NULL, 0, NULL);
-	return good ? program_make(c->arena, copy, &quiet) : NULL;
+	Trial t = {.context = {.module = copy, .diag = &quiet, .arena = c->arena, .explain = c->options->explain}};
+	if (configure(copy, &quiet) && pass_pipeline_run(&t.context, NULL, 0, NULL) && compute_facts(&t.context))
+		t.program = program_make(c->arena, copy, &quiet);
+	t.context.diag = c->diag;
+	return t;
+}
+
+void compile_adopt(Compilation *c, const Trial *trial) {
+	if (c->options->hooks)
+		return;
+	c->module = trial->context.module;
+	c->context.module = c->module;
+	c->program = trial->program;
+	for (uint32_t i = 0; i < trial->context.remarks.count; i++)
+		vec_push(c->arena, &c->context.remarks, trial->context.remarks.at[i]);
 }
 
 bool compile_module(Compilation *c) {
 	const CompileOptions *o = c->options;
-	bool typed = module_verify_symbols(c->module, c->diag);
-	if (!read_configuration(c) || !typed || !module_configure(c->module, c->diag) ||
-	    !module_verify(c->module, c->diag))
+	bool typed = c->module->typing != TYPING_UNKNOWN || module_verify_symbols(c->module, c->diag);
+	if (!read_configuration(c) || !typed || !configure(c->module, c->diag))
 		return false;
 	compile_choose_blocks(c);
 	compile_widen_blocks(c);
-	return pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks) &&
+	return (c->program || pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks)) &&
 	       module_check_annotations(c->module, c->diag);
 }
 
@@ -51,15 +72,10 @@ bool compile_module(Compilation *c) {
 
 bool emit_needs_plan(Emit emit) { return emit != EMIT_JSON && emit != EMIT_DOT; }
 
-/* --passes may have left out what the plan reads. */
-static bool compute_facts(Compilation *c) {
-	return pass_int64(&c->context) && (c->module->loop_facts || pass_loop_types(&c->context)) &&
-	       (c->module->alignments || pass_block_constraints(&c->context)) &&
-	       module_check_annotations(c->module, c->diag);
-}
-
 bool compile_plan(Compilation *c) {
-	if (!compute_facts(c))
+	if (c->program)
+		return true;
+	if (!compute_facts(&c->context) || !module_check_annotations(c->module, c->diag))
 		return false;
 	Diag before = *c->diag;
 	c->program = program_make(c->arena, c->module, c->diag);

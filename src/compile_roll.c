@@ -83,7 +83,7 @@ static bool accepted(Compilation *c, const Module *m, const ConfigList *list) {
 	Module *copy = module_clone(m, c->arena);
 	if (list)
 		copy->config.reduction_loops = *list;
-	return compile_trial(c, copy) != NULL;
+	return compile_trial(c, copy).program != NULL;
 }
 
 /* Blocks with which the kernel is accepted; false if there are none. Blocks that divide the row are better: a ragged

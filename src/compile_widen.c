@@ -88,13 +88,19 @@ static void set_size(Module *m, BlockId b, int64_t size, const char *why) {
 	m->widened.at[b] = (Widened){size, why};
 }
 
-/* The whole kernel's plan with block b in tiles of `size`, or as the Module is; NULL if it is refused. */
-static const Plan *trial(Compilation *c, BlockId b, int64_t size) {
+/* The whole kernel as it is. */
+static Trial trial_as_is(const Compilation *c) { return compile_trial(c, module_clone(c->module, c->arena)); }
+
+/* With block b in tiles of `size`. */
+static Trial trial_with(const Compilation *c, BlockId b, int64_t size, const char *why) {
 	Module *copy = module_clone(c->module, c->arena);
-	if (b != NONE)
-		set_size(copy, b, size, "a trial");
-	const Program *program = compile_trial(c, copy);
-	return program && program->kernels.count == 1 ? program->kernels.at[0] : NULL;
+	set_size(copy, b, size, why);
+	return compile_trial(c, copy);
+}
+
+/* Its plan; NULL if it is refused. */
+static const Plan *plan_of(const Trial *t) {
+	return t->program && t->program->kernels.count == 1 ? t->program->kernels.at[0] : NULL;
 }
 
 static void take(Compilation *c, BlockId b, int64_t size, const char *why) {
@@ -104,49 +110,63 @@ static void take(Compilation *c, BlockId b, int64_t size, const char *why) {
 
 /* ---- the two kinds ----------------------------------------------------------------------------------------------- */
 
+/* Both give what the compilation comes to, if a trial showed it. */
+
 /* The last dim first: its blocks lie beside each other in HBM. */
-static void widen_steps(Compilation *c, GraphId root, Choice asked) {
+static Trial widen_steps(Compilation *c, GraphId root, Choice asked) {
+	static const char why[] = "a grid step would copy too little to hide the latency of HBM";
 	Module *m = c->module;
 	const Graph *g = graph_get(m, root);
 	int64_t least = asked == CHOICE_ON ? 1 : LEAST_POINTS;
 	double per_s = m->target->hbm_bytes_per_s, bytes = step_bytes(m, root);
 	if (bytes <= 0 || bytes >= (asked == CHOICE_ON ? LONG_STEP : SHORT_STEP) * per_s)
-		return;
+		return (Trial){0};
 	for (uint32_t i = g->blocks.count; i-- > 0;) {
 		BlockId b = g->blocks.at[i];
 		int64_t size = size_now(m, b), times = 1;
 		while (bytes * (double)times < LONG_STEP * per_s && points_with(m, root, b, size * times * 2) >= least)
 			times *= 2;
-		if (times == 1 || block_size_matters(m, b) || !trial(c, b, size * times))
+		if (times == 1 || block_size_matters(m, b))
 			continue;
-		if (trial(c, NONE, 0))
-			take(c, b, size * times, "a grid step would copy too little to hide the latency of HBM");
-		return;
+		Trial wide = trial_with(c, b, size * times, why);
+		if (!plan_of(&wide))
+			continue;
+		Trial now = trial_as_is(c);
+		if (!plan_of(&now))
+			break;
+		take(c, b, size * times, why);
+		return wide;
 	}
+	return (Trial){0};
 }
 
 /* The rows of a matmul in a loop, doubled while that pays. */
-static void widen_rows(Compilation *c, GraphId root, Choice asked) {
+static Trial widen_rows(Compilation *c, GraphId root, Choice asked) {
+	static const char why[] = "too few rows use what a loop copies at each grid point";
 	Module *m = c->module;
 	const Graph *g = graph_get(m, root);
 	int64_t least = asked == CHOICE_ON ? 1 : LEAST_POINTS;
+	Trial now = {0};
 	for (uint32_t i = 0; i < g->blocks.count; i++) {
 		BlockId b = g->blocks.at[i];
 		int64_t size = size_now(m, b);
 		if (size >= m->target->mxu_size || !is_rows_of_matmul(m, b) || block_size_matters(m, b))
 			continue;
-		const Plan *now = trial(c, NONE, 0);
 		int64_t taken = size;
-		while (now && taken < m->target->mxu_size && points_with(m, root, b, taken * 2) >= least) {
-			const Plan *wide = trial(c, b, taken * 2);
-			if (!wide || (asked == CHOICE_AUTO && wide->seconds * SAVES_AT_LEAST > now->seconds))
+		if (!now.program)
+			now = trial_as_is(c);
+		while (plan_of(&now) && taken < m->target->mxu_size && points_with(m, root, b, taken * 2) >= least) {
+			Trial wide = trial_with(c, b, taken * 2, why);
+			const Plan *plan = plan_of(&wide);
+			if (!plan || (asked == CHOICE_AUTO && plan->seconds * SAVES_AT_LEAST > plan_of(&now)->seconds))
 				break;
 			now = wide;
 			taken *= 2;
 		}
 		if (taken != size)
-			take(c, b, taken, "too few rows use what a loop copies at each grid point");
+			take(c, b, taken, why);
 	}
+	return now;
 }
 
 void compile_widen_blocks(Compilation *c) {
@@ -156,8 +176,7 @@ void compile_widen_blocks(Compilation *c) {
 	bool alone = root != NONE && module_root(m, 1) == NONE;
 	if (asked == CHOICE_OFF || c->options->passes || !alone || !m->config.block_sizes.set || !m->target)
 		return;
-	if (m->graphs.count == 1)
-		widen_steps(c, root, asked);
-	else
-		widen_rows(c, root, asked);
+	Trial outcome = m->graphs.count == 1 ? widen_steps(c, root, asked) : widen_rows(c, root, asked);
+	if (plan_of(&outcome))
+		compile_adopt(c, &outcome);
 }

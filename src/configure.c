@@ -209,14 +209,18 @@ static void settle_defaults(Resolver *r) {
 
 /* ---- what came out ---------------------------------------------------------------------------------------------- */
 
-static void check_number(Module *m, Diag *d, ExprId e, Place at, const char *what, const char *of, int64_t least) {
+/* Has the size a value, and is it as large as `least`? A size that is not there is sound. */
+static bool number_sound(Module *m, ExprId e, int64_t least) {
 	int64_t value;
-	if (e == NONE)
-		return;
+	return e == NONE || (expr_value(m, e, &value) && value >= least);
+}
+
+static void report_number(Module *m, Diag *d, ExprId e, Place at, const char *what, const char *of) {
+	int64_t value;
 	if (!expr_value(m, e, &value))
 		diag_error(d, at, "size-overflow", NULL, "%s of '%s' (%s) overflows or divides by zero", what, of,
 		           expr_string(m, e));
-	else if (value < least)
+	else
 		diag_error(d, at, "negative-size", NULL, "%s of '%s' (%s) is %lld: too small", what, of,
 		           expr_string(m, e), (long long)value);
 }
@@ -224,12 +228,15 @@ static void check_number(Module *m, Diag *d, ExprId e, Place at, const char *wha
 static void check_blocks(Module *m, Diag *d) {
 	for (BlockId b = 0; b < m->blocks.count; b++) {
 		const Block *block = &m->blocks.at[b];
-		check_number(m, d, block->size, diag_place(d, m->source, "/block_sizes/%u/size", b), "the size",
-		             block->name, 1);
-		check_number(m, d, block->begin, diag_place(d, m->source, "/block_sizes/%u/begin", b), "the begin",
-		             block->name, 0);
-		check_number(m, d, block->extent, diag_place(d, m->source, "/block_sizes/%u/extent", b), "the extent",
-		             block->name, 0);
+		if (!number_sound(m, block->size, 1))
+			report_number(m, d, block->size, diag_place(d, m->source, "/block_sizes/%u/size", b),
+			              "the size", block->name);
+		if (!number_sound(m, block->begin, 0))
+			report_number(m, d, block->begin, diag_place(d, m->source, "/block_sizes/%u/begin", b),
+			              "the begin", block->name);
+		if (!number_sound(m, block->extent, 0))
+			report_number(m, d, block->extent, diag_place(d, m->source, "/block_sizes/%u/extent", b),
+			              "the extent", block->name);
 	}
 }
 
@@ -238,15 +245,16 @@ static void check_host_shapes(Module *m, Diag *d) {
 		const Tensor *tensor = &m->tensors.at[t];
 		for (uint32_t i = 0; i < tensor->rank; i++)
 			if (!m->exprs.at[tensor->shape[i]].known)
-				check_number(m, d, tensor->shape[i],
-				             diag_place(d, m->source, "/tensors/%u/shape/%u", t, i), "a dim",
-				             tensor->name, 0);
+				report_number(m, d, tensor->shape[i],
+				              diag_place(d, m->source, "/tensors/%u/shape/%u", t, i), "a dim",
+				              tensor->name);
 	}
 	for (uint32_t r = 0; r < m->returns.count; r++) {
 		const Return *x = &m->returns.at[r];
 		for (uint32_t i = 0; i < x->rank; i++)
-			check_number(m, d, x->shape[i], diag_place(d, m->source, "/returns/%u/shape/%u", r, i), "a dim",
-			             m->tensors.at[x->tensor].name, 0);
+			if (!number_sound(m, x->shape[i], 0))
+				report_number(m, d, x->shape[i], diag_place(d, m->source, "/returns/%u/shape/%u", r, i),
+				              "a dim", m->tensors.at[x->tensor].name);
 	}
 }
 

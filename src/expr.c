@@ -130,20 +130,13 @@ ExprId expr_next_pow2(Module *m, ExprId a) { return expr_make(m, EXPR_NEXT_POW2,
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
 bool expr_value(Module *m, ExprId e, int64_t *value) {
-	if (e == NONE || !m->exprs.at[e].known)
+	if (e == NONE)
 		return false;
-	*value = m->exprs.at[e].number;
-	return true;
-}
-
-int64_t expr_number(const Module *m, ExprId e) { return m->exprs.at[e].number; }
-
-bool expr_is_int(const Module *m, ExprId e, int64_t value) {
-	return e != NONE && m->exprs.at[e].kind == EXPR_INT && m->exprs.at[e].value == value;
-}
-
-BlockId expr_as_block(const Module *m, ExprId e) {
-	return e != NONE && m->exprs.at[e].kind == EXPR_BLOCK ? (BlockId)m->exprs.at[e].value : NONE;
+	const Expr *x = &m->exprs.at[e];
+	m->sizes_asked |= x->kind != EXPR_INT;
+	if (x->known)
+		*value = x->number;
+	return x->known;
 }
 
 bool expr_equal(Module *m, ExprId a, ExprId b) {

@@ -114,6 +114,14 @@ static ExprId parse_call(Parser *p, ExprKind kind) {
 	return e == NONE || accept(p, ")") ? e : fail(p, "expected ')'");
 }
 
+static ExprId symbol_named(Module *m, const char *word) {
+	const char *known = string_find(&m->strings, word);
+	uint32_t symbol = known ? map_get(&m->symbols, map_key(known)) : NONE;
+	if (symbol == NONE)
+		return NONE;
+	return symbol & SYMBOL_TUNABLE ? expr_tunable(m, symbol & ~SYMBOL_TUNABLE) : expr_block(m, symbol);
+}
+
 static ExprId parse_name(Parser *p) {
 	const char *start = p->at;
 	while (is_letter(*p->at) || is_digit(*p->at))
@@ -129,11 +137,8 @@ static ExprId parse_name(Parser *p) {
 		return parse_call(p, EXPR_MIN);
 	if (strcmp(word, "max") == 0)
 		return parse_call(p, EXPR_MAX);
-	const char *known = string_find(&p->m->strings, word);
-	uint32_t symbol = known ? map_get(&p->m->symbols, map_key(known)) : NONE;
-	if (symbol == NONE)
-		return unknown_symbol(p, start, word);
-	return symbol & SYMBOL_TUNABLE ? expr_tunable(p->m, symbol & ~SYMBOL_TUNABLE) : expr_block(p->m, symbol);
+	ExprId e = symbol_named(p->m, word);
+	return e == NONE ? unknown_symbol(p, start, word) : e;
 }
 
 static ExprId parse_atom(Parser *p) {
@@ -193,6 +198,10 @@ static ExprId parse_sum(Parser *p) {
 
 ExprId expr_parse(Module *m, const char *text, const char **error) {
 	Parser p = {.m = m, .text = text, .at = text};
+	ExprId alone = symbol_named(m, text); /* most are */
+	*error = NULL;
+	if (alone != NONE)
+		return alone;
 	ExprId e = parse_sum(&p);
 	skip_space(&p);
 	if (e != NONE && *p.at != '\0')

@@ -4,23 +4,7 @@
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
-static const Arg no_argument = {.kind = ARG_NULL, .user = NONE, .next_use = NONE, .prev_use = NONE};
-
-const Arg *node_arg(const Module *m, NodeId n, uint32_t i) {
-	const Node *node = node_get(m, n);
-	return i < node->arg_count ? arg_get(m, node->arg_first + i) : &no_argument;
-}
-
-NodeId node_input(const Module *m, NodeId n, uint32_t i) {
-	const Arg *a = node_arg(m, n, i);
-	return a->kind == ARG_REF ? a->node : NONE;
-}
-
-static bool arg_nested(const Arg *a) { return a->kind == ARG_LIST || a->kind == ARG_SLICE; }
-
-const Arg *arg_item(const Module *m, const Arg *list, uint32_t i) {
-	return arg_nested(list) && i < list->list.count ? arg_get(m, list->list.first + i) : &no_argument;
-}
+const Arg no_argument = {.kind = ARG_NULL, .user = NONE, .next_use = NONE, .prev_use = NONE};
 
 bool arg_is_whole(const Module *m, const Arg *a) {
 	for (uint32_t i = 0; i < 3; i++)
@@ -199,7 +183,7 @@ Arg arg_list(Module *m, uint32_t count, const Arg *items) {
 }
 
 Arg arg_copy(Module *m, Arg value) {
-	if (!arg_nested(&value))
+	if (!arg_is_list(&value))
 		return value;
 	uint32_t count = value.list.count;
 	ArgId from = value.list.first, to = args_push(m, count, m->args.at ? m->args.at + from : NULL);
@@ -225,7 +209,7 @@ static void use_link(Module *m, ArgId slot, NodeId user) {
 		if (node->first_use != NONE)
 			arg_get(m, node->first_use)->prev_use = slot;
 		node->first_use = slot;
-	} else if (arg_nested(a)) {
+	} else if (arg_is_list(a)) {
 		for (uint32_t i = 0; i < a->list.count; i++)
 			use_link(m, a->list.first + i, user);
 	}
@@ -241,7 +225,7 @@ static void use_unlink(Module *m, ArgId slot) {
 		if (a->next_use != NONE)
 			arg_get(m, a->next_use)->prev_use = a->prev_use;
 		a->prev_use = a->next_use = NONE;
-	} else if (arg_nested(a)) {
+	} else if (arg_is_list(a)) {
 		for (uint32_t i = 0; i < a->list.count; i++)
 			use_unlink(m, a->list.first + i);
 	}

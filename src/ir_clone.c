@@ -2,11 +2,7 @@
 #include "ir.h"
 
 static void *copy_array(Arena *a, const void *at, size_t count, size_t size) {
-	if (count == 0)
-		return NULL;
-	void *copy = arena_array(a, count, size);
-	memcpy(copy, at, count * size);
-	return copy;
+	return count ? arena_copy(a, at, count, size) : NULL;
 }
 
 /* The vector gets storage of its own in arena `a`, with no spare room. */

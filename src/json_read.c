@@ -132,16 +132,21 @@ json_t *json_read(const Reader *r) {
 	return root;
 }
 
+static void release(const Arena *a, json_t *root) {
+	if (!a->documents)
+		json_decref(root);
+}
+
 void json_guard(json_t *root, Arena *a, void (*body)(void *context, json_t *root), void *context) {
 	jmp_buf here, *outer = a->oom;
 	a->oom = &here;
 	if (setjmp(here) == 0) {
 		body(context, root);
 		a->oom = outer;
-		json_decref(root);
+		release(a, root);
 	} else {
 		a->oom = outer;
-		json_decref(root);
+		release(a, root);
 		out_of_memory(a);
 	}
 }
@@ -150,14 +155,12 @@ void json_guard(json_t *root, Arena *a, void (*body)(void *context, json_t *root
 
 /* A short list or object as it stands, a long one by its kind. */
 static const char *describe_nested(const Reader *r, const json_t *value) {
-	const char *text = json_is_array(value) ? "a list" : "an object";
+	char text[49] = "";
+	const char *kind = json_is_array(value) ? "a list" : "an object";
 	if (json_array_size(value) > 8 || json_object_size(value) > 4)
-		return text;
-	char *dump = json_dumps(value, 0); /* jansson limits the depth; so short a value is small */
-	if (dump && strlen(dump) <= 48)
-		text = arena_strdup(r->arena, dump);
-	free(dump);
-	return text;
+		return kind;
+	size_t length = json_dumpb(value, text, sizeof text - 1, 0); /* jansson limits the depth; 0: it failed */
+	return length > 0 && length < sizeof text ? arena_strdup(r->arena, text) : kind;
 }
 
 const char *json_describe(const Reader *r, const json_t *value) {
@@ -189,25 +192,58 @@ const char *hint_nearest(const Reader *r, const char *word, const char *const *n
 	return near ? arena_printf(r->arena, "did you mean '%s'?", near) : NULL;
 }
 
-static bool is_known(const char *key, const char *const *known) {
-	for (; *known; known++)
-		if (strcmp(key, *known) == 0)
-			return true;
-	return strncmp(key, "x_", 2) == 0;
+/* The index of `key`, looked for from `first` on, since members mostly come in the order of `known`; NONE. */
+static uint32_t known_index(const char *key, const char *const *known, uint32_t first) {
+	for (uint32_t i = first; known[i]; i++)
+		if (known[i][0] == key[0] && strcmp(known[i], key) == 0)
+			return i;
+	for (uint32_t i = 0; i < first; i++)
+		if (known[i][0] == key[0] && strcmp(known[i], key) == 0)
+			return i;
+	return NONE;
 }
 
-bool read_object(const Reader *r, const json_t *value, const Path *path, const char *what, const char *const *known) {
-	if (!json_is_object(value))
-		return expected(r, path, arena_printf(r->arena, "%s (an object)", what), value);
+bool find_members(const json_t *value, const char *const *known, const json_t **found) {
+	json_t *object = (json_t *)(uintptr_t)value;
+	uint32_t next = 0;
+	bool all = true;
+	for (uint32_t i = 0; known[i]; i++)
+		found[i] = NULL;
+	for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
+		uint32_t i = known_index(json_object_iter_key(at), known, next);
+		all &= i != NONE;
+		if (i != NONE) {
+			found[i] = json_object_iter_value(at);
+			next = i + 1;
+		}
+	}
+	return all;
+}
+
+static void report_unknown(const Reader *r, const json_t *value, const Path *path, const char *what,
+                           const char *const *known) {
 	const char *key;
 	json_t *member;
 	json_object_foreach((json_t *)(uintptr_t)value, key, member) {
-		if (is_known(key, known))
+		if (known_index(key, known, 0) != NONE || strncmp(key, "x_", 2) == 0)
 			continue;
 		Path at = path_key(path, key);
 		diag_error(r->d, place_key(r, &at), "unknown-field", hint_nearest(r, key, known),
 		           "%s has no field '%s'", what, key);
 	}
+}
+
+bool read_members(const Reader *r, const json_t *value, const Path *path, const char *what, const char *const *known,
+                  const json_t **found) {
+	if (!find_members(value, known, found))
+		report_unknown(r, value, path, what, known);
+	return json_is_object(value) || expected(r, path, arena_printf(r->arena, "%s (an object)", what), value);
+}
+
+bool read_object(const Reader *r, const json_t *value, const Path *path, const char *what, const char *const *known) {
+	if (!json_is_object(value))
+		return expected(r, path, arena_printf(r->arena, "%s (an object)", what), value);
+	report_unknown(r, value, path, what, known);
 	return true;
 }
 
@@ -215,30 +251,39 @@ bool read_list(const Reader *r, const json_t *value, const Path *path, const cha
 	return json_is_array(value) || expected(r, path, what, value);
 }
 
-json_t *need(const Reader *r, const json_t *object, const char *key, const Path *path, const char *what) {
-	json_t *value = json_object_get(object, key);
+const json_t *needed(const Reader *r, const json_t *value, const char *key, const Path *path, const char *what) {
 	if (!value)
 		diag_error(r->d, place_at(r, path), "missing-field", NULL, "%s lacks the field '%s'", what, key);
 	return value;
 }
 
-static json_t *get(const Reader *r, const json_t *object, const char *key, const Path *path, bool required) {
+json_t *need(const Reader *r, const json_t *object, const char *key, const Path *path, const char *what) {
 	json_t *value = json_object_get(object, key);
+	needed(r, value, key, path, what);
+	return value;
+}
+
+/* NULL where there is nothing to take. */
+static const json_t *take(const Reader *r, const json_t *value, const char *key, const Path *path, bool required) {
 	if (!value && required)
 		diag_error(r->d, place_at(r, path), "missing-field", NULL, "the field '%s' is missing", key);
 	return !required && json_is_null(value) ? NULL : value;
 }
 
-bool get_string(const Reader *r, const json_t *object, const char *key, const Path *path, bool required,
-                const char **out) {
-	const json_t *value = get(r, object, key, path, required);
+bool take_string(const Reader *r, const json_t *value, const char *key, const Path *path, bool required,
+                 const char **out) {
 	Path at = path_key(path, key);
-	if (!value)
+	if (!(value = take(r, value, key, path, required)))
 		return false;
 	if (!json_is_string(value))
 		return expected(r, &at, "a string", value);
 	*out = json_string_value(value);
 	return true;
+}
+
+bool get_string(const Reader *r, const json_t *object, const char *key, const Path *path, bool required,
+                const char **out) {
+	return take_string(r, json_object_get(object, key), key, path, required, out);
 }
 
 bool to_int(const Reader *r, const json_t *value, const Path *path, const char *what, int64_t *out) {
@@ -248,19 +293,26 @@ bool to_int(const Reader *r, const json_t *value, const Path *path, const char *
 	return true;
 }
 
-bool get_int(const Reader *r, const json_t *object, const char *key, const Path *path, bool required, int64_t *out) {
-	const json_t *value = get(r, object, key, path, required);
+bool take_int(const Reader *r, const json_t *value, const char *key, const Path *path, bool required, int64_t *out) {
 	Path at = path_key(path, key);
+	value = take(r, value, key, path, required);
 	return value && to_int(r, value, &at, "an int", out);
 }
 
-bool get_bool(const Reader *r, const json_t *object, const char *key, const Path *path, bool *out) {
-	const json_t *value = get(r, object, key, path, false);
+bool get_int(const Reader *r, const json_t *object, const char *key, const Path *path, bool required, int64_t *out) {
+	return take_int(r, json_object_get(object, key), key, path, required, out);
+}
+
+bool take_bool(const Reader *r, const json_t *value, const char *key, const Path *path, bool *out) {
 	Path at = path_key(path, key);
-	if (!value)
+	if (!(value = take(r, value, key, path, false)))
 		return false;
 	if (!json_is_boolean(value))
 		return expected(r, &at, "true or false", value);
 	*out = json_is_true(value);
 	return true;
+}
+
+bool get_bool(const Reader *r, const json_t *object, const char *key, const Path *path, bool *out) {
+	return take_bool(r, json_object_get(object, key), key, path, out);
 }

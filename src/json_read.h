@@ -43,14 +43,26 @@ const char *hint_nearest(const Reader *r, const char *word, const char *const *n
 /* Is it an object, with no members but `known` (NULL-terminated) and those that start with "x_"? Unknown members are
  * reported, and do not make it false. */
 bool read_object(const Reader *r, const json_t *value, const Path *path, const char *what, const char *const *known);
+/* The same, and its members: found[i] is the one called known[i], or NULL. One walk instead of a look-up for each. */
+bool read_members(const Reader *r, const json_t *value, const Path *path, const char *what, const char *const *known,
+                  const json_t **found);
+/* The members alone, with nothing said; true if all of them are among `known`. */
+bool find_members(const json_t *value, const char *const *known, const json_t **found);
 bool read_list(const Reader *r, const json_t *value, const Path *path, const char *what);
 /* A member that must be there; NULL after a diagnostic. */
 json_t *need(const Reader *r, const json_t *object, const char *key, const Path *path, const char *what);
+/* The same for a member that was looked up already: `value`, which may be NULL. */
+const json_t *needed(const Reader *r, const json_t *value, const char *key, const Path *path, const char *what);
 /* A member of the given type. Missing or null: false without a diagnostic unless `required`. */
 bool get_string(const Reader *r, const json_t *object, const char *key, const Path *path, bool required,
                 const char **out);
 bool get_int(const Reader *r, const json_t *object, const char *key, const Path *path, bool required, int64_t *out);
 bool get_bool(const Reader *r, const json_t *object, const char *key, const Path *path, bool *out);
+/* The same for a member that was looked up already. */
+bool take_string(const Reader *r, const json_t *value, const char *key, const Path *path, bool required,
+                 const char **out);
+bool take_int(const Reader *r, const json_t *value, const char *key, const Path *path, bool required, int64_t *out);
+bool take_bool(const Reader *r, const json_t *value, const char *key, const Path *path, bool *out);
 /* A value that must be an int (1.0 and true are not). */
 bool to_int(const Reader *r, const json_t *value, const Path *path, const char *what, int64_t *out);
 

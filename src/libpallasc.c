@@ -98,6 +98,10 @@ static bool graph_read(pallasc_graph *graph, const char *json, size_t length, co
 		graph->kernel = compile_kernel_text(&graph->arena, &graph->diag, &graph->source, NULL, EMIT_NONE, NULL);
 	else
 		graph->module = module_load(&graph->arena, &graph->diag, &graph->source, target_find("v6e"));
+	Diag quiet; /* what is wrong is said by each compilation, where its turn is */
+	diag_init(&quiet, &graph->arena);
+	if (graph->module)
+		module_verify_symbols(graph->module, &quiet);
 	return diagnostics_text(&graph->diag, &graph->diagnostics, &graph->diagnostics_length);
 }
 
@@ -232,9 +236,11 @@ static pallasc_status compile_kernel(Job *job, const Target *target) {
 	const Source *source = &job->graph->source;
 	bool ok = true;
 	if (job->options->emit & PALLASC_EMIT_SOURCE)
-		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON, &job->text[TEXT_SOURCE]);
+		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON,
+		                         &job->text[TEXT_SOURCE]);
 	if (ok && job->options->emit & PALLASC_EMIT_KERNEL)
-		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_KERNEL, &job->text[TEXT_KERNEL]);
+		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_KERNEL,
+		                         &job->text[TEXT_KERNEL]);
 	return ok ? PALLASC_OK : PALLASC_REFUSED;
 }
 

@@ -11,20 +11,29 @@ typedef struct ForwardRef {
 	Place at;
 } ForwardRef;
 
+/* A node's members, looked up once for both sweeps. */
+enum { NODE_NAME, NODE_OP, NODE_TARGET, NODE_ARGS, NODE_KWARGS, NODE_META, NODE_LOC, NODE_MEMBERS };
+typedef struct NodeMembers {
+	const json_t *at[NODE_MEMBERS]; /* NULL: absent */
+} NodeMembers;
+
 typedef struct Loader {
 	Reader r;
 	Module *m;
+	StringTable targets;      /* read before */
+	Map ops;                  /* their ops */
 	Schema schemas[OP_COUNT]; /* parsed when first needed */
 	bool schema_known[OP_COUNT];
 	VEC(Arg) stack; /* items of the lists being read */
 	VEC(ForwardRef) forward;
-	VEC(NodeId) document; /* GraphId -> its first node: the ids of a graph's nodes are consecutive */
-	GraphId graph;        /* whose nodes are being read */
-	NodeId node;          /* being read; NONE in host steps, where no references are allowed */
-	bool symbols_unclear; /* a block or tunable was refused: say nothing of its uses */
-	bool tensors_unclear; /* so was the list of tensors */
-	bool kinds_unclear;   /* so was the kind of a graph */
-	bool calls_unclear;   /* a node was not understood: a graph may seem unreachable because of it */
+	VEC(NodeMembers) members; /* by NodeId */
+	VEC(NodeId) document;     /* GraphId -> its first node: the ids of a graph's nodes are consecutive */
+	GraphId graph;            /* whose nodes are being read */
+	NodeId node;              /* being read; NONE in host steps, where no references are allowed */
+	bool symbols_unclear;     /* a block or tunable was refused: say nothing of its uses */
+	bool tensors_unclear;     /* so was the list of tensors */
+	bool kinds_unclear;       /* so was the kind of a graph */
+	bool calls_unclear;       /* a node was not understood: a graph may seem unreachable because of it */
 } Loader;
 
 static inline const char *intern(Loader *l, const char *s) { return string_intern(l->r.arena, &l->m->strings, s); }

@@ -229,9 +229,14 @@ uint16_t load_target(Loader *l, const json_t *v, const Path *path) {
 		return OP_UNKNOWN;
 	}
 	const char *target = json_string_value(v);
+	const char *before = string_find(&l->targets, target);
+	if (before)
+		return (uint16_t)map_get(&l->ops, map_key(before));
 	uint16_t op = op_find(target);
-	if (op != OP_UNKNOWN && op != OP_PLACEHOLDER && op != OP_OUTPUT)
+	if (op != OP_UNKNOWN && op != OP_PLACEHOLDER && op != OP_OUTPUT) {
+		map_put(l->r.arena, &l->ops, map_key(string_intern(l->r.arena, &l->targets, target)), op);
 		return op;
+	}
 	const char *near = hints_wanted(&l->r) ? op_nearest(target) : NULL;
 	const char *hint = near ? arena_printf(l->r.arena, "did you mean '%s'?", near) : NULL;
 	if (strncmp(target, "torch.ops.", 10) == 0 && op_find(target + 10) != OP_UNKNOWN)

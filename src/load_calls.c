@@ -19,11 +19,11 @@ static bool graph_recursive(const Module *m, GraphId g, bool *first) {
 
 static void check_reachable(Loader *l, GraphId g) {
 	const Graph *graph = graph_get(l->m, g);
-	Place at = graph_place(l->m, l->r.d, g);
 	uint32_t depth;
 	bool first;
 	if (!hints_wanted(&l->r) || graph_root(l->m, g, &depth) != NONE)
 		return;
+	Place at = graph_place(l->m, l->r.d, g);
 	if (graph->caller == NONE)
 		diag_error(l->r.d, at, "graph-unreachable", "remove it, or call it", "graph %lld is never called",
 		           (long long)graph->id);
@@ -44,11 +44,13 @@ static void check_carried(Loader *l, GraphId g, uint32_t outputs) {
 	uint32_t arguments = graph->placeholders.count;
 	for (uint32_t i = 0; i < graph->carried.count; i++) {
 		Carried c = graph->carried.at[i];
+		if (c.arg < arguments && c.output < outputs)
+			continue;
 		Place at = diag_place(l->r.d, l->r.source, "/graphs/%u/carried/%u", g, i);
 		if (c.arg >= arguments)
 			diag_error(l->r.d, at, "carried", NULL, "graph %lld has no argument %lld: it has %u",
 			           (long long)graph->id, c.arg == NONE ? -1LL : (long long)c.arg, arguments);
-		else if (c.output >= outputs)
+		else
 			diag_error(l->r.d, at, "carried", NULL, "graph %lld has no output %lld: it has %u",
 			           (long long)graph->id, c.output == NONE ? -1LL : (long long)c.output, outputs);
 	}

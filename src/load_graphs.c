@@ -104,9 +104,9 @@ static void graph_fields(Loader *l, const json_t *v, const Path *path, Graph *g)
 
 /* ---- first sweep: nodes ----------------------------------------------------------------------------------------- */
 
-static uint16_t node_op(Loader *l, const json_t *v, const Path *path) {
+static uint16_t node_op(Loader *l, const NodeMembers *v, const Path *path) {
 	static const char *const names[] = {"call_function", "placeholder", "output", NULL};
-	const json_t *op = json_object_get(v, "op"), *target = json_object_get(v, "target");
+	const json_t *op = v->at[NODE_OP], *target = v->at[NODE_TARGET];
 	const char *text = json_string_value(op);
 	Path op_at = path_key(path, "op"), target_at = path_key(path, "target");
 	if (op && !text) {
@@ -115,7 +115,7 @@ static uint16_t node_op(Loader *l, const json_t *v, const Path *path) {
 	}
 	bool call = !text || strcmp(text, names[0]) == 0;
 	if (call) {
-		target = need(&l->r, v, "target", path, "a node");
+		target = needed(&l->r, target, "target", path, "a node");
 		return target ? load_target(l, target, &target_at) : OP_UNKNOWN;
 	}
 	if (strcmp(text, "placeholder") != 0 && strcmp(text, "output") != 0) {
@@ -134,6 +134,7 @@ static void node_define(Loader *l, const json_t *v, const Path *at, uint32_t ind
 	Module *m = l->m;
 	Graph *g = graph_get(m, l->graph);
 	NodeId n = m->nodes.count;
+	NodeMembers members;
 	Node node = {.name = "?",
 	             .op = OP_UNKNOWN,
 	             .graph = l->graph,
@@ -144,8 +145,8 @@ static void node_define(Loader *l, const json_t *v, const Path *at, uint32_t ind
 	             .origin = index};
 	const char *name;
 	Path name_at = path_key(at, "name");
-	if (read_object(&l->r, v, at, "a node", known)) {
-		if (get_string(&l->r, v, "name", at, true, &name)) {
+	if (read_members(&l->r, v, at, "a node", known, members.at)) {
+		if (take_string(&l->r, members.at[NODE_NAME], "name", at, true, &name)) {
 			node.name = intern(l, name);
 			if (map_get(&g->names, map_key(node.name)) != NONE)
 				diag_error(l->r.d, place_at(&l->r, &name_at), "duplicate-name", NULL,
@@ -153,8 +154,9 @@ static void node_define(Loader *l, const json_t *v, const Path *at, uint32_t ind
 			else
 				map_put(l->r.arena, &g->names, map_key(node.name), n);
 		}
-		node.op = node_op(l, v, at);
+		node.op = node_op(l, &members, at);
 	}
+	vec_push(l->r.arena, &l->members, members);
 	node.dead = node.op == OP_UNKNOWN; /* while loading: reported, so say nothing of its users */
 	vec_push(l->r.arena, &m->nodes, node);
 	if (g->last != NONE)
@@ -221,19 +223,19 @@ static void load_graph(Loader *l, const json_t *v, const Path *at) {
 
 /* ---- second sweep: arguments and metas -------------------------------------------------------------------------- */
 
-static void node_location(Loader *l, const json_t *v, const Path *path, NodeId n) {
+static void node_location(Loader *l, const json_t *loc, const Path *path, NodeId n) {
 	static const char *const known[] = {"file", "line", "code", NULL};
-	const json_t *loc = json_object_get(v, "loc");
+	const json_t *found[3];
 	Path at = path_key(path, "loc");
 	const char *text;
 	Location *out = &node_get(l->m, n)->loc;
-	if (!loc || json_is_null(loc) || !read_object(&l->r, loc, &at, "a location", known))
+	if (!loc || json_is_null(loc) || !read_members(&l->r, loc, &at, "a location", known, found))
 		return;
-	if (get_string(&l->r, loc, "file", &at, false, &text))
+	if (take_string(&l->r, found[0], "file", &at, false, &text))
 		out->file = intern(l, text);
-	if (get_string(&l->r, loc, "code", &at, false, &text))
+	if (take_string(&l->r, found[2], "code", &at, false, &text))
 		out->code = intern(l, text);
-	get_int(&l->r, loc, "line", &at, false, &out->line);
+	take_int(&l->r, found[1], "line", &at, false, &out->line);
 }
 
 static bool is_empty(const json_t *v) {
@@ -241,10 +243,10 @@ static bool is_empty(const json_t *v) {
 	       (json_is_object(v) && json_object_size(v) == 0);
 }
 
-static void load_placeholder(Loader *l, const json_t *v, const Path *at, NodeId n) {
+static void load_placeholder(Loader *l, const NodeMembers *v, const Path *at, NodeId n) {
 	Path args_at = path_key(at, "args");
 	node_get(l->m, n)->arg_first = l->m->args.count;
-	if (!is_empty(json_object_get(v, "args")) || !is_empty(json_object_get(v, "kwargs")))
+	if (!is_empty(v->at[NODE_ARGS]) || !is_empty(v->at[NODE_KWARGS]))
 		diag_error(l->r.d, place_at(&l->r, &args_at), "placeholder-args", NULL,
 		           "a placeholder has no arguments");
 	if (l->kinds_unclear)
@@ -252,7 +254,7 @@ static void load_placeholder(Loader *l, const json_t *v, const Path *at, NodeId 
 	if (graph_get(l->m, l->graph)->kind == GRAPH_ROOT)
 		diag_error(l->r.d, place_at(&l->r, at), "root-placeholder",
 		           "read it by tile.host_tensor or tile.scalar", "a root has no arguments");
-	else if (is_empty(json_object_get(v, "meta")))
+	else if (is_empty(v->at[NODE_META]))
 		diag_error(l->r.d, place_at(&l->r, at), "missing-field", NULL,
 		           "placeholder '%s' lacks the field 'meta'", node_get(l->m, n)->name);
 }
@@ -277,9 +279,9 @@ static void check_counts(Loader *l, NodeId n, const Path *at) {
 	}
 }
 
-static void load_node_args(Loader *l, const json_t *v, const Path *at, NodeId n) {
+static void load_node_args(Loader *l, const NodeMembers *v, const Path *at, NodeId n) {
 	uint16_t op = node_get(l->m, n)->op;
-	const json_t *args = json_object_get(v, "args"), *kwargs = json_object_get(v, "kwargs");
+	const json_t *args = v->at[NODE_ARGS], *kwargs = v->at[NODE_KWARGS];
 	Path args_at = path_key(at, "args");
 	uint32_t count;
 	Arg *list;
@@ -297,14 +299,13 @@ static void load_node_args(Loader *l, const json_t *v, const Path *at, NodeId n)
 	}
 }
 
-static void load_node(Loader *l, const json_t *v, const Path *at, NodeId n) {
+static void load_node(Loader *l, const Path *at, NodeId n) {
 	uint16_t op = node_get(l->m, n)->op;
+	NodeMembers of = l->members.at[n], *v = &of;
 	Path meta_at = path_key(at, "meta");
 	TypeId type;
 	l->node = n;
-	if (!json_is_object(v))
-		return;
-	if (load_meta(l, json_object_get(v, "meta"), &meta_at, 0, &type))
+	if (load_meta(l, v->at[NODE_META], &meta_at, 0, &type))
 		node_get(l->m, n)->type = type;
 	else
 		node_get(l->m, n)->dead = true;
@@ -314,9 +315,9 @@ static void load_node(Loader *l, const json_t *v, const Path *at, NodeId n) {
 		load_node_args(l, v, at, n);
 	else
 		l->calls_unclear = true;
-	if (op == OP_OUTPUT && !is_empty(json_object_get(v, "meta")))
+	if (op == OP_OUTPUT && !is_empty(v->at[NODE_META]))
 		diag_error(l->r.d, place_at(&l->r, &meta_at), "output-node", NULL, "the output node has no meta");
-	node_location(l, v, at, n);
+	node_location(l, v->at[NODE_LOC], at, n);
 }
 
 /* ---- cycles ----------------------------------------------------------------------------------------------------- */
@@ -381,7 +382,8 @@ void load_graphs(Loader *l, const json_t *root, const Path *path) {
 		l->graph = g;
 		for (size_t i = 0; i < json_array_size(nodes); i++) {
 			Path node_at = path_index(&nodes_at, i);
-			load_node(l, json_array_get(nodes, i), &node_at, l->document.at[g] + (NodeId)i);
+			if (json_is_object(json_array_get(nodes, i)))
+				load_node(l, &node_at, l->document.at[g] + (NodeId)i);
 		}
 	}
 	report_forward(l);

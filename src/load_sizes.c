@@ -128,6 +128,7 @@ bool load_number(Loader *l, const json_t *v, const Path *path, double *out) {
 /* ---- types ------------------------------------------------------------------------------------------------------ */
 
 enum { TUPLE_DEPTH_MAX = 8, TUPLE_MAX = 4096 };
+enum { META_DTYPE, META_SHAPE, META_SYM, META_TUPLE, META_MEMBERS };
 
 static bool meta_tuple(Loader *l, const json_t *v, const Path *path, int depth, TypeId *out) {
 	static const char *const known[] = {"tuple", NULL};
@@ -154,11 +155,12 @@ static bool meta_tuple(Loader *l, const json_t *v, const Path *path, int depth, 
 
 static bool meta_sym(Loader *l, const json_t *v, const Path *path, TypeId *out) {
 	static const char *const known[] = {"sym", "dtype", NULL};
-	const json_t *sym = json_object_get(v, "sym"), *dtype = json_object_get(v, "dtype");
+	const json_t *found[2];
+	bool ok = read_members(&l->r, v, path, "a symbolic value's meta", known, found);
+	const json_t *sym = found[0], *dtype = found[1];
 	Path at = path_key(path, "sym"), dtype_at = path_key(path, "dtype");
 	Dtype type = DTYPE_I32;
 	ExprId e = NONE;
-	bool ok = read_object(&l->r, v, path, "a symbolic value's meta", known);
 	if (dtype && load_dtype(l, dtype, &dtype_at, DTYPE_OF_VALUE, &type) && type != DTYPE_BOOL &&
 	    type != DTYPE_I32 && type != DTYPE_I64)
 		ok = expected(&l->r, &dtype_at, "\"bool\" or \"int32\"", dtype);
@@ -169,11 +171,9 @@ static bool meta_sym(Loader *l, const json_t *v, const Path *path, TypeId *out) 
 	return ok;
 }
 
-static bool meta_tensor(Loader *l, const json_t *v, const Path *path, TypeId *out) {
-	static const char *const known[] = {"dtype", "shape", "sym", "tuple", NULL};
-	if (!read_object(&l->r, v, path, "meta", known))
-		return false;
-	const json_t *dtype = need(&l->r, v, "dtype", path, "meta"), *shape = need(&l->r, v, "shape", path, "meta");
+static bool meta_tensor(Loader *l, const json_t *const *found, const Path *path, TypeId *out) {
+	const json_t *dtype = needed(&l->r, found[META_DTYPE], "dtype", path, "meta"),
+		     *shape = needed(&l->r, found[META_SHAPE], "shape", path, "meta");
 	Path dtype_at = path_key(path, "dtype"), shape_at = path_key(path, "shape");
 	Dtype type = DTYPE_NONE;
 	uint32_t rank = 0;
@@ -186,12 +186,15 @@ static bool meta_tensor(Loader *l, const json_t *v, const Path *path, TypeId *ou
 }
 
 bool load_meta(Loader *l, const json_t *v, const Path *path, int depth, TypeId *out) {
+	static const char *const known[] = {"dtype", "shape", "sym", "tuple", NULL};
+	const json_t *found[META_MEMBERS];
 	*out = type_none(l->m);
 	if (!v || json_is_null(v))
 		return true;
-	if (json_object_get(v, "tuple"))
+	bool all_known = find_members(v, known, found) && json_is_object(v);
+	if (found[META_TUPLE])
 		return meta_tuple(l, v, path, depth, out);
-	if (json_object_get(v, "sym"))
+	if (found[META_SYM])
 		return meta_sym(l, v, path, out);
-	return meta_tensor(l, v, path, out);
+	return (all_known || read_object(&l->r, v, path, "meta", known)) && meta_tensor(l, found, path, out);
 }

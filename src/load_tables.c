@@ -79,27 +79,29 @@ void load_tunables(Loader *l, const json_t *root, const Path *path) {
 	}
 }
 
+enum { OF_ID, OF_SYMBOL, OF_NAME, OF_EXTENT, OF_BEGIN, OF_SIZE, OF_REDUCTION, OF_MEMBERS };
+static const char *const block_members[] = {"id", "symbol", "name", "extent", "begin", "size", "reduction", NULL};
+
 /* The block's symbol and name; its expressions are read when all symbols are known. */
-static void block_define(Loader *l, const json_t *v, const Path *at, uint32_t index) {
+static void block_define(Loader *l, const json_t *const *v, const Path *at, uint32_t index) {
 	Block b = {.symbol = "?", .name = NULL, .begin = NONE, .extent = NONE, .size = NONE};
 	const char *text;
 	int64_t id;
 	Path id_at = path_key(at, "id"), symbol_at = path_key(at, "symbol");
-	if (get_int(&l->r, v, "id", at, true, &id) && id != (int64_t)index)
+	if (take_int(&l->r, v[OF_ID], "id", at, true, &id) && id != (int64_t)index)
 		diag_error(l->r.d, place_at(&l->r, &id_at), "block-id", "number them 0, 1, 2, ... in order",
 		           "block id %lld stands where %u is due", (long long)id, index);
-	if (get_string(&l->r, v, "symbol", at, true, &text)) {
+	if (take_string(&l->r, v[OF_SYMBOL], "symbol", at, true, &text)) {
 		b.symbol = intern(l, text);
 		symbol_define(l, text, index, place_at(&l->r, &symbol_at));
 	}
-	b.name = get_string(&l->r, v, "name", at, false, &text) ? intern(l, text) : b.symbol;
-	get_bool(&l->r, v, "reduction", at, &b.reduction);
+	b.name = take_string(&l->r, v[OF_NAME], "name", at, false, &text) ? intern(l, text) : b.symbol;
+	take_bool(&l->r, v[OF_REDUCTION], "reduction", at, &b.reduction);
 	vec_push(l->r.arena, &l->m->blocks, b);
 }
 
 /* An optional size; null and absent give `none`. */
-static ExprId block_expr(Loader *l, const json_t *v, const char *key, const Path *path, ExprId none) {
-	const json_t *value = json_object_get(v, key);
+static ExprId block_expr(Loader *l, const json_t *value, const char *key, const Path *path, ExprId none) {
 	Path at = path_key(path, key);
 	ExprId e = none;
 	if (!value || json_is_null(value) || !load_size(l, value, &at, &e))
@@ -111,8 +113,11 @@ static ExprId block_expr(Loader *l, const json_t *v, const char *key, const Path
 }
 
 static void block_sizes_of(Loader *l, const json_t *v, const Path *at, Block *b) {
-	ExprId begin = block_expr(l, v, "begin", at, expr_int(l->m, 0));
-	ExprId extent = block_expr(l, v, "extent", at, NONE), size = block_expr(l, v, "size", at, NONE);
+	const json_t *found[OF_MEMBERS];
+	find_members(v, block_members, found);
+	ExprId begin = block_expr(l, found[OF_BEGIN], "begin", at, expr_int(l->m, 0));
+	ExprId extent = block_expr(l, found[OF_EXTENT], "extent", at, NONE);
+	ExprId size = block_expr(l, found[OF_SIZE], "size", at, NONE);
 	b->begin = begin;
 	b->extent = extent;
 	b->size = size;
@@ -122,16 +127,15 @@ static void block_sizes_of(Loader *l, const json_t *v, const Path *at, Block *b)
 }
 
 void load_blocks(Loader *l, const json_t *root, const Path *path) {
-	static const char *const known[] = {"id", "symbol", "name", "extent", "begin", "size", "reduction", NULL};
-	const json_t *list = json_object_get(root, "block_sizes");
+	const json_t *list = json_object_get(root, "block_sizes"), *found[OF_MEMBERS];
 	Path here = path_key(path, "block_sizes");
 	if (!list || json_is_null(list) || !read_list(&l->r, list, &here, "a list of block sizes"))
 		return;
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		Path at = path_index(&here, i);
 		const json_t *v = json_array_get(list, i);
-		if (read_object(&l->r, v, &at, "a block size", known))
-			block_define(l, v, &at, (uint32_t)i);
+		if (read_members(&l->r, v, &at, "a block size", block_members, found))
+			block_define(l, found, &at, (uint32_t)i);
 		else
 			vec_push(l->r.arena, &l->m->blocks,
 			         ((Block){.symbol = "?", .name = "?", .begin = NONE, .extent = NONE, .size = NONE}));

@@ -1,13 +1,15 @@
 /* load_tensors.c - host tensors, their views and derivations, and what the function returns. */
 #include "load.h"
 
+enum { OF_NAME, OF_ROLE, OF_DTYPE, OF_SHAPE, OF_INIT, OF_OF, OF_OPS, OF_PERMUTE, OF_SLICE, OF_EXPAND, OF_MEMBERS };
+
 /* ---- one tensor ------------------------------------------------------------------------------------------------- */
 
-static bool tensor_role(Loader *l, const json_t *v, const Path *path, TensorRole *out) {
+static bool tensor_role(Loader *l, const json_t *role, const Path *path, TensorRole *out) {
 	static const char *const names[] = {"input", "output", "inout", "view", "derived", NULL};
 	const char *text;
 	Path at = path_key(path, "role");
-	if (!get_string(&l->r, v, "role", path, true, &text))
+	if (!take_string(&l->r, role, "role", path, true, &text))
 		return false;
 	for (int i = 0; names[i]; i++) {
 		if (strcmp(text, names[i]) == 0) {
@@ -22,25 +24,25 @@ static bool tensor_role(Loader *l, const json_t *v, const Path *path, TensorRole
 }
 
 /* Fields that belong to another role are as wrong as unknown ones: they would be ignored silently. */
-static void check_role_fields(Loader *l, const json_t *v, const Path *path, const Tensor *t) {
+static void check_role_fields(Loader *l, const json_t *const *v, const Path *path, const Tensor *t) {
 	static const struct {
 		const char *field;
+		int member;
 		unsigned roles; /* bit 1 << TensorRole */
-	} rows[] = {{"init", 1u << ROLE_OUTPUT},  {"of", 1u << ROLE_VIEW | 1u << ROLE_DERIVED},
-	            {"permute", 1u << ROLE_VIEW}, {"slice", 1u << ROLE_VIEW},
-	            {"expand", 1u << ROLE_VIEW},  {"ops", 1u << ROLE_DERIVED}};
+	} rows[] = {{"init", OF_INIT, 1u << ROLE_OUTPUT},     {"of", OF_OF, 1u << ROLE_VIEW | 1u << ROLE_DERIVED},
+	            {"permute", OF_PERMUTE, 1u << ROLE_VIEW}, {"slice", OF_SLICE, 1u << ROLE_VIEW},
+	            {"expand", OF_EXPAND, 1u << ROLE_VIEW},   {"ops", OF_OPS, 1u << ROLE_DERIVED}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		const json_t *value = json_object_get(v, rows[i].field);
+		const json_t *value = v[rows[i].member];
 		Path at = path_key(path, rows[i].field);
 		if (value && !json_is_null(value) && !(rows[i].roles & 1u << t->role))
 			diag_error(l->r.d, place_key(&l->r, &at), "field-of-other-role", NULL,
 			           "'%s' means nothing for a tensor of role '%s'", rows[i].field,
-			           json_string_value(json_object_get(v, "role")));
+			           json_string_value(v[OF_ROLE]));
 	}
 }
 
-static void tensor_init(Loader *l, const json_t *v, const Path *path, Tensor *t) {
-	const json_t *value = json_object_get(v, "init");
+static void tensor_init(Loader *l, const json_t *value, const Path *path, Tensor *t) {
 	Path at = path_key(path, "init");
 	if (!value || json_is_null(value) || t->role != ROLE_OUTPUT)
 		return;
@@ -59,10 +61,11 @@ static void load_tensor(Loader *l, const json_t *v, const Path *at) {
 	static const char *const known[] = {"name", "role",    "dtype", "shape",  "init", "of",
 	                                    "ops",  "permute", "slice", "expand", NULL};
 	Tensor t = {.name = "?", .role = ROLE_INPUT, .dtype = DTYPE_F32, .of = NONE};
+	const json_t *found[OF_MEMBERS];
 	const char *name;
 	Path name_at = path_key(at, "name"), dtype_at = path_key(at, "dtype"), shape_at = path_key(at, "shape");
-	if (read_object(&l->r, v, at, "a tensor", known)) {
-		if (get_string(&l->r, v, "name", at, true, &name)) {
+	if (read_members(&l->r, v, at, "a tensor", known, found)) {
+		if (take_string(&l->r, found[OF_NAME], "name", at, true, &name)) {
 			t.name = intern(l, name);
 			if (tensor_find(l->m, name) != NONE)
 				diag_error(l->r.d, place_at(&l->r, &name_at), "duplicate-name", NULL,
@@ -70,15 +73,15 @@ static void load_tensor(Loader *l, const json_t *v, const Path *at) {
 			else
 				map_put(l->r.arena, &l->m->tensor_names, map_key(t.name), l->m->tensors.count);
 		}
-		if (tensor_role(l, v, at, &t.role))
-			check_role_fields(l, v, at, &t);
-		const json_t *dtype = need(&l->r, v, "dtype", at, "a tensor"),
-			     *shape = need(&l->r, v, "shape", at, "a tensor");
+		if (tensor_role(l, found[OF_ROLE], at, &t.role))
+			check_role_fields(l, found, at, &t);
+		const json_t *dtype = needed(&l->r, found[OF_DTYPE], "dtype", at, "a tensor"),
+			     *shape = needed(&l->r, found[OF_SHAPE], "shape", at, "a tensor");
 		if (dtype)
 			load_dtype(l, dtype, &dtype_at, DTYPE_OF_HOST, &t.dtype);
 		if (shape)
 			load_shape(l, shape, &shape_at, &t.rank, t.shape);
-		tensor_init(l, v, at, &t);
+		tensor_init(l, found[OF_INIT], at, &t);
 	}
 	vec_push(l->r.arena, &l->m->tensors, t);
 }

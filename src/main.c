@@ -5,6 +5,7 @@
 #include "rewrite.h"
 #include "version.h"
 
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,23 @@ typedef struct Command {
 	PassHooks hooks;
 	bool color;
 } Command;
+
+/* ---- memory of documents ---------------------------------------------------------------------------------------- */
+
+/* jansson asks for a piece for every value, key and number, and gives each back alone: half of its time. A process
+ * compiles one document, so its pieces come from the arena and go with it. jansson's hooks take no argument; hence the
+ * one variable of the command. The library leaves jansson's memory alone: others may use it in the same process. */
+static Arena *document_arena;
+
+static void *document_alloc(size_t size) { return arena_raw(document_arena, size); }
+
+static void document_free(void *piece) { (void)piece; }
+
+static void documents_in(Arena *a) {
+	document_arena = a;
+	a->documents = true;
+	json_set_alloc_funcs(document_alloc, document_free);
+}
 
 /* ---- messages --------------------------------------------------------------------------------------------------- */
 
@@ -155,10 +173,17 @@ static void say_what_was_done(const Compilation *c, const Module *m) {
 	}
 }
 
+/* NULL where nobody wants to see each pass. */
+static const PassHooks *hooks_of(Command *c) {
+	const Options *o = &c->options;
+	c->hooks = (PassHooks){.before = print_before, .after = print_after, .user = c, .verify_each = o->verify_each};
+	bool any = o->print_before.count || o->print_after.count || o->print_after_all || o->verify_each;
+	return any ? &c->hooks : NULL;
+}
+
 static CompileOptions compile_options(Command *c, const Target *target) {
 	static const char *const no_passes[1]; /* --passes= runs none; NULL would run them all */
 	const Options *o = &c->options;
-	c->hooks = (PassHooks){.before = print_before, .after = print_after, .user = c, .verify_each = o->verify_each};
 	return (CompileOptions){
 		.target = target,
 		.configs = c->configs,
@@ -174,7 +199,7 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 	                                        : no_passes,
 		.rewrite_count = o->rewrites.count,
 		.verify_kernels = o->verify_each,
-		.hooks = &c->hooks,
+		.hooks = hooks_of(c),
 		.explain = o->explain,
 	};
 }
@@ -216,7 +241,7 @@ static bool compile(Command *c, Text *out) {
 	if (ok)
 		compile_emit(&job, o->emit, out);
 	if (ok && o->verbose)
-		say_what_was_done(&job, m);
+		say_what_was_done(&job, job.module);
 	return ok && c->diag.errors == 0;
 }
 
@@ -258,6 +283,7 @@ int main(int argc, char **argv) {
 		_exit(EXIT_IO); /* whatever is half done is not touched again */
 	}
 	arena_init(&c->arena, &oom);
+	documents_in(&c->arena);
 	int status = command(c, argc, argv);
 	arena_free(&c->arena);
 	free(c);

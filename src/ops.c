@@ -1,7 +1,7 @@
 /* ops.c - the op table of ops.def as data, the look-ups in it, and what the arguments of a reduction say. */
 #include "ops.h"
 
-static const OpRow rows[OP_COUNT] = {
+const OpRow op_rows[OP_COUNT] = {
 #define OP(e, target, kind, params, shape, dtype, form, text)                                                          \
 	[OP_##e] = {target, kind, params, SHAPE_##shape, RULE_##dtype, PRINT_##form, text},
 #include "ops.def"
@@ -25,8 +25,6 @@ static const char *const op_targets[OP_COUNT + 1] = {
 enum { FIRST_TARGET = OP_OUTPUT + 1 };
 _Static_assert(OP_PLACEHOLDER == 0 && OP_OUTPUT == 1, "the pseudo rows come first in ops.def");
 
-const OpRow *op_row(uint16_t op) { return &rows[op]; }
-
 uint16_t op_find(const char *target) {
 	size_t length = strlen(target);
 	if (length > UINT8_MAX)
@@ -34,7 +32,7 @@ uint16_t op_find(const char *target) {
 	const unsigned char *at = target_length + FIRST_TARGET, *end = target_length + OP_COUNT;
 	while (at < end && (at = memchr(at, (int)length, (size_t)(end - at))) != NULL) {
 		size_t op = (size_t)(at - target_length);
-		if (memcmp(rows[op].target, target, length) == 0)
+		if (memcmp(op_rows[op].target, target, length) == 0)
 			return (uint16_t)op;
 		at++;
 	}
@@ -45,7 +43,7 @@ uint16_t op_find(const char *target) {
 static const char *target_with_prefix(const char *prefix) {
 	size_t length = strlen(prefix);
 	for (size_t op = FIRST_TARGET; op < OP_COUNT; op++) {
-		const char *target = rows[op].target;
+		const char *target = op_rows[op].target;
 		if (strncmp(target, prefix, length) == 0 && target[length] == '.')
 			return target;
 	}
@@ -58,7 +56,7 @@ const char *op_nearest(const char *target) {
 		target += sizeof torch_ops - 1;
 		uint16_t op = op_find(target);
 		if (op != OP_UNKNOWN)
-			return rows[op].target;
+			return op_rows[op].target;
 	}
 	const char *longer = target_with_prefix(target);
 	return longer != NULL ? longer : name_nearest(target, op_targets + FIRST_TARGET);
@@ -119,36 +117,44 @@ const char *op_param_next(const char *at, OpParam *param) {
 		by_name = by_name || *at == '*';
 	if (*at == '\0')
 		return NULL;
-	*param = (OpParam){.name = at, .name_length = strcspn(at, ":"), .by_name = by_name};
-	at += param->name_length + 1;
-	param->letter = *at++;
+	*param = (OpParam){.name = at, .by_name = by_name};
+	while (*at != ':')
+		at++;
+	param->name_length = (size_t)(at - param->name);
+	param->letter = *++at;
+	at++;
 	if (*at == '?') {
 		param->nullable = true;
 		at++;
 	}
 	if (*at == '=') {
 		param->fallback = at + 1;
-		param->fallback_length = strcspn(param->fallback, " ");
-		at = param->fallback + param->fallback_length;
+		for (at++; *at != '\0' && *at != ' ';)
+			at++;
+		param->fallback_length = (size_t)(at - param->fallback);
 	}
 	return at;
 }
 
-static bool param_is(const OpParam *param, const char *name) {
-	return strncmp(param->name, name, param->name_length) == 0 && name[param->name_length] == '\0';
-}
-
+/* Compares the names alone: nothing else of a parameter is looked at, and this is asked at every turn. */
 static uint32_t param_index(const char *params, const char *name) {
-	OpParam param;
 	uint32_t index = 0;
-	for (const char *at = params; (at = op_param_next(at, &param)) != NULL; index++)
-		if (param_is(&param, name))
+	for (const char *at = params; *at != '\0'; index++) {
+		while (*at == ' ' || *at == '*')
+			at++;
+		const char *letter = name;
+		while (*letter != '\0' && *at == *letter)
+			at++, letter++;
+		if (*letter == '\0' && *at == ':')
 			return index;
+		while (*at != '\0' && *at != ' ')
+			at++;
+	}
 	return NONE;
 }
 
 uint32_t op_param_index(uint16_t op, const char *name) {
-	const char *params = rows[op].params;
+	const char *params = op_rows[op].params;
 	uint32_t index = param_index(params, name);
 	if (index != NONE)
 		return index;
@@ -160,7 +166,7 @@ uint32_t op_param_index(uint16_t op, const char *name) {
 }
 
 const Arg *op_arg(const Module *m, NodeId n, const char *name) {
-	uint32_t index = param_index(rows[node_get(m, n)->op].params, name);
+	uint32_t index = param_index(op_rows[node_get(m, n)->op].params, name);
 	return node_arg(m, n, index == NONE ? node_get(m, n)->arg_count : index);
 }
 

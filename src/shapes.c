@@ -184,7 +184,9 @@ bool infer_shape_list(const Infer *in, const char *name, Shape *shape) {
 		int64_t value = 0;
 		if (!infer_size(in, is_list ? arg_item(in->m, list, i) : list, &size))
 			return false;
-		if (expr_value(in->m, size, &value) && value < -1)
+		if (expr_as_block(in->m, size) != NONE)
+			value = 1; /* some size, and none that means something else */
+		else if (expr_value(in->m, size, &value) && value < -1)
 			return infer_error(in, "bad-argument", NULL, "size %lld is negative", (long long)value);
 		if (!shape_push(in, shape, value == -1 ? NONE : size))
 			return false;
@@ -297,7 +299,7 @@ bool shape_fits(Module *m, const Shape *value, const Shape *into) {
 	uint32_t offset = into->rank - (value->rank - extra);
 	for (uint32_t i = extra; i < value->rank; i++) {
 		ExprId place = into->dims[offset + i - extra], dim = value->dims[i];
-		if (place != NONE && !dim_is_one(m, dim) && !expr_equal(m, dim, place))
+		if (place != NONE && !expr_equal(m, dim, place) && !dim_is_one(m, dim))
 			return false;
 	}
 	return true;

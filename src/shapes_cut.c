@@ -182,7 +182,7 @@ bool infer_slice(const Infer *in, TypeId *type) {
 	ExprId *place = &self.shape.dims[dim], end_expr = arg_expr(in->m, end_arg);
 	if (length == size) /* the whole dim: its symbol stays */
 		return infer_result(in, &self.shape, type);
-	bool is_end = start == 0 && step == 1 && end_expr != NONE && expr_number(in->m, end_expr) == length;
+	bool is_end = start == 0 && step == 1 && expr_value(in->m, end_expr, &end) && end == length;
 	*place = is_end ? end_expr : expr_int(in->m, length);
 	return infer_result(in, &self.shape, type);
 }

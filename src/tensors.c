@@ -9,16 +9,15 @@ static bool tensor_sizes(Module *m, Diag *d, TensorId id, int64_t dims[RANK_MAX]
 	for (uint32_t i = 0; i < t->rank; i++) {
 		if (!expr_value(m, t->shape[i], &dims[i]))
 			return false;
+		if (dims[i] >= 0 && checked_mul(count, dims[i], &count))
+			continue;
 		Place at = diag_place(d, m->source, "/tensors/%u/shape/%u", id, i);
-		if (dims[i] < 0) {
+		if (dims[i] < 0)
 			diag_error(d, at, "negative-size", NULL, "dim %u of '%s' has the size %lld", i, t->name,
 			           (long long)dims[i]);
-			return false;
-		}
-		if (!checked_mul(count, dims[i], &count)) {
+		else
 			diag_error(d, at, "size-overflow", NULL, "'%s' has more than 2^63 elements", t->name);
-			return false;
-		}
+		return false;
 	}
 	if (!checked_mul(count, dtype_bits(t->dtype), &bits)) {
 		diag_error(d, diag_place(d, m->source, "/tensors/%u/shape", id), "size-overflow", NULL,

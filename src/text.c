@@ -8,17 +8,20 @@
 
 void text_init(Text *t, Arena *a) { *t = (Text){.arena = a}; }
 
-static void text_room(Text *t, size_t extra) {
-	if (t->room - t->length > extra)
-		return;
+static void text_grow(Text *t, size_t extra) {
 	size_t room = t->room ? t->room * 2 : 256;
 	while (room - t->length <= extra)
 		room *= 2;
-	char *grown = arena_alloc(t->arena, room);
+	char *grown = arena_raw(t->arena, room);
 	if (t->length)
 		memcpy(grown, t->at, t->length);
 	t->at = grown;
 	t->room = room;
+}
+
+static inline void text_room(Text *t, size_t extra) {
+	if (t->room - t->length <= extra)
+		text_grow(t, extra);
 }
 
 void text_putn(Text *t, const char *s, size_t n) {
@@ -30,15 +33,6 @@ void text_putn(Text *t, const char *s, size_t n) {
 }
 
 void text_put(Text *t, const char *s) { text_putn(t, s, strlen(s)); }
-
-/* vsnprintf that cannot fail: an encoding error (impossible for the formats used here) gives an empty string. */
-static size_t format_length(const char *fmt, va_list ap) {
-	va_list copy;
-	va_copy(copy, ap);
-	int n = vsnprintf(NULL, 0, fmt, copy);
-	va_end(copy);
-	return n < 0 ? 0 : (size_t)n;
-}
 
 static void put_decimal(Text *t, bool negative, unsigned long long value) {
 	char digits[24], *at = digits + sizeof digits;
@@ -54,8 +48,15 @@ static void put_signed(Text *t, long long value) {
 	put_decimal(t, value < 0, value < 0 ? 0ull - (unsigned long long)value : (unsigned long long)value);
 }
 
-/* One conversion of those that nearly all formats are made of: %s %d %u %lld %zu %c %%. Returns the text behind it;
- * NULL for any other. */
+/* %.*s: so many bytes at most, or all of them if the number is negative. */
+static void put_part(Text *t, va_list *ap) {
+	int most = va_arg(*ap, int);
+	const char *s = va_arg(*ap, const char *);
+	text_putn(t, s, most < 0 ? strlen(s) : strnlen(s, (size_t)most));
+}
+
+/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %%. Returns the text behind
+ * it; NULL for any other. */
 static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 	if (at[0] == 's')
 		text_put(t, va_arg(*ap, const char *));
@@ -67,13 +68,15 @@ static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 		text_putn(t, &(char){(char)va_arg(*ap, int)}, 1);
 	else if (at[0] == '%')
 		text_putn(t, "%", 1);
+	else if (at[0] == '.' && at[1] == '*' && at[2] == 's')
+		put_part(t, ap);
 	else if (strncmp(at, "lld", 3) == 0)
 		put_signed(t, va_arg(*ap, long long));
 	else if (strncmp(at, "zu", 2) == 0)
 		put_decimal(t, false, va_arg(*ap, size_t));
 	else
 		return NULL;
-	return at + (at[0] == 'l' ? 3 : at[0] == 'z' ? 2 : 1);
+	return at + (at[0] == 'l' || at[0] == '.' ? 3 : at[0] == 'z' ? 2 : 1);
 }
 
 /* Printing is mostly this: going through vsnprintf() would take two thirds of the time of a compilation. False, with
@@ -83,11 +86,12 @@ static bool put_simple(Text *t, const char *fmt, va_list ap) {
 	va_list copy;
 	va_copy(copy, ap);
 	while (fmt && *fmt) {
-		size_t n = strcspn(fmt, "%");
-		text_putn(t, fmt, n);
-		fmt += n;
-		if (*fmt == '%')
-			fmt = put_conversion(t, fmt + 1, &copy);
+		const char *end = fmt; /* what stands between two conversions is short: no call for it */
+		while (*end && *end != '%')
+			end++;
+		if (end > fmt)
+			text_putn(t, fmt, (size_t)(end - fmt));
+		fmt = *end == '%' ? put_conversion(t, end + 1, &copy) : end;
 	}
 	va_end(copy);
 	if (!fmt)
@@ -95,17 +99,26 @@ static bool put_simple(Text *t, const char *fmt, va_list ap) {
 	return fmt != NULL;
 }
 
+/* Again where there was too little room. An encoding error, impossible for the formats used here, gives nothing. */
+static void put_formatted(Text *t, const char *fmt, va_list ap) {
+	va_list copy;
+	va_copy(copy, ap);
+	size_t room = t->room - t->length;
+	int n = vsnprintf(t->at + t->length, room, fmt, copy);
+	va_end(copy);
+	if (n > 0 && (size_t)n >= room) {
+		text_room(t, (size_t)n);
+		vsnprintf(t->at + t->length, (size_t)n + 1, fmt, ap);
+	}
+	t->length += n > 0 ? (size_t)n : 0;
+	t->at[t->length] = '\0';
+}
+
 static void text_vprintf(Text *t, const char *fmt, va_list ap) {
 	text_room(t, 0);
 	t->at[t->length] = '\0';
-	if (put_simple(t, fmt, ap))
-		return;
-	size_t n = format_length(fmt, ap);
-	text_room(t, n);
-	if (n)
-		vsnprintf(t->at + t->length, n + 1, fmt, ap);
-	t->length += n;
-	t->at[t->length] = '\0';
+	if (!put_simple(t, fmt, ap))
+		put_formatted(t, fmt, ap);
 }
 
 void text_printf(Text *t, const char *fmt, ...) {
@@ -120,7 +133,7 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
 	char buffer[256];
 	Text t = {.arena = a, .at = buffer, .room = sizeof buffer};
 	text_vprintf(&t, fmt, ap);
-	return t.at == buffer ? memcpy(arena_alloc(a, t.length + 1), buffer, t.length + 1) : t.at;
+	return t.at == buffer ? arena_copy(a, buffer, t.length + 1, 1) : t.at;
 }
 
 char *arena_printf(Arena *a, const char *fmt, ...) {
@@ -131,8 +144,35 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
 	return s;
 }
 
+/* A value of few decimals, as most constants are: digits / 10^decimals is a correctly rounded quotient of two exact
+ * doubles, and so what reading the text gives; and of at most 15 digits only one text gives it. False for others. */
+static bool put_short_decimal(Text *t, double value) {
+	enum { DECIMALS_MAX = 14 };
+	double size = value < 0 ? -value : value, power = 1;
+	if (!(size >= 1e-4 && size < 1e15))
+		return false;
+	for (int decimals = 0; decimals <= DECIMALS_MAX && size * power < 1e15; decimals++, power *= 10) {
+		uint64_t digits = (uint64_t)(size * power + 0.5);
+		if (digits >= 1000000000000000u || (double)digits / power != size)
+			continue;
+		uint64_t unit = (uint64_t)power;
+		put_decimal(t, value < 0, digits / unit);
+		text_put(t, ".");
+		for (uint64_t rest = digits % unit; unit > 1; rest %= unit) {
+			unit /= 10;
+			text_putn(t, &(char){(char)('0' + rest / unit)}, 1);
+		}
+		if (decimals == 0)
+			text_put(t, "0");
+		return true;
+	}
+	return false;
+}
+
 void text_put_double(Text *t, double value) {
 	char buffer[40];
+	if (put_short_decimal(t, value))
+		return;
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(buffer, sizeof buffer, "%.*g", digits, value);
 		if (strtod(buffer, NULL) == value)

@@ -49,7 +49,11 @@ static TypeId type_cons(Module *m, Type t) {
 	return m->type_table.slot[i] - 1;
 }
 
-TypeId type_none(Module *m) { return type_cons(m, (Type){.kind = TYPE_NONE, .dtype = DTYPE_NONE, .sym = NONE}); }
+TypeId type_none(Module *m) {
+	if (m->types.count > 0 && m->types.at[0].kind == TYPE_NONE) /* mostly the first that is made */
+		return 0;
+	return type_cons(m, (Type){.kind = TYPE_NONE, .dtype = DTYPE_NONE, .sym = NONE});
+}
 
 TypeId type_tensor(Module *m, Dtype dtype, uint32_t rank, const ExprId *dims) {
 	Type t = {.kind = TYPE_TENSOR, .dtype = dtype, .sym = NONE, .count = rank};
@@ -66,8 +70,6 @@ TypeId type_tuple(Module *m, uint32_t count, const TypeId *elements) {
 	return type_cons(
 		m, (Type){.kind = TYPE_TUPLE, .dtype = DTYPE_NONE, .sym = NONE, .count = count, .elements = elements});
 }
-
-const Type *type_get(const Module *m, TypeId t) { return &m->types.at[t]; }
 
 /* Tuples of tuples recurse; the loader limits their depth. */
 bool type_equal(Module *m, TypeId a, TypeId b) {

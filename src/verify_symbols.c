@@ -5,6 +5,9 @@
  * by nothing but what the document says: each block whose size the configuration chooses, and each tunable, is the
  * multiple of a prime of its own. A size that the graph fixes is what it says, a reduction block that nothing iterates
  * is its extent. Two expressions that differ as polynomials of the symbols differ so under one of two sets of primes.
+ * Most graphs never need a second set: where all that had to be equal was the same expression, no size was asked for,
+ * and what holds for these holds for all, also for those of a configuration (TYPING_ALWAYS).
+ *
  * The multiples are of 64, so that u0 // 2 * 2 is u0, and at least 4288, so that the first 128 of u0 are 128: whether a
  * configuration's sizes are so is asked afterwards, by module_verify() under it. */
 #include "ir.h"
@@ -50,14 +53,19 @@ static void give_values(Module *m, int64_t *prime) {
 }
 
 /* On a copy: what has these sizes is of no use to anybody else. */
-bool module_verify_symbols(const Module *m, Diag *d) {
+bool module_verify_symbols(Module *m, Diag *d) {
 	int64_t prime = FIRST;
-	for (int set = 0; set < SETS; set++) {
+	bool asked = true;
+	m->typing = TYPING_UNKNOWN;
+	for (int set = 0; set < SETS && asked; set++) {
 		uint32_t before = d->errors;
 		Module *copy = module_clone(m, m->arena);
 		give_values(copy, &prime);
+		copy->sizes_asked = false;
 		if (!module_verify(copy, d) || d->errors != before)
 			return false;
+		asked = copy->sizes_asked;
 	}
+	m->typing = asked ? TYPING_SYMBOLIC : TYPING_ALWAYS;
 	return true;
 }

@@ -1,7 +1,7 @@
 """Kernel text of every case of the tables, read back: verified, the same text, the same Python.
 
-As a program it prints what is not: `PYTHONPATH=python python tests/kernel_round_trip.py [--all] [MATCH]`,
---all with what the other tests compile.
+As a program it prints what is not, of the cases whose names hold MATCH; --all with what the other
+tests compile: `PYTHONPATH=python python tests/kernel_round_trip.py [--all] [MATCH]`.
 """
 
 import concurrent.futures

@@ -1,5 +1,6 @@
 """The tables of `make bench` and `make bench-kernels`, without compiling anything."""
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 sys.path.insert(0, str(BENCH))
 
+import compile_cost  # noqa: E402
+import compile_speed  # noqa: E402
 import hand_kernels  # noqa: E402
 import kernels  # noqa: E402
 import measure  # noqa: E402
@@ -299,3 +302,25 @@ def test_what_xla_races_with_is_the_same_computation():
     a, b = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((8, 64), (64, 16)))
     split = hand_kernels.KERNELS["xla.split_k"]([], {"parts": 8})(a, b)
     np.testing.assert_allclose(split, a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_counts_above_their_limits_are_named():
+    limits = compile_cost.LIMITS
+    assert set(limits) == set(compile_cost.WHAT)
+    assert compile_cost.over_limits(limits) == []
+    said = compile_cost.over_limits({**limits, "further": limits["further"] + 1})
+    assert len(said) == 1 and said[0].startswith("further: ")
+
+
+def test_the_part_without_helion_leaves_the_rest_of_the_page(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text(f"measured\n\n{compile_speed.COST}\nold\n")
+    counts = dict.fromkeys(compile_cost.LIMITS, 1_000_000)
+    monkeypatch.setattr(compile_cost, "measure_instructions", lambda: counts)
+    monkeypatch.setattr(compile_cost, "measure_chains", lambda library: [(1000, 0.01, 0.002, None)])
+    monkeypatch.setattr(compile_cost, "measure_python", lambda library: (1e-3, 2e-4, 5e-4))
+    options = argparse.Namespace(cost=True, o=page)
+    text, over = compile_speed.measured_page(options, None)
+    assert text.startswith(f"measured\n\n{compile_speed.COST}\n") and "old" not in text and not over
+    assert "| 1000 | 10.0 ms | 10.0 us | 2.0 ms | 2.00 us |" in text
+    assert "takes 0.20 ms more" in text

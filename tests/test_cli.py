@@ -60,7 +60,7 @@ def test_a_file_standard_input_and_dash_are_the_same():
 def test_output_is_the_same_each_time_and_anywhere(tmp_path):
     (tmp_path / "g.json").write_text(ATTENTION.read_text())
     environment = {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
-    for emit in ("python", "json", "plan", "dot", "report"):
+    for emit in ("python", "json", "plan", "kernel", "dot", "report"):
         first = accepted(f"--emit={emit}", ATTENTION).stdout
         assert accepted(f"--emit={emit}", ATTENTION).stdout == first
         there = accepted(f"--emit={emit}", "g.json", cwd=tmp_path, env=environment)
@@ -189,6 +189,21 @@ def test_emit():
     assert accepted("--emit=report", ADD).stdout.strip()
     assert accepted("--emit=none", ADD).stdout == ""
     assert accepted("--emit=none", ADD).stderr == ""
+
+
+def test_kernel_text_is_compiled_again():
+    module = accepted(ATTENTION).stdout
+    text = accepted("--emit=kernel", ATTENTION).stdout
+    assert text.startswith("program attention for v6e\n")
+    assert accepted("--emit=kernel", input=text).stdout == text
+    assert accepted(input=text).stdout == module
+    assert accepted("--emit=none", input=text).stdout == ""
+    for_v7x = accepted("--target=v7x", "--emit=kernel", input=text).stdout
+    assert for_v7x == text.replace(" for v6e", " for v7x", 1)
+    assert "there is no graph" in refused(1, "--emit=json", input=text)
+    assert "no configuration" in accepted("--set=a=1", "--emit=none", input=text).stderr
+    changed = text.replace("float32[1, 128, 128]", "float32[1, 128, 64]", 1)
+    assert "[kernel-" in refused(1, input=changed)
 
 
 def test_emitted_graph_is_a_document_again():
@@ -398,7 +413,7 @@ def test_help_fits_a_screen_and_names_every_option():
         (["-q"], "unknown option -q"),
         (["-vx"], "unknown option -vx"),
         (["--emit=pyhton"], "unknown value 'pyhton' for --emit; did you mean 'python'?"),
-        (["--emit=zzzzz"], "one of: python, json, plan, dot, report, none"),
+        (["--emit=zzzzz"], "one of: python, json, plan, kernel, dot, report, none"),
         (["--emit"], "--emit needs a value"),
         (["-o"], "-o needs a value"),
         (["-o", ""], "-o needs the name of a file"),

@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import threading
-from pathlib import Path
 
 from .errors import CompileError, FileError
 from .module import Module, read_text
@@ -18,6 +17,7 @@ ABI_VERSION = 1
 OK, REFUSED, USAGE, FAILED = range(4)
 EMIT_SOURCE, EMIT_PLAN, EMIT_REPORT, EMIT_GRAPH, EMIT_KERNEL = 1, 2, 4, 8, 16
 TEXTS = ("source", "plan", "report", "graph", "kernel", "diagnostics")
+_PACKAGE = os.path.dirname(os.path.realpath(__file__))
 
 
 class _Options(ctypes.Structure):
@@ -154,11 +154,13 @@ def _no_nul(text, what):
 def library_paths():
     """Where libpallasc is looked for, in order."""
     if path := os.environ.get("PALLASC_LIBRARY"):
-        return [Path(path)]
+        return [path]
     suffix = {"darwin": "dylib", "win32": "dll"}.get(sys.platform, "so")
-    package = Path(__file__).resolve().parent
     name = f"libpallasc.{suffix}"
-    return [package / name, package.parent.parent / "build" / name]
+    return [
+        os.path.join(_PACKAGE, name),
+        os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "build", name),
+    ]
 
 
 @functools.cache
@@ -170,9 +172,9 @@ def find_library():
     """The `Library`: $PALLASC_LIBRARY, beside this package, or build/ of the source tree."""
     paths = library_paths()
     for path in paths:
-        if path.exists():
+        if os.path.exists(path):
             return _load_library(path)
-    places = " or ".join(map(str, paths))
+    places = " or ".join(paths)
     raise FileError(f"no libpallasc at {places}: run `make`, or set PALLASC_LIBRARY")
 
 
@@ -238,10 +240,7 @@ def compile(graph, config=None, target="v6e", *, sets=(), library=None):
     if answer["status"] != OK:
         message = format_diagnostics(diagnostics) or _no_reason(answer["status"])
         raise CompileError(message, diagnostics, answer["status"])
-    plan = json.loads(answer["plan"]) if answer["plan"] else None
-    module = Module(answer["source"], name, plan, diagnostics, answer["report"], answer["kernel"])
-    module.filename = f"{module.info['name']}.py"
-    return module
+    return Module(answer["source"], None, answer["plan"] or None, diagnostics, answer["report"], answer["kernel"])
 
 
 def _no_reason(status):

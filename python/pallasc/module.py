@@ -1,10 +1,12 @@
-"""Emitted kernel modules: reading their facts without running them, and loading them."""
+"""Emitted kernel modules: reading their facts without running them, and loading them.
 
-import ast
-import linecache
+Who only compiles reads no Python: `ast` is imported, and the text parsed, when its facts are asked
+for.
+"""
+
+import json
 import sys
 import types
-from pathlib import Path
 
 from .errors import FileError, ModuleError
 
@@ -14,8 +16,10 @@ INFO_KEYS = ("name", "target", "inputs", "outputs", "config")
 def read_text(path):
     """Text of the file `path`, or of standard input for "-". Raises FileError."""
     try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
-        return data.decode("utf-8")
+        if str(path) == "-":
+            return sys.stdin.buffer.read().decode("utf-8")
+        with open(path, "rb") as file:
+            return file.read().decode("utf-8")
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -39,8 +43,8 @@ class Module:
 
     Attributes:
       source: the Python text.
-      filename: where it came from, for messages.
-      plan: the kernel plan as a dict, or None if it is not known.
+      filename: where it came from, for messages; given as None, it is the kernel's name with .py.
+      plan: the kernel plan as a dict, or None if it is not known; given as a dict or as JSON text.
       diagnostics: list of dicts: the compiler's warnings and notes.
       report: the compiler's report for people, or "".
       kernel: the kernels as text (docs/kernel.md), or "".
@@ -50,8 +54,8 @@ class Module:
         self, source, filename="<pallasc>", plan=None, diagnostics=(), report="", kernel=""
     ):
         self.source = source
-        self.filename = filename
-        self.plan = plan
+        self._filename = filename
+        self._plan = plan
         self.diagnostics = list(diagnostics)
         self.report = report
         self.kernel = kernel
@@ -62,10 +66,24 @@ class Module:
         return f"<pallasc.Module {self.filename}>"
 
     @property
+    def filename(self):
+        """Where it came from, for messages."""
+        if self._filename is None:
+            self._filename = f"{self.info['name']}.py"
+        return self._filename
+
+    @property
+    def plan(self):
+        """The kernel plan as a dict, or None if it is not known."""
+        if isinstance(self._plan, str):
+            self._plan = json.loads(self._plan)
+        return self._plan
+
+    @property
     def info(self):
         """The module's KERNEL_INFO, read from the text. Raises ModuleError; runs nothing."""
         if self._info is None:
-            self._info = parse_info(self.source, self.filename)
+            self._info = parse_info(self.source, self._filename or "<pallasc>")
         return self._info
 
     def load(self):
@@ -80,13 +98,16 @@ class Module:
     def save(self, path):
         """Writes the text to `path`. Raises FileError."""
         try:
-            Path(path).write_text(self.source, encoding="utf-8", newline="\n")
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                file.write(self.source)
         except OSError as error:
             raise FileError(f"cannot write {path}: {error.strerror}") from error
 
 
 def parse_info(source, filename):
     """KERNEL_INFO of a module's text, checked for the keys that everything relies on."""
+    import ast
+
     if not source.strip():
         raise ModuleError(f"{filename}: empty: no kernel module to read")
     try:
@@ -110,6 +131,8 @@ def parse_info(source, filename):
 
 
 def _info_literal(tree, filename):
+    import ast
+
     for node in tree.body:
         if not isinstance(node, ast.Assign):
             continue
@@ -125,6 +148,8 @@ def _info_literal(tree, filename):
 
 
 def _execute(source, filename, name):
+    import linecache
+
     module = KernelModule(f"pallasc_kernel_{name}")
     module.__file__ = filename
     # Kernel errors quote the source line even where there is no file.

@@ -78,3 +78,11 @@ def test_importing_the_package_is_light():
         [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": path}
     )
     assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_what_is_read_when_it_is_asked_for():
+    module = Module(INFO + "def k(*inputs):\n    pass\n", None, '{"vmem": 1}')
+    assert (module.filename, module.plan) == ("k.py", {"vmem": 1})
+    assert Module("no Python (", None, "{").source == "no Python ("
+    with pytest.raises(ModuleError, match="<pallasc>:1: not Python"):
+        _ = Module("no Python (", None).filename

@@ -16,9 +16,14 @@ static void test_arena(void **state) {
 	char *large = arena_alloc(&a, 10 << 20), *small = arena_alloc(&a, 1);
 	assert_int_equal(large[(10 << 20) - 1] + small[0], 0);
 	arena_reset(&a);
-	char *again = arena_alloc(&a, 2000); /* reused memory is zeroed too */
-	for (int i = 0; i < 2000; i++)
-		assert_int_equal(again[i], 0);
+	for (int turn = 0; turn < 2; turn++) { /* reused memory is zeroed too, behind pieces that are not */
+		memset(arena_raw(&a, 100), 0xff, 100);
+		char *again = arena_alloc(&a, 2000);
+		for (int i = 0; i < 2000; i++)
+			assert_int_equal(again[i], 0);
+		memset(again, 0xff, 2000);
+		arena_reset(&a);
+	}
 	arena_free(&a);
 	arena_free(&a);
 }
@@ -121,6 +126,8 @@ static void test_text(void **state) {
 		assert_true(strtod(t.at, NULL) == numbers[i]);
 		assert_non_null(strpbrk(t.at, ".e"));
 	}
+	assert_string_equal(arena_printf(&a, "%.*s|%.*s|%.*s|%s", 2, "abc", 9, "abc", -1, "abc", ""), "ab|abc|abc|");
+	assert_string_equal(arena_printf(&a, "%s %.3g", "about", 1234.5), "about 1.23e+03");
 	Text t;
 	text_init(&t, &a);
 	text_put_json(&t, "a\"b\\c\n\x01\xc3\xbc");
@@ -128,11 +135,33 @@ static void test_text(void **state) {
 	arena_free(&a);
 }
 
+/* Short decimals take a way of their own: what it prints is what %.15g would. */
+static void test_decimals(void **state) {
+	Arena a;
+	char expected[64];
+	(void)state;
+	arena_init(&a, NULL);
+	for (int64_t digits = 1; digits < 1000000000; digits = digits * 3 + 1) {
+		double power = 1;
+		for (int decimals = 0; decimals < 18; decimals++, power *= 10) {
+			double value = (double)(decimals % 2 ? -digits : digits) / power;
+			Text t;
+			text_init(&t, &a);
+			text_put_double(&t, value);
+			snprintf(expected, sizeof expected, "%.15g", value);
+			if (!strpbrk(expected, ".e"))
+				strcat(expected, ".0");
+			assert_string_equal(t.at, expected);
+		}
+	}
+	arena_free(&a);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_arena), cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_vec),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_arithmetic),    cmocka_unit_test(test_nearest),
-		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_text),  cmocka_unit_test(test_decimals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,29 @@ static void compiles(void **state) {
 	pallasc_result_free(result);
 }
 
+/* Kernel text goes in where a graph does, and gives the same module. */
+static void kernel_text_compiles(void **state) {
+	size_t length;
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.emit = PALLASC_EMIT_SOURCE | PALLASC_EMIT_KERNEL;
+	pallasc_result *first = pallasc_compile(*state, graph_json, strlen(graph_json), &options);
+	const char *text = pallasc_result_kernel(first, &length);
+	assert_int_equal(strncmp(text, "program twice for v6e\n", 22), 0);
+	pallasc_graph *kernel = pallasc_graph_load(*state, text, length, "twice.kernel");
+	assert_int_equal(pallasc_graph_status(kernel), PALLASC_OK);
+	pallasc_result *again = pallasc_graph_compile(kernel, &options);
+	assert_string_equal(pallasc_result_kernel(again, NULL), text);
+	assert_string_equal(pallasc_result_source(again, NULL), pallasc_result_source(first, NULL));
+	assert_string_equal(pallasc_result_plan(again, NULL), "");
+	pallasc_result_free(again);
+	pallasc_graph_free(kernel);
+	kernel = pallasc_graph_load(*state, text, length / 2, "half.kernel");
+	assert_int_equal(pallasc_graph_status(kernel), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_graph_diagnostics(kernel, NULL), "\"file\": \"half.kernel\""));
+	pallasc_graph_free(kernel);
+	pallasc_result_free(first);
+}
+
 static void only_what_is_asked_for(void **state) {
 	pallasc_graph *graph = load(state);
 	pallasc_options options = PALLASC_OPTIONS_INIT;
@@ -101,6 +124,34 @@ static void configurations_are_independent(void **state) {
 	pallasc_result_free(other);
 	pallasc_result_free(refused);
 	pallasc_result_free(again);
+}
+
+/* Two rows as one: a tile of an odd number of rows is no such pairs. Only a configuration can show it, each time. */
+static void sizes_are_checked_under_each_configuration(void **state) {
+	static const char node[] = "{\"name\": \"w\", \"target\": \"aten.view.default\", \"args\": [{\"ref\": \"t\"}, "
+				   "[{\"sym\": \"u0 // 2\"}, 256]], \"meta\": {\"dtype\": \"float32\", \"shape\": "
+				   "[\"u0 // 2\", 256]}},";
+	static const struct {
+		const char *config;
+		pallasc_status status;
+	} rows[] = {{"{\"block_sizes\": [8]}", PALLASC_OK},
+	            {"{\"block_sizes\": [5]}", PALLASC_REFUSED},
+	            {"{\"block_sizes\": [16]}", PALLASC_OK}};
+	const char *out = strstr(graph_json, "{\"name\": \"out\", \"target\"");
+	char text[sizeof graph_json + sizeof node];
+	snprintf(text, sizeof text, "%.*s%s%s", (int)(out - graph_json), graph_json, node, out);
+	pallasc_graph *graph = pallasc_graph_load(*state, text, strlen(text), NULL);
+	assert_int_equal(pallasc_graph_status(graph), PALLASC_OK);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		pallasc_options options = PALLASC_OPTIONS_INIT;
+		options.config_json = rows[i].config;
+		pallasc_result *result = pallasc_graph_compile(graph, &options);
+		assert_int_equal(pallasc_result_status(result), rows[i].status);
+		int said = strstr(pallasc_result_diagnostics(result, NULL), "'w'") != NULL;
+		assert_int_equal(said, rows[i].status == PALLASC_REFUSED);
+		pallasc_result_free(result);
+	}
+	pallasc_graph_free(graph);
 }
 
 static void configuration_over_the_graphs_own(void **state) {
@@ -220,8 +271,10 @@ static void versions(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compiles),
+		cmocka_unit_test(kernel_text_compiles),
 		cmocka_unit_test(only_what_is_asked_for),
 		cmocka_unit_test(configurations_are_independent),
+		cmocka_unit_test(sizes_are_checked_under_each_configuration),
 		cmocka_unit_test(configuration_over_the_graphs_own),
 		cmocka_unit_test(targets),
 		cmocka_unit_test(malformed_sets_are_wrong_usage),

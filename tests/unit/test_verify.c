@@ -110,6 +110,32 @@ static void good_documents_pass(void **state) {
 	check_good(&p);
 }
 
+/* Sizes are asked for only where the document does more with a block's size than name it. */
+static void typing_says_whether_sizes_matter(void **state) {
+	static const struct {
+		const char *root_nodes, *acc_meta;
+		Typing typing;
+	} rows[] = {
+		{"", "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}", TYPING_ALWAYS},
+		{"{\"name\": \"twice\", \"target\": \"tile.full\", \"args\": [[{\"sym\": \"u0 * 2\"}], 0.0, "
+	         "{\"dtype\": "
+	         "\"float32\"}], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0 * 2\"]}},",
+	         "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}", TYPING_SYMBOLIC},
+		{"", "{\"dtype\": \"float32\", \"shape\": [128]}", TYPING_UNKNOWN}, /* u0 is 128 by chance */
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		Fixture f;
+		Parts p = good;
+		p.root_nodes = rows[i].root_nodes;
+		p.acc_meta = rows[i].acc_meta;
+		Module *m = load_parts(&f, &p);
+		assert_int_equal(module_verify_symbols(m, &f.diag), rows[i].typing != TYPING_UNKNOWN);
+		assert_int_equal(m->typing, rows[i].typing);
+		fixture_free(&f);
+	}
+}
+
 static void types_must_agree(void **state) {
 	(void)state;
 	Parts p = good;
@@ -382,6 +408,7 @@ static void many_nodes(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_documents_pass),
+		cmocka_unit_test(typing_says_whether_sizes_matter),
 		cmocka_unit_test(types_must_agree),
 		cmocka_unit_test(calls_must_agree),
 		cmocka_unit_test(scopes_are_checked),
