@@ -102,6 +102,20 @@ def test_tpu_compiler_takes_it(name, chip, verdicts):
     assert (verdict.vmem_bytes > 0) == (name != "gather_rows")
 
 
+def test_example_of_the_page():
+    """docs/kernel.md: blocks of a prefetched order."""
+    page = (ROOT / "docs" / "kernel.md").read_text()
+    (example,) = (part for part in page.split("```\n") if part.startswith("program pick "))
+    order = np.asarray([2, 0, 3, 3], np.int32)
+    x = np.arange(32 * 128, dtype=np.float32).reshape(32, 128)
+    expected = x.reshape(4, 8, 128)[order].reshape(32, 128)
+    printed = pallasc.compile(example)
+    ran = simulate(printed.load().pick, [order, x], interpret_params())
+    assert (ran.outputs[0] == expected).all() and not ran.races
+    assert (execute.run(example, order, x)[0] == expected).all()
+    assert [aot.compile_one(printed, chip).kind for chip in ("v6e", "v7x")] == ["ok", "ok"]
+
+
 # ---- paged decode --------------------------------------------------------------------------------
 
 
