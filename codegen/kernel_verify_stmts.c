@@ -158,8 +158,8 @@ static bool kverify_gather_copy(Verifier *v) {
 	if (table->dtype != DTYPE_I32 || rank[1] != 1)
 		return kverify_error(v, "kernel-type", NULL, "the table is %s, no int32[n]",
 		                     kverify_type_text(v, table->dtype, rank[1], shape[1]));
-	shape[0][0] = rank[0] ? shape[1][0] : 0;
-	if (from->dtype != to->dtype || !kverify_same_shape(rank[0], shape[0], rank[2], shape[2]))
+	shape[0][0] = shape[1][0];
+	if (rank[0] == 0 || from->dtype != to->dtype || !kverify_same_shape(rank[0], shape[0], rank[2], shape[2]))
 		return kverify_error(v, "kernel-type", NULL, "it gathers %s to %s",
 		                     kverify_type_text(v, from->dtype, rank[0], shape[0]),
 		                     kverify_type_text(v, to->dtype, rank[2], shape[2]));

@@ -186,10 +186,8 @@ def test_jagged_sum(offsets, run):
 # ---- a ring of devices ---------------------------------------------------------------------------
 
 
-def on_devices(name, *arrays):
+def on_devices(folder, name, *arrays):
     """What the printed module gives on devices of the CPU, simulated in another process."""
-    folder = ROOT / "build" / "ring_devices"
-    folder.mkdir(parents=True, exist_ok=True)
     kept = {f"x{i}": array.view(np.uint16) for i, array in enumerate(arrays)}
     np.savez(folder / "in.npz", source=module(name).source, **kept)
     command = [sys.executable, ROOT / "tests" / "ring_devices.py", folder / "in.npz"]
@@ -199,13 +197,18 @@ def on_devices(name, *arrays):
         return out["outputs"]
 
 
-@pytest.mark.parametrize("run", (on_devices, executed))
-def test_ring_matmul(run):
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((4, 128, 256)).astype(BF16)
-    w = rng.standard_normal((4, 256, 128)).astype(BF16)
-    rows, columns = x.reshape(512, 256).astype(float), w.astype(float)
-    assert near(run("ring_matmul", x, w), rows @ columns, abs(rows) @ abs(columns) * 2**-20)
+@pytest.mark.parametrize("rings", (1, 2))
+def test_ring_matmul(rings, tmp_path):
+    """Of one ring, and of two in a mesh with another axis."""
+    rng = np.random.default_rng(rings)
+    x = rng.standard_normal((rings, 4, 128, 256)).astype(BF16)
+    w = rng.standard_normal((rings, 4, 256, 128)).astype(BF16)
+    rows, columns = x.reshape(rings, 1, 512, 256).astype(float), w.astype(float)
+    expected, size = rows @ columns, abs(rows) @ abs(columns)
+    assert near(on_devices(tmp_path, "ring_matmul", x, w), expected, size * 2**-20)
+    for ring in range(rings):
+        found = executed("ring_matmul", x[ring], w[ring])
+        assert near(found, expected[ring], size[ring] * 2**-20)
 
 
 def test_ring_on_another_mesh():
