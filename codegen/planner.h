@@ -125,9 +125,9 @@ double loop_copies(Planner *p, uint32_t loop);
 double loop_entries(Planner *p, uint32_t loop);
 /* fit.c: makes it fit the target's VMEM, or refuses. `trial`: without looking for what would. */
 bool plan_fit(Planner *p, bool trial);
-void plan_strips(Planner *p);   /* strips.c */
-void plan_forms(Planner *p);    /* forms.c */
-void plan_masks(Planner *p);    /* masks.c */
+void plan_strips(Planner *p); /* strips.c */
+void plan_forms(Planner *p);  /* forms.c */
+void plan_masks(Planner *p);  /* masks.c */
 
 /* program.c: all kernels under the sizes in force; NULL after diagnostics (a trial: also without). */
 Program *program_plan(Arena *a, Module *m, Diag *d, bool trial);

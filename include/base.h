@@ -43,7 +43,7 @@ void *arena_grow(Arena *a, size_t size);
 /* `size` bytes, aligned for any type, that the caller fills. Never NULL. */
 static inline void *arena_raw(Arena *a, size_t size) {
 	const size_t unit = sizeof(max_align_t), rounded = (size + unit - 1) / unit * unit;
-	if (rounded < size || rounded > (size_t)(a->end - a->at))
+	if (rounded < size || rounded >= (size_t)(a->end - a->at)) /* no room at all before the first chunk */
 		return arena_grow(a, size);
 	void *piece = a->at;
 	a->at += rounded;

@@ -24,9 +24,10 @@ typedef struct CompileOptions {
 	uint32_t set_count;
 	const char *const *passes; /* `pass_count` names of those to run, in this order; NULL: the whole pipeline */
 	uint32_t pass_count;
-	const char *const *rewrites; /* `rewrite_count` names of those to run on kernels, in their own order; NULL: all */
+	const char *const
+		*rewrites; /* `rewrite_count` names of those to run on kernels, in their own order; NULL: all */
 	uint32_t rewrite_count;
-	bool verify_kernels; /* as built, and after each rewrite */
+	bool verify_kernels;    /* as built, and after each rewrite */
 	const PassHooks *hooks; /* may be NULL */
 	bool explain;           /* remarks are wanted */
 } CompileOptions;
