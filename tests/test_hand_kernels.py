@@ -223,6 +223,13 @@ def test_ring_on_another_mesh():
         call(np.zeros((128, 256), BF16), np.zeros((256, 128), BF16))
 
 
+def test_ring_of_more_devices_than_there_are():
+    plain = text("ring_matmul").partition("\nprogram")
+    ring = pallasc.compile((plain[1] + plain[2]).lstrip().replace("mesh ring 4", "mesh ring 64"))
+    verdict = aot.compile_one(ring, "v6e", timeout=120, cache=False)
+    assert (verdict.kind, verdict.message) == ("error", "UsageError: v6e:2x2 has 4 devices, not 64")
+
+
 # ---- a gather on SparseCores ---------------------------------------------------------------------
 
 
