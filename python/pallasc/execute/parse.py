@@ -142,9 +142,9 @@ def _signature(kernel, line):
     elif word == "back_and_forth":
         pass  # the order in which the grid is walked
     elif word == "mesh":
-        kernel.mesh = line.name()
+        kernel.mesh, kernel.devices = line.name(), line.integer()
     elif word == "sparse_core":
-        kernel.sparse_core = True
+        kernel.sparse_core = line.integer(), line.integer()
     else:
         setattr(kernel, word, line.integer())
     line.done()
