@@ -216,8 +216,8 @@ static PyExpr pad_expr(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const char *items[KDIM_MAX];
 	for (uint32_t i = 0; i < stmt->int_count / 2; i++)
-		items[i] = arena_printf(pr->a, "(%lld, %lld)", (long long)stmt->ints[2 * i],
-		                        (long long)stmt->ints[2 * i + 1]);
+		items[i] = arena_printf(pr->a, "(%lld, %lld)", (long long)stmt->ints[(size_t)2 * i],
+		                        (long long)stmt->ints[(size_t)2 * i + 1]);
 	return py_atom(arena_printf(pr->a, "jnp.pad(%s, (%s), constant_values=%s)", arg_expr(pr, s, 0).text,
 	                            list_text(pr, stmt->int_count / 2, items), arg_expr(pr, s, 1).text));
 }
@@ -227,8 +227,8 @@ static PyExpr roll_expr(Printer *pr, StmtId s) {
 	const char *by[KDIM_MAX], *along[KDIM_MAX], *x = arg_expr(pr, s, 0).text;
 	uint32_t count = stmt->int_count / 2;
 	for (uint32_t i = 0; i < count; i++) {
-		by[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[2 * i]);
-		along[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[2 * i + 1]);
+		by[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[(size_t)2 * i]);
+		along[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[(size_t)2 * i + 1]);
 	}
 	if (count == 1)
 		return py_atom(arena_printf(pr->a, "jnp.roll(%s, %s, axis=%s)", x, by[0], along[0]));
