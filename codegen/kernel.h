@@ -286,7 +286,8 @@ typedef struct KPipeline {
 enum {
 	KSTMT_AHEAD = 1,  /* in a skewed loop: it runs ahead */
 	KSTMT_SAID = 2,   /* its source line is told where it stands, though its one use prints it */
-	KSTMT_INITIAL = 4 /* it makes an initial value of the loop behind it: where its driver wants it */
+	KSTMT_INITIAL = 4, /* it makes an initial value of the loop behind it: where its driver wants it */
+	KSTMT_NARROW = 8   /* a maximum or minimum is to be taken of what its operand was converted from */
 };
 
 typedef struct KStmt {
@@ -333,6 +334,17 @@ typedef struct KFunction {
 	RegionId body;
 } KFunction;
 
+/* A tile that is to be computed in strips of columns: rewrite_strips.c. */
+typedef struct KStash {
+	ValueId value;
+	BufferId scratch; /* keeps it for what waits for a reduction of rows; other values are computed again */
+} KStash;
+
+typedef struct KStrips {
+	int64_t size, width; /* columns of a row, of a strip */
+	VEC(KStash) stashes;
+} KStrips;
+
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
 typedef struct KGridDim {
@@ -359,6 +371,7 @@ typedef struct Kernel {
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
 	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
+	KStrips *strips;       /* rows are to be computed in strips of columns; NULL */
 	bool sparse_core;      /* it runs on a SparseCore's subcores, and has no grid */
 	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
 } Kernel;
