@@ -284,8 +284,8 @@ typedef struct KPipeline {
 } KPipeline;
 
 enum {
-	KSTMT_AHEAD = 1,  /* in a skewed loop: it runs ahead */
-	KSTMT_SAID = 2,   /* its source line is told where it stands, though its one use prints it */
+	KSTMT_AHEAD = 1,   /* in a skewed loop: it runs ahead */
+	KSTMT_SAID = 2,    /* its source line is told where it stands, though its one use prints it */
 	KSTMT_INITIAL = 4, /* it makes an initial value of the loop behind it: where its driver wants it */
 	KSTMT_NARROW = 8   /* a maximum or minimum is to be taken of what its operand was converted from */
 };

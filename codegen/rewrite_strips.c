@@ -2,7 +2,8 @@
  * lanes reads all of a row before what depends on it can start; so straight code spills every value of the row in
  * between. In strips, all that needs no such reduction runs on a few columns at a time, and the reduction adds up strip
  * by strip in 128 lanes; what waits for it runs in a strip loop of its own, the next *phase*. What a later phase reads
- * again is computed again there, or kept in the scratch that its statement names. strips.c decides on width and scratch.
+ * again is computed again there, or kept in the scratch that its statement names. strips.c decides on width and
+ * scratch.
  *
  *     strips 512 128                              m = full -inf : float32[8, 128]
  *                                                 m = for strip in 4 ... slice at 128 {
@@ -28,18 +29,18 @@ typedef struct Cut {
 	const KStrips *s;
 	StmtIds all; /* of the body, as they stood */
 	uint32_t phases;
-	IntId start;      /* of the strip that is being made */
-	uint32_t *uses;   /* by value: how often it is read */
-	uint32_t *local;  /* by value: how often an argument of what is inside is it, */
-	uint32_t *other;  /* of what is not, */
-	uint32_t *first;  /* and the first phase of the latter */
-	bool *wide;       /* by value: its last dim is the row */
-	uint32_t *needed; /* by value: bit set of the phases that read it */
-	BufferId *stash;  /* by value: scratch that keeps it for later phases; NONE */
-	ValueId *now;     /* by value: what it is in the phase that is being made */
-	bool *inside;     /* by statement: it is computed strip by strip */
-	bool *folds;      /* ... and adds up over them */
-	uint32_t *phase;  /* by statement: the first in which it can run; what is not inside, before it */
+	IntId start;        /* of the strip that is being made */
+	uint32_t *uses;     /* by value: how often it is read */
+	uint32_t *local;    /* by value: how often an argument of what is inside is it, */
+	uint32_t *other;    /* of what is not, */
+	uint32_t *first;    /* and the first phase of the latter */
+	bool *wide;         /* by value: its last dim is the row */
+	uint32_t *needed;   /* by value: bit set of the phases that read it */
+	BufferId *stash;    /* by value: scratch that keeps it for later phases; NONE */
+	ValueId *now;       /* by value: what it is in the phase that is being made */
+	bool *inside;       /* by statement: it is computed strip by strip */
+	bool *folds;        /* ... and adds up over them */
+	uint32_t *phase;    /* by statement: the first in which it can run; what is not inside, before it */
 	uint32_t *computed; /* by statement: bit set of the phases that run it */
 } Cut;
 
@@ -101,10 +102,12 @@ static KArg folded(const Cut *c, StmtId s) {
 	KArg x = *kernel_arg(c->k, s, 0);
 	if (is_swapped(c, def_of(c, x)))
 		x = *kernel_arg(c->k, def_of(c, x), 0);
-	bool narrow = kernel_stmt(c->k, s)->flags & KSTMT_NARROW;
-	if (narrow && kernel_stmt(c->k, def_of(c, x))->op == K_CONVERT)
-		x = *kernel_arg(c->k, def_of(c, x), 0);
-	return x;
+	const KStmt *stmt = kernel_stmt(c->k, s);
+	bool narrow = (stmt->flags & KSTMT_NARROW) && (stmt->op == K_MAX || stmt->op == K_MIN);
+	if (!narrow || kernel_stmt(c->k, def_of(c, x))->op != K_CONVERT)
+		return x;
+	KArg from = *kernel_arg(c->k, def_of(c, x), 0);
+	return is_wide(c, from) && c->k->values.at[from.value].dtype == DTYPE_BF16 ? from : x;
 }
 
 /* ---- what can run strip by strip -------------------------------------------------------------------------------- */
@@ -225,8 +228,8 @@ static bool find_phases(Cut *c) {
 		KOpKind kind = kernel_op_kind(stmt->op);
 		if (kind == KIND_CONTROL || kind == KIND_ASYNC)
 			return false;
-		if (stmt->result != NONE)
-			c->wide[stmt->result] = gives_wide(c, s);
+		if (stmt->result != NONE && !(c->wide[stmt->result] = gives_wide(c, s)))
+			c->stash[stmt->result] = NONE;
 		c->inside[s] = reads_wide(c, s) || (stmt->result != NONE && c->wide[stmt->result]);
 		c->folds[s] = is_fold(c, s);
 		if (c->inside[s] && !c->folds[s] && !in_strips(c, s))
@@ -281,6 +284,55 @@ static void find_computed(Cut *c) {
 		for (uint32_t i = 0; i < stmt->arg_count && !c->folds[s]; i++)
 			(c->inside[s] ? note_inside : note_other)(c, s, *kernel_arg(c->k, s, i));
 	}
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/* Half phases: what is not inside runs before its phase's loop. */
+static uint32_t first_run(const Cut *c, StmtId s) {
+	uint32_t phase = 0;
+	while (c->inside[s] && phase < PHASES && !(c->computed[s] >> phase & 1))
+		phase++;
+	return c->inside[s] ? 2 * phase + 1 : 2 * c->phase[s];
+}
+static uint32_t last_run(const Cut *c, StmtId s) {
+	uint32_t phase = 0;
+	for (uint32_t i = 0; c->inside[s] && i < PHASES; i++)
+		phase = c->computed[s] >> i & 1 ? i : phase;
+	return c->inside[s] ? 2 * phase + 1 : 2 * c->phase[s];
+}
+
+static BufferId touched(const Cut *c, StmtId s) {
+	const KStmt *stmt = kernel_stmt(c->k, s);
+	bool memory = stmt->op == K_LOAD || stmt->op == K_STORE;
+	return memory ? c->k->refs.at[kernel_arg(c->k, s, 0)->ref].buffer : NONE;
+}
+
+/* Loads and stores of a buffer that is written stay in their order; nothing else uses a stash. */
+static bool memory_in_order(const Cut *c) {
+	/* By buffer, from 1: the last run that stores there; that stores or loads. */
+	uint32_t *stored = arena_array(c->k->arena, c->k->buffers.count + 1, sizeof *stored);
+	uint32_t *used = arena_array(c->k->arena, c->k->buffers.count + 1, sizeof *used);
+	bool good = true;
+	for (uint32_t n = 0; n < c->all.count; n++) {
+		StmtId s = c->all.at[n];
+		BufferId b = touched(c, s);
+		bool store = kernel_stmt(c->k, s)->op == K_STORE;
+		if (b == NONE)
+			continue;
+		good = good && (store ? used[b] : stored[b]) <= first_run(c, s) + 1;
+		stored[b] = store ? later(stored[b], last_run(c, s) + 1) : stored[b];
+		used[b] = later(used[b], last_run(c, s) + 1);
+	}
+	for (uint32_t n = 0; n < c->all.count; n++) { /* what is no strip's is read again in each */
+		StmtId s = c->all.at[n];
+		bool again = touched(c, s) != NONE && c->inside[s] && kernel_stmt(c->k, s)->op == K_LOAD;
+		good = good && !(again && !c->wide[kernel_stmt(c->k, s)->result] && stored[touched(c, s)]);
+	}
+	for (ValueId v = 0; v < c->k->values.count; v++)
+		if (c->stash[v] != NONE)
+			good = good && used[c->stash[v]]++ == 0;
+	return good;
 }
 
 /* ---- in a strip ------------------------------------------------------------------------------------------------- */
@@ -421,7 +473,8 @@ static Total start_fold(Cut *c, StmtId s, RegionId r) {
 	KArg least = karg_real(op == K_MAX ? -infinity : infinity);
 	bool extreme = op == K_MAX || op == K_MIN;
 	shape[rank - 1] = LANES;
-	ValueId initial = kernel_op(c->k, r, extreme ? K_FULL : K_ZEROS, v->dtype, rank, shape, extreme, &least, 0, NULL);
+	ValueId initial =
+		kernel_op(c->k, r, extreme ? K_FULL : K_ZEROS, v->dtype, rank, shape, extreme, &least, 0, NULL);
 	Total t = {s, named_for(c, s), karg_value(initial)};
 	name_total(c, &t, initial);
 	return t;
@@ -559,6 +612,7 @@ void rewrite_strips(Kernel *k) {
 	bool cut = find_phases(&c);
 	if (cut)
 		find_computed(&c);
+	cut = cut && memory_in_order(&c);
 	for (uint32_t phase = 0; cut && phase < c.phases; phase++)
 		put_phase(&c, phase);
 	for (uint32_t n = 0; n < c.all.count; n++) {
