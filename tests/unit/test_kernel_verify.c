@@ -303,6 +303,14 @@ static void test_signatures(void **state) {
 		{"in s dma [2]", 0, "kernel-signature", "kernel 'k': 's' is an operand, and no array"},
 		{"in u hbm float32[8]\nout w hbm float32[9] alias u", 0, "kernel-signature",
 	         "kernel 'k': 'w' cannot take over 'u': float32[8] is no float32[9]"},
+		{"strips 512 96", 0, "kernel-signature",
+	         "kernel 'k': rows of 512 columns are not made of strips of 96"},
+		{"strips 512 512", 0, "kernel-signature",
+	         "kernel 'k': rows of 512 columns are not made of strips of 512"},
+		{"strips 512 384", 0, "kernel-signature",
+	         "kernel 'k': rows of 512 columns are not made of strips of 384"},
+		{"scratch s vmem float32[8, 512]\nstrips 512 128\na = zeros : float32[1, 512] stash s", 0,
+	         "kernel-signature", "kernel 'k': 's' is no stash of the value"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
