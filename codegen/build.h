@@ -33,7 +33,6 @@ typedef struct Builder {
 	IntId *step;       /* by loop * RANK_MAX + dim */
 	VEC(Converted) converted;
 	uint32_t scope;
-	IntId strip; /* where the strip starts in which statements go; NONE */
 } Builder;
 
 static inline Planner build_planner(const Builder *b) {
@@ -58,7 +57,7 @@ KArg build_int_arg(Builder *b, IntId i);
 /* build_values.c */
 /* The graph dims of node n's value. */
 uint32_t type_rank(const Builder *b, NodeId n);
-/* The shape of node n's value where statements go: of a strip of it, inside one. */
+/* The shape of node n's value. */
 uint32_t built_shape(const Builder *b, NodeId n, Form form, int64_t *shape);
 /* A statement where statements go, with one result, and that. */
 KArg build_op(Builder *b, uint16_t op, Dtype dtype, uint32_t arg_count, const KArg *args, uint32_t int_count,
@@ -91,8 +90,6 @@ KArg build_arg(Builder *b, const Arg *a, Form form);
 KArg build_node_value(Builder *b, NodeId n);
 /* The index along a dim that a view of one is; KARG_NONE. */
 KArg build_index_view(Builder *b, NodeId n);
-/* A reduction of x, which is of dtype `from`. */
-KArg build_reduction(Builder *b, NodeId n, KArg x, Dtype from);
 
 /* build_pointwise.c */
 KArg build_pointwise(Builder *b, NodeId n);
@@ -121,7 +118,5 @@ void build_node(Builder *b, NodeId n);
 void build_graph(Builder *b, GraphId g);
 /* build_loop.c */
 void build_loop(Builder *b, NodeId call);
-/* build_strips.c: the root in strips of columns. */
-void build_strips(Builder *b);
 
 #endif

@@ -103,8 +103,21 @@ static void build_program_ids(Builder *b) {
 	}
 }
 
+/* For rewrite_strips.c, which finds the rest. */
+static void add_strips(Builder *b) {
+	const Strips *s = b->plan->strips;
+	KStrips *strips = arena_alloc(b->a, sizeof *strips);
+	*strips = (KStrips){.size = s->size, .width = s->width};
+	for (NodeId n = 0; n < b->m->nodes.count; n++)
+		if (s->inside[n] && s->stash[n] != NONE) {
+			KStash stash = {b->value[n].value, b->scratch[s->stash[n]]};
+			vec_push(b->a, &strips->stashes, stash);
+		}
+	b->k->strips = strips;
+}
+
 static Kernel *build_kernel(const Program *g, const Plan *p) {
-	Builder b = {.whole = g, .plan = p, .m = (Module *)(uintptr_t)p->module, .a = g->arena, .strip = NONE};
+	Builder b = {.whole = g, .plan = p, .m = (Module *)(uintptr_t)p->module, .a = g->arena};
 	uint32_t loops = p->loops.count + 1;
 	b.k = kernel_new(b.a, p->module->name);
 	b.at = b.k->body;
@@ -116,10 +129,9 @@ static Kernel *build_kernel(const Program *g, const Plan *p) {
 	build_order(&b);
 	build_signature(&b);
 	build_program_ids(&b);
+	build_graph(&b, p->root);
 	if (p->strips)
-		build_strips(&b);
-	else
-		build_graph(&b, p->root);
+		add_strips(&b);
 	b.k->turns = p->back_and_forth;
 	return b.k;
 }

@@ -41,9 +41,7 @@ static RefId ref_of(Builder *b, const Access *access, bool keep_unit, bool write
 	KDim dims[DIM_MAX];
 	bool all = true;
 	for (uint32_t i = 0; i < access->rank; i++) {
-		if (b->strip != NONE && i + 1 == access->rank)
-			dims[i] = (KDim){.kind = KDIM_RANGE, .start = b->strip, .size = b->plan->strips->width};
-		else if (keep_unit && i == o->unit)
+		if (keep_unit && i == o->unit)
 			dims[i] = (KDim){.kind = KDIM_ALL};
 		else
 			dims[i] = dim_of(b, &access->dim[i]);
@@ -172,9 +170,7 @@ static uint32_t region_shape(Builder *b, const Access *access, bool keep_unit, i
 	uint32_t rank = 0;
 	for (uint32_t i = 0; i < access->rank; i++)
 		if (access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit))
-			shape[rank++] = b->strip != NONE && i + 1 == access->rank ? b->plan->strips->width
-			                : access->dim[i].kind == SLICE_RANGE      ? access->dim[i].size
-			                                                          : block[i];
+			shape[rank++] = access->dim[i].kind == SLICE_RANGE ? access->dim[i].size : block[i];
 	return rank;
 }
 

@@ -67,10 +67,7 @@ uint32_t type_rank(const Builder *b, NodeId n) {
 }
 
 uint32_t built_shape(const Builder *b, NodeId n, Form form, int64_t *shape) {
-	uint32_t rank = plan_shape(b->plan, n, form, shape);
-	if (b->strip != NONE && b->plan->strips->wide[n])
-		shape[rank - 1] = b->plan->strips->width;
-	return rank;
+	return plan_shape(b->plan, n, form, shape);
 }
 
 static KArg full(Builder *b, NodeId n, Form form);
@@ -211,8 +208,6 @@ static KArg index_along(Builder *b, NodeId n, uint32_t rank, const int64_t *shap
 	KStmt *iota = kernel_stmt(b->k, b->k->values.at[x.value].def);
 	iota->int_count = 1;
 	iota->ints = memcpy(arena_array(b->a, 1, sizeof axis), &axis, sizeof axis);
-	if (b->strip != NONE && b->plan->strips->wide[n]) /* which is along the strips */
-		x = build_binary(b, OP_ADD, DTYPE_I32, build_int_arg(b, b->strip), x);
 	if (offset.count == 0 && offset.constant == 0)
 		return x;
 	return build_binary(b, OP_ADD, DTYPE_I32, build_int_arg(b, build_affine(b, &offset)), x);
@@ -275,12 +270,11 @@ static KArg last_kept(Builder *b, uint16_t op, KArg x, Dtype t, uint32_t dims) {
 	return reduced_along(b, op, x, t, 1u << (last - others), true);
 }
 
-KArg build_reduction(Builder *b, NodeId n, KArg x, Dtype from) {
+static KArg reduced(Builder *b, NodeId n, KArg x, Dtype from) {
 	const Value *v = &b->plan->values[n];
 	uint32_t rank = type_rank(b, node_input(b->m, n, 0));
 	uint32_t dims = reduction_dims(b->m, n) << (rank == 1 && v->wants == FORM_NATURAL);
-	bool mean = b->plan->strips && b->plan->strips->folds[n] && node_get(b->m, n)->op == OP_MEAN_DIM;
-	uint16_t op = mean ? K_SUM : reduction_op(node_get(b->m, n)->op);
+	uint16_t op = reduction_op(node_get(b->m, n)->op);
 	if (v->form == FORM_ROW && rank >= 2) {
 		static const int64_t last_two[] = {-1, -2};
 		return reduced_along(b, op, build_op(b, K_SWAPAXES, from, 1, &x, 2, last_two), from, 1u << (rank - 2),
@@ -295,8 +289,6 @@ KArg build_reduction(Builder *b, NodeId n, KArg x, Dtype from) {
 		x = last_kept(b, op, x, from, dims);
 	else
 		x = reduced_along(b, op, x, from, dims, reduction_keeps_dims(b->m, n));
-	if (mean)
-		x = build_binary(b, OP_DIV, from, x, karg_integer(b->plan->strips->size));
 	Dtype dtype = node_type(b->m, n)->dtype;
 	return from == dtype ? x : build_as(b, x, dtype);
 }
@@ -307,10 +299,24 @@ static Dtype comes_in(const Builder *b, NodeId n) {
 	return v->compute != DTYPE_NONE ? v->compute : node_type(b->m, node_input(b->m, n, 0))->dtype;
 }
 
+/* What the strips add up is what its operand was converted from. */
+static void mark_narrow(Builder *b, NodeId n, KArg y) {
+	const Strips *s = b->plan->strips;
+	if (!s->folds[n] || s->folded[n] == value_root(b->plan, node_input(b->m, n, 0)))
+		return;
+	KStmt *stmt = kernel_stmt(b->k, b->k->values.at[y.value].def);
+	while (stmt->op != K_MAX && stmt->op != K_MIN)
+		stmt = kernel_stmt(b->k, b->k->values.at[b->k->args.at[stmt->arg_first].value].def);
+	stmt->flags |= KSTMT_NARROW;
+}
+
 static KArg reduction(Builder *b, NodeId n) {
 	const Value *v = &b->plan->values[n];
 	KArg x = build_computed(b, node_arg(b->m, n, 0), v->wants, v->compute);
-	return build_reduction(b, n, x, comes_in(b, n));
+	KArg y = reduced(b, n, x, comes_in(b, n));
+	if (b->plan->strips)
+		mark_narrow(b, n, y);
+	return y;
 }
 
 static KArg scan(Builder *b, NodeId n) {

@@ -284,9 +284,10 @@ typedef struct KPipeline {
 } KPipeline;
 
 enum {
-	KSTMT_AHEAD = 1,  /* in a skewed loop: it runs ahead */
-	KSTMT_SAID = 2,   /* its source line is told where it stands, though its one use prints it */
-	KSTMT_INITIAL = 4 /* it makes an initial value of the loop behind it: where its driver wants it */
+	KSTMT_AHEAD = 1,   /* in a skewed loop: it runs ahead */
+	KSTMT_SAID = 2,    /* its source line is told where it stands, though its one use prints it */
+	KSTMT_INITIAL = 4, /* it makes an initial value of the loop behind it: where its driver wants it */
+	KSTMT_NARROW = 8   /* a maximum or minimum is to be taken of what its operand was converted from */
 };
 
 typedef struct KStmt {
@@ -333,6 +334,17 @@ typedef struct KFunction {
 	RegionId body;
 } KFunction;
 
+/* A tile that is to be computed in strips of columns: rewrite_strips.c. */
+typedef struct KStash {
+	ValueId value;
+	BufferId scratch; /* keeps it for what waits for a reduction of rows; other values are computed again */
+} KStash;
+
+typedef struct KStrips {
+	int64_t size, width; /* columns of a row, of a strip */
+	VEC(KStash) stashes;
+} KStrips;
+
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
 typedef struct KGridDim {
@@ -362,6 +374,7 @@ typedef struct Kernel {
 	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */
+	KStrips *strips;       /* rows are to be computed in strips of columns; NULL */
 	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
 } Kernel;
 

@@ -95,6 +95,15 @@ static void read_held(KReader *r) {
 		r->k->buffers.at[b].held = held;
 }
 
+/* strips SIZE WIDTH */
+static void read_strips(KReader *r) {
+	KStrips *strips = arena_alloc(r->a, sizeof *strips);
+	*strips = (KStrips){0};
+	strips->size = kread_number(r, "the columns of a row", 1, INT32_MAX);
+	strips->width = kread_number(r, "the columns of a strip", 1, INT32_MAX);
+	r->k->strips = strips;
+}
+
 static void read_source_line(KReader *r) {
 	Location *line = arena_alloc(r->a, sizeof *line);
 	kread_number(r, "the number after that of the line before", r->lines.count + 1, r->lines.count + 1);
@@ -130,6 +139,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 		break;
 	case 8: read_held(r); break;
 	case 9: r->k->turns = true; break;
+	case 10: read_strips(r); break;
 	default: read_source_line(r); break;
 	}
 }
@@ -147,8 +157,9 @@ static void signature_end(KReader *r, Signature *s) {
 
 /* A signature's line, as long as no statement came. */
 static bool read_signature(KReader *r, void *data) {
-	static const char *const words[] = {"grid",          "in",          "out",  "scratch", "vmem_limit", "mesh",
-	                                    "collective_id", "sparse_core", "held", "turns",   "line",       NULL};
+	static const char *const words[] = {
+		"grid",        "in",   "out",   "scratch", "vmem_limit", "mesh", "collective_id",
+		"sparse_core", "held", "turns", "strips",  "line",       NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

@@ -131,11 +131,29 @@ static const Location *read_line_number(KReader *r) {
 	return r->failed ? NULL : r->lines.at[number - 1];
 }
 
+/* stash NAME: of a value, where rows are computed in strips. */
+static void read_stash(KReader *r, ValueId v) {
+	Token at = r->token;
+	kread_token(r);
+	KStash stash = {v, kread_known(r, ENTRY_BUFFER)};
+	if (r->failed)
+		return;
+	if (!r->k->strips || v == NONE)
+		kread_error(r, &at, "kernel-structure", "the signature says: strips SIZE WIDTH",
+		            v == NONE ? "there is no value to keep" : "no rows are computed in strips");
+	else
+		vec_push(r->a, &r->k->strips->stashes, stash);
+}
+
 static void read_words(KReader *r, Draft *d) {
 	KStmt *s = kernel_stmt(r->k, d->stmt);
 	if (kread_accept(r, "named"))
 		d->name = kread_variable(r, "a name");
 	s->name = s->var = d->name;
+	if (kread_is(r, "stash"))
+		read_stash(r, s->result);
+	if (kread_accept(r, "narrow"))
+		s->flags |= KSTMT_NARROW;
 	if (kread_accept(r, "ahead"))
 		s->flags |= KSTMT_AHEAD;
 	if (kread_accept(r, "said"))

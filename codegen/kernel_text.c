@@ -104,6 +104,15 @@ static void put_label(KTextOut *t, const KStmt *s) {
 		ktext_name(t, name);
 }
 
+/* The scratch that is to keep the value while rows are computed in strips. */
+static void put_stash(KTextOut *t, const KStmt *s) {
+	for (uint32_t i = 0; t->k->strips && i < t->k->strips->stashes.count; i++)
+		if (s->result != NONE && t->k->strips->stashes.at[i].value == s->result) {
+			text_put(t->out, " stash ");
+			ktext_buffer(t, t->k->strips->stashes.at[i].scratch);
+		}
+}
+
 /* What stands behind the types of any statement. */
 static void put_words(KTextOut *t, const KStmt *s) {
 	bool named = stmt_name(s) && s->op != K_WHEN && s->op != K_PIPELINE && !(s->op == K_FOR && s->each->slice);
@@ -113,6 +122,9 @@ static void put_words(KTextOut *t, const KStmt *s) {
 		text_put(t->out, " named ");
 		ktext_name(t, stmt_name(s));
 	}
+	put_stash(t, s);
+	if (s->flags & KSTMT_NARROW)
+		text_put(t->out, " narrow");
 	if (s->flags & KSTMT_AHEAD)
 		text_put(t->out, " ahead");
 	if (s->flags & KSTMT_SAID)
@@ -534,6 +546,11 @@ static void put_signature(KTextOut *t) {
 		put_buffer(t, b);
 	for (BufferId b = 0; b < k->buffers.count; b++)
 		put_held(t, b);
+	if (k->strips) {
+		line_start(t);
+		text_printf(t->out, "strips %lld %lld", (long long)k->strips->size, (long long)k->strips->width);
+		line_end(t);
+	}
 	if (k->vmem_limit)
 		put_option(t, "vmem_limit", k->vmem_limit);
 	if (k->mesh_axis) {

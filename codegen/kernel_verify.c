@@ -233,6 +233,26 @@ static bool sparse_core_fits(Verifier *v) {
 	return true;
 }
 
+/* A stash has its value's type. */
+static bool stash_fits(Verifier *v, const KStash *stash) {
+	const KValue *x = &v->k->values.at[stash->value];
+	const KBuffer *b = &v->k->buffers.at[stash->scratch];
+	bool same = b->role == BUFFER_SCRATCH && b->space == KSPACE_VMEM && b->dtype == x->dtype && b->rank == x->rank;
+	for (uint32_t d = 0; same && d < b->rank; d++)
+		same = b->shape[d] == x->shape[d];
+	return same || kverify_error(v, "kernel-signature", "it is scratch in vmem of the value's type",
+	                             "%s is no stash of the value", kverify_buffer_name(v, stash->scratch));
+}
+
+static void kverify_strips(Verifier *v, const KStrips *s) {
+	if (s->width % 128 || s->size % s->width || s->size == s->width)
+		kverify_error(v, "kernel-signature", "a strip is of whole registers: 128, 256, ... columns",
+		              "rows of %lld columns are not made of strips of %lld", (long long)s->size,
+		              (long long)s->width);
+	for (uint32_t i = 0; i < s->stashes.count; i++)
+		stash_fits(v, &s->stashes.at[i]);
+}
+
 static void kverify_signature(Verifier *v) {
 	VerifyMark mark = kverify_mark(v);
 	for (uint32_t i = 0; i < v->k->grid.count; i++)
@@ -244,6 +264,8 @@ static void kverify_signature(Verifier *v) {
 	prefetch_fits(v);
 	if (v->k->sparse_cores)
 		sparse_core_fits(v);
+	if (v->k->strips)
+		kverify_strips(v, v->k->strips);
 	for (BufferId b = 0; b < v->k->buffers.count; b++)
 		if (v->k->buffers.at[b].role != BUFFER_PARAMETER)
 			kverify_define_buffer(v, b);

@@ -347,9 +347,6 @@ NodeId value_root(const Plan *p, NodeId n);
 /* The shape of node n's value in the kernel; returns its rank. */
 uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape);
 
-/* strips.c: the shape of what a reduction adds up in over the strips; returns its rank. */
-uint32_t strips_part_shape(const Plan *p, NodeId n, int64_t *shape);
-
 void plan_remark(Plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -14,7 +14,8 @@
  *
  * A run over the strips is a *phase*. What a later phase reads again of a wide value is loaded or converted again where
  * that is one op, else kept in VMEM scratch, the *stash*. The order of sums changes as it does from chip to chip; what
- * is rounded stays. */
+ * is rounded stays. This decides whether to and how; rewrite_strips.c does it, which finds again on the kernel what is
+ * marked by node here. */
 #include "planner.h"
 
 enum {
@@ -382,6 +383,14 @@ static int64_t widened_early(const Plan *p) {
 	return exponential ? bytes : bytes / 2;
 }
 
+/* The shape of what reduction n adds up in over the strips; returns its rank. */
+static uint32_t part_shape(const Plan *p, NodeId n, int64_t *shape) {
+	NodeId x = node_input(p->module, n, 0);
+	uint32_t rank = plan_shape(p, x, FORM_NATURAL, shape);
+	shape[rank - 1] = p->module->target->lanes;
+	return rank;
+}
+
 /* What the strips' reductions add up in, and what the compiler starts of a strip before its turn. */
 int64_t strips_spills(const Plan *p) {
 	int64_t bytes = int_max(strips_bytes(p) / 2 + INT64_C(4) * STRIP_BYTES, widened_early(p));
@@ -389,16 +398,9 @@ int64_t strips_spills(const Plan *p) {
 		int64_t shape[DIM_MAX];
 		if (!p->strips->folds[n])
 			continue;
-		uint32_t rank = strips_part_shape(p, n, shape);
+		uint32_t rank = part_shape(p, n, shape);
 		bytes += register_bytes(p->module->target, node_type(p->module, p->strips->folded[n])->dtype, rank,
 		                        shape);
 	}
 	return bytes;
-}
-
-uint32_t strips_part_shape(const Plan *p, NodeId n, int64_t *shape) {
-	NodeId x = node_input(p->module, n, 0);
-	uint32_t rank = plan_shape(p, x, FORM_NATURAL, shape);
-	shape[rank - 1] = p->module->target->lanes;
-	return rank;
 }

@@ -338,6 +338,14 @@ static void test_signatures(void **state) {
 	         "kernel 'k': a kernel of SparseCores has no grid, vmem_limit, mesh or collective_id"},
 		{"in u smem int32[2]\nsparse_core 2 16", 0, "kernel-signature",
 	         "kernel 'k': 'u' is an operand of SparseCores"},
+		{"strips 512 96", 0, "kernel-signature",
+	         "kernel 'k': rows of 512 columns are not made of strips of 96"},
+		{"strips 512 512", 0, "kernel-signature",
+	         "kernel 'k': rows of 512 columns are not made of strips of 512"},
+		{"strips 512 384", 0, "kernel-signature",
+	         "kernel 'k': rows of 512 columns are not made of strips of 384"},
+		{"scratch s vmem float32[8, 512]\nstrips 512 128\na = zeros : float32[1, 512] stash s", 0,
+	         "kernel-signature", "kernel 'k': 's' is no stash of the value"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -10,7 +10,7 @@ from .syntax import Array, Buffer, Held, Kernel, Program
 
 _SIGNATURE = (
     *("grid", "in", "out", "scratch", "vmem_limit", "mesh", "collective_id", "sparse_core"),
-    *("held", "back_and_forth", "line"),
+    *("held", "turns", "strips", "line"),
 )
 
 
@@ -139,8 +139,10 @@ def _signature(kernel, line):
         kernel.buffers.append(_scratch(line))
     elif word == "held":
         kernel.held.append(_held(line))
-    elif word == "back_and_forth":
+    elif word == "turns":
         pass  # the order in which the grid is walked
+    elif word == "strips":
+        line.integer(), line.integer()  # how rows are computed
     elif word == "mesh":
         kernel.mesh, kernel.devices = line.name(), line.integer()
     elif word == "sparse_core":
