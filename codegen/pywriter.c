@@ -3,15 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 
-static void put_indent(PyWriter *w, int indent) {
-	for (int i = 0; i < indent; i++)
-		text_put(w->out, "    ");
-}
-
 static void put_line(PyWriter *w, int indent, const char *s, size_t n) {
-	put_indent(w, indent);
+	for (int i = 0; i < indent; i++)
+		text_putn(w->out, "    ", 4);
 	text_putn(w->out, s, n);
-	text_put(w->out, "\n");
+	text_putn(w->out, "\n", 1);
 }
 
 /* What the walks over a statement look for; all other characters are passed over at once. */
@@ -98,9 +94,21 @@ static size_t opening(const char *s, size_t close, int depth) {
 	return found;
 }
 
+/* How often `c` stands beside a closing bracket, in strings too: `by` characters before it. A walk that looks for such
+ * pairs is for the few texts that have any. */
+static uint32_t beside_close(const char *s, size_t n, char c, ptrdiff_t by) {
+	uint32_t count = 0;
+	const char *end = s + n;
+	for (const char *at = s; (at = memchr(at, c, (size_t)(end - at))) != NULL; at++)
+		count += at + by >= s && at + by < end && is_close(at[by]);
+	return count;
+}
+
 /* A comma before the closing bracket asks for one item per line, but for that of a tuple of one item. */
 static bool wants_breaking(const char *s, size_t n) {
 	int depth = 0;
+	if (beside_close(s, n, ',', 1) == 0)
+		return false;
 	for (size_t i = 0; i < n; i++) {
 		int kind = kind_of(s[i]);
 		if (kind == PLAIN)
@@ -147,7 +155,7 @@ static void put_broken(PyWriter *w, int indent, const char *s, size_t n, size_t 
 	                (size_t)(indent + 1) * 4 + length <= PY_WIDTH;
 	if (one_line)
 		put_line(w, indent + 1, body, length);
-	else if (item_end(body, 0, length) == length && !call)
+	else if (!call && item_end(body, 0, length) == length)
 		put_expression(w, indent + 1, body, length); /* a parenthesised one */
 	else
 		put_items(w, indent + 1, body, length);
@@ -232,6 +240,8 @@ static size_t next_part(const char *s, size_t from, size_t n, int level) {
 
 /* One operand, perhaps behind its operator, with two such attributes or more: it is broken before each. */
 static bool is_chain(const char *s, size_t n) {
+	if (beside_close(s, n, '.', -1) < 2)
+		return false;
 	size_t start = n > 3 && s[0] != '"' && !is_name_char(s[0]) && !is_open(s[0]) ? strcspn(s, " ") + 1 : 0;
 	int depth = 0, outside = 0; /* of the brackets that are open where the operand starts */
 	uint32_t attributes = 0;

@@ -24,7 +24,7 @@ static inline void text_room(Text *t, size_t extra) {
 		text_grow(t, extra);
 }
 
-void text_putn(Text *t, const char *s, size_t n) {
+static inline void put(Text *t, const char *s, size_t n) {
 	text_room(t, n);
 	if (n)
 		memcpy(t->at + t->length, s, n);
@@ -32,7 +32,9 @@ void text_putn(Text *t, const char *s, size_t n) {
 	t->at[t->length] = '\0';
 }
 
-void text_put(Text *t, const char *s) { text_putn(t, s, strlen(s)); }
+void text_putn(Text *t, const char *s, size_t n) { put(t, s, n); }
+
+void text_put(Text *t, const char *s) { put(t, s, strlen(s)); }
 
 static void put_decimal(Text *t, bool negative, unsigned long long value) {
 	char digits[24], *at = digits + sizeof digits;
@@ -41,7 +43,7 @@ static void put_decimal(Text *t, bool negative, unsigned long long value) {
 	while ((value /= 10) != 0);
 	if (negative)
 		*--at = '-';
-	text_putn(t, at, (size_t)(digits + sizeof digits - at));
+	put(t, at, (size_t)(digits + sizeof digits - at));
 }
 
 static void put_signed(Text *t, long long value) {
@@ -70,9 +72,9 @@ static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 		text_putn(t, "%", 1);
 	else if (at[0] == '.' && at[1] == '*' && at[2] == 's')
 		put_part(t, ap);
-	else if (strncmp(at, "lld", 3) == 0)
+	else if (at[0] == 'l' && at[1] == 'l' && at[2] == 'd')
 		put_signed(t, va_arg(*ap, long long));
-	else if (strncmp(at, "zu", 2) == 0)
+	else if (at[0] == 'z' && at[1] == 'u')
 		put_decimal(t, false, va_arg(*ap, size_t));
 	else
 		return NULL;
@@ -90,7 +92,7 @@ static bool put_simple(Text *t, const char *fmt, va_list ap) {
 		while (*end && *end != '%')
 			end++;
 		if (end > fmt)
-			text_putn(t, fmt, (size_t)(end - fmt));
+			put(t, fmt, (size_t)(end - fmt));
 		fmt = *end == '%' ? put_conversion(t, end + 1, &copy) : end;
 	}
 	va_end(copy);
