@@ -57,8 +57,16 @@ static void put_part(Text *t, va_list *ap) {
 	text_putn(t, s, most < 0 ? strlen(s) : strnlen(s, (size_t)most));
 }
 
-/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %%. Returns the text behind
- * it; NULL for any other. */
+/* %.0f of a whole number, but for one that is too large; false for others. */
+static bool put_whole(Text *t, double value) {
+	if (!(value >= 1 && value < 1e18 && value == (double)(long long)value))
+		return false;
+	put_signed(t, (long long)value);
+	return true;
+}
+
+/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %% and %.0f of whole numbers.
+ * Returns the text behind it; NULL for any other. */
 static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 	if (at[0] == 's')
 		text_put(t, va_arg(*ap, const char *));
@@ -76,7 +84,7 @@ static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 		put_signed(t, va_arg(*ap, long long));
 	else if (at[0] == 'z' && at[1] == 'u')
 		put_decimal(t, false, va_arg(*ap, size_t));
-	else
+	else if (strncmp(at, ".0f", 3) != 0 || !put_whole(t, va_arg(*ap, double)))
 		return NULL;
 	return at + (at[0] == 'l' || at[0] == '.' ? 3 : at[0] == 'z' ? 2 : 1);
 }
