@@ -11,20 +11,28 @@ static void put_line(PyWriter *w, int indent, const char *s, size_t n) {
 }
 
 /* What the walks over a statement look for; all other characters are passed over at once. */
-enum { PLAIN, QUOTE, OPEN, CLOSE, COMMA, SPACE, DOT };
+enum { PLAIN, QUOTE, OPEN, CLOSE, COMMA, SPACE, DOT, END };
 static const unsigned char kinds[256] = {
-	['"'] = QUOTE, ['\''] = QUOTE, ['('] = OPEN,  ['['] = OPEN,  ['{'] = OPEN, [')'] = CLOSE,
-	[']'] = CLOSE, ['}'] = CLOSE,  [','] = COMMA, [' '] = SPACE, ['.'] = DOT};
+	['\0'] = END,  ['"'] = QUOTE, ['\''] = QUOTE, ['('] = OPEN,  ['['] = OPEN,  ['{'] = OPEN,
+	[')'] = CLOSE, [']'] = CLOSE, ['}'] = CLOSE,  [','] = COMMA, [' '] = SPACE, ['.'] = DOT};
 
 static int kind_of(char c) { return kinds[(unsigned char)c]; }
 static bool is_open(char c) { return kind_of(c) == OPEN; }
 static bool is_close(char c) { return kind_of(c) == CLOSE; }
 
+/* The first character from i on that a walk looks for, or the end of the text. */
+static size_t skip_plain(const char *s, size_t i) {
+	while (kind_of(s[i]) == PLAIN)
+		i++;
+	return i;
+}
+
+/* The last character of the string that starts at i. */
 static size_t skip_string(const char *s, size_t i) {
 	char quote = s[i++];
 	while (s[i] && s[i] != quote)
 		i += s[i] == '\\' && s[i + 1] ? 2 : 1;
-	return i;
+	return s[i] ? i : i - 1;
 }
 
 /* Where to break s[0..n): the last outermost bracket pair up to whose opening the line fits `width`, or else the first
@@ -33,11 +41,9 @@ static bool break_brackets(const char *s, size_t n, size_t width, size_t *open, 
 	bool found = false;
 	int depth = 0;
 	size_t start = 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = skip_plain(s, 0); i < n; i = skip_plain(s, i + 1)) {
 		int kind = kind_of(s[i]);
-		if (kind == PLAIN) {
-			continue;
-		} else if (kind == QUOTE) {
+		if (kind == QUOTE) {
 			i = skip_string(s, i);
 		} else if (kind == OPEN && depth++ == 0) {
 			start = i;
@@ -58,10 +64,8 @@ static size_t item_end(const char *s, size_t i, size_t n) {
 	if (n - i > 7 && strncmp(s + i, "lambda ", 7) == 0)
 		while (i < n && s[i] != ':')
 			i++;
-	for (; i < n; i++) {
+	for (i = skip_plain(s, i); i < n; i = skip_plain(s, i + 1)) {
 		int kind = kind_of(s[i]);
-		if (kind == PLAIN)
-			continue;
 		if (kind == QUOTE)
 			i = skip_string(s, i);
 		else if (kind == COMMA && depth == 0)
@@ -109,10 +113,8 @@ static bool wants_breaking(const char *s, size_t n) {
 	int depth = 0;
 	if (beside_close(s, n, ',', 1) == 0)
 		return false;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = skip_plain(s, 0); i < n; i = skip_plain(s, i + 1)) {
 		int kind = kind_of(s[i]);
-		if (kind == PLAIN)
-			continue;
 		if (kind == QUOTE)
 			i = skip_string(s, i);
 		else if (kind == OPEN)
