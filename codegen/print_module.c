@@ -36,8 +36,10 @@ static const char *dims_text(Printer *pr, const KArray *x) {
 	Text out;
 	text_init(&out, pr->a);
 	text_put(&out, "[");
-	for (uint32_t i = 0; i < x->rank; i++)
-		text_printf(&out, i ? ", %lld" : "%lld", (long long)x->shape[i]);
+	for (uint32_t i = 0; i < x->rank; i++) {
+		text_put(&out, i ? ", " : "");
+		text_put_int(&out, x->shape[i]);
+	}
 	text_put(&out, "]");
 	return out.at;
 }
@@ -80,7 +82,7 @@ static const char *config_text(Printer *pr, const char *json) {
 		size_t n = in_string && *json == '\\' ? 2 : 1;
 		const char *word = NULL;
 		in_string ^= *json == '"';
-		for (size_t i = 0; !in_string && !word && i < sizeof words / sizeof *words; i++)
+		for (size_t i = 0; !in_string && is_letter(*json) && !word && i < sizeof words / sizeof *words; i++)
 			if (strncmp(json, words[i][0], strlen(words[i][0])) == 0) {
 				word = words[i][1];
 				n = strlen(words[i][0]);

@@ -399,7 +399,7 @@ void py_put_string(Text *out, const char *s) {
 		if (point == '"' || point == '\\')
 			text_printf(out, "\\%c", (int)point);
 		else if (point >= 0x20 && point < 0x7f)
-			text_printf(out, "%c", (int)point);
+			text_putn(out, &(char){(char)point}, 1);
 		else
 			text_printf(out, point < 0x100 ? "\\x%02x" : point < 0x10000 ? "\\u%04x" : "\\U%08x", point);
 	}

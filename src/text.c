@@ -50,6 +50,8 @@ static void put_signed(Text *t, long long value) {
 	put_decimal(t, value < 0, value < 0 ? 0ull - (unsigned long long)value : (unsigned long long)value);
 }
 
+void text_put_int(Text *t, int64_t value) { put_signed(t, value); }
+
 /* %.*s: so many bytes at most, or all of them if the number is negative. */
 static void put_part(Text *t, va_list *ap) {
 	int most = va_arg(*ap, int);
