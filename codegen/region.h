@@ -34,17 +34,17 @@ typedef struct Region {
 	bool multiplies;     /* straight code with a matmul */
 	bool both_ways;      /* it reduces tiles along lanes, and tiles along other dims only */
 	bool *reduced;       /* by node, of all graphs: it depends on a reduction along lanes, or is one */
-	int64_t *beside; /* of all graphs: bytes spilled beside the peak: of ragged last steps, of what waits in others
-	                  */
-	uint32_t *waits; /* by position: AFTER() the last reduction along lanes that it depends on; 0: none */
-	bool any_waits;
-	bool *narrow;          /* by position: depends on elements of fewer than 32 bits, no reduction between */
-	uint32_t *leaf;        /* by position: the last load or held value that it is computed from, no other between */
-	bool *computed;        /* by position: of wide values that are no loads */
-	bool *turned;          /* by position: it is a row turned into a column */
-	bool *early;           /* by position: only read after a reduction that it does not need */
-	bool *joins_wide;      /* by position: reads a wide value that waits as it does, or was there before */
-	bool *joins_rows;      /* by position: reads a column that waits as it does */
+	int64_t *beside;  /* of all graphs: bytes spilled beside the peak: of ragged last steps, of what waits in others
+	                   */
+	uint32_t *waits;  /* by position: AFTER() the last reduction along lanes that it depends on; 0: none */
+	bool any_waits;   /* there is such a one */
+	bool *narrow;     /* by position: depends on elements of fewer than 32 bits, no reduction between */
+	uint32_t *leaf;   /* by position: the last load or held value that it is computed from, no other between */
+	bool *computed;   /* by position: of wide values that are no loads */
+	bool *turned;     /* by position: it is a row turned into a column */
+	bool *early;      /* by position: only read after a reduction that it does not need */
+	bool *joins_wide; /* by position: reads a wide value that waits as it does, or was there before */
+	bool *joins_rows; /* by position: reads a column that waits as it does */
 	uint32_t *read_after;  /* by position: the reduction after which it was read last */
 	uint32_t *last_reader; /* by position: by what */
 	bool *twice;           /* by position: two read it after one reduction */
