@@ -475,9 +475,10 @@ static inline StmtId region_first(const Kernel *k, RegionId r) { return k->regio
 bool kernel_infer(const Kernel *k, uint16_t op, uint32_t arg_count, const KArg *args, uint32_t int_count,
                   const int64_t *ints, Dtype *dtype, uint32_t *rank, int64_t *shape, const char **why);
 
-/* kernel_names.c: a variable for each value, buffer and function that has none yet and needs one, none of `reserved`
- * (NULL-terminated) nor `own`; each name once. */
-void kernel_name_values(Kernel *k, const char *const *reserved, const char *own);
+/* kernel_names.c: a variable for each value, buffer and function that has none yet and needs one, none that is
+ * `reserved` nor `own`; each name once. */
+typedef bool IsReserved(const char *name);
+void kernel_name_values(Kernel *k, IsReserved *reserved, const char *own);
 /* The results of a launch from which on they have one variable. */
 enum { UNPACK_MAX = 4 };
 

@@ -6,8 +6,9 @@ enum { NAME_MAX_LENGTH = 24 };
 typedef struct Namer {
 	Kernel *k;
 	Arena *a;
-	StringTable strings;
-	Map taken;
+	IsReserved *reserved;
+	StringTable taken;
+	Map suffixes; /* of what was wished for more than once: the one to try next */
 	const uint32_t *uses;
 } Namer;
 
@@ -31,30 +32,28 @@ static const char *identifier(Namer *n, const char *wish) {
 	return length ? name : "value";
 }
 
-static void reserve(Namer *n, const char *name) {
-	map_put(n->a, &n->taken, map_key(string_intern(n->a, &n->strings, name)), 1);
-}
-
-static bool is_taken(Namer *n, const char *name) {
-	const char *interned = string_find(&n->strings, name);
-	return interned && map_get(&n->taken, map_key(interned)) != NONE;
+/* False: somebody has it. */
+static bool take(Namer *n, const char *name) {
+	uint32_t before = n->taken.count;
+	if (n->reserved(name))
+		return false;
+	string_intern(n->a, &n->taken, name);
+	return n->taken.count > before;
 }
 
 /* An unused identifier close to `wish`, which may be any text. */
 static const char *new_name(Namer *n, const char *wish) {
 	const char *base = identifier(n, wish), *name = base;
-	if (!is_taken(n, name)) {
-		reserve(n, name);
+	if (take(n, name))
 		return name;
-	}
 	/* The suffix to try next is kept per base, so that a thousand equal names cost a thousand steps. */
-	const char *key = string_intern(n->a, &n->strings, arena_printf(n->a, "%s#", base));
-	uint32_t suffix = map_get(&n->taken, map_key(key));
+	uint64_t key = map_key(string_intern(n->a, &n->taken, base));
+	uint32_t suffix = map_get(&n->suffixes, key);
 	suffix = suffix == NONE ? 1 : suffix;
-	for (; is_taken(n, name); suffix++)
-		name = arena_printf(n->a, "%s_%u", base, suffix);
-	map_put(n->a, &n->taken, map_key(key), suffix);
-	reserve(n, name);
+	do
+		name = arena_printf(n->a, "%s_%u", base, suffix++);
+	while (!take(n, name));
+	map_put(n->a, &n->suffixes, key, suffix);
 	return name;
 }
 
@@ -155,22 +154,20 @@ static void name_region(Namer *n, RegionId r) {
 static void reserve_given(Namer *n) {
 	for (ValueId v = 0; v < n->k->values.count; v++)
 		if (n->k->values.at[v].var)
-			reserve(n, n->k->values.at[v].var);
+			take(n, n->k->values.at[v].var);
 	for (BufferId b = 0; b < n->k->buffers.count; b++)
 		if (n->k->buffers.at[b].var)
-			reserve(n, n->k->buffers.at[b].var);
+			take(n, n->k->buffers.at[b].var);
 	for (FunctionId f = 0; f < n->k->functions.count; f++)
 		if (n->k->functions.at[f].var)
-			reserve(n, n->k->functions.at[f].var);
+			take(n, n->k->functions.at[f].var);
 	for (StmtId s = 0; s < n->k->stmts.count; s++)
 		if (n->k->stmts.at[s].var)
-			reserve(n, n->k->stmts.at[s].var);
+			take(n, n->k->stmts.at[s].var);
 }
 
-void kernel_name_values(Kernel *k, const char *const *reserved, const char *own) {
-	Namer n = {.k = k, .a = k->arena, .uses = kernel_uses(k)};
-	for (const char *const *r = reserved; *r; r++)
-		reserve(&n, *r);
+void kernel_name_values(Kernel *k, IsReserved *reserved, const char *own) {
+	Namer n = {.k = k, .a = k->arena, .reserved = reserved, .uses = kernel_uses(k)};
 	reserve_given(&n);
 	new_name(&n, own);
 	for (BufferId b = 0; b < k->buffers.count; b++)

@@ -73,19 +73,20 @@ static uint32_t widened_load(const Region *r, uint32_t pos) {
 /* In an unrolled step, of a value that is there before the loop. */
 static bool waits_outside(const Region *r, NodeId n) {
 	uint32_t l = r->p->plan->loop_of[r->graph];
-	return l != NONE && r->p->plan->loops.at[l].type == LOOP_UNROLL && r->reduced[value_root(r->p->plan, n)];
+	return l != NONE && r->p->plan->loops.at[l].type == LOOP_UNROLL && r->reduced[n];
 }
 
-static void add_wait(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand), last = waits_outside(r, operand) ? OUTSIDE : 0;
+static void add_wait(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos, last = waits_outside(r, operand.node) ? OUTSIDE : 0;
 	if (pos)
 		last = takes_long(r, pos) ? AFTER(pos) : r->waits[pos];
-	if (turns_to_column(r->p, r->nodes[user], operand)) {
+	if (turns_to_column(r->p, r->nodes[user], operand.node)) {
 		last = (uint32_t)int_max(last, OUTSIDE);
 		r->turned[user] = true;
 	}
 	if (r->waits[user] < last)
 		r->waits[user] = last;
+	r->any_waits = r->any_waits || last;
 	r->reduced[r->nodes[user]] = r->waits[user] > 0 || takes_long(r, user);
 	if (!pos)
 		return;
@@ -96,22 +97,21 @@ static void add_wait(Region *r, uint32_t user, NodeId operand) {
 }
 
 /* What a value meets: another wide one that waits for the same, or was there before; a column that waits. */
-static void mark_joins(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand), after = r->waits[user];
-	NodeId n = value_root(r->p->plan, operand);
-	if (!pos && after == OUTSIDE && waits_outside(r, operand))
-		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, n);
+static void mark_joins(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos, after = r->waits[user];
+	if (!pos && after == OUTSIDE && waits_outside(r, operand.node))
+		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, operand.node);
 	if (!pos || !after)
 		return;
 	if (is_wide(r, pos))
 		r->joins_wide[user] = r->joins_wide[user] || pos < after || r->waits[pos] == after;
 	else if (r->waits[pos] == after || AFTER(pos) == after)
-		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, n);
+		r->joins_rows[user] = r->joins_rows[user] || has_rows(r, operand.node);
 }
 
 /* Columns are turned one after the other: what has met one waits for the next. */
-static void add_between(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand);
+static void add_between(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos;
 	if (!pos || !r->turned[pos] || r->waits[user] != OUTSIDE)
 		return;
 	for (uint32_t i = 0; i < node_get(module_of(r), r->nodes[user])->arg_count; i++) {
@@ -134,15 +134,16 @@ static int64_t second_size(const Region *r, uint32_t pos, int64_t steps) {
 	return steps > 8 ? bytes / 10 * 9 : bytes / 2;
 }
 
-static void add_second(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand), l = r->p->plan->loop_of[r->graph];
+static void add_second(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos, l = r->p->plan->loop_of[r->graph];
 	if (!pos || !module_of(r)->target->bf16_vpu || l == NONE || r->waits[pos] != OUTSIDE || r->turned[pos] ||
 	    !lowering_streams(how_of(r, pos)))
 		return;
 	bool second = false;
 	for (uint32_t i = 0; i < node_get(module_of(r), r->nodes[user])->arg_count; i++) {
 		NodeId n = node_input(module_of(r), r->nodes[user], i);
-		second = second || (n != NONE && !position(r, n) && waits_outside(r, n) && has_rows(r, n));
+		second = second || (n != NONE && !position(r, n) && waits_outside(r, value_root(r->p->plan, n)) &&
+		                    has_rows(r, n));
 	}
 	const LoopDim *d = &r->p->plan->loops.at[l].dim[0];
 	int64_t steps = int_min(d->full_steps + (d->tail != 0), TOO_MUCH / 1024);
@@ -202,8 +203,8 @@ static int64_t early_size(const Region *r, uint32_t user, uint32_t pos) {
 }
 
 /* What is widened once and read twice after the reduction is there twice, as the compiler widens it for each. */
-static void add_again(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand), after = r->waits[user];
+static void add_again(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos, after = r->waits[user];
 	uint32_t from = pos && after && lowering_streams(how_of(r, user)) ? widened_load(r, pos) : 0;
 	bool again = from && !r->waits[pos] && r->read_after[pos] == after && r->last_reader[pos] != user;
 	if (from) {
@@ -217,8 +218,8 @@ static void add_again(Region *r, uint32_t user, NodeId operand) {
 	r->late_load[after] = int_max(r->late_load[after], pos < after ? 0 : held_bytes(r, from));
 }
 
-static void add_late(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand), after = r->waits[user];
+static void add_late(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos, after = r->waits[user];
 	if (!pos || pos < after || r->waits[pos] >= after || r->early[pos] || !lowering_streams(how_of(r, user)) ||
 	    how_of(r, pos) == LOWER_FREE || !is_wide(r, pos))
 		return;
@@ -253,6 +254,8 @@ void region_late(Region *r) {
 	for (uint32_t pos = 1; pos <= r->count; pos++)
 		r->narrow[pos] = how_of(r, pos) == LOWER_LOAD && is_narrow(module_of(r), r->nodes[pos]);
 	each_node(r, add_wait);
+	if (!r->any_waits)
+		return;
 	each_node(r, mark_joins);
 	each_node(r, add_late);
 	each_node(r, add_again);

@@ -21,7 +21,7 @@ typedef struct Needs {
 } Needs;
 
 static void need(Needs *s, NodeId n, uint64_t bits) {
-	if (n == NONE)
+	if (n == NONE || bits == 0)
 		return;
 	Value *v = value_of(s->p, n);
 	bits &= blocks_of(s->p, n) & ~v->needed;
@@ -40,7 +40,7 @@ static void need_operands_in(Needs *s, const Arg *a, uint64_t bits) {
 
 static void need_operands(Needs *s, NodeId n, uint64_t bits) {
 	const Node *node = node_get(s->p->m, n);
-	for (uint32_t i = 0; i < node->arg_count; i++)
+	for (uint32_t i = 0; i < node->arg_count && bits; i++)
 		need_operands_in(s, arg_get(s->p->m, node->arg_first + i), bits);
 }
 

@@ -8,6 +8,7 @@
 /* One of the ways in which a configuration can be planned: fori_dma.c. */
 typedef struct PlanWay {
 	bool trial;               /* refuse what does not fit without looking for what would */
+	bool supported;           /* another way was planned: what none can lower is not there */
 	bool fori_copies;         /* fori_loop copies the windows that it can */
 	const char *resident_why; /* else: why not */
 	bool skew;                /* loops compute ahead where that can pay: skew.c */

@@ -16,8 +16,10 @@ const char *list_text(Printer *pr, uint32_t count, const char *const *items) {
 }
 
 static void put_ints(Text *out, uint32_t count, const int64_t *ints) {
-	for (uint32_t i = 0; i < count; i++)
-		text_printf(out, i ? ", %lld" : "%lld", (long long)ints[i]);
+	for (uint32_t i = 0; i < count; i++) {
+		text_put(out, i ? ", " : "");
+		text_put_int(out, ints[i]);
+	}
 }
 
 const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape) {

@@ -1,34 +1,45 @@
 /* print_module.c - the Python module around the kernels: KERNEL_INFO, the function that callers use, and helpers. */
 #include "printer.h"
 #include "version.h"
+#include <stdlib.h>
 
 /* The jax versions that emitted modules were tested with: for people, and as Python. */
 #define JAX_RANGE ">=0.10.2,<0.11"
 #define JAX_TEST "(0, 10, 2) <= jax.__version_info__ < (0, 11)"
 
-/* Keywords, what the kernel text itself uses, and builtins whose shadowing would confuse a reader. */
+/* Keywords, what the kernel text itself uses, and builtins whose shadowing would confuse a reader; as strcmp() sorts.
+ */
 /* clang-format off */
-#define RESERVED \
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", \
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", \
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "match", "case", "type", "jax", "jnp", \
-    "pl", "pltpu", "plsc", "functools", "warnings", "range", "tuple", "str", "getattr", "carry", "slot", "i", "interpret", \
-    "KERNEL_INFO", "abs", "all", "any", "bool", "float", "int", "len", "list", "map", "max", "min", "object", "print", \
-    "round", "set", "slice", "sum", "zip", "input", "id", "filter", "iter", "next", "open", "eval", "exec", "vars", \
-    "dict", "bytes", "hash", "dir", "pow", "sorted", "reversed", "super", "self", "cls", "compile", "getattr", \
-    "setattr", "delattr", "globals", "locals", "breakpoint", "exit", "quit", "memoryview", "hasattr", "type", \
-    "isinstance", "property", "TypeError", "AttributeError", "ImportError"
+static const char *const reserved[] = {
+    "AttributeError", "False", "ImportError", "KERNEL_INFO", "None", "True", "TypeError", "abs", "all", "and",
+    "any", "as", "assert", "async", "await", "bool", "break", "breakpoint", "bytes", "carry", "case", "class",
+    "cls", "compile", "continue", "def", "del", "delattr", "dict", "dir", "elif", "else", "eval", "except", "exec",
+    "exit", "filter", "finally", "float", "for", "from", "functools", "getattr", "global", "globals", "hasattr",
+    "hash", "i", "id", "if", "import", "in", "input", "int", "interpret", "is", "isinstance", "iter", "jax", "jnp",
+    "lambda", "len", "list", "locals", "map", "match", "max", "memoryview", "min", "next", "nonlocal", "not",
+    "object", "open", "or", "pass", "pl", "plsc", "pltpu", "pow", "print", "property", "quit", "raise", "range", "return",
+    "reversed", "round", "self", "set", "setattr", "slice", "slot", "sorted", "str", "sum", "super", "try", "tuple",
+    "type", "vars", "warnings", "while", "with", "yield", "zip",
+};
 /* clang-format on */
-static const char *const reserved[] = {RESERVED, NULL};
-static const char *const reserved_in_wrapper[] = {RESERVED, "call", NULL};
+
+static int compare_word(const void *name, const void *word) { return strcmp(name, *(const char *const *)word); }
+
+static bool is_reserved(const char *name) {
+	return bsearch(name, reserved, sizeof reserved / sizeof *reserved, sizeof *reserved, compare_word) != NULL;
+}
+
+static bool is_reserved_in_wrapper(const char *name) { return is_reserved(name) || strcmp(name, "call") == 0; }
 
 /* [2, 512] */
 static const char *dims_text(Printer *pr, const KArray *x) {
 	Text out;
 	text_init(&out, pr->a);
 	text_put(&out, "[");
-	for (uint32_t i = 0; i < x->rank; i++)
-		text_printf(&out, i ? ", %lld" : "%lld", (long long)x->shape[i]);
+	for (uint32_t i = 0; i < x->rank; i++) {
+		text_put(&out, i ? ", " : "");
+		text_put_int(&out, x->shape[i]);
+	}
 	text_put(&out, "]");
 	return out.at;
 }
@@ -86,7 +97,7 @@ static const char *config_text(Printer *pr, const char *json) {
 		size_t n = in_string && *json == '\\' ? 2 : 1;
 		const char *word = NULL;
 		in_string ^= *json == '"';
-		for (size_t i = 0; !in_string && !word && i < sizeof words / sizeof *words; i++)
+		for (size_t i = 0; !in_string && is_letter(*json) && !word && i < sizeof words / sizeof *words; i++)
 			if (strncmp(json, words[i][0], strlen(words[i][0])) == 0) {
 				word = words[i][1];
 				n = strlen(words[i][0]);
@@ -237,8 +248,8 @@ static void print_public(Printer *pr) {
 
 void kernels_name(KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++)
-		kernel_name_values(p->kernels.at[i], reserved, p->name);
-	kernel_name_values(p->host, reserved_in_wrapper, p->name);
+		kernel_name_values(p->kernels.at[i], is_reserved, p->name);
+	kernel_name_values(p->host, is_reserved_in_wrapper, p->name);
 }
 
 /* The kernel functions, each after two blank lines. `helpers` is then what they need. */

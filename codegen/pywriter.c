@@ -3,32 +3,36 @@
 #include <math.h>
 #include <stdio.h>
 
-static void put_indent(PyWriter *w, int indent) {
-	for (int i = 0; i < indent; i++)
-		text_put(w->out, "    ");
-}
-
 static void put_line(PyWriter *w, int indent, const char *s, size_t n) {
-	put_indent(w, indent);
+	for (int i = 0; i < indent; i++)
+		text_putn(w->out, "    ", 4);
 	text_putn(w->out, s, n);
-	text_put(w->out, "\n");
+	text_putn(w->out, "\n", 1);
 }
 
 /* What the walks over a statement look for; all other characters are passed over at once. */
-enum { PLAIN, QUOTE, OPEN, CLOSE, COMMA, SPACE, DOT };
+enum { PLAIN, QUOTE, OPEN, CLOSE, COMMA, SPACE, DOT, END };
 static const unsigned char kinds[256] = {
-	['"'] = QUOTE, ['\''] = QUOTE, ['('] = OPEN,  ['['] = OPEN,  ['{'] = OPEN, [')'] = CLOSE,
-	[']'] = CLOSE, ['}'] = CLOSE,  [','] = COMMA, [' '] = SPACE, ['.'] = DOT};
+	['\0'] = END,  ['"'] = QUOTE, ['\''] = QUOTE, ['('] = OPEN,  ['['] = OPEN,  ['{'] = OPEN,
+	[')'] = CLOSE, [']'] = CLOSE, ['}'] = CLOSE,  [','] = COMMA, [' '] = SPACE, ['.'] = DOT};
 
 static int kind_of(char c) { return kinds[(unsigned char)c]; }
 static bool is_open(char c) { return kind_of(c) == OPEN; }
 static bool is_close(char c) { return kind_of(c) == CLOSE; }
 
+/* The first character from i on that a walk looks for, or the end of the text. */
+static size_t skip_plain(const char *s, size_t i) {
+	while (kind_of(s[i]) == PLAIN)
+		i++;
+	return i;
+}
+
+/* The last character of the string that starts at i. */
 static size_t skip_string(const char *s, size_t i) {
 	char quote = s[i++];
 	while (s[i] && s[i] != quote)
 		i += s[i] == '\\' && s[i + 1] ? 2 : 1;
-	return i;
+	return s[i] ? i : i - 1;
 }
 
 /* Where to break s[0..n): the last outermost bracket pair up to whose opening the line fits `width`, or else the first
@@ -37,11 +41,9 @@ static bool break_brackets(const char *s, size_t n, size_t width, size_t *open, 
 	bool found = false;
 	int depth = 0;
 	size_t start = 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = skip_plain(s, 0); i < n; i = skip_plain(s, i + 1)) {
 		int kind = kind_of(s[i]);
-		if (kind == PLAIN) {
-			continue;
-		} else if (kind == QUOTE) {
+		if (kind == QUOTE) {
 			i = skip_string(s, i);
 		} else if (kind == OPEN && depth++ == 0) {
 			start = i;
@@ -62,10 +64,8 @@ static size_t item_end(const char *s, size_t i, size_t n) {
 	if (n - i > 7 && strncmp(s + i, "lambda ", 7) == 0)
 		while (i < n && s[i] != ':')
 			i++;
-	for (; i < n; i++) {
+	for (i = skip_plain(s, i); i < n; i = skip_plain(s, i + 1)) {
 		int kind = kind_of(s[i]);
-		if (kind == PLAIN)
-			continue;
 		if (kind == QUOTE)
 			i = skip_string(s, i);
 		else if (kind == COMMA && depth == 0)
@@ -98,13 +98,23 @@ static size_t opening(const char *s, size_t close, int depth) {
 	return found;
 }
 
+/* How often `c` stands beside a closing bracket, in strings too: `by` characters before it. A walk that looks for such
+ * pairs is for the few texts that have any. */
+static uint32_t beside_close(const char *s, size_t n, char c, ptrdiff_t by) {
+	uint32_t count = 0;
+	const char *end = s + n;
+	for (const char *at = s; (at = memchr(at, c, (size_t)(end - at))) != NULL; at++)
+		count += at + by >= s && at + by < end && is_close(at[by]);
+	return count;
+}
+
 /* A comma before the closing bracket asks for one item per line, but for that of a tuple of one item. */
 static bool wants_breaking(const char *s, size_t n) {
 	int depth = 0;
-	for (size_t i = 0; i < n; i++) {
+	if (beside_close(s, n, ',', 1) == 0)
+		return false;
+	for (size_t i = skip_plain(s, 0); i < n; i = skip_plain(s, i + 1)) {
 		int kind = kind_of(s[i]);
-		if (kind == PLAIN)
-			continue;
 		if (kind == QUOTE)
 			i = skip_string(s, i);
 		else if (kind == OPEN)
@@ -147,7 +157,7 @@ static void put_broken(PyWriter *w, int indent, const char *s, size_t n, size_t 
 	                (size_t)(indent + 1) * 4 + length <= PY_WIDTH;
 	if (one_line)
 		put_line(w, indent + 1, body, length);
-	else if (item_end(body, 0, length) == length && !call)
+	else if (!call && item_end(body, 0, length) == length)
 		put_expression(w, indent + 1, body, length); /* a parenthesised one */
 	else
 		put_items(w, indent + 1, body, length);
@@ -232,6 +242,8 @@ static size_t next_part(const char *s, size_t from, size_t n, int level) {
 
 /* One operand, perhaps behind its operator, with two such attributes or more: it is broken before each. */
 static bool is_chain(const char *s, size_t n) {
+	if (beside_close(s, n, '.', -1) < 2)
+		return false;
 	size_t start = n > 3 && s[0] != '"' && !is_name_char(s[0]) && !is_open(s[0]) ? strcspn(s, " ") + 1 : 0;
 	int depth = 0, outside = 0; /* of the brackets that are open where the operand starts */
 	uint32_t attributes = 0;
@@ -387,7 +399,7 @@ void py_put_string(Text *out, const char *s) {
 		if (point == '"' || point == '\\')
 			text_printf(out, "\\%c", (int)point);
 		else if (point >= 0x20 && point < 0x7f)
-			text_printf(out, "%c", (int)point);
+			text_putn(out, &(char){(char)point}, 1);
 		else
 			text_printf(out, point < 0x100 ? "\\x%02x" : point < 0x10000 ? "\\u%04x" : "\\U%08x", point);
 	}

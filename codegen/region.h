@@ -12,12 +12,18 @@
 #define AFTER(pos) ((pos) + 1)
 enum { OUTSIDE = AFTER(0) };
 
+/* What computes a value that a node reads, and its position; 0: it is in another graph. */
+typedef struct RegionRef {
+	NodeId node;
+	uint32_t pos;
+} RegionRef;
+
 typedef struct Region {
 	Planner *p;
 	GraphId graph;
 	uint32_t count;      /* nodes */
 	NodeId *nodes;       /* by position */
-	VEC(NodeId) refs;    /* what the nodes refer to, one node after the other */
+	VEC(RegionRef) refs; /* what the nodes refer to, one node after the other */
 	uint32_t *ref_first; /* by position, and one more: its first in `refs` */
 	uint32_t *at;        /* by node: its position in this graph, 1-based; 0: not of this graph */
 	uint32_t *until;     /* by position: the last position that reads it, streaming users seen through */
@@ -31,6 +37,7 @@ typedef struct Region {
 	int64_t *beside;  /* of all graphs: bytes spilled beside the peak: of ragged last steps, of what waits in others
 	                   */
 	uint32_t *waits;  /* by position: AFTER() the last reduction along lanes that it depends on; 0: none */
+	bool any_waits;   /* there is such a one */
 	bool *narrow;     /* by position: depends on elements of fewer than 32 bits, no reduction between */
 	uint32_t *leaf;   /* by position: the last load or held value that it is computed from, no other between */
 	bool *computed;   /* by position: of wide values that are no loads */
@@ -89,7 +96,7 @@ int64_t last_size(const Plan *plan, NodeId n);
 bool region_crosses(const Region *r, uint32_t pos);
 bool is_plain_load(const Region *r, uint32_t pos);
 
-typedef void Visit(Region *r, uint32_t user, NodeId operand);
+typedef void Visit(Region *r, uint32_t user, RegionRef operand);
 void each_operand(Region *r, uint32_t user, Visit *visit);
 /* Position of the node that computes the value which n names; 0 if that is in another graph. */
 uint32_t position(const Region *r, NodeId n);

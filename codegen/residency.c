@@ -139,8 +139,9 @@ void residency_mark(Planner *p, AccessWants *wants) {
 		if (r->wants.count == 0 || !count_traffic(p, wants, r) ||
 		    (r->resident * SAVES_AT_LEAST > r->copied && !group_holds_all(p->m)))
 			continue;
+		const char *why = p->way.keep ? why_stays(p, r) : "it may stay";
 		for (uint32_t i = 0; i < r->wants.count; i++)
-			wants->at[r->wants.at[i]].stays = why_stays(p, r);
+			wants->at[r->wants.at[i]].stays = why;
 	}
 	leave_windows(p, wants);
 	for (uint32_t i = 0; i < wants->count; i++) {

@@ -33,27 +33,46 @@ enum { HANDED_REGISTER_BYTES = 8 * 4096 };
 /* So many full steps give a pair and what stands behind the loop. */
 enum { PAIR_STEPS = 3 };
 
+/* A node of the loop, and one of the loop that it reads. */
+typedef struct Read {
+	NodeId user, operand;
+} Read;
+
 typedef struct Skew {
 	Planner *p;
 	Loop *loop;
-	bool *late;  /* by node: depends on a carried value or on something that the kernel writes */
-	bool *ahead; /* by node: one step ahead */
-	bool *leads; /* by node: a matmul that is late depends on it */
+	bool *late;      /* by node: depends on a carried value or on something that the kernel writes */
+	bool *ahead;     /* by node: one step ahead */
+	bool *leads;     /* by node: a matmul that is late depends on it */
+	VEC(Read) reads; /* in the order of the program */
 } Skew;
 
 typedef void Visit(Skew *s, NodeId user, NodeId operand);
 
-static void each_ref(Skew *s, NodeId user, const Arg *a, Visit *visit) {
+static void push_reads(Skew *s, NodeId user, const Arg *a) {
 	if (a->kind == ARG_REF && node_get(s->p->m, a->node)->graph == s->loop->graph)
-		visit(s, user, a->node);
+		vec_push(s->p->a, &s->reads, ((Read){user, a->node}));
 	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
-		each_ref(s, user, arg_get(s->p->m, a->list.first + i), visit);
+		push_reads(s, user, arg_get(s->p->m, a->list.first + i));
 }
 
-static void each_operand(Skew *s, NodeId user, Visit *visit) {
-	const Node *node = node_get(s->p->m, user);
-	for (uint32_t i = 0; i < node->arg_count; i++)
-		each_ref(s, user, arg_get(s->p->m, node->arg_first + i), visit);
+/* Flat, for they are walked several times. */
+static void find_reads(Skew *s) {
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		const Node *node = node_get(s->p->m, n);
+		for (uint32_t i = 0; i < node->arg_count; i++)
+			push_reads(s, n, arg_get(s->p->m, node->arg_first + i));
+	}
+}
+
+static void forwards(Skew *s, Visit *visit) {
+	for (uint32_t i = 0; i < s->reads.count; i++)
+		visit(s, s->reads.at[i].user, s->reads.at[i].operand);
+}
+
+static void backwards(Skew *s, Visit *visit) {
+	for (uint32_t i = s->reads.count; i-- > 0;)
+		visit(s, s->reads.at[i].user, s->reads.at[i].operand);
 }
 
 static Lowering how_of(const Skew *s, NodeId n) { return op_lowering(node_get(s->p->m, n)->op); }
@@ -117,20 +136,11 @@ static void mark_follows(Skew *s, NodeId user, NodeId operand) {
 		s->ahead[user] = true;
 }
 
-static void forwards(Skew *s, Visit *visit) {
-	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
-		each_operand(s, n, visit);
-}
-
-static void backwards(Skew *s, Visit *visit) {
-	for (NodeId n = graph_get(s->p->m, s->loop->graph)->last; n != NONE; n = node_get(s->p->m, n)->prev)
-		each_operand(s, n, visit);
-}
-
 /* The matmuls to take, what they need, what follows them, and what that needs. */
 static bool choose_ahead(Skew *s) {
 	bool any = false;
 	bool all = s->loop->type != LOOP_UNROLL && (Choice)s->p->m->config.loop_skew.value == CHOICE_ON;
+	find_reads(s);
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
 		s->late[n] = is_bound(s, n);
 	forwards(s, mark_late);

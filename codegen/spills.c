@@ -108,9 +108,14 @@ bool region_crosses(const Region *r, uint32_t pos) {
 	return r->until[pos] > pos && r->barriers[r->until[pos]] > r->barriers[pos + 1];
 }
 
+uint32_t position(const Region *r, NodeId n) {
+	n = value_root(r->p->plan, n);
+	return node_get(r->p->m, n)->graph == r->graph ? r->at[n] : 0;
+}
+
 static void push_refs(Region *r, const Arg *a) {
 	if (a->kind == ARG_REF)
-		vec_push(r->p->a, &r->refs, a->node);
+		vec_push(r->p->a, &r->refs, ((RegionRef){value_root(r->p->plan, a->node), position(r, a->node)}));
 	for (uint32_t i = 0; arg_is_list(a) && i < a->list.count; i++)
 		push_refs(r, arg_get(r->p->m, a->list.first + i));
 }
@@ -131,13 +136,8 @@ void each_operand(Region *r, uint32_t user, Visit *visit) {
 		visit(r, user, r->refs.at[i]);
 }
 
-uint32_t position(const Region *r, NodeId n) {
-	n = value_root(r->p->plan, n);
-	return node_get(r->p->m, n)->graph == r->graph ? r->at[n] : 0;
-}
-
-static void read_until(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand);
+static void read_until(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos;
 	/* What streams is computed where it is read. */
 	bool through = lowering_streams(how_of(r, user)) && !region_crosses(r, user) && r->until[user] > user;
 	/* A loop reads its arguments until its last step. */
@@ -146,14 +146,14 @@ static void read_until(Region *r, uint32_t user, NodeId operand) {
 		r->until[pos] = last;
 }
 
-static void mark_carried(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand);
+static void mark_carried(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos;
 	r->carried[user] = r->carried[user] || (pos && r->carried[pos]);
 }
 
 /* What does not depend on the step before, but is read by what does. */
-static void mark_frontier(Region *r, uint32_t user, NodeId operand) {
-	uint32_t pos = position(r, operand);
+static void mark_frontier(Region *r, uint32_t user, RegionRef operand) {
+	uint32_t pos = operand.pos;
 	if (pos && r->carried[user] && !r->carried[pos])
 		r->frontier[pos] = true;
 }

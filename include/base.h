@@ -115,6 +115,7 @@ typedef struct Text {
 void text_init(Text *t, Arena *a);
 void text_put(Text *t, const char *s);
 void text_putn(Text *t, const char *s, size_t n);
+void text_put_int(Text *t, int64_t value);
 void text_printf(Text *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The shortest decimal text of a finite number that reads back as the same double; always with a '.' or an 'e', and
  * never with the locale's decimal point. Valid in JSON and in Python. */

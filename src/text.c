@@ -24,7 +24,7 @@ static inline void text_room(Text *t, size_t extra) {
 		text_grow(t, extra);
 }
 
-void text_putn(Text *t, const char *s, size_t n) {
+static inline void put(Text *t, const char *s, size_t n) {
 	text_room(t, n);
 	if (n)
 		memcpy(t->at + t->length, s, n);
@@ -32,7 +32,9 @@ void text_putn(Text *t, const char *s, size_t n) {
 	t->at[t->length] = '\0';
 }
 
-void text_put(Text *t, const char *s) { text_putn(t, s, strlen(s)); }
+void text_putn(Text *t, const char *s, size_t n) { put(t, s, n); }
+
+void text_put(Text *t, const char *s) { put(t, s, strlen(s)); }
 
 static void put_decimal(Text *t, bool negative, unsigned long long value) {
 	char digits[24], *at = digits + sizeof digits;
@@ -41,12 +43,14 @@ static void put_decimal(Text *t, bool negative, unsigned long long value) {
 	while ((value /= 10) != 0);
 	if (negative)
 		*--at = '-';
-	text_putn(t, at, (size_t)(digits + sizeof digits - at));
+	put(t, at, (size_t)(digits + sizeof digits - at));
 }
 
 static void put_signed(Text *t, long long value) {
 	put_decimal(t, value < 0, value < 0 ? 0ull - (unsigned long long)value : (unsigned long long)value);
 }
+
+void text_put_int(Text *t, int64_t value) { put_signed(t, value); }
 
 /* %.*s: so many bytes at most, or all of them if the number is negative. */
 static void put_part(Text *t, va_list *ap) {
@@ -55,8 +59,16 @@ static void put_part(Text *t, va_list *ap) {
 	text_putn(t, s, most < 0 ? strlen(s) : strnlen(s, (size_t)most));
 }
 
-/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %%. Returns the text behind
- * it; NULL for any other. */
+/* %.0f of a whole number, but for one that is too large; false for others. */
+static bool put_whole(Text *t, double value) {
+	if (!(value >= 1 && value < 1e18 && value == (double)(long long)value))
+		return false;
+	put_signed(t, (long long)value);
+	return true;
+}
+
+/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %% and %.0f of whole numbers.
+ * Returns the text behind it; NULL for any other. */
 static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 	if (at[0] == 's')
 		text_put(t, va_arg(*ap, const char *));
@@ -70,11 +82,11 @@ static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 		text_putn(t, "%", 1);
 	else if (at[0] == '.' && at[1] == '*' && at[2] == 's')
 		put_part(t, ap);
-	else if (strncmp(at, "lld", 3) == 0)
+	else if (at[0] == 'l' && at[1] == 'l' && at[2] == 'd')
 		put_signed(t, va_arg(*ap, long long));
-	else if (strncmp(at, "zu", 2) == 0)
+	else if (at[0] == 'z' && at[1] == 'u')
 		put_decimal(t, false, va_arg(*ap, size_t));
-	else
+	else if (strncmp(at, ".0f", 3) != 0 || !put_whole(t, va_arg(*ap, double)))
 		return NULL;
 	return at + (at[0] == 'l' || at[0] == '.' ? 3 : at[0] == 'z' ? 2 : 1);
 }
@@ -90,7 +102,7 @@ static bool put_simple(Text *t, const char *fmt, va_list ap) {
 		while (*end && *end != '%')
 			end++;
 		if (end > fmt)
-			text_putn(t, fmt, (size_t)(end - fmt));
+			put(t, fmt, (size_t)(end - fmt));
 		fmt = *end == '%' ? put_conversion(t, end + 1, &copy) : end;
 	}
 	va_end(copy);

@@ -114,6 +114,28 @@ static void test_nearest(void **state) {
 	assert_null(name_nearest("", names));
 }
 
+static void expect_whole(Arena *a, double value, const char *text) {
+	assert_string_equal(arena_printf(a, "<%.0f>", value), text);
+}
+
+static void test_whole_numbers(void **state) {
+	Arena a;
+	Text t;
+	(void)state;
+	arena_init(&a, NULL);
+	expect_whole(&a, 0, "<0>");
+	expect_whole(&a, -0.0, "<-0>");
+	expect_whole(&a, 34359738368.0, "<34359738368>");
+	expect_whole(&a, 2.5, "<2>");
+	expect_whole(&a, -7, "<-7>");
+	expect_whole(&a, 1e18, "<1000000000000000000>");
+	expect_whole(&a, 1e20, "<100000000000000000000>");
+	text_init(&t, &a);
+	text_put_int(&t, INT64_MIN);
+	assert_string_equal(t.at, "-9223372036854775808");
+	arena_free(&a);
+}
+
 static void test_text(void **state) {
 	static const double numbers[] = {0.0, 1.0, -2.5, 0.1, 1e300, 5e-324, 0.12751743082459868, 1e15, 123456789.0};
 	Arena a;
@@ -161,7 +183,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_arena), cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_vec),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_arithmetic),    cmocka_unit_test(test_nearest),
-		cmocka_unit_test(test_text),  cmocka_unit_test(test_decimals),
+		cmocka_unit_test(test_text),  cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_decimals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,23 @@ static void brackets_in_strings_are_text(void **state) {
 	EXPECT(p, "x = {\n    \"a]\\\"(\": 1,\n    \"b\": [2],\n}\n");
 }
 
+static void a_comma_before_a_bracket_in_a_string_breaks_nothing(void **state) {
+	(void)state;
+	Page p;
+	page_start(&p);
+	py_statement(&p.w, "f(\"a,)\", \").b).c\")");
+	EXPECT(p, "f(\"a,)\", \").b).c\")\n");
+}
+
+/* No text of ours ends so: nothing behind its end is read. */
+static void a_string_without_an_end_ends_with_the_text(void **state) {
+	(void)state;
+	Page p;
+	page_start(&p);
+	py_statement(&p.w, "f(a,), \"b");
+	EXPECT(p, "f(\n    a,\n), \"b\n");
+}
+
 static void a_chain_of_calls_breaks_before_each(void **state) {
 	(void)state;
 	Page p;
@@ -214,6 +231,8 @@ int main(void) {
 		cmocka_unit_test(a_trailing_comma_breaks_but_not_in_a_tuple_of_one),
 		cmocka_unit_test(commas_of_a_lambda_do_not_split_it),
 		cmocka_unit_test(brackets_in_strings_are_text),
+		cmocka_unit_test(a_comma_before_a_bracket_in_a_string_breaks_nothing),
+		cmocka_unit_test(a_string_without_an_end_ends_with_the_text),
 		cmocka_unit_test(a_chain_of_calls_breaks_before_each),
 		cmocka_unit_test(a_long_sum_breaks_before_its_operators),
 		cmocka_unit_test(a_target_that_fits_is_not_broken),
