@@ -86,7 +86,7 @@ static KArg load_element(Builder *b, NodeId n) {
 		return build_converted(b, x, from, to);
 	int64_t zeros[3 * DIM_MAX] = {0};
 	for (uint32_t i = 0; i < access->rank; i++)
-		zeros[3 * i] = K_ITEM_AT;
+		zeros[(size_t)3 * i] = K_ITEM_AT;
 	x = build_as(b, x, dtype_widened(from));
 	return build_as(b, build_op(b, K_INDEX, dtype_widened(from), 1, &x, 3 * access->rank, zeros), to);
 }

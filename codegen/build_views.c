@@ -12,7 +12,7 @@ static KArg with_ints(Builder *b, uint16_t op, KArg x, uint32_t count, const int
 }
 
 static void put_item(int64_t *items, uint32_t *count, KItem kind, int64_t start, int64_t end) {
-	int64_t *item = items + 3 * (*count)++;
+	int64_t *item = items + (size_t)3 * (*count)++;
 	item[0] = kind;
 	item[1] = start;
 	item[2] = end;
@@ -246,8 +246,8 @@ static KArg padded(Builder *b, NodeId n, KArg x, Dtype dtype) {
 		if (low < 0 || high < 0)
 			x = cut(b, x, rank, i, low < 0 ? -low : 0, shape[i] + (high < 0 ? high : 0));
 		any = any || low > 0 || high > 0;
-		widths[2 * i] = int_max(low, 0);
-		widths[2 * i + 1] = int_max(high, 0);
+		widths[(size_t)2 * i] = int_max(low, 0);
+		widths[(size_t)2 * i + 1] = int_max(high, 0);
 	}
 	if (!any)
 		return x;

@@ -157,7 +157,7 @@ ValueId *drive_call(Driver *d, Part part, const KArgs *args, const ValueId *as, 
 	kernel_stmt(k, s)->function = d->part[part];
 	for (uint32_t i = 0; i < count; i++) {
 		ValueId like = part == PART_AHEAD ? d->loop->handed.at[i].value : d->loop->carried.at[i];
-		bool stored = to && to[i] != NONE;
+		bool stored = (to && to[i] != NONE) || !as;
 		results[i] = result_like(d, s, like, stored ? NULL : k->values.at[as[i]].name);
 		if (!stored)
 			k->values.at[results[i]].as = as[i];
@@ -230,7 +230,7 @@ void drive_tail(Driver *d, ValueId *values) {
 		given = drive_call(d, PART_AHEAD, &ahead, handed.at, NULL);
 	}
 	drive_add_steps(d, PART_STEP, &args);
-	for (uint32_t i = 0; i < loop->handed.count; i++)
+	for (uint32_t i = 0; given && i < loop->handed.count; i++)
 		vec_push(a, &args, karg_value(given[i]));
 	add_tail_windows(d, PART_STEP, &args);
 	for (uint32_t i = 0; i < loop->carried.count; i++)

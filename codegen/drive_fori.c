@@ -67,7 +67,7 @@ static FunctionId define_copy(Driver *d, uint32_t w) {
 	KParameter parameter = {PARAMETER_VALUE, step};
 	vec_push(k->arena, &k->functions.at[f].parameters, parameter);
 	Cursor outer = drive_define(d, f);
-	bool reads[RANK_MAX];
+	bool reads[RANK_MAX] = {false};
 	for (uint32_t i = 0; i < d->loop->rank; i++)
 		reads[i] = drive_window_reads(d, win, i);
 	split_step(d, int_value(k, step), reads);
@@ -343,7 +343,7 @@ static void body_step(const Fori *f, IntId step, IntId next, const Hand *from, H
 	wait_for_room(f, step);
 	if (loop->skewed)
 		call_ahead(f, next, to, own);
-	bool reads[RANK_MAX];
+	bool reads[RANK_MAX] = {false};
 	for (uint32_t i = 0; i < loop->rank; i++)
 		reads[i] = drive_step_read(d, PART_STEP, i, true);
 	split_step(d, step, reads);

@@ -369,10 +369,12 @@ typedef struct Kernel {
 	RegionId body;         /* of the kernel's function */
 	int64_t vmem_limit;    /* bytes, passed to the compiler; 0: its own */
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
+	int64_t devices;       /* so many are along it */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
 	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	KStrips *strips;       /* rows are to be computed in strips of columns; NULL */
-	bool sparse_core;      /* it runs on a SparseCore's subcores, and has no grid */
+	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
+	int64_t subcores;      /* ... on so many vector subcores of each */
 	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
 } Kernel;
 

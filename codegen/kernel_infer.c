@@ -164,11 +164,11 @@ static bool indexed(KInfer *in) {
 	if (!x || in->int_count % 3)
 		return no(in, "a tile and items are needed");
 	for (uint32_t i = 0; i < count; i++)
-		given += in->ints[3 * i] != K_ITEM_NEW && in->ints[3 * i] != K_ITEM_REST;
+		given += in->ints[(size_t)3 * i] != K_ITEM_NEW && in->ints[(size_t)3 * i] != K_ITEM_REST;
 	if (given > x->rank)
 		return no(in, "there are more items than dims");
 	for (uint32_t i = 0; i < count; i++) {
-		const int64_t *item = &in->ints[3 * i];
+		const int64_t *item = in->ints + (size_t)3 * i;
 		for (uint32_t d = 0; item[0] == K_ITEM_REST && d < x->rank - given; d++)
 			in->shape[to++] = x->shape[from++];
 		if (item[0] == K_ITEM_NEW)
@@ -194,7 +194,7 @@ static bool padded(KInfer *in) {
 		return no(in, "widths must have two numbers for each dim");
 	take(in, x);
 	for (uint32_t d = 0; d < x->rank; d++)
-		in->shape[d] += in->ints[2 * d] + in->ints[2 * d + 1];
+		in->shape[d] += in->ints[(size_t)2 * d] + in->ints[(size_t)2 * d + 1];
 	return true;
 }
 
@@ -326,7 +326,7 @@ static bool shape_of(KInfer *in, uint16_t op) {
 			return no(in, "slices must have three numbers for each dim");
 		take(in, x);
 		for (uint32_t d = 0; d < x->rank; d++) {
-			const int64_t *s = &in->ints[3 * d];
+			const int64_t *s = in->ints + (size_t)3 * d;
 			if (s[2] < 1)
 				return no(in, "a step must be 1 or more");
 			in->shape[d] = int_max(int_cdiv(int_max(int_min(s[1], x->shape[d]) - s[0], 0), s[2]), 0);

@@ -252,7 +252,7 @@ int64_t kread_number(KReader *r, const char *what, int64_t low, int64_t high) {
 static const char *const taken[] = {
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "jax", "jnp", "pl", "pltpu",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "jax", "jnp", "pl", "pltpu", "plsc",
     "functools", "warnings", "range", "tuple", "str", "getattr", "carry", "interpret", "KERNEL_INFO", NULL};
 /* clang-format on */
 

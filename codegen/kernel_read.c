@@ -128,9 +128,15 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 2: read_buffer(r, s, BUFFER_OUT); break;
 	case 3: read_buffer(r, s, BUFFER_SCRATCH); break;
 	case 4: r->k->vmem_limit = kread_number(r, "the bytes of the limit", 1, INT64_MAX); break;
-	case 5: r->k->mesh_axis = kread_variable(r, "the mesh's axis"); break;
+	case 5:
+		r->k->mesh_axis = kread_variable(r, "the mesh's axis");
+		r->k->devices = kread_number(r, "how many devices are along it", 1, INT32_MAX);
+		break;
 	case 6: r->k->collective_id = kread_number(r, "the barrier's number", 0, INT32_MAX); break;
-	case 7: r->k->sparse_core = true; break;
+	case 7:
+		r->k->sparse_cores = kread_number(r, "how many SparseCores", 1, INT16_MAX);
+		r->k->subcores = kread_number(r, "how many subcores of each", 1, INT16_MAX);
+		break;
 	case 8: read_held(r); break;
 	case 9: r->k->turns = true; break;
 	case 10: read_strips(r); break;

@@ -557,13 +557,19 @@ static void put_signature(KTextOut *t) {
 		line_start(t);
 		text_put(t->out, "mesh ");
 		ktext_name(t, k->mesh_axis);
+		text_printf(t->out, " %lld", (long long)k->devices);
 		line_end(t);
 	}
 	if (k->collective_id != -1)
 		put_option(t, "collective_id", k->collective_id);
-	if (k->sparse_core || k->turns) {
+	if (k->sparse_cores) {
 		line_start(t);
-		text_put(t->out, k->sparse_core ? "sparse_core" : "turns");
+		text_printf(t->out, "sparse_core %lld %lld", (long long)k->sparse_cores, (long long)k->subcores);
+		line_end(t);
+	}
+	if (k->turns) {
+		line_start(t);
+		text_put(t->out, "turns");
 		line_end(t);
 	}
 	kernel_walk(k, k->body, put_lines_of, t);

@@ -29,14 +29,14 @@ void ktext_int(KTextOut *t, IntId i);
 /* (a, b), or what `open` and `close` say. */
 void ktext_ints(KTextOut *t, const IntId *ints, uint32_t count);
 void ktext_numbers(KTextOut *t, const char *open, const int64_t *numbers, uint32_t count, const char *close);
-void ktext_ref(KTextOut *t, RefId r);
+void ktext_ref(KTextOut *t, RefId id);
 void ktext_arg(KTextOut *t, const KArg *arg);
 /* With commas between. */
 void ktext_args(KTextOut *t, StmtId s, uint32_t first);
-void ktext_attributes(KTextOut *t, StmtId s);
+void ktext_attributes(KTextOut *t, StmtId id);
 /* dtype[dims]. */
 void ktext_array(KTextOut *t, Dtype dtype, uint32_t rank, const int64_t *shape);
-void ktext_type(KTextOut *t, ValueId v);
+void ktext_type(KTextOut *t, ValueId id);
 /* `vmem bfloat16[8, 128]` */
 void ktext_buffer_type(KTextOut *t, const KBuffer *b);
 

@@ -223,6 +223,36 @@ static void kverify_strips(Verifier *v, const KStrips *s) {
 		stash_fits(v, &s->stashes.at[i]);
 }
 
+/* What is prefetched comes first: jax counts it from the front. */
+static bool prefetch_fits(Verifier *v) {
+	bool other = false;
+	for (BufferId b = 0; b < v->k->buffers.count; b++) {
+		const KBuffer *x = &v->k->buffers.at[b];
+		if (x->role == BUFFER_OUT && x->space == KSPACE_PREFETCH)
+			return kverify_error(v, "kernel-signature", NULL, "%s is prefetched, and an output",
+			                     kverify_buffer_name(v, b));
+		if (x->role == BUFFER_IN && x->space == KSPACE_PREFETCH && other)
+			return kverify_error(v, "kernel-signature", "prefetched operands stand before all others",
+			                     "%s is prefetched, and stands behind an operand that is not",
+			                     kverify_buffer_name(v, b));
+		other = other || x->space != KSPACE_PREFETCH;
+	}
+	return true;
+}
+
+/* Its operands stay in HBM, and subcores stand for grid points. */
+static bool sparse_core_fits(Verifier *v) {
+	if (v->k->grid.count || v->k->vmem_limit || v->k->mesh_axis || v->k->collective_id >= 0)
+		return kverify_error(v, "kernel-signature", NULL,
+		                     "a kernel of SparseCores has no grid, vmem_limit, mesh or collective_id");
+	for (BufferId b = 0; b < v->k->buffers.count; b++)
+		if ((v->k->buffers.at[b].role == BUFFER_IN || v->k->buffers.at[b].role == BUFFER_OUT) &&
+		    (v->k->buffers.at[b].space != KSPACE_HBM || v->k->buffers.at[b].alias != NONE))
+			return kverify_error(v, "kernel-signature", "declare it hbm, with no alias",
+			                     "%s is an operand of SparseCores", kverify_buffer_name(v, b));
+	return true;
+}
+
 static void kverify_signature(Verifier *v) {
 	VerifyMark mark = kverify_mark(v);
 	for (uint32_t i = 0; i < v->k->grid.count; i++)
@@ -233,6 +263,9 @@ static void kverify_signature(Verifier *v) {
 	kverify_leave(v, mark);
 	if (v->k->strips)
 		kverify_strips(v, v->k->strips);
+	prefetch_fits(v);
+	if (v->k->sparse_cores)
+		sparse_core_fits(v);
 	for (BufferId b = 0; b < v->k->buffers.count; b++)
 		if (v->k->buffers.at[b].role != BUFFER_PARAMETER)
 			kverify_define_buffer(v, b);
@@ -271,10 +304,27 @@ static void kverify_kernel(Verifier *v, Kernel *k, uint32_t index) {
 		kverify_error(v, "kernel-structure", NULL, "it returns nothing");
 }
 
+/* The program is called once, on one mesh. */
+static void one_mesh(Verifier *v) {
+	const Kernel *first = NULL;
+	for (uint32_t i = 0; i < v->p->kernels.count; i++) {
+		Kernel *k = v->p->kernels.at[i];
+		first = first || !k->mesh_axis ? first : k;
+		v->k = k;
+		v->index = i;
+		v->stmt = NONE;
+		v->host = false;
+		if (k->mesh_axis && (strcmp(k->mesh_axis, first->mesh_axis) != 0 || k->devices != first->devices))
+			kverify_error(v, "kernel-signature", NULL, "it runs on another mesh than kernel '%s'",
+			              first->name);
+	}
+}
+
 bool program_verify_kernels(const KProgram *p, Diag *d) {
 	Verifier v = {.p = p, .d = d, .ok = true};
 	for (uint32_t i = 0; i < p->kernels.count; i++)
 		kverify_kernel(&v, p->kernels.at[i], i);
+	one_mesh(&v);
 	if (p->host)
 		kverify_kernel(&v, p->host, p->kernels.count);
 	return v.ok;

@@ -105,7 +105,24 @@ static bool device_at(Verifier *v, uint32_t i) {
 	if (v->k->mesh_axis)
 		return true;
 	(void)i;
-	return kverify_error(v, "kernel-signature", "say `mesh AXIS` in the signature", "the kernel runs on no mesh");
+	return kverify_error(v, "kernel-signature", "say `mesh AXIS DEVICES` in the signature",
+	                     "the kernel runs on no mesh");
+}
+
+static bool count_at(Verifier *v, uint32_t i) {
+	const KArg *arg = arg_at(v, i);
+	const KValue *x = value_of(v, arg);
+	if (x ? x->rank == 0 && x->type != KTYPE_COPY : arg->kind == KARG_INTEGER || arg->kind == KARG_INT)
+		return true;
+	return kverify_error(v, "kernel-type", NULL, "argument %u must be an int", i);
+}
+
+static bool gives_copy(Verifier *v, const KBuffer *to) {
+	if (to->role == BUFFER_IN)
+		return kverify_error(v, "kernel-type", "copy to an output or to scratch", "it copies to an input");
+	if (v->k->values.at[kernel_stmt(v->k, v->stmt)->result].type != KTYPE_COPY)
+		return kverify_error(v, "kernel-type", "state `: copy`", "it gives a copy");
+	return true;
 }
 
 static bool kverify_copy(Verifier *v, bool remote) {
@@ -121,11 +138,32 @@ static bool kverify_copy(Verifier *v, bool remote) {
 		return kverify_error(v, "kernel-type", "both ends of a copy have one dtype and shape",
 		                     "it copies %s to %s", kverify_type_text(v, from->dtype, rank[0], shape[0]),
 		                     kverify_type_text(v, to->dtype, rank[1], shape[1]));
-	if (to->role == BUFFER_IN)
-		return kverify_error(v, "kernel-type", "copy to an output or to scratch", "it copies to an input");
-	if (v->k->values.at[kernel_stmt(v->k, v->stmt)->result].type != KTYPE_COPY)
-		return kverify_error(v, "kernel-type", "state `: copy`", "it gives a copy");
-	return !remote || device_at(v, 4);
+	return gives_copy(v, to) && (!remote || (count_at(v, 4) && device_at(v, 4)));
+}
+
+/* One row of `to` for each position in the table. */
+static bool kverify_gather_copy(Verifier *v) {
+	uint32_t rank[3];
+	int64_t shape[3][KDIM_MAX];
+	if (!counts(v, 4, 1))
+		return false;
+	const KBuffer *from = ref_at(v, 0, "what is gathered from", &rank[0], shape[0]);
+	const KBuffer *table = from ? ref_at(v, 1, "the table of rows", &rank[1], shape[1]) : NULL;
+	const KBuffer *to = table ? ref_at(v, 2, "where it is gathered to", &rank[2], shape[2]) : NULL;
+	if (!to || !semaphore_at(v, 3, KSPACE_DMA))
+		return false;
+	if (!v->k->sparse_cores || from->space != KSPACE_HBM || table->space != KSPACE_VMEM || to->space != KSPACE_VMEM)
+		return kverify_error(v, "kernel-type", NULL,
+		                     "a SparseCore gathers from hbm to vmem, by a table in vmem");
+	if (table->dtype != DTYPE_I32 || rank[1] != 1)
+		return kverify_error(v, "kernel-type", NULL, "the table is %s, no int32[n]",
+		                     kverify_type_text(v, table->dtype, rank[1], shape[1]));
+	shape[0][0] = shape[1][0];
+	if (rank[0] == 0 || from->dtype != to->dtype || !kverify_same_shape(rank[0], shape[0], rank[2], shape[2]))
+		return kverify_error(v, "kernel-type", NULL, "it gathers %s to %s",
+		                     kverify_type_text(v, from->dtype, rank[0], shape[0]),
+		                     kverify_type_text(v, to->dtype, rank[2], shape[2]));
+	return gives_copy(v, to);
 }
 
 static bool kverify_of_copy(Verifier *v) {
@@ -137,18 +175,11 @@ static bool kverify_of_copy(Verifier *v) {
 	return true;
 }
 
-static bool count_at(Verifier *v, uint32_t i) {
-	const KArg *arg = arg_at(v, i);
-	const KValue *x = value_of(v, arg);
-	if (x ? x->rank == 0 && x->type != KTYPE_COPY : arg->kind == KARG_INTEGER || arg->kind == KARG_INT)
-		return true;
-	return kverify_error(v, "kernel-type", NULL, "argument %u must be an int", i);
-}
-
 static bool kverify_async(Verifier *v, uint16_t op) {
 	switch (op) {
 	case K_COPY:
 	case K_REMOTE_COPY: return kverify_copy(v, op == K_REMOTE_COPY);
+	case K_GATHER_COPY: return kverify_gather_copy(v);
 	case K_SIGNAL:
 		return counts(v, 3, 0) && semaphore_at(v, 0, KSPACE_REGULAR) && count_at(v, 1) &&
 		       (arg_at(v, 2)->kind == KARG_NONE || (count_at(v, 2) && device_at(v, 2)));
@@ -448,7 +479,7 @@ static BufferId next_operand(const Kernel *k, BufferId from, BufferRole role) {
 static bool launched_fits(Verifier *v, const Kernel *k, BufferId b, const KValue *x, const char *what) {
 	const KBuffer *to = &k->buffers.at[b];
 	const int64_t *array = to->array ? to->array : to->shape;
-	if (k->mesh_axis || (x && x->dtype == to->dtype && kverify_same_shape(x->rank, x->shape, to->rank, array)))
+	if (x && x->dtype == to->dtype && kverify_same_shape(x->rank, x->shape, to->rank, array))
 		return true;
 	return kverify_error(v, "kernel-type", NULL, "%s '%s' of the kernel is %s, not %s", what,
 	                     to->var ? to->var : "", kverify_type_text(v, to->dtype, to->rank, array),

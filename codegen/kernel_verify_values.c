@@ -334,10 +334,10 @@ static bool place_fits(Verifier *v, const KStmt *s) {
 	if (s->op == K_PROGRAM_ID && (s->int_count != 1 || s->ints[0] < 0 || s->ints[0] >= v->grid_rank))
 		return kverify_error(v, "kernel-bounds", NULL, "the innermost grid has %u dims", v->grid_rank);
 	if (s->op == K_DEVICE_ID && !v->k->mesh_axis)
-		return kverify_error(v, "kernel-signature", "say `mesh AXIS` in the signature",
+		return kverify_error(v, "kernel-signature", "say `mesh AXIS DEVICES` in the signature",
 		                     "the kernel runs on no mesh");
-	if ((s->op == K_CORE_ID || s->op == K_SUBCORE_ID) && !v->k->sparse_core)
-		return kverify_error(v, "kernel-signature", "say `sparse_core` in the signature",
+	if ((s->op == K_CORE_ID || s->op == K_SUBCORE_ID) && !v->k->sparse_cores)
+		return kverify_error(v, "kernel-signature", "say `sparse_core CORES SUBCORES` in the signature",
 		                     "the kernel runs on no SparseCore");
 	return true;
 }

@@ -4,11 +4,23 @@
 
 /* ---- specs ------------------------------------------------------------------------------------------------------ */
 
+/* Operands that are there before the grid starts. */
+static uint32_t prefetch_count(const Kernel *k) {
+	uint32_t count = 0;
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		count += k->buffers.at[b].role == BUFFER_IN && k->buffers.at[b].space == KSPACE_PREFETCH;
+	return count;
+}
+
+/* What an index map takes: the grid's point, then what is prefetched. */
 static const char *variables_text(Printer *pr) {
-	const char *items[RANK_MAX + 1];
-	uint32_t count = pr->k->grid.count < RANK_MAX + 1 ? pr->k->grid.count : RANK_MAX + 1;
+	uint32_t count = pr->k->grid.count;
+	const char **items = arena_array(pr->a, count + prefetch_count(pr->k) + 1, sizeof *items);
 	for (uint32_t d = 0; d < count; d++)
 		items[d] = pr->k->values.at[pr->k->grid.at[d].at].var;
+	for (BufferId b = 0; b < pr->k->buffers.count; b++)
+		if (pr->k->buffers.at[b].role == BUFFER_IN && pr->k->buffers.at[b].space == KSPACE_PREFETCH)
+			items[count++] = pr->k->buffers.at[b].var;
 	return list_text(pr, count, items);
 }
 
@@ -30,7 +42,7 @@ static const char *specs(Printer *pr, BufferRole role, const char *variables) {
 	Text out;
 	text_init(&out, pr->a);
 	for (BufferId b = 0; b < pr->k->buffers.count; b++)
-		if (pr->k->buffers.at[b].role == role)
+		if (pr->k->buffers.at[b].role == role && pr->k->buffers.at[b].space != KSPACE_PREFETCH)
 			text_printf(&out, "%s,", block_spec(pr, &pr->k->buffers.at[b], variables));
 	return out.at ? out.at : "";
 }
@@ -121,20 +133,63 @@ static const char *results_text(Printer *pr, StmtId s) {
 	return arena_printf(pr->a, stmt->result_count == 1 ? "(%s,)" : "%s", list_text(pr, stmt->result_count, items));
 }
 
+/* `scratch_shapes=[...],`; of the same for what else takes them. */
+static const char *scratch_text(Printer *pr, const char *keyword) {
+	const char *scratch = scratch_shapes(pr);
+	return scratch ? arena_printf(pr->a, " %s=[%s],", keyword, scratch) : "";
+}
+
+/* Grid and windows: by themselves, or with what is prefetched in one object. */
+static const char *grid_spec(Printer *pr) {
+	const char *variables = variables_text(pr), *grid = grid_text(pr);
+	const char *ins = specs(pr, BUFFER_IN, variables), *outs = specs(pr, BUFFER_OUT, variables);
+	uint32_t prefetched = prefetch_count(pr->k);
+	const char *windows = arena_printf(pr->a, "grid=%s, in_specs=[%s], out_specs=[%s],", grid, ins, outs);
+	if (prefetched == 0)
+		return windows;
+	return arena_printf(pr->a, "grid_spec=pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=%u, %s%s),", prefetched,
+	                    windows, scratch_text(pr, "scratch_shapes"));
+}
+
+static const char *compiler_params(Printer *pr) {
+	Text out;
+	text_init(&out, pr->a);
+	text_printf(&out, "dimension_semantics=%s,", semantics(pr));
+	if (pr->k->vmem_limit)
+		text_printf(&out, " vmem_limit_bytes=%lld,", (long long)pr->k->vmem_limit);
+	if (pr->k->collective_id >= 0)
+		text_printf(&out, " collective_id=%lld,", (long long)pr->k->collective_id);
+	return out.at;
+}
+
+static void print_pallas_call(Printer *pr, const Kernel *kernel) {
+	const char *spec = grid_spec(pr), *shapes = out_shapes(pr), *aliases = aliases_text(pr);
+	py_line(&pr->w,
+	        "call = pl.pallas_call(_%s_kernel, name=\"%s\", %s out_shape=[%s],%s%s "
+	        "compiler_params=pltpu.CompilerParams(%s), interpret=interpret,)",
+	        kernel->name, kernel->name, spec, shapes,
+	        prefetch_count(kernel) ? "" : scratch_text(pr, "scratch_shapes"),
+	        aliases ? arena_printf(pr->a, " input_output_aliases={%s},", aliases) : "", compiler_params(pr));
+}
+
+/* Arrays stay in HBM; what would be a grid is a mesh of subcores. */
+static void print_sparse_call(Printer *pr, const Kernel *kernel) {
+	const char *shapes = out_shapes(pr), *scratch = scratch_text(pr, "scratch_types");
+	py_line(&pr->w,
+	        "call = pl.kernel(_%s_kernel, name=\"%s\", mesh=plsc.VectorSubcoreMesh(core_axis_name=\"core\", "
+	        "subcore_axis_name=\"subcore\", num_cores=%lld, num_subcores=%lld,), out_type=[%s],%s "
+	        "interpret=interpret,)",
+	        kernel->name, kernel->name, (long long)kernel->sparse_cores, (long long)kernel->subcores, shapes,
+	        scratch);
+}
+
 static void print_launch(Printer *pr, StmtId s, Kernel *kernel) {
 	Kernel *host = pr->k;
 	pr->k = kernel;
-	const char *variables = variables_text(pr), *aliases = aliases_text(pr), *scratch = scratch_shapes(pr);
-	const char *ins = specs(pr, BUFFER_IN, variables), *outs = specs(pr, BUFFER_OUT, variables);
-	py_line(&pr->w,
-	        "call = pl.pallas_call(_%s_kernel, name=\"%s\", grid=%s, in_specs=[%s], out_specs=[%s], "
-	        "out_shape=[%s],%s%s "
-	        "compiler_params=pltpu.CompilerParams(dimension_semantics=%s, vmem_limit_bytes=%lld,), "
-	        "interpret=interpret,)",
-	        kernel->name, kernel->name, grid_text(pr), ins, outs, out_shapes(pr),
-	        scratch ? arena_printf(pr->a, " scratch_shapes=[%s],", scratch) : "",
-	        aliases ? arena_printf(pr->a, " input_output_aliases={%s},", aliases) : "", semantics(pr),
-	        (long long)kernel->vmem_limit);
+	if (kernel->sparse_cores)
+		print_sparse_call(pr, kernel);
+	else
+		print_pallas_call(pr, kernel);
 	pr->k = host;
 	const char *inputs = host_args(pr, s); /* before the results take their places */
 	py_line(&pr->w, "%s = call(%s)", results_text(pr, s), inputs);

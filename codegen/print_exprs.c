@@ -216,8 +216,8 @@ static PyExpr pad_expr(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const char *items[KDIM_MAX];
 	for (uint32_t i = 0; i < stmt->int_count / 2; i++)
-		items[i] = arena_printf(pr->a, "(%lld, %lld)", (long long)stmt->ints[2 * i],
-		                        (long long)stmt->ints[2 * i + 1]);
+		items[i] = arena_printf(pr->a, "(%lld, %lld)", (long long)stmt->ints[(size_t)2 * i],
+		                        (long long)stmt->ints[(size_t)2 * i + 1]);
 	return py_atom(arena_printf(pr->a, "jnp.pad(%s, (%s), constant_values=%s)", arg_expr(pr, s, 0).text,
 	                            list_text(pr, stmt->int_count / 2, items), arg_expr(pr, s, 1).text));
 }
@@ -227,8 +227,8 @@ static PyExpr roll_expr(Printer *pr, StmtId s) {
 	const char *by[KDIM_MAX], *along[KDIM_MAX], *x = arg_expr(pr, s, 0).text;
 	uint32_t count = stmt->int_count / 2;
 	for (uint32_t i = 0; i < count; i++) {
-		by[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[2 * i]);
-		along[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[2 * i + 1]);
+		by[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[(size_t)2 * i]);
+		along[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[(size_t)2 * i + 1]);
 	}
 	if (count == 1)
 		return py_atom(arena_printf(pr->a, "jnp.roll(%s, %s, axis=%s)", x, by[0], along[0]));
@@ -299,18 +299,21 @@ static PyExpr call_expr(Printer *pr, StmtId s) {
 	return py_atom(arena_printf(pr->a, "%s(%s)", f->var, list_text(pr, count, items)));
 }
 
+/* A device by its place along the kernel's axis: the caller's mesh may have others. */
+static const char *device_text(Printer *pr, StmtId s, uint32_t i) {
+	return arena_printf(pr->a, "device_id={\"%s\": %s}", pr->k->mesh_axis, arg_expr(pr, s, i).text);
+}
+
 static PyExpr remote_expr(Printer *pr, StmtId s) {
-	return py_atom(arena_printf(pr->a,
-	                            "pltpu.make_async_remote_copy(%s, %s, %s, %s, device_id=%s, device_id_type=%s)",
-	                            arg_expr(pr, s, 0).text, arg_expr(pr, s, 1).text, arg_expr(pr, s, 2).text,
-	                            arg_expr(pr, s, 3).text, arg_expr(pr, s, 4).text, "pltpu.DeviceIdType.LOGICAL"));
+	const char *from = arg_expr(pr, s, 0).text, *to = arg_expr(pr, s, 1).text;
+	const char *there = arg_expr(pr, s, 2).text, *here = arg_expr(pr, s, 3).text;
+	return py_atom(arena_printf(pr->a, "pltpu.make_async_remote_copy(%s, %s, send_sem=%s, recv_sem=%s, %s)", from,
+	                            to, here, there, device_text(pr, s, 4)));
 }
 
 static PyExpr signal_expr(Printer *pr, StmtId s) {
 	bool far = kernel_stmt(pr->k, s)->arg_count > 2 && kernel_arg(pr->k, s, 2)->kind != KARG_NONE;
-	const char *to = far ? arena_printf(pr->a, ", device_id=%s, device_id_type=pltpu.DeviceIdType.LOGICAL",
-	                                    arg_expr(pr, s, 2).text)
-	                     : "";
+	const char *to = far ? arena_printf(pr->a, ", %s", device_text(pr, s, 2)) : "";
 	return py_atom(arena_printf(pr->a, "pltpu.semaphore_signal(%s, inc=%s%s)", arg_expr(pr, s, 0).text,
 	                            arg_expr(pr, s, 1).text, to));
 }

@@ -18,6 +18,16 @@ static PyExpr value(Printer *pr, ValueId v) {
 	return py_atom(in_parens(pr, print_arg(pr, &arg), PREC_ATOM));
 }
 
+/* Of a flag, which Python knows, the one or the other; of a condition, which a run may decide, what it selects. */
+static PyExpr choice(Printer *pr, const KInt *i) {
+	const char *yes = int_text(pr, i->b, PREC_COMPARE), *no = int_text(pr, i->c, PREC_LOWEST);
+	if (pr->k->ints.at[i->a].kind != INT_VALUE)
+		return py_atom(arena_printf(pr->a, "jnp.where(%s, %s, %s)", int_text(pr, i->a, PREC_LOWEST),
+		                            int_text(pr, i->b, PREC_LOWEST), no));
+	return (PyExpr){arena_printf(pr->a, "%s if %s else %s", yes, int_text(pr, i->a, PREC_COMPARE), no),
+	                PREC_LOWEST};
+}
+
 PyExpr print_int(Printer *pr, IntId id) {
 	KInt i = pr->k->ints.at[id];
 	if (pr->slice && id == pr->slice_start)
@@ -40,10 +50,7 @@ PyExpr print_int(Printer *pr, IntId id) {
 	case INT_GT: return infix(pr, &i, ">", PREC_COMPARE);
 	case INT_GE: return infix(pr, &i, ">=", PREC_COMPARE);
 	case INT_AND: return infix(pr, &i, "&", PREC_AND);
-	case INT_CHOOSE:
-		return (PyExpr){arena_printf(pr->a, "%s if %s else %s", int_text(pr, i.b, PREC_COMPARE),
-		                             int_text(pr, i.a, PREC_COMPARE), int_text(pr, i.c, PREC_LOWEST)),
-		                PREC_LOWEST};
+	case INT_CHOOSE: return choice(pr, &i);
 	case INT_TURN: break;
 	}
 	return py_atom(arena_printf(pr->a, "%s(%s, %s, %s)", helper_named(pr, "_back_and_forth"),

@@ -12,7 +12,7 @@
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", \
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", \
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "match", "case", "type", "jax", "jnp", \
-    "pl", "pltpu", "functools", "warnings", "range", "tuple", "str", "getattr", "carry", "slot", "i", "interpret", \
+    "pl", "pltpu", "plsc", "functools", "warnings", "range", "tuple", "str", "getattr", "carry", "slot", "i", "interpret", \
     "KERNEL_INFO", "abs", "all", "any", "bool", "float", "int", "len", "list", "map", "max", "min", "object", "print", \
     "round", "set", "slice", "sum", "zip", "input", "id", "filter", "iter", "next", "open", "eval", "exec", "vars", \
     "dict", "bytes", "hash", "dir", "pow", "sorted", "reversed", "super", "self", "cls", "compile", "getattr", \
@@ -61,6 +61,21 @@ static void put_scalars_info(Printer *pr, Text *out) {
 	text_put(out, any ? "]," : "");
 }
 
+/* The kernel that runs on a mesh, of which all have one; NULL. */
+static const Kernel *meshed(const KProgram *p) {
+	for (uint32_t i = 0; i < p->kernels.count; i++)
+		if (p->kernels.at[i]->mesh_axis)
+			return p->kernels.at[i];
+	return NULL;
+}
+
+static bool on_sparse_core(const KProgram *p) {
+	bool any = false;
+	for (uint32_t i = 0; i < p->kernels.count; i++)
+		any = any || p->kernels.at[i]->sparse_cores;
+	return any;
+}
+
 /* Members of a JSON object as those of a dict: strings, numbers and brackets are the same. */
 static const char *config_text(Printer *pr, const char *json) {
 	static const char *const words[][2] = {{"true", "True"}, {"false", "False"}, {"null", "None"}};
@@ -98,6 +113,9 @@ static void print_info(Printer *pr, const char *target) {
 		put_array_info(pr, &out, &p->outputs.at[i]);
 	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,",
 	            config_text(pr, p->config), (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
+	if (meshed(p))
+		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
+		            (long long)meshed(p)->devices);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
@@ -169,6 +187,16 @@ static const char *signature(Printer *pr) {
 	return out.at ? out.at : "nothing";
 }
 
+static void print_mesh_check(Printer *pr) {
+	const Kernel *k = meshed(pr->program);
+	if (!k)
+		return;
+	py_line(&pr->w, "if jax.lax.axis_size(\"%s\") != %lld:", k->mesh_axis, (long long)k->devices);
+	pr->w.indent = 2;
+	py_line(&pr->w, "raise TypeError(\"the axis %s must have %lld devices\")", k->mesh_axis, (long long)k->devices);
+	pr->w.indent = 1;
+}
+
 static void print_public(Printer *pr) {
 	const KProgram *p = pr->program;
 	blank_lines(pr);
@@ -177,18 +205,34 @@ static void print_public(Printer *pr) {
 	pr->w.indent = 1;
 	py_line(&pr->w, "\"\"\"Returns %s.", signature(pr));
 	py_blank(&pr->w);
-	text_put(pr->w.out, "    interpret: run on a CPU: True, or pltpu.InterpretParams.\n    \"\"\"\n");
+	if (meshed(p)) {
+		text_printf(pr->w.out,
+		            "    Call it in a jax.shard_map over an axis \"%s\" of %lld devices: it takes and gives\n"
+		            "    one device's parts.\n\n",
+		            meshed(p)->mesh_axis, (long long)meshed(p)->devices);
+	}
+	text_printf(pr->w.out, "    interpret: %s.\n    \"\"\"\n",
+	            on_sparse_core(p) ? "False, as jax simulates no SparseCores"
+	                              : "run on a CPU: True, or pltpu.InterpretParams");
 	for (uint32_t i = 0; i < p->inputs.count; i++) {
 		const KArray *x = &p->inputs.at[i];
 		if (!x->scalar)
 			py_line(&pr->w, "_check(\"%s\", %s, \"%s%s\")", parameter(pr, i), parameter(pr, i),
 			        dtype_name(x->dtype), dims_text(pr, x));
 	}
+	print_mesh_check(pr);
+	if (on_sparse_core(p)) {
+		py_line(&pr->w, "if interpret:");
+		pr->w.indent = 2;
+		py_line(&pr->w, "raise NotImplementedError(\"jax simulates no SparseCores\")");
+		pr->w.indent = 1;
+	}
 	py_line(&pr->w, "if not %s:", JAX_TEST);
 	pr->w.indent = 2;
 	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, JAX_RANGE);
 	pr->w.indent = 1;
-	py_line(&pr->w, "return _%s_jit(%s_simulator(interpret))", p->name, argument_list(pr));
+	py_line(&pr->w, "return _%s_jit(%s%s)", p->name, argument_list(pr),
+	        on_sparse_core(p) ? "interpret" : "_simulator(interpret)");
 }
 
 void kernels_name(KProgram *p) {
@@ -216,9 +260,9 @@ void kernels_print_python(const KProgram *p, Text *out) {
 	print_kernels(p, &kernels, &pr);
 	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", p->name, p->target,
 	            PALLASC_VERSION);
-	text_put(out,
-	         "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
-	         "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n\n");
+	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
+	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
+	text_put(out, on_sparse_core(p) ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
 	print_info(&pr, p->target);
 	pr.w.out = &wrapper;
 	print_jitted(&pr, p);
@@ -229,5 +273,6 @@ void kernels_print_python(const KProgram *p, Text *out) {
 	text_put(out, wrapper.at);
 	print_public(&pr);
 	print_check(&pr);
-	print_simulator(&pr);
+	if (!on_sparse_core(p))
+		print_simulator(&pr);
 }

@@ -184,6 +184,8 @@ def _resident_bytes(pid):
 def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True):
     """Compiles jobs one after another in one worker; yields an `AotResult` for each, in order.
 
+    Modules that run on a mesh have a worker of their own.
+
     Args:
       jobs: (module, target) pairs; a module is a `Module` or the path of one; target None is the
         module's own.
@@ -193,15 +195,17 @@ def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True)
 
     Raises PallascError for a job that cannot be started: no such file, unknown target.
     """
-    worker = None
+    workers = {}
     try:
         for module, target in jobs:
             result, module = _prepare(module, target)
-            key = cache_key(module.source, result.target)
+            program = _program(module)
+            key = cache_key(module.source, result.target, program)
             if cache and _cache_load(key, result):
                 yield result
                 continue
-            worker = worker or Worker(memory_bytes)
+            worker = workers.get(program) or Worker(memory_bytes, f"{__package__}.{program}")
+            workers[program] = worker
             try:
                 answer = worker.request({**_job(module), "target": result.target}, timeout)
                 _fill(result, answer)
@@ -209,11 +213,10 @@ def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True)
                     _cache_store(key, result)
             except WorkerLost as lost:
                 result.kind, result.message, result.full = lost.kind, str(lost), str(lost)
-                worker.close()
-                worker = None
+                workers.pop(program).close()
             yield result
     finally:
-        if worker:
+        for worker in workers.values():
             worker.close()
 
 
@@ -230,6 +233,11 @@ def _prepare(module, target):
     result = AotResult(module.filename, target)
     result.predicted_bytes = module.info.get("vmem_bytes")
     return result, module
+
+
+def _program(module):
+    """Which worker compiles it."""
+    return "aot_mesh" if "mesh" in module.info else "aot_worker"
 
 
 def _job(module):
@@ -292,13 +300,14 @@ def cache_directory(part="aot"):
     return Path(home) / "pallasc" / part
 
 
-def cache_key(source, target):
-    """Hex digest of all that a verdict depends on."""
+def cache_key(source, target, program="aot_worker"):
+    """Hex digest of all that a verdict depends on; `program` is the worker's."""
     parts = [_CACHE_VERSION, source, target]
     for package in ("jax", "jaxlib", "libtpu"):
         parts.append(_version(package))
     # The worker's own code decides how a module is traced.
-    parts.append(Path(__file__).with_name("aot_worker.py").read_text())
+    for part in dict.fromkeys(("aot_worker", program)):
+        parts.append(Path(__file__).with_name(f"{part}.py").read_text())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

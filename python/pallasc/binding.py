@@ -240,7 +240,14 @@ def compile(graph, config=None, target="v6e", *, sets=(), library=None):
     if answer["status"] != OK:
         message = format_diagnostics(diagnostics) or _no_reason(answer["status"])
         raise CompileError(message, diagnostics, answer["status"])
-    return Module(answer["source"], None, answer["plan"] or None, diagnostics, answer["report"], answer["kernel"])
+    return Module(
+        answer["source"],
+        None,
+        answer["plan"] or None,
+        diagnostics,
+        answer["report"],
+        answer["kernel"],
+    )
 
 
 def _no_reason(status):

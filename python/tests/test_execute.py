@@ -517,7 +517,7 @@ RING = """  in x_hbm hbm float32[8, 128]
   scratch recv_sem dma [2]
   scratch free_sem regular []
   scratch sem dma []
-  mesh x
+  mesh x 4
   collective_id 0
   me = device_id : int
   next = int (rem(me + 1, 4)) : int

@@ -148,9 +148,9 @@ static void test_decimals(void **state) {
 			Text t;
 			text_init(&t, &a);
 			text_put_double(&t, value);
-			snprintf(expected, sizeof expected, "%.15g", value);
+			int length = snprintf(expected, sizeof expected, "%.15g", value);
 			if (!strpbrk(expected, ".e"))
-				strcat(expected, ".0");
+				snprintf(expected + length, sizeof expected - (size_t)length, ".0");
 			assert_string_equal(t.at, expected);
 		}
 	}

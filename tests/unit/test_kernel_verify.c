@@ -112,7 +112,8 @@ static void test_right(void **state) {
 }
 
 static void test_files(void **state) {
-	static const char *const names[] = {"attention.fori_loop", "constructs"};
+	static const char *const names[] = {"attention.fori_loop", "constructs",  "paged_decode",
+	                                    "jagged_sum",          "ring_matmul", "gather_rows"};
 	(void)state;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		Front f;
@@ -219,6 +220,33 @@ static void test_copies(void **state) {
 	REFUSED(wrong);
 }
 
+/* A gather is of a SparseCore, and gives a row for each of its table. */
+static void test_gathers(void **state) {
+	static const Wrong wrong[] = {
+		{"c = gather_copy x_hbm[...], buf[0], buf[...], sem[...] : copy", 1, "kernel-type",
+	         "the table is float32[256], no int32[n]"},
+		{"c = gather_copy x_hbm[...], rows[0 +: 4], buf[...], sem[...] : copy", 1, "kernel-type",
+	         "it gathers float32[4, 256] to float32[8, 256]"},
+		{"c = gather_copy buf[...], rows[...], buf[...], sem[...] : copy", 1, "kernel-type",
+	         "a SparseCore gathers from hbm to vmem, by a table in vmem"},
+		{"c = gather_copy x_hbm[...], rows[...], buf[...], sem[...] : int", 1, "kernel-type",
+	         "it gives a copy"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		Front f;
+		front_start(&f);
+		const char *text =
+			arena_printf(&f.arena,
+		                     "%skernel k {\nin x_hbm hbm float32[16, 256]\nscratch rows vmem int32[8]\n"
+		                     "scratch buf vmem float32[8, 256]\nscratch sem dma []\nsparse_core 2 16\n"
+		                     "%s\n}\nhost(x) {\nreturn x\n}\n",
+		                     HEAD, wrong[i].lines);
+		refused(text, 9 + wrong[i].line, &wrong[i]);
+		front_end(&f);
+	}
+}
+
 #define FUNCTION                                                                                                       \
 	"def f(w: vmem float32[8, 256], n: int) {\n"                                                                   \
 	"b = load w[...] : float32[8, 256]\n"                                                                          \
@@ -311,6 +339,13 @@ static void test_signatures(void **state) {
 	         "kernel 'k': rows of 512 columns are not made of strips of 384"},
 		{"scratch s vmem float32[8, 512]\nstrips 512 128\na = zeros : float32[1, 512] stash s", 0,
 	         "kernel-signature", "kernel 'k': 's' is no stash of the value"},
+		{"in u hbm float32[8]\nin t prefetch int32[2]", 0, "kernel-signature",
+	         "kernel 'k': 't' is prefetched, and stands behind an operand that is not"},
+		{"out t prefetch int32[2]", 0, "kernel-signature", "kernel 'k': 't' is prefetched, and an output"},
+		{"grid i 2 parallel\nsparse_core 2 16", 0, "kernel-signature",
+	         "kernel 'k': a kernel of SparseCores has no grid, vmem_limit, mesh or collective_id"},
+		{"in u smem int32[2]\nsparse_core 2 16", 0, "kernel-signature",
+	         "kernel 'k': 'u' is an operand of SparseCores"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -369,10 +404,10 @@ static void test_printed(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_right),   cmocka_unit_test(test_files),  cmocka_unit_test(test_values),
-		cmocka_unit_test(test_memory),  cmocka_unit_test(test_copies), cmocka_unit_test(test_functions),
-		cmocka_unit_test(test_regions), cmocka_unit_test(test_hosts),  cmocka_unit_test(test_signatures),
-		cmocka_unit_test(test_printed),
+		cmocka_unit_test(test_right),   cmocka_unit_test(test_files),   cmocka_unit_test(test_values),
+		cmocka_unit_test(test_memory),  cmocka_unit_test(test_copies),  cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_regions), cmocka_unit_test(test_hosts),   cmocka_unit_test(test_signatures),
+		cmocka_unit_test(test_gathers), cmocka_unit_test(test_printed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

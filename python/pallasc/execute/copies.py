@@ -15,13 +15,25 @@ from .values import poison
 
 @dataclass
 class Copy:
-    """A copy that can start. `there` and `device`: of a remote one, whose `semaphore` is here."""
+    """A copy that can start. `there` and `device`: of a remote one, whose `semaphore` is here.
+
+    `rows`: the table of a copy that gathers these rows of its source.
+    """
 
     source: np.ndarray
     target: np.ndarray
     semaphore: np.ndarray
     there: np.ndarray | None = None
     device: int | None = None
+    rows: np.ndarray | None = None
+
+    def data(self):
+        """What it brings."""
+        if self.rows is None:
+            return self.source.copy()
+        if ((self.rows < 0) | (self.rows >= len(self.source))).any():
+            raise ExecuteError(f"a row of {len(self.source)} is out of bounds")
+        return self.source[self.rows]
 
 
 @dataclass
@@ -34,6 +46,7 @@ class Flight:
     data: np.ndarray | None
     place: tuple
     line: int = 0
+    rows: np.ndarray | None = None
 
 
 def address(view):
@@ -59,6 +72,8 @@ class Flights:
         for flight in self.flights:
             if flight.source is not None and overlap(flight.source, view):
                 raise ExecuteError(f"written while the copy of line {flight.line} reads it")
+            if flight.rows is not None and overlap(flight.rows, view):
+                raise ExecuteError(f"written while the copy of line {flight.line} looks it up")
             if flight.target is not None and overlap(flight.target, view):
                 raise ExecuteError(f"written while the copy of line {flight.line} writes it")
 
@@ -78,10 +93,12 @@ class Flights:
         if self.find(key):
             raise ExecuteError("started while its semaphore counts another copy")
         self.check_read(copy.source)
+        if copy.rows is not None:
+            self.check_read(copy.rows)
         self.check_write(copy.target)
         place = (*_place(copy.source), *_place(copy.target))
-        data = copy.source.copy()
-        self.flights.append(Flight(key, copy.source, copy.target, data, place, line))
+        flight = Flight(key, copy.source, copy.target, copy.data(), place, line, copy.rows)
+        self.flights.append(flight)
         copy.target[...] = poison(copy.target.dtype)
 
     def wait(self, copy):

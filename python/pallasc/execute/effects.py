@@ -79,6 +79,18 @@ def _copy(code, stmt, scope):
     return lambda e: keep(e, (Copy(source(e), target(e), semaphore(e)),))
 
 
+def _gather_copy(code, stmt, scope):
+    source, rows, target = (located_place(code, arg, scope) for arg in stmt.args[:3])
+    if (source.dtype, (*rows.shape, *source.shape[1:])) != (target.dtype, target.shape):
+        raise ExecuteError(
+            f"{len(rows.shape) and rows.shape[0]} rows of {source.dtype.name}{list(source.shape)} "
+            f"are copied to {target.dtype.name}{list(target.shape)}"
+        )
+    semaphore = _semaphore(code, stmt.args[3], scope, "dma")
+    keep, views = code.results(stmt, scope), (source.view, target.view, semaphore)
+    return lambda e: keep(e, (Copy(*(view(e) for view in views), rows=rows.view(e)),))
+
+
 def _remote_copy(code, stmt, scope):
     source, target = _ends(code, stmt, scope)
     there, here = (_semaphore(code, arg, scope, "dma") for arg in stmt.args[2:4])
@@ -163,6 +175,7 @@ STATEMENTS = {
     "load": _load,
     "store": _store,
     "copy": _copy,
+    "gather_copy": _gather_copy,
     "remote_copy": _remote_copy,
     "start": _of_copy(_start),
     "wait": _of_copy(_wait),

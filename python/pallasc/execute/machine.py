@@ -14,8 +14,6 @@ from .syntax import Type
 from .turns import Turns
 from .values import poisoned
 
-SPARSE_CORES, SUBCORES = 2, 16
-
 
 class Device:
     """One of the devices that run a program, as the statements of a kernel see it."""
@@ -163,9 +161,9 @@ class KernelCode:
                 target[...] = cast(e[self.scope[held.sums].slot], target.dtype)
 
     def _each_subcore(self, e):
-        device = e[DEVICE]
-        for device.core in range(SPARSE_CORES):
-            for device.subcore in range(SUBCORES):
+        device, (cores, subcores) = e[DEVICE], self.kernel.sparse_core
+        for device.core in range(cores):
+            for device.subcore in range(subcores):
                 for buffer in self.kernel.buffers:
                     if buffer.role == "scratch":
                         e[self.slots[buffer.name]] = self._memory(buffer, {})
@@ -200,7 +198,7 @@ class Machine:
         if last is None:
             raise TextError("the wrapper returns nothing", program.host_line)
         self.gives = [self.code.value(arg, scope)[1] for arg in last.args]
-        self.meshed = any(kernel.mesh for kernel in program.kernels)
+        self.mesh = {kernel.devices for kernel in program.kernels if kernel.mesh}
         self.devices = []
 
     def run(self, arrays):
@@ -208,12 +206,12 @@ class Machine:
         arrays = list(arrays)
         if len(arrays) != len(self.slots):
             raise ExecuteError(f"{len(self.slots)} inputs are needed, not {len(arrays)}")
-        if not self.meshed:
+        if not self.mesh:
             self.devices = [Device()]
             return self._one(self.devices[0], arrays)
         counts = {len(np.asarray(array)) for array in arrays if np.ndim(array)}
-        if len(counts) != 1:
-            raise ExecuteError("arrays must have one leading dim, of devices")
+        if counts != self.mesh:
+            raise ExecuteError(f"arrays must have a leading dim, of {max(self.mesh)} devices")
         return self._all(counts.pop(), arrays)
 
     def _one(self, device, arrays):

@@ -144,9 +144,9 @@ def _signature(kernel, line):
     elif word == "strips":
         line.integer(), line.integer()  # how rows are computed
     elif word == "mesh":
-        kernel.mesh = line.name()
+        kernel.mesh, kernel.devices = line.name(), line.integer()
     elif word == "sparse_core":
-        kernel.sparse_core = True
+        kernel.sparse_core = line.integer(), line.integer()
     else:
         setattr(kernel, word, line.integer())
     line.done()

@@ -188,8 +188,9 @@ class Kernel:
     buffers: list = field(default_factory=list)
     held: list = field(default_factory=list)
     mesh: str | None = None
+    devices: int = 0
     collective_id: int | None = None
-    sparse_core: bool = False
+    sparse_core: tuple = ()
     vmem_limit: int = 0
     body: list = field(default_factory=list)
 
