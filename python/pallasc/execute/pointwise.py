@@ -4,10 +4,12 @@ Each is computed in float32, or in the ints' own width, and rounded once to the 
 promotion gives. `RESULT` says of which class that is: same, float, or bool.
 """
 
+import inspect
+
 import numpy as np
 
 from ..reference import special
-from ..reference.ops_pointwise import FUNCTIONS
+from ..reference.registry import OPS
 from ..reference.values import BOOL, FLOAT32, is_float
 from .errors import ExecuteError
 from .values import cast, common_dtype, compute_dtype, literal
@@ -65,8 +67,14 @@ def _trunc_divide(x, y):
 
 
 # Rows of one text (op_canonical() gives the first): name -> (function, class of the result).
-TABLE = {name: FUNCTIONS[name] for name in _SAME_NAME}
-TABLE |= {name: FUNCTIONS[target] for name, target in _OTHER_NAME.items()}
+def _row(name):
+    """A target's function of arrays in the dtype to compute in, and the class of its result."""
+    held = inspect.getclosurevars(OPS[f"aten.{name}"]).nonlocals
+    return held["function"], held["result"]
+
+
+TABLE = {name: _row(name) for name in _SAME_NAME}
+TABLE |= {name: _row(target) for name, target in _OTHER_NAME.items()}
 TABLE |= {
     "add": (np.add, "same"),
     "sub": (np.subtract, "same"),

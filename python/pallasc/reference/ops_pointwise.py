@@ -24,13 +24,9 @@ def _pointwise(function, result):
     return run
 
 
-FUNCTIONS = {}  # name -> (function of arrays in the dtype to compute in, class of the result)
-
-
 def _rows(result, rows):
     for names, function in rows.items():
         for name in names.split():
-            FUNCTIONS[name] = function, result
             OPS[f"aten.{name}"] = _pointwise(function, result)
 
 
