@@ -66,13 +66,13 @@ def _trunc_divide(x, y):
     return np.sign(wide) * np.sign(by) * (np.abs(wide) // np.abs(by))
 
 
-# Rows of one text (op_canonical() gives the first): name -> (function, class of the result).
 def _row(name):
     """A target's function of arrays in the dtype to compute in, and the class of its result."""
     held = inspect.getclosurevars(OPS[f"aten.{name}"]).nonlocals
     return held["function"], held["result"]
 
 
+# Rows of one text (op_canonical() gives the first): name -> (function, class of the result).
 TABLE = {name: _row(name) for name in _SAME_NAME}
 TABLE |= {name: _row(target) for name, target in _OTHER_NAME.items()}
 TABLE |= {
