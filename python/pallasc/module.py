@@ -5,6 +5,7 @@ for.
 """
 
 import json
+import linecache
 import sys
 import types
 
@@ -148,8 +149,6 @@ def _info_literal(tree, filename):
 
 
 def _execute(source, filename, name):
-    import linecache
-
     module = KernelModule(f"pallasc_kernel_{name}")
     module.__file__ = filename
     # Kernel errors quote the source line even where there is no file.
