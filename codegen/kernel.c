@@ -268,6 +268,8 @@ ValueId kernel_value(Kernel *k, KType type, Dtype dtype, uint32_t rank, const in
 	return k->values.count - 1;
 }
 
+KValue *kernel_value_at(Kernel *k, ValueId v) { return &k->values.at[v]; }
+
 BufferId kernel_buffer(Kernel *k, KBuffer b) {
 	b.shape = ints_copied(k, b.rank, b.shape);
 	b.array = b.array ? ints_copied(k, b.rank, b.array) : NULL;

@@ -421,6 +421,7 @@ IntId int_substitute(Kernel *k, IntId i, ValueId v, IntId by);
 bool int_reads(const Kernel *k, IntId i, ValueId v);
 
 ValueId kernel_value(Kernel *k, KType type, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
+KValue *kernel_value_at(Kernel *k, ValueId v);
 BufferId kernel_buffer(Kernel *k, KBuffer b);
 RefId kernel_ref(Kernel *k, BufferId b, uint32_t rank, const KDim *dim);
 FunctionId kernel_function(Kernel *k, FunctionKind kind, const char *name);

@@ -455,8 +455,8 @@ static ValueId named_for(const Cut *c, StmtId fold) {
 }
 
 static void name_total(Cut *c, const Total *t, ValueId v) {
-	const KValue *like = t->named == NONE ? NULL : &c->k->values.at[t->named];
-	KValue *x = &c->k->values.at[v];
+	const KValue *like = t->named == NONE ? NULL : kernel_value_at(c->k, t->named);
+	KValue *x = kernel_value_at(c->k, v);
 	x->name = !like ? "total" : like->name ? like->name : like->var;
 	x->var = like ? like->var : NULL;
 	if (t->initial.kind == KARG_VALUE && t->initial.value != v)
@@ -541,18 +541,19 @@ static void strip_loop(Cut *c, uint32_t phase, uint32_t count, const Total *tota
 	kernel_stmt(k, loop)->each = each;
 	kernel_stmt(k, loop)->name = "at";
 	kernel_stmt(k, loop)->body = r;
+	ValueId *carried = arena_array(k->arena, count + 1, sizeof *carried);
 	for (uint32_t i = 0; i < count; i++) {
 		KValue x = k->values.at[totals[i].initial.value];
-		ValueId carried = kernel_value(k, x.type, x.dtype, x.rank, x.shape, NULL);
-		name_total(c, &totals[i], carried);
-		vec_push(k->arena, &each->carried, carried);
+		carried[i] = kernel_value(k, x.type, x.dtype, x.rank, x.shape, NULL);
+		name_total(c, &totals[i], carried[i]);
+		vec_push(k->arena, &each->carried, carried[i]);
 	}
 	for (uint32_t n = 0, i = 0; n < c->all.count; n++) {
 		if (!folds_in(c, c->all.at[n], phase)) {
 			put_in_strip(c, c->all.at[n], r, phase);
 			continue;
 		}
-		args[i] = fold(c, &totals[i], r, each->carried.at[i]);
+		args[i] = fold(c, &totals[i], r, carried[i]);
 		i++;
 	}
 	kernel_append(k, r, K_YIELD, count, args, 0, NULL);
