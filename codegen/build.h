@@ -10,11 +10,9 @@
 typedef struct Converted {
 	uint64_t key; /* node, form, and whether it is of what runs ahead */
 	ValueId value;
-	uint32_t scope;
 } Converted;
 
 typedef struct Builder {
-	const Program *whole;
 	const Plan *plan;
 	Module *m;
 	Arena *a;
@@ -32,7 +30,6 @@ typedef struct Builder {
 	ValueId *program;  /* by grid dim: its program id in the kernel's function */
 	IntId *step;       /* by loop * RANK_MAX + dim */
 	VEC(Converted) converted;
-	uint32_t scope;
 } Builder;
 
 static inline Planner build_planner(const Builder *b) {
@@ -81,7 +78,12 @@ Dtype karg_dtype(const Builder *b, KArg x);
 static inline bool arg_is_number(KArg x) {
 	return x.kind == KARG_INTEGER || x.kind == KARG_REAL || x.kind == KARG_BOOL;
 }
-KArg build_number(Builder *b, const Arg *a);
+/* A literal, or the number that an expression is. */
+KArg build_number(Module *m, const Arg *a);
+/* The kernel's op of a reduction's. */
+uint16_t build_reduction_op(uint16_t op);
+/* How a value lies that is in a form; `vector`: of a graph value of one dim. */
+Layout build_layout(const KValue *v, Form form, bool vector);
 /* Node n's value in a form; computed here if it is sunk. */
 KArg build_value(Builder *b, NodeId n, Form form);
 KArg build_value_for(Builder *b, NodeId n, Form form, NodeId view);

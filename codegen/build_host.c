@@ -157,27 +157,13 @@ static uint32_t dims_of(Host *h, const Arg *a, uint32_t rank, int64_t *dims) {
 	return count;
 }
 
-static uint16_t reduction_op(uint16_t op) {
-	switch ((Op)op) {
-	case OP_SUM:
-	case OP_SUM_DIM: return K_SUM;
-	case OP_MEAN:
-	case OP_MEAN_DIM: return K_MEAN;
-	case OP_PROD:
-	case OP_PROD_DIM: return K_PROD;
-	case OP_AMIN:
-	case OP_MIN: return K_MIN;
-	default: return K_MAX;
-	}
-}
-
 static ValueId reduced(Host *h, const HostStep *s, ValueId x, const HostValue *before, const HostValue *after) {
 	int64_t ints[DIM_MAX + 1] = {0};
 	bool all = s->op == OP_SUM || s->op == OP_MEAN || s->op == OP_MAX || s->op == OP_MIN || s->op == OP_PROD;
 	uint32_t count = all ? 0 : dims_of(h, step_arg(h, s, 0), before->rank, ints + 1);
 	const Arg *keep = step_arg(h, s, 1);
 	ints[0] = !all && keep->kind == ARG_BOOL && keep->boolean;
-	x = with_ints(h, reduction_op(s->op), x, before->dtype, count + 1, ints);
+	x = with_ints(h, build_reduction_op(s->op), x, before->dtype, count + 1, ints);
 	return before->dtype == after->dtype ? x : with_ints(h, K_CONVERT, x, after->dtype, 0, NULL);
 }
 
@@ -202,15 +188,6 @@ static ValueId viewed(Host *h, const HostStep *s, ValueId x, const HostValue *be
 	return with_shape(h, s->op == OP_EXPAND ? K_BROADCAST : K_RESHAPE, x, after->rank, after->shape);
 }
 
-static KArg number(Host *h, const Arg *a) {
-	switch (a->kind) {
-	case ARG_FLOAT: return karg_real(a->real);
-	case ARG_BOOL: return karg_bool(a->boolean);
-	case ARG_SYM: return karg_integer(expr_number(h->m, a->expr));
-	default: return karg_integer(a->integer);
-	}
-}
-
 static ValueId computed(Host *h, const HostStep *s, ValueId x, const HostValue *after) {
 	KArg operands[PARAMS_MAX] = {karg_value(x)};
 	uint32_t count = 1;
@@ -219,7 +196,7 @@ static ValueId computed(Host *h, const HostStep *s, ValueId x, const HostValue *
 	for (uint32_t i = 0; i < s->count && at; i++) {
 		at = op_param_next(at, &param);
 		if (at && param.letter == 'x')
-			operands[count++] = number(h, step_arg(h, s, i));
+			operands[count++] = build_number(h->m, step_arg(h, s, i));
 	}
 	return host_op(h, op_canonical(s->op), after->dtype, 0, NULL, count, operands, 0, NULL);
 }

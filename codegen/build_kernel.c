@@ -117,7 +117,7 @@ static void add_strips(Builder *b) {
 }
 
 static Kernel *build_kernel(const Program *g, const Plan *p) {
-	Builder b = {.whole = g, .plan = p, .m = (Module *)(uintptr_t)p->module, .a = g->arena};
+	Builder b = {.plan = p, .m = (Module *)(uintptr_t)p->module, .a = g->arena};
 	uint32_t loops = p->loops.count + 1;
 	b.k = kernel_new(b.a, p->module->name);
 	b.at = b.k->body;

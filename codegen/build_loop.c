@@ -87,11 +87,8 @@ static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 		uint32_t rank = type_rank(b, n) ? built_shape(b, n, b->plan->values[n].form, shape) : 0;
 		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, node_type(b->m, n)->dtype, rank, shape,
 		                         node_get(b->m, n)->name);
-		Form form = b->plan->values[n].form;
-		b->k->values.at[v].layout = rank == 0                                  ? LAYOUT_SCALAR
-		                            : form == FORM_COLUMN                      ? LAYOUT_COLUMN
-		                            : form == FORM_ROW || type_rank(b, n) == 1 ? LAYOUT_ROW
-		                                                                       : LAYOUT_TILE;
+		KValue *x = kernel_value_at(b->k, v);
+		x->layout = build_layout(x, b->plan->values[n].form, type_rank(b, n) == 1);
 		b->value[n] = karg_value(v);
 		vec_push(b->a, &out->carried, v);
 		bool scratch = loop->carries.at[i].place == CARRY_SCRATCH;

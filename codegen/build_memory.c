@@ -140,7 +140,7 @@ void build_masks(Builder *b, NodeId n, KArg x, KArg fill) {
 	for (uint32_t i = 0; i < v->mask_count; i++) {
 		x = masked(b, n, &v->masks[i], x, fill);
 		KValue *y = &b->k->values.at[x.value];
-		y->layout = v->form == FORM_COLUMN ? LAYOUT_COLUMN : type_rank(b, n) == 1 ? LAYOUT_ROW : LAYOUT_TILE;
+		y->layout = build_layout(y, v->form, type_rank(b, n) == 1);
 		if (first.kind == KARG_NONE) {
 			build_name_of(b, x, n);
 			first = x;

@@ -37,12 +37,12 @@ KArg build_computed(Builder *b, const Arg *a, Form form, Dtype compute) {
 		                     : build_converted(b, x, t->dtype, compute);
 	Arg number = constant_of(b->m, root);
 	number = constant_as(&number, compute);
-	return number.kind == ARG_INT ? build_beside_ints(b, &number, compute) : build_number(b, &number);
+	return number.kind == ARG_INT ? build_beside_ints(b, &number, compute) : build_number(b->m, &number);
 }
 
 KArg build_beside_ints(Builder *b, const Arg *a, Dtype ints) {
 	Arg number = constant_as(a, ints);
-	KArg x = build_number(b, &number);
+	KArg x = build_number(b->m, &number);
 	/* Past what jnp takes a Python int for. */
 	return number.kind == ARG_INT && number.integer > INT32_MAX ? build_scalar(b, x, DTYPE_U32) : x;
 }

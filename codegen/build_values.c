@@ -90,14 +90,16 @@ static KArg turned(Builder *b, NodeId n, KArg x, Form to) {
 
 static ValueId converted_find(const Builder *b, uint64_t key) {
 	for (uint32_t i = b->converted.count; i-- > 0;)
-		if (b->converted.at[i].key == key && b->converted.at[i].scope <= b->scope)
+		if (b->converted.at[i].key == key)
 			return b->converted.at[i].value;
 	return NONE;
 }
 
 /* As what is called a row or a column lies: one that has lost the dim of size 1 lies as a tile does. */
-static Layout layout_of(const KValue *v, Form form, bool vector) {
-	if (form == FORM_COLUMN && v->rank > 0 && v->shape[v->rank - 1] == 1)
+Layout build_layout(const KValue *v, Form form, bool vector) {
+	if (v->rank == 0)
+		return LAYOUT_SCALAR;
+	if (form == FORM_COLUMN && v->shape[v->rank - 1] == 1)
 		return LAYOUT_COLUMN;
 	bool row = form == FORM_ROW || (form == FORM_NATURAL && vector);
 	return row && (v->rank == 1 || v->shape[v->rank - 2] == 1) ? LAYOUT_ROW : LAYOUT_TILE;
@@ -119,8 +121,8 @@ static KArg value_turned(Builder *b, NodeId n, KArg x, Form to, NodeId view) {
 		           arena_printf(b->a, "%s_%s", node_get(b->m, n)->name, to == FORM_COLUMN ? "col" : "row"));
 	}
 	KValue *v = &b->k->values.at[y.value];
-	v->layout = layout_of(v, to == FORM_COLUMN ? to : FORM_ROW, true);
-	Converted c = {key, y.value, b->scope};
+	v->layout = build_layout(v, to == FORM_COLUMN ? to : FORM_ROW, true);
+	Converted c = {key, y.value};
 	vec_push(b->a, &b->converted, c);
 	return y;
 }
@@ -162,17 +164,17 @@ KArg build_value_for(Builder *b, NodeId n, Form form, NodeId view) {
 
 KArg build_value(Builder *b, NodeId n, Form form) { return build_value_for(b, n, form, NONE); }
 
-KArg build_number(Builder *b, const Arg *a) {
+KArg build_number(Module *m, const Arg *a) {
 	switch (a->kind) {
 	case ARG_FLOAT: return karg_real(a->real);
 	case ARG_BOOL: return karg_bool(a->boolean);
-	case ARG_SYM: return karg_integer(expr_number(b->m, a->expr));
+	case ARG_SYM: return karg_integer(expr_number(m, a->expr));
 	default: return karg_integer(a->integer);
 	}
 }
 
 KArg build_arg(Builder *b, const Arg *a, Form form) {
-	return a->kind == ARG_REF ? build_value(b, a->node, form) : build_number(b, a);
+	return a->kind == ARG_REF ? build_value(b, a->node, form) : build_number(b->m, a);
 }
 
 /* ---- creation --------------------------------------------------------------------------------------------------- */
@@ -194,7 +196,7 @@ static KArg full(Builder *b, NodeId n, Form form) {
 static KArg scalar_full(Builder *b, NodeId n) {
 	Arg value = constant_of(b->m, n);
 	if (constant_is_number(b->m, n))
-		return build_number(b, &value);
+		return build_number(b->m, &value);
 	return build_scalar(b, build_arg(b, &value, FORM_NATURAL), node_type(b->m, n)->dtype);
 }
 
@@ -234,7 +236,7 @@ KArg build_index_view(Builder *b, NodeId n) {
 
 /* ---- along dims ------------------------------------------------------------------------------------------------- */
 
-static uint16_t reduction_op(uint16_t op) {
+uint16_t build_reduction_op(uint16_t op) {
 	switch ((Op)op) {
 	case OP_SUM:
 	case OP_SUM_DIM: return K_SUM;
@@ -274,7 +276,7 @@ static KArg reduced(Builder *b, NodeId n, KArg x, Dtype from) {
 	const Value *v = &b->plan->values[n];
 	uint32_t rank = type_rank(b, node_input(b->m, n, 0));
 	uint32_t dims = reduction_dims(b->m, n) << (rank == 1 && v->wants == FORM_NATURAL);
-	uint16_t op = reduction_op(node_get(b->m, n)->op);
+	uint16_t op = build_reduction_op(node_get(b->m, n)->op);
 	if (v->form == FORM_ROW && rank >= 2) {
 		static const int64_t last_two[] = {-1, -2};
 		return reduced_along(b, op, build_op(b, K_SWAPAXES, from, 1, &x, 2, last_two), from, 1u << (rank - 2),
@@ -338,7 +340,7 @@ static bool number_is(const Arg *a, double x) {
 }
 
 static KArg scaled(Builder *b, KArg x, const Arg *factor, Dtype t) {
-	return number_is(factor, 1) ? x : build_binary(b, OP_MUL, t, x, build_number(b, factor));
+	return number_is(factor, 1) ? x : build_binary(b, OP_MUL, t, x, build_number(b->m, factor));
 }
 
 static KArg product(Builder *b, NodeId n, NodeId x, NodeId y, Dtype sum) {
@@ -421,7 +423,7 @@ KArg build_node_value(Builder *b, NodeId n) {
 	KArg x = node_value(b, n);
 	if (x.kind == KARG_VALUE && type_rank(b, n) > 0) {
 		KValue *v = &b->k->values.at[x.value];
-		v->layout = v->rank ? layout_of(v, b->plan->values[n].form, type_rank(b, n) == 1) : LAYOUT_SCALAR;
+		v->layout = build_layout(v, b->plan->values[n].form, type_rank(b, n) == 1);
 	}
 	return x;
 }

@@ -29,7 +29,7 @@ static KArg subscript(Builder *b, NodeId n, KArg x, Form form) {
 		else if (a->kind == ARG_SLICE)
 			put_item(items, &count, K_ITEM_ALL, 0, 0);
 		else
-			put_item(items, &count, K_ITEM_AT, build_number(b, a).integer, 0);
+			put_item(items, &count, K_ITEM_AT, build_number(b->m, a).integer, 0);
 	}
 	if (form == FORM_COLUMN && count) { /* whose own last dim is the new one */
 		count--;
@@ -43,14 +43,14 @@ static KArg permuted(Builder *b, NodeId n, KArg x) {
 	uint32_t rank = type_rank(b, n);
 	const Arg *dims = node_arg(b->m, n, 1);
 	if (node_get(b->m, n)->op == OP_TRANSPOSE) {
-		axes[0] = build_number(b, dims).integer;
-		axes[1] = build_number(b, node_arg(b->m, n, 2)).integer;
+		axes[0] = build_number(b->m, dims).integer;
+		axes[1] = build_number(b->m, node_arg(b->m, n, 2)).integer;
 		return with_ints(b, K_SWAPAXES, x, 2, axes);
 	}
 	if (node_get(b->m, n)->op != OP_PERMUTE)
 		return with_ints(b, K_SWAPAXES, x, 2, last_two);
 	for (uint32_t i = 0; i < rank; i++)
-		axes[i] = build_number(b, arg_item(b->m, dims, i)).integer;
+		axes[i] = build_number(b->m, arg_item(b->m, dims, i)).integer;
 	return with_ints(b, K_TRANSPOSE, x, rank, axes);
 }
 
@@ -252,7 +252,7 @@ static KArg padded(Builder *b, NodeId n, KArg x, Dtype dtype) {
 	if (!any)
 		return x;
 	KArg fill = value->kind == ARG_NULL ? karg_integer(0)
-	            : dtype_is_float(dtype) ? build_number(b, value)
+	            : dtype_is_float(dtype) ? build_number(b->m, value)
 	                                    : build_beside_ints(b, value, dtype);
 	return build_op(b, K_PAD, karg_dtype(b, x), 2, (const KArg[]){x, fill}, 2 * rank, widths);
 }

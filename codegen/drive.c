@@ -46,13 +46,13 @@ KArg drive_load(Driver *d, BufferId buffer, ValueId like) {
 	return karg_value(drive_value(d, K_LOAD, 1, &ref, like, NULL));
 }
 
-StmtId drive_when(Driver *d, uint16_t op, IntId condition, const char *name) {
+Cursor drive_when(Driver *d, uint16_t op, IntId condition, const char *name) {
 	KArg arg = karg_int(condition);
 	StmtId s = drive_put(d, op, 1, &arg);
 	RegionId body = kernel_region(d->k, s);
 	kernel_stmt(d->k, s)->body = body;
 	kernel_stmt(d->k, s)->name = name;
-	return s;
+	return drive_into(d, body);
 }
 
 Cursor drive_define(Driver *d, FunctionId f) {
@@ -345,8 +345,7 @@ static const ValueId *push_ahead(Driver *d, ValueId queue, ValueId number, int64
 	Kernel *k = d->k;
 	const KLoop *loop = d->loop;
 	uint32_t handed = loop->handed.count;
-	StmtId some = drive_when(d, K_IF, int_binary(k, INT_LT, int_value(k, number), int_const(k, steps)), NULL);
-	Cursor inside = drive_into(d, kernel_stmt(k, some)->body);
+	Cursor inside = drive_when(d, K_IF, int_binary(k, INT_LT, int_value(k, number), int_const(k, steps)), NULL);
 	KArgs args = {0}, push = {0};
 	ValueIds names = {0};
 	for (uint32_t i = 0; i < handed; i++)

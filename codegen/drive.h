@@ -41,7 +41,8 @@ void drive_store(Driver *d, BufferId buffer, KArg x);
 /* `ref[...]`: a value without a variable. */
 KArg drive_load(Driver *d, BufferId buffer, ValueId like);
 KArg drive_whole(Driver *d, BufferId buffer);
-StmtId drive_when(Driver *d, uint16_t op, IntId condition, const char *name);
+/* A WHEN or IF, into whose region statements go from here on; returns where they went before. */
+Cursor drive_when(Driver *d, uint16_t op, IntId condition, const char *name);
 /* Makes the function where statements go, and goes into it; returns where they went before. */
 Cursor drive_define(Driver *d, FunctionId f);
 static inline Cursor drive_into(Driver *d, RegionId r) {

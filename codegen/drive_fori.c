@@ -130,11 +130,8 @@ static void start_first(const Fori *f) {
 			continue;
 		Cursor outer = d->at;
 		if (!known)
-			drive_into(d, kernel_stmt(d->k, drive_when(d, K_WHEN,
-			                                           int_binary(d->k, INT_LT, int_const(d->k, ahead),
-			                                                      drive_total_steps(d)),
-			                                           "prefetch"))
-			                      ->body);
+			drive_when(d, K_WHEN, int_binary(d->k, INT_LT, int_const(d->k, ahead), drive_total_steps(d)),
+			           "prefetch");
 		for (uint32_t w = 0; w < windows(f); w++)
 			if (input_copied(window(f, w)) && window(f, w)->buffers - 1 > ahead)
 				put_copy(f, K_START, w, int_const(d->k, ahead));
@@ -149,8 +146,7 @@ static void wait_for(const Fori *f, Part part, IntId step) {
 		if (!any_buffers(f, part, ahead + 1))
 			continue;
 		IntId next = drive_plus(d, step, ahead);
-		StmtId when = drive_when(d, K_WHEN, int_binary(d->k, INT_LT, next, drive_total_steps(d)), "prefetch");
-		Cursor outer = drive_into(d, kernel_stmt(d->k, when)->body);
+		Cursor outer = drive_when(d, K_WHEN, int_binary(d->k, INT_LT, next, drive_total_steps(d)), "prefetch");
 		for (uint32_t w = 0; w < windows(f); w++)
 			if (input_copied_for(f, part, w) && window(f, w)->buffers - 1 == ahead)
 				put_copy(f, K_START, w, next);
@@ -184,8 +180,7 @@ static void wait_for_room(const Fori *f, IntId step) {
 		if (!output_copied(window(f, w)))
 			continue;
 		IntId buffers = int_const(d->k, window(f, w)->buffers);
-		StmtId when = drive_when(d, K_WHEN, int_binary(d->k, INT_GE, step, buffers), "reuse");
-		Cursor outer = drive_into(d, kernel_stmt(d->k, when)->body);
+		Cursor outer = drive_when(d, K_WHEN, int_binary(d->k, INT_GE, step, buffers), "reuse");
 		put_copy(f, K_WAIT, w, int_binary(d->k, INT_SUB, step, buffers));
 		d->at = outer;
 	}
@@ -224,8 +219,7 @@ static void drain(const Fori *f) {
 		}
 		for (int back = buffers; back >= 1; back--) {
 			IntId total = drive_total_steps(d), number = int_const(k, back);
-			StmtId when = drive_when(d, K_WHEN, int_binary(k, INT_GE, total, number), "drain");
-			Cursor outer = drive_into(d, kernel_stmt(k, when)->body);
+			Cursor outer = drive_when(d, K_WHEN, int_binary(k, INT_GE, total, number), "drain");
 			put_copy(f, K_WAIT, w, int_binary(k, INT_SUB, total, number));
 			d->at = outer;
 		}

@@ -56,21 +56,18 @@ static void skewed_body(Driver *d) {
 	if (drive_step_read(d, PART_STEP, 0, true))
 		own = int_value(k, drive_int(d, int_binary(k, INT_SUB, ahead, int_const(k, 1)),
 		                             k->values.at[loop->dim[0].step].name, loop->dim[0].step));
-	StmtId first = drive_when(d, K_WHEN, int_binary(k, INT_EQ, ahead, int_const(k, 0)), "first");
-	Cursor outer = drive_into(d, kernel_stmt(k, first)->body);
+	Cursor outer = drive_when(d, K_WHEN, int_binary(k, INT_EQ, ahead, int_const(k, 0)), "first");
 	call_ahead(d, ahead, false);
 	d->at = outer;
 	IntId some = int_binary(k, INT_GT, ahead, int_const(k, 0));
-	StmtId both = drive_when(d, K_WHEN, int_binary(k, INT_AND, some, int_binary(k, INT_LT, ahead, steps)), "both");
-	drive_into(d, kernel_stmt(k, both)->body);
+	drive_when(d, K_WHEN, int_binary(k, INT_AND, some, int_binary(k, INT_LT, ahead, steps)), "both");
 	const ValueId *next = call_ahead(d, ahead, true);
 	drive_set_step(d, own == NONE ? ahead : own);
 	call_rest(d);
 	for (uint32_t i = 0; i < loop->handed.count; i++)
 		drive_store(d, loop->handed.at[i].scratch, karg_value(next[i]));
 	d->at = outer;
-	StmtId last = drive_when(d, K_WHEN, int_binary(k, INT_EQ, ahead, steps), "last");
-	drive_into(d, kernel_stmt(k, last)->body);
+	drive_when(d, K_WHEN, int_binary(k, INT_EQ, ahead, steps), "last");
 	call_rest(d);
 	d->at = outer;
 }

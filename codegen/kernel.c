@@ -132,37 +132,21 @@ static bool int_fold(IntKind kind, int64_t a, int64_t b, int64_t *out) {
 }
 
 IntId int_binary(Kernel *k, IntKind kind, IntId a, IntId b) {
-	KInt i = int_blank(kind);
 	int64_t x, y = 0, folded;
-	i.a = a;
-	i.b = kind == INT_NEG ? NONE : b;
 	if (int_is_const(k, a, &x) && (kind == INT_NEG || int_is_const(k, b, &y)) && int_fold(kind, x, y, &folded))
 		return int_const(k, folded);
-	return int_intern(k, i);
+	return int_unfolded(k, kind, a, kind == INT_NEG ? NONE : b);
 }
 
-IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b) {
-	KInt i = int_blank(kind);
-	i.a = a;
-	i.b = b;
-	return int_intern(k, i);
+static IntId int_of(Kernel *k, IntKind kind, IntId a, IntId b, IntId c) {
+	return int_intern(k, (KInt){.kind = kind, .value = NONE, .a = a, .b = b, .c = c});
 }
 
-IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no) {
-	KInt i = int_blank(INT_CHOOSE);
-	i.a = flag;
-	i.b = yes;
-	i.c = no;
-	return int_intern(k, i);
-}
+IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b) { return int_of(k, kind, a, b, NONE); }
 
-IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps) {
-	KInt i = int_blank(INT_TURN);
-	i.a = row;
-	i.b = step;
-	i.c = steps;
-	return int_intern(k, i);
-}
+IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no) { return int_of(k, INT_CHOOSE, flag, yes, no); }
+
+IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps) { return int_of(k, INT_TURN, row, step, steps); }
 
 /* Adds the terms of a sum that are no constants to `sum`, those to `constant`. */
 static void sum_terms(Kernel *k, IntId id, bool minus, IntId *sum, int64_t *constant) {

@@ -142,12 +142,11 @@ static void print_fori(Printer *pr, StmtId s) {
 	                           pr->k->functions.at[stmt->function].var, init));
 }
 
-static const char *pipeline_spec(Printer *pr, const KPipeline *p, const KPipelineWindow *w, const char *at) {
+static const char *pipeline_spec(Printer *pr, const KPipelineWindow *w, const char *at) {
 	uint32_t rank = pr->k->buffers.at[w->of].rank;
 	const char *items[KDIM_MAX];
 	for (uint32_t d = 0; d < rank; d++)
 		items[d] = int_text(pr, w->index[d], PREC_LOWEST);
-	(void)p;
 	const char *index = arena_printf(pr->a, rank == 1 ? "(%s,)" : "(%s)", list_text(pr, rank, items));
 	const char *mode = w->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", w->buffers);
 	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda %s: %s%s)", shape_text(pr, rank, w->block), at, index,
@@ -168,7 +167,7 @@ static void print_pipeline(Printer *pr, StmtId s) {
 	}
 	for (uint32_t w = 0; w < p->windows.count; w++) {
 		const KPipelineWindow *win = &p->windows.at[w];
-		specs[win->output][count[win->output]++] = pipeline_spec(pr, p, win, list_text(pr, p->rank, at));
+		specs[win->output][count[win->output]++] = pipeline_spec(pr, win, list_text(pr, p->rank, at));
 		refs[w] = pr->k->buffers.at[win->of].var;
 	}
 	const char *ins = count[0] ? arena_printf(pr->a, "in_specs=[%s,],", list_text(pr, count[0], specs[0])) : "";

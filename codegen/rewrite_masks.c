@@ -5,11 +5,6 @@
  *                                            v = choose ragged, %2, %1 */
 #include "rewrite.h"
 
-typedef struct Masks {
-	KLoop *loop;
-	StmtId stmt;
-} Masks;
-
 static ValueId flag_of(Kernel *k, KLoop *loop) {
 	if (loop->ragged == NONE)
 		loop->ragged = kernel_value(k, KTYPE_FLAG, DTYPE_BOOL, 0, NULL, "ragged");
@@ -60,26 +55,25 @@ static void choose_masked(Kernel *k, StmtId mask, ValueId flag) {
 }
 
 static void mask_last(Kernel *k, StmtId s, void *data) {
-	const Masks *m = data;
+	KLoop *loop = data;
 	uint16_t op = kernel_stmt(k, s)->op;
 	KArg *count = (op == K_MASK || op == K_KEEP) ? kernel_arg(k, s, 1) : NULL;
-	ValueId step = m->loop->dim[0].step;
+	ValueId step = loop->dim[0].step;
 	if (!count || count->kind != KARG_INT || !int_reads(k, count->index, step))
 		return;
-	ValueId flag = flag_of(k, m->loop);
-	IntId tail = int_const(k, m->loop->dim[0].tail);
+	ValueId flag = flag_of(k, loop);
+	IntId tail = int_const(k, loop->dim[0].tail);
 	if (op == K_KEEP) {
-		*count = karg_int(int_choose(k, int_value(k, flag), tail, int_const(k, m->loop->dim[0].size)));
+		*count = karg_int(int_choose(k, int_value(k, flag), tail, int_const(k, loop->dim[0].size)));
 		return;
 	}
-	*count = karg_integer(m->loop->dim[0].tail);
+	*count = karg_integer(loop->dim[0].tail);
 	choose_masked(k, s, flag);
 }
 
 static void masks(Kernel *k, StmtId s) {
-	Masks m = {kernel_stmt(k, s)->loop, s};
-	if (m.loop->peel)
-		kernel_walk(k, kernel_stmt(k, s)->body, mask_last, &m);
+	if (kernel_stmt(k, s)->loop->peel)
+		kernel_walk(k, kernel_stmt(k, s)->body, mask_last, kernel_stmt(k, s)->loop);
 }
 
 void rewrite_masks(Kernel *k) {
