@@ -95,7 +95,7 @@ static bool trial_fits(Trials *t) {
 	t->left--;
 	diag_init(&t->quiet, t->p->a);
 	return module_configure(t->m, &t->quiet) && module_verify(t->m, &t->quiet) &&
-	       plan_tiles(t->p->a, t->m, &t->quiet, true);
+	       plan_search(t->p->a, t->m, &t->quiet, true);
 }
 
 /* The next smaller size to try: each of a few, then powers of two. */
@@ -195,12 +195,13 @@ static const char *largest_tensors(const Plan *plan) {
 bool plan_fit(Planner *p, bool trial) {
 	const VmemUse *v = &p->plan->vmem;
 	while (!fits(p)) {
-		if (p->plan->strips && p->way.trial)
+		if (p->plan->strips && (Choice)p->m->config.column_strips.value == CHOICE_AUTO)
 			return false; /* whole tiles before single buffers */
 		Buffered b = cheapest(p);
 		if (b.operand == NONE)
 			break;
 		keep_one(p->plan, &b);
+		p->plan->single_buffers = true;
 	}
 	if (v->total <= p->plan->vmem_limit)
 		return true;

@@ -181,7 +181,7 @@ static void remark_loops(Plan *plan) {
 	}
 }
 
-static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
+Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
@@ -205,27 +205,4 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	remark_blocks(plan);
 	remark_loops(plan);
 	return plan;
-}
-
-/* With skewed loops where that fits, of pairs where those do. */
-Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
-	Diag before = *d;
-	PlanWay skew = way;
-	const Config *c = &m->config;
-	bool unrolls = (LoopType)c->loop_type.value == LOOP_UNROLL || way.straight;
-	bool must_pair = (Choice)c->step_pairs.value == CHOICE_ON;
-	bool must = must_pair || (Choice)c->loop_skew.value == CHOICE_ON || (unrolls && c->matmul_ahead.value > 0);
-	skew.skew = skew.pairs = true;
-	skew.trial = way.trial || !must_pair;
-	Plan *skewed = plan_way(a, m, d, skew);
-	if (skewed || must_pair)
-		return skewed;
-	*d = before; /* what is wrong is said again */
-	skew.pairs = false;
-	skew.trial = way.trial || !must;
-	skewed = plan_way(a, m, d, skew);
-	if (skewed || must)
-		return skewed;
-	*d = before;
-	return plan_way(a, m, d, way);
 }

@@ -238,6 +238,7 @@ typedef struct Loop {
 	int ahead;             /* one so many steps later: more than one only where the loop is unrolled */
 	VEC(Handed) handed;    /* and hands it on */
 	const char *skew_why;  /* why, or why not */
+	double overlap_flops;  /* of a step's matmuls that can run beside the step before: skew.c */
 	bool paired;           /* two steps of a skewed fori_loop stand in one iteration */
 	const char *pair_why;  /* why, or why not; NULL if it is not skewed */
 	const char *name;      /* of its step function */
@@ -304,6 +305,7 @@ typedef struct Plan {
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
 	bool skewed;            /* some loop is */
+	bool single_buffers;    /* windows gave up their second buffer, for two would not fit: fit.c */
 	double seconds;         /* an estimate, for comparing plans of one kernel: fori_dma.c */
 	bool may_hold_all;      /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;          /* some input that loops copy would move less if it were resident: residency.c */
