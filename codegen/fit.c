@@ -79,48 +79,59 @@ static bool fits(Planner *p) {
 
 /* ---- what would fit --------------------------------------------------------------------------------------------- */
 
-/* Plans are tried on a copy of the module, under other configurations; so many nodes are planned at most. */
-enum { TRIAL_NODES = 1 << 20 };
-
+/* Plans are tried on a copy of the module, under other configurations, as many as the search has left. */
 typedef struct Trials {
 	Planner *p;
 	Module *m; /* the copy */
-	Diag quiet;
-	uint32_t left;
+	int64_t left;
 } Trials;
 
-static bool trial_fits(Trials *t) {
-	if (t->left == 0)
-		return false;
-	t->left--;
-	diag_init(&t->quiet, t->p->a);
-	return module_configure(t->m, &t->quiet) && module_verify(t->m, &t->quiet) &&
-	       plan_search(t->p->a, t->m, &t->quiet, true);
+typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
+
+static bool configured(Trials *t) {
+	Diag quiet;
+	diag_init(&quiet, t->p->a);
+	return t->left > 0 && module_configure(t->m, &quiet) && module_verify(t->m, &quiet);
 }
 
-/* The next smaller size to try: each of a few, then powers of two. */
+static Verdict trial(Trials *t) {
+	if (!configured(t))
+		return NOT_TAKEN;
+	const char *why = plan_refusal(t->p->a, t->m, &t->left);
+	return !why ? FITS : strcmp(why, "VMEM") == 0 ? TOO_LARGE : NOT_TAKEN;
+}
+
+/* The next smaller size to try: powers of two. */
 static int64_t smaller(int64_t size) {
 	int64_t power = 1;
-	if (size <= 17)
-		return size - 1;
 	while (power * 2 < size)
 		power *= 2;
-	return power;
+	return size > 1 ? power : 0;
 }
 
-/* The largest size of a chosen block with which the kernel fits, all else as it is; 0: none. */
+/* The largest size of a chosen block with which the kernel fits, all else as it is; 0: none. What is refused for other
+ * reasons than VMEM is too small: not aligned. */
 static int64_t largest_fitting(Trials *t, uint32_t chosen) {
-	int64_t *size = &t->m->config.block_sizes.values.at[chosen], asked = *size, found = 0;
-	for (int64_t v = smaller(asked); v > 0 && !found; v = smaller(v)) {
-		*size = v;
-		found = trial_fits(t) ? v : 0;
+	int64_t *size = &t->m->config.block_sizes.values.at[chosen], asked = *size, ladder[64], found = 0;
+	uint32_t count = 0, low = 0;
+	for (int64_t v = smaller(asked); v > 0; v = smaller(v))
+		ladder[count++] = v;
+	while (low < count) {
+		uint32_t middle = (low + count) / 2;
+		*size = ladder[middle];
+		Verdict v = trial(t);
+		found = v == FITS ? ladder[middle] : found;
+		if (v == TOO_LARGE)
+			low = middle + 1;
+		else
+			count = middle;
 	}
 	*size = asked;
 	return found;
 }
 
 static void trials_start(Trials *t, Planner *p) {
-	*t = (Trials){.p = p, .m = module_clone(p->m, p->a), .left = TRIAL_NODES / (p->m->nodes.count + 1)};
+	*t = (Trials){.p = p, .m = module_clone(p->m, p->a), .left = p->way.left};
 	ConfigList *sizes = &t->m->config.block_sizes;
 	sizes->set = true;
 	sizes->values.count = 0;
@@ -138,17 +149,19 @@ static const char *ways_to_fit(Planner *p) {
 	uint32_t chosen = 0;
 	trials_start(&t, p);
 	text_init(&out, p->a);
+	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++) {
+		t.m->config.loop_type.value = (int)type;
+		if (type != (LoopType)p->m->config.loop_type.value && configured(&t) &&
+		    plan_fits_somehow(p->a, t.m, &t.left))
+			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
+	}
+	t.m->config.loop_type.value = p->m->config.loop_type.value;
 	for (BlockId b = 0; b < t.m->blocks.count; b++) {
 		if (!block_is_chosen(&t.m->blocks.at[b]))
 			continue;
 		int64_t size = largest_fitting(&t, chosen++);
 		if (size)
 			put_way(&out, arena_printf(p->a, "%s at most %lld", t.m->blocks.at[b].name, (long long)size));
-	}
-	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++) {
-		t.m->config.loop_type.value = (int)type;
-		if (type != (LoopType)p->m->config.loop_type.value && trial_fits(&t))
-			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
 	}
 	if (p->m->blocks_that_fit)
 		put_way(&out, p->m->blocks_that_fit);
@@ -192,7 +205,7 @@ static const char *largest_tensors(const Plan *plan) {
 	                    (long long)tensor_bytes(plan, second));
 }
 
-bool plan_fit(Planner *p, bool trial) {
+bool plan_fit(Planner *p) {
 	const VmemUse *v = &p->plan->vmem;
 	while (!fits(p)) {
 		if (p->plan->strips && (Choice)p->m->config.column_strips.value == CHOICE_AUTO)
@@ -205,7 +218,7 @@ bool plan_fit(Planner *p, bool trial) {
 	}
 	if (v->total <= p->plan->vmem_limit)
 		return true;
-	if (trial)
+	if (p->way.trial)
 		return false;
 	const ConfigList *sizes = &p->m->config.block_sizes;
 	Place place = sizes->set ? config_place(&sizes->origin) : diag_place(p->d, p->m->source, "/config");

@@ -197,7 +197,7 @@ Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan_strips(&p);
 	plan_skew(&p);
 	plan_semantics(&p); /* what a core holds depends on it */
-	if (!plan_fit(&p, way.trial))
+	if (!plan_fit(&p))
 		return NULL;
 	plan_costs(&p);
 	plan->seconds = plan_seconds(&p);

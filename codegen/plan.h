@@ -330,6 +330,8 @@ typedef struct Program {
 /* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
  * configuration cannot be served, and the message says why and what to change. */
 Program *program_make(Arena *a, Module *m, Diag *d);
+/* The same where a refusal is nobody's: without a diagnostic. */
+Program *program_try(Arena *a, Module *m);
 
 /* plan_json.c: the plans as JSON. */
 void program_emit_json(const Program *g, Text *out);

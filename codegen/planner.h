@@ -26,6 +26,7 @@ typedef enum PlanValue {
 typedef struct PlanWay {
 	bool trial;     /* refuse what does not fit without looking for what would */
 	bool supported; /* another way was planned: what none can lower is not there */
+	int64_t left;   /* of a refusal: so many plans may be made to say what would fit */
 	PlanValue at[ROW_COUNT];
 } PlanWay;
 
@@ -139,8 +140,8 @@ int64_t operand_fetches(const Plan *p, const Operand *o);
 double loop_copies(Planner *p, uint32_t loop);
 /* The mean number of times that one grid point enters a loop: the steps of the loops around it. */
 double loop_entries(Planner *p, uint32_t loop);
-/* fit.c: makes it fit the target's VMEM, or refuses. `trial`: without looking for what would. */
-bool plan_fit(Planner *p, bool trial);
+/* fit.c: makes it fit the target's VMEM, or refuses. */
+bool plan_fit(Planner *p);
 void plan_strips(Planner *p); /* strips.c */
 void plan_forms(Planner *p);  /* forms.c */
 void plan_masks(Planner *p);  /* masks.c */
@@ -153,6 +154,11 @@ bool program_returns(Program *g, Module *m, Diag *d);
 Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way);
 /* search.c: the best of all ways. NULL after diagnostics (a trial: without). */
 Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial);
+/* Of `left` plans that may still be made. Why not even the way that takes little VMEM can be planned: "VMEM", a message;
+ * NULL: it can. */
+const char *plan_refusal(Arena *a, Module *m, int64_t *left);
+/* Some way can be. */
+bool plan_fits_somehow(Arena *a, Module *m, int64_t *left);
 /* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
  * diagnostic. */
 bool group_holds_all(const Module *m);

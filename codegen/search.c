@@ -14,6 +14,9 @@
  * are the same plan; and a refusal for other reasons than VMEM is one of every overlap. */
 #include "planner.h"
 
+/* Plans that a compilation of one kernel makes at most, also to say what would fit. */
+enum { MOST_PLANS = 16 };
+
 typedef struct Search {
 	Arena *a;
 	Module *m;
@@ -25,6 +28,7 @@ typedef struct Search {
 	const Plan *last;  /* of the last way; NULL: it was refused, */
 	const char *wrong; /* because of this */
 	VEC(const char *) tried;
+	int64_t *left; /* so many plans may be made to find one that fits; NULL: all are made, to find the best */
 } Search;
 
 /* ---- what stands to choose --------------------------------------------------------------------------------------- */
@@ -178,6 +182,8 @@ static bool cannot_win(const Search *s, PlanValue next) {
 
 static void search_row(Search *s, uint32_t row) {
 	bool first = true;
+	if (s->left && (s->best || (row == ROW_COUNT && --*s->left < 0)))
+		return;
 	if (row == ROW_COUNT) {
 		try_way(s);
 		return;
@@ -191,8 +197,8 @@ static void search_row(Search *s, uint32_t row) {
 	}
 }
 
-/* The refusal is that of the first values that stand to choose, of whole tiles with the least overlap. */
-static Plan *refused(Search *s, Diag *d) {
+/* The first values that stand to choose, of whole tiles with the least overlap: what takes little VMEM. */
+static void settle(Search *s) {
 	bool settled[ROW_COUNT] = {false};
 	for (PlanValue v = 0; v < VALUE_COUNT; v++) {
 		PlanRow row = values[v].row;
@@ -201,8 +207,29 @@ static Plan *refused(Search *s, Diag *d) {
 		s->way.at[row] = v;
 		settled[row] = true;
 	}
+}
+
+static Plan *refused(Search *s, Diag *d) {
+	settle(s);
 	s->way.trial = s->way.supported = false;
+	s->way.left = int_max(MOST_PLANS - 1 - (int64_t)s->tried.count, 0);
 	return plan_way(s->a, s->m, d, s->way);
+}
+
+const char *plan_refusal(Arena *a, Module *m, int64_t *left) {
+	Search s = {.a = a, .m = m};
+	Diag quiet;
+	diag_init(&quiet, a);
+	settle(&s);
+	s.way.trial = true;
+	--*left;
+	return plan_way(a, m, &quiet, s.way) ? NULL : quiet.list.count ? quiet.list.at[0].message : "VMEM";
+}
+
+bool plan_fits_somehow(Arena *a, Module *m, int64_t *left) {
+	Search s = {.a = a, .m = m, .left = left};
+	search_row(&s, 0);
+	return s.best;
 }
 
 static void remark(Search *s) {
