@@ -101,12 +101,23 @@ static Verdict trial(Trials *t) {
 	return !why ? FITS : strcmp(why, "VMEM") == 0 ? TOO_LARGE : NOT_TAKEN;
 }
 
-/* The next smaller size to try: powers of two. */
+static bool type_fits(Trials *t, LoopType type, bool somehow) {
+	int asked = t->p->m->config.loop_type.value;
+	t->m->config.loop_type.value = (int)type;
+	bool fits = (int)type != asked &&
+	            (somehow ? configured(t) && plan_fits_somehow(t->p->a, t->m, &t->left) : trial(t) == FITS);
+	t->m->config.loop_type.value = asked;
+	return fits;
+}
+
+/* The next smaller size to try: each of a few, then powers of two. */
 static int64_t smaller(int64_t size) {
 	int64_t power = 1;
+	if (size <= 17)
+		return size - 1;
 	while (power * 2 < size)
 		power *= 2;
-	return size > 1 ? power : 0;
+	return power;
 }
 
 /* The largest size of a chosen block with which the kernel fits, all else as it is; 0: none. What is refused for other
@@ -142,20 +153,17 @@ static void trials_start(Trials *t, Planner *p) {
 
 static void put_way(Text *out, const char *way) { text_printf(out, "%s%s", out->length ? ", or " : "", way); }
 
-/* What to change: for each block alone the largest size that fits, and the loop types that do. */
+/* What to change: the loop types that fit, and for each block alone the largest size that does. What fits in the way
+ * that takes little VMEM is found first: one plan for each type. */
 static const char *ways_to_fit(Planner *p) {
 	Trials t;
 	Text out;
 	uint32_t chosen = 0;
+	bool fits[LOOP_EMIT_PIPELINE + 1] = {false};
 	trials_start(&t, p);
 	text_init(&out, p->a);
-	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++) {
-		t.m->config.loop_type.value = (int)type;
-		if (type != (LoopType)p->m->config.loop_type.value && configured(&t) &&
-		    plan_fits_somehow(p->a, t.m, &t.left))
-			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
-	}
-	t.m->config.loop_type.value = p->m->config.loop_type.value;
+	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++)
+		fits[type] = type_fits(&t, type, false);
 	for (BlockId b = 0; b < t.m->blocks.count; b++) {
 		if (!block_is_chosen(&t.m->blocks.at[b]))
 			continue;
@@ -163,6 +171,9 @@ static const char *ways_to_fit(Planner *p) {
 		if (size)
 			put_way(&out, arena_printf(p->a, "%s at most %lld", t.m->blocks.at[b].name, (long long)size));
 	}
+	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++)
+		if (fits[type] || type_fits(&t, type, true))
+			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
 	if (p->m->blocks_that_fit)
 		put_way(&out, p->m->blocks_that_fit);
 	return out.length ? arena_printf(p->a, "these fit: %s", out.at)

@@ -306,7 +306,7 @@ typedef struct Plan {
 	double flops, hbm_bytes;
 	bool skewed;            /* some loop is */
 	bool single_buffers;    /* windows gave up their second buffer, for two would not fit: fit.c */
-	double seconds;         /* an estimate, for comparing plans of one kernel: fori_dma.c */
+	double seconds;         /* an estimate, for comparing plans of one kernel: seconds.c */
 	bool may_hold_all;      /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;          /* some input that loops copy would move less if it were resident: residency.c */
 	bool back_and_forth;    /* the last grid dim runs backwards in every other step of the one before it: walk.c */

@@ -134,7 +134,7 @@ enum { PIPELINE_STEP_CYCLES = 1000 };
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_walk(Planner *p);      /* walk.c: after plan_costs() and plan_seconds() */
 void plan_costs(Planner *p);     /* costs.c */
-double plan_seconds(Planner *p); /* fori_dma.c */
+double plan_seconds(Planner *p); /* seconds.c */
 /* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */
 int64_t operand_fetches(const Plan *p, const Operand *o);
 double loop_copies(Planner *p, uint32_t loop);
@@ -154,6 +154,8 @@ bool program_returns(Program *g, Module *m, Diag *d);
 Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way);
 /* search.c: the best of all ways. NULL after diagnostics (a trial: without). */
 Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial);
+/* The same with nothing left out. NULL: refused. */
+Plan *plan_search_all(Arena *a, Module *m);
 /* Of `left` plans that may still be made. Why not even the way that takes little VMEM can be planned: "VMEM", a message;
  * NULL: it can. */
 const char *plan_refusal(Arena *a, Module *m, int64_t *left);

@@ -3,7 +3,7 @@
  * A loop that copies fetches its windows anew at each grid point, and so does each loop that reads the same tensor: K
  * and V for every tile of Q, a row of tiles for each of two passes over it. A resident block moves when its index
  * changes: once per head, once for both passes, once for weights that all grid points use. So a tensor is offered to
- * stay if that moves at most half of the bytes; fori_dma.c plans the kernel that way as well and takes it if it fits
+ * stay if that moves at most half of the bytes; search.c plans the kernel that way as well and takes it if it fits
  * and is estimated to be faster.
  *
  * A loop that then copies nothing but what it writes is offered with resident results as well.

@@ -17,6 +17,12 @@
 /* Plans that a compilation of one kernel makes at most, also to say what would fit. */
 enum { MOST_PLANS = 16 };
 
+typedef struct Tried {
+	PlanWay way;
+	double seconds;
+	const char *wrong; /* it was refused; NULL */
+} Tried;
+
 typedef struct Search {
 	Arena *a;
 	Module *m;
@@ -27,7 +33,8 @@ typedef struct Search {
 	bool any, results_may_stay, may_hold_all, may_be_straight, fori_copies;
 	const Plan *last;  /* of the last way; NULL: it was refused, */
 	const char *wrong; /* because of this */
-	VEC(const char *) tried;
+	VEC(Tried) tried;
+	bool all;      /* nothing is left out */
 	int64_t *left; /* so many plans may be made to find one that fits; NULL: all are made, to find the best */
 } Search;
 
@@ -112,16 +119,6 @@ static const ValueRow values[VALUE_COUNT] = {
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
 
-/* The values of rows where there was something to choose. */
-static const char *words_of(const Search *s) {
-	Text t;
-	text_init(&t, s->a);
-	for (uint32_t r = 0; r < ROW_COUNT; r++)
-		if (r != ROW_TILES || legal_strips(s))
-			text_printf(&t, "%s%s", t.length ? ", " : "", values[s->way.at[r]].words);
-	return t.at;
-}
-
 static void learn(Search *s, const Plan *plan) {
 	s->any = true;
 	s->results_may_stay |= plan->results_may_stay;
@@ -145,9 +142,7 @@ static void try_way(Search *s) {
 	Plan *plan = plan_way(s->a, s->m, &quiet, s->way);
 	s->last = plan;
 	s->wrong = plan ? NULL : quiet.list.count ? quiet.list.at[0].message : "VMEM";
-	vec_push(s->a, &s->tried,
-	         plan ? arena_printf(s->a, "%s: about %.4g us", words_of(s), plan->seconds * 1e6)
-	              : arena_printf(s->a, "%s: refused: %s", words_of(s), s->wrong));
+	vec_push(s->a, &s->tried, ((Tried){s->way, plan ? plan->seconds : 0, s->wrong}));
 	if (!plan)
 		return;
 	learn(s, plan);
@@ -189,7 +184,7 @@ static void search_row(Search *s, uint32_t row) {
 		return;
 	}
 	for (PlanValue v = 0; v < VALUE_COUNT; v++) {
-		if (values[v].row != row || !values[v].legal(s) || (!first && cannot_win(s, v)))
+		if (values[v].row != row || !values[v].legal(s) || (!first && !s->all && cannot_win(s, v)))
 			continue;
 		s->way.at[row] = v;
 		search_row(s, row + 1);
@@ -232,9 +227,38 @@ bool plan_fits_somehow(Arena *a, Module *m, int64_t *left) {
 	return s.best;
 }
 
+/* The values of the rows in which what was tried differs. */
+static const char *words_of(const Search *s, const PlanWay *way) {
+	Text t;
+	text_init(&t, s->a);
+	for (uint32_t row = 0; row < ROW_COUNT; row++) {
+		bool differs = false;
+		for (uint32_t i = 1; i < s->tried.count; i++)
+			differs = differs || s->tried.at[i].way.at[row] != s->tried.at[0].way.at[row];
+		if (differs)
+			text_printf(&t, "%s%s", t.length ? ", " : "", values[way->at[row]].words);
+	}
+	return t.at;
+}
+
 static void remark(Search *s) {
-	for (uint32_t i = 0; s->tried.count > 1 && i < s->tried.count; i++)
-		plan_remark(s->best, "planned with %s", s->tried.at[i]);
+	if ((Choice)config_of(s)->column_strips.value == CHOICE_ON && has_loops(s->m))
+		plan_remark(s->best, "column strips: none: the body has loops of its own");
+	for (uint32_t i = 0; s->tried.count > 1 && i < s->tried.count; i++) {
+		const Tried *t = &s->tried.at[i];
+		bool taken = memcmp(t->way.at, s->taken.at, sizeof t->way.at) == 0;
+		const char *what = taken ? "taken" : t->wrong ? "refused" : "not taken";
+		if (t->wrong)
+			plan_remark(s->best, "%s: %s: %s", what, words_of(s, &t->way), t->wrong);
+		else
+			plan_remark(s->best, "%s: %s: about %.3g us", what, words_of(s, &t->way), t->seconds * 1e6);
+	}
+}
+
+Plan *plan_search_all(Arena *a, Module *m) {
+	Search s = {.a = a, .m = m, .all = true};
+	search_row(&s, 0);
+	return s.best;
 }
 
 Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial) {

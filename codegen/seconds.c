@@ -1,6 +1,6 @@
-/* fori_dma.c - pallas_fori_dma: does a fori_loop copy its windows from HBM, or slice resident blocks?
+/* seconds.c - an estimate of the kernel's time, for comparing plans of one kernel (search.c).
  *
- * `auto` plans the kernel both ways and keeps the one that waits less for HBM. What decides:
+ * What decides between windows that a fori_loop copies and resident blocks:
  *
  *   resident  the grid's pipeline brings whole blocks while the point before computes, and only where their index
  *             changes: K and V once for all tiles of Q. Nothing hides the very first blocks.
@@ -8,10 +8,9 @@
  *             first ones: the loop's pipeline starts empty at each point.
  *
  * So few points with long loops (a whole matmul in one block) are copied, many points that share blocks are resident.
- * A way that does not fit VMEM, or that the configuration's buffer counts rule out, is not taken.
  *
  * The estimate counts the MXU at its peak, HBM at its bandwidth and one vector register read in a cycle, all from the
- * target, and no other vector work: it is too low for both ways alike. bench/kernels.py, section fori_dma, compares the
+ * target, and no other vector work: it is too low for all plans alike. bench/kernels.py, section fori_dma, compares the
  * choice with the compiler's schedules. */
 #include "planner.h"
 
@@ -51,8 +50,8 @@ static double loops_wait(Planner *p, double step_compute) {
 enum { STEP_CYCLES = 100, SCRATCH_REGISTERS_PER_CYCLE = 4 };
 
 /* Matmuls that could run beside the step before and do not are waited for: in a loop at each step, of a skewed one
- * before the first alone. In straight code the compiler overlaps what is near by itself: a quarter of them is waited
- * for (attention of 4 steps takes as long either way, docs/passes/loop_types.md). */
+ * before the first alone. In straight code the compiler overlaps what is near by itself: half of them are
+ * waited for (attention of 8 steps takes a seventh longer so than skewed, of 4 as long: docs/passes/loop_types.md). */
 enum { STRAIGHT_OVERLAPS = 2 };
 
 static double overlap_seconds(Planner *p, const Loop *loop) {
