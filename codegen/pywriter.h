@@ -6,10 +6,19 @@
 
 enum { PY_WIDTH = 88 };
 
+/* Something in a statement that layout looks at, and how many of some kinds stand up to it, itself included. */
+typedef struct PyMark {
+	uint32_t at, partner; /* brackets: the mark of the other one */
+	uint8_t kind, level;  /* an operator: how tightly it binds */
+	uint32_t magic, opaque, attributes;
+} PyMark;
+
 typedef struct PyWriter {
 	Arena *arena;
 	Text *out;
-	int indent; /* levels */
+	int indent;        /* levels */
+	Text line;         /* what py_line() is about to lay out */
+	VEC(PyMark) marks; /* of the statement that is laid out */
 } PyWriter;
 
 /* One statement on one line, or broken at its last brackets if it is too long; a bracket whose content ends with a

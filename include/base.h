@@ -27,17 +27,20 @@ typedef struct ArenaChunk ArenaChunk;
 /* A bump allocator. Zero-initialise, then arena_init(). */
 typedef struct Arena {
 	ArenaChunk *chunk;
-	char *at, *end; /* of the chunk, what is free */
-	char *clean;    /* what is free from here on is zero already */
-	jmp_buf *oom;   /* where to go when malloc fails; NULL: abort() */
-	size_t total;   /* bytes asked of malloc so far */
-	bool documents; /* what jansson reads lies here as well (main.c), and goes with the rest */
+	char *at, *end;          /* of the chunk, what is free */
+	char *clean;             /* what is free from here on is zero already */
+	jmp_buf *oom;            /* where to go when malloc fails; NULL: abort() */
+	size_t total;            /* bytes asked of malloc so far */
+	ArenaChunk *spare;       /* to be used before malloc is asked again; not zero */
+	struct Arena *documents; /* where what jansson reads lies (main.c); NULL: in memory of its own */
 } Arena;
 
 void arena_init(Arena *a, jmp_buf *oom);
 void arena_free(Arena *a);
 /* Forgets every allocation but keeps one chunk for reuse: makes the next compilation free of malloc. */
 void arena_reset(Arena *a);
+/* Takes all memory of another arena, whose allocations are forgotten, for what it allocates itself from now on. */
+void arena_take(Arena *a, Arena *from);
 /* What does not fit the chunk; zeroed. */
 void *arena_grow(Arena *a, size_t size);
 /* `size` bytes, aligned for any type, that the caller fills. Never NULL. */
@@ -116,7 +119,10 @@ void text_init(Text *t, Arena *a);
 void text_put(Text *t, const char *s);
 void text_putn(Text *t, const char *s, size_t n);
 void text_put_int(Text *t, int64_t value);
+/* Room for n more characters, which are the text's already and the caller fills. */
+char *text_more(Text *t, size_t n);
 void text_printf(Text *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void text_vprintf(Text *t, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 /* The shortest decimal text of a finite number that reads back as the same double; always with a '.' or an 'e', and
  * never with the locale's decimal point. Valid in JSON and in Python. */
 void text_put_double(Text *t, double value);

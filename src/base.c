@@ -15,11 +15,16 @@ struct ArenaChunk {
 
 void arena_init(Arena *a, jmp_buf *oom) { *a = (Arena){.oom = oom}; }
 
-void arena_free(Arena *a) {
-	for (ArenaChunk *c = a->chunk, *previous; c; c = previous) {
+static void chunks_free(ArenaChunk *c) {
+	for (ArenaChunk *previous; c; c = previous) {
 		previous = c->previous;
 		free(c);
 	}
+}
+
+void arena_free(Arena *a) {
+	chunks_free(a->chunk);
+	chunks_free(a->spare);
 	*a = (Arena){.oom = a->oom, .documents = a->documents};
 }
 
@@ -38,6 +43,16 @@ void arena_reset(Arena *a) {
 	a->total = keep->size;
 }
 
+void arena_take(Arena *a, Arena *from) {
+	ArenaChunk **last = &from->chunk;
+	while (*last)
+		last = &(*last)->previous;
+	*last = a->spare;
+	a->spare = from->chunk;
+	from->chunk = NULL;
+	arena_free(from);
+}
+
 _Noreturn static void arena_fail(Arena *a) {
 	if (a->oom)
 		longjmp(*a->oom, 1);
@@ -54,6 +69,16 @@ static ArenaChunk *chunk_new(Arena *a, size_t room) {
 	return c;
 }
 
+/* The first of the spare ones that has the room; NULL. */
+static ArenaChunk *chunk_spare(Arena *a, size_t room) {
+	ArenaChunk **at = &a->spare, *c;
+	while (*at && (*at)->size < room)
+		at = &(*at)->previous;
+	if ((c = *at))
+		*at = c->previous;
+	return c;
+}
+
 /* What is too large to share a chunk gets its own, behind the current one, which stays in use. */
 void *arena_grow(Arena *a, size_t size) {
 	const size_t unit = sizeof(max_align_t);
@@ -64,7 +89,9 @@ void *arena_grow(Arena *a, size_t size) {
 	if (room > CHUNK_MAX)
 		room = CHUNK_MAX;
 	bool alone = size > room / 4;
-	ArenaChunk *c = chunk_new(a, alone ? size : room);
+	ArenaChunk *spare = alone ? NULL : chunk_spare(a, room), *c = spare;
+	if (!c)
+		c = chunk_new(a, alone ? size : room);
 	if (alone && a->chunk) {
 		c->previous = a->chunk->previous;
 		a->chunk->previous = c;
@@ -72,10 +99,10 @@ void *arena_grow(Arena *a, size_t size) {
 	}
 	c->previous = a->chunk;
 	a->chunk = c;
-	a->clean = NULL;
 	a->at = (char *)c->data + size;
 	a->end = (char *)c->data + c->size;
-	return c->data;
+	a->clean = spare ? a->end : NULL;
+	return spare ? memset(c->data, 0, size) : c->data;
 }
 
 static size_t checked_size(Arena *a, size_t count, size_t size) {

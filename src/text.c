@@ -24,6 +24,14 @@ static inline void text_room(Text *t, size_t extra) {
 		text_grow(t, extra);
 }
 
+char *text_more(Text *t, size_t n) {
+	text_room(t, n);
+	char *at = t->at + t->length;
+	t->length += n;
+	t->at[t->length] = '\0';
+	return at;
+}
+
 static inline void put(Text *t, const char *s, size_t n) {
 	text_room(t, n);
 	if (n)
@@ -126,7 +134,7 @@ static void put_formatted(Text *t, const char *fmt, va_list ap) {
 	t->at[t->length] = '\0';
 }
 
-static void text_vprintf(Text *t, const char *fmt, va_list ap) {
+void text_vprintf(Text *t, const char *fmt, va_list ap) {
 	text_room(t, 0);
 	t->at[t->length] = '\0';
 	if (!put_simple(t, fmt, ap))
