@@ -13,7 +13,7 @@ typedef struct Namer {
 } Namer;
 
 static const char *identifier(Namer *n, const char *wish) {
-	char *name = arena_alloc(n->a, NAME_MAX_LENGTH + 2);
+	char *name = arena_raw(n->a, NAME_MAX_LENGTH + 2);
 	size_t length = 0;
 	while (*wish == '_')
 		wish++;
@@ -167,7 +167,9 @@ static void reserve_given(Namer *n) {
 }
 
 void kernel_name_values(Kernel *k, IsReserved *reserved, const char *own) {
+	enum { FEW = 64 };
 	Namer n = {.k = k, .a = k->arena, .reserved = reserved, .uses = kernel_uses(k)};
+	n.taken = (StringTable){.slot = arena_array(k->arena, FEW, sizeof *n.taken.slot), .room = FEW};
 	reserve_given(&n);
 	new_name(&n, own);
 	for (BufferId b = 0; b < k->buffers.count; b++)

@@ -1,7 +1,6 @@
 /* print_module.c - the Python module around the kernels: KERNEL_INFO, the function that callers use, and helpers. */
 #include "printer.h"
 #include "version.h"
-#include <stdlib.h>
 
 /* The jax versions that emitted modules were tested with: for people, and as Python. */
 #define JAX_RANGE ">=0.10.2,<0.11"
@@ -23,10 +22,20 @@ static const char *const reserved[] = {
 };
 /* clang-format on */
 
-static int compare_word(const void *name, const void *word) { return strcmp(name, *(const char *const *)word); }
-
 static bool is_reserved(const char *name) {
-	return bsearch(name, reserved, sizeof reserved / sizeof *reserved, sizeof *reserved, compare_word) != NULL;
+	size_t low = 0, high = sizeof reserved / sizeof *reserved;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const char *word = reserved[middle];
+		int order = *name != *word ? *name - *word : strcmp(name, word); /* mostly the first letter tells */
+		if (order == 0)
+			return true;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return false;
 }
 
 static bool is_reserved_in_wrapper(const char *name) { return is_reserved(name) || strcmp(name, "call") == 0; }
@@ -137,34 +146,34 @@ static void blank_lines(Printer *pr) { text_put(pr->w.out, "\n\n"); }
 
 static void print_simulator(Printer *pr) {
 	blank_lines(pr);
-	text_printf(pr->w.out,
-	            "def _simulator(interpret):\n"
-	            "    \"\"\"What pallas_call takes: True simulates a TPU, InterpretParams pass through.\"\"\"\n"
-	            "    if not interpret:\n"
-	            "        return False\n"
-	            "    try:\n"
-	            "        from jax._src.pallas.mosaic import tpu_info\n"
-	            "\n"
-	            "        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)\n"
-	            "        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)\n"
-	            "    except (ImportError, AttributeError):\n"
-	            "        return pltpu.InterpretParams()\n"
-	            "    if interpret is True:\n"
-	            "        return pltpu.InterpretParams(buffer_bounds=\"padded\")\n"
-	            "    return interpret\n");
+	text_put(pr->w.out,
+	         "def _simulator(interpret):\n"
+	         "    \"\"\"What pallas_call takes: True simulates a TPU, InterpretParams pass through.\"\"\"\n"
+	         "    if not interpret:\n"
+	         "        return False\n"
+	         "    try:\n"
+	         "        from jax._src.pallas.mosaic import tpu_info\n"
+	         "\n"
+	         "        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)\n"
+	         "        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)\n"
+	         "    except (ImportError, AttributeError):\n"
+	         "        return pltpu.InterpretParams()\n"
+	         "    if interpret is True:\n"
+	         "        return pltpu.InterpretParams(buffer_bounds=\"padded\")\n"
+	         "    return interpret\n");
 }
 
 static void print_check(Printer *pr) {
 	blank_lines(pr);
-	text_printf(pr->w.out,
-	            "def _check(name, x, expected):\n"
-	            "    \"\"\"Raises TypeError unless x is an array of exactly the expected dtype and shape.\"\"\"\n"
-	            "    try:\n"
-	            "        found = f\"{x.dtype}{list(x.shape)}\"\n"
-	            "    except AttributeError:\n"
-	            "        found = \"no array\"\n"
-	            "    if found != expected:\n"
-	            "        raise TypeError(f\"{name} must be {expected}, not {found}\")\n");
+	text_put(pr->w.out,
+	         "def _check(name, x, expected):\n"
+	         "    \"\"\"Raises TypeError unless x is an array of exactly the expected dtype and shape.\"\"\"\n"
+	         "    try:\n"
+	         "        found = f\"{x.dtype}{list(x.shape)}\"\n"
+	         "    except AttributeError:\n"
+	         "        found = \"no array\"\n"
+	         "    if found != expected:\n"
+	         "        raise TypeError(f\"{name} must be {expected}, not {found}\")\n");
 }
 
 /* ---- the two functions ------------------------------------------------------------------------------------------ */

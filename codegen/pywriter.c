@@ -32,6 +32,13 @@ static int kind_of(char c) { return kinds[(unsigned char)c]; }
 static bool is_open(char c) { return kind_of(c) == OPEN; }
 static bool is_close(char c) { return kind_of(c) == CLOSE; }
 
+/* The first character from i on that may be marked, or the end of the text. */
+static size_t skip_plain(const char *s, size_t i) {
+	while (kind_of(s[i]) == PLAIN)
+		i++;
+	return i;
+}
+
 static bool is_name_char(char c) { return is_letter(c) || is_digit(c); }
 
 static bool is_callee(const char *s, size_t open) {
@@ -168,8 +175,8 @@ static void find_marks(PyWriter *w, const char *s, size_t n) {
 	PyMark mark = {0};
 	uint32_t open = NONE;
 	w->marks.count = 0;
-	for (size_t i = 0; i < n; i++) {
-		int level = 0, kind = kind_of(s[i]) == PLAIN ? PLAIN : mark_kind(s, i, &level);
+	for (size_t i = skip_plain(s, 0); i < n; i = skip_plain(s, i + 1)) {
+		int level = 0, kind = mark_kind(s, i, &level);
 		if (kind == PLAIN)
 			continue;
 		mark.at = (uint32_t)i;

@@ -8,7 +8,10 @@ TensorId access_base(const Module *m, NodeId n) {
 }
 
 uint32_t call_graphs(const Module *m, NodeId n, GraphId graphs[2]) {
+	OpKind kind = op_kind(m, n);
 	uint32_t count = 0;
+	if (kind != KIND_STRUCTURE && kind != KIND_REDUCTION) /* and scans */
+		return 0;
 	for (uint32_t i = 0; i < node_get(m, n)->arg_count && count < 2; i++)
 		if (node_arg(m, n, i)->kind == ARG_GRAPH)
 			graphs[count++] = node_arg(m, n, i)->graph;
