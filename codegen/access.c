@@ -235,7 +235,7 @@ static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 	bool ok = true;
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		const Node *node = node_get(p->m, n);
-		AccessWant w = {0};
+		AccessWant w;
 		if (node->op == OP_FOR_LOOP) {
 			ok = wants_in(p, node_arg(p->m, n, 0)->graph, out) && ok;
 		} else if (node->op == OP_LOAD || op_writes(node->op)) {

@@ -82,9 +82,9 @@ static int mark_kind(const char *s, size_t i, int *level) {
 	case QUOTE: return STRING;
 	case SPACE:
 		*level = operator_at(s + i);
-		return *level ? OPERATOR : strncmp(s + i, " = ", 3) == 0 ? ASSIGN : PLAIN;
+		return *level ? OPERATOR : s[i + 1] == '=' && s[i + 2] == ' ' ? ASSIGN : PLAIN;
 	case DOT: return i > 0 && is_close(s[i - 1]) ? ATTRIBUTE : PLAIN;
-	case ELL: return strncmp(s + i, "lambda ", 7) == 0 ? LAMBDA : PLAIN;
+	case ELL: return s[i + 1] == 'a' && strncmp(s + i, "lambda ", 7) == 0 ? LAMBDA : PLAIN;
 	default: return kind;
 	}
 }
@@ -175,6 +175,7 @@ static void find_marks(PyWriter *w, const char *s, size_t n) {
 	PyMark mark = {0};
 	uint32_t open = NONE;
 	w->marks.count = 0;
+	vec_reserve(w->arena, &w->marks, (uint32_t)n);
 	for (size_t i = skip_plain(s, 0); i < n; i = skip_plain(s, i + 1)) {
 		int level = 0, kind = mark_kind(s, i, &level);
 		if (kind == PLAIN)
@@ -185,7 +186,7 @@ static void find_marks(PyWriter *w, const char *s, size_t n) {
 		mark.partner = open;
 		mark.opaque += kind == STRING || kind == LAMBDA;
 		mark.attributes += kind == ATTRIBUTE;
-		vec_push(w->arena, &w->marks, mark);
+		w->marks.at[w->marks.count++] = mark;
 		if (kind == OPEN)
 			open = w->marks.count - 1;
 		else if (kind == CLOSE)
@@ -408,15 +409,21 @@ void py_choice(PyWriter *w, const char *target, const char *yes, const char *fla
 	py_statement(w, ")");
 }
 
-void py_line(PyWriter *w, const char *fmt, ...) {
-	va_list ap;
+Text *py_open(PyWriter *w) {
 	if (!w->line.arena)
 		text_init(&w->line, w->arena);
 	w->line.length = 0;
+	return &w->line;
+}
+
+void py_close(PyWriter *w) { put_statement(w, w->line.at, w->line.length); }
+
+void py_line(PyWriter *w, const char *fmt, ...) {
+	va_list ap;
 	va_start(ap, fmt);
-	text_vprintf(&w->line, fmt, ap);
+	text_vprintf(py_open(w), fmt, ap);
 	va_end(ap);
-	put_statement(w, w->line.at, w->line.length);
+	py_close(w);
 }
 
 void py_def(PyWriter *w) {

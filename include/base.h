@@ -116,11 +116,24 @@ typedef struct Text {
 	size_t length, room;
 } Text;
 void text_init(Text *t, Arena *a);
-void text_put(Text *t, const char *s);
-void text_putn(Text *t, const char *s, size_t n);
+/* Room for more than so many characters behind those that are there. */
+void text_grow(Text *t, size_t extra);
+/* n more characters, which the caller fills. Inline, as are those two: most of what is put is a few letters long. */
+static inline char *text_more(Text *t, size_t n) {
+	if (t->room - t->length <= n)
+		text_grow(t, n);
+	char *at = t->at + t->length;
+	t->length += n;
+	t->at[t->length] = '\0';
+	return at;
+}
+static inline void text_putn(Text *t, const char *s, size_t n) {
+	char *at = text_more(t, n);
+	if (n)
+		memcpy(at, s, n);
+}
+static inline void text_put(Text *t, const char *s) { text_putn(t, s, strlen(s)); }
 void text_put_int(Text *t, int64_t value);
-/* Room for n more characters, which are the text's already and the caller fills. */
-char *text_more(Text *t, size_t n);
 void text_printf(Text *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void text_vprintf(Text *t, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 /* The shortest decimal text of a finite number that reads back as the same double; always with a '.' or an 'e', and
