@@ -23,10 +23,10 @@ static void put_line(PyWriter *w, int indent, const char *s, size_t n, char tail
  *
  *     x = f(a, "b") + g(c,)      ASSIGN OPEN COMMA STRING CLOSE OPERATOR OPEN COMMA CLOSE
  */
-enum { PLAIN, OPEN, CLOSE, COMMA, QUOTE, SPACE, DOT, ELL, END, STRING, LAMBDA, OPERATOR, ASSIGN, ATTRIBUTE };
+enum { PLAIN, OPEN, CLOSE, COMMA, STRING, SPACE, END, LAMBDA, OPERATOR, ASSIGN, ATTRIBUTE };
 static const unsigned char kinds[256] = {
-	['\0'] = END,  ['"'] = QUOTE, ['\''] = QUOTE, ['('] = OPEN,  ['['] = OPEN, ['{'] = OPEN, [')'] = CLOSE,
-	[']'] = CLOSE, ['}'] = CLOSE, [','] = COMMA,  [' '] = SPACE, ['.'] = DOT,  ['l'] = ELL};
+	['\0'] = END,  ['"'] = STRING, ['\''] = STRING, ['('] = OPEN,  ['['] = OPEN, ['{'] = OPEN,
+	[')'] = CLOSE, [']'] = CLOSE,  ['}'] = CLOSE,   [','] = COMMA, [' '] = SPACE};
 
 static int kind_of(char c) { return kinds[(unsigned char)c]; }
 static bool is_open(char c) { return kind_of(c) == OPEN; }
@@ -75,18 +75,14 @@ static int operator_at(const char *s) {
 	}
 }
 
-/* What stands at s[i], where kind_of() found something; PLAIN: nothing to mark. */
-static int mark_kind(const char *s, size_t i, int *level) {
-	int kind = kind_of(s[i]);
-	switch (kind) {
-	case QUOTE: return STRING;
-	case SPACE:
-		*level = operator_at(s + i);
-		return *level ? OPERATOR : s[i + 1] == '=' && s[i + 2] == ' ' ? ASSIGN : PLAIN;
-	case DOT: return i > 0 && is_close(s[i - 1]) ? ATTRIBUTE : PLAIN;
-	case ELL: return s[i + 1] == 'a' && strncmp(s + i, "lambda ", 7) == 0 ? LAMBDA : PLAIN;
-	default: return kind;
-	}
+/* What the space s[i] is part of; PLAIN: nothing to mark. */
+static int space_kind(const char *s, size_t i, int *level) {
+	*level = operator_at(s + i);
+	if (*level)
+		return OPERATOR;
+	if (s[i + 1] == '=' && s[i + 2] == ' ')
+		return ASSIGN;
+	return i >= 6 && s[i - 1] == 'a' && memcmp(s + i - 6, "lambda", 6) == 0 ? LAMBDA : PLAIN;
 }
 
 /* ---- spans --------------------------------------------------------------------------------------------------------
@@ -171,29 +167,36 @@ static uint32_t close_bracket(PyWriter *w, const char *s, uint32_t open) {
 	return outer;
 }
 
+/* There is room for one at each character; `open`: the bracket around it. */
+static void put_mark(PyWriter *w, size_t at, int kind, int level, uint32_t open) {
+	PyMark *m = &w->marks.at[w->marks.count];
+	*m = w->marks.count ? m[-1] : (PyMark){0};
+	m->at = (uint32_t)at;
+	m->kind = (uint8_t)kind;
+	m->level = (uint8_t)level;
+	m->partner = open;
+	m->opaque += kind == STRING || kind == LAMBDA;
+	m->attributes += kind == ATTRIBUTE;
+	w->marks.count++;
+}
+
 static void find_marks(PyWriter *w, const char *s, size_t n) {
-	PyMark mark = {0};
 	uint32_t open = NONE;
 	w->marks.count = 0;
 	vec_reserve(w->arena, &w->marks, (uint32_t)n);
 	for (size_t i = skip_plain(s, 0); i < n; i = skip_plain(s, i + 1)) {
-		int level = 0, kind = mark_kind(s, i, &level);
-		if (kind == PLAIN)
+		int level = 0, kind = kind_of(s[i]);
+		if (kind == SPACE && (kind = space_kind(s, i, &level)) == PLAIN)
 			continue;
-		mark.at = (uint32_t)i;
-		mark.kind = (uint8_t)kind;
-		mark.level = (uint8_t)level;
-		mark.partner = open;
-		mark.opaque += kind == STRING || kind == LAMBDA;
-		mark.attributes += kind == ATTRIBUTE;
-		w->marks.at[w->marks.count++] = mark;
+		put_mark(w, kind == LAMBDA ? i - 6 : i, kind, level, open);
 		if (kind == OPEN)
 			open = w->marks.count - 1;
-		else if (kind == CLOSE)
-			open = close_bracket(w, s, open);
 		else if (kind == STRING)
 			i = skip_string(s, i);
-		mark.magic = w->marks.at[w->marks.count - 1].magic;
+		else if (kind == CLOSE)
+			open = close_bracket(w, s, open);
+		if (kind == CLOSE && s[i + 1] == '.')
+			put_mark(w, ++i, ATTRIBUTE, 0, open);
 	}
 	for (uint32_t outer; open != NONE; open = outer) {
 		outer = w->marks.at[open].partner;
@@ -201,8 +204,7 @@ static void find_marks(PyWriter *w, const char *s, size_t n) {
 	}
 }
 
-/* ---- brackets -----------------------------------------------------------------------------------------------------
- */
+/* ---- brackets ---------------------------------------------------------------------------------------------------- */
 
 static void put_expression(PyWriter *w, int indent, const char *s, Span x);
 
@@ -292,12 +294,12 @@ static bool is_chain(const PyWriter *w, const char *s, Span x) {
 		int kind = kind_of(at[i]);
 		if (i == start)
 			outside = depth;
-		if (kind == QUOTE)
+		if (kind == STRING)
 			i = skip_string(at, i);
 		depth += (kind == OPEN) - (kind == CLOSE);
 		if (kind == SPACE && i >= start && depth == outside)
 			return false;
-		attributes += kind == DOT && depth == 0 && i > 0 && is_close(at[i - 1]);
+		attributes += at[i] == '.' && depth == 0 && i > 0 && is_close(at[i - 1]);
 	}
 	return attributes >= 2;
 }
@@ -438,17 +440,15 @@ void py_blank(PyWriter *w) { text_put(w->out, "\n"); }
 
 void py_comment(PyWriter *w, const char *text) {
 	char line[PY_WIDTH + 8] = "#";
-	size_t n = 1, indent = (size_t)w->indent * 4;
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if (indent + n >= PY_WIDTH - 4) {
-			memcpy(line + n, "...", 3);
-			n += 3;
-			break;
-		}
-		if (n == 1)
-			line[n++] = ' ';
-		/* Only printable ASCII: no other byte can end the line, hide text or reorder it. */
-		line[n++] = *c >= 0x20 && *c < 0x7f ? (char)*c : '?';
+	size_t n = 1, indent = (size_t)w->indent * 4, most = indent + 1 < PY_WIDTH - 4 ? PY_WIDTH - 4 - indent : 0;
+	if (*text && most)
+		line[n++] = ' ';
+	/* Only printable ASCII: no other byte can end the line, hide text or reorder it. */
+	for (; *text && n < most; text++)
+		line[n++] = (char)(*text >= 0x20 && *text < 0x7f ? *text : '?');
+	if (*text) {
+		memcpy(line + n, "...", 3);
+		n += 3;
 	}
 	while (line[n - 1] == ' ')
 		n--;

@@ -58,7 +58,10 @@ static inline void *arena_alloc(Arena *a, size_t size) {
 	return (uintptr_t)piece < (uintptr_t)a->clean ? memset(piece, 0, size) : piece;
 }
 /* `count` zeroed elements of `size` bytes each; the product is checked. */
-void *arena_array(Arena *a, size_t count, size_t size);
+static inline void *arena_array(Arena *a, size_t count, size_t size) {
+	size_t all;
+	return arena_alloc(a, __builtin_mul_overflow(count, size, &all) ? SIZE_MAX : all); /* which nobody has */
+}
 /* A copy of so many. */
 void *arena_copy(Arena *a, const void *at, size_t count, size_t size);
 char *arena_strdup(Arena *a, const char *s);
@@ -150,9 +153,18 @@ void text_put_json(Text *t, const char *s);
 void text_put_printable(Text *t, const char *s);
 
 /* Checked int64 arithmetic: false (and *out untouched) when the true result does not fit. */
-bool checked_add(int64_t a, int64_t b, int64_t *out);
-bool checked_sub(int64_t a, int64_t b, int64_t *out);
-bool checked_mul(int64_t a, int64_t b, int64_t *out);
+static inline bool checked_add(int64_t a, int64_t b, int64_t *out) {
+	int64_t sum;
+	return !__builtin_add_overflow(a, b, &sum) && (*out = sum, true);
+}
+static inline bool checked_sub(int64_t a, int64_t b, int64_t *out) {
+	int64_t difference;
+	return !__builtin_sub_overflow(a, b, &difference) && (*out = difference, true);
+}
+static inline bool checked_mul(int64_t a, int64_t b, int64_t *out) {
+	int64_t product;
+	return !__builtin_mul_overflow(a, b, &product) && (*out = product, true);
+}
 /* Python's // and %: rounded towards minus infinity, sign of the divisor. False when b is 0 or on overflow. */
 bool checked_floordiv(int64_t a, int64_t b, int64_t *out);
 bool checked_mod(int64_t a, int64_t b, int64_t *out);

@@ -106,12 +106,11 @@ void *arena_grow(Arena *a, size_t size) {
 }
 
 static size_t checked_size(Arena *a, size_t count, size_t size) {
-	if (size && count > SIZE_MAX / size)
+	size_t all;
+	if (__builtin_mul_overflow(count, size, &all))
 		arena_fail(a);
-	return count * size;
+	return all;
 }
-
-void *arena_array(Arena *a, size_t count, size_t size) { return arena_alloc(a, checked_size(a, count, size)); }
 
 void *arena_copy(Arena *a, const void *at, size_t count, size_t size) {
 	void *copy = arena_raw(a, checked_size(a, count, size));
@@ -237,28 +236,6 @@ Map map_clone(Arena *a, const Map *map) {
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------------------------- */
-
-bool checked_add(int64_t a, int64_t b, int64_t *out) {
-	if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b)
-		return false;
-	*out = a + b;
-	return true;
-}
-
-bool checked_sub(int64_t a, int64_t b, int64_t *out) {
-	if (b < 0 ? a > INT64_MAX + b : a < INT64_MIN + b)
-		return false;
-	*out = a - b;
-	return true;
-}
-
-bool checked_mul(int64_t a, int64_t b, int64_t *out) {
-	if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a)
-	          : (b > 0 ? a < INT64_MIN / b : a != 0 && b < INT64_MAX / a))
-		return false;
-	*out = a * b;
-	return true;
-}
 
 bool checked_floordiv(int64_t a, int64_t b, int64_t *out) {
 	if (b == 0 || (a == INT64_MIN && b == -1))

@@ -3,6 +3,7 @@
  * A block's size may be an expression over other blocks, and a reduction's is its extent; so blocks and expressions
  * form one graph of dependencies. It is evaluated depth first with an explicit stack, each expression once. */
 #include "default_blocks.h"
+#include "ops.h"
 
 /* Where one block's size comes from: a number, or an expression (for a default: of its extent). */
 typedef struct BlockSource {
@@ -15,7 +16,7 @@ typedef struct Resolver {
 	Module *m;
 	Diag *d;
 	BlockSource *source;  /* by BlockId */
-	const BlockUse *uses; /* by BlockId */
+	const BlockUse *uses; /* by BlockId, where there are defaults */
 	uint8_t *state;       /* by ExprId: 0 new, 1 on the current path, 2 done */
 	VEC(ExprId) stack;
 } Resolver;
@@ -189,6 +190,13 @@ static void resolve_all(Resolver *r) {
 	m->configured = true;
 }
 
+static bool any_default(const Resolver *r) {
+	bool any = false;
+	for (BlockId b = 0; b < r->m->blocks.count; b++)
+		any = any || r->source[b].is_default;
+	return any;
+}
+
 /* Defaults are chosen each by itself, then together; what the target cannot hold is halved until it can. */
 static void settle_defaults(Resolver *r) {
 	Module *m = r->m;
@@ -308,9 +316,11 @@ static void walk_arg(LoopWalk *w, const Arg *a, uint32_t depth) {
 static void walk_loops(LoopWalk *w, GraphId g, uint32_t depth) {
 	if (graph_get(w->m, g)->blocks.count >= 2)
 		w->list[w->count++] = g;
-	for (NodeId n = graph_first(w->m, g); n != NONE; n = node_get(w->m, n)->next)
-		for (uint32_t i = 0; i < node_get(w->m, n)->arg_count && depth < 100; i++)
+	for (NodeId n = graph_first(w->m, g); n != NONE; n = node_get(w->m, n)->next) {
+		bool calls = depth < 100 && op_may_call(w->m, n);
+		for (uint32_t i = 0; calls && i < node_get(w->m, n)->arg_count; i++)
 			walk_arg(w, node_arg(w->m, n, i), depth);
+	}
 }
 
 const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count) {
@@ -385,7 +395,9 @@ bool module_configure(Module *m, Diag *d) {
 	check_loop_lists(m, d);
 	if (d->errors != errors)
 		return false;
-	Resolver r = {.m = m, .d = d, .source = block_sources(m), .uses = block_uses(m)};
+	Resolver r = {.m = m, .d = d, .source = block_sources(m)};
+	if (any_default(&r))
+		r.uses = block_uses(m);
 	resolve_all(&r);
 	if (d->errors == errors)
 		settle_defaults(&r);
