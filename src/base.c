@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { CHUNK_MIN = 256 * 1024, CHUNK_MAX = 8 * 1024 * 1024 };
+enum { CHUNK_MIN = 256 * 1024, CHUNK_MAX = 32 * 1024 * 1024 };
 
 struct ArenaChunk {
 	ArenaChunk *previous;
@@ -79,7 +79,7 @@ static ArenaChunk *chunk_spare(Arena *a, size_t room) {
 	return c;
 }
 
-/* What is too large to share a chunk gets its own, behind the current one, which stays in use. */
+/* Allocations go on in the chunk that has more room left; what is too large to share a fresh one has it for itself. */
 void *arena_grow(Arena *a, size_t size) {
 	const size_t unit = sizeof(max_align_t);
 	if (size > SIZE_MAX - unit)
@@ -88,11 +88,12 @@ void *arena_grow(Arena *a, size_t size) {
 	size_t room = a->chunk ? a->chunk->size * 2 : CHUNK_MIN;
 	if (room > CHUNK_MAX)
 		room = CHUNK_MAX;
-	bool alone = size > room / 4;
-	ArenaChunk *spare = alone ? NULL : chunk_spare(a, room), *c = spare;
-	if (!c)
-		c = chunk_new(a, alone ? size : room);
-	if (alone && a->chunk) {
+	if (size > room / 4)
+		room = size;
+	ArenaChunk *spare = chunk_spare(a, room), *c = spare ? spare : chunk_new(a, room);
+	if (spare)
+		memset(c->data, 0, size);
+	if (a->chunk && c->size - size <= (size_t)(a->end - a->at)) {
 		c->previous = a->chunk->previous;
 		a->chunk->previous = c;
 		return c->data;
@@ -102,7 +103,7 @@ void *arena_grow(Arena *a, size_t size) {
 	a->at = (char *)c->data + size;
 	a->end = (char *)c->data + c->size;
 	a->clean = spare ? a->end : NULL;
-	return spare ? memset(c->data, 0, size) : c->data;
+	return c->data;
 }
 
 static size_t checked_size(Arena *a, size_t count, size_t size) {
