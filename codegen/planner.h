@@ -217,9 +217,9 @@ typedef enum Lowering {
 } Lowering;
 /* lower.c: by name; LOWER_NOT for those whose kind and printed form say it all. Tables, for each step of the plan asks.
  */
-extern const unsigned char lowering_by_op[OP_COUNT], lowering_by_form[OP_COUNT];
+extern const unsigned char lowering_table[OP_COUNT];
 static inline Lowering op_lowering(uint16_t op) {
-	return (Lowering)(lowering_by_op[op] != LOWER_NOT ? lowering_by_op[op] : lowering_by_form[op]);
+	return (Lowering)lowering_table[op];
 }
 /* Computed register by register as its operands come. */
 static inline bool lowering_streams(Lowering how) {

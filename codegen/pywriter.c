@@ -167,36 +167,35 @@ static uint32_t close_bracket(PyWriter *w, const char *s, uint32_t open) {
 	return outer;
 }
 
-/* There is room for one at each character; `open`: the bracket around it. */
-static void put_mark(PyWriter *w, size_t at, int kind, int level, uint32_t open) {
-	PyMark *m = &w->marks.at[w->marks.count];
-	*m = w->marks.count ? m[-1] : (PyMark){0};
-	m->at = (uint32_t)at;
-	m->kind = (uint8_t)kind;
-	m->level = (uint8_t)level;
-	m->partner = open;
-	m->opaque += kind == STRING || kind == LAMBDA;
-	m->attributes += kind == ATTRIBUTE;
-	w->marks.count++;
-}
-
 static void find_marks(PyWriter *w, const char *s, size_t n) {
+	PyMark mark = {0};
 	uint32_t open = NONE;
 	w->marks.count = 0;
-	vec_reserve(w->arena, &w->marks, (uint32_t)n);
+	vec_reserve(w->arena, &w->marks, (uint32_t)n); /* one for each character is enough */
 	for (size_t i = skip_plain(s, 0); i < n; i = skip_plain(s, i + 1)) {
 		int level = 0, kind = kind_of(s[i]);
 		if (kind == SPACE && (kind = space_kind(s, i, &level)) == PLAIN)
 			continue;
-		put_mark(w, kind == LAMBDA ? i - 6 : i, kind, level, open);
+		mark.at = (uint32_t)(kind == LAMBDA ? i - 6 : i);
+		mark.kind = (uint8_t)kind;
+		mark.level = (uint8_t)level;
+		mark.partner = open;
+		mark.opaque += kind == STRING || kind == LAMBDA;
+		w->marks.at[w->marks.count++] = mark;
 		if (kind == OPEN)
 			open = w->marks.count - 1;
 		else if (kind == STRING)
 			i = skip_string(s, i);
-		else if (kind == CLOSE)
+		else if (kind == CLOSE) {
 			open = close_bracket(w, s, open);
-		if (kind == CLOSE && s[i + 1] == '.')
-			put_mark(w, ++i, ATTRIBUTE, 0, open);
+			mark.magic = w->marks.at[w->marks.count - 1].magic;
+			if (s[i + 1] != '.')
+				continue;
+			mark.at = (uint32_t)++i;
+			mark.kind = ATTRIBUTE;
+			mark.attributes++;
+			w->marks.at[w->marks.count++] = mark;
+		}
 	}
 	for (uint32_t outer; open != NONE; open = outer) {
 		outer = w->marks.at[open].partner;
