@@ -44,7 +44,8 @@ Plan *plan_group_ways(Arena *a, Module *m, Diag *d, bool trial) {
 	if (!steps || !steps->may_hold_all || m->config.emit_pipeline_group_size.set)
 		return steps;
 	Diag before = *d;
-	way.trial = way.supported = true;
+	way.trial = true;
+	way.other = steps;
 	Plan *whole = plan_one_way(a, m, d, way);
 	*d = before; /* without what is wrong with the way not taken */
 	bool take = whole && whole->skewed && whole->seconds < steps->seconds;

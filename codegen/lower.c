@@ -114,7 +114,7 @@ static bool supported_in(Planner *p, GraphId g) {
 
 bool plan_supported(Planner *p) {
 	p->plan->root = module_root(p->m, 0);
-	return p->way.supported || supported_in(p, p->plan->root);
+	return p->way.other || supported_in(p, p->plan->root);
 }
 
 /* ---- the shapes of views ---------------------------------------------------------------------------------------- */
