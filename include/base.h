@@ -60,7 +60,9 @@ static inline void *arena_alloc(Arena *a, size_t size) {
 /* `count` zeroed elements of `size` bytes each; the product is checked. */
 static inline void *arena_array(Arena *a, size_t count, size_t size) {
 	size_t all;
-	return arena_alloc(a, __builtin_mul_overflow(count, size, &all) ? SIZE_MAX : all); /* which nobody has */
+	if (__builtin_mul_overflow(count, size, &all))
+		return arena_grow(a, SIZE_MAX); /* which nobody has */
+	return arena_alloc(a, all);
 }
 /* A copy of so many. */
 void *arena_copy(Arena *a, const void *at, size_t count, size_t size);

@@ -29,23 +29,26 @@ Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index) {
 
 /* ---- where sizes come from -------------------------------------------------------------------------------------- */
 
-static void check_block_count(Module *m, Diag *d) {
-	const ConfigList *list = &m->config.block_sizes;
+/* `: tile_m, tile_n`, of those that the configuration chooses; nothing if there are none. */
+static const char *chosen_names(Module *m) {
 	Text names;
-	uint32_t count = 0;
 	text_init(&names, m->arena);
 	text_put(&names, "");
-	for (BlockId b = 0; b < m->blocks.count; b++) {
-		if (!block_is_chosen(&m->blocks.at[b]))
-			continue;
-		text_printf(&names, "%s%s", count ? ", " : "", m->blocks.at[b].name);
-		count++;
-	}
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (block_is_chosen(&m->blocks.at[b]))
+			text_printf(&names, "%s%s", names.length ? ", " : ": ", m->blocks.at[b].name);
+	return names.at;
+}
+
+static void check_block_count(Module *m, Diag *d) {
+	const ConfigList *list = &m->config.block_sizes;
+	uint32_t count = 0;
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		count += block_is_chosen(&m->blocks.at[b]);
 	if (list->set && list->values.count != count)
 		diag_error(d, config_list_place(d, list->origin, NONE), "config-count", NULL,
-		           "block_sizes has %u value%s, but %u %s to be chosen%s%s", list->values.count,
-		           list->values.count == 1 ? "" : "s", count, count == 1 ? "is" : "are", count ? ": " : "",
-		           names.at);
+		           "block_sizes has %u value%s, but %u %s to be chosen%s", list->values.count,
+		           list->values.count == 1 ? "" : "s", count, count == 1 ? "is" : "are", chosen_names(m));
 }
 
 static void check_reduction_count(Module *m, Diag *d) {
@@ -342,8 +345,9 @@ static void check_count(Diag *d, ConfigOrigin origin, const char *key, uint32_t 
 
 static void check_loop_lists(Module *m, Diag *d) {
 	const Config *c = &m->config;
-	uint32_t loops, inputs = 0;
-	const GraphId *list = config_loops(m, m->arena, &loops);
+	uint32_t loops = 0, inputs = 0;
+	bool listed = c->flatten_loops.set || c->loop_orders.set;
+	const GraphId *list = listed ? config_loops(m, m->arena, &loops) : NULL;
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		inputs += m->tensors.at[t].role == ROLE_INPUT;
 	if (c->flatten_loops.set)

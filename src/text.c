@@ -192,12 +192,16 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
 	return s;
 }
 
-/* A value of few decimals, as most constants are: digits / 10^decimals is a correctly rounded quotient of two exact
- * doubles, and so what reading the text gives; and of at most 15 digits only one text gives it. False for others. */
+static bool wants_exponent(double value) {
+	return !(value < 0 ? value <= -1e-4 && value > -1e15 : value >= 1e-4 && value < 1e15);
+}
+
+/* A value of at most 15 digits, as most constants are: digits / 10^decimals is a correctly rounded quotient of two
+ * exact doubles, and so what reading the text gives; and of so few digits only one text gives it. False for others. */
 static bool put_short_decimal(Text *t, double value) {
-	enum { DECIMALS_MAX = 14 };
+	enum { DECIMALS_MAX = 19 };
 	double size = value < 0 ? -value : value, power = 1;
-	if (!(size >= 1e-4 && size < 1e15))
+	if (wants_exponent(value))
 		return false;
 	for (int decimals = 0; decimals <= DECIMALS_MAX && size * power < 1e15; decimals++, power *= 10) {
 		uint64_t digits = (uint64_t)(size * power + 0.5);
@@ -215,9 +219,9 @@ void text_put_double(Text *t, double value) {
 	char buffer[40];
 	if (put_short_decimal(t, value))
 		return;
-	for (int digits = 15; digits <= 17; digits++) {
+	for (int digits = wants_exponent(value) ? 15 : 16; digits <= 17; digits++) {
 		snprintf(buffer, sizeof buffer, "%.*g", digits, value);
-		if (strtod(buffer, NULL) == value)
+		if (digits < 17 && strtod(buffer, NULL) == value) /* 17 are enough for any */
 			break;
 	}
 	const char *point = localeconv()->decimal_point;
