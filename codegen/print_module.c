@@ -41,15 +41,22 @@ static bool is_reserved(const char *name) {
 static bool is_reserved_in_wrapper(const char *name) { return is_reserved(name) || strcmp(name, "call") == 0; }
 
 /* [2, 512] */
-static const char *dims_text(Printer *pr, const KArray *x) {
+static void put_dims(Text *out, const KArray *x) {
+	text_put(out, "[");
+	for (uint32_t i = 0; i < x->rank; i++) {
+		if (i)
+			text_put(out, ", ");
+		text_put_int(out, x->shape[i]);
+	}
+	text_put(out, "]");
+}
+
+/* float32[2, 512] */
+static const char *array_text(Printer *pr, const KArray *x) {
 	Text out;
 	text_init(&out, pr->a);
-	text_put(&out, "[");
-	for (uint32_t i = 0; i < x->rank; i++) {
-		text_put(&out, i ? ", " : "");
-		text_put_int(&out, x->shape[i]);
-	}
-	text_put(&out, "]");
+	text_put(&out, dtype_name(x->dtype));
+	put_dims(&out, x);
 	return out.at;
 }
 
@@ -62,9 +69,14 @@ static const char *quoted(Printer *pr, const char *s) {
 
 /* ---- KERNEL_INFO ------------------------------------------------------------------------------------------------ */
 
-static void put_array_info(Printer *pr, Text *out, const KArray *x) {
-	text_printf(out, "{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s},", quoted(pr, x->name), dtype_name(x->dtype),
-	            dims_text(pr, x));
+static void put_array_info(Text *out, const KArray *x) {
+	text_put(out, "{\"name\": ");
+	py_put_string(out, x->name);
+	text_put(out, ", \"dtype\": \"");
+	text_put(out, dtype_name(x->dtype));
+	text_put(out, "\", \"shape\": ");
+	put_dims(out, x);
+	text_put(out, "},");
 }
 
 static void put_scalars_info(Printer *pr, Text *out) {
@@ -125,12 +137,12 @@ static void print_info(Printer *pr, const char *target) {
 	            quoted(pr, target));
 	for (uint32_t i = 0; i < p->inputs.count; i++)
 		if (!p->inputs.at[i].scalar)
-			put_array_info(pr, &out, &p->inputs.at[i]);
+			put_array_info(&out, &p->inputs.at[i]);
 	text_put(&out, "],");
 	put_scalars_info(pr, &out);
 	text_put(&out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
-		put_array_info(pr, &out, &p->outputs.at[i]);
+		put_array_info(&out, &p->outputs.at[i]);
 	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,",
 	            config_text(pr, p->config), (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
 	if (meshed(p))
@@ -202,8 +214,7 @@ static const char *signature(Printer *pr) {
 	Text out;
 	text_init(&out, pr->a);
 	for (uint32_t i = 0; i < p->outputs.count; i++)
-		text_printf(&out, i ? ", %s%s" : "%s%s", dtype_name(p->outputs.at[i].dtype),
-		            dims_text(pr, &p->outputs.at[i]));
+		text_printf(&out, i ? ", %s" : "%s", array_text(pr, &p->outputs.at[i]));
 	return out.at ? out.at : "nothing";
 }
 
@@ -237,8 +248,8 @@ static void print_public(Printer *pr) {
 	for (uint32_t i = 0; i < p->inputs.count; i++) {
 		const KArray *x = &p->inputs.at[i];
 		if (!x->scalar)
-			py_line(&pr->w, "_check(\"%s\", %s, \"%s%s\")", parameter(pr, i), parameter(pr, i),
-			        dtype_name(x->dtype), dims_text(pr, x));
+			py_line(&pr->w, "_check(\"%s\", %s, \"%s\")", parameter(pr, i), parameter(pr, i),
+			        array_text(pr, x));
 	}
 	print_mesh_check(pr);
 	if (on_sparse_core(p)) {

@@ -25,13 +25,15 @@ static inline void text_room(Text *t, size_t extra) {
 }
 
 static void put_decimal(Text *t, bool negative, unsigned long long value) {
-	char digits[24], *at = digits + sizeof digits;
+	size_t length = negative ? 2 : 1;
+	for (unsigned long long rest = value; rest >= 10; rest /= 10)
+		length++;
+	char *at = text_more(t, length) + length;
 	do
 		*--at = (char)('0' + value % 10);
 	while ((value /= 10) != 0);
 	if (negative)
 		*--at = '-';
-	text_putn(t, at, (size_t)(digits + sizeof digits - at));
 }
 
 static void put_signed(Text *t, long long value) {
