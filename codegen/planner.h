@@ -24,9 +24,9 @@ typedef enum PlanValue {
 } PlanValue;
 
 typedef struct PlanWay {
-	bool trial;     /* refuse what does not fit without looking for what would */
-	bool supported; /* another way was planned: what none can lower is not there */
-	int64_t left;   /* of a refusal: so many plans may be made to say what would fit */
+	bool trial;        /* refuse what does not fit without looking for what would */
+	const Plan *other; /* of another way: what none can lower is not there, and dtypes are the same; NULL */
+	int64_t left;      /* of a refusal: so many plans may be made to say what would fit */
 	PlanValue at[ROW_COUNT];
 } PlanWay;
 
@@ -234,10 +234,8 @@ typedef enum Lowering {
 } Lowering;
 /* lower.c: by name; LOWER_NOT for those whose kind and printed form say it all. Tables, for each step of the plan asks.
  */
-extern const unsigned char lowering_by_op[OP_COUNT], lowering_by_form[OP_COUNT];
-static inline Lowering op_lowering(uint16_t op) {
-	return (Lowering)(lowering_by_op[op] != LOWER_NOT ? lowering_by_op[op] : lowering_by_form[op]);
-}
+extern const unsigned char lowering_table[OP_COUNT];
+static inline Lowering op_lowering(uint16_t op) { return (Lowering)lowering_table[op]; }
 /* Computed register by register as its operands come. */
 static inline bool lowering_streams(Lowering how) {
 	return how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;

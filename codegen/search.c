@@ -30,7 +30,8 @@ typedef struct Search {
 	Plan *best;
 	PlanWay taken;
 	/* what plans so far have shown */
-	bool any, results_may_stay, may_hold_all, may_be_straight, fori_copies;
+	const Plan *any; /* one that was planned; NULL */
+	bool results_may_stay, may_hold_all, may_be_straight, fori_copies;
 	const Plan *last;  /* of the last way; NULL: it was refused, */
 	const char *wrong; /* because of this */
 	VEC(Tried) tried;
@@ -120,7 +121,7 @@ static const ValueRow values[VALUE_COUNT] = {
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
 
 static void learn(Search *s, const Plan *plan) {
-	s->any = true;
+	s->any = plan;
 	s->results_may_stay |= plan->results_may_stay;
 	s->may_hold_all |= plan->may_hold_all;
 	s->may_be_straight |= plan->straight_steps > 0;
@@ -138,7 +139,7 @@ static void try_way(Search *s) {
 	Diag quiet;
 	diag_init(&quiet, s->a);
 	s->way.trial = true;
-	s->way.supported = s->any;
+	s->way.other = s->any;
 	Plan *plan = plan_way(s->a, s->m, &quiet, s->way);
 	s->last = plan;
 	s->wrong = plan ? NULL : quiet.list.count ? quiet.list.at[0].message : "VMEM";
@@ -206,7 +207,7 @@ static void settle(Search *s) {
 
 static Plan *refused(Search *s, Diag *d) {
 	settle(s);
-	s->way.trial = s->way.supported = false;
+	s->way.trial = false;
 	s->way.left = int_max(MOST_PLANS - 1 - (int64_t)s->tried.count, 0);
 	return plan_way(s->a, s->m, d, s->way);
 }

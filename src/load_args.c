@@ -318,7 +318,7 @@ static bool place_positional(Loader *l, uint16_t op, uint32_t skip, const json_t
 bool load_arguments(Loader *l, uint16_t op, uint32_t skip, const json_t *args, size_t from, const json_t *kwargs,
                     const Path *path, uint32_t *count, Arg **out) {
 	const Schema *s = load_schema(l, op);
-	Given *given = arena_array(l->r.arena, (size_t)s->count + 1, sizeof *given);
+	Given given[PARAMS_MAX + 1] = {0};
 	Path args_at = path_key(path, "args"), kwargs_at = path_key(path, "kwargs");
 	const Path *list = from ? path : &args_at; /* a host step is itself the list */
 	if (skip > s->count)
