@@ -261,10 +261,9 @@ typedef struct Node {
 /* ---- configuration ---------------------------------------------------------------------------------------------- */
 
 typedef enum LoopType { LOOP_DEFAULT, LOOP_UNROLL, LOOP_FORI, LOOP_EMIT_PIPELINE } LoopType;
-const char *loop_type_name(LoopType t); /* "fori_loop"; config.c */
+const char *loop_type_name(LoopType t); /* "fori_loop"; keys.c */
 typedef enum Choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF } Choice;
-/* pallas_matmul_ahead */
-enum { AHEAD_AUTO = -1, AHEAD_MAX = 3 };
+enum { AHEAD_AUTO = -1 }; /* pallas_matmul_ahead */
 typedef enum DotPrecision { DOT_HIGHEST, DOT_DEFAULT } DotPrecision;
 
 /* Where a key's value came from, for messages. */
@@ -273,7 +272,7 @@ typedef struct ConfigOrigin {
 	const char *pointer;
 } ConfigOrigin;
 
-/* One list-valued key: `set` tells whether the user or the graph gave it. */
+/* One list-valued key: `set`, the first field of all, tells whether the user or the graph gave it. */
 typedef struct ConfigList {
 	bool set;
 	ConfigOrigin origin;
@@ -283,42 +282,28 @@ typedef struct ConfigList {
 typedef struct ConfigKey {
 	bool set;
 	ConfigOrigin origin;
-	int value; /* the enum above, or an int */
+	int value; /* one of the enums above, a word's index, or a number */
 } ConfigKey;
 
+/* A permutation for each grid or loop of two or more dims. */
+typedef struct ConfigOrders {
+	bool set;
+	ConfigOrigin origin;
+	VEC(ConfigList) values;
+} ConfigOrders;
+
+#define KEY_FIELD_SIZES ConfigList
+#define KEY_FIELD_FLAGS ConfigList
+#define KEY_FIELD_ORDERS ConfigOrders
+#define KEY_FIELD_WORD ConfigKey
+#define KEY_FIELD_CHOICE ConfigKey
+#define KEY_FIELD_NUMBER ConfigKey
+
+/* One field for each row of keys.def. */
 typedef struct Config {
-	ConfigList block_sizes;     /* in id order, without ids that have `size` or `reduction` */
-	ConfigList reduction_loops; /* one per reduction id */
-	struct {
-		bool set;
-		ConfigOrigin origin;
-		VEC(ConfigList) values;
-	} loop_orders; /* one permutation per grid or loop of two or more dims */
-	ConfigList flatten_loops;
-	ConfigList load_buffer_count;       /* one per input */
-	ConfigKey loop_type;                /* LoopType */
-	ConfigKey pre_broadcast;            /* Choice */
-	ConfigKey scale_after_max;          /* Choice */
-	ConfigKey boundary_views;           /* Choice, never ON */
-	ConfigKey inloop_loads;             /* Choice */
-	ConfigKey transposed_scores;        /* Choice */
-	ConfigKey row_split;                /* Choice */
-	ConfigKey column_strips;            /* Choice */
-	ConfigKey fori_dma;                 /* Choice */
-	ConfigKey straight_loops;           /* Choice */
-	ConfigKey matmul_ahead;             /* steps, or AHEAD_AUTO */
-	ConfigKey loop_skew;                /* Choice */
-	ConfigKey step_pairs;               /* Choice */
-	ConfigKey grid_walk;                /* Choice */
-	ConfigKey wide_blocks;              /* Choice */
-	ConfigKey dot_precision;            /* DotPrecision */
-	ConfigKey worklist_grouping;        /* int */
-	ConfigKey emit_pipeline_group_size; /* int */
-	struct {
-		bool set;
-		ConfigOrigin origin;
-		const char *value;
-	} indirect_access_mode;
+#define KEY(field, name, kind, ...) KEY_FIELD_##kind field;
+#include "keys.def"
+#undef KEY
 	VEC(int64_t) tunables; /* by TunableId */
 	bool gpu_keys_noted;   /* the note on ignored GPU keys was given */
 } Config;
