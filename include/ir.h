@@ -19,37 +19,22 @@ enum { GRAPH_DEPTH_MAX = 64 };
 
 /* ---- element types ---------------------------------------------------------------------------------------------- */
 
-#define DTYPES(X)                                                                                                      \
-	/* enum, format name, jnp name, bits, class */                                                                 \
-	X(F32, "float32", "jnp.float32", 32, FLOAT)                                                                    \
-	X(BF16, "bfloat16", "jnp.bfloat16", 16, FLOAT)                                                                 \
-	X(F16, "float16", "jnp.float16", 16, FLOAT)                                                                    \
-	X(F8E4M3, "float8_e4m3fn", "jnp.float8_e4m3fn", 8, FLOAT)                                                      \
-	X(F8E5M2, "float8_e5m2", "jnp.float8_e5m2", 8, FLOAT)                                                          \
-	X(I32, "int32", "jnp.int32", 32, SIGNED)                                                                       \
-	X(I16, "int16", "jnp.int16", 16, SIGNED)                                                                       \
-	X(I8, "int8", "jnp.int8", 8, SIGNED)                                                                           \
-	X(I4, "int4", "jnp.int4", 4, SIGNED)                                                                           \
-	X(U32, "uint32", "jnp.uint32", 32, UNSIGNED)                                                                   \
-	X(U16, "uint16", "jnp.uint16", 16, UNSIGNED)                                                                   \
-	X(U8, "uint8", "jnp.uint8", 8, UNSIGNED)                                                                       \
-	X(BOOL, "bool", "jnp.bool_", 8, BOOL)                                                                          \
-	X(I64, "int64", "jnp.int64", 64, SIGNED) /* of values alone, until the pass int64 */
-
 typedef enum Dtype {
-#define X(e, name, jnp, bits, cls) DTYPE_##e,
-	DTYPES(X)
-#undef X
-		DTYPE_COUNT,
+#define DTYPE(e, name, class, ...) DTYPE_##e,
+#include "dtypes.def"
+#undef DTYPE
+	DTYPE_COUNT,
 	DTYPE_NONE = DTYPE_COUNT
 } Dtype;
 
 typedef enum DtypeClass { DTYPE_CLASS_BOOL, DTYPE_CLASS_UNSIGNED, DTYPE_CLASS_SIGNED, DTYPE_CLASS_FLOAT } DtypeClass;
 
-const char *dtype_name(Dtype t); /* "bfloat16" */
-const char *dtype_jnp(Dtype t);  /* "jnp.bfloat16" */
-int dtype_bits(Dtype t);         /* of one element in memory; bool is 8 */
-int dtype_vmem_bits(Dtype t);    /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
+const char *dtype_name(Dtype t);  /* "bfloat16" */
+const char *dtype_jnp(Dtype t);   /* "jnp.bfloat16" */
+const char *dtype_brief(Dtype t); /* "bf16" */
+int dtype_bits(Dtype t);          /* of one element in memory; bool is 8 */
+int dtype_vmem_bits(Dtype t);     /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
+int dtype_significant(Dtype t);   /* bits of a float's significand, with the leading one */
 DtypeClass dtype_class(Dtype t);
 Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
 bool dtype_is_float(Dtype t);

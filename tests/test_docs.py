@@ -17,5 +17,5 @@ def test_every_diagnostic_code_is_listed():
     check("diagnostics.py")
 
 
-def test_the_keys_of_the_configuration_are_listed():
-    check("keys.py")
+def test_keys_and_dtypes_are_listed():
+    check("tables.py")

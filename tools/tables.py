@@ -1,7 +1,6 @@
-"""Writes what the rows of include/keys.def say into two pages.
+"""Writes what include/keys.def and include/dtypes.def say into the pages that list it.
 
-They are the table of docs/config.md, and docs/fxtile.schema.json. With --check it writes nothing:
-exit status 1 if a page is out of date.
+With --check it writes nothing: exit status 1 if a page is out of date.
 """
 
 import json
@@ -22,9 +21,6 @@ LISTS = {
     "FLAGS": ("true or false", {"type": "boolean"}),
     "ORDERS": ("permutations", {"type": "array", "items": DIM, "uniqueItems": True}),
 }
-# Each page, and what stands before and after the keys.
-PAGE = ROOT / "docs" / "config.md", "<!-- keys -->\n", "<!-- end -->\n"
-SCHEMA = ROOT / "docs" / "fxtile.schema.json", '"$comment": "keys.def",\n', '   }},\n  "graph": {\n'
 
 
 def rows():
@@ -82,21 +78,44 @@ def table_row(name, row):
     return f"| `{name}` | {values}: {row['about']} | {absent} |\n"
 
 
+def keys_table(keys):
+    """The table of docs/config.md."""
+    head = "| key | value | absent |\n| --- | --- | --- |\n"
+    last = "| a tunable's name | int, one of its `choices` | its `default` |\n"
+    return head + "".join(table_row(name, row) for name, row in keys.items()) + last
+
+
+def keys_schema(keys):
+    """The members of a configuration, a line each."""
+    members = [f"    {json.dumps(name)}: {json.dumps(schema(row))}" for name, row in keys.items()]
+    return '   "properties": {\n' + ",\n".join(members) + "\n"
+
+
+def places():
+    """(page, what stands before, what is written, what stands after) for each."""
+    keys, text = rows(), (ROOT / "include" / "dtypes.def").read_text()
+    of_values = re.findall(r'^DTYPE\(\w+, "(\w+)"', text, re.MULTILINE)
+    of_arrays = of_values[:-1]
+    page = ROOT / "docs" / "fxtile.schema.json"
+    yield page, '"$comment": "keys.def",\n', keys_schema(keys), '   }},\n  "graph": {\n'
+    yield page, '"of an array in memory",\n   "enum": ', json.dumps(of_arrays), '},\n  "value_d'
+    yield page, 'provably hold it",\n   "enum": ', json.dumps(of_values), '},\n  "number"'
+    page = ROOT / "docs" / "config.md"
+    yield page, "<!-- keys -->\n", keys_table(keys), "<!-- end -->\n"
+    page = ROOT / "docs" / "graph-format.md"
+    yield page, "\ndtypes: `", " ".join(of_arrays), "`. int64 and"
+
+
 def main():
     """Writes or checks."""
-    table = "| key | value | absent |\n| --- | --- | --- |\n"
-    table += "".join(table_row(name, row) for name, row in rows().items())
-    table += "| a tunable's name | int, one of its `choices` | its `default` |\n"
-    members = [f"    {json.dumps(name)}: {json.dumps(schema(row))}" for name, row in rows().items()]
-    properties = '   "properties": {\n' + ",\n".join(members) + "\n"
-    for (path, before, after), text in ((PAGE, table), (SCHEMA, properties)):
-        old = path.read_text()
+    for page, before, text, after in places():
+        old = page.read_text()
         head, rest = old.split(before)
         new = head + before + text + rest[rest.index(after) :]
         if sys.argv[1:] != ["--check"]:
-            path.write_text(new)
+            page.write_text(new)
         elif new != old:
-            sys.exit(f"{path} is not what include/keys.def says: run make docs")
+            sys.exit(f"{page} is not what include/*.def say: run make docs")
 
 
 if __name__ == "__main__":
