@@ -1,4 +1,5 @@
 #include "front.h"
+#include "keys.h"
 
 static void test_defaults(void **state) {
 	Front f;
@@ -45,6 +46,38 @@ static void test_keys(void **state) {
 	assert_int_equal(m->config.dot_precision.value, DOT_DEFAULT);
 	assert_int_equal(f.diag.list.count, 1); /* the note on num_warps */
 	assert_int_equal(f.diag.list.at[0].severity, SEVERITY_NOTE);
+	front_end(&f);
+}
+
+/* Each word and number that a key takes, set, printed and set again. */
+static void test_values_come_back(void **state) {
+	Front f;
+	Module *m = front_module(&f);
+	(void)state;
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
+		if (row->kind == KEY_ORDERS || key_is_list(row))
+			continue;
+		const ConfigKey *key = key_field(row, &m->config);
+		assert_false(key->set);
+		assert_int_equal(key->value, row->fallback);
+		int last = row->high;
+		if (row->kind != KEY_NUMBER)
+			for (last = 0; key_word(row, last + 1);)
+				last++;
+		for (int value = row->low; value <= last; value++) {
+			Text t;
+			if (row->never_on && value == CHOICE_ON)
+				continue;
+			text_init(&t, &f.arena);
+			((ConfigKey *)key_field(row, &m->config))->value = value;
+			text_printf(&t, "%s=", row->name);
+			key_put(row, &m->config, value % 2, &t);
+			*(ConfigKey *)key_field(row, &m->config) = (ConfigKey){.value = -2};
+			assert_true(config_set(m, &f.diag, t.at));
+			assert_true(key->set);
+			assert_int_equal(key->value, value);
+		}
+	}
 	front_end(&f);
 }
 
@@ -210,6 +243,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_values_come_back),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_block_sources),
