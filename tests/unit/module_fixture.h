@@ -14,7 +14,8 @@ typedef struct Fixture {
 } Fixture;
 
 /* u0 = 128 and u1 = 256 tile x; u2 is a dim of 64 that may be rolled; u3 = 8 is fixed by the graph; u4 = 1. */
-static const char fixture_head[] = "tensor x input float32[1000, 5000]\n"
+static const char fixture_head[] = "name k\n"
+				   "tensor x input float32[1000, 5000]\n"
 				   "tensor h input bfloat16[1000, 64]\n"
 				   "tensor v input int32[1000]\n"
 				   "tensor out output float32[1000, 5000]\n"
@@ -40,7 +41,7 @@ static void fixture_init(Fixture *f) {
 /* Loads and configures; the test fails if that is refused. The graphs are lines, or JSON. */
 static inline Module *fixture_load(Fixture *f, const char *graphs) {
 	const char *form = *graphs == '{' ? "%sgraphs [%s]" : "%s%s";
-	const char *text = document_text(&f->arena, "k", arena_printf(&f->arena, form, fixture_head, graphs));
+	const char *text = document_text(&f->arena, arena_printf(&f->arena, form, fixture_head, graphs));
 	f->source = (Source){"test.json", text, strlen(text)};
 	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v6e"));
 	if (f->module == NULL || !module_configure(f->module, &f->diag)) {
