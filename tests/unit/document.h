@@ -6,15 +6,16 @@
  *	block m 256                                   its symbol is u0; the next one's is u1
  *	config {"block_sizes": [64]}
  *	root 0 over [0]
- *	  x = tile.host_tensor("x") : float32[256, 512]
+ *	  x = tile.host_tensor('x') : float32[256, 512]
  *	  t = tile.load(x, [u0, :]) : float32[u0, 512]
  *	  s = aten.sum.dim_IntList(t, [-1], keepdim=true) : float32[u0, 1]
  *	  ...
  *	  return
  *
  * A loop is `for_loop 1 over [1] carry [[0, 0]]`, a placeholder in it `acc : float32[u0]`, and it ends with what it
- * gives, `return a, b`. Of arguments, a word is a node, u0 a block, <u0 * 2> an expression, float32 a dtype, -inf a
- * float, and : or 1:u0 a slice. A type may be `sym u0 * 2`, `sym`, whose value is not known, `sym bool`, and of a tuple
+ * gives, `return a, b`. Of arguments, a word is a node, 'x' a string, u0 a block, <u0 * 2> an expression, float32 a
+ *dtype, -inf a float, and : or 1:u0 a slice. A type may be `sym u0 * 2`, `sym`, whose value is not known, `sym bool`,
+ *and of a tuple
  * `(float32[u0], sym)`. What stands in braces or quotes is JSON. */
 #ifndef PALLASC_TEST_DOCUMENT_H
 #define PALLASC_TEST_DOCUMENT_H
@@ -64,10 +65,14 @@ static inline const char *document_cut(Document *d, size_t length) {
 	return cut;
 }
 
+/* Names and numbers: 1e-5 is one too. */
 static inline const char *document_word(Document *d) {
 	size_t length = document_next(d) == '-';
-	while (isalnum((unsigned char)d->at[length]) || d->at[length] == '_' || d->at[length] == '.')
-		length++;
+	for (char c; (c = d->at[length]); length++) {
+		bool exponent = (c == '-' || c == '+') && isdigit((unsigned char)*d->at) && d->at[length - 1] == 'e';
+		if (!isalnum((unsigned char)c) && c != '_' && c != '.' && !exponent)
+			break;
+	}
 	if (length == 0)
 		fail_msg("expected a word at: %.40s", d->at);
 	return document_cut(d, length);
@@ -127,6 +132,9 @@ static inline const char *document_kind(const char *word) {
 static inline void document_atom(Document *d) {
 	if (document_next(d) == '{' || *d->at == '"') {
 		document_json(d);
+	} else if (document_takes(d, '\'')) {
+		text_printf(&d->out, "\"%s\"", document_expression(d, "'"));
+		document_expect(d, '\'');
 	} else if (document_takes(d, '<')) {
 		text_printf(&d->out, "{\"sym\": \"%s\"}", document_expression(d, ">"));
 		document_expect(d, '>');
@@ -154,7 +162,7 @@ static inline void document_slice(Document *d) {
 }
 
 static inline void document_argument(Document *d) {
-	bool json = strchr("{\"", document_next(d)) != NULL;
+	bool json = strchr("{\"'", document_next(d)) != NULL;
 	if (document_takes(d, '[')) {
 		text_put(&d->out, "[");
 		document_items(d, ']', document_argument);

@@ -96,7 +96,7 @@ static void test_file(void **state) {
 
 #define BLOCKS(blocks)                                                                                                 \
 	"name k\ntensor out output float32[8]\ntunables {\"t\": {\"default\": 3}}\n" blocks "root 0 over "             \
-	                                                                                    "[0]\nreturn\n"
+	"[0]\nreturn\n"
 
 static void test_block_sources(void **state) {
 	Front f;
