@@ -267,7 +267,10 @@ static inline void document_section(Document *d, const char *section) {
 	d->in_graph = false;
 }
 
-static inline void document_name(Document *d) { text_printf(&d->out, ", \"name\": \"%s\"", document_word(d)); }
+static inline void document_name(Document *d) {
+	document_close(d);
+	text_printf(&d->out, ", \"name\": \"%s\"", document_word(d));
+}
 
 static inline void document_tensor(Document *d) {
 	document_section(d, "tensors");

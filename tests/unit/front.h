@@ -44,7 +44,7 @@ static inline bool front_has(const Front *f, const char *code) {
 	"block n 512\n"                                                                                                \
 	"for_loop 5 over [1] carry [[0, 0]]\n"                                                                         \
 	"acc : float32[u0]\n"                                                                                          \
-	"x = tile.host_tensor(\"x\") : float32[256, 512]\n"                                                            \
+	"x = tile.host_tensor('x') : float32[256, 512]\n"                                                              \
 	"t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"                                                               \
 	"s = aten.sum.dim_IntList(t, [-1]) : float32[u0]\n"                                                            \
 	"add = aten.add.Tensor(acc, other=s) : float32[u0]\n"                                                          \
@@ -53,7 +53,7 @@ static inline bool front_has(const Front *f, const char *code) {
 	"zero = tile.full([u0], 0.0, float32) : float32[u0]\n"                                                         \
 	"loop = tile.for_loop(5, [0], [512], [zero]) : (float32[u0])\n"                                                \
 	"acc = getitem(loop, 0) : float32[u0]\n"                                                                       \
-	"out = tile.host_tensor(\"out\") : float32[256]\n"                                                             \
+	"out = tile.host_tensor('out') : float32[256]\n"                                                               \
 	"store = tile.store(out, [u0], acc)\n"                                                                         \
 	"return\n"
 

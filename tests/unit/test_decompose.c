@@ -75,7 +75,7 @@ static void variance_divides_by_what_is_left(void **state) {
 	assert_true(node_arg(f.module, y, 1)->real == 4998);
 	fixture_free(&f);
 	y = stored(&f, ROOT("y = aten.std.correction(t, [0]) : float32[5000]\n"
-	                    "o = tile.host_tensor(\"out\") : float32[1000, 5000]\n"
+	                    "o = tile.host_tensor('out') : float32[1000, 5000]\n"
 	                    "st = tile.store(o, [0, :], y)\n"));
 	NodeId var = node_input(f.module, y, 0);
 	assert_int_equal(node_get(f.module, y)->op, OP_SQRT);
@@ -110,12 +110,12 @@ static void ranges_are_indices(void **state) {
 	(void)state;
 	Fixture f;
 	NodeId y = stored(&f, ROOT("y = prims.iota.default(5000) : int32[5000]\n"
-	                           "o = tile.host_tensor(\"out\") : float32[1000, 5000]\n"
+	                           "o = tile.host_tensor('out') : float32[1000, 5000]\n"
 	                           "st = tile.store(o, [0, :], y)\n"));
 	assert_int_equal(node_get(f.module, y)->op, OP_IOTA); /* it is one */
 	fixture_free(&f);
 	y = stored(&f, ROOT("y = aten.arange.start_step(3.0, 2503.0, 0.5) : float32[5000]\n"
-	                    "o = tile.host_tensor(\"out\") : float32[1000, 5000]\n"
+	                    "o = tile.host_tensor('out') : float32[1000, 5000]\n"
 	                    "st = tile.store(o, [0, :], y)\n"));
 	assert_int_equal(node_get(f.module, y)->op, OP_ADD);
 	assert_true(node_arg(f.module, y, 1)->real == 3);

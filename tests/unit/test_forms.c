@@ -10,9 +10,9 @@
 	"tensor out output " dtype "[16, 32, " n "]\n"                                                                 \
 	"block b 16\n"                                                                                                 \
 	"root 0 over [0]\n"                                                                                            \
-	"hx = tile.host_tensor(\"x\") : " dtype "[16, 32, " n "]\n"                                                    \
+	"hx = tile.host_tensor('x') : " dtype "[16, 32, " n "]\n"                                                      \
 	"load = tile.load(hx, [u0, :, :]) : " dtype "[u0, 32, " n "]\n" nodes                                          \
-	"hout = tile.host_tensor(\"out\") : " dtype "[16, 32, " n "]\n"                                                \
+	"hout = tile.host_tensor('out') : " dtype "[16, 32, " n "]\n"                                                  \
 	"store = tile.store(hout, [u0, :, :], y)\n"                                                                    \
 	"return\n"
 

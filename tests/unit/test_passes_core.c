@@ -9,15 +9,15 @@ static void folds_identities(void **state) {
 	Fixture f;
 	fixture_init(&f);
 	Module *m = fixture_load(&f, "root 0 over [0, 1]\n"
-	                             "x = tile.host_tensor(\"x\") : float32[1000, 5000]\n"
-	                             "s = tile.symnode(\"u0\") : sym u0\n"
+	                             "x = tile.host_tensor('x') : float32[1000, 5000]\n"
+	                             "s = tile.symnode('u0') : sym u0\n"
 	                             "a = tile.load(x, [s, u1]) : float32[u0, u1]\n"
 	                             "b = tile.new_var(a) : float32[u0, u1]\n"
 	                             "c = aten.mul.Tensor(b, 1.0) : float32[u0, u1]\n"
 	                             "d = aten.add.Tensor(c, 0.0) : float32[u0, u1]\n"
 	                             "e = aten.permute.default(d, [1, 0]) : float32[u1, u0]\n"
 	                             "g = aten.permute.default(e, [1, 0]) : float32[u0, u1]\n"
-	                             "out = tile.host_tensor(\"out\") : float32[1000, 5000]\n"
+	                             "out = tile.host_tensor('out') : float32[1000, 5000]\n"
 	                             "st = tile.store(out, [u0, u1], g)\n"
 	                             "return\n");
 	run_pass(&f, "const_fold");
@@ -41,10 +41,10 @@ static void keeps_weak_scalars(void **state) {
 	Fixture f;
 	fixture_init(&f);
 	Module *m = fixture_load(&f, "root 0 over [0]\n"
-	                             "s = tile.scalar(\"scale\") : float32[]\n"
+	                             "s = tile.scalar('scale') : float32[]\n"
 	                             "b = tile.new_var(s) : float32[]\n"
 	                             "c = tile.full([u0], b, float32) : float32[u0]\n"
-	                             "o = tile.host_tensor(\"sums\") : float32[1000]\n"
+	                             "o = tile.host_tensor('sums') : float32[1000]\n"
 	                             "st = tile.store(o, [u0], c)\n"
 	                             "return\n");
 	run_pass(&f, "const_fold");
@@ -55,8 +55,8 @@ static void keeps_weak_scalars(void **state) {
 /* ---- cse --------------------------------------------------------------------------------------------------------- */
 
 static const char two_loads_and_a_store[] = "root 0 over [0]\n"
-					    "o = tile.host_tensor(\"sums\") : float32[1000]\n"
-					    "p = tile.host_tensor(\"sums\") : float32[1000]\n"
+					    "o = tile.host_tensor('sums') : float32[1000]\n"
+					    "p = tile.host_tensor('sums') : float32[1000]\n"
 					    "a = tile.load(o, [u0]) : float32[u0]\n"
 					    "b = tile.load(p, [u0]) : float32[u0]\n"
 					    "c = aten.add.Tensor(a, b) : float32[u0]\n"
@@ -86,7 +86,7 @@ static void keeps_signs_of_zero_apart(void **state) {
 	                             "a = tile.full([u0], 0.0, float32) : float32[u0]\n"
 	                             "b = tile.full([u0], -0.0, float32) : float32[u0]\n"
 	                             "c = aten.copysign.Tensor(a, b) : float32[u0]\n"
-	                             "o = tile.host_tensor(\"sums\") : float32[1000]\n"
+	                             "o = tile.host_tensor('sums') : float32[1000]\n"
 	                             "st = tile.store(o, [u0], c)\n"
 	                             "return\n");
 	run_pass(&f, "cse");
@@ -101,7 +101,7 @@ static const char wasteful_loop[] = "for_loop 0 over [1] carry [[1, 1], [2, 0]]\
 				    "unread : float32[u0]\n"
 				    "idle : float32[u0]\n"
 				    "acc : float32[u0]\n"
-				    "x = tile.host_tensor(\"x\") : float32[1000, 5000]\n"
+				    "x = tile.host_tensor('x') : float32[1000, 5000]\n"
 				    "t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"
 				    "s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n"
 				    "i = aten.add.Tensor(idle, s) : float32[u0]\n"
@@ -112,7 +112,7 @@ static const char wasteful_loop[] = "for_loop 0 over [1] carry [[1, 1], [2, 0]]\
 				    "y = tile.full([u0], 1.0, float32) : float32[u0]\n"
 				    "l = tile.for_loop(0, [0], [5000], [y, y, z]) : (float32[u0], float32[u0])\n"
 				    "r = getitem(l, 0) : float32[u0]\n"
-				    "o = tile.host_tensor(\"sums\") : float32[1000]\n"
+				    "o = tile.host_tensor('sums') : float32[1000]\n"
 				    "st = tile.store(o, [u0], r)\n"
 				    "return\n";
 

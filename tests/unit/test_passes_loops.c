@@ -7,17 +7,17 @@
 /* A loop over u1 to tile.end(u0) that adds up x. */
 static const char computed_end[] = "for_loop 0 over [1] carry [[0, 0]]\n"
 				   "acc : float32[u0]\n"
-				   "x = tile.host_tensor(\"x\") : float32[1000, 5000]\n"
+				   "x = tile.host_tensor('x') : float32[1000, 5000]\n"
 				   "t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"
 				   "s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n"
 				   "a = aten.add.Tensor(acc, s) : float32[u0]\n"
 				   "return a\n"
 				   "root 1 over [0]\n"
 				   "z = tile.full([u0], 0.0, float32) : float32[u0]\n"
-				   "stop = tile.end(\"u0\") : sym\n"
+				   "stop = tile.end('u0') : sym\n"
 				   "l = tile.for_loop(0, [0], [stop], [z]) : (float32[u0])\n"
 				   "r = getitem(l, 0) : float32[u0]\n"
-				   "o = tile.host_tensor(\"sums\") : float32[1000]\n"
+				   "o = tile.host_tensor('sums') : float32[1000]\n"
 				   "st = tile.store(o, [u0], r)\n"
 				   "return\n";
 

@@ -9,10 +9,10 @@
 	"block n %d\n"                                                                                                 \
 	"config {\"block_sizes\": [%d, 128]%s}\n"                                                                      \
 	"root 0 over [0, 1]\n"                                                                                         \
-	"x = tile.host_tensor(\"x\") : float32[64, 256]\n"                                                             \
+	"x = tile.host_tensor('x') : float32[64, 256]\n"                                                               \
 	"t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"                                                               \
 	"s = aten.sum.dim_IntList(t, [0]) : float32[u1]\n"                                                             \
-	"out = tile.host_tensor(\"out\") : %s[256]\n"                                                                  \
+	"out = tile.host_tensor('out') : %s[256]\n"                                                                    \
 	"add = tile.atomic_add(out, [u1], s) : %s[u1]\n"                                                               \
 	"return\n"
 

@@ -10,7 +10,7 @@ static const char *outer_chain(Fixture *f, const char *width) {
 	const char *pattern = "for_loop 0 over [1] carry [[0, 0], [1, 1]]\n"
 			      "running : float32[u0]\n"
 			      "acc : float32[u0, W]\n"
-			      "x = tile.host_tensor(\"x\") : float32[1000, 5000]\n"
+			      "x = tile.host_tensor('x') : float32[1000, 5000]\n"
 			      "t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"
 			      "s = aten.sum.dim_IntList(t, [-1]) : float32[u0]\n"
 			      "r1 = aten.add.Tensor(running, s) : float32[u0]\n"
@@ -30,7 +30,7 @@ static const char *outer_chain(Fixture *f, const char *width) {
 			      "q = aten.sum.dim_IntList(m, [1]) : float32[u0]\n"
 			      "w = aten.log2.default(r) : float32[u0]\n"
 			      "v = aten.add.Tensor(q, w) : float32[u0]\n"
-			      "o = tile.host_tensor(\"sums\") : float32[1000]\n"
+			      "o = tile.host_tensor('sums') : float32[1000]\n"
 			      "st = tile.store(o, [u0], v)\n"
 			      "return\n";
 	return replaced(&f->arena, pattern, "W", width);

@@ -56,7 +56,7 @@ static void a_product_without_other_users_goes(void **state) {
 	(void)state;
 	Fixture f;
 	moved(&f, ROOT(MUL("t, 0.5") "m = aten.amax.default(s, [-1]) : float32[u0]\n"
-	                             "o = tile.host_tensor(\"sums\") : float32[1000]\n"
+	                             "o = tile.host_tensor('sums') : float32[1000]\n"
 	                             "st = tile.store(o, [u0], m)\n"));
 	assert_int_equal(graph_node(f.module, 0, "s"), NONE);
 	assert_int_equal(node_input(f.module, named(f.module, "st"), 2), named(f.module, "m_scaled"));
@@ -72,10 +72,10 @@ static void a_mask_masks_what_is_not_scaled(void **state) {
 	assert_int_equal(node_input(f.module, named(f.module, "m"), 0), named(f.module, "k"));
 	fixture_free(&f);
 	/* Another user of the mask still gets what is scaled. */
-	moved(&f, ROOT(MUL("t, 0.5") MASK("k", "inf")
-	                       MAX("amin", "k") "d = aten.sub.Tensor(k, m) : float32[u0, 5000]\n"
-	                                        "o = tile.host_tensor(\"out\") : float32[1000, 5000]\n"
-	                                        "st = tile.store(o, [u0, :], d)\n"));
+	moved(&f,
+	      ROOT(MUL("t, 0.5") MASK("k", "inf") MAX("amin", "k") "d = aten.sub.Tensor(k, m) : float32[u0, 5000]\n"
+	                                                           "o = tile.host_tensor('out') : float32[1000, 5000]\n"
+	                                                           "st = tile.store(o, [u0, :], d)\n"));
 	assert_int_equal(node_input(f.module, named(f.module, "k"), 0), named(f.module, "s"));
 	assert_int_equal(node_input(f.module, named(f.module, "d"), 0), named(f.module, "k"));
 	NodeId own = node_input(f.module, named(f.module, "m"), 0);

@@ -23,12 +23,12 @@ static const char operands[] = "root 0 over [0, 1, 4]\n"
 			       "zb = tile.full([], 0, bfloat16) : bfloat16[]\n"
 			       "zi = tile.full([], 0, int32) : int32[]\n"
 			       "six = tile.full([6], 0, float32) : float32[6]\n"
-			       "s = tile.scalar(\"scale\") : float32[]\n"
+			       "s = tile.scalar('scale') : float32[]\n"
 			       "u = sym_size(a, 0) : sym u0\n"
-			       "x = tile.host_tensor(\"x\") : float32[1000, 5000]\n"
-			       "v = tile.host_tensor(\"v\") : int32[1000]\n"
-			       "out = tile.host_tensor(\"out\") : float32[1000, 5000]\n"
-			       "io = tile.host_tensor(\"io\") : int32[1000]\n"
+			       "x = tile.host_tensor('x') : float32[1000, 5000]\n"
+			       "v = tile.host_tensor('v') : int32[1000]\n"
+			       "out = tile.host_tensor('out') : float32[1000, 5000]\n"
+			       "io = tile.host_tensor('io') : int32[1000]\n"
 			       "begin = tile.begin(u0) : sym\n";
 
 typedef struct Case {
@@ -314,7 +314,7 @@ static void indices_and_memory(void **state) {
 		{"tile.atomic_add", "io, [u0], k", "!does not broadcast"},
 		{"tile.atomic_cas", "io, [u0], j, 0", "int32[u0]"},
 		{"tile.atomic_cas", "io, [u0], k, 0", "!expected of shape"},
-		{"tile.host_tensor", "\"x\"", "float32[1000, 5000]"},
+		{"tile.host_tensor", "'x'", "float32[1000, 5000]"},
 	};
 	RUN(cases);
 }
@@ -325,7 +325,7 @@ static void symbols(void **state) {
 		{"sym_size", "a, 1", "symbolic int u1"},
 		{"sym_size", "x, -1", "symbolic int 5000"},
 		{"sym_size", "zf, 0", "!no sizes"},
-		{"tile.symnode", "\"u0\"", "symbolic int u0"},
+		{"tile.symnode", "'u0'", "symbolic int u0"},
 		{"add", "u, 1", "symbolic int u0 + 1"},
 		{"mul", "2, u1", "symbolic int 2 * u1"},
 		{"floordiv", "u, 2", "symbolic int u0 // 2"},
@@ -336,12 +336,12 @@ static void symbols(void **state) {
 		{"mul", "a, 2", "!Python's operators take"},
 		{"lt", "begin, 5", "symbolic bool"},
 		{"lt", "s, 5", "bool[]"},
-		{"tile.begin", "\"u0\"", "symbolic int"},
+		{"tile.begin", "'u0'", "symbolic int"},
 		{"tile.id", "u", "symbolic int"},
-		{"tile.count", "\"u0\"", "symbolic int cdiv(1000, u0)"},
-		{"tile.block_size", "\"u1\"", "symbolic int u1"},
-		{"tile.index", "\"u1\"", "int32[u1]"},
-		{"tile.scalar", "\"n\"", "int32[]"},
+		{"tile.count", "'u0'", "symbolic int cdiv(1000, u0)"},
+		{"tile.block_size", "'u1'", "symbolic int u1"},
+		{"tile.index", "'u1'", "int32[u1]"},
+		{"tile.scalar", "'n'", "int32[]"},
 		{"tile.phi", "a, b", "bfloat16[u0, u1]"},
 		{"tile.new_var", "u", "symbolic int u0"},
 	};

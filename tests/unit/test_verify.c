@@ -25,7 +25,7 @@ static Module *load_parts(Fixture *f, const Parts *p) {
 	const char *loop = arena_printf(&f->arena,
 	                                "for_loop 0 over [1] carry %s\n"
 	                                "acc : %s\n"
-	                                "x = tile.host_tensor(\"x\") : float32[1000, 5000]\n"
+	                                "x = tile.host_tensor('x') : float32[1000, 5000]\n"
 	                                "tile = tile.load(x, [u0, u1]) : %s\n"
 	                                "s = aten.sum.dim_IntList(tile, [-1]) : float32[u0]\n"
 	                                "acc_1 = aten.add.Tensor(acc, s) : float32[u0]\n"
@@ -36,7 +36,7 @@ static Module *load_parts(Fixture *f, const Parts *p) {
 	                                "zero = tile.full([u0], 0.0, float32) : float32[u0]\n"
 	                                "loop = tile.for_loop(0, %s, [%s]) : %s\n"
 	                                "acc = getitem(loop, 0) : float32[u0]\n"
-	                                "sums = tile.host_tensor(\"sums\") : float32[1000]\n"
+	                                "sums = tile.host_tensor('sums') : float32[1000]\n"
 	                                "store = tile.store(sums, [u0], acc)\n"
 	                                "%sreturn\n",
 	                                p->bounds, p->loop_args, p->loop_meta, p->root_nodes);
@@ -78,9 +78,9 @@ static void good_documents_pass(void **state) {
 	p.bounds = "[u0], [<u0 * 3>]";
 	check_good(&p);
 	p = good;
-	p.root_nodes = "b = tile.begin(\"u0\") : sym\n"
-		       "c = tile.count(\"u0\") : sym\n"
-		       "s = tile.block_size(\"u1\") : sym u1\n";
+	p.root_nodes = "b = tile.begin('u0') : sym\n"
+		       "c = tile.count('u0') : sym\n"
+		       "s = tile.block_size('u1') : sym u1\n";
 	check_good(&p);
 }
 
@@ -264,7 +264,7 @@ static void broken_lists_are_checked(void **state) {
 #define BRANCH(id, kind, dtype) kind " " id "\nc = tile.full([], 1, " dtype ") : " dtype "[]\nreturn c\n"
 #define ROOT_IF(pred)                                                                                                  \
 	"root 9 over [0]\n"                                                                                            \
-	"b = tile.begin(\"u0\") : sym\n"                                                                               \
+	"b = tile.begin('u0') : sym\n"                                                                                 \
 	"p = lt(b, 5) : sym bool\n"                                                                                    \
 	"if = tile.if(" pred ", 0, 1, [], []) : (float32[])\n"                                                         \
 	"return\n"

@@ -8,12 +8,12 @@
 	"tensor out output float32[256, 512]\n"                                                                        \
 	"block m 256\n"                                                                                                \
 	"root 0 over [0]\n"                                                                                            \
-	"x = tile.host_tensor(\"x\") : float32[256, 512]\n"                                                            \
+	"x = tile.host_tensor('x') : float32[256, 512]\n"                                                              \
 	"t = tile.load(x, [u0, :]) : float32[u0, 512]\n"                                                               \
 	"e = aten.exp.default(t) : float32[u0, 512]\n"                                                                 \
 	"s = aten.sum.dim_IntList(e, [-1], true) : float32[u0, 1]\n"                                                   \
 	"q = aten.div.Tensor(e, s) : float32[u0, 512]\n"                                                               \
-	"out = tile.host_tensor(\"out\") : float32[256, 512]\n"                                                        \
+	"out = tile.host_tensor('out') : float32[256, 512]\n"                                                          \
 	"store = tile.store(out, [u0, :], q)\n"                                                                        \
 	"return\n"
 
