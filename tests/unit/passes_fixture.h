@@ -39,6 +39,13 @@ static inline bool remarked(const PassContext *c, const char *text) {
 	return false;
 }
 
+/* The node of graph 0 that is called `name`, which must be there. */
+static inline NodeId named(const Module *m, const char *name) {
+	NodeId n = graph_node(m, 0, name);
+	assert_int_not_equal(n, NONE);
+	return n;
+}
+
 /* The type of the node called `name`, as text. */
 static inline const char *type_of(Module *m, GraphId g, const char *name) {
 	NodeId n = graph_node(m, g, name);

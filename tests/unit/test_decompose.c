@@ -11,12 +11,6 @@
 #define KEEP_ROW "o = tile.host_tensor('out') : float32[1000, 5000]\nst = tile.store(o, [u0, :], y)\n"
 #define KEEP_SUM "o = tile.host_tensor('sums') : float32[1000]\nst = tile.store(o, [u0], y)\n"
 
-static NodeId named(const Module *m, const char *name) {
-	NodeId n = graph_node(m, 0, name);
-	assert_int_not_equal(n, NONE);
-	return n;
-}
-
 /* What is stored, after the pass on a root with that body. */
 static NodeId stored(Fixture *f, const char *graphs) {
 	fixture_init(f);

@@ -7,12 +7,6 @@
 	"x = tile.host_tensor('x') : float32[1000, 5000]\n"                                                            \
 	"t = tile.load(x, [u0, :]) : float32[u0, 5000]\n" body "return\n"
 
-static NodeId named(const Module *m, const char *name) {
-	NodeId n = graph_node(m, 0, name);
-	assert_int_not_equal(n, NONE);
-	return n;
-}
-
 static int64_t number(Module *m, NodeId n, uint32_t i) {
 	const Arg *a = node_arg(m, n, i);
 	return a->kind == ARG_INT ? a->integer : expr_number(m, a->expr);

@@ -2,8 +2,6 @@
 
 #include "passes_fixture.h"
 
-#include <stdio.h>
-
 /* Beside the fixture's tensors: the input `mean`, the output `extra`, and `alias`, a view of `sums`. */
 static const char more_tensors[] = "tensor mean input float32[1000]\n"
 				   "tensor extra output float32[1000]\n"
@@ -259,18 +257,9 @@ static void an_outer_write_stops_it_there(void **state) {
 
 /* ---- real graphs ------------------------------------------------------------------------------------------------- */
 
-/* The graphs that Helion made, where the tests run at the root of the repository. */
 static Module *load_graph(Fixture *f, const char *name, const char *loop_type) {
 	fixture_init(f);
-	const char *path = arena_printf(&f->arena, "testdata/graphs/%s.json", name);
-	FILE *file = fopen(path, "rb");
-	assert_non_null(file);
-	char *text = arena_alloc(&f->arena, 1 << 20);
-	size_t length = fread(text, 1, (1 << 20) - 1, file);
-	fclose(file);
-	f->source = (Source){path, text, length};
-	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v7x"));
-	assert_non_null(f->module);
+	graph_load(f, name, NULL, NULL);
 	assert_true(config_set(f->module, &f->diag, loop_type));
 	assert_true(module_configure(f->module, &f->diag));
 	PassContext c = {.module = f->module, .diag = &f->diag, .arena = &f->arena};

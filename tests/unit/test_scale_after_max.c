@@ -14,12 +14,6 @@
 	"x = tile.host_tensor('x') : float32[1000, 5000]\n"                                                            \
 	"t = tile.load(x, [u0, :]) : float32[u0, 5000]\n" body "return\n"
 
-static NodeId named(const Module *m, const char *name) {
-	NodeId n = graph_node(m, 0, name);
-	assert_int_not_equal(n, NONE);
-	return n;
-}
-
 /* Runs it with pallas_scale_after_max on. */
 static PassContext moved(Fixture *f, const char *graphs) {
 	fixture_init(f);
