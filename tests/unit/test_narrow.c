@@ -69,17 +69,17 @@ static void not_where_a_maximum_reads_zeros(void **state) {
 
 #define LOADED "t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"
 /* The loaded tile, and a copy of it with its invalid lanes lowered. */
-#define MASKED LOADED "low = tile.mask_to(t, -inf) : float32[u0, u1]\n"
+static const char *const masked = LOADED "low = tile.mask_to(t, -inf) : float32[u0, u1]\n";
 #define SUM "aten.sum.dim_IntList(t,"
 
 static void where_a_maximum_is_masked(void **state) {
 	(void)state;
-	narrowed_to(256, 512, EDITS(LOADED, MASKED, SUM, "aten.amax.default(low,"));
+	narrowed_to(256, 512, EDITS(LOADED, masked, SUM, "aten.amax.default(low,"));
 }
 
 static void not_where_the_mask_is_not_neutral(void **state) {
 	(void)state;
-	narrowed_to(256, 2048, EDITS(LOADED, MASKED, SUM, "aten.sum.dim_IntList(low,"));
+	narrowed_to(256, 2048, EDITS(LOADED, masked, SUM, "aten.sum.dim_IntList(low,"));
 }
 
 static void not_where_the_size_is_a_number(void **state) {
