@@ -3,7 +3,7 @@
     kit.plan("attention", "v7x", block_sizes=[1, 128, 128])["grid"]   # the library
     kit.emitted("report", document).out                               # the command
 
-A graph is the name of one in testdata, the path of a file, a document or its text. Documents are
+A graph is the name of one in testdata, the `Path` of a file, a document or its text. Documents are
 made by `builder.Doc` (python/tests/builder.py); small ones for tests of tilings are in tiles.py.
 """
 
@@ -106,10 +106,11 @@ def settings(config):
 
 def emitted(what, graph, *options, target="v6e", **config):
     """`Ran` of --emit=WHAT of a graph that is accepted; the remarks are on standard error."""
-    stands = is_name(graph) or isinstance(graph, Path)
-    place = path(graph) if is_name(graph) else graph if stands else "-"
+    place = path(graph) if is_name(graph) else graph
     words = (f"--emit={what}", f"--target={target}", "--explain", *settings(config), *options)
-    return accepted(*words, place, text=None if stands else graph)
+    if isinstance(place, Path):
+        return accepted(*words, place)
+    return accepted(*words, "-", text=graph)
 
 
 def after(passes, graph, **config):
