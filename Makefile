@@ -195,7 +195,7 @@ soak-page: need-venv
 .PHONY: mutations
 mutations: need-c need-venv
 	@$(MAKE) --no-print-directory $(ASAN) all
-	$(PYTHON) tests/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0) --pallasc build/asan/pallasc
+	PALLASC=build/asan/pallasc $(WITH_PYTHON) tests/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0)
 
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py

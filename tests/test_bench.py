@@ -3,11 +3,11 @@
 import argparse
 import json
 import sys
-from pathlib import Path
 
+import kit
 import pytest
 
-BENCH = Path(__file__).resolve().parent.parent / "bench"
+BENCH = kit.ROOT / "bench"
 sys.path.insert(0, str(BENCH))
 
 import compile_cost  # noqa: E402
@@ -23,7 +23,7 @@ import sections  # noqa: E402
 
 import passes  # noqa: E402
 
-GOLDEN = (BENCH.parent / "testdata/golden/attention.fori_loop.py").read_text()
+GOLDEN = (kit.ROOT / "testdata/golden/attention.fori_loop.py").read_text()
 PLAN = {
     "target": "v7x",
     "flops": 1.155e11,
@@ -251,7 +251,7 @@ def test_auto_is_judged_against_the_better(auto, text):
 
 def test_a_refusal_is_an_outcome(tmp_path, monkeypatch):
     """A configuration that pallasc refuses reaches no compiler."""
-    graph = json.loads((BENCH.parent / "testdata/graphs/attention.json").read_text())
+    graph = kit.document("attention")
     monkeypatch.setattr(measure, "document", lambda kernel, args: graph)
     monkeypatch.setattr(measure, "worker_run", lambda request: pytest.fail("compiled"))
     job = measure.Job("ours", "k", (), '{"block_sizes": [1, 100, 100]}', "v7x")

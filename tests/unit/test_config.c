@@ -128,21 +128,18 @@ static void test_file(void **state) {
 }
 
 #define BLOCKS(blocks)                                                                                                 \
-	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"k\", \"tensors\": [{\"name\": \"out\", \"role\": "       \
-	"\"output\", \"dtype\": \"float32\", \"shape\": [8]}], \"tunables\": {\"t\": {\"default\": 3}}, "              \
-	"\"block_sizes\": [" blocks "], \"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": "       \
-	"[{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}]}"
+	"name k\ntensor out output float32[8]\ntunables {\"t\": {\"default\": 3}}\n" blocks "root 0 over "             \
+	"[0]\nreturn\n"
 
 static void test_block_sources(void **state) {
 	Front f;
 	(void)state;
 	front_start(&f);
 	/* u0 depends on a later block, which depends on a tunable; u2 is a reduction; u3 has no extent */
-	Module *m =
-		front_load(&f, BLOCKS("{\"id\": 0, \"symbol\": \"u0\", \"extent\": 64, \"size\": \"u1 * 2\"}, "
-	                              "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"next_pow2(t)\"}, "
-	                              "{\"id\": 2, \"symbol\": \"u2\", \"extent\": \"u0 * 100\", \"reduction\": true}, "
-	                              "{\"id\": 3, \"symbol\": \"u3\", \"extent\": null}"));
+	Module *m = front_load(&f, BLOCKS("block a 64 \"size\": \"u1 * 2\"\n"
+	                                  "block b 64 \"size\": \"next_pow2(t)\"\n"
+	                                  "block c \"u0 * 100\" \"reduction\": true\n"
+	                                  "block d null\n"));
 	assert_non_null(m);
 	assert_true(module_configure(m, &f.diag));
 	assert_int_equal(m->block_size.at[0], 8);
@@ -164,8 +161,8 @@ static void test_block_cycle(void **state) {
 	Front f;
 	(void)state;
 	front_start(&f);
-	Module *m = front_load(&f, BLOCKS("{\"id\": 0, \"symbol\": \"u0\", \"extent\": 64, \"size\": \"u1 * 2\"}, "
-	                                  "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"u0 + u0\"}"));
+	Module *m = front_load(&f, BLOCKS("block a 64 \"size\": \"u1 * 2\"\n"
+	                                  "block b 64 \"size\": \"u0 + u0\"\n"));
 	assert_non_null(m);
 	assert_false(module_configure(m, &f.diag));
 	assert_true(front_has(&f, "block-cycle"));
