@@ -130,10 +130,10 @@ def bare(text):
 
 
 def same_but_numbers(a, b):
-    """Whether two texts are equal but for the numbers behind names: `m_2` there is `m_1` here."""
+    """Whether two texts are equal but for the numbers in names: `m_2` there is `m_1` here."""
     a, b = (re.findall(r'"(?:[^"\\]|\\.)*"|\w+|.|\n', text) for text in (a, b))
     pairs = set(zip(a, b, strict=False))
-    bases = {tuple(re.sub(r"(_\d+)+$", "", name) for name in pair) for pair in pairs}
+    bases = {tuple(re.sub(r"_\d+(?=_|$)", "", name) for name in pair) for pair in pairs}
     one_to_one = len(pairs) == len(set(a)) == len(set(b))
     return len(a) == len(b) and one_to_one and all(x == y for x, y in bases)
 

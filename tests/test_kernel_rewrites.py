@@ -111,3 +111,35 @@ def test_what_was_run_is_not_run_again(monkeypatch):
 def test_texts_that_differ_in_numbers_of_names(old, new, same):
     """All names of a value, and of no other."""
     assert executed.same_but_numbers(SAME, SAME.replace(old, new)) == same
+
+
+LAST = """program p for v6e
+input x float32[8, 100]
+output y float32[8, 100]
+
+kernel k {
+  in x_ref vmem float32[8, 100] of [8, 100] at (0, 0) buffers 1
+  out y_ref vmem float32[8, 100] of [8, 100] at (0, 0) buffers 1
+
+  %1 = zeros : float32[8, 100]
+  total_1 = loop step(j) fori_loop step j carry (total = %1) : float32[8, 100] {
+    dim j steps (1) full 0 tail 100 size 128
+    mask _ peel
+    x = load x_ref[...] : float32[8, 100]
+    %2 = add total, x : float32[8, 100]
+    yield %2
+  }
+  store y_ref[...], total_1
+}
+
+host(x) {
+  y = launch kernel=0, x : float32[8, 100]
+  return y
+}
+"""
+
+
+def test_names_of_what_is_gone_are_free():
+    """total_1 was the loop's result; once that is gone, what it starts as is called so."""
+    text = executed.rewrite(LAST, ["peel", "split", "drive"])
+    assert "  total_1 = let %1 : float32[8, 100]\n  total_1 = call step(total_1)" in text
