@@ -494,6 +494,9 @@ KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
 /* kernel_settle.c: what a text gives no variable, and Python needs one for, would like one. */
 void program_settle(KProgram *p);
+/* kernel_clashes.c: what Python would not find any more under the name that a text gives it has no variable, and would
+ * like one. */
+void kernel_part_names(Kernel *k);
 
 /* print_module.c: a variable for all that has none yet, which Python and kernel text use; the Python module. */
 void kernels_name(KProgram *p);

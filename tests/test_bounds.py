@@ -4,6 +4,7 @@ import copy
 import importlib.util
 import json
 
+import executed
 import kit
 import pytest
 from builder import Doc, G, f32, sl, sym, t
@@ -43,6 +44,18 @@ def test_what_is_known_stays():
             node["args"][1:3] = [[-64], [999]]
     loops = compile_graph(past, FORI).plan["loops"]
     assert (loops[0]["dims"][0]["begin"], loops[0]["dims"][0]["end"]) == (0, 256)
+
+
+@pytest.mark.parametrize("at", [64, 256])
+def test_a_loop_that_never_runs(at):
+    """Nothing is left of it: what it carries is what it starts with."""
+    empty = document("sum_to")
+    for node in empty["graphs"][1]["nodes"]:
+        if node["name"] == "loop":
+            node["args"][1:3] = [[at], [at]]
+    text = executed.kernel_text(empty, FORI, emit="--rewrites=")
+    assert " = loop " not in text and executed.read_again(text) == text
+    assert not wrong(empty, FORI)
 
 
 def test_refused():

@@ -296,6 +296,13 @@ def test_verify_each_changes_nothing():
     assert accepted("--verify-each", ATTENTION).out == accepted(ATTENTION).out
 
 
+def test_a_loop_that_no_rewrite_drives_has_no_python():
+    """Of a graph as of kernel text."""
+    for rewrites in ("", "split", "peel,tidy"):
+        said = refused(1, f"--rewrites={rewrites}", "--emit=python", ATTENTION)
+        assert "a `loop` is not run by anything yet, and has no Python [kernel-emit]" in said
+
+
 # ---- messages
 
 
