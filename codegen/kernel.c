@@ -405,14 +405,17 @@ ValueId kernel_op(Kernel *k, RegionId r, uint16_t op, Dtype dtype, uint32_t rank
 
 uint32_t kernel_regions(const Kernel *k, StmtId s, RegionId regions[STMT_REGIONS_MAX]) {
 	const KStmt *stmt = kernel_stmt(k, s);
-	const KLoop *loop = stmt->op == K_LOOP ? stmt->loop : NULL;
-	const RegionId all[] = {stmt->op == K_DEF ? k->functions.at[stmt->function].body : NONE,
-	                        loop ? loop->before : NONE, loop ? loop->behind : NONE, loop ? loop->tail : NONE,
-	                        stmt->body};
 	uint32_t count = 0;
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		if (all[i] != NONE)
-			regions[count++] = all[i];
+	if (stmt->op == K_DEF)
+		regions[count++] = k->functions.at[stmt->function].body;
+	if (stmt->op == K_LOOP) {
+		const RegionId beside[] = {stmt->loop->before, stmt->loop->behind, stmt->loop->tail};
+		for (int i = 0; i < 3; i++)
+			if (beside[i] != NONE)
+				regions[count++] = beside[i];
+	}
+	if (stmt->body != NONE)
+		regions[count++] = stmt->body;
 	return count;
 }
 
@@ -421,6 +424,8 @@ void kernel_walk(Kernel *k, RegionId r, KVisit *visit, void *data) {
 	for (StmtId s = region_first(k, r), next; s != NONE; s = next) {
 		next = kernel_stmt(k, s)->next;
 		visit(k, s, data);
+		if (kernel_stmt(k, s)->body == NONE && kernel_stmt(k, s)->op != K_DEF)
+			continue;
 		uint32_t count = kernel_regions(k, s, regions);
 		for (uint32_t i = 0; i < count; i++)
 			kernel_walk(k, regions[i], visit, data);

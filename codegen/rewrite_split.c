@@ -127,8 +127,10 @@ static StmtId make_part(Split *p, bool ahead, const ValueId *handed, uint32_t co
 		kernel_append(k, body, K_RETURN, count, given.at, 0, NULL);
 	memset(p->used, 0, sizeof p->used);
 	kernel_walk(k, body, note_steps, p);
-	p->read = arena_array(k->arena, k->buffers.count, sizeof *p->read);
-	kernel_walk(k, body, note_windows, p);
+	if (p->loop->skew) {
+		p->read = arena_array(k->arena, k->buffers.count, sizeof *p->read);
+		kernel_walk(k, body, note_windows, p);
+	}
 	add_parameters(p, ahead, f, handed, &args);
 	StmtId call = kernel_insert_before(k, yield, K_CALL, args.count, args.at, 0, NULL);
 	kernel_stmt(k, call)->function = f;
