@@ -443,9 +443,16 @@ static bool kverify_pipeline(Verifier *v) {
 }
 
 static bool window_in_scope(Verifier *v, const KWindow *w) {
-	if (w->of < v->k->buffers.count && v->buffer_seen[w->of])
+	if (w->of >= v->k->buffers.count || !v->buffer_seen[w->of] ||
+	    (w->tail != NONE && (w->tail >= v->k->buffers.count || !v->buffer_seen[w->tail])))
+		return kverify_error(v, "kernel-undefined", NULL, "an operand of a window is not in scope here");
+	const KBuffer *b = &v->k->buffers.at[w->buffer], *of = &v->k->buffers.at[w->of];
+	const KBuffer *tail = w->tail != NONE ? &v->k->buffers.at[w->tail] : b;
+	if (b->dtype == of->dtype && b->rank == of->rank && b->dtype == tail->dtype &&
+	    kverify_same_shape(b->rank, b->shape, tail->rank, tail->shape))
 		return true;
-	return kverify_error(v, "kernel-undefined", NULL, "an operand of a window is not in scope here");
+	return kverify_error(v, "kernel-type", NULL, "window %s is not of the type of %s",
+	                     kverify_buffer_name(v, w->buffer), kverify_buffer_name(v, tail == b ? w->of : w->tail));
 }
 
 static bool loop_window_fits(Verifier *v, const KWindow *w) {
@@ -505,6 +512,35 @@ static bool before_fits(Verifier *v, const KLoop *loop) {
 	return loop_region_fits(v, loop->before, first, count - first);
 }
 
+static bool keeps(Verifier *v, BufferId b, ValueId id) {
+	const KValue *x = &v->k->values.at[id];
+	if (b == NONE)
+		return true;
+	if (b >= v->k->buffers.count || !v->buffer_seen[b])
+		return kverify_error(v, "kernel-undefined", NULL, "the scratch of %s is not in scope here",
+		                     kverify_value_name(v, id));
+	const KBuffer *to = &v->k->buffers.at[b];
+	if (to->role == BUFFER_SCRATCH && to->dtype == x->dtype &&
+	    kverify_same_shape(to->rank, to->shape, x->rank, x->shape))
+		return true;
+	return kverify_error(v, "kernel-type", "carry it in scratch of its own type", "%s is %s, and %s is %s",
+	                     kverify_value_name(v, id), kverify_value_type(v, id), kverify_buffer_name(v, b),
+	                     kverify_type_text(v, to->dtype, to->rank, to->shape));
+}
+
+static bool scratch_fits(Verifier *v, const KLoop *loop) {
+	for (uint32_t i = 0; i < loop->carried.count; i++)
+		if (!keeps(v, loop->place.at[i], loop->carried.at[i]) ||
+		    !keeps(v, loop->odd.at[i], loop->carried.at[i]))
+			return false;
+	for (uint32_t i = 0; i < loop->handed.count; i++) {
+		const KHanded *h = &loop->handed.at[i];
+		if (!keeps(v, h->scratch, h->value) || !keeps(v, h->odd, h->value))
+			return false;
+	}
+	return true;
+}
+
 /* In the pipeline's first step stands what is before the loop, in its last one what is behind it. */
 static bool staged_fits(Verifier *v, const KLoop *loop) {
 	int64_t steps, runs;
@@ -539,7 +575,7 @@ static bool kverify_loop(Verifier *v) {
 	if (staged && (loop->rank != 1 || !loop_steps(v, loop, &steps)))
 		return kverify_error(v, "kernel-structure", "they are one number",
 		                     "what stands before or behind a loop needs to know its steps");
-	if (!carries(v, loop->carried.at, loop->carried.count) || !staged_fits(v, loop))
+	if (!carries(v, loop->carried.at, loop->carried.count) || !scratch_fits(v, loop) || !staged_fits(v, loop))
 		return false;
 	if (loop->runs != NONE && !kverify_int(v, loop->runs, false))
 		return false;
@@ -551,10 +587,12 @@ static bool kverify_loop(Verifier *v) {
 	for (uint32_t i = 0; i < loop->windows.count; i++)
 		kverify_define_buffer(v, loop->windows.at[i].buffer);
 	bool fits = before_fits(v, loop);
-	for (uint32_t i = 0; i < loop->carried.count; i++)
+	for (uint32_t i = 0; i < results; i++)
 		kverify_define_value(v, loop->carried.at[i]);
-	fits = fits && (loop->behind == NONE || loop_region_fits(v, loop->behind, 0, results)) &&
-	       (loop->tail == NONE || loop_region_fits(v, loop->tail, 0, results));
+	fits = fits && (loop->tail == NONE || loop_region_fits(v, loop->tail, 0, results));
+	for (uint32_t i = results; i < loop->carried.count; i++)
+		kverify_define_value(v, loop->carried.at[i]);
+	fits = fits && (loop->behind == NONE || loop_region_fits(v, loop->behind, 0, results));
 	for (uint32_t i = 0; i < loop->rank; i++)
 		kverify_define_value(v, loop->dim[i].step);
 	for (uint32_t i = 0; fits && i < loop->windows.count; i++)

@@ -146,34 +146,41 @@ static void put_pair(Pairs *p, RegionId r, ValueId number) {
 /* Behind the loop: the last step, or the last two, which were a pair if the second had anything to compute ahead. */
 static void put_last(Pairs *p, RegionId r, int64_t steps) {
 	Kernel *k = p->k;
-	StmtId call = region_first(k, r), yield = region_last(k, r);
 	if (steps % 2)
 		return;
+	while (region_first(k, r) != NONE)
+		kernel_remove(k, region_first(k, r));
 	IntId last = int_const(k, steps - 1);
 	start(p);
 	ValueId given = put_ahead_of_odd(p, r, int_const(k, steps - 2), last);
 	put_rest(p, r, int_const(k, steps - 2));
 	read_odd(p, r, given);
 	put_rest(p, r, last);
-	kernel_remove(k, call);
-	kernel_remove(k, yield);
 	KArgs results = {0};
 	for (uint32_t c = 0; c < p->results; c++)
 		vec_push(k->arena, &results, karg_value(p->now[c]));
 	kernel_append(k, r, K_YIELD, results.count, results.at, 0, NULL);
 }
 
-/* The region of a skewed loop: two calls, and what hands on; it is emptied. */
+/* The ops of a region from `s` on are these, and lets before its yield. */
+static bool has_calls(const Kernel *k, StmtId s, uint32_t calls) {
+	for (; s != NONE && kernel_stmt(k, s)->op == K_CALL; s = kernel_stmt(k, s)->next)
+		calls--;
+	while (s != NONE && kernel_stmt(k, s)->op == K_LET)
+		s = kernel_stmt(k, s)->next;
+	return calls == 0 && s != NONE && kernel_stmt(k, s)->op == K_YIELD;
+}
+
+/* The loop is as rewrite_skew() makes it. Its calls, and its region is empty. */
 static bool take_calls(Pairs *p, RegionId r) {
 	Kernel *k = p->k;
-	p->ahead = region_first(k, r);
-	p->rest = p->ahead == NONE ? NONE : kernel_stmt(k, p->ahead)->next;
-	if (p->rest == NONE || kernel_stmt(k, p->ahead)->op != K_CALL || kernel_stmt(k, p->rest)->op != K_CALL ||
-	    kernel_stmt(k, p->ahead)->result_count != handed(p))
+	if (p->loop->before == NONE || p->loop->behind == NONE || !has_calls(k, region_first(k, r), 2) ||
+	    !has_calls(k, region_first(k, p->loop->behind), 1))
 		return false;
-	for (StmtId s = kernel_stmt(k, p->rest)->next; s != NONE; s = kernel_stmt(k, s)->next)
-		if (kernel_stmt(k, s)->op != K_LET && kernel_stmt(k, s)->op != K_YIELD)
-			return false;
+	p->ahead = region_first(k, r);
+	p->rest = kernel_stmt(k, p->ahead)->next;
+	if (kernel_stmt(k, p->ahead)->result_count != handed(p) || kernel_stmt(k, p->rest)->result_count != p->results)
+		return false;
 	while (region_first(k, r) != NONE)
 		kernel_remove(k, region_first(k, r));
 	return true;
@@ -184,7 +191,7 @@ static void pair(Kernel *k, StmtId s) {
 	RegionId body = kernel_stmt(k, s)->body;
 	int64_t steps;
 	Pairs p = {.k = k, .loop = loop, .results = kernel_stmt(k, s)->result_count};
-	if (!loop->paired || loop->before == NONE || !loop_static_steps(k, loop, &steps) || !take_calls(&p, body))
+	if (!loop->paired || !loop_static_steps(k, loop, &steps) || !take_calls(&p, body))
 		return;
 	p.now = arena_array(k->arena, loop->carried.count + 1, sizeof *p.now);
 	ValueId number = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "i");

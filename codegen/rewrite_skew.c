@@ -62,13 +62,23 @@ static void put_step(Kernel *k, StmtId s, StmtId ahead, StmtId rest) {
 	kernel_append(k, body, K_YIELD, yield.count, yield.at, 0, NULL);
 }
 
+/* What is handed on is all that the call gives. */
+static bool hands_all(const Kernel *k, const KLoop *loop, StmtId ahead) {
+	const KStmt *s = kernel_stmt(k, ahead);
+	bool all = s->result_count == loop->handed.count;
+	for (uint32_t i = 0; all && i < loop->handed.count; i++)
+		all = loop->handed.at[i].value == s->result + i;
+	return all;
+}
+
 static void skew(Kernel *k, StmtId s) {
 	KLoop *loop = kernel_stmt(k, s)->loop;
 	RegionId body = kernel_stmt(k, s)->body;
 	StmtId ahead, rest, yield = region_last(k, body);
 	int64_t steps;
 	if (loop->skew != 1 || loop->type == LOOP_UNROLL || loop->rank != 1 || loop->before != NONE ||
-	    !loop_static_steps(k, loop, &steps) || steps < 1 || !loop_calls(k, s, &ahead, &rest) || ahead == NONE)
+	    !loop_static_steps(k, loop, &steps) || steps < 1 || !loop_calls(k, s, &ahead, &rest) || ahead == NONE ||
+	    !hands_all(k, loop, ahead))
 		return;
 	loop->skew = 0;
 	loop->runs = int_const(k, steps - 1);
