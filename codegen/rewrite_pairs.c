@@ -85,11 +85,13 @@ static void put_rest(Pairs *p, RegionId r, IntId step) {
 static void read_odd(Pairs *p, RegionId r, ValueId first) {
 	Kernel *k = p->k;
 	for (uint32_t i = 0; i < handed(p); i++) {
-		KArg ref = whole(p, p->loop->odd.at[p->results + i]);
-		bool odd = p->loop->odd.at[p->results + i] != NONE;
-		p->now[p->results + i] =
-			odd ? kernel_result_like(k, kernel_append(k, r, K_LOAD, 1, &ref, 0, NULL), first + i, NULL)
-			    : first + i;
+		BufferId odd = p->loop->odd.at[p->results + i];
+		ValueId *now = &p->now[p->results + i];
+		*now = first + i;
+		if (odd == NONE)
+			continue;
+		KArg ref = whole(p, odd);
+		*now = kernel_result_like(k, kernel_append(k, r, K_LOAD, 1, &ref, 0, NULL), first + i, NULL);
 	}
 }
 
