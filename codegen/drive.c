@@ -391,6 +391,7 @@ static void drive_loop(Kernel *k, StmtId s, uint32_t **uses, ValueId *final) {
 }
 
 void rewrite_drive(Kernel *k) {
+	rewrite_peel(k);
 	rewrite_split(k);
 	StmtIds loops = kernel_loops(k);
 	if (loops.count == 0)

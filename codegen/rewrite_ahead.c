@@ -71,8 +71,8 @@ static void stand_ahead(Kernel *k, StmtId s) {
 	RegionId body = kernel_stmt(k, s)->body;
 	StmtId ahead, rest, yield = region_last(k, body), when;
 	int64_t steps, early = loop->skew;
-	if (!early || loop->type != LOOP_UNROLL || loop->rank != 1 || !loop_static_steps(k, loop, &steps) ||
-	    !loop_calls(k, s, &ahead, &rest) || ahead == NONE)
+	if (!early || loop->peel || loop->type != LOOP_UNROLL || loop->rank != 1 ||
+	    !loop_static_steps(k, loop, &steps) || !loop_calls(k, s, &ahead, &rest) || ahead == NONE)
 		return;
 	ValueId queue = new_queue(k, s), step = loop->dim[0].step;
 	ValueId number = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "ahead");

@@ -49,7 +49,7 @@ void loop_add_tail(Kernel *k, StmtId stmt) {
 
 static void peel(Kernel *k, StmtId s) {
 	KLoop *loop = kernel_stmt(k, s)->loop;
-	if (!loop->peel)
+	if (!loop->peel || loop->runs != NONE)
 		return;
 	loop->peel = false;
 	loop->peeled = true;

@@ -76,7 +76,7 @@ static void skew(Kernel *k, StmtId s) {
 	RegionId body = kernel_stmt(k, s)->body;
 	StmtId ahead, rest, yield = region_last(k, body);
 	int64_t steps;
-	if (loop->skew != 1 || loop->type == LOOP_UNROLL || loop->rank != 1 || loop->before != NONE ||
+	if (loop->skew != 1 || loop->peel || loop->type == LOOP_UNROLL || loop->rank != 1 || loop->before != NONE ||
 	    !loop_static_steps(k, loop, &steps) || steps < 1 || !loop_calls(k, s, &ahead, &rest) || ahead == NONE ||
 	    !hands_all(k, loop, ahead))
 		return;
