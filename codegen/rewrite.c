@@ -47,18 +47,23 @@ StmtIds kernel_loops(Kernel *k) {
 	return loops;
 }
 
+static bool yields_all(const Kernel *k, StmtId yield, StmtId call) {
+	const KStmt *s = kernel_stmt(k, yield);
+	bool all = s->op == K_YIELD && s->arg_count == kernel_stmt(k, call)->result_count;
+	for (uint32_t i = 0; all && i < s->arg_count; i++)
+		all = kernel_arg(k, yield, i)->kind == KARG_VALUE &&
+		      kernel_arg(k, yield, i)->value == kernel_stmt(k, call)->result + i;
+	return all;
+}
+
 bool loop_calls(const Kernel *k, StmtId loop, StmtId *ahead, StmtId *step) {
+	StmtId s = region_first(k, kernel_stmt(k, loop)->body);
 	*ahead = *step = NONE;
-	for (StmtId s = region_first(k, kernel_stmt(k, loop)->body); s != NONE; s = kernel_stmt(k, s)->next) {
-		uint16_t op = kernel_stmt(k, s)->op;
-		if (op == K_YIELD)
-			continue;
-		if (op != K_CALL || *ahead != NONE)
-			return false;
+	for (; s != NONE && kernel_stmt(k, s)->op == K_CALL && *ahead == NONE; s = kernel_stmt(k, s)->next) {
 		*ahead = *step;
 		*step = s;
 	}
-	return *step != NONE;
+	return *step != NONE && s != NONE && yields_all(k, s, *step);
 }
 
 bool loop_is_split(const Kernel *k, StmtId loop) {

@@ -23,8 +23,8 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 typedef VEC(StmtId) StmtIds;
 /* The loops that no driver runs yet, outer ones first. */
 StmtIds kernel_loops(Kernel *k);
-/* The calls of a loop's region, once rewrite_split() made them and before what comes behind it: of what is to run
- * ahead, NONE if nothing is, and of the step or its rest. False: there are none. */
+/* The calls of a loop's region, as rewrite_split() makes it: of what is to run ahead, NONE if nothing is, and of the
+ * step or its rest, whose results are yielded. False: it is no such region. */
 bool loop_calls(const Kernel *k, StmtId loop, StmtId *ahead, StmtId *step);
 /* Calls stand in the loop's region, and what places them: it is split. */
 bool loop_is_split(const Kernel *k, StmtId loop);
