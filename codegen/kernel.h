@@ -287,7 +287,7 @@ typedef struct KPipeline {
 } KPipeline;
 
 enum {
-	KSTMT_AHEAD = 1,   /* in a skewed loop: it runs ahead */
+	KSTMT_AHEAD = 1,   /* it is to run ahead of its step: rewrite_split.c */
 	KSTMT_SAID = 2,    /* its source line is told where it stands, though its one use prints it */
 	KSTMT_INITIAL = 4, /* it makes an initial value of the loop behind it: where its driver wants it */
 	KSTMT_NARROW = 8   /* a maximum or minimum is to be taken of what its operand was converted from */
