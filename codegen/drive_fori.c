@@ -68,7 +68,7 @@ static ValueId exact_int(Kernel *k, const char *name) {
 static FunctionId define_copy(Driver *d, uint32_t w) {
 	Kernel *k = d->k;
 	const KWindow *win = &d->loop->windows.at[w];
-	FunctionId f = kernel_function(k, FUNCTION_PLAIN, win->copy);
+	FunctionId f = kernel_function(k, FUNCTION_PLAIN, win->copy ? win->copy : "copy");
 	ValueId step = exact_int(k, "i");
 	KParameter parameter = {PARAMETER_VALUE, step};
 	vec_push(k->arena, &k->functions.at[f].parameters, parameter);

@@ -455,6 +455,28 @@ static bool window_in_scope(Verifier *v, const KWindow *w) {
 	                     kverify_buffer_name(v, w->buffer), kverify_buffer_name(v, tail == b ? w->of : w->tail));
 }
 
+/* What is copied in a fori_loop has as many buffers and semaphores; what is not is there. */
+static bool copied_fits(Verifier *v, const KLoop *loop, const KWindow *w) {
+	const KBuffer *b = &v->k->buffers.at[w->buffer], *all = v->k->buffers.at;
+	if (!w->dma || loop->type == LOOP_UNROLL)
+		return v->k->buffers.at[w->of].space != KSPACE_HBM ||
+		       kverify_error(v, "kernel-type", "say `dma`", "window %s is of what is in hbm",
+		                     kverify_buffer_name(v, w->buffer));
+	if (loop->type != LOOP_FORI)
+		return true;
+	bool there = w->scratch < v->k->buffers.count && v->buffer_seen[w->scratch] &&
+	             w->semaphore < v->k->buffers.count && v->buffer_seen[w->semaphore] && w->buffers > 0;
+	if (there && all[w->scratch].dtype == b->dtype && all[w->scratch].rank == b->rank + 1 &&
+	    all[w->scratch].shape[0] == w->buffers &&
+	    kverify_same_shape(b->rank, all[w->scratch].shape + 1, b->rank, b->shape) &&
+	    all[w->semaphore].space == KSPACE_DMA && all[w->semaphore].rank == 1 &&
+	    all[w->semaphore].shape[0] == w->buffers)
+		return true;
+	return kverify_error(v, "kernel-type", "say `scratch BUFFERS SEMAPHORES`",
+	                     "window %s has not %d buffers to copy it to, and as many semaphores",
+	                     kverify_buffer_name(v, w->buffer), w->buffers);
+}
+
 static bool loop_window_fits(Verifier *v, const KWindow *w) {
 	uint32_t rank = v->k->buffers.at[w->of].rank;
 	return kverify_ints(v, w->index, rank, false) && kverify_ints(v, w->start, rank, false);
@@ -580,7 +602,7 @@ static bool kverify_loop(Verifier *v) {
 	if (loop->runs != NONE && !kverify_int(v, loop->runs, false))
 		return false;
 	for (uint32_t i = 0; i < loop->windows.count; i++)
-		if (!window_in_scope(v, &loop->windows.at[i]))
+		if (!window_in_scope(v, &loop->windows.at[i]) || !copied_fits(v, loop, &loop->windows.at[i]))
 			return false;
 	if (loop->ragged != NONE)
 		kverify_define_value(v, loop->ragged);

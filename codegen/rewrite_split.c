@@ -165,8 +165,11 @@ static void split(Kernel *k, StmtId s) {
 	p.flag = own_flag(k, p.loop);
 	uint32_t handed = p.loop->handed.count, carried = p.loop->carried.count;
 	ValueId *values = arena_array(k->arena, handed + 1, sizeof *values), *given = NULL;
-	for (uint32_t i = 0; i < handed; i++)
+	for (uint32_t i = 0; i < handed; i++) {
 		values[i] = p.loop->handed.at[i].value;
+		if (!k->values.at[values[i]].name) /* a parameter has a variable */
+			k->values.at[values[i]].name = "value";
+	}
 	if (p.loop->skew) {
 		StmtId call = make_part(&p, true, NULL, handed, values);
 		p.made = call;

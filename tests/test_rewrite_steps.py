@@ -195,3 +195,9 @@ def test_a_pipeline_has_all_in_scratch_and_its_own_steps():
     for old, new in ((" in m_ref", ""), ("at (3)", "at (2)"), ("at (j + 1)", "at (j + 2)")):
         with pytest.raises(Exception, match="emit_pipeline"):
             executed.rewrite(piped.replace(old, new), ["drive"])
+
+
+def test_every_construct_prints():
+    path = executed.ROOT / "testdata/kernels/constructs.kernel"
+    run = subprocess.run([executed.PALLASC, str(path)], capture_output=True, text=True, check=True)
+    compile(run.stdout, str(path), "exec")
