@@ -60,8 +60,6 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	                  .output = win->output,
 	                  .dma = win->dma,
 	                  .copy = arena_printf(b->a, "%s_copy", b->m->tensors.at[o->tensor].name),
-	                  .ahead = win->ahead,
-	                  .behind = win->behind,
 	                  .index = index,
 	                  .start = start,
 	                  .multiple = win->multiple,
@@ -93,6 +91,7 @@ static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 		vec_push(b->a, &out->carried, v);
 		bool scratch = loop->carries.at[i].place == CARRY_SCRATCH;
 		vec_push(b->a, &out->place, scratch ? b->scratch[loop->carries.at[i].scratch] : NONE);
+		vec_push(b->a, &out->odd, NONE);
 	}
 }
 
@@ -143,10 +142,8 @@ static void give_result(Builder *b, NodeId call, uint32_t output, KArg result) {
 
 static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 	for (uint32_t i = 0; i < loop->carries.count; i++) {
-		KValue carried = b->k->values.at[kernel_stmt(b->k, s)->loop->carried.at[i]];
-		ValueId v =
-			kernel_result(b->k, s, carried.type, carried.dtype, carried.rank, carried.shape, carried.name);
-		b->k->values.at[v].layout = carried.layout;
+		ValueId carried = kernel_stmt(b->k, s)->loop->carried.at[i];
+		ValueId v = kernel_result_like(b->k, s, carried, b->k->values.at[carried].name);
 		give_result(b, call, loop->carries.at[i].output, karg_value(v));
 	}
 }
@@ -168,8 +165,11 @@ void build_loop(Builder *b, NodeId call) {
 	*out = (KLoop){.type = loop->type,
 	               .peel = loop->peeled,
 	               .ragged = NONE,
-	               .skewed = loop->skewed,
-	               .ahead = loop->ahead,
+	               .runs = NONE,
+	               .before = NONE,
+	               .behind = NONE,
+	               .tail = NONE,
+	               .skew = loop->skewed ? loop->ahead : 0,
 	               .paired = loop->paired,
 	               .name = loop->name,
 	               .step_name = loop->step_name};

@@ -97,8 +97,6 @@ static const char *value_var(Namer *n, ValueId v) {
 	return x->var = new_name(n, after ? after : x->name);
 }
 
-static void name_region(Namer *n, RegionId r);
-
 static void name_buffer(Namer *n, BufferId b) {
 	KBuffer *buffer = &n->k->buffers.at[b];
 	name(n, &buffer->var, buffer->name);
@@ -114,7 +112,6 @@ static void name_function(Namer *n, FunctionId f) {
 		else
 			value_var(n, p->id);
 	}
-	name_region(n, function->body);
 }
 
 static void name_loop(Namer *n, const KLoop *loop) {
@@ -143,6 +140,7 @@ static void name_results(Namer *n, StmtId s) {
 }
 
 static void name_region(Namer *n, RegionId r) {
+	RegionId regions[STMT_REGIONS_MAX];
 	for (StmtId s = region_first(n->k, r); s != NONE; s = kernel_stmt(n->k, s)->next) {
 		KStmt *stmt = kernel_stmt(n->k, s);
 		if (stmt->op == K_DEF)
@@ -156,8 +154,9 @@ static void name_region(Namer *n, RegionId r) {
 		for (uint32_t i = 0; stmt->op == K_PIPELINE && i < stmt->pipeline->rank; i++)
 			value_var(n, stmt->pipeline->at[i]);
 		name(n, &stmt->var, stmt->name);
-		if (stmt->body != NONE)
-			name_region(n, stmt->body);
+		uint32_t count = kernel_regions(n->k, s, regions);
+		for (uint32_t i = 0; i < count; i++)
+			name_region(n, regions[i]);
 		name_results(n, s);
 	}
 }

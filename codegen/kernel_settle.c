@@ -36,6 +36,7 @@ static void used_int(Settler *s, IntId id, StmtId by) {
 }
 
 static void used_ref(Settler *s, const KRef *ref, StmtId by) {
+	used_int(s, ref->at, by);
 	for (uint32_t d = 0; d < ref->rank; d++)
 		if (ref->dim[d].kind != KDIM_ALL)
 			used_int(s, ref->dim[d].start, by);
