@@ -243,7 +243,8 @@ static void test_rounded(void **state) {
 	Arena a;
 	(void)state;
 	arena_init(&a, NULL);
-	for (double value = 3e-7; value < 1e10; value *= 1.0371) {
+	double value = 3e-7;
+	for (int turn = 0; turn < 1050; turn++, value *= 1.0371) {
 		const double numbers[] = {value, -(double)(int64_t)(value * 64) / 64, (double)(int64_t)value + 0.5};
 		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 			expect_rounded(&a, "%.1g", numbers[i]);
