@@ -235,7 +235,7 @@ static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 	bool ok = true;
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		const Node *node = node_get(p->m, n);
-		AccessWant w = {0};
+		AccessWant w;
 		if (node->op == OP_FOR_LOOP) {
 			ok = wants_in(p, node_arg(p->m, n, 0)->graph, out) && ok;
 		} else if (node->op == OP_LOAD || op_writes(node->op)) {
@@ -319,10 +319,22 @@ static bool check_one_output(Planner *p) {
 	return true;
 }
 
+/* As the graph names them: another way of planning has the same. */
+static bool first_wants(Planner *p, AccessWants *wants) {
+	const Plan *other = p->way.other;
+	for (uint32_t i = 0; other && i < other->want_count; i++)
+		vec_push(p->a, wants, other->wants[i]);
+	if (!other && !wants_in(p, p->plan->root, wants))
+		return false;
+	p->plan->wants = other ? other->wants : arena_copy(p->a, wants->at, wants->count, sizeof *wants->at);
+	p->plan->want_count = wants->count;
+	return true;
+}
+
 /* All accesses of the kernel. Where held blocks ask for another order of the grid, grid and loops are planned again. */
 static bool all_wants(Planner *p, AccessWants *wants) {
 	uint32_t order[RANK_MAX] = {0};
-	if (!wants_in(p, p->plan->root, wants) || !held_mark(p, wants))
+	if (!first_wants(p, wants) || !held_mark(p, wants))
 		return false;
 	if (grid_order_given(p) || !held_order(p, wants, order))
 		return true;

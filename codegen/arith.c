@@ -402,11 +402,13 @@ bool arith_accepts(Planner *p, NodeId n) {
 	const Node *node = node_get(p->m, n);
 	if (!accepts_dtype(p, n))
 		return false;
-	Dtype t = judged_dtype(p->m, n);
-	for (size_t i = 0; t != DTYPE_NONE && i < sizeof refusals / sizeof *refusals; i++)
-		if (refusals[i].first <= node->op && node->op <= refusals[i].last && (refusals[i].dtypes >> t & 1) &&
-		    applies(p, n, &refusals[i]))
+	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+		if (node->op < refusals[i].first || refusals[i].last < node->op)
+			continue;
+		Dtype t = judged_dtype(p->m, n);
+		if (t != DTYPE_NONE && (refusals[i].dtypes >> t & 1) && applies(p, n, &refusals[i]))
 			return refuse_op(p, n, t, refusals[i].hint);
+	}
 	return true;
 }
 

@@ -121,6 +121,9 @@ static Kernel *build_kernel(const Program *g, const Plan *p) {
 	uint32_t loops = p->loops.count + 1;
 	b.k = kernel_new(b.a, p->module->name);
 	b.at = b.k->body;
+	vec_reserve(b.a, &b.k->stmts, b.m->nodes.count);
+	vec_reserve(b.a, &b.k->values, b.m->nodes.count);
+	vec_reserve(b.a, &b.k->args, b.m->nodes.count);
 	b.value = arena_array(b.a, b.m->nodes.count + 1, sizeof *b.value);
 	b.window = arena_array(b.a, loops, sizeof *b.window);
 	for (uint32_t l = 0; l < p->loops.count; l++)

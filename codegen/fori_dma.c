@@ -146,8 +146,7 @@ static Plan *plan_fori(Arena *a, Module *m, Diag *d, bool trial) {
 	if (copied && !fori_copies(copied))
 		return copied;
 	Diag after = *d;
-	Plan *resident =
-		plan_one_way(a, m, d, (PlanWay){.trial = true, .supported = copied != NULL, .resident_why = auto_why});
+	Plan *resident = plan_one_way(a, m, d, (PlanWay){.trial = true, .other = copied, .resident_why = auto_why});
 	const char *wrong = d->list.count > after.list.count ? d->list.at[after.list.count].message : "VMEM";
 	*d = copied || !resident ? after : before; /* without what is wrong with the way not taken */
 	if (copied && !resident)
@@ -167,7 +166,7 @@ Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial) {
 	if (!copied || !copied->may_stay || asked == CHOICE_ON)
 		return copied;
 	Diag before = *d;
-	PlanWay way = {.trial = true, .supported = true, .fori_copies = asked == CHOICE_AUTO, .keep = true};
+	PlanWay way = {.trial = true, .other = copied, .fori_copies = asked == CHOICE_AUTO, .keep = true};
 	way.resident_why = "pallas_fori_dma is off";
 	Plan *kept = plan_one_way(a, m, d, way);
 	if (kept && kept->results_may_stay) {

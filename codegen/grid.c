@@ -67,10 +67,12 @@ static bool is_identity(const ConfigList *order) {
 static bool grid_order(Planner *p, const Graph *root, uint32_t *order) {
 	const Config *c = &p->m->config;
 	uint32_t count;
-	const GraphId *loops = config_loops(p->m, p->a, &count);
 	for (uint32_t i = 0; i < root->blocks.count; i++)
 		order[i] = i;
-	for (uint32_t k = 0; c->loop_orders.set && k < count && k < c->loop_orders.values.count; k++) {
+	if (!c->loop_orders.set)
+		return true;
+	const GraphId *loops = config_loops(p->m, p->a, &count);
+	for (uint32_t k = 0; k < count && k < c->loop_orders.values.count; k++) {
 		const ConfigList *given = &c->loop_orders.values.at[k];
 		bool grid = loops[k] == p->plan->root;
 		if (!grid && !is_identity(given)) {
@@ -87,9 +89,11 @@ static bool grid_order(Planner *p, const Graph *root, uint32_t *order) {
 
 bool grid_order_given(Planner *p) {
 	uint32_t count;
-	const GraphId *loops = config_loops(p->m, p->a, &count);
 	const Config *c = &p->m->config;
-	for (uint32_t k = 0; c->loop_orders.set && k < count && k < c->loop_orders.values.count; k++)
+	if (!c->loop_orders.set)
+		return false;
+	const GraphId *loops = config_loops(p->m, p->a, &count);
+	for (uint32_t k = 0; k < count && k < c->loop_orders.values.count; k++)
 		if (loops[k] == p->plan->root && c->loop_orders.values.at[k].values.count > 0)
 			return true;
 	return false;

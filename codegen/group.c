@@ -45,6 +45,7 @@ Plan *plan_group_ways(Arena *a, Module *m, Diag *d, bool trial) {
 		return steps;
 	Diag before = *d;
 	way.trial = true;
+	way.other = steps;
 	Plan *whole = plan_one_way(a, m, d, way);
 	*d = before; /* without what is wrong with the way not taken */
 	bool take = whole && whole->skewed && whole->seconds < steps->seconds;

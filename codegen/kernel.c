@@ -232,10 +232,7 @@ Kernel *kernel_new(Arena *a, const char *name) {
 }
 
 static const int64_t *ints_copied(Kernel *k, uint32_t count, const int64_t *ints) {
-	int64_t *copy = count ? arena_array(k->arena, count, sizeof *copy) : NULL;
-	if (count)
-		memcpy(copy, ints, count * sizeof *copy);
-	return copy;
+	return count ? arena_copy(k->arena, ints, count, sizeof *ints) : NULL;
 }
 
 ValueId kernel_value(Kernel *k, KType type, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name) {

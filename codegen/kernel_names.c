@@ -1,5 +1,5 @@
 /* kernel_names.c - variables: identifiers close to what things would like to be called, each used once. The kernel is
- * walked twice: first what a text that was read calls things is taken, then all others get what is left. What rewrites
+ * walked twice if it was read: first what the text calls things is taken, then all others get what is left. What rewrites
  * took out of the kernel keeps no name from others. */
 #include "kernel.h"
 
@@ -15,8 +15,7 @@ typedef struct Namer {
 	bool given; /* the first walk */
 } Namer;
 
-static const char *identifier(Namer *n, const char *wish) {
-	char *name = arena_alloc(n->a, NAME_MAX_LENGTH + 2);
+static void identifier(const char *wish, char *name) {
 	size_t length = 0;
 	while (*wish == '_')
 		wish++;
@@ -32,30 +31,33 @@ static const char *identifier(Namer *n, const char *wish) {
 	while (length > 0 && name[length - 1] == '_')
 		length--;
 	name[length] = 0;
-	return length ? name : "value";
+	if (length == 0)
+		memcpy(name, "value", sizeof "value");
 }
 
-/* False: somebody has it. */
-static bool take(Namer *n, const char *name) {
+/* A copy of the name; NULL: somebody has it. */
+static const char *take(Namer *n, const char *name) {
 	uint32_t before = n->taken.count;
 	if (n->reserved(name))
-		return false;
-	string_intern(n->a, &n->taken, name);
-	return n->taken.count > before;
+		return NULL;
+	const char *taken = string_intern(n->a, &n->taken, name);
+	return n->taken.count > before ? taken : NULL;
 }
 
 /* An unused identifier close to `wish`, which may be any text. */
 static const char *new_name(Namer *n, const char *wish) {
-	const char *base = identifier(n, wish), *name = base;
-	if (take(n, name))
+	char base[NAME_MAX_LENGTH + 2];
+	identifier(wish, base);
+	const char *name = take(n, base);
+	if (name)
 		return name;
 	/* The suffix to try next is kept per base, so that a thousand equal names cost a thousand steps. */
 	uint64_t key = map_key(string_intern(n->a, &n->taken, base));
 	uint32_t suffix = map_get(&n->suffixes, key);
 	suffix = suffix == NONE ? 1 : suffix;
 	do
-		name = arena_printf(n->a, "%s_%u", base, suffix++);
-	while (!take(n, name));
+		name = take(n, arena_printf(n->a, "%s_%u", base, suffix++));
+	while (!name);
 	map_put(n->a, &n->suffixes, key, suffix);
 	return name;
 }
@@ -176,8 +178,11 @@ static void name_all(Namer *n, const char *own) {
 }
 
 void kernel_name_values(Kernel *k, IsReserved *reserved, const char *own) {
-	Namer n = {.k = k, .a = k->arena, .reserved = reserved, .uses = kernel_uses(k), .given = true};
-	name_all(&n, own);
+	enum { FEW = 64 };
+	Namer n = {.k = k, .a = k->arena, .reserved = reserved, .uses = kernel_uses(k), .given = k->line_of.count > 0};
+	n.taken = (StringTable){.slot = arena_array(k->arena, FEW, sizeof *n.taken.slot), .room = FEW};
+	if (n.given)
+		name_all(&n, own);
 	n.given = false;
 	name_all(&n, own);
 }

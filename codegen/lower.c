@@ -2,8 +2,16 @@
  * planned. */
 #include "planner.h"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
 /* clang-format off */
-const unsigned char lowering_by_op[OP_COUNT] = {
+const unsigned char lowering_table[OP_COUNT] = {
+	/* Those whose kind and printed form say it all; ... */
+#define OP(e, target, kind, params, shape, dtype, form, text)                                                          \
+	[OP_##e] = kind == KIND_POINTWISE && PRINT_##form != PRINT_CUSTOM ? LOWER_POINTWISE : LOWER_NOT,
+#include "ops.def"
+#undef OP
+	/* ... by name. */
 	[OP_PLACEHOLDER] = LOWER_FREE, [OP_OUTPUT] = LOWER_FREE, [OP_HOST_TENSOR] = LOWER_FREE,
 	[OP_SYMNODE] = LOWER_FREE, [OP_SYM_SIZE] = LOWER_FREE, [OP_SCALAR] = LOWER_FREE,
 	[OP_TILE_BLOCK_SIZE] = LOWER_FREE,
@@ -46,13 +54,7 @@ const unsigned char lowering_by_op[OP_COUNT] = {
 	[OP_CONVERT] = LOWER_POINTWISE, [OP_TO_COPY] = LOWER_POINTWISE,
 };
 /* clang-format on */
-
-const unsigned char lowering_by_form[OP_COUNT] = {
-#define OP(e, target, kind, params, shape, dtype, form, text)                                                          \
-	[OP_##e] = kind == KIND_POINTWISE && PRINT_##form != PRINT_CUSTOM ? LOWER_POINTWISE : LOWER_NOT,
-#include "ops.def"
-#undef OP
-};
+#pragma GCC diagnostic pop
 
 /* The nearest thing that works. */
 static const char *hint_instead(uint16_t op) {
@@ -112,7 +114,7 @@ static bool supported_in(Planner *p, GraphId g) {
 
 bool plan_supported(Planner *p) {
 	p->plan->root = module_root(p->m, 0);
-	return p->way.supported || supported_in(p, p->plan->root);
+	return p->way.other || supported_in(p, p->plan->root);
 }
 
 /* ---- the shapes of views ---------------------------------------------------------------------------------------- */

@@ -188,11 +188,24 @@ static void masks_in(Planner *p, GraphId g) {
 	}
 }
 
+/* Some tile has invalid lanes. */
+static bool any_ragged(Planner *p) {
+	const Plan *plan = p->plan;
+	Affine end;
+	bool any = false, peeled;
+	for (uint32_t i = 0; i < plan->grid.count && !any; i++)
+		any = block_ragged(p, plan->root, plan->grid.at[i].block, &end, &peeled);
+	for (uint32_t l = 0; l < plan->loops.count && !any; l++)
+		for (uint32_t i = 0; i < plan->loops.at[l].rank && !any; i++)
+			any = block_ragged(p, plan->loops.at[l].graph, plan->loops.at[l].dim[i].block, &end, &peeled);
+	return any;
+}
+
 void plan_masks(Planner *p) {
-	Needs needs = {.p = p};
-	do {
+	Needs needs = {.p = p, .changed = any_ragged(p)};
+	while (needs.changed) {
 		needs.changed = false;
 		needs_in(&needs, p->plan->root);
-	} while (needs.changed);
+	}
 	masks_in(p, p->plan->root);
 }

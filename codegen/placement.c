@@ -353,11 +353,11 @@ bool operand_place(Planner *p, Operand *o, const AccessWant *w) {
 	}
 	if (!found)
 		return refuse_dim(p, o, w, last_fits(p, o) ? o->rank - 2 : o->rank - 1);
-	if (best.o.placement != PLACE_OWN)
-		plan_remark(p->plan, "%s: %s%s%s", p->m->tensors.at[w->tensor].name, described(p, &best),
-		            others.length ? ", rather than " : "", others.length ? others.at : "");
 	*o = best.o;
 	o->view_hbm_bytes = best.hbm_bytes;
 	o->why = best.o.placement == PLACE_OWN ? NULL : described(p, &best);
+	if (o->why)
+		plan_remark(p->plan, "%s: %s%s%s", p->m->tensors.at[w->tensor].name, o->why,
+		            others.length ? ", rather than " : "", others.length ? others.at : "");
 	return true;
 }

@@ -185,7 +185,9 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
-	plan->values = arena_array(a, m->nodes.count, sizeof *plan->values);
+	plan->values = arena_raw(a, m->nodes.count * sizeof *plan->values);
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		plan->values[n] = (Value){.same_as = NONE, .compute = DTYPE_NONE};
 	plan->loop_of = arena_array(a, m->graphs.count, sizeof *plan->loop_of);
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		plan->loop_of[g] = NONE;

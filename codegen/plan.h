@@ -296,10 +296,12 @@ typedef struct Plan {
 	VEC(GridDim) grid;
 	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
 	VEC(Scratch) scratches;
-	VEC(Loop) loops;      /* outer before inner */
-	const Strips *strips; /* of the root; NULL: tiles are computed whole */
-	Value *values;        /* by NodeId */
-	uint32_t *loop_of;    /* by GraphId: index into loops; NONE */
+	VEC(Loop) loops;                /* outer before inner */
+	const Strips *strips;           /* of the root; NULL: tiles are computed whole */
+	Value *values;                  /* by NodeId */
+	uint32_t *loop_of;              /* by GraphId: index into loops; NONE */
+	const struct AccessWant *wants; /* for another way of planning it: access.c */
+	uint32_t want_count;
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;

@@ -8,7 +8,7 @@
 /* One of the ways in which a configuration can be planned: fori_dma.c. */
 typedef struct PlanWay {
 	bool trial;               /* refuse what does not fit without looking for what would */
-	bool supported;           /* another way was planned: what none can lower is not there */
+	const Plan *other;        /* of another way: what none can lower is not there, and dtypes are the same; NULL */
 	bool fori_copies;         /* fori_loop copies the windows that it can */
 	const char *resident_why; /* else: why not */
 	bool skew;                /* loops compute ahead where that can pay: skew.c */
@@ -217,10 +217,8 @@ typedef enum Lowering {
 } Lowering;
 /* lower.c: by name; LOWER_NOT for those whose kind and printed form say it all. Tables, for each step of the plan asks.
  */
-extern const unsigned char lowering_by_op[OP_COUNT], lowering_by_form[OP_COUNT];
-static inline Lowering op_lowering(uint16_t op) {
-	return (Lowering)(lowering_by_op[op] != LOWER_NOT ? lowering_by_op[op] : lowering_by_form[op]);
-}
+extern const unsigned char lowering_table[OP_COUNT];
+static inline Lowering op_lowering(uint16_t op) { return (Lowering)lowering_table[op]; }
 /* Computed register by register as its operands come. */
 static inline bool lowering_streams(Lowering how) {
 	return how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;

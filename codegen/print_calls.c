@@ -14,89 +14,106 @@ static uint32_t prefetch_count(const Kernel *k) {
 
 /* What an index map takes: the grid's point, then what is prefetched. */
 static const char *variables_text(Printer *pr) {
-	uint32_t count = pr->k->grid.count;
-	const char **items = arena_array(pr->a, count + prefetch_count(pr->k) + 1, sizeof *items);
-	for (uint32_t d = 0; d < count; d++)
-		items[d] = pr->k->values.at[pr->k->grid.at[d].at].var;
-	for (BufferId b = 0; b < pr->k->buffers.count; b++)
-		if (pr->k->buffers.at[b].role == BUFFER_IN && pr->k->buffers.at[b].space == KSPACE_PREFETCH)
-			items[count++] = pr->k->buffers.at[b].var;
-	return list_text(pr, count, items);
-}
-
-static const char *block_spec(Printer *pr, const KBuffer *b, const char *variables) {
-	if (b->space == KSPACE_SMEM)
-		return "pl.BlockSpec(memory_space=pltpu.SMEM)";
-	if (b->space == KSPACE_HBM)
-		return "pl.BlockSpec(memory_space=pl.ANY)";
-	const char *items[KDIM_MAX];
-	for (uint32_t d = 0; d < b->rank; d++)
-		items[d] = int_text(pr, b->index[d], PREC_LOWEST);
-	const char *mode = b->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", b->buffers);
-	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda%s%s: (%s%s)%s)", shape_text(pr, b->rank, b->shape),
-	                    *variables ? " " : "", variables, list_text(pr, b->rank, items), b->rank == 1 ? "," : "",
-	                    mode);
-}
-
-static const char *specs(Printer *pr, BufferRole role, const char *variables) {
 	Text out;
 	text_init(&out, pr->a);
+	for (uint32_t d = 0; d < pr->k->grid.count; d++)
+		text_printf(&out, d ? ", %s" : " %s", pr->k->values.at[pr->k->grid.at[d].at].var);
 	for (BufferId b = 0; b < pr->k->buffers.count; b++)
-		if (pr->k->buffers.at[b].role == role && pr->k->buffers.at[b].space != KSPACE_PREFETCH)
-			text_printf(&out, "%s,", block_spec(pr, &pr->k->buffers.at[b], variables));
+		if (pr->k->buffers.at[b].role == BUFFER_IN && pr->k->buffers.at[b].space == KSPACE_PREFETCH)
+			text_printf(&out, out.length ? ", %s" : " %s", pr->k->buffers.at[b].var);
 	return out.at ? out.at : "";
 }
 
-static const char *out_shapes(Printer *pr) {
-	Text out;
-	text_init(&out, pr->a);
+static void put_block_spec(Printer *pr, Text *out, const KBuffer *b, const char *variables) {
+	if (b->space == KSPACE_SMEM || b->space == KSPACE_HBM) {
+		text_put(out, b->space == KSPACE_SMEM ? "pl.BlockSpec(memory_space=pltpu.SMEM),"
+		                                      : "pl.BlockSpec(memory_space=pl.ANY),");
+		return;
+	}
+	text_put(out, "pl.BlockSpec(");
+	put_shape(out, b->rank, b->shape);
+	text_put(out, ", lambda");
+	text_put(out, variables);
+	text_put(out, ": (");
+	for (uint32_t d = 0; d < b->rank; d++) {
+		text_put(out, d ? ", " : "");
+		put_int(pr, out, b->index[d]);
+	}
+	text_put(out, b->rank == 1 ? ",)" : ")");
+	if (b->buffers != 2)
+		text_printf(out, ", pipeline_mode=pl.Buffered(%d)", b->buffers);
+	text_put(out, "),");
+}
+
+static void put_specs(Printer *pr, Text *out, BufferRole role, const char *variables) {
+	for (BufferId b = 0; b < pr->k->buffers.count; b++)
+		if (pr->k->buffers.at[b].role == role && pr->k->buffers.at[b].space != KSPACE_PREFETCH)
+			put_block_spec(pr, out, &pr->k->buffers.at[b], variables);
+}
+
+static void put_shape_and_dtype(Text *out, const char *what, uint32_t rank, const int64_t *shape, Dtype dtype) {
+	text_put(out, what);
+	put_shape(out, rank, shape);
+	text_put(out, ", ");
+	text_put(out, dtype_jnp(dtype));
+	text_put(out, "),");
+}
+
+static void put_out_shapes(Printer *pr, Text *out) {
 	for (BufferId i = 0; i < pr->k->buffers.count; i++) {
 		const KBuffer *b = &pr->k->buffers.at[i];
 		if (b->role == BUFFER_OUT)
-			text_printf(&out, "jax.ShapeDtypeStruct(%s, %s),", shape_text(pr, b->rank, b->array),
-			            dtype_jnp(b->dtype));
+			put_shape_and_dtype(out, "jax.ShapeDtypeStruct(", b->rank, b->array, b->dtype);
 	}
-	return out.at ? out.at : "";
 }
 
-static const char *scratch_shapes(Printer *pr) {
-	Text out;
-	text_init(&out, pr->a);
+static void put_scratch_shape(Text *out, const KBuffer *b) {
+	bool dma = b->space == KSPACE_DMA;
+	if (!dma && b->space != KSPACE_REGULAR) {
+		const char *memory = b->space == KSPACE_SMEM ? "pltpu.SMEM(" : "pltpu.VMEM(";
+		put_shape_and_dtype(out, memory, b->rank, b->shape, b->dtype);
+		return;
+	}
+	text_put(out, dma ? "pltpu.SemaphoreType.DMA(" : "pltpu.SemaphoreType.REGULAR(");
+	put_shape(out, b->rank, b->shape);
+	text_put(out, "),");
+}
+
+/* `scratch_shapes=[...],`; of the same for what else takes them. */
+static void put_scratch(Printer *pr, Text *out, const char *keyword) {
+	bool any = false;
 	for (BufferId i = 0; i < pr->k->buffers.count; i++) {
-		const KBuffer *b = &pr->k->buffers.at[i];
-		if (b->role != BUFFER_SCRATCH)
+		if (pr->k->buffers.at[i].role != BUFFER_SCRATCH)
 			continue;
-		const char *shape = shape_text(pr, b->rank, b->shape);
-		switch (b->space) {
-		case KSPACE_DMA: text_printf(&out, "pltpu.SemaphoreType.DMA(%s),", shape); break;
-		case KSPACE_REGULAR: text_printf(&out, "pltpu.SemaphoreType.REGULAR(%s),", shape); break;
-		case KSPACE_SMEM: text_printf(&out, "pltpu.SMEM(%s, %s),", shape, dtype_jnp(b->dtype)); break;
-		default: text_printf(&out, "pltpu.VMEM(%s, %s),", shape, dtype_jnp(b->dtype)); break;
-		}
+		if (!any)
+			text_printf(out, " %s=[", keyword);
+		put_scratch_shape(out, &pr->k->buffers.at[i]);
+		any = true;
 	}
-	return out.at;
+	text_put(out, any ? "]," : "");
 }
 
-static const char *grid_text(Printer *pr) {
+static void put_grid(Printer *pr, Text *out) {
 	int64_t *steps = arena_array(pr->a, pr->k->grid.count + 1, sizeof *steps);
 	for (uint32_t d = 0; d < pr->k->grid.count; d++)
 		steps[d] = pr->k->grid.at[d].steps;
-	return shape_text(pr, pr->k->grid.count, steps);
+	put_shape(out, pr->k->grid.count, steps);
 }
 
-static const char *semantics(Printer *pr) {
-	const char **items = arena_array(pr->a, pr->k->grid.count + 1, sizeof *items);
+static void put_semantics(Printer *pr, Text *out) {
 	uint32_t count = pr->k->grid.count;
-	for (uint32_t d = 0; d < count; d++)
-		items[d] = pr->k->grid.at[d].parallel ? "\"parallel\"" : "\"arbitrary\"";
-	return arena_printf(pr->a, count == 1 ? "(%s,)" : "(%s)", list_text(pr, count, items));
+	text_put(out, "(");
+	for (uint32_t d = 0; d < count; d++) {
+		text_put(out, d ? ", " : "");
+		text_put(out, pr->k->grid.at[d].parallel ? "\"parallel\"" : "\"arbitrary\"");
+	}
+	text_put(out, count == 1 ? ",)" : ")");
 }
 
-/* Outputs that take over an input's buffer: `{2: 0}`, positions among the inputs and among the outputs. NULL: none. */
-static const char *aliases_text(Printer *pr) {
-	Text out;
-	text_init(&out, pr->a);
+/* Outputs that take over an input's buffer: `{2: 0}`, positions among the inputs and among the outputs. */
+static void put_aliases(Printer *pr, Text *out) {
 	uint32_t output = 0;
+	bool any = false;
 	for (BufferId b = 0; b < pr->k->buffers.count; b++) {
 		const KBuffer *buffer = &pr->k->buffers.at[b];
 		if (buffer->role != BUFFER_OUT)
@@ -105,82 +122,86 @@ static const char *aliases_text(Printer *pr) {
 		for (BufferId i = 0; buffer->alias != NONE && i < buffer->alias; i++)
 			input += pr->k->buffers.at[i].role == BUFFER_IN;
 		if (buffer->alias != NONE)
-			text_printf(&out, out.length ? ", %u: %u" : "%u: %u", input, output);
+			text_printf(out, any ? ", %u: %u" : " input_output_aliases={%u: %u", input, output);
+		any = any || buffer->alias != NONE;
 		output++;
 	}
-	return out.length ? out.at : NULL;
+	text_put(out, any ? "}," : "");
 }
 
 /* ---- launches --------------------------------------------------------------------------------------------------- */
 
-static const char *host_args(Printer *pr, StmtId s) {
-	const KStmt *stmt = kernel_stmt(pr->k, s);
-	const char **items = arena_array(pr->a, stmt->arg_count + 1, sizeof *items);
-	for (uint32_t i = 0; i < stmt->arg_count; i++)
-		items[i] = print_arg(pr, kernel_arg(pr->k, s, i)).text;
-	return list_text(pr, stmt->arg_count, items);
-}
-
-static const char *results_text(Printer *pr, StmtId s) {
+static void put_results(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const char *items[UNPACK_MAX];
-	if (stmt->var)
-		return stmt->var;
+	if (stmt->var || stmt->result_count == 0) {
+		text_put(out, stmt->var ? stmt->var : "_");
+		return;
+	}
 	for (uint32_t i = 0; i < stmt->result_count; i++)
 		items[i] = pr->k->values.at[stmt->result + i].var;
-	if (stmt->result_count == 0)
-		return "_";
-	return arena_printf(pr->a, stmt->result_count == 1 ? "(%s,)" : "%s", list_text(pr, stmt->result_count, items));
-}
-
-/* `scratch_shapes=[...],`; of the same for what else takes them. */
-static const char *scratch_text(Printer *pr, const char *keyword) {
-	const char *scratch = scratch_shapes(pr);
-	return scratch ? arena_printf(pr->a, " %s=[%s],", keyword, scratch) : "";
+	text_put(out, stmt->result_count == 1 ? "(" : "");
+	put_list(out, stmt->result_count, items);
+	text_put(out, stmt->result_count == 1 ? ",)" : "");
 }
 
 /* Grid and windows: by themselves, or with what is prefetched in one object. */
-static const char *grid_spec(Printer *pr) {
-	const char *variables = variables_text(pr), *grid = grid_text(pr);
-	const char *ins = specs(pr, BUFFER_IN, variables), *outs = specs(pr, BUFFER_OUT, variables);
+static void put_grid_spec(Printer *pr, Text *out) {
+	const char *variables = variables_text(pr);
 	uint32_t prefetched = prefetch_count(pr->k);
-	const char *windows = arena_printf(pr->a, "grid=%s, in_specs=[%s], out_specs=[%s],", grid, ins, outs);
-	if (prefetched == 0)
-		return windows;
-	return arena_printf(pr->a, "grid_spec=pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=%u, %s%s),", prefetched,
-	                    windows, scratch_text(pr, "scratch_shapes"));
+	if (prefetched)
+		text_printf(out, "grid_spec=pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=%u, ", prefetched);
+	text_put(out, "grid=");
+	put_grid(pr, out);
+	text_put(out, ", in_specs=[");
+	put_specs(pr, out, BUFFER_IN, variables);
+	text_put(out, "], out_specs=[");
+	put_specs(pr, out, BUFFER_OUT, variables);
+	text_put(out, "],");
+	if (prefetched) {
+		put_scratch(pr, out, "scratch_shapes");
+		text_put(out, "),");
+	}
 }
 
-static const char *compiler_params(Printer *pr) {
-	Text out;
-	text_init(&out, pr->a);
-	text_printf(&out, "dimension_semantics=%s,", semantics(pr));
+static void put_compiler_params(Printer *pr, Text *out) {
+	text_put(out, "dimension_semantics=");
+	put_semantics(pr, out);
+	text_put(out, ",");
 	if (pr->k->vmem_limit)
-		text_printf(&out, " vmem_limit_bytes=%lld,", (long long)pr->k->vmem_limit);
+		text_printf(out, " vmem_limit_bytes=%lld,", (long long)pr->k->vmem_limit);
 	if (pr->k->collective_id >= 0)
-		text_printf(&out, " collective_id=%lld,", (long long)pr->k->collective_id);
-	return out.at;
+		text_printf(out, " collective_id=%lld,", (long long)pr->k->collective_id);
 }
 
 static void print_pallas_call(Printer *pr, const Kernel *kernel) {
-	const char *spec = grid_spec(pr), *shapes = out_shapes(pr), *aliases = aliases_text(pr);
-	py_line(&pr->w,
-	        "call = pl.pallas_call(_%s_kernel, name=\"%s\", %s out_shape=[%s],%s%s "
-	        "compiler_params=pltpu.CompilerParams(%s), interpret=interpret,)",
-	        kernel->name, kernel->name, spec, shapes,
-	        prefetch_count(kernel) ? "" : scratch_text(pr, "scratch_shapes"),
-	        aliases ? arena_printf(pr->a, " input_output_aliases={%s},", aliases) : "", compiler_params(pr));
+	Text *out = py_open(&pr->w);
+	text_printf(out, "call = pl.pallas_call(_%s_kernel, name=\"%s\", ", kernel->name, kernel->name);
+	put_grid_spec(pr, out);
+	text_put(out, " out_shape=[");
+	put_out_shapes(pr, out);
+	text_put(out, "],");
+	if (!prefetch_count(kernel))
+		put_scratch(pr, out, "scratch_shapes");
+	put_aliases(pr, out);
+	text_put(out, " compiler_params=pltpu.CompilerParams(");
+	put_compiler_params(pr, out);
+	text_put(out, "), interpret=interpret,)");
+	py_close(&pr->w);
 }
 
 /* Arrays stay in HBM; what would be a grid is a mesh of subcores. */
 static void print_sparse_call(Printer *pr, const Kernel *kernel) {
-	const char *shapes = out_shapes(pr), *scratch = scratch_text(pr, "scratch_types");
-	py_line(&pr->w,
-	        "call = pl.kernel(_%s_kernel, name=\"%s\", mesh=plsc.VectorSubcoreMesh(core_axis_name=\"core\", "
-	        "subcore_axis_name=\"subcore\", num_cores=%lld, num_subcores=%lld,), out_type=[%s],%s "
-	        "interpret=interpret,)",
-	        kernel->name, kernel->name, (long long)kernel->sparse_cores, (long long)kernel->subcores, shapes,
-	        scratch);
+	Text *out = py_open(&pr->w);
+	text_printf(out,
+	            "call = pl.kernel(_%s_kernel, name=\"%s\", mesh=plsc.VectorSubcoreMesh(core_axis_name=\"core\", "
+	            "subcore_axis_name=\"subcore\", num_cores=%lld, num_subcores=%lld,), out_type=[",
+	            kernel->name, kernel->name, (long long)kernel->sparse_cores, (long long)kernel->subcores);
+	put_out_shapes(pr, out);
+	text_put(out, "],");
+	put_scratch(pr, out, "scratch_types");
+	text_put(out, " interpret=interpret,)");
+	py_close(&pr->w);
 }
 
 static void print_launch(Printer *pr, StmtId s, Kernel *kernel) {
@@ -191,15 +212,21 @@ static void print_launch(Printer *pr, StmtId s, Kernel *kernel) {
 	else
 		print_pallas_call(pr, kernel);
 	pr->k = host;
-	const char *inputs = host_args(pr, s); /* before the results take their places */
-	py_line(&pr->w, "%s = call(%s)", results_text(pr, s), inputs);
+	Text *out = py_open(&pr->w);
+	put_results(pr, out, s);
+	text_put(out, " = call(");
+	put_args(pr, out, s, 0);
+	text_put(out, ")");
+	py_close(&pr->w);
 }
 
 static void print_host_return(Printer *pr, StmtId s) {
-	const char *values = host_args(pr, s);
+	Text values;
+	text_init(&values, pr->a);
+	put_args(pr, &values, s, 0);
 	uint32_t count = kernel_stmt(pr->k, s)->arg_count;
-	bool fits = strlen(values) + 11 <= PY_WIDTH; /* "    return " */
-	py_line(&pr->w, fits || count == 1 ? "return %s" : "return (%s,)", count ? values : "()");
+	bool fits = values.length + 11 <= PY_WIDTH; /* "    return " */
+	py_line(&pr->w, fits || count == 1 ? "return %s" : "return (%s,)", count ? values.at : "()");
 }
 
 void print_host(Printer *pr, Kernel *const *kernels) {

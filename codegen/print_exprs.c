@@ -1,34 +1,49 @@
-/* print_exprs.c - values as Python expressions: the texts of kernel_ops.def around their arguments. */
+/* print_exprs.c - values as Python expressions: the texts of kernel_ops.def around their arguments. All is put where it
+ * is to stand; what turns out to bind too loosely gets its parentheses then. */
 #include "printer.h"
 
-const char *in_parens(Printer *pr, PyExpr e, Precedence around) {
-	return e.precedence < around ? arena_printf(pr->a, "(%s)", e.text) : e.text;
+void put_parens(Text *out, size_t start, Precedence is, Precedence around) {
+	if (is >= around)
+		return;
+	size_t length = out->length - start;
+	text_more(out, 2);
+	char *at = out->at + start;
+	memmove(at + 1, at, length);
+	at[0] = '(';
+	at[length + 1] = ')';
 }
 
-const char *list_text(Printer *pr, uint32_t count, const char *const *items) {
-	Text out;
-	text_init(&out, pr->a);
+static void put_comma(Text *out, bool wanted) {
+	if (wanted)
+		text_put(out, ", ");
+}
+
+void put_list(Text *out, uint32_t count, const char *const *items) {
 	for (uint32_t i = 0; i < count; i++) {
-		text_put(&out, i ? ", " : "");
-		text_put(&out, items[i]);
+		put_comma(out, i > 0);
+		text_put(out, items[i]);
 	}
-	return out.at ? out.at : "";
 }
 
 static void put_ints(Text *out, uint32_t count, const int64_t *ints) {
 	for (uint32_t i = 0; i < count; i++) {
-		text_put(out, i ? ", " : "");
+		put_comma(out, i > 0);
 		text_put_int(out, ints[i]);
 	}
 }
 
-const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape) {
-	Text out;
-	text_init(&out, pr->a);
-	text_put(&out, "(");
-	put_ints(&out, rank, shape);
-	text_put(&out, rank == 1 ? ",)" : ")");
-	return out.at;
+void put_shape(Text *out, uint32_t rank, const int64_t *shape) {
+	text_put(out, "(");
+	put_ints(out, rank, shape);
+	if (rank == 1)
+		text_put(out, ",");
+	text_put(out, ")");
+}
+
+/* `, name` and the like before a number. */
+static void put_number(Text *out, const char *before, int64_t number) {
+	text_put(out, before);
+	text_put_int(out, number);
 }
 
 /* ---- references ------------------------------------------------------------------------------------------------- */
@@ -40,86 +55,134 @@ const KDim *ref_part(const KRef *ref) {
 	return NULL;
 }
 
-const char *part_text(Printer *pr, const KDim *part) {
-	return arena_printf(pr->a, "%s(%s, %lld, ", helper_named(pr, "_part"), int_text(pr, part->start, PREC_LOWEST),
-	                    (long long)part->parts);
+void put_part(Printer *pr, Text *out, const KDim *part) {
+	text_put(out, helper_named(pr, "_part"));
+	text_put(out, "(");
+	put_int(pr, out, part->start);
+	put_number(out, ", ", part->parts);
+	text_put(out, ", ");
 }
 
-static const char *dim_text(Printer *pr, const KDim *d) {
-	if (d->kind == KDIM_ALL)
-		return ":";
-	if (d->kind == KDIM_PART)
-		return d->size == 1 ? "pl.ds(part, 1)"
-		                    : arena_printf(pr->a, "pl.ds(part * %lld, %lld)", (long long)d->size,
-		                                   (long long)d->size);
-	if (pr->slice && d->kind == KDIM_RANGE && d->start == pr->slice_start && d->size == pr->slice_size)
-		return pr->slice;
-	const char *start = int_text(pr, d->start, PREC_LOWEST);
+static void put_start(Printer *pr, Text *out, const KDim *d) {
 	if (d->multiple)
-		start = arena_printf(pr->a, "pl.multiple_of(%s, %lld)", start, (long long)d->multiple);
-	return d->kind == KDIM_AT ? start : arena_printf(pr->a, "pl.ds(%s, %lld)", start, (long long)d->size);
+		text_put(out, "pl.multiple_of(");
+	put_int(pr, out, d->start);
+	if (d->multiple) {
+		put_number(out, ", ", d->multiple);
+		text_put(out, ")");
+	}
 }
 
-const char *subscript_text(Printer *pr, const KRef *ref) {
-	const char *items[KDIM_MAX];
-	for (uint32_t i = 0; i < ref->rank; i++)
-		items[i] = dim_text(pr, &ref->dim[i]);
-	return ref->rank ? arena_printf(pr->a, "[%s]", list_text(pr, ref->rank, items)) : "[...]";
+static void put_dim(Printer *pr, Text *out, const KDim *d) {
+	if (d->kind == KDIM_ALL) {
+		text_put(out, ":");
+	} else if (d->kind == KDIM_PART) {
+		text_put(out, "pl.ds(part");
+		if (d->size != 1)
+			put_number(out, " * ", d->size);
+		put_number(out, ", ", d->size);
+		text_put(out, ")");
+	} else if (pr->slice && d->kind == KDIM_RANGE && d->start == pr->slice_start && d->size == pr->slice_size) {
+		text_put(out, pr->slice);
+	} else if (d->kind == KDIM_AT) {
+		put_start(pr, out, d);
+	} else {
+		text_put(out, "pl.ds(");
+		put_start(pr, out, d);
+		put_number(out, ", ", d->size);
+		text_put(out, ")");
+	}
 }
 
-const char *ref_text(Printer *pr, const KRef *ref) {
-	return arena_printf(pr->a, "%s%s", pr->k->buffers.at[ref->buffer].var, subscript_text(pr, ref));
+static void put_subscript(Printer *pr, Text *out, const KRef *ref) {
+	text_put(out, ref->rank ? "[" : "[...");
+	for (uint32_t i = 0; i < ref->rank; i++) {
+		put_comma(out, i > 0);
+		put_dim(pr, out, &ref->dim[i]);
+	}
+	text_put(out, "]");
+}
+
+void put_ref(Printer *pr, Text *out, const KRef *ref) {
+	text_put(out, pr->k->buffers.at[ref->buffer].var);
+	put_subscript(pr, out, ref);
 }
 
 /* ---- arguments -------------------------------------------------------------------------------------------------- */
 
-static PyExpr number(Printer *pr, const KArg *arg) {
-	Text out;
-	text_init(&out, pr->a);
+static Precedence number(Text *out, const KArg *arg) {
+	size_t start = out->length;
 	if (arg->kind == KARG_REAL)
-		py_put_float(&out, arg->real);
+		py_put_float(out, arg->real);
 	else if (arg->kind == KARG_BOOL)
-		text_put(&out, arg->boolean ? "True" : "False");
+		text_put(out, arg->boolean ? "True" : "False");
 	else
-		text_printf(&out, "%lld", (long long)arg->integer);
-	return (PyExpr){out.at, out.at[0] == '-' ? PREC_UNARY : PREC_ATOM};
+		text_put_int(out, arg->integer);
+	return out->at[start] == '-' ? PREC_UNARY : PREC_ATOM;
 }
 
-static PyExpr print_value(Printer *pr, ValueId v) {
+static Precedence put_value(Printer *pr, Text *out, ValueId v) {
 	const KValue *x = &pr->k->values.at[v];
-	if (x->var)
-		return py_atom(x->var);
+	if (x->var) {
+		text_put(out, x->var);
+		return PREC_ATOM;
+	}
 	const KStmt *def = kernel_stmt(pr->k, x->def);
-	if (def->op == K_LAUNCH)
-		return py_atom(arena_printf(pr->a, "%s[%u]", def->var, v - def->result));
-	return print_expr(pr, x->def);
+	if (def->op != K_LAUNCH)
+		return put_expr(pr, out, x->def);
+	text_put(out, def->var);
+	put_number(out, "[", v - def->result);
+	text_put(out, "]");
+	return PREC_ATOM;
 }
 
-PyExpr print_arg(Printer *pr, const KArg *arg) {
+Precedence put_arg(Printer *pr, Text *out, const KArg *arg) {
 	switch (arg->kind) {
-	case KARG_VALUE: return print_value(pr, arg->value);
-	case KARG_INT: return print_int(pr, arg->index);
+	case KARG_VALUE: return put_value(pr, out, arg->value);
+	case KARG_INT: return put_int(pr, out, arg->index);
 	case KARG_REF: {
 		const KRef *ref = &pr->k->refs.at[arg->ref];
-		const char *name = pr->k->buffers.at[ref->buffer].var;
-		return py_atom(ref->rank ? arena_printf(pr->a, "%s.at%s", name, subscript_text(pr, ref)) : name);
+		text_put(out, pr->k->buffers.at[ref->buffer].var);
+		if (ref->rank) {
+			text_put(out, ".at");
+			put_subscript(pr, out, ref);
+		}
+		return PREC_ATOM;
 	}
-	case KARG_NONE: return py_atom("None");
-	default: return number(pr, arg);
+	case KARG_NONE: text_put(out, "None"); return PREC_ATOM;
+	default: return number(out, arg);
 	}
 }
 
-static PyExpr arg_expr(Printer *pr, StmtId s, uint32_t i) {
+void put_arg_in(Printer *pr, Text *out, const KArg *arg, Precedence around) {
+	size_t start = out->length;
+	put_parens(out, start, put_arg(pr, out, arg), around);
+}
+
+/* Argument i of a statement. */
+static Precedence put_arg_of(Printer *pr, Text *out, StmtId s, uint32_t i) {
 	KArg arg = *kernel_arg(pr->k, s, i);
-	return print_arg(pr, &arg);
+	return put_arg(pr, out, &arg);
 }
 
-static const char *args_text(Printer *pr, StmtId s) {
+static void put_arg_of_in(Printer *pr, Text *out, StmtId s, uint32_t i, Precedence around) {
+	KArg arg = *kernel_arg(pr->k, s, i);
+	put_arg_in(pr, out, &arg, around);
+}
+
+void put_args(Printer *pr, Text *out, StmtId s, uint32_t first) {
 	uint32_t count = kernel_stmt(pr->k, s)->arg_count;
-	const char **items = arena_array(pr->a, count + 1, sizeof *items);
-	for (uint32_t i = 0; i < count; i++)
-		items[i] = arg_expr(pr, s, i).text;
-	return list_text(pr, count, items);
+	for (uint32_t i = first; i < count; i++) {
+		put_comma(out, i > first);
+		put_arg_of(pr, out, s, i);
+	}
+}
+
+const char *arg_text(Printer *pr, StmtId s, uint32_t i) {
+	Text out;
+	text_init(&out, pr->a);
+	put_arg_of(pr, &out, s, i);
+	return out.at;
 }
 
 /* ---- texts of the table ----------------------------------------------------------------------------------------- */
@@ -141,222 +204,263 @@ static void put_attribute(Text *out, const KStmt *stmt, const char *names, const
 static void put_field(Printer *pr, Text *out, StmtId s, const char *field, size_t length, bool postfix) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const KValue *result = stmt->result == NONE ? NULL : &pr->k->values.at[stmt->result];
-	if (length == 1 && is_digit(*field)) {
-		PyExpr e = arg_expr(pr, s, (uint32_t)(*field - '0'));
-		text_put(out, postfix ? in_parens(pr, e, PREC_ATOM) : e.text);
-	} else if (result && length == 5 && strncmp(field, "shape", 5) == 0) {
-		text_put(out, shape_text(pr, result->rank, result->shape));
-	} else if (result && length == 5 && strncmp(field, "dtype", 5) == 0) {
+	if (length == 1 && is_digit(*field))
+		put_arg_of_in(pr, out, s, (uint32_t)(*field - '0'), postfix ? PREC_ATOM : PREC_LOWEST);
+	else if (result && length == 5 && strncmp(field, "shape", 5) == 0)
+		put_shape(out, result->rank, result->shape);
+	else if (result && length == 5 && strncmp(field, "dtype", 5) == 0)
 		text_put(out, dtype_jnp(result->dtype));
-	} else {
+	else
 		put_attribute(out, stmt, kernel_op_row(stmt->op)->attributes, field, length);
-	}
 }
 
-static PyExpr row_expr(Printer *pr, StmtId s, const char *text) {
-	Text out;
-	text_init(&out, pr->a);
+static Precedence row_expr(Printer *pr, Text *out, StmtId s, const char *text) {
 	if (strcmp(text, "{0}") == 0)
-		return arg_expr(pr, s, 0);
+		return put_arg_of(pr, out, s, 0);
 	if (*text == '_')
 		helper_named(pr, arena_printf(pr->a, "%.*s", (int)strcspn(text, "("), text));
 	for (const char *c = text; *c;) {
 		size_t plain = strcspn(c, "{");
-		text_putn(&out, c, plain);
+		text_putn(out, c, plain);
 		c += plain;
 		if (!*c)
 			break;
 		size_t length = strcspn(c + 1, "}");
-		put_field(pr, &out, s, c + 1, length, c == text && (c[length + 2] == '.' || c[length + 2] == '['));
+		put_field(pr, out, s, c + 1, length, c == text && (c[length + 2] == '.' || c[length + 2] == '['));
 		c += length + 2;
 	}
-	return py_atom(out.at);
+	return PREC_ATOM;
 }
 
 /* ---- texts of their own ----------------------------------------------------------------------------------------- */
 
-static PyExpr index_expr(Printer *pr, StmtId s) {
+static void put_index(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
-	const char *x = in_parens(pr, arg_expr(pr, s, 0), PREC_ATOM);
-	Text out;
-	text_init(&out, pr->a);
+	put_arg_of_in(pr, out, s, 0, PREC_ATOM);
+	text_put(out, "[");
 	for (uint32_t i = 0; i + 2 < stmt->int_count; i += 3) {
 		const int64_t *item = &stmt->ints[i];
-		text_put(&out, i ? ", " : "");
+		put_comma(out, i > 0);
 		switch ((KItem)item[0]) {
-		case K_ITEM_NEW: text_put(&out, "None"); break;
-		case K_ITEM_ALL: text_put(&out, ":"); break;
-		case K_ITEM_AT: text_printf(&out, "%lld", (long long)item[1]); break;
-		case K_ITEM_REST: text_put(&out, "..."); break;
-		case K_ITEM_RANGE: text_printf(&out, "%lld:%lld", (long long)item[1], (long long)item[2]); break;
-		case K_ITEM_FIRST: text_printf(&out, ":%lld", (long long)item[2]); break;
+		case K_ITEM_NEW: text_put(out, "None"); break;
+		case K_ITEM_ALL: text_put(out, ":"); break;
+		case K_ITEM_AT: text_put_int(out, item[1]); break;
+		case K_ITEM_REST: text_put(out, "..."); break;
+		case K_ITEM_RANGE:
+			text_put_int(out, item[1]);
+			put_number(out, ":", item[2]);
+			break;
+		case K_ITEM_FIRST: put_number(out, ":", item[2]); break;
 		}
 	}
-	return py_atom(arena_printf(pr->a, "%s[%s]", x, out.at ? out.at : ""));
+	text_put(out, "]");
 }
 
-static PyExpr strided_expr(Printer *pr, StmtId s) {
+static void put_strided(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
-	const char *x = in_parens(pr, arg_expr(pr, s, 0), PREC_ATOM);
-	Text out;
-	text_init(&out, pr->a);
+	put_arg_of_in(pr, out, s, 0, PREC_ATOM);
+	text_put(out, "[");
 	for (uint32_t i = 0; i + 2 < stmt->int_count; i += 3) {
-		text_printf(&out, i ? ", %lld:%lld" : "%lld:%lld", (long long)stmt->ints[i],
-		            (long long)stmt->ints[i + 1]);
+		put_comma(out, i > 0);
+		text_put_int(out, stmt->ints[i]);
+		put_number(out, ":", stmt->ints[i + 1]);
 		if (stmt->ints[i + 2] != 1)
-			text_printf(&out, ":%lld", (long long)stmt->ints[i + 2]);
+			put_number(out, ":", stmt->ints[i + 2]);
 	}
-	return py_atom(arena_printf(pr->a, "%s[%s]", x, out.at ? out.at : ""));
+	text_put(out, "]");
 }
 
-static PyExpr joined_expr(Printer *pr, StmtId s, const char *function) {
-	return py_atom(arena_printf(pr->a, "%s([%s], axis=%lld)", function, args_text(pr, s),
-	                            (long long)kernel_stmt(pr->k, s)->ints[0]));
+static void put_joined(Printer *pr, Text *out, StmtId s, const char *function) {
+	text_put(out, function);
+	put_args(pr, out, s, 0);
+	put_number(out, "], axis=", kernel_stmt(pr->k, s)->ints[0]);
+	text_put(out, ")");
 }
 
-static PyExpr pad_expr(Printer *pr, StmtId s) {
+static void put_pad(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
-	const char *items[KDIM_MAX];
-	for (uint32_t i = 0; i < stmt->int_count / 2; i++)
-		items[i] = arena_printf(pr->a, "(%lld, %lld)", (long long)stmt->ints[(size_t)2 * i],
-		                        (long long)stmt->ints[(size_t)2 * i + 1]);
-	return py_atom(arena_printf(pr->a, "jnp.pad(%s, (%s), constant_values=%s)", arg_expr(pr, s, 0).text,
-	                            list_text(pr, stmt->int_count / 2, items), arg_expr(pr, s, 1).text));
-}
-
-static PyExpr roll_expr(Printer *pr, StmtId s) {
-	const KStmt *stmt = kernel_stmt(pr->k, s);
-	const char *by[KDIM_MAX], *along[KDIM_MAX], *x = arg_expr(pr, s, 0).text;
-	uint32_t count = stmt->int_count / 2;
-	for (uint32_t i = 0; i < count; i++) {
-		by[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[(size_t)2 * i]);
-		along[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[(size_t)2 * i + 1]);
+	text_put(out, "jnp.pad(");
+	put_arg_of(pr, out, s, 0);
+	text_put(out, ", (");
+	for (uint32_t i = 0; i + 1 < stmt->int_count; i += 2) {
+		put_comma(out, i > 0);
+		put_shape(out, 2, &stmt->ints[i]);
 	}
-	if (count == 1)
-		return py_atom(arena_printf(pr->a, "jnp.roll(%s, %s, axis=%s)", x, by[0], along[0]));
-	return py_atom(arena_printf(pr->a, "jnp.roll(%s, (%s), axis=(%s))", x, list_text(pr, count, by),
-	                            list_text(pr, count, along)));
+	text_put(out, "), constant_values=");
+	put_arg_of(pr, out, s, 1);
+	text_put(out, ")");
 }
 
-static PyExpr every_expr(Printer *pr, StmtId s) {
+/* Each second number from `first` on; one alone stands without parentheses. */
+static void put_seconds(Text *out, const KStmt *stmt, uint32_t first) {
+	bool several = stmt->int_count > 2;
+	text_put(out, several ? "(" : "");
+	for (uint32_t i = first; i < stmt->int_count; i += 2) {
+		put_comma(out, i > first);
+		text_put_int(out, stmt->ints[i]);
+	}
+	text_put(out, several ? ")" : "");
+}
+
+static void put_roll(Printer *pr, Text *out, StmtId s) {
+	text_put(out, "jnp.roll(");
+	put_arg_of(pr, out, s, 0);
+	text_put(out, ", ");
+	put_seconds(out, kernel_stmt(pr->k, s), 0);
+	text_put(out, ", axis=");
+	put_seconds(out, kernel_stmt(pr->k, s), 1);
+	text_put(out, ")");
+}
+
+static void put_every(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const KValue *x = &pr->k->values.at[stmt->result];
 	int64_t axis = stmt->ints[3], rank = x->rank;
 	const char *name = axis + 1 == rank ? "_every_lane" : axis + 2 == rank ? "_every_row" : "_every";
-	const char *place = axis + 2 < rank ? arena_printf(pr->a, ", axis=%lld", (long long)axis) : "";
-	return py_atom(arena_printf(pr->a, "%s(%s, %lld, %lld, %lld%s)", helper_named(pr, name),
-	                            arg_expr(pr, s, 0).text, (long long)stmt->ints[0], (long long)stmt->ints[1],
-	                            (long long)stmt->ints[2], place));
+	text_put(out, helper_named(pr, name));
+	text_put(out, "(");
+	put_arg_of(pr, out, s, 0);
+	text_put(out, ", ");
+	put_ints(out, 3, stmt->ints);
+	if (axis + 2 < rank)
+		put_number(out, ", axis=", axis);
+	text_put(out, ")");
 }
 
-static PyExpr reduce_expr(Printer *pr, StmtId s) {
+static void put_reduce(Printer *pr, Text *out, StmtId s) {
 	static const char *const functions[] = {"jnp.sum", "jnp.mean", "jnp.max", "jnp.min", "_prod"};
 	const KStmt *stmt = kernel_stmt(pr->k, s);
-	const char *function = helper_named(pr, functions[stmt->op - K_SUM]), *x = arg_expr(pr, s, 0).text;
-	const char *items[KDIM_MAX];
 	uint32_t count = stmt->int_count - 1;
-	for (uint32_t i = 0; i < count; i++)
-		items[i] = arena_printf(pr->a, "%lld", (long long)stmt->ints[i + 1]);
-	const char *keep = stmt->ints[0] ? ", keepdims=True" : "";
-	if (count == 0)
-		return py_atom(arena_printf(pr->a, "%s(%s%s)", function, x, keep));
-	const char *axis = count == 1 ? items[0] : arena_printf(pr->a, "(%s)", list_text(pr, count, items));
-	return py_atom(arena_printf(pr->a, "%s(%s, axis=%s%s)", function, x, axis, keep));
+	text_put(out, helper_named(pr, functions[stmt->op - K_SUM]));
+	text_put(out, "(");
+	put_arg_of(pr, out, s, 0);
+	if (count > 0) {
+		text_put(out, count == 1 ? ", axis=" : ", axis=(");
+		put_ints(out, count, stmt->ints + 1);
+		text_put(out, count == 1 ? "" : ")");
+	}
+	text_put(out, stmt->ints[0] ? ", keepdims=True)" : ")");
 }
 
-static PyExpr dot_expr(Printer *pr, StmtId s) {
+static void put_dot(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	bool batch = pr->k->values.at[stmt->result].rank == 3;
-	const char *a = arg_expr(pr, s, 0).text, *b = arg_expr(pr, s, 1).text;
-	const char *dims =
-		arena_printf(pr->a, batch ? "(((%lld,), (%lld,)), ((0,), (0,)))" : "(((%lld,), (%lld,)), ((), ()))",
-	                     (long long)stmt->ints[0], (long long)stmt->ints[1]);
-	return py_atom(arena_printf(pr->a, "jax.lax.dot_general(%s, %s, %s%s, preferred_element_type=%s)", a, b, dims,
-	                            stmt->ints[2] ? ", precision=jax.lax.Precision.HIGHEST" : "",
-	                            dtype_jnp(pr->k->values.at[stmt->result].dtype)));
+	text_put(out, "jax.lax.dot_general(");
+	put_arg_of(pr, out, s, 0);
+	text_put(out, ", ");
+	put_arg_of(pr, out, s, 1);
+	put_number(out, ", (((", stmt->ints[0]);
+	put_number(out, ",), (", stmt->ints[1]);
+	text_put(out, batch ? ",)), ((0,), (0,)))" : ",)), ((), ()))");
+	if (stmt->ints[2])
+		text_put(out, ", precision=jax.lax.Precision.HIGHEST");
+	text_put(out, ", preferred_element_type=");
+	text_put(out, dtype_jnp(pr->k->values.at[stmt->result].dtype));
+	text_put(out, ")");
 }
 
-static PyExpr load_expr(Printer *pr, StmtId s) {
+static void put_load(Printer *pr, Text *out, StmtId s) {
 	const KRef *ref = &pr->k->refs.at[kernel_arg(pr->k, s, 0)->ref];
 	const KDim *part = ref_part(ref);
-	const char *text = ref_text(pr, ref);
-	return py_atom(part ? arena_printf(pr->a, "%slambda part: %s)", part_text(pr, part), text) : text);
+	if (part) {
+		put_part(pr, out, part);
+		text_put(out, "lambda part: ");
+	}
+	put_ref(pr, out, ref);
+	if (part)
+		text_put(out, ")");
 }
 
-static PyExpr call_expr(Printer *pr, StmtId s) {
+static void put_call(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const KFunction *f = &pr->k->functions.at[stmt->function];
-	const char **items = arena_array(pr->a, stmt->arg_count + 1, sizeof *items);
-	uint32_t count = 0;
+	bool any = false;
+	text_put(out, f->var);
+	text_put(out, "(");
 	for (uint32_t i = 0; i < stmt->arg_count; i++) {
 		const KParameter *to = i < f->parameters.count ? &f->parameters.at[i] : NULL;
 		const KArg *arg = kernel_arg(pr->k, s, i);
-		if (!to || to->kind != PARAMETER_FLAG)
-			items[count++] = arg_expr(pr, s, i).text;
-		else if (arg->kind != KARG_NONE) /* set by its own name, or to what another flag is */
-			items[count++] = arena_printf(
-				pr->a, "%s=%s", pr->k->values.at[to->id].var,
-				arg->kind == KARG_VALUE && arg->value == to->id ? "True" : arg_expr(pr, s, i).text);
+		bool flag = to && to->kind == PARAMETER_FLAG;
+		if (flag && arg->kind == KARG_NONE)
+			continue;
+		put_comma(out, any);
+		any = true;
+		if (flag) { /* set by its own name, or to what another flag is */
+			text_put(out, pr->k->values.at[to->id].var);
+			text_put(out, "=");
+		}
+		if (flag && arg->kind == KARG_VALUE && arg->value == to->id)
+			text_put(out, "True");
+		else
+			put_arg_of(pr, out, s, i);
 	}
-	return py_atom(arena_printf(pr->a, "%s(%s)", f->var, list_text(pr, count, items)));
+	text_put(out, ")");
 }
 
 /* A device by its place along the kernel's axis: the caller's mesh may have others. */
-static const char *device_text(Printer *pr, StmtId s, uint32_t i) {
-	return arena_printf(pr->a, "device_id={\"%s\": %s}", pr->k->mesh_axis, arg_expr(pr, s, i).text);
+static void put_device(Printer *pr, Text *out, StmtId s, uint32_t i) {
+	text_printf(out, ", device_id={\"%s\": ", pr->k->mesh_axis);
+	put_arg_of(pr, out, s, i);
+	text_put(out, "}");
 }
 
-static PyExpr remote_expr(Printer *pr, StmtId s) {
-	const char *from = arg_expr(pr, s, 0).text, *to = arg_expr(pr, s, 1).text;
-	const char *there = arg_expr(pr, s, 2).text, *here = arg_expr(pr, s, 3).text;
-	return py_atom(arena_printf(pr->a, "pltpu.make_async_remote_copy(%s, %s, send_sem=%s, recv_sem=%s, %s)", from,
-	                            to, here, there, device_text(pr, s, 4)));
+static void put_remote(Printer *pr, Text *out, StmtId s) {
+	text_put(out, "pltpu.make_async_remote_copy(");
+	put_arg_of(pr, out, s, 0);
+	text_put(out, ", ");
+	put_arg_of(pr, out, s, 1);
+	text_put(out, ", send_sem=");
+	put_arg_of(pr, out, s, 3);
+	text_put(out, ", recv_sem=");
+	put_arg_of(pr, out, s, 2);
+	put_device(pr, out, s, 4);
+	text_put(out, ")");
 }
 
-static PyExpr signal_expr(Printer *pr, StmtId s) {
-	bool far = kernel_stmt(pr->k, s)->arg_count > 2 && kernel_arg(pr->k, s, 2)->kind != KARG_NONE;
-	const char *to = far ? arena_printf(pr->a, ", %s", device_text(pr, s, 2)) : "";
-	return py_atom(arena_printf(pr->a, "pltpu.semaphore_signal(%s, inc=%s%s)", arg_expr(pr, s, 0).text,
-	                            arg_expr(pr, s, 1).text, to));
+static void put_signal(Printer *pr, Text *out, StmtId s) {
+	text_put(out, "pltpu.semaphore_signal(");
+	put_arg_of(pr, out, s, 0);
+	text_put(out, ", inc=");
+	put_arg_of(pr, out, s, 1);
+	if (kernel_stmt(pr->k, s)->arg_count > 2 && kernel_arg(pr->k, s, 2)->kind != KARG_NONE)
+		put_device(pr, out, s, 2);
+	text_put(out, ")");
 }
 
-static PyExpr pointwise_expr(Printer *pr, StmtId s) {
-	const KStmt *stmt = kernel_stmt(pr->k, s);
-	PyExpr operands[PARAMS_MAX] = {{0}};
-	uint32_t count = stmt->arg_count < PARAMS_MAX ? stmt->arg_count : PARAMS_MAX;
-	for (uint32_t i = 0; i < count; i++)
-		operands[i] = arg_expr(pr, s, i);
-	return row_text(pr, op_row(stmt->op), operands, count);
-}
-
-PyExpr print_expr(Printer *pr, StmtId s) {
-	const KStmt *stmt = kernel_stmt(pr->k, s);
-	if (stmt->op < OP_COUNT)
-		return pointwise_expr(pr, s);
-	if (stmt->op == K_ZEROS || stmt->op == K_ONES || stmt->op == K_FULL)
-		print_comment(pr, stmt->from);
-	const char *text = kernel_op_row(stmt->op)->python;
-	if (text)
-		return row_expr(pr, s, text);
-	switch (stmt->op) {
-	case K_INDEX: return index_expr(pr, s);
-	case K_STRIDED: return strided_expr(pr, s);
-	case K_CONCATENATE: return joined_expr(pr, s, "jnp.concatenate");
-	case K_STACK: return joined_expr(pr, s, "jnp.stack");
-	case K_PAD: return pad_expr(pr, s);
-	case K_ROLL: return roll_expr(pr, s);
-	case K_EVERY: return every_expr(pr, s);
+/* A call, a subscript, ...: all bind as tightly as can be. */
+static void put_own(Printer *pr, Text *out, StmtId s) {
+	switch (kernel_stmt(pr->k, s)->op) {
+	case K_INDEX: put_index(pr, out, s); break;
+	case K_STRIDED: put_strided(pr, out, s); break;
+	case K_CONCATENATE: put_joined(pr, out, s, "jnp.concatenate(["); break;
+	case K_STACK: put_joined(pr, out, s, "jnp.stack(["); break;
+	case K_PAD: put_pad(pr, out, s); break;
+	case K_ROLL: put_roll(pr, out, s); break;
+	case K_EVERY: put_every(pr, out, s); break;
 	case K_SUM:
 	case K_MEAN:
 	case K_MAX:
 	case K_MIN:
-	case K_PROD: return reduce_expr(pr, s);
-	case K_DOT: return dot_expr(pr, s);
-	case K_LOAD: return load_expr(pr, s);
-	case K_CALL: return call_expr(pr, s);
-	case K_REMOTE_COPY: return remote_expr(pr, s);
-	case K_SIGNAL: return signal_expr(pr, s);
-	case K_DEVICE_ID: return py_atom(arena_printf(pr->a, "jax.lax.axis_index(\"%s\")", pr->k->mesh_axis));
-	default: return py_atom("None");
+	case K_PROD: put_reduce(pr, out, s); break;
+	case K_DOT: put_dot(pr, out, s); break;
+	case K_LOAD: put_load(pr, out, s); break;
+	case K_CALL: put_call(pr, out, s); break;
+	case K_REMOTE_COPY: put_remote(pr, out, s); break;
+	case K_SIGNAL: put_signal(pr, out, s); break;
+	case K_DEVICE_ID: text_printf(out, "jax.lax.axis_index(\"%s\")", pr->k->mesh_axis); break;
+	default: text_put(out, "None"); break;
 	}
+}
+
+Precedence put_expr(Printer *pr, Text *out, StmtId s) {
+	const KStmt *stmt = kernel_stmt(pr->k, s);
+	if (stmt->op < OP_COUNT)
+		return put_pointwise(pr, out, s);
+	if (stmt->op == K_ZEROS || stmt->op == K_ONES || stmt->op == K_FULL)
+		print_comment(pr, stmt->from);
+	const char *text = kernel_op_row(stmt->op)->python;
+	if (text)
+		return row_expr(pr, out, s, text);
+	put_own(pr, out, s);
+	return PREC_ATOM;
 }

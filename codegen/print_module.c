@@ -1,7 +1,6 @@
 /* print_module.c - the Python module around the kernels: KERNEL_INFO, the function that callers use, and helpers. */
 #include "printer.h"
 #include "version.h"
-#include <stdlib.h>
 
 /* The jax versions that emitted modules were tested with: for people, and as Python. */
 #define JAX_RANGE ">=0.10.2,<0.11"
@@ -23,24 +22,41 @@ static const char *const reserved[] = {
 };
 /* clang-format on */
 
-static int compare_word(const void *name, const void *word) { return strcmp(name, *(const char *const *)word); }
-
 static bool is_reserved(const char *name) {
-	return bsearch(name, reserved, sizeof reserved / sizeof *reserved, sizeof *reserved, compare_word) != NULL;
+	size_t low = 0, high = sizeof reserved / sizeof *reserved;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const char *word = reserved[middle];
+		int order = *name != *word ? *name - *word : strcmp(name, word); /* mostly the first letter tells */
+		if (order == 0)
+			return true;
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return false;
 }
 
 static bool is_reserved_in_wrapper(const char *name) { return is_reserved(name) || strcmp(name, "call") == 0; }
 
 /* [2, 512] */
-static const char *dims_text(Printer *pr, const KArray *x) {
+static void put_dims(Text *out, const KArray *x) {
+	text_put(out, "[");
+	for (uint32_t i = 0; i < x->rank; i++) {
+		if (i)
+			text_put(out, ", ");
+		text_put_int(out, x->shape[i]);
+	}
+	text_put(out, "]");
+}
+
+/* float32[2, 512] */
+static const char *array_text(Printer *pr, const KArray *x) {
 	Text out;
 	text_init(&out, pr->a);
-	text_put(&out, "[");
-	for (uint32_t i = 0; i < x->rank; i++) {
-		text_put(&out, i ? ", " : "");
-		text_put_int(&out, x->shape[i]);
-	}
-	text_put(&out, "]");
+	text_put(&out, dtype_name(x->dtype));
+	put_dims(&out, x);
 	return out.at;
 }
 
@@ -53,9 +69,14 @@ static const char *quoted(Printer *pr, const char *s) {
 
 /* ---- KERNEL_INFO ------------------------------------------------------------------------------------------------ */
 
-static void put_array_info(Printer *pr, Text *out, const KArray *x) {
-	text_printf(out, "{\"name\": %s, \"dtype\": \"%s\", \"shape\": %s},", quoted(pr, x->name), dtype_name(x->dtype),
-	            dims_text(pr, x));
+static void put_array_info(Text *out, const KArray *x) {
+	text_put(out, "{\"name\": ");
+	py_put_string(out, x->name);
+	text_put(out, ", \"dtype\": \"");
+	text_put(out, dtype_name(x->dtype));
+	text_put(out, "\", \"shape\": ");
+	put_dims(out, x);
+	text_put(out, "},");
 }
 
 static void put_scalars_info(Printer *pr, Text *out) {
@@ -116,12 +137,12 @@ static void print_info(Printer *pr, const char *target) {
 	            quoted(pr, target));
 	for (uint32_t i = 0; i < p->inputs.count; i++)
 		if (!p->inputs.at[i].scalar)
-			put_array_info(pr, &out, &p->inputs.at[i]);
+			put_array_info(&out, &p->inputs.at[i]);
 	text_put(&out, "],");
 	put_scalars_info(pr, &out);
 	text_put(&out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
-		put_array_info(pr, &out, &p->outputs.at[i]);
+		put_array_info(&out, &p->outputs.at[i]);
 	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,",
 	            config_text(pr, p->config), (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
 	if (meshed(p))
@@ -137,34 +158,34 @@ static void blank_lines(Printer *pr) { text_put(pr->w.out, "\n\n"); }
 
 static void print_simulator(Printer *pr) {
 	blank_lines(pr);
-	text_printf(pr->w.out,
-	            "def _simulator(interpret):\n"
-	            "    \"\"\"What pallas_call takes: True simulates a TPU, InterpretParams pass through.\"\"\"\n"
-	            "    if not interpret:\n"
-	            "        return False\n"
-	            "    try:\n"
-	            "        from jax._src.pallas.mosaic import tpu_info\n"
-	            "\n"
-	            "        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)\n"
-	            "        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)\n"
-	            "    except (ImportError, AttributeError):\n"
-	            "        return pltpu.InterpretParams()\n"
-	            "    if interpret is True:\n"
-	            "        return pltpu.InterpretParams(buffer_bounds=\"padded\")\n"
-	            "    return interpret\n");
+	text_put(pr->w.out,
+	         "def _simulator(interpret):\n"
+	         "    \"\"\"What pallas_call takes: True simulates a TPU, InterpretParams pass through.\"\"\"\n"
+	         "    if not interpret:\n"
+	         "        return False\n"
+	         "    try:\n"
+	         "        from jax._src.pallas.mosaic import tpu_info\n"
+	         "\n"
+	         "        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)\n"
+	         "        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)\n"
+	         "    except (ImportError, AttributeError):\n"
+	         "        return pltpu.InterpretParams()\n"
+	         "    if interpret is True:\n"
+	         "        return pltpu.InterpretParams(buffer_bounds=\"padded\")\n"
+	         "    return interpret\n");
 }
 
 static void print_check(Printer *pr) {
 	blank_lines(pr);
-	text_printf(pr->w.out,
-	            "def _check(name, x, expected):\n"
-	            "    \"\"\"Raises TypeError unless x is an array of exactly the expected dtype and shape.\"\"\"\n"
-	            "    try:\n"
-	            "        found = f\"{x.dtype}{list(x.shape)}\"\n"
-	            "    except AttributeError:\n"
-	            "        found = \"no array\"\n"
-	            "    if found != expected:\n"
-	            "        raise TypeError(f\"{name} must be {expected}, not {found}\")\n");
+	text_put(pr->w.out,
+	         "def _check(name, x, expected):\n"
+	         "    \"\"\"Raises TypeError unless x is an array of exactly the expected dtype and shape.\"\"\"\n"
+	         "    try:\n"
+	         "        found = f\"{x.dtype}{list(x.shape)}\"\n"
+	         "    except AttributeError:\n"
+	         "        found = \"no array\"\n"
+	         "    if found != expected:\n"
+	         "        raise TypeError(f\"{name} must be {expected}, not {found}\")\n");
 }
 
 /* ---- the two functions ------------------------------------------------------------------------------------------ */
@@ -193,8 +214,7 @@ static const char *signature(Printer *pr) {
 	Text out;
 	text_init(&out, pr->a);
 	for (uint32_t i = 0; i < p->outputs.count; i++)
-		text_printf(&out, i ? ", %s%s" : "%s%s", dtype_name(p->outputs.at[i].dtype),
-		            dims_text(pr, &p->outputs.at[i]));
+		text_printf(&out, i ? ", %s" : "%s", array_text(pr, &p->outputs.at[i]));
 	return out.at ? out.at : "nothing";
 }
 
@@ -228,8 +248,8 @@ static void print_public(Printer *pr) {
 	for (uint32_t i = 0; i < p->inputs.count; i++) {
 		const KArray *x = &p->inputs.at[i];
 		if (!x->scalar)
-			py_line(&pr->w, "_check(\"%s\", %s, \"%s%s\")", parameter(pr, i), parameter(pr, i),
-			        dtype_name(x->dtype), dims_text(pr, x));
+			py_line(&pr->w, "_check(\"%s\", %s, \"%s\")", parameter(pr, i), parameter(pr, i),
+			        array_text(pr, x));
 	}
 	print_mesh_check(pr);
 	if (on_sparse_core(p)) {

@@ -24,9 +24,7 @@ static bool is_literal(const char *text) {
 	       strcmp(text, "jnp.nan") == 0;
 }
 
-static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operands, uint32_t count) {
-	Text out;
-	text_init(&out, pr->a);
+static Precedence put_template(Text *out, const char *text, const PyExpr *operands, uint32_t count) {
 	Precedence loosest = PREC_ATOM;
 	int depth = 0;
 	for (const char *c = text; *c; c++) {
@@ -37,23 +35,17 @@ static PyExpr template_text(Printer *pr, const char *text, const PyExpr *operand
 			loosest = p < loosest ? p : loosest;
 		}
 		if (*c != '{' || i >= count || c[2] != '}') {
-			text_putn(&out, c, 1);
+			text_putn(out, c, 1);
 			continue;
 		}
 		bool bracketed = (c == text || strchr("(,[ ", c[-1])) && strchr("),]", c[3]) && c[3];
-		text_put(&out, bracketed && (c == text || c[-1] != ' ' || c[-2] == ',')
-		                       ? operands[i].text
-		                       : in_parens(pr, operands[i], PREC_ATOM));
+		bool alone = bracketed && (c == text || c[-1] != ' ' || c[-2] == ',');
+		size_t start = out->length;
+		text_put(out, operands[i].text);
+		put_parens(out, start, operands[i].precedence, alone ? PREC_LOWEST : PREC_ATOM);
 		c += 2;
 	}
-	return (PyExpr){out.at, loosest};
-}
-
-static PyExpr call_text(Printer *pr, const char *function, const PyExpr *operands, uint32_t count) {
-	const char *items[PARAMS_MAX];
-	for (uint32_t i = 0; i < count; i++)
-		items[i] = operands[i].text;
-	return py_atom(arena_printf(pr->a, "%s(%s)", helper_named(pr, function), list_text(pr, count, items)));
+	return loosest;
 }
 
 /* Linters take a comparison of a name with itself for a slip; here it tells NaNs. So they do one of two numbers, as of
@@ -68,25 +60,70 @@ static const char *comparison_call(const char *infix) {
 	return NULL;
 }
 
-static bool looks_like_a_slip(const PyExpr *operands) {
-	const char *a = operands[0].text, *b = operands[1].text;
-	return a && b && (strcmp(a, b) == 0 || (is_literal(a) && is_literal(b)));
+static bool looks_like_a_slip(const char *a, const char *b) {
+	return strcmp(a, b) == 0 || (is_literal(a) && is_literal(b));
 }
 
-PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count) {
-	Precedence p = row->form == PRINT_INFIX ? infix_precedence(row->text) : PREC_UNARY;
-	switch (row->form) {
-	case PRINT_INFIX: {
-		/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
-		Precedence left = p == PREC_COMPARE ? PREC_OR : p;
-		if (comparison_call(row->text) && looks_like_a_slip(operands))
-			return call_text(pr, comparison_call(row->text), operands, 2);
-		return (PyExpr){arena_printf(pr->a, "%s %s %s", in_parens(pr, operands[0], left), row->text,
-		                             in_parens(pr, operands[1], (Precedence)(p + 1))),
-		                p};
+static PyExpr operand(Printer *pr, StmtId s, uint32_t i) {
+	KArg arg = *kernel_arg(pr->k, s, i);
+	Text out;
+	text_init(&out, pr->a);
+	Precedence p = put_arg(pr, &out, &arg);
+	return (PyExpr){out.at, p};
+}
+
+/* Comparisons do not chain as in Python, so both sides of one stand in parentheses if they compare. */
+static Precedence put_comparison(Printer *pr, Text *out, StmtId s, const char *text) {
+	PyExpr sides[] = {operand(pr, s, 0), operand(pr, s, 1)};
+	const char *call = comparison_call(text);
+	if (call && looks_like_a_slip(sides[0].text, sides[1].text)) {
+		text_printf(out, "%s(%s, %s)", call, sides[0].text, sides[1].text);
+		return PREC_ATOM;
 	}
-	case PRINT_PREFIX: return (PyExpr){arena_printf(pr->a, "%s%s", row->text, in_parens(pr, operands[0], p)), p};
-	case PRINT_TEMPLATE: return template_text(pr, row->text, operands, count);
-	default: return call_text(pr, row->text, operands, count);
+	for (int i = 0; i < 2; i++) {
+		if (i)
+			text_printf(out, " %s ", text);
+		size_t start = out->length;
+		text_put(out, sides[i].text);
+		put_parens(out, start, sides[i].precedence, PREC_OR);
+	}
+	return PREC_COMPARE;
+}
+
+static Precedence put_infix(Printer *pr, Text *out, StmtId s, const char *text) {
+	KArg a = *kernel_arg(pr->k, s, 0), b = *kernel_arg(pr->k, s, 1);
+	Precedence p = infix_precedence(text);
+	if (p == PREC_COMPARE)
+		return put_comparison(pr, out, s, text);
+	put_arg_in(pr, out, &a, p);
+	text_put(out, " ");
+	text_put(out, text);
+	text_put(out, " ");
+	put_arg_in(pr, out, &b, (Precedence)(p + 1));
+	return p;
+}
+
+Precedence put_pointwise(Printer *pr, Text *out, StmtId s) {
+	const OpRow *row = op_row(kernel_stmt(pr->k, s)->op);
+	PyExpr operands[PARAMS_MAX];
+	uint32_t count = kernel_stmt(pr->k, s)->arg_count;
+	switch (row->form) {
+	case PRINT_INFIX: return put_infix(pr, out, s, row->text);
+	case PRINT_PREFIX: {
+		KArg arg = *kernel_arg(pr->k, s, 0);
+		text_put(out, row->text);
+		put_arg_in(pr, out, &arg, PREC_UNARY);
+		return PREC_UNARY;
+	}
+	case PRINT_TEMPLATE:
+		for (uint32_t i = 0; i < PARAMS_MAX; i++)
+			operands[i] = i < count ? operand(pr, s, i) : (PyExpr){"", PREC_ATOM};
+		return put_template(out, row->text, operands, count);
+	default:
+		text_put(out, helper_named(pr, row->text));
+		text_put(out, "(");
+		put_args(pr, out, s, 0);
+		text_put(out, ")");
+		return PREC_ATOM;
 	}
 }

@@ -21,20 +21,14 @@ static void comment_stmt(Printer *pr, StmtId s) {
 	print_comment(pr, kernel_stmt(pr->k, s)->also);
 }
 
-static const char *arg_text(Printer *pr, StmtId s, uint32_t i) {
-	KArg arg = *kernel_arg(pr->k, s, i);
-	return print_arg(pr, &arg).text;
-}
-
 static const char *value_text(Printer *pr, ValueId v) { return pr->k->values.at[v].var; }
 
-/* Arguments from `first` on. */
-static const char *args_text(Printer *pr, StmtId s, uint32_t first) {
-	uint32_t count = kernel_stmt(pr->k, s)->arg_count;
-	const char **items = arena_array(pr->a, count + 1, sizeof *items);
-	for (uint32_t i = first; i < count; i++)
-		items[i - first] = arg_text(pr, s, i);
-	return list_text(pr, count - first, items);
+/* A statement that assigns begins so. */
+static Text *open_assignment(Printer *pr, const char *var) {
+	Text *out = py_open(&pr->w);
+	text_put(out, var);
+	text_put(out, " = ");
+	return out;
 }
 
 /* ---- assignments ------------------------------------------------------------------------------------------------ */
@@ -57,21 +51,24 @@ static void print_assignment(Printer *pr, StmtId s) {
 		print_choice(pr, s, var);
 		return;
 	}
-	PyExpr e = print_expr(pr, s);
-	py_line(&pr->w, "%s = %s", var, e.text);
+	put_expr(pr, open_assignment(pr, var), s);
+	py_close(&pr->w);
 }
 
 /* Into this step's part of a block that several share. */
 static void print_part_store(Printer *pr, StmtId s, const KRef *ref, const KDim *part) {
 	const char *put = kernel_stmt(pr->k, s)->var, *value = arg_text(pr, s, 1);
-	const char *before = part_text(pr, part);
 	py_def(&pr->w);
 	py_line(&pr->w, "def %s(part):", put);
 	pr->w.indent++;
-	py_line(&pr->w, "%s = %s", ref_text(pr, ref), value);
+	put_ref(pr, py_open(&pr->w), ref);
+	text_printf(&pr->w.line, " = %s", value);
+	py_close(&pr->w);
 	pr->w.indent--;
 	py_blank(&pr->w);
-	py_line(&pr->w, "%s%s)", before, put);
+	put_part(pr, py_open(&pr->w), part);
+	text_printf(&pr->w.line, "%s)", put);
+	py_close(&pr->w);
 }
 
 static void print_store(Printer *pr, StmtId s) {
@@ -82,8 +79,12 @@ static void print_store(Printer *pr, StmtId s) {
 		print_part_store(pr, s, ref, part);
 		return;
 	}
-	const char *value = arg_text(pr, s, 1);
-	py_line(&pr->w, "%s = %s", ref_text(pr, ref), value);
+	KArg value = *kernel_arg(pr->k, s, 1);
+	Text *out = py_open(&pr->w);
+	put_ref(pr, out, ref);
+	text_put(out, " = ");
+	put_arg(pr, out, &value);
+	py_close(&pr->w);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
@@ -99,27 +100,31 @@ static StmtId store_of(Printer *pr, StmtId call, ValueId v) {
 	return NONE;
 }
 
-static const char *target_text(Printer *pr, StmtId call, ValueId v) {
-	if (value_text(pr, v))
-		return value_text(pr, v);
-	StmtId store = store_of(pr, call, v);
-	if (store == NONE)
-		return "_";
+static void put_target(Printer *pr, Text *out, StmtId call, ValueId v) {
+	StmtId store = value_text(pr, v) ? NONE : store_of(pr, call, v);
+	if (store == NONE) {
+		text_put(out, value_text(pr, v) ? value_text(pr, v) : "_");
+		return;
+	}
 	pr->printed[store] = true;
-	return ref_text(pr, &pr->k->refs.at[kernel_arg(pr->k, store, 0)->ref]);
+	put_ref(pr, out, &pr->k->refs.at[kernel_arg(pr->k, store, 0)->ref]);
 }
 
-static const char *targets_text(Printer *pr, StmtId s) {
+/* What takes the results; py_close() when the rest stands behind it. */
+static Text *open_results(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
-	const char **items = arena_array(pr->a, stmt->result_count + 1, sizeof *items);
-	for (uint32_t i = 0; i < stmt->result_count; i++)
-		items[i] = target_text(pr, s, stmt->result + i);
-	return list_text(pr, stmt->result_count, items);
+	Text *out = py_open(&pr->w);
+	for (uint32_t i = 0; i < stmt->result_count; i++) {
+		text_put(out, i ? ", " : "");
+		put_target(pr, out, s, stmt->result + i);
+	}
+	text_put(out, stmt->result_count ? " = " : "");
+	return out;
 }
 
-static void print_results(Printer *pr, StmtId s, const char *call) {
-	const char *targets = targets_text(pr, s);
-	py_statement(&pr->w, *targets ? arena_printf(pr->a, "%s = %s", targets, call) : call);
+static void print_results(Printer *pr, StmtId s) {
+	put_expr(pr, open_results(pr, s), s);
+	py_close(&pr->w);
 }
 
 static void print_call(Printer *pr, StmtId s) {
@@ -128,80 +133,105 @@ static void print_call(Printer *pr, StmtId s) {
 	if (copy && !value_text(pr, stmt->result))
 		return;
 	comment_stmt(pr, s);
-	print_results(pr, s, print_expr(pr, s).text);
+	print_results(pr, s);
 }
 
 static void print_fori(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
-	const char *initial = args_text(pr, s, 1);
-	const char *init = stmt->arg_count == 1   ? "None"
-	                   : stmt->arg_count == 2 ? initial
-	                                          : arena_printf(pr->a, "(%s)", initial);
-	print_results(pr, s,
-	              arena_printf(pr->a, "jax.lax.fori_loop(0, %s, %s, %s)", arg_text(pr, s, 0),
-	                           pr->k->functions.at[stmt->function].var, init));
+	KArg steps = *kernel_arg(pr->k, s, 0);
+	Text *out = open_results(pr, s);
+	text_put(out, "jax.lax.fori_loop(0, ");
+	put_arg(pr, out, &steps);
+	text_printf(out, ", %s, ", pr->k->functions.at[stmt->function].var);
+	text_put(out, stmt->arg_count == 1 ? "None" : stmt->arg_count == 2 ? "" : "(");
+	put_args(pr, out, s, 1);
+	text_put(out, stmt->arg_count > 2 ? "))" : ")");
+	py_close(&pr->w);
 }
 
-static const char *pipeline_spec(Printer *pr, const KPipelineWindow *w, const char *at) {
+static void put_window(Printer *pr, Text *out, const KPipelineWindow *w, const char *at) {
 	uint32_t rank = pr->k->buffers.at[w->of].rank;
-	const char *items[KDIM_MAX];
-	for (uint32_t d = 0; d < rank; d++)
-		items[d] = int_text(pr, w->index[d], PREC_LOWEST);
-	const char *index = arena_printf(pr->a, rank == 1 ? "(%s,)" : "(%s)", list_text(pr, rank, items));
-	const char *mode = w->buffers == 2 ? "" : arena_printf(pr->a, ", pipeline_mode=pl.Buffered(%d)", w->buffers);
-	return arena_printf(pr->a, "pl.BlockSpec(%s, lambda %s: %s%s)", shape_text(pr, rank, w->block), at, index,
-	                    mode);
+	text_put(out, "pl.BlockSpec(");
+	put_shape(out, rank, w->block);
+	text_printf(out, ", lambda %s: (", at);
+	for (uint32_t d = 0; d < rank; d++) {
+		text_put(out, d ? ", " : "");
+		put_int(pr, out, w->index[d]);
+	}
+	text_put(out, rank == 1 ? ",)" : ")");
+	if (w->buffers != 2)
+		text_printf(out, ", pipeline_mode=pl.Buffered(%d)", w->buffers);
+	text_put(out, ")");
+}
+
+/* `in_specs=[...],`, or of the outputs. */
+static void put_windows(Printer *pr, Text *out, const KPipeline *p, bool output, const char *at) {
+	bool any = false;
+	for (uint32_t w = 0; w < p->windows.count; w++) {
+		if (p->windows.at[w].output != output)
+			continue;
+		text_put(out, any ? ", " : output ? " out_specs=[" : " in_specs=[");
+		put_window(pr, out, &p->windows.at[w], at);
+		any = true;
+	}
+	text_put(out, any ? ",]," : "");
 }
 
 static void print_pipeline(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	const KPipeline *p = stmt->pipeline;
-	const char *at[RANK_MAX], *grid[RANK_MAX];
-	const char **specs[2], **refs = arena_array(pr->a, p->windows.count + 1, sizeof *refs);
-	uint32_t count[2] = {0, 0};
-	for (int output = 0; output < 2; output++)
-		specs[output] = arena_array(pr->a, p->windows.count + 1, sizeof **specs);
+	Text at, *out = open_assignment(pr, stmt->var);
+	text_init(&at, pr->a);
+	for (uint32_t i = 0; i < p->rank; i++)
+		text_printf(&at, i ? ", %s" : "%s", value_text(pr, p->at[i]));
+	text_printf(out, "pltpu.emit_pipeline(%s, grid=(", pr->k->functions.at[p->body].var);
 	for (uint32_t i = 0; i < p->rank; i++) {
-		at[i] = value_text(pr, p->at[i]);
-		grid[i] = int_text(pr, p->grid[i], PREC_LOWEST);
+		text_put(out, i ? ", " : "");
+		put_int(pr, out, p->grid[i]);
 	}
-	for (uint32_t w = 0; w < p->windows.count; w++) {
-		const KPipelineWindow *win = &p->windows.at[w];
-		specs[win->output][count[win->output]++] = pipeline_spec(pr, win, list_text(pr, p->rank, at));
-		refs[w] = pr->k->buffers.at[win->of].var;
-	}
-	const char *ins = count[0] ? arena_printf(pr->a, "in_specs=[%s,],", list_text(pr, count[0], specs[0])) : "";
-	const char *outs = count[1] ? arena_printf(pr->a, "out_specs=[%s,],", list_text(pr, count[1], specs[1])) : "";
-	py_line(&pr->w, "%s = pltpu.emit_pipeline(%s, grid=(%s%s), %s%s%s)", stmt->var,
-	        pr->k->functions.at[p->body].var, list_text(pr, p->rank, grid), p->rank == 1 ? "," : "", ins,
-	        *ins && *outs ? " " : "", outs);
-	py_line(&pr->w, "%s(%s)", stmt->var, list_text(pr, p->windows.count, refs));
+	text_put(out, p->rank == 1 ? ",)," : "),");
+	put_windows(pr, out, p, false, at.at);
+	put_windows(pr, out, p, true, at.at);
+	text_put(out, ")");
+	py_close(&pr->w);
+	out = py_open(&pr->w);
+	text_printf(out, "%s(", stmt->var);
+	for (uint32_t w = 0; w < p->windows.count; w++)
+		text_printf(out, w ? ", %s" : "%s", pr->k->buffers.at[p->windows.at[w].of].var);
+	text_put(out, ")");
+	py_close(&pr->w);
 }
 
 /* ---- functions and regions -------------------------------------------------------------------------------------- */
 
-static const char *parameters_text(Printer *pr, const KFunction *f) {
-	const char **items = arena_array(pr->a, f->parameters.count + 1, sizeof *items);
+static void print_function_head(Printer *pr, const KFunction *f) {
+	Text *out = py_open(&pr->w);
+	text_printf(out, "def %s(", f->var);
 	for (uint32_t i = 0; i < f->parameters.count; i++) {
 		const KParameter *p = &f->parameters.at[i];
-		items[i] = p->kind == PARAMETER_BUFFER ? pr->k->buffers.at[p->id].var : value_text(pr, p->id);
-		if (p->kind == PARAMETER_FLAG)
-			items[i] = arena_printf(pr->a, "%s=False", items[i]);
+		text_put(out, i ? ", " : "");
+		text_put(out, p->kind == PARAMETER_BUFFER ? pr->k->buffers.at[p->id].var : value_text(pr, p->id));
+		text_put(out, p->kind == PARAMETER_FLAG ? "=False" : "");
 	}
-	return list_text(pr, f->parameters.count, items);
+	text_put(out, "):");
+	py_close(&pr->w);
 }
 
 /* What a fori carries comes as one argument. */
 static void print_fori_head(Printer *pr, const KFunction *f) {
 	uint32_t carried = f->parameters.count - 1;
-	const char **items = arena_array(pr->a, carried + 1, sizeof *items);
-	for (uint32_t i = 0; i < carried; i++)
-		items[i] = value_text(pr, f->parameters.at[i + 1].id);
 	py_line(&pr->w, "def %s(%s, %s):", f->var, value_text(pr, f->parameters.at[0].id),
-	        carried == 1 ? items[0] : "carry");
+	        carried == 1 ? value_text(pr, f->parameters.at[1].id) : "carry");
+	if (carried <= 1)
+		return;
 	pr->w.indent++;
-	if (carried > 1)
-		py_line(&pr->w, "%s = carry", list_text(pr, carried, items));
+	Text *out = py_open(&pr->w);
+	for (uint32_t i = 0; i < carried; i++) {
+		text_put(out, i ? ", " : "");
+		text_put(out, value_text(pr, f->parameters.at[i + 1].id));
+	}
+	text_put(out, " = carry");
+	py_close(&pr->w);
 	pr->w.indent--;
 }
 
@@ -214,7 +244,7 @@ static void print_def(Printer *pr, StmtId s) {
 	if (f.kind == FUNCTION_FORI)
 		print_fori_head(pr, &f);
 	else
-		py_line(&pr->w, "def %s(%s):", f.var, parameters_text(pr, &f));
+		print_function_head(pr, &f);
 	pr->w.indent++;
 	print_region(pr, f.body);
 	pr->w.indent--;
@@ -223,10 +253,14 @@ static void print_def(Printer *pr, StmtId s) {
 }
 
 static void print_return(Printer *pr, StmtId s) {
-	if (kernel_stmt(pr->k, s)->arg_count)
-		py_line(&pr->w, "return %s", args_text(pr, s, 0));
-	else if (pr->fori_carry)
+	if (kernel_stmt(pr->k, s)->arg_count) {
+		Text *out = py_open(&pr->w);
+		text_put(out, "return ");
+		put_args(pr, out, s, 0);
+		py_close(&pr->w);
+	} else if (pr->fori_carry) {
 		py_line(&pr->w, "return %s", pr->fori_carry);
+	}
 }
 
 static void print_when(Printer *pr, StmtId s) {
@@ -266,14 +300,23 @@ static void print_carried(Printer *pr, StmtId s, uint32_t first, const ValueId *
 static void print_for(Printer *pr, StmtId s) {
 	const KFor *each = kernel_stmt(pr->k, s)->each;
 	const char *step = each->unread ? "_" : value_text(pr, each->step), *slice = pr->slice;
-	const char *from = each->from ? arena_printf(pr->a, "%lld, ", (long long)each->from) : "";
 	print_carried(pr, s, 0, each->carried.at);
-	py_line(&pr->w, "for %s in range(%s%s):", step, from, int_text(pr, each->end, PREC_LOWEST));
+	Text *out = py_open(&pr->w);
+	text_printf(out, "for %s in range(", step);
+	if (each->from)
+		text_printf(out, "%lld, ", (long long)each->from);
+	put_int(pr, out, each->end);
+	text_put(out, "):");
+	py_close(&pr->w);
 	pr->w.indent++;
 	if (each->slice) {
 		const char *at = kernel_stmt(pr->k, s)->var;
 		IntId start = int_binary(pr->k, INT_MUL, int_value(pr->k, each->step), int_const(pr->k, each->slice));
-		py_line(&pr->w, "%s = pl.ds(%s, %lld)", at, int_text(pr, start, PREC_LOWEST), (long long)each->slice);
+		out = open_assignment(pr, at);
+		text_put(out, "pl.ds(");
+		put_int(pr, out, start);
+		text_printf(out, ", %lld)", (long long)each->slice);
+		py_close(&pr->w);
 		pr->slice = at;
 		pr->slice_start = start;
 		pr->slice_size = each->slice;
@@ -296,9 +339,14 @@ static void print_if(Printer *pr, StmtId s) {
 }
 
 static void print_push(Printer *pr, StmtId s) {
-	const char *values = args_text(pr, s, 1);
-	py_line(&pr->w, kernel_stmt(pr->k, s)->arg_count == 2 ? "%s.append(%s)" : "%s.append((%s))", arg_text(pr, s, 0),
-	        values);
+	KArg queue = *kernel_arg(pr->k, s, 0);
+	bool several = kernel_stmt(pr->k, s)->arg_count != 2;
+	Text *out = py_open(&pr->w);
+	put_arg(pr, out, &queue);
+	text_put(out, several ? ".append((" : ".append(");
+	put_args(pr, out, s, 1);
+	text_put(out, several ? "))" : ")");
+	py_close(&pr->w);
 }
 
 static void print_stmt(Printer *pr, StmtId s) {
@@ -314,13 +362,16 @@ static void print_stmt(Printer *pr, StmtId s) {
 	case K_FORI: print_fori(pr, s); break;
 	case K_PIPELINE: print_pipeline(pr, s); break;
 	case K_PUSH: print_push(pr, s); break;
-	case K_POP: print_results(pr, s, print_expr(pr, s).text); break;
+	case K_POP: print_results(pr, s); break;
 	case K_START:
 	case K_WAIT:
 	case K_WAIT_SEND:
 	case K_WAIT_RECV:
 	case K_SIGNAL:
-	case K_SEMAPHORE_WAIT: py_statement(&pr->w, print_expr(pr, s).text); break;
+	case K_SEMAPHORE_WAIT:
+		put_expr(pr, py_open(&pr->w), s);
+		py_close(&pr->w);
+		break;
 	default: print_assignment(pr, s); break;
 	}
 }
@@ -344,7 +395,11 @@ void print_kernel(Printer *pr) {
 			items[count++] = pr->k->buffers.at[b].var;
 	pr->printed = arena_array(pr->a, pr->k->stmts.count + 1, sizeof *pr->printed);
 	pr->w.indent = 0;
-	py_line(&pr->w, "def _%s_kernel(%s):", pr->k->name, list_text(pr, count, items));
+	Text *out = py_open(&pr->w);
+	text_printf(out, "def _%s_kernel(", pr->k->name);
+	put_list(out, count, items);
+	text_put(out, "):");
+	py_close(&pr->w);
 	pr->w.indent = 1;
 	if (region_first(pr->k, pr->k->body) == NONE)
 		py_line(&pr->w, "pass");

@@ -25,8 +25,6 @@ typedef struct PyExpr {
 	Precedence precedence;
 } PyExpr;
 
-static inline PyExpr py_atom(const char *text) { return (PyExpr){text, PREC_ATOM}; }
-
 enum { HELPER_COUNT = 50 };
 
 typedef struct Printer {
@@ -43,30 +41,36 @@ typedef struct Printer {
 	bool helpers[HELPER_COUNT];
 } Printer;
 
+/* What these put stands behind what `out` holds; those that return a Precedence say how tightly it binds. */
+
 /* print_ints.c */
-PyExpr print_int(Printer *pr, IntId i);
-const char *int_text(Printer *pr, IntId i, Precedence around);
+Precedence put_int(Printer *pr, Text *out, IntId i);
+/* In parentheses where it binds looser than what stands around it. */
+void put_int_in(Printer *pr, Text *out, IntId i, Precedence around);
 
 /* print_exprs.c */
-const char *in_parens(Printer *pr, PyExpr e, Precedence around);
-const char *list_text(Printer *pr, uint32_t count, const char *const *items);
+/* Parentheses around all from `start` on, if it binds looser than what stands around it. */
+void put_parens(Text *out, size_t start, Precedence is, Precedence around);
+void put_list(Text *out, uint32_t count, const char *const *items);
 /* (1, 2); (1,) */
-const char *shape_text(Printer *pr, uint32_t rank, const int64_t *shape);
+void put_shape(Text *out, uint32_t rank, const int64_t *shape);
 /* An argument: a variable, a number, or the expression of a value that has no variable. */
-PyExpr print_arg(Printer *pr, const KArg *arg);
+Precedence put_arg(Printer *pr, Text *out, const KArg *arg);
+void put_arg_in(Printer *pr, Text *out, const KArg *arg, Precedence around);
+/* A statement's arguments from `first` on, and one of them as a text of its own. */
+void put_args(Printer *pr, Text *out, StmtId s, uint32_t first);
+const char *arg_text(Printer *pr, StmtId s, uint32_t i);
 /* The expression of a statement with one result. */
-PyExpr print_expr(Printer *pr, StmtId s);
-/* The subscript of a reference, brackets included. */
-const char *subscript_text(Printer *pr, const KRef *ref);
+Precedence put_expr(Printer *pr, Text *out, StmtId s);
 /* `ref[...]`. */
-const char *ref_text(Printer *pr, const KRef *ref);
+void put_ref(Printer *pr, Text *out, const KRef *ref);
 /* The dim in which it is one of several parts; NULL. */
 const KDim *ref_part(const KRef *ref);
 /* `_part(index, count, `, before a function of the part: a static offset is aligned where a computed one is not. */
-const char *part_text(Printer *pr, const KDim *part);
+void put_part(Printer *pr, Text *out, const KDim *part);
 
-/* print_ops.c: the op table's text around operands. */
-PyExpr row_text(Printer *pr, const OpRow *row, const PyExpr *operands, uint32_t count);
+/* print_ops.c: the op table's text around a statement's arguments. */
+Precedence put_pointwise(Printer *pr, Text *out, StmtId s);
 
 /* print_statements.c */
 void print_comment(Printer *pr, const Location *from);

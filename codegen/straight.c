@@ -87,6 +87,7 @@ Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial) {
 		return loops;
 	}
 	Diag before = *d;
+	way.other = loops;
 	Plan *straight = plan_one_way(a, m, d, way);
 	*d = before; /* without what is wrong with the way not taken */
 	bool take = straight && straight->seconds < loops->seconds;

@@ -115,7 +115,8 @@ static void compute_dtypes_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
 		if (how == LOWER_POINTWISE || how == LOWER_REDUCE || how == LOWER_SCAN)
-			value_of(p, n)->compute = arith_compute_dtype(p->m, n);
+			value_of(p, n)->compute =
+				p->way.other ? p->way.other->values[n].compute : arith_compute_dtype(p->m, n);
 		if (how == LOWER_MOVE)
 			value_of(p, n)->compute = moved_in(p, n);
 		if (how == LOWER_LOOP)
@@ -124,10 +125,6 @@ static void compute_dtypes_in(Planner *p, GraphId g) {
 }
 
 bool plan_values(Planner *p) {
-	for (NodeId n = 0; n < p->m->nodes.count; n++) {
-		p->plan->values[n].same_as = NONE;
-		p->plan->values[n].compute = DTYPE_NONE;
-	}
 	plan_forms(p);
 	compute_dtypes_in(p, p->plan->root);
 	plan_masks(p);

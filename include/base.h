@@ -27,17 +27,27 @@ typedef struct ArenaChunk ArenaChunk;
 /* A bump allocator. Zero-initialise, then arena_init(). */
 typedef struct Arena {
 	ArenaChunk *chunk;
-	char *at, *end; /* of the chunk, what is free */
-	char *clean;    /* what is free from here on is zero already */
-	jmp_buf *oom;   /* where to go when malloc fails; NULL: abort() */
-	size_t total;   /* bytes asked of malloc so far */
-	bool documents; /* what jansson reads lies here as well (main.c), and goes with the rest */
+	char *at, *end;          /* of the chunk, what is free */
+	char *clean;             /* what is free from here on is zero already */
+	jmp_buf *oom;            /* where to go when malloc fails; NULL: abort() */
+	size_t total;            /* bytes asked of malloc so far */
+	ArenaChunk *spare;       /* to be used before malloc is asked again; not zero */
+	struct Arena *documents; /* where what jansson reads lies (main.c); NULL: in memory of its own */
 } Arena;
 
 void arena_init(Arena *a, jmp_buf *oom);
 void arena_free(Arena *a);
 /* Forgets every allocation but keeps one chunk for reuse: makes the next compilation free of malloc. */
 void arena_reset(Arena *a);
+/* Forgets every allocation since the mark was made, and keeps their memory for reuse. */
+typedef struct ArenaMark {
+	ArenaChunk *chunk, *previous;
+	char *at;
+} ArenaMark;
+ArenaMark arena_mark(const Arena *a);
+void arena_release(Arena *a, ArenaMark mark);
+/* Takes all memory of another arena, whose allocations are forgotten, for what it allocates itself from now on. */
+void arena_take(Arena *a, Arena *from);
 /* What does not fit the chunk; zeroed. */
 void *arena_grow(Arena *a, size_t size);
 /* `size` bytes, aligned for any type, that the caller fills. Never NULL. */
@@ -55,7 +65,12 @@ static inline void *arena_alloc(Arena *a, size_t size) {
 	return (uintptr_t)piece < (uintptr_t)a->clean ? memset(piece, 0, size) : piece;
 }
 /* `count` zeroed elements of `size` bytes each; the product is checked. */
-void *arena_array(Arena *a, size_t count, size_t size);
+static inline void *arena_array(Arena *a, size_t count, size_t size) {
+	size_t all;
+	if (__builtin_mul_overflow(count, size, &all))
+		return arena_grow(a, SIZE_MAX); /* which nobody has */
+	return arena_alloc(a, all);
+}
 /* A copy of so many. */
 void *arena_copy(Arena *a, const void *at, size_t count, size_t size);
 char *arena_strdup(Arena *a, const char *s);
@@ -113,10 +128,26 @@ typedef struct Text {
 	size_t length, room;
 } Text;
 void text_init(Text *t, Arena *a);
-void text_put(Text *t, const char *s);
-void text_putn(Text *t, const char *s, size_t n);
+/* Room for more than so many characters behind those that are there. */
+void text_grow(Text *t, size_t extra);
+/* n more characters, which the caller fills. Inline, as are those two: most of what is put is a few letters long. */
+static inline char *text_more(Text *t, size_t n) {
+	if (t->room - t->length <= n)
+		text_grow(t, n);
+	char *at = t->at + t->length;
+	t->length += n;
+	t->at[t->length] = '\0';
+	return at;
+}
+static inline void text_putn(Text *t, const char *s, size_t n) {
+	char *at = text_more(t, n);
+	if (n)
+		memcpy(at, s, n);
+}
+static inline void text_put(Text *t, const char *s) { text_putn(t, s, strlen(s)); }
 void text_put_int(Text *t, int64_t value);
 void text_printf(Text *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void text_vprintf(Text *t, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 /* The shortest decimal text of a finite number that reads back as the same double; always with a '.' or an 'e', and
  * never with the locale's decimal point. Valid in JSON and in Python. */
 void text_put_double(Text *t, double value);
@@ -131,9 +162,18 @@ void text_put_json(Text *t, const char *s);
 void text_put_printable(Text *t, const char *s);
 
 /* Checked int64 arithmetic: false (and *out untouched) when the true result does not fit. */
-bool checked_add(int64_t a, int64_t b, int64_t *out);
-bool checked_sub(int64_t a, int64_t b, int64_t *out);
-bool checked_mul(int64_t a, int64_t b, int64_t *out);
+static inline bool checked_add(int64_t a, int64_t b, int64_t *out) {
+	int64_t sum;
+	return !__builtin_add_overflow(a, b, &sum) && (*out = sum, true);
+}
+static inline bool checked_sub(int64_t a, int64_t b, int64_t *out) {
+	int64_t difference;
+	return !__builtin_sub_overflow(a, b, &difference) && (*out = difference, true);
+}
+static inline bool checked_mul(int64_t a, int64_t b, int64_t *out) {
+	int64_t product;
+	return !__builtin_mul_overflow(a, b, &product) && (*out = product, true);
+}
 /* Python's // and %: rounded towards minus infinity, sign of the divisor. False when b is 0 or on overflow. */
 bool checked_floordiv(int64_t a, int64_t b, int64_t *out);
 bool checked_mod(int64_t a, int64_t b, int64_t *out);

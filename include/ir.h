@@ -64,9 +64,9 @@ typedef enum ExprKind {
 typedef struct Expr {
 	ExprKind kind;
 	ExprId a, b;    /* operands */
+	bool known;     /* `number` is valid */
 	int64_t value;  /* EXPR_INT: the int; EXPR_BLOCK, EXPR_TUNABLE: the index */
 	int64_t number; /* its value under the Module's configuration, once resolved */
-	bool known;     /* `number` is valid */
 } Expr;
 
 /* ---- types ------------------------------------------------------------------------------------------------------ */
@@ -231,12 +231,12 @@ typedef struct Location {
 
 typedef struct Node {
 	const char *name;
-	uint16_t op; /* Op, a row of ops.def */
-	bool dead;   /* removed: not in its graph's list any more */
+	uint16_t op;       /* Op, a row of ops.def */
+	bool dead;         /* removed: not in its graph's list any more */
+	uint8_t arg_count; /* PARAMS_MAX at most: 64 bytes in all */
 	GraphId graph;
 	TypeId type;
-	ArgId arg_first; /* arg_count consecutive Args; kwargs and defaults are already in their places */
-	uint32_t arg_count;
+	ArgId arg_first;   /* arg_count consecutive Args; kwargs and defaults are already in their places */
 	ArgId first_use;   /* head of its use list; NONE */
 	NodeId prev, next; /* in its graph; NONE at the ends */
 	uint32_t origin;   /* index in the document's `nodes`; NONE if a pass made it */

@@ -98,6 +98,10 @@ uint16_t op_find(const char *target);
 /* The nearest known target, or NULL. */
 const char *op_nearest(const char *target);
 static inline OpKind op_kind(const Module *m, NodeId n) { return op_row(node_get(m, n)->op)->kind; }
+/* No other node has a graph among its arguments. */
+static inline bool op_may_call(const Module *m, NodeId n) {
+	return op_kind(m, n) == KIND_STRUCTURE || op_kind(m, n) == KIND_REDUCTION; /* scans */
+}
 /* The argument that a loop's placeholder n always stands for; NULL: it is carried, or no loop's. */
 const Arg *constant_argument(const Module *m, NodeId n);
 /* passes/decompose.c rewrites it into ops that the plan lowers; or branches.c does. */

@@ -119,10 +119,12 @@ static void hold_bound(Bounds *b, NodeId call, ArgId slot, BlockId block) {
 	Module *m = b->m;
 	GraphId g = node_arg(m, call, 0)->graph;
 	const Arg *bound = arg_get(m, slot);
+	if (bound->kind == ARG_INT && bound->integer == 0) /* lies in any dim */
+		return;
 	int64_t limit = block_limit(m, g, block, NULL), value;
 	if (limit == INT64_MAX)
 		return;
-	bool forgotten = b->stays && block_limit(m, g, block, b->stays) > limit;
+	bool forgotten = b->stays && bound->kind != ARG_INT && block_limit(m, g, block, b->stays) > limit;
 	if (bound->kind == ARG_REF && (forgotten || is_run_time(m, bound)) && !is_held(m, bound, limit))
 		clamp_slot(b, slot, limit, call);
 	else if (bound->kind == ARG_INT && (bound->integer < 0 || bound->integer > limit))

@@ -9,6 +9,8 @@ TensorId access_base(const Module *m, NodeId n) {
 
 uint32_t call_graphs(const Module *m, NodeId n, GraphId graphs[2]) {
 	uint32_t count = 0;
+	if (!op_may_call(m, n))
+		return 0;
 	for (uint32_t i = 0; i < node_get(m, n)->arg_count && count < 2; i++)
 		if (node_arg(m, n, i)->kind == ARG_GRAPH)
 			graphs[count++] = node_arg(m, n, i)->graph;

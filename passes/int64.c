@@ -67,7 +67,20 @@ static bool touches_int64(const Module *m, NodeId n) {
 	return found;
 }
 
+/* Nothing of the graph can be int64; types and arguments that nothing uses any more count as well. */
+static bool no_int64(const Module *m) {
+	for (TypeId t = 0; t < m->types.count; t++)
+		if (m->types.at[t].kind == TYPE_TENSOR && m->types.at[t].dtype == DTYPE_I64)
+			return false;
+	for (ArgId a = 0; a < m->args.count; a++)
+		if (m->args.at[a].kind == ARG_DTYPE && m->args.at[a].dtype == DTYPE_I64)
+			return false;
+	return true;
+}
+
 static bool any_int64(const Module *m) {
+	if (no_int64(m))
+		return false;
 	for (NodeId n = 0; n < m->nodes.count; n++)
 		if (!node_get(m, n)->dead && touches_int64(m, n))
 			return true;

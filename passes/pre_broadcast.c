@@ -273,8 +273,11 @@ bool pass_pre_broadcast(PassContext *c) {
 	w.automatic = c->module->config.pre_broadcast.value == CHOICE_AUTO;
 	find_wide(&w);
 	widening_judge(&w);
-	widening_rewrite(&w);
-	for (NodeId n = 0; n < w.nodes && !c->module->settled; n++) /* 128 lanes meet what the tile's size says */
-		c->module->settled = is_widened(&w, n);
+	bool any = false;
+	for (NodeId n = 0; n < w.nodes && !any; n++)
+		any = is_widened(&w, n);
+	if (any)
+		widening_rewrite(&w);
+	c->module->settled = c->module->settled || any; /* 128 lanes meet what the tile's size says */
 	return true;
 }

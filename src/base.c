@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { CHUNK_MIN = 256 * 1024, CHUNK_MAX = 8 * 1024 * 1024 };
+enum { CHUNK_MIN = 256 * 1024, CHUNK_MAX = 32 * 1024 * 1024 };
 
 struct ArenaChunk {
 	ArenaChunk *previous;
@@ -15,11 +15,16 @@ struct ArenaChunk {
 
 void arena_init(Arena *a, jmp_buf *oom) { *a = (Arena){.oom = oom}; }
 
-void arena_free(Arena *a) {
-	for (ArenaChunk *c = a->chunk, *previous; c; c = previous) {
+static void chunks_free(ArenaChunk *c) {
+	for (ArenaChunk *previous; c; c = previous) {
 		previous = c->previous;
 		free(c);
 	}
+}
+
+void arena_free(Arena *a) {
+	chunks_free(a->chunk);
+	chunks_free(a->spare);
 	*a = (Arena){.oom = a->oom, .documents = a->documents};
 }
 
@@ -38,6 +43,43 @@ void arena_reset(Arena *a) {
 	a->total = keep->size;
 }
 
+ArenaMark arena_mark(const Arena *a) {
+	return (ArenaMark){.chunk = a->chunk, .previous = a->chunk ? a->chunk->previous : NULL, .at = a->at};
+}
+
+/* The chunks from *first to before `last` become spare ones. */
+static void chunks_spare(Arena *a, ArenaChunk **first, const ArenaChunk *last) {
+	for (ArenaChunk *c; (c = *first) != last;) {
+		*first = c->previous;
+		c->previous = a->spare;
+		a->spare = c;
+	}
+}
+
+void arena_release(Arena *a, ArenaMark mark) {
+	bool same = a->chunk == mark.chunk;
+	char *dirty = same && a->at > a->clean ? a->at : a->clean;
+	chunks_spare(a, &a->chunk, mark.chunk);
+	if (!mark.chunk) {
+		a->at = a->end = NULL;
+		return;
+	}
+	chunks_spare(a, &mark.chunk->previous, mark.previous); /* what had chunks for itself */
+	a->at = mark.at;
+	a->end = (char *)mark.chunk->data + mark.chunk->size;
+	a->clean = same ? dirty : a->end;
+}
+
+void arena_take(Arena *a, Arena *from) {
+	ArenaChunk **last = &from->chunk;
+	while (*last)
+		last = &(*last)->previous;
+	*last = a->spare;
+	a->spare = from->chunk;
+	from->chunk = NULL;
+	arena_free(from);
+}
+
 _Noreturn static void arena_fail(Arena *a) {
 	if (a->oom)
 		longjmp(*a->oom, 1);
@@ -54,7 +96,17 @@ static ArenaChunk *chunk_new(Arena *a, size_t room) {
 	return c;
 }
 
-/* What is too large to share a chunk gets its own, behind the current one, which stays in use. */
+/* The first of the spare ones that has the room; NULL. */
+static ArenaChunk *chunk_spare(Arena *a, size_t room) {
+	ArenaChunk **at = &a->spare, *c;
+	while (*at && (*at)->size < room)
+		at = &(*at)->previous;
+	if ((c = *at))
+		*at = c->previous;
+	return c;
+}
+
+/* Allocations go on in the chunk that has more room left; what is too large to share a fresh one has it for itself. */
 void *arena_grow(Arena *a, size_t size) {
 	const size_t unit = sizeof(max_align_t);
 	if (size > SIZE_MAX - unit)
@@ -63,28 +115,30 @@ void *arena_grow(Arena *a, size_t size) {
 	size_t room = a->chunk ? a->chunk->size * 2 : CHUNK_MIN;
 	if (room > CHUNK_MAX)
 		room = CHUNK_MAX;
-	bool alone = size > room / 4;
-	ArenaChunk *c = chunk_new(a, alone ? size : room);
-	if (alone && a->chunk) {
+	if (size > room / 4)
+		room = size;
+	ArenaChunk *spare = chunk_spare(a, room), *c = spare ? spare : chunk_new(a, room);
+	if (spare)
+		memset(c->data, 0, size);
+	if (a->chunk && c->size - size <= (size_t)(a->end - a->at)) {
 		c->previous = a->chunk->previous;
 		a->chunk->previous = c;
 		return c->data;
 	}
 	c->previous = a->chunk;
 	a->chunk = c;
-	a->clean = NULL;
 	a->at = (char *)c->data + size;
 	a->end = (char *)c->data + c->size;
+	a->clean = spare ? a->end : NULL;
 	return c->data;
 }
 
 static size_t checked_size(Arena *a, size_t count, size_t size) {
-	if (size && count > SIZE_MAX / size)
+	size_t all;
+	if (__builtin_mul_overflow(count, size, &all))
 		arena_fail(a);
-	return count * size;
+	return all;
 }
-
-void *arena_array(Arena *a, size_t count, size_t size) { return arena_alloc(a, checked_size(a, count, size)); }
 
 void *arena_copy(Arena *a, const void *at, size_t count, size_t size) {
 	void *copy = arena_raw(a, checked_size(a, count, size));
@@ -210,28 +264,6 @@ Map map_clone(Arena *a, const Map *map) {
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------------------------- */
-
-bool checked_add(int64_t a, int64_t b, int64_t *out) {
-	if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b)
-		return false;
-	*out = a + b;
-	return true;
-}
-
-bool checked_sub(int64_t a, int64_t b, int64_t *out) {
-	if (b < 0 ? a > INT64_MAX + b : a < INT64_MIN + b)
-		return false;
-	*out = a - b;
-	return true;
-}
-
-bool checked_mul(int64_t a, int64_t b, int64_t *out) {
-	if (a > 0 ? (b > 0 ? a > INT64_MAX / b : b < INT64_MIN / a)
-	          : (b > 0 ? a < INT64_MIN / b : a != 0 && b < INT64_MAX / a))
-		return false;
-	*out = a * b;
-	return true;
-}
 
 bool checked_floordiv(int64_t a, int64_t b, int64_t *out) {
 	if (b == 0 || (a == INT64_MIN && b == -1))

@@ -4,6 +4,7 @@
  * form one graph of dependencies. It is evaluated depth first with an explicit stack, each expression once. */
 #include "default_blocks.h"
 #include "keys.h"
+#include "ops.h"
 
 /* Where one block's size comes from: a number, or an expression (for a default: of its extent). */
 typedef struct BlockSource {
@@ -16,7 +17,7 @@ typedef struct Resolver {
 	Module *m;
 	Diag *d;
 	BlockSource *source;  /* by BlockId */
-	const BlockUse *uses; /* by BlockId */
+	const BlockUse *uses; /* by BlockId, where there are defaults */
 	uint8_t *state;       /* by ExprId: 0 new, 1 on the current path, 2 done */
 	VEC(ExprId) stack;
 } Resolver;
@@ -29,23 +30,26 @@ Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index) {
 
 /* ---- where sizes come from -------------------------------------------------------------------------------------- */
 
-static void check_block_count(Module *m, Diag *d) {
-	const ConfigList *list = &m->config.block_sizes;
+/* `: tile_m, tile_n`, of those that the configuration chooses; nothing if there are none. */
+static const char *chosen_names(Module *m) {
 	Text names;
-	uint32_t count = 0;
 	text_init(&names, m->arena);
 	text_put(&names, "");
-	for (BlockId b = 0; b < m->blocks.count; b++) {
-		if (!block_is_chosen(&m->blocks.at[b]))
-			continue;
-		text_printf(&names, "%s%s", count ? ", " : "", m->blocks.at[b].name);
-		count++;
-	}
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (block_is_chosen(&m->blocks.at[b]))
+			text_printf(&names, "%s%s", names.length ? ", " : ": ", m->blocks.at[b].name);
+	return names.at;
+}
+
+static void check_block_count(Module *m, Diag *d) {
+	const ConfigList *list = &m->config.block_sizes;
+	uint32_t count = 0;
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		count += block_is_chosen(&m->blocks.at[b]);
 	if (list->set && list->values.count != count)
 		diag_error(d, config_list_place(d, list->origin, NONE), "config-count", NULL,
-		           "block_sizes has %u value%s, but %u %s to be chosen%s%s", list->values.count,
-		           list->values.count == 1 ? "" : "s", count, count == 1 ? "is" : "are", count ? ": " : "",
-		           names.at);
+		           "block_sizes has %u value%s, but %u %s to be chosen%s", list->values.count,
+		           list->values.count == 1 ? "" : "s", count, count == 1 ? "is" : "are", chosen_names(m));
 }
 
 static void check_reduction_count(Module *m, Diag *d) {
@@ -190,6 +194,13 @@ static void resolve_all(Resolver *r) {
 	m->configured = true;
 }
 
+static bool any_default(const Resolver *r) {
+	bool any = false;
+	for (BlockId b = 0; b < r->m->blocks.count; b++)
+		any = any || r->source[b].is_default;
+	return any;
+}
+
 /* Defaults are chosen each by itself, then together; what the target cannot hold is halved until it can. */
 static void settle_defaults(Resolver *r) {
 	Module *m = r->m;
@@ -309,9 +320,11 @@ static void walk_arg(LoopWalk *w, const Arg *a, uint32_t depth) {
 static void walk_loops(LoopWalk *w, GraphId g, uint32_t depth) {
 	if (graph_get(w->m, g)->blocks.count >= 2)
 		w->list[w->count++] = g;
-	for (NodeId n = graph_first(w->m, g); n != NONE; n = node_get(w->m, n)->next)
-		for (uint32_t i = 0; i < node_get(w->m, n)->arg_count && depth < 100; i++)
+	for (NodeId n = graph_first(w->m, g); n != NONE; n = node_get(w->m, n)->next) {
+		bool calls = depth < 100 && op_may_call(w->m, n);
+		for (uint32_t i = 0; calls && i < node_get(w->m, n)->arg_count; i++)
 			walk_arg(w, node_arg(w->m, n, i), depth);
+	}
 }
 
 const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count) {
@@ -345,8 +358,11 @@ static void check_loop_orders(Module *m, Diag *d, const GraphId *list, uint32_t 
 }
 
 static void check_loop_lists(Module *m, Diag *d) {
-	uint32_t loops, inputs = 0;
-	const GraphId *list = config_loops(m, m->arena, &loops);
+	uint32_t loops = 0, inputs = 0;
+	bool listed = false;
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
+		listed |= row->each == EACH_LOOP && key_is_set(row, &m->config);
+	const GraphId *list = listed ? config_loops(m, m->arena, &loops) : NULL;
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		inputs += m->tensors.at[t].role == ROLE_INPUT;
 	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
@@ -388,7 +404,9 @@ bool module_configure(Module *m, Diag *d) {
 	check_loop_lists(m, d);
 	if (d->errors != errors)
 		return false;
-	Resolver r = {.m = m, .d = d, .source = block_sources(m), .uses = block_uses(m)};
+	Resolver r = {.m = m, .d = d, .source = block_sources(m)};
+	if (any_default(&r))
+		r.uses = block_uses(m);
 	resolve_all(&r);
 	if (d->errors == errors)
 		settle_defaults(&r);

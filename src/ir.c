@@ -263,7 +263,7 @@ void node_set_args(Module *m, NodeId n, uint32_t count, const Arg *args) {
 	ArgId first = args_push(m, count, args); /* before unlinking: args may be the node's own */
 	node_unlink_args(m, n);
 	node_get(m, n)->arg_first = first;
-	node_get(m, n)->arg_count = count;
+	node_get(m, n)->arg_count = (uint8_t)count;
 	for (uint32_t i = 0; i < count; i++)
 		use_link(m, first + i, n);
 }

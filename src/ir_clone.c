@@ -8,6 +8,15 @@ static void *copy_array(Arena *a, const void *at, size_t count, size_t size) {
 /* The vector gets storage of its own in arena `a`, with no spare room. */
 #define OWN(a, v) ((v)->at = copy_array((a), (v)->at, (v)->count, sizeof *(v)->at), (v)->room = (v)->count)
 
+/* The same, with room for a quarter more: what passes add to. */
+static void *copy_with_room(Arena *a, const void *at, uint32_t count, size_t size, uint32_t *room) {
+	uint32_t none = 0;
+	void *copy = vec_grow(a, NULL, &none, 0, count + count / 4 + 8, size);
+	*room = none;
+	return count ? memcpy(copy, at, count * size) : copy;
+}
+#define OWN_GROWING(a, v) ((v)->at = copy_with_room((a), (v)->at, (v)->count, sizeof *(v)->at, &(v)->room))
+
 static void own_steps(Arena *a, HostStep **steps, uint32_t count) {
 	*steps = copy_array(a, *steps, count, sizeof **steps);
 }
@@ -56,10 +65,10 @@ static void own_graphs(Arena *a, Module *m) {
 		OWN(a, &g->placeholders);
 		g->names = map_clone(a, &g->names);
 	}
-	OWN(a, &m->nodes);
-	OWN(a, &m->args);
-	OWN(a, &m->types);
-	OWN(a, &m->exprs);
+	OWN_GROWING(a, &m->nodes);
+	OWN_GROWING(a, &m->args);
+	OWN_GROWING(a, &m->types);
+	OWN_GROWING(a, &m->exprs);
 }
 
 static void own_indices(Arena *a, Module *m) {

@@ -132,8 +132,10 @@ json_t *json_read(const Reader *r) {
 	return root;
 }
 
-static void release(const Arena *a, json_t *root) {
-	if (!a->documents)
+static void release(Arena *a, json_t *root) {
+	if (a->documents)
+		arena_take(a, a->documents);
+	else
 		json_decref(root);
 }
 

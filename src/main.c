@@ -24,18 +24,19 @@ typedef struct Command {
 
 /* ---- memory of documents ---------------------------------------------------------------------------------------- */
 
-/* jansson asks for a piece for every value, key and number, and gives each back alone: half of its time. A process
- * compiles one document, so its pieces come from the arena and go with it. jansson's hooks take no argument; hence the
- * one variable of the command. The library leaves jansson's memory alone: others may use it in the same process. */
-static Arena *document_arena;
+/* jansson asks for a piece for every value, key and number, and gives each back alone: half of its time. Its pieces
+ * come from an arena instead, and once a document is read its memory is used for what is made of it. jansson's hooks
+ * take no argument; hence the one variable of the command. The library leaves jansson's memory alone: others may use it
+ * in the same process. */
+static Arena documents;
 
-static void *document_alloc(size_t size) { return arena_raw(document_arena, size); }
+static void *document_alloc(size_t size) { return arena_raw(&documents, size); }
 
 static void document_free(void *piece) { (void)piece; }
 
-static void documents_in(Arena *a) {
-	document_arena = a;
-	a->documents = true;
+static void documents_for(Arena *a) {
+	arena_init(&documents, a->oom);
+	a->documents = &documents;
 	json_set_alloc_funcs(document_alloc, document_free);
 }
 
@@ -282,8 +283,9 @@ int main(int argc, char **argv) {
 		_exit(EXIT_IO); /* whatever is half done is not touched again */
 	}
 	arena_init(&c->arena, &oom);
-	documents_in(&c->arena);
+	documents_for(&c->arena);
 	int status = command(c, argc, argv);
+	arena_free(&documents);
 	arena_free(&c->arena);
 	free(c);
 	return status;

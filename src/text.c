@@ -8,7 +8,7 @@
 
 void text_init(Text *t, Arena *a) { *t = (Text){.arena = a}; }
 
-static void text_grow(Text *t, size_t extra) {
+void text_grow(Text *t, size_t extra) {
 	size_t room = t->room ? t->room * 2 : 256;
 	while (room - t->length <= extra)
 		room *= 2;
@@ -24,26 +24,16 @@ static inline void text_room(Text *t, size_t extra) {
 		text_grow(t, extra);
 }
 
-static inline void put(Text *t, const char *s, size_t n) {
-	text_room(t, n);
-	if (n)
-		memcpy(t->at + t->length, s, n);
-	t->length += n;
-	t->at[t->length] = '\0';
-}
-
-void text_putn(Text *t, const char *s, size_t n) { put(t, s, n); }
-
-void text_put(Text *t, const char *s) { put(t, s, strlen(s)); }
-
 static void put_decimal(Text *t, bool negative, unsigned long long value) {
-	char digits[24], *at = digits + sizeof digits;
+	size_t length = negative ? 2 : 1;
+	for (unsigned long long rest = value; rest >= 10; rest /= 10)
+		length++;
+	char *at = text_more(t, length) + length;
 	do
 		*--at = (char)('0' + value % 10);
 	while ((value /= 10) != 0);
 	if (negative)
 		*--at = '-';
-	put(t, at, (size_t)(digits + sizeof digits - at));
 }
 
 static void put_signed(Text *t, long long value) {
@@ -67,28 +57,73 @@ static bool put_whole(Text *t, double value) {
 	return true;
 }
 
-/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %% and %.0f of whole numbers.
+/* digits / 10^decimals; with no decimals, without a point. */
+static void put_point(Text *t, bool negative, uint64_t digits, int decimals) {
+	uint64_t unit = 1;
+	for (int i = 0; i < decimals; i++)
+		unit *= 10;
+	put_decimal(t, negative, digits / unit);
+	if (decimals > 0)
+		text_put(t, ".");
+	for (uint64_t rest = digits % unit; unit > 1; rest %= unit) {
+		unit /= 10;
+		*text_more(t, 1) = (char)('0' + rest / unit);
+	}
+}
+
+/* %.3g of a number that it writes without an exponent, and of which it keeps 1 to 9 digits. False for others, and for
+ * one so close to the middle of two such texts that only more digits than a double has can tell. */
+static bool put_rounded(Text *t, int digits, double value) {
+	double power = 1, least = 1, size = value < 0 ? -value : value;
+	int decimals = 0;
+	for (int i = 1; i < digits; i++)
+		least *= 10;
+	if (!(size >= 1e-4 && size < least * 10 - 1))
+		return false;
+	for (; size * power < least; power *= 10)
+		decimals++;
+	double scaled = size * power;
+	uint64_t whole = (uint64_t)scaled;
+	double rest = scaled - (double)whole;
+	if (rest > 0.499999 && rest < 0.500001)
+		return false;
+	whole += rest > 0.5;
+	for (; decimals > 0 && whole % 10 == 0; decimals--)
+		whole /= 10;
+	put_point(t, value < 0, whole, decimals);
+	return true;
+}
+
+/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %% %.0f of whole numbers
+ * and %.3g.
  * Returns the text behind it; NULL for any other. */
 static const char *put_conversion(Text *t, const char *at, va_list *ap) {
-	if (at[0] == 's')
-		text_put(t, va_arg(*ap, const char *));
-	else if (at[0] == 'd')
-		put_signed(t, va_arg(*ap, int));
-	else if (at[0] == 'u')
-		put_decimal(t, false, va_arg(*ap, unsigned));
-	else if (at[0] == 'c')
-		text_putn(t, &(char){(char)va_arg(*ap, int)}, 1);
-	else if (at[0] == '%')
-		text_putn(t, "%", 1);
-	else if (at[0] == '.' && at[1] == '*' && at[2] == 's')
-		put_part(t, ap);
-	else if (at[0] == 'l' && at[1] == 'l' && at[2] == 'd')
+	switch (at[0]) {
+	case 's': text_put(t, va_arg(*ap, const char *)); return at + 1;
+	case 'd': put_signed(t, va_arg(*ap, int)); return at + 1;
+	case 'u': put_decimal(t, false, va_arg(*ap, unsigned)); return at + 1;
+	case 'c': *text_more(t, 1) = (char)va_arg(*ap, int); return at + 1;
+	case '%': *text_more(t, 1) = '%'; return at + 1;
+	case 'l':
+		if (at[1] != 'l' || at[2] != 'd')
+			return NULL;
 		put_signed(t, va_arg(*ap, long long));
-	else if (at[0] == 'z' && at[1] == 'u')
+		return at + 3;
+	case 'z':
+		if (at[1] != 'u')
+			return NULL;
 		put_decimal(t, false, va_arg(*ap, size_t));
-	else if (strncmp(at, ".0f", 3) != 0 || !put_whole(t, va_arg(*ap, double)))
-		return NULL;
-	return at + (at[0] == 'l' || at[0] == '.' ? 3 : at[0] == 'z' ? 2 : 1);
+		return at + 2;
+	case '.':
+		if (at[1] == '*' && at[2] == 's')
+			put_part(t, ap);
+		else if (at[1] == '0' && at[2] == 'f' ? !put_whole(t, va_arg(*ap, double))
+		                                      : at[1] < '1' || at[1] > '9' || at[2] != 'g' ||
+		                                                !put_rounded(t, at[1] - '0', va_arg(*ap, double)))
+			return NULL;
+		return at + 3;
+	default: return NULL;
+	}
 }
 
 /* Printing is mostly this: going through vsnprintf() would take two thirds of the time of a compilation. False, with
@@ -97,13 +132,16 @@ static bool put_simple(Text *t, const char *fmt, va_list ap) {
 	size_t before = t->length;
 	va_list copy;
 	va_copy(copy, ap);
-	while (fmt && *fmt) {
+	while (fmt) {
 		const char *end = fmt; /* what stands between two conversions is short: no call for it */
 		while (*end && *end != '%')
 			end++;
-		if (end > fmt)
-			put(t, fmt, (size_t)(end - fmt));
-		fmt = *end == '%' ? put_conversion(t, end + 1, &copy) : end;
+		char *at = text_more(t, (size_t)(end - fmt));
+		while (fmt < end)
+			*at++ = *fmt++;
+		if (!*fmt)
+			break;
+		fmt = put_conversion(t, fmt + 1, &copy);
 	}
 	va_end(copy);
 	if (!fmt)
@@ -126,7 +164,7 @@ static void put_formatted(Text *t, const char *fmt, va_list ap) {
 	t->at[t->length] = '\0';
 }
 
-static void text_vprintf(Text *t, const char *fmt, va_list ap) {
+void text_vprintf(Text *t, const char *fmt, va_list ap) {
 	text_room(t, 0);
 	t->at[t->length] = '\0';
 	if (!put_simple(t, fmt, ap))
@@ -156,26 +194,24 @@ char *arena_printf(Arena *a, const char *fmt, ...) {
 	return s;
 }
 
-/* A value of few decimals, as most constants are: digits / 10^decimals is a correctly rounded quotient of two exact
- * doubles, and so what reading the text gives; and of at most 15 digits only one text gives it. False for others. */
+static bool wants_exponent(double value) {
+	return !(value < 0 ? value <= -1e-4 && value > -1e15 : value >= 1e-4 && value < 1e15);
+}
+
+/* A value of at most 15 digits, as most constants are: digits / 10^decimals is a correctly rounded quotient of two
+ * exact doubles, and so what reading the text gives; and of so few digits only one text gives it. False for others. */
 static bool put_short_decimal(Text *t, double value) {
-	enum { DECIMALS_MAX = 14 };
+	enum { DECIMALS_MAX = 19 };
 	double size = value < 0 ? -value : value, power = 1;
-	if (!(size >= 1e-4 && size < 1e15))
+	if (wants_exponent(value))
 		return false;
 	for (int decimals = 0; decimals <= DECIMALS_MAX && size * power < 1e15; decimals++, power *= 10) {
 		uint64_t digits = (uint64_t)(size * power + 0.5);
 		if (digits >= 1000000000000000u || (double)digits / power != size)
 			continue;
-		uint64_t unit = (uint64_t)power;
-		put_decimal(t, value < 0, digits / unit);
-		text_put(t, ".");
-		for (uint64_t rest = digits % unit; unit > 1; rest %= unit) {
-			unit /= 10;
-			text_putn(t, &(char){(char)('0' + rest / unit)}, 1);
-		}
+		put_point(t, value < 0, digits, decimals);
 		if (decimals == 0)
-			text_put(t, "0");
+			text_put(t, ".0");
 		return true;
 	}
 	return false;
@@ -185,9 +221,9 @@ void text_put_double(Text *t, double value) {
 	char buffer[40];
 	if (put_short_decimal(t, value))
 		return;
-	for (int digits = 15; digits <= 17; digits++) {
+	for (int digits = wants_exponent(value) ? 15 : 16; digits <= 17; digits++) {
 		snprintf(buffer, sizeof buffer, "%.*g", digits, value);
-		if (strtod(buffer, NULL) == value)
+		if (digits < 17 && strtod(buffer, NULL) == value) /* 17 are enough for any */
 			break;
 	}
 	const char *point = localeconv()->decimal_point;

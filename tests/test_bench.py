@@ -315,7 +315,7 @@ def test_counts_above_their_limits_are_named():
 def test_the_part_without_helion_leaves_the_rest_of_the_page(tmp_path, monkeypatch):
     page = tmp_path / "page.md"
     page.write_text(f"measured\n\n{compile_speed.COST}\nold\n")
-    counts = dict.fromkeys(compile_cost.LIMITS, 1_000_000)
+    counts = dict.fromkeys(compile_cost.LIMITS, 500_000)
     monkeypatch.setattr(compile_cost, "measure_instructions", lambda: counts)
     monkeypatch.setattr(compile_cost, "measure_chains", lambda library: [(1000, 0.01, 0.002, None)])
     monkeypatch.setattr(compile_cost, "measure_python", lambda library: (1e-3, 2e-4, 5e-4))

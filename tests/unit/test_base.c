@@ -28,6 +28,58 @@ static void test_arena(void **state) {
 	arena_free(&a);
 }
 
+/* What another arena held is used before malloc is asked, and is zero where that is promised. */
+static void test_taken_memory(void **state) {
+	Arena a, other;
+	(void)state;
+	arena_init(&a, NULL);
+	arena_init(&other, NULL);
+	char *small = arena_raw(&other, 1 << 20), *large = arena_raw(&other, 20 << 20);
+	memset(small, 0xff, 1 << 20);
+	memset(large, 0xff, 20 << 20);
+	arena_take(&a, &other);
+	assert_null(other.chunk);
+	for (int i = 0; i < 3; i++) {
+		char *piece = arena_alloc(&a, 6 << 20);
+		for (size_t at = 0; at < 6 << 20; at++)
+			assert_int_equal(piece[at], 0);
+		memset(piece, 0xff, 6 << 20);
+	}
+	assert_int_equal(a.total, 0);
+	assert_int_equal(*(char *)arena_alloc(&other, 1), 0);
+	arena_free(&a);
+	arena_free(&other);
+}
+
+/* What was allocated before stays, and what comes after is zero, in one chunk and over several. */
+static void test_mark(void **state) {
+	static const size_t sizes[] = {1000, 100 << 10, 3 << 20};
+	Arena a;
+	(void)state;
+	arena_init(&a, NULL);
+	ArenaMark empty = arena_mark(&a);
+	memset(arena_raw(&a, 5000), 0xff, 5000);
+	arena_release(&a, empty);
+	char *before = memset(arena_raw(&a, 100), 'x', 100);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		ArenaMark mark = arena_mark(&a);
+		for (int turn = 0; turn < 5; turn++)
+			memset(arena_raw(&a, sizes[i]), 0xff, sizes[i]);
+		size_t total = a.total;
+		arena_release(&a, mark);
+		for (int turn = 0; turn < 5; turn++) {
+			const char *again = arena_alloc(&a, sizes[i]);
+			for (size_t at = 0; at < sizes[i]; at++)
+				assert_int_equal(again[at], 0);
+		}
+		assert_int_equal(a.total, total);
+		arena_release(&a, mark);
+		for (int at = 0; at < 100; at++)
+			assert_int_equal(before[at], 'x');
+	}
+	arena_free(&a);
+}
+
 static void test_out_of_memory(void **state) {
 	jmp_buf oom;
 	Arena a;
@@ -163,9 +215,9 @@ static void test_decimals(void **state) {
 	char expected[64];
 	(void)state;
 	arena_init(&a, NULL);
-	for (int64_t digits = 1; digits < 1000000000; digits = digits * 3 + 1) {
+	for (int64_t digits = 1; digits < 1000000000000000; digits = digits * 3 + 1) {
 		double power = 1;
-		for (int decimals = 0; decimals < 18; decimals++, power *= 10) {
+		for (int decimals = 0; decimals < 23; decimals++, power *= 10) {
 			double value = (double)(decimals % 2 ? -digits : digits) / power;
 			Text t;
 			text_init(&t, &a);
@@ -179,11 +231,38 @@ static void test_decimals(void **state) {
 	arena_free(&a);
 }
 
+#define expect_rounded(a, fmt, x)                                                                                      \
+	do {                                                                                                           \
+		char expected[64];                                                                                     \
+		snprintf(expected, sizeof expected, fmt, x);                                                           \
+		assert_string_equal(arena_printf(a, fmt, x), expected);                                                \
+	} while (0)
+
+/* What the C library makes of it, also in the middle of two texts. */
+static void test_rounded(void **state) {
+	Arena a;
+	(void)state;
+	arena_init(&a, NULL);
+	double value = 3e-7;
+	for (int turn = 0; turn < 1050; turn++, value *= 1.0371) {
+		const double numbers[] = {value, -(double)(int64_t)(value * 64) / 64, (double)(int64_t)value + 0.5};
+		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+			expect_rounded(&a, "%.1g", numbers[i]);
+			expect_rounded(&a, "%.2g", numbers[i]);
+			expect_rounded(&a, "%.3g", numbers[i]);
+			expect_rounded(&a, "%.4g", numbers[i]);
+			expect_rounded(&a, "%.9g", numbers[i]);
+		}
+	}
+	arena_free(&a);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_arena), cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_vec),
-		cmocka_unit_test(test_names), cmocka_unit_test(test_arithmetic),    cmocka_unit_test(test_nearest),
-		cmocka_unit_test(test_text),  cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_decimals),
+		cmocka_unit_test(test_arena),   cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_vec),
+		cmocka_unit_test(test_names),   cmocka_unit_test(test_arithmetic),    cmocka_unit_test(test_nearest),
+		cmocka_unit_test(test_text),    cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_decimals),
+		cmocka_unit_test(test_rounded), cmocka_unit_test(test_taken_memory),  cmocka_unit_test(test_mark),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
