@@ -54,6 +54,7 @@ static Buffered cheapest(Planner *p) {
 }
 
 static void keep_one(Plan *plan, const Buffered *b) {
+	plan->kernel = NULL; /* it said two */
 	Operand *o = &plan->operands.at[b->operand];
 	const char *name = plan->module->tensors.at[o->tensor].name;
 	if (b->loop == NONE) {

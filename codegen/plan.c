@@ -185,6 +185,7 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
+	plan->spills = -1;
 	plan->values = arena_array(a, m->nodes.count, sizeof *plan->values);
 	plan->loop_of = arena_array(a, m->graphs.count, sizeof *plan->loop_of);
 	for (GraphId g = 0; g < m->graphs.count; g++)

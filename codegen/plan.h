@@ -296,10 +296,12 @@ typedef struct Plan {
 	VEC(GridDim) grid;
 	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
 	VEC(Scratch) scratches;
-	VEC(Loop) loops;      /* outer before inner */
-	const Strips *strips; /* of the root; NULL: tiles are computed whole */
-	Value *values;        /* by NodeId */
-	uint32_t *loop_of;    /* by GraphId: index into loops; NONE */
+	VEC(Loop) loops;       /* outer before inner */
+	const Strips *strips;  /* of the root; NULL: tiles are computed whole */
+	Value *values;         /* by NodeId */
+	uint32_t *loop_of;     /* by GraphId: index into loops; NONE */
+	struct Kernel *kernel; /* once it is built; NULL */
+	int64_t spills;        /* bytes that it spills; negative: not known yet */
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;

@@ -360,7 +360,7 @@ int64_t strips_bytes(const Plan *p) {
 }
 
 /* Strips are straight code: where later phases only reduce, what they widen again of what they load is widened before
- * the reductions that they wait for (late.c). Seen for 32 to 256 rows: all of it where it goes through an exponential,
+ * the reductions that they wait for (waits.c). Seen for 32 to 256 rows: all of it where it goes through an exponential,
  * else half of it at most; nothing where a later phase stores. */
 static int64_t widened_early(const Plan *p) {
 	const Module *m = p->module;

@@ -1,5 +1,6 @@
 /* vmem.c - the VMEM model: what the kernel will hold at once, by owner, known before anything is printed. */
-#include "planner.h"
+#include "build.h"
+#include "live.h"
 
 /* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
 enum { INTERNAL_BYTES = 320 * 1024 };
@@ -146,6 +147,17 @@ static int64_t carries_bytes(const Plan *plan) {
 	return bytes;
 }
 
+/* Buffers may still be given up: the kernel is the same, but for their counts. */
+static int64_t plan_spills(Plan *plan) {
+	if (plan->spills < 0 && plan->strips)
+		plan->spills = strips_spills(plan);
+	if (plan->spills < 0) {
+		plan->kernel = plan_kernel(plan);
+		plan->spills = kernel_spills(plan->kernel, plan->module->target, plan->arena);
+	}
+	return plan->spills;
+}
+
 void plan_vmem(Plan *plan, Module *m) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	VmemUse *v = &plan->vmem;
@@ -157,10 +169,10 @@ void plan_vmem(Plan *plan, Module *m) {
 	}
 	v->inner = loops_bytes(&p);
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
-	int64_t spills = plan->strips ? strips_spills(plan) : plan_spills(&p);
+	plan->vmem_limit = m->target->vmem_bytes;
+	int64_t spills = plan_spills(plan);
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
 	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
 	v->intermediates = add_bytes(spills + spills / 16 + INTERNAL_BYTES, buffers / 80);
 	v->total = add_bytes(add_bytes(v->windows, v->inner), add_bytes(v->scratch, v->intermediates));
-	plan->vmem_limit = m->target->vmem_bytes;
 }
