@@ -11,7 +11,9 @@
  *   [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
  *   waits.
  * - A chip that moves rows one by one (TargetSpills.rows): any of these takes 2.2 times the tile, [m, b, n] 3 times of
- *   fewer than 32 bits, and 3.6 and 5 times where something is computed of it. */
+ *   fewer than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as
+ *   by x[:, None, :], takes a quarter of a register for each 128 lanes, half more of fewer
+ *   bits; rows that are stacked side by side a register each. */
 #include "live.h"
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
@@ -83,14 +85,38 @@ static int64_t transposed_size(const Lives *l, const Live *x) {
 	return before == rank - 2 ? tile * (is_narrow(live_value(l, x)) ? 13 : 12) / 10 : 0;
 }
 
+/* ---- rows that become tiles ------------------------------------------------------------------------------------- */
+
+/* A value's rows, a register for each 128 lanes. */
+static int64_t rows_bytes(const Lives *l, const KValue *v) {
+	int64_t lanes = int_round_up(int_min(last_size(v), TOO_MUCH / 1024), l->t->lanes);
+	return int_min(int_min(rows_of(v), TOO_MUCH / 1024) * lanes, TOO_MUCH / 1024) * l->t->sublanes * 4;
+}
+
+/* A view of x[:, None, :]. */
+static bool separates(const Lives *l, const Live *x) {
+	const Live *of = live_rounds_or_views(l, x) ? live_operand(l, x, 0) : NULL;
+	const KValue *to = live_value(l, x), *from = of ? live_value(l, of) : NULL;
+	return from && from->rank >= 2 && to->rank >= 3 && from->shape[from->rank - 2] > 1 &&
+	       to->shape[to->rank - 2] == 1 && last_size(from) == last_size(to);
+}
+
+static int64_t separated_size(const Lives *l, const Live *x) {
+	const KValue *v = live_value(l, x);
+	int64_t bytes = rows_bytes(l, v) * l->t->spills.rows / 100;
+	if (live_op(l, x) == K_STACK)
+		return live_stmt(l, x)->ints[0] + 2 == v->rank ? bytes : 0;
+	return separates(l, x) ? bytes / (is_narrow(v) ? 8 : 4) * (is_narrow(v) ? 3 : 1) : 0;
+}
+
 int64_t moved_spills(const Lives *l) {
 	int64_t most = 0;
 	for (ValueId v = 0; v < l->k->values.count; v++) {
 		const Live *x = l->value[v];
 		if (x && x->part == PART_MOVE)
-			most = int_max(most, moved_size(l, x));
+			most = int_max(most, int_max(moved_size(l, x), separated_size(l, x)));
 		else if (x && x->part == PART_STREAM)
-			most = int_max(most, transposed_size(l, x));
+			most = int_max(most, int_max(transposed_size(l, x), separated_size(l, x)));
 	}
 	return most;
 }

@@ -341,8 +341,8 @@ void program_emit_report(const Program *g, Text *out);
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The same of a value in vector registers, which hold 8 rows of 32 bits, of however few a value has. */
 int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
-/* vmem.c: fills p->vmem and the limit. */
-void plan_vmem(Plan *p, Module *m);
+/* vmem.c: fills p->vmem and the limit; where buffers alone do not fit without what the kernel spills, unless `all`. */
+void plan_vmem(Plan *p, Module *m, bool all);
 
 /* The node whose value n is: n, or through the names that it is only another of (Value.same_as); of NONE NONE. */
 NodeId value_root(const Plan *p, NodeId n);

@@ -158,7 +158,7 @@ static int64_t plan_spills(Plan *plan) {
 	return plan->spills;
 }
 
-void plan_vmem(Plan *plan, Module *m) {
+void plan_vmem(Plan *plan, Module *m, bool all) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	VmemUse *v = &plan->vmem;
 	*v = (VmemUse){0};
@@ -170,9 +170,9 @@ void plan_vmem(Plan *plan, Module *m) {
 	v->inner = loops_bytes(&p);
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
 	plan->vmem_limit = m->target->vmem_bytes;
-	int64_t spills = plan_spills(plan);
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
+	int64_t spills = all || buffers < plan->vmem_limit ? plan_spills(plan) : 0;
 	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
 	v->intermediates = add_bytes(spills + spills / 16 + INTERNAL_BYTES, buffers / 80);
-	v->total = add_bytes(add_bytes(v->windows, v->inner), add_bytes(v->scratch, v->intermediates));
+	v->total = add_bytes(buffers, v->intermediates);
 }
