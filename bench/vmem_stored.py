@@ -3,9 +3,9 @@
     make bench-vmem PART=stored      (or: PYTHONPATH=python .venv/bin/python bench/vmem_stored.py)
 
 Nothing is compiled by libtpu. Kernels and their bytes are those of tests/coverage/results.json and
-tests/unit/test_vmem_measured.c; of tests/test_vmem_measured.py, of the table of
-docs/vmem_accuracy.md and of the coverage's graphs on the chips that results.json has not, they are
-in bench/vmem_pairs.json, by the hash of the kernel. --record adds there what libtpu's cache knows.
+tests/unit/test_vmem_measured.c; of tests/test_vmem_measured.py, of tests/oracle/finds, of the table
+of docs/vmem_accuracy.md and of the coverage's graphs on the chips that results.json has not, they
+are in bench/vmem_pairs.json, by the hash of the kernel. --record adds there what libtpu's cache knows.
 --save FILE keeps the predictions, --against FILE says which pairs are lower and too low, or over by
 more, than what was kept.
 """
@@ -114,12 +114,25 @@ def of_kinds():
             yield Pair(f"{name}: {chip}", chip, module)
 
 
+def of_finds():
+    """What the oracle has found."""
+    for path in sorted((ROOT / "tests" / "oracle" / "finds").glob("*.json")):
+        document = json.loads(path.read_text())["document"]
+        for chip in accuracy.CHIPS:
+            try:
+                module = binding.compile(document, None, chip)
+            except CompileError:
+                continue
+            yield Pair(f"{path.stem}: {chip}", chip, module)
+
+
 SOURCES = {
     "coverage": of_coverage,
     "other chips": of_other_chips,
     "draws": of_draws,
     "unit tests": of_unit_tests,
     "kinds": of_kinds,
+    "finds": of_finds,
 }
 
 

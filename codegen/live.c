@@ -163,14 +163,15 @@ Live *live_product(const Lives *l, const Live *sum) {
 	return NULL;
 }
 
-/* The loop's next step gets it: as it is, rounded, or with more added to it. */
+/* The loop's next step gets it: as it is, rounded, chosen, or with more added to it. */
 static bool is_handed_on(const Kernel *k, RegionId region, ValueId v) {
 	const KStmt *yield = &k->stmts.at[k->regions.at[region].last];
 	for (uint32_t i = 0; yield->op == K_YIELD && i < yield->arg_count; i++) {
 		KArg a = k->args.at[yield->arg_first + i];
 		while (a.kind == KARG_VALUE && a.value != v && k->values.at[a.value].def != NONE) {
 			const KStmt *s = &k->stmts.at[k->values.at[a.value].def];
-			a = s->op == K_CONVERT || s->op == OP_ADD ? k->args.at[s->arg_first] : (KArg){0};
+			bool goes_on = s->op == K_CONVERT || s->op == OP_ADD || s->op == OP_WHERE;
+			a = goes_on ? k->args.at[s->arg_first + (s->op == OP_WHERE)] : (KArg){0};
 		}
 		if (a.kind == KARG_VALUE && a.value == v)
 			return true;

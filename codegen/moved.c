@@ -12,8 +12,8 @@
  *   waits.
  * - A chip that moves rows one by one (TargetSpills.rows): any of these takes 2.2 times the tile, [m, b, n] 3 times of
  *   fewer than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as
- *   by x[:, None, :], takes a quarter of a register for each 128 lanes, half more of fewer
- *   bits; rows that are stacked side by side a register each. */
+ *   by x[:, None, :] or a store to out[:, 0, :], takes a register, half more of fewer bits; where rows are stacked side
+ *   by side, each takes a register for each 128 lanes. */
 #include "live.h"
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
@@ -87,13 +87,7 @@ static int64_t transposed_size(const Lives *l, const Live *x) {
 
 /* ---- rows that become tiles ------------------------------------------------------------------------------------- */
 
-/* A value's rows, a register for each 128 lanes. */
-static int64_t rows_bytes(const Lives *l, const KValue *v) {
-	int64_t lanes = int_round_up(int_min(last_size(v), TOO_MUCH / 1024), l->t->lanes);
-	return int_min(int_min(rows_of(v), TOO_MUCH / 1024) * lanes, TOO_MUCH / 1024) * l->t->sublanes * 4;
-}
-
-/* A view of x[:, None, :]. */
+/* x[:, None, :]. */
 static bool separates(const Lives *l, const Live *x) {
 	const Live *of = live_rounds_or_views(l, x) ? live_operand(l, x, 0) : NULL;
 	const KValue *to = live_value(l, x), *from = of ? live_value(l, of) : NULL;
@@ -101,22 +95,42 @@ static bool separates(const Lives *l, const Live *x) {
 	       to->shape[to->rank - 2] == 1 && last_size(from) == last_size(to);
 }
 
-static int64_t separated_size(const Lives *l, const Live *x) {
-	const KValue *v = live_value(l, x);
-	int64_t bytes = rows_bytes(l, v) * l->t->spills.rows / 100;
-	if (live_op(l, x) == K_STACK)
-		return live_stmt(l, x)->ints[0] + 2 == v->rank ? bytes : 0;
-	return separates(l, x) ? bytes / (is_narrow(v) ? 8 : 4) * (is_narrow(v) ? 3 : 1) : 0;
+/* To out[:, 0, :]; of packed elements they are in stored.c. */
+static bool stores_rows(const Lives *l, const Live *x) {
+	const KRef *ref = &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
+	const Live *of = live_operand(l, x, 1);
+	const KValue *v = of ? live_value(l, of) : NULL;
+	return v && v->rank >= 2 && v->shape[v->rank - 2] > 1 && !is_narrow(v) && ref->rank >= 3 &&
+	       ref->dim[ref->rank - 2].kind == KDIM_AT;
 }
 
-int64_t moved_spills(const Lives *l) {
+/* Where rows are moved one by one. */
+static int64_t separated_size(const Lives *l, const Live *x) {
+	const KValue *v = live_value(l, x->part == PART_STORE ? live_operand(l, x, 1) : x);
+	int64_t rows = rows_of(v), lanes = int_round_up(int_min(last_size(v), TOO_MUCH / 1024), l->t->lanes);
+	if (live_op(l, x) == K_STACK)
+		return live_stmt(l, x)->ints[0] + 2 == v->rank ? int_min(rows * lanes, TOO_MUCH) * 32 : 0;
+	return is_narrow(v) ? rows * REGISTER_BYTES / 2 * 3 : rows * REGISTER_BYTES;
+}
+
+static int64_t size_of(const Lives *l, const Live *x) {
+	bool rows = x->part == PART_STORE ? stores_rows(l, x) : live_op(l, x) == K_STACK || separates(l, x);
+	int64_t bytes = rows && l->t->spills.rows ? separated_size(l, x) * l->t->spills.rows / 100 : 0;
+	if (x->part == PART_MOVE)
+		return int_max(bytes, moved_size(l, x));
+	return x->part == PART_STREAM ? int_max(bytes, transposed_size(l, x)) : bytes;
+}
+
+static int64_t most_moved(const Lives *l, const Region *r) {
 	int64_t most = 0;
-	for (ValueId v = 0; v < l->k->values.count; v++) {
-		const Live *x = l->value[v];
-		if (x && x->part == PART_MOVE)
-			most = int_max(most, int_max(moved_size(l, x), separated_size(l, x)));
-		else if (x && x->part == PART_STREAM)
-			most = int_max(most, int_max(transposed_size(l, x), separated_size(l, x)));
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		const Live *x = &r->at[pos];
+		if (x->part == PART_MOVE || x->part == PART_STREAM || x->part == PART_STORE)
+			most = int_max(most, size_of(l, x));
+		if (x->body)
+			most = int_max(most, most_moved(l, x->body));
 	}
 	return most;
 }
+
+int64_t moved_spills(const Lives *l) { return most_moved(l, l->root); }

@@ -27,11 +27,16 @@ int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *s
 	return checked_mul(bytes, bits, &bits) ? (bits + 7) / 8 : INT64_MAX / 16;
 }
 
+/* Far above any VMEM a size is no more than that. */
 int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
-	int64_t whole[DIM_MAX + 1] = {0}, bits = int_max(dtype_vmem_bits(dtype), 4);
-	for (uint32_t i = 0; i < rank; i++)
-		whole[i] = i + 2 == rank ? int_round_up(shape[i], t->sublanes * 32 / int_min(bits, 32)) : shape[i];
-	return vmem_bytes(t, dtype, rank, whole);
+	enum { MOST = 1 << 28 };
+	int64_t bits = int_max(dtype_vmem_bits(dtype), 4), elements = 1;
+	for (uint32_t i = 0; i < rank; i++) {
+		int64_t unit = i + 1 == rank ? t->lanes : i + 2 == rank ? t->sublanes * 32 / int_min(bits, 32) : 1;
+		int64_t size = int_min(shape[i], MOST);
+		elements = int_min(elements, MOST) * (unit > 1 ? int_round_up(size, unit) : size);
+	}
+	return (elements * bits + 7) / 8;
 }
 
 static int64_t add_bytes(int64_t a, int64_t b) { return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b; }
