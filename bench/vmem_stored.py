@@ -5,7 +5,8 @@
 Nothing is compiled by libtpu. Kernels and their bytes are those of tests/coverage/results.json and
 tests/unit/test_vmem_measured.c; of tests/test_vmem_measured.py, of tests/oracle/finds, of the table
 of docs/vmem_accuracy.md and of the coverage's graphs on the chips that results.json has not, they
-are in bench/vmem_pairs.json, by the hash of the kernel. --record adds there what libtpu's cache knows.
+are in bench/vmem_pairs.json, by the hash of the kernel. --record adds there what the cache of
+libtpu's verdicts knows.
 --save FILE keeps the predictions, --against FILE says which pairs are lower and too low, or over by
 more, than what was kept.
 """

@@ -202,28 +202,34 @@ static void meet_columns(Region *r, Live *x) {
 
 /* ---- columns that are turned ------------------------------------------------------------------------------------ */
 
-/* What a column that becomes a row is computed of that comes out of the unit for lanes, or of a loop; each counts once.
- */
-static int64_t sources(const Lives *l, Live *x, StmtId row) {
-	if (x->seen == row)
-		return 0;
-	x->seen = row;
-	if (turns(l, x))
-		return live_wide_bytes(l, x);
+/* Bytes that come out of the unit for lanes, or of a loop. */
+static int64_t source_bytes(const Lives *l, const Live *x) {
 	if (live_reduces_lanes(l, x))
 		return live_wide_bytes(l, x) / (l->t->bf16_vpu && is_narrow(live_value(l, x)) ? 2 : 1);
-	if (!part_streams(x->part))
-		return x->shape == SHAPE_COLUMN && x->part != PART_NOTHING ? live_wide_bytes(l, x) : 0;
+	bool column = x->shape == SHAPE_COLUMN && !part_streams(x->part) && x->part != PART_NOTHING;
+	return column || turns(l, x) ? live_wide_bytes(l, x) : 0;
+}
+
+/* All that a column that becomes a row is computed of; each counts once. */
+static int64_t sources(const Lives *l, const Live *row) {
+	VEC(Live *) left = {0};
 	int64_t bytes = 0;
-	for (uint32_t i = 0; i < x->reads; i++)
-		bytes += sources(l, l->reads.at[x->read + i], row);
-	return int_min(bytes, TOO_MUCH);
+	vec_push(l->a, &left, live_operand(l, row, 0));
+	while (left.count) {
+		Live *x = left.at[--left.count];
+		if (!x || x->seen == row->stmt)
+			continue;
+		x->seen = row->stmt;
+		int64_t own = source_bytes(l, x);
+		bytes = int_min(bytes + own, TOO_MUCH);
+		for (uint32_t i = 0; part_streams(x->part) && own == 0 && i < x->reads; i++)
+			vec_push(l->a, &left, l->reads.at[x->read + i]);
+	}
+	return bytes;
 }
 
 static void turn_column(Lives *l, Live *x) {
-	int64_t bytes = turns(l, x)                 ? live_wide_bytes(l, x)
-	                : live_op(l, x) == K_TO_ROW ? sources(l, live_operand(l, x, 0), x->stmt)
-	                                            : 0;
+	int64_t bytes = turns(l, x) ? live_wide_bytes(l, x) : live_op(l, x) == K_TO_ROW ? sources(l, x) : 0;
 	turn(l, bytes);
 }
 
