@@ -135,6 +135,8 @@ void region_waits(Region *r);
 int64_t stored_spills(const Lives *l);
 /* moved.c: bytes of the largest value that is moved whole. */
 int64_t moved_spills(const Lives *l);
+/* striped.c: of a kernel whose rows are computed in strips. */
+int64_t striped_spills(const Lives *l);
 /* spills.c: bytes of the values held at once that the vector registers have no room for. */
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a);
 

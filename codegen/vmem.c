@@ -154,8 +154,6 @@ static int64_t carries_bytes(const Plan *plan) {
 
 /* Buffers may still be given up: the kernel is the same, but for their counts. */
 static int64_t plan_spills(Plan *plan) {
-	if (plan->spills < 0 && plan->strips)
-		plan->spills = strips_spills(plan);
 	if (plan->spills < 0) {
 		plan->kernel = plan_kernel(plan);
 		plan->spills = kernel_spills(plan->kernel, plan->module->target, plan->arena);
