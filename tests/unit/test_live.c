@@ -4,23 +4,28 @@
 
 enum { TILE = 256 * 512 * 4 };
 
-/* Bytes that the kernel of this body spills. It has x and y float32 [256, 512], c [256, 1], w [512, 512], o and
- * q like x, and scratch acc. */
+/* Bytes that the kernel of this body spills. It has x and y float32 [256, 512], c [256, 1], w [512, 512], b
+ * like x in bfloat16, o and q like x, r [256, 1, 512], p [256, 2, 512], c_out like c, and scratch acc. */
 static int64_t spilled(const char *chip, const char *body) {
 	Front f;
 	front_start(&f);
-	const char *text = arena_printf(&f.arena,
-	                                "program p for v6e\ninput x float32[256, 512]\noutput o float32[256, 512]\n"
-	                                "kernel k {\n"
-	                                "  in x_ref vmem float32[256, 512] of [256, 512] at (0, 0) buffers 1\n"
-	                                "  in y_ref vmem float32[256, 512] of [256, 512] at (0, 0) buffers 1\n"
-	                                "  in c_ref vmem float32[256, 1] of [256, 1] at (0, 0) buffers 1\n"
-	                                "  in w_ref vmem float32[512, 512] of [512, 512] at (0, 0) buffers 1\n"
-	                                "  out o_ref vmem float32[256, 512] of [256, 512] at (0, 0) buffers 1\n"
-	                                "  out q_ref vmem float32[256, 512] of [256, 512] at (0, 0) buffers 1\n"
-	                                "  scratch acc_ref vmem float32[256, 512]\n"
-	                                "%s}\nhost(x) {\n  return x\n}\n",
-	                                body);
+	const char *text =
+		arena_printf(&f.arena,
+	                     "program p for v6e\ninput x float32[256, 512]\noutput o float32[256, 512]\n"
+	                     "kernel k {\n"
+	                     "  in x_ref vmem float32[256, 512] of [256, 512] at (0, 0) buffers 1\n"
+	                     "  in y_ref vmem float32[256, 512] of [256, 512] at (0, 0) buffers 1\n"
+	                     "  in c_ref vmem float32[256, 1] of [256, 1] at (0, 0) buffers 1\n"
+	                     "  in w_ref vmem float32[512, 512] of [512, 512] at (0, 0) buffers 1\n"
+	                     "  in b_ref vmem bfloat16[256, 512] of [256, 512] at (0, 0) buffers 1\n"
+	                     "  out o_ref vmem float32[256, 512] of [256, 512] at (0, 0) buffers 1\n"
+	                     "  out q_ref vmem float32[256, 512] of [256, 512] at (0, 0) buffers 1\n"
+	                     "  out r_ref vmem float32[256, 1, 512] of [256, 1, 512] at (0, 0, 0) buffers 2\n"
+	                     "  out p_ref vmem float32[256, 2, 512] of [256, 2, 512] at (0, 0, 0) buffers 2\n"
+	                     "  out c_out_ref vmem float32[256, 1] of [256, 1] at (0, 0) buffers 2\n"
+	                     "  scratch acc_ref vmem float32[256, 512]\n"
+	                     "%s}\nhost(x) {\n  return x\n}\n",
+	                     body);
 	f.source = (Source){.name = "k.kernel", .text = text, .length = strlen(text)};
 	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
 	if (!p)
@@ -115,6 +120,42 @@ static void what_moves_goes_through_registers_whole(void **state) {
 	assert_int_equal(spilled("v6e", body), 3 * TILE - SPARE_BYTES);
 }
 
+/* v4 moves rows one by one: a register for each that becomes a tile, one for each 128 lanes of those side by side. */
+static void what_is_moved_row_by_row(void **state) {
+	(void)state;
+	static const char *const view = LOADED "  d = index x items=[:, None, :] : float32[256, 1, 512]\n"
+					       "  store r_ref[...], d\n";
+	assert_int_equal(spilled("v4", view), 256 * 4096 - SPARE_BYTES);
+	assert_int_equal(spilled("v6e", view), 0);
+	static const char *const stack = LOADED EXPONENT "  d = stack x, e axis=1 : float32[256, 2, 512]\n"
+							 "  store p_ref[...], d\n";
+	assert_int_equal(spilled("v4", stack), 2 * TILE * 8 - SPARE_BYTES);
+	assert_int_equal(spilled("v6e", stack), 0);
+}
+
+/* Each step's sum of columns is ready before its turn: twice, beside the carried one. */
+static void what_unrolled_steps_compute_early(void **state) {
+	(void)state;
+	enum { COLUMN = 256 * 128 * 4 };
+	const TargetSpills *s = of("v6e");
+	static const char *const body =
+		"  z = zeros" COLUMNED "  o = loop step(j) unroll carry (t = z) : float32[256, 1] column {\n"
+		"    dim j steps (4) full 4 tail 0 size 512\n"
+		"    x = load x_ref[...]" TILED "    s = sum x keep=1 axes=(1)" COLUMNED "    n = add t, s" COLUMNED
+		"    yield n\n  }\n  d = add o, 1.0" COLUMNED "  store c_out_ref[...], d\n";
+	assert_int_equal(spilled("v6e", body), COLUMN * (s->columns + INT64_C(3) * 2 * s->steps) / 100 - SPARE_BYTES);
+}
+
+/* Rows in strips: no tile is held, but what the maximum adds up in, and what is widened for the sum. */
+static void what_strips_spill(void **state) {
+	(void)state;
+	static const char *const body =
+		"  strips 512 128\n  b = load b_ref[...] : bfloat16[256, 512]\n  x = convert b" TILED
+		"  m = max x keep=1 axes=(1)" COLUMNED "  d = sub x, m" TILED "  e = exp d" TILED
+		"  s = sum e keep=1 axes=(1)" COLUMNED "  store c_out_ref[...], s\n";
+	assert_int_equal(spilled("v6e", body), TILE + 2 * (256 * 128 * 4));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_streams_is_not_held),
@@ -123,6 +164,9 @@ int main(void) {
 		cmocka_unit_test(what_meets_a_loaded_column_waits),
 		cmocka_unit_test(what_a_product_holds),
 		cmocka_unit_test(what_moves_goes_through_registers_whole),
+		cmocka_unit_test(what_is_moved_row_by_row),
+		cmocka_unit_test(what_unrolled_steps_compute_early),
+		cmocka_unit_test(what_strips_spill),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
