@@ -229,7 +229,8 @@ def main():
     if options.save:
         options.save.write_text(json.dumps(found, indent=1) + "\n")
     if options.record:
-        lines = ",\n".join(f"{json.dumps(n)}: {json.dumps(p)}" for n, p in sorted(known.items()))
+        kept = sorted((name, pair) for name, pair in known.items() if name in found)
+        lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(pair)}" for name, pair in kept)
         PAIRS.write_text(f"{{\n{lines}\n}}\n")
 
 

@@ -20,17 +20,15 @@
 
 /* Columns that become lanes are turned to theirs one by one; other parts start at whole tiles of lanes, or move. */
 static int64_t joined_times(const Lives *l, const Live *x) {
-	bool columns = true;
-	int64_t lanes = 0;
-	for (uint32_t i = 0; i + 1 < x->reads; i++)
+	int64_t lanes = 0, before = (int64_t)x->reads - 1;
+	for (int64_t i = 0; i < before; i++)
 		lanes += last_size(live_value(l, l->reads.at[x->read + i]));
-	columns = lanes == x->reads - 1;
-	if (columns)
-		return int_max(2 * (int64_t)x->reads - 3, 1);
+	if (lanes == before)
+		return int_max(2 * before - 1, 1);
 	return lanes % l->t->lanes ? 3 : 0;
 }
 
-/* Times the tile of `of` that a move of lanes keeps beside itself. */
+/* Bytes that a move of lanes keeps beside itself. */
 static int64_t moved_size(const Lives *l, const Live *x) {
 	const Live *of = live_operand(l, x, 0);
 	const KStmt *s = live_stmt(l, x);
