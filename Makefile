@@ -239,10 +239,11 @@ bench-passes: build need-export
 bench-profile: build need-venv
 	$(WITH_PYTHON) bench/profile_accuracy.py
 
-# VMEM predicted against used, on drawn kernels; with docs/vmem_accuracy.md (slow, cached).
+# VMEM predicted against used, on drawn kernels; with docs/vmem_accuracy.md (slow, cached). PART=stored: against all that
+# was measured before, in seconds; ARGS="--save FILE", then ARGS="--against FILE" for what has changed.
 .PHONY: bench-vmem
 bench-vmem: build need-venv
-	$(WITH_PYTHON) bench/vmem_accuracy.py
+	$(WITH_PYTHON) bench/$(if $(filter stored,$(PART)),vmem_stored,vmem_accuracy).py $(ARGS)
 
 # ---- lint and instrumented builds -------------------------------------------------------------------------------------
 
@@ -370,7 +371,8 @@ help:
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
-	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
+	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
+	@echo '                   that was measured before, in seconds'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'
 	@echo 'make wheels sdist  dist/: wheels for x86_64 and aarch64 that need no compiler, and the sources'
 	@echo 'make check-package the tests of what is installed: wheels, sdist, make install, the demo'

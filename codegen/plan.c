@@ -185,6 +185,7 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
+	plan->spills = -1;
 	plan->values = arena_raw(a, m->nodes.count * sizeof *plan->values);
 	for (NodeId n = 0; n < m->nodes.count; n++)
 		plan->values[n] = (Value){.same_as = NONE, .compute = DTYPE_NONE};

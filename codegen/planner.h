@@ -156,13 +156,9 @@ double matmul_flops(Planner *p, NodeId n);
 double loop_steps(Planner *p, const Loop *loop, bool tail_too);
 double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);
 
-/* spills.c: bytes of the values held at once that the vector registers have no room for. */
-int64_t plan_spills(Planner *p);
-
-/* strips.c: n may be printed inside its user; bytes of the stashes; what the strips spill. */
+/* strips.c: n may be printed inside its user; bytes of the stashes. */
 bool strips_may_inline(const Plan *p, NodeId n, NodeId user);
 int64_t strips_bytes(const Plan *p);
-int64_t strips_spills(const Plan *p);
 
 /* arith.c: dtypes. Argument i is a condition, which takes no part in promotion. */
 bool arith_is_condition(uint16_t op, uint32_t i);
