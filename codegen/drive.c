@@ -189,8 +189,10 @@ static void settle_here(Driver *d, const Flow *flow, StmtId s) {
 	for (uint32_t i = 0; i < kernel_stmt(k, s)->result_count; i++) {
 		KValue *v = &k->values.at[kernel_stmt(k, s)->result + i];
 		uint32_t c = v->as == NONE ? NONE : carried_by(d, v->as);
-		if (c != NONE && flow->value[c] != NONE)
+		if (c != NONE && flow->value[c] != NONE) {
 			v->as = flow->value[c];
+			v->var = NULL;
+		}
 	}
 	RegionId body = kernel_stmt(k, s)->body;
 	for (StmtId in = body == NONE ? NONE : region_first(k, body); in != NONE; in = kernel_stmt(k, in)->next)

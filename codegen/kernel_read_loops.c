@@ -311,6 +311,24 @@ static void read_steps(KReader *r, KLoop *loop, TokenList *steps) {
 	kread_expect(r, ")");
 }
 
+static void join_results(Kernel *k, StmtId s, void *data) {
+	const KLoop *loop = data;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->result_count; i++) {
+		KValue *x = &k->values.at[kernel_stmt(k, s)->result + i];
+		for (uint32_t c = 0; x->var && c < loop->carried.count; c++) {
+			const char *carried = k->values.at[loop->carried.at[c]].var;
+			x->as = carried && strcmp(carried, x->var) == 0 ? loop->carried.at[c] : x->as;
+		}
+	}
+}
+
+/* What a region of a loop calls as the loop calls what it carries takes that over, wherever the region goes. */
+static void join_carried(Kernel *k, StmtId s) {
+	RegionId regions[STMT_REGIONS_MAX];
+	for (uint32_t i = kernel_regions(k, s, regions); i-- > 0;)
+		kernel_walk(k, regions[i], join_results, kernel_stmt(k, s)->loop);
+}
+
 void kread_loop(KReader *r, Draft *d) {
 	KLoop *loop = new_of(r, sizeof *loop);
 	TokenList steps = {0};
@@ -337,5 +355,6 @@ void kread_loop(KReader *r, Draft *d) {
 	}
 	kernel_stmt(r->k, d->stmt)->loop = loop;
 	draft_body(r, d, read_loop_line, &d->stmt);
+	join_carried(r->k, d->stmt);
 	kscope_cut(r, mark);
 }
