@@ -160,10 +160,11 @@ modules-record: build need-venv
 graphs: need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) tools/graphs.py $(MATCH)
 
-# docs/ops.md and docs/diagnostics.md, from the source.
+# docs/ops.md, docs/diagnostics.md, and the lists of keys and dtypes in other pages, from the source.
 docs: build need-venv $(BUILD)/tools/print_ops
 	$(BUILD)/tools/print_ops >docs/ops.md
 	$(PYTHON) tools/diagnostics.py
+	$(PYTHON) tools/tables.py
 
 golden: build need-venv
 	$(WITH_PYTHON) tests/golden/golden.py --update
@@ -194,7 +195,7 @@ soak-page: need-venv
 .PHONY: mutations
 mutations: need-c need-venv
 	@$(MAKE) --no-print-directory $(ASAN) all
-	$(PYTHON) tests/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0) --pallasc build/asan/pallasc
+	PALLASC=build/asan/pallasc $(WITH_PYTHON) tests/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0)
 
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/ops/probe.py
@@ -238,10 +239,11 @@ bench-passes: build need-export
 bench-profile: build need-venv
 	$(WITH_PYTHON) bench/profile_accuracy.py
 
-# VMEM predicted against used, on drawn kernels; with docs/vmem_accuracy.md (slow, cached).
+# VMEM predicted against used, on drawn kernels; with docs/vmem_accuracy.md (slow, cached). PART=stored: against all that
+# was measured before, in seconds; ARGS="--save FILE", then ARGS="--against FILE" for what has changed.
 .PHONY: bench-vmem
 bench-vmem: build need-venv
-	$(WITH_PYTHON) bench/vmem_accuracy.py
+	$(WITH_PYTHON) bench/$(if $(filter stored,$(PART)),vmem_stored,vmem_accuracy).py $(ARGS)
 
 # ---- lint and instrumented builds -------------------------------------------------------------------------------------
 
@@ -369,7 +371,8 @@ help:
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
-	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached)'
+	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
+	@echo '                   that was measured before, in seconds'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'
 	@echo 'make wheels sdist  dist/: wheels for x86_64 and aarch64 that need no compiler, and the sources'
 	@echo 'make check-package the tests of what is installed: wheels, sdist, make install, the demo'

@@ -42,7 +42,7 @@ PYTHON = """
 take {bare:.2f} ms (module, plan, report); of a dict, first written as JSON, {document:.2f} ms more.
 """
 CHAINS = """
-Chains of pointwise ops, one root: the cost of a node stays the same.
+Chains of pointwise ops, one root: the cost of a node stays the same. CPU time.
 
 """
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")

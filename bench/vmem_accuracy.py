@@ -205,10 +205,15 @@ class Walk:
         if module is None:
             return None
         vmem = module.plan["vmem"]
-        source = re.sub(r"(vmem_limit_bytes=)\d+", rf"\g<1>{limit}", module.source)
+        source = limited(module.source, self.chip)
         sizes = {old: new for old, new in self.sizes.items() if old != new}
         draw = (self.graph, copy.deepcopy(self.config), self.chip, sizes, self.dtypes, source)
         return Triple(*draw, vmem["total"], vmem["intermediates"], limit)
+
+
+def limited(source, chip):
+    """A kernel's text with the chip's limit in it."""
+    return re.sub(r"(vmem_limit_bytes=)\d+", rf"\g<1>{LIMITS[chip]}", source)
 
 
 def compiled(document, config, chip):

@@ -264,12 +264,12 @@ Dtype arith_conversion_hub(Dtype from, Dtype to) {
 /* ---- what the chips take ---------------------------------------------------------------------------------------- */
 
 enum {
-#define X(e, name, jnp, bits, cls) SET_##e = 1 << DTYPE_##e,
-	DTYPES(X)
-#undef X
-		SET_ALL = (1 << DTYPE_I64) - 1, /* the pass int64 leaves none */
+#define DTYPE(e, name, class, ...) SET_##e = 1 << DTYPE_##e,
+#include "dtypes.def"
+#undef DTYPE
+	SET_ALL = (1 << DTYPE_I64) - 1, /* the pass int64 leaves none */
 	NOT_FOR_MXU = SET_I32 | SET_I16 | SET_I4 | SET_U32 | SET_U16 | SET_U8 | SET_BOOL | SET_F16,
-	SET_FLOATS = SET_F32 | SET_BF16 | SET_F16 | SET_F8E4M3 | SET_F8E5M2
+	SET_FLOATS = (1 << DTYPE_I32) - 1 /* they come first */
 };
 
 /* What Mosaic refuses, or computes otherwise: (op, the dtypes of its operands). Probed with libtpu 0.0.51. */

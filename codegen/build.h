@@ -36,7 +36,9 @@ static inline Planner build_planner(const Builder *b) {
 	return (Planner){.plan = (Plan *)(uintptr_t)b->plan, .m = b->m, .a = b->a};
 }
 
-/* build_kernel.c: all kernels of a program, and the wrapper around them. */
+/* build_kernel.c: the kernel of a plan. */
+Kernel *plan_kernel(const Plan *p);
+/* All kernels of a program, and the wrapper around them. */
 KProgram *program_build(const Program *g);
 /* build_host.c */
 void build_host(const Program *g, KProgram *out);

@@ -1,6 +1,7 @@
 /* build_host.c - the wrapper around the kernels: views of the arrays that go in, a launch of each, views back of what
  * comes out, and what `returns` makes of it. */
 #include "build.h"
+#include "keys.h"
 
 typedef struct Host {
 	const Program *whole;
@@ -269,14 +270,10 @@ static void build_outputs(Host *h, KProgram *out) {
 
 /* ---- the configuration in force, as far as it can be given back ------------------------------------------------- */
 
-static void put_reduction_loops(Text *out, const ConfigList *list) {
-	text_put(out, ", \"reduction_loops\": [");
-	for (uint32_t i = 0; i < list->values.count; i++)
-		if (list->values.at[i])
-			text_printf(out, "%s%lld", i ? ", " : "", (long long)list->values.at[i]);
-		else
-			text_put(out, i ? ", null" : "null");
-	text_put(out, "]");
+/* A key that was given. */
+static void put_key(Host *h, uint32_t key, Text *out) {
+	text_printf(out, ", \"%s\": ", key_rows[key].name);
+	key_put(&key_rows[key], &h->m->config, true, out);
 }
 
 static const char *config_text(Host *h) {
@@ -288,7 +285,7 @@ static const char *config_text(Host *h) {
 			text_printf(&sizes, sizes.length ? ", %lld" : "%lld", (long long)h->m->narrowed.at[b].asked);
 	text_printf(&out, "\"block_sizes\": [%s]", sizes.at ? sizes.at : "");
 	if (h->m->config.reduction_loops.set)
-		put_reduction_loops(&out, &h->m->config.reduction_loops);
+		put_key(h, KEY_OF_reduction_loops, &out);
 	for (uint32_t k = 0, said = 0; k < h->whole->kernels.count && !said; k++) {
 		const Plan *p = h->whole->kernels.at[k];
 		said = p->loops.count;
@@ -296,8 +293,7 @@ static const char *config_text(Host *h) {
 			text_printf(&out, ", \"pallas_loop_type\": \"%s\"", loop_type_name(p->loops.at[0].type));
 	}
 	if (h->m->config.pre_broadcast.set && (Choice)h->m->config.pre_broadcast.value != CHOICE_AUTO)
-		text_printf(&out, ", \"pallas_pre_broadcast\": %s",
-		            (Choice)h->m->config.pre_broadcast.value == CHOICE_ON ? "true" : "false");
+		put_key(h, KEY_OF_pre_broadcast, &out);
 	for (TunableId t = 0; t < h->m->tunables.count; t++) {
 		text_put(&out, ", ");
 		text_put_json(&out, h->m->tunables.at[t].name);

@@ -116,8 +116,8 @@ static void add_strips(Builder *b) {
 	b->k->strips = strips;
 }
 
-static Kernel *build_kernel(const Program *g, const Plan *p) {
-	Builder b = {.plan = p, .m = (Module *)(uintptr_t)p->module, .a = g->arena};
+Kernel *plan_kernel(const Plan *p) {
+	Builder b = {.plan = p, .m = (Module *)(uintptr_t)p->module, .a = p->arena};
 	uint32_t loops = p->loops.count + 1;
 	b.k = kernel_new(b.a, p->module->name);
 	b.at = b.k->body;
@@ -135,15 +135,19 @@ static Kernel *build_kernel(const Program *g, const Plan *p) {
 	build_graph(&b, p->root);
 	if (p->strips)
 		add_strips(&b);
-	b.k->turns = p->back_and_forth;
 	return b.k;
 }
 
 KProgram *program_build(const Program *g) {
 	KProgram *out = arena_alloc(g->arena, sizeof *out);
 	out->arena = g->arena;
-	for (uint32_t i = 0; i < g->kernels.count; i++)
-		vec_push(g->arena, &out->kernels, build_kernel(g, g->kernels.at[i]));
+	for (uint32_t i = 0; i < g->kernels.count; i++) {
+		Plan *p = g->kernels.at[i];
+		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
+		k->turns = p->back_and_forth;
+		p->kernel = NULL; /* rewrites change it */
+		vec_push(g->arena, &out->kernels, k);
+	}
 	build_host(g, out);
 	return out;
 }

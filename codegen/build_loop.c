@@ -60,8 +60,6 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	                  .output = win->output,
 	                  .dma = win->dma,
 	                  .copy = arena_printf(b->a, "%s_copy", b->m->tensors.at[o->tensor].name),
-	                  .ahead = win->ahead,
-	                  .behind = win->behind,
 	                  .index = index,
 	                  .start = start,
 	                  .multiple = win->multiple,
@@ -93,12 +91,12 @@ static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 		vec_push(b->a, &out->carried, v);
 		bool scratch = loop->carries.at[i].place == CARRY_SCRATCH;
 		vec_push(b->a, &out->place, scratch ? b->scratch[loop->carries.at[i].scratch] : NONE);
+		vec_push(b->a, &out->odd, NONE);
 	}
 }
 
 /* A loop that passes some values on fills scratch first. */
 static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initial) {
-	StmtId last = b->k->regions.at[b->at].last;
 	for (int scratch = 1; scratch >= 0; scratch--)
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
 			bool held = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
@@ -106,6 +104,10 @@ static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initi
 			if (held == (bool)scratch)
 				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
 		}
+}
+
+/* What stands behind `last` makes the initial values. */
+static void mark_initial(Builder *b, StmtId last) {
 	for (StmtId s = last == NONE ? region_first(b->k, b->at) : kernel_stmt(b->k, last)->next; s != NONE;
 	     s = kernel_stmt(b->k, s)->next)
 		kernel_stmt(b->k, s)->flags |= KSTMT_INITIAL;
@@ -129,19 +131,29 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 	b->at = outer;
 }
 
+/* What reads a result of the loop reads this. */
+static void give_result(Builder *b, NodeId call, uint32_t output, KArg result) {
+	for (ArgId u = node_uses(b->m, call); u != NONE; u = arg_get(b->m, u)->next_use) {
+		NodeId n = arg_get(b->m, u)->user;
+		if (node_get(b->m, n)->op == OP_GETITEM && node_arg(b->m, n, 1)->integer == (int64_t)output)
+			b->value[n] = result;
+	}
+}
+
 static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 	for (uint32_t i = 0; i < loop->carries.count; i++) {
-		KValue carried = b->k->values.at[kernel_stmt(b->k, s)->loop->carried.at[i]];
-		ValueId v =
-			kernel_result(b->k, s, carried.type, carried.dtype, carried.rank, carried.shape, carried.name);
-		b->k->values.at[v].layout = carried.layout;
-		for (ArgId u = node_uses(b->m, call); u != NONE; u = arg_get(b->m, u)->next_use) {
-			NodeId n = arg_get(b->m, u)->user;
-			if (node_get(b->m, n)->op == OP_GETITEM &&
-			    node_arg(b->m, n, 1)->integer == (int64_t)loop->carries.at[i].output)
-				b->value[n] = karg_value(v);
-		}
+		ValueId carried = kernel_stmt(b->k, s)->loop->carried.at[i];
+		ValueId v = kernel_result_like(b->k, s, carried, b->k->values.at[carried].name);
+		give_result(b, call, loop->carries.at[i].output, karg_value(v));
 	}
+}
+
+/* Of tiles where there are none: parts of buffers that its step would name need not be there. */
+static bool never_runs(const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		if (!loop->dim[i].computed && loop->dim[i].full_steps == 0 && loop->dim[i].tail == 0)
+			return true;
+	return false;
 }
 
 void build_loop(Builder *b, NodeId call) {
@@ -153,12 +165,22 @@ void build_loop(Builder *b, NodeId call) {
 	*out = (KLoop){.type = loop->type,
 	               .peel = loop->peeled,
 	               .ragged = NONE,
-	               .skewed = loop->skewed,
-	               .ahead = loop->ahead,
+	               .runs = NONE,
+	               .before = NONE,
+	               .behind = NONE,
+	               .tail = NONE,
+	               .skew = loop->skewed ? loop->ahead : 0,
 	               .paired = loop->paired,
 	               .name = loop->name,
 	               .step_name = loop->step_name};
 	KArg *initial = arena_array(b->a, loop->carries.count + 1, sizeof *initial);
+	StmtId last = b->k->regions.at[b->at].last;
+	if (never_runs(loop)) {
+		build_initial(b, call, loop, initial);
+		for (uint32_t i = 0; i < loop->carries.count; i++)
+			give_result(b, call, loop->carries.at[i].output, initial[i]);
+		return;
+	}
 	build_dims(b, l, out);
 	for (uint32_t w = 0; w < loop->windows.count; w++)
 		build_window(b, l, w, out);
@@ -166,6 +188,7 @@ void build_loop(Builder *b, NodeId call) {
 	b->from = NULL;
 	b->flags = 0;
 	build_initial(b, call, loop, initial);
+	mark_initial(b, last);
 	StmtId s = build_statement(b, K_LOOP, loop->carries.count, initial);
 	RegionId body = kernel_region(b->k, s);
 	build_step(b, l, body, out);

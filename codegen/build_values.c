@@ -39,12 +39,6 @@ void build_name(Builder *b, KArg x, const char *name) {
 		b->k->values.at[x.value].name = name;
 }
 
-static const char *dtype_suffix(Dtype t) {
-	static const char *const names[DTYPE_COUNT] = {"f32", "bf16", "f16", "e4m3", "e5m2", "i32",  "i16",
-	                                               "i8",  "i4",   "u32", "u16",  "u8",   "bool", "i64"};
-	return t < DTYPE_COUNT ? names[t] : "value";
-}
-
 void build_name_of(Builder *b, KArg x, NodeId n) {
 	const Node *node = node_get(b->m, n);
 	NodeId operand = node_input(b->m, n, 0);
@@ -56,7 +50,7 @@ void build_name_of(Builder *b, KArg x, NodeId n) {
 		return;
 	b->k->values.at[x.value].after = after.value;
 	b->k->values.at[x.value].cut = true;
-	b->k->values.at[x.value].suffix = convert ? dtype_suffix(node_type(b->m, n)->dtype) : "masked";
+	b->k->values.at[x.value].suffix = convert ? dtype_brief(node_type(b->m, n)->dtype) : "masked";
 }
 
 /* ---- shapes and forms ------------------------------------------------------------------------------------------- */

@@ -65,12 +65,9 @@ bool constant_is_number(const Module *m, NodeId n) {
 		return value.kind == ARG_INT || value.kind == ARG_BOOL;
 	if (!dtype_is_float(dtype))
 		return false;
-	switch (dtype) {
-	case DTYPE_BF16: return value.real - value.real != 0 || holds(value.real, 8);
-	case DTYPE_F8E4M3: return holds(value.real, 4);
-	case DTYPE_F8E5M2: return holds(value.real, 3);
-	default: return true; /* jnp makes a float32 of it */
-	}
+	bool finite = value.real - value.real == 0; /* of 8 bits, not every float has others */
+	return dtype_bits(dtype) >= 32 ||           /* jnp makes a float32 of it */
+	       (finite ? holds(value.real, dtype_significant(dtype)) : dtype_bits(dtype) > 8);
 }
 
 bool constant_operand(const Module *m, const Arg *a) {

@@ -1,4 +1,4 @@
-/* drive.c - what drivers share: calls of the step's functions, initial values and results; straight calls too. */
+/* drive.c - what drivers share: the statements of a loop's regions, initial values and results. */
 #include "drive.h"
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */
@@ -9,23 +9,11 @@ StmtId drive_put(Driver *d, uint16_t op, uint32_t arg_count, const KArg *args) {
 	return kernel_insert_before(d->k, d->at.before, op, arg_count, args, 0, NULL);
 }
 
-static ValueId result_like(Driver *d, StmtId s, ValueId like, const char *name) {
-	KValue x = d->k->values.at[like];
-	ValueId v = kernel_result(d->k, s, x.type, x.dtype, x.rank, x.shape, name);
-	d->k->values.at[v].layout = x.layout;
-	return v;
-}
-
-ValueId drive_value(Driver *d, uint16_t op, uint32_t arg_count, const KArg *args, ValueId like, const char *name) {
-	return result_like(d, drive_put(d, op, arg_count, args), like, name);
-}
-
-ValueId drive_like(Driver *d, ValueId v) {
-	KValue x = d->k->values.at[v];
-	ValueId copy = kernel_value(d->k, x.type, x.dtype, x.rank, x.shape, x.name);
-	d->k->values.at[copy].layout = x.layout;
-	d->k->values.at[copy].as = v;
-	return copy;
+static void move_here(Driver *d, StmtId s) {
+	if (d->at.before == NONE)
+		kernel_move(d->k, s, d->at.region);
+	else
+		kernel_move_before(d->k, s, d->at.before);
 }
 
 ValueId drive_int(Driver *d, IntId i, const char *name, ValueId as) {
@@ -37,18 +25,18 @@ ValueId drive_int(Driver *d, IntId i, const char *name, ValueId as) {
 
 KArg drive_whole(Driver *d, BufferId buffer) { return karg_ref(kernel_ref(d->k, buffer, 0, NULL)); }
 
-void drive_store(Driver *d, BufferId buffer, KArg x) {
+static void store(Driver *d, BufferId buffer, KArg x) {
 	drive_put(d, K_STORE, 2, (const KArg[]){drive_whole(d, buffer), x});
 }
 
-KArg drive_load(Driver *d, BufferId buffer, ValueId like) {
+static ValueId load(Driver *d, BufferId buffer, ValueId like, const char *name) {
 	KArg ref = drive_whole(d, buffer);
-	return karg_value(drive_value(d, K_LOAD, 1, &ref, like, NULL));
+	return kernel_result_like(d->k, drive_put(d, K_LOAD, 1, &ref), like, name);
 }
 
-Cursor drive_when(Driver *d, uint16_t op, IntId condition, const char *name) {
+Cursor drive_when(Driver *d, IntId condition, const char *name) {
 	KArg arg = karg_int(condition);
-	StmtId s = drive_put(d, op, 1, &arg);
+	StmtId s = drive_put(d, K_WHEN, 1, &arg);
 	RegionId body = kernel_region(d->k, s);
 	kernel_stmt(d->k, s)->body = body;
 	kernel_stmt(d->k, s)->name = name;
@@ -62,26 +50,20 @@ Cursor drive_define(Driver *d, FunctionId f) {
 	return drive_into(d, d->k->functions.at[f].body);
 }
 
-IntId drive_plus(Driver *d, IntId i, int64_t more) { return int_binary(d->k, INT_ADD, i, int_const(d->k, more)); }
-
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
-
-void drive_set_step(Driver *d, IntId step) { d->step[0] = step; }
 
 void drive_set_own_steps(Driver *d) {
 	for (uint32_t i = 0; i < d->loop->rank; i++)
 		d->step[i] = int_value(d->k, d->loop->dim[i].step);
+	d->named = NONE;
 }
 
 IntId drive_here(Driver *d, IntId i) {
+	if (i != NONE && i == d->named)
+		return d->by;
 	for (uint32_t dim = 0; dim < d->loop->rank; dim++)
 		i = int_substitute(d->k, i, d->loop->dim[dim].step, d->step[dim]);
 	return i;
-}
-
-bool drive_reads(const Driver *d, Part part, uint32_t w) {
-	const KWindow *win = &d->loop->windows.at[w];
-	return !d->loop->skewed || (part == PART_AHEAD ? win->ahead : win->behind);
 }
 
 bool drive_no_full_steps(const Driver *d) {
@@ -93,17 +75,6 @@ bool drive_no_full_steps(const Driver *d) {
 	return false;
 }
 
-bool drive_static_steps(const Driver *d, int64_t *steps) {
-	int64_t dim;
-	*steps = 1;
-	for (uint32_t i = 0; i < d->loop->rank; i++) {
-		if (!int_is_const(d->k, d->loop->dim[i].steps, &dim))
-			return false;
-		*steps *= dim;
-	}
-	return true;
-}
-
 IntId drive_total_steps(Driver *d) {
 	IntId total = d->loop->dim[0].steps;
 	for (uint32_t i = 1; i < d->loop->rank; i++)
@@ -111,8 +82,10 @@ IntId drive_total_steps(Driver *d) {
 	return total;
 }
 
+/* ---- windows ---------------------------------------------------------------------------------------------------- */
+
 /* The subscript that cuts a window out of its operand: a range in each dim that is not whole. */
-KArg drive_window(Driver *d, const KWindow *win) {
+KArg drive_window(Driver *d, const KWindow *win, IntId at) {
 	Kernel *k = d->k;
 	const KBuffer *of = &k->buffers.at[win->of];
 	const int64_t *block = k->buffers.at[win->buffer].shape, *extent = of->shape;
@@ -121,60 +94,16 @@ KArg drive_window(Driver *d, const KWindow *win) {
 	bool whole = true;
 	for (uint32_t i = 0; i < rank; i++) {
 		bool all = block[i] == extent[i];
+		IntId start = at == NONE ? drive_here(d, win->start[i])
+		                         : int_substitute(k, win->start[i], d->loop->dim[0].step, at);
 		whole = whole && all;
 		dims[i] = all ? (KDim){.kind = KDIM_ALL}
 		              : (KDim){.kind = KDIM_RANGE,
-		                       .start = drive_here(d, win->start[i]),
+		                       .start = start,
 		                       .size = block[i],
 		                       .multiple = win->multiple[i]};
 	}
 	return karg_ref(kernel_ref(k, win->of, whole ? 0 : rank, dims));
-}
-
-/* ---- calls ------------------------------------------------------------------------------------------------------ */
-
-void drive_add_steps(Driver *d, Part part, KArgs *args) {
-	for (uint32_t i = 0; i < d->loop->rank; i++)
-		if (d->used[part][i])
-			vec_push(d->k->arena, args, karg_int(d->step[i]));
-}
-
-void drive_add_resident(Driver *d, Part part, KArgs *args) {
-	for (uint32_t w = 0; w < d->loop->windows.count; w++)
-		if (drive_reads(d, part, w))
-			vec_push(d->k->arena, args, drive_window(d, &d->loop->windows.at[w]));
-}
-
-static uint32_t result_count(const Driver *d, Part part) {
-	return part == PART_AHEAD ? d->loop->handed.count : d->loop->carried.count;
-}
-
-ValueId *drive_call(Driver *d, Part part, const KArgs *args, const ValueId *as, const BufferId *to) {
-	Kernel *k = d->k;
-	uint32_t count = result_count(d, part);
-	ValueId *results = arena_array(k->arena, count + 1, sizeof *results);
-	StmtId s = drive_put(d, K_CALL, args->count, args->at);
-	kernel_stmt(k, s)->function = d->part[part];
-	for (uint32_t i = 0; i < count; i++) {
-		ValueId like = part == PART_AHEAD ? d->loop->handed.at[i].value : d->loop->carried.at[i];
-		bool stored = (to && to[i] != NONE) || !as;
-		results[i] = result_like(d, s, like, stored ? NULL : k->values.at[as[i]].name);
-		if (!stored)
-			k->values.at[results[i]].as = as[i];
-	}
-	for (uint32_t i = 0; i < count; i++)
-		if (to && to[i] != NONE) {
-			drive_store(d, to[i], karg_value(results[i]));
-			results[i] = NONE;
-		}
-	return results;
-}
-
-void drive_call_next(Driver *d, ValueId v) {
-	KValue *value = &d->k->values.at[v];
-	value->after = value->as;
-	value->suffix = "next";
-	value->as = NONE;
 }
 
 bool drive_window_reads(const Driver *d, const KWindow *win, uint32_t dim) {
@@ -186,311 +115,294 @@ bool drive_window_reads(const Driver *d, const KWindow *win, uint32_t dim) {
 	return reads;
 }
 
-bool drive_step_read(const Driver *d, Part part, uint32_t dim, bool windows) {
-	bool read = d->used[part][dim];
-	for (uint32_t w = 0; windows && w < d->loop->windows.count; w++) {
-		const KWindow *win = &d->loop->windows.at[w];
-		bool resident = d->loop->type == LOOP_UNROLL || !win->dma;
-		read = read || (resident && drive_reads(d, part, w) && drive_window_reads(d, win, dim));
-	}
+/* The loop's window that an argument is; NONE. */
+static uint32_t window_of(const Driver *d, const KArg *x) {
+	for (uint32_t w = 0; x->kind == KARG_REF && w < d->loop->windows.count; w++)
+		if (d->k->refs.at[x->ref].buffer == d->loop->windows.at[w].buffer)
+			return w;
+	return NONE;
+}
+
+bool drive_call_reads(const Driver *d, StmtId call, uint32_t w, IntId *at) {
+	for (uint32_t i = 0; i < kernel_stmt(d->k, call)->arg_count; i++)
+		if (window_of(d, kernel_arg(d->k, call, i)) == w) {
+			*at = d->k->refs.at[kernel_arg(d->k, call, i)->ref].at;
+			return true;
+		}
+	return false;
+}
+
+static bool arg_reads_step(const Driver *d, const KArg *x, uint32_t dim) {
+	ValueId step = d->loop->dim[dim].step;
+	uint32_t w = window_of(d, x);
+	if (x->kind == KARG_INT)
+		return x->index != d->named && int_reads(d->k, x->index, step);
+	if (w == NONE)
+		return false;
+	const KWindow *win = &d->loop->windows.at[w];
+	IntId at = d->k->refs.at[x->ref].at;
+	bool resident = d->loop->type == LOOP_UNROLL || !win->dma;
+	return resident && drive_window_reads(d, win, dim) &&
+	       (at == NONE || (at != d->named && int_reads(d->k, at, step)));
+}
+
+bool drive_step_read(const Driver *d, RegionId r, uint32_t dim) {
+	bool read = false;
+	for (StmtId s = region_first(d->k, r); s != NONE && !read; s = kernel_stmt(d->k, s)->next)
+		for (uint32_t i = 0; i < kernel_stmt(d->k, s)->arg_count; i++)
+			read = read || arg_reads_step(d, kernel_arg(d->k, s, i), dim);
 	return read;
 }
 
-static void add_tail_windows(Driver *d, Part part, KArgs *args) {
-	for (uint32_t w = 0; w < d->loop->windows.count; w++) {
-		const KWindow *win = &d->loop->windows.at[w];
-		if (drive_reads(d, part, w))
-			vec_push(d->k->arena, args,
-			         win->tail != NONE ? drive_whole(d, win->tail) : drive_window(d, win));
+/* ---- regions ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t carried_by(const Driver *d, ValueId v) {
+	for (uint32_t i = 0; i < d->loop->carried.count; i++)
+		if (d->loop->carried.at[i] == v)
+			return i;
+	return NONE;
+}
+
+static KArg arg_here(Driver *d, const Flow *flow, KArg x) {
+	uint32_t i = x.kind == KARG_VALUE ? carried_by(d, x.value) : NONE, w = window_of(d, &x);
+	if (i != NONE)
+		return karg_value(flow->from[i] != NONE ? load(d, flow->from[i], x.value, NULL) : flow->value[i]);
+	if (w != NONE)
+		return d->placing->window(d, w, drive_here(d, d->k->refs.at[x.ref].at));
+	if (x.kind == KARG_INT)
+		x.index = drive_here(d, x.index);
+	return x;
+}
+
+/* A statement, and those in it, as it is where statements go. A step that is not masked has no flag. */
+static void settle_here(Driver *d, const Flow *flow, StmtId s) {
+	Kernel *k = d->k;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		KArg x = *kernel_arg(k, s, i);
+		if (kernel_stmt(k, s)->op == K_CALL && x.kind == KARG_VALUE && x.value == d->loop->ragged) {
+			kernel_stmt(k, s)->arg_count = i;
+			break;
+		}
+		x = arg_here(d, flow, x);
+		*kernel_arg(k, s, i) = x;
+	}
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->result_count; i++) {
+		KValue *v = &k->values.at[kernel_stmt(k, s)->result + i];
+		uint32_t c = v->as == NONE ? NONE : carried_by(d, v->as);
+		if (c != NONE && flow->value[c] != NONE) {
+			v->as = flow->value[c];
+			v->var = NULL;
+		}
+	}
+	RegionId body = kernel_stmt(k, s)->body;
+	for (StmtId in = body == NONE ? NONE : region_first(k, body); in != NONE; in = kernel_stmt(k, in)->next)
+		settle_here(d, flow, in);
+}
+
+/* How often statements from `s` on read it. */
+static uint32_t reads_from(const Kernel *k, StmtId s, ValueId v) {
+	uint32_t reads = 0;
+	for (; s != NONE; s = kernel_stmt(k, s)->next)
+		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++)
+			reads += kernel_arg(k, s, i)->kind == KARG_VALUE && kernel_arg(k, s, i)->value == v;
+	return reads;
+}
+
+/* What is yielded to scratch is stored where it is computed, if nothing reads what is there any more: a `let` of it is
+ * the store. */
+static void store_yielded(Driver *d, const Flow *flow, StmtId s, StmtId next, KArg *yields, uint32_t count) {
+	Kernel *k = d->k;
+	for (uint32_t i = 0; i < count; i++) {
+		KArg x = yields[i];
+		BufferId to = flow->to[flow->first + i];
+		if (to == NONE || x.kind != KARG_VALUE || k->values.at[x.value].def != s ||
+		    reads_from(k, next, d->loop->carried.at[flow->first + i]))
+			continue;
+		bool alone = reads_from(k, next, x.value) == 1, let = kernel_stmt(k, s)->op == K_LET && alone;
+		store(d, to, let ? *kernel_arg(k, s, 0) : x);
+		if (let)
+			kernel_remove(k, s);
+		else if (alone)
+			k->values.at[x.value].name = k->values.at[x.value].var = NULL;
+		yields[i] = (KArg){.kind = KARG_NONE};
 	}
 }
 
-/* The function's own flag: it is set. */
-static void add_flag(Driver *d, Part part, KArgs *args) {
-	const KFunction *f = &d->k->functions.at[d->part[part]];
-	if (d->masked[part])
-		vec_push(d->k->arena, args, karg_value(f->parameters.at[f->parameters.count - 1].id));
+/* What is yielded, as a value: a number has none yet. */
+static ValueId value_here(Driver *d, KArg x, uint32_t i) {
+	ValueId carried = d->loop->carried.at[i];
+	return x.kind == KARG_VALUE
+	               ? x.value
+	               : kernel_result_like(d->k, drive_put(d, K_LET, 1, &x), carried, d->k->values.at[carried].name);
+}
+
+StmtId drive_next_call(const Kernel *k, StmtId s) {
+	while (s != NONE && kernel_stmt(k, s)->op != K_CALL)
+		s = kernel_stmt(k, s)->next;
+	return s;
+}
+
+/* What goes before a call goes before what Python loads inside of it, too. */
+static void put_before(Driver *d, StmtId s) {
+	const KStmt *stmt = kernel_stmt(d->k, s);
+	bool inside = stmt->op == K_CALL || (stmt->op == K_LOAD && !d->k->values.at[stmt->result].name);
+	StmtId call = inside ? drive_next_call(d->k, s) : NONE;
+	if (call != NONE && call != d->told && d->placing->before)
+		d->placing->before(d, call);
+	d->told = call == NONE ? d->told : call;
+}
+
+static void put_stmt(Driver *d, const Flow *flow, StmtId s, KArg *yields, uint32_t count) {
+	Kernel *k = d->k;
+	StmtId next = kernel_stmt(k, s)->next;
+	put_before(d, s);
+	bool call = kernel_stmt(k, s)->op == K_CALL;
+	uint32_t c = NONE;
+	if (kernel_stmt(k, s)->op == K_LET && kernel_arg(k, s, 0)->kind == KARG_VALUE)
+		c = carried_by(d, kernel_arg(k, s, 0)->value);
+	if (c != NONE && flow->from[c] != NONE) { /* a variable for what is in scratch */
+		KArg whole = drive_whole(d, flow->from[c]);
+		*kernel_arg(k, s, 0) = whole;
+		kernel_stmt(k, s)->op = K_LOAD;
+	}
+	settle_here(d, flow, s);
+	move_here(d, s);
+	store_yielded(d, flow, s, next, yields, count);
+	if (call && d->placing->behind)
+		d->placing->behind(d, s);
+}
+
+void drive_region(Driver *d, RegionId r, const Placing *placing, Flow *flow) {
+	Kernel *k = d->k;
+	StmtId yield = region_last(k, r);
+	uint32_t count = kernel_stmt(k, yield)->arg_count;
+	KArg *yields = arena_array(k->arena, count + 1, sizeof *yields);
+	for (uint32_t i = 0; i < count; i++)
+		yields[i] = *kernel_arg(k, yield, i);
+	d->placing = placing;
+	d->told = NONE;
+	while (region_first(k, r) != yield)
+		put_stmt(d, flow, region_first(k, r), yields, count);
+	kernel_remove(k, yield);
+	ValueId *values = arena_array(k->arena, d->loop->carried.count + 1, sizeof *values);
+	for (uint32_t i = 0; i < count; i++) {
+		BufferId from = flow->from[flow->first + i], to = flow->to[flow->first + i];
+		uint32_t c = yields[i].kind == KARG_VALUE ? carried_by(d, yields[i].value) : NONE;
+		bool there = yields[i].kind == KARG_NONE || (to != NONE && c == flow->first + i && from == to);
+		KArg x = there ? yields[i] : arg_here(d, flow, yields[i]);
+		if (to != NONE && !there)
+			store(d, to, x);
+		values[i] = to != NONE ? NONE : value_here(d, x, flow->first + i);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		flow->value[flow->first + i] = values[i];
+}
+
+uint32_t drive_first_given(const Driver *d) {
+	uint32_t first = d->loop->carried.count;
+	while (first > 0 && kernel_arg(d->k, d->stmt, first - 1)->kind == KARG_NONE)
+		first--;
+	return first;
+}
+
+const BufferId *drive_values(const Driver *d) {
+	uint32_t count = d->loop->carried.count;
+	BufferId *none = arena_array(d->k->arena, count + 1, sizeof *none);
+	for (uint32_t i = 0; i < count; i++)
+		none[i] = NONE;
+	return none;
+}
+
+/* ---- the ragged step -------------------------------------------------------------------------------------------- */
+
+static KArg tail_window(Driver *d, uint32_t w, IntId at) {
+	const KWindow *win = &d->loop->windows.at[w];
+	return win->tail != NONE ? drive_whole(d, win->tail) : drive_window(d, win, at);
 }
 
 void drive_tail(Driver *d, ValueId *values) {
-	Arena *a = d->k->arena;
-	const KLoop *loop = d->loop;
-	if (!loop->peeled)
-		return;
-	KArgs ahead = {0}, args = {0};
-	ValueIds handed = {0};
-	const ValueId *given = NULL;
-	drive_set_step(d, int_const(d->k, loop->dim[0].full_steps));
-	for (uint32_t i = 0; i < loop->handed.count; i++)
-		vec_push(a, &handed, loop->handed.at[i].value);
-	if (loop->skewed) {
-		drive_add_steps(d, PART_AHEAD, &ahead);
-		add_tail_windows(d, PART_AHEAD, &ahead);
-		add_flag(d, PART_AHEAD, &ahead);
-		given = drive_call(d, PART_AHEAD, &ahead, handed.at, NULL);
-	}
-	drive_add_steps(d, PART_STEP, &args);
-	for (uint32_t i = 0; given && i < loop->handed.count; i++)
-		vec_push(a, &args, karg_value(given[i]));
-	add_tail_windows(d, PART_STEP, &args);
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		vec_push(a, &args, karg_value(values[i]));
-	add_flag(d, PART_STEP, &args);
-	const ValueId *results = drive_call(d, PART_STEP, &args, values, NULL);
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		values[i] = results[i];
+	static const Placing placing = {tail_window, NULL, NULL};
+	const BufferId *none = drive_values(d);
+	if (d->loop->tail != NONE)
+		drive_region(d, d->loop->tail, &placing, &(Flow){values, none, none, 0});
 }
 
 /* ---- initial values and results --------------------------------------------------------------------------------- */
 
-/* The statement that gives an initial value, and those that it reads, go where statements go. */
-static void move_here(Driver *d, KArg x) {
+void drive_move_initial(Driver *d, KArg x) {
 	Kernel *k = d->k;
 	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
 	if (def == NONE || !(kernel_stmt(k, def)->flags & KSTMT_INITIAL))
 		return;
 	kernel_stmt(k, def)->flags &= (uint16_t)~KSTMT_INITIAL;
 	for (uint32_t i = 0; i < kernel_stmt(k, def)->arg_count; i++)
-		move_here(d, *kernel_arg(k, def, i));
-	if (d->at.before == NONE)
-		kernel_move(k, def, d->at.region);
-	else
-		kernel_move_before(k, def, d->at.before);
+		drive_move_initial(d, *kernel_arg(k, def, i));
+	move_here(d, def);
 }
 
 KArg drive_initial(Driver *d, uint32_t i) {
 	KArg x = *kernel_arg(d->k, d->stmt, i);
-	move_here(d, x);
+	drive_move_initial(d, x);
 	return x;
 }
 
 void drive_fill_scratch(Driver *d) {
 	for (uint32_t i = 0; i < d->loop->carried.count; i++)
-		if (d->loop->place.at[i] != NONE) {
+		if (d->loop->place.at[i] != NONE && kernel_arg(d->k, d->stmt, i)->kind != KARG_NONE) {
 			KArg x = drive_initial(d, i);
-			drive_store(d, d->loop->place.at[i], x);
+			store(d, d->loop->place.at[i], x);
 		}
 }
 
-/* Something reads the loop's result i, or the steps that run after it. */
+/* Something reads the loop's result i, or what stands behind its steps. */
 static bool result_read(const Driver *d, uint32_t i) {
-	return d->loop->peeled || d->loop->skewed || d->uses[kernel_stmt(d->k, d->stmt)->result + i] > 0;
+	if (d->loop->tail != NONE || d->loop->behind != NONE)
+		return true;
+	if (!*d->uses)
+		*d->uses = kernel_uses(d->k);
+	return (*d->uses)[drive_result(d, i)] > 0;
 }
 
 void drive_read_scratch(Driver *d, ValueId *results) {
-	for (uint32_t i = 0; i < d->loop->carried.count; i++)
+	for (uint32_t i = 0; i < drive_results(d); i++)
 		if (d->loop->place.at[i] != NONE && result_read(d, i)) {
 			ValueId carried = d->loop->carried.at[i];
-			KArg ref = drive_whole(d, d->loop->place.at[i]);
-			results[i] = drive_value(d, K_LOAD, 1, &ref, carried, d->k->values.at[carried].name);
+			results[i] = load(d, d->loop->place.at[i], carried, d->k->values.at[carried].name);
 			d->k->values.at[results[i]].as = drive_result(d, i);
 		}
 }
 
-/* ---- unroll ----------------------------------------------------------------------------------------------------- */
-
-/* A region that stands `count` times and carries `values`; statements go into it from here on. */
-static StmtId open_for(Driver *d, ValueId step, IntId count, ValueId *values) {
-	Kernel *k = d->k;
-	uint32_t carried = d->loop->carried.count;
-	KFor *each = arena_alloc(k->arena, sizeof *each);
-	KArgs args = {0};
-	*each = (KFor){.step = step, .end = count};
-	for (uint32_t i = 0; i < carried; i++) {
-		vec_push(k->arena, &args, karg_value(values[i]));
-		values[i] = drive_like(d, values[i]);
-		vec_push(k->arena, &each->carried, values[i]);
-	}
-	StmtId s = drive_put(d, K_FOR, args.count, args.at);
-	RegionId body = kernel_region(k, s);
-	kernel_stmt(k, s)->each = each;
-	kernel_stmt(k, s)->body = body;
-	d->at = (Cursor){body, NONE};
-	return s;
-}
-
-static void yield_values(Driver *d, const ValueId *values) {
-	KArgs args = {0};
-	for (uint32_t i = 0; i < d->loop->carried.count; i++)
-		vec_push(d->k->arena, &args, karg_value(values[i]));
-	drive_put(d, K_YIELD, args.count, args.at);
-}
-
-/* Ends the region of `s`: its results are what it yields. */
-static void close_region(Driver *d, StmtId s, Cursor outer, ValueId *values) {
-	yield_values(d, values);
-	d->at = outer;
-	for (uint32_t i = 0; i < d->loop->carried.count; i++) {
-		ValueId v = result_like(d, s, values[i], d->k->values.at[values[i]].name);
-		d->k->values.at[v].as = values[i];
-		values[i] = v;
-	}
-}
-
-static void call_rest(Driver *d, const ValueId *handed, ValueId *values) {
-	KArgs args = {0};
-	drive_add_steps(d, PART_STEP, &args);
-	for (uint32_t i = 0; handed && i < d->loop->handed.count; i++)
-		vec_push(d->k->arena, &args, karg_value(handed[i]));
-	drive_add_resident(d, PART_STEP, &args);
-	for (uint32_t i = 0; i < d->loop->carried.count; i++)
-		vec_push(d->k->arena, &args, karg_value(values[i]));
-	const ValueId *results = drive_call(d, PART_STEP, &args, values, NULL);
-	for (uint32_t i = 0; i < d->loop->carried.count; i++)
-		values[i] = results[i];
-}
-
-/* What step `number` computes ahead goes into the queue, if there is such a step; returns it. */
-static const ValueId *push_ahead(Driver *d, ValueId queue, ValueId number, int64_t steps) {
-	Kernel *k = d->k;
-	const KLoop *loop = d->loop;
-	uint32_t handed = loop->handed.count;
-	Cursor inside = drive_when(d, K_IF, int_binary(k, INT_LT, int_value(k, number), int_const(k, steps)), NULL);
-	KArgs args = {0}, push = {0};
-	ValueIds names = {0};
-	for (uint32_t i = 0; i < handed; i++)
-		vec_push(k->arena, &names, loop->handed.at[i].value);
-	drive_set_step(d, int_value(k, number));
-	drive_add_steps(d, PART_AHEAD, &args);
-	drive_add_resident(d, PART_AHEAD, &args);
-	const ValueId *given = drive_call(d, PART_AHEAD, &args, names.at, NULL);
-	vec_push(k->arena, &push, karg_value(queue));
-	for (uint32_t i = 0; i < handed; i++) { /* called alike, but variables of their own */
-		KValue *v = &k->values.at[given[i]];
-		v->after = v->as;
-		v->suffix = "";
-		v->as = NONE;
-		vec_push(k->arena, &push, karg_value(given[i]));
-	}
-	drive_put(d, K_PUSH, push.count, push.at);
-	d->at = inside;
-	return given;
-}
-
-/* Parts of steps that stand ahead of the rest: what they give waits in a queue. */
-static void unroll_ahead(Driver *d, ValueId *values) {
-	Kernel *k = d->k;
-	const KLoop *loop = d->loop;
-	uint32_t handed = loop->handed.count;
-	int64_t steps;
-	int_is_const(k, loop->dim[0].steps, &steps);
-	ValueId queue = kernel_result(k, drive_put(d, K_QUEUE, 0, NULL), KTYPE_QUEUE, DTYPE_NONE, 0, NULL, "waiting");
-	ValueId number = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "ahead");
-	Cursor outer = d->at;
-	StmtId each = open_for(d, number, int_const(k, steps + loop->ahead), values);
-	const ValueId *given = push_ahead(d, queue, number, steps);
-	ValueId step = drive_int(d, int_binary(k, INT_SUB, int_value(k, number), int_const(k, loop->ahead)),
-	                         k->values.at[loop->dim[0].step].name, loop->dim[0].step);
-	KArgs otherwise = {0};
-	vec_push(k->arena, &otherwise, karg_int(int_binary(k, INT_GE, int_value(k, step), int_const(k, 0))));
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		vec_push(k->arena, &otherwise, karg_value(values[i]));
-	StmtId ready = drive_put(d, K_IF, otherwise.count, otherwise.at);
-	RegionId body = kernel_region(k, ready);
-	kernel_stmt(k, ready)->body = body;
-	Cursor around = drive_into(d, body);
-	KArg from = karg_value(queue);
-	StmtId pop = drive_put(d, K_POP, 1, &from);
-	ValueId *taken = arena_array(k->arena, handed + 1, sizeof *taken);
-	for (uint32_t i = 0; i < handed; i++) {
-		taken[i] = result_like(d, pop, given[i], k->values.at[given[i]].name);
-		k->values.at[taken[i]].as = given[i];
-	}
-	drive_set_step(d, int_value(k, step));
-	call_rest(d, taken, values);
-	close_region(d, ready, around, values);
-	close_region(d, each, outer, values);
-}
-
-static void unroll_steps(Driver *d, ValueId *values) {
-	Kernel *k = d->k;
-	const KLoop *loop = d->loop;
-	StmtId opened[RANK_MAX];
-	Cursor outer[RANK_MAX];
-	int64_t steps;
-	/* One step needs no loop. */
-	for (uint32_t i = 0; i < loop->rank; i++)
-		d->step[i] = int_is_const(k, loop->dim[i].steps, &steps) && steps == 1
-		                     ? int_const(k, 0)
-		                     : int_value(k, loop->dim[i].step);
-	for (uint32_t i = 0; i < loop->rank; i++) {
-		opened[i] = NONE;
-		outer[i] = d->at;
-		if (int_is_const(k, d->step[i], &steps))
-			continue;
-		opened[i] = open_for(d, loop->dim[i].step, loop->dim[i].steps, values);
-		kernel_stmt(k, opened[i])->each->unread = !drive_step_read(d, PART_STEP, i, true);
-	}
-	call_rest(d, NULL, values);
-	for (uint32_t i = loop->rank; i-- > 0;)
-		if (opened[i] != NONE)
-			close_region(d, opened[i], outer[i], values);
-}
-
-static void drive_unroll(Driver *d, ValueId *results) {
-	for (uint32_t i = 0; i < d->loop->carried.count; i++) {
-		ValueId carried = d->loop->carried.at[i];
-		KArg x = drive_initial(d, i);
-		results[i] = drive_value(d, K_LET, 1, &x, carried, d->k->values.at[carried].name);
-		d->k->values.at[results[i]].as = drive_result(d, i);
-	}
-	if (d->loop->skewed)
-		unroll_ahead(d, results);
-	else if (!drive_no_full_steps(d))
-		unroll_steps(d, results);
-	drive_tail(d, results);
-}
-
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
-/* What a step's function takes, by the call in the loop's region. */
-static void read_part(Driver *d, Part part, StmtId call) {
-	Kernel *k = d->k;
-	const KFunction *f = &k->functions.at[kernel_stmt(k, call)->function];
-	d->part[part] = kernel_stmt(k, call)->function;
-	d->masked[part] = f->parameters.count && f->parameters.at[f->parameters.count - 1].kind == PARAMETER_FLAG;
-	for (uint32_t i = 0; i < kernel_stmt(k, call)->arg_count; i++)
-		for (uint32_t dim = 0; dim < d->loop->rank; dim++) {
-			const KArg *arg = kernel_arg(k, call, i);
-			if (arg->kind == KARG_INT && int_reads(k, arg->index, d->loop->dim[dim].step))
-				d->used[part][dim] = true;
-		}
-}
-
-static void drive_loop(Kernel *k, StmtId s, const uint32_t *uses, ValueId *final) {
+static void drive_loop(Kernel *k, StmtId s, uint32_t **uses, ValueId *final) {
 	KStmt *stmt = kernel_stmt(k, s);
 	Driver d = {.k = k, .loop = stmt->loop, .stmt = s, .at = {stmt->region, s}, .uses = uses};
 	uint32_t carried = d.loop->carried.count;
 	ValueId *results = arena_array(k->arena, carried + 1, sizeof *results);
-	StmtId ahead, step;
-	loop_calls(k, s, &ahead, &step);
 	for (uint32_t i = 0; i < carried; i++)
 		results[i] = NONE;
 	drive_set_own_steps(&d);
-	if (ahead != NONE)
-		read_part(&d, PART_AHEAD, ahead);
-	read_part(&d, PART_STEP, step);
 	switch (d.loop->type) {
 	case LOOP_UNROLL: drive_unroll(&d, results); break;
 	case LOOP_FORI: drive_fori(&d, results); break;
 	default: drive_pipeline(&d, results); break;
 	}
-	for (uint32_t i = 0; i < carried; i++)
-		final[kernel_stmt(k, s)->result + i] = results[i];
+	for (uint32_t i = 0; i < drive_results(&d); i++)
+		final[drive_result(&d, i)] = results[i];
 	kernel_remove(k, s);
 }
 
 void rewrite_drive(Kernel *k) {
+	rewrite_peel(k);
 	rewrite_split(k);
 	StmtIds loops = kernel_loops(k);
 	if (loops.count == 0)
 		return;
-	uint32_t count = k->values.count;
+	uint32_t count = k->values.count, *uses = NULL;
 	ValueId *final = arena_array(k->arena, count, sizeof *final);
 	for (ValueId v = 0; v < count; v++)
 		final[v] = NONE;
-	const uint32_t *uses = kernel_uses(k);
 	for (uint32_t i = 0; i < loops.count; i++)
-		drive_loop(k, loops.at[i], uses, final);
+		drive_loop(k, loops.at[i], &uses, final);
 	kernel_replace_values(k, final, count);
 }

@@ -1,5 +1,6 @@
-/* drive.h - drivers: they make of a loop statement the function of a step, and what calls it: straight code, a
- * fori_loop with copies, an emit_pipeline. Rewrites of the kernel, that decide nothing. */
+/* drive.h - drivers: of a loop statement, whose region calls the functions of a step, they make what runs it: straight
+ * code, a fori_loop with copies, an emit_pipeline. They place copies and what is carried, and decide nothing: which
+ * step a call is of, and what stands before and behind the loop, says the loop itself. */
 #ifndef PALLASC_DRIVE_H
 #define PALLASC_DRIVE_H
 
@@ -11,38 +12,36 @@ typedef struct Cursor {
 	StmtId before; /* NONE: the end */
 } Cursor;
 
-/* The functions of a step: one, or of a skewed loop what runs ahead and the rest. */
-typedef enum Part { PART_STEP, PART_AHEAD } Part;
+typedef struct Driver Driver;
 
-typedef VEC(KArg) KArgs;
-typedef VEC(ValueId) ValueIds;
+/* What a driver does about the calls of a region: the part of memory that stands for a window at a step, NONE for the
+ * region's own; what goes before and behind a call, or NULL. */
+typedef struct Placing {
+	KArg (*window)(Driver *d, uint32_t w, IntId at);
+	void (*before)(Driver *d, StmtId call);
+	void (*behind)(Driver *d, StmtId call);
+} Placing;
 
-typedef struct Driver {
+struct Driver {
 	Kernel *k;
 	KLoop *loop;
 	StmtId stmt; /* the loop; what drives it goes before it */
 	Cursor at;
-	FunctionId part[2];
-	bool used[2][RANK_MAX]; /* the part reads that dim's step number */
-	bool masked[2];         /* it takes the flag */
-	IntId step[RANK_MAX];   /* each dim's step number where statements go */
-	const uint32_t *uses;   /* by value, before any loop was driven */
-} Driver;
+	const Placing *placing;
+	StmtId told;          /* the call for which placing->before was asked; NONE */
+	IntId step[RANK_MAX]; /* each dim's step number where statements go */
+	IntId named, by;      /* instead of the expression `named`, which has a variable; NONE */
+	uint32_t **uses;      /* by value, once somebody asks */
+	struct Fori *fori;    /* drive_fori.c's own */
+};
 
 /* drive.c */
 StmtId drive_put(Driver *d, uint16_t op, uint32_t arg_count, const KArg *args);
-/* With one result that is like the value `like`, called `name`. */
-ValueId drive_value(Driver *d, uint16_t op, uint32_t arg_count, const KArg *args, ValueId like, const char *name);
 /* A named int where statements go. */
 ValueId drive_int(Driver *d, IntId i, const char *name, ValueId as);
-/* A value of the same type, which takes over its variable. */
-ValueId drive_like(Driver *d, ValueId v);
-void drive_store(Driver *d, BufferId buffer, KArg x);
-/* `ref[...]`: a value without a variable. */
-KArg drive_load(Driver *d, BufferId buffer, ValueId like);
 KArg drive_whole(Driver *d, BufferId buffer);
-/* A WHEN or IF, into whose region statements go from here on; returns where they went before. */
-Cursor drive_when(Driver *d, uint16_t op, IntId condition, const char *name);
+/* A WHEN, into whose region statements go from here on; returns where they went before. */
+Cursor drive_when(Driver *d, IntId condition, const char *name);
 /* Makes the function where statements go, and goes into it; returns where they went before. */
 Cursor drive_define(Driver *d, FunctionId f);
 static inline Cursor drive_into(Driver *d, RegionId r) {
@@ -50,48 +49,59 @@ static inline Cursor drive_into(Driver *d, RegionId r) {
 	d->at = (Cursor){r, NONE};
 	return before;
 }
-IntId drive_plus(Driver *d, IntId i, int64_t more);
 
-/* Steps. From here on the step numbers are these: of one dim; of all dims by the loop's own values. */
-void drive_set_step(Driver *d, IntId step);
+/* Steps. From here on the step numbers of all dims are the loop's own values. */
 void drive_set_own_steps(Driver *d);
-/* `i` of the loop's steps where statements go. */
+/* An int of the loop's region where statements go. */
 IntId drive_here(Driver *d, IntId i);
-bool drive_reads(const Driver *d, Part part, uint32_t w);
 /* Static and zero: there is nothing but the ragged step to run. */
 bool drive_no_full_steps(const Driver *d);
-/* All steps as one number; false: known only at run time. */
-bool drive_static_steps(const Driver *d, int64_t *steps);
 /* All dims' steps as one count. */
 IntId drive_total_steps(Driver *d);
-/* A part of the operand, of which a step sees `win`. */
-KArg drive_window(Driver *d, const KWindow *win);
+/* How often the region runs. */
+static inline IntId drive_runs(Driver *d) { return d->loop->runs != NONE ? d->loop->runs : drive_total_steps(d); }
 
-/* Calls. The step numbers that a part reads; the windows it reads, as parts of resident operands. */
-void drive_add_steps(Driver *d, Part part, KArgs *args);
-void drive_add_resident(Driver *d, Part part, KArgs *args);
-/* Calls a part; its results take over the variables of `as`, or go to the buffers `to` that are not NONE. Returns the
- * results by place: of what went to a buffer NONE. */
-ValueId *drive_call(Driver *d, Part part, const KArgs *args, const ValueId *as, const BufferId *to);
-/* The value, a result of such a call, is what the next step reads: called so, not as what it stands for. */
-void drive_call_next(Driver *d, ValueId v);
-/* That part reads the number of the step in a dim, or a window of it that lies in a resident operand does; with
- * `windows` false only the first. */
+/* Windows. A part of the operand, of which a step sees `win`. */
+KArg drive_window(Driver *d, const KWindow *win, IntId at);
+/* A window's place in its operand reads the number of the step in that dim. */
 bool drive_window_reads(const Driver *d, const KWindow *win, uint32_t dim);
-bool drive_step_read(const Driver *d, Part part, uint32_t dim, bool windows);
+/* The call reads that window: at the step *at, NONE the region's own. */
+bool drive_call_reads(const Driver *d, StmtId call, uint32_t w, IntId *at);
+/* The next call of the region, from `s` on; NONE. */
+StmtId drive_next_call(const Kernel *k, StmtId s);
+/* Something of the region reads the number of the step in a dim; windows that are copied do not count. */
+bool drive_step_read(const Driver *d, RegionId r, uint32_t dim);
+
+/* What is carried where a region stands, by carried value: in scratch, or else a value. */
+typedef struct Flow {
+	ValueId *value;            /* what the region reads, then what it yields */
+	const BufferId *from, *to; /* NONE: a value */
+	uint32_t first;            /* of those that the region yields */
+} Flow;
+/* The statements of a region go where statements go, and are of these values. Its yield is none of them. */
+void drive_region(Driver *d, RegionId r, const Placing *placing, Flow *flow);
+/* Of what is carried, the first that what stands before the loop gives. */
+uint32_t drive_first_given(const Driver *d);
+/* For Flow.from and .to, by carried value: all are values; those are in scratch that the loop keeps there. */
+const BufferId *drive_values(const Driver *d);
 /* The ragged last step, straight after the loop: values in, values out. */
 void drive_tail(Driver *d, ValueId *values);
 
+/* Of what comes out of the loop: so many values are. */
+static inline uint32_t drive_results(const Driver *d) { return kernel_stmt(d->k, d->stmt)->result_count; }
 /* The loop's own result i, whose variable what it is then takes over. */
 static inline ValueId drive_result(const Driver *d, uint32_t i) { return kernel_stmt(d->k, d->stmt)->result + i; }
 
-/* Initial values: their statements go here, up to that of argument i, which is returned. */
+/* Initial values. The statement that gives one, and those that it reads, go where statements go: of argument i, which
+ * is returned. */
+void drive_move_initial(Driver *d, KArg x);
 KArg drive_initial(Driver *d, uint32_t i);
 /* Those that are carried in scratch are stored there; what they are after the loop, of those that are read. */
 void drive_fill_scratch(Driver *d);
 void drive_read_scratch(Driver *d, ValueId *results);
 
-/* drive_fori.c, drive_pipeline.c: what is carried out of the loop, by argument. */
+/* drive_unroll.c, drive_fori.c, drive_pipeline.c: what is carried out of the loop, by argument. */
+void drive_unroll(Driver *d, ValueId *results);
 void drive_fori(Driver *d, ValueId *results);
 void drive_pipeline(Driver *d, ValueId *results);
 

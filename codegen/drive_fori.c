@@ -1,17 +1,23 @@
-/* drive_fori.c - a loop as jax.lax.fori_loop: copies of its windows started ahead into spare buffers, waited for where
- * they are read; without copies, parts of resident blocks. */
+/* drive_fori.c - a loop as jax.lax.fori_loop: copies of its windows started early into spare buffers, waited for where
+ * they are read; without copies, parts of resident blocks.
+ *
+ *     m = call step(k_win[...], m)       def body(j, m) fori {
+ *                                          when (j + 1 < 4) { start k_copy(j + 1) }
+ *                                          wait k_copy(j)
+ *                                          m = call step(k_buf[rem(j, 2)], m)
+ *                                          return m
+ *                                        } */
 #include "drive.h"
 
 typedef struct Fori {
 	Driver *d;
 	FunctionId *copy; /* by window: makes the copy of one step's; NONE */
-	ValueId *body;    /* by argument: what the body carries */
+	IntId flat;       /* the number of the region's step among all; NONE: behind or before the loop */
+	IntId *written;   /* by window: the step of which the call under way writes it; NONE */
+	StmtId group;     /* the first call whose windows nothing waits for yet; NONE */
 } Fori;
 
-/* ---- copies ----------------------------------------------------------------------------------------------------- */
-
-static const KWindow *window(const Fori *f, uint32_t w) { return &f->d->loop->windows.at[w]; }
-static uint32_t windows(const Fori *f) { return f->d->loop->windows.count; }
+/* ---- steps ------------------------------------------------------------------------------------------------------ */
 
 /* The buffer of a step. */
 static IntId slot_of(Driver *d, IntId step, int buffers) {
@@ -62,7 +68,7 @@ static ValueId exact_int(Kernel *k, const char *name) {
 static FunctionId define_copy(Driver *d, uint32_t w) {
 	Kernel *k = d->k;
 	const KWindow *win = &d->loop->windows.at[w];
-	FunctionId f = kernel_function(k, FUNCTION_PLAIN, win->copy);
+	FunctionId f = kernel_function(k, FUNCTION_PLAIN, win->copy ? win->copy : "copy");
 	ValueId step = exact_int(k, "i");
 	KParameter parameter = {PARAMETER_VALUE, step};
 	vec_push(k->arena, &k->functions.at[f].parameters, parameter);
@@ -71,7 +77,7 @@ static FunctionId define_copy(Driver *d, uint32_t w) {
 	for (uint32_t i = 0; i < d->loop->rank; i++)
 		reads[i] = drive_window_reads(d, win, i);
 	split_step(d, int_value(k, step), reads);
-	KArg hbm = drive_window(d, win);
+	KArg hbm = drive_window(d, win, NONE);
 	KDim slot = {.kind = KDIM_AT, .start = int_const(k, 0)};
 	if (win->buffers > 1) {
 		ValueId number = drive_int(d, slot_of(d, int_value(k, step), win->buffers), "slot", NONE);
@@ -88,8 +94,15 @@ static FunctionId define_copy(Driver *d, uint32_t w) {
 	return f;
 }
 
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
+
+static const KWindow *window(const Fori *f, uint32_t w) { return &f->d->loop->windows.at[w]; }
+static uint32_t windows(const Fori *f) { return f->d->loop->windows.count; }
+static bool input_copied(const KWindow *w) { return w->dma && w->input; }
+static bool output_copied(const KWindow *w) { return w->dma && w->output; }
+
 /* Starts the copy of window w for a step, or waits for it. */
-static void put_copy(const Fori *f, uint16_t op, uint32_t w, IntId step) {
+static void put_copy(Fori *f, uint16_t op, uint32_t w, IntId step) {
 	Driver *d = f->d;
 	KArg arg = karg_int(step);
 	StmtId call = drive_put(d, K_CALL, 1, &arg);
@@ -98,11 +111,13 @@ static void put_copy(const Fori *f, uint16_t op, uint32_t w, IntId step) {
 	drive_put(d, op, 1, &copy);
 }
 
-static bool input_copied(const KWindow *w) { return w->dma && w->input; }
-static bool output_copied(const KWindow *w) { return w->dma && w->output; }
-
-static bool input_copied_for(const Fori *f, Part part, uint32_t w) {
-	return input_copied(window(f, w)) && drive_reads(f->d, part, w);
+/* The call reads the window, or writes it, at that step of all. */
+static bool reads(Fori *f, StmtId call, uint32_t w, IntId *step) {
+	IntId at;
+	if (!drive_call_reads(f->d, call, w, &at))
+		return false;
+	*step = at == NONE ? f->flat : drive_here(f->d, at);
+	return true;
 }
 
 static int most_buffers(const Fori *f) {
@@ -113,47 +128,49 @@ static int most_buffers(const Fori *f) {
 	return most;
 }
 
-static bool any_buffers(const Fori *f, Part part, int buffers) {
-	for (uint32_t w = 0; w < windows(f); w++)
-		if (input_copied_for(f, part, w) && window(f, w)->buffers == buffers)
-			return true;
-	return false;
-}
-
-/* The first copies: as many steps ahead as there are spare buffers. */
-static void start_first(const Fori *f) {
+/* The first copies: as many steps early as there are spare buffers. */
+static void start_first(Fori *f) {
 	Driver *d = f->d;
 	int64_t steps;
-	bool known = drive_static_steps(d, &steps);
-	for (int ahead = 0; ahead + 1 < most_buffers(f); ahead++) {
-		if (known && ahead >= steps)
+	bool known = loop_static_steps(d->k, d->loop, &steps);
+	for (int early = 0; early + 1 < most_buffers(f); early++) {
+		if (known && early >= steps)
 			continue;
 		Cursor outer = d->at;
 		if (!known)
-			drive_when(d, K_WHEN, int_binary(d->k, INT_LT, int_const(d->k, ahead), drive_total_steps(d)),
+			drive_when(d, int_binary(d->k, INT_LT, int_const(d->k, early), drive_total_steps(d)),
 			           "prefetch");
 		for (uint32_t w = 0; w < windows(f); w++)
-			if (input_copied(window(f, w)) && window(f, w)->buffers - 1 > ahead)
-				put_copy(f, K_START, w, int_const(d->k, ahead));
+			if (input_copied(window(f, w)) && window(f, w)->buffers - 1 > early)
+				put_copy(f, K_START, w, int_const(d->k, early));
 		d->at = outer;
 	}
 }
 
-/* What `part` reads at a step is there; copies for as many steps later as there are spare buffers are on their way. */
-static void wait_for(const Fori *f, Part part, IntId step) {
+/* Copies for the step so many later that have a buffer by then are on their way. */
+static void start_early(Fori *f, StmtId call, int early) {
 	Driver *d = f->d;
-	for (int ahead = 1; ahead < most_buffers(f); ahead++) {
-		if (!any_buffers(f, part, ahead + 1))
-			continue;
-		IntId next = drive_plus(d, step, ahead);
-		Cursor outer = drive_when(d, K_WHEN, int_binary(d->k, INT_LT, next, drive_total_steps(d)), "prefetch");
-		for (uint32_t w = 0; w < windows(f); w++)
-			if (input_copied_for(f, part, w) && window(f, w)->buffers - 1 == ahead)
-				put_copy(f, K_START, w, next);
-		d->at = outer;
-	}
+	Cursor outer = d->at;
+	IntId step, next = NONE;
 	for (uint32_t w = 0; w < windows(f); w++) {
-		if (!input_copied_for(f, part, w))
+		if (!input_copied(window(f, w)) || window(f, w)->buffers - 1 != early || !reads(f, call, w, &step))
+			continue;
+		if (next == NONE) {
+			next = int_binary(d->k, INT_ADD, step, int_const(d->k, early));
+			drive_when(d, int_binary(d->k, INT_LT, next, drive_total_steps(d)), "prefetch");
+		}
+		put_copy(f, K_START, w, next);
+	}
+	d->at = outer;
+}
+
+/* What a call reads is there. */
+static void wait_for(Fori *f, StmtId call) {
+	IntId step;
+	for (int early = 1; early < most_buffers(f); early++)
+		start_early(f, call, early);
+	for (uint32_t w = 0; w < windows(f); w++) {
+		if (!input_copied(window(f, w)) || !reads(f, call, w, &step))
 			continue;
 		if (window(f, w)->buffers == 1)
 			put_copy(f, K_START, w, step);
@@ -161,43 +178,46 @@ static void wait_for(const Fori *f, Part part, IntId step) {
 	}
 }
 
-/* The same at a step whose number is known, of a loop of `steps`. */
-static void wait_at(const Fori *f, Part part, int64_t step, int64_t steps) {
-	for (uint32_t w = 0; w < windows(f); w++) {
-		int64_t next = step + window(f, w)->buffers - 1;
-		if (!input_copied_for(f, part, w))
-			continue;
-		if (next < steps)
-			put_copy(f, K_START, w, int_const(f->d->k, next));
-		put_copy(f, K_WAIT, w, int_const(f->d->k, step));
-	}
-}
-
 /* A buffer is free for the next result once its copy of `buffers` steps ago has arrived. */
-static void wait_for_room(const Fori *f, IntId step) {
+static void wait_for_room(Fori *f, StmtId call) {
 	Driver *d = f->d;
+	IntId step;
 	for (uint32_t w = 0; w < windows(f); w++) {
-		if (!output_copied(window(f, w)))
+		if (!output_copied(window(f, w)) || !reads(f, call, w, &step))
 			continue;
 		IntId buffers = int_const(d->k, window(f, w)->buffers);
-		Cursor outer = drive_when(d, K_WHEN, int_binary(d->k, INT_GE, step, buffers), "reuse");
+		Cursor outer = drive_when(d, int_binary(d->k, INT_GE, step, buffers), "reuse");
 		put_copy(f, K_WAIT, w, int_binary(d->k, INT_SUB, step, buffers));
 		d->at = outer;
 	}
 }
 
-static void start_results(const Fori *f, IntId step) {
+/* The same of a call before or behind the loop, whose steps are known. */
+static void wait_there(Fori *f, StmtId call) {
+	Kernel *k = f->d->k;
+	IntId step;
+	int64_t steps, number;
+	loop_static_steps(k, f->d->loop, &steps);
+	for (uint32_t w = 0; w < windows(f); w++) {
+		if (!input_copied(window(f, w)) || !reads(f, call, w, &step) || !int_is_const(k, step, &number))
+			continue;
+		int64_t next = number + window(f, w)->buffers - 1;
+		if (next < steps)
+			put_copy(f, K_START, w, int_const(k, next));
+		put_copy(f, K_WAIT, w, step);
+	}
 	for (uint32_t w = 0; w < windows(f); w++)
-		if (output_copied(window(f, w)))
-			put_copy(f, K_START, w, step);
+		if (output_copied(window(f, w)) && reads(f, call, w, &step) && int_is_const(k, step, &number) &&
+		    number >= window(f, w)->buffers)
+			put_copy(f, K_WAIT, w, int_const(k, number - window(f, w)->buffers));
 }
 
 /* After the loop: the last results are still on their way. */
-static void drain(const Fori *f) {
+static void drain(Fori *f) {
 	Driver *d = f->d;
 	Kernel *k = d->k;
 	int64_t steps;
-	bool known = drive_static_steps(d, &steps);
+	bool known = loop_static_steps(k, d->loop, &steps);
 	for (uint32_t w = 0; w < windows(f); w++) {
 		int buffers = window(f, w)->buffers;
 		if (!output_copied(window(f, w)))
@@ -219,7 +239,7 @@ static void drain(const Fori *f) {
 		}
 		for (int back = buffers; back >= 1; back--) {
 			IntId total = drive_total_steps(d), number = int_const(k, back);
-			Cursor outer = drive_when(d, K_WHEN, int_binary(k, INT_GE, total, number), "drain");
+			Cursor outer = drive_when(d, int_binary(k, INT_GE, total, number), "drain");
 			put_copy(f, K_WAIT, w, int_binary(k, INT_SUB, total, number));
 			d->at = outer;
 		}
@@ -228,216 +248,125 @@ static void drain(const Fori *f) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
-static void add_windows(const Fori *f, Part part, IntId step, KArgs *args) {
-	Driver *d = f->d;
-	for (uint32_t w = 0; w < windows(f); w++) {
-		const KWindow *win = window(f, w);
-		KDim slot = {.kind = KDIM_AT};
-		if (!drive_reads(d, part, w))
-			continue;
-		if (win->dma)
-			slot.start = slot_of(d, step, win->buffers);
-		vec_push(d->k->arena, args,
-		         win->dma ? karg_ref(kernel_ref(d->k, win->scratch, 1, &slot)) : drive_window(d, win));
+static KArg window_there(Driver *d, uint32_t w, IntId at) {
+	Fori *f = d->fori;
+	KDim slot = {.kind = KDIM_AT};
+	if (!window(f, w)->dma)
+		return drive_window(d, window(f, w), at);
+	slot.start = slot_of(d, at == NONE ? f->flat : at, window(f, w)->buffers);
+	return karg_ref(kernel_ref(d->k, window(f, w)->scratch, 1, &slot));
+}
+
+static void note_written(Fori *f, StmtId call) {
+	IntId step;
+	for (uint32_t w = 0; w < windows(f); w++)
+		f->written[w] = output_copied(window(f, w)) && reads(f, call, w, &step) ? step : NONE;
+}
+
+static void start_results(Driver *d, StmtId call) {
+	Fori *f = d->fori;
+	(void)call;
+	for (uint32_t w = 0; w < windows(f); w++)
+		if (f->written[w] != NONE)
+			put_copy(f, K_START, w, f->written[w]);
+}
+
+/* Calls of one function each are a group, up to one of a function that was called before: that one needs buffers which
+ * the others still read. */
+static StmtId group_end(const Kernel *k, StmtId first) {
+	StmtId s = first;
+	for (bool again = false; s != NONE && !again;) {
+		s = drive_next_call(k, kernel_stmt(k, s)->next);
+		for (StmtId c = first; s != NONE && c != s; c = drive_next_call(k, kernel_stmt(k, c)->next))
+			again = again || kernel_stmt(k, c)->function == kernel_stmt(k, s)->function;
 	}
+	return s;
 }
 
-/* Where a step's part finds what was handed to it, or leaves what it hands on. */
-typedef struct Hand {
-	ValueId *value;   /* by handed value: what passes it on; NONE: ... */
-	BufferId *buffer; /* ... this */
-} Hand;
-
-static Hand hand(const Fori *f, bool odd, const ValueId *value) {
-	const KLoop *loop = f->d->loop;
-	Arena *a = f->d->k->arena;
-	Hand h = {arena_array(a, loop->handed.count + 1, sizeof *h.value),
-	          arena_array(a, loop->handed.count + 1, sizeof *h.buffer)};
-	for (uint32_t i = 0; i < loop->handed.count; i++) {
-		h.buffer[i] = odd ? loop->handed.at[i].odd : loop->handed.at[i].scratch;
-		h.value[i] = h.buffer[i] == NONE || loop->handed.at[i].scratch == NONE ? value[i] : NONE;
-		if (loop->handed.at[i].scratch == NONE)
-			h.buffer[i] = NONE;
-	}
-	return h;
-}
-
-static ValueId *handed_values(const Fori *f) {
-	const KLoop *loop = f->d->loop;
-	ValueId *values = arena_array(f->d->k->arena, loop->handed.count + 1, sizeof *values);
-	for (uint32_t i = 0; i < loop->handed.count; i++)
-		values[i] = loop->handed.at[i].value;
-	return values;
-}
-
-/* What the step computes one step ahead, for `to`. Values take over the variables of what they stand for, or with
- * `next` have their own. */
-static void call_ahead(const Fori *f, IntId step, Hand *to, bool next) {
-	KArgs args = {0};
-	Driver *d = f->d;
-	drive_set_step(d, step);
-	drive_add_steps(d, PART_AHEAD, &args);
-	add_windows(f, PART_AHEAD, step, &args);
-	const ValueId *results = drive_call(d, PART_AHEAD, &args, to->value, to->buffer);
-	for (uint32_t i = 0; i < d->loop->handed.count; i++) {
-		to->value[i] = results[i];
-		if (next && results[i] != NONE)
-			drive_call_next(d, results[i]);
-	}
-}
-
-/* The rest of a step, or a whole one. `carried` become what it gives; those with a buffer in `place` are read and
- * stored there. */
-static void call_rest(const Fori *f, IntId step, const Hand *from, ValueId *carried, const BufferId *place) {
-	Driver *d = f->d;
-	Arena *a = d->k->arena;
+/* Something reads the number of the step of which a call is, if that is an expression: the expression; else NONE. */
+static IntId step_to_name(const Fori *f, StmtId call) {
+	const Driver *d = f->d;
 	const KLoop *loop = d->loop;
-	KArgs args = {0};
-	drive_add_steps(d, PART_STEP, &args);
-	for (uint32_t i = 0; i < loop->handed.count; i++)
-		vec_push(a, &args,
-		         from->buffer[i] != NONE ? drive_load(d, from->buffer[i], loop->handed.at[i].value)
-		                                 : karg_value(from->value[i]));
-	add_windows(f, PART_STEP, step, &args);
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		vec_push(a, &args,
-		         place && place[i] != NONE ? drive_load(d, place[i], loop->carried.at[i])
-		                                   : karg_value(carried[i]));
-	const ValueId *results = drive_call(d, PART_STEP, &args, carried, place);
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		if (!place || place[i] == NONE)
-			carried[i] = results[i];
+	IntId found = NONE, at = NONE;
+	for (uint32_t w = 0; w < loop->windows.count; w++)
+		if (drive_call_reads(d, call, w, &at) && at != NONE &&
+		    (loop->windows.at[w].dma ? loop->windows.at[w].input
+		                             : drive_window_reads(d, &loop->windows.at[w], 0)))
+			found = at;
+	for (uint32_t i = 0; i < kernel_stmt(d->k, call)->arg_count; i++)
+		if (kernel_arg(d->k, call, i)->kind == KARG_INT)
+			found = kernel_arg(d->k, call, i)->index;
+	return found == NONE || d->k->ints.at[found].kind == INT_VALUE ? NONE : found;
 }
+
+/* Nothing is waited for between the calls of a group: a wait would keep the compiler from scheduling them as one. */
+static void before_group(Fori *f, StmtId first, StmtId end) {
+	Driver *d = f->d;
+	bool read[RANK_MAX] = {false};
+	d->named = NONE;
+	for (StmtId c = first; c != end; c = drive_next_call(d->k, kernel_stmt(d->k, c)->next)) {
+		IntId step = d->loop->rank == 1 ? step_to_name(f, c) : NONE;
+		if (step != NONE && d->named == NONE) {
+			IntId by = int_value(d->k, drive_int(d, drive_here(d, step), "ahead", NONE));
+			d->named = step;
+			d->by = by;
+		}
+		wait_for(f, c);
+	}
+	for (StmtId c = first; c != end; c = drive_next_call(d->k, kernel_stmt(d->k, c)->next))
+		wait_for_room(f, c);
+	for (uint32_t i = 0; i < d->loop->rank; i++)
+		read[i] = drive_step_read(d, kernel_stmt(d->k, first)->region, i);
+	split_step(d, f->flat, read);
+}
+
+static void before_call(Driver *d, StmtId call) {
+	Fori *f = d->fori;
+	if (f->group == call) {
+		StmtId end = group_end(d->k, call);
+		before_group(f, call, end);
+		f->group = end;
+	}
+	note_written(f, call);
+}
+
+static void before_call_there(Driver *d, StmtId call) {
+	Fori *f = d->fori;
+	wait_there(f, call);
+	note_written(f, call);
+}
+
+static const Placing inside = {window_there, before_call, start_results};
+static const Placing outside = {window_there, before_call_there, start_results};
 
 /* ---- the body --------------------------------------------------------------------------------------------------- */
 
-static bool copies_ahead(const Fori *f) {
-	for (uint32_t w = 0; w < windows(f); w++)
-		if (input_copied_for(f, PART_AHEAD, w))
-			return true;
-	return false;
-}
-
-/* One step of the body, with the copies that it waits for and starts. Nothing is waited for between what it computes
- * ahead and the rest: a wait would keep the compiler from scheduling them as one. `next`: what counts the next step
- * already; NONE. */
-static void body_step(const Fori *f, IntId step, IntId next, const Hand *from, Hand *to, bool own, ValueId *carried,
-                      const BufferId *place) {
-	Driver *d = f->d;
-	const KLoop *loop = d->loop;
-	if (loop->skewed) {
-		bool counted = next != NONE || !(copies_ahead(f) || drive_step_read(d, PART_AHEAD, 0, true));
-		if (next == NONE)
-			next = drive_plus(d, step, 1);
-		if (!counted)
-			next = int_value(d->k, drive_int(d, next, "ahead", NONE));
-		wait_for(f, PART_AHEAD, next);
-	}
-	wait_for(f, PART_STEP, step);
-	wait_for_room(f, step);
-	if (loop->skewed)
-		call_ahead(f, next, to, own);
-	bool reads[RANK_MAX] = {false};
-	for (uint32_t i = 0; i < loop->rank; i++)
-		reads[i] = drive_step_read(d, PART_STEP, i, true);
-	split_step(d, step, reads);
-	call_rest(f, step, from, carried, place);
-	start_results(f, step);
-}
-
-/* Both steps of an iteration: what one hands on the other reads from its own scratch, so that neither waits for room.
- * Carried values go through scratch once for both. */
-static void body_pair(const Fori *f, IntId step, ValueId *carried) {
+/* The loop body and its function: what is carried as values is its parameters and what it returns. */
+static FunctionId define_body(Fori *f) {
 	Driver *d = f->d;
 	Kernel *k = d->k;
 	const KLoop *loop = d->loop;
-	const ValueId *values = handed_values(f);
-	Hand even = hand(f, false, values);
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		if (loop->place.at[i] != NONE) {
-			KArg ref = drive_whole(d, loop->place.at[i]);
-			carried[i] = drive_value(d, K_LOAD, 1, &ref, loop->carried.at[i],
-			                         k->values.at[loop->carried.at[i]].name);
-			k->values.at[carried[i]].as = loop->carried.at[i];
-		}
-	IntId second = int_value(k, drive_int(d, drive_plus(d, step, 1), k->values.at[loop->dim[0].step].name, NONE));
-	Hand odd = hand(f, true, values);
-	body_step(f, step, second, &even, &odd, true, carried, NULL);
-	Hand next = hand(f, false, values);
-	body_step(f, second, NONE, &odd, &next, false, carried, NULL);
-	for (uint32_t i = 0; i < loop->handed.count; i++)
-		f->body[loop->carried.count + i] = next.value[i];
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		if (loop->place.at[i] != NONE)
-			drive_store(d, loop->place.at[i], karg_value(carried[i]));
-}
-
-/* A step of a loop that has one in each iteration: it hands on once all is read. */
-static void body_single(const Fori *f, IntId step, ValueId *carried) {
-	Driver *d = f->d;
-	Kernel *k = d->k;
-	const KLoop *loop = d->loop;
-	uint32_t handed = loop->handed.count;
-	const ValueId *values = handed_values(f);
-	Hand from = hand(f, false, values);
-	Hand to = {arena_array(k->arena, handed + 1, sizeof *to.value),
-	           arena_array(k->arena, handed + 1, sizeof *to.buffer)};
-	for (uint32_t i = 0; i < handed; i++) {
-		to.buffer[i] = NONE;
-		to.value[i] = values[i];
-	}
-	body_step(f, step, NONE, &from, &to, true, carried, loop->place.at);
-	for (uint32_t i = 0; i < handed; i++) {
-		KArg x = karg_value(to.value[i]);
-		if (from.buffer[i] != NONE) {
-			drive_store(d, from.buffer[i], x);
-			continue;
-		}
-		ValueId now = drive_value(d, K_LET, 1, &x, values[i], k->values.at[values[i]].name);
-		k->values.at[now].as = values[i];
-		f->body[loop->carried.count + i] = now;
-	}
-}
-
-/* The loop body: the step or two, and what they pass on. Its function. */
-static FunctionId define_body(const Fori *f) {
-	Driver *d = f->d;
-	Kernel *k = d->k;
-	const KLoop *loop = d->loop;
-	uint32_t carries = loop->carried.count;
 	FunctionId body = kernel_function(k, FUNCTION_FORI, "body");
-	ValueId own = loop->dim[0].step, step = own;
-	if (loop->paired)
-		step = exact_int(k, "i");
-	else if (loop->rank > 1)
-		step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, loop->step_name);
-	k->values.at[step].exact = k->values.at[step].exact || (loop->rank > 1 && !loop->paired);
+	ValueId step = loop->dim[0].step;
+	if (loop->rank > 1)
+		step = exact_int(k, loop->step_name);
 	KParameter number = {PARAMETER_VALUE, step};
 	vec_push(k->arena, &k->functions.at[body].parameters, number);
-	ValueId *carried = arena_array(k->arena, carries + 1, sizeof *carried);
-	for (uint32_t i = 0; i < carries; i++) {
+	ValueId *carried = arena_array(k->arena, loop->carried.count + 1, sizeof *carried);
+	for (uint32_t i = 0; i < loop->carried.count; i++) {
 		KParameter p = {PARAMETER_VALUE, loop->carried.at[i]};
 		carried[i] = loop->carried.at[i];
 		if (loop->place.at[i] == NONE)
 			vec_push(k->arena, &k->functions.at[body].parameters, p);
 	}
-	for (uint32_t i = 0; i < loop->handed.count; i++) {
-		KParameter p = {PARAMETER_VALUE, loop->handed.at[i].value};
-		if (loop->handed.at[i].scratch == NONE)
-			vec_push(k->arena, &k->functions.at[body].parameters, p);
-	}
 	Cursor outer = drive_define(d, body);
-	if (loop->paired)
-		step = drive_int(d, int_binary(k, INT_MUL, int_value(k, step), int_const(k, 2)), k->values.at[own].name,
-		                 own);
-	(loop->paired ? body_pair : body_single)(f, int_value(k, step), carried);
+	f->flat = int_value(k, step);
+	f->group = drive_next_call(k, region_first(k, kernel_stmt(k, d->stmt)->body));
+	drive_region(d, kernel_stmt(k, d->stmt)->body, &inside, &(Flow){carried, loop->place.at, loop->place.at, 0});
 	KArgs results = {0};
-	for (uint32_t i = 0; i < carries; i++)
+	for (uint32_t i = 0; i < loop->carried.count; i++)
 		if (loop->place.at[i] == NONE)
 			vec_push(k->arena, &results, karg_value(carried[i]));
-	for (uint32_t i = 0; i < loop->handed.count; i++)
-		if (loop->handed.at[i].scratch == NONE)
-			vec_push(k->arena, &results, karg_value(f->body[carries + i]));
 	drive_put(d, K_RETURN, results.count, results.at);
 	d->at = outer;
 	drive_set_own_steps(d);
@@ -446,103 +375,74 @@ static FunctionId define_body(const Fori *f) {
 
 /* ---- around the body -------------------------------------------------------------------------------------------- */
 
-static void ahead_at(const Fori *f, int64_t number, int64_t steps, Hand *to, bool next) {
-	wait_at(f, PART_AHEAD, number, steps);
-	call_ahead(f, int_const(f->d->k, number), to, next);
-}
-
-static void rest_at(const Fori *f, int64_t number, int64_t steps, const Hand *handed, ValueId *results) {
-	Driver *d = f->d;
-	IntId step = int_const(d->k, number);
-	wait_at(f, PART_STEP, number, steps);
-	for (uint32_t w = 0; w < windows(f); w++)
-		if (output_copied(window(f, w)) && number >= window(f, w)->buffers)
-			put_copy(f, K_WAIT, w, int_const(d->k, number - window(f, w)->buffers));
-	drive_set_step(d, step);
-	call_rest(f, step, handed, results, NULL);
-	start_results(f, step);
-}
-
-/* The last full steps of a skewed loop: one, or two that were a pair if the second had anything to compute ahead. */
-static void last_rest(const Fori *f, int64_t steps, Hand *even, ValueId *results) {
-	bool two = f->d->loop->paired && steps % 2 == 0;
-	const ValueId *values = handed_values(f);
-	if (!two) {
-		rest_at(f, steps - 1, steps, even, results);
-		return;
-	}
-	Hand odd = hand(f, true, values);
-	ahead_at(f, steps - 1, steps, &odd, true);
-	rest_at(f, steps - 2, steps, even, results);
-	rest_at(f, steps - 1, steps, &odd, results);
-}
-
-/* The loop's statement; `results` of what it passes on, and `first` of what is handed on as values. */
-static void run_body(const Fori *f, FunctionId body, ValueId *results, Hand *first) {
+/* The loop's statement; `values` of what it passes on. */
+static void run_body(Fori *f, FunctionId body, ValueId *values) {
 	Driver *d = f->d;
 	Kernel *k = d->k;
 	const KLoop *loop = d->loop;
-	int64_t steps = 0;
-	bool skewed = loop->skewed && drive_static_steps(d, &steps);
 	KArgs args = {0};
 	start_first(f);
-	if (skewed)
-		ahead_at(f, 0, steps, first, false);
-	/* The last full step of a skewed loop computes nothing ahead, and stands behind it. */
-	vec_push(k->arena, &args,
-	         karg_int(skewed ? int_const(k, loop->paired ? (steps - 1) / 2 : steps - 1) : drive_total_steps(d)));
+	if (loop->before != NONE)
+		drive_region(d, loop->before, &outside,
+		             &(Flow){values, loop->place.at, loop->place.at, drive_first_given(d)});
+	vec_push(k->arena, &args, karg_int(drive_runs(d)));
 	for (uint32_t i = 0; i < loop->carried.count; i++)
-		if (loop->place.at[i] == NONE)
-			vec_push(k->arena, &args, *kernel_arg(k, d->stmt, i));
-	for (uint32_t i = 0; skewed && i < loop->handed.count; i++)
-		if (loop->handed.at[i].scratch == NONE)
-			vec_push(k->arena, &args, karg_value(first->value[i]));
+		if (loop->place.at[i] == NONE) {
+			KArg x = *kernel_arg(k, d->stmt, i);
+			vec_push(k->arena, &args, x.kind == KARG_NONE ? karg_value(values[i]) : x);
+		}
 	StmtId s = drive_put(d, K_FORI, args.count, args.at);
 	kernel_stmt(k, s)->function = body;
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		if (loop->place.at[i] == NONE) {
-			KValue like = k->values.at[loop->carried.at[i]];
-			results[i] = kernel_result(k, s, like.type, like.dtype, like.rank, like.shape, like.name);
-			k->values.at[results[i]].layout = like.layout;
-			k->values.at[results[i]].as = drive_result(d, i);
-		}
-	for (uint32_t i = 0; skewed && i < loop->handed.count; i++)
-		if (loop->handed.at[i].scratch == NONE) {
-			KValue like = k->values.at[loop->handed.at[i].value];
-			ValueId v = kernel_result(k, s, like.type, like.dtype, like.rank, like.shape, like.name);
-			k->values.at[v].layout = like.layout;
-			k->values.at[v].as = loop->handed.at[i].value;
-			first->value[i] = v;
+			ValueId carried = loop->carried.at[i];
+			values[i] = kernel_result_like(k, s, carried, k->values.at[carried].name);
+			k->values.at[values[i]].as = i < drive_results(d) ? drive_result(d, i) : carried;
 		}
 }
 
-void drive_fori(Driver *d, ValueId *results) {
+/* What comes out of the loop is a variable from here on, what does not is where the loop left it. */
+static const BufferId *left_in(const Driver *d) {
+	uint32_t count = d->loop->carried.count;
+	BufferId *from = arena_array(d->k->arena, count + 1, sizeof *from);
+	for (uint32_t i = 0; i < count; i++)
+		from[i] = i < drive_results(d) ? NONE : d->loop->place.at[i];
+	return from;
+}
+
+/* Values that the loop passes on start as these; without a loop they stay so. */
+static void put_initial(Driver *d, bool none, ValueId *results) {
 	Kernel *k = d->k;
-	const KLoop *loop = d->loop;
-	int64_t steps;
-	bool none = drive_no_full_steps(d);
-	Fori f = {d, arena_array(k->arena, windows(&(Fori){.d = d}) + 1, sizeof *f.copy),
-	          arena_array(k->arena, (size_t)loop->carried.count + loop->handed.count + 1, sizeof *f.body)};
-	for (uint32_t w = 0; w < windows(&f); w++)
-		f.copy[w] = loop->windows.at[w].dma && !none ? define_copy(d, w) : NONE;
-	FunctionId body = none ? NONE : define_body(&f);
-	drive_fill_scratch(d);
-	for (uint32_t i = 0; i < loop->carried.count; i++) {
-		if (loop->place.at[i] != NONE)
+	for (uint32_t i = 0; i < d->loop->carried.count; i++) {
+		if (d->loop->place.at[i] != NONE || kernel_arg(k, d->stmt, i)->kind == KARG_NONE)
 			continue;
 		KArg x = drive_initial(d, i);
+		ValueId carried = d->loop->carried.at[i];
 		if (!none && x.kind == KARG_VALUE && k->values.at[x.value].def != NONE)
 			kernel_stmt(k, k->values.at[x.value].def)->flags |= KSTMT_SAID;
 		if (none)
-			results[i] = drive_value(d, K_LET, 1, &x, loop->carried.at[i],
-			                         k->values.at[loop->carried.at[i]].name);
+			results[i] =
+				kernel_result_like(k, drive_put(d, K_LET, 1, &x), carried, k->values.at[carried].name);
 	}
-	Hand first = hand(&f, false, handed_values(&f));
+}
+
+void drive_fori(Driver *d, ValueId *results) {
+	bool none = drive_no_full_steps(d);
+	uint32_t count = d->loop->windows.count + 1;
+	Fori f = {.d = d, .group = NONE, .flat = NONE};
+	d->fori = &f;
+	f.copy = arena_array(d->k->arena, count, sizeof *f.copy);
+	f.written = arena_array(d->k->arena, count, sizeof *f.written);
+	for (uint32_t w = 0; w < windows(&f); w++)
+		f.copy[w] = window(&f, w)->dma && !none ? define_copy(d, w) : NONE;
+	FunctionId body = none ? NONE : define_body(&f);
+	drive_fill_scratch(d);
+	put_initial(d, none, results);
 	if (!none)
-		run_body(&f, body, results, &first);
+		run_body(&f, body, results);
 	drive_read_scratch(d, results);
-	if (loop->skewed && drive_static_steps(d, &steps))
-		last_rest(&f, steps, &first, results);
+	if (!none && d->loop->behind != NONE)
+		drive_region(d, d->loop->behind, &outside, &(Flow){results, left_in(d), drive_values(d), 0});
 	if (!none)
 		drain(&f);
 	drive_tail(d, results);

@@ -54,6 +54,7 @@ static Buffered cheapest(Planner *p) {
 }
 
 static void keep_one(Plan *plan, const Buffered *b) {
+	plan->kernel = NULL; /* it said two */
 	Operand *o = &plan->operands.at[b->operand];
 	const char *name = plan->module->tensors.at[o->tensor].name;
 	if (b->loop == NONE) {
@@ -73,7 +74,7 @@ static void keep_one(Plan *plan, const Buffered *b) {
 }
 
 static bool fits(Planner *p) {
-	plan_vmem(p->plan, p->m);
+	plan_vmem(p->plan, p->m, false);
 	return p->plan->vmem.total <= p->plan->vmem_limit;
 }
 
@@ -231,6 +232,7 @@ bool plan_fit(Planner *p) {
 		return true;
 	if (p->way.trial)
 		return false;
+	plan_vmem(p->plan, p->m, true);
 	const ConfigList *sizes = &p->m->config.block_sizes;
 	Place place = sizes->set ? config_place(&sizes->origin) : diag_place(p->d, p->m->source, "/config");
 	diag_error(p->d, place, "vmem", ways_to_fit(p),

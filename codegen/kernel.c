@@ -262,9 +262,15 @@ RefId kernel_ref(Kernel *k, BufferId b, uint32_t rank, const KDim *dim) {
 	KDim *copy = rank ? arena_array(k->arena, rank, sizeof *copy) : NULL;
 	if (rank)
 		memcpy(copy, dim, rank * sizeof *copy);
-	KRef r = {b, rank, copy};
+	KRef r = {b, rank, copy, NONE};
 	vec_push(k->arena, &k->refs, r);
 	return k->refs.count - 1;
+}
+
+RefId kernel_ref_at(Kernel *k, BufferId b, IntId at) {
+	RefId ref = kernel_ref(k, b, 0, NULL);
+	k->refs.at[ref].at = at;
+	return ref;
 }
 
 FunctionId kernel_function(Kernel *k, FunctionKind kind, const char *name) {
@@ -359,6 +365,28 @@ ValueId kernel_result(Kernel *k, StmtId s, KType type, Dtype dtype, uint32_t ran
 	return v;
 }
 
+ValueId kernel_result_like(Kernel *k, StmtId s, ValueId like, const char *name) {
+	KValue x = k->values.at[like];
+	ValueId v = kernel_result(k, s, x.type, x.dtype, x.rank, x.shape, name);
+	k->values.at[v].layout = x.layout;
+	return v;
+}
+
+ValueId kernel_value_like(Kernel *k, ValueId like) {
+	KValue x = k->values.at[like];
+	ValueId v = kernel_value(k, x.type, x.dtype, x.rank, x.shape, x.name);
+	k->values.at[v].layout = x.layout;
+	k->values.at[v].as = like;
+	return v;
+}
+
+void kernel_set_args(Kernel *k, StmtId s, uint32_t count, const KArg *args) {
+	kernel_stmt(k, s)->arg_first = k->args.count;
+	kernel_stmt(k, s)->arg_count = count;
+	for (uint32_t i = 0; i < count; i++)
+		vec_push(k->arena, &k->args, args[i]);
+}
+
 ValueId kernel_op(Kernel *k, RegionId r, uint16_t op, Dtype dtype, uint32_t rank, const int64_t *shape,
                   uint32_t arg_count, const KArg *args, uint32_t int_count, const int64_t *ints) {
 	int64_t dims[KDIM_MAX];
@@ -372,14 +400,32 @@ ValueId kernel_op(Kernel *k, RegionId r, uint16_t op, Dtype dtype, uint32_t rank
 
 /* ---- walking ---------------------------------------------------------------------------------------------------- */
 
+uint32_t kernel_regions(const Kernel *k, StmtId s, RegionId regions[STMT_REGIONS_MAX]) {
+	const KStmt *stmt = kernel_stmt(k, s);
+	uint32_t count = 0;
+	if (stmt->op == K_DEF)
+		regions[count++] = k->functions.at[stmt->function].body;
+	if (stmt->op == K_LOOP) {
+		const RegionId beside[] = {stmt->loop->before, stmt->loop->behind, stmt->loop->tail};
+		for (int i = 0; i < 3; i++)
+			if (beside[i] != NONE)
+				regions[count++] = beside[i];
+	}
+	if (stmt->body != NONE)
+		regions[count++] = stmt->body;
+	return count;
+}
+
 void kernel_walk(Kernel *k, RegionId r, KVisit *visit, void *data) {
+	RegionId regions[STMT_REGIONS_MAX];
 	for (StmtId s = region_first(k, r), next; s != NONE; s = next) {
 		next = kernel_stmt(k, s)->next;
 		visit(k, s, data);
-		if (kernel_stmt(k, s)->body != NONE)
-			kernel_walk(k, kernel_stmt(k, s)->body, visit, data);
-		if (kernel_stmt(k, s)->op == K_DEF)
-			kernel_walk(k, k->functions.at[kernel_stmt(k, s)->function].body, visit, data);
+		if (kernel_stmt(k, s)->body == NONE && kernel_stmt(k, s)->op != K_DEF)
+			continue;
+		uint32_t count = kernel_regions(k, s, regions);
+		for (uint32_t i = 0; i < count; i++)
+			kernel_walk(k, regions[i], visit, data);
 	}
 }
 
@@ -413,7 +459,15 @@ static void count_ints(const Kernel *k, const IntId *ints, uint32_t count, uint3
 		count_int(k, ints[i], uses);
 }
 
+static void count_ref(const Kernel *k, const KRef *ref, uint32_t *uses) {
+	count_int(k, ref->at, uses);
+	for (uint32_t d = 0; d < ref->rank; d++)
+		if (ref->dim[d].kind != KDIM_ALL)
+			count_int(k, ref->dim[d].start, uses);
+}
+
 static void count_loop(const Kernel *k, const KLoop *loop, uint32_t *uses) {
+	count_int(k, loop->runs, uses);
 	for (uint32_t i = 0; i < loop->rank; i++)
 		count_int(k, loop->dim[i].steps, uses);
 	for (uint32_t w = 0; w < loop->windows.count; w++) {
@@ -435,9 +489,7 @@ static void count_stmt(Kernel *k, StmtId s, void *data) {
 		else if (arg->kind == KARG_INT)
 			count_int(k, arg->index, uses);
 		else if (arg->kind == KARG_REF)
-			for (uint32_t d = 0; d < k->refs.at[arg->ref].rank; d++)
-				if (k->refs.at[arg->ref].dim[d].kind != KDIM_ALL)
-					count_int(k, k->refs.at[arg->ref].dim[d].start, uses);
+			count_ref(k, &k->refs.at[arg->ref], uses);
 	}
 	if (stmt->op == K_LOOP)
 		count_loop(k, stmt->loop, uses);
@@ -489,13 +541,12 @@ void kernel_replace_values(Kernel *k, const ValueId *map, uint32_t count) {
 }
 
 static void unread_of(Kernel *k, RegionId r, uint32_t *uses, bool *any) {
+	RegionId regions[STMT_REGIONS_MAX];
 	for (StmtId s = k->regions.at[r].last, prev; s != NONE; s = prev) {
 		const KStmt *stmt = kernel_stmt(k, s);
 		prev = stmt->prev;
-		if (stmt->body != NONE)
-			unread_of(k, stmt->body, uses, any);
-		if (stmt->op == K_DEF)
-			unread_of(k, k->functions.at[stmt->function].body, uses, any);
+		for (uint32_t i = kernel_regions(k, s, regions); i-- > 0;)
+			unread_of(k, regions[i], uses, any);
 		bool pure = kernel_op_kind(stmt->op) == KIND_PURE || stmt->op == K_LOAD;
 		bool named = stmt->result != NONE && k->values.at[stmt->result].name && stmt->op != K_PROGRAM_ID;
 		if (!pure || stmt->result == NONE || uses[stmt->result] || named)

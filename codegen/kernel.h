@@ -181,6 +181,7 @@ typedef struct KRef {
 	BufferId buffer;
 	uint32_t rank; /* dims that are given: the first ones; the rest is whole. 0: all of it */
 	const KDim *dim;
+	IntId at; /* of a loop's window: that of this step; NONE: of the step that its region is */
 } KRef;
 
 /* ---- arguments -------------------------------------------------------------------------------------------------- */
@@ -209,7 +210,6 @@ typedef struct KWindow {
 	bool input, output;
 	bool dma;                /* it is copied; else it is a part of a resident block */
 	const char *copy;        /* what the function of its copies would like to be called */
-	bool ahead, behind;      /* of a skewed loop: read by what runs one step ahead, by the rest */
 	const IntId *index;      /* in units of the window, of the steps' values */
 	const IntId *start;      /* in elements: where it starts in the operand */
 	const int64_t *multiple; /* of such a start, as KDim.multiple */
@@ -227,15 +227,16 @@ typedef struct KLoopDim {
 	int64_t size;       /* elements that a full step takes */
 } KLoopDim;
 
-/* A value that a skewed loop hands from what runs ahead to the rest. */
+/* A value that what is to run ahead gives to the rest of its step. */
 typedef struct KHanded {
 	ValueId value;
-	BufferId scratch, odd; /* scratch, and of a loop of pairs that of odd steps; NONE: it is handed on as a value */
+	BufferId scratch, odd; /* will carry it, and from even steps to odd ones; NONE: it is handed on as a value */
 } KHanded;
 
-/* A loop before a driver (drive_*.c) makes a step function, copies and calls of it. Its statement's arguments are the
- * initial values, its results what is carried out; its region has the steps' numbers and carried values as parameters
- * and ends with a yield. */
+/* A loop before a driver (drive_*.c) makes copies and calls of it. Its statement's arguments are the initial values,
+ * its results what is carried out; its region has the steps' numbers and carried values as parameters and ends with a
+ * yield. `before` yields the last ones of what is carried, where no argument does; it and what stands behind the steps
+ * see the windows of any step, by KRef.at. */
 typedef struct KLoop {
 	LoopType type;
 	uint32_t rank;
@@ -244,13 +245,15 @@ typedef struct KLoop {
 	bool peeled;    /* it does */
 	ValueId ragged; /* the flag under which a step masks; NONE */
 	VEC(KWindow) windows;
-	VEC(ValueId) carried; /* by argument: its parameter in the region */
+	VEC(ValueId) carried; /* by argument: its parameter in the regions */
 	VEC(BufferId) place;  /* by argument: the scratch that holds it; NONE: a value that the loop passes on */
-	bool skewed;          /* statements marked `ahead` run before the step that they belong to: */
-	int ahead;            /* so many steps */
-	bool paired;          /* two steps stand in one iteration */
-	VEC(KHanded) handed;
-	const char *name; /* of its step function */
+	VEC(BufferId) odd;    /* by argument: scratch that rewrite_pairs.c takes for it between two steps; NONE */
+	int skew;             /* statements marked `ahead` are to run so many steps early: rewrite_skew.c, _ahead.c */
+	bool paired;          /* two steps are to stand in one iteration: rewrite_pairs.c */
+	VEC(KHanded) handed;  /* from what is marked to the rest */
+	IntId runs;           /* how often the region runs; NONE: once for each step */
+	RegionId before, behind, tail; /* what runs before, behind, and in the peeled step behind all; NONE */
+	const char *name;              /* of its step function */
 	const char *step_name;
 } KLoop;
 
@@ -284,7 +287,7 @@ typedef struct KPipeline {
 } KPipeline;
 
 enum {
-	KSTMT_AHEAD = 1,   /* in a skewed loop: it runs ahead */
+	KSTMT_AHEAD = 1,   /* it is to run ahead of its step: rewrite_split.c */
 	KSTMT_SAID = 2,    /* its source line is told where it stands, though its one use prints it */
 	KSTMT_INITIAL = 4, /* it makes an initial value of the loop behind it: where its driver wants it */
 	KSTMT_NARROW = 8   /* a maximum or minimum is to be taken of what its operand was converted from */
@@ -424,6 +427,8 @@ ValueId kernel_value(Kernel *k, KType type, Dtype dtype, uint32_t rank, const in
 KValue *kernel_value_at(Kernel *k, ValueId v);
 BufferId kernel_buffer(Kernel *k, KBuffer b);
 RefId kernel_ref(Kernel *k, BufferId b, uint32_t rank, const KDim *dim);
+/* All of a loop's window at a step. */
+RefId kernel_ref_at(Kernel *k, BufferId b, IntId at);
 FunctionId kernel_function(Kernel *k, FunctionKind kind, const char *name);
 RegionId kernel_region(Kernel *k, StmtId owner);
 
@@ -448,6 +453,12 @@ void kernel_drop_unread(Kernel *k);
 /* Gives it one more result. Results of a statement are made one after the other. */
 ValueId kernel_result(Kernel *k, StmtId s, KType type, Dtype dtype, uint32_t rank, const int64_t *shape,
                       const char *name);
+/* The same of the type of the value `like`. */
+ValueId kernel_result_like(Kernel *k, StmtId s, ValueId like, const char *name);
+/* A value of the type of another, which takes over its variable. */
+ValueId kernel_value_like(Kernel *k, ValueId like);
+/* Other arguments. */
+void kernel_set_args(Kernel *k, StmtId s, uint32_t count, const KArg *args);
 /* A statement with one result, whose type follows from the arguments and, where it does not, from `dtype` and
  * `shape` (kernel_infer()). */
 ValueId kernel_op(Kernel *k, RegionId r, uint16_t op, Dtype dtype, uint32_t rank, const int64_t *shape,
@@ -457,6 +468,9 @@ void kernel_remove(Kernel *k, StmtId s);
 /* To the end of another region, or before a statement. */
 void kernel_move(Kernel *k, StmtId s, RegionId to);
 void kernel_move_before(Kernel *k, StmtId s, StmtId before);
+/* The regions that a statement holds, in the order of the text; returns how many. */
+enum { STMT_REGIONS_MAX = 4 };
+uint32_t kernel_regions(const Kernel *k, StmtId s, RegionId regions[STMT_REGIONS_MAX]);
 /* Every statement of a region and of those in it, first to last, a statement before its regions. */
 typedef void KVisit(Kernel *k, StmtId s, void *data);
 void kernel_walk(Kernel *k, RegionId r, KVisit *visit, void *data);
@@ -469,6 +483,8 @@ static inline KStmt *kernel_stmt(const Kernel *k, StmtId s) { return &k->stmts.a
 static inline KArg *kernel_arg(const Kernel *k, StmtId s, uint32_t i) {
 	return &k->args.at[k->stmts.at[s].arg_first + i];
 }
+/* The last statement: a region's yield or return. */
+static inline StmtId region_last(const Kernel *k, RegionId r) { return k->regions.at[r].last; }
 static inline StmtId region_first(const Kernel *k, RegionId r) { return k->regions.at[r].first; }
 
 /* kernel_infer.c: the type of the result of a pure statement, given the dtype that it states (DTYPE_NONE: none) and,
@@ -494,6 +510,9 @@ KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
 /* kernel_settle.c: what a text gives no variable, and Python needs one for, would like one. */
 void program_settle(KProgram *p);
+/* kernel_clashes.c: what Python would not find any more under the name that a text gives it has no variable, and would
+ * like one. */
+void kernel_part_names(Kernel *k);
 
 /* print_module.c: a variable for all that has none yet, which Python and kernel text use; the Python module. */
 void kernels_name(KProgram *p);

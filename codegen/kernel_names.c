@@ -1,4 +1,6 @@
-/* kernel_names.c - variables: identifiers close to what things would like to be called, each used once. */
+/* kernel_names.c - variables: identifiers close to what things would like to be called, each used once. The kernel is
+ * walked twice if it was read: first what the text calls things is taken, then all others get what is left. What rewrites
+ * took out of the kernel keeps no name from others. */
 #include "kernel.h"
 
 enum { NAME_MAX_LENGTH = 24 };
@@ -10,6 +12,7 @@ typedef struct Namer {
 	StringTable taken;
 	Map suffixes; /* of what was wished for more than once: the one to try next */
 	const uint32_t *uses;
+	bool given; /* the first walk */
 } Namer;
 
 static void identifier(const char *wish, char *name) {
@@ -59,6 +62,14 @@ static const char *new_name(Namer *n, const char *wish) {
 	return name;
 }
 
+/* A thing that has its variable, or gets one. */
+static void name(Namer *n, const char **var, const char *wish) {
+	if (n->given && *var)
+		take(n, *var);
+	else if (!n->given && !*var && wish)
+		*var = new_name(n, wish);
+}
+
 static const char *value_var(Namer *n, ValueId v);
 
 /* As `after` is called, with the suffix behind; NULL: that has no variable. */
@@ -74,7 +85,11 @@ static const char *name_after(Namer *n, const KValue *x) {
 
 static const char *value_var(Namer *n, ValueId v) {
 	KValue *x = &n->k->values.at[v];
-	if (x->var || !x->name)
+	if (n->given && x->as != NONE)
+		value_var(n, x->as);
+	if (n->given)
+		name(n, &x->var, x->name);
+	if (n->given || x->var || !x->name)
 		return x->var;
 	const char *after = name_after(n, x);
 	if (x->as != NONE)
@@ -84,18 +99,14 @@ static const char *value_var(Namer *n, ValueId v) {
 	return x->var = new_name(n, after ? after : x->name);
 }
 
-static void name_region(Namer *n, RegionId r);
-
 static void name_buffer(Namer *n, BufferId b) {
 	KBuffer *buffer = &n->k->buffers.at[b];
-	if (!buffer->var)
-		buffer->var = new_name(n, buffer->name);
+	name(n, &buffer->var, buffer->name);
 }
 
 static void name_function(Namer *n, FunctionId f) {
 	KFunction *function = &n->k->functions.at[f];
-	if (!function->var)
-		function->var = new_name(n, function->name);
+	name(n, &function->var, function->name);
 	for (uint32_t i = 0; i < function->parameters.count; i++) {
 		const KParameter *p = &function->parameters.at[i];
 		if (p->kind == PARAMETER_BUFFER)
@@ -103,7 +114,6 @@ static void name_function(Namer *n, FunctionId f) {
 		else
 			value_var(n, p->id);
 	}
-	name_region(n, function->body);
 }
 
 static void name_loop(Namer *n, const KLoop *loop) {
@@ -120,7 +130,7 @@ static void name_loop(Namer *n, const KLoop *loop) {
 static void name_results(Namer *n, StmtId s) {
 	KStmt *stmt = kernel_stmt(n->k, s);
 	if (stmt->op == K_LAUNCH && stmt->result_count > UNPACK_MAX) {
-		stmt->var = stmt->var ? stmt->var : new_name(n, "outputs");
+		name(n, &stmt->var, "outputs");
 		return;
 	}
 	for (uint32_t i = 0; i < stmt->result_count; i++) {
@@ -132,6 +142,7 @@ static void name_results(Namer *n, StmtId s) {
 }
 
 static void name_region(Namer *n, RegionId r) {
+	RegionId regions[STMT_REGIONS_MAX];
 	for (StmtId s = region_first(n->k, r); s != NONE; s = kernel_stmt(n->k, s)->next) {
 		KStmt *stmt = kernel_stmt(n->k, s);
 		if (stmt->op == K_DEF)
@@ -144,42 +155,34 @@ static void name_region(Namer *n, RegionId r) {
 			value_var(n, stmt->each->carried.at[i]);
 		for (uint32_t i = 0; stmt->op == K_PIPELINE && i < stmt->pipeline->rank; i++)
 			value_var(n, stmt->pipeline->at[i]);
-		if (stmt->name && !stmt->var)
-			kernel_stmt(n->k, s)->var = new_name(n, stmt->name);
-		if (stmt->body != NONE)
-			name_region(n, stmt->body);
+		name(n, &stmt->var, stmt->name);
+		uint32_t count = kernel_regions(n->k, s, regions);
+		for (uint32_t i = 0; i < count; i++)
+			name_region(n, regions[i]);
 		name_results(n, s);
 	}
 }
 
-/* What a text that was read calls things already. */
-static void reserve_given(Namer *n) {
-	for (ValueId v = 0; v < n->k->values.count; v++)
-		if (n->k->values.at[v].var)
-			take(n, n->k->values.at[v].var);
-	for (BufferId b = 0; b < n->k->buffers.count; b++)
-		if (n->k->buffers.at[b].var)
-			take(n, n->k->buffers.at[b].var);
-	for (FunctionId f = 0; f < n->k->functions.count; f++)
-		if (n->k->functions.at[f].var)
-			take(n, n->k->functions.at[f].var);
-	for (StmtId s = 0; s < n->k->stmts.count; s++)
-		if (n->k->stmts.at[s].var)
-			take(n, n->k->stmts.at[s].var);
+static void name_all(Namer *n, const char *own) {
+	Kernel *k = n->k;
+	if (!n->given)
+		new_name(n, own);
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		if (k->buffers.at[b].role != BUFFER_PARAMETER)
+			name_buffer(n, b);
+	for (uint32_t d = 0; d < k->grid.count; d++)
+		value_var(n, k->grid.at[d].at);
+	for (ValueId v = 0; v < k->values.count && k->values.at[v].def == NONE && k->buffers.count == 0; v++)
+		value_var(n, v); /* the wrapper's parameters */
+	name_region(n, k->body);
 }
 
 void kernel_name_values(Kernel *k, IsReserved *reserved, const char *own) {
 	enum { FEW = 64 };
-	Namer n = {.k = k, .a = k->arena, .reserved = reserved, .uses = kernel_uses(k)};
+	Namer n = {.k = k, .a = k->arena, .reserved = reserved, .uses = kernel_uses(k), .given = k->line_of.count > 0};
 	n.taken = (StringTable){.slot = arena_array(k->arena, FEW, sizeof *n.taken.slot), .room = FEW};
-	reserve_given(&n);
-	new_name(&n, own);
-	for (BufferId b = 0; b < k->buffers.count; b++)
-		if (k->buffers.at[b].role != BUFFER_PARAMETER)
-			name_buffer(&n, b);
-	for (uint32_t d = 0; d < k->grid.count; d++)
-		value_var(&n, k->grid.at[d].at);
-	for (ValueId v = 0; v < k->values.count && k->values.at[v].def == NONE && k->buffers.count == 0; v++)
-		value_var(&n, v); /* the wrapper's parameters */
-	name_region(&n, k->body);
+	if (n.given)
+		name_all(&n, own);
+	n.given = false;
+	name_all(&n, own);
 }

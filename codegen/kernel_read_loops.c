@@ -1,40 +1,60 @@
 /* kernel_read_loops.c - reading the statements of many parts: for, loop, pipeline. */
 #include "kernel_reader.h"
 
+typedef VEC(Token) TokenList;
+
 static const ReadType int_type = {.type = KTYPE_INT, .dtype = DTYPE_I32, .layout = LAYOUT_SCALAR};
 
 static void *new_of(KReader *r, size_t size) { return arena_alloc(r->a, size); }
 
-/* The names are in scope from here on, but those of what the statement itself reads are read already. */
-void kread_carried(KReader *r, Draft *d, TokenList *names, BufferList *places) {
+/* What stands in `carry (a = x, b: float32[8, 128] = _ in y odd z)`, but for x, which is an argument. */
+typedef struct CarriedPart {
+	Token name;
+	ReadType type; /* as stated: of what does not come out again */
+	bool typed;
+	BufferId place, odd;
+} CarriedPart;
+typedef VEC(CarriedPart) CarriedParts;
+
+static BufferId read_place(KReader *r, const char *word) {
+	return kread_accept(r, word) ? kread_known(r, ENTRY_BUFFER) : NONE;
+}
+
+static void read_carried(KReader *r, Draft *d, CarriedParts *all) {
 	if (!kread_accept(r, "carry"))
 		return;
 	kread_expect(r, "(");
 	for (bool more = !kread_is(r, ")"); more && !r->failed; more = kread_accept(r, ",")) {
-		Token name = kread_name(r);
+		CarriedPart c = {.name = kread_name(r)};
+		c.typed = kread_accept(r, ":");
+		if (c.typed)
+			c.type = kread_type(r);
 		kread_expect(r, "=");
 		KArg arg = kread_arg(r);
-		BufferId place = places && kread_accept(r, "in") ? kread_known(r, ENTRY_BUFFER) : NONE;
-		vec_push(r->a, names, name);
+		c.place = read_place(r, "in");
+		c.odd = read_place(r, "odd");
+		vec_push(r->a, all, c);
 		vec_push(r->a, &d->args, arg);
-		if (places)
-			vec_push(r->a, places, place);
 	}
 	kread_expect(r, ")");
 }
 
-/* What is carried has the types of the results. */
-static ValueId carried_value(KReader *r, const Draft *d, const Token *name, uint32_t i) {
-	return kread_new_value(r, name, &d->types.at[i]);
+static bool carried_fits(KReader *r, const Draft *d, const CarriedParts *all) {
+	Token at = r->token;
+	bool fits = all->count >= d->results.count;
+	for (uint32_t i = 0; i < all->count; i++)
+		fits = fits && all->at[i].typed == (i >= d->results.count);
+	if (!r->failed && !fits)
+		kread_error(r, &at, "kernel-count", "what does not come out stands last, and states its type",
+		            "%u value%s carried, and the statement gives %u", all->count,
+		            all->count == 1 ? " is" : "s are", d->results.count);
+	return !r->failed;
 }
 
-static bool carried_fits(KReader *r, const Draft *d, const TokenList *names) {
-	Token at = r->token;
-	if (!r->failed && names->count != d->results.count)
-		kread_error(r, &at, "kernel-count", "what is carried in comes out, as many values",
-		            "%u value%s carried, and the statement gives %u", names->count,
-		            names->count == 1 ? " is" : "s are", d->results.count);
-	return !r->failed;
+/* It has the type of the result, or its own. In scope from here on. */
+static ValueId carried_value(KReader *r, const Draft *d, const CarriedParts *all, uint32_t i) {
+	const CarriedPart *c = &all->at[i];
+	return kread_new_value(r, &c->name, c->typed ? &c->type : &d->types.at[i]);
 }
 
 /* ---- for -------------------------------------------------------------------------------------------------------- */
@@ -50,7 +70,7 @@ static IntId read_bound(KReader *r) {
 
 void kread_for(KReader *r, Draft *d) {
 	KFor *each = new_of(r, sizeof *each);
-	TokenList names = {0};
+	CarriedParts all = {0};
 	Token step = r->token;
 	each->unread = kread_accept(r, "_");
 	if (!each->unread)
@@ -59,21 +79,21 @@ void kread_for(KReader *r, Draft *d) {
 	each->end = read_bound(r);
 	kread_expect(r, "from");
 	each->from = kread_number(r, "where it starts", INT64_MIN, INT64_MAX);
-	kread_carried(r, d, &names, NULL);
+	read_carried(r, d, &all);
 	if (kread_accept(r, "slice")) {
 		d->name = kread_accept(r, "_") ? NULL : kread_variable(r, "the slice's name");
 		each->slice = kread_number(r, "how many columns", 1, INT32_MAX);
 	}
 	draft_make(r, d);
-	if (!carried_fits(r, d, &names))
+	if (!carried_fits(r, d, &all))
 		return;
 	uint32_t mark = r->scope.count;
 	if (each->unread)
 		each->step = kernel_value(r->k, KTYPE_INT, DTYPE_I32, 0, NULL, NULL);
 	else
 		each->step = kread_new_value(r, &step, &int_type);
-	for (uint32_t i = 0; i < names.count; i++)
-		vec_push(r->a, &each->carried, carried_value(r, d, &names.at[i], i));
+	for (uint32_t i = 0; i < all.count; i++)
+		vec_push(r->a, &each->carried, carried_value(r, d, &all, i));
 	kernel_stmt(r->k, d->stmt)->each = each;
 	draft_body(r, d, NULL, NULL);
 	kscope_cut(r, mark);
@@ -137,6 +157,18 @@ void kread_pipeline(KReader *r, Draft *d) {
 
 /* ---- loop ------------------------------------------------------------------------------------------------------- */
 
+/* It starts at its place in units of itself, which is the first, and no hint is given. */
+static void complete_window(KReader *r, KWindow *w, const int64_t *shape, uint32_t rank) {
+	IntId *index = arena_array(r->a, KDIM_MAX, sizeof *index), *start = arena_array(r->a, KDIM_MAX, sizeof *start);
+	for (uint32_t d = 0; d < rank; d++) {
+		index[d] = w->index ? w->index[d] : int_const(r->k, 0);
+		start[d] = int_binary(r->k, INT_MUL, index[d], int_const(r->k, shape[d]));
+	}
+	w->index = w->index ? w->index : index;
+	w->start = w->start ? w->start : start;
+	w->multiple = w->multiple ? w->multiple : arena_array(r->a, KDIM_MAX, sizeof *w->multiple);
+}
+
 static void read_window_parts(KReader *r, KWindow *w, uint32_t rank) {
 	if (kread_accept(r, "at"))
 		w->index = kread_ints(r, rank);
@@ -158,8 +190,7 @@ static void read_window_parts(KReader *r, KWindow *w, uint32_t rank) {
 		w->scratch = kread_known(r, ENTRY_BUFFER);
 		w->semaphore = kread_known(r, ENTRY_BUFFER);
 	}
-	if (kread_accept(r, "tail"))
-		w->tail = kread_known(r, ENTRY_BUFFER);
+	w->tail = read_place(r, "tail");
 }
 
 static void read_window(KReader *r, KLoop *loop) {
@@ -177,13 +208,14 @@ static void read_window(KReader *r, KLoop *loop) {
 	w.input = kread_accept(r, "in");
 	w.output = kread_accept(r, "out");
 	w.dma = kread_accept(r, "dma");
-	w.ahead = kread_accept(r, "ahead");
-	w.behind = kread_accept(r, "behind");
 	if (kread_accept(r, "copy"))
 		w.copy = kread_variable(r, "what the function of its copies is called");
 	if (r->failed)
 		return;
 	read_window_parts(r, &w, b.rank);
+	if (r->failed)
+		return;
+	complete_window(r, &w, shape, b.rank);
 	w.buffer = kread_new_buffer(r, &name, b);
 	vec_push(r->a, &loop->windows, w);
 }
@@ -220,36 +252,42 @@ static void read_ragged(KReader *r, KLoop *loop, bool peeled) {
 }
 
 static void read_hand(KReader *r, KLoop *loop) {
-	KHanded h = {.value = kread_known(r, ENTRY_VALUE), .scratch = NONE, .odd = NONE};
-	if (kread_accept(r, "in"))
-		h.scratch = kread_known(r, ENTRY_BUFFER);
-	if (kread_accept(r, "odd"))
-		h.odd = kread_known(r, ENTRY_BUFFER);
+	KHanded h = {.value = kread_known(r, ENTRY_VALUE)};
+	h.scratch = read_place(r, "in");
+	h.odd = read_place(r, "odd");
 	vec_push(r->a, &loop->handed, h);
+}
+
+static void read_region(KReader *r, StmtId loop, RegionId *region) {
+	*region = kernel_region(r->k, loop);
+	kread_block(r, *region, NULL, NULL);
 }
 
 /* A line of the loop itself: its first word is followed by another, or by nothing. */
 static bool read_loop_line(KReader *r, void *data) {
-	static const char *const words[] = {"dim", "peel", "mask", "skew", "window", "hand", NULL};
+	static const char *const words[] = {"dim",   "peel", "mask",   "skew",   "window", "hand",
+	                                    "pairs", "runs", "before", "behind", "tail",   NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;
 	/* mask is an op, too: `a = mask b, ...` starts with its result */
 	if (!words[which] || kread_next_is(r, "=") || kread_next_is(r, ","))
 		return false;
-	KLoop *loop = data;
+	const StmtId *stmt = data;
+	KLoop *loop = kernel_stmt(r->k, *stmt)->loop;
 	kread_token(r);
 	switch (which) {
 	case 0: read_dim(r, loop); break;
 	case 1:
 	case 2: read_ragged(r, loop, which == 1); break;
-	case 3:
-		loop->skewed = true;
-		loop->ahead = (int)kread_number(r, "how many steps ahead", 0, INT16_MAX);
-		loop->paired = kread_accept(r, "paired");
-		break;
+	case 3: loop->skew = (int)kread_number(r, "how many steps ahead", 1, INT16_MAX); break;
 	case 4: read_window(r, loop); break;
-	default: read_hand(r, loop); break;
+	case 5: read_hand(r, loop); break;
+	case 6: loop->paired = true; break;
+	case 7: kread_int_list(r, &loop->runs, 1); break;
+	case 8: read_region(r, *stmt, &loop->before); break;
+	case 9: read_region(r, *stmt, &loop->behind); break;
+	default: read_region(r, *stmt, &loop->tail); break;
 	}
 	return true;
 }
@@ -273,30 +311,50 @@ static void read_steps(KReader *r, KLoop *loop, TokenList *steps) {
 	kread_expect(r, ")");
 }
 
+static void join_results(Kernel *k, StmtId s, void *data) {
+	const KLoop *loop = data;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->result_count; i++) {
+		KValue *x = &k->values.at[kernel_stmt(k, s)->result + i];
+		for (uint32_t c = 0; x->var && c < loop->carried.count; c++) {
+			const char *carried = k->values.at[loop->carried.at[c]].var;
+			x->as = carried && strcmp(carried, x->var) == 0 ? loop->carried.at[c] : x->as;
+		}
+	}
+}
+
+/* What a region of a loop calls as the loop calls what it carries takes that over, wherever the region goes. */
+static void join_carried(Kernel *k, StmtId s) {
+	RegionId regions[STMT_REGIONS_MAX];
+	for (uint32_t i = kernel_regions(k, s, regions); i-- > 0;)
+		kernel_walk(k, regions[i], join_results, kernel_stmt(k, s)->loop);
+}
+
 void kread_loop(KReader *r, Draft *d) {
 	KLoop *loop = new_of(r, sizeof *loop);
-	TokenList steps = {0}, names = {0};
-	BufferList places = {0};
-	loop->ragged = NONE;
+	TokenList steps = {0};
+	CarriedParts all = {0};
+	loop->ragged = loop->runs = loop->before = loop->behind = loop->tail = NONE;
 	loop->name = kread_accept(r, "_") ? NULL : kread_variable(r, "the loop's name");
 	read_steps(r, loop, &steps);
 	loop->type = read_loop_type(r);
 	if (kread_accept(r, "step"))
 		loop->step_name = kread_variable(r, "the step's name");
-	kread_carried(r, d, &names, &places);
+	read_carried(r, d, &all);
 	draft_make(r, d);
-	if (!carried_fits(r, d, &names))
+	if (!carried_fits(r, d, &all))
 		return;
 	uint32_t mark = r->scope.count;
 	for (uint32_t i = 0; i < steps.count; i++) {
 		loop->dim[i].step = kread_new_value(r, &steps.at[i], &int_type);
 		loop->dim[i].steps = int_const(r->k, 0);
 	}
-	for (uint32_t i = 0; i < names.count; i++) {
-		vec_push(r->a, &loop->carried, carried_value(r, d, &names.at[i], i));
-		vec_push(r->a, &loop->place, places.at[i]);
+	for (uint32_t i = 0; i < all.count; i++) {
+		vec_push(r->a, &loop->carried, carried_value(r, d, &all, i));
+		vec_push(r->a, &loop->place, all.at[i].place);
+		vec_push(r->a, &loop->odd, all.at[i].odd);
 	}
 	kernel_stmt(r->k, d->stmt)->loop = loop;
-	draft_body(r, d, read_loop_line, loop);
+	draft_body(r, d, read_loop_line, &d->stmt);
+	join_carried(r->k, d->stmt);
 	kscope_cut(r, mark);
 }

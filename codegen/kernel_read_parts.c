@@ -222,7 +222,7 @@ static KDim kread_dim(KReader *r, int64_t whole) {
 	return dim;
 }
 
-static RefId kread_ref(KReader *r) {
+static RefId kread_part(KReader *r) {
 	KDim dims[KDIM_MAX];
 	uint32_t rank = 0;
 	Token at = r->token;
@@ -248,6 +248,19 @@ static RefId kread_ref(KReader *r) {
 	}
 	kread_expect(r, "]");
 	return kernel_ref(r->k, b, rank, dims);
+}
+
+/* `win[...] at (j + 1)`: a loop's window at another step than its own. */
+static RefId kread_ref(KReader *r) {
+	RefId ref = kread_part(r);
+	if (r->failed || !kread_is(r, "at") || !kread_next_is(r, "("))
+		return ref;
+	kread_token(r);
+	IntId at = NONE;
+	kread_int_list(r, &at, 1);
+	if (!r->failed)
+		r->k->refs.at[ref].at = at;
+	return ref;
 }
 
 /* ---- arguments -------------------------------------------------------------------------------------------------- */

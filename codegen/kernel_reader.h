@@ -152,10 +152,6 @@ void kread_block(KReader *r, RegionId region, ReadOwnLine *read_own, void *data)
 void draft_make(KReader *r, Draft *d);
 /* The region that it holds, up to `}`. */
 void draft_body(KReader *r, Draft *d, ReadOwnLine *read_own, void *data);
-/* carry (a = x, b = y in z): the names into `names`, x and y into the draft's arguments; places may be NULL. */
-typedef VEC(Token) TokenList;
-typedef VEC(BufferId) BufferList;
-void kread_carried(KReader *r, Draft *d, TokenList *names, BufferList *places);
 void kread_for(KReader *r, Draft *d);
 void kread_loop(KReader *r, Draft *d);
 void kread_pipeline(KReader *r, Draft *d);

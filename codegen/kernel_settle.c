@@ -1,8 +1,10 @@
 /* kernel_settle.c - which values of a text need a variable in Python though the text gives them none. A value without
  * one is printed inside the statement that reads it, so late. If it reads memory, it gets one where it is read again,
- * or in another region, or where a statement between may change what stands there. What the compiler wrote has none of
- * these. */
+ * or in another region, or where a statement between may change what stands there; so does a large expression, as what
+ * is in it is printed by each of its readers. What the compiler wrote has none of these. */
 #include "kernel.h"
+
+enum { PRINTED_MAX = 48 }; /* of an expression on one line: Python takes 200 parentheses in each other */
 
 typedef struct Settler {
 	Kernel *k;
@@ -10,6 +12,7 @@ typedef struct Settler {
 	uint32_t *effects; /* by statement: how many before it, in the kernel, change anything */
 	uint32_t count;
 	StmtId *user; /* by value: the last statement that reads it */
+	int *size;    /* by value: of what is printed for it, in ops */
 } Settler;
 
 static bool changes_memory(uint16_t op) {
@@ -33,6 +36,7 @@ static void used_int(Settler *s, IntId id, StmtId by) {
 }
 
 static void used_ref(Settler *s, const KRef *ref, StmtId by) {
+	used_int(s, ref->at, by);
 	for (uint32_t d = 0; d < ref->rank; d++)
 		if (ref->dim[d].kind != KDIM_ALL)
 			used_int(s, ref->dim[d].start, by);
@@ -78,6 +82,17 @@ static bool reads_memory(const Settler *s, const bool *reads, StmtId id) {
 	return found;
 }
 
+/* Of what is printed for a statement. */
+static int size_of(const Settler *s, StmtId id) {
+	int size = 1;
+	for (uint32_t i = 0; i < kernel_stmt(s->k, id)->arg_count; i++) {
+		const KArg *arg = kernel_arg(s->k, id, i);
+		if (arg->kind == KARG_VALUE && !s->k->values.at[arg->value].name)
+			size += s->size[arg->value];
+	}
+	return size;
+}
+
 /* The function in which a region stands. */
 static StmtId function_of(const Kernel *k, RegionId r) {
 	StmtId owner = k->regions.at[r].owner;
@@ -93,6 +108,8 @@ static bool needs_variable(const Settler *s, ValueId v, bool reads) {
 		return s->uses[v] > 0;
 	if (kernel_stmt(s->k, def)->op == K_PROGRAM_ID) /* a pipeline's body has a grid of its own */
 		return user != NONE && function_of(s->k, kernel_stmt(s->k, user)->region) != function_of(s->k, region);
+	if (s->size[v] > PRINTED_MAX && s->uses[v] > 0)
+		return true;
 	if (!reads || s->uses[v] == 0)
 		return false;
 	uint32_t after = s->effects[def] + changes_memory(kernel_stmt(s->k, def)->op);
@@ -136,6 +153,23 @@ static void join_carried(Kernel *k, StmtId id, void *data) {
 	}
 }
 
+/* What is printed for it reads that value. */
+static bool prints(const Kernel *k, const KArg *x, ValueId v) {
+	if (x->kind == KARG_INT)
+		return int_reads(k, x->index, v);
+	const KRef *ref = x->kind == KARG_REF ? &k->refs.at[x->ref] : NULL;
+	for (uint32_t d = 0; ref && d < ref->rank; d++)
+		if (ref->dim[d].kind != KDIM_ALL && int_reads(k, ref->dim[d].start, v))
+			return true;
+	if (x->kind != KARG_VALUE || x->value == v)
+		return x->kind == KARG_VALUE;
+	StmtId def = k->values.at[x->value].name ? NONE : k->values.at[x->value].def;
+	for (uint32_t i = 0; def != NONE && i < kernel_stmt(k, def)->arg_count; i++)
+		if (prints(k, kernel_arg(k, def, i), v))
+			return true;
+	return false;
+}
+
 /* Python assigns what a `for` yields one after the other: what is carried in another place is kept before. */
 static void keep_yielded(Kernel *k, StmtId id, void *data) {
 	const KStmt *s = kernel_stmt(k, id);
@@ -147,11 +181,15 @@ static void keep_yielded(Kernel *k, StmtId id, void *data) {
 	for (uint32_t i = 0; i < kernel_stmt(k, id)->arg_count; i++) {
 		KArg x = *kernel_arg(k, id, i);
 		bool other = false;
-		for (uint32_t j = 0; j < each->carried.count && x.kind == KARG_VALUE; j++)
-			other = other || (j != i && each->carried.at[j] == x.value);
+		for (uint32_t j = 0; j < each->carried.count && !other; j++)
+			other = j != i && prints(k, &x, each->carried.at[j]);
 		if (!other)
 			continue;
-		KValue v = k->values.at[x.value];
+		if (x.kind == KARG_VALUE && !k->values.at[x.value].name) {
+			k->values.at[x.value].name = "value";
+			continue;
+		}
+		KValue v = k->values.at[kernel_stmt(k, owner)->result + i];
 		StmtId let = kernel_insert_before(k, id, K_LET, 1, &x, 0, NULL);
 		*kernel_arg(k, id, i) = karg_value(kernel_result(k, let, v.type, v.dtype, v.rank, v.shape, "value"));
 	}
@@ -159,11 +197,11 @@ static void keep_yielded(Kernel *k, StmtId id, void *data) {
 
 /* Values stand in the order of the text, so that what one reads is known before it. */
 static void settle(Kernel *k) {
-	kernel_walk(k, k->body, keep_yielded, NULL);
 	Settler s = {.k = k, .uses = kernel_uses(k)};
 	bool *reads = arena_array(k->arena, k->values.count + 1, sizeof *reads);
 	s.effects = arena_array(k->arena, k->stmts.count + 1, sizeof *s.effects);
 	s.user = arena_array(k->arena, k->values.count + 1, sizeof *s.user);
+	s.size = arena_array(k->arena, k->values.count + 1, sizeof *s.size);
 	for (ValueId v = 0; v < k->values.count; v++)
 		s.user[v] = NONE;
 	kernel_walk(k, k->body, visit, &s);
@@ -172,14 +210,18 @@ static void settle(Kernel *k) {
 		if (x->name || x->def == NONE || kernel_stmt(k, x->def)->region == NONE)
 			continue;
 		reads[v] = reads_memory(&s, reads, x->def);
+		s.size[v] = size_of(&s, x->def);
 		bool control = kernel_op_kind(kernel_stmt(k, x->def)->op) == KIND_CONTROL;
 		if (control ? is_assigned(&s, v) : needs_variable(&s, v, reads[v]))
 			x->name = "value";
 	}
+	kernel_walk(k, k->body, keep_yielded, NULL);
 	kernel_walk(k, k->body, join_carried, NULL);
+	kernel_part_names(k);
 }
 
 void program_settle(KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++)
 		settle(p->kernels.at[i]);
+	kernel_part_names(p->host);
 }

@@ -14,6 +14,18 @@ static void line_end(KTextOut *t) {
 	t->line++;
 }
 
+static void put_line(KTextOut *t, const char *text) {
+	line_start(t);
+	text_put(t->out, text);
+	line_end(t);
+}
+
+static void put_option(KTextOut *t, const char *word, int64_t number) {
+	line_start(t);
+	text_printf(t->out, "%s %lld", word, (long long)number);
+	line_end(t);
+}
+
 static void block_start(KTextOut *t) {
 	text_put(t->out, " {");
 	line_end(t);
@@ -196,18 +208,28 @@ static void put_called(KTextOut *t, StmtId id, uint32_t first) {
 	text_put(t->out, ")");
 }
 
-static void put_carried(KTextOut *t, StmtId s, const ValueId *carried, uint32_t count, const BufferId *place) {
+static void put_place(KTextOut *t, const char *word, BufferId b) {
+	if (b != NONE) {
+		text_put(t->out, word);
+		ktext_buffer(t, b);
+	}
+}
+
+/* What does not come out of a loop states its type here. */
+static void put_carried(KTextOut *t, StmtId s, const ValueId *carried, uint32_t count, const KLoop *loop) {
 	if (count)
 		text_put(t->out, " carry (");
 	for (uint32_t i = 0; i < count; i++) {
 		text_put(t->out, i ? ", " : "");
 		ktext_value(t, carried[i]);
+		if (i >= kernel_stmt(t->k, s)->result_count) {
+			text_put(t->out, ": ");
+			ktext_type(t, carried[i]);
+		}
 		text_put(t->out, " = ");
 		ktext_arg(t, kernel_arg(t->k, s, i));
-		if (place && place[i] != NONE) {
-			text_put(t->out, " in ");
-			ktext_buffer(t, place[i]);
-		}
+		put_place(t, " in ", loop ? loop->place.at[i] : NONE);
+		put_place(t, " odd ", loop ? loop->odd.at[i] : NONE);
 	}
 	text_put(t->out, count ? ")" : "");
 }
@@ -289,22 +311,15 @@ static void put_loop_window(KTextOut *t, const KWindow *w) {
 	text_put(t->out, w->input ? " in" : "");
 	text_put(t->out, w->output ? " out" : "");
 	text_put(t->out, w->dma ? " dma" : "");
-	text_put(t->out, w->ahead ? " ahead" : "");
-	text_put(t->out, w->behind ? " behind" : "");
 	if (w->copy) {
 		text_put(t->out, " copy ");
 		ktext_name(t, w->copy);
 	}
-	if (w->index) {
-		text_put(t->out, " at ");
-		ktext_ints(t, w->index, rank);
-	}
-	if (w->start) {
-		text_put(t->out, " start ");
-		ktext_ints(t, w->start, rank);
-	}
-	if (w->multiple)
-		ktext_numbers(t, " by (", w->multiple, rank, ")");
+	text_put(t->out, " at ");
+	ktext_ints(t, w->index, rank);
+	text_put(t->out, " start ");
+	ktext_ints(t, w->start, rank);
+	ktext_numbers(t, " by (", w->multiple, rank, ")");
 	text_printf(t->out, " buffers %d", w->buffers);
 	if (w->scratch != NONE) {
 		text_put(t->out, " scratch ");
@@ -312,10 +327,7 @@ static void put_loop_window(KTextOut *t, const KWindow *w) {
 		text_put(t->out, " ");
 		ktext_buffer(t, w->semaphore);
 	}
-	if (w->tail != NONE) {
-		text_put(t->out, " tail ");
-		ktext_buffer(t, w->tail);
-	}
+	put_place(t, " tail ", w->tail);
 	line_end(t);
 }
 
@@ -328,6 +340,16 @@ static void put_loop_dim(KTextOut *t, const KLoopDim *dim) {
 	text_printf(t->out, " full %lld tail %lld size %lld", (long long)dim->full_steps, (long long)dim->tail,
 	            (long long)dim->size);
 	line_end(t);
+}
+
+static void put_loop_region(KTextOut *t, const char *word, RegionId r) {
+	if (r == NONE)
+		return;
+	line_start(t);
+	text_put(t->out, word);
+	block_start(t);
+	put_region(t, r);
+	block_end(t);
 }
 
 static void put_loop_head(KTextOut *t, const KLoop *loop) {
@@ -343,13 +365,21 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		text_put(t->out, loop->peel ? " peel" : "");
 		line_end(t);
 	}
-	if (loop->skewed) {
+	if (loop->skew)
+		put_option(t, "skew", loop->skew);
+	if (loop->paired)
+		put_line(t, "pairs");
+	if (loop->runs != NONE) {
 		line_start(t);
-		text_printf(t->out, "skew %d%s", loop->ahead, loop->paired ? " paired" : "");
+		text_put(t->out, "runs ");
+		ktext_ints(t, &loop->runs, 1);
 		line_end(t);
 	}
 	for (uint32_t i = 0; i < loop->windows.count; i++)
 		put_loop_window(t, &loop->windows.at[i]);
+	put_loop_region(t, "before", loop->before);
+	put_loop_region(t, "behind", loop->behind);
+	put_loop_region(t, "tail", loop->tail);
 }
 
 /* Behind the statements, which give what is handed on. */
@@ -359,14 +389,8 @@ static void put_handed(KTextOut *t, const KLoop *loop) {
 		line_start(t);
 		text_put(t->out, "hand ");
 		ktext_value(t, h->value);
-		if (h->scratch != NONE) {
-			text_put(t->out, " in ");
-			ktext_buffer(t, h->scratch);
-		}
-		if (h->odd != NONE) {
-			text_put(t->out, " odd ");
-			ktext_buffer(t, h->odd);
-		}
+		put_place(t, " in ", h->scratch);
+		put_place(t, " odd ", h->odd);
 		line_end(t);
 	}
 }
@@ -385,7 +409,7 @@ static void put_loop(KTextOut *t, StmtId id) {
 		text_put(t->out, " step ");
 		ktext_name(t, loop->step_name);
 	}
-	put_carried(t, id, loop->carried.at, loop->carried.count, loop->place.at);
+	put_carried(t, id, loop->carried.at, loop->carried.count, loop);
 	put_types(t, s);
 	put_words(t, s);
 	block_start(t);
@@ -526,12 +550,6 @@ static void put_held(KTextOut *t, BufferId id) {
 	line_end(t);
 }
 
-static void put_option(KTextOut *t, const char *word, int64_t number) {
-	line_start(t);
-	text_printf(t->out, "%s %lld", word, (long long)number);
-	line_end(t);
-}
-
 static void put_signature(KTextOut *t) {
 	Kernel *k = t->k;
 	for (uint32_t i = 0; i < k->grid.count; i++) {
@@ -567,11 +585,8 @@ static void put_signature(KTextOut *t) {
 		text_printf(t->out, "sparse_core %lld %lld", (long long)k->sparse_cores, (long long)k->subcores);
 		line_end(t);
 	}
-	if (k->turns) {
-		line_start(t);
-		text_put(t->out, "turns");
-		line_end(t);
-	}
+	if (k->turns)
+		put_line(t, "turns");
 	kernel_walk(k, k->body, put_lines_of, t);
 }
 

@@ -166,6 +166,10 @@ void ktext_ref(KTextOut *t, RefId id) {
 		put_dim(t, &ref->dim[d]);
 	}
 	text_put(t->out, "]");
+	if (ref->at != NONE) {
+		text_put(t->out, " at ");
+		ktext_ints(t, &ref->at, 1);
+	}
 }
 
 /* Infinities and NaN have names; a NaN has no sign here. */

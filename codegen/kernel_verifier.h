@@ -19,6 +19,8 @@ typedef struct Verifier {
 	uint32_t *pipeline_rank; /* by function: of the pipeline whose body it is; 0: of none */
 	StmtId *returns;         /* by function: its return; NONE */
 	uint32_t grid_rank;      /* of the innermost grid */
+	const KLoop *loop;       /* in whose regions it is, not in a function there; NULL */
+	RegionId loop_region;    /* ... in which of them */
 	uint32_t *const *lines;  /* by kernel and statement, in `text`; NULL until there is an error */
 	Text text;
 } Verifier;

@@ -285,6 +285,7 @@ static void kverify_kernel(Verifier *v, Kernel *k, uint32_t index) {
 	v->k = k;
 	v->index = index;
 	v->stmt = NONE;
+	v->loop = NULL;
 	v->host = k == v->p->host;
 	v->values.count = v->buffers.count = v->functions.count = 0;
 	v->value_seen = arena_array(a, k->values.count + 1, sizeof *v->value_seen);

@@ -209,6 +209,8 @@ static bool kverify_def(Verifier *v) {
 	const KFunction *f = &v->k->functions.at[s->function];
 	VerifyMark mark = kverify_mark(v);
 	uint32_t outer = v->grid_rank;
+	const KLoop *loop = v->loop;
+	v->loop = NULL;
 	v->grid_rank = v->pipeline_rank[s->function] ? v->pipeline_rank[s->function] : outer;
 	bool values = f->parameters.count > 0;
 	for (uint32_t i = 0; i < f->parameters.count; i++)
@@ -228,6 +230,7 @@ static bool kverify_def(Verifier *v) {
 	StmtId last = v->k->regions.at[f->body].last;
 	v->returns[s->function] = last != NONE && kernel_stmt(v->k, last)->op == K_RETURN ? last : NONE;
 	v->grid_rank = outer;
+	v->loop = loop;
 	v->stmt = def;
 	kverify_leave(v, mark);
 	v->function_seen[s->function] = true;
@@ -349,16 +352,20 @@ static bool kverify_body(Verifier *v, VerifyMark mark, uint16_t end) {
 	return fits;
 }
 
+/* Those that come out; a loop may carry others. */
 static bool carries(Verifier *v, const ValueId *carried, uint32_t count) {
 	const KStmt *s = kernel_stmt(v->k, v->stmt);
-	if (count != s->arg_count || count != s->result_count)
+	if (count != s->arg_count || count < s->result_count || (count > s->result_count && s->op != K_LOOP))
 		return kverify_error(v, "kernel-structure", NULL, "%u values are carried in, %u within and %u out",
 		                     s->arg_count, count, s->result_count);
 	for (uint32_t i = 0; i < count; i++) {
 		const KValue *in = &v->k->values.at[carried[i]], *out = &v->k->values.at[s->result + i];
+		if (s->op == K_LOOP && arg_at(v, i)->kind == KARG_NONE)
+			continue; /* what is before the loop yields it */
 		if (!kverify_passes(v, arg_at(v, i), carried[i], kverify_value_name(v, carried[i])))
 			return false;
-		if (in->dtype != out->dtype || !kverify_same_shape(in->rank, in->shape, out->rank, out->shape))
+		if (i < s->result_count &&
+		    (in->dtype != out->dtype || !kverify_same_shape(in->rank, in->shape, out->rank, out->shape)))
 			return kverify_error(v, "kernel-type", NULL, "%s is carried as %s and comes out as %s",
 			                     kverify_value_name(v, carried[i]), kverify_value_type(v, carried[i]),
 			                     kverify_value_type(v, s->result + i));
@@ -435,12 +442,145 @@ static bool kverify_pipeline(Verifier *v) {
 	return ok && counts(v, 0, 0);
 }
 
-static bool loop_window_fits(Verifier *v, const KWindow *w) {
-	uint32_t rank = w->of < v->k->buffers.count ? v->k->buffers.at[w->of].rank : 0;
-	if (w->of >= v->k->buffers.count || !v->buffer_seen[w->of])
+static bool window_in_scope(Verifier *v, const KWindow *w) {
+	if (w->of >= v->k->buffers.count || !v->buffer_seen[w->of] ||
+	    (w->tail != NONE && (w->tail >= v->k->buffers.count || !v->buffer_seen[w->tail])))
 		return kverify_error(v, "kernel-undefined", NULL, "an operand of a window is not in scope here");
-	return (!w->index || kverify_ints(v, w->index, rank, false)) &&
-	       (!w->start || kverify_ints(v, w->start, rank, false));
+	const KBuffer *b = &v->k->buffers.at[w->buffer], *of = &v->k->buffers.at[w->of];
+	const KBuffer *tail = w->tail != NONE ? &v->k->buffers.at[w->tail] : b;
+	if (b->dtype == of->dtype && b->rank == of->rank && b->dtype == tail->dtype &&
+	    kverify_same_shape(b->rank, b->shape, tail->rank, tail->shape))
+		return true;
+	return kverify_error(v, "kernel-type", NULL, "window %s is not of the type of %s",
+	                     kverify_buffer_name(v, w->buffer), kverify_buffer_name(v, tail == b ? w->of : w->tail));
+}
+
+/* What is copied in a fori_loop has as many buffers and semaphores; what is not is there. */
+static bool copied_fits(Verifier *v, const KLoop *loop, const KWindow *w) {
+	const KBuffer *b = &v->k->buffers.at[w->buffer], *all = v->k->buffers.at;
+	if (!w->dma || loop->type == LOOP_UNROLL)
+		return v->k->buffers.at[w->of].space != KSPACE_HBM ||
+		       kverify_error(v, "kernel-type", "say `dma`", "window %s is of what is in hbm",
+		                     kverify_buffer_name(v, w->buffer));
+	if (loop->type != LOOP_FORI)
+		return true;
+	bool there = w->scratch < v->k->buffers.count && v->buffer_seen[w->scratch] &&
+	             w->semaphore < v->k->buffers.count && v->buffer_seen[w->semaphore] && w->buffers > 0;
+	if (there && all[w->scratch].dtype == b->dtype && all[w->scratch].rank == b->rank + 1 &&
+	    all[w->scratch].shape[0] == w->buffers &&
+	    kverify_same_shape(b->rank, all[w->scratch].shape + 1, b->rank, b->shape) &&
+	    all[w->semaphore].space == KSPACE_DMA && all[w->semaphore].rank == 1 &&
+	    all[w->semaphore].shape[0] == w->buffers)
+		return true;
+	return kverify_error(v, "kernel-type", "say `scratch BUFFERS SEMAPHORES`",
+	                     "window %s has not %d buffers to copy it to, and as many semaphores",
+	                     kverify_buffer_name(v, w->buffer), w->buffers);
+}
+
+static bool loop_window_fits(Verifier *v, const KWindow *w) {
+	uint32_t rank = v->k->buffers.at[w->of].rank;
+	return kverify_ints(v, w->index, rank, false) && kverify_ints(v, w->start, rank, false);
+}
+
+/* All steps of a loop of one dim, if they are known. */
+static bool loop_steps(const Verifier *v, const KLoop *loop, int64_t *steps) {
+	return int_is_const(v->k, loop->dim[0].steps, steps);
+}
+
+/* A region of a loop yields values for `count` of what it carries, from `first` on. */
+static bool loop_region_fits(Verifier *v, RegionId r, uint32_t first, uint32_t count) {
+	const KLoop *loop = kernel_stmt(v->k, v->stmt)->loop, *outer = v->loop;
+	StmtId s = v->stmt;
+	if (r >= v->k->regions.count || yield_of(v, r) == NONE)
+		return kverify_error(v, "kernel-structure", "end it with `yield`", "a region of it yields nothing");
+	VerifyMark mark = kverify_mark(v);
+	RegionId around = v->loop_region;
+	StmtId yield = yield_of(v, r);
+	bool was = v->ok;
+	v->ok = true;
+	v->loop = loop;
+	v->loop_region = r;
+	kverify_region(v, r, K_YIELD);
+	v->loop = outer;
+	v->loop_region = around;
+	v->stmt = yield;
+	bool ok = v->ok;
+	v->ok = was && ok;
+	if (ok && kernel_stmt(v->k, yield)->arg_count != count)
+		ok = kverify_error(v, "kernel-structure", NULL, "%u value%s due here, it yields %u", count,
+		                   count == 1 ? " is" : "s are", kernel_stmt(v->k, yield)->arg_count);
+	for (uint32_t i = 0; ok && i < count; i++)
+		ok = kverify_passes(v, kernel_arg(v->k, yield, i), loop->carried.at[first + i], "what is carried");
+	v->stmt = s;
+	kverify_leave(v, mark);
+	return ok;
+}
+
+/* What no argument gives, `before` does: the last ones. */
+static bool before_fits(Verifier *v, const KLoop *loop) {
+	uint32_t count = loop->carried.count, first = count;
+	while (first > 0 && arg_at(v, first - 1)->kind == KARG_NONE)
+		first--;
+	for (uint32_t i = 0; i < first; i++)
+		if (arg_at(v, i)->kind == KARG_NONE)
+			return kverify_error(v, "kernel-arguments", NULL,
+			                     "%s starts as nothing, what stands behind it does not",
+			                     kverify_value_name(v, loop->carried.at[i]));
+	if (loop->before == NONE && first == count)
+		return true;
+	if (loop->before == NONE || first < kernel_stmt(v->k, v->stmt)->result_count)
+		return kverify_error(v, "kernel-arguments", "give it an argument, or yield it in `before`",
+		                     "%s starts as nothing", kverify_value_name(v, loop->carried.at[first]));
+	return loop_region_fits(v, loop->before, first, count - first);
+}
+
+static bool keeps(Verifier *v, BufferId b, ValueId id) {
+	const KValue *x = &v->k->values.at[id];
+	if (b == NONE)
+		return true;
+	if (b >= v->k->buffers.count || !v->buffer_seen[b])
+		return kverify_error(v, "kernel-undefined", NULL, "the scratch of %s is not in scope here",
+		                     kverify_value_name(v, id));
+	const KBuffer *to = &v->k->buffers.at[b];
+	if (to->role == BUFFER_SCRATCH && to->dtype == x->dtype &&
+	    kverify_same_shape(to->rank, to->shape, x->rank, x->shape))
+		return true;
+	return kverify_error(v, "kernel-type", "carry it in scratch of its own type", "%s is %s, and %s is %s",
+	                     kverify_value_name(v, id), kverify_value_type(v, id), kverify_buffer_name(v, b),
+	                     kverify_type_text(v, to->dtype, to->rank, to->shape));
+}
+
+static bool scratch_fits(Verifier *v, const KLoop *loop) {
+	for (uint32_t i = 0; i < loop->carried.count; i++)
+		if (!keeps(v, loop->place.at[i], loop->carried.at[i]) ||
+		    !keeps(v, loop->odd.at[i], loop->carried.at[i]))
+			return false;
+	for (uint32_t i = 0; i < loop->handed.count; i++) {
+		const KHanded *h = &loop->handed.at[i];
+		if (!keeps(v, h->scratch, h->value) || !keeps(v, h->odd, h->value))
+			return false;
+	}
+	return true;
+}
+
+/* In the pipeline's first step stands what is before the loop, in its last one what is behind it. */
+static bool staged_fits(Verifier *v, const KLoop *loop) {
+	int64_t steps, runs;
+	if (loop->type == LOOP_FORI || loop->type == LOOP_UNROLL)
+		return true;
+	for (uint32_t i = 0; i < loop->place.count; i++)
+		if (loop->place.at[i] == NONE)
+			return kverify_error(v, "kernel-structure", "carry it `in` scratch",
+			                     "an emit_pipeline passes no value on, and %s is one",
+			                     kverify_value_name(v, loop->carried.at[i]));
+	if (loop->runs == NONE && loop->before == NONE && loop->behind == NONE)
+		return true;
+	if (loop->before == NONE || loop->behind == NONE || loop->runs == NONE || !loop_steps(v, loop, &steps) ||
+	    !int_is_const(v->k, loop->runs, &runs) || runs != steps - 1)
+		return kverify_error(
+			v, "kernel-structure", NULL,
+			"an emit_pipeline runs once less than it has steps, between `before` and `behind`");
+	return true;
 }
 
 static bool kverify_loop(Verifier *v) {
@@ -448,23 +588,40 @@ static bool kverify_loop(Verifier *v) {
 	if (!loop)
 		return kverify_error(v, "kernel-structure", NULL, "it has no steps");
 	VerifyMark mark = kverify_mark(v);
+	uint32_t results = kernel_stmt(v->k, v->stmt)->result_count;
+	bool staged = loop->runs != NONE || loop->before != NONE || loop->behind != NONE || loop->tail != NONE;
+	int64_t steps;
 	for (uint32_t i = 0; i < loop->rank; i++)
 		if (!kverify_int(v, loop->dim[i].steps, false))
 			return false;
-	if (!carries(v, loop->carried.at, loop->carried.count))
+	if (staged && (loop->rank != 1 || !loop_steps(v, loop, &steps)))
+		return kverify_error(v, "kernel-structure", "they are one number",
+		                     "what stands before or behind a loop needs to know its steps");
+	if (!carries(v, loop->carried.at, loop->carried.count) || !scratch_fits(v, loop) || !staged_fits(v, loop))
 		return false;
-	for (uint32_t i = 0; i < loop->rank; i++)
-		kverify_define_value(v, loop->dim[i].step);
+	if (loop->runs != NONE && !kverify_int(v, loop->runs, false))
+		return false;
+	for (uint32_t i = 0; i < loop->windows.count; i++)
+		if (!window_in_scope(v, &loop->windows.at[i]) || !copied_fits(v, loop, &loop->windows.at[i]))
+			return false;
 	if (loop->ragged != NONE)
 		kverify_define_value(v, loop->ragged);
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		kverify_define_value(v, loop->carried.at[i]);
-	for (uint32_t i = 0; i < loop->windows.count; i++) {
-		if (!loop_window_fits(v, &loop->windows.at[i]))
-			return false;
+	for (uint32_t i = 0; i < loop->windows.count; i++)
 		kverify_define_buffer(v, loop->windows.at[i].buffer);
-	}
-	return kverify_body(v, mark, K_YIELD);
+	bool fits = before_fits(v, loop);
+	for (uint32_t i = 0; i < results; i++)
+		kverify_define_value(v, loop->carried.at[i]);
+	fits = fits && (loop->tail == NONE || loop_region_fits(v, loop->tail, 0, results));
+	for (uint32_t i = results; i < loop->carried.count; i++)
+		kverify_define_value(v, loop->carried.at[i]);
+	fits = fits && (loop->behind == NONE || loop_region_fits(v, loop->behind, 0, results));
+	for (uint32_t i = 0; i < loop->rank; i++)
+		kverify_define_value(v, loop->dim[i].step);
+	for (uint32_t i = 0; fits && i < loop->windows.count; i++)
+		fits = loop_window_fits(v, &loop->windows.at[i]);
+	fits = fits && loop_region_fits(v, kernel_stmt(v->k, v->stmt)->body, 0, loop->carried.count);
+	kverify_leave(v, mark);
+	return fits;
 }
 
 /* ---- the host --------------------------------------------------------------------------------------------------- */

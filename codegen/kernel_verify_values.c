@@ -90,10 +90,61 @@ static bool inside(Verifier *v, BufferId b, uint32_t d, const KDim *dim) {
 	return true;
 }
 
+static bool is_window(const KLoop *loop, BufferId b) {
+	for (uint32_t w = 0; w < loop->windows.count; w++)
+		if (loop->windows.at[w].buffer == b)
+			return true;
+	return false;
+}
+
+/* Of an emit_pipeline: what its first and its last step, the peeled one and all others may see of it. */
+static bool piped_step_fits(const Verifier *v, IntId at) {
+	const KLoop *loop = v->loop;
+	const KInt *i = &v->k->ints.at[at];
+	ValueId step = loop->dim[0].step;
+	int64_t number, steps = loop->dim[0].full_steps;
+	int_is_const(v->k, loop->dim[0].steps, &steps);
+	bool known = int_is_const(v->k, at, &number);
+	if (v->loop_region == loop->tail)
+		return true;
+	if (v->loop_region == loop->before || v->loop_region == loop->behind)
+		return known && number == (v->loop_region == loop->before ? 0 : steps - 1);
+	if (i->kind == INT_ADD && int_is_const(v->k, i->b, &number) && number == 1)
+		i = &v->k->ints.at[i->a];
+	return i->kind == INT_VALUE && i->value == step;
+}
+
+/* A window at a step that is said: calls take them, where the steps of others are seen, too. */
+static bool step_fits(Verifier *v, const KRef *r) {
+	int64_t number;
+	const KLoop *loop = v->loop;
+	bool beside = loop && (v->loop_region == loop->before || v->loop_region == loop->behind ||
+	                       v->loop_region == loop->tail);
+	bool said = loop && is_window(loop, r->buffer) && (beside || loop->runs != NONE);
+	if (r->at == NONE && said)
+		return kverify_error(
+			v, "kernel-structure", "say `at (STEP)` behind it",
+			"there is no window of an own step before or behind a loop, or where it says `runs`");
+	if (r->at == NONE)
+		return true;
+	if (!said || r->rank || kernel_stmt(v->k, v->stmt)->op != K_CALL)
+		return kverify_error(v, "kernel-structure", "it is an argument of a call, in a loop that says `runs`",
+		                     "only a whole window of a loop is one at a step");
+	if (beside && !int_is_const(v->k, r->at, &number))
+		return kverify_error(v, "kernel-structure", NULL, "before and behind a loop the step is a number");
+	if (loop->type != LOOP_FORI && loop->type != LOOP_UNROLL && !piped_step_fits(v, r->at))
+		return kverify_error(
+			v, "kernel-structure", NULL,
+			"an emit_pipeline sees its own step and the next, before it the first, behind it the last");
+	return kverify_int(v, r->at, false);
+}
+
 bool kverify_ref(Verifier *v, RefId id) {
 	if (id >= v->k->refs.count || v->k->refs.at[id].buffer >= v->k->buffers.count)
 		return kverify_error(v, "kernel-undefined", NULL, "a reference is missing");
 	const KRef *r = &v->k->refs.at[id];
+	if (!step_fits(v, r))
+		return false;
 	if (!v->buffer_seen[r->buffer])
 		return kverify_error(v, "kernel-undefined", NULL, "%s is not in scope here",
 		                     kverify_buffer_name(v, r->buffer));

@@ -3,177 +3,132 @@
  * A register holds 8 rows of 128 lanes of the last two dims. What the compiler moves between lanes, or between rows and
  * the dims before them, goes through registers whole. Each number was measured alone (libtpu 0.0.51):
  *
+ * - Lanes, one distance after the other: the tile is moved both ways and chosen from. 7 times the tile for every other
+ *   lane, twice for a flip, 2.4 times for halves of a tile of lanes side by side, 0.8 times for a stack along lanes, of
+ *   2, 3 and 4 columns up to 1, 2.8 and 3.8 times.
  * - Dims before the last two that are transposed with them. For [b, m, n] to [n, b, m], planes of 32-bit [m, n] go
  *   together, as many as a register has rows, and the registers hold 64 of their own; of fewer bits a quarter more. To
  *   [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
  *   waits.
- * - v4 (TargetSpills.rows) moves rows one by one: any of these takes 2.2 times the tile, [m, b, n] 3 times of fewer
- *   than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as by
- *   x[:, None, :] or a store to out[:, 0, :], takes a register for each 128 lanes, half more of fewer bits. */
-#include "region.h"
-
-enum { REGISTERS = 64 * 4096 };
+ * - A chip that moves rows one by one (TargetSpills.rows): any of these takes 2.2 times the tile, [m, b, n] 3 times of
+ *   fewer than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as
+ *   by x[:, None, :] or a store to out[:, 0, :], takes a register, half more of fewer bits; where rows are stacked side
+ *   by side, each takes a register for each 128 lanes. */
+#include "live.h"
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
 
-/* The parts of a concatenation along lanes start at whole tiles of them. */
-static bool parts_aligned(const Planner *p, NodeId n) {
-	const Arg *parts = node_arg(p->m, n, 0);
-	int64_t lanes = 0;
-	for (uint32_t i = 0; i + 1 < parts->list.count; i++)
-		lanes += last_size(p->plan, arg_item(p->m, parts, i)->node);
-	return lanes % p->m->target->lanes == 0;
+/* Columns that become lanes are turned to theirs one by one; other parts start at whole tiles of lanes, or move. */
+static int64_t joined_times(const Lives *l, const Live *x) {
+	int64_t lanes = 0, before = (int64_t)x->reads - 1;
+	for (int64_t i = 0; i < before; i++)
+		lanes += last_size(live_value(l, l->reads.at[x->read + i]));
+	if (lanes == before)
+		return int_max(2 * before - 1, 1);
+	return lanes % l->t->lanes ? 3 : 0;
 }
 
-/* Times the tile that a move of lanes keeps beside itself: one distance after the other, the tile is moved both ways
- * and chosen from. What was measured: 7 times the tile for every other lane, twice for a flip, 2.4 times for halves of
- * a tile of lanes side by side, 0.8 times for a stack along lanes. */
-static int64_t move_times(const Planner *p, NodeId n) {
-	const Node *node = node_get(p->m, n);
-	uint32_t rank = value_rank(p, n), dims = moved_dims(p->m, n);
-	if (p->plan->values[n].folded)
-		return 16; /* its parts are half as wide */
-	if (node->op == OP_SLICE)
-		return slice_of(p->m, n).step > 1 ? 8 : 0;
-	if (node->op == OP_CAT)
-		return rank > 0 && (dims >> (rank - 1) & 1) && !parts_aligned(p, n) ? 3 : 0;
-	if (!stacks_last(p->m, n))
-		return node->op == OP_FLIP ? 2 : 0;
-	/* Each column that joins the others is turned to its lane: of 2, 3 and 4, up to 1, 2.8 and 3.8 times. */
-	int64_t parts = node_arg(p->m, n, 0)->list.count;
-	return p->plan->values[n].wants == FORM_COLUMN ? int_max(2 * parts - 3, 1) : 1;
+/* Bytes that a move of lanes keeps beside itself. */
+static int64_t moved_size(const Lives *l, const Live *x) {
+	const Live *of = live_operand(l, x, 0);
+	const KStmt *s = live_stmt(l, x);
+	bool last = s->int_count == 1 && (s->ints[0] == -1 || s->ints[0] + 1 == live_value(l, x)->rank);
+	int64_t most = TOO_MUCH / 16;
+	switch (s->op) {
+	case K_INTERLEAVE: return 16 * int_min(of->bytes, most); /* its parts are half as wide */
+	case K_EVEN_LANES:
+	case K_EVERY: return 8 * int_min(of->bytes, most);
+	case K_FLIP: return 2 * int_min(x->bytes, most);
+	case K_STACK: return last ? x->bytes : 0;
+	case K_CONCATENATE: return last ? joined_times(l, x) * int_min(x->bytes, most) : 0;
+	default: return 0;
+	}
 }
 
 /* ---- transposed dims -------------------------------------------------------------------------------------------- */
 
-/* The dims of the operand that the last two come from; false: of a transposition that leaves those before alone. */
-static bool last_from(const Planner *p, NodeId n, int64_t from[2]) {
-	int64_t rank = value_rank(p, n);
-	if (node_get(p->m, n)->op != OP_PERMUTE || rank < 3)
-		return false;
-	bool before = false;
-	for (int i = 0; i < 2; i++) {
-		int64_t d = arg_item(p->m, node_arg(p->m, n, 1), (uint32_t)(rank - 2 + i))->integer;
-		from[i] = d < 0 ? d + rank : d;
-		before = before || from[i] < rank - 2;
-	}
-	return before;
-}
-
-static bool only_stored(const Planner *p, NodeId n) {
-	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use)
-		if (op_lowering(node_get(p->m, arg_get(p->m, u)->user)->op) != LOWER_STORE)
-			return false;
-	return true;
+static bool only_stored(const Lives *l, const Live *x) {
+	const Live *user = &x->region->at[x->until];
+	return x->uses == 1 && user->part == PART_STORE && live_operand(l, user, 1) == x;
 }
 
 /* On a chip that moves rows one by one, in tenths of the tile. */
-static int64_t tenths_by_rows(const Planner *p, NodeId n, bool last_stays) {
+static int64_t tenths_by_rows(const Lives *l, const Live *x, bool last_stays) {
 	if (!last_stays)
 		return 22;
-	bool narrow = is_narrow(p->m, n);
-	return only_stored(p, n) ? (narrow ? 30 : 22) : narrow ? 50 : 36;
+	bool narrow = is_narrow(live_value(l, x));
+	return only_stored(l, x) ? (narrow ? 30 : 22) : narrow ? 50 : 36;
 }
 
 /* What goes together of planes of the operand's last two dims, along dim d, but for what the registers hold. */
-static int64_t planes_size(const Planner *p, NodeId x, int64_t d) {
-	const Target *t = p->m->target;
-	int64_t shape[DIM_MAX] = {0};
-	uint32_t rank = plan_shape(p->plan, x, p->plan->values[x].form, shape);
-	int64_t packed = 32 / int_min(dtype_vmem_bits(node_type(p->m, x)->dtype), 32);
-	int64_t planes = int_min(shape[d], t->sublanes * packed);
-	int64_t plane = register_bytes(t, node_type(p->m, x)->dtype, 2, shape + rank - 2);
+static int64_t planes_size(const Lives *l, const KValue *v, int64_t d) {
+	int64_t packed = 32 / int_min(dtype_vmem_bits(v->dtype), 32);
+	int64_t planes = int_min(v->shape[d], l->t->sublanes * packed);
+	int64_t plane = register_bytes(l->t, v->dtype, 2, v->shape + v->rank - 2);
 	int64_t bytes = int_min(planes * int_min(plane, TOO_MUCH / 64), TOO_MUCH);
-	return int_max((packed > 1 ? bytes * 5 / 4 : bytes) - REGISTERS, 0);
+	return int_max((packed > 1 ? bytes * 5 / 4 : bytes) - ALL_REGISTERS, 0);
 }
 
-static int64_t transposed_size(const Planner *p, NodeId n) {
-	const Target *t = p->m->target;
-	int64_t from[2], rank = value_rank(p, n);
-	if (!last_from(p, n, from))
+/* Of a transposition that does not leave the dims before the last two alone. */
+static int64_t transposed_size(const Lives *l, const Live *x) {
+	const KStmt *s = live_stmt(l, x);
+	int64_t rank = s->int_count, rows = l->t->spills.rows, tile = int_min(x->bytes, TOO_MUCH / 16);
+	if (s->op != K_TRANSPOSE || rank < 3 || (s->ints[rank - 1] >= rank - 2 && s->ints[rank - 2] >= rank - 2))
 		return 0;
-	int64_t tile = int_min(spilled_size(p->plan, n), TOO_MUCH / 16);
-	NodeId x = value_root(p->plan, node_input(p->m, n, 0));
-	if (t->spills.rows)
-		return tile * tenths_by_rows(p, n, from[1] == rank - 1) / 10 * t->spills.rows / 100;
-	if (from[1] >= rank - 2)
-		return from[1] == rank - 2 ? planes_size(p, x, from[0]) : 0;
-	return from[0] == rank - 2 ? tile * (is_narrow(p->m, n) ? 13 : 12) / 10 : 0;
+	int64_t before = s->ints[rank - 2], last = s->ints[rank - 1];
+	if (rows)
+		return tile * tenths_by_rows(l, x, last == rank - 1) / 10 * rows / 100;
+	if (last >= rank - 2)
+		return last == rank - 2 ? planes_size(l, live_value(l, live_operand(l, x, 0)), before) : 0;
+	return before == rank - 2 ? tile * (is_narrow(live_value(l, x)) ? 13 : 12) / 10 : 0;
 }
 
 /* ---- rows that become tiles ------------------------------------------------------------------------------------- */
 
-/* Bytes in registers of rows that are tiles of their own. */
-static int64_t separate_rows(const Planner *p, NodeId x, int64_t rows, int64_t last) {
-	const Target *t = p->m->target;
-	if (rows < t->sublanes || rows > TOO_MUCH / 4096)
-		return 0;
-	int64_t bytes = int_min(rows * int_cdiv(last, t->lanes) * t->lanes * t->sublanes * 4, TOO_MUCH);
-	return is_narrow(p->m, x) ? bytes / 2 * 3 : bytes;
+/* x[:, None, :]. */
+static bool separates(const Lives *l, const Live *x) {
+	const Live *of = live_rounds_or_views(l, x) ? live_operand(l, x, 0) : NULL;
+	const KValue *to = live_value(l, x), *from = of ? live_value(l, of) : NULL;
+	return from && from->rank >= 2 && to->rank >= 3 && from->shape[from->rank - 2] > 1 &&
+	       to->shape[to->rank - 2] == 1 && last_size(from) == last_size(to);
 }
 
-/* The rank; 0 of a column that has no last dim in the graph: it is turned into a row where it is stored. */
-static uint32_t natural_shape(const Planner *p, NodeId n, int64_t *shape) {
-	return p->plan->values[n].form == FORM_NATURAL ? plan_shape(p->plan, n, FORM_NATURAL, shape) : 0;
+/* To out[:, 0, :]; of packed elements they are in stored.c. */
+static bool stores_rows(const Lives *l, const Live *x) {
+	const KRef *ref = &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
+	const Live *of = live_operand(l, x, 1);
+	const KValue *v = of ? live_value(l, of) : NULL;
+	return v && v->rank >= 2 && v->shape[v->rank - 2] > 1 && !is_narrow(v) && ref->rank >= 3 &&
+	       ref->dim[ref->rank - 2].kind == KDIM_AT;
 }
 
-static int64_t separated_view(const Planner *p, NodeId n) {
-	int64_t from[DIM_MAX] = {0}, to[DIM_MAX] = {0}, rows = 1;
-	NodeId x = value_root(p->plan, node_input(p->m, n, 0));
-	uint32_t from_rank = natural_shape(p, x, from), rank = natural_shape(p, n, to);
-	if (p->plan->values[n].same_as != NONE || from_rank < 2 || rank < 3 || from[from_rank - 2] == 1 ||
-	    to[rank - 2] != 1 || from[from_rank - 1] != to[rank - 1])
-		return 0;
-	for (uint32_t i = 0; i + 1 < rank; i++)
-		rows = int_min(rows * int_max(to[i], 1), TOO_MUCH);
-	return separate_rows(p, n, rows, to[rank - 1]);
+/* Where rows are moved one by one. */
+static int64_t separated_size(const Lives *l, const Live *x) {
+	const KValue *v = live_value(l, x->part == PART_STORE ? live_operand(l, x, 1) : x);
+	int64_t rows = rows_of(v), lanes = int_round_up(int_min(last_size(v), TOO_MUCH / 1024), l->t->lanes);
+	if (live_op(l, x) == K_STACK)
+		return live_stmt(l, x)->ints[0] + 2 == v->rank ? int_min(rows * lanes, TOO_MUCH) * 32 : 0;
+	return is_narrow(v) ? rows * REGISTER_BYTES / 2 * 3 : rows * REGISTER_BYTES;
 }
 
-/* Of packed elements they are in streams.c. */
-static int64_t separated_store(const Planner *p, NodeId n) {
-	const Access *a = p->plan->values[n].access;
-	NodeId x = node_input(p->m, n, 2);
-	int64_t shape[DIM_MAX] = {0}, rows = 1;
-	if (x == NONE || !node_is_tile(p->m, x)) /* a number is written where it is wanted */
-		return 0;
-	x = value_root(p->plan, x);
-	uint32_t rank = natural_shape(p, x, shape);
-	if (!a || a->rank < 3 || a->dim[a->rank - 2].kind != SLICE_AT || rank < 2 || shape[rank - 2] == 1 ||
-	    is_narrow(p->m, x))
-		return 0;
-	const Operand *o = &p->plan->operands.at[a->operand];
-	for (uint32_t i = 0; i + 1 < a->rank && i < o->rank; i++) {
-		const SliceDim *d = &a->dim[i];
-		int64_t size = d->kind == SLICE_AT ? 1 : d->kind == SLICE_ALL ? o->block[i] : d->size;
-		rows = int_min(rows * int_max(size, 1), TOO_MUCH);
-	}
-	return separate_rows(p, x, rows, shape[rank - 1]);
+static int64_t size_of(const Lives *l, const Live *x) {
+	bool rows = x->part == PART_STORE ? stores_rows(l, x) : live_op(l, x) == K_STACK || separates(l, x);
+	int64_t bytes = rows && l->t->spills.rows ? separated_size(l, x) * l->t->spills.rows / 100 : 0;
+	if (x->part == PART_MOVE)
+		return int_max(bytes, moved_size(l, x));
+	return x->part == PART_STREAM ? int_max(bytes, transposed_size(l, x)) : bytes;
 }
 
-/* A view, or a store to one position of the dim before the last, which separates rows. */
-static int64_t separated_size(const Planner *p, NodeId n) {
-	Lowering how = op_lowering(node_get(p->m, n)->op);
-	if (how == LOWER_STORE)
-		return separated_store(p, n);
-	return how == LOWER_VIEW && node_get(p->m, n)->op != OP_PERMUTE ? separated_view(p, n) : 0;
-}
-
-/* The largest of all moves. */
-int64_t moves_spills(const Planner *p) {
-	int64_t most = 0, rows = p->m->target->spills.rows;
-	for (NodeId n = 0; n < p->m->nodes.count; n++) {
-		const Node *node = node_get(p->m, n);
-		if (node->dead)
-			continue;
-		most = int_max(most, transposed_size(p, n));
-		most = int_max(most, rows ? separated_size(p, n) * rows / 100 : 0);
-		if (op_lowering(node->op) != LOWER_MOVE)
-			continue;
-		/* A folded stack has no shape of its own. */
-		NodeId x = p->plan->values[n].folded ? arg_item(p->m, node_arg(p->m, n, 0), 0)->node
-		           : node->op == OP_SLICE    ? node_input(p->m, n, 0)
-		                                     : n;
-		most = int_max(most, int_min(spilled_size(p->plan, x), TOO_MUCH / 16) * move_times(p, n));
+static int64_t most_moved(const Lives *l, const Region *r) {
+	int64_t most = 0;
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		const Live *x = &r->at[pos];
+		if (x->part == PART_MOVE || x->part == PART_STREAM || x->part == PART_STORE)
+			most = int_max(most, size_of(l, x));
+		if (x->body)
+			most = int_max(most, most_moved(l, x->body));
 	}
 	return most;
 }
+
+int64_t moved_spills(const Lives *l) { return most_moved(l, l->root); }

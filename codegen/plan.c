@@ -181,10 +181,12 @@ static void remark_loops(Plan *plan) {
 	}
 }
 
-Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
+/* A draft: all but what VMEM decides. */
+Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
+	plan->spills = -1;
 	plan->values = arena_raw(a, m->nodes.count * sizeof *plan->values);
 	for (NodeId n = 0; n < m->nodes.count; n++)
 		plan->values[n] = (Value){.same_as = NONE, .compute = DTYPE_NONE};
@@ -199,12 +201,23 @@ Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan_strips(&p);
 	plan_skew(&p);
 	plan_semantics(&p); /* what a core holds depends on it */
-	if (!plan_fit(&p))
-		return NULL;
 	plan_costs(&p);
 	plan->seconds = plan_seconds(&p);
+	return plan;
+}
+
+/* Buffers that are given up to make it fit are waited for. */
+bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
+	Planner p = {.plan = plan, .m = m, .d = d, .a = plan->arena, .way = way};
+	if (!plan_fit(&p))
+		return false;
+	plan->seconds = plan_seconds(&p);
+	return true;
+}
+
+void plan_settle(Plan *plan, Module *m) {
+	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	plan_walk(&p);
 	remark_blocks(plan);
 	remark_loops(plan);
-	return plan;
 }

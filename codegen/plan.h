@@ -258,6 +258,9 @@ typedef struct Scratch {
 	const char *why;
 } Scratch;
 
+/* A strip's values take at most so much: half of the registers. */
+enum { STRIP_BYTES = 128 * 1024 };
+
 /* A tile that is computed strip by strip of its columns: strips.c. Lists are by NodeId. */
 typedef struct Strips {
 	int64_t size, width, count; /* columns of a row; of a strip; strips */
@@ -303,6 +306,8 @@ typedef struct Plan {
 	uint32_t *loop_of;              /* by GraphId: index into loops; NONE */
 	const struct AccessWant *wants; /* for another way of planning it: access.c */
 	uint32_t want_count;
+	struct Kernel *kernel;          /* once it is built; NULL */
+	int64_t spills;                 /* bytes that it spills; negative: not known yet */
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
@@ -345,8 +350,8 @@ void program_emit_report(const Program *g, Text *out);
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The same of a value in vector registers, which hold 8 rows of 32 bits, of however few a value has. */
 int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
-/* vmem.c: fills p->vmem and the limit. */
-void plan_vmem(Plan *p, Module *m);
+/* vmem.c: fills p->vmem and the limit; where buffers alone do not fit without what the kernel spills, unless `all`. */
+void plan_vmem(Plan *p, Module *m, bool all);
 
 /* The node whose value n is: n, or through the names that it is only another of (Value.same_as); of NONE NONE. */
 NodeId value_root(const Plan *p, NodeId n);

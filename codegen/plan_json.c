@@ -1,5 +1,6 @@
 /* plan_json.c - the Plan as JSON: what --emit=plan prints and what tests, --sweep and `tune` read. docs/plan.md has one
  * row per field; every object of one kind has the same keys, with null where a key has nothing to say. */
+#include "keys.h"
 #include "plan_work.h"
 
 /* An object or list that was opened on one line keeps all that is in it on that line. */
@@ -115,63 +116,27 @@ static void put_bound(Json *j, const char *key, const Affine *x) {
 
 /* ---- configuration and grid ------------------------------------------------------------------------------------- */
 
-/* 0 stands for null: whole rows. */
-static void put_reduction_loops(Json *j) {
-	const ConfigList *list = &j->p->module->config.reduction_loops;
-	open_line(j, "reduction_loops", "[");
-	for (uint32_t i = 0; i < list->values.count; i++) {
-		item(j, NULL);
-		if (list->values.at[i])
-			text_printf(j->out, "%lld", (long long)list->values.at[i]);
-		else
-			text_put(j->out, "null");
-	}
-	close_line(j, "]");
-}
-
-/* The keys that shape the Plan, each with the value in force, defaults included: a valid --config document. */
-static void put_config(Json *j, const Module *m) {
-	static const char *const choices[] = {"auto", "on", "off"};
-	const Config *c = &m->config;
-	open_lines(j, "config", "{");
+static void put_block_sizes(Json *j, const Module *m) {
 	open_line(j, "block_sizes", "[");
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		if (plan_block_chosen(j->p, b))
 			put_int(j, NULL, m->narrowed.at[b].asked);
 	close_line(j, "]");
-	if (c->reduction_loops.set)
-		put_reduction_loops(j);
-	if (c->loop_orders.set) {
-		open_line(j, "loop_orders", "[");
-		for (uint32_t i = 0; i < c->loop_orders.values.count; i++)
-			put_ints(j, NULL, c->loop_orders.values.at[i].values.count,
-			         c->loop_orders.values.at[i].values.at);
-		close_line(j, "]");
+}
+
+/* The keys that shape the Plan, each with the value in force, defaults included: a valid --config document. */
+static void put_config(Json *j, const Module *m) {
+	const Config *c = &m->config;
+	open_lines(j, "config", "{");
+	for (uint32_t k = 0; k < KEY_COUNT; k++) {
+		const KeyRow *row = &key_rows[k];
+		if (k == KEY_OF_block_sizes) {
+			put_block_sizes(j, m);
+		} else if (!row->unlowered && (key_is_set(row, c) || key_has_default(row))) {
+			item(j, row->name);
+			key_put(row, c, false, j->out);
+		}
 	}
-	if (c->load_buffer_count.set)
-		put_ints(j, "pallas_load_buffer_count", c->load_buffer_count.values.count,
-		         c->load_buffer_count.values.at);
-	put_string(j, "pallas_loop_type", loop_type_name((LoopType)c->loop_type.value));
-	if (c->emit_pipeline_group_size.set)
-		put_int(j, "pallas_emit_pipeline_group_size", c->emit_pipeline_group_size.value);
-	put_string(j, "pallas_pre_broadcast", choices[c->pre_broadcast.value]);
-	put_string(j, "dot_precision", (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default");
-	put_string(j, "pallas_boundary_views", choices[c->boundary_views.value]);
-	put_string(j, "pallas_inloop_loads", choices[c->inloop_loads.value]);
-	put_string(j, "pallas_scale_after_max", choices[c->scale_after_max.value]);
-	put_string(j, "pallas_row_split", choices[c->row_split.value]);
-	put_string(j, "pallas_column_strips", choices[c->column_strips.value]);
-	put_string(j, "pallas_fori_dma", choices[c->fori_dma.value]);
-	put_string(j, "pallas_straight_loops", choices[c->straight_loops.value]);
-	put_string(j, "pallas_wide_blocks", choices[c->wide_blocks.value]);
-	put_string(j, "pallas_transposed_scores", choices[c->transposed_scores.value]);
-	put_string(j, "pallas_loop_skew", choices[c->loop_skew.value]);
-	put_string(j, "pallas_step_pairs", choices[c->step_pairs.value]);
-	put_string(j, "pallas_back_and_forth", choices[c->grid_walk.value]);
-	if (c->matmul_ahead.value == AHEAD_AUTO)
-		put_string(j, "pallas_matmul_ahead", "auto");
-	else
-		put_int(j, "pallas_matmul_ahead", c->matmul_ahead.value);
 	for (uint32_t i = 0; i < c->tunables.count; i++) {
 		item(j, NULL);
 		text_put_json(j->out, m->tunables.at[i].name);

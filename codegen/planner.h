@@ -150,8 +150,11 @@ void plan_masks(Planner *p);  /* masks.c */
 Program *program_plan(Arena *a, Module *m, Diag *d, bool trial);
 /* returns.c: what the wrapper does to results; false after diagnostics. */
 bool program_returns(Program *g, Module *m, Diag *d);
-/* plan.c: the steps, one way. NULL after diagnostics (a trial: also without). */
-Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way);
+/* plan.c: the steps, one way, but for what VMEM decides; NULL after diagnostics. Makes it fit VMEM, or false: after a
+ * diagnostic, of a trial without. What is left once it is taken. */
+Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way);
+bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way);
+void plan_settle(Plan *plan, Module *m);
 /* search.c: the best of all ways. NULL after diagnostics (a trial: without). */
 Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial);
 /* The same with nothing left out. NULL: refused. */
@@ -173,13 +176,9 @@ double matmul_flops(Planner *p, NodeId n);
 double loop_steps(Planner *p, const Loop *loop, bool tail_too);
 double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);
 
-/* spills.c: bytes of the values held at once that the vector registers have no room for. */
-int64_t plan_spills(Planner *p);
-
-/* strips.c: n may be printed inside its user; bytes of the stashes; what the strips spill. */
+/* strips.c: n may be printed inside its user; bytes of the stashes. */
 bool strips_may_inline(const Plan *p, NodeId n, NodeId user);
 int64_t strips_bytes(const Plan *p);
-int64_t strips_spills(const Plan *p);
 
 /* arith.c: dtypes. Argument i is a condition, which takes no part in promotion. */
 bool arith_is_condition(uint16_t op, uint32_t i);

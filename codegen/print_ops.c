@@ -105,7 +105,7 @@ static Precedence put_infix(Printer *pr, Text *out, StmtId s, const char *text) 
 
 Precedence put_pointwise(Printer *pr, Text *out, StmtId s) {
 	const OpRow *row = op_row(kernel_stmt(pr->k, s)->op);
-	PyExpr operands[PARAMS_MAX] = {{0}};
+	PyExpr operands[PARAMS_MAX];
 	uint32_t count = kernel_stmt(pr->k, s)->arg_count;
 	switch (row->form) {
 	case PRINT_INFIX: return put_infix(pr, out, s, row->text);
@@ -116,8 +116,8 @@ Precedence put_pointwise(Printer *pr, Text *out, StmtId s) {
 		return PREC_UNARY;
 	}
 	case PRINT_TEMPLATE:
-		for (uint32_t i = 0; i < count && i < PARAMS_MAX; i++)
-			operands[i] = operand(pr, s, i);
+		for (uint32_t i = 0; i < PARAMS_MAX; i++)
+			operands[i] = i < count ? operand(pr, s, i) : (PyExpr){"", PREC_ATOM};
 		return put_template(out, row->text, operands, count);
 	default:
 		text_put(out, helper_named(pr, row->text));

@@ -1,7 +1,8 @@
 /* report.c - the Plan for people: what the kernel is, what it holds and moves, the least time that can take, and what
  * to try next. It decides nothing; every choice and its reason is read from the Plan. */
-#include "report_text.h"
+#include "keys.h"
 #include "plan_work.h"
+#include "report_text.h"
 
 typedef struct Report {
 	const Plan *p;
@@ -50,11 +51,6 @@ static void put_headline(Report *r, const Roofline *roof) {
 	            roof->hbm_bound ? "HBM" : "the MXU");
 }
 
-/* A default that is not called so already. */
-static const char *key_state(const ConfigKey *k, int called_default) {
-	return k->set || k->value == called_default ? "" : " (default)";
-}
-
 static void put_block_sizes(Report *r) {
 	const Plan *p = r->p;
 	Text t;
@@ -75,41 +71,35 @@ static void put_block_sizes(Report *r) {
 		            p->module->config.block_sizes.set ? "" : " (default)");
 }
 
+static void put_key(Report *r, const KeyRow *row, const char *label, const char *state) {
+	int value = ((const ConfigKey *)key_field(row, &r->p->module->config))->value;
+	const char *word = key_word(row, value);
+	report_line(r->out, 2, 21, "%-20s %s%s", label, word ? word : arena_printf(r->a, "%d", value), state);
+}
+
+/* A key that every report has. */
+static void put_main_key(Report *r, uint32_t key) {
+	const KeyRow *row = &key_rows[key];
+	bool says_so = strcmp(key_word(row, row->fallback), "default") == 0;
+	put_key(r, row, row->name, key_is_set(row, &r->p->module->config) || says_so ? "" : " (default)");
+}
+
+/* Was it given? A number is not told if it holds anyway. */
+static bool key_is_told(const KeyRow *row, const Config *c) {
+	const ConfigKey *key = key_field(row, c);
+	return row->report && key->set && (row->kind != KEY_NUMBER || key->value != row->fallback);
+}
+
 static void put_configuration(Report *r) {
-	static const char *const choices[] = {"auto", "on", "off"};
-	const Config *c = &r->p->module->config;
 	report_heading(r->out, "Configuration");
 	put_block_sizes(r);
-	report_line(r->out, 2, 21, "pallas_loop_type     %s%s", loop_type_name((LoopType)c->loop_type.value),
-	            key_state(&c->loop_type, LOOP_DEFAULT));
-	report_line(r->out, 2, 21, "pallas_pre_broadcast %s%s", choices[c->pre_broadcast.value],
-	            key_state(&c->pre_broadcast, -1));
+	put_main_key(r, KEY_OF_loop_type);
+	put_main_key(r, KEY_OF_pre_broadcast);
 	if (r->p->flops > 0)
-		report_line(r->out, 2, 21, "dot_precision        %s%s",
-		            (DotPrecision)c->dot_precision.value == DOT_HIGHEST ? "highest" : "default",
-		            key_state(&c->dot_precision, DOT_DEFAULT));
-	if (c->emit_pipeline_group_size.set)
-		report_line(r->out, 2, 21, "group size           %d", c->emit_pipeline_group_size.value);
-	if (c->boundary_views.set)
-		report_line(r->out, 2, 21, "boundary views       %s", choices[c->boundary_views.value]);
-	if (c->inloop_loads.set)
-		report_line(r->out, 2, 21, "in-loop loads        %s", choices[c->inloop_loads.value]);
-	if (c->scale_after_max.set)
-		report_line(r->out, 2, 21, "scale after max      %s", choices[c->scale_after_max.value]);
-	if (c->row_split.set)
-		report_line(r->out, 2, 21, "row split            %s", choices[c->row_split.value]);
-	if (c->fori_dma.set)
-		report_line(r->out, 2, 21, "fori_loop DMA        %s", choices[c->fori_dma.value]);
-	if (c->straight_loops.set)
-		report_line(r->out, 2, 21, "straight loops       %s", choices[c->straight_loops.value]);
-	if (c->matmul_ahead.set && c->matmul_ahead.value != AHEAD_AUTO)
-		report_line(r->out, 2, 21, "matmul ahead         %d", c->matmul_ahead.value);
-	if (c->loop_skew.set)
-		report_line(r->out, 2, 21, "loop skew            %s", choices[c->loop_skew.value]);
-	if (c->step_pairs.set)
-		report_line(r->out, 2, 21, "step pairs           %s", choices[c->step_pairs.value]);
-	if (c->grid_walk.set)
-		report_line(r->out, 2, 21, "back and forth       %s", choices[c->grid_walk.value]);
+		put_main_key(r, KEY_OF_dot_precision);
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
+		if (key_is_told(row, &r->p->module->config))
+			put_key(r, row, row->report, "");
 }
 
 static void put_grid(Report *r) {

@@ -47,18 +47,105 @@ StmtIds kernel_loops(Kernel *k) {
 	return loops;
 }
 
+static bool yields_all(const Kernel *k, StmtId yield, StmtId call) {
+	const KStmt *s = kernel_stmt(k, yield);
+	bool all = s->op == K_YIELD && s->arg_count == kernel_stmt(k, call)->result_count;
+	for (uint32_t i = 0; all && i < s->arg_count; i++)
+		all = kernel_arg(k, yield, i)->kind == KARG_VALUE &&
+		      kernel_arg(k, yield, i)->value == kernel_stmt(k, call)->result + i;
+	return all;
+}
+
 bool loop_calls(const Kernel *k, StmtId loop, StmtId *ahead, StmtId *step) {
+	StmtId s = region_first(k, kernel_stmt(k, loop)->body);
 	*ahead = *step = NONE;
-	for (StmtId s = region_first(k, kernel_stmt(k, loop)->body); s != NONE; s = kernel_stmt(k, s)->next) {
-		uint16_t op = kernel_stmt(k, s)->op;
-		if (op == K_YIELD)
-			continue;
-		if (op != K_CALL || *ahead != NONE)
-			return false;
+	for (; s != NONE && kernel_stmt(k, s)->op == K_CALL && *ahead == NONE; s = kernel_stmt(k, s)->next) {
 		*ahead = *step;
 		*step = s;
 	}
-	return *step != NONE && (*ahead != NONE) == kernel_stmt(k, loop)->loop->skewed;
+	return *step != NONE && s != NONE && yields_all(k, s, *step);
+}
+
+bool loop_is_split(const Kernel *k, StmtId loop) {
+	StmtId ahead, step;
+	return kernel_stmt(k, loop)->loop->runs != NONE || loop_calls(k, loop, &ahead, &step);
+}
+
+StmtId loop_call_at(Kernel *k, const KLoop *loop, StmtId call, RegionId to, IntId at) {
+	KArgs args = {0};
+	ValueId step = loop->dim[0].step;
+	KStmt old = *kernel_stmt(k, call);
+	for (uint32_t i = 0; i < old.arg_count; i++) {
+		KArg x = *kernel_arg(k, call, i);
+		if (x.kind == KARG_INT)
+			x.index = int_substitute(k, x.index, step, at);
+		if (x.kind == KARG_REF) {
+			KRef ref = k->refs.at[x.ref];
+			x.ref = kernel_ref_at(k, ref.buffer, ref.at == NONE ? at : int_substitute(k, ref.at, step, at));
+		}
+		vec_push(k->arena, &args, x);
+	}
+	StmtId s = kernel_append(k, to, K_CALL, args.count, args.at, 0, NULL);
+	kernel_stmt(k, s)->function = old.function;
+	for (uint32_t i = 0; i < old.result_count; i++) {
+		KValue like = k->values.at[old.result + i];
+		ValueId v = kernel_result_like(k, s, old.result + i, like.name ? like.name : like.var);
+		k->values.at[v].as = like.as != NONE ? like.as : old.result + i;
+	}
+	return s;
+}
+
+void loop_yield(Kernel *k, RegionId r, StmtId call) {
+	KArgs results = {0};
+	for (uint32_t i = 0; i < kernel_stmt(k, call)->result_count; i++)
+		vec_push(k->arena, &results, karg_value(kernel_stmt(k, call)->result + i));
+	kernel_append(k, r, K_YIELD, results.count, results.at, 0, NULL);
+}
+
+void loop_read_results(Kernel *k, StmtId s, StmtId of, ValueId first) {
+	ValueId old = kernel_stmt(k, of)->result;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		KArg *x = kernel_arg(k, s, i);
+		if (x->kind == KARG_VALUE && x->value - old < kernel_stmt(k, of)->result_count)
+			x->value += first - old;
+	}
+}
+
+void loop_count_by(Kernel *k, KLoop *loop, ValueId by, StmtId number) {
+	ValueId old = loop->dim[0].step;
+	kernel_stmt(k, number)->result = old;
+	kernel_stmt(k, number)->result_count = 1;
+	k->values.at[old].def = number;
+	for (uint32_t w = 0; w < loop->windows.count; w++) {
+		KWindow *win = &loop->windows.at[w];
+		uint32_t rank = k->buffers.at[win->of].rank;
+		IntId *index = arena_array(k->arena, KDIM_MAX, sizeof *index);
+		IntId *start = arena_array(k->arena, KDIM_MAX, sizeof *start);
+		for (uint32_t d = 0; d < rank; d++) {
+			index[d] = int_substitute(k, win->index[d], old, int_value(k, by));
+			start[d] = int_substitute(k, win->start[d], old, int_value(k, by));
+		}
+		win->index = index;
+		win->start = start;
+	}
+	loop->dim[0].step = by;
+}
+
+void value_called_after(Kernel *k, ValueId v, ValueId like, const char *suffix) {
+	k->values.at[v].after = like;
+	k->values.at[v].suffix = suffix;
+	k->values.at[v].as = NONE;
+}
+
+bool loop_static_steps(const Kernel *k, const KLoop *loop, int64_t *steps) {
+	int64_t dim;
+	*steps = 1;
+	for (uint32_t i = 0; i < loop->rank; i++) {
+		if (!int_is_const(k, loop->dim[i].steps, &dim))
+			return false;
+		*steps *= dim;
+	}
+	return true;
 }
 
 void rewrite_tidy(Kernel *k) { kernel_drop_unread(k); }

@@ -64,11 +64,15 @@ static void finish(Kernel *k, Spot at, BufferId b) {
 static bool starts(const KBuffer *b) { return b->held && (b->held->fill || b->held->copy); }
 static bool ends(const KBuffer *b) { return b->held && b->held->sums != NONE; }
 
-static ValueId program_id(const Kernel *k, uint32_t dim) {
+static ValueId program_id(Kernel *k, uint32_t dim) {
 	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)
 		if (kernel_stmt(k, s)->op == K_PROGRAM_ID && kernel_stmt(k, s)->ints[0] == dim)
 			return kernel_stmt(k, s)->result;
-	return NONE;
+	int64_t number = dim;
+	StmtId first = region_first(k, k->body);
+	StmtId s = first == NONE ? kernel_append(k, k->body, K_PROGRAM_ID, 0, NULL, 1, &number)
+	                         : kernel_insert_before(k, first, K_PROGRAM_ID, 0, NULL, 1, &number);
+	return kernel_result(k, s, KTYPE_INT, DTYPE_I32, 0, NULL, "point");
 }
 
 /* `tile_m == 0`, or `(tile_m == 0) & (tile_n == 0)`; the last steps if not the first. */

@@ -1,5 +1,5 @@
-/* rewrite_split.c - a step of a loop becomes a function, which whatever runs the steps calls; of a skewed loop two:
- * what runs ahead of its step, and the rest, which is handed what that gave.
+/* rewrite_split.c - a step of a loop becomes a function, which whatever runs the steps calls; where some of it is to
+ * run ahead two: that, and the rest, which is handed what it gave.
  *
  *     loop step(j) ... {                     def step(j: int, k_win: ..., m: ...) {
  *       ...                                    ...
@@ -11,8 +11,6 @@
  *                                            } */
 #include "rewrite.h"
 
-typedef VEC(KArg) Args;
-
 typedef struct Split {
 	Kernel *k;
 	KLoop *loop;
@@ -20,6 +18,7 @@ typedef struct Split {
 	StmtId made;         /* the call of what runs ahead; NONE */
 	ValueId flag;        /* as the functions read it, which the loop passes on; NONE */
 	bool used[RANK_MAX]; /* the part reads that dim's step number */
+	bool *read;          /* ... and that buffer */
 } Split;
 
 /* ---- what a part reads ------------------------------------------------------------------------------------------ */
@@ -27,6 +26,7 @@ typedef struct Split {
 static bool arg_reads(const Kernel *k, const KArg *arg, ValueId v) {
 	bool reads =
 		(arg->kind == KARG_VALUE && arg->value == v) || (arg->kind == KARG_INT && int_reads(k, arg->index, v));
+	reads = reads || (arg->kind == KARG_REF && int_reads(k, k->refs.at[arg->ref].at, v));
 	for (uint32_t d = 0; arg->kind == KARG_REF && d < k->refs.at[arg->ref].rank; d++)
 		reads = reads || (k->refs.at[arg->ref].dim[d].kind != KDIM_ALL &&
 		                  int_reads(k, k->refs.at[arg->ref].dim[d].start, v));
@@ -47,28 +47,37 @@ static void note_steps(Kernel *k, StmtId s, void *data) {
 		p->used[i] = p->used[i] || stmt_reads(k, s, p->loop->dim[i].step);
 }
 
-/* Of a loop that is not skewed the step takes the flag in any case. */
+/* A step that is one function takes the flag in any case. */
 static bool takes_flag(const Split *p, RegionId body) {
-	bool reads = !p->loop->skewed;
+	bool reads = !p->loop->skew;
 	for (StmtId s = region_first(p->k, body); s != NONE && !reads; s = kernel_stmt(p->k, s)->next)
 		reads = stmt_reads(p->k, s, p->flag);
 	return p->flag != NONE && reads;
 }
 
-static bool reads_window(const Split *p, bool ahead, const KWindow *w) {
-	return !p->loop->skewed || (ahead ? w->ahead : w->behind);
+static void note_windows(Kernel *k, StmtId s, void *data) {
+	Split *p = data;
+	const KStmt *stmt = kernel_stmt(k, s);
+	for (uint32_t i = 0; i < stmt->arg_count; i++)
+		if (kernel_arg(k, s, i)->kind == KARG_REF)
+			p->read[k->refs.at[kernel_arg(k, s, i)->ref].buffer] = true;
+	for (uint32_t w = 0; stmt->op == K_LOOP && w < stmt->loop->windows.count; w++) {
+		p->read[stmt->loop->windows.at[w].of] = true;
+		if (stmt->loop->windows.at[w].tail != NONE)
+			p->read[stmt->loop->windows.at[w].tail] = true;
+	}
 }
 
 /* ---- a part ----------------------------------------------------------------------------------------------------- */
 
-static void add(Split *p, FunctionId f, Args *args, ParameterKind kind, uint32_t id, KArg arg) {
+static void add(Split *p, FunctionId f, KArgs *args, ParameterKind kind, uint32_t id, KArg arg) {
 	KParameter parameter = {kind, id};
 	vec_push(p->k->arena, &p->k->functions.at[f].parameters, parameter);
 	vec_push(p->k->arena, args, arg);
 }
 
 /* The function's parameters, and what the loop's region gives for them. */
-static void add_parameters(Split *p, bool ahead, FunctionId f, const ValueId *handed, Args *args) {
+static void add_parameters(Split *p, bool ahead, FunctionId f, const ValueId *handed, KArgs *args) {
 	Kernel *k = p->k;
 	const KLoop *loop = p->loop;
 	for (uint32_t i = 0; i < loop->rank; i++)
@@ -77,7 +86,7 @@ static void add_parameters(Split *p, bool ahead, FunctionId f, const ValueId *ha
 	for (uint32_t i = 0; handed && i < loop->handed.count; i++)
 		add(p, f, args, PARAMETER_VALUE, loop->handed.at[i].value, karg_value(handed[i]));
 	for (uint32_t w = 0; w < loop->windows.count; w++)
-		if (reads_window(p, ahead, &loop->windows.at[w]))
+		if (!loop->skew || p->read[loop->windows.at[w].buffer])
 			add(p, f, args, PARAMETER_BUFFER, loop->windows.at[w].buffer,
 			    karg_ref(kernel_ref(k, loop->windows.at[w].buffer, 0, NULL)));
 	for (uint32_t i = 0; !ahead && i < loop->carried.count; i++)
@@ -91,7 +100,7 @@ static void move_statements(Split *p, bool ahead, RegionId from, RegionId to) {
 	for (StmtId s = region_first(k, from), next; s != NONE; s = next) {
 		next = kernel_stmt(k, s)->next;
 		bool runs_ahead = kernel_stmt(k, s)->flags & KSTMT_AHEAD;
-		if (kernel_stmt(k, s)->op == K_YIELD || s == p->made || (p->loop->skewed && runs_ahead != ahead))
+		if (kernel_stmt(k, s)->op == K_YIELD || s == p->made || (p->loop->skew && runs_ahead != ahead))
 			continue;
 		kernel_stmt(k, s)->flags &= (uint16_t)~KSTMT_AHEAD;
 		kernel_move(k, s, to);
@@ -106,7 +115,7 @@ static StmtId make_part(Split *p, bool ahead, const ValueId *handed, uint32_t co
 	FunctionId f = kernel_function(k, FUNCTION_PLAIN, name);
 	RegionId body = k->functions.at[f].body;
 	StmtId def = kernel_insert_before(k, p->stmt, K_DEF, 0, NULL, 0, NULL);
-	Args given = {0}, args = {0};
+	KArgs given = {0}, args = {0};
 	kernel_stmt(k, def)->function = f;
 	kernel_stmt(k, def)->from = kernel_stmt(k, p->stmt)->from;
 	k->regions.at[body].owner = def;
@@ -118,14 +127,17 @@ static StmtId make_part(Split *p, bool ahead, const ValueId *handed, uint32_t co
 		kernel_append(k, body, K_RETURN, count, given.at, 0, NULL);
 	memset(p->used, 0, sizeof p->used);
 	kernel_walk(k, body, note_steps, p);
+	if (p->loop->skew) {
+		p->read = arena_array(k->arena, k->buffers.count, sizeof *p->read);
+		kernel_walk(k, body, note_windows, p);
+	}
 	add_parameters(p, ahead, f, handed, &args);
 	StmtId call = kernel_insert_before(k, yield, K_CALL, args.count, args.at, 0, NULL);
 	kernel_stmt(k, call)->function = f;
 	for (uint32_t i = 0; i < count; i++) {
 		ValueId like = ahead ? results[i] : p->loop->carried.at[i];
-		KValue x = k->values.at[like];
-		ValueId v = kernel_result(k, call, x.type, x.dtype, x.rank, x.shape, x.name ? x.name : x.var);
-		k->values.at[v].layout = x.layout;
+		const KValue *x = &k->values.at[like];
+		ValueId v = kernel_result_like(k, call, like, x->name ? x->name : x->var);
 		k->values.at[v].as = like;
 	}
 	return call;
@@ -148,15 +160,17 @@ static ValueId own_flag(Kernel *k, const KLoop *loop) {
 
 static void split(Kernel *k, StmtId s) {
 	Split p = {.k = k, .loop = kernel_stmt(k, s)->loop, .stmt = s, .made = NONE};
-	StmtId ahead, step;
-	if (loop_calls(k, s, &ahead, &step))
+	if (loop_is_split(k, s))
 		return;
 	p.flag = own_flag(k, p.loop);
 	uint32_t handed = p.loop->handed.count, carried = p.loop->carried.count;
 	ValueId *values = arena_array(k->arena, handed + 1, sizeof *values), *given = NULL;
-	for (uint32_t i = 0; i < handed; i++)
+	for (uint32_t i = 0; i < handed; i++) {
 		values[i] = p.loop->handed.at[i].value;
-	if (p.loop->skewed) {
+		if (!k->values.at[values[i]].name) /* a parameter has a variable */
+			k->values.at[values[i]].name = "value";
+	}
+	if (p.loop->skew) {
 		StmtId call = make_part(&p, true, NULL, handed, values);
 		p.made = call;
 		given = arena_array(k->arena, handed + 1, sizeof *given);
@@ -169,6 +183,7 @@ static void split(Kernel *k, StmtId s) {
 		*kernel_arg(k, yield, i) = karg_value(kernel_stmt(k, call)->result + i);
 	for (uint32_t i = 0; i < handed && given; i++)
 		p.loop->handed.at[i].value = given[i];
+	loop_add_tail(k, s);
 }
 
 void rewrite_split(Kernel *k) {

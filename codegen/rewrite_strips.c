@@ -488,9 +488,8 @@ static KArg fold(Cut *c, const Total *t, RegionId r, ValueId carried) {
 	                       : op == K_MIN ? K_FOLD_MIN
 	                                     : K_FOLD_SUM,
 	                       2, args);
-	KValue x = c->k->values.at[carried];
 	kernel_stmt(c->k, s)->flags &= (uint16_t)~KSTMT_NARROW;
-	ValueId v = kernel_result(c->k, s, x.type, x.dtype, x.rank, x.shape, NULL);
+	ValueId v = kernel_result_like(c->k, s, carried, NULL);
 	name_total(c, t, v);
 	return karg_value(v);
 }

@@ -1,42 +1,40 @@
 /* search.c - the best way to plan a kernel: choices.def, row by row.
  *
- * Each way gives a value to every row. What the configuration settles has one value; the others are tried in the order
- * in which they stand, and the kernel is planned with each. Of those that fit VMEM the one with the least estimated
- * time is taken (plan_seconds()), of equals the first.
+ * Each way gives a value to every row. What the configuration settles has one value; of the others each is drafted, and
+ * its time estimated (plan_seconds()). The fastest draft is made to fit VMEM, and is taken if it does: what that takes
+ * never makes a plan faster, so no other can win. Of equals the first is taken.
  *
- *     STEPS LOOPED   WINDOWS COPIED    OVERLAP PAIRS   12.1 us   <- taken
- *                    WINDOWS RESIDENT  OVERLAP PAIRS   refused: VMEM
- *                                      OVERLAP SKEW    14.0 us
+ *     STEPS LOOPED   WINDOWS COPIED    OVERLAP PAIRS   12.1 us   3. fits: taken
+ *                    WINDOWS RESIDENT  OVERLAP PAIRS   11.0 us   1. does not fit
+ *                                      OVERLAP SKEW    11.9 us   2. does not fit
+ *                                      OVERLAP NONE    14.0 us
  *     STEPS STRAIGHT WINDOWS RESIDENT  OVERLAP PAIRS   13.7 us
  *
- * What is not planned cannot win: where a way fits with two buffers of each window, less overlap of the same takes
- * longer by the estimate, as do whole tiles where strips fit; where nothing overlaps, or in no pairs, the ways without
- * are the same plan; and a refusal for other reasons than VMEM is one of every overlap. */
+ * The values of the rows TILES and OVERLAP stand from the fastest on, by the estimate: the next one is drafted only if
+ * the one before does not fit as it is. Few drafts become kernels, which is what takes time: one, mostly. */
 #include "planner.h"
 
-/* Plans that a compilation of one kernel makes at most, also to say what would fit. */
+/* Plans that are made to fit VMEM at most, also to say what would fit. */
 enum { MOST_PLANS = 16 };
 
-typedef struct Tried {
+typedef struct Draft {
 	PlanWay way;
-	double seconds;
-	const char *wrong; /* it was refused; NULL */
-} Tried;
+	Plan *plan;        /* NULL: it was refused, ... */
+	const char *wrong; /* ... because of this */
+	bool complete;
+} Draft;
 
 typedef struct Search {
 	Arena *a;
 	Module *m;
 	PlanWay way;
-	Plan *best;
-	PlanWay taken;
-	/* what plans so far have shown */
-	const Plan *any; /* one that was planned; NULL */
+	VEC(Draft) drafts;
+	/* what drafts so far have shown */
+	const Plan *best; /* the fastest one; NULL */
 	bool results_may_stay, may_hold_all, may_be_straight, fori_copies;
-	const Plan *last;  /* of the last way; NULL: it was refused, */
-	const char *wrong; /* because of this */
-	VEC(Tried) tried;
 	bool all;      /* nothing is left out */
-	int64_t *left; /* so many plans may be made to find one that fits; NULL: all are made, to find the best */
+	int64_t *left; /* so many plans may be made to find one that fits */
+	int64_t made;
 } Search;
 
 /* ---- what stands to choose --------------------------------------------------------------------------------------- */
@@ -77,7 +75,7 @@ static bool legal_resident(const Search *s) {
 	if (is_straight(s))
 		return true;
 	return !group_holds_all(s->m) &&
-	       (fori_dma(s) == CHOICE_OFF || (fori_dma(s) == CHOICE_AUTO && (s->fori_copies || !s->any)));
+	       (fori_dma(s) == CHOICE_OFF || (fori_dma(s) == CHOICE_AUTO && (s->fori_copies || !s->best)));
 }
 
 static bool legal_kept(const Search *s) {
@@ -121,7 +119,8 @@ static const ValueRow values[VALUE_COUNT] = {
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
 
 static void learn(Search *s, const Plan *plan) {
-	s->any = plan;
+	if (!s->best || plan->seconds < s->best->seconds)
+		s->best = plan;
 	s->results_may_stay |= plan->results_may_stay;
 	s->may_hold_all |= plan->may_hold_all;
 	s->may_be_straight |= plan->straight_steps > 0;
@@ -135,27 +134,49 @@ static bool keeps_type(const Search *s, const Plan *plan) {
 	       !config_of(s)->loop_type.set;
 }
 
-static void try_way(Search *s) {
+static void draft(Search *s) {
 	Diag quiet;
 	diag_init(&quiet, s->a);
 	s->way.trial = true;
-	s->way.other = s->any;
-	Plan *plan = plan_way(s->a, s->m, &quiet, s->way);
-	s->last = plan;
-	s->wrong = plan ? NULL : quiet.list.count ? quiet.list.at[0].message : "VMEM";
-	vec_push(s->a, &s->tried, ((Tried){s->way, plan ? plan->seconds : 0, s->wrong}));
-	if (!plan)
-		return;
-	learn(s, plan);
-	if (!keeps_type(s, plan))
-		return;
-	if (!s->best || plan->seconds < s->best->seconds) {
-		s->best = plan;
-		s->taken = s->way;
+	s->way.other = s->best;
+	Draft new = {.way = s->way, .plan = plan_draft(s->a, s->m, &quiet, s->way)};
+	if (new.plan)
+		learn(s, new.plan);
+	else
+		new.wrong = quiet.list.count ? quiet.list.at[0].message : "it cannot be planned";
+	if (new.plan && !keeps_type(s, new.plan)) {
+		new.plan = NULL;
+		new.wrong = "it would be no emit_pipeline";
 	}
+	vec_push(s->a, &s->drafts, new);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+static bool is_ordered(PlanRow row) { return row == ROW_TILES || row == ROW_OVERLAP; }
+
+static void draft_rows(Search *s, uint32_t row) {
+	bool done = false;
+	if (row == ROW_COUNT) {
+		draft(s);
+		return;
+	}
+	for (PlanValue v = 0; v < VALUE_COUNT; v++) {
+		if (values[v].row != row || done || !values[v].legal(s))
+			continue;
+		s->way.at[row] = v;
+		draft_rows(s, row + 1);
+		done = is_ordered((PlanRow)row);
+	}
+}
+
+/* The next legal value of an ordered row; VALUE_COUNT: none. */
+static PlanValue next_value(const Search *s, PlanRow row) {
+	for (PlanValue v = s->way.at[row] + 1; v < VALUE_COUNT && values[v].row == row; v++)
+		if (values[v].legal(s))
+			return v;
+	return VALUE_COUNT;
+}
 
 static bool any_paired(const Plan *plan) {
 	for (uint32_t l = 0; l < plan->loops.count; l++)
@@ -164,34 +185,63 @@ static bool any_paired(const Plan *plan) {
 	return false;
 }
 
-/* After the last way, `next` of the same row cannot win, or is the same plan. */
-static bool cannot_win(const Search *s, PlanValue next) {
-	PlanRow row = values[next].row;
-	if (row == ROW_TILES)
-		return s->last != NULL;
-	if (row != ROW_OVERLAP)
-		return false;
-	if (!s->last)
-		return s->wrong && strcmp(s->wrong, "VMEM") != 0;
-	return !s->last->skewed || !s->last->single_buffers || (next == OVERLAP_SKEW && !any_paired(s->last));
+/* What needs less VMEM than this draft: less overlap if it has any, else whole tiles. */
+static void draft_next(Search *s, const Draft *d) {
+	s->way = d->way;
+	PlanValue overlap = next_value(s, ROW_OVERLAP), tiles = next_value(s, ROW_TILES);
+	if (overlap == OVERLAP_SKEW && !any_paired(d->plan)) {
+		s->way.at[ROW_OVERLAP] = overlap;
+		overlap = next_value(s, ROW_OVERLAP);
+	}
+	if (d->plan->skewed && overlap != VALUE_COUNT)
+		s->way.at[ROW_OVERLAP] = overlap;
+	else if (d->plan->strips && tiles != VALUE_COUNT)
+		s->way.at[ROW_TILES] = tiles;
+	else
+		return;
+	draft(s);
 }
 
-static void search_row(Search *s, uint32_t row) {
-	bool first = true;
-	if (s->left && (s->best || (row == ROW_COUNT && --*s->left < 0)))
-		return;
-	if (row == ROW_COUNT) {
-		try_way(s);
-		return;
+static Draft *fastest(const Search *s) {
+	Draft *best = NULL;
+	for (uint32_t i = 0; i < s->drafts.count; i++) {
+		Draft *d = &s->drafts.at[i];
+		if (d->plan && (!best || d->plan->seconds < best->plan->seconds))
+			best = d;
 	}
-	for (PlanValue v = 0; v < VALUE_COUNT; v++) {
-		if (values[v].row != row || !values[v].legal(s) || (!first && !s->all && cannot_win(s, v)))
-			continue;
-		s->way.at[row] = v;
-		search_row(s, row + 1);
-		first = false;
-	}
+	return best;
 }
+
+static void complete(Search *s, Draft *d) {
+	Diag quiet;
+	diag_init(&quiet, s->a);
+	Draft was = *d;
+	s->made++;
+	d->complete = plan_complete(d->plan, s->m, &quiet, d->way);
+	if (!d->complete) {
+		d->plan = NULL;
+		d->wrong = "VMEM";
+	}
+	if (!d->complete || was.plan->single_buffers || s->all)
+		draft_next(s, &was);
+}
+
+/* The fastest that fits; NULL: none does. */
+static const Draft *search(Search *s) {
+	draft_rows(s, 0);
+	for (uint32_t i = 0; s->all && i < s->drafts.count; i++)
+		if (s->drafts.at[i].plan)
+			complete(s, &s->drafts.at[i]);
+	for (Draft *d; (d = fastest(s)); complete(s, d)) {
+		if (d->complete)
+			return d;
+		if (s->left && --*s->left < 0)
+			return NULL;
+	}
+	return NULL;
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 /* The first values that stand to choose, of whole tiles with the least overlap: what takes little VMEM. */
 static void settle(Search *s) {
@@ -205,11 +255,13 @@ static void settle(Search *s) {
 	}
 }
 
-static Plan *refused(Search *s, Diag *d) {
+static void refuse(Search *s, Diag *d) {
 	settle(s);
 	s->way.trial = false;
-	s->way.left = int_max(MOST_PLANS - 1 - (int64_t)s->tried.count, 0);
-	return plan_way(s->a, s->m, d, s->way);
+	s->way.left = int_max(MOST_PLANS - 1 - s->made, 0);
+	Plan *plan = plan_draft(s->a, s->m, d, s->way);
+	if (plan)
+		plan_complete(plan, s->m, d, s->way);
 }
 
 const char *plan_refusal(Arena *a, Module *m, int64_t *left) {
@@ -219,54 +271,61 @@ const char *plan_refusal(Arena *a, Module *m, int64_t *left) {
 	settle(&s);
 	s.way.trial = true;
 	--*left;
-	return plan_way(a, m, &quiet, s.way) ? NULL : quiet.list.count ? quiet.list.at[0].message : "VMEM";
+	Plan *plan = plan_draft(a, m, &quiet, s.way);
+	if (!plan)
+		return quiet.list.count ? quiet.list.at[0].message : "it cannot be planned";
+	return plan_complete(plan, m, &quiet, s.way) ? NULL : "VMEM";
 }
 
 bool plan_fits_somehow(Arena *a, Module *m, int64_t *left) {
 	Search s = {.a = a, .m = m, .left = left};
-	search_row(&s, 0);
-	return s.best;
+	return search(&s);
 }
 
-/* The values of the rows in which what was tried differs. */
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
+
+/* The values of the rows in which the drafts differ. */
 static const char *words_of(const Search *s, const PlanWay *way) {
 	Text t;
 	text_init(&t, s->a);
 	for (uint32_t row = 0; row < ROW_COUNT; row++) {
 		bool differs = false;
-		for (uint32_t i = 1; i < s->tried.count; i++)
-			differs = differs || s->tried.at[i].way.at[row] != s->tried.at[0].way.at[row];
+		for (uint32_t i = 1; i < s->drafts.count; i++)
+			differs = differs || s->drafts.at[i].way.at[row] != s->drafts.at[0].way.at[row];
 		if (differs)
 			text_printf(&t, "%s%s", t.length ? ", " : "", values[way->at[row]].words);
 	}
 	return t.at;
 }
 
-static void remark(Search *s) {
+static void remark(Search *s, const Draft *taken) {
 	if ((Choice)config_of(s)->column_strips.value == CHOICE_ON && has_loops(s->m))
-		plan_remark(s->best, "column strips: none: the body has loops of its own");
-	for (uint32_t i = 0; s->tried.count > 1 && i < s->tried.count; i++) {
-		const Tried *t = &s->tried.at[i];
-		bool taken = memcmp(t->way.at, s->taken.at, sizeof t->way.at) == 0;
-		const char *what = taken ? "taken" : t->wrong ? "refused" : "not taken";
-		if (t->wrong)
-			plan_remark(s->best, "%s: %s: %s", what, words_of(s, &t->way), t->wrong);
+		plan_remark(taken->plan, "column strips: none: the body has loops of its own");
+	for (uint32_t i = 0; s->drafts.count > 1 && i < s->drafts.count; i++) {
+		const Draft *d = &s->drafts.at[i];
+		const char *words = words_of(s, &d->way);
+		if (d->wrong)
+			plan_remark(taken->plan, "refused: %s: %s", words, d->wrong);
 		else
-			plan_remark(s->best, "%s: %s: about %.3g us", what, words_of(s, &t->way), t->seconds * 1e6);
+			plan_remark(taken->plan, "%s: %s: about %.3g us", d == taken ? "taken" : "not taken", words,
+			            d->plan->seconds * 1e6);
 	}
 }
 
 Plan *plan_search_all(Arena *a, Module *m) {
 	Search s = {.a = a, .m = m, .all = true};
-	search_row(&s, 0);
-	return s.best;
+	const Draft *taken = search(&s);
+	return taken ? taken->plan : NULL;
 }
 
 Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial) {
 	Search s = {.a = a, .m = m};
-	search_row(&s, 0);
-	if (!s.best)
-		return trial ? NULL : refused(&s, d);
-	remark(&s);
-	return s.best;
+	const Draft *taken = search(&s);
+	if (!taken && !trial)
+		refuse(&s, d);
+	if (!taken)
+		return NULL;
+	plan_settle(taken->plan, m);
+	remark(&s, taken);
+	return taken->plan;
 }

@@ -21,8 +21,6 @@
 enum {
 	/* auto: tiles of at least so many bytes as 32-bit values. docs/passes/column_strips.md has the measurements. */
 	AUTO_BYTES = 1024 * 1024,
-	/* A strip's values take at most so much: half of the registers. */
-	STRIP_BYTES = 128 * 1024,
 	PHASES = 32
 };
 
@@ -331,51 +329,5 @@ int64_t strips_bytes(const Plan *p) {
 	for (NodeId n = 0; p->strips && n < p->module->nodes.count; n++)
 		if (p->strips->inside[n] && p->strips->stash[n] != NONE)
 			bytes += p->scratches.at[p->strips->stash[n]].bytes;
-	return bytes;
-}
-
-/* Strips are straight code: where later phases only reduce, what they widen again of what they load is widened before
- * the reductions that they wait for (late.c). Seen for 32 to 256 rows: all of it where it goes through an exponential,
- * else half of it at most; nothing where a later phase stores. */
-static int64_t widened_early(const Plan *p) {
-	const Module *m = p->module;
-	int64_t bytes = 0, shape[DIM_MAX];
-	bool exponential = false;
-	for (NodeId n = 0; n < m->nodes.count; n++) {
-		uint16_t op = node_get(m, n)->op;
-		if (!p->strips->inside[n])
-			continue;
-		if (op_lowering(op) == LOWER_STORE)
-			return 0;
-		exponential = exponential || (op == OP_EXP && p->strips->phase[n] > 0);
-		NodeId x = op == OP_CONVERT ? value_root(p, node_input(m, n, 0)) : NONE;
-		bool packed = x != NONE && dtype_vmem_bits(node_type(m, x)->dtype) < 32;
-		if (!packed || p->strips->stash[n] != NONE || p->strips->computed[n] <= 1)
-			continue;
-		uint32_t rank = plan_shape(p, n, FORM_NATURAL, shape);
-		bytes += register_bytes(m->target, node_type(m, n)->dtype, rank, shape);
-	}
-	return exponential ? bytes : bytes / 2;
-}
-
-/* The shape of what reduction n adds up in over the strips; returns its rank. */
-static uint32_t part_shape(const Plan *p, NodeId n, int64_t *shape) {
-	NodeId x = node_input(p->module, n, 0);
-	uint32_t rank = plan_shape(p, x, FORM_NATURAL, shape);
-	shape[rank - 1] = p->module->target->lanes;
-	return rank;
-}
-
-/* What the strips' reductions add up in, and what the compiler starts of a strip before its turn. */
-int64_t strips_spills(const Plan *p) {
-	int64_t bytes = int_max(strips_bytes(p) / 2 + INT64_C(4) * STRIP_BYTES, widened_early(p));
-	for (NodeId n = 0; n < p->module->nodes.count; n++) {
-		int64_t shape[DIM_MAX];
-		if (!p->strips->folds[n])
-			continue;
-		uint32_t rank = part_shape(p, n, shape);
-		bytes += register_bytes(p->module->target, node_type(p->module, p->strips->folded[n])->dtype, rank,
-		                        shape);
-	}
 	return bytes;
 }

@@ -1,5 +1,6 @@
 /* vmem.c - the VMEM model: what the kernel will hold at once, by owner, known before anything is printed. */
-#include "planner.h"
+#include "build.h"
+#include "live.h"
 
 /* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
 enum { INTERNAL_BYTES = 320 * 1024 };
@@ -26,11 +27,16 @@ int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *s
 	return checked_mul(bytes, bits, &bits) ? (bits + 7) / 8 : INT64_MAX / 16;
 }
 
+/* Far above any VMEM a size is no more than that. */
 int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
-	int64_t whole[DIM_MAX + 1] = {0}, bits = int_max(dtype_vmem_bits(dtype), 4);
-	for (uint32_t i = 0; i < rank; i++)
-		whole[i] = i + 2 == rank ? int_round_up(shape[i], t->sublanes * 32 / int_min(bits, 32)) : shape[i];
-	return vmem_bytes(t, dtype, rank, whole);
+	enum { MOST = 1 << 28 };
+	int64_t bits = int_max(dtype_vmem_bits(dtype), 4), elements = 1;
+	for (uint32_t i = 0; i < rank; i++) {
+		int64_t unit = i + 1 == rank ? t->lanes : i + 2 == rank ? t->sublanes * 32 / int_min(bits, 32) : 1;
+		int64_t size = int_min(shape[i], MOST);
+		elements = int_min(elements, MOST) * (unit > 1 ? int_round_up(size, unit) : size);
+	}
+	return (elements * bits + 7) / 8;
 }
 
 static int64_t add_bytes(int64_t a, int64_t b) { return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b; }
@@ -146,7 +152,16 @@ static int64_t carries_bytes(const Plan *plan) {
 	return bytes;
 }
 
-void plan_vmem(Plan *plan, Module *m) {
+/* Buffers may still be given up: the kernel is the same, but for their counts. */
+static int64_t plan_spills(Plan *plan) {
+	if (plan->spills < 0) {
+		plan->kernel = plan_kernel(plan);
+		plan->spills = kernel_spills(plan->kernel, plan->module->target, plan->arena);
+	}
+	return plan->spills;
+}
+
+void plan_vmem(Plan *plan, Module *m, bool all) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	VmemUse *v = &plan->vmem;
 	*v = (VmemUse){0};
@@ -157,10 +172,10 @@ void plan_vmem(Plan *plan, Module *m) {
 	}
 	v->inner = loops_bytes(&p);
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
-	int64_t spills = plan->strips ? strips_spills(plan) : plan_spills(&p);
+	plan->vmem_limit = m->target->vmem_bytes;
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
+	int64_t spills = all || buffers < plan->vmem_limit ? plan_spills(plan) : 0;
 	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
 	v->intermediates = add_bytes(spills + spills / 16 + INTERNAL_BYTES, buffers / 80);
-	v->total = add_bytes(add_bytes(v->windows, v->inner), add_bytes(v->scratch, v->intermediates));
-	plan->vmem_limit = m->target->vmem_bytes;
+	v->total = add_bytes(buffers, v->intermediates);
 }

@@ -39,6 +39,13 @@ void arena_init(Arena *a, jmp_buf *oom);
 void arena_free(Arena *a);
 /* Forgets every allocation but keeps one chunk for reuse: makes the next compilation free of malloc. */
 void arena_reset(Arena *a);
+/* Forgets every allocation since the mark was made, and keeps their memory for reuse. */
+typedef struct ArenaMark {
+	ArenaChunk *chunk, *previous;
+	char *at;
+} ArenaMark;
+ArenaMark arena_mark(const Arena *a);
+void arena_release(Arena *a, ArenaMark mark);
 /* Takes all memory of another arena, whose allocations are forgotten, for what it allocates itself from now on. */
 void arena_take(Arena *a, Arena *from);
 /* What does not fit the chunk; zeroed. */

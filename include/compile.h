@@ -66,12 +66,14 @@ void compile_widen_blocks(Compilation *c);
 const char *compile_blocks_that_fit(Compilation *c);
 /* Does this need a plan? Checking does: what is accepted compiles. */
 bool emit_needs_plan(Emit emit);
-/* Appends the text to `out`. */
-void compile_emit(Compilation *c, Emit emit, Text *out);
-/* What the plan becomes, with a name for all that has one. */
+/* Appends the text to `out`. False after diagnostics. */
+bool compile_emit(Compilation *c, Emit emit, Text *out);
+/* What the plan becomes, with a name for all that has one. NULL after diagnostics. */
 KProgram *compile_kernels(Compilation *c);
 /* compile_kernel.c: the source is kernel text (docs/kernel.md), not a graph. */
 bool source_is_kernel(const Source *source);
+/* A `loop` has none, until it is driven. False after a diagnostic. */
+bool kernels_have_python(Diag *d, const KProgram *p);
 /* Reads and verifies it; what is asked for goes to `out`. `target`: over the text's own, or NULL. False after
  * diagnostics. */
 bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out);

@@ -19,37 +19,22 @@ enum { GRAPH_DEPTH_MAX = 64 };
 
 /* ---- element types ---------------------------------------------------------------------------------------------- */
 
-#define DTYPES(X)                                                                                                      \
-	/* enum, format name, jnp name, bits, class */                                                                 \
-	X(F32, "float32", "jnp.float32", 32, FLOAT)                                                                    \
-	X(BF16, "bfloat16", "jnp.bfloat16", 16, FLOAT)                                                                 \
-	X(F16, "float16", "jnp.float16", 16, FLOAT)                                                                    \
-	X(F8E4M3, "float8_e4m3fn", "jnp.float8_e4m3fn", 8, FLOAT)                                                      \
-	X(F8E5M2, "float8_e5m2", "jnp.float8_e5m2", 8, FLOAT)                                                          \
-	X(I32, "int32", "jnp.int32", 32, SIGNED)                                                                       \
-	X(I16, "int16", "jnp.int16", 16, SIGNED)                                                                       \
-	X(I8, "int8", "jnp.int8", 8, SIGNED)                                                                           \
-	X(I4, "int4", "jnp.int4", 4, SIGNED)                                                                           \
-	X(U32, "uint32", "jnp.uint32", 32, UNSIGNED)                                                                   \
-	X(U16, "uint16", "jnp.uint16", 16, UNSIGNED)                                                                   \
-	X(U8, "uint8", "jnp.uint8", 8, UNSIGNED)                                                                       \
-	X(BOOL, "bool", "jnp.bool_", 8, BOOL)                                                                          \
-	X(I64, "int64", "jnp.int64", 64, SIGNED) /* of values alone, until the pass int64 */
-
 typedef enum Dtype {
-#define X(e, name, jnp, bits, cls) DTYPE_##e,
-	DTYPES(X)
-#undef X
-		DTYPE_COUNT,
+#define DTYPE(e, name, class, ...) DTYPE_##e,
+#include "dtypes.def"
+#undef DTYPE
+	DTYPE_COUNT,
 	DTYPE_NONE = DTYPE_COUNT
 } Dtype;
 
 typedef enum DtypeClass { DTYPE_CLASS_BOOL, DTYPE_CLASS_UNSIGNED, DTYPE_CLASS_SIGNED, DTYPE_CLASS_FLOAT } DtypeClass;
 
-const char *dtype_name(Dtype t); /* "bfloat16" */
-const char *dtype_jnp(Dtype t);  /* "jnp.bfloat16" */
-int dtype_bits(Dtype t);         /* of one element in memory; bool is 8 */
-int dtype_vmem_bits(Dtype t);    /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
+const char *dtype_name(Dtype t);  /* "bfloat16" */
+const char *dtype_jnp(Dtype t);   /* "jnp.bfloat16" */
+const char *dtype_brief(Dtype t); /* "bf16" */
+int dtype_bits(Dtype t);          /* of one element in memory; bool is 8 */
+int dtype_vmem_bits(Dtype t);     /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
+int dtype_significant(Dtype t);   /* bits of a float's significand, with the leading one */
 DtypeClass dtype_class(Dtype t);
 Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
 bool dtype_is_float(Dtype t);
@@ -261,10 +246,9 @@ typedef struct Node {
 /* ---- configuration ---------------------------------------------------------------------------------------------- */
 
 typedef enum LoopType { LOOP_DEFAULT, LOOP_UNROLL, LOOP_FORI, LOOP_EMIT_PIPELINE } LoopType;
-const char *loop_type_name(LoopType t); /* "fori_loop"; config.c */
+const char *loop_type_name(LoopType t); /* "fori_loop"; keys.c */
 typedef enum Choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF } Choice;
-/* pallas_matmul_ahead */
-enum { AHEAD_AUTO = -1, AHEAD_MAX = 3 };
+enum { AHEAD_AUTO = -1 }; /* pallas_matmul_ahead */
 typedef enum DotPrecision { DOT_HIGHEST, DOT_DEFAULT } DotPrecision;
 
 /* Where a key's value came from, for messages. */
@@ -273,7 +257,7 @@ typedef struct ConfigOrigin {
 	const char *pointer;
 } ConfigOrigin;
 
-/* One list-valued key: `set` tells whether the user or the graph gave it. */
+/* One list-valued key: `set`, the first field of all, tells whether the user or the graph gave it. */
 typedef struct ConfigList {
 	bool set;
 	ConfigOrigin origin;
@@ -283,42 +267,28 @@ typedef struct ConfigList {
 typedef struct ConfigKey {
 	bool set;
 	ConfigOrigin origin;
-	int value; /* the enum above, or an int */
+	int value; /* one of the enums above, a word's index, or a number */
 } ConfigKey;
 
+/* A permutation for each grid or loop of two or more dims. */
+typedef struct ConfigOrders {
+	bool set;
+	ConfigOrigin origin;
+	VEC(ConfigList) values;
+} ConfigOrders;
+
+#define KEY_FIELD_SIZES ConfigList
+#define KEY_FIELD_FLAGS ConfigList
+#define KEY_FIELD_ORDERS ConfigOrders
+#define KEY_FIELD_WORD ConfigKey
+#define KEY_FIELD_CHOICE ConfigKey
+#define KEY_FIELD_NUMBER ConfigKey
+
+/* One field for each row of keys.def. */
 typedef struct Config {
-	ConfigList block_sizes;     /* in id order, without ids that have `size` or `reduction` */
-	ConfigList reduction_loops; /* one per reduction id */
-	struct {
-		bool set;
-		ConfigOrigin origin;
-		VEC(ConfigList) values;
-	} loop_orders; /* one permutation per grid or loop of two or more dims */
-	ConfigList flatten_loops;
-	ConfigList load_buffer_count;       /* one per input */
-	ConfigKey loop_type;                /* LoopType */
-	ConfigKey pre_broadcast;            /* Choice */
-	ConfigKey scale_after_max;          /* Choice */
-	ConfigKey boundary_views;           /* Choice, never ON */
-	ConfigKey inloop_loads;             /* Choice */
-	ConfigKey transposed_scores;        /* Choice */
-	ConfigKey row_split;                /* Choice */
-	ConfigKey column_strips;            /* Choice */
-	ConfigKey fori_dma;                 /* Choice */
-	ConfigKey straight_loops;           /* Choice */
-	ConfigKey matmul_ahead;             /* steps, or AHEAD_AUTO */
-	ConfigKey loop_skew;                /* Choice */
-	ConfigKey step_pairs;               /* Choice */
-	ConfigKey grid_walk;                /* Choice */
-	ConfigKey wide_blocks;              /* Choice */
-	ConfigKey dot_precision;            /* DotPrecision */
-	ConfigKey worklist_grouping;        /* int */
-	ConfigKey emit_pipeline_group_size; /* int */
-	struct {
-		bool set;
-		ConfigOrigin origin;
-		const char *value;
-	} indirect_access_mode;
+#define KEY(field, name, kind, ...) KEY_FIELD_##kind field;
+#include "keys.def"
+#undef KEY
 	VEC(int64_t) tunables; /* by TunableId */
 	bool gpu_keys_noted;   /* the note on ignored GPU keys was given */
 } Config;

@@ -23,8 +23,9 @@ typedef struct TileRows {
 	                              */
 } TileRows;
 
-/* Spilled bytes for each byte that is held at a barrier, in percent, by what is held (codegen/spills.c). Fitted to the
- * chip's compiler. */
+/* How a chip's compiler spills: percent of what is held at a barrier, by what is held, and what else differs between
+ * schedules (codegen/spills.c, waits.c, stored.c, moved.c). Fitted to what libtpu reports; a target file calls them
+ * spill_tiles, .... More of any is never less spilled. */
 typedef struct TargetSpills {
 	int64_t tiles;   /* values of several registers in a row */
 	int64_t columns; /* values one register wide */
@@ -34,8 +35,12 @@ typedef struct TargetSpills {
 	int64_t factors; /* a matmul's left factor */
 	int64_t steps;   /* what an unrolled loop's other steps compute early */
 	int64_t late;    /* what is computed of 32-bit loads and waits for a reduction that it does not need */
-	int64_t joined;  /* a widened load that waits to be divided by a reduction, or to meet one value for all rows */
+	int64_t joined;  /* a widened load that waits to be joined to a reduction, by an op alone that is stored */
+	int64_t squares; /* squares of long rows of a matmul's result that wait for what the rows are reduced to */
+	int64_t second;  /* what waits in unrolled steps for the second of two columns */
 	int64_t rows;    /* what is moved row by row, between the last two dims and those before */
+	int64_t spread;  /* KiB at most of a computed tile that waits for a loaded column to be spread */
+	int64_t turning; /* registers, of 64, that are at work while columns are turned into rows or back */
 } TargetSpills;
 
 typedef struct Target {

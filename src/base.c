@@ -43,6 +43,33 @@ void arena_reset(Arena *a) {
 	a->total = keep->size;
 }
 
+ArenaMark arena_mark(const Arena *a) {
+	return (ArenaMark){.chunk = a->chunk, .previous = a->chunk ? a->chunk->previous : NULL, .at = a->at};
+}
+
+/* The chunks from *first to before `last` become spare ones. */
+static void chunks_spare(Arena *a, ArenaChunk **first, const ArenaChunk *last) {
+	for (ArenaChunk *c; (c = *first) != last;) {
+		*first = c->previous;
+		c->previous = a->spare;
+		a->spare = c;
+	}
+}
+
+void arena_release(Arena *a, ArenaMark mark) {
+	bool same = a->chunk == mark.chunk;
+	char *dirty = same && a->at > a->clean ? a->at : a->clean;
+	chunks_spare(a, &a->chunk, mark.chunk);
+	if (!mark.chunk) {
+		a->at = a->end = NULL;
+		return;
+	}
+	chunks_spare(a, &mark.chunk->previous, mark.previous); /* what had chunks for itself */
+	a->at = mark.at;
+	a->end = (char *)mark.chunk->data + mark.chunk->size;
+	a->clean = same ? dirty : a->end;
+}
+
 void arena_take(Arena *a, Arena *from) {
 	ArenaChunk **last = &from->chunk;
 	while (*last)

@@ -87,25 +87,38 @@ bool compile_plan(Compilation *c) {
 }
 
 KProgram *compile_kernels(Compilation *c) {
-	if (!c->kernels) {
-		c->kernels = program_build(c->program);
-		kernels_rewrite(c->kernels, c->options->rewrites, c->options->rewrite_count,
-		                c->options->verify_kernels ? c->diag : NULL);
-		kernels_name(c->kernels);
-	}
-	return c->kernels;
+	if (c->kernels)
+		return c->kernels;
+	const CompileOptions *o = c->options;
+	KProgram *p = program_build(c->program);
+	if (!kernels_rewrite(p, o->rewrites, o->rewrite_count, o->verify_kernels ? c->diag : NULL))
+		return NULL;
+	kernels_name(p);
+	return c->kernels = p;
 }
 
-void compile_emit(Compilation *c, Emit emit, Text *out) {
+static bool emit_kernels(Compilation *c, Emit emit, Text *out) {
+	const KProgram *p = compile_kernels(c);
+	if (!p || (emit == EMIT_PYTHON && !kernels_have_python(c->diag, p)))
+		return false;
+	if (emit == EMIT_PYTHON)
+		kernels_print_python(p, out);
+	else
+		kernels_emit_text(p, out);
+	return true;
+}
+
+bool compile_emit(Compilation *c, Emit emit, Text *out) {
 	switch (emit) {
-	case EMIT_PYTHON: kernels_print_python(compile_kernels(c), out); break;
+	case EMIT_PYTHON:
+	case EMIT_KERNEL: return emit_kernels(c, emit, out);
 	case EMIT_JSON: module_emit_json(c->module, out); break;
 	case EMIT_PLAN: program_emit_json(c->program, out); break;
-	case EMIT_KERNEL: kernels_emit_text(compile_kernels(c), out); break;
 	case EMIT_DOT: module_emit_dot(c->module, out); break;
 	case EMIT_REPORT: program_emit_report(c->program, out); break;
 	case EMIT_NONE: break;
 	}
+	return true;
 }
 
 /* `kernel`: whose it is, where there are several; NULL. */

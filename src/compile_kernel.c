@@ -27,8 +27,7 @@ static void find_loop(Kernel *k, StmtId s, void *data) {
 		*(bool *)data = true;
 }
 
-/* A loop has no driver to make a Python loop of it: whoever writes one has only its text. */
-static bool can_be_printed(Diag *d, const KProgram *p) {
+bool kernels_have_python(Diag *d, const KProgram *p) {
 	bool loop = false;
 	for (uint32_t i = 0; i < p->kernels.count; i++)
 		kernel_walk(p->kernels.at[i], p->kernels.at[i]->body, find_loop, &loop);
@@ -50,7 +49,7 @@ static bool rewritten(Diag *d, KProgram *p, const CompileOptions *options, Emit 
 bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out) {
 	KProgram *p = kernels_read(a, d, source);
 	if (!p || !program_verify_kernels(p, d) || !can_be_made(d, p, emit) || !rewritten(d, p, options, emit) ||
-	    (emit == EMIT_PYTHON && !can_be_printed(d, p)))
+	    (emit == EMIT_PYTHON && !kernels_have_python(d, p)))
 		return false;
 	if (options && options->target)
 		p->target = options->target->name;

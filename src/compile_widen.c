@@ -88,19 +88,27 @@ static void set_size(Module *m, BlockId b, int64_t size, const char *why) {
 	m->widened.at[b] = (Widened){size, why};
 }
 
+/* Its plan; NULL if it is refused. */
+static const Plan *plan_of(const Trial *t) {
+	return t->program && t->program->kernels.count == 1 ? t->program->kernels.at[0] : NULL;
+}
+
 /* The whole kernel as it is. */
 static Trial trial_as_is(const Compilation *c) { return compile_trial(c, module_clone(c->module, c->arena)); }
+
+static bool accepted_as_is(const Compilation *c) {
+	ArenaMark before = arena_mark(c->arena);
+	Trial now = trial_as_is(c);
+	bool accepted = plan_of(&now) != NULL;
+	arena_release(c->arena, before);
+	return accepted;
+}
 
 /* With block b in tiles of `size`. */
 static Trial trial_with(const Compilation *c, BlockId b, int64_t size, const char *why) {
 	Module *copy = module_clone(c->module, c->arena);
 	set_size(copy, b, size, why);
 	return compile_trial(c, copy);
-}
-
-/* Its plan; NULL if it is refused. */
-static const Plan *plan_of(const Trial *t) {
-	return t->program && t->program->kernels.count == 1 ? t->program->kernels.at[0] : NULL;
 }
 
 static void take(Compilation *c, BlockId b, int64_t size, const char *why) {
@@ -131,8 +139,7 @@ static Trial widen_steps(Compilation *c, GraphId root, Choice asked) {
 		Trial wide = trial_with(c, b, size * times, why);
 		if (!plan_of(&wide))
 			continue;
-		Trial now = trial_as_is(c);
-		if (!plan_of(&now))
+		if (!accepted_as_is(c))
 			break;
 		take(c, b, size * times, why);
 		return wide;

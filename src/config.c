@@ -1,15 +1,15 @@
 /* config.c - reads configurations: the document's own, --config FILE and --set KEY=VALUE, each over the one before.
  * What depends on several keys, or on the graph, waits for module_configure() (configure.c). */
 #include "json_read.h"
+#include "keys.h"
 
 #include <limits.h>
 
-static const char *const loop_type_names[] = {"default", "unroll", "fori_loop", "emit_pipeline", NULL};
-
-const char *loop_type_name(LoopType t) { return loop_type_names[t]; }
-
 void config_init(Module *m) {
-	m->config = (Config){.matmul_ahead.value = AHEAD_AUTO};
+	m->config = (Config){0};
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
+		if (row->kind == KEY_WORD || row->kind == KEY_CHOICE || row->kind == KEY_NUMBER)
+			((ConfigKey *)key_field(row, &m->config))->value = row->fallback;
 	for (uint32_t i = 0; i < m->tunables.count; i++)
 		vec_push(m->arena, &m->config.tunables, m->tunables.at[i].default_value);
 }
@@ -21,17 +21,15 @@ typedef struct ConfigReader {
 	Module *m;
 } ConfigReader;
 
-typedef enum ItemKind { ITEM_SIZE, ITEM_SIZE_OR_NULL, ITEM_FLAG } ItemKind;
-
-static bool read_item(const ConfigReader *c, const json_t *v, const Path *at, ItemKind kind, int64_t *out) {
-	if (kind == ITEM_FLAG) {
+static bool read_item(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at, int64_t *out) {
+	if (row->kind == KEY_FLAGS) {
 		*out = json_is_true(v);
 		return json_is_boolean(v) || expected(c->r, at, "true or false", v);
 	}
 	*out = 0;
-	if (kind == ITEM_SIZE_OR_NULL && json_is_null(v))
+	if (row->or_null && json_is_null(v))
 		return true;
-	if (!to_int(c->r, v, at, kind == ITEM_SIZE ? "an int" : "an int or null", out))
+	if (!to_int(c->r, v, at, row->or_null ? "an int or null" : "an int", out))
 		return false;
 	if (*out >= 1 && *out <= INT32_MAX)
 		return true;
@@ -45,17 +43,17 @@ static ConfigOrigin origin_of(const ConfigReader *c, const Path *at) {
 }
 
 /* An empty list says nothing: Helion writes one where a kernel has nothing to choose. */
-static void read_list_key(const ConfigReader *c, const json_t *v, const Path *at, ItemKind kind, ConfigList *out) {
+static void read_list_key(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
 	ConfigList list = {.set = json_array_size(v) > 0, .origin = origin_of(c, at)};
 	if (!read_list(c->r, v, at, "a list"))
 		return;
 	for (size_t i = 0; i < json_array_size(v); i++) {
 		Path item = path_index(at, i);
 		int64_t value = 0;
-		read_item(c, json_array_get(v, i), &item, kind, &value);
+		read_item(c, row, json_array_get(v, i), &item, &value);
 		vec_push(c->m->arena, &list.values, value);
 	}
-	*out = list;
+	*(ConfigList *)key_field(row, &c->m->config) = list;
 }
 
 static bool read_order(const ConfigReader *c, const json_t *v, const Path *at, ConfigList *out) {
@@ -73,31 +71,29 @@ static bool read_order(const ConfigReader *c, const json_t *v, const Path *at, C
 	return ok || expected(c->r, at, "a permutation of the loop's dims, as [1, 0]", v);
 }
 
-static void read_loop_orders(const ConfigReader *c, const json_t *v, const Path *at) {
-	Config *config = &c->m->config;
-	config->loop_orders.set = json_array_size(v) > 0;
-	config->loop_orders.origin = origin_of(c, at);
-	config->loop_orders.values.count = 0;
+static void read_orders(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
+	ConfigOrders *orders = key_field(row, &c->m->config);
+	orders->set = json_array_size(v) > 0;
+	orders->origin = origin_of(c, at);
+	orders->values.count = 0;
 	if (!read_list(c->r, v, at, "a list of permutations"))
 		return;
 	for (size_t i = 0; i < json_array_size(v); i++) {
 		Path item = path_index(at, i);
 		ConfigList order = {.set = true, .origin = origin_of(c, &item)};
 		read_order(c, json_array_get(v, i), &item, &order);
-		vec_push(c->m->arena, &config->loop_orders.values, order);
+		vec_push(c->m->arena, &orders->values, order);
 	}
 }
 
-/* A word out of a NULL-terminated list; its index is the value. */
-static void read_word(const ConfigReader *c, const json_t *v, const Path *at, const char *const *words,
-                      ConfigKey *out) {
-	const char *text = json_string_value(v);
-	for (int i = 0; text && words[i]; i++) {
-		if (strcmp(text, words[i]) != 0)
-			continue;
-		*out = (ConfigKey){.set = true, .origin = origin_of(c, at), .value = i};
-		return;
-	}
+/* The value of one of the key's words; of true and false where it is a choice; NONE after a diagnostic. */
+static uint32_t read_word(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
+	const char *const *words = key_words(row), *text = json_string_value(v);
+	if (row->kind == KEY_CHOICE && json_is_boolean(v))
+		return json_is_true(v) ? CHOICE_ON : CHOICE_OFF;
+	for (uint32_t i = 0; text && words[i]; i++)
+		if (strcmp(text, words[i]) == 0)
+			return i;
 	Text all;
 	text_init(&all, c->r->arena);
 	text_put(&all, "one of ");
@@ -105,54 +101,47 @@ static void read_word(const ConfigReader *c, const json_t *v, const Path *at, co
 		text_printf(&all, "%s%s", i ? ", " : "", words[i]);
 	diag_error(c->r->d, place_at(c->r, at), "config-value", text ? hint_nearest(c->r, text, words) : NULL,
 	           "'%s' must be %s, found %s", at->key, all.at, json_describe(c->r, v));
+	return NONE;
 }
 
-/* true, false or one of the words auto, on, off. */
-static void read_choice(const ConfigReader *c, const json_t *v, const Path *at, bool may_be_on, ConfigKey *out) {
-	static const char *const words[] = {"auto", "on", "off", NULL};
-	ConfigKey key = *out;
-	if (json_is_boolean(v))
-		key = (ConfigKey){
-			.set = true, .origin = origin_of(c, at), .value = json_is_true(v) ? CHOICE_ON : CHOICE_OFF};
-	else
-		read_word(c, v, at, words, &key);
-	if (!may_be_on && key.set && key.value == CHOICE_ON)
+static void set_key(const ConfigReader *c, const KeyRow *row, const Path *at, int value) {
+	*(ConfigKey *)key_field(row, &c->m->config) =
+		(ConfigKey){.set = true, .origin = origin_of(c, at), .value = value};
+}
+
+static void read_word_key(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
+	uint32_t value = read_word(c, row, v, at);
+	if (row->never_on && value == CHOICE_ON)
 		diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "'%s' must be auto or off", at->key);
-	else
-		*out = key;
+	else if (value != NONE)
+		set_key(c, row, at, (int)value);
 }
 
-static void read_number(const ConfigReader *c, const json_t *v, const Path *at, int low, int high, ConfigKey *out) {
+static void read_number(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
+	const char *text = json_string_value(v), *what = "an int";
 	int64_t value;
-	if (!to_int(c->r, v, at, "an int", &value))
+	if (row->or_auto)
+		what = arena_printf(c->r->arena, "auto or an int from %d to %d", row->low, row->high);
+	if (row->or_auto && text && strcmp(text, "auto") == 0)
+		set_key(c, row, at, row->fallback);
+	else if (!to_int(c->r, v, at, what, &value))
 		return;
-	if (value < low || value > high)
+	else if (value < row->low || value > row->high)
 		diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "'%s' must be %d to %d, found %lld",
-		           at->key, low, high, (long long)value);
+		           at->key, row->low, row->high, (long long)value);
 	else
-		*out = (ConfigKey){.set = true, .origin = origin_of(c, at), .value = (int)value};
+		set_key(c, row, at, (int)value);
 }
 
-/* Steps, or the word auto. */
-static void read_ahead(const ConfigReader *c, const json_t *v, const Path *at, ConfigKey *out) {
-	const char *text = json_string_value(v);
-	if (text && strcmp(text, "auto") == 0)
-		*out = (ConfigKey){.set = true, .origin = origin_of(c, at), .value = AHEAD_AUTO};
-	else if (json_is_integer(v))
-		read_number(c, v, at, 0, AHEAD_MAX, out);
-	else
-		expected(c->r, at, "auto or an int from 0 to 3", v);
-}
-
-static void read_access_mode(const ConfigReader *c, const json_t *v, const Path *at) {
-	static const char *const words[] = {"one_hot", "dma", NULL};
-	ConfigKey key = {0};
-	read_word(c, v, at, words, &key);
-	if (!key.set)
-		return;
-	c->m->config.indirect_access_mode.set = true;
-	c->m->config.indirect_access_mode.origin = key.origin;
-	c->m->config.indirect_access_mode.value = words[key.value];
+static void read_key(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
+	switch (row->kind) {
+	case KEY_SIZES:
+	case KEY_FLAGS: read_list_key(c, row, v, at); break;
+	case KEY_ORDERS: read_orders(c, row, v, at); break;
+	case KEY_WORD:
+	case KEY_CHOICE: read_word_key(c, row, v, at); break;
+	case KEY_NUMBER: read_number(c, row, v, at); break;
+	}
 }
 
 static void read_tunable(const ConfigReader *c, const json_t *v, const Path *at, TunableId id) {
@@ -175,61 +164,7 @@ static void read_tunable(const ConfigReader *c, const json_t *v, const Path *at,
 		           t->name, all.at, (long long)value);
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------------- */
-
-enum {
-	KEY_BLOCK_SIZES,
-	KEY_REDUCTION_LOOPS,
-	KEY_LOOP_ORDERS,
-	KEY_FLATTEN_LOOPS,
-	KEY_LOAD_BUFFER_COUNT,
-	KEY_LOOP_TYPE,
-	KEY_PRE_BROADCAST,
-	KEY_INDIRECT_ACCESS_MODE,
-	KEY_WORKLIST_GROUPING,
-	KEY_GROUP_SIZE,
-	KEY_DOT_PRECISION,
-	KEY_BOUNDARY_VIEWS,
-	KEY_INLOOP_LOADS,
-	KEY_SCALE_AFTER_MAX,
-	KEY_TRANSPOSED_SCORES,
-	KEY_ROW_SPLIT,
-	KEY_COLUMN_STRIPS,
-	KEY_FORI_DMA,
-	KEY_STRAIGHT_LOOPS,
-	KEY_WIDE_BLOCKS,
-	KEY_LOOP_SKEW,
-	KEY_STEP_PAIRS,
-	KEY_GRID_WALK,
-	KEY_MATMUL_AHEAD,
-	KEY_COUNT
-};
-
-static const char *const key_names[KEY_COUNT + 1] = {"block_sizes",
-                                                     "reduction_loops",
-                                                     "loop_orders",
-                                                     "flatten_loops",
-                                                     "pallas_load_buffer_count",
-                                                     "pallas_loop_type",
-                                                     "pallas_pre_broadcast",
-                                                     "pallas_indirect_access_mode",
-                                                     "pallas_worklist_grouping",
-                                                     "pallas_emit_pipeline_group_size",
-                                                     "dot_precision",
-                                                     "pallas_boundary_views",
-                                                     "pallas_inloop_loads",
-                                                     "pallas_scale_after_max",
-                                                     "pallas_transposed_scores",
-                                                     "pallas_row_split",
-                                                     "pallas_column_strips",
-                                                     "pallas_fori_dma",
-                                                     "pallas_straight_loops",
-                                                     "pallas_wide_blocks",
-                                                     "pallas_loop_skew",
-                                                     "pallas_step_pairs",
-                                                     "pallas_back_and_forth",
-                                                     "pallas_matmul_ahead",
-                                                     NULL};
+/* ---- whose keys -------------------------------------------------------------------------------------------------- */
 
 /* Keys of helion.Config that mean nothing here: those of its GPU backends, and a few switches of its Pallas backend
  * that work around its own code generation. Also everything that starts with "cute_". */
@@ -266,49 +201,25 @@ static const char *const ignored_keys[] = {"num_warps",
                                            "pallas_internal_scratch",
                                            NULL};
 
-static int find(const char *word, const char *const *list) {
-	for (int i = 0; list[i]; i++)
-		if (strcmp(word, list[i]) == 0)
-			return i;
-	return -1;
+static bool is_ignored(const char *name) {
+	for (const char *const *key = ignored_keys; *key; key++)
+		if (strcmp(name, *key) == 0)
+			return true;
+	return strncmp(name, "cute_", 5) == 0;
 }
 
-static void read_key(const ConfigReader *c, int key, const json_t *v, const Path *at) {
-	static const char *const precisions[] = {"highest", "default", NULL};
-	Config *config = &c->m->config;
-	switch (key) {
-	case KEY_BLOCK_SIZES: read_list_key(c, v, at, ITEM_SIZE, &config->block_sizes); break;
-	case KEY_REDUCTION_LOOPS: read_list_key(c, v, at, ITEM_SIZE_OR_NULL, &config->reduction_loops); break;
-	case KEY_LOOP_ORDERS: read_loop_orders(c, v, at); break;
-	case KEY_FLATTEN_LOOPS: read_list_key(c, v, at, ITEM_FLAG, &config->flatten_loops); break;
-	case KEY_LOAD_BUFFER_COUNT: read_list_key(c, v, at, ITEM_SIZE, &config->load_buffer_count); break;
-	case KEY_LOOP_TYPE: read_word(c, v, at, loop_type_names, &config->loop_type); break;
-	case KEY_PRE_BROADCAST: read_choice(c, v, at, true, &config->pre_broadcast); break;
-	case KEY_INDIRECT_ACCESS_MODE: read_access_mode(c, v, at); break;
-	case KEY_WORKLIST_GROUPING: read_number(c, v, at, 0, 2, &config->worklist_grouping); break;
-	case KEY_GROUP_SIZE: read_number(c, v, at, 1, 1024, &config->emit_pipeline_group_size); break;
-	case KEY_DOT_PRECISION: read_word(c, v, at, precisions, &config->dot_precision); break;
-	case KEY_BOUNDARY_VIEWS: read_choice(c, v, at, false, &config->boundary_views); break;
-	case KEY_INLOOP_LOADS: read_choice(c, v, at, true, &config->inloop_loads); break;
-	case KEY_SCALE_AFTER_MAX: read_choice(c, v, at, true, &config->scale_after_max); break;
-	case KEY_TRANSPOSED_SCORES: read_choice(c, v, at, true, &config->transposed_scores); break;
-	case KEY_ROW_SPLIT: read_choice(c, v, at, true, &config->row_split); break;
-	case KEY_COLUMN_STRIPS: read_choice(c, v, at, true, &config->column_strips); break;
-	case KEY_FORI_DMA: read_choice(c, v, at, true, &config->fori_dma); break;
-	case KEY_WIDE_BLOCKS: read_choice(c, v, at, true, &config->wide_blocks); break;
-	case KEY_STRAIGHT_LOOPS: read_choice(c, v, at, true, &config->straight_loops); break;
-	case KEY_LOOP_SKEW: read_choice(c, v, at, true, &config->loop_skew); break;
-	case KEY_STEP_PAIRS: read_choice(c, v, at, true, &config->step_pairs); break;
-	case KEY_GRID_WALK: read_choice(c, v, at, true, &config->grid_walk); break;
-	case KEY_MATMUL_AHEAD: read_ahead(c, v, at, &config->matmul_ahead); break;
-	default: break;
-	}
+static const KeyRow *key_find(const char *name) {
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
+		if (strcmp(name, row->name) == 0)
+			return row;
+	return NULL;
 }
 
 static const char *const *all_keys(const ConfigReader *c) {
 	const Module *m = c->m;
 	const char **names = arena_array(c->r->arena, (size_t)m->tunables.count + KEY_COUNT + 1, sizeof *names);
-	memcpy(names, key_names, sizeof key_names);
+	for (uint32_t i = 0; i < KEY_COUNT; i++)
+		names[i] = key_rows[i].name;
 	for (uint32_t i = 0; i < m->tunables.count; i++)
 		names[KEY_COUNT + i] = m->tunables.at[i].name;
 	return names;
@@ -341,15 +252,15 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 	}
 	json_object_foreach((json_t *)(uintptr_t)object, name, v) {
 		Path at = path_key(path, name);
-		int key = find(name, key_names);
+		const KeyRow *row = key_find(name);
 		TunableId tunable = tunable_find(m, name);
-		if (key >= 0 && json_is_null(v))
+		if (row && json_is_null(v))
 			continue; /* null: as if absent */
-		if (key >= 0)
-			read_key(&c, key, v, &at);
+		if (row)
+			read_key(&c, row, v, &at);
 		else if (tunable != NONE)
 			read_tunable(&c, v, &at, tunable);
-		else if (find(name, ignored_keys) >= 0 || strncmp(name, "cute_", 5) == 0)
+		else if (is_ignored(name))
 			text_printf(&ignored, "%s%s", ignored.length ? ", " : "", name);
 		else if (strncmp(name, "x_", 2) != 0)
 			diag_error(r->d, place_key(r, &at), "unknown-config-key", hint_nearest(r, name, all_keys(&c)),

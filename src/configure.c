@@ -3,6 +3,7 @@
  * A block's size may be an expression over other blocks, and a reduction's is its extent; so blocks and expressions
  * form one graph of dependencies. It is evaluated depth first with an explicit stack, each expression once. */
 #include "default_blocks.h"
+#include "keys.h"
 #include "ops.h"
 
 /* Where one block's size comes from: a number, or an expression (for a default: of its extent). */
@@ -335,38 +336,42 @@ const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count) {
 	return w.list;
 }
 
-static void check_count(Diag *d, ConfigOrigin origin, const char *key, uint32_t found, uint32_t wanted,
-                        const char *what) {
+static void check_count(Diag *d, const KeyRow *row, ConfigOrigin origin, uint32_t found, uint32_t wanted) {
+	const char *what = row->each == EACH_LOOP ? "loops of two or more dims" : "inputs";
 	if (found != wanted)
 		diag_error(d, config_list_place(d, origin, NONE), "config-count", NULL,
-		           "%s has %u value%s; the number of %s is %u", key, found, found == 1 ? "" : "s", what,
+		           "%s has %u value%s; the number of %s is %u", row->name, found, found == 1 ? "" : "s", what,
 		           wanted);
 }
 
-static void check_loop_lists(Module *m, Diag *d) {
-	const Config *c = &m->config;
-	uint32_t loops = 0, inputs = 0;
-	bool listed = c->flatten_loops.set || c->loop_orders.set;
-	const GraphId *list = listed ? config_loops(m, m->arena, &loops) : NULL;
-	for (TensorId t = 0; t < m->tensors.count; t++)
-		inputs += m->tensors.at[t].role == ROLE_INPUT;
-	if (c->flatten_loops.set)
-		check_count(d, c->flatten_loops.origin, "flatten_loops", c->flatten_loops.values.count, loops,
-		            "loops of two or more dims");
-	if (c->load_buffer_count.set)
-		check_count(d, c->load_buffer_count.origin, "pallas_load_buffer_count",
-		            c->load_buffer_count.values.count, inputs, "inputs");
-	if (!c->loop_orders.set)
-		return;
-	check_count(d, c->loop_orders.origin, "loop_orders", c->loop_orders.values.count, loops,
-	            "loops of two or more dims");
-	for (uint32_t i = 0; i < loops && i < c->loop_orders.values.count; i++) {
-		const ConfigList *order = &c->loop_orders.values.at[i];
+static void check_loop_orders(Module *m, Diag *d, const GraphId *list, uint32_t loops) {
+	const ConfigOrders *orders = &m->config.loop_orders;
+	if (orders->set)
+		check_count(d, &key_rows[KEY_OF_loop_orders], orders->origin, orders->values.count, loops);
+	for (uint32_t i = 0; orders->set && i < loops && i < orders->values.count; i++) {
+		const ConfigList *order = &orders->values.at[i];
 		uint32_t dims = graph_get(m, list[i])->blocks.count;
 		if (order->values.count != dims)
 			diag_error(d, config_list_place(d, order->origin, NONE), "config-count", NULL,
 			           "the order has %u dims, but the loop has %u", order->values.count, dims);
 	}
+}
+
+static void check_loop_lists(Module *m, Diag *d) {
+	uint32_t loops = 0, inputs = 0;
+	bool listed = false;
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
+		listed |= row->each == EACH_LOOP && key_is_set(row, &m->config);
+	const GraphId *list = listed ? config_loops(m, m->arena, &loops) : NULL;
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		inputs += m->tensors.at[t].role == ROLE_INPUT;
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
+		const ConfigList *given = key_field(row, &m->config);
+		if (key_is_list(row) && given->set && (row->each == EACH_LOOP || row->each == EACH_INPUT))
+			check_count(d, row, given->origin, given->values.count,
+			            row->each == EACH_LOOP ? loops : inputs);
+	}
+	check_loop_orders(m, d, list, loops);
 }
 
 /* Blocks wider than their range get its size; no other size depends on such a block. */

@@ -2,24 +2,29 @@
 #include "ir.h"
 
 typedef struct DtypeRow {
-	const char *name, *jnp;
-	int bits;
+	const char *name;
 	DtypeClass class;
+	int bits, vmem_bits, significant;
+	const char *jnp, *brief;
 } DtypeRow;
 
 static const DtypeRow rows[DTYPE_COUNT] = {
-#define X(e, name, jnp, bits, cls) [DTYPE_##e] = {name, jnp, bits, DTYPE_CLASS_##cls},
-	DTYPES(X)
-#undef X
+#define DTYPE(e, name, class, ...) [DTYPE_##e] = {name, DTYPE_CLASS_##class, __VA_ARGS__},
+#include "dtypes.def"
+#undef DTYPE
 };
 
 const char *dtype_name(Dtype t) { return t < DTYPE_COUNT ? rows[t].name : "none"; }
 
 const char *dtype_jnp(Dtype t) { return rows[t].jnp; }
 
+const char *dtype_brief(Dtype t) { return t < DTYPE_COUNT ? rows[t].brief : "value"; }
+
 int dtype_bits(Dtype t) { return rows[t].bits; }
 
-int dtype_vmem_bits(Dtype t) { return t == DTYPE_BOOL ? 32 : dtype_bits(t); }
+int dtype_vmem_bits(Dtype t) { return rows[t].vmem_bits ? rows[t].vmem_bits : dtype_bits(t); }
+
+int dtype_significant(Dtype t) { return rows[t].significant; }
 
 DtypeClass dtype_class(Dtype t) { return rows[t].class; }
 

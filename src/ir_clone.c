@@ -1,5 +1,5 @@
 /* ir_clone.c - a deep copy of a Module: every array is copied, interned strings and tuple elements are shared. */
-#include "ir.h"
+#include "keys.h"
 
 static void *copy_array(Arena *a, const void *at, size_t count, size_t size) {
 	return count ? arena_copy(a, at, count, size) : NULL;
@@ -21,14 +21,19 @@ static void own_steps(Arena *a, HostStep **steps, uint32_t count) {
 	*steps = copy_array(a, *steps, count, sizeof **steps);
 }
 
+static void own_orders(Arena *a, ConfigOrders *orders) {
+	OWN(a, &orders->values);
+	for (uint32_t i = 0; i < orders->values.count; i++)
+		OWN(a, &orders->values.at[i].values);
+}
+
 static void own_config(Arena *a, Config *c) {
-	OWN(a, &c->block_sizes.values);
-	OWN(a, &c->reduction_loops.values);
-	OWN(a, &c->flatten_loops.values);
-	OWN(a, &c->load_buffer_count.values);
-	OWN(a, &c->loop_orders.values);
-	for (uint32_t i = 0; i < c->loop_orders.values.count; i++)
-		OWN(a, &c->loop_orders.values.at[i].values);
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
+		if (key_is_list(row))
+			OWN(a, &((ConfigList *)key_field(row, c))->values);
+		else if (row->kind == KEY_ORDERS)
+			own_orders(a, key_field(row, c));
+	}
 	OWN(a, &c->tunables);
 }
 

@@ -1,4 +1,5 @@
 /* ir_drop.c - edits that take arguments, results or whole graphs away: the call and the called graphs at once. */
+#include "keys.h"
 #include "ops.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
@@ -113,23 +114,26 @@ void graph_drop_outputs(Module *m, GraphId g, const bool *drop) {
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
-/* loop_orders and flatten_loops have one entry for each grid or loop of two or more dims. */
+/* Keeps the entries of the loops that are not dropped. A list that is longer stays: module_configure() reports it. */
+#define KEEP_LOOPS(v, loops, loop_count, drop)                                                                         \
+	do {                                                                                                           \
+		uint32_t kept = 0, had = (v)->count;                                                                   \
+		for (uint32_t i = 0; i < (loop_count) && i < had; i++)                                                 \
+			if (!(drop)[(loops)[i]])                                                                       \
+				(v)->at[kept++] = (v)->at[i];                                                          \
+		(v)->count = had <= (loop_count) ? kept : had;                                                         \
+	} while (0)
+
 static void config_drop_loops(Module *m, const bool *drop) {
-	uint32_t count, orders = 0, flattened = 0;
+	uint32_t count;
 	const GraphId *loops = config_loops(m, m->arena, &count);
-	Config *c = &m->config;
-	for (uint32_t i = 0; i < count; i++) {
-		if (drop[loops[i]])
-			continue;
-		if (i < c->loop_orders.values.count)
-			c->loop_orders.values.at[orders++] = c->loop_orders.values.at[i];
-		if (i < c->flatten_loops.values.count)
-			c->flatten_loops.values.at[flattened++] = c->flatten_loops.values.at[i];
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
+		void *field = key_field(row, &m->config);
+		if (row->each == EACH_LOOP && row->kind == KEY_ORDERS)
+			KEEP_LOOPS(&((ConfigOrders *)field)->values, loops, count, drop);
+		else if (row->each == EACH_LOOP)
+			KEEP_LOOPS(&((ConfigList *)field)->values, loops, count, drop);
 	}
-	if (c->loop_orders.values.count <= count) /* else it is an error that module_configure() reports */
-		c->loop_orders.values.count = orders;
-	if (c->flatten_loops.values.count <= count)
-		c->flatten_loops.values.count = flattened;
 }
 
 static void graph_clear(Module *m, GraphId g) {

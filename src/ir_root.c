@@ -3,7 +3,7 @@
  * Each root becomes a kernel, and the kernels run one after the other. So what an earlier root stored is there from the
  * start for a later one: an output that this root only loads is an input of its kernel, and one that it stores to as
  * well is both. Nothing else of a root depends on the others: from here on it is planned as if it were alone. */
-#include "ir.h"
+#include "keys.h"
 #include "ops.h"
 
 GraphId module_root(const Module *m, uint32_t index) {
@@ -42,20 +42,20 @@ static TensorRole role_for(const Tensor *t, TensorId id, const RootUse *own, con
 	return own->writes[id] ? ROLE_INOUT : ROLE_INPUT;
 }
 
-/* pallas_load_buffer_count counts the document's inputs, of which there are now others. */
-static void count_buffers_anew(const Module *m, Module *kernel) {
-	ConfigList *counts = &kernel->config.load_buffer_count;
-	uint32_t given = counts->values.count, at = 0;
-	const int64_t *values = counts->values.at;
-	if (!counts->set)
+/* A list that counts the document's inputs, of which there are now others. */
+static void count_inputs_anew(const Module *m, Module *kernel, const KeyRow *row) {
+	ConfigList *list = key_field(row, &kernel->config);
+	uint32_t given = list->values.count, at = 0;
+	const int64_t *values = list->values.at;
+	if (!list->set)
 		return;
-	memset(&counts->values, 0, sizeof counts->values);
+	memset(&list->values, 0, sizeof list->values);
 	for (TensorId t = 0; t < m->tensors.count; t++) {
-		int64_t count = 2;
+		int64_t value = row->fallback;
 		if (m->tensors.at[t].role == ROLE_INPUT && at < given)
-			count = values[at++];
+			value = values[at++];
 		if (kernel->tensors.at[t].role == ROLE_INPUT)
-			vec_push(kernel->arena, &counts->values, count);
+			vec_push(kernel->arena, &list->values, value);
 	}
 }
 
@@ -89,7 +89,9 @@ Module *module_of_root(const Module *m, Arena *a, uint32_t index) {
 		tensor->role = role_for(&m->tensors.at[t], t, &own, stored);
 		tensor->has_init = tensor->has_init && tensor->role == ROLE_OUTPUT;
 	}
-	count_buffers_anew(m, kernel);
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
+		if (row->each == EACH_INPUT)
+			count_inputs_anew(m, kernel, row);
 	keep_root(m, kernel, root);
 	kernel->is_part = true;
 	kernel->name = string_intern(a, &kernel->strings, arena_printf(a, "%s_%u", m->name, index));

@@ -189,7 +189,7 @@ static bool sets_are_pairs(Job *job) {
 	return job->diag.errors == 0;
 }
 
-static void emit_texts(Job *job, Compilation *c) {
+static bool emit_texts(Job *job, Compilation *c) {
 	static const struct {
 		unsigned flag;
 		Emit emit;
@@ -199,8 +199,9 @@ static void emit_texts(Job *job, Compilation *c) {
 	             {PALLASC_EMIT_GRAPH, EMIT_JSON},
 	             {PALLASC_EMIT_KERNEL, EMIT_KERNEL}};
 	for (int i = TEXT_SOURCE; i <= TEXT_KERNEL; i++)
-		if (job->options->emit & kinds[i].flag)
-			compile_emit(c, kinds[i].emit, &job->text[i]);
+		if ((job->options->emit & kinds[i].flag) && !compile_emit(c, kinds[i].emit, &job->text[i]))
+			return false;
+	return true;
 }
 
 /* As the command does it: a graph alone (json) needs no plan. */
@@ -269,8 +270,7 @@ static pallasc_status compile(Job *job) {
 	compile_init(&c, &options, job->arena, &job->diag, module_clone(job->graph->module, job->arena));
 	if (!compile_module(&c) || (wants_plan(o->emit) && !compile_plan(&c)))
 		return PALLASC_REFUSED;
-	emit_texts(job, &c);
-	return PALLASC_OK;
+	return emit_texts(job, &c) ? PALLASC_OK : PALLASC_REFUSED;
 }
 
 /* The texts move into one allocation with the result. NULL if there is no memory. */

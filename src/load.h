@@ -24,7 +24,8 @@ typedef struct Loader {
 	Map ops;                  /* their ops */
 	Schema schemas[OP_COUNT]; /* parsed when first needed */
 	bool schema_known[OP_COUNT];
-	VEC(Arg) stack; /* items of the lists being read */
+	Arg args[PARAMS_MAX]; /* of the node or step being read */
+	VEC(Arg) stack;       /* items of the lists being read */
 	VEC(ForwardRef) forward;
 	VEC(NodeMembers) members; /* by NodeId */
 	VEC(NodeId) document;     /* GraphId -> its first node: the ids of a graph's nodes are consecutive */
@@ -58,7 +59,8 @@ void load_returns(Loader *l, const json_t *root, const Path *path);
 /* load_values.c: any value; `depth` is 0 outside lists. */
 bool load_value(Loader *l, const json_t *v, const Path *path, int depth, Arg *out);
 
-/* load_args.c: the arguments of node l->node, or of a host step (`skip` leading parameters are given elsewhere). */
+/* load_args.c: the arguments of node l->node, or of a host step (`skip` leading parameters are given elsewhere), in
+ * *out until others are read. */
 bool load_arguments(Loader *l, uint16_t op, uint32_t skip, const json_t *args, size_t args_from, const json_t *kwargs,
                     const Path *path, uint32_t *count, Arg **out);
 /* The op of a target, or OP_UNKNOWN after a diagnostic. */

@@ -326,11 +326,12 @@ bool load_arguments(Loader *l, uint16_t op, uint32_t skip, const json_t *args, s
 	bool ok = !args || place_positional(l, op, skip, args, from, list, given);
 	ok &= place_kwargs(l, op, kwargs, path, given);
 	*count = s->count - skip;
-	*out = arena_array(l->r.arena, (size_t)*count + 1, sizeof **out);
+	*out = l->args;
 	for (uint32_t i = skip; i < s->count; i++) {
 		const Param *p = &s->params[i];
 		Path at = given[i].by_name ? path_key(&kwargs_at, p->name) : path_index(list, given[i].index);
-		Arg *a = &(*out)[i - skip];
+		Arg *a = &l->args[i - skip];
+		*a = no_argument;
 		if (given[i].value) {
 			ok &= load_argument(l, op, p, given[i].value, &at, a);
 		} else if (p->has_default) {

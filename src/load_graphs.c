@@ -216,6 +216,7 @@ static void load_graph(Loader *l, const json_t *v, const Path *at) {
 		return;
 	vec_reserve(l->r.arena, &l->m->nodes, (uint32_t)json_array_size(nodes));
 	vec_reserve(l->r.arena, &l->members, (uint32_t)json_array_size(nodes));
+	vec_reserve(l->r.arena, &l->m->args, 3 * (uint32_t)json_array_size(nodes));
 	for (size_t i = 0; i < json_array_size(nodes); i++) {
 		Path node_at = path_index(&nodes_at, i);
 		node_define(l, json_array_get(nodes, i), &node_at, (uint32_t)i);

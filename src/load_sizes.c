@@ -64,10 +64,10 @@ bool load_shape(Loader *l, const json_t *v, const Path *path, uint32_t *rank, Ex
 /* ---- dtypes ----------------------------------------------------------------------------------------------------- */
 
 static const char *const dtype_names[] = {
-#define X(e, name, jnp, bits, cls) name,
-	DTYPES(X)
-#undef X
-		NULL};
+#define DTYPE(e, name, class, ...) name,
+#include "dtypes.def"
+#undef DTYPE
+	NULL};
 
 static void dtype_unknown(Loader *l, const char *name, const Path *path) {
 	const char *bare = strncmp(name, "torch.", 6) == 0 ? name + 6 : name;

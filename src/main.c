@@ -239,8 +239,7 @@ static bool compile(Command *c, Text *out) {
 		compile_explain(&job, &remarks);
 		fwrite(remarks.at, 1, remarks.length, stderr);
 	}
-	if (ok)
-		compile_emit(&job, o->emit, out);
+	ok = ok && compile_emit(&job, o->emit, out);
 	if (ok && o->verbose)
 		say_what_was_done(&job, job.module);
 	return ok && c->diag.errors == 0;

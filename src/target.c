@@ -53,14 +53,20 @@ const char *const *target_names(void) { return names; }
 
 /* ---- target files ----------------------------------------------------------------------------------------------- */
 
+/* clang-format off */
+/* The fields of TargetSpills. */
+#define SPILLS(X)                                                                                                      \
+	X(tiles) X(columns) X(loads) X(results) X(parts) X(factors) X(steps) X(late) X(joined) X(squares) X(second)    \
+	X(rows) X(spread) X(turning)
+
+#define KEY(name) "spill_" #name,
 static const char *const fields[] = {"base",        "name",          "device_kind",       "topology",
                                      "vmem_bytes",  "smem_bytes",    "max_tile_elements", "lanes",
                                      "sublanes",    "mxu_size",      "clock_hz",          "hbm_bytes_per_s",
                                      "bf16_flops",  "tensorcores",   "bf16_vpu",          "result_buffer",
-                                     "tile_rows",   "splits_grid",   "spill_tiles",       "spill_columns",
-                                     "spill_loads", "spill_results", "spill_parts",       "spill_factors",
-                                     "spill_steps", "spill_late",    "spill_joined",      "spill_rows",
-                                     NULL};
+                                     "tile_rows",   "splits_grid",   SPILLS(KEY)          NULL};
+#undef KEY
+/* clang-format on */
 
 typedef struct TargetJob {
 	Reader r;
@@ -99,21 +105,20 @@ static void read_rate(TargetJob *j, const json_t *root, const char *key, const P
 
 /* Absent: the base's, or the most that any chip spills. */
 static void read_spills(TargetJob *j, const json_t *root, const Path *path) {
-	TargetSpills *s = &j->target.spills;
-	int64_t *const value[] = {&s->tiles,   &s->columns, &s->loads, &s->results, &s->parts,
-	                          &s->factors, &s->steps,   &s->late,  &s->joined,  &s->rows};
-	static const char *const keys[] = {"spill_tiles",  "spill_columns", "spill_loads", "spill_results",
-	                                   "spill_parts",  "spill_factors", "spill_steps", "spill_late",
-	                                   "spill_joined", "spill_rows"};
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-		for (size_t row = 0; row < sizeof rows / sizeof *rows && !j->based; row++) {
-			const TargetSpills *of = &rows[row].spills;
-			const int64_t all[] = {of->tiles,   of->columns, of->loads, of->results, of->parts,
-			                       of->factors, of->steps,   of->late,  of->joined,  of->rows};
-			*value[i] = int_max(*value[i], all[i]);
-		}
-		if (json_object_get(root, keys[i]))
-			read_count(j, root, keys[i], path, value[i]);
+	static const struct {
+		const char *key;
+		size_t at;
+	} field[] = {
+#define FIELD(name) {"spill_" #name, offsetof(TargetSpills, name)},
+		SPILLS(FIELD)
+#undef FIELD
+	};
+	for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
+		int64_t *value = (int64_t *)((char *)&j->target.spills + field[i].at);
+		for (size_t row = 0; row < sizeof rows / sizeof *rows && !j->based; row++)
+			*value = int_max(*value, *(const int64_t *)((const char *)&rows[row].spills + field[i].at));
+		if (json_object_get(root, field[i].key))
+			read_count(j, root, field[i].key, path, value);
 	}
 }
 

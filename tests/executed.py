@@ -1,13 +1,17 @@
 """Whether the kernel text of documents, executed in NumPy, gives what the reference gives.
 
-`executed.py --coverage --matrix --drawn 500` runs all of them, in as many processes as there are
-cores; tests/test_kernel_rewrites.py runs some.
+Each rewrite of a kernel must leave what it computes, and all of them must end in the compiler's own
+text. `executed.py --coverage --matrix --drawn 500` runs all of them, in as many processes as there
+are cores, in about six minutes on one; tests/test_kernel_rewrites.py runs some.
 """
 
 import argparse
 import concurrent.futures
+import functools
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -22,12 +26,12 @@ for _path in (HERE, HERE / "oracle", ROOT / "python"):
 if __name__ == "__main__":  # processes for the cores, not threads of each
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+import numpy as np  # noqa: E402
 from pallasc import execute  # noqa: E402
 from pallasc.errors import PallascError  # noqa: E402
 
-# Kinds of a case's inputs; what lies past the edges of arrays is poison whatever they are.
-KINDS = ("random",)
-
+# A case's inputs; what lies past the edges of arrays is poison whatever they are.
+INPUTS = "random"
 
 # What a rewrite may change values by, relative and absolute: sums in another order, then rounded to
 # bfloat16.
@@ -80,22 +84,86 @@ def rewrite(text, names):
 # ---- right? --------------------------------------------------------------------------------------
 
 
-def case_problems(case, kinds=KINDS):
+class Runs:
+    """What texts compute of the same arrays: what was run once is not run again."""
+
+    def __init__(self, arrays):
+        self.arrays, self.found, self.rewritten = arrays, {}, {}
+
+    def outputs(self, text):
+        """The arrays that a text gives."""
+        if (key := bare(text)) not in self.found:
+            self.found[key] = execute.run(text, *self.arrays)
+        return self.found[key]
+
+    def differences(self, before, after, rtol=None, atol=0.0):
+        """Lines that say how two texts differ in what they compute; none if they do not."""
+        try:
+            execute.check_same(self.outputs(before), self.outputs(after), rtol, atol)
+        except PallascError as error:
+            return [str(error)]
+        return []
+
+    def rewrite_problems(self, built, text):
+        """Lines that say what rewrites make wrong of what is built, of which `text` is to come."""
+        if (key := bare(built)) not in self.rewritten:
+            self.rewritten[key] = self._rewritten(built)
+        last, lines = self.rewritten[key]
+        if not lines and not same_but_numbers(bare(last), bare(text)):
+            return ["the rewrites, one by one, give another text"]
+        return lines
+
+    def _rewritten(self, before):
+        """(what all rewrites together make of a text, the lines)."""
+        for name in rewrites():
+            after = rewrite(before, [name])
+            if after != before:
+                tolerances = TOLERANCES.get(name, ())
+                if lines := self.differences(before, after, *tolerances):
+                    return after, [f"{name}: {line}" for line in lines]
+            before = after
+        return before, []
+
+
+def bare(text):
+    """Text without the lines that say nothing of what it computes."""
+    return re.sub(r"^(config|cost) .*\n", "", text, flags=re.MULTILINE)
+
+
+def same_but_numbers(a, b):
+    """Whether two texts are equal but for the numbers in names: `m_2` there is `m_1` here."""
+    a, b = (re.findall(r'"(?:[^"\\]|\\.)*"|\w+|.|\n', text) for text in (a, b))
+    pairs = set(zip(a, b, strict=False))
+    bases = {tuple(re.sub(r"_\d+(?=_|$)", "", name) for name in pair) for pair in pairs}
+    one_to_one = len(pairs) == len(set(a)) == len(set(b))
+    return len(a) == len(b) and one_to_one and all(x == y for x, y in bases)
+
+
+@functools.lru_cache(maxsize=1)
+def runs(graph):
+    """The Runs of a graph's inputs; those of the graph before are forgotten."""
+    import proof
+
+    for known in (proof.inputs, proof.expected_reference, proof.expected_formula):
+        known.cache_clear()
+    return Runs(proof.inputs(graph, INPUTS))
+
+
+def case_problems(case):
     """Lines that say what is wrong with a `proof.Case`'s kernel text; none if it is right."""
     import proof
 
-    text, found = kernel_text(proof.document(case.graph), case.config), []
-    machine = execute.load(text)
-    info = {"outputs": [{"name": array.name} for array in machine.program.outputs]}
-    blocks = case.blocks or proof.default_blocks(case.graph)
-    for kind in kinds:
-        outputs = machine.run(proof.inputs(case.graph, kind, blocks))
-        rows = proof.judge(case.graph, info, kind, kind, blocks, outputs)
-        found += [f"{r.inputs}: {r.output} against {r.against}: {r.text}" for r in rows if not r.ok]
+    document, blocks = proof.document(case.graph), case.blocks or proof.default_blocks(case.graph)
+    text = kernel_text(document, case.config)
+    names = re.findall(r"^output (\S+)", text, re.MULTILINE)
+    info = {"outputs": [{"name": name} for name in names]}
+    outputs = runs(case.graph).outputs(text)
+    rows = proof.judge(case.graph, info, INPUTS, INPUTS, blocks, outputs)
+    found = [f"{r.inputs}: {r.output} against {r.against}: {r.text}" for r in rows if not r.ok]
     if read_again(text) != text:
         found.append("the text does not read back")
-    built = kernel_text(proof.document(case.graph), case.config, emit="--rewrites=")
-    return found + rewrite_problems(built, proof.inputs(case.graph, kinds[0], blocks))
+    built = kernel_text(document, case.config, emit="--rewrites=")
+    return found + runs(case.graph).rewrite_problems(built, text)
 
 
 def drawn_problems(case):
@@ -103,42 +171,23 @@ def drawn_problems(case):
     import properties
     import values
 
-    machine = execute.load(kernel_text(case["document"]))
-    config = machine.program.config
-    arrays = values.arrays(case, config)
+    text = kernel_text(case["document"])
+    config = execute.load(text).program.config
+    found = Runs(values.arrays(case, config))
     try:
-        expected = properties._Expected(case["document"], arrays, config)
-        expected.check(machine.run(arrays), "executed", "executed")
+        expected = properties._Expected(case["document"], found.arrays, config)
+        expected.check(found.outputs(text), "executed", "executed")
     except properties.Find as find:
         return [f"{find.kind}: {find}"]
-    return rewrite_problems(kernel_text(case["document"], emit="--rewrites="), arrays)
-
-
-def rewrite_problems(before, arrays):
-    """Lines that say which rewrite of a text changes what it computes; none if none does."""
-    for name in rewrites():
-        after = rewrite(before, [name])
-        tolerances = TOLERANCES.get(name, ())
-        if after != before and (lines := rewritten(before, after, arrays, *tolerances)):
-            return [f"{name}: {line}" for line in lines]
-        before = after
-    return []
-
-
-def rewritten(before, after, arrays, rtol=None, atol=0.0):
-    """Lines that say how two texts differ in what they compute; none if they do not."""
-    try:
-        execute.compare(before, after, arrays, rtol, atol)
-    except PallascError as error:
-        return [str(error)]
-    return []
+    return found.rewrite_problems(kernel_text(case["document"], emit="--rewrites="), text)
 
 
 def problems(job):
     """(name, lines, seconds) of a job: ("case", proof.Case) or ("drawn", number, case)."""
     started = time.monotonic()
     try:
-        lines = case_problems(job[-1]) if job[0] == "case" else drawn_problems(job[-1])
+        with np.errstate(all="ignore"):  # some documents compute NaN
+            lines = case_problems(job[-1]) if job[0] == "case" else drawn_problems(job[-1])
     except Refused:
         lines = ["refused"]
     except Exception as error:
@@ -149,6 +198,11 @@ def problems(job):
 def name(job):
     """Of a job."""
     return job[-1].id if job[0] == "case" else f"drawn {job[1]}"
+
+
+def all_problems(some):
+    """The same of jobs of one graph, one after the other: they share what was run."""
+    return [problems(job) for job in some]
 
 
 # ---- all of them ---------------------------------------------------------------------------------
@@ -171,6 +225,14 @@ def jobs(options):
     return [job for job in found if options.match in name(job)]
 
 
+def grouped(found):
+    """Jobs in lists, those of a graph together."""
+    groups = {}
+    for job in found:
+        groups.setdefault(job[1].graph if job[0] == "case" else name(job), []).append(job)
+    return list(groups.values())
+
+
 def main():
     """Exit status 1 if something is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -180,10 +242,12 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of those that are drawn")
     parser.add_argument("--match", default="", metavar="TEXT", help="only what is so named")
     parser.add_argument("--slow", type=int, default=0, metavar="N", help="name the slowest")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="processes")
     options = parser.parse_args()
     asked, started, wrong, times = jobs(options), time.monotonic(), 0, []
-    with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as executor:
-        for found, lines, seconds in executor.map(problems, asked):
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as executor:
+        done = executor.map(all_problems, grouped(asked))
+        for found, lines, seconds in itertools.chain.from_iterable(done):
             times.append((seconds, found))
             wrong += bool(lines)
             for line in lines:

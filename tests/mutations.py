@@ -6,7 +6,7 @@ key of the configuration is another. A type that no longer follows is then decla
 infers it, a few times over, so that what is changed reaches the passes and the plan as well as the
 verifier.
 
-    tests/mutations.py --count 20000 --seed 0 --pallasc build/asan/pallasc
+    PALLASC=build/asan/pallasc PYTHONPATH=python python tests/mutations.py --count 20000 --seed 0
 
 draws so many and writes each document that ended in a signal, a report of a sanitizer, text that is
 no Python, a graph that a pass broke, a hang, or an exit status other than 0 and 1 to
@@ -22,9 +22,9 @@ import random
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import kit
+
 REPAIRS = 6
 SECONDS = 60
 DTYPES = "float32 bfloat16 float16 float8_e5m2 int32 int16 int8 uint8 bool int64".split()
@@ -49,7 +49,7 @@ HAS_NONE = re.compile(r"it declares .*, but has no value$")
 def graph_files():
     """Every graph of testdata that is accepted as it is and small enough to be read quickly."""
     folders = ("graphs", "configs", "coverage/graphs")
-    files = [p for folder in folders for p in (ROOT / "testdata" / folder).glob("*.json")]
+    files = [p for folder in folders for p in (kit.ROOT / "testdata" / folder).glob("*.json")]
     return sorted((p for p in files if p.stat().st_size < 60_000), key=lambda p: p.as_posix())
 
 
@@ -229,36 +229,34 @@ class Broken(AssertionError):
     """What no input may do."""
 
 
-def compile_once(pallasc, document):
+def compile_once(document):
     """(status, errors): Raises Broken if the compiler does what it never may."""
-    command = [str(pallasc), "--diagnostics=json", "--verify-each", "-"]
-    text = json.dumps(document).encode()
+    options = ("--diagnostics=json", "--verify-each", "-")
     try:
-        ran = subprocess.run(command, input=text, capture_output=True, timeout=SECONDS)
+        ran = kit.run(*options, text=document, errors="surrogateescape", timeout=SECONDS)
     except subprocess.TimeoutExpired:
         raise Broken(f"no end after {SECONDS} s") from None
-    said = ran.stderr.decode(errors="replace")
     try:
-        records = [json.loads(line) for line in said.splitlines()]
+        records = [json.loads(line) for line in ran.err.splitlines()]
     except ValueError:
         records = None  # a sanitizer's report, whose exit status is 1 too
-    if ran.returncode not in (0, 1) or records is None:
-        raise Broken(f"exit {ran.returncode}: {said[:3000]}")
+    if ran.status not in (0, 1) or records is None:
+        raise Broken(f"exit {ran.status}: {ran.err[:3000]}")
     for r in records:
         if "made by a pass" in r["message"] or r["code"] == "internal":
             raise Broken(f"a pass breaks the graph: {r['message']}")
-    if ran.returncode == 0:
+    if ran.status == 0:
         try:
-            ast.parse(ran.stdout.decode())
+            ast.parse(ran.out)
         except SyntaxError as error:
             raise Broken(f"no Python: {error}") from None
-    return ran.returncode, [r for r in records if r["severity"] == "error"]
+    return ran.status, [r for r in records if r["severity"] == "error"]
 
 
-def examine(pallasc, document):
+def examine(document):
     """Compiles a document, repairing it where types no longer follow; 0 or 1."""
     for _ in range(REPAIRS):
-        status, errors = compile_once(pallasc, document)
+        status, errors = compile_once(document)
         if status == 0 or not any([repair(document, r) for r in errors]):
             break
     return status
@@ -278,18 +276,11 @@ def draw(number, files, targets):
 
 
 def all_targets(files):
-    return sorted(
-        {
-            n["target"]
-            for p in files
-            for g in json.loads(p.read_text())["graphs"]
-            for n in g["nodes"]
-            if "target" in n
-        }
-    )
+    found = {target for p in files for target in kit.targets(json.loads(p.read_text()))}
+    return sorted(found - {None})
 
 
-def run(pallasc, numbers, output=None):
+def run(numbers, output=None):
     """Counts by exit status, and what was broken: {number: message}."""
     files = graph_files()
     targets, counts, broken = all_targets(files), collections.Counter(), {}
@@ -300,7 +291,7 @@ def run(pallasc, numbers, output=None):
             counts["empty"] += 1  # nothing left to change
             continue
         try:
-            counts[examine(pallasc, document)] += 1
+            counts[examine(document)] += 1
         except Broken as error:
             broken[number] = str(error)
             if output:
@@ -314,11 +305,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0, help="the number of the first document")
-    parser.add_argument("--pallasc", type=Path, default=ROOT / "build" / "asan" / "pallasc")
     options = parser.parse_args()
-    options.pallasc = options.pallasc.resolve()
     numbers = range(options.seed, options.seed + options.count)
-    counts, broken = run(options.pallasc, numbers, ROOT / "build" / "mutations")
+    counts, broken = run(numbers, kit.ROOT / "build" / "mutations")
     for number, message in broken.items():
         print(f"{number}: {message[:600]}")
     ends = f"{counts[0]} compiled, {counts[1]} refused, {len(broken)} broken"

@@ -1,48 +1,32 @@
 """Each tensor gets the tile that it alone needs, and the kernel the VMEM that the chip has."""
 
 import json
-import os
 import re
-import subprocess
-from pathlib import Path
 
+import kit
 import pytest
 import simulated
 import tiles
+from kit import refused, run, settings
 from pallasc import aot
 from pallasc.module import Module
 
-ROOT = Path(__file__).resolve().parent.parent
-GRAPHS = ROOT / "testdata" / "graphs"
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
-LONG = GRAPHS / "attention_b8_h32_s8192_d256.json"
-SHORT = GRAPHS / "attention_b8_h32_s512_d256.json"
-
-
-def run(*arguments):
-    """The command's outcome, text captured."""
-    return subprocess.run([PALLASC, *map(str, arguments)], capture_output=True, text=True)
-
-
-def settings(pairs):
-    return [f"--set={key}={json.dumps(value)}" for key, value in pairs.items()]
+LONG = kit.path("attention_b8_h32_s8192_d256")
+SHORT = kit.path("attention_b8_h32_s512_d256")
 
 
 def plan(graph, target="v7x", **config):
-    """The plan as a dict; fails with the diagnostics if it is refused."""
-    found = run("--emit=plan", f"--target={target}", *settings(config), graph)
-    assert found.returncode == 0, found.stderr
-    return json.loads(found.stdout)
+    return kit.plan(graph, target, **config)
 
 
 def operands(found):
-    return {o["ref"]: o for o in found["operands"]}
+    return kit.by_ref(found["operands"])
 
 
 def errors(graph, target, **config):
     """What is wrong with the kernel in interpret mode, of inputs whose last row dominates."""
-    document = json.loads(Path(graph).read_text())
+    document = json.loads(graph.read_text())
     return simulated.wrong(document, config, target, adversarial="last_row", seed=1)
 
 
@@ -78,16 +62,16 @@ def test_a_tile_is_no_wider_than_its_range(loop_type):
 
 
 def test_it_is_explained_and_the_configuration_stays():
-    found = run("--explain", "--set=block_sizes=[2,512,2048]", "--target=v7x", SHORT)
-    assert "tile_n: tiles of 512, not 2048" in found.stderr
-    assert '"block_sizes": [2, 512, 2048]' in found.stdout
+    found = kit.emitted("python", SHORT, target="v7x", block_sizes=[2, 512, 2048])
+    assert "tile_n: tiles of 512, not 2048" in found.err
+    assert '"block_sizes": [2, 512, 2048]' in found.out
 
 
 @pytest.mark.parametrize("loop_type", LOOP_TYPES)
 def test_an_odd_range_is_one_block_without_masks(loop_type, tmp_path):
-    graph = GRAPHS / "attention_b1_h2_s421_d128.json"
+    graph = kit.path("attention_b1_h2_s421_d128")
     config = {"block_sizes": [1, 512, 512], "pallas_loop_type": loop_type}
-    assert "_mask(" not in run(*settings(config), graph).stdout
+    assert "_mask(" not in kit.compiled(graph, **config).source
     assert errors(graph, "v6e", **config) == []
 
 
@@ -95,12 +79,10 @@ def test_an_odd_range_is_one_block_without_masks(loop_type, tmp_path):
 
 
 def chip(folder, vmem_bytes):
-    path = folder / f"chip_{vmem_bytes}.json"
-    path.write_text(json.dumps({"base": "v7x", "vmem_bytes": vmem_bytes}))
-    return path
+    return kit.chip(folder, base="v7x", vmem_bytes=vmem_bytes)
 
 
-SMALL = GRAPHS / "attention.json"
+SMALL = kit.path("attention")
 RESIDENT = {
     "block_sizes": [1, 128, 128],
     "pallas_loop_type": "unroll",
@@ -122,9 +104,9 @@ def test_second_buffers_are_given_up_first(tmp_path):
 def test_it_says_so_and_computes_the_same(tmp_path):
     total = plan(SMALL, **RESIDENT)["vmem"]["total"]
     target = chip(tmp_path, total - 1)
-    found = run("--explain", f"--target={target}", *settings(RESIDENT), SMALL)
-    assert "k_in: one buffer of its windows, not two" in found.stderr
-    assert "pipeline_mode=pl.Buffered(1)" in found.stdout
+    found = kit.emitted("python", SMALL, target=target, **RESIDENT)
+    assert "k_in: one buffer of its windows, not two" in found.err
+    assert "pipeline_mode=pl.Buffered(1)" in found.out
     assert errors(SMALL, target, **RESIDENT) == []
 
 
@@ -153,20 +135,18 @@ def test_a_given_count_is_kept(tmp_path):
     assert errors(SMALL, target, **config) == []
     window = 2 * found["k_in_ref"]["vmem_bytes"]
     target = chip(tmp_path, plan(SMALL, **RESIDENT)["vmem"]["total"] - window)
-    refused = run(f"--target={target}", *settings(config), SMALL)
-    assert refused.returncode == 1 and "[vmem]" in refused.stderr
+    assert "vmem" in [d["code"] for d in kit.refusal(SMALL, target, **config)]
 
 
 def test_the_refusal_names_what_is_large_and_what_fits():
     config = {"block_sizes": [16, 512, 2048], "pallas_loop_type": "unroll"}
-    found = run("--target=v7x", *settings(config), LONG)
-    assert found.returncode == 1
-    assert re.search(r"windows of k_in take 67108864, of v_in 67108864 \[vmem\]", found.stderr)
-    assert "lse" not in found.stderr
-    most = int(re.search(r"tile_b at most (\d+)", found.stderr)[1])
+    found = refused(1, "--target=v7x", *settings(config), LONG)
+    assert re.search(r"windows of k_in take 67108864, of v_in 67108864 \[vmem\]", found)
+    assert "lse" not in found
+    most = int(re.search(r"tile_b at most (\d+)", found)[1])
     for size, status in ((most, 0), (most + 1, 1)):
         config["block_sizes"][0] = size
-        assert run("--emit=none", "--target=v7x", *settings(config), LONG).returncode == status
+        assert run("--emit=none", "--target=v7x", *settings(config), LONG).status == status
 
 
 @pytest.mark.parametrize("block_b", [1, 2, 3, 4, 8, 16])
@@ -174,8 +154,8 @@ def test_the_refusal_names_what_is_large_and_what_fits():
 def test_a_refusal_is_never_because_of_lse(block_b, loop_type):
     config = {"block_sizes": [block_b, 512, 2048], "pallas_loop_type": loop_type}
     found = run("--emit=none", "--target=v7x", *settings(config), LONG)
-    assert found.returncode == 0 or ("lse" not in found.stderr and "k_in take" in found.stderr)
-    assert found.returncode == 0 or block_b > 2
+    assert found.status == 0 or ("lse" not in found.err and "k_in take" in found.err)
+    assert found.status == 0 or block_b > 2
 
 
 # ---- small tiles: own block, view, split view, or a block that several steps share --------------
@@ -260,10 +240,8 @@ def test_the_compiler_takes_small_tiles(tmp_path):
     jobs = []
     for i, name in enumerate(SMALL_TILES):
         chip_name = chips[i % len(chips)]
-        made = run(f"--target={chip_name}", written(name, tmp_path))
-        assert made.returncode == 0, made.stderr
-        (tmp_path / f"{name}.py").write_text(made.stdout)
-        jobs.append((Module(made.stdout), chip_name))
+        made = kit.accepted(f"--target={chip_name}", written(name, tmp_path))
+        jobs.append((Module(made.out), chip_name))
     for name, result in zip(SMALL_TILES, aot.compile_many(jobs, timeout=120), strict=True):
         assert (name, result.kind, result.message) == (name, "ok", "")
         assert result.vmem_bytes <= result.predicted_bytes
@@ -289,7 +267,7 @@ def test_a_position_before_the_last_dim_is_chosen_by_the_index_map(tmp_path):
 
 
 def test_costs_are_explained(tmp_path):
-    found = run("--explain", "--target=v7x", written("2d_2", tmp_path)).stderr
+    found = kit.emitted("plan", written("2d_2", tmp_path), target="v7x").err
     assert (
         "lse: a view with a unit dim (65536 bytes moved in HBM, 2048 of VMEM), rather than a "
         "block that several steps share (0 bytes moved in HBM, 32768 of VMEM, in order)" in found
@@ -331,26 +309,22 @@ def test_what_cannot_be_served_is_refused(name, tmp_path):
     document, *words = REFUSED[name]
     path = tmp_path / "graph.json"
     path.write_text(document)
-    found = run("--emit=none", "--target=v7x", path)
-    assert found.returncode == 1
+    found = refused(1, "--emit=none", "--target=v7x", path)
     for word in words:
-        assert word in found.stderr
-    smallest = re.search(r"(tile_\d) (\d+) is the smallest", found.stderr)
+        assert word in found
+    smallest = re.search(r"(tile_\d) (\d+) is the smallest", found)
     if smallest:
         sizes = json.loads(document)["config"]["block_sizes"]
         sizes[int(smallest[1][-1])] = int(smallest[2])
-        works = run("--emit=none", "--target=v7x", *settings({"block_sizes": sizes}), path)
-        assert works.returncode == 0, works.stderr
+        kit.emitted("none", path, target="v7x", block_sizes=sizes)
 
 
 def test_a_loop_that_begins_anywhere_is_refused_with_what_works():
     """No size of its steps helps: where it begins is known at run time only."""
-    graph = ROOT / "testdata" / "coverage" / "graphs" / "sum_to.json"
+    fori = ("--emit=none", "--set=pallas_loop_type=fori_loop", kit.path("sum_to"))
     for chip in ("v4", "v7x"):
-        options = ("--emit=none", f"--target={chip}", "--set=pallas_loop_type=fori_loop", graph)
-        found = run("--set=block_sizes=[256, 64]", *options)
-        assert found.returncode == 1
-        assert "steps of 64 in dim 0 do not start at multiples of 8" in found.stderr
-        assert "begin the loop at a multiple of 8, or take blocks of 128 columns" in found.stderr
-        works = run("--set=block_sizes=[128, 64]", *options)
-        assert works.returncode == 0, works.stderr
+        options = (f"--target={chip}", *fori)
+        found = refused(1, "--set=block_sizes=[256, 64]", *options)
+        assert "steps of 64 in dim 0 do not start at multiples of 8" in found
+        assert "begin the loop at a multiple of 8, or take blocks of 128 columns" in found
+        kit.accepted("--set=block_sizes=[128, 64]", *options)

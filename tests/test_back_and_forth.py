@@ -1,14 +1,13 @@
 """pallas_back_and_forth: the grid's last dim turns round at its end, where that saves a copy."""
 
-import proof
+import kit
 import pytest
-from pallasc import compile as compile_graph
 
 BLOCKS = {"block_sizes": [1024, 1024, 1024]}
 
 
 def plan(graph="matmul_4096", chip="v6e", **config):
-    return compile_graph(proof.document(graph), config, chip).plan
+    return kit.plan(graph, chip, **config)
 
 
 def walks(found):

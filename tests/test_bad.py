@@ -5,37 +5,31 @@ After a change of wording: PALLASC_REGENERATE=1 pytest tests/test_bad.py, then r
 
 import json
 import os
-import pathlib
-import subprocess
 
+import kit
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BAD = ROOT / "testdata" / "bad"
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
+BAD = kit.ROOT / "testdata" / "bad"
 CASES = sorted(p.stem for p in BAD.glob("*.json"))
 
 
-def run(*args, text=None, cwd=BAD):
-    return subprocess.run([PALLASC, *args], input=text, cwd=cwd, capture_output=True, timeout=60)
+def diagnostics(*arguments, text=None):
+    """The bytes that are printed about what is refused."""
+    return kit.refused(1, "--emit=none", *arguments, text=text, cwd=BAD, encoding=None)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_text(name):
-    result = run("--emit=none", f"{name}.json")
-    assert result.returncode == 1
-    assert result.stdout == b""
+    found = diagnostics(f"{name}.json")
     expected = BAD / f"{name}.err"
     if os.environ.get("PALLASC_REGENERATE"):
-        expected.write_bytes(result.stderr)
-    assert result.stderr == expected.read_bytes()
+        expected.write_bytes(found)
+    assert found == expected.read_bytes()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_json_lines(name):
-    result = run("--emit=none", "--diagnostics=json", f"{name}.json")
-    assert result.returncode == 1
-    for line in result.stderr.decode("utf-8").splitlines():
+    for line in diagnostics("--diagnostics=json", f"{name}.json").decode("utf-8").splitlines():
         record = json.loads(line)
         assert set(record) == {
             "severity",
@@ -60,13 +54,10 @@ def test_every_case_has_its_diagnostics():
 @pytest.mark.parametrize("brackets", [b"[", b'{"a":', b'[{"a":'])
 def test_nesting(brackets):
     """Too large to keep as a file."""
-    result = run("--emit=none", "-", text=brackets * 100_000)
-    assert result.returncode == 1
-    assert b"nested deeper than 2048 levels [json-depth]" in result.stderr
+    found = diagnostics("-", text=brackets * 100_000)
+    assert b"nested deeper than 2048 levels [json-depth]" in found
 
 
 def test_long_line():
     """A line of ten megabytes is not printed whole."""
-    result = run("--emit=none", "-", text=b'{"format": "' + b"x" * 10_000_000 + b'"}')
-    assert result.returncode == 1
-    assert len(result.stderr) < 4000
+    assert len(diagnostics("-", text=b'{"format": "' + b"x" * 10_000_000 + b'"}')) < 4000

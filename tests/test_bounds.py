@@ -3,23 +3,17 @@
 import copy
 import importlib.util
 import json
-import os
-import subprocess
 
-import proof
+import executed
+import kit
 import pytest
 from builder import Doc, G, f32, sl, sym, t
+from kit import document
 from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 from simulated import wrong
 
-PALLASC = os.environ.get("PALLASC", str(proof.ROOT / "pallasc"))
 FORI = {"pallas_loop_type": "fori_loop"}
-
-
-def document(graph):
-    """A document of testdata/coverage/graphs."""
-    return json.loads((proof.COVERAGE_DIRECTORY / f"{graph}.json").read_text())
 
 
 BOUNDS = ((0, 256), (3, 77), (100, 40), (-5, 30), (200, 900), (64, 64), (256, 256), (300, 400))
@@ -52,6 +46,18 @@ def test_what_is_known_stays():
     assert (loops[0]["dims"][0]["begin"], loops[0]["dims"][0]["end"]) == (0, 256)
 
 
+@pytest.mark.parametrize("at", [64, 256])
+def test_a_loop_that_never_runs(at):
+    """Nothing is left of it: what it carries is what it starts with."""
+    empty = document("sum_to")
+    for node in empty["graphs"][1]["nodes"]:
+        if node["name"] == "loop":
+            node["args"][1:3] = [[at], [at]]
+    text = executed.kernel_text(empty, FORI, emit="--rewrites=")
+    assert " = loop " not in text and executed.read_again(text) == text
+    assert not wrong(empty, FORI)
+
+
 def test_refused():
     """Steps that begin anywhere have no windows to pipeline, and cannot be unrolled."""
     for loop, why in (("unroll", "run time"), ("emit_pipeline", "multiples of the block")):
@@ -75,7 +81,7 @@ def test_masks(graph, dtype):
 
 def builder():
     """The module that writes documents by hand."""
-    path = proof.ROOT / "testdata" / "coverage" / "structure.build.py"
+    path = kit.ROOT / "testdata" / "coverage" / "structure.build.py"
     spec = importlib.util.spec_from_file_location("structure_build", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -133,7 +139,5 @@ def test_a_position_that_is_held_around_its_loop_stays():
     at = g.call("tile.scalar", "at", meta=t("int32"))
     held = g.call("aten.clamp.default", at, 0, 1, meta=t("int32"))
     g.call("tile.for_loop", 1, [0], [256], [held], meta={"tuple": []})
-    command = [PALLASC, "-", "--passes=bounds", "--emit=json"]
-    text = json.dumps(doc.add(body.out(), g.out()))
-    made = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    made = json.dumps(kit.after("bounds", doc.add(body.out(), g.out())))
     assert made.count("aten.clamp.default") == 1 and "aten.logical_and" not in made

@@ -1,19 +1,14 @@
 """tile.if: what a branch that is not taken computes, stores and loops over is not to be seen."""
 
-import json
-import os
-import subprocess
-from pathlib import Path
-
+import kit
 import numpy as np
 import pytest
 from builder import Doc, G, dt, f32, sl, sym, t
+from kit import targets
 from pallasc import compile as compile_graph
 from pallasc import judge, reference
 from pallasc.errors import CompileError
 from simulated import wrong
-
-PALLASC = os.environ.get("PALLASC", str(Path(__file__).parents[1] / "pallasc"))
 
 U0, U1, ALL = sym("u0"), sym("u1"), sl()
 BOOL = {"sym": None, "dtype": "bool"}
@@ -151,18 +146,6 @@ DOCUMENTS = {
 }
 
 
-def after_the_pass(document):
-    """The document that the pass makes of it."""
-    command = [PALLASC, "-", "--passes=branches", "--emit=json", "--verify-each"]
-    text = json.dumps(document)
-    run = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
-    return json.loads(run.stdout)
-
-
-def targets(document):
-    return [n.get("target") for g in document["graphs"] for n in g["nodes"]]
-
-
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_right(name):
     assert wrong(DOCUMENTS[name]) == []
@@ -171,7 +154,7 @@ def test_right(name):
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_the_pass_keeps_the_meaning(name):
     document = DOCUMENTS[name]
-    made = after_the_pass(document)
+    made = kit.after("branches", document)
     assert "tile.if" not in targets(made)
     assert not {"if", "else"} & {graph["kind"] for graph in made["graphs"]}
     arrays = judge.make_arguments(document, 0, None, None, document["config"])
@@ -189,8 +172,8 @@ def test_a_tile_that_both_store_is_stored_once():
     x = g.load("x", [U0, ALL], f32("u0", 200))
     g.call("tile.if", odd_block(g), 1, 2, [x], [x], meta={"tuple": []})
     document = doc.add(yes, no, g.out())
-    stores = [n for n in after_the_pass(document)["graphs"][0]["nodes"] if n.get("target")]
-    stores = [n for n in stores if n["target"] == "tile.store"]
+    made = kit.nodes(kit.after("branches", document), "root")
+    stores = [n for n in made if n.get("target") == "tile.store"]
     assert [len(n["args"]) for n in stores] == [3]  # no mask
     assert wrong(document) == []
 
@@ -200,16 +183,9 @@ def test_a_known_predicate_leaves_one_branch():
     for node in document["graphs"][2]["nodes"]:
         if node.get("target") == "eq":  # 1 == 1
             node["args"] = [1, 1]
-    made = after_the_pass(json.loads(passed(document, "const_fold")))
+    made = kit.after("branches", kit.after("const_fold", document))
     assert "aten.neg.default" in targets(made)
     assert not {"aten.mul.Tensor", "aten.where.self"} & set(targets(made))
-
-
-def passed(document, *names):
-    """The document after these passes, as text."""
-    command = [PALLASC, "-", f"--passes={','.join(names)}", "--emit=json"]
-    text = json.dumps(document)
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("target", ["tile.atomic_xchg", "tile.atomic_cas"])
@@ -262,7 +238,7 @@ def running_sum(rows, begin, compare, extra):
 )
 def test_a_loop_ends_where_its_condition_does(rows, begin, extra, compare):
     document = running_sum(rows, begin, compare, extra)
-    made = json.loads(passed(document, "const_fold", "branches", "trim"))
+    made = kit.after("const_fold,branches,trim", document)
     assert "aten.where.self" not in targets(made) and "sym_min" in targets(made)
     arrays = judge.make_arguments(document, 0, None, None, document["config"])
     before, after = reference.run(document, arrays), reference.run(made, arrays)
@@ -301,7 +277,7 @@ def table(dtype, shape, index):
 )
 def test_elements_at_computed_positions_are_read_from_smem(dtype, shape, index):
     document = table(dtype, shape, index)
-    operands = compile_graph(document).plan["operands"]
+    operands = kit.plan(document)["operands"]
     assert {o["tensor"]: o["space"] for o in operands} == {"t": "smem", "x": "vmem", "out": "vmem"}
     assert wrong(document) == []
 

@@ -1,19 +1,11 @@
 """`pallas_load_buffer_count`: 1, 2 (when absent) or 3 windows of each input that a loop copies."""
 
-import json
-from pathlib import Path
-
+import kit
 import pytest
 import simulated
 from pallasc import aot
-from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 
-GRAPHS = Path(__file__).resolve().parent.parent / "testdata" / "graphs"
-DOCUMENTS = {
-    name: json.loads((GRAPHS / f"{name}.json").read_text())
-    for name in ("attention", "attention_b1_h2_s421_d128", "matmul_split_k")
-}
 COPIED = ("fori_loop", "emit_pipeline")
 
 
@@ -23,7 +15,7 @@ def configuration(loop, counts):
 
 
 def compiled(name, loop, counts, target="v6e"):
-    return compile_graph(DOCUMENTS[name], configuration(loop, counts), target)
+    return kit.compiled(name, target, **configuration(loop, counts))
 
 
 def buffers(module):
@@ -69,7 +61,7 @@ CASES = [
 def test_right(name, loop, counts):
     """Also where there are fewer steps than buffers: split-K has two steps."""
     config = configuration(loop, counts)
-    assert simulated.wrong(DOCUMENTS[name], config, adversarial="last_row", seed=1) == []
+    assert simulated.wrong(kit.document(name), config, adversarial="last_row", seed=1) == []
 
 
 @pytest.mark.parametrize("chip", ["v4", "v7x"])

@@ -6,43 +6,17 @@ import re
 import signal
 import subprocess
 import tomllib
-from pathlib import Path
 
+import kit
 import pallasc
 import pytest
+from kit import PALLASC, ROOT, accepted, refused, run
 
-ROOT = Path(__file__).resolve().parent.parent
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
-ATTENTION = ROOT / "testdata" / "graphs" / "attention.json"
-ADD = ROOT / "testdata" / "graphs" / "add.json"
+ATTENTION, ADD = map(kit.path, ("attention", "add"))
 PASSES = (
     "int64 const_fold branches decompose bounds cse roll scale_after_max trim dce loop_types"
     " block_constraints row_split columns inloop_loads orient pre_broadcast"
 ).split()
-
-
-def run(*arguments, **options):
-    options.setdefault("stdin", subprocess.DEVNULL)
-    if "input" in options:
-        del options["stdin"]
-    command = [PALLASC, *map(str, arguments)]
-    options.setdefault("timeout", 60)
-    return subprocess.run(command, capture_output=True, text=True, **options)
-
-
-def accepted(*arguments, **options):
-    result = run(*arguments, **options)
-    assert result.returncode == 0, result.stderr
-    return result
-
-
-def refused(status, *arguments, **options):
-    """Standard error of a run that ends so; nothing may be on standard output."""
-    result = run(*arguments, **options)
-    assert result.returncode == status, result.stderr
-    assert result.stdout == ""
-    assert result.stderr
-    return result.stderr
 
 
 # ---- input and output
@@ -50,29 +24,29 @@ def refused(status, *arguments, **options):
 
 def test_a_file_standard_input_and_dash_are_the_same():
     text = ATTENTION.read_text()
-    module = accepted(ATTENTION).stdout
+    module = accepted(ATTENTION).out
     assert module.startswith('"""')
-    assert accepted(input=text).stdout == module
-    assert accepted("-", input=text).stdout == module
-    assert accepted("--", ATTENTION).stdout == module
+    assert accepted(text=text).out == module
+    assert accepted("-", text=text).out == module
+    assert accepted("--", ATTENTION).out == module
 
 
 def test_output_is_the_same_each_time_and_anywhere(tmp_path):
     (tmp_path / "g.json").write_text(ATTENTION.read_text())
     environment = {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
     for emit in ("python", "json", "plan", "kernel", "dot", "report"):
-        first = accepted(f"--emit={emit}", ATTENTION).stdout
-        assert accepted(f"--emit={emit}", ATTENTION).stdout == first
+        first = accepted(f"--emit={emit}", ATTENTION).out
+        assert accepted(f"--emit={emit}", ATTENTION).out == first
         there = accepted(f"--emit={emit}", "g.json", cwd=tmp_path, env=environment)
-        assert there.stdout == first
+        assert there.out == first
 
 
 @pytest.mark.parametrize("option", [["-o"], ["-o{}"]])
 def test_output_file(tmp_path, option):
     path = tmp_path / "out.py"
     option = [option[0].format(path)] if "{" in option[0] else [option[0], path]
-    assert accepted(ATTENTION, *option).stdout == ""
-    assert path.read_text() == accepted(ATTENTION).stdout
+    assert accepted(ATTENTION, *option).out == ""
+    assert path.read_text() == accepted(ATTENTION).out
     assert os.listdir(tmp_path) == ["out.py"]
     assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
 
@@ -84,7 +58,7 @@ def umask():
 
 
 def test_output_dash_is_standard_output(tmp_path):
-    assert accepted(ATTENTION, "-o", "-", cwd=tmp_path).stdout == accepted(ATTENTION).stdout
+    assert accepted(ATTENTION, "-o", "-", cwd=tmp_path).out == accepted(ATTENTION).out
     assert os.listdir(tmp_path) == []
 
 
@@ -97,7 +71,7 @@ def test_output_file_is_replaced_whole(tmp_path):
         accepted(ATTENTION, "-o", link)
         assert reader.read() == "old"
     assert link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
-    assert path.read_text() == accepted(ATTENTION).stdout
+    assert path.read_text() == accepted(ATTENTION).out
     assert sorted(os.listdir(tmp_path)) == ["link.py", "out.py"]
 
 
@@ -114,28 +88,24 @@ def test_output_that_cannot_be_written(tmp_path):
     assert "Is a directory" in refused(3, ADD, "-o", tmp_path)
     assert "No space left" in refused(3, ADD, "-o", "/dev/full")
     assert os.listdir(tmp_path) == []
-    assert accepted(ADD, "-o", "/dev/null").stdout == ""
+    assert accepted(ADD, "-o", "/dev/null").out == ""
 
 
 @pytest.mark.parametrize("what", [[str(ADD)], ["--help"], ["--version"], ["--print-passes"]])
 def test_standard_output_that_cannot_be_written(what):
     with open("/dev/full", "w") as full:
-        result = subprocess.run(
-            [PALLASC, *what], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
-        )
-    assert result.returncode == 3
-    assert "cannot write standard output: No space left on device" in result.stderr
+        result = run(*what, stdout=full)
+    assert result.status == 3
+    assert "cannot write standard output: No space left on device" in result.err
 
 
 def test_a_reader_that_goes_away():
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as pipe:
-        result = subprocess.run(
-            [PALLASC, ADD], stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=60
-        )
-    assert result.returncode == 3
-    assert "Broken pipe" in result.stderr
+        result = run(ADD, stdout=pipe)
+    assert result.status == 3
+    assert "Broken pipe" in result.err
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
@@ -150,7 +120,7 @@ def test_closed_descriptors(tmp_path, closed):
 def test_closed_standard_error_does_not_end_up_in_the_output(tmp_path):
     command = f"exec '{PALLASC}' '{ADD}' --explain -v -o out.py 2>&-"
     assert subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60).returncode == 0
-    assert (tmp_path / "out.py").read_text() == accepted(ADD).stdout
+    assert (tmp_path / "out.py").read_text() == accepted(ADD).out
 
 
 def test_input_that_cannot_be_read(tmp_path):
@@ -178,76 +148,76 @@ def test_out_of_memory(tmp_path):
 
 
 def test_emit():
-    module = accepted(ADD).stdout
-    assert accepted("--emit=python", ADD).stdout == module
-    assert accepted("--emit", "python", ADD).stdout == module
+    module = accepted(ADD).out
+    assert accepted("--emit=python", ADD).out == module
+    assert accepted("--emit", "python", ADD).out == module
     compile(module, "add.py", "exec")
-    graph = json.loads(accepted("--emit=json", ADD).stdout)
+    graph = json.loads(accepted("--emit=json", ADD).out)
     assert graph["format"] == "fxtile" and "annotations" in graph
-    assert json.loads(accepted("--emit=plan", ADD).stdout)["target"] == "v6e"
-    assert accepted("--emit=dot", ADD).stdout.startswith('digraph "add"')
-    assert accepted("--emit=report", ADD).stdout.strip()
-    assert accepted("--emit=none", ADD).stdout == ""
-    assert accepted("--emit=none", ADD).stderr == ""
+    assert json.loads(accepted("--emit=plan", ADD).out)["target"] == "v6e"
+    assert accepted("--emit=dot", ADD).out.startswith('digraph "add"')
+    assert accepted("--emit=report", ADD).out.strip()
+    assert accepted("--emit=none", ADD).out == ""
+    assert accepted("--emit=none", ADD).err == ""
 
 
 def test_kernel_text_is_compiled_again():
-    module = accepted(ATTENTION).stdout
-    text = accepted("--emit=kernel", ATTENTION).stdout
+    module = accepted(ATTENTION).out
+    text = accepted("--emit=kernel", ATTENTION).out
     assert text.startswith("program attention for v6e\n")
-    assert accepted("--emit=kernel", input=text).stdout == text
-    assert accepted(input=text).stdout == module
-    assert accepted("--emit=none", input=text).stdout == ""
-    for_v7x = accepted("--target=v7x", "--emit=kernel", input=text).stdout
+    assert accepted("--emit=kernel", text=text).out == text
+    assert accepted(text=text).out == module
+    assert accepted("--emit=none", text=text).out == ""
+    for_v7x = accepted("--target=v7x", "--emit=kernel", text=text).out
     assert for_v7x == text.replace(" for v6e", " for v7x", 1)
-    assert "there is no graph" in refused(1, "--emit=json", input=text)
-    assert "no configuration" in accepted("--set=a=1", "--emit=none", input=text).stderr
+    assert "there is no graph" in refused(1, "--emit=json", text=text)
+    assert "no configuration" in accepted("--set=a=1", "--emit=none", text=text).err
     changed = text.replace("float32[1, 128, 128]", "float32[1, 128, 64]", 1)
-    assert "[kernel-" in refused(1, input=changed)
+    assert "[kernel-" in refused(1, text=changed)
 
 
 def test_emitted_graph_is_a_document_again():
     for graph, setting in ((ADD, "auto"), (ATTENTION, "off")):
         switch = f"--set=pallas_pre_broadcast={setting}"
-        once = accepted("--emit=json", switch, graph).stdout
-        assert accepted("--emit=json", input=once).stdout == once
-        accepted(input=once)
+        once = accepted("--emit=json", switch, graph).out
+        assert accepted("--emit=json", text=once).out == once
+        accepted(text=once)
 
 
 def test_emitted_graph_is_settled_soon():
     """Widened row values can start as equal zeros, which the first pass of a second run shares."""
-    once = accepted("--emit=json", "--set=pallas_transposed_scores=off", ATTENTION).stdout
-    twice = accepted("--emit=json", input=once).stdout
+    once = accepted("--emit=json", "--set=pallas_transposed_scores=off", ATTENTION).out
+    twice = accepted("--emit=json", text=once).out
     assert twice.count("tile.full") == once.count("tile.full") - 1
-    assert accepted("--emit=json", input=twice).stdout == twice
+    assert accepted("--emit=json", text=twice).out == twice
 
 
 def test_emit_none_refuses_what_cannot_be_compiled():
     """Too many rows at once for the chip's VMEM: the plan says so, no text is needed."""
     big = ["--set", "block_sizes=[1, 8192, 8192]"]
-    path = ROOT / "testdata" / "graphs" / "attention_b8_h32_s8192_d256.json"
+    path = kit.path("attention_b8_h32_s8192_d256")
     assert "VMEM" in refused(1, "--emit=none", path, *big)
 
 
 def test_target(tmp_path):
-    assert '"target": "v6e"' in accepted(ADD).stdout
+    assert '"target": "v6e"' in accepted(ADD).out
     for name in ("v4", "v5e", "v5p", "v6e", "v7x"):
-        assert f'"target": "{name}"' in accepted(f"--target={name}", ADD).stdout
+        assert f'"target": "{name}"' in accepted(f"--target={name}", ADD).out
     path = tmp_path / "chip.json"
     path.write_text(json.dumps({"base": "v6e", "name": "mine"}))
-    assert '"target": "mine"' in accepted("--target", path, ADD).stdout
+    assert '"target": "mine"' in accepted("--target", path, ADD).out
     path.write_text(json.dumps({"base": "v6e", "vmem_bytse": 1}))
     assert "did you mean 'vmem_bytes'?" in refused(1, "--target", path, ADD)
     assert "did you mean 'v6e'?" in refused(2, "--target=v6", ADD)
 
 
 def test_print_targets():
-    lines = accepted("--print-targets").stdout.splitlines()
+    lines = accepted("--print-targets").out.splitlines()
     assert [line.split()[0] for line in lines] == ["v4", "v5e", "v5p", "v6e", "v7x"]
 
 
 def sizes(*arguments):
-    return json.loads(accepted("--emit=plan", ADD, *arguments).stdout)["config"]["block_sizes"]
+    return json.loads(accepted("--emit=plan", ADD, *arguments).out)["config"]["block_sizes"]
 
 
 def test_configuration_order(tmp_path):
@@ -259,8 +229,8 @@ def test_configuration_order(tmp_path):
     assert sizes("--config", path) == [64, 128]
     assert sizes("--set", "block_sizes=[32, 128]", "--config", path) == [32, 128]
     assert sizes("--set=block_sizes=[32, 128]", "--set", "block_sizes=[16, 128]") == [16, 128]
-    result = accepted("--emit=plan", "--config", "-", ADD, input=path.read_text())
-    assert json.loads(result.stdout)["config"]["block_sizes"] == [64, 128]
+    result = accepted("--emit=plan", "--config", "-", ADD, text=path.read_text())
+    assert json.loads(result.out)["config"]["block_sizes"] == [64, 128]
 
 
 def test_configuration_that_is_refused(tmp_path):
@@ -278,7 +248,7 @@ def test_configuration_that_is_refused(tmp_path):
 
 
 def test_print_passes():
-    lines = accepted("--print-passes").stdout.splitlines()
+    lines = accepted("--print-passes").out.splitlines()
     assert [line.split()[0] for line in lines] == PASSES
     assert all(len(line.split()) > 2 for line in lines)
 
@@ -286,25 +256,25 @@ def test_print_passes():
 def test_passes_run_alone_and_in_the_given_order():
     for name in PASSES:
         for graph in (ADD, ATTENTION):
-            document = accepted(f"--passes={name}", "--verify-each", graph).stdout
-            accepted("--emit=none", input=document)
-    whole = accepted("--emit=json", ATTENTION).stdout
-    assert accepted("--passes", ",".join(PASSES), ATTENTION).stdout == whole
-    order = accepted("--passes=dce,cse", "--print-after-all", ATTENTION).stderr
+            document = accepted(f"--passes={name}", "--verify-each", graph).out
+            accepted("--emit=none", text=document)
+    whole = accepted("--emit=json", ATTENTION).out
+    assert accepted("--passes", ",".join(PASSES), ATTENTION).out == whole
+    order = accepted("--passes=dce,cse", "--print-after-all", ATTENTION).err
     assert re.findall("^// the graph after (.*)$", order, re.M) == ["dce", "cse"]
 
 
 def test_passes_imply_json_unless_told_otherwise():
-    assert json.loads(accepted("--passes=cse", ADD).stdout)["name"] == "add"
-    assert json.loads(accepted("--passes=", ADD).stdout)["name"] == "add"
-    assert accepted("--passes=cse", "--emit=none", ADD).stdout == ""
-    assert accepted("--passes=cse", "--emit=python", ADD).stdout.startswith('"""')
-    assert accepted("--emit=plan", "--passes=cse", ADD).stdout.startswith("{")
+    assert json.loads(accepted("--passes=cse", ADD).out)["name"] == "add"
+    assert json.loads(accepted("--passes=", ADD).out)["name"] == "add"
+    assert accepted("--passes=cse", "--emit=none", ADD).out == ""
+    assert accepted("--passes=cse", "--emit=python", ADD).out.startswith('"""')
+    assert accepted("--emit=plan", "--passes=cse", ADD).out.startswith("{")
 
 
 def dumps(*arguments):
     """[(when, pass, document)] of what is printed on standard error."""
-    text = accepted("--emit=none", ATTENTION, *arguments).stderr
+    text = accepted("--emit=none", ATTENTION, *arguments).err
     parts = re.split(r"^// the graph (before|after) (\w+)\n", text, flags=re.M)
     assert parts[0] == ""
     return [
@@ -323,7 +293,14 @@ def test_print_before_and_after():
 
 
 def test_verify_each_changes_nothing():
-    assert accepted("--verify-each", ATTENTION).stdout == accepted(ATTENTION).stdout
+    assert accepted("--verify-each", ATTENTION).out == accepted(ATTENTION).out
+
+
+def test_a_loop_that_no_rewrite_drives_has_no_python():
+    """Of a graph as of kernel text."""
+    for rewrites in ("", "split", "peel,tidy"):
+        said = refused(1, f"--rewrites={rewrites}", "--emit=python", ATTENTION)
+        assert "a `loop` is not run by anything yet, and has no Python [kernel-emit]" in said
 
 
 # ---- messages
@@ -331,8 +308,8 @@ def test_verify_each_changes_nothing():
 
 def test_explain():
     result = accepted("--explain", ATTENTION)
-    assert result.stdout == accepted(ATTENTION).stdout
-    lines = result.stderr.splitlines()
+    assert result.out == accepted(ATTENTION).out
+    lines = result.err.splitlines()
     assert lines
     for line in lines:
         assert re.fullmatch(f"({'|'.join(PASSES)}|plan): .+", line), line
@@ -354,8 +331,8 @@ def test_diagnostics():
 
 def test_notes_are_printed_when_all_is_well():
     result = accepted("--set", "num_warps=4", ADD)
-    assert "note: configuration keys that mean nothing on a TPU" in result.stderr
-    assert result.stdout.startswith('"""')
+    assert "note: configuration keys that mean nothing on a TPU" in result.err
+    assert result.out.startswith('"""')
 
 
 def test_color():
@@ -367,15 +344,15 @@ def test_color():
 
 
 def test_verbose():
-    result = accepted("-v", input=ADD.read_text())
-    assert "reading the graph from standard input" in result.stderr
-    assert "VMEM" in result.stderr
-    assert result.stdout == accepted(ADD).stdout
+    result = accepted("-v", text=ADD.read_text())
+    assert "reading the graph from standard input" in result.err
+    assert "VMEM" in result.err
+    assert result.out == accepted(ADD).out
 
 
 def test_jobs():
     for option in (["-j", "4"], ["-j1"]):
-        assert accepted(*option, ADD).stdout == accepted(ADD).stdout
+        assert accepted(*option, ADD).out == accepted(ADD).out
     for value in ("0", "-1", "x", "", "99999999999999999999", "1x"):
         assert "-j needs a number" in refused(2, "-j", value, ADD)
 
@@ -384,13 +361,13 @@ def test_version():
     """pyproject.toml says where the version stands, and takes it from there into wheels."""
     place = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["version"]
     version = re.search(place["pattern"], (ROOT / place["path"]).read_text())["version"]
-    assert accepted("--version").stdout == f"pallasc {version}\n"
+    assert accepted("--version").out == f"pallasc {version}\n"
     assert pallasc.__version__ == version
 
 
 def test_help_fits_a_screen_and_names_every_option():
-    text = accepted("--help").stdout
-    assert accepted("-h").stdout == text
+    text = accepted("--help").out
+    assert accepted("-h").out == text
     lines = text.splitlines()
     assert len(lines) <= 36 and max(map(len, lines)) <= 90
     source = (ROOT / "src" / "options.c").read_text()
@@ -451,4 +428,4 @@ def test_an_interrupted_write_leaves_nothing(tmp_path):
         process.wait(60)
         assert os.listdir(tmp_path) in ([], ["out.py"])
         if (tmp_path / "out.py").exists():
-            assert (tmp_path / "out.py").read_text() == accepted(ATTENTION).stdout
+            assert (tmp_path / "out.py").read_text() == accepted(ATTENTION).out

@@ -1,64 +1,50 @@
 """Column strips: which tiles are cut, into what, and what one run over them keeps for the next."""
 
 import json
-import os
-import subprocess
-from pathlib import Path
 
+import kit
 import numpy as np
 import pytest
 import simulated
 from pallasc import compare
-from pallasc import compile as compile_graph
 
-ROOT = Path(__file__).resolve().parents[1]
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
-ON = "pallas_column_strips=on"
+ON = {"pallas_column_strips": "on"}
+WIDE = "layer_norm_bwd_4096_10240"
 
 
-def run(graph, *settings, emit="plan", target="v7x"):
-    """What pallasc prints for a graph of testdata."""
-    options = [option for setting in settings for option in ("--set", setting)]
-    path = ROOT / "testdata" / "graphs" / f"{graph}.json"
-    command = [PALLASC, f"--emit={emit}", f"--target={target}", "--explain", *options, path]
-    found = subprocess.run(command, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    return found
-
-
-def strips(graph, *settings):
-    return json.loads(run(graph, *settings).stdout)["strips"]
+def strips(graph, target="v7x", **config):
+    return kit.plan(graph, target, **config)["strips"]
 
 
 def test_softmax_keeps_the_exponentials():
     """Row maxima, then sums, then quotients. 64 rows of 512 columns are half of the registers."""
     stash = {"node": "weight", "scratch": "weight_ref", "phase": 1}
     expected = {"size": 1024, "width": 512, "count": 2, "phases": 3, "stashes": [stash]}
-    assert strips("softmax", "block_sizes=[64]", ON) == expected
+    assert strips("softmax", block_sizes=[64], **ON) == expected
 
 
 @pytest.mark.parametrize(("rows", "width"), [(8, 512), (64, 512), (128, 256), (256, 128)])
 def test_a_strip_fits_the_registers(rows, width):
     """At least two strips, at most 128 KiB each, whole registers wide."""
-    assert strips("softmax", f"block_sizes=[{rows}]", ON)["width"] == width
+    assert strips("softmax", block_sizes=[rows], **ON)["width"] == width
 
 
 def test_one_op_is_computed_again():
     """The conversion of x and the subtraction of the mean are one op each: nothing is kept."""
-    found = strips("layer_norm", ON)
+    found = strips("layer_norm", **ON)
     assert (found["phases"], found["stashes"]) == (3, [])
 
 
 def test_large_tiles_are_cut_by_default():
-    found = strips("layer_norm_bwd_4096_10240")
+    found = strips(WIDE)
     assert (found["width"], found["count"], found["phases"]) == (256, 40, 2)
     assert [stash["node"] for stash in found["stashes"]] == ["x_hat", "wdy"]
-    assert strips("layer_norm_bwd_4096_10240", "pallas_column_strips=off") is None
-    assert strips("softmax", "block_sizes=[64]") is None
+    assert strips(WIDE, pallas_column_strips="off") is None
+    assert strips("softmax", block_sizes=[64]) is None
 
 
 def test_sums_over_rows_are_whole_in_each_strip():
-    text = run("layer_norm_bwd_4096_10240", emit="python").stdout
+    text = kit.compiled(WIDE, "v7x").source
     assert "dbias_ref[0, :, at] = jnp.sum(grad, axis=0, keepdims=True)" in text
     assert "sum_4 = _fold_lanes(jnp.add, sum_4, wdy)" in text
     assert "sum_4 = jnp.sum(sum_4, axis=1, keepdims=True)" in text
@@ -73,19 +59,15 @@ def test_sums_over_rows_are_whole_in_each_strip():
 )
 def test_maxima_of_bfloat16_are_taken_of_what_was_converted(target, expected):
     """Where the vector unit has bfloat16; the conversion then waits for the run that needs it."""
-    path = ROOT / "testdata" / "graphs" / "softmax_odd.json"
-    text = path.read_text().replace("1000", "1024")
-    command = [PALLASC, f"--target={target}", "--set", ON, "-"]
-    found = subprocess.run(command, input=text, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-    assert expected in found.stdout
-    assert found.stdout.count(".astype(jnp.float32)\n") == (1 if target == "v7x" else 2)
+    whole = kit.text("softmax_odd").replace("1000", "1024")
+    source = kit.compiled(whole, target, **ON).source
+    assert expected in source
+    assert source.count(".astype(jnp.float32)\n") == (1 if target == "v7x" else 2)
 
 
 def cross_entropy():
     """The document of cross-entropy of bfloat16 [421, 1024], in ragged tiles of 64 rows."""
-    path = ROOT / "testdata" / "coverage" / "graphs" / "cross_entropy_odd.json"
-    return json.loads(path.read_text().replace("1000", "1024"))
+    return json.loads(kit.text("cross_entropy_odd").replace("1000", "1024"))
 
 
 CROSS_ENTROPY = {"block_sizes": [64], "pallas_column_strips": True}
@@ -93,7 +75,7 @@ CROSS_ENTROPY = {"block_sizes": [64], "pallas_column_strips": True}
 
 def test_a_maximum_shares_the_conversion_of_its_run():
     """The label's logit is summed up beside it, in float32; columns count on."""
-    text = compile_graph(cross_entropy(), CROSS_ENTROPY, "v7x").source
+    text = kit.compiled(cross_entropy(), "v7x", **CROSS_ENTROPY).source
     assert "top = _fold_lanes(jnp.maximum, top, row)" in text
     assert "at.start + jax.lax.broadcasted_iota(jnp.int32, (1, 512), 1)" in text
 
@@ -115,20 +97,17 @@ def test_columns_are_counted_through_all_strips():
     ],
 )
 def test_why_not(graph, why):
-    found = run(graph, ON)
-    assert json.loads(found.stdout)["strips"] is None
-    assert f"column strips: {why}" in found.stderr
+    found = kit.emitted("plan", graph, target="v7x", **ON)
+    assert json.loads(found.out)["strips"] is None
+    assert f"column strips: {why}" in found.err
 
 
 def test_small_tiles_stay_whole():
-    said = run("softmax", "block_sizes=[64]").stderr
+    said = kit.emitted("plan", "softmax", target="v7x", block_sizes=[64]).err
     assert "column strips: none: auto: the largest tile is 262144 bytes" in said
 
 
-def test_tiles_stay_whole_where_the_stash_does_not_fit(tmp_path):
+def test_tiles_stay_whole_where_the_stash_does_not_fit():
     """[128, 10240] bfloat16: windows of 15 MiB, and stashes of 10 MiB more."""
-    target = tmp_path / "small.json"
-    target.write_text('{"base": "v7x", "name": "small", "vmem_bytes": 27500000}')
-    graph = "layer_norm_bwd_4096_10240"
-    found = json.loads(run(graph, "pallas_row_split=off", target=target).stdout)
-    assert found["strips"] is None
+    small = {"base": "v7x", "name": "small", "vmem_bytes": 27500000}
+    assert strips(WIDE, small, pallas_row_split="off") is None

@@ -1,14 +1,12 @@
 """Positions and bounds that are sums, quotients, rests, maxima and minima of program ids."""
 
-import copy
 import json
 
+import kit
 import numpy as np
-import proof
 import pytest
 import simulated
 import tiles
-from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 
 SYM = {"sym": None}
@@ -35,9 +33,9 @@ def heads(shape, positions, out_shape, out_positions):
     return json.loads(k.json())
 
 
-def grid_of(document, **config):
+def grid_of(document):
     """(operands' index maps by ref, whether the grid's dim is parallel)."""
-    plan = compile_graph(document, config or None, "v7x").plan
+    plan = kit.plan(document, "v7x")
     (dim,) = plan["grid"]
     maps = {o["ref"]: o["index_map"] for o in plan["operands"]}
     return maps, dim["semantics"] == "parallel"
@@ -79,23 +77,21 @@ def test_one_part_alone_is_written_again():
 def test_past_the_end_is_refused():
     document = heads([1, 8, 128], [("floordiv", 4)], [8, 8, 128], [None])
     with pytest.raises(CompileError, match="x may lie outside its dim of 1"):
-        compile_graph(document, None, "v7x")
+        kit.compiled(document, "v7x")
 
 
 def test_a_begin_below_0_is_refused():
     """The window's begin without its maximum with 0."""
-    document = copy.deepcopy(proof.document("sliding_attention"))
-    root = document["graphs"][-1]["nodes"]
-    (largest,) = [node for node in root if node.get("target") == "sym_max"]
+    document = kit.document("sliding_attention")
+    (largest,) = [n for n in kit.nodes(document, "root") if n.get("target") == "sym_max"]
     largest["target"] = "add"
     with pytest.raises(CompileError, match="k_view may lie outside its dim") as refused:
-        compile_graph(document, None, "v7x")
+        kit.compiled(document, "v7x")
     assert "sym_max" in str(refused.value)
 
 
 def test_ints_are_not_handed_to_the_next_step():
     """An unrolled loop that computes scores ahead: the head number stays."""
     config = {"pallas_loop_type": "unroll", "pallas_matmul_ahead": 1}
-    plan = compile_graph(proof.document("gqa_attention"), config, "v7x").plan
-    (loop,) = plan["loops"]
+    (loop,) = kit.plan("gqa_attention", "v7x", **config)["loops"]
     assert [item["node"] for item in loop["handed"]] == ["dot"]

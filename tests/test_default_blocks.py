@@ -1,19 +1,16 @@
 """Block sizes where nothing is configured: what each rule of src/default_blocks.c gives."""
 
-import copy
 import json
 import re
 
+import kit
 import proof
 import pytest
-from pallasc import compile as compile_graph
 
 
 def bare(graph):
     """The document of a graph, without its configuration."""
-    document = copy.deepcopy(proof.document(graph))
-    document["config"] = {}
-    return document
+    return kit.document(graph) | {"config": {}}
 
 
 def resized(graph, extents):
@@ -24,7 +21,7 @@ def resized(graph, extents):
 
 def sizes(document, chip="v7x"):
     """The block sizes in force."""
-    return compile_graph(document, None, chip).plan["config"]["block_sizes"]
+    return kit.plan(document, chip)["config"]["block_sizes"]
 
 
 @pytest.mark.parametrize(
@@ -88,14 +85,14 @@ def test_long_rows_leave_room_for_fewer():
 def test_every_graph_is_served(graph, chip):
     """Something fits every chip, and no tile of a matmul's range is below 128."""
     document = bare(graph)
-    plan = compile_graph(document, None, chip).plan
+    plan = kit.plan(document, chip)
     assert plan["vmem"]["total"] <= plan["vmem"]["limit"]
 
 
 def test_what_is_refused_is_tried_smaller():
     """A chip of 6 MiB holds no tile of 1024 x 1024 and what it is made of."""
     target = {"base": "v7x", "name": "small", "vmem_bytes": 6 << 20}
-    plan = compile_graph(bare("matmul_4096"), None, target).plan
+    plan = kit.plan(bare("matmul_4096"), target)
     assert plan["config"]["block_sizes"] == [512, 512, 512]
     assert plan["vmem"]["total"] <= 6 << 20
 
@@ -103,6 +100,6 @@ def test_what_is_refused_is_tried_smaller():
 def test_they_are_said_and_can_be_given():
     """The sizes stand in the plan's configuration, and give the same kernel again."""
     document = bare("attention_b8_h32_s8192_d128")
-    found = compile_graph(document, None, "v7x")
-    again = compile_graph(document, found.plan["config"], "v7x")
+    found = kit.compiled(document, "v7x")
+    again = kit.compiled(document, "v7x", **found.plan["config"])
     assert again.source.split("def ", 1)[1] == found.source.split("def ", 1)[1]

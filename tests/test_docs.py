@@ -2,12 +2,19 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from kit import ROOT
+
+
+def check(tool):
+    command = [sys.executable, ROOT / "tools" / tool, "--check"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_every_diagnostic_code_is_listed():
-    command = [sys.executable, ROOT / "tools" / "diagnostics.py", "--check"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout
+    check("diagnostics.py")
+
+
+def test_keys_and_dtypes_are_listed():
+    check("tables.py")

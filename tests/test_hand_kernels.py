@@ -6,6 +6,9 @@ and reads of what nothing wrote; `execute` runs the text itself.
 
 import functools
 import itertools
+import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +17,11 @@ import ml_dtypes
 import numpy as np
 import pallasc
 import pytest
-from pallasc import aot, execute
+from pallasc import aot, execute, mesh
+from pallasc.errors import UsageError
+from pallasc.inputs import make_tensors
 from pallasc.lint import lint_module
+from pallasc.run import run_module
 from pallasc.simulate import interpret_params, simulate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -228,6 +234,71 @@ def test_ring_of_more_devices_than_there_are():
     ring = pallasc.compile((plain[1] + plain[2]).lstrip().replace("mesh ring 4", "mesh ring 64"))
     verdict = aot.compile_one(ring, "v6e", timeout=120, cache=False)
     assert (verdict.kind, verdict.message) == ("error", "UsageError: v6e:2x2 has 4 devices, not 64")
+
+
+def command(tmp_path, *arguments, **environment):
+    """A command of `python -m pallasc`, of the ring's module."""
+    module("ring_matmul").save(tmp_path / "ring.py")
+    run = [sys.executable, "-m", "pallasc", arguments[0], tmp_path / "ring.py", *arguments[1:]]
+    path = {"PYTHONPATH": str(ROOT / "python"), "PALLASC_CACHE": str(tmp_path)}
+    kept = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
+    env = {**kept, **path, **environment}
+    return subprocess.run(run, capture_output=True, text=True, timeout=300, env=env, check=False)
+
+
+def test_run_of_a_ring(tmp_path):
+    """On devices of the CPU, whose parts stand one behind the other."""
+    ran = command(tmp_path, "run", "--seed=3")
+    x, w = mesh_inputs(3)
+    outputs = executed("ring_matmul", x, w).reshape(4 * 512, 128)
+    lines = ran.stdout.splitlines()
+    assert ran.returncode == 0, ran.stderr
+    assert lines[0].startswith("ring_matmul on cpu, interpret mode: ")
+    assert lines[1:3] == ["  in  x: bfloat16[512, 256]", "  in  w: bfloat16[1024, 128]"]
+    told = re.fullmatch(r"  out out: float32\[2048, 128\]: min (\S+), max (\S+), mean .*", lines[3])
+    assert [float(x) for x in told.groups()] == pytest.approx([outputs.min(), outputs.max()])
+
+
+def mesh_inputs(seed):
+    """What `run` gives each of the ring's devices."""
+    x, w = make_tensors(mesh.whole_info(module("ring_matmul").info), seed)
+    return x.reshape(4, 128, 256), w.reshape(4, 256, 128)
+
+
+def test_run_of_a_ring_of_too_few_devices(tmp_path):
+    flags = "--xla_force_host_platform_device_count=2"
+    ran = command(tmp_path, "run", XLA_FLAGS=flags)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "pallasc: error: jax has 2 devices, not 4: have XLA_FLAGS say"
+        " --xla_force_host_platform_device_count=4 before jax starts\n"
+    )
+    arrays = [array.reshape(-1, array.shape[-1]) for array in mesh_inputs(0)]
+    with pytest.raises(UsageError, match="jax has 1 device, not 4: have XLA_FLAGS say"):
+        run_module(module("ring_matmul"), arrays)
+
+
+def test_a_ring_has_no_graph(tmp_path):
+    ran = command(tmp_path, "run", f"--graph={ROOT}/testdata/graphs/add.json")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "pallasc: error: --graph: no graph gives a module that runs on a mesh\n"
+
+
+def test_profile_of_a_ring(tmp_path):
+    """Of one device, and it says so."""
+    ran = command(tmp_path, "profile", "--json")
+    found = json.loads(ran.stdout)
+    assert ran.returncode == 1
+    assert found["errors"] == ["one of 4 devices is executed: copies between them take no time"]
+    (kernel,) = (facts for facts in found["kernels"].values() if facts["pallas"])
+    assert kernel["matmul_flops"] == 4 * 2 * 128 * 256 * 256  # whole tiles of the matrix unit
+    assert kernel["copied_bytes"]["hbm_to_vmem"] == 2 * 128 * 256 * 2
+
+
+def test_statements_of_a_ring(tmp_path):
+    ran = command(tmp_path, "profile", "--statements")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "ring.py: statements of a module that runs on a mesh" in ran.stderr
 
 
 # ---- a gather on SparseCores ---------------------------------------------------------------------

@@ -12,22 +12,15 @@ import functools
 import io
 import json
 import keyword
-import os
 import re
-import subprocess
-import sys
 import tokenize
-from pathlib import Path
 
+import kit
 import pytest
+from builder import Doc, G, f32, ref, sl, sym
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-ROOT = Path(__file__).resolve().parent.parent
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
-
-sys.path.insert(0, str(ROOT / "python"))
-from pallasc.lint import lint_module  # noqa: E402
+from pallasc.lint import lint_module
 
 HOSTILE = {
     "newline": "x\nimport os",
@@ -125,108 +118,54 @@ MODULE_NAMES = (
 # ---- documents, and names to change in them
 
 
-def graph(name):
-    return json.loads((ROOT / "testdata" / "graphs" / f"{name}.json").read_text())
-
-
 def everything():
     """A small document with a string in each place where the format has one."""
-    f32 = {"dtype": "float32", "shape": ["u0", 128]}
-    loc = {"file": "k.py", "line": 3, "code": "s = exp(x)"}
-    host = {"dtype": "float32", "shape": [256, 128]}
-    tile = [{"sym": "u0"}, {"slice": [None, None, None]}]
+    tile, scalar, number = f32("u0", 128), f32(), sym(None)
+    loc, index = {"file": "k.py", "line": 3, "code": "s = exp(x)"}, [sym("u0"), sl()]
+    config = {"block_sizes": [128], "pallas_loop_type": "fori_loop", "rows": 64}
+    doc = Doc(config, name="everything", tunables={"rows": {"default": 64, "choices": [32, 64]}})
+    doc.raw["returns"] = [{"tensor": "result", "shape": [256, 128]}]
+    doc.tensor("first", "input", "float32", [2, 128, 128])
+    doc.tensor("first_flat", "view", "float32", [256, 128], of="first")
+    doc.tensor("second", "input", "float32", [512, 128])
+    doc.tensor("result", "output", "float32", [2, 128, 128])
+    doc.tensor("result_flat", "view", "float32", [256, 128], of="result")
+    doc.scalar("scale", "float32").scalar("half", "float32", 0.5)
+    doc.block(256, "tile_m", size="rows").block(512, "tile_n")
 
-    def node(name, target, args, meta=None, **extra):
-        made = {"name": name, "target": target, "args": args, **extra}
-        return {**made, "meta": meta} if meta else made
+    def located(g, **fields):
+        """Says where the last node of a graph comes from."""
+        g.raw["nodes"][-1]["loc"] = loc | fields
 
-    inner = [
-        {"name": "acc", "op": "placeholder", "meta": f32},
-        {"name": "offset", "op": "placeholder", "meta": {"sym": None}},
-        node("y_host", "tile.host_tensor", ["second"], {"dtype": "float32", "shape": [512, 128]}),
-        node(
-            "part",
-            "tile.load",
-            [{"ref": "y_host"}, [{"sym": "u1"}, {"slice": [None, None, None]}]],
-            {"dtype": "float32", "shape": ["u1", 128]},
-            loc={**loc, "code": "y[tile_n, :]", "line": 4},
-        ),
-        node(
-            "kept",
-            "aten.sum.dim_IntList",
-            [{"ref": "part"}, [0]],
-            {"dtype": "float32", "shape": [128]},
-        ),
-        node("acc_1", "aten.add.Tensor", [{"ref": "acc"}, {"ref": "kept"}], f32),
-        {"name": "output", "op": "output", "args": [[{"ref": "acc_1"}]]},
-    ]
-    root = [
-        node("x_host", "tile.host_tensor", ["first_flat"], host),
-        node("row", "tile.load", [{"ref": "x_host"}, tile], f32, loc={**loc, "line": 2}),
-        node("expo", "aten.exp.default", [{"ref": "row"}], f32, loc=loc),
-        node("start", "tile.begin", [{"sym": "u0"}], {"sym": None}),
-        node(
-            "loop",
-            "tile.for_loop",
-            [0, [0], [512], [{"ref": "expo"}, {"ref": "start"}]],
-            {"tuple": [f32]},
-        ),
-        node("sum", "getitem", [{"ref": "loop"}, 0], f32),
-        node("factor", "tile.scalar", ["scale"], {"dtype": "float32", "shape": []}),
-        node("fixed", "tile.scalar", ["half"], {"dtype": "float32", "shape": []}),
-        node("scaled", "aten.mul.Tensor", [{"ref": "sum"}, {"ref": "factor"}], f32),
-        node("halved", "aten.mul.Tensor", [{"ref": "scaled"}, {"ref": "fixed"}], f32),
-        node("soft", "aten.gelu.default", [{"ref": "halved"}], f32, kwargs={"approximate": "none"}),
-        node("out_host", "tile.host_tensor", ["result_flat"], host),
-        node("store", "tile.store", [{"ref": "out_host"}, tile, {"ref": "soft"}]),
-        {"name": "output", "op": "output", "args": [[]]},
-    ]
-    return {
-        "format": "fxtile",
-        "version": 1,
-        "name": "everything",
-        "tensors": [
-            {"name": "first", "role": "input", "dtype": "float32", "shape": [2, 128, 128]},
-            {
-                "name": "first_flat",
-                "role": "view",
-                "of": "first",
-                "dtype": "float32",
-                "shape": [256, 128],
-            },
-            {"name": "second", "role": "input", "dtype": "float32", "shape": [512, 128]},
-            {"name": "result", "role": "output", "dtype": "float32", "shape": [2, 128, 128]},
-            {
-                "name": "result_flat",
-                "role": "view",
-                "of": "result",
-                "dtype": "float32",
-                "shape": [256, 128],
-            },
-        ],
-        "scalars": [
-            {"name": "scale", "dtype": "float32"},
-            {"name": "half", "dtype": "float32", "value": 0.5},
-        ],
-        "returns": [{"tensor": "result", "shape": [256, 128]}],
-        "block_sizes": [
-            {"id": 0, "symbol": "u0", "name": "tile_m", "extent": 256, "size": "rows"},
-            {"id": 1, "symbol": "u1", "name": "tile_n", "extent": 512},
-        ],
-        "tunables": {"rows": {"default": 64, "choices": [32, 64]}},
-        "graphs": [
-            {"id": 0, "kind": "for_loop", "block_ids": [1], "carried": [[0, 0]], "nodes": inner},
-            {"id": 1, "kind": "root", "grid": [0], "nodes": root},
-        ],
-        "config": {"block_sizes": [128], "pallas_loop_type": "fori_loop", "rows": 64},
-    }
+    loop, g = G(0, "for_loop", block_ids=[1], carried=[[0, 0]]), G(1, grid=[0])
+    acc, _ = loop.arg(tile, "acc"), loop.arg(number, "offset")
+    place = loop.host("second", name="y_host"), [sym("u1"), sl()]
+    part = loop.call("tile.load", *place, meta=f32("u1", 128), name="part")
+    located(loop, code="y[tile_n, :]", line=4)
+    kept = loop.call("aten.sum.dim_IntList", part, [0], meta=f32(128), name="kept")
+    loop.out(loop.call("aten.add.Tensor", acc, kept, meta=tile, name="acc_1"))
+    g.call("tile.load", g.host("first_flat", name="x_host"), index, meta=tile, name="row")
+    located(g, line=2)
+    first = g.call("aten.exp.default", ref("row"), meta=tile, name="expo")
+    located(g)
+    start = g.call("tile.begin", sym("u0"), meta=number, name="start")
+    bounds, metas = ([0], [512]), {"tuple": [tile]}
+    sums = g.call("tile.for_loop", 0, *bounds, [first, start], meta=metas, name="loop")
+    value = g.call("getitem", sums, 0, meta=tile, name="sum")
+    factors = [g.call("tile.scalar", "scale", meta=scalar, name="factor")]
+    factors += [g.call("tile.scalar", "half", meta=scalar, name="fixed")]
+    for name, factor in zip(("scaled", "halved"), factors, strict=True):
+        value = g.call("aten.mul.Tensor", value, factor, meta=tile, name=name)
+    value = g.call("aten.gelu.default", value, meta=tile, name="soft", approximate="none")
+    g.call("tile.store", g.host("result_flat", name="out_host"), index, value, name="store")
+    return doc.add(loop, g.out())
 
 
 BASES = {
     "everything": everything(),
-    "attention": graph("attention"),
-    "causal": graph("causal_attention"),
-    "softmax": graph("softmax_two_pass_odd"),
+    "attention": kit.document("attention"),
+    "causal": kit.document("causal_attention"),
+    "softmax": kit.document("softmax_two_pass_odd"),
 }
 
 
@@ -367,8 +306,8 @@ def hostile_and_twin(base, kind, text):
 
 @functools.lru_cache(maxsize=64)
 def run(text, *options):
-    command = [PALLASC, *options, "-"]
-    return subprocess.run(command, input=text.encode(), capture_output=True, timeout=60)
+    text = text.encode() if isinstance(text, str) else text
+    return kit.run(*options, "-", text=text, encoding=None)
 
 
 def dumps(doc):
@@ -394,13 +333,13 @@ def assert_safe_for_terminals(data, newline=True):
 
 
 def assert_refused(result):
-    assert result.returncode == 1, result.stderr[:500]
-    assert result.stdout == b""
-    assert b": error: " in result.stderr
-    assert len(result.stderr) < 200_000
-    assert_safe_for_terminals(result.stderr)
+    assert result.status == 1, result.err[:500]
+    assert result.out == b""
+    assert b": error: " in result.err
+    assert len(result.err) < 200_000
+    assert_safe_for_terminals(result.err)
     for word in (b"AddressSanitizer", b"runtime error", b"please report"):
-        assert word not in result.stderr
+        assert word not in result.err
 
 
 # ---- comparing trees
@@ -576,15 +515,15 @@ def lint_codes(text):
 def assert_same_as_twin(base, kind, text, may_refuse):
     documents = hostile_and_twin(base, kind, text)
     result = run(dumps(documents[0]))
-    if result.returncode != 0:
-        assert may_refuse, result.stderr.decode()[:500]
+    if result.status != 0:
+        assert may_refuse, result.err.decode()[:500]
         assert_refused(result)
         return False
-    assert_safe_for_terminals(result.stderr)
+    assert_safe_for_terminals(result.err)
     twin = run(dumps(documents[1]))
-    assert twin.returncode == 0, twin.stderr
-    assert_plain_text(result.stdout)
-    texts = [x.decode("ascii") for x in (result.stdout, twin.stdout)]
+    assert twin.status == 0, twin.err
+    assert_plain_text(result.out)
+    texts = [x.decode("ascii") for x in (result.out, twin.out)]
     trees = [tree_of(x) for x in texts]
     Comparison([doc["name"] for doc in documents]).modules(*trees)
     assert_info(*trees, documents)
@@ -606,7 +545,7 @@ def assert_same_as_twin(base, kind, text, may_refuse):
 def test_the_twins_are_served(base, kind):
     """What the others compare with compiles, whatever the plain names are."""
     documents = hostile_and_twin(BASES[base], kind, "other")
-    assert run(dumps(documents[1])).returncode == 0
+    assert run(dumps(documents[1])).status == 0
     assert assert_same_as_twin(BASES[base], kind, "other", may_refuse=False)
 
 
@@ -667,8 +606,8 @@ def test_names_that_come_out_alike_stay_apart(names, kind):
             KINDS[kind](doc, lambda i, old, table=table: table[i] if i < 4 else f"other_{kind}_{i}")
             documents.append(doc)
         results = [run(dumps(doc)) for doc in documents]
-        assert [result.returncode for result in results] == [0, 0], results[0].stderr
-        trees = [tree_of(result.stdout.decode()) for result in results]
+        assert [result.status for result in results] == [0, 0], results[0].err
+        trees = [tree_of(result.out.decode()) for result in results]
         Comparison([doc["name"] for doc in documents]).modules(*trees)
 
 
@@ -685,8 +624,8 @@ def test_all_kinds_at_once():
 
                 KINDS[kind](doc, change)
         results = [run(dumps(doc)) for doc in documents]
-        assert [result.returncode for result in results] == [0, 0], results[0].stderr[:300]
-        trees = [tree_of(result.stdout.decode()) for result in results]
+        assert [result.status for result in results] == [0, 0], results[0].err[:300]
+        trees = [tree_of(result.out.decode()) for result in results]
         Comparison([doc["name"] for doc in documents]).modules(*trees)
 
 
@@ -833,7 +772,7 @@ def test_keys(place):
     """A key that the format does not have is refused, and one that starts with x_ is nothing."""
     base = {**BASES["everything"], "annotations": {}}
     plain = run(dumps(base))
-    assert plain.returncode == 0, plain.stderr
+    assert plain.status == 0, plain.err
     for text in HOSTILE.values():
         doc = copy.deepcopy(base)
         inner = doc
@@ -845,7 +784,7 @@ def test_keys(place):
             continue
         del inner[text]
         inner["x_" + text] = text
-        assert run(dumps(doc)).stdout == plain.stdout, text[:40]
+        assert run(dumps(doc)).out == plain.out, text[:40]
 
 
 def test_a_string_with_a_nul_is_refused():
@@ -858,9 +797,7 @@ def test_a_string_with_a_nul_is_refused():
 def test_bytes_that_are_no_utf8_are_refused():
     text = dumps(BASES["everything"]).encode()
     for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80", b"\xe2\x80"):
-        command = [PALLASC, "-"]
-        result = subprocess.run(command, input=text.replace(b"tile_m", bad), capture_output=True)
-        assert_refused(result)
+        assert_refused(run(text.replace(b"tile_m", bad)))
 
 
 def test_lone_surrogates_are_refused():
@@ -876,11 +813,11 @@ NUMBERS += ['{"float": "inf"}', '{"float": "-inf"}', '{"float": "nan"}']
 def test_numbers_are_literals(number):
     text = dumps(BASES["everything"]).replace('"value": 0.5', f'"value": {number}')
     result = run(text)
-    if result.returncode:
+    if result.status:
         assert_refused(result)
     else:
-        assert_plain_text(result.stdout)
-        tree_of(result.stdout.decode())
+        assert_plain_text(result.out)
+        tree_of(result.out.decode())
 
 
 # ---- other inputs, other outputs
@@ -888,15 +825,15 @@ def test_numbers_are_literals(number):
 
 @pytest.mark.parametrize("field", ["name", "device_kind", "topology"])
 def test_strings_of_a_target_file(tmp_path, field):
-    plain = run(dumps(BASES["everything"])).stdout.decode()
+    plain = run(dumps(BASES["everything"])).out.decode()
     for text in HOSTILE.values():
         (tmp_path / "chip.json").write_text(dumps({"base": "v6e", field: text}))
         result = run(dumps(BASES["everything"]), f"--target={tmp_path / 'chip.json'}")
-        if result.returncode:
+        if result.status:
             assert_refused(result)
             continue
-        assert_plain_text(result.stdout)
-        trees = [tree_of(x) for x in (result.stdout.decode(), plain)]
+        assert_plain_text(result.out)
+        trees = [tree_of(x) for x in (result.out.decode(), plain)]
         assert len(trees[0].body) == len(trees[1].body), "statements were added"
         for x, y in zip(*(tree.body for tree in trees), strict=True):
             assert type(x) is type(y)
@@ -916,14 +853,14 @@ def test_other_outputs(output, kind):
         hostile, _ = hostile_and_twin(BASES["everything"], kind, text)
         options = {"explain": ["--explain", "--emit=none"], "verbose": ["-v", "--emit=none"]}
         result = run(dumps(hostile), *options.get(output, [f"--emit={output}"]))
-        assert result.returncode == 0, result.stderr
+        assert result.status == 0, result.err
         if output in ("json", "plan"):
-            json.loads(result.stdout)
+            json.loads(result.out)
         if output in ("json", "plan", "dot"):  # for programs: as JSON has it, but no controls
-            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", result.stdout.decode())
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", result.out.decode())
         else:
-            assert_safe_for_terminals(result.stdout)
-        assert_safe_for_terminals(result.stderr)
+            assert_safe_for_terminals(result.out)
+        assert_safe_for_terminals(result.err)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -933,11 +870,11 @@ def test_the_graph_survives_a_round_trip(name):
     for kind in ("tensor", "scalar", "block_name", "file", "code"):
         doc = hostile_and_twin(doc, kind, HOSTILE[name] + kind)[0]
     passes = run(dumps(doc), "--emit=json")
-    assert passes.returncode == 0, passes.stderr
-    again = json.loads(passes.stdout)
+    assert passes.status == 0, passes.err
+    again = json.loads(passes.out)
     assert [t["name"] for t in again["tensors"]] == [t["name"] for t in doc["tensors"]]
     assert [b["name"] for b in again["block_sizes"]] == [b["name"] for b in doc["block_sizes"]]
-    assert run(passes.stdout.decode()).stdout == run(dumps(doc)).stdout
+    assert run(passes.out.decode()).out == run(dumps(doc)).out
 
 
 def test_diagnostics_of_hostile_text_are_safe():
@@ -949,11 +886,11 @@ def test_diagnostics_of_hostile_text_are_safe():
         nodes(doc)[5]["meta"]["dtype"] = "int32"  # named in the message
         for form in ("text", "json"):
             result = run(dumps(doc), f"--diagnostics={form}", "--emit=none", "--color=never")
-            assert result.returncode == 1
-            assert_safe_for_terminals(result.stderr)
-            assert len(result.stderr) < 50_000 or form == "json"
+            assert result.status == 1
+            assert_safe_for_terminals(result.err)
+            assert len(result.err) < 50_000 or form == "json"
             if form == "json":
-                for line in result.stderr.decode().split("\n")[:-1]:
+                for line in result.err.decode().split("\n")[:-1]:
                     json.loads(line)
 
 
@@ -975,8 +912,8 @@ def test_file_names_and_options_are_safe():
             ["-o", f"/nowhere/{text}"],
         ):
             result = run(dumps(BASES["softmax"]), *options)
-            assert_safe_for_terminals(result.stderr)
-            assert_safe_for_terminals(result.stdout)
+            assert_safe_for_terminals(result.err)
+            assert_safe_for_terminals(result.out)
 
 
 # ---- random text
@@ -1005,6 +942,6 @@ def test_random_names_for_all_nodes(texts):
         node_names(doc, lambda i, old, table=table: table[i])
         documents.append(doc)
     results = [run(dumps(doc)) for doc in documents]
-    assert [result.returncode for result in results] == [0, 0], results[0].stderr
-    trees = [tree_of(result.stdout.decode("ascii")) for result in results]
+    assert [result.status for result in results] == [0, 0], results[0].err
+    trees = [tree_of(result.out.decode("ascii")) for result in results]
     Comparison([doc["name"] for doc in documents]).modules(*trees)

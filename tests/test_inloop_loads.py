@@ -2,9 +2,9 @@
 
 import re
 
+import kit
 import proof
 import pytest
-from pallasc import compile as compile_graph
 
 # (Q loaded before the loop, Q loaded in it): an even size, and a ragged one of head dim 64
 PAIRS = (
@@ -16,7 +16,7 @@ PAIRS = (
 def text(graph, loop, chip, **config):
     """The module without comments, of the graph as if it were called `kernel`."""
     document = {**proof.document(graph), "name": "kernel"}
-    source = compile_graph(document, {**proof.LOOPS[loop], **config}, chip).source
+    source = kit.compiled(document, chip, **proof.LOOPS[loop], **config).source
     return re.sub(r"\n *#.*", "", source)
 
 

@@ -2,12 +2,13 @@
 
 import re
 
+import kit
 import pytest
 import simulated
 from builder import Doc, G, dt, f32, sym, t
+from kit import plan
 from pallasc import aot
 from pallasc import compile as compile_graph
-from pallasc.errors import CompileError
 
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
 
@@ -58,12 +59,8 @@ class Kernel:
         return self.doc.add(*self.loops, self.g)
 
 
-def plan(document, target="v6e", **config):
-    return compile_graph(document, config, target).plan
-
-
 def operand(found, name):
-    return next(o for o in found["operands"] if o["ref"] == name)
+    return kit.by_ref(found["operands"])[name]
 
 
 def wrong(document, target="v6e", **config):
@@ -76,10 +73,8 @@ def wrong(document, target="v6e", **config):
     ]
 
 
-def refusal(document, target="v6e", **config):
-    with pytest.raises(CompileError) as refused:
-        compile_graph(document, config, target)
-    return refused.value.diagnostics[0]
+def refusal(document, **config):
+    return kit.refusal(document, **config)[0]
 
 
 U0, U1 = sym("u0"), sym("u1")

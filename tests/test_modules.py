@@ -3,6 +3,7 @@
 import json
 import re
 
+import kit
 import modules
 import printed
 import pytest
@@ -46,7 +47,7 @@ def test_what_changed_is_printed(tmp_path, monkeypatch, capsys):
 
 
 def test_this_tree_prints_what_this_tree_prints(capsys):
-    text = (modules.ROOT / "testdata" / "graphs" / "add.json").read_text()
+    text = kit.text("add")
     case = modules.named(text, '{"block_sizes": [64, 128]}', "v7x")
     wrong = modules.named(text, '{"block_sizes": "x"}', "v7x")
     assert re.fullmatch(r"add-block_sizes=\[64,128\]-[0-9a-f]{8}@v7x", case.name)
@@ -54,7 +55,7 @@ def test_this_tree_prints_what_this_tree_prints(capsys):
     assert modules.entry(good) == modules.digest(good.text)
     assert modules.entry(refused) == f"refused {modules.digest(refused.text)}"
     assert "expected a list" in refused.text
-    assert modules.compare(modules.ROOT, [case, wrong], 3) == 0
+    assert modules.compare(kit.ROOT, [case, wrong], 3) == 0
     assert "2 equal, 0 renamed, 0 different" in capsys.readouterr().out
 
 

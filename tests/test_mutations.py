@@ -3,24 +3,19 @@
 `make mutations` draws many more, for a build that checks itself.
 """
 
-import json
-import os
-from pathlib import Path
-
+import kit
 import mutations
 import pallasc
 import pytest
+from builder import Doc, G, f32, ref, sl, sym
 from simulated import wrong
 
-ROOT = Path(__file__).resolve().parent.parent
-PALLASC = Path(os.environ.get("PALLASC", ROOT / "pallasc")).resolve()
 SAMPLE = 1000
-TILE = {"dtype": "float32", "shape": ["u0", 128]}
-HOST = {"dtype": "float32", "shape": [256, 128]}
+TILE = f32("u0", 128)
 
 
 def test_sample():
-    counts, broken = mutations.run(PALLASC, range(SAMPLE))
+    counts, broken = mutations.run(range(SAMPLE))
     assert broken == {}
     assert counts[0] >= SAMPLE // 10 and counts[1] >= SAMPLE // 2
 
@@ -38,32 +33,14 @@ def test_the_same_number_gives_the_same_document():
 
 def storing(value, before=(), dtype="float32"):
     """A kernel over a tensor changed in place: it is filled, loaded, and `value` is stored."""
-    tile = [{"sym": "u0"}, {"slice": [None, None, None]}]
-    nodes = [
-        {"name": "x", "target": "tile.host_tensor", "args": ["x"], "meta": HOST},
-        {"name": "t", "target": "tile.load", "args": [{"ref": "x"}, tile], "meta": TILE},
-        *before,
-        {
-            "name": "out",
-            "target": "tile.host_tensor",
-            "args": ["out"],
-            "meta": {**HOST, "dtype": dtype},
-        },
-        {"name": "store", "target": "tile.store", "args": [{"ref": "out"}, tile, value]},
-        {"name": "output", "op": "output", "args": [[]]},
-    ]
-    return {
-        "format": "fxtile",
-        "version": 1,
-        "name": "k",
-        "tensors": [
-            {"name": "x", "role": "input", **HOST},
-            {"name": "out", "role": "output", **HOST, "dtype": dtype, "init": 0},
-        ],
-        "block_sizes": [{"id": 0, "symbol": "u0", "name": "m", "extent": 256}],
-        "graphs": [{"id": 0, "kind": "root", "grid": [0], "nodes": nodes}],
-        "config": {"block_sizes": [64]},
-    }
+    doc = Doc({"block_sizes": [64]}, name="k", scalars=None).block(256, "m")
+    doc.tensor("x", "input", "float32", [256, 128])
+    doc.tensor("out", "output", dtype, [256, 128], init=0)
+    g, index = G(0, grid=[0]), [sym("u0"), sl()]
+    g.call("tile.load", g.host("x", name="x"), index, meta=TILE, name="t")
+    g.raw["nodes"] += before
+    g.call("tile.store", g.host("out", name="out"), index, value, name="store")
+    return doc.add(g.out())
 
 
 SIZE = {"name": "v", "target": "tile.block_size", "args": [{"sym": "u0"}], "meta": {"sym": "u0"}}
@@ -110,7 +87,7 @@ def test_a_number_is_planned_for_every_chip(chip):
 
 
 def test_one_output_for_two_arguments_leaves_the_other_undefined():
-    document = json.loads((ROOT / "testdata" / "graphs" / "softmax_two_pass.json").read_text())
+    document = kit.document("softmax_two_pass")
     document["graphs"][0]["carried"] = [[0, 1], [1, 1]]
     with pytest.raises(pallasc.CompileError, match="a loop result that is not carried"):
         pallasc.compile(document)
@@ -120,35 +97,19 @@ def test_an_error_after_a_pass_points_into_the_document():
     """`dce` drops a graph before the one that is refused."""
     document = storing({"ref": "t"})
     graph = document["graphs"][0]
-    graph["nodes"][3:3] = [
-        {
-            "name": "s",
-            "target": "aten.sort.default",
-            "args": [{"ref": "t"}],
-            "meta": {"tuple": [TILE, {**TILE, "dtype": "int32"}]},
-        },
-        {"name": "g", "target": "getitem", "args": [{"ref": "s"}, 0], "meta": TILE},
-    ]
+    more = G(0)
+    both = {"tuple": [TILE, {**TILE, "dtype": "int32"}]}
+    two = more.call("aten.sort.default", ref("t"), meta=both, name="s")
+    value = more.call("getitem", two, 0, meta=TILE)
+    graph["nodes"][3:3] = more.raw["nodes"]
     store = next(n for n in graph["nodes"] if n["name"] == "store")
-    store["args"][2] = {"ref": "g"}
-    unused = {
-        "id": 5,
-        "kind": "for_loop",
-        "block_ids": [1],
-        "nodes": [{"name": "output", "op": "output", "args": [[]]}],
-    }
-    graph["nodes"].insert(
-        0,
-        {
-            "name": "idle",
-            "target": "tile.for_loop",
-            "args": [5, [0], [256], []],
-            "meta": {"tuple": []},
-        },
-    )
+    store["args"][2] = value
+    idle = G(0)
+    idle.call("tile.for_loop", 5, [0], [256], [], meta={"tuple": []}, name="idle")
+    graph["nodes"][0:0] = idle.raw["nodes"]
     document["block_sizes"].append({"id": 1, "symbol": "u1", "extent": 256})
     document["config"]["block_sizes"] = [64, 64]
-    document["graphs"].insert(0, unused)
+    document["graphs"].insert(0, G(5, "for_loop", block_ids=[1]).out().raw)
     with pytest.raises(pallasc.CompileError) as error:
         pallasc.compile(document)
     place = next(i for i, n in enumerate(graph["nodes"]) if n["name"] == "s")
@@ -158,8 +119,7 @@ def test_an_error_after_a_pass_points_into_the_document():
 @pytest.mark.parametrize("chip", ["v4", "v5e", "v5p", "v6e", "v7x"])
 def test_a_rounded_number_beside_rolled_rows_is_planned(chip):
     """The VMEM model asked what the number was computed from."""
-    path = ROOT / "testdata" / "coverage" / "graphs" / "rolled_rms_norm_odd.json"
-    document = json.loads(path.read_text())
+    document = kit.document("rolled_rms_norm_odd")
     (node,) = (n for n in document["graphs"][0]["nodes"] if n["name"] == "convert_element_type_2")
     node["args"][0], node["meta"]["shape"] = {"sym": "cdiv(100, u1)"}, []
     assert pallasc.compile(document, target=chip).source

@@ -2,30 +2,24 @@
 
 import copy
 import json
-import os
-import subprocess
 
-import proof
+import kit
 import pytest
 
-PALLASC = os.environ.get("PALLASC", str(proof.ROOT / "pallasc"))
+
+def run(graph, blocks=(1, 128, 128), target="v6e", **config):
+    """(the document after the pass, what is said of it)."""
+    passes, config = "--passes=inloop_loads,orient", {"block_sizes": blocks, **config}
+    found = kit.emitted("json", graph, passes, target=target, **config)
+    return json.loads(found.out), found.err
 
 
-def run(document, *options):
-    command = [PALLASC, "--emit=json", "--passes=inloop_loads,orient", "--explain", *options, "-"]
-    done = subprocess.run(command, input=json.dumps(document), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), done.stderr
-
-
-def turned(document, blocks=(1, 128, 128), choice="on"):
-    settings = (f"block_sizes={list(blocks)}", f"pallas_transposed_scores={choice}")
-    return run(document, *(f"--set={setting}" for setting in settings))
+def turned(graph, blocks=(1, 128, 128)):
+    return run(graph, blocks, pallas_transposed_scores="on")
 
 
 def nodes(document, kind):
-    graph = next(g for g in document["graphs"] if g["kind"] == kind)
-    return {node["name"]: node for node in graph["nodes"]}
+    return {node["name"]: node for node in kit.nodes(document, kind)}
 
 
 def shape(node):
@@ -41,7 +35,7 @@ def references(node):
 
 
 def test_attention_turns_as_a_whole():
-    document, said = turned(proof.document("attention"))
+    document, said = turned("attention")
     loop, root = nodes(document, "for_loop"), nodes(document, "root")
     assert "orient: 'bmm' is computed transposed" in said
     assert shape(loop["bmm"]) == ["u0", "u2", "u1"]
@@ -67,7 +61,7 @@ def test_attention_turns_as_a_whole():
 
 
 def test_an_index_along_the_columns_is_made_along_sublanes():
-    document, _ = turned(proof.document("causal_attention"))
+    document, _ = turned("causal_attention")
     loop = nodes(document, "for_loop")
     assert shape(loop["visible"]) == ["u3", "u1"]
     assert [shape(loop[name]) for name in references(loop["visible"])] == [[1, "u1"], ["u3", 1]]
@@ -75,29 +69,27 @@ def test_an_index_along_the_columns_is_made_along_sublanes():
 
 
 def test_the_turned_document_is_as_good_as_the_first():
-    document, _ = turned(proof.document("causal_attention"))
+    document, _ = turned("causal_attention")
     again, said = turned(document)
     assert "transposed" not in said  # nothing is reduced along rows any more
     assert again["graphs"] == document["graphs"]
 
 
 def test_off_and_sizes_that_do_not_fill_registers():
-    graph = proof.document("attention")
-    before, _ = run(graph, "--set=block_sizes=[1,128,128]", "--set=pallas_transposed_scores=off")
+    before, _ = run("attention", pallas_transposed_scores="off")
     assert shape(nodes(before, "for_loop")["bmm"]) == ["u0", "u1", "u2"]
     for blocks, why in (
         ((1, 64, 128), "64 rows are no multiple of 128 lanes"),
         ((1, 128, 16), "16 columns are no multiple of 32 sublanes"),
     ):
-        document, said = turned(graph, blocks)
+        document, said = turned("attention", blocks)
         assert why in said
         assert shape(nodes(document, "for_loop")["bmm"]) == ["u0", "u1", "u2"]
 
 
 def edited(edit):
-    document = copy.deepcopy(proof.document("attention"))
-    loop = next(g for g in document["graphs"] if g["kind"] == "for_loop")
-    edit(loop["nodes"])
+    document = kit.document("attention")
+    edit(next(g["nodes"] for g in document["graphs"] if g["kind"] == "for_loop"))
     return document
 
 
@@ -149,15 +141,14 @@ def test_what_speaks_against_it(edit, why):
 
 @pytest.mark.parametrize(("chip", "on"), [("v7x", True), ("v5e", False)])
 def test_auto_is_the_chips(chip, on):
-    graph = proof.document("attention")
-    document, _ = run(graph, "--set=block_sizes=[1,128,128]", f"--target={chip}")
+    document, _ = run("attention", target=chip)
     assert (shape(nodes(document, "for_loop")["bmm"]) == ["u0", "u2", "u1"]) == on
 
 
 @pytest.mark.parametrize("name", ["attention_dkdv", "causal_attention_dkdv"])
 def test_loaded_vectors_of_rows_turn_their_tile_and_swaps_of_it_vanish(name):
     """lse and delta lie in lanes: as columns they would be transposed in each step."""
-    document, said = turned(proof.document(name), (1, 128, 128))
+    document, said = turned(name)
     loop = nodes(document, "for_loop")
     assert "orient: 'scores' is computed transposed" in said
     for value in ("scores", "dp", "exp2", "ds"):
@@ -172,7 +163,7 @@ def test_loaded_vectors_of_rows_turn_their_tile_and_swaps_of_it_vanish(name):
 
 
 def test_vectors_that_do_not_move_with_the_loop_turn_it_too():
-    document, said = turned(proof.document("attention_dq"), (1, 128, 128))
+    document, said = turned("attention_dq")
     loop, root = nodes(document, "for_loop"), nodes(document, "root")
     assert "orient: 'scores' is computed transposed" in said
     assert shape(loop["lse_m_lanes"]) == ["u0", 1, "u1"]
@@ -183,6 +174,5 @@ def test_vectors_that_do_not_move_with_the_loop_turn_it_too():
 @pytest.mark.parametrize(("name", "on"), [("attention_dkdv", True), ("attention_dq", False)])
 def test_a_small_mxu_turns_what_is_only_wanted_swapped(name, on):
     """dq would be turned back at each grid point, with nothing saved in its matmul."""
-    settings = ("--set=block_sizes=[1,128,128]", "--target=v5e")
-    _, said = run(proof.document(name), *settings)
+    _, said = run(name, target="v5e")
     assert ("'scores' is computed transposed" in said) == on, said

@@ -1,14 +1,11 @@
 """README.md and the other pages: excerpts are real, links lead somewhere, pins are in force."""
 
-import os
 import re
-import subprocess
-from pathlib import Path
 
+import kit
 import pytest
+from kit import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
 README = (ROOT / "README.md").read_text()
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -19,7 +16,7 @@ def blocks(language):
 
 def test_the_nodes_are_those_of_the_graph():
     (text,) = blocks("json")
-    graph = (ROOT / "testdata" / "graphs" / "attention.json").read_text()
+    graph = kit.text("attention")
     for line in text.splitlines():
         assert f"   {line}\n" in graph
 
@@ -30,8 +27,7 @@ def bare_lines(text):
 
 def test_the_lines_are_those_of_the_kernel():
     (text,) = blocks("python")
-    graph = ROOT / "testdata" / "graphs" / "attention.json"
-    kernel = subprocess.run([PALLASC, graph], capture_output=True, text=True, check=True).stdout
+    kernel = kit.accepted(kit.path("attention")).out
     # The page's excerpt stands at the margin.
     assert "\n".join(bare_lines(text)) in "\n".join(bare_lines(kernel))
 

@@ -1,47 +1,31 @@
 """--emit=plan says what docs/plan.md promises, and --emit=report fits a terminal."""
 
 import json
-import os
-import pathlib
 import re
-import subprocess
 
+import kit
 import pytest
+from kit import by_ref
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-GRAPHS = ROOT / "testdata" / "graphs"
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
-NAMES = sorted(p.stem for p in GRAPHS.glob("*.json"))
+NAMES = sorted(p.stem for p in kit.GRAPHS.glob("*.json"))
 LOOP_TYPES = ["unroll", "fori_loop", "emit_pipeline"]
 
 
-def run(*args, text=None):
-    return subprocess.run([PALLASC, *args], input=text, cwd=GRAPHS, capture_output=True, timeout=60)
+def emit(what, name, *options, **config):
+    return kit.emitted(what, name, *options, **config).out
 
 
-def emit(what, name, *args):
-    result = run(f"--emit={what}", "--target=v6e", f"{name}.json", *args)
-    assert result.returncode == 0, result.stderr.decode()
-    return result.stdout.decode("utf-8")
+def plan(name, *options, **config):
+    return json.loads(emit("plan", name, *options, **config))
 
 
-def plan(name, *args):
-    return json.loads(emit("plan", name, *args))
-
-
-ONE_STEP = "pallas_emit_pipeline_group_size=1"
+ONE_STEP = {"pallas_emit_pipeline_group_size": 1}
 
 
 def attention(loop_type, copies="on"):
     """The plan with windows copied in the loop; by itself, it takes resident blocks here."""
-    keys = [f"pallas_loop_type={loop_type}", f"pallas_fori_dma={copies}", ONE_STEP]
-    return plan("attention", *(f"--set={key}" for key in keys))
-
-
-def by_ref(items):
-    refs = {item["ref"]: item for item in items}
-    assert len(refs) == len(items)
-    return refs
+    keys = {"pallas_loop_type": loop_type, "pallas_fori_dma": copies, **ONE_STEP}
+    return plan("attention", **keys)
 
 
 # ---- attention, block sizes 1, 128, 128 of q, k, v [4, 512, 128] -------------------------------
@@ -200,9 +184,8 @@ def test_attention_unroll():
 
 
 def test_attention_values():
-    switches = ("pallas_pre_broadcast=off", "pallas_transposed_scores=off")
-    settings = ("pallas_loop_type=fori_loop", *switches)
-    p = plan("attention", *(f"--set={setting}" for setting in settings))
+    switches = {"pallas_pre_broadcast": "off", "pallas_transposed_scores": "off"}
+    p = plan("attention", pallas_loop_type="fori_loop", **switches)
     values = {(v["graph"], v["node"]): v for v in p["values"]}
     assert values[0, "bmm"]["transpose_b"] and not values[0, "bmm"]["transpose_a"]
     assert (values[0, "m_new"]["form"], values[0, "m_new"]["shape"]) == ("column", [1, 128, 1])
@@ -214,7 +197,7 @@ def test_attention_values():
 
 @pytest.mark.parametrize("loop_type", ["fori_loop", "emit_pipeline"])
 def test_tail(loop_type):
-    p = plan("attention_b1_h2_s421_d128", f"--set=pallas_loop_type={loop_type}")
+    p = plan("attention_b1_h2_s421_d128", pallas_loop_type=loop_type)
     (loop,) = p["loops"]
     (dim,) = loop["dims"]
     assert dim["end"] == 421
@@ -296,7 +279,7 @@ def test_names_resolve(name):
 
 def test_config_is_a_configuration(tmp_path):
     """The plan's `config` is a document for --config that gives the same plan."""
-    p = plan("attention", "--set=pallas_loop_type=fori_loop")
+    p = plan("attention", pallas_loop_type="fori_loop")
     path = tmp_path / "config.json"
     path.write_text(json.dumps(p["config"]))
     assert plan("attention", f"--config={path}") == p
@@ -305,12 +288,11 @@ def test_config_is_a_configuration(tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("target", ["v4", "v7x"])
 def test_report_fits(name, target):
-    result = run("--emit=report", f"--target={target}", f"{name}.json")
-    if result.returncode == 1:
-        assert b"VMEM" in result.stderr
+    status, text, said = kit.run("--emit=report", f"--target={target}", kit.path(name))
+    if status == 1:
+        assert "VMEM" in said
         return
-    text = result.stdout.decode("ascii")
-    assert result.returncode == 0 and text.endswith("\n")
+    assert status == 0 and text.endswith("\n") and text.isascii()
     for line in text.splitlines():
         assert len(line) <= 100 and line == line.rstrip() and line.isprintable()
     for heading in ("Configuration", "Grid: ", "Operands ", "VMEM: ", "Work and ideal time"):
@@ -318,8 +300,7 @@ def test_report_fits(name, target):
 
 
 def test_report_says():
-    keys = ["pallas_loop_type=emit_pipeline", ONE_STEP]
-    text = emit("report", "attention", *(f"--set={key}" for key in keys))
+    text = emit("report", "attention", pallas_loop_type="emit_pipeline", **ONE_STEP)
     for part in (
         r"^attention for v6e",
         r"tile_b = 1, tile_m = 128, tile_n = 128",
@@ -346,10 +327,11 @@ HOSTILE = 'a\u2028\n\x1b[1m"\\\u00e9'
 
 @pytest.mark.parametrize("name", ["tile_b", "out", "acc"])  # of a block, a tensor, a node
 def test_hostile_names_stay_on_their_line(name):
-    text = (GRAPHS / "attention.json").read_text()
-    hostile = text.replace(json.dumps(name), json.dumps(HOSTILE)).encode()
-    report, output = (run(f"--emit={what}", "-", text=hostile) for what in ("report", "plan"))
-    assert (report.returncode, output.returncode) == (0, 0), report.stderr
-    assert all(32 <= byte < 127 or byte == 10 for byte in report.stdout)
-    assert max(map(len, report.stdout.splitlines())) <= 100
-    assert HOSTILE in strings(json.loads(output.stdout))
+    hostile = kit.text("attention").replace(json.dumps(name), json.dumps(HOSTILE)).encode()
+    report, output = (
+        kit.accepted(f"--emit={what}", "-", text=hostile, encoding=None).out
+        for what in ("report", "plan")
+    )
+    assert all(32 <= byte < 127 or byte == 10 for byte in report)
+    assert max(map(len, report.splitlines())) <= 100
+    assert HOSTILE in strings(json.loads(output))

@@ -1,27 +1,16 @@
 """Ops after the kernel, `ops` and `shape` of `returns`: printed as jnp, or refused by name."""
 
-import copy
-import json
-import sys
-from pathlib import Path
-
+import kit
 import numpy as np
 import pytest
+from pallasc import compare, reference
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "python"))
-
-from pallasc import compare, reference  # noqa: E402
-from pallasc import compile as compile_graph  # noqa: E402
-from pallasc.errors import CompileError  # noqa: E402
-
-ADD = json.loads((ROOT / "testdata" / "graphs" / "add.json").read_text())
 SUM, CONVERT = "aten.sum.dim_IntList", "prims.convert_element_type.default"
 
 
 def graph(ops, shape=None):
     """add.json (float32 [512, 1024]) with these ops after it."""
-    found = copy.deepcopy(ADD)
+    found = kit.document("add")
     found["returns"] = [{"tensor": "out", "ops": ops}]
     if shape is not None:
         found["returns"][0]["shape"] = shape
@@ -51,7 +40,7 @@ CASES = [
 @pytest.mark.parametrize(("ops", "shape", "gives", "text"), CASES, ids=lambda x: str(x)[:30])
 def test_served(ops, shape, gives, text):
     found = graph(ops, shape)
-    module = compile_graph(found)
+    module = kit.compiled(found)
     [output] = module.info["outputs"]
     assert f"{output['dtype']}{output['shape']}" == gives
     assert text in module.source
@@ -75,23 +64,19 @@ REFUSED = [
 
 @pytest.mark.parametrize(("ops", "shape", "message"), REFUSED, ids=lambda x: str(x)[:30])
 def test_refused(ops, shape, message):
-    with pytest.raises(CompileError) as refused:
-        compile_graph(graph(ops, shape))
-    [item] = refused.value.diagnostics
+    [item] = kit.refusal(graph(ops, shape))
     assert message in item["message"]
     assert item["pointer"].startswith("/returns/0/")
 
 
 def test_results_of_partial_sums():
     """[cdiv(M, u0), N] stored at tile.id: one row for each window, no revisited block."""
-    document = json.loads((ROOT / "testdata" / "graphs" / "layer_norm_bwd_odd.json").read_text())
-    module = compile_graph(document)
-    by_name = {o["ref"]: o for o in module.plan["operands"]}
+    module = kit.compiled("layer_norm_bwd_odd")
+    by_name = kit.by_ref(module.plan["operands"])
     assert by_name["dweight_ref"]["shape"] == [4, 1, 300]
     assert by_name["dweight_ref"]["block"] == [1, 1, 300]
     assert [dim["semantics"] for dim in module.plan["grid"]] == ["parallel"]
     assert module.info["outputs"][1] == {"name": "dweight", "dtype": "bfloat16", "shape": [300]}
-    resident = compile_graph(document, {"pallas_boundary_views": "off"})
-    by_name = {o["ref"]: o for o in resident.plan["operands"]}
-    assert by_name["dweight_ref"]["block"] == [4, 300]
-    assert [dim["semantics"] for dim in resident.plan["grid"]] == ["arbitrary"]
+    resident = kit.plan("layer_norm_bwd_odd", pallas_boundary_views="off")
+    assert kit.by_ref(resident["operands"])["dweight_ref"]["block"] == [4, 300]
+    assert [dim["semantics"] for dim in resident["grid"]] == ["arbitrary"]

@@ -3,9 +3,8 @@
 import json
 import re
 
-import proof
+import kit
 import pytest
-from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 
 ROWS = 64
@@ -13,14 +12,14 @@ ROWS = 64
 
 def long_rows(graph, columns, **config):
     """The document of a graph whose rows [256, 1024] become [64, columns], with `config`."""
-    document = dict(proof.document(graph), config={})
+    document = dict(kit.document(graph), config={})
     text = re.sub(r"\b1024\b", str(columns), json.dumps(document))
     return dict(json.loads(re.sub(r"\b256\b", str(ROWS), text)), config=config)
 
 
 def loops(document, chip="v7x"):
     """The reduction_loops in force; None where nothing chose."""
-    return compile_graph(document, None, chip).plan["config"].get("reduction_loops")
+    return kit.plan(document, chip)["config"].get("reduction_loops")
 
 
 @pytest.mark.parametrize("graph", ["softmax", "layer_norm"])
@@ -54,7 +53,7 @@ def test_what_is_asked_for_stays_and_its_refusal_names_the_blocks():
 
 def test_the_choice_gives_the_same_plan_again():
     document = long_rows("layer_norm", 1 << 20)
-    plan = compile_graph(document, None, "v7x").plan
-    again = compile_graph(dict(document, config={}), plan["config"], "v7x").plan
+    plan = kit.plan(document, "v7x")
+    again = kit.plan(dict(document, config={}), "v7x", **plan["config"])
     assert again["accesses"] == plan["accesses"]
     assert again["loops"] == plan["loops"]

@@ -2,21 +2,15 @@
 
 import json
 import re
-import subprocess
 
-import proof
+import kit
 import pytest
+from kit import document
 from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 from simulated import wrong
 
-COVERAGE = proof.ROOT / "testdata" / "coverage" / "graphs"
 GRAPHS = ("roots_shared_block", "roots_written_twice", "roots_gradient_step")
-
-
-def document(graph):
-    """A document of testdata/coverage/graphs."""
-    return json.loads((COVERAGE / f"{graph}.json").read_text())
 
 
 def roles(kernel):
@@ -25,14 +19,6 @@ def roles(kernel):
     for operand in kernel["operands"]:
         found.setdefault(operand["tensor"] or operand["scalar"], []).append(operand["role"])
     return found
-
-
-def command(*arguments):
-    """(standard output, standard error) of ./pallasc, which must succeed."""
-    done = subprocess.run(
-        [proof.ROOT / "pallasc", *arguments], capture_output=True, text=True, check=True
-    )
-    return done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("graph", [g + odd for g in GRAPHS for odd in ("", "_odd")])
@@ -46,7 +32,7 @@ def test_right(graph, rows):
 
 def test_scratch_between_two_kernels():
     """A tensor that is not returned: an output of one kernel, an input of the next."""
-    plan = compile_graph(document("roots_shared_block")).plan
+    plan = kit.plan("roots_shared_block")
     assert [k["name"] for k in plan["kernels"]] == ["shared_block_0", "shared_block_1"]
     assert roles(plan["kernels"][0]) == {"x": ["input"], "tmp": ["output"]}
     assert roles(plan["kernels"][1]) == {"tmp": ["input"], "y": ["input"], "out": ["output"]}
@@ -55,13 +41,13 @@ def test_scratch_between_two_kernels():
 
 def test_output_of_two_kernels():
     """The second changes what the first made: it takes it in, and columns it leaves alone stay."""
-    plan = compile_graph(document("roots_written_twice")).plan
+    plan = kit.plan("roots_written_twice")
     assert roles(plan["kernels"][1]) == {"out": ["input", "output"]}
 
 
 def test_grids_of_their_own():
     """Each kernel has its grid, and the scalars that its root reads."""
-    module = compile_graph(document("roots_gradient_step"))
+    module = kit.compiled("roots_gradient_step")
     first, second = module.plan["kernels"]
     assert [d["name"] for d in first["grid"]] == ["tile_m"]
     assert [d["name"] for d in second["grid"]] == ["tile_n"]
@@ -72,7 +58,7 @@ def test_grids_of_their_own():
 
 def test_totals():
     """VMEM is that of the kernel that takes most; traffic adds up."""
-    module = compile_graph(document("roots_shared_block"))
+    module = kit.compiled("roots_shared_block")
     kernels, plan = module.plan["kernels"], module.plan
     assert plan["vmem"]["total"] == max(k["vmem"]["total"] for k in kernels)
     assert plan["hbm_bytes"] == sum(k["hbm_bytes"] for k in kernels)
@@ -82,7 +68,7 @@ def test_totals():
 
 def test_report_and_remarks():
     """The report has a part for each kernel; a remark says whose it is."""
-    report, remarks = command("--emit=report", "--explain", COVERAGE / "roots_shared_block.json")
+    _, report, remarks = kit.emitted("report", "roots_shared_block")
     assert report.startswith("shared_block: 2 kernels, one after the other; the largest takes ")
     assert report.count("Configuration\n") == 1
     assert "shared_block_0 for v6e" in report and "shared_block_1 for v6e" in report
@@ -116,7 +102,7 @@ def test_default_blocks():
     """Sizes that nobody chose are the same for all kernels."""
     found = document("roots_shared_block")
     found["config"] = {}
-    plan = compile_graph(found).plan
+    plan = kit.plan(found)
     assert [k["grid"][0]["steps"] for k in plan["kernels"]] == [
         -(-256 // plan["config"]["block_sizes"][0])
     ] * 2
@@ -124,7 +110,7 @@ def test_default_blocks():
 
 def test_buffer_counts():
     """pallas_load_buffer_count counts the document's inputs, whatever a kernel takes in besides."""
-    plan = compile_graph(document("roots_shared_block"), {"pallas_load_buffer_count": [1, 2]}).plan
+    plan = kit.plan("roots_shared_block", pallas_load_buffer_count=[1, 2])
     buffers = {o["ref"]: o["buffers"] for k in plan["kernels"] for o in k["operands"]}
     assert buffers["x_ref"] == 1 and buffers["y_ref"] == 2
 
@@ -132,6 +118,6 @@ def test_buffer_counts():
 def test_row_split():
     """A pass over roots changes each of them."""
     config = {"pallas_row_split": "on"}
-    plan = compile_graph(document("roots_shared_block"), config).plan
+    plan = kit.plan("roots_shared_block", **config)
     assert [len(k["loops"]) for k in plan["kernels"]] == [1, 1]
     assert not wrong(document("roots_shared_block"), config)

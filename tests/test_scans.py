@@ -4,58 +4,32 @@ The graphs are those of `pallasc export` (torch 2.13, helion 1.5.1): all are a t
 whose combine graph is one sum or product.
 """
 
+import kit
 import numpy as np
 import pallasc
 import pytest
+from builder import Doc, G, ref, sl, sym, t
 from pallasc.simulate import interpret_params, simulate
 from simulated import wrong
 
-ALL = {"slice": [None, None, None]}
 SHAPES = {"friendly": (64, 256), "odd": (50, 203)}
 
 
 def document(dtype, shape, op="add", reverse=False, order=(0, 1), kwargs=None):
     """out = the scan of x along its rows, in blocks of 16 rows."""
-    tile, host, one = ({"dtype": dtype, "shape": s} for s in (["u0", shape[1]], list(shape), [1]))
-    pair = [{"ref": f"arg{i}"} for i in order]
-    both = {"name": "both", "target": f"aten.{op}.Tensor", "args": pair, "meta": one}
-    if kwargs:
-        both["kwargs"] = kwargs
-    combine = [
-        {"name": "arg0", "op": "placeholder", "meta": one},
-        {"name": "arg1", "op": "placeholder", "meta": one},
-        both,
-        {"name": "output", "op": "output", "args": [[{"ref": "both"}]]},
-    ]
-    index = [{"sym": "u0"}, ALL]
-    root = [
-        {"name": "x", "target": "tile.host_tensor", "args": ["x"], "meta": host},
-        {"name": "t", "target": "tile.load", "args": [{"ref": "x"}, index], "meta": tile},
-        {
-            "name": "scan",
-            "target": "tile.associative_scan",
-            "args": [0, {"ref": "t"}, 1, reverse],
-            "meta": tile,
-        },
-        {"name": "out", "target": "tile.host_tensor", "args": ["out"], "meta": host},
-        {"name": "store", "target": "tile.store", "args": [{"ref": "out"}, index, {"ref": "scan"}]},
-        {"name": "output", "op": "output", "args": [[]]},
-    ]
-    return {
-        "format": "fxtile",
-        "version": 1,
-        "name": "scan_rows",
-        "tensors": [
-            {"name": "x", "role": "input", **host},
-            {"name": "out", "role": "output", **host},
-        ],
-        "block_sizes": [{"id": 0, "symbol": "u0", "extent": shape[0]}],
-        "graphs": [
-            {"id": 0, "kind": "combine", "nodes": combine},
-            {"id": 1, "kind": "root", "grid": [0], "nodes": root},
-        ],
-        "config": {"block_sizes": [16]},
-    }
+    combine, g, one = G(0, "combine"), G(1, grid=[0]), t(dtype, 1)
+    args = [combine.arg(one, name=f"arg{i}") for i in range(2)]
+    pair = [args[i] for i in order]
+    both = combine.call(f"aten.{op}.Tensor", *pair, meta=one, name="both")
+    combine.raw["nodes"][-1] |= {"kwargs": kwargs} if kwargs else {}
+    combine.out(both)
+    doc = Doc({"block_sizes": [16]}, name="scan_rows", scalars=None).block(shape[0], None)
+    doc.tensor("x", "input", dtype, shape).tensor("out", "output", dtype, shape)
+    index, tile = [sym("u0"), sl()], t(dtype, "u0", shape[1])
+    g.call("tile.load", g.host("x", name="x"), index, meta=tile, name="t")
+    scan = g.call("tile.associative_scan", 0, ref("t"), 1, reverse, meta=tile, name="scan")
+    g.call("tile.store", g.host("out", name="out"), index, scan, name="store")
+    return doc.add(combine, g.out())
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -76,7 +50,7 @@ def test_products_are_those_of_the_reference(dtype, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_it_is_the_formula_in_float64(op, numpy_scan, reverse, shape):
     x = np.random.default_rng(0).uniform(0.9, 1.1, SHAPES[shape]).astype(np.float32)
-    module = pallasc.compile(document("float32", SHAPES[shape], op, reverse))
+    module = kit.compiled(document("float32", SHAPES[shape], op, reverse))
     (found,) = simulate(module.load(), [x], interpret_params()).outputs
     ahead = x.astype(np.float64)[:, ::-1] if reverse else x.astype(np.float64)
     expected = numpy_scan(ahead, axis=1)

@@ -138,14 +138,3 @@ def test_a_part_of_the_bad_documents_is_refused():
             continue
         refused += first_error(doc) is not None
     assert refused >= 60
-
-
-def test_the_words_are_those_of_the_compiler():
-    """Dtypes, and the keys of the configuration."""
-    header = (ROOT / "include" / "ir.h").read_text()
-    dtypes = re.findall(r'X\(\w+, "(\w+)", "jnp', header)
-    assert SCHEMA["$defs"]["value_dtype"]["enum"] == dtypes
-    assert SCHEMA["$defs"]["dtype"]["enum"] == dtypes[: dtypes.index("int64")]
-    config = (ROOT / "src" / "config.c").read_text()
-    keys = re.search(r"key_names\[[^]]*\] = \{(.*?)NULL\}", config, re.S)[1]
-    assert sorted(SCHEMA["$defs"]["config"]["properties"]) == sorted(re.findall(r'"(\w+)"', keys))

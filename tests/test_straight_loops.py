@@ -1,15 +1,14 @@
 """pallas_straight_loops: which loops are straight code on resident blocks, and which stay loops."""
 
-import proof
+import kit
 import pytest
-from pallasc import compile as compile_graph
 
 BLOCKS = {"block_sizes": [1024, 1024, 1024]}
 
 
 def loop(graph="matmul_4096", chip="v7x", **config):
     """The first loop of the Plan: its type, why, and how many of its windows are copied."""
-    (first, *_) = compile_graph(proof.document(graph), config, chip).plan["loops"]
+    (first, *_) = kit.plan(graph, chip, **config)["loops"]
     return first["type"], first["why"], sum(w["dma"] for w in first["windows"])
 
 
@@ -28,8 +27,7 @@ def test_few_steps_that_hand_on_a_large_sum(asked, chip):
 def test_many_skewed_steps_stay_a_loop(asked, chip):
     """Eight steps of attention in pairs, with the matmul of the next one beside each softmax."""
     config = {"block_sizes": [1, 1024, 1024], "pallas_loop_type": asked}
-    module = compile_graph(proof.document("attention_d128_8192"), config, chip)
-    (found,) = module.plan["loops"]
+    (found,) = kit.plan("attention_d128_8192", chip, **config)["loops"]
     assert (found["type"], found["skewed"]) == ("fori_loop", True)
 
 
@@ -79,7 +77,7 @@ def test_the_module_is_that_of_unroll():
     """The same kernel, text for text, but for the configuration that it names."""
 
     def body(config):
-        source = compile_graph(proof.document("matmul_4096"), {**BLOCKS, **config}, "v6e").source
+        source = kit.compiled("matmul_4096", **BLOCKS, **config).source
         return source[source.index("\ndef _matmul_kernel") :]
 
     assert body({"pallas_loop_type": "emit_pipeline"}) == body({"pallas_loop_type": "unroll"})

@@ -2,16 +2,12 @@
 
 import copy
 import json
-import os
-from pathlib import Path
 
+import kit
 import mutations
 import pallasc
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-PALLASC = Path(os.environ.get("PALLASC", ROOT / "pallasc")).resolve()
-GRAPHS = ROOT / "testdata" / "graphs"
+from builder import Doc, G, dt, f32, sl, sym
 
 
 def sizes(count):
@@ -63,7 +59,7 @@ def chosen(document):
     return [b for b in document["block_sizes"] if not b.get("reduction") and "size" not in b]
 
 
-@pytest.mark.parametrize("path", sorted(GRAPHS.glob("*.json")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(kit.GRAPHS.glob("*.json")), ids=lambda p: p.stem)
 def test_a_misplaced_index_is_refused_alike_under_every_configuration(path):
     document = json.loads(path.read_text())
     settings = [{"block_sizes": s} for s in sizes(len(chosen(document)))]
@@ -76,7 +72,7 @@ def test_a_misplaced_index_is_refused_alike_under_every_configuration(path):
 @pytest.mark.parametrize("block_sizes", [[256, 256, 256], [128, 256, 64], [256, 256, 64]])
 def test_bias_by_rows(block_sizes):
     """bias[tile_m] where bias[tile_n] is meant, also where the load declares what it takes."""
-    document = json.loads((GRAPHS / "matmul_bias_gelu.json").read_text())
+    document = kit.document("matmul_bias_gelu")
     nodes = document["graphs"][1]["nodes"]
     load = next(n for n in nodes if n["name"] == "load")
     assert load["meta"]["shape"] == ["u1"]
@@ -116,54 +112,16 @@ SAME = [
 def test_sizes_are_compared_as_symbols(declared, size, same, blocks):
     """tile.full of one size, declared with another."""
     named = {"fixed": "u2", "whole": "u3"}
-    declared = named.get(declared, declared)
 
-    def argument(text):
-        return int(text) if text.isdigit() else {"sym": text}
+    def number(text, symbol):
+        text = named.get(text, text)
+        return int(text) if text.isdigit() else symbol(text)
 
-    declared_dim = int(declared) if declared.isdigit() else declared
-    tile = {"dtype": "float32", "shape": ["u0", 512]}
-    index = [{"sym": "u0"}, {"slice": [None] * 3}]
-    nodes = [
-        {
-            "name": "full",
-            "target": "tile.full",
-            "args": [[argument(size)], 0.0, {"dtype": "float32"}],
-            "meta": {"dtype": "float32", "shape": [declared_dim]},
-        },
-        {
-            "name": "x",
-            "target": "tile.host_tensor",
-            "args": ["x"],
-            "meta": {**tile, "shape": [512, 512]},
-        },
-        {"name": "t", "target": "tile.load", "args": [{"ref": "x"}, index], "meta": tile},
-        {
-            "name": "out",
-            "target": "tile.host_tensor",
-            "args": ["out"],
-            "meta": {**tile, "shape": [512, 512]},
-        },
-        {"name": "store", "target": "tile.store", "args": [{"ref": "out"}, index, {"ref": "t"}]},
-        {"name": "output", "op": "output", "args": [[]]},
-    ]
-    document = {
-        "format": "fxtile",
-        "version": 1,
-        "name": "k",
-        "tensors": [
-            {"name": "x", "role": "input", "dtype": "float32", "shape": [512, 512]},
-            {"name": "out", "role": "output", "dtype": "float32", "shape": [512, 512]},
-        ],
-        "tunables": {"split": {"default": 1, "choices": [1, 2]}},
-        "block_sizes": [
-            {"id": 0, "symbol": "u0", "extent": 512},
-            {"id": 1, "symbol": "u1", "extent": 512},
-            {"id": 2, "symbol": "u2", "extent": 512, "size": 128},
-            {"id": 3, "symbol": "u3", "extent": 512, "reduction": True},
-        ],
-        "graphs": [{"id": 0, "kind": "root", "grid": [0, 1, 2], "nodes": nodes}],
-        "config": {"block_sizes": blocks},
-    }
-    _, errors = mutations.compile_once(PALLASC, document)
+    doc = Doc({"block_sizes": blocks}, tunables={"split": {"default": 1, "choices": [1, 2]}})
+    doc.tensor("x", "input", "float32", [512, 512]).tensor("out", "output", "float32", [512, 512])
+    doc.block(512).block(512).block(512, size=128).block(512, reduction=True)
+    g, index = G(0, grid=[0, 1, 2]), [sym("u0"), sl()]
+    g.call("tile.full", [number(size, sym)], 0.0, dt("float32"), meta=f32(number(declared, str)))
+    g.store("out", index, g.load("x", index, f32("u0", 512)))
+    _, errors = mutations.compile_once(doc.add(g.out()))
     assert [e["code"] for e in errors] == ([] if same else ["type-mismatch"])

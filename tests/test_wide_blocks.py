@@ -3,19 +3,14 @@
 import json
 import re
 
-import proof
+import kit
 import pytest
 import simulated
-from pallasc import compile as compile_graph
-
-
-def steps(document, chip="v7x", **config):
-    """The Plan's grid, as steps of each dim."""
-    return [dim["steps"] for dim in compile_graph(document, config, chip).plan["grid"]]
 
 
 def grid(graph, chip="v7x", **config):
-    return steps(proof.document(graph), chip, **config)
+    """The Plan's grid, as steps of each dim."""
+    return [dim["steps"] for dim in kit.plan(graph, chip, **config)["grid"]]
 
 
 @pytest.mark.parametrize(("chip", "points"), [("v5e", [32, 8]), ("v6e", [32, 2]), ("v7x", [32, 1])])
@@ -26,10 +21,10 @@ def test_short_steps_take_as_many_blocks_as_hide_the_latency_of_hbm(chip, points
 
 
 def test_the_configuration_stays_what_it_was():
-    module = compile_graph(proof.document("attention_delta_8192"), {}, "v7x")
+    module = kit.compiled("attention_delta_8192", "v7x")
     assert module.info["config"]["block_sizes"] == [1, 1024]
     assert module.plan["config"]["block_sizes"] == [1, 1024]
-    again = compile_graph(proof.document("attention_delta_8192"), module.plan["config"], "v7x")
+    again = kit.compiled("attention_delta_8192", "v7x", **module.plan["config"])
     assert again.source == module.source
 
 
@@ -41,9 +36,9 @@ def test_few_rows_of_a_matmul_whose_weights_are_copied_at_each_point(chip, point
 
 
 def test_default_blocks_stay():
-    document = proof.document("attention_delta_8192")
-    document = {key: value for key, value in document.items() if key != "config"}
-    assert steps(document) == steps(document, pallas_wide_blocks="off")
+    document = kit.document("attention_delta_8192")
+    del document["config"]
+    assert grid(document) == grid(document, pallas_wide_blocks="off")
 
 
 def test_few_points_and_ragged_blocks_stay():
@@ -87,24 +82,21 @@ def test_wide_steps_give_what_narrow_ones_give(graph):
     config = {"pallas_wide_blocks": "on"}
     assert grid(graph, **config) == WIDE[graph]
     assert grid(graph, pallas_wide_blocks="off") != WIDE[graph]
-    assert simulated.wrong(proof.document(graph), config, "v7x") == []
+    assert simulated.wrong(kit.document(graph), config, "v7x") == []
 
 
 def test_rows_of_one_register_that_are_only_summed_for_a_store_are_transposed_first():
     """Of 8192 rows: the sums as a column would be spread over lanes and transposed."""
-    source = compile_graph(proof.document("attention_delta_8192"), {}, "v7x").source
+    source = kit.compiled("attention_delta_8192", "v7x").source
     assert "jnp.sum(jnp.swapaxes(load_f32 * do, -1, -2), axis=1, keepdims=True)" in source
     assert "_to_row" not in source
-    few = compile_graph(
-        proof.document("attention_delta_8192"), {"pallas_wide_blocks": "off"}, "v7x"
-    )
+    few = kit.compiled("attention_delta_8192", "v7x", pallas_wide_blocks="off")
     assert "_to_row(sum_1)" in few.source
 
 
 @pytest.mark.parametrize("rows", [4096, 8192])
 def test_transposed_rows_give_what_columns_give(rows):
-    text = json.dumps(proof.document("attention_delta_8192"))
-    document = json.loads(re.sub(r"\b32\b", "2", text))
+    document = json.loads(re.sub(r"\b32\b", "2", kit.text("attention_delta_8192")))
     config = {"block_sizes": [1, rows], "pallas_wide_blocks": "off"}
-    assert "jnp.swapaxes" in compile_graph(document, config, "v7x").source
+    assert "jnp.swapaxes" in kit.compiled(document, "v7x", **config).source
     assert simulated.wrong(document, config, "v7x") == []

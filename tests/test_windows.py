@@ -1,18 +1,16 @@
 """Which loads a loop copies window by window, which stay resident, and the reason that is given."""
 
-import copy
 import json
 
+import kit
 import proof
 import pytest
-from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 
 
 def plan(graph, loop, chip="v6e", **config):
     """The Plan of a graph of testdata/graphs, or of a document, as JSON."""
-    document = proof.document(graph) if isinstance(graph, str) else graph
-    return compile_graph(document, {**proof.LOOPS[loop], **config}, chip).plan
+    return kit.plan(graph, chip, **{**proof.LOOPS[loop], **config})
 
 
 def windows(found, loop="step"):
@@ -91,7 +89,7 @@ def test_two_offsets_of_one_tensor(loop):
 
 def shifted(by):
     """`neighbours` with the second load `by` elements further on, not 128."""
-    document = copy.deepcopy(proof.document("neighbours"))
+    document = kit.document("neighbours")
     (node,) = [n for n in document["graphs"][0]["nodes"] if n["name"] == "s"]
     node["args"][1] = by
     return document
@@ -146,7 +144,7 @@ def test_positions_resident(loop):
 
 def test_constant_slices():
     """An aligned one is a block of its own; another is cut out of the whole dim."""
-    found = compile_graph(proof.document("halves"), {}, "v6e").plan
+    found = kit.plan("halves")
     assert operands(found) == {
         "x_ref": ("vmem", [64, 128], ["tile_m", "0"]),
         "x_ref_1": ("vmem", [64, 128], ["tile_m", "1"]),
@@ -187,14 +185,14 @@ def test_nested_resident(loop):
 
 def default_type(graph):
     """The document without a loop type: the plan chooses."""
-    document = copy.deepcopy(proof.document(graph))
+    document = kit.document(graph)
     document["config"].pop("pallas_loop_type", None)
     return document
 
 
 def test_two_loops_share_one_block():
     """Both passes over a row of tiles read one operand, fetched once for each grid point."""
-    found = compile_graph(default_type("softmax_two_pass"), {}, "v6e").plan
+    found = kit.plan(default_type("softmax_two_pass"))
     why = ("two loops read it: resident it moves 1.049 MB between HBM and VMEM, copied 2.097 MB",)
     assert windows(found)["x_win"] == (False, [64, 256], ["0", "j"], *why)
     assert windows(found, "step_1")["x_win"] == (False, [64, 256], ["0", "j_1"], *why)
@@ -203,7 +201,7 @@ def test_two_loops_share_one_block():
 
 def test_results_alone_are_no_pipeline():
     """What the second pass reads is resident: so is what it writes."""
-    found = compile_graph(default_type("softmax_two_pass"), {}, "v6e").plan
+    found = kit.plan(default_type("softmax_two_pass"))
     why = "what its loop reads is resident"
     assert windows(found, "step_1")["out_win"] == (False, [64, 256], ["0", "j_1"], why)
     assert [(item["type"], item["dma"]) for item in found["loops"]] == [("fori_loop", False)] * 2
@@ -247,15 +245,15 @@ def test_nothing_stays_that_does_not_fit():
     """On v4, two blocks of x of [1024, 4096] leave no room: the loop copies windows of it."""
     document = default_type("matmul_4096")
     small = {"block_sizes": [1024, 512, 512], "pallas_loop_type": "emit_pipeline"}
-    assert not windows(compile_graph(document, small, "v6e").plan)["x_win"][0]
-    assert windows(compile_graph(document, small, "v4").plan)["x_win"][0]
+    assert not windows(kit.plan(document, **small))["x_win"][0]
+    assert windows(kit.plan(document, "v4", **small))["x_win"][0]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_ragged_in_two_dims(dtype):
     """emit_pipeline cuts the last windows of a loop of two dims; what is stored in it stays."""
-    document = json.loads((proof.ROOT / "testdata/configs/loop_of_two_dims.json").read_text())
-    text = json.dumps(document).replace("512", "421").replace("256", "300")
+    text = (kit.ROOT / "testdata/configs/loop_of_two_dims.json").read_text()
+    text = text.replace("512", "421").replace("256", "300")
     found = plan(json.loads(text.replace("float32", dtype)), "emit_pipeline")
     assert windows(found) == {
         "x_win": (True, [2, 128, 128], ["tile_b", "j[0]", "j[1]"], None),

@@ -2,48 +2,33 @@
 
 import json
 
+import kit
+from builder import Doc, G, ref, sl, sym, t
+
 
 class Kernel:
     """A document with one root graph. A block is named by its symbol: "u0", "u1", ..."""
 
     def __init__(self, name, blocks, config):
         """blocks: the extents of u0, u1, ..., outermost first, all of them the grid's."""
-        self.document = {
-            "format": "fxtile",
-            "version": 1,
-            "name": name,
-            "tensors": [],
-            "block_sizes": [
-                {"id": i, "symbol": f"u{i}", "name": f"tile_{i}", "extent": extent}
-                for i, extent in enumerate(blocks)
-            ],
-            "graphs": [],
-            "config": {"pallas_wide_blocks": "off", **config},  # tiles of this size are tried
-        }
-        self.nodes = []
+        config = {"pallas_wide_blocks": "off", **config}  # tiles of this size are tried
+        self.doc, self.g = Doc(config, name=name, scalars=None), G(0, grid=[*range(len(blocks))])
+        for i, extent in enumerate(blocks):
+            self.doc.block(extent, f"tile_{i}")
         self.shapes = {}
 
     def tensor(self, name, role, dtype, shape):
-        self.document["tensors"].append(
-            {"name": name, "role": role, "dtype": dtype, "shape": list(shape)}
-        )
-        self.node(
-            "tile.host_tensor", [name], {"dtype": dtype, "shape": list(shape)}, f"{name}_host"
-        )
+        self.doc.tensor(name, role, dtype, shape)
+        self.node("tile.host_tensor", [name], t(dtype, *shape), f"{name}_host")
 
     def node(self, target, args, meta=None, name=None):
         """Appends a node; gives a reference to it."""
-        name = name or f"v{len(self.nodes)}"
-        node = {"name": name, "target": target, "args": args}
-        self.nodes.append(node | ({"meta": meta} if meta else {}))
+        name = name or f"v{self.g.count}"
         self.shapes[name] = meta
-        return {"ref": name}
+        return self.g.call(target, *args, meta=meta, name=name)
 
     def index(self, entries):
-        return [
-            {"slice": [None] * 3} if e == ":" else e if isinstance(e, int) else {"sym": e}
-            for e in entries
-        ]
+        return [sl() if e == ":" else e if isinstance(e, int) else sym(e) for e in entries]
 
     def load(self, name, *entries):
         """entries: "u0" for a block's tile, ":" for a whole dim, an int for one position."""
@@ -53,37 +38,23 @@ class Kernel:
             for d, e in zip(host["shape"], entries, strict=True)
             if not isinstance(e, int)
         ]
-        meta = {"dtype": host["dtype"], "shape": shape}
-        return self.node("tile.load", [{"ref": f"{name}_host"}, self.index(entries)], meta)
+        meta = t(host["dtype"], *shape)
+        return self.node("tile.load", [ref(f"{name}_host"), self.index(entries)], meta)
 
     def op(self, target, *args, dtype=None, shape=None):
         """A node of the first argument's type, where dtype and shape do not say another."""
         like = self.shapes[args[0]["ref"]]
-        return self.node(
-            target, list(args), {"dtype": dtype or like["dtype"], "shape": shape or like["shape"]}
-        )
+        return self.node(target, args, t(dtype or like["dtype"], *(shape or like["shape"])))
 
     def convert(self, value, dtype):
         return self.op("prims.convert_element_type.default", value, {"dtype": dtype}, dtype=dtype)
 
     def store(self, name, value, *entries):
-        self.node("tile.store", [{"ref": f"{name}_host"}, self.index(entries), value])
+        self.node("tile.store", [ref(f"{name}_host"), self.index(entries), value])
 
     def json(self):
         """The document as text."""
-        count = len(self.document["block_sizes"])
-        self.document["graphs"] = [
-            {
-                "id": 0,
-                "kind": "root",
-                "grid": list(range(count)),
-                "nodes": [
-                    *self.nodes,
-                    {"name": "output", "op": "output", "args": [[]]},
-                ],
-            }
-        ]
-        return json.dumps(self.document)
+        return json.dumps(self.doc.add(self.g.out()))
 
 
 def row_maxima(rows, columns, block, dtype="float32", outs=("float32",), **config):
@@ -163,17 +134,10 @@ def two_tilings(stored, **config):
 def statistic_in_loop(heads, length, columns, blocks, **config):
     """The same as statistic(), its second block iterated by an inner loop that stores each tile."""
     k = json.loads(statistic(heads, length, columns, blocks, **config))
-    (root,) = k["graphs"]
-    loop = {"id": 1, "kind": "for_loop", "block_ids": [1], "nodes": root["nodes"]}
-    call = {
-        "name": "loop",
-        "target": "tile.for_loop",
-        "args": [1, [0], [length], []],
-        "meta": {"tuple": []},
-    }
-    end = {"name": "output", "op": "output", "args": [[]]}
-    k["graphs"] = [loop, {"id": 0, "kind": "root", "grid": [0], "nodes": [call, end]}]
-    return json.dumps(k)
+    loop, root = G(1, "for_loop", block_ids=[1]), G(0, grid=[0])
+    loop.raw["nodes"] = kit.nodes(k)
+    root.call("tile.for_loop", 1, [0], [length], [], meta={"tuple": []}, name="loop")
+    return json.dumps(k | {"graphs": [loop.raw, root.out().raw]})
 
 
 def columns(rows, width, dtype, blocks, *ops, **config):

@@ -32,12 +32,16 @@ def tpu_attached():
 def choose_platform(simulate=False):
     """Keeps jax from looking for a TPU that is not there; call it before jax is imported.
 
+    Gives whether kernels are simulated on the CPU.
+
     Args:
       simulate: the kernel will be simulated on the CPU in any case.
     """
-    if simulate or not tpu_attached():
+    simulated = simulate or not tpu_attached()
+    if simulated:
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
         round_as_written()
+    return simulated
 
 
 def round_as_written():

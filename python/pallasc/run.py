@@ -2,10 +2,10 @@
 
 import time
 
-from . import chips, inputs, report
+from . import chips, inputs, mesh, report
 from .binding import graph_text
 from .command import Parser, parse_scalars, positive, seconds_text
-from .errors import KernelError
+from .errors import KernelError, UsageError
 from .module import read_module
 from .simulate import interpret_params, simulate, telling_line, time_limit
 
@@ -37,7 +37,13 @@ def main(argv):
     options = parser.parse_args(argv)
     module = read_module(options.kernel)
     info = module.info
-    chips.choose_platform(options.interpret)
+    simulated = chips.choose_platform(options.interpret)
+    if mesh.has_mesh(info):
+        if options.graph:
+            raise UsageError("--graph: no graph gives a module that runs on a mesh")
+        if simulated:
+            mesh.simulate_devices(info)
+        info = mesh.whole_info(info)
     scalars = parse_scalars(options.scalar)
     graph = None
     if options.graph:
@@ -60,12 +66,14 @@ def main(argv):
 def run_module(module, arrays, simulated=False):
     """Runs a module's kernel. Gives (list of numpy outputs, where it ran, seconds).
 
+    One that runs on a mesh takes and gives whole arrays, of which each device has a part (mesh.py).
     On a TPU the time is the best of a few runs after the first; simulated, that of the only run.
-    Raises KernelError.
+    Raises KernelError, and UsageError where there are too few devices.
     """
     import jax
 
-    kernel = module.load()
+    on_mesh = mesh.has_mesh(module.info)
+    kernel = mesh.on_this_machine(module, simulated) if on_mesh else module.load()
     if simulated or jax.default_backend() != "tpu":
         started = time.perf_counter()
         outputs = simulate(kernel, arrays, interpret_params(races=False)).outputs

@@ -60,9 +60,9 @@ class G:
             fields["meta"] = meta
         return self._node(name, **fields)
 
-    def host(self, name, meta=None):
+    def host(self, tensor, meta=None, name=None):
         """The tensor; without `meta` the document says it."""
-        return self.call("tile.host_tensor", name, meta=meta)
+        return self.call("tile.host_tensor", tensor, meta=meta, name=name)
 
     def load(self, name, index, meta, extra_mask=None):
         args = [self.host(name), index] + ([] if extra_mask is None else [extra_mask])
@@ -78,24 +78,25 @@ class G:
 
 
 class Doc:
-    """A document; `graph` is the JSON object to run."""
+    """A document; `raw` is the JSON object. A field that is None is left out."""
 
     def __init__(self, config=None, **fields):
         self.raw = {"format": "fxtile", "version": 1, "name": "test"}
         self.raw |= {"tensors": [], "scalars": [], "block_sizes": [], "graphs": []}
-        self.raw |= fields
-        if config is not None:
-            self.raw["config"] = config
+        self.raw |= {**fields, "config": config}
+        self.raw = {key: value for key, value in self.raw.items() if value is not None}
 
     def tensor(self, name, role, dtype, shape, **fields):
         entry = {"name": name, "role": role, "dtype": dtype, "shape": list(shape), **fields}
         self.raw["tensors"].append(entry)
         return self
 
-    def block(self, extent, **fields):
+    def block(self, extent, name="b", **fields):
+        """A block of a name of its own, "b0", unless another is given, or None."""
         number = len(self.raw["block_sizes"])
-        entry = {"id": number, "symbol": f"u{number}", "name": f"b{number}", "extent": extent}
-        self.raw["block_sizes"].append({**entry, **fields})
+        named = {"name": f"b{number}" if name == "b" else name} if name else {}
+        entry = {"id": number, "symbol": f"u{number}", **named, "extent": extent, **fields}
+        self.raw["block_sizes"].append(entry)
         return self
 
     def scalar(self, name, dtype, value=None):

@@ -4,6 +4,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from builder import Doc, G, f32, sl, sym
+
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,30 +30,9 @@ def build_stub(path, *flags):
 
 def doubling_graph():
     """The graph of data/dma_double.py: out = x * 2 in float32[64, 128], rows by tiles."""
-    meta = {"dtype": "float32", "shape": ["u0", 128]}
-    host = {"dtype": "float32", "shape": [64, 128]}
-    index = [{"sym": "u0"}, {"slice": [None, None, None]}]
-    nodes = [
-        {"name": "x", "target": "tile.host_tensor", "args": ["x"], "meta": host},
-        {"name": "tile", "target": "tile.load", "args": [{"ref": "x"}, index], "meta": meta},
-        {"name": "y", "target": "aten.mul.Tensor", "args": [{"ref": "tile"}, 2.0], "meta": meta},
-        {"name": "out", "target": "tile.host_tensor", "args": ["out"], "meta": host},
-        {
-            "name": "store",
-            "target": "tile.store",
-            "args": [{"ref": "out"}, index, {"ref": "y"}],
-        },
-        {"name": "output", "op": "output", "args": [[]]},
-    ]
-    return {
-        "format": "fxtile",
-        "version": 1,
-        "name": "dma_double",
-        "tensors": [
-            {"name": "x", "role": "input", "dtype": "float32", "shape": [64, 128]},
-            {"name": "out", "role": "output", "dtype": "float32", "shape": [64, 128]},
-        ],
-        "block_sizes": [{"id": 0, "symbol": "u0", "name": "tile", "extent": 64}],
-        "graphs": [{"id": 0, "kind": "root", "grid": [0], "nodes": nodes}],
-        "config": {"block_sizes": [8]},
-    }
+    doc = Doc({"block_sizes": [8]}, name="dma_double", scalars=None).block(64, "tile")
+    doc.tensor("x", "input", "float32", [64, 128]).tensor("out", "output", "float32", [64, 128])
+    g, index, tile = G(0, grid=[0]), [sym("u0"), sl()], f32("u0", 128)
+    x = g.load("x", index, tile)
+    g.store("out", index, g.call("aten.mul.Tensor", x, 2.0, meta=tile))
+    return doc.add(g.out())

@@ -675,6 +675,17 @@ def test_division_of_ints():
     assert moved("int_power x, 2 bits=31", x, "int32[1, 4]").tolist() == [[49, 49, 1, 1]]
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32])
+def test_sums_of_products_of_ints_wrap(dtype):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x = np.random.default_rng(0).integers(low, high, (64, 512), dtype, endpoint=True)
+    x[0] = low or high
+    y = moved("dot x, x a=1 b=1 highest=0", x, "int32[64, 64]")
+    assert y.dtype == np.int32
+    wide = x.astype(np.int64)
+    assert (y == (wide @ wide.T).astype(np.int32)).all()
+
+
 def test_int_expressions():
     x = np.zeros((8, 128), np.int32)
     for text, value in [

@@ -120,6 +120,12 @@ def test_what_is_doubtful_is_said(bundles, text):
     assert text in found["errors"][0]
 
 
+def test_one_device_of_several_waits_for_nothing():
+    """What comes from the others is not there, and what goes to them is not waited for."""
+    found = estimate({**dump_of(WAIT, COPY), "devices": 4})
+    assert found["errors"] == ["one of 4 devices is executed: copies between them take no time"]
+
+
 def dump_of(*bundles):
     kernel = {"schedule": schedule_of(*bundles), "same": True, "utilisation": None}
     kernel |= {"pallas": True, "vmem_bytes": 1 << 20}

@@ -21,7 +21,7 @@ KERNEL_INFO = {
         {"name": "lse", "dtype": "float32", "shape": [4, 512]},
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
-    "vmem_bytes": 784379,
+    "vmem_bytes": 786283,
     "flops": 536870912,
     "hbm_bytes": 5251072,
     "compiler": "pallasc 0.1.0",

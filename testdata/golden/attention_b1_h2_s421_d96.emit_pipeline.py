@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1412530,
+    "vmem_bytes": 1444734,
     "flops": 201326592,
     "hbm_bytes": 2646824,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1667964,
+    "vmem_bytes": 1715314,
     "flops": 201326592,
     "hbm_bytes": 2646824,
     "compiler": "pallasc 0.1.0",

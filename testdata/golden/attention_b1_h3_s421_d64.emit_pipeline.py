@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 797269,
+    "vmem_bytes": 804582,
     "flops": 201326592,
     "hbm_bytes": 1326780,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 938210,
+    "vmem_bytes": 938559,
     "flops": 134217728,
     "hbm_bytes": 884520,
     "compiler": "pallasc 0.1.0",

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 678255,
+    "vmem_bytes": 678952,
     "flops": 134217728,
     "hbm_bytes": 2097152,
     "compiler": "pallasc 0.1.0",

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 910754,
+    "vmem_bytes": 912147,
     "flops": 75497472,
     "hbm_bytes": 2416992,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 629743,
+    "vmem_bytes": 637056,
     "flops": 67108864,
     "hbm_bytes": 650024,
     "compiler": "pallasc 0.1.0",

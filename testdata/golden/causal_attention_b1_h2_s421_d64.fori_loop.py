@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1028475,
+    "vmem_bytes": 1028824,
     "flops": 67108864,
     "hbm_bytes": 434472,
     "compiler": "pallasc 0.1.0",

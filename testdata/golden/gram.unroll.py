@@ -22,7 +22,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 744610,
+    "vmem_bytes": 745307,
     "flops": 33554432,
     "hbm_bytes": 655360,
     "compiler": "pallasc 0.1.0",

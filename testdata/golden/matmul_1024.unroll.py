@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 7242505,
+    "vmem_bytes": 7253647,
     "flops": 2147483648,
     "hbm_bytes": 8388608,
     "compiler": "pallasc 0.1.0",

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 944712,
+    "vmem_bytes": 945409,
     "flops": 100663296,
     "hbm_bytes": 1246720,
     "compiler": "pallasc 0.1.0",

@@ -5,13 +5,10 @@ One line per node, so that a review sees what moved. `make golden` writes them a
 
 import difflib
 import json
-import os
-import subprocess
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-DIRECTORY = ROOT / "testdata" / "golden_ir"
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
+import kit
+
+DIRECTORY = kit.ROOT / "testdata" / "golden_ir"
 
 # Scores as they stand: transposed, they leave no column to widen.
 WIDENED = ("pallas_pre_broadcast=true", "pallas_transposed_scores=off")
@@ -122,13 +119,9 @@ def lines(document):
 
 def printed(pass_name, graph, settings):
     """The documents just before and just after a pass of the whole pipeline."""
-    path = ROOT / "testdata" / "graphs" / f"{graph}.json"
-    if not path.exists():
-        path = ROOT / "testdata" / "coverage" / "graphs" / path.name
-    command = [PALLASC, str(path), "--emit=none", *(f"--set={text}" for text in settings)]
+    command = [kit.path(graph), "--emit=none", *(f"--set={text}" for text in settings)]
     command += [f"--print-before={pass_name}", f"--print-after={pass_name}"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    _, before, after = run.stderr.split("// the graph ")
+    _, before, after = kit.accepted(*command).err.split("// the graph ")
     return [json.loads(text.split("\n", 1)[1]) for text in (before, after)]
 
 

@@ -6,11 +6,10 @@ property failed, and a `message`.
 
 import contextlib
 import json
-import os
 import subprocess
 
+import kit
 import numpy as np
-import optable
 import spread
 import values
 from pallasc import aot, compare, reference
@@ -19,7 +18,6 @@ from pallasc.module import Module
 from pallasc.reference.errors import GraphError
 from pallasc.simulate import huge_memory, interpret_params, simulate
 
-PALLASC = os.environ.get("PALLASC", str(optable.ROOT / "pallasc"))
 COMPILE_SECONDS = 30
 AOT_SECONDS = 180
 CHIPS = tuple(aot.TOPOLOGIES)
@@ -41,21 +39,18 @@ class Refused(Exception):
 
 def compile_text(text, *options):
     """What the compiler prints. Raises Refused; Find for a crash, a hang, or no diagnostic."""
-    command = [PALLASC, "-", "--diagnostics=json", *options]
     try:
-        run = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=COMPILE_SECONDS
-        )
+        run = kit.run("-", "--diagnostics=json", *options, text=text, timeout=COMPILE_SECONDS)
     except subprocess.TimeoutExpired:
         raise Find("hang", f"{' '.join(options)}: no answer in {COMPILE_SECONDS} s") from None
-    if run.returncode not in (0, 1):
-        raise Find("crash", f"{' '.join(options)}: status {run.returncode}: {run.stderr[-500:]}")
-    if run.returncode == 0:
-        return run.stdout
+    if run.status not in (0, 1):
+        raise Find("crash", f"{' '.join(options)}: status {run.status}: {run.err[-500:]}")
+    if run.status == 0:
+        return run.out
     try:
-        found = [json.loads(line) for line in run.stderr.splitlines() if line.strip()]
+        found = [json.loads(line) for line in run.err.splitlines() if line.strip()]
     except ValueError:
-        raise Find("crash", f"no diagnostic: {run.stderr[-500:]}") from None
+        raise Find("crash", f"no diagnostic: {run.err[-500:]}") from None
     errors = [d for d in found if d.get("severity") == "error"]
     if not errors:
         raise Find("crash", "refused without an error")
@@ -64,8 +59,7 @@ def compile_text(text, *options):
 
 def passes():
     """Names of the passes, in order."""
-    run = subprocess.run([PALLASC, "--print-passes"], capture_output=True, text=True, check=True)
-    return [line.split()[0] for line in run.stdout.splitlines()]
+    return [line.split()[0] for line in kit.accepted("--print-passes").out.splitlines()]
 
 
 def examine(case, target="v6e"):

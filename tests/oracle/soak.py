@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(ROOT / "python")]
+sys.path[:0] = map(str, (HERE, HERE.parent, ROOT / "python"))
 
 import drawing  # noqa: E402
 import properties  # noqa: E402

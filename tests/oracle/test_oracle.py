@@ -185,7 +185,7 @@ def test_a_refusal_and_a_crash_are_told_apart(tmp_path, monkeypatch):
     crashing = tmp_path / "pallasc"
     crashing.write_text("#!/bin/sh\nkill -SEGV $$\n")
     crashing.chmod(0o755)
-    monkeypatch.setattr(properties, "PALLASC", str(crashing))
+    monkeypatch.setattr(properties.kit, "PALLASC", crashing)
     assert properties.examine(case)["kind"] == "crash"
 
 

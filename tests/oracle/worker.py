@@ -50,7 +50,7 @@ class Examiner:
         return json.loads(line)
 
     def _start(self):
-        path = os.pathsep.join([str(HERE), str(ROOT / "python")])
+        path = os.pathsep.join(map(str, (HERE, HERE.parent, ROOT / "python")))
         environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
         environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
         self.process = subprocess.Popen(

@@ -14,6 +14,7 @@ sys.path.insert(0, str(HERE))
 import tiling_kernels as kernels  # noqa: E402
 import tiling_page as page  # noqa: E402
 import tiling_probe as probe  # noqa: E402
+from builder import Doc, G, dt, f32, sym, t  # noqa: E402
 from pallasc.aot import compile_many  # noqa: E402
 from pallasc.binding import compile as compile_graph  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
@@ -43,52 +44,19 @@ def test_smallest():
 
 def column_sums(dtype, width):
     """out[w] = sum of x[:, w] over steps of rows: what the loop reads is cut in rows."""
-    load = {"dtype": dtype, "shape": ["u1", "u0"]}
-    wide = {"dtype": "float32", "shape": ["u1", "u0"]}
-    row = {"dtype": "float32", "shape": ["u0"]}
-    x = {"dtype": dtype, "shape": [ROWS, width]}
-    out = {"dtype": "float32", "shape": [width]}
-
-    def node(name, target, *args, meta=None):
-        return {
-            "name": name,
-            "target": target,
-            "args": list(args),
-            **({"meta": meta} if meta else {}),
-        }
-
-    u0, u1 = {"sym": "u0"}, {"sym": "u1"}
-    step = [
-        {"name": "acc", "op": "placeholder", "meta": row},
-        node("x", "tile.host_tensor", "x", meta=x),
-        node("t", "tile.load", {"ref": "x"}, [u1, u0], meta=load),
-        node(
-            "f", "prims.convert_element_type.default", {"ref": "t"}, {"dtype": "float32"}, meta=wide
-        ),
-        node("s", "aten.sum.dim_IntList", {"ref": "f"}, [0], meta=row),
-        node("add", "aten.add.Tensor", {"ref": "acc"}, {"ref": "s"}, meta=row),
-        {"name": "output", "op": "output", "args": [[{"ref": "add"}]]},
-    ]
-    root = [
-        node("zero", "tile.full", [u0], 0.0, {"dtype": "float32"}, meta=row),
-        node("loop", "tile.for_loop", 5, [0], [ROWS], [{"ref": "zero"}], meta={"tuple": [row]}),
-        node("sums", "getitem", {"ref": "loop"}, 0, meta=row),
-        node("out", "tile.host_tensor", "out", meta=out),
-        node("store", "tile.store", {"ref": "out"}, [u0], {"ref": "sums"}),
-        {"name": "output", "op": "output", "args": [[]]},
-    ]
-    tensors = [{"name": "x", "role": "input", **x}, {"name": "out", "role": "output", **out}]
-    return {
-        **{"format": "fxtile", "version": 1, "name": "column_sums", "tensors": tensors},
-        "block_sizes": [
-            {"id": 0, "symbol": "u0", "name": "w", "extent": width},
-            {"id": 1, "symbol": "u1", "name": "n", "extent": ROWS},
-        ],
-        "graphs": [
-            {"id": 5, "kind": "for_loop", "block_ids": [1], "carried": [[0, 0]], "nodes": step},
-            {"id": 6, "kind": "root", "grid": [0], "nodes": root},
-        ],
-    }
+    doc = Doc(name="column_sums").block(width, "w").block(ROWS, "n")
+    doc.tensor("x", "input", dtype, [ROWS, width]).tensor("out", "output", "float32", [width])
+    step, g = G(5, "for_loop", block_ids=[1], carried=[[0, 0]]), G(6, grid=[0])
+    row, wide, convert = f32("u0"), f32("u1", "u0"), "prims.convert_element_type.default"
+    acc = step.arg(row)
+    x = step.load("x", [sym("u1"), sym("u0")], t(dtype, "u1", "u0"))
+    x = step.call(convert, x, dt("float32"), meta=wide)
+    total = step.call("aten.sum.dim_IntList", x, [0], meta=row)
+    step.out(step.call("aten.add.Tensor", acc, total, meta=row))
+    zero = g.call("tile.full", [sym("u0")], 0.0, dt("float32"), meta=row)
+    sums = g.call("tile.for_loop", 5, [0], [ROWS], [zero], meta={"tuple": [row]})
+    g.store("out", [sym("u0")], g.call("getitem", sums, 0, meta=row))
+    return doc.add(step, g.out())
 
 
 CASES = [

@@ -2,12 +2,7 @@
 #ifndef PALLASC_TEST_FRONT_H
 #define PALLASC_TEST_FRONT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "document.h"
 #include "ops.h"
 
 /* One compilation's worth of state; front_end() gives it all back. */
@@ -24,7 +19,9 @@ static inline void front_start(Front *f) {
 
 static inline void front_end(Front *f) { arena_free(&f->arena); }
 
-static inline Module *front_load(Front *f, const char *text) {
+/* Of a document: JSON, or lines of document.h. */
+static inline Module *front_load(Front *f, const char *document) {
+	const char *text = document_text(&f->arena, document);
 	f->source = (Source){.name = "test.json", .text = text, .length = strlen(text)};
 	return module_load(&f->arena, &f->diag, &f->source, target_find("v6e"));
 }
@@ -39,35 +36,26 @@ static inline bool front_has(const Front *f, const char *code) {
 
 /* A loop in a root: the row sum of graph-format.md, with tunables and a fixed size. */
 #define FRONT_DOCUMENT                                                                                                 \
-	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"row_sum\",\n"                                            \
-	" \"tensors\": [{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [256, 512]},\n"      \
-	"  {\"name\": \"out\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [256]}],\n"                    \
-	" \"tunables\": {\"split\": {\"default\": 2, \"choices\": [1, 2, 4]}},\n"                                      \
-	" \"block_sizes\": [{\"id\": 0, \"symbol\": \"u0\", \"name\": \"m\", \"extent\": 256},\n"                      \
-	"  {\"id\": 1, \"symbol\": \"u1\", \"name\": \"n\", \"extent\": 512}],\n"                                      \
-	" \"graphs\": [{\"id\": 5, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[0, 0]], \"nodes\": [\n"  \
-	"   {\"name\": \"acc\", \"op\": \"placeholder\", \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},\n"  \
-	"   {\"name\": \"x\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"], \"meta\": {\"dtype\": "             \
-	"\"float32\", \"shape\": [256, 512]}},\n"                                                                      \
-	"   {\"name\": \"t\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"x\"}, [{\"sym\": \"u0\"}, "            \
-	"{\"sym\": \"u1\"}]], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\", \"u1\"]}},\n"                     \
-	"   {\"name\": \"s\", \"target\": \"aten.sum.dim_IntList\", \"args\": [{\"ref\": \"t\"}, [-1]], \"meta\": "    \
-	"{\"dtype\": \"float32\", \"shape\": [\"u0\"]}},\n"                                                            \
-	"   {\"name\": \"add\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"acc\"}], \"kwargs\": "         \
-	"{\"other\": {\"ref\": \"s\"}}, \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},\n"                   \
-	"   {\"name\": \"output\", \"op\": \"output\", \"args\": [[{\"ref\": \"add\"}]]}]},\n"                         \
-	"  {\"id\": 6, \"kind\": \"root\", \"grid\": [0], \"nodes\": [\n"                                              \
-	"   {\"name\": \"zero\", \"target\": \"tile.full\", \"args\": [[{\"sym\": \"u0\"}], 0.0, {\"dtype\": "         \
-	"\"float32\"}], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},\n"                                   \
-	"   {\"name\": \"loop\", \"target\": \"tile.for_loop\", \"args\": [5, [0], [512], [{\"ref\": \"zero\"}]], "    \
-	"\"meta\": {\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}]}},\n"                                   \
-	"   {\"name\": \"acc\", \"target\": \"getitem\", \"args\": [{\"ref\": \"loop\"}, 0], \"meta\": {\"dtype\": "   \
-	"\"float32\", \"shape\": [\"u0\"]}},\n"                                                                        \
-	"   {\"name\": \"out\", \"target\": \"tile.host_tensor\", \"args\": [\"out\"], \"meta\": {\"dtype\": "         \
-	"\"float32\", \"shape\": [256]}},\n"                                                                           \
-	"   {\"name\": \"store\", \"target\": \"tile.store\", \"args\": [{\"ref\": \"out\"}, [{\"sym\": \"u0\"}], "    \
-	"{\"ref\": \"acc\"}]},\n"                                                                                      \
-	"   {\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}]}\n"
+	"name row_sum\n"                                                                                               \
+	"tensor x input float32[256, 512]\n"                                                                           \
+	"tensor out output float32[256]\n"                                                                             \
+	"tunables {\"split\": {\"default\": 2, \"choices\": [1, 2, 4]}}\n"                                             \
+	"block m 256\n"                                                                                                \
+	"block n 512\n"                                                                                                \
+	"for_loop 5 over [1] carry [[0, 0]]\n"                                                                         \
+	"acc : float32[u0]\n"                                                                                          \
+	"x = tile.host_tensor('x') : float32[256, 512]\n"                                                              \
+	"t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"                                                               \
+	"s = aten.sum.dim_IntList(t, [-1]) : float32[u0]\n"                                                            \
+	"add = aten.add.Tensor(acc, other=s) : float32[u0]\n"                                                          \
+	"return add\n"                                                                                                 \
+	"root 6 over [0]\n"                                                                                            \
+	"zero = tile.full([u0], 0.0, float32) : float32[u0]\n"                                                         \
+	"loop = tile.for_loop(5, [0], [512], [zero]) : (float32[u0])\n"                                                \
+	"acc = getitem(loop, 0) : float32[u0]\n"                                                                       \
+	"out = tile.host_tensor('out') : float32[256]\n"                                                               \
+	"store = tile.store(out, [u0], acc)\n"                                                                         \
+	"return\n"
 
 /* FRONT_DOCUMENT, loaded into a Front that this starts. */
 static inline Module *front_module(Front *f) {

@@ -1,15 +1,9 @@
-/* module_fixture.h - a loaded Module for tests of what works on one: a document is written as its `graphs` only, over
- * tensors, scalars and blocks that are the same for all. */
+/* module_fixture.h - a loaded Module for tests of what works on one: a document is written as the lines of its graphs
+ * (document.h), over tensors, scalars and blocks that are the same for all. */
 #ifndef PALLASC_TESTS_MODULE_FIXTURE_H
 #define PALLASC_TESTS_MODULE_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "document.h"
 #include "ops.h"
 
 typedef struct Fixture {
@@ -20,21 +14,21 @@ typedef struct Fixture {
 } Fixture;
 
 /* u0 = 128 and u1 = 256 tile x; u2 is a dim of 64 that may be rolled; u3 = 8 is fixed by the graph; u4 = 1. */
-static const char fixture_head[] =
-	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"k\", \"tensors\": ["
-	"{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [1000, 5000]},"
-	"{\"name\": \"h\", \"role\": \"input\", \"dtype\": \"bfloat16\", \"shape\": [1000, 64]},"
-	"{\"name\": \"v\", \"role\": \"input\", \"dtype\": \"int32\", \"shape\": [1000]},"
-	"{\"name\": \"out\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [1000, 5000]},"
-	"{\"name\": \"sums\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [1000]},"
-	"{\"name\": \"io\", \"role\": \"inout\", \"dtype\": \"int32\", \"shape\": [1000]}],"
-	"\"scalars\": [{\"name\": \"scale\", \"dtype\": \"float32\"}, {\"name\": \"n\", \"dtype\": \"int32\"}],"
-	"\"block_sizes\": [{\"id\": 0, \"symbol\": \"u0\", \"name\": \"tile_m\", \"extent\": 1000},"
-	"{\"id\": 1, \"symbol\": \"u1\", \"name\": \"tile_n\", \"extent\": 5000},"
-	"{\"id\": 2, \"symbol\": \"u2\", \"name\": \"rdim\", \"extent\": 64, \"reduction\": true},"
-	"{\"id\": 3, \"symbol\": \"u3\", \"name\": \"fixed\", \"extent\": 64, \"size\": 8},"
-	"{\"id\": 4, \"symbol\": \"u4\", \"name\": \"one\", \"extent\": 64}],"
-	"\"config\": {\"block_sizes\": [128, 256, 1]}, \"graphs\": [";
+static const char fixture_head[] = "name k\n"
+				   "config {\"block_sizes\": [128, 256, 1]}\n"
+				   "scalar scale float32\n"
+				   "scalar n int32\n"
+				   "block tile_m 1000\n"
+				   "block tile_n 5000\n"
+				   "block rdim 64 \"reduction\": true\n"
+				   "block fixed 64 \"size\": 8\n"
+				   "block one 64\n"
+				   "tensor x input float32[1000, 5000]\n"
+				   "tensor h input bfloat16[1000, 64]\n"
+				   "tensor v input int32[1000]\n"
+				   "tensor out output float32[1000, 5000]\n"
+				   "tensor sums output float32[1000]\n"
+				   "tensor io inout int32[1000]\n";
 
 static void fixture_free(Fixture *f) { arena_free(&f->arena); }
 
@@ -44,9 +38,9 @@ static void fixture_init(Fixture *f) {
 	diag_init(&f->diag, &f->arena);
 }
 
-/* Loads and configures; the test fails if that is refused. */
+/* Loads and configures; the test fails if that is refused. Before the lines of graphs may be those of more tensors. */
 static inline Module *fixture_load(Fixture *f, const char *graphs) {
-	const char *text = arena_printf(&f->arena, "%s%s]}", fixture_head, graphs);
+	const char *text = document_text(&f->arena, arena_printf(&f->arena, "%s%s", fixture_head, graphs));
 	f->source = (Source){"test.json", text, strlen(text)};
 	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v6e"));
 	if (f->module == NULL || !module_configure(f->module, &f->diag)) {

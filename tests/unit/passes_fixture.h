@@ -8,22 +8,6 @@
 
 #include <stdio.h>
 
-/* clang-format off */
-#define F32(shape) "\"meta\": {\"dtype\": \"float32\", \"shape\": [" shape "]}"
-#define REF(name) "{\"ref\": \"" name "\"}"
-#define NODE(name, target, args, shape)                                                                                \
-	"{\"name\": \"" name "\", \"target\": \"" target "\", \"args\": [" args "], " F32(shape) "}"
-#define PLACEHOLDER(name, shape) "{\"name\": \"" name "\", \"op\": \"placeholder\", " F32(shape) "}"
-#define HOST(name, tensor, shape) NODE(name, "tile.host_tensor", "\"" tensor "\"", shape)
-#define STORE(name, tensor, index, value)                                                                              \
-	"{\"name\": \"" name "\", \"target\": \"tile.store\", \"args\": [" REF(tensor) ", [" index "], " REF(value)   \
-	"]}"
-#define OUTPUT(values) "{\"name\": \"output\", \"op\": \"output\", \"args\": [[" values "]]}"
-#define U0 "{\"sym\": \"u0\"}"
-#define U1 "{\"sym\": \"u1\"}"
-#define ALL "{\"slice\": [null, null, null]}"
-/* clang-format on */
-
 static void run_or_fail(Fixture *f, PassContext *c, const char *const *names, uint32_t count) {
 	PassHooks hooks = {.verify_each = true};
 	bool ok = module_verify(f->module, &f->diag) && pass_pipeline_run(c, names, count, &hooks);
@@ -53,6 +37,13 @@ static inline bool remarked(const PassContext *c, const char *text) {
 		if (strstr(c->remarks.at[i].message, text))
 			return true;
 	return false;
+}
+
+/* The node of graph 0 that is called `name`, which must be there. */
+static inline NodeId named(const Module *m, const char *name) {
+	NodeId n = graph_node(m, 0, name);
+	assert_int_not_equal(n, NONE);
+	return n;
 }
 
 /* The type of the node called `name`, as text. */

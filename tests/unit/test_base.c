@@ -51,6 +51,35 @@ static void test_taken_memory(void **state) {
 	arena_free(&other);
 }
 
+/* What was allocated before stays, and what comes after is zero, in one chunk and over several. */
+static void test_mark(void **state) {
+	static const size_t sizes[] = {1000, 100 << 10, 3 << 20};
+	Arena a;
+	(void)state;
+	arena_init(&a, NULL);
+	ArenaMark empty = arena_mark(&a);
+	memset(arena_raw(&a, 5000), 0xff, 5000);
+	arena_release(&a, empty);
+	char *before = memset(arena_raw(&a, 100), 'x', 100);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		ArenaMark mark = arena_mark(&a);
+		for (int turn = 0; turn < 5; turn++)
+			memset(arena_raw(&a, sizes[i]), 0xff, sizes[i]);
+		size_t total = a.total;
+		arena_release(&a, mark);
+		for (int turn = 0; turn < 5; turn++) {
+			const char *again = arena_alloc(&a, sizes[i]);
+			for (size_t at = 0; at < sizes[i]; at++)
+				assert_int_equal(again[at], 0);
+		}
+		assert_int_equal(a.total, total);
+		arena_release(&a, mark);
+		for (int at = 0; at < 100; at++)
+			assert_int_equal(before[at], 'x');
+	}
+	arena_free(&a);
+}
+
 static void test_out_of_memory(void **state) {
 	jmp_buf oom;
 	Arena a;
@@ -214,7 +243,8 @@ static void test_rounded(void **state) {
 	Arena a;
 	(void)state;
 	arena_init(&a, NULL);
-	for (double value = 3e-7; value < 1e10; value *= 1.0371) {
+	double value = 3e-7;
+	for (int turn = 0; turn < 1050; turn++, value *= 1.0371) {
 		const double numbers[] = {value, -(double)(int64_t)(value * 64) / 64, (double)(int64_t)value + 0.5};
 		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
 			expect_rounded(&a, "%.1g", numbers[i]);
@@ -232,7 +262,7 @@ int main(void) {
 		cmocka_unit_test(test_arena),   cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_vec),
 		cmocka_unit_test(test_names),   cmocka_unit_test(test_arithmetic),    cmocka_unit_test(test_nearest),
 		cmocka_unit_test(test_text),    cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_decimals),
-		cmocka_unit_test(test_rounded), cmocka_unit_test(test_taken_memory),
+		cmocka_unit_test(test_rounded), cmocka_unit_test(test_taken_memory),  cmocka_unit_test(test_mark),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

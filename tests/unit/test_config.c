@@ -1,4 +1,5 @@
 #include "front.h"
+#include "keys.h"
 
 static void test_defaults(void **state) {
 	Front f;
@@ -45,6 +46,38 @@ static void test_keys(void **state) {
 	assert_int_equal(m->config.dot_precision.value, DOT_DEFAULT);
 	assert_int_equal(f.diag.list.count, 1); /* the note on num_warps */
 	assert_int_equal(f.diag.list.at[0].severity, SEVERITY_NOTE);
+	front_end(&f);
+}
+
+/* Each word and number that a key takes, set, printed and set again. */
+static void test_values_come_back(void **state) {
+	Front f;
+	Module *m = front_module(&f);
+	(void)state;
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
+		if (row->kind == KEY_ORDERS || key_is_list(row))
+			continue;
+		const ConfigKey *key = key_field(row, &m->config);
+		assert_false(key->set);
+		assert_int_equal(key->value, row->fallback);
+		int last = row->high;
+		if (row->kind != KEY_NUMBER)
+			for (last = 0; key_word(row, last + 1);)
+				last++;
+		for (int value = row->low; value <= last; value++) {
+			Text t;
+			if (row->never_on && value == CHOICE_ON)
+				continue;
+			text_init(&t, &f.arena);
+			((ConfigKey *)key_field(row, &m->config))->value = value;
+			text_printf(&t, "%s=", row->name);
+			key_put(row, &m->config, value % 2, &t);
+			*(ConfigKey *)key_field(row, &m->config) = (ConfigKey){.value = -2};
+			assert_true(config_set(m, &f.diag, t.at));
+			assert_true(key->set);
+			assert_int_equal(key->value, value);
+		}
+	}
 	front_end(&f);
 }
 
@@ -95,21 +128,18 @@ static void test_file(void **state) {
 }
 
 #define BLOCKS(blocks)                                                                                                 \
-	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"k\", \"tensors\": [{\"name\": \"out\", \"role\": "       \
-	"\"output\", \"dtype\": \"float32\", \"shape\": [8]}], \"tunables\": {\"t\": {\"default\": 3}}, "              \
-	"\"block_sizes\": [" blocks "], \"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": "       \
-	"[{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}]}"
+	"name k\ntensor out output float32[8]\ntunables {\"t\": {\"default\": 3}}\n" blocks "root 0 over "             \
+	"[0]\nreturn\n"
 
 static void test_block_sources(void **state) {
 	Front f;
 	(void)state;
 	front_start(&f);
 	/* u0 depends on a later block, which depends on a tunable; u2 is a reduction; u3 has no extent */
-	Module *m =
-		front_load(&f, BLOCKS("{\"id\": 0, \"symbol\": \"u0\", \"extent\": 64, \"size\": \"u1 * 2\"}, "
-	                              "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"next_pow2(t)\"}, "
-	                              "{\"id\": 2, \"symbol\": \"u2\", \"extent\": \"u0 * 100\", \"reduction\": true}, "
-	                              "{\"id\": 3, \"symbol\": \"u3\", \"extent\": null}"));
+	Module *m = front_load(&f, BLOCKS("block a 64 \"size\": \"u1 * 2\"\n"
+	                                  "block b 64 \"size\": \"next_pow2(t)\"\n"
+	                                  "block c \"u0 * 100\" \"reduction\": true\n"
+	                                  "block d null\n"));
 	assert_non_null(m);
 	assert_true(module_configure(m, &f.diag));
 	assert_int_equal(m->block_size.at[0], 8);
@@ -131,8 +161,8 @@ static void test_block_cycle(void **state) {
 	Front f;
 	(void)state;
 	front_start(&f);
-	Module *m = front_load(&f, BLOCKS("{\"id\": 0, \"symbol\": \"u0\", \"extent\": 64, \"size\": \"u1 * 2\"}, "
-	                                  "{\"id\": 1, \"symbol\": \"u1\", \"extent\": 64, \"size\": \"u0 + u0\"}"));
+	Module *m = front_load(&f, BLOCKS("block a 64 \"size\": \"u1 * 2\"\n"
+	                                  "block b 64 \"size\": \"u0 + u0\"\n"));
 	assert_non_null(m);
 	assert_false(module_configure(m, &f.diag));
 	assert_true(front_has(&f, "block-cycle"));
@@ -210,6 +240,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),
 		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_values_come_back),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_file),
 		cmocka_unit_test(test_block_sources),

@@ -1,26 +1,15 @@
 /* test_decompose.c - composite ops as primitive ones: which, in which dtype, and what stays. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
-#define TILE "\"u0\", 5000"
-#define TYPED(name, target, args, dtype, shape) "{\"name\": \"" name "\", \"target\": \"" target "\", \"args\": [" args \
-	"], \"meta\": {\"dtype\": \"" dtype "\", \"shape\": [" shape "]}}"
-#define ROOT(body) "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("x", "x", "1000, 5000") "," \
-	NODE("t", "tile.load", REF("x") ", [" U0 ", " ALL "]", TILE) "," \
-	TYPED("hh", "tile.host_tensor", "\"h\"", "bfloat16", "1000, 64") "," \
-	TYPED("hx", "tile.load", REF("hh") ", [" U0 ", " ALL "]", "bfloat16", "\"u0\", 64") "," \
-	body "," OUTPUT("") "]}"
-#define KEEP_ROW HOST("o", "out", "1000, 5000") "," STORE("st", "o", U0 ", " ALL, "y")
-#define KEEP_SUM HOST("o", "sums", "1000") "," STORE("st", "o", U0, "y")
-/* clang-format on */
-
-static NodeId named(const Module *m, const char *name) {
-	NodeId n = graph_node(m, 0, name);
-	assert_int_not_equal(n, NONE);
-	return n;
-}
+#define ROOT(body)                                                                                                     \
+	"root 0 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : float32[1000, 5000]\n"                                                            \
+	"t = tile.load(x, [u0, :]) : float32[u0, 5000]\n"                                                              \
+	"hh = tile.host_tensor('h') : bfloat16[1000, 64]\n"                                                            \
+	"hx = tile.load(hh, [u0, :]) : bfloat16[u0, 64]\n" body "return\n"
+#define KEEP_ROW "o = tile.host_tensor('out') : float32[1000, 5000]\nst = tile.store(o, [u0, :], y)\n"
+#define KEEP_SUM "o = tile.host_tensor('sums') : float32[1000]\nst = tile.store(o, [u0], y)\n"
 
 /* What is stored, after the pass on a root with that body. */
 static NodeId stored(Fixture *f, const char *graphs) {
@@ -34,7 +23,7 @@ static NodeId stored(Fixture *f, const char *graphs) {
 static void softmax_is_exponentials_over_their_sum(void **state) {
 	(void)state;
 	Fixture f;
-	NodeId y = stored(&f, ROOT(NODE("y", "aten._softmax.default", REF("t") ", -1, false", TILE) "," KEEP_ROW));
+	NodeId y = stored(&f, ROOT("y = aten._softmax.default(t, -1, false) : float32[u0, 5000]\n" KEEP_ROW));
 	Module *m = f.module;
 	assert_string_equal(node_get(m, y)->name, "y"); /* the composite's place and name */
 	assert_int_equal(node_get(m, y)->op, OP_DIV);
@@ -54,10 +43,9 @@ static void softmax_is_exponentials_over_their_sum(void **state) {
 static void narrow_floats_round_once(void **state) {
 	(void)state;
 	static const char *const bodies[] = {
-		ROOT(TYPED("y", "aten.var.correction", REF("hx") ", [1]", "bfloat16", "\"u0\"") "," KEEP_SUM),
-		ROOT(TYPED("y", "aten.logsumexp.default", REF("hx") ", [1]", "bfloat16", "\"u0\"") "," KEEP_SUM),
-		ROOT(TYPED("y", "aten.linalg_vector_norm.default", REF("hx") ", 2, [1]", "bfloat16",
-	                   "\"u0\"") "," KEEP_SUM),
+		ROOT("y = aten.var.correction(hx, [1]) : bfloat16[u0]\n" KEEP_SUM),
+		ROOT("y = aten.logsumexp.default(hx, [1]) : bfloat16[u0]\n" KEEP_SUM),
+		ROOT("y = aten.linalg_vector_norm.default(hx, 2, [1]) : bfloat16[u0]\n" KEEP_SUM),
 	};
 	for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
 		Fixture f;
@@ -75,14 +63,14 @@ static void narrow_floats_round_once(void **state) {
 static void variance_divides_by_what_is_left(void **state) {
 	(void)state;
 	Fixture f;
-	NodeId y = stored(
-		&f, ROOT(NODE("y", "aten.var.correction",
-	                      REF("t") ", [-1]], \"kwargs\": {\"correction\": 2}, \"x_\": [0", "\"u0\"") "," KEEP_SUM));
+	NodeId y = stored(&f, ROOT("y = aten.var.correction(t, [-1], correction=2) : "
+	                           "float32[u0]\n" KEEP_SUM));
 	assert_int_equal(node_get(f.module, y)->op, OP_DIV);
 	assert_true(node_arg(f.module, y, 1)->real == 4998);
 	fixture_free(&f);
-	y = stored(&f, ROOT(NODE("y", "aten.std.correction", REF("t") ", [0]",
-	                         "5000") "," HOST("o", "out", "1000, 5000") "," STORE("st", "o", "0, " ALL, "y")));
+	y = stored(&f, ROOT("y = aten.std.correction(t, [0]) : float32[5000]\n"
+	                    "o = tile.host_tensor('out') : float32[1000, 5000]\n"
+	                    "st = tile.store(o, [0, :], y)\n"));
 	NodeId var = node_input(f.module, y, 0);
 	assert_int_equal(node_get(f.module, y)->op, OP_SQRT);
 	assert_int_equal(node_arg(f.module, var, 1)->kind, ARG_SYM);
@@ -90,15 +78,12 @@ static void variance_divides_by_what_is_left(void **state) {
 	fixture_free(&f);
 }
 
-/* clang-format off */
-#define PAIR "{\"name\": \"p\", \"target\": \"aten.max.dim\", \"args\": [" REF("t") ", 1], \"meta\": {\"tuple\": [" \
-	"{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"dtype\": \"int32\", \"shape\": [\"u0\"]}]}}"
-/* clang-format on */
+#define PAIR "p = aten.max.dim(t, 1) : (float32[u0], int32[u0])\n"
 
 static void a_pair_becomes_what_is_taken_of_it(void **state) {
 	(void)state;
 	Fixture f;
-	NodeId y = stored(&f, ROOT(PAIR "," TYPED("y", "getitem", REF("p") ", 1", "int32", "\"u0\"") "," KEEP_SUM));
+	NodeId y = stored(&f, ROOT(PAIR "y = getitem(p, 1) : int32[u0]\n" KEEP_SUM));
 	Module *m = f.module;
 	assert_int_equal(graph_node(m, 0, "p"), NONE);
 	assert_int_equal(count_op(m, 0, OP_GETITEM), 0);
@@ -109,7 +94,7 @@ static void a_pair_becomes_what_is_taken_of_it(void **state) {
 	assert_int_equal(count_op(m, 0, OP_IOTA), 1);
 	assert_int_equal(count_op(m, 0, OP_AMAX), 1);
 	fixture_free(&f);
-	y = stored(&f, ROOT(PAIR "," TYPED("y", "getitem", REF("p") ", 0", "float32", "\"u0\"") "," KEEP_SUM));
+	y = stored(&f, ROOT(PAIR "y = getitem(p, 0) : float32[u0]\n" KEEP_SUM));
 	assert_int_equal(count_op(f.module, 0, OP_IOTA), 0);
 	assert_string_equal(type_string(f.module, node_get(f.module, y)->type), "float32[u0]");
 	fixture_free(&f);
@@ -118,12 +103,14 @@ static void a_pair_becomes_what_is_taken_of_it(void **state) {
 static void ranges_are_indices(void **state) {
 	(void)state;
 	Fixture f;
-	NodeId y = stored(&f, ROOT(TYPED("y", "prims.iota.default", "5000", "int32", "5000") "," HOST(
-				      "o", "out", "1000, 5000") "," STORE("st", "o", "0, " ALL, "y")));
+	NodeId y = stored(&f, ROOT("y = prims.iota.default(5000) : int32[5000]\n"
+	                           "o = tile.host_tensor('out') : float32[1000, 5000]\n"
+	                           "st = tile.store(o, [0, :], y)\n"));
 	assert_int_equal(node_get(f.module, y)->op, OP_IOTA); /* it is one */
 	fixture_free(&f);
-	y = stored(&f, ROOT(NODE("y", "aten.arange.start_step", "3.0, 2503.0, 0.5",
-	                         "5000") "," HOST("o", "out", "1000, 5000") "," STORE("st", "o", "0, " ALL, "y")));
+	y = stored(&f, ROOT("y = aten.arange.start_step(3.0, 2503.0, 0.5) : float32[5000]\n"
+	                    "o = tile.host_tensor('out') : float32[1000, 5000]\n"
+	                    "st = tile.store(o, [0, :], y)\n"));
 	assert_int_equal(node_get(f.module, y)->op, OP_ADD);
 	assert_true(node_arg(f.module, y, 1)->real == 3);
 	NodeId strided = node_input(f.module, y, 0);
@@ -136,22 +123,19 @@ static void ranges_are_indices(void **state) {
 static void a_vector_needs_no_mxu(void **state) {
 	(void)state;
 	Fixture f;
-	NodeId y = stored(&f, ROOT(NODE("row", "tile.load", REF("x") ", [0, " ALL "]", "5000") "," NODE(
-				      "y", "aten.mv.default", REF("t") ", " REF("row"), "\"u0\"") "," KEEP_SUM));
+	NodeId y = stored(&f, ROOT("row = tile.load(x, [0, :]) : float32[5000]\n"
+	                           "y = aten.mv.default(t, row) : float32[u0]\n" KEEP_SUM));
 	assert_int_equal(node_get(f.module, y)->op, OP_SUM_DIM);
 	assert_int_equal(node_get(f.module, node_input(f.module, y, 0))->op, OP_MUL);
 	fixture_free(&f);
 }
 
-/* clang-format off */
-#define LABELS(width) TYPED("i", "tile.full", "[" U0 ", " width "], 3, {\"dtype\": \"int32\"}", "int32", "\"u0\", " width)
-/* clang-format on */
+#define LABELS(width) "i = tile.full([u0, " width "], 3, int32) : int32[u0, " width "]\n"
 
 static void one_element_a_row_is_picked(void **state) {
 	(void)state;
 	Fixture f;
-	NodeId y = stored(&f, ROOT(LABELS("1") "," NODE("y", "aten.gather.default", REF("t") ", 1, " REF("i"),
-	                                                "\"u0\", 1") "," KEEP_ROW));
+	NodeId y = stored(&f, ROOT(LABELS("1") "y = aten.gather.default(t, 1, i) : float32[u0, 1]\n" KEEP_ROW));
 	Module *m = f.module;
 	assert_int_equal(node_get(m, y)->op, OP_SUM_DIM);
 	NodeId lanes = node_input(m, y, 0), found = node_input(m, lanes, 0);
@@ -159,8 +143,7 @@ static void one_element_a_row_is_picked(void **state) {
 	assert_int_equal(node_get(m, found)->op, OP_EQ);
 	assert_int_equal(node_input(m, found, 1), named(m, "i"));
 	fixture_free(&f);
-	y = stored(&f, ROOT(LABELS("5000") "," NODE("y", "aten.gather.default", REF("t") ", 1, " REF("i"),
-	                                            TILE) "," KEEP_ROW));
+	y = stored(&f, ROOT(LABELS("5000") "y = aten.gather.default(t, 1, i) : float32[u0, 5000]\n" KEEP_ROW));
 	assert_int_equal(node_get(f.module, y)->op, OP_GATHER); /* several a row */
 	fixture_free(&f);
 }

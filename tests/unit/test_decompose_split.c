@@ -1,40 +1,25 @@
 /* test_decompose_split.c - the pieces of splits as slices, joins as stacks. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
-#define PIECE(name, of, i, shape) NODE(name, "getitem", REF(of) ", " i, shape)
-#define SPLIT(name, target, args, metas) "{\"name\": \"" name "\", \"target\": \"" target "\", \"args\": [" args "]," \
-	"\"meta\": {\"tuple\": [" metas "]}}"
-#define META(shape) "{\"dtype\": \"float32\", \"shape\": [" shape "]}"
-#define LOAD NODE("t", "tile.load", REF("x") ", [" U0 ", " ALL "]", "\"u0\", 5000")
-#define ROOT(body) "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("x", "x", "1000, 5000") "," LOAD "," \
-	body "," OUTPUT("") "]}"
-/* clang-format on */
-
-static NodeId named(const Module *m, const char *name) {
-	NodeId n = graph_node(m, 0, name);
-	assert_int_not_equal(n, NONE);
-	return n;
-}
+#define ROOT(body)                                                                                                     \
+	"root 0 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : float32[1000, 5000]\n"                                                            \
+	"t = tile.load(x, [u0, :]) : float32[u0, 5000]\n" body "return\n"
 
 static int64_t number(Module *m, NodeId n, uint32_t i) {
 	const Arg *a = node_arg(m, n, i);
 	return a->kind == ARG_INT ? a->integer : expr_number(m, a->expr);
 }
 
-/* clang-format off */
-static const char thirds[] = ROOT(
-	SPLIT("p", "aten.split.Tensor", REF("t") ", 2000, -1",
-	      META("\"u0\", 2000") ", " META("\"u0\", 2000") ", " META("\"u0\", 1000")) ","
-	PIECE("a", "p", "0", "\"u0\", 2000") "," PIECE("c", "p", "2", "\"u0\", 1000"));
-static const char pairs[] = ROOT(
-	NODE("v", "aten.view.default", REF("t") ", [" U0 ", 2500, 2]", "\"u0\", 2500, 2") ","
-	SPLIT("p", "tile.split", REF("v"), META("\"u0\", 2500") ", " META("\"u0\", 2500")) ","
-	PIECE("b", "p", "1", "\"u0\", 2500") ","
-	NODE("j", "tile.join", REF("b") ", 1.0", "\"u0\", 2500, 2"));
-/* clang-format on */
+static const char thirds[] =
+	ROOT("p = aten.split.Tensor(t, 2000, -1) : (float32[u0, 2000], float32[u0, 2000], float32[u0, 1000])\n"
+             "a = getitem(p, 0) : float32[u0, 2000]\n"
+             "c = getitem(p, 2) : float32[u0, 1000]\n");
+static const char pairs[] = ROOT("v = aten.view.default(t, [u0, 2500, 2]) : float32[u0, 2500, 2]\n"
+                                 "p = tile.split(v) : (float32[u0, 2500], float32[u0, 2500])\n"
+                                 "b = getitem(p, 1) : float32[u0, 2500]\n"
+                                 "j = tile.join(b, 1.0) : float32[u0, 2500, 2]\n");
 
 static void pieces_are_slices(void **state) {
 	(void)state;

@@ -5,31 +5,20 @@
 
 /* x and out, [16, 32, N] of a dtype, a tile of 8 of which `load` holds; then nodes, of which `y` is stored to `out`. */
 #define DOCUMENT(dtype, n, nodes)                                                                                      \
-	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"k\", \"tensors\": ["                                     \
-	"{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"" dtype "\", \"shape\": [16, 32, " n "]},"                \
-	"{\"name\": \"out\", \"role\": \"output\", \"dtype\": \"" dtype "\", \"shape\": [16, 32, " n "]}],"            \
-	"\"returns\": [{\"tensor\": \"out\"}],"                                                                        \
-	"\"block_sizes\": [{\"id\": 0, \"symbol\": \"u0\", \"name\": \"b\", \"extent\": 16}],"                         \
-	"\"config\": {\"block_sizes\": [8]},"                                                                          \
-	"\"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["                                     \
-	"{\"name\": \"hx\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"],"                                      \
-	" \"meta\": {\"dtype\": \"" dtype "\", \"shape\": [16, 32, " n "]}},"                                          \
-	"{\"name\": \"load\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"hx\"}, " WHOLE "],"                    \
-	" \"meta\": {\"dtype\": \"" dtype "\", \"shape\": [\"u0\", 32, " n "]}}," nodes                                \
-	"{\"name\": \"hout\", \"target\": \"tile.host_tensor\", \"args\": [\"out\"],"                                  \
-	" \"meta\": {\"dtype\": \"" dtype "\", \"shape\": [16, 32, " n "]}},"                                          \
-	"{\"name\": \"store\", \"target\": \"tile.store\", \"args\": [{\"ref\": \"hout\"}, " WHOLE ", {\"ref\": "      \
-	"\"y\"}]},"                                                                                                    \
-	"{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}]}"
-#define ALL "{\"slice\": [null, null, null]}"
-#define WHOLE "[{\"sym\": \"u0\"}, " ALL ", " ALL "]"
-#define NODE(name, target, args, dtype, shape)                                                                         \
-	"{\"name\": \"" name "\", \"target\": \"" target "\", \"args\": [" args "], \"meta\": {\"dtype\": \"" dtype    \
-	"\", \"shape\": [" shape "]}},"
+	"name k\n"                                                                                                     \
+	"tensor x input " dtype "[16, 32, " n "]\n"                                                                    \
+	"tensor out output " dtype "[16, 32, " n "]\n"                                                                 \
+	"block b 16\n"                                                                                                 \
+	"root 0 over [0]\n"                                                                                            \
+	"hx = tile.host_tensor('x') : " dtype "[16, 32, " n "]\n"                                                      \
+	"load = tile.load(hx, [u0, :, :]) : " dtype "[u0, 32, " n "]\n" nodes                                          \
+	"hout = tile.host_tensor('out') : " dtype "[16, 32, " n "]\n"                                                  \
+	"store = tile.store(hout, [u0, :, :], y)\n"                                                                    \
+	"return\n"
 
-static void plan_text(Planned *p, const char *text) {
+static void plan_lines(Planned *p, const char *lines) {
 	front_start(&p->front);
-	planned_load(p, text);
+	planned_load(p, lines);
 	planned_make(p, SETTINGS("block_sizes=[8]"));
 	assert_non_null(p->plan);
 }
@@ -49,14 +38,11 @@ static const Value *value_of_op(const Planned *p, uint16_t op, bool last) {
 static void a_column_is_reduced_as_it_stands(void **state) {
 	(void)state;
 	Planned p;
-	plan_text(&p, DOCUMENT("float32", "256",
-	                       NODE("inner", "aten.sum.dim_IntList", "{\"ref\": \"load\"}, [-1]", "float32",
-	                            "\"u0\", 32") NODE("total", "aten.sum.dim_IntList", "{\"ref\": \"inner\"}, [-1]",
-	                                               "float32", "\"u0\"")
-	                               NODE("wide", "tile.subscript", "{\"ref\": \"total\"}, [" ALL ", null, null]",
-	                                    "float32", "\"u0\", 1, 1")
-	                                       NODE("y", "aten.sub.Tensor", "{\"ref\": \"load\"}, {\"ref\": \"wide\"}",
-	                                            "float32", "\"u0\", 32, 256")));
+	plan_lines(&p, DOCUMENT("float32", "256",
+	                        "inner = aten.sum.dim_IntList(load, [-1]) : float32[u0, 32]\n"
+	                        "total = aten.sum.dim_IntList(inner, [-1]) : float32[u0]\n"
+	                        "wide = tile.subscript(total, [:, null, null]) : float32[u0, 1, 1]\n"
+	                        "y = aten.sub.Tensor(load, wide) : float32[u0, 32, 256]\n"));
 	assert_int_equal(value_of_op(&p, OP_SUM_DIM, false)->wants, FORM_NATURAL);
 	assert_int_equal(value_of_op(&p, OP_SUM_DIM, false)->form, FORM_COLUMN);
 	assert_int_equal(value_of_op(&p, OP_SUM_DIM, true)->wants, FORM_COLUMN);
@@ -68,22 +54,21 @@ static void a_column_is_reduced_as_it_stands(void **state) {
 
 #define SWAPPED(dtype)                                                                                                 \
 	DOCUMENT(dtype, "2",                                                                                           \
-	         NODE("odd", "aten.select.int", "{\"ref\": \"load\"}, -1, 1", dtype, "\"u0\", 32")                     \
-	                 NODE("even", "aten.select.int", "{\"ref\": \"load\"}, -1, 0", dtype, "\"u0\", 32")            \
-	                         NODE("y", "aten.stack.default", "[{\"ref\": \"odd\"}, {\"ref\": \"even\"}], -1",      \
-	                              dtype, "\"u0\", 32, 2"))
+	         "odd = aten.select.int(load, -1, 1) : " dtype "[u0, 32]\n"                                            \
+	         "even = aten.select.int(load, -1, 0) : " dtype "[u0, 32]\n"                                           \
+	         "y = aten.stack.default([odd, even], -1) : " dtype "[u0, 32, 2]\n")
 
 /* Lanes that are only stacked again are columns, which 16 bits are wide enough for. */
 static void lanes_that_are_stacked_are_columns(void **state) {
 	(void)state;
 	Planned p;
-	plan_text(&p, SWAPPED("bfloat16"));
+	plan_lines(&p, SWAPPED("bfloat16"));
 	assert_int_equal(value_of_op(&p, OP_SELECT, false)->form, FORM_COLUMN);
 	assert_int_equal(value_of_op(&p, OP_SELECT, true)->form, FORM_COLUMN);
 	assert_int_equal(value_of_op(&p, OP_STACK, false)->wants, FORM_COLUMN);
 	assert_int_equal(value_of_op(&p, OP_STACK, false)->compute, DTYPE_NONE);
 	planned_end(&p);
-	plan_text(&p, SWAPPED("int8"));
+	plan_lines(&p, SWAPPED("int8"));
 	assert_int_equal(value_of_op(&p, OP_STACK, false)->wants, FORM_COLUMN);
 	assert_int_equal(value_of_op(&p, OP_STACK, false)->compute, DTYPE_I32);
 	planned_end(&p);
@@ -93,13 +78,10 @@ static void lanes_that_are_stacked_are_columns(void **state) {
 static void a_lane_that_is_computed_with_is_a_row(void **state) {
 	(void)state;
 	Planned p;
-	plan_text(&p,
-	          DOCUMENT("float32", "2",
-	                   NODE("odd", "aten.select.int", "{\"ref\": \"load\"}, -1, 1", "float32", "\"u0\", 32")
-	                           NODE("twice", "aten.add.Tensor", "{\"ref\": \"odd\"}, {\"ref\": \"odd\"}", "float32",
-	                                "\"u0\", 32") NODE("y", "aten.stack.default",
-	                                                   "[{\"ref\": \"twice\"}, {\"ref\": \"odd\"}], -1", "float32",
-	                                                   "\"u0\", 32, 2")));
+	plan_lines(&p, DOCUMENT("float32", "2",
+	                        "odd = aten.select.int(load, -1, 1) : float32[u0, 32]\n"
+	                        "twice = aten.add.Tensor(odd, odd) : float32[u0, 32]\n"
+	                        "y = aten.stack.default([twice, odd], -1) : float32[u0, 32, 2]\n"));
 	assert_int_equal(value_of_op(&p, OP_SELECT, false)->form, FORM_NATURAL);
 	assert_int_equal(value_of_op(&p, OP_STACK, false)->wants, FORM_NATURAL);
 	planned_end(&p);

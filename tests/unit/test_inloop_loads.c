@@ -1,59 +1,33 @@
 /* test_inloop_loads.c - which loads sink into which loops, what keeps them out, and where the originals go. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
-#include <stdio.h>
-
 /* Beside the fixture's tensors: the input `mean`, the output `extra`, and `alias`, a view of `sums`. */
-static const char more_tensors[] =
-	"{\"name\": \"mean\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [1000]},"
-	"{\"name\": \"extra\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [1000]},"
-	"{\"name\": \"alias\", \"role\": \"view\", \"of\": \"sums\", \"dtype\": \"float32\", \"shape\": [1000]},";
+static const char more_tensors[] = "tensor mean input float32[1000]\n"
+				   "tensor extra output float32[1000]\n"
+				   "tensor alias view float32[1000] \"of\": \"sums\"\n";
 
-#define COMMA ","
-#define GRAPH(id, kind, fields, nodes)                                                                                 \
-	"{\"id\": " id ", \"kind\": \"" kind "\", " fields ", \"nodes\": [" nodes "]}"
-#define GRAPH_ONLY(id, kind, nodes) "{\"id\": " id ", \"kind\": \"" kind "\", \"nodes\": [" nodes "]}"
-#define LOOP(id, block, nodes) GRAPH(id, "for_loop", "\"block_ids\": [" block "]", nodes)
-#define ROOT(id, nodes) GRAPH(id, "root", "\"grid\": [0]", nodes COMMA OUTPUT(""))
-#define CALL(name, graph, args)                                                                                        \
-	"{\"name\": \"" name "\", \"target\": \"tile.for_loop\", \"args\": [" graph ", [0], [5000], [" args            \
-	"]], \"meta\": {\"tuple\": []}}"
-#define LOAD(name, host) NODE(name, "tile.load", REF(host) ", [" U0 "]", "\"u0\"")
-#define READ(name, tensor) HOST(name "_host", tensor, "1000") COMMA LOAD(name, name "_host")
-#define WRITE(name, tensor, value) HOST(name "_host", tensor, "1000") COMMA STORE(name, name "_host", U0, value)
+#define LOOP(id, block, nodes) "for_loop " id " over [" block "]\nq : float32[u0]\n" nodes "return\n"
+#define ROOT(id, nodes) "root " id " over [0]\n" nodes "return\n"
+#define CALL(name, graph, args) name " = tile.for_loop(" graph ", [0], [5000], [" args "]) : ()\n"
+#define HOST(name, tensor) name " = tile.host_tensor('" tensor "') : float32[1000]\n"
+#define READ(name, tensor) HOST(name "_host", tensor) name " = tile.load(" name "_host, [u0]) : float32[u0]\n"
+#define WRITE(name, tensor, value) HOST(name "_host", tensor) name " = tile.store(" name "_host, [u0], " value ")\n"
 #define ATOMIC(name, tensor, value)                                                                                    \
-	HOST(name "_host", tensor, "1000") COMMA                                                                       \
-	NODE(name, "tile.atomic_add", REF(name "_host") ", [" U0 "], " REF(value), "\"u0\"")
+	HOST(name "_host", tensor) name " = tile.atomic_add(" name "_host, [u0], " value ") : float32[u0]\n"
 /* Stores its argument q to `extra`. */
-#define USER_LOOP(id, also) LOOP(id, "1", PLACEHOLDER("q", "\"u0\"") COMMA also WRITE("st", "extra", "q") COMMA OUTPUT(""))
+#define USER_LOOP(id, also) LOOP(id, "1", also WRITE("st", "extra", "q"))
 /* Runs zero times or for ever. */
 #define WHILE_GRAPHS                                                                                                   \
-	GRAPH("8", "while", "\"carried\": [[0, 0]]", PLACEHOLDER("p", "\"u0\"") COMMA OUTPUT(REF("p"))) COMMA          \
-	GRAPH_ONLY("9", "cond", PLACEHOLDER("p", "\"u0\"") COMMA                                                \
-	      "{\"name\": \"t\", \"target\": \"eq\", \"args\": [0, 1], \"meta\": {\"sym\": null, \"dtype\": \"bool\"}}"   \
-	      COMMA OUTPUT(REF("t")))
-#define WHILE(value)                                                                                                   \
-	"{\"name\": \"w\", \"target\": \"tile.while\", \"args\": [9, 8, [" REF(value) "]], \"meta\": {\"tuple\":"     \
-	" [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}]}}"
-
-static Module *start(Fixture *f, const char *graphs) {
-	const char *sums = strstr(fixture_head, "{\"name\": \"sums\"");
-	fixture_init(f);
-	const char *text = arena_printf(&f->arena, "%.*s%s%s%s]}", (int)(sums - fixture_head), fixture_head, more_tensors,
-					sums, graphs);
-	f->source = (Source){"test.json", text, strlen(text)};
-	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v6e"));
-	if (!f->module || !module_configure(f->module, &f->diag))
-		diag_print(&f->diag, stderr, DIAG_TEXT, false);
-	assert_non_null(f->module);
-	return f->module;
-}
+	"while 8 carry [[0, 0]]\np : float32[u0]\nreturn p\n"                                                          \
+	"cond 9\np : float32[u0]\nt = eq(0, 1) : sym bool\nreturn t\n"
+#define EXP "e = aten.exp.default(q) : float32[u0]\n"
+#define WHILE(value) "w = tile.while(9, 8, [" value "]) : (float32[u0])\n"
 
 static PassContext sink(Fixture *f, const char *graphs, Choice choice) {
-	start(f, graphs)->config.inloop_loads.value = (int)choice;
+	fixture_init(f);
+	Module *m = fixture_load(f, arena_printf(&f->arena, "%s%s", more_tensors, graphs));
+	m->config.inloop_loads.value = (int)choice;
 	PassContext c = run_pass(f, "inloop_loads");
 	assert_idempotent(f, "inloop_loads");
 	return c;
@@ -88,8 +62,7 @@ static void assert_stays(const char *graphs, Choice choice, const char *why) {
 
 /* ---- what sinks -------------------------------------------------------------------------------------------------- */
 
-#define SIMPLE(loaded, inside, between)                                                                                \
-	USER_LOOP("0", inside) COMMA ROOT("1", READ("q", loaded) COMMA between CALL("l", "0", REF("q")))
+#define SIMPLE(loaded, inside, between) USER_LOOP("0", inside) ROOT("1", READ("q", loaded) between CALL("l", "0", "q"))
 
 static void a_plain_load_sinks(void **state) {
 	(void)state;
@@ -104,8 +77,8 @@ static void a_plain_load_sinks(void **state) {
 }
 
 #define SCALED                                                                                                         \
-	USER_LOOP("0", "") COMMA ROOT("1", READ("k", "mean") COMMA                                                     \
-	NODE("q", "aten.mul.Tensor", REF("k") ", 2.0", "\"u0\"") COMMA CALL("l", "0", REF("q")))
+	USER_LOOP("0", "")                                                                                             \
+	ROOT("1", READ("k", "mean") "q = aten.mul.Tensor(k, 2.0) : float32[u0]\n" CALL("l", "0", "q"))
 
 /* It would run on each step: only `on` does that. */
 static void arithmetic_sinks_when_asked(void **state) {
@@ -122,12 +95,11 @@ static void arithmetic_sinks_when_asked(void **state) {
 /* The ints of an address come along. */
 static void a_computed_position_sinks(void **state) {
 	(void)state;
-	static const char graphs[] =
-		LOOP("0", "1", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
-		ROOT("1", "{\"name\": \"b\", \"target\": \"tile.begin\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"
-		"{\"name\": \"at\", \"target\": \"add\", \"args\": [" REF("b") ", 1], \"meta\": {\"sym\": null}},"
-		HOST("x", "x", "1000, 5000") COMMA
-		NODE("q", "tile.load", REF("x") ", [" U0 ", " REF("at") "]", "\"u0\"") COMMA CALL("l", "0", REF("q")));
+	static const char graphs[] = LOOP("0", "1", WRITE("st", "extra", "q"))
+		ROOT("1", "b = tile.begin('u0') : sym\n"
+	                  "at = add(b, 1) : sym\n"
+	                  "x = tile.host_tensor('x') : float32[1000, 5000]\n"
+	                  "q = tile.load(x, [u0, at]) : float32[u0]\n" CALL("l", "0", "q"));
 	Fixture f;
 	sink(&f, graphs, CHOICE_AUTO);
 	assert_nodes(&f, 0, "b at x q st_host st output ");
@@ -139,9 +111,8 @@ static void a_computed_position_sinks(void **state) {
 static void writes_elsewhere_do_not_matter(void **state) {
 	(void)state;
 	static const char graphs[] =
-		USER_LOOP("0", "") COMMA
-		ROOT("1", READ("m", "mean") COMMA WRITE("w1", "sums", "m") COMMA READ("q", "sums") COMMA
-		     CALL("l", "0", REF("q")) COMMA WRITE("w2", "sums", "m"));
+		USER_LOOP("0", "") ROOT("1", READ("m", "mean") WRITE("w1", "sums", "m") READ("q", "sums")
+	                                             CALL("l", "0", "q") WRITE("w2", "sums", "m"));
 	assert_sinks(graphs, CHOICE_AUTO);
 }
 
@@ -151,51 +122,45 @@ static void never_across_a_write(void **state) {
 	(void)state;
 	static const char inside[] = "the loop writes the tensor of the load 'q'";
 	static const char between[] = "the tensor is written between the loop and the load 'q'";
-	assert_stays(SIMPLE("sums", WRITE("w", "sums", "q") COMMA, ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("sums", WRITE("w", "alias", "q") COMMA, ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("alias", WRITE("w", "sums", "q") COMMA, ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("alias", WRITE("w", "alias", "q") COMMA, ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("sums", ATOMIC("w", "sums", "q") COMMA, ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("sums", ATOMIC("w", "alias", "q") COMMA, ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("sums", "", WRITE("w", "sums", "q") COMMA), CHOICE_ON, between);
-	assert_stays(SIMPLE("sums", "", WRITE("w", "alias", "q") COMMA), CHOICE_ON, between);
-	assert_stays(SIMPLE("alias", "", WRITE("w", "sums", "q") COMMA), CHOICE_ON, between);
-	assert_stays(SIMPLE("alias", "", ATOMIC("w", "sums", "q") COMMA), CHOICE_ON, between);
+	assert_stays(SIMPLE("sums", WRITE("w", "sums", "q"), ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("sums", WRITE("w", "alias", "q"), ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("alias", WRITE("w", "sums", "q"), ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("alias", WRITE("w", "alias", "q"), ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("sums", ATOMIC("w", "sums", "q"), ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("sums", ATOMIC("w", "alias", "q"), ""), CHOICE_ON, inside);
+	assert_stays(SIMPLE("sums", "", WRITE("w", "sums", "q")), CHOICE_ON, between);
+	assert_stays(SIMPLE("sums", "", WRITE("w", "alias", "q")), CHOICE_ON, between);
+	assert_stays(SIMPLE("alias", "", WRITE("w", "sums", "q")), CHOICE_ON, between);
+	assert_stays(SIMPLE("alias", "", ATOMIC("w", "sums", "q")), CHOICE_ON, between);
 }
 
 static void never_across_a_loop_that_writes(void **state) {
 	(void)state;
-	static const char graphs[] =
-		USER_LOOP("0", "") COMMA
-		LOOP("1", "1", PLACEHOLDER("z", "\"u0\"") COMMA WRITE("w", "alias", "z") COMMA OUTPUT("")) COMMA
-		ROOT("2", READ("z", "mean") COMMA READ("q", "sums") COMMA CALL("between", "1", REF("z")) COMMA
-		     CALL("l", "0", REF("q")));
+	static const char graphs[] = USER_LOOP("0", "") LOOP("1", "1", WRITE("w", "alias", "q"))
+		ROOT("2", READ("z", "mean") READ("q", "sums") CALL("between", "1", "z") CALL("l", "0", "q"));
 	assert_stays(graphs, CHOICE_ON, "the tensor is written between the loop and the load 'q'");
 }
 
 static void never_over_a_while(void **state) {
 	(void)state;
-	assert_stays(SIMPLE("mean", "", WHILE("q") COMMA) COMMA WHILE_GRAPHS, CHOICE_ON, "a while runs between");
-	assert_stays(SIMPLE("mean", WHILE("q") COMMA, "") COMMA WHILE_GRAPHS, CHOICE_ON, "a while runs between");
+	assert_stays(SIMPLE("mean", "", WHILE("q")) WHILE_GRAPHS, CHOICE_ON, "a while runs between");
+	assert_stays(SIMPLE("mean", WHILE("q"), "") WHILE_GRAPHS, CHOICE_ON, "a while runs between");
 }
 
 /* In the loop the same symbol is another tile. */
 static void never_where_the_loop_iterates_its_block(void **state) {
 	(void)state;
 	static const char graphs[] =
-		LOOP("0", "0", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
-		ROOT("1", READ("q", "mean") COMMA CALL("l", "0", REF("q")));
+		LOOP("0", "0", WRITE("st", "extra", "q")) ROOT("1", READ("q", "mean") CALL("l", "0", "q"));
 	assert_stays(graphs, CHOICE_ON, "the loop iterates the block of 'q'");
 }
 
 static void a_masked_load_stays(void **state) {
 	(void)state;
-	static const char graphs[] =
-		USER_LOOP("0", "") COMMA
-		ROOT("1", READ("m", "mean") COMMA
-		     "{\"name\": \"g\", \"target\": \"aten.gt.Scalar\", \"args\": [" REF("m") ", 0.0], \"meta\":"
-		     " {\"dtype\": \"bool\", \"shape\": [\"u0\"]}}," HOST("h", "mean", "1000") COMMA
-		     NODE("q", "tile.load", REF("h") ", [" U0 "], " REF("g"), "\"u0\"") COMMA CALL("l", "0", REF("q")));
+	static const char graphs[] = USER_LOOP("0", "")
+		ROOT("1", READ("m", "mean") "g = aten.gt.Scalar(m, 0.0) : bool[u0]\n"
+	                                    "h = tile.host_tensor('mean') : float32[1000]\n"
+	                                    "q = tile.load(h, [u0], g) : float32[u0]\n" CALL("l", "0", "q"));
 	assert_stays(graphs, CHOICE_ON, "a mask computed outside guards the load 'q'");
 }
 
@@ -204,9 +169,8 @@ static void a_masked_load_stays(void **state) {
 /* Each of two loops in sequence has its own view, and between them nothing holds it. */
 static void two_loops_read_it_twice(void **state) {
 	(void)state;
-	static const char graphs[] =
-		USER_LOOP("0", "") COMMA USER_LOOP("1", "") COMMA
-		ROOT("2", READ("q", "mean") COMMA CALL("l", "0", REF("q")) COMMA CALL("k", "1", REF("q")));
+	static const char graphs[] = USER_LOOP("0", "") USER_LOOP("1", "")
+		ROOT("2", READ("q", "mean") CALL("l", "0", "q") CALL("k", "1", "q"));
 	Fixture f;
 	sink(&f, graphs, CHOICE_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
@@ -219,18 +183,14 @@ static void two_loops_read_it_twice(void **state) {
 static void later_users_read_it_again(void **state) {
 	(void)state;
 	static const char later[] =
-		USER_LOOP("0", "") COMMA
-		ROOT("1", READ("q", "mean") COMMA CALL("l", "0", REF("q")) COMMA
-		     NODE("e", "aten.exp.default", REF("q"), "\"u0\"") COMMA WRITE("w", "sums", "e"));
+		USER_LOOP("0", "") ROOT("1", READ("q", "mean") CALL("l", "0", "q") EXP WRITE("w", "sums", "e"));
 	Fixture f;
 	sink(&f, later, CHOICE_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "q_host l q e w_host w output ");
 	fixture_free(&f);
 	static const char earlier[] =
-		USER_LOOP("0", "") COMMA
-		ROOT("1", READ("q", "mean") COMMA NODE("e", "aten.exp.default", REF("q"), "\"u0\"") COMMA
-		     WRITE("w", "sums", "e") COMMA CALL("l", "0", REF("q")));
+		USER_LOOP("0", "") ROOT("1", READ("q", "mean") EXP WRITE("w", "sums", "e") CALL("l", "0", "q"));
 	sink(&f, earlier, CHOICE_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "q_host q e w_host w l output ");
@@ -241,9 +201,8 @@ static void later_users_read_it_again(void **state) {
 static void a_later_load_stays_before_the_store(void **state) {
 	(void)state;
 	static const char graphs[] =
-		USER_LOOP("0", "") COMMA USER_LOOP("1", "") COMMA
-		ROOT("2", READ("q", "sums") COMMA CALL("l", "0", REF("q")) COMMA READ("m", "mean") COMMA
-		     WRITE("w", "alias", "m") COMMA CALL("k", "1", REF("q")));
+		USER_LOOP("0", "") USER_LOOP("1", "") ROOT("2", READ("q", "sums") CALL("l", "0", "q") READ("m", "mean")
+	                                                                WRITE("w", "alias", "m") CALL("k", "1", "q"));
 	Fixture f;
 	PassContext c = sink(&f, graphs, CHOICE_ON);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
@@ -255,20 +214,13 @@ static void a_later_load_stays_before_the_store(void **state) {
 
 /* ---- nests ------------------------------------------------------------------------------------------------------- */
 
-#define OUTER(id, inner, also)                                                                                         \
-	LOOP(id, "1", PLACEHOLDER("q", "\"u0\"") COMMA also                                                            \
-	     "{\"name\": \"n\", \"target\": \"tile.for_loop\", \"args\": [" inner ", [0], [64], [" REF("q")            \
-	     "]], \"meta\": {\"tuple\": []}}" COMMA OUTPUT(""))
+#define OUTER(id, inner, also) LOOP(id, "1", also "n = tile.for_loop(" inner ", [0], [64], [q]) : ()\n")
 
 static void goes_to_the_innermost_that_uses_it(void **state) {
 	(void)state;
 	static const char graphs[] =
-		LOOP("0", "4", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
-		LOOP("1", "3", PLACEHOLDER("q", "\"u0\"") COMMA
-		     "{\"name\": \"i\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [64], [" REF("q")
-		     "]], \"meta\": {\"tuple\": []}}" COMMA OUTPUT("")) COMMA
-		OUTER("2", "1", "") COMMA
-		ROOT("3", READ("q", "mean") COMMA CALL("l", "2", REF("q")));
+		LOOP("0", "4", WRITE("st", "extra", "q")) LOOP("1", "3", "i = tile.for_loop(0, [0], [64], [q]) : ()\n")
+			OUTER("2", "1", "") ROOT("3", READ("q", "mean") CALL("l", "2", "q"));
 	Fixture f;
 	sink(&f, graphs, CHOICE_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
@@ -280,10 +232,8 @@ static void goes_to_the_innermost_that_uses_it(void **state) {
 
 static void both_loops_of_a_nest_read_it(void **state) {
 	(void)state;
-	static const char graphs[] =
-		LOOP("0", "4", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
-		OUTER("1", "0", WRITE("w", "sums", "q") COMMA) COMMA
-		ROOT("2", READ("q", "mean") COMMA CALL("l", "1", REF("q")));
+	static const char graphs[] = LOOP("0", "4", WRITE("st", "extra", "q")) OUTER("1", "0", WRITE("w", "sums", "q"))
+		ROOT("2", READ("q", "mean") CALL("l", "1", "q"));
 	Fixture f;
 	sink(&f, graphs, CHOICE_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
@@ -295,10 +245,8 @@ static void both_loops_of_a_nest_read_it(void **state) {
 /* The outer loop writes the tensor after the inner one: it sinks no further than where it is loaded. */
 static void an_outer_write_stops_it_there(void **state) {
 	(void)state;
-	static const char graphs[] =
-		LOOP("0", "4", PLACEHOLDER("q", "\"u0\"") COMMA WRITE("st", "extra", "q") COMMA OUTPUT("")) COMMA
-		OUTER("1", "0", WRITE("w", "sums", "q") COMMA) COMMA
-		ROOT("2", READ("q", "sums") COMMA CALL("l", "1", REF("q")));
+	static const char graphs[] = LOOP("0", "4", WRITE("st", "extra", "q")) OUTER("1", "0", WRITE("w", "sums", "q"))
+		ROOT("2", READ("q", "sums") CALL("l", "1", "q"));
 	Fixture f;
 	PassContext c = sink(&f, graphs, CHOICE_ON);
 	assert_nodes(&f, 2, "q_host q l output ");
@@ -309,18 +257,9 @@ static void an_outer_write_stops_it_there(void **state) {
 
 /* ---- real graphs ------------------------------------------------------------------------------------------------- */
 
-/* The graphs that Helion made, where the tests run at the root of the repository. */
 static Module *load_graph(Fixture *f, const char *name, const char *loop_type) {
 	fixture_init(f);
-	const char *path = arena_printf(&f->arena, "testdata/graphs/%s.json", name);
-	FILE *file = fopen(path, "rb");
-	assert_non_null(file);
-	char *text = arena_alloc(&f->arena, 1 << 20);
-	size_t length = fread(text, 1, (1 << 20) - 1, file);
-	fclose(file);
-	f->source = (Source){path, text, length};
-	f->module = module_load(&f->arena, &f->diag, &f->source, target_find("v7x"));
-	assert_non_null(f->module);
+	graph_load(f, name, NULL, NULL);
 	assert_true(config_set(f->module, &f->diag, loop_type));
 	assert_true(module_configure(f->module, &f->diag));
 	PassContext c = {.module = f->module, .diag = &f->diag, .arena = &f->arena};

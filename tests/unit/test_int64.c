@@ -1,42 +1,32 @@
 /* test_int64.c - the intervals of ints, and the words in which int64 values are computed. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
 #include "../../passes/int_ranges.h"
 
-#define META(dtype) "\"meta\": {\"dtype\": \"" dtype "\", \"shape\": [\"u0\"]}"
-#define WIDE(name, target, args) \
-	"{\"name\": \"" name "\", \"target\": \"" target "\", \"args\": [" args "], " META("int64") "},"
 #define HEAD                                                                                                           \
-	"{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["                                                  \
-	"{\"name\": \"v\", \"target\": \"tile.host_tensor\", \"args\": [\"v\"], "                                      \
-	"\"meta\": {\"dtype\": \"int32\", \"shape\": [1000]}},"                                                        \
-	"{\"name\": \"io\", \"target\": \"tile.host_tensor\", \"args\": [\"io\"], "                                    \
-	"\"meta\": {\"dtype\": \"int32\", \"shape\": [1000]}},"                                                        \
-	"{\"name\": \"i\", \"target\": \"tile.index\", \"args\": [" U0 "], " META("int32") "},"                        \
-	"{\"name\": \"t\", \"target\": \"tile.load\", \"args\": [" REF("v") ", [" U0 "]], " META("int32") "},"         \
-	WIDE("at", "prims.convert_element_type.default", REF("i") ", {\"dtype\": \"int64\"}")                           \
-	WIDE("x", "prims.convert_element_type.default", REF("t") ", {\"dtype\": \"int64\"}")
-#define TAIL(value) STORE("s", "io", U0, value) "," OUTPUT("") "]}"
+	"root 0 over [0]\n"                                                                                            \
+	"v = tile.host_tensor('v') : int32[1000]\n"                                                                    \
+	"io = tile.host_tensor('io') : int32[1000]\n"                                                                  \
+	"i = tile.index(u0) : int32[u0]\n"                                                                             \
+	"t = tile.load(v, [u0]) : int32[u0]\n"                                                                         \
+	"at = prims.convert_element_type.default(i, int64) : int64[u0]\n"                                              \
+	"x = prims.convert_element_type.default(t, int64) : int64[u0]\n"
+#define TAIL(value) "s = tile.store(io, [u0], " value ")\nreturn\n"
 
-static const char arithmetic[] = HEAD
-	WIDE("sum", "aten.add.Tensor", REF("x") ", " REF("x"))
-	WIDE("low", "aten.bitwise_and.Scalar", REF("sum") ", 4294967295")
-	WIDE("half", "aten.bitwise_and.Scalar", REF("low") ", 65535")
-	WIDE("product", "aten.mul.Tensor", REF("half") ", 53841")
-	WIDE("high", "aten.__rshift__.Scalar", REF("product") ", 16")
-	WIDE("less", "aten.sub.Tensor", REF("low") ", 2147483648")
-	"{\"name\": \"negative\", \"target\": \"aten.lt.Scalar\", \"args\": [" REF("less") ", 0], " META("bool") "},"
-	WIDE("minus", "aten.neg.default", REF("less"))
-	WIDE("size", "aten.where.self", REF("negative") ", " REF("minus") ", " REF("less"))
-	WIDE("mod", "aten.remainder.Scalar", REF("size") ", 10")
-	WIDE("nothing", "aten.mul.Tensor", REF("at") ", 0")
-	WIDE("all", "aten.add.Tensor", REF("mod") ", " REF("high"))
-	WIDE("end", "aten.add.Tensor", REF("all") ", " REF("nothing"))
-	TAIL("end");
-/* clang-format on */
+static const char arithmetic[] = HEAD "sum = aten.add.Tensor(x, x) : int64[u0]\n"
+				      "low = aten.bitwise_and.Scalar(sum, 4294967295) : int64[u0]\n"
+				      "half = aten.bitwise_and.Scalar(low, 65535) : int64[u0]\n"
+				      "product = aten.mul.Tensor(half, 53841) : int64[u0]\n"
+				      "high = aten.__rshift__.Scalar(product, 16) : int64[u0]\n"
+				      "less = aten.sub.Tensor(low, 2147483648) : int64[u0]\n"
+				      "negative = aten.lt.Scalar(less, 0) : bool[u0]\n"
+				      "minus = aten.neg.default(less) : int64[u0]\n"
+				      "size = aten.where.self(negative, minus, less) : int64[u0]\n"
+				      "mod = aten.remainder.Scalar(size, 10) : int64[u0]\n"
+				      "nothing = aten.mul.Tensor(at, 0) : int64[u0]\n"
+				      "all = aten.add.Tensor(mod, high) : int64[u0]\n"
+				      "end = aten.add.Tensor(all, nothing) : int64[u0]\n" TAIL("end");
 
 static void assert_range(const IntRanges *r, const char *name, int64_t low, int64_t high) {
 	NodeId n = graph_node(r->m, 0, name);
@@ -88,21 +78,16 @@ static void values_get_the_word_that_holds_them(void **state) {
 }
 
 /* A count grows by what a step adds; what else is carried may be anything. */
-/* clang-format off */
-#define CARRIED(target, args)                                                                                          \
-	"{\"id\": 1, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[0, 0]], \"nodes\": ["                  \
-	"{\"name\": \"n\", \"op\": \"placeholder\", " META("int64") "},"                                               \
-	WIDE("more", target, args) OUTPUT(REF("more")) "]},"                                                           \
-	HEAD WIDE("none", "tile.full", "[" U0 "], 0, {\"dtype\": \"int64\"}")                                          \
-	"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [1, [0], [5000], [" REF("none") "]], "             \
-	"\"meta\": {\"tuple\": [{\"dtype\": \"int64\", \"shape\": [\"u0\"]}]}},"                                       \
-	WIDE("count", "getitem", REF("l") ", 0")                                                                       \
-	"{\"name\": \"f\", \"target\": \"aten.lt.Scalar\", \"args\": [" REF("count") ", 3], " META("bool") "},"        \
-	TAIL("f")
-static const char counted[] = CARRIED("aten.add.Tensor", REF("n") ", 7"),
-		  doubled[] = CARRIED("aten.mul.Tensor", REF("n") ", 2"),
-		  squared[] = CARRIED("aten.add.Tensor", REF("n") ", " REF("n"));
-/* clang-format on */
+#define CARRIED(more)                                                                                                  \
+	"for_loop 1 over [1] carry [[0, 0]]\n"                                                                         \
+	"n : int64[u0]\n"                                                                                              \
+	"more = " more " : int64[u0]\n"                                                                                \
+	"return more\n" HEAD "none = tile.full([u0], 0, int64) : int64[u0]\n"                                          \
+	"l = tile.for_loop(1, [0], [5000], [none]) : (int64[u0])\n"                                                    \
+	"count = getitem(l, 0) : int64[u0]\n"                                                                          \
+	"f = aten.lt.Scalar(count, 3) : bool[u0]\n" TAIL("f")
+static const char counted[] = CARRIED("aten.add.Tensor(n, 7)"), doubled[] = CARRIED("aten.mul.Tensor(n, 2)"),
+		  squared[] = CARRIED("aten.add.Tensor(n, n)");
 
 static IntRange range_of_result(Fixture *f, const char *graphs) {
 	fixture_init(f);
@@ -128,16 +113,7 @@ static void carried_values_grow_by_the_steps_of_the_loop(void **state) {
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-/* clang-format off */
-static const char compared[] = HEAD
-	WIDE("sum", "aten.add.Tensor", REF("x") ", " REF("x"))
-	"{\"name\": \"b\", \"target\": \"aten.lt.Scalar\", \"args\": [" REF("sum") ", 0], " META("bool") "},"
-	TAIL("b");
-static const char unread[] = HEAD
-	WIDE("sum", "aten.add.Tensor", REF("x") ", " REF("x"))
-	"{\"name\": \"b\", \"target\": \"aten.lt.Scalar\", \"args\": [" REF("sum") ", 0], " META("bool") "},"
-	TAIL("sum");
-/* clang-format on */
+#define COMPARED HEAD "sum = aten.add.Tensor(x, x) : int64[u0]\nb = aten.lt.Scalar(sum, 0) : bool[u0]\n"
 
 static bool accepted(Fixture *f, const char *graphs) {
 	const char *name = "int64";
@@ -150,12 +126,12 @@ static bool accepted(Fixture *f, const char *graphs) {
 static void what_no_word_holds_is_refused_where_it_is_needed_whole(void **state) {
 	(void)state;
 	Fixture f;
-	assert_false(accepted(&f, compared));
+	assert_false(accepted(&f, COMPARED TAIL("b")));
 	assert_string_equal(f.diag.list.at[0].code, "int64-range");
 	assert_non_null(strstr(f.diag.list.at[0].message, "'sum', in int64, may be anywhere from -2^32 to 4294967294"));
 	assert_non_null(f.diag.list.at[0].hint);
 	fixture_free(&f);
-	assert_true(accepted(&f, unread)); /* a comparison that nothing reads */
+	assert_true(accepted(&f, COMPARED TAIL("sum"))); /* a comparison that nothing reads */
 	fixture_free(&f);
 }
 

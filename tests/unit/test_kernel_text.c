@@ -113,11 +113,31 @@ static void test_ints(void **state) {
 	}
 }
 
+typedef struct Printed {
+	const char *lines, *python; /* of a kernel, and what stands in its module */
+} Printed;
+
+static void printed(const Printed *cases, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		Front f;
+		front_start(&f);
+		const char *text = arena_printf(&f.arena, KERNEL "%s\n" HOST, cases[i].lines);
+		KProgram *p = read_text(&f, text, strlen(text));
+		if (!p || !program_verify_kernels(p, &f.diag))
+			diag_print(&f.diag, stderr, DIAG_TEXT, false);
+		assert_non_null(p);
+		assert_int_equal(f.diag.errors, 0);
+		const char *module = python(&f, p);
+		if (!strstr(module, cases[i].python))
+			fprintf(stderr, "%s\n%s\n", cases[i].lines, module);
+		assert_non_null(strstr(module, cases[i].python));
+		front_end(&f);
+	}
+}
+
 /* A value without a name is computed where it is read, unless that is another value by then. */
 static void test_late(void **state) {
-	static const struct {
-		const char *lines, *printed;
-	} cases[] = {
+	static const Printed cases[] = {
 		{"%1 = load x_ref[...] : float32[8, 128]\nstore y_ref[...], %1", "    y_ref[...] = x_ref[...]\n"},
 		{"%1 = load y_ref[...] : float32[8, 128]\nstore y_ref[0, 0], 1.0\nstore y_ref[...], %1",
 	         "    value = y_ref[...]\n    y_ref[0, 0] = 1.0\n    y_ref[...] = value\n"},
@@ -134,21 +154,56 @@ static void test_late(void **state) {
 	         "    value = y_ref[...]\n\n    @pl.when(1 < 2)\n"},
 		{"%1 = load x_ref[...] : float32[8, 128]\n%2 = add %1, %1 : float32[8, 128]\nstore y_ref[...], %2",
 	         "    value = x_ref[...]\n    y_ref[...] = value + value\n"},
+		{"a = load x_ref[...] : float32[8, 128]\n"
+	         "b, c = for i in 3 from 0 carry (d = a, e = a) : float32[8, 128], float32[8, 128] {\n"
+	         "%1 = add d, 1.0 : float32[8, 128]\nyield e, %1\n}\nstore y_ref[...], b",
+	         "        value = d + 1.0\n        value_1 = e\n        d = value_1\n        e = value\n"},
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		Front f;
-		front_start(&f);
-		const char *text = arena_printf(&f.arena, KERNEL "%s\n" HOST, cases[i].lines);
-		KProgram *p = read_text(&f, text, strlen(text));
-		assert_non_null(p);
-		assert_true(program_verify_kernels(p, &f.diag));
-		const char *printed = python(&f, p);
-		if (!strstr(printed, cases[i].printed))
-			fprintf(stderr, "%s\n", printed);
-		assert_non_null(strstr(printed, cases[i].printed));
-		front_end(&f);
-	}
+	printed(cases, sizeof cases / sizeof *cases);
+}
+
+#define A "a = load x_ref[...] : float32[8, 128]\n"
+#define OTHER_A "a = exp a : float32[8, 128]\n"
+#define STORE_A "store y_ref[...], a\n"
+
+/* A name that is given again hides the older value in its region alone, whatever Python does. */
+static void test_given_again(void **state) {
+	static const Printed cases[] = {
+		{A OTHER_A STORE_A, "    a = x_ref[...]\n    a = jnp.exp(a)\n    y_ref[...] = a\n"},
+		{A "for _ in 2 from 0 {\n" OTHER_A STORE_A "}\n" STORE_A,
+	         "    a_1 = x_ref[...]\n    for _ in range(2):\n        a = jnp.exp(a_1)\n        y_ref[...] = a\n"
+	         "    y_ref[...] = a_1\n"},
+		{A "for _ in 2 from 0 {\n" OTHER_A STORE_A "}",
+	         "    a_1 = x_ref[...]\n    for _ in range(2):\n        a = jnp.exp(a_1)\n"},
+		{A "when (1 < 2) {\na = zeros : float32[8, 128]\n" STORE_A "}\n" STORE_A,
+	         "    def then():\n        a = jnp.zeros((8, 128), jnp.float32)\n        y_ref[...] = a\n\n"
+	         "    y_ref[...] = a\n"},
+		{A "when (1 < 2) {\n" OTHER_A STORE_A "}", "        a = jnp.exp(a_1)\n        y_ref[...] = a\n"},
+		{A "when (1 < 2) a {\n" STORE_A "}\n" STORE_A,
+	         "    def a():\n        y_ref[...] = a_1\n\n    y_ref[...] = a_1\n"},
+		{A "def f() {\n" STORE_A "}\n" OTHER_A "call f()\n" STORE_A,
+	         "    def f():\n        y_ref[...] = a_1\n\n    a = jnp.exp(a_1)\n    f()\n"},
+		{A "%1 = add a, 1.0 : float32[8, 128]\n" OTHER_A STORE_A "store y_ref[...], %1",
+	         "    a = jnp.exp(a_1)\n    y_ref[...] = a\n    y_ref[...] = a_1 + 1.0\n"},
+		{A "b = for _ in 2 from 0 carry (a = a) : float32[8, 128] {\n" OTHER_A "yield a\n}\n" STORE_A
+	           "store y_ref[...], b",
+	         "    a = a_1\n    for _ in range(2):\n        a = jnp.exp(a)\n    y_ref[...] = a_1\n    y_ref[...] = "
+	         "a\n"},
+		{A "a = for _ in 2 from 0 carry (a = a) : float32[8, 128] {\n" OTHER_A "yield a\n}\n" STORE_A,
+	         "    a = x_ref[...]\n    for _ in range(2):\n        a = jnp.exp(a)\n    y_ref[...] = a\n"},
+		{A "b = exp a : float32[8, 128]\na = if (1 < 2) else (b) : float32[8, 128] {\n" STORE_A
+	           "yield b\n}\n" STORE_A,
+	         "    a = b\n    if 1 < 2:\n        y_ref[...] = a_1\n        a = b\n"},
+		{"def f() {\nstore y_ref[0, 0], 1.0\n}\nfor _ in 2 from 0 {\nf = load x_ref[...] : float32[8, 128]\n"
+	         "store y_ref[...], f\n}\ncall f()",
+	         "    for _ in range(2):\n        f = x_ref[...]\n        y_ref[...] = f\n    f_1()\n"},
+		{"for _ in 2 from 0 {\nx_ref = zeros : float32[8, 128]\nstore y_ref[...], x_ref\n}\n" A STORE_A,
+	         "def _k_kernel(x_ref_1, y_ref):\n    for _ in range(2):\n"
+	         "        x_ref = jnp.zeros((8, 128), jnp.float32)\n"},
+	};
+	(void)state;
+	printed(cases, sizeof cases / sizeof *cases);
 }
 
 /* ---- what is wrong ---------------------------------------------------------------------------------------------- */
@@ -300,39 +355,47 @@ static void test_printed(void **state) {
 
 /* ---- what is meant to hurt -------------------------------------------------------------------------------------- */
 
-static void repeat(Text *t, const char *s, int count) {
-	for (int i = 0; i < count; i++)
-		text_put(t, s);
-}
-
-static void told(Front *f, const Text *t, const char *message) {
-	assert_null(read_text(f, t->at, t->length));
-	assert_int_equal(f->diag.list.count, 1);
-	assert_string_equal(f->diag.list.at[0].message, message);
-	f->diag.list.count = 0;
-}
-
 static void test_depth(void **state) {
+	static const struct {
+		const char *before, *piece, *message;
+	} cases[] = {
+		{"", "when true {\n", "regions are nested more than 64 deep"},
+		{"x = int ", "(", "the expression is nested more than 200 deep"},
+		{"x = int (", "-", "the expression is nested more than 200 deep"},
+		{"i = program_id dim=0 : int\nx = int (i", " + i", "the expression is more than 200 operations deep"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		Front f;
+		Text t;
+		front_start(&f);
+		text_init(&t, &f.arena);
+		text_printf(&t, HEAD "kernel k {\n%s", cases[i].before);
+		for (int n = 0; n < 100000; n++)
+			text_put(&t, cases[i].piece);
+		assert_null(read_text(&f, t.at, t.length));
+		assert_int_equal(f.diag.list.count, 1);
+		assert_string_equal(f.diag.list.at[0].message, cases[i].message);
+		front_end(&f);
+	}
+}
+
+/* Each value is read twice: written out, the last one would be 2**100 loads. */
+static void test_large_expressions(void **state) {
 	Front f;
 	Text t;
 	(void)state;
 	front_start(&f);
 	text_init(&t, &f.arena);
-	text_put(&t, HEAD "kernel k {\n");
-	repeat(&t, "when true {\n", 100000);
-	told(&f, &t, "regions are nested more than 64 deep");
-	text_init(&t, &f.arena);
-	text_put(&t, HEAD "kernel k {\nx = int ");
-	repeat(&t, "(", 100000);
-	told(&f, &t, "the expression is nested more than 200 deep");
-	text_init(&t, &f.arena);
-	text_put(&t, HEAD "kernel k {\nx = int (");
-	repeat(&t, "-", 100000);
-	told(&f, &t, "the expression is nested more than 200 deep");
-	text_init(&t, &f.arena);
-	text_put(&t, HEAD "kernel k {\ni = program_id dim=0 : int\nx = int (i");
-	repeat(&t, " + i", 100000);
-	told(&f, &t, "the expression is more than 200 operations deep");
+	text_put(&t, KERNEL "%1 = full 1.0 : float32[8, 128]\n");
+	for (int n = 2; n <= 100; n++)
+		text_printf(&t, "%%%d = add %%%d, %%%d : float32[8, 128]\n", n, n - 1, n - 1);
+	text_put(&t, "store y_ref[...], %100\n" HOST);
+	KProgram *p = read_text(&f, t.at, t.length);
+	assert_non_null(p);
+	const char *printed = python(&f, p);
+	assert_non_null(strstr(printed, "value_1 = "));
+	assert_true(strlen(printed) < 50000);
 	front_end(&f);
 }
 
@@ -442,6 +505,7 @@ int main(void) {
 		cmocka_unit_test(test_depth),         cmocka_unit_test(test_nul),
 		cmocka_unit_test(test_long),          cmocka_unit_test(test_mutations),
 		cmocka_unit_test(test_mutated_lines), cmocka_unit_test(test_late),
+		cmocka_unit_test(test_given_again),   cmocka_unit_test(test_large_expressions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -317,6 +317,38 @@ static void test_regions(void **state) {
 	REFUSED(wrong);
 }
 
+/* Statements 1 to 3 are the function, 4 is the loop. */
+#define LOOP(type, carry)                                                                                              \
+	"def f(w: vmem float32[8, 128], m: float32[8, 256]) {\nreturn m\n}\n"                                          \
+	"b = loop f(j) " type " carry (" carry ") : float32[8, 256] {\n"                                               \
+	"dim j steps (2) full 2 tail 0 size 128\n"                                                                     \
+	"window w vmem float32[8, 128] of x_ref in at (0, j) buffers 0\n"
+#define STEP "m = call f(w[...] at (j), m) : float32[8, 256]\nyield m\n}"
+
+static void test_loops(void **state) {
+	static const Wrong wrong[] = {
+		{LOOP("unroll", "m = a in buf") "yield m\n}", 4, "kernel-type",
+	         "'m' is float32[8, 256], and 'buf' is float32[2, 8, 256]"},
+		{LOOP("unroll", "m = a") "window v vmem int32[8, 128] of x_ref at (0, j) buffers 0\nyield m\n}", 4,
+	         "kernel-type", "window 'v' is not of the type of 'x_ref'"},
+		{LOOP("unroll", "m = a") "call f(w[...], m)\n}", 4, "kernel-structure",
+	         "a region of it yields nothing"},
+		{LOOP("unroll", "m = _") "runs (2)\n" STEP, 4, "kernel-arguments", "'m' starts as nothing"},
+		{LOOP("unroll", "m = a") STEP, 7, "kernel-structure", "only a whole window of a loop is one at a step"},
+		{LOOP("unroll", "m = a") "runs (2)\nc = load w[...] : float32[8, 128]\n" STEP, 8, "kernel-structure",
+	         "there is no window of an own step before or behind a loop, or where it says `runs`"},
+		{LOOP("unroll", "m = a") "runs (2)\nbehind {\nm = call f(w[...] at (j), m) : float32[8, 256]\nyield "
+	                                 "m\n}\n" STEP,
+	         9, "kernel-structure", "before and behind a loop the step is a number"},
+		{LOOP("unroll", "m = a, n: float32[8, 256] = a") "tail {\nyield n\n}\nyield m, n\n}", 8,
+	         "kernel-undefined", "'n' is read before it is defined"},
+		{LOOP("emit_pipeline", "m = a") "yield m\n}", 4, "kernel-structure",
+	         "an emit_pipeline passes no value on, and 'm' is one"},
+	};
+	(void)state;
+	REFUSED(wrong);
+}
+
 /* The signature has no statement. */
 static void test_signatures(void **state) {
 	static const Wrong wrong[] = {
@@ -407,7 +439,7 @@ int main(void) {
 		cmocka_unit_test(test_right),   cmocka_unit_test(test_files),   cmocka_unit_test(test_values),
 		cmocka_unit_test(test_memory),  cmocka_unit_test(test_copies),  cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_regions), cmocka_unit_test(test_hosts),   cmocka_unit_test(test_signatures),
-		cmocka_unit_test(test_gathers), cmocka_unit_test(test_printed),
+		cmocka_unit_test(test_gathers), cmocka_unit_test(test_printed), cmocka_unit_test(test_loops),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void a_smaller_block_stays(void **state) {
 /* Full lanes where the range ends inside the tensor: 300 -> 384. */
 static void to_full_lanes_of_a_wider_tensor(void **state) {
 	(void)state;
-	narrowed_to(256, 384, EDITS("\"args\": [5, [0], [512]", "\"args\": [5, [0], [300]"));
+	narrowed_to(256, 384, EDITS("[0], [512]", "[0], [300]"));
 }
 
 static void not_where_a_mean_divides_by_it(void **state) {
@@ -67,42 +67,34 @@ static void not_where_a_maximum_reads_zeros(void **state) {
 	narrowed_to(256, 2048, EDITS("aten.sum.dim_IntList", "aten.amax.default"));
 }
 
-#define LOADED "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\", \"u1\"]}},\n"
+#define LOADED "t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"
 /* The loaded tile, and a copy of it with its invalid lanes lowered. */
-static const char *const masked = LOADED
-	"{\"name\": \"low\", \"target\": \"tile.mask_to\", \"args\": [{\"ref\": \"t\"}, {\"float\": \"-inf\"}]," LOADED;
-#define SUM "aten.sum.dim_IntList\", \"args\": [{\"ref\": \"t\"}"
+static const char *const masked = LOADED "low = tile.mask_to(t, -inf) : float32[u0, u1]\n";
+#define SUM "aten.sum.dim_IntList(t,"
 
 static void where_a_maximum_is_masked(void **state) {
 	(void)state;
-	narrowed_to(256, 512, EDITS(LOADED, masked, SUM, "aten.amax.default\", \"args\": [{\"ref\": \"low\"}"));
+	narrowed_to(256, 512, EDITS(LOADED, masked, SUM, "aten.amax.default(low,"));
 }
 
 static void not_where_the_mask_is_not_neutral(void **state) {
 	(void)state;
-	narrowed_to(256, 2048, EDITS(LOADED, masked, SUM, "aten.sum.dim_IntList\", \"args\": [{\"ref\": \"low\"}"));
+	narrowed_to(256, 2048, EDITS(LOADED, masked, SUM, "aten.sum.dim_IntList(low,"));
 }
 
 static void not_where_the_size_is_a_number(void **state) {
 	(void)state;
-	narrowed_to(256, 2048,
-	            EDITS("\"kwargs\": {\"other\": {\"ref\": \"s\"}}", "\"kwargs\": {\"other\": {\"sym\": \"u1\"}}"));
+	narrowed_to(256, 2048, EDITS("other=s", "other=u1"));
 }
 
 static void not_where_a_literal_may_be_it(void **state) {
 	(void)state;
-	narrowed_to(256, 2048,
-	            EDITS("{\"name\": \"loop\"",
-	                  "{\"name\": \"wide\", \"target\": \"tile.full\", \"args\": [[2048], 0.0, "
-	                  "{\"dtype\": \"float32\"}], \"meta\": {\"dtype\": \"float32\", "
-	                  "\"shape\": [2048]}}, {\"name\": \"loop\""));
+	narrowed_to(256, 2048, EDITS("loop =", "wide = tile.full([2048], 0.0, float32) : float32[2048]\nloop ="));
 }
 
 static void not_where_a_host_tensor_has_it(void **state) {
 	(void)state;
-	narrowed_to(256, 2048,
-	            EDITS("\"shape\": [256]}],", "\"shape\": [256]}, {\"name\": \"y\", \"role\": \"input\", \"dtype\": "
-	                                         "\"float32\", \"shape\": [\"cdiv(512, u1)\"]}],"));
+	narrowed_to(256, 2048, EDITS("tunables", "tensor y input float32[cdiv(512, u1)]\ntunables"));
 }
 
 int main(void) {

@@ -1,7 +1,5 @@
 /* test_passes_core.c - const_fold, cse and dce, each on the smallest graphs that show what it must and must not do. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
 /* ---- const_fold -------------------------------------------------------------------------------------------------- */
@@ -10,17 +8,18 @@ static void folds_identities(void **state) {
 	(void)state;
 	Fixture f;
 	fixture_init(&f);
-	Module *m = fixture_load(
-		&f,
-		"{\"id\": 0, \"kind\": \"root\", \"grid\": [0, 1], \"nodes\": [" HOST("x", "x", "1000, 5000") ","
-		"{\"name\": \"s\", \"target\": \"tile.symnode\", \"args\": [\"u0\"], \"meta\": {\"sym\": \"u0\"}},"
-		NODE("a", "tile.load", REF("x") ", [" REF("s") ", " U1 "]", "\"u0\", \"u1\"") ","
-		NODE("b", "tile.new_var", REF("a"), "\"u0\", \"u1\"") ","
-		NODE("c", "aten.mul.Tensor", REF("b") ", 1.0", "\"u0\", \"u1\"") ","
-		NODE("d", "aten.add.Tensor", REF("c") ", 0.0", "\"u0\", \"u1\"") ","
-		NODE("e", "aten.permute.default", REF("d") ", [1, 0]", "\"u1\", \"u0\"") ","
-		NODE("g", "aten.permute.default", REF("e") ", [1, 0]", "\"u0\", \"u1\"") ","
-		HOST("out", "out", "1000, 5000") "," STORE("st", "out", U0 ", " U1, "g") "," OUTPUT("") "]}");
+	Module *m = fixture_load(&f, "root 0 over [0, 1]\n"
+	                             "x = tile.host_tensor('x') : float32[1000, 5000]\n"
+	                             "s = tile.symnode('u0') : sym u0\n"
+	                             "a = tile.load(x, [s, u1]) : float32[u0, u1]\n"
+	                             "b = tile.new_var(a) : float32[u0, u1]\n"
+	                             "c = aten.mul.Tensor(b, 1.0) : float32[u0, u1]\n"
+	                             "d = aten.add.Tensor(c, 0.0) : float32[u0, u1]\n"
+	                             "e = aten.permute.default(d, [1, 0]) : float32[u1, u0]\n"
+	                             "g = aten.permute.default(e, [1, 0]) : float32[u0, u1]\n"
+	                             "out = tile.host_tensor('out') : float32[1000, 5000]\n"
+	                             "st = tile.store(out, [u0, u1], g)\n"
+	                             "return\n");
 	run_pass(&f, "const_fold");
 	NodeId load = graph_node(m, 0, "a"), add = graph_node(m, 0, "d"), store = graph_node(m, 0, "st");
 	assert_int_equal(graph_node(m, 0, "b"), NONE);
@@ -41,10 +40,13 @@ static void keeps_weak_scalars(void **state) {
 	(void)state;
 	Fixture f;
 	fixture_init(&f);
-	Module *m = fixture_load(&f, "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
-				     NODE("s", "tile.scalar", "\"scale\"", "") "," NODE("b", "tile.new_var", REF("s"), "") ","
-				     NODE("c", "tile.full", "[" U0 "], " REF("b") ", {\"dtype\": \"float32\"}", "\"u0\"") ","
-				     HOST("o", "sums", "1000") "," STORE("st", "o", U0, "c") "," OUTPUT("") "]}");
+	Module *m = fixture_load(&f, "root 0 over [0]\n"
+	                             "s = tile.scalar('scale') : float32[]\n"
+	                             "b = tile.new_var(s) : float32[]\n"
+	                             "c = tile.full([u0], b, float32) : float32[u0]\n"
+	                             "o = tile.host_tensor('sums') : float32[1000]\n"
+	                             "st = tile.store(o, [u0], c)\n"
+	                             "return\n");
 	run_pass(&f, "const_fold");
 	assert_int_not_equal(graph_node(m, 0, "b"), NONE);
 	fixture_free(&f);
@@ -52,12 +54,16 @@ static void keeps_weak_scalars(void **state) {
 
 /* ---- cse --------------------------------------------------------------------------------------------------------- */
 
-static const char two_loads_and_a_store[] =
-	"{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("o", "sums", "1000") ","
-	HOST("p", "sums", "1000") "," NODE("a", "tile.load", REF("o") ", [" U0 "]", "\"u0\"") ","
-	NODE("b", "tile.load", REF("p") ", [" U0 "]", "\"u0\"") ","
-	NODE("c", "aten.add.Tensor", REF("a") ", " REF("b"), "\"u0\"") "," STORE("st", "o", U0, "c") ","
-	NODE("d", "tile.load", REF("o") ", [" U0 "]", "\"u0\"") "," STORE("st2", "p", U0, "d") "," OUTPUT("") "]}";
+static const char two_loads_and_a_store[] = "root 0 over [0]\n"
+					    "o = tile.host_tensor('sums') : float32[1000]\n"
+					    "p = tile.host_tensor('sums') : float32[1000]\n"
+					    "a = tile.load(o, [u0]) : float32[u0]\n"
+					    "b = tile.load(p, [u0]) : float32[u0]\n"
+					    "c = aten.add.Tensor(a, b) : float32[u0]\n"
+					    "st = tile.store(o, [u0], c)\n"
+					    "d = tile.load(o, [u0]) : float32[u0]\n"
+					    "st2 = tile.store(p, [u0], d)\n"
+					    "return\n";
 
 static void merges_loads_between_writes(void **state) {
 	(void)state;
@@ -76,11 +82,13 @@ static void keeps_signs_of_zero_apart(void **state) {
 	(void)state;
 	Fixture f;
 	fixture_init(&f);
-	Module *m = fixture_load(&f, "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
-				     NODE("a", "tile.full", "[" U0 "], 0.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
-				     NODE("b", "tile.full", "[" U0 "], -0.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
-				     NODE("c", "aten.copysign.Tensor", REF("a") ", " REF("b"), "\"u0\"") ","
-				     HOST("o", "sums", "1000") "," STORE("st", "o", U0, "c") "," OUTPUT("") "]}");
+	Module *m = fixture_load(&f, "root 0 over [0]\n"
+	                             "a = tile.full([u0], 0.0, float32) : float32[u0]\n"
+	                             "b = tile.full([u0], -0.0, float32) : float32[u0]\n"
+	                             "c = aten.copysign.Tensor(a, b) : float32[u0]\n"
+	                             "o = tile.host_tensor('sums') : float32[1000]\n"
+	                             "st = tile.store(o, [u0], c)\n"
+	                             "return\n");
 	run_pass(&f, "cse");
 	assert_int_equal(count_op(m, 0, OP_FULL), 2);
 	fixture_free(&f);
@@ -89,21 +97,24 @@ static void keeps_signs_of_zero_apart(void **state) {
 /* ---- dce --------------------------------------------------------------------------------------------------------- */
 
 /* acc is stored; `idle` is carried only to itself; `unread` is an argument nobody reads; result 1 is not taken. */
-static const char wasteful_loop[] =
-	"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[1, 1], [2, 0]], \"nodes\": ["
-	PLACEHOLDER("unread", "\"u0\"") "," PLACEHOLDER("idle", "\"u0\"") "," PLACEHOLDER("acc", "\"u0\"") ","
-	HOST("x", "x", "1000, 5000") "," NODE("t", "tile.load", REF("x") ", [" U0 ", " U1 "]", "\"u0\", \"u1\"") ","
-	NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") ","
-	NODE("i", "aten.add.Tensor", REF("idle") ", " REF("s"), "\"u0\"") ","
-	NODE("a", "aten.add.Tensor", REF("acc") ", " REF("s"), "\"u0\"") ","
-	OUTPUT(REF("a") ", " REF("i")) "]},"
-	"{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
-	NODE("z", "tile.full", "[" U0 "], 0.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
-	NODE("y", "tile.full", "[" U0 "], 1.0, {\"dtype\": \"float32\"}", "\"u0\"") ","
-	"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [5000], [" REF("y") ", " REF("y") ", "
-	REF("z") "]], \"meta\": {\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"dtype\": \"float32\","
-	" \"shape\": [\"u0\"]}]}}," NODE("r", "getitem", REF("l") ", 0", "\"u0\"") ","
-	HOST("o", "sums", "1000") "," STORE("st", "o", U0, "r") "," OUTPUT("") "]}";
+static const char wasteful_loop[] = "for_loop 0 over [1] carry [[1, 1], [2, 0]]\n"
+				    "unread : float32[u0]\n"
+				    "idle : float32[u0]\n"
+				    "acc : float32[u0]\n"
+				    "x = tile.host_tensor('x') : float32[1000, 5000]\n"
+				    "t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"
+				    "s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n"
+				    "i = aten.add.Tensor(idle, s) : float32[u0]\n"
+				    "a = aten.add.Tensor(acc, s) : float32[u0]\n"
+				    "return a, i\n"
+				    "root 1 over [0]\n"
+				    "z = tile.full([u0], 0.0, float32) : float32[u0]\n"
+				    "y = tile.full([u0], 1.0, float32) : float32[u0]\n"
+				    "l = tile.for_loop(0, [0], [5000], [y, y, z]) : (float32[u0], float32[u0])\n"
+				    "r = getitem(l, 0) : float32[u0]\n"
+				    "o = tile.host_tensor('sums') : float32[1000]\n"
+				    "st = tile.store(o, [u0], r)\n"
+				    "return\n";
 
 static void drops_what_loops_need_not(void **state) {
 	(void)state;
@@ -128,9 +139,8 @@ static void drops_graphs_without_effect(void **state) {
 	(void)state;
 	Fixture f;
 	fixture_init(&f);
-	const char *text = arena_strdup(&f.arena, wasteful_loop);
-	char *store = strstr(text, "\"name\": \"st\"");
-	memcpy(strstr(store, "\"ref\": \"r\""), "\"ref\": \"y\"", 10); /* stores y instead */
+	char *text = arena_strdup(&f.arena, wasteful_loop);
+	*strstr(text, "r)\nreturn") = 'y'; /* is stored instead */
 	Module *m = fixture_load(&f, text);
 	run_pass(&f, "dce");
 	assert_int_equal(m->graphs.count, 1);

@@ -1,26 +1,25 @@
 /* test_passes_loops.c - loop_types and block_constraints. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
-
-#define TUPLE1(shape) "\"meta\": {\"tuple\": [{\"dtype\": \"float32\", \"shape\": [" shape "]}]}"
-#define FULL(name, shape) NODE(name, "tile.full", "[" shape "], 0.0, {\"dtype\": \"float32\"}", "\"u0\"")
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
 /* A loop over u1 to tile.end(u0) that adds up x. */
-static const char computed_end[] =
-	"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[0, 0]], \"nodes\": ["
-	PLACEHOLDER("acc", "\"u0\"") "," HOST("x", "x", "1000, 5000") ","
-	NODE("t", "tile.load", REF("x") ", [" U0 ", " U1 "]", "\"u0\", \"u1\"") ","
-	NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") ","
-	NODE("a", "aten.add.Tensor", REF("acc") ", " REF("s"), "\"u0\"") "," OUTPUT(REF("a")) "]},"
-	"{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" FULL("z", U0) ","
-	"{\"name\": \"stop\", \"target\": \"tile.end\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"
-	"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [" REF("stop") "], [" REF("z") "]], "
-	TUPLE1("\"u0\"") "}," NODE("r", "getitem", REF("l") ", 0", "\"u0\"") ","
-	HOST("o", "sums", "1000") "," STORE("st", "o", U0, "r") "," OUTPUT("") "]}";
+static const char computed_end[] = "for_loop 0 over [1] carry [[0, 0]]\n"
+				   "acc : float32[u0]\n"
+				   "x = tile.host_tensor('x') : float32[1000, 5000]\n"
+				   "t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"
+				   "s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n"
+				   "a = aten.add.Tensor(acc, s) : float32[u0]\n"
+				   "return a\n"
+				   "root 1 over [0]\n"
+				   "z = tile.full([u0], 0.0, float32) : float32[u0]\n"
+				   "stop = tile.end('u0') : sym\n"
+				   "l = tile.for_loop(0, [0], [stop], [z]) : (float32[u0])\n"
+				   "r = getitem(l, 0) : float32[u0]\n"
+				   "o = tile.host_tensor('sums') : float32[1000]\n"
+				   "st = tile.store(o, [u0], r)\n"
+				   "return\n";
 
 static void computed_bounds_exclude_unroll(void **state) {
 	(void)state;
@@ -31,7 +30,7 @@ static void computed_bounds_exclude_unroll(void **state) {
 	const LoopFact *fact = &m->loop_facts[0];
 	assert_int_equal(fact->legal, 1 << LOOP_FORI | 1 << LOOP_EMIT_PIPELINE);
 	assert_string_equal(fact->why_not[LOOP_UNROLL],
-			    "the end of 'tile_n' is known only at run time (tile.end 'stop')");
+	                    "the end of 'tile_n' is known only at run time (tile.end 'stop')");
 	assert_true(remarked(&c, "graph 0 cannot be lowered as unroll"));
 	assert_int_equal(m->loop_facts[1].legal, 0); /* a root is no loop */
 	fixture_free(&f);
@@ -65,8 +64,9 @@ static void limits_elements_where_the_target_does(void **state) {
 	assert_int_equal(m->element_limits.count, 2); /* u0 and u0 * u1, once each */
 	assert_string_equal(expr_string(m, m->element_limits.at[1].elements), "u0 * u1");
 	assert_int_equal(m->element_limits.at[1].most, 1 << 20);
-	assert_non_null(strstr(emitted(&f), "\"element_limits\": [{\"elements\": \"u0\", \"most\": 1048576}, {\"elements\": "
-						"\"u0 * u1\", \"most\": 1048576}]"));
+	assert_non_null(strstr(emitted(&f),
+	                       "\"element_limits\": [{\"elements\": \"u0\", \"most\": 1048576}, {\"elements\": "
+	                       "\"u0 * u1\", \"most\": 1048576}]"));
 	fixture_free(&f);
 }
 

@@ -1,21 +1,15 @@
 /* test_passes_roll.c - roll. h is bfloat16 [1000, 64]; block u2 is its row of 64, which reduction_loops rolls. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
-#define TYPED(name, target, args, dtype, shape) "{\"name\": \"" name "\", \"target\": \"" target "\", \"args\": [" args \
-	"], \"meta\": {\"dtype\": \"" dtype "\", \"shape\": [" shape "]}}"
-#define ROW(name) TYPED(name, "tile.load", REF("h") ", [" U0 ", " ALL "]", "bfloat16", "\"u0\", 64")
-#define WIDE(name, of) NODE(name, "prims.convert_element_type.default", REF(of) ", {\"dtype\": \"float32\"}", \
-	"\"u0\", 64")
-#define EXP(name, of) NODE(name, "aten.exp.default", REF(of), "\"u0\", 64")
-#define SUM(name, of) NODE(name, "aten.sum.dim_IntList", REF(of) ", [1]", "\"u0\"")
-#define ROOT(body) "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" \
-	TYPED("h", "tile.host_tensor", "\"h\"", "bfloat16", "1000, 64") "," ROW("t") "," WIDE("w", "t") "," body "," \
-	OUTPUT("") "]}"
-#define SUMS(value) HOST("o", "sums", "1000") "," STORE("st", "o", U0, value)
-/* clang-format on */
+#define ROW(name) name " = tile.load(h, [u0, :]) : bfloat16[u0, 64]\n"
+#define WIDE(name, of) name " = prims.convert_element_type.default(" of ", float32) : float32[u0, 64]\n"
+#define EXP(name, of) name " = aten.exp.default(" of ") : float32[u0, 64]\n"
+#define SUM(name, of) name " = aten.sum.dim_IntList(" of ", [1]) : float32[u0]\n"
+#define ROOT(body)                                                                                                     \
+	"root 1 over [0]\n"                                                                                            \
+	"h = tile.host_tensor('h') : bfloat16[1000, 64]\n" ROW("t") WIDE("w", "t") body "return\n"
+#define SUMS(value) "o = tile.host_tensor('sums') : float32[1000]\nst = tile.store(o, [u0], " value ")\n"
 
 static void load(Fixture *f, const char *graphs, int64_t step) {
 	fixture_init(f);
@@ -33,7 +27,7 @@ static PassContext roll(Fixture *f, const char *graphs, int64_t step) {
 static void a_sum_is_carried(void **state) {
 	(void)state;
 	Fixture f;
-	PassContext c = roll(&f, ROOT(SUM("s", "w") "," SUMS("s")), 16);
+	PassContext c = roll(&f, ROOT(SUM("s", "w") SUMS("s")), 16);
 	Module *m = f.module;
 	assert_int_equal(m->graphs.count, 2);
 	const Graph *loop = graph_get(m, 1);
@@ -68,8 +62,8 @@ static void each_reduction_has_its_own_start(void **state) {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		Fixture f;
 		char body[2000];
-		snprintf(body, sizeof body, ROOT(TYPED("s", "%s", REF("t") ", %s", "bfloat16", "\"u0\"") "," SUMS("s")),
-		         cases[i].target, cases[i].dims);
+		snprintf(body, sizeof body, ROOT("s = %s(t, %s) : bfloat16[u0]\n" SUMS("s")), cases[i].target,
+		         cases[i].dims);
 		load(&f, body, 24); /* 64 is not a multiple */
 		run_pass(&f, "roll");
 		Module *m = f.module;
@@ -107,7 +101,7 @@ static void what_needs_a_result_is_a_loop_of_its_own(void **state) {
 
 static void the_last_block_is_masked_where_it_counts(void **state) {
 	(void)state;
-	static const char graphs[] = ROOT(EXP("e", "w") "," SUM("s", "e") "," SUMS("s"));
+	static const char graphs[] = ROOT(EXP("e", "w") SUM("s", "e") SUMS("s"));
 	Fixture f;
 	roll(&f, graphs, 16);
 	assert_int_equal(count_op(f.module, 1, OP_MASK_TO), 0);
@@ -124,10 +118,9 @@ static void a_contraction_is_a_sum(void **state) {
 	Fixture f;
 	/* h [u0, 64] times its own transpose: a Gram matrix of the tile's rows. */
 	roll(&f,
-	     ROOT(TYPED("p", "aten.permute.default", REF("t") ", [1, 0]", "bfloat16",
-	                "64, \"u0\"") "," TYPED("g", "aten.mm.default", REF("t") "," REF("p"), "bfloat16",
-	                                        "\"u0\", \"u0\"") "," TYPED("s", "aten.amax.default", REF("g") ", [1]",
-	                                                                    "bfloat16", "\"u0\"") "," SUMS("s")),
+	     ROOT("p = aten.permute.default(t, [1, 0]) : bfloat16[64, u0]\n"
+	          "g = aten.mm.default(t,p) : bfloat16[u0, u0]\n"
+	          "s = aten.amax.default(g, [1]) : bfloat16[u0]\n" SUMS("s")),
 	     24);
 	Module *m = f.module;
 	assert_int_equal(m->graphs.count, 2);
@@ -163,11 +156,11 @@ static void of_two_rows_the_last_reduced_is_outside(void **state) {
 static void whole_rows_stay(void **state) {
 	(void)state;
 	Fixture f;
-	PassContext c = roll(&f, ROOT(SUM("s", "w") "," SUMS("s")), 64);
+	PassContext c = roll(&f, ROOT(SUM("s", "w") SUMS("s")), 64);
 	assert_int_equal(f.module->graphs.count, 1);
 	assert_true(remarked(&c, "64 columns are all of the row"));
 	fixture_free(&f);
-	roll(&f, ROOT(SUM("s", "w") "," SUMS("s")), 0);
+	roll(&f, ROOT(SUM("s", "w") SUMS("s")), 0);
 	assert_int_equal(f.module->graphs.count, 1);
 	assert_int_equal(f.module->block_size.at[2], 64);
 	fixture_free(&f);
@@ -189,15 +182,14 @@ static void refused(const char *graphs, const char *why) {
 
 static void what_needs_the_whole_row_is_refused(void **state) {
 	(void)state;
-	refused(ROOT(NODE("c", "aten.cumsum.default", REF("w") ", 1", "\"u0\", 64") "," SUM("s", "c") "," SUMS("s")),
+	refused(ROOT("c = aten.cumsum.default(w, 1) : float32[u0, 64]\n" SUM("s", "c") SUMS("s")),
 	        "'c': aten.cumsum.default needs the whole row");
-	refused(ROOT(NODE("c", "aten.flip.default", REF("w") ", [1]", "\"u0\", 64") "," SUM("s", "c") "," SUMS("s")),
+	refused(ROOT("c = aten.flip.default(w, [1]) : float32[u0, 64]\n" SUM("s", "c") SUMS("s")),
 	        "'c': aten.flip.default needs the whole row");
-	refused(ROOT(NODE("c", "aten.view.default", REF("w") ", [{\"sym\": \"u0\"}, 8, 8]", "\"u0\", 8, 8") "," NODE(
-			"s", "aten.sum.dim_IntList", REF("c") ", [1, 2]", "\"u0\"") "," SUMS("s")),
+	refused(ROOT("c = aten.view.default(w, [u0, 8, 8]) : float32[u0, 8, 8]\n"
+	             "s = aten.sum.dim_IntList(c, [1, 2]) : float32[u0]\n" SUMS("s")),
 	        "'c': a reshape cuts or merges the row");
-	refused(ROOT(NODE("c", "tile.subscript", REF("w") ", [" ALL ", 3]", "\"u0\"") "," SUMS("c")),
-	        "'c': it takes a part of the row");
+	refused(ROOT("c = tile.subscript(w, [:, 3]) : float32[u0]\n" SUMS("c")), "'c': it takes a part of the row");
 }
 
 int main(void) {

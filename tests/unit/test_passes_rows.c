@@ -1,14 +1,12 @@
 /* test_passes_rows.c - row_split. Tensors and blocks: x [1000, 5000] by u0 (128) and u1 (256), sums [1000]. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
-#define LOAD NODE("t", "tile.load", REF("x") ", [" U0 ", " ALL "]", "\"u0\", 5000")
-#define ROOT(body) "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("x", "x", "1000, 5000") "," LOAD "," \
-	body "," OUTPUT("") "]}"
-#define SUMS(value) HOST("o", "sums", "1000") "," STORE("st", "o", U0, value)
-/* clang-format on */
+#define ROOT(body)                                                                                                     \
+	"root 1 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : float32[1000, 5000]\n"                                                            \
+	"t = tile.load(x, [u0, :]) : float32[u0, 5000]\n" body "return\n"
+#define SUMS(value) "o = tile.host_tensor('sums') : float32[1000]\nst = tile.store(o, [u0], " value ")\n"
 
 /* Runs it with pallas_row_split on; the Module is verified before and after. */
 static PassContext split(Fixture *f, const char *graphs) {
@@ -20,7 +18,7 @@ static PassContext split(Fixture *f, const char *graphs) {
 static void rows_move_into_a_loop(void **state) {
 	(void)state;
 	Fixture f;
-	split(&f, ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") "," SUMS("s")));
+	split(&f, ROOT("s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n" SUMS("s")));
 	Module *m = f.module;
 	assert_int_equal(m->graphs.count, 2);
 	const Graph *loop = graph_get(m, 1);
@@ -40,7 +38,7 @@ static void rows_move_into_a_loop(void **state) {
 static void one_value_a_row_lies_in_a_column(void **state) {
 	(void)state;
 	Fixture f;
-	split(&f, ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") "," SUMS("s")));
+	split(&f, ROOT("s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n" SUMS("s")));
 	PassContext c = run_pass(&f, "columns");
 	Module *m = f.module;
 	assert_true(remarked(&c, "sums is a column in graph 2: its steps are of 8 rows"));
@@ -55,7 +53,7 @@ static void one_value_a_row_lies_in_a_column(void **state) {
 
 static void columns_are_of_loops_alone(void **state) {
 	(void)state;
-	static const char graphs[] = ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") "," SUMS("s"));
+	static const char graphs[] = ROOT("s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n" SUMS("s"));
 	Fixture f;
 	fixture_init(&f);
 	fixture_load(&f, graphs);
@@ -77,12 +75,12 @@ static void sums_over_rows_are_carried(void **state) {
 	for (int i = 0; i < 3; i++) {
 		Fixture f;
 		fixture_init(&f);
-		const char *sum = arena_printf(&f.arena,
-		                               NODE("s", "%s", REF("t") ", [0]",
-		                                    "5000") "," NODE("d", "aten.mul.Tensor", REF("s") ", 2.0", "5000"),
-		                               ops[i]);
-		const char *text = arena_printf(
-			&f.arena, ROOT("%s," HOST("o", "out", "1000, 5000") "," STORE("st", "o", "0, " ALL, "d")), sum);
+		const char *text = arena_printf(&f.arena,
+		                                ROOT("s = %s(t, [0]) : float32[5000]\n"
+		                                     "d = aten.mul.Tensor(s, 2.0) : float32[5000]\n"
+		                                     "o = tile.host_tensor('out') : float32[1000, 5000]\n"
+		                                     "st = tile.store(o, [0, :], d)\n"),
+		                                ops[i]);
 		fixture_load(&f, text)->config.row_split.value = CHOICE_ON;
 		run_pass(&f, "row_split");
 		Module *m = f.module;
@@ -112,19 +110,18 @@ static void stays(const char *graphs, const char *why) {
 
 static void what_is_not_row_by_row_stays(void **state) {
 	(void)state;
-	stays(ROOT(NODE("s", "aten.mean.dim", REF("t") ", [0]", "5000")), "it needs all rows at once");
-	stays(ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [0]",
-	                "5000") "," NODE("d", "aten.sub.Tensor", REF("t") ", " REF("s"), "\"u0\", 5000")),
+	stays(ROOT("s = aten.mean.dim(t, [0]) : float32[5000]\n"), "it needs all rows at once");
+	stays(ROOT("s = aten.sum.dim_IntList(t, [0]) : float32[5000]\n"
+	           "d = aten.sub.Tensor(t, s) : float32[u0, 5000]\n"),
 	      "it needs what all rows give");
-	stays(ROOT(NODE("p", "aten.permute.default", REF("t") ", [1, 0]", "5000, \"u0\"")),
+	stays(ROOT("p = aten.permute.default(t, [1, 0]) : float32[5000, u0]\n"),
 	      "its rows are not its first dim alone");
-	stays(ROOT(NODE("s", "aten.cumsum.default", REF("t") ", 0", "\"u0\", 5000")),
-	      "its op is not known to work row by row");
+	stays(ROOT("s = aten.cumsum.default(t, 0) : float32[u0, 5000]\n"), "its op is not known to work row by row");
 }
 
 static void auto_splits_what_does_not_fit(void **state) {
 	(void)state;
-	static const char graphs[] = ROOT(NODE("s", "aten.sum.dim_IntList", REF("t") ", [1]", "\"u0\"") "," SUMS("s"));
+	static const char graphs[] = ROOT("s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n" SUMS("s"));
 	Fixture f;
 	/* [128, 5000] float32, 2.4 MiB: two windows of it and of its sums, and two tiles. */
 	fixture_init(&f);

@@ -1,38 +1,38 @@
 /* test_pre_broadcast.c - which values pre_broadcast widens, and where it leaves tile nodes. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
-#define FULL(name, shape) NODE(name, "tile.full", "[" shape "], 0.0, {\"dtype\": \"float32\"}", "\"u0\"")
-
-/* ---- the chain, by hand ----------------------------------------------------------------------------------------------- */
+/* ---- the chain, by hand
+ * ----------------------------------------------------------------------------------------------- */
 
 /* running += sum(x); acc += running[:, None]; after the loop out = acc * rsqrt(running[:, None] + 1), sums = running */
 static const char *outer_chain(Fixture *f, const char *width) {
-	const char *pattern =
-		"{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": [[0, 0], [1, 1]], \"nodes\": ["
-		PLACEHOLDER("running", "\"u0\"") "," PLACEHOLDER("acc", "\"u0\", W") ","
-		HOST("x", "x", "1000, 5000") "," NODE("t", "tile.load", REF("x") ", [" U0 ", " U1 "]", "\"u0\", \"u1\"") ","
-		NODE("s", "aten.sum.dim_IntList", REF("t") ", [-1]", "\"u0\"") ","
-		NODE("r1", "aten.add.Tensor", REF("running") ", " REF("s"), "\"u0\"") ","
-		NODE("c", "tile.subscript", REF("r1") ", [" ALL ", null]", "\"u0\", 1") ","
-		NODE("a1", "aten.add.Tensor", REF("acc") ", " REF("c"), "\"u0\", W") ","
-		OUTPUT(REF("r1") ", " REF("a1")) "]},"
-		"{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" FULL("z", U0) ","
-		NODE("y", "tile.full", "[" U0 ", W], 0.0, {\"dtype\": \"float32\"}", "\"u0\", W") ","
-		"{\"name\": \"l\", \"target\": \"tile.for_loop\", \"args\": [0, [0], [5000], [" REF("z") ", " REF("y")
-		"]], \"meta\": {\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"dtype\": \"float32\","
-		" \"shape\": [\"u0\", W]}]}}," NODE("r", "getitem", REF("l") ", 0", "\"u0\"") ","
-		NODE("a", "getitem", REF("l") ", 1", "\"u0\", W") ","
-		NODE("c", "tile.subscript", REF("r") ", [" ALL ", null]", "\"u0\", 1") ","
-		NODE("p", "aten.add.Tensor", REF("c") ", 1.0", "\"u0\", 1") ","
-		NODE("scale", "aten.rsqrt.default", REF("p"), "\"u0\", 1") ","
-		NODE("m", "aten.mul.Tensor", REF("a") ", " REF("scale"), "\"u0\", W") ","
-		NODE("q", "aten.sum.dim_IntList", REF("m") ", [1]", "\"u0\"") ","
-		NODE("w", "aten.log2.default", REF("r"), "\"u0\"") ","
-		NODE("v", "aten.add.Tensor", REF("q") ", " REF("w"), "\"u0\"") ","
-		HOST("o", "sums", "1000") "," STORE("st", "o", U0, "v") "," OUTPUT("") "]}";
+	const char *pattern = "for_loop 0 over [1] carry [[0, 0], [1, 1]]\n"
+			      "running : float32[u0]\n"
+			      "acc : float32[u0, W]\n"
+			      "x = tile.host_tensor('x') : float32[1000, 5000]\n"
+			      "t = tile.load(x, [u0, u1]) : float32[u0, u1]\n"
+			      "s = aten.sum.dim_IntList(t, [-1]) : float32[u0]\n"
+			      "r1 = aten.add.Tensor(running, s) : float32[u0]\n"
+			      "c = tile.subscript(r1, [:, null]) : float32[u0, 1]\n"
+			      "a1 = aten.add.Tensor(acc, c) : float32[u0, W]\n"
+			      "return r1, a1\n"
+			      "root 1 over [0]\n"
+			      "z = tile.full([u0], 0.0, float32) : float32[u0]\n"
+			      "y = tile.full([u0, W], 0.0, float32) : float32[u0, W]\n"
+			      "l = tile.for_loop(0, [0], [5000], [z, y]) : (float32[u0], float32[u0, W])\n"
+			      "r = getitem(l, 0) : float32[u0]\n"
+			      "a = getitem(l, 1) : float32[u0, W]\n"
+			      "c = tile.subscript(r, [:, null]) : float32[u0, 1]\n"
+			      "p = aten.add.Tensor(c, 1.0) : float32[u0, 1]\n"
+			      "scale = aten.rsqrt.default(p) : float32[u0, 1]\n"
+			      "m = aten.mul.Tensor(a, scale) : float32[u0, W]\n"
+			      "q = aten.sum.dim_IntList(m, [1]) : float32[u0]\n"
+			      "w = aten.log2.default(r) : float32[u0]\n"
+			      "v = aten.add.Tensor(q, w) : float32[u0]\n"
+			      "o = tile.host_tensor('sums') : float32[1000]\n"
+			      "st = tile.store(o, [u0], v)\n"
+			      "return\n";
 	return replaced(&f->arena, pattern, "W", width);
 }
 
@@ -115,8 +115,7 @@ static void chooses_by_the_loop_type(void **state) {
 		Module *m = fixture_load(&f, outer_chain(&f, "256"));
 		m->config.loop_type.value = (int)type;
 		PassContext c = run_pass(&f, "pre_broadcast");
-		assert_string_equal(type_of(m, 0, "running"),
-		                    type == LOOP_UNROLL ? "float32[u0]" : "float32[u0, 128]");
+		assert_string_equal(type_of(m, 0, "running"), type == LOOP_UNROLL ? "float32[u0]" : "float32[u0, 128]");
 		assert_true(remarked(&c, type == LOOP_UNROLL ? "auto: off" : "auto: 'running'"));
 		fixture_free(&f);
 	}
@@ -128,21 +127,18 @@ static void leaves_rows_to_themselves(void **state) {
 	for (Choice choice = CHOICE_AUTO; choice <= CHOICE_OFF; choice++) {
 		Fixture f;
 		fixture_init(&f);
-		const char *graphs = replaced(&f.arena, outer_chain(&f, "256"), REF("t") ", [-1]", REF("t") ", [0]");
-		graphs = replaced(&f.arena, graphs, REF("x") ", [" U0 ", " U1 "]", REF("x") ", [" U1 ", " U0 "]");
-		graphs = replaced(&f.arena, graphs, "\"u0\", \"u1\"", "\"u1\", \"u0\"");
+		const char *graphs = replaced(&f.arena, outer_chain(&f, "256"), "(t, [-1])", "(t, [0])");
+		graphs = replaced(&f.arena, graphs, "(x, [u0, u1]) : float32[u0, u1]",
+		                  "(x, [u1, u0]) : float32[u1, u0]");
 		Module *m = fixture_load(&f, graphs);
 		m->config.pre_broadcast.value = (int)choice;
 		PassContext c = run_pass(&f, "pre_broadcast");
-		assert_string_equal(type_of(m, 0, "running"),
-		                    choice == CHOICE_ON ? "float32[u0, 128]" : "float32[u0]");
+		assert_string_equal(type_of(m, 0, "running"), choice == CHOICE_ON ? "float32[u0, 128]" : "float32[u0]");
 		if (choice == CHOICE_AUTO)
 			assert_true(remarked(&c, "auto: it is made of rows"));
 		fixture_free(&f);
 	}
 }
-/* clang-format on */
-
 /* ---- the graphs that Helion made --------------------------------------------------------------------------------- */
 
 /* All passes on a graph of testdata with pallas_pre_broadcast, `from` replaced by `to` in its text. */

@@ -1,28 +1,18 @@
 /* test_scale_after_max.c - amax(x * c) as amax(x) * c: where, and above all where not. */
 
-/* The documents are laid out by hand. */
-/* clang-format off */
 #include "passes_fixture.h"
 
-#define TILE "\"u0\", 5000"
-#define LOAD NODE("t", "tile.load", REF("x") ", [" U0 ", " ALL "]", TILE)
-#define SCALAR(name) "{\"name\": \"c\", \"target\": \"tile.scalar\", \"args\": [\"" name "\"], \"meta\": {\"dtype\": \"float32\", \"shape\": []}}"
-#define MUL(args) NODE("s", "aten.mul.Tensor", args, TILE)
-#define MAX(op, of) NODE("m", "aten." op ".default", REF(of) ", [-1], true", "\"u0\", 1")
-#define MASK(name, value) NODE(name, "tile.mask_to", REF("s") ", " value, TILE)
-#define INF "{\"float\": \"inf\"}"
-#define MINUS_INF "{\"float\": \"-inf\"}"
-#define REST NODE("d", "aten.sub.Tensor", REF("s") ", " REF("m"), TILE) "," HOST("o", "out", "1000, 5000") "," \
-	STORE("st", "o", U0 ", " ALL, "d")
-#define ROOT(body) "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [" HOST("x", "x", "1000, 5000") "," LOAD "," \
-	body "," OUTPUT("") "]}"
-/* clang-format on */
-
-static NodeId named(const Module *m, const char *name) {
-	NodeId n = graph_node(m, 0, name);
-	assert_int_not_equal(n, NONE);
-	return n;
-}
+#define MUL(args) "s = aten.mul.Tensor(" args ") : float32[u0, 5000]\n"
+#define MAX(op, of) "m = aten." op ".default(" of ", [-1], true) : float32[u0, 1]\n"
+#define MASK(name, value) name " = tile.mask_to(s, " value ") : float32[u0, 5000]\n"
+#define REST                                                                                                           \
+	"d = aten.sub.Tensor(s, m) : float32[u0, 5000]\n"                                                              \
+	"o = tile.host_tensor('out') : float32[1000, 5000]\n"                                                          \
+	"st = tile.store(o, [u0, :], d)\n"
+#define ROOT(body)                                                                                                     \
+	"root 0 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : float32[1000, 5000]\n"                                                            \
+	"t = tile.load(x, [u0, :]) : float32[u0, 5000]\n" body "return\n"
 
 /* Runs it with pallas_scale_after_max on. */
 static PassContext moved(Fixture *f, const char *graphs) {
@@ -34,9 +24,9 @@ static PassContext moved(Fixture *f, const char *graphs) {
 static void the_maximum_is_scaled(void **state) {
 	(void)state;
 	static const char *const graphs[] = {
-		ROOT(MUL(REF("t") ", 0.5") "," MAX("amax", "s") "," REST),
-		ROOT(MUL("0.5, " REF("t")) "," MAX("amin", "s") "," REST),
-		ROOT(MUL(REF("t") ", 2") "," MAX("amax", "s") "," REST),
+		ROOT(MUL("t, 0.5") MAX("amax", "s") REST),
+		ROOT(MUL("0.5, t") MAX("amin", "s") REST),
+		ROOT(MUL("t, 2") MAX("amax", "s") REST),
 	};
 	for (int i = 0; i < 3; i++) {
 		Fixture f;
@@ -59,8 +49,9 @@ static void the_maximum_is_scaled(void **state) {
 static void a_product_without_other_users_goes(void **state) {
 	(void)state;
 	Fixture f;
-	moved(&f, ROOT(MUL(REF("t") ", 0.5") "," NODE("m", "aten.amax.default", REF("s") ", [-1]", "\"u0\"") "," HOST(
-			  "o", "sums", "1000") "," STORE("st", "o", U0, "m")));
+	moved(&f, ROOT(MUL("t, 0.5") "m = aten.amax.default(s, [-1]) : float32[u0]\n"
+	                             "o = tile.host_tensor('sums') : float32[1000]\n"
+	                             "st = tile.store(o, [u0], m)\n"));
 	assert_int_equal(graph_node(f.module, 0, "s"), NONE);
 	assert_int_equal(node_input(f.module, named(f.module, "st"), 2), named(f.module, "m_scaled"));
 	fixture_free(&f);
@@ -70,14 +61,15 @@ static void a_product_without_other_users_goes(void **state) {
 static void a_mask_masks_what_is_not_scaled(void **state) {
 	(void)state;
 	Fixture f;
-	moved(&f, ROOT(MUL(REF("t") ", 0.5") "," MASK("k", MINUS_INF) "," MAX("amax", "k") "," REST));
+	moved(&f, ROOT(MUL("t, 0.5") MASK("k", "-inf") MAX("amax", "k") REST));
 	assert_int_equal(node_input(f.module, named(f.module, "k"), 0), named(f.module, "t"));
 	assert_int_equal(node_input(f.module, named(f.module, "m"), 0), named(f.module, "k"));
 	fixture_free(&f);
 	/* Another user of the mask still gets what is scaled. */
-	moved(&f, ROOT(MUL(REF("t") ", 0.5") "," MASK("k", INF) "," MAX("amin", "k") "," NODE(
-			  "d", "aten.sub.Tensor", REF("k") ", " REF("m"),
-			  TILE) "," HOST("o", "out", "1000, 5000") "," STORE("st", "o", U0 ", " ALL, "d")));
+	moved(&f,
+	      ROOT(MUL("t, 0.5") MASK("k", "inf") MAX("amin", "k") "d = aten.sub.Tensor(k, m) : float32[u0, 5000]\n"
+	                                                           "o = tile.host_tensor('out') : float32[1000, 5000]\n"
+	                                                           "st = tile.store(o, [u0, :], d)\n"));
 	assert_int_equal(node_input(f.module, named(f.module, "k"), 0), named(f.module, "s"));
 	assert_int_equal(node_input(f.module, named(f.module, "d"), 0), named(f.module, "k"));
 	NodeId own = node_input(f.module, named(f.module, "m"), 0);
@@ -90,8 +82,7 @@ static void a_mask_masks_what_is_not_scaled(void **state) {
 static void scales_in_a_row(void **state) {
 	(void)state;
 	Fixture f;
-	moved(&f, ROOT(NODE("s0", "aten.mul.Tensor", REF("t") ", 3.0",
-	                    TILE) "," MUL(REF("s0") ", 0.5") "," MAX("amax", "s") "," REST));
+	moved(&f, ROOT("s0 = aten.mul.Tensor(t, 3.0) : float32[u0, 5000]\n" MUL("s0, 0.5") MAX("amax", "s") REST));
 	Module *m = f.module;
 	assert_int_equal(node_input(m, named(m, "m"), 0), named(m, "t"));
 	NodeId last = node_input(m, named(m, "d"), 1), first = node_input(m, last, 0);
@@ -104,19 +95,18 @@ static void scales_in_a_row(void **state) {
 static void what_would_not_be_exact_stays(void **state) {
 	(void)state;
 	static const char *const graphs[] = {
-		ROOT(MUL(REF("t") ", -0.5") "," MAX("amax", "s") "," REST),
-		ROOT(MUL(REF("t") ", 0.0") "," MAX("amax", "s") "," REST),
-		ROOT(MUL(REF("t") ", 1e-60") "," MAX("amax", "s") "," REST), /* 0 in float32 */
-		ROOT(MUL(REF("t") ", 1e60") "," MAX("amax", "s") "," REST),  /* inf */
-		ROOT(MUL(REF("t") ", " INF) "," MAX("amax", "s") "," REST),
-		ROOT(MUL(REF("t") ", {\"float\": \"nan\"}") "," MAX("amax", "s") "," REST),
-		ROOT(SCALAR("scale") "," MUL(REF("t") ", " REF("c")) "," MAX("amax", "s") "," REST), /* at run time */
-		ROOT(MUL(REF("t") ", " REF("t")) "," MAX("amax", "s") "," REST),
-		ROOT(NODE("s", "aten.add.Tensor", REF("t") ", 0.5", TILE) "," MAX("amax", "s") "," REST),
-		ROOT(MUL(REF("t") ", 0.5") "," NODE("m", "aten.sum.dim_IntList", REF("s") ", [-1], true",
-	                                            "\"u0\", 1") "," REST),
-		ROOT(MUL(REF("t") ", 0.5") "," MASK("k", "1.0") "," MAX("amax", "k") "," REST),
-		ROOT(MUL(REF("t") ", 0.5") "," MASK("k", INF) "," MAX("amax", "k") "," REST),
+		ROOT(MUL("t, -0.5") MAX("amax", "s") REST),
+		ROOT(MUL("t, 0.0") MAX("amax", "s") REST),
+		ROOT(MUL("t, 1e-60") MAX("amax", "s") REST), /* 0 in float32 */
+		ROOT(MUL("t, 1e60") MAX("amax", "s") REST),  /* inf */
+		ROOT(MUL("t, inf") MAX("amax", "s") REST),
+		ROOT(MUL("t, nan") MAX("amax", "s") REST),
+		ROOT("c = tile.scalar('scale') : float32[]\n" MUL("t, c") MAX("amax", "s") REST), /* at run time */
+		ROOT(MUL("t, t") MAX("amax", "s") REST),
+		ROOT("s = aten.add.Tensor(t, 0.5) : float32[u0, 5000]\n" MAX("amax", "s") REST),
+		ROOT(MUL("t, 0.5") "m = aten.sum.dim_IntList(s, [-1], true) : float32[u0, 1]\n" REST),
+		ROOT(MUL("t, 0.5") MASK("k", "1.0") MAX("amax", "k") REST),
+		ROOT(MUL("t, 0.5") MASK("k", "inf") MAX("amax", "k") REST),
 	};
 	for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
 		Fixture f;
@@ -132,26 +122,15 @@ static void what_would_not_be_exact_stays(void **state) {
 /* Ints do not round, and wrap. */
 static void ints_stay(void **state) {
 	(void)state;
-	static const char ints[] = "\"meta\": {\"dtype\": \"int32\", \"shape\": [\"u0\"]}";
 	Fixture f;
 	fixture_init(&f);
-	fixture_load(
-		&f, arena_printf(
-			    &f.arena,
-			    "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
-			    "{\"name\": \"v\", \"target\": \"tile.host_tensor\", \"args\": [\"v\"], \"meta\": "
-			    "{\"dtype\": \"int32\", \"shape\": [1000]}},"
-			    "{\"name\": \"t\", \"target\": \"tile.load\", \"args\": [" REF(
-				    "v") ", [" U0 "]], %s},"
-					 "{\"name\": \"s\", \"target\": \"aten.mul.Tensor\", \"args\": [" REF(
-						 "t") ", 3], %s},"
-						      "{\"name\": \"m\", \"target\": \"aten.amax.default\", \"args\": "
-						      "[" REF("s") ", [0], true], \"meta\": {\"dtype\": \"int32\", "
-								   "\"shape\": [1]}},"
-								   "{\"name\": \"d\", \"target\": \"aten.sub.Tensor\", "
-								   "\"args\": [" REF("s") ", " REF(
-									   "m") "], %s}," OUTPUT("") "]}",
-			    ints, ints, ints));
+	fixture_load(&f, "root 0 over [0]\n"
+	                 "v = tile.host_tensor('v') : int32[1000]\n"
+	                 "t = tile.load(v, [u0]) : int32[u0]\n"
+	                 "s = aten.mul.Tensor(t, 3) : int32[u0]\n"
+	                 "m = aten.amax.default(s, [0], true) : int32[1]\n"
+	                 "d = aten.sub.Tensor(s, m) : int32[u0]\n"
+	                 "return\n");
 	const char *before = emitted(&f);
 	run_pass(&f, "scale_after_max");
 	assert_string_equal(before, emitted(&f));
@@ -163,7 +142,7 @@ static void a_maximum_of_all_stays(void **state) {
 	(void)state;
 	Fixture f;
 	fixture_init(&f);
-	fixture_load(&f, ROOT(MUL(REF("t") ", 0.5") "," NODE("m", "aten.amax.default", REF("s"), "") "," REST))
+	fixture_load(&f, ROOT(MUL("t, 0.5") "m = aten.amax.default(s) : float32[]\n" REST))
 		->config.scale_after_max.value = CHOICE_ON;
 	const char *before = emitted(&f);
 	run_pass(&f, "scale_after_max");

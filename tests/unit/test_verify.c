@@ -5,67 +5,42 @@
 
 /* A loop that sums x along dim 1, called by a root that stores the sums; the blanks are filled by each test. */
 typedef struct Parts {
-	const char *carried, *acc_meta, *tile_meta, *loop_output;     /* of the loop */
-	const char *bounds, *loop_args, *loop_meta, *element, *store; /* of the root */
-	const char *root_nodes, *root_output, *more_graphs;
+	const char *carried, *acc_meta, *tile_meta, *loop_output; /* of the loop */
+	const char *bounds, *loop_args, *loop_meta, *root_nodes;  /* of the root */
 } Parts;
 
 static const Parts good = {
 	.carried = "[[0, 0]]",
-	.acc_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}",
-	.tile_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\", \"u1\"]}",
-	.loop_output = "{\"ref\": \"acc_1\"}",
+	.acc_meta = "float32[u0]",
+	.tile_meta = "float32[u0, u1]",
+	.loop_output = "acc_1",
 	.bounds = "[0], [5000]",
-	.loop_args = "{\"ref\": \"zero\"}",
-	.loop_meta = "{\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}]}",
-	.element = "0",
-	.store = "{\"name\": \"store\", \"target\": \"tile.store\", \"args\": [{\"ref\": \"sums\"}, [{\"sym\": "
-		 "\"u0\"}], "
-		 "{\"ref\": \"acc\"}]},",
+	.loop_args = "zero",
+	.loop_meta = "(float32[u0])",
 	.root_nodes = "",
-	.root_output = "",
-	.more_graphs = "",
 };
 
 static Module *load_parts(Fixture *f, const Parts *p) {
-	Text t;
 	fixture_init(f);
-	text_init(&t, &f->arena);
-	text_printf(&t,
-	            "{\"id\": 0, \"kind\": \"for_loop\", \"block_ids\": [1], \"carried\": %s, \"nodes\": ["
-	            "{\"name\": \"acc\", \"op\": \"placeholder\", \"meta\": %s},"
-	            "{\"name\": \"x\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"], \"meta\": {\"dtype\": "
-	            "\"float32\", "
-	            "\"shape\": [1000, 5000]}},",
-	            p->carried, p->acc_meta);
-	text_printf(&t,
-	            "{\"name\": \"tile\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"x\"}, [{\"sym\": \"u0\"}, "
-	            "{\"sym\": "
-	            "\"u1\"}]], \"meta\": %s},"
-	            "{\"name\": \"s\", \"target\": \"aten.sum.dim_IntList\", \"args\": [{\"ref\": \"tile\"}, [-1]], "
-	            "\"meta\": "
-	            "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
-	            "{\"name\": \"acc_1\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"acc\"}, {\"ref\": "
-	            "\"s\"}], "
-	            "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
-	            "{\"name\": \"output\", \"op\": \"output\", \"args\": [[%s]]}]},",
-	            p->tile_meta, p->loop_output);
-	text_printf(&t,
-	            "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
-	            "{\"name\": \"zero\", \"target\": \"tile.full\", \"args\": [[{\"sym\": \"u0\"}], 0.0, {\"dtype\": "
-	            "\"float32\"}], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},"
-	            "{\"name\": \"loop\", \"target\": \"tile.for_loop\", \"args\": [0, %s, [%s]], \"meta\": %s},"
-	            "{\"name\": \"acc\", \"target\": \"getitem\", \"args\": [{\"ref\": \"loop\"}, %s], \"meta\": "
-	            "{\"dtype\": "
-	            "\"float32\", \"shape\": [\"u0\"]}},",
-	            p->bounds, p->loop_args, p->loop_meta, p->element);
-	text_printf(
-		&t,
-		"{\"name\": \"sums\", \"target\": \"tile.host_tensor\", \"args\": [\"sums\"], \"meta\": {\"dtype\": "
-		"\"float32\", \"shape\": [1000]}},"
-		"%s%s{\"name\": \"output\", \"op\": \"output\", \"args\": [[%s]]}]}%s",
-		p->store, p->root_nodes, p->root_output, p->more_graphs);
-	return fixture_load(f, t.at);
+	const char *loop = arena_printf(&f->arena,
+	                                "for_loop 0 over [1] carry %s\n"
+	                                "acc : %s\n"
+	                                "x = tile.host_tensor('x') : float32[1000, 5000]\n"
+	                                "tile = tile.load(x, [u0, u1]) : %s\n"
+	                                "s = aten.sum.dim_IntList(tile, [-1]) : float32[u0]\n"
+	                                "acc_1 = aten.add.Tensor(acc, s) : float32[u0]\n"
+	                                "return %s\n",
+	                                p->carried, p->acc_meta, p->tile_meta, p->loop_output);
+	const char *root = arena_printf(&f->arena,
+	                                "root 1 over [0]\n"
+	                                "zero = tile.full([u0], 0.0, float32) : float32[u0]\n"
+	                                "loop = tile.for_loop(0, %s, [%s]) : %s\n"
+	                                "acc = getitem(loop, 0) : float32[u0]\n"
+	                                "sums = tile.host_tensor('sums') : float32[1000]\n"
+	                                "store = tile.store(sums, [u0], acc)\n"
+	                                "%sreturn\n",
+	                                p->bounds, p->loop_args, p->loop_meta, p->root_nodes);
+	return fixture_load(f, arena_printf(&f->arena, "%s%s", loop, root));
 }
 
 static void check_good(const Parts *p) {
@@ -96,17 +71,16 @@ static void good_documents_pass(void **state) {
 	(void)state;
 	check_good(&good);
 	Parts p = good;
-	p.acc_meta = p.loop_meta = "{\"dtype\": \"float32\", \"shape\": [128]}"; /* by value under the configuration */
-	p.loop_meta = "{\"tuple\": [{\"dtype\": \"float32\", \"shape\": [128]}]}";
+	p.acc_meta = "float32[128]"; /* by value under the configuration */
+	p.loop_meta = "(float32[128])";
 	check_good(&p);
 	p = good;
-	p.bounds = "[{\"sym\": \"u0\"}], [{\"sym\": \"u0 * 3\"}]";
+	p.bounds = "[u0], [<u0 * 3>]";
 	check_good(&p);
 	p = good;
-	p.root_nodes =
-		"{\"name\": \"b\", \"target\": \"tile.begin\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"
-		"{\"name\": \"c\", \"target\": \"tile.count\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"
-		"{\"name\": \"s\", \"target\": \"tile.block_size\", \"args\": [\"u1\"], \"meta\": {\"sym\": \"u1\"}},";
+	p.root_nodes = "b = tile.begin('u0') : sym\n"
+		       "c = tile.count('u0') : sym\n"
+		       "s = tile.block_size('u1') : sym u1\n";
 	check_good(&p);
 }
 
@@ -116,12 +90,9 @@ static void typing_says_whether_sizes_matter(void **state) {
 		const char *root_nodes, *acc_meta;
 		Typing typing;
 	} rows[] = {
-		{"", "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}", TYPING_ALWAYS},
-		{"{\"name\": \"twice\", \"target\": \"tile.full\", \"args\": [[{\"sym\": \"u0 * 2\"}], 0.0, "
-	         "{\"dtype\": "
-	         "\"float32\"}], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0 * 2\"]}},",
-	         "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}", TYPING_SYMBOLIC},
-		{"", "{\"dtype\": \"float32\", \"shape\": [128]}", TYPING_UNKNOWN}, /* u0 is 128 by chance */
+		{"", "float32[u0]", TYPING_ALWAYS},
+		{"twice = tile.full([<u0 * 2>], 0.0, float32) : float32[u0 * 2]\n", "float32[u0]", TYPING_SYMBOLIC},
+		{"", "float32[128]", TYPING_UNKNOWN}, /* u0 is 128 by chance */
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -139,19 +110,17 @@ static void typing_says_whether_sizes_matter(void **state) {
 static void types_must_agree(void **state) {
 	(void)state;
 	Parts p = good;
-	p.tile_meta = "{\"dtype\": \"bfloat16\", \"shape\": [\"u0\", \"u1\"]}";
+	p.tile_meta = "bfloat16[u0, u1]";
 	check_bad(&p, "/graphs/0/nodes/2", "'tile': it declares bfloat16[u0, u1], inferred float32[u0, u1]");
-	p.tile_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\", 128]}";
+	p.tile_meta = "float32[u0, 128]";
 	check_bad(&p, "/graphs/0/nodes/2", "it declares float32[u0, 128], inferred float32[u0, u1]");
 	p = good;
-	p.loop_meta = "{\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\"]}, {\"sym\": null}]}";
+	p.loop_meta = "(float32[u0], sym)";
 	check_bad(&p, "/graphs/1/nodes/1", "it declares (float32[u0], symbolic int), inferred (float32[u0],)");
 	p = good;
-	p.root_nodes = "{\"name\": \"e\", \"target\": \"aten.exp.default\", \"args\": [{\"ref\": \"acc\"}], \"meta\": "
-		       "{\"dtype\": \"bfloat16\", \"shape\": [\"u0\"]}},"
+	p.root_nodes = "e = aten.exp.default(acc) : bfloat16[u0]\n"
 		       /* not reported again: its operand was */
-		       "{\"name\": \"e2\", \"target\": \"aten.exp.default\", \"args\": [{\"ref\": \"e\"}], \"meta\": "
-		       "{\"dtype\": \"float32\", \"shape\": [\"u0\"]}},";
+		       "e2 = aten.exp.default(e) : float32[u0]\n";
 	check_bad(&p, "/graphs/1/nodes/5", "'e': it declares bfloat16[u0], inferred float32[u0]");
 }
 
@@ -168,14 +137,14 @@ static void calls_must_agree(void **state) {
 	check_bad(&p, "/graphs/1/nodes/1",
 	          "argument 0 is symbolic int 1, placeholder 'acc' of graph 0 declares float32[u0]");
 	p = good;
-	p.acc_meta = "{\"dtype\": \"float32\", \"shape\": [\"u0\", 1]}"; /* three errors: argument, sum, carried */
+	p.acc_meta = "float32[u0, 1]"; /* three errors: argument, sum, carried */
 	assert_false(module_verify(load_parts(&f, &p), &f.diag));
 	assert_non_null(strstr(f.diag.list.at[0].message, "inferred float32[u0, u0]"));
 	assert_non_null(strstr(f.diag.list.at[1].message, "argument 0 is float32[u0]"));
 	fixture_free(&f);
 	p = good;
-	p.loop_output = "{\"ref\": \"tile\"}";
-	p.loop_meta = "{\"tuple\": [{\"dtype\": \"float32\", \"shape\": [\"u0\", \"u1\"]}]}";
+	p.loop_output = "tile";
+	p.loop_meta = "(float32[u0, u1])";
 	assert_false(module_verify(load_parts(&f, &p), &f.diag));
 	assert_int_equal(f.diag.errors, 2); /* the carried output, and the getitem of the loop's result */
 	assert_non_null(strstr(f.diag.list.at[0].message, "'acc': it declares float32[u0], inferred float32[u0, u1]"));
@@ -292,20 +261,13 @@ static void broken_lists_are_checked(void **state) {
 
 /* ---- ifs, whiles, combines --------------------------------------------------------------------------------------- */
 
-#define ONE "{\"dtype\": \"float32\", \"shape\": []}"
-#define BRANCH(id, kind, dtype)                                                                                        \
-	"{\"id\": " id ", \"kind\": \"" kind "\", \"nodes\": [{\"name\": \"c\", \"target\": \"tile.full\", \"args\": " \
-	"[[], 1, {\"dtype\": \"" dtype "\"}], \"meta\": {\"dtype\": \"" dtype                                          \
-	"\", \"shape\": []}}, {\"name\": \"output\", "                                                                 \
-	"\"op\": \"output\", \"args\": [[{\"ref\": \"c\"}]]}]},"
-#define ROOT_IF(pred, meta)                                                                                            \
-	"{\"id\": 9, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["                                                  \
-	"{\"name\": \"b\", \"target\": \"tile.begin\", \"args\": [\"u0\"], \"meta\": {\"sym\": null}},"                \
-	"{\"name\": \"p\", \"target\": \"lt\", \"args\": [{\"ref\": \"b\"}, 5], \"meta\": {\"sym\": null, \"dtype\": " \
-	"\"bool\"}},"                                                                                                  \
-	"{\"name\": \"if\", \"target\": \"tile.if\", \"args\": [{\"ref\": \"" pred                                     \
-	"\"}, 0, 1, [], []], \"meta\": {\"tuple\": [" meta                                                             \
-	"]}}, {\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}"
+#define BRANCH(id, kind, dtype) kind " " id "\nc = tile.full([], 1, " dtype ") : " dtype "[]\nreturn c\n"
+#define ROOT_IF(pred)                                                                                                  \
+	"root 9 over [0]\n"                                                                                            \
+	"b = tile.begin('u0') : sym\n"                                                                                 \
+	"p = lt(b, 5) : sym bool\n"                                                                                    \
+	"if = tile.if(" pred ", 0, 1, [], []) : (float32[])\n"                                                         \
+	"return\n"
 
 static void expect(const char *graphs, const char *message) {
 	Fixture f;
@@ -320,66 +282,35 @@ static void expect(const char *graphs, const char *message) {
 
 static void ifs(void **state) {
 	(void)state;
-	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "float32") ROOT_IF("p", ONE), NULL);
-	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "int32") ROOT_IF("p", ONE),
+	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "float32") ROOT_IF("p"), NULL);
+	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "int32") ROOT_IF("p"),
 	       "it declares float32[] for result 0, output 0 of its else graph is int32[]");
-	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "float32") ROOT_IF("b", ONE),
+	expect(BRANCH("0", "if", "float32") BRANCH("1", "else", "float32") ROOT_IF("b"),
 	       "its predicate is symbolic int");
 }
 
-#define PLACEHOLDER(name, meta) "{\"name\": \"" name "\", \"op\": \"placeholder\", \"meta\": " meta "},"
 #define WHILE(body_output, cond_output)                                                                                \
-	"{\"id\": 0, \"kind\": \"cond\", \"nodes\": [" PLACEHOLDER(                                                    \
-		"i",                                                                                                   \
-		"{\"sym\": null}") "{\"name\": \"p\", \"target\": \"lt\", \"args\": [{\"ref\": \"i\"}, 5], \"meta\": " \
-				   "{\"sym\": null, \"dtype\": \"bool\"}},"                                            \
-				   "{\"name\": \"output\", \"op\": \"output\", \"args\": [[" cond_output "]]}]},"      \
-				   "{\"id\": 1, \"kind\": \"while\", \"carried\": [[0, 0]], \"nodes\": [" PLACEHOLDER( \
-					   "i",                                                                        \
-					   "{\"sym\": null}") "{\"name\": \"f\", \"target\": \"tile.full\", "          \
-							      "\"args\": [[], 0, {\"dtype\": \"float32\"}], "          \
-							      "\"meta\": " ONE "},"                                    \
-							      "{\"name\": \"n\", \"target\": \"add\", \"args\": "      \
-							      "[{\"ref\": \"i\"}, 1], \"meta\": {\"sym\": null}},"     \
-							      "{\"name\": \"output\", \"op\": \"output\", \"args\": "  \
-							      "[[{\"ref\": \"" body_output "\"}]]}]},"                 \
-							      "{\"id\": 2, \"kind\": \"root\", \"grid\": [0], "        \
-							      "\"nodes\": ["                                           \
-							      "{\"name\": \"w\", \"target\": \"tile.while\", "         \
-							      "\"args\": [0, 1, [0]], \"meta\": {\"tuple\": "          \
-							      "[{\"sym\": null}]}},"                                   \
-							      "{\"name\": \"output\", \"op\": \"output\", \"args\": "  \
-							      "[[]]}]}"
+	"cond 0\ni : sym\np = lt(i, 5) : sym bool\nreturn " cond_output "\n"                                           \
+	"while 1 carry [[0, 0]]\ni : sym\nf = tile.full([], 0, float32) : float32[]\nn = add(i, 1) : sym\n"            \
+	"return " body_output "\n"                                                                                     \
+	"root 2 over [0]\nw = tile.while(0, 1, [0]) : (sym)\nreturn\n"
 
 static void whiles(void **state) {
 	(void)state;
-	expect(WHILE("n", "{\"ref\": \"p\"}"), NULL);
-	expect(WHILE("n", "{\"ref\": \"i\"}"), "a condition outputs one symbolic bool");
+	expect(WHILE("n", "p"), NULL);
+	expect(WHILE("n", "i"), "a condition outputs one symbolic bool");
 }
 
 #define SCAN(dtype, meta)                                                                                              \
-	"{\"id\": 0, \"kind\": \"combine\", \"nodes\": [" PLACEHOLDER("a",                                             \
-	                                                              "{\"dtype\": \"" dtype "\", \"shape\": [1]}")    \
-		PLACEHOLDER("b",                                                                                       \
-	                    "{\"dtype\": \"" dtype                                                                     \
-	                    "\", \"shape\": [1]}") "{\"name\": \"c\", \"target\": \"aten.add.Tensor\", \"args\": "     \
-						   "[{\"ref\": \"a\"}, {\"ref\": \"b\"}], \"meta\": {\"dtype\": "      \
-						   "\"" dtype "\", \"shape\": [1]}}, {\"name\": \"output\", \"op\": "  \
-						   "\"output\", \"args\": [[{\"ref\": \"c\"}]]}]},"                    \
-						   "{\"id\": 1, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["       \
-						   "{\"name\": \"x\", \"target\": \"tile.full\", \"args\": [[4, 6], "  \
-						   "0, {\"dtype\": \"float32\"}], \"meta\": {\"dtype\": "              \
-						   "\"float32\", \"shape\": [4, 6]}},"                                 \
-						   "{\"name\": \"s\", \"target\": \"tile.associative_scan\", "         \
-						   "\"args\": [0, {\"ref\": \"x\"}, 1], \"meta\": " meta "},"          \
-						   "{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}"
+	"combine 0\na : " dtype "[1]\nb : " dtype "[1]\nc = aten.add.Tensor(a, b) : " dtype "[1]\nreturn c\n"          \
+	"root 1 over [0]\nx = tile.full([4, 6], 0, float32) : float32[4, 6]\n"                                         \
+	"s = tile.associative_scan(0, x, 1) : " meta "\nreturn\n"
 
 static void scans(void **state) {
 	(void)state;
-	expect(SCAN("float32", "{\"dtype\": \"float32\", \"shape\": [4, 6]}"), NULL);
-	expect(SCAN("int32", "{\"dtype\": \"float32\", \"shape\": [4, 6]}"), "value 0 is not float32 throughout");
-	expect(SCAN("float32", "{\"dtype\": \"float32\", \"shape\": [4]}"),
-	       "it declares float32[4], inferred float32[4, 6]");
+	expect(SCAN("float32", "float32[4, 6]"), NULL);
+	expect(SCAN("int32", "float32[4, 6]"), "value 0 is not float32 throughout");
+	expect(SCAN("float32", "float32[4]"), "it declares float32[4], inferred float32[4, 6]");
 }
 
 /* ---- size -------------------------------------------------------------------------------------------------------- */
@@ -390,17 +321,10 @@ static void many_nodes(void **state) {
 	Fixture f;
 	fixture_init(&f);
 	text_init(&t, &f.arena);
-	text_put(&t, "{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [{\"name\": \"n0\", \"target\": "
-	             "\"tile.full\", "
-	             "\"args\": [[{\"sym\": \"u0\"}], 0, {\"dtype\": \"float32\"}], \"meta\": {\"dtype\": \"float32\", "
-	             "\"shape\": [\"u0\"]}},");
+	text_put(&t, "root 0 over [0]\nn0 = tile.full([u0], 0, float32) : float32[u0]\n");
 	for (int i = 1; i < 20000; i++)
-		text_printf(&t,
-		            "{\"name\": \"n%d\", \"target\": \"aten.add.Tensor\", \"args\": [{\"ref\": \"n%d\"}, "
-		            "{\"ref\": \"n0\"}], "
-		            "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\"]}},",
-		            i, i - 1);
-	text_put(&t, "{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}");
+		text_printf(&t, "n%d = aten.add.Tensor(n%d, n0) : float32[u0]\n", i, i - 1);
+	text_put(&t, "return\n");
 	assert_true(module_verify(fixture_load(&f, t.at), &f.diag));
 	fixture_free(&f);
 }

@@ -3,47 +3,19 @@
 
 /* out = e / sum(e), e = exp(x): x float32 [256, 512], rows in blocks of m. */
 #define ROWS                                                                                                           \
-	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"rows\",\n"                                               \
-	" \"tensors\": [{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [256, 512]},\n"      \
-	"  {\"name\": \"out\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [256, 512]}],\n"               \
-	" \"block_sizes\": [{\"id\": 0, \"symbol\": \"u0\", \"name\": \"m\", \"extent\": 256}],\n"                     \
-	" \"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": [\n"                                  \
-	"  {\"name\": \"x\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"], \"meta\": " TILE_OF(                 \
-		"256") "},\n"                                                                                          \
-		       "  {\"name\": \"t\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"x\"}, [{\"sym\": "       \
-		       "\"u0\"}, "                                                                                     \
-		       "{\"slice\": [null, null, null]}]], \"meta\": " TILE_OF(                                        \
-			       "\"u0\"") "},\n"                                                                        \
-					 "  {\"name\": \"e\", \"target\": \"aten.exp.default\", \"args\": [{\"ref\": " \
-					 "\"t\"}], \"meta\": " TILE_OF(                                                \
-						 "\"u0\"") "},\n"                                                      \
-							   "  {\"name\": \"s\", \"target\": "                          \
-							   "\"aten.sum.dim_IntList\", \"args\": [{\"ref\": \"e\"}, "   \
-							   "[-1], true], "                                             \
-							   "\"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\", "   \
-							   "1]}},\n"                                                   \
-							   "  {\"name\": \"q\", \"target\": \"aten.div.Tensor\", "     \
-							   "\"args\": [{\"ref\": \"e\"}, {\"ref\": \"s\"}], "          \
-							   "\"meta\": " TILE_OF(                                       \
-								   "\"u0\"") "},\n"                                    \
-									     "  {\"name\": \"out\", \"target\": "      \
-									     "\"tile.host_tensor\", \"args\": "        \
-									     "[\"out\"], \"meta\": " TILE_OF(          \
-										     "256") "},\n"                     \
-											    "  {\"name\": \"store\", " \
-											    "\"target\": "             \
-											    "\"tile.store\", "         \
-											    "\"args\": [{\"ref\": "    \
-											    "\"out\"}, [{\"sym\": "    \
-											    "\"u0\"}, "                \
-											    "{\"slice\": [null, "      \
-											    "null, null]}], "          \
-											    "{\"ref\": \"q\"}]},\n"    \
-											    "  {\"name\": "            \
-											    "\"output\", \"op\": "     \
-											    "\"output\", \"args\": "   \
-											    "[[]]}]}]}\n"
-#define TILE_OF(rows) "{\"dtype\": \"float32\", \"shape\": [" rows ", 512]}"
+	"name rows\n"                                                                                                  \
+	"tensor x input float32[256, 512]\n"                                                                           \
+	"tensor out output float32[256, 512]\n"                                                                        \
+	"block m 256\n"                                                                                                \
+	"root 0 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : float32[256, 512]\n"                                                              \
+	"t = tile.load(x, [u0, :]) : float32[u0, 512]\n"                                                               \
+	"e = aten.exp.default(t) : float32[u0, 512]\n"                                                                 \
+	"s = aten.sum.dim_IntList(e, [-1], true) : float32[u0, 1]\n"                                                   \
+	"q = aten.div.Tensor(e, s) : float32[u0, 512]\n"                                                               \
+	"out = tile.host_tensor('out') : float32[256, 512]\n"                                                          \
+	"store = tile.store(out, [u0, :], q)\n"                                                                        \
+	"return\n"
 
 static VmemUse use_of(const char *document, const char *chip, const char *const *settings) {
 	Planned p;

@@ -9,9 +9,9 @@ waited for, so that what depends on luck shows.
 from .errors import ExecuteError, TextError
 from .machine import Machine
 from .parse import parse
-from .same import compare
+from .same import check_same, compare
 
-__all__ = ["ExecuteError", "Machine", "TextError", "compare", "load", "run"]
+__all__ = ["ExecuteError", "Machine", "TextError", "check_same", "compare", "load", "run"]
 
 
 def load(text):

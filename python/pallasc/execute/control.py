@@ -7,7 +7,7 @@ from .blocks import Blocks
 from .effects import located_place
 from .errors import ExecuteError
 from .memory import cut, inside, place, whole
-from .scopes import DEVICE, POINT, Memory, Scope, function, integer
+from .scopes import DEVICE, POINT, Memory, Scope, Window, function, integer
 from .syntax import Arg, Buffer, Type
 
 INT = Type("int")
@@ -285,48 +285,76 @@ def _window_blocks(window, parameter, slot, scope):
 
 def _loop(code, stmt, scope):
     """Step by step: the windows are cut where they stand, or parts of what is there."""
-    loop, inner = stmt.detail, Scope(scope)
-    steps = [code.define(inner, dim.name, INT) for dim in loop.dims]
-    slots = [code.define(inner, n, t) for n, t in zip(loop.carried, stmt.types, strict=True)]
-    ragged = code.define(inner, loop.ragged, Type("flag")) if loop.ragged else code.slot()
-    counts = [function(integer(dim.steps, scope)) for dim in loop.dims]
-    windows = [_loop_window(code, window, loop, inner) for window in loop.windows]
+    loop, inner, types = stmt.detail, Scope(scope), [*stmt.types, *stmt.detail.types]
     gets = [
         code.typed(arg, scope, t, "what a loop starts with")
-        for arg, t in zip(stmt.args, stmt.types, strict=True)
+        for arg, t in zip(stmt.args, types, strict=True)
+        if arg.kind != "none"
     ]
-    run, last = code.region(stmt.body, inner)
-    give, _ = _given(code, last, inner)
-    keeps, keep = _keepers(stmt.types, slots), code.results(stmt, scope)
-    first = loop.dims[0]
-    last_step = (first.full,) if len(loop.dims) == 1 and first.tail else None
+    back, ragged = code.slot(), code.slot()
+    if loop.ragged:
+        ragged = code.define(inner, loop.ragged, Type("flag"))
+    own = Scope(inner)
+    steps = [code.define(own, dim.name, INT) for dim in loop.dims]
+    for window in loop.windows:
+        memory = _loop_window(code, window, loop, own, steps[0], back)
+        inner.names[window.name] = own.names[window.name] = memory
+    windows = [own.names[w.name] for w in loop.windows] if loop.runs is None else []
+    regions = {"before": _part(code, loop.beside.get("before"), inner)}
+    slots = []
+    for name, t in zip(loop.carried, types, strict=True):
+        slots.append(code.define(inner, name, t))
+        own.names[name] = inner.names[name]
+    regions |= {word: _part(code, loop.beside.get(word), inner) for word in ("behind", "tail")}
+    body = _part(code, stmt.body, own)
+    keeps, keep = _keepers(types, slots), code.results(stmt, scope)
+    counts = [dim.steps for dim in loop.dims] if loop.runs is None else [loop.runs]
+    counts = [function(integer(count, scope)) for count in counts]
 
-    def step(e, point, values, tail):
-        _hand(e, keeps, values)
+    def run(e, part, values, masked=False):
+        _hand(e, keeps[: len(values)], values)
+        e[back], e[ragged] = [], masked
+        for window in windows if part is body else ():
+            e[window.slot] = window.view(e, None)
+        part[0](e)
+        for put in e[back]:
+            put(e)
+        return part[1](e)
+
+    def step(e, point, values, masked):
         for slot, number in zip(steps, point, strict=True):
             e[slot] = number
-        e[ragged] = tail
-        back = [window(e, tail) for window in windows]
-        run(e)
-        for put in back:
-            if put:
-                put(e)
-        return give(e)
+        return run(e, body, values, masked)
 
     def drive(e):
         values = [get(e) for get in gets]
         sizes = [count(e) for count in counts]
+        if regions["before"]:
+            values += run(e, regions["before"], [])
         for point in itertools.product(*map(range, sizes)):
-            values = step(e, point, values, point == last_step)
-        if loop.peeled:
-            values = step(e, last_step, values, True)
+            values = step(e, point, values, loop.runs is None and point == (loop.last,))
+        if regions["behind"]:
+            values = run(e, regions["behind"], values)
+        if regions["tail"]:
+            values = run(e, regions["tail"], values, True)
+        elif loop.peeled:
+            values = step(e, (loop.last,), values, True)
         keep(e, values)
 
     return drive
 
 
-def _loop_window(code, window, loop, scope):
-    """A function that puts a step's window into its slot, and gives what puts it back, if any."""
+def _part(code, statements, scope):
+    """What runs a region, and what gives what it yields; None where there is none."""
+    if statements is None:
+        return None
+    inner = Scope(scope)
+    run, last = code.region(statements, inner)
+    return run, _given(code, last, inner)[0]
+
+
+def _loop_window(code, window, loop, scope, step, back):
+    """The Window: at a step, or where the loop is; what is to be put back goes into a slot."""
     operand = place(whole(window.of), scope)
     tail = place(whole(window.tail), scope) if window.tail else None
     for found in (operand, tail):
@@ -334,10 +362,6 @@ def _loop_window(code, window, loop, scope):
             raise ExecuteError(f"{window.name} is not of the dtype of {window.of}")
     if tail and tail.shape != window.shape:
         raise ExecuteError(f"{window.tail} is not of the shape of {window.name}")
-    slot = code.slot()
-    scope.names[window.name] = Memory(
-        slot, Buffer("parameter", window.name, window.space, window.dtype, window.shape)
-    )
     if window.start is not None:
         start = [function(integer(i, scope)) for i in window.start]
     elif not window.index:
@@ -346,22 +370,34 @@ def _loop_window(code, window, loop, scope):
         sizes = zip(window.index, window.shape, strict=True)
         start = [function(integer(("*", i, ("int", size)), scope)) for i, size in sizes]
     clipped = window.dma and "pipeline" in loop.how
+    last = loop.last
 
-    def run(e, last):
-        if last and tail is not None:
-            e[slot] = tail.view(e)
-            return None
+    def cut_here(e):
         array, at = operand.view(e), [i(e) for i in start]
         ends = zip(at, window.shape, array.shape, strict=True)
         if all(0 <= i <= n - size for i, size, n in ends):
-            e[slot] = array[tuple(slice(i, i + n) for i, n in zip(at, window.shape, strict=True))]
-            return None
+            return array[tuple(slice(i, i + n) for i, n in zip(at, window.shape, strict=True))]
         if not clipped:
             raise ExecuteError(f"{window.name} at {at} is outside of {list(array.shape)}")
-        block = e[slot] = cut(array, at, window.shape)
-        return (lambda e: _put(array, at, block)) if window.output else None
+        block = cut(array, at, window.shape)
+        if window.output:
+            e[back].append(lambda e: _put(array, at, block))
+        return block
 
-    return run
+    def view(e, number):
+        number = e[step] if number is None else number
+        if tail is not None and number == last:
+            return tail.view(e)
+        before, e[step] = e[step], number
+        block = cut_here(e)
+        e[step] = before
+        return block
+
+    return Window(
+        code.slot(),
+        Buffer("parameter", window.name, window.space, window.dtype, window.shape),
+        view,
+    )
 
 
 def _put(array, at, block):

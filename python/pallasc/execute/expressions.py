@@ -110,8 +110,14 @@ def reference(line, name):
     """The brackets behind a buffer's name."""
     if line.peek(1) == "..." and line.peek(2) == "]":
         line.at += 3
-        return Ref(name, None)
-    return Ref(name, tuple(line.items("[", lambda: _dim(line), "]")))
+        dims = None
+    else:
+        dims = tuple(line.items("[", lambda: _dim(line), "]"))
+    if line.peek() != "at" or line.peek(1) != "(":
+        return Ref(name, dims)
+    line.take()
+    (at,) = expressions(line)
+    return Ref(name, dims, at)
 
 
 def _dim(line):

@@ -1,5 +1,6 @@
 """Lines of kernel text as tokens, and a cursor over those of one line."""
 
+import functools
 import json
 import re
 
@@ -14,25 +15,30 @@ _TOKEN = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=4096)
+def _tokens(text):
+    """(tokens of a line, the column that begins none or None): lines of texts are much the same."""
+    found, at, end = [], 0, len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if not match:
+            return found, at + 1 + len(text[at:]) - len(text[at:].lstrip())
+        kind = match.lastgroup
+        if kind == "comment":
+            break
+        found.append((kind, match.group(kind), match.start(kind) + 1))
+        at = match.end()
+    return found, None
+
+
 class Line:
     """The tokens of one line, (kind, text, column) each, and where reading stands."""
 
     def __init__(self, text, number):
         self.text, self.number, self.at = text, number, 0
-        self.tokens = list(self._split(text))
-
-    def _split(self, text):
-        at, end = 0, len(text.rstrip())
-        while at < end:
-            match = _TOKEN.match(text, at)
-            if not match:
-                column = at + 1 + len(text[at:]) - len(text[at:].lstrip())
-                raise TextError(f"unexpected {text[column - 1]!r}", self.number, column)
-            kind = match.lastgroup
-            if kind == "comment":
-                return
-            yield kind, match.group(kind), match.start(kind) + 1
-            at = match.end()
+        self.tokens, wrong = _tokens(text)
+        if wrong is not None:
+            raise TextError(f"unexpected {text[wrong - 1]!r}", number, wrong)
 
     @property
     def column(self):

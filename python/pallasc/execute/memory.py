@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .errors import ExecuteError
-from .scopes import Memory, integer
+from .scopes import Memory, Window, function, integer
 from .syntax import Ref
 from .values import poisoned
 
@@ -64,6 +64,11 @@ def place(ref, scope):
     memory = scope.find(ref.name, Memory, "buffer")
     slot, shape = memory.slot, memory.buffer.shape
     dims = ref.dims or ()
+    if ref.at is not None:
+        if dims or not isinstance(memory, Window):
+            raise ExecuteError(f"{ref.name} is no window of a loop, or not all of it")
+        step, window = function(integer(ref.at, scope)), memory.view
+        return Place(memory, shape, lambda e: window(e, step(e)))
     if len(dims) > len(shape):
         raise ExecuteError(f"{ref.name} has {len(shape)} dims, not {len(dims)}")
     if all(dim.kind == "all" for dim in dims):

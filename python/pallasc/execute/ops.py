@@ -370,12 +370,14 @@ BUILDERS["fold_max"], BUILDERS["fold_min"] = _fold(np.maximum), _fold(np.minimum
 def _dot(case):
     a, b = case.get("a"), case.get("b")
     dtype, rank = case.type.dtype, len(case.types[0].shape)
-    wide = _wide(dtype)
+    narrow = all(t.dtype.itemsize <= 2 for t in case.types)  # float64 holds their sums, and is fast
+    wide = np.float64 if narrow else _wide(dtype)
 
     def run(x, y):
         x = x.astype(wide) if a == rank - 1 else np.swapaxes(x, -1, -2).astype(wide)
         y = y.astype(wide) if b == rank - 2 else np.swapaxes(y, -1, -2).astype(wide)
-        return cast(np.matmul(x, y), dtype)
+        product = np.matmul(x, y)
+        return cast(product if is_float(dtype) else product.astype(np.int64), dtype)
 
     return run
 

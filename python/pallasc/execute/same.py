@@ -9,12 +9,21 @@ from .values import same_bits
 
 
 def compare(before, after, arrays, rtol=None, atol=0.0):
-    """Runs both texts on the arrays; raises ExecuteError where they differ.
+    """Runs both texts on the arrays; raises ExecuteError where they differ, as check_same() does.
 
-    Equal bit for bit, NaNs being equal; with `rtol`, as for sums that are taken in another order,
-    |a - b| <= atol + rtol * |b|. Gives the arrays of `after`.
+    Gives the arrays of `after`.
     """
     old, new = (Machine(parse(text)).run(arrays) for text in (before, after))
+    check_same(old, new, rtol, atol)
+    return new
+
+
+def check_same(old, new, rtol=None, atol=0.0):
+    """Raises ExecuteError where arrays differ from what they were.
+
+    Equal bit for bit, NaNs being equal; with `rtol`, as for sums that are taken in another order,
+    |a - b| <= atol + rtol * |b|.
+    """
     if len(old) != len(new):
         raise ExecuteError(f"{len(new)} arrays are returned, {len(old)} were")
     for number, (a, b) in enumerate(zip(old, new, strict=True)):
@@ -32,7 +41,6 @@ def compare(before, after, arrays, rtol=None, atol=0.0):
                 f"array {number} differs in {int((~same).sum())} of {same.size} elements, "
                 f"first at {list(at)}: {b[at]!r}, it was {a[at]!r}"
             )
-    return new
 
 
 def _close(a, b, rtol, atol):

@@ -28,6 +28,13 @@ class Memory:
     buffer: Buffer
 
 
+@dataclass(frozen=True)
+class Window(Memory):
+    """A loop's window: that of its step in the slot, `view(e, step)` that of any."""
+
+    view: object
+
+
 class Scope:
     """Names, and those of the regions around."""
 

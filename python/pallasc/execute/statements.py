@@ -99,13 +99,15 @@ def _fori(lines, line, stmt):
 
 
 def _carried(line):
-    """`name = initial`, and the scratch that it is in."""
+    """`name = initial`, `name: type = _`, and scratch: (name, initial, type or None)."""
     name = line.name()
+    type_ = ex.value_type(line) if line.accept(":") else None
     line.expect("=")
     initial = ex.argument(line)
-    if line.accept("in"):
-        line.name("a scratch buffer")
-    return name, initial
+    for word in ("in", "odd"):
+        if line.accept(word):
+            line.name("a scratch buffer")
+    return name, initial, type_
 
 
 def _count(line):
@@ -125,8 +127,8 @@ def _for(lines, line, stmt):
         each.first = _count(line)
     if line.accept("carry"):
         carried = line.items("(", lambda: _carried(line), ")")
-        each.carried = [name for name, _ in carried]
-        stmt.args = [initial for _, initial in carried]
+        each.carried = [name for name, *_ in carried]
+        stmt.args = [initial for _, initial, _ in carried]
     if line.accept("slice"):
         line.name("the slice's name")
         line.integer()
@@ -189,8 +191,9 @@ def _loop(lines, line, stmt):
         line.name()
     if line.accept("carry"):
         carried = line.items("(", lambda: _carried(line), ")")
-        loop.carried = [name for name, _ in carried]
-        stmt.args = [initial for _, initial in carried]
+        loop.carried = [name for name, *_ in carried]
+        loop.types = [type_ for *_, type_ in carried if type_ is not None]
+        stmt.args = [initial for _, initial, _ in carried]
     _end(line, stmt, brace=True)
     _loop_lines(lines, loop)
     if [dim.name for dim in loop.dims] != steps:
@@ -198,13 +201,22 @@ def _loop(lines, line, stmt):
     stmt.body = region(lines)
 
 
+_LOOP_WORDS = ("dim", "peel", "mask", "skew", "pairs", "runs", "window", "before", "behind", "tail")
+
+
 def _loop_lines(lines, loop):
     while (line := lines.peek()) is not None and line.peek(1) not in ("=", ","):
-        if line.peek() not in ("dim", "peel", "mask", "to_peel", "skew", "window"):
+        if line.peek() not in _LOOP_WORDS:
             break
         line = lines.take()
         word = line.take()
-        if word == "dim":
+        if word in ("before", "behind", "tail"):
+            line.expect("{")
+            line.done()
+            loop.beside[word] = region(lines)
+        elif word == "runs":
+            (loop.runs,) = ex.expressions(line)
+        elif word == "dim":
             loop.dims.append(_loop_dim(line))
         elif word == "window":
             loop.windows.append(_window(line))
@@ -254,7 +266,7 @@ def _window_word(line, window, word):
         window.output = True
     elif word == "dma":
         window.dma = True
-    elif word not in ("in", "inout", "ahead", "behind"):
+    elif word not in ("in", "inout"):
         line.at -= 1
         line.fail(f"unexpected {line.found()}")
 

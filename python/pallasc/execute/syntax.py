@@ -40,6 +40,7 @@ class Ref:
 
     name: str
     dims: tuple | None
+    at: tuple | None = None  # of a loop's window: the step
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,15 @@ class Loop:
     windows: list = field(default_factory=list)
     peeled: bool = False
     ragged: str | None = None
+    types: list = field(default_factory=list)  # of what is carried and does not come out
+    runs: tuple | None = None  # how often its region does; None: once for each step
+    beside: dict = field(default_factory=dict)  # before, behind, tail: statements
+
+    @property
+    def last(self):
+        """The number of the ragged step; None if there is none."""
+        (first, *others) = self.dims
+        return first.full if first.tail and not others else None
 
 
 @dataclass

@@ -11,6 +11,8 @@ from .tensors import TensorTable
 from .trace import kernel_trace
 from .values import Symbols, constant
 
+# Those that Helion and pallasc share. Helion's others mean nothing on a TPU; what Helion has not is
+# kept as it is, so that a key of pallasc alone needs no line here.
 CONFIG_KEYS = (
     "block_sizes",
     "reduction_loops",

@@ -5,23 +5,8 @@ import math
 import sympy
 import torch
 
+from ..reference.values import DTYPES
 from .errors import ExportError
-
-TENSOR_DTYPES = {
-    "float32": "float32",
-    "bfloat16": "bfloat16",
-    "float16": "float16",
-    "float8_e4m3fn": "float8_e4m3fn",
-    "float8_e5m2": "float8_e5m2",
-    "int32": "int32",
-    "int16": "int16",
-    "int8": "int8",
-    "int4": "int4",
-    "uint32": "uint32",
-    "uint16": "uint16",
-    "uint8": "uint8",
-    "bool": "bool",
-}
 
 
 def dtype_name(dtype):
@@ -32,7 +17,7 @@ def dtype_name(dtype):
 def tensor_dtype(dtype, what, where):
     """Return the dtype of a tensor in memory; int64, float64 and the like are ExportErrors."""
     name = dtype_name(dtype)
-    if name in TENSOR_DTYPES:
+    if name in DTYPES:
         return name
     narrower = {"int64": "int32", "float64": "float32", "uint64": "uint32"}.get(name)
     hint = f": pass {narrower} instead" if narrower else ""

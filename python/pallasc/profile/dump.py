@@ -11,6 +11,7 @@ compile:
 - async_copies, while_loops: how many XLA has at the top level of the module.
 - scalars: {kernel: {operand: array that it reads as scalars}} (`scalars.save`).
 - dots: the matmuls of the traced function (`matmuls.expected`), or None.
+- devices: of a module that runs on a mesh, how many run it.
 - libtpu_cycles: {kernel: cycles} of libtpu's own simulator, {} unless it was asked.
 """
 

@@ -25,8 +25,9 @@ def estimate(dump, limit=machine.MAX_BLOCKS):
       cycles, hbm_bytes, matmul_flops: of all kernels; pallas_cycles: of Pallas kernels alone.
     """
     chip = chips.CHIPS[dump["target"]]
+    devices, scalar_operands = dump.get("devices", 1), dump.get("scalars", {})
     kernels = {
-        name: _facts_or_failure(entry, chip, dump.get("scalars", {}).get(name), limit)
+        name: _facts_or_failure(entry, chip, scalar_operands.get(name), limit, devices)
         for name, entry in dump["kernels"].items()
     }
     errors, warnings = _judge(dump, kernels, chip)
@@ -53,10 +54,10 @@ def estimate(dump, limit=machine.MAX_BLOCKS):
     }
 
 
-def _facts_or_failure(entry, chip, known, limit):
+def _facts_or_failure(entry, chip, known, limit, devices):
     """`kernel_facts`; where a schedule is not understood at all, an empty run that says so."""
     try:
-        return kernel_facts(entry, chip, known, limit)
+        return kernel_facts(entry, chip, known, limit, devices)
     except (ArithmeticError, LookupError, NameError, SyntaxError, TypeError, ValueError) as error:
         nothing = {**entry, "schedule": "", "utilisation": None}
         facts = kernel_facts(nothing, chip)
@@ -64,7 +65,7 @@ def _facts_or_failure(entry, chip, known, limit):
         return {**facts, "complete": False, "failures": [text]}
 
 
-def kernel_facts(entry, chip, known=None, limit=machine.MAX_BLOCKS):
+def kernel_facts(entry, chip, known=None, limit=machine.MAX_BLOCKS, devices=1):
     """What the run of one kernel says, a dict; `known`: its scalar operands, as in a dump.
 
     pallas: whether it is a Pallas kernel; bundles: of the schedule; complete: ran to its end;
@@ -78,7 +79,7 @@ def kernel_facts(entry, chip, known=None, limit=machine.MAX_BLOCKS):
     bundles = schedule.parse_bundles(entry["schedule"])
     program, run = machine.execute(bundles, chip, scalars.tables(known), limit)
     slots = schedule.parse_utilisation(entry["utilisation"] or "")
-    failures = checks.failures(program, run)
+    failures = checks.failures(program, run, devices)
     if not entry["same"]:
         failures.append("the last schedule has other instructions than the one that was executed")
     return {
@@ -145,6 +146,8 @@ def _judge(dump, kernels, chip):
                 warnings.append(f"{name}: not followed exactly, XLA's own: its cycles are a guess")
             continue
         errors += [f"{name}: {text}" for text in facts["failures"]]
+    if (devices := dump.get("devices", 1)) > 1:
+        errors.append(f"one of {devices} devices is executed: copies between them take no time")
     if dump["while_loops"] or chip.cores > 1:
         why = "a while loop of XLA's" if dump["while_loops"] else "one of two cores is executed"
         warnings.append(f"MXU work not checked: {why}")

@@ -18,7 +18,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from .. import aot
+from .. import aot, mesh
 from ..chips import TOPOLOGIES
 from ..errors import ModuleError, PallascError, UsageError
 from ..module import Module, read_module, read_text
@@ -118,6 +118,8 @@ def statements(
     Raises PallascError: no such file or target, not Python, or the compiler refuses the kernel.
     """
     module = _module(kernel, arguments)
+    if mesh.has_mesh(module.info):
+        raise UsageError(f"{module.filename}: statements of a module that runs on a mesh")
     target = target or module.info["target"]
     if target not in TOPOLOGIES:
         raise UsageError(f"unknown target {target!r}: one of {', '.join(TOPOLOGIES)}")

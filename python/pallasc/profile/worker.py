@@ -14,9 +14,11 @@ import tempfile
 import time
 import warnings
 
+from .. import mesh
 from ..aot_worker import _limit_memory, _needs_name, scoped_vmem, tracing_for
 from ..chips import TOPOLOGIES
 from ..errors import PallascError, UsageError
+from ..module import Module
 from . import dump
 
 
@@ -42,37 +44,49 @@ def main():
 def compile_job(job, folder):
     """Compiles the function of a job and saves its dump; `folder` is for libtpu's files."""
     dump.prepare(folder, job["simulate"])
-    import jax
     from jax.experimental import topologies
 
     topology = TOPOLOGIES[job["target"]]
-    device = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices[0]
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    with tracing_for(device):
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
+    with tracing_for(devices[0]):
         function, arguments, names = of_expression(job) if "path" in job else of_module(job)
         values = known_values(arguments, names, job["arguments"])
-        jitted = jax.jit(function, out_shardings=sharding)
-        shapes = jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), arguments
-        )
+        if isinstance(function, Module):
+            of = mesh.build(function.info, devices, topology)
+            jitted, shapes = mesh.whole_kernel(function, of), mesh.arguments(function.info, of)
+        else:
+            jitted, shapes = on_one(devices[0], function, arguments)
         traced = jitted.trace(*shapes)
         lowered = traced.lower()
     compiled = lowered.compile()
-    dump.save(job["dump"], dump.collect(folder, job["target"], traced.jaxpr, values))
+    found = dump.collect(folder, job["target"], traced.jaxpr, values)
+    if isinstance(function, Module):
+        found["devices"] = function.info["mesh"]["devices"]
+    dump.save(job["dump"], found)
     temp_bytes = compiled.memory_analysis().temp_size_in_bytes
     return {"kernels": scoped_vmem(compiled), "temp_bytes": temp_bytes}
 
 
-def of_module(job):
-    """(function, arguments, their names) of a module of pallasc's."""
+def on_one(device, function, arguments):
+    """(jitted function, arguments) of what runs on one device."""
     import jax
 
-    from ..module import Module
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    shapes = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), arguments
+    )
+    return jax.jit(function, out_shardings=sharding), shapes
+
+
+def of_module(job):
+    """(function, arguments, their names) of a module of pallasc's; of one on a mesh itself."""
+    import jax
 
     module = Module(job["source"], job["filename"])
     entries = (*module.info["inputs"], *module.info.get("scalars", ()))
     shapes = [jax.ShapeDtypeStruct(tuple(e.get("shape", ())), e["dtype"]) for e in entries]
-    return getattr(module.load(), module.info["name"]), shapes, [e["name"] for e in entries]
+    function = getattr(module.load(), module.info["name"])
+    return module if mesh.has_mesh(module.info) else function, shapes, [e["name"] for e in entries]
 
 
 def of_expression(job):

@@ -1,0 +1,193 @@
+/* stored.c - what loads and stores keep whole, beside what barriers hold.
+ *
+ * Of several stores in straight code without a barrier the compiler starts the later ones' values before the first is
+ * done, and shares what they have in common: up to a tile of each (2 to 6 tiles seen for 5 to 8 outputs).
+ *
+ * A block that is filled and then read again, as that of a tensor changed in place, is a barrier of its own: its loads
+ * wait for its stores, and what else is ready is computed meanwhile. Of
+ *
+ *     o_ref[...] = x_ref[...]
+ *     o_ref[...] = exp(o_ref[...]) + exp(y_ref[...])
+ *
+ * each stored value that something is computed for waits whole; of o + y nothing does. Seen for [256, 1024] to [1024,
+ * 1024]. Where nothing of 32-bit loads is computed early they stream; of fewer bits compilers that widen, widen all. */
+#include "live.h"
+
+static const KRef *ref_of(const Lives *l, const Live *x) {
+	return &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
+}
+
+static bool accesses(const Live *x) { return x->part == PART_LOAD || x->part == PART_STORE; }
+
+/* What a load gives or a store takes; NULL where that is a number, which no register holds. */
+static const Live *accessed(const Lives *l, const Live *x) {
+	const Live *value = x->part == PART_LOAD ? x : live_operand(l, x, 1);
+	return value && live_value(l, value)->rank ? value : NULL;
+}
+
+static int64_t accessed_bytes(const Lives *l, const Live *x) { return accessed(l, x) ? accessed(l, x)->bytes : 0; }
+
+typedef void Each(Lives *l, Live *x, void *data);
+static void each_in(Region *r, Each *each, void *data) {
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		each(r->of, &r->at[pos], data);
+		if (r->at[pos].body)
+			each_in(r->at[pos].body, each, data);
+	}
+}
+
+/* ---- several stores --------------------------------------------------------------------------------------------- */
+
+static bool in_order(const Kernel *k) {
+	for (BufferId b = 0; b < k->buffers.count; b++) {
+		const KHeld *held = k->buffers.at[b].held;
+		if (held && (held->fill || held->copy) && held->revisits == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of all operands that wait for each other: computed tiles, and those that are loaded packed, to be widened.
+ * `computed`: one of them is more than loaded. */
+static int64_t operands_bytes(const Lives *l, const Live *x, bool *computed) {
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < x->reads; i++) {
+		Live *of = live_computed_as(l, l->reads.at[x->read + i]);
+		bool made = part_streams(of->part) || of->part == PART_MOVE;
+		if (live_value(l, of)->dtype == DTYPE_BOOL)
+			continue;
+		bytes += made || of->narrow ? of->bytes : 0;
+		*computed = *computed || made;
+	}
+	return bytes;
+}
+
+/* Of a value that is stored: of loads alone it is computed as they come; not where they are to be widened. */
+static int64_t stored_bytes(const Lives *l, const Live *store) {
+	Live *value = live_operand(l, store, 1);
+	const Live *x = value ? live_computed_as(l, value) : NULL;
+	bool computed = false;
+	if (!x || !part_streams(x->part))
+		return 0;
+	bool widens = operands_bytes(l, x, &computed) > 0 && !l->t->bf16_vpu;
+	bool packed = is_narrow(live_value(l, x)) && l->t->bf16_vpu;
+	return computed || widens ? (packed ? x->bytes : live_wide_bytes(l, x)) : 0;
+}
+
+static int64_t straight_stores(const Lives *l) {
+	int64_t bytes = 0, most = 0, stored = 0;
+	bool early = l->t->spills.late > 0;
+	for (uint32_t pos = 1; pos <= l->root->count; pos++) {
+		const Live *x = &l->root->at[pos];
+		if (part_is_barrier(x->part))
+			return 0;
+		early = early || (x->part == PART_LOAD && x->narrow);
+		if (x->part != PART_STORE)
+			continue;
+		bytes += accessed_bytes(l, x);
+		most = int_max(most, accessed_bytes(l, x));
+		stored += stored_bytes(l, x);
+	}
+	return int_max(bytes - most, in_order(l->k) && early ? stored : 0);
+}
+
+/* A masked write at a position known at run time, to a block that is filled first: what is there is read, chosen from
+ * and written, and the compiler, which cannot tell the positions apart, has all of it chosen before it writes (0.81 MiB
+ * of a region of 1 MiB, int32 [128, 1, 129] on v7x). */
+static int64_t rewritten_bytes(const Lives *l, const Live *store) {
+	const KRef *ref = ref_of(l, store);
+	const KHeld *held = l->k->buffers.at[ref->buffer].held;
+	const Live *value = accessed(l, store);
+	bool run_time = false;
+	int64_t at;
+	if (!value || live_op(l, value) != OP_WHERE || !held || !held->fill || held->revisits)
+		return 0;
+	for (uint32_t i = 0; i < ref->rank; i++)
+		run_time = run_time || (ref->dim[i].kind == KDIM_AT && !int_is_const(l->k, ref->dim[i].start, &at));
+	return run_time ? value->bytes : 0;
+}
+
+/* ---- blocks that are read again --------------------------------------------------------------------------------- */
+
+typedef struct Forwarded {
+	uint32_t *stored; /* by buffer: barriers before its first store, from 1; 0: there is none */
+	int64_t bytes;
+} Forwarded;
+
+static void forward(const Lives *l, Region *r, uint32_t place, bool loads, Forwarded *f) {
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		const Live *x = &r->at[pos];
+		uint32_t here = place ? place : x[1].barriers + 1;
+		if (x->body && region_is_unrolled(x->body))
+			forward(l, x->body, here, loads, f);
+		if (x->part != (loads ? PART_LOAD : PART_STORE))
+			continue;
+		BufferId operand = l->operand[ref_of(l, x)->buffer];
+		const KBuffer *b = &l->k->buffers.at[operand];
+		uint32_t *first = &f->stored[operand];
+		if (!loads && (!*first || here < *first)) {
+			*first = here;
+		} else if (loads && *first && here > *first && b->space == KSPACE_VMEM && b->role != BUFFER_SCRATCH) {
+			f->bytes += vmem_bytes(l->t, b->dtype, b->rank, b->shape);
+			*first = 0;
+		}
+	}
+}
+
+/* What straight code stores, and reads again after a barrier, never leaves the registers: it is spilled beside its
+ * block. Bytes of such blocks. */
+static int64_t forwarded(const Lives *l) {
+	Forwarded f = {.stored = arena_array(l->a, l->k->buffers.count + 1, sizeof *f.stored)};
+	forward(l, l->root, 0, false, &f);
+	forward(l, l->root, 0, true, &f);
+	return f.bytes;
+}
+
+/* ---- rows and branches ------------------------------------------------------------------------------------------ */
+
+/* Bytes of an access of which each row comes from or goes to a tile of its own, as those of x[:, :, 0, :] do: packed
+ * elements are moved row by row, a register each. */
+static int64_t row_by_row(const Lives *l, const Live *x) {
+	const KRef *ref = ref_of(l, x);
+	const Live *value = accessed(l, x);
+	if (!value || !is_narrow(live_value(l, value)) || ref->rank < 3 || ref->dim[ref->rank - 2].kind != KDIM_AT)
+		return 0;
+	const KValue *v = live_value(l, value);
+	int64_t lanes = int_round_up(last_size(v), l->t->lanes);
+	return v->rank < 2 || rows_of(v) < l->t->sublanes ? 0 : rows_of(v) * lanes * l->t->sublanes * 4;
+}
+
+typedef struct Rows {
+	int64_t stores, most, loads, branches, rewritten;
+} Rows;
+
+/* What a branch of a switch loads is there whole after it, as is what is stored by one: of a block that several steps
+ * share (for two loads and a store of float32 [640, 200] 1.7 to 2 MiB, of [320, 200] 1.1 to 1.4 MiB). */
+static bool branches(const KRef *ref) {
+	for (uint32_t i = 0; i < ref->rank; i++)
+		if (ref->dim[i].kind == KDIM_PART)
+			return true;
+	return false;
+}
+
+static void add_access(Lives *l, Live *x, void *data) {
+	Rows *rows = data;
+	if (!accesses(x))
+		return;
+	int64_t bytes = row_by_row(l, x);
+	rows->stores += x->part == PART_STORE ? bytes : 0;
+	rows->most = int_max(rows->most, x->part == PART_STORE ? bytes : 0);
+	rows->loads += x->part == PART_LOAD ? bytes : 0;
+	if (x->part == PART_STORE)
+		rows->rewritten = int_max(rows->rewritten, rewritten_bytes(l, x));
+	rows->branches += branches(ref_of(l, x)) ? accessed_bytes(l, x) : 0;
+}
+
+/* Rows: measured for two such stores and loads of [2, 256, 128] to [8, 256, 128], all chips: the rows of one store, two
+ * thirds of each further one, and of what is loaded so as well. */
+int64_t stored_spills(const Lives *l) {
+	Rows rows = {0};
+	each_in(l->root, add_access, &rows);
+	int64_t bytes = rows.stores ? rows.most + (rows.stores - rows.most + rows.loads) * 2 / 3 : 0;
+	return bytes + rows.branches + int_max(straight_stores(l), rows.rewritten) + forwarded(l);
+}

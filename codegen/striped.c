@@ -1,0 +1,95 @@
+/* striped.c - what a kernel spills whose rows are computed in strips of columns (strips.c): no tile is held, but what
+ * the strips' reductions add up in, and what the compiler starts of a strip before its turn.
+ *
+ * Strips are straight code: where later phases only reduce, what they widen again of what they load is widened before
+ * the reductions that they wait for (waits.c). Seen for 32 to 256 rows: all of it where it goes through an exponential,
+ * else half of it at most; nothing where a later phase stores. */
+#include "live.h"
+
+typedef struct Striped {
+	const Lives *l;
+	const KStrips *strips;
+	uint32_t *phase; /* by position: the run over the strips that computes it first */
+	bool *late;      /* by position: a later run than the first computes it */
+} Striped;
+
+static bool is_striped(const Striped *s, const Live *x) {
+	const KValue *v = live_value(s->l, x);
+	return v->rank > 0 && last_size(v) == s->strips->size;
+}
+
+static bool reads_striped(const Striped *s, const Live *x) {
+	for (uint32_t i = 0; i < x->reads; i++)
+		if (is_striped(s, s->l->reads.at[x->read + i]))
+			return true;
+	return false;
+}
+
+static bool is_stashed(const Striped *s, const Live *x) {
+	for (uint32_t i = 0; i < s->strips->stashes.count; i++)
+		if (s->strips->stashes.at[i].value == x->value)
+			return true;
+	return false;
+}
+
+/* What reads a reduction along the rows runs in the next phase. A value that a later phase reads is stashed, or
+ * computed again. */
+static void find_phases(Striped *s) {
+	const Region *r = s->l->root;
+	for (uint32_t pos = 1; pos <= r->count; pos++)
+		for (uint32_t i = 0; i < r->at[pos].reads; i++) {
+			const Live *of = s->l->reads.at[r->at[pos].read + i];
+			bool folds = live_reduces_lanes(s->l, of) && reads_striped(s, of);
+			s->phase[pos] = (uint32_t)int_max(s->phase[pos], s->phase[of->pos] + folds);
+		}
+	for (uint32_t pos = r->count; pos >= 1; pos--) {
+		const Live *x = &r->at[pos];
+		s->late[pos] = s->phase[pos] > 0 || (s->late[pos] && is_striped(s, x) && !is_stashed(s, x));
+		for (uint32_t i = 0; i < x->reads && s->late[pos]; i++)
+			s->late[s->l->reads.at[x->read + i]->pos] = true;
+	}
+}
+
+static int64_t widened_early(const Striped *s) {
+	int64_t bytes = 0;
+	bool exponential = false;
+	for (uint32_t pos = 1; pos <= s->l->root->count; pos++) {
+		const Live *x = &s->l->root->at[pos];
+		if (x->part == PART_STORE && reads_striped(s, x))
+			return 0;
+		if (!is_striped(s, x))
+			continue;
+		exponential = exponential || (live_op(s->l, x) == OP_EXP && s->phase[pos] > 0);
+		bool widens = live_op(s->l, x) == K_CONVERT && is_narrow(live_value(s->l, live_operand(s->l, x, 0)));
+		bytes += widens && s->late[pos] && !is_stashed(s, x) ? x->bytes : 0;
+	}
+	return exponential ? bytes : bytes / 2;
+}
+
+/* A register's lanes of each row, of what is reduced or what that was converted from. */
+static int64_t folded_bytes(const Striped *s, const Live *x) {
+	const Live *of = live_operand(s->l, x, 0);
+	if (live_stmt(s->l, x)->flags & KSTMT_NARROW)
+		of = live_operand(s->l, of, 0);
+	const KValue *v = live_value(s->l, of);
+	return register_bytes(s->l->t, v->dtype, v->rank, v->shape) / (last_size(v) / s->l->t->lanes);
+}
+
+int64_t striped_spills(const Lives *l) {
+	uint32_t count = l->root->count + 1;
+	Striped s = {.l = l,
+	             .strips = l->k->strips,
+	             .phase = arena_array(l->a, count, sizeof *s.phase),
+	             .late = arena_array(l->a, count, sizeof *s.late)};
+	int64_t stashed = 0, folded = 0;
+	find_phases(&s);
+	for (uint32_t i = 0; i < s.strips->stashes.count; i++) {
+		const KBuffer *b = &l->k->buffers.at[s.strips->stashes.at[i].scratch];
+		stashed += vmem_bytes(l->t, b->dtype, b->rank, b->shape);
+	}
+	for (uint32_t pos = 1; pos <= l->root->count; pos++) {
+		const Live *x = &l->root->at[pos];
+		folded += live_reduces_lanes(l, x) && reads_striped(&s, x) ? folded_bytes(&s, x) : 0;
+	}
+	return int_max(stashed / 2 + INT64_C(4) * STRIP_BYTES, widened_early(&s)) + folded;
+}
