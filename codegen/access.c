@@ -275,9 +275,9 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 		}
 		if (loop->type != LOOP_EMIT_PIPELINE || copies)
 			continue;
-		if (p->way.whole && stays && !group_covers(p, loop))
+		if (way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays && !group_covers(p, loop))
 			return false;
-		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !(p->way.whole && stays)) {
+		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !(way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays)) {
 			diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type",
 			           "use fori_loop, or aligned block sizes",
 			           "pallas_loop_type emit_pipeline cannot lower the loop %s: nothing to pipeline (%s)",
@@ -285,7 +285,7 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			return false;
 		}
 		loop->type = LOOP_FORI;
-		loop->why = p->way.whole && stays ? "one window of emit_pipeline holds all its steps: a resident block"
+		loop->why = way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays ? "one window of emit_pipeline holds all its steps: a resident block"
 		                                  : "nothing that emit_pipeline could copy";
 	}
 	return true;

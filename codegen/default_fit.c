@@ -39,17 +39,22 @@ static Program *program_level(Arena *a, const Module *m, uint32_t level) {
 	return ok ? program_plan(a, copy, &quiet, true) : NULL;
 }
 
-Program *program_make(Arena *a, Module *m, Diag *d) {
+Program *program_try(Arena *a, Module *m) {
+	Diag quiet;
+	diag_init(&quiet, a);
+	Program *g = program_plan(a, m, &quiet, true);
 	if (!has_defaults(m))
-		return program_plan(a, m, d, false);
-	Diag before = *d;
-	Program *g = program_plan(a, m, d, true);
+		return g;
 	if (g)
 		remark_defaults(g, 0);
-	else
-		*d = before; /* nobody asked for those sizes */
 	for (uint32_t level = 1; !g && level <= LEVELS; level++)
 		if ((g = program_level(a, m, level)))
 			remark_defaults(g, level);
+	return g;
+}
+
+/* Nobody asked for default sizes: what they are refused for is said only where no smaller ones fit. */
+Program *program_make(Arena *a, Module *m, Diag *d) {
+	Program *g = has_defaults(m) ? program_try(a, m) : NULL;
 	return g ? g : program_plan(a, m, d, false);
 }

@@ -80,23 +80,35 @@ static bool fits(Planner *p) {
 
 /* ---- what would fit --------------------------------------------------------------------------------------------- */
 
-/* Plans are tried on a copy of the module, under other configurations; so many nodes are planned at most. */
-enum { TRIAL_NODES = 1 << 20 };
-
+/* Plans are tried on a copy of the module, under other configurations, as many as the search has left. */
 typedef struct Trials {
 	Planner *p;
 	Module *m; /* the copy */
-	Diag quiet;
-	uint32_t left;
+	int64_t left;
 } Trials;
 
-static bool trial_fits(Trials *t) {
-	if (t->left == 0)
-		return false;
-	t->left--;
-	diag_init(&t->quiet, t->p->a);
-	return module_configure(t->m, &t->quiet) && module_verify(t->m, &t->quiet) &&
-	       plan_tiles(t->p->a, t->m, &t->quiet, true);
+typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
+
+static bool configured(Trials *t) {
+	Diag quiet;
+	diag_init(&quiet, t->p->a);
+	return t->left > 0 && module_configure(t->m, &quiet) && module_verify(t->m, &quiet);
+}
+
+static Verdict trial(Trials *t) {
+	if (!configured(t))
+		return NOT_TAKEN;
+	const char *why = plan_refusal(t->p->a, t->m, &t->left);
+	return !why ? FITS : strcmp(why, "VMEM") == 0 ? TOO_LARGE : NOT_TAKEN;
+}
+
+static bool type_fits(Trials *t, LoopType type, bool somehow) {
+	int asked = t->p->m->config.loop_type.value;
+	t->m->config.loop_type.value = (int)type;
+	bool fits = (int)type != asked &&
+	            (somehow ? configured(t) && plan_fits_somehow(t->p->a, t->m, &t->left) : trial(t) == FITS);
+	t->m->config.loop_type.value = asked;
+	return fits;
 }
 
 /* The next smaller size to try: each of a few, then powers of two. */
@@ -109,19 +121,29 @@ static int64_t smaller(int64_t size) {
 	return power;
 }
 
-/* The largest size of a chosen block with which the kernel fits, all else as it is; 0: none. */
+/* The largest size of a chosen block with which the kernel fits, all else as it is; 0: none. What is refused for other
+ * reasons than VMEM is too small: not aligned. */
 static int64_t largest_fitting(Trials *t, uint32_t chosen) {
-	int64_t *size = &t->m->config.block_sizes.values.at[chosen], asked = *size, found = 0;
-	for (int64_t v = smaller(asked); v > 0 && !found; v = smaller(v)) {
-		*size = v;
-		found = trial_fits(t) ? v : 0;
+	int64_t *size = &t->m->config.block_sizes.values.at[chosen], asked = *size, ladder[64], found = 0;
+	uint32_t count = 0, low = 0;
+	for (int64_t v = smaller(asked); v > 0; v = smaller(v))
+		ladder[count++] = v;
+	while (low < count) {
+		uint32_t middle = (low + count) / 2;
+		*size = ladder[middle];
+		Verdict v = trial(t);
+		found = v == FITS ? ladder[middle] : found;
+		if (v == TOO_LARGE)
+			low = middle + 1;
+		else
+			count = middle;
 	}
 	*size = asked;
 	return found;
 }
 
 static void trials_start(Trials *t, Planner *p) {
-	*t = (Trials){.p = p, .m = module_clone(p->m, p->a), .left = TRIAL_NODES / (p->m->nodes.count + 1)};
+	*t = (Trials){.p = p, .m = module_clone(p->m, p->a), .left = p->way.left};
 	ConfigList *sizes = &t->m->config.block_sizes;
 	sizes->set = true;
 	sizes->values.count = 0;
@@ -132,13 +154,17 @@ static void trials_start(Trials *t, Planner *p) {
 
 static void put_way(Text *out, const char *way) { text_printf(out, "%s%s", out->length ? ", or " : "", way); }
 
-/* What to change: for each block alone the largest size that fits, and the loop types that do. */
+/* What to change: the loop types that fit, and for each block alone the largest size that does. What fits in the way
+ * that takes little VMEM is found first: one plan for each type. */
 static const char *ways_to_fit(Planner *p) {
 	Trials t;
 	Text out;
 	uint32_t chosen = 0;
+	bool fits[LOOP_EMIT_PIPELINE + 1] = {false};
 	trials_start(&t, p);
 	text_init(&out, p->a);
+	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++)
+		fits[type] = type_fits(&t, type, false);
 	for (BlockId b = 0; b < t.m->blocks.count; b++) {
 		if (!block_is_chosen(&t.m->blocks.at[b]))
 			continue;
@@ -146,11 +172,9 @@ static const char *ways_to_fit(Planner *p) {
 		if (size)
 			put_way(&out, arena_printf(p->a, "%s at most %lld", t.m->blocks.at[b].name, (long long)size));
 	}
-	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++) {
-		t.m->config.loop_type.value = (int)type;
-		if (type != (LoopType)p->m->config.loop_type.value && trial_fits(&t))
+	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++)
+		if (fits[type] || type_fits(&t, type, true))
 			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
-	}
 	if (p->m->blocks_that_fit)
 		put_way(&out, p->m->blocks_that_fit);
 	return out.length ? arena_printf(p->a, "these fit: %s", out.at)
@@ -193,19 +217,20 @@ static const char *largest_tensors(const Plan *plan) {
 	                    (long long)tensor_bytes(plan, second));
 }
 
-bool plan_fit(Planner *p, bool trial) {
+bool plan_fit(Planner *p) {
 	const VmemUse *v = &p->plan->vmem;
 	while (!fits(p)) {
-		if (p->plan->strips && p->way.trial)
+		if (p->plan->strips && (Choice)p->m->config.column_strips.value == CHOICE_AUTO)
 			return false; /* whole tiles before single buffers */
 		Buffered b = cheapest(p);
 		if (b.operand == NONE)
 			break;
 		keep_one(p->plan, &b);
+		p->plan->single_buffers = true;
 	}
 	if (v->total <= p->plan->vmem_limit)
 		return true;
-	if (trial)
+	if (p->way.trial)
 		return false;
 	plan_vmem(p->plan, p->m, true);
 	const ConfigList *sizes = &p->m->config.block_sizes;

@@ -181,7 +181,8 @@ static void remark_loops(Plan *plan) {
 	}
 }
 
-static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
+/* A draft: all but what VMEM decides. */
+Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
 	plan->module = m;
 	plan->arena = a;
@@ -200,35 +201,23 @@ static Plan *plan_way(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan_strips(&p);
 	plan_skew(&p);
 	plan_semantics(&p); /* what a core holds depends on it */
-	if (!plan_fit(&p, way.trial))
-		return NULL;
 	plan_costs(&p);
 	plan->seconds = plan_seconds(&p);
-	plan_walk(&p);
-	remark_blocks(plan);
-	remark_loops(plan);
 	return plan;
 }
 
-/* With skewed loops where that fits, of pairs where those do. */
-Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way) {
-	Diag before = *d;
-	PlanWay skew = way;
-	const Config *c = &m->config;
-	bool unrolls = (LoopType)c->loop_type.value == LOOP_UNROLL || way.straight;
-	bool must_pair = (Choice)c->step_pairs.value == CHOICE_ON;
-	bool must = must_pair || (Choice)c->loop_skew.value == CHOICE_ON || (unrolls && c->matmul_ahead.value > 0);
-	skew.skew = skew.pairs = true;
-	skew.trial = way.trial || !must_pair;
-	Plan *skewed = plan_way(a, m, d, skew);
-	if (skewed || must_pair)
-		return skewed;
-	*d = before; /* what is wrong is said again */
-	skew.pairs = false;
-	skew.trial = way.trial || !must;
-	skewed = plan_way(a, m, d, skew);
-	if (skewed || must)
-		return skewed;
-	*d = before;
-	return plan_way(a, m, d, way);
+/* Buffers that are given up to make it fit are waited for. */
+bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
+	Planner p = {.plan = plan, .m = m, .d = d, .a = plan->arena, .way = way};
+	if (!plan_fit(&p))
+		return false;
+	plan->seconds = plan_seconds(&p);
+	return true;
+}
+
+void plan_settle(Plan *plan, Module *m) {
+	Planner p = {.plan = plan, .m = m, .a = plan->arena};
+	plan_walk(&p);
+	remark_blocks(plan);
+	remark_loops(plan);
 }

@@ -238,6 +238,7 @@ typedef struct Loop {
 	int ahead;             /* one so many steps later: more than one only where the loop is unrolled */
 	VEC(Handed) handed;    /* and hands it on */
 	const char *skew_why;  /* why, or why not */
+	double overlap_flops;  /* of a step's matmuls that can run beside the step before: skew.c */
 	bool paired;           /* two steps of a skewed fori_loop stand in one iteration */
 	const char *pair_why;  /* why, or why not; NULL if it is not skewed */
 	const char *name;      /* of its step function */
@@ -311,7 +312,8 @@ typedef struct Plan {
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
 	bool skewed;            /* some loop is */
-	double seconds;         /* an estimate, for comparing plans of one kernel: fori_dma.c */
+	bool single_buffers;    /* windows gave up their second buffer, for two would not fit: fit.c */
+	double seconds;         /* an estimate, for comparing plans of one kernel: seconds.c */
 	bool may_hold_all;      /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;          /* some input that loops copy would move less if it were resident: residency.c */
 	bool back_and_forth;    /* the last grid dim runs backwards in every other step of the one before it: walk.c */
@@ -335,6 +337,8 @@ typedef struct Program {
 /* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
  * configuration cannot be served, and the message says why and what to change. */
 Program *program_make(Arena *a, Module *m, Diag *d);
+/* The same where a refusal is nobody's: without a diagnostic. */
+Program *program_try(Arena *a, Module *m);
 
 /* plan_json.c: the plans as JSON. */
 void program_emit_json(const Program *g, Text *out);

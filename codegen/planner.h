@@ -5,19 +5,29 @@
 #include "mosaic.h"
 #include "plan.h"
 
-/* One of the ways in which a configuration can be planned: fori_dma.c. */
+/* One of the ways in which a kernel can be planned: a value for each row of choices.def. */
+typedef enum PlanRow {
+#define CHOICE(row, key) ROW_##row,
+#define VALUE(row, name, legal, words)
+#include "choices.def"
+#undef CHOICE
+#undef VALUE
+	ROW_COUNT
+} PlanRow;
+typedef enum PlanValue {
+#define CHOICE(row, key)
+#define VALUE(row, name, legal, words) row##_##name,
+#include "choices.def"
+#undef CHOICE
+#undef VALUE
+	VALUE_COUNT
+} PlanValue;
+
 typedef struct PlanWay {
-	bool trial;               /* refuse what does not fit without looking for what would */
-	const Plan *other;        /* of another way: what none can lower is not there, and dtypes are the same; NULL */
-	bool fori_copies;         /* fori_loop copies the windows that it can */
-	const char *resident_why; /* else: why not */
-	bool skew;                /* loops compute ahead where that can pay: skew.c */
-	bool pairs;               /* ... two steps in an iteration */
-	bool whole;               /* windows of an emit_pipeline may hold all its steps: group.c */
-	bool keep;                /* inputs stay resident where copies would move more: residency.c */
-	bool keep_results;        /* ... and what a loop writes that then copies nothing else */
-	bool strips;              /* tiles are computed in strips of columns where strips.c can */
-	bool straight;            /* loops that straight.c names are unrolled, whatever type is asked for */
+	bool trial;        /* refuse what does not fit without looking for what would */
+	const Plan *other; /* of another way: what none can lower is not there, and dtypes are the same; NULL */
+	int64_t left;      /* of a refusal: so many plans may be made to say what would fit */
+	PlanValue at[ROW_COUNT];
 } PlanWay;
 
 typedef struct Planner {
@@ -30,6 +40,10 @@ typedef struct Planner {
 
 /* A refusal at node n. Always false, so that `return refuse(...)` reads well. */
 bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
+
+static inline bool way_is(const Planner *p, PlanRow row, PlanValue v) { return p->way.at[row] == v; }
+/* Inputs stay resident where copies would move more: residency.c. */
+static inline bool way_keeps(const Planner *p) { return p->way.at[ROW_WINDOWS] >= WINDOWS_KEPT; }
 
 /* The place where the configuration says something. */
 static inline Place config_place(const ConfigOrigin *o) { return (Place){.source = o->source, .pointer = o->pointer}; }
@@ -114,18 +128,20 @@ bool plan_accesses(Planner *p); /* access.c */
 bool plan_values(Planner *p);   /* values.c */
 bool plan_carries(Planner *p);  /* loops.c */
 void plan_skew(Planner *p);     /* skew.c */
+/* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
+enum { PIPELINE_STEP_CYCLES = 1000 };
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_walk(Planner *p);      /* walk.c: after plan_costs() and plan_seconds() */
 void plan_costs(Planner *p);     /* costs.c */
-double plan_seconds(Planner *p); /* fori_dma.c */
+double plan_seconds(Planner *p); /* seconds.c */
 /* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */
 int64_t operand_fetches(const Plan *p, const Operand *o);
 double loop_copies(Planner *p, uint32_t loop);
 /* The mean number of times that one grid point enters a loop: the steps of the loops around it. */
 double loop_entries(Planner *p, uint32_t loop);
-/* fit.c: makes it fit the target's VMEM, or refuses. `trial`: without looking for what would. */
-bool plan_fit(Planner *p, bool trial);
+/* fit.c: makes it fit the target's VMEM, or refuses. */
+bool plan_fit(Planner *p);
 void plan_strips(Planner *p); /* strips.c */
 void plan_forms(Planner *p);  /* forms.c */
 void plan_masks(Planner *p);  /* masks.c */
@@ -134,20 +150,24 @@ void plan_masks(Planner *p);  /* masks.c */
 Program *program_plan(Arena *a, Module *m, Diag *d, bool trial);
 /* returns.c: what the wrapper does to results; false after diagnostics. */
 bool program_returns(Program *g, Module *m, Diag *d);
-/* plan.c: the steps, one way. NULL after diagnostics (a trial: also without). */
-Plan *plan_one_way(Arena *a, Module *m, Diag *d, PlanWay way);
-/* fori_dma.c: the best of the ways in which loops copy or inputs stay. */
-Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial);
-/* group.c: these, and pipelines whose windows hold all steps. */
-Plan *plan_group_ways(Arena *a, Module *m, Diag *d, bool trial);
+/* plan.c: the steps, one way, but for what VMEM decides; NULL after diagnostics. Makes it fit VMEM, or false: after a
+ * diagnostic, of a trial without. What is left once it is taken. */
+Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way);
+bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way);
+void plan_settle(Plan *plan, Module *m);
+/* search.c: the best of all ways. NULL after diagnostics (a trial: without). */
+Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial);
+/* The same with nothing left out. NULL: refused. */
+Plan *plan_search_all(Arena *a, Module *m);
+/* Of `left` plans that may still be made. Why not even the way that takes little VMEM can be planned: "VMEM", a message;
+ * NULL: it can. */
+const char *plan_refusal(Arena *a, Module *m, int64_t *left);
+/* Some way can be. */
+bool plan_fits_somehow(Arena *a, Module *m, int64_t *left);
 /* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
  * diagnostic. */
 bool group_holds_all(const Module *m);
 bool group_covers(Planner *p, const Loop *loop);
-/* straight.c: these, and loops as straight code. */
-Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial);
-/* strips.c: these, and tiles in strips. */
-Plan *plan_tiles(Arena *a, Module *m, Diag *d, bool trial);
 
 /* costs.c: of the whole grid; of one matmul; the mean steps of a loop, `tail_too`: with the one that is peeled; mean
  * bytes that a copy of one block moves. */

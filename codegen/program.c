@@ -57,7 +57,7 @@ Program *program_plan(Arena *a, Module *m, Diag *d, bool trial) {
 		diag_error(d, diag_place(d, m->source, "/graphs"), "unsupported", "add a graph of kind root",
 		           "no root graph: there is nothing to run");
 	for (uint32_t k = 0; k < roots; k++) {
-		Plan *plan = plan_tiles(a, roots == 1 ? m : module_of_root(m, a, k), d, trial);
+		Plan *plan = plan_search(a, roots == 1 ? m : module_of_root(m, a, k), d, trial);
 		vec_push(a, &g->kernels, plan);
 		ok = ok && plan;
 	}

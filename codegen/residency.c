@@ -3,7 +3,7 @@
  * A loop that copies fetches its windows anew at each grid point, and so does each loop that reads the same tensor: K
  * and V for every tile of Q, a row of tiles for each of two passes over it. A resident block moves when its index
  * changes: once per head, once for both passes, once for weights that all grid points use. So a tensor is offered to
- * stay if that moves at most half of the bytes; fori_dma.c plans the kernel that way as well and takes it if it fits
+ * stay if that moves at most half of the bytes; search.c plans the kernel that way as well and takes it if it fits
  * and is estimated to be faster.
  *
  * A loop that then copies nothing but what it writes is offered with resident results as well.
@@ -68,7 +68,7 @@ static const char *why_stays(Planner *p, const Readers *r) {
 
 /* Loops that the configuration wants as emit_pipeline must copy something: what they alone read is given back. */
 static void leave_windows(Planner *p, AccessWants *wants) {
-	if ((LoopType)p->m->config.loop_type.value != LOOP_EMIT_PIPELINE || p->way.whole)
+	if ((LoopType)p->m->config.loop_type.value != LOOP_EMIT_PIPELINE || way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS))
 		return;
 	bool *copies = arena_array(p->a, p->plan->loops.count + 1, sizeof *copies);
 	bool *given_back = arena_array(p->a, p->m->tensors.count + 1, sizeof *given_back);
@@ -111,7 +111,7 @@ static bool loop_keeps_input(const AccessWants *wants, uint32_t loop) {
 
 /* A loop whose inputs stay would fill and drain a pipeline at each grid point for its results alone. */
 static void mark_results(Planner *p, AccessWants *wants) {
-	if (!p->way.keep || ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !p->way.whole))
+	if (!way_keeps(p) || ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS)))
 		return;
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
@@ -122,7 +122,7 @@ static void mark_results(Planner *p, AccessWants *wants) {
 		    loop_copies_input(p, wants, w->loop))
 			continue;
 		p->plan->results_may_stay = true;
-		if (p->way.keep_results)
+		if (p->way.at[ROW_WINDOWS] >= WINDOWS_ALL_KEPT)
 			w->stays = "what its loop reads is resident";
 	}
 }
@@ -139,14 +139,14 @@ void residency_mark(Planner *p, AccessWants *wants) {
 		if (r->wants.count == 0 || !count_traffic(p, wants, r) ||
 		    (r->resident * SAVES_AT_LEAST > r->copied && !group_holds_all(p->m)))
 			continue;
-		const char *why = p->way.keep ? why_stays(p, r) : "it may stay";
+		const char *why = way_keeps(p) ? why_stays(p, r) : "it may stay";
 		for (uint32_t i = 0; i < r->wants.count; i++)
 			wants->at[r->wants.at[i]].stays = why;
 	}
 	leave_windows(p, wants);
 	for (uint32_t i = 0; i < wants->count; i++) {
 		p->plan->may_stay = p->plan->may_stay || wants->at[i].stays;
-		if (!p->way.keep)
+		if (!way_keeps(p))
 			wants->at[i].stays = NULL;
 	}
 	mark_results(p, wants);

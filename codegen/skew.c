@@ -20,8 +20,6 @@
  * keeps close to the order of the program. pallas_matmul_ahead says how many steps earlier such matmuls stand in it. */
 #include "planner.h"
 
-/* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
-enum { PIPELINE_STEP_CYCLES = 1000 };
 /* An MXU of 128 rows takes four times as many cycles for a step's matmuls, so that the vector work that can be hidden
  * behind them is a small part of the step (docs/passes/loop_skew.md). */
 enum { FAST_MXU = 256 };
@@ -211,6 +209,13 @@ static void mark_windows(Skew *s, uint32_t loop) {
 
 /* ---- the choice ------------------------------------------------------------------------------------------------- */
 
+/* It is a loop whose full steps are counted before it runs. */
+static const char *not_counted(const Loop *loop) {
+	if (loop->rank != 1 || loop->dim[0].computed)
+		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
+	return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;
+}
+
 /* Why the loop's steps cannot overlap so; NULL if they can. */
 static const char *not_skewable(const Planner *p, const Loop *loop) {
 	const Config *c = &p->m->config;
@@ -220,25 +225,31 @@ static const char *not_skewable(const Planner *p, const Loop *loop) {
 		return "pallas_matmul_ahead is 0";
 	if (!unrolled && (Choice)c->loop_skew.value == CHOICE_OFF)
 		return "pallas_loop_skew is off";
-	if (!p->way.skew)
-		return "what it hands on does not fit";
 	if (on_auto && p->m->target->mxu_size < FAST_MXU)
 		return "on a chip with a small MXU the matmuls of a step take most of its time";
-	if (loop->rank != 1 || loop->dim[0].computed)
-		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
-	return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;
+	return not_counted(loop);
+}
+
+/* Its steps overlap, or would as those of a loop that is not straight code: time that a plan without that loses. */
+static bool overlap_counts(const Planner *p, const Loop *loop) {
+	return (Choice)p->m->config.loop_skew.value != CHOICE_OFF && p->m->target->mxu_size >= FAST_MXU &&
+	       !not_counted(loop);
+}
+
+static double ahead_flops(const Skew *s) {
+	double flops = 0;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		if (s->ahead[n] && how_of(s, n) == LOWER_MATMUL)
+			flops += matmul_flops(s->p, n);
+	return flops;
 }
 
 /* An emit_pipeline takes one step more at each grid point: what its steps can hide must be worth that. */
 static bool pays(const Skew *s) {
 	const Target *t = s->p->m->target;
-	double flops = 0;
 	if (s->loop->type != LOOP_EMIT_PIPELINE || (Choice)s->p->m->config.loop_skew.value == CHOICE_ON)
 		return true;
-	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
-		if (s->ahead[n] && how_of(s, n) == LOWER_MATMUL)
-			flops += matmul_flops(s->p, n);
-	return flops * (double)s->loop->dim[0].full_steps / t->bf16_flops > PIPELINE_STEP_CYCLES / t->clock_hz;
+	return ahead_flops(s) * (double)s->loop->dim[0].full_steps / t->bf16_flops > PIPELINE_STEP_CYCLES / t->clock_hz;
 }
 
 /* Reductions of a loop's steps: all along sublanes, where a score tile is reduced register by register as the matmul
@@ -256,8 +267,6 @@ static bool reduces_sublanes(const Skew *s) {
 }
 
 static const char *skew_wrong(Skew *s, uint32_t l) {
-	if (!choose_ahead(s))
-		return "no matmul of the next step can run beside a step";
 	if (s->loop->type == LOOP_UNROLL && s->p->m->config.matmul_ahead.value == AHEAD_AUTO && !reduces_sublanes(s))
 		return "unrolled steps that do not reduce along sublanes overlap as they are";
 	if (!pays(s))
@@ -282,7 +291,7 @@ static const char *not_paired(const Skew *s) {
 		return "it is no fori_loop";
 	if (asked == CHOICE_OFF)
 		return "pallas_step_pairs is off";
-	if (!s->p->way.pairs)
+	if (!way_is(s->p, ROW_OVERLAP, OVERLAP_PAIRS))
 		return "what a second one hands on does not fit";
 	if (s->loop->dma && asked == CHOICE_AUTO)
 		return "each one waits for its copies";
@@ -355,13 +364,19 @@ static void skew_loop(Planner *p, uint32_t l) {
 	Loop *loop = &p->plan->loops.at[l];
 	size_t nodes = (size_t)p->m->nodes.count + 1;
 	Skew s = {.p = p, .loop = loop};
+	bool counts = overlap_counts(p, loop);
 	loop->skew_why = not_skewable(p, loop);
-	if (loop->skew_why)
+	if (loop->skew_why && !counts)
 		return;
 	s.late = arena_array(p->a, nodes, sizeof *s.late);
 	s.ahead = arena_array(p->a, nodes, sizeof *s.ahead);
 	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
-	loop->skew_why = skew_wrong(&s, l);
+	bool any = choose_ahead(&s);
+	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
+	if (!loop->skew_why)
+		loop->skew_why = any ? skew_wrong(&s, l) : "no matmul of the next step can run beside a step";
+	if (!loop->skew_why && way_is(p, ROW_OVERLAP, OVERLAP_NONE))
+		loop->skew_why = "what it hands on does not fit";
 	if (loop->skew_why) {
 		loop->handed.count = 0;
 		return;

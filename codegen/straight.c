@@ -8,15 +8,12 @@
  *
  *     for k in 4 steps: acc += x[:, k] @ y[k, :]    =>    acc = x[:, 0] @ y[0, :]; ...; acc = acc + x[:, 3] @ y[3, :]
  *
- * The steps, their width and their order are the same, so every rounding is. `auto` plans the kernel both ways, and
- * takes the straight one where it fits VMEM and is estimated to be faster. Measured: docs/passes/loop_types.md. */
+ * The steps, their width and their order are the same, so every rounding is. `auto` takes it where it fits VMEM and is
+ * estimated to be faster (search.c). Measured: docs/passes/loop_types.md. */
 #include "planner.h"
 
 /* auto: as many steps as straight code is worth, for each is as much code as the loop's body. */
 enum { AUTO_STEPS = 8 };
-/* auto: a skewed loop overlaps its steps by itself. Straight code gains on it only where a loop has so few steps that
- * its first matmul and the vector work of its last step, which nothing hides, weigh more. */
-enum { AUTO_SKEWED_STEPS = 4 };
 /* auto: a value is carried that takes more than half of the register file: less streams through a loop as well. A
  * single step hands nothing on, but a loop of it copies its windows while nothing computes. */
 enum { AUTO_CARRIED_BYTES = 32 * 4096 };
@@ -63,40 +60,9 @@ const char *loop_straight(Planner *p, const Loop *loop) {
 	if (asked == CHOICE_OFF || !can_be_straight(p, loop) || (asked == CHOICE_AUTO && !auto_takes(p, loop, steps)))
 		return NULL;
 	p->plan->straight_steps = int_max(p->plan->straight_steps, steps);
-	if (!p->way.straight)
+	if (!way_is(p, ROW_STEPS, STEPS_STRAIGHT))
 		return NULL;
 	return asked == CHOICE_ON ? "pallas_straight_loops is on"
 	                          : arena_printf(p->a, "pallas_straight_loops auto: %lld step%s on resident blocks",
 	                                         (long long)steps, steps == 1 ? "" : "s");
-}
-
-/* The kernel with its loops as loops, and as straight code where straight.c has any; the configuration's choice. */
-Plan *plan_straight_ways(Arena *a, Module *m, Diag *d, bool trial) {
-	PlanWay way = {.trial = true, .straight = true, .resident_why = "its loop is straight code"};
-	if ((Choice)m->config.straight_loops.value == CHOICE_ON) {
-		way.trial = trial;
-		return plan_one_way(a, m, d, way);
-	}
-	Plan *loops = plan_group_ways(a, m, d, trial);
-	if (!loops || !loops->straight_steps)
-		return loops;
-	if (loops->skewed && loops->straight_steps > AUTO_SKEWED_STEPS) {
-		plan_remark(loops,
-		            "pallas_straight_loops auto: no loop is straight code: more than %d skewed steps overlap",
-		            AUTO_SKEWED_STEPS);
-		return loops;
-	}
-	Diag before = *d;
-	way.other = loops;
-	Plan *straight = plan_one_way(a, m, d, way);
-	*d = before; /* without what is wrong with the way not taken */
-	bool take = straight && straight->seconds < loops->seconds;
-	if (!straight)
-		plan_remark(loops, "pallas_straight_loops auto: no loop is straight code: it would be refused");
-	else
-		plan_remark(take ? straight : loops,
-		            "pallas_straight_loops auto: %s: about %.3g us as straight code, %.3g us with a loop",
-		            take ? "steps are straight code" : "no loop is straight code", straight->seconds * 1e6,
-		            loops->seconds * 1e6);
-	return take ? straight : loops;
 }

@@ -294,7 +294,7 @@ static Maker maker_new(Planner *p) {
 }
 
 void plan_strips(Planner *p) {
-	if (!p->way.strips)
+	if (!way_is(p, ROW_TILES, TILES_STRIPS))
 		return;
 	Maker w = maker_new(p);
 	bool cut = strips_at(&w) && set_width(&w);
@@ -313,31 +313,6 @@ void plan_strips(Planner *p) {
 	p->plan->strips = w.s;
 	plan_remark(p->plan, "column strips: the tile is computed in %lld strips of %lld columns, in %u phases",
 	            (long long)w.s->count, (long long)w.s->width, w.s->phases);
-}
-
-static bool has_loops(const Module *m) {
-	for (GraphId g = 0; g < m->graphs.count; g++)
-		if (graph_get(m, g)->kind != GRAPH_ROOT)
-			return true;
-	return false;
-}
-
-/* In strips where that can be. auto: and where it fits, with two buffers of each window; else whole. */
-Plan *plan_tiles(Arena *a, Module *m, Diag *d, bool trial) {
-	Choice asked = (Choice)m->config.column_strips.value;
-	if (asked == CHOICE_OFF || has_loops(m)) {
-		Plan *loops = plan_straight_ways(a, m, d, trial);
-		if (loops && asked == CHOICE_ON)
-			plan_remark(loops, "column strips: none: the body has loops of its own");
-		return loops;
-	}
-	Diag before = *d;
-	PlanWay way = {.trial = trial || asked == CHOICE_AUTO, .strips = true};
-	Plan *strips = plan_one_way(a, m, d, way);
-	if (strips || asked == CHOICE_ON)
-		return strips;
-	*d = before; /* without what is wrong with the way not taken */
-	return plan_straight_ways(a, m, d, trial);
 }
 
 bool strips_may_inline(const Plan *p, NodeId n, NodeId user) {

@@ -9,7 +9,7 @@
  *
  * Each point computes what it did; only their order changes, which is nobody's to rely on but that of blocks that
  * several steps change (held.c) or share (placement.c): those kernels keep theirs. `auto` walks so where
- * the copies of a turn take longer than a point computes, by the estimate of fori_dma.c. */
+ * the copies of a turn take longer than a point computes, by the estimate of seconds.c. */
 #include "planner.h"
 
 /* The last dim moves its block, and the one before does not: at a turn it stays. */

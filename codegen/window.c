@@ -75,13 +75,29 @@ static bool tail_moves(const AccessWant *w) {
 	return false;
 }
 
+static bool fori_copies(const Planner *p) {
+	PlanValue windows = p->way.at[ROW_WINDOWS];
+	bool kept = windows == WINDOWS_KEPT || windows == WINDOWS_ALL_KEPT;
+	return windows == WINDOWS_COPIED || (kept && (Choice)p->m->config.fori_dma.value != CHOICE_OFF);
+}
+
+static const char *why_resident(const Planner *p) {
+	if (way_is(p, ROW_STEPS, STEPS_STRAIGHT))
+		return "its loop is straight code";
+	if (way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS))
+		return "one window holds all steps";
+	return (Choice)p->m->config.fori_dma.value == CHOICE_OFF
+	               ? "pallas_fori_dma is off"
+	               : "pallas_fori_dma is auto, and a resident block is estimated to be faster";
+}
+
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
 const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index) {
 	const Loop *loop = &p->plan->loops.at[w->loop];
 	if (loop->type == LOOP_UNROLL)
 		return "unrolled steps read resident blocks";
-	if (loop->type == LOOP_FORI && !p->way.fori_copies)
-		return p->way.resident_why;
+	if (loop->type == LOOP_FORI && !fori_copies(p))
+		return why_resident(p);
 	bool unpeeled = loop_ragged_unpeeled(p, loop);
 	if (unpeeled && loop->type == LOOP_FORI)
 		return "its last step is ragged and cannot be peeled";

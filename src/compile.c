@@ -42,7 +42,7 @@ Trial compile_trial(const Compilation *c, Module *copy) {
 	diag_init(&quiet, c->arena);
 	Trial t = {.context = {.module = copy, .diag = &quiet, .arena = c->arena, .explain = c->options->explain}};
 	if (configure(copy, &quiet) && pass_pipeline_run(&t.context, NULL, 0, NULL) && compute_facts(&t.context))
-		t.program = program_make(c->arena, copy, &quiet);
+		t.program = program_try(c->arena, copy);
 	t.context.diag = c->diag;
 	return t;
 }

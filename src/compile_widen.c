@@ -12,12 +12,12 @@
  * `auto` widens
  *   - in a kernel without loops, blocks of steps that copy for less than SHORT_STEP, until they copy for LONG_STEP;
  *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, while the estimate of
- *     fori_dma.c falls by a fifth or more.
+ *     seconds.c falls by a fifth or more.
  * `on` widens as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks that the
  * configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "compile.h"
 
-/* Of HBM, in seconds: the latency of a copy is about 0.2e-6 (fori_dma.c, COPY_CYCLES with the grid's own steps). */
+/* Of HBM, in seconds: the latency of a copy is about 0.2e-6 (seconds.c, COPY_CYCLES with the grid's own steps). */
 #define SHORT_STEP 0.5e-6
 #define LONG_STEP 1e-6
 /* Steps that `auto` leaves the grid: its first and last copies are hidden by nothing, and the cores share it. */

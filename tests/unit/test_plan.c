@@ -146,7 +146,7 @@ static void one_long_loop_copies_its_windows(void **state) {
 	assert_non_null(p.plan);
 	assert_true(p.plan->loops.at[0].dma);
 	assert_int_equal(operand(&p, "x_hbm")->space, SPACE_HBM);
-	assert_true(has_remark(&p, "pallas_fori_dma auto: windows are copied: about "));
+	assert_true(has_remark(&p, "taken: windows copied from HBM: about "));
 	planned_end(&p);
 }
 
@@ -158,7 +158,7 @@ static void many_points_have_resident_blocks(void **state) {
 	assert_non_null(p.plan);
 	assert_false(p.plan->loops.at[0].dma);
 	assert_int_equal(operand(&p, "x_ref")->block[1], 512);
-	assert_true(has_remark(&p, "pallas_fori_dma auto: blocks are resident: about "));
+	assert_true(has_remark(&p, "taken: resident blocks: about "));
 	assert_true(has_remark(&p, "step: x is resident: pallas_fori_dma is auto"));
 	planned_end(&p);
 }
@@ -208,7 +208,7 @@ static void blocks_that_do_not_fit_are_copied(void **state) {
 	assert_false(p.plan->loops.at[0].dma);
 	assert_true(p.plan->vmem.total > copied);
 	planned_end(&p);
-	assert_copied(copied, "windows are copied, for resident blocks are refused: VMEM");
+	assert_copied(copied, "refused: resident blocks: VMEM");
 	planned_tall(&p, 1024, none);
 	assert_null(p.plan);
 	assert_int_equal(p.front.diag.errors, 1);

@@ -1,6 +1,6 @@
-/* fori_dma.c - pallas_fori_dma: does a fori_loop copy its windows from HBM, or slice resident blocks?
+/* seconds.c - an estimate of the kernel's time, for comparing plans of one kernel (search.c).
  *
- * `auto` plans the kernel both ways and keeps the one that waits less for HBM. What decides:
+ * What decides between windows that a fori_loop copies and resident blocks:
  *
  *   resident  the grid's pipeline brings whole blocks while the point before computes, and only where their index
  *             changes: K and V once for all tiles of Q. Nothing hides the very first blocks.
@@ -8,10 +8,9 @@
  *             first ones: the loop's pipeline starts empty at each point.
  *
  * So few points with long loops (a whole matmul in one block) are copied, many points that share blocks are resident.
- * A way that does not fit VMEM, or that the configuration's buffer counts rule out, is not taken.
  *
  * The estimate counts the MXU at its peak, HBM at its bandwidth and one vector register read in a cycle, all from the
- * target, and no other vector work: it is too low for both ways alike. bench/kernels.py, section fori_dma, compares the
+ * target, and no other vector work: it is too low for all plans alike. bench/kernels.py, section fori_dma, compares the
  * choice with the compiler's schedules. */
 #include "planner.h"
 
@@ -50,9 +49,24 @@ static double loops_wait(Planner *p, double step_compute) {
  * is carried in scratch is read and written, for each register of it. Of the matmul of bench/kernels.py on v7x. */
 enum { STEP_CYCLES = 100, SCRATCH_REGISTERS_PER_CYCLE = 4 };
 
+/* Matmuls that could run beside the step before and do not are waited for: in a loop at each step, of a skewed one
+ * before the first alone. In straight code the compiler overlaps what is near by itself: half of them are
+ * waited for (attention of 8 steps takes a seventh longer so than skewed, of 4 as long: docs/passes/loop_types.md). */
+enum { STRAIGHT_OVERLAPS = 2 };
+
+static double overlap_seconds(Planner *p, const Loop *loop) {
+	const Target *t = p->m->target;
+	double once = loop->overlap_flops / t->bf16_flops, steps = loop_steps(p, loop, true);
+	if (loop->type == LOOP_UNROLL)
+		return once * steps / STRAIGHT_OVERLAPS;
+	if (!loop->skewed)
+		return once * steps;
+	return once + (loop->type == LOOP_EMIT_PIPELINE ? PIPELINE_STEP_CYCLES / t->clock_hz : 0);
+}
+
 /* Seconds that the steps of one grid point's loops cost over straight code. */
 static double steps_overhead(Planner *p) {
-	double cycles = 0;
+	double cycles = 0, seconds = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
 		double registers = 0;
@@ -60,10 +74,11 @@ static double steps_overhead(Planner *p) {
 			if (loop->carries.at[i].place == CARRY_SCRATCH)
 				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes / 4096;
 		if (loop->type != LOOP_UNROLL)
-			cycles += loop_entries(p, l) * loop_steps(p, loop, true) *
+			cycles += loop_entries(p, l) * loop_steps(p, loop, true) / (1 + loop->paired) *
 			          (STEP_CYCLES + registers / SCRATCH_REGISTERS_PER_CYCLE);
+		seconds += loop_entries(p, l) * overlap_seconds(p, loop);
 	}
-	return cycles / p->m->target->clock_hz;
+	return seconds + cycles / p->m->target->clock_hz;
 }
 
 /* The loops' steps in one grid point, and the seconds that it takes to read their windows into registers. */
@@ -117,70 +132,4 @@ double plan_seconds(Planner *p) {
 		before = until;
 	}
 	return seconds;
-}
-
-static bool fori_copies(const Plan *plan) {
-	for (uint32_t l = 0; l < plan->loops.count; l++)
-		if (plan->loops.at[l].type == LOOP_FORI && plan->loops.at[l].dma)
-			return true;
-	return false;
-}
-
-static void remark_choice(Plan *taken, const char *what, const Plan *copied, const Plan *resident) {
-	plan_remark(
-		taken,
-		"pallas_fori_dma auto: %s: about %.3g us with resident blocks, %.3g us with windows copied from HBM",
-		what, resident->seconds * 1e6, copied->seconds * 1e6);
-}
-
-static Plan *plan_fori(Arena *a, Module *m, Diag *d, bool trial) {
-	static const char auto_why[] = "pallas_fori_dma is auto, and a resident block is estimated to be faster";
-	Choice asked = (Choice)m->config.fori_dma.value;
-	if (asked != CHOICE_AUTO)
-		return plan_one_way(a, m, d,
-		                    (PlanWay){.trial = trial,
-		                              .fori_copies = asked == CHOICE_ON,
-		                              .resident_why = "pallas_fori_dma is off"});
-	Diag before = *d;
-	Plan *copied = plan_one_way(a, m, d, (PlanWay){.trial = trial, .fori_copies = true});
-	if (copied && !fori_copies(copied))
-		return copied;
-	Diag after = *d;
-	Plan *resident = plan_one_way(a, m, d, (PlanWay){.trial = true, .other = copied, .resident_why = auto_why});
-	const char *wrong = d->list.count > after.list.count ? d->list.at[after.list.count].message : "VMEM";
-	*d = copied || !resident ? after : before; /* without what is wrong with the way not taken */
-	if (copied && !resident)
-		plan_remark(copied, "pallas_fori_dma auto: windows are copied, for resident blocks are refused: %s",
-		            wrong);
-	if (!copied || !resident)
-		return copied ? copied : resident;
-	bool copy = copied->seconds < resident->seconds;
-	remark_choice(copy ? copied : resident, copy ? "windows are copied" : "blocks are resident", copied, resident);
-	return copy ? copied : resident;
-}
-
-/* The same kernel with the inputs resident that residency.c offers, where that fits and is estimated to be faster. */
-Plan *plan_loop_ways(Arena *a, Module *m, Diag *d, bool trial) {
-	Plan *copied = plan_fori(a, m, d, trial);
-	Choice asked = (Choice)m->config.fori_dma.value;
-	if (!copied || !copied->may_stay || asked == CHOICE_ON)
-		return copied;
-	Diag before = *d;
-	PlanWay way = {.trial = true, .other = copied, .fori_copies = asked == CHOICE_AUTO, .keep = true};
-	way.resident_why = "pallas_fori_dma is off";
-	Plan *kept = plan_one_way(a, m, d, way);
-	if (kept && kept->results_may_stay) {
-		way.keep_results = true;
-		Plan *all = plan_one_way(a, m, d, way);
-		kept = all && all->seconds < kept->seconds ? all : kept;
-	}
-	*d = before; /* without what is wrong with the way not taken */
-	bool keep = kept && kept->seconds < copied->seconds;
-	if (keep)
-		plan_remark(kept, "inputs stay resident: about %.3g us, %.3g us with their windows copied",
-		            kept->seconds * 1e6, copied->seconds * 1e6);
-	else
-		plan_remark(copied, "no input stays resident that could be copied: %s",
-		            kept ? "no faster by the estimate" : "it would be refused");
-	return keep ? kept : copied;
 }
