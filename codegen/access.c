@@ -277,7 +277,8 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			continue;
 		if (way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays && !group_covers(p, loop))
 			return false;
-		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !(way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays)) {
+		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE &&
+		    !(way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays)) {
 			diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type",
 			           "use fori_loop, or aligned block sizes",
 			           "pallas_loop_type emit_pipeline cannot lower the loop %s: nothing to pipeline (%s)",
@@ -285,8 +286,9 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			return false;
 		}
 		loop->type = LOOP_FORI;
-		loop->why = way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays ? "one window of emit_pipeline holds all its steps: a resident block"
-		                                  : "nothing that emit_pipeline could copy";
+		loop->why = way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays
+		                    ? "one window of emit_pipeline holds all its steps: a resident block"
+		                    : "nothing that emit_pipeline could copy";
 	}
 	return true;
 }

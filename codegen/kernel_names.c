@@ -1,6 +1,6 @@
 /* kernel_names.c - variables: identifiers close to what things would like to be called, each used once. The kernel is
- * walked twice if it was read: first what the text calls things is taken, then all others get what is left. What rewrites
- * took out of the kernel keeps no name from others. */
+ * walked twice if it was read: first what the text calls things is taken, then all others get what is left. What
+ * rewrites took out of the kernel keeps no name from others. */
 #include "kernel.h"
 
 enum { NAME_MAX_LENGTH = 24 };

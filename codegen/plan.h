@@ -306,8 +306,8 @@ typedef struct Plan {
 	uint32_t *loop_of;              /* by GraphId: index into loops; NONE */
 	const struct AccessWant *wants; /* for another way of planning it: access.c */
 	uint32_t want_count;
-	struct Kernel *kernel;          /* once it is built; NULL */
-	int64_t spills;                 /* bytes that it spills; negative: not known yet */
+	struct Kernel *kernel; /* once it is built; NULL */
+	int64_t spills;        /* bytes that it spills; negative: not known yet */
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;

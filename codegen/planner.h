@@ -159,8 +159,8 @@ void plan_settle(Plan *plan, Module *m);
 Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial);
 /* The same with nothing left out. NULL: refused. */
 Plan *plan_search_all(Arena *a, Module *m);
-/* Of `left` plans that may still be made. Why not even the way that takes little VMEM can be planned: "VMEM", a message;
- * NULL: it can. */
+/* Of `left` plans that may still be made. Why not even the way that takes little VMEM can be planned: "VMEM", a
+ * message; NULL: it can. */
 const char *plan_refusal(Arena *a, Module *m, int64_t *left);
 /* Some way can be. */
 bool plan_fits_somehow(Arena *a, Module *m, int64_t *left);

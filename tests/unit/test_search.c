@@ -3,8 +3,10 @@
 #include "pass.h"
 #include "planned.h"
 
-static const char *const graphs[] = {"attention",        "attention_b8_h32_s8192_d128", "causal_attention", "matmul_4096",
-                                     "matmul_bias_gelu", "softmax_two_pass",            "layer_norm",       "gram",
+static const char *const graphs[] = {"attention",        "attention_b8_h32_s8192_d128",
+                                     "causal_attention", "matmul_4096",
+                                     "matmul_bias_gelu", "softmax_two_pass",
+                                     "layer_norm",       "gram",
                                      "nested_sums",      "layer_norm_bwd_4096_10240"};
 static const char *const chips[] = {"v4", "v5e", "v6e", "v7x"};
 static const char *const types[] = {"default", "unroll", "fori_loop", "emit_pipeline"};
