@@ -1,4 +1,5 @@
 /* plan.c - decides the whole kernel: the steps in order, and what is true of the kernel as a whole. */
+#include "keys.h"
 #include "planner.h"
 #include <stdio.h>
 
@@ -118,31 +119,35 @@ static void plan_semantics(Planner *p) {
 
 /* ---- configuration keys that nothing here can serve ------------------------------------------------------------- */
 
-static bool refuse_key(Planner *p, const ConfigOrigin *at, const char *key, const char *why) {
-	diag_error(p->d, config_place(at), "unsupported-config", "leave it out", "%s: %s", key, why);
+/* Something else is asked for than what holds where nobody gives the key. */
+static bool asks(const KeyRow *row, const Config *c) {
+	if (!key_is_set(row, c))
+		return false;
+	if (!key_is_list(row))
+		return ((const ConfigKey *)key_field(row, c))->value != row->fallback;
+	const ConfigList *list = key_field(row, c);
+	for (uint32_t i = 0; i < list->values.count; i++)
+		if (list->values.at[i] != row->fallback)
+			return true;
 	return false;
 }
 
-static bool any_nonzero(const ConfigList *list) {
-	for (uint32_t i = 0; i < list->values.count; i++)
-		if (list->values.at[i] != 0)
-			return true;
-	return false;
+static const ConfigOrigin *origin_of(const KeyRow *row, const Config *c) {
+	return key_is_list(row) ? &((const ConfigList *)key_field(row, c))->origin
+	                        : &((const ConfigKey *)key_field(row, c))->origin;
 }
 
 /* Every key either changes the Plan or is refused here: docs/config.md. */
 static bool plan_config_served(Planner *p) {
 	const Config *c = &p->m->config;
 	bool ok = true;
-	if (c->flatten_loops.set && any_nonzero(&c->flatten_loops))
-		ok = refuse_key(p, &c->flatten_loops.origin, "flatten_loops",
-		                "flattened grids and loops are not lowered yet");
-	if (c->worklist_grouping.set && c->worklist_grouping.value != 0)
-		ok = refuse_key(p, &c->worklist_grouping.origin, "pallas_worklist_grouping",
-		                "only 0 (off) is lowered yet");
-	if (c->indirect_access_mode.set)
-		ok = refuse_key(p, &c->indirect_access_mode.origin, "pallas_indirect_access_mode",
-		                "gathers and scatters are not lowered yet");
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
+		if (!row->unlowered || !asks(row, c))
+			continue;
+		ok = false;
+		diag_error(p->d, config_place(origin_of(row, c)), "unsupported-config", "leave it out", "%s: %s",
+		           row->name, row->unlowered);
+	}
 	return ok;
 }
 

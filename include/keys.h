@@ -17,9 +17,9 @@ typedef struct KeyRow {
 	size_t offset; /* of its field in Config */
 	const char *const *words;
 	int low, high, fallback;
-	bool or_null, never_on, or_auto, unlowered;
+	bool or_null, never_on, or_auto;
 	KeyEach each;
-	const char *report, *about, *absent;
+	const char *report, *about, *absent, *unlowered;
 } KeyRow;
 
 enum {
