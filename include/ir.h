@@ -454,6 +454,8 @@ ExprId expr_block(Module *m, BlockId b);
 ExprId expr_tunable(Module *m, TunableId t);
 ExprId expr_binary(Module *m, ExprKind kind, ExprId a, ExprId b);
 ExprId expr_next_pow2(Module *m, ExprId a);
+/* The expression with `size` for the size of block b. */
+ExprId expr_sized(Module *m, ExprId e, BlockId b, ExprId size);
 /* kind(a, b) on ints, checked; false for atoms, on overflow and on division by zero. NEXT_POW2 ignores b. */
 bool expr_apply(ExprKind kind, int64_t a, int64_t b, int64_t *out);
 /* Parses the language of graph-format.md; NONE after storing a message (one line, no place) in *error. */

@@ -166,7 +166,7 @@ static bool roll_one(Roll *r) {
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-static void write_out_arg(Module *m, NodeId n, ArgId slot, BlockId b, int64_t extent, bool index) {
+static void write_out_arg(Module *m, ArgId slot, BlockId b, ExprId whole, bool index) {
 	Arg a = *arg_get(m, slot);
 	bool named = arg_block(m, &a) == b && a.kind != ARG_BLOCK;
 	if (named && index) {
@@ -175,18 +175,22 @@ static void write_out_arg(Module *m, NodeId n, ArgId slot, BlockId b, int64_t ex
 		slice.kind = ARG_SLICE;
 		arg_set(m, slot, slice);
 	} else if (named) {
-		arg_set(m, slot, arg_int(extent));
+		arg_set(m, slot, arg_int(m->exprs.at[whole].value));
+	} else if (a.kind == ARG_SYM) {
+		ExprId e = expr_sized(m, a.expr, b, whole);
+		Expr x = m->exprs.at[e];
+		if (e != a.expr)
+			arg_set(m, slot, x.kind == EXPR_INT ? arg_int(x.value) : arg_sym(e));
 	}
-	for (uint32_t i = 0; a.kind == ARG_LIST && i < a.list.count; i++)
-		write_out_arg(m, n, a.list.first + i, b, extent, index);
+	for (uint32_t i = 0; arg_is_list(&a) && i < a.list.count; i++)
+		write_out_arg(m, a.list.first + i, b, whole, index && a.kind == ARG_LIST);
 }
 
 static TypeId written_out_type(Module *m, TypeId type, BlockId b, ExprId whole) {
 	Type t = *type_get(m, type);
 	if (t.kind == TYPE_TENSOR) {
 		for (uint32_t i = 0; i < t.count; i++)
-			if (expr_as_block(m, t.dims[i]) == b)
-				t.dims[i] = whole;
+			t.dims[i] = expr_sized(m, t.dims[i], b, whole);
 		return type_tensor(m, t.dtype, t.count, t.dims);
 	}
 	if (t.kind != TYPE_TUPLE)
@@ -202,12 +206,11 @@ static void write_out_size(Module *m, BlockId b, int64_t extent) {
 	ExprId whole = expr_int(m, extent);
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		for (uint32_t i = 0; i < m->tensors.at[t].rank; i++)
-			if (expr_as_block(m, m->tensors.at[t].shape[i]) == b)
-				m->tensors.at[t].shape[i] = whole;
+			m->tensors.at[t].shape[i] = expr_sized(m, m->tensors.at[t].shape[i], b, whole);
 	for (NodeId n = 0; n < m->nodes.count; n++) {
 		bool indexes = op_kind(m, n) == KIND_MEMORY || node_get(m, n)->op == OP_SUBSCRIPT;
 		for (uint32_t i = 0; !node_get(m, n)->dead && i < node_get(m, n)->arg_count; i++)
-			write_out_arg(m, n, node_get(m, n)->arg_first + i, b, extent, indexes && i == 1);
+			write_out_arg(m, node_get(m, n)->arg_first + i, b, whole, indexes && i == 1);
 		if (!node_get(m, n)->dead)
 			node_set_type(m, n, written_out_type(m, node_get(m, n)->type, b, whole));
 	}

@@ -127,6 +127,16 @@ ExprId expr_binary(Module *m, ExprKind kind, ExprId a, ExprId b) {
 
 ExprId expr_next_pow2(Module *m, ExprId a) { return expr_make(m, EXPR_NEXT_POW2, a, NONE); }
 
+ExprId expr_sized(Module *m, ExprId e, BlockId b, ExprId size) {
+	Expr x = m->exprs.at[e];
+	if (x.kind == EXPR_BLOCK && x.value == (int64_t)b)
+		return size;
+	if (x.kind == EXPR_INT || x.kind == EXPR_BLOCK || x.kind == EXPR_TUNABLE)
+		return e;
+	ExprId left = expr_sized(m, x.a, b, size);
+	return expr_make(m, x.kind, left, x.b == NONE ? NONE : expr_sized(m, x.b, b, size));
+}
+
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
 bool expr_value(Module *m, ExprId e, int64_t *value) {

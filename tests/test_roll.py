@@ -4,7 +4,9 @@ import json
 import re
 
 import kit
+import numpy as np
 import pytest
+from pallasc import execute
 from pallasc.errors import CompileError
 
 ROWS = 64
@@ -57,3 +59,52 @@ def test_the_choice_gives_the_same_plan_again():
     again = kit.plan(dict(document, config={}), "v7x", **plan["config"])
     assert again["accesses"] == plan["accesses"]
     assert again["loops"] == plan["loops"]
+
+
+@pytest.mark.parametrize("unbiased, divisor", [(True, 255), (False, 256)])
+def test_a_count_stays_that_of_the_row(unbiased, divisor):
+    """What is computed of the row's size does not become the block's."""
+    name = {"dtype": "float32", "shape": ["u1"]}
+    nodes = [
+        {"name": "host", "target": "tile.host_tensor", "args": ["x"]},
+        {
+            "name": "tile",
+            "target": "tile.load",
+            "args": [{"ref": "host"}, [{"sym": "u1"}, {"slice": [None, None, None]}]],
+            "meta": {"dtype": "float32", "shape": ["u1", "u0"]},
+        },
+        {
+            "name": "var",
+            "target": "aten.var.dim",
+            "args": [{"ref": "tile"}, [-1], unbiased],
+            "meta": name,
+        },
+        {"name": "result", "target": "tile.host_tensor", "args": ["out"]},
+        {
+            "name": "store",
+            "target": "tile.store",
+            "args": [{"ref": "result"}, [{"sym": "u1"}], {"ref": "var"}],
+        },
+        {"name": "output", "op": "output", "args": [[]]},
+    ]
+    nodes[0]["meta"] = {"dtype": "float32", "shape": [16, 256]}
+    nodes[3]["meta"] = {"dtype": "float32", "shape": [16]}
+    document = {
+        "format": "fxtile",
+        "version": 1,
+        "name": "variance",
+        "tensors": [
+            {"name": "x", "role": "input", "dtype": "float32", "shape": [16, 256]},
+            {"name": "out", "role": "output", "dtype": "float32", "shape": [16]},
+        ],
+        "block_sizes": [
+            {"id": 0, "symbol": "u0", "name": "columns", "extent": 256, "reduction": True},
+            {"id": 1, "symbol": "u1", "name": "rows", "extent": 16},
+        ],
+        "graphs": [{"id": 0, "kind": "root", "grid": [1], "nodes": nodes}],
+        "config": {"block_sizes": [8], "reduction_loops": [128]},
+    }
+    x = np.random.default_rng(0).standard_normal((16, 256), "float32")
+    (found,) = execute.run(kit.emitted("kernel", document).out, x)
+    expected = x.astype("float64").var(axis=1) * 256 / divisor
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
