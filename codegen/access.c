@@ -275,10 +275,9 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 		}
 		if (loop->type != LOOP_EMIT_PIPELINE || copies)
 			continue;
-		if (way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays && !group_covers(p, loop))
+		if (way_holds_all(p) && stays && !group_covers(p, loop))
 			return false;
-		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE &&
-		    !(way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays)) {
+		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !(way_holds_all(p) && stays)) {
 			diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type",
 			           "use fori_loop, or aligned block sizes",
 			           "pallas_loop_type emit_pipeline cannot lower the loop %s: nothing to pipeline (%s)",
@@ -286,7 +285,7 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			return false;
 		}
 		loop->type = LOOP_FORI;
-		loop->why = way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS) && stays
+		loop->why = way_holds_all(p) && stays
 		                    ? "one window of emit_pipeline holds all its steps: a resident block"
 		                    : "nothing that emit_pipeline could copy";
 	}

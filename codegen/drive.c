@@ -228,12 +228,14 @@ static void store_yielded(Driver *d, const Flow *flow, StmtId s, StmtId next, KA
 	}
 }
 
+ValueId drive_let(Driver *d, KArg x, ValueId like) {
+	return kernel_result_like(d->k, drive_put(d, K_LET, 1, &x), like, d->k->values.at[like].name);
+}
+
 /* What is yielded, as a value: a number has none yet. */
 static ValueId value_here(Driver *d, KArg x, uint32_t i) {
 	ValueId carried = d->loop->carried.at[i];
-	return x.kind == KARG_VALUE
-	               ? x.value
-	               : kernel_result_like(d->k, drive_put(d, K_LET, 1, &x), carried, d->k->values.at[carried].name);
+	return x.kind == KARG_VALUE ? x.value : drive_let(d, x, carried);
 }
 
 StmtId drive_next_call(const Kernel *k, StmtId s) {

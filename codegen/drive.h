@@ -92,6 +92,9 @@ static inline uint32_t drive_results(const Driver *d) { return kernel_stmt(d->k,
 /* The loop's own result i, whose variable what it is then takes over. */
 static inline ValueId drive_result(const Driver *d, uint32_t i) { return kernel_stmt(d->k, d->stmt)->result + i; }
 
+/* Where a number stands a value of it, like `like`, and called so. */
+ValueId drive_let(Driver *d, KArg x, ValueId like);
+
 /* Initial values. The statement that gives one, and those that it reads, go where statements go: of argument i, which
  * is returned. */
 void drive_move_initial(Driver *d, KArg x);

@@ -417,12 +417,10 @@ static void put_initial(Driver *d, bool none, ValueId *results) {
 		if (d->loop->place.at[i] != NONE || kernel_arg(k, d->stmt, i)->kind == KARG_NONE)
 			continue;
 		KArg x = drive_initial(d, i);
-		ValueId carried = d->loop->carried.at[i];
 		if (!none && x.kind == KARG_VALUE && k->values.at[x.value].def != NONE)
 			kernel_stmt(k, k->values.at[x.value].def)->flags |= KSTMT_SAID;
 		if (none)
-			results[i] =
-				kernel_result_like(k, drive_put(d, K_LET, 1, &x), carried, k->values.at[carried].name);
+			results[i] = drive_let(d, x, d->loop->carried.at[i]);
 	}
 }
 

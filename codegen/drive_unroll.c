@@ -77,8 +77,7 @@ void drive_unroll(Driver *d, ValueId *results) {
 		if (kernel_arg(d->k, d->stmt, i)->kind == KARG_NONE)
 			continue;
 		KArg x = drive_initial(d, i);
-		results[i] =
-			kernel_result_like(d->k, drive_put(d, K_LET, 1, &x), carried, d->k->values.at[carried].name);
+		results[i] = drive_let(d, x, carried);
 		d->k->values.at[results[i]].as = i < drive_results(d) ? drive_result(d, i) : NONE;
 	}
 	if (last != NONE && kernel_stmt(d->k, last)->op == K_QUEUE)

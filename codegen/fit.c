@@ -87,20 +87,13 @@ typedef struct Trials {
 	int64_t left;
 } Trials;
 
-typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
-
 static bool configured(Trials *t) {
 	Diag quiet;
 	diag_init(&quiet, t->p->a);
 	return t->left > 0 && module_configure(t->m, &quiet) && module_verify(t->m, &quiet);
 }
 
-static Verdict trial(Trials *t) {
-	if (!configured(t))
-		return NOT_TAKEN;
-	const char *why = plan_refusal(t->p->a, t->m, &t->left);
-	return !why ? FITS : strcmp(why, "VMEM") == 0 ? TOO_LARGE : NOT_TAKEN;
-}
+static Verdict trial(Trials *t) { return configured(t) ? plan_least(t->p->a, t->m, &t->left) : NOT_TAKEN; }
 
 static bool type_fits(Trials *t, LoopType type, bool somehow) {
 	int asked = t->p->m->config.loop_type.value;

@@ -311,16 +311,15 @@ typedef struct Plan {
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
-	bool skewed;            /* some loop is */
-	bool single_buffers;    /* windows gave up their second buffer, for two would not fit: fit.c */
-	double seconds;         /* an estimate, for comparing plans of one kernel: seconds.c */
-	bool may_hold_all;      /* windows of an emit_pipeline could hold all its steps: group.c */
-	bool may_stay;          /* some input that loops copy would move less if it were resident: residency.c */
-	bool back_and_forth;    /* the last grid dim runs backwards in every other step of the one before it: walk.c */
-	int64_t straight_steps; /* of the longest loop that could be straight code on resident blocks, or 0: straight.c
-	                         */
-	bool results_may_stay;  /* some loop whose inputs stay would copy nothing but what it writes */
-	VEC(Remark) remarks;    /* --explain */
+	bool skewed;           /* some loop is */
+	bool single_buffers;   /* windows gave up their second buffer, for two would not fit: fit.c */
+	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */
+	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
+	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
+	bool back_and_forth;   /* the last grid dim runs backwards in every other step of the one before it: walk.c */
+	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */
+	bool results_may_stay; /* some loop whose inputs stay would copy nothing but what it writes */
+	VEC(Remark) remarks;   /* --explain */
 } Plan;
 
 /* All that a document becomes: the kernels of its roots, in the order in which they run, and what is returned. */

@@ -42,6 +42,8 @@ typedef struct Planner {
 bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
 
 static inline bool way_is(const Planner *p, PlanRow row, PlanValue v) { return p->way.at[row] == v; }
+/* Windows of an emit_pipeline may hold all its steps: group.c. */
+static inline bool way_holds_all(const Planner *p) { return way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS); }
 /* Inputs stay resident where copies would move more: residency.c. */
 static inline bool way_keeps(const Planner *p) { return p->way.at[ROW_WINDOWS] >= WINDOWS_KEPT; }
 
@@ -159,10 +161,10 @@ void plan_settle(Plan *plan, Module *m);
 Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial);
 /* The same with nothing left out. NULL: refused. */
 Plan *plan_search_all(Arena *a, Module *m);
-/* Of `left` plans that may still be made. Why not even the way that takes little VMEM can be planned: "VMEM", a
- * message; NULL: it can. */
-const char *plan_refusal(Arena *a, Module *m, int64_t *left);
-/* Some way can be. */
+/* Of `left` plans that may still be made: what becomes of the way that takes little VMEM. */
+typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
+Verdict plan_least(Arena *a, Module *m, int64_t *left);
+/* Some way fits. */
 bool plan_fits_somehow(Arena *a, Module *m, int64_t *left);
 /* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
  * diagnostic. */

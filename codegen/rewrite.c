@@ -88,9 +88,9 @@ StmtId loop_call_at(Kernel *k, const KLoop *loop, StmtId call, RegionId to, IntI
 	StmtId s = kernel_append(k, to, K_CALL, args.count, args.at, 0, NULL);
 	kernel_stmt(k, s)->function = old.function;
 	for (uint32_t i = 0; i < old.result_count; i++) {
-		KValue like = k->values.at[old.result + i];
-		ValueId v = kernel_result_like(k, s, old.result + i, like.name ? like.name : like.var);
-		k->values.at[v].as = like.as != NONE ? like.as : old.result + i;
+		ValueId like = old.result + i, as = k->values.at[like].as;
+		ValueId v = kernel_result_like(k, s, like, value_name(k, like));
+		k->values.at[v].as = as != NONE ? as : like;
 	}
 	return s;
 }

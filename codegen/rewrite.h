@@ -36,6 +36,10 @@ void loop_yield(Kernel *k, RegionId r, StmtId call);
 void loop_read_results(Kernel *k, StmtId s, StmtId of, ValueId first);
 /* The loop counts in `by`, and an int in its region gives the number that it counted in. */
 void loop_count_by(Kernel *k, KLoop *loop, ValueId by, StmtId number);
+/* What the value is called, or would like to be. */
+static inline const char *value_name(const Kernel *k, ValueId v) {
+	return k->values.at[v].name ? k->values.at[v].name : k->values.at[v].var;
+}
 /* `v` is called as `like`, with the suffix behind; "" for a variable of its own. */
 void value_called_after(Kernel *k, ValueId v, ValueId like, const char *suffix);
 /* All steps as one number; false: known only at run time. */

@@ -33,10 +33,6 @@ typedef struct Pairs {
 
 static uint32_t handed(const Pairs *p) { return p->loop->carried.count - p->results; }
 
-static const char *name_of(const Pairs *p, ValueId v) {
-	return p->k->values.at[v].name ? p->k->values.at[v].name : p->k->values.at[v].var;
-}
-
 static KArg whole(const Pairs *p, BufferId b) { return karg_ref(kernel_ref(p->k, b, 0, NULL)); }
 
 /* A copy of a call, of `step`; where it says that of the step behind it, of `next`. */
@@ -104,7 +100,7 @@ static void pass_scratch(Pairs *p, RegionId r, bool named) {
 		KArg x = karg_value(p->now[c]);
 		ValueId carried = p->loop->carried.at[c];
 		StmtId let = kernel_append(k, r, K_LET, 1, &x, 0, NULL);
-		p->now[c] = kernel_result_like(k, let, carried, named ? name_of(p, carried) : NULL);
+		p->now[c] = kernel_result_like(k, let, carried, named ? value_name(p->k, carried) : NULL);
 		k->values.at[p->now[c]].as = named ? carried : NONE;
 	}
 }
@@ -125,13 +121,13 @@ static void put_pair(Pairs *p, RegionId r, ValueId number) {
 	start(p);
 	pass_scratch(p, r, true);
 	StmtId second = kernel_append(k, r, K_INT, 1, &plus, 0, NULL);
-	IntId odd = int_value(k, kernel_result_like(k, second, even, name_of(p, even)));
+	IntId odd = int_value(k, kernel_result_like(k, second, even, value_name(p->k, even)));
 	ValueId given = put_ahead_of_odd(p, r, step, odd);
 	put_rest(p, r, step);
 	StmtId next = put_call(p, r, p->ahead, odd, int_binary(k, INT_ADD, odd, int_const(k, 1)));
 	for (uint32_t i = 0; i < handed(p); i++) {
 		ValueId v = kernel_stmt(k, next)->result + i, carried = p->loop->carried.at[p->results + i];
-		k->values.at[v].name = name_of(p, carried);
+		k->values.at[v].name = value_name(p->k, carried);
 		k->values.at[v].after = NONE;
 		k->values.at[v].as = carried;
 	}

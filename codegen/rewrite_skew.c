@@ -52,7 +52,7 @@ static void put_step(Kernel *k, StmtId s, StmtId ahead, StmtId rest) {
 		vec_push(k->arena, &yield, karg_value(kernel_stmt(k, own)->result + i));
 	for (uint32_t i = 0; i < kernel_stmt(k, next)->result_count; i++) {
 		ValueId carried = kernel_stmt(k, ahead)->result + i, given = kernel_stmt(k, next)->result + i;
-		const char *name = k->values.at[carried].name ? k->values.at[carried].name : k->values.at[carried].var;
+		const char *name = value_name(k, carried);
 		KArg x = karg_value(given);
 		value_called_after(k, given, carried, "next");
 		ValueId now = kernel_result_like(k, kernel_append(k, body, K_LET, 1, &x, 0, NULL), carried, name);

@@ -136,8 +136,7 @@ static StmtId make_part(Split *p, bool ahead, const ValueId *handed, uint32_t co
 	kernel_stmt(k, call)->function = f;
 	for (uint32_t i = 0; i < count; i++) {
 		ValueId like = ahead ? results[i] : p->loop->carried.at[i];
-		const KValue *x = &k->values.at[like];
-		ValueId v = kernel_result_like(k, call, like, x->name ? x->name : x->var);
+		ValueId v = kernel_result_like(k, call, like, value_name(k, like));
 		k->values.at[v].as = like;
 	}
 	return call;

@@ -123,7 +123,7 @@ static void learn(Search *s, const Plan *plan) {
 		s->best = plan;
 	s->results_may_stay |= plan->results_may_stay;
 	s->may_hold_all |= plan->may_hold_all;
-	s->may_be_straight |= plan->straight_steps > 0;
+	s->may_be_straight |= plan->may_be_straight;
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		s->fori_copies |= plan->loops.at[l].type == LOOP_FORI && plan->loops.at[l].dma;
 }
@@ -264,7 +264,7 @@ static void refuse(Search *s, Diag *d) {
 		plan_complete(plan, s->m, d, s->way);
 }
 
-const char *plan_refusal(Arena *a, Module *m, int64_t *left) {
+Verdict plan_least(Arena *a, Module *m, int64_t *left) {
 	Search s = {.a = a, .m = m};
 	Diag quiet;
 	diag_init(&quiet, a);
@@ -273,8 +273,8 @@ const char *plan_refusal(Arena *a, Module *m, int64_t *left) {
 	--*left;
 	Plan *plan = plan_draft(a, m, &quiet, s.way);
 	if (!plan)
-		return quiet.list.count ? quiet.list.at[0].message : "it cannot be planned";
-	return plan_complete(plan, m, &quiet, s.way) ? NULL : "VMEM";
+		return NOT_TAKEN;
+	return plan_complete(plan, m, &quiet, s.way) ? FITS : TOO_LARGE;
 }
 
 bool plan_fits_somehow(Arena *a, Module *m, int64_t *left) {

@@ -69,14 +69,14 @@ static double steps_overhead(Planner *p) {
 	double cycles = 0, seconds = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
-		double registers = 0;
+		double registers = 0, entries = loop_entries(p, l);
 		for (uint32_t i = 0; i < loop->carries.count; i++)
 			if (loop->carries.at[i].place == CARRY_SCRATCH)
 				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes / 4096;
 		if (loop->type != LOOP_UNROLL)
-			cycles += loop_entries(p, l) * loop_steps(p, loop, true) / (1 + loop->paired) *
+			cycles += entries * loop_steps(p, loop, true) / (1 + loop->paired) *
 			          (STEP_CYCLES + registers / SCRATCH_REGISTERS_PER_CYCLE);
-		seconds += loop_entries(p, l) * overlap_seconds(p, loop);
+		seconds += entries * overlap_seconds(p, loop);
 	}
 	return seconds + cycles / p->m->target->clock_hz;
 }

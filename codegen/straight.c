@@ -59,7 +59,7 @@ const char *loop_straight(Planner *p, const Loop *loop) {
 	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0);
 	if (asked == CHOICE_OFF || !can_be_straight(p, loop) || (asked == CHOICE_AUTO && !auto_takes(p, loop, steps)))
 		return NULL;
-	p->plan->straight_steps = int_max(p->plan->straight_steps, steps);
+	p->plan->may_be_straight = true;
 	if (!way_is(p, ROW_STEPS, STEPS_STRAIGHT))
 		return NULL;
 	return asked == CHOICE_ON ? "pallas_straight_loops is on"

@@ -84,7 +84,7 @@ static bool fori_copies(const Planner *p) {
 static const char *why_resident(const Planner *p) {
 	if (way_is(p, ROW_STEPS, STEPS_STRAIGHT))
 		return "its loop is straight code";
-	if (way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS))
+	if (way_holds_all(p))
 		return "one window holds all steps";
 	return (Choice)p->m->config.fori_dma.value == CHOICE_OFF
 	               ? "pallas_fori_dma is off"

@@ -20,6 +20,17 @@ static inline void front_start(Front *f) {
 static inline void front_end(Front *f) { arena_free(&f->arena); }
 
 /* Of a document: JSON, or lines of document.h. */
+/* The text of a file, named from the root of the tree. */
+static inline char *front_file(Arena *a, const char *path) {
+	enum { MOST = 1 << 20 };
+	FILE *file = fopen(path, "rb");
+	assert_non_null(file);
+	char *text = arena_alloc(a, MOST);
+	text[fread(text, 1, MOST - 1, file)] = 0;
+	(void)fclose(file);
+	return text;
+}
+
 static inline Module *front_load(Front *f, const char *document) {
 	const char *text = document_text(&f->arena, document);
 	f->source = (Source){.name = "test.json", .text = text, .length = strlen(text)};

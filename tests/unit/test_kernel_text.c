@@ -14,13 +14,7 @@ static KProgram *read_text(Front *f, const char *text, size_t length) {
 
 /* The file of testdata/kernels. */
 static char *file_text(Front *f, const char *name) {
-	char *text = arena_alloc(&f->arena, 1 << 16);
-	FILE *file = fopen(arena_printf(&f->arena, "testdata/kernels/%s.kernel", name), "rb");
-	assert_non_null(file);
-	size_t n = fread(text, 1, (1 << 16) - 1, file);
-	text[n] = '\0';
-	fclose(file);
-	return text;
+	return front_file(&f->arena, arena_printf(&f->arena, "testdata/kernels/%s.kernel", name));
 }
 
 static const char *written(Front *f, const KProgram *p) {

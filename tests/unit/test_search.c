@@ -13,13 +13,7 @@ static const char *const types[] = {"default", "unroll", "fori_loop", "emit_pipe
 
 static Module *load(Front *f, const char *graph, const char *chip, const char *type) {
 	const char *path = arena_printf(&f->arena, "testdata/graphs/%s.json", graph);
-	FILE *file = fopen(path, "rb");
-	assert_non_null(file);
-	enum { MOST = 1 << 20 };
-	char *text = arena_alloc(&f->arena, MOST);
-	text[fread(text, 1, MOST - 1, file)] = 0;
-	(void)fclose(file);
-	Module *m = front_load(f, text);
+	Module *m = front_load(f, front_file(&f->arena, path));
 	assert_non_null(m);
 	m->target = target_find(chip);
 	assert_true(config_set(m, &f->diag, arena_printf(&f->arena, "pallas_loop_type=%s", type)));

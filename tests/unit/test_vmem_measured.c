@@ -12,21 +12,11 @@ typedef struct Measured {
 	int percent;  /* of which the prediction may be */
 } Measured;
 
-static const char *file_text(Arena *a, const char *path) {
-	FILE *file = fopen(path, "rb");
-	assert_non_null(file);
-	enum { MOST = 1 << 20 };
-	char *text = arena_alloc(a, MOST);
-	text[fread(text, 1, MOST - 1, file)] = 0;
-	(void)fclose(file);
-	return text;
-}
-
 static int64_t predicted(const Measured *w) {
 	Front f;
 	front_start(&f);
 	const char *path = arena_printf(&f.arena, "testdata/coverage/graphs/%s.json", w->graph);
-	Module *m = front_load(&f, file_text(&f.arena, path));
+	Module *m = front_load(&f, front_file(&f.arena, path));
 	assert_non_null(m);
 	m->target = target_find(w->chip);
 	for (int i = 0; w->settings[i]; i++)
