@@ -16,12 +16,12 @@ CFLAGS ?= -O2 -g
 LDLIBS ?= -Wl,--as-needed -ljansson -lm
 # No fused multiply-add, which only some machines have: the output is the same on all.
 override ALL_CFLAGS = -std=c11 -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(WARNINGS) -fPIC -fvisibility=hidden \
-	-Iinclude -Ipasses -Icodegen -MMD -MP $(EXTRA_CFLAGS)
+	-I. -Iinclude -MMD -MP $(EXTRA_CFLAGS)
 ABI = $(shell sed -n 's/^\#define PALLASC_ABI_VERSION //p' include/pallasc/pallasc.h)
 
 # The command's own files; everything else is the library.
-COMMAND_SOURCES = src/main.c src/options.c src/files.c
-SOURCES = $(filter-out $(COMMAND_SOURCES),$(wildcard src/*.c passes/*.c codegen/*.c)) $(EXTRA_SOURCES)
+COMMAND_SOURCES = src/command/main.c src/command/options.c src/command/files.c
+SOURCES = $(filter-out $(COMMAND_SOURCES),$(wildcard src/*/*.c passes/*/*.c codegen/*/*.c)) $(EXTRA_SOURCES)
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
 COMMAND_OBJECTS = $(COMMAND_SOURCES:%.c=$(BUILD)/%.o)
 UNIT_SOURCES = $(wildcard tests/unit/test_*.c)
@@ -76,7 +76,7 @@ WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
 NEXT_GRAPH = testdata/graphs/softmax_two_pass.json
 SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
-C_FILES = $(wildcard tools/*.c src/*.[ch] passes/*.[ch] codegen/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
+C_FILES = $(wildcard tools/*.c src/*/*.[ch] passes/*/*.[ch] codegen/*/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
 
 # What a fresh machine lacks. Phony, but quick where nothing is missing.
 .PHONY: need-c need-venv need-export need-bench
@@ -267,10 +267,10 @@ format: need-venv
 TIDY_SOURCES = $(SOURCES) $(COMMAND_SOURCES) $(UNIT_SOURCES)
 .PHONY: tidy
 tidy: $(TIDY_SOURCES:%.c=$(BUILD)/tidy/%.ok)
-$(BUILD)/tidy/%.ok: %.c .clang-tidy $(wildcard include/*.[hd]* passes/*.[hd]* codegen/*.h tests/unit/*.h)
+$(BUILD)/tidy/%.ok: %.c .clang-tidy $(wildcard include/*.[hd]* src/*/*.[hd]* passes/*/*.[hd]* codegen/*/*.[hd]* tests/unit/*.h)
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)
-	$(Q)clang-tidy --quiet --warnings-as-errors='*' $< -- -std=c11 -Iinclude -Ipasses -Icodegen 2>$(@:.ok=.log) || \
+	$(Q)clang-tidy --quiet --warnings-as-errors='*' $< -- -std=c11 -I. -Iinclude 2>$(@:.ok=.log) || \
 		{ cat $(@:.ok=.log) >&2; exit 1; }
 	@touch $@
 

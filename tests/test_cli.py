@@ -370,7 +370,7 @@ def test_help_fits_a_screen_and_names_every_option():
     assert accepted("-h").out == text
     lines = text.splitlines()
     assert len(lines) <= 36 and max(map(len, lines)) <= 90
-    source = (ROOT / "src" / "options.c").read_text()
+    source = (ROOT / "src/command/options.c").read_text()
     names = re.findall(r'^\t\{"(-[^"]+)", (?:true|false), ', source, re.M)
     assert len(names) >= 20
     for name in set(names) - {"-h"}:

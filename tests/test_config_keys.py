@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
 PAGE = (ROOT / "docs" / "config.md").read_text()
 SCHEMA = json.loads((ROOT / "docs" / "fxtile.schema.json").read_text())
-SOURCE = (ROOT / "src" / "config.c").read_text()
+SOURCE = (ROOT / "src/config/config.c").read_text()
 ABSENT = object()
 
 

@@ -1,4 +1,4 @@
-"""Block sizes where nothing is configured: what each rule of src/default_blocks.c gives."""
+"""Block sizes where nothing is configured: what each rule of src/config/default_blocks.c gives."""
 
 import json
 import re

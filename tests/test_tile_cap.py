@@ -18,7 +18,7 @@ def capped(tmp_path):
 def test_the_cap_is_read_in_two_places():
     """Outside of what reads and prints targets."""
     folders = [ROOT / name for name in ("src", "passes", "codegen")]
-    files = [file for folder in folders for file in folder.glob("*.c")]
+    files = [file for folder in folders for file in folder.rglob("*.c")]
     readers = {file.name for file in files if "target->max_tile_elements" in file.read_text()}
     assert readers == {"block_constraints.c", "config_shrink.c"}
 

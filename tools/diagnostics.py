@@ -75,7 +75,7 @@ def scan():
     """{code: [messages]} of the whole source."""
     found = defaultdict(list)
     for folder in FOLDERS:
-        for path in sorted((ROOT / folder).glob("*.c")):
+        for path in sorted((ROOT / folder).rglob("*.c")):
             text = path.read_text()
             for code in KEBAB.findall(text):
                 found[code] += []

@@ -1,5 +1,5 @@
 /* print_ops - docs/ops.md on standard output. */
-#include "ops.h"
+#include "src/ops/ops.h"
 
 #include <stdio.h>
 

@@ -239,12 +239,12 @@ def test_narrow_elements_share_a_word():
         )
 
 
-TARGETS = (Path(__file__).resolve().parent.parent.parent / "src" / "targets.def").read_text()
+TARGETS = (Path(__file__).resolve().parent.parent.parent / "include/targets.def").read_text()
 
 
 @pytest.mark.parametrize("chip", chips.CHIPS.values(), ids=chips.CHIPS)
 def test_chips_are_those_of_the_compiler(chip):
-    """Matrix unit, clock, bandwidth, FLOP/s and cores as src/targets.def has them."""
+    """Matrix unit, clock, bandwidth, FLOP/s and cores as include/targets.def has them."""
     row = re.search(rf'^TARGET\("{chip.name}".*$', TARGETS, re.MULTILINE)[0].split(", ")
     numbers = [float(cell) for cell in row[5:10]]
     assert numbers == [

@@ -14,7 +14,7 @@ Made by `make probe-tiling` (tests/tiling) from what the real TPU compiler says;
 written by hand. {versions}; {kernels} kernels, about 0.07 s of one core each: {minutes:.0f}
 minutes on two, if none is cached. All answers: `tests/tiling/rules.json`.
 
-The planner asks the target for these rules: `lanes`, and `tile_rows` (src/targets.def), which a
+The planner asks the target for these rules: `lanes`, and `tile_rows` (include/targets.def), which a
 target file may give for elements of 32, 16, 8 and 4 bits:
 
     {{"base": "v6e", "tile_rows": {{"copy": {{"wide": [8, 16, 32, 64], "powers": [0, 0, 0, 0]}}}}}}

@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "ir.h"
+#include "src/ir/ir.h"
 
 #include <ctype.h>
 

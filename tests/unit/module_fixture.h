@@ -4,7 +4,7 @@
 #define PALLASC_TESTS_MODULE_FIXTURE_H
 
 #include "document.h"
-#include "ops.h"
+#include "src/ops/ops.h"
 
 typedef struct Fixture {
 	Arena arena;

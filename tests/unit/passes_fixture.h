@@ -3,7 +3,7 @@
 #ifndef PALLASC_TESTS_PASSES_FIXTURE_H
 #define PALLASC_TESTS_PASSES_FIXTURE_H
 
-#include "../../passes/pass.h"
+#include "passes/facts/pass.h"
 #include "module_fixture.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "front.h"
-#include "keys.h"
+#include "src/ir/keys.h"
 
 static void test_defaults(void **state) {
 	Front f;
@@ -148,7 +148,7 @@ static void test_block_sources(void **state) {
 	assert_int_equal(m->block_size.at[3], 128);
 	assert_true(config_set(m, &f.diag, "reduction_loops=[256]"));
 	assert_true(module_configure(m, &f.diag));
-	assert_int_equal(m->block_size.at[2], 800); /* the whole dim, until a loop iterates it: passes/roll.c */
+	assert_int_equal(m->block_size.at[2], 800); /* the whole dim, until a loop iterates it: passes/rows/roll.c */
 	assert_true(config_set(m, &f.diag, "reduction_loops=[null]"));
 	assert_true(config_set(m, &f.diag, "block_sizes=[32]"));
 	assert_true(module_configure(m, &f.diag));

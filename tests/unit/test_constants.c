@@ -1,7 +1,7 @@
-/* test_constants.c - 0-d constants as Python numbers (codegen/constants.c). */
+/* test_constants.c - 0-d constants as Python numbers (codegen/ops/constants.c). */
 #include "module_fixture.h"
 
-#include "../../codegen/planner.h"
+#include "codegen/plan/planner.h"
 
 static void numbers_are_of_the_dtype(void **state) {
 	(void)state;

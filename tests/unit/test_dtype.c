@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ir.h"
+#include "src/ir/ir.h"
 
 static void names_are_found(void **state) {
 	(void)state;

@@ -1,7 +1,8 @@
-/* test_forms.c - rows and columns: what stays a column, and what a stack of columns is made in (codegen/forms.c). */
+/* test_forms.c - rows and columns: what stays a column, and what a stack of columns is made in
+ * (codegen/values/forms.c). */
 #include "plan_fixture.h"
 
-#include "ops.h"
+#include "src/ops/ops.h"
 
 /* x and out, [16, 32, N] of a dtype, a tile of 8 of which `load` holds; then nodes, of which `y` is stored to `out`. */
 #define DOCUMENT(dtype, n, nodes)                                                                                      \

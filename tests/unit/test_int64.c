@@ -2,7 +2,7 @@
 
 #include "passes_fixture.h"
 
-#include "../../passes/int_ranges.h"
+#include "passes/facts/int_ranges.h"
 
 #define HEAD                                                                                                           \
 	"root 0 over [0]\n"                                                                                            \

@@ -2,7 +2,7 @@
  * text may hold hurts. */
 #define _POSIX_C_SOURCE 200809L
 #include "front.h"
-#include "kernel.h"
+#include "codegen/kernel/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ops.h"
+#include "src/ops/ops.h"
 
 static void targets_are_found_and_unique(void **state) {
 	(void)state;

@@ -1,4 +1,5 @@
-/* Held blocks (codegen/held.c): out[n] combined with the column sums of x[m, n], grid (m, n), x float32 [64, 256]. */
+/* Held blocks (codegen/place/held.c): out[n] combined with the column sums of x[m, n], grid (m, n), x float32 [64,
+ * 256]. */
 #include "plan_fixture.h"
 
 #define DOCUMENT                                                                                                       \

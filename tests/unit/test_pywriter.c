@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../codegen/pywriter.h"
+#include "codegen/print/pywriter.h"
 #include <math.h>
 
 typedef struct Page {

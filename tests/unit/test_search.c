@@ -1,6 +1,6 @@
 /* The search of choices.def: what it leaves out could not have won. */
 #include "front.h"
-#include "pass.h"
+#include "passes/facts/pass.h"
 #include "planned.h"
 
 static const char *const graphs[] = {"attention",        "attention_b8_h32_s8192_d128",

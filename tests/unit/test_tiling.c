@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "ir.h"
-#include "target.h"
+#include "src/ir/ir.h"
+#include "src/target/target.h"
 
 static const char *const chips[] = {"v4", "v5e", "v5p", "v6e", "v7x"};
 static const char *const wide[] = {"[n, 256]", "[b, n, 256]"}, *const narrow[] = {"[n, 128]"};

@@ -1,7 +1,7 @@
 /* The VMEM model against what libtpu 0.0.51 uses, a kernel of each kind that was once predicted too low: never less,
  * and not much more. */
 #include "front.h"
-#include "pass.h"
+#include "passes/facts/pass.h"
 #include "planned.h"
 
 typedef struct Measured {

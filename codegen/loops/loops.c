@@ -1,0 +1,260 @@
+/* loops.c - the inner loops: their bounds, how each is lowered, and where carried values live. */
+#include "codegen/plan/planner.h"
+#include <stdio.h>
+
+/* Carried values of up to this many bytes stay in registers: half of the 64 vector registers of 4 KiB, so that the
+ * loop's own values have the other half (TPU v4..v7x have 64 vector registers of 8 x 128 x 32 bits). */
+enum { CARRY_REGISTER_BYTES = 32 * 4096 };
+
+static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
+	Module *m = p->m;
+	GraphId outer = node_get(m, call)->graph;
+	const Graph *g = graph_get(m, loop->graph);
+	loop->rank = g->blocks.count;
+	if (loop->rank > RANK_MAX || loop->rank == 0)
+		return plan_refuse(p, call, "unsupported", NULL, "a loop over %u dims is not lowered", loop->rank);
+	bool one_ragged = false;
+	for (uint32_t i = 0; i < loop->rank; i++) {
+		LoopDim *d = &loop->dim[i];
+		d->block = g->blocks.at[i];
+		d->step = block_size(p, d->block);
+		d->begin = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 1), i));
+		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), i));
+		Affine steps = affine_sub(p->a, d->end, d->begin);
+		d->computed = !affine_is_int(&steps);
+		if (d->computed)
+			continue;
+		int64_t length = int_max(steps.constant, 0);
+		d->full_steps = length / d->step;
+		d->tail = length % d->step;
+		one_ragged = d->tail != 0;
+	}
+	loop->peeled = loop->rank == 1 && one_ragged;
+	return true;
+}
+
+/* The end is tile.end of a tile that the loop starts with: its length is that tile's at most. */
+static bool ends_with_tile(Planner *p, const LoopDim *d, int64_t *length) {
+	if (d->end.count != 1 || d->end.constant != 0 || d->end.term[0].kind != VAR_NODE || d->end.term[0].scale != 1)
+		return false;
+	NodeId n = d->end.term[0].id;
+	BlockId b = node_get(p->m, n)->op == OP_TILE_END ? query_block(p->m, n) : NONE;
+	if (b == NONE)
+		return false;
+	Affine offset = block_offset(p, node_get(p->m, n)->graph, b);
+	*length = block_size(p, b);
+	return affine_equal(&offset, &d->begin);
+}
+
+bool loop_most_steps(Planner *p, const LoopDim *d, int64_t *steps) {
+	Affine length = affine_sub(p->a, d->end, d->begin);
+	int64_t most = 0;
+	if (!ends_with_tile(p, d, &most) && !affine_max(p, &length, &most))
+		return false;
+	*steps = int_cdiv(int_max(most, 0), d->step);
+	return true;
+}
+
+/* A bound is computed in the kernel, though the number of steps may be known. */
+static bool loop_traced(const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		if (!affine_is_int(&loop->dim[i].begin) || !affine_is_int(&loop->dim[i].end))
+			return true;
+	return false;
+}
+
+/* Ragged steps that are not peeled: each step masks, and windows may reach past the tensor, so nothing is copied. */
+bool loop_ragged_unpeeled(Planner *p, const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		if (!loop->peeled && !loop_dim_divides(p, &loop->dim[i]))
+			return true;
+	return false;
+}
+
+static bool tile_end_divisible(Planner *p, NodeId n, int64_t by) {
+	BlockId b = query_block(p->m, n);
+	if (b == NONE || block_size(p, b) % by != 0)
+		return false;
+	Affine offset = block_offset(p, node_get(p->m, n)->graph, b), end;
+	bool peeled;
+	block_ragged(p, node_get(p->m, n)->graph, b, &end, &peeled);
+	return affine_divisible(p, &offset, by) && affine_divisible(p, &end, by);
+}
+
+/* The end of a tile, or one of several numbers: as of a loop in a branch, whose end is its begin where it is not
+ * taken. */
+static bool arg_divisible(Planner *p, const Arg *a, int64_t by) {
+	int64_t value;
+	if (a->kind != ARG_REF)
+		return (a->kind == ARG_INT && a->integer % by == 0) ||
+		       (a->kind == ARG_SYM && expr_value(p->m, a->expr, &value) && value % by == 0);
+	uint16_t op = node_get(p->m, a->node)->op;
+	Affine sum = affine_of_arg(p, node_get(p->m, a->node)->graph, a);
+	if (sum.count != 1 || sum.term[0].kind != VAR_NODE || sum.term[0].id != a->node)
+		return affine_divisible(p, &sum, by);
+	if (op == OP_TILE_END)
+		return tile_end_divisible(p, a->node, by);
+	bool pair = op == OP_SYM_MIN || op == OP_SYM_MAX, all = pair || op == OP_WHERE || op == OP_CLAMP;
+	for (uint32_t i = op == OP_WHERE; i < (pair ? 2u : 3u) && all; i++)
+		all = arg_divisible(p, node_arg(p->m, a->node, i), by);
+	return all;
+}
+
+bool affine_divisible(Planner *p, const Affine *a, int64_t by) {
+	if (by <= 0 || a->constant % by != 0)
+		return false;
+	for (uint32_t i = 0; i < a->count; i++) {
+		const Term *t = &a->term[i];
+		Arg value = arg_ref(t->id);
+		if (t->scale % by != 0 && (t->kind != VAR_NODE || !arg_divisible(p, &value, by)))
+			return false;
+	}
+	return true;
+}
+
+bool loop_dim_divides(Planner *p, const LoopDim *d) {
+	Affine length = affine_sub(p->a, d->end, d->begin);
+	return affine_divisible(p, &length, d->step);
+}
+
+static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char *why, const char *hint) {
+	diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type", hint,
+	           "pallas_loop_type %s cannot lower the loop %s: %s", loop_type_name(type),
+	           node_get(p->m, loop->call)->name, why);
+	return false;
+}
+
+/* The configured lowering if the loop can take it, else what suits the loop. */
+static bool loop_choose(Planner *p, Loop *loop) {
+	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
+	LoopType asked = (LoopType)p->m->config.loop_type.value;
+	bool computed = loop_traced(loop), ragged = loop_ragged_unpeeled(p, loop);
+	loop->why = loop_straight(p, loop);
+	if (loop->why) {
+		loop->type = LOOP_UNROLL;
+		return true;
+	}
+	if (asked != LOOP_DEFAULT) {
+		if (fact && !(fact->legal & (1u << asked)))
+			return refuse_type(p, loop, asked, fact->why_not[asked], "use fori_loop");
+		if (asked == LOOP_UNROLL && computed)
+			return refuse_type(p, loop, asked, "its bounds are computed in the kernel", "use fori_loop");
+		loop->type = asked;
+		loop->why = "the configuration asks for it";
+		return true;
+	}
+	loop->type = computed ? LOOP_FORI : LOOP_EMIT_PIPELINE;
+	loop->why = computed ? "computed bounds default to fori_loop"
+	                     : "the default: inputs are copied while the step computes";
+	if (ragged) {
+		loop->type = LOOP_FORI;
+		loop->why = "ragged steps that cannot be peeled are masked on a resident block";
+	}
+	return true;
+}
+
+static bool loops_in(Planner *p, GraphId g, uint32_t parent);
+
+static bool loop_add(Planner *p, NodeId call, uint32_t parent) {
+	Loop loop = {.graph = node_arg(p->m, call, 0)->graph, .call = call, .parent = parent};
+	if (graph_get(p->m, loop.graph)->lengths != NONE)
+		return plan_refuse(p, call, "unsupported", NULL, "jagged loops are not lowered yet");
+	if (!loop_bounds(p, call, &loop) || !loop_choose(p, &loop))
+		return false;
+	uint32_t index = p->plan->loops.count;
+	loop.name = index ? arena_printf(p->a, "step_%u", index) : "step";
+	loop.step_name = index ? arena_printf(p->a, "j_%u", index) : "j";
+	vec_push(p->a, &p->plan->loops, loop);
+	p->plan->loop_of[loop.graph] = index;
+	return loops_in(p, loop.graph, index);
+}
+
+static bool loops_in(Planner *p, GraphId g, uint32_t parent) {
+	bool ok = true;
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next)
+		if (node_get(p->m, n)->op == OP_FOR_LOOP)
+			ok = loop_add(p, n, parent) && ok;
+	return ok;
+}
+
+bool plan_loops(Planner *p) {
+	p->plan->loops.count = 0;
+	return loops_in(p, p->plan->root, NONE);
+}
+
+/* ---- carried values --------------------------------------------------------------------------------------------- */
+
+static bool scratch_named(const Planner *p, const char *ref) {
+	for (uint32_t i = 0; i < p->plan->scratches.count; i++)
+		if (strcmp(p->plan->scratches.at[i].ref, ref) == 0)
+			return true;
+	return false;
+}
+
+/* Loops may carry values of one name; each has its own scratch. */
+static const char *scratch_name(const Planner *p, const char *value) {
+	const char *ref = arena_printf(p->a, "%s_ref", value);
+	for (uint32_t copy = 1; scratch_named(p, ref); copy++)
+		ref = arena_printf(p->a, "%s_ref_%u", value, copy);
+	return ref;
+}
+
+uint32_t carry_scratch(Planner *p, NodeId value, const char *why) {
+	Scratch s = {.kind = SCRATCH_VMEM, .why = why};
+	s.dtype = node_type(p->m, value)->dtype;
+	s.rank = plan_shape(p->plan, value, p->plan->values[value].form, s.shape);
+	s.bytes = vmem_bytes(p->m->target, s.dtype, s.rank, s.shape);
+	s.ref = scratch_name(p, node_get(p->m, value)->name);
+	vec_push(p->a, &p->plan->scratches, s);
+	return p->plan->scratches.count - 1;
+}
+
+static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
+	const Type *t = node_type(p->m, placeholder);
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(p->plan, placeholder, p->plan->values[placeholder].form, shape);
+	int64_t bytes = register_bytes(p->m->target, t->dtype, rank, shape);
+	c->place = CARRY_REGISTER;
+	c->scratch = NONE;
+	if (loop->type == LOOP_UNROLL)
+		c->why = "unrolled steps pass values straight on";
+	else if (loop->type == LOOP_EMIT_PIPELINE)
+		c->place = CARRY_SCRATCH, c->why = "emit_pipeline passes nothing from step to step";
+	else if (t->count > 0 && bytes > CARRY_REGISTER_BYTES)
+		c->place = CARRY_SCRATCH,
+		c->why = "too large for registers: a loop carry would be spilled whole each step";
+	else
+		c->why = "small enough for registers";
+	if (c->place == CARRY_SCRATCH)
+		c->scratch = carry_scratch(p, placeholder, c->why);
+}
+
+static bool loop_carries(Planner *p, Loop *loop) {
+	Module *m = p->m;
+	const Graph *g = graph_get(m, loop->graph);
+	const Arg *results = graph_results(m, loop->graph);
+	for (uint32_t i = 0; i < g->carried.count; i++) {
+		Carry c = {.arg = g->carried.at[i].arg, .output = g->carried.at[i].output};
+		NodeId placeholder = g->placeholders.at[c.arg];
+		if (loop->type == LOOP_EMIT_PIPELINE && node_type(m, placeholder)->count == 0)
+			return plan_refuse(p, placeholder, "unsupported", "use fori_loop",
+			                   "a carried scalar cannot pass through emit_pipeline");
+		carry_place(p, loop, &c, placeholder);
+		plan_remark(p->plan, "%s: carried %s lives in %s: %s", loop->name, node_get(m, placeholder)->name,
+		            c.place == CARRY_REGISTER ? "registers" : "VMEM scratch", c.why);
+		vec_push(p->a, &loop->carries, c);
+	}
+	for (uint32_t i = 0; i < results->list.count; i++)
+		if (graph_carried_arg(g, i) == NONE)
+			return plan_refuse(p, loop->call, "unsupported", "carry it from step to step",
+			                   "a loop result that is not carried is undefined when the loop runs zero "
+			                   "times");
+	return true;
+}
+
+bool plan_carries(Planner *p) {
+	bool ok = true;
+	for (uint32_t i = 0; i < p->plan->loops.count; i++)
+		ok = loop_carries(p, &p->plan->loops.at[i]) && ok;
+	return ok;
+}

@@ -1,0 +1,397 @@
+/* skew.c - pallas_loop_skew: which loops compute part of a step one step ahead, beside the rest of the step before.
+ *
+ * The TPU compiler schedules a loop's body as a whole, but nothing moves from one iteration into another. So in
+ *
+ *   scores = q @ k[j]; p = softmax(scores, m); acc = acc * .. + p @ v[j]
+ *
+ * the MXU waits for the vector unit in the middle of each step, and the vector unit for the MXU at both ends. A skewed
+ * loop has `scores` of the next step in the same body, where nothing depends on anything:
+ *
+ *   scores = q @ k[0]
+ *   loop j: ahead = q @ k[j + 1]; p = softmax(scores, m); acc = acc * .. + p @ v[j]; scores = ahead
+ *   p = softmax(scores, m); acc = acc * .. + p @ v[last]
+ *
+ * What may run ahead depends on no carried value and on nothing that the kernel writes. `auto` takes matmuls that lead
+ * to a matmul which does depend on a carried value, with all that they need and the pointwise ops that only they feed;
+ * `on` takes any matmul. Values that the rest of the step reads are handed on in VMEM scratch. Each value is computed
+ * as before and in the same order: no number changes.
+ *
+ * Unrolled steps are straight code, and the compiler could move what does not depend on a carried value by itself, but
+ * keeps close to the order of the program. pallas_matmul_ahead says how many steps earlier such matmuls stand in it. */
+#include "codegen/plan/planner.h"
+
+/* An MXU of 128 rows takes four times as many cycles for a step's matmuls, so that the vector work that can be hidden
+ * behind them is a small part of the step (docs/passes/loop_skew.md). */
+enum { FAST_MXU = 256 };
+
+/* auto: what a step hands on, where two steps wait. */
+enum { TWO_AHEAD_BYTES = 2 << 20 };
+/* A value of so many bytes of registers is handed on in them. */
+enum { HANDED_REGISTER_BYTES = 8 * 4096 };
+/* So many full steps give a pair and what stands behind the loop. */
+enum { PAIR_STEPS = 3 };
+
+/* A node of the loop, and one of the loop that it reads. */
+typedef struct Read {
+	NodeId user, operand;
+} Read;
+
+typedef struct Skew {
+	Planner *p;
+	Loop *loop;
+	bool *late;      /* by node: depends on a carried value or on something that the kernel writes */
+	bool *ahead;     /* by node: one step ahead */
+	bool *leads;     /* by node: a matmul that is late depends on it */
+	VEC(Read) reads; /* in the order of the program */
+} Skew;
+
+typedef void Visit(Skew *s, NodeId user, NodeId operand);
+
+static void push_reads(Skew *s, NodeId user, const Arg *a) {
+	if (a->kind == ARG_REF && node_get(s->p->m, a->node)->graph == s->loop->graph)
+		vec_push(s->p->a, &s->reads, ((Read){user, a->node}));
+	for (uint32_t i = 0; (a->kind == ARG_LIST || a->kind == ARG_SLICE) && i < a->list.count; i++)
+		push_reads(s, user, arg_get(s->p->m, a->list.first + i));
+}
+
+/* Flat, for they are walked several times. */
+static void find_reads(Skew *s) {
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		const Node *node = node_get(s->p->m, n);
+		for (uint32_t i = 0; i < node->arg_count; i++)
+			push_reads(s, n, arg_get(s->p->m, node->arg_first + i));
+	}
+}
+
+static void forwards(Skew *s, Visit *visit) {
+	for (uint32_t i = 0; i < s->reads.count; i++)
+		visit(s, s->reads.at[i].user, s->reads.at[i].operand);
+}
+
+static void backwards(Skew *s, Visit *visit) {
+	for (uint32_t i = s->reads.count; i-- > 0;)
+		visit(s, s->reads.at[i].user, s->reads.at[i].operand);
+}
+
+static Lowering how_of(const Skew *s, NodeId n) { return op_lowering(node_get(s->p->m, n)->op); }
+
+/* ---- what may run ahead ----------------------------------------------------------------------------------------- */
+
+static bool is_written(const Plan *plan, TensorId tensor) {
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		if (plan->operands.at[i].output && plan->operands.at[i].tensor == tensor)
+			return true;
+	return false;
+}
+
+/* It belongs to its own step whatever it depends on. */
+static bool is_bound(const Skew *s, NodeId n) {
+	const Plan *plan = s->p->plan;
+	Lowering how = how_of(s, n);
+	if (how == LOWER_LOAD)
+		return is_written(plan, plan->operands.at[plan->values[n].access->operand].tensor);
+	if (node_get(s->p->m, n)->op == OP_PLACEHOLDER)
+		return plan->values[n].same_as == NONE;
+	return how == LOWER_STORE || how == LOWER_LOOP || how == LOWER_RESULT ||
+	       n == graph_get(s->p->m, s->loop->graph)->output;
+}
+
+static void mark_late(Skew *s, NodeId user, NodeId operand) { s->late[user] = s->late[user] || s->late[operand]; }
+
+static void mark_leads(Skew *s, NodeId user, NodeId operand) {
+	if (s->leads[user] || (s->late[user] && how_of(s, user) == LOWER_MATMUL))
+		s->leads[operand] = true;
+}
+
+static void mark_needed(Skew *s, NodeId user, NodeId operand) {
+	s->ahead[operand] = s->ahead[operand] || s->ahead[user];
+}
+
+/* A reduction along sublanes, to what scratch or registers can hand on: it takes each register of a matmul as that
+ * gives it, and its result is small. */
+static bool folds_sublanes(const Skew *s, NodeId n) {
+	const Type *t = node_type(s->p->m, n);
+	if (how_of(s, n) != LOWER_REDUCE || t->kind != TYPE_TENSOR || t->count == 0 || t->dtype == DTYPE_BOOL)
+		return false;
+	uint32_t rank = value_rank(s->p, node_input(s->p->m, n, 0));
+	return rank >= 2 && !(reduction_dims(s->p->m, n) >> (rank - 1) & 1);
+}
+
+/* Such a reduction, or what only feeds one (a mask). In straight code the compiler takes the maximum of what the MXU
+ * gives by itself. */
+static bool ends_folded(const Skew *s, NodeId n) {
+	const Module *m = s->p->m;
+	if (s->loop->type == LOOP_UNROLL)
+		return false;
+	bool feeds = lowering_streams(how_of(s, n)) && node_use_count(m, n) == 1;
+	return folds_sublanes(s, n) || (feeds && folds_sublanes(s, arg_get(m, node_uses(m, n))->user));
+}
+
+/* What has another user would be handed on as well as what follows it. */
+static void mark_follows(Skew *s, NodeId user, NodeId operand) {
+	bool alone = lowering_streams(how_of(s, user)) && node_use_count(s->p->m, operand) == 1;
+	if (s->ahead[operand] && !s->late[user] && (alone || ends_folded(s, user)))
+		s->ahead[user] = true;
+}
+
+/* The matmuls to take, what they need, what follows them, and what that needs. */
+static bool choose_ahead(Skew *s) {
+	bool any = false;
+	bool all = s->loop->type != LOOP_UNROLL && (Choice)s->p->m->config.loop_skew.value == CHOICE_ON;
+	find_reads(s);
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		s->late[n] = is_bound(s, n);
+	forwards(s, mark_late);
+	backwards(s, mark_leads);
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		s->ahead[n] = how_of(s, n) == LOWER_MATMUL && !s->late[n] && (all || s->leads[n]);
+		any = any || s->ahead[n];
+	}
+	backwards(s, mark_needed);
+	forwards(s, mark_follows);
+	backwards(s, mark_needed);
+	return any;
+}
+
+/* ---- what it hands on ------------------------------------------------------------------------------------------- */
+
+static bool is_handed(const Skew *s, NodeId n) {
+	for (uint32_t i = 0; i < s->loop->handed.count; i++)
+		if (s->loop->handed.at[i].node == n)
+			return true;
+	return false;
+}
+
+static void hand_value(Skew *s, NodeId n) {
+	if (!s->ahead[n] || node_get(s->p->m, n)->graph != s->loop->graph || how_of(s, n) == LOWER_FREE ||
+	    (how_of(s, n) == LOWER_FULL && node_type(s->p->m, n)->count == 0) || is_handed(s, n))
+		return;
+	Handed handed = {.node = n, .scratch = NONE, .odd = NONE};
+	vec_push(s->p->a, &s->loop->handed, handed);
+}
+
+static void hand_on(Skew *s, NodeId user, NodeId operand) {
+	const Plan *plan = s->p->plan;
+	NodeId n = value_root(plan, operand);
+	if (plan->values[user].same_as != NONE || s->ahead[user])
+		return;
+	if (node_type(s->p->m, n)->kind != TYPE_SYM) {
+		hand_value(s, n);
+		return;
+	}
+	/* An int is printed where it is read, of program ids, steps and the ints that are computed. */
+	Arg ref = arg_ref(n);
+	Affine a = affine_of_arg(s->p, node_get(s->p->m, n)->graph, &ref);
+	for (uint32_t i = 0; i < a.count; i++)
+		if (a.term[i].kind == VAR_NODE)
+			hand_value(s, a.term[i].id);
+}
+
+/* Why it cannot be handed on in scratch; NULL if it can. */
+static const char *not_handed(const Skew *s, NodeId n) {
+	const Type *t = node_type(s->p->m, n);
+	if (t->kind != TYPE_TENSOR || t->count == 0)
+		return "a scalar would be handed from step to step";
+	return t->dtype == DTYPE_BOOL ? "a bool would be handed from step to step" : NULL;
+}
+
+/* Notes which parts of the step read each window. */
+static void mark_windows(Skew *s, uint32_t loop) {
+	const Plan *plan = s->p->plan;
+	for (NodeId n = 0; n < s->p->m->nodes.count; n++) {
+		const Access *access = plan->values[n].access;
+		if (!access || access->kind != REF_WINDOW || access->loop != loop)
+			continue;
+		Window *win = &s->loop->windows.at[access->window];
+		*(s->ahead[n] ? &win->ahead : &win->behind) = true;
+	}
+}
+
+/* ---- the choice ------------------------------------------------------------------------------------------------- */
+
+/* It is a loop whose full steps are counted before it runs. */
+static const char *not_counted(const Loop *loop) {
+	if (loop->rank != 1 || loop->dim[0].computed)
+		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
+	return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;
+}
+
+/* Why the loop's steps cannot overlap so; NULL if they can. */
+static const char *not_skewable(const Planner *p, const Loop *loop) {
+	const Config *c = &p->m->config;
+	bool unrolled = loop->type == LOOP_UNROLL;
+	bool on_auto = unrolled ? c->matmul_ahead.value == AHEAD_AUTO : (Choice)c->loop_skew.value == CHOICE_AUTO;
+	if (unrolled && c->matmul_ahead.value == 0)
+		return "pallas_matmul_ahead is 0";
+	if (!unrolled && (Choice)c->loop_skew.value == CHOICE_OFF)
+		return "pallas_loop_skew is off";
+	if (on_auto && p->m->target->mxu_size < FAST_MXU)
+		return "on a chip with a small MXU the matmuls of a step take most of its time";
+	return not_counted(loop);
+}
+
+/* Its steps overlap, or would as those of a loop that is not straight code: time that a plan without that loses. */
+static bool overlap_counts(const Planner *p, const Loop *loop) {
+	return (Choice)p->m->config.loop_skew.value != CHOICE_OFF && p->m->target->mxu_size >= FAST_MXU &&
+	       !not_counted(loop);
+}
+
+static double ahead_flops(const Skew *s) {
+	double flops = 0;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		if (s->ahead[n] && how_of(s, n) == LOWER_MATMUL)
+			flops += matmul_flops(s->p, n);
+	return flops;
+}
+
+/* An emit_pipeline takes one step more at each grid point: what its steps can hide must be worth that. */
+static bool pays(const Skew *s) {
+	const Target *t = s->p->m->target;
+	if (s->loop->type != LOOP_EMIT_PIPELINE || (Choice)s->p->m->config.loop_skew.value == CHOICE_ON)
+		return true;
+	return ahead_flops(s) * (double)s->loop->dim[0].full_steps / t->bf16_flops > PIPELINE_STEP_CYCLES / t->clock_hz;
+}
+
+/* Reductions of a loop's steps: all along sublanes, where a score tile is reduced register by register as the matmul
+ * gives it. Along lanes the compiler does better with unrolled steps as they are. Measured: docs/passes/loop_skew.md */
+static bool reduces_sublanes(const Skew *s) {
+	bool any = false;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		if (how_of(s, n) != LOWER_REDUCE)
+			continue;
+		any = true;
+		if (!folds_sublanes(s, n))
+			return false;
+	}
+	return any;
+}
+
+static const char *skew_wrong(Skew *s, uint32_t l) {
+	if (s->loop->type == LOOP_UNROLL && s->p->m->config.matmul_ahead.value == AHEAD_AUTO && !reduces_sublanes(s))
+		return "unrolled steps that do not reduce along sublanes overlap as they are";
+	if (!pays(s))
+		return "one step more of the pipeline takes longer than what could run beside the others";
+	forwards(s, hand_on);
+	mark_windows(s, l);
+	for (uint32_t i = 0; i < s->loop->windows.count; i++) {
+		const Window *win = &s->loop->windows.at[i];
+		if (win->dma && win->ahead && win->behind)
+			return arena_printf(s->p->a, "%s is needed one step ahead and in its own step", win->ref);
+	}
+	const char *wrong = s->loop->handed.count ? NULL : "the rest of the step reads nothing of it";
+	for (uint32_t i = 0; i < s->loop->handed.count && !wrong && s->loop->type != LOOP_UNROLL; i++)
+		wrong = not_handed(s, s->loop->handed.at[i].node);
+	return wrong;
+}
+
+/* Why the loop has one step in each iteration; NULL if it has two. */
+static const char *not_paired(const Skew *s) {
+	Choice asked = (Choice)s->p->m->config.step_pairs.value;
+	if (s->loop->type != LOOP_FORI)
+		return "it is no fori_loop";
+	if (asked == CHOICE_OFF)
+		return "pallas_step_pairs is off";
+	if (!way_is(s->p, ROW_OVERLAP, OVERLAP_PAIRS))
+		return "what a second one hands on does not fit";
+	if (s->loop->dma && asked == CHOICE_AUTO)
+		return "each one waits for its copies";
+	return s->loop->dim[0].full_steps < PAIR_STEPS ? "it has too few of them" : NULL;
+}
+
+static void choose_pairs(const Skew *s) {
+	Loop *loop = s->loop;
+	if (loop->type == LOOP_UNROLL)
+		return;
+	loop->pair_why = not_paired(s);
+	loop->paired = !loop->pair_why;
+	if (loop->paired)
+		loop->pair_why = "what each one hands on has its own scratch";
+}
+
+/* A loop passes on small values by itself. */
+static bool is_handed_in_registers(Planner *p, const Loop *loop, Handed *h) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(p->plan, h->node, p->plan->values[h->node].form, shape);
+	h->bytes = register_bytes(p->m->target, node_type(p->m, h->node)->dtype, rank, shape);
+	return loop->type == LOOP_FORI && h->bytes <= HANDED_REGISTER_BYTES;
+}
+
+/* What is handed on, for people; in scratch unless the steps are straight code or it is small. */
+static const char *hand_over(Planner *p, Loop *loop) {
+	const char *list = "";
+	for (uint32_t i = 0; i < loop->handed.count; i++) {
+		Handed *h = &loop->handed.at[i];
+		bool small = node_type(p->m, h->node)->kind == TYPE_TENSOR && is_handed_in_registers(p, loop, h);
+		if (loop->type != LOOP_UNROLL && !small) {
+			h->scratch = carry_scratch(p, h->node, "handed from a step to the next");
+			h->bytes = p->plan->scratches.at[h->scratch].bytes;
+			if (loop->paired)
+				h->odd = carry_scratch(p, h->node, "handed from an even step to an odd one");
+		}
+		list = arena_printf(p->a, "%s%s%s (%lld bytes)", list, i ? ", " : "", node_get(p->m, h->node)->name,
+		                    (long long)h->bytes);
+	}
+	return list;
+}
+
+/* Every matmul that stands ahead contracts less than the MXU is deep, and so ends sooner than its result's size says.
+ */
+static bool contracts_little(const Skew *s) {
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		if (!s->ahead[n] || how_of(s, n) != LOWER_MATMUL)
+			continue;
+		const Type *left = node_type(s->p->m, matmul_operand(s->p->m, n, 0));
+		if (expr_number(s->p->m, left->dims[left->count - 1]) >= s->p->m->target->mxu_size)
+			return false;
+	}
+	return true;
+}
+
+/* How far ahead. Of unrolled steps one step is best by measurement, two where matmuls are short and little waits. */
+static int steps_ahead(const Skew *s) {
+	int asked = s->p->m->config.matmul_ahead.value;
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < s->loop->handed.count; i++)
+		bytes += s->loop->handed.at[i].bytes;
+	if (s->loop->type != LOOP_UNROLL)
+		return 1;
+	if (asked != AHEAD_AUTO)
+		return asked;
+	return bytes <= TWO_AHEAD_BYTES && contracts_little(s) ? 2 : 1;
+}
+
+static void skew_loop(Planner *p, uint32_t l) {
+	Loop *loop = &p->plan->loops.at[l];
+	size_t nodes = (size_t)p->m->nodes.count + 1;
+	Skew s = {.p = p, .loop = loop};
+	bool counts = overlap_counts(p, loop);
+	loop->skew_why = not_skewable(p, loop);
+	if (loop->skew_why && !counts)
+		return;
+	s.late = arena_array(p->a, nodes, sizeof *s.late);
+	s.ahead = arena_array(p->a, nodes, sizeof *s.ahead);
+	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
+	bool any = choose_ahead(&s);
+	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
+	if (!loop->skew_why)
+		loop->skew_why = any ? skew_wrong(&s, l) : "no matmul of the next step can run beside a step";
+	if (!loop->skew_why && way_is(p, ROW_OVERLAP, OVERLAP_NONE))
+		loop->skew_why = "what it hands on does not fit";
+	if (loop->skew_why) {
+		loop->handed.count = 0;
+		return;
+	}
+	loop->skewed = p->plan->skewed = true;
+	for (NodeId n = 0; n < p->m->nodes.count; n++)
+		p->plan->values[n].ahead = p->plan->values[n].ahead || s.ahead[n];
+	choose_pairs(&s);
+	const char *list = hand_over(p, loop);
+	loop->ahead = (int)int_min(steps_ahead(&s), loop->dim[0].full_steps - 1);
+	const char *of = loop->ahead == 1 ? "the next step" : arena_printf(p->a, "the step %d later", loop->ahead);
+	loop->skew_why = arena_printf(p->a, "of %s %s can be computed beside this one", of, list);
+}
+
+void plan_skew(Planner *p) {
+	for (uint32_t l = 0; l < p->plan->loops.count; l++)
+		skew_loop(p, l);
+}

@@ -1,0 +1,68 @@
+/* straight.c - pallas_straight_loops: a loop of few steps on resident blocks is straight code, whatever type is asked
+ * for.
+ *
+ * What a fori_loop or emit_pipeline carries and no register file holds goes through VMEM between any two steps, and the
+ * MXU runs dry meanwhile. In straight code the compiler streams each step's sum into the next, tile by tile; and the
+ * grid's pipeline brings the next point's blocks while this one computes, where a loop that copies starts empty at each
+ * point. It costs VMEM (whole ranges are resident) and code (each step is printed by Mosaic on its own).
+ *
+ *     for k in 4 steps: acc += x[:, k] @ y[k, :]    =>    acc = x[:, 0] @ y[0, :]; ...; acc = acc + x[:, 3] @ y[3, :]
+ *
+ * The steps, their width and their order are the same, so every rounding is. `auto` takes it where it fits VMEM and is
+ * estimated to be faster (search.c). Measured: docs/passes/loop_types.md. */
+#include "codegen/plan/planner.h"
+
+/* auto: as many steps as straight code is worth, for each is as much code as the loop's body. */
+enum { AUTO_STEPS = 8 };
+/* auto: a value is carried that takes more than half of the register file: less streams through a loop as well. A
+ * single step hands nothing on, but a loop of it copies its windows while nothing computes. */
+enum { AUTO_CARRIED_BYTES = 32 * 4096 };
+
+static bool holds_loop(const Module *m, GraphId g) {
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
+		if (node_get(m, n)->op == OP_FOR_LOOP)
+			return true;
+	return false;
+}
+
+/* The largest value that the loop carries. */
+static int64_t carried_bytes(const Planner *p, const Graph *g) {
+	int64_t bytes = 0, shape[DIM_MAX];
+	for (uint32_t i = 0; i < g->carried.count; i++) {
+		NodeId placeholder = g->placeholders.at[g->carried.at[i].arg];
+		const Type *t = node_type(p->m, placeholder);
+		if (t->kind != TYPE_TENSOR || t->count == 0)
+			continue;
+		uint32_t rank = plan_shape(p->plan, placeholder, FORM_NATURAL, shape);
+		bytes = int_max(bytes, register_bytes(p->m->target, t->dtype, rank, shape));
+	}
+	return bytes;
+}
+
+static bool can_be_straight(const Planner *p, const Loop *loop) {
+	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
+	bool is_static = loop->rank == 1 && !loop->dim[0].computed && affine_is_int(&loop->dim[0].begin);
+	LoopType asked = (LoopType)p->m->config.loop_type.value;
+	return is_static && asked != LOOP_UNROLL && (!fact || fact->legal & 1u << LOOP_UNROLL);
+}
+
+static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
+	bool must_copy =
+		(Choice)p->m->config.fori_dma.value == CHOICE_ON && (LoopType)p->m->config.loop_type.value == LOOP_FORI;
+	return !must_copy && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
+	       !holds_loop(p->m, loop->graph) &&
+	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES);
+}
+
+const char *loop_straight(Planner *p, const Loop *loop) {
+	Choice asked = (Choice)p->m->config.straight_loops.value;
+	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0);
+	if (asked == CHOICE_OFF || !can_be_straight(p, loop) || (asked == CHOICE_AUTO && !auto_takes(p, loop, steps)))
+		return NULL;
+	p->plan->may_be_straight = true;
+	if (!way_is(p, ROW_STEPS, STEPS_STRAIGHT))
+		return NULL;
+	return asked == CHOICE_ON ? "pallas_straight_loops is on"
+	                          : arena_printf(p->a, "pallas_straight_loops auto: %lld step%s on resident blocks",
+	                                         (long long)steps, steps == 1 ? "" : "s");
+}

@@ -1,0 +1,101 @@
+/* access.h - what a load or store wants of its tensor, and the two files that answer: operand.c (what stands in VMEM or
+ * HBM over the grid) and window.c (what an inner loop's step sees). */
+#ifndef PALLASC_ACCESS_H
+#define PALLASC_ACCESS_H
+
+#include "codegen/plan/planner.h"
+
+/* What an access wants of one dim of the tensor as the graph names it. */
+typedef enum WantKind {
+	WANT_WHOLE,
+	WANT_GRID, /* the tile of a block that the grid iterates */
+	WANT_STEP, /* the tile of a block that an inner loop iterates */
+	WANT_AT,   /* one position */
+	WANT_RANGE /* so many elements from a position */
+} WantKind;
+
+typedef struct Want {
+	WantKind kind;
+	BlockId block;           /* whose tile it is; NONE */
+	uint32_t loop, loop_dim; /* STEP */
+	uint32_t grid_dim;       /* GRID */
+	int64_t size;            /* elements of the tile */
+	Affine at;               /* first element; WHOLE: 0 */
+	int64_t extent;          /* of the tensor's dim */
+} Want;
+
+typedef struct AccessWant {
+	NodeId node;
+	TensorId tensor;
+	bool store; /* it writes: a store or an atomic */
+	uint32_t rank;
+	Want dim[RANK_MAX];
+	uint32_t loop;     /* the innermost loop that moves it; NONE */
+	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
+	bool held;         /* of a tensor whose block is held: held.c */
+	uint32_t held_in;  /* the operand that holds it */
+	bool table;        /* one element of a tensor that stands in SMEM: tables.c */
+} AccessWant;
+
+typedef VEC(AccessWant) AccessWants;
+
+/* held.c */
+/* The tile of one grid dim that a loop's steps never leave, as block size and block index; false if there is none. */
+bool want_tile(Planner *p, const Want *w, int64_t *size, Affine *index);
+/* Where its last tile ends: past the dim's end if it is ragged. */
+int64_t want_end(Planner *p, const Want *w);
+/* Some of the tile's lanes are invalid and inside the tensor: a write there must leave them alone. */
+bool want_partial(Planner *p, const AccessWant *w);
+/* Marks the accesses of tensors that are held; false after a diagnostic. */
+bool held_mark(Planner *p, AccessWants *wants);
+/* The order of grid dims in which visits of held blocks are consecutive; false: it is so already. */
+bool held_order(Planner *p, const AccessWants *wants, uint32_t *order);
+/* The operands that hold them, and each access's slice of its operand; false after diagnostics. */
+bool held_operands(Planner *p, AccessWants *wants);
+bool held_access(Planner *p, const AccessWant *w, Access *access);
+
+/* operand.c */
+/* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
+bool operand_array(Planner *p, Operand *o, const AccessWant *w);
+/* It permutes the last two dims, and nothing else. */
+bool tensor_swaps_last_two(const Tensor *view);
+/* hbm_layout.c: XLA lays the array out with its last two dims swapped, and so the kernel takes it. */
+bool operand_lies_swapped(Planner *p, const Operand *o);
+void remark_swapped(Plan *plan);
+/* placement.c: makes a window that a loop copies legal for the last two dims, as `use` asks, with a boundary view where
+ * that helps. Returns NULL, or what is wrong. */
+const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);
+/* Block and block index that the grid's pipeline brings for w, before alignment; false after a diagnostic. */
+bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index);
+/* placement.c: makes the block that operand_block() found legal for the chip, in the cheapest way; false after a
+ * diagnostic. */
+bool operand_place(Planner *p, Operand *o, const AccessWant *w);
+/* The operand's index in the plan: an equal one that is there already, or a new one. */
+uint32_t operand_intern(Planner *p, Operand *o, const char *suffix);
+/* An operand that the grid's own pipeline brings to VMEM; NONE after a diagnostic. */
+uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, const char *suffix);
+/* Windows that the configuration keeps of an input: pallas_load_buffer_count, 2 where it says nothing. */
+int input_buffers(Planner *p, TensorId base);
+/* jax's grid pipeline keeps 1 or 2 windows of an input: sets o->buffers, or false after a diagnostic. A tensor that a
+ * loop copies as well keeps its count there. */
+bool grid_buffers(Planner *p, Operand *o, bool also_copied);
+bool refuse_block(Planner *p, const AccessWant *w, const char *why);
+
+/* tables.c: marks the accesses of tensors that stand whole in SMEM; the operand of one. */
+void tables_mark(Planner *p, AccessWants *wants);
+uint32_t operand_table(Planner *p, const AccessWant *w);
+
+/* residency.c: marks inputs that stay resident although loops could copy them, if this way of planning keeps them. */
+void residency_mark(Planner *p, AccessWants *wants);
+
+/* window.c */
+/* What the compiler must be told that its start is a multiple of; 0: it sees that by itself. */
+int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at);
+/* Why Mosaic does not take this slice of dim d of a block in VMEM; NULL if it does. */
+const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s);
+/* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
+const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index);
+/* The window of an access that a loop moves; NONE after a diagnostic. */
+uint32_t loop_window(Planner *p, const AccessWant *w);
+
+#endif

@@ -1,0 +1,362 @@
+/* plan.h - the whole kernel as data. Every decision about hardware is made here: the printer (print_*.c), the VMEM
+ * model (vmem.c), --emit=plan, --emit=report and every refusal read the Plan and decide nothing.
+ *
+ * Vocabulary. An *operand* is an array that pl.pallas_call takes or gives. A *window* is what one step of an inner loop
+ * sees of an operand. A *value* is a node of the graph as it stands in the kernel: its graph shape plus its form.
+ * Sizes are in elements unless a name says bytes. */
+#ifndef PALLASC_PLAN_H
+#define PALLASC_PLAN_H
+
+#include "src/ir/ir.h"
+#include "src/ops/ops.h"
+#include "passes/facts/pass.h"
+
+enum { DIM_MAX = RANK_MAX + 2 }; /* an operand may have two dims more than its tensor */
+
+/* ---- integers of the kernel ------------------------------------------------------------------------------------- */
+
+typedef enum VarKind {
+	VAR_PROGRAM, /* pl.program_id(id) */
+	VAR_STEP,    /* the step number of loop `id` */
+	VAR_NODE     /* a scalar int that node `id` computes */
+} VarKind;
+
+/* scale * (variable // divide % modulo); 0: not divided, no rest taken. Only of variables that are never negative. */
+typedef struct Term {
+	VarKind kind;
+	uint32_t id;
+	int64_t scale;
+	int64_t divide, modulo;
+} Term;
+
+/* constant + sum of terms: block indices, offsets, bounds. A value: terms are shared and never changed. */
+typedef struct Affine {
+	int64_t constant;
+	uint32_t count;
+	const Term *term; /* as many as there are, in an arena */
+} Affine;
+
+/* ---- operands --------------------------------------------------------------------------------------------------- */
+
+typedef enum Space {
+	SPACE_WINDOW, /* VMEM, one block per grid point, through a BlockSpec */
+	SPACE_HBM,    /* stays in HBM; inner loops copy windows of it */
+	SPACE_SMEM    /* run-time scalars, and tables of which elements are read */
+} Space;
+
+/* What the wrapper does to an array before the call, and backwards to a result after it. */
+typedef enum ArrayStepKind { ARRAY_RESHAPE, ARRAY_TRANSPOSE, ARRAY_SLICE, ARRAY_EXPAND } ArrayStepKind;
+typedef struct ArrayStep {
+	ArrayStepKind kind;
+	uint32_t rank;
+	int64_t shape[DIM_MAX];    /* RESHAPE, EXPAND: the new shape; TRANSPOSE: the permutation */
+	int64_t slice[DIM_MAX][3]; /* SLICE: start, stop, step */
+	bool boundary;             /* ours, not the graph's: a unit dim for alignment */
+} ArrayStep;
+
+/* How a window comes by a legal block: placement.c. */
+typedef enum Placement {
+	PLACE_OWN,    /* as it is */
+	PLACE_VIEW,   /* a unit dim before the last */
+	PLACE_SPLIT,  /* the last dim N as [N / block, 1, block] */
+	PLACE_SHARED, /* a wider block, of which consecutive grid steps take parts */
+	PLACE_MERGED  /* the last two dims as one: a position in the first of them chooses the block */
+} Placement;
+
+/* An output's block that the accesses of several steps change one after the other: held.c. */
+typedef enum InitialKind {
+	INITIAL_NONE,   /* nothing: the graph stores before it reads */
+	INITIAL_VALUE,  /* the first visit fills the block with `value` */
+	INITIAL_FOLDED, /* the one write combines with `value`, which is never stored */
+	INITIAL_COPY    /* the first visit copies the block of operand `from` */
+} InitialKind;
+typedef struct Held {
+	InitialKind initial;
+	double value;
+	uint32_t from;
+	uint32_t revisits;    /* bit set of the grid dims whose steps find the same block */
+	uint32_t accumulator; /* scratch that adds up in a wider dtype; the last visit rounds it into the block. NONE */
+} Held;
+
+typedef struct Operand {
+	TensorId tensor;  /* the array: an input, inout or output of the function; NONE for a scalar */
+	ScalarId scalar;  /* NONE for an array */
+	TensorId seen_as; /* the tensor or view that the graph names */
+	bool input, output;
+	Space space;
+	const char *ref; /* its name in the kernel */
+	VEC(ArrayStep) steps;
+	Dtype dtype;
+	uint32_t rank; /* after the steps */
+	int64_t shape[DIM_MAX];
+	int64_t block[DIM_MAX];    /* SPACE_WINDOW */
+	Affine index[DIM_MAX];     /* the index map: block index in each dim, of program ids only */
+	uint32_t dim_of[RANK_MAX]; /* tensor dim -> operand dim */
+	Placement placement;       /* SPACE_WINDOW */
+	uint32_t unit;             /* the unit dim that the boundary view adds; NONE */
+	uint32_t split;            /* SPLIT: the dim that counts blocks; NONE */
+	uint32_t merged;           /* MERGED: the dim of size 1 where the position stood; NONE */
+	int64_t parts;             /* SHARED: steps that share a block: the index map divides by it; else 1 */
+	uint32_t part_dim;         /* SHARED: the dim that they share */
+	uint32_t covered;       /* SHARED: bit set of dims that lie in the block whole, for inner grid dims walk them */
+	int64_t view_hbm_bytes; /* VIEW, SPLIT: what XLA moves for the view */
+	int buffers;            /* windows that the pipeline keeps: 1 or 2 */
+	int64_t bytes;          /* VMEM of all its buffers, padded to tiles */
+	int64_t fetches;        /* windows copied over the whole grid */
+	double hbm_bytes;       /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
+	uint32_t alias_of;      /* output: the input operand whose buffer it takes over; NONE */
+	const Held *held;       /* NULL: each visit stores the whole block, and nothing else touches it */
+	const char *why;        /* why this space and block: one line */
+} Operand;
+
+/* ---- accesses --------------------------------------------------------------------------------------------------- */
+
+typedef enum SliceKind {
+	SLICE_ALL,  /* : */
+	SLICE_AT,   /* one position; the dim is dropped */
+	SLICE_RANGE /* pl.ds(start, size) */
+} SliceKind;
+
+typedef struct SliceDim {
+	SliceKind kind;
+	Affine start;
+	int64_t size;
+	int64_t parts; /* `start` counts tiles, of which so many lie in the block: at start % parts * size; 0: elements
+	                */
+	int64_t multiple; /* `start` is provably a multiple of this and Mosaic must be told; 0: no hint */
+} SliceDim;
+
+typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
+
+/* What a load or store node reads or writes. */
+typedef struct Access {
+	RefKind kind;
+	uint32_t operand;      /* always */
+	uint32_t loop, window; /* REF_WINDOW: a loop, and which of its windows */
+	uint32_t rank;         /* of the ref */
+	SliceDim dim[DIM_MAX];
+	uint32_t perm_rank;
+	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
+} Access;
+
+/* ---- values ----------------------------------------------------------------------------------------------------- */
+
+/* A TPU register is 2-D, so no value in the kernel is 1-D. A rank-1 value is a row [1, n] or a column [n, 1]; a value
+ * reduced along its last dim keeps that dim at size 1 (a column), so that it broadcasts against rows without a move. */
+typedef enum Form {
+	FORM_NATURAL, /* the graph's shape; rank 1: [1, n] */
+	FORM_COLUMN,  /* the graph's shape and a trailing 1 */
+	FORM_ROW /* the graph's shape and a 1 before the last dim: only what is stored; a reduction: of the swapped tile
+	          */
+} Form;
+
+typedef struct Mask {
+	BlockId block;  /* whose lanes end */
+	uint32_t dim;   /* graph dim of the value */
+	bool last_only; /* only in the ragged last step of the loop: under `if ragged` */
+	Affine offset;  /* of the tile's first lane in its range */
+	Affine end;     /* the range's end */
+} Mask;
+
+typedef struct Value {
+	Form form;
+	bool folded;     /* a stack of pairs that exists only as the row its one user makes of it */
+	NodeId same_as;  /* it is just another name of this node's value; NONE */
+	uint64_t needed; /* blocks (bit id & 63) whose invalid lanes its users read */
+	uint32_t mask_count;
+	const Mask *masks;    /* load: these lanes are 0; mask_to: its value; a write leaves them as they are */
+	const Access *access; /* load, store */
+	Form wants;           /* the form in which it takes its tensor operands */
+	bool ahead;           /* computed one step ahead of its loop's others: skew.c */
+	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
+	bool transpose_a,
+		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
+} Value;
+
+/* ---- loops ------------------------------------------------------------------------------------------------------ */
+
+typedef enum CarryPlace {
+	CARRY_REGISTER, /* a value that the loop passes on */
+	CARRY_SCRATCH   /* a VMEM scratch buffer */
+} CarryPlace;
+
+typedef struct Carry {
+	uint32_t arg, output;
+	CarryPlace place;
+	uint32_t scratch; /* CARRY_SCRATCH */
+	const char *why;
+} Carry;
+
+/* A value that the steps of a skewed loop hand on to the next: skew.c. */
+typedef struct Handed {
+	NodeId node;
+	uint32_t scratch; /* NONE: it is handed on as a value */
+	uint32_t odd;     /* of a loop of pairs: what odd steps read, as even ones read `scratch`; else NONE */
+	int64_t bytes;
+} Handed;
+
+typedef struct Window {
+	uint32_t operand;
+	const char *ref; /* the step function's parameter */
+	bool input, output;
+	bool dma;           /* copied from or to HBM; else a slice of the resident block */
+	bool ahead, behind; /* of a skewed loop: read by what it computes one step ahead, by the rest of the step */
+	int64_t block[DIM_MAX];
+	Affine index[DIM_MAX]; /* in units of block, of program ids, steps of this and outer loops */
+	Affine start[DIM_MAX]; /* elements, on top of that: of a slice of a resident block that starts between blocks */
+	int64_t multiple[DIM_MAX]; /* of such a start, as SliceDim.multiple */
+	int buffers;
+	uint32_t scratch, semaphore; /* fori_loop with DMA */
+	uint32_t tail_operand;       /* the ragged last step reads this operand instead; NONE */
+	int64_t bytes;               /* VMEM of all its buffers */
+	const char *why;
+} Window;
+
+typedef struct LoopDim {
+	BlockId block;
+	bool computed; /* bounds known only at run time */
+	Affine begin, end;
+	int64_t step;       /* elements */
+	int64_t full_steps; /* static bounds: steps whose lanes are all valid */
+	int64_t tail;       /* static bounds: lanes of the last, ragged step; 0: divides */
+} LoopDim;
+
+typedef struct Loop {
+	GraphId graph;
+	NodeId call;
+	uint32_t parent; /* loop around it; NONE */
+	LoopType type;
+	bool dma; /* any window of it is */
+	const char *why;
+	uint32_t rank;
+	LoopDim dim[RANK_MAX];
+	bool peeled; /* the ragged last step runs after the loop */
+	bool masked; /* its step function takes a flag `ragged`: that step masks */
+	VEC(Window) windows;
+	VEC(Carry) carries;
+	bool skewed;           /* each step computes what the next one starts with, or */
+	int ahead;             /* one so many steps later: more than one only where the loop is unrolled */
+	VEC(Handed) handed;    /* and hands it on */
+	const char *skew_why;  /* why, or why not */
+	double overlap_flops;  /* of a step's matmuls that can run beside the step before: skew.c */
+	bool paired;           /* two steps of a skewed fori_loop stand in one iteration */
+	const char *pair_why;  /* why, or why not; NULL if it is not skewed */
+	const char *name;      /* of its step function */
+	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */
+} Loop;
+
+/* ---- scratch ---------------------------------------------------------------------------------------------------- */
+
+typedef enum ScratchKind { SCRATCH_VMEM, SCRATCH_DMA_SEMAPHORE } ScratchKind;
+typedef struct Scratch {
+	ScratchKind kind;
+	const char *ref;
+	Dtype dtype;
+	uint32_t rank;
+	int64_t shape[DIM_MAX + 1];
+	int64_t bytes;
+	const char *why;
+} Scratch;
+
+/* A strip's values take at most so much: half of the registers. */
+enum { STRIP_BYTES = 128 * 1024 };
+
+/* A tile that is computed strip by strip of its columns: strips.c. Lists are by NodeId. */
+typedef struct Strips {
+	int64_t size, width, count; /* columns of a row; of a strip; strips */
+	uint32_t phases;            /* runs over the strips */
+	bool *wide;                 /* its last dim is the row */
+	bool *inside;               /* it is computed strip by strip */
+	bool *folds;                /* ... and adds up over them */
+	NodeId *folded;             /* what adds up: its operand, or what that converts */
+	uint32_t *phase;            /* it is computed in that run; what is not inside, before it */
+	uint32_t *computed;         /* bit set of the runs that compute it */
+	uint32_t *needed;           /* bit set of the runs that read it */
+	uint32_t *stash;            /* the scratch that keeps it for later runs; NONE */
+} Strips;
+
+typedef struct GridDim {
+	BlockId block;
+	int64_t steps;
+	bool parallel;    /* dimension_semantics */
+	const char *why;  /* why not parallel */
+	const char *name; /* of its program id in the kernel */
+} GridDim;
+
+/* VMEM by owner, bytes. */
+typedef struct VmemUse {
+	int64_t windows;       /* grid windows, all buffers */
+	int64_t inner;         /* inner loops' buffers */
+	int64_t scratch;       /* carried values */
+	int64_t intermediates; /* live values that registers cannot hold */
+	int64_t total;
+} VmemUse;
+
+/* One kernel: a root graph. */
+typedef struct Plan {
+	const Module *module; /* of which it is the only root */
+	Arena *arena;
+	GraphId root;
+	VEC(GridDim) grid;
+	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
+	VEC(Scratch) scratches;
+	VEC(Loop) loops;                /* outer before inner */
+	const Strips *strips;           /* of the root; NULL: tiles are computed whole */
+	Value *values;                  /* by NodeId */
+	uint32_t *loop_of;              /* by GraphId: index into loops; NONE */
+	const struct AccessWant *wants; /* for another way of planning it: access.c */
+	uint32_t want_count;
+	struct Kernel *kernel; /* once it is built; NULL */
+	int64_t spills;        /* bytes that it spills; negative: not known yet */
+	VmemUse vmem;
+	int64_t vmem_limit; /* passed to the compiler, bytes */
+	double flops, hbm_bytes;
+	bool skewed;           /* some loop is */
+	bool single_buffers;   /* windows gave up their second buffer, for two would not fit: fit.c */
+	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */
+	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
+	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
+	bool back_and_forth;   /* the last grid dim runs backwards in every other step of the one before it: walk.c */
+	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */
+	bool results_may_stay; /* some loop whose inputs stay would copy nothing but what it writes */
+	VEC(Remark) remarks;   /* --explain */
+} Plan;
+
+/* All that a document becomes: the kernels of its roots, in the order in which they run, and what is returned. */
+typedef struct Program {
+	const Module *module;
+	Arena *arena;
+	VEC(Plan *) kernels;
+	VEC(HostValue *) returns; /* by return: as return_infer() gives them */
+	int64_t vmem_bytes;       /* of the kernel that takes most */
+	double flops, hbm_bytes;  /* of all kernels */
+	VEC(Remark) remarks;      /* --explain: what no kernel says */
+} Program;
+
+/* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
+ * configuration cannot be served, and the message says why and what to change. */
+Program *program_make(Arena *a, Module *m, Diag *d);
+/* The same where a refusal is nobody's: without a diagnostic. */
+Program *program_try(Arena *a, Module *m);
+
+/* plan_json.c: the plans as JSON. */
+void program_emit_json(const Program *g, Text *out);
+/* report.c: the plans for people. */
+void program_emit_report(const Program *g, Text *out);
+
+/* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
+ * dtype (8 rows of 32 bits; jax's tiling). */
+int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
+/* The same of a value in vector registers, which hold 8 rows of 32 bits, of however few a value has. */
+int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
+/* vmem.c: fills p->vmem and the limit; where buffers alone do not fit without what the kernel spills, unless `all`. */
+void plan_vmem(Plan *p, Module *m, bool all);
+
+/* The node whose value n is: n, or through the names that it is only another of (Value.same_as); of NONE NONE. */
+NodeId value_root(const Plan *p, NodeId n);
+/* The shape of node n's value in the kernel; returns its rank. */
+uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape);
+
+void plan_remark(Plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,88 @@
+/* printer.h - what the print_*.c files share: kernels as Python. They know names, line breaks and Python. */
+#ifndef PALLASC_PRINTER_H
+#define PALLASC_PRINTER_H
+
+#include "codegen/kernel/kernel.h"
+#include "pywriter.h"
+
+/* How tightly an expression binds, as Python ranks its operators. */
+typedef enum Precedence {
+	PREC_LOWEST, /* a if b else c, lambda */
+	PREC_COMPARE,
+	PREC_OR, /* | */
+	PREC_XOR,
+	PREC_AND,
+	PREC_SHIFT,
+	PREC_ADD,
+	PREC_MUL,
+	PREC_UNARY,
+	PREC_POWER,
+	PREC_ATOM /* names, calls, subscripts, literals */
+} Precedence;
+
+typedef struct PyExpr {
+	const char *text;
+	Precedence precedence;
+} PyExpr;
+
+enum { HELPER_COUNT = 50 };
+
+typedef struct Printer {
+	const KProgram *program;
+	Kernel *k;
+	Arena *a;
+	PyWriter w;
+	Map commented;     /* source lines whose comment stands already */
+	IntId slice_start; /* inside a loop over slices: where its slice starts, ... */
+	int64_t slice_size;
+	const char *slice;      /* ... and its variable; else NULL */
+	const char *fori_carry; /* in the body of a fori that carries nothing: what it returns */
+	bool *printed;          /* by statement: it stands in one that was printed */
+	bool helpers[HELPER_COUNT];
+} Printer;
+
+/* What these put stands behind what `out` holds; those that return a Precedence say how tightly it binds. */
+
+/* print_ints.c */
+Precedence put_int(Printer *pr, Text *out, IntId i);
+/* In parentheses where it binds looser than what stands around it. */
+void put_int_in(Printer *pr, Text *out, IntId i, Precedence around);
+
+/* print_exprs.c */
+/* Parentheses around all from `start` on, if it binds looser than what stands around it. */
+void put_parens(Text *out, size_t start, Precedence is, Precedence around);
+void put_list(Text *out, uint32_t count, const char *const *items);
+/* (1, 2); (1,) */
+void put_shape(Text *out, uint32_t rank, const int64_t *shape);
+/* An argument: a variable, a number, or the expression of a value that has no variable. */
+Precedence put_arg(Printer *pr, Text *out, const KArg *arg);
+void put_arg_in(Printer *pr, Text *out, const KArg *arg, Precedence around);
+/* A statement's arguments from `first` on, and one of them as a text of its own. */
+void put_args(Printer *pr, Text *out, StmtId s, uint32_t first);
+const char *arg_text(Printer *pr, StmtId s, uint32_t i);
+/* The expression of a statement with one result. */
+Precedence put_expr(Printer *pr, Text *out, StmtId s);
+/* `ref[...]`. */
+void put_ref(Printer *pr, Text *out, const KRef *ref);
+/* The dim in which it is one of several parts; NULL. */
+const KDim *ref_part(const KRef *ref);
+/* `_part(index, count, `, before a function of the part: a static offset is aligned where a computed one is not. */
+void put_part(Printer *pr, Text *out, const KDim *part);
+
+/* print_ops.c: the op table's text around a statement's arguments. */
+Precedence put_pointwise(Printer *pr, Text *out, StmtId s);
+
+/* print_statements.c */
+void print_comment(Printer *pr, const Location *from);
+void print_region(Printer *pr, RegionId r);
+/* The kernel's function. */
+void print_kernel(Printer *pr);
+
+/* print_calls.c: the body of the wrapper: the call of each kernel, views between them, and what is returned. */
+void print_host(Printer *pr, Kernel *const *kernels);
+
+/* print_helpers.c: the name of a function to call; one of the module's own is then printed. */
+const char *helper_named(Printer *pr, const char *name);
+void print_used_helpers(Printer *pr);
+
+#endif

@@ -1,0 +1,52 @@
+/* rewrite.h - rewrites of a kernel: from kernels to kernels that compute the same, values that are rounded alike. */
+#ifndef PALLASC_REWRITE_H
+#define PALLASC_REWRITE_H
+
+#include "codegen/kernel/kernel.h"
+
+typedef struct Rewrite {
+	const char *name, *about;
+	void (*run)(Kernel *k);
+} Rewrite;
+
+/* In their order; the last has no name. */
+const Rewrite *kernel_rewrites(void);
+const Rewrite *rewrite_find(const char *name);
+/* Runs those of `names`, in their own order, or all if `names` is NULL. With `verify`, every kernel is verified after
+ * each: false after a diagnostic. */
+bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag *verify);
+
+#define REWRITE(name, about) void rewrite_##name(Kernel *k);
+#include "rewrites.def"
+#undef REWRITE
+
+typedef VEC(StmtId) StmtIds;
+/* The loops that no driver runs yet, outer ones first. */
+StmtIds kernel_loops(Kernel *k);
+/* The calls of a loop's region, as rewrite_split() makes it: of what is to run ahead, NONE if nothing is, and of the
+ * step or its rest, whose results are yielded. False: it is no such region. */
+bool loop_calls(const Kernel *k, StmtId loop, StmtId *ahead, StmtId *step);
+/* Calls stand in the loop's region, and what places them: it is split. */
+bool loop_is_split(const Kernel *k, StmtId loop);
+/* A loop's call once more, at the end of a region, of the step `at` instead of its own. Results are called alike. */
+StmtId loop_call_at(Kernel *k, const KLoop *loop, StmtId call, RegionId to, IntId at);
+/* The end of a region: it yields the results of a call. */
+void loop_yield(Kernel *k, RegionId r, StmtId call);
+/* What a statement reads of the results of another it reads of those from `first` on. */
+void loop_read_results(Kernel *k, StmtId s, StmtId of, ValueId first);
+/* The loop counts in `by`, and an int in its region gives the number that it counted in. */
+void loop_count_by(Kernel *k, KLoop *loop, ValueId by, StmtId number);
+/* What the value is called, or would like to be. */
+static inline const char *value_name(const Kernel *k, ValueId v) {
+	return k->values.at[v].name ? k->values.at[v].name : k->values.at[v].var;
+}
+/* `v` is called as `like`, with the suffix behind; "" for a variable of its own. */
+void value_called_after(Kernel *k, ValueId v, ValueId like, const char *suffix);
+/* All steps as one number; false: known only at run time. */
+bool loop_static_steps(const Kernel *k, const KLoop *loop, int64_t *steps);
+/* rewrite_peel.c: a split loop's peeled step, with the flags set. */
+void loop_add_tail(Kernel *k, StmtId stmt);
+
+typedef VEC(KArg) KArgs;
+
+#endif

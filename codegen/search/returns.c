@@ -1,0 +1,56 @@
+/* returns.c - what the wrapper does to results after the kernel: which ops of `returns` can be printed there, and the
+ * dtype and shape after each. They are XLA's, so neither VMEM nor alignment matters to them. */
+#include "codegen/plan/planner.h"
+
+/* A pointwise op on a float value and numbers, printed as the op table says. */
+static bool step_is_pointwise(const Module *m, const HostStep *s, const HostValue *before, const HostValue *after) {
+	const OpRow *row = op_row(s->op);
+	if (row->kind != KIND_POINTWISE || row->form == PRINT_CUSTOM || before->dtype != after->dtype ||
+	    !dtype_is_float(before->dtype))
+		return false;
+	const char *at = op_param_next(row->params, &(OpParam){0});
+	for (uint32_t i = 0; i < s->count && at; i++) {
+		OpParam param;
+		const Arg *a = arg_get(m, s->first + i);
+		at = op_param_next(at, &param);
+		bool number = a->kind == ARG_INT || a->kind == ARG_FLOAT;
+		if (!at || !(param.letter == 'x' ? number : a->kind == ARG_INT && a->integer == 1 && param.fallback))
+			return false;
+	}
+	return true;
+}
+
+/* A shape of numbers: a reduction without its dtype argument, a reshape, a permutation. */
+static bool step_is_printed(const Module *m, const HostStep *s, const HostValue *before, const HostValue *after) {
+	switch (op_lowering(s->op)) {
+	case LOWER_REDUCE: return true;
+	case LOWER_ALIAS: return s->op != OP_PHI && s->op != OP_NEW_VAR;
+	case LOWER_VIEW: return s->op != OP_SUBSCRIPT && s->op != OP_SELECT && s->op != OP_PRE_BROADCAST_TILE;
+	case LOWER_POINTWISE:
+		return s->op == OP_CONVERT || s->op == OP_TO_COPY || step_is_pointwise(m, s, before, after);
+	default: return false;
+	}
+}
+
+static bool program_return(Program *g, Module *m, Diag *d, uint32_t r) {
+	const Return *x = &m->returns.at[r];
+	HostValue *values = arena_array(g->arena, (size_t)x->step_count + 2, sizeof *values);
+	bool ok = return_infer(m, d, g->arena, r, values);
+	for (uint32_t i = 0; ok && i < x->step_count; i++) {
+		if (step_is_printed(m, &x->steps[i], &values[i], &values[i + 1]))
+			continue;
+		diag_error(d, diag_place(d, m->source, "/returns/%u/ops/%u", r, i), "unsupported-op",
+		           "apply it to the result", "%s after the kernel is not lowered yet",
+		           op_row(x->steps[i].op)->target);
+		ok = false;
+	}
+	vec_push(g->arena, &g->returns, values);
+	return ok;
+}
+
+bool program_returns(Program *g, Module *m, Diag *d) {
+	bool ok = true;
+	for (uint32_t r = 0; r < m->returns.count; r++)
+		ok = program_return(g, m, d, r) && ok;
+	return ok;
+}

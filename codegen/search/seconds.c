@@ -1,0 +1,135 @@
+/* seconds.c - an estimate of the kernel's time, for comparing plans of one kernel (search.c).
+ *
+ * What decides between windows that a fori_loop copies and resident blocks:
+ *
+ *   resident  the grid's pipeline brings whole blocks while the point before computes, and only where their index
+ *             changes: K and V once for all tiles of Q. Nothing hides the very first blocks.
+ *   copied    each grid point fetches its windows anew, however often the grid comes back to them, and waits for the
+ *             first ones: the loop's pipeline starts empty at each point.
+ *
+ * So few points with long loops (a whole matmul in one block) are copied, many points that share blocks are resident.
+ *
+ * The estimate counts the MXU at its peak, HBM at its bandwidth and one vector register read in a cycle, all from the
+ * target, and no other vector work: it is too low for all plans alike. bench/kernels.py, section fori_dma, compares the
+ * choice with the compiler's schedules. */
+#include "codegen/plan/planner.h"
+
+/* From the start of a copy until its first bytes are there: 600 cycles on v5e to v6e and 800 on v7x, as `python -m
+ * pallasc profile` has it. A loop waits so long for its first windows and, once more, for the last ones that it writes.
+ */
+enum { COPY_CYCLES = 700 };
+
+/* Seconds that one grid point waits for the windows that its loops copy: all of the first and the last ones, and what
+ * each further step's compute does not hide. */
+static double loops_wait(Planner *p, double step_compute) {
+	const Target *t = p->m->target;
+	double wait = 0, latency = COPY_CYCLES / t->clock_hz;
+	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
+		const Loop *loop = &p->plan->loops.at[l];
+		double steps = loop_steps(p, loop, false), hidden = 0, shown = 0;
+		bool in = false, out = false;
+		for (uint32_t i = 0; i < loop->windows.count; i++) {
+			const Window *w = &loop->windows.at[i];
+			in = in || (w->dma && w->input);
+			out = out || (w->dma && w->output);
+			if (w->dma)
+				*(w->buffers > 1 ? &hidden : &shown) +=
+					block_hbm_bytes(&p->plan->operands.at[w->operand], w->block, w->index) /
+					t->hbm_bytes_per_s;
+		}
+		double rest = hidden > step_compute ? hidden - step_compute : 0;
+		if (loop->dma && steps > 0)
+			wait += loop_entries(p, l) *
+			        (steps * shown + hidden + (steps - 1) * rest + (in + out) * latency);
+	}
+	return wait;
+}
+
+/* Cycles that a step of a loop costs over the same step in straight code: the units run dry between two steps, and what
+ * is carried in scratch is read and written, for each register of it. Of the matmul of bench/kernels.py on v7x. */
+enum { STEP_CYCLES = 100, SCRATCH_REGISTERS_PER_CYCLE = 4 };
+
+/* Matmuls that could run beside the step before and do not are waited for: in a loop at each step, of a skewed one
+ * before the first alone. In straight code the compiler overlaps what is near by itself: half of them are
+ * waited for (attention of 8 steps takes a seventh longer so than skewed, of 4 as long: docs/passes/loop_types.md). */
+enum { STRAIGHT_OVERLAPS = 2 };
+
+static double overlap_seconds(Planner *p, const Loop *loop) {
+	const Target *t = p->m->target;
+	double once = loop->overlap_flops / t->bf16_flops, steps = loop_steps(p, loop, true);
+	if (loop->type == LOOP_UNROLL)
+		return once * steps / STRAIGHT_OVERLAPS;
+	if (!loop->skewed)
+		return once * steps;
+	return once + (loop->type == LOOP_EMIT_PIPELINE ? PIPELINE_STEP_CYCLES / t->clock_hz : 0);
+}
+
+/* Seconds that the steps of one grid point's loops cost over straight code. */
+static double steps_overhead(Planner *p) {
+	double cycles = 0, seconds = 0;
+	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
+		const Loop *loop = &p->plan->loops.at[l];
+		double registers = 0, entries = loop_entries(p, l);
+		for (uint32_t i = 0; i < loop->carries.count; i++)
+			if (loop->carries.at[i].place == CARRY_SCRATCH)
+				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes / 4096;
+		if (loop->type != LOOP_UNROLL)
+			cycles += entries * loop_steps(p, loop, true) / (1 + loop->paired) *
+			          (STEP_CYCLES + registers / SCRATCH_REGISTERS_PER_CYCLE);
+		seconds += entries * overlap_seconds(p, loop);
+	}
+	return seconds + cycles / p->m->target->clock_hz;
+}
+
+/* The loops' steps in one grid point, and the seconds that it takes to read their windows into registers. */
+static double point_steps(Planner *p, double *read_seconds) {
+	const Target *t = p->m->target;
+	double steps = 0, elements = 0;
+	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
+		const Loop *loop = &p->plan->loops.at[l];
+		double times = loop_entries(p, l) * loop_steps(p, loop, true), step = 0;
+		for (uint32_t i = 0; i < loop->windows.count; i++) {
+			double window = 1;
+			for (uint32_t d = 0; d < p->plan->operands.at[loop->windows.at[i].operand].rank; d++)
+				window *= (double)loop->windows.at[i].block[d];
+			step += window;
+		}
+		steps += times;
+		elements += times * step;
+	}
+	*read_seconds = elements / ((double)(t->lanes * t->sublanes) * t->clock_hz);
+	return steps;
+}
+
+/* Seconds to copy one block of each operand whose index changes at least `fetches` times over the grid; `hidden`: of
+ * those that the pipeline copies while another block is computed on, else of the others. */
+static double blocks_seconds(const Planner *p, int64_t fetches, bool hidden) {
+	double bytes = 0;
+	for (uint32_t i = 0; i < p->plan->operands.count; i++) {
+		const Operand *o = &p->plan->operands.at[i];
+		if (o->space == SPACE_WINDOW && o->fetches >= fetches && (o->buffers > 1) == hidden)
+			bytes += o->hbm_bytes / (double)o->fetches;
+	}
+	return bytes / p->m->target->hbm_bytes_per_s;
+}
+
+/* An estimate of the kernel's seconds, for comparing two plans of one kernel; after plan_costs(). */
+double plan_seconds(Planner *p) {
+	const Plan *plan = p->plan;
+	double read = 0, steps = point_steps(p, &read);
+	double point = plan->flops / p->m->target->bf16_flops / grid_points(plan);
+	point = read > point ? read : point;
+	point += loops_wait(p, steps > 0 ? point / steps : 0) + steps_overhead(p);
+	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
+	 * has the blocks that dims k and further in index copied during the point before it. */
+	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;
+	seconds += 2 * COPY_CYCLES / p->m->target->clock_hz; /* the first blocks to come, the last to go */
+	int64_t before = 1;
+	for (uint32_t k = 0; k < plan->grid.count; k++) {
+		int64_t until = before * plan->grid.at[k].steps;
+		double copy = blocks_seconds(p, until, true);
+		seconds += (double)(until - before) * ((copy > point ? copy : point) + blocks_seconds(p, until, false));
+		before = until;
+	}
+	return seconds;
+}

@@ -1,0 +1,181 @@
+/* vmem.c - the VMEM model: what the kernel will hold at once, by owner, known before anything is printed. */
+#include "codegen/build/build.h"
+#include "live.h"
+
+/* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
+enum { INTERNAL_BYTES = 320 * 1024 };
+/* Rows of a VMEM buffer: whole tiles of 8 for every dtype (a 16-bit tile is (8, 128)(2, 1)); a buffer of fewer rows has
+ * a tile of the next power of two, at least as many as share a 32-bit word. Read from libtpu 0.0.51's VMEM report. */
+static int64_t padded_rows(const Target *t, int64_t rows, int64_t bits) {
+	int64_t tile = int_max(32 / bits, 1);
+	while (tile < rows && tile < t->sublanes)
+		tile *= 2;
+	return int_round_up(rows, tile);
+}
+
+int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
+	int64_t bits = int_max(dtype_vmem_bits(dtype), 4), bytes = 1;
+	for (uint32_t i = 0; i < rank; i++) {
+		int64_t size = shape[i];
+		if (i + 1 == rank)
+			size = int_round_up(size, t->lanes);
+		else if (i + 2 == rank)
+			size = padded_rows(t, size, bits);
+		if (!checked_mul(bytes, size, &bytes))
+			return INT64_MAX / 16;
+	}
+	return checked_mul(bytes, bits, &bits) ? (bits + 7) / 8 : INT64_MAX / 16;
+}
+
+/* Far above any VMEM a size is no more than that. */
+int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
+	enum { MOST = 1 << 28 };
+	int64_t bits = int_max(dtype_vmem_bits(dtype), 4), elements = 1;
+	for (uint32_t i = 0; i < rank; i++) {
+		int64_t unit = i + 1 == rank ? t->lanes : i + 2 == rank ? t->sublanes * 32 / int_min(bits, 32) : 1;
+		int64_t size = int_min(shape[i], MOST);
+		elements = int_min(elements, MOST) * (unit > 1 ? int_round_up(size, unit) : size);
+	}
+	return (elements * bits + 7) / 8;
+}
+
+static int64_t add_bytes(int64_t a, int64_t b) { return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b; }
+
+/* ---- windows ---------------------------------------------------------------------------------------------------- */
+
+/* Steps of grid dim i on one core: where the cores share a grid, they do so along its only dim of several steps. */
+static int64_t steps_on_core(const Plan *plan, uint32_t i) {
+	const Target *t = plan->module->target;
+	int64_t cores = t->splits_grid && plan->grid.at[i].parallel ? t->tensorcores : 1;
+	for (uint32_t k = 0; k < plan->grid.count; k++)
+		if (k != i && plan->grid.at[k].steps > 1)
+			cores = 1;
+	return int_cdiv(plan->grid.at[i].steps, cores);
+}
+
+static bool moves(const Plan *plan, const Affine *index) {
+	for (uint32_t i = 0; i < plan->grid.count; i++)
+		if (steps_on_core(plan, i) > 1 && affine_uses_program(index, i))
+			return true;
+	return false;
+}
+
+/* The compiler keeps one buffer of a window that is the same at every grid point, whatever was asked for. */
+static int64_t operand_bytes(const Planner *p, const Operand *o) {
+	bool moving = false;
+	if (o->space != SPACE_WINDOW)
+		return 0;
+	for (uint32_t i = 0; i < o->rank; i++)
+		moving = moving || moves(p->plan, &o->index[i]);
+	return (moving ? o->buffers : 1) * vmem_bytes(p->m->target, o->dtype, o->rank, o->block);
+}
+
+/* ---- windows of loops ------------------------------------------------------------------------------------------- */
+
+static bool loop_runs(const Loop *loop) {
+	for (uint32_t i = 0; i < loop->rank; i++)
+		if (!loop->dim[i].computed && loop->dim[i].full_steps == 0 && (loop->peeled || loop->dim[i].tail == 0))
+			return false;
+	return true;
+}
+
+/* emit_pipeline keeps one buffer of an array that its window covers whole, and none if the loop is only its tail. */
+static int64_t inner_bytes(const Plan *plan, const Loop *loop, const Window *win) {
+	const Operand *o = &plan->operands.at[win->operand];
+	bool whole = loop->type == LOOP_EMIT_PIPELINE;
+	if (!loop_runs(loop))
+		return 0;
+	for (uint32_t i = 0; i < o->rank; i++)
+		whole = whole && win->block[i] == o->shape[i];
+	return whole && win->buffers > 0 ? win->bytes / win->buffers : win->bytes;
+}
+
+/* The buffers of fori_loop are scratch, there from start to end; those of emit_pipeline go with it, so that loops one
+ * after the other share the space. */
+static int64_t loops_bytes(Planner *p) {
+	const Plan *plan = p->plan;
+	int64_t *within = arena_array(p->a, plan->loops.count + 1, sizeof *within), kept = 0;
+	int64_t *top = &within[plan->loops.count];
+	for (uint32_t l = plan->loops.count; l-- > 0;) {
+		const Loop *loop = &plan->loops.at[l];
+		int64_t bytes = 0;
+		for (uint32_t i = 0; i < loop->windows.count; i++)
+			bytes = add_bytes(bytes, inner_bytes(plan, loop, &loop->windows.at[i]));
+		if (loop->type == LOOP_EMIT_PIPELINE)
+			within[l] = add_bytes(within[l], bytes);
+		else
+			kept = add_bytes(kept, bytes);
+		int64_t *around = loop->parent == NONE ? top : &within[loop->parent];
+		*around = int_max(*around, within[l]);
+	}
+	return add_bytes(kept, *top);
+}
+
+/* Of a loop that runs once, what is stored and read again as whole registers never reaches its scratch buffer. */
+static bool passes_once(const Loop *loop) {
+	const LoopDim *d = &loop->dim[0];
+	return loop->rank == 1 && !d->computed && !loop->peeled && d->full_steps + (d->tail != 0) <= 1;
+}
+
+static bool in_whole_tiles(const Target *t, const Scratch *s) {
+	return s->rank >= 2 && s->shape[s->rank - 1] % t->lanes == 0 && s->shape[s->rank - 2] % t->sublanes == 0;
+}
+
+/* What skewed loops hand from step to step. */
+static int64_t handed_bytes(const Plan *plan) {
+	int64_t bytes = 0;
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		for (uint32_t i = 0; i < plan->loops.at[l].handed.count; i++)
+			if (plan->loops.at[l].handed.at[i].scratch != NONE)
+				bytes = add_bytes(bytes, plan->loops.at[l].handed.at[i].bytes *
+				                                 (1 + plan->loops.at[l].paired));
+	return bytes;
+}
+
+static int64_t carries_bytes(const Plan *plan) {
+	int64_t bytes = 0;
+	for (uint32_t l = 0; l < plan->loops.count; l++) {
+		const Loop *loop = &plan->loops.at[l];
+		for (uint32_t i = 0; i < loop->carries.count; i++) {
+			const Carry *c = &loop->carries.at[i];
+			const Scratch *s = c->place == CARRY_SCRATCH ? &plan->scratches.at[c->scratch] : NULL;
+			if (s && !(passes_once(loop) && in_whole_tiles(plan->module->target, s)))
+				bytes = add_bytes(bytes, s->bytes);
+		}
+	}
+	bytes = add_bytes(bytes, handed_bytes(plan));
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		const Operand *o = &plan->operands.at[i];
+		if (o->held && o->held->accumulator != NONE)
+			bytes = add_bytes(bytes, plan->scratches.at[o->held->accumulator].bytes);
+	}
+	return bytes;
+}
+
+/* Buffers may still be given up: the kernel is the same, but for their counts. */
+static int64_t plan_spills(Plan *plan) {
+	if (plan->spills < 0) {
+		plan->kernel = plan_kernel(plan);
+		plan->spills = kernel_spills(plan->kernel, plan->module->target, plan->arena);
+	}
+	return plan->spills;
+}
+
+void plan_vmem(Plan *plan, Module *m, bool all) {
+	Planner p = {.plan = plan, .m = m, .a = plan->arena};
+	VmemUse *v = &plan->vmem;
+	*v = (VmemUse){0};
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		Operand *o = &plan->operands.at[i];
+		o->bytes = operand_bytes(&p, o);
+		v->windows = add_bytes(v->windows, o->bytes);
+	}
+	v->inner = loops_bytes(&p);
+	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
+	plan->vmem_limit = m->target->vmem_bytes;
+	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
+	int64_t spills = all || buffers < plan->vmem_limit ? plan_spills(plan) : 0;
+	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
+	v->intermediates = add_bytes(spills + spills / 16 + INTERNAL_BYTES, buffers / 80);
+	v->total = add_bytes(buffers, v->intermediates);
+}

@@ -1,0 +1,138 @@
+/* costs.c - floating-point operations and HBM bytes of the whole kernel, from the Plan. */
+#include "codegen/plan/planner.h"
+
+/* Mean of an affine of program ids over the grid; of anything else, `unknown`. */
+static double affine_mean(const Plan *p, const Affine *a, double unknown) {
+	double mean = (double)a->constant;
+	for (uint32_t i = 0; i < a->count; i++) {
+		if (a->term[i].kind != VAR_PROGRAM)
+			return unknown;
+		mean += (double)a->term[i].scale * (double)term_last(&a->term[i], p->grid.at[a->term[i].id].steps - 1) /
+		        2;
+	}
+	return mean;
+}
+
+/* The mean number of whole steps that a dim takes. Bounds known only at run time count as half of the block's extent.
+ */
+static double dim_steps(Planner *p, const LoopDim *d, bool tail_too) {
+	int64_t extent = 0;
+	if (!d->computed)
+		return (double)(d->full_steps + (tail_too && d->tail != 0));
+	ExprId e = p->m->blocks.at[d->block].extent;
+	for (uint32_t k = 0; k < p->plan->grid.count && e == NONE; k++)
+		extent = int_max(extent, p->plan->grid.at[k].steps * block_size(p, p->plan->grid.at[k].block));
+	if (e != NONE)
+		expr_value(p->m, e, &extent);
+	Affine length = affine_sub(p->a, d->end, d->begin);
+	return affine_mean(p->plan, &length, (double)extent / 2) / (double)d->step;
+}
+
+double loop_steps(Planner *p, const Loop *loop, bool tail_too) {
+	double steps = 1;
+	for (uint32_t i = 0; i < loop->rank; i++)
+		steps *= dim_steps(p, &loop->dim[i], tail_too || !loop->peeled);
+	return steps;
+}
+
+double grid_points(const Plan *p) {
+	double points = 1;
+	for (uint32_t i = 0; i < p->grid.count; i++)
+		points *= (double)p->grid.at[i].steps;
+	return points;
+}
+
+double matmul_flops(Planner *p, NodeId n) {
+	int64_t shape[DIM_MAX];
+	NodeId a = matmul_operand(p->m, n, 0);
+	double flops = 2;
+	uint32_t rank = plan_shape(p->plan, n, FORM_NATURAL, shape);
+	for (uint32_t i = 0; i < rank; i++)
+		flops *= (double)shape[i];
+	return flops * (double)expr_number(p->m, node_type(p->m, a)->dims[node_type(p->m, a)->count - 1]);
+}
+
+static void add_flops(Planner *p, GraphId g, double times) {
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		Lowering how = op_lowering(node_get(p->m, n)->op);
+		if (how == LOWER_MATMUL)
+			p->plan->flops += times * matmul_flops(p, n);
+		if (how == LOWER_LOOP) {
+			GraphId body = node_arg(p->m, n, 0)->graph;
+			add_flops(p, body, times * loop_steps(p, &p->plan->loops.at[p->plan->loop_of[body]], true));
+		}
+	}
+}
+
+/* Mean bytes of one copy: a dim that the copies walk has its last block cut off at the array's end; one that stays at a
+ * block has what is left from there. */
+double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index) {
+	double bytes = dtype_bits(o->dtype) / 8.0;
+	for (uint32_t i = 0; i < o->rank; i++) {
+		int64_t size = int_min(block[i], o->shape[i]);
+		if (index[i].count > 0)
+			bytes *= (double)o->shape[i] / (double)int_cdiv(o->shape[i], block[i]);
+		else
+			bytes *= (double)int_min(size, int_max(o->shape[i] - index[i].constant * block[i], 0));
+	}
+	return bytes;
+}
+
+/* Steps of grid dim k after which the index moves on; 0: it does not depend on k. */
+static int64_t index_stays(const Operand *o, uint32_t k) {
+	int64_t stays = 0;
+	for (uint32_t i = 0; i < o->rank; i++)
+		for (uint32_t t = 0; t < o->index[i].count; t++) {
+			const Term *term = &o->index[i].term[t];
+			int64_t divide = int_max(term->divide, 1);
+			if (term->kind == VAR_PROGRAM && term->id == k)
+				stays = stays ? int_min(stays, divide) : divide;
+		}
+	return stays;
+}
+
+/* A window is copied when its index changes from one grid point to the next: once per step of every grid dim from the
+ * outermost down to the innermost one in its index map. */
+int64_t operand_fetches(const Plan *p, const Operand *o) {
+	int64_t fetches = 1, outer = 1;
+	for (uint32_t k = 0; k < p->grid.count; k++) {
+		outer *= p->grid.at[k].steps;
+		int64_t stays = index_stays(o, k);
+		fetches = stays ? int_cdiv(outer, stays) : fetches;
+	}
+	return int_cdiv(fetches, o->parts);
+}
+
+double loop_entries(Planner *p, uint32_t loop) {
+	double entries = 1;
+	for (uint32_t up = p->plan->loops.at[loop].parent; up != NONE; up = p->plan->loops.at[up].parent)
+		entries *= loop_steps(p, &p->plan->loops.at[up], true);
+	return entries;
+}
+
+double loop_copies(Planner *p, uint32_t loop) {
+	return grid_points(p->plan) * loop_steps(p, &p->plan->loops.at[loop], false) * loop_entries(p, loop);
+}
+
+void plan_costs(Planner *p) {
+	Plan *plan = p->plan;
+	add_flops(p, plan->root, grid_points(plan));
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		Operand *o = &plan->operands.at[i];
+		if (o->space != SPACE_WINDOW)
+			continue;
+		o->fetches = operand_fetches(plan, o);
+		o->hbm_bytes = (double)o->fetches * block_hbm_bytes(o, o->block, o->index);
+	}
+	for (uint32_t l = 0; l < plan->loops.count; l++) {
+		double times = loop_copies(p, l);
+		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++) {
+			const Window *w = &plan->loops.at[l].windows.at[i];
+			Operand *o = &plan->operands.at[w->operand];
+			if (w->dma)
+				o->hbm_bytes += times * block_hbm_bytes(o, w->block, w->index);
+		}
+	}
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		plan->hbm_bytes += plan->operands.at[i].hbm_bytes;
+}

@@ -1,0 +1,50 @@
+/* decompose.h - what the parts of the decompose pass share: making primitive nodes before the one that is rewritten. */
+#ifndef PALLASC_DECOMPOSE_H
+#define PALLASC_DECOMPOSE_H
+
+#include "passes/facts/pass.h"
+
+typedef struct Decompose {
+	PassContext *c;
+	Module *m;
+	NodeId n;    /* the composite node; what is made stands before it, at its place in the source */
+	bool failed; /* a node that was made has no type: after a diagnostic */
+} Decompose;
+
+/* A rewrite makes nodes and gives the value that takes the composite's place; of a composite that gives a tuple, the
+ * value of element `element`. NONE: it stays as it is. */
+typedef NodeId Rewrite(Decompose *d, uint32_t element);
+
+/* decompose_reduce.c, decompose_softmax.c, decompose_create.c, decompose_matmul.c, _split.c: the rewrite of an op;
+ * NULL. */
+Rewrite *decompose_reduction(uint16_t op);
+Rewrite *decompose_softmax(uint16_t op);
+Rewrite *decompose_creation(uint16_t op);
+Rewrite *decompose_matmul(uint16_t op);
+Rewrite *decompose_split(uint16_t op);
+Rewrite *decompose_scan(uint16_t op);
+
+/* ---- decompose_build.c ------------------------------------------------------------------------------------------- */
+
+/* A node of that op; its type is inferred. */
+NodeId make_node(Decompose *d, uint16_t op, const char *suffix, uint32_t count, const Arg *args);
+NodeId make_unary(Decompose *d, uint16_t op, const char *suffix, NodeId x);
+NodeId make_binary(Decompose *d, uint16_t op, const char *suffix, NodeId a, Arg b);
+NodeId make_where(Decompose *d, const char *suffix, NodeId condition, Arg yes, Arg no);
+/* x itself where it is of that dtype already. */
+NodeId make_converted(Decompose *d, NodeId x, Dtype dtype);
+/* x in the dtype that torch computes floats in: float32. */
+NodeId make_wide(Decompose *d, NodeId x);
+/* A sum, mean, maximum or minimum over a set of dims. */
+NodeId make_reduced(Decompose *d, uint16_t op, const char *suffix, NodeId x, uint32_t dims, bool keep);
+/* A value that kept its reduced dims, with or without them. */
+NodeId make_kept(Decompose *d, NodeId x, uint32_t dims, bool keep);
+NodeId make_view(Decompose *d, NodeId x, uint32_t rank, const ExprId *dims, const char *suffix);
+/* 0, 1, ... of a length, int32; along dim `dim` of a value of `rank` dims, as [length, 1, ..]. */
+NodeId make_iota(Decompose *d, ExprId length, uint32_t dim, uint32_t rank);
+/* The dtype of element `element` of what the composite gives. */
+Dtype result_dtype(const Decompose *d, uint32_t element);
+/* The product of a value's sizes in a set of dims. */
+ExprId dims_product(Decompose *d, NodeId x, uint32_t dims);
+
+#endif

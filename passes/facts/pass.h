@@ -1,0 +1,60 @@
+/* pass.h - a pass rewrites or annotates the Module. Listed in order in passes.def; each runs alone from the command
+ * line (--passes=NAME). */
+#ifndef PALLASC_PASS_H
+#define PALLASC_PASS_H
+
+#include "src/ir/ir.h"
+#include "src/ops/ops.h"
+
+/* What the passes decided and why, for --explain: one line each. */
+typedef struct Remark {
+	const char *pass, *message;
+} Remark;
+
+typedef struct PassContext {
+	Module *module;
+	Diag *diag;
+	Arena *arena; /* for scratch that may live as long as the Module */
+	VEC(Remark) remarks;
+	bool explain; /* remarks are wanted */
+} PassContext;
+
+void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Resolves the configuration again, and finds again the facts that were found: a pass has changed the Module, and
+ * sizes depend on which loops there are and who reads a size. False after diagnostics. */
+bool pass_facts_again(PassContext *c);
+
+typedef struct Pass {
+	const char *name;
+	const char *summary;         /* one line for --print-passes */
+	bool (*run)(PassContext *c); /* false after diagnostics */
+	bool configured;             /* needs the configuration resolved first */
+} Pass;
+
+/* All passes in pipeline order, NULL-name terminated. */
+const Pass *pass_list(void);
+const Pass *pass_find(const char *name);
+/* The pass whose name is nearest, for "did you mean"; NULL. */
+const char *pass_nearest(const char *name);
+
+/* ---- the pipeline ------------------------------------------------------------------------------------------------ */
+
+typedef struct PassHooks {
+	/* Called around each pass, for --print-before and --print-after; either may be NULL. */
+	void (*before)(void *user, const Pass *pass, const Module *m);
+	void (*after)(void *user, const Pass *pass, const Module *m);
+	void *user;
+	bool verify_each; /* module_verify() after each pass; a violation is an error that names the pass */
+} PassHooks;
+
+/* Runs the passes called names[0..count), or all of them in order where `names` is NULL. Resolves the configuration
+ * before the first pass that needs it, unless that was done. `hooks` may be NULL. Stops, false, at the first pass that
+ * fails, and before running any if a name is unknown. */
+bool pass_pipeline_run(PassContext *c, const char *const *names, uint32_t count, const PassHooks *hooks);
+
+#define PASS(name, summary, configured) bool pass_##name(PassContext *c);
+#include "passes/pipeline/passes.def"
+#undef PASS
+
+#endif

@@ -1,0 +1,359 @@
+/* branches.c - straight code in place of tile.if: both branches run, and each result is chosen.
+ *
+ * What: the nodes of both branches move to where the tile.if stands, and a result is an aten.where of the predicate.
+ * What a branch does besides is guarded: a store gets the predicate as one more extra_mask, the value of an atomic
+ * becomes the one that changes nothing, a position that the predicate may hold inside its tensor becomes 0, and a loop
+ * makes no step, so that a branch that is not taken leaves out what takes long. Where both branches store the same tile
+ * there is one store, of the chosen value. A predicate that is a constant leaves one branch. Stays: what holds an
+ * effect that nothing can hide, such as tile.atomic_xchg. Why on a TPU: a conditional is a barrier to the scheduler,
+ * its results live in VMEM, and no window of a pipeline is read or written in it; a choice takes one instruction a
+ * register.
+ *
+ *     r = if p, g, h, [x], [x]           a = neg x
+ *     y = getitem r, 0             =>    b = mul x, 2
+ *                                        y = where p, a, b
+ */
+#include "passes/decompose/decompose.h"
+
+#include "passes/facts/effects.h"
+
+typedef struct Conversion {
+	PassContext *c;
+	Module *m;
+	bool *dropped; /* by GraphId */
+	uint32_t count;
+} Conversion;
+
+/* One branch that moves: what is made for it stands before the tile.if, d.n. */
+typedef struct Branch {
+	Decompose d;
+	Arg taken; /* its predicate: a value, or a bool if that is known */
+	struct {
+		NodeId yes, no;
+	} * pair; /* stores of one tile by both branches */
+	uint32_t pairs;
+} Branch;
+
+/* ---- what can be guarded ---------------------------------------------------------------------------------------- */
+
+/* The dtype that an atomic combines in: its value's and the tensor's. */
+static Dtype atomic_dtype(const Module *m, NodeId n) {
+	const Arg *value = op_arg(m, n, "value");
+	Dtype own = m->tensors.at[access_tensor(m, n)].dtype;
+	if (value->kind == ARG_REF)
+		return dtype_promote(node_type(m, value->node)->dtype, own);
+	return value->kind == ARG_FLOAT && !dtype_is_float(own) ? DTYPE_F32 : own;
+}
+
+/* The value with which an atomic leaves what is there as it is. An int that takes part in float32 is rounded. */
+static bool has_identity(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	if (op < OP_ATOMIC_ADD || op > OP_ATOMIC_XOR || access_tensor(m, n) == NONE)
+		return false;
+	return !dtype_is_float(atomic_dtype(m, n)) || dtype_is_float(m->tensors.at[access_tensor(m, n)].dtype);
+}
+
+static Arg identity(uint16_t op, Dtype t) {
+	switch ((Op)op) {
+	case OP_ATOMIC_MAX: return extreme_of_dtype(t, false);
+	case OP_ATOMIC_MIN: return extreme_of_dtype(t, true);
+	case OP_ATOMIC_AND:
+		return t == DTYPE_BOOL || dtype_class(t) == DTYPE_CLASS_UNSIGNED ? extreme_of_dtype(t, true)
+		                                                                 : arg_int(-1);
+	default: return dtype_is_float(t) ? arg_float(-0.0) : number_of_dtype(t, 0); /* 0.0 + -0.0 is 0.0 */
+	}
+}
+
+/* An index entry that is one position, and no constant. */
+static bool is_position(const Module *m, const Arg *entry) {
+	return entry->kind == ARG_REF && arg_block(m, entry) == NONE && node_type(m, entry->node)->count == 0;
+}
+
+static bool has_computed_slice(const Module *m, const Arg *index) {
+	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++) {
+		const Arg *entry = arg_item(m, index, i);
+		for (uint32_t k = 0; entry->kind == ARG_SLICE && k < 3; k++)
+			if (arg_item(m, entry, k)->kind == ARG_REF)
+				return true;
+	}
+	return false;
+}
+
+/* Loops that a branch calls make no step: only its own nodes count. A while has no bound to take away. */
+static bool can_move(const Module *m, GraphId g) {
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
+		uint16_t op = node_get(m, n)->op;
+		bool atomic = op_writes(op) && op != OP_STORE;
+		if (op == OP_WHILE || op == OP_IF || (atomic && !has_identity(m, n)) ||
+		    (op_kind(m, n) == KIND_MEMORY && has_computed_slice(m, node_arg(m, n, 1))))
+			return false;
+	}
+	return true;
+}
+
+/* ---- stores of both branches ------------------------------------------------------------------------------------ */
+
+static bool same_entry(const Module *m, const Arg *a, const Arg *b) {
+	if (arg_block(m, a) != NONE)
+		return arg_block(m, a) == arg_block(m, b);
+	return (a->kind == ARG_INT && b->kind == ARG_INT && a->integer == b->integer) ||
+	       (arg_is_whole(m, a) && arg_is_whole(m, b));
+}
+
+static bool same_tile(const Module *m, NodeId a, NodeId b) {
+	const Arg *x = node_arg(m, a, 1), *y = node_arg(m, b, 1);
+	bool same = access_tensor(m, a) == access_tensor(m, b) && x->kind == ARG_LIST && y->kind == ARG_LIST &&
+	            x->list.count == y->list.count && node_input(m, a, 3) == NONE && node_input(m, b, 3) == NONE;
+	for (uint32_t i = 0; same && i < x->list.count; i++)
+		same = same_entry(m, arg_item(m, x, i), arg_item(m, y, i));
+	return same;
+}
+
+/* The one store of graph g to that tensor, which nothing else there touches; NONE. */
+static NodeId only_store(const Module *m, GraphId g, TensorId base) {
+	NodeId store = NONE;
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
+		if (op_kind(m, n) != KIND_MEMORY && node_get(m, n)->op != OP_FOR_LOOP)
+			continue;
+		if (node_get(m, n)->op == OP_FOR_LOOP || (access_base(m, n) == base && store != NONE))
+			return NONE;
+		if (access_base(m, n) == base)
+			store = n;
+	}
+	return store != NONE && node_get(m, store)->op == OP_STORE ? store : NONE;
+}
+
+static NodeId stored_value(const Module *m, NodeId store) { return node_input(m, store, 2); }
+
+static void find_pairs(Branch *b, GraphId yes, GraphId no) {
+	Module *m = b->d.m;
+	b->pair = arena_array(b->d.c->arena, (size_t)m->tensors.count + 1, sizeof *b->pair);
+	for (TensorId t = 0; t < m->tensors.count; t++) {
+		NodeId x = only_store(m, yes, t), y = only_store(m, no, t);
+		if (x == NONE || y == NONE || !same_tile(m, x, y) || stored_value(m, x) == NONE ||
+		    stored_value(m, y) == NONE)
+			continue;
+		if (node_get(m, stored_value(m, x))->type != node_get(m, stored_value(m, y))->type)
+			continue;
+		b->pair[b->pairs].yes = x;
+		b->pair[b->pairs++].no = y;
+	}
+}
+
+static bool is_paired(const Branch *b, NodeId n) {
+	bool found = false;
+	for (uint32_t i = 0; i < b->pairs; i++)
+		found = found || b->pair[i].yes == n || b->pair[i].no == n;
+	return found;
+}
+
+/* Both have moved: the second stores the chosen value. */
+static void join_pairs(Branch *b) {
+	Module *m = b->d.m;
+	for (uint32_t i = 0; i < b->pairs; i++) {
+		NodeId yes = b->pair[i].yes, no = b->pair[i].no;
+		NodeId chosen = make_where(&b->d, "chosen", b->taken.node, arg_ref(stored_value(m, yes)),
+		                           arg_ref(stored_value(m, no)));
+		arg_set_ref(m, node_get(m, no)->arg_first + 2, chosen);
+		node_move_before(m, no, b->d.n);
+		node_remove(m, yes);
+	}
+}
+
+/* ---- guards ----------------------------------------------------------------------------------------------------- */
+
+/* A mask is a tensor, also where the predicate is symbolic. */
+static NodeId mask_of(Branch *b) {
+	Arg args[2] = {b->taken, arg_int(0)};
+	bool symbolic = node_type(b->d.m, b->taken.node)->kind == TYPE_SYM;
+	return symbolic ? make_node(&b->d, OP_NE_SCALAR, "mask", 2, args) : b->taken.node;
+}
+
+static void guard_store(Branch *b, NodeId store) {
+	Module *m = b->d.m;
+	NodeId mask = node_input(m, store, 3), taken = mask_of(b);
+	Arg both[2] = {arg_ref(mask), arg_ref(taken)};
+	NodeId all = mask == NONE ? taken : make_node(&b->d, OP_LOGICAL_AND, "and", 2, both);
+	arg_set(m, node_get(m, store)->arg_first + 3, arg_ref(all));
+}
+
+static void guard_atomic(Branch *b, NodeId n) {
+	Module *m = b->d.m;
+	Dtype dtype = atomic_dtype(m, n);
+	Arg value = *op_arg(m, n, "value");
+	uint32_t slot = op_param_index(node_get(m, n)->op, "value");
+	Arg full[3] = {arg_list(m, 0, NULL), value, arg_dtype(dtype)};
+	NodeId x = value.kind == ARG_REF ? make_converted(&b->d, value.node, dtype)
+	                                 : make_node(&b->d, OP_FULL, "value", 3, full);
+	NodeId guarded = make_where(&b->d, "taken", b->taken.node, arg_ref(x), identity(node_get(m, n)->op, dtype));
+	arg_set(m, node_get(m, n)->arg_first + slot, arg_ref(guarded));
+}
+
+static void guard_positions(Branch *b, NodeId n) {
+	Arg index = *node_arg(b->d.m, n, 1);
+	for (uint32_t i = 0; index.kind == ARG_LIST && i < index.list.count; i++) {
+		const Arg *entry = arg_item(b->d.m, &index, i);
+		if (!is_position(b->d.m, entry))
+			continue;
+		NodeId inside = make_where(&b->d, "position", b->taken.node, *entry, arg_int(0));
+		arg_set_ref(b->d.m, index.list.first + i, inside);
+	}
+}
+
+/* Its outermost dim ends where it begins. */
+static void guard_loop(Branch *b, NodeId call) {
+	Module *m = b->d.m;
+	Arg begins = *node_arg(m, call, 1), ends = *node_arg(m, call, 2);
+	if (begins.kind != ARG_LIST || begins.list.count == 0)
+		return;
+	NodeId end = make_where(&b->d, "end", b->taken.node, arg_copy(m, *arg_item(m, &ends, 0)),
+	                        arg_copy(m, *arg_item(m, &begins, 0)));
+	arg_set(m, ends.list.first, arg_ref(end));
+}
+
+static void guard(Branch *b, NodeId n) {
+	uint16_t op = node_get(b->d.m, n)->op;
+	if (is_paired(b, n))
+		return;
+	if (op == OP_LOAD || op_writes(op))
+		guard_positions(b, n);
+	if (op == OP_STORE)
+		guard_store(b, n);
+	else if (op_writes(op))
+		guard_atomic(b, n);
+	else if (op == OP_FOR_LOOP)
+		guard_loop(b, n);
+}
+
+/* ---- one tile.if ------------------------------------------------------------------------------------------------ */
+
+/* Nodes of branch g stand before the tile.if from now on; `args` are what it calls it with. */
+static void move_branch(Branch *b, GraphId g, Arg args) {
+	Module *m = b->d.m;
+	const Graph *graph = graph_get(m, g);
+	for (uint32_t i = 0; i < graph->placeholders.count; i++)
+		while (node_uses(m, graph->placeholders.at[i]) != NONE)
+			arg_set(m, node_uses(m, graph->placeholders.at[i]), arg_copy(m, *arg_item(m, &args, i)));
+	for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
+		next = node_get(m, n)->next;
+		if (node_get(m, n)->op == OP_PLACEHOLDER || node_get(m, n)->op == OP_OUTPUT)
+			continue;
+		if (b->taken.kind == ARG_REF)
+			guard(b, n);
+		node_move_before(m, n, b->d.n);
+	}
+}
+
+/* A symbolic int stays one, so that what computes with it does: else * (1 - taken) + then * taken. */
+static Arg choose_sym(Branch *b, Arg yes, Arg no) {
+	Arg one_less[2] = {arg_int(1), b->taken};
+	Arg left[2] = {b->taken, yes}, right[2] = {arg_ref(make_node(&b->d, OP_SYM_SUB, "not", 2, one_less)), no};
+	Arg sum[2] = {arg_ref(make_node(&b->d, OP_SYM_MUL, "then", 2, left)),
+	              arg_ref(make_node(&b->d, OP_SYM_MUL, "else", 2, right))};
+	return arg_ref(make_node(&b->d, OP_SYM_ADD, "chosen", 2, sum));
+}
+
+static bool same_value(const Arg *a, const Arg *b) {
+	return a->kind == b->kind &&
+	       ((a->kind == ARG_REF && a->node == b->node) || (a->kind == ARG_INT && a->integer == b->integer) ||
+	        (a->kind == ARG_SYM && a->expr == b->expr));
+}
+
+static Arg choose(Branch *b, const Type *type, const Arg *yes, const Arg *no) {
+	Module *m = b->d.m;
+	if (b->taken.kind == ARG_BOOL)
+		return arg_copy(m, b->taken.boolean ? *yes : *no);
+	if (same_value(yes, no))
+		return arg_copy(m, *yes);
+	if (type->kind == TYPE_SYM && type->sym != NONE)
+		return arg_sym(type->sym);
+	if (type->kind == TYPE_SYM && type->dtype != DTYPE_BOOL && node_type(m, b->taken.node)->kind == TYPE_SYM)
+		return choose_sym(b, arg_copy(m, *yes), arg_copy(m, *no));
+	return arg_ref(make_where(&b->d, "chosen", b->taken.node, arg_copy(m, *yes), arg_copy(m, *no)));
+}
+
+/* What the getitems of the tile.if gave is the chosen value. */
+static void replace_results(Branch *b, GraphId yes, GraphId no) {
+	Module *m = b->d.m;
+	for (ArgId u = node_uses(m, b->d.n), next; u != NONE; u = next) {
+		NodeId item = arg_get(m, u)->user, made = m->nodes.count;
+		next = arg_get(m, u)->next_use;
+		uint32_t i = (uint32_t)node_arg(m, item, 1)->integer;
+		Type type = *node_type(m, item);
+		Arg chosen =
+			choose(b, &type, arg_item(m, graph_results(m, yes), i), arg_item(m, graph_results(m, no), i));
+		const char *name = node_get(m, item)->name;
+		while (node_uses(m, item) != NONE)
+			arg_set(m, node_uses(m, item), arg_copy(m, chosen));
+		node_remove(m, item);
+		if (chosen.kind == ARG_REF && chosen.node >= made)
+			node_rename(m, chosen.node, name);
+	}
+}
+
+static Arg negated(Branch *b) {
+	if (b->taken.kind == ARG_BOOL)
+		return arg_bool(!b->taken.boolean);
+	uint16_t op = node_type(b->d.m, b->taken.node)->kind == TYPE_SYM ? OP_SYM_NOT : OP_LOGICAL_NOT;
+	return arg_ref(make_unary(&b->d, op, "not", b->taken.node));
+}
+
+static bool convert(Conversion *v, NodeId n) {
+	Module *m = v->m;
+	GraphId graphs[2];
+	uint32_t count = call_graphs(m, n, graphs);
+	Branch b = {.d = {.c = v->c, .m = m, .n = n}, .taken = arg_copy(m, *op_arg(m, n, "pred"))};
+	Arg taken = b.taken;
+	if (count == 2 && taken.kind == ARG_REF)
+		find_pairs(&b, graphs[0], graphs[1]);
+	for (uint32_t i = 0; i < count; i++) {
+		if (i == 1)
+			b.taken = negated(&b);
+		v->dropped[graphs[i]] = true;
+		if (b.taken.kind != ARG_BOOL || b.taken.boolean)
+			move_branch(&b, graphs[i], *op_arg(m, n, i == 0 ? "args" : "else_args"));
+	}
+	b.taken = taken;
+	join_pairs(&b);
+	if (count == 2)
+		replace_results(&b, graphs[0], graphs[1]);
+	v->count++;
+	return !b.d.failed;
+}
+
+/* The innermost first: what is guarded there is a part of the branch around it then. */
+static bool convert_in(Conversion *v, GraphId g) {
+	Module *m = v->m;
+	for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
+		GraphId graphs[2];
+		bool movable = node_get(m, n)->op == OP_IF, ok = true;
+		for (uint32_t i = 0, count = movable ? call_graphs(m, n, graphs) : 0; i < count && ok; i++) {
+			ok = convert_in(v, graphs[i]);
+			movable = movable && can_move(m, graphs[i]);
+		}
+		if (!ok || (movable && !convert(v, n)))
+			return false;
+		next = node_get(m, n)->next;
+		if (movable)
+			node_remove(m, n);
+	}
+	return true;
+}
+
+bool pass_branches(PassContext *c) {
+	Module *m = c->module;
+	Conversion v = {.c = c, .m = m, .dropped = arena_array(c->arena, (size_t)m->graphs.count + 1, sizeof(bool))};
+	for (GraphId g = 0; g < m->graphs.count; g++) {
+		GraphKind kind = graph_get(m, g)->kind;
+		if (kind != GRAPH_IF && kind != GRAPH_ELSE && !convert_in(&v, g))
+			return false;
+	}
+	if (v.count == 0)
+		return true;
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		for (GraphId up = graph_parent(m, g); up != NONE && !v.dropped[g]; up = graph_parent(m, up))
+			v.dropped[g] = v.dropped[up];
+	module_drop_graphs(m, v.dropped);
+	pass_remark(c, "branches", "%u tile.if: both branches run, and their results are chosen", v.count);
+	return true;
+}

@@ -1,0 +1,292 @@
+/* main.c - the command pallasc: reads what the options name, compiles, and writes the result once it is whole. */
+#define _XOPEN_SOURCE 700
+#include "files.h"
+#include "options.h"
+#include "codegen/rewrite/rewrite.h"
+#include "version.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { EXIT_DONE, EXIT_REFUSED, EXIT_USAGE, EXIT_IO };
+
+typedef struct Command {
+	Arena arena;
+	Diag diag;
+	Options options;
+	Source graph, target_source;
+	Source *configs;
+	PassHooks hooks;
+	bool color;
+} Command;
+
+/* ---- memory of documents ---------------------------------------------------------------------------------------- */
+
+/* jansson asks for a piece for every value, key and number, and gives each back alone: half of its time. Its pieces
+ * come from an arena instead, and once a document is read its memory is used for what is made of it. jansson's hooks
+ * take no argument; hence the one variable of the command. The library leaves jansson's memory alone: others may use it
+ * in the same process. */
+static Arena documents;
+
+static void *document_alloc(size_t size) { return arena_raw(&documents, size); }
+
+static void document_free(void *piece) { (void)piece; }
+
+static void documents_for(Arena *a) {
+	arena_init(&documents, a->oom);
+	a->documents = &documents;
+	json_set_alloc_funcs(document_alloc, document_free);
+}
+
+/* ---- messages --------------------------------------------------------------------------------------------------- */
+
+static bool want_color(ColorWhen when) {
+	const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+	if (when != COLOR_AUTO)
+		return when == COLOR_ALWAYS;
+	return isatty(STDERR_FILENO) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+}
+
+/* An error that no document is to blame for, in the format that was asked for. */
+static void complain(Command *c, const char *code, const char *message) {
+	Diag only;
+	diag_init(&only, &c->arena);
+	diag_error(&only, (Place){0}, code, NULL, "%s", message);
+	diag_print(&only, stderr, c->options.diagnostics, c->color);
+}
+
+static int fail_file(Command *c, const char *verb, const char *name, const char *why) {
+	complain(c, "file", arena_printf(&c->arena, "cannot %s %s: %s", verb, name, why));
+	return EXIT_IO;
+}
+
+/* ---- printing lists --------------------------------------------------------------------------------------------- */
+
+static void put_targets(Text *out) {
+	size_t count;
+	const Target *rows = target_rows(&count);
+	for (size_t i = 0; i < count; i++) {
+		const Target *t = &rows[i];
+		text_printf(
+			out,
+			"%-4s  %-12s  VMEM %3lld MiB  MXU %lldx%lld  %4.0f MHz  HBM %4.0f GB/s  bf16 %4.0f TFLOP/s%s\n",
+			t->name, t->device_kind, (long long)t->vmem_bytes >> 20, (long long)t->mxu_size,
+			(long long)t->mxu_size, t->clock_hz / 1e6, t->hbm_bytes_per_s / 1e9, t->bf16_flops / 1e12,
+			t->tensorcores > 1 ? "  megacore" : "");
+	}
+}
+
+static void put_passes(Text *out) {
+	for (const Pass *p = pass_list(); p->name; p++)
+		text_printf(out, "%-18s %s\n", p->name, p->summary);
+}
+
+static void put_rewrites(Text *out) {
+	for (const Rewrite *r = kernel_rewrites(); r->name; r++)
+		text_printf(out, "%-18s %s\n", r->name, r->about);
+}
+
+static int write_output(Command *c, const Text *text) {
+	const char *path = c->options.output, *at = text->at ? text->at : "";
+	if (strcmp(path, "-") != 0) {
+		const char *error = file_replace(&c->arena, path, at, text->length);
+		return error ? fail_file(c, "write", path, error) : EXIT_DONE;
+	}
+	const char *error = output_write(at, text->length);
+	return error ? fail_file(c, "write", "standard output", error) : EXIT_DONE;
+}
+
+static int print_only(Command *c) {
+	Text out;
+	text_init(&out, &c->arena);
+	switch (c->options.action) {
+	case ACTION_HELP: text_put(&out, options_help()); break;
+	case ACTION_VERSION: text_put(&out, "pallasc " PALLASC_VERSION "\n"); break;
+	case ACTION_TARGETS: put_targets(&out); break;
+	case ACTION_PASSES: put_passes(&out); break;
+	case ACTION_REWRITES: put_rewrites(&out); break;
+	case ACTION_COMPILE: break;
+	}
+	c->options.output = "-";
+	return write_output(c, &out);
+}
+
+/* ---- compiling -------------------------------------------------------------------------------------------------- */
+
+static void print_module(Command *c, const Module *m, const Pass *pass, const char *when) {
+	Text out;
+	text_init(&out, &c->arena);
+	module_emit_json(m, &out);
+	fprintf(stderr, "// the graph %s %s\n%s", when, pass->name, out.at);
+}
+
+static bool has_pass(const Pass *const *list, uint32_t count, const Pass *pass) {
+	for (uint32_t i = 0; i < count; i++)
+		if (list[i] == pass)
+			return true;
+	return false;
+}
+
+static void print_before(void *user, const Pass *pass, const Module *m) {
+	Command *c = user;
+	if (has_pass(c->options.print_before.at, c->options.print_before.count, pass))
+		print_module(c, m, pass, "before");
+}
+
+static void print_after(void *user, const Pass *pass, const Module *m) {
+	Command *c = user;
+	const Options *o = &c->options;
+	if (o->print_after_all || has_pass(o->print_after.at, o->print_after.count, pass))
+		print_module(c, m, pass, "after");
+}
+
+static int read_source(Command *c, const char *path, Source *source) {
+	const char *error = file_read(&c->arena, path, source);
+	return error ? fail_file(c, "read", source->name, error) : EXIT_DONE;
+}
+
+static int read_inputs(Command *c) {
+	const Options *o = &c->options;
+	c->configs = arena_array(&c->arena, o->configs.count, sizeof *c->configs);
+	if (o->verbose && strcmp(o->input, "-") == 0)
+		fprintf(stderr, "pallasc: reading the graph from standard input%s\n",
+		        isatty(STDIN_FILENO) ? ", a terminal: end it with Ctrl-D" : "");
+	int status = read_source(c, o->input, &c->graph);
+	for (uint32_t i = 0; i < o->configs.count && status == EXIT_DONE; i++)
+		status = read_source(c, o->configs.at[i], &c->configs[i]);
+	if (status == EXIT_DONE && !target_find(o->target))
+		status = read_source(c, o->target, &c->target_source);
+	return status;
+}
+
+static void say_what_was_done(const Compilation *c, const Module *m) {
+	uint32_t live = 0;
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		live += !node_get(m, n)->dead;
+	fprintf(stderr, "pallasc: %s for %s: %u graphs, %u nodes after the passes\n", m->name, m->target->name,
+	        m->graphs.count, live);
+	for (uint32_t k = 0; c->program && k < c->program->kernels.count; k++) {
+		const Plan *p = c->program->kernels.at[k];
+		fprintf(stderr, "pallasc: %u operands, %u loops, %lld of %lld bytes of VMEM\n", p->operands.count,
+		        p->loops.count, (long long)p->vmem.total, (long long)m->target->vmem_bytes);
+	}
+}
+
+/* NULL where nobody wants to see each pass. */
+static const PassHooks *hooks_of(Command *c) {
+	const Options *o = &c->options;
+	c->hooks = (PassHooks){.before = print_before, .after = print_after, .user = c, .verify_each = o->verify_each};
+	bool any = o->print_before.count || o->print_after.count || o->print_after_all || o->verify_each;
+	return any ? &c->hooks : NULL;
+}
+
+static CompileOptions compile_options(Command *c, const Target *target) {
+	static const char *const no_passes[1]; /* --passes= runs none; NULL would run them all */
+	const Options *o = &c->options;
+	return (CompileOptions){
+		.target = target,
+		.configs = c->configs,
+		.config_count = o->configs.count,
+		.sets = o->sets.at,
+		.set_count = o->sets.count,
+		.passes = !o->passes_given  ? NULL
+	                  : o->passes.count ? o->passes.at
+	                                    : no_passes,
+		.pass_count = o->passes.count,
+		.rewrites = !o->rewrites_given  ? NULL
+	                    : o->rewrites.count ? o->rewrites.at
+	                                        : no_passes,
+		.rewrite_count = o->rewrites.count,
+		.verify_kernels = o->verify_each,
+		.hooks = hooks_of(c),
+		.explain = o->explain,
+	};
+}
+
+/* A kernel that is text already: verified and printed. */
+static bool compile_kernel(Command *c, const Target *target, Text *out) {
+	const Options *o = &c->options;
+	Place at = {.source = &c->graph};
+	if (o->configs.count || o->sets.count || o->passes_given)
+		diag_warning(&c->diag, at, "kernel-options", "change the text, or compile the graph again",
+		             "kernel text is compiled as it stands: no configuration and no passes change it");
+	CompileOptions options = compile_options(c, o->target_given ? target : NULL);
+	return compile_kernel_text(&c->arena, &c->diag, &c->graph, &options, o->emit, out);
+}
+
+/* Everything up to the text; false after diagnostics. */
+static bool compile(Command *c, Text *out) {
+	const Options *o = &c->options;
+	const Target *target = target_find(o->target);
+	if (!target)
+		target = target_load(&c->arena, &c->diag, &c->target_source);
+	if (source_is_kernel(&c->graph))
+		return target && compile_kernel(c, target, out);
+	Module *m = module_load(&c->arena, &c->diag, &c->graph, target);
+	if (!target || !m)
+		return false;
+	CompileOptions options = compile_options(c, target);
+	Compilation job;
+	compile_init(&job, &options, &c->arena, &c->diag, m);
+	bool check_passes_only = o->passes_given && o->emit == EMIT_NONE;
+	bool ok = compile_module(&job) && (!emit_needs_plan(o->emit) || check_passes_only || compile_plan(&job));
+	if (o->explain) {
+		Text remarks;
+		text_init(&remarks, &c->arena);
+		text_put(&remarks, "");
+		compile_explain(&job, &remarks);
+		fwrite(remarks.at, 1, remarks.length, stderr);
+	}
+	ok = ok && compile_emit(&job, o->emit, out);
+	if (ok && o->verbose)
+		say_what_was_done(&job, job.module);
+	return ok && c->diag.errors == 0;
+}
+
+static int run(Command *c) {
+	if (c->options.action != ACTION_COMPILE)
+		return print_only(c);
+	int status = read_inputs(c);
+	if (status != EXIT_DONE)
+		return status;
+	Text out;
+	text_init(&out, &c->arena);
+	bool ok = compile(c, &out);
+	diag_print(&c->diag, stderr, c->options.diagnostics, c->color);
+	if (!ok)
+		return EXIT_REFUSED;
+	return c->options.emit == EMIT_NONE ? EXIT_DONE : write_output(c, &out);
+}
+
+static int command(Command *c, int argc, char *const *argv) {
+	diag_init(&c->diag, &c->arena);
+	const char *error = options_parse(&c->arena, argc, argv, &c->options);
+	c->color = want_color(c->options.color);
+	if (!error)
+		return run(c);
+	complain(c, "usage", error);
+	if (c->options.diagnostics == DIAG_TEXT)
+		fputs("pallasc --help lists the options\n", stderr);
+	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+	static const char no_memory[] = "pallasc: error: out of memory\n";
+	Command *c = calloc(1, sizeof *c);
+	jmp_buf oom;
+	files_guard();
+	signal(SIGPIPE, SIG_IGN); /* write() then says so, and the exit status is 3 */
+	if (!c || setjmp(oom)) {
+		fputs(no_memory, stderr);
+		_exit(EXIT_IO); /* whatever is half done is not touched again */
+	}
+	arena_init(&c->arena, &oom);
+	documents_for(&c->arena);
+	int status = command(c, argc, argv);
+	arena_free(&documents);
+	arena_free(&c->arena);
+	free(c);
+	return status;
+}

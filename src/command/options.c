@@ -1,0 +1,369 @@
+/* options.c - the command line of pallasc: one row per option. */
+#include "options.h"
+
+#include "codegen/rewrite/rewrite.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+typedef struct Parser {
+	Arena *arena;
+	Options *options;
+	const char *error; /* the first one */
+} Parser;
+
+/* `value` is NULL for an option that takes none; `name` is as the user wrote it. */
+typedef void OptionAction(Parser *p, const char *name, const char *value);
+
+PRINTF_LIKE(2, 3) static void fail(Parser *p, const char *fmt, ...) {
+	va_list ap;
+	va_start(ap, fmt);
+	if (!p->error)
+		p->error = arena_vprintf(p->arena, fmt, ap);
+	va_end(ap);
+}
+
+/* The first name that begins with the word, for words cut short; else the nearest; NULL. */
+static const char *nearest(const char *word, const char *const *names) {
+	for (uint32_t i = 0; *word && names[i]; i++)
+		if (strncmp(names[i], word, strlen(word)) == 0)
+			return names[i];
+	return name_nearest(word, names);
+}
+
+/* "; did you mean 'x'?", or the whole list where nothing is near. */
+static const char *suggest(Parser *p, const char *word, const char *const *names) {
+	const char *near = nearest(word, names);
+	if (near)
+		return arena_printf(p->arena, "; did you mean '%s'?", near);
+	Text t;
+	text_init(&t, p->arena);
+	text_put(&t, "; one of: ");
+	for (uint32_t i = 0; names[i]; i++)
+		text_printf(&t, "%s%s", i ? ", " : "", names[i]);
+	return t.at;
+}
+
+/* The index of `value` among `names`, or -1 after an error. */
+static int choose(Parser *p, const char *name, const char *value, const char *const *names) {
+	for (int i = 0; names[i]; i++)
+		if (strcmp(value, names[i]) == 0)
+			return i;
+	fail(p, "unknown value '%s' for %s%s", value, name, suggest(p, value, names));
+	return -1;
+}
+
+/* ---- options with a value --------------------------------------------------------------------------------------- */
+
+static void set_emit(Parser *p, const char *name, const char *value) {
+	int i = choose(p, name, value, emit_names());
+	p->options->emit = i < 0 ? EMIT_PYTHON : (Emit)i;
+	p->options->emit_given = true;
+}
+
+static bool is_target_file(const char *value) {
+	size_t n = strlen(value);
+	return n > 5 && strcmp(value + n - 5, ".json") == 0;
+}
+
+static void set_target(Parser *p, const char *name, const char *value) {
+	(void)name;
+	p->options->target = value;
+	p->options->target_given = true;
+	if (!is_target_file(value) && !target_find(value))
+		fail(p, "unknown target '%s'%s", value, suggest(p, value, target_names()));
+}
+
+static void add_config(Parser *p, const char *name, const char *value) {
+	(void)name;
+	vec_push(p->arena, &p->options->configs, value);
+}
+
+static void add_set(Parser *p, const char *name, const char *value) {
+	const char *equals = strchr(value, '=');
+	if (!equals || equals == value)
+		fail(p, "expected KEY=VALUE after %s, found '%s'", name, value);
+	vec_push(p->arena, &p->options->sets, value);
+}
+
+static const char *const *pass_names(Parser *p) {
+	uint32_t count = 0;
+	while (pass_list()[count].name)
+		count++;
+	const char **names = arena_array(p->arena, (size_t)count + 1, sizeof *names);
+	for (uint32_t i = 0; i < count; i++)
+		names[i] = pass_list()[i].name;
+	return names;
+}
+
+static const char *const *rewrite_names(Parser *p) {
+	uint32_t count = 0;
+	while (kernel_rewrites()[count].name)
+		count++;
+	const char **names = arena_array(p->arena, (size_t)count + 1, sizeof *names);
+	for (uint32_t i = 0; i < count; i++)
+		names[i] = kernel_rewrites()[i].name;
+	return names;
+}
+
+/* Calls `add` with each pass of a comma-separated list. */
+static void each_pass(Parser *p, const char *value, void (*add)(Parser *p, const Pass *pass)) {
+	for (const char *at = value; *at;) {
+		size_t n = strcspn(at, ",");
+		const char *word = arena_printf(p->arena, "%.*s", (int)n, at);
+		const Pass *pass = pass_find(word);
+		if (pass)
+			add(p, pass);
+		else
+			fail(p, "unknown pass '%s'%s", word, suggest(p, word, pass_names(p)));
+		at += n;
+		if (strcmp(at, ",") == 0)
+			fail(p, "the list of passes '%s' ends with a comma", value);
+		at += *at == ',';
+	}
+}
+
+static void add_pass(Parser *p, const Pass *pass) { vec_push(p->arena, &p->options->passes, pass->name); }
+static void add_before(Parser *p, const Pass *pass) { vec_push(p->arena, &p->options->print_before, pass); }
+static void add_after(Parser *p, const Pass *pass) { vec_push(p->arena, &p->options->print_after, pass); }
+
+static void set_passes(Parser *p, const char *name, const char *value) {
+	(void)name;
+	p->options->passes.count = 0; /* the last --passes counts */
+	each_pass(p, value, add_pass);
+	p->options->passes_given = true;
+}
+
+static void set_rewrites(Parser *p, const char *name, const char *value) {
+	(void)name;
+	p->options->rewrites.count = 0; /* the last --rewrites counts */
+	p->options->rewrites_given = true;
+	for (const char *at = value; *at;) {
+		size_t n = strcspn(at, ",");
+		const char *word = arena_printf(p->arena, "%.*s", (int)n, at);
+		if (rewrite_find(word))
+			vec_push(p->arena, &p->options->rewrites, word);
+		else
+			fail(p, "unknown rewrite '%s'%s", word, suggest(p, word, rewrite_names(p)));
+		at += n;
+		if (strcmp(at, ",") == 0)
+			fail(p, "the list of rewrites '%s' ends with a comma", value);
+		at += *at == ',';
+	}
+}
+
+static void set_print_before(Parser *p, const char *name, const char *value) {
+	(void)name;
+	each_pass(p, value, add_before);
+}
+
+static void set_print_after(Parser *p, const char *name, const char *value) {
+	(void)name;
+	each_pass(p, value, add_after);
+}
+
+static void set_diagnostics(Parser *p, const char *name, const char *value) {
+	static const char *const names[] = {"text", "json", NULL};
+	p->options->diagnostics = choose(p, name, value, names) == 1 ? DIAG_JSON : DIAG_TEXT;
+}
+
+static void set_color(Parser *p, const char *name, const char *value) {
+	static const char *const names[] = {"auto", "always", "never", NULL};
+	int i = choose(p, name, value, names);
+	p->options->color = i < 0 ? COLOR_AUTO : (ColorWhen)i;
+}
+
+static void set_output(Parser *p, const char *name, const char *value) {
+	if (*value == '\0')
+		fail(p, "%s needs the name of a file", name);
+	p->options->output = value;
+}
+
+/* Accepted for scripts that give it: one graph is compiled by one thread. */
+static void set_jobs(Parser *p, const char *name, const char *value) {
+	char *end;
+	errno = 0;
+	long jobs = strtol(value, &end, 10);
+	if (*value < '0' || *value > '9' || *end || errno || jobs < 1 || jobs > INT_MAX)
+		fail(p, "%s needs a number of threads, 1 or more, not '%s'", name, value);
+}
+
+/* ---- options without -------------------------------------------------------------------------------------------- */
+
+#define FLAG(function, statement)                                                                                      \
+	static void function(Parser *p, const char *name, const char *value) {                                         \
+		(void)name;                                                                                            \
+		(void)value;                                                                                           \
+		statement;                                                                                             \
+	}
+FLAG(set_help, p->options->action = ACTION_HELP)
+FLAG(set_version, p->options->action = ACTION_VERSION)
+FLAG(set_print_targets, p->options->action = ACTION_TARGETS)
+FLAG(set_print_passes, p->options->action = ACTION_PASSES)
+FLAG(set_print_rewrites, p->options->action = ACTION_REWRITES)
+FLAG(set_print_after_all, p->options->print_after_all = true)
+FLAG(set_verify_each, p->options->verify_each = true)
+FLAG(set_explain, p->options->explain = true)
+FLAG(set_verbose, p->options->verbose = true)
+#undef FLAG
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+typedef struct Option {
+	const char *name;
+	bool takes_value;
+	OptionAction *action;
+} Option;
+
+static const Option table[] = {
+	{"--emit", true, set_emit},
+	{"--target", true, set_target},
+	{"--print-targets", false, set_print_targets},
+	{"--config", true, add_config},
+	{"--set", true, add_set},
+	{"--passes", true, set_passes},
+	{"--print-passes", false, set_print_passes},
+	{"--rewrites", true, set_rewrites},
+	{"--print-rewrites", false, set_print_rewrites},
+	{"--print-before", true, set_print_before},
+	{"--print-after", true, set_print_after},
+	{"--print-after-all", false, set_print_after_all},
+	{"--verify-each", false, set_verify_each},
+	{"--explain", false, set_explain},
+	{"--diagnostics", true, set_diagnostics},
+	{"--color", true, set_color},
+	{"--version", false, set_version},
+	{"--help", false, set_help},
+	{"-h", false, set_help},
+	{"-v", false, set_verbose},
+	{"-j", true, set_jobs},
+	{"-o", true, set_output},
+};
+enum { OPTION_COUNT = sizeof table / sizeof table[0] };
+
+const char *options_help(void) {
+	return "usage: pallasc [options] [GRAPH.json | KERNEL.kernel | -]\n"
+	       "\n"
+	       "Compiles a graph of tile operations (JSON, format fxtile 1) to a Pallas TPU kernel: a\n"
+	       "standalone Python module. Without a file, or with -, reads standard input. What\n"
+	       "--emit=kernel wrote, changed or not, is verified and compiled as well.\n"
+	       "\n"
+	       "  -o FILE               write there, atomically, instead of to standard output\n"
+	       "  --emit=WHAT           python (default): the module; json: the graph after the passes;\n"
+	       "                        plan: the kernel plan as JSON; kernel: the kernels as text, which\n"
+	       "                        can be read again; dot: Graphviz; report: the plan for people;\n"
+	       "                        none: only check\n"
+	       "  --target=CHIP         v4, v5e, v5p, v6e (default), v7x, or a .json file\n"
+	       "  --print-targets       list the chips\n"
+	       "  --config FILE         a configuration (JSON object) over the graph's own\n"
+	       "  --set KEY=VALUE       one key over that; repeatable\n"
+	       "\n"
+	       "  --passes=P,Q,...      run just these passes, in this order; implies --emit=json\n"
+	       "  --print-passes        list the passes in the pipeline's order\n"
+	       "  --print-before=P      the graph before pass P, as JSON on standard error\n"
+	       "  --print-after=P       and after it; --print-after-all: after each\n"
+	       "  --rewrites=R,Q,...    run just these rewrites of kernels, in their own order; implies\n"
+	       "                        --emit=kernel\n"
+	       "  --print-rewrites      list them\n"
+	       "  --verify-each         verify the graph after each pass, kernels after each rewrite\n"
+	       "\n"
+	       "  --explain             each decision and why, on standard error\n"
+	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
+	       "  --color=WHEN          auto (default), always or never\n"
+	       "  -j N                  threads to use; one graph needs one\n"
+	       "  -v, --version, --help\n"
+	       "\n"
+	       "Exit status: 0 done; 1 the graph or configuration is refused; 2 wrong usage;\n"
+	       "3 cannot read or write.\n"
+	       "\n"
+	       "  pallasc attention.json --set block_sizes=[1,256,512] --explain -o attention.py\n";
+}
+
+/* ---- parsing ---------------------------------------------------------------------------------------------------- */
+
+static const Option *option_find(const char *name, size_t length) {
+	for (size_t i = 0; i < OPTION_COUNT; i++)
+		if (strlen(table[i].name) == length && memcmp(table[i].name, name, length) == 0)
+			return &table[i];
+	return NULL;
+}
+
+static void unknown_option(Parser *p, const char *name) {
+	const char *names[OPTION_COUNT + 1] = {NULL};
+	for (size_t i = 0; i < OPTION_COUNT; i++)
+		names[i] = table[i].name;
+	const char *near = strlen(name) > 2 ? nearest(name, names) : NULL;
+	if (near)
+		fail(p, "unknown option %s; did you mean %s?", name, near);
+	else
+		fail(p, "unknown option %s", name);
+}
+
+/* Consumes an option, and the argument after it if that is its value; returns the arguments used up. */
+static int parse_option(Parser *p, char *const *argv, int left) {
+	const char *word = argv[0], *value = NULL;
+	bool is_long = word[1] == '-';
+	size_t length = is_long ? strcspn(word, "=") : 2;
+	const char *name = arena_printf(p->arena, "%.*s", (int)length, word);
+	const Option *option = option_find(word, length);
+	if (word[length] != '\0')
+		value = word + length + is_long; /* --name=value, -nVALUE */
+	if (!option) {
+		unknown_option(p, is_long ? name : word);
+		return 1;
+	}
+	if (!option->takes_value && value) {
+		if (is_long)
+			fail(p, "%s takes no value", name);
+		else
+			unknown_option(p, word);
+		return 1;
+	}
+	bool next = option->takes_value && !value;
+	if (next && left < 2) {
+		fail(p, "%s needs a value", name);
+		return 1;
+	}
+	option->action(p, name, next ? argv[1] : value);
+	return next ? 2 : 1;
+}
+
+static void add_input(Parser *p, const char *word) {
+	if (p->options->input)
+		fail(p, "more than one graph: '%s' and '%s'", p->options->input, word);
+	else if (*word == '\0')
+		fail(p, "the name of the graph's file is empty");
+	p->options->input = word;
+}
+
+static void check_standard_input(Parser *p) {
+	int uses = strcmp(p->options->input, "-") == 0;
+	for (uint32_t i = 0; i < p->options->configs.count; i++)
+		uses += strcmp(p->options->configs.at[i], "-") == 0;
+	if (uses > 1)
+		fail(p, "standard input can be read only once: as the graph or as a --config");
+}
+
+const char *options_parse(Arena *a, int argc, char *const *argv, Options *options) {
+	*options = (Options){.output = "-", .target = "v6e"};
+	Parser p = {.arena = a, .options = options};
+	bool only_files = false;
+	for (int i = 1; i < argc;) { /* to the end, for a --diagnostics=json after the error */
+		const char *word = argv[i];
+		bool is_option = !only_files && word[0] == '-' && word[1] != '\0';
+		if (is_option && strcmp(word, "--") == 0)
+			only_files = true;
+		else if (!is_option)
+			add_input(&p, word);
+		i += is_option && !only_files ? parse_option(&p, argv + i, argc - i) : 1;
+	}
+	if (!options->input)
+		options->input = "-";
+	if (options->passes_given && !options->emit_given)
+		options->emit = EMIT_JSON;
+	if (options->rewrites_given && !options->emit_given)
+		options->emit = EMIT_KERNEL;
+	check_standard_input(&p);
+	return p.error;
+}

@@ -1,0 +1,44 @@
+/* options.h - the command line of pallasc, parsed and checked; nothing is read or written yet. */
+#ifndef PALLASC_OPTIONS_H
+#define PALLASC_OPTIONS_H
+
+#include "src/driver/compile.h"
+
+/* What to do: a compilation, or one of the options that only print. */
+typedef enum Action {
+	ACTION_COMPILE,
+	ACTION_HELP,
+	ACTION_VERSION,
+	ACTION_TARGETS,
+	ACTION_PASSES,
+	ACTION_REWRITES
+} Action;
+typedef enum ColorWhen { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER } ColorWhen;
+
+typedef struct Options {
+	Action action;
+	Emit emit;
+	bool emit_given;
+	const char *input;  /* a path; "-": standard input */
+	const char *output; /* a path; "-": standard output */
+	const char *target; /* a built-in name, or a path that ends in .json */
+	bool target_given;
+	VEC(const char *) configs;
+	VEC(const char *) sets;
+	VEC(const char *) passes; /* names; --passes= gives none and `passes_given` */
+	bool passes_given;
+	VEC(const char *) rewrites; /* names; --rewrites= gives none and `rewrites_given` */
+	bool rewrites_given;
+	VEC(const Pass *) print_before, print_after;
+	bool print_after_all;
+	bool verify_each, explain, verbose;
+	DiagFormat diagnostics;
+	ColorWhen color;
+} Options;
+
+/* NULL on success, else one line: what is wrong with the command line. */
+const char *options_parse(Arena *a, int argc, char *const *argv, Options *options);
+/* --help. */
+const char *options_help(void);
+
+#endif

@@ -1,0 +1,144 @@
+/* compile.c - the pipeline: verify, configure, verify what depends on sizes, passes, plan, print. */
+#include "compile.h"
+
+#include "codegen/build/build.h"
+#include "codegen/rewrite/rewrite.h"
+
+const char *const *emit_names(void) {
+	static const char *const names[] = {"python", "json", "plan", "kernel", "dot", "report", "none", NULL};
+	return names;
+}
+
+void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag *d, Module *m) {
+	*c = (Compilation){.options = options, .arena = a, .diag = d, .module = m};
+	c->context = (PassContext){.module = m, .diag = d, .arena = a, .explain = options->explain};
+	m->target = options->target;
+}
+
+/* Every document and every KEY=VALUE is read although one before was refused: independent errors are all reported. */
+static bool read_configuration(Compilation *c) {
+	const CompileOptions *o = c->options;
+	bool ok = true;
+	for (uint32_t i = 0; i < o->config_count; i++)
+		ok &= config_load(c->module, c->diag, &o->configs[i]);
+	for (uint32_t i = 0; i < o->set_count; i++)
+		ok &= config_set(c->module, c->diag, o->sets[i]);
+	return ok;
+}
+
+/* With what only sizes can show, where that was not all shown before there were any. */
+static bool configure(Module *m, Diag *d) {
+	return module_configure(m, d) && (m->typing == TYPING_ALWAYS || module_verify(m, d));
+}
+
+/* --passes may have left out what the plan reads. */
+static bool compute_facts(PassContext *c) {
+	return pass_int64(c) && (c->module->loop_facts || pass_loop_types(c)) &&
+	       (c->module->alignments || pass_block_constraints(c));
+}
+
+Trial compile_trial(const Compilation *c, Module *copy) {
+	Diag quiet;
+	diag_init(&quiet, c->arena);
+	Trial t = {.context = {.module = copy, .diag = &quiet, .arena = c->arena, .explain = c->options->explain}};
+	if (configure(copy, &quiet) && pass_pipeline_run(&t.context, NULL, 0, NULL) && compute_facts(&t.context))
+		t.program = program_try(c->arena, copy);
+	t.context.diag = c->diag;
+	return t;
+}
+
+void compile_adopt(Compilation *c, const Trial *trial) {
+	if (c->options->hooks)
+		return;
+	c->module = trial->context.module;
+	c->context.module = c->module;
+	c->program = trial->program;
+	for (uint32_t i = 0; i < trial->context.remarks.count; i++)
+		vec_push(c->arena, &c->context.remarks, trial->context.remarks.at[i]);
+}
+
+bool compile_module(Compilation *c) {
+	const CompileOptions *o = c->options;
+	bool typed = c->module->typing != TYPING_UNKNOWN || module_verify_symbols(c->module, c->diag);
+	if (!read_configuration(c) || !typed || !configure(c->module, c->diag))
+		return false;
+	compile_choose_blocks(c);
+	compile_widen_blocks(c);
+	return (c->program || pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks)) &&
+	       module_check_annotations(c->module, c->diag);
+}
+
+/* ---- plan and text ---------------------------------------------------------------------------------------------- */
+
+bool emit_needs_plan(Emit emit) { return emit != EMIT_JSON && emit != EMIT_DOT; }
+
+bool compile_plan(Compilation *c) {
+	if (c->program)
+		return true;
+	if (!compute_facts(&c->context) || !module_check_annotations(c->module, c->diag))
+		return false;
+	Diag before = *c->diag;
+	c->program = program_make(c->arena, c->module, c->diag);
+	if (!c->program && (c->module->blocks_that_fit = compile_blocks_that_fit(c))) {
+		*c->diag = before; /* the same again, with what would fit */
+		c->program = program_make(c->arena, c->module, c->diag);
+	}
+	return c->program != NULL;
+}
+
+KProgram *compile_kernels(Compilation *c) {
+	if (c->kernels)
+		return c->kernels;
+	const CompileOptions *o = c->options;
+	KProgram *p = program_build(c->program);
+	if (!kernels_rewrite(p, o->rewrites, o->rewrite_count, o->verify_kernels ? c->diag : NULL))
+		return NULL;
+	kernels_name(p);
+	return c->kernels = p;
+}
+
+static bool emit_kernels(Compilation *c, Emit emit, Text *out) {
+	const KProgram *p = compile_kernels(c);
+	if (!p || (emit == EMIT_PYTHON && !kernels_have_python(c->diag, p)))
+		return false;
+	if (emit == EMIT_PYTHON)
+		kernels_print_python(p, out);
+	else
+		kernels_emit_text(p, out);
+	return true;
+}
+
+bool compile_emit(Compilation *c, Emit emit, Text *out) {
+	switch (emit) {
+	case EMIT_PYTHON:
+	case EMIT_KERNEL: return emit_kernels(c, emit, out);
+	case EMIT_JSON: module_emit_json(c->module, out); break;
+	case EMIT_PLAN: program_emit_json(c->program, out); break;
+	case EMIT_DOT: module_emit_dot(c->module, out); break;
+	case EMIT_REPORT: program_emit_report(c->program, out); break;
+	case EMIT_NONE: break;
+	}
+	return true;
+}
+
+/* `kernel`: whose it is, where there are several; NULL. */
+static void put_remark(Text *out, const Remark *r, const char *kernel) {
+	text_put(out, r->pass);
+	if (kernel)
+		text_printf(out, " of %s", kernel);
+	text_put(out, ": ");
+	text_put_printable(out, r->message);
+	text_put(out, "\n");
+}
+
+void compile_explain(const Compilation *c, Text *out) {
+	for (uint32_t i = 0; i < c->context.remarks.count; i++)
+		put_remark(out, &c->context.remarks.at[i], NULL);
+	for (uint32_t k = 0; c->program && k < c->program->kernels.count; k++) {
+		const Plan *p = c->program->kernels.at[k];
+		for (uint32_t i = 0; i < p->remarks.count; i++)
+			put_remark(out, &p->remarks.at[i], c->program->kernels.count > 1 ? p->module->name : NULL);
+	}
+	for (uint32_t i = 0; c->program && i < c->program->remarks.count; i++)
+		put_remark(out, &c->program->remarks.at[i], NULL);
+}

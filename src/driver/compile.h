@@ -1,0 +1,83 @@
+/* compile.h - the pipeline, once, for the command (main.c) and the library (libpallasc.c):
+ *
+ *     module_load() -> compile_module() -> compile_plan() -> compile_emit()
+ *
+ * The only part of src that knows passes and codegen: compile.c, compile_kernel.c, compile_roll.c and
+ * compile_widen.c. */
+#ifndef PALLASC_COMPILE_H
+#define PALLASC_COMPILE_H
+
+#include "codegen/kernel/kernel.h"
+#include "codegen/plan/plan.h"
+
+/* What a compilation can give; the order of --help. */
+typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_KERNEL, EMIT_DOT, EMIT_REPORT, EMIT_NONE } Emit;
+/* "python", ..., by Emit; NULL-terminated. */
+const char *const *emit_names(void);
+
+typedef struct CompileOptions {
+	const Target *target;
+	const Source
+		*configs; /* `config_count` documents over the graph's own configuration, each over the one before */
+	uint32_t config_count;
+	const char *const *sets; /* `set_count` strings KEY=VALUE, over all of them */
+	uint32_t set_count;
+	const char *const *passes; /* `pass_count` names of those to run, in this order; NULL: the whole pipeline */
+	uint32_t pass_count;
+	const char *const
+		*rewrites; /* `rewrite_count` names of those to run on kernels, in their own order; NULL: all */
+	uint32_t rewrite_count;
+	bool verify_kernels;    /* as built, and after each rewrite */
+	const PassHooks *hooks; /* may be NULL */
+	bool explain;           /* remarks are wanted */
+} CompileOptions;
+
+/* One compilation under way. Everything in it lives in the arena. */
+typedef struct Compilation {
+	const CompileOptions *options;
+	Arena *arena;
+	Diag *diag;
+	Module *module;
+	Program *program;    /* NULL until compile_plan(), or until a trial is adopted */
+	KProgram *kernels;   /* NULL until compile_kernels() */
+	PassContext context; /* with the passes' remarks */
+	Module *whole_rows;  /* as it was before the passes, where the configuration keeps long rows whole; NULL */
+} Compilation;
+
+/* Starts on a loaded Module, which the compilation changes from now on. */
+void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag *d, Module *m);
+/* Configures, verifies and runs the passes; false after diagnostics. */
+bool compile_module(Compilation *c);
+/* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */
+bool compile_plan(Compilation *c);
+/* What a changed clone of the Module is compiled to, by all passes. */
+typedef struct Trial {
+	PassContext context;
+	Program *program; /* NULL: it is refused, and nothing is said */
+} Trial;
+Trial compile_trial(const Compilation *c, Module *copy);
+/* The compilation goes on with what the trial made, unless hooks are to see its passes. */
+void compile_adopt(Compilation *c, const Trial *trial);
+/* compile_roll.c: gives rows that do not fit whole their reduction_loops, if the configuration says nothing of them. */
+void compile_choose_blocks(Compilation *c);
+/* compile_widen.c: takes several blocks of a grid dim at once where small ones would wait for HBM. */
+void compile_widen_blocks(Compilation *c);
+/* Where it asked for whole rows: the reduction_loops with which the kernel would be accepted, as text; NULL. */
+const char *compile_blocks_that_fit(Compilation *c);
+/* Does this need a plan? Checking does: what is accepted compiles. */
+bool emit_needs_plan(Emit emit);
+/* Appends the text to `out`. False after diagnostics. */
+bool compile_emit(Compilation *c, Emit emit, Text *out);
+/* What the plan becomes, with a name for all that has one. NULL after diagnostics. */
+KProgram *compile_kernels(Compilation *c);
+/* compile_kernel.c: the source is kernel text (docs/kernel.md), not a graph. */
+bool source_is_kernel(const Source *source);
+/* A `loop` has none, until it is driven. False after a diagnostic. */
+bool kernels_have_python(Diag *d, const KProgram *p);
+/* Reads and verifies it; what is asked for goes to `out`. `target`: over the text's own, or NULL. False after
+ * diagnostics. */
+bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out);
+/* What the passes and the plan decided and why, one line each. */
+void compile_explain(const Compilation *c, Text *out);
+
+#endif

@@ -1,0 +1,382 @@
+/* libpallasc.c - the public C API on the pipeline of compile.h. A context keeps one arena for the work of a compilation
+ * and uses it again for the next, so that a further configuration costs no page faults. Running out of memory jumps
+ * back to the function that was called. */
+#define _POSIX_C_SOURCE 200809L
+#include "pallasc/pallasc.h"
+
+#include "compile.h"
+#include "codegen/rewrite/rewrite.h"
+#include "version.h"
+
+#include <stdlib.h>
+
+struct pallasc_context {
+	jmp_buf oom;
+	Arena work;
+	unsigned graphs; /* alive: they point here */
+};
+
+struct pallasc_graph {
+	pallasc_context *context;
+	jmp_buf oom;
+	Arena arena;
+	Diag diag;
+	Source source;
+	Module *module; /* NULL: refused, or kernel text */
+	bool kernel;    /* kernel text that is right */
+	char *diagnostics;
+	size_t diagnostics_length;
+};
+
+enum { TEXT_SOURCE, TEXT_PLAN, TEXT_REPORT, TEXT_GRAPH, TEXT_KERNEL, TEXT_DIAGNOSTICS, TEXT_COUNT };
+
+struct pallasc_result {
+	pallasc_status status;
+	size_t length[TEXT_COUNT];
+	const char *text[TEXT_COUNT]; /* in the same allocation, behind this struct */
+};
+
+const char *pallasc_version(void) { return PALLASC_VERSION; }
+
+int pallasc_abi_version(void) { return PALLASC_ABI_VERSION; }
+
+const char *pallasc_target_name(size_t index) {
+	size_t count;
+	const Target *rows = target_rows(&count);
+	return index < count ? rows[index].name : NULL;
+}
+
+/* ---- contexts --------------------------------------------------------------------------------------------------- */
+
+pallasc_context *pallasc_context_new(void) {
+	pallasc_context *context = calloc(1, sizeof *context);
+	if (context)
+		arena_init(&context->work, &context->oom);
+	return context;
+}
+
+void pallasc_context_free(pallasc_context *context) {
+	if (!context)
+		return;
+	arena_free(&context->work);
+	free(context);
+}
+
+/* ---- diagnostics ------------------------------------------------------------------------------------------------ */
+
+/* JSON lines in memory of their own; "" where there is nothing to say. False if there is no memory. */
+static bool diagnostics_text(const Diag *d, char **text, size_t *length) {
+	*text = NULL;
+	*length = 0;
+	if (d->list.count == 0)
+		return true;
+	FILE *out = open_memstream(text, length);
+	if (!out)
+		return false;
+	diag_print(d, out, DIAG_JSON, false);
+	bool ok = !ferror(out);
+	ok &= fclose(out) == 0;
+	if (!ok) {
+		free(*text);
+		*text = NULL;
+	}
+	return ok;
+}
+
+/* ---- graphs ----------------------------------------------------------------------------------------------------- */
+
+static bool graph_read(pallasc_graph *graph, const char *json, size_t length, const char *name) {
+	if (setjmp(graph->oom))
+		return false;
+	arena_init(&graph->arena, &graph->oom);
+	diag_init(&graph->diag, &graph->arena);
+	char *text = arena_alloc(&graph->arena, length + 1);
+	if (length)
+		memcpy(text, json, length);
+	graph->source = (Source){arena_strdup(&graph->arena, name ? name : "<graph>"), text, length};
+	if (source_is_kernel(&graph->source))
+		graph->kernel = compile_kernel_text(&graph->arena, &graph->diag, &graph->source, NULL, EMIT_NONE, NULL);
+	else
+		graph->module = module_load(&graph->arena, &graph->diag, &graph->source, target_find("v6e"));
+	Diag quiet; /* what is wrong is said by each compilation, where its turn is */
+	diag_init(&quiet, &graph->arena);
+	if (graph->module)
+		module_verify_symbols(graph->module, &quiet);
+	return diagnostics_text(&graph->diag, &graph->diagnostics, &graph->diagnostics_length);
+}
+
+pallasc_graph *pallasc_graph_load(pallasc_context *context, const char *json, size_t length, const char *name) {
+	pallasc_graph *graph = context && (json || length == 0) ? calloc(1, sizeof *graph) : NULL;
+	if (!graph)
+		return NULL;
+	graph->context = context;
+	context->graphs++;
+	if (graph_read(graph, json, length, name))
+		return graph;
+	pallasc_graph_free(graph);
+	return NULL;
+}
+
+pallasc_status pallasc_graph_status(const pallasc_graph *graph) {
+	return !graph ? PALLASC_FAILED : graph->module || graph->kernel ? PALLASC_OK : PALLASC_REFUSED;
+}
+
+const char *pallasc_graph_diagnostics(const pallasc_graph *graph, size_t *length) {
+	if (length)
+		*length = graph ? graph->diagnostics_length : 0;
+	return graph && graph->diagnostics ? graph->diagnostics : "";
+}
+
+void pallasc_graph_free(pallasc_graph *graph) {
+	if (!graph)
+		return;
+	graph->context->graphs--;
+	free(graph->diagnostics);
+	arena_free(&graph->arena);
+	free(graph);
+}
+
+/* ---- compiling -------------------------------------------------------------------------------------------------- */
+
+/* One call of pallasc_graph_compile(): everything in it lives in the context's arena, but for the result. */
+typedef struct Job {
+	const pallasc_graph *graph;
+	const pallasc_options *options;
+	Arena *arena;
+	Diag diag;
+	Text text[TEXT_COUNT];
+	char *diagnostics; /* malloc'ed */
+} Job;
+
+/* What the graph was told when it was read belongs to each of its results. */
+static void inherit_diagnostics(Job *job) {
+	const Diag *given = &job->graph->diag;
+	diag_init(&job->diag, job->arena);
+	for (uint32_t i = 0; i < given->list.count; i++)
+		vec_push(job->arena, &job->diag.list, given->list.at[i]);
+	job->diag.errors = given->errors;
+	job->diag.others = given->others;
+}
+
+static const Target *choose_target(Job *job, pallasc_status *status) {
+	const char *name = job->options->target ? job->options->target : "v6e";
+	const Target *target;
+	if (*name == '{') {
+		Source *source = arena_alloc(job->arena, sizeof *source);
+		*source = (Source){"<target>", name, strlen(name)};
+		target = target_load(job->arena, &job->diag, source);
+	} else {
+		target = target_find(name);
+		if (!target) {
+			const char *near = name_nearest(name, target_names());
+			diag_error(&job->diag, (Place){0}, "unknown-target",
+			           near ? arena_printf(job->arena, "did you mean '%s'?", near) : NULL,
+			           "there is no target '%s'", name);
+		}
+	}
+	*status = target ? PALLASC_OK : PALLASC_USAGE;
+	return target;
+}
+
+static bool sets_are_pairs(Job *job) {
+	const pallasc_options *o = job->options;
+	for (size_t i = 0; i < o->set_count; i++) {
+		const char *equals = strchr(o->sets[i], '=');
+		if (!equals || equals == o->sets[i])
+			diag_error(&job->diag, (Place){0}, "config-set", NULL, "expected KEY=VALUE, found '%s'",
+			           o->sets[i]);
+	}
+	return job->diag.errors == 0;
+}
+
+static bool emit_texts(Job *job, Compilation *c) {
+	static const struct {
+		unsigned flag;
+		Emit emit;
+	} kinds[] = {{PALLASC_EMIT_SOURCE, EMIT_PYTHON},
+	             {PALLASC_EMIT_PLAN, EMIT_PLAN},
+	             {PALLASC_EMIT_REPORT, EMIT_REPORT},
+	             {PALLASC_EMIT_GRAPH, EMIT_JSON},
+	             {PALLASC_EMIT_KERNEL, EMIT_KERNEL}};
+	for (int i = TEXT_SOURCE; i <= TEXT_KERNEL; i++)
+		if ((job->options->emit & kinds[i].flag) && !compile_emit(c, kinds[i].emit, &job->text[i]))
+			return false;
+	return true;
+}
+
+/* As the command does it: a graph alone (json) needs no plan. */
+static bool wants_plan(unsigned emit) { return emit != PALLASC_EMIT_GRAPH; }
+
+/* The rewrites of the options; false after a diagnostic. */
+static bool choose_rewrites(Job *job, CompileOptions *options) {
+	const char *at = job->options->rewrites;
+	VEC(const char *) names = {0};
+	static const char *const none[1];
+	if (!at)
+		return true;
+	for (size_t n; *at; at += n + (at[n] == ',')) {
+		n = strcspn(at, ",");
+		const char *name = arena_printf(job->arena, "%.*s", (int)n, at);
+		if (!rewrite_find(name)) {
+			diag_error(&job->diag, (Place){0}, "unknown-rewrite", "pallasc --print-rewrites lists them",
+			           "there is no rewrite '%s'", name);
+			return false;
+		}
+		vec_push(job->arena, &names, name);
+	}
+	options->rewrites = names.count ? names.at : none;
+	options->rewrite_count = names.count;
+	return true;
+}
+
+/* Each text is made of a program of its own: printing gives names. */
+static pallasc_status compile_kernel(Job *job, const Target *target) {
+	CompileOptions options = {.target = target};
+	if (!choose_rewrites(job, &options))
+		return PALLASC_USAGE;
+	const Source *source = &job->graph->source;
+	bool ok = true;
+	if (job->options->emit & PALLASC_EMIT_SOURCE)
+		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON,
+		                         &job->text[TEXT_SOURCE]);
+	if (ok && job->options->emit & PALLASC_EMIT_KERNEL)
+		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_KERNEL,
+		                         &job->text[TEXT_KERNEL]);
+	return ok ? PALLASC_OK : PALLASC_REFUSED;
+}
+
+static pallasc_status compile(Job *job) {
+	const pallasc_options *o = job->options;
+	pallasc_status status;
+	inherit_diagnostics(job);
+	if (pallasc_graph_status(job->graph) != PALLASC_OK)
+		return PALLASC_REFUSED;
+	const Target *target = choose_target(job, &status);
+	if (!target || !sets_are_pairs(job))
+		return PALLASC_USAGE;
+	if (job->graph->kernel)
+		return compile_kernel(job, o->target ? target : NULL);
+	Source *config = arena_alloc(job->arena, sizeof *config);
+	if (o->config_json)
+		*config = (Source){"<config>", o->config_json, strlen(o->config_json)};
+	CompileOptions options = {.target = target,
+	                          .configs = config,
+	                          .config_count = o->config_json != NULL,
+	                          .sets = o->sets,
+	                          .set_count = (uint32_t)o->set_count};
+	if (!choose_rewrites(job, &options))
+		return PALLASC_USAGE;
+	Compilation c;
+	compile_init(&c, &options, job->arena, &job->diag, module_clone(job->graph->module, job->arena));
+	if (!compile_module(&c) || (wants_plan(o->emit) && !compile_plan(&c)))
+		return PALLASC_REFUSED;
+	return emit_texts(job, &c) ? PALLASC_OK : PALLASC_REFUSED;
+}
+
+/* The texts move into one allocation with the result. NULL if there is no memory. */
+static pallasc_result *result_new(const Job *job, pallasc_status status) {
+	size_t size = sizeof(pallasc_result);
+	for (int i = 0; i < TEXT_COUNT; i++)
+		size += job->text[i].length + 1;
+	pallasc_result *result = malloc(size);
+	if (!result)
+		return NULL;
+	char *at = (char *)(result + 1);
+	result->status = status;
+	for (int i = 0; i < TEXT_COUNT; i++) {
+		size_t length = job->text[i].length;
+		if (length)
+			memcpy(at, job->text[i].at, length);
+		at[length] = '\0';
+		result->text[i] = at;
+		result->length[i] = length;
+		at += length + 1;
+	}
+	return result;
+}
+
+static pallasc_result *job_run(Job *job) {
+	if (setjmp(job->graph->context->oom)) {
+		free(job->diagnostics);
+		return NULL;
+	}
+	for (int i = 0; i < TEXT_COUNT; i++)
+		text_init(&job->text[i], job->arena);
+	pallasc_status status = compile(job);
+	size_t length;
+	if (!diagnostics_text(&job->diag, &job->diagnostics, &length))
+		return NULL;
+	job->text[TEXT_DIAGNOSTICS].at = job->diagnostics;
+	job->text[TEXT_DIAGNOSTICS].length = length;
+	pallasc_result *result = result_new(job, status);
+	free(job->diagnostics);
+	return result;
+}
+
+/* The caller's options as far as its header had them, over the defaults. */
+static pallasc_options full_options(const pallasc_options *given) {
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	if (given)
+		memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
+	return options;
+}
+
+pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, const pallasc_options *options) {
+	if (!graph)
+		return NULL;
+	pallasc_options full = full_options(options);
+	Job *job = calloc(1, sizeof *job); /* not on the stack: longjmp() leaves changed locals undefined */
+	if (!job)
+		return NULL;
+	job->graph = graph;
+	job->options = &full;
+	job->arena = &graph->context->work;
+	arena_reset(job->arena);
+	pallasc_result *result = job_run(job);
+	free(job);
+	return result;
+}
+
+pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size_t length,
+                                const pallasc_options *options) {
+	pallasc_graph *graph = pallasc_graph_load(context, json, length, NULL);
+	pallasc_result *result = pallasc_graph_compile(graph, options);
+	pallasc_graph_free(graph);
+	return result;
+}
+
+/* ---- results ---------------------------------------------------------------------------------------------------- */
+
+pallasc_status pallasc_result_status(const pallasc_result *result) { return result ? result->status : PALLASC_FAILED; }
+
+static const char *result_text(const pallasc_result *result, int which, size_t *length) {
+	if (length)
+		*length = result ? result->length[which] : 0;
+	return result ? result->text[which] : "";
+}
+
+const char *pallasc_result_source(const pallasc_result *result, size_t *length) {
+	return result_text(result, TEXT_SOURCE, length);
+}
+
+const char *pallasc_result_plan(const pallasc_result *result, size_t *length) {
+	return result_text(result, TEXT_PLAN, length);
+}
+
+const char *pallasc_result_report(const pallasc_result *result, size_t *length) {
+	return result_text(result, TEXT_REPORT, length);
+}
+
+const char *pallasc_result_graph(const pallasc_result *result, size_t *length) {
+	return result_text(result, TEXT_GRAPH, length);
+}
+
+const char *pallasc_result_kernel(const pallasc_result *result, size_t *length) {
+	return result_text(result, TEXT_KERNEL, length);
+}
+
+const char *pallasc_result_diagnostics(const pallasc_result *result, size_t *length) {
+	return result_text(result, TEXT_DIAGNOSTICS, length);
+}
+
+void pallasc_result_free(pallasc_result *result) { free(result); }

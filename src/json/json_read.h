@@ -1,0 +1,69 @@
+/* json_read.h - typed access to a parsed document, with a located diagnostic for everything that is not as expected.
+ * Internal to the readers: load*.c, config.c, target.c. */
+#ifndef PALLASC_JSON_READ_H
+#define PALLASC_JSON_READ_H
+
+#include "src/ir/ir.h"
+#include <jansson.h>
+
+/* Where a value stands, as links on the stack: made a JSON pointer only when there is something to report. */
+typedef struct Path {
+	const struct Path *up; /* NULL: the document itself */
+	const char *key;       /* NULL: an array element */
+	size_t index;
+} Path;
+
+typedef struct Reader {
+	Arena *arena;
+	Diag *d;
+	const Source *source;
+} Reader;
+
+static inline Path path_key(const Path *up, const char *key) { return (Path){.up = up, .key = key}; }
+static inline Path path_index(const Path *up, size_t index) { return (Path){.up = up, .index = index}; }
+const char *path_string(const Reader *r, const Path *path);
+/* Of the value; of the name of the member that `path` ends with. */
+Place place_at(const Reader *r, const Path *path);
+Place place_key(const Reader *r, const Path *path);
+
+/* Parses the text; NULL after a diagnostic. The caller owns the reference. */
+json_t *json_read(const Reader *r);
+/* Calls body(context) and releases `root` whether it returns or runs out of memory. */
+void json_guard(json_t *root, Arena *a, void (*body)(void *context, json_t *root), void *context);
+
+/* "the string \"abc\"", "the number 1.5", "a list": for "expected ..., found ...". */
+const char *json_describe(const Reader *r, const json_t *value);
+/* "expected X, found Y" at path. Returns false. */
+bool expected(const Reader *r, const Path *path, const char *what, const json_t *found);
+/* False once there are more errors than will be shown: a search for the nearest name costs, and nobody sees it. */
+static inline bool hints_wanted(const Reader *r) { return r->d->errors < DIAG_ERROR_LIMIT; }
+/* "did you mean 'x'?", or NULL. */
+const char *hint_nearest(const Reader *r, const char *word, const char *const *names);
+
+/* Is it an object, with no members but `known` (NULL-terminated) and those that start with "x_"? Unknown members are
+ * reported, and do not make it false. */
+bool read_object(const Reader *r, const json_t *value, const Path *path, const char *what, const char *const *known);
+/* The same, and its members: found[i] is the one called known[i], or NULL. One walk instead of a look-up for each. */
+bool read_members(const Reader *r, const json_t *value, const Path *path, const char *what, const char *const *known,
+                  const json_t **found);
+/* The members alone, with nothing said; true if all of them are among `known`. */
+bool find_members(const json_t *value, const char *const *known, const json_t **found);
+bool read_list(const Reader *r, const json_t *value, const Path *path, const char *what);
+/* A member that must be there; NULL after a diagnostic. */
+json_t *need(const Reader *r, const json_t *object, const char *key, const Path *path, const char *what);
+/* The same for a member that was looked up already: `value`, which may be NULL. */
+const json_t *needed(const Reader *r, const json_t *value, const char *key, const Path *path, const char *what);
+/* A member of the given type. Missing or null: false without a diagnostic unless `required`. */
+bool get_string(const Reader *r, const json_t *object, const char *key, const Path *path, bool required,
+                const char **out);
+bool get_int(const Reader *r, const json_t *object, const char *key, const Path *path, bool required, int64_t *out);
+bool get_bool(const Reader *r, const json_t *object, const char *key, const Path *path, bool *out);
+/* The same for a member that was looked up already. */
+bool take_string(const Reader *r, const json_t *value, const char *key, const Path *path, bool required,
+                 const char **out);
+bool take_int(const Reader *r, const json_t *value, const char *key, const Path *path, bool required, int64_t *out);
+bool take_bool(const Reader *r, const json_t *value, const char *key, const Path *path, bool *out);
+/* A value that must be an int (1.0 and true are not). */
+bool to_int(const Reader *r, const json_t *value, const Path *path, const char *what, int64_t *out);
+
+#endif

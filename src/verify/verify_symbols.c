@@ -1,0 +1,71 @@
+/* verify_symbols.c - module_verify_symbols: is the graph well-typed whatever sizes its blocks get?
+ *
+ * Sizes are compared by value, and what is compared under one configuration may agree by chance: of bias[u0] and
+ * bias[u1] where both blocks are 256. So before any configuration is read the graph is verified under sizes that agree
+ * by nothing but what the document says: each block whose size the configuration chooses, and each tunable, is the
+ * multiple of a prime of its own. A size that the graph fixes is what it says, a reduction block that nothing iterates
+ * is its extent. Two expressions that differ as polynomials of the symbols differ so under one of two sets of primes.
+ * Most graphs never need a second set: where all that had to be equal was the same expression, no size was asked for,
+ * and what holds for these holds for all, also for those of a configuration (TYPING_ALWAYS).
+ *
+ * The multiples are of 64, so that u0 // 2 * 2 is u0, and at least 4288, so that the first 128 of u0 are 128: whether a
+ * configuration's sizes are so is asked afterwards, by module_verify() under it. */
+#include "src/ir/ir.h"
+
+enum { SETS = 2, MULTIPLE = 64, FIRST = 64 };
+
+/* No two symbols of a set, and no symbol of two sets, have the same prime. */
+static int64_t next_prime(int64_t after) {
+	for (int64_t n = after + 1;; n++) {
+		bool prime = true;
+		for (int64_t d = 2; d * d <= n && prime; d++)
+			prime = n % d != 0;
+		if (prime)
+			return n;
+	}
+}
+
+/* Gives every expression its value where symbol i is MULTIPLE times the i-th prime behind *prime, which moves on. */
+static void give_values(Module *m, int64_t *prime) {
+	int64_t *sizes = arena_array(m->arena, (size_t)m->blocks.count + 1, sizeof *sizes);
+	for (TunableId t = 0; t < m->config.tunables.count; t++)
+		m->config.tunables.at[t] = MULTIPLE * (*prime = next_prime(*prime));
+	for (BlockId b = 0; b < m->blocks.count; b++) {
+		(void)expr_block(m, b);
+		sizes[b] = MULTIPLE * (*prime = next_prime(*prime));
+	}
+	const int64_t *values = expr_values_at(m, m->arena, sizes);
+	m->block_size.count = 0;
+	for (BlockId b = 0; b < m->blocks.count; b++) {
+		const Block *block = &m->blocks.at[b];
+		bool whole = block->reduction && block->size == NONE && !block_iterated(m, b) && block->extent != NONE;
+		if (whole && values[block->extent] != EXPR_UNKNOWN)
+			sizes[b] = values[block->extent];
+	}
+	values = expr_values_at(m, m->arena, sizes);
+	for (ExprId e = 0; e < m->exprs.count; e++) {
+		m->exprs.at[e].known = values[e] != EXPR_UNKNOWN;
+		m->exprs.at[e].number = values[e];
+	}
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		vec_push(m->arena, &m->block_size, values[expr_block(m, b)]);
+	m->configured = true;
+}
+
+/* On a copy: what has these sizes is of no use to anybody else. */
+bool module_verify_symbols(Module *m, Diag *d) {
+	int64_t prime = FIRST;
+	bool asked = true;
+	m->typing = TYPING_UNKNOWN;
+	for (int set = 0; set < SETS && asked; set++) {
+		uint32_t before = d->errors;
+		Module *copy = module_clone(m, m->arena);
+		give_values(copy, &prime);
+		copy->sizes_asked = false;
+		if (!module_verify(copy, d) || d->errors != before)
+			return false;
+		asked = copy->sizes_asked;
+	}
+	m->typing = asked ? TYPING_SYMBOLIC : TYPING_ALWAYS;
+	return true;
+}
