@@ -38,6 +38,8 @@ static inline Planner build_planner(const Builder *b) {
 
 /* build_kernel.c: the kernel of a plan. */
 Kernel *plan_kernel(const Plan *p);
+/* The same, counted. */
+Kernel *plan_lower(Plan *p);
 /* All kernels of a program, and the wrapper around them. */
 KProgram *program_build(const Program *g);
 /* build_host.c */

@@ -138,12 +138,18 @@ Kernel *plan_kernel(const Plan *p) {
 	return b.k;
 }
 
+Kernel *plan_lower(Plan *p) {
+	if (p->left)
+		--*p->left;
+	return plan_kernel(p);
+}
+
 KProgram *program_build(const Program *g) {
 	KProgram *out = arena_alloc(g->arena, sizeof *out);
 	out->arena = g->arena;
 	for (uint32_t i = 0; i < g->kernels.count; i++) {
 		Plan *p = g->kernels.at[i];
-		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
+		Kernel *k = p->kernel ? p->kernel : plan_lower(p);
 		k->turns = p->back_and_forth;
 		p->kernel = NULL; /* rewrites change it */
 		vec_push(g->arena, &out->kernels, k);

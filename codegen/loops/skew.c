@@ -291,7 +291,7 @@ static const char *not_paired(const Skew *s) {
 		return "it is no fori_loop";
 	if (asked == CHOICE_OFF)
 		return "pallas_step_pairs is off";
-	if (!way_is(s->p, ROW_OVERLAP, OVERLAP_PAIRS))
+	if (!way_is(s->p, ROW_PAIRS, PAIRS_TWO))
 		return "what a second one hands on does not fit";
 	if (s->loop->dma && asked == CHOICE_AUTO)
 		return "each one waits for its copies";
@@ -375,7 +375,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
 	if (!loop->skew_why)
 		loop->skew_why = any ? skew_wrong(&s, l) : "no matmul of the next step can run beside a step";
-	if (!loop->skew_why && way_is(p, ROW_OVERLAP, OVERLAP_NONE))
+	if (!loop->skew_why && way_is(p, ROW_SKEW, SKEW_IN_TURN))
 		loop->skew_why = "what it hands on does not fit";
 	if (loop->skew_why) {
 		loop->handed.count = 0;

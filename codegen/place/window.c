@@ -76,7 +76,7 @@ static bool tail_moves(const AccessWant *w) {
 }
 
 static bool fori_copies(const Planner *p) {
-	PlanValue windows = p->way.at[ROW_WINDOWS];
+	ChoiceValue windows = p->way.at[ROW_WINDOWS];
 	bool kept = windows == WINDOWS_KEPT || windows == WINDOWS_ALL_KEPT;
 	return windows == WINDOWS_COPIED || (kept && (Choice)p->m->config.fori_dma.value != CHOICE_OFF);
 }

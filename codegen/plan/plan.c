@@ -192,6 +192,7 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan->module = m;
 	plan->arena = a;
 	plan->spills = -1;
+	plan->left = way.left;
 	plan->values = arena_raw(a, m->nodes.count * sizeof *plan->values);
 	for (NodeId n = 0; n < m->nodes.count; n++)
 		plan->values[n] = (Value){.same_as = NONE, .compute = DTYPE_NONE};
@@ -211,13 +212,16 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	return plan;
 }
 
-/* Buffers that are given up to make it fit are waited for. */
+/* Buffers that are given up to make it fit are waited for: it is never faster than its draft. */
 bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 	Planner p = {.plan = plan, .m = m, .d = d, .a = plan->arena, .way = way};
-	if (!plan_fit(&p))
-		return false;
-	plan->seconds = plan_seconds(&p);
-	return true;
+	if (plan_fit(&p)) {
+		plan->seconds = plan_seconds(&p);
+		return true;
+	}
+	if (!way.trial)
+		plan_refuse_vmem(&p);
+	return false;
 }
 
 void plan_settle(Plan *plan, Module *m) {

@@ -308,11 +308,11 @@ typedef struct Plan {
 	uint32_t want_count;
 	struct Kernel *kernel; /* once it is built; NULL */
 	int64_t spills;        /* bytes that it spills; negative: not known yet */
+	int64_t *left;         /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
 	bool skewed;           /* some loop is */
-	bool single_buffers;   /* windows gave up their second buffer, for two would not fit: fit.c */
 	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */
 	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
@@ -333,11 +333,22 @@ typedef struct Program {
 	VEC(Remark) remarks;      /* --explain: what no kernel says */
 } Program;
 
-/* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
- * configuration cannot be served, and the message says why and what to change. */
-Program *program_make(Arena *a, Module *m, Diag *d);
-/* The same where a refusal is nobody's: without a diagnostic. */
-Program *program_try(Arena *a, Module *m);
+/* A compilation lowers so many kernels whole at most, in all its trials. */
+enum { MOST_LOWERINGS = 16 };
+
+/* All ways to plan a document's kernels under its resolved configuration, none of them lowered yet; NULL: there is no
+ * way. `left`: so many kernels may still be lowered. */
+typedef struct Drafts Drafts;
+Drafts *program_draft(Arena *a, Module *m, int64_t *left);
+/* What program_choose() gives is estimated to take no less. */
+double drafts_bound(const Drafts *d);
+/* The fastest of them that fits; NULL: none does. */
+Program *program_choose(Drafts *d);
+double program_seconds(const Program *g);
+/* What takes little VMEM; NULL after diagnostics, which say what to change. */
+Program *program_frugal(Arena *a, Module *m, Diag *d, int64_t *left);
+/* The fastest that fits, else the same. */
+Program *program_plan(Arena *a, Module *m, Diag *d, int64_t *left);
 
 /* plan_json.c: the plans as JSON. */
 void program_emit_json(const Program *g, Text *out);

@@ -3,31 +3,15 @@
 #define PALLASC_PLANNER_H
 
 #include "codegen/kernel/mosaic.h"
+#include "choices.h"
 #include "plan.h"
 
-/* One of the ways in which a kernel can be planned: a value for each row of choices.def. */
-typedef enum PlanRow {
-#define CHOICE(row, key) ROW_##row,
-#define VALUE(row, name, legal, words)
-#include "choices.def"
-#undef CHOICE
-#undef VALUE
-	ROW_COUNT
-} PlanRow;
-typedef enum PlanValue {
-#define CHOICE(row, key)
-#define VALUE(row, name, legal, words) row##_##name,
-#include "choices.def"
-#undef CHOICE
-#undef VALUE
-	VALUE_COUNT
-} PlanValue;
-
+/* One of the ways in which a kernel can be planned: a value for each row of scope PLAN. */
 typedef struct PlanWay {
 	bool trial;        /* refuse what does not fit without looking for what would */
 	const Plan *other; /* of another way: what none can lower is not there, and dtypes are the same; NULL */
-	int64_t left;      /* of a refusal: so many plans may be made to say what would fit */
-	PlanValue at[ROW_COUNT];
+	int64_t *left;     /* so many kernels may still be lowered whole */
+	ChoiceValue at[ROW_COUNT];
 } PlanWay;
 
 typedef struct Planner {
@@ -41,7 +25,7 @@ typedef struct Planner {
 /* A refusal at node n. Always false, so that `return refuse(...)` reads well. */
 bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
 
-static inline bool way_is(const Planner *p, PlanRow row, PlanValue v) { return p->way.at[row] == v; }
+static inline bool way_is(const Planner *p, ChoiceRow row, ChoiceValue v) { return p->way.at[row] == v; }
 /* Windows of an emit_pipeline may hold all its steps: group.c. */
 static inline bool way_holds_all(const Planner *p) { return way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS); }
 /* Inputs stay resident where copies would move more: residency.c. */
@@ -137,19 +121,23 @@ uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_walk(Planner *p);      /* walk.c: after plan_costs() and plan_seconds() */
 void plan_costs(Planner *p);     /* costs.c */
 double plan_seconds(Planner *p); /* seconds.c */
+/* The same: seconds from the start of a grid point's copies until the first bytes are there, where it waits so long. */
+double point_latency(const Plan *plan);
 /* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */
 int64_t operand_fetches(const Plan *p, const Operand *o);
 double loop_copies(Planner *p, uint32_t loop);
 /* The mean number of times that one grid point enters a loop: the steps of the loops around it. */
 double loop_entries(Planner *p, uint32_t loop);
-/* fit.c: makes it fit the target's VMEM, or refuses. */
+/* fit.c: it fits the target's VMEM, after giving up second buffers if the way says so. */
 bool plan_fit(Planner *p);
+/* Some window could give up its second buffer. */
+bool plan_may_give_up(Planner *p);
+/* It does not fit: the diagnostic, with what would. */
+void plan_refuse_vmem(Planner *p);
 void plan_strips(Planner *p); /* strips.c */
 void plan_forms(Planner *p);  /* forms.c */
 void plan_masks(Planner *p);  /* masks.c */
 
-/* program.c: all kernels under the sizes in force; NULL after diagnostics (a trial: also without). */
-Program *program_plan(Arena *a, Module *m, Diag *d, bool trial);
 /* returns.c: what the wrapper does to results; false after diagnostics. */
 bool program_returns(Program *g, Module *m, Diag *d);
 /* plan.c: the steps, one way, but for what VMEM decides; NULL after diagnostics. Makes it fit VMEM, or false: after a
@@ -157,15 +145,21 @@ bool program_returns(Program *g, Module *m, Diag *d);
 Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way);
 bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way);
 void plan_settle(Plan *plan, Module *m);
-/* search.c: the best of all ways. NULL after diagnostics (a trial: without). */
-Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial);
-/* The same with nothing left out. NULL: refused. */
-Plan *plan_search_all(Arena *a, Module *m);
-/* Of `left` plans that may still be made: what becomes of the way that takes little VMEM. */
+/* search.c: every way that stands to choose, drafted; NULL: none can be planned. */
+typedef struct Search Search;
+Search *search_start(Arena *a, Module *m, int64_t *left);
+/* No plan that search_plan() gives is estimated to be faster. */
+double search_bound(const Search *s);
+/* The fastest that fits; NULL: none does. */
+Plan *search_plan(Search *s);
+/* The way that takes little VMEM; NULL after diagnostics. */
+Plan *plan_frugal(Arena *a, Module *m, Diag *d, int64_t *left);
+/* The same for a trial. */
 typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
-Verdict plan_least(Arena *a, Module *m, int64_t *left);
-/* Some way fits. */
-bool plan_fits_somehow(Arena *a, Module *m, int64_t *left);
+Verdict plan_frugal_fits(Arena *a, Module *m, int64_t *left);
+/* The best with nothing left out; NULL: refused. `bounded`: what was left out, and what was drafted, was estimated to be
+ * no slower than it became. */
+Plan *plan_search_all(Arena *a, Module *m, bool *bounded);
 /* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
  * diagnostic. */
 bool group_holds_all(const Module *m);

@@ -78,28 +78,45 @@ static bool fits(Planner *p) {
 	return p->plan->vmem.total <= p->plan->vmem_limit;
 }
 
+bool plan_may_give_up(Planner *p) { return cheapest(p).operand != NONE; }
+
+bool plan_fit(Planner *p) {
+	while (!fits(p)) {
+		Buffered b = cheapest(p);
+		if (b.operand == NONE || !way_is(p, ROW_BUFFERS, BUFFERS_FEWER))
+			return false;
+		keep_one(p->plan, &b);
+	}
+	return true;
+}
+
 /* ---- what would fit --------------------------------------------------------------------------------------------- */
 
-/* Plans are tried on a copy of the module, under other configurations, as many as the search has left. */
+/* Other configurations are searched on a copy of the module, as long as kernels may be lowered. */
 typedef struct Trials {
 	Planner *p;
 	Module *m; /* the copy */
-	int64_t left;
+	int64_t *left;
 } Trials;
 
 static bool configured(Trials *t) {
 	Diag quiet;
 	diag_init(&quiet, t->p->a);
-	return t->left > 0 && module_configure(t->m, &quiet) && module_verify(t->m, &quiet);
+	return (!t->left || *t->left > 0) && module_configure(t->m, &quiet) && module_verify(t->m, &quiet);
 }
 
-static Verdict trial(Trials *t) { return configured(t) ? plan_least(t->p->a, t->m, &t->left) : NOT_TAKEN; }
+static Verdict trial(Trials *t) { return configured(t) ? plan_frugal_fits(t->p->a, t->m, t->left) : NOT_TAKEN; }
+
+static bool fits_somehow(Trials *t) {
+	Search *s = configured(t) ? search_start(t->p->a, t->m, t->left) : NULL;
+	return s && search_plan(s);
+}
 
 static bool type_fits(Trials *t, LoopType type, bool somehow) {
 	int asked = t->p->m->config.loop_type.value;
 	t->m->config.loop_type.value = (int)type;
 	bool fits = (int)type != asked &&
-	            (somehow ? configured(t) && plan_fits_somehow(t->p->a, t->m, &t->left) : trial(t) == FITS);
+	            (somehow ? fits_somehow(t) : trial(t) == FITS);
 	t->m->config.loop_type.value = asked;
 	return fits;
 }
@@ -168,8 +185,6 @@ static const char *ways_to_fit(Planner *p) {
 	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++)
 		if (fits[type] || type_fits(&t, type, true))
 			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
-	if (p->m->blocks_that_fit)
-		put_way(&out, p->m->blocks_that_fit);
 	return out.length ? arena_printf(p->a, "these fit: %s", out.at)
 	                  : "no smaller value of one block fits; make several smaller";
 }
@@ -210,21 +225,8 @@ static const char *largest_tensors(const Plan *plan) {
 	                    (long long)tensor_bytes(plan, second));
 }
 
-bool plan_fit(Planner *p) {
+void plan_refuse_vmem(Planner *p) {
 	const VmemUse *v = &p->plan->vmem;
-	while (!fits(p)) {
-		if (p->plan->strips && (Choice)p->m->config.column_strips.value == CHOICE_AUTO)
-			return false; /* whole tiles before single buffers */
-		Buffered b = cheapest(p);
-		if (b.operand == NONE)
-			break;
-		keep_one(p->plan, &b);
-		p->plan->single_buffers = true;
-	}
-	if (v->total <= p->plan->vmem_limit)
-		return true;
-	if (p->way.trial)
-		return false;
 	plan_vmem(p->plan, p->m, true);
 	const ConfigList *sizes = &p->m->config.block_sizes;
 	Place place = sizes->set ? config_place(&sizes->origin) : diag_place(p->d, p->m->source, "/config");
@@ -234,5 +236,4 @@ bool plan_fit(Planner *p) {
 	           p->m->is_part ? p->m->name : "the kernel", (long long)v->total, p->m->target->name,
 	           (long long)p->plan->vmem_limit, (long long)v->windows, (long long)v->inner, (long long)v->scratch,
 	           (long long)v->intermediates, largest_tensors(p->plan));
-	return false;
 }

@@ -48,21 +48,92 @@ static void add_up(Program *g) {
 	}
 }
 
-Program *program_plan(Arena *a, Module *m, Diag *d, bool trial) {
+/* ---- the search -------------------------------------------------------------------------------------------------- */
+
+struct Drafts {
+	Module *m;
+	int64_t *left;
+	VEC(Search *) kernels;
+	Program *program; /* with its returns */
+};
+
+static Module *root_module(Module *m, Arena *a, uint32_t k) { return root_count(m) == 1 ? m : module_of_root(m, a, k); }
+
+/* What it returns; NULL after diagnostics. */
+static Program *program_start(Arena *a, Module *m, Diag *d) {
 	Program *g = arena_alloc(a, sizeof *g);
 	*g = (Program){.module = m, .arena = a};
-	uint32_t roots = root_count(m);
-	bool ok = roots > 0;
-	if (!ok)
+	bool any = root_count(m) > 0;
+	if (!any)
 		diag_error(d, diag_place(d, m->source, "/graphs"), "unsupported", "add a graph of kind root",
 		           "no root graph: there is nothing to run");
-	for (uint32_t k = 0; k < roots; k++) {
-		Plan *plan = plan_search(a, roots == 1 ? m : module_of_root(m, a, k), d, trial);
+	return any ? g : NULL;
+}
+
+static bool program_finish(Program *g, Module *m, Diag *d) {
+	if (!outputs_stored(m, d) || !program_returns(g, m, d))
+		return false;
+	add_up(g);
+	return true;
+}
+
+Drafts *program_draft(Arena *a, Module *m, int64_t *left) {
+	Diag quiet;
+	diag_init(&quiet, a);
+	Drafts *drafts = arena_alloc(a, sizeof *drafts);
+	*drafts = (Drafts){.m = m, .left = left, .program = program_start(a, m, &quiet)};
+	if (!drafts->program)
+		return NULL;
+	for (uint32_t k = 0; k < root_count(m); k++) {
+		Search *s = search_start(a, root_module(m, a, k), left);
+		if (!s)
+			return NULL;
+		vec_push(a, &drafts->kernels, s);
+	}
+	return drafts;
+}
+
+double drafts_bound(const Drafts *d) {
+	double seconds = 0;
+	for (uint32_t k = 0; k < d->kernels.count; k++)
+		seconds += search_bound(d->kernels.at[k]);
+	return seconds;
+}
+
+double program_seconds(const Program *g) {
+	double seconds = 0;
+	for (uint32_t k = 0; k < g->kernels.count; k++)
+		seconds += g->kernels.at[k]->seconds;
+	return seconds;
+}
+
+Program *program_choose(Drafts *d) {
+	Diag quiet;
+	diag_init(&quiet, d->program->arena);
+	for (uint32_t k = 0; k < d->kernels.count; k++) {
+		Plan *plan = search_plan(d->kernels.at[k]);
+		if (!plan)
+			return NULL;
+		vec_push(d->program->arena, &d->program->kernels, plan);
+	}
+	return program_finish(d->program, d->m, &quiet) ? d->program : NULL;
+}
+
+/* Each kernel by itself, so that each one's refusal is said. A search that found nothing is not made again, unless it
+ * may have been another kernel's. */
+static Program *program_make(Arena *a, Module *m, Diag *d, int64_t *left, bool searched) {
+	Program *g = program_start(a, m, d);
+	bool ok = g != NULL;
+	for (uint32_t k = 0; g && k < root_count(m); k++) {
+		Module *root = root_module(m, a, k);
+		Search *s = searched && root_count(m) == 1 ? NULL : search_start(a, root, left);
+		Plan *plan = s ? search_plan(s) : NULL;
+		plan = plan ? plan : plan_frugal(a, root, d, left);
 		vec_push(a, &g->kernels, plan);
 		ok = ok && plan;
 	}
-	if (!ok || !outputs_stored(m, d) || !program_returns(g, m, d))
-		return NULL;
-	add_up(g);
-	return g;
+	return ok && program_finish(g, m, d) ? g : NULL;
 }
+
+Program *program_plan(Arena *a, Module *m, Diag *d, int64_t *left) { return program_make(a, m, d, left, false); }
+Program *program_frugal(Arena *a, Module *m, Diag *d, int64_t *left) { return program_make(a, m, d, left, true); }

@@ -1,41 +1,40 @@
-/* search.c - the best way to plan a kernel: choices.def, row by row.
+/* search.c - the best way to plan a kernel: the rows of scope PLAN in choices.def.
  *
  * Each way gives a value to every row. What the configuration settles has one value; of the others each is drafted, and
  * its time estimated (plan_seconds()). The fastest draft is made to fit VMEM, and is taken if it does: what that takes
  * never makes a plan faster, so no other can win. Of equals the first is taken.
  *
- *     STEPS LOOPED   WINDOWS COPIED    OVERLAP PAIRS   12.1 us   3. fits: taken
- *                    WINDOWS RESIDENT  OVERLAP PAIRS   11.0 us   1. does not fit
- *                                      OVERLAP SKEW    11.9 us   2. does not fit
- *                                      OVERLAP NONE    14.0 us
- *     STEPS STRAIGHT WINDOWS RESIDENT  OVERLAP PAIRS   13.7 us
+ *     STEPS LOOPED   WINDOWS COPIED    PAIRS TWO    12.1 us   3. fits: taken
+ *                    WINDOWS RESIDENT  PAIRS TWO    11.0 us   1. does not fit
+ *                                      PAIRS NONE   11.9 us   2. does not fit
+ *     STEPS STRAIGHT WINDOWS RESIDENT  PAIRS TWO    13.7 us
  *
- * The values of the rows TILES and OVERLAP stand from the fastest on, by the estimate: the next one is drafted only if
- * the one before does not fit as it is. Few drafts become kernels, which is what takes time: one, mostly. */
+ * The values of the rows TILES, SKEW, PAIRS and BUFFERS stand from the fastest on, by the estimate: the next one is
+ * drafted only if the one before does not fit. Few drafts become kernels, which is what takes time: one, mostly. */
 #include "codegen/plan/planner.h"
 
-/* Plans that are made to fit VMEM at most, also to say what would fit. */
-enum { MOST_PLANS = 16 };
+/* Of the kernels that may be lowered: what is left for the way that takes little VMEM, and for printing it. */
+enum { LEFT_FOR_LAST = 2 };
 
 typedef struct Draft {
 	PlanWay way;
 	Plan *plan;        /* NULL: it was refused, ... */
 	const char *wrong; /* ... because of this */
 	bool complete;
+	double bound; /* the seconds of the draft */
 } Draft;
 
-typedef struct Search {
+struct Search {
 	Arena *a;
 	Module *m;
 	PlanWay way;
+	const Plan *plan; /* of this way, once there is one */
 	VEC(Draft) drafts;
 	/* what drafts so far have shown */
 	const Plan *best; /* the fastest one; NULL */
 	bool results_may_stay, may_hold_all, may_be_straight, fori_copies;
-	bool all;      /* nothing is left out */
-	int64_t *left; /* so many plans may be made to find one that fits */
-	int64_t made;
-} Search;
+	bool all; /* nothing is left out */
+};
 
 /* ---- what stands to choose --------------------------------------------------------------------------------------- */
 
@@ -89,32 +88,57 @@ static bool legal_of_all_steps(const Search *s) {
 	       (group_holds_all(s->m) || (s->may_hold_all && !config_of(s)->emit_pipeline_group_size.set));
 }
 
-static bool legal_pairs(const Search *s) {
+/* Of loops that nobody skews these are all the same. */
+static bool legal_skew(const Search *s) {
 	(void)s;
 	return true;
 }
 
-static bool legal_skew(const Search *s) { return !must_pair(s); }
-
-static bool legal_no_overlap(const Search *s) {
+static bool legal_no_skew(const Search *s) {
 	const Config *c = config_of(s);
 	bool unrolls = (LoopType)c->loop_type.value == LOOP_UNROLL || is_straight(s);
 	return !must_pair(s) && (Choice)c->loop_skew.value != CHOICE_ON && !(unrolls && c->matmul_ahead.value > 0);
 }
 
-typedef struct ValueRow {
-	PlanRow row;
-	bool (*legal)(const Search *s);
-	const char *words;
-} ValueRow;
+static bool legal_pairs(const Search *s) { return s->way.at[ROW_SKEW] == SKEW_AHEAD; }
+static bool legal_no_pairs(const Search *s) { return !must_pair(s); }
 
-static const ValueRow values[VALUE_COUNT] = {
-#define CHOICE(row, key)
-#define VALUE(row, name, legal, words) [row##_##name] = {ROW_##row, legal_##legal, words},
+static bool legal_buffers(const Search *s) {
+	(void)s;
+	return true;
+}
+
+/* Whole tiles before single buffers. */
+static bool legal_fewer_buffers(const Search *s) {
+	return !s->plan || !s->plan->strips || (Choice)config_of(s)->column_strips.value != CHOICE_AUTO;
+}
+
+#define VALUE_MODULE(...)
+#define VALUE_PLAN(row, name, legal, words) [row##_##name] = legal_##legal,
+#define CHOICE(scope, row, key)
+#define VALUE(scope, row, name, legal, words) VALUE_##scope(row, name, legal, words)
+static bool (*const legal[VALUE_COUNT])(const Search *s) = {
 #include "codegen/plan/choices.def"
+};
+#undef VALUE
+
+#define VALUE(scope, row, name, legal, words) [row##_##name] = {ROW_##row, words},
+const ValueRow choice_values[VALUE_COUNT] = {
+#include "codegen/plan/choices.def"
+};
 #undef CHOICE
 #undef VALUE
-};
+
+/* The first legal value of a row from v on; VALUE_COUNT: none. */
+static ChoiceValue legal_from(const Search *s, ChoiceRow row, ChoiceValue v) {
+	for (; v < VALUE_COUNT && choice_values[v].row <= row; v++)
+		if (choice_values[v].row == row && legal[v](s))
+			return v;
+	return VALUE_COUNT;
+}
+
+static ChoiceValue first_value(const Search *s, ChoiceRow row) { return legal_from(s, row, 0); }
+static ChoiceValue next_value(const Search *s, ChoiceRow row) { return legal_from(s, row, s->way.at[row] + 1); }
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
 
@@ -137,7 +161,6 @@ static bool keeps_type(const Search *s, const Plan *plan) {
 static void draft(Search *s) {
 	Diag quiet;
 	diag_init(&quiet, s->a);
-	s->way.trial = true;
 	s->way.other = s->best;
 	Draft new = {.way = s->way, .plan = plan_draft(s->a, s->m, &quiet, s->way)};
 	if (new.plan)
@@ -148,34 +171,28 @@ static void draft(Search *s) {
 		new.plan = NULL;
 		new.wrong = "it would be no emit_pipeline";
 	}
+	new.bound = new.plan ? new.plan->seconds : 0;
 	vec_push(s->a, &s->drafts, new);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-static bool is_ordered(PlanRow row) { return row == ROW_TILES || row == ROW_OVERLAP; }
+static bool is_ordered(ChoiceRow row) {
+	return row == ROW_TILES || row == ROW_SKEW || row == ROW_PAIRS || row == ROW_BUFFERS;
+}
 
-static void draft_rows(Search *s, uint32_t row) {
-	bool done = false;
+static void draft_rows(Search *s, ChoiceRow row) {
 	if (row == ROW_COUNT) {
 		draft(s);
 		return;
 	}
-	for (PlanValue v = 0; v < VALUE_COUNT; v++) {
-		if (values[v].row != row || done || !values[v].legal(s))
-			continue;
+	for (ChoiceValue v = first_value(s, row); v != VALUE_COUNT; v = next_value(s, row)) {
 		s->way.at[row] = v;
 		draft_rows(s, row + 1);
-		done = is_ordered((PlanRow)row);
+		s->way.at[row] = v;
+		if (row == ROW_BUFFERS || (is_ordered(row) && !s->all))
+			break;
 	}
-}
-
-/* The next legal value of an ordered row; VALUE_COUNT: none. */
-static PlanValue next_value(const Search *s, PlanRow row) {
-	for (PlanValue v = s->way.at[row] + 1; v < VALUE_COUNT && values[v].row == row; v++)
-		if (values[v].legal(s))
-			return v;
-	return VALUE_COUNT;
 }
 
 static bool any_paired(const Plan *plan) {
@@ -187,19 +204,20 @@ static bool any_paired(const Plan *plan) {
 
 /* What needs less VMEM than this draft: less overlap if it has any, else whole tiles. */
 static void draft_next(Search *s, const Draft *d) {
-	s->way = d->way;
-	PlanValue overlap = next_value(s, ROW_OVERLAP), tiles = next_value(s, ROW_TILES);
-	if (overlap == OVERLAP_SKEW && !any_paired(d->plan)) {
-		s->way.at[ROW_OVERLAP] = overlap;
-		overlap = next_value(s, ROW_OVERLAP);
-	}
-	if (d->plan->skewed && overlap != VALUE_COUNT)
-		s->way.at[ROW_OVERLAP] = overlap;
-	else if (d->plan->strips && tiles != VALUE_COUNT)
-		s->way.at[ROW_TILES] = tiles;
-	else
+	const bool has[ROW_COUNT] = {
+		[ROW_PAIRS] = any_paired(d->plan), [ROW_SKEW] = d->plan->skewed, [ROW_TILES] = d->plan->strips};
+	static const ChoiceRow rows[] = {ROW_PAIRS, ROW_SKEW, ROW_TILES};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		s->way = d->way;
+		ChoiceValue next = next_value(s, rows[i]);
+		if (!has[rows[i]] || next == VALUE_COUNT)
+			continue;
+		s->way.at[rows[i]] = next;
+		s->way.at[ROW_PAIRS] = i ? first_value(s, ROW_PAIRS) : next;
+		s->way.at[ROW_BUFFERS] = first_value(s, ROW_BUFFERS);
+		draft(s);
 		return;
-	draft(s);
+	}
 }
 
 static Draft *fastest(const Search *s) {
@@ -212,74 +230,80 @@ static Draft *fastest(const Search *s) {
 	return best;
 }
 
+/* With two buffers of each window, or with fewer if that is what the draft says. */
 static void complete(Search *s, Draft *d) {
-	Diag quiet;
-	diag_init(&quiet, s->a);
 	Draft was = *d;
-	s->made++;
-	d->complete = plan_complete(d->plan, s->m, &quiet, d->way);
-	if (!d->complete) {
+	Planner p = {.plan = d->plan, .m = s->m, .a = s->a, .way = d->way};
+	s->way = d->way;
+	s->plan = d->plan;
+	d->complete = plan_complete(d->plan, s->m, NULL, d->way);
+	ChoiceValue fewer = d->complete || !plan_may_give_up(&p) ? VALUE_COUNT : next_value(s, ROW_BUFFERS);
+	s->plan = NULL;
+	if (fewer != VALUE_COUNT) {
+		d->way.at[ROW_BUFFERS] = fewer;
+	} else if (!d->complete) {
 		d->plan = NULL;
 		d->wrong = "VMEM";
 	}
-	if (!d->complete || was.plan->single_buffers || s->all)
+	if (!d->complete && was.way.at[ROW_BUFFERS] == first_value(s, ROW_BUFFERS) && !s->all)
 		draft_next(s, &was);
 }
 
+static bool may_lower(const Search *s) { return !s->way.left || *s->way.left > LEFT_FOR_LAST; }
+
 /* The fastest that fits; NULL: none does. */
-static const Draft *search(Search *s) {
-	draft_rows(s, 0);
-	for (uint32_t i = 0; s->all && i < s->drafts.count; i++)
-		if (s->drafts.at[i].plan)
-			complete(s, &s->drafts.at[i]);
-	for (Draft *d; (d = fastest(s)); complete(s, d)) {
-		if (d->complete)
-			return d;
-		if (s->left && --*s->left < 0)
-			return NULL;
+static const Draft *taken(Search *s) {
+	Draft *d;
+	while ((d = fastest(s)) && !d->complete && may_lower(s))
+		complete(s, d);
+	return d && d->complete ? d : NULL;
+}
+
+static void search_init(Search *s, Arena *a, Module *m, int64_t *left) {
+	*s = (Search){.a = a, .m = m, .way = {.trial = true, .left = left}};
+}
+
+Search *search_start(Arena *a, Module *m, int64_t *left) {
+	Search *s = arena_alloc(a, sizeof *s);
+	search_init(s, a, m, left);
+	draft_rows(s, FIRST_PLAN_ROW);
+	return fastest(s) ? s : NULL;
+}
+
+double search_bound(const Search *s) { return fastest(s)->bound; }
+
+/* ---- what takes little VMEM -------------------------------------------------------------------------------------- */
+
+/* The first values that stand to choose, but of ordered rows the last. */
+static Plan *draft_frugal(Search *s, Diag *d) {
+	for (ChoiceRow row = FIRST_PLAN_ROW; row < ROW_COUNT; row++) {
+		ChoiceValue v = first_value(s, row);
+		for (; v != VALUE_COUNT; v = is_ordered(row) ? next_value(s, row) : VALUE_COUNT)
+			s->way.at[row] = v;
 	}
-	return NULL;
+	return plan_draft(s->a, s->m, d, s->way);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------------------- */
-
-/* The first values that stand to choose, of whole tiles with the least overlap: what takes little VMEM. */
-static void settle(Search *s) {
-	bool settled[ROW_COUNT] = {false};
-	for (PlanValue v = 0; v < VALUE_COUNT; v++) {
-		PlanRow row = values[v].row;
-		if (!values[v].legal(s) || (settled[row] && row != ROW_OVERLAP && row != ROW_TILES))
-			continue;
-		s->way.at[row] = v;
-		settled[row] = true;
-	}
-}
-
-static void refuse(Search *s, Diag *d) {
-	settle(s);
-	s->way.trial = false;
-	s->way.left = int_max(MOST_PLANS - 1 - s->made, 0);
-	Plan *plan = plan_draft(s->a, s->m, d, s->way);
-	if (plan)
-		plan_complete(plan, s->m, d, s->way);
-}
-
-Verdict plan_least(Arena *a, Module *m, int64_t *left) {
-	Search s = {.a = a, .m = m};
+Verdict plan_frugal_fits(Arena *a, Module *m, int64_t *left) {
+	Search s;
 	Diag quiet;
 	diag_init(&quiet, a);
-	settle(&s);
-	s.way.trial = true;
-	--*left;
-	Plan *plan = plan_draft(a, m, &quiet, s.way);
+	search_init(&s, a, m, left);
+	Plan *plan = draft_frugal(&s, &quiet);
 	if (!plan)
 		return NOT_TAKEN;
 	return plan_complete(plan, m, &quiet, s.way) ? FITS : TOO_LARGE;
 }
 
-bool plan_fits_somehow(Arena *a, Module *m, int64_t *left) {
-	Search s = {.a = a, .m = m, .left = left};
-	return search(&s);
+Plan *plan_frugal(Arena *a, Module *m, Diag *d, int64_t *left) {
+	Search s;
+	search_init(&s, a, m, left);
+	s.way.trial = false;
+	Plan *plan = draft_frugal(&s, d);
+	if (!plan || !plan_complete(plan, m, d, s.way))
+		return NULL;
+	plan_settle(plan, m);
+	return plan;
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
@@ -288,44 +312,65 @@ bool plan_fits_somehow(Arena *a, Module *m, int64_t *left) {
 static const char *words_of(const Search *s, const PlanWay *way) {
 	Text t;
 	text_init(&t, s->a);
-	for (uint32_t row = 0; row < ROW_COUNT; row++) {
+	for (ChoiceRow row = FIRST_PLAN_ROW; row < ROW_COUNT; row++) {
 		bool differs = false;
 		for (uint32_t i = 1; i < s->drafts.count; i++)
 			differs = differs || s->drafts.at[i].way.at[row] != s->drafts.at[0].way.at[row];
 		if (differs)
-			text_printf(&t, "%s%s", t.length ? ", " : "", values[way->at[row]].words);
+			text_printf(&t, "%s%s", t.length ? ", " : "", choice_values[way->at[row]].words);
 	}
 	return t.at;
 }
 
-static void remark(Search *s, const Draft *taken) {
+static void remark(Search *s, const Draft *best) {
 	if ((Choice)config_of(s)->column_strips.value == CHOICE_ON && has_loops(s->m))
-		plan_remark(taken->plan, "column strips: none: the body has loops of its own");
+		plan_remark(best->plan, "column strips: none: the body has loops of its own");
 	for (uint32_t i = 0; s->drafts.count > 1 && i < s->drafts.count; i++) {
 		const Draft *d = &s->drafts.at[i];
-		const char *words = words_of(s, &d->way);
-		if (d->wrong)
-			plan_remark(taken->plan, "refused: %s: %s", words, d->wrong);
-		else
-			plan_remark(taken->plan, "%s: %s: about %.3g us", d == taken ? "taken" : "not taken", words,
-			            d->plan->seconds * 1e6);
+		plan_remark(best->plan, "%s",
+		            choice_remark(s->a, words_of(s, &d->way), d->wrong, d->plan ? d->plan->seconds : 0,
+		                          d == best));
 	}
 }
 
-Plan *plan_search_all(Arena *a, Module *m) {
-	Search s = {.a = a, .m = m, .all = true};
-	const Draft *taken = search(&s);
-	return taken ? taken->plan : NULL;
+const char *choice_remark(Arena *a, const char *words, const char *wrong, double seconds, bool taken) {
+	if (wrong)
+		return arena_printf(a, "refused: %s: %s", words, wrong);
+	return arena_printf(a, "%s: %s: about %.3g us", taken ? "taken" : "not taken", words, seconds * 1e6);
 }
 
-Plan *plan_search(Arena *a, Module *m, Diag *d, bool trial) {
-	Search s = {.a = a, .m = m};
-	const Draft *taken = search(&s);
-	if (!taken && !trial)
-		refuse(&s, d);
-	if (!taken)
+Plan *search_plan(Search *s) {
+	const Draft *best = taken(s);
+	if (!best)
 		return NULL;
-	plan_settle(taken->plan, m);
-	remark(&s, taken);
-	return taken->plan;
+	plan_settle(best->plan, s->m);
+	remark(s, best);
+	return best->plan;
+}
+
+/* The draft of the first values of ordered rows that is else the same. */
+static const Draft *first_of(const Search *s, const Draft *d) {
+	for (uint32_t i = 0; i < s->drafts.count; i++) {
+		bool same = true;
+		for (ChoiceRow row = FIRST_PLAN_ROW; row < ROW_COUNT; row++)
+			same = same && (is_ordered(row) || s->drafts.at[i].way.at[row] == d->way.at[row]);
+		if (same)
+			return &s->drafts.at[i];
+	}
+	return d;
+}
+
+Plan *plan_search_all(Arena *a, Module *m, bool *bounded) {
+	Search s;
+	search_init(&s, a, m, NULL);
+	s.all = *bounded = true;
+	draft_rows(&s, FIRST_PLAN_ROW);
+	for (uint32_t i = 0; i < s.drafts.count; i++) {
+		Draft *d = &s.drafts.at[i];
+		while (d->plan && !d->complete)
+			complete(&s, d);
+		*bounded = *bounded && (!d->plan || (d->plan->seconds >= d->bound && d->bound >= first_of(&s, d)->bound));
+	}
+	Draft *best = fastest(&s);
+	return best ? best->plan : NULL;
 }

@@ -15,15 +15,20 @@
 #include "codegen/plan/planner.h"
 
 /* From the start of a copy until its first bytes are there: 600 cycles on v5e to v6e and 800 on v7x, as `python -m
- * pallasc profile` has it. A loop waits so long for its first windows and, once more, for the last ones that it writes.
- */
+ * pallasc profile` has it. A loop waits so long for its first windows and, once more, for the last ones that it writes;
+ * so long is HBM idle between the blocks of one grid point and of the next. */
 enum { COPY_CYCLES = 700 };
+
+static double copy_latency(const Target *t) { return COPY_CYCLES / t->clock_hz; }
+
+/* Of a grid point without loops: what it computes is too short to hide it. */
+double point_latency(const Plan *plan) { return plan->loops.count ? 0 : copy_latency(plan->module->target); }
 
 /* Seconds that one grid point waits for the windows that its loops copy: all of the first and the last ones, and what
  * each further step's compute does not hide. */
 static double loops_wait(Planner *p, double step_compute) {
 	const Target *t = p->m->target;
-	double wait = 0, latency = COPY_CYCLES / t->clock_hz;
+	double wait = 0, latency = copy_latency(t);
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
 		double steps = loop_steps(p, loop, false), hidden = 0, shown = 0;
@@ -123,11 +128,12 @@ double plan_seconds(Planner *p) {
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
 	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;
-	seconds += 2 * COPY_CYCLES / p->m->target->clock_hz; /* the first blocks to come, the last to go */
+	seconds += 2 * copy_latency(p->m->target); /* the first blocks to come, the last to go */
 	int64_t before = 1;
 	for (uint32_t k = 0; k < plan->grid.count; k++) {
 		int64_t until = before * plan->grid.at[k].steps;
 		double copy = blocks_seconds(p, until, true);
+		copy += copy > 0 ? point_latency(plan) : 0;
 		seconds += (double)(until - before) * ((copy > point ? copy : point) + blocks_seconds(p, until, false));
 		before = until;
 	}

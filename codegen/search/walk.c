@@ -43,7 +43,7 @@ static double turn_seconds(const Plan *plan, uint32_t last) {
 		if (moves)
 			bytes += o->hbm_bytes / (double)o->fetches;
 	}
-	return bytes / plan->module->target->hbm_bytes_per_s;
+	return bytes / plan->module->target->hbm_bytes_per_s + point_latency(plan);
 }
 
 /* Turns within one step of the dims around both: where those move on, nothing is known to stay. */

@@ -155,7 +155,7 @@ static int64_t carries_bytes(const Plan *plan) {
 /* Buffers may still be given up: the kernel is the same, but for their counts. */
 static int64_t plan_spills(Plan *plan) {
 	if (plan->spills < 0) {
-		plan->kernel = plan_kernel(plan);
+		plan->kernel = plan_lower(plan);
 		plan->spills = kernel_spills(plan->kernel, plan->module->target, plan->arena);
 	}
 	return plan->spills;

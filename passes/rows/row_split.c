@@ -17,8 +17,8 @@
  * A 1-D tensor of one value a row is then read as a column: columns.c. */
 #include "row_split.h"
 
-/* auto splits where whole tiles would not fit VMEM, of which straight code holds about so many at once: where they do
- * fit, they are faster. docs/passes/row_split.md has the measurements. */
+/* auto leaves it to the search (src/driver/choose.c) where whole tiles may not fit VMEM, of which straight code holds
+ * about so many at once: where they do fit, they are faster. docs/passes/row_split.md has the measurements. */
 enum { HELD_TILES = 2 };
 
 /* ---- reading nodes ----------------------------------------------------------------------------------------------- */
@@ -246,8 +246,12 @@ static bool worth_it(RowSplit *s, Choice choice) {
 	}
 	/* The pipeline keeps two windows of each array, and straight code some tiles. */
 	int64_t whole = 2 * s->windows + HELD_TILES * s->largest;
-	if (choice == CHOICE_ON || whole > s->m->target->vmem_bytes)
+	if (choice == CHOICE_ON)
 		return true;
+	if (whole > s->m->target->vmem_bytes) {
+		s->m->may_split_rows = true;
+		return s->m->split_rows;
+	}
 	pass_remark(s->c, "row_split", "auto: whole tiles take about %lld bytes of VMEM: they fit", (long long)whole);
 	return false;
 }

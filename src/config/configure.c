@@ -384,7 +384,7 @@ static void narrow(Resolver *r) {
 	resolve_all(r);
 }
 
-/* What compile_widen.c chose, over what the configuration says. */
+/* What choose_sizes.c may take, over what the configuration says. */
 static void widen(Resolver *r) {
 	for (BlockId b = 0; b < r->m->widened.count; b++) {
 		const Widened *wide = &r->m->widened.at[b];

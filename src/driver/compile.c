@@ -1,8 +1,11 @@
 /* compile.c - the pipeline: verify, configure, verify what depends on sizes, passes, plan, print. */
-#include "compile.h"
+#include "choose.h"
 
 #include "codegen/build/build.h"
 #include "codegen/rewrite/rewrite.h"
+
+/* Kernels that may still be lowered for what compile_say_what_fits() says. */
+enum { LEFT_TO_SAY = 5 };
 
 const char *const *emit_names(void) {
 	static const char *const names[] = {"python", "json", "plan", "kernel", "dot", "report", "none", NULL};
@@ -10,7 +13,7 @@ const char *const *emit_names(void) {
 }
 
 void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag *d, Module *m) {
-	*c = (Compilation){.options = options, .arena = a, .diag = d, .module = m};
+	*c = (Compilation){.options = options, .arena = a, .diag = d, .module = m, .left = MOST_LOWERINGS};
 	c->context = (PassContext){.module = m, .diag = d, .arena = a, .explain = options->explain};
 	m->target = options->target;
 }
@@ -27,7 +30,7 @@ static bool read_configuration(Compilation *c) {
 }
 
 /* With what only sizes can show, where that was not all shown before there were any. */
-static bool configure(Module *m, Diag *d) {
+bool compile_configure(Module *m, Diag *d) {
 	return module_configure(m, d) && (m->typing == TYPING_ALWAYS || module_verify(m, d));
 }
 
@@ -37,33 +40,16 @@ static bool compute_facts(PassContext *c) {
 	       (c->module->alignments || pass_block_constraints(c));
 }
 
-Trial compile_trial(const Compilation *c, Module *copy) {
-	Diag quiet;
-	diag_init(&quiet, c->arena);
-	Trial t = {.context = {.module = copy, .diag = &quiet, .arena = c->arena, .explain = c->options->explain}};
-	if (configure(copy, &quiet) && pass_pipeline_run(&t.context, NULL, 0, NULL) && compute_facts(&t.context))
-		t.program = program_try(c->arena, copy);
-	t.context.diag = c->diag;
-	return t;
-}
-
-void compile_adopt(Compilation *c, const Trial *trial) {
-	if (c->options->hooks)
-		return;
-	c->module = trial->context.module;
-	c->context.module = c->module;
-	c->program = trial->program;
-	for (uint32_t i = 0; i < trial->context.remarks.count; i++)
-		vec_push(c->arena, &c->context.remarks, trial->context.remarks.at[i]);
+bool compile_passes(const Compilation *c, PassContext *context) {
+	return pass_pipeline_run(context, c->options->passes, c->options->pass_count, NULL) && compute_facts(context);
 }
 
 bool compile_module(Compilation *c) {
 	const CompileOptions *o = c->options;
 	bool typed = c->module->typing != TYPING_UNKNOWN || module_verify_symbols(c->module, c->diag);
-	if (!read_configuration(c) || !typed || !configure(c->module, c->diag))
+	if (!read_configuration(c) || !typed || !compile_configure(c->module, c->diag))
 		return false;
-	compile_choose_blocks(c);
-	compile_widen_blocks(c);
+	compile_choose(c);
 	return (c->program || pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks)) &&
 	       module_check_annotations(c->module, c->diag);
 }
@@ -77,12 +63,11 @@ bool compile_plan(Compilation *c) {
 		return true;
 	if (!compute_facts(&c->context) || !module_check_annotations(c->module, c->diag))
 		return false;
-	Diag before = *c->diag;
-	c->program = program_make(c->arena, c->module, c->diag);
-	if (!c->program && (c->module->blocks_that_fit = compile_blocks_that_fit(c))) {
-		*c->diag = before; /* the same again, with what would fit */
-		c->program = program_make(c->arena, c->module, c->diag);
-	}
+	c->left -= c->whole_rows ? LEFT_TO_SAY : 0;
+	c->program = (c->refused ? program_frugal : program_plan)(c->arena, c->module, c->diag, &c->left);
+	c->left += c->whole_rows ? LEFT_TO_SAY : 0;
+	if (!c->program)
+		compile_say_what_fits(c);
 	return c->program != NULL;
 }
 

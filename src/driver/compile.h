@@ -2,8 +2,7 @@
  *
  *     module_load() -> compile_module() -> compile_plan() -> compile_emit()
  *
- * The only part of src that knows passes and codegen: compile.c, compile_kernel.c, compile_roll.c and
- * compile_widen.c. */
+ * The only part of src that knows passes and codegen: compile*.c and choose*.c. */
 #ifndef PALLASC_COMPILE_H
 #define PALLASC_COMPILE_H
 
@@ -42,6 +41,8 @@ typedef struct Compilation {
 	KProgram *kernels;   /* NULL until compile_kernels() */
 	PassContext context; /* with the passes' remarks */
 	Module *whole_rows;  /* as it was before the passes, where the configuration keeps long rows whole; NULL */
+	int64_t left;        /* of MOST_LOWERINGS */
+	bool refused;        /* every way that stood to choose was */
 } Compilation;
 
 /* Starts on a loaded Module, which the compilation changes from now on. */
@@ -50,20 +51,10 @@ void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag 
 bool compile_module(Compilation *c);
 /* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */
 bool compile_plan(Compilation *c);
-/* What a changed clone of the Module is compiled to, by all passes. */
-typedef struct Trial {
-	PassContext context;
-	Program *program; /* NULL: it is refused, and nothing is said */
-} Trial;
-Trial compile_trial(const Compilation *c, Module *copy);
-/* The compilation goes on with what the trial made, unless hooks are to see its passes. */
-void compile_adopt(Compilation *c, const Trial *trial);
-/* compile_roll.c: gives rows that do not fit whole their reduction_loops, if the configuration says nothing of them. */
-void compile_choose_blocks(Compilation *c);
-/* compile_widen.c: takes several blocks of a grid dim at once where small ones would wait for HBM. */
-void compile_widen_blocks(Compilation *c);
-/* Where it asked for whole rows: the reduction_loops with which the kernel would be accepted, as text; NULL. */
-const char *compile_blocks_that_fit(Compilation *c);
+/* Gives sizes values, and verifies what only sizes can show. */
+bool compile_configure(Module *m, Diag *d);
+/* Runs the passes of the options on a clone, without hooks, and computes what the plan reads. */
+bool compile_passes(const Compilation *c, PassContext *context);
 /* Does this need a plan? Checking does: what is accepted compiles. */
 bool emit_needs_plan(Emit emit);
 /* Appends the text to `out`. False after diagnostics. */

@@ -367,16 +367,17 @@ typedef struct Module {
 	Config config;
 	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
 	VEC(Narrowed) narrowed;  /* by BlockId, then too */
-	VEC(Widened) widened;    /* by BlockId; empty: none (src/driver/compile_widen.c) */
+	VEC(Widened) widened;    /* by BlockId; empty: none (src/driver/choose_sizes.c) */
 	VEC(DefaultBlock)
 	defaults;               /* by BlockId, as of the first module_configure(): passes may hide what a block does */
-	uint32_t default_level; /* how often defaults are halved: codegen/search/default_fit.c */
+	uint32_t default_level; /* how often defaults are halved: src/driver/choose.c */
+	bool may_split_rows;    /* row_split could, and whole tiles may be too large */
+	bool split_rows;        /* and is to: src/driver/choose.c */
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
 	bool sizes_asked;       /* expr_value() was asked for what is no constant, since somebody cleared this */
 	Typing typing;          /* what module_verify_symbols() found; of the graph as it was loaded */
 	bool is_part;           /* module_of_root() made it, of a document of several roots */
-	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */

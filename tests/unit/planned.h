@@ -6,7 +6,7 @@
 
 /* NULL if it is refused. */
 static inline Plan *planned_kernel(Arena *a, Module *m, Diag *d) {
-	Program *g = program_make(a, m, d);
+	Program *g = program_plan(a, m, d, NULL);
 	return g ? g->kernels.at[0] : NULL;
 }
 

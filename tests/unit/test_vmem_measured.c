@@ -23,7 +23,7 @@ static int64_t predicted(const Measured *w) {
 		assert_true(config_set(m, &f.diag, w->settings[i]));
 	PassContext context = {.module = m, .diag = &f.diag, .arena = &f.arena};
 	assert_true(pass_pipeline_run(&context, NULL, 0, NULL));
-	const Program *program = program_make(&f.arena, m, &f.diag);
+	const Program *program = program_plan(&f.arena, m, &f.diag, NULL);
 	assert_non_null(program);
 	int64_t bytes = program->vmem_bytes;
 	front_end(&f);

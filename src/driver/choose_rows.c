@@ -1,9 +1,9 @@
-/* compile_roll.c - reduction_loops where nobody chose it: rows that do not fit VMEM whole are rolled.
+/* choose_rows.c - the domain of the row ROWS: reduction_loops where nobody chose it.
  *
- * Whole rows are faster where they fit, and only the plan knows whether they do. So a graph with rows that may be too
- * long is compiled as a trial, on a copy: with whole rows, then with rows in blocks. Blocks are chosen if whole rows
- * are refused and blocks are not. Where the configuration asks for whole rows, the refusal names the blocks. */
-#include "compile.h"
+ * Whole rows are faster where they fit, and only the plan knows whether they do. So for a graph with rows that may be
+ * too long whole rows are tried, then rows in blocks that divide them, then any: a ragged last step is not stored by a
+ * copy. Where the configuration asks for whole rows, the refusal names the blocks. */
+#include "choose.h"
 
 enum {
 	TILES_HELD = 8,        /* a kernel may hold so many tiles of whole rows: fewer surely fit */
@@ -77,55 +77,24 @@ static bool blocks_for(Module *m, bool dividing, ConfigList *list) {
 	return any;
 }
 
-/* ---- trials ------------------------------------------------------------------------------------------------------ */
-
-static bool accepted(Compilation *c, const Module *m, const ConfigList *list) {
-	Module *copy = module_clone(m, c->arena);
-	if (list)
-		copy->config.reduction_loops = *list;
-	return compile_trial(c, copy).program != NULL;
+static bool list_for(Module *m, bool dividing, ConfigList *list) {
+	*list = (ConfigList){.origin = m->config.reduction_loops.origin};
+	list->origin.source = list->origin.source ? list->origin.source : m->source;
+	list->origin.pointer = list->origin.pointer ? list->origin.pointer : "/config";
+	return list->set = blocks_for(m, dividing, list);
 }
 
-/* Blocks with which the kernel is accepted; false if there are none. Blocks that divide the row are better: a ragged
- * last step is not stored by a copy. */
-static bool find_blocks(Compilation *c, Module *m, ConfigList *list) {
-	for (int dividing = 1; dividing >= 0; dividing--) {
-		*list = (ConfigList){.set = true, .origin = m->config.reduction_loops.origin};
-		list->origin.source = list->origin.source ? list->origin.source : m->source;
-		list->origin.pointer = list->origin.pointer ? list->origin.pointer : "/config";
-		if (blocks_for(m, dividing, list) && accepted(c, m, list))
-			return true;
-	}
-	return false;
+void rows_domain(Choosing *s) {
+	s->long_rows = list_for(s->start, false, &s->rows_cut);
+	if (s->long_rows)
+		list_for(s->start, true, &s->rows_divided);
 }
 
-static const char *list_text(Arena *a, const ConfigList *list) {
+const char *rows_text(Arena *a, const ConfigList *list) {
 	Text t;
 	text_init(&t, a);
 	for (uint32_t i = 0; i < list->values.count; i++)
 		text_printf(&t, "%s%s", i ? ", " : "",
 		            list->values.at[i] ? arena_printf(a, "%lld", (long long)list->values.at[i]) : "null");
 	return arena_printf(a, "reduction_loops=[%s]", t.at);
-}
-
-void compile_choose_blocks(Compilation *c) {
-	Module *m = c->module;
-	ConfigList list = {.set = true};
-	if (c->options->passes || !blocks_for(m, false, &list))
-		return;
-	if (m->config.reduction_loops.set) {
-		c->whole_rows = module_clone(m, c->arena);
-		return;
-	}
-	if (accepted(c, m, NULL) || !find_blocks(c, m, &list))
-		return;
-	m->config.reduction_loops = list;
-	pass_remark(&c->context, "roll", "auto: whole rows are refused: %s", list_text(c->arena, &list));
-}
-
-const char *compile_blocks_that_fit(Compilation *c) {
-	ConfigList list;
-	if (!c->whole_rows || !find_blocks(c, c->whole_rows, &list))
-		return NULL;
-	return list_text(c->arena, &list);
 }

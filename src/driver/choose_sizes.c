@@ -1,4 +1,4 @@
-/* compile_widen.c - pallas_wide_blocks: a grid step takes several blocks of a dim at once.
+/* choose_sizes.c - pallas_wide_blocks: a grid step takes several blocks of a dim at once.
  *
  * Between the end of a copy from HBM and the start of the next one lie some hundreds of cycles, whatever is copied: a
  * grid of small steps waits for the latency of HBM, not for its bytes (docs/passes/wide_blocks.md). The same holds for
@@ -9,20 +9,18 @@
  * value mixes lanes of its dim (narrow.c), the kernel may be compiled with a multiple of it: each value is computed
  * from what it was, by the same ops. The configuration stays what the user gave; --explain and the plan say both.
  *
- * `auto` widens
+ * Which tiles stand to choose:
  *   - in a kernel without loops, blocks of steps that copy for less than SHORT_STEP, until they copy for LONG_STEP;
- *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, while the estimate of
- *     seconds.c falls by a fifth or more.
+ *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, doubled.
  * `on` widens as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks that the
  * configuration does not give are the defaults' (default_blocks.c), and stay. */
-#include "compile.h"
+#include "choose.h"
 
 /* Of HBM, in seconds: the latency of a copy is about 0.2e-6 (seconds.c, COPY_CYCLES with the grid's own steps). */
 #define SHORT_STEP 0.5e-6
 #define LONG_STEP 1e-6
 /* Steps that `auto` leaves the grid: its first and last copies are hidden by nothing, and the cores share it. */
 enum { LEAST_POINTS = 16 };
-#define SAVES_AT_LEAST 1.25
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
@@ -80,110 +78,57 @@ static bool is_rows_of_matmul(const Module *m, BlockId b) {
 	return false;
 }
 
-/* ---- trials ------------------------------------------------------------------------------------------------------ */
-
-static void set_size(Module *m, BlockId b, int64_t size, const char *why) {
-	while (m->widened.count < m->blocks.count)
-		vec_push(m->arena, &m->widened, (Widened){0});
-	m->widened.at[b] = (Widened){size, why};
-}
-
-/* Its plan; NULL if it is refused. */
-static const Plan *plan_of(const Trial *t) {
-	return t->program && t->program->kernels.count == 1 ? t->program->kernels.at[0] : NULL;
-}
-
-/* The whole kernel as it is. */
-static Trial trial_as_is(const Compilation *c) { return compile_trial(c, module_clone(c->module, c->arena)); }
-
-static bool accepted_as_is(const Compilation *c) {
-	ArenaMark before = arena_mark(c->arena);
-	Trial now = trial_as_is(c);
-	bool accepted = plan_of(&now) != NULL;
-	arena_release(c->arena, before);
-	return accepted;
-}
-
-/* With block b in tiles of `size`. */
-static Trial trial_with(const Compilation *c, BlockId b, int64_t size, const char *why) {
-	Module *copy = module_clone(c->module, c->arena);
-	set_size(copy, b, size, why);
-	return compile_trial(c, copy);
-}
-
-static void take(Compilation *c, BlockId b, int64_t size, const char *why) {
-	set_size(c->module, b, size, why);
-	module_configure(c->module, c->diag);
-}
-
-/* ---- the two kinds ----------------------------------------------------------------------------------------------- */
-
-/* Both give what the compilation comes to, if a trial showed it. */
+/* ---- the domains ------------------------------------------------------------------------------------------------- */
 
 /* The last dim first: its blocks lie beside each other in HBM. */
-static Trial widen_steps(Compilation *c, GraphId root, Choice asked) {
-	static const char why[] = "a grid step would copy too little to hide the latency of HBM";
-	Module *m = c->module;
+static void long_steps(Choosing *s, GraphId root, Choice asked) {
+	Module *m = s->start;
 	const Graph *g = graph_get(m, root);
 	int64_t least = asked == CHOICE_ON ? 1 : LEAST_POINTS;
 	double per_s = m->target->hbm_bytes_per_s, bytes = step_bytes(m, root);
 	if (bytes <= 0 || bytes >= (asked == CHOICE_ON ? LONG_STEP : SHORT_STEP) * per_s)
-		return (Trial){0};
+		return;
 	for (uint32_t i = g->blocks.count; i-- > 0;) {
 		BlockId b = g->blocks.at[i];
 		int64_t size = size_now(m, b), times = 1;
 		while (bytes * (double)times < LONG_STEP * per_s && points_with(m, root, b, size * times * 2) >= least)
 			times *= 2;
-		if (times == 1 || block_size_matters(m, b))
-			continue;
-		Trial wide = trial_with(c, b, size * times, why);
-		if (!plan_of(&wide))
-			continue;
-		if (!accepted_as_is(c))
-			break;
-		take(c, b, size * times, why);
-		return wide;
+		if (times > 1 && !block_size_matters(m, b))
+			vec_push(s->c->arena, &s->long_steps, ((WideBlock){b, size * times}));
 	}
-	return (Trial){0};
 }
 
-/* The rows of a matmul in a loop, doubled while that pays. */
-static Trial widen_rows(Compilation *c, GraphId root, Choice asked) {
-	static const char why[] = "too few rows use what a loop copies at each grid point";
-	Module *m = c->module;
+static void more_rows(Choosing *s, GraphId root, Choice asked) {
+	Module *m = s->start;
 	const Graph *g = graph_get(m, root);
 	int64_t least = asked == CHOICE_ON ? 1 : LEAST_POINTS;
-	Trial now = {0};
 	for (uint32_t i = 0; i < g->blocks.count; i++) {
 		BlockId b = g->blocks.at[i];
 		int64_t size = size_now(m, b);
 		if (size >= m->target->mxu_size || !is_rows_of_matmul(m, b) || block_size_matters(m, b))
 			continue;
-		int64_t taken = size;
-		if (!now.program)
-			now = trial_as_is(c);
-		while (plan_of(&now) && taken < m->target->mxu_size && points_with(m, root, b, taken * 2) >= least) {
-			Trial wide = trial_with(c, b, taken * 2, why);
-			const Plan *plan = plan_of(&wide);
-			if (!plan || (asked == CHOICE_AUTO && plan->seconds * SAVES_AT_LEAST > plan_of(&now)->seconds))
-				break;
-			now = wide;
-			taken *= 2;
-		}
-		if (taken != size)
-			take(c, b, taken, why);
+		for (; size < m->target->mxu_size && points_with(m, root, b, size * 2) >= least; size *= 2)
+			vec_push(s->c->arena, &s->more_rows, ((WideBlock){b, size * 2}));
 	}
-	return now;
 }
 
-void compile_widen_blocks(Compilation *c) {
-	Module *m = c->module;
+void sizes_domain(Choosing *s) {
+	Module *m = s->start;
 	Choice asked = (Choice)m->config.wide_blocks.value;
 	GraphId root = module_root(m, 0);
 	bool alone = root != NONE && module_root(m, 1) == NONE;
-	if (asked == CHOICE_OFF || c->options->passes || !alone || !m->config.block_sizes.set || !m->target)
+	if (asked == CHOICE_OFF || s->c->options->passes || !alone || !m->config.block_sizes.set || !m->target)
 		return;
-	Trial outcome = m->graphs.count == 1 ? widen_steps(c, root, asked) : widen_rows(c, root, asked);
-	if (plan_of(&outcome))
-		compile_adopt(c, &outcome);
+	if (m->graphs.count == 1)
+		long_steps(s, root, asked);
+	else
+		more_rows(s, root, asked);
+}
+
+void sizes_widen(Module *m, const WideBlock *wide, ChoiceValue value) {
+	const char *why = value == SIZES_LONG_STEPS ? "a grid step would copy too little to hide the latency of HBM"
+	                                            : "too few rows use what a loop copies at each grid point";
+	while (m->widened.count < m->blocks.count)
+		vec_push(m->arena, &m->widened, (Widened){0});
+	m->widened.at[wide->block] = (Widened){wide->size, why};
 }

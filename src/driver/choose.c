@@ -1,0 +1,323 @@
+/* choose.c - the best of what can be chosen only by compiling: the rows of scope MODULE in choices.def.
+ *
+ * Each way gives a value to every row, and is compiled on a clone, by all passes, and drafted (search.c). Of two ways
+ * one that fits is better than one that does not, then the one that is estimated to be faster, then the simpler one:
+ * that of the earlier values. No way is faster than its fastest draft, so a way whose draft is no better than what was
+ * found is not lowered. The clone that wins is what the compilation goes on with.
+ *
+ *     ROWS WHOLE     SIZES GIVEN              refused
+ *                    SIZES HALVED  1          refused
+ *     ROWS DIVIDED   SIZES GIVEN              31.0 us: taken
+ *
+ * Most graphs leave nothing to choose here: they are compiled as they are. */
+#include "choose.h"
+
+/* Halvings of the default sizes: 1024 to 128 is three; one more for outer rows and lanes. */
+enum { LEVELS = 5 };
+/* Of a tile with rows that may be split: fewer of them surely fit. */
+enum { TILES_HELD = 8 };
+/* Estimates of one kernel in tiles of two sizes are less sure than of two plans with the same tiles. */
+#define ROWS_SAVE_AT_LEAST 1.25
+#define SAVES_AT_LEAST 1.001
+
+typedef struct Tried {
+	ModuleWay way;
+	const char *wrong; /* NULL: it was not refused */
+	double seconds;    /* at least */
+} Tried;
+
+/* ---- what stands to choose --------------------------------------------------------------------------------------- */
+
+/* Each: how many ways the value stands for, by what was tried so far. */
+
+static const Config *config_of(const Choosing *s) { return &s->start->config; }
+static bool found(const Choosing *s) { return s->best.program != NULL; }
+static bool searches(const Choosing *s) { return !s->c->options->passes; }
+
+static uint32_t legal_whole_rows(const Choosing *s) { return !s->relaxed; }
+
+static uint32_t legal_divided_rows(const Choosing *s) {
+	return !found(s) && s->rows_divided.set && (s->relaxed || !config_of(s)->reduction_loops.set);
+}
+
+static uint32_t legal_cut_rows(const Choosing *s) {
+	return !found(s) && s->rows_cut.set && (s->relaxed || !config_of(s)->reduction_loops.set);
+}
+
+static uint32_t legal_given(const Choosing *s) {
+	(void)s;
+	return 1;
+}
+
+static uint32_t legal_halved(const Choosing *s) { return s->defaults && !found(s) ? LEVELS : 0; }
+
+static uint32_t legal_long_steps(const Choosing *s) {
+	bool taken = s->best_way.at[ROW_SIZES] == SIZES_LONG_STEPS && !s->all;
+	return found(s) && !taken && !s->relaxed ? s->long_steps.count : 0;
+}
+
+static uint32_t legal_more_rows(const Choosing *s) { return found(s) && !s->relaxed ? s->more_rows.count : 0; }
+
+static uint32_t legal_body_at_once(const Choosing *s) {
+	(void)s;
+	return 1;
+}
+
+static uint32_t legal_split_body(const Choosing *s) { return s->may_split; }
+
+#define VALUE_MODULE(row, name, legal, words) [row##_##name] = legal_##legal,
+#define VALUE_PLAN(...)
+#define CHOICE(scope, row, key)
+#define VALUE(scope, row, name, legal, words) VALUE_##scope(row, name, legal, words)
+static uint32_t (*const legal[VALUE_COUNT])(const Choosing *s) = {
+#include "codegen/plan/choices.def"
+};
+#undef CHOICE
+#undef VALUE
+
+/* A tile may be too large as a whole. */
+static bool has_large_tile(Module *m) {
+	for (NodeId n = 0; n < m->nodes.count; n++) {
+		int64_t bytes = 4 * TILES_HELD, size = 0;
+		const Type *t = node_type(m, n);
+		if (node_get(m, n)->dead || node_get(m, n)->op != OP_LOAD)
+			continue;
+		for (uint32_t i = 0; i < t->count; i++)
+			if (!expr_value(m, t->dims[i], &size) || !checked_mul(bytes, int_max(size, 1), &bytes))
+				return true;
+		if (bytes > m->target->vmem_bytes)
+			return true;
+	}
+	return false;
+}
+
+static bool may_split_body(const Choosing *s) {
+	const Config *c = config_of(s);
+	for (GraphId g = 0; g < s->start->graphs.count; g++)
+		if (graph_get(s->start, g)->kind != GRAPH_ROOT)
+			return false;
+	return (Choice)c->row_split.value == CHOICE_AUTO && (LoopType)c->loop_type.value != LOOP_UNROLL &&
+	       has_large_tile(s->start);
+}
+
+/* Something stands to choose. */
+static bool start(Choosing *s, Compilation *c, Module *m) {
+	*s = (Choosing){.c = c, .start = m, .bounded = true};
+	for (BlockId b = 0; b < m->blocks.count && !m->config.block_sizes.set; b++)
+		s->defaults = s->defaults || block_is_chosen(&m->blocks.at[b]);
+	if (searches(s))
+		rows_domain(s);
+	sizes_domain(s);
+	return s->defaults || s->long_rows || s->long_steps.count || s->more_rows.count ||
+	       (searches(s) && may_split_body(s));
+}
+
+/* ---- one way ----------------------------------------------------------------------------------------------------- */
+
+static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
+	ChoiceValue sizes = way->at[ROW_SIZES];
+	uint32_t which = way->which[ROW_SIZES];
+	if (way->at[ROW_ROWS] != ROWS_WHOLE)
+		m->config.reduction_loops = way->at[ROW_ROWS] == ROWS_DIVIDED ? s->rows_divided : s->rows_cut;
+	if (sizes == SIZES_HALVED)
+		m->default_level = which + 1;
+	if (sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS)
+		sizes_widen(m, sizes == SIZES_LONG_STEPS ? &s->long_steps.at[which] : &s->more_rows.at[which], sizes);
+	m->split_rows = way->at[ROW_BODY] == BODY_SPLIT;
+}
+
+static bool is_first(const ModuleWay *way) {
+	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_SIZES] == SIZES_GIVEN && way->at[ROW_BODY] == BODY_AT_ONCE;
+}
+
+/* By all passes; NULL: refused. */
+static Drafts *draft(Choosing *s, PassContext *context) {
+	bool configured = is_first(&s->way) || compile_configure(context->module, context->diag);
+	bool ok = configured && compile_passes(s->c, context);
+	return ok ? program_draft(context->arena, context->module, &s->c->left) : NULL;
+}
+
+/* How many times faster it must be than what was found. */
+static double saves_at_least(const Choosing *s) {
+	ChoiceValue sizes = s->way.at[ROW_SIZES];
+	bool wide = sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS;
+	if (wide && (Choice)config_of(s)->wide_blocks.value == CHOICE_ON)
+		return 0;
+	return sizes == SIZES_MORE_ROWS ? ROWS_SAVE_AT_LEAST : SAVES_AT_LEAST;
+}
+
+static bool better(const Choosing *s, double seconds) {
+	return !found(s) || seconds * saves_at_least(s) < program_seconds(s->best.program);
+}
+
+static void take(Choosing *s, const Trial *trial, Tried *t) {
+	double bound = t->seconds;
+	t->seconds = program_seconds(trial->program);
+	s->bounded = s->bounded && t->seconds >= bound;
+	if (!better(s, t->seconds))
+		return;
+	s->best = *trial;
+	s->best_way = s->way;
+	s->best_index = s->tried.count;
+}
+
+static void try_way(Choosing *s) {
+	Arena *a = s->c->arena;
+	Module *copy = module_clone(s->start, a);
+	Diag quiet;
+	diag_init(&quiet, a);
+	apply(s, &s->way, copy);
+	Trial trial = {.context = {.module = copy, .diag = &quiet, .arena = a, .explain = s->c->options->explain}};
+	Tried t = {.way = s->way, .wrong = "it does not fit"};
+	Drafts *drafts = draft(s, &trial.context);
+	trial.context.diag = s->c->diag;
+	if (!drafts)
+		t.wrong = quiet.list.count ? quiet.list.at[0].message : "it cannot be planned";
+	if (s->way.at[ROW_BODY] == BODY_AT_ONCE)
+		s->may_split = copy->may_split_rows;
+	t.seconds = drafts ? drafts_bound(drafts) : 0;
+	bool lower = drafts && (better(s, t.seconds) || s->all);
+	if (drafts && !lower)
+		t.wrong = NULL;
+	if (lower && (trial.program = program_choose(drafts))) {
+		t.wrong = NULL;
+		take(s, &trial, &t);
+	}
+	vec_push(a, &s->tried, t);
+}
+
+static void try_rows(Choosing *s, ChoiceRow row) {
+	if (row == FIRST_PLAN_ROW) {
+		try_way(s);
+		return;
+	}
+	for (ChoiceValue v = 0; v < VALUE_COUNT; v++)
+		for (uint32_t i = 0; choice_values[v].row == row && i < legal[v](s); i++) {
+			s->way.at[row] = v;
+			s->way.which[row] = i;
+			try_rows(s, row + 1);
+		}
+}
+
+/* ---- remarks ----------------------------------------------------------------------------------------------------- */
+
+static const char *block_text(const Choosing *s, const WideBlock *w) {
+	return arena_printf(s->c->arena, " (%s %lld)", s->start->blocks.at[w->block].name, (long long)w->size);
+}
+
+static const char *detail(const Choosing *s, const ModuleWay *way, ChoiceRow row) {
+	Arena *a = s->c->arena;
+	uint32_t which = way->which[row];
+	switch (way->at[row]) {
+	case ROWS_DIVIDED: return arena_printf(a, " (%s)", rows_text(a, &s->rows_divided));
+	case ROWS_CUT: return arena_printf(a, " (%s)", rows_text(a, &s->rows_cut));
+	case SIZES_HALVED: return arena_printf(a, " (halved %u times)", which + 1);
+	case SIZES_LONG_STEPS: return block_text(s, &s->long_steps.at[which]);
+	case SIZES_MORE_ROWS: return block_text(s, &s->more_rows.at[which]);
+	default: return "";
+	}
+}
+
+/* The values of the rows in which the ways differ. */
+static const char *words_of(const Choosing *s, const ModuleWay *way) {
+	Text t;
+	text_init(&t, s->c->arena);
+	for (ChoiceRow row = 0; row < FIRST_PLAN_ROW; row++) {
+		bool differs = false;
+		for (uint32_t i = 1; i < s->tried.count; i++)
+			differs = differs || s->tried.at[i].way.at[row] != s->tried.at[0].way.at[row];
+		if (differs)
+			text_printf(&t, "%s%s%s", t.length ? ", " : "", choice_values[way->at[row]].words,
+			            detail(s, way, row));
+	}
+	return t.at;
+}
+
+static void remark_defaults(const Choosing *s, Program *g) {
+	const Module *m = g->module;
+	Text t;
+	text_init(&t, s->c->arena);
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (block_is_chosen(&m->blocks.at[b]))
+			text_printf(&t, "%s%s %lld", t.length ? ", " : "", m->blocks.at[b].name,
+			            (long long)m->block_size.at[b]);
+	Remark r = {.pass = "plan",
+	            .message = arena_printf(s->c->arena, "block_sizes by default: %s%s", t.at,
+	                                    m->default_level ? ", for larger ones are refused" : "")};
+	vec_push(s->c->arena, &g->remarks, r);
+}
+
+static void remark(const Choosing *s) {
+	PassContext *context = &s->c->context;
+	for (uint32_t i = 0; context->explain && s->tried.count > 1 && i < s->tried.count; i++) {
+		const Tried *t = &s->tried.at[i];
+		const char *words = words_of(s, &t->way);
+		pass_remark(context, "choose", "%s",
+		            choice_remark(s->c->arena, words, t->wrong, t->seconds, i == s->best_index));
+	}
+	if (s->defaults && found(s))
+		remark_defaults(s, s->best.program);
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
+
+/* With hooks that are to see its passes, the compilation runs them itself. */
+static void adopt(Choosing *s) {
+	Compilation *c = s->c;
+	if (c->options->hooks) {
+		apply(s, &s->best_way, c->module);
+		module_configure(c->module, c->diag);
+		return;
+	}
+	c->module = s->best.context.module;
+	c->context.module = c->module;
+	c->program = s->best.program;
+	for (uint32_t i = 0; i < s->best.context.remarks.count; i++)
+		vec_push(c->arena, &c->context.remarks, s->best.context.remarks.at[i]);
+}
+
+void compile_choose(Compilation *c) {
+	Choosing s;
+	bool stands = start(&s, c, c->module);
+	if (s.long_rows && c->module->config.reduction_loops.set)
+		c->whole_rows = module_clone(c->module, c->arena);
+	if (!stands)
+		return;
+	try_rows(&s, 0);
+	remark(&s);
+	c->refused = !found(&s);
+	if (found(&s))
+		adopt(&s);
+}
+
+Program *choose_all(Compilation *c, bool *bounded) {
+	Choosing s;
+	start(&s, c, c->module);
+	s.all = true;
+	try_rows(&s, 0);
+	*bounded = s.bounded;
+	return s.best.program;
+}
+
+static void say(Compilation *c, const char *way) {
+	static const char these[] = "these fit: ";
+	for (uint32_t i = 0; i < c->diag->list.count; i++) {
+		Diagnostic *d = &c->diag->list.at[i];
+		if (strcmp(d->code, "vmem") != 0)
+			continue;
+		bool more = d->hint && strncmp(d->hint, these, sizeof these - 1) == 0;
+		d->hint = more ? arena_printf(c->arena, "%s, or %s", d->hint, way)
+		               : arena_printf(c->arena, "%s%s", these, way);
+	}
+}
+
+void compile_say_what_fits(Compilation *c) {
+	Choosing s;
+	if (!c->whole_rows)
+		return;
+	start(&s, c, c->whole_rows);
+	s.relaxed = true;
+	try_rows(&s, 0);
+	if (found(&s))
+		say(c, rows_text(c->arena, &s.best.context.module->config.reduction_loops));
+}

@@ -1,0 +1,60 @@
+/* choose.h - the search of what changes the Module: rows of scope MODULE in choices.def. */
+#ifndef PALLASC_CHOOSE_H
+#define PALLASC_CHOOSE_H
+
+#include "codegen/plan/choices.h"
+#include "compile.h"
+
+/* A block in tiles of another size than the configuration's. */
+typedef struct WideBlock {
+	BlockId block;
+	int64_t size;
+} WideBlock;
+typedef VEC(WideBlock) WideBlocks;
+
+/* What a changed clone of the Module is compiled to. */
+typedef struct Trial {
+	PassContext context;
+	Program *program; /* NULL: it is refused, and nothing is said */
+} Trial;
+
+/* A value for each row of scope MODULE; which of them, where a value stands for several sizes. */
+typedef struct ModuleWay {
+	ChoiceValue at[FIRST_PLAN_ROW];
+	uint32_t which[FIRST_PLAN_ROW];
+} ModuleWay;
+
+typedef struct Choosing {
+	Compilation *c;
+	Module *start; /* configured, as it was before the passes */
+	ModuleWay way;
+	bool relaxed; /* as if reduction_loops had not been given: what would fit */
+	bool all;     /* nothing is left out */
+	/* domains */
+	ConfigList rows_divided, rows_cut; /* not set: there are none */
+	WideBlocks long_steps, more_rows;
+	bool defaults, long_rows, may_split;
+	/* what was tried */
+	VEC(struct Tried) tried;
+	Trial best;
+	ModuleWay best_way;
+	uint32_t best_index;
+	bool bounded; /* nothing became faster than its drafts */
+} Choosing;
+
+/* choose_rows.c: blocks for rows that may be too long. */
+void rows_domain(Choosing *s);
+/* As KEY=VALUE. */
+const char *rows_text(Arena *a, const ConfigList *list);
+/* choose_sizes.c: tiles of several blocks. */
+void sizes_domain(Choosing *s);
+void sizes_widen(Module *m, const WideBlock *wide, ChoiceValue value);
+
+/* Leaves in the compilation what it goes on with: the program if a trial showed it, else the settings. */
+void compile_choose(Compilation *c);
+/* Nothing left out; the same outcome. `bounded`: as plan_search_all(). */
+Program *choose_all(Compilation *c, bool *bounded);
+/* Why it was refused is said: adds the reduction_loops that would fit, where whole rows were asked for. */
+void compile_say_what_fits(Compilation *c);
+
+#endif
