@@ -86,10 +86,24 @@ static double steps_overhead(Planner *p) {
 	return seconds + cycles / p->m->target->clock_hz;
 }
 
-/* The loops' steps in one grid point, and the seconds that it takes to read their windows into registers. */
+/* Elements of the blocks that a grid point without loops reads and writes, of those that nothing is copied beside. */
+static double block_elements(const Plan *plan) {
+	double elements = 0;
+	for (uint32_t i = 0; i < plan->operands.count && plan->loops.count == 0; i++) {
+		const Operand *o = &plan->operands.at[i];
+		double block = o->space == SPACE_WINDOW && o->buffers == 1;
+		for (uint32_t d = 0; d < o->rank; d++)
+			block *= (double)o->block[d];
+		elements += block;
+	}
+	return elements;
+}
+
+/* The loops' steps in one grid point, and the seconds that it takes to read windows into registers: a loop's of each
+ * step, else the point's own. */
 static double point_steps(Planner *p, double *read_seconds) {
 	const Target *t = p->m->target;
-	double steps = 0, elements = 0;
+	double steps = 0, elements = block_elements(p->plan);
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
 		double times = loop_entries(p, l) * loop_steps(p, loop, true), step = 0;
