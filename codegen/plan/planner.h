@@ -157,8 +157,8 @@ Plan *plan_frugal(Arena *a, Module *m, Diag *d, int64_t *left);
 /* The same for a trial. */
 typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
 Verdict plan_frugal_fits(Arena *a, Module *m, int64_t *left);
-/* The best with nothing left out; NULL: refused. `bounded`: what was left out, and what was drafted, was estimated to be
- * no slower than it became. */
+/* The best with nothing left out; NULL: refused. `bounded`: what was left out, and what was drafted, was estimated to
+ * be no slower than it became. */
 Plan *plan_search_all(Arena *a, Module *m, bool *bounded);
 /* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
  * diagnostic. */

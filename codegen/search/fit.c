@@ -115,8 +115,7 @@ static bool fits_somehow(Trials *t) {
 static bool type_fits(Trials *t, LoopType type, bool somehow) {
 	int asked = t->p->m->config.loop_type.value;
 	t->m->config.loop_type.value = (int)type;
-	bool fits = (int)type != asked &&
-	            (somehow ? fits_somehow(t) : trial(t) == FITS);
+	bool fits = (int)type != asked && (somehow ? fits_somehow(t) : trial(t) == FITS);
 	t->m->config.loop_type.value = asked;
 	return fits;
 }

@@ -327,9 +327,9 @@ static void remark(Search *s, const Draft *best) {
 		plan_remark(best->plan, "column strips: none: the body has loops of its own");
 	for (uint32_t i = 0; s->drafts.count > 1 && i < s->drafts.count; i++) {
 		const Draft *d = &s->drafts.at[i];
-		plan_remark(best->plan, "%s",
-		            choice_remark(s->a, words_of(s, &d->way), d->wrong, d->plan ? d->plan->seconds : 0,
-		                          d == best));
+		plan_remark(
+			best->plan, "%s",
+			choice_remark(s->a, words_of(s, &d->way), d->wrong, d->plan ? d->plan->seconds : 0, d == best));
 	}
 }
 
@@ -369,7 +369,8 @@ Plan *plan_search_all(Arena *a, Module *m, bool *bounded) {
 		Draft *d = &s.drafts.at[i];
 		while (d->plan && !d->complete)
 			complete(&s, d);
-		*bounded = *bounded && (!d->plan || (d->plan->seconds >= d->bound && d->bound >= first_of(&s, d)->bound));
+		*bounded =
+			*bounded && (!d->plan || (d->plan->seconds >= d->bound && d->bound >= first_of(&s, d)->bound));
 	}
 	Draft *best = fastest(&s);
 	return best ? best->plan : NULL;

@@ -51,9 +51,12 @@ static uint32_t legal_given(const Choosing *s) {
 
 static uint32_t legal_halved(const Choosing *s) { return s->defaults && !found(s) ? LEVELS : 0; }
 
+static bool must_widen(const Choosing *s) { return (Choice)config_of(s)->wide_blocks.value == CHOICE_ON; }
+
+/* Where they must be wide, the last dim that can be is. */
 static uint32_t legal_long_steps(const Choosing *s) {
-	bool taken = s->best_way.at[ROW_SIZES] == SIZES_LONG_STEPS && !s->all;
-	return found(s) && !taken && !s->relaxed ? s->long_steps.count : 0;
+	bool done = must_widen(s) && s->best_way.at[ROW_SIZES] == SIZES_LONG_STEPS;
+	return found(s) && !done && !s->relaxed ? s->long_steps.count : 0;
 }
 
 static uint32_t legal_more_rows(const Choosing *s) { return found(s) && !s->relaxed ? s->more_rows.count : 0; }
@@ -127,7 +130,8 @@ static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 }
 
 static bool is_first(const ModuleWay *way) {
-	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_SIZES] == SIZES_GIVEN && way->at[ROW_BODY] == BODY_AT_ONCE;
+	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_SIZES] == SIZES_GIVEN &&
+	       way->at[ROW_BODY] == BODY_AT_ONCE;
 }
 
 /* By all passes; NULL: refused. */
@@ -141,7 +145,7 @@ static Drafts *draft(Choosing *s, PassContext *context) {
 static double saves_at_least(const Choosing *s) {
 	ChoiceValue sizes = s->way.at[ROW_SIZES];
 	bool wide = sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS;
-	if (wide && (Choice)config_of(s)->wide_blocks.value == CHOICE_ON)
+	if (wide && must_widen(s))
 		return 0;
 	return sizes == SIZES_MORE_ROWS ? ROWS_SAVE_AT_LEAST : SAVES_AT_LEAST;
 }

@@ -119,7 +119,7 @@ static void what_is_not_row_by_row_stays(void **state) {
 	stays(ROOT("s = aten.cumsum.default(t, 0) : float32[u0, 5000]\n"), "its op is not known to work row by row");
 }
 
-static void auto_splits_what_does_not_fit(void **state) {
+static void auto_leaves_what_may_not_fit_to_the_search(void **state) {
 	(void)state;
 	static const char graphs[] = ROOT("s = aten.sum.dim_IntList(t, [1]) : float32[u0]\n" SUMS("s"));
 	Fixture f;
@@ -132,7 +132,12 @@ static void auto_splits_what_does_not_fit(void **state) {
 	PassContext c = run_pass(&f, "row_split");
 	assert_true(remarked(&c, "whole tiles take about 10241024 bytes of VMEM: they fit"));
 	assert_int_equal(f.module->graphs.count, 1);
+	assert_false(m->may_split_rows);
 	small.vmem_bytes--;
+	run_pass(&f, "row_split");
+	assert_int_equal(f.module->graphs.count, 1);
+	assert_true(m->may_split_rows);
+	m->split_rows = true;
 	run_pass(&f, "row_split");
 	assert_int_equal(f.module->graphs.count, 2);
 	fixture_free(&f);
@@ -153,9 +158,12 @@ static void auto_splits_what_does_not_fit(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_move_into_a_loop),        cmocka_unit_test(one_value_a_row_lies_in_a_column),
-		cmocka_unit_test(columns_are_of_loops_alone),   cmocka_unit_test(sums_over_rows_are_carried),
-		cmocka_unit_test(what_is_not_row_by_row_stays), cmocka_unit_test(auto_splits_what_does_not_fit),
+		cmocka_unit_test(rows_move_into_a_loop),
+		cmocka_unit_test(one_value_a_row_lies_in_a_column),
+		cmocka_unit_test(columns_are_of_loops_alone),
+		cmocka_unit_test(sums_over_rows_are_carried),
+		cmocka_unit_test(what_is_not_row_by_row_stays),
+		cmocka_unit_test(auto_leaves_what_may_not_fit_to_the_search),
 	};
 	return cmocka_run_group_tests_name("row_split", tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
 #include "front.h"
 #include "passes/facts/pass.h"
 #include "planned.h"
+#include "src/driver/choose.h"
+#include <dirent.h>
 
 static const char *const graphs[] = {"attention",        "attention_b8_h32_s8192_d128",
                                      "causal_attention", "matmul_4096",
@@ -30,16 +32,152 @@ static void nothing_that_is_left_out_is_faster(void **state) {
 				Front f;
 				front_start(&f);
 				Module *m = load(&f, graphs[g], chips[c], types[t]);
-				const Plan *found = plan_search(&f.arena, m, &f.diag, true);
-				const Plan *best = plan_search_all(&f.arena, m);
+				bool bounded;
+				Search *s = search_start(&f.arena, m, NULL);
+				const Plan *found = s ? search_plan(s) : NULL;
+				const Plan *best = plan_search_all(&f.arena, m, &bounded);
 				if (!found != !best || (found && found->seconds != best->seconds))
 					fail_msg("%s on %s, %s: %g us found, %g us best", graphs[g], chips[c], types[t],
 					         found ? found->seconds * 1e6 : 0, best ? best->seconds * 1e6 : 0);
+				if (!bounded)
+					fail_msg("%s on %s, %s: a way is faster than its bound", graphs[g], chips[c],
+					         types[t]);
 				front_end(&f);
 			}
 }
 
+/* ---- what changes the graph or its sizes ------------------------------------------------------------------------- */
+
+/* As a document is compiled: `set` is KEY=VALUE or NULL; `bare`: nobody gives block_sizes and reduction_loops. */
+static Compilation compilation(Front *f, CompileOptions *options, const char *path, const char *set, bool bare) {
+	Module *m = front_load(f, front_file(&f->arena, path));
+	assert_non_null(m);
+	Compilation c;
+	compile_init(&c, options, &f->arena, &f->diag, m);
+	if (bare)
+		m->config.block_sizes = m->config.reduction_loops = (ConfigList){0};
+	assert_true(!set || config_set(m, &f->diag, set));
+	return c;
+}
+
+/* Between them, every row of scope MODULE is open on some chip. */
+static const struct {
+	const char *path, *set;
+	bool bare;
+} open_graphs[] = {
+	{"testdata/graphs/attention.json", NULL, false},
+	{"testdata/graphs/matmul_4096.json", NULL, true},
+	{"testdata/graphs/matmul_4096.json", "block_sizes=[64,256,256]", false},
+	{"testdata/graphs/layer_norm_bwd_4096_10240.json", "block_sizes=[256]", false},
+	{"testdata/graphs/layer_norm_bwd_4096_10240.json", NULL, true},
+	{"testdata/coverage/graphs/rolled_softmax_1048576.json", NULL, true},
+	{"testdata/coverage/graphs/rolled_softmax_1048576.json", "block_sizes=[8]", true},
+	{"testdata/coverage/graphs/attention_delta_8192.json", NULL, false},
+	{"testdata/coverage/graphs/fused_linear_jsd_8192.json", NULL, false},
+	{"testdata/coverage/graphs/swiglu_production.json", NULL, false},
+};
+
+static void marks(const Module *m, bool taken[VALUE_COUNT]) {
+	bool wide = false;
+	for (BlockId b = 0; b < m->widened.count; b++)
+		wide = wide || m->widened.at[b].size;
+	taken[m->default_level       ? SIZES_HALVED
+	      : !wide                ? SIZES_GIVEN
+	      : m->graphs.count == 1 ? SIZES_LONG_STEPS
+	                             : SIZES_MORE_ROWS] = true;
+	taken[m->config.reduction_loops.set ? ROWS_DIVIDED : ROWS_WHOLE] = true;
+	taken[m->split_rows ? BODY_SPLIT : BODY_AT_ONCE] = true;
+}
+
+static void the_same_wins_with_nothing_left_out(void **state) {
+	(void)state;
+	bool taken[VALUE_COUNT] = {false}, wanted[VALUE_COUNT] = {false};
+	for (size_t g = 0; g < sizeof open_graphs / sizeof *open_graphs; g++)
+		for (size_t c = 0; c < sizeof chips / sizeof *chips; c++) {
+			const char *path = open_graphs[g].path;
+			CompileOptions options = {.target = target_find(chips[c])};
+			bool bounded;
+			Front f;
+			front_start(&f);
+			Compilation all = compilation(&f, &options, path, open_graphs[g].set, open_graphs[g].bare);
+			assert_true(module_verify_symbols(all.module, &f.diag) &&
+			            compile_configure(all.module, &f.diag));
+			all.left = 1000;
+			const Program *best = choose_all(&all, &bounded);
+			Compilation one = compilation(&f, &options, path, open_graphs[g].set, open_graphs[g].bare);
+			const Program *found = compile_module(&one) && compile_plan(&one) ? one.program : NULL;
+			if (!found != !best || (found && program_seconds(found) != program_seconds(best)))
+				fail_msg("%s on %s: %g us found, %g us best", path, chips[c],
+				         found ? program_seconds(found) * 1e6 : 0,
+				         best ? program_seconds(best) * 1e6 : 0);
+			if (!bounded)
+				fail_msg("%s on %s: a way is faster than its bound", path, chips[c]);
+			if (found)
+				marks(one.module, taken);
+			front_end(&f);
+		}
+	for (ChoiceValue v = 0; choice_values[v].row < FIRST_PLAN_ROW; v++)
+		wanted[v] = v != ROWS_CUT; /* of rows that nothing divides: tests/test_roll.py */
+	for (ChoiceValue v = 0; v < VALUE_COUNT; v++)
+		if (wanted[v] && !taken[v])
+			fail_msg("no graph takes %s", choice_values[v].words);
+}
+
+/* ---- what a compilation costs ------------------------------------------------------------------------------------ */
+
+/* What is refused takes more: to say what would fit. */
+enum { MOST_ACCEPTED = 6 };
+
+/* So large that most kernels do not fit. */
+static const char *large_blocks(Front *f, const Module *m) {
+	Text t;
+	text_init(&t, &f->arena);
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (block_is_chosen(&m->blocks.at[b]))
+			text_printf(&t, "%s2048", t.length ? "," : "");
+	return arena_printf(&f->arena, "block_sizes=[%s]", t.length ? t.at : "");
+}
+
+static void lower(const char *path, const char *chip, const char *type, int sizes) {
+	CompileOptions options = {.target = target_find(chip)};
+	Front f;
+	Text text;
+	front_start(&f);
+	Compilation c =
+		compilation(&f, &options, path, arena_printf(&f.arena, "pallas_loop_type=%s", type), sizes == 1);
+	if (sizes == 2)
+		assert_true(config_set(c.module, &f.diag, large_blocks(&f, c.module)));
+	text_init(&text, &f.arena);
+	bool accepted = compile_module(&c) && compile_plan(&c) && compile_emit(&c, EMIT_PYTHON, &text);
+	int64_t lowered = MOST_LOWERINGS - c.left;
+	if (lowered > (accepted ? MOST_ACCEPTED : MOST_LOWERINGS))
+		fail_msg("%s on %s, %s, sizes %d: %lld kernels lowered", path, chip, type, sizes, (long long)lowered);
+	front_end(&f);
+}
+
+/* With the sizes that are given, without, and with large ones. */
+static void few_kernels_are_lowered_whole(void **state) {
+	(void)state;
+	static const char *const folders[] = {"testdata/graphs", "testdata/coverage/graphs"};
+	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+		DIR *folder = opendir(folders[i]);
+		assert_non_null(folder);
+		for (struct dirent *file; (file = readdir(folder));) {
+			char path[512];
+			(void)snprintf(path, sizeof path, "%s/%s", folders[i], file->d_name);
+			for (int sizes = 0; strstr(path, ".json") && sizes < 3; sizes++)
+				for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+					lower(path, t % 2 ? "v4" : "v7x", types[t], sizes);
+		}
+		closedir(folder);
+	}
+}
+
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_that_is_left_out_is_faster)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_that_is_left_out_is_faster),
+		cmocka_unit_test(the_same_wins_with_nothing_left_out),
+		cmocka_unit_test(few_kernels_are_lowered_whole),
+	};
 	return cmocka_run_group_tests_name("search", tests, NULL, NULL);
 }
