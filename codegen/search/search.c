@@ -11,7 +11,8 @@
  *
  * The values of the rows TILES, SKEW, PAIRS and BUFFERS stand from the fastest on, by the estimate: the next one is
  * drafted only if the one before does not fit. Few drafts become kernels, which is what takes time: one, mostly. */
-#include "codegen/plan/planner.h"
+#include "search.h"
+#include "codegen/loops/loops.h"
 
 /* Of the kernels that may be lowered: what is left for the way that takes little VMEM, and for printing it. */
 enum { LEFT_FOR_LAST = 2 };
@@ -118,16 +119,11 @@ static bool legal_fewer_buffers(const Search *s) {
 #define CHOICE(scope, row, key)
 #define VALUE(scope, row, name, legal, words) VALUE_##scope(row, name, legal, words)
 static bool (*const legal[VALUE_COUNT])(const Search *s) = {
-#include "codegen/plan/choices.def"
+#include "choices.def"
 };
 #undef VALUE
 
-#define VALUE(scope, row, name, legal, words) [row##_##name] = {ROW_##row, words},
-const ValueRow choice_values[VALUE_COUNT] = {
-#include "codegen/plan/choices.def"
-};
 #undef CHOICE
-#undef VALUE
 
 /* The first legal value of a row from v on; VALUE_COUNT: none. */
 static ChoiceValue legal_from(const Search *s, ChoiceRow row, ChoiceValue v) {
@@ -331,12 +327,6 @@ static void remark(Search *s, const Draft *best) {
 			best->plan, "%s",
 			choice_remark(s->a, words_of(s, &d->way), d->wrong, d->plan ? d->plan->seconds : 0, d == best));
 	}
-}
-
-const char *choice_remark(Arena *a, const char *words, const char *wrong, double seconds, bool taken) {
-	if (wrong)
-		return arena_printf(a, "refused: %s: %s", words, wrong);
-	return arena_printf(a, "%s: %s: about %.3g us", taken ? "taken" : "not taken", words, seconds * 1e6);
 }
 
 Plan *search_plan(Search *s) {

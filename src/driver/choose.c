@@ -11,6 +11,8 @@
  *
  * Most graphs leave nothing to choose here: they are compiled as they are. */
 #include "choose.h"
+#include "passes/pipeline/pipeline.h"
+#include "src/config/config.h"
 
 /* Halvings of the default sizes: 1024 to 128 is three; one more for outer rows and lanes. */
 enum { LEVELS = 5 };
@@ -73,7 +75,7 @@ static uint32_t legal_split_body(const Choosing *s) { return s->may_split; }
 #define CHOICE(scope, row, key)
 #define VALUE(scope, row, name, legal, words) VALUE_##scope(row, name, legal, words)
 static uint32_t (*const legal[VALUE_COUNT])(const Choosing *s) = {
-#include "codegen/plan/choices.def"
+#include "choices.def"
 };
 #undef CHOICE
 #undef VALUE

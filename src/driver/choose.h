@@ -2,8 +2,8 @@
 #ifndef PALLASC_CHOOSE_H
 #define PALLASC_CHOOSE_H
 
-#include "codegen/plan/choices.h"
-#include "compile.h"
+#include "driver.h"
+#include "codegen/search/search.h"
 
 /* A block in tiles of another size than the configuration's. */
 typedef struct WideBlock {

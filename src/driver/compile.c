@@ -1,8 +1,15 @@
 /* compile.c - the pipeline: verify, configure, verify what depends on sizes, passes, plan, print. */
 #include "choose.h"
-
 #include "codegen/build/build.h"
+#include "codegen/kernel_text/kernel_text.h"
+#include "codegen/print/print.h"
+#include "codegen/report/report.h"
 #include "codegen/rewrite/rewrite.h"
+#include "codegen/search/search.h"
+#include "src/config/config.h"
+#include "src/emit/emit.h"
+#include "src/load/load.h"
+#include "src/verify/verify.h"
 
 /* Kernels that may still be lowered for what compile_say_what_fits() says. */
 enum { LEFT_TO_SAY = 5 };

@@ -1,0 +1,57 @@
+/* search.h - the way to plan a kernel: drafts of all, the best of those that fit, and programs of several kernels. */
+#ifndef PALLASC_SEARCH_H
+#define PALLASC_SEARCH_H
+
+#include "codegen/plan/plan.h"
+
+/* A compilation lowers so many kernels whole at most, in all its trials. */
+enum { MOST_LOWERINGS = 16 };
+
+/* program.c: all ways to plan a document's kernels under its resolved configuration, none of them lowered yet; NULL:
+ * there is no way. `left`: so many kernels may still be lowered; NULL: any number. */
+typedef struct Drafts Drafts;
+Drafts *program_draft(Arena *a, Module *m, int64_t *left);
+/* What program_choose() gives is estimated to take no less. */
+double drafts_bound(const Drafts *d);
+/* The fastest of them that fits; NULL: none does. */
+Program *program_choose(Drafts *d);
+double program_seconds(const Program *g);
+/* What takes little VMEM; NULL after diagnostics: the graph or the configuration cannot be served, and the message says
+ * why and what to change. */
+Program *program_frugal(Arena *a, Module *m, Diag *d, int64_t *left);
+/* The fastest that fits, else the same. */
+Program *program_plan(Arena *a, Module *m, Diag *d, int64_t *left);
+
+/* search.c: of one kernel, every way that stands to choose, drafted; NULL: none can be planned. */
+typedef struct Search Search;
+Search *search_start(Arena *a, Module *m, int64_t *left);
+/* No plan that search_plan() gives is estimated to be faster. */
+double search_bound(const Search *s);
+/* The fastest that fits; NULL: none does. */
+Plan *search_plan(Search *s);
+/* The way that takes little VMEM; NULL after diagnostics. */
+Plan *plan_frugal(Arena *a, Module *m, Diag *d, int64_t *left);
+/* The same for a trial. */
+typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
+Verdict plan_frugal_fits(Arena *a, Module *m, int64_t *left);
+/* The best with nothing left out; NULL: refused. `bounded`: what was left out, and what was drafted, was estimated to be
+ * no slower than it became. */
+Plan *plan_search_all(Arena *a, Module *m, bool *bounded);
+
+/* draft.c: the steps, one way, but for what VMEM decides; NULL after diagnostics. Makes it fit VMEM, or false: after a
+ * diagnostic, of a trial without. What is left once it is taken. */
+Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way);
+bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way);
+void plan_settle(Plan *plan, Module *m);
+
+/* fit.c: it fits the target's VMEM, after giving up second buffers if the way says so. */
+bool plan_fit(Planner *p);
+/* Some window could give up its second buffer. */
+bool plan_may_give_up(Planner *p);
+/* It does not fit: the diagnostic, with what would. */
+void plan_refuse_vmem(Planner *p);
+void plan_walk(Planner *p); /* walk.c: after plan_costs() and plan_seconds() */
+/* returns.c: what the wrapper does to results; false after diagnostics. */
+bool program_returns(Program *g, Module *m, Diag *d);
+
+#endif
