@@ -34,8 +34,8 @@ Plan *plan_frugal(Arena *a, Module *m, Diag *d, int64_t *left);
 /* The same for a trial. */
 typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
 Verdict plan_frugal_fits(Arena *a, Module *m, int64_t *left);
-/* The best with nothing left out; NULL: refused. `bounded`: what was left out, and what was drafted, was estimated to be
- * no slower than it became. */
+/* The best with nothing left out; NULL: refused. `bounded`: what was left out, and what was drafted, was estimated to
+ * be no slower than it became. */
 Plan *plan_search_all(Arena *a, Module *m, bool *bounded);
 
 /* draft.c: the steps, one way, but for what VMEM decides; NULL after diagnostics. Makes it fit VMEM, or false: after a
