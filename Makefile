@@ -167,54 +167,54 @@ docs: build need-venv $(BUILD)/tools/print_ops
 	$(PYTHON) tools/tables.py
 
 golden: build need-venv
-	$(WITH_PYTHON) tests/golden/golden.py --update
+	$(WITH_PYTHON) tests/print/golden.py --update
 
 aot: build need-venv
-	$(WITH_PYTHON) tests/aot/run_all.py
+	$(WITH_PYTHON) tests/whole/compile_all.py
 
 # The matrix in interpret mode, on every kind of inputs; then docs/proof.md from both.
 .PHONY: proof proof-page
 proof: build need-venv
-	$(WITH_PYTHON) tests/numerics/run_all.py
+	$(WITH_PYTHON) tests/whole/simulate_all.py
 
 proof-page: proof aot
-	$(WITH_PYTHON) tests/proof_page.py
+	$(WITH_PYTHON) tests/whole/proof_page.py
 
-# Random documents (tests/oracle) for SECONDS from SEED on; what fails is made small and written to SOAK_OUTPUT.
+# Random documents (tests/whole/oracle) for SECONDS from SEED on; what fails is made small and written to SOAK_OUTPUT.
 SECONDS_OF_SOAK = $(or $(SECONDS),600)
 SOAK_OUTPUT = $(BUILD)/soak
-# LOG=tests/oracle/soaks.json records the counts; soak-page writes them into docs/results.md.
+# LOG=tests/whole/oracle/soaks.json records the counts; soak-page writes them into docs/results.md.
 .PHONY: soak soak-page
 soak: build need-venv
-	$(WITH_PYTHON) tests/oracle/soak.py --seconds $(SECONDS_OF_SOAK) --seed $(or $(SEED),0) --output $(SOAK_OUTPUT) \
+	$(WITH_PYTHON) tests/whole/oracle/soak.py --seconds $(SECONDS_OF_SOAK) --seed $(or $(SEED),0) --output $(SOAK_OUTPUT) \
 		$(if $(LOG),--log $(LOG))
 soak-page: need-venv
-	$(PYTHON) tests/oracle/page.py
+	$(PYTHON) tests/whole/oracle/page.py
 
 # Mutated graphs against a build with sanitizers; what breaks is written to build/mutations.
 .PHONY: mutations
 mutations: need-c need-venv
 	@$(MAKE) --no-print-directory $(ASAN) all
-	PALLASC=build/asan/pallasc $(WITH_PYTHON) tests/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0)
+	PALLASC=build/asan/pallasc $(WITH_PYTHON) tests/load/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0)
 
 probe-ops: build need-venv
-	$(WITH_PYTHON) tests/ops/probe.py
+	$(WITH_PYTHON) tests/whole/ops/probe.py
 
-# tests/tiling/rules.json and docs/tiling.md: about ten minutes on two idle cores.
+# tests/plan/tiling/rules.json and docs/tiling.md: about ten minutes on two idle cores.
 probe-tiling: need-venv
-	$(WITH_PYTHON) tests/tiling/tiling_probe.py
+	$(WITH_PYTHON) tests/plan/tiling/tiling_probe.py
 
 # The race table. ROW=TEXT prints the rows that hold it, SIDE=ours|helion|hand measures only that side.
 BENCH_PART = $(if $(ROW)$(SIDE),$(if $(ROW),--row '$(ROW)') $(if $(SIDE),--side $(SIDE)),-o docs/results.md)
 bench: build need-bench
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/results.py $(BENCH_PART)
 
-# docs/coverage.md and tests/coverage/results.json: what is missing or has changed. ROW=TEXT only rows whose name holds it,
+# docs/coverage.md and tests/whole/coverage/results.json: what is missing or has changed. ROW=TEXT only rows whose name holds it,
 # PART=numerics|compiled|cycles|helion only that, KNOWN=1 nothing: it drops what is out of date. Helion's part needs
 # .venv-export.
 .PHONY: coverage
 coverage: build need-venv
-	PYTHONPATH=python $(PYTHON) tests/coverage/run.py --helion-python $(EXPORT_PYTHON) \
+	PYTHONPATH=python $(PYTHON) tests/whole/coverage/run.py --helion-python $(EXPORT_PYTHON) \
 		$(if $(ROW),--row '$(ROW)') $(if $(PART),--part $(PART)) $(if $(KNOWN),--known)
 
 # PART=cost: without Helion, and the page's table beside it stays.
