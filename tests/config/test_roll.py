@@ -6,6 +6,7 @@ import re
 import kit
 import numpy as np
 import pytest
+from builder import Doc, G, f32, sl, sym
 from pallasc import execute
 from pallasc.errors import CompileError
 
@@ -64,46 +65,13 @@ def test_the_choice_gives_the_same_plan_again():
 @pytest.mark.parametrize("unbiased, divisor", [(True, 255), (False, 256)])
 def test_a_count_stays_that_of_the_row(unbiased, divisor):
     """What is computed of the row's size does not become the block's."""
-    name = {"dtype": "float32", "shape": ["u1"]}
-    nodes = [
-        {"name": "host", "target": "tile.host_tensor", "args": ["x"]},
-        {
-            "name": "tile",
-            "target": "tile.load",
-            "args": [{"ref": "host"}, [{"sym": "u1"}, {"slice": [None, None, None]}]],
-            "meta": {"dtype": "float32", "shape": ["u1", "u0"]},
-        },
-        {
-            "name": "var",
-            "target": "aten.var.dim",
-            "args": [{"ref": "tile"}, [-1], unbiased],
-            "meta": name,
-        },
-        {"name": "result", "target": "tile.host_tensor", "args": ["out"]},
-        {
-            "name": "store",
-            "target": "tile.store",
-            "args": [{"ref": "result"}, [{"sym": "u1"}], {"ref": "var"}],
-        },
-        {"name": "output", "op": "output", "args": [[]]},
-    ]
-    nodes[0]["meta"] = {"dtype": "float32", "shape": [16, 256]}
-    nodes[3]["meta"] = {"dtype": "float32", "shape": [16]}
-    document = {
-        "format": "fxtile",
-        "version": 1,
-        "name": "variance",
-        "tensors": [
-            {"name": "x", "role": "input", "dtype": "float32", "shape": [16, 256]},
-            {"name": "out", "role": "output", "dtype": "float32", "shape": [16]},
-        ],
-        "block_sizes": [
-            {"id": 0, "symbol": "u0", "name": "columns", "extent": 256, "reduction": True},
-            {"id": 1, "symbol": "u1", "name": "rows", "extent": 16},
-        ],
-        "graphs": [{"id": 0, "kind": "root", "grid": [1], "nodes": nodes}],
-        "config": {"block_sizes": [8], "reduction_loops": [128]},
-    }
+    doc = Doc({"block_sizes": [8], "reduction_loops": [128]}, name="variance", scalars=None)
+    doc.tensor("x", "input", "float32", [16, 256]).tensor("out", "output", "float32", [16])
+    doc.block(256, "columns", reduction=True).block(16, "rows")
+    g = G(0, grid=[1])
+    x = g.load("x", [sym("u1"), sl()], f32("u1", "u0"))
+    g.store("out", [sym("u1")], g.call("aten.var.dim", x, [-1], unbiased, meta=f32("u1")))
+    document = doc.add(g.out())
     x = np.random.default_rng(0).standard_normal((16, 256), "float32")
     (found,) = execute.run(kit.emitted("kernel", document).out, x)
     expected = x.astype("float64").var(axis=1) * 256 / divisor

@@ -83,14 +83,14 @@ def test_a_number_is_stored_in_every_lane(place, name):
 def test_a_number_is_planned_for_every_chip(chip):
     for value, before in NUMBERS.values():
         for dtype in DTYPES:
-            assert pallasc.compile(storing(value, before, dtype), target=chip).source
+            assert kit.compiled(storing(value, before, dtype), chip).source
 
 
 def test_one_output_for_two_arguments_leaves_the_other_undefined():
     document = kit.document("softmax_two_pass")
     document["graphs"][0]["carried"] = [[0, 1], [1, 1]]
     with pytest.raises(pallasc.CompileError, match="a loop result that is not carried"):
-        pallasc.compile(document)
+        kit.compiled(document)
 
 
 def test_an_error_after_a_pass_points_into_the_document():
@@ -111,7 +111,7 @@ def test_an_error_after_a_pass_points_into_the_document():
     document["config"]["block_sizes"] = [64, 64]
     document["graphs"].insert(0, G(5, "for_loop", block_ids=[1]).out().raw)
     with pytest.raises(pallasc.CompileError) as error:
-        pallasc.compile(document)
+        kit.compiled(document)
     place = next(i for i, n in enumerate(graph["nodes"]) if n["name"] == "s")
     assert [d["pointer"] for d in error.value.diagnostics] == [f"/graphs/1/nodes/{place}"]
 
@@ -122,4 +122,4 @@ def test_a_rounded_number_beside_rolled_rows_is_planned(chip):
     document = kit.document("rolled_rms_norm_odd")
     (node,) = (n for n in document["graphs"][0]["nodes"] if n["name"] == "convert_element_type_2")
     node["args"][0], node["meta"]["shape"] = {"sym": "cdiv(100, u1)"}, []
-    assert pallasc.compile(document, target=chip).source
+    assert kit.compiled(document, chip).source

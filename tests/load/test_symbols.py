@@ -20,7 +20,7 @@ def refusals(document, settings):
     said = []
     for config in settings:
         try:
-            pallasc.compile(document, config=config, target="v6e")
+            kit.compiled(document, **config)
             said.append([])
         except pallasc.CompileError as error:
             keys = ("code", "pointer", "message", "hint")

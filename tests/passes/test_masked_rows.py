@@ -2,12 +2,12 @@
 
 import copy
 
+import kit
 import numpy as np
 import proof
 import pytest
 from coverage import row as coverage
 from pallasc import compare, reference
-from pallasc import compile as compile_graph
 from pallasc.simulate import interpret_params, simulate
 
 PASSES = {
@@ -73,7 +73,7 @@ def expected():
 def test_nan_where_the_graph_has_it(loop, passes, expected):
     document = unguarded()
     config = {"pallas_loop_type": loop, **PASSES[passes]}
-    module = compile_graph(document, config, "v7x")
+    module = kit.compiled(document, "v7x", **config)
     found = simulate(module.load(), arguments(document), interpret_params())
     assert not found.races
     for a, b in zip(found.outputs, expected, strict=True):

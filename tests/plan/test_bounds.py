@@ -9,7 +9,6 @@ import kit
 import pytest
 from builder import Doc, G, f32, sl, sym, t
 from kit import document
-from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 from simulated import wrong
 
@@ -34,15 +33,15 @@ def test_positions(at, to):
 
 def test_what_is_known_stays():
     """Numbers are clamped where they stand, and with assume_in_bounds nothing is."""
-    source = compile_graph(document("put_row")).source
+    source = kit.compiled("put_row").source
     assert "jnp.clip(" in source and "jnp.where(" in source
     assumed = document("put_row") | {"assume_in_bounds": True}
-    assert "jnp.clip(" not in compile_graph(assumed).source
+    assert "jnp.clip(" not in kit.compiled(assumed).source
     past = copy.deepcopy(document("sum_to"))
     for node in past["graphs"][1]["nodes"]:
         if node["name"] == "loop":
             node["args"][1:3] = [[-64], [999]]
-    loops = compile_graph(past, FORI).plan["loops"]
+    loops = kit.compiled(past, **FORI).plan["loops"]
     assert (loops[0]["dims"][0]["begin"], loops[0]["dims"][0]["end"]) == (0, 256)
 
 
@@ -62,7 +61,7 @@ def test_refused():
     """Steps that begin anywhere have no windows to pipeline, and cannot be unrolled."""
     for loop, why in (("unroll", "run time"), ("emit_pipeline", "multiples of the block")):
         with pytest.raises(CompileError, match=why):
-            compile_graph(document("sum_to"), {"pallas_loop_type": loop})
+            kit.compiled("sum_to", pallas_loop_type=loop)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "int8", "bool"])

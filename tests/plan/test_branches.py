@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from builder import Doc, G, dt, f32, sl, sym, t
 from kit import targets
-from pallasc import compile as compile_graph
 from pallasc import judge, reference
 from pallasc.errors import CompileError
 from simulated import wrong
@@ -198,7 +197,7 @@ def test_effects_that_nothing_hides_are_refused(target):
     x = g.load("x", [U0, ALL], f32("u0", 200))
     g.call("tile.if", odd_block(g), 1, None, [x], [], meta={"tuple": []})
     with pytest.raises(CompileError, match="move atomic_xchg, atomic_cas"):
-        compile_graph(doc.add(yes, g.out()))
+        kit.compiled(doc.add(yes, g.out()))
 
 
 # ---- loops that end early ------------------------------------------------------------------------
@@ -284,4 +283,4 @@ def test_elements_at_computed_positions_are_read_from_smem(dtype, shape, index):
 
 def test_a_table_that_smem_does_not_hold_is_refused():
     with pytest.raises(CompileError, match="tensor t cannot be tiled this way"):
-        compile_graph(table("float32", [1 << 20], [None]))
+        kit.compiled(table("float32", [1 << 20], [None]))

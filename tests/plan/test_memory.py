@@ -8,7 +8,6 @@ import simulated
 from builder import Doc, G, dt, f32, sym, t
 from kit import plan
 from pallasc import aot
-from pallasc import compile as compile_graph
 
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
 
@@ -261,7 +260,7 @@ def verdicts():
     jobs = []
     for name, chip in pairs:
         make, config = DOCUMENTS[name]
-        jobs.append((compile_graph(make(), config, chip), chip))
+        jobs.append((kit.compiled(make(), chip, **config), chip))
     return dict(zip(pairs, aot.compile_many(jobs, timeout=120), strict=True))
 
 
@@ -341,9 +340,9 @@ def test_only_what_is_not_visited_is_aliased():
 
 
 def test_partial_stores_are_masked():
-    source = compile_graph(update(extent=70), {}, "v6e").source
+    source = kit.compiled(update(extent=70), "v6e").source
     assert "_mask(" in source
-    assert "_mask(" not in compile_graph(update(extent=64), {}, "v6e").source
+    assert "_mask(" not in kit.compiled(update(extent=64), "v6e").source
 
 
 def test_an_initial_value_that_is_stored_over_is_none():
@@ -437,7 +436,7 @@ def parts_of(columns, outer, inner, **config):
 def test_a_computed_start_is_told_to_the_compiler(dtype):
     document = later_rows(dtype=dtype)
     for chip in ("v4", "v7x"):
-        module = compile_graph(document, {}, chip)
+        module = kit.compiled(document, chip)
         assert re.search(r"pl\.ds\(pl\.multiple_of\(\w+ \+ j \* 64, 8\), 64\)", module.source)
         (result,) = aot.compile_many([(module, chip)], timeout=120)
         assert (result.kind, result.message) == ("ok", "")
@@ -462,7 +461,7 @@ def test_the_number_of_steps_is_exact(columns, outer, inner, computed, masked):
     document = parts_of(columns, outer, inner, pallas_loop_type="fori_loop")
     found = plan(document)
     assert found["loops"][0]["dims"][0]["computed"] == computed
-    assert ("_mask(" in compile_graph(document, {}, "v6e").source) == masked
+    assert ("_mask(" in kit.compiled(document, "v6e").source) == masked
     assert wrong(document) == []
 
 
@@ -472,7 +471,7 @@ def test_aligned_parts_are_pipelined(columns, inner):
     assert plan(document)["loops"][0]["windows"][0]["dma"]
     assert wrong(document) == []
     for chip in ("v4", "v7x"):
-        (result,) = aot.compile_many([(compile_graph(document, {}, chip), chip)], timeout=120)
+        (result,) = aot.compile_many([(kit.compiled(document, chip), chip)], timeout=120)
         assert (result.kind, result.message) == ("ok", "")
 
 
@@ -481,10 +480,10 @@ def test_ragged_parts_are_pipelined(columns, inner):
     """Windows of the last step are cut at the tensor's end, and each step masks."""
     document = parts_of(columns, 2048, inner, pallas_loop_type="emit_pipeline")
     assert plan(document)["loops"][0]["windows"][0]["dma"]
-    assert "_mask(" in compile_graph(document, {}, "v6e").source
+    assert "_mask(" in kit.compiled(document, "v6e").source
     assert wrong(document) == []
     for chip in ("v4", "v7x"):
-        (result,) = aot.compile_many([(compile_graph(document, {}, chip), chip)], timeout=120)
+        (result,) = aot.compile_many([(kit.compiled(document, chip), chip)], timeout=120)
         assert (result.kind, result.message) == ("ok", "")
 
 

@@ -6,7 +6,6 @@ import re
 import kit
 import pytest
 from kit import document
-from pallasc import compile as compile_graph
 from pallasc.errors import CompileError
 from simulated import wrong
 
@@ -81,7 +80,7 @@ def test_refusal_says_which():
     text = json.dumps(wide).replace("256", "65536")
     with pytest.raises(CompileError, match=r"shared_block_1 needs .* bytes of VMEM"):
         config = {"block_sizes": [65536], "pallas_row_split": "off"}
-        compile_graph(json.loads(text), config)
+        kit.compiled(json.loads(text), **config)
 
 
 def test_every_kernel_is_refused():
@@ -94,7 +93,7 @@ def test_every_kernel_is_refused():
             if node.get("target", "").startswith("aten"):
                 node["target"], node["args"] = "aten.digamma.default", [node["args"][0]]
     with pytest.raises(CompileError) as error:
-        compile_graph(broken)
+        kit.compiled(broken)
     assert str(error.value).count("aten.digamma.default of float32 does not compile") == 2
 
 

@@ -74,4 +74,4 @@ def test_what_is_no_sum_or_product_is_refused(changed):
     if options.get("op") == "maximum":
         wanted["graphs"][0]["nodes"][2]["target"] = "aten.maximum.default"
     with pytest.raises(pallasc.CompileError, match=r"associative_scan.*not lowered"):
-        pallasc.compile(wanted)
+        kit.compiled(wanted)

@@ -7,8 +7,8 @@ what `execute` makes of the text.
 import random
 import types
 
+import kit
 import numpy as np
-import pallasc
 import pytest
 from pallasc import execute
 
@@ -172,7 +172,7 @@ def named(scope):
 
 def python(text, x):
     """What the module's function does, its jax being NumPy."""
-    module = pallasc.compile(text).load()
+    module = kit.compiled(text).load()
 
     def when(condition):
         return lambda function: function() if condition else None

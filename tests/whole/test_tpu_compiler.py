@@ -6,11 +6,11 @@ module hash.
 
 import re
 
+import kit
 import proof
 import pytest
 from builder import Doc, G, dt, f32, sl, sym
 from pallasc import aot
-from pallasc import compile as compile_graph
 from pallasc.module import Module
 
 
@@ -101,5 +101,5 @@ def test_a_kernel_without_inputs():
     g = G(0, grid=[0])
     ones = g.call("tile.full", [sym("u0"), 256], 1.5, dt("float32"), meta=f32("u0", 256))
     g.store("out", [sym("u0"), sl()], ones)
-    result = aot.compile_one(compile_graph(doc.block(256).add(g.out()), None, "v7x"), "v7x")
+    result = aot.compile_one(kit.compiled(doc.block(256).add(g.out()), "v7x"), "v7x")
     assert (result.kind, result.message) == ("ok", "")

@@ -11,12 +11,12 @@ import pytest
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import kit  # noqa: E402
 import tiling_kernels as kernels  # noqa: E402
 import tiling_page as page  # noqa: E402
 import tiling_probe as probe  # noqa: E402
 from builder import Doc, G, dt, f32, sym, t  # noqa: E402
 from pallasc.aot import compile_many  # noqa: E402
-from pallasc.binding import compile as compile_graph  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
 
 needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
@@ -74,7 +74,7 @@ def plan(case, target):
     config = {"block_sizes": [block, rows], "pallas_loop_type": "fori_loop"}
     config |= {"pallas_fori_dma": dma, "pallas_boundary_views": "off"}
     try:
-        return compile_graph(column_sums(dtype, width), config, target=target)
+        return kit.compiled(column_sums(dtype, width), target, **config)
     except CompileError as error:
         codes = {d["code"] for d in error.diagnostics if d.get("severity", "error") == "error"}
         assert codes <= {"block-alignment", "fori-dma"}, error

@@ -20,8 +20,8 @@ sys.path.insert(0, str(HERE))
 
 import cases as ops  # noqa: E402
 import edges  # noqa: E402
+import kit  # noqa: E402
 import probe  # noqa: E402
-from pallasc import compile as compile_graph  # noqa: E402
 from pallasc import reference  # noqa: E402
 from pallasc.reference.values import is_float  # noqa: E402
 from pallasc.simulate import simulate  # noqa: E402
@@ -110,7 +110,7 @@ def differences(cases, needed):
     document, arrays = ops.document(cases), edges.arguments(cases, denormal=False)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        module = compile_graph(document, target="v6e")
+        module = kit.compiled(document)
         outputs = simulate(module.load(), arrays, 1).outputs
         expected = reference.run(document, arrays, config=module.info["config"])
     for case, found, wanted in zip(cases, outputs, expected, strict=False):
