@@ -5,10 +5,8 @@
 #include "codegen/kernel/kernel.h"
 #include "codegen/plan/plan.h"
 
-/* build_kernel.c: the kernel of a plan. */
-Kernel *plan_kernel(const Plan *p);
-/* The same, counted. */
-Kernel *plan_lower(Plan *p);
+/* build_kernel.c: the kernel of a plan, which counts it. */
+Kernel *plan_kernel(Plan *p);
 /* All kernels of a program, and the wrapper around them. */
 KProgram *program_build(const Program *g);
 

@@ -9,7 +9,7 @@ static KSpace space_of(const Operand *o) {
 }
 
 /* What its block's visits do; add_sums() says where they add up. */
-static const KHeld *held_of(Builder *b, const Held *h) {
+static KHeld *held_of(Builder *b, const Held *h) {
 	KHeld *held = arena_alloc(b->a, sizeof *held);
 	*held = (KHeld){.fill = h->initial == INITIAL_VALUE,
 	                .copy = h->initial == INITIAL_COPY,
@@ -24,7 +24,7 @@ static const KHeld *held_of(Builder *b, const Held *h) {
 static void add_sums(Builder *b) {
 	for (uint32_t i = 0; i < b->plan->operands.count; i++) {
 		const Operand *o = &b->plan->operands.at[i];
-		KHeld *held = o->held ? (KHeld *)(uintptr_t)b->k->buffers.at[b->operand[i]].held : NULL;
+		KHeld *held = o->held ? b->k->buffers.at[b->operand[i]].held : NULL;
 		if (held && o->held->accumulator != NONE)
 			held->sums = b->scratch[o->held->accumulator];
 	}
@@ -117,9 +117,11 @@ static void add_strips(Builder *b) {
 	b->k->strips = strips;
 }
 
-Kernel *plan_kernel(const Plan *p) {
-	Builder b = {.plan = p, .m = (Module *)(uintptr_t)p->module, .a = p->arena};
+Kernel *plan_kernel(Plan *p) {
+	Builder b = {.plan = p, .m = p->module, .a = p->arena};
 	uint32_t loops = p->loops.count + 1;
+	if (p->left)
+		--*p->left;
 	b.k = kernel_new(b.a, p->module->name);
 	b.at = b.k->body;
 	vec_reserve(b.a, &b.k->stmts, b.m->nodes.count);
@@ -139,18 +141,12 @@ Kernel *plan_kernel(const Plan *p) {
 	return b.k;
 }
 
-Kernel *plan_lower(Plan *p) {
-	if (p->left)
-		--*p->left;
-	return plan_kernel(p);
-}
-
 KProgram *program_build(const Program *g) {
 	KProgram *out = arena_alloc(g->arena, sizeof *out);
 	out->arena = g->arena;
 	for (uint32_t i = 0; i < g->kernels.count; i++) {
 		Plan *p = g->kernels.at[i];
-		Kernel *k = p->kernel ? p->kernel : plan_lower(p);
+		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 		k->turns = p->back_and_forth;
 		p->kernel = NULL; /* rewrites change it */
 		vec_push(g->arena, &out->kernels, k);

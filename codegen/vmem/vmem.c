@@ -122,13 +122,13 @@ static int64_t carries_bytes(const Plan *plan) {
 /* Buffers may still be given up: the kernel is the same, but for their counts. */
 static int64_t plan_spills(Plan *plan) {
 	if (plan->spills < 0) {
-		plan->kernel = plan_lower(plan);
+		plan->kernel = plan_kernel(plan);
 		plan->spills = kernel_spills(plan->kernel, plan->module->target, plan->arena);
 	}
 	return plan->spills;
 }
 
-void plan_vmem(Plan *plan, Module *m, bool all) {
+void plan_vmem(Plan *plan, const Module *m, bool all) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	VmemUse *v = &plan->vmem;
 	*v = (VmemUse){0};
