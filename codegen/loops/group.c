@@ -9,11 +9,9 @@
  * keeps a window for each step. */
 #include "loops.h"
 
-static bool wants_pipeline(const Module *m) { return (LoopType)m->config.loop_type.value == LOOP_EMIT_PIPELINE; }
-
-bool group_holds_all(const Module *m) {
+bool group_holds_all(const Module *m, LoopType type) {
 	const ConfigKey *size = &m->config.emit_pipeline_group_size;
-	return wants_pipeline(m) && size->set && size->value > 1;
+	return type == LOOP_EMIT_PIPELINE && size->set && size->value > 1;
 }
 
 bool group_covers(Planner *p, const Loop *loop) {

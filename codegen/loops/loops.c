@@ -51,7 +51,7 @@ static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char 
 /* The configured lowering if the loop can take it, else what suits the loop. */
 static bool loop_choose(Planner *p, Loop *loop) {
 	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
-	LoopType asked = (LoopType)p->m->config.loop_type.value;
+	LoopType asked = way_type(p);
 	bool computed = loop_traced(loop), ragged = loop_ragged_unpeeled(p, loop);
 	loop->why = loop_straight(p, loop);
 	if (loop->why) {

@@ -22,7 +22,7 @@ void plan_strips(Planner *p); /* strips.c */
 
 /* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
  * diagnostic. */
-bool group_holds_all(const Module *m);
+bool group_holds_all(const Module *m, LoopType type);
 bool group_covers(Planner *p, const Loop *loop);
 
 /* strips.c: n may be printed inside its user; bytes of the stashes. */

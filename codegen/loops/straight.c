@@ -42,13 +42,12 @@ static int64_t carried_bytes(const Planner *p, const Graph *g) {
 static bool can_be_straight(const Planner *p, const Loop *loop) {
 	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
 	bool is_static = loop->rank == 1 && !loop->dim[0].computed && affine_is_int(&loop->dim[0].begin);
-	LoopType asked = (LoopType)p->m->config.loop_type.value;
+	LoopType asked = way_type(p);
 	return is_static && asked != LOOP_UNROLL && (!fact || fact->legal & 1u << LOOP_UNROLL);
 }
 
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
-	bool must_copy =
-		(Choice)p->m->config.fori_dma.value == CHOICE_ON && (LoopType)p->m->config.loop_type.value == LOOP_FORI;
+	bool must_copy = (Choice)p->m->config.fori_dma.value == CHOICE_ON && way_type(p) == LOOP_FORI;
 	return !must_copy && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
 	       !holds_loop(p->m, loop->graph) &&
 	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES);

@@ -279,7 +279,7 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			continue;
 		if (way_holds_all(p) && stays && !group_covers(p, loop))
 			return false;
-		if ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !(way_holds_all(p) && stays)) {
+		if (way_type(p) == LOOP_EMIT_PIPELINE && !(way_holds_all(p) && stays)) {
 			diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type",
 			           "use fori_loop, or aligned block sizes",
 			           "pallas_loop_type emit_pipeline cannot lower the loop %s: nothing to pipeline (%s)",

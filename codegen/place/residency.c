@@ -70,7 +70,7 @@ static const char *why_stays(Planner *p, const Readers *r) {
 
 /* Loops that the configuration wants as emit_pipeline must copy something: what they alone read is given back. */
 static void leave_windows(Planner *p, AccessWants *wants) {
-	if ((LoopType)p->m->config.loop_type.value != LOOP_EMIT_PIPELINE || way_holds_all(p))
+	if (way_type(p) != LOOP_EMIT_PIPELINE || way_holds_all(p))
 		return;
 	bool *copies = arena_array(p->a, p->plan->loops.count + 1, sizeof *copies);
 	bool *given_back = arena_array(p->a, p->m->tensors.count + 1, sizeof *given_back);
@@ -113,7 +113,7 @@ static bool loop_keeps_input(const AccessWants *wants, uint32_t loop) {
 
 /* A loop whose inputs stay would fill and drain a pipeline at each grid point for its results alone. */
 static void mark_results(Planner *p, AccessWants *wants) {
-	if (!way_keeps(p) || ((LoopType)p->m->config.loop_type.value == LOOP_EMIT_PIPELINE && !way_holds_all(p)))
+	if (!way_keeps(p) || (way_type(p) == LOOP_EMIT_PIPELINE && !way_holds_all(p)))
 		return;
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
@@ -139,7 +139,7 @@ void residency_mark(Planner *p, AccessWants *wants) {
 	for (TensorId t = 0; t < p->m->tensors.count; t++) {
 		Readers *r = &readers[t];
 		if (r->wants.count == 0 || !count_traffic(p, wants, r) ||
-		    (r->resident * SAVES_AT_LEAST > r->copied && !group_holds_all(p->m)))
+		    (r->resident * SAVES_AT_LEAST > r->copied && !group_holds_all(p->m, way_type(p))))
 			continue;
 		const char *why = way_keeps(p) ? why_stays(p, r) : "it may stay";
 		for (uint32_t i = 0; i < r->wants.count; i++)

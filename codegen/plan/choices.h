@@ -14,7 +14,7 @@ typedef enum ChoiceRow {
 #undef CHOICE
 #undef VALUE
 	ROW_COUNT,
-	FIRST_PLAN_ROW = ROW_TILES
+	FIRST_PLAN_ROW = ROW_TYPE
 } ChoiceRow;
 
 typedef enum ChoiceValue {

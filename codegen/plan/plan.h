@@ -368,6 +368,8 @@ typedef struct Planner {
 bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
 
 static inline bool way_is(const Planner *p, ChoiceRow row, ChoiceValue v) { return p->way.at[row] == v; }
+/* The lowering that is asked for, of all loops. */
+static inline LoopType way_type(const Planner *p) { return (LoopType)(p->way.at[ROW_TYPE] - TYPE_DEFAULT); }
 /* Windows of an emit_pipeline may hold all its steps: group.c. */
 static inline bool way_holds_all(const Planner *p) { return way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS); }
 /* Inputs stay resident where copies would move more: residency.c. */

@@ -109,19 +109,17 @@ static bool configured(Trials *t) {
 	return (!t->left || *t->left > 0) && module_configure(t->m, &quiet) && module_verify(t->m, &quiet);
 }
 
-static Verdict trial(Trials *t) { return configured(t) ? plan_frugal_fits(t->p->a, t->m, t->left) : NOT_TAKEN; }
+static Verdict trial(Trials *t, LoopType type) {
+	return configured(t) ? plan_frugal_fits(t->p->a, t->m, type, t->left) : NOT_TAKEN;
+}
 
-static bool fits_somehow(Trials *t) {
-	Search *s = configured(t) ? search_start(t->p->a, t->m, t->left) : NULL;
+static bool fits_somehow(Trials *t, LoopType type) {
+	Search *s = configured(t) ? search_of_type(t->p->a, t->m, type, t->left) : NULL;
 	return s && search_plan(s);
 }
 
 static bool type_fits(Trials *t, LoopType type, bool somehow) {
-	int asked = t->p->m->config.loop_type.value;
-	t->m->config.loop_type.value = (int)type;
-	bool fits = (int)type != asked && (somehow ? fits_somehow(t) : trial(t) == FITS);
-	t->m->config.loop_type.value = asked;
-	return fits;
+	return type != way_type(t->p) && (somehow ? fits_somehow(t, type) : trial(t, type) == FITS);
 }
 
 /* The next smaller size to try: each of a few, then powers of two. */
@@ -144,7 +142,7 @@ static int64_t largest_fitting(Trials *t, uint32_t chosen) {
 	while (low < count) {
 		uint32_t middle = (low + count) / 2;
 		*size = ladder[middle];
-		Verdict v = trial(t);
+		Verdict v = trial(t, way_type(t->p));
 		found = v == FITS ? ladder[middle] : found;
 		if (v == TOO_LARGE)
 			low = middle + 1;

@@ -28,6 +28,7 @@ typedef struct Draft {
 struct Search {
 	Arena *a;
 	Module *m;
+	LoopType type; /* that is asked for */
 	PlanWay way;
 	const Plan *plan; /* of this way, once there is one */
 	VEC(Draft) drafts;
@@ -52,6 +53,13 @@ static bool is_straight(const Search *s) { return s->way.at[ROW_STEPS] == STEPS_
 static Choice fori_dma(const Search *s) { return (Choice)config_of(s)->fori_dma.value; }
 static bool must_pair(const Search *s) { return (Choice)config_of(s)->step_pairs.value == CHOICE_ON; }
 
+static bool holds_all(const Search *s) { return group_holds_all(s->m, s->type); }
+
+static bool legal_default_type(const Search *s) { return s->type == LOOP_DEFAULT; }
+static bool legal_unroll(const Search *s) { return s->type == LOOP_UNROLL; }
+static bool legal_fori(const Search *s) { return s->type == LOOP_FORI; }
+static bool legal_pipeline(const Search *s) { return s->type == LOOP_EMIT_PIPELINE; }
+
 static bool legal_strips(const Search *s) {
 	return (Choice)config_of(s)->column_strips.value != CHOICE_OFF && !has_loops(s->m);
 }
@@ -67,26 +75,23 @@ static bool legal_straight(const Search *s) {
 	return asked == CHOICE_ON || (asked == CHOICE_AUTO && s->may_be_straight);
 }
 
-static bool legal_copied(const Search *s) {
-	return !is_straight(s) && fori_dma(s) != CHOICE_OFF && !group_holds_all(s->m);
-}
+static bool legal_copied(const Search *s) { return !is_straight(s) && fori_dma(s) != CHOICE_OFF && !holds_all(s); }
 
 static bool legal_resident(const Search *s) {
 	if (is_straight(s))
 		return true;
-	return !group_holds_all(s->m) &&
+	return !holds_all(s) &&
 	       (fori_dma(s) == CHOICE_OFF || (fori_dma(s) == CHOICE_AUTO && (s->fori_copies || !s->best)));
 }
 
 static bool legal_kept(const Search *s) {
-	return !is_straight(s) && !group_holds_all(s->m) && fori_dma(s) != CHOICE_ON && s->best && s->best->may_stay;
+	return !is_straight(s) && !holds_all(s) && fori_dma(s) != CHOICE_ON && s->best && s->best->may_stay;
 }
 
 static bool legal_all_kept(const Search *s) { return legal_kept(s) && s->results_may_stay; }
 
 static bool legal_of_all_steps(const Search *s) {
-	return !is_straight(s) &&
-	       (group_holds_all(s->m) || (s->may_hold_all && !config_of(s)->emit_pipeline_group_size.set));
+	return !is_straight(s) && (holds_all(s) || (s->may_hold_all && !config_of(s)->emit_pipeline_group_size.set));
 }
 
 /* Of loops that nobody skews these are all the same. */
@@ -97,7 +102,7 @@ static bool legal_skew(const Search *s) {
 
 static bool legal_no_skew(const Search *s) {
 	const Config *c = config_of(s);
-	bool unrolls = (LoopType)c->loop_type.value == LOOP_UNROLL || is_straight(s);
+	bool unrolls = s->type == LOOP_UNROLL || is_straight(s);
 	return !must_pair(s) && (Choice)c->loop_skew.value != CHOICE_ON && !(unrolls && c->matmul_ahead.value > 0);
 }
 
@@ -150,7 +155,7 @@ static void learn(Search *s, const Plan *plan) {
 
 /* An emit_pipeline that was asked for stays one, unless its steps overlap without. */
 static bool keeps_type(const Search *s, const Plan *plan) {
-	return s->way.at[ROW_WINDOWS] != WINDOWS_OF_ALL_STEPS || plan->skewed || group_holds_all(s->m) ||
+	return s->way.at[ROW_WINDOWS] != WINDOWS_OF_ALL_STEPS || plan->skewed || holds_all(s) ||
 	       !config_of(s)->loop_type.set;
 }
 
@@ -256,12 +261,18 @@ static const Draft *taken(Search *s) {
 }
 
 static void search_init(Search *s, Arena *a, Module *m, int64_t *left) {
-	*s = (Search){.a = a, .m = m, .way = {.trial = true, .left = left}};
+	*s = (Search){
+		.a = a, .m = m, .type = (LoopType)m->config.loop_type.value, .way = {.trial = true, .left = left}};
 }
 
 Search *search_start(Arena *a, Module *m, int64_t *left) {
+	return search_of_type(a, m, (LoopType)m->config.loop_type.value, left);
+}
+
+Search *search_of_type(Arena *a, Module *m, LoopType type, int64_t *left) {
 	Search *s = arena_alloc(a, sizeof *s);
 	search_init(s, a, m, left);
+	s->type = type;
 	draft_rows(s, FIRST_PLAN_ROW);
 	return fastest(s) ? s : NULL;
 }
@@ -280,11 +291,12 @@ static Plan *draft_frugal(Search *s, Diag *d) {
 	return plan_draft(s->a, s->m, d, s->way);
 }
 
-Verdict plan_frugal_fits(Arena *a, Module *m, int64_t *left) {
+Verdict plan_frugal_fits(Arena *a, Module *m, LoopType type, int64_t *left) {
 	Search s;
 	Diag quiet;
 	diag_init(&quiet, a);
 	search_init(&s, a, m, left);
+	s.type = type;
 	Plan *plan = draft_frugal(&s, &quiet);
 	if (!plan)
 		return NOT_TAKEN;

@@ -25,6 +25,8 @@ Program *program_plan(Arena *a, Module *m, Diag *d, int64_t *left);
 /* search.c: of one kernel, every way that stands to choose, drafted; NULL: none can be planned. */
 typedef struct Search Search;
 Search *search_start(Arena *a, Module *m, int64_t *left);
+/* As if this loop type were asked for. */
+Search *search_of_type(Arena *a, Module *m, LoopType type, int64_t *left);
 /* No plan that search_plan() gives is estimated to be faster. */
 double search_bound(const Search *s);
 /* The fastest that fits; NULL: none does. */
@@ -33,7 +35,7 @@ Plan *search_plan(Search *s);
 Plan *plan_frugal(Arena *a, Module *m, Diag *d, int64_t *left);
 /* The same for a trial. */
 typedef enum Verdict { FITS, TOO_LARGE, NOT_TAKEN } Verdict;
-Verdict plan_frugal_fits(Arena *a, Module *m, int64_t *left);
+Verdict plan_frugal_fits(Arena *a, Module *m, LoopType type, int64_t *left);
 /* The best with nothing left out; NULL: refused. `bounded`: what was left out, and what was drafted, was estimated to
  * be no slower than it became. */
 Plan *plan_search_all(Arena *a, Module *m, bool *bounded);

@@ -351,9 +351,10 @@ typedef struct Module {
 	bool split_rows;        /* and is to: src/driver/choose.c */
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
-	bool *sizes_asked;      /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know */
-	Typing typing;          /* what module_verify_symbols() found; of the graph as it was loaded */
-	bool is_part;           /* module_of_root() made it, of a document of several roots */
+	bool *sizes_asked; /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know
+	                    */
+	Typing typing;     /* what module_verify_symbols() found; of the graph as it was loaded */
+	bool is_part;      /* module_of_root() made it, of a document of several roots */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */
