@@ -135,7 +135,7 @@ static NodeId folded_value(const Maker *w, uint16_t op, NodeId x) {
 	NodeId from = node_get(m, x)->op == OP_CONVERT ? value_root(w->p->plan, node_input(m, x, 0)) : NONE;
 	bool narrow = from != NONE && w->s->wide[from] && node_type(m, from)->dtype == DTYPE_BF16 &&
 	              m->target->bf16_vpu && value_of(w->p, from)->form == FORM_NATURAL;
-	return narrow && (op == OP_AMAX || op == OP_AMIN) ? from : x;
+	return narrow && op_is(op, IS_CHOICE) ? from : x;
 }
 
 static bool reduction_in_strips(Maker *w, NodeId n) {
@@ -148,8 +148,8 @@ static bool reduction_in_strips(Maker *w, NodeId n) {
 	if (!(dims & last))
 		return w->s->wide[n] || refuse(w, n, "its result is no row");
 	Dtype dtype = v->compute != DTYPE_NONE ? v->compute : node_type(w->p->m, x)->dtype;
-	uint16_t op = node_get(w->p->m, n)->op;
-	bool known = op == OP_SUM_DIM || op == OP_MEAN_DIM || op == OP_AMAX || op == OP_AMIN;
+	uint16_t op = op_canonical(node_get(w->p->m, n)->op);
+	bool known = op == OP_SUM || op == OP_MEAN || op_is(op, IS_CHOICE);
 	if (dims != last || rank < 2 || w->s->wide[n] || !known || dtype != DTYPE_F32)
 		return refuse(w, n, "it does not reduce rows alone, in float32");
 	w->s->folds[n] = true;

@@ -22,18 +22,6 @@ static Dtype number_dtype(const Module *m, const Arg *a) {
 	}
 }
 
-bool arith_is_condition(uint16_t op, uint32_t i) {
-	switch ((Op)op) {
-	case OP_WHERE:
-	case OP_WHERE_SCALAR_SELF:
-	case OP_WHERE_SCALAR_OTHER:
-	case OP_WHERE_SCALAR: return i == 0;
-	case OP_MASKED_FILL:
-	case OP_MASKED_FILL_TENSOR: return i == 1;
-	default: return false;
-	}
-}
-
 /* A lower class only matters where its category is above the higher one's. */
 static Dtype combine(Dtype higher, Dtype lower) {
 	if (higher == DTYPE_NONE || lower == DTYPE_NONE)
@@ -54,7 +42,7 @@ Dtype arith_promoted(const Module *m, NodeId n) {
 	for (const char *at = row->params; i < node->arg_count && (at = op_param_next(at, &param)) != NULL; i++) {
 		const Arg *a = node_arg(m, n, i);
 		if ((param.letter != 'x' && param.letter != 't') || !arith_is_operand(a) ||
-		    arith_is_condition(node->op, i))
+		    op_is_condition(node->op, i))
 			continue;
 		bool is_weak = weak(m, a);
 		Dtype t = number_dtype(m, a);
@@ -116,10 +104,9 @@ static bool rounds_once(const Module *m, NodeId n) {
 		if (has_few_rows(m, n))
 			return false;
 		break;
-	case OP_FLOOR_DIVIDE:
-	case OP_FLOOR_DIVIDE_SCALAR: return false;
 	default:
-		if (row->form != PRINT_INFIX && row->form != PRINT_PREFIX)
+		if (op_canonical(node->op) == OP_FLOOR_DIVIDE ||
+		    (row->form != PRINT_INFIX && row->form != PRINT_PREFIX))
 			return false;
 	}
 	for (uint32_t i = 0; i < node->arg_count; i++)
@@ -129,43 +116,7 @@ static bool rounds_once(const Module *m, NodeId n) {
 }
 
 /* Ops that Mosaic has for bools. */
-static bool takes_bools(uint16_t op) {
-	switch ((Op)op) {
-	case OP_LOGICAL_AND:
-	case OP_LOGICAL_OR:
-	case OP_LOGICAL_XOR:
-	case OP_LOGICAL_NOT:
-	case OP_BITWISE_AND:
-	case OP_BITWISE_AND_SCALAR:
-	case OP_BITWISE_OR:
-	case OP_BITWISE_OR_SCALAR:
-	case OP_BITWISE_XOR:
-	case OP_BITWISE_XOR_SCALAR:
-	case OP_BITWISE_NOT:
-	case OP_CONVERT:
-	case OP_TO_COPY:
-	case OP_CLONE:
-	case OP_ALIAS:
-	case OP_DETACH:
-	case OP_LIFT_FRESH_COPY:
-	case OP_CONTIGUOUS: return true;
-	default: return false;
-	}
-}
-
-static bool is_max_or_min(uint16_t op) {
-	switch ((Op)op) {
-	case OP_MAXIMUM:
-	case OP_MINIMUM:
-	case OP_MAX_OTHER:
-	case OP_MIN_OTHER:
-	case OP_CLAMP_MIN:
-	case OP_CLAMP_MIN_TENSOR:
-	case OP_CLAMP_MAX:
-	case OP_CLAMP_MAX_TENSOR: return true;
-	default: return false;
-	}
-}
+static bool takes_bools(uint16_t op) { return op_is(op, IS_OF_BOOLS) || op_lowering(op) == LOWER_ALIAS; }
 
 /* Narrow floats compute in float32 and round once, as torch does; narrow ints and bools in int32, which wraps around to
  * the same. A vector unit has arithmetic for 32 bits only, or for bfloat16 too. */
@@ -181,7 +132,7 @@ static Dtype compute_in(const Module *m, NodeId n, Dtype promoted) {
 	/* Mosaic turns maximum() of two widened ints into one of narrow ones, which it then cannot lower; float32 holds
 	 * them. */
 	if (dtype_bits(promoted) < 32)
-		return is_max_or_min(node->op) ? DTYPE_F32 : DTYPE_I32;
+		return op_is(node->op, IS_CHOICE) ? DTYPE_F32 : DTYPE_I32;
 	return promoted;
 }
 
@@ -191,7 +142,7 @@ Dtype arith_natural(const Module *m, NodeId n) {
 	Dtype all = DTYPE_NONE;
 	for (uint32_t i = 0; i < node->arg_count; i++) {
 		const Arg *a = node_arg(m, n, i);
-		if (constant_operand(m, a) || arith_is_condition(node->op, i))
+		if (constant_operand(m, a) || op_is_condition(node->op, i))
 			continue;
 		Dtype t = node_type(m, a->node)->dtype;
 		if (all != DTYPE_NONE && all != t && (dtype_bits(all) == 8 || dtype_bits(t) == 8) &&
@@ -204,11 +155,10 @@ Dtype arith_natural(const Module *m, NodeId n) {
 
 /* Sums are float32 or int32; the greatest and the least lanes are looked for in the same. */
 static Dtype reduced_in(const Module *m, NodeId n) {
-	uint16_t op = node_get(m, n)->op;
 	NodeId self = node_input(m, n, 0);
 	Dtype x = node_type(m, self)->dtype, result = node_type(m, n)->dtype;
 	bool whole = reduction_dims(m, n) == (1u << node_type(m, self)->count) - 1;
-	bool is_choice = op == OP_AMAX || op == OP_AMIN || op == OP_MAX || op == OP_MIN;
+	bool is_choice = op_is(node_get(m, n)->op, IS_CHOICE);
 	Dtype compute = dtype_is_float(x) || dtype_is_float(result) ? DTYPE_F32
 	                : dtype_bits(x) < 32 || !is_choice          ? DTYPE_I32
 	                                                            : x;
@@ -220,13 +170,13 @@ static Dtype reduced_in(const Module *m, NodeId n) {
 static bool must_be_alike(const Module *m, NodeId n) {
 	const Node *node = node_get(m, n);
 	const OpRow *row = op_row(node->op);
-	bool is_power = node->op == OP_POW || node->op == OP_POW_SCALAR || node->op == OP_POW_BASE;
+	bool is_power = op_canonical(node->op) == OP_POW;
 	Dtype first = DTYPE_NONE;
 	if (!is_power && row->form != PRINT_CUSTOM && (row->text == NULL || row->text[0] != '_'))
 		return false;
 	for (uint32_t i = 0; i < node->arg_count; i++) {
 		const Arg *a = node_arg(m, n, i);
-		if (constant_operand(m, a) || arith_is_condition(node->op, i))
+		if (constant_operand(m, a) || op_is_condition(node->op, i))
 			continue;
 		if (first != DTYPE_NONE && node_type(m, a->node)->dtype != first)
 			return true;
@@ -237,7 +187,7 @@ static bool must_be_alike(const Module *m, NodeId n) {
 
 Dtype arith_compute_dtype(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
-	if (op == OP_CONVERT || op == OP_TO_COPY)
+	if (op_converts(op))
 		return DTYPE_NONE;
 	if (op_row(op)->kind == KIND_REDUCTION)
 		return reduced_in(m, n);

@@ -27,16 +27,8 @@ Arg constant_as(const Arg *a, Dtype dtype) {
 }
 
 Arg constant_of(const Module *m, NodeId n) {
-	Dtype dtype = node_type(m, n)->dtype;
-	switch (node_get(m, n)->op) {
-	case OP_FULL:
-	case OP_ATEN_FULL:
-	case OP_FULL_LIKE: return constant_as(node_arg(m, n, 1), dtype);
-	case OP_SCALAR_TENSOR: return constant_as(node_arg(m, n, 0), dtype);
-	case OP_ONES:
-	case OP_ONES_LIKE: return constant_as(&(Arg){.kind = ARG_INT, .integer = 1}, dtype);
-	default: return constant_as(&(Arg){.kind = ARG_INT, .integer = 0}, dtype);
-	}
+	Arg value = fill_arg(m, n);
+	return constant_as(&value, node_type(m, n)->dtype);
 }
 
 /* ---- what stands in the text ------------------------------------------------------------------------------------ */

@@ -7,21 +7,10 @@
 /* Swaps the last two dims of what it is given, in the kernel or as the load finds it. */
 static bool swaps(const Planner *p, NodeId n) {
 	const Module *m = p->m;
-	uint32_t rank = value_rank(p, n);
 	if (node_get(m, n)->op == OP_LOAD)
 		return p->plan->values[n].access && p->plan->values[n].access->perm_rank > 0 &&
 		       p->plan->values[n].mask_count == 0;
-	if (node_get(m, n)->op == OP_T || node_get(m, n)->op == OP_MT)
-		return rank >= 2;
-	if (node_get(m, n)->op != OP_PERMUTE || rank < 2)
-		return false;
-	for (uint32_t i = 0; i < rank; i++) {
-		int64_t d = arg_item(m, node_arg(m, n, 1), i)->integer;
-		uint32_t to = i == rank - 1 ? i - 1 : i == rank - 2 ? i + 1 : i;
-		if ((d < 0 ? d + rank : d) != (int64_t)to)
-			return false;
-	}
-	return true;
+	return permutation_swaps_rows(m, n);
 }
 
 /* x is read as it lies, by its one user. */
@@ -70,8 +59,7 @@ static void fold_lane(Planner *p, NodeId n) {
 static void fold_pairs(Planner *p, NodeId n) {
 	NodeId stack = node_input(p->m, n, 0);
 	uint32_t rank = value_rank(p, n);
-	uint16_t op = node_get(p->m, n)->op;
-	if ((op != OP_VIEW && op != OP_RESHAPE && op != OP_UNSAFE_VIEW) || node_get(p->m, stack)->op != OP_STACK ||
+	if (op_lanes(node_get(p->m, n)->op) != LANES_RESHAPE || op_lanes(node_get(p->m, stack)->op) != LANES_STACK ||
 	    rank == 0 || value_rank(p, stack) != rank + 1 || node_use_count(p->m, stack) != 1)
 		return;
 	const Type *pairs = node_type(p->m, stack), *row = node_type(p->m, n);

@@ -60,28 +60,26 @@ static bool indexes_new_last(const Module *m, NodeId n, uint32_t rank) {
 	return true;
 }
 
-static bool is_reshape(uint16_t op) { return op == OP_VIEW || op == OP_UNSAFE_VIEW || op == OP_RESHAPE; }
-
 /* n is x with one more dim of 1 at the end. */
 static bool adds_last(const Widening *w, NodeId n, NodeId x) {
-	uint16_t op = node_get(w->m, n)->op;
+	Lanes lanes = op_lanes(node_get(w->m, n)->op);
 	uint32_t rank = type_get(w->m, w->old[x])->count;
 	if (!is_column(w->m, w->old[n]) || is_column(w->m, w->old[x]) || type_get(w->m, w->old[n])->count != rank + 1)
 		return false;
-	if (op == OP_SUBSCRIPT)
+	if (lanes == LANES_INDEX)
 		return indexes_new_last(w->m, n, rank);
-	if (op == OP_UNSQUEEZE) {
+	if (lanes == LANES_UNSQUEEZE) {
 		const Arg *dim = node_arg(w->m, n, 1);
 		return dim->kind == ARG_INT && (dim->integer == -1 || dim->integer == rank);
 	}
-	return is_reshape(op) && same_dims(w, n, x, rank);
+	return lanes == LANES_RESHAPE && same_dims(w, n, x, rank);
 }
 
 /* n is x without its last dim of 1. */
 static bool drops_last(const Widening *w, NodeId n, NodeId x) {
-	uint16_t op = node_get(w->m, n)->op;
+	Lanes lanes = op_lanes(node_get(w->m, n)->op);
 	uint32_t rank = type_get(w->m, w->old[x])->count;
-	bool drops = op == OP_SQUEEZE || op == OP_SQUEEZE_DIM || op == OP_SQUEEZE_DIMS || is_reshape(op);
+	bool drops = lanes == LANES_SQUEEZE || lanes == LANES_RESHAPE;
 	return drops && is_column(w->m, w->old[x]) && !is_column(w->m, w->old[n]) &&
 	       type_get(w->m, w->old[n])->count == rank - 1 && same_dims(w, n, x, rank - 1);
 }
@@ -110,7 +108,7 @@ bool is_fat(const Widening *w, NodeId n) {
 
 static bool expands_last(const Widening *w, NodeId n, NodeId x) {
 	uint32_t rank = type_get(w->m, w->old[x])->count;
-	return node_get(w->m, n)->op == OP_EXPAND && type_get(w->m, w->old[n])->count == rank &&
+	return op_lanes(node_get(w->m, n)->op) == LANES_EXPAND && type_get(w->m, w->old[n])->count == rank &&
 	       same_dims(w, n, x, rank - 1);
 }
 

@@ -73,7 +73,7 @@ bool is_unit_view(const Orient *o, NodeId n) {
 /* [.., m, n] to [1, .., m, n]: the last two dims stay where they are. */
 static bool is_leading_view(const Orient *o, NodeId n) {
 	uint16_t op = node_get(o->m, n)->op;
-	NodeId x = op == OP_SUBSCRIPT || op == OP_UNSQUEEZE ? node_input(o->m, n, 0) : NONE;
+	NodeId x = view_adds_units(op) ? node_input(o->m, n, 0) : NONE;
 	if (!is_old_tile(o, x) || !is_old_tile(o, n))
 		return false;
 	const Type *from = old_type(o, x), *to = old_type(o, n);
@@ -83,7 +83,7 @@ static bool is_leading_view(const Orient *o, NodeId n) {
 	for (uint32_t i = 0; i < to->count; i++)
 		if (i < added ? !is_one(o, to->dims[i]) : !expr_equal(o->m, to->dims[i], from->dims[i - added]))
 			return false;
-	if (op == OP_UNSQUEEZE)
+	if (op_lanes(op) == LANES_UNSQUEEZE)
 		return node_arg(o->m, n, 1)->kind == ARG_INT && node_arg(o->m, n, 1)->integer == 0;
 	for (uint32_t i = 0; i < to->count; i++)
 		if ((arg_item(o->m, node_arg(o->m, n, 1), i)->kind == ARG_NULL) != (i < added))
@@ -94,7 +94,7 @@ static bool is_leading_view(const Orient *o, NodeId n) {
 NodeId across_index(const Orient *o, NodeId x) {
 	uint16_t op = node_get(o->m, x)->op;
 	const Type *t = old_type(o, x);
-	if (t->count == 2 && is_one(o, t->dims[0]) && (op == OP_SUBSCRIPT || op == OP_UNSQUEEZE))
+	if (t->count == 2 && is_one(o, t->dims[0]) && view_adds_units(op))
 		x = node_input(o->m, x, 0);
 	return x != NONE && x < o->nodes && node_get(o->m, x)->op == OP_TILE_INDEX && old_type(o, x)->count == 1 ? x
 	                                                                                                         : NONE;

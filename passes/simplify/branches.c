@@ -83,7 +83,7 @@ static bool has_computed_slice(const Module *m, const Arg *index) {
 static bool can_move(const Module *m, GraphId g) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
 		uint16_t op = node_get(m, n)->op;
-		bool atomic = op_writes(op) && op != OP_STORE;
+		bool atomic = op_is_atomic(op);
 		if (op == OP_WHILE || op == OP_IF || (atomic && !has_identity(m, n)) ||
 		    (op_kind(m, n) == KIND_MEMORY && has_computed_slice(m, node_arg(m, n, 1))))
 			return false;

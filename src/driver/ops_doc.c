@@ -83,7 +83,7 @@ static void print_cell(const char *text, Text *out) {
 /* Whether a kernel can hold the op, and which dtypes not. */
 static void print_lowered(uint16_t op, Text *out) {
 	uint32_t refused = arith_refused_dtypes(op), all = (1u << DTYPE_I64) - 1;
-	if ((op_lowering(op) == LOWER_NOT && !op_decomposes(op)) || refused == all) {
+	if (op_lowering(op) == LOWER_NOT || refused == all) {
 		text_put(out, "no");
 		return;
 	}

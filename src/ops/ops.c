@@ -1,22 +1,38 @@
 /* ops.c - the op table of ops.def as data, the look-ups in it, and what the arguments of a reduction say. */
 #include "ops.h"
 
-const OpRow op_rows[OP_COUNT] = {
-#define OP(e, target, kind, params, shape, dtype, form, text)                                                          \
-	[OP_##e] = {target, kind, params, SHAPE_##shape, RULE_##dtype, PRINT_##form, text},
+#define DEFAULT_LOWER(kind, form)                                                                                      \
+	((kind) == KIND_POINTWISE && (form) != PRINT_CUSTOM ? LOWER_POINTWISE                                          \
+	 : (kind) == KIND_SYMBOLIC                          ? LOWER_INT                                                \
+	 : (kind) == KIND_MATMUL                            ? LOWER_MATMUL                                             \
+	                                                    : LOWER_NOT)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init" /* a row's .lower stands behind the default */
+const OpRow op_rows[OP_COUNT + 1] = {
+#define OP(e, name, kind, params, shape, dtype, form, ...)                                                             \
+	[OP_##e] = {.lower = DEFAULT_LOWER(kind, PRINT_##form),                                                        \
+	            .target = name,                                                                                    \
+	            kind,                                                                                              \
+	            params,                                                                                            \
+	            SHAPE_##shape,                                                                                     \
+	            RULE_##dtype,                                                                                      \
+	            PRINT_##form,                                                                                      \
+	            __VA_ARGS__},
 #include "ops.def"
 #undef OP
 };
+#pragma GCC diagnostic pop
 
 /* The targets' lengths as bytes: memchr() over them finds the few candidates of a look-up. */
 static const unsigned char target_length[OP_COUNT] = {
-#define OP(e, target, kind, params, shape, dtype, form, text) [OP_##e] = sizeof(target) - 1,
+#define OP(e, target, ...) [OP_##e] = sizeof(target) - 1,
 #include "ops.def"
 #undef OP
 };
 
 static const char *const op_targets[OP_COUNT + 1] = {
-#define OP(e, target, kind, params, shape, dtype, form, text) target,
+#define OP(e, target, ...) target,
 #include "ops.def"
 #undef OP
 	NULL};
@@ -62,52 +78,7 @@ const char *op_nearest(const char *target) {
 	return longer != NULL ? longer : name_nearest(target, op_targets + FIRST_TARGET);
 }
 
-bool op_writes(uint16_t op) { return op == OP_STORE || (op >= OP_ATOMIC_ADD && op <= OP_ATOMIC_CAS); }
-
 bool op_has_effect(uint16_t op) { return op_writes(op) || op == OP_PLACEHOLDER || op == OP_OUTPUT; }
-
-uint16_t op_canonical(uint16_t op) {
-	/* clang-format off */
-	switch ((Op)op) {
-	case OP_ADD_SCALAR: case OP_SYM_ADD: case OP_ATOMIC_ADD: return OP_ADD;
-	case OP_SUB_SCALAR: case OP_SYM_SUB: return OP_SUB;
-	case OP_RSUB_SCALAR: return OP_RSUB;
-	case OP_MUL_SCALAR: case OP_SYM_MUL: return OP_MUL;
-	case OP_DIV_SCALAR: case OP_TRUE_DIVIDE: return OP_DIV;
-	case OP_FLOOR_DIVIDE_SCALAR: case OP_SYM_FLOORDIV: return OP_FLOOR_DIVIDE;
-	case OP_FMOD_SCALAR: return OP_FMOD;
-	case OP_REMAINDER_SCALAR: return OP_REMAINDER;
-	case OP_SGN: return OP_SIGN;
-	case OP_MAX_OTHER: case OP_CLAMP_MIN: case OP_CLAMP_MIN_TENSOR: case OP_SYM_MAX:
-	case OP_ATOMIC_MAX: return OP_MAXIMUM;
-	case OP_MIN_OTHER: case OP_CLAMP_MAX: case OP_CLAMP_MAX_TENSOR: case OP_SYM_MIN:
-	case OP_ATOMIC_MIN: return OP_MINIMUM;
-	case OP_CLAMP_TENSOR: case OP_HARDTANH: return OP_CLAMP;
-	case OP_LERP_SCALAR: return OP_LERP;
-	case OP_ROUND_DECIMALS: return OP_ROUND;
-	case OP_POW_SCALAR: case OP_POW_BASE: return OP_POW;
-	case OP_COPYSIGN_SCALAR: return OP_COPYSIGN;
-	case OP_WHERE_SCALAR_SELF: case OP_WHERE_SCALAR_OTHER: case OP_WHERE_SCALAR: return OP_WHERE;
-	case OP_MASKED_FILL_TENSOR: return OP_MASKED_FILL;
-	case OP_EQ_SCALAR: case OP_SYM_EQ: return OP_EQ;
-	case OP_NE_SCALAR: case OP_SYM_NE: return OP_NE;
-	case OP_LT_SCALAR: case OP_SYM_LT: return OP_LT;
-	case OP_LE_SCALAR: case OP_SYM_LE: return OP_LE;
-	case OP_GT_SCALAR: case OP_SYM_GT: return OP_GT;
-	case OP_GE_SCALAR: case OP_SYM_GE: return OP_GE;
-	case OP_BITWISE_AND_SCALAR: case OP_ATOMIC_AND: return OP_BITWISE_AND;
-	case OP_BITWISE_OR_SCALAR: case OP_ATOMIC_OR: return OP_BITWISE_OR;
-	case OP_BITWISE_XOR_SCALAR: case OP_ATOMIC_XOR: return OP_BITWISE_XOR;
-	case OP_LSHIFT_TENSOR_SCALAR: case OP_LSHIFT_DUNDER: case OP_LSHIFT_SCALAR: return OP_LSHIFT;
-	case OP_RSHIFT_TENSOR_SCALAR: case OP_RSHIFT_DUNDER: case OP_RSHIFT_SCALAR: return OP_RSHIFT;
-	case OP_SYM_NEG: return OP_NEG;
-	case OP_SYM_AND: return OP_LOGICAL_AND;
-	case OP_SYM_OR: return OP_LOGICAL_OR;
-	case OP_SYM_NOT: return OP_LOGICAL_NOT;
-	default: return op;
-	}
-	/* clang-format on */
-}
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
@@ -191,16 +162,17 @@ bool reduction_keeps_dims(const Module *m, NodeId n) {
 /* ---- matmuls ----------------------------------------------------------------------------------------------------- */
 
 uint32_t matmul_arg(uint16_t op, uint32_t which) {
-	bool add = op == OP_ADDMM || op == OP_ADDMM_DTYPE || op == OP_BADDBMM || op == OP_BADDBMM_DTYPE;
+	ShapeRule rule = op_row(op)->shape;
+	bool add = rule == SHAPE_ADDMM || rule == SHAPE_BADDBMM;
 	if (which == 2)
-		return add ? 0 : op == OP_DOT ? 2 : NONE;
+		return add ? 0 : rule == SHAPE_DOT ? 2 : NONE;
 	return which + add;
 }
 
 bool matmul_is_plain(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	NodeId a = node_input(m, n, matmul_arg(op, 0)), b = node_input(m, n, matmul_arg(op, 1));
-	if (op_kind(m, n) != KIND_MATMUL || op == OP_MV || op == OP_VDOT || a == NONE || b == NONE)
+	if (op_kind(m, n) != KIND_MATMUL || a == NONE || b == NONE)
 		return false;
 	uint32_t rank = node_type(m, a)->count;
 	return rank >= 2 && node_type(m, b)->count == rank && node_type(m, n)->count == rank;
@@ -221,19 +193,19 @@ static void swap_dims(uint32_t *order, uint32_t a, uint32_t b) {
 }
 
 bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]) {
-	const Node *node = node_get(m, n);
-	bool swaps = node->op == OP_TRANSPOSE || node->op == OP_T || node->op == OP_MT;
-	if ((!swaps && node->op != OP_PERMUTE) || node_input(m, n, 0) == NONE)
+	uint16_t op = node_get(m, n)->op;
+	if (op_lanes(op) != LANES_PERMUTE || node_input(m, n, 0) == NONE)
 		return false;
+	ShapeRule rule = op_row(op)->shape;
 	uint32_t rank = node_type(m, n)->count, a = rank - 2, b = rank - 1; /* t and mT swap the last two */
 	bool known = true;
 	for (uint32_t i = 0; i < rank; i++) {
 		order[i] = i;
-		known &= swaps || read_dim(arg_item(m, node_arg(m, n, 1), i), rank, &order[i]);
+		known &= rule != SHAPE_PERMUTE || read_dim(arg_item(m, node_arg(m, n, 1), i), rank, &order[i]);
 	}
-	if (node->op == OP_TRANSPOSE)
+	if (rule == SHAPE_TRANSPOSE)
 		known &= read_dim(node_arg(m, n, 1), rank, &a) && read_dim(node_arg(m, n, 2), rank, &b);
-	if (swaps && known && rank > 1)
+	if (rule != SHAPE_PERMUTE && known && rank > 1)
 		swap_dims(order, a, b);
 	return known;
 }
@@ -246,6 +218,21 @@ bool permutation_swaps_rows(const Module *m, NodeId n) {
 		if (order[i] != i)
 			return false;
 	return true;
+}
+
+const Arg *alias_arg(const Module *m, NodeId n) { return node_arg(m, n, node_get(m, n)->op == OP_PHI); }
+
+Arg fill_arg(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	OpParam param;
+	uint32_t i = 0;
+	if (op_fill(op) == FILL_NONE)
+		return arg_null();
+	if (op_fill(op) != FILL_GIVEN)
+		return arg_int(op_fill(op) == FILL_ONES);
+	for (const char *at = op_row(op)->params; (at = op_param_next(at, &param)) != NULL && param.letter != 'x';)
+		i++;
+	return *node_arg(m, n, i);
 }
 
 const Arg *constant_argument(const Module *m, NodeId n) {
