@@ -230,7 +230,9 @@ typedef enum When {
 } When;
 
 typedef struct Refusal {
-	Op first, last; /* rows of ops.def */
+	Op op;        /* by op_canonical(); or ... */
+	bool matmuls; /* ... all matmuls, ... */
+	Lanes lanes;  /* ... all such views */
 	uint32_t dtypes;
 	const char *hint;
 	const char *target; /* the chip; NULL: all of them */
@@ -239,22 +241,38 @@ typedef struct Refusal {
 
 static const char as_float32[] = "convert it with prims.convert_element_type.default to float32";
 static const Refusal refusals[] = {
-	{OP_LGAMMA, OP_LGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no lgamma", NULL, WHEN_ALWAYS},
-	{OP_DIGAMMA, OP_DIGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no digamma", NULL, WHEN_ALWAYS},
-	{OP_NEXTAFTER, OP_NEXTAFTER, SET_ALL - SET_F32, as_float32, NULL, WHEN_ALWAYS},
-	{OP_FRAC, OP_FRAC, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_FMA, OP_FMA, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_LERP, OP_LERP_SCALAR, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_LEAKY_RELU, OP_ELU, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_DOT, OP_VDOT, NOT_FOR_MXU, "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls",
-         NULL, WHEN_ALWAYS},
-	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them", "v4",
-         WHEN_ALWAYS},
-	{OP_VIEW, OP_RESHAPE, SET_ALL, "keep the last dim, or make it a multiple of 128", "v4", WHEN_LANES_SPLIT},
-	{OP_VIEW, OP_RESHAPE, SET_ALL,
-         "keep the last dim, split it into several, merge it with those before it, or make it a multiple of 128", NULL,
-         WHEN_LANES_MIXED},
+	{OP_LGAMMA, .dtypes = SET_ALL, .hint = "compute it outside the kernel: Mosaic has no lgamma"},
+	{OP_DIGAMMA, .dtypes = SET_ALL, .hint = "compute it outside the kernel: Mosaic has no digamma"},
+	{OP_NEXTAFTER, .dtypes = SET_ALL - SET_F32, .hint = as_float32},
+	{OP_FRAC, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{OP_FMA, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{OP_LERP, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{OP_LEAKY_RELU, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{OP_ELU, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{.matmuls = true,
+         .dtypes = NOT_FOR_MXU,
+         .hint = "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{.matmuls = true,
+         .dtypes = SET_I8 | SET_F8E4M3 | SET_F8E5M2,
+         .hint = "convert both operands to bfloat16, which holds them",
+         .target = "v4"},
+	{.lanes = LANES_RESHAPE,
+         .dtypes = SET_ALL,
+         .hint = "keep the last dim, or make it a multiple of 128",
+         .target = "v4",
+         .when = WHEN_LANES_SPLIT},
+	{.lanes = LANES_RESHAPE,
+         .dtypes = SET_ALL,
+         .hint = "keep the last dim, split it into several, merge it with those before it, or make it a multiple of "
+                 "128",
+         .when = WHEN_LANES_MIXED},
 };
+
+static bool is_about(const Refusal *r, uint16_t op) {
+	if (r->lanes != LANES_NONE)
+		return op_lanes(op) == r->lanes;
+	return r->matmuls ? op_row(op)->kind == KIND_MATMUL : op_canonical(op) == r->op;
+}
 
 /* Dtypes of which no chip has vectors: they cannot be loaded, stored or converted to. Probed with libtpu 0.0.51. */
 static const uint32_t dtypes_without_vectors = SET_F16;
@@ -353,7 +371,7 @@ bool arith_accepts(Planner *p, NodeId n) {
 	if (!accepts_dtype(p, n))
 		return false;
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-		if (node->op < refusals[i].first || refusals[i].last < node->op)
+		if (!is_about(&refusals[i], node->op))
 			continue;
 		Dtype t = judged_dtype(p->m, n);
 		if (t != DTYPE_NONE && (refusals[i].dtypes >> t & 1) && applies(p, n, &refusals[i]))
@@ -365,8 +383,7 @@ bool arith_accepts(Planner *p, NodeId n) {
 uint32_t arith_refused_dtypes(uint16_t op) {
 	uint32_t set = dtypes_without_vectors;
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-		if (refusals[i].first <= op && op <= refusals[i].last && refusals[i].target == NULL &&
-		    refusals[i].when == WHEN_ALWAYS)
+		if (is_about(&refusals[i], op) && refusals[i].target == NULL && refusals[i].when == WHEN_ALWAYS)
 			set |= refusals[i].dtypes;
 	return set;
 }

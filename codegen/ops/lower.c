@@ -1,5 +1,4 @@
-/* lower.c - which ops the kernel can hold, and how. An op that is not here is refused by name before anything else is
- * planned. */
+/* lower.c - what the kernel cannot hold is refused by name before anything else is planned; the shapes of views. */
 #include "codegen/plan/planner.h"
 
 /* The nearest thing that works. */

@@ -413,17 +413,8 @@ static IntRange range_of_structure(const IntRanges *r, NodeId n) {
 }
 
 static IntRange range_of_symbolic(const IntRanges *r, NodeId n) {
-	switch (node_get(r->m, n)->op) {
-	case OP_SYM_ADD: return range_add(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_SUB: return range_subtract(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_MUL: return range_multiply(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_FLOORDIV: return range_quotient(nth(r, n, 0, 0), nth(r, n, 1, 0), true);
-	case OP_SYM_MOD: return range_remainder(nth(r, n, 0, 0), nth(r, n, 1, 0), true);
-	case OP_SYM_MAX: return range_max(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_MIN: return range_min(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_NEG: return range_negate(nth(r, n, 0, 0));
-	default: return all;
-	}
+	return node_get(r->m, n)->op == OP_SYM_MOD ? range_remainder(nth(r, n, 0, 0), nth(r, n, 1, 0), true)
+	                                           : range_of_pointwise(r, n, 0);
 }
 
 /* As computed, in ints without end. */

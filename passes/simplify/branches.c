@@ -48,7 +48,7 @@ static Dtype atomic_dtype(const Module *m, NodeId n) {
 /* The value with which an atomic leaves what is there as it is. An int that takes part in float32 is rounded. */
 static bool has_identity(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
-	if (op < OP_ATOMIC_ADD || op > OP_ATOMIC_XOR || access_tensor(m, n) == NONE)
+	if (!op_is_atomic(op) || op_canonical(op) == op || access_tensor(m, n) == NONE)
 		return false;
 	return !dtype_is_float(atomic_dtype(m, n)) || dtype_is_float(m->tensors.at[access_tensor(m, n)].dtype);
 }

@@ -206,8 +206,7 @@ Arg fill_arg(const Module *m, NodeId n);
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
-/* Its lanes are its operand's in the same order, once each, under other dims of the same sizes but for 1s, or merged
- * and cut: another name of the same registers, or none that costs. */
+/* Its lanes, or those at one position, are its operand's in the same order, once each: another name, no work. */
 static inline bool view_renames(uint16_t op) {
 	Lanes v = op_lanes(op);
 	return v == LANES_RESHAPE || v == LANES_SQUEEZE || v == LANES_UNSQUEEZE || v == LANES_INDEX;
