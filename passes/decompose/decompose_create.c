@@ -56,7 +56,7 @@ static NodeId triangle(Decompose *d, uint32_t element) {
 	return make_where(d, "triangle", kept, arg_ref(x), number_of_dtype(result_dtype(d, element), 0));
 }
 
-Rewrite *decompose_creation(uint16_t op) {
+Decomposition *decompose_creation(uint16_t op) {
 	if (op_fill(op) != FILL_NONE && op_lowering(op) == LOWER_PARTS)
 		return fill;
 	switch ((Op)op) {

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "passes/decompose/decompose.h"
-#include "src/ops/ops.h"
+#include "src/driver/driver.h"
 
 static void targets_are_found_and_unique(void **state) {
 	(void)state;

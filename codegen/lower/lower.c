@@ -1,5 +1,5 @@
 /* lower.c - what the kernel cannot hold is refused by name before anything else is planned; the shapes of views. */
-#include "codegen/plan/planner.h"
+#include "lower.h"
 
 /* The nearest thing that works. */
 static const char *hint_instead(uint16_t op) {
