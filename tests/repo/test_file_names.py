@@ -35,7 +35,7 @@ def known(name):
 
 
 def named(text, path):
-    """What a page says, and the comments of a source; #include lines are the compiler's to check."""
+    """What a page says, and the comments of a source; #include lines the compiler checks."""
     if path.endswith(".md"):
         return NAME.findall(text)
     return [
