@@ -130,8 +130,6 @@ bool plan_accesses(Planner *p); /* access.c */
 bool plan_values(Planner *p);   /* values.c */
 bool plan_carries(Planner *p);  /* loops.c */
 void plan_skew(Planner *p);     /* skew.c */
-/* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
-enum { PIPELINE_STEP_CYCLES = 1000 };
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_walk(Planner *p);      /* walk.c: after plan_costs() and plan_seconds() */

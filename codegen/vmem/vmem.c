@@ -2,8 +2,6 @@
 #include "codegen/build/build.h"
 #include "live.h"
 
-/* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
-enum { INTERNAL_BYTES = 320 * 1024 };
 /* Rows of a VMEM buffer: whole tiles of 8 for every dtype (a 16-bit tile is (8, 128)(2, 1)); a buffer of fewer rows has
  * a tile of the next power of two, at least as many as share a 32-bit word. Read from libtpu 0.0.51's VMEM report. */
 static int64_t padded_rows(const Target *t, int64_t rows, int64_t bits) {
@@ -176,6 +174,6 @@ void plan_vmem(Plan *plan, Module *m, bool all) {
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
 	int64_t spills = all || buffers < plan->vmem_limit ? plan_spills(plan) : 0;
 	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
-	v->intermediates = add_bytes(spills + spills / 16 + INTERNAL_BYTES, buffers / 80);
+	v->intermediates = add_bytes(spills + spills / 16 + m->target->internal_bytes, buffers / 80);
 	v->total = add_bytes(buffers, v->intermediates);
 }
