@@ -226,8 +226,7 @@ static const char *not_skewable(const Planner *p, const Loop *loop) {
 
 /* Its steps overlap, or would as those of a loop that is not straight code: time that a plan without that loses. */
 static bool overlap_counts(const Planner *p, const Loop *loop) {
-	return (Choice)p->m->config.loop_skew.value != CHOICE_OFF && p->m->target->skews_loops &&
-	       !not_counted(loop);
+	return (Choice)p->m->config.loop_skew.value != CHOICE_OFF && p->m->target->skews_loops && !not_counted(loop);
 }
 
 static double ahead_flops(const Skew *s) {
@@ -243,7 +242,8 @@ static bool pays(const Skew *s) {
 	const Target *t = s->p->m->target;
 	if (s->loop->type != LOOP_EMIT_PIPELINE || (Choice)s->p->m->config.loop_skew.value == CHOICE_ON)
 		return true;
-	return ahead_flops(s) * (double)s->loop->dim[0].full_steps / t->bf16_flops > (double)t->pipeline_step_cycles / t->clock_hz;
+	return ahead_flops(s) * (double)s->loop->dim[0].full_steps / t->bf16_flops >
+	       (double)t->pipeline_step_cycles / t->clock_hz;
 }
 
 /* Reductions of a loop's steps: all along sublanes, where a score tile is reduced register by register as the matmul

@@ -68,7 +68,8 @@ static double steps_overhead(Planner *p) {
 		double registers = 0, entries = loop_entries(p, l);
 		for (uint32_t i = 0; i < loop->carries.count; i++)
 			if (loop->carries.at[i].place == CARRY_SCRATCH)
-				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes / register_size;
+				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes /
+				             register_size;
 		if (loop->type != LOOP_UNROLL)
 			cycles += entries * loop_steps(p, loop, true) / (1 + loop->paired) *
 			          ((double)t->loop_step_cycles + registers / (double)t->scratch_registers_per_cycle);

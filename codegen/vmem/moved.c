@@ -7,8 +7,8 @@
  *   lane, twice for a flip, 2.4 times for halves of a tile of lanes side by side, 0.8 times for a stack along lanes, of
  *   2, 3 and 4 columns up to 1, 2.8 and 3.8 times.
  * - Dims before the last two that are transposed with them. For [b, m, n] to [n, b, m], planes of 32-bit [m, n] go
- *   together, as many as a register has rows, and the registers hold as many as they are; of fewer bits a quarter more. To
- *   [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
+ *   together, as many as a register has rows, and the registers hold as many as they are; of fewer bits a quarter more.
+ * To [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
  *   waits.
  * - A chip that moves rows one by one (spill_rows): any of these takes 2.2 times the tile, [m, b, n] 3 times of
  *   fewer than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as
@@ -107,7 +107,8 @@ static int64_t separated_size(const Lives *l, const Live *x) {
 	const KValue *v = live_value(l, x->part == PART_STORE ? live_operand(l, x, 1) : x);
 	int64_t rows = rows_of(v), lanes = int_round_up(int_min(last_size(v), TOO_MUCH / 1024), l->t->lanes);
 	if (live_op(l, x) == K_STACK)
-		return live_stmt(l, x)->ints[0] + 2 == v->rank ? int_min(rows * lanes, TOO_MUCH) * l->t->sublanes * 4 : 0;
+		return live_stmt(l, x)->ints[0] + 2 == v->rank ? int_min(rows * lanes, TOO_MUCH) * l->t->sublanes * 4
+		                                               : 0;
 	int64_t bytes = rows * target_registers_bytes(l->t, 1);
 	return is_narrow(v) ? bytes / 2 * 3 : bytes;
 }

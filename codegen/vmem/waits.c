@@ -142,8 +142,8 @@ static int64_t second_size(const Region *r, const Live *x) {
 }
 
 static void add_second(Region *r, Live *user, Live *x) {
-	if (!target_of(r)->spill_second || x->region != r || !r->loop || x->waits != OUTSIDE || !part_streams(x->part) ||
-	    turns(r->of, x) || column_of(r->of, x) != x)
+	if (!target_of(r)->spill_second || x->region != r || !r->loop || x->waits != OUTSIDE ||
+	    !part_streams(x->part) || turns(r->of, x) || column_of(r->of, x) != x)
 		return;
 	bool second = false;
 	for (uint32_t i = 0; i < user->reads; i++) {

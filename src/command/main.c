@@ -104,8 +104,7 @@ static int read_source(Command *c, const char *path, Source *source) {
 }
 
 static int read_target(Command *c) {
-	return target_find(c->options.target) ? EXIT_DONE
-	                                      : read_source(c, c->options.target, &c->target_source);
+	return target_find(c->options.target) ? EXIT_DONE : read_source(c, c->options.target, &c->target_source);
 }
 
 /* NULL after diagnostics. */

@@ -69,8 +69,8 @@ typedef struct TargetJob {
 } TargetJob;
 
 static void out_of_range(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
-	diag_error(j->r.d, place_at(&j->r, at), "target-value", NULL, "'%s' must be %s from %g to %g, found %s", f->name,
-	           f->kind == FIELD_NUMBER ? "a number" : "an int", f->low, f->high, json_describe(&j->r, v));
+	diag_error(j->r.d, place_at(&j->r, at), "target-value", NULL, "'%s' must be %s from %.15g to %.15g, found %s",
+	           f->name, f->kind == FIELD_NUMBER ? "a number" : "an int", f->low, f->high, json_describe(&j->r, v));
 }
 
 /* Names stand in the emitted module's text and in messages: letters, digits and a few signs. */
@@ -133,7 +133,7 @@ static void read_widths(TargetJob *j, const Field *f, const json_t *list, const 
 	}
 	if (!good)
 		expected(&j->r, at,
-		         arena_printf(j->r.arena, "four numbers from %lld to %g, for 32, 16, 8 and 4 bits",
+		         arena_printf(j->r.arena, "four numbers from %lld to %.15g, for 32, 16, 8 and 4 bits",
 		                      (long long)least, f->high),
 		         list);
 }

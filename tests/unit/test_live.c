@@ -145,7 +145,8 @@ static void what_unrolled_steps_compute_early(void **state) {
 		"    dim j steps (4) full 4 tail 0 size 512\n"
 		"    x = load x_ref[...]" TILED "    s = sum x keep=1 axes=(1)" COLUMNED "    n = add t, s" COLUMNED
 		"    yield n\n  }\n  d = add o, 1.0" COLUMNED "  store c_out_ref[...], d\n";
-	assert_int_equal(spilled("v6e", body), COLUMN * (t->spill_columns + INT64_C(3) * 2 * t->spill_steps) / 100 - SPARE_BYTES);
+	assert_int_equal(spilled("v6e", body),
+	                 COLUMN * (t->spill_columns + INT64_C(3) * 2 * t->spill_steps) / 100 - SPARE_BYTES);
 }
 
 /* Rows in strips: no tile is held, but what the maximum adds up in, and what is widened for the sum. */
