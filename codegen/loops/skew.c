@@ -18,7 +18,9 @@
  *
  * Unrolled steps are straight code, and the compiler could move what does not depend on a carried value by itself, but
  * keeps close to the order of the program. pallas_matmul_ahead says how many steps earlier such matmuls stand in it. */
-#include "codegen/plan/planner.h"
+#include "loops.h"
+#include "codegen/costs/costs.h"
+#include "codegen/lower/lower.h"
 
 /* auto: what a step hands on, where two steps wait. */
 enum { TWO_AHEAD_BYTES = 2 << 20 };

@@ -12,7 +12,7 @@
  * The estimate counts the MXU at its peak, HBM at its bandwidth and one vector register read in a cycle, all from the
  * target, and no other vector work: it is too low for all plans alike. bench/kernels.py, section fori_dma, compares the
  * choice with the compiler's schedules. */
-#include "codegen/plan/planner.h"
+#include "costs.h"
 
 /* A loop waits so long for its first windows and, once more, for the last ones that it writes. */
 static double copy_seconds(const Target *t) { return (double)t->copy_cycles / t->clock_hz; }
