@@ -95,7 +95,7 @@ static int64_t widened_of(const Lives *l, const Live *product) {
 	for (int i = 0; i < 2; i++) {
 		const Live *x = factor_of(l, product, i);
 		Dtype d = live_value(l, x)->dtype;
-		bytes += d == DTYPE_F8E4M3 || d == DTYPE_F8E5M2 ? 2 * x->bytes : 0;
+		bytes += dtype_is_float(d) && dtype_bits(d) == 8 ? 2 * x->bytes : 0;
 	}
 	return bytes;
 }
