@@ -371,7 +371,7 @@ typedef struct PlanWay {
 
 typedef struct Planner {
 	Plan *plan;
-	Module *m;
+	const Module *m;
 	Diag *d;
 	Arena *a;
 	PlanWay way;
