@@ -1,5 +1,5 @@
 /* arith.c - the dtype in which a pointwise op is computed, and which ops the chips cannot be given: what Mosaic takes
- * was measured with libtpu 0.0.51 by tests/ops/probe.py. */
+ * was measured with libtpu 0.0.51 by tests/whole/ops/probe.py. */
 #include "lower.h"
 
 /* ---- the dtype of the operands ---------------------------------------------------------------------------------- */
@@ -230,7 +230,7 @@ typedef struct Refusal {
 	Lanes lanes;  /* ... all such views */
 	uint32_t dtypes;
 	const char *hint;
-	const char *target; /* the chip; NULL: all of them */
+	size_t unless; /* a flag of Target: chips that have it take the op; 0: all refuse it */
 	When when;
 } Refusal;
 
@@ -250,11 +250,11 @@ static const Refusal refusals[] = {
 	{.matmuls = true,
          .dtypes = SET_I8 | SET_F8E4M3 | SET_F8E5M2,
          .hint = "convert both operands to bfloat16, which holds them",
-         .target = "v4"},
+         .unless = offsetof(Target, narrow_matmuls)},
 	{.lanes = LANES_RESHAPE,
          .dtypes = SET_ALL,
          .hint = "keep the last dim, or make it a multiple of 128",
-         .target = "v4",
+         .unless = offsetof(Target, splits_lanes),
          .when = WHEN_LANES_SPLIT},
 	{.lanes = LANES_RESHAPE,
          .dtypes = SET_ALL,
@@ -351,7 +351,7 @@ static bool lanes_mixed(const Planner *p, NodeId n) {
 }
 
 static bool applies(const Planner *p, NodeId n, const Refusal *r) {
-	if (r->target != NULL && strcmp(r->target, p->m->target->name) != 0)
+	if (r->unless && *(const bool *)((const char *)p->m->target + r->unless))
 		return false;
 	switch (r->when) {
 	case WHEN_LANES_SPLIT: return lanes_split(p, n);
@@ -378,7 +378,7 @@ bool arith_accepts(Planner *p, NodeId n) {
 uint32_t arith_refused_dtypes(uint16_t op) {
 	uint32_t set = dtypes_without_vectors;
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-		if (is_about(&refusals[i], op) && refusals[i].target == NULL && refusals[i].when == WHEN_ALWAYS)
+		if (is_about(&refusals[i], op) && !refusals[i].unless && refusals[i].when == WHEN_ALWAYS)
 			set |= refusals[i].dtypes;
 	return set;
 }

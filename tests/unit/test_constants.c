@@ -1,4 +1,4 @@
-/* test_constants.c - 0-d constants as Python numbers (codegen/ops/constants.c). */
+/* test_constants.c - 0-d constants as Python numbers (codegen/lower/constants.c). */
 #include "module_fixture.h"
 #include "codegen/lower/lower.h"
 
