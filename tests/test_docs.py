@@ -1,5 +1,6 @@
 """Pages that are made from the source are up to date: `make docs` writes them again."""
 
+import re
 import subprocess
 import sys
 
@@ -18,3 +19,19 @@ def test_every_diagnostic_code_is_listed():
 
 def test_keys_and_dtypes_are_listed():
     check("tables.py")
+
+
+def test_the_tour_shows_what_commands_print():
+    check("tour.py")
+
+
+def test_pictures_are_of_these_kernels():
+    check("pictures.py")
+
+
+def test_the_glossary_is_in_order_and_its_files_are_there():
+    rows = re.findall(r"^\| (.+?) \| .+ \| (.+) \|$", (ROOT / "docs/glossary.md").read_text(), re.M)
+    words = [word.lower() for word, _ in rows[2:]]
+    assert len(words) > 50 and words == sorted(words)
+    for path in re.findall(r"`([\w/.]+/[\w./]+)`", " ".join(where for _, where in rows)):
+        assert (ROOT / path).exists(), path

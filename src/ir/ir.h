@@ -1,4 +1,4 @@
-/* ir.h - the Module: a dataflow program over tiles, as shared/graph-format.md (docs/graph-format.md) defines it.
+/* ir.h - the Module: a dataflow program over tiles, as docs/graph-format.md defines it.
  *
  * Everything is an index into a vector of the Module (nodes, graphs, tensors, types, expressions, arguments), so that a
  * Module is cloned by copying a dozen arrays and no pass chases pointers. Strings are interned: names compare by ==.
