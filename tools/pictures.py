@@ -35,6 +35,7 @@ text { font: 13px ui-sans-serif, "Segoe UI", Helvetica, Arial, sans-serif; fill:
 .b { fill: #bc4c00 }
 .pale { fill-opacity: 0.2 }
 .half { fill-opacity: 0.45 }
+.wrong { fill: #cf222e }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 }
 .faint { fill: #9198a1 }
@@ -389,7 +390,57 @@ def skewed():
     return p
 
 
-PICTURES = {"stages": stages, "window": window, "skewed": skewed}
+# ---- the rooms -----------------------------------------------------------------------------------
+
+
+def rooms_in_order():
+    """The folders of docs/design.md's table, from the bottom up."""
+    page = (ROOT / "docs" / "design.md").read_text()
+    return re.findall(r"^\| `((?:src|passes|codegen)/\w+)` \|", page, re.MULTILINE)
+
+
+def includes(room):
+    """{room: how many files of this one include a header of it}."""
+    counts = {}
+    for path in sorted((ROOT / room).glob("*.[ch]")):
+        others = re.findall(r'^#include "(\w+/\w+)/', path.read_text(), re.MULTILINE)
+        for other in sorted(set(others)):
+            counts[other] = counts.get(other, 0) + 1
+    return counts
+
+
+def rooms():
+    """A square for each pair of rooms; what stands right of the diagonal would be a circle."""
+    order = rooms_in_order()
+    cell, left, top = 21, 206, 150
+    end = left + cell * len(order)
+    p = Picture()
+    p.text(2, 20, "A room (left) includes headers of a room (above):", "small")
+    p.text(2, 36, "in so many of its files", "small")
+    for i, room in enumerate(order):
+        y = top + i * cell
+        shade = "b" if room.startswith("passes") else "a"
+        p.line(2, y, left + (i + 1) * cell, y, "grid")
+        p.text(left - 8, y + 15, room, "code small end")
+        x = left + i * cell
+        p.line(x, top, x, top + len(order) * cell, "grid")
+        p.put(
+            top,
+            f'<text transform="translate({x + 14} {top - 6}) rotate(-60)" class="code small">'
+            f"{escape(room)}</text>",
+        )
+        p.box(x, y, cell, cell, "box")
+        for other, count in includes(room).items():
+            if other != room:
+                at = left + order.index(other) * cell
+                wrong = order.index(other) > i
+                p.box(at + 2, y + 2, cell - 4, cell - 4, "wrong" if wrong else f"{shade} pale")
+                p.text(at + cell / 2, y + 15, str(count), "tiny middle")
+    p.line(left, top + len(order) * cell, end, top + len(order) * cell, "grid")
+    return p
+
+
+PICTURES = {"rooms": rooms, "stages": stages, "window": window, "skewed": skewed}
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Writes what commands print into the pages that show it: docs/tour.md.
+"""Writes what commands print into the pages that show it: docs/tour.md, and others of docs.
 
     <!-- run: COMMAND
     FROM ... TO
@@ -19,7 +19,7 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "docs" / "tour.md"]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 WIDTH = 120
 SETUP = re.compile(r"^```bash\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"<!-- run: (.*?)\n(.*?)-->\n.*?<!-- end -->\n", re.DOTALL)
@@ -79,7 +79,7 @@ def run(setup, command):
 
 def page_text(old):
     """The page with all blocks filled in."""
-    setup = SETUP.search(old).group(1)
+    setup = "".join(SETUP.findall(old)[:1])
 
     def block(match):
         command, wanted = match.group(1), match.group(2).splitlines()
