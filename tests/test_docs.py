@@ -35,3 +35,13 @@ def test_the_glossary_is_in_order_and_its_files_are_there():
     assert len(words) > 50 and words == sorted(words)
     for path in re.findall(r"`([\w/.]+/[\w./]+)`", " ".join(where for _, where in rows)):
         assert (ROOT / path).exists(), path
+
+
+def test_what_the_design_names_is_where_it_says():
+    table = (ROOT / "docs/design.md").read_text().split("## Where is")[1]
+    rows = re.findall(r"^\| .+? \| `(.+?)` \| (.+?) \|$", table, re.M)
+    assert len(rows) >= 20
+    for path, names in rows:
+        text = (ROOT / path).read_text()
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"\b{name}\b", text), f"{path} has no {name}"

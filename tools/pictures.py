@@ -100,8 +100,9 @@ class Picture:
 
 
 def table(path, row):
-    """The first arguments of the rows of a .def file."""
-    return re.findall(rf"^{row}\((\w+)", (ROOT / path).read_text(), re.MULTILINE)
+    """The names of the rows of a .def file."""
+    pattern = rf"^{row}\((?:MODULE, |PLAN, )?(\w+)"
+    return re.findall(pattern, (ROOT / path).read_text(), re.MULTILINE)
 
 
 def kernel(*options):
