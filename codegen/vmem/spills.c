@@ -286,8 +286,8 @@ static Kept region_peak(Region *r) {
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a) {
 	Lives *l = lives_of(k, t, a);
 	if (k->strips)
-		return striped_spills(l);
+		return spilled_by_strips(l);
 	Kept h = region_peak(l->root);
-	return int_max(weigh(t, &h) - SPARE_BYTES, l->columns) + l->beside + stored_spills(l) +
-	       int_max(moved_spills(l) - SPARE_BYTES, 0);
+	return int_max(weigh(t, &h) - SPARE_BYTES, l->columns) + l->beside + spilled_by_stores(l) +
+	       int_max(spilled_by_moves(l) - SPARE_BYTES, 0);
 }
