@@ -120,7 +120,7 @@ def stages():
     p = Picture()
     passes = table("passes/pipeline/passes.def", "PASS")
     rewrites = table("codegen/rewrite/rewrites.def", "REWRITE")
-    choices = [name.lower() for name in table("codegen/plan/choices.def", "CHOICE")]
+    choices = [name.lower() for name in table("include/choices.def", "CHOICE")]
     emits = re.search(
         r"names\[\] = \{(.*?), NULL", (ROOT / "src/driver/compile.c").read_text()
     ).group(1)
@@ -401,13 +401,11 @@ def rooms_in_order():
 
 
 def includes(room):
-    """{room: how many files of this one include a header of it}."""
-    counts = {}
-    for path in sorted((ROOT / room).glob("*.[ch]")):
-        others = re.findall(r'^#include "(\w+/\w+)/', path.read_text(), re.MULTILINE)
-        for other in sorted(set(others)):
-            counts[other] = counts.get(other, 0) + 1
-    return counts
+    """The rooms of which files of this one include headers."""
+    found = set()
+    for path in (ROOT / room).glob("*.[ch]"):
+        found |= set(re.findall(r'^#include "(\w+/\w+)/', path.read_text(), re.MULTILINE))
+    return sorted(found - {room})
 
 
 def rooms():
@@ -416,8 +414,8 @@ def rooms():
     cell, left, top = 21, 206, 150
     end = left + cell * len(order)
     p = Picture()
-    p.text(2, 20, "A room (left) includes headers of a room (above):", "small")
-    p.text(2, 36, "in so many of its files", "small")
+    p.text(2, 20, "A square: the room (left) includes headers of the room (above).", "small")
+    p.text(2, 36, "None stands right of the diagonal.", "small")
     for i, room in enumerate(order):
         y = top + i * cell
         shade = "b" if room.startswith("passes") else "a"
@@ -431,12 +429,10 @@ def rooms():
             f"{escape(room)}</text>",
         )
         p.box(x, y, cell, cell, "box")
-        for other, count in includes(room).items():
-            if other != room:
-                at = left + order.index(other) * cell
-                wrong = order.index(other) > i
-                p.box(at + 2, y + 2, cell - 4, cell - 4, "wrong" if wrong else f"{shade} pale")
-                p.text(at + cell / 2, y + 15, str(count), "tiny middle")
+        for other in includes(room):
+            column = order.index(other)
+            classes = f"{shade} half" if column < i else "wrong"
+            p.box(left + column * cell + 3, y + 3, cell - 6, cell - 6, classes, f"{room}: {other}")
     p.line(left, top + len(order) * cell, end, top + len(order) * cell, "grid")
     return p
 

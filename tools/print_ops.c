@@ -1,5 +1,5 @@
 /* print_ops - docs/ops.md on standard output. */
-#include "src/ops/ops.h"
+#include "src/driver/driver.h"
 
 #include <stdio.h>
 

@@ -1,126 +1,13 @@
-/* build.h - what the build_*.c files share: they make a Kernel of a Plan, node by node, and decide nothing but where a
- * value with one user is computed. */
+/* build.h - a Kernel of a Plan. */
 #ifndef PALLASC_BUILD_H
 #define PALLASC_BUILD_H
 
 #include "codegen/kernel/kernel.h"
-#include "codegen/plan/planner.h"
-
-/* A value in another form than its own, where it was made. */
-typedef struct Converted {
-	uint64_t key; /* node, form, and whether it is of what runs ahead */
-	ValueId value;
-} Converted;
-
-typedef struct Builder {
-	const Plan *plan;
-	Module *m;
-	Arena *a;
-	Kernel *k;
-	RegionId at;          /* statements go to its end */
-	const Location *from; /* the source line of the node that is being built */
-	const Location *also;
-	uint16_t flags;    /* of its statements */
-	bool *made;        /* by node: it is a statement, or a part of one; else folded away */
-	bool *sunk;        /* by node: its one user computes it, in its own expression */
-	KArg *value;       /* by node, once it is built */
-	BufferId *operand; /* by operand */
-	BufferId *scratch; /* by scratch */
-	BufferId **window; /* by loop and window: the step's parameter */
-	ValueId *program;  /* by grid dim: its program id in the kernel's function */
-	IntId *step;       /* by loop * RANK_MAX + dim */
-	VEC(Converted) converted;
-} Builder;
-
-static inline Planner build_planner(const Builder *b) {
-	return (Planner){.plan = (Plan *)(uintptr_t)b->plan, .m = b->m, .a = b->a};
-}
+#include "codegen/plan/plan.h"
 
 /* build_kernel.c: the kernel of a plan. */
 Kernel *plan_kernel(const Plan *p);
 /* All kernels of a program, and the wrapper around them. */
 KProgram *program_build(const Program *g);
-/* build_host.c */
-void build_host(const Program *g, KProgram *out);
-
-/* build_order.c: which nodes are built, and which where their one user is. */
-void build_order(Builder *b);
-
-/* build_ints.c. An affine where statements go. */
-IntId build_affine(Builder *b, const Affine *a);
-/* Divided by `by`, or the rest of that. */
-IntId build_divided(Builder *b, const Affine *a, int64_t by, bool rest);
-/* The int as an argument: a number if it is known. */
-KArg build_int_arg(Builder *b, IntId i);
-
-/* build_values.c */
-/* The graph dims of node n's value. */
-uint32_t type_rank(const Builder *b, NodeId n);
-/* The shape of node n's value. */
-uint32_t built_shape(const Builder *b, NodeId n, Form form, int64_t *shape);
-/* A statement where statements go, with one result, and that. */
-KArg build_op(Builder *b, uint16_t op, Dtype dtype, uint32_t arg_count, const KArg *args, uint32_t int_count,
-              const int64_t *ints);
-KArg build_shaped(Builder *b, uint16_t op, Dtype dtype, uint32_t rank, const int64_t *shape, uint32_t arg_count,
-                  const KArg *args);
-static inline KArg build_unary(Builder *b, uint16_t op, Dtype dtype, KArg x) {
-	return build_op(b, op, dtype, 1, &x, 0, NULL);
-}
-static inline KArg build_binary(Builder *b, uint16_t op, Dtype dtype, KArg x, KArg y) {
-	return build_op(b, op, dtype, 2, (const KArg[]){x, y}, 0, NULL);
-}
-/* A statement without a result. */
-StmtId build_statement(Builder *b, uint16_t op, uint32_t arg_count, const KArg *args);
-/* What it would like to be called: a variable for a value that had none. */
-void build_name(Builder *b, KArg x, const char *name);
-/* Called as node n, or, where a tracer named that after its op, after its operand. */
-void build_name_of(Builder *b, KArg x, NodeId n);
-Dtype karg_dtype(const Builder *b, KArg x);
-/* A Python number, which has no dtype. */
-static inline bool arg_is_number(KArg x) {
-	return x.kind == KARG_INTEGER || x.kind == KARG_REAL || x.kind == KARG_BOOL;
-}
-/* A literal, or the number that an expression is. */
-KArg build_number(Module *m, const Arg *a);
-/* The kernel's op of a reduction's. */
-uint16_t build_reduction_op(uint16_t op);
-/* How a value lies that is in a form; `vector`: of a graph value of one dim. */
-Layout build_layout(const KValue *v, Form form, bool vector);
-/* Node n's value in a form; computed here if it is sunk. */
-KArg build_value(Builder *b, NodeId n, Form form);
-KArg build_value_for(Builder *b, NodeId n, Form form, NodeId view);
-KArg build_arg(Builder *b, const Arg *a, Form form);
-/* What computes node n itself. */
-KArg build_node_value(Builder *b, NodeId n);
-/* The index along a dim that a view of one is; KARG_NONE. */
-KArg build_index_view(Builder *b, NodeId n);
-
-/* build_pointwise.c */
-KArg build_pointwise(Builder *b, NodeId n);
-KArg build_as(Builder *b, KArg x, Dtype dtype);
-KArg build_scalar(Builder *b, KArg x, Dtype dtype);
-/* By a way that Mosaic has. */
-KArg build_converted(Builder *b, KArg x, Dtype from, Dtype to);
-/* An operand in the dtype in which its op computes; as it is if that is DTYPE_NONE. */
-KArg build_computed(Builder *b, const Arg *a, Form form, Dtype compute);
-/* A number beside ints is one of them: cut off after the point, wrapped around. */
-KArg build_beside_ints(Builder *b, const Arg *a, Dtype ints);
-
-/* build_views.c */
-KArg build_view(Builder *b, NodeId n);
-KArg build_move(Builder *b, NodeId n);
-
-/* build_memory.c */
-KArg build_load(Builder *b, NodeId n);
-void build_write(Builder *b, NodeId n);
-/* `scalar_ref[0]`, or the number that it is. */
-KArg build_runtime_scalar(Builder *b, NodeId n);
-void build_masks(Builder *b, NodeId n, KArg x, KArg fill);
-
-/* build_graph.c */
-void build_node(Builder *b, NodeId n);
-void build_graph(Builder *b, GraphId g);
-/* build_loop.c */
-void build_loop(Builder *b, NodeId call);
 
 #endif

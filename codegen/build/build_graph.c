@@ -1,5 +1,6 @@
 /* build_graph.c - the statements of a graph, node by node. */
-#include "build.h"
+#include "builder.h"
+#include "codegen/lower/lower.h"
 
 static bool int_is_read(Builder *b, NodeId n) {
 	Planner p = build_planner(b);

@@ -1,7 +1,8 @@
 /* build_host.c - the wrapper around the kernels: views of the arrays that go in, a launch of each, views back of what
  * comes out, and what `returns` makes of it. */
-#include "build.h"
-#include "src/ir/keys.h"
+#include "builder.h"
+#include "codegen/lower/lower.h"
+#include "codegen/place/place.h"
 
 typedef struct Host {
 	const Program *whole;

@@ -1,5 +1,5 @@
 /* build_ints.c - integers of the Plan as integers of the kernel. */
-#include "build.h"
+#include "builder.h"
 
 /* A run-time scalar has no variable of its own: it is read here. */
 static IntId node_int(Builder *b, NodeId n) {

@@ -1,5 +1,6 @@
 /* build_kernel.c - a kernel of a Plan: its signature, then its statements, with what rewrites are still to do. */
 #include "build.h"
+#include "builder.h"
 
 /* ---- the signature ---------------------------------------------------------------------------------------------- */
 

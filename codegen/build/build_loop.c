@@ -1,5 +1,5 @@
 /* build_loop.c - a loop: one step of it as a region, with what a driver (drive_*.c) needs to run the steps. */
-#include "build.h"
+#include "builder.h"
 
 static NodeId placeholder_of(const Builder *b, const Loop *loop, uint32_t i) {
 	return graph_get(b->m, loop->graph)->placeholders.at[loop->carries.at[i].arg];

@@ -1,5 +1,6 @@
 /* build_memory.c - loads and stores: which part of which buffer, and masks. */
-#include "build.h"
+#include "builder.h"
+#include "codegen/lower/lower.h"
 
 /* ---- references ------------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* build_order.c - where a value is computed: with its one user, in one expression of it, where both are of one source
  * line and that stays readable; else where its node stands. */
-#include "build.h"
+#include "builder.h"
+#include "codegen/loops/loops.h"
+#include "codegen/lower/lower.h"
 
 enum { SUNK_WEIGHT = 3 }; /* operations that one expression may hold */
 

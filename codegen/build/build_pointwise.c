@@ -1,5 +1,6 @@
 /* build_pointwise.c - pointwise nodes: the op table's rows, on operands in the dtype that the Plan chose. */
-#include "build.h"
+#include "builder.h"
+#include "codegen/lower/lower.h"
 
 /* ---- dtypes ----------------------------------------------------------------------------------------------------- */
 
@@ -12,8 +13,8 @@ KArg build_as(Builder *b, KArg x, Dtype dtype) {
 KArg build_converted(Builder *b, KArg x, Dtype from, Dtype to) {
 	if (from == to)
 		return x;
-	if (arith_conversion_hub(from, to) != DTYPE_NONE)
-		x = build_as(b, x, arith_conversion_hub(from, to));
+	if (mosaic_conversion_hub(from, to) != DTYPE_NONE)
+		x = build_as(b, x, mosaic_conversion_hub(from, to));
 	return build_as(b, x, to);
 }
 

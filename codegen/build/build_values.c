@@ -1,5 +1,6 @@
 /* build_values.c - a node's value as an argument: where it was made, or made here; in the form in which it is read. */
-#include "build.h"
+#include "builder.h"
+#include "codegen/lower/lower.h"
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */
 

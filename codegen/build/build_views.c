@@ -1,5 +1,6 @@
 /* build_views.c - views: other names for the same lanes, and what puts lanes elsewhere (moves.c). */
-#include "build.h"
+#include "builder.h"
+#include "codegen/lower/lower.h"
 
 static const int64_t last_two[] = {-1, -2};
 

@@ -13,7 +13,6 @@
 #define PALLASC_KERNEL_H
 
 #include "src/ir/ir.h"
-#include "src/ops/ops.h"
 
 enum { KDIM_MAX = RANK_MAX + 3 }; /* an operand may have two dims more than its tensor, a buffer of windows one more */
 
@@ -499,23 +498,11 @@ void kernel_name_values(Kernel *k, IsReserved *reserved, const char *own);
 /* The results of a launch from which on they have one variable. */
 enum { UNPACK_MAX = 4 };
 
-/* kernel_verify.c: every argument is defined where it is read, types fit, references lie inside of their buffers as far
- * as constants show, copies fit, functions are called with what they take. False after a diagnostic at statement text.
- */
-bool program_verify_kernels(const KProgram *p, Diag *d);
+/* mosaic.c: the dtype through which Mosaic converts; DTYPE_NONE: directly. */
+Dtype mosaic_conversion_hub(Dtype from, Dtype to);
 
-/* kernel_text.c and kernel_read.c: docs/kernel.md. Reading gives NULL after diagnostics. */
-void kernels_emit_text(const KProgram *p, Text *out);
-KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
-
-/* kernel_settle.c: what a text gives no variable, and Python needs one for, would like one. */
-void program_settle(KProgram *p);
 /* kernel_clashes.c: what Python would not find any more under the name that a text gives it has no variable, and would
  * like one. */
 void kernel_part_names(Kernel *k);
-
-/* print_module.c: a variable for all that has none yet, which Python and kernel text use; the Python module. */
-void kernels_name(KProgram *p);
-void kernels_print_python(const KProgram *p, Text *out);
 
 #endif

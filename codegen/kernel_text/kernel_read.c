@@ -1,6 +1,7 @@
 /* kernel_read.c - kernel text (docs/kernel.md) becomes a program again: its head, and the signatures of its kernels.
  * Nothing of a text may hurt: it may come from anywhere. What it means is for program_verify_kernels(). */
 #include "kernel_reader.h"
+#include "kernel_text.h"
 
 #include <jansson.h>
 

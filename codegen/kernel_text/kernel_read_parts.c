@@ -1,7 +1,7 @@
 /* kernel_read_parts.c - reading what statements and signatures are made of: integer expressions, references,
  * arguments, types. */
 #include "kernel_reader.h"
-#include "kernel_text.h"
+#include "kernel_writer.h"
 
 #include <math.h>
 

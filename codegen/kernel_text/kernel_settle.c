@@ -2,7 +2,7 @@
  * one is printed inside the statement that reads it, so late. If it reads memory, it gets one where it is read again,
  * or in another region, or where a statement between may change what stands there; so does a large expression, as what
  * is in it is printed by each of its readers. What the compiler wrote has none of these. */
-#include "codegen/kernel/kernel.h"
+#include "kernel_text.h"
 
 enum { PRINTED_MAX = 48 }; /* of an expression on one line: Python takes 200 parentheses in each other */
 

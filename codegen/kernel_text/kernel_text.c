@@ -1,6 +1,7 @@
 /* kernel_text.c - a program of kernels as text (docs/kernel.md): every statement on its line, every region in braces.
  * Whatever the Python of it needs is there, so that what reads it back prints the same. */
 #include "kernel_text.h"
+#include "kernel_writer.h"
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 

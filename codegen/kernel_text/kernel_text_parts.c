@@ -1,5 +1,5 @@
 /* kernel_text_parts.c - the words of kernel text: names, integer expressions, arguments, attributes, types. */
-#include "kernel_text.h"
+#include "kernel_writer.h"
 
 const char *const kspace_words[] = {"vmem", "hbm", "smem", "prefetch", "dma", "regular", NULL};
 const char *const klayout_words[] = {"tile", "row", "column", "scalar", NULL};

@@ -2,6 +2,7 @@
  * told: at the line that the statement had in the text that was read, else at its line of `--emit=kernel`. */
 #include "kernel_text.h"
 #include "kernel_verifier.h"
+#include "kernel_writer.h"
 
 /* ---- diagnostics ------------------------------------------------------------------------------------------------ */
 

@@ -1,60 +1,6 @@
-/* grid.c - the grid, and where a block symbol stands in the kernel: a grid dim, a loop's dim, or a dim taken whole. */
-#include "codegen/plan/planner.h"
-
-int64_t block_size(const Planner *p, BlockId b) { return p->m->block_size.at[b]; }
-
-uint32_t block_scope(const Plan *plan, GraphId g, BlockId b, uint32_t *dim) {
-	for (uint32_t l = plan->loop_of[g]; l != NONE; l = plan->loops.at[l].parent) {
-		const Loop *loop = &plan->loops.at[l];
-		for (uint32_t i = 0; i < loop->rank; i++)
-			if (loop->dim[i].block == b)
-				return *dim = i, l;
-	}
-	*dim = NONE;
-	for (uint32_t i = 0; i < plan->grid.count; i++)
-		if (plan->grid.at[i].block == b)
-			*dim = i;
-	return NONE;
-}
-
-static int64_t block_begin(Planner *p, BlockId b) {
-	ExprId begin = p->m->blocks.at[b].begin;
-	return begin == NONE ? 0 : expr_number(p->m, begin);
-}
-
-/* The step number of dim i of a loop of several dims, flattened with the last dim fastest, is not affine; such loops
- * get one step variable per dim: loop id * RANK_MAX + dim. */
-static Affine loop_step(Arena *a, uint32_t loop, uint32_t dim, int64_t scale) {
-	return affine_var(a, VAR_STEP, loop * RANK_MAX + dim, scale);
-}
-
-Affine block_offset(Planner *p, GraphId g, BlockId b) {
-	uint32_t dim, l = block_scope(p->plan, g, b, &dim);
-	int64_t size = block_size(p, b);
-	if (l != NONE)
-		return affine_add(p->a, p->plan->loops.at[l].dim[dim].begin, loop_step(p->a, l, dim, size));
-	Affine begin = affine_int(dim == NONE ? 0 : block_begin(p, b));
-	if (dim == NONE || p->plan->grid.at[dim].steps == 1)
-		return begin;
-	return affine_add(p->a, begin, affine_var(p->a, VAR_PROGRAM, dim, size));
-}
-
-bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled) {
-	uint32_t dim, l = block_scope(p->plan, g, b, &dim);
-	*peeled = false;
-	if (l != NONE) {
-		const LoopDim *d = &p->plan->loops.at[l].dim[dim];
-		*end = d->end;
-		*peeled = p->plan->loops.at[l].peeled;
-		return !loop_dim_divides(p, d);
-	}
-	*end = affine_int(0);
-	if (dim == NONE)
-		return false;
-	int64_t extent = expr_number(p->m, p->m->blocks.at[b].extent);
-	*end = affine_int(extent);
-	return (extent - block_begin(p, b)) % block_size(p, b) != 0;
-}
+/* grid.c - the grid: its dims, their order and steps. */
+#include "loops.h"
+#include "src/config/config.h"
 
 static bool is_identity(const ConfigList *order) {
 	for (uint32_t i = 0; i < order->values.count; i++)

@@ -7,7 +7,7 @@
  *
  * Where the configuration says nothing, all steps are taken where that fits and is estimated to be faster (search.c). 1
  * keeps a window for each step. */
-#include "codegen/plan/planner.h"
+#include "loops.h"
 
 static bool wants_pipeline(const Module *m) { return (LoopType)m->config.loop_type.value == LOOP_EMIT_PIPELINE; }
 

@@ -1,5 +1,5 @@
 /* loops.c - the inner loops: their bounds, how each is lowered, and where carried values live. */
-#include "codegen/plan/planner.h"
+#include "loops.h"
 #include <stdio.h>
 
 /* Carried values of up to this many bytes stay in registers: half of the 64 vector registers of 4 KiB, so that the
@@ -33,88 +33,12 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 	return true;
 }
 
-/* The end is tile.end of a tile that the loop starts with: its length is that tile's at most. */
-static bool ends_with_tile(Planner *p, const LoopDim *d, int64_t *length) {
-	if (d->end.count != 1 || d->end.constant != 0 || d->end.term[0].kind != VAR_NODE || d->end.term[0].scale != 1)
-		return false;
-	NodeId n = d->end.term[0].id;
-	BlockId b = node_get(p->m, n)->op == OP_TILE_END ? query_block(p->m, n) : NONE;
-	if (b == NONE)
-		return false;
-	Affine offset = block_offset(p, node_get(p->m, n)->graph, b);
-	*length = block_size(p, b);
-	return affine_equal(&offset, &d->begin);
-}
-
-bool loop_most_steps(Planner *p, const LoopDim *d, int64_t *steps) {
-	Affine length = affine_sub(p->a, d->end, d->begin);
-	int64_t most = 0;
-	if (!ends_with_tile(p, d, &most) && !affine_max(p, &length, &most))
-		return false;
-	*steps = int_cdiv(int_max(most, 0), d->step);
-	return true;
-}
-
 /* A bound is computed in the kernel, though the number of steps may be known. */
 static bool loop_traced(const Loop *loop) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		if (!affine_is_int(&loop->dim[i].begin) || !affine_is_int(&loop->dim[i].end))
 			return true;
 	return false;
-}
-
-/* Ragged steps that are not peeled: each step masks, and windows may reach past the tensor, so nothing is copied. */
-bool loop_ragged_unpeeled(Planner *p, const Loop *loop) {
-	for (uint32_t i = 0; i < loop->rank; i++)
-		if (!loop->peeled && !loop_dim_divides(p, &loop->dim[i]))
-			return true;
-	return false;
-}
-
-static bool tile_end_divisible(Planner *p, NodeId n, int64_t by) {
-	BlockId b = query_block(p->m, n);
-	if (b == NONE || block_size(p, b) % by != 0)
-		return false;
-	Affine offset = block_offset(p, node_get(p->m, n)->graph, b), end;
-	bool peeled;
-	block_ragged(p, node_get(p->m, n)->graph, b, &end, &peeled);
-	return affine_divisible(p, &offset, by) && affine_divisible(p, &end, by);
-}
-
-/* The end of a tile, or one of several numbers: as of a loop in a branch, whose end is its begin where it is not
- * taken. */
-static bool arg_divisible(Planner *p, const Arg *a, int64_t by) {
-	int64_t value;
-	if (a->kind != ARG_REF)
-		return (a->kind == ARG_INT && a->integer % by == 0) ||
-		       (a->kind == ARG_SYM && expr_value(p->m, a->expr, &value) && value % by == 0);
-	uint16_t op = node_get(p->m, a->node)->op;
-	Affine sum = affine_of_arg(p, node_get(p->m, a->node)->graph, a);
-	if (sum.count != 1 || sum.term[0].kind != VAR_NODE || sum.term[0].id != a->node)
-		return affine_divisible(p, &sum, by);
-	if (op == OP_TILE_END)
-		return tile_end_divisible(p, a->node, by);
-	bool pair = op == OP_SYM_MIN || op == OP_SYM_MAX, all = pair || op == OP_WHERE || op == OP_CLAMP;
-	for (uint32_t i = op == OP_WHERE; i < (pair ? 2u : 3u) && all; i++)
-		all = arg_divisible(p, node_arg(p->m, a->node, i), by);
-	return all;
-}
-
-bool affine_divisible(Planner *p, const Affine *a, int64_t by) {
-	if (by <= 0 || a->constant % by != 0)
-		return false;
-	for (uint32_t i = 0; i < a->count; i++) {
-		const Term *t = &a->term[i];
-		Arg value = arg_ref(t->id);
-		if (t->scale % by != 0 && (t->kind != VAR_NODE || !arg_divisible(p, &value, by)))
-			return false;
-	}
-	return true;
-}
-
-bool loop_dim_divides(Planner *p, const LoopDim *d) {
-	Affine length = affine_sub(p->a, d->end, d->begin);
-	return affine_divisible(p, &length, d->step);
 }
 
 static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char *why, const char *hint) {

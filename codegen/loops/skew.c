@@ -18,7 +18,9 @@
  *
  * Unrolled steps are straight code, and the compiler could move what does not depend on a carried value by itself, but
  * keeps close to the order of the program. pallas_matmul_ahead says how many steps earlier such matmuls stand in it. */
-#include "codegen/plan/planner.h"
+#include "loops.h"
+#include "codegen/costs/costs.h"
+#include "codegen/lower/lower.h"
 
 /* An MXU of 128 rows takes four times as many cycles for a step's matmuls, so that the vector work that can be hidden
  * behind them is a small part of the step (docs/passes/loop_skew.md). */

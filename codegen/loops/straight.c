@@ -10,7 +10,7 @@
  *
  * The steps, their width and their order are the same, so every rounding is. `auto` takes it where it fits VMEM and is
  * estimated to be faster (search.c). Measured: docs/passes/loop_types.md. */
-#include "codegen/plan/planner.h"
+#include "loops.h"
 
 /* auto: as many steps as straight code is worth, for each is as much code as the loop's body. */
 enum { AUTO_STEPS = 8 };

@@ -16,7 +16,8 @@
  * that is one op, else kept in VMEM scratch, the *stash*. The order of sums changes as it does from chip to chip; what
  * is rounded stays. This decides whether to and how; rewrite_strips.c does it, which finds again on the kernel what is
  * marked by node here. */
-#include "codegen/plan/planner.h"
+#include "loops.h"
+#include "codegen/lower/lower.h"
 
 enum {
 	/* auto: tiles of at least so many bytes as 32-bit values. docs/passes/column_strips.md has the measurements. */

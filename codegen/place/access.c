@@ -5,6 +5,8 @@
  * that loop copies (fori_loop with DMA, emit_pipeline), the window is aligned and residency.c does not keep it; a load
  * that no loop moves stays where it is, and the loop reads it through the resident block. */
 #include "access.h"
+#include "place.h"
+#include "codegen/loops/loops.h"
 
 /* ---- from nodes to wants ---------------------------------------------------------------------------------------- */
 

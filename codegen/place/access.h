@@ -3,7 +3,7 @@
 #ifndef PALLASC_ACCESS_H
 #define PALLASC_ACCESS_H
 
-#include "codegen/plan/planner.h"
+#include "codegen/plan/plan.h"
 
 /* What an access wants of one dim of the tensor as the graph names it. */
 typedef enum WantKind {

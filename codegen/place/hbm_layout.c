@@ -7,6 +7,7 @@
  * tile is then the other way round, which is free where a matmul takes it as its right factor: it contracts the other
  * dim. Compared with libtpu's choice for 34 shapes: docs/passes/alignment.md. */
 #include "access.h"
+#include "codegen/lower/lower.h"
 
 /* Swapped, nothing is padded; as it is, something is. */
 static bool pads_less(const Target *t, int64_t rows, int64_t columns) {

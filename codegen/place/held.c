@@ -10,6 +10,7 @@
  *     atomic_add(out[tile_m, tile_n], acc), grid (tile_m, tile_n, outer_k)
  *       =>  block (tile_m, tile_n), revisited by outer_k: filled where outer_k == 0, written back after the last */
 #include "access.h"
+#include "codegen/lower/lower.h"
 
 /* ---- which tensors ---------------------------------------------------------------------------------------------- */
 

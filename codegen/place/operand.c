@@ -1,6 +1,7 @@
 /* operand.c - arrays that the kernel takes: what the wrapper does to them, the block and index map of each, its
  * alignment and boundary view. Alignment is asked for each operand alone. */
 #include "access.h"
+#include "place.h"
 
 /* ---- the array as the kernel sees it ---------------------------------------------------------------------------- */
 

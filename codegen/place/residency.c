@@ -11,6 +11,8 @@
  * An emit_pipeline that the configuration asks for keeps at least one window to copy, unless its windows hold all of
  * its steps (group.c). */
 #include "access.h"
+#include "codegen/costs/costs.h"
+#include "codegen/loops/loops.h"
 
 enum { SAVES_AT_LEAST = 2 }; /* times fewer bytes: what a block in VMEM instead of windows is worth */
 

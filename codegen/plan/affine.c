@@ -1,5 +1,5 @@
 /* affine.c - the integers of the kernel: constants plus multiples of program ids and loop steps. */
-#include "planner.h"
+#include "plan.h"
 
 Affine affine_int(int64_t value) { return (Affine){.constant = value}; }
 

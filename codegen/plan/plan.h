@@ -9,7 +9,7 @@
 
 #include "src/ir/ir.h"
 #include "src/ops/ops.h"
-#include "passes/facts/pass.h"
+#include "passes/facts/facts.h"
 
 enum { DIM_MAX = RANK_MAX + 2 }; /* an operand may have two dims more than its tensor */
 
@@ -333,30 +333,127 @@ typedef struct Program {
 	VEC(Remark) remarks;      /* --explain: what no kernel says */
 } Program;
 
-/* Decides everything for the Module under its resolved configuration. NULL after diagnostics: the graph or the
- * configuration cannot be served, and the message says why and what to change. */
-Program *program_make(Arena *a, Module *m, Diag *d);
-/* The same where a refusal is nobody's: without a diagnostic. */
-Program *program_try(Arena *a, Module *m);
-
-/* plan_json.c: the plans as JSON. */
-void program_emit_json(const Program *g, Text *out);
-/* report.c: the plans for people. */
-void program_emit_report(const Program *g, Text *out);
-
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The same of a value in vector registers, which hold 8 rows of 32 bits, of however few a value has. */
 int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
-/* vmem.c: fills p->vmem and the limit; where buffers alone do not fit without what the kernel spills, unless `all`. */
-void plan_vmem(Plan *p, Module *m, bool all);
-
 /* The node whose value n is: n, or through the names that it is only another of (Value.same_as); of NONE NONE. */
 NodeId value_root(const Plan *p, NodeId n);
 /* The shape of node n's value in the kernel; returns its rank. */
 uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape);
 
 void plan_remark(Plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* ---- what makes a Plan ------------------------------------------------------------------------------------------- */
+
+/* One of the ways in which a kernel can be planned: a value for each row of choices.def. */
+typedef enum PlanRow {
+#define CHOICE(row, key) ROW_##row,
+#define VALUE(row, name, legal, words)
+#include "choices.def"
+#undef CHOICE
+#undef VALUE
+	ROW_COUNT
+} PlanRow;
+typedef enum PlanValue {
+#define CHOICE(row, key)
+#define VALUE(row, name, legal, words) row##_##name,
+#include "choices.def"
+#undef CHOICE
+#undef VALUE
+	VALUE_COUNT
+} PlanValue;
+
+typedef struct PlanWay {
+	bool trial;        /* refuse what does not fit without looking for what would */
+	const Plan *other; /* of another way: what none can lower is not there, and dtypes are the same; NULL */
+	int64_t left;      /* of a refusal: so many plans may be made to say what would fit */
+	PlanValue at[ROW_COUNT];
+} PlanWay;
+
+typedef struct Planner {
+	Plan *plan;
+	Module *m;
+	Diag *d;
+	Arena *a;
+	PlanWay way;
+} Planner;
+
+/* A refusal at node n. Always false, so that `return refuse(...)` reads well. */
+bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
+
+static inline bool way_is(const Planner *p, PlanRow row, PlanValue v) { return p->way.at[row] == v; }
+/* Windows of an emit_pipeline may hold all its steps: group.c. */
+static inline bool way_holds_all(const Planner *p) { return way_is(p, ROW_WINDOWS, WINDOWS_OF_ALL_STEPS); }
+/* Inputs stay resident where copies would move more: residency.c. */
+static inline bool way_keeps(const Planner *p) { return p->way.at[ROW_WINDOWS] >= WINDOWS_KEPT; }
+
+/* The place where the configuration says something. */
+static inline Place config_place(const ConfigOrigin *o) { return (Place){.source = o->source, .pointer = o->pointer}; }
+
+/* affine.c */
+Affine affine_int(int64_t value);
+Affine affine_var(Arena *a, VarKind kind, uint32_t id, int64_t scale);
+Affine affine_term(Arena *a, Term t);
+/* The term where its variable has this value; the largest multiple of its scale where that counts to `last`. */
+int64_t term_value(const Term *t, int64_t value);
+int64_t term_last(const Term *t, int64_t last);
+Affine affine_add(Arena *arena, Affine a, Affine b);
+Affine affine_sub(Arena *arena, Affine a, Affine b);
+Affine affine_scale(Arena *arena, Affine a, int64_t factor);
+static inline bool affine_is_int(const Affine *a) { return a->count == 0; }
+/* Every value it can take is a multiple of `by`, as far as its coefficients show. */
+bool affine_multiple(const Affine *a, int64_t by);
+/* a / by, of an affine that is a multiple of it. */
+Affine affine_divide(Arena *arena, Affine a, int64_t by);
+/* The int that an argument stands for: a literal, an expression, a tile query or arithmetic on these; else VAR_NODE. */
+Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
+
+bool affine_equal(const Affine *a, const Affine *b);
+/* ranges.c: the largest and the smallest value that it can take over the grid and the loops around it; false if that
+ * is not known. */
+bool affine_max(Planner *p, const Affine *a, int64_t *max);
+bool affine_min(Planner *p, const Affine *a, int64_t *min);
+/* loops.c: it is a multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a
+ * rest, which the compiler must be told. */
+bool affine_divisible(Planner *p, const Affine *a, int64_t by);
+bool affine_uses_program(const Affine *a, uint32_t dim);
+/* No two steps of the grid dim have the same values of all these. */
+bool affine_tells_program(uint32_t count, const Affine *index, uint32_t dim, int64_t steps);
+/* The loop's steps fill the range, in every grid point. */
+bool loop_dim_divides(Planner *p, const LoopDim *d);
+/* It has ragged steps that do not run after it: each step masks. */
+bool loop_ragged_unpeeled(Planner *p, const Loop *loop);
+/* The most steps that a loop takes in a dim, over all its calls; false if that is not known. */
+bool loop_most_steps(Planner *p, const LoopDim *d, int64_t *steps);
+/* The block that a tile query names, as a symbol or by a reference to one. */
+BlockId query_block(const Module *m, NodeId n);
+
+/* The loop around graph g that iterates block b (its index in plan->loops and the dim), or NONE: then *dim is its grid
+ * dim, or NONE where b is in neither (a reduction dim taken whole). */
+uint32_t block_scope(const Plan *plan, GraphId g, BlockId b, uint32_t *dim);
+/* First element of the current tile of b, seen from graph g. */
+Affine block_offset(Planner *p, GraphId g, BlockId b);
+/* Some tile of b has invalid lanes; *end is the range's end, *peeled whether only in a step that runs after its loop.
+ */
+bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled);
+int64_t block_size(const Planner *p, BlockId b);
+/* Where its range begins. */
+int64_t block_begin(const Planner *p, BlockId b);
+
+static inline int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) {
+	return expr_number(p->m, t->shape[d]);
+}
+static inline Value *value_of(Planner *p, NodeId n) { return &p->plan->values[n]; }
+/* The graph rank of a tensor value; 0 for anything else. */
+static inline uint32_t value_rank(const Planner *p, NodeId n) {
+	const Type *t = node_type(p->m, n);
+	return t->kind == TYPE_TENSOR ? t->count : 0;
+}
+/* Result i of a called graph. */
+static inline NodeId graph_result(const Module *m, const Graph *g, uint32_t i) {
+	return arg_item(m, node_arg(m, g->output, 0), i)->node;
+}
 
 #endif

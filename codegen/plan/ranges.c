@@ -1,6 +1,6 @@
 /* ranges.c - between which ints an int of the kernel lies, over the grid and the loops around it: whether an index may
  * leave its tensor, and how many steps a loop takes at most. */
-#include "planner.h"
+#include "plan.h"
 
 /* Both ends, where they are known. */
 typedef struct Range {

@@ -1,4 +1,5 @@
 /* print_module.c - the Python module around the kernels: KERNEL_INFO, the function that callers use, and helpers. */
+#include "print.h"
 #include "printer.h"
 #include "version.h"
 

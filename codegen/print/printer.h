@@ -2,8 +2,8 @@
 #ifndef PALLASC_PRINTER_H
 #define PALLASC_PRINTER_H
 
-#include "codegen/kernel/kernel.h"
 #include "pywriter.h"
+#include "codegen/kernel/kernel.h"
 
 /* How tightly an expression binds, as Python ranks its operators. */
 typedef enum Precedence {

@@ -1,7 +1,7 @@
-/* plan_json.c - the Plan as JSON: what --emit=plan prints and what tests read. docs/plan.md has one row
- * per field; every object of one kind has the same keys, with null where a key has nothing to say. */
-#include "src/ir/keys.h"
+/* plan_json.c - the Plan as JSON: what --emit=plan prints and what tests read. docs/plan.md has one row per field;
+ * every object of one kind has the same keys, with null where a key has nothing to say. */
 #include "plan_work.h"
+#include "report.h"
 
 /* An object or list that was opened on one line keeps all that is in it on that line. */
 typedef struct Json {

@@ -2,7 +2,7 @@
 #ifndef PALLASC_PLAN_TEXT_H
 #define PALLASC_PLAN_TEXT_H
 
-#include "codegen/plan/planner.h"
+#include "codegen/plan/plan.h"
 
 /* "2*tile_m + j + 1": a grid dim by its block's name, a loop's step by the loop's step variable (with the dim's number
  * in brackets where the loop has several), a computed int by its node's name. */

@@ -1,5 +1,6 @@
 /* plan_work.c - what the kernel moves and computes, and the least time that takes. */
 #include "plan_work.h"
+#include "codegen/lower/lower.h"
 
 bool plan_computed(const Plan *p) {
 	for (uint32_t l = 0; l < p->loops.count; l++)

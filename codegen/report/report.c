@@ -1,8 +1,9 @@
 /* report.c - the Plan for people: what the kernel is, what it holds and moves, the least time that can take, and what
  * to try next. It decides nothing; every choice and its reason is read from the Plan. */
-#include "src/ir/keys.h"
 #include "plan_work.h"
+#include "report.h"
 #include "report_text.h"
+#include "codegen/costs/costs.h"
 
 typedef struct Report {
 	const Plan *p;

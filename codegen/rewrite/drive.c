@@ -1,5 +1,6 @@
 /* drive.c - what drivers share: the statements of a loop's regions, initial values and results. */
 #include "drive.h"
+#include "rewrite.h"
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */
 

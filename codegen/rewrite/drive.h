@@ -4,7 +4,7 @@
 #ifndef PALLASC_DRIVE_H
 #define PALLASC_DRIVE_H
 
-#include "rewrite.h"
+#include "codegen/kernel/kernel.h"
 
 /* Where statements go: before a statement, or to the end of a region. */
 typedef struct Cursor {

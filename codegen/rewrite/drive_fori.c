@@ -8,6 +8,7 @@
  *                                          return m
  *                                        } */
 #include "drive.h"
+#include "rewrite.h"
 
 typedef struct Fori {
 	Driver *d;

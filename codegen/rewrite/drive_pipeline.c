@@ -6,6 +6,7 @@
  *     m = call rest(s, v at (j), m)              1 - 3  both   1 - 3            both   0 - 2
  *     behind { m = call rest(s, v at (3), m) }       4         3                last   3 */
 #include "drive.h"
+#include "rewrite.h"
 
 static KArg pipelined_window(Driver *d, uint32_t w, IntId at) {
 	const KWindow *win = &d->loop->windows.at[w];

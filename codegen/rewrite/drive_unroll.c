@@ -5,6 +5,7 @@
  *                                          yield m
  *                                        } */
 #include "drive.h"
+#include "rewrite.h"
 
 /* A region that stands `count` times and carries `values`; statements go into it from here on. */
 static StmtId open_for(Driver *d, ValueId step, IntId count, ValueId *values) {

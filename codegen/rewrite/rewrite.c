@@ -1,5 +1,6 @@
 /* rewrite.c - the list of rewrites, and the small ones. */
 #include "rewrite.h"
+#include "codegen/kernel_text/kernel_text.h"
 
 const Rewrite *kernel_rewrites(void) {
 	static const Rewrite all[] = {

@@ -7,8 +7,7 @@
  *                                              %1 = zeros : float32[8, 128]
  *                                              store out_ref[...], %1
  *                                            } */
-#include "codegen/kernel/mosaic.h"
-#include "rewrite.h"
+#include "codegen/kernel/kernel.h"
 
 typedef struct Spot {
 	RegionId region;
@@ -28,7 +27,7 @@ static KArg value_of(Kernel *k, Spot at, uint16_t op, Dtype dtype, const KBuffer
 
 /* x of one dtype in another, by a way that Mosaic has. */
 static KArg converted(Kernel *k, Spot at, KArg x, Dtype from, Dtype to, const KBuffer *like) {
-	Dtype hub = from == to ? DTYPE_NONE : arith_conversion_hub(from, to);
+	Dtype hub = from == to ? DTYPE_NONE : mosaic_conversion_hub(from, to);
 	if (hub != DTYPE_NONE)
 		x = value_of(k, at, K_CONVERT, hub, like, 1, &x);
 	return from == to ? x : value_of(k, at, K_CONVERT, to, like, 1, &x);

@@ -3,7 +3,7 @@
  *
  *     tile_n = program_id dim=1         tile_n = int (turn(program_id 0, program_id 1, 4))
  *     at (tile_m, tile_n)               at (tile_m, turn(tile_m, tile_n, 4)) */
-#include "rewrite.h"
+#include "codegen/kernel/kernel.h"
 
 static StmtId program_id_of(const Kernel *k, uint32_t dim) {
 	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)

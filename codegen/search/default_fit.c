@@ -3,7 +3,9 @@
  * src/config/default_blocks.c chooses sizes before anything is planned, from what each block does. What the plan then
  * refuses, for its VMEM or for the chip's rules, is nobody's request: it is planned again with smaller defaults, down
  * to tiles of 128. Only what no size can serve is refused, with the diagnostic of the first attempt. */
-#include "codegen/plan/planner.h"
+#include "search.h"
+#include "src/config/config.h"
+#include "src/verify/verify.h"
 
 /* Halvings of the defaults: 1024 to 128 is three; one more for outer rows and lanes. */
 enum { LEVELS = 5 };

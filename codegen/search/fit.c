@@ -4,7 +4,11 @@
  * arrays whose windows are copied least often give up the second one, one after another until the kernel fits: what a
  * copy costs is then waited for, but seldom. K and V of attention move once per head, Q and the result with every grid
  * point. Counts that the configuration gives to inputs are kept. */
-#include "codegen/plan/planner.h"
+#include "search.h"
+#include "codegen/costs/costs.h"
+#include "codegen/vmem/vmem.h"
+#include "src/config/config.h"
+#include "src/verify/verify.h"
 
 /* ---- giving up second buffers ----------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* program.c - the kernels of a document: one for each root graph, in document order. Each is planned as if it were
  * alone; what an earlier root stored is given to a later one (src/ir/ir_root.c). XLA runs them one after the other, so
  * the program needs the VMEM of the largest. */
-#include "codegen/plan/planner.h"
+#include "search.h"
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* returns.c - what the wrapper does to results after the kernel: which ops of `returns` can be printed there, and the
  * dtype and shape after each. They are XLA's, so neither VMEM nor alignment matters to them. */
-#include "codegen/plan/planner.h"
+#include "search.h"
+#include "codegen/lower/lower.h"
+#include "src/verify/verify.h"
 
 /* A pointwise op on a float value and numbers, printed as the op table says. */
 static bool step_is_pointwise(const Module *m, const HostStep *s, const HostValue *before, const HostValue *after) {

@@ -12,7 +12,8 @@
  *
  * The values of the rows TILES and OVERLAP stand from the fastest on, by the estimate: the next one is drafted only if
  * the one before does not fit as it is. Few drafts become kernels, which is what takes time: one, mostly. */
-#include "codegen/plan/planner.h"
+#include "search.h"
+#include "codegen/loops/loops.h"
 
 /* Plans that are made to fit VMEM at most, also to say what would fit. */
 enum { MOST_PLANS = 16 };
@@ -111,7 +112,7 @@ typedef struct ValueRow {
 static const ValueRow values[VALUE_COUNT] = {
 #define CHOICE(row, key)
 #define VALUE(row, name, legal, words) [row##_##name] = {ROW_##row, legal_##legal, words},
-#include "codegen/plan/choices.def"
+#include "choices.def"
 #undef CHOICE
 #undef VALUE
 };

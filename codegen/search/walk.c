@@ -10,7 +10,8 @@
  * Each point computes what it did; only their order changes, which is nobody's to rely on but that of blocks that
  * several steps change (held.c) or share (placement.c): those kernels keep theirs. `auto` walks so where
  * the copies of a turn take longer than a point computes, by the estimate of seconds.c. */
-#include "codegen/plan/planner.h"
+#include "search.h"
+#include "codegen/costs/costs.h"
 
 /* The last dim moves its block, and the one before does not: at a turn it stays. */
 static bool stays_at_turn(const Operand *o, uint32_t last) {

@@ -1,5 +1,6 @@
 /* forms.c - rows and columns: how each value's shape stands in registers (plan.h, Form). */
-#include "codegen/plan/planner.h"
+#include "values.h"
+#include "codegen/lower/lower.h"
 
 /* Calls visit(p, operand) for each node that n refers to directly or in a list, but not for a loop's call. */
 typedef void Visit(Planner *p, NodeId n, NodeId operand);

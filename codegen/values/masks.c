@@ -2,7 +2,8 @@
  *
  * Backwards from the uses: a reduction reads all lanes of the dims it reduces, a matmul those of the contracted dim; a
  * store skips invalid lanes, mask_to overwrites them; everything else hands its users' needs on. */
-#include "codegen/plan/planner.h"
+#include "values.h"
+#include "codegen/lower/lower.h"
 
 static uint64_t blocks_of(const Planner *p, NodeId n) {
 	const Type *t = node_type(p->m, n);

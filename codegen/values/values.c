@@ -1,6 +1,7 @@
 /* values.c - what each value is computed in, and which matmul operands are read as they lie. Forms and masks have files
  * of their own. */
-#include "codegen/plan/planner.h"
+#include "values.h"
+#include "codegen/lower/lower.h"
 
 /* ---- matmul operands -------------------------------------------------------------------------------------------- */
 

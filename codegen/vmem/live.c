@@ -12,6 +12,7 @@
  * A region is one list of values, in the order of the program; a loop in it is one barrier, which reads what its steps
  * read of outside. */
 #include "live.h"
+#include "codegen/plan/plan.h"
 
 /* ---- what a statement is ---------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,6 @@
 #define PALLASC_LIVE_H
 
 #include "codegen/kernel/kernel.h"
-#include "codegen/plan/plan.h"
 
 /* No value counts for more: far above any VMEM, and sums stay below 2^63. */
 #define TOO_MUCH (INT64_C(1) << 34)

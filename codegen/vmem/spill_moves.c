@@ -15,6 +15,7 @@
  *   by x[:, None, :] or a store to out[:, 0, :], takes a register, half more of fewer bits; where rows are stacked side
  *   by side, each takes a register for each 128 lanes. */
 #include "live.h"
+#include "codegen/plan/plan.h"
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
 

@@ -12,6 +12,7 @@
  * each stored value that something is computed for waits whole; of o + y nothing does. Seen for [256, 1024] to [1024,
  * 1024]. Where nothing of 32-bit loads is computed early they stream; of fewer bits compilers that widen, widen all. */
 #include "live.h"
+#include "codegen/plan/plan.h"
 
 static const KRef *ref_of(const Lives *l, const Live *x) {
 	return &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];

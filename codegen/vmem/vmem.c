@@ -1,44 +1,11 @@
 /* vmem.c - the VMEM model: what the kernel will hold at once, by owner, known before anything is printed. */
-#include "codegen/build/build.h"
 #include "live.h"
+#include "vmem.h"
+#include "codegen/build/build.h"
+#include "codegen/loops/loops.h"
 
 /* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
 enum { INTERNAL_BYTES = 320 * 1024 };
-/* Rows of a VMEM buffer: whole tiles of 8 for every dtype (a 16-bit tile is (8, 128)(2, 1)); a buffer of fewer rows has
- * a tile of the next power of two, at least as many as share a 32-bit word. Read from libtpu 0.0.51's VMEM report. */
-static int64_t padded_rows(const Target *t, int64_t rows, int64_t bits) {
-	int64_t tile = int_max(32 / bits, 1);
-	while (tile < rows && tile < t->sublanes)
-		tile *= 2;
-	return int_round_up(rows, tile);
-}
-
-int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
-	int64_t bits = int_max(dtype_vmem_bits(dtype), 4), bytes = 1;
-	for (uint32_t i = 0; i < rank; i++) {
-		int64_t size = shape[i];
-		if (i + 1 == rank)
-			size = int_round_up(size, t->lanes);
-		else if (i + 2 == rank)
-			size = padded_rows(t, size, bits);
-		if (!checked_mul(bytes, size, &bytes))
-			return INT64_MAX / 16;
-	}
-	return checked_mul(bytes, bits, &bits) ? (bits + 7) / 8 : INT64_MAX / 16;
-}
-
-/* Far above any VMEM a size is no more than that. */
-int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
-	enum { MOST = 1 << 28 };
-	int64_t bits = int_max(dtype_vmem_bits(dtype), 4), elements = 1;
-	for (uint32_t i = 0; i < rank; i++) {
-		int64_t unit = i + 1 == rank ? t->lanes : i + 2 == rank ? t->sublanes * 32 / int_min(bits, 32) : 1;
-		int64_t size = int_min(shape[i], MOST);
-		elements = int_min(elements, MOST) * (unit > 1 ? int_round_up(size, unit) : size);
-	}
-	return (elements * bits + 7) / 8;
-}
-
 static int64_t add_bytes(int64_t a, int64_t b) { return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b; }
 
 /* ---- windows ---------------------------------------------------------------------------------------------------- */

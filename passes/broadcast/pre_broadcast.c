@@ -11,6 +11,7 @@
  *     c = subscript m_new, [:, :, null]  [b, m, 1]  =>  t = pre_broadcast_tile m_new, 512     [b, m, 512]
  *     p = sub s, c                       [b, m, 512]    p = sub s, t                          [b, m, 512]
  */
+#include "broadcast.h"
 #include "pre_broadcast.h"
 
 /* ---- which values meet wider ones: backwards --------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #ifndef PALLASC_PRE_BROADCAST_H
 #define PALLASC_PRE_BROADCAST_H
 
-#include "passes/facts/pass.h"
+#include "passes/facts/facts.h"
 
 /* A thin value is a row [.., m], or a column [.., m, 1]; spread over the lanes, both are [.., m, 128] with equal lanes.
  */

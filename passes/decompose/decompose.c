@@ -13,9 +13,9 @@
  */
 #include "decompose.h"
 
-static Rewrite *rewrite_of(uint16_t op) {
-	static Rewrite *(*const parts[])(uint16_t) = {decompose_reduction, decompose_softmax, decompose_creation,
-	                                              decompose_matmul,    decompose_split,   decompose_scan};
+static Decomposition *rewrite_of(uint16_t op) {
+	static Decomposition *(*const parts[])(uint16_t) = {decompose_reduction, decompose_softmax, decompose_creation,
+	                                                    decompose_matmul,    decompose_split,   decompose_scan};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		if (parts[i](op) != NULL)
 			return parts[i](op);
@@ -35,7 +35,7 @@ static void replace(Decompose *d, NodeId n, NodeId value, NodeId made_from) {
 }
 
 /* Elements of a tuple are taken by getitem alone; each becomes a value of its own. */
-static void rewrite_tuple(Decompose *d, Rewrite *rewrite) {
+static void rewrite_tuple(Decompose *d, Decomposition *rewrite) {
 	for (ArgId u = node_uses(d->m, d->n), next; u != NONE && !d->failed; u = next) {
 		NodeId user = arg_get(d->m, u)->user, made_from = d->m->nodes.count;
 		next = arg_get(d->m, u)->next_use;
@@ -49,7 +49,7 @@ static void rewrite_tuple(Decompose *d, Rewrite *rewrite) {
 		node_remove(d->m, d->n);
 }
 
-static bool rewrite_node(Decompose *d, Rewrite *rewrite) {
+static bool rewrite_node(Decompose *d, Decomposition *rewrite) {
 	const char *target = op_row(node_get(d->m, d->n)->op)->target, *name = node_get(d->m, d->n)->name;
 	uint32_t made_from = d->m->nodes.count;
 	if (node_type(d->m, d->n)->kind == TYPE_TUPLE) {
@@ -91,7 +91,7 @@ bool pass_decompose(PassContext *c) {
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 			bool masked = node_get(m, n)->op == OP_LOAD && node_input(m, n, 2) != NONE;
-			Rewrite *rewrite = masked ? masked_load : rewrite_of(node_get(m, n)->op);
+			Decomposition *rewrite = masked ? masked_load : rewrite_of(node_get(m, n)->op);
 			Decompose d = {.c = c, .m = m, .n = n};
 			next = node_get(m, n)->next;
 			/* A tuple's first getitem may be that next node. */

@@ -2,7 +2,7 @@
 #ifndef PALLASC_DECOMPOSE_H
 #define PALLASC_DECOMPOSE_H
 
-#include "passes/facts/pass.h"
+#include "passes/facts/facts.h"
 
 typedef struct Decompose {
 	PassContext *c;
@@ -13,16 +13,16 @@ typedef struct Decompose {
 
 /* A rewrite makes nodes and gives the value that takes the composite's place; of a composite that gives a tuple, the
  * value of element `element`. NONE: it stays as it is. */
-typedef NodeId Rewrite(Decompose *d, uint32_t element);
+typedef NodeId Decomposition(Decompose *d, uint32_t element);
 
 /* decompose_reduce.c, decompose_softmax.c, decompose_create.c, decompose_matmul.c, _split.c: the rewrite of an op;
  * NULL. */
-Rewrite *decompose_reduction(uint16_t op);
-Rewrite *decompose_softmax(uint16_t op);
-Rewrite *decompose_creation(uint16_t op);
-Rewrite *decompose_matmul(uint16_t op);
-Rewrite *decompose_split(uint16_t op);
-Rewrite *decompose_scan(uint16_t op);
+Decomposition *decompose_reduction(uint16_t op);
+Decomposition *decompose_softmax(uint16_t op);
+Decomposition *decompose_creation(uint16_t op);
+Decomposition *decompose_matmul(uint16_t op);
+Decomposition *decompose_split(uint16_t op);
+Decomposition *decompose_scan(uint16_t op);
 
 /* ---- decompose_build.c ------------------------------------------------------------------------------------------- */
 
@@ -46,5 +46,9 @@ NodeId make_iota(Decompose *d, ExprId length, uint32_t dim, uint32_t rank);
 Dtype result_dtype(const Decompose *d, uint32_t element);
 /* The product of a value's sizes in a set of dims. */
 ExprId dims_product(Decompose *d, NodeId x, uint32_t dims);
+
+/* passes/decompose/decompose.c rewrites it into ops that the plan lowers; or branches.c does. */
+bool op_decomposes(uint16_t op);
+bool pass_decompose(PassContext *c);
 
 #endif

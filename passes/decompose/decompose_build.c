@@ -1,5 +1,6 @@
 /* decompose_build.c - primitive nodes for decompose.c, made before the composite node that they are the parts of. */
 #include "decompose.h"
+#include "src/verify/verify.h"
 
 #include <math.h>
 

@@ -58,7 +58,7 @@ static NodeId triangle(Decompose *d, uint32_t element) {
 	return make_where(d, "triangle", kept, arg_ref(x), number_of_dtype(result_dtype(d, element), 0));
 }
 
-Rewrite *decompose_creation(uint16_t op) {
+Decomposition *decompose_creation(uint16_t op) {
 	switch ((Op)op) {
 	case OP_EMPTY:
 	case OP_NEW_FULL:

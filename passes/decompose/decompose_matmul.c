@@ -69,7 +69,7 @@ static NodeId product(Decompose *d, uint32_t element) {
 	return rank_of(d, a) == 2 && rank_of(d, b) == 2 ? make_product(d, OP_MM, a, b) : batches(d, a, b);
 }
 
-Rewrite *decompose_matmul(uint16_t op) {
+Decomposition *decompose_matmul(uint16_t op) {
 	switch ((Op)op) {
 	case OP_MATMUL:
 	case OP_MV:

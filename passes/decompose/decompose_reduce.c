@@ -209,7 +209,7 @@ static NodeId gathered(Decompose *d, uint32_t element) {
 	return make_converted(d, sum, result_dtype(d, element));
 }
 
-Rewrite *decompose_reduction(uint16_t op) {
+Decomposition *decompose_reduction(uint16_t op) {
 	switch ((Op)op) {
 	case OP_GATHER: return gathered;
 	case OP_AMAX:

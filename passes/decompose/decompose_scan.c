@@ -44,4 +44,4 @@ static NodeId scan(Decompose *d, uint32_t element) {
 	return reverse ? flipped(d, x, along) : x;
 }
 
-Rewrite *decompose_scan(uint16_t op) { return op == OP_ASSOCIATIVE_SCAN ? scan : NULL; }
+Decomposition *decompose_scan(uint16_t op) { return op == OP_ASSOCIATIVE_SCAN ? scan : NULL; }

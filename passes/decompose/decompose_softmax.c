@@ -50,7 +50,7 @@ static NodeId logsumexp(Decompose *d, uint32_t element) {
 	return make_converted(d, make_kept(d, sum, dims, keep), result_dtype(d, 0));
 }
 
-Rewrite *decompose_softmax(uint16_t op) {
+Decomposition *decompose_softmax(uint16_t op) {
 	switch ((Op)op) {
 	case OP_SOFTMAX:
 	case OP_SOFTMAX_INT: return softmax;

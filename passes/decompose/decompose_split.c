@@ -93,7 +93,7 @@ static NodeId flip_reversed(Decompose *d, uint32_t element) {
 	return make_node(d, OP_FLIP, "flipped", 2, args);
 }
 
-Rewrite *decompose_split(uint16_t op) {
+Decomposition *decompose_split(uint16_t op) {
 	switch (op) {
 	case OP_SPLIT:
 	case OP_SPLIT_SIZES: return slice_piece;

@@ -12,8 +12,7 @@
  *                                        i_clamped = clamp i, 0, 199
  *                                        x = load x[i_clamped, u0]
  */
-#include "bounds.h"
-#include "effects.h"
+#include "facts.h"
 
 typedef struct Bounds {
 	PassContext *c;

@@ -1,6 +1,5 @@
 /* effects.c - see effects.h. */
-#include "effects.h"
-#include "src/ops/ops.h"
+#include "facts.h"
 
 TensorId access_base(const Module *m, NodeId n) {
 	TensorId t = access_tensor(m, n);

@@ -14,9 +14,7 @@
  *
  * Why on a TPU: neither Mosaic nor jax (without x64) has 64-bit ints, and torch makes int64 of every sum of ints,
  * position and Python number. */
-#include "effects.h"
-#include "int_ranges.h"
-#include "pass.h"
+#include "facts.h"
 
 /* What is known of a node. */
 typedef struct Known {

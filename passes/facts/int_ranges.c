@@ -10,8 +10,7 @@
  *
  * A choice by a comparison, where(x < 0, -x, x), looks at each side under what the comparison says of x: |x|, not the
  * range of both signs. */
-#include "int_ranges.h"
-#include "effects.h"
+#include "facts.h"
 
 enum {
 	LOOPS_DEEP = 4, /* loops inside loops whose carried values are followed: each doubles the work */

@@ -10,7 +10,7 @@
  *       =>  legal: fori_loop, emit_pipeline
  *           not unroll: the end of 'tile_n' is known only at run time (tile.end 'tile_end')
  */
-#include "pass.h"
+#include "facts.h"
 
 typedef const char *LoopRule(Module *m, GraphId g);
 

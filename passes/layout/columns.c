@@ -10,7 +10,7 @@
  *                                       m = squeeze c, 1
  */
 
-#include "passes/facts/pass.h"
+#include "layout.h"
 
 typedef struct Column {
 	Module *m;

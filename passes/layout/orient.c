@@ -18,6 +18,7 @@
  * How: from each matmul in a loop, all that must turn with it is followed, forwards and backwards, across carried
  * values and out of the loop. A use that wants the old shape gets it by a permute: behind the loop, or as an operand of
  * a matmul, which reads it swapped for nothing. Anywhere else in a loop it speaks against the whole. */
+#include "layout.h"
 #include "orient.h"
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */

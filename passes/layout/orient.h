@@ -2,7 +2,7 @@
 #ifndef PALLASC_ORIENT_H
 #define PALLASC_ORIENT_H
 
-#include "passes/facts/pass.h"
+#include "passes/facts/facts.h"
 
 /* How a value stands after the pass. */
 typedef enum Stand {

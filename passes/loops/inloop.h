@@ -3,8 +3,7 @@
 #ifndef PALLASC_INLOOP_H
 #define PALLASC_INLOOP_H
 
-#include "passes/facts/effects.h"
-#include "passes/facts/pass.h"
+#include "passes/facts/facts.h"
 
 /* What the walk of a graph notes at each node. */
 typedef struct NodeNote {

@@ -13,6 +13,7 @@
  *                                                     s = bmm q, k
  */
 #include "inloop.h"
+#include "loops.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,13 @@
 /* pass.c - the list of passes and the pipeline that runs them. */
-#include "passes/facts/pass.h"
+#include "pipeline.h"
+#include "passes/broadcast/broadcast.h"
+#include "passes/decompose/decompose.h"
+#include "passes/layout/layout.h"
+#include "passes/loops/loops.h"
+#include "passes/rows/rows.h"
+#include "passes/simplify/simplify.h"
+#include "src/config/config.h"
+#include "src/verify/verify.h"
 
 static const Pass passes[] = {
 #define PASS(name, summary, configured) {#name, summary, pass_##name, configured},
@@ -25,25 +33,6 @@ const Pass *pass_find(const char *name) {
 }
 
 const char *pass_nearest(const char *name) { return name_nearest(name, pass_names); }
-
-void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) {
-	va_list ap;
-	if (!c->explain)
-		return;
-	va_start(ap, fmt);
-	Remark remark = {pass, arena_vprintf(c->arena, fmt, ap)};
-	va_end(ap);
-	vec_push(c->arena, &c->remarks, remark);
-}
-
-bool pass_facts_again(PassContext *c) {
-	bool explain = c->explain;
-	c->explain = false;
-	bool ok = module_configure(c->module, c->diag) && (!c->module->loop_facts || pass_loop_types(c)) &&
-	          (!c->module->alignments || pass_block_constraints(c));
-	c->explain = explain;
-	return ok;
-}
 
 /* ---- the pipeline ------------------------------------------------------------------------------------------------ */
 

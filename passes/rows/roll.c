@@ -14,8 +14,10 @@
  *                                                  store y[u0, u1], exp(load x[u0, u1] - m) / s
  *
  * Without reduction_loops a row is rolled where no tile of whole rows fits VMEM: roll_choose(). */
-#include "passes/facts/effects.h"
 #include "roll.h"
+#include "rows.h"
+#include "passes/simplify/simplify.h"
+#include "src/config/config.h"
 
 /* ---- one row of one graph: what moves ---------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #ifndef PALLASC_ROLL_H
 #define PALLASC_ROLL_H
 
-#include "passes/facts/pass.h"
+#include "passes/facts/facts.h"
 
 /* Dims of values that run together, as sets: an elementwise op joins its operands' dims with its own, a reduction ends
  * the dims that it reduces. A slot is dim d of node n: n * RANK_MAX + d; of a store, dim d of what it writes. */

@@ -16,6 +16,7 @@
  *
  * A 1-D tensor of one value a row is then read as a column: columns.c. */
 #include "row_split.h"
+#include "rows.h"
 
 /* auto splits where whole tiles would not fit VMEM, of which straight code holds about so many at once: where they do
  * fit, they are faster. docs/passes/row_split.md has the measurements. */

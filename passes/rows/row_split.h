@@ -2,7 +2,7 @@
 #ifndef PALLASC_ROW_SPLIT_H
 #define PALLASC_ROW_SPLIT_H
 
-#include "passes/facts/pass.h"
+#include "passes/facts/facts.h"
 
 typedef enum RowRole {
 	ROLE_OUTSIDE, /* knows nothing of rows */

@@ -13,9 +13,8 @@
  *     y = getitem r, 0             =>    b = mul x, 2
  *                                        y = where p, a, b
  */
+#include "simplify.h"
 #include "passes/decompose/decompose.h"
-
-#include "passes/facts/effects.h"
 
 typedef struct Conversion {
 	PassContext *c;

@@ -12,7 +12,7 @@
  *     k = load kv[s, :]
  *     d = bmm q1, k
  */
-#include "passes/facts/pass.h"
+#include "simplify.h"
 
 typedef struct Fold {
 	PassContext *c;

@@ -10,8 +10,7 @@
  *     c = mul a, b                      store out[u0], c
  *     store out[u0], c
  */
-#include "passes/facts/effects.h"
-#include "passes/facts/pass.h"
+#include "simplify.h"
 
 typedef struct Cse {
 	Module *m;

@@ -11,8 +11,7 @@
  *     b = getitem l, 1                      store out, a
  *     store out, a
  */
-#include "passes/facts/bounds.h"
-#include "passes/facts/effects.h"
+#include "simplify.h"
 
 typedef struct GraphLiveness {
 	bool *output;         /* by output: its value is needed */

@@ -12,7 +12,7 @@
  *     e = sub s, m                    s = mul d, 0.09
  *                                     e = sub s, m_scaled
  */
-#include "passes/facts/pass.h"
+#include "simplify.h"
 
 #include <float.h>
 #include <math.h>

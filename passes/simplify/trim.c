@@ -11,8 +11,7 @@
  *         p = tile.begin(u1) < x                      y = f(acc)
  *         acc' = where p, y, acc
  */
-#include "passes/facts/effects.h"
-#include "passes/facts/pass.h"
+#include "simplify.h"
 
 typedef struct Trim {
 	PassContext *c;

@@ -1,5 +1,5 @@
 /* diag.c - collecting diagnostics. How they look is diag_print.c's. */
-#include "diag.h"
+#include "base.h"
 
 void diag_init(Diag *d, Arena *a) { *d = (Diag){.arena = a}; }
 

@@ -2,7 +2,7 @@
  * terminal only ever gets printable characters: controls, bidirectional overrides and bytes that are no UTF-8 are
  * escaped, and long lines are cut around the column. */
 #define _POSIX_C_SOURCE 200809L
-#include "diag.h"
+#include "base.h"
 
 enum { LINE_WIDTH = 110, LINE_BEFORE = 70, MESSAGE_MAX = 600 };
 

@@ -1,6 +1,6 @@
 /* locate.c - from a JSON pointer to a place in the text. The JSON parser keeps no positions; so the text is walked
  * again, but only when there is something to report. Anything malformed just ends the walk. */
-#include "diag.h"
+#include "base.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef PALLASC_FILES_H
 #define PALLASC_FILES_H
 
-#include "src/base/diag.h"
+#include "src/base/base.h"
 
 /* Reads the file, or standard input if `path` is "-", into the arena. NULL on success, else what went wrong. */
 const char *file_read(Arena *a, const char *path, Source *source);

@@ -2,8 +2,10 @@
 #define _XOPEN_SOURCE 700
 #include "files.h"
 #include "options.h"
-#include "codegen/rewrite/rewrite.h"
 #include "version.h"
+#include "codegen/rewrite/rewrite.h"
+#include "src/emit/emit.h"
+#include "src/load/load.h"
 
 #include <jansson.h>
 #include <signal.h>

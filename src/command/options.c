@@ -1,6 +1,5 @@
 /* options.c - the command line of pallasc: one row per option. */
 #include "options.h"
-
 #include "codegen/rewrite/rewrite.h"
 
 #include <errno.h>

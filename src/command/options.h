@@ -2,7 +2,7 @@
 #ifndef PALLASC_OPTIONS_H
 #define PALLASC_OPTIONS_H
 
-#include "src/driver/compile.h"
+#include "src/driver/driver.h"
 
 /* What to do: a compilation, or one of the options that only print. */
 typedef enum Action {

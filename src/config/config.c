@@ -1,7 +1,6 @@
 /* config.c - reads configurations: the document's own, --config FILE and --set KEY=VALUE, each over the one before.
  * What depends on several keys, or on the graph, waits for module_configure() (configure.c). */
-#include "src/json/json_read.h"
-#include "src/ir/keys.h"
+#include "config.h"
 
 #include <limits.h>
 

@@ -3,7 +3,7 @@
  * What a user's configuration says is never changed: the plan obeys or refuses it. The limit today is the target's cap
  * on the elements of a tile, which no TPU has; this file and passes/facts/block_constraints.c are the only two that
  * read it. */
-#include "src/ops/ops.h"
+#include "config.h"
 
 /* ---- expressions under other sizes ------------------------------------------------------------------------------ */
 
@@ -39,11 +39,6 @@ int64_t *expr_values_at(const Module *m, Arena *a, const int64_t *sizes) {
 }
 
 /* ---- the cap on a tile's elements ------------------------------------------------------------------------------- */
-
-bool node_is_tile(const Module *m, NodeId n) {
-	const Type *t = node_type(m, n);
-	return t->kind == TYPE_TENSOR && t->count > 0 && node_get(m, n)->op != OP_HOST_TENSOR;
-}
 
 static bool too_large(const Module *m, const Type *t, const int64_t *values) {
 	int64_t elements = 1;

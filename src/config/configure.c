@@ -2,9 +2,8 @@
  *
  * A block's size may be an expression over other blocks, and a reduction's is its extent; so blocks and expressions
  * form one graph of dependencies. It is evaluated depth first with an explicit stack, each expression once. */
+#include "config.h"
 #include "default_blocks.h"
-#include "src/ir/keys.h"
-#include "src/ops/ops.h"
 
 /* Where one block's size comes from: a number, or an expression (for a default: of its extent). */
 typedef struct BlockSource {
@@ -302,39 +301,6 @@ static void check_value_types(Module *m, Diag *d) {
 }
 
 /* ---- lists with one entry for each loop or input ---------------------------------------------------------------- */
-
-typedef struct LoopWalk {
-	const Module *m;
-	GraphId *list;
-	uint32_t count;
-} LoopWalk;
-
-static void walk_loops(LoopWalk *w, GraphId g, uint32_t depth);
-
-static void walk_arg(LoopWalk *w, const Arg *a, uint32_t depth) {
-	if (a->kind == ARG_GRAPH)
-		walk_loops(w, a->graph, depth + 1);
-}
-
-/* Calls nest 64 deep at most (load_calls.c), so this may recurse. */
-static void walk_loops(LoopWalk *w, GraphId g, uint32_t depth) {
-	if (graph_get(w->m, g)->blocks.count >= 2)
-		w->list[w->count++] = g;
-	for (NodeId n = graph_first(w->m, g); n != NONE; n = node_get(w->m, n)->next) {
-		bool calls = depth < 100 && op_may_call(w->m, n);
-		for (uint32_t i = 0; calls && i < node_get(w->m, n)->arg_count; i++)
-			walk_arg(w, node_arg(w->m, n, i), depth);
-	}
-}
-
-const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count) {
-	LoopWalk w = {.m = m, .list = arena_array(a, (size_t)m->graphs.count + 1, sizeof(GraphId))};
-	for (GraphId g = 0; g < m->graphs.count; g++)
-		if (graph_get(m, g)->kind == GRAPH_ROOT)
-			walk_loops(&w, g, 0);
-	*count = w.count;
-	return w.list;
-}
 
 static void check_count(Diag *d, const KeyRow *row, ConfigOrigin origin, uint32_t found, uint32_t wanted) {
 	const char *what = row->each == EACH_LOOP ? "loops of two or more dims" : "inputs";

@@ -20,8 +20,8 @@
  *
  * The plan knows what fits VMEM. What it refuses is tried again with everything halved (codegen/search/default_fit.c).
  * docs/config.md compares the defaults with the best of a search. */
+#include "config.h"
 #include "default_blocks.h"
-#include "src/ops/ops.h"
 
 enum {
 	MOST_SIDE = 1024,       /* of a matmul's tile */

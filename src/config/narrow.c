@@ -7,7 +7,7 @@
  * A graph may look at the size, and then it must stay: in a tensor's shape, in arithmetic, through tile.block_size, or
  * by a reduction that reads invalid lanes which no mask made neutral (a mean divides by all of them). A range that is
  * computed in the kernel is not known. */
-#include "src/ops/ops.h"
+#include "config.h"
 #include <math.h>
 
 typedef struct Narrowing {

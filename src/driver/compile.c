@@ -1,8 +1,15 @@
 /* compile.c - the pipeline: verify, configure, verify what depends on sizes, passes, plan, print. */
-#include "compile.h"
-
+#include "driver.h"
 #include "codegen/build/build.h"
+#include "codegen/kernel_text/kernel_text.h"
+#include "codegen/print/print.h"
+#include "codegen/report/report.h"
 #include "codegen/rewrite/rewrite.h"
+#include "codegen/search/search.h"
+#include "src/config/config.h"
+#include "src/emit/emit.h"
+#include "src/load/load.h"
+#include "src/verify/verify.h"
 
 const char *const *emit_names(void) {
 	static const char *const names[] = {"python", "json", "plan", "kernel", "dot", "report", "none", NULL};

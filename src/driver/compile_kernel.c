@@ -1,5 +1,7 @@
 /* compile_kernel.c - the pipeline from kernel text on: read, verify, print. */
-#include "compile.h"
+#include "driver.h"
+#include "codegen/kernel_text/kernel_text.h"
+#include "codegen/print/print.h"
 #include "codegen/rewrite/rewrite.h"
 
 /* A comment or an empty line may stand before the word. */

@@ -3,7 +3,7 @@
  * Whole rows are faster where they fit, and only the plan knows whether they do. So a graph with rows that may be too
  * long is compiled as a trial, on a copy: with whole rows, then with rows in blocks. Blocks are chosen if whole rows
  * are refused and blocks are not. Where the configuration asks for whole rows, the refusal names the blocks. */
-#include "compile.h"
+#include "driver.h"
 
 enum {
 	TILES_HELD = 8,        /* a kernel may hold so many tiles of whole rows: fewer surely fit */

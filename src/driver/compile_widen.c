@@ -15,7 +15,8 @@
  *     seconds.c falls by a fifth or more.
  * `on` widens as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks that the
  * configuration does not give are the defaults' (default_blocks.c), and stay. */
-#include "compile.h"
+#include "driver.h"
+#include "src/config/config.h"
 
 /* Of HBM, in seconds: the latency of a copy is about 0.2e-6 (seconds.c, COPY_CYCLES with the grid's own steps). */
 #define SHORT_STEP 0.5e-6

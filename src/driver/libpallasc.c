@@ -2,11 +2,12 @@
  * and uses it again for the next, so that a further configuration costs no page faults. Running out of memory jumps
  * back to the function that was called. */
 #define _POSIX_C_SOURCE 200809L
-#include "pallasc/pallasc.h"
-
-#include "compile.h"
-#include "codegen/rewrite/rewrite.h"
+#include "driver.h"
 #include "version.h"
+#include "codegen/rewrite/rewrite.h"
+#include "pallasc/pallasc.h"
+#include "src/load/load.h"
+#include "src/verify/verify.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,7 @@
 /* ops_doc.c - docs/ops.md: the op table for readers, grouped by kind. */
-#include "codegen/plan/planner.h"
+#include "driver.h"
+#include "codegen/lower/lower.h"
+#include "passes/decompose/decompose.h"
 
 static const char *const kind_titles[] = {
 	[KIND_POINTWISE] = "Pointwise",

@@ -1,5 +1,5 @@
 /* emit_dot.c - the graphs for Graphviz: a cluster for each graph, an edge for each use, dashed edges for calls. */
-#include "src/ops/ops.h"
+#include "emit.h"
 
 /* Quoted for DOT: quotes and backslashes escaped, nothing unprintable. */
 static void put_quoted(Text *out, const char *s) {

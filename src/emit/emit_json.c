@@ -1,6 +1,7 @@
 /* emit_json.c - the Module as a document that module_load() reads back to an equal Module. One line for each tensor,
  * block and node, in the order of the document; defaults are left out. */
-#include "emit_json.h"
+#include "emit.h"
+#include "writer.h"
 
 #include <math.h>
 

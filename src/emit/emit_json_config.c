@@ -1,6 +1,5 @@
 /* emit_json_config.c - the configuration and the annotations of a written document. */
-#include "emit_json.h"
-#include "src/ir/keys.h"
+#include "writer.h"
 
 void emit_config(Writer *w) {
 	const Config *c = &w->m->config;

@@ -8,7 +8,8 @@
 #ifndef PALLASC_IR_H
 #define PALLASC_IR_H
 
-#include "src/base/diag.h"
+#include "src/base/base.h"
+#include "src/ops/ops.h"
 #include "src/target/target.h"
 
 typedef uint32_t NodeId, GraphId, TensorId, ScalarId, BlockId, TunableId, ArgId, ExprId, TypeId;
@@ -16,31 +17,6 @@ typedef uint32_t NodeId, GraphId, TensorId, ScalarId, BlockId, TunableId, ArgId,
 enum { RANK_MAX = 8 };
 /* Graphs may be called within graphs this deep. */
 enum { GRAPH_DEPTH_MAX = 64 };
-
-/* ---- element types ---------------------------------------------------------------------------------------------- */
-
-typedef enum Dtype {
-#define DTYPE(e, name, class, ...) DTYPE_##e,
-#include "dtypes.def"
-#undef DTYPE
-	DTYPE_COUNT,
-	DTYPE_NONE = DTYPE_COUNT
-} Dtype;
-
-typedef enum DtypeClass { DTYPE_CLASS_BOOL, DTYPE_CLASS_UNSIGNED, DTYPE_CLASS_SIGNED, DTYPE_CLASS_FLOAT } DtypeClass;
-
-const char *dtype_name(Dtype t);  /* "bfloat16" */
-const char *dtype_jnp(Dtype t);   /* "jnp.bfloat16" */
-const char *dtype_brief(Dtype t); /* "bf16" */
-int dtype_bits(Dtype t);          /* of one element in memory; bool is 8 */
-int dtype_vmem_bits(Dtype t);     /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
-int dtype_significant(Dtype t);   /* bits of a float's significand, with the leading one */
-DtypeClass dtype_class(Dtype t);
-Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
-bool dtype_is_float(Dtype t);
-Dtype dtype_promote(Dtype a, Dtype b); /* torch.promote_types; what it refuses: dtype.c */
-Dtype dtype_of_sums(Dtype t);          /* float32 or int32 */
-Dtype dtype_widened(Dtype t);          /* the same; a dtype of 32 bits stays as it is */
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
@@ -396,19 +372,6 @@ typedef struct Module {
 #define SYMBOL_TUNABLE 0x80000000u
 #define LOOP_FACT_ABSENT 0xff
 
-/* load.c: JSON text to Module. NULL after diagnostics. */
-Module *module_load(Arena *a, Diag *d, const Source *source, const Target *target);
-/* load_notes.c: compares the document's annotations with the facts recomputed by passes, as far as these ran; false
- * after diagnostics. An alignment of 0 in dim 0 of given_alignments means that the document says nothing. */
-bool module_check_annotations(Module *m, Diag *d);
-/* emit_json.c: the Module as a document that module_load() reads back to an equal Module. */
-void module_emit_json(const Module *m, Text *out);
-/* emit_dot.c: Graphviz. */
-void module_emit_dot(const Module *m, Text *out);
-/* verify.c: re-infers every dtype and shape, checks structure; false after diagnostics. */
-bool module_verify(Module *m, Diag *d);
-/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Sets m->typing. */
-bool module_verify_symbols(Module *m, Diag *d);
 /* ir.c: a deep copy in another arena (strings are shared with the original's arena, which must outlive it). */
 Module *module_clone(const Module *m, Arena *a);
 /* ir_root.c: the root graph number `index` in document order; NONE. */
@@ -416,38 +379,14 @@ GraphId module_root(const Module *m, uint32_t index);
 /* A copy that has this root alone: what earlier roots stored is given to it. */
 Module *module_of_root(const Module *m, Arena *a, uint32_t index);
 
-/* config.c: merges a document (--config FILE) or KEY=VALUE (--set) over the Module's own configuration. */
-bool config_load(Module *m, Diag *d, const Source *source);
-bool config_set(Module *m, Diag *d, const char *key_value);
-/* Empty lists, AUTO choices, tunables at their defaults. */
-void config_init(Module *m);
-/* config_shrink.c: halves candidate block sizes until every tile fits the target, as far as they can be halved; `sizes`
- * and `candidate` are by BlockId. A size that the user chose is no candidate. True if any changed. */
-bool config_shrink(const Module *m, Arena *a, const bool *candidate, int64_t *sizes);
-/* The grids and loops of two or more dims, outer first: loop_orders and flatten_loops have one entry for each. */
-const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count);
-/* Where element `index` of a configuration list stands (index NONE: the key itself). */
-Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index);
 /* What the wrapper holds of a result: sizes are numbers. */
 typedef struct HostValue {
 	Dtype dtype;
 	uint32_t rank;
 	int64_t shape[RANK_MAX + 2]; /* as of an operand, which may have two dims more than its tensor */
 } HostValue;
-/* host_steps.c: return r as the kernel gives it (values[0]), after each of its ops, and in its final shape: 2 more
- * values than ops. False after a diagnostic. */
-bool return_infer(Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values);
 /* Checks host tensors as far as their sizes are known: no negative size, no overflow, views that fit their base. */
 bool tensors_check(Module *m, Diag *d);
-/* narrow.c: narrows blocks that are wider than the range they iterate, into m->narrowed; true if there is one. */
-bool blocks_narrow(Module *m);
-/* narrow.c: tiles of the block may be of another size if nothing looks at it and no value mixes lanes of that dim:
- * NULL, or what speaks against it. */
-const char *block_size_matters(Module *m, BlockId b);
-/* Resolves block sizes, tunables and every expression under the configuration; false after diagnostics. May be called
- * again after the configuration changed. */
-bool module_configure(Module *m, Diag *d);
-
 /* ---- expressions (expr.c) --------------------------------------------------------------------------------------- */
 ExprId expr_int(Module *m, int64_t value);
 ExprId expr_block(Module *m, BlockId b);
@@ -470,10 +409,6 @@ const char *expr_named(const Module *m, Arena *a, ExprId e);
 bool expr_value(Module *m, ExprId e, int64_t *value);
 /* expr_value() of an expression already known to have one. */
 static inline int64_t expr_number(const Module *m, ExprId e) { return m->exprs.at[e].number; }
-/* The value of every expression, by ExprId, if the blocks had these sizes (by BlockId; a size that the graph fixes
- * stays as it says): EXPR_UNKNOWN where it has none. config_shrink.c. */
-#define EXPR_UNKNOWN INT64_MIN
-int64_t *expr_values_at(const Module *m, Arena *a, const int64_t *sizes);
 static inline bool expr_is_int(const Module *m, ExprId e, int64_t value) {
 	return e != NONE && m->exprs.at[e].kind == EXPR_INT && m->exprs.at[e].value == value;
 }
@@ -523,7 +458,7 @@ static inline uint32_t list_index(const Arg *list, ArgId slot) {
 BlockId arg_block(const Module *m, const Arg *arg);
 static inline const Type *node_type(const Module *m, NodeId n) { return type_get(m, node_get(m, n)->type); }
 
-/* A value of one or more dims that the kernel holds: not a host tensor. config_shrink.c */
+/* A value of one or more dims that the kernel holds: not a host tensor. */
 bool node_is_tile(const Module *m, NodeId n);
 
 /* for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) ... arg_get(m, u)->user */
@@ -649,5 +584,106 @@ Place node_place(const Module *m, Diag *d, NodeId n);
 Place node_arg_place(const Module *m, Diag *d, NodeId n, uint32_t arg);
 Place tensor_place(const Module *m, Diag *d, TensorId t);
 Place graph_place(const Module *m, Diag *d, GraphId g);
+
+/* ---- what the arguments of a node say, by its op (ir_ops.c) ------------------------------------------------------ */
+
+/* The node's argument for the parameter called `name`; a NULL-kind argument if it is absent. */
+const Arg *op_arg(const Module *m, NodeId n, const char *name);
+
+static inline OpKind op_kind(const Module *m, NodeId n) { return op_row(node_get(m, n)->op)->kind; }
+/* No other node has a graph among its arguments. */
+static inline bool op_may_call(const Module *m, NodeId n) {
+	return op_kind(m, n) == KIND_STRUCTURE || op_kind(m, n) == KIND_REDUCTION; /* scans */
+}
+/* The argument that a loop's placeholder n always stands for; NULL: it is carried, or no loop's. */
+const Arg *constant_argument(const Module *m, NodeId n);
+
+/* The dims that a reduction reduces, as a bit set, and whether it keeps them as dims of 1. */
+uint32_t reduction_dims(const Module *m, NodeId n);
+bool reduction_keeps_dims(const Module *m, NodeId n);
+
+/* Two factors of two or more dims each, the same ones in front, and one sum: the product of the factors swapped, in the
+ * other order, is its result swapped. */
+bool matmul_is_plain(const Module *m, NodeId n);
+/* The order in which node n puts its operand's dims; false if it is no permutation. */
+bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
+/* It swaps the last two dims and leaves the others where they are. */
+bool permutation_swaps_rows(const Module *m, NodeId n);
+
+/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def ----------------------
+ */
+
+enum { PARAM_LIST_MAX = 4 };
+
+typedef struct Param {
+	const char *name;
+	char letter;
+	bool nullable; /* `?` after the letter: null is allowed */
+	bool has_default;
+	Arg value; /* the default; an ARG_LIST's items are below, and its `first` means nothing */
+	int64_t items[PARAM_LIST_MAX];
+} Param;
+
+typedef struct Schema {
+	const Param *params;
+	uint32_t count, required; /* all, and those without a default */
+	uint32_t positional;      /* the first so many; the others are given by name */
+} Schema;
+
+/* Reads a `params` string; rows are trusted (ops.def is ours), so there are no diagnostics. Strings go to the arena. */
+Schema schema_parse(Arena *a, const char *params);
+/* The default of a parameter as an argument of this Module. */
+Arg schema_default(Module *m, const Param *p);
+/* Is the argument just the parameter's default? */
+bool schema_is_default(const Module *m, const Param *p, const Arg *value);
+/* The index of the parameter called `name`; NONE. */
+uint32_t schema_find(const Schema *s, const char *name);
+/* What a parameter's letter admits, for messages: "a list of ints". */
+const char *schema_expects(char letter);
+
+/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON -----------------
+ */
+
+typedef enum KeyKind { KEY_SIZES, KEY_FLAGS, KEY_ORDERS, KEY_WORD, KEY_CHOICE, KEY_NUMBER } KeyKind;
+
+/* What a list has one entry for: a block whose size the configuration chooses, a whole dim that may be rolled, a grid
+ * or loop of two or more dims, a tensor of role input. */
+typedef enum KeyEach { EACH_NOTHING, EACH_CHOSEN, EACH_REDUCTION, EACH_LOOP, EACH_INPUT } KeyEach;
+
+/* A row: keys.def explains the fields. */
+typedef struct KeyRow {
+	const char *name;
+	KeyKind kind;
+	size_t offset; /* of its field in Config */
+	const char *const *words;
+	int low, high, fallback;
+	bool or_null, never_on, or_auto;
+	KeyEach each;
+	const char *report, *about, *absent, *unlowered;
+} KeyRow;
+
+enum {
+#define KEY(field, name, kind, ...) KEY_OF_##field,
+#include "keys.def"
+#undef KEY
+	KEY_COUNT
+};
+extern const KeyRow key_rows[KEY_COUNT]; /* by KEY_OF_field */
+
+/* The field of a row: ConfigList for SIZES and FLAGS, ConfigOrders for ORDERS, else ConfigKey. */
+static inline void *key_field(const KeyRow *row, const Config *c) { return (char *)(uintptr_t)c + row->offset; }
+static inline bool key_is_set(const KeyRow *row, const Config *c) { return *(const bool *)key_field(row, c); }
+static inline bool key_is_list(const KeyRow *row) { return row->kind == KEY_SIZES || row->kind == KEY_FLAGS; }
+/* Can the key be given as what holds where nobody gives it? Lists cannot: they depend on the graph. */
+bool key_has_default(const KeyRow *row);
+/* The word for a value of the key; NULL: it is a number. */
+const char *key_word(const KeyRow *row, int value);
+/* The words that the key takes, and NULL; NULL for one that takes none. */
+const char *const *key_words(const KeyRow *row);
+/* The value in force, as JSON; `flags`: true and false where they mean on and off. */
+void key_put(const KeyRow *row, const Config *c, bool flags, Text *out);
+
+/* The grids and loops of two or more dims, outer first: loop_orders and flatten_loops have one entry for each. */
+const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count);
 
 #endif

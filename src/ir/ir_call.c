@@ -1,5 +1,5 @@
 /* ir_call.c - edits that touch a called graph and its call at once. */
-#include "schema.h"
+#include "ir.h"
 
 /* The position of the argument list that call node `n` passes to graph g: `else_args` for `else_graph`, else `args`. */
 static uint32_t call_list(const Module *m, NodeId n, GraphId g, Arena *scratch) {

@@ -1,5 +1,5 @@
 /* ir_clone.c - a deep copy of a Module: every array is copied, interned strings and tuple elements are shared. */
-#include "keys.h"
+#include "ir.h"
 
 static void *copy_array(Arena *a, const void *at, size_t count, size_t size) {
 	return count ? arena_copy(a, at, count, size) : NULL;

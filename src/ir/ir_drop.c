@@ -1,6 +1,5 @@
 /* ir_drop.c - edits that take arguments, results or whole graphs away: the call and the called graphs at once. */
-#include "keys.h"
-#include "src/ops/ops.h"
+#include "ir.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 

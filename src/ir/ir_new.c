@@ -1,5 +1,5 @@
 /* ir_new.c - what passes add to a Module: tensors, blocks, graphs and copies of nodes. */
-#include "src/ops/ops.h"
+#include "ir.h"
 
 /* `name`, or name_1, name_2, ...: the first that the map does not have. */
 static const char *name_fresh(Module *m, const Map *map, const char *name) {

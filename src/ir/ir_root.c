@@ -3,8 +3,7 @@
  * Each root becomes a kernel, and the kernels run one after the other. So what an earlier root stored is there from the
  * start for a later one: an output that this root only loads is an input of its kernel, and one that it stores to as
  * well is both. Nothing else of a root depends on the others: from here on it is planned as if it were alone. */
-#include "keys.h"
-#include "src/ops/ops.h"
+#include "ir.h"
 
 GraphId module_root(const Module *m, uint32_t index) {
 	for (GraphId g = 0; g < m->graphs.count; g++)

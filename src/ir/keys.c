@@ -1,5 +1,5 @@
 /* keys.c - the rows of keys.def as data, and a key's value as JSON. */
-#include "keys.h"
+#include "ir.h"
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -68,4 +68,39 @@ void key_put(const KeyRow *row, const Config *c, bool flags, Text *out) {
 		text_put_json(out, word);
 	else
 		text_put_int(out, value);
+}
+
+/* ---- loops of two or more dims --------------------------------------------------------------------------------- */
+
+typedef struct LoopWalk {
+	const Module *m;
+	GraphId *list;
+	uint32_t count;
+} LoopWalk;
+
+static void walk_loops(LoopWalk *w, GraphId g, uint32_t depth);
+
+static void walk_arg(LoopWalk *w, const Arg *a, uint32_t depth) {
+	if (a->kind == ARG_GRAPH)
+		walk_loops(w, a->graph, depth + 1);
+}
+
+/* Calls nest 64 deep at most (load_calls.c), so this may recurse. */
+static void walk_loops(LoopWalk *w, GraphId g, uint32_t depth) {
+	if (graph_get(w->m, g)->blocks.count >= 2)
+		w->list[w->count++] = g;
+	for (NodeId n = graph_first(w->m, g); n != NONE; n = node_get(w->m, n)->next) {
+		bool calls = depth < 100 && op_may_call(w->m, n);
+		for (uint32_t i = 0; calls && i < node_get(w->m, n)->arg_count; i++)
+			walk_arg(w, node_arg(w->m, n, i), depth);
+	}
+}
+
+const GraphId *config_loops(const Module *m, Arena *a, uint32_t *count) {
+	LoopWalk w = {.m = m, .list = arena_array(a, (size_t)m->graphs.count + 1, sizeof(GraphId))};
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		if (graph_get(m, g)->kind == GRAPH_ROOT)
+			walk_loops(&w, g, 0);
+	*count = w.count;
+	return w.list;
 }

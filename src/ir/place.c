@@ -1,5 +1,5 @@
 /* place.c - where the parts of a Module stand in its document. */
-#include "schema.h"
+#include "ir.h"
 
 /* Graphs move up where passes drop others: the place is the document's. What a pass made stands nowhere, so the
  * document as a whole is meant. */

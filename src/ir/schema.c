@@ -1,5 +1,5 @@
 /* schema.c - reads the `params` strings of ops.def. */
-#include "schema.h"
+#include "ir.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -123,3 +123,8 @@ const char *type_string(Module *m, TypeId t) {
 	type_print(m, t, &out);
 	return out.at;
 }
+
+bool node_is_tile(const Module *m, NodeId n) {
+	const Type *t = node_type(m, n);
+	return t->kind == TYPE_TENSOR && t->count > 0 && node_get(m, n)->op != OP_HOST_TENSOR;
+}

@@ -1,5 +1,5 @@
 /* json_read.c - parsing a document, and typed access to it. */
-#include "json_read.h"
+#include "json.h"
 
 #include <math.h>
 #include <stdlib.h>

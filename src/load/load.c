@@ -1,6 +1,8 @@
 /* load.c - JSON text to Module. Everything that is wrong with the document alone is reported here, located; what needs
  * inference (dtypes and shapes of values) is verify.c's, what needs the configuration module_configure()'s. */
 #include "load.h"
+#include "loader.h"
+#include "src/config/config.h"
 
 /* Names that the emitted module needs for itself. */
 /* clang-format off */

@@ -1,6 +1,6 @@
 /* load_args.c - arguments: JSON values to Args, each checked against the letter of its parameter (schema.h). Kwargs and
  * defaults go to their positional slots, so that nothing behind the loader knows of either. */
-#include "load.h"
+#include "loader.h"
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 

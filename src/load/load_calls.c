@@ -1,5 +1,5 @@
 /* load_calls.c - the graphs as a whole: who calls whom, what loops carry, which block symbols are in scope. */
-#include "load.h"
+#include "loader.h"
 
 /* ---- reachability ----------------------------------------------------------------------------------------------- */
 

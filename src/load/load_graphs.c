@@ -1,6 +1,6 @@
 /* load_graphs.c - graphs and their nodes, in two sweeps: first every graph's fields and every node's name and target,
  * so that a reference can say what it found; then arguments and metas in order. */
-#include "load.h"
+#include "loader.h"
 
 /* ---- first sweep: graphs ---------------------------------------------------------------------------------------- */
 

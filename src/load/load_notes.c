@@ -4,6 +4,7 @@
  *   "annotations": {"block_constraints": {"x": [8, 128]}, "element_limits": [{"elements": "u0 * 512", "most":
  * 1048576}], "loop_types": {"0": {"legal": ["unroll"], "why_not": {"fori_loop": "..."}}}} */
 #include "load.h"
+#include "loader.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* load_sizes.c - sizes, shapes, dtypes and types of values. */
-#include "load.h"
+#include "loader.h"
 
 #include <math.h>
 

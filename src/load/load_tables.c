@@ -1,5 +1,5 @@
 /* load_tables.c - the document's small tables: tunables, block sizes, host scalars. */
-#include "load.h"
+#include "loader.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* load_tensors.c - host tensors, their views and derivations, and what the function returns. */
-#include "load.h"
+#include "loader.h"
 
 enum { OF_NAME, OF_ROLE, OF_DTYPE, OF_SHAPE, OF_INIT, OF_OF, OF_OPS, OF_PERMUTE, OF_SLICE, OF_EXPAND, OF_MEMBERS };
 

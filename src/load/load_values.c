@@ -1,5 +1,5 @@
 /* load_values.c - the values that arguments are made of: JSON to Arg, whatever the parameter. */
-#include "load.h"
+#include "loader.h"
 
 enum { VALUE_DEPTH_MAX = 32 };
 

@@ -1,5 +1,5 @@
 /* dtype.c - element types: their names, and torch's promotion between them. */
-#include "src/ir/ir.h"
+#include "ops.h"
 
 typedef struct DtypeRow {
 	const char *name;

@@ -1,4 +1,4 @@
-/* ops.c - the op table of ops.def as data, the look-ups in it, and what the arguments of a reduction say. */
+/* ops.c - the op table of ops.def as data, the look-ups in it, and in the parameters of a row. */
 #include "ops.h"
 
 const OpRow op_rows[OP_COUNT] = {
@@ -165,98 +165,9 @@ uint32_t op_param_index(uint16_t op, const char *name) {
 	return NONE;
 }
 
-const Arg *op_arg(const Module *m, NodeId n, const char *name) {
-	uint32_t index = param_index(op_rows[node_get(m, n)->op].params, name);
-	return node_arg(m, n, index == NONE ? node_get(m, n)->arg_count : index);
-}
-
-/* ---- reductions -------------------------------------------------------------------------------------------------- */
-
-uint32_t reduction_dims(const Module *m, NodeId n) {
-	const Arg *a = op_arg(m, n, "dim");
-	uint32_t rank = node_type(m, node_input(m, n, 0))->count, dims = 0;
-	uint32_t count = a->kind == ARG_LIST ? a->list.count : a->kind == ARG_INT;
-	for (uint32_t i = 0; i < count; i++) {
-		int64_t d = (a->kind == ARG_LIST ? arg_item(m, a, i) : a)->integer;
-		dims |= 1u << (d < 0 ? d + int_max(rank, 1) : d); /* a rank of 0 counts as 1, as in torch */
-	}
-	return count ? dims : (1u << rank) - 1;
-}
-
-bool reduction_keeps_dims(const Module *m, NodeId n) {
-	const Arg *keep = op_arg(m, n, "keepdim");
-	return keep->kind == ARG_BOOL && keep->boolean;
-}
-
-/* ---- matmuls ----------------------------------------------------------------------------------------------------- */
-
 uint32_t matmul_arg(uint16_t op, uint32_t which) {
 	bool add = op == OP_ADDMM || op == OP_ADDMM_DTYPE || op == OP_BADDBMM || op == OP_BADDBMM_DTYPE;
 	if (which == 2)
 		return add ? 0 : op == OP_DOT ? 2 : NONE;
 	return which + add;
-}
-
-bool matmul_is_plain(const Module *m, NodeId n) {
-	uint16_t op = node_get(m, n)->op;
-	NodeId a = node_input(m, n, matmul_arg(op, 0)), b = node_input(m, n, matmul_arg(op, 1));
-	if (op_kind(m, n) != KIND_MATMUL || op == OP_MV || op == OP_VDOT || a == NONE || b == NONE)
-		return false;
-	uint32_t rank = node_type(m, a)->count;
-	return rank >= 2 && node_type(m, b)->count == rank && node_type(m, n)->count == rank;
-}
-
-/* A dim given as a plain int, counted from the end if negative. */
-static bool read_dim(const Arg *a, uint32_t rank, uint32_t *dim) {
-	if (a->kind != ARG_INT || a->integer >= rank || a->integer + rank < 0)
-		return false;
-	*dim = (uint32_t)(a->integer < 0 ? a->integer + rank : a->integer);
-	return true;
-}
-
-static void swap_dims(uint32_t *order, uint32_t a, uint32_t b) {
-	uint32_t t = order[a];
-	order[a] = order[b];
-	order[b] = t;
-}
-
-bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]) {
-	const Node *node = node_get(m, n);
-	bool swaps = node->op == OP_TRANSPOSE || node->op == OP_T || node->op == OP_MT;
-	if ((!swaps && node->op != OP_PERMUTE) || node_input(m, n, 0) == NONE)
-		return false;
-	uint32_t rank = node_type(m, n)->count, a = rank - 2, b = rank - 1; /* t and mT swap the last two */
-	bool known = true;
-	for (uint32_t i = 0; i < rank; i++) {
-		order[i] = i;
-		known &= swaps || read_dim(arg_item(m, node_arg(m, n, 1), i), rank, &order[i]);
-	}
-	if (node->op == OP_TRANSPOSE)
-		known &= read_dim(node_arg(m, n, 1), rank, &a) && read_dim(node_arg(m, n, 2), rank, &b);
-	if (swaps && known && rank > 1)
-		swap_dims(order, a, b);
-	return known;
-}
-
-bool permutation_swaps_rows(const Module *m, NodeId n) {
-	uint32_t order[RANK_MAX] = {0}, rank = node_type(m, n)->count;
-	if (rank < 2 || !permutation_order(m, n, order) || order[rank - 2] != rank - 1)
-		return false;
-	for (uint32_t i = 0; i + 2 < rank; i++)
-		if (order[i] != i)
-			return false;
-	return true;
-}
-
-const Arg *constant_argument(const Module *m, NodeId n) {
-	const Graph *g = graph_get(m, node_get(m, n)->graph);
-	uint32_t i = 0;
-	if (node_get(m, n)->op != OP_PLACEHOLDER || g->caller == NONE || node_get(m, g->caller)->op != OP_FOR_LOOP)
-		return NULL;
-	while (g->placeholders.at[i] != n)
-		i++;
-	for (uint32_t c = 0; c < g->carried.count; c++)
-		if (g->carried.at[c].arg == i)
-			return NULL;
-	return arg_item(m, op_arg(m, g->caller, "args"), i);
 }

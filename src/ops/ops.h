@@ -2,8 +2,34 @@
  * the printer and docs/ops.md are all read. */
 #ifndef PALLASC_OPS_H
 #define PALLASC_OPS_H
+#include "src/base/base.h"
 
-#include "src/ir/ir.h"
+/* ---- element types ---------------------------------------------------------------------------------------------- */
+
+typedef enum Dtype {
+#define DTYPE(e, name, class, ...) DTYPE_##e,
+#include "dtypes.def"
+#undef DTYPE
+	DTYPE_COUNT,
+	DTYPE_NONE = DTYPE_COUNT
+} Dtype;
+
+typedef enum DtypeClass { DTYPE_CLASS_BOOL, DTYPE_CLASS_UNSIGNED, DTYPE_CLASS_SIGNED, DTYPE_CLASS_FLOAT } DtypeClass;
+
+const char *dtype_name(Dtype t);  /* "bfloat16" */
+const char *dtype_jnp(Dtype t);   /* "jnp.bfloat16" */
+const char *dtype_brief(Dtype t); /* "bf16" */
+int dtype_bits(Dtype t);          /* of one element in memory; bool is 8 */
+int dtype_vmem_bits(Dtype t);     /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
+int dtype_significant(Dtype t);   /* bits of a float's significand, with the leading one */
+DtypeClass dtype_class(Dtype t);
+Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
+bool dtype_is_float(Dtype t);
+Dtype dtype_promote(Dtype a, Dtype b); /* torch.promote_types; what it refuses: dtype.c */
+Dtype dtype_of_sums(Dtype t);          /* float32 or int32 */
+Dtype dtype_widened(Dtype t);          /* the same; a dtype of 32 bits stays as it is */
+
+/* ---- ops --------------------------------------------------------------------------------------------------------- */
 
 typedef enum OpKind {
 	KIND_POINTWISE, /* lane by lane, operands broadcast */
@@ -86,9 +112,6 @@ const char *op_param_next(const char *at, OpParam *param);
 /* The position of the parameter called `name`; NONE if the op has none. Accepts the format's short names too: `x` for
  * the first parameter and `dims` for `dim`. */
 uint32_t op_param_index(uint16_t op, const char *name);
-/* The node's argument for the parameter called `name`; a NULL-kind argument if it is absent. */
-const Arg *op_arg(const Module *m, NodeId n, const char *name);
-
 extern const OpRow op_rows[OP_COUNT];
 static inline const OpRow *op_row(uint16_t op) { return &op_rows[op]; }
 /* The first pointwise row that computes, and is printed, as this one: what a kernel (codegen/kernel/kernel.h) calls it.
@@ -98,38 +121,11 @@ uint16_t op_canonical(uint16_t op);
 uint16_t op_find(const char *target);
 /* The nearest known target, or NULL. */
 const char *op_nearest(const char *target);
-static inline OpKind op_kind(const Module *m, NodeId n) { return op_row(node_get(m, n)->op)->kind; }
-/* No other node has a graph among its arguments. */
-static inline bool op_may_call(const Module *m, NodeId n) {
-	return op_kind(m, n) == KIND_STRUCTURE || op_kind(m, n) == KIND_REDUCTION; /* scans */
-}
-/* The argument that a loop's placeholder n always stands for; NULL: it is carried, or no loop's. */
-const Arg *constant_argument(const Module *m, NodeId n);
-/* passes/decompose/decompose.c rewrites it into ops that the plan lowers; or branches.c does. */
-bool op_decomposes(uint16_t op);
 /* Writes memory: store or atomic. */
 bool op_writes(uint16_t op);
 /* Must stay although nothing uses it: stores, atomics, loops and ifs that contain one are asked by the passes. */
 bool op_has_effect(uint16_t op);
 
-/* The dims that a reduction reduces, as a bit set, and whether it keeps them as dims of 1. */
-uint32_t reduction_dims(const Module *m, NodeId n);
-bool reduction_keeps_dims(const Module *m, NodeId n);
-
 /* The argument that is the matmul's left (0) or right (1) factor, or what is added to it (2); NONE. */
 uint32_t matmul_arg(uint16_t op, uint32_t which);
-/* Two factors of two or more dims each, the same ones in front, and one sum: the product of the factors swapped, in the
- * other order, is its result swapped. */
-bool matmul_is_plain(const Module *m, NodeId n);
-/* The order in which node n puts its operand's dims; false if it is no permutation. */
-bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
-/* It swaps the last two dims and leaves the others where they are. */
-bool permutation_swaps_rows(const Module *m, NodeId n);
-
-/* Appends docs/ops.md, the list of all rows, for `make docs` (ops_doc.c). */
-void ops_print_markdown(Text *out);
-
-/* shapes.c: the type that node n must have, from its arguments' types; false after a diagnostic. */
-bool op_infer(Module *m, Diag *d, NodeId n, TypeId *type);
-
 #endif

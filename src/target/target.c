@@ -1,5 +1,6 @@
 /* target.c - chips: the built-in rows (targets.def), and target files that give another. */
-#include "src/json/json_read.h"
+#include "target.h"
+#include "src/json/json.h"
 
 #define KIB INT64_C(1024)
 #define MIB (KIB * 1024)

@@ -3,7 +3,7 @@
 #ifndef PALLASC_TARGET_H
 #define PALLASC_TARGET_H
 
-#include "src/base/diag.h"
+#include "src/base/base.h"
 
 /* How an array is cut, for what its rows (the second-last dim) must be; lanes are alike for all. */
 typedef enum TileUse {

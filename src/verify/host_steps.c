@@ -2,7 +2,7 @@
  *
  * The rules are those of the kernel's nodes: each step becomes a node of a scratch copy of the Module, and is inferred
  * there. So the op table says once what an op gives. */
-#include "src/ops/ops.h"
+#include "verify.h"
 
 static bool host_value(Module *m, TypeId type, HostValue *out) {
 	const Type *t = type_get(m, type);

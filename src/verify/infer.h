@@ -3,7 +3,7 @@
 #ifndef PALLASC_INFER_H
 #define PALLASC_INFER_H
 
-#include "src/ops/ops.h"
+#include "src/ir/ir.h"
 
 /* The node whose type is inferred. */
 typedef struct Infer {

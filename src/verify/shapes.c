@@ -1,6 +1,7 @@
 /* shapes.c - shape inference: a node's type from its arguments' types, by the shape rule of its op's row. Here are the
  * dispatch, the reading of arguments, and the rules of pointwise ops; the other families are in shapes_*.c. */
 #include "infer.h"
+#include "verify.h"
 
 static InferRule *const rules[SHAPE_RULE_COUNT] = {
 #define SHAPE_RULE(e, function) [SHAPE_##e] = function,

@@ -1,6 +1,7 @@
 /* verify.c - module_verify: a Module is what the format promises. The loader checks what one value of the document can
  * show; here is what needs several: structure, each node's type inferred anew, calls, block symbols in scope. It holds
  * after every pass as well (--verify-each). Linear in the Module's size. */
+#include "verifier.h"
 #include "verify.h"
 
 /* ---- reporting --------------------------------------------------------------------------------------------------- */

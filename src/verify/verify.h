@@ -1,28 +1,17 @@
-/* verify.h - the verifier's three parts: structure (verify_structure.c), each node's type (verify.c) and what calls
- * must agree with (verify_call.c). Nothing else includes this. */
+/* verify.h - is the Module what it says? Types follow from arguments, structure holds. */
 #ifndef PALLASC_VERIFY_H
 #define PALLASC_VERIFY_H
 
-#include "infer.h"
+#include "src/ir/ir.h"
 
-typedef struct Verifier {
-	Module *m;
-	Diag *d;
-	bool *failed;       /* by NodeId: reported, or uses one that was; nothing more is said about it */
-	uint32_t *position; /* by NodeId: 1-based in its graph's list; 0: not in one, or not reached yet */
-} Verifier;
-
-/* Lists of nodes, use lists, order, calls between graphs. Without these the other parts cannot run. */
-void verify_structure(Verifier *v);
-/* Calls: arguments against placeholders, bounds, carried values, results. */
-void verify_calls(Verifier *v);
-
-/* Reports at node n, naming it, its target and, where a pass made it, its graph. */
-void verify_node_error(Verifier *v, NodeId n, const char *code, const char *hint, const char *fmt, ...)
-	PRINTF_LIKE(5, 6);
-void verify_graph_error(Verifier *v, GraphId g, const char *code, const char *hint, const char *fmt, ...)
-	PRINTF_LIKE(5, 6);
-/* The node's inferred type against the one it declares. */
-void verify_type(Verifier *v, NodeId n);
+/* shapes.c: the type that node n must have, from its arguments' types; false after a diagnostic. */
+bool op_infer(Module *m, Diag *d, NodeId n, TypeId *type);
+/* verify.c: re-infers every dtype and shape, checks structure; false after diagnostics. */
+bool module_verify(Module *m, Diag *d);
+/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Sets m->typing. */
+bool module_verify_symbols(Module *m, Diag *d);
+/* host_steps.c: return r as the kernel gives it (values[0]), after each of its ops, and in its final shape: 2 more
+ * values than ops. False after a diagnostic. */
+bool return_infer(Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values);
 
 #endif

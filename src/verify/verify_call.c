@@ -1,6 +1,6 @@
 /* verify_call.c - what a call and the graphs it calls must agree on: arguments and placeholders, bounds, carried
  * values, results. */
-#include "verify.h"
+#include "verifier.h"
 
 /* ---- values against types ---------------------------------------------------------------------------------------- */
 

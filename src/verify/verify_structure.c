@@ -1,7 +1,7 @@
 /* verify_structure.c - what every Module keeps: nodes in lists that agree in both directions, arguments that stand
  * before their users, use lists that hold exactly the uses, and a tree of calls. A violation is a document's fault only
  * for order and calls; the rest would be a pass's. */
-#include "verify.h"
+#include "verifier.h"
 
 /* ---- lists of nodes ---------------------------------------------------------------------------------------------- */
 

@@ -10,7 +10,8 @@
  *
  * The multiples are of 64, so that u0 // 2 * 2 is u0, and at least 4288, so that the first 128 of u0 are 128: whether a
  * configuration's sizes are so is asked afterwards, by module_verify() under it. */
-#include "src/ir/ir.h"
+#include "verify.h"
+#include "src/config/config.h"
 
 enum { SETS = 2, MULTIPLE = 64, FIRST = 64 };
 

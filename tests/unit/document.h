@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "src/ir/ir.h"
+#include "src/ops/ops.h"
 
 #include <ctype.h>
 

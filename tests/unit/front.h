@@ -3,7 +3,7 @@
 #define PALLASC_TEST_FRONT_H
 
 #include "document.h"
-#include "src/ops/ops.h"
+#include "src/load/load.h"
 
 /* One compilation's worth of state; front_end() gives it all back. */
 typedef struct Front {

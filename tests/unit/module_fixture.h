@@ -4,7 +4,8 @@
 #define PALLASC_TESTS_MODULE_FIXTURE_H
 
 #include "document.h"
-#include "src/ops/ops.h"
+#include "src/config/config.h"
+#include "src/load/load.h"
 
 typedef struct Fixture {
 	Arena arena;

@@ -3,8 +3,10 @@
 #ifndef PALLASC_TESTS_PASSES_FIXTURE_H
 #define PALLASC_TESTS_PASSES_FIXTURE_H
 
-#include "passes/facts/pass.h"
 #include "module_fixture.h"
+#include "passes/pipeline/pipeline.h"
+#include "src/emit/emit.h"
+#include "src/verify/verify.h"
 
 #include <stdio.h>
 

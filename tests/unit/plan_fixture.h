@@ -3,8 +3,9 @@
 #define PALLASC_TEST_PLAN_FIXTURE_H
 
 #include "front.h"
-
 #include "planned.h"
+#include "src/config/config.h"
+#include "src/verify/verify.h"
 
 typedef struct Planned {
 	Front front;

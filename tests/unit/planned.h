@@ -2,7 +2,7 @@
 #ifndef PALLASC_TEST_PLANNED_H
 #define PALLASC_TEST_PLANNED_H
 
-#include "codegen/plan/planner.h"
+#include "codegen/search/search.h"
 
 /* NULL if it is refused. */
 static inline Plan *planned_kernel(Arena *a, Module *m, Diag *d) {

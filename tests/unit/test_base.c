@@ -1,4 +1,5 @@
 #include "front.h"
+#include "src/json/json.h"
 
 #include <stdlib.h>
 

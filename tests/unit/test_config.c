@@ -1,5 +1,6 @@
 #include "front.h"
-#include "src/ir/keys.h"
+#include "codegen/plan/plan.h"
+#include "src/config/config.h"
 
 static void test_defaults(void **state) {
 	Front f;

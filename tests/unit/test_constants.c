@@ -1,7 +1,6 @@
-/* test_constants.c - 0-d constants as Python numbers (codegen/ops/constants.c). */
+/* test_constants.c - 0-d constants as Python numbers (codegen/lower/constants.c). */
 #include "module_fixture.h"
-
-#include "codegen/plan/planner.h"
+#include "codegen/lower/lower.h"
 
 static void numbers_are_of_the_dtype(void **state) {
 	(void)state;

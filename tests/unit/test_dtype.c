@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "src/ir/ir.h"
+#include "src/ops/ops.h"
 
 static void names_are_found(void **state) {
 	(void)state;

@@ -1,4 +1,5 @@
 #include "front.h"
+#include "src/config/config.h"
 
 static ExprId parse(Module *m, const char *text) {
 	const char *error;

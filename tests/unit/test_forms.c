@@ -2,8 +2,6 @@
  * (codegen/values/forms.c). */
 #include "plan_fixture.h"
 
-#include "src/ops/ops.h"
-
 /* x and out, [16, 32, N] of a dtype, a tile of 8 of which `load` holds; then nodes, of which `y` is stored to `out`. */
 #define DOCUMENT(dtype, n, nodes)                                                                                      \
 	"name k\n"                                                                                                     \

@@ -2,8 +2,6 @@
 
 #include "passes_fixture.h"
 
-#include "passes/facts/int_ranges.h"
-
 #define HEAD                                                                                                           \
 	"root 0 over [0]\n"                                                                                            \
 	"v = tile.host_tensor('v') : int32[1000]\n"                                                                    \

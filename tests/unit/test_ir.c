@@ -1,4 +1,7 @@
 #include "front.h"
+#include "src/config/config.h"
+#include "src/emit/emit.h"
+#include "src/verify/verify.h"
 
 /* The use lists and node lists say what the arguments say. */
 static void check_arg(const Module *m, ArgId slot, NodeId user, uint32_t *uses) {

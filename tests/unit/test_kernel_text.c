@@ -2,7 +2,9 @@
  * text may hold hurts. */
 #define _POSIX_C_SOURCE 200809L
 #include "front.h"
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel_text/kernel_text.h"
+#include "codegen/print/print.h"
+#include "src/json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The verifier of kernels: each rule refuses what breaks it, at the statement that does; what is right passes. */
 #define _POSIX_C_SOURCE 200809L
 #include "front.h"
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel_text/kernel_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

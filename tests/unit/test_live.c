@@ -1,5 +1,6 @@
 /* What a kernel spills, by its statements: kernels as text, and the bytes of v6e and v4. */
 #include "front.h"
+#include "codegen/kernel_text/kernel_text.h"
 #include "codegen/vmem/live.h"
 
 enum { TILE = 256 * 512 * 4 };

@@ -1,4 +1,8 @@
 #include "front.h"
+#include "codegen/plan/plan.h"
+#include "src/config/config.h"
+#include "src/emit/emit.h"
+#include "src/verify/verify.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,9 @@
 /* Blocks wider than their range: the row sum of front.h, out[m] = sum(x[m, :]), x float32 [256, 512], and variants of
  * it that look at the size. */
 #include "front.h"
+#include "codegen/plan/plan.h"
+#include "src/config/config.h"
+#include "src/verify/verify.h"
 
 /* The document with each `from` replaced by `to`; both are pairs in `edits`, which ends with NULL. */
 static const char *edited(Arena *a, const char *const *edits) {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "src/ops/ops.h"
+#include "src/driver/driver.h"
 
 static void targets_are_found_and_unique(void **state) {
 	(void)state;

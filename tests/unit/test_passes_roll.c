@@ -1,6 +1,7 @@
 /* test_passes_roll.c - roll. h is bfloat16 [1000, 64]; block u2 is its row of 64, which reduction_loops rolls. */
 
 #include "passes_fixture.h"
+#include "codegen/plan/plan.h"
 
 #define ROW(name) name " = tile.load(h, [u0, :]) : bfloat16[u0, 64]\n"
 #define WIDE(name, of) name " = prims.convert_element_type.default(" of ", float32) : float32[u0, 64]\n"

@@ -1,6 +1,7 @@
 /* test_passes_rows.c - row_split. Tensors and blocks: x [1000, 5000] by u0 (128) and u1 (256), sums [1000]. */
 
 #include "passes_fixture.h"
+#include "codegen/plan/plan.h"
 
 #define ROOT(body)                                                                                                     \
 	"root 1 over [0]\n"                                                                                            \

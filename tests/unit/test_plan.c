@@ -1,5 +1,6 @@
 /* The Plan of the row sum in front.h: out[m] = scale * sum(x[m, :]), x float32 [256, 512]; and the planner's parts. */
 #include "plan_fixture.h"
+#include "passes/pipeline/pipeline.h"
 
 /* Compiles FRONT_DOCUMENT under the settings (NULL-terminated) as far as the Plan; plan is NULL if it is refused. */
 static void planned_start(Planned *p, const char *const *settings) {

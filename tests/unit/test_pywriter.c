@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "codegen/print/pywriter.h"
+#include "src/json/json.h"
 #include <math.h>
 
 typedef struct Page {

@@ -1,7 +1,8 @@
 /* The search of choices.def: what it leaves out could not have won. */
 #include "front.h"
-#include "passes/facts/pass.h"
 #include "planned.h"
+#include "passes/pipeline/pipeline.h"
+#include "src/config/config.h"
 
 static const char *const graphs[] = {"attention",        "attention_b8_h32_s8192_d128",
                                      "causal_attention", "matmul_4096",

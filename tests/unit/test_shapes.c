@@ -1,5 +1,6 @@
 /* test_shapes.c - op_infer, rule by rule: one node per case, over values of known types. */
 #include "module_fixture.h"
+#include "src/verify/verify.h"
 
 /* What the cases compute with. */
 static const char operands[] = "root 0 over [0, 1, 4]\n"

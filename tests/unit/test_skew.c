@@ -1,6 +1,6 @@
 /* test_skew.c - which loops compute part of a step one step ahead, and what they hand on. */
-#include "planned.h"
 #include "passes_fixture.h"
+#include "planned.h"
 
 #define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "src/ir/ir.h"
+#include "src/ops/ops.h"
 #include "src/target/target.h"
 
 static const char *const chips[] = {"v4", "v5e", "v5p", "v6e", "v7x"};

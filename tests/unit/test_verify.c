@@ -1,5 +1,6 @@
 /* test_verify.c - module_verify: the example document and variants of it, each wrong in one way. */
 #include "module_fixture.h"
+#include "src/verify/verify.h"
 
 /* ---- a loop, its call, and what may be wrong with them ----------------------------------------------------------- */
 

@@ -1,8 +1,9 @@
 /* The VMEM model against what libtpu 0.0.51 uses, a kernel of each kind that was once predicted too low: never less,
  * and not much more. */
 #include "front.h"
-#include "passes/facts/pass.h"
 #include "planned.h"
+#include "passes/pipeline/pipeline.h"
+#include "src/config/config.h"
 
 typedef struct Measured {
 	const char *graph; /* of testdata/coverage/graphs */

@@ -4,7 +4,8 @@
  * block size over a limit is refused with the largest that fits: a power of two, as block sizes are by habit, that
  * keeps the alignments of the tensors which the block tiles. Where no size meets both, that is said instead, whatever
  * size the configuration gives. */
-#include "codegen/plan/planner.h"
+#include "lower.h"
+#include "src/config/config.h"
 
 /* ---- what tensors ask of a block -------------------------------------------------------------------------------- */
 

@@ -1,9 +1,9 @@
-/* json_read.h - typed access to a parsed document, with a located diagnostic for everything that is not as expected.
+/* json.h - typed access to a parsed document, with a located diagnostic for everything that is not as expected.
  * Internal to the readers: load*.c, config.c, target.c. */
-#ifndef PALLASC_JSON_READ_H
-#define PALLASC_JSON_READ_H
+#ifndef PALLASC_JSON_H
+#define PALLASC_JSON_H
 
-#include "src/ir/ir.h"
+#include "src/base/base.h"
 #include <jansson.h>
 
 /* Where a value stands, as links on the stack: made a JSON pointer only when there is something to report. */

@@ -4,7 +4,7 @@
  * (move_axis()). Along a dim in which lanes move, an invalid lane of the operand can become a valid one of the result:
  * masks.c asks for all lanes of such dims (moved_dims()), which are zeros where they were loaded, as the format says.
  */
-#include "codegen/plan/planner.h"
+#include "lower.h"
 
 bool view_number(const Module *m, const Arg *arg, int64_t absent, int64_t *value) {
 	ExprId e = arg->kind == ARG_SYM ? arg->expr : arg->kind == ARG_REF ? node_type(m, arg->node)->sym : NONE;

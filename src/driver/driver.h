@@ -1,14 +1,15 @@
-/* compile.h - the pipeline, once, for the command (main.c) and the library (libpallasc.c):
+/* driver.h - the pipeline, once, for the command (main.c) and the library (libpallasc.c):
  *
  *     module_load() -> compile_module() -> compile_plan() -> compile_emit()
  *
  * The only part of src that knows passes and codegen: compile.c, compile_kernel.c, compile_roll.c and
  * compile_widen.c. */
-#ifndef PALLASC_COMPILE_H
-#define PALLASC_COMPILE_H
+#ifndef PALLASC_DRIVER_H
+#define PALLASC_DRIVER_H
 
 #include "codegen/kernel/kernel.h"
 #include "codegen/plan/plan.h"
+#include "passes/pipeline/pipeline.h"
 
 /* What a compilation can give; the order of --help. */
 typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_KERNEL, EMIT_DOT, EMIT_REPORT, EMIT_NONE } Emit;
@@ -79,5 +80,8 @@ bool kernels_have_python(Diag *d, const KProgram *p);
 bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out);
 /* What the passes and the plan decided and why, one line each. */
 void compile_explain(const Compilation *c, Text *out);
+
+/* Appends docs/ops.md, the list of all rows, for `make docs` (ops_doc.c). */
+void ops_print_markdown(Text *out);
 
 #endif

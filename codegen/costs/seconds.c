@@ -12,7 +12,7 @@
  * The estimate counts the MXU at its peak, HBM at its bandwidth and one vector register read in a cycle, all from the
  * target, and no other vector work: it is too low for all plans alike. bench/kernels.py, section fori_dma, compares the
  * choice with the compiler's schedules. */
-#include "codegen/plan/planner.h"
+#include "costs.h"
 
 /* From the start of a copy until its first bytes are there: 600 cycles on v5e to v6e and 800 on v7x, as `python -m
  * pallasc profile` has it. A loop waits so long for its first windows and, once more, for the last ones that it writes.

@@ -1,6 +1,7 @@
 /* lower.c - which ops the kernel can hold, and how. An op that is not here is refused by name before anything else is
  * planned. */
-#include "codegen/plan/planner.h"
+#include "lower.h"
+#include "passes/decompose/decompose.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"

@@ -1,5 +1,6 @@
 /* costs.c - floating-point operations and HBM bytes of the whole kernel, from the Plan. */
-#include "codegen/plan/planner.h"
+#include "costs.h"
+#include "codegen/lower/lower.h"
 
 /* Mean of an affine of program ids over the grid; of anything else, `unknown`. */
 static double affine_mean(const Plan *p, const Affine *a, double unknown) {

@@ -2,7 +2,7 @@
  *
  * A 0-d constant beside a tile is printed as a number, which takes the tile's dtype; so it must be the number that its
  * own dtype makes of it: an int wraps around, and a narrow float that would have to be rounded is no plain number. */
-#include "codegen/plan/planner.h"
+#include "lower.h"
 
 /* ---- the value -------------------------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
-/* emit_json.h - what the parts of the JSON writer share. */
-#ifndef PALLASC_EMIT_JSON_H
-#define PALLASC_EMIT_JSON_H
+/* writer.h - what the parts of the JSON writer share. */
+#ifndef PALLASC_WRITER_H
+#define PALLASC_WRITER_H
 
-#include "src/ir/schema.h"
+#include "src/ir/ir.h"
 
 typedef struct Writer {
 	const Module *m;

@@ -1,29 +1,11 @@
-/* pass.h - a pass rewrites or annotates the Module. Listed in order in passes.def; each runs alone from the command
- * line (--passes=NAME). */
-#ifndef PALLASC_PASS_H
-#define PALLASC_PASS_H
+/* pipeline.h - the passes in order, by name, and how they run.
+ *
+ * A pass rewrites or annotates the Module. Listed in order in passes.def; each runs alone from the command line
+ * (--passes=NAME). */
+#ifndef PALLASC_PIPELINE_H
+#define PALLASC_PIPELINE_H
 
-#include "src/ir/ir.h"
-#include "src/ops/ops.h"
-
-/* What the passes decided and why, for --explain: one line each. */
-typedef struct Remark {
-	const char *pass, *message;
-} Remark;
-
-typedef struct PassContext {
-	Module *module;
-	Diag *diag;
-	Arena *arena; /* for scratch that may live as long as the Module */
-	VEC(Remark) remarks;
-	bool explain; /* remarks are wanted */
-} PassContext;
-
-void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-/* Resolves the configuration again, and finds again the facts that were found: a pass has changed the Module, and
- * sizes depend on which loops there are and who reads a size. False after diagnostics. */
-bool pass_facts_again(PassContext *c);
+#include "passes/facts/facts.h"
 
 typedef struct Pass {
 	const char *name;
@@ -52,9 +34,5 @@ typedef struct PassHooks {
  * before the first pass that needs it, unless that was done. `hooks` may be NULL. Stops, false, at the first pass that
  * fails, and before running any if a name is unknown. */
 bool pass_pipeline_run(PassContext *c, const char *const *names, uint32_t count, const PassHooks *hooks);
-
-#define PASS(name, summary, configured) bool pass_##name(PassContext *c);
-#include "passes/pipeline/passes.def"
-#undef PASS
 
 #endif

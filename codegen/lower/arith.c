@@ -1,6 +1,6 @@
 /* arith.c - the dtype in which a pointwise op is computed, and which ops the chips cannot be given: what Mosaic takes
  * was measured with libtpu 0.0.51 by tests/ops/probe.py. */
-#include "codegen/plan/planner.h"
+#include "lower.h"
 
 /* ---- the dtype of the operands ---------------------------------------------------------------------------------- */
 
@@ -254,11 +254,6 @@ Dtype arith_moved_in(const Module *m, NodeId n) {
 	if (t != DTYPE_BOOL && (dtype_bits(t) >= 32 || !stacks_last(m, n)))
 		return DTYPE_NONE;
 	return dtype_widened(t);
-}
-
-Dtype arith_conversion_hub(Dtype from, Dtype to) {
-	bool both_fp8 = dtype_is_float(from) && dtype_is_float(to) && dtype_bits(from) == 8 && dtype_bits(to) == 8;
-	return both_fp8 ? DTYPE_F32 : DTYPE_NONE;
 }
 
 /* ---- what the chips take ---------------------------------------------------------------------------------------- */

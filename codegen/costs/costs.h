@@ -1,0 +1,24 @@
+/* costs.h - what a plan costs: FLOPs, bytes, steps, and the time they take. */
+#ifndef PALLASC_COSTS_H
+#define PALLASC_COSTS_H
+
+#include "codegen/plan/plan.h"
+
+void plan_costs(Planner *p);     /* costs.c */
+double plan_seconds(Planner *p); /* seconds.c */
+/* Windows of a grid operand copied over the whole grid; copies of one window of a loop. */
+int64_t operand_fetches(const Plan *p, const Operand *o);
+double loop_copies(Planner *p, uint32_t loop);
+/* The mean number of times that one grid point enters a loop: the steps of the loops around it. */
+double loop_entries(Planner *p, uint32_t loop);
+
+/* costs.c: of the whole grid; of one matmul; the mean steps of a loop, `tail_too`: with the one that is peeled; mean
+ * bytes that a copy of one block moves. */
+double grid_points(const Plan *p);
+double matmul_flops(Planner *p, NodeId n);
+double loop_steps(Planner *p, const Loop *loop, bool tail_too);
+double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);
+/* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
+enum { PIPELINE_STEP_CYCLES = 1000 };
+
+#endif

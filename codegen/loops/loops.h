@@ -1,0 +1,32 @@
+/* loops.h - the grid and the inner loops: how each is lowered, what it carries, what runs ahead, what is computed in
+ * strips. */
+#ifndef PALLASC_LOOPS_H
+#define PALLASC_LOOPS_H
+
+#include "codegen/plan/plan.h"
+
+/* False after diagnostics, as all steps of the plan. */
+/* grid.c. `order`: of the root's dims; NULL: the configuration's, else the graph's. */
+bool plan_grid(Planner *p, const uint32_t *order);
+/* The configuration gives the order of the grid's dims. */
+bool grid_order_given(Planner *p);
+bool plan_loops(Planner *p); /* loops.c */
+/* straight.c: why this loop is straight code whatever type is asked for; NULL if it is not. Marks the plan if it could
+ * be. */
+const char *loop_straight(Planner *p, const Loop *loop);
+bool plan_carries(Planner *p); /* loops.c */
+void plan_skew(Planner *p);    /* skew.c */
+/* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
+uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
+void plan_strips(Planner *p); /* strips.c */
+
+/* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
+ * diagnostic. */
+bool group_holds_all(const Module *m);
+bool group_covers(Planner *p, const Loop *loop);
+
+/* strips.c: n may be printed inside its user; bytes of the stashes. */
+bool strips_may_inline(const Plan *p, NodeId n, NodeId user);
+int64_t strips_bytes(const Plan *p);
+
+#endif

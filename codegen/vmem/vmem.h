@@ -1,0 +1,10 @@
+/* vmem.h - how much VMEM a kernel takes, known before the TPU compiler says so. */
+#ifndef PALLASC_VMEM_H
+#define PALLASC_VMEM_H
+
+#include "codegen/plan/plan.h"
+
+/* vmem.c: fills p->vmem and the limit; where buffers alone do not fit without what the kernel spills, unless `all`. */
+void plan_vmem(Plan *p, Module *m, bool all);
+
+#endif

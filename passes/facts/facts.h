@@ -1,0 +1,85 @@
+/* facts.h - what every pass needs: its context, remarks, and facts of a Module that are found without changing it. */
+#ifndef PALLASC_FACTS_H
+#define PALLASC_FACTS_H
+
+#include "src/ir/ir.h"
+
+/* What the passes decided and why, for --explain: one line each. */
+typedef struct Remark {
+	const char *pass, *message;
+} Remark;
+
+typedef struct PassContext {
+	Module *module;
+	Diag *diag;
+	Arena *arena; /* for scratch that may live as long as the Module */
+	VEC(Remark) remarks;
+	bool explain; /* remarks are wanted */
+} PassContext;
+
+void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Resolves the configuration again, and finds again the facts that were found: a pass has changed the Module, and
+ * sizes depend on which loops there are and who reads a size. False after diagnostics. */
+bool pass_facts_again(PassContext *c);
+
+/* The passes of this folder. */
+bool pass_loop_types(PassContext *c);
+bool pass_block_constraints(PassContext *c);
+bool pass_int64(PassContext *c);
+bool pass_bounds(PassContext *c);
+
+/* ---- effects.c: which host tensors each graph writes, by itself or through the graphs it calls ------------------- */
+
+typedef struct GraphEffects {
+	VEC(TensorId) written; /* base tensors, each once */
+	bool has_while;        /* it or a graph below it calls a while */
+} GraphEffects;
+
+typedef struct Effects {
+	GraphEffects *graph; /* by GraphId */
+	Map writes;          /* graph << 32 | base: a member of `written` */
+} Effects;
+
+/* Linear: each write is noted in the graphs around it, whose depth is bounded. */
+Effects effects_of(Arena *a, const Module *m);
+bool graph_writes(const Effects *e, GraphId g, TensorId base);
+/* The base tensor that a load, store or atomic touches. */
+TensorId access_base(const Module *m, NodeId n);
+/* The graphs that call node n runs: up to two; returns their count. */
+uint32_t call_graphs(const Module *m, NodeId n, GraphId graphs[2]);
+
+/* ---- int_ranges.c: between which ints each int of the kernel lies, whatever the inputs hold ---------------------- */
+
+/* Both ends belong to it. */
+typedef struct IntRange {
+	int64_t low, high;
+} IntRange;
+
+typedef struct IntRanges {
+	Module *m;
+	Arena *a;
+	IntRange *of; /* by NodeId; of a value that is no int or bool: all ints */
+	/* While a choice is looked at: what its condition says of one node. */
+	NodeId given;
+	IntRange given_range;
+} IntRanges;
+
+/* The ranges of all nodes, under the configuration. Each loop is gone through twice at most. */
+IntRanges int_ranges(Arena *a, Module *m);
+
+/* What the dtype holds: of floats, all ints. */
+IntRange dtype_range(Dtype t);
+/* What an argument may be: a number, a symbol, a node's value. */
+IntRange arg_range(const IntRanges *r, const Arg *a);
+bool range_within(IntRange inner, IntRange outer);
+bool range_is_one(IntRange r);
+
+/* ---- bounds.c -----------------------------------------------------------------------------------------------------
+ */
+
+/* A loop's bounds are clamped to the tensors that it indexes. Accesses whose node is not in `stays` (by NodeId) are
+ * about to be removed: bounds that only they hold are clamped now. Makes nodes. */
+void bounds_keep(PassContext *c, const bool *stays);
+
+#endif
