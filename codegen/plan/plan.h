@@ -265,7 +265,7 @@ enum { STRIP_BYTES = 128 * 1024 };
 typedef struct Strips {
 	int64_t size, width, count; /* columns of a row; of a strip; strips */
 	uint32_t phases;            /* runs over the strips */
-	bool *wide;                 /* its last dim is the row */
+	bool *spans;                /* its last dim is the row */
 	bool *inside;               /* it is computed strip by strip */
 	bool *folds;                /* ... and adds up over them */
 	NodeId *folded;             /* what adds up: its operand, or what that converts */
