@@ -42,8 +42,7 @@ static bool refuse(Maker *w, NodeId n, const char *why) {
 	return false;
 }
 
-/* ---- which values span the row --------------------------------------------------------------------------------------
- */
+/* ---- which values span the row ----------------------------------------------------------------------------------- */
 
 static bool is_value(const Maker *w, NodeId n) {
 	const Type *t = node_type(w->p->m, n);

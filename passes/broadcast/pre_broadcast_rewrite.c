@@ -75,8 +75,7 @@ static NodeId column_of(Spreading *w, NodeId x, NodeId row, NodeId before) {
 	return w->column[x] = node_derive(w->m, OP_UNSQUEEZE, x, "column", column_type(w, w->old[x]), 2, args, before);
 }
 
-/* ---- values that a loop takes spread -------------------------------------------------------------------------------
- */
+/* ---- values that a loop takes spread ----------------------------------------------------------------------------- */
 
 static NodeId placeholder_of(const Spreading *w, NodeId call, ArgId slot) {
 	uint32_t arg = list_index(op_arg(w->m, call, "args"), slot);

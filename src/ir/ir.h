@@ -610,8 +610,7 @@ bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
 /* It swaps the last two dims and leaves the others where they are. */
 bool permutation_swaps_rows(const Module *m, NodeId n);
 
-/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def ----------------------
- */
+/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def --------------------- */
 
 enum { PARAM_LIST_MAX = 4 };
 
@@ -641,8 +640,7 @@ uint32_t schema_find(const Schema *s, const char *name);
 /* What a parameter's letter admits, for messages: "a list of ints". */
 const char *schema_expects(char letter);
 
-/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON -----------------
- */
+/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON --------------- */
 
 typedef enum KeyKind { KEY_SIZES, KEY_FLAGS, KEY_ORDERS, KEY_WORD, KEY_CHOICE, KEY_NUMBER } KeyKind;
 
