@@ -1,4 +1,4 @@
-/* spill_strips.c - what a kernel spills whose rows are computed in strips of columns (strips.c): no tile is held, but
+/* spill_strips.c - what a kernel spills whose rows are computed in strips of columns (strips.c): no tile is kept, but
  * what the strips' reductions add up in, and what the compiler starts of a strip before its turn.
  *
  * Strips are straight code: where later phases only reduce, what they widen again of what they load is widened before

@@ -23,9 +23,9 @@ typedef struct TileRows {
 	                              */
 } TileRows;
 
-/* How a chip's compiler spills: percent of what is held at a barrier, by what is held, and what else differs between
- * schedules (codegen/vmem/spills.c, waits.c, spill_stores.c, spill_moves.c). Fitted to what libtpu reports; a target
- * file calls them spill_tiles, .... More of any is never less spilled. */
+/* How a chip's compiler spills: percent of what is kept across a barrier, by what is kept, and what else differs
+ * between schedules (codegen/vmem/spills.c, waits.c, spill_stores.c, spill_moves.c). Fitted to what libtpu reports; a
+ * target file calls them spill_tiles, .... More of any is never less spilled. */
 typedef struct TargetSpills {
 	int64_t tiles;   /* values of several registers in a row */
 	int64_t columns; /* values one register wide */
