@@ -89,10 +89,14 @@ need-export:
 need-bench:
 	@tools/bootstrap venv-bench
 
+# On all cores, unless -j says how many.
+PROCESSES := $(shell nproc 2>/dev/null || echo 2)
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(PROCESSES))
+
 # So that the compiler is there before the build, whatever -j says.
 .PHONY: build
 build: need-c
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(JOBS) all
 
 .PHONY: demo
 demo: build need-venv
@@ -102,21 +106,32 @@ demo: build need-venv
 		'    ./pallasc $(NEXT_GRAPH) -o build/softmax.py' \
 		'    PYTHONPATH=python $(PYTHON) -m pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
 
-.PHONY: check check-unit check-python check-full verdicts
+# check: what everybody runs. check-full: what takes too long for that; with it and the rest .ci/run ends within 45
+# minutes. nightly: what takes hours; its last results are in docs/nightly.md.
+.PHONY: check check-unit check-python check-full nightly verdicts
 check: check-unit check-python
 	@echo "make check: all passed, $$(grep -c '       OK ' $(UNIT_LOG)) unit tests and what pytest says above"
 
-# What `make check` does, but no kept verdict holds; then tests/verdicts.txt is written anew.
-check-full:
-	@PALLASC_CHECK_AGAIN=1 $(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory verdicts
+# Tests marked `full`; kernels executed as text, before and after each rewrite; random documents; the sanitizers.
+FULL_TESTS = $(shell grep -l 'mark\.full' tests/*/test_*.py)
+check-full: build need-venv
+	$(PYTEST) -n $(PROCESSES) -m full $(FULL_TESTS)
+	$(WITH_PYTHON) tests/executed.py --coverage --drawn 200
+	@$(MAKE) --no-print-directory soak SECONDS=60 SEED=1000
+	@$(MAKE) --no-print-directory asan
+	@$(MAKE) --no-print-directory mutations COUNT=500
+	@echo "make check-full: all passed"
+
+# STEPS="modules executor": only these. Tests of `make check` with no kept verdict holding are one of the steps.
+nightly: build need-venv
+	$(PYTHON) tests/nightly.py $(STEPS)
 
 # tests/verdicts.txt, from what the last `make check` found right.
 verdicts: need-venv
 	@$(PYTHON) tests/verdicts.py $(VERDICTS)
 
 check-unit: build
-	@$(MAKE) --no-print-directory run-unit
+	@$(MAKE) --no-print-directory $(JOBS) run-unit
 
 .PHONY: run-unit unit-tests
 UNIT_LOG = $(BUILD)/unit.log
@@ -132,13 +147,13 @@ run-unit: unit-tests
 # One session in a process for each core, a file of tests in one of them (they share what it prepares). Files that take
 # minutes come first, so that none is left alone at the end.
 PYTEST = $(WITH_PYTHON) -m pytest
-PROCESSES = $(shell nproc 2>/dev/null || echo 2)
-LONG_TESTS = $(addprefix tests/,numerics/test_numerics.py coverage/test_coverage.py aot/test_aot.py test_memory.py ops oracle)
+LONG_TESTS = $(addprefix tests/,$(addprefix whole/,test_numerics.py coverage/test_coverage.py test_tpu_compiler.py ops oracle) \
+	plan/test_memory.py)
 VERDICTS = $(BUILD)/verdicts.log
 check-python: build need-venv
 	@rm -f $(VERDICTS)
 	PALLASC_VERDICTS_LOG=$(VERDICTS).part $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
-		$(LONG_TESTS) $(filter-out $(LONG_TESTS) $(LONG_TESTS:=/%),$(wildcard tests/test_*.py tests/*/test_*.py)) python/tests
+		$(LONG_TESTS) $(filter-out $(LONG_TESTS) $(LONG_TESTS:=/%),$(wildcard tests/*/test_*.py tests/*/*/test_*.py)) python/tests
 	@mv $(VERDICTS).part $(VERDICTS)
 
 .PHONY: check-export
@@ -170,54 +185,54 @@ docs: build need-venv $(BUILD)/tools/print_ops
 	$(PYTHON) tools/pictures.py
 
 golden: build need-venv
-	$(WITH_PYTHON) tests/golden/golden.py --update
+	$(WITH_PYTHON) tests/print/golden.py --update
 
 aot: build need-venv
-	$(WITH_PYTHON) tests/aot/run_all.py
+	$(WITH_PYTHON) tests/whole/compile_all.py
 
 # The matrix in interpret mode, on every kind of inputs; then docs/proof.md from both.
 .PHONY: proof proof-page
 proof: build need-venv
-	$(WITH_PYTHON) tests/numerics/run_all.py
+	$(WITH_PYTHON) tests/whole/simulate_all.py
 
 proof-page: proof aot
-	$(WITH_PYTHON) tests/proof_page.py
+	$(WITH_PYTHON) tests/whole/proof_page.py
 
-# Random documents (tests/oracle) for SECONDS from SEED on; what fails is made small and written to SOAK_OUTPUT.
+# Random documents (tests/whole/oracle) for SECONDS from SEED on; what fails is made small and written to SOAK_OUTPUT.
 SECONDS_OF_SOAK = $(or $(SECONDS),600)
 SOAK_OUTPUT = $(BUILD)/soak
-# LOG=tests/oracle/soaks.json records the counts; soak-page writes them into docs/results.md.
+# LOG=tests/whole/oracle/soaks.json records the counts; soak-page writes them into docs/results.md.
 .PHONY: soak soak-page
 soak: build need-venv
-	$(WITH_PYTHON) tests/oracle/soak.py --seconds $(SECONDS_OF_SOAK) --seed $(or $(SEED),0) --output $(SOAK_OUTPUT) \
+	$(WITH_PYTHON) tests/whole/oracle/soak.py --seconds $(SECONDS_OF_SOAK) --seed $(or $(SEED),0) --output $(SOAK_OUTPUT) \
 		$(if $(LOG),--log $(LOG))
 soak-page: need-venv
-	$(PYTHON) tests/oracle/page.py
+	$(PYTHON) tests/whole/oracle/page.py
 
 # Mutated graphs against a build with sanitizers; what breaks is written to build/mutations.
 .PHONY: mutations
 mutations: need-c need-venv
-	@$(MAKE) --no-print-directory $(ASAN) all
-	PALLASC=build/asan/pallasc $(WITH_PYTHON) tests/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0)
+	@$(MAKE) --no-print-directory $(JOBS) $(ASAN) all
+	PALLASC=build/asan/pallasc $(WITH_PYTHON) tests/load/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0)
 
 probe-ops: build need-venv
-	$(WITH_PYTHON) tests/ops/probe.py
+	$(WITH_PYTHON) tests/whole/ops/probe.py
 
-# tests/tiling/rules.json and docs/tiling.md: about ten minutes on two idle cores.
+# tests/plan/tiling/rules.json and docs/tiling.md: about ten minutes on two idle cores.
 probe-tiling: need-venv
-	$(WITH_PYTHON) tests/tiling/tiling_probe.py
+	$(WITH_PYTHON) tests/plan/tiling/tiling_probe.py
 
 # The race table. ROW=TEXT prints the rows that hold it, SIDE=ours|helion|hand measures only that side.
 BENCH_PART = $(if $(ROW)$(SIDE),$(if $(ROW),--row '$(ROW)') $(if $(SIDE),--side $(SIDE)),-o docs/results.md)
 bench: build need-bench
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/results.py $(BENCH_PART)
 
-# docs/coverage.md and tests/coverage/results.json: what is missing or has changed. ROW=TEXT only rows whose name holds it,
+# docs/coverage.md and tests/whole/coverage/results.json: what is missing or has changed. ROW=TEXT only rows whose name holds it,
 # PART=numerics|compiled|cycles|helion only that, KNOWN=1 nothing: it drops what is out of date. Helion's part needs
 # .venv-export.
 .PHONY: coverage
 coverage: build need-venv
-	PYTHONPATH=python $(PYTHON) tests/coverage/run.py --helion-python $(EXPORT_PYTHON) \
+	PYTHONPATH=python $(PYTHON) tests/whole/coverage/run.py --helion-python $(EXPORT_PYTHON) \
 		$(if $(ROW),--row '$(ROW)') $(if $(PART),--part $(PART)) $(if $(KNOWN),--known)
 
 # PART=cost: without Helion, and the page's table beside it stays.
@@ -281,7 +296,7 @@ SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fram
 ASAN = BUILD=build/asan PROGRAM=build/asan/pallasc CFLAGS='-O1 -g $(SANITIZE)'
 .PHONY: asan valgrind
 asan: need-c
-	@$(MAKE) --no-print-directory $(ASAN) all run-unit
+	@$(MAKE) --no-print-directory $(JOBS) $(ASAN) all run-unit
 	tests/corpus build/asan/pallasc
 
 valgrind: build
@@ -348,7 +363,8 @@ help:
 	@echo 'make check         unit tests and pytest; installs what is missing (C libraries, .venv)'
 	@echo '                   (kernels whose verdicts are kept are not simulated again; PALLASC_CHECK_DATE=YYYY-MM-DD)'
 	@echo 'make verdicts      keep the verdicts of the last make check: tests/verdicts.txt'
-	@echo 'make check-full    make check that simulates every kernel, and make verdicts'
+	@echo 'make check-full    what is too long for make check: ten minutes'
+	@echo 'make nightly       what takes hours, with docs/nightly.md; STEPS="modules executor" only some'
 	@echo 'make check-export  the tests that need torch and helion (.venv-export)'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "oracle"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "whole" / "oracle"))
 
 import kernels
 import measure

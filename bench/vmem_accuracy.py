@@ -62,8 +62,8 @@ is wanted: a third of them within {near:.0%} of the limit, half of these below i
 predicted intermediates of more than {large} MiB and a 16th of the limit, the others less: libtpu
 takes minutes for many of the larger ones. Left out are kernels that libtpu did not finish in
 {timeout:g} s ({lost} of {drawn}) or refused for other reasons than VMEM ({errors}). The model
-(`codegen/vmem/spills.c`, `include/targets.def`) was fitted to other draws, and fixed before the first of
-these was compiled.
+(`codegen/vmem/spills.c`, `include/targets.def`) was fitted to other draws, and fixed before the
+first of these was compiled.
 
 """
 

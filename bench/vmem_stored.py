@@ -2,8 +2,9 @@
 
     make bench-vmem PART=stored      (or: PYTHONPATH=python .venv/bin/python bench/vmem_stored.py)
 
-Nothing is compiled by libtpu. Kernels and their bytes are those of tests/coverage/results.json and
-tests/unit/test_vmem_measured.c; of tests/test_vmem_measured.py, of tests/oracle/finds, of the table
+Nothing is compiled by libtpu. Kernels and their bytes are those of
+tests/whole/coverage/results.json and tests/unit/test_vmem_measured.c; of
+tests/vmem/test_vmem_measured.py, of tests/whole/oracle/finds, of the table
 of docs/vmem_accuracy.md and of the coverage's graphs on the chips that results.json has not, they
 are in bench/vmem_pairs.json, by the hash of the kernel. --record adds there what the cache of
 libtpu's verdicts knows.
@@ -22,7 +23,7 @@ from pathlib import Path
 import vmem_accuracy as accuracy
 
 ROOT = accuracy.ROOT
-sys.path[:0] = [str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "vmem")]
 
 import proof  # noqa: E402
 import test_vmem_measured as kinds  # noqa: E402

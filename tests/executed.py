@@ -2,30 +2,28 @@
 
 Each rewrite of a kernel must leave what it computes, and all of them must end in the compiler's own
 text. `executed.py --coverage --matrix --drawn 500` runs all of them, in as many processes as there
-are cores, in about six minutes on one; tests/test_kernel_rewrites.py runs some.
+are cores, in about six minutes on one; tests/kernel/test_kernel_rewrites.py runs some.
 """
 
 import argparse
 import concurrent.futures
 import functools
 import itertools
-import json
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-PALLASC = os.environ.get("PALLASC", str(ROOT / "pallasc"))
-for _path in (HERE, HERE / "oracle", ROOT / "python"):
+for _path in (HERE, HERE / "whole" / "oracle", ROOT / "python"):
     if str(_path) not in sys.path:
         sys.path.insert(0, str(_path))
 if __name__ == "__main__":  # processes for the cores, not threads of each
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+import kit  # noqa: E402
 import numpy as np  # noqa: E402
 from pallasc import execute  # noqa: E402
 from pallasc.errors import PallascError  # noqa: E402
@@ -44,41 +42,32 @@ class Refused(Exception):
 
 def kernel_text(document, config=None, target="v6e", emit="--emit=kernel"):
     """What `pallasc --emit=kernel` prints of a document, a dict. Raises Refused."""
-    settings = [f"--set={key}={json.dumps(value)}" for key, value in (config or {}).items()]
-    run = subprocess.run(
-        [PALLASC, "-", emit, f"--target={target}", *settings],
-        input=json.dumps(document),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if run.returncode == 1:
-        raise Refused(run.stderr)
-    run.check_returncode()
-    return run.stdout
+    words = ("-", emit, f"--target={target}", *kit.settings(config or {}))
+    ran = kit.run(*words, text=document)
+    if ran.status == 1:
+        raise Refused(ran.err)
+    assert ran.status == 0, ran.err
+    return ran.out
 
 
 def read_again(text):
     """What the compiler makes of kernel text: the text, if it reads it as it was."""
-    run = subprocess.run(
-        [PALLASC, "-", "--emit=kernel"], input=text, capture_output=True, text=True, check=False
-    )
-    return run.stdout if run.returncode == 0 else run.stderr
+    ran = kit.run("-", "--emit=kernel", text=text)
+    return ran.out if ran.status == 0 else ran.err
 
 
 def rewrites():
     """What a kernel goes through between the Plan and its text, in order."""
-    run = subprocess.run([PALLASC, "--print-rewrites"], capture_output=True, text=True, check=True)
-    return [line.split()[0] for line in run.stdout.splitlines()]
+    return [line.split()[0] for line in kit.accepted("--print-rewrites").out.splitlines()]
 
 
 def rewrite(text, names):
     """Kernel text, or a document, after some rewrites."""
-    command = [PALLASC, "-", f"--rewrites={','.join(names)}"]
-    run = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    if run.returncode:
-        raise PallascError(f"--rewrites={','.join(names)}: {run.stderr.strip()}")
-    return run.stdout
+    option = f"--rewrites={','.join(names)}"
+    ran = kit.run("-", option, text=text)
+    if ran.status:
+        raise PallascError(f"{option}: {ran.err.strip()}")
+    return ran.out
 
 
 # ---- right? --------------------------------------------------------------------------------------

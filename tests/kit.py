@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PALLASC = Path(os.environ.get("PALLASC", ROOT / "pallasc")).resolve()
 GRAPHS = ROOT / "testdata" / "graphs"
 COVERAGE = ROOT / "testdata" / "coverage" / "graphs"
+CONFIGS = ROOT / "testdata" / "configs"
+KERNELS = ROOT / "testdata" / "kernels"
 
 
 # ---- graphs --------------------------------------------------------------------------------------
@@ -26,8 +28,8 @@ COVERAGE = ROOT / "testdata" / "coverage" / "graphs"
 
 def path(name):
     """The file of a graph of testdata."""
-    own = GRAPHS / f"{name}.json"
-    return own if own.exists() else COVERAGE / own.name
+    places = [folder / f"{name}.json" for folder in (GRAPHS, COVERAGE, CONFIGS)]
+    return next(filter(Path.exists, places), places[0])
 
 
 def text(name):

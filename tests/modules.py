@@ -96,7 +96,7 @@ def drawn(count, seed):
 
     The same for the same seed, in one program: Hypothesis mixes in what modules are loaded.
     """
-    sys.path.insert(0, str(HERE / "oracle"))
+    sys.path.insert(0, str(HERE / "whole" / "oracle"))
     import soak
 
     found = []

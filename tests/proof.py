@@ -21,7 +21,7 @@ GRAPH_DIRECTORY = ROOT / "testdata" / "graphs"
 COVERAGE_DIRECTORY = ROOT / "testdata" / "coverage" / "graphs"
 GOLDEN_DIRECTORY = ROOT / "testdata" / "golden"
 RESULTS_DIRECTORY = ROOT / "build" / "proof"
-for _path in (ROOT / "python", ROOT / "python" / "tests"):
+for _path in (ROOT / "python", ROOT / "python" / "tests", ROOT / "tests" / "whole"):
     if str(_path) not in sys.path:
         sys.path.insert(0, str(_path))
 
@@ -540,7 +540,7 @@ def formula_text(formula):
 
 
 def coverage_row(graph):
-    """The row of tests/coverage of a graph that is not of the matrix; None for those that are."""
+    """The row of the coverage of a graph that is not of the matrix; None for those that are."""
     if graph.partition("@")[0] in GRAPHS:
         return None
     from coverage import row

@@ -126,7 +126,7 @@ def recorded():
     paths, processes = [], []
     for number, names in enumerate(FILES):
         paths.append(ROOT / "build" / f"recorded.{os.getpid()}.{number}")
-        files = [HERE / f"test_{name}.py" for name in names]
+        files = [path for name in names for path in HERE.glob(f"*/test_{name}.py")]
         command = [sys.executable, __file__, paths[-1], *files]
         out = subprocess.PIPE
         processes.append(subprocess.Popen(command, env=environment, stdout=out, cwd=ROOT))

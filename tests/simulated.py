@@ -76,5 +76,6 @@ def same(arrays, others):
 
 
 def asking_test():
-    """The running test's, of a file in this directory."""
-    return os.environ["PYTEST_CURRENT_TEST"].removeprefix("tests/").rpartition(" (")[0]
+    """The running test's, without the folders of its file: those may change."""
+    path, _, test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].partition("::")
+    return f"{os.path.basename(path)}::{test}"

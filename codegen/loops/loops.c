@@ -7,7 +7,7 @@
 enum { CARRY_REGISTER_BYTES = 32 * 4096 };
 
 static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	GraphId outer = node_get(m, call)->graph;
 	const Graph *g = graph_get(m, loop->graph);
 	loop->rank = g->blocks.count;
@@ -154,7 +154,7 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 }
 
 static bool loop_carries(Planner *p, Loop *loop) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	const Graph *g = graph_get(m, loop->graph);
 	const Arg *results = graph_results(m, loop->graph);
 	for (uint32_t i = 0; i < g->carried.count; i++) {

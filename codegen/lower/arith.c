@@ -1,5 +1,5 @@
 /* arith.c - the dtype in which a pointwise op is computed, and which ops the chips cannot be given: what Mosaic takes
- * was measured with libtpu 0.0.51 by tests/ops/probe.py. */
+ * was measured with libtpu 0.0.51 by tests/whole/ops/probe.py. */
 #include "lower.h"
 
 /* ---- the dtype of the operands ---------------------------------------------------------------------------------- */

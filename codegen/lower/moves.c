@@ -13,7 +13,7 @@ bool view_number(const Module *m, const Arg *arg, int64_t absent, int64_t *value
 		return false;
 	/* expr_value() caches into the Module; what it holds stays as it is. */
 	return arg->kind == ARG_INT || arg->kind == ARG_NULL ||
-	       (e != NONE && expr_value((Module *)(uintptr_t)m, e, value));
+	       (e != NONE && expr_value(m, e, value));
 }
 
 int64_t view_int(const Module *m, NodeId n, const char *name, int64_t absent) {
@@ -62,14 +62,13 @@ bool stacks_last(const Module *m, NodeId n) {
 }
 
 Slice slice_of(const Module *m, NodeId n) {
-	Module *module = (Module *)(uintptr_t)m;
 	const Type *t = node_type(m, node_input(m, n, 0));
 	Slice s = {.dim = view_int(m, n, "dim", 0), .step = view_int(m, n, "step", 1)};
 	s.dim += s.dim < 0 ? t->count : 0;
-	int64_t size = expr_number(module, t->dims[s.dim]);
+	int64_t size = expr_number(m, t->dims[s.dim]);
 	s.start = view_int(m, n, "start", 0);
 	s.start = s.start < 0 ? int_max(s.start + size, 0) : int_min(s.start, size);
-	s.count = expr_number(module, node_type(m, n)->dims[s.dim]);
+	s.count = expr_number(m, node_type(m, n)->dims[s.dim]);
 	return s;
 }
 

@@ -374,7 +374,7 @@ typedef struct PlanWay {
 
 typedef struct Planner {
 	Plan *plan;
-	Module *m;
+	const Module *m;
 	Diag *d;
 	Arena *a;
 	PlanWay way;

@@ -128,7 +128,7 @@ static int64_t plan_spills(Plan *plan) {
 	return plan->spills;
 }
 
-void plan_vmem(Plan *plan, Module *m, bool all) {
+void plan_vmem(Plan *plan, const Module *m, bool all) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	VmemUse *v = &plan->vmem;
 	*v = (VmemUse){0};

@@ -8,7 +8,7 @@
  *
  * the exponents are ready at once, and are computed and spilled before the first of them meets t. What was measured,
  * for tiles of [32, 1024] to [1024, 1024] and [256, 4096] and all chips (tests/unit/test_vmem_measured.c,
- * tests/test_vmem_measured.py):
+ * tests/vmem/test_vmem_measured.py):
  *
  * - What is computed waits whole for a reduction, of 32-bit loads as TargetSpills.late says.
  * - What is only loaded, or widened, as the tile that meets t itself waits as well, if something is computed of the

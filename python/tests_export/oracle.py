@@ -1,4 +1,4 @@
-"""torch as the judge of single ops: a document of tests/ops/cases.py, evaluated by torch on a CPU.
+"""torch as the judge of single ops: documents of tests/whole/ops/cases.py, evaluated on a CPU.
 
 Written from the names of the targets alone: what the reference and the compiler both take for
 granted is not taken for granted here.

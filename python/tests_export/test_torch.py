@@ -1,7 +1,7 @@
 """The reference interpreter against torch on a CPU: each lowered op on the edges of each dtype.
 
-Both sides run the one-op documents of tests/ops/cases.py on the inputs of tests/ops/edges.py. Where
-they differ, docs/graph-format.md has a row in "Where a kernel differs from torch"; a row that
+Both sides run the one-op documents of tests/whole/ops/cases.py on the inputs of edges.py beside it.
+Where they differ, docs/graph-format.md has a row in "Where a kernel differs from torch"; a row that
 nothing needs is an error too.
 """
 
@@ -17,14 +17,14 @@ import oracle
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "ops"))
+sys.path.insert(0, str(ROOT / "tests" / "whole" / "ops"))
 
 import cases as ops  # noqa: E402
 import edges  # noqa: E402
 from pallasc import reference  # noqa: E402
 from pallasc.reference.values import DTYPES, int_range, is_float  # noqa: E402
 
-VERDICTS = json.loads((ROOT / "tests" / "ops" / "accepted.json").read_text())["ops"]
+VERDICTS = json.loads((ROOT / "tests" / "whole" / "ops" / "accepted.json").read_text())["ops"]
 # One shape of each family: torch knows no tiles.
 VARIANTS = ("2d", "one", "sq", "3d")
 AT_ONCE = 20

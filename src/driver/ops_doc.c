@@ -37,7 +37,7 @@ static const char introduction[] =
 	"in this list is loaded and verified; whether a kernel can hold it, and of which dtypes not, the last column "
 	"says:\n"
 	"measured with libtpu 0.0.51 by `make probe-ops` in every dtype. The table by dtype, shape and chip is\n"
-	"`tests/ops/accepted.json`.\n";
+	"`tests/whole/ops/accepted.json`.\n";
 
 static const char *letter_meaning(char letter) {
 	switch (letter) {

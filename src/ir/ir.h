@@ -349,7 +349,7 @@ typedef struct Module {
 	uint32_t default_level; /* how often defaults are halved: codegen/search/default_fit.c */
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
-	bool sizes_asked;       /* expr_value() was asked for what is no constant, since somebody cleared this */
+	bool *sizes_asked;      /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know */
 	Typing typing;          /* what module_verify_symbols() found; of the graph as it was loaded */
 	bool is_part;           /* module_of_root() made it, of a document of several roots */
 	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
@@ -406,7 +406,7 @@ const char *expr_string(Module *m, ExprId e);
 const char *expr_named(const Module *m, Arena *a, ExprId e);
 /* Its value under the configuration (module_configure() must have run), or without one if it is constant; false if
  * unknown or if it overflows or divides by zero. */
-bool expr_value(Module *m, ExprId e, int64_t *value);
+bool expr_value(const Module *m, ExprId e, int64_t *value);
 /* expr_value() of an expression already known to have one. */
 static inline int64_t expr_number(const Module *m, ExprId e) { return m->exprs.at[e].number; }
 static inline bool expr_is_int(const Module *m, ExprId e, int64_t value) {
@@ -416,7 +416,7 @@ static inline bool expr_is_int(const Module *m, ExprId e, int64_t value) {
 static inline BlockId expr_as_block(const Module *m, ExprId e) {
 	return e != NONE && m->exprs.at[e].kind == EXPR_BLOCK ? (BlockId)m->exprs.at[e].value : NONE;
 }
-bool expr_equal(Module *m, ExprId a, ExprId b);
+bool expr_equal(const Module *m, ExprId a, ExprId b);
 
 /* ---- types (ir.c) ----------------------------------------------------------------------------------------------- */
 TypeId type_none(Module *m);

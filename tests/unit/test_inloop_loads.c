@@ -275,7 +275,7 @@ static const char *graphs_without_locations(Fixture *f) {
 	return arena_printf(&f->arena, "%.*s", (int)(end - first), first);
 }
 
-/* Q loaded before the loop or in it: one Module. tests/test_inloop_loads.py compares what is printed. */
+/* Q loaded before the loop or in it: one Module. tests/passes/test_inloop_loads.py compares what is printed. */
 static void attention_is_one_module(void **state) {
 	(void)state;
 	static const char *const types[] = {"pallas_loop_type=unroll", "pallas_loop_type=fori_loop",

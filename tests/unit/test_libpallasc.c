@@ -1,45 +1,38 @@
 /* test_libpallasc.c - the public API: results, refusals, wrong options, NULL, many configurations of one graph. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "document.h"
 
 #include "pallasc/pallasc.h"
 
-/* out = x * 2 in float32[64, 128], rows by tiles. */
-static const char graph_json[] =
-	"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"twice\", \"tensors\": ["
-	"{\"name\": \"x\", \"role\": \"input\", \"dtype\": \"float32\", \"shape\": [64, 128]},"
-	"{\"name\": \"out\", \"role\": \"output\", \"dtype\": \"float32\", \"shape\": [64, 128]}],"
-	"\"block_sizes\": [{\"id\": 0, \"symbol\": \"u0\", \"name\": \"tile\", \"extent\": 64}],"
-	"\"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], \"nodes\": ["
-	"{\"name\": \"x\", \"target\": \"tile.host_tensor\", \"args\": [\"x\"], \"meta\": "
-	"{\"dtype\": \"float32\", \"shape\": [64, 128]}},"
-	"{\"name\": \"t\", \"target\": \"tile.load\", \"args\": [{\"ref\": \"x\"}, [{\"sym\": \"u0\"}, {\"slice\": "
-	"[null, "
-	"null, null]}]], \"meta\": {\"dtype\": \"float32\", \"shape\": [\"u0\", 128]}},"
-	"{\"name\": \"y\", \"target\": \"aten.mul.Tensor\", \"args\": [{\"ref\": \"t\"}, 2.0], \"meta\": "
-	"{\"dtype\": \"float32\", \"shape\": [\"u0\", 128]}},"
-	"{\"name\": \"out\", \"target\": \"tile.host_tensor\", \"args\": [\"out\"], \"meta\": "
-	"{\"dtype\": \"float32\", \"shape\": [64, 128]}},"
-	"{\"name\": \"s\", \"target\": \"tile.store\", \"args\": [{\"ref\": \"out\"}, [{\"sym\": \"u0\"}, {\"slice\": "
-	"[null, "
-	"null, null]}], {\"ref\": \"y\"}]},"
-	"{\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}],"
-	"\"config\": {\"block_sizes\": [8], \"num_warps\": 4}}";
+#include <stdlib.h>
+
+/* out = x * 2 in float32[64, 128], rows by tiles; `between` stands before the store. */
+#define TWICE(between)                                                                                                 \
+	"name twice\n"                                                                                                 \
+	"tensor x input float32[64, 128]\n"                                                                            \
+	"tensor out output float32[64, 128]\n"                                                                         \
+	"block tile 64\n"                                                                                              \
+	"config {\"block_sizes\": [8], \"num_warps\": 4}\n"                                                            \
+	"root 0 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : float32[64, 128]\n"                                                               \
+	"t = tile.load(x, [u0, :]) : float32[u0, 128]\n"                                                               \
+	"y = aten.mul.Tensor(t, 2.0) : float32[u0, 128]\n" between                                                     \
+	"out = tile.host_tensor('out') : float32[64, 128]\n"                                                           \
+	"s = tile.store(out, [u0, :], y)\n"                                                                            \
+	"return\n"
+
+static Arena arena;
+static const char *graph_json;
 
 static int setup(void **state) {
+	arena_init(&arena, NULL);
+	graph_json = document_text(&arena, TWICE(""));
 	*state = pallasc_context_new();
 	return *state == NULL;
 }
 
 static int teardown(void **state) {
 	pallasc_context_free(*state);
+	arena_free(&arena);
 	return 0;
 }
 
@@ -128,18 +121,14 @@ static void configurations_are_independent(void **state) {
 
 /* Two rows as one: a tile of an odd number of rows is no such pairs. Only a configuration can show it, each time. */
 static void sizes_are_checked_under_each_configuration(void **state) {
-	static const char node[] = "{\"name\": \"w\", \"target\": \"aten.view.default\", \"args\": [{\"ref\": \"t\"}, "
-				   "[{\"sym\": \"u0 // 2\"}, 256]], \"meta\": {\"dtype\": \"float32\", \"shape\": "
-				   "[\"u0 // 2\", 256]}},";
 	static const struct {
 		const char *config;
 		pallasc_status status;
 	} rows[] = {{"{\"block_sizes\": [8]}", PALLASC_OK},
 	            {"{\"block_sizes\": [5]}", PALLASC_REFUSED},
 	            {"{\"block_sizes\": [16]}", PALLASC_OK}};
-	const char *out = strstr(graph_json, "{\"name\": \"out\", \"target\"");
-	char text[sizeof graph_json + sizeof node];
-	snprintf(text, sizeof text, "%.*s%s%s", (int)(out - graph_json), graph_json, node, out);
+	const char *text =
+		document_text(&arena, TWICE("w = aten.view.default(t, [<u0 // 2>, 256]) : float32[u0 // 2, 256]\n"));
 	pallasc_graph *graph = pallasc_graph_load(*state, text, strlen(text), NULL);
 	assert_int_equal(pallasc_graph_status(graph), PALLASC_OK);
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

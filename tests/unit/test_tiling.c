@@ -1,4 +1,4 @@
-/* The rows and lanes that targets ask for are those that the TPU compiler took: tests/tiling/rules.json, which
+/* The rows and lanes that targets ask for are those that the TPU compiler took: tests/plan/tiling/rules.json, which
  * `make probe-tiling` measures. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,7 +105,7 @@ static void targets_ask_for_what_was_measured(void **state) {
 	static const char *const dtypes[] = {"float32", "bfloat16", "int8", "float8_e4m3fn", "bool", "int4"};
 	json_error_t error;
 	(void)state;
-	json_t *root = json_load_file("tests/tiling/rules.json", 0, &error);
+	json_t *root = json_load_file("tests/plan/tiling/rules.json", 0, &error);
 	assert_non_null(root);
 	for (size_t c = 0; c < COUNT(chips); c++)
 		for (size_t d = 0; d < COUNT(dtypes); d++)

@@ -1,4 +1,4 @@
-"""Pure ops of codegen/kernel/kernel_ops.def: each builder gives a function of the arguments' values.
+"""Pure ops of codegen/kernel/kernel_ops.def: each builder gives a function of its arguments.
 
 A builder takes the Case of a statement: what is known before it runs.
 """

@@ -1,0 +1,169 @@
+"""`make nightly [STEPS="modules oracle"]`: what takes hours; docs/nightly.md says how it ended.
+
+A step is a command. What it prints goes to build/nightly/NAME.log; the page gets what it said at
+its end, when, of which commit, and how long it took, as soon as it has ended. A step that is not
+run keeps its row.
+"""
+
+import datetime
+import os
+import re
+import subprocess
+import sys
+import time
+import typing
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "nightly.md"
+LOGS = ROOT / "build" / "nightly"
+# Other documents each night.
+NIGHT = datetime.date.today().toordinal() * 1000
+
+
+class Step(typing.NamedTuple):
+    """A command; `says` finds what the page tells of its output."""
+
+    name: str
+    about: str
+    command: str
+    says: str
+
+
+UNITS = """echo "$(grep -c '       OK ' {}/unit.log) unit tests" """.rstrip()
+PYTHON = "PYTHONPATH=python JAX_PLATFORMS=cpu .venv/bin/python"
+STEPS = (
+    Step(
+        "modules",
+        "every module that is known by its hash, printed",
+        "make modules",
+        r"^\d+ modules, .*",
+    ),
+    Step(
+        "text",
+        "every kernel of the tables and tests as text, read back",
+        f"{PYTHON} tests/kernel/kernel_round_trip.py --all",
+        r"^\d+ cases, .*",
+    ),
+    Step(
+        "executor",
+        "kernels of all tables and drawn ones, executed before and after each rewrite",
+        f"{PYTHON} tests/executed.py --coverage --matrix --drawn 1000 --seed {NIGHT}",
+        r"^\d+ kernels executed.*",
+    ),
+    Step(
+        "sanitizers",
+        "unit tests and testdata under ASan and UBSan",
+        "make asan && " + UNITS.format("build/asan"),
+        r"^(?:corpus: .*|\d+ unit tests)",
+    ),
+    Step(
+        "mutations",
+        "mutated graphs under ASan and UBSan",
+        f"make mutations COUNT=20000 SEED={NIGHT}",
+        r"^\d+ documents: .*",
+    ),
+    Step(
+        "valgrind",
+        "unit tests under valgrind",
+        "make valgrind && " + UNITS.format("build"),
+        r"^\d+ unit tests",
+    ),
+    Step(
+        "oracle",
+        "random documents by all properties",
+        f"make soak SECONDS=3600 SEED={NIGHT}",
+        r"^ *\d+ (?:documents|accepted|simulated|AOT|failing|ways of failing)$",
+    ),
+    Step(
+        "verdicts",
+        "make check, with no kept verdict holding",
+        "PALLASC_CHECK_AGAIN=1 make check && make verdicts",
+        r"^(?:\d+ passed.*|simulated kernels: .*|tests/verdicts.txt: .*|make check: all.*)",
+    ),
+    Step(
+        "proof",
+        "the matrix simulated on every kind of inputs",
+        "make proof",
+        r"^(?:\d+ of \d+ kernels are known|\d+ cases, .*)",
+    ),
+    Step("compiler", "the matrix through the TPU compiler", "make aot", r"^\d+ kernels compiled.*"),
+    Step(
+        "vmem",
+        "VMEM predicted and used, of drawn kernels",
+        "make bench-vmem",
+        r"^[a-z][^:/]*: [^/]*$",
+    ),
+)
+
+HEAD = """# What ran last night
+
+Written by `make nightly`, which takes hours; `make nightly STEPS="modules executor"` runs some
+steps. A row is how a step ended when it last ran; a step without a row has not run since this page
+is kept. A `+` behind a commit: with changes that were not committed.
+
+| step | what | command | when | commit | minutes | how it ended |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+def rows():
+    """{step: the cells of its row} of the page."""
+    lines = PAGE.read_text().splitlines() if PAGE.exists() else []
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    known = [step.name for step in STEPS]
+    return {row[0]: row for row in cells if row[0] in known}
+
+
+def write(found):
+    """The page, its rows in the order of the steps."""
+    lines = [f"| {' | '.join(found[step.name])} |\n" for step in STEPS if step.name in found]
+    PAGE.write_text(HEAD + "".join(lines))
+
+
+def commit():
+    """The commit that is checked out."""
+
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/nightly.md")
+    return git("rev-parse", "--short", "HEAD").strip() + ("+" if changed.strip() else "")
+
+
+def run(step):
+    """(exit status, the row) of a step."""
+    of, began = commit(), time.monotonic()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{step.name}.log"
+    print(f"== {step.name}: {step.command}", flush=True)
+    with log.open("w") as out:
+        command = ["bash", "-euo", "pipefail", "-c", step.command]
+        status = subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT).returncode
+    said = [line.strip() for line in re.findall(step.says, log.read_text(), re.M)]
+    ended = "; ".join(said[-6:]).replace("|", "\\|")
+    ended = f"**failed**: {ended}".removesuffix(": ") if status else ended or "passed"
+    print(f"   {ended} (build/nightly/{log.name})", flush=True)
+    minutes = f"{(time.monotonic() - began) / 60:.1f}"
+    when = datetime.datetime.now().strftime("%Y-%m-%d")
+    return status, [step.name, step.about, f"`{step.command}`", when, of, minutes, ended]
+
+
+def main():
+    """`nightly.py [STEP...]`: exit status 1 if a step failed, 2 if there is none of that name."""
+    wanted = sys.argv[1:] or [step.name for step in STEPS]
+    if unknown := set(wanted) - {step.name for step in STEPS}:
+        print(f"no step {', '.join(sorted(unknown))}: {', '.join(step.name for step in STEPS)}")
+        return 2
+    os.nice(10)
+    failed = 0
+    for step in STEPS:
+        if step.name in wanted:
+            status, row = run(step)
+            failed += status != 0
+            write(rows() | {step.name: row})
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

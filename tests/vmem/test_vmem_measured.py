@@ -1,0 +1,73 @@
+"""No kernel of a kind that was once predicted too low uses more VMEM than is predicted.
+
+Kernels of graphs in testdata are in tests/unit/test_vmem_measured.c, with the bytes measured.
+"""
+
+import importlib.util
+import json
+
+import kit
+import pytest
+import tiles
+from pallasc import aot, binding
+
+CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
+
+
+def resized(name, sizes, **config):
+    """A graph of testdata with other sizes, {old: new}, as text."""
+
+    def changed(item):
+        if isinstance(item, dict):
+            return {key: changed(value) for key, value in item.items()}
+        if isinstance(item, list):
+            return [changed(value) for value in item]
+        return sizes.get(item, item) if isinstance(item, int) else item
+
+    return json.dumps(changed(kit.document(name)) | {"config": config})
+
+
+UNROLLED = {"pallas_loop_type": "unroll"}
+# name: document, the most that may be predicted over what is used
+KINDS = {
+    # a computed tile waits for a column that is loaded, and what has met one for the next
+    "column": (tiles.columns(2048, 4096, "float32", [512, 1024], "mul"), 1.25),
+    "column_narrow": (tiles.columns(2048, 4096, "bfloat16", [512, 1024], "mul"), 1.3),
+    "column_small": (tiles.columns(512, 4096, "float32", [128, 1024], "mul"), 1.4),
+    "two_columns": (tiles.columns(2048, 4096, "float32", [512, 1024], "sub", "mul"), 1.3),
+    "two_columns_narrow": (tiles.columns(2048, 4096, "bfloat16", [512, 1024], "sub", "mul"), 1.5),
+    "three_columns": (tiles.columns(2048, 4096, "float32", [512, 1024], "sub", "mul", "add"), 1.3),
+    # columns that are turned into rows, and rows into columns, are there whole
+    "statistic": (tiles.statistic(16, 512, 128, [8, 64]), 2.5),
+    "statistic_16": (tiles.statistic(16, 512, 128, [16, 128]), 1.4),
+    "statistic_32": (tiles.statistic(32, 1024, 128, [32, 256]), 1.15),
+    "statistics_unrolled": (tiles.statistic_in_loop(16, 512, 128, [8, 64], **UNROLLED), 1.4),
+    "statistics_unrolled_16": (tiles.statistic_in_loop(16, 512, 128, [16, 128], **UNROLLED), 1.3),
+    "column_of_a_loop": (
+        resized("neighbours", {256: 16384}, block_sizes=[2048], pallas_loop_type="emit_pipeline"),
+        1.2,
+    ),
+    # what the branches of a switch load and store is there whole
+    "branches": (resized("add", {512: 1024, 1024: 256}, block_sizes=[320, 200]), 1.2),
+    # of unrolled steps, what waits for the second of two columns: that of all steps
+    "second_column": (resized("softmax_two_pass", {}, block_sizes=[256, 512], **UNROLLED), 1.25),
+    "second_column_8": (
+        resized("softmax_two_pass", {1024: 2048}, block_sizes=[256, 512], **UNROLLED),
+        1.2,
+    ),
+}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
+def test_predicted():
+    """On all chips, by the real compiler."""
+    asked = [(name, chip) for name in KINDS for chip in CHIPS]
+    modules = [binding.compile(json.loads(KINDS[name][0]), None, chip) for name, chip in asked]
+    jobs = [(module, chip) for module, (_, chip) in zip(modules, asked, strict=True)]
+    wrong = []
+    for (name, chip), result in zip(asked, aot.compile_many(jobs, timeout=120), strict=True):
+        assert (name, chip, result.kind) == (name, chip, "ok"), result.message
+        ratio = result.predicted_bytes / result.vmem_bytes
+        if not 1 <= ratio <= KINDS[name][1]:
+            wrong.append(f"{name} on {chip}: {result.vmem_bytes} used, {ratio:.3f} times predicted")
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,19 @@
+"""Of all kernels whose bytes are stored, no more are predicted too low than were."""
+
+import collections
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+import vmem_stored
+
+LOW = {"v4": 9, "v5e": 1, "v5p": 1, "v6e": 1, "v7x": 3}
+
+
+def test_low():
+    """By chip; `make bench-vmem PART=stored` shows which they are."""
+    found = vmem_stored.predictions(json.loads(vmem_stored.PAIRS.read_text()))
+    low = {name: item.chip for name, item in found.items() if item.ratio < 1}
+    assert collections.Counter(low.values()) <= collections.Counter(LOW), low
