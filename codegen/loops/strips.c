@@ -272,7 +272,7 @@ static bool set_width(Maker *w) {
 	int64_t rows = int_round_up(w->rows, w->p->m->target->sublanes);
 	w->s->width = lanes;
 	for (int64_t i = 2; i < pieces; i++)
-		if (pieces % i == 0 && rows * i * lanes * 4 <= STRIP_BYTES)
+		if (pieces % i == 0 && rows * i * lanes * 4 <= target_strip_bytes(w->p->m->target))
 			w->s->width = i * lanes;
 	w->s->count = w->s->size / w->s->width;
 	return w->s->count > 1 || refuse(w, NONE, "its rows are one register long");

@@ -258,9 +258,6 @@ typedef struct Scratch {
 	const char *why;
 } Scratch;
 
-/* A strip's values take at most so much: half of the registers. */
-enum { STRIP_BYTES = 128 * 1024 };
-
 /* A tile that is computed strip by strip of its columns: strips.c. Lists are by NodeId. */
 typedef struct Strips {
 	int64_t size, width, count; /* columns of a row; of a strip; strips */

@@ -8,9 +8,6 @@
 /* No value counts for more: far above any VMEM, and sums stay below 2^63. */
 #define TOO_MUCH (INT64_C(1) << 34)
 
-/* Of the 64 registers of 4 KiB, those that hold values across barriers; the others are at work. */
-enum { REGISTER_BYTES = 4096, SPARE_BYTES = 20 * REGISTER_BYTES, ALL_REGISTERS = 64 * REGISTER_BYTES };
-
 /* What waits for the reduction at a position; in an unrolled step, for one before its loop. */
 #define AFTER(pos) ((pos) + 1)
 enum { OUTSIDE = AFTER(0) };
@@ -88,6 +85,9 @@ typedef struct Lives {
 	int64_t beside;    /* bytes that are spilled beside the peak: of ragged last steps, of what waits in others */
 	int64_t columns;   /* of what waits for columns that are loaded or turned */
 } Lives;
+
+/* What the registers hold across barriers. */
+static inline int64_t held_bytes(const Target *t) { return target_registers_bytes(t, t->held_registers); }
 
 static inline bool part_streams(Part part) { return part == PART_STREAM; }
 static inline bool part_is_barrier(Part part) { return part >= PART_REDUCE; }

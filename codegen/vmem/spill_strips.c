@@ -92,5 +92,5 @@ int64_t spilled_by_strips(const Lives *l) {
 		const Live *x = &l->root->at[pos];
 		folded += live_reduces_lanes(l, x) && reads_striped(&s, x) ? folded_bytes(&s, x) : 0;
 	}
-	return int_max(stashed / 2 + INT64_C(4) * STRIP_BYTES, widened_early(&s)) + folded;
+	return int_max(stashed / 2 + 4 * target_strip_bytes(l->t), widened_early(&s)) + folded;
 }

@@ -47,8 +47,8 @@ static void a_window_that_stays_has_one_buffer(void **state) {
 /* e is read before and after the sum: it is kept whole, less the registers. */
 static void what_lies_across_a_reduction_is_held(void **state) {
 	(void)state;
-	const TargetSpills *s = &target_find("v6e")->spills;
-	int64_t spilled = TILE * s->tiles / 100 - INT64_C(20) * 4096;
+	const Target *t = target_find("v6e");
+	int64_t spilled = TILE * t->spill_tiles / 100 - INT64_C(20) * 4096;
 	VmemUse use = use_of(ROWS, "v6e", SETTINGS("block_sizes=[128]"));
 	assert_int_equal(intermediates(use), spilled + spilled / 16 + INTERNAL);
 	/* 8 rows are 4 registers. */
@@ -66,9 +66,9 @@ static void what_streams_is_not_held(void **state) {
 /* Sums of the other steps do not wait for the carried one: each is there twice, beside the carried one. */
 static void steps_of_an_unrolled_loop_overlap(void **state) {
 	(void)state;
-	const TargetSpills *s = &target_find("v6e")->spills;
+	const Target *t = target_find("v6e");
 	int64_t column = INT64_C(256) / 8 * 4096;
-	int64_t spilled = column * (s->columns + INT64_C(3) * 2 * s->steps) / 100 - INT64_C(20) * 4096;
+	int64_t spilled = column * (t->spill_columns + INT64_C(3) * 2 * t->spill_steps) / 100 - INT64_C(20) * 4096;
 	VmemUse use = use_of(FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=unroll"));
 	assert_int_equal(intermediates(use), spilled + spilled / 16 + INTERNAL);
 	use = use_of(FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=emit_pipeline"));
