@@ -12,8 +12,7 @@ bool view_number(const Module *m, const Arg *arg, int64_t absent, int64_t *value
 	if (arg->kind == ARG_REF && node_type(m, arg->node)->kind != TYPE_SYM)
 		return false;
 	/* expr_value() caches into the Module; what it holds stays as it is. */
-	return arg->kind == ARG_INT || arg->kind == ARG_NULL ||
-	       (e != NONE && expr_value(m, e, value));
+	return arg->kind == ARG_INT || arg->kind == ARG_NULL || (e != NONE && expr_value(m, e, value));
 }
 
 int64_t view_int(const Module *m, NodeId n, const char *name, int64_t absent) {
@@ -102,7 +101,7 @@ void form_move(Planner *p, NodeId n) {
 	v->wants = stacks_columns(p, n) ? FORM_COLUMN : FORM_NATURAL;
 }
 
-/* ---- what cannot be held ----------------------------------------------------------------------------------------- */
+/* ---- what cannot be lowered -------------------------------------------------------------------------------------- */
 
 static bool refuse_move(Planner *p, NodeId n, const char *why, const char *hint) {
 	return plan_refuse(p, n, "unsupported", hint, "%s %s", op_row(node_get(p->m, n)->op)->target, why);

@@ -1,4 +1,4 @@
-/* ir.h - the Module: a dataflow program over tiles, as shared/graph-format.md (docs/graph-format.md) defines it.
+/* ir.h - the Module: a dataflow program over tiles, as docs/graph-format.md defines it.
  *
  * Everything is an index into a vector of the Module (nodes, graphs, tensors, types, expressions, arguments), so that a
  * Module is cloned by copying a dozen arrays and no pass chases pointers. Strings are interned: names compare by ==.
@@ -349,9 +349,10 @@ typedef struct Module {
 	uint32_t default_level; /* how often defaults are halved: codegen/search/default_fit.c */
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
-	bool *sizes_asked;      /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know */
-	Typing typing;          /* what module_verify_symbols() found; of the graph as it was loaded */
-	bool is_part;           /* module_of_root() made it, of a document of several roots */
+	bool *sizes_asked; /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know
+	                    */
+	Typing typing;     /* what module_verify_symbols() found; of the graph as it was loaded */
+	bool is_part;      /* module_of_root() made it, of a document of several roots */
 	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
@@ -614,8 +615,7 @@ bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
 /* It swaps the last two dims and leaves the others where they are. */
 bool permutation_swaps_rows(const Module *m, NodeId n);
 
-/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def ----------------------
- */
+/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def --------------------- */
 
 enum { PARAM_LIST_MAX = 4 };
 
@@ -645,8 +645,7 @@ uint32_t schema_find(const Schema *s, const char *name);
 /* What a parameter's letter admits, for messages: "a list of ints". */
 const char *schema_expects(char letter);
 
-/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON -----------------
- */
+/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON --------------- */
 
 typedef enum KeyKind { KEY_SIZES, KEY_FLAGS, KEY_ORDERS, KEY_WORD, KEY_CHOICE, KEY_NUMBER } KeyKind;
 
