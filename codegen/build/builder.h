@@ -32,9 +32,7 @@ typedef struct Builder {
 	VEC(Converted) converted;
 } Builder;
 
-static inline Planner build_planner(const Builder *b) {
-	return (Planner){.plan = b->plan, .m = b->m, .a = b->a};
-}
+static inline Planner build_planner(const Builder *b) { return (Planner){.plan = b->plan, .m = b->m, .a = b->a}; }
 
 /* build_host.c */
 void build_host(const Program *g, KProgram *out);

@@ -159,7 +159,7 @@ typedef struct KBuffer {
 	const IntId *index; /* VMEM: the block's place in units of blocks, of the grid's values (and prefetched ints) */
 	int buffers;        /* VMEM: windows that the pipeline keeps, 1 or 2 */
 	BufferId alias;     /* out: the in whose buffer it takes over; NONE */
-	KHeld *held;  /* out: what its first and last visits are still to do; NULL */
+	KHeld *held;        /* out: what its first and last visits are still to do; NULL */
 } KBuffer;
 
 typedef enum KDimKind {

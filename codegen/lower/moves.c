@@ -12,8 +12,7 @@ bool view_number(const Module *m, const Arg *arg, int64_t absent, int64_t *value
 	if (arg->kind == ARG_REF && node_type(m, arg->node)->kind != TYPE_SYM)
 		return false;
 	/* expr_value() caches into the Module; what it holds stays as it is. */
-	return arg->kind == ARG_INT || arg->kind == ARG_NULL ||
-	       (e != NONE && expr_value(m, e, value));
+	return arg->kind == ARG_INT || arg->kind == ARG_NULL || (e != NONE && expr_value(m, e, value));
 }
 
 int64_t view_int(const Module *m, NodeId n, const char *name, int64_t absent) {

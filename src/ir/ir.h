@@ -349,9 +349,10 @@ typedef struct Module {
 	uint32_t default_level; /* how often defaults are halved: codegen/search/default_fit.c */
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
-	bool *sizes_asked;      /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know */
-	Typing typing;          /* what module_verify_symbols() found; of the graph as it was loaded */
-	bool is_part;           /* module_of_root() made it, of a document of several roots */
+	bool *sizes_asked; /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know
+	                    */
+	Typing typing;     /* what module_verify_symbols() found; of the graph as it was loaded */
+	bool is_part;      /* module_of_root() made it, of a document of several roots */
 	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
