@@ -100,7 +100,7 @@ void form_move(Planner *p, NodeId n) {
 	v->wants = stacks_columns(p, n) ? FORM_COLUMN : FORM_NATURAL;
 }
 
-/* ---- what cannot be held ----------------------------------------------------------------------------------------- */
+/* ---- what cannot be lowered -------------------------------------------------------------------------------------- */
 
 static bool refuse_move(Planner *p, NodeId n, const char *why, const char *hint) {
 	return plan_refuse(p, n, "unsupported", hint, "%s %s", op_row(node_get(p->m, n)->op)->target, why);

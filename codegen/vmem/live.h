@@ -130,13 +130,13 @@ void each_read(Region *r, Visit *visit);
 
 /* waits.c: what is computed before what it waits for. */
 void region_waits(Region *r);
-/* stored.c: what stores and loads keep. */
-int64_t stored_spills(const Lives *l);
-/* moved.c: bytes of the largest value that is moved whole. */
-int64_t moved_spills(const Lives *l);
-/* striped.c: of a kernel whose rows are computed in strips. */
-int64_t striped_spills(const Lives *l);
-/* spills.c: bytes of the values held at once that the vector registers have no room for. */
+/* spill_stores.c: what stores and loads keep. */
+int64_t spilled_by_stores(const Lives *l);
+/* spill_moves.c: bytes of the largest value that is moved whole. */
+int64_t spilled_by_moves(const Lives *l);
+/* spill_strips.c: of a kernel whose rows are computed in strips. */
+int64_t spilled_by_strips(const Lives *l);
+/* spills.c: bytes of the values kept at once that the vector registers have no room for. */
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a);
 
 #endif

@@ -2,12 +2,12 @@
  * VMEM.
  *
  * libtpu's VMEM report has no other buffers for intermediates than the register allocator's spill slots. A value is
- * *held* from where it is computed to its last use if a barrier lies strictly between (live.c); the peak over the
- * barriers of the bytes held is what must be spilled, less the registers. What of a held byte is spilled differs by
- * chip and by what is held: the fields spill_* of the target. */
+ * *kept* from where it is computed to its last use if a barrier lies strictly between (live.c); the peak over the
+ * barriers of the bytes kept is what must be spilled, less the registers. What of a kept byte is spilled differs by
+ * chip and by what is kept: the fields spill_* of the target. */
 #include "live.h"
 
-/* What is held at one barrier. */
+/* What is kept across one barrier. */
 typedef struct Kept {
 	int64_t tiles;   /* values of several registers in a row */
 	int64_t columns; /* values one register wide, as [.., 1]: one lane of it in use */
@@ -52,7 +52,7 @@ static bool in_scratch(const Live *x) {
 	return x->part == PART_CARRIED && x->region->loop->place.at[x->pos - 1] != NONE;
 }
 
-/* A mask of what is held anyway is made where it is used. */
+/* A mask of what is kept anyway is made where it is used. */
 static bool is_made_again(const Lives *l, const Live *x) {
 	bool again = live_value(l, x)->dtype == DTYPE_BOOL;
 	for (uint32_t i = 0; i < x->reads; i++) {
@@ -287,8 +287,8 @@ static Kept region_peak(Region *r) {
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a) {
 	Lives *l = lives_of(k, t, a);
 	if (k->strips)
-		return striped_spills(l);
+		return spilled_by_strips(l);
 	Kept h = region_peak(l->root);
-	return int_max(weigh(t, &h) - held_bytes(t), l->columns) + l->beside + stored_spills(l) +
-	       int_max(moved_spills(l) - held_bytes(t), 0);
+	return int_max(weigh(t, &h) - held_bytes(t), l->columns) + l->beside + spilled_by_stores(l) +
+	       int_max(spilled_by_moves(l) - held_bytes(t), 0);
 }

@@ -1,4 +1,4 @@
-/* waits.c - what is computed early, and held until what it waits for is there.
+/* waits.c - what is computed early, and kept until what it waits for is there.
  *
  * A reduction along lanes takes long to come out, as does a column that is loaded, or turned from a row, until it is
  * spread along the lanes. Straight code is scheduled by what is ready: of

@@ -1,4 +1,4 @@
-/* ir.h - the Module: a dataflow program over tiles, as shared/graph-format.md (docs/graph-format.md) defines it.
+/* ir.h - the Module: a dataflow program over tiles, as docs/graph-format.md defines it.
  *
  * Everything is an index into a vector of the Module (nodes, graphs, tensors, types, expressions, arguments), so that a
  * Module is cloned by copying a dozen arrays and no pass chases pointers. Strings are interned: names compare by ==.
@@ -611,8 +611,7 @@ bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
 /* It swaps the last two dims and leaves the others where they are. */
 bool permutation_swaps_rows(const Module *m, NodeId n);
 
-/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def ----------------------
- */
+/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def --------------------- */
 
 enum { PARAM_LIST_MAX = 4 };
 
@@ -642,8 +641,7 @@ uint32_t schema_find(const Schema *s, const char *name);
 /* What a parameter's letter admits, for messages: "a list of ints". */
 const char *schema_expects(char letter);
 
-/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON -----------------
- */
+/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON --------------- */
 
 typedef enum KeyKind { KEY_SIZES, KEY_FLAGS, KEY_ORDERS, KEY_WORD, KEY_CHOICE, KEY_NUMBER } KeyKind;
 

@@ -39,7 +39,7 @@ static int64_t spilled(const char *chip, const char *body) {
 
 enum { SPARE_BYTES = 20 * 4096 }; /* what the registers hold */
 
-static int64_t held(int64_t bytes, int64_t percent) { return bytes * percent / 100 - SPARE_BYTES; }
+static int64_t kept(int64_t bytes, int64_t percent) { return bytes * percent / 100 - SPARE_BYTES; }
 
 static const Target *of(const char *chip) { return target_find(chip); }
 
@@ -65,8 +65,8 @@ static void what_lies_across_a_barrier_is_held(void **state) {
 		LOADED "  m = max x keep=1 axes=(1)" COLUMNED "  d = sub x, m" TILED STORED("d");
 	static const char *const chips[] = {"v4", "v5e", "v5p", "v6e", "v7x"};
 	for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
-		assert_int_equal(spilled(chips[i], computed), held(TILE, of(chips[i])->spill_tiles));
-		assert_int_equal(spilled(chips[i], loaded), int_max(held(TILE, of(chips[i])->spill_loads), 0));
+		assert_int_equal(spilled(chips[i], computed), kept(TILE, of(chips[i])->spill_tiles));
+		assert_int_equal(spilled(chips[i], loaded), int_max(kept(TILE, of(chips[i])->spill_loads), 0));
 	}
 }
 
@@ -76,7 +76,7 @@ static void what_waits_for_a_reduction_is_computed_early(void **state) {
 	(void)state;
 	static const char *const body = LOADED "  t = sum x keep=1 axes=(1)" COLUMNED "  y = load y_ref[...]" TILED
 					       "  e = exp y" TILED "  d = mul e, t" TILED STORED("d");
-	assert_int_equal(spilled("v6e", body), held(TILE, of("v6e")->spill_tiles));
+	assert_int_equal(spilled("v6e", body), kept(TILE, of("v6e")->spill_tiles));
 	assert_int_equal(spilled("v5e", body), 0);
 	static const char *const rows =
 		LOADED "  t = sum x keep=1 axes=(0) : float32[1, 512] row\n  y = load y_ref[...]" TILED
@@ -150,7 +150,7 @@ static void what_unrolled_steps_compute_early(void **state) {
 	                 COLUMN * (t->spill_columns + INT64_C(3) * 2 * t->spill_steps) / 100 - SPARE_BYTES);
 }
 
-/* Rows in strips: no tile is held, but what the maximum adds up in, and what is widened for the sum. */
+/* Rows in strips: no tile is kept, but what the maximum adds up in, and what is widened for the sum. */
 static void what_strips_spill(void **state) {
 	(void)state;
 	static const char *const body =

@@ -1,4 +1,4 @@
-/* The VMEM model: buffers of windows, and the values that are held at barriers. */
+/* The VMEM model: buffers of windows, and the values that are kept across barriers. */
 #include "plan_fixture.h"
 
 /* out = e / sum(e), e = exp(x): x float32 [256, 512], rows in blocks of m. */
@@ -44,7 +44,7 @@ static void a_window_that_stays_has_one_buffer(void **state) {
 	assert_int_equal(use_of(ROWS, "v4", SETTINGS("block_sizes=[128]")).windows, 2 * 2 * TILE);
 }
 
-/* e is read before and after the sum: it is held whole, less the registers. */
+/* e is read before and after the sum: it is kept whole, less the registers. */
 static void what_lies_across_a_reduction_is_held(void **state) {
 	(void)state;
 	const Target *t = target_find("v6e");

@@ -1,4 +1,4 @@
-/* stored.c - what loads and stores keep whole, beside what barriers hold.
+/* spill_stores.c - what loads and stores keep whole, beside what barriers hold.
  *
  * Of several stores in straight code without a barrier the compiler starts the later ones' values before the first is
  * done, and shares what they have in common: up to a tile of each (2 to 6 tiles seen for 5 to 8 outputs).
@@ -186,7 +186,7 @@ static void add_access(Lives *l, Live *x, void *data) {
 
 /* Rows: measured for two such stores and loads of [2, 256, 128] to [8, 256, 128], all chips: the rows of one store, two
  * thirds of each further one, and of what is loaded so as well. */
-int64_t stored_spills(const Lives *l) {
+int64_t spilled_by_stores(const Lives *l) {
 	Rows rows = {0};
 	each_in(l->root, add_access, &rows);
 	int64_t bytes = rows.stores ? rows.most + (rows.stores - rows.most + rows.loads) * 2 / 3 : 0;

@@ -1,4 +1,4 @@
-/* moved.c - what is spilled to move rows and lanes.
+/* spill_moves.c - what is spilled to move rows and lanes.
  *
  * A register holds 8 rows of 128 lanes of the last two dims. What the compiler moves between lanes, or between rows and
  * the dims before them, goes through registers whole. Each number was measured alone (libtpu 0.0.51):
@@ -94,7 +94,7 @@ static bool separates(const Lives *l, const Live *x) {
 	       to->shape[to->rank - 2] == 1 && last_size(from) == last_size(to);
 }
 
-/* To out[:, 0, :]; of packed elements they are in stored.c. */
+/* To out[:, 0, :]; of packed elements they are in spill_stores.c. */
 static bool stores_rows(const Lives *l, const Live *x) {
 	const KRef *ref = &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
 	const Live *of = live_operand(l, x, 1);
@@ -134,4 +134,4 @@ static int64_t most_moved(const Lives *l, const Region *r) {
 	return most;
 }
 
-int64_t moved_spills(const Lives *l) { return most_moved(l, l->root); }
+int64_t spilled_by_moves(const Lives *l) { return most_moved(l, l->root); }
