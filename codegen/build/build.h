@@ -6,7 +6,7 @@
 #include "codegen/plan/plan.h"
 
 /* build_kernel.c: the kernel of a plan. */
-Kernel *plan_kernel(const Plan *p);
+Kernel *plan_kernel(Plan *p);
 /* All kernels of a program, and the wrapper around them. */
 KProgram *program_build(const Program *g);
 

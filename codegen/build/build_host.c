@@ -6,7 +6,7 @@
 
 typedef struct Host {
 	const Program *whole;
-	Module *m;
+	const Module *m;
 	Arena *a;
 	Kernel *k;
 	ValueId *tensor;    /* by tensor: what the wrapper holds of it; NONE */
@@ -304,7 +304,7 @@ static const char *config_text(Host *h) {
 }
 
 void build_host(const Program *g, KProgram *out) {
-	Module *m = (Module *)(uintptr_t)g->module;
+	const Module *m = g->module;
 	Host h = {.whole = g, .m = m, .a = g->arena, .k = kernel_new(g->arena, m->name)};
 	h.tensor = arena_array(h.a, m->tensors.count + 1, sizeof *h.tensor);
 	h.as = arena_array(h.a, m->tensors.count + 1, sizeof *h.as);

@@ -9,7 +9,7 @@ static KSpace space_of(const Operand *o) {
 }
 
 /* What its block's visits do; add_sums() says where they add up. */
-static const KHeld *held_of(Builder *b, const Held *h) {
+static KHeld *held_of(Builder *b, const Held *h) {
 	KHeld *held = arena_alloc(b->a, sizeof *held);
 	*held = (KHeld){.fill = h->initial == INITIAL_VALUE,
 	                .copy = h->initial == INITIAL_COPY,
@@ -24,7 +24,7 @@ static const KHeld *held_of(Builder *b, const Held *h) {
 static void add_sums(Builder *b) {
 	for (uint32_t i = 0; i < b->plan->operands.count; i++) {
 		const Operand *o = &b->plan->operands.at[i];
-		KHeld *held = o->held ? (KHeld *)(uintptr_t)b->k->buffers.at[b->operand[i]].held : NULL;
+		KHeld *held = o->held ? b->k->buffers.at[b->operand[i]].held : NULL;
 		if (held && o->held->accumulator != NONE)
 			held->sums = b->scratch[o->held->accumulator];
 	}
@@ -117,8 +117,8 @@ static void add_strips(Builder *b) {
 	b->k->strips = strips;
 }
 
-Kernel *plan_kernel(const Plan *p) {
-	Builder b = {.plan = p, .m = (Module *)(uintptr_t)p->module, .a = p->arena};
+Kernel *plan_kernel(Plan *p) {
+	Builder b = {.plan = p, .m = p->module, .a = p->arena};
 	uint32_t loops = p->loops.count + 1;
 	b.k = kernel_new(b.a, p->module->name);
 	b.at = b.k->body;

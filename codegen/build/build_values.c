@@ -159,7 +159,7 @@ KArg build_value_for(Builder *b, NodeId n, Form form, NodeId view) {
 
 KArg build_value(Builder *b, NodeId n, Form form) { return build_value_for(b, n, form, NONE); }
 
-KArg build_number(Module *m, const Arg *a) {
+KArg build_number(const Module *m, const Arg *a) {
 	switch (a->kind) {
 	case ARG_FLOAT: return karg_real(a->real);
 	case ARG_BOOL: return karg_bool(a->boolean);

@@ -13,8 +13,8 @@ typedef struct Converted {
 } Converted;
 
 typedef struct Builder {
-	const Plan *plan;
-	Module *m;
+	Plan *plan;
+	const Module *m;
 	Arena *a;
 	Kernel *k;
 	RegionId at;          /* statements go to its end */
@@ -32,9 +32,7 @@ typedef struct Builder {
 	VEC(Converted) converted;
 } Builder;
 
-static inline Planner build_planner(const Builder *b) {
-	return (Planner){.plan = (Plan *)(uintptr_t)b->plan, .m = b->m, .a = b->a};
-}
+static inline Planner build_planner(const Builder *b) { return (Planner){.plan = b->plan, .m = b->m, .a = b->a}; }
 
 /* build_host.c */
 void build_host(const Program *g, KProgram *out);
@@ -77,7 +75,7 @@ static inline bool arg_is_number(KArg x) {
 	return x.kind == KARG_INTEGER || x.kind == KARG_REAL || x.kind == KARG_BOOL;
 }
 /* A literal, or the number that an expression is. */
-KArg build_number(Module *m, const Arg *a);
+KArg build_number(const Module *m, const Arg *a);
 /* The kernel's op of a reduction's. */
 uint16_t build_reduction_op(uint16_t op);
 /* How a value lies that is in a form; `vector`: of a graph value of one dim. */

@@ -123,8 +123,7 @@ typedef struct KValue {
 	bool exact;         /* called `name` as it is, whatever else is */
 } KValue;
 
-/* ---- buffers and references to parts of them ----------------------------------------------------------------------
- */
+/* ---- buffers and references to parts of them --------------------------------------------------------------------- */
 
 typedef enum KSpace {
 	KSPACE_VMEM,     /* of an operand: one block per grid point */
@@ -159,7 +158,7 @@ typedef struct KBuffer {
 	const IntId *index; /* VMEM: the block's place in units of blocks, of the grid's values (and prefetched ints) */
 	int buffers;        /* VMEM: windows that the pipeline keeps, 1 or 2 */
 	BufferId alias;     /* out: the in whose buffer it takes over; NONE */
-	const KHeld *held;  /* out: what its first and last visits are still to do; NULL */
+	KHeld *held;        /* out: what its first and last visits are still to do; NULL */
 } KBuffer;
 
 typedef enum KDimKind {
@@ -402,8 +401,7 @@ typedef struct KProgram {
 	const Source *source; /* that it was read from; NULL */
 } KProgram;
 
-/* ---- kernel.c: making and changing it ------------------------------------------------------------------------------
- */
+/* ---- kernel.c: making and changing it ---------------------------------------------------------------------------- */
 
 Kernel *kernel_new(Arena *a, const char *name);
 

@@ -46,7 +46,7 @@ bool grid_order_given(Planner *p) {
 }
 
 bool plan_grid(Planner *p, const uint32_t *given) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	const Graph *root = graph_get(m, p->plan->root);
 	uint32_t order[RANK_MAX];
 	p->plan->grid.count = 0;

@@ -2,12 +2,8 @@
 #include "loops.h"
 #include <stdio.h>
 
-/* Carried values of up to this many bytes stay in registers: half of the 64 vector registers of 4 KiB, so that the
- * loop's own values have the other half (TPU v4..v7x have 64 vector registers of 8 x 128 x 32 bits). */
-enum { CARRY_REGISTER_BYTES = 32 * 4096 };
-
 static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	GraphId outer = node_get(m, call)->graph;
 	const Graph *g = graph_get(m, loop->graph);
 	loop->rank = g->blocks.count;
@@ -144,7 +140,7 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 		c->why = "unrolled steps pass values straight on";
 	else if (loop->type == LOOP_EMIT_PIPELINE)
 		c->place = CARRY_SCRATCH, c->why = "emit_pipeline passes nothing from step to step";
-	else if (t->count > 0 && bytes > CARRY_REGISTER_BYTES)
+	else if (t->count > 0 && bytes > target_strip_bytes(p->m->target))
 		c->place = CARRY_SCRATCH,
 		c->why = "too large for registers: a loop carry would be spilled whole each step";
 	else
@@ -154,7 +150,7 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 }
 
 static bool loop_carries(Planner *p, Loop *loop) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	const Graph *g = graph_get(m, loop->graph);
 	const Arg *results = graph_results(m, loop->graph);
 	for (uint32_t i = 0; i < g->carried.count; i++) {

@@ -278,26 +278,27 @@ typedef struct Refusal {
 	Op first, last; /* rows of ops.def */
 	uint32_t dtypes;
 	const char *hint;
-	const char *target; /* the chip; NULL: all of them */
+	size_t unless; /* a flag of Target: chips that have it take the op; 0: all refuse it */
 	When when;
 } Refusal;
 
 static const char as_float32[] = "convert it with prims.convert_element_type.default to float32";
 static const Refusal refusals[] = {
-	{OP_LGAMMA, OP_LGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no lgamma", NULL, WHEN_ALWAYS},
-	{OP_DIGAMMA, OP_DIGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no digamma", NULL, WHEN_ALWAYS},
-	{OP_NEXTAFTER, OP_NEXTAFTER, SET_ALL - SET_F32, as_float32, NULL, WHEN_ALWAYS},
-	{OP_FRAC, OP_FRAC, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_FMA, OP_FMA, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_LERP, OP_LERP_SCALAR, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_LEAKY_RELU, OP_ELU, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_DOT, OP_VDOT, NOT_FOR_MXU, "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls",
-         NULL, WHEN_ALWAYS},
-	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them", "v4",
+	{OP_LGAMMA, OP_LGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no lgamma", 0, WHEN_ALWAYS},
+	{OP_DIGAMMA, OP_DIGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no digamma", 0, WHEN_ALWAYS},
+	{OP_NEXTAFTER, OP_NEXTAFTER, SET_ALL - SET_F32, as_float32, 0, WHEN_ALWAYS},
+	{OP_FRAC, OP_FRAC, SET_ALL - SET_FLOATS, as_float32, 0, WHEN_ALWAYS},
+	{OP_FMA, OP_FMA, SET_ALL - SET_FLOATS, as_float32, 0, WHEN_ALWAYS},
+	{OP_LERP, OP_LERP_SCALAR, SET_ALL - SET_FLOATS, as_float32, 0, WHEN_ALWAYS},
+	{OP_LEAKY_RELU, OP_ELU, SET_ALL - SET_FLOATS, as_float32, 0, WHEN_ALWAYS},
+	{OP_DOT, OP_VDOT, NOT_FOR_MXU, "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls", 0,
          WHEN_ALWAYS},
-	{OP_VIEW, OP_RESHAPE, SET_ALL, "keep the last dim, or make it a multiple of 128", "v4", WHEN_LANES_SPLIT},
+	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them",
+         offsetof(Target, narrow_matmuls), WHEN_ALWAYS},
+	{OP_VIEW, OP_RESHAPE, SET_ALL, "keep the last dim, or make it a multiple of 128",
+         offsetof(Target, splits_lanes), WHEN_LANES_SPLIT},
 	{OP_VIEW, OP_RESHAPE, SET_ALL,
-         "keep the last dim, split it into several, merge it with those before it, or make it a multiple of 128", NULL,
+         "keep the last dim, split it into several, merge it with those before it, or make it a multiple of 128", 0,
          WHEN_LANES_MIXED},
 };
 
@@ -383,7 +384,7 @@ static bool lanes_mixed(const Planner *p, NodeId n) {
 }
 
 static bool applies(const Planner *p, NodeId n, const Refusal *r) {
-	if (r->target != NULL && strcmp(r->target, p->m->target->name) != 0)
+	if (r->unless && *(const bool *)((const char *)p->m->target + r->unless))
 		return false;
 	switch (r->when) {
 	case WHEN_LANES_SPLIT: return lanes_split(p, n);
@@ -410,7 +411,7 @@ bool arith_accepts(Planner *p, NodeId n) {
 uint32_t arith_refused_dtypes(uint16_t op) {
 	uint32_t set = dtypes_without_vectors;
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-		if (refusals[i].first <= op && op <= refusals[i].last && refusals[i].target == NULL &&
+		if (refusals[i].first <= op && op <= refusals[i].last && !refusals[i].unless &&
 		    refusals[i].when == WHEN_ALWAYS)
 			set |= refusals[i].dtypes;
 	return set;

@@ -99,7 +99,7 @@ bool view_picks_lane(const Planner *p, NodeId n);
 /* It is a stack along a new last dim of what are columns, or can be: rank 1, sums of rows, lanes. */
 bool stacks_columns(const Planner *p, NodeId n);
 void form_move(Planner *p, NodeId n);
-/* It can be held; else false after a diagnostic. */
+/* It can be lowered; else false after a diagnostic. */
 bool move_accepted(Planner *p, NodeId n);
 /* The axis of a graph dim, counted from the front, of a value in the form: a rank-1 one is a row [1, n]. */
 static inline uint32_t move_axis(uint32_t rank, Form form, uint32_t dim) {

@@ -12,8 +12,7 @@ bool view_number(const Module *m, const Arg *arg, int64_t absent, int64_t *value
 	if (arg->kind == ARG_REF && node_type(m, arg->node)->kind != TYPE_SYM)
 		return false;
 	/* expr_value() caches into the Module; what it holds stays as it is. */
-	return arg->kind == ARG_INT || arg->kind == ARG_NULL ||
-	       (e != NONE && expr_value((Module *)(uintptr_t)m, e, value));
+	return arg->kind == ARG_INT || arg->kind == ARG_NULL || (e != NONE && expr_value(m, e, value));
 }
 
 int64_t view_int(const Module *m, NodeId n, const char *name, int64_t absent) {
@@ -62,14 +61,13 @@ bool stacks_last(const Module *m, NodeId n) {
 }
 
 Slice slice_of(const Module *m, NodeId n) {
-	Module *module = (Module *)(uintptr_t)m;
 	const Type *t = node_type(m, node_input(m, n, 0));
 	Slice s = {.dim = view_int(m, n, "dim", 0), .step = view_int(m, n, "step", 1)};
 	s.dim += s.dim < 0 ? t->count : 0;
-	int64_t size = expr_number(module, t->dims[s.dim]);
+	int64_t size = expr_number(m, t->dims[s.dim]);
 	s.start = view_int(m, n, "start", 0);
 	s.start = s.start < 0 ? int_max(s.start + size, 0) : int_min(s.start, size);
-	s.count = expr_number(module, node_type(m, n)->dims[s.dim]);
+	s.count = expr_number(m, node_type(m, n)->dims[s.dim]);
 	return s;
 }
 
@@ -102,7 +100,7 @@ void form_move(Planner *p, NodeId n) {
 	v->wants = stacks_columns(p, n) ? FORM_COLUMN : FORM_NATURAL;
 }
 
-/* ---- what cannot be held ----------------------------------------------------------------------------------------- */
+/* ---- what cannot be lowered -------------------------------------------------------------------------------------- */
 
 static bool refuse_move(Planner *p, NodeId n, const char *why, const char *hint) {
 	return plan_refuse(p, n, "unsupported", hint, "%s %s", op_row(node_get(p->m, n)->op)->target, why);

@@ -114,7 +114,7 @@ static uint32_t access_loop(const Planner *p, const AccessWant *w) {
 }
 
 static bool access_want(Planner *p, NodeId n, AccessWant *w) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	*w = (AccessWant){.node = n, .tensor = access_tensor(m, n), .store = op_writes(node_get(m, n)->op)};
 	if (w->tensor == NONE)
 		return plan_refuse(p, n, "unsupported", NULL, "its tensor is not a tile.host_tensor");

@@ -26,8 +26,7 @@ NodeId value_root(const Plan *p, NodeId n) {
 }
 
 uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape) {
-	/* expr_number() caches into the Module that the plan was made from; the Plan itself stays as it is. */
-	Module *m = (Module *)(uintptr_t)p->module;
+	const Module *m = p->module;
 	const Type *t = node_type(m, n);
 	uint32_t rank = 0;
 	if (t->count == 1 && form == FORM_NATURAL)

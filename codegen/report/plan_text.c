@@ -82,7 +82,7 @@ const char *plan_operand_name(const Plan *p, const Operand *o) {
 /* expr_value() caches into the Module, as in plan_shape(); the Plan itself stays as it is. */
 static int64_t size_or_0(const Plan *p, ExprId e) {
 	int64_t value;
-	return e != NONE && expr_value((Module *)(uintptr_t)p->module, e, &value) ? value : 0;
+	return e != NONE && expr_value(p->module, e, &value) ? value : 0;
 }
 
 int64_t plan_block_extent(const Plan *p, BlockId b) { return size_or_0(p, p->module->blocks.at[b].extent); }

@@ -18,7 +18,7 @@ bool plan_fit(Planner *p);
 Program *program_plan(Arena *a, Module *m, Diag *d, bool trial);
 /* returns.c: what the wrapper does to results; false after diagnostics. */
 bool program_returns(Program *g, Module *m, Diag *d);
-/* plan.c: the steps, one way, but for what VMEM decides; NULL after diagnostics. Makes it fit VMEM, or false: after a
+/* draft.c: the steps, one way, but for what VMEM decides; NULL after diagnostics. Makes it fit VMEM, or false: after a
  * diagnostic, of a trial without. What is left once it is taken. */
 Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way);
 bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way);

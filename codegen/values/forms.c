@@ -147,7 +147,7 @@ static bool join(Planner *p, NodeId n, Form f) {
 
 /* Arguments that a loop only reads are the outer value itself; a carried one has one form, whoever needs a column. */
 static bool forms_of_loop(Planner *p, NodeId call) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
 	const Arg *args = node_arg(m, call, 3);
 	for (uint32_t i = 0; i < g->placeholders.count; i++) {
@@ -174,7 +174,7 @@ static bool forms_of_loop(Planner *p, NodeId call) {
 
 /* A loop result has the form of the value carried. */
 static void form_result(Planner *p, NodeId n) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	NodeId call = node_input(m, n, 0);
 	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
 	uint32_t output = (uint32_t)node_arg(m, n, 1)->integer;
@@ -209,7 +209,7 @@ static bool forms_in(Planner *p, GraphId g) {
 
 /* The form in which `user` takes `n`: a loop argument's is the placeholder's, a store takes any. */
 static Form form_wanted_by(Planner *p, NodeId n, ArgId use) {
-	Module *m = p->m;
+	const Module *m = p->m;
 	NodeId user = arg_get(m, use)->user;
 	Lowering how = op_lowering(node_get(m, user)->op);
 	if (how == LOWER_LOOP) {

@@ -92,7 +92,7 @@ static void need_moved(Needs *s, NodeId n, const Arg *a, uint32_t dims) {
 static void needs_in(Needs *s, GraphId g);
 
 static void need_loop(Needs *s, NodeId call) {
-	Module *m = s->p->m;
+	const Module *m = s->p->m;
 	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
 	for (uint32_t i = 0; i < g->carried.count; i++)
 		need(s, graph_result(m, g, g->carried.at[i].output),
@@ -105,7 +105,7 @@ static void need_loop(Needs *s, NodeId call) {
 }
 
 static void need_node(Needs *s, NodeId n) {
-	Module *m = s->p->m;
+	const Module *m = s->p->m;
 	uint64_t needed = value_of(s->p, n)->needed;
 	switch (op_lowering(node_get(m, n)->op)) {
 	case LOWER_POINTWISE:

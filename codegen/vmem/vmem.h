@@ -5,6 +5,6 @@
 #include "codegen/plan/plan.h"
 
 /* vmem.c: fills p->vmem and the limit; where buffers alone do not fit without what the kernel spills, unless `all`. */
-void plan_vmem(Plan *p, Module *m, bool all);
+void plan_vmem(Plan *p, const Module *m, bool all);
 
 #endif

@@ -402,7 +402,7 @@ static bool batch_is_one(const Orient *o, NodeId n) {
 	return true;
 }
 
-/* A wide MXU works ahead of tiles of such a size: in straight code; in a loop, if a step has rows enough to hide the
+/* The MXU works ahead of tiles of such a size: in straight code; in a loop, if a step has rows enough to hide the
  * latency of its column sums. */
 static bool is_small_tile(const Orient *o, NodeId n) {
 	int64_t elements = 0;
@@ -415,13 +415,13 @@ static bool is_small_tile(const Orient *o, NodeId n) {
 
 /* Of all matmuls that would turn. */
 static bool works_ahead(const Orient *o) {
-	bool small = o->m->target->mxu_size > o->m->target->lanes;
+	bool small = o->m->target->turns_small_tiles;
 	for (uint32_t i = 0; i < o->found.count && small; i++)
 		small = op_kind(o->m, o->found.at[i]) != KIND_MATMUL || is_small_tile(o, o->found.at[i]);
 	return small;
 }
 
-/* auto, as measured (docs/passes/orient.md): where the MXU adds up its results itself. Elsewhere where a matmul of
+/* auto, as measured (docs/passes/orient.md): where the chip says so (turns_scores). Elsewhere where a matmul of
  * turned rows has too few columns to fill it, but rows enough, or is computed ahead; or where what is turned is only
  * wanted swapped: then nothing is turned back. */
 static bool pays(Orient *o, NodeId n) {
@@ -436,7 +436,7 @@ static bool pays(Orient *o, NodeId n) {
 		any_chained = any_chained || chained;
 		narrow = narrow || (chained && size_from_end(o, product, 1) < t->mxu_size);
 	}
-	return o->m->config.transposed_scores.value == CHOICE_ON || t->result_buffer || narrow ||
+	return o->m->config.transposed_scores.value == CHOICE_ON || t->turns_scores || narrow ||
 	       (o->unswaps && !any_chained) || against(o, n, "fills the MXU as it stands");
 }
 

@@ -139,17 +139,18 @@ ExprId expr_sized(Module *m, ExprId e, BlockId b, ExprId size) {
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
-bool expr_value(Module *m, ExprId e, int64_t *value) {
+bool expr_value(const Module *m, ExprId e, int64_t *value) {
 	if (e == NONE)
 		return false;
 	const Expr *x = &m->exprs.at[e];
-	m->sizes_asked |= x->kind != EXPR_INT;
+	if (m->sizes_asked)
+		*m->sizes_asked |= x->kind != EXPR_INT;
 	if (x->known)
 		*value = x->number;
 	return x->known;
 }
 
-bool expr_equal(Module *m, ExprId a, ExprId b) {
+bool expr_equal(const Module *m, ExprId a, ExprId b) {
 	int64_t x, y;
 	return a == b || (expr_value(m, a, &x) && expr_value(m, b, &y) && x == y);
 }

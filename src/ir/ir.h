@@ -1,4 +1,4 @@
-/* ir.h - the Module: a dataflow program over tiles, as shared/graph-format.md (docs/graph-format.md) defines it.
+/* ir.h - the Module: a dataflow program over tiles, as docs/graph-format.md defines it.
  *
  * Everything is an index into a vector of the Module (nodes, graphs, tensors, types, expressions, arguments), so that a
  * Module is cloned by copying a dozen arrays and no pass chases pointers. Strings are interned: names compare by ==.
@@ -349,9 +349,10 @@ typedef struct Module {
 	uint32_t default_level; /* how often defaults are halved: codegen/search/default_fit.c */
 	bool configured;        /* it has */
 	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
-	bool sizes_asked;       /* expr_value() was asked for what is no constant, since somebody cleared this */
-	Typing typing;          /* what module_verify_symbols() found; of the graph as it was loaded */
-	bool is_part;           /* module_of_root() made it, of a document of several roots */
+	bool *sizes_asked; /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know
+	                    */
+	Typing typing;     /* what module_verify_symbols() found; of the graph as it was loaded */
+	bool is_part;      /* module_of_root() made it, of a document of several roots */
 	const char *blocks_that_fit; /* reduction_loops with which a kernel that is refused would fit; NULL */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
@@ -406,7 +407,7 @@ const char *expr_string(Module *m, ExprId e);
 const char *expr_named(const Module *m, Arena *a, ExprId e);
 /* Its value under the configuration (module_configure() must have run), or without one if it is constant; false if
  * unknown or if it overflows or divides by zero. */
-bool expr_value(Module *m, ExprId e, int64_t *value);
+bool expr_value(const Module *m, ExprId e, int64_t *value);
 /* expr_value() of an expression already known to have one. */
 static inline int64_t expr_number(const Module *m, ExprId e) { return m->exprs.at[e].number; }
 static inline bool expr_is_int(const Module *m, ExprId e, int64_t value) {
@@ -416,7 +417,7 @@ static inline bool expr_is_int(const Module *m, ExprId e, int64_t value) {
 static inline BlockId expr_as_block(const Module *m, ExprId e) {
 	return e != NONE && m->exprs.at[e].kind == EXPR_BLOCK ? (BlockId)m->exprs.at[e].value : NONE;
 }
-bool expr_equal(Module *m, ExprId a, ExprId b);
+bool expr_equal(const Module *m, ExprId a, ExprId b);
 
 /* ---- types (ir.c) ----------------------------------------------------------------------------------------------- */
 TypeId type_none(Module *m);
@@ -610,8 +611,7 @@ bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
 /* It swaps the last two dims and leaves the others where they are. */
 bool permutation_swaps_rows(const Module *m, NodeId n);
 
-/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def ----------------------
- */
+/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def --------------------- */
 
 enum { PARAM_LIST_MAX = 4 };
 
@@ -641,8 +641,7 @@ uint32_t schema_find(const Schema *s, const char *name);
 /* What a parameter's letter admits, for messages: "a list of ints". */
 const char *schema_expects(char letter);
 
-/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON -----------------
- */
+/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON --------------- */
 
 typedef enum KeyKind { KEY_SIZES, KEY_FLAGS, KEY_ORDERS, KEY_WORD, KEY_CHOICE, KEY_NUMBER } KeyKind;
 

@@ -22,6 +22,7 @@ const char *dtype_brief(Dtype t); /* "bf16" */
 int dtype_bits(Dtype t);          /* of one element in memory; bool is 8 */
 int dtype_vmem_bits(Dtype t);     /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
 int dtype_significant(Dtype t);   /* bits of a float's significand, with the leading one */
+double dtype_largest(Dtype t);    /* the greatest finite value of a float */
 DtypeClass dtype_class(Dtype t);
 Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
 bool dtype_is_float(Dtype t);

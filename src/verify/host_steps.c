@@ -4,15 +4,17 @@
  * there. So the op table says once what an op gives. */
 #include "verify.h"
 
-static bool host_value(Module *m, TypeId type, HostValue *out) {
-	const Type *t = type_get(m, type);
-	if (t->kind != TYPE_TENSOR)
-		return false;
-	*out = (HostValue){.dtype = t->dtype, .rank = t->count};
-	for (uint32_t i = 0; i < t->count; i++)
-		if (!expr_value(m, t->dims[i], &out->shape[i]))
+static bool host_value(const Module *m, Dtype dtype, uint32_t rank, const ExprId *dims, HostValue *out) {
+	*out = (HostValue){.dtype = dtype, .rank = rank};
+	for (uint32_t i = 0; i < rank; i++)
+		if (!expr_value(m, dims[i], &out->shape[i]))
 			return false;
 	return true;
+}
+
+static bool step_value(const Module *m, TypeId type, HostValue *out) {
+	const Type *t = type_get(m, type);
+	return t->kind == TYPE_TENSOR && host_value(m, t->dtype, t->count, t->dims, out);
 }
 
 static NodeId step_node(Module *m, GraphId g, NodeId value, const HostStep *step) {
@@ -23,7 +25,7 @@ static NodeId step_node(Module *m, GraphId g, NodeId value, const HostStep *step
 	return node_new(m, g, step->op, "value", type_none(m), step->count + 1, args);
 }
 
-static bool step_refused(Module *m, Diag *d, uint32_t r, uint32_t step, const Diag *found) {
+static bool step_refused(const Module *m, Diag *d, uint32_t r, uint32_t step, const Diag *found) {
 	const char *target = op_row(m->returns.at[r].steps[step].op)->target;
 	Place at = diag_place(d, m->source, "/returns/%u/ops/%u", r, step);
 	const char *why = found->list.count ? found->list.at[0].message : NULL;
@@ -47,7 +49,7 @@ static bool same_elements(const HostValue *a, const HostValue *b) {
 }
 
 /* The `shape` that comes last. */
-static bool final_shape(Module *m, Diag *d, uint32_t r, const HostValue *value, HostValue *out) {
+static bool final_shape(const Module *m, Diag *d, uint32_t r, const HostValue *value, HostValue *out) {
 	const Return *x = &m->returns.at[r];
 	*out = *value;
 	out->rank = x->has_shape ? x->rank : value->rank;
@@ -61,10 +63,10 @@ static bool final_shape(Module *m, Diag *d, uint32_t r, const HostValue *value, 
 	return false;
 }
 
-bool return_infer(Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values) {
+bool return_infer(const Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values) {
 	const Return *x = &m->returns.at[r];
 	const Tensor *t = &m->tensors.at[x->tensor];
-	if (!host_value(m, type_tensor(m, t->dtype, t->rank, t->shape), &values[0]))
+	if (!host_value(m, t->dtype, t->rank, t->shape, &values[0]))
 		return false;
 	if (x->step_count > 0) {
 		Diag found;
@@ -74,7 +76,7 @@ bool return_infer(Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values) {
 		NodeId value = node_new(scratch, 0, OP_HOST_TENSOR, "value", type, 0, NULL);
 		for (uint32_t i = 0; i < x->step_count; i++) {
 			value = step_node(scratch, 0, value, &x->steps[i]);
-			if (!op_infer(scratch, &found, value, &type) || !host_value(scratch, type, &values[i + 1]))
+			if (!op_infer(scratch, &found, value, &type) || !step_value(scratch, type, &values[i + 1]))
 				return step_refused(m, d, r, i, &found);
 			node_set_type(scratch, value, type);
 		}

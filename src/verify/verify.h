@@ -12,6 +12,6 @@ bool module_verify(Module *m, Diag *d);
 bool module_verify_symbols(Module *m, Diag *d);
 /* host_steps.c: return r as the kernel gives it (values[0]), after each of its ops, and in its final shape: 2 more
  * values than ops. False after a diagnostic. */
-bool return_infer(Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values);
+bool return_infer(const Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values);
 
 #endif

@@ -62,10 +62,10 @@ bool module_verify_symbols(Module *m, Diag *d) {
 		uint32_t before = d->errors;
 		Module *copy = module_clone(m, m->arena);
 		give_values(copy, &prime);
-		copy->sizes_asked = false;
+		copy->sizes_asked = &asked;
+		asked = false;
 		if (!module_verify(copy, d) || d->errors != before)
 			return false;
-		asked = copy->sizes_asked;
 	}
 	m->typing = asked ? TYPING_SYMBOLIC : TYPING_ALWAYS;
 	return true;

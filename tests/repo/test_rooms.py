@@ -100,3 +100,13 @@ def test_headers_declare_what_their_room_defines(symbols):
                 if home.get(name, room(path)) != room(path):
                     wrong.append(f"{path} declares {name} of {home[name]}")
     assert wrong == []
+
+
+def test_the_plan_and_what_comes_after_change_no_module():
+    """No cast takes `const` away, and no function of codegen takes a Module that it may change;
+    but a search over sizes configures one again."""
+    cast = re.compile(r"\((?:Module|Plan|Kernel|Program) \*\)\(uintptr_t\)")
+    changed = re.compile(r"(?<!const )\bModule \*\w")
+    assert [str(path) for path in FILES if cast.search((ROOT / path).read_text())] == []
+    files = [path for path in FILES if path.parts[0] == "codegen" and path.parts[1] != "search"]
+    assert [str(path) for path in files if changed.search((ROOT / path).read_text())] == []
