@@ -118,7 +118,7 @@ def of_kinds():
 
 def of_finds():
     """What the oracle has found."""
-    for path in sorted((ROOT / "tests" / "oracle" / "finds").glob("*.json")):
+    for path in sorted((ROOT / "tests" / "whole" / "oracle" / "finds").glob("*.json")):
         document = json.loads(path.read_text())["document"]
         for chip in accuracy.CHIPS:
             try:

@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import functools
 import itertools
+import json
 import os
 import re
 import sys
@@ -214,6 +215,14 @@ def jobs(options):
     return [job for job in found if options.match in name(job)]
 
 
+def keep(found, case):
+    """Writes a drawn document that is wrong to build/executed: draws change with what is loaded."""
+    path = ROOT / "build" / "executed" / f"{found.replace(' ', '_')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(case))
+    print(f"{found}: {path.relative_to(ROOT)}", flush=True)
+
+
 def grouped(found):
     """Jobs in lists, those of a graph together."""
     groups = {}
@@ -234,11 +243,14 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="processes")
     options = parser.parse_args()
     asked, started, wrong, times = jobs(options), time.monotonic(), 0, []
+    drawn = {name(job): job[-1] for job in asked if job[0] == "drawn"}
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as executor:
         done = executor.map(all_problems, grouped(asked))
         for found, lines, seconds in itertools.chain.from_iterable(done):
             times.append((seconds, found))
             wrong += bool(lines)
+            if lines and found in drawn:
+                keep(found, drawn[found])
             for line in lines:
                 print(f"{found}: {line}", flush=True)
     for seconds, found in sorted(times, reverse=True)[: options.slow]:

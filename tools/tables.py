@@ -1,4 +1,4 @@
-"""Writes what include/keys.def and include/dtypes.def say into the pages that list it.
+"""Writes what the tables of include/ say into the pages that list it: keys, dtypes, chips.
 
 With --check it writes nothing: exit status 1 if a page is out of date.
 """
@@ -91,6 +91,98 @@ def keys_schema(keys):
     return '   "properties": {\n' + ",\n".join(members) + "\n"
 
 
+# ---- chips ---------------------------------------------------------------------------------------
+
+TARGET_FIELD = re.compile(
+    rf'^FIELD\((\w+), (\w+), "([^"]*)", ([^,]+), ([^,]+), ([^,]+),\s+({STRING}(?:\s*{STRING})*)\)',
+    re.MULTILINE,
+)
+VALUE = re.compile(r"\.(\w+) =\s*(.*?),?\)?\s*/\* (.*?) \*/")
+ABSENT = {"NEEDED": "needed", "MOST": "the most of any chip", "OF_FIRST": "as on every TPU"}
+
+
+def target_fields():
+    """{name: (kind, unit, lowest, highest, absent, what it is)} of target_fields.def."""
+    text = (ROOT / "include" / "target_fields.def").read_text()
+    found = {}
+    for name, *row, about in TARGET_FIELD.findall(text):
+        strings = [json.loads(string) for string in re.findall(STRING, about)]
+        found[name] = (*row, "".join(strings))
+    if len(found) != len(re.findall("^FIELD", text, re.MULTILINE)):
+        sys.exit(f"of include/target_fields.def this could read {', '.join(found)} alone")
+    return found
+
+
+def targets():
+    """{chip: {field: (value, where it is from)}} of targets.def: each has each field, once."""
+    text = (ROOT / "include" / "targets.def").read_text().split("*/", 1)[1]
+    groups, chips = {}, {}
+    for kind, name, body in re.findall(
+        r"^(#define |TARGET\()(\w+)(.*?)(?=^#|^TARGET|\Z)", text, re.DOTALL | re.MULTILINE
+    ):
+        values = [(field, (value, said)) for field, value, said in VALUE.findall(body)]
+        names = re.findall(r"\b[A-Z][A-Z0-9_]+\b(?=,\s)", body.split(".")[0])
+        values += [value for group in names for value in groups[group]]
+        (groups if kind == "#define " else chips)[name] = values
+    wanted = sorted(target_fields().keys() - {"name"})
+    for chip, values in chips.items():
+        if sorted(field for field, _ in values) != wanted:
+            lines = [field for field, _ in values]
+            odd = {field for field in [*wanted, *lines] if lines.count(field) != 1}
+            sys.exit(f"{chip} in include/targets.def has not one line with a source for: {odd}")
+        for field, (_, said) in values:
+            if not said.startswith(target_fields()[field][1]):
+                sys.exit(f"{field} of {chip} in include/targets.def does not say its unit first")
+    return {chip: dict(values) for chip, values in chips.items()}
+
+
+def number(text):
+    """A bound or a value as the page writes it."""
+    text = re.sub(r"INT64_C\((\w+)\)", r"\1", text)
+    text = re.sub(r"(\d+) << (\d+)", lambda m: f"2^{m[2]}", text)
+    text = re.sub(r" \* ([KM])IB", r" \1iB", text)
+    return text.strip('"')
+
+
+def fields_table():
+    """What a field is."""
+    lines = ["| field | unit | from, to | absent | what it is |", "| --- | --- | --- | --- | --- |"]
+    for name, (kind, unit, low, high, absent, about) in target_fields().items():
+        takes = number(low) if low == high else f"{number(low)} to {number(high)}"
+        takes += " or null" if kind == "CAP" else ""
+        if kind in ("TEXT", "FLAG"):
+            takes = "a plain name" if kind == "TEXT" else "true, false"
+        if kind == "FLAG" and absent in "01":
+            absent = ("false", "true")[int(absent)]
+        absent = ABSENT.get(absent, absent)
+        lines.append(f"| `{name}` | {unit} | {takes} | {absent} | {about} |")
+    return "\n".join(lines) + "\n"
+
+
+def chips_table():
+    """What the chips have."""
+    chips, fields = targets(), target_fields()
+    lines = [f"| field | unit | {' | '.join(chips)} | source |"]
+    lines.append("| --- " * (len(chips) + 3) + "|")
+    for name, (kind, unit, *_) in fields.items():
+        if name == "name":
+            continue
+        said = {}
+        for chip, values in chips.items():
+            source = values[name][1].removeprefix(unit).removeprefix(",").removeprefix(":").strip()
+            said.setdefault(source, []).append(chip)
+        sources = [
+            source if len(said) == 1 else f"{' '.join(of)}: {source}" for source, of in said.items()
+        ]
+        cells = [number(values[name][0]) for values in chips.values()]
+        if kind == "TILES":
+            cells = ["[tiling](tiling.md)"] * len(chips)
+        elif kind == "CAP":
+            cells = ["null" if cell == "0" else cell for cell in cells]
+        lines.append(f"| `{name}` | {unit} | {' | '.join(cells)} | {'; '.join(sources)} |")
+    return "\n".join(lines) + "\n"
+
+
 def places():
     """(page, what stands before, what is written, what stands after) for each."""
     keys, text = rows(), (ROOT / "include" / "dtypes.def").read_text()
@@ -102,6 +194,9 @@ def places():
     yield page, 'provably hold it",\n   "enum": ', json.dumps(of_values), '},\n  "number"'
     page = ROOT / "docs" / "config.md"
     yield page, "<!-- keys -->\n", keys_table(keys), "<!-- end -->\n"
+    page = ROOT / "docs" / "targets.md"
+    yield page, "<!-- target fields -->\n", fields_table(), "<!-- end -->\n\n`tile_rows`"
+    yield page, "<!-- chips -->\n", chips_table(), "<!-- end -->\n"
     page = ROOT / "docs" / "graph-format.md"
     yield page, "\ndtypes: `", " ".join(of_arrays), "`. int64 and"
 

@@ -161,7 +161,7 @@ static uint32_t dims_of(Host *h, const Arg *a, uint32_t rank, int64_t *dims) {
 
 static ValueId reduced(Host *h, const HostStep *s, ValueId x, const HostValue *before, const HostValue *after) {
 	int64_t ints[DIM_MAX + 1] = {0};
-	bool all = s->op == OP_SUM || s->op == OP_MEAN || s->op == OP_MAX || s->op == OP_MIN || s->op == OP_PROD;
+	bool all = op_param_index(s->op, "dim") == NONE;
 	uint32_t count = all ? 0 : dims_of(h, step_arg(h, s, 0), before->rank, ints + 1);
 	const Arg *keep = step_arg(h, s, 1);
 	ints[0] = !all && keep->kind == ARG_BOOL && keep->boolean;
@@ -175,19 +175,20 @@ static bool same_shape(const HostValue *a, const HostValue *b) {
 
 static ValueId viewed(Host *h, const HostStep *s, ValueId x, const HostValue *before, const HostValue *after) {
 	int64_t dims[DIM_MAX] = {-1, -2};
-	if (s->op == OP_PERMUTE)
+	ShapeRule rule = op_row(s->op)->shape;
+	if (rule == SHAPE_PERMUTE)
 		return with_ints(h, K_TRANSPOSE, x, dtype_of(h, x), dims_of(h, step_arg(h, s, 0), before->rank, dims),
 		                 dims);
-	if (s->op == OP_T || s->op == OP_MT)
+	if (rule == SHAPE_T)
 		return before->rank < 2 ? x : with_ints(h, K_SWAPAXES, x, dtype_of(h, x), 2, dims);
-	if (s->op == OP_TRANSPOSE) {
+	if (rule == SHAPE_TRANSPOSE) {
 		dims[0] = step_arg(h, s, 0)->integer;
 		dims[1] = step_arg(h, s, 1)->integer;
 		return with_ints(h, K_SWAPAXES, x, dtype_of(h, x), 2, dims);
 	}
 	if (same_shape(before, after))
 		return x;
-	return with_shape(h, s->op == OP_EXPAND ? K_BROADCAST : K_RESHAPE, x, after->rank, after->shape);
+	return with_shape(h, op_lanes(s->op) == LANES_EXPAND ? K_BROADCAST : K_RESHAPE, x, after->rank, after->shape);
 }
 
 static ValueId computed(Host *h, const HostStep *s, ValueId x, const HostValue *after) {
@@ -210,7 +211,7 @@ static ValueId step_value(Host *h, const HostStep *s, ValueId x, const HostValue
 	case LOWER_ALIAS: return x;
 	default: break;
 	}
-	if (s->op == OP_CONVERT || s->op == OP_TO_COPY)
+	if (op_converts(s->op))
 		return before->dtype == after->dtype ? x : with_ints(h, K_CONVERT, x, after->dtype, 0, NULL);
 	return computed(h, s, x, after);
 }

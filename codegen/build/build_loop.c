@@ -99,9 +99,9 @@ static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initial) {
 	for (int scratch = 1; scratch >= 0; scratch--)
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
-			bool held = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
+			bool first = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
 			const Arg *x = arg_item(b->m, node_arg(b->m, call, 3), loop->carries.at[i].arg);
-			if (held == (bool)scratch)
+			if (first == (bool)scratch)
 				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
 		}
 }

@@ -311,7 +311,7 @@ void build_write(Builder *b, NodeId n) {
 	const Operand *o = &b->plan->operands.at[v->access->operand];
 	const Arg *arg = node_arg(b->m, n, 2);
 	uint16_t op = node_get(b->m, n)->op;
-	bool atomic = op != OP_STORE;
+	bool atomic = op_is_atomic(op);
 	bool keep_unit =
 		stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank && v->access->perm_rank == 0;
 	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;

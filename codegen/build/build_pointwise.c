@@ -61,7 +61,7 @@ static bool has_dtype(const Builder *b, const Arg *a, Dtype wanted) {
 static bool lacks_dtype(const Builder *b, NodeId n, Dtype wanted) {
 	for (uint32_t i = 0; i < node_get(b->m, n)->arg_count; i++) {
 		const Arg *a = node_arg(b->m, n, i);
-		if (arith_is_operand(a) && !arith_is_condition(node_get(b->m, n)->op, i) && has_dtype(b, a, wanted))
+		if (arith_is_operand(a) && !op_is_condition(node_get(b->m, n)->op, i) && has_dtype(b, a, wanted))
 			return false;
 	}
 	return true;
@@ -70,7 +70,7 @@ static bool lacks_dtype(const Builder *b, NodeId n, Dtype wanted) {
 static KArg operand(Builder *b, NodeId n, uint32_t i, Dtype promoted) {
 	const Value *v = &b->plan->values[n];
 	const Arg *a = node_arg(b->m, n, i);
-	if (arith_is_condition(node_get(b->m, n)->op, i))
+	if (op_is_condition(node_get(b->m, n)->op, i))
 		return build_arg(b, a, v->wants);
 	bool number = a->kind == ARG_INT || (a->kind == ARG_FLOAT && a->real > -1e18 && a->real < 1e18);
 	if (number && dtype_class(promoted) != DTYPE_CLASS_FLOAT && dtype_class(promoted) != DTYPE_CLASS_BOOL &&
@@ -109,8 +109,7 @@ static void scale_by_alpha(Builder *b, NodeId n, KArg *operands, Dtype compute) 
 	if (alpha->kind == ARG_NULL || (alpha->kind == ARG_INT && alpha->integer == 1) ||
 	    (alpha->kind == ARG_FLOAT && alpha->real == 1) || alpha->kind == ARG_BOOL)
 		return;
-	uint16_t op = node_get(b->m, n)->op;
-	KArg *scaled = op == OP_RSUB || op == OP_RSUB_SCALAR ? &operands[0] : &operands[1];
+	KArg *scaled = op_canonical(node_get(b->m, n)->op) == OP_RSUB ? &operands[0] : &operands[1];
 	*scaled = build_binary(b, OP_MUL, compute, *scaled, build_arg(b, alpha, FORM_NATURAL));
 }
 
@@ -139,45 +138,31 @@ static KArg computed(Builder *b, NodeId n, KArg *operands, uint32_t count, Dtype
 	const Node *node = node_get(b->m, n);
 	bool is_float = compute != DTYPE_NONE && dtype_is_float(compute);
 	uint16_t op = op_canonical(node->op);
-	switch ((Op)node->op) {
+	switch (op) {
 	case OP_ADD:
-	case OP_ADD_SCALAR:
 	case OP_SUB:
-	case OP_SUB_SCALAR:
 	case OP_RSUB:
-	case OP_RSUB_SCALAR:
 		scale_by_alpha(b, n, operands, to);
 		count = 2;
 		break;
 	case OP_GELU:
 		return build_unary(b, string_is(node_arg(b->m, n, 1), "tanh") ? K_GELU_TANH : K_GELU_ERF, to,
 		                   operands[0]);
-	case OP_CLAMP:
-	case OP_CLAMP_TENSOR: return clamped(b, n, operands, to);
-	case OP_DIV_MODE:
-	case OP_DIV_SCALAR_MODE: return divided(b, n, operands, to);
+	case OP_CLAMP: return clamped(b, n, operands, to);
+	case OP_DIV_MODE: return divided(b, n, operands, to);
 	case OP_FLOOR:
 	case OP_CEIL:
 	case OP_TRUNC:
 	case OP_ROUND:
-	case OP_ROUND_DECIMALS:
 		if (!is_float)
 			return operands[0];
 		break;
 	case OP_POW:
-	case OP_POW_SCALAR:
-	case OP_POW_BASE:
 		if (!is_float && !power_is_natural(node_arg(b->m, n, 1)))
 			return int_power(b, n, operands, compute);
 		break;
-	case OP_MAXIMUM:
-	case OP_MAX_OTHER:
-	case OP_CLAMP_MIN:
-	case OP_CLAMP_MIN_TENSOR: op = widened_pair(b, n) ? K_WIDE_MAXIMUM : op; break;
-	case OP_MINIMUM:
-	case OP_MIN_OTHER:
-	case OP_CLAMP_MAX:
-	case OP_CLAMP_MAX_TENSOR: op = widened_pair(b, n) ? K_WIDE_MINIMUM : op; break;
+	case OP_MAXIMUM: op = widened_pair(b, n) ? K_WIDE_MAXIMUM : op; break;
+	case OP_MINIMUM: op = widened_pair(b, n) ? K_WIDE_MINIMUM : op; break;
 	default: break;
 	}
 	return build_op(b, op, to, count, operands, 0, NULL);
@@ -198,7 +183,7 @@ KArg build_pointwise(Builder *b, NodeId n) {
 	Dtype dtype = node_type(b->m, n)->dtype;
 	KArg operands[PARAMS_MAX];
 	uint32_t count = 0;
-	if (node->op == OP_CONVERT || node->op == OP_TO_COPY)
+	if (op_converts(node->op))
 		return conversion(b, n);
 	Dtype promoted = arith_promoted(b->m, n);
 	Dtype compute = v->compute != DTYPE_NONE ? v->compute : arith_natural(b->m, n);

@@ -181,7 +181,7 @@ static KArg full(Builder *b, NodeId n, Form form) {
 	uint32_t rank = built_shape(b, n, form, shape);
 	bool zero = (value.kind == ARG_FLOAT && value.real == 0 && !(1 / value.real < 0)) ||
 	            (value.kind == ARG_INT && value.integer == 0);
-	bool one = node_get(b->m, n)->op == OP_ONES || node_get(b->m, n)->op == OP_ONES_LIKE;
+	bool one = op_fill(node_get(b->m, n)->op) == FILL_ONES;
 	if (zero || one)
 		return build_shaped(b, zero ? K_ZEROS : K_ONES, dtype, rank, shape, 0, NULL);
 	KArg x = build_arg(b, &value, FORM_NATURAL);
@@ -220,7 +220,7 @@ KArg build_index_view(Builder *b, NodeId n) {
 	NodeId x = value_root(b->plan, node_input(b->m, n, 0));
 	int64_t shape[DIM_MAX], length = 1;
 	uint32_t rank = built_shape(b, n, b->plan->values[n].form, shape), dim = 0;
-	if (op_lowering(node_get(b->m, x)->op) != LOWER_INDEX || node_get(b->m, n)->op == OP_EXPAND)
+	if (op_lowering(node_get(b->m, x)->op) != LOWER_INDEX || op_lanes(node_get(b->m, n)->op) == LANES_EXPAND)
 		return (KArg){0};
 	for (uint32_t i = 0; i < rank; i++) {
 		length *= shape[i];
@@ -232,14 +232,10 @@ KArg build_index_view(Builder *b, NodeId n) {
 /* ---- along dims ------------------------------------------------------------------------------------------------- */
 
 uint16_t build_reduction_op(uint16_t op) {
-	switch ((Op)op) {
-	case OP_SUM:
-	case OP_SUM_DIM: return K_SUM;
-	case OP_MEAN:
-	case OP_MEAN_DIM: return K_MEAN;
-	case OP_PROD:
-	case OP_PROD_DIM: return K_PROD;
-	case OP_AMIN:
+	switch (op_canonical(op)) {
+	case OP_SUM: return K_SUM;
+	case OP_MEAN: return K_MEAN;
+	case OP_PROD: return K_PROD;
 	case OP_MIN: return K_MIN;
 	default: return K_MAX;
 	}

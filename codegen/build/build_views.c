@@ -39,20 +39,22 @@ static KArg subscript(Builder *b, NodeId n, KArg x, Form form) {
 	return with_ints(b, K_INDEX, x, 3 * count, items);
 }
 
+/* The axes stand as the graph names them. */
 static KArg permuted(Builder *b, NodeId n, KArg x) {
 	int64_t axes[DIM_MAX];
 	uint32_t rank = type_rank(b, n);
 	const Arg *dims = node_arg(b->m, n, 1);
-	if (node_get(b->m, n)->op == OP_TRANSPOSE) {
+	switch (op_row(node_get(b->m, n)->op)->shape) {
+	case SHAPE_T: return with_ints(b, K_SWAPAXES, x, 2, last_two);
+	case SHAPE_TRANSPOSE:
 		axes[0] = build_number(b->m, dims).integer;
 		axes[1] = build_number(b->m, node_arg(b->m, n, 2)).integer;
 		return with_ints(b, K_SWAPAXES, x, 2, axes);
+	default:
+		for (uint32_t i = 0; i < rank; i++)
+			axes[i] = build_number(b->m, arg_item(b->m, dims, i)).integer;
+		return with_ints(b, K_TRANSPOSE, x, rank, axes);
 	}
-	if (node_get(b->m, n)->op != OP_PERMUTE)
-		return with_ints(b, K_SWAPAXES, x, 2, last_two);
-	for (uint32_t i = 0; i < rank; i++)
-		axes[i] = build_number(b->m, arg_item(b->m, dims, i)).integer;
-	return with_ints(b, K_TRANSPOSE, x, rank, axes);
 }
 
 static KArg tiled(Builder *b, NodeId n, KArg x) {
@@ -91,25 +93,23 @@ static KArg moved(Builder *b, NodeId n, KArg x) {
 	const Value *v = &b->plan->values[n];
 	int64_t shape[DIM_MAX];
 	uint32_t rank = built_shape(b, n, v->form, shape);
-	switch (node_get(b->m, n)->op) {
-	case OP_SUBSCRIPT:
+	Lanes lanes = op_lanes(node_get(b->m, n)->op);
+	switch (lanes) {
+	case LANES_INDEX:
 		if (type_rank(b, node_input(b->m, n, 0)) > 1)
 			return subscript(b, n, x, v->wants);
 		break;
-	case OP_PERMUTE:
-	case OP_TRANSPOSE:
-	case OP_T:
-	case OP_MT: return permuted(b, n, x);
-	case OP_PRE_BROADCAST_TILE: return tiled(b, n, x);
-	case OP_EXPAND: return shaped(b, K_BROADCAST, x, rank, shape);
-	case OP_SELECT:
+	case LANES_PERMUTE: return permuted(b, n, x);
+	case LANES_TILE: return tiled(b, n, x);
+	case LANES_EXPAND: return shaped(b, K_BROADCAST, x, rank, shape);
+	case LANES_SELECT:
 		x = selected(b, n, x);
 		if (v->form == FORM_COLUMN)
 			return x;
 		break;
 	default: break;
 	}
-	if (node_get(b->m, n)->op == OP_SELECT && rank == 2 && type_rank(b, n) == 1 && view_int(b->m, n, "dim", 0) != 0)
+	if (lanes == LANES_SELECT && rank == 2 && type_rank(b, n) == 1 && view_int(b->m, n, "dim", 0) != 0)
 		return x; /* a row */
 	return shaped(b, K_RESHAPE, x, rank, shape);
 }
@@ -270,19 +270,19 @@ static KArg repeated(Builder *b, NodeId n, KArg x) {
 }
 
 KArg build_move(Builder *b, NodeId n) {
-	uint16_t op = node_get(b->m, n)->op;
+	Lanes lanes = op_lanes(node_get(b->m, n)->op);
 	Dtype to = node_type(b->m, n)->dtype, compute = b->plan->values[n].compute;
 	Dtype dtype = compute != DTYPE_NONE ? compute : to;
-	if (op == OP_VIEW_DTYPE)
+	if (lanes == LANES_BITCAST)
 		return build_unary(b, K_BITCAST, to, build_arg(b, node_arg(b->m, n, 0), FORM_NATURAL));
-	if (op == OP_CAT || op == OP_STACK)
-		return build_converted(b, op == OP_CAT ? concatenated(b, n) : stacked(b, n), dtype, to);
+	if (lanes == LANES_CAT || lanes == LANES_STACK)
+		return build_converted(b, lanes == LANES_CAT ? concatenated(b, n) : stacked(b, n), dtype, to);
 	KArg x = part_of_move(b, n, node_arg(b->m, n, 0));
-	switch (op) {
-	case OP_SLICE: x = sliced(b, n, x); break;
-	case OP_FLIP: x = flipped(b, n, x); break;
-	case OP_ROLL: x = rolled(b, n, x); break;
-	case OP_PAD: x = padded(b, n, x, dtype); break;
+	switch (lanes) {
+	case LANES_SLICE: x = sliced(b, n, x); break;
+	case LANES_FLIP: x = flipped(b, n, x); break;
+	case LANES_ROLL: x = rolled(b, n, x); break;
+	case LANES_PAD: x = padded(b, n, x, dtype); break;
 	default: x = repeated(b, n, x); break;
 	}
 	return build_converted(b, x, dtype, to);

@@ -20,7 +20,5 @@ double grid_points(const Plan *p);
 double matmul_flops(Planner *p, NodeId n);
 double loop_steps(Planner *p, const Loop *loop, bool tail_too);
 double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);
-/* The one step more that a skewed emit_pipeline takes: about so many cycles on v7x, most of them the pipeline's own. */
-enum { PIPELINE_STEP_CYCLES = 1000 };
 
 #endif

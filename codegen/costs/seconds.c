@@ -14,21 +14,18 @@
  * choice with the compiler's schedules. */
 #include "costs.h"
 
-/* From the start of a copy until its first bytes are there: 600 cycles on v5e to v6e and 800 on v7x, as `python -m
- * pallasc profile` has it. A loop waits so long for its first windows and, once more, for the last ones that it writes;
- * so long is HBM idle between the blocks of one grid point and of the next. */
-enum { COPY_CYCLES = 700 };
-
-static double copy_latency(const Target *t) { return COPY_CYCLES / t->clock_hz; }
+/* A loop waits so long for its first windows and, once more, for the last ones that it writes; so long is HBM idle
+ * between the blocks of one grid point and of the next. */
+static double copy_seconds(const Target *t) { return (double)t->copy_cycles / t->clock_hz; }
 
 /* Of a grid point without loops: what it computes is too short to hide it. */
-double point_latency(const Plan *plan) { return plan->loops.count ? 0 : copy_latency(plan->module->target); }
+double point_latency(const Plan *plan) { return plan->loops.count ? 0 : copy_seconds(plan->module->target); }
 
 /* Seconds that one grid point waits for the windows that its loops copy: all of the first and the last ones, and what
  * each further step's compute does not hide. */
 static double loops_wait(Planner *p, double step_compute) {
 	const Target *t = p->m->target;
-	double wait = 0, latency = copy_latency(t);
+	double wait = 0, latency = copy_seconds(t);
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
 		double steps = loop_steps(p, loop, false), hidden = 0, shown = 0;
@@ -50,10 +47,6 @@ static double loops_wait(Planner *p, double step_compute) {
 	return wait;
 }
 
-/* Cycles that a step of a loop costs over the same step in straight code: the units run dry between two steps, and what
- * is carried in scratch is read and written, for each register of it. Of the matmul of bench/kernels.py on v7x. */
-enum { STEP_CYCLES = 100, SCRATCH_REGISTERS_PER_CYCLE = 4 };
-
 /* Matmuls that could run beside the step before and do not are waited for: in a loop at each step, of a skewed one
  * before the first alone. In straight code the compiler overlaps what is near by itself: half of them are
  * waited for (attention of 8 steps takes a seventh longer so than skewed, of 4 as long: docs/passes/loop_types.md). */
@@ -66,24 +59,27 @@ static double overlap_seconds(Planner *p, const Loop *loop) {
 		return once * steps / STRAIGHT_OVERLAPS;
 	if (!loop->skewed)
 		return once * steps;
-	return once + (loop->type == LOOP_EMIT_PIPELINE ? PIPELINE_STEP_CYCLES / t->clock_hz : 0);
+	return once + (loop->type == LOOP_EMIT_PIPELINE ? (double)t->pipeline_step_cycles / t->clock_hz : 0);
 }
 
-/* Seconds that the steps of one grid point's loops cost over straight code. */
+/* Seconds that the steps of one grid point's loops cost over straight code: the units run dry between two steps, and
+ * what is carried in scratch is read and written, for each register of it. */
 static double steps_overhead(Planner *p) {
-	double cycles = 0, seconds = 0;
+	const Target *t = p->m->target;
+	double cycles = 0, seconds = 0, register_size = (double)target_registers_bytes(t, 1);
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
 		double registers = 0, entries = loop_entries(p, l);
 		for (uint32_t i = 0; i < loop->carries.count; i++)
 			if (loop->carries.at[i].place == CARRY_SCRATCH)
-				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes / 4096;
+				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes /
+				             register_size;
 		if (loop->type != LOOP_UNROLL)
 			cycles += entries * loop_steps(p, loop, true) / (1 + loop->paired) *
-			          (STEP_CYCLES + registers / SCRATCH_REGISTERS_PER_CYCLE);
+			          ((double)t->loop_step_cycles + registers / (double)t->scratch_registers_per_cycle);
 		seconds += entries * overlap_seconds(p, loop);
 	}
-	return seconds + cycles / p->m->target->clock_hz;
+	return seconds + cycles / t->clock_hz;
 }
 
 /* Elements of the blocks that a grid point without loops reads and writes, of those that nothing is copied beside. */
@@ -142,7 +138,7 @@ double plan_seconds(Planner *p) {
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
 	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;
-	seconds += 2 * copy_latency(p->m->target); /* the first blocks to come, the last to go */
+	seconds += 2 * copy_seconds(p->m->target); /* the first blocks to come, the last to go */
 	int64_t before = 1;
 	for (uint32_t k = 0; k < plan->grid.count; k++) {
 		int64_t until = before * plan->grid.at[k].steps;

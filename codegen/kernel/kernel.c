@@ -20,7 +20,7 @@ static const KOpRow rows[] = {
 const KOpRow *kernel_op_row(uint16_t op) { return op > K_FIRST && op < K_END ? &rows[op - K_FIRST - 1] : NULL; }
 
 static const char *const pointwise_names[] = {
-#define OP(e, target, kind, params, shape, dtype, form, text) #e,
+#define OP(e, ...) #e,
 #include "ops.def"
 #undef OP
 };

@@ -123,8 +123,7 @@ typedef struct KValue {
 	bool exact;         /* called `name` as it is, whatever else is */
 } KValue;
 
-/* ---- buffers and references to parts of them ----------------------------------------------------------------------
- */
+/* ---- buffers and references to parts of them --------------------------------------------------------------------- */
 
 typedef enum KSpace {
 	KSPACE_VMEM,     /* of an operand: one block per grid point */
@@ -402,8 +401,7 @@ typedef struct KProgram {
 	const Source *source; /* that it was read from; NULL */
 } KProgram;
 
-/* ---- kernel.c: making and changing it ------------------------------------------------------------------------------
- */
+/* ---- kernel.c: making and changing it ---------------------------------------------------------------------------- */
 
 Kernel *kernel_new(Arena *a, const char *name);
 

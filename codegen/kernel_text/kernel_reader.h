@@ -129,8 +129,7 @@ const char *token_variable(const Token *name);
 ValueId kread_new_value(KReader *r, const Token *name, const ReadType *type);
 BufferId kread_new_buffer(KReader *r, const Token *name, KBuffer b);
 
-/* ---- kernel_read_stmts.c, kernel_read_loops.c ----------------------------------------------------------------------
- */
+/* ---- kernel_read_stmts.c, kernel_read_loops.c -------------------------------------------------------------------- */
 
 /* What a statement is before it is made. */
 typedef struct Draft {

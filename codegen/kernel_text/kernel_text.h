@@ -13,7 +13,7 @@ bool program_verify_kernels(const KProgram *p, Diag *d);
 void kernels_emit_text(const KProgram *p, Text *out);
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
-/* kernel_settle.c: what a text gives no variable, and Python needs one for, would like one. */
-void program_settle(KProgram *p);
+/* kernel_variables.c: what a text gives no variable, and Python needs one for, would like one. */
+void program_give_variables(KProgram *p);
 
 #endif

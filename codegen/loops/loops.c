@@ -2,10 +2,6 @@
 #include "loops.h"
 #include <stdio.h>
 
-/* Carried values of up to this many bytes stay in registers: half of the 64 vector registers of 4 KiB, so that the
- * loop's own values have the other half (TPU v4..v7x have 64 vector registers of 8 x 128 x 32 bits). */
-enum { CARRY_REGISTER_BYTES = 32 * 4096 };
-
 static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 	const Module *m = p->m;
 	GraphId outer = node_get(m, call)->graph;
@@ -144,7 +140,7 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 		c->why = "unrolled steps pass values straight on";
 	else if (loop->type == LOOP_EMIT_PIPELINE)
 		c->place = CARRY_SCRATCH, c->why = "emit_pipeline passes nothing from step to step";
-	else if (t->count > 0 && bytes > CARRY_REGISTER_BYTES)
+	else if (t->count > 0 && bytes > target_strip_bytes(p->m->target))
 		c->place = CARRY_SCRATCH,
 		c->why = "too large for registers: a loop carry would be spilled whole each step";
 	else

@@ -22,14 +22,8 @@
 #include "codegen/costs/costs.h"
 #include "codegen/lower/lower.h"
 
-/* An MXU of 128 rows takes four times as many cycles for a step's matmuls, so that the vector work that can be hidden
- * behind them is a small part of the step (docs/passes/loop_skew.md). */
-enum { FAST_MXU = 256 };
-
 /* auto: what a step hands on, where two steps wait. */
 enum { TWO_AHEAD_BYTES = 2 << 20 };
-/* A value of so many bytes of registers is handed on in them. */
-enum { HANDED_REGISTER_BYTES = 8 * 4096 };
 /* So many full steps give a pair and what stands behind the loop. */
 enum { PAIR_STEPS = 3 };
 
@@ -227,15 +221,14 @@ static const char *not_skewable(const Planner *p, const Loop *loop) {
 		return "pallas_matmul_ahead is 0";
 	if (!unrolled && (Choice)c->loop_skew.value == CHOICE_OFF)
 		return "pallas_loop_skew is off";
-	if (on_auto && p->m->target->mxu_size < FAST_MXU)
-		return "on a chip with a small MXU the matmuls of a step take most of its time";
+	if (on_auto && !p->m->target->skews_loops)
+		return "on this chip the matmuls of a step take most of its time";
 	return not_counted(loop);
 }
 
 /* Its steps overlap, or would as those of a loop that is not straight code: time that a plan without that loses. */
 static bool overlap_counts(const Planner *p, const Loop *loop) {
-	return (Choice)p->m->config.loop_skew.value != CHOICE_OFF && p->m->target->mxu_size >= FAST_MXU &&
-	       !not_counted(loop);
+	return (Choice)p->m->config.loop_skew.value != CHOICE_OFF && p->m->target->skews_loops && !not_counted(loop);
 }
 
 static double ahead_flops(const Skew *s) {
@@ -251,7 +244,8 @@ static bool pays(const Skew *s) {
 	const Target *t = s->p->m->target;
 	if (s->loop->type != LOOP_EMIT_PIPELINE || (Choice)s->p->m->config.loop_skew.value == CHOICE_ON)
 		return true;
-	return ahead_flops(s) * (double)s->loop->dim[0].full_steps / t->bf16_flops > PIPELINE_STEP_CYCLES / t->clock_hz;
+	return ahead_flops(s) * (double)s->loop->dim[0].full_steps / t->bf16_flops >
+	       (double)t->pipeline_step_cycles / t->clock_hz;
 }
 
 /* Reductions of a loop's steps: all along sublanes, where a score tile is reduced register by register as the matmul
@@ -310,12 +304,12 @@ static void choose_pairs(const Skew *s) {
 		loop->pair_why = "what each one hands on has its own scratch";
 }
 
-/* A loop passes on small values by itself. */
+/* A loop passes on values of up to an eighth of the registers by itself. */
 static bool is_handed_in_registers(Planner *p, const Loop *loop, Handed *h) {
 	int64_t shape[DIM_MAX];
 	uint32_t rank = plan_shape(p->plan, h->node, p->plan->values[h->node].form, shape);
 	h->bytes = register_bytes(p->m->target, node_type(p->m, h->node)->dtype, rank, shape);
-	return loop->type == LOOP_FORI && h->bytes <= HANDED_REGISTER_BYTES;
+	return loop->type == LOOP_FORI && h->bytes <= target_registers_bytes(p->m->target, p->m->target->registers) / 8;
 }
 
 /* What is handed on, for people; in scratch unless the steps are straight code or it is small. */

@@ -14,10 +14,6 @@
 
 /* auto: as many steps as straight code is worth, for each is as much code as the loop's body. */
 enum { AUTO_STEPS = 8 };
-/* auto: a value is carried that takes more than half of the register file: less streams through a loop as well. A
- * single step hands nothing on, but a loop of it copies its windows while nothing computes. */
-enum { AUTO_CARRIED_BYTES = 32 * 4096 };
-
 static bool holds_loop(const Module *m, GraphId g) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
 		if (node_get(m, n)->op == OP_FOR_LOOP)
@@ -46,11 +42,13 @@ static bool can_be_straight(const Planner *p, const Loop *loop) {
 	return is_static && asked != LOOP_UNROLL && (!fact || fact->legal & 1u << LOOP_UNROLL);
 }
 
+/* What is carried takes more than half of the registers: less streams through a loop as well. A single step hands
+ * nothing on, but a loop of it copies its windows while nothing computes. */
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy = (Choice)p->m->config.fori_dma.value == CHOICE_ON && way_type(p) == LOOP_FORI;
 	return !must_copy && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
 	       !holds_loop(p->m, loop->graph) &&
-	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > AUTO_CARRIED_BYTES);
+	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > target_strip_bytes(p->m->target));
 }
 
 const char *loop_straight(Planner *p, const Loop *loop) {

@@ -12,10 +12,10 @@
  *     t = sum(w, -1)                    for strip in range(40):
  *     store w / t                               w[:, at] = exp(x[:, at] - m); ...
  *
- * A run over the strips is a *phase*. What a later phase reads again of a wide value is loaded or converted again where
- * that is one op, else kept in VMEM scratch, the *stash*. The order of sums changes as it does from chip to chip; what
- * is rounded stays. This decides whether to and how; rewrite_strips.c does it, which finds again on the kernel what is
- * marked by node here. */
+ * A run over the strips is a *phase*. What a later phase reads again of a value that spans the row is loaded or
+ * converted again where that is one op, else kept in VMEM scratch, the *stash*. The order of sums changes as it does
+ * from chip to chip; what is rounded stays. This decides whether to and how; rewrite_strips.c does it, which finds
+ * again on the kernel what is marked by node here. */
 #include "loops.h"
 #include "codegen/lower/lower.h"
 
@@ -29,7 +29,7 @@ typedef struct Maker {
 	Planner *p;
 	GraphId graph;
 	Strips *s;
-	int64_t rows;    /* of the tallest wide value: all dims but the last */
+	int64_t rows;    /* of the tallest value that spans the row: all dims but the last */
 	uint32_t reads;  /* reductions along the strips' dim */
 	uint32_t *cost;  /* by node: ops to compute it again, from loads and narrow values */
 	const char *why; /* not: the reason */
@@ -42,7 +42,7 @@ static bool refuse(Maker *w, NodeId n, const char *why) {
 	return false;
 }
 
-/* ---- which values are wide -------------------------------------------------------------------------------------- */
+/* ---- which values span the row ----------------------------------------------------------------------------------- */
 
 static bool is_value(const Maker *w, NodeId n) {
 	const Type *t = node_type(w->p->m, n);
@@ -60,7 +60,7 @@ static int64_t last_dim(const Maker *w, NodeId n, int64_t *rows) {
 }
 
 /* The longest last dim is cut; a value has it or is narrow. */
-static bool find_wide(Maker *w) {
+static bool find_spanning(Maker *w) {
 	int64_t rows = 0;
 	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
 		if (is_value(w, n))
@@ -69,7 +69,7 @@ static bool find_wide(Maker *w) {
 		w->s->stash[n] = NONE;
 		if (!is_value(w, n) || last_dim(w, n, &rows) != w->s->size)
 			continue;
-		w->s->wide[n] = true;
+		w->s->spans[n] = true;
 		w->rows = int_max(w->rows, rows);
 	}
 	return w->s->size % w->p->m->target->lanes == 0 || refuse(w, NONE, "the rows are not of whole registers");
@@ -95,11 +95,11 @@ static bool each_operand(Maker *w, NodeId user, Visit *visit) {
 	return ok;
 }
 
-static bool operand_not_wide(Maker *w, NodeId user, NodeId operand) {
+static bool operand_not_spanning(Maker *w, NodeId user, NodeId operand) {
 	(void)user;
-	return !w->s->wide[operand];
+	return !w->s->spans[operand];
 }
-static bool reads_wide(Maker *w, NodeId n) { return !each_operand(w, n, operand_not_wide); }
+static bool reads_spanning(Maker *w, NodeId n) { return !each_operand(w, n, operand_not_spanning); }
 
 /* The last dim is read or written whole, as it lies; masks leave it alone. */
 static bool access_in_strips(Maker *w, NodeId n) {
@@ -123,9 +123,9 @@ static bool masks_in_strips(Maker *w, NodeId n) {
 /* One element of the last dim broadcasts; more than one are another tile. */
 static bool operand_broadcasts(Maker *w, NodeId user, NodeId operand) {
 	int64_t rows;
-	if (w->s->wide[operand] && value_of(w->p, operand)->form != value_of(w->p, user)->wants)
+	if (w->s->spans[operand] && value_of(w->p, operand)->form != value_of(w->p, user)->wants)
 		return refuse(w, user, "it turns a row into a column");
-	return !is_value(w, operand) || w->s->wide[operand] || last_dim(w, operand, &rows) == 1 ||
+	return !is_value(w, operand) || w->s->spans[operand] || last_dim(w, operand, &rows) == 1 ||
 	       refuse(w, user, "it joins rows of two lengths");
 }
 
@@ -134,9 +134,9 @@ static bool operand_broadcasts(Maker *w, NodeId user, NodeId operand) {
 static NodeId folded_value(const Maker *w, uint16_t op, NodeId x) {
 	const Module *m = w->p->m;
 	NodeId from = node_get(m, x)->op == OP_CONVERT ? value_root(w->p->plan, node_input(m, x, 0)) : NONE;
-	bool narrow = from != NONE && w->s->wide[from] && node_type(m, from)->dtype == DTYPE_BF16 &&
+	bool narrow = from != NONE && w->s->spans[from] && node_type(m, from)->dtype == DTYPE_BF16 &&
 	              m->target->bf16_vpu && value_of(w->p, from)->form == FORM_NATURAL;
-	return narrow && (op == OP_AMAX || op == OP_AMIN) ? from : x;
+	return narrow && op_is(op, IS_CHOICE) ? from : x;
 }
 
 static bool reduction_in_strips(Maker *w, NodeId n) {
@@ -147,11 +147,11 @@ static bool reduction_in_strips(Maker *w, NodeId n) {
 	if (v->wants != FORM_NATURAL || value_of(w->p, x)->form != FORM_NATURAL)
 		return refuse(w, n, "it reduces columns");
 	if (!(dims & last))
-		return w->s->wide[n] || refuse(w, n, "its result is no row");
+		return w->s->spans[n] || refuse(w, n, "its result is no row");
 	Dtype dtype = v->compute != DTYPE_NONE ? v->compute : node_type(w->p->m, x)->dtype;
-	uint16_t op = node_get(w->p->m, n)->op;
-	bool known = op == OP_SUM_DIM || op == OP_MEAN_DIM || op == OP_AMAX || op == OP_AMIN;
-	if (dims != last || rank < 2 || w->s->wide[n] || !known || dtype != DTYPE_F32)
+	uint16_t op = op_canonical(node_get(w->p->m, n)->op);
+	bool known = op == OP_SUM || op == OP_MEAN || op_is(op, IS_CHOICE);
+	if (dims != last || rank < 2 || w->s->spans[n] || !known || dtype != DTYPE_F32)
 		return refuse(w, n, "it does not reduce rows alone, in float32");
 	w->s->folds[n] = true;
 	w->s->folded[n] = folded_value(w, op, x);
@@ -163,7 +163,7 @@ static bool node_in_strips(Maker *w, NodeId n) {
 	Lowering how = op_lowering(node_get(w->p->m, n)->op);
 	ViewShape view = how == LOWER_VIEW ? view_shape(w->p, n) : VIEW_SHAPE_SAME;
 	w->s->inside[n] =
-		value_of(w->p, n)->same_as == NONE && how != LOWER_FREE && (w->s->wide[n] || reads_wide(w, n));
+		value_of(w->p, n)->same_as == NONE && how != LOWER_FREE && (w->s->spans[n] || reads_spanning(w, n));
 	if (!w->s->inside[n])
 		return true;
 	switch (how) {
@@ -172,15 +172,15 @@ static bool node_in_strips(Maker *w, NodeId n) {
 		return node_get(w->p->m, n)->op == OP_STORE && value_of(w->p, n)->mask_count == 0
 		               ? access_in_strips(w, n)
 		               : refuse(w, n, "it combines with what was there");
-	case LOWER_INDEX: return w->s->wide[n] || refuse(w, n, "it counts another dim");
+	case LOWER_INDEX: return w->s->spans[n] || refuse(w, n, "it counts another dim");
 	case LOWER_POINTWISE:
 	case LOWER_FULL:
-		return w->s->wide[n] ? each_operand(w, n, operand_broadcasts)
-		                     : refuse(w, n, "its result has another last dim");
+		return w->s->spans[n] ? each_operand(w, n, operand_broadcasts)
+		                      : refuse(w, n, "its result has another last dim");
 	case LOWER_MASK: return masks_in_strips(w, n);
 	case LOWER_ALIAS:
 	case LOWER_VIEW:
-		return (w->s->wide[n] &&
+		return (w->s->spans[n] &&
 		        (view == VIEW_SHAPE_SAME || view == VIEW_SHAPE_UNIT_FIRST || view == VIEW_SHAPE_DROP_FIRST)) ||
 		       refuse(w, n, "it moves lanes");
 	case LOWER_REDUCE: return reduction_in_strips(w, n);
@@ -190,11 +190,12 @@ static bool node_in_strips(Maker *w, NodeId n) {
 
 /* ---- phases ----------------------------------------------------------------------------------------------------- */
 
-/* A node runs in the phase of its wide operands, or after the last phase of the reductions that it reads. */
+/* A node runs in the phase of its operands that span the row, or after the last phase of the reductions that it reads.
+ */
 static bool later_than(Maker *w, NodeId user, NodeId operand) {
 	uint32_t after = w->s->phase[operand] + w->s->folds[operand];
 	w->s->phase[user] = after > w->s->phase[user] ? after : w->s->phase[user];
-	uint32_t again = w->s->wide[operand] ? w->cost[operand] : 0;
+	uint32_t again = w->s->spans[operand] ? w->cost[operand] : 0;
 	w->cost[user] = (uint32_t)int_min((int64_t)w->cost[user] + again, PHASES);
 	return true;
 }
@@ -233,21 +234,21 @@ static void share_converted(Maker *w) {
 }
 
 static bool note_needed(Maker *w, NodeId user, NodeId operand) {
-	if (w->s->wide[operand])
+	if (w->s->spans[operand])
 		w->s->needed[operand] |= w->s->computed[user];
 	return true;
 }
 
-/* Backwards from users: where each wide value is computed. */
+/* Backwards from users: where each value that spans the row is computed. */
 static void find_stashes(Maker *w) {
 	for (NodeId n = graph_get(w->p->m, w->graph)->last; n != NONE; n = node_get(w->p->m, n)->prev) {
 		uint32_t own = 1u << w->s->phase[n];
 		if (op_lowering(node_get(w->p->m, n)->op) == LOWER_FREE || value_of(w->p, n)->same_as != NONE)
 			continue;
 		w->s->computed[n] = own;
-		if (w->s->wide[n] && (w->cost[n] <= 1 || node_type(w->p->m, n)->dtype == DTYPE_BOOL))
+		if (w->s->spans[n] && (w->cost[n] <= 1 || node_type(w->p->m, n)->dtype == DTYPE_BOOL))
 			w->s->computed[n] = w->s->needed[n];
-		else if (w->s->wide[n] && w->s->needed[n] & ~own)
+		else if (w->s->spans[n] && w->s->needed[n] & ~own)
 			w->s->stash[n] = carry_scratch(w->p, n, "read again once the strips' reductions are known");
 		each_operand(w, n, note_needed);
 	}
@@ -256,7 +257,7 @@ static void find_stashes(Maker *w) {
 /* ---- whether to ------------------------------------------------------------------------------------------------- */
 
 static bool strips_at(Maker *w) {
-	if (!find_wide(w))
+	if (!find_spanning(w))
 		return false;
 	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
 		if (!node_in_strips(w, n))
@@ -271,7 +272,7 @@ static bool set_width(Maker *w) {
 	int64_t rows = int_round_up(w->rows, w->p->m->target->sublanes);
 	w->s->width = lanes;
 	for (int64_t i = 2; i < pieces; i++)
-		if (pieces % i == 0 && rows * i * lanes * 4 <= STRIP_BYTES)
+		if (pieces % i == 0 && rows * i * lanes * 4 <= target_strip_bytes(w->p->m->target))
 			w->s->width = i * lanes;
 	w->s->count = w->s->size / w->s->width;
 	return w->s->count > 1 || refuse(w, NONE, "its rows are one register long");
@@ -282,7 +283,7 @@ static void *by_node(Maker *w, size_t size) { return arena_array(w->p->a, (size_
 static Maker maker_new(Planner *p) {
 	Strips *s = arena_alloc(p->a, sizeof *s);
 	Maker w = {.p = p, .graph = p->plan->root, .s = s, .at = NONE};
-	s->wide = by_node(&w, sizeof *s->wide);
+	s->spans = by_node(&w, sizeof *s->spans);
 	s->inside = by_node(&w, sizeof *s->inside);
 	s->folds = by_node(&w, sizeof *s->folds);
 	s->folded = by_node(&w, sizeof *s->folded);

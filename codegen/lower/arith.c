@@ -22,18 +22,6 @@ static Dtype number_dtype(const Module *m, const Arg *a) {
 	}
 }
 
-bool arith_is_condition(uint16_t op, uint32_t i) {
-	switch ((Op)op) {
-	case OP_WHERE:
-	case OP_WHERE_SCALAR_SELF:
-	case OP_WHERE_SCALAR_OTHER:
-	case OP_WHERE_SCALAR: return i == 0;
-	case OP_MASKED_FILL:
-	case OP_MASKED_FILL_TENSOR: return i == 1;
-	default: return false;
-	}
-}
-
 /* A lower class only matters where its category is above the higher one's. */
 static Dtype combine(Dtype higher, Dtype lower) {
 	if (higher == DTYPE_NONE || lower == DTYPE_NONE)
@@ -54,7 +42,7 @@ Dtype arith_promoted(const Module *m, NodeId n) {
 	for (const char *at = row->params; i < node->arg_count && (at = op_param_next(at, &param)) != NULL; i++) {
 		const Arg *a = node_arg(m, n, i);
 		if ((param.letter != 'x' && param.letter != 't') || !arith_is_operand(a) ||
-		    arith_is_condition(node->op, i))
+		    op_is_condition(node->op, i))
 			continue;
 		bool is_weak = weak(m, a);
 		Dtype t = number_dtype(m, a);
@@ -116,10 +104,9 @@ static bool rounds_once(const Module *m, NodeId n) {
 		if (has_few_rows(m, n))
 			return false;
 		break;
-	case OP_FLOOR_DIVIDE:
-	case OP_FLOOR_DIVIDE_SCALAR: return false;
 	default:
-		if (row->form != PRINT_INFIX && row->form != PRINT_PREFIX)
+		if (op_canonical(node->op) == OP_FLOOR_DIVIDE ||
+		    (row->form != PRINT_INFIX && row->form != PRINT_PREFIX))
 			return false;
 	}
 	for (uint32_t i = 0; i < node->arg_count; i++)
@@ -129,43 +116,7 @@ static bool rounds_once(const Module *m, NodeId n) {
 }
 
 /* Ops that Mosaic has for bools. */
-static bool takes_bools(uint16_t op) {
-	switch ((Op)op) {
-	case OP_LOGICAL_AND:
-	case OP_LOGICAL_OR:
-	case OP_LOGICAL_XOR:
-	case OP_LOGICAL_NOT:
-	case OP_BITWISE_AND:
-	case OP_BITWISE_AND_SCALAR:
-	case OP_BITWISE_OR:
-	case OP_BITWISE_OR_SCALAR:
-	case OP_BITWISE_XOR:
-	case OP_BITWISE_XOR_SCALAR:
-	case OP_BITWISE_NOT:
-	case OP_CONVERT:
-	case OP_TO_COPY:
-	case OP_CLONE:
-	case OP_ALIAS:
-	case OP_DETACH:
-	case OP_LIFT_FRESH_COPY:
-	case OP_CONTIGUOUS: return true;
-	default: return false;
-	}
-}
-
-static bool is_max_or_min(uint16_t op) {
-	switch ((Op)op) {
-	case OP_MAXIMUM:
-	case OP_MINIMUM:
-	case OP_MAX_OTHER:
-	case OP_MIN_OTHER:
-	case OP_CLAMP_MIN:
-	case OP_CLAMP_MIN_TENSOR:
-	case OP_CLAMP_MAX:
-	case OP_CLAMP_MAX_TENSOR: return true;
-	default: return false;
-	}
-}
+static bool takes_bools(uint16_t op) { return op_is(op, IS_OF_BOOLS) || op_lowering(op) == LOWER_ALIAS; }
 
 /* Narrow floats compute in float32 and round once, as torch does; narrow ints and bools in int32, which wraps around to
  * the same. A vector unit has arithmetic for 32 bits only, or for bfloat16 too. */
@@ -181,7 +132,7 @@ static Dtype compute_in(const Module *m, NodeId n, Dtype promoted) {
 	/* Mosaic turns maximum() of two widened ints into one of narrow ones, which it then cannot lower; float32 holds
 	 * them. */
 	if (dtype_bits(promoted) < 32)
-		return is_max_or_min(node->op) ? DTYPE_F32 : DTYPE_I32;
+		return op_is(node->op, IS_CHOICE) ? DTYPE_F32 : DTYPE_I32;
 	return promoted;
 }
 
@@ -191,7 +142,7 @@ Dtype arith_natural(const Module *m, NodeId n) {
 	Dtype all = DTYPE_NONE;
 	for (uint32_t i = 0; i < node->arg_count; i++) {
 		const Arg *a = node_arg(m, n, i);
-		if (constant_operand(m, a) || arith_is_condition(node->op, i))
+		if (constant_operand(m, a) || op_is_condition(node->op, i))
 			continue;
 		Dtype t = node_type(m, a->node)->dtype;
 		if (all != DTYPE_NONE && all != t && (dtype_bits(all) == 8 || dtype_bits(t) == 8) &&
@@ -204,11 +155,10 @@ Dtype arith_natural(const Module *m, NodeId n) {
 
 /* Sums are float32 or int32; the greatest and the least lanes are looked for in the same. */
 static Dtype reduced_in(const Module *m, NodeId n) {
-	uint16_t op = node_get(m, n)->op;
 	NodeId self = node_input(m, n, 0);
 	Dtype x = node_type(m, self)->dtype, result = node_type(m, n)->dtype;
 	bool whole = reduction_dims(m, n) == (1u << node_type(m, self)->count) - 1;
-	bool is_choice = op == OP_AMAX || op == OP_AMIN || op == OP_MAX || op == OP_MIN;
+	bool is_choice = op_is(node_get(m, n)->op, IS_CHOICE);
 	Dtype compute = dtype_is_float(x) || dtype_is_float(result) ? DTYPE_F32
 	                : dtype_bits(x) < 32 || !is_choice          ? DTYPE_I32
 	                                                            : x;
@@ -220,13 +170,13 @@ static Dtype reduced_in(const Module *m, NodeId n) {
 static bool must_be_alike(const Module *m, NodeId n) {
 	const Node *node = node_get(m, n);
 	const OpRow *row = op_row(node->op);
-	bool is_power = node->op == OP_POW || node->op == OP_POW_SCALAR || node->op == OP_POW_BASE;
+	bool is_power = op_canonical(node->op) == OP_POW;
 	Dtype first = DTYPE_NONE;
 	if (!is_power && row->form != PRINT_CUSTOM && (row->text == NULL || row->text[0] != '_'))
 		return false;
 	for (uint32_t i = 0; i < node->arg_count; i++) {
 		const Arg *a = node_arg(m, n, i);
-		if (constant_operand(m, a) || arith_is_condition(node->op, i))
+		if (constant_operand(m, a) || op_is_condition(node->op, i))
 			continue;
 		if (first != DTYPE_NONE && node_type(m, a->node)->dtype != first)
 			return true;
@@ -237,7 +187,7 @@ static bool must_be_alike(const Module *m, NodeId n) {
 
 Dtype arith_compute_dtype(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
-	if (op == OP_CONVERT || op == OP_TO_COPY)
+	if (op_converts(op))
 		return DTYPE_NONE;
 	if (op_row(op)->kind == KIND_REDUCTION)
 		return reduced_in(m, n);
@@ -275,31 +225,49 @@ typedef enum When {
 } When;
 
 typedef struct Refusal {
-	Op first, last; /* rows of ops.def */
+	Op op;        /* by op_canonical(); or ... */
+	bool matmuls; /* ... all matmuls, ... */
+	Lanes lanes;  /* ... all such views */
 	uint32_t dtypes;
 	const char *hint;
-	const char *target; /* the chip; NULL: all of them */
+	size_t unless; /* a flag of Target: chips that have it take the op; 0: all refuse it */
 	When when;
 } Refusal;
 
 static const char as_float32[] = "convert it with prims.convert_element_type.default to float32";
 static const Refusal refusals[] = {
-	{OP_LGAMMA, OP_LGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no lgamma", NULL, WHEN_ALWAYS},
-	{OP_DIGAMMA, OP_DIGAMMA, SET_ALL, "compute it outside the kernel: Mosaic has no digamma", NULL, WHEN_ALWAYS},
-	{OP_NEXTAFTER, OP_NEXTAFTER, SET_ALL - SET_F32, as_float32, NULL, WHEN_ALWAYS},
-	{OP_FRAC, OP_FRAC, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_FMA, OP_FMA, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_LERP, OP_LERP_SCALAR, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_LEAKY_RELU, OP_ELU, SET_ALL - SET_FLOATS, as_float32, NULL, WHEN_ALWAYS},
-	{OP_DOT, OP_VDOT, NOT_FOR_MXU, "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls",
-         NULL, WHEN_ALWAYS},
-	{OP_DOT, OP_VDOT, SET_I8 | SET_F8E4M3 | SET_F8E5M2, "convert both operands to bfloat16, which holds them", "v4",
-         WHEN_ALWAYS},
-	{OP_VIEW, OP_RESHAPE, SET_ALL, "keep the last dim, or make it a multiple of 128", "v4", WHEN_LANES_SPLIT},
-	{OP_VIEW, OP_RESHAPE, SET_ALL,
-         "keep the last dim, split it into several, merge it with those before it, or make it a multiple of 128", NULL,
-         WHEN_LANES_MIXED},
+	{OP_LGAMMA, .dtypes = SET_ALL, .hint = "compute it outside the kernel: Mosaic has no lgamma"},
+	{OP_DIGAMMA, .dtypes = SET_ALL, .hint = "compute it outside the kernel: Mosaic has no digamma"},
+	{OP_NEXTAFTER, .dtypes = SET_ALL - SET_F32, .hint = as_float32},
+	{OP_FRAC, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{OP_FMA, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{OP_LERP, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{OP_LEAKY_RELU, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{OP_ELU, .dtypes = SET_ALL - SET_FLOATS, .hint = as_float32},
+	{.matmuls = true,
+         .dtypes = NOT_FOR_MXU,
+         .hint = "convert both operands to float32 or bfloat16; of the ints, int8 has matmuls"},
+	{.matmuls = true,
+         .dtypes = SET_I8 | SET_F8E4M3 | SET_F8E5M2,
+         .hint = "convert both operands to bfloat16, which holds them",
+         .unless = offsetof(Target, narrow_matmuls)},
+	{.lanes = LANES_RESHAPE,
+         .dtypes = SET_ALL,
+         .hint = "keep the last dim, or make it a multiple of 128",
+         .unless = offsetof(Target, splits_lanes),
+         .when = WHEN_LANES_SPLIT},
+	{.lanes = LANES_RESHAPE,
+         .dtypes = SET_ALL,
+         .hint = "keep the last dim, split it into several, merge it with those before it, or make it a multiple of "
+                 "128",
+         .when = WHEN_LANES_MIXED},
 };
+
+static bool is_about(const Refusal *r, uint16_t op) {
+	if (r->lanes != LANES_NONE)
+		return op_lanes(op) == r->lanes;
+	return r->matmuls ? op_row(op)->kind == KIND_MATMUL : op_canonical(op) == r->op;
+}
 
 /* Dtypes of which no chip has vectors: they cannot be loaded, stored or converted to. Probed with libtpu 0.0.51. */
 static const uint32_t dtypes_without_vectors = SET_F16;
@@ -383,7 +351,7 @@ static bool lanes_mixed(const Planner *p, NodeId n) {
 }
 
 static bool applies(const Planner *p, NodeId n, const Refusal *r) {
-	if (r->target != NULL && strcmp(r->target, p->m->target->name) != 0)
+	if (r->unless && *(const bool *)((const char *)p->m->target + r->unless))
 		return false;
 	switch (r->when) {
 	case WHEN_LANES_SPLIT: return lanes_split(p, n);
@@ -398,7 +366,7 @@ bool arith_accepts(Planner *p, NodeId n) {
 	if (!accepts_dtype(p, n))
 		return false;
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-		if (node->op < refusals[i].first || refusals[i].last < node->op)
+		if (!is_about(&refusals[i], node->op))
 			continue;
 		Dtype t = judged_dtype(p->m, n);
 		if (t != DTYPE_NONE && (refusals[i].dtypes >> t & 1) && applies(p, n, &refusals[i]))
@@ -410,8 +378,7 @@ bool arith_accepts(Planner *p, NodeId n) {
 uint32_t arith_refused_dtypes(uint16_t op) {
 	uint32_t set = dtypes_without_vectors;
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-		if (refusals[i].first <= op && op <= refusals[i].last && refusals[i].target == NULL &&
-		    refusals[i].when == WHEN_ALWAYS)
+		if (is_about(&refusals[i], op) && !refusals[i].unless && refusals[i].when == WHEN_ALWAYS)
 			set |= refusals[i].dtypes;
 	return set;
 }

@@ -27,32 +27,24 @@ Arg constant_as(const Arg *a, Dtype dtype) {
 }
 
 Arg constant_of(const Module *m, NodeId n) {
-	Dtype dtype = node_type(m, n)->dtype;
-	switch (node_get(m, n)->op) {
-	case OP_FULL:
-	case OP_ATEN_FULL:
-	case OP_FULL_LIKE: return constant_as(node_arg(m, n, 1), dtype);
-	case OP_SCALAR_TENSOR: return constant_as(node_arg(m, n, 0), dtype);
-	case OP_ONES:
-	case OP_ONES_LIKE: return constant_as(&(Arg){.kind = ARG_INT, .integer = 1}, dtype);
-	default: return constant_as(&(Arg){.kind = ARG_INT, .integer = 0}, dtype);
-	}
+	Arg value = fill_arg(m, n);
+	return constant_as(&value, node_type(m, n)->dtype);
 }
 
 /* ---- what stands in the text ------------------------------------------------------------------------------------ */
 
-/* Does a narrow float of so many significant bits hold it? Asked of sizes that all of them have. */
-static bool holds(double x, int bits) {
+/* Does a narrow float hold it? Asked of sizes that most of them have. */
+static bool holds(double x, Dtype dtype) {
 	double size = x < 0 ? -x : x;
 	if (x == 0)
 		return true;
-	if (!(size >= 1.0 / 64 && size <= 448))
+	if (!(size >= 1.0 / 64 && size <= 448 && size <= dtype_largest(dtype)))
 		return false;
 	while (size < 1)
 		size *= 2;
 	while (size >= 2)
 		size /= 2;
-	size *= (double)(1 << (bits - 1));
+	size *= (double)(1 << (dtype_significant(dtype) - 1));
 	return size == (double)(int)size;
 }
 
@@ -67,7 +59,7 @@ bool constant_is_number(const Module *m, NodeId n) {
 		return false;
 	bool finite = value.real - value.real == 0; /* of 8 bits, not every float has others */
 	return dtype_bits(dtype) >= 32 ||           /* jnp makes a float32 of it */
-	       (finite ? holds(value.real, dtype_significant(dtype)) : dtype_bits(dtype) > 8);
+	       (finite ? holds(value.real, dtype) : dtype_bits(dtype) > 8);
 }
 
 bool constant_operand(const Module *m, const Arg *a) {

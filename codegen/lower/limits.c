@@ -1,4 +1,4 @@
-/* limits.c - the target's cap on the elements of a tile, held against the resolved block sizes.
+/* limits.c - the target's cap on the elements of a tile, compared with the resolved block sizes.
  *
  * The cap itself stands in Module.element_limits, found by the pass block_constraints; on a TPU that list is empty. A
  * block size over a limit is refused with the largest that fits: a power of two, as block sizes are by habit, that
@@ -164,8 +164,8 @@ bool plan_limits(Planner *p) {
 	for (uint32_t i = 0; i < p->m->element_limits.count; i++) {
 		const ElementLimit *limit = &p->m->element_limits.at[i];
 		int64_t elements = 0;
-		bool held = expr_value(p->m, limit->elements, &elements) && elements <= limit->most;
-		ok = check_conflict(p, limit) && (held || refuse_size(p, limit)) && ok;
+		bool within = expr_value(p->m, limit->elements, &elements) && elements <= limit->most;
+		ok = check_conflict(p, limit) && (within || refuse_size(p, limit)) && ok;
 	}
 	return ok;
 }

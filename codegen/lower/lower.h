@@ -8,9 +8,7 @@
 bool plan_supported(Planner *p); /* lower.c */
 bool plan_limits(Planner *p);    /* limits.c */
 
-/* arith.c: dtypes. Argument i is a condition, which takes no part in promotion. */
-bool arith_is_condition(uint16_t op, uint32_t i);
-/* The argument is a value, not null, a string, a dtype, ... */
+/* arith.c: dtypes. The argument is a value, not null, a string, a dtype, ... */
 bool arith_is_operand(const Arg *a);
 /* The dtype in which a store or atomic makes what it writes, before it is rounded to the tensor's: of an atomic, the
  * wider of both, and at least float32 or int32. */
@@ -39,30 +37,6 @@ bool constant_is_number(const Module *m, NodeId n);
 /* The argument is a number to jnp: it takes the dtype of what stands beside it. */
 bool constant_operand(const Module *m, const Arg *a);
 
-/* lower.c: how an op becomes Python. */
-typedef enum Lowering {
-	LOWER_NOT,  /* refused */
-	LOWER_FREE, /* no code: host tensors, symbolic ints that affine.c reads, ... */
-	LOWER_INT,  /* a scalar int that is computed in the kernel */
-	LOWER_POINTWISE,
-	LOWER_MASK,
-	LOWER_REDUCE,
-	LOWER_SCAN, /* along one dim, which stays */
-	LOWER_VIEW,
-	LOWER_MOVE, /* a view that puts lanes elsewhere: moves.c */
-	LOWER_MATMUL,
-	LOWER_FULL,  /* one value in every lane */
-	LOWER_INDEX, /* tile.index, a range of ints */
-	LOWER_LOAD,
-	LOWER_STORE, /* atomics too */
-	LOWER_LOOP,
-	LOWER_RESULT, /* getitem of a loop */
-	LOWER_ALIAS   /* its first (tile.phi: second) operand by another name */
-} Lowering;
-/* lower.c: by name; LOWER_NOT for those whose kind and printed form say it all. Tables, for each step of the plan asks.
- */
-extern const unsigned char lowering_table[OP_COUNT];
-static inline Lowering op_lowering(uint16_t op) { return (Lowering)lowering_table[op]; }
 /* Computed register by register as its operands come. */
 static inline bool lowering_streams(Lowering how) {
 	return how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;
@@ -99,8 +73,9 @@ bool view_picks_lane(const Planner *p, NodeId n);
 /* It is a stack along a new last dim of what are columns, or can be: rank 1, sums of rows, lanes. */
 bool stacks_columns(const Planner *p, NodeId n);
 void form_move(Planner *p, NodeId n);
-/* It can be held; else false after a diagnostic. */
+/* It, or the index list of a LANES_INDEX, can be lowered; else false after a diagnostic. */
 bool move_accepted(Planner *p, NodeId n);
+bool index_accepted(Planner *p, NodeId n);
 /* The axis of a graph dim, counted from the front, of a value in the form: a rank-1 one is a row [1, n]. */
 static inline uint32_t move_axis(uint32_t rank, Form form, uint32_t dim) {
 	return dim + (rank == 1 && form == FORM_NATURAL);

@@ -43,18 +43,18 @@ uint32_t moved_dims(const Module *m, NodeId n) {
 	NodeId x = moved_operand(m, n);
 	uint32_t rank = x == NONE ? 0 : node_type(m, x)->count, all = (1u << rank) - 1;
 	int64_t dim = view_int(m, n, "dim", 0);
-	switch (node_get(m, n)->op) {
-	case OP_STACK:
-	case OP_VIEW_DTYPE: return 0;
-	case OP_CAT:
-	case OP_SLICE: return 1u << (dim < 0 ? dim + rank : dim);
-	case OP_FLIP: return dims_listed(m, op_arg(m, n, "dims"), rank);
+	switch (op_lanes(node_get(m, n)->op)) {
+	case LANES_STACK:
+	case LANES_BITCAST: return 0;
+	case LANES_CAT:
+	case LANES_SLICE: return 1u << (dim < 0 ? dim + rank : dim);
+	case LANES_FLIP: return dims_listed(m, op_arg(m, n, "dims"), rank);
 	default: return all; /* a roll that names no dim, a pad, a repeat */
 	}
 }
 
 bool stacks_last(const Module *m, NodeId n) {
-	if (node_get(m, n)->op != OP_STACK)
+	if (op_lanes(node_get(m, n)->op) != LANES_STACK)
 		return false;
 	int64_t dim = view_int(m, n, "dim", 0);
 	return dim == -1 || dim + 1 == (int64_t)node_type(m, n)->count;
@@ -74,7 +74,8 @@ Slice slice_of(const Module *m, NodeId n) {
 /* ---- forms ------------------------------------------------------------------------------------------------------- */
 
 bool view_picks_lane(const Planner *p, NodeId n) {
-	const Type *from = node_get(p->m, n)->op == OP_SELECT ? node_type(p->m, node_input(p->m, n, 0)) : NULL;
+	const Type *from =
+		op_lanes(node_get(p->m, n)->op) == LANES_SELECT ? node_type(p->m, node_input(p->m, n, 0)) : NULL;
 	int64_t dim = from ? view_int(p->m, n, "dim", 0) : 0;
 	return from && from->count > 1 && (dim == -1 || dim + 1 == from->count);
 }
@@ -100,7 +101,7 @@ void form_move(Planner *p, NodeId n) {
 	v->wants = stacks_columns(p, n) ? FORM_COLUMN : FORM_NATURAL;
 }
 
-/* ---- what cannot be held ----------------------------------------------------------------------------------------- */
+/* ---- what cannot be lowered -------------------------------------------------------------------------------------- */
 
 static bool refuse_move(Planner *p, NodeId n, const char *why, const char *hint) {
 	return plan_refuse(p, n, "unsupported", hint, "%s %s", op_row(node_get(p->m, n)->op)->target, why);
@@ -118,7 +119,7 @@ static bool bitcast_accepted(Planner *p, NodeId n) {
 }
 
 /* New dims, whole dims and positions that are known. */
-static bool subscript_accepted(Planner *p, NodeId n) {
+bool index_accepted(Planner *p, NodeId n) {
 	const Arg *index = node_arg(p->m, n, 1);
 	for (uint32_t i = 0; i < index->list.count; i++) {
 		const Arg *a = arg_item(p->m, index, i);
@@ -134,18 +135,16 @@ static bool subscript_accepted(Planner *p, NodeId n) {
 
 bool move_accepted(Planner *p, NodeId n) {
 	const Type *t = node_type(p->m, n);
-	if (node_get(p->m, n)->op == OP_SUBSCRIPT)
-		return subscript_accepted(p, n);
 	for (uint32_t i = 0; i < t->count; i++)
 		if (expr_number(p->m, t->dims[i]) == 0)
 			return refuse_move(p, n, "makes a value without lanes", "leave it out");
 	NodeId x = moved_operand(p->m, n);
 	uint32_t rank = x == NONE ? 0 : node_type(p->m, x)->count;
-	switch (node_get(p->m, n)->op) {
-	case OP_ROLL:
+	switch (op_lanes(node_get(p->m, n)->op)) {
+	case LANES_ROLL:
 		return dims_listed(p->m, op_arg(p->m, n, "dims"), rank) != 0 || rank == 1 ||
 		       refuse_move(p, n, "without dims rolls the elements of all dims as one row", "name the dims");
-	case OP_VIEW_DTYPE: return bitcast_accepted(p, n);
+	case LANES_BITCAST: return bitcast_accepted(p, n);
 	default:
 		return rank > 0 || refuse_move(p, n, "of single values is not lowered",
 		                               "make rows of them with aten.full.default, and cat those");

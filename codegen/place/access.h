@@ -34,7 +34,7 @@ typedef struct AccessWant {
 	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
 	bool held;         /* of a tensor whose block is held: held.c */
 	uint32_t held_in;  /* the operand that holds it */
-	bool table;        /* one element of a tensor that stands in SMEM: tables.c */
+	bool table;        /* one element of a tensor that stands in SMEM: smem.c */
 } AccessWant;
 
 typedef VEC(AccessWant) AccessWants;
@@ -74,14 +74,16 @@ bool operand_place(Planner *p, Operand *o, const AccessWant *w);
 uint32_t operand_intern(Planner *p, Operand *o, const char *suffix);
 /* An operand that the grid's own pipeline brings to VMEM; NONE after a diagnostic. */
 uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, const char *suffix);
-/* Windows that the configuration keeps of an input: pallas_load_buffer_count, 2 where it says nothing. */
+bool refuse_block(Planner *p, const AccessWant *w, const char *why);
+
+/* buffers.c */
+/* Of an input's windows, as the configuration says: pallas_load_buffer_count, 2 where it says nothing. */
 int input_buffers(Planner *p, TensorId base);
 /* jax's grid pipeline keeps 1 or 2 windows of an input: sets o->buffers, or false after a diagnostic. A tensor that a
  * loop copies as well keeps its count there. */
 bool grid_buffers(Planner *p, Operand *o, bool also_copied);
-bool refuse_block(Planner *p, const AccessWant *w, const char *why);
 
-/* tables.c: marks the accesses of tensors that stand whole in SMEM; the operand of one. */
+/* smem.c: marks the accesses of tensors that stand whole in SMEM; the operand of one. */
 void tables_mark(Planner *p, AccessWants *wants);
 uint32_t operand_table(Planner *p, const AccessWant *w);
 

@@ -56,7 +56,7 @@ bool want_partial(Planner *p, const AccessWant *w) {
 static bool held_by(Planner *p, const AccessWants *wants, uint32_t k, uint32_t first_write) {
 	const AccessWant *w = &wants->at[k];
 	const Tensor *t = &p->m->tensors.at[tensor_base(p->m, w->tensor)];
-	bool atomic = w->store && node_get(p->m, w->node)->op != OP_STORE;
+	bool atomic = w->store && op_is_atomic(node_get(p->m, w->node)->op);
 	bool masked = w->store && !atomic && node_input(p->m, w->node, 3) != NONE;
 	return !w->store || atomic || masked || t->role == ROLE_INOUT || want_partial(p, w) ||
 	       (t->has_init && !fills(p, w)) || !want_equal(w, &wants->at[first_write]);

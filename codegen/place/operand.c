@@ -218,6 +218,8 @@ bool operand_same_array(const Operand *a, const Operand *b) {
 
 static bool operand_same(const Operand *a, const Operand *b) {
 	bool same = operand_same_array(a, b) && a->space == b->space && a->output == b->output && a->parts == b->parts;
+	for (uint32_t i = 0; same && i < a->rank; i++)
+		same = a->output || a->dim_of[i] == b->dim_of[i]; /* an access finds there whether it swaps dims */
 	for (uint32_t i = 0; same && a->space == SPACE_WINDOW && i < a->rank; i++)
 		same = a->block[i] == b->block[i] && affine_equal(&a->index[i], &b->index[i]);
 	return same;
@@ -237,27 +239,6 @@ uint32_t operand_intern(Planner *p, Operand *o, const char *suffix) {
 	                     : arena_printf(p->a, "%s%s", name, suffix);
 	vec_push(p->a, &p->plan->operands, *o);
 	return p->plan->operands.count - 1;
-}
-
-int input_buffers(Planner *p, TensorId base) {
-	const ConfigList *given = &p->m->config.load_buffer_count;
-	uint32_t input = 0;
-	for (TensorId t = 0; t < base; t++)
-		input += p->m->tensors.at[t].role == ROLE_INPUT;
-	bool counted = given->set && p->m->tensors.at[base].role == ROLE_INPUT && input < given->values.count;
-	return counted ? (int)given->values.at[input] : 2;
-}
-
-/* jax: "Only single (1) and double (2) buffering are supported" of the grid's own pipeline. */
-bool grid_buffers(Planner *p, Operand *o, bool also_copied) {
-	int given = input_buffers(p, o->tensor);
-	o->buffers = given < 2 ? given : 2;
-	if (given <= 2 || also_copied)
-		return true;
-	diag_error(p->d, config_place(&p->m->config.load_buffer_count.origin), "unsupported-config", "give it 1 or 2",
-	           "pallas_load_buffer_count: %d windows of %s, but the grid's pipeline keeps 1 or 2", given,
-	           p->m->tensors.at[o->tensor].name);
-	return false;
 }
 
 bool refuse_block(Planner *p, const AccessWant *w, const char *why) {

@@ -5,7 +5,9 @@
 #include "codegen/plan/plan.h"
 
 /* False after diagnostics, as all steps of the plan. */
-bool plan_accesses(Planner *p); /* access.c */
+bool plan_scalars(Planner *p);   /* smem.c */
+bool plan_accesses(Planner *p);  /* access.c */
+void plan_semantics(Planner *p); /* semantics.c: of the operands that accesses made */
 
 /* operand.c: they take the same array of the wrapper. */
 bool operand_same_array(const Operand *a, const Operand *b);

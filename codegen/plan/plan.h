@@ -259,14 +259,11 @@ typedef struct Scratch {
 	const char *why;
 } Scratch;
 
-/* A strip's values take at most so much: half of the registers. */
-enum { STRIP_BYTES = 128 * 1024 };
-
 /* A tile that is computed strip by strip of its columns: strips.c. Lists are by NodeId. */
 typedef struct Strips {
 	int64_t size, width, count; /* columns of a row; of a strip; strips */
 	uint32_t phases;            /* runs over the strips */
-	bool *wide;                 /* its last dim is the row */
+	bool *spans;                /* its last dim is the row */
 	bool *inside;               /* it is computed strip by strip */
 	bool *folds;                /* ... and adds up over them */
 	NodeId *folded;             /* what adds up: its operand, or what that converts */
@@ -401,7 +398,7 @@ bool affine_equal(const Affine *a, const Affine *b);
  * is not known. */
 bool affine_max(Planner *p, const Affine *a, int64_t *max);
 bool affine_min(Planner *p, const Affine *a, int64_t *min);
-/* loops.c: it is a multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a
+/* blocks.c: it is a multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a
  * rest, which the compiler must be told. */
 bool affine_divisible(Planner *p, const Affine *a, int64_t by);
 bool affine_uses_program(const Affine *a, uint32_t dim);

@@ -15,8 +15,7 @@ static void put_line(PyWriter *w, int indent, const char *s, size_t n, char tail
 	*at = '\n';
 }
 
-/* ---- marks --------------------------------------------------------------------------------------------------------
- */
+/* ---- marks ------------------------------------------------------------------------------------------------------- */
 
 /* What layout looks at in a statement, found in one walk, in order; everything else is passed over. Brackets know each
  * other, so that what they hold is passed over as well:
@@ -85,8 +84,7 @@ static int space_kind(const char *s, size_t i, int *level) {
 	return i >= 6 && s[i - 1] == 'a' && memcmp(s + i - 6, "lambda", 6) == 0 ? LAMBDA : PLAIN;
 }
 
-/* ---- spans --------------------------------------------------------------------------------------------------------
- */
+/* ---- spans ------------------------------------------------------------------------------------------------------- */
 
 /* A part of a statement: its characters and the marks in it. Brackets in it are closed in it. */
 typedef struct Span {

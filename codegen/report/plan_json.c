@@ -1,5 +1,5 @@
-/* plan_json.c - the Plan as JSON: what --emit=plan prints and what tests, --sweep and `tune` read. docs/plan.md has one
- * row per field; every object of one kind has the same keys, with null where a key has nothing to say. */
+/* plan_json.c - the Plan as JSON: what --emit=plan prints and what tests read. docs/plan.md has one row per field;
+ * every object of one kind has the same keys, with null where a key has nothing to say. */
 #include "plan_work.h"
 #include "report.h"
 

@@ -338,8 +338,8 @@ static void put_work(Report *r, const Roofline *roof) {
 		roof->hbm_bound ? "HBM" : "the MXU",
 		plan_computed(r->p) ? "; a loop of run-time length counts as one step" : "");
 	if (t->tensorcores > 1)
-		report_line(r->out, 2, 2, "%s has %d TensorCores per device; parallel grid dims are split over them.",
-		            t->name, t->tensorcores);
+		report_line(r->out, 2, 2, "%s has %lld TensorCores per device; parallel grid dims are split over them.",
+		            t->name, (long long)t->tensorcores);
 }
 
 /* ---- what to try next ------------------------------------------------------------------------------------------- */

@@ -34,7 +34,7 @@ typedef struct Cut {
 	uint32_t *local;    /* by value: how often an argument of what is inside is it, */
 	uint32_t *other;    /* of what is not, */
 	uint32_t *first;    /* and the first phase of the latter */
-	bool *wide;         /* by value: its last dim is the row */
+	bool *spans;        /* by value: its last dim is the row */
 	uint32_t *needed;   /* by value: bit set of the phases that read it */
 	BufferId *stash;    /* by value: scratch that keeps it for later phases; NONE */
 	ValueId *now;       /* by value: what it is in the phase that is being made */
@@ -48,17 +48,17 @@ typedef struct Cut {
 
 static StmtId def_of(const Cut *c, KArg x) { return x.kind == KARG_VALUE ? c->k->values.at[x.value].def : NONE; }
 
-static bool is_wide(const Cut *c, KArg x) { return x.kind == KARG_VALUE && c->wide[x.value]; }
+static bool is_spanning(const Cut *c, KArg x) { return x.kind == KARG_VALUE && c->spans[x.value]; }
 
-static bool reads_wide(const Cut *c, StmtId s) {
-	bool wide = false;
+static bool reads_spanning(const Cut *c, StmtId s) {
+	bool spans = false;
 	for (uint32_t i = 0; i < kernel_stmt(c->k, s)->arg_count; i++)
-		wide = wide || is_wide(c, *kernel_arg(c->k, s, i));
-	return wide;
+		spans = spans || is_spanning(c, *kernel_arg(c->k, s, i));
+	return spans;
 }
 
 /* Its last dim is the row, and it is that of what it is made of: a column that becomes a row of as many is not. */
-static bool gives_wide(const Cut *c, StmtId s) {
+static bool gives_spanning(const Cut *c, StmtId s) {
 	const KStmt *stmt = kernel_stmt(c->k, s);
 	const KValue *v = stmt->result == NONE ? NULL : &c->k->values.at[stmt->result];
 	if (!v || v->type != KTYPE_TILE || v->rank == 0 || v->shape[v->rank - 1] != c->s->size)
@@ -73,15 +73,15 @@ static bool gives_wide(const Cut *c, StmtId s) {
 	case K_TRANSPOSE:
 	case K_TO_ROW:
 	case K_TO_COLUMN: return false;
-	default: return reads_wide(c, s);
+	default: return reads_spanning(c, s);
 	}
 }
 
-/* The last two dims of a wide value in each other's place. */
+/* The last two dims of a value that spans the row in each other's place. */
 static bool is_swapped(const Cut *c, StmtId s) {
 	const KStmt *stmt = s == NONE ? NULL : kernel_stmt(c->k, s);
 	return stmt && stmt->op == K_SWAPAXES && stmt->ints[0] + stmt->ints[1] == -3 &&
-	       is_wide(c, *kernel_arg(c->k, s, 0));
+	       is_spanning(c, *kernel_arg(c->k, s, 0));
 }
 
 /* A reduction of rows alone, in float32. */
@@ -94,7 +94,7 @@ static bool is_fold(const Cut *c, StmtId s) {
 	bool swapped = is_swapped(c, def_of(c, x));
 	const KValue *v = &c->k->values.at[x.value];
 	return v->rank >= 2 && v->dtype == DTYPE_F32 && c->k->values.at[stmt->result].dtype == DTYPE_F32 &&
-	       (swapped || c->wide[x.value]) && stmt->ints[1] == (int64_t)v->rank - 1 - swapped;
+	       (swapped || c->spans[x.value]) && stmt->ints[1] == (int64_t)v->rank - 1 - swapped;
 }
 
 /* What it adds up: as its operand stood before it was turned, or widened. */
@@ -107,7 +107,7 @@ static KArg folded(const Cut *c, StmtId s) {
 	if (!narrow || kernel_stmt(c->k, def_of(c, x))->op != K_CONVERT)
 		return x;
 	KArg from = *kernel_arg(c->k, def_of(c, x), 0);
-	return is_wide(c, from) && c->k->values.at[from.value].dtype == DTYPE_BF16 ? from : x;
+	return is_spanning(c, from) && c->k->values.at[from.value].dtype == DTYPE_BF16 ? from : x;
 }
 
 /* ---- what can run strip by strip -------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ static bool is_pointwise(const Cut *c, StmtId s) {
 	for (uint32_t i = 0; i < kernel_stmt(c->k, s)->arg_count; i++) {
 		KArg x = *kernel_arg(c->k, s, i);
 		const KValue *v = x.kind == KARG_VALUE ? &c->k->values.at[x.value] : NULL;
-		if (v && v->rank && !c->wide[x.value] && v->shape[v->rank - 1] != 1)
+		if (v && v->rank && !c->spans[x.value] && v->shape[v->rank - 1] != 1)
 			return false;
 	}
 	return true;
@@ -148,7 +148,7 @@ static bool in_strips(const Cut *c, StmtId s) {
 		return ref_in_strips(c, s);
 	if (is_swapped(c, s)) /* find_turned() */
 		return true;
-	if (!c->wide[stmt->result])
+	if (!c->spans[stmt->result])
 		return false;
 	switch (stmt->op) {
 	case K_LOAD: return ref_in_strips(c, s);
@@ -228,9 +228,9 @@ static bool find_phases(Cut *c) {
 		KOpKind kind = kernel_op_kind(stmt->op);
 		if (kind == KIND_CONTROL || kind == KIND_ASYNC)
 			return false;
-		if (stmt->result != NONE && !(c->wide[stmt->result] = gives_wide(c, s)))
+		if (stmt->result != NONE && !(c->spans[stmt->result] = gives_spanning(c, s)))
 			c->stash[stmt->result] = NONE;
-		c->inside[s] = reads_wide(c, s) || (stmt->result != NONE && c->wide[stmt->result]);
+		c->inside[s] = reads_spanning(c, s) || (stmt->result != NONE && c->spans[stmt->result]);
 		c->folds[s] = is_fold(c, s);
 		if (c->inside[s] && !c->folds[s] && !in_strips(c, s))
 			return false;
@@ -327,7 +327,7 @@ static bool memory_in_order(const Cut *c) {
 	for (uint32_t n = 0; n < c->all.count; n++) { /* what is no strip's is read again in each */
 		StmtId s = c->all.at[n];
 		bool again = touched(c, s) != NONE && c->inside[s] && kernel_stmt(c->k, s)->op == K_LOAD;
-		good = good && !(again && !c->wide[kernel_stmt(c->k, s)->result] && stored[touched(c, s)]);
+		good = good && !(again && !c->spans[kernel_stmt(c->k, s)->result] && stored[touched(c, s)]);
 	}
 	for (ValueId v = 0; v < c->k->values.count; v++)
 		if (c->stash[v] != NONE)
@@ -341,7 +341,7 @@ static uint32_t strip_shape(const Cut *c, ValueId v, int64_t *shape) {
 	const KValue *x = &c->k->values.at[v];
 	if (x->rank)
 		memcpy(shape, x->shape, x->rank * sizeof *shape);
-	if (c->wide[v])
+	if (c->spans[v])
 		shape[x->rank - 1] = c->s->width;
 	return x->rank;
 }
@@ -399,7 +399,7 @@ static StmtId append_like(Cut *c, RegionId r, StmtId like, uint16_t op, uint32_t
 static void copy(Cut *c, StmtId s, RegionId r) {
 	KStmt old = *kernel_stmt(c->k, s);
 	KArg *args = arena_array(c->k->arena, old.arg_count + 1, sizeof *args);
-	bool strips = old.op == K_STORE || (old.result != NONE && c->wide[old.result]);
+	bool strips = old.op == K_STORE || (old.result != NONE && c->spans[old.result]);
 	for (uint32_t i = 0; i < old.arg_count; i++)
 		args[i] = arg_in_strip(c, *kernel_arg(c->k, s, i), strips);
 	StmtId now = append_like(c, r, s, old.op, old.arg_count, args);
@@ -588,7 +588,7 @@ static Cut cut_new(Kernel *k) {
 	c.local = by_value(k, sizeof *c.local);
 	c.other = by_value(k, sizeof *c.other);
 	c.first = by_value(k, sizeof *c.first);
-	c.wide = by_value(k, sizeof *c.wide);
+	c.spans = by_value(k, sizeof *c.spans);
 	c.needed = by_value(k, sizeof *c.needed);
 	c.stash = by_value(k, sizeof *c.stash);
 	c.now = by_value(k, sizeof *c.now);

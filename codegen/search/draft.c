@@ -1,85 +1,10 @@
-/* draft.c - decides the whole kernel, one way: the steps in order, and what is true of the kernel as a whole. */
+/* draft.c - plans a kernel, one way: the steps in order, and what VMEM decides. */
 #include "search.h"
 #include "codegen/costs/costs.h"
 #include "codegen/loops/loops.h"
 #include "codegen/lower/lower.h"
 #include "codegen/place/place.h"
 #include "codegen/values/values.h"
-#include <stdio.h>
-
-/* ---- scalars ---------------------------------------------------------------------------------------------------- */
-
-static bool scalar_read(const Module *m, ScalarId s) {
-	for (NodeId n = 0; n < m->nodes.count; n++)
-		if (!node_get(m, n)->dead && node_get(m, n)->op == OP_SCALAR && node_arg(m, n, 0)->scalar == s)
-			return true;
-	return false;
-}
-
-static bool plan_scalars(Planner *p) {
-	for (ScalarId s = 0; s < p->m->scalars.count; s++) {
-		const Scalar *scalar = &p->m->scalars.at[s];
-		if (scalar->has_value || !scalar_read(p->m, s))
-			continue;
-		Operand o = {.tensor = NONE,
-		             .scalar = s,
-		             .seen_as = NONE,
-		             .input = true,
-		             .space = SPACE_SMEM,
-		             .unit = NONE,
-		             .merged = NONE,
-		             .split = NONE,
-		             .parts = 1};
-		o.dtype = dtype_of_sums(scalar->dtype);
-		o.rank = 1;
-		o.shape[0] = 1;
-		o.alias_of = NONE;
-		o.ref = arena_printf(p->a, "%s_ref", scalar->name);
-		o.why = "a run-time scalar";
-		vec_push(p->a, &p->plan->operands, o);
-	}
-	return true;
-}
-
-/* ---- the grid's semantics --------------------------------------------------------------------------------------- */
-
-static bool operand_indexed_by(const Plan *plan, uint32_t operand, uint32_t dim) {
-	const Operand *o = &plan->operands.at[operand];
-	int64_t steps = plan->grid.at[dim].steps;
-	if (o->space == SPACE_WINDOW && affine_tells_program(o->rank, o->index, dim, steps))
-		return true;
-	for (uint32_t l = 0; l < plan->loops.count; l++)
-		for (uint32_t w = 0; w < plan->loops.at[l].windows.count; w++) {
-			const Window *win = &plan->loops.at[l].windows.at[w];
-			if (win->operand == operand && win->dma &&
-			    affine_tells_program(o->rank, win->index, dim, steps))
-				return true;
-		}
-	return false;
-}
-
-/* Two grid points that write one window must run in order: that dim is `arbitrary`, not `parallel`. Pallas splits a
- * prefix of the dims over the cores, so those after it are not parallel either. */
-static void plan_semantics(Planner *p) {
-	for (uint32_t k = 0; k < p->plan->grid.count; k++) {
-		GridDim *dim = &p->plan->grid.at[k];
-		if (k > 0 && !dim[-1].parallel) {
-			dim->parallel = false;
-			dim->why = "it comes after a dim that is not parallel";
-		}
-		for (uint32_t i = 0; i < p->plan->operands.count && dim->steps > 1; i++) {
-			const Operand *o = &p->plan->operands.at[i];
-			bool shares = o->parts > 1 && affine_uses_program(&o->index[o->part_dim], k);
-			if (!o->output || (operand_indexed_by(p->plan, i, k) && !shares))
-				continue;
-			dim->parallel = false;
-			dim->why = arena_printf(p->a,
-			                        shares || o->parts > 1 ? "its steps fill one block of %s"
-			                                               : "%s is written again by each of its steps",
-			                        o->ref);
-		}
-	}
-}
 
 /* ---- configuration keys that nothing here can serve ------------------------------------------------------------- */
 
@@ -164,8 +89,8 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		plan->loop_of[g] = NONE;
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a, .way = way};
-	bool served = plan_config_served(&p), held = plan_limits(&p);
-	if (!plan_supported(&p) || !served || !held || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_scalars(&p) ||
+	bool served = plan_config_served(&p), within = plan_limits(&p);
+	if (!plan_supported(&p) || !served || !within || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_scalars(&p) ||
 	    !plan_accesses(&p) || !plan_values(&p) || !plan_carries(&p))
 		return NULL;
 	plan_strips(&p);

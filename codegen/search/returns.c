@@ -26,10 +26,9 @@ static bool step_is_pointwise(const Module *m, const HostStep *s, const HostValu
 static bool step_is_printed(const Module *m, const HostStep *s, const HostValue *before, const HostValue *after) {
 	switch (op_lowering(s->op)) {
 	case LOWER_REDUCE: return true;
-	case LOWER_ALIAS: return s->op != OP_PHI && s->op != OP_NEW_VAR;
-	case LOWER_VIEW: return s->op != OP_SUBSCRIPT && s->op != OP_SELECT && s->op != OP_PRE_BROADCAST_TILE;
-	case LOWER_POINTWISE:
-		return s->op == OP_CONVERT || s->op == OP_TO_COPY || step_is_pointwise(m, s, before, after);
+	case LOWER_ALIAS: return op_row(s->op)->kind == KIND_POINTWISE;
+	case LOWER_VIEW: return view_is_of_shapes(s->op) || op_lanes(s->op) == LANES_PERMUTE;
+	case LOWER_POINTWISE: return op_converts(s->op) || step_is_pointwise(m, s, before, after);
 	default: return false;
 	}
 }

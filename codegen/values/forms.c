@@ -32,7 +32,7 @@ static void form_pointwise(Planner *p, NodeId n) {
  * a row whose lanes are added up. A product is made by halves of lanes. */
 static bool reduces_column(const Planner *p, NodeId n) {
 	uint16_t op = node_get(p->m, n)->op;
-	return p->plan->values[node_input(p->m, n, 0)].form == FORM_COLUMN && op != OP_PROD && op != OP_PROD_DIM;
+	return p->plan->values[node_input(p->m, n, 0)].form == FORM_COLUMN && op_canonical(op) != OP_PROD;
 }
 
 static bool is_only_stored(Planner *p, NodeId n) {
@@ -51,8 +51,8 @@ enum { TURNED_ROWS = 4096 };
  * backward, 8192 rows of 128 at a grid point). */
 static bool reduces_to_row(Planner *p, NodeId n, NodeId x) {
 	const Type *t = node_type(p->m, x);
-	uint16_t op = node_get(p->m, n)->op;
-	bool known = op == OP_SUM_DIM || op == OP_AMAX || op == OP_AMIN;
+	uint16_t op = op_canonical(node_get(p->m, n)->op);
+	bool known = op == OP_SUM || op == OP_MAX || op == OP_MIN;
 	if (!known || t->count < 2 || reduction_dims(p->m, n) != 1u << (t->count - 1) ||
 	    reduction_keeps_dims(p->m, n) || t->dtype != DTYPE_F32 || node_type(p->m, n)->dtype != DTYPE_F32 ||
 	    !is_only_stored(p, n))
@@ -76,7 +76,7 @@ static void form_reduce(Planner *p, NodeId n) {
 /* Adds dims of size 1, one of them last: a column has that one. */
 static bool adds_units_last(Planner *p, NodeId n) {
 	const Type *from = node_type(p->m, node_input(p->m, n, 0)), *to = node_type(p->m, n);
-	if (node_get(p->m, n)->op == OP_SUBSCRIPT) {
+	if (op_lanes(node_get(p->m, n)->op) == LANES_INDEX) {
 		const Arg *index = node_arg(p->m, n, 1);
 		for (uint32_t i = 0; i < index->list.count; i++)
 			if (arg_item(p->m, index, i)->kind != ARG_NULL && arg_item(p->m, index, i)->kind != ARG_SLICE)
@@ -193,7 +193,7 @@ static bool forms_in(Planner *p, GraphId g) {
 		case LOWER_VIEW: form_view(p, n); break;
 		case LOWER_MOVE: form_move(p, n); break;
 		case LOWER_ALIAS:
-			v->same_as = node_input(p->m, n, node_get(p->m, n)->op == OP_PHI ? 1 : 0);
+			v->same_as = alias_arg(p->m, n)->node;
 			v->form = value_of(p, v->same_as)->form;
 			break;
 		case LOWER_RESULT: form_result(p, n); break;

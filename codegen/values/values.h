@@ -8,5 +8,6 @@
 bool plan_values(Planner *p); /* values.c */
 void plan_forms(Planner *p);  /* forms.c */
 void plan_masks(Planner *p);  /* masks.c */
+void plan_folds(Planner *p);  /* folds.c: after all of these */
 
 #endif

@@ -8,9 +8,6 @@
 /* No value counts for more: far above any VMEM, and sums stay below 2^63. */
 #define TOO_MUCH (INT64_C(1) << 34)
 
-/* Of the 64 registers of 4 KiB, those that hold values across barriers; the others are at work. */
-enum { REGISTER_BYTES = 4096, SPARE_BYTES = 20 * REGISTER_BYTES, ALL_REGISTERS = 64 * REGISTER_BYTES };
-
 /* What waits for the reduction at a position; in an unrolled step, for one before its loop. */
 #define AFTER(pos) ((pos) + 1)
 enum { OUTSIDE = AFTER(0) };
@@ -89,6 +86,9 @@ typedef struct Lives {
 	int64_t columns;   /* of what waits for columns that are loaded or turned */
 } Lives;
 
+/* What the registers hold across barriers. */
+static inline int64_t held_bytes(const Target *t) { return target_registers_bytes(t, t->held_registers); }
+
 static inline bool part_streams(Part part) { return part == PART_STREAM; }
 static inline bool part_is_barrier(Part part) { return part >= PART_REDUCE; }
 static inline const KStmt *live_stmt(const Lives *l, const Live *x) { return &l->k->stmts.at[x->stmt]; }
@@ -130,13 +130,13 @@ void each_read(Region *r, Visit *visit);
 
 /* waits.c: what is computed before what it waits for. */
 void region_waits(Region *r);
-/* stored.c: what stores and loads keep. */
-int64_t stored_spills(const Lives *l);
-/* moved.c: bytes of the largest value that is moved whole. */
-int64_t moved_spills(const Lives *l);
-/* striped.c: of a kernel whose rows are computed in strips. */
-int64_t striped_spills(const Lives *l);
-/* spills.c: bytes of the values held at once that the vector registers have no room for. */
+/* spill_stores.c: what stores and loads keep. */
+int64_t spilled_by_stores(const Lives *l);
+/* spill_moves.c: bytes of the largest value that is moved whole. */
+int64_t spilled_by_moves(const Lives *l);
+/* spill_strips.c: of a kernel whose rows are computed in strips. */
+int64_t spilled_by_strips(const Lives *l);
+/* spills.c: bytes of the values kept at once that the vector registers have no room for. */
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a);
 
 #endif

@@ -1,13 +1,13 @@
-/* spills.c - the values that a kernel holds at once and the 64 vector registers cannot: the compiler spills them to
+/* spills.c - the values that a kernel holds at once and the vector registers cannot: the compiler spills them to
  * VMEM.
  *
  * libtpu's VMEM report has no other buffers for intermediates than the register allocator's spill slots. A value is
- * *held* from where it is computed to its last use if a barrier lies strictly between (live.c); the peak over the
- * barriers of the bytes held is what must be spilled, less the registers. What of a held byte is spilled differs by
- * chip and by what is held: TargetSpills. */
+ * *kept* from where it is computed to its last use if a barrier lies strictly between (live.c); the peak over the
+ * barriers of the bytes kept is what must be spilled, less the registers. What of a kept byte is spilled differs by
+ * chip and by what is kept: the fields spill_* of the target. */
 #include "live.h"
 
-/* What is held at one barrier. */
+/* What is kept across one barrier. */
 typedef struct Kept {
 	int64_t tiles;   /* values of several registers in a row */
 	int64_t columns; /* values one register wide, as [.., 1]: one lane of it in use */
@@ -20,9 +20,9 @@ typedef struct Kept {
 } Kept;
 
 static int64_t weigh(const Target *t, const Kept *h) {
-	const TargetSpills *s = &t->spills;
-	int64_t bytes = h->tiles * s->tiles + h->columns * s->columns + h->loads * s->loads + h->results * s->results +
-	                h->parts * s->parts + h->factors * s->factors + h->steps * s->steps;
+	int64_t bytes = h->tiles * t->spill_tiles + h->columns * t->spill_columns + h->loads * t->spill_loads +
+	                h->results * t->spill_results + h->parts * t->spill_parts + h->factors * t->spill_factors +
+	                h->steps * t->spill_steps;
 	return bytes / 100;
 }
 
@@ -52,7 +52,7 @@ static bool in_scratch(const Live *x) {
 	return x->part == PART_CARRIED && x->region->loop->place.at[x->pos - 1] != NONE;
 }
 
-/* A mask of what is held anyway is made where it is used. */
+/* A mask of what is kept anyway is made where it is used. */
 static bool is_made_again(const Lives *l, const Live *x) {
 	bool again = live_value(l, x)->dtype == DTYPE_BOOL;
 	for (uint32_t i = 0; i < x->reads; i++) {
@@ -95,7 +95,7 @@ static int64_t widened_of(const Lives *l, const Live *product) {
 	for (int i = 0; i < 2; i++) {
 		const Live *x = factor_of(l, product, i);
 		Dtype d = live_value(l, x)->dtype;
-		bytes += d == DTYPE_F8E4M3 || d == DTYPE_F8E5M2 ? 2 * x->bytes : 0;
+		bytes += dtype_is_float(d) && dtype_bits(d) == 8 ? 2 * x->bytes : 0;
 	}
 	return bytes;
 }
@@ -160,11 +160,12 @@ static int64_t other_way_bytes(const Lives *l, const Live *x) {
  * nothing for 3584, nor of an exponential, nor of what is loaded. */
 static int64_t squares_bytes(const Lives *l, const Live *x) {
 	const Live *from = live_operand(l, x, 0);
-	int64_t registers = last_size(live_value(l, from)) / l->t->lanes;
+	const Target *t = l->t;
+	int64_t registers = last_size(live_value(l, from)) / t->lanes;
 	bool waits = x->region->multiplies && from->region == x->region && from->waits && !live_crosses(from);
-	if (!waits || registers < 32 || !part_streams(from->part) || live_op(l, from) == OP_EXP)
+	if (!waits || registers < t->registers / 2 || !part_streams(from->part) || live_op(l, from) == OP_EXP)
 		return 0;
-	return from->bytes * (registers >= 64 ? 80 : l->t->spills.squares) / 100;
+	return from->bytes * (registers >= t->registers ? t->spill_long_squares : t->spill_squares) / 100;
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
@@ -201,7 +202,7 @@ static void add_tail(Lives *l, const KLoop *loop, const Kept *step) {
 		return;
 	Kept own = *step;
 	own.columns = 0;
-	l->beside += int_max(weigh(l->t, &own) / d->size * d->tail - SPARE_BYTES, 0);
+	l->beside += int_max(weigh(l->t, &own) / d->size * d->tail - held_bytes(l->t), 0);
 }
 
 /* Beside the rest of its step a skewed loop has the factors of what it computes ahead in bfloat16 parts (of float8, a
@@ -286,8 +287,8 @@ static Kept region_peak(Region *r) {
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a) {
 	Lives *l = lives_of(k, t, a);
 	if (k->strips)
-		return striped_spills(l);
+		return spilled_by_strips(l);
 	Kept h = region_peak(l->root);
-	return int_max(weigh(t, &h) - SPARE_BYTES, l->columns) + l->beside + stored_spills(l) +
-	       int_max(moved_spills(l) - SPARE_BYTES, 0);
+	return int_max(weigh(t, &h) - held_bytes(t), l->columns) + l->beside + spilled_by_stores(l) +
+	       int_max(spilled_by_moves(l) - held_bytes(t), 0);
 }

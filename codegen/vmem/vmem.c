@@ -4,8 +4,6 @@
 #include "codegen/build/build.h"
 #include "codegen/loops/loops.h"
 
-/* Mosaic's own scratch and the pipeline's bookkeeping. Measured: bench/vmem_probe on the graphs of testdata. */
-enum { INTERNAL_BYTES = 320 * 1024 };
 static int64_t add_bytes(int64_t a, int64_t b) { return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b; }
 
 /* ---- windows ---------------------------------------------------------------------------------------------------- */
@@ -143,6 +141,6 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
 	int64_t spills = all || buffers < plan->vmem_limit ? plan_spills(plan) : 0;
 	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
-	v->intermediates = add_bytes(spills + spills / 16 + INTERNAL_BYTES, buffers / 80);
+	v->intermediates = add_bytes(spills + spills / 16 + m->target->internal_bytes, buffers / 80);
 	v->total = add_bytes(buffers, v->intermediates);
 }

@@ -1,4 +1,4 @@
-/* waits.c - what is computed early, and held until what it waits for is there.
+/* waits.c - what is computed early, and kept until what it waits for is there.
  *
  * A reduction along lanes takes long to come out, as does a column that is loaded, or turned from a row, until it is
  * spread along the lanes. Straight code is scheduled by what is ready: of
@@ -10,20 +10,20 @@
  * for tiles of [32, 1024] to [1024, 1024] and [256, 4096] and all chips (tests/unit/test_vmem_measured.c,
  * tests/vmem/test_vmem_measured.py):
  *
- * - What is computed waits whole for a reduction, of 32-bit loads as TargetSpills.late says.
+ * - What is computed waits whole for a reduction, of 32-bit loads as spill_late says.
  * - What is only loaded, or widened, as the tile that meets t itself waits as well, if something is computed of the
- *   product; of an op alone that is stored, TargetSpills.joined. What meets such a tile later, as z, is loaded where it
+ *   product; of an op alone that is stored, spill_joined. What meets such a tile later, as z, is loaded where it
  *   is used; of widened ones the compilers load one early, packed.
  * - What has met one column waits for the next.
  * - A computed tile, or one that is widened, waits for a loaded column, but for the registers, and no more than
- *   TargetSpills.spread. What has met one column waits for the next whole; where elements of 32 bits are loaded
- *   and nothing of them is computed early, a sixth of it, three quarters for a third column.
+ *   spill_spread. What has met one column waits for the next whole; where elements of 32 bits are loaded, as
+ *   spill_second_loaded and spill_third_loaded say.
  * - Reductions of rows and matmuls come out as they go: nothing waits for them. */
 #include "live.h"
 
 enum { WIDENED_SECOND = 1024 * 1024 };
 
-static const TargetSpills *spills_of(const Region *r) { return &r->of->t->spills; }
+static const Target *target_of(const Region *r) { return r->of->t; }
 
 static bool is_wide(const Live *x) { return !x->column && x->bytes > 0; }
 
@@ -83,11 +83,11 @@ static bool goes_to_store(const Lives *l, const Live *x) {
 static int64_t first_share(const Region *r, const Live *user) {
 	uint16_t op = live_op(r->of, user);
 	bool one_op = op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_DIV;
-	return one_op && goes_to_store(r->of, user) ? spills_of(r)->joined : 100;
+	return one_op && goes_to_store(r->of, user) ? target_of(r)->spill_joined : 100;
 }
 
 static int64_t early_size(const Region *r, const Live *user, Live *x) {
-	int64_t wait = x->narrow ? 100 : spills_of(r)->late;
+	int64_t wait = x->narrow ? 100 : target_of(r)->spill_late;
 	bool widened = widened_load(r->of, x), loaded = live_is_plain_load(r->of, x);
 	if (live_value(r->of, x)->dtype == DTYPE_BOOL)
 		return 0;
@@ -133,7 +133,7 @@ static const Live *column_of(const Lives *l, const Live *x) {
 static int64_t second_size(const Region *r, const Live *x) {
 	const KLoopDim *d = &r->loop->dim[0];
 	int64_t steps = int_min(d->full_steps + (d->tail != 0), TOO_MUCH / 1024);
-	int64_t bytes = int_min(x->bytes, TOO_MUCH / 1024) * steps, share = bytes * spills_of(r)->second / 100;
+	int64_t bytes = int_min(x->bytes, TOO_MUCH / 1024) * steps, share = bytes * target_of(r)->spill_second / 100;
 	if (!is_wide(x))
 		return share / 4;
 	if (x->narrow)
@@ -142,8 +142,8 @@ static int64_t second_size(const Region *r, const Live *x) {
 }
 
 static void add_second(Region *r, Live *user, Live *x) {
-	if (!spills_of(r)->second || x->region != r || !r->loop || x->waits != OUTSIDE || !part_streams(x->part) ||
-	    turns(r->of, x) || column_of(r->of, x) != x)
+	if (!target_of(r)->spill_second || x->region != r || !r->loop || x->waits != OUTSIDE ||
+	    !part_streams(x->part) || turns(r->of, x) || column_of(r->of, x) != x)
 		return;
 	bool second = false;
 	for (uint32_t i = 0; i < user->reads; i++) {
@@ -156,19 +156,20 @@ static void add_second(Region *r, Live *user, Live *x) {
 
 /* What is turned is there whole. */
 static void turn(Lives *l, int64_t bytes) {
-	l->columns = int_max(l->columns, bytes - (ALL_REGISTERS - l->t->spills.turning * REGISTER_BYTES));
+	l->columns = int_max(l->columns, bytes - target_registers_bytes(l->t, l->t->registers - l->t->spill_turning));
 }
 
 /* ---- columns that are loaded ------------------------------------------------------------------------------------ */
 
 /* Bytes of a tile that waits, in 32-bit elements. */
 static int64_t waiting(const Region *r, const Live *x, uint32_t met) {
+	const Target *t = target_of(r);
 	int64_t bytes = live_wide_bytes(r->of, x);
 	if (met == 0)
-		return int_min(bytes - SPARE_BYTES, spills_of(r)->spread * 1024);
-	if (spills_of(r)->late == 0 && !x->narrow)
-		bytes = met == 1 ? bytes / 6 : bytes / 4 * 3;
-	return bytes - SPARE_BYTES;
+		return int_min(bytes - held_bytes(t), t->spill_spread * 1024);
+	if (!x->narrow)
+		bytes = bytes * (met == 1 ? t->spill_second_loaded : t->spill_third_loaded) / 12;
+	return bytes - held_bytes(t);
 }
 
 /* A column that is computed and meets a tile is there whole: rsqrt(x) [2, 4096, 1], 4 MiB on v5p and v6e. */
@@ -205,7 +206,7 @@ static void meet_columns(Region *r, Live *x) {
 /* Bytes that come out of the unit for lanes, or of a loop. */
 static int64_t source_bytes(const Lives *l, const Live *x) {
 	if (live_reduces_lanes(l, x))
-		return live_wide_bytes(l, x) / (l->t->bf16_vpu && is_narrow(live_value(l, x)) ? 2 : 1);
+		return live_wide_bytes(l, x) / (l->t->packs_reduced && is_narrow(live_value(l, x)) ? 2 : 1);
 	bool column = x->shape == SHAPE_COLUMN && !part_streams(x->part) && x->part != PART_NOTHING;
 	return column || turns(l, x) ? live_wide_bytes(l, x) : 0;
 }

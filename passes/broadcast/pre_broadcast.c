@@ -16,14 +16,14 @@
 
 /* ---- which values meet wider ones: backwards --------------------------------------------------------------------- */
 
-static void reach(Widening *w, NodeId n) {
+static void reach(Spreading *w, NodeId n) {
 	if (n == NONE || w->reach[n] || !is_tensor_value(w, n))
 		return;
 	w->reach[n] = true;
 	vec_push(w->arena, &w->reached, n);
 }
 
-static void reach_operands(Widening *w, NodeId n, ThinUse use, ThinUse or_use) {
+static void reach_operands(Spreading *w, NodeId n, ThinUse use, ThinUse or_use) {
 	for (uint32_t i = 0; i < node_get(w->m, n)->arg_count; i++) {
 		NodeId x = node_input(w->m, n, i);
 		ThinUse is = x == NONE || !is_tensor_value(w, x) ? THIN_OTHER : thin_use(w, n, x);
@@ -37,12 +37,12 @@ NodeId item_node(const Module *m, const Arg *list, uint32_t i) {
 	return a->kind == ARG_REF ? a->node : NONE;
 }
 
-static NodeId loop_result(const Widening *w, GraphId g, uint32_t i) {
+static NodeId loop_result(const Spreading *w, GraphId g, uint32_t i) {
 	return item_node(w->m, graph_results(w->m, g), i);
 }
 
 /* The loop graph whose result node n takes; NONE. */
-static GraphId taken_loop(const Widening *w, NodeId n, uint32_t *output) {
+static GraphId taken_loop(const Spreading *w, NodeId n, uint32_t *output) {
 	NodeId call = node_get(w->m, n)->op == OP_GETITEM ? node_input(w->m, n, 0) : NONE;
 	if (call == NONE || node_get(w->m, call)->op != OP_FOR_LOOP)
 		return NONE;
@@ -50,7 +50,7 @@ static GraphId taken_loop(const Widening *w, NodeId n, uint32_t *output) {
 	return node_arg(w->m, call, 0)->graph;
 }
 
-static void reach_carried(Widening *w, GraphId g, uint32_t arg) {
+static void reach_carried(Spreading *w, GraphId g, uint32_t arg) {
 	NodeId call = graph_get(w->m, g)->caller;
 	reach(w, graph_get(w->m, g)->placeholders.at[arg]);
 	reach(w, item_node(w->m, op_arg(w->m, call, "args"), arg));
@@ -58,7 +58,7 @@ static void reach_carried(Widening *w, GraphId g, uint32_t arg) {
 		reach(w, loop_result(w, g, w->loop[g].arg_output[arg]));
 }
 
-static void reach_through(Widening *w, NodeId n) {
+static void reach_through(Spreading *w, NodeId n) {
 	GraphId g = node_get(w->m, n)->graph;
 	uint32_t output = 0;
 	GraphId taken = taken_loop(w, n, &output);
@@ -70,119 +70,120 @@ static void reach_through(Widening *w, NodeId n) {
 		reach_operands(w, n, THIN_SAME, THIN_IDENTITY);
 }
 
-static void reach_meetings(Widening *w) {
+static void reach_meetings(Spreading *w) {
 	for (GraphId g = 0; g < w->m->graphs.count; g++)
 		for (NodeId n = graph_first(w->m, g); w->loop[g].in_loop && n != NONE; n = node_get(w->m, n)->next)
 			if (is_fat(w, n))
 				reach_operands(w, n, THIN_MEETS, THIN_MEETS);
 }
 
-/* ---- what is widened with them: forwards ------------------------------------------------------------------------- */
+/* ---- what is spread with them: forwards ------------------------------------------------------------------------- */
 
-NodeId find_root(Widening *w, NodeId n) {
+NodeId find_root(Spreading *w, NodeId n) {
 	while (w->parent[n] != n)
 		n = w->parent[n] = w->parent[w->parent[n]];
 	return n;
 }
 
-static void join(Widening *w, NodeId a, NodeId b) { w->parent[find_root(w, a)] = find_root(w, b); }
+static void join(Spreading *w, NodeId a, NodeId b) { w->parent[find_root(w, a)] = find_root(w, b); }
 
-static void widen(Widening *w, NodeId n) {
-	if (w->wide[n])
+static void spread(Spreading *w, NodeId n) {
+	if (w->may_spread[n])
 		return;
-	w->wide[n] = true;
-	vec_push(w->arena, &w->widening, n);
+	w->may_spread[n] = true;
+	vec_push(w->arena, &w->spreading, n);
 }
 
-/* May a loop's argument be carried wide? */
-static bool is_eligible(const Widening *w, NodeId p) {
+/* May a loop's argument be carried spread? */
+static bool is_eligible(const Spreading *w, NodeId p) {
 	const Type *t = type_get(w->m, w->old[p]);
 	bool is_row_type =
 		t->kind == TYPE_TENSOR && t->count >= 1 && (t->count < RANK_MAX || is_column(w->m, w->old[p]));
 	return is_row_type && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
 }
 
-/* The first value that a wide argument has, in a loop around, and what each step gives back would be broadcast too. */
-static void reach_given(Widening *w, GraphId g, uint32_t arg) {
+/* The first value that a spread argument has, in a loop around, and what each step gives back would be broadcast too.
+ */
+static void reach_given(Spreading *w, GraphId g, uint32_t arg) {
 	NodeId call = graph_get(w->m, g)->caller;
 	reach(w, loop_result(w, g, w->loop[g].arg_output[arg]));
 	if (w->loop[node_get(w->m, call)->graph].in_loop)
 		reach(w, item_node(w->m, op_arg(w->m, call, "args"), arg));
 }
 
-static void widen_carried(Widening *w, GraphId g, uint32_t arg, NodeId by) {
+static void spread_carried(Spreading *w, GraphId g, uint32_t arg, NodeId by) {
 	NodeId p = graph_get(w->m, g)->placeholders.at[arg];
 	if (!is_eligible(w, p))
 		return;
-	widen(w, p);
+	spread(w, p);
 	reach_given(w, g, arg);
 	if (by != NONE)
 		join(w, by, p);
 	uint32_t output = w->loop[g].arg_output[arg];
 	for (NodeId n = w->loop[g].getitem[output]; n != NONE; n = w->next_getitem[n]) {
-		widen(w, n);
+		spread(w, n);
 		join(w, n, p);
 	}
 }
 
-/* A loop that is given a wide value and broadcasts it takes it wide. */
-static void widen_passed(Widening *w, GraphId g, uint32_t arg) {
+/* A loop that is given a spread value and broadcasts it takes it spread. */
+static void spread_passed(Spreading *w, GraphId g, uint32_t arg) {
 	NodeId p = graph_get(w->m, g)->placeholders.at[arg];
 	if (w->loop[g].arg_output[arg] == NONE && arg != graph_get(w->m, g)->lengths && w->reach[p] &&
 	    is_eligible(w, p))
-		widen(w, p);
+		spread(w, p);
 }
 
-static void widen_user(Widening *w, NodeId x, ArgId slot) {
+static void spread_user(Spreading *w, NodeId x, ArgId slot) {
 	NodeId n = arg_get(w->m, slot)->user;
 	GraphId g = node_get(w->m, n)->graph;
 	if (node_get(w->m, n)->op == OP_FOR_LOOP) {
 		uint32_t arg = list_index(op_arg(w->m, n, "args"), slot);
 		if (arg != NONE)
-			widen_passed(w, node_arg(w->m, n, 0)->graph, arg);
+			spread_passed(w, node_arg(w->m, n, 0)->graph, arg);
 	} else if (node_get(w->m, n)->op == OP_OUTPUT) {
 		uint32_t output = w->loop[g].is_loop ? list_index(node_arg(w->m, n, 0), slot) : NONE;
 		if (output != NONE && w->loop[g].output_arg[output] != NONE)
-			widen_carried(w, g, w->loop[g].output_arg[output], x);
+			spread_carried(w, g, w->loop[g].output_arg[output], x);
 	} else {
 		ThinUse use = thin_use(w, n, x);
 		if (use != THIN_SAME && use != THIN_IDENTITY)
 			return;
-		widen(w, n);
+		spread(w, n);
 		join(w, n, x);
 	}
 }
 
-/* A carried value that reaches a meeting is widened; one that is passed along, if it is given wide. */
-static void widen_reached(Widening *w, NodeId n) {
+/* A carried value that reaches a meeting is spread; one that is passed along, if it is given spread. */
+static void spread_reached(Spreading *w, NodeId n) {
 	GraphId g = node_get(w->m, n)->graph;
 	if (node_get(w->m, n)->op != OP_PLACEHOLDER || !w->loop[g].is_loop)
 		return;
 	uint32_t arg = w->argument[n];
 	NodeId given = item_node(w->m, op_arg(w->m, graph_get(w->m, g)->caller, "args"), arg);
 	if (w->loop[g].arg_output[arg] != NONE)
-		widen_carried(w, g, arg, NONE);
-	else if (given != NONE && w->wide[given])
-		widen_passed(w, g, arg);
+		spread_carried(w, g, arg, NONE);
+	else if (given != NONE && w->may_spread[given])
+		spread_passed(w, g, arg);
 }
 
-/* What stands beside a widened value would be broadcast to it: as good as meeting a wide one. */
-static void follow_wide(Widening *w, NodeId n) {
+/* What stands beside a spread value would be broadcast to it: as good as meeting a wider one. */
+static void follow_spread(Spreading *w, NodeId n) {
 	if (w->loop[node_get(w->m, n)->graph].in_loop && is_lanewise(w->m, n))
 		reach_operands(w, n, THIN_SAME, THIN_SAME);
 	for (ArgId u = node_uses(w->m, n); u != NONE; u = arg_get(w->m, u)->next_use)
-		widen_user(w, n, u);
+		spread_user(w, n, u);
 }
 
-static void find_wide(Widening *w) {
+static void find_spread(Spreading *w) {
 	reach_meetings(w);
-	while (w->reached.count || w->widening.count) {
+	while (w->reached.count || w->spreading.count) {
 		if (w->reached.count) {
 			NodeId n = w->reached.at[--w->reached.count];
 			reach_through(w, n);
-			widen_reached(w, n);
+			spread_reached(w, n);
 		} else {
-			follow_wide(w, w->widening.at[--w->widening.count]);
+			follow_spread(w, w->spreading.at[--w->spreading.count]);
 		}
 	}
 }
@@ -200,9 +201,9 @@ static uint32_t *none_array(Arena *a, uint32_t count) {
 	return array;
 }
 
-static void index_graph(Widening *w, GraphId g) {
+static void index_graph(Spreading *w, GraphId g) {
 	const Graph *graph = graph_get(w->m, g);
-	WideLoop *l = &w->loop[g];
+	SpreadLoop *l = &w->loop[g];
 	l->is_loop = is_loop_kind(w->m, g);
 	for (GraphId at = g; at != NONE && !l->in_loop; at = graph_parent(w->m, at))
 		l->in_loop = is_loop_kind(w->m, at);
@@ -217,7 +218,7 @@ static void index_graph(Widening *w, GraphId g) {
 	}
 }
 
-static void index_module(Widening *w) {
+static void index_module(Spreading *w) {
 	for (GraphId g = 0; g < w->m->graphs.count; g++)
 		index_graph(w, g);
 	for (NodeId n = 0; n < w->nodes; n++) {
@@ -232,15 +233,15 @@ static void index_module(Widening *w) {
 	}
 }
 
-static void widening_init(Widening *w, PassContext *c) {
-	*w = (Widening){.c = c, .m = c->module, .arena = c->arena, .lanes = c->module->target->lanes};
+static void spreading_init(Spreading *w, PassContext *c) {
+	*w = (Spreading){.c = c, .m = c->module, .arena = c->arena, .lanes = c->module->target->lanes};
 	uint32_t count = w->nodes = w->m->nodes.count;
 	w->old = none_array(w->arena, count);
 	w->loop = arena_array(w->arena, (size_t)w->m->graphs.count + 1, sizeof *w->loop);
 	w->argument = none_array(w->arena, count);
 	w->next_getitem = none_array(w->arena, count);
 	w->reach = arena_array(w->arena, (size_t)count + 1, sizeof *w->reach);
-	w->wide = arena_array(w->arena, (size_t)count + 1, sizeof *w->wide);
+	w->may_spread = arena_array(w->arena, (size_t)count + 1, sizeof *w->may_spread);
 	w->met = arena_array(w->arena, (size_t)count + 1, sizeof *w->met);
 	w->columns = arena_array(w->arena, (size_t)count + 1, sizeof *w->columns);
 	w->parent = none_array(w->arena, count);
@@ -248,7 +249,7 @@ static void widening_init(Widening *w, PassContext *c) {
 	w->representative = none_array(w->arena, count);
 	w->narrow = none_array(w->arena, count);
 	w->column = none_array(w->arena, count);
-	w->widened = none_array(w->arena, count);
+	w->spread = none_array(w->arena, count);
 	index_module(w);
 }
 
@@ -269,16 +270,16 @@ bool pass_pre_broadcast(PassContext *c) {
 		pass_remark(c, "pre_broadcast", "%s", why);
 		return true;
 	}
-	Widening w;
-	widening_init(&w, c);
+	Spreading w;
+	spreading_init(&w, c);
 	w.automatic = c->module->config.pre_broadcast.value == CHOICE_AUTO;
-	find_wide(&w);
-	widening_judge(&w);
+	find_spread(&w);
+	spreading_judge(&w);
 	bool any = false;
 	for (NodeId n = 0; n < w.nodes && !any; n++)
-		any = is_widened(&w, n);
+		any = is_spread(&w, n);
 	if (any)
-		widening_rewrite(&w);
+		spreading_rewrite(&w);
 	c->module->settled = c->module->settled || any; /* 128 lanes meet what the tile's size says */
 	return true;
 }

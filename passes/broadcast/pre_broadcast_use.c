@@ -8,10 +8,10 @@ bool is_column(const Module *m, TypeId type) {
 	return t->kind == TYPE_TENSOR && t->count >= 2 && expr_is_int(m, t->dims[t->count - 1], 1);
 }
 
-bool is_tensor_value(const Widening *w, NodeId n) { return type_get(w->m, w->old[n])->kind == TYPE_TENSOR; }
+bool is_tensor_value(const Spreading *w, NodeId n) { return type_get(w->m, w->old[n])->kind == TYPE_TENSOR; }
 
 /* The first `count` dims are equal. */
-static bool same_dims(const Widening *w, NodeId a, NodeId b, uint32_t count) {
+static bool same_dims(const Spreading *w, NodeId a, NodeId b, uint32_t count) {
 	Type x = *type_get(w->m, w->old[a]), y = *type_get(w->m, w->old[b]);
 	for (uint32_t i = 0; i < count; i++)
 		if (!expr_equal(w->m, x.dims[i], y.dims[i]))
@@ -19,20 +19,20 @@ static bool same_dims(const Widening *w, NodeId a, NodeId b, uint32_t count) {
 	return true;
 }
 
-static bool same_shape(const Widening *w, NodeId a, NodeId b) {
+static bool same_shape(const Spreading *w, NodeId a, NodeId b) {
 	uint32_t rank = type_get(w->m, w->old[a])->count;
 	return is_tensor_value(w, a) && is_tensor_value(w, b) && rank == type_get(w->m, w->old[b])->count &&
 	       is_column(w->m, w->old[a]) == is_column(w->m, w->old[b]) && same_dims(w, a, b, rank);
 }
 
-TypeId wide_type(const Widening *w, TypeId thin) {
+TypeId spread_type(const Spreading *w, TypeId thin) {
 	Type t = *type_get(w->m, thin);
 	uint32_t rank = is_column(w->m, thin) ? t.count : t.count + 1;
 	t.dims[rank - 1] = expr_int(w->m, w->lanes);
 	return type_tensor(w->m, t.dtype, rank, t.dims);
 }
 
-bool meeting_width(const Widening *w, NodeId n, int64_t *width) {
+bool meeting_width(const Spreading *w, NodeId n, int64_t *width) {
 	const Type *t = type_get(w->m, w->old[n]);
 	return expr_value(w->m, t->dims[t->count - 1], width) && *width > 0 && *width % w->lanes == 0;
 }
@@ -60,41 +60,39 @@ static bool indexes_new_last(const Module *m, NodeId n, uint32_t rank) {
 	return true;
 }
 
-static bool is_reshape(uint16_t op) { return op == OP_VIEW || op == OP_UNSAFE_VIEW || op == OP_RESHAPE; }
-
 /* n is x with one more dim of 1 at the end. */
-static bool adds_last(const Widening *w, NodeId n, NodeId x) {
-	uint16_t op = node_get(w->m, n)->op;
+static bool adds_last(const Spreading *w, NodeId n, NodeId x) {
+	Lanes lanes = op_lanes(node_get(w->m, n)->op);
 	uint32_t rank = type_get(w->m, w->old[x])->count;
 	if (!is_column(w->m, w->old[n]) || is_column(w->m, w->old[x]) || type_get(w->m, w->old[n])->count != rank + 1)
 		return false;
-	if (op == OP_SUBSCRIPT)
+	if (lanes == LANES_INDEX)
 		return indexes_new_last(w->m, n, rank);
-	if (op == OP_UNSQUEEZE) {
+	if (lanes == LANES_UNSQUEEZE) {
 		const Arg *dim = node_arg(w->m, n, 1);
 		return dim->kind == ARG_INT && (dim->integer == -1 || dim->integer == rank);
 	}
-	return is_reshape(op) && same_dims(w, n, x, rank);
+	return lanes == LANES_RESHAPE && same_dims(w, n, x, rank);
 }
 
 /* n is x without its last dim of 1. */
-static bool drops_last(const Widening *w, NodeId n, NodeId x) {
-	uint16_t op = node_get(w->m, n)->op;
+static bool drops_last(const Spreading *w, NodeId n, NodeId x) {
+	Lanes lanes = op_lanes(node_get(w->m, n)->op);
 	uint32_t rank = type_get(w->m, w->old[x])->count;
-	bool drops = op == OP_SQUEEZE || op == OP_SQUEEZE_DIM || op == OP_SQUEEZE_DIMS || is_reshape(op);
+	bool drops = lanes == LANES_SQUEEZE || lanes == LANES_RESHAPE;
 	return drops && is_column(w->m, w->old[x]) && !is_column(w->m, w->old[n]) &&
 	       type_get(w->m, w->old[n])->count == rank - 1 && same_dims(w, n, x, rank - 1);
 }
 
 /* tile.mask_to of x with a number: lanes are masked by the dims that x has. */
-static bool masks(const Widening *w, NodeId n, NodeId x) {
+static bool masks(const Spreading *w, NodeId n, NodeId x) {
 	const Arg *value = node_arg(w->m, n, 1);
 	if (node_get(w->m, n)->op != OP_MASK_TO || node_input(w->m, n, 0) != x)
 		return false;
 	return value->kind != ARG_REF || (value->node != x && type_get(w->m, w->old[value->node])->count == 0);
 }
 
-bool reduces_last(const Widening *w, NodeId n) {
+bool reduces_last(const Spreading *w, NodeId n) {
 	NodeId x = op_row(node_get(w->m, n)->op)->shape == SHAPE_REDUCE ? node_input(w->m, n, 0) : NONE;
 	if (x == NONE)
 		return false;
@@ -103,18 +101,18 @@ bool reduces_last(const Widening *w, NodeId n) {
 	return dim->kind == ARG_INT && (dim->integer == -1 || dim->integer == (int64_t)node_type(w->m, x)->count - 1);
 }
 
-bool is_fat(const Widening *w, NodeId n) {
+bool is_fat(const Spreading *w, NodeId n) {
 	const Type *t = type_get(w->m, w->old[n]);
 	return t->kind == TYPE_TENSOR && t->count >= 2 && !is_column(w->m, w->old[n]);
 }
 
-static bool expands_last(const Widening *w, NodeId n, NodeId x) {
+static bool expands_last(const Spreading *w, NodeId n, NodeId x) {
 	uint32_t rank = type_get(w->m, w->old[x])->count;
-	return node_get(w->m, n)->op == OP_EXPAND && type_get(w->m, w->old[n])->count == rank &&
+	return op_lanes(node_get(w->m, n)->op) == LANES_EXPAND && type_get(w->m, w->old[n])->count == rank &&
 	       same_dims(w, n, x, rank - 1);
 }
 
-ThinUse thin_use(const Widening *w, NodeId n, NodeId x) {
+ThinUse thin_use(const Spreading *w, NodeId n, NodeId x) {
 	uint16_t op = node_get(w->m, n)->op;
 	if (!is_tensor_value(w, n))
 		return THIN_OTHER;

@@ -13,7 +13,7 @@
  */
 #include "decompose.h"
 
-static Decomposition *rewrite_of(uint16_t op) {
+Decomposition *decompose_rewrite(uint16_t op) {
 	static Decomposition *(*const parts[])(uint16_t) = {decompose_reduction, decompose_softmax, decompose_creation,
 	                                                    decompose_matmul,    decompose_split,   decompose_scan};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -21,9 +21,6 @@ static Decomposition *rewrite_of(uint16_t op) {
 			return parts[i](op);
 	return NULL;
 }
-
-/* branches.c rewrites tile.if. */
-bool op_decomposes(uint16_t op) { return op == OP_IF || rewrite_of(op) != NULL; }
 
 /* `value` takes the place of node n, and its name if it was made for it. */
 static void replace(Decompose *d, NodeId n, NodeId value, NodeId made_from) {
@@ -91,7 +88,7 @@ bool pass_decompose(PassContext *c) {
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 			bool masked = node_get(m, n)->op == OP_LOAD && node_input(m, n, 2) != NONE;
-			Decomposition *rewrite = masked ? masked_load : rewrite_of(node_get(m, n)->op);
+			Decomposition *rewrite = masked ? masked_load : decompose_rewrite(node_get(m, n)->op);
 			Decompose d = {.c = c, .m = m, .n = n};
 			next = node_get(m, n)->next;
 			/* A tuple's first getitem may be that next node. */

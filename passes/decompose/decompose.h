@@ -15,6 +15,8 @@ typedef struct Decompose {
  * value of element `element`. NONE: it stays as it is. */
 typedef NodeId Decomposition(Decompose *d, uint32_t element);
 
+/* The rewrite of an op, of all LOWER_PARTS but tile.if and of some that are lowered in other cases; NULL. */
+Decomposition *decompose_rewrite(uint16_t op);
 /* decompose_reduce.c, decompose_softmax.c, decompose_create.c, decompose_matmul.c, _split.c: the rewrite of an op;
  * NULL. */
 Decomposition *decompose_reduction(uint16_t op);
@@ -47,8 +49,6 @@ Dtype result_dtype(const Decompose *d, uint32_t element);
 /* The product of a value's sizes in a set of dims. */
 ExprId dims_product(Decompose *d, NodeId x, uint32_t dims);
 
-/* passes/decompose/decompose.c rewrites it into ops that the plan lowers; or branches.c does. */
-bool op_decomposes(uint16_t op);
 bool pass_decompose(PassContext *c);
 
 #endif

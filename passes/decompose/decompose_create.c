@@ -4,12 +4,10 @@
 
 /* ---- fills ------------------------------------------------------------------------------------------------------- */
 
-/* What is empty may hold anything: zeros. */
 static NodeId fill(Decompose *d, uint32_t element) {
-	uint16_t op = node_get(d->m, d->n)->op;
 	Dtype dtype = result_dtype(d, element);
-	Arg value = op == OP_NEW_FULL ? arg_copy(d->m, *op_arg(d->m, d->n, "fill_value"))
-	                              : number_of_dtype(dtype, op == OP_NEW_ONES);
+	Fill how = op_fill(node_get(d->m, d->n)->op);
+	Arg value = how == FILL_GIVEN ? arg_copy(d->m, fill_arg(d->m, d->n)) : number_of_dtype(dtype, how == FILL_ONES);
 	Arg args[3] = {shape_arg(d->m, node_get(d->m, d->n)->type), value, arg_dtype(dtype)};
 	return make_node(d, OP_FULL, "full", 3, args);
 }
@@ -59,13 +57,9 @@ static NodeId triangle(Decompose *d, uint32_t element) {
 }
 
 Decomposition *decompose_creation(uint16_t op) {
+	if (op_fill(op) != FILL_NONE && op_lowering(op) == LOWER_PARTS)
+		return fill;
 	switch ((Op)op) {
-	case OP_EMPTY:
-	case OP_NEW_FULL:
-	case OP_NEW_ZEROS:
-	case OP_NEW_ONES:
-	case OP_NEW_EMPTY:
-	case OP_EMPTY_LIKE: return fill;
 	case OP_ARANGE:
 	case OP_ARANGE_START:
 	case OP_ARANGE_STEP:

@@ -10,7 +10,7 @@ static NodeId self_of(const Decompose *d) { return node_input(d->m, d->n, 0); }
 
 /* ---- extremes ---------------------------------------------------------------------------------------------------- */
 
-static bool is_least(uint16_t op) { return op == OP_ARGMIN || op == OP_MIN_DIM || op == OP_AMIN || op == OP_MIN; }
+static bool is_least(uint16_t op) { return op_canonical(op) == OP_MIN || op == OP_ARGMIN || op == OP_MIN_DIM; }
 
 /* As float32 or int32. Mosaic reduces no unsigned ints: with the sign bit turned over they are ordered as int32 is. */
 static NodeId ordered(Decompose *d, NodeId x) {
@@ -100,8 +100,7 @@ static NodeId extreme_and_place(Decompose *d, uint32_t element) {
 
 /* The greatest or the least of zeros and ones. */
 static NodeId any_or_all(Decompose *d, uint32_t element) {
-	uint16_t op = node_get(d->m, d->n)->op;
-	bool all = op == OP_ALL || op == OP_ALL_DIM || op == OP_ALL_DIMS;
+	bool all = op_canonical(node_get(d->m, d->n)->op) == OP_ALL;
 	const Arg *dim = op_arg(d->m, d->n, "dim");
 	NodeId x = self_of(d);
 	if (node_type(d->m, x)->dtype != DTYPE_BOOL)
@@ -210,10 +209,8 @@ static NodeId gathered(Decompose *d, uint32_t element) {
 }
 
 Decomposition *decompose_reduction(uint16_t op) {
-	switch ((Op)op) {
+	switch (op_canonical(op)) {
 	case OP_GATHER: return gathered;
-	case OP_AMAX:
-	case OP_AMIN:
 	case OP_MAX:
 	case OP_MIN: return uint32_extreme;
 	case OP_ARGMAX:
@@ -221,13 +218,8 @@ Decomposition *decompose_reduction(uint16_t op) {
 	case OP_MAX_DIM:
 	case OP_MIN_DIM: return extreme_and_place;
 	case OP_ANY:
-	case OP_ANY_DIM:
-	case OP_ANY_DIMS:
-	case OP_ALL:
-	case OP_ALL_DIM:
-	case OP_ALL_DIMS: return any_or_all;
+	case OP_ALL: return any_or_all;
 	case OP_VAR:
-	case OP_VAR_DIM:
 	case OP_VAR_MEAN:
 	case OP_STD: return variance;
 	case OP_VECTOR_NORM: return norm;

@@ -28,8 +28,7 @@ static NodeId slice_piece(Decompose *d, uint32_t element) {
 
 /* x, if n reads its last dim as pairs of lanes: [.., 2 n] as [.., n, 2]; NONE. */
 static NodeId row_of_pairs(Decompose *d, NodeId n) {
-	uint16_t op = node_get(d->m, n)->op;
-	NodeId x = op == OP_VIEW || op == OP_RESHAPE || op == OP_UNSAFE_VIEW ? node_input(d->m, n, 0) : NONE;
+	NodeId x = op_lanes(node_get(d->m, n)->op) == LANES_RESHAPE ? node_input(d->m, n, 0) : NONE;
 	const Type *pairs = node_type(d->m, n), *row = x == NONE ? NULL : node_type(d->m, x);
 	if (!row || row->count == 0 || row->count + 1 != pairs->count)
 		return NONE;

@@ -1,10 +1,11 @@
-/* bounds.c - loop bounds and positions that only the run time knows are held inside their tensors.
+/* bounds.c - loop bounds and positions that only the run time knows are clamped to their tensors.
  *
  * What: a bound of a loop is clamped to the smallest dim that the loop indexes with its tiles; a position in a load to
  * the dim; a store at a position is masked where that lies outside, and clamped as well. What the plan can follow (tile
  * queries, sums and products of them and of numbers) stays as it is, for it knows where those lie. With
  * assume_in_bounds nothing is done. Why on a TPU: a DMA or a slice that starts outside its array is no zero and no
- * exception there, but whatever lies beside it. Before dce removes an access that holds a loop, the loop is held so.
+ * exception there, but whatever lies beside it. Before dce removes an access that holds a loop in bounds, the loop is
+ * clamped for it.
  *
  *     n = scalar n                       n = scalar n
  *     l = for_loop g, [0], [n]    =>     n_clamped = clamp n, 0, 512

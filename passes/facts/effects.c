@@ -1,4 +1,4 @@
-/* effects.c - see effects.h. */
+/* effects.c - which host tensors each graph writes. */
 #include "facts.h"
 
 TensorId access_base(const Module *m, NodeId n) {

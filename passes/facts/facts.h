@@ -75,8 +75,7 @@ IntRange arg_range(const IntRanges *r, const Arg *a);
 bool range_within(IntRange inner, IntRange outer);
 bool range_is_one(IntRange r);
 
-/* ---- bounds.c -----------------------------------------------------------------------------------------------------
- */
+/* ---- bounds.c ---------------------------------------------------------------------------------------------------- */
 
 /* A loop's bounds are clamped to the tensors that it indexes. Accesses whose node is not in `stays` (by NodeId) are
  * about to be removed: bounds that only they hold are clamped now. Makes nodes. */

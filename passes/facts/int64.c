@@ -101,73 +101,15 @@ static void find_needed(Wide *w, GraphId g) {
 
 /* ---- what an op needs of its operands ---------------------------------------------------------------------------- */
 
-static bool is_left_shift(uint16_t op) {
-	return op == OP_LSHIFT || op == OP_LSHIFT_TENSOR_SCALAR || op == OP_LSHIFT_DUNDER || op == OP_LSHIFT_SCALAR;
-}
-
-static bool is_right_shift(uint16_t op) {
-	return op == OP_RSHIFT || op == OP_RSHIFT_TENSOR_SCALAR || op == OP_RSHIFT_DUNDER || op == OP_RSHIFT_SCALAR;
-}
-
-static bool converts(uint16_t op) { return op == OP_CONVERT || op == OP_TO_COPY; }
-
 static bool is_modular_dtype(Dtype t) { return !dtype_is_float(t) && t != DTYPE_BOOL; }
 
 /* The low bits of the result depend on the low bits of the operands alone: of its op, where it gives ints. */
 static bool op_is_modular(uint16_t op) {
-	switch ((Op)op) {
-	case OP_ADD:
-	case OP_ADD_SCALAR:
-	case OP_SUB:
-	case OP_SUB_SCALAR:
-	case OP_RSUB:
-	case OP_RSUB_SCALAR:
-	case OP_MUL:
-	case OP_MUL_SCALAR:
-	case OP_SQUARE:
-	case OP_NEG:
-	case OP_ADDCMUL:
-	case OP_BITWISE_AND:
-	case OP_BITWISE_AND_SCALAR:
-	case OP_BITWISE_OR:
-	case OP_BITWISE_OR_SCALAR:
-	case OP_BITWISE_XOR:
-	case OP_BITWISE_XOR_SCALAR:
-	case OP_BITWISE_NOT:
-	case OP_WHERE:
-	case OP_WHERE_SCALAR:
-	case OP_WHERE_SCALAR_SELF:
-	case OP_WHERE_SCALAR_OTHER:
-	case OP_MASKED_FILL:
-	case OP_MASKED_FILL_TENSOR:
-	case OP_MASK_TO:
-	case OP_TRIL:
-	case OP_TRIU:
-	case OP_CLONE:
-	case OP_ALIAS:
-	case OP_DETACH:
-	case OP_LIFT_FRESH_COPY:
-	case OP_CONTIGUOUS:
-	case OP_CONVERT:
-	case OP_TO_COPY:
-	case OP_SUM:
-	case OP_SUM_DIM:
-	case OP_PROD:
-	case OP_PROD_DIM:
-	case OP_CUMSUM:
-	case OP_CUMPROD:
-	case OP_NEW_VAR:
-	case OP_PHI:
-	case OP_SYM_ADD:
-	case OP_SYM_SUB:
-	case OP_SYM_MUL:
-	case OP_SYM_NEG: return true;
-	case OP_VIEW_DTYPE:
-	case OP_GATHER:
-	case OP_INDEX_SELECT:
-	case OP_INDEX:
-	case OP_EMBEDDING: return false;
-	default: return is_left_shift(op) || op_row(op)->kind == KIND_VIEW || op_row(op)->kind == KIND_CREATION;
+	switch (op_row(op)->kind) {
+	case KIND_CREATION: return true;
+	case KIND_MEMORY: return false;
+	case KIND_VIEW: return op_lanes(op) != LANES_BITCAST && op_lanes(op) != LANES_GATHER;
+	default: return op_is(op, IS_MODULAR) || op_lowering(op) == LOWER_ALIAS;
 	}
 }
 
@@ -389,8 +331,6 @@ static bool reads_unsigned(const Wide *w, NodeId n) {
 	return found;
 }
 
-static bool is_choice(uint16_t op) { return op == OP_AMAX || op == OP_AMIN || op == OP_MAX || op == OP_MIN; }
-
 /* Operands that are made floats, each by itself, need no common word. */
 static bool is_float_result(const Module *m, NodeId n) {
 	return node_type(m, n)->kind == TYPE_TENSOR && dtype_is_float(node_type(m, n)->dtype);
@@ -410,7 +350,7 @@ static void compute_whole(Wide *w, NodeId n) {
 	Module *m = w->m;
 	uint16_t op = node_get(m, n)->op;
 	bool floats = is_float_result(m, n);
-	Operands o = operands_of(w, n, 0, is_right_shift(op) ? 1 : node_get(m, n)->arg_count,
+	Operands o = operands_of(w, n, 0, op_canonical(op) == OP_RSHIFT ? 1 : node_get(m, n)->arg_count,
 	                         op_kind(m, n) == KIND_POINTWISE && !floats);
 	Dtype word = reads_unsigned(w, n) && holds(DTYPE_U32, o.all) ? DTYPE_U32 : word_of(o.all);
 	if (o.too_large != NONE)
@@ -423,12 +363,12 @@ static void compute_whole(Wide *w, NodeId n) {
 	if (node_type(m, n)->kind == TYPE_TUPLE)
 		set_tuple(w, n, word);
 	else if (is_int64(m, n))
-		set_result(w, n, op_kind(m, n) == KIND_REDUCTION && !is_choice(op) ? DTYPE_I32 : word);
+		set_result(w, n, op_kind(m, n) == KIND_REDUCTION && !op_is(op, IS_CHOICE) ? DTYPE_I32 : word);
 }
 
 /* Of floats there are no intervals. */
 static bool makes_int64_of_floats(Wide *w, NodeId n) {
-	if (!is_int64(w->m, n) || !converts(node_get(w->m, n)->op) || !reads_floats(w->m, n))
+	if (!is_int64(w->m, n) || !op_converts(node_get(w->m, n)->op) || !reads_floats(w->m, n))
 		return false;
 	refuse(w, n, "int64-float", "convert it to int32, if that holds it",
 	       "it makes int64 of floats, which may be any; there are ints of 32 bits");
@@ -455,7 +395,7 @@ static void compute_modular(Wide *w, NodeId n) {
 	const Type t = *node_type(m, n);
 	bool gives = t.kind == TYPE_TUPLE || t.dtype == DTYPE_I64;
 	Dtype word = gives ? modular_word(w, n) : t.dtype == DTYPE_U32 ? DTYPE_U32 : DTYPE_I32;
-	if (!converts(node_get(m, n)->op))
+	if (!op_converts(node_get(m, n)->op))
 		give_operands(w, n, word);
 	if (t.kind == TYPE_TUPLE)
 		set_tuple(w, n, word);
@@ -482,7 +422,7 @@ static bool is_number(Wide *w, NodeId n) {
 /* x & 0xffffffff is the low word of x; x & 0xffff of an x that has no more bits is x. */
 static bool is_low_word(Wide *w, NodeId n) {
 	uint16_t op = node_get(w->m, n)->op;
-	if ((op != OP_BITWISE_AND && op != OP_BITWISE_AND_SCALAR) || !is_int64(w->m, n))
+	if (op_canonical(op) != OP_BITWISE_AND || !is_int64(w->m, n))
 		return false;
 	for (uint32_t i = 0; i < 2; i++) {
 		IntRange mask = arg_range(&w->ranges, node_arg(w->m, n, i));
@@ -506,11 +446,11 @@ static bool is_low_word(Wide *w, NodeId n) {
 /* A count of 32 to 63 leaves the sign of what a word holds, or no low bits at all. True if n is done. */
 static bool limit_shift(Wide *w, NodeId n) {
 	Module *m = w->m;
-	uint16_t op = node_get(m, n)->op;
+	uint16_t op = op_canonical(node_get(m, n)->op);
 	IntRange by = arg_range(&w->ranges, node_arg(m, n, 1));
-	if ((!is_left_shift(op) && !is_right_shift(op)) || !is_int64(m, n) || (by.low >= 0 && by.high <= 31))
+	if ((op != OP_LSHIFT && op != OP_RSHIFT) || !is_int64(m, n) || (by.low >= 0 && by.high <= 31))
 		return false;
-	if (by.low >= 32 && by.high <= 63 && is_left_shift(op)) {
+	if (by.low >= 32 && by.high <= 63 && op == OP_LSHIFT) {
 		become_number(w, n, 0);
 		return true;
 	}

@@ -230,17 +230,13 @@ static IntRange range_of_reduction(const IntRanges *r, NodeId n) {
 		return all;
 	IntRange from = r->of[x];
 	int64_t count = elements_of(r, n, reduction_dims(r->m, n));
-	switch (node_get(r->m, n)->op) {
-	case OP_SUM:
-	case OP_SUM_DIM: return count ? range_multiply(from, one(count)) : all;
+	switch (op_canonical(node_get(r->m, n)->op)) {
+	case OP_SUM: return count ? range_multiply(from, one(count)) : all;
 	case OP_CUMSUM: return count ? range_multiply(from, (IntRange){1, count}) : all;
 	case OP_PROD:
-	case OP_PROD_DIM:
 	case OP_CUMPROD: return range_within(from, (IntRange){0, 1}) ? from : all;
 	case OP_ARGMAX:
 	case OP_ARGMIN: return count ? (IntRange){0, count - 1} : all;
-	case OP_AMAX:
-	case OP_AMIN:
 	case OP_MAX:
 	case OP_MIN: return from;
 	default: return all;
@@ -270,11 +266,9 @@ static IntRange range_of_element(const IntRanges *r, NodeId n) {
 		int64_t count = elements_of(r, tuple, reduction_dims(m, tuple));
 		return i == 0 ? r->of[node_input(m, tuple, 0)] : count ? (IntRange){0, count - 1} : all;
 	}
-	case OP_SPLIT:
-	case OP_SPLIT_SIZES:
-	case OP_UNBIND:
-	case OP_TILE_SPLIT: return r->of[node_input(m, tuple, 0)];
-	default: return all;
+	default:
+		return tuple != NONE && op_lanes(node_get(m, tuple)->op) == LANES_SPLIT ? r->of[node_input(m, tuple, 0)]
+		                                                                        : all;
 	}
 }
 
@@ -290,23 +284,11 @@ static bool comparison_says(const IntRanges *r, NodeId condition, NodeId *x, Int
 	*yes = *no = known;
 	if (with.low == INT64_MIN || with.high == INT64_MAX)
 		return false;
-	switch (node_get(m, condition)->op) {
-	case OP_LT:
-	case OP_LT_SCALAR:
-		yes->high = int_min(known.high, with.high - 1), no->low = int_max(known.low, with.low);
-		break;
-	case OP_LE:
-	case OP_LE_SCALAR:
-		yes->high = int_min(known.high, with.high), no->low = int_max(known.low, with.low + 1);
-		break;
-	case OP_GT:
-	case OP_GT_SCALAR:
-		yes->low = int_max(known.low, with.low + 1), no->high = int_min(known.high, with.high);
-		break;
-	case OP_GE:
-	case OP_GE_SCALAR:
-		yes->low = int_max(known.low, with.low), no->high = int_min(known.high, with.high - 1);
-		break;
+	switch (op_canonical(node_get(m, condition)->op)) {
+	case OP_LT: yes->high = int_min(known.high, with.high - 1), no->low = int_max(known.low, with.low); break;
+	case OP_LE: yes->high = int_min(known.high, with.high), no->low = int_max(known.low, with.low + 1); break;
+	case OP_GT: yes->low = int_max(known.low, with.low + 1), no->high = int_min(known.high, with.high); break;
+	case OP_GE: yes->low = int_max(known.low, with.low), no->high = int_min(known.high, with.high - 1); break;
 	default: return false;
 	}
 	return yes->low <= yes->high && no->low <= no->high;
@@ -352,73 +334,41 @@ static bool is_int(const Module *m, const Arg *a) {
 
 /* Of pointwise ops of ints; `depth`: how far back what is given is looked for. */
 static IntRange range_of_pointwise(const IntRanges *r, NodeId n, int d) {
-	switch (node_get(r->m, n)->op) {
-	case OP_ADD:
-	case OP_ADD_SCALAR: return range_add(nth(r, n, 0, d), scaled(r, n, nth(r, n, 1, d)));
-	case OP_SUB:
-	case OP_SUB_SCALAR: return range_subtract(nth(r, n, 0, d), scaled(r, n, nth(r, n, 1, d)));
-	case OP_RSUB:
-	case OP_RSUB_SCALAR: return range_subtract(nth(r, n, 1, d), scaled(r, n, nth(r, n, 0, d)));
-	case OP_MUL:
-	case OP_MUL_SCALAR: return range_multiply(nth(r, n, 0, d), nth(r, n, 1, d));
+	uint16_t op = op_canonical(node_get(r->m, n)->op);
+	if (op_lowering(op) == LOWER_ALIAS)
+		return nth(r, n, 0, d);
+	switch (op) {
+	case OP_ADD: return range_add(nth(r, n, 0, d), scaled(r, n, nth(r, n, 1, d)));
+	case OP_SUB: return range_subtract(nth(r, n, 0, d), scaled(r, n, nth(r, n, 1, d)));
+	case OP_RSUB: return range_subtract(nth(r, n, 1, d), scaled(r, n, nth(r, n, 0, d)));
+	case OP_MUL: return range_multiply(nth(r, n, 0, d), nth(r, n, 1, d));
 	case OP_SQUARE: {
 		IntRange size = range_abs(nth(r, n, 0, d));
 		return range_multiply(size, size);
 	}
 	case OP_NEG: return range_negate(nth(r, n, 0, d));
 	case OP_ABS: return range_abs(nth(r, n, 0, d));
-	case OP_SIGN:
-	case OP_SGN: return (IntRange){-1, 1};
+	case OP_SIGN: return (IntRange){-1, 1};
 	case OP_RELU: return range_max(nth(r, n, 0, d), one(0));
 	case OP_BITWISE_NOT: return range_subtract(one(-1), nth(r, n, 0, d));
-	case OP_BITWISE_AND:
-	case OP_BITWISE_AND_SCALAR: return range_and(nth(r, n, 0, d), nth(r, n, 1, d));
-	case OP_BITWISE_OR:
-	case OP_BITWISE_OR_SCALAR: return range_bits(nth(r, n, 0, d), nth(r, n, 1, d), false);
-	case OP_BITWISE_XOR:
-	case OP_BITWISE_XOR_SCALAR: return range_bits(nth(r, n, 0, d), nth(r, n, 1, d), true);
-	case OP_LSHIFT:
-	case OP_LSHIFT_DUNDER:
-	case OP_LSHIFT_SCALAR:
-	case OP_LSHIFT_TENSOR_SCALAR: return range_shift(nth(r, n, 0, d), nth(r, n, 1, d), true);
-	case OP_RSHIFT:
-	case OP_RSHIFT_DUNDER:
-	case OP_RSHIFT_SCALAR:
-	case OP_RSHIFT_TENSOR_SCALAR: return range_shift(nth(r, n, 0, d), nth(r, n, 1, d), false);
+	case OP_BITWISE_AND: return range_and(nth(r, n, 0, d), nth(r, n, 1, d));
+	case OP_BITWISE_OR: return range_bits(nth(r, n, 0, d), nth(r, n, 1, d), false);
+	case OP_BITWISE_XOR: return range_bits(nth(r, n, 0, d), nth(r, n, 1, d), true);
+	case OP_LSHIFT: return range_shift(nth(r, n, 0, d), nth(r, n, 1, d), true);
+	case OP_RSHIFT: return range_shift(nth(r, n, 0, d), nth(r, n, 1, d), false);
 	case OP_FLOOR_DIVIDE:
-	case OP_FLOOR_DIVIDE_SCALAR:
-	case OP_DIV_MODE:
-	case OP_DIV_SCALAR_MODE: return range_of_division(r, n);
-	case OP_REMAINDER:
-	case OP_REMAINDER_SCALAR: return range_remainder(nth(r, n, 0, d), nth(r, n, 1, d), true);
-	case OP_FMOD:
-	case OP_FMOD_SCALAR: return range_remainder(nth(r, n, 0, d), nth(r, n, 1, d), false);
-	case OP_MAXIMUM:
-	case OP_MAX_OTHER:
-	case OP_CLAMP_MIN:
-	case OP_CLAMP_MIN_TENSOR: return range_max(nth(r, n, 0, d), nth(r, n, 1, d));
-	case OP_MINIMUM:
-	case OP_MIN_OTHER:
-	case OP_CLAMP_MAX:
-	case OP_CLAMP_MAX_TENSOR: return range_min(nth(r, n, 0, d), nth(r, n, 1, d));
-	case OP_CLAMP:
-	case OP_CLAMP_TENSOR: return range_of_clamp(r, n);
-	case OP_WHERE:
-	case OP_WHERE_SCALAR:
-	case OP_WHERE_SCALAR_SELF:
-	case OP_WHERE_SCALAR_OTHER: return range_of_choice(r, n);
-	case OP_MASKED_FILL:
-	case OP_MASKED_FILL_TENSOR: return hull(nth(r, n, 0, d), nth(r, n, 2, d));
+	case OP_DIV_MODE: return range_of_division(r, n);
+	case OP_REMAINDER: return range_remainder(nth(r, n, 0, d), nth(r, n, 1, d), true);
+	case OP_FMOD: return range_remainder(nth(r, n, 0, d), nth(r, n, 1, d), false);
+	case OP_MAXIMUM: return range_max(nth(r, n, 0, d), nth(r, n, 1, d));
+	case OP_MINIMUM: return range_min(nth(r, n, 0, d), nth(r, n, 1, d));
+	case OP_CLAMP: return range_of_clamp(r, n);
+	case OP_WHERE: return range_of_choice(r, n);
+	case OP_MASKED_FILL: return hull(nth(r, n, 0, d), nth(r, n, 2, d));
 	case OP_MASK_TO: return hull(nth(r, n, 0, d), nth(r, n, 1, d));
 	case OP_TRIL:
 	case OP_TRIU: return hull(nth(r, n, 0, d), one(0));
 	case OP_CONVERT:
-	case OP_TO_COPY:
-	case OP_CLONE:
-	case OP_ALIAS:
-	case OP_DETACH:
-	case OP_LIFT_FRESH_COPY:
-	case OP_CONTIGUOUS:
 	case OP_FLOOR:
 	case OP_CEIL:
 	case OP_ROUND:
@@ -429,18 +379,11 @@ static IntRange range_of_pointwise(const IntRanges *r, NodeId n, int d) {
 
 static IntRange range_of_creation(const IntRanges *r, NodeId n) {
 	int64_t count;
+	if (op_fill(node_get(r->m, n)->op) != FILL_NONE) {
+		Arg value = fill_arg(r->m, n);
+		return arg_range(r, &value);
+	}
 	switch (node_get(r->m, n)->op) {
-	case OP_FULL:
-	case OP_ATEN_FULL:
-	case OP_FULL_LIKE: return nth(r, n, 1, 0);
-	case OP_NEW_FULL: return nth(r, n, 2, 0);
-	case OP_SCALAR_TENSOR: return nth(r, n, 0, 0);
-	case OP_ZEROS:
-	case OP_ZEROS_LIKE:
-	case OP_NEW_ZEROS: return one(0);
-	case OP_ONES:
-	case OP_ONES_LIKE:
-	case OP_NEW_ONES: return one(1);
 	case OP_ARANGE:
 		return range_is_one(nth(r, n, 0, 0)) ? (IntRange){0, int_max(nth(r, n, 0, 0).high - 1, 0)} : all;
 	case OP_ARANGE_START:
@@ -469,17 +412,8 @@ static IntRange range_of_structure(const IntRanges *r, NodeId n) {
 }
 
 static IntRange range_of_symbolic(const IntRanges *r, NodeId n) {
-	switch (node_get(r->m, n)->op) {
-	case OP_SYM_ADD: return range_add(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_SUB: return range_subtract(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_MUL: return range_multiply(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_FLOORDIV: return range_quotient(nth(r, n, 0, 0), nth(r, n, 1, 0), true);
-	case OP_SYM_MOD: return range_remainder(nth(r, n, 0, 0), nth(r, n, 1, 0), true);
-	case OP_SYM_MAX: return range_max(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_MIN: return range_min(nth(r, n, 0, 0), nth(r, n, 1, 0));
-	case OP_SYM_NEG: return range_negate(nth(r, n, 0, 0));
-	default: return all;
-	}
+	return node_get(r->m, n)->op == OP_SYM_MOD ? range_remainder(nth(r, n, 0, 0), nth(r, n, 1, 0), true)
+	                                           : range_of_pointwise(r, n, 0);
 }
 
 /* As computed, in ints without end. */
@@ -494,8 +428,9 @@ static IntRange computed_range(const IntRanges *r, NodeId n, int depth) {
 		return range_of_pointwise(r, n, depth);
 	case KIND_CREATION: return range_of_creation(r, n);
 	case KIND_VIEW: {
-		IntRange moved = node_get(m, n)->op == OP_VIEW_DTYPE ? all : hull_of_tensors(r, n);
-		return node_get(m, n)->op == OP_PAD ? hull(moved, arg_range(r, op_arg(m, n, "value"))) : moved;
+		Lanes lanes = op_lanes(node_get(m, n)->op);
+		IntRange moved = lanes == LANES_BITCAST ? all : hull_of_tensors(r, n);
+		return lanes == LANES_PAD ? hull(moved, arg_range(r, op_arg(m, n, "value"))) : moved;
 	}
 	case KIND_REDUCTION: return range_of_reduction(r, n);
 	case KIND_QUERY: return range_of_query(r, n);
@@ -573,7 +508,7 @@ static int64_t steps_of(const IntRanges *r, NodeId call) {
 static bool step_adds(const IntRanges *r, NodeId p, const Arg *result, IntRange *added) {
 	NodeId n = result->kind == ARG_REF ? result->node : NONE;
 	uint16_t op = n == NONE ? OP_UNKNOWN : node_get(r->m, n)->op;
-	if (op != OP_ADD && op != OP_ADD_SCALAR)
+	if (op_canonical(op) != OP_ADD)
 		return false;
 	bool first = node_input(r->m, n, 0) == p, second = node_input(r->m, n, 1) == p;
 	if (first == second || (second && op_arg(r->m, n, "alpha")->kind != ARG_INT) || node_use_count(r->m, p) != 1 ||

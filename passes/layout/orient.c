@@ -74,7 +74,7 @@ bool is_unit_view(const Orient *o, NodeId n) {
 /* [.., m, n] to [1, .., m, n]: the last two dims stay where they are. */
 static bool is_leading_view(const Orient *o, NodeId n) {
 	uint16_t op = node_get(o->m, n)->op;
-	NodeId x = op == OP_SUBSCRIPT || op == OP_UNSQUEEZE ? node_input(o->m, n, 0) : NONE;
+	NodeId x = view_adds_units(op) ? node_input(o->m, n, 0) : NONE;
 	if (!is_old_tile(o, x) || !is_old_tile(o, n))
 		return false;
 	const Type *from = old_type(o, x), *to = old_type(o, n);
@@ -84,7 +84,7 @@ static bool is_leading_view(const Orient *o, NodeId n) {
 	for (uint32_t i = 0; i < to->count; i++)
 		if (i < added ? !is_one(o, to->dims[i]) : !expr_equal(o->m, to->dims[i], from->dims[i - added]))
 			return false;
-	if (op == OP_UNSQUEEZE)
+	if (op_lanes(op) == LANES_UNSQUEEZE)
 		return node_arg(o->m, n, 1)->kind == ARG_INT && node_arg(o->m, n, 1)->integer == 0;
 	for (uint32_t i = 0; i < to->count; i++)
 		if ((arg_item(o->m, node_arg(o->m, n, 1), i)->kind == ARG_NULL) != (i < added))
@@ -95,7 +95,7 @@ static bool is_leading_view(const Orient *o, NodeId n) {
 NodeId across_index(const Orient *o, NodeId x) {
 	uint16_t op = node_get(o->m, x)->op;
 	const Type *t = old_type(o, x);
-	if (t->count == 2 && is_one(o, t->dims[0]) && (op == OP_SUBSCRIPT || op == OP_UNSQUEEZE))
+	if (t->count == 2 && is_one(o, t->dims[0]) && view_adds_units(op))
 		x = node_input(o->m, x, 0);
 	return x != NONE && x < o->nodes && node_get(o->m, x)->op == OP_TILE_INDEX && old_type(o, x)->count == 1 ? x
 	                                                                                                         : NONE;
@@ -402,7 +402,7 @@ static bool batch_is_one(const Orient *o, NodeId n) {
 	return true;
 }
 
-/* A wide MXU works ahead of tiles of such a size: in straight code; in a loop, if a step has rows enough to hide the
+/* The MXU works ahead of tiles of such a size: in straight code; in a loop, if a step has rows enough to hide the
  * latency of its column sums. */
 static bool is_small_tile(const Orient *o, NodeId n) {
 	int64_t elements = 0;
@@ -415,13 +415,13 @@ static bool is_small_tile(const Orient *o, NodeId n) {
 
 /* Of all matmuls that would turn. */
 static bool works_ahead(const Orient *o) {
-	bool small = o->m->target->mxu_size > o->m->target->lanes;
+	bool small = o->m->target->turns_small_tiles;
 	for (uint32_t i = 0; i < o->found.count && small; i++)
 		small = op_kind(o->m, o->found.at[i]) != KIND_MATMUL || is_small_tile(o, o->found.at[i]);
 	return small;
 }
 
-/* auto, as measured (docs/passes/orient.md): where the MXU adds up its results itself. Elsewhere where a matmul of
+/* auto, as measured (docs/passes/orient.md): where the chip says so (turns_scores). Elsewhere where a matmul of
  * turned rows has too few columns to fill it, but rows enough, or is computed ahead; or where what is turned is only
  * wanted swapped: then nothing is turned back. */
 static bool pays(Orient *o, NodeId n) {
@@ -436,7 +436,7 @@ static bool pays(Orient *o, NodeId n) {
 		any_chained = any_chained || chained;
 		narrow = narrow || (chained && size_from_end(o, product, 1) < t->mxu_size);
 	}
-	return o->m->config.transposed_scores.value == CHOICE_ON || t->result_buffer || narrow ||
+	return o->m->config.transposed_scores.value == CHOICE_ON || t->turns_scores || narrow ||
 	       (o->unswaps && !any_chained) || against(o, n, "fills the MXU as it stands");
 }
 

@@ -22,41 +22,12 @@ bool inloop_is_leaf(const Module *m, NodeId n) {
 }
 
 /* The value by another name or shape: no work that a load would not do. */
-static bool is_renaming(uint16_t op) {
-	switch (op) {
-	case OP_NEW_VAR:
-	case OP_SUBSCRIPT:
-	case OP_VIEW:
-	case OP_UNSAFE_VIEW:
-	case OP_RESHAPE:
-	case OP_SQUEEZE:
-	case OP_SQUEEZE_DIM:
-	case OP_SQUEEZE_DIMS:
-	case OP_UNSQUEEZE: return true;
-	default: return false;
-	}
-}
+static bool is_renaming(uint16_t op) { return op == OP_NEW_VAR || view_renames(op); }
 
-/* One pass over the tile at most, without transcendentals. */
 static bool is_cheap(uint16_t op) {
-	switch (op) {
-	case OP_CONVERT:
-	case OP_TO_COPY:
-	case OP_CLONE:
-	case OP_NEG:
-	case OP_ABS:
-	case OP_ADD:
-	case OP_ADD_SCALAR:
-	case OP_SUB:
-	case OP_SUB_SCALAR:
-	case OP_MUL:
-	case OP_MUL_SCALAR:
-	case OP_PERMUTE:
-	case OP_TRANSPOSE:
-	case OP_T:
-	case OP_MT: return true;
-	default: return is_renaming(op) || op_row(op)->kind == KIND_SYMBOLIC || op_row(op)->kind == KIND_QUERY;
-	}
+	OpKind kind = op_row(op)->kind;
+	return is_renaming(op) || op_is(op, IS_CHEAP) || op_lanes(op) == LANES_PERMUTE || kind == KIND_SYMBOLIC ||
+	       kind == KIND_QUERY || (kind == KIND_POINTWISE && op_lowering(op) == LOWER_ALIAS);
 }
 
 /* Inside the loop the symbol of a block that the loop iterates is another tile. What a reference is to is judged by

@@ -3,7 +3,7 @@
  * What: a value passed to a loop as an argument that it does not carry, and computed from loads alone, is computed at
  * the start of the loop's body instead; inloop_chain.c says when. What else uses the load reads it again: a later loop
  * has a load of its own, and what comes after the loop has the original, moved behind it. Why on a TPU: a tile of Q
- * held across the loop is hundreds of vector registers of which there are 64: it is spilled and filled on each step. In
+ * kept across the loop is hundreds of vector registers of which there are 64: it is spilled and filled on each step. In
  * the body it is read from the resident VMEM block where it is needed, for nothing.
  *
  *     q = load q_view[u0, u1, :]                    l = for_loop g, [0], [n], [m]

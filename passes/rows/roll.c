@@ -210,7 +210,7 @@ static void write_out_size(Module *m, BlockId b, int64_t extent) {
 		for (uint32_t i = 0; i < m->tensors.at[t].rank; i++)
 			m->tensors.at[t].shape[i] = expr_sized(m, m->tensors.at[t].shape[i], b, whole);
 	for (NodeId n = 0; n < m->nodes.count; n++) {
-		bool indexes = op_kind(m, n) == KIND_MEMORY || node_get(m, n)->op == OP_SUBSCRIPT;
+		bool indexes = op_kind(m, n) == KIND_MEMORY || op_lanes(node_get(m, n)->op) == LANES_INDEX;
 		for (uint32_t i = 0; !node_get(m, n)->dead && i < node_get(m, n)->arg_count; i++)
 			write_out_arg(m, node_get(m, n)->arg_first + i, b, whole, indexes && i == 1);
 		if (!node_get(m, n)->dead)

@@ -187,43 +187,24 @@ static void spread_reshape(Axes *a, NodeId n) {
 			forbid(a, n, k, n, "a reshape cuts or merges the row");
 }
 
-static uint32_t dim_of(const Arg *dim, uint32_t rank) {
-	return (uint32_t)(dim->integer < 0 ? dim->integer + rank : dim->integer);
-}
-
 static void spread_permute(Axes *a, NodeId n) {
-	const Arg *dims = node_arg(a->m, n, 1);
-	uint32_t rank = rank_of(a->m, n);
-	for (uint32_t d = 0; dims->kind == ARG_LIST && d < rank && d < dims->list.count; d++)
-		join(a, axis_slot(n, d), axis_slot(node_input(a->m, n, 0), dim_of(arg_item(a->m, dims, d), rank)));
-}
-
-static void spread_transpose(Axes *a, NodeId n) {
-	bool named = node_get(a->m, n)->op == OP_TRANSPOSE;
-	uint32_t rank = rank_of(a->m, n), x = named || rank < 2 ? 0 : rank - 2, y = rank ? rank - 1 : 0;
-	if (named) {
-		x = dim_of(node_arg(a->m, n, 1), rank);
-		y = dim_of(node_arg(a->m, n, 2), rank);
+	uint32_t order[RANK_MAX];
+	if (!permutation_order(a->m, n, order)) {
+		forbid_node(a, n, whole_row_op(a, n));
+		return;
 	}
-	for (uint32_t d = 0; d < rank; d++)
-		join(a, axis_slot(n, d), axis_slot(node_input(a->m, n, 0), d == x ? y : d == y ? x : d));
+	for (uint32_t d = 0; d < rank_of(a->m, n); d++)
+		join(a, axis_slot(n, d), axis_slot(node_input(a->m, n, 0), order[d]));
 }
 
 static void spread_view(Axes *a, NodeId n) {
-	switch ((Op)node_get(a->m, n)->op) {
-	case OP_SUBSCRIPT: spread_subscript(a, n); break;
-	case OP_VIEW:
-	case OP_UNSAFE_VIEW:
-	case OP_RESHAPE:
-	case OP_SQUEEZE:
-	case OP_SQUEEZE_DIM:
-	case OP_SQUEEZE_DIMS:
-	case OP_UNSQUEEZE: spread_reshape(a, n); break;
-	case OP_PERMUTE: spread_permute(a, n); break;
-	case OP_TRANSPOSE:
-	case OP_T:
-	case OP_MT: spread_transpose(a, n); break;
-	case OP_EXPAND: meet_operand(a, n, node_input(a->m, n, 0), NULL); break;
+	switch (op_lanes(node_get(a->m, n)->op)) {
+	case LANES_INDEX: spread_subscript(a, n); break;
+	case LANES_RESHAPE:
+	case LANES_SQUEEZE:
+	case LANES_UNSQUEEZE: spread_reshape(a, n); break;
+	case LANES_PERMUTE: spread_permute(a, n); break;
+	case LANES_EXPAND: meet_operand(a, n, node_input(a->m, n, 0), NULL); break;
 	default: forbid_node(a, n, whole_row_op(a, n)); break;
 	}
 }
@@ -231,25 +212,8 @@ static void spread_view(Axes *a, NodeId n) {
 /* ---- reductions and matmuls -------------------------------------------------------------------------------------- */
 
 bool roll_reduces(const Module *m, NodeId n) {
-	switch ((Op)node_get(m, n)->op) {
-	case OP_SUM:
-	case OP_SUM_DIM:
-	case OP_MEAN:
-	case OP_MEAN_DIM:
-	case OP_AMAX:
-	case OP_AMIN:
-	case OP_MAX:
-	case OP_MIN:
-	case OP_PROD:
-	case OP_PROD_DIM:
-	case OP_ANY:
-	case OP_ANY_DIM:
-	case OP_ANY_DIMS:
-	case OP_ALL:
-	case OP_ALL_DIM:
-	case OP_ALL_DIMS: return true;
-	default: return false;
-	}
+	uint16_t op = node_get(m, n)->op;
+	return op_row(op)->kind == KIND_REDUCTION && op_is(op, IS_FOLD);
 }
 
 static void spread_reduction(Axes *a, NodeId n) {

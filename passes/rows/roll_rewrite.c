@@ -23,19 +23,12 @@ static NodeId end_of_graph(const Rewrite *w) { return graph_get(w->m, w->r->grap
 typedef enum Combine { COMBINE_SUM, COMBINE_PRODUCT, COMBINE_MAX, COMBINE_MIN } Combine;
 
 static Combine combine_of(const Module *m, NodeId n) {
-	switch ((Op)node_get(m, n)->op) {
-	case OP_AMAX:
+	switch (op_canonical(node_get(m, n)->op)) {
 	case OP_MAX:
-	case OP_ANY:
-	case OP_ANY_DIM:
-	case OP_ANY_DIMS: return COMBINE_MAX;
-	case OP_AMIN:
+	case OP_ANY: return COMBINE_MAX;
 	case OP_MIN:
-	case OP_ALL:
-	case OP_ALL_DIM:
-	case OP_ALL_DIMS: return COMBINE_MIN;
-	case OP_PROD:
-	case OP_PROD_DIM: return COMBINE_PRODUCT;
+	case OP_ALL: return COMBINE_MIN;
+	case OP_PROD: return COMBINE_PRODUCT;
 	default: return COMBINE_SUM;
 	}
 }
@@ -288,7 +281,7 @@ static int64_t reduced_count(Module *m, NodeId n) {
 static NodeId finished(Rewrite *w, NodeId n, NodeId total) {
 	Module *m = w->m;
 	uint16_t op = node_get(m, n)->op;
-	if (op == OP_MEAN || op == OP_MEAN_DIM) {
+	if (op_canonical(op) == OP_MEAN) {
 		Arg args[2] = {arg_ref(total), arg_int(reduced_count(m, n))};
 		total = make_for(m, n, OP_DIV, "mean", node_get(m, total)->type, 2, args, end_of_graph(w));
 	}

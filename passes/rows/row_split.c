@@ -60,18 +60,19 @@ static bool uses_role(const RowSplit *s, NodeId n, RowRole role) {
 /* ---- what moves -------------------------------------------------------------------------------------------------- */
 
 static bool reduction_known(uint16_t op) {
-	return op == OP_SUM_DIM || op == OP_MEAN_DIM || op == OP_AMAX || op == OP_AMIN;
+	op = op_canonical(op);
+	return op == OP_SUM || op == OP_MEAN || op == OP_MAX || op == OP_MIN;
 }
 
 /* A value without rows made of one with rows. */
 static bool classify_sum(RowSplit *s, NodeId n) {
-	uint16_t op = node_get(s->m, n)->op;
+	uint16_t op = op_canonical(node_get(s->m, n)->op);
 	Dtype dtype = node_type(s->m, n)->dtype;
-	if (op != OP_SUM_DIM && op != OP_AMAX && op != OP_AMIN)
+	if (op != OP_SUM && op != OP_MAX && op != OP_MIN)
 		return refuse(s, n, "it needs all rows at once");
 	if (!(reduction_dims(s->m, n) & 1) || node_type(s->m, n)->count == 0)
 		return refuse(s, n, "it does not reduce over the rows alone");
-	if (op == OP_SUM_DIM ? dtype != DTYPE_F32 && dtype != DTYPE_I32 : !dtype_is_float(dtype))
+	if (op == OP_SUM ? dtype != DTYPE_F32 && dtype != DTYPE_I32 : !dtype_is_float(dtype))
 		return refuse(s, n, "adding up in steps would round more often");
 	s->role[n] = ROLE_SUM;
 	return true;
@@ -104,10 +105,7 @@ static bool row_by_row(const RowSplit *s, NodeId n) {
 	case KIND_CREATION: return op != OP_IOTA;
 	case KIND_MATMUL: return true;
 	case KIND_REDUCTION: return reduction_known(op);
-	case KIND_VIEW:
-		return op == OP_SUBSCRIPT || op == OP_UNSQUEEZE || op == OP_SQUEEZE || op == OP_SQUEEZE_DIM ||
-		       op == OP_SQUEEZE_DIMS || op == OP_VIEW || op == OP_RESHAPE || op == OP_UNSAFE_VIEW ||
-		       op == OP_EXPAND;
+	case KIND_VIEW: return view_renames(op) || op_lanes(op) == LANES_EXPAND;
 	case KIND_QUERY: return op == OP_TILE_INDEX;
 	default: return op == OP_MASK_TO || op == OP_NEW_VAR;
 	}

@@ -62,13 +62,13 @@ static void move_inside(Rewrite *w, NodeId n) {
 static NodeId initial(Rewrite *w, NodeId n) {
 	Module *m = w->m;
 	Type t = *node_type(m, n);
-	uint16_t op = node_get(m, n)->op;
+	uint16_t op = op_canonical(node_get(m, n)->op);
 	Arg dims[RANK_MAX];
 	for (uint32_t i = 0; i < t.count; i++)
 		dims[i] = m->exprs.at[t.dims[i]].kind == EXPR_INT ? arg_int(m->exprs.at[t.dims[i]].value)
 		                                                  : arg_sym(t.dims[i]);
-	Arg value = op == OP_SUM_DIM ? dtype_is_float(t.dtype) ? arg_float(0) : arg_int(0)
-	                             : arg_float(op == OP_AMAX ? -1.0 / 0.0 : 1.0 / 0.0);
+	Arg value = op == OP_SUM ? dtype_is_float(t.dtype) ? arg_float(0) : arg_int(0)
+	                         : arg_float(op == OP_MAX ? -1.0 / 0.0 : 1.0 / 0.0);
 	Arg args[3] = {arg_list(m, t.count, dims), value, arg_dtype(t.dtype)};
 	NodeId full = node_new(m, w->s->root, OP_FULL, arena_printf(m->arena, "%s_acc", node_get(m, n)->name),
 	                       type_tensor(m, t.dtype, t.count, t.dims), 3, args);
@@ -80,17 +80,17 @@ static NodeId initial(Rewrite *w, NodeId n) {
 /* The sum of a step is added to what the steps before gave; users outside see the loop's result. */
 static void carry(Rewrite *w, NodeId n) {
 	Module *m = w->m;
-	uint16_t op = node_get(m, n)->op;
+	uint16_t op = op_canonical(node_get(m, n)->op);
 	NodeId full = initial(w, n);
 	NodeId acc = graph_add_argument(m, w->loop, full, node_get(m, full)->name);
 	uint32_t arg = graph_get(m, w->loop)->placeholders.count - 1, output = w->results.count;
 	Arg args[3] = {arg_ref(acc), arg_ref(n), arg_int(1)};
 	NodeId sum = node_new(m, w->loop,
-	                      op == OP_SUM_DIM ? OP_ADD
-	                      : op == OP_AMAX  ? OP_MAXIMUM
-	                                       : OP_MINIMUM,
+	                      op == OP_SUM   ? OP_ADD
+	                      : op == OP_MAX ? OP_MAXIMUM
+	                                     : OP_MINIMUM,
 	                      arena_printf(m->arena, "%s_sum", node_get(m, n)->name), node_get(m, n)->type,
-	                      op == OP_SUM_DIM ? 3 : 2, args);
+	                      op == OP_SUM ? 3 : 2, args);
 	node_get(m, sum)->loc = node_get(m, n)->loc;
 	node_insert_before(m, sum, w->output);
 	vec_push(m->arena, &w->results, arg_ref(sum));

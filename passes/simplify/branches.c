@@ -47,7 +47,7 @@ static Dtype atomic_dtype(const Module *m, NodeId n) {
 /* The value with which an atomic leaves what is there as it is. An int that takes part in float32 is rounded. */
 static bool has_identity(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
-	if (op < OP_ATOMIC_ADD || op > OP_ATOMIC_XOR || access_tensor(m, n) == NONE)
+	if (!op_is_atomic(op) || op_canonical(op) == op || access_tensor(m, n) == NONE)
 		return false;
 	return !dtype_is_float(atomic_dtype(m, n)) || dtype_is_float(m->tensors.at[access_tensor(m, n)].dtype);
 }
@@ -82,7 +82,7 @@ static bool has_computed_slice(const Module *m, const Arg *index) {
 static bool can_move(const Module *m, GraphId g) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
 		uint16_t op = node_get(m, n)->op;
-		bool atomic = op_writes(op) && op != OP_STORE;
+		bool atomic = op_is_atomic(op);
 		if (op == OP_WHILE || op == OP_IF || (atomic && !has_identity(m, n)) ||
 		    (op_kind(m, n) == KIND_MEMORY && has_computed_slice(m, node_arg(m, n, 1))))
 			return false;

@@ -118,36 +118,20 @@ static bool is_whole_index(const Module *m, const Arg *index) {
 
 /* The operand that node n equals if their types are the same; NONE. */
 static NodeId identity_operand(const Module *m, NodeId n) {
-	switch (node_get(m, n)->op) {
-	case OP_PHI: return node_input(m, n, 1);
-	case OP_NEW_VAR:
-	case OP_CLONE:
-	case OP_ALIAS:
-	case OP_DETACH:
-	case OP_LIFT_FRESH_COPY:
-	case OP_CONTIGUOUS:
-	case OP_CONVERT:
-	case OP_TO_COPY:
-	case OP_VIEW:
-	case OP_UNSAFE_VIEW:
-	case OP_RESHAPE:
-	case OP_EXPAND:
-	case OP_SQUEEZE:
-	case OP_SQUEEZE_DIM:
-	case OP_SQUEEZE_DIMS: return node_input(m, n, 0);
-	case OP_SUBSCRIPT: return is_whole_index(m, node_arg(m, n, 1)) ? node_input(m, n, 0) : NONE;
+	uint16_t op = op_canonical(node_get(m, n)->op);
+	if (op_lowering(op) == LOWER_ALIAS)
+		return alias_arg(m, n)->kind == ARG_REF ? alias_arg(m, n)->node : NONE;
+	if (op_converts(op) || view_is_of_shapes(op) ||
+	    (op_lanes(op) == LANES_INDEX && is_whole_index(m, node_arg(m, n, 1))))
+		return node_input(m, n, 0);
+	switch (op) {
 	case OP_MUL:
-	case OP_MUL_SCALAR:
 		if (arg_is_number(node_arg(m, n, 0), 1))
 			return node_input(m, n, 1);
 		return arg_is_number(node_arg(m, n, 1), 1) ? node_input(m, n, 0) : NONE;
-	case OP_DIV:
-	case OP_DIV_SCALAR:
-	case OP_TRUE_DIVIDE: return arg_is_number(node_arg(m, n, 1), 1) ? node_input(m, n, 0) : NONE;
-	case OP_ADD:
-	case OP_ADD_SCALAR: return adds_nothing(m, n, node_arg(m, n, 1)) ? node_input(m, n, 0) : NONE;
-	case OP_SUB:
-	case OP_SUB_SCALAR: return subtracts_nothing(m, n) ? node_input(m, n, 0) : NONE;
+	case OP_DIV: return arg_is_number(node_arg(m, n, 1), 1) ? node_input(m, n, 0) : NONE;
+	case OP_ADD: return adds_nothing(m, n, node_arg(m, n, 1)) ? node_input(m, n, 0) : NONE;
+	case OP_SUB: return subtracts_nothing(m, n) ? node_input(m, n, 0) : NONE;
 	default: return NONE;
 	}
 }
@@ -165,16 +149,14 @@ static bool fold_identity(Fold *f, NodeId n) {
 /* Another name of a number: a use becomes the number where it is a symbolic value, else node n a constant. */
 static void fold_number(Fold *f, NodeId n) {
 	Node old = *node_get(f->m, n);
-	bool renames = old.op == OP_PHI || old.op == OP_NEW_VAR || old.op == OP_CLONE || old.op == OP_ALIAS ||
-	               old.op == OP_DETACH || old.op == OP_LIFT_FRESH_COPY || old.op == OP_CONTIGUOUS;
-	const Arg *number = node_arg(f->m, n, old.op == OP_PHI);
-	if (!renames || number->kind == ARG_REF)
+	const Arg *number = alias_arg(f->m, n);
+	if (op_lowering(old.op) != LOWER_ALIAS || number->kind == ARG_REF)
 		return;
 	Type t = *node_type(f->m, n);
 	if (t.kind == TYPE_SYM) {
 		for (ArgId u = node_uses(f->m, n), next; u != NONE; u = next) {
 			next = arg_get(f->m, u)->next_use;
-			arg_set(f->m, u, *node_arg(f->m, n, old.op == OP_PHI));
+			arg_set(f->m, u, *alias_arg(f->m, n));
 		}
 		return;
 	}

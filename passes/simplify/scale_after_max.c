@@ -40,7 +40,7 @@ static bool is_scale(const Module *m, const Arg *a) {
 static uint32_t scale_index(Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	Dtype dtype = node_type(m, n)->dtype;
-	if ((op != OP_MUL && op != OP_MUL_SCALAR) || (dtype != DTYPE_F32 && dtype != DTYPE_BF16))
+	if (op_canonical(op) != OP_MUL || (dtype != DTYPE_F32 && dtype != DTYPE_BF16))
 		return NONE;
 	for (uint32_t i = 0; i < 2; i++) {
 		NodeId x = node_input(m, n, 1 - i);

@@ -100,6 +100,36 @@ static int write_output(Command *c, const Text *text) {
 	return error ? fail_file(c, "write", "standard output", error) : EXIT_DONE;
 }
 
+static int read_source(Command *c, const char *path, Source *source) {
+	const char *error = file_read(&c->arena, path, source);
+	return error ? fail_file(c, "read", source->name, error) : EXIT_DONE;
+}
+
+static int read_target(Command *c) {
+	return target_find(c->options.target) ? EXIT_DONE : read_source(c, c->options.target, &c->target_source);
+}
+
+/* NULL after diagnostics. */
+static const Target *target_asked(Command *c) {
+	const Target *target = target_find(c->options.target);
+	return target ? target : target_load(&c->arena, &c->diag, &c->target_source);
+}
+
+static int print_target(Command *c) {
+	Text out;
+	text_init(&out, &c->arena);
+	int status = read_target(c);
+	if (status != EXIT_DONE)
+		return status;
+	const Target *target = target_asked(c);
+	diag_print(&c->diag, stderr, c->options.diagnostics, c->color);
+	if (!target)
+		return EXIT_REFUSED;
+	target_put(target, &out);
+	c->options.output = "-";
+	return write_output(c, &out);
+}
+
 static int print_only(Command *c) {
 	Text out;
 	text_init(&out, &c->arena);
@@ -107,6 +137,7 @@ static int print_only(Command *c) {
 	case ACTION_HELP: text_put(&out, options_help()); break;
 	case ACTION_VERSION: text_put(&out, "pallasc " PALLASC_VERSION "\n"); break;
 	case ACTION_TARGETS: put_targets(&out); break;
+	case ACTION_TARGET: return print_target(c);
 	case ACTION_PASSES: put_passes(&out); break;
 	case ACTION_REWRITES: put_rewrites(&out); break;
 	case ACTION_COMPILE: break;
@@ -144,11 +175,6 @@ static void print_after(void *user, const Pass *pass, const Module *m) {
 		print_module(c, m, pass, "after");
 }
 
-static int read_source(Command *c, const char *path, Source *source) {
-	const char *error = file_read(&c->arena, path, source);
-	return error ? fail_file(c, "read", source->name, error) : EXIT_DONE;
-}
-
 static int read_inputs(Command *c) {
 	const Options *o = &c->options;
 	c->configs = arena_array(&c->arena, o->configs.count, sizeof *c->configs);
@@ -158,9 +184,7 @@ static int read_inputs(Command *c) {
 	int status = read_source(c, o->input, &c->graph);
 	for (uint32_t i = 0; i < o->configs.count && status == EXIT_DONE; i++)
 		status = read_source(c, o->configs.at[i], &c->configs[i]);
-	if (status == EXIT_DONE && !target_find(o->target))
-		status = read_source(c, o->target, &c->target_source);
-	return status;
+	return status == EXIT_DONE ? read_target(c) : status;
 }
 
 static void say_what_was_done(const Compilation *c, const Module *m) {
@@ -221,9 +245,7 @@ static bool compile_kernel(Command *c, const Target *target, Text *out) {
 /* Everything up to the text; false after diagnostics. */
 static bool compile(Command *c, Text *out) {
 	const Options *o = &c->options;
-	const Target *target = target_find(o->target);
-	if (!target)
-		target = target_load(&c->arena, &c->diag, &c->target_source);
+	const Target *target = target_asked(c);
 	if (source_is_kernel(&c->graph))
 		return target && compile_kernel(c, target, out);
 	Module *m = module_load(&c->arena, &c->diag, &c->graph, target);

@@ -199,6 +199,7 @@ static void set_jobs(Parser *p, const char *name, const char *value) {
 FLAG(set_help, p->options->action = ACTION_HELP)
 FLAG(set_version, p->options->action = ACTION_VERSION)
 FLAG(set_print_targets, p->options->action = ACTION_TARGETS)
+FLAG(set_print_target, p->options->action = ACTION_TARGET)
 FLAG(set_print_passes, p->options->action = ACTION_PASSES)
 FLAG(set_print_rewrites, p->options->action = ACTION_REWRITES)
 FLAG(set_print_after_all, p->options->print_after_all = true)
@@ -219,6 +220,7 @@ static const Option table[] = {
 	{"--emit", true, set_emit},
 	{"--target", true, set_target},
 	{"--print-targets", false, set_print_targets},
+	{"--print-target", false, set_print_target},
 	{"--config", true, add_config},
 	{"--set", true, add_set},
 	{"--passes", true, set_passes},
@@ -253,8 +255,13 @@ const char *options_help(void) {
 	       "                        plan: the kernel plan as JSON; kernel: the kernels as text, which\n"
 	       "                        can be read again; dot: Graphviz; report: the plan for people;\n"
 	       "                        none: only check\n"
-	       "  --target=CHIP         v4, v5e, v5p, v6e (default), v7x, or a .json file\n"
+	       "  --target=CHIP         "
+#define TARGET(name, ...) #name ", "
+#include "targets.def"
+#undef TARGET
+	       "or a .json file; default v6e\n"
 	       "  --print-targets       list the chips\n"
+	       "  --print-target        the chip of --target, as such a file\n"
 	       "  --config FILE         a configuration (JSON object) over the graph's own\n"
 	       "  --set KEY=VALUE       one key over that; repeatable\n"
 	       "\n"

@@ -1,8 +1,8 @@
-/* config_shrink.c - clamps candidate block sizes to what the target holds.
+/* config_shrink.c - halves default block sizes until the target holds their tiles.
  *
- * A candidate is a size that nobody asked for: a default, or one that a sweep proposes. What a user's configuration
- * says is never changed: the plan obeys or refuses it. The limit today is the target's cap on the elements of a tile,
- * which no TPU has; this file and passes/facts/block_constraints.c are the only two that read it. */
+ * What a user's configuration says is never changed: the plan obeys or refuses it. The limit today is the target's cap
+ * on the elements of a tile, which no TPU has; this file and passes/facts/block_constraints.c are the only two that
+ * read it. */
 #include "config.h"
 
 /* ---- expressions under other sizes ------------------------------------------------------------------------------ */

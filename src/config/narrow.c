@@ -128,26 +128,6 @@ static bool list_has_size(const Narrowing *w, const Arg *list) {
 	return false;
 }
 
-/* Views that keep each dim as a dim of its own, whatever its size. */
-static bool view_keeps_dims(uint16_t op) {
-	switch (op) {
-	case OP_SUBSCRIPT:
-	case OP_PERMUTE:
-	case OP_TRANSPOSE:
-	case OP_T:
-	case OP_MT:
-	case OP_VIEW:
-	case OP_UNSAFE_VIEW:
-	case OP_RESHAPE:
-	case OP_UNSQUEEZE:
-	case OP_EXPAND:
-	case OP_SQUEEZE:
-	case OP_SQUEEZE_DIM:
-	case OP_SQUEEZE_DIMS: return true; /* a range of one lane is not narrowed to */
-	default: return false;
-	}
-}
-
 static bool has_dim(const Narrowing *w, NodeId n) {
 	const Type *t = node_type(w->m, n);
 	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
@@ -181,14 +161,12 @@ static bool arg_is_number(const Arg *a, double value) {
 static bool lanes_hold(const Narrowing *w, NodeId n, double value, int depth) {
 	if (n == NONE || depth > 8)
 		return false;
-	switch (node_get(w->m, n)->op) {
+	uint16_t op = op_canonical(node_get(w->m, n)->op);
+	switch (op) {
 	case OP_MASK_TO: return arg_is_number(node_arg(w->m, n, 1), value);
 	case OP_LOAD: return value == 0;
 	case OP_NEW_VAR:
-	case OP_CONVERT:
-	case OP_PERMUTE:
-	case OP_SUBSCRIPT:
-	case OP_UNSQUEEZE: return lanes_hold(w, node_input(w->m, n, 0), value, depth + 1);
+	case OP_CONVERT: return lanes_hold(w, node_input(w->m, n, 0), value, depth + 1);
 	case OP_MUL:
 		return value == 0 && (lanes_hold(w, node_input(w->m, n, 0), 0, depth + 1) ||
 		                      lanes_hold(w, node_input(w->m, n, 1), 0, depth + 1));
@@ -196,19 +174,18 @@ static bool lanes_hold(const Narrowing *w, NodeId n, double value, int depth) {
 	case OP_SUB:
 		return value == 0 && lanes_hold(w, node_input(w->m, n, 0), 0, depth + 1) &&
 		       lanes_hold(w, node_input(w->m, n, 1), 0, depth + 1);
-	default: return false;
+	default:
+		return (view_adds_units(op) || op_lanes(op) == LANES_PERMUTE) &&
+		       lanes_hold(w, node_input(w->m, n, 0), value, depth + 1);
 	}
 }
 
 /* A reduction along the dim: its operand's invalid lanes must be neutral. */
 static bool reduction_reads(const Narrowing *w, NodeId n) {
 	NodeId x = node_input(w->m, n, 0);
-	switch (node_get(w->m, n)->op) {
-	case OP_SUM:
-	case OP_SUM_DIM: return !lanes_hold(w, x, 0, 0);
-	case OP_AMAX:
+	switch (op_canonical(node_get(w->m, n)->op)) {
+	case OP_SUM: return !lanes_hold(w, x, 0, 0);
 	case OP_MAX: return !lanes_hold(w, x, -INFINITY, 0);
-	case OP_AMIN:
 	case OP_MIN: return !lanes_hold(w, x, INFINITY, 0);
 	default: return true;
 	}
@@ -345,11 +322,6 @@ static bool access_by_tiles(const Narrowing *w, NodeId n) {
 	return known && (found == 1 || (load && found == 0)) && op_arg(w->m, n, "extra_mask")->kind == ARG_NULL;
 }
 
-static bool creates_equal_lanes(uint16_t op) {
-	return op == OP_FULL || op == OP_ATEN_FULL || op == OP_ZEROS || op == OP_ONES || op == OP_FULL_LIKE ||
-	       op == OP_ZEROS_LIKE || op == OP_ONES_LIKE;
-}
-
 /* Lanes of the dim are computed each from its own, if at all. */
 static bool keeps_lanes(const Narrowing *w, NodeId n) {
 	const Node *node = node_get(w->m, n);
@@ -361,7 +333,7 @@ static bool keeps_lanes(const Narrowing *w, NodeId n) {
 	case KIND_VIEW: return x != NONE && (!has_dim(w, x) || view_keeps_dims(node->op));
 	case KIND_MATMUL: return has_dim(w, n) || !any_operand_has_dim(w, n);
 	case KIND_MEMORY: return (node->op == OP_LOAD || node->op == OP_STORE) && access_by_tiles(w, n);
-	case KIND_CREATION: return creates_equal_lanes(node->op);
+	case KIND_CREATION: return op_lowering(node->op) == LOWER_FULL && node_type(w->m, n)->count > 0;
 	case KIND_STRUCTURE: return node->op != OP_IF && node->op != OP_WHILE;
 	case KIND_QUERY: return node->op == OP_TILE_INDEX;
 	}

@@ -56,7 +56,7 @@ bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileO
 	if (options && options->target)
 		p->target = options->target->name;
 	if (emit == EMIT_PYTHON)
-		program_settle(p);
+		program_give_variables(p);
 	kernels_name(p);
 	if (emit == EMIT_PYTHON)
 		kernels_print_python(p, out);

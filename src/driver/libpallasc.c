@@ -1,4 +1,4 @@
-/* libpallasc.c - the public C API on the pipeline of compile.h. A context keeps one arena for the work of a compilation
+/* libpallasc.c - the public C API on the pipeline of driver.h. A context keeps one arena for the work of a compilation
  * and uses it again for the next, so that a further configuration costs no page faults. Running out of memory jumps
  * back to the function that was called. */
 #define _POSIX_C_SOURCE 200809L

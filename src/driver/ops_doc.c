@@ -1,7 +1,6 @@
 /* ops_doc.c - docs/ops.md: the op table for readers, grouped by kind. */
 #include "driver.h"
 #include "codegen/lower/lower.h"
-#include "passes/decompose/decompose.h"
 
 static const char *const kind_titles[] = {
 	[KIND_POINTWISE] = "Pointwise",
@@ -85,7 +84,7 @@ static void print_cell(const char *text, Text *out) {
 /* Whether a kernel can hold the op, and which dtypes not. */
 static void print_lowered(uint16_t op, Text *out) {
 	uint32_t refused = arith_refused_dtypes(op), all = (1u << DTYPE_I64) - 1;
-	if ((op_lowering(op) == LOWER_NOT && !op_decomposes(op)) || refused == all) {
+	if (op_lowering(op) == LOWER_NOT || refused == all) {
 		text_put(out, "no");
 		return;
 	}

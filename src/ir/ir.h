@@ -1,4 +1,4 @@
-/* ir.h - the Module: a dataflow program over tiles, as shared/graph-format.md (docs/graph-format.md) defines it.
+/* ir.h - the Module: a dataflow program over tiles, as docs/graph-format.md defines it.
  *
  * Everything is an index into a vector of the Module (nodes, graphs, tensors, types, expressions, arguments), so that a
  * Module is cloned by copying a dozen arrays and no pass chases pointers. Strings are interned: names compare by ==.
@@ -600,6 +600,10 @@ static inline bool op_may_call(const Module *m, NodeId n) {
 /* The argument that a loop's placeholder n always stands for; NULL: it is carried, or no loop's. */
 const Arg *constant_argument(const Module *m, NodeId n);
 
+/* What n, a LOWER_ALIAS, is another name of; of a loop's phi, what it gives at last. */
+const Arg *alias_arg(const Module *m, NodeId n);
+/* The value that the creation n puts into all lanes; a NULL-kind argument if it has no fill. */
+Arg fill_arg(const Module *m, NodeId n);
 /* The dims that a reduction reduces, as a bit set, and whether it keeps them as dims of 1. */
 uint32_t reduction_dims(const Module *m, NodeId n);
 bool reduction_keeps_dims(const Module *m, NodeId n);
@@ -612,8 +616,7 @@ bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
 /* It swaps the last two dims and leaves the others where they are. */
 bool permutation_swaps_rows(const Module *m, NodeId n);
 
-/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def ----------------------
- */
+/* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def --------------------- */
 
 enum { PARAM_LIST_MAX = 4 };
 
@@ -643,8 +646,7 @@ uint32_t schema_find(const Schema *s, const char *name);
 /* What a parameter's letter admits, for messages: "a list of ints". */
 const char *schema_expects(char letter);
 
-/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON -----------------
- */
+/* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON --------------- */
 
 typedef enum KeyKind { KEY_SIZES, KEY_FLAGS, KEY_ORDERS, KEY_WORD, KEY_CHOICE, KEY_NUMBER } KeyKind;
 

@@ -29,7 +29,7 @@ bool reduction_keeps_dims(const Module *m, NodeId n) {
 bool matmul_is_plain(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	NodeId a = node_input(m, n, matmul_arg(op, 0)), b = node_input(m, n, matmul_arg(op, 1));
-	if (op_kind(m, n) != KIND_MATMUL || op == OP_MV || op == OP_VDOT || a == NONE || b == NONE)
+	if (op_kind(m, n) != KIND_MATMUL || a == NONE || b == NONE)
 		return false;
 	uint32_t rank = node_type(m, a)->count;
 	return rank >= 2 && node_type(m, b)->count == rank && node_type(m, n)->count == rank;
@@ -50,19 +50,19 @@ static void swap_dims(uint32_t *order, uint32_t a, uint32_t b) {
 }
 
 bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]) {
-	const Node *node = node_get(m, n);
-	bool swaps = node->op == OP_TRANSPOSE || node->op == OP_T || node->op == OP_MT;
-	if ((!swaps && node->op != OP_PERMUTE) || node_input(m, n, 0) == NONE)
+	uint16_t op = node_get(m, n)->op;
+	if (op_lanes(op) != LANES_PERMUTE || node_input(m, n, 0) == NONE)
 		return false;
+	ShapeRule rule = op_row(op)->shape;
 	uint32_t rank = node_type(m, n)->count, a = rank - 2, b = rank - 1; /* t and mT swap the last two */
 	bool known = true;
 	for (uint32_t i = 0; i < rank; i++) {
 		order[i] = i;
-		known &= swaps || read_dim(arg_item(m, node_arg(m, n, 1), i), rank, &order[i]);
+		known &= rule != SHAPE_PERMUTE || read_dim(arg_item(m, node_arg(m, n, 1), i), rank, &order[i]);
 	}
-	if (node->op == OP_TRANSPOSE)
+	if (rule == SHAPE_TRANSPOSE)
 		known &= read_dim(node_arg(m, n, 1), rank, &a) && read_dim(node_arg(m, n, 2), rank, &b);
-	if (swaps && known && rank > 1)
+	if (rule != SHAPE_PERMUTE && known && rank > 1)
 		swap_dims(order, a, b);
 	return known;
 }
@@ -75,6 +75,21 @@ bool permutation_swaps_rows(const Module *m, NodeId n) {
 		if (order[i] != i)
 			return false;
 	return true;
+}
+
+const Arg *alias_arg(const Module *m, NodeId n) { return node_arg(m, n, node_get(m, n)->op == OP_PHI); }
+
+Arg fill_arg(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	OpParam param;
+	uint32_t i = 0;
+	if (op_fill(op) == FILL_NONE)
+		return arg_null();
+	if (op_fill(op) != FILL_GIVEN)
+		return arg_int(op_fill(op) == FILL_ONES);
+	for (const char *at = op_row(op)->params; (at = op_param_next(at, &param)) != NULL && param.letter != 'x';)
+		i++;
+	return *node_arg(m, n, i);
 }
 
 const Arg *constant_argument(const Module *m, NodeId n) {

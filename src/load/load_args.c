@@ -1,4 +1,4 @@
-/* load_args.c - arguments: JSON values to Args, each checked against the letter of its parameter (schema.h). Kwargs and
+/* load_args.c - arguments: JSON values to Args, each checked against the letter of its parameter (ir.h). Kwargs and
  * defaults go to their positional slots, so that nothing behind the loader knows of either. */
 #include "loader.h"
 

@@ -5,6 +5,7 @@ typedef struct DtypeRow {
 	const char *name;
 	DtypeClass class;
 	int bits, vmem_bits, significant;
+	double largest;
 	const char *jnp, *brief;
 } DtypeRow;
 
@@ -25,6 +26,8 @@ int dtype_bits(Dtype t) { return rows[t].bits; }
 int dtype_vmem_bits(Dtype t) { return rows[t].vmem_bits ? rows[t].vmem_bits : dtype_bits(t); }
 
 int dtype_significant(Dtype t) { return rows[t].significant; }
+
+double dtype_largest(Dtype t) { return rows[t].largest; }
 
 DtypeClass dtype_class(Dtype t) { return rows[t].class; }
 

@@ -1,22 +1,38 @@
 /* ops.c - the op table of ops.def as data, the look-ups in it, and in the parameters of a row. */
 #include "ops.h"
 
-const OpRow op_rows[OP_COUNT] = {
-#define OP(e, target, kind, params, shape, dtype, form, text)                                                          \
-	[OP_##e] = {target, kind, params, SHAPE_##shape, RULE_##dtype, PRINT_##form, text},
+#define DEFAULT_LOWER(kind, form)                                                                                      \
+	((kind) == KIND_POINTWISE && (form) != PRINT_CUSTOM ? LOWER_POINTWISE                                          \
+	 : (kind) == KIND_SYMBOLIC                          ? LOWER_INT                                                \
+	 : (kind) == KIND_MATMUL                            ? LOWER_MATMUL                                             \
+	                                                    : LOWER_NOT)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init" /* a row's .lower stands behind the default */
+const OpRow op_rows[OP_COUNT + 1] = {
+#define OP(e, name, kind, params, shape, dtype, form, ...)                                                             \
+	[OP_##e] = {.lower = DEFAULT_LOWER(kind, PRINT_##form),                                                        \
+	            .target = name,                                                                                    \
+	            kind,                                                                                              \
+	            params,                                                                                            \
+	            SHAPE_##shape,                                                                                     \
+	            RULE_##dtype,                                                                                      \
+	            PRINT_##form,                                                                                      \
+	            __VA_ARGS__},
 #include "ops.def"
 #undef OP
 };
+#pragma GCC diagnostic pop
 
 /* The targets' lengths as bytes: memchr() over them finds the few candidates of a look-up. */
 static const unsigned char target_length[OP_COUNT] = {
-#define OP(e, target, kind, params, shape, dtype, form, text) [OP_##e] = sizeof(target) - 1,
+#define OP(e, target, ...) [OP_##e] = sizeof(target) - 1,
 #include "ops.def"
 #undef OP
 };
 
 static const char *const op_targets[OP_COUNT + 1] = {
-#define OP(e, target, kind, params, shape, dtype, form, text) target,
+#define OP(e, target, ...) target,
 #include "ops.def"
 #undef OP
 	NULL};
@@ -62,52 +78,7 @@ const char *op_nearest(const char *target) {
 	return longer != NULL ? longer : name_nearest(target, op_targets + FIRST_TARGET);
 }
 
-bool op_writes(uint16_t op) { return op == OP_STORE || (op >= OP_ATOMIC_ADD && op <= OP_ATOMIC_CAS); }
-
 bool op_has_effect(uint16_t op) { return op_writes(op) || op == OP_PLACEHOLDER || op == OP_OUTPUT; }
-
-uint16_t op_canonical(uint16_t op) {
-	/* clang-format off */
-	switch ((Op)op) {
-	case OP_ADD_SCALAR: case OP_SYM_ADD: case OP_ATOMIC_ADD: return OP_ADD;
-	case OP_SUB_SCALAR: case OP_SYM_SUB: return OP_SUB;
-	case OP_RSUB_SCALAR: return OP_RSUB;
-	case OP_MUL_SCALAR: case OP_SYM_MUL: return OP_MUL;
-	case OP_DIV_SCALAR: case OP_TRUE_DIVIDE: return OP_DIV;
-	case OP_FLOOR_DIVIDE_SCALAR: case OP_SYM_FLOORDIV: return OP_FLOOR_DIVIDE;
-	case OP_FMOD_SCALAR: return OP_FMOD;
-	case OP_REMAINDER_SCALAR: return OP_REMAINDER;
-	case OP_SGN: return OP_SIGN;
-	case OP_MAX_OTHER: case OP_CLAMP_MIN: case OP_CLAMP_MIN_TENSOR: case OP_SYM_MAX:
-	case OP_ATOMIC_MAX: return OP_MAXIMUM;
-	case OP_MIN_OTHER: case OP_CLAMP_MAX: case OP_CLAMP_MAX_TENSOR: case OP_SYM_MIN:
-	case OP_ATOMIC_MIN: return OP_MINIMUM;
-	case OP_CLAMP_TENSOR: case OP_HARDTANH: return OP_CLAMP;
-	case OP_LERP_SCALAR: return OP_LERP;
-	case OP_ROUND_DECIMALS: return OP_ROUND;
-	case OP_POW_SCALAR: case OP_POW_BASE: return OP_POW;
-	case OP_COPYSIGN_SCALAR: return OP_COPYSIGN;
-	case OP_WHERE_SCALAR_SELF: case OP_WHERE_SCALAR_OTHER: case OP_WHERE_SCALAR: return OP_WHERE;
-	case OP_MASKED_FILL_TENSOR: return OP_MASKED_FILL;
-	case OP_EQ_SCALAR: case OP_SYM_EQ: return OP_EQ;
-	case OP_NE_SCALAR: case OP_SYM_NE: return OP_NE;
-	case OP_LT_SCALAR: case OP_SYM_LT: return OP_LT;
-	case OP_LE_SCALAR: case OP_SYM_LE: return OP_LE;
-	case OP_GT_SCALAR: case OP_SYM_GT: return OP_GT;
-	case OP_GE_SCALAR: case OP_SYM_GE: return OP_GE;
-	case OP_BITWISE_AND_SCALAR: case OP_ATOMIC_AND: return OP_BITWISE_AND;
-	case OP_BITWISE_OR_SCALAR: case OP_ATOMIC_OR: return OP_BITWISE_OR;
-	case OP_BITWISE_XOR_SCALAR: case OP_ATOMIC_XOR: return OP_BITWISE_XOR;
-	case OP_LSHIFT_TENSOR_SCALAR: case OP_LSHIFT_DUNDER: case OP_LSHIFT_SCALAR: return OP_LSHIFT;
-	case OP_RSHIFT_TENSOR_SCALAR: case OP_RSHIFT_DUNDER: case OP_RSHIFT_SCALAR: return OP_RSHIFT;
-	case OP_SYM_NEG: return OP_NEG;
-	case OP_SYM_AND: return OP_LOGICAL_AND;
-	case OP_SYM_OR: return OP_LOGICAL_OR;
-	case OP_SYM_NOT: return OP_LOGICAL_NOT;
-	default: return op;
-	}
-	/* clang-format on */
-}
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
@@ -166,8 +137,9 @@ uint32_t op_param_index(uint16_t op, const char *name) {
 }
 
 uint32_t matmul_arg(uint16_t op, uint32_t which) {
-	bool add = op == OP_ADDMM || op == OP_ADDMM_DTYPE || op == OP_BADDBMM || op == OP_BADDBMM_DTYPE;
+	ShapeRule rule = op_row(op)->shape;
+	bool add = rule == SHAPE_ADDMM || rule == SHAPE_BADDBMM;
 	if (which == 2)
-		return add ? 0 : op == OP_DOT ? 2 : NONE;
+		return add ? 0 : rule == SHAPE_DOT ? 2 : NONE;
 	return which + add;
 }

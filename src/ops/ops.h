@@ -22,6 +22,7 @@ const char *dtype_brief(Dtype t); /* "bf16" */
 int dtype_bits(Dtype t);          /* of one element in memory; bool is 8 */
 int dtype_vmem_bits(Dtype t);     /* of one element as Pallas keeps it in VMEM: bool is an int32 there */
 int dtype_significant(Dtype t);   /* bits of a float's significand, with the leading one */
+double dtype_largest(Dtype t);    /* the greatest finite value of a float */
 DtypeClass dtype_class(Dtype t);
 Dtype dtype_find(const char *name); /* DTYPE_NONE if there is no such type */
 bool dtype_is_float(Dtype t);
@@ -74,8 +75,79 @@ typedef enum PrintForm {
 	PRINT_TEMPLATE /* text with {0}, {1}, ...: an expression of call precedence */
 } PrintForm;
 
+/* How a kernel computes it. */
+typedef enum Lowering {
+	LOWER_NOT,   /* refused */
+	LOWER_PARTS, /* refused, but passes/decompose/ (of tile.if: branches.c) makes other ops of it first */
+	LOWER_FREE,  /* no code: host tensors, symbolic ints that affine.c reads, ... */
+	LOWER_INT,   /* a scalar int that is computed in the kernel */
+	LOWER_POINTWISE,
+	LOWER_MASK,
+	LOWER_REDUCE,
+	LOWER_SCAN, /* along one dim, which stays */
+	LOWER_VIEW,
+	LOWER_MOVE, /* a view that puts lanes elsewhere */
+	LOWER_MATMUL,
+	LOWER_FULL,  /* one value in every lane */
+	LOWER_INDEX, /* tile.index, a range of ints */
+	LOWER_LOAD,
+	LOWER_STORE, /* atomics too */
+	LOWER_LOOP,
+	LOWER_RESULT, /* getitem of a loop */
+	LOWER_ALIAS   /* an operand by another name: alias_arg() */
+} Lowering;
+
+/* Where a view puts the lanes of its operand. Those that its and its operand's shape tell in full come first. */
+typedef enum Lanes {
+	LANES_NONE,      /* it is no view */
+	LANES_RESHAPE,   /* all in the same order, in dims of other sizes */
+	LANES_SQUEEZE,   /* the same, without some dims of 1 */
+	LANES_UNSQUEEZE, /* the same, with another dim of 1 */
+	LANES_EXPAND,    /* repeated along dims of 1 and new ones in front */
+	LANES_INDEX,     /* an index list: new dims, whole dims, positions */
+	LANES_PERMUTE,   /* dims in another order: permutation_order() */
+	LANES_SELECT,    /* those at one position of a dim, which goes */
+	LANES_TILE,      /* the last dim repeated */
+	LANES_SLICE,     /* a range of a dim, or every so many of one */
+	LANES_FLIP,      /* backwards along dims */
+	LANES_ROLL,      /* around along dims */
+	LANES_PAD,       /* with others around them */
+	LANES_REPEAT,    /* all of them again and again */
+	LANES_CAT,       /* several operands, one behind the other */
+	LANES_STACK,     /* several operands along a new dim */
+	LANES_SPLIT,     /* a tuple of pieces */
+	LANES_GATHER,    /* those at computed positions */
+	LANES_BITCAST    /* the same bits as another dtype */
+} Lanes;
+
+/* What a creation puts into all lanes. */
+typedef enum Fill {
+	FILL_NONE,
+	FILL_GIVEN, /* its operand: parameter letter x */
+	FILL_ZEROS,
+	FILL_ONES,
+	FILL_ANY /* whatever was there; zeros here */
+} Fill;
+
+/* What torch refuses, and jnp would refuse or compute otherwise. */
+typedef enum Takes {
+	TAKES_ALL,
+	TAKES_BOOLS,   /* a condition */
+	TAKES_INTS,    /* and bools */
+	TAKES_NUMBERS, /* no bools */
+	TAKES_FLOATS
+} Takes;
+
+typedef enum Fact {
+	IS_MODULAR = 1 << 0, /* the low bits of an int result depend on the low bits of the operands alone */
+	IS_CHOICE = 1 << 1,  /* the result is one of the operands, or one of the elements */
+	IS_FOLD = 1 << 2,    /* a reduction of parts can be reduced again, or (a mean) comes of one that can */
+	IS_CHEAP = 1 << 3,   /* one pass over the tile at most, without transcendentals */
+	IS_OF_BOOLS = 1 << 4 /* Mosaic has it for bools */
+} Fact;
+
 typedef enum Op {
-#define OP(e, target, kind, params, shape, dtype, form, text) OP_##e,
+#define OP(e, ...) OP_##e,
 #include "ops.def"
 #undef OP
 	OP_COUNT,
@@ -94,6 +166,9 @@ typedef struct OpRow {
 	DtypeRule dtype;
 	PrintForm form;
 	const char *text;
+	const char *instead;
+	uint16_t as; /* 0: itself */
+	uint8_t lower, lanes, fill, condition, takes, facts;
 } OpRow;
 
 /* One parameter of a row, cut out of its `params` string. */
@@ -112,19 +187,50 @@ const char *op_param_next(const char *at, OpParam *param);
 /* The position of the parameter called `name`; NONE if the op has none. Accepts the format's short names too: `x` for
  * the first parameter and `dims` for `dim`. */
 uint32_t op_param_index(uint16_t op, const char *name);
-extern const OpRow op_rows[OP_COUNT];
+extern const OpRow op_rows[OP_COUNT + 1]; /* OP_UNKNOWN has one too, of zeros */
 static inline const OpRow *op_row(uint16_t op) { return &op_rows[op]; }
-/* The first pointwise row that computes, and is printed, as this one: what a kernel (codegen/kernel/kernel.h) calls it.
- */
-uint16_t op_canonical(uint16_t op);
+/* The row that computes, and is printed, as this one: what a kernel (codegen/kernel/kernel.h) calls it. */
+static inline uint16_t op_canonical(uint16_t op) { return op_rows[op].as ? op_rows[op].as : op; }
+static inline Lowering op_lowering(uint16_t op) { return (Lowering)op_rows[op].lower; }
+static inline Lanes op_lanes(uint16_t op) { return (Lanes)op_rows[op].lanes; }
+static inline Fill op_fill(uint16_t op) { return (Fill)op_rows[op].fill; }
+/* All of these facts hold. */
+static inline bool op_is(uint16_t op, Fact facts) { return (op_rows[op_canonical(op)].facts & facts) == facts; }
+/* Operand i only chooses between the others. */
+static inline bool op_is_condition(uint16_t op, uint32_t i) { return op_rows[op_canonical(op)].condition == i + 1; }
+/* What operand i may be. */
+static inline Takes op_takes(uint16_t op, uint32_t i) {
+	return op_is_condition(op, i) ? TAKES_BOOLS : (Takes)op_rows[op_canonical(op)].takes;
+}
+/* The plan can hold it. */
+static inline bool op_is_lowered(uint16_t op) { return op_lowering(op) > LOWER_PARTS; }
+/* A conversion, to whichever dtype. */
+static inline bool op_converts(uint16_t op) { return op_canonical(op) == OP_CONVERT; }
 /* The op of a target's name, or OP_UNKNOWN. */
 uint16_t op_find(const char *target);
 /* The nearest known target, or NULL. */
 const char *op_nearest(const char *target);
 /* Writes memory: store or atomic. */
-bool op_writes(uint16_t op);
+static inline bool op_is_atomic(uint16_t op) { return op_row(op)->shape == SHAPE_ATOMIC; }
+static inline bool op_writes(uint16_t op) { return op == OP_STORE || op_is_atomic(op); }
 /* Must stay although nothing uses it: stores, atomics, loops and ifs that contain one are asked by the passes. */
 bool op_has_effect(uint16_t op);
+
+/* ---- views ------------------------------------------------------------------------------------------------------- */
+
+/* Its lanes, or those at one position, are its operand's in the same order, once each: another name, no work. */
+static inline bool view_renames(uint16_t op) {
+	Lanes v = op_lanes(op);
+	return v == LANES_RESHAPE || v == LANES_SQUEEZE || v == LANES_UNSQUEEZE || v == LANES_INDEX;
+}
+/* The shapes of operand and result say all that it does: where they are the same, nothing. */
+static inline bool view_is_of_shapes(uint16_t op) { return op_lanes(op) != LANES_NONE && op_lanes(op) <= LANES_EXPAND; }
+/* Whatever the size of a dim, all of it is a dim of the result. */
+static inline bool view_keeps_dims(uint16_t op) { return op_lanes(op) != LANES_NONE && op_lanes(op) <= LANES_PERMUTE; }
+/* It can add dims of 1 and do nothing else. */
+static inline bool view_adds_units(uint16_t op) {
+	return op_lanes(op) == LANES_UNSQUEEZE || op_lanes(op) == LANES_INDEX;
+}
 
 /* The argument that is the matmul's left (0) or right (1) factor, or what is added to it (2); NONE. */
 uint32_t matmul_arg(uint16_t op, uint32_t which);

@@ -1,4 +1,4 @@
-/* target.c - chips: the built-in rows (targets.def), and target files that give another. */
+/* target.c - chips: the built-in ones (targets.def), target files that give another, and how either is printed. */
 #include "target.h"
 #include "src/json/json.h"
 
@@ -6,37 +6,37 @@
 #define MIB (KIB * 1024)
 
 static const Target rows[] = {
-#define TARGET(name_, kind_, topology_, vmem_, smem_, mxu_, clock_, hbm_, flops_, cores_, vpu_, buffer_, tile_,        \
-               splits_, ...)                                                                                           \
-	{.name = name_,                                                                                                \
-	 .device_kind = kind_,                                                                                         \
-	 .topology = topology_,                                                                                        \
-	 .vmem_bytes = vmem_,                                                                                          \
-	 .smem_bytes = smem_,                                                                                          \
-	 .lanes = 128,                                                                                                 \
-	 .sublanes = 8,                                                                                                \
-	 .mxu_size = mxu_,                                                                                             \
-	 .clock_hz = clock_,                                                                                           \
-	 .hbm_bytes_per_s = hbm_,                                                                                      \
-	 .bf16_flops = flops_,                                                                                         \
-	 .tensorcores = cores_,                                                                                        \
-	 .bf16_vpu = vpu_,                                                                                             \
-	 .result_buffer = buffer_,                                                                                     \
-	 .tile = tile_,                                                                                                \
-	 .splits_grid = splits_,                                                                                       \
-	 .spills = {__VA_ARGS__}},
+#define TARGET(name_, ...) {.name = #name_, __VA_ARGS__},
 #include "targets.def"
 #undef TARGET
 };
 
 static const char *const names[] = {
-#define TARGET(name_, ...) name_,
+#define TARGET(name_, ...) #name_,
 #include "targets.def"
 #undef TARGET
 	NULL};
 
-/* A file that has no base and says nothing of the cap gets this one. */
-enum { DEFAULT_TILE_ELEMENTS = 1048576 };
+/* Where neither a file nor its base says a field; else the value that holds. */
+enum { NEEDED = -1, MOST = -2, OF_FIRST = -3 };
+
+typedef struct Field {
+	const char *name;
+	FieldKind kind;
+	size_t offset;
+	double low, high;
+	int64_t absent;
+} Field;
+
+static const Field fields[] = {
+#define FIELD(name_, kind_, unit_, low_, high_, absent_, about_)                                                       \
+	{#name_, FIELD_##kind_, offsetof(Target, name_), (double)(low_), (double)(high_), absent_},
+#include "target_fields.def"
+#undef FIELD
+};
+enum { FIELD_COUNT = sizeof fields / sizeof *fields };
+
+static void *field_of(const Field *f, const Target *t) { return (char *)(uintptr_t)t + f->offset; }
 
 const Target *target_find(const char *name) {
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -54,20 +54,14 @@ const char *const *target_names(void) { return names; }
 
 /* ---- target files ----------------------------------------------------------------------------------------------- */
 
-/* clang-format off */
-/* The fields of TargetSpills. */
-#define SPILLS(X)                                                                                                      \
-	X(tiles) X(columns) X(loads) X(results) X(parts) X(factors) X(steps) X(late) X(joined) X(squares) X(second)    \
-	X(rows) X(spread) X(turning)
+static const char *const members[] = {"base",
+#define FIELD(name_, ...) #name_,
+#include "target_fields.def"
+#undef FIELD
+                                      NULL};
 
-#define KEY(name) "spill_" #name,
-static const char *const fields[] = {"base",        "name",          "device_kind",       "topology",
-                                     "vmem_bytes",  "smem_bytes",    "max_tile_elements", "lanes",
-                                     "sublanes",    "mxu_size",      "clock_hz",          "hbm_bytes_per_s",
-                                     "bf16_flops",  "tensorcores",   "bf16_vpu",          "result_buffer",
-                                     "tile_rows",   "splits_grid",   SPILLS(KEY)          NULL};
-#undef KEY
-/* clang-format on */
+static const char *const tile_uses[] = {"block", "copy", "clipped", "slice", NULL};
+static const char *const tile_kinds[] = {"wide", "narrow", "powers", NULL};
 
 typedef struct TargetJob {
 	Reader r;
@@ -75,102 +69,127 @@ typedef struct TargetJob {
 	bool based; /* fields may be left out */
 } TargetJob;
 
-static void read_text(TargetJob *j, const json_t *root, const char *key, const Path *path, const char **out) {
-	const char *text;
-	if (get_string(&j->r, root, key, path, !j->based, &text))
-		*out = arena_strdup(j->r.arena, text);
+static void out_of_range(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
+	diag_error(j->r.d, place_at(&j->r, at), "target-value", NULL, "'%s' must be %s from %.15g to %.15g, found %s",
+	           f->name, f->kind == FIELD_NUMBER ? "a number" : "an int", f->low, f->high, json_describe(&j->r, v));
 }
 
-static void read_count(TargetJob *j, const json_t *root, const char *key, const Path *path, int64_t *out) {
-	int64_t value;
-	Path at = path_key(path, key);
-	if (!get_int(&j->r, root, key, path, !j->based, &value))
+/* Names stand in the emitted module's text and in messages: letters, digits and a few signs. */
+static void read_text(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
+	static const char signs[] = "_.:+- ";
+	const char *text = json_string_value(v);
+	if (!text) {
+		expected(&j->r, at, "a string", v);
 		return;
-	if (value < 1)
-		diag_error(j->r.d, place_at(&j->r, &at), "target-value", NULL, "'%s' must be positive, found %lld", key,
-		           (long long)value);
-	else
-		*out = value;
-}
-
-static void read_rate(TargetJob *j, const json_t *root, const char *key, const Path *path, double *out) {
-	Path at = path_key(path, key);
-	const json_t *v = j->based ? json_object_get(root, key) : need(&j->r, root, key, path, "the target");
-	if (!v)
-		return;
-	if (!json_is_number(v) || json_number_value(v) <= 0)
-		expected(&j->r, &at, "a positive number", v);
-	else
-		*out = json_number_value(v);
-}
-
-/* Absent: the base's, or the most that any chip spills. */
-static void read_spills(TargetJob *j, const json_t *root, const Path *path) {
-	static const struct {
-		const char *key;
-		size_t at;
-	} field[] = {
-#define FIELD(name) {"spill_" #name, offsetof(TargetSpills, name)},
-		SPILLS(FIELD)
-#undef FIELD
-	};
-	for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
-		int64_t *value = (int64_t *)((char *)&j->target.spills + field[i].at);
-		for (size_t row = 0; row < sizeof rows / sizeof *rows && !j->based; row++)
-			*value = int_max(*value, *(const int64_t *)((const char *)&rows[row].spills + field[i].at));
-		if (json_object_get(root, field[i].key))
-			read_count(j, root, field[i].key, path, value);
 	}
+	bool good = *text && strlen(text) <= (size_t)f->high;
+	for (const char *c = text; good && *c; c++)
+		good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+		       strchr(signs, *c);
+	*(const char **)field_of(f, &j->target) = arena_strdup(j->r.arena, text);
+	if (!good)
+		diag_error(j->r.d, place_at(&j->r, at), "bad-name",
+		           "letters, digits, spaces and _ . : + - only, at most 64",
+		           "the target's %s is not a plain name", f->name);
 }
 
-/* Absent: the base's, or the default cap. null: none. */
-static void read_cap(TargetJob *j, const json_t *root, const Path *path) {
-	const json_t *v = json_object_get(root, "max_tile_elements");
-	if (!v)
-		j->target.max_tile_elements = j->based ? j->target.max_tile_elements : DEFAULT_TILE_ELEMENTS;
-	else if (json_is_null(v))
-		j->target.max_tile_elements = 0;
+static void read_int(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
+	if (f->kind == FIELD_CAP && json_is_null(v))
+		*(int64_t *)field_of(f, &j->target) = 0;
+	else if (!json_is_integer(v) || (double)json_integer_value(v) < f->low ||
+	         (double)json_integer_value(v) > f->high)
+		out_of_range(j, f, v, at);
 	else
-		read_count(j, root, "max_tile_elements", path, &j->target.max_tile_elements);
+		*(int64_t *)field_of(f, &j->target) = json_integer_value(v);
+}
+
+static void read_number(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
+	if (!json_is_number(v) || json_number_value(v) < f->low || json_number_value(v) > f->high)
+		out_of_range(j, f, v, at);
+	else
+		*(double *)field_of(f, &j->target) = json_number_value(v);
+}
+
+static void read_flag(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
+	if (!json_is_boolean(v))
+		expected(&j->r, at, "true or false", v);
+	else
+		*(bool *)field_of(f, &j->target) = json_is_true(v);
+}
+
+/* The lists of a TileRows, as tile_kinds has them; `least`: what their numbers are at least. */
+static int64_t *widths_of(const TileRows *rows, int kind, int64_t *least) {
+	*least = kind < 2;
+	return (int64_t *)(uintptr_t)(kind == 0 ? rows->wide : kind == 1 ? rows->narrow : rows->powers);
 }
 
 /* Four numbers, for elements of 32, 16, 8 and 4 bits. */
-static void read_widths(TargetJob *j, const json_t *rows, const char *key, const Path *path, int64_t least,
-                        int64_t *out) {
-	const json_t *list = json_object_get(rows, key);
-	Path at = path_key(path, key);
-	if (!list)
-		return;
+static void read_widths(TargetJob *j, const Field *f, const json_t *list, const Path *at, int64_t least, int64_t *out) {
 	bool good = json_is_array(list) && json_array_size(list) == TILE_WIDTHS;
 	for (size_t i = 0; good && i < TILE_WIDTHS; i++) {
 		const json_t *v = json_array_get(list, i);
-		good = json_is_integer(v) && json_integer_value(v) >= least && json_integer_value(v) <= 4096;
+		good = json_is_integer(v) && json_integer_value(v) >= least &&
+		       json_integer_value(v) <= (int64_t)f->high;
 		out[i] = good ? json_integer_value(v) : least;
 	}
 	if (!good)
-		expected(&j->r, &at,
-		         least ? "four numbers from 1 to 4096, for 32, 16, 8 and 4 bits"
-		               : "four numbers from 0 to 4096, for 32, 16, 8 and 4 bits",
+		expected(&j->r, at,
+		         arena_printf(j->r.arena, "four numbers from %lld to %.15g, for 32, 16, 8 and 4 bits",
+		                      (long long)least, f->high),
 		         list);
 }
 
-/* {"copy": {"wide": [8, 8, 32, 64], ...}, ...}: what is left out stays as it is on a TPU. */
-static void read_tile_rows(TargetJob *j, const json_t *root, const Path *path) {
-	static const char *const uses[] = {"block", "copy", "clipped", "slice", NULL};
-	static const char *const kinds[] = {"wide", "narrow", "powers", NULL};
-	const json_t *tile = json_object_get(root, "tile_rows");
-	Path at = path_key(path, "tile_rows");
-	if (!tile || !read_object(&j->r, tile, &at, "tile_rows", uses))
+/* {"copy": {"wide": [8, 8, 32, 64], ...}, ...}: what is left out stays as it is. */
+static void read_tiles(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
+	TileRows *tiles = field_of(f, &j->target);
+	if (!read_object(&j->r, v, at, f->name, tile_uses))
 		return;
 	for (int use = 0; use < TILE_USES; use++) {
-		const json_t *rows = json_object_get(tile, uses[use]);
-		Path use_at = path_key(&at, uses[use]);
-		TileRows *out = &j->target.tile[use];
-		if (!rows || !read_object(&j->r, rows, &use_at, uses[use], kinds))
+		const json_t *rows = json_object_get(v, tile_uses[use]);
+		Path use_at = path_key(at, tile_uses[use]);
+		if (!rows || !read_object(&j->r, rows, &use_at, tile_uses[use], tile_kinds))
 			continue;
-		read_widths(j, rows, "wide", &use_at, 1, out->wide);
-		read_widths(j, rows, "narrow", &use_at, 1, out->narrow);
-		read_widths(j, rows, "powers", &use_at, 0, out->powers);
+		for (int kind = 0; tile_kinds[kind]; kind++) {
+			const json_t *list = json_object_get(rows, tile_kinds[kind]);
+			Path list_at = path_key(&use_at, tile_kinds[kind]);
+			int64_t least, *out = widths_of(&tiles[use], kind, &least);
+			if (list)
+				read_widths(j, f, list, &list_at, least, out);
+		}
+	}
+}
+
+/* What holds where nobody says the field. */
+static void set_absent(TargetJob *j, const Field *f, const json_t *root, const Path *path) {
+	void *out = field_of(f, &j->target);
+	if (f->absent == NEEDED)
+		need(&j->r, root, f->name, path, "the target");
+	else if (f->absent == OF_FIRST)
+		memcpy(out, field_of(f, &rows[0]), sizeof rows[0].tile_rows);
+	else if (f->kind == FIELD_FLAG)
+		*(bool *)out = f->absent;
+	else if (f->absent != MOST)
+		*(int64_t *)out = f->absent;
+	for (size_t i = 0; f->absent == MOST && i < sizeof rows / sizeof *rows; i++)
+		*(int64_t *)out = int_max(*(int64_t *)out, *(int64_t *)field_of(f, &rows[i]));
+}
+
+static void read_field(TargetJob *j, const Field *f, const json_t *root, const Path *path) {
+	const json_t *v = json_object_get(root, f->name);
+	Path at = path_key(path, f->name);
+	if (json_is_null(v) && f->kind != FIELD_CAP)
+		v = NULL;
+	if (!j->based && (!v || f->kind == FIELD_TILES))
+		set_absent(j, f, root, path);
+	if (!v)
+		return;
+	switch (f->kind) {
+	case FIELD_TEXT: read_text(j, f, v, &at); break;
+	case FIELD_INT:
+	case FIELD_CAP: read_int(j, f, v, &at); break;
+	case FIELD_NUMBER: read_number(j, f, v, &at); break;
+	case FIELD_FLAG: read_flag(j, f, v, &at); break;
+	case FIELD_TILES: read_tiles(j, f, v, &at); break;
 	}
 }
 
@@ -188,82 +207,84 @@ static void read_base(TargetJob *j, const json_t *root, const Path *path) {
 		           "there is no target '%s'", base);
 }
 
-/* Names stand in the emitted module's text and in messages: letters, digits and a few signs. */
-static void check_name(TargetJob *j, const char *field, const char *value) {
-	static const char signs[] = "_.:+- ";
-	Path path = {0}, at = path_key(&path, field);
-	bool good = value && *value && strlen(value) <= 64;
-	for (const char *c = value; good && *c; c++)
-		good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-		       strchr(signs, *c);
-	if (value && !good)
-		diag_error(j->r.d, place_at(&j->r, &at), "bad-name",
-		           "letters, digits, spaces and _ . : + - only, at most 64",
-		           "the target's %s is not a plain name", field);
-}
-
 static void target_body(void *context, json_t *root) {
 	TargetJob *j = context;
-	Target *t = &j->target;
 	Path path = {0};
-	int64_t cores = 1;
-	if (!read_object(&j->r, root, &path, "the target", fields))
+	if (!read_object(&j->r, root, &path, "the target", members))
 		return;
 	read_base(j, root, &path);
-	cores = t->tensorcores ? t->tensorcores : 1;
-	read_text(j, root, "name", &path, &t->name);
-	read_text(j, root, "device_kind", &path, &t->device_kind);
-	read_text(j, root, "topology", &path, &t->topology);
-	check_name(j, "name", t->name);
-	check_name(j, "device_kind", t->device_kind);
-	check_name(j, "topology", t->topology);
-	read_count(j, root, "vmem_bytes", &path, &t->vmem_bytes);
-	read_count(j, root, "smem_bytes", &path, &t->smem_bytes);
-	read_cap(j, root, &path);
-	read_spills(j, root, &path);
-	read_count(j, root, "lanes", &path, &t->lanes);
-	read_count(j, root, "sublanes", &path, &t->sublanes);
-	read_tile_rows(j, root, &path);
-	read_count(j, root, "mxu_size", &path, &t->mxu_size);
-	read_rate(j, root, "clock_hz", &path, &t->clock_hz);
-	read_rate(j, root, "hbm_bytes_per_s", &path, &t->hbm_bytes_per_s);
-	read_rate(j, root, "bf16_flops", &path, &t->bf16_flops);
-	read_count(j, root, "tensorcores", &path, &cores);
-	t->tensorcores = (int)int_min(cores, 64);
-	get_bool(&j->r, root, "splits_grid", &path, &t->splits_grid);
-	get_bool(&j->r, root, "result_buffer", &path, &t->result_buffer);
-	if (!get_bool(&j->r, root, "bf16_vpu", &path, &t->bf16_vpu) && !j->based)
-		need(&j->r, root, "bf16_vpu", &path, "the target");
+	for (const Field *f = fields; f < fields + FIELD_COUNT; f++)
+		read_field(j, f, root, &path);
 }
 
 const Target *target_load(Arena *a, Diag *d, const Source *source) {
 	TargetJob *j = arena_alloc(a, sizeof *j);
 	uint32_t errors = d->errors;
 	j->r = (Reader){.arena = a, .d = d, .source = source};
-	memcpy(j->target.tile, rows[0].tile, sizeof rows[0].tile); /* what a file leaves out: the same on every TPU */
 	json_t *root = json_read(&j->r);
 	if (root)
 		json_guard(root, a, target_body, j);
 	return d->errors == errors ? &j->target : NULL;
 }
 
+/* ---- printing --------------------------------------------------------------------------------------------------- */
+
+static void put_tiles(const TileRows *tiles, Text *out) {
+	for (int use = 0; use < TILE_USES; use++) {
+		text_printf(out, "%s\n    \"%s\": {", use ? "," : "{", tile_uses[use]);
+		for (int kind = 0; tile_kinds[kind]; kind++) {
+			int64_t least, *list = widths_of(&tiles[use], kind, &least);
+			text_printf(out, "%s\"%s\": [", kind ? ", " : "", tile_kinds[kind]);
+			for (int i = 0; i < TILE_WIDTHS; i++)
+				text_printf(out, "%s%lld", i ? ", " : "", (long long)list[i]);
+			text_put(out, "]");
+		}
+		text_put(out, "}");
+	}
+	text_put(out, "\n  }");
+}
+
+void target_put(const Target *t, Text *out) {
+	for (const Field *f = fields; f < fields + FIELD_COUNT; f++) {
+		const void *value = field_of(f, t);
+		text_printf(out, "%s\n  \"%s\": ", f == fields ? "{" : ",", f->name);
+		switch (f->kind) {
+		case FIELD_TEXT: text_put_json(out, *(const char *const *)value); break;
+		case FIELD_NUMBER: text_put_double(out, *(const double *)value); break;
+		case FIELD_FLAG: text_put(out, *(const bool *)value ? "true" : "false"); break;
+		case FIELD_TILES: put_tiles(value, out); break;
+		case FIELD_INT:
+		case FIELD_CAP: {
+			int64_t number = *(const int64_t *)value;
+			if (f->kind == FIELD_CAP && number == 0)
+				text_put(out, "null");
+			else
+				text_put_int(out, number);
+		}
+		}
+	}
+	text_put(out, "\n}\n");
+}
+
+/* ---- cuts ------------------------------------------------------------------------------------------------------- */
+
 static int width_index(int bits) { return bits >= 32 ? 0 : bits >= 16 ? 1 : bits >= 8 ? 2 : 3; }
 
 int64_t target_block_multiple(const Target *t, int bits, uint32_t rank, uint32_t dim) {
 	if (rank == 1)
 		return t->lanes * 32 / int_min(bits, 32);
-	return dim + 1 == rank ? t->lanes : dim + 2 == rank ? t->tile[TILE_BLOCK].wide[width_index(bits)] : 1;
+	return dim + 1 == rank ? t->lanes : dim + 2 == rank ? t->tile_rows[TILE_BLOCK].wide[width_index(bits)] : 1;
 }
 
 int64_t target_row_multiple(const Target *t, TileUse use, int bits, int64_t width) {
-	const TileRows *rows = &t->tile[use];
+	const TileRows *rows = &t->tile_rows[use];
 	return (width <= t->lanes ? rows->narrow : rows->wide)[width_index(bits)];
 }
 
 bool target_takes_rows(const Target *t, TileUse use, int bits, int64_t width, int64_t rows) {
 	if (rows % target_row_multiple(t, use, bits, width) == 0)
 		return true;
-	return rows > 0 && (rows & (rows - 1)) == 0 && (t->tile[use].powers[width_index(bits)] & rows) != 0;
+	return rows > 0 && (rows & (rows - 1)) == 0 && (t->tile_rows[use].powers[width_index(bits)] & rows) != 0;
 }
 
 int64_t target_packed_rows(const Target *t, int bits) { return t->sublanes * 32 / int_min(bits, 32); }

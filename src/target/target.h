@@ -1,5 +1,5 @@
-/* target.h - a chip is a row of data. A limit is a field that passes and the plan ask for; no code says
- * `if (target == ...)`. Rows: include/targets.def; a JSON file may give another, whole or `{"base": "v6e", ...}`. */
+/* target.h - a chip is named fields (include/target_fields.def), which passes and the plan ask for; no code says
+ * `if (target == ...)`. Chips: include/targets.def; a JSON file may give another, whole or `{"base": "v6e", ...}`. */
 #ifndef PALLASC_TARGET_H
 #define PALLASC_TARGET_H
 
@@ -23,53 +23,37 @@ typedef struct TileRows {
 	                              */
 } TileRows;
 
-/* How a chip's compiler spills: percent of what is held at a barrier, by what is held, and what else differs between
- * schedules (codegen/vmem/spills.c, waits.c, stored.c, moved.c). Fitted to what libtpu reports; a target file calls
- * them spill_tiles, .... More of any is never less spilled. */
-typedef struct TargetSpills {
-	int64_t tiles;   /* values of several registers in a row */
-	int64_t columns; /* values one register wide */
-	int64_t loads;   /* loaded values that are used again later */
-	int64_t results; /* a matmul's that go on to a scratch buffer */
-	int64_t parts;   /* float32 factors of a matmul at full precision */
-	int64_t factors; /* a matmul's left factor */
-	int64_t steps;   /* what an unrolled loop's other steps compute early */
-	int64_t late;    /* what is computed of 32-bit loads and waits for a reduction that it does not need */
-	int64_t joined;  /* a widened load that waits to be joined to a reduction, by an op alone that is stored */
-	int64_t squares; /* squares of long rows of a matmul's result that wait for what the rows are reduced to */
-	int64_t second;  /* what waits in unrolled steps for the second of two columns */
-	int64_t rows;    /* what is moved row by row, between the last two dims and those before */
-	int64_t spread;  /* KiB at most of a computed tile that waits for a loaded column to be spread */
-	int64_t turning; /* registers, of 64, that are at work while columns are turned into rows or back */
-} TargetSpills;
+/* The kinds of target_fields.def, and what a field of each is in C. */
+typedef enum FieldKind { FIELD_TEXT, FIELD_INT, FIELD_CAP, FIELD_NUMBER, FIELD_FLAG, FIELD_TILES } FieldKind;
+#define FIELD_OF_TEXT(name) const char *name;
+#define FIELD_OF_INT(name) int64_t name;
+#define FIELD_OF_CAP(name) int64_t name;
+#define FIELD_OF_NUMBER(name) double name;
+#define FIELD_OF_FLAG(name) bool name;
+#define FIELD_OF_TILES(name) TileRows name[TILE_USES];
 
+/* target_fields.def says what each field is, and in which unit. */
 typedef struct Target {
-	const char *name;          /* "v6e" */
-	const char *device_kind;   /* as jax prints it: "TPU v6 lite" */
-	const char *topology;      /* for jax.experimental.topologies: "v6e:2x2" */
-	int64_t vmem_bytes;        /* usable scoped VMEM of one TensorCore, bytes */
-	int64_t smem_bytes;        /* bytes */
-	int64_t max_tile_elements; /* cap on the elements of one tile; 0: none, as on every TPU */
-	int64_t lanes, sublanes;   /* 128, 8: the shape of a 32-bit vector register */
-	int64_t mxu_size;          /* rows and columns of the systolic array */
-	double clock_hz;           /* TensorCore clock */
-	double hbm_bytes_per_s;    /* per TensorCore */
-	double bf16_flops;         /* peak per TensorCore, per second */
-	int tensorcores;           /* per jax device (2: megacore, grid dims marked parallel are split) */
-	bool bf16_vpu;             /* the vector unit computes in bfloat16 */
-	bool result_buffer;        /* the MXU adds up what it computes in a buffer of its own */
-	TileRows tile[TILE_USES];
-	bool splits_grid; /* the cores share one kernel's grid */
-	TargetSpills spills;
+#define FIELD(name, kind, ...) FIELD_OF_##kind(name)
+#include "target_fields.def"
+#undef FIELD
 } Target;
 
 /* The built-in row called `name`, or NULL. */
 const Target *target_find(const char *name);
 /* All built-in rows, in the order that --print-targets lists them. */
 const Target *target_rows(size_t *count);
-/* Reads a target file: every field, or `base` and the fields that differ. NULL after diagnostics. A file without a
- * `base` and without `max_tile_elements` has a cap of 1048576 elements; null is no cap. */
+/* Reads a target file: `base` and the fields that differ, or every field but those that target_fields.def says what to
+ * take for. NULL after diagnostics. */
 const Target *target_load(Arena *a, Diag *d, const Source *source);
+/* The chip as a target file. */
+void target_put(const Target *t, Text *out);
+/* Bytes of so many vector registers. */
+static inline int64_t target_registers_bytes(const Target *t, int64_t registers) {
+	return registers * t->lanes * t->sublanes * 4;
+}
+/* Half of the registers: so much a loop carries in them, or a strip's values take, and leaves the rest to its work. */
+static inline int64_t target_strip_bytes(const Target *t) { return target_registers_bytes(t, t->registers) / 2; }
 /* What a grid's block must be a multiple of in dim `dim` of an array of `rank` dims of `bits` each, unless it covers
  * the dim: Pallas' BlockSpec rule, 128 lanes and 8 rows for every dtype; 128 * 32 / bits for 1-D arrays. */
 int64_t target_block_multiple(const Target *t, int bits, uint32_t rank, uint32_t dim);

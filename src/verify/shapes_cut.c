@@ -99,30 +99,31 @@ static ExprId *split_as_listed(const Infer *in, ExprId dim, uint32_t *count) {
 	return sizes;
 }
 
-static bool infer_unbind(const Infer *in, Shape shape, uint32_t dim, Dtype dtype, TypeId *type) {
+bool infer_unbind(const Infer *in, TypeId *type) {
+	Operand self;
+	uint32_t dim;
 	int64_t size;
-	if (!dim_number(in, shape.dims[dim], &size))
+	if (!infer_self_dim(in, &self, &dim) || !dim_number(in, self.shape.dims[dim], &size))
 		return false;
 	if (size < 0 || size > PIECES_MAX)
 		return infer_error(in, "bad-argument", NULL, "cannot unbind a dim of %lld", (long long)size);
-	memmove(shape.dims + dim, shape.dims + dim + 1, (shape.rank - dim - 1) * sizeof *shape.dims);
+	Shape *s = &self.shape;
+	memmove(s->dims + dim, s->dims + dim + 1, (s->rank - dim - 1) * sizeof *s->dims);
 	TypeId *elements = arena_array(in->m->arena, (size_t)size, sizeof *elements);
 	for (int64_t i = 0; i < size; i++)
-		elements[i] = type_tensor(in->m, dtype, shape.rank - 1, shape.dims);
+		elements[i] = type_tensor(in->m, self.dtype, s->rank - 1, s->dims);
 	*type = type_tuple(in->m, (uint32_t)size, elements);
 	return true;
 }
 
-bool infer_split(const Infer *in, TypeId *type) {
+typedef ExprId *Sizes(const Infer *in, ExprId dim, uint32_t *count);
+
+static bool infer_pieces(const Infer *in, Sizes *sizes_of, TypeId *type) {
 	Operand self;
 	uint32_t dim, count;
-	uint16_t op = node_get(in->m, in->n)->op;
 	if (!infer_self_dim(in, &self, &dim))
 		return false;
-	if (op == OP_UNBIND)
-		return infer_unbind(in, self.shape, dim, self.dtype, type);
-	ExprId whole = self.shape.dims[dim];
-	ExprId *sizes = op == OP_SPLIT ? split_even(in, whole, &count) : split_as_listed(in, whole, &count);
+	ExprId *sizes = sizes_of(in, self.shape.dims[dim], &count);
 	if (sizes == NULL)
 		return false;
 	TypeId *elements = arena_array(in->m->arena, count, sizeof *elements);
@@ -133,6 +134,10 @@ bool infer_split(const Infer *in, TypeId *type) {
 	*type = type_tuple(in->m, count, elements);
 	return true;
 }
+
+bool infer_split(const Infer *in, TypeId *type) { return infer_pieces(in, split_even, type); }
+
+bool infer_split_sizes(const Infer *in, TypeId *type) { return infer_pieces(in, split_as_listed, type); }
 
 bool infer_tile_split(const Infer *in, TypeId *type) {
 	Operand x;

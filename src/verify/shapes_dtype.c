@@ -120,43 +120,24 @@ bool infer_dtype(const Infer *in, Dtype *dtype) {
 
 /* ---- categories -------------------------------------------------------------------------------------------------- */
 
-/* What torch refuses, and jnp would refuse or compute otherwise. */
-typedef enum Category { CATEGORY_ANY, CATEGORY_BOOL, CATEGORY_INT_OR_BOOL, CATEGORY_NOT_BOOL, CATEGORY_FLOAT } Category;
-
 static const char *const category_names[] = {"", "bool", "ints or bools", "numbers other than bools", "floats"};
 
-static bool is_softmax_or_var(uint16_t op) {
-	return (op >= OP_VAR && op <= OP_STD) || op == OP_VECTOR_NORM || op == OP_SOFTMAX || op == OP_LOG_SOFTMAX;
-}
-
-static Category operand_category(uint16_t op, uint32_t param, bool has_dtype) {
-	if (op >= OP_BITWISE_AND && op <= OP_RSHIFT_SCALAR)
-		return CATEGORY_INT_OR_BOOL;
-	if (op >= OP_WHERE && op <= OP_WHERE_SCALAR)
-		return param == 0 ? CATEGORY_BOOL : CATEGORY_ANY;
-	if (op == OP_MASKED_FILL || op == OP_MASKED_FILL_TENSOR)
-		return param == 1 ? CATEGORY_BOOL : CATEGORY_ANY;
-	if (op == OP_NEG || op == OP_SQUARE)
-		return CATEGORY_NOT_BOOL;
-	bool is_mean = (op == OP_MEAN || op == OP_MEAN_DIM) && !has_dtype;
-	return is_mean || is_softmax_or_var(op) ? CATEGORY_FLOAT : CATEGORY_ANY;
-}
-
-static bool category_holds(Category category, Dtype dtype) {
+static bool category_holds(Takes category, Dtype dtype) {
 	switch (category) {
-	case CATEGORY_BOOL: return dtype == DTYPE_BOOL;
-	case CATEGORY_INT_OR_BOOL: return !dtype_is_float(dtype);
-	case CATEGORY_NOT_BOOL: return dtype != DTYPE_BOOL;
-	case CATEGORY_FLOAT: return dtype_is_float(dtype);
-	case CATEGORY_ANY: break;
+	case TAKES_BOOLS: return dtype == DTYPE_BOOL;
+	case TAKES_INTS: return !dtype_is_float(dtype);
+	case TAKES_NUMBERS: return dtype != DTYPE_BOOL;
+	case TAKES_FLOATS: return dtype_is_float(dtype);
+	case TAKES_ALL: break;
 	}
 	return true;
 }
 
 static bool check_category(const Infer *in, void *context, uint32_t param, const Operand *operand) {
 	(void)context;
-	bool has_dtype = op_arg(in->m, in->n, "dtype")->kind == ARG_DTYPE;
-	Category wanted = operand_category(node_get(in->m, in->n)->op, param, has_dtype);
+	uint16_t op = node_get(in->m, in->n)->op;
+	bool converted = op_canonical(op) == OP_MEAN && op_arg(in->m, in->n, "dtype")->kind == ARG_DTYPE;
+	Takes wanted = converted ? TAKES_ALL : op_takes(op, param);
 	return category_holds(wanted, operand->dtype) ||
 	       infer_error(in, "dtype-mismatch", "convert it with prims.convert_element_type.default",
 	                   "argument %u is %s, it takes %s", param, dtype_name(operand->dtype), category_names[wanted]);
@@ -164,8 +145,9 @@ static bool check_category(const Infer *in, void *context, uint32_t param, const
 
 bool infer_check_categories(const Infer *in) {
 	uint16_t op = node_get(in->m, in->n)->op;
-	for (uint32_t param = 0; param < 2; param++) /* most ops take anything: then the operands are not read twice */
-		if (operand_category(op, param, false) != CATEGORY_ANY)
+	bool computes = op_row(op)->kind == KIND_POINTWISE || op_row(op)->kind == KIND_REDUCTION;
+	for (uint32_t param = 0; computes && param < 2; param++) /* most take anything: operands are not read twice */
+		if (op_takes(op, param) != TAKES_ALL)
 			return infer_each_operand(in, check_category, NULL);
 	return true;
 }

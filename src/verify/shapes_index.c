@@ -69,7 +69,7 @@ static bool entry_read(const Infer *in, const Arg *arg, ExprId dim, Entry *e) {
 	}
 	switch (arg->kind) {
 	case ARG_NULL: /* aten.index writes null for a whole dim */
-		e->kind = node_get(in->m, in->n)->op == OP_INDEX ? ENTRY_DIM : ENTRY_NEW;
+		e->kind = op_lanes(node_get(in->m, in->n)->op) == LANES_GATHER ? ENTRY_DIM : ENTRY_NEW;
 		e->size = dim;
 		return true;
 	case ARG_INT:
@@ -151,7 +151,7 @@ bool infer_region(const Infer *in, const Shape *base, const Arg *index, Shape *r
 	*region = (Shape){0};
 	if (index->kind != ARG_LIST)
 		return infer_error(in, "bad-index", NULL, "the index must be a list");
-	bool null_counts = node_get(in->m, in->n)->op == OP_INDEX;
+	bool null_counts = op_lanes(node_get(in->m, in->n)->op) == LANES_GATHER;
 	Gathers gathers = {.outer = gathers_are_outer(in, index)};
 	uint32_t dim = 0;
 	for (uint32_t i = 0; i < index->list.count; i++) {

@@ -211,11 +211,6 @@ def test_target(tmp_path):
     assert "did you mean 'v6e'?" in refused(2, "--target=v6", ADD)
 
 
-def test_print_targets():
-    lines = accepted("--print-targets").out.splitlines()
-    assert [line.split()[0] for line in lines] == ["v4", "v5e", "v5p", "v6e", "v7x"]
-
-
 def sizes(*arguments):
     return json.loads(accepted("--emit=plan", ADD, *arguments).out)["config"]["block_sizes"]
 

@@ -1,4 +1,4 @@
-"""reduction_loops where nobody chose it: src/driver/compile_roll.c. Long rows, planned only."""
+"""reduction_loops where nobody chose it: src/driver/choose_rows.c. Long rows, planned only."""
 
 import json
 import re

@@ -55,3 +55,19 @@ def test_links_and_paths(page):
         if "://" not in link:
             assert (page.parent / link).exists(), link
     assert not re.search(r"(?<![\w.])/(?:home|root|work|tmp|usr)/", text), "an absolute path"
+
+
+NAMED = re.compile(
+    r"`((?:src|passes|codegen|include|python|tests|testdata|tools|bench|docs)/[\w./*-]+)`"
+)
+EXAMPLES = ("FAMILY", "NAME", "double_neg")
+
+
+# CHANGELOG.md names what stood where then.
+NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]
+
+
+@pytest.mark.parametrize("page", NOW, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_files_are_there(page):
+    for path in NAMED.findall(page.read_text()):
+        assert any(word in path for word in EXAMPLES) or list(ROOT.glob(path.rstrip("/"))), path

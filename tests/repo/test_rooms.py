@@ -103,8 +103,8 @@ def test_headers_declare_what_their_room_defines(symbols):
 
 
 def test_the_plan_and_what_comes_after_change_no_module():
-    """No cast takes `const` away, and no function of codegen takes a Module that it may change; but a search over sizes
-    configures one again."""
+    """No cast takes `const` away, and no function of codegen takes a Module that it may change;
+    but a search over sizes configures one again."""
     cast = re.compile(r"\((?:Module|Plan|Kernel|Program) \*\)\(uintptr_t\)")
     changed = re.compile(r"(?<!const )\bModule \*\w")
     assert [str(path) for path in FILES if cast.search((ROOT / path).read_text())] == []

@@ -29,7 +29,7 @@ static const char *written(Front *f, const KProgram *p) {
 static const char *python(Front *f, KProgram *p) {
 	Text out;
 	text_init(&out, &f->arena);
-	program_settle(p);
+	program_give_variables(p);
 	kernels_name(p);
 	kernels_print_python(p, &out);
 	return out.at;

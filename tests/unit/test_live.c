@@ -37,9 +37,11 @@ static int64_t spilled(const char *chip, const char *body) {
 	return bytes;
 }
 
-static int64_t held(int64_t bytes, int64_t percent) { return bytes * percent / 100 - SPARE_BYTES; }
+enum { SPARE_BYTES = 20 * 4096 }; /* what the registers hold */
 
-static const TargetSpills *of(const char *chip) { return &target_find(chip)->spills; }
+static int64_t kept(int64_t bytes, int64_t percent) { return bytes * percent / 100 - SPARE_BYTES; }
+
+static const Target *of(const char *chip) { return target_find(chip); }
 
 #define TILED " : float32[256, 512]\n"
 #define COLUMNED " : float32[256, 1] column\n"
@@ -63,8 +65,8 @@ static void what_lies_across_a_barrier_is_held(void **state) {
 		LOADED "  m = max x keep=1 axes=(1)" COLUMNED "  d = sub x, m" TILED STORED("d");
 	static const char *const chips[] = {"v4", "v5e", "v5p", "v6e", "v7x"};
 	for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
-		assert_int_equal(spilled(chips[i], computed), held(TILE, of(chips[i])->tiles));
-		assert_int_equal(spilled(chips[i], loaded), int_max(held(TILE, of(chips[i])->loads), 0));
+		assert_int_equal(spilled(chips[i], computed), kept(TILE, of(chips[i])->spill_tiles));
+		assert_int_equal(spilled(chips[i], loaded), int_max(kept(TILE, of(chips[i])->spill_loads), 0));
 	}
 }
 
@@ -74,7 +76,7 @@ static void what_waits_for_a_reduction_is_computed_early(void **state) {
 	(void)state;
 	static const char *const body = LOADED "  t = sum x keep=1 axes=(1)" COLUMNED "  y = load y_ref[...]" TILED
 					       "  e = exp y" TILED "  d = mul e, t" TILED STORED("d");
-	assert_int_equal(spilled("v6e", body), held(TILE, of("v6e")->tiles));
+	assert_int_equal(spilled("v6e", body), kept(TILE, of("v6e")->spill_tiles));
 	assert_int_equal(spilled("v5e", body), 0);
 	static const char *const rows =
 		LOADED "  t = sum x keep=1 axes=(0) : float32[1, 512] row\n  y = load y_ref[...]" TILED
@@ -98,18 +100,18 @@ static void what_meets_a_loaded_column_waits(void **state) {
 /* A product is there whole, and its left factor; where steps add it up it streams back. */
 static void what_a_product_holds(void **state) {
 	(void)state;
-	const TargetSpills *s = of("v7x");
-	int64_t factors = (int64_t)TILE * s->factors;
+	const Target *t = of("v7x");
+	int64_t factors = (int64_t)TILE * t->spill_factors;
 	static const char *const once = LOADED "  w = load w_ref[...] : float32[512, 512]\n"
 					       "  d = dot x, w a=1 b=0 highest=0" TILED STORED("d");
-	assert_int_equal(spilled("v7x", once), (TILE * s->tiles + factors) / 100 - SPARE_BYTES);
+	assert_int_equal(spilled("v7x", once), (TILE * t->spill_tiles + factors) / 100 - SPARE_BYTES);
 	static const char *const steps =
 		"  z = zeros" TILED "  o = loop step(j) fori_loop carry (acc = z in acc_ref) : float32[256, 512] {\n"
 		"    dim j steps (4) full 4 tail 0 size 512\n"
 		"    x = load x_ref[...]" TILED "    w = load w_ref[...] : float32[512, 512]\n"
 		"    d = dot x, w a=1 b=0 highest=0" TILED "    sum = add acc, d" TILED
 		"    yield sum\n  }\n" STORED("o");
-	assert_int_equal(spilled("v7x", steps), (TILE * s->results + factors) / 100 - SPARE_BYTES);
+	assert_int_equal(spilled("v7x", steps), (TILE * t->spill_results + factors) / 100 - SPARE_BYTES);
 }
 
 /* Halves of tiles of lanes side by side. */
@@ -138,16 +140,17 @@ static void what_is_moved_row_by_row(void **state) {
 static void what_unrolled_steps_compute_early(void **state) {
 	(void)state;
 	enum { COLUMN = 256 * 128 * 4 };
-	const TargetSpills *s = of("v6e");
+	const Target *t = of("v6e");
 	static const char *const body =
 		"  z = zeros" COLUMNED "  o = loop step(j) unroll carry (t = z) : float32[256, 1] column {\n"
 		"    dim j steps (4) full 4 tail 0 size 512\n"
 		"    x = load x_ref[...]" TILED "    s = sum x keep=1 axes=(1)" COLUMNED "    n = add t, s" COLUMNED
 		"    yield n\n  }\n  d = add o, 1.0" COLUMNED "  store c_out_ref[...], d\n";
-	assert_int_equal(spilled("v6e", body), COLUMN * (s->columns + INT64_C(3) * 2 * s->steps) / 100 - SPARE_BYTES);
+	assert_int_equal(spilled("v6e", body),
+	                 COLUMN * (t->spill_columns + INT64_C(3) * 2 * t->spill_steps) / 100 - SPARE_BYTES);
 }
 
-/* Rows in strips: no tile is held, but what the maximum adds up in, and what is widened for the sum. */
+/* Rows in strips: no tile is kept, but what the maximum adds up in, and what is widened for the sum. */
 static void what_strips_spill(void **state) {
 	(void)state;
 	static const char *const body =

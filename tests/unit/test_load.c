@@ -163,8 +163,8 @@ static void test_targets(void **state) {
 	size_t count;
 	(void)state;
 	front_start(&f);
-	assert_int_equal(target_rows(&count)[3].vmem_bytes, 134152192); /* 127.94 MiB */
-	assert_int_equal(count, 5);
+	target_rows(&count);
+	assert_int_equal(target_find("v6e")->vmem_bytes, 134152192); /* 127.94 MiB */
 	assert_null(target_find("v9"));
 	Source based = {.name = "t", .text = "{\"base\": \"v6e\", \"name\": \"small\", \"vmem_bytes\": 1000}"};
 	based.length = strlen(based.text);

@@ -1,4 +1,4 @@
-/* test_pre_broadcast.c - which values pre_broadcast widens, and where it leaves tile nodes. */
+/* test_pre_broadcast.c - which values pre_broadcast spreads, and where it leaves tile nodes. */
 
 #include "passes_fixture.h"
 
@@ -44,7 +44,7 @@ static Module *pre_broadcast(Fixture *f, const char *width, Choice choice, PassC
 	return m;
 }
 
-static void widens_the_chain(void **state) {
+static void spreads_the_chain(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
@@ -106,7 +106,7 @@ static void is_off_where_asked(void **state) {
 	fixture_free(&f);
 }
 
-/* By itself it widens where steps pass values on in memory. */
+/* By itself it spreads where steps pass values on in memory. */
 static void chooses_by_the_loop_type(void **state) {
 	(void)state;
 	for (LoopType type = LOOP_DEFAULT; type <= LOOP_EMIT_PIPELINE; type++) {
@@ -142,7 +142,7 @@ static void leaves_rows_to_themselves(void **state) {
 /* ---- the graphs that Helion made --------------------------------------------------------------------------------- */
 
 /* All passes on a graph of testdata with pallas_pre_broadcast, `from` replaced by `to` in its text. */
-static Module *widened(Fixture *f, PassContext *c, const char *name, const char *from, const char *to) {
+static Module *spread(Fixture *f, PassContext *c, const char *name, const char *from, const char *to) {
 	fixture_init(f);
 	Module *m = graph_load(f, name, from, to);
 	m->config.pre_broadcast.value = CHOICE_ON;
@@ -182,7 +182,7 @@ static void scales_by_a_chain(void **state) {
 	for (size_t i = 0; i < 3; i++) {
 		Fixture f;
 		PassContext c;
-		Module *m = widened(&f, &c, "outer_chain_scale", ", 256]", wide[i]);
+		Module *m = spread(&f, &c, "outer_chain_scale", ", 256]", wide[i]);
 		assert_int_equal(tiles(m, 0), 1);
 		assert_tiled(m, 0, "acc_1", 1, "running_1");
 		assert_string_equal(type_of(m, 0, "running_1"), "float32[u1, u2, 128]");
@@ -201,12 +201,12 @@ static void scales_by_a_chain_of_128(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = widened(&f, &c, "outer_chain_scale", ", 256]", ", 128]");
+	Module *m = spread(&f, &c, "outer_chain_scale", ", 256]", ", 128]");
 	assert_int_equal(tiles(m, 0) + tiles(m, 1), 0);
 	assert_string_equal(node_get(m, node_input(m, graph_node(m, 0, "acc_1"), 1))->name, "running_1");
 	assert_string_equal(node_get(m, node_input(m, graph_node(m, 1, "mul"), 1))->name, "scale");
 	fixture_free(&f);
-	m = widened(&f, &c, "outer_chain_scale_odd", NULL, NULL); /* bfloat16 */
+	m = spread(&f, &c, "outer_chain_scale_odd", NULL, NULL); /* bfloat16 */
 	assert_int_equal(tiles(m, 0) + tiles(m, 1), 0);
 	assert_string_equal(type_of(m, 1, "scale"), "bfloat16[u1, u2, 128]");
 	fixture_free(&f);
@@ -226,7 +226,7 @@ static void leaves_other_widths_alone(void **state) {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		Fixture f;
 		PassContext c;
-		Module *m = widened(&f, &c, cases[i].graph, cases[i].from, cases[i].to);
+		Module *m = spread(&f, &c, cases[i].graph, cases[i].from, cases[i].to);
 		assert_int_equal(tiles(m, 0) + tiles(m, 1) + count_op(m, 1, OP_SELECT), 0);
 		assert_true(remarked(&c, "which is no multiple of 128"));
 		assert_true(remarked(&c, cases[i].width));
@@ -239,7 +239,7 @@ static void attention_of_256(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = widened(&f, &c, "attention_b1_h2_s384_d256", NULL, NULL);
+	Module *m = spread(&f, &c, "attention_b1_h2_s384_d256", NULL, NULL);
 	assert_int_equal(tiles(m, 0), 1);
 	assert_tiled(m, 0, "acc_1", 1, "alpha");
 	assert_int_equal(tiles(m, 1), 1);
@@ -247,10 +247,10 @@ static void attention_of_256(void **state) {
 	assert_no_broadcast(m, 0);
 	assert_no_broadcast(m, 1);
 	fixture_free(&f);
-	m = widened(&f, &c, "attention", NULL, NULL); /* D = 128 */
+	m = spread(&f, &c, "attention", NULL, NULL); /* D = 128 */
 	assert_int_equal(tiles(m, 0) + tiles(m, 1), 0);
 	fixture_free(&f);
-	m = widened(&f, &c, "attention", "[1, 128, 128]", "[1, 128, 256]");
+	m = spread(&f, &c, "attention", "[1, 128, 128]", "[1, 128, 256]");
 	assert_int_equal(tiles(m, 0), 1);
 	assert_tiled(m, 0, "sub", 1, "m_new");
 	assert_int_equal(tiles(m, 1), 0);
@@ -262,7 +262,7 @@ static void narrows_at_no_cost(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = widened(&f, &c, "attention_b1_h2_s384_d256", NULL, NULL);
+	Module *m = spread(&f, &c, "attention_b1_h2_s384_d256", NULL, NULL);
 	assert_string_equal(type_of(m, 1, "log2"), "float32[u0, u1, 128]");
 	assert_string_equal(type_of(m, 1, "add"), "float32[u0, u1, 128]");
 	assert_stores_lane_0(m, 1, "store_1", "add");
@@ -275,7 +275,7 @@ static void keeps_columns_wide(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = widened(&f, &c, "attention_columns", NULL, NULL);
+	Module *m = spread(&f, &c, "attention_columns", NULL, NULL);
 	assert_string_equal(type_of(m, 0, "amax"), "float32[u0, u1, 1]");
 	assert_string_equal(type_of(m, 0, "lt"), "bool[u0, u1, 128]");
 	assert_string_equal(type_of(m, 0, "alpha"), "float32[u0, u1, 128]");
@@ -298,7 +298,7 @@ static void passes_wide_values_on(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = widened(&f, &c, "softmax_of_two", NULL, NULL);
+	Module *m = spread(&f, &c, "softmax_of_two", NULL, NULL);
 	static const uint32_t expected[] = {0, 1, 0, 2, 0}; /* blocks of 128, 256, 128, 256 */
 	for (GraphId g = 0; g < 5; g++) {
 		assert_int_equal(tiles(m, g), expected[g]);
@@ -318,11 +318,11 @@ static void passes_wide_values_on(void **state) {
 }
 
 /* In a loop of a loop, bfloat16, and straight into a store. */
-static void widens_through_nested_loops(void **state) {
+static void spreads_through_nested_loops(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = widened(&f, &c, "nested_scale", NULL, NULL);
+	Module *m = spread(&f, &c, "nested_scale", NULL, NULL);
 	assert_string_equal(type_of(m, 0, "running"), "bfloat16[u1, 128]");
 	assert_string_equal(type_of(m, 1, "running"), "bfloat16[u1, 128]");
 	assert_int_equal(tiles(m, 0), 1);
@@ -339,13 +339,13 @@ static void widens_through_nested_loops(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(widens_the_chain),          cmocka_unit_test(needs_no_tile_at_128),
+		cmocka_unit_test(spreads_the_chain),         cmocka_unit_test(needs_no_tile_at_128),
 		cmocka_unit_test(refuses_other_widths),      cmocka_unit_test(is_off_where_asked),
 		cmocka_unit_test(chooses_by_the_loop_type),  cmocka_unit_test(leaves_rows_to_themselves),
 		cmocka_unit_test(scales_by_a_chain),         cmocka_unit_test(scales_by_a_chain_of_128),
 		cmocka_unit_test(leaves_other_widths_alone), cmocka_unit_test(attention_of_256),
 		cmocka_unit_test(narrows_at_no_cost),        cmocka_unit_test(keeps_columns_wide),
-		cmocka_unit_test(passes_wide_values_on),     cmocka_unit_test(widens_through_nested_loops),
+		cmocka_unit_test(passes_wide_values_on),     cmocka_unit_test(spreads_through_nested_loops),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

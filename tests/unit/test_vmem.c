@@ -1,4 +1,4 @@
-/* The VMEM model: buffers of windows, and the values that are held at barriers. */
+/* The VMEM model: buffers of windows, and the values that are kept across barriers. */
 #include "plan_fixture.h"
 
 /* out = e / sum(e), e = exp(x): x float32 [256, 512], rows in blocks of m. */
@@ -44,11 +44,11 @@ static void a_window_that_stays_has_one_buffer(void **state) {
 	assert_int_equal(use_of(ROWS, "v4", SETTINGS("block_sizes=[128]")).windows, 2 * 2 * TILE);
 }
 
-/* e is read before and after the sum: it is held whole, less the registers. */
+/* e is read before and after the sum: it is kept whole, less the registers. */
 static void what_lies_across_a_reduction_is_held(void **state) {
 	(void)state;
-	const TargetSpills *s = &target_find("v6e")->spills;
-	int64_t spilled = TILE * s->tiles / 100 - INT64_C(20) * 4096;
+	const Target *t = target_find("v6e");
+	int64_t spilled = TILE * t->spill_tiles / 100 - INT64_C(20) * 4096;
 	VmemUse use = use_of(ROWS, "v6e", SETTINGS("block_sizes=[128]"));
 	assert_int_equal(intermediates(use), spilled + spilled / 16 + INTERNAL);
 	/* 8 rows are 4 registers. */
@@ -66,9 +66,9 @@ static void what_streams_is_not_held(void **state) {
 /* Sums of the other steps do not wait for the carried one: each is there twice, beside the carried one. */
 static void steps_of_an_unrolled_loop_overlap(void **state) {
 	(void)state;
-	const TargetSpills *s = &target_find("v6e")->spills;
+	const Target *t = target_find("v6e");
 	int64_t column = INT64_C(256) / 8 * 4096;
-	int64_t spilled = column * (s->columns + INT64_C(3) * 2 * s->steps) / 100 - INT64_C(20) * 4096;
+	int64_t spilled = column * (t->spill_columns + INT64_C(3) * 2 * t->spill_steps) / 100 - INT64_C(20) * 4096;
 	VmemUse use = use_of(FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=unroll"));
 	assert_int_equal(intermediates(use), spilled + spilled / 16 + INTERNAL);
 	use = use_of(FRONT_DOCUMENT, "v6e", SETTINGS("block_sizes=[256,128]", "pallas_loop_type=emit_pipeline"));

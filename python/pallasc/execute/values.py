@@ -17,7 +17,7 @@ from ..reference.values import (
 from .errors import ExecuteError
 
 __all__ = ["cast", "common_dtype", "compute_dtype", "literal", "poison", "poisoned", "same_bits"]
-_FP8 = tuple(np.dtype(t) for t in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
+_FP8 = tuple(dtype for dtype in FLOATS if dtype.itemsize == 1)
 _INT4 = np.dtype(ml_dtypes.int4)
 _POISON = 0xA5A5A5A5A5A5A5A5
 

@@ -4,6 +4,7 @@ import ast
 import re
 
 from ..errors import UsageError
+from ..reference.values import DTYPES
 
 SHORT = {
     "f32": "float32",
@@ -21,7 +22,7 @@ SHORT = {
     "u8": "uint8",
     "b1": "bool",
 }
-LONG = set(SHORT.values())
+LONG = {*SHORT.values(), *DTYPES}
 _TENSOR = re.compile(r"([A-Za-z]\w*)\[([\d\s,x]*)\]")
 
 

@@ -1,4 +1,4 @@
-/* stored.c - what loads and stores keep whole, beside what barriers hold.
+/* spill_stores.c - what loads and stores keep whole, beside what barriers hold.
  *
  * Of several stores in straight code without a barrier the compiler starts the later ones' values before the first is
  * done, and shares what they have in common: up to a tile of each (2 to 6 tiles seen for 5 to 8 outputs).
@@ -10,7 +10,7 @@
  *     o_ref[...] = exp(o_ref[...]) + exp(y_ref[...])
  *
  * each stored value that something is computed for waits whole; of o + y nothing does. Seen for [256, 1024] to [1024,
- * 1024]. Where nothing of 32-bit loads is computed early they stream; of fewer bits compilers that widen, widen all. */
+ * 1024]. Those of 32-bit elements wait as rereads_wait says, of fewer bits all do. */
 #include "live.h"
 #include "codegen/plan/plan.h"
 
@@ -70,26 +70,26 @@ static int64_t stored_bytes(const Lives *l, const Live *store) {
 	bool computed = false;
 	if (!x || !part_streams(x->part))
 		return 0;
-	bool widens = operands_bytes(l, x, &computed) > 0 && !l->t->bf16_vpu;
-	bool packed = is_narrow(live_value(l, x)) && l->t->bf16_vpu;
+	bool widens = operands_bytes(l, x, &computed) > 0 && l->t->widens_stored;
+	bool packed = is_narrow(live_value(l, x)) && !l->t->widens_stored;
 	return computed || widens ? (packed ? x->bytes : live_wide_bytes(l, x)) : 0;
 }
 
 static int64_t straight_stores(const Lives *l) {
 	int64_t bytes = 0, most = 0, stored = 0;
-	bool early = l->t->spills.late > 0;
+	bool waits = l->t->rereads_wait;
 	for (uint32_t pos = 1; pos <= l->root->count; pos++) {
 		const Live *x = &l->root->at[pos];
 		if (part_is_barrier(x->part))
 			return 0;
-		early = early || (x->part == PART_LOAD && x->narrow);
+		waits = waits || (x->part == PART_LOAD && x->narrow);
 		if (x->part != PART_STORE)
 			continue;
 		bytes += accessed_bytes(l, x);
 		most = int_max(most, accessed_bytes(l, x));
 		stored += stored_bytes(l, x);
 	}
-	return int_max(bytes - most, in_order(l->k) && early ? stored : 0);
+	return int_max(bytes - most, in_order(l->k) && waits ? stored : 0);
 }
 
 /* A masked write at a position known at run time, to a block that is filled first: what is there is read, chosen from
@@ -186,7 +186,7 @@ static void add_access(Lives *l, Live *x, void *data) {
 
 /* Rows: measured for two such stores and loads of [2, 256, 128] to [8, 256, 128], all chips: the rows of one store, two
  * thirds of each further one, and of what is loaded so as well. */
-int64_t stored_spills(const Lives *l) {
+int64_t spilled_by_stores(const Lives *l) {
 	Rows rows = {0};
 	each_in(l->root, add_access, &rows);
 	int64_t bytes = rows.stores ? rows.most + (rows.stores - rows.most + rows.loads) * 2 / 3 : 0;

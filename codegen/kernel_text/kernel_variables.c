@@ -1,19 +1,19 @@
-/* kernel_settle.c - which values of a text need a variable in Python though the text gives them none. A value without
- * one is printed inside the statement that reads it, so late. If it reads memory, it gets one where it is read again,
- * or in another region, or where a statement between may change what stands there; so does a large expression, as what
- * is in it is printed by each of its readers. What the compiler wrote has none of these. */
+/* kernel_variables.c - which values of a text need a variable in Python though the text gives them none. A value
+ * without one is printed inside the statement that reads it, so late. If it reads memory, it gets one where it is read
+ * again, or in another region, or where a statement between may change what stands there; so does a large expression,
+ * as what is in it is printed by each of its readers. What the compiler wrote has none of these. */
 #include "kernel_text.h"
 
 enum { PRINTED_MAX = 48 }; /* of an expression on one line: Python takes 200 parentheses in each other */
 
-typedef struct Settler {
+typedef struct Variables {
 	Kernel *k;
 	const uint32_t *uses;
 	uint32_t *effects; /* by statement: how many before it, in the kernel, change anything */
 	uint32_t count;
 	StmtId *user; /* by value: the last statement that reads it */
 	int *size;    /* by value: of what is printed for it, in ops */
-} Settler;
+} Variables;
 
 static bool changes_memory(uint16_t op) {
 	KOpKind kind = kernel_op_kind(op);
@@ -22,9 +22,9 @@ static bool changes_memory(uint16_t op) {
 	return kind != KIND_PURE && !silent;
 }
 
-static void used(Settler *s, ValueId v, StmtId by) { s->user[v] = by; }
+static void used(Variables *s, ValueId v, StmtId by) { s->user[v] = by; }
 
-static void used_int(Settler *s, IntId id, StmtId by) {
+static void used_int(Variables *s, IntId id, StmtId by) {
 	if (id == NONE)
 		return;
 	const KInt *i = &s->k->ints.at[id];
@@ -35,7 +35,7 @@ static void used_int(Settler *s, IntId id, StmtId by) {
 	used_int(s, i->c, by);
 }
 
-static void used_ref(Settler *s, const KRef *ref, StmtId by) {
+static void used_ref(Variables *s, const KRef *ref, StmtId by) {
 	used_int(s, ref->at, by);
 	for (uint32_t d = 0; d < ref->rank; d++)
 		if (ref->dim[d].kind != KDIM_ALL)
@@ -55,7 +55,7 @@ static const char *function_wish(const Kernel *k, StmtId id) {
 }
 
 static void visit(Kernel *k, StmtId id, void *data) {
-	Settler *s = data;
+	Variables *s = data;
 	KStmt *stmt = kernel_stmt(k, id);
 	stmt->name = stmt->name ? stmt->name : function_wish(k, id);
 	s->effects[id] = s->count;
@@ -72,7 +72,7 @@ static void visit(Kernel *k, StmtId id, void *data) {
 }
 
 /* It, or what is printed inside it, reads memory or calls a function. */
-static bool reads_memory(const Settler *s, const bool *reads, StmtId id) {
+static bool reads_memory(const Variables *s, const bool *reads, StmtId id) {
 	const KStmt *stmt = kernel_stmt(s->k, id);
 	bool found = stmt->op == K_LOAD || stmt->op == K_CALL || stmt->op == K_POP;
 	for (uint32_t i = 0; i < stmt->arg_count && !found; i++) {
@@ -83,7 +83,7 @@ static bool reads_memory(const Settler *s, const bool *reads, StmtId id) {
 }
 
 /* Of what is printed for a statement. */
-static int size_of(const Settler *s, StmtId id) {
+static int size_of(const Variables *s, StmtId id) {
 	int size = 1;
 	for (uint32_t i = 0; i < kernel_stmt(s->k, id)->arg_count; i++) {
 		const KArg *arg = kernel_arg(s->k, id, i);
@@ -101,7 +101,7 @@ static StmtId function_of(const Kernel *k, RegionId r) {
 	return owner;
 }
 
-static bool needs_variable(const Settler *s, ValueId v, bool reads) {
+static bool needs_variable(const Variables *s, ValueId v, bool reads) {
 	StmtId def = s->k->values.at[v].def, user = s->user[v];
 	RegionId region = kernel_stmt(s->k, def)->region;
 	if (kernel_stmt(s->k, def)->op == K_CHOOSE) /* Python has an `if` for it */
@@ -117,7 +117,7 @@ static bool needs_variable(const Settler *s, ValueId v, bool reads) {
 }
 
 /* It is stored by a statement that follows, in whose place Python assigns it. */
-static bool is_stored(const Settler *s, ValueId v) {
+static bool is_stored(const Variables *s, ValueId v) {
 	StmtId at = kernel_stmt(s->k, s->k->values.at[v].def)->next;
 	for (; at != NONE && kernel_stmt(s->k, at)->op == K_STORE; at = kernel_stmt(s->k, at)->next) {
 		const KArg *x = kernel_arg(s->k, at, 1);
@@ -128,7 +128,7 @@ static bool is_stored(const Settler *s, ValueId v) {
 }
 
 /* It is assigned where its statement stands, or never. */
-static bool is_assigned(const Settler *s, ValueId v) {
+static bool is_assigned(const Variables *s, ValueId v) {
 	switch (kernel_stmt(s->k, s->k->values.at[v].def)->op) {
 	case K_FOR:
 	case K_IF: return true;
@@ -196,8 +196,8 @@ static void keep_yielded(Kernel *k, StmtId id, void *data) {
 }
 
 /* Values stand in the order of the text, so that what one reads is known before it. */
-static void settle(Kernel *k) {
-	Settler s = {.k = k, .uses = kernel_uses(k)};
+static void give_variables(Kernel *k) {
+	Variables s = {.k = k, .uses = kernel_uses(k)};
 	bool *reads = arena_array(k->arena, k->values.count + 1, sizeof *reads);
 	s.effects = arena_array(k->arena, k->stmts.count + 1, sizeof *s.effects);
 	s.user = arena_array(k->arena, k->values.count + 1, sizeof *s.user);
@@ -220,8 +220,8 @@ static void settle(Kernel *k) {
 	kernel_part_names(k);
 }
 
-void program_settle(KProgram *p) {
+void program_give_variables(KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++)
-		settle(p->kernels.at[i]);
+		give_variables(p->kernels.at[i]);
 	kernel_part_names(p->host);
 }

@@ -1,4 +1,4 @@
-/* moved.c - what is spilled to move rows and lanes.
+/* spill_moves.c - what is spilled to move rows and lanes.
  *
  * A register holds 8 rows of 128 lanes of the last two dims. What the compiler moves between lanes, or between rows and
  * the dims before them, goes through registers whole. Each number was measured alone (libtpu 0.0.51):
@@ -7,10 +7,10 @@
  *   lane, twice for a flip, 2.4 times for halves of a tile of lanes side by side, 0.8 times for a stack along lanes, of
  *   2, 3 and 4 columns up to 1, 2.8 and 3.8 times.
  * - Dims before the last two that are transposed with them. For [b, m, n] to [n, b, m], planes of 32-bit [m, n] go
- *   together, as many as a register has rows, and the registers hold 64 of their own; of fewer bits a quarter more. To
- *   [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
+ *   together, as many as a register has rows, and the registers hold as many as they are; of fewer bits a quarter more.
+ * To [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
  *   waits.
- * - A chip that moves rows one by one (TargetSpills.rows): any of these takes 2.2 times the tile, [m, b, n] 3 times of
+ * - A chip that moves rows one by one (spill_rows): any of these takes 2.2 times the tile, [m, b, n] 3 times of
  *   fewer than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as
  *   by x[:, None, :] or a store to out[:, 0, :], takes a register, half more of fewer bits; where rows are stacked side
  *   by side, each takes a register for each 128 lanes. */
@@ -67,13 +67,13 @@ static int64_t planes_size(const Lives *l, const KValue *v, int64_t d) {
 	int64_t planes = int_min(v->shape[d], l->t->sublanes * packed);
 	int64_t plane = register_bytes(l->t, v->dtype, 2, v->shape + v->rank - 2);
 	int64_t bytes = int_min(planes * int_min(plane, TOO_MUCH / 64), TOO_MUCH);
-	return int_max((packed > 1 ? bytes * 5 / 4 : bytes) - ALL_REGISTERS, 0);
+	return int_max((packed > 1 ? bytes * 5 / 4 : bytes) - target_registers_bytes(l->t, l->t->registers), 0);
 }
 
 /* Of a transposition that does not leave the dims before the last two alone. */
 static int64_t transposed_size(const Lives *l, const Live *x) {
 	const KStmt *s = live_stmt(l, x);
-	int64_t rank = s->int_count, rows = l->t->spills.rows, tile = int_min(x->bytes, TOO_MUCH / 16);
+	int64_t rank = s->int_count, rows = l->t->spill_rows, tile = int_min(x->bytes, TOO_MUCH / 16);
 	if (s->op != K_TRANSPOSE || rank < 3 || (s->ints[rank - 1] >= rank - 2 && s->ints[rank - 2] >= rank - 2))
 		return 0;
 	int64_t before = s->ints[rank - 2], last = s->ints[rank - 1];
@@ -94,7 +94,7 @@ static bool separates(const Lives *l, const Live *x) {
 	       to->shape[to->rank - 2] == 1 && last_size(from) == last_size(to);
 }
 
-/* To out[:, 0, :]; of packed elements they are in stored.c. */
+/* To out[:, 0, :]; of packed elements they are in spill_stores.c. */
 static bool stores_rows(const Lives *l, const Live *x) {
 	const KRef *ref = &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
 	const Live *of = live_operand(l, x, 1);
@@ -108,13 +108,15 @@ static int64_t separated_size(const Lives *l, const Live *x) {
 	const KValue *v = live_value(l, x->part == PART_STORE ? live_operand(l, x, 1) : x);
 	int64_t rows = rows_of(v), lanes = int_round_up(int_min(last_size(v), TOO_MUCH / 1024), l->t->lanes);
 	if (live_op(l, x) == K_STACK)
-		return live_stmt(l, x)->ints[0] + 2 == v->rank ? int_min(rows * lanes, TOO_MUCH) * 32 : 0;
-	return is_narrow(v) ? rows * REGISTER_BYTES / 2 * 3 : rows * REGISTER_BYTES;
+		return live_stmt(l, x)->ints[0] + 2 == v->rank ? int_min(rows * lanes, TOO_MUCH) * l->t->sublanes * 4
+		                                               : 0;
+	int64_t bytes = rows * target_registers_bytes(l->t, 1);
+	return is_narrow(v) ? bytes / 2 * 3 : bytes;
 }
 
 static int64_t size_of(const Lives *l, const Live *x) {
 	bool rows = x->part == PART_STORE ? stores_rows(l, x) : live_op(l, x) == K_STACK || separates(l, x);
-	int64_t bytes = rows && l->t->spills.rows ? separated_size(l, x) * l->t->spills.rows / 100 : 0;
+	int64_t bytes = rows && l->t->spill_rows ? separated_size(l, x) * l->t->spill_rows / 100 : 0;
 	if (x->part == PART_MOVE)
 		return int_max(bytes, moved_size(l, x));
 	return x->part == PART_STREAM ? int_max(bytes, transposed_size(l, x)) : bytes;
@@ -132,4 +134,4 @@ static int64_t most_moved(const Lives *l, const Region *r) {
 	return most;
 }
 
-int64_t moved_spills(const Lives *l) { return most_moved(l, l->root); }
+int64_t spilled_by_moves(const Lives *l) { return most_moved(l, l->root); }

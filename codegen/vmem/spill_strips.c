@@ -1,5 +1,5 @@
-/* striped.c - what a kernel spills whose rows are computed in strips of columns (strips.c): no tile is held, but what
- * the strips' reductions add up in, and what the compiler starts of a strip before its turn.
+/* spill_strips.c - what a kernel spills whose rows are computed in strips of columns (strips.c): no tile is kept, but
+ * what the strips' reductions add up in, and what the compiler starts of a strip before its turn.
  *
  * Strips are straight code: where later phases only reduce, what they widen again of what they load is widened before
  * the reductions that they wait for (waits.c). Seen for 32 to 256 rows: all of it where it goes through an exponential,
@@ -76,7 +76,7 @@ static int64_t folded_bytes(const Striped *s, const Live *x) {
 	return register_bytes(s->l->t, v->dtype, v->rank, v->shape) / (last_size(v) / s->l->t->lanes);
 }
 
-int64_t striped_spills(const Lives *l) {
+int64_t spilled_by_strips(const Lives *l) {
 	uint32_t count = l->root->count + 1;
 	Striped s = {.l = l,
 	             .strips = l->k->strips,
@@ -92,5 +92,5 @@ int64_t striped_spills(const Lives *l) {
 		const Live *x = &l->root->at[pos];
 		folded += live_reduces_lanes(l, x) && reads_striped(&s, x) ? folded_bytes(&s, x) : 0;
 	}
-	return int_max(stashed / 2 + INT64_C(4) * STRIP_BYTES, widened_early(&s)) + folded;
+	return int_max(stashed / 2 + 4 * target_strip_bytes(l->t), widened_early(&s)) + folded;
 }

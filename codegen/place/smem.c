@@ -1,10 +1,12 @@
-/* tables.c - small tensors of which the kernel reads single elements at computed positions: they stand whole in SMEM.
+/* smem.c - what stands in SMEM: run-time scalars, and *tables*, small tensors of which the kernel reads single elements
+ * at computed positions.
  *
  * Flags and bounds of blocks, offsets of packed rows, scales of experts. An element of a block in VMEM is a vector
  * load, a rotation by a computed number of lanes, which Mosaic refuses ("not at multiples of 128"), and a move to the
  * scalar unit; SMEM is read by that unit itself. Its words have 32 bits (Pallas's documentation of TPU memory spaces).
  */
 #include "access.h"
+#include "place.h"
 
 /* How much of SMEM tables may take: the compiler keeps its own there as well, as semaphores and the grid's counters. */
 enum { SMEM_SHARE = 2 };
@@ -69,4 +71,39 @@ uint32_t operand_table(Planner *p, const AccessWant *w) {
 	for (uint32_t i = 0; i < w->rank; i++)
 		o.dim_of[i] = i;
 	return operand_intern(p, &o, "_ref");
+}
+
+/* ---- run-time scalars
+ * ---------------------------------------------------------------------------------------------------- */
+
+static bool scalar_read(const Module *m, ScalarId s) {
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (!node_get(m, n)->dead && node_get(m, n)->op == OP_SCALAR && node_arg(m, n, 0)->scalar == s)
+			return true;
+	return false;
+}
+
+bool plan_scalars(Planner *p) {
+	for (ScalarId s = 0; s < p->m->scalars.count; s++) {
+		const Scalar *scalar = &p->m->scalars.at[s];
+		if (scalar->has_value || !scalar_read(p->m, s))
+			continue;
+		Operand o = {.tensor = NONE,
+		             .scalar = s,
+		             .seen_as = NONE,
+		             .input = true,
+		             .space = SPACE_SMEM,
+		             .unit = NONE,
+		             .merged = NONE,
+		             .split = NONE,
+		             .parts = 1};
+		o.dtype = dtype_of_sums(scalar->dtype);
+		o.rank = 1;
+		o.shape[0] = 1;
+		o.alias_of = NONE;
+		o.ref = arena_printf(p->a, "%s_ref", scalar->name);
+		o.why = "a run-time scalar";
+		vec_push(p->a, &p->plan->operands, o);
+	}
+	return true;
 }
