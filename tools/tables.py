@@ -39,7 +39,7 @@ def rows():
 
 def words(row):
     """The values of a key that takes words, its default first; else nothing."""
-    if row["kind"] == "CHOICE":
+    if row["kind"] == "SWITCH":
         return ["auto", "off", False] if "never_on" in row else ["auto", "on", "off", True, False]
     if "or_auto" in row:
         return ["auto", *range(int(row["low"]), int(row["high"]) + 1)]

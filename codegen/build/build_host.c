@@ -294,7 +294,7 @@ static const char *config_text(Host *h) {
 		if (said)
 			text_printf(&out, ", \"pallas_loop_type\": \"%s\"", loop_type_name(p->loops.at[0].type));
 	}
-	if (h->m->config.pre_broadcast.set && (Choice)h->m->config.pre_broadcast.value != CHOICE_AUTO)
+	if (h->m->config.pre_broadcast.set && (Switch)h->m->config.pre_broadcast.value != SWITCH_AUTO)
 		put_key(h, KEY_OF_pre_broadcast, &out);
 	for (TunableId t = 0; t < h->m->tunables.count; t++) {
 		text_put(&out, ", ");

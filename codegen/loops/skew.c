@@ -133,7 +133,7 @@ static void mark_follows(Skew *s, NodeId user, NodeId operand) {
 /* The matmuls to take, what they need, what follows them, and what that needs. */
 static bool choose_ahead(Skew *s) {
 	bool any = false;
-	bool all = s->loop->type != LOOP_UNROLL && (Choice)s->p->m->config.loop_skew.value == CHOICE_ON;
+	bool all = s->loop->type != LOOP_UNROLL && (Switch)s->p->m->config.loop_skew.value == SWITCH_ON;
 	find_reads(s);
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
 		s->late[n] = is_bound(s, n);
@@ -216,10 +216,10 @@ static const char *not_counted(const Loop *loop) {
 static const char *not_skewable(const Planner *p, const Loop *loop) {
 	const Config *c = &p->m->config;
 	bool unrolled = loop->type == LOOP_UNROLL;
-	bool on_auto = unrolled ? c->matmul_ahead.value == AHEAD_AUTO : (Choice)c->loop_skew.value == CHOICE_AUTO;
+	bool on_auto = unrolled ? c->matmul_ahead.value == AHEAD_AUTO : (Switch)c->loop_skew.value == SWITCH_AUTO;
 	if (unrolled && c->matmul_ahead.value == 0)
 		return "pallas_matmul_ahead is 0";
-	if (!unrolled && (Choice)c->loop_skew.value == CHOICE_OFF)
+	if (!unrolled && (Switch)c->loop_skew.value == SWITCH_OFF)
 		return "pallas_loop_skew is off";
 	if (on_auto && !p->m->target->skews_loops)
 		return "on this chip the matmuls of a step take most of its time";
@@ -228,7 +228,7 @@ static const char *not_skewable(const Planner *p, const Loop *loop) {
 
 /* Its steps overlap, or would as those of a loop that is not straight code: time that a plan without that loses. */
 static bool overlap_counts(const Planner *p, const Loop *loop) {
-	return (Choice)p->m->config.loop_skew.value != CHOICE_OFF && p->m->target->skews_loops && !not_counted(loop);
+	return (Switch)p->m->config.loop_skew.value != SWITCH_OFF && p->m->target->skews_loops && !not_counted(loop);
 }
 
 static double ahead_flops(const Skew *s) {
@@ -242,7 +242,7 @@ static double ahead_flops(const Skew *s) {
 /* An emit_pipeline takes one step more at each grid point: what its steps can hide must be worth that. */
 static bool pays(const Skew *s) {
 	const Target *t = s->p->m->target;
-	if (s->loop->type != LOOP_EMIT_PIPELINE || (Choice)s->p->m->config.loop_skew.value == CHOICE_ON)
+	if (s->loop->type != LOOP_EMIT_PIPELINE || (Switch)s->p->m->config.loop_skew.value == SWITCH_ON)
 		return true;
 	return ahead_flops(s) * (double)s->loop->dim[0].full_steps / t->bf16_flops >
 	       (double)t->pipeline_step_cycles / t->clock_hz;
@@ -282,14 +282,14 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 
 /* Why the loop has one step in each iteration; NULL if it has two. */
 static const char *not_paired(const Skew *s) {
-	Choice asked = (Choice)s->p->m->config.step_pairs.value;
+	Switch asked = (Switch)s->p->m->config.step_pairs.value;
 	if (s->loop->type != LOOP_FORI)
 		return "it is no fori_loop";
-	if (asked == CHOICE_OFF)
+	if (asked == SWITCH_OFF)
 		return "pallas_step_pairs is off";
 	if (!way_is(s->p, ROW_PAIRS, PAIRS_TWO))
 		return "what a second one hands on does not fit";
-	if (s->loop->dma && asked == CHOICE_AUTO)
+	if (s->loop->dma && asked == SWITCH_AUTO)
 		return "each one waits for its copies";
 	return s->loop->dim[0].full_steps < PAIR_STEPS ? "it has too few of them" : NULL;
 }

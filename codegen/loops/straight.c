@@ -45,21 +45,21 @@ static bool can_be_straight(const Planner *p, const Loop *loop) {
 /* What is carried takes more than half of the registers: less streams through a loop as well. A single step hands
  * nothing on, but a loop of it copies its windows while nothing computes. */
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
-	bool must_copy = (Choice)p->m->config.fori_dma.value == CHOICE_ON && way_type(p) == LOOP_FORI;
+	bool must_copy = (Switch)p->m->config.fori_dma.value == SWITCH_ON && way_type(p) == LOOP_FORI;
 	return !must_copy && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
 	       !holds_loop(p->m, loop->graph) &&
 	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > target_strip_bytes(p->m->target));
 }
 
 const char *loop_straight(Planner *p, const Loop *loop) {
-	Choice asked = (Choice)p->m->config.straight_loops.value;
+	Switch asked = (Switch)p->m->config.straight_loops.value;
 	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0);
-	if (asked == CHOICE_OFF || !can_be_straight(p, loop) || (asked == CHOICE_AUTO && !auto_takes(p, loop, steps)))
+	if (asked == SWITCH_OFF || !can_be_straight(p, loop) || (asked == SWITCH_AUTO && !auto_takes(p, loop, steps)))
 		return NULL;
 	p->plan->may_be_straight = true;
 	if (!way_is(p, ROW_STEPS, STEPS_STRAIGHT))
 		return NULL;
-	return asked == CHOICE_ON ? "pallas_straight_loops is on"
+	return asked == SWITCH_ON ? "pallas_straight_loops is on"
 	                          : arena_printf(p->a, "pallas_straight_loops auto: %lld step%s on resident blocks",
 	                                         (long long)steps, steps == 1 ? "" : "s");
 }

@@ -301,7 +301,7 @@ void plan_strips(Planner *p) {
 	Maker w = maker_new(p);
 	bool cut = strips_at(&w) && set_width(&w);
 	int64_t bytes = w.rows * w.s->size * 4;
-	if (cut && (Choice)p->m->config.column_strips.value == CHOICE_AUTO && bytes < AUTO_BYTES)
+	if (cut && (Switch)p->m->config.column_strips.value == SWITCH_AUTO && bytes < AUTO_BYTES)
 		cut = refuse(&w, NONE,
 		             arena_printf(p->a, "auto: the largest tile is %lld bytes: straight code does it",
 		                          (long long)bytes));

@@ -17,7 +17,7 @@ typedef struct Floor {
 
 /* The multiple that dim `d` of a tensor asks for. A boundary view frees all but a last dim of two or more. */
 static int64_t dim_multiple(const Planner *p, const Tensor *t, uint32_t d) {
-	bool views = (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
+	bool views = (Switch)p->m->config.boundary_views.value != SWITCH_OFF;
 	bool last = d + 1 == t->rank && t->rank > 1;
 	return views && !last ? 1 : target_block_multiple(p->m->target, dtype_bits(t->dtype), t->rank, d);
 }
@@ -95,7 +95,7 @@ static bool limited(const Module *m, const ElementLimit *limit, BlockId b) {
 static bool refuse_conflict(Planner *p, const ElementLimit *limit, BlockId b, const Floor *f) {
 	const Tensor *t = &p->m->tensors.at[f->tensor];
 	const char *name = p->m->blocks.at[b].name, *elements = expr_named(p->m, p->a, limit->elements);
-	bool off = (Choice)p->m->config.boundary_views.value == CHOICE_OFF;
+	bool off = (Switch)p->m->config.boundary_views.value == SWITCH_OFF;
 	return plan_refuse(p, limit->node, "tile-elements",
 	                   off ? "pallas_boundary_views auto lets blocks be smaller" : "tile the other dims too",
 	                   "%s <= %lld and %s >= %lld cannot both hold: '%s' has %s elements in a tile and %s holds "

@@ -138,7 +138,7 @@ static int64_t resident_extent(Planner *p, const Want *w, int64_t multiple) {
 
 /* One position of the second-last dim: a window of its own, behind a boundary view's unit dim. */
 static bool row_window(const Planner *p, const Want *want, uint32_t d, uint32_t rank) {
-	return want->kind == WANT_AT && d + 2 == rank && (Choice)p->m->config.boundary_views.value != CHOICE_OFF;
+	return want->kind == WANT_AT && d + 2 == rank && (Switch)p->m->config.boundary_views.value != SWITCH_OFF;
 }
 
 /* The position as the ragged last step of the access's loop has it. */

@@ -60,7 +60,7 @@ static void make_row(Planner *p, Operand *o, int64_t *block, Affine *index, uint
 		insert_unit(p, o, block, index, 0, tensor_rank);
 }
 
-static bool views_allowed(const Planner *p) { return (Choice)p->m->config.boundary_views.value != CHOICE_OFF; }
+static bool views_allowed(const Planner *p) { return (Switch)p->m->config.boundary_views.value != SWITCH_OFF; }
 
 /* Few rows of a tile, which copies may take, are left to where there are no views, as they come in short pieces. */
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use) {

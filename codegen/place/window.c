@@ -78,7 +78,7 @@ static bool tail_moves(const AccessWant *w) {
 static bool fori_copies(const Planner *p) {
 	ChoiceValue windows = p->way.at[ROW_WINDOWS];
 	bool kept = windows == WINDOWS_KEPT || windows == WINDOWS_ALL_KEPT;
-	return windows == WINDOWS_COPIED || (kept && (Choice)p->m->config.fori_dma.value != CHOICE_OFF);
+	return windows == WINDOWS_COPIED || (kept && (Switch)p->m->config.fori_dma.value != SWITCH_OFF);
 }
 
 static const char *why_resident(const Planner *p) {
@@ -86,7 +86,7 @@ static const char *why_resident(const Planner *p) {
 		return "its loop is straight code";
 	if (way_holds_all(p))
 		return "one window holds all steps";
-	return (Choice)p->m->config.fori_dma.value == CHOICE_OFF
+	return (Switch)p->m->config.fori_dma.value == SWITCH_OFF
 	               ? "pallas_fori_dma is off"
 	               : "pallas_fori_dma is auto, and a resident block is estimated to be faster";
 }
@@ -310,7 +310,7 @@ uint32_t loop_window(Planner *p, const AccessWant *w) {
 		return NONE;
 	const char *name = p->m->tensors.at[o.tensor].name;
 	win.why = window_not_copied(p, w, &o, win.block, win.index);
-	if (win.why && !w->store && loop->type == LOOP_FORI && (Choice)p->m->config.fori_dma.value == CHOICE_ON)
+	if (win.why && !w->store && loop->type == LOOP_FORI && (Switch)p->m->config.fori_dma.value == SWITCH_ON)
 		return refuse_dma(p, name, win.why), NONE;
 	bool ok = win.why ? window_resident(p, w, &win) : window_copied(p, w, &o, &win);
 	if (!ok)

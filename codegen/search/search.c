@@ -50,8 +50,8 @@ static bool has_loops(const Module *m) {
 }
 
 static bool is_straight(const Search *s) { return s->way.at[ROW_STEPS] == STEPS_STRAIGHT; }
-static Choice fori_dma(const Search *s) { return (Choice)config_of(s)->fori_dma.value; }
-static bool must_pair(const Search *s) { return (Choice)config_of(s)->step_pairs.value == CHOICE_ON; }
+static Switch fori_dma(const Search *s) { return (Switch)config_of(s)->fori_dma.value; }
+static bool must_pair(const Search *s) { return (Switch)config_of(s)->step_pairs.value == SWITCH_ON; }
 
 static bool holds_all(const Search *s) { return group_holds_all(s->m, s->type); }
 
@@ -61,31 +61,31 @@ static bool legal_fori(const Search *s) { return s->type == LOOP_FORI; }
 static bool legal_pipeline(const Search *s) { return s->type == LOOP_EMIT_PIPELINE; }
 
 static bool legal_strips(const Search *s) {
-	return (Choice)config_of(s)->column_strips.value != CHOICE_OFF && !has_loops(s->m);
+	return (Switch)config_of(s)->column_strips.value != SWITCH_OFF && !has_loops(s->m);
 }
 
 static bool legal_whole_tiles(const Search *s) {
-	return (Choice)config_of(s)->column_strips.value != CHOICE_ON || has_loops(s->m);
+	return (Switch)config_of(s)->column_strips.value != SWITCH_ON || has_loops(s->m);
 }
 
-static bool legal_loops(const Search *s) { return (Choice)config_of(s)->straight_loops.value != CHOICE_ON; }
+static bool legal_loops(const Search *s) { return (Switch)config_of(s)->straight_loops.value != SWITCH_ON; }
 
 static bool legal_straight(const Search *s) {
-	Choice asked = (Choice)config_of(s)->straight_loops.value;
-	return asked == CHOICE_ON || (asked == CHOICE_AUTO && s->may_be_straight);
+	Switch asked = (Switch)config_of(s)->straight_loops.value;
+	return asked == SWITCH_ON || (asked == SWITCH_AUTO && s->may_be_straight);
 }
 
-static bool legal_copied(const Search *s) { return !is_straight(s) && fori_dma(s) != CHOICE_OFF && !holds_all(s); }
+static bool legal_copied(const Search *s) { return !is_straight(s) && fori_dma(s) != SWITCH_OFF && !holds_all(s); }
 
 static bool legal_resident(const Search *s) {
 	if (is_straight(s))
 		return true;
 	return !holds_all(s) &&
-	       (fori_dma(s) == CHOICE_OFF || (fori_dma(s) == CHOICE_AUTO && (s->fori_copies || !s->best)));
+	       (fori_dma(s) == SWITCH_OFF || (fori_dma(s) == SWITCH_AUTO && (s->fori_copies || !s->best)));
 }
 
 static bool legal_kept(const Search *s) {
-	return !is_straight(s) && !holds_all(s) && fori_dma(s) != CHOICE_ON && s->best && s->best->may_stay;
+	return !is_straight(s) && !holds_all(s) && fori_dma(s) != SWITCH_ON && s->best && s->best->may_stay;
 }
 
 static bool legal_all_kept(const Search *s) { return legal_kept(s) && s->results_may_stay; }
@@ -103,7 +103,7 @@ static bool legal_skew(const Search *s) {
 static bool legal_no_skew(const Search *s) {
 	const Config *c = config_of(s);
 	bool unrolls = s->type == LOOP_UNROLL || is_straight(s);
-	return !must_pair(s) && (Choice)c->loop_skew.value != CHOICE_ON && !(unrolls && c->matmul_ahead.value > 0);
+	return !must_pair(s) && (Switch)c->loop_skew.value != SWITCH_ON && !(unrolls && c->matmul_ahead.value > 0);
 }
 
 static bool legal_pairs(const Search *s) { return s->way.at[ROW_SKEW] == SKEW_AHEAD; }
@@ -116,7 +116,7 @@ static bool legal_buffers(const Search *s) {
 
 /* Whole tiles before single buffers. */
 static bool legal_fewer_buffers(const Search *s) {
-	return !s->plan || !s->plan->strips || (Choice)config_of(s)->column_strips.value != CHOICE_AUTO;
+	return !s->plan || !s->plan->strips || (Switch)config_of(s)->column_strips.value != SWITCH_AUTO;
 }
 
 #define VALUE_MODULE(...)
@@ -331,7 +331,7 @@ static const char *words_of(const Search *s, const PlanWay *way) {
 }
 
 static void remark(Search *s, const Draft *best) {
-	if ((Choice)config_of(s)->column_strips.value == CHOICE_ON && has_loops(s->m))
+	if ((Switch)config_of(s)->column_strips.value == SWITCH_ON && has_loops(s->m))
 		plan_remark(best->plan, "column strips: none: the body has loops of its own");
 	for (uint32_t i = 0; s->drafts.count > 1 && i < s->drafts.count; i++) {
 		const Draft *d = &s->drafts.at[i];

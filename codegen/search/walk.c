@@ -67,14 +67,14 @@ static bool order_matters(const Plan *plan) {
 
 void plan_walk(Planner *p) {
 	Plan *plan = p->plan;
-	Choice asked = (Choice)p->m->config.grid_walk.value;
+	Switch asked = (Switch)p->m->config.grid_walk.value;
 	uint32_t last = plan->grid.count - 1;
-	if (asked == CHOICE_OFF || plan->grid.count < 2 || plan->grid.at[last].steps < 2 ||
+	if (asked == SWITCH_OFF || plan->grid.count < 2 || plan->grid.at[last].steps < 2 ||
 	    plan->grid.at[last - 1].steps < 2 || order_matters(plan))
 		return;
 	int64_t turns = turns_of(plan, last);
 	double saved = (double)turns * saved_at_turn(plan, last);
-	if (saved <= 0 || (asked == CHOICE_AUTO && turn_seconds(plan, last) <= plan->seconds / grid_points(plan)))
+	if (saved <= 0 || (asked == SWITCH_AUTO && turn_seconds(plan, last) <= plan->seconds / grid_points(plan)))
 		return;
 	plan->back_and_forth = true;
 	plan->hbm_bytes -= saved;

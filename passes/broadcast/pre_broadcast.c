@@ -256,10 +256,10 @@ static void spreading_init(Spreading *w, PassContext *c) {
 /* Why the pass leaves all as it is; NULL. In unrolled steps the compiler sees that a reduction's result is the same in
  * all lanes and keeps it so: the schedule is the same with and without (docs/passes/pre_broadcast.md). */
 static const char *reason_not_to(const Config *config) {
-	Choice choice = (Choice)config->pre_broadcast.value;
-	if (choice == CHOICE_OFF)
+	Switch choice = (Switch)config->pre_broadcast.value;
+	if (choice == SWITCH_OFF)
 		return "off: the configuration says so";
-	if (choice == CHOICE_AUTO && config->loop_type.value == LOOP_UNROLL)
+	if (choice == SWITCH_AUTO && config->loop_type.value == LOOP_UNROLL)
 		return "auto: off, for unrolled steps pass row values on in registers, broadcast already";
 	return NULL;
 }
@@ -272,7 +272,7 @@ bool pass_pre_broadcast(PassContext *c) {
 	}
 	Spreading w;
 	spreading_init(&w, c);
-	w.automatic = c->module->config.pre_broadcast.value == CHOICE_AUTO;
+	w.automatic = c->module->config.pre_broadcast.value == SWITCH_AUTO;
 	find_spread(&w);
 	spreading_judge(&w);
 	bool any = false;

@@ -410,7 +410,7 @@ static bool is_small_tile(const Orient *o, NodeId n) {
 		return false;
 	if ((LoopType)o->m->config.loop_type.value == LOOP_UNROLL)
 		return batch_is_one(o, n);
-	return (Choice)o->m->config.loop_skew.value != CHOICE_OFF && size_from_end(o, n, 2) >= AHEAD_ROWS;
+	return (Switch)o->m->config.loop_skew.value != SWITCH_OFF && size_from_end(o, n, 2) >= AHEAD_ROWS;
 }
 
 /* Of all matmuls that would turn. */
@@ -436,7 +436,7 @@ static bool pays(Orient *o, NodeId n) {
 		any_chained = any_chained || chained;
 		narrow = narrow || (chained && size_from_end(o, product, 1) < t->mxu_size);
 	}
-	return o->m->config.transposed_scores.value == CHOICE_ON || t->turns_scores || narrow ||
+	return o->m->config.transposed_scores.value == SWITCH_ON || t->turns_scores || narrow ||
 	       (o->unswaps && !any_chained) || against(o, n, "fills the MXU as it stands");
 }
 
@@ -477,7 +477,7 @@ static NodeId *no_nodes(const Orient *o) {
 bool pass_orient(PassContext *c) {
 	Module *m = c->module;
 	Orient o = {.c = c, .m = m, .arena = c->arena, .nodes = m->nodes.count};
-	if (m->config.transposed_scores.value == CHOICE_OFF) {
+	if (m->config.transposed_scores.value == SWITCH_OFF) {
 		pass_remark(c, "orient", "pallas_transposed_scores is off");
 		return true;
 	}

@@ -240,8 +240,8 @@ static void walk_graph(Sink *s, GraphId g, GraphList *below) {
 
 bool pass_inloop_loads(PassContext *c) {
 	Module *m = c->module;
-	Sink s = {.c = c, .m = m, .arena = c->arena, .always = m->config.inloop_loads.value == CHOICE_ON};
-	if (m->config.inloop_loads.value == CHOICE_OFF) {
+	Sink s = {.c = c, .m = m, .arena = c->arena, .always = m->config.inloop_loads.value == SWITCH_ON};
+	if (m->config.inloop_loads.value == SWITCH_OFF) {
 		pass_remark(c, "inloop_loads", "pallas_inloop_loads is off");
 		return true;
 	}

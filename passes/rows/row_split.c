@@ -225,7 +225,7 @@ static const char *place(const RowSplit *s) {
 /* A cap on elements speaks of the tile that the configuration asks for: where that may be refused, it stays as it is
  * for the plan to say so. */
 static bool cap_holds(RowSplit *s) {
-	bool held = s->m->element_limits.count == 0 || (Choice)s->m->config.boundary_views.value != CHOICE_OFF;
+	bool held = s->m->element_limits.count == 0 || (Switch)s->m->config.boundary_views.value != SWITCH_OFF;
 	for (uint32_t i = 0; i < s->m->element_limits.count; i++) {
 		const ElementLimit *limit = &s->m->element_limits.at[i];
 		int64_t elements = 0;
@@ -234,18 +234,18 @@ static bool cap_holds(RowSplit *s) {
 	return held;
 }
 
-static bool worth_it(RowSplit *s, Choice choice) {
+static bool worth_it(RowSplit *s, Switch choice) {
 	if (!cap_holds(s)) {
 		pass_remark(s->c, "row_split", "tiles stay whole: %s may refuse them", s->m->target->name);
 		return false;
 	}
-	if (choice == CHOICE_AUTO && (LoopType)s->m->config.loop_type.value == LOOP_UNROLL) {
+	if (choice == SWITCH_AUTO && (LoopType)s->m->config.loop_type.value == LOOP_UNROLL) {
 		pass_remark(s->c, "row_split", "auto: pallas_loop_type unroll asks for straight code");
 		return false;
 	}
 	/* The pipeline keeps two windows of each array, and straight code some tiles. */
 	int64_t whole = 2 * s->windows + HELD_TILES * s->largest;
-	if (choice == CHOICE_ON)
+	if (choice == SWITCH_ON)
 		return true;
 	if (whole > s->m->target->vmem_bytes) {
 		s->m->may_split_rows = true;
@@ -256,7 +256,7 @@ static bool worth_it(RowSplit *s, Choice choice) {
 }
 
 /* False after a diagnostic. */
-static bool split_root(PassContext *c, GraphId root, Choice choice) {
+static bool split_root(PassContext *c, GraphId root, Switch choice) {
 	Module *m = c->module;
 	RowSplit s = {.c = c, .m = m, .root = root, .at = NONE, .nodes = m->nodes.count};
 	s.role = arena_array(c->arena, (size_t)s.nodes + 1, sizeof *s.role);
@@ -264,7 +264,7 @@ static bool split_root(PassContext *c, GraphId root, Choice choice) {
 		BlockId b = graph_get(m, root)->blocks.at[i];
 		if (splits_at(&s, b))
 			return !worth_it(&s, choice) || row_split_rewrite(&s);
-		if (choice == CHOICE_ON)
+		if (choice == SWITCH_ON)
 			pass_remark(c, "row_split", "%s is not split: '%s': %s", m->blocks.at[b].name, place(&s),
 			            s.why);
 	}
@@ -272,10 +272,10 @@ static bool split_root(PassContext *c, GraphId root, Choice choice) {
 }
 
 bool pass_row_split(PassContext *c) {
-	Choice choice = (Choice)c->module->config.row_split.value;
+	Switch choice = (Switch)c->module->config.row_split.value;
 	bool ok = true;
 	GraphId root;
-	for (uint32_t k = 0; ok && choice != CHOICE_OFF && (root = module_root(c->module, k)) != NONE; k++)
+	for (uint32_t k = 0; ok && choice != SWITCH_OFF && (root = module_root(c->module, k)) != NONE; k++)
 		ok = split_root(c, root, choice);
 	return ok;
 }

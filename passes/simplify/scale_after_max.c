@@ -118,9 +118,9 @@ static void rewrite(PassContext *c, NodeId reduction, NodeId mask, NodeId produc
 /* Measured: in a loop that stays one, the tile is kept from step to step or read from scratch anyway, and what is
  * scaled late costs more there than it saves. */
 static bool pays(const Module *m, GraphId g) {
-	Choice asked = (Choice)m->config.scale_after_max.value;
+	Switch asked = (Switch)m->config.scale_after_max.value;
 	bool unrolled = (LoopType)m->config.loop_type.value == LOOP_UNROLL && graph_get(m, g)->kind == GRAPH_FOR_LOOP;
-	return asked == CHOICE_ON || (asked == CHOICE_AUTO && unrolled);
+	return asked == SWITCH_ON || (asked == SWITCH_AUTO && unrolled);
 }
 
 bool pass_scale_after_max(PassContext *c) {
@@ -131,7 +131,7 @@ bool pass_scale_after_max(PassContext *c) {
 			bool moves = pays(m, g);
 			while ((product = reduced_product(m, n, &mask)) != NONE && moves)
 				rewrite(c, n, mask, product);
-			if (product != NONE && (Choice)m->config.scale_after_max.value == CHOICE_AUTO)
+			if (product != NONE && (Switch)m->config.scale_after_max.value == SWITCH_AUTO)
 				pass_remark(c, "scale_after_max",
 				            "%s stays of what is scaled, %s: it is not in an unrolled loop",
 				            node_get(m, n)->name, node_get(m, product)->name);

@@ -7,7 +7,7 @@
 void config_init(Module *m) {
 	m->config = (Config){0};
 	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
-		if (row->kind == KEY_WORD || row->kind == KEY_CHOICE || row->kind == KEY_NUMBER)
+		if (row->kind == KEY_WORD || row->kind == KEY_SWITCH || row->kind == KEY_NUMBER)
 			((ConfigKey *)key_field(row, &m->config))->value = row->fallback;
 	for (uint32_t i = 0; i < m->tunables.count; i++)
 		vec_push(m->arena, &m->config.tunables, m->tunables.at[i].default_value);
@@ -88,8 +88,8 @@ static void read_orders(const ConfigReader *c, const KeyRow *row, const json_t *
 /* The value of one of the key's words; of true and false where it is a choice; NONE after a diagnostic. */
 static uint32_t read_word(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
 	const char *const *words = key_words(row), *text = json_string_value(v);
-	if (row->kind == KEY_CHOICE && json_is_boolean(v))
-		return json_is_true(v) ? CHOICE_ON : CHOICE_OFF;
+	if (row->kind == KEY_SWITCH && json_is_boolean(v))
+		return json_is_true(v) ? SWITCH_ON : SWITCH_OFF;
 	for (uint32_t i = 0; text && words[i]; i++)
 		if (strcmp(text, words[i]) == 0)
 			return i;
@@ -110,7 +110,7 @@ static void set_key(const ConfigReader *c, const KeyRow *row, const Path *at, in
 
 static void read_word_key(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
 	uint32_t value = read_word(c, row, v, at);
-	if (row->never_on && value == CHOICE_ON)
+	if (row->never_on && value == SWITCH_ON)
 		diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "'%s' must be auto or off", at->key);
 	else if (value != NONE)
 		set_key(c, row, at, (int)value);
@@ -138,7 +138,7 @@ static void read_key(const ConfigReader *c, const KeyRow *row, const json_t *v, 
 	case KEY_FLAGS: read_list_key(c, row, v, at); break;
 	case KEY_ORDERS: read_orders(c, row, v, at); break;
 	case KEY_WORD:
-	case KEY_CHOICE: read_word_key(c, row, v, at); break;
+	case KEY_SWITCH: read_word_key(c, row, v, at); break;
 	case KEY_NUMBER: read_number(c, row, v, at); break;
 	}
 }

@@ -351,15 +351,15 @@ static void narrow(Resolver *r) {
 }
 
 /* What choose_sizes.c may take, over what the configuration says. */
-static void widen(Resolver *r) {
-	for (BlockId b = 0; b < r->m->widened.count; b++) {
-		const Widened *wide = &r->m->widened.at[b];
+static void enlarge(Resolver *r) {
+	for (BlockId b = 0; b < r->m->enlarged.count; b++) {
+		const Enlarged *wide = &r->m->enlarged.at[b];
 		if (!wide->size)
 			continue;
 		r->source[b].number = r->m->narrowed.at[b].size = wide->size;
 		r->m->narrowed.at[b].wide = wide->why;
 	}
-	if (r->m->widened.count)
+	if (r->m->enlarged.count)
 		resolve_all(r);
 }
 
@@ -379,7 +379,7 @@ bool module_configure(Module *m, Diag *d) {
 	if (d->errors == errors)
 		check_blocks(m, d);
 	if (d->errors == errors)
-		narrow(&r), widen(&r);
+		narrow(&r), enlarge(&r);
 	if (d->errors == errors) {
 		check_host_shapes(m, d);
 		check_value_types(m, d);

@@ -53,11 +53,11 @@ static uint32_t legal_given(const Choosing *s) {
 
 static uint32_t legal_halved(const Choosing *s) { return s->defaults && !found(s) ? LEVELS : 0; }
 
-static bool must_widen(const Choosing *s) { return (Choice)config_of(s)->wide_blocks.value == CHOICE_ON; }
+static bool must_enlarge(const Choosing *s) { return (Switch)config_of(s)->wide_blocks.value == SWITCH_ON; }
 
 /* Where they must be wide, the last dim that can be is. */
 static uint32_t legal_long_steps(const Choosing *s) {
-	bool done = must_widen(s) && s->best_way.at[ROW_SIZES] == SIZES_LONG_STEPS;
+	bool done = must_enlarge(s) && s->best_way.at[ROW_SIZES] == SIZES_LONG_STEPS;
 	return found(s) && !done && !s->relaxed ? s->long_steps.count : 0;
 }
 
@@ -101,7 +101,7 @@ static bool may_split_body(const Choosing *s) {
 	for (GraphId g = 0; g < s->start->graphs.count; g++)
 		if (graph_get(s->start, g)->kind != GRAPH_ROOT)
 			return false;
-	return (Choice)c->row_split.value == CHOICE_AUTO && (LoopType)c->loop_type.value != LOOP_UNROLL &&
+	return (Switch)c->row_split.value == SWITCH_AUTO && (LoopType)c->loop_type.value != LOOP_UNROLL &&
 	       has_large_tile(s->start);
 }
 
@@ -127,7 +127,7 @@ static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 	if (sizes == SIZES_HALVED)
 		m->default_level = which + 1;
 	if (sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS)
-		sizes_widen(m, sizes == SIZES_LONG_STEPS ? &s->long_steps.at[which] : &s->more_rows.at[which], sizes);
+		sizes_enlarge(m, sizes == SIZES_LONG_STEPS ? &s->long_steps.at[which] : &s->more_rows.at[which], sizes);
 	m->split_rows = way->at[ROW_BODY] == BODY_SPLIT;
 }
 
@@ -147,7 +147,7 @@ static Drafts *draft(Choosing *s, PassContext *context) {
 static double saves_at_least(const Choosing *s) {
 	ChoiceValue sizes = s->way.at[ROW_SIZES];
 	bool wide = sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS;
-	if (wide && must_widen(s))
+	if (wide && must_enlarge(s))
 		return 0;
 	return sizes == SIZES_MORE_ROWS ? ROWS_SAVE_AT_LEAST : SAVES_AT_LEAST;
 }

@@ -48,7 +48,7 @@ void rows_domain(Choosing *s);
 const char *rows_text(Arena *a, const ConfigList *list);
 /* choose_sizes.c: tiles of several blocks. */
 void sizes_domain(Choosing *s);
-void sizes_widen(Module *m, const WideBlock *wide, ChoiceValue value);
+void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value);
 
 /* Leaves in the compilation what it goes on with: the program if a trial showed it, else the settings. */
 void compile_choose(Compilation *c);

@@ -12,8 +12,8 @@
  * Which tiles stand to choose:
  *   - in a kernel without loops, blocks of steps that copy for less than SHORT_STEP, until they copy for LONG_STEP;
  *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, doubled.
- * `on` widens as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks that the
- * configuration does not give are the defaults' (default_blocks.c), and stay. */
+ * `on` enlarges them as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks
+ * that the configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "choose.h"
 #include "src/config/config.h"
 
@@ -82,12 +82,12 @@ static bool is_rows_of_matmul(const Module *m, BlockId b) {
 /* ---- the domains ------------------------------------------------------------------------------------------------- */
 
 /* The last dim first: its blocks lie beside each other in HBM. */
-static void long_steps(Choosing *s, GraphId root, Choice asked) {
+static void long_steps(Choosing *s, GraphId root, Switch asked) {
 	Module *m = s->start;
 	const Graph *g = graph_get(m, root);
-	int64_t least = asked == CHOICE_ON ? 1 : LEAST_POINTS;
+	int64_t least = asked == SWITCH_ON ? 1 : LEAST_POINTS;
 	double per_s = m->target->hbm_bytes_per_s, bytes = step_bytes(m, root);
-	if (bytes <= 0 || bytes >= (asked == CHOICE_ON ? LONG_STEP : SHORT_STEP) * per_s)
+	if (bytes <= 0 || bytes >= (asked == SWITCH_ON ? LONG_STEP : SHORT_STEP) * per_s)
 		return;
 	for (uint32_t i = g->blocks.count; i-- > 0;) {
 		BlockId b = g->blocks.at[i];
@@ -99,10 +99,10 @@ static void long_steps(Choosing *s, GraphId root, Choice asked) {
 	}
 }
 
-static void more_rows(Choosing *s, GraphId root, Choice asked) {
+static void more_rows(Choosing *s, GraphId root, Switch asked) {
 	Module *m = s->start;
 	const Graph *g = graph_get(m, root);
-	int64_t least = asked == CHOICE_ON ? 1 : LEAST_POINTS;
+	int64_t least = asked == SWITCH_ON ? 1 : LEAST_POINTS;
 	for (uint32_t i = 0; i < g->blocks.count; i++) {
 		BlockId b = g->blocks.at[i];
 		int64_t size = size_now(m, b);
@@ -115,10 +115,10 @@ static void more_rows(Choosing *s, GraphId root, Choice asked) {
 
 void sizes_domain(Choosing *s) {
 	Module *m = s->start;
-	Choice asked = (Choice)m->config.wide_blocks.value;
+	Switch asked = (Switch)m->config.wide_blocks.value;
 	GraphId root = module_root(m, 0);
 	bool alone = root != NONE && module_root(m, 1) == NONE;
-	if (asked == CHOICE_OFF || s->c->options->passes || !alone || !m->config.block_sizes.set || !m->target)
+	if (asked == SWITCH_OFF || s->c->options->passes || !alone || !m->config.block_sizes.set || !m->target)
 		return;
 	if (m->graphs.count == 1)
 		long_steps(s, root, asked);
@@ -126,10 +126,10 @@ void sizes_domain(Choosing *s) {
 		more_rows(s, root, asked);
 }
 
-void sizes_widen(Module *m, const WideBlock *wide, ChoiceValue value) {
+void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
 	const char *why = value == SIZES_LONG_STEPS ? "a grid step would copy too little to hide the latency of HBM"
 	                                            : "too few rows use what a loop copies at each grid point";
-	while (m->widened.count < m->blocks.count)
-		vec_push(m->arena, &m->widened, (Widened){0});
-	m->widened.at[wide->block] = (Widened){wide->size, why};
+	while (m->enlarged.count < m->blocks.count)
+		vec_push(m->arena, &m->enlarged, (Enlarged){0});
+	m->enlarged.at[wide->block] = (Enlarged){wide->size, why};
 }

@@ -223,7 +223,7 @@ typedef struct Node {
 
 typedef enum LoopType { LOOP_DEFAULT, LOOP_UNROLL, LOOP_FORI, LOOP_EMIT_PIPELINE } LoopType;
 const char *loop_type_name(LoopType t); /* "fori_loop"; keys.c */
-typedef enum Choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF } Choice;
+typedef enum Switch { SWITCH_AUTO, SWITCH_ON, SWITCH_OFF } Switch;
 enum { AHEAD_AUTO = -1 }; /* pallas_matmul_ahead */
 typedef enum DotPrecision { DOT_HIGHEST, DOT_DEFAULT } DotPrecision;
 
@@ -257,7 +257,7 @@ typedef struct ConfigOrders {
 #define KEY_FIELD_FLAGS ConfigList
 #define KEY_FIELD_ORDERS ConfigOrders
 #define KEY_FIELD_WORD ConfigKey
-#define KEY_FIELD_CHOICE ConfigKey
+#define KEY_FIELD_SWITCH ConfigKey
 #define KEY_FIELD_NUMBER ConfigKey
 
 /* One field for each row of keys.def. */
@@ -304,10 +304,10 @@ typedef struct Narrowed {
 } Narrowed;
 
 /* So much of a block that a grid step takes of it several at once. */
-typedef struct Widened {
+typedef struct Enlarged {
 	int64_t size; /* 0: as the configuration says */
 	const char *why;
-} Widened;
+} Enlarged;
 
 /* Is every node's type what follows from its arguments? */
 typedef enum Typing {
@@ -343,7 +343,7 @@ typedef struct Module {
 	Config config;
 	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
 	VEC(Narrowed) narrowed;  /* by BlockId, then too */
-	VEC(Widened) widened;    /* by BlockId; empty: none (src/driver/choose_sizes.c) */
+	VEC(Enlarged) enlarged;  /* by BlockId; empty: none (src/driver/choose_sizes.c) */
 	VEC(DefaultBlock)
 	defaults;               /* by BlockId, as of the first module_configure(): passes may hide what a block does */
 	uint32_t default_level; /* how often defaults are halved: src/driver/choose.c */
@@ -648,7 +648,7 @@ const char *schema_expects(char letter);
 
 /* ---- the keys of a configuration (keys.c): the rows of keys.def as data, and a key's value as JSON --------------- */
 
-typedef enum KeyKind { KEY_SIZES, KEY_FLAGS, KEY_ORDERS, KEY_WORD, KEY_CHOICE, KEY_NUMBER } KeyKind;
+typedef enum KeyKind { KEY_SIZES, KEY_FLAGS, KEY_ORDERS, KEY_WORD, KEY_SWITCH, KEY_NUMBER } KeyKind;
 
 /* What a list has one entry for: a block whose size the configuration chooses, a whole dim that may be rolled, a grid
  * or loop of two or more dims, a tensor of role input. */

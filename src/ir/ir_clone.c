@@ -51,7 +51,7 @@ static void own_tables(Arena *a, Module *m) {
 	OWN(a, &m->blocks);
 	OWN(a, &m->block_size);
 	OWN(a, &m->narrowed);
-	OWN(a, &m->widened);
+	OWN(a, &m->enlarged);
 	OWN(a, &m->element_limits);
 	OWN(a, &m->given_limits);
 }

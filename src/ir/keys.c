@@ -13,7 +13,7 @@ const char *loop_type_name(LoopType t) { return key_rows[KEY_OF_loop_type].words
 
 const char *const *key_words(const KeyRow *row) {
 	static const char *const choices[] = {"auto", "on", "off", NULL};
-	return row->kind == KEY_CHOICE ? choices : row->words;
+	return row->kind == KEY_SWITCH ? choices : row->words;
 }
 
 const char *key_word(const KeyRow *row, int value) {
@@ -23,7 +23,7 @@ const char *key_word(const KeyRow *row, int value) {
 }
 
 bool key_has_default(const KeyRow *row) {
-	bool is_word = row->kind == KEY_WORD || row->kind == KEY_CHOICE;
+	bool is_word = row->kind == KEY_WORD || row->kind == KEY_SWITCH;
 	return (is_word && row->fallback >= 0) ||
 	       (row->kind == KEY_NUMBER && (row->or_auto || row->fallback >= row->low));
 }
@@ -62,8 +62,8 @@ void key_put(const KeyRow *row, const Config *c, bool flags, Text *out) {
 	}
 	int value = ((const ConfigKey *)field)->value;
 	const char *word = key_word(row, value);
-	if (row->kind == KEY_CHOICE && !row->never_on && flags && value != CHOICE_AUTO)
-		text_put(out, value == CHOICE_ON ? "true" : "false");
+	if (row->kind == KEY_SWITCH && !row->never_on && flags && value != SWITCH_AUTO)
+		text_put(out, value == SWITCH_ON ? "true" : "false");
 	else if (word)
 		text_put_json(out, word);
 	else

@@ -40,10 +40,10 @@ static void test_keys(void **state) {
 	assert_int_equal(m->narrowed.at[1].asked, 1000);
 	assert_int_equal(m->block_size.at[1], 512); /* no wider than its range */
 	assert_int_equal(m->config.loop_type.value, LOOP_UNROLL);
-	assert_int_equal(m->config.pre_broadcast.value, CHOICE_ON);
-	assert_int_equal(m->config.boundary_views.value, CHOICE_OFF);
-	assert_int_equal(m->config.loop_skew.value, CHOICE_OFF);
-	assert_int_equal(m->config.step_pairs.value, CHOICE_ON);
+	assert_int_equal(m->config.pre_broadcast.value, SWITCH_ON);
+	assert_int_equal(m->config.boundary_views.value, SWITCH_OFF);
+	assert_int_equal(m->config.loop_skew.value, SWITCH_OFF);
+	assert_int_equal(m->config.step_pairs.value, SWITCH_ON);
 	assert_int_equal(m->config.dot_precision.value, DOT_DEFAULT);
 	assert_int_equal(f.diag.list.count, 1); /* the note on num_warps */
 	assert_int_equal(f.diag.list.at[0].severity, SEVERITY_NOTE);
@@ -67,7 +67,7 @@ static void test_values_come_back(void **state) {
 				last++;
 		for (int value = row->low; value <= last; value++) {
 			Text t;
-			if (row->never_on && value == CHOICE_ON)
+			if (row->never_on && value == SWITCH_ON)
 				continue;
 			text_init(&t, &f.arena);
 			((ConfigKey *)key_field(row, &m->config))->value = value;

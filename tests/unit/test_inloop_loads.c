@@ -24,7 +24,7 @@ static const char more_tensors[] = "tensor mean input float32[1000]\n"
 #define EXP "e = aten.exp.default(q) : float32[u0]\n"
 #define WHILE(value) "w = tile.while(9, 8, [" value "]) : (float32[u0])\n"
 
-static PassContext sink(Fixture *f, const char *graphs, Choice choice) {
+static PassContext sink(Fixture *f, const char *graphs, Switch choice) {
 	fixture_init(f);
 	Module *m = fixture_load(f, arena_printf(&f->arena, "%s%s", more_tensors, graphs));
 	m->config.inloop_loads.value = (int)choice;
@@ -42,7 +42,7 @@ static void assert_nodes(Fixture *f, GraphId g, const char *names) {
 	assert_string_equal(out.at, names);
 }
 
-static void assert_sinks(const char *graphs, Choice choice) {
+static void assert_sinks(const char *graphs, Switch choice) {
 	Fixture f;
 	sink(&f, graphs, choice);
 	assert_int_equal(graph_get(f.module, 0)->placeholders.count, 0);
@@ -50,7 +50,7 @@ static void assert_sinks(const char *graphs, Choice choice) {
 	fixture_free(&f);
 }
 
-static void assert_stays(const char *graphs, Choice choice, const char *why) {
+static void assert_stays(const char *graphs, Switch choice, const char *why) {
 	Fixture f;
 	PassContext c = sink(&f, graphs, choice);
 	assert_int_equal(graph_get(f.module, 0)->placeholders.count, 1);
@@ -67,13 +67,13 @@ static void assert_stays(const char *graphs, Choice choice, const char *why) {
 static void a_plain_load_sinks(void **state) {
 	(void)state;
 	Fixture f;
-	PassContext c = sink(&f, SIMPLE("mean", "", ""), CHOICE_AUTO);
+	PassContext c = sink(&f, SIMPLE("mean", "", ""), SWITCH_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "l output "); /* neither the load nor the name of its tensor is left */
 	assert_true(remarked(&c, "'q' is read at the start of graph 0: a view of the block in VMEM"));
 	fixture_free(&f);
-	assert_sinks(SIMPLE("mean", "", ""), CHOICE_ON);
-	assert_stays(SIMPLE("mean", "", ""), CHOICE_OFF, "pallas_inloop_loads is off");
+	assert_sinks(SIMPLE("mean", "", ""), SWITCH_ON);
+	assert_stays(SIMPLE("mean", "", ""), SWITCH_OFF, "pallas_inloop_loads is off");
 }
 
 #define SCALED                                                                                                         \
@@ -83,9 +83,9 @@ static void a_plain_load_sinks(void **state) {
 /* It would run on each step: only `on` does that. */
 static void arithmetic_sinks_when_asked(void **state) {
 	(void)state;
-	assert_stays(SCALED, CHOICE_AUTO, "each step would compute it again: 'q'");
+	assert_stays(SCALED, SWITCH_AUTO, "each step would compute it again: 'q'");
 	Fixture f;
-	PassContext c = sink(&f, SCALED, CHOICE_ON);
+	PassContext c = sink(&f, SCALED, SWITCH_ON);
 	assert_nodes(&f, 0, "k_host k q st_host st output ");
 	assert_nodes(&f, 1, "l output ");
 	assert_true(remarked(&c, "computed from a view of the block in VMEM"));
@@ -101,7 +101,7 @@ static void a_computed_position_sinks(void **state) {
 	                  "x = tile.host_tensor('x') : float32[1000, 5000]\n"
 	                  "q = tile.load(x, [u0, at]) : float32[u0]\n" CALL("l", "0", "q"));
 	Fixture f;
-	sink(&f, graphs, CHOICE_AUTO);
+	sink(&f, graphs, SWITCH_AUTO);
 	assert_nodes(&f, 0, "b at x q st_host st output ");
 	assert_int_equal(count_op(f.module, 1, OP_LOAD), 0);
 	fixture_free(&f);
@@ -113,7 +113,7 @@ static void writes_elsewhere_do_not_matter(void **state) {
 	static const char graphs[] =
 		USER_LOOP("0", "") ROOT("1", READ("m", "mean") WRITE("w1", "sums", "m") READ("q", "sums")
 	                                             CALL("l", "0", "q") WRITE("w2", "sums", "m"));
-	assert_sinks(graphs, CHOICE_AUTO);
+	assert_sinks(graphs, SWITCH_AUTO);
 }
 
 /* ---- what stays -------------------------------------------------------------------------------------------------- */
@@ -122,29 +122,29 @@ static void never_across_a_write(void **state) {
 	(void)state;
 	static const char inside[] = "the loop writes the tensor of the load 'q'";
 	static const char between[] = "the tensor is written between the loop and the load 'q'";
-	assert_stays(SIMPLE("sums", WRITE("w", "sums", "q"), ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("sums", WRITE("w", "alias", "q"), ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("alias", WRITE("w", "sums", "q"), ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("alias", WRITE("w", "alias", "q"), ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("sums", ATOMIC("w", "sums", "q"), ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("sums", ATOMIC("w", "alias", "q"), ""), CHOICE_ON, inside);
-	assert_stays(SIMPLE("sums", "", WRITE("w", "sums", "q")), CHOICE_ON, between);
-	assert_stays(SIMPLE("sums", "", WRITE("w", "alias", "q")), CHOICE_ON, between);
-	assert_stays(SIMPLE("alias", "", WRITE("w", "sums", "q")), CHOICE_ON, between);
-	assert_stays(SIMPLE("alias", "", ATOMIC("w", "sums", "q")), CHOICE_ON, between);
+	assert_stays(SIMPLE("sums", WRITE("w", "sums", "q"), ""), SWITCH_ON, inside);
+	assert_stays(SIMPLE("sums", WRITE("w", "alias", "q"), ""), SWITCH_ON, inside);
+	assert_stays(SIMPLE("alias", WRITE("w", "sums", "q"), ""), SWITCH_ON, inside);
+	assert_stays(SIMPLE("alias", WRITE("w", "alias", "q"), ""), SWITCH_ON, inside);
+	assert_stays(SIMPLE("sums", ATOMIC("w", "sums", "q"), ""), SWITCH_ON, inside);
+	assert_stays(SIMPLE("sums", ATOMIC("w", "alias", "q"), ""), SWITCH_ON, inside);
+	assert_stays(SIMPLE("sums", "", WRITE("w", "sums", "q")), SWITCH_ON, between);
+	assert_stays(SIMPLE("sums", "", WRITE("w", "alias", "q")), SWITCH_ON, between);
+	assert_stays(SIMPLE("alias", "", WRITE("w", "sums", "q")), SWITCH_ON, between);
+	assert_stays(SIMPLE("alias", "", ATOMIC("w", "sums", "q")), SWITCH_ON, between);
 }
 
 static void never_across_a_loop_that_writes(void **state) {
 	(void)state;
 	static const char graphs[] = USER_LOOP("0", "") LOOP("1", "1", WRITE("w", "alias", "q"))
 		ROOT("2", READ("z", "mean") READ("q", "sums") CALL("between", "1", "z") CALL("l", "0", "q"));
-	assert_stays(graphs, CHOICE_ON, "the tensor is written between the loop and the load 'q'");
+	assert_stays(graphs, SWITCH_ON, "the tensor is written between the loop and the load 'q'");
 }
 
 static void never_over_a_while(void **state) {
 	(void)state;
-	assert_stays(SIMPLE("mean", "", WHILE("q")) WHILE_GRAPHS, CHOICE_ON, "a while runs between");
-	assert_stays(SIMPLE("mean", WHILE("q"), "") WHILE_GRAPHS, CHOICE_ON, "a while runs between");
+	assert_stays(SIMPLE("mean", "", WHILE("q")) WHILE_GRAPHS, SWITCH_ON, "a while runs between");
+	assert_stays(SIMPLE("mean", WHILE("q"), "") WHILE_GRAPHS, SWITCH_ON, "a while runs between");
 }
 
 /* In the loop the same symbol is another tile. */
@@ -152,7 +152,7 @@ static void never_where_the_loop_iterates_its_block(void **state) {
 	(void)state;
 	static const char graphs[] =
 		LOOP("0", "0", WRITE("st", "extra", "q")) ROOT("1", READ("q", "mean") CALL("l", "0", "q"));
-	assert_stays(graphs, CHOICE_ON, "the loop iterates the block of 'q'");
+	assert_stays(graphs, SWITCH_ON, "the loop iterates the block of 'q'");
 }
 
 static void a_masked_load_stays(void **state) {
@@ -161,7 +161,7 @@ static void a_masked_load_stays(void **state) {
 		ROOT("1", READ("m", "mean") "g = aten.gt.Scalar(m, 0.0) : bool[u0]\n"
 	                                    "h = tile.host_tensor('mean') : float32[1000]\n"
 	                                    "q = tile.load(h, [u0], g) : float32[u0]\n" CALL("l", "0", "q"));
-	assert_stays(graphs, CHOICE_ON, "a mask computed outside guards the load 'q'");
+	assert_stays(graphs, SWITCH_ON, "a mask computed outside guards the load 'q'");
 }
 
 /* ---- other users ------------------------------------------------------------------------------------------------- */
@@ -172,7 +172,7 @@ static void two_loops_read_it_twice(void **state) {
 	static const char graphs[] = USER_LOOP("0", "") USER_LOOP("1", "")
 		ROOT("2", READ("q", "mean") CALL("l", "0", "q") CALL("k", "1", "q"));
 	Fixture f;
-	sink(&f, graphs, CHOICE_AUTO);
+	sink(&f, graphs, SWITCH_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "q_host q st_host st output ");
 	assert_nodes(&f, 2, "l k output ");
@@ -185,13 +185,13 @@ static void later_users_read_it_again(void **state) {
 	static const char later[] =
 		USER_LOOP("0", "") ROOT("1", READ("q", "mean") CALL("l", "0", "q") EXP WRITE("w", "sums", "e"));
 	Fixture f;
-	sink(&f, later, CHOICE_AUTO);
+	sink(&f, later, SWITCH_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "q_host l q e w_host w output ");
 	fixture_free(&f);
 	static const char earlier[] =
 		USER_LOOP("0", "") ROOT("1", READ("q", "mean") EXP WRITE("w", "sums", "e") CALL("l", "0", "q"));
-	sink(&f, earlier, CHOICE_AUTO);
+	sink(&f, earlier, SWITCH_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "q_host q e w_host w l output ");
 	fixture_free(&f);
@@ -204,7 +204,7 @@ static void a_later_load_stays_before_the_store(void **state) {
 		USER_LOOP("0", "") USER_LOOP("1", "") ROOT("2", READ("q", "sums") CALL("l", "0", "q") READ("m", "mean")
 	                                                                WRITE("w", "alias", "m") CALL("k", "1", "q"));
 	Fixture f;
-	PassContext c = sink(&f, graphs, CHOICE_ON);
+	PassContext c = sink(&f, graphs, SWITCH_ON);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "q st_host st output ");
 	assert_nodes(&f, 2, "q_host l q m_host m w_host w k output ");
@@ -222,7 +222,7 @@ static void goes_to_the_innermost_that_uses_it(void **state) {
 		LOOP("0", "4", WRITE("st", "extra", "q")) LOOP("1", "3", "i = tile.for_loop(0, [0], [64], [q]) : ()\n")
 			OUTER("2", "1", "") ROOT("3", READ("q", "mean") CALL("l", "2", "q"));
 	Fixture f;
-	sink(&f, graphs, CHOICE_AUTO);
+	sink(&f, graphs, SWITCH_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "i output ");
 	assert_nodes(&f, 2, "n output ");
@@ -235,7 +235,7 @@ static void both_loops_of_a_nest_read_it(void **state) {
 	static const char graphs[] = LOOP("0", "4", WRITE("st", "extra", "q")) OUTER("1", "0", WRITE("w", "sums", "q"))
 		ROOT("2", READ("q", "mean") CALL("l", "1", "q"));
 	Fixture f;
-	sink(&f, graphs, CHOICE_AUTO);
+	sink(&f, graphs, SWITCH_AUTO);
 	assert_nodes(&f, 0, "q_host q st_host st output ");
 	assert_nodes(&f, 1, "q_host q w_host w n output ");
 	assert_nodes(&f, 2, "l output ");
@@ -248,7 +248,7 @@ static void an_outer_write_stops_it_there(void **state) {
 	static const char graphs[] = LOOP("0", "4", WRITE("st", "extra", "q")) OUTER("1", "0", WRITE("w", "sums", "q"))
 		ROOT("2", READ("q", "sums") CALL("l", "1", "q"));
 	Fixture f;
-	PassContext c = sink(&f, graphs, CHOICE_ON);
+	PassContext c = sink(&f, graphs, SWITCH_ON);
 	assert_nodes(&f, 2, "q_host q l output ");
 	assert_true(remarked(&c, "'q' stays an argument of graph 1: the loop writes the tensor"));
 	assert_true(remarked(&c, "'q' stays an argument of graph 0: it is computed by 'q'"));

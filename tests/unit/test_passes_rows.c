@@ -12,7 +12,7 @@
 /* Runs it with pallas_row_split on; the Module is verified before and after. */
 static PassContext split(Fixture *f, const char *graphs) {
 	fixture_init(f);
-	fixture_load(f, graphs)->config.row_split.value = CHOICE_ON;
+	fixture_load(f, graphs)->config.row_split.value = SWITCH_ON;
 	return run_pass(f, "row_split");
 }
 
@@ -82,7 +82,7 @@ static void sums_over_rows_are_carried(void **state) {
 		                                     "o = tile.host_tensor('out') : float32[1000, 5000]\n"
 		                                     "st = tile.store(o, [0, :], d)\n"),
 		                                ops[i]);
-		fixture_load(&f, text)->config.row_split.value = CHOICE_ON;
+		fixture_load(&f, text)->config.row_split.value = SWITCH_ON;
 		run_pass(&f, "row_split");
 		Module *m = f.module;
 		const Graph *loop = graph_get(m, 1);
@@ -144,7 +144,7 @@ static void auto_leaves_what_may_not_fit_to_the_search(void **state) {
 	fixture_free(&f);
 	fixture_init(&f);
 	m = fixture_load(&f, graphs);
-	m->config.row_split.value = CHOICE_OFF;
+	m->config.row_split.value = SWITCH_OFF;
 	run_pass(&f, "row_split");
 	assert_int_equal(m->graphs.count, 1);
 	fixture_free(&f);

@@ -36,7 +36,7 @@ static const char *outer_chain(Fixture *f, const char *width) {
 	return replaced(&f->arena, pattern, "W", width);
 }
 
-static Module *pre_broadcast(Fixture *f, const char *width, Choice choice, PassContext *c) {
+static Module *pre_broadcast(Fixture *f, const char *width, Switch choice, PassContext *c) {
 	fixture_init(f);
 	Module *m = fixture_load(f, outer_chain(f, width));
 	m->config.pre_broadcast.value = (int)choice;
@@ -48,7 +48,7 @@ static void spreads_the_chain(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = pre_broadcast(&f, "256", CHOICE_ON, &c);
+	Module *m = pre_broadcast(&f, "256", SWITCH_ON, &c);
 	assert_string_equal(type_of(m, 0, "running"), "float32[u0, 128]");
 	assert_string_equal(type_of(m, 0, "r1"), "float32[u0, 128]");
 	assert_string_equal(type_of(m, 0, "s"), "float32[u0, 1]"); /* keepdim */
@@ -75,7 +75,7 @@ static void needs_no_tile_at_128(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = pre_broadcast(&f, "128", CHOICE_ON, &c);
+	Module *m = pre_broadcast(&f, "128", SWITCH_ON, &c);
 	assert_string_equal(type_of(m, 0, "running"), "float32[u0, 128]");
 	assert_int_equal(count_op(m, 0, OP_PRE_BROADCAST_TILE), 0);
 	assert_int_equal(count_op(m, 1, OP_PRE_BROADCAST_TILE), 0);
@@ -89,7 +89,7 @@ static void refuses_other_widths(void **state) {
 	for (size_t i = 0; i < 3; i++) {
 		Fixture f;
 		PassContext c;
-		Module *m = pre_broadcast(&f, widths[i], CHOICE_ON, &c);
+		Module *m = pre_broadcast(&f, widths[i], SWITCH_ON, &c);
 		assert_string_equal(type_of(m, 0, "running"), "float32[u0]");
 		assert_true(remarked(&c, "no multiple of 128"));
 		fixture_free(&f);
@@ -100,7 +100,7 @@ static void is_off_where_asked(void **state) {
 	(void)state;
 	Fixture f;
 	PassContext c;
-	Module *m = pre_broadcast(&f, "256", CHOICE_OFF, &c);
+	Module *m = pre_broadcast(&f, "256", SWITCH_OFF, &c);
 	assert_string_equal(type_of(m, 0, "running"), "float32[u0]");
 	assert_int_equal(c.remarks.count, 1);
 	fixture_free(&f);
@@ -124,7 +124,7 @@ static void chooses_by_the_loop_type(void **state) {
 /* running += x[k, m] summed over k, dim 0: nothing but rows. */
 static void leaves_rows_to_themselves(void **state) {
 	(void)state;
-	for (Choice choice = CHOICE_AUTO; choice <= CHOICE_OFF; choice++) {
+	for (Switch choice = SWITCH_AUTO; choice <= SWITCH_OFF; choice++) {
 		Fixture f;
 		fixture_init(&f);
 		const char *graphs = replaced(&f.arena, outer_chain(&f, "256"), "(t, [-1])", "(t, [0])");
@@ -133,8 +133,8 @@ static void leaves_rows_to_themselves(void **state) {
 		Module *m = fixture_load(&f, graphs);
 		m->config.pre_broadcast.value = (int)choice;
 		PassContext c = run_pass(&f, "pre_broadcast");
-		assert_string_equal(type_of(m, 0, "running"), choice == CHOICE_ON ? "float32[u0, 128]" : "float32[u0]");
-		if (choice == CHOICE_AUTO)
+		assert_string_equal(type_of(m, 0, "running"), choice == SWITCH_ON ? "float32[u0, 128]" : "float32[u0]");
+		if (choice == SWITCH_AUTO)
 			assert_true(remarked(&c, "auto: it is made of rows"));
 		fixture_free(&f);
 	}
@@ -145,8 +145,8 @@ static void leaves_rows_to_themselves(void **state) {
 static Module *spread(Fixture *f, PassContext *c, const char *name, const char *from, const char *to) {
 	fixture_init(f);
 	Module *m = graph_load(f, name, from, to);
-	m->config.pre_broadcast.value = CHOICE_ON;
-	m->config.transposed_scores.value = CHOICE_OFF;
+	m->config.pre_broadcast.value = SWITCH_ON;
+	m->config.transposed_scores.value = SWITCH_OFF;
 	*c = (PassContext){.module = m, .diag = &f->diag, .arena = &f->arena, .explain = true};
 	run_or_fail(f, c, NULL, 0);
 	return m;

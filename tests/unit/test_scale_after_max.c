@@ -17,7 +17,7 @@
 /* Runs it with pallas_scale_after_max on. */
 static PassContext moved(Fixture *f, const char *graphs) {
 	fixture_init(f);
-	fixture_load(f, graphs)->config.scale_after_max.value = CHOICE_ON;
+	fixture_load(f, graphs)->config.scale_after_max.value = SWITCH_ON;
 	return run_pass(f, "scale_after_max");
 }
 
@@ -111,7 +111,7 @@ static void what_would_not_be_exact_stays(void **state) {
 	for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
 		Fixture f;
 		fixture_init(&f);
-		fixture_load(&f, graphs[i])->config.scale_after_max.value = CHOICE_ON;
+		fixture_load(&f, graphs[i])->config.scale_after_max.value = SWITCH_ON;
 		const char *before = emitted(&f);
 		run_pass(&f, "scale_after_max");
 		assert_string_equal(before, emitted(&f));
@@ -143,7 +143,7 @@ static void a_maximum_of_all_stays(void **state) {
 	Fixture f;
 	fixture_init(&f);
 	fixture_load(&f, ROOT(MUL("t, 0.5") "m = aten.amax.default(s) : float32[]\n" REST))
-		->config.scale_after_max.value = CHOICE_ON;
+		->config.scale_after_max.value = SWITCH_ON;
 	const char *before = emitted(&f);
 	run_pass(&f, "scale_after_max");
 	assert_string_equal(before, emitted(&f));
@@ -155,14 +155,14 @@ static void attention_takes_the_maximum_of_the_matmul(void **state) {
 	(void)state;
 	static const char *const names[] = {"const_fold", "cse", "scale_after_max"};
 	static const struct {
-		Choice asked;
+		Switch asked;
 		LoopType loop;
 		bool moves;
-	} rows[] = {{CHOICE_AUTO, LOOP_UNROLL, true},
-	            {CHOICE_AUTO, LOOP_FORI, false},
-	            {CHOICE_AUTO, LOOP_DEFAULT, false},
-	            {CHOICE_ON, LOOP_EMIT_PIPELINE, true},
-	            {CHOICE_OFF, LOOP_UNROLL, false}};
+	} rows[] = {{SWITCH_AUTO, LOOP_UNROLL, true},
+	            {SWITCH_AUTO, LOOP_FORI, false},
+	            {SWITCH_AUTO, LOOP_DEFAULT, false},
+	            {SWITCH_ON, LOOP_EMIT_PIPELINE, true},
+	            {SWITCH_OFF, LOOP_UNROLL, false}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		Fixture f;
 		fixture_init(&f);
@@ -175,7 +175,7 @@ static void attention_takes_the_maximum_of_the_matmul(void **state) {
 		assert_int_equal(node_input(m, mask, 0), named(m, rows[i].moves ? "bmm" : "scores"));
 		assert_int_equal(remarked(&c, "amax is the maximum of bmm, scaled"), rows[i].moves);
 		assert_int_equal(remarked(&c, "amax stays of what is scaled, scores: it is not in an unrolled loop"),
-		                 rows[i].asked == CHOICE_AUTO && !rows[i].moves);
+		                 rows[i].asked == SWITCH_AUTO && !rows[i].moves);
 		fixture_free(&f);
 	}
 }

@@ -81,8 +81,8 @@ static const struct {
 
 static void marks(const Module *m, bool taken[VALUE_COUNT]) {
 	bool wide = false;
-	for (BlockId b = 0; b < m->widened.count; b++)
-		wide = wide || m->widened.at[b].size;
+	for (BlockId b = 0; b < m->enlarged.count; b++)
+		wide = wide || m->enlarged.at[b].size;
 	taken[m->default_level       ? SIZES_HALVED
 	      : !wide                ? SIZES_GIVEN
 	      : m->graphs.count == 1 ? SIZES_LONG_STEPS
