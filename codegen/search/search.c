@@ -126,14 +126,13 @@ static bool legal_fewer_buffers(const Search *s) {
 static bool (*const legal[VALUE_COUNT])(const Search *s) = {
 #include "choices.def"
 };
+#undef CHOICE
 #undef VALUE
 
-#undef CHOICE
-
-/* The first legal value of a row from v on; VALUE_COUNT: none. */
+/* The first legal value of a row of scope PLAN from v on; VALUE_COUNT: none. */
 static ChoiceValue legal_from(const Search *s, ChoiceRow row, ChoiceValue v) {
 	for (; v < VALUE_COUNT && choice_values[v].row <= row; v++)
-		if (choice_values[v].row == row && legal[v](s))
+		if (choice_values[v].row == row && legal[v] && legal[v](s))
 			return v;
 	return VALUE_COUNT;
 }

@@ -83,7 +83,7 @@ static uint32_t (*const legal[VALUE_COUNT])(const Choosing *s) = {
 /* A tile may be too large as a whole. */
 static bool has_large_tile(Module *m) {
 	for (NodeId n = 0; n < m->nodes.count; n++) {
-		int64_t bytes = 4 * TILES_HELD, size = 0;
+		int64_t bytes = 4 * (int64_t)TILES_HELD, size = 0;
 		const Type *t = node_type(m, n);
 		if (node_get(m, n)->dead || node_get(m, n)->op != OP_LOAD)
 			continue;
