@@ -1,8 +1,6 @@
 """The instrument: how it reads a schedule, what its machine does, kernels of known figures."""
 
 import json
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -237,23 +235,6 @@ def test_narrow_elements_share_a_word():
         assert np.int8(word >> 8 * (row % 4) & 0xFF if value >= 0 else word >> 8 * (row % 4)) == (
             value
         )
-
-
-TARGETS = (Path(__file__).resolve().parent.parent.parent / "include/targets.def").read_text()
-
-
-@pytest.mark.parametrize("chip", chips.CHIPS.values(), ids=chips.CHIPS)
-def test_chips_are_those_of_the_compiler(chip):
-    """Matrix unit, clock, bandwidth, FLOP/s and cores as include/targets.def has them."""
-    row = re.search(rf'^TARGET\("{chip.name}".*$', TARGETS, re.MULTILINE)[0].split(", ")
-    numbers = [float(cell) for cell in row[5:10]]
-    assert numbers == [
-        chip.mxu,
-        pytest.approx(chip.clock_hz, rel=1e-3),
-        chip.hbm_bytes_per_s,
-        chip.flops,
-        chip.cores,
-    ]
 
 
 def test_matrix_work_is_verified():
