@@ -70,6 +70,34 @@ static bool read_order(const ConfigReader *c, const json_t *v, const Path *at, C
 	return ok || expected(c->r, at, "a permutation of the loop's dims, as [1, 0]", v);
 }
 
+/* The short form of a list: one entry; of sizes also the list; of reductions the entry of each. */
+static void read_one(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
+	ConfigList list = {.set = true, .origin = origin_of(c, at)};
+	uint32_t count = 0;
+	int64_t value = 0;
+	if (json_is_array(v)) {
+		read_list_key(c, row, v, at);
+		return;
+	}
+	if (!read_item(c, row, v, at, &value))
+		return;
+	for (BlockId b = 0; b < c->m->blocks.count && row->each == EACH_REDUCTION; b++)
+		count += c->m->blocks.at[b].reduction;
+	for (uint32_t i = 0; i < count || i == 0; i++)
+		vec_push(c->m->arena, &list.values, value);
+	*(ConfigList *)key_field(row, &c->m->config) = list;
+}
+
+static void read_one_order(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
+	ConfigOrders *orders = key_field(row, &c->m->config);
+	ConfigList order = {.set = true, .origin = origin_of(c, at)};
+	read_order(c, v, at, &order);
+	orders->set = true;
+	orders->origin = order.origin;
+	orders->values.count = 0;
+	vec_push(c->m->arena, &orders->values, order);
+}
+
 static void read_orders(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
 	ConfigOrders *orders = key_field(row, &c->m->config);
 	orders->set = json_array_size(v) > 0;
@@ -200,11 +228,35 @@ static const char *const ignored_keys[] = {"num_warps",
                                            "pallas_internal_scratch",
                                            NULL};
 
+/* `name` is the key without its last s: the short form, of one entry. */
+static bool is_short_of(const char *name, const char *key) {
+	size_t length = strlen(name);
+	return length > 0 && strncmp(name, key, length) == 0 && strcmp(key + length, "s") == 0;
+}
+
 static bool is_ignored(const char *name) {
 	for (const char *const *key = ignored_keys; *key; key++)
-		if (strcmp(name, *key) == 0)
+		if (strcmp(name, *key) == 0 || is_short_of(name, *key))
 			return true;
 	return strncmp(name, "cute_", 5) == 0;
+}
+
+/* The list whose short form it is; NULL. */
+static const KeyRow *key_of_short(const char *name) {
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
+		if ((key_is_list(row) || row->kind == KEY_ORDERS) && is_short_of(name, row->name))
+			return row;
+	return NULL;
+}
+
+static void read_short(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at, bool both) {
+	if (both)
+		diag_error(c->r->d, place_key(c->r, at), "config-twice", "give one of them",
+		           "'%s' and '%s' are one key", at->key, row->name);
+	else if (row->kind == KEY_ORDERS)
+		read_one_order(c, row, v, at);
+	else
+		read_one(c, row, v, at);
 }
 
 static const KeyRow *key_find(const char *name) {
@@ -216,12 +268,19 @@ static const KeyRow *key_find(const char *name) {
 
 static const char *const *all_keys(const ConfigReader *c) {
 	const Module *m = c->m;
-	const char **names = arena_array(c->r->arena, (size_t)m->tunables.count + KEY_COUNT + 1, sizeof *names);
-	for (uint32_t i = 0; i < KEY_COUNT; i++)
-		names[i] = key_rows[i].name;
+	VEC(const char *) names = {0};
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
+		size_t length = strlen(row->name);
+		char *shorter = arena_strdup(c->r->arena, row->name);
+		vec_push(c->r->arena, &names, row->name);
+		shorter[length - 1] = '\0';
+		if (key_of_short(shorter))
+			vec_push(c->r->arena, &names, shorter);
+	}
 	for (uint32_t i = 0; i < m->tunables.count; i++)
-		names[KEY_COUNT + i] = m->tunables.at[i].name;
-	return names;
+		vec_push(c->r->arena, &names, m->tunables.at[i].name);
+	vec_push(c->r->arena, &names, NULL);
+	return names.at;
 }
 
 static TunableId tunable_find(const Module *m, const char *name) {
@@ -251,14 +310,17 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 	}
 	json_object_foreach((json_t *)(uintptr_t)object, name, v) {
 		Path at = path_key(path, name);
-		const KeyRow *row = key_find(name);
+		const KeyRow *row = key_find(name), *list = key_of_short(name);
 		TunableId tunable = tunable_find(m, name);
-		if (row && json_is_null(v))
-			continue; /* null: as if absent */
+		if (json_is_null(v) && (row || (list && !list->or_null)))
+			continue; /* as if absent */
+		bool both = list && json_object_get(object, list->name);
 		if (row)
 			read_key(&c, row, v, &at);
 		else if (tunable != NONE)
 			read_tunable(&c, v, &at, tunable);
+		else if (list)
+			read_short(&c, list, v, &at, both);
 		else if (is_ignored(name))
 			text_printf(&ignored, "%s%s", ignored.length ? ", " : "", name);
 		else if (strncmp(name, "x_", 2) != 0)
