@@ -74,6 +74,21 @@ def in_place(x: torch.Tensor) -> torch.Tensor:
 
 
 @helion.kernel
+def writes_arguments(x: torch.Tensor, rows: torch.Tensor, out: torch.Tensor) -> None:
+    for tile in hl.tile(x.size(0)):
+        v = x[tile, :]
+        rows[tile] = v.sum(1)
+        out[tile, :] = out[tile, :] + v * 2
+
+
+@helion.kernel
+def writes_nothing(x: torch.Tensor) -> None:
+    made = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        made[tile] = x[tile] * 2
+
+
+@helion.kernel
 def scans(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(x.size(0)):

@@ -289,6 +289,18 @@ def test_a_written_argument_is_inout():
     close(run(document, x)[0], x * 2)
 
 
+def test_a_kernel_without_a_result_gives_what_it_writes():
+    x, rows, out = torch.randn(16, 8), torch.zeros(16), torch.randn(16, 8)
+    document = from_helion(probes.writes_arguments, (x, rows, out))
+    document_check(document)
+    assert document["returns"] == [{"tensor": "rows"}, {"tensor": "out"}]
+    roles = {entry["name"]: entry["role"] for entry in document["tensors"]}
+    assert roles == {"x": "input", "rows": "inout", "out": "inout"}
+    got = run(document, x, rows, out)
+    close(got[0], x.sum(1))
+    close(got[1], out + x * 2)
+
+
 def test_lowering_intermediates_vanish():
     document = from_helion(probes.scans, (tensor(64, 32),))
     document_check(document)
@@ -424,6 +436,7 @@ def test_host_lists_flags_and_globals():
         ("host_copy_written", (tensor(64),), "the kernel writes 'x', which is a copy"),
         ("printing", (tensor(64),), r"probes.py:\d+: operation 'device_print'"),
         ("pair", (tensor(64),), "a result is of type int"),
+        ("writes_nothing", (tensor(64),), "the kernel returns nothing and writes no argument"),
         ("host_fails", (tensor(64),), r"probes.py:\d+: Helion: ValueError"),
         ("pair", (tensor(64), 3), "arguments of pair: too many"),
         ("plain", (tensor(64),), "'plain' is no Helion kernel"),

@@ -226,7 +226,12 @@ class TensorTable:
     # Returns
 
     def returns(self):
-        """Return the document's `returns`; a result that is no tensor is an ExportError."""
+        """Return the document's `returns`: of a kernel that returns nothing, what it writes.
+
+        A result that is no tensor is an ExportError, as is a kernel that does neither.
+        """
+        if not self.replay.results:
+            return self.written()
         found = []
         for result in self.replay.results:
             if not isinstance(result, torch.Tensor) or id(result) not in self.steps:
@@ -235,6 +240,15 @@ class TensorTable:
                     f"a result is of type {type(result).__name__}, not a tensor", where
                 )
             found.append(self.return_of(result))
+        return found
+
+    def written(self):
+        """Return `returns` of the arguments that the kernel stores to, in their order."""
+        names = sorted(self.entries, key=self.orders.get)
+        found = [{"tensor": n} for n in names if self.entries[n]["role"] == "inout"]
+        if not found:
+            where = self.trace.source.where(self.replay.line)
+            raise ExportError("the kernel returns nothing and writes no argument", where)
         return found
 
     def return_of(self, result):
