@@ -231,7 +231,7 @@ class TensorTable:
         A result that is no tensor is an ExportError, as is a kernel that does neither.
         """
         if not self.replay.results:
-            return self.written()
+            return self.stored()
         found = []
         for result in self.replay.results:
             if not isinstance(result, torch.Tensor) or id(result) not in self.steps:
@@ -242,7 +242,7 @@ class TensorTable:
             found.append(self.return_of(result))
         return found
 
-    def written(self):
+    def stored(self):
         """Return `returns` of the arguments that the kernel stores to, in their order."""
         names = sorted(self.entries, key=self.orders.get)
         found = [{"tensor": n} for n in names if self.entries[n]["role"] == "inout"]
