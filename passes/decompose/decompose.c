@@ -3,7 +3,8 @@
  * What: softmax, variance, logsumexp, any, argmax, arange, tril, matrix times vector and their like become reductions,
  * pointwise ops, views and matmuls. Floats are computed in float32 and rounded once at the end, where ATen does so;
  * ints exactly. Every lane takes part, as the format has it: a graph masks what must not count with tile.mask_to, and
- * loads give zeros. What each op becomes: decompose_reduce.c, _softmax.c, _create.c, _matmul.c, _split.c, _scan.c. Why
+ * loads give zeros. What each op becomes: decompose_reduce.c, _softmax.c, _create.c, _matmul.c, _split.c, _scan.c,
+ * _access.c. Why
  * on a TPU: Mosaic has few reductions, and everything that is planned for those (masks, rows and columns, strips, VMEM)
  * holds for what is made of them; cse then shares parts, as the maximum of max.dim and argmax.
  *
@@ -62,15 +63,6 @@ static bool rewrite_node(Decompose *d, Decomposition *rewrite) {
 	return !d->failed;
 }
 
-/* Lanes that extra_mask hides are 0. */
-static NodeId masked_load(Decompose *d, uint32_t element) {
-	(void)element;
-	Arg args[3] = {arg_copy(d->m, *node_arg(d->m, d->n, 0)), arg_copy(d->m, *node_arg(d->m, d->n, 1)), arg_null()};
-	NodeId mask = node_input(d->m, d->n, 2), load = make_node(d, OP_LOAD, "all", 3, args);
-	bool is_bool = node_type(d->m, d->n)->dtype == DTYPE_BOOL;
-	return make_where(d, "masked", mask, arg_ref(load), is_bool ? arg_bool(false) : arg_int(0));
-}
-
 /* Combine graphs of scans that are no more. */
 static void drop_uncalled(PassContext *c) {
 	Module *m = c->module;
@@ -87,8 +79,8 @@ bool pass_decompose(PassContext *c) {
 	Module *m = c->module;
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
-			bool masked = node_get(m, n)->op == OP_LOAD && node_input(m, n, 2) != NONE;
-			Decomposition *rewrite = masked ? masked_load : decompose_rewrite(node_get(m, n)->op);
+			Decomposition *access = decompose_access(m, n);
+			Decomposition *rewrite = access ? access : decompose_rewrite(node_get(m, n)->op);
 			Decompose d = {.c = c, .m = m, .n = n};
 			next = node_get(m, n)->next;
 			/* A tuple's first getitem may be that next node. */

@@ -18,13 +18,6 @@ typedef struct Column {
 	BlockId rows;
 } Column;
 
-static Arg whole_dim(Module *m) {
-	Arg parts[3] = {arg_null(), arg_null(), arg_null()};
-	Arg slice = arg_list(m, 3, parts);
-	slice.kind = ARG_SLICE;
-	return slice;
-}
-
 /* The 1-D tensor of an access, as a view [N, 1]. */
 static NodeId column_host(Column *w, NodeId access) {
 	TensorId of = access_tensor(w->m, access);
@@ -52,7 +45,7 @@ static TypeId column_type(Column *w, Dtype dtype) {
 
 static void set_column_index(Column *w, NodeId n, NodeId host) {
 	NodeId old = node_input(w->m, n, 0);
-	Arg entries[2] = {arg_sym(expr_block(w->m, w->rows)), whole_dim(w->m)};
+	Arg entries[2] = {arg_sym(expr_block(w->m, w->rows)), arg_whole(w->m)};
 	Arg index = arg_list(w->m, 2, entries);
 	arg_set_ref(w->m, node_get(w->m, n)->arg_first, host);
 	arg_set(w->m, node_get(w->m, n)->arg_first + 1, index);

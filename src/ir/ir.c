@@ -182,6 +182,12 @@ Arg arg_list(Module *m, uint32_t count, const Arg *items) {
 	return a;
 }
 
+Arg arg_whole(Module *m) {
+	Arg parts[3] = {arg_null(), arg_null(), arg_null()}, slice = arg_list(m, 3, parts);
+	slice.kind = ARG_SLICE;
+	return slice;
+}
+
 Arg arg_copy(Module *m, Arg value) {
 	if (!arg_is_list(&value))
 		return value;

@@ -528,6 +528,7 @@ Arg arg_sym(ExprId e);
 Arg size_arg(const Module *m, ExprId e);                   /* an int where the size is one, else its expression */
 Arg shape_arg(Module *m, TypeId type);                     /* the list of a tensor type's sizes */
 Arg arg_list(Module *m, uint32_t count, const Arg *items); /* copies items into Module.args */
+Arg arg_whole(Module *m);                                  /* the slice of all of a dim */
 
 /* A deep copy with slots of its own: for giving a list that is one node's argument to another node as well. */
 Arg arg_copy(Module *m, Arg value);
