@@ -172,10 +172,7 @@ static void write_out_arg(Module *m, ArgId slot, BlockId b, ExprId whole, bool i
 	Arg a = *arg_get(m, slot);
 	bool named = arg_block(m, &a) == b && a.kind != ARG_BLOCK;
 	if (named && index) {
-		Arg parts[3] = {arg_null(), arg_null(), arg_null()};
-		Arg slice = arg_list(m, 3, parts);
-		slice.kind = ARG_SLICE;
-		arg_set(m, slot, slice);
+		arg_set(m, slot, arg_whole(m));
 	} else if (named) {
 		arg_set(m, slot, arg_int(m->exprs.at[whole].value));
 	} else if (a.kind == ARG_SYM) {
