@@ -314,13 +314,13 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 		TunableId tunable = tunable_find(m, name);
 		if (json_is_null(v) && (row || (list && !list->or_null)))
 			continue; /* as if absent */
-		bool both = list && json_object_get(object, list->name);
+		const json_t *whole = list ? json_object_get(object, list->name) : NULL;
 		if (row)
 			read_key(&c, row, v, &at);
 		else if (tunable != NONE)
 			read_tunable(&c, v, &at, tunable);
 		else if (list)
-			read_short(&c, list, v, &at, both);
+			read_short(&c, list, v, &at, whole && !json_is_null(whole));
 		else if (is_ignored(name))
 			text_printf(&ignored, "%s%s", ignored.length ? ", " : "", name);
 		else if (strncmp(name, "x_", 2) != 0)

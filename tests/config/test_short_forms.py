@@ -17,8 +17,9 @@ SHORT = [
 ]
 
 
-def plan_of(graph, *settings):
+def plan_of(graph, *settings, config=None):
     options = [word for setting in settings for word in ("--set", setting)]
+    options += ["--config", config] if config else []
     return json.loads(accepted(kit.path(graph), "--emit=plan", *options).out)
 
 
@@ -56,6 +57,8 @@ def test_both_in_one_place_are_refused(tmp_path):
     found = refused(1, kit.path("softmax"), "--emit=none", "--config", file)
     assert "config.json:2:2: error: 'block_size' and 'block_sizes' are one key" in found
     assert "hint: give one of them" in found
+    file.write_text('{"block_sizes": null, "block_size": 16}')
+    assert plan_of("softmax", config=file)["config"]["block_sizes"] == [16]
 
 
 @pytest.mark.parametrize(
