@@ -88,29 +88,25 @@ static void read_one(const ConfigReader *c, const KeyRow *row, const json_t *v, 
 	*(ConfigList *)key_field(row, &c->m->config) = list;
 }
 
-static void read_one_order(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
-	ConfigOrders *orders = key_field(row, &c->m->config);
+static void add_order(const ConfigReader *c, ConfigOrders *orders, const json_t *v, const Path *at) {
 	ConfigList order = {.set = true, .origin = origin_of(c, at)};
 	read_order(c, v, at, &order);
-	orders->set = true;
-	orders->origin = order.origin;
-	orders->values.count = 0;
 	vec_push(c->m->arena, &orders->values, order);
 }
 
-static void read_orders(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
+/* A list of them; `one`: its short form. */
+static void read_orders(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at, bool one) {
 	ConfigOrders *orders = key_field(row, &c->m->config);
-	orders->set = json_array_size(v) > 0;
+	orders->set = one || json_array_size(v) > 0;
 	orders->origin = origin_of(c, at);
 	orders->values.count = 0;
-	if (!read_list(c->r, v, at, "a list of permutations"))
-		return;
-	for (size_t i = 0; i < json_array_size(v); i++) {
-		Path item = path_index(at, i);
-		ConfigList order = {.set = true, .origin = origin_of(c, &item)};
-		read_order(c, json_array_get(v, i), &item, &order);
-		vec_push(c->m->arena, &orders->values, order);
-	}
+	if (one)
+		add_order(c, orders, v, at);
+	else if (read_list(c->r, v, at, "a list of permutations"))
+		for (size_t i = 0; i < json_array_size(v); i++) {
+			Path item = path_index(at, i);
+			add_order(c, orders, json_array_get(v, i), &item);
+		}
 }
 
 /* The value of one of the key's words; of true and false where it is a choice; NONE after a diagnostic. */
@@ -164,7 +160,7 @@ static void read_key(const ConfigReader *c, const KeyRow *row, const json_t *v, 
 	switch (row->kind) {
 	case KEY_SIZES:
 	case KEY_FLAGS: read_list_key(c, row, v, at); break;
-	case KEY_ORDERS: read_orders(c, row, v, at); break;
+	case KEY_ORDERS: read_orders(c, row, v, at, false); break;
 	case KEY_WORD:
 	case KEY_SWITCH: read_word_key(c, row, v, at); break;
 	case KEY_NUMBER: read_number(c, row, v, at); break;
@@ -254,7 +250,7 @@ static void read_short(const ConfigReader *c, const KeyRow *row, const json_t *v
 		diag_error(c->r->d, place_key(c->r, at), "config-twice", "give one of them",
 		           "'%s' and '%s' are one key", at->key, row->name);
 	else if (row->kind == KEY_ORDERS)
-		read_one_order(c, row, v, at);
+		read_orders(c, row, v, at, true);
 	else
 		read_one(c, row, v, at);
 }
@@ -310,7 +306,7 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 	}
 	json_object_foreach((json_t *)(uintptr_t)object, name, v) {
 		Path at = path_key(path, name);
-		const KeyRow *row = key_find(name), *list = key_of_short(name);
+		const KeyRow *row = key_find(name), *list = row ? NULL : key_of_short(name);
 		TunableId tunable = tunable_find(m, name);
 		if (json_is_null(v) && (row || (list && !list->or_null)))
 			continue; /* as if absent */
