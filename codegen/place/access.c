@@ -85,8 +85,7 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 	if (entry->kind == ARG_NULL)
 		return plan_refuse(p, w->node, "unsupported", "index it after the load",
 		                   "a new axis in a load or store");
-	if (entry->kind == ARG_REF && node_type(p->m, entry->node)->kind == TYPE_TENSOR &&
-	    node_type(p->m, entry->node)->count)
+	if (entry_gathers(p->m, entry))
 		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
 	if (entry->kind == ARG_SLICE)
 		return want_slice(p, w, want, entry, kept);

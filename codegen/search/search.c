@@ -42,13 +42,6 @@ struct Search {
 
 static const Config *config_of(const Search *s) { return &s->m->config; }
 
-static bool has_loops(const Module *m) {
-	for (GraphId g = 0; g < m->graphs.count; g++)
-		if (graph_get(m, g)->kind != GRAPH_ROOT)
-			return true;
-	return false;
-}
-
 static bool is_straight(const Search *s) { return s->way.at[ROW_STEPS] == STEPS_STRAIGHT; }
 static Switch fori_dma(const Search *s) { return (Switch)config_of(s)->fori_dma.value; }
 static bool must_pair(const Search *s) { return (Switch)config_of(s)->step_pairs.value == SWITCH_ON; }
@@ -61,11 +54,11 @@ static bool legal_fori(const Search *s) { return s->type == LOOP_FORI; }
 static bool legal_pipeline(const Search *s) { return s->type == LOOP_EMIT_PIPELINE; }
 
 static bool legal_strips(const Search *s) {
-	return (Switch)config_of(s)->column_strips.value != SWITCH_OFF && !has_loops(s->m);
+	return (Switch)config_of(s)->column_strips.value != SWITCH_OFF && !module_has_loops(s->m);
 }
 
 static bool legal_whole_tiles(const Search *s) {
-	return (Switch)config_of(s)->column_strips.value != SWITCH_ON || has_loops(s->m);
+	return (Switch)config_of(s)->column_strips.value != SWITCH_ON || module_has_loops(s->m);
 }
 
 static bool legal_loops(const Search *s) { return (Switch)config_of(s)->straight_loops.value != SWITCH_ON; }
@@ -330,7 +323,7 @@ static const char *words_of(const Search *s, const PlanWay *way) {
 }
 
 static void remark(Search *s, const Draft *best) {
-	if ((Switch)config_of(s)->column_strips.value == SWITCH_ON && has_loops(s->m))
+	if ((Switch)config_of(s)->column_strips.value == SWITCH_ON && module_has_loops(s->m))
 		plan_remark(best->plan, "column strips: none: the body has loops of its own");
 	for (uint32_t i = 0; s->drafts.count > 1 && i < s->drafts.count; i++) {
 		const Draft *d = &s->drafts.at[i];

@@ -1,14 +1,6 @@
 /* decompose_access.c - loads as the plan knows them: masks and new axes stand behind them. */
 #include "decompose.h"
 
-/* The entry of an index list gives a dim of what is read or written: it is no single position. */
-static bool gives_dim(const Module *m, const Arg *entry) {
-	if (entry->kind == ARG_NULL || entry->kind == ARG_SLICE || arg_block(m, entry) != NONE)
-		return true;
-	return entry->kind == ARG_REF && node_type(m, entry->node)->kind == TYPE_TENSOR &&
-	       node_type(m, entry->node)->count > 0;
-}
-
 static bool has_new_axes(const Module *m, NodeId n) {
 	const Arg *index = node_arg(m, n, 1);
 	for (uint32_t i = 0; i < index->list.count; i++)
@@ -25,7 +17,7 @@ static Arg index_of(Decompose *d, Arg *views) {
 	Arg *view = arena_array(m->arena, (size_t)all + 1, sizeof *view);
 	for (uint32_t i = 0; i < all; i++) {
 		Arg entry = *arg_item(m, node_arg(m, d->n, 1), i);
-		if (gives_dim(m, &entry))
+		if (entry_is_dim(m, &entry) || entry_gathers(m, &entry))
 			view[dims++] = entry.kind == ARG_NULL ? arg_null() : arg_whole(m);
 		if (entry.kind != ARG_NULL)
 			entries[count++] = arg_copy(m, entry);

@@ -97,19 +97,10 @@ static const char *whole_row_op(Axes *a, NodeId n) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static bool is_gather(const Module *m, const Arg *entry) {
-	return entry->kind == ARG_REF && arg_block(m, entry) == NONE &&
-	       node_type(m, entry->node)->kind == TYPE_TENSOR && node_type(m, entry->node)->count > 0;
-}
-
-static bool makes_dim(const Module *m, const Arg *entry) {
-	return entry->kind == ARG_NULL || entry->kind == ARG_SLICE || arg_block(m, entry) != NONE;
-}
-
 uint32_t index_entry_of(Module *m, NodeId access, uint32_t dim) {
 	const Arg *index = node_arg(m, access, 1);
 	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++)
-		if (makes_dim(m, arg_item(m, index, i)) && dim-- == 0)
+		if (entry_is_dim(m, arg_item(m, index, i)) && dim-- == 0)
 			return i;
 	return NONE;
 }
@@ -119,7 +110,7 @@ static void spread_access(Axes *a, NodeId n) {
 	const Arg *index = node_arg(a->m, n, 1);
 	bool plain = access_tensor(a->m, n) != NONE && index->kind == ARG_LIST;
 	for (uint32_t i = 0; plain && i < index->list.count; i++)
-		plain = !is_gather(a->m, arg_item(a->m, index, i));
+		plain = !entry_gathers(a->m, arg_item(a->m, index, i));
 	if (!plain) {
 		forbid_node(a, n, "its index gathers or scatters");
 		return;

@@ -16,8 +16,6 @@
 
 /* Halvings of the default sizes: 1024 to 128 is three; one more for outer rows and lanes. */
 enum { LEVELS = 5 };
-/* Of a tile with rows that may be split: fewer of them surely fit. */
-enum { TILES_HELD = 8 };
 /* Estimates of one kernel in tiles of two sizes are less sure than of two plans with the same tiles. */
 #define ROWS_SAVE_AT_LEAST 1.25
 #define SAVES_AT_LEAST 1.001
@@ -98,11 +96,8 @@ static bool has_large_tile(Module *m) {
 
 static bool may_split_body(const Choosing *s) {
 	const Config *c = config_of(s);
-	for (GraphId g = 0; g < s->start->graphs.count; g++)
-		if (graph_get(s->start, g)->kind != GRAPH_ROOT)
-			return false;
-	return (Switch)c->row_split.value == SWITCH_AUTO && (LoopType)c->loop_type.value != LOOP_UNROLL &&
-	       has_large_tile(s->start);
+	return !module_has_loops(s->start) && (Switch)c->row_split.value == SWITCH_AUTO &&
+	       (LoopType)c->loop_type.value != LOOP_UNROLL && has_large_tile(s->start);
 }
 
 /* Something stands to choose. */

@@ -5,6 +5,9 @@
 #include "driver.h"
 #include "codegen/search/search.h"
 
+/* A kernel may hold so many tiles of whole rows, or of rows that may be split: fewer surely fit. */
+enum { TILES_HELD = 8 };
+
 /* A block in tiles of another size than the configuration's. */
 typedef struct WideBlock {
 	BlockId block;

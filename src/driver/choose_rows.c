@@ -6,7 +6,6 @@
 #include "choose.h"
 
 enum {
-	TILES_HELD = 8,        /* a kernel may hold so many tiles of whole rows: fewer surely fit */
 	LEAST_ROWS = 8,        /* of a tile whose rows are not the configuration's */
 	TILE_BYTES = 1 << 19,  /* of a block, in 32-bit values: the copy of one takes longer than its start */
 	LEAST_COLUMNS = 256,   /* of a block of columns that divides the row */

@@ -53,6 +53,13 @@ GraphId block_graph(const Module *m, GraphId g, BlockId b) {
 	return NONE;
 }
 
+bool module_has_loops(const Module *m) {
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		if (graph_get(m, g)->kind != GRAPH_ROOT)
+			return true;
+	return false;
+}
+
 bool block_iterated(const Module *m, BlockId b) {
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (uint32_t i = 0; i < graph_get(m, g)->blocks.count; i++)

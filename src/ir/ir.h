@@ -498,6 +498,8 @@ static inline uint32_t graph_carried_arg(const Graph *g, uint32_t output) {
 GraphId graph_root(const Module *m, GraphId g, uint32_t *depth);
 /* The innermost of g and the graphs around it that iterates over block b; NONE. */
 GraphId block_graph(const Module *m, GraphId g, BlockId b);
+/* Some graph is no root: a loop, a branch, what a scan combines by. */
+bool module_has_loops(const Module *m);
 /* Some grid or loop iterates it. Else a reduction block is the whole dim, whatever reduction_loops says. */
 bool block_iterated(const Module *m, BlockId b);
 /* A block's size is a number everywhere; its position only means something inside the grid or a loop over it. A
@@ -598,6 +600,10 @@ static inline OpKind op_kind(const Module *m, NodeId n) { return op_row(node_get
 static inline bool op_may_call(const Module *m, NodeId n) {
 	return op_kind(m, n) == KIND_STRUCTURE || op_kind(m, n) == KIND_REDUCTION; /* scans */
 }
+/* An entry of an index list: a new axis, a slice or a tile, each a dim of what is read or written; a tensor of
+ * positions. Else it is a single position. */
+bool entry_is_dim(const Module *m, const Arg *entry);
+bool entry_gathers(const Module *m, const Arg *entry);
 /* The argument that a loop's placeholder n always stands for; NULL: it is carried, or no loop's. */
 const Arg *constant_argument(const Module *m, NodeId n);
 

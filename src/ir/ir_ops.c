@@ -92,6 +92,15 @@ Arg fill_arg(const Module *m, NodeId n) {
 	return *node_arg(m, n, i);
 }
 
+bool entry_is_dim(const Module *m, const Arg *entry) {
+	return entry->kind == ARG_NULL || entry->kind == ARG_SLICE || arg_block(m, entry) != NONE;
+}
+
+bool entry_gathers(const Module *m, const Arg *entry) {
+	return entry->kind == ARG_REF && arg_block(m, entry) == NONE &&
+	       node_type(m, entry->node)->kind == TYPE_TENSOR && node_type(m, entry->node)->count > 0;
+}
+
 const Arg *constant_argument(const Module *m, NodeId n) {
 	const Graph *g = graph_get(m, node_get(m, n)->graph);
 	uint32_t i = 0;

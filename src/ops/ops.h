@@ -2,6 +2,7 @@
  * the printer and docs/ops.md are all read. */
 #ifndef PALLASC_OPS_H
 #define PALLASC_OPS_H
+
 #include "src/base/base.h"
 
 /* ---- element types ---------------------------------------------------------------------------------------------- */
@@ -157,7 +158,7 @@ typedef enum Op {
 /* Parameters of a row, at most. */
 enum { PARAMS_MAX = 8 };
 
-/* A parameter of an op's schema, parsed from the row's `params` string once per context or at compile time. */
+/* A row of ops.def, which explains the columns. */
 typedef struct OpRow {
 	const char *target; /* "aten.mul.Tensor" */
 	OpKind kind;
@@ -187,6 +188,7 @@ const char *op_param_next(const char *at, OpParam *param);
 /* The position of the parameter called `name`; NONE if the op has none. Accepts the format's short names too: `x` for
  * the first parameter and `dims` for `dim`. */
 uint32_t op_param_index(uint16_t op, const char *name);
+
 extern const OpRow op_rows[OP_COUNT + 1]; /* OP_UNKNOWN has one too, of zeros */
 static inline const OpRow *op_row(uint16_t op) { return &op_rows[op]; }
 /* The row that computes, and is printed, as this one: what a kernel (codegen/kernel/kernel.h) calls it. */
@@ -210,8 +212,8 @@ static inline bool op_converts(uint16_t op) { return op_canonical(op) == OP_CONV
 uint16_t op_find(const char *target);
 /* The nearest known target, or NULL. */
 const char *op_nearest(const char *target);
-/* Writes memory: store or atomic. */
 static inline bool op_is_atomic(uint16_t op) { return op_row(op)->shape == SHAPE_ATOMIC; }
+/* Writes memory: store or atomic. */
 static inline bool op_writes(uint16_t op) { return op == OP_STORE || op_is_atomic(op); }
 /* Must stay although nothing uses it: stores, atomics, loops and ifs that contain one are asked by the passes. */
 bool op_has_effect(uint16_t op);
@@ -234,4 +236,5 @@ static inline bool view_adds_units(uint16_t op) {
 
 /* The argument that is the matmul's left (0) or right (1) factor, or what is added to it (2); NONE. */
 uint32_t matmul_arg(uint16_t op, uint32_t which);
+
 #endif

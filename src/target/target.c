@@ -76,7 +76,7 @@ static void out_of_range(TargetJob *j, const Field *f, const json_t *v, const Pa
 
 /* Names stand in the emitted module's text and in messages: letters, digits and a few signs. */
 static void read_text(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
-	static const char signs[] = "_.:+- ";
+	static const char signs[] = ".:+- ";
 	const char *text = json_string_value(v);
 	if (!text) {
 		expected(&j->r, at, "a string", v);
@@ -84,8 +84,7 @@ static void read_text(TargetJob *j, const Field *f, const json_t *v, const Path 
 	}
 	bool good = *text && strlen(text) <= (size_t)f->high;
 	for (const char *c = text; good && *c; c++)
-		good = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-		       strchr(signs, *c);
+		good = is_letter(*c) || is_digit(*c) || strchr(signs, *c);
 	*(const char **)field_of(f, &j->target) = arena_strdup(j->r.arena, text);
 	if (!good)
 		diag_error(j->r.d, place_at(&j->r, at), "bad-name",
