@@ -20,8 +20,8 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 #include "rewrites.def"
 #undef REWRITE
 
-/* rewrite_float16.c: the wrapper's launches take and give bits. */
-void launch_bits(Kernel *host);
+/* rewrite_float16.c: k, the wrapper: its launches take and give bits. */
+void launch_bits(Kernel *k);
 
 typedef VEC(StmtId) StmtIds;
 /* The loops that no driver runs yet, outer ones first. */
