@@ -168,12 +168,12 @@ static void pipeline_calls_hooks(void **state) {
 	PassContext c = {.module = f.module, .diag = &f.diag, .arena = &f.arena};
 	PassHooks hooks = {.before = count_call, .after = count_call, .user = &calls, .verify_each = true};
 	assert_true(pass_pipeline_run(&c, NULL, 0, &hooks));
-	assert_int_equal(calls, 34);
+	assert_int_equal(calls, 36);
 	assert_int_equal(c.remarks.count, 0); /* unless asked for */
 	const char *names[] = {"cse", "dse"};
 	assert_false(pass_pipeline_run(&c, names, 2, &hooks));
 	assert_string_equal(f.diag.list.at[0].code, "unknown-pass");
-	assert_int_equal(calls, 34);
+	assert_int_equal(calls, 36);
 	fixture_free(&f);
 }
 
