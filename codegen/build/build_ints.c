@@ -12,9 +12,33 @@ static IntId node_int(Builder *b, NodeId n) {
 	}
 }
 
+static bool is_ahead(const Builder *b, NodeId n) {
+	GraphId g = node_get(b->m, n)->graph;
+	while (b->ahead != NONE && g != NONE && g != b->ahead)
+		g = graph_parent(b->m, g);
+	return b->ahead != NONE && g == b->ahead && node_get(b->m, n)->op != OP_SCALAR;
+}
+
+/* What a step will compute, before it does: an element of a table, maybe clamped (positions.c). */
+static IntId ahead_int(Builder *b, NodeId n) {
+	IntId at[DIM_MAX];
+	Planner p = build_planner(b);
+	if (node_get(b->m, n)->op == OP_CLAMP) {
+		Affine x = affine_of_arg(&p, node_get(b->m, n)->graph, node_arg(b->m, n, 0));
+		IntId low = int_const(b->k, node_arg(b->m, n, 1)->integer);
+		IntId high = int_const(b->k, node_arg(b->m, n, 2)->integer);
+		return int_binary(b->k, INT_MIN, int_binary(b->k, INT_MAX, build_affine(b, &x), low), high);
+	}
+	const Access *access = b->plan->values[n].access;
+	for (uint32_t d = 0; d < access->rank; d++)
+		at[d] = build_affine(b, &access->dim[d].start);
+	return int_element(b->k, b->operand[access->operand], at);
+}
+
 static IntId term_int(Builder *b, const Term *t) {
 	IntId x = t->kind == VAR_PROGRAM ? int_value(b->k, b->program[t->id])
 	          : t->kind == VAR_STEP  ? b->step[t->id]
+	          : is_ahead(b, t->id)   ? ahead_int(b, t->id)
 	                                 : node_int(b, t->id);
 	if (t->divide)
 		x = int_binary(b->k, INT_DIV, x, int_const(b->k, t->divide));

@@ -49,11 +49,13 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	                     .shape = win->block,
 	                     .name = win->ref,
 	                     .alias = NONE};
+	b->ahead = b->plan->loops.at[l].graph;
 	for (uint32_t d = 0; d < o->rank; d++) {
 		Affine at = affine_add(b->a, affine_scale(b->a, win->index[d], win->block[d]), win->start[d]);
 		index[d] = build_affine(b, &win->index[d]);
 		start[d] = build_affine(b, &at);
 	}
+	b->ahead = NONE;
 	KWindow window = {.buffer = kernel_buffer(b->k, parameter),
 	                  .of = b->operand[win->operand],
 	                  .input = win->input,

@@ -362,6 +362,7 @@ typedef struct Kernel {
 	VEC(KBuffer) buffers; /* the signature's in the order of its function's parameters, then those of functions */
 	VEC(KInt) ints;
 	Map int_of; /* hash of an int: the first with it */
+	RegionId elements; /* holds the loads that stand in index maps and windows; NONE: there is none yet */
 	VEC(KRef) refs;
 	VEC(KArg) args;
 	VEC(KStmt) stmts;
@@ -413,6 +414,10 @@ IntId int_binary(Kernel *k, IntKind kind, IntId a, IntId b);
 IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b);
 IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no);
 IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps);
+/* One element of a table in SMEM, at an int in each dim: stands in index maps, and in a loop's windows. */
+IntId int_element(Kernel *k, BufferId table, const IntId *at);
+/* The reference that such a value loads; NONE: it is no element. */
+RefId value_element(const Kernel *k, ValueId v);
 /* It is a constant: *number. */
 bool int_is_const(const Kernel *k, IntId i, int64_t *number);
 /* `i` with value `v` replaced by `by`; with its constants in one, behind the rest, if `by` is one. */

@@ -148,7 +148,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 /* From here on only the buffers are in scope: the grid's values are the index maps'. */
 static void signature_end(KReader *r, Signature *s) {
 	s->done = true;
-	r->in_signature = false;
+	r->in_index = false;
 	if (s->wrapper)
 		return;
 	kscope_cut(r, 0);
@@ -179,8 +179,7 @@ static bool read_signature(KReader *r, void *data) {
 static void kernel_start(KReader *r, const char *name) {
 	r->k = kernel_new(r->a, name);
 	r->lines.count = 0;
-	r->aside = NONE;
-	r->in_signature = true;
+	r->in_index = true;
 }
 
 static void read_kernel(KReader *r) {
@@ -319,7 +318,7 @@ static void read_program(KReader *r) {
 }
 
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text) {
-	KReader r = {.a = a, .d = d, .source = text, .aside = NONE};
+	KReader r = {.a = a, .d = d, .source = text};
 	r.p = arena_alloc(a, sizeof *r.p);
 	r.p->arena = a;
 	r.p->source = text;

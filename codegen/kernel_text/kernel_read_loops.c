@@ -212,7 +212,9 @@ static void read_window(KReader *r, KLoop *loop) {
 		w.copy = kread_variable(r, "what the function of its copies is called");
 	if (r->failed)
 		return;
+	r->in_index = true;
 	read_window_parts(r, &w, b.rank);
+	r->in_index = false;
 	if (r->failed)
 		return;
 	complete_window(r, &w, shape, b.rank);

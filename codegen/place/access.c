@@ -350,12 +350,14 @@ bool plan_accesses(Planner *p) {
 	if (!all_wants(p, &wants))
 		return false;
 	tables_mark(p, &wants);
+	positions_mark(p, &wants);
 	residency_mark(p, &wants);
 	if (!check_pipelines(p, &wants) || !held_operands(p, &wants))
 		return false;
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)
 		ok = access_plan(p, &wants.at[i]) && ok;
+	positions_fold(p);
 	remark_swapped(p->plan);
 	return ok && check_one_output(p);
 }

@@ -54,6 +54,14 @@ bool held_order(Planner *p, const AccessWants *wants, uint32_t *order);
 bool held_operands(Planner *p, AccessWants *wants);
 bool held_access(Planner *p, const AccessWant *w, Access *access);
 
+/* positions.c */
+/* Gives accesses at places that a table gives the loop that can copy their windows. After tables_mark(). */
+void positions_mark(Planner *p, AccessWants *wants);
+/* Does away with what only the copies of windows read. */
+void positions_fold(Planner *p);
+/* Where the loop's window is in that dim is known before its step runs. */
+bool want_ahead(const Planner *p, uint32_t loop, const Want *want);
+
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
 bool operand_array(Planner *p, Operand *o, const AccessWant *w);

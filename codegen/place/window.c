@@ -14,21 +14,6 @@ static bool outer_loop_moves(const AccessWant *w, uint32_t dim) {
 	return false;
 }
 
-/* Where it begins is computed by the step that reads it: a window is copied before. */
-static bool step_computes(const Planner *p, const AccessWant *w, const Want *want) {
-	for (uint32_t i = 0; i < want->at.count; i++) {
-		const Term *t = &want->at.term[i];
-		if (t->kind != VAR_NODE || node_get(p->m, t->id)->op == OP_SCALAR)
-			continue;
-		uint32_t l = p->plan->loop_of[node_get(p->m, t->id)->graph];
-		while (l != NONE && l != w->loop)
-			l = p->plan->loops.at[l].parent;
-		if (l != NONE)
-			return true;
-	}
-	return false;
-}
-
 /* Block and block index of one step's window, in operand dims; NULL, or why it cannot be copied. */
 static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int64_t *block, Affine *index) {
 	/* emit_pipeline clips a window that reaches past the array to whole tiles, as the grid's own pipeline does. */
@@ -45,7 +30,7 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		if (want->kind == WANT_WHOLE)
 			continue;
 		block[d] = want->size;
-		if (step_computes(p, w, want))
+		if (!want_ahead(p, w->loop, want))
 			return "the step itself computes where it is";
 		if (!affine_multiple(&want->at, block[d]))
 			return "its windows do not start at multiples of the block";

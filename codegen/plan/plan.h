@@ -167,6 +167,7 @@ typedef struct Value {
 	uint32_t mask_count;
 	const Mask *masks;    /* load: these lanes are 0; mask_to: its value; a write leaves them as they are */
 	const Access *access; /* load, store */
+	bool table;           /* load: of one element of a table in SMEM */
 	Form wants;           /* the form in which it takes its tensor operands */
 	bool ahead;           /* computed one step ahead of its loop's others: skew.c */
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
