@@ -43,6 +43,8 @@ void build_order(Builder *b);
 
 /* build_ints.c. An affine where statements go. */
 IntId build_affine(Builder *b, const Affine *a);
+/* Of 1-D ints that are a row of a table, that at `piece`: a position in a dim of so many, the nearest if it is none. */
+IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent);
 /* Divided by `by`, or the rest of that. */
 IntId build_divided(Builder *b, const Affine *a, int64_t by, bool rest);
 /* The int as an argument: a number if it is known. */

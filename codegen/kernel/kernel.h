@@ -211,6 +211,8 @@ typedef struct KWindow {
 	const IntId *index;      /* in units of the window, of the steps' values */
 	const IntId *start;      /* in elements: where it starts in the operand */
 	const int64_t *multiple; /* of such a start, as KDim.multiple */
+	uint32_t pieces;         /* along this dim each position is copied by itself, from a start that reads `piece` */
+	ValueId piece;           /* their number in the window; both NONE: the window is one piece */
 	int buffers;
 	BufferId scratch, semaphore; /* fori_loop with copies; else NONE */
 	BufferId tail;               /* the ragged last step reads this operand instead; NONE */

@@ -316,6 +316,10 @@ static void put_loop_window(KTextOut *t, const KWindow *w) {
 		text_put(t->out, " copy ");
 		ktext_name(t, w->copy);
 	}
+	if (w->pieces != NONE) {
+		text_printf(t->out, " pieces %u ", w->pieces);
+		ktext_value(t, w->piece);
+	}
 	text_put(t->out, " at ");
 	ktext_ints(t, w->index, rank);
 	text_put(t->out, " start ");

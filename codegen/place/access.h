@@ -11,7 +11,8 @@ typedef enum WantKind {
 	WANT_GRID, /* the tile of a block that the grid iterates */
 	WANT_STEP, /* the tile of a block that an inner loop iterates */
 	WANT_AT,   /* one position */
-	WANT_RANGE /* so many elements from a position */
+	WANT_RANGE, /* so many elements from a position */
+	WANT_GATHER /* the positions that an int tensor gives */
 } WantKind;
 
 typedef struct Want {
@@ -20,6 +21,7 @@ typedef struct Want {
 	uint32_t loop, loop_dim; /* STEP */
 	uint32_t grid_dim;       /* GRID */
 	int64_t size;            /* elements of the tile */
+	NodeId index;            /* GATHER: the positions, 1-D */
 	Affine at;               /* first element; WHOLE: 0 */
 	int64_t extent;          /* of the tensor's dim */
 } Want;
@@ -34,7 +36,7 @@ typedef struct AccessWant {
 	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
 	bool held;         /* of a tensor whose block is held: held.c */
 	uint32_t held_in;  /* the operand that holds it */
-	bool table;        /* one element of a tensor that stands in SMEM: smem.c */
+	bool table;        /* elements of a tensor that stands in SMEM: smem.c */
 } AccessWant;
 
 typedef VEC(AccessWant) AccessWants;
@@ -55,8 +57,18 @@ bool held_operands(Planner *p, AccessWants *wants);
 bool held_access(Planner *p, const AccessWant *w, Access *access);
 
 /* positions.c */
-/* Gives accesses at places that a table gives the loop that can copy their windows. After tables_mark(). */
-void positions_mark(Planner *p, AccessWants *wants);
+/* All that reads the load is an index of a gather. */
+bool reads_positions(const Planner *p, NodeId load);
+/* The dim of the access that gathers; NONE. */
+static inline uint32_t want_gathers(const AccessWant *w) {
+	uint32_t i = 0;
+	while (i < w->rank && w->dim[i].kind != WANT_GATHER)
+		i++;
+	return i < w->rank ? i : NONE;
+}
+/* Gives accesses at places that a table gives the loop that can copy their windows; refuses other gathers. After
+ * tables_mark(). */
+bool positions_mark(Planner *p, AccessWants *wants);
 /* Does away with what only the copies of windows read. */
 void positions_fold(Planner *p);
 /* Where the loop's window is in that dim is known before its step runs. */

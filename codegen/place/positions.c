@@ -4,6 +4,16 @@
  * by it from tables in SMEM, maybe clamped. */
 #include "access.h"
 
+bool reads_positions(const Planner *p, NodeId load) {
+	for (ArgId u = node_uses(p->m, load); u != NONE; u = arg_get(p->m, u)->next_use) {
+		NodeId user = arg_get(p->m, u)->user;
+		bool index = node_get(p->m, user)->op == OP_LOAD && list_index(node_arg(p->m, user, 1), u) != NONE;
+		if (!index && !(node_get(p->m, user)->op == OP_CLAMP && reads_positions(p, user)))
+			return false;
+	}
+	return node_type(p->m, load)->count == 1 && node_uses(p->m, load) != NONE;
+}
+
 /* Windows are copied to this access; its own index is not read. */
 static bool is_copied(const Planner *p, NodeId n) {
 	const Access *a = p->plan->values[n].access;
@@ -27,7 +37,7 @@ void positions_fold(Planner *p) {
 		     n = node_get(p->m, n)->prev) {
 			Value *v = &p->plan->values[n];
 			bool chain = v->table || node_get(p->m, n)->op == OP_CLAMP;
-			v->folded = v->folded || (chain && node_type(p->m, n)->count == 0 && only_ahead(p, n));
+			v->folded = v->folded || (chain && only_ahead(p, n));
 		}
 }
 
@@ -46,6 +56,17 @@ static bool arg_ahead(const Planner *p, uint32_t loop, NodeId n, const Arg *x) {
 	return affine_ahead(p, loop, &a);
 }
 
+/* Where the load of a table reads it. */
+static bool index_ahead(const Planner *p, uint32_t loop, NodeId n) {
+	const Arg *index = node_arg(p->m, n, 1);
+	for (uint32_t i = 0; i < index->list.count; i++) {
+		const Arg *entry = arg_item(p->m, index, i);
+		if (entry->kind != ARG_SLICE && arg_block(p->m, entry) == NONE && !arg_ahead(p, loop, n, entry))
+			return false;
+	}
+	return true;
+}
+
 /* What node n computes in the loop is known before its step. */
 static bool node_ahead(const Planner *p, uint32_t loop, NodeId n) {
 	const Node *node = node_get(p->m, n);
@@ -54,13 +75,7 @@ static bool node_ahead(const Planner *p, uint32_t loop, NodeId n) {
 	if (node->op == OP_CLAMP)
 		return node_type(p->m, n)->count == 0 && node_arg(p->m, n, 1)->kind == ARG_INT &&
 		       node_arg(p->m, n, 2)->kind == ARG_INT && arg_ahead(p, loop, n, node_arg(p->m, n, 0));
-	if (node->op != OP_LOAD || !p->plan->values[n].table)
-		return false;
-	const Arg *index = node_arg(p->m, n, 1);
-	for (uint32_t i = 0; i < index->list.count; i++)
-		if (!arg_ahead(p, loop, n, arg_item(p->m, index, i)))
-			return false;
-	return true;
+	return node->op == OP_LOAD && p->plan->values[n].table && index_ahead(p, loop, n);
 }
 
 static bool affine_ahead(const Planner *p, uint32_t loop, const Affine *a) {
@@ -70,12 +85,23 @@ static bool affine_ahead(const Planner *p, uint32_t loop, const Affine *a) {
 	return true;
 }
 
+/* Positions: a row of a table, maybe clamped. */
+static bool gather_ahead(const Planner *p, uint32_t loop, NodeId n) {
+	while (node_get(p->m, n)->op == OP_CLAMP && node_arg(p->m, n, 1)->kind == ARG_INT &&
+	       node_arg(p->m, n, 2)->kind == ARG_INT)
+		n = node_arg(p->m, n, 0)->node;
+	return node_get(p->m, n)->op == OP_LOAD && p->plan->values[n].table && in_loop(p, n, loop) &&
+	       index_ahead(p, loop, n);
+}
+
 bool want_ahead(const Planner *p, uint32_t loop, const Want *want) {
-	return affine_ahead(p, loop, &want->at);
+	return want->kind == WANT_GATHER ? gather_ahead(p, loop, want->index) : affine_ahead(p, loop, &want->at);
 }
 
 /* Something of the want's place is computed in the loop. */
 static bool moves(const Planner *p, uint32_t loop, const Want *want) {
+	if (want->kind == WANT_GATHER)
+		return in_loop(p, want->index, loop);
 	for (uint32_t i = 0; i < want->at.count; i++)
 		if (want->at.term[i].kind == VAR_NODE && in_loop(p, want->at.term[i].id, loop) &&
 		    node_get(p->m, want->at.term[i].id)->op != OP_SCALAR)
@@ -88,7 +114,8 @@ static uint32_t moving_loop(const Planner *p, const AccessWant *w) {
 	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE; l = p->plan->loops.at[l].parent) {
 		bool moved = false, ahead = p->plan->loops.at[l].type == LOOP_FORI;
 		for (uint32_t i = 0; i < w->rank; i++) {
-			moved = moved || (w->dim[i].kind == WANT_AT && moves(p, l, &w->dim[i]));
+			bool places = w->dim[i].kind == WANT_AT || w->dim[i].kind == WANT_GATHER;
+			moved = moved || (places && moves(p, l, &w->dim[i]));
 			ahead = ahead && want_ahead(p, l, &w->dim[i]);
 		}
 		if (moved)
@@ -97,15 +124,17 @@ static uint32_t moving_loop(const Planner *p, const AccessWant *w) {
 	return NONE;
 }
 
-void positions_mark(Planner *p, AccessWants *wants) {
+bool positions_mark(Planner *p, AccessWants *wants) {
+	for (uint32_t i = 0; i < wants->count; i++)
+		p->plan->values[wants->at[i].node].table = wants->at[i].table;
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
-		if (w->table)
-			p->plan->values[w->node].table = true;
+		bool gathers = want_gathers(w) != NONE;
+		uint32_t l = w->table || w->held || w->store || (!gathers && w->loop != NONE) ? NONE : moving_loop(p, w);
+		if (l != NONE)
+			w->loop = l;
+		else if (gathers)
+			return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
 	}
-	for (uint32_t i = 0; i < wants->count; i++) {
-		AccessWant *w = &wants->at[i];
-		if (!w->table && !w->held && !w->store && w->loop == NONE)
-			w->loop = moving_loop(p, w);
-	}
+	return true;
 }

@@ -117,7 +117,7 @@ KArg drive_window(Driver *d, const KWindow *win, IntId at) {
 	uint32_t rank = of->rank;
 	bool whole = true;
 	for (uint32_t i = 0; i < rank; i++) {
-		bool all = block[i] == extent[i];
+		bool piece = i == win->pieces, all = !piece && block[i] == extent[i];
 		IntId start = at == NONE ? drive_here(d, win->start[i])
 		                         : int_substitute(k, win->start[i], d->loop->dim[0].step, at);
 		whole = whole && all;
@@ -125,7 +125,7 @@ KArg drive_window(Driver *d, const KWindow *win, IntId at) {
 		dims[i] = all ? (KDim){.kind = KDIM_ALL}
 		              : (KDim){.kind = KDIM_RANGE,
 		                       .start = start,
-		                       .size = block[i],
+		                       .size = piece ? 1 : block[i],
 		                       .multiple = win->multiple[i]};
 	}
 	return karg_ref(kernel_ref(k, win->of, whole ? 0 : rank, dims));
