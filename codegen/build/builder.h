@@ -113,6 +113,8 @@ void build_write(Builder *b, NodeId n);
 /* `scalar_ref[0]`, or the number that it is. */
 KArg build_runtime_scalar(Builder *b, NodeId n);
 void build_masks(Builder *b, NodeId n, KArg x, KArg fill);
+/* A choice by position: its value with the number in the other lanes. */
+KArg build_masked(Builder *b, NodeId n);
 
 /* build_graph.c */
 void build_node(Builder *b, NodeId n);

@@ -375,6 +375,7 @@ typedef struct Kernel {
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
 	int64_t devices;       /* so many are along it */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
+	bool unchecked;        /* all copies lie in their arrays: the compiler need not test it */
 	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */

@@ -141,6 +141,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 8: read_held(r); break;
 	case 9: r->k->turns = true; break;
 	case 10: read_strips(r); break;
+	case 11: r->k->unchecked = true; break;
 	default: read_source_line(r); break;
 	}
 }
@@ -160,7 +161,7 @@ static void signature_end(KReader *r, Signature *s) {
 static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
 		"grid",        "in",   "out",   "scratch", "vmem_limit", "mesh", "collective_id",
-		"sparse_core", "held", "turns", "strips",  "line",       NULL};
+		"sparse_core", "held", "turns", "strips",  "unchecked", "line", NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

@@ -590,6 +590,8 @@ static void put_signature(KTextOut *t) {
 		text_printf(t->out, "sparse_core %lld %lld", (long long)k->sparse_cores, (long long)k->subcores);
 		line_end(t);
 	}
+	if (k->unchecked)
+		put_line(t, "unchecked");
 	if (k->turns)
 		put_line(t, "turns");
 	kernel_walk(k, k->body, put_lines_of, t);

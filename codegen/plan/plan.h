@@ -152,7 +152,7 @@ typedef enum Form {
 } Form;
 
 typedef struct Mask {
-	BlockId block;  /* whose lanes end */
+	BlockId block;  /* whose lanes end; NONE: of a choice */
 	uint32_t dim;   /* graph dim of the value */
 	bool last_only; /* only in the ragged last step of the loop: under `if ragged` */
 	Affine offset;  /* of the tile's first lane in its range */
@@ -165,7 +165,9 @@ typedef struct Value {
 	NodeId same_as;  /* it is just another name of this node's value; NONE */
 	uint64_t needed; /* blocks (bit id & 63) whose invalid lanes its users read */
 	uint32_t mask_count;
-	const Mask *masks;    /* load: these lanes are 0; mask_to: its value; a write leaves them as they are */
+	const Mask *masks;    /* load: these lanes are 0; mask_to: its value; a write leaves them as they are; a choice: of
+	                         the number */
+	bool negated;         /* of such a choice, the number stands first */
 	const Access *access; /* load, store */
 	bool table;           /* load: of elements of a table in SMEM */
 	Form wants;           /* the form in which it takes its tensor operands */

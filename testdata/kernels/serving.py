@@ -43,3 +43,18 @@ def paged_decode(q, k_pages, v_pages, lengths, table):
         norm = torch.where(norm == 0.0, 1.0, norm)
         out[b, h, :, :] = (acc / norm[:, None]).to(out.dtype)
     return out.view(batch, heads, dim)
+
+
+@helion.kernel()
+def sum_of_pages(pages, counts, table):
+    """The sum of the pages that `table` names, of each row as many as it counts."""
+    rows = counts.size(0)
+    page = hl.specialize(pages.size(1))
+    dim = hl.specialize(pages.size(2))
+    out = torch.empty([rows, page, dim], dtype=torch.float32, device=pages.device)
+    for i in hl.grid(rows):
+        acc = hl.zeros([page, dim], dtype=torch.float32)
+        for j in hl.grid(counts[i]):
+            acc = acc + pages[table[i, j], :, :].to(torch.float32)
+        out[i, :, :] = acc
+    return out
