@@ -29,7 +29,7 @@ typedef struct Builder {
 	BufferId **window; /* by loop and window: the step's parameter */
 	ValueId *program;  /* by grid dim: its program id in the kernel's function */
 	IntId *step;       /* by loop * RANK_MAX + dim */
-	GraphId ahead; /* a loop of which a window is built: what its steps compute is read from tables; NONE */
+	GraphId ahead;     /* a loop of which a window is built: what its steps compute is read from tables; NONE */
 	VEC(Converted) converted;
 } Builder;
 

@@ -218,7 +218,7 @@ static IntId substituted(Kernel *k, IntId id, ValueId v, IntId by);
 
 /* The element at other ints. */
 static IntId element_substituted(Kernel *k, RefId r, ValueId v, IntId by) {
-	IntId at[KDIM_MAX];
+	IntId at[KDIM_MAX] = {0};
 	uint32_t rank = k->refs.at[r].rank;
 	for (uint32_t d = 0; d < rank; d++)
 		at[d] = substituted(k, k->refs.at[r].dim[d].start, v, by);

@@ -363,7 +363,7 @@ typedef struct Kernel {
 	VEC(KValue) values;
 	VEC(KBuffer) buffers; /* the signature's in the order of its function's parameters, then those of functions */
 	VEC(KInt) ints;
-	Map int_of; /* hash of an int: the first with it */
+	Map int_of;        /* hash of an int: the first with it */
 	RegionId elements; /* holds the loads that stand in index maps and windows; NONE: there is none yet */
 	VEC(KRef) refs;
 	VEC(KArg) args;

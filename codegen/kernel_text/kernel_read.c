@@ -161,7 +161,7 @@ static void signature_end(KReader *r, Signature *s) {
 static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
 		"grid",        "in",   "out",   "scratch", "vmem_limit", "mesh", "collective_id",
-		"sparse_core", "held", "turns", "strips",  "unchecked", "line", NULL};
+		"sparse_core", "held", "turns", "strips",  "unchecked",  "line", NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

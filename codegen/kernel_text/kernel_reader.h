@@ -60,7 +60,7 @@ typedef struct KReader {
 	KProgram *p;
 	Kernel *k;
 	VEC(Location *) lines; /* of the kernel, by number - 1 */
-	bool in_index; /* in an index map or a window, which may read elements of tables */
+	bool in_index;         /* in an index map or a window, which may read elements of tables */
 	int region_depth;
 	Map op_of; /* interned name: what kernel_op_find() said */
 } KReader;

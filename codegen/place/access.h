@@ -8,9 +8,9 @@
 /* What an access wants of one dim of the tensor as the graph names it. */
 typedef enum WantKind {
 	WANT_WHOLE,
-	WANT_GRID, /* the tile of a block that the grid iterates */
-	WANT_STEP, /* the tile of a block that an inner loop iterates */
-	WANT_AT,   /* one position */
+	WANT_GRID,  /* the tile of a block that the grid iterates */
+	WANT_STEP,  /* the tile of a block that an inner loop iterates */
+	WANT_AT,    /* one position */
 	WANT_RANGE, /* so many elements from a position */
 	WANT_GATHER /* the positions that an int tensor gives */
 } WantKind;

@@ -111,8 +111,9 @@ static bool moves(const Planner *p, uint32_t loop, const Want *want) {
 
 /* The innermost loop whose steps find the access elsewhere, where all of it is known ahead; NONE. */
 static uint32_t moving_loop(const Planner *p, const AccessWant *w) {
-	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE; l = p->plan->loops.at[l].parent) {
-		bool moved = false, ahead = p->plan->loops.at[l].type == LOOP_FORI;
+	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE;
+	     l = p->plan->loops.at[l].parent) {
+		bool moved = false, ahead = p->plan->loops.at[l].type == LOOP_FORI || want_gathers(w) != NONE;
 		for (uint32_t i = 0; i < w->rank; i++) {
 			bool places = w->dim[i].kind == WANT_AT || w->dim[i].kind == WANT_GATHER;
 			moved = moved || (places && moves(p, l, &w->dim[i]));
@@ -130,7 +131,8 @@ bool positions_mark(Planner *p, AccessWants *wants) {
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
 		bool gathers = want_gathers(w) != NONE;
-		uint32_t l = w->table || w->held || w->store || (!gathers && w->loop != NONE) ? NONE : moving_loop(p, w);
+		uint32_t l =
+			w->table || w->held || w->store || (!gathers && w->loop != NONE) ? NONE : moving_loop(p, w);
 		if (l != NONE)
 			w->loop = l;
 		else if (gathers)

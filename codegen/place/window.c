@@ -17,8 +17,8 @@ static bool outer_loop_moves(const AccessWant *w, uint32_t dim) {
 /* Why single positions along operand dim d cannot be copied; NULL if they can. */
 static const char *piece_refused(Planner *p, const Operand *o, const AccessWant *w, uint32_t d) {
 	const Loop *loop = &p->plan->loops.at[w->loop];
-	bool rows = d + 2 == o->rank && target_takes_rows(p->m->target, TILE_COPY, dtype_vmem_bits(o->dtype),
-	                                                  o->shape[o->rank - 1], 1);
+	bool rows = d + 2 == o->rank &&
+	            target_takes_rows(p->m->target, TILE_COPY, dtype_vmem_bits(o->dtype), o->shape[o->rank - 1], 1);
 	if (loop->type != LOOP_FORI)
 		return "fori_loop alone copies what a table names";
 	return d + 2 < o->rank || rows ? NULL : "it gathers single rows of tiles that hold several";
@@ -121,8 +121,8 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 }
 
 static bool window_equal(const Window *a, const Window *b, uint32_t rank) {
-	bool same = a->operand == b->operand && a->dma == b->dma && a->output == b->output &&
-	            a->pieces == b->pieces && a->places == b->places;
+	bool same = a->operand == b->operand && a->dma == b->dma && a->output == b->output && a->pieces == b->pieces &&
+	            a->places == b->places;
 	for (uint32_t i = 0; same && i < rank; i++)
 		same = a->block[i] == b->block[i] && affine_equal(&a->index[i], &b->index[i]) &&
 		       affine_equal(&a->start[i], &b->start[i]);
@@ -318,7 +318,12 @@ static bool refuse_dma(Planner *p, const char *tensor, const char *why) {
 /* The window of an access that a loop moves; NONE after a diagnostic. */
 uint32_t loop_window(Planner *p, const AccessWant *w) {
 	Loop *loop = &p->plan->loops.at[w->loop];
-	Window win = {.input = !w->store, .output = w->store, .scratch = NONE, .semaphore = NONE, .pieces = NONE, .places = NONE};
+	Window win = {.input = !w->store,
+	              .output = w->store,
+	              .scratch = NONE,
+	              .semaphore = NONE,
+	              .pieces = NONE,
+	              .places = NONE};
 	Operand o = {0};
 	if (!operand_array(p, &o, w))
 		return NONE;
@@ -327,7 +332,8 @@ uint32_t loop_window(Planner *p, const AccessWant *w) {
 	if (win.why && !w->store && loop->type == LOOP_FORI && (Switch)p->m->config.fori_dma.value == SWITCH_ON)
 		return refuse_dma(p, name, win.why), NONE;
 	if (win.why && want_gathers(w) != NONE)
-		return plan_refuse(p, w->node, "unsupported", NULL, "this gather is not lowered yet: %s", win.why), NONE;
+		return plan_refuse(p, w->node, "unsupported", NULL, "this gather is not lowered yet: %s", win.why),
+		       NONE;
 	bool ok = win.why ? window_resident(p, w, &win) : window_copied(p, w, &o, &win);
 	if (!ok)
 		return NONE;

@@ -98,7 +98,8 @@ static IntId elements_loaded(Driver *d, IntId id) {
 		for (uint32_t x = 0; x < ref.rank; x++)
 			dim[x] = (KDim){.kind = KDIM_AT, .start = elements_loaded(d, ref.dim[x].start)};
 		KArg arg = karg_ref(kernel_ref(k, ref.buffer, ref.rank, dim));
-		return int_value(k, kernel_result(k, drive_put(d, K_LOAD, 1, &arg), KTYPE_SCALAR, k->buffers.at[ref.buffer].dtype, 0, NULL, "place"));
+		return int_value(k, kernel_result(k, drive_put(d, K_LOAD, 1, &arg), KTYPE_SCALAR,
+		                                  k->buffers.at[ref.buffer].dtype, 0, NULL, "place"));
 	}
 	if (i.a == NONE)
 		return id;

@@ -89,7 +89,8 @@ static FunctionId define_copy(Driver *d, uint32_t w) {
 		dims[0].start = int_value(k, number);
 	}
 	for (uint32_t i = 0; win->pieces != NONE && i <= win->pieces; i++)
-		dims[i + 1] = (KDim){.kind = i < win->pieces ? KDIM_ALL : KDIM_RANGE, .start = int_value(k, win->piece), .size = 1};
+		dims[i + 1] = (KDim){
+			.kind = i < win->pieces ? KDIM_ALL : KDIM_RANGE, .start = int_value(k, win->piece), .size = 1};
 	KArg vmem = karg_ref(kernel_ref(k, win->scratch, win->pieces == NONE ? 1 : win->pieces + 2, dims));
 	KArg semaphore = karg_ref(kernel_ref(k, win->semaphore, 1, dims));
 	const KArg args[3] = {win->output ? vmem : hbm, win->output ? hbm : vmem, semaphore};

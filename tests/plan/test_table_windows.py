@@ -2,11 +2,11 @@
 
 import kit
 import numpy as np
+import pallasc
 import pallasc.execute
+import pallasc.reference
 import pytest
 from pallasc import compare
-
-import pallasc
 
 PAGED = "paged_decode"  # of testdata/coverage/graphs: a tile of page numbers in each step
 
@@ -55,7 +55,7 @@ def test_nothing_else_computes_the_places():
 
 @pytest.mark.parametrize("rewritten", [False, True])
 def test_text_reads_back(rewritten, tmp_path):
-    """Pieces, elements in windows, `unchecked`: the text gives the same text and the same Python."""
+    """Pieces, elements in windows, `unchecked`: text and Python are the same again."""
     text = kernel_text(PAGED, rewritten)
     path = tmp_path / "paged.kernel"
     path.write_text(text)
@@ -91,15 +91,24 @@ def test_other_loops_are_refused(loop, why):
     assert why in first["message"]
 
 
-def test_one_page_a_step_is_a_position():
-    """A number that the step reads from a table moves a window: no row of it is read."""
-    document = kit.document(PAGED)
-    text = kernel_text(one_position(document))
+def test_a_position_from_a_table_moves_a_window():
+    """One page a step: its number is an int of the step, which its copy reads before."""
+    text = kernel_text("sum_of_pages", pallas_fori_dma="on")
+    assert windows(kit.plan("sum_of_pages", pallas_fori_dma="on")) == {
+        "pages_win": (True, [1, 16, 128], 2)
+    }
     assert "place = load table_ref[block_0, min(max(i, 0), 7)] : int32" in text
+    assert "copy pages_hbm[min(max(place, 0), 19) +: 1, :, :], pages_buf[slot], " in text
+    assert text.count("load table_ref") == 1
     assert "unchecked" not in text
 
 
-def one_position(document):
-    """The document with `numbers` read as one scalar at tile_p.begin, a page as wide as the tile."""
-    document["config"]["block_sizes"] = [1]
-    return document
+@pytest.mark.parametrize("dma", ["on", "off"])
+def test_positions_copied_or_resident(dma):
+    """Copied or sliced, the numbers are the same."""
+    document = kit.document("sum_of_pages")
+    arrays = compare.make_inputs(document, seed=3)
+    text = kernel_text("sum_of_pages", pallas_fori_dma=dma)
+    np.testing.assert_allclose(
+        pallasc.execute.run(text, *arrays)[0], pallasc.reference.run(document, arrays)[0], 2e-5
+    )

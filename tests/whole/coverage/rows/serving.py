@@ -24,6 +24,12 @@ def paged_decode(q, k_pages, v_pages, lengths, table):
     return (out,)
 
 
+def sum_of_pages(pages, counts, table):
+    """The pages that each row names, added up."""
+    named = [pages[row[: int(n)].astype(int)] for n, row in zip(counts, table, strict=True)]
+    return (np.stack([found.sum(0) for found in named]),)
+
+
 # ---- inputs --------------------------------------------------------------------------------------
 
 
@@ -49,6 +55,25 @@ def pages(document, rng):
     ]
 
 
+def named(document, rng):
+    """As many pages for each row as may be, by a Zipf law, and none."""
+    shapes = {x.name: x for x in parameters(document)}
+    pages, counts, table = (shapes[name] for name in ("pages", "counts", "table"))
+    drawn = np.minimum(rng.zipf(1.3, counts.shape) - 1, table.shape[1]).astype(counts.dtype)
+    drawn[:2] = 0, table.shape[1]
+    return {
+        "counts": drawn,
+        "table": rng.integers(0, pages.shape[0], table.shape, table.dtype),
+    }
+
+
+def named_pages(document, rng):
+    """Random numbers, and pages that are named."""
+    found = named(document, rng)
+    pages = parameters(document)[0]
+    return [rng.standard_normal(pages.shape).astype(pages.dtype), *found.values()]
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 ROWS = [
@@ -62,5 +87,16 @@ ROWS = [
         steering=placed,
         loops=("fori_loop",),
         note="pages are copied by themselves, those of a step on one semaphore",
+    ),
+    family(
+        "sums of the pages that a table names",
+        "sum_of_pages",
+        "1024_128",
+        sum_of_pages,
+        inputs=named_pages,
+        steering=named,
+        loops=("fori_loop",),
+        second={"pallas_fori_dma": "on"},
+        note="one page in each step, copied ahead from where the table says",
     ),
 ]
