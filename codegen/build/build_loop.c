@@ -100,7 +100,7 @@ static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initi
 	for (int scratch = 1; scratch >= 0; scratch--)
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
 			bool first = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
-			const Arg *x = arg_item(b->m, node_arg(b->m, call, 3), loop->carries.at[i].arg);
+			const Arg *x = arg_item(b->m, loop_args(b->m, call), loop->carries.at[i].arg);
 			if (first == (bool)scratch)
 				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
 		}
@@ -157,7 +157,7 @@ static bool never_runs(const Loop *loop) {
 }
 
 void build_loop(Builder *b, NodeId call) {
-	uint32_t l = b->plan->loop_of[node_arg(b->m, call, 0)->graph];
+	uint32_t l = b->plan->loop_of[loop_body(b->m, call)];
 	const Loop *loop = &b->plan->loops.at[l];
 	const Location *from = b->from;
 	uint16_t flags = b->flags;

@@ -231,7 +231,8 @@ typedef struct KHanded {
 	BufferId scratch, odd; /* will carry it, and from even steps to odd ones; NONE: it is handed on as a value */
 } KHanded;
 
-/* A loop before a driver (drive_*.c) makes copies and calls of it. Its statement's arguments are the initial values,
+/* A loop before a driver (drive_*.c) makes copies and calls of it; without dims it runs while the first value that it
+ * carries, a bool, is set. Its statement's arguments are the initial values,
  * its results what is carried out; its region has the steps' numbers and carried values as parameters and ends with a
  * yield. `before` yields the last ones of what is carried, where no argument does; it and what stands behind the steps
  * see the windows of any step, by KRef.at. */
@@ -326,7 +327,8 @@ typedef struct KParameter {
 
 typedef enum FunctionKind {
 	FUNCTION_PLAIN,
-	FUNCTION_FORI /* of the step and what is carried, which comes as one argument and goes as one result */
+	FUNCTION_FORI, /* of the step and what is carried, which comes as one argument and goes as one result */
+	FUNCTION_WHILE /* of what is carried alone; its first one says whether it runs again */
 } FunctionKind;
 typedef struct KFunction {
 	FunctionKind kind;

@@ -260,6 +260,9 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	const KValue *x = value_at(in, 0);
 	switch (op) {
 	case K_BITCAST:
+	case K_FLOAT16_VALUE:
+	case K_FLOAT16_BITS:
+	case K_FLOAT16_ROUNDED:
 	case K_LET:
 	case K_ROLL:
 	case K_ROTATE:

@@ -135,7 +135,7 @@ static void name_results(Namer *n, StmtId s) {
 	}
 	for (uint32_t i = 0; i < stmt->result_count; i++) {
 		KValue *x = &n->k->values.at[stmt->result + i];
-		if (stmt->op == K_FORI && n->uses[stmt->result + i] == 0)
+		if ((stmt->op == K_FORI || stmt->op == K_WHILE) && n->uses[stmt->result + i] == 0)
 			x->var = "_";
 		value_var(n, stmt->result + i);
 	}

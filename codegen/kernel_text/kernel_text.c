@@ -179,7 +179,8 @@ static void put_def(KTextOut *t, const KStmt *s) {
 		text_put(t->out, i ? ", " : "");
 		put_parameter(t, &f->parameters.at[i]);
 	}
-	text_put(t->out, f->kind == FUNCTION_FORI ? ") fori" : ")");
+	static const char *const kinds[] = {")", ") fori", ") while"};
+	text_put(t->out, kinds[f->kind]);
 	put_words(t, s);
 	block_start(t);
 	put_region(t, f->body);
@@ -450,7 +451,7 @@ static bool put_with_region(KTextOut *t, StmtId id) {
 
 static void put_plain(KTextOut *t, StmtId id) {
 	const KStmt *s = kernel_stmt(t->k, id);
-	if (s->op == K_CALL) {
+	if (s->op == K_CALL || s->op == K_WHILE) {
 		text_put(t->out, " ");
 		put_called(t, id, 0);
 	} else if (s->op == K_FORI) {

@@ -247,8 +247,8 @@ static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		const Node *node = node_get(p->m, n);
 		AccessWant w;
-		if (node->op == OP_FOR_LOOP) {
-			ok = wants_in(p, node_arg(p->m, n, 0)->graph, out) && ok;
+		if (op_lowering(node->op) == LOWER_LOOP) {
+			ok = wants_in(p, loop_body(p->m, n), out) && ok;
 		} else if (node->op == OP_LOAD || op_writes(node->op)) {
 			bool good = access_want(p, n, &w);
 			if (good)

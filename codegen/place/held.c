@@ -290,10 +290,14 @@ static bool moved_by(const AccessWant *w, uint32_t step) {
 
 /* Some step of a loop around the access finds the place of another step again. */
 static bool place_repeats(const Planner *p, const AccessWant *w) {
-	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE; l = p->plan->loops.at[l].parent)
+	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE;
+	     l = p->plan->loops.at[l].parent) {
+		if (p->plan->loops.at[l].rank == 0)
+			return true;
 		for (uint32_t k = 0; k < p->plan->loops.at[l].rank; k++)
 			if (!moved_by(w, l * RANK_MAX + k))
 				return true;
+	}
 	return false;
 }
 

@@ -1,5 +1,5 @@
-/* drive_fori.c - a loop as jax.lax.fori_loop: copies of its windows started early into spare buffers, waited for where
- * they are read; without copies, parts of resident blocks.
+/* drive_fori.c - a loop as jax.lax.fori_loop, one without dims as jax.lax.while_loop: copies of its windows started
+ * early into spare buffers, waited for where they are read; without copies, parts of resident blocks.
  *
  *     m = call step(k_win[...], m)       def body(j, m) fori {
  *                                          when (j + 1 < 4) { start k_copy(j + 1) }
@@ -347,12 +347,11 @@ static FunctionId define_body(Fori *f) {
 	Driver *d = f->d;
 	Kernel *k = d->k;
 	const KLoop *loop = d->loop;
-	FunctionId body = kernel_function(k, FUNCTION_FORI, "body");
-	ValueId step = loop->dim[0].step;
-	if (loop->rank > 1)
-		step = exact_int(k, loop->step_name);
+	FunctionId body = kernel_function(k, loop->rank ? FUNCTION_FORI : FUNCTION_WHILE, "body");
+	ValueId step = loop->rank > 1 ? exact_int(k, loop->step_name) : loop->dim[0].step;
 	KParameter number = {PARAMETER_VALUE, step};
-	vec_push(k->arena, &k->functions.at[body].parameters, number);
+	if (loop->rank)
+		vec_push(k->arena, &k->functions.at[body].parameters, number);
 	ValueId *carried = arena_array(k->arena, loop->carried.count + 1, sizeof *carried);
 	for (uint32_t i = 0; i < loop->carried.count; i++) {
 		KParameter p = {PARAMETER_VALUE, loop->carried.at[i]};
@@ -361,7 +360,7 @@ static FunctionId define_body(Fori *f) {
 			vec_push(k->arena, &k->functions.at[body].parameters, p);
 	}
 	Cursor outer = drive_define(d, body);
-	f->flat = int_value(k, step);
+	f->flat = loop->rank ? int_value(k, step) : NONE;
 	f->group = drive_next_call(k, region_first(k, kernel_stmt(k, d->stmt)->body));
 	drive_region(d, kernel_stmt(k, d->stmt)->body, &inside, &(Flow){carried, loop->place.at, loop->place.at, 0});
 	KArgs results = {0};
@@ -386,13 +385,14 @@ static void run_body(Fori *f, FunctionId body, ValueId *values) {
 	if (loop->before != NONE)
 		drive_region(d, loop->before, &outside,
 		             &(Flow){values, loop->place.at, loop->place.at, drive_first_given(d)});
-	vec_push(k->arena, &args, karg_int(drive_runs(d)));
+	if (loop->rank)
+		vec_push(k->arena, &args, karg_int(drive_runs(d)));
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		if (loop->place.at[i] == NONE) {
 			KArg x = *kernel_arg(k, d->stmt, i);
 			vec_push(k->arena, &args, x.kind == KARG_NONE ? karg_value(values[i]) : x);
 		}
-	StmtId s = drive_put(d, K_FORI, args.count, args.at);
+	StmtId s = drive_put(d, loop->rank ? K_FORI : K_WHILE, args.count, args.at);
 	kernel_stmt(k, s)->function = body;
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		if (loop->place.at[i] == NONE) {

@@ -24,6 +24,8 @@ EXPORTED = ENTRIES.keys() | {
     entry["graph"] for path in COVERAGE.glob("*.json") for entry in json.loads(path.read_text())
 }
 
+SCALE = torch.linspace(-1, 1, 64)
+
 
 def graph_load(name):
     return json.loads((GRAPHS / f"{name}.json").read_text())
@@ -423,6 +425,41 @@ def test_host_lists_flags_and_globals():
     close(run(document, x, y)[0], (x + y) * 2.0 * 6.0 + 0.25)
 
 
+def test_captured_tensors_are_parameters_after_the_arguments():
+    bias, rows = torch.randn(64), torch.randn(32)
+
+    def epilogue(value, i, j):
+        return value * bias[j] + SCALE[j] + rows[i][:, None]
+
+    x, y = torch.randn(32, 64), torch.randn(64)
+    document = from_helion(probes.with_epilogue, (x, epilogue, y))
+    document_check(document)
+    entries = [(t["name"], t["role"], t.get("x_captured")) for t in document["tensors"]]
+    assert entries[:2] == [("x", "input", None), ("y", "input", None)]
+    assert entries[2:4] == [
+        ("bias", "input", "epilogue.bias"),
+        ("SCALE", "input", "SCALE"),
+    ]
+    assert [entry[:2] for entry in entries[4:]] == [("rows", "input"), ("out", "output")]
+    got = run(document, x, y, bias, SCALE, rows)
+    close(got[0], (x + y) * bias + SCALE + rows[:, None])
+
+
+def test_captured_scalars_have_their_names():
+    document = from_helion(probes.with_epilogue, (tensor(8, 64), scaled(3.0), tensor(64)))
+    assert document["scalars"] == [{"name": "scale", "dtype": "float32", "value": 3.0}]
+
+
+def scaled(scale):
+    return lambda value, i, j: value * scale
+
+
+def test_a_global_tensor_is_one_parameter_however_often_it_is_read():
+    document = from_helion(probes.uses_global, (tensor(64),))
+    document_check(document)
+    assert [t["name"] for t in document["tensors"]] == ["x", "TABLE", "out"]
+
+
 # Refusals name what and where
 
 
@@ -431,7 +468,7 @@ def test_host_lists_flags_and_globals():
     [
         ("gathers", (tensor(64, 64), tensor(32, dtype=torch.int64)), "'index' is int64.*int32"),
         ("pair_of_one", (tensor(64, dtype=torch.float64),), "'x' is float64.*pass float32"),
-        ("uses_global", (tensor(64),), r"probes.py:\d+: tensor 'TABLE' is no argument"),
+        ("writes_global", (tensor(64),), r"probes.py:\d+: the kernel writes 'TABLE', no argument"),
         ("host_sum", (tensor(64), tensor(64)), "host code computes aten.add.Tensor of two"),
         ("host_copy_written", (tensor(64),), "the kernel writes 'x', which is a copy"),
         ("printing", (tensor(64),), r"probes.py:\d+: operation 'device_print'"),

@@ -18,7 +18,6 @@ class Callee:
     """A function that stands before: what runs it, and the slots of its parameters."""
 
     name: str
-    fori: bool
     parameters: tuple  # (Parameter, slot)
     run: object
     give: object
@@ -53,7 +52,7 @@ def _def(code, stmt, scope):
         parameters.append((parameter, slot))
     run, last = code.region(source.body, inner)
     give, types = _given(code, last, inner)
-    scope.names[source.name] = Callee(source.name, source.fori, tuple(parameters), run, give, types)
+    scope.names[source.name] = Callee(source.name, tuple(parameters), run, give, types)
 
 
 def _given(code, last, scope):
@@ -145,6 +144,24 @@ def _fori(code, stmt, scope):
         keep(e, values)
 
     return fori
+
+
+def _while(code, stmt, scope):
+    callee = scope.find(stmt.detail, Callee, "function")
+    gets = [_bound(code, p, arg, scope) for p, _, arg in callee.paired(stmt.args)]
+    keeps = _keepers([p.type for p, _ in callee.parameters], [s for _, s in callee.parameters])
+    _check_count(callee, len(stmt.results))
+    keep, run, give = code.results(stmt, scope), callee.run, callee.give
+
+    def loop(e):
+        values = [get(e) for get in gets]
+        while values[0]:
+            _hand(e, keeps, values)
+            run(e)
+            values = give(e)
+        keep(e, values)
+
+    return loop
 
 
 def _keepers(types, slots):
@@ -331,7 +348,9 @@ def _loop(code, stmt, scope):
         sizes = [count(e) for count in counts]
         if regions["before"]:
             values += run(e, regions["before"], [])
-        for point in itertools.product(*map(range, sizes)):
+        while not counts and values[0]:
+            values = run(e, body, values)
+        for point in itertools.product(*map(range, sizes)) if counts else ():
             values = step(e, point, values, loop.runs is None and point == (loop.last,))
         if regions["behind"]:
             values = run(e, regions["behind"], values)
@@ -430,6 +449,7 @@ STATEMENTS = {
     "def": _def,
     "call": _call,
     "fori": _fori,
+    "while": _while,
     "for": _for,
     "when": _when,
     "if": _if,

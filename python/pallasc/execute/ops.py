@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..reference.values import FLOAT32, INT32, is_float
+from ..reference.values import FLOAT16, FLOAT32, INT32, is_float
 from .errors import ExecuteError
 from .syntax import Type
 from .values import cast, common_dtype, literal
@@ -65,6 +65,21 @@ def _convert(case):
 @_builder("bitcast")
 def _bitcast(case):
     return lambda x: np.ascontiguousarray(x).reshape(x.shape).view(case.type.dtype)
+
+
+@_builder("float16_value")
+def _float16_value(_case):
+    return lambda x: x.view(np.float16).astype(np.float32)
+
+
+@_builder("float16_bits")
+def _float16_bits(_case):
+    return lambda x: cast(x, FLOAT16).view(np.int16)
+
+
+@_builder("float16_rounded")
+def _float16_rounded(_case):
+    return lambda x: cast(cast(x, FLOAT16), FLOAT32)
 
 
 @_builder("zeros", "ones", "full")

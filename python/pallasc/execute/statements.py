@@ -57,9 +57,10 @@ def _plain(lines, line, stmt):
 def _def(lines, line, stmt):
     name = line.name()
     parameters = line.items("(", lambda: _parameter(line), ")")
-    fori = line.accept("fori")
+    if not line.accept("fori"):
+        line.accept("while")
     _end(line, stmt, brace=True)
-    stmt.detail = Function(name, parameters, fori, region(lines))
+    stmt.detail = Function(name, parameters, region(lines))
 
 
 def _parameter(line):
@@ -275,6 +276,7 @@ _READERS = {
     "def": _def,
     "call": _call,
     "fori": _fori,
+    "while": _call,
     "for": _for,
     "when": _when,
     "if": _if,

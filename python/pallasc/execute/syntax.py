@@ -100,7 +100,6 @@ class Function:
 
     name: str
     parameters: list
-    fori: bool
     body: list
 
 

@@ -1,6 +1,5 @@
 """Binding a kernel with Helion, and the operands that its lowering blanks."""
 
-import contextlib
 import dataclasses
 import importlib.metadata
 import inspect
@@ -8,6 +7,7 @@ import os
 import sys
 
 from .errors import ExportError
+from .patches import all_applied
 from .sources import KernelSource
 
 TESTED = {"helion": "1.5.1", "torch": "2.13.0"}
@@ -86,7 +86,7 @@ def kernel_trace(kernel, args):
     arguments = arguments_bind(kernel, args, source)
     originals, variables = {}, {}
     try:
-        with lowering_recorded(originals), variables_recorded(variables), random_in_int64():
+        with all_applied(originals, variables):
             bound = fresh.bind(tuple(arguments.values()))
     except helion.exc.Base as error:
         raise helion_error(error, source) from error
@@ -116,69 +116,6 @@ def arguments_bind(kernel, args, source):
             return torch.empty(tuple(value.shape), dtype=value.dtype, device="cpu")
 
     return {name: _pytree.tree_map(fake, value) for name, value in bound.arguments.items()}
-
-
-@contextlib.contextmanager
-def lowering_recorded(originals):
-    """Note every node's (args, kwargs) before Helion's lowering rewrites them in place."""
-    from helion._compiler import inductor_lowering
-
-    lower = inductor_lowering.prepare_node_lowering
-
-    def recorded(graph_lowering, node):
-        originals[node] = (node.args, dict(node.kwargs))
-        return lower(graph_lowering, node)
-
-    inductor_lowering.prepare_node_lowering = recorded
-    try:
-        yield
-    finally:
-        inductor_lowering.prepare_node_lowering = lower
-
-
-@contextlib.contextmanager
-def variables_recorded(variables):
-    """Note the variable names of every called graph's arguments and outputs."""
-    from helion._compiler.device_ir import WalkDeviceAST
-
-    trace_graph = WalkDeviceAST._trace_graph
-
-    def recorded(walker, inputs, *args, **kwargs):
-        graph_id, outputs = trace_graph(walker, inputs, *args, **kwargs)
-        variables[graph_id] = (variable_names(inputs), variable_names(outputs))
-        return graph_id, outputs
-
-    WalkDeviceAST._trace_graph = recorded
-    try:
-        yield
-    finally:
-        WalkDeviceAST._trace_graph = trace_graph
-
-
-@contextlib.contextmanager
-def random_in_int64():
-    """Trace Philox with the masks that it has in int64, as for Helion's other backends.
-
-    For Pallas Helion writes 0xffffffff as -1, since it computes int64 in int32 there: then no mask
-    cuts anything off, and high words of products come out wrong. In the graph int64 is 64 bits.
-    """
-    from helion.language import random_ops
-
-    narrowed = random_ops._pallas_safe_i32_scalar_like
-    random_ops._pallas_safe_i32_scalar_like = lambda ref, value: value
-    try:
-        yield
-    finally:
-        random_ops._pallas_safe_i32_scalar_like = narrowed
-
-
-def variable_names(lifted):
-    """Return the variable name behind each tensor that Helion lifts into or out of a graph."""
-    from torch.utils import _pytree
-
-    paths = [path for path, _value in _pytree.tree_flatten_with_path(lifted.values)[0]]
-    names = ["_".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path in paths]
-    return [names[index] for index in lifted.tensor_indices]
 
 
 def helion_error(error, source):
