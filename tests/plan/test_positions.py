@@ -6,7 +6,7 @@ import kit
 import ml_dtypes
 import numpy as np
 import pytest
-from builder import Doc, G, ref, sl, sym, t
+from builder import Doc, G, sl, sym, t
 from pallasc.aot import compile_many
 from simulated import wrong
 
