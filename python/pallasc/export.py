@@ -35,12 +35,13 @@ def from_helion(kernel, args, config=None, name=None):
 
     Raises ExportError, which names what cannot be expressed and the line of the kernel.
     """
-    from .exporter.trace import helion_require
+    from .exporter.trace import helion_require, versions_told
 
     helion_require()
-    from .exporter.document import document_build
+    with versions_told():
+        from .exporter.document import document_build
 
-    return document_build(kernel, args, config, name)
+        return document_build(kernel, args, config, name)
 
 
 def text(document):

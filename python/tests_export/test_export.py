@@ -1,5 +1,6 @@
 """The Helion exporter: the committed graphs, structure, values, refusals and the command line."""
 
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -394,7 +395,7 @@ def test_gathers_keep_the_index():
 def test_configurations_are_checked_and_cleaned():
     import helion
 
-    given = helion.Config(block_sizes=[8], num_warps=4, pallas_use_low_level_scheduler=False)
+    given = helion.Config(block_sizes=[8], num_warps=4, num_stages=2)
     document = from_helion(probes.pair_of_one, (tensor(64),), given)
     assert document["config"] == {"block_sizes": [8]}
     with pytest.raises(
@@ -557,3 +558,39 @@ def test_importing_needs_no_torch(tmp_path):
     assert done.returncode == 1
     assert done.stderr.strip().count("\n") == 0
     assert "pip install helion==1.5.1 torch==2.13.0" in done.stderr
+
+
+# Other versions of Helion
+
+
+@pytest.fixture
+def strange_version(monkeypatch):
+    """A Helion of a version that nobody has tried."""
+    version = importlib.metadata.version
+    changed = {"helion": "9.9.9"}
+    monkeypatch.setattr(importlib.metadata, "version", lambda n: changed.get(n) or version(n))
+
+
+def test_a_strange_version_is_tried_and_told(strange_version, capsys):
+    document_check(from_helion(probes.pair_of_one, (tensor(64),)))
+    assert "warning: helion 9.9.9 (tested: 1.5.1, 1.5.0, 1.4.0)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("helion._compiler.device_ir.WalkDeviceAST", "_trace_graph"),
+        ("helion.language._tracing_ops", "_not"),
+        ("helion._compiler.inductor_lowering", "prepare_node_lowering"),
+        ("helion._compiler.host_function.HostFunction", "global_imports"),  # not in INTERNALS
+    ],
+)
+def test_what_a_strange_version_lacks_is_named_in_a_line(
+    strange_version, place, name, monkeypatch, capsys
+):
+    monkeypatch.chdir(pathlib.Path(__file__).parent)
+    monkeypatch.delattr(f"{place}.{name}")
+    assert main(["probes.py:pair_of_one", "--args", "f32[64]"]) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
+    assert name in line
+    assert "helion" in line.lower() and "9.9.9" in line

@@ -84,6 +84,9 @@ def blocks_build(trace, symbols, replay, graphs):
         if info.block_id in sizes or hasattr(info.block_size_source, "value"):
             fixed = getattr(info.block_size_source, "value", None)
             block["size"] = sizes.get(info.block_id) or symbols.expression(fixed)
+            if block["size"] is None:
+                where = trace.source.where(trace.source.first)
+                raise ExportError(f"the block size of '{name}' is {fixed}, not expressible", where)
         if info.reduction:
             block["reduction"] = True
         blocks.append(block)

@@ -170,6 +170,8 @@ class GraphConverter(GraphWriter):
         target = str(node.target)
         if target == "aten.sym_size.int":
             return self.plain_convert(node, "sym_size", list(node.args))
+        if target.startswith(("aten.empty", "aten.new_empty")):
+            self.refuse("a tensor that is made inside of the kernel and never filled")
         args, kwargs = operands_restore(node, self.set.trace.originals)
         kwargs = {k: v for k, v in kwargs.items() if k not in IGNORED_KWARGS}
         if target in COUNTING:

@@ -54,6 +54,8 @@ class TensorTable:
                 value = self.host_value(host_path(found.origin), root)
                 if isinstance(value, int):
                     self.symbols.known[symbol] = sympy.Integer(int(value))
+                elif isinstance(value, torch.SymInt) and self.replay.text_of(value):
+                    self.symbols.configured.setdefault(symbol, self.replay.text_of(value))
 
     # Tensors
 

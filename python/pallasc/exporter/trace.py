@@ -1,5 +1,6 @@
 """Binding a kernel with Helion, and the operands that its lowering blanks."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import inspect
@@ -7,10 +8,11 @@ import os
 import sys
 
 from .errors import ExportError
-from .patches import all_applied
+from .patches import all_applied, internals_check
 from .sources import KernelSource
 
-TESTED = {"helion": "1.5.1", "torch": "2.13.0"}
+# The first of each is what `pip install` is told.
+TESTED = {"helion": ("1.5.1", "1.5.0", "1.4.0"), "torch": ("2.13.0",)}
 
 
 @dataclasses.dataclass
@@ -50,16 +52,31 @@ def helion_require():
         import helion
         import torch  # noqa: F401
     except ImportError as error:
-        wanted = " ".join(f"{name}=={version}" for name, version in TESTED.items())
+        wanted = " ".join(f"{name}=={versions[0]}" for name, versions in TESTED.items())
         missing = error.name or str(error)
         raise ExportError(
             f"export needs torch and helion ({missing} is missing): pip install {wanted}"
         ) from error
-    for name, version in TESTED.items():
-        found = importlib.metadata.version(name).partition("+")[0]
-        if found != version:
-            print(f"pallasc: warning: {name} {found}, tested with {version}", file=sys.stderr)
     return helion
+
+
+@contextlib.contextmanager
+def versions_told():
+    """Warn of versions that are not tested; what then fails inside of them is told as that."""
+    found = {name: importlib.metadata.version(name).partition("+")[0] for name in TESTED}
+    strange = [name for name, version in found.items() if version not in TESTED[name]]
+    told = " and ".join(f"{n} {found[n]} (tested: {', '.join(TESTED[n])})" for n in strange)
+    if not strange:
+        yield
+        return
+    print(f"pallasc: warning: {told}", file=sys.stderr)
+    try:
+        internals_check()
+        yield
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"{told}: not as export knows it: {error}") from error
 
 
 def kernel_trace(kernel, args):
