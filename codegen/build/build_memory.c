@@ -133,10 +133,16 @@ KArg build_runtime_scalar(Builder *b, NodeId n) {
 
 /* ---- masks ------------------------------------------------------------------------------------------------------ */
 
-/* The lanes that a mask leaves. */
+/* The lanes that a mask leaves. The end of a choice's may be any int: what is below the offset is no lane. */
 static KArg mask_count(Builder *b, const Mask *mask) {
+	Planner p = build_planner(b);
 	Affine count = affine_sub(b->a, mask->end, mask->offset);
-	return build_int_arg(b, build_affine(b, &count));
+	int64_t low;
+	if (mask->block != NONE || affine_is_int(&mask->offset) || (affine_min(&p, &count, &low) && low >= -INT32_MAX))
+		return build_int_arg(b, build_affine(b, &count));
+	IntId offset = build_affine(b, &mask->offset);
+	IntId end = int_binary(b->k, INT_MAX, build_affine(b, &mask->end), offset);
+	return build_int_arg(b, int_binary(b->k, INT_SUB, end, offset));
 }
 
 static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
@@ -147,6 +153,12 @@ static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
 	Dtype in = arith_mask_dtype(t->dtype, rank > 1 ? shape[rank - 2] : 1);
 	const KArg args[3] = {build_converted(b, x, t->dtype, in), mask_count(b, mask), fill};
 	return build_converted(b, build_op(b, K_MASK, in, 3, args, 1, &axis), in, t->dtype);
+}
+
+KArg build_masked(Builder *b, NodeId n) {
+	const Value *v = &b->plan->values[n];
+	KArg x = build_arg(b, node_arg(b->m, n, v->negated ? 2 : 1), FORM_NATURAL);
+	return masked(b, n, v->masks, x, build_arg(b, node_arg(b->m, n, v->negated ? 1 : 2), FORM_NATURAL));
 }
 
 void build_masks(Builder *b, NodeId n, KArg x, KArg fill) {

@@ -79,6 +79,18 @@ static bool want_slice(Planner *p, AccessWant *w, Want *want, const Arg *entry, 
 	return want->kind == WANT_WHOLE || want_in_bounds(p, w, want, NONE);
 }
 
+/* Positions along one dim. */
+static bool want_gather(Planner *p, AccessWant *w, Want *want, const Arg *entry) {
+	const Type *t = node_type(p->m, entry->node);
+	if (t->count != 1 || w->store || want_gathers(w) != NONE)
+		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
+	want->kind = WANT_GATHER;
+	want->index = entry->node;
+	want->size = expr_number(p->m, t->dims[0]);
+	want->at = affine_int(0);
+	return true;
+}
+
 /* `kept`: how many of the entries before this one keep their dim. */
 static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uint32_t kept) {
 	GraphId g = node_get(p->m, w->node)->graph;
@@ -86,7 +98,7 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 		return plan_refuse(p, w->node, "unsupported", "index it after the load",
 		                   "a new axis in a load or store");
 	if (entry_gathers(p->m, entry))
-		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
+		return want_gather(p, w, want, entry);
 	if (entry->kind == ARG_SLICE)
 		return want_slice(p, w, want, entry, kept);
 	BlockId b = arg_block(p->m, entry);
@@ -166,6 +178,11 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 		const Want *want = &w->dim[i];
 		if (o->parts > 1)
 			access_part(o, d, want, &access->dim[d]);
+		if (w->table) {
+			access->dim[d] = (SliceDim){want->kind == WANT_AT ? SLICE_AT : SLICE_RANGE, .start = want->at,
+			                            .size = want->size};
+			continue;
+		}
 		bool moved = win && want->kind == WANT_STEP && win->block[d] != want->size;
 		if ((want->kind != WANT_AT && want->kind != WANT_RANGE && !moved) || d == o->merged)
 			continue;
@@ -174,8 +191,7 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 		s->start = start_in_ref(p->a, access, o, win, d, want->at);
 		if (s->kind == SLICE_RANGE && want->size == (win ? win->block[d] : o->block[d]))
 			s->kind = SLICE_ALL;
-		if (!w->table)
-			slice_place(p, o, d, s);
+		slice_place(p, o, d, s);
 	}
 }
 
@@ -229,9 +245,10 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 	const Operand *o = &p->plan->operands.at[access.operand];
 	if (!w->held)
 		access_dims(p, w, &access);
-	access_keep_row(o,
-	                access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block,
-	                &access);
+	const int64_t *block =
+		access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block;
+	if (!w->table)
+		access_keep_row(o, block, &access);
 	access_column(w, o, &access);
 	access_perm(w, o, &access);
 	Access *kept = arena_alloc(p->a, sizeof access);
@@ -360,12 +377,15 @@ bool plan_accesses(Planner *p) {
 	if (!all_wants(p, &wants))
 		return false;
 	tables_mark(p, &wants);
+	if (!positions_mark(p, &wants))
+		return false;
 	residency_mark(p, &wants);
 	if (!check_pipelines(p, &wants) || !held_operands(p, &wants))
 		return false;
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)
 		ok = access_plan(p, &wants.at[i]) && ok;
+	positions_fold(p);
 	remark_swapped(p->plan);
 	return ok && check_one_output(p);
 }

@@ -8,10 +8,11 @@
 /* What an access wants of one dim of the tensor as the graph names it. */
 typedef enum WantKind {
 	WANT_WHOLE,
-	WANT_GRID, /* the tile of a block that the grid iterates */
-	WANT_STEP, /* the tile of a block that an inner loop iterates */
-	WANT_AT,   /* one position */
-	WANT_RANGE /* so many elements from a position */
+	WANT_GRID,  /* the tile of a block that the grid iterates */
+	WANT_STEP,  /* the tile of a block that an inner loop iterates */
+	WANT_AT,    /* one position */
+	WANT_RANGE, /* so many elements from a position */
+	WANT_GATHER /* the positions that an int tensor gives */
 } WantKind;
 
 typedef struct Want {
@@ -20,6 +21,7 @@ typedef struct Want {
 	uint32_t loop, loop_dim; /* STEP */
 	uint32_t grid_dim;       /* GRID */
 	int64_t size;            /* elements of the tile */
+	NodeId index;            /* GATHER: the positions, 1-D */
 	Affine at;               /* first element; WHOLE: 0 */
 	int64_t extent;          /* of the tensor's dim */
 } Want;
@@ -34,7 +36,7 @@ typedef struct AccessWant {
 	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
 	bool held;         /* of a tensor whose block is held: held.c */
 	uint32_t held_in;  /* the operand that holds it */
-	bool table;        /* one element of a tensor that stands in SMEM: smem.c */
+	bool table;        /* elements of a tensor that stands in SMEM: smem.c */
 } AccessWant;
 
 typedef VEC(AccessWant) AccessWants;
@@ -53,6 +55,24 @@ bool held_order(Planner *p, const AccessWants *wants, uint32_t *order);
 /* The operands that hold them, and each access's slice of its operand; false after diagnostics. */
 bool held_operands(Planner *p, AccessWants *wants);
 void held_access(Planner *p, const AccessWant *w, Access *access);
+
+/* positions.c */
+/* All that reads the load is an index of a gather. */
+bool reads_positions(const Planner *p, NodeId load);
+/* The dim of the access that gathers; NONE. */
+static inline uint32_t want_gathers(const AccessWant *w) {
+	uint32_t i = 0;
+	while (i < w->rank && w->dim[i].kind != WANT_GATHER)
+		i++;
+	return i < w->rank ? i : NONE;
+}
+/* Gives accesses at places that a table gives the loop that can copy their windows; refuses other gathers. After
+ * tables_mark(). */
+bool positions_mark(Planner *p, AccessWants *wants);
+/* Does away with what only the copies of windows read. */
+void positions_fold(Planner *p);
+/* Where the loop's window is in that dim is known before its step runs. */
+bool want_ahead(const Planner *p, uint32_t loop, const Want *want);
 
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
