@@ -116,6 +116,17 @@ void build_masks(Builder *b, NodeId n, KArg x, KArg fill);
 /* A choice by position: its value with the number in the other lanes. */
 KArg build_masked(Builder *b, NodeId n);
 
+/* build_turns.c: slices from where Mosaic slices nothing. Some dim of the access is one. */
+bool access_turns(const Access *access);
+/* Mosaic turns 32 bits alone in rows. */
+Dtype dtype_turned(Dtype t);
+/* What is read around a slice: from a whole tile on. */
+KDim build_around(Builder *b, const SliceDim *s);
+/* What an access reads, of what is read around it; `unit`: a dim that stays although one position is read; NONE. */
+KArg build_turned(Builder *b, const Access *access, uint32_t unit, KArg x);
+/* What is written around it: x in its place in what stands there. */
+KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old);
+
 /* build_graph.c */
 void build_node(Builder *b, NodeId n);
 void build_graph(Builder *b, GraphId g);

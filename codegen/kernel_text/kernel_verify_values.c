@@ -222,7 +222,9 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 	                               {K_CHOOSE, 3, 3},
 	                               {K_MASK, 3, 3},
 	                               {K_KEEP, 3, 3},
+	                               {K_WITHIN, 3, 3},
 	                               {K_PAD, 2, 2},
+	                               {K_ROTATE, 2, 2},
 	                               {K_CONCATENATE, 1, UINT32_MAX},
 	                               {K_STACK, 1, UINT32_MAX},
 	                               {K_INTERLEAVE, 2, 2},
@@ -331,8 +333,10 @@ static bool moves_fit(Verifier *v, const KStmt *s) {
 	case K_KEEP:
 	case K_CUMSUM:
 	case K_CUMPROD:
+	case K_ROTATE:
 	case K_FLIP:
 	case K_REVERSE: return !x || s->int_count != 1 || axis_fits(v, n[0], x->rank);
+	case K_WITHIN: return !x || s->int_count != 2 || axis_fits(v, n[0], x->rank);
 	case K_SLICE_IN_DIM:
 		return !x || s->int_count != 3 ||
 		       (axis_fits(v, n[2], x->rank) && (n[2] < 0 || part_fits(v, n[0], n[1], x->shape[n[2]])));

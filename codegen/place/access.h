@@ -54,7 +54,7 @@ bool held_mark(Planner *p, AccessWants *wants);
 bool held_order(Planner *p, const AccessWants *wants, uint32_t *order);
 /* The operands that hold them, and each access's slice of its operand; false after diagnostics. */
 bool held_operands(Planner *p, AccessWants *wants);
-bool held_access(Planner *p, const AccessWant *w, Access *access);
+void held_access(Planner *p, const AccessWant *w, Access *access);
 
 /* positions.c */
 /* All that reads the load is an index of a gather. */
@@ -85,8 +85,8 @@ void remark_swapped(Plan *plan);
 /* placement.c: makes a window that a loop copies legal for the last two dims, as `use` asks, with a boundary view where
  * that helps. Returns NULL, or what is wrong. */
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);
-/* Block and block index that the grid's pipeline brings for w, before alignment; false after a diagnostic. */
-bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index);
+/* Sets block and block index that the grid's pipeline brings for w, before alignment; false after a diagnostic. */
+bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail);
 /* placement.c: makes the block that operand_block() found legal for the chip, in the cheapest way; false after a
  * diagnostic. */
 bool operand_place(Planner *p, Operand *o, const AccessWant *w);
@@ -113,8 +113,10 @@ void residency_mark(Planner *p, AccessWants *wants);
 /* window.c */
 /* What the compiler must be told that its start is a multiple of; 0: it sees that by itself. */
 int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at);
-/* Why Mosaic does not take this slice of dim d of a block in VMEM; NULL if it does. */
-const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s);
+/* Dim d of o's block such that all that is read around a slice lies in it. */
+int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at);
+/* Makes a slice of dim d of a block in VMEM one that Mosaic takes: says what is read around it. */
+void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s);
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
 const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index);
 /* The window of an access that a loop moves; NONE after a diagnostic. */

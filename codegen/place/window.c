@@ -232,57 +232,36 @@ int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at) {
 	return !affine_multiple(at, multiple) && affine_divisible(p, at, multiple) ? multiple : 0;
 }
 
-const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s) {
+/* The largest number that all values of `at` are multiples of, but for their constant; at most `multiple`. */
+static int64_t stride_of(const Affine *at, int64_t multiple) {
+	int64_t stride = multiple;
+	for (uint32_t i = 0; i < at->count; i++)
+		for (int64_t rest = at->term[i].scale < 0 ? -at->term[i].scale : at->term[i].scale; rest;) {
+			int64_t next = stride % rest;
+			stride = rest;
+			rest = next;
+		}
+	return stride;
+}
+
+int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at) {
+	return slice_ok(p, o, d, size, at) ? o->block[d] : int_round_up(o->block[d], slice_multiple(p, o, d));
+}
+
+void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
+	int64_t multiple = slice_multiple(p, o, d);
+	s->multiple = slice_hint(p, o, d, &s->start);
 	if (s->kind == SLICE_ALL || slice_ok(p, o, d, s->size, &s->start))
-		return NULL;
-	long long size = s->size, multiple = slice_multiple(p, o, d);
-	if (!affine_traced(p, &s->start))
-		return arena_printf(
-			p->a,
-			"slices of %lld in dim %u of its block, of single rows, start at other positions than "
-			"multiples of %lld; load the whole dim",
-			size, d, multiple);
-	return arena_printf(p->a,
-	                    "slices of %lld in dim %u of its block start at computed positions, not at multiples of "
-	                    "%lld; use unroll",
-	                    size, d, multiple);
-}
-
-/* What to do where no step of the loop can begin at a multiple, for the first one does not. */
-static const char *hint_begin(const Planner *p, const Operand *o, uint32_t dim, int64_t multiple) {
-	int64_t lanes = p->m->target->lanes;
-	bool narrow = dim + 2 == o->rank && o->block[o->rank - 1] > lanes &&
-	              target_row_multiple(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), lanes) == 1;
-	return arena_printf(p->a, "begin the loop at a multiple of %lld%s", (long long)multiple,
-	                    narrow ? arena_printf(p->a, ", or take blocks of %lld columns", (long long)lanes) : "");
-}
-
-static bool refuse_start(Planner *p, const AccessWant *w, uint32_t dim, const Operand *o) {
-	const Loop *loop = &p->plan->loops.at[w->dim[dim].loop];
-	const LoopDim *d = &loop->dim[w->dim[dim].loop_dim];
-	int64_t multiple = slice_multiple(p, o, o->dim_of[dim]);
-	int64_t size = int_min(int_round_up(d->step, multiple), o->block[o->dim_of[dim]]);
-	const char *other = loop->type == LOOP_UNROLL ? "" : "; pallas_loop_type unroll may take smaller ones";
-	const char *hint = affine_divisible(p, &d->begin, multiple)
-	                           ? arena_printf(p->a, "%s %lld is the smallest that works%s",
-	                                          p->m->blocks.at[d->block].name, (long long)size, other)
-	                           : hint_begin(p, o, o->dim_of[dim], multiple);
-	return plan_refuse(
-		p, w->node, "block-alignment", hint,
-		"tensor %s cannot be tiled this way: steps of %lld in dim %u do not start at multiples of %lld",
-		p->m->tensors.at[w->tensor].name, (long long)d->step, dim, (long long)multiple);
-}
-
-/* A loop that walks a resident block by a traced step must start where the compiler can slice it. */
-static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o, const Window *win) {
-	for (uint32_t i = 0; i < w->rank; i++) {
-		uint32_t d = o->dim_of[i];
-		Affine start = affine_add(p->a, affine_scale(p->a, win->index[d], win->block[d]), win->start[d]);
-		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &start))
-			continue;
-		return refuse_start(p, w, i, o);
-	}
-	return true;
+		return;
+	int64_t stride = stride_of(&s->start, multiple), rest = s->start.constant % stride;
+	int64_t farthest = multiple - stride + (rest < 0 ? rest + stride : rest);
+	s->multiple = multiple;
+	s->window = int_min(int_round_up(farthest + s->size, multiple), o->block[d]);
+	s->last = o->block[d] - s->window;
+	plan_remark(p->plan,
+	            "%s: slices of %lld in dim %u of its block start at computed positions, not at multiples of %lld: "
+	            "%lld are read and turned to their place, which starts at multiples would save",
+	            p->m->tensors.at[o->tensor].name, (long long)s->size, d, (long long)multiple, (long long)s->window);
 }
 
 static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
@@ -299,6 +278,8 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 			continue;
 		uint32_t d = o->dim_of[i];
 		Affine start = affine_add(p->a, w->dim[i].at, affine_scale(p->a, o->index[d], -o->block[d]));
+		if (!slice_ok(p, o, d, w->dim[i].size, &start))
+			continue; /* the access slices it */
 		win->block[d] = w->dim[i].size;
 		if (affine_multiple(&start, win->block[d]))
 			win->index[d] = affine_divide(p->a, start, win->block[d]);
@@ -306,7 +287,7 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 			win->start[d] = start, win->multiple[d] = slice_hint(p, o, d, &start);
 	}
 	win->tail_operand = NONE;
-	return resident_start_ok(p, w, o, win);
+	return true;
 }
 
 static bool refuse_dma(Planner *p, const char *tensor, const char *why) {

@@ -125,6 +125,9 @@ typedef struct SliceDim {
 	int64_t parts; /* `start` counts tiles, of which so many lie in the block: at start % parts * size; 0: elements
 	                */
 	int64_t multiple; /* `start` is provably a multiple of this and Mosaic must be told; 0: no hint */
+	int64_t window;   /* Mosaic slices nothing from there: so many elements around it, from a multiple of `multiple`
+	                   * that is at most `last`, are read and turned to their place; 0: it does */
+	int64_t last;
 } SliceDim;
 
 typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
@@ -136,6 +139,7 @@ typedef struct Access {
 	uint32_t loop, window; /* REF_WINDOW: a loop, and which of its windows */
 	uint32_t rank;         /* of the ref */
 	SliceDim dim[DIM_MAX];
+	bool column;          /* one position of the last dim, which stays at size 1: the value is a column */
 	uint32_t perm_rank;
 	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
 } Access;
