@@ -49,11 +49,19 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	                     .shape = win->block,
 	                     .name = win->ref,
 	                     .alias = NONE};
+	ValueId piece = NONE;
+	if (win->pieces != NONE) {
+		b->k->unchecked = true; /* a test of each piece takes longer than its copy */
+		piece = kernel_value(b->k, KTYPE_INT, DTYPE_I32, 0, NULL, "piece");
+		kernel_value_at(b->k, piece)->exact = true;
+	}
+	b->ahead = b->plan->loops.at[l].graph;
 	for (uint32_t d = 0; d < o->rank; d++) {
 		Affine at = affine_add(b->a, affine_scale(b->a, win->index[d], win->block[d]), win->start[d]);
 		index[d] = build_affine(b, &win->index[d]);
-		start[d] = build_affine(b, &at);
+		start[d] = d == win->pieces ? build_place(b, win->places, piece, o->shape[d]) : build_affine(b, &at);
 	}
+	b->ahead = NONE;
 	KWindow window = {.buffer = kernel_buffer(b->k, parameter),
 	                  .of = b->operand[win->operand],
 	                  .input = win->input,
@@ -63,6 +71,8 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	                  .index = index,
 	                  .start = start,
 	                  .multiple = win->multiple,
+	                  .pieces = win->pieces,
+	                  .piece = piece,
 	                  .buffers = win->buffers,
 	                  .scratch = NONE,
 	                  .semaphore = NONE,

@@ -119,8 +119,11 @@ static void name_function(Namer *n, FunctionId f) {
 static void name_loop(Namer *n, const KLoop *loop) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		value_var(n, loop->dim[i].step);
-	for (uint32_t w = 0; w < loop->windows.count; w++)
+	for (uint32_t w = 0; w < loop->windows.count; w++) {
 		name_buffer(n, loop->windows.at[w].buffer);
+		if (loop->windows.at[w].piece != NONE)
+			value_var(n, loop->windows.at[w].piece);
+	}
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		value_var(n, loop->carried.at[i]);
 	if (loop->ragged != NONE)

@@ -317,6 +317,10 @@ static void put_loop_window(KTextOut *t, const KWindow *w) {
 		text_put(t->out, " copy ");
 		ktext_name(t, w->copy);
 	}
+	if (w->pieces != NONE) {
+		text_printf(t->out, " pieces %u ", w->pieces);
+		ktext_value(t, w->piece);
+	}
 	text_put(t->out, " at ");
 	ktext_ints(t, w->index, rank);
 	text_put(t->out, " start ");
@@ -587,6 +591,8 @@ static void put_signature(KTextOut *t) {
 		text_printf(t->out, "sparse_core %lld %lld", (long long)k->sparse_cores, (long long)k->subcores);
 		line_end(t);
 	}
+	if (k->unchecked)
+		put_line(t, "unchecked");
 	if (k->turns)
 		put_line(t, "turns");
 	kernel_walk(k, k->body, put_lines_of, t);

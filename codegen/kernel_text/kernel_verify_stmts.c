@@ -500,8 +500,13 @@ static bool copied_fits(Verifier *v, const KLoop *loop, const KWindow *w) {
 	                     kverify_buffer_name(v, w->buffer), w->buffers);
 }
 
-static bool loop_window_fits(Verifier *v, const KWindow *w) {
+static bool loop_window_fits(Verifier *v, const KLoop *loop, const KWindow *w) {
 	uint32_t rank = v->k->buffers.at[w->of].rank;
+	if (w->pieces != NONE && (!w->dma || !w->input || w->output || loop->type != LOOP_FORI || w->pieces >= rank))
+		return kverify_error(v, "kernel-structure", "say `in dma`, in a fori_loop",
+		                     "the pieces of window %s are not copied in", kverify_buffer_name(v, w->buffer));
+	if (w->piece != NONE)
+		kverify_define_value(v, w->piece);
 	return kverify_ints(v, w->index, rank, false) && kverify_ints(v, w->start, rank, false);
 }
 
@@ -645,7 +650,7 @@ static bool kverify_loop(Verifier *v) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		kverify_define_value(v, loop->dim[i].step);
 	for (uint32_t i = 0; fits && i < loop->windows.count; i++)
-		fits = loop_window_fits(v, &loop->windows.at[i]);
+		fits = loop_window_fits(v, loop, &loop->windows.at[i]);
 	fits = fits && loop_region_fits(v, kernel_stmt(v->k, v->stmt)->body, 0, loop->carried.count);
 	kverify_leave(v, mark);
 	return fits;

@@ -29,6 +29,7 @@ bool plan_values(Planner *p) {
 	plan_forms(p);
 	compute_dtypes_in(p, p->plan->root);
 	plan_masks(p);
+	plan_wheres(p);
 	plan_folds(p);
 	return true;
 }

@@ -3,6 +3,8 @@
 import itertools
 from dataclasses import dataclass
 
+import numpy as np
+
 from .blocks import Blocks
 from .effects import located_place
 from .errors import ExecuteError
@@ -381,6 +383,7 @@ def _loop_window(code, window, loop, scope, step, back):
             raise ExecuteError(f"{window.name} is not of the dtype of {window.of}")
     if tail and tail.shape != window.shape:
         raise ExecuteError(f"{window.tail} is not of the shape of {window.name}")
+    piece = code.define(scope, window.pieces[1], INT) if window.pieces else None
     if window.start is not None:
         start = [function(integer(i, scope)) for i in window.start]
     elif not window.index:
@@ -391,14 +394,24 @@ def _loop_window(code, window, loop, scope, step, back):
     clipped = window.dma and "pipeline" in loop.how
     last = loop.last
 
+    def cut_pieces(e):
+        dim, parts = window.pieces[0], []
+        shape = [1 if i == dim else n for i, n in enumerate(window.shape)]
+        for e[piece] in range(window.shape[dim]):
+            parts.append(cut_part(e, shape))
+        return np.concatenate(parts, dim)
+
     def cut_here(e):
+        return cut_pieces(e) if window.pieces else cut_part(e, window.shape)
+
+    def cut_part(e, shape):
         array, at = operand.view(e), [i(e) for i in start]
-        ends = zip(at, window.shape, array.shape, strict=True)
+        ends = zip(at, shape, array.shape, strict=True)
         if all(0 <= i <= n - size for i, size, n in ends):
-            return array[tuple(slice(i, i + n) for i, n in zip(at, window.shape, strict=True))]
+            return array[tuple(slice(i, i + n) for i, n in zip(at, shape, strict=True))]
         if not clipped:
             raise ExecuteError(f"{window.name} at {at} is outside of {list(array.shape)}")
-        block = cut(array, at, window.shape)
+        block = cut(array, at, shape)
         if window.output:
             e[back].append(lambda e: _put(array, at, block))
         return block

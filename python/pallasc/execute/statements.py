@@ -261,6 +261,8 @@ def _window_word(line, window, word):
         line.name()
     elif word == "copy":
         line.name("what its copies are called")
+    elif word == "pieces":
+        window.pieces = line.integer(), line.name("the number of a piece")
     elif word == "tail":
         window.tail = line.name()
     elif word == "out":
