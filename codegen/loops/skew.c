@@ -207,6 +207,8 @@ static void mark_windows(Skew *s, uint32_t loop) {
 
 /* It is a loop whose full steps are counted before it runs. */
 static const char *not_counted(const Loop *loop) {
+	if (loop->rank == 0)
+		return "its steps are not counted";
 	if (loop->rank != 1 || loop->dim[0].computed)
 		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
 	return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;

@@ -275,6 +275,11 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    \"\"\"x where its index along axis is below count, else fill.\"\"\"\n"
 	 "    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)\n"
 	 "    return jnp.where(index < count, x, fill)\n"},
+	{"_within", NULL,
+	 "def _within(old, x, axis, first, count):\n"
+	 "    \"\"\"x where its index along axis is one of count from first on, else old.\"\"\"\n"
+	 "    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)\n"
+	 "    return jnp.where((index >= first) & (index < first + count), x, old)\n"},
 	{"_part", NULL,
 	 "def _part(index, count, take):\n"
 	 "    \"\"\"take(index) with a static index, one of count.\"\"\"\n"

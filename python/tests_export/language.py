@@ -25,18 +25,19 @@ class Probe:
     config: dict
     refused: str | None  # what the export's refusal says, None: it is exported
     captured: tuple  # the tensors that the kernel captures
+    since: str  # the first Helion that has the feature
     wanted: object  # what it computes, a function of the arguments; None: ask Helion's eager mode
 
 
 PROBES = {}
 
 
-def probe(*args, config=None, refused=None, captured=(), wanted=None):
+def probe(*args, config=None, refused=None, captured=(), since="1.4.0", wanted=None):
     """Register a kernel under its name; `args` make its arguments, each a value or a callable."""
 
     def register(function):
         kernel = helion.kernel(function, static_shapes=True)
-        PROBES[function.__name__] = Probe(kernel, args, config, refused, captured, wanted)
+        PROBES[function.__name__] = Probe(kernel, args, config, refused, captured, since, wanted)
         return kernel
 
     return register
@@ -289,7 +290,7 @@ def if_int_of_positions(x: torch.Tensor, n: int) -> torch.Tensor:
     return out
 
 
-@probe(floats(16, 256), refused="dynamic conditional expression")
+@probe(floats(16, 256), refused="(dynamic conditional expression|IfExp)")
 def if_as_value(x: torch.Tensor) -> torch.Tensor:
     out = torch.zeros_like(x)
     for i in hl.grid(x.size(0)):
@@ -342,7 +343,7 @@ def optional_tensor(x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     return out
 
 
-@probe(floats(16, 256), True)
+@probe(floats(16, 256), True, since="1.5.0")
 def static_flag(x: torch.Tensor, flag: hl.constexpr) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(x.size()):
@@ -651,7 +652,11 @@ def embedding_flat(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return out.view(4, 5, 256)
 
 
-@probe(floats(256, 16), ints(256, below=12))
+@probe(
+    floats(256, 16),
+    ints(256, below=12),
+    wanted=lambda x, index: torch.zeros([12, 16]).index_add(0, index, x),
+)
 def scatter_add_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     out = torch.zeros([12, 16], dtype=x.dtype)
     for i, j in hl.tile(x.size()):
@@ -735,7 +740,7 @@ def negative_index(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(4, 6, 8))
+@probe(floats(4, 6, 8), since="1.5.0")
 def ellipsis(x: torch.Tensor) -> torch.Tensor:
     out = torch.zeros([4, 6, 8], dtype=x.dtype)
     for tile in hl.tile(4):
@@ -790,7 +795,7 @@ def subscripts(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(256, 128), config={"block_sizes": [8]})
+@probe(floats(256, 128), config={"block_sizes": [8]}, since="1.5.0")
 def subscript_position(x: torch.Tensor) -> torch.Tensor:
     out = torch.zeros([256], dtype=x.dtype)
     for tile in hl.tile(256):
@@ -1201,7 +1206,7 @@ def host_between_roots(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(16, 256), ints(16, below=256, dtype=torch.int64), refused="is int64")
+@probe(floats(16, 256), ints(16, below=256, dtype=torch.int64))
 def int64_labels(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     out = torch.empty([16], dtype=x.dtype)
     flat = x.view(-1)
@@ -1210,11 +1215,30 @@ def int64_labels(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), refused="is int64")
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64))
 def int64_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     out = torch.empty([20, 256], dtype=x.dtype)
     for i, j in hl.tile(out.size()):
         out[i, j] = x[index[i], j]
+    return out
+
+
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), ints(20, below=9, dtype=torch.int8))
+def int64_to_int32(x: torch.Tensor, index: torch.Tensor, more: torch.Tensor) -> torch.Tensor:
+    rows = index.to(torch.int32)
+    wide = more.long()
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[rows[i], j] + wide[i][:, None]
+    return out
+
+
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), refused="is int64")
+def int64_computed(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    rows = index * 2
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[rows[i], j]
     return out
 
 
@@ -1232,7 +1256,7 @@ def views_of_values(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(256, 128), config={"block_sizes": [8]})
+@probe(floats(256, 128), config={"block_sizes": [8]}, since="1.5.0")
 def stack_and_cat(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty([256, 256], dtype=x.dtype)
     for tile in hl.tile(256):

@@ -133,6 +133,15 @@ def _mask(case):
     return lambda x, count, fill: np.where(index < count, x, literal(fill, dtype))
 
 
+@_builder("within")
+def _within(case):
+    axis, count, shape = case.get("axis"), case.get("count"), case.types[0].shape
+    along = [1] * len(shape)
+    along[axis] = shape[axis]
+    index = np.arange(shape[axis]).reshape(along)
+    return lambda old, x, first: np.where((index >= first) & (index < first + count), x, old)
+
+
 @_builder("array")
 def _array(case):
     convert = _cast_to(case.type.dtype)
@@ -235,6 +244,12 @@ def _pad(case):
 def _roll(case):
     turns = case.many("turns")
     return lambda x: np.roll(x, turns[::2], turns[1::2])
+
+
+@_builder("rotate")
+def _rotate(case):
+    axis = case.get("axis")
+    return lambda x, turns: np.roll(x, int(turns), axis)
 
 
 @_builder("flip", "reverse")

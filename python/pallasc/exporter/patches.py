@@ -8,8 +8,7 @@ version without it is refused by name.
 import ast
 import contextlib
 import importlib
-
-from .errors import ExportError
+import operator
 
 # module -> what is read or replaced there, attributes of attributes with a dot
 INTERNALS = {
@@ -20,30 +19,34 @@ INTERNALS = {
     ),
     "helion._compiler.device_ir": (
         "WalkDeviceAST._trace_graph",
+        "WalkDeviceAST.visit_UnaryOp",
         "WalkHostAST.generic_visit",
         "ReductionLoopGraphInfo",
     ),
-    "helion._compiler.compile_environment": ("CompileEnvironment.current",),
+    "helion._compiler.compile_environment": (
+        "CompileEnvironment.current",
+        "CompileEnvironment.to_fake",
+    ),
     "helion._compiler.host_function": ("HostFunction",),
     "helion.autotuner.config_spec": ("VALID_KEYS",),
-    "helion.language._tracing_ops": ("_host_tensor", "_get_symnode", "_for_loop", "_if", "_phi"),
+    "helion.language._tracing_ops": (
+        "_host_tensor",
+        "_get_symnode",
+        "_for_loop",
+        "_if",
+        "_phi",
+        "_not",
+    ),
     "helion.language.random_ops": ("_pallas_safe_i32_scalar_like",),
 }
 
 
 def internals_check():
-    """Refuse a Helion whose insides lack what the exporter takes from them, by name."""
+    """Raise AttributeError or ImportError, by name, for what this Helion has not of INTERNALS."""
     for module, names in INTERNALS.items():
-        try:
-            found = importlib.import_module(module)
-        except ImportError as error:
-            raise ExportError(f"this Helion has no {module}") from error
+        found = importlib.import_module(module)
         for name in names:
-            value = found
-            for part in name.split("."):
-                if not hasattr(value, part):
-                    raise ExportError(f"this Helion has no {module}.{name}")
-                value = getattr(value, part)
+            operator.attrgetter(name)(found)
 
 
 @contextlib.contextmanager
@@ -63,7 +66,7 @@ def all_applied(originals, variables):
     with contextlib.ExitStack() as stack:
         stack.enter_context(lowering_recorded(originals))
         stack.enter_context(variables_recorded(variables))
-        for patch in (random_in_int64, reductions_of_many_dims, host_untouched, backend_unasked):
+        for patch in PATCHES:
             stack.enter_context(patch())
         yield
 
@@ -175,3 +178,48 @@ def backend_unasked():
     if not hasattr(tensorcore_plan, "indirect_access_modes"):
         return contextlib.nullcontext()
     return replaced(tensorcore_plan, "indirect_access_modes", lambda device_ir: ())
+
+
+def captured_untraced():
+    """Make what stands for a captured tensor outside of the graph; Helion 1.4 makes it there."""
+    from helion._compiler.compile_environment import CompileEnvironment
+    from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+    make = CompileEnvironment.to_fake
+
+    def made(env, *args, **kwargs):
+        with disable_proxy_modes_tracing():
+            return make(env, *args, **kwargs)
+
+    return replaced(CompileEnvironment, "to_fake", made)
+
+
+def negations_traced():
+    """Trace `not` of a condition: Helion 1.4 decides it from an example."""
+    import torch
+    from helion._compiler.device_ir import WalkDeviceAST
+    from helion.language._tracing_ops import _not
+
+    evaluate = WalkDeviceAST.visit_UnaryOp
+
+    def visited(walker, node):
+        if not isinstance(node.op, ast.Not):
+            return evaluate(walker, node)
+        operand = walker.visit(node.operand)
+        if isinstance(operand, torch.SymInt | torch.SymFloat):
+            return operand == 0
+        if isinstance(operand, torch.Tensor) and operand.dtype != torch.bool:
+            operand = operand != 0
+        return _not(operand) if isinstance(operand, torch.SymBool | torch.Tensor) else not operand
+
+    return replaced(WalkDeviceAST, "visit_UnaryOp", visited)
+
+
+PATCHES = (
+    random_in_int64,
+    reductions_of_many_dims,
+    host_untouched,
+    backend_unasked,
+    captured_untraced,
+    negations_traced,
+)

@@ -1,5 +1,6 @@
 """Binding a kernel with Helion, and the operands that its lowering blanks."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import inspect
@@ -7,10 +8,12 @@ import os
 import sys
 
 from .errors import ExportError
-from .patches import all_applied
+from .patches import all_applied, internals_check
 from .sources import KernelSource
 
-TESTED = {"helion": "1.5.1", "torch": "2.13.0"}
+# The first of each is what `pip install` is told.
+TESTED = {"helion": ("1.5.1", "1.5.0", "1.4.0"), "torch": ("2.13.0",)}
+INT32 = (-(2**31), 2**31 - 1)
 
 
 @dataclasses.dataclass
@@ -25,6 +28,7 @@ class Trace:
     variables: dict  # graph id -> (names of its arguments, names of its outputs)
     source: KernelSource
     configs: list
+    ranges: dict  # parameter name -> (least, greatest) of its ints
 
     @property
     def env(self):
@@ -50,19 +54,34 @@ def helion_require():
         import helion
         import torch  # noqa: F401
     except ImportError as error:
-        wanted = " ".join(f"{name}=={version}" for name, version in TESTED.items())
+        wanted = " ".join(f"{name}=={versions[0]}" for name, versions in TESTED.items())
         missing = error.name or str(error)
         raise ExportError(
             f"export needs torch and helion ({missing} is missing): pip install {wanted}"
         ) from error
-    for name, version in TESTED.items():
-        found = importlib.metadata.version(name).partition("+")[0]
-        if found != version:
-            print(f"pallasc: warning: {name} {found}, tested with {version}", file=sys.stderr)
     return helion
 
 
-def kernel_trace(kernel, args):
+@contextlib.contextmanager
+def versions_told():
+    """Warn of versions that are not tested; what then fails inside of them is told as that."""
+    found = {name: importlib.metadata.version(name).partition("+")[0] for name in TESTED}
+    strange = [name for name, version in found.items() if version not in TESTED[name]]
+    told = " and ".join(f"{n} {found[n]} (tested: {', '.join(TESTED[n])})" for n in strange)
+    if not strange:
+        yield
+        return
+    print(f"pallasc: warning: {told}", file=sys.stderr)
+    try:
+        internals_check()
+        yield
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"{told}: not as export knows it: {error}") from error
+
+
+def kernel_trace(kernel, args, ranges=None):
     """Bind `kernel` (a `helion.kernel`) to `args` and return its Trace.
 
     Tensors count by dtype and shape only: each is replaced by a contiguous fake, so that no memory
@@ -91,7 +110,27 @@ def kernel_trace(kernel, args):
     except helion.exc.Base as error:
         raise helion_error(error, source) from error
     configs = [dict(config) for config in fresh.configs]
-    return Trace(fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs)
+    ranges = ranges_find(ranges or {}, arguments, source)
+    return Trace(
+        fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs, ranges
+    )
+
+
+def ranges_find(ranges, arguments, source):
+    """Return {parameter: (least, greatest)} of ranges by parameter or by place."""
+    import torch
+
+    names, found = list(arguments), {}
+    for key, (low, high) in ranges.items():
+        name = names[key] if isinstance(key, int) and key < len(names) else key
+        value = arguments.get(name)
+        if not isinstance(value, torch.Tensor) or value.dtype.is_floating_point:
+            where = source.where(source.first)
+            raise ExportError(f"a range of '{name}', which is no tensor of ints", where)
+        if low > high or low < INT32[0] or high > INT32[1]:
+            raise ExportError(f"the range {low}..{high} of '{name}' is no range of int32")
+        found[name] = (low, high)
+    return found
 
 
 def arguments_bind(kernel, args, source):
