@@ -3,7 +3,6 @@
 import functools
 
 import formulas
-import numpy as np
 
 from coverage.row import family, parameters
 from coverage.rows.attention import attention
