@@ -40,6 +40,7 @@ static int64_t moved_size(const Lives *l, const Live *x) {
 	case K_EVEN_LANES:
 	case K_EVERY: return 8 * int_min(of->bytes, most);
 	case K_FLIP: return 2 * int_min(x->bytes, most);
+	case K_ROTATE: return int_min(x->bytes, most);
 	case K_STACK: return last ? x->bytes : 0;
 	case K_CONCATENATE: return last ? joined_times(l, x) * int_min(x->bytes, most) : 0;
 	default: return 0;
