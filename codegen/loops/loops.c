@@ -14,12 +14,16 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 	if (loop->rank > RANK_MAX || loop->rank == 0)
 		return plan_refuse(p, call, "unsupported", NULL, "a loop over %u dims is not lowered", loop->rank);
 	bool one_ragged = false;
+	uint32_t order[RANK_MAX] = {0};
+	loop_order(p, loop->graph, order);
+	if (!loop_order_kept(p, loop))
+		return false;
 	for (uint32_t i = 0; i < loop->rank; i++) {
 		LoopDim *d = &loop->dim[i];
-		d->block = g->blocks.at[i];
+		d->block = g->blocks.at[order[i]];
 		d->step = block_size(p, d->block);
-		d->begin = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 1), i));
-		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), i));
+		d->begin = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 1), order[i]));
+		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), order[i]));
 		Affine steps = affine_sub(p->a, d->end, d->begin);
 		d->computed = !affine_is_int(&steps);
 		if (d->computed)

@@ -192,6 +192,12 @@ static void lower_node(Halves *h, NodeId n) {
 	}
 	if (op_writes(op))
 		store_half(m, n);
+	if (op_converts(op) && node_input(m, n, 0) != NONE &&
+	    node_get(m, n)->type == node_get(m, node_input(m, n, 0))->type) { /* to float32, as it is by now */
+		node_replace_uses(m, n, node_input(m, n, 0), NONE);
+		node_remove(m, n);
+		return;
+	}
 	if (half && (op_kind(m, n) == KIND_MEMORY || op_converts(op) || op == OP_SCALAR)) {
 		if (node_uses(m, n) != NONE)
 			widen_uses(h, n);

@@ -1206,7 +1206,7 @@ def host_between_roots(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(16, 256), ints(16, below=256, dtype=torch.int64), refused="is int64")
+@probe(floats(16, 256), ints(16, below=256, dtype=torch.int64))
 def int64_labels(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     out = torch.empty([16], dtype=x.dtype)
     flat = x.view(-1)
@@ -1215,11 +1215,30 @@ def int64_labels(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), refused="is int64")
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64))
 def int64_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     out = torch.empty([20, 256], dtype=x.dtype)
     for i, j in hl.tile(out.size()):
         out[i, j] = x[index[i], j]
+    return out
+
+
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), ints(20, below=9, dtype=torch.int8))
+def int64_to_int32(x: torch.Tensor, index: torch.Tensor, more: torch.Tensor) -> torch.Tensor:
+    rows = index.to(torch.int32)
+    wide = more.long()
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[rows[i], j] + wide[i][:, None]
+    return out
+
+
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), refused="is int64")
+def int64_computed(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    rows = index * 2
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[rows[i], j]
     return out
 
 

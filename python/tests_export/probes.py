@@ -153,6 +153,21 @@ def writes_global(x: torch.Tensor) -> torch.Tensor:
 
 
 @helion.kernel
+def writes_int64(x: torch.Tensor) -> torch.Tensor:
+    for tile in hl.tile(x.size(0)):
+        x[tile] = x[tile] + 1
+    return x
+
+
+@helion.kernel
+def makes_int64(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([x.size(0)], dtype=torch.int64, device=x.device)
+    for tile in hl.tile(x.size(0)):
+        out[tile] = tile.index
+    return out
+
+
+@helion.kernel
 def with_epilogue(x: torch.Tensor, epilogue, y: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for i, j in hl.tile(x.size()):

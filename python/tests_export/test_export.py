@@ -12,7 +12,7 @@ import probes
 import pytest
 import torch
 from pallasc import reference
-from pallasc.export import ExportError, from_helion, main, text
+from pallasc.export import ExportError, arrays, from_helion, main, text
 from structure import document_check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -389,6 +389,59 @@ def test_gathers_keep_the_index():
     ]
 
 
+# Ints of 64 bits
+
+
+def test_int64_is_int32_that_is_widened_where_it_is_read():
+    index = tensor(32, dtype=torch.int64)
+    document = from_helion(probes.gathers, (tensor(64, 64), index))
+    document_check(document)
+    assert document["tensors"][1] == {
+        "name": "index",
+        "role": "input",
+        "dtype": "int32",
+        "shape": [32],
+        "x_dtype": "int64",
+    }
+    (load, _gather) = nodes_of(document, "tile.load")
+    assert load["meta"]["dtype"] == "int32"
+    (wide,) = nodes_of(document, "prims.convert_element_type.default")
+    assert wide["args"] == [{"ref": load["name"]}, {"dtype": "int64"}]
+    x, index = torch.randn(64, 64), torch.randint(0, 64, (32,))
+    (got,) = reference.run(document, arrays(document, (x, index)))
+    assert numpy.array_equal(got, x[index].numpy())
+
+
+def test_a_range_is_kept_and_checked():
+    shapes = (tensor(64, 64), tensor(32, dtype=torch.int64))
+    document = from_helion(probes.gathers, shapes, ranges={"index": (0, 63)})
+    document_check(document)
+    assert document["tensors"][1]["x_range"] == [0, 63]
+    (clamp,) = nodes_of(document, "aten.clamp.default")
+    assert clamp["args"] == [{"ref": "load"}, 0, 63] and clamp["meta"]["dtype"] == "int32"
+    x, index = torch.randn(64, 64), torch.arange(32)
+    (got,) = reference.run(document, arrays(document, (x, index)))
+    assert numpy.array_equal(got, x[:32].numpy())
+    index[7] = 64
+    with pytest.raises(ExportError, match=r"'index'\[7\] is 64, not of 0..63"):
+        arrays(document, (x, index))
+    with pytest.raises(ExportError, match="no tensor of ints"):
+        from_helion(probes.gathers, shapes, ranges={"x": (0, 63)})
+
+
+def test_arrays_are_of_the_dtypes_and_shapes_of_the_graph():
+    document = from_helion(probes.gathers, (tensor(64, 64), tensor(32, dtype=torch.int64)))
+    x, index = torch.randn(64, 64), torch.full([32], 2**40)
+    with pytest.raises(ExportError, match=r"'index'\[0\] is 1099511627776, not of -2147483648"):
+        arrays(document, (x, index))
+    with pytest.raises(ExportError, match="1 tensors given, the graph takes 2: x, index"):
+        arrays(document, (x,))
+    with pytest.raises(ExportError, match=r"'x' is \[32, 64\], not \[64, 64\]"):
+        arrays(document, (x[:32], index))
+    with pytest.raises(ExportError, match="'x' is bfloat16, not float32"):
+        arrays(document, (x.bfloat16(), index))
+
+
 # Configurations
 
 
@@ -467,7 +520,8 @@ def test_a_global_tensor_is_one_parameter_however_often_it_is_read():
 @pytest.mark.parametrize(
     ("kernel", "args", "message"),
     [
-        ("gathers", (tensor(64, 64), tensor(32, dtype=torch.int64)), "'index' is int64.*int32"),
+        ("writes_int64", (tensor(32, dtype=torch.int64),), "writes to 'x', which is int64: pass"),
+        ("makes_int64", (tensor(32),), "'out' is int64, which the graph format lacks"),
         ("pair_of_one", (tensor(64, dtype=torch.float64),), "'x' is float64.*pass float32"),
         ("writes_global", (tensor(64),), r"probes.py:\d+: the kernel writes 'TABLE', no argument"),
         ("host_sum", (tensor(64), tensor(64)), "host code computes aten.add.Tensor of two"),
@@ -504,7 +558,9 @@ def test_command_writes_a_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "status", "message"),
     [
-        (["probes.py:gathers", "--args", "f32[64,64]", "i64[32]"], 1, "int64"),
+        (["probes.py:gathers", "--args", "f32[64,64]", "f64[32]"], 1, "float64"),
+        (["probes.py:gathers", "--args", "f32[64,64]", "i64[32]:9..3"], 1, "range 9..3 of 'index'"),
+        (["probes.py:gathers", "--args", "f32[64,64]:1..3", "i64[32]"], 1, "no tensor of ints"),
         (["probes.py:nope"], 1, "no kernel 'nope': it has branches,"),
         (["probes.py:pair", "--args", "q32[64]"], 2, "unknown dtype 'q32'"),
         (["probes.py:pair", "--args", "foo("], 2, "neither like"),

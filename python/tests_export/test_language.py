@@ -13,7 +13,7 @@ import pytest
 import torch
 from pallasc import reference
 from pallasc.binding import Graph
-from pallasc.export import ExportError, from_helion, text
+from pallasc.export import ExportError, arrays, from_helion, text
 from structure import document_check
 
 
@@ -53,7 +53,7 @@ def test_an_export_is_what_helion_computes(name):
     document = exported(found)
     document_check(document)
     Graph(text(document))
-    given = listed(reference.run(document, [value.numpy() for value in tensors_of(found)]))
+    given = listed(reference.run(document, arrays(document, tensors_of(found))))
     wanted = listed(found.wanted(*language.arguments(found)) if found.wanted else eager(found))
     assert len(given) == len(wanted)
     for one, other in zip(given, wanted, strict=True):

@@ -24,7 +24,7 @@ def kernel(size, source="float16", out="float16", **config):
 
 
 def right(document, *arrays):
-    """What the simulated kernel gives: what the executed one does, and the reference; bits and all."""
+    """What the simulated kernel gives, bit for bit what the executed one and the reference do."""
     module = kit.compiled(document)
     (found,) = simulate(module.load(), list(arrays), 1).outputs
     (expected,) = reference.run(json.loads(document), list(arrays))

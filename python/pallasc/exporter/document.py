@@ -27,9 +27,9 @@ CONFIG_KEYS = (
 )
 
 
-def document_build(kernel, args, config, name):
-    """Return the document of `kernel` traced with `args`."""
-    trace = kernel_trace(kernel, args)
+def document_build(kernel, args, config, name, ranges):
+    """Return the document of `kernel` traced with `args`, whose ints lie in `ranges`."""
+    trace = kernel_trace(kernel, args, ranges)
     with trace.env:
         replay = HostReplay(trace)
         symbols = Symbols(trace)

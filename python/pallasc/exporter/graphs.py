@@ -227,12 +227,31 @@ class GraphConverter(GraphWriter):
             node.args[2] if len(node.args) > 2 else None,
         )
         if target_name(tensor) == "_host_tensor":
-            return self.plain_convert(node, "tile.load", [tensor, index, mask])
+            return self.host_load(node, tensor, index, mask)
         if not isinstance(tensor, torch.fx.Node):
             self.refuse("a load from a stack of tensors is not expressible")
         if mask is not None:
             self.refuse("a masked load from a value on the device is not expressible")
         self.plain_convert(node, "tile.subscript", [tensor, index])
+
+    def host_load(self, node, tensor, index, mask):
+        """A load, whose ints lie in their range and are int64 again where the caller's are."""
+        self.plain_convert(node, "tile.load", [tensor, index, mask])
+        name = self.host_names[tensor]
+        stored = self.set.tensors.entries[name]["dtype"]
+        meta = self.meta(node.meta["val"])
+        ends = self.set.tensors.range_of(name)
+        if meta["dtype"] != stored:
+            self.nodes[-1]["meta"] = meta | {"dtype": stored}
+        if ends:
+            args = [self.values[node], *ends]
+            narrow = meta | {"dtype": stored}
+            name = f"{node.name}_in_range"
+            self.values[node] = self.emit(node, "aten.clamp.default", args, meta=narrow, name=name)
+        if meta["dtype"] != stored:
+            args = [self.values[node], {"dtype": meta["dtype"]}]
+            target, name = "prims.convert_element_type.default", f"{node.name}_wide"
+            self.values[node] = self.emit(node, target, args, meta=meta, name=name)
 
     def convert_host_tensor(self, node):
         """A host tensor is called by its name in the document."""
@@ -240,6 +259,7 @@ class GraphConverter(GraphWriter):
         written = any(user.args[0] is node for user in writes)
         root = self.set.roots_of[self.id]
         name = self.set.tensors.tensor_name(node.args[0], root, written, self.set.where(node))
+        self.host_names[node] = name
         entry = self.set.tensors.entries[name]
         meta = {"dtype": entry["dtype"], "shape": entry["shape"]}
         self.values[node] = self.emit(node, "tile.host_tensor", [name], meta=meta)

@@ -72,8 +72,13 @@ class TensorTable:
             count += 1
             name = f"{wanted}_{count}"
         what = f"tensor '{name}'"
-        dtype = tensor_dtype(tensor.dtype, what, step.where)
+        narrowed = tensor.dtype == torch.int64 and fields["role"] in ("input", "view")
+        dtype = "int32" if narrowed else tensor_dtype(tensor.dtype, what, step.where)
         shape = self.shape(tensor, wanted, what, step.where)
+        if narrowed and fields["role"] == "input":
+            fields["x_dtype"] = "int64"
+        if wanted in self.trace.ranges and fields["role"] == "input":
+            fields["x_range"] = list(self.trace.ranges[wanted])
         entry = {"name": name, "role": fields.pop("role"), "dtype": dtype, "shape": shape}
         self.entries[name] = entry | fields
         self.orders[name] = (rank, step.order)
@@ -145,6 +150,9 @@ class TensorTable:
         if step.kind == "alias":
             self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
             return self.names[id(tensor)]
+        if step.kind == "op" and self.is_widening(step):
+            self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
+            return self.names[id(tensor)]
         if step.kind == "op":
             base, ops = self.ops_of(tensor)
             of = self.enter(base, self.variable_of(base, root, wanted), root, where)
@@ -159,6 +167,23 @@ class TensorTable:
         elif step.kind != "reshape":
             fields[step.kind] = step.data
         return self.entry_add(tensor, wanted, fields)
+
+    def is_widening(self, step):
+        """Return whether an operation makes ints of ints that it holds: loads do that.
+
+        int32 holds int64 here: what does not fit is no argument.
+        """
+        func, _args, named = step.data
+        widths = {torch.int8: 8, torch.uint8: 9, torch.int16: 16, torch.int32: 32, torch.int64: 32}
+        before, after = widths.get(step.base.dtype), widths.get(named.get("dtype"))
+        return str(func) == "aten._to_copy.default" and before and after and before <= after
+
+    def range_of(self, name):
+        """Return (least, greatest) of a host tensor's ints if that is given, or None."""
+        entry = self.entries[name]
+        while entry["role"] == "view":
+            entry = self.entries[entry["of"]]
+        return entry.get("x_range")
 
     def variable_of(self, tensor, root, fallback):
         """Return the variable that holds a tensor when a root begins, or a name for what it is."""
@@ -183,6 +208,9 @@ class TensorTable:
         if step.kind == "empty":
             return
         if step.kind == "input":
+            if tensor.dtype == torch.int64:
+                message = "the kernel writes to '{}', which is int64: pass int32 instead"
+                raise ExportError(message.format(self.names[id(tensor)]), where)
             self.entries[self.names[id(tensor)]]["role"] = "inout"
             return
         made = {"copy": "a copy made by", "expand": "an expansion made by"}.get(

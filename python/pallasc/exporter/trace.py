@@ -13,6 +13,7 @@ from .sources import KernelSource
 
 # The first of each is what `pip install` is told.
 TESTED = {"helion": ("1.5.1", "1.5.0", "1.4.0"), "torch": ("2.13.0",)}
+INT32 = (-(2**31), 2**31 - 1)
 
 
 @dataclasses.dataclass
@@ -27,6 +28,7 @@ class Trace:
     variables: dict  # graph id -> (names of its arguments, names of its outputs)
     source: KernelSource
     configs: list
+    ranges: dict  # parameter name -> (least, greatest) of its ints
 
     @property
     def env(self):
@@ -79,7 +81,7 @@ def versions_told():
         raise ExportError(f"{told}: not as export knows it: {error}") from error
 
 
-def kernel_trace(kernel, args):
+def kernel_trace(kernel, args, ranges=None):
     """Bind `kernel` (a `helion.kernel`) to `args` and return its Trace.
 
     Tensors count by dtype and shape only: each is replaced by a contiguous fake, so that no memory
@@ -108,7 +110,27 @@ def kernel_trace(kernel, args):
     except helion.exc.Base as error:
         raise helion_error(error, source) from error
     configs = [dict(config) for config in fresh.configs]
-    return Trace(fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs)
+    ranges = ranges_find(ranges or {}, arguments, source)
+    return Trace(
+        fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs, ranges
+    )
+
+
+def ranges_find(ranges, arguments, source):
+    """Return {parameter: (least, greatest)} of ranges by parameter or by place."""
+    import torch
+
+    names, found = list(arguments), {}
+    for key, (low, high) in ranges.items():
+        name = names[key] if isinstance(key, int) and key < len(names) else key
+        value = arguments.get(name)
+        if not isinstance(value, torch.Tensor) or value.dtype.is_floating_point:
+            where = source.where(source.first)
+            raise ExportError(f"a range of '{name}', which is no tensor of ints", where)
+        if low > high or low < INT32[0] or high > INT32[1]:
+            raise ExportError(f"the range {low}..{high} of '{name}' is no range of int32")
+        found[name] = (low, high)
+    return found
 
 
 def arguments_bind(kernel, args, source):
