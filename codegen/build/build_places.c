@@ -75,8 +75,15 @@ static Walk walk(Builder *b, NodeId n, KArg carried) {
 	for (uint32_t i = 0; i < w.s->rank; i++)
 		count *= w.s->shape[i];
 	bring(b, w.s);
-	*w.k = (KLoop){.type = LOOP_FORI, .rank = 1, .ragged = NONE, .runs = NONE, .before = NONE, .behind = NONE,
-	               .tail = NONE, .name = "position", .step_name = "i"};
+	*w.k = (KLoop){.type = LOOP_FORI,
+	               .rank = 1,
+	               .ragged = NONE,
+	               .runs = NONE,
+	               .before = NONE,
+	               .behind = NONE,
+	               .tail = NONE,
+	               .name = "position",
+	               .step_name = "i"};
 	w.k->dim[0] = (KLoopDim){.steps = int_const(k, count), .full_steps = count, .size = 1};
 	w.k->dim[0].step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "i");
 	w.loop = build_statement(b, K_LOOP, carried.kind != KARG_NONE, &carried);
@@ -140,8 +147,8 @@ static bool has_shape(const Builder *b, KArg x, uint32_t rank, const int64_t *sh
 	return same;
 }
 
-/* The dims of the positions, which stand first in scratch, where the value has them: the axes of the transpose; false if
- * they stand there already. */
+/* The dims of the positions, which stand first in scratch, where the value has them: the axes of the transpose; false
+ * if they stand there already. */
 static bool order(const Places *s, uint32_t rank, bool back, int64_t *axes) {
 	uint32_t position = 0, kept = s->rank;
 	bool moved = false;
@@ -214,4 +221,7 @@ KArg build_gather(Builder *b, NodeId n) {
 
 /* ---- scatters --------------------------------------------------------------------------------------------------- */
 
-void build_scatter(Builder *b, NodeId n) { (void)n; (void)b; }
+void build_scatter(Builder *b, NodeId n) {
+	(void)n;
+	(void)b;
+}

@@ -29,8 +29,9 @@ typedef struct Builder {
 	BufferId **window; /* by loop and window: the step's parameter */
 	ValueId *program;  /* by grid dim: its program id in the kernel's function */
 	IntId *step;       /* by loop * RANK_MAX + dim */
-	const IntId *place; /* by tensor dim that an access finds by an int tensor, while one of its positions is built */
-	GraphId ahead;     /* a loop of which a window is built: what its steps compute is read from tables; NONE */
+	const IntId
+		*place; /* by tensor dim that an access finds by an int tensor, while one of its positions is built */
+	GraphId ahead;  /* a loop of which a window is built: what its steps compute is read from tables; NONE */
 	VEC(Converted) converted;
 } Builder;
 

@@ -112,7 +112,8 @@ static uint32_t access_loop(const Planner *p, const AccessWant *w) {
 
 static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	const Module *m = p->m;
-	*w = (AccessWant){.node = n, .tensor = access_tensor(m, n), .store = op_writes(node_get(m, n)->op), .places = NONE};
+	*w = (AccessWant){
+		.node = n, .tensor = access_tensor(m, n), .store = op_writes(node_get(m, n)->op), .places = NONE};
 	if (w->tensor == NONE)
 		return plan_refuse(p, n, "unsupported", NULL, "its tensor is not a tile.host_tensor");
 	const Tensor *t = &m->tensors.at[w->tensor];

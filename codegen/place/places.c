@@ -1,9 +1,9 @@
 /* places.c - gathers and scatters: accesses at positions that int tensors give.
  *
- * The kernel goes through the positions one after the other; at each it accesses what one position selects, where an int
- * that it reads says. The ints are a table in SMEM (smem.c), or computed, and then copied there: only there are single
- * ones read. What is read is put together in scratch; what is written is cut out of scratch. So positions may come in any
- * order and any number of times, and writes combine in the order of the index, as in a sequential run.
+ * The kernel goes through the positions one after the other; at each it accesses what one position selects, where an
+ * int that it reads says. The ints are a table in SMEM (smem.c), or computed, and then copied there: only there are
+ * single ones read. What is read is put together in scratch; what is written is cut out of scratch. So positions may
+ * come in any order and any number of times, and writes combine in the order of the index, as in a sequential run.
  *
  *     v = load x[idx, :]   =>   for i in 64 { rows[i, :] = x_ref[clamp(idx_smem[i]), :] };  v = rows */
 #include "access.h"
@@ -44,7 +44,11 @@ uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, ui
 	bool first = w->places == NONE;
 	Places *s = places_of(p, w);
 	uint32_t rank = all.outer ? 1 : all.rank, added = first || all.outer ? rank : 0;
-	PlaceDim place = {.index = entry->node, .extent = want->extent, .first = all.outer ? s->rank : 0, .vmem = NONE, .smem = NONE};
+	PlaceDim place = {.index = entry->node,
+	                  .extent = want->extent,
+	                  .first = all.outer ? s->rank : 0,
+	                  .vmem = NONE,
+	                  .smem = NONE};
 	for (uint32_t i = 0; i < added; i++) {
 		s->shape[s->rank] = 1;
 		s->dim[s->rank++] = kept + i;
@@ -61,8 +65,8 @@ uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, ui
 	return added;
 }
 
-static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name,
-                            const char *why) {
+static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t rank, const int64_t *shape,
+                            const char *name, const char *why) {
 	Scratch s = {.kind = kind, .dtype = dtype, .rank = rank, .why = why};
 	for (uint32_t i = 0; i < rank; i++)
 		s.shape[i] = shape[i];
@@ -83,8 +87,8 @@ static void place_scratch(Planner *p, Places *s, PlaceDim *place) {
 		shape[rank++] = expr_number(p->m, t->dims[i]);
 	place->vmem = add_scratch(p, SCRATCH_VMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_vmem", name),
 	                          "positions on their way to SMEM");
-	place->smem = add_scratch(p, SCRATCH_SMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_smem", name),
-	                          "positions");
+	place->smem =
+		add_scratch(p, SCRATCH_SMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_smem", name), "positions");
 	if (s->semaphore == NONE)
 		s->semaphore = add_scratch(p, SCRATCH_DMA_SEMAPHORE, DTYPE_I32, 1, (const int64_t[]){1},
 		                           arena_printf(p->a, "%s_sem", name), "the copy of positions");
@@ -118,9 +122,10 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 			place_scratch(p, s, &s->of[i]);
 	rows_scratch(p, s, w, p->plan->operands.at[access->operand].dtype);
 	if (access->column && s->kept > 1)
-		return plan_refuse(p, w->node, "unsupported", "gather along another dim, or fewer dims at once",
-		                   "%s is indexed by a tensor in its last dim, beside %u others: that is not lowered yet",
-		                   tensor, s->kept);
+		return plan_refuse(
+			p, w->node, "unsupported", "gather along another dim, or fewer dims at once",
+			"%s is indexed by a tensor in its last dim, beside %u others: that is not lowered yet", tensor,
+			s->kept);
 	plan_remark(p->plan, "%s: one position after the other, %s", tensor,
 	            w->store ? "each changed where it lies in VMEM" : "each sliced from a block in VMEM");
 	return true;
