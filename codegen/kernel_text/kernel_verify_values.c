@@ -337,6 +337,7 @@ static bool moves_fit(Verifier *v, const KStmt *s) {
 	case K_CUMPROD:
 	case K_FLIP:
 	case K_REVERSE: return !x || s->int_count != 1 || axis_fits(v, n[0], x->rank);
+	case K_SORT: return !x || s->int_count != 2 || axis_fits(v, n[0], x->rank);
 	case K_SLICE_IN_DIM:
 		return !x || s->int_count != 3 ||
 		       (axis_fits(v, n[2], x->rank) && (n[2] < 0 || part_fits(v, n[0], n[1], x->shape[n[2]])));
