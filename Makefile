@@ -72,6 +72,7 @@ $(BUILD)/tools/%: tools/%.c $(BUILD)/libpallasc.a Makefile
 
 PYTHON = .venv/bin/python
 EXPORT_PYTHON = .venv-export/bin/python
+OLDER_HELIONS = $(patsubst requirements-export-%.txt,%,$(wildcard requirements-export-*.txt))
 WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
 NEXT_GRAPH = testdata/graphs/softmax_two_pass.json
@@ -79,13 +80,15 @@ SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
 C_FILES = $(wildcard tools/*.c src/*/*.[ch] passes/*/*.[ch] codegen/*/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
 
 # What a fresh machine lacks. Phony, but quick where nothing is missing.
-.PHONY: need-c need-venv need-export need-bench
+.PHONY: need-c need-venv need-export need-exports need-bench
 need-c:
 	@tools/bootstrap c
 need-venv:
 	@tools/bootstrap venv
 need-export:
 	@tools/bootstrap venv-export
+need-exports:
+	@tools/bootstrap venv-exports
 need-bench:
 	@tools/bootstrap venv-bench
 
@@ -157,8 +160,10 @@ check-python: build need-venv
 	@mv $(VERDICTS).part $(VERDICTS)
 
 .PHONY: check-export
-check-export: build need-export
+check-export: build need-exports
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
+	for version in $(OLDER_HELIONS); do PYTHONPATH=python .venv-export-$$version/bin/python -m pytest -k 'not committed' \
+		python/tests_export/test_language.py python/tests_export/test_export.py || exit; done
 
 # Every module that the tests print, by its hash: what differs from tests/modules.txt. AGAINST=DIR: from what another tree,
 # which is built, prints: renamed or different, with SHOW=3 diffs; DRAWN=N drawn documents too. -record writes the file.
@@ -365,7 +370,7 @@ help:
 	@echo 'make verdicts      keep the verdicts of the last make check: tests/verdicts.txt'
 	@echo 'make check-full    what is too long for make check: ten minutes'
 	@echo 'make nightly       what takes hours, with docs/nightly.md; STEPS="modules executor" only some'
-	@echo 'make check-export  the tests that need torch and helion (.venv-export)'
+	@echo 'make check-export  the tests that need torch and helion (.venv-export, and one for each older Helion)'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
 	@echo 'make valgrind      unit tests under valgrind'

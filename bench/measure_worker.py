@@ -15,6 +15,8 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
+
 SLACK_BYTES = 8 << 30  # libraries, thread stacks and reservations that are never touched
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
@@ -53,7 +55,8 @@ def job_run(job):
             dump.prepare(folder, job.get("simulate", False))
         traced, compiled, extra = compiled_for(job)
         if job["dump"]:
-            dump.save(job["dump"], dump.collect(folder, job["target"], traced.jaxpr))
+            data = steering(job, len(traced.jaxpr.jaxpr.invars))
+            dump.save(job["dump"], dump.collect(folder, job["target"], traced.jaxpr, data))
     memory = compiled.memory_analysis()
     facts = {"kernels": scoped_vmem(compiled), "temp_bytes": memory.temp_size_in_bytes}
     return {"ok": True, **extra, **facts}
@@ -85,6 +88,20 @@ def ours(job):
     entries = (*info["inputs"], *info.get("scalars", ()))
     inputs = [(tuple(entry.get("shape", ())), entry["dtype"]) for entry in entries]
     return getattr(module.load(), info["name"]), inputs, {}
+
+
+def steering(job, count):
+    """An array, or None, for each argument: data that steers the kernel, of a module's by name."""
+    data = job.get("data")
+    if not data:
+        return None
+    from pallasc.module import Module
+
+    info = Module(job["source"], "kernel.py").info
+    names = [entry["name"] for entry in (*info["inputs"], *info.get("scalars", ()))]
+    if len(names) != count or set(data) - set(names):
+        raise ValueError(f"data of {sorted(data)}, arguments {names}")
+    return [np.array(data[n]["values"], data[n]["dtype"]) if n in data else None for n in names]
 
 
 def helions(job):

@@ -12,13 +12,64 @@ static IntId node_int(Builder *b, NodeId n) {
 	}
 }
 
+static IntId clamped(Builder *b, IntId x, int64_t low, int64_t high) {
+	return int_binary(b->k, INT_MIN, int_binary(b->k, INT_MAX, x, int_const(b->k, low)), int_const(b->k, high));
+}
+
+static bool is_ahead(const Builder *b, NodeId n) {
+	GraphId g = node_get(b->m, n)->graph;
+	while (b->ahead != NONE && g != NONE && g != b->ahead)
+		g = graph_parent(b->m, g);
+	return b->ahead != NONE && g == b->ahead && node_get(b->m, n)->op != OP_SCALAR;
+}
+
+/* What a step will compute, before it does: an element of a table, maybe clamped (positions.c). */
+static IntId ahead_int(Builder *b, NodeId n) {
+	IntId at[DIM_MAX];
+	Planner p = build_planner(b);
+	if (node_get(b->m, n)->op == OP_CLAMP) {
+		Affine x = affine_of_arg(&p, node_get(b->m, n)->graph, node_arg(b->m, n, 0));
+		return clamped(b, build_affine(b, &x), node_arg(b->m, n, 1)->integer, node_arg(b->m, n, 2)->integer);
+	}
+	const Access *access = b->plan->values[n].access;
+	for (uint32_t d = 0; d < access->rank; d++)
+		at[d] = build_affine(b, &access->dim[d].start);
+	return int_element(b->k, b->operand[access->operand], at);
+}
+
 static IntId term_int(Builder *b, const Term *t) {
 	IntId x = t->kind == VAR_PROGRAM ? int_value(b->k, b->program[t->id])
 	          : t->kind == VAR_STEP  ? b->step[t->id]
+	          : is_ahead(b, t->id)   ? ahead_int(b, t->id)
 	                                 : node_int(b, t->id);
 	if (t->divide)
 		x = int_binary(b->k, INT_DIV, x, int_const(b->k, t->divide));
 	return t->modulo ? int_binary(b->k, INT_REM, x, int_const(b->k, t->modulo)) : x;
+}
+
+/* The row's element; its last ones may be past the table's end. */
+static IntId place_of(Builder *b, NodeId n, ValueId piece) {
+	if (node_get(b->m, n)->op == OP_CLAMP)
+		return clamped(b, place_of(b, node_arg(b->m, n, 0)->node, piece), node_arg(b->m, n, 1)->integer,
+		               node_arg(b->m, n, 2)->integer);
+	const Access *access = b->plan->values[n].access;
+	const Operand *o = &b->plan->operands.at[access->operand];
+	IntId at[DIM_MAX];
+	for (uint32_t d = 0; d < access->rank; d++) {
+		const SliceDim *s = &access->dim[d];
+		at[d] = build_affine(b, &s->start);
+		if (s->kind == SLICE_AT)
+			continue;
+		at[d] = int_binary(b->k, INT_ADD, at[d], int_value(b->k, piece));
+		if (!affine_multiple(&s->start, s->size) || o->shape[d] % s->size)
+			at[d] = int_binary(b->k, INT_MIN, at[d], int_const(b->k, o->shape[d] - 1));
+	}
+	return int_element(b->k, b->operand[access->operand], at);
+}
+
+IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent) {
+	IntId place = place_of(b, places, piece);
+	return b->m->assume_in_bounds ? place : clamped(b, place, 0, extent - 1);
 }
 
 IntId build_affine(Builder *b, const Affine *a) {

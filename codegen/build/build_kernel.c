@@ -118,7 +118,7 @@ static void add_strips(Builder *b) {
 }
 
 Kernel *plan_kernel(Plan *p) {
-	Builder b = {.plan = p, .m = p->module, .a = p->arena};
+	Builder b = {.plan = p, .m = p->module, .a = p->arena, .ahead = NONE};
 	uint32_t loops = p->loops.count + 1;
 	if (p->left)
 		--*p->left;

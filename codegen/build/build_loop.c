@@ -49,11 +49,19 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	                     .shape = win->block,
 	                     .name = win->ref,
 	                     .alias = NONE};
+	ValueId piece = NONE;
+	if (win->pieces != NONE) {
+		b->k->unchecked = true; /* a test of each piece takes longer than its copy */
+		piece = kernel_value(b->k, KTYPE_INT, DTYPE_I32, 0, NULL, "piece");
+		kernel_value_at(b->k, piece)->exact = true;
+	}
+	b->ahead = b->plan->loops.at[l].graph;
 	for (uint32_t d = 0; d < o->rank; d++) {
 		Affine at = affine_add(b->a, affine_scale(b->a, win->index[d], win->block[d]), win->start[d]);
 		index[d] = build_affine(b, &win->index[d]);
-		start[d] = build_affine(b, &at);
+		start[d] = d == win->pieces ? build_place(b, win->places, piece, o->shape[d]) : build_affine(b, &at);
 	}
+	b->ahead = NONE;
 	KWindow window = {.buffer = kernel_buffer(b->k, parameter),
 	                  .of = b->operand[win->operand],
 	                  .input = win->input,
@@ -63,6 +71,8 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	                  .index = index,
 	                  .start = start,
 	                  .multiple = win->multiple,
+	                  .pieces = win->pieces,
+	                  .piece = piece,
 	                  .buffers = win->buffers,
 	                  .scratch = NONE,
 	                  .semaphore = NONE,
@@ -100,7 +110,7 @@ static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initi
 	for (int scratch = 1; scratch >= 0; scratch--)
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
 			bool first = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
-			const Arg *x = arg_item(b->m, node_arg(b->m, call, 3), loop->carries.at[i].arg);
+			const Arg *x = arg_item(b->m, loop_args(b->m, call), loop->carries.at[i].arg);
 			if (first == (bool)scratch)
 				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
 		}
@@ -157,7 +167,7 @@ static bool never_runs(const Loop *loop) {
 }
 
 void build_loop(Builder *b, NodeId call) {
-	uint32_t l = b->plan->loop_of[node_arg(b->m, call, 0)->graph];
+	uint32_t l = b->plan->loop_of[loop_body(b->m, call)];
 	const Loop *loop = &b->plan->loops.at[l];
 	const Location *from = b->from;
 	uint16_t flags = b->flags;

@@ -13,6 +13,8 @@ static const SliceDim *part_dim(const Access *access) {
 }
 
 static KDim dim_of(Builder *b, const SliceDim *s) {
+	if (s->window)
+		return build_around(b, s);
 	KDim d = {.kind = s->kind == SLICE_AT ? KDIM_AT : KDIM_RANGE, .size = s->size, .multiple = s->multiple};
 	if (s->kind == SLICE_ALL)
 		return (KDim){.kind = KDIM_ALL};
@@ -58,6 +60,18 @@ static KArg load_ref(Builder *b, RefId r) {
 	return build_shaped(b, K_LOAD, b->k->buffers.at[b->k->refs.at[r].buffer].dtype, rank, shape, 1, &ref);
 }
 
+/* All that an access covers. */
+static KArg load_region(Builder *b, const Access *access, bool keep_unit, bool write) {
+	const Operand *o = &b->plan->operands.at[access->operand];
+	RefId r = ref_of(b, access, keep_unit, write);
+	KArg x = load_ref(b, r);
+	if (!access_turns(access))
+		return x;
+	Dtype dtype = b->k->buffers.at[b->k->refs.at[r].buffer].dtype, wide = dtype_turned(dtype);
+	x = build_turned(b, access, keep_unit ? o->unit : NONE, build_converted(b, x, dtype, wide));
+	return build_converted(b, x, wide, dtype);
+}
+
 /* ---- loads ------------------------------------------------------------------------------------------------------ */
 
 /* The positions of one element: of a 1-D tensor, which is a row, the dim of one row is one too. `kind`: SLICE_AT drops
@@ -80,16 +94,17 @@ static const Access *element_access(Builder *b, const Access *access, SliceKind 
 static KArg load_element(Builder *b, NodeId n) {
 	const Access *access = b->plan->values[n].access;
 	Dtype from = b->plan->operands.at[access->operand].dtype, to = node_type(b->m, n)->dtype;
-	bool narrow = dtype_bits(from) < 32 && from != DTYPE_BOOL;
-	access = element_access(b, access, narrow ? SLICE_RANGE : SLICE_AT);
+	bool vector = (dtype_bits(from) < 32 && from != DTYPE_BOOL) || access_turns(access);
+	access = element_access(b, access, vector ? SLICE_RANGE : SLICE_AT);
 	KArg x = load_ref(b, ref_of(b, access, false, false));
-	if (!narrow)
+	if (!vector)
 		return build_converted(b, x, from, to);
 	int64_t zeros[3 * DIM_MAX] = {0};
 	for (uint32_t i = 0; i < access->rank; i++)
 		zeros[(size_t)3 * i] = K_ITEM_AT;
-	x = build_as(b, x, dtype_widened(from));
-	return build_as(b, build_op(b, K_INDEX, dtype_widened(from), 1, &x, 3 * access->rank, zeros), to);
+	Dtype wide = dtype_turned(from);
+	x = build_turned(b, access, NONE, build_converted(b, x, from, wide));
+	return build_converted(b, build_op(b, K_INDEX, wide, 1, &x, 3 * access->rank, zeros), wide, to);
 }
 
 KArg build_load(Builder *b, NodeId n) {
@@ -97,8 +112,8 @@ KArg build_load(Builder *b, NodeId n) {
 	if (type_rank(b, n) == 0)
 		return load_element(b, n);
 	const Access *access = b->plan->values[n].access;
-	KArg x = load_ref(b, ref_of(b, access, false, false));
 	Dtype dtype = b->plan->operands.at[access->operand].dtype;
+	KArg x = load_region(b, access, false, false);
 	if (access->perm_rank)
 		x = build_op(b, K_SWAPAXES, dtype, 1, &x, 2, last_two);
 	return build_converted(b, x, dtype, node_type(b->m, n)->dtype);
@@ -118,10 +133,16 @@ KArg build_runtime_scalar(Builder *b, NodeId n) {
 
 /* ---- masks ------------------------------------------------------------------------------------------------------ */
 
-/* The lanes that a mask leaves. */
+/* The lanes that a mask leaves. The end of a choice's may be any int: what is below the offset is no lane. */
 static KArg mask_count(Builder *b, const Mask *mask) {
+	Planner p = build_planner(b);
 	Affine count = affine_sub(b->a, mask->end, mask->offset);
-	return build_int_arg(b, build_affine(b, &count));
+	int64_t low;
+	if (mask->block != NONE || affine_is_int(&mask->offset) || (affine_min(&p, &count, &low) && low >= -INT32_MAX))
+		return build_int_arg(b, build_affine(b, &count));
+	IntId offset = build_affine(b, &mask->offset);
+	IntId end = int_binary(b->k, INT_MAX, build_affine(b, &mask->end), offset);
+	return build_int_arg(b, int_binary(b->k, INT_SUB, end, offset));
 }
 
 static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
@@ -132,6 +153,12 @@ static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
 	Dtype in = arith_mask_dtype(t->dtype, rank > 1 ? shape[rank - 2] : 1);
 	const KArg args[3] = {build_converted(b, x, t->dtype, in), mask_count(b, mask), fill};
 	return build_converted(b, build_op(b, K_MASK, in, 3, args, 1, &axis), in, t->dtype);
+}
+
+KArg build_masked(Builder *b, NodeId n) {
+	const Value *v = &b->plan->values[n];
+	KArg x = build_arg(b, node_arg(b->m, n, v->negated ? 2 : 1), FORM_NATURAL);
+	return masked(b, n, v->masks, x, build_arg(b, node_arg(b->m, n, v->negated ? 1 : 2), FORM_NATURAL));
 }
 
 void build_masks(Builder *b, NodeId n, KArg x, KArg fill) {
@@ -219,15 +246,16 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	const Access *access = b->plan->values[n].access;
 	const Arg *arg = node_arg(b->m, n, operand);
 	bool tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
-	bool row = stored_as_row(b, arg);
+	bool row = !access->column && stored_as_row(b, arg);
+	Form form = access->column ? FORM_COLUMN : FORM_NATURAL;
 	int64_t want[DIM_MAX], have[DIM_MAX];
 	uint32_t want_rank = region_shape(b, access, keep_unit, want);
-	KArg x = row ? row_to_store(b, arg->node, keep_unit) : build_arg(b, arg, FORM_NATURAL);
+	KArg x = row ? row_to_store(b, arg->node, keep_unit) : build_arg(b, arg, tensor ? form : FORM_NATURAL);
 	uint32_t have_rank = row      ? stored_row_shape(b, arg->node, keep_unit, have)
-	                     : tensor ? built_shape(b, arg->node, FORM_NATURAL, have)
+	                     : tensor ? built_shape(b, arg->node, form, have)
 	                              : 0;
 	bool swap = !row && access->perm_rank;
-	bool beside = tensor && !row && keep_unit && type_rank(b, arg->node) >= 2;
+	bool beside = tensor && !row && !access->column && keep_unit && type_rank(b, arg->node) >= 2;
 	bool spread = !swap && !beside && !same_shape(want, want_rank, have, have_rank);
 	bool moved = row || swap || beside || (tensor && spread);
 	if (tensor && !row && (swap || beside || spread))
@@ -262,7 +290,7 @@ static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to) {
 	const Operand *o = &b->plan->operands.at[access->operand];
 	if (o->held && o->held->initial == INITIAL_FOLDED)
 		return held_initial(o, to);
-	KArg x = load_ref(b, ref_of(b, access, keep_unit, true));
+	KArg x = load_region(b, access, keep_unit, true);
 	return build_converted(b, x, accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype, to);
 }
 
@@ -293,6 +321,20 @@ static KArg kept(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value) 
 	return build_converted(b, value, in, dtype);
 }
 
+/* What is stored around it, where Mosaic slices nothing: x, and what stands there. */
+static KArg put(Builder *b, const Access *access, bool keep_unit, KArg x, Dtype dtype) {
+	const Operand *o = &b->plan->operands.at[access->operand];
+	Dtype wide = dtype_turned(dtype);
+	KArg old = load_ref(b, ref_of(b, access, keep_unit, true));
+	int64_t shape[DIM_MAX];
+	uint32_t rank = region_shape(b, access, keep_unit, shape);
+	if (x.kind != KARG_VALUE || !b->k->values.at[x.value].rank)
+		x = build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
+	old = build_converted(b, old, dtype, wide);
+	x = build_put(b, access, keep_unit ? o->unit : NONE, build_converted(b, x, dtype, wide), old);
+	return build_converted(b, x, wide, dtype);
+}
+
 /* Into this step's part of a block that several share. */
 static void store(Builder *b, const Access *access, bool keep_unit, KArg x) {
 	bool part = part_dim(access);
@@ -312,8 +354,8 @@ void build_write(Builder *b, NodeId n) {
 	const Arg *arg = node_arg(b->m, n, 2);
 	uint16_t op = node_get(b->m, n)->op;
 	bool atomic = op_is_atomic(op);
-	bool keep_unit =
-		stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank && v->access->perm_rank == 0;
+	bool keep_unit = !v->access->column && stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank &&
+	                 v->access->perm_rank == 0;
 	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
 	Dtype in = atomic ? arith_write_dtype(b->m, n) : held;
 	KArg value = written(b, n, 2, keep_unit, in);
@@ -323,5 +365,6 @@ void build_write(Builder *b, NodeId n) {
 	value = kept(b, n, keep_unit, in, value);
 	if (!atomic && node_input(b->m, n, 3) != NONE)
 		value = chosen(b, n, keep_unit, in, value);
-	store(b, v->access, keep_unit, build_converted(b, value, in, held));
+	value = build_converted(b, value, in, held);
+	store(b, v->access, keep_unit, access_turns(v->access) ? put(b, v->access, keep_unit, value, held) : value);
 }

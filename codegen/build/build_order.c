@@ -62,7 +62,7 @@ static void order_in(Builder *b, GraphId g, uint32_t *weight) {
 		Lowering how = op_lowering(node_get(b->m, n)->op);
 		b->made[n] = how != LOWER_FREE && v->same_as == NONE && !v->folded;
 		if (how == LOWER_LOOP)
-			order_in(b, node_arg(b->m, n, 0)->graph, weight);
+			order_in(b, loop_body(b->m, n), weight);
 		weight[n] += 1;
 		if (weight[n] > SUNK_WEIGHT || !can_sink(b, n))
 			continue;

@@ -185,6 +185,8 @@ KArg build_pointwise(Builder *b, NodeId n) {
 	uint32_t count = 0;
 	if (op_converts(node->op))
 		return conversion(b, n);
+	if (v->mask_count)
+		return build_masked(b, n);
 	Dtype promoted = arith_promoted(b->m, n);
 	Dtype compute = v->compute != DTYPE_NONE ? v->compute : arith_natural(b->m, n);
 	for (uint32_t i = 0; i < node->arg_count; i++)

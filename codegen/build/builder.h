@@ -29,6 +29,7 @@ typedef struct Builder {
 	BufferId **window; /* by loop and window: the step's parameter */
 	ValueId *program;  /* by grid dim: its program id in the kernel's function */
 	IntId *step;       /* by loop * RANK_MAX + dim */
+	GraphId ahead;     /* a loop of which a window is built: what its steps compute is read from tables; NONE */
 	VEC(Converted) converted;
 } Builder;
 
@@ -42,6 +43,8 @@ void build_order(Builder *b);
 
 /* build_ints.c. An affine where statements go. */
 IntId build_affine(Builder *b, const Affine *a);
+/* Of 1-D ints that are a row of a table, that at `piece`: a position in a dim of so many, the nearest if it is none. */
+IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent);
 /* Divided by `by`, or the rest of that. */
 IntId build_divided(Builder *b, const Affine *a, int64_t by, bool rest);
 /* The int as an argument: a number if it is known. */
@@ -110,6 +113,19 @@ void build_write(Builder *b, NodeId n);
 /* `scalar_ref[0]`, or the number that it is. */
 KArg build_runtime_scalar(Builder *b, NodeId n);
 void build_masks(Builder *b, NodeId n, KArg x, KArg fill);
+/* A choice by position: its value with the number in the other lanes. */
+KArg build_masked(Builder *b, NodeId n);
+
+/* build_turns.c: slices from where Mosaic slices nothing. Some dim of the access is one. */
+bool access_turns(const Access *access);
+/* Mosaic turns 32 bits alone in rows. */
+Dtype dtype_turned(Dtype t);
+/* What is read around a slice: from a whole tile on. */
+KDim build_around(Builder *b, const SliceDim *s);
+/* What an access reads, of what is read around it; `unit`: a dim that stays although one position is read; NONE. */
+KArg build_turned(Builder *b, const Access *access, uint32_t unit, KArg x);
+/* What is written around it: x in its place in what stands there. */
+KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old);
 
 /* build_graph.c */
 void build_node(Builder *b, NodeId n);

@@ -59,7 +59,7 @@ static void add_flops(Planner *p, GraphId g, double times) {
 		if (how == LOWER_MATMUL)
 			p->plan->flops += times * matmul_flops(p, n);
 		if (how == LOWER_LOOP) {
-			GraphId body = node_arg(p->m, n, 0)->graph;
+			GraphId body = loop_body(p->m, n);
 			add_flops(p, body, times * loop_steps(p, &p->plan->loops.at[p->plan->loop_of[body]], true));
 		}
 	}

@@ -186,12 +186,51 @@ static IntId sum_in_order(Kernel *k, IntId id) {
 	return int_binary(k, constant < 0 ? INT_SUB : INT_ADD, sum, int_const(k, constant < 0 ? -constant : constant));
 }
 
+RefId value_element(const Kernel *k, ValueId v) {
+	StmtId def = k->values.at[v].def;
+	bool element = def != NONE && k->elements != NONE && kernel_stmt(k, def)->region == k->elements;
+	return element ? kernel_arg(k, def, 0)->ref : NONE;
+}
+
+static bool same_element(const Kernel *k, RefId r, BufferId table, const IntId *at) {
+	bool same = k->refs.at[r].buffer == table;
+	for (uint32_t d = 0; same && d < k->refs.at[r].rank; d++)
+		same = k->refs.at[r].dim[d].start == at[d];
+	return same;
+}
+
+IntId int_element(Kernel *k, BufferId table, const IntId *at) {
+	KDim dim[KDIM_MAX];
+	uint32_t rank = k->buffers.at[table].rank;
+	if (k->elements == NONE)
+		k->elements = kernel_region(k, NONE);
+	for (StmtId s = region_first(k, k->elements); s != NONE; s = kernel_stmt(k, s)->next)
+		if (same_element(k, kernel_arg(k, s, 0)->ref, table, at))
+			return int_value(k, kernel_stmt(k, s)->result);
+	for (uint32_t d = 0; d < rank; d++)
+		dim[d] = (KDim){.kind = KDIM_AT, .start = at[d]};
+	KArg ref = karg_ref(kernel_ref(k, table, rank, dim));
+	StmtId s = kernel_append(k, k->elements, K_LOAD, 1, &ref, 0, NULL);
+	return int_value(k, kernel_result(k, s, KTYPE_INT, DTYPE_I32, 0, NULL, NULL));
+}
+
+static IntId substituted(Kernel *k, IntId id, ValueId v, IntId by);
+
+/* The element at other ints. */
+static IntId element_substituted(Kernel *k, RefId r, ValueId v, IntId by) {
+	IntId at[KDIM_MAX] = {0};
+	uint32_t rank = k->refs.at[r].rank;
+	for (uint32_t d = 0; d < rank; d++)
+		at[d] = substituted(k, k->refs.at[r].dim[d].start, v, by);
+	return int_element(k, k->refs.at[r].buffer, at);
+}
+
 static IntId substituted(Kernel *k, IntId id, ValueId v, IntId by) {
 	if (id == NONE || !int_reads(k, id, v))
 		return id;
 	KInt i = k->ints.at[id];
 	if (i.kind == INT_VALUE)
-		return by;
+		return i.value == v ? by : element_substituted(k, value_element(k, i.value), v, by);
 	i.a = substituted(k, i.a, v, by);
 	i.b = substituted(k, i.b, v, by);
 	i.c = substituted(k, i.c, v, by);
@@ -210,8 +249,11 @@ bool int_reads(const Kernel *k, IntId id, ValueId v) {
 	if (id == NONE)
 		return false;
 	const KInt *i = &k->ints.at[id];
-	return (i->kind == INT_VALUE && i->value == v) || int_reads(k, i->a, v) || int_reads(k, i->b, v) ||
-	       int_reads(k, i->c, v);
+	RefId element = i->kind == INT_VALUE && i->value != v ? value_element(k, i->value) : NONE;
+	bool reads = i->kind == INT_VALUE && i->value == v;
+	for (uint32_t d = 0; element != NONE && d < k->refs.at[element].rank; d++)
+		reads = reads || int_reads(k, k->refs.at[element].dim[d].start, v);
+	return reads || int_reads(k, i->a, v) || int_reads(k, i->b, v) || int_reads(k, i->c, v);
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------------- */
@@ -227,6 +269,7 @@ Kernel *kernel_new(Arena *a, const char *name) {
 	k->arena = a;
 	k->name = name;
 	k->collective_id = -1;
+	k->elements = NONE;
 	k->body = kernel_region(k, NONE);
 	return k;
 }
@@ -447,8 +490,11 @@ static void count_int(const Kernel *k, IntId id, uint32_t *uses) {
 	if (id == NONE)
 		return;
 	const KInt *i = &k->ints.at[id];
+	RefId element = i->kind == INT_VALUE ? value_element(k, i->value) : NONE;
 	if (i->kind == INT_VALUE)
 		uses[i->value]++;
+	for (uint32_t d = 0; element != NONE && d < k->refs.at[element].rank; d++)
+		count_int(k, k->refs.at[element].dim[d].start, uses);
 	count_int(k, i->a, uses);
 	count_int(k, i->b, uses);
 	count_int(k, i->c, uses);

@@ -211,6 +211,8 @@ typedef struct KWindow {
 	const IntId *index;      /* in units of the window, of the steps' values */
 	const IntId *start;      /* in elements: where it starts in the operand */
 	const int64_t *multiple; /* of such a start, as KDim.multiple */
+	uint32_t pieces;         /* along this dim each position is copied by itself, from a start that reads `piece` */
+	ValueId piece;           /* their number in the window; both NONE: the window is one piece */
 	int buffers;
 	BufferId scratch, semaphore; /* fori_loop with copies; else NONE */
 	BufferId tail;               /* the ragged last step reads this operand instead; NONE */
@@ -231,7 +233,8 @@ typedef struct KHanded {
 	BufferId scratch, odd; /* will carry it, and from even steps to odd ones; NONE: it is handed on as a value */
 } KHanded;
 
-/* A loop before a driver (drive_*.c) makes copies and calls of it. Its statement's arguments are the initial values,
+/* A loop before a driver (drive_*.c) makes copies and calls of it; without dims it runs while the first value that it
+ * carries, a bool, is set. Its statement's arguments are the initial values,
  * its results what is carried out; its region has the steps' numbers and carried values as parameters and ends with a
  * yield. `before` yields the last ones of what is carried, where no argument does; it and what stands behind the steps
  * see the windows of any step, by KRef.at. */
@@ -326,7 +329,8 @@ typedef struct KParameter {
 
 typedef enum FunctionKind {
 	FUNCTION_PLAIN,
-	FUNCTION_FORI /* of the step and what is carried, which comes as one argument and goes as one result */
+	FUNCTION_FORI, /* of the step and what is carried, which comes as one argument and goes as one result */
+	FUNCTION_WHILE /* of what is carried alone; its first one says whether it runs again */
 } FunctionKind;
 typedef struct KFunction {
 	FunctionKind kind;
@@ -361,7 +365,8 @@ typedef struct Kernel {
 	VEC(KValue) values;
 	VEC(KBuffer) buffers; /* the signature's in the order of its function's parameters, then those of functions */
 	VEC(KInt) ints;
-	Map int_of; /* hash of an int: the first with it */
+	Map int_of;        /* hash of an int: the first with it */
+	RegionId elements; /* holds the loads that stand in index maps and windows; NONE: there is none yet */
 	VEC(KRef) refs;
 	VEC(KArg) args;
 	VEC(KStmt) stmts;
@@ -372,6 +377,7 @@ typedef struct Kernel {
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
 	int64_t devices;       /* so many are along it */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
+	bool unchecked;        /* all copies lie in their arrays: the compiler need not test it */
 	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */
@@ -413,6 +419,10 @@ IntId int_binary(Kernel *k, IntKind kind, IntId a, IntId b);
 IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b);
 IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no);
 IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps);
+/* One element of a table in SMEM, at an int in each dim: stands in index maps, and in a loop's windows. */
+IntId int_element(Kernel *k, BufferId table, const IntId *at);
+/* The reference that such a value loads; NONE: it is no element. */
+RefId value_element(const Kernel *k, ValueId v);
 /* It is a constant: *number. */
 bool int_is_const(const Kernel *k, IntId i, int64_t *number);
 /* `i` with value `v` replaced by `by`; with its constants in one, behind the rest, if `by` is one. */

@@ -135,7 +135,7 @@ static void read_args(Clashes *c, StmtId s, RegionId region) {
 	const KStmt *stmt = kernel_stmt(c->k, s);
 	for (uint32_t i = 0; i < stmt->arg_count; i++)
 		read_arg(c, s, i, region);
-	if (stmt->op == K_CALL || stmt->op == K_FORI)
+	if (stmt->op == K_CALL || stmt->op == K_FORI || stmt->op == K_WHILE)
 		read_thing(c, function_thing(c, stmt->function), region);
 	if (stmt->op != K_PIPELINE)
 		return;

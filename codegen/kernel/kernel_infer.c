@@ -272,8 +272,12 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	const KValue *x = value_at(in, 0);
 	switch (op) {
 	case K_BITCAST:
+	case K_FLOAT16_VALUE:
+	case K_FLOAT16_BITS:
+	case K_FLOAT16_ROUNDED:
 	case K_LET:
 	case K_ROLL:
+	case K_ROTATE:
 	case K_FLIP:
 	case K_REVERSE:
 	case K_CUMSUM:
@@ -295,6 +299,7 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_ARRAY: *in->rank = 1, in->shape[0] = 1; return true;
 	case K_MASK: return first(in);
 	case K_KEEP: return broadcast_all(in);
+	case K_WITHIN: return first(in);
 	case K_CHOOSE: return value_at(in, 1) ? (take(in, value_at(in, 1)), true) : true;
 	case K_LOAD:
 		if (in->arg_count != 1 || in->args[0].kind != KARG_REF)
@@ -365,7 +370,7 @@ static void dtype_of(KInfer *in, uint16_t op) {
 	if (op == K_IOTA || op == K_INT || op == K_PROGRAM_ID || op == K_DEVICE_ID || op == K_CORE_ID ||
 	    op == K_SUBCORE_ID || op == K_SORT)
 		*in->dtype = DTYPE_I32;
-	bool keeps = op == K_LET || op == K_MASK || op == K_KEEP || op == K_STRIDED ||
+	bool keeps = op == K_LET || op == K_MASK || op == K_KEEP || op == K_WITHIN || op == K_STRIDED ||
 	             (op >= K_RESHAPE && op <= K_TO_COLUMN) || (op >= K_MAX && op <= K_MIN) ||
 	             (op >= K_FOLD_SUM && op <= K_FOLD_MIN);
 	if (keeps && x)

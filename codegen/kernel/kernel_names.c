@@ -119,8 +119,11 @@ static void name_function(Namer *n, FunctionId f) {
 static void name_loop(Namer *n, const KLoop *loop) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		value_var(n, loop->dim[i].step);
-	for (uint32_t w = 0; w < loop->windows.count; w++)
+	for (uint32_t w = 0; w < loop->windows.count; w++) {
 		name_buffer(n, loop->windows.at[w].buffer);
+		if (loop->windows.at[w].piece != NONE)
+			value_var(n, loop->windows.at[w].piece);
+	}
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		value_var(n, loop->carried.at[i]);
 	if (loop->ragged != NONE)
@@ -135,7 +138,7 @@ static void name_results(Namer *n, StmtId s) {
 	}
 	for (uint32_t i = 0; i < stmt->result_count; i++) {
 		KValue *x = &n->k->values.at[stmt->result + i];
-		if (stmt->op == K_FORI && n->uses[stmt->result + i] == 0)
+		if ((stmt->op == K_FORI || stmt->op == K_WHILE) && n->uses[stmt->result + i] == 0)
 			x->var = "_";
 		value_var(n, stmt->result + i);
 	}

@@ -141,6 +141,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 8: read_held(r); break;
 	case 9: r->k->turns = true; break;
 	case 10: read_strips(r); break;
+	case 11: r->k->unchecked = true; break;
 	default: read_source_line(r); break;
 	}
 }
@@ -148,7 +149,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 /* From here on only the buffers are in scope: the grid's values are the index maps'. */
 static void signature_end(KReader *r, Signature *s) {
 	s->done = true;
-	r->in_signature = false;
+	r->in_index = false;
 	if (s->wrapper)
 		return;
 	kscope_cut(r, 0);
@@ -160,7 +161,7 @@ static void signature_end(KReader *r, Signature *s) {
 static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
 		"grid",        "in",   "out",   "scratch", "vmem_limit", "mesh", "collective_id",
-		"sparse_core", "held", "turns", "strips",  "line",       NULL};
+		"sparse_core", "held", "turns", "strips",  "unchecked",  "line", NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
@@ -179,8 +180,7 @@ static bool read_signature(KReader *r, void *data) {
 static void kernel_start(KReader *r, const char *name) {
 	r->k = kernel_new(r->a, name);
 	r->lines.count = 0;
-	r->aside = NONE;
-	r->in_signature = true;
+	r->in_index = true;
 }
 
 static void read_kernel(KReader *r) {
@@ -319,7 +319,7 @@ static void read_program(KReader *r) {
 }
 
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text) {
-	KReader r = {.a = a, .d = d, .source = text, .aside = NONE};
+	KReader r = {.a = a, .d = d, .source = text};
 	r.p = arena_alloc(a, sizeof *r.p);
 	r.p->arena = a;
 	r.p->source = text;

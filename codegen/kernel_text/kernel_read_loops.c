@@ -170,6 +170,11 @@ static void complete_window(KReader *r, KWindow *w, const int64_t *shape, uint32
 }
 
 static void read_window_parts(KReader *r, KWindow *w, uint32_t rank) {
+	if (kread_accept(r, "pieces")) {
+		w->pieces = (uint32_t)kread_number(r, "the dim of the pieces", 0, rank ? rank - 1 : 0);
+		Token name = kread_name(r);
+		w->piece = kread_new_value(r, &name, &int_type);
+	}
 	if (kread_accept(r, "at"))
 		w->index = kread_ints(r, rank);
 	if (kread_accept(r, "start"))
@@ -195,7 +200,7 @@ static void read_window_parts(KReader *r, KWindow *w, uint32_t rank) {
 
 static void read_window(KReader *r, KLoop *loop) {
 	int64_t shape[KDIM_MAX];
-	KWindow w = {.scratch = NONE, .semaphore = NONE, .tail = NONE};
+	KWindow w = {.scratch = NONE, .semaphore = NONE, .tail = NONE, .pieces = NONE, .piece = NONE};
 	Token name = kread_name(r);
 	KBuffer b = kread_buffer_type(r, shape);
 	b.role = BUFFER_PARAMETER;
@@ -212,7 +217,9 @@ static void read_window(KReader *r, KLoop *loop) {
 		w.copy = kread_variable(r, "what the function of its copies is called");
 	if (r->failed)
 		return;
+	r->in_index = true;
 	read_window_parts(r, &w, b.rank);
+	r->in_index = false;
 	if (r->failed)
 		return;
 	complete_window(r, &w, shape, b.rank);

@@ -72,19 +72,28 @@ static Tree call_tree(KReader *r, IntKind kind, int nesting) {
 
 static RefId kread_ref(KReader *r);
 
-/* An element of a table, which an index map reads: a load that stands in no region of the kernel. */
+/* An element of a table, which an index map or a window reads. */
 static Tree element(KReader *r) {
+	IntId index[KDIM_MAX];
 	Token at = r->token;
-	KArg ref = karg_ref(kread_ref(r));
-	if (r->failed || !r->in_signature) {
+	RefId id = kread_ref(r);
+	if (r->failed || !r->in_index) {
 		kread_error(r, &at, "kernel-syntax", "load the element with a statement: `name = load table[i] : int`",
-		            "only the signature's `at` may read an element within an expression");
+		            "only the `at` of an operand or a window may read an element within an expression");
 		return leaf(int_const(r->k, 0));
 	}
-	if (r->aside == NONE)
-		r->aside = kernel_region(r->k, NONE);
-	StmtId s = kernel_append(r->k, r->aside, K_LOAD, 1, &ref, 0, NULL);
-	return leaf(int_value(r->k, kernel_result(r->k, s, KTYPE_INT, DTYPE_I32, 0, NULL, NULL)));
+	const KRef *ref = &r->k->refs.at[id];
+	bool single = ref->rank == r->k->buffers.at[ref->buffer].rank;
+	for (uint32_t d = 0; d < ref->rank; d++) {
+		single = single && ref->dim[d].kind == KDIM_AT;
+		index[d] = ref->dim[d].start;
+	}
+	if (!single) {
+		kread_error(r, &at, "kernel-bounds", "give a position for each dim", "it is not one element of %s",
+		            r->k->buffers.at[ref->buffer].name);
+		return leaf(int_const(r->k, 0));
+	}
+	return leaf(int_element(r->k, ref->buffer, index));
 }
 
 static Tree named_tree(KReader *r, int nesting) {

@@ -267,6 +267,8 @@ static void read_def(KReader *r, Draft *d) {
 	kread_expect(r, ")");
 	if (kread_accept(r, "fori"))
 		r->k->functions.at[d->function].kind = FUNCTION_FORI;
+	else if (kread_accept(r, "while"))
+		r->k->functions.at[d->function].kind = FUNCTION_WHILE;
 	draft_make(r, d);
 	if (r->failed)
 		return;
@@ -348,7 +350,8 @@ static void read_stmt(KReader *r, RegionId region) {
 		return;
 	switch (d.op) {
 	case K_DEF: read_def(r, &d); break;
-	case K_CALL: read_called(r, &d); break;
+	case K_CALL:
+	case K_WHILE: read_called(r, &d); break;
 	case K_FORI: {
 		KArg count = kread_arg(r);
 		vec_push(r->a, &d.args, count);

@@ -60,8 +60,7 @@ typedef struct KReader {
 	KProgram *p;
 	Kernel *k;
 	VEC(Location *) lines; /* of the kernel, by number - 1 */
-	RegionId aside;        /* holds the loads that stand in index maps; NONE: there is none yet */
-	bool in_signature;
+	bool in_index;         /* in an index map or a window, which may read elements of tables */
 	int region_depth;
 	Map op_of; /* interned name: what kernel_op_find() said */
 } KReader;

@@ -179,7 +179,8 @@ static void put_def(KTextOut *t, const KStmt *s) {
 		text_put(t->out, i ? ", " : "");
 		put_parameter(t, &f->parameters.at[i]);
 	}
-	text_put(t->out, f->kind == FUNCTION_FORI ? ") fori" : ")");
+	static const char *const kinds[] = {")", ") fori", ") while"};
+	text_put(t->out, kinds[f->kind]);
 	put_words(t, s);
 	block_start(t);
 	put_region(t, f->body);
@@ -316,6 +317,10 @@ static void put_loop_window(KTextOut *t, const KWindow *w) {
 		text_put(t->out, " copy ");
 		ktext_name(t, w->copy);
 	}
+	if (w->pieces != NONE) {
+		text_printf(t->out, " pieces %u ", w->pieces);
+		ktext_value(t, w->piece);
+	}
 	text_put(t->out, " at ");
 	ktext_ints(t, w->index, rank);
 	text_put(t->out, " start ");
@@ -450,7 +455,7 @@ static bool put_with_region(KTextOut *t, StmtId id) {
 
 static void put_plain(KTextOut *t, StmtId id) {
 	const KStmt *s = kernel_stmt(t->k, id);
-	if (s->op == K_CALL) {
+	if (s->op == K_CALL || s->op == K_WHILE) {
 		text_put(t->out, " ");
 		put_called(t, id, 0);
 	} else if (s->op == K_FORI) {
@@ -586,6 +591,8 @@ static void put_signature(KTextOut *t) {
 		text_printf(t->out, "sparse_core %lld %lld", (long long)k->sparse_cores, (long long)k->subcores);
 		line_end(t);
 	}
+	if (k->unchecked)
+		put_line(t, "unchecked");
 	if (k->turns)
 		put_line(t, "turns");
 	kernel_walk(k, k->body, put_lines_of, t);

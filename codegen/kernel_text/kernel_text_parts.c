@@ -90,10 +90,9 @@ static void put_call(KTextOut *t, const char *name, const KInt *i) {
 
 /* An element that no statement loads stands in the expression that reads it. */
 static void put_int_value(KTextOut *t, ValueId v) {
-	const KValue *value = &t->k->values.at[v];
-	bool loaded = value->def != NONE && kernel_stmt(t->k, value->def)->op == K_LOAD;
-	if (loaded && !value->var && t->value_number[v] == NONE)
-		ktext_ref(t, kernel_arg(t->k, value->def, 0)->ref);
+	RefId element = value_element(t->k, v);
+	if (element != NONE)
+		ktext_ref(t, element);
 	else
 		ktext_value(t, v);
 }

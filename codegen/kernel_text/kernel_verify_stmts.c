@@ -201,6 +201,12 @@ static bool function_fits(Verifier *v, FunctionId f) {
 	return kverify_error(v, "kernel-undefined", NULL, "the function is not defined here");
 }
 
+/* A bool that says at run time whether a loop goes on. */
+static bool is_flag(const Verifier *v, ValueId id) {
+	const KValue *x = &v->k->values.at[id];
+	return x->type == KTYPE_SCALAR && x->rank == 0 && x->dtype == DTYPE_BOOL;
+}
+
 static bool kverify_def(Verifier *v) {
 	const KStmt *s = kernel_stmt(v->k, v->stmt);
 	StmtId def = v->stmt;
@@ -217,6 +223,8 @@ static bool kverify_def(Verifier *v) {
 		values = values && f->parameters.at[i].kind == PARAMETER_VALUE;
 	if (f->kind == FUNCTION_FORI && !values)
 		kverify_error(v, "kernel-structure", NULL, "the body of a fori takes the step and what is carried");
+	if (f->kind == FUNCTION_WHILE && (!values || !is_flag(v, f->parameters.at[0].id)))
+		kverify_error(v, "kernel-structure", NULL, "the body of a while takes what is carried, a bool first");
 	for (uint32_t i = 1; i < f->parameters.count; i++)
 		if (f->parameters.at[i - 1].kind == PARAMETER_FLAG && f->parameters.at[i].kind != PARAMETER_FLAG)
 			kverify_error(v, "kernel-structure", NULL, "its flags come last");
@@ -296,7 +304,7 @@ static bool kverify_call(Verifier *v) {
 		return false;
 	const KFunction *f = &v->k->functions.at[s->function];
 	if (f->kind != FUNCTION_PLAIN || v->pipeline_rank[s->function])
-		return kverify_error(v, "kernel-structure", NULL, "it calls the body of a fori or a pipeline");
+		return kverify_error(v, "kernel-structure", NULL, "it calls the body of a fori, a while or a pipeline");
 	if (s->arg_count > f->parameters.count)
 		return kverify_error(v, "kernel-arguments", NULL, "the function takes %u argument%s, not %u",
 		                     f->parameters.count, f->parameters.count == 1 ? "" : "s", s->arg_count);
@@ -329,6 +337,21 @@ static bool kverify_fori(Verifier *v) {
 	if (s->result_count != s->arg_count - 1)
 		return kverify_error(v, "kernel-structure", NULL, "it carries %u values and gives %u", s->arg_count - 1,
 		                     s->result_count);
+	return gives_results(v, v->returns[s->function], "its body");
+}
+
+static bool kverify_while(Verifier *v) {
+	const KStmt *s = kernel_stmt(v->k, v->stmt);
+	if (!function_fits(v, s->function))
+		return false;
+	const KFunction *f = &v->k->functions.at[s->function];
+	if (f->kind != FUNCTION_WHILE || f->parameters.count != s->arg_count || s->result_count != s->arg_count)
+		return kverify_error(v, "kernel-arguments", "the body is a `def ... while` of what is carried",
+		                     "it carries %u value%s and gives %u, its body takes %u", s->arg_count,
+		                     s->arg_count == 1 ? "" : "s", s->result_count, f->parameters.count);
+	for (uint32_t i = 0; i < s->arg_count; i++)
+		if (f->parameters.at[i].kind != PARAMETER_VALUE || !passes(v, i, &f->parameters.at[i]))
+			return false;
 	return gives_results(v, v->returns[s->function], "its body");
 }
 
@@ -477,8 +500,13 @@ static bool copied_fits(Verifier *v, const KLoop *loop, const KWindow *w) {
 	                     kverify_buffer_name(v, w->buffer), w->buffers);
 }
 
-static bool loop_window_fits(Verifier *v, const KWindow *w) {
+static bool loop_window_fits(Verifier *v, const KLoop *loop, const KWindow *w) {
 	uint32_t rank = v->k->buffers.at[w->of].rank;
+	if (w->pieces != NONE && (!w->dma || !w->input || w->output || loop->type != LOOP_FORI || w->pieces >= rank))
+		return kverify_error(v, "kernel-structure", "say `in dma`, in a fori_loop",
+		                     "the pieces of window %s are not copied in", kverify_buffer_name(v, w->buffer));
+	if (w->piece != NONE)
+		kverify_define_value(v, w->piece);
 	return kverify_ints(v, w->index, rank, false) && kverify_ints(v, w->start, rank, false);
 }
 
@@ -594,6 +622,10 @@ static bool kverify_loop(Verifier *v) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		if (!kverify_int(v, loop->dim[i].steps, false))
 			return false;
+	bool goes_on = loop->carried.count > 0 && is_flag(v, loop->carried.at[0]);
+	if (loop->rank == 0 && (!goes_on || loop->type != LOOP_FORI || loop->windows.count))
+		return kverify_error(v, "kernel-structure", "carry the bool first, in a fori_loop without windows",
+		                     "a loop without dims runs while what it carries first is set");
 	if (staged && (loop->rank != 1 || !loop_steps(v, loop, &steps)))
 		return kverify_error(v, "kernel-structure", "they are one number",
 		                     "what stands before or behind a loop needs to know its steps");
@@ -618,7 +650,7 @@ static bool kverify_loop(Verifier *v) {
 	for (uint32_t i = 0; i < loop->rank; i++)
 		kverify_define_value(v, loop->dim[i].step);
 	for (uint32_t i = 0; fits && i < loop->windows.count; i++)
-		fits = loop_window_fits(v, &loop->windows.at[i]);
+		fits = loop_window_fits(v, loop, &loop->windows.at[i]);
 	fits = fits && loop_region_fits(v, kernel_stmt(v->k, v->stmt)->body, 0, loop->carried.count);
 	kverify_leave(v, mark);
 	return fits;
@@ -699,6 +731,7 @@ static bool kverify_control(Verifier *v, const KStmt *s) {
 	case K_DEF: return counts(v, 0, 0) && kverify_def(v);
 	case K_CALL: return kverify_call(v);
 	case K_FORI: return kverify_fori(v);
+	case K_WHILE: return kverify_while(v);
 	case K_FOR: return kverify_for(v);
 	case K_WHEN: return condition_fits(v) && counts(v, 1, 0) && kverify_body(v, kverify_mark(v), K_END);
 	case K_IF: return kverify_if(v);

@@ -4,23 +4,18 @@
 
 /* ---- integers --------------------------------------------------------------------------------------------------- */
 
-/* An element of a table, loaded by the index map itself. */
-static bool kverify_element(Verifier *v, ValueId id) {
-	StmtId def = v->k->values.at[id].def;
-	int64_t shape[KDIM_MAX];
-	if (def == NONE || kernel_stmt(v->k, def)->op != K_LOAD || kernel_arg(v->k, def, 0)->kind != KARG_REF)
-		return kverify_error(v, "kernel-undefined", NULL, "%s is read before it is defined",
-		                     kverify_value_name(v, id));
-	RefId ref = kernel_arg(v->k, def, 0)->ref;
+/* An element of a table: an index map's is there before the grid starts, a window's when its loop does. */
+static bool kverify_element(Verifier *v, RefId ref, bool index_map) {
 	BufferId b = v->k->refs.at[ref].buffer;
-	if (v->k->buffers.at[b].space != KSPACE_PREFETCH)
+	KSpace space = v->k->buffers.at[b].space;
+	if (index_map && space != KSPACE_PREFETCH)
 		return kverify_error(v, "kernel-signature", "give it the space prefetch",
 		                     "%s is not there before the grid starts", kverify_buffer_name(v, b));
-	if (kernel_ref_shape(v->k, ref, shape) != 0)
-		return kverify_error(v, "kernel-bounds", NULL, "an index map reads single elements of %s",
-		                     kverify_buffer_name(v, b));
+	if (space != KSPACE_PREFETCH && space != KSPACE_SMEM)
+		return kverify_error(v, "kernel-signature", "give it the space smem",
+		                     "%s is not in SMEM, where single elements are read", kverify_buffer_name(v, b));
 	for (uint32_t d = 0; d < v->k->refs.at[ref].rank; d++)
-		if (!kverify_int(v, v->k->refs.at[ref].dim[d].start, true))
+		if (!kverify_int(v, v->k->refs.at[ref].dim[d].start, index_map))
 			return false;
 	return true;
 }
@@ -29,8 +24,9 @@ static bool kverify_int_value(Verifier *v, ValueId id, bool index_map) {
 	if (id >= v->k->values.count)
 		return kverify_error(v, "kernel-undefined", NULL, "there is no value %u", id);
 	const KValue *value = &v->k->values.at[id];
-	if (!v->value_seen[id] && index_map)
-		return kverify_element(v, id);
+	RefId element = value_element(v->k, id);
+	if (element != NONE)
+		return kverify_element(v, element, index_map);
 	if (!v->value_seen[id])
 		return kverify_error(v, "kernel-undefined", NULL, "%s is read before it is defined",
 		                     kverify_value_name(v, id));
@@ -226,7 +222,9 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 	                               {K_CHOOSE, 3, 3},
 	                               {K_MASK, 3, 3},
 	                               {K_KEEP, 3, 3},
+	                               {K_WITHIN, 3, 3},
 	                               {K_PAD, 2, 2},
+	                               {K_ROTATE, 2, 2},
 	                               {K_CONCATENATE, 1, UINT32_MAX},
 	                               {K_STACK, 1, UINT32_MAX},
 	                               {K_INTERLEAVE, 2, 2},
@@ -335,9 +333,11 @@ static bool moves_fit(Verifier *v, const KStmt *s) {
 	case K_KEEP:
 	case K_CUMSUM:
 	case K_CUMPROD:
+	case K_ROTATE:
 	case K_FLIP:
 	case K_REVERSE: return !x || s->int_count != 1 || axis_fits(v, n[0], x->rank);
-	case K_SORT: return !x || s->int_count != 2 || axis_fits(v, n[0], x->rank);
+	case K_SORT:
+	case K_WITHIN: return !x || s->int_count != 2 || axis_fits(v, n[0], x->rank);
 	case K_SLICE_IN_DIM:
 		return !x || s->int_count != 3 ||
 		       (axis_fits(v, n[2], x->rank) && (n[2] < 0 || part_fits(v, n[0], n[1], x->shape[n[2]])));

@@ -7,15 +7,23 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 	GraphId outer = node_get(m, call)->graph;
 	const Graph *g = graph_get(m, loop->graph);
 	loop->rank = g->blocks.count;
+	if (g->kind == GRAPH_WHILE)
+		return while_flag(m, call) != NONE ||
+		       plan_refuse(p, call, "unsupported", "compute it without loops and branches of its own",
+		                   "a while whose condition calls graphs is not lowered");
 	if (loop->rank > RANK_MAX || loop->rank == 0)
 		return plan_refuse(p, call, "unsupported", NULL, "a loop over %u dims is not lowered", loop->rank);
 	bool one_ragged = false;
+	uint32_t order[RANK_MAX] = {0};
+	loop_order(p, loop->graph, order);
+	if (!loop_order_kept(p, loop))
+		return false;
 	for (uint32_t i = 0; i < loop->rank; i++) {
 		LoopDim *d = &loop->dim[i];
-		d->block = g->blocks.at[i];
+		d->block = g->blocks.at[order[i]];
 		d->step = block_size(p, d->block);
-		d->begin = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 1), i));
-		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), i));
+		d->begin = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 1), order[i]));
+		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), order[i]));
 		Affine steps = affine_sub(p->a, d->end, d->begin);
 		d->computed = !affine_is_int(&steps);
 		if (d->computed)
@@ -49,6 +57,11 @@ static bool loop_choose(Planner *p, Loop *loop) {
 	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
 	LoopType asked = way_type(p);
 	bool computed = loop_traced(loop), ragged = loop_ragged_unpeeled(p, loop);
+	if (loop->rank == 0) {
+		loop->type = LOOP_FORI;
+		loop->why = "it runs while what it carries says so";
+		return true;
+	}
 	loop->why = loop_straight(p, loop);
 	if (loop->why) {
 		loop->type = LOOP_UNROLL;
@@ -76,7 +89,7 @@ static bool loop_choose(Planner *p, Loop *loop) {
 static bool loops_in(Planner *p, GraphId g, uint32_t parent);
 
 static bool loop_add(Planner *p, NodeId call, uint32_t parent) {
-	Loop loop = {.graph = node_arg(p->m, call, 0)->graph, .call = call, .parent = parent};
+	Loop loop = {.graph = loop_body(p->m, call), .call = call, .parent = parent};
 	if (graph_get(p->m, loop.graph)->lengths != NONE)
 		return plan_refuse(p, call, "unsupported", NULL, "jagged loops are not lowered yet");
 	if (!loop_bounds(p, call, &loop) || !loop_choose(p, &loop))
@@ -92,7 +105,7 @@ static bool loop_add(Planner *p, NodeId call, uint32_t parent) {
 static bool loops_in(Planner *p, GraphId g, uint32_t parent) {
 	bool ok = true;
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next)
-		if (node_get(p->m, n)->op == OP_FOR_LOOP)
+		if (op_lowering(node_get(p->m, n)->op) == LOWER_LOOP)
 			ok = loop_add(p, n, parent) && ok;
 	return ok;
 }
@@ -149,12 +162,24 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 		c->scratch = carry_scratch(p, placeholder, c->why);
 }
 
+/* Of a while, what says whether it goes on comes first. */
+static uint32_t carried_at(const Module *m, const Loop *loop, uint32_t i) {
+	const Graph *g = graph_get(m, loop->graph);
+	uint32_t flag = loop->rank == 0 ? while_flag(m, loop->call) : NONE, at = 0;
+	if (flag == NONE)
+		return i;
+	while (g->carried.at[at].arg != flag)
+		at++;
+	return i == 0 ? at : i - (i <= at);
+}
+
 static bool loop_carries(Planner *p, Loop *loop) {
 	const Module *m = p->m;
 	const Graph *g = graph_get(m, loop->graph);
 	const Arg *results = graph_results(m, loop->graph);
 	for (uint32_t i = 0; i < g->carried.count; i++) {
-		Carry c = {.arg = g->carried.at[i].arg, .output = g->carried.at[i].output};
+		Carried carried = g->carried.at[carried_at(m, loop, i)];
+		Carry c = {.arg = carried.arg, .output = carried.output};
 		NodeId placeholder = g->placeholders.at[c.arg];
 		if (loop->type == LOOP_EMIT_PIPELINE && node_type(m, placeholder)->count == 0)
 			return plan_refuse(p, placeholder, "unsupported", "use fori_loop",

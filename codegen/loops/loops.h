@@ -8,6 +8,12 @@
 /* False after diagnostics, as all steps of the plan. */
 /* grid.c. `order`: of the root's dims; NULL: the configuration's, else the graph's. */
 bool plan_grid(Planner *p, const uint32_t *order);
+/* orders.c: the order of a grid's or loop's dims, which the configuration gives; NULL: it gives none. */
+const ConfigList *loop_order_given(Planner *p, GraphId g);
+/* That, or the graph's, as places in its list of blocks. */
+void loop_order(Planner *p, GraphId g, uint32_t *order);
+/* The loop's steps may run in the order that is given; false after a diagnostic. */
+bool loop_order_kept(Planner *p, const Loop *loop);
 /* The configuration gives the order of the grid's dims. */
 bool grid_order_given(Planner *p);
 bool plan_loops(Planner *p); /* loops.c */

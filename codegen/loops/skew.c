@@ -89,8 +89,7 @@ static bool is_bound(const Skew *s, NodeId n) {
 	if (node_get(s->p->m, n)->op == OP_PLACEHOLDER)
 		return plan->values[n].same_as == NONE;
 	return how == LOWER_STORE || how == LOWER_LOOP || how == LOWER_RESULT ||
-	       node_type(s->p->m, n)->kind == TYPE_TUPLE ||
-	       n == graph_get(s->p->m, s->loop->graph)->output;
+	       node_type(s->p->m, n)->kind == TYPE_TUPLE || n == graph_get(s->p->m, s->loop->graph)->output;
 }
 
 static void mark_late(Skew *s, NodeId user, NodeId operand) { s->late[user] = s->late[user] || s->late[operand]; }
@@ -208,6 +207,8 @@ static void mark_windows(Skew *s, uint32_t loop) {
 
 /* It is a loop whose full steps are counted before it runs. */
 static const char *not_counted(const Loop *loop) {
+	if (loop->rank == 0)
+		return "its steps are not counted";
 	if (loop->rank != 1 || loop->dim[0].computed)
 		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
 	return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;

@@ -16,7 +16,7 @@
 enum { AUTO_STEPS = 8 };
 static bool holds_loop(const Module *m, GraphId g) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
-		if (node_get(m, n)->op == OP_FOR_LOOP)
+		if (op_lowering(node_get(m, n)->op) == LOWER_LOOP)
 			return true;
 	return false;
 }

@@ -215,7 +215,7 @@ enum {
 #include "dtypes.def"
 #undef DTYPE
 	SET_ALL = (1 << DTYPE_I64) - 1, /* the pass int64 leaves none */
-	NOT_FOR_MXU = SET_I32 | SET_I16 | SET_I4 | SET_U32 | SET_U16 | SET_U8 | SET_BOOL | SET_F16,
+	NOT_FOR_MXU = SET_I32 | SET_I16 | SET_I4 | SET_U32 | SET_U16 | SET_U8 | SET_BOOL,
 	SET_FLOATS = (1 << DTYPE_I32) - 1 /* they come first */
 };
 
@@ -271,9 +271,6 @@ static bool is_about(const Refusal *r, uint16_t op) {
 	return r->matmuls ? op_row(op)->kind == KIND_MATMUL : op_canonical(op) == r->op;
 }
 
-/* Dtypes of which no chip has vectors: they cannot be loaded, stored or converted to. Probed with libtpu 0.0.51. */
-static const uint32_t dtypes_without_vectors = SET_F16;
-
 static bool refuse_op(Planner *p, NodeId n, Dtype t, const char *hint) {
 	return plan_refuse(p, n, "unsupported-op", hint, "%s of %s does not compile for %s",
 	                   op_row(node_get(p->m, n)->op)->target, dtype_name(t), p->m->target->name);
@@ -311,17 +308,13 @@ static Dtype tensor_dtype(const Module *m, NodeId n) {
 	return n != NONE && node_type(m, n)->kind == TYPE_TENSOR ? node_type(m, n)->dtype : DTYPE_NONE;
 }
 
-/* Says so where the dtype first comes in: a load, a conversion, a store. */
+/* No chip has vectors of float16: the pass float16 leaves it to memory and to conversions. */
 static bool accepts_dtype(Planner *p, NodeId n) {
-	const Node *node = node_get(p->m, n);
-	bool store = op_writes(node->op), load = node->op == OP_LOAD;
-	Dtype t = tensor_dtype(p->m, store ? node_input(p->m, n, 0) : n);
-	if (t == DTYPE_NONE || node->op == OP_HOST_TENSOR || !(dtypes_without_vectors >> t & 1))
-		return true;
-	for (uint32_t i = store ? 2 : 0; !load && i < node->arg_count; i++)
-		if (tensor_dtype(p->m, node_input(p->m, n, i)) == t)
-			return true;
-	return refuse_op(p, n, t, "use bfloat16 or float32: convert on the host, before the kernel and after it");
+	uint16_t op = node_get(p->m, n)->op;
+	bool moves = op_row(op)->kind == KIND_MEMORY || op_converts(op) || op == OP_HOST_TENSOR || op == OP_SCALAR ||
+	             op == OP_VIEW_DTYPE;
+	return moves || tensor_dtype(p->m, n) != DTYPE_F16 ||
+	       refuse_op(p, n, DTYPE_F16, "run the pass float16: it computes in float32");
 }
 
 /* An index that stays along one dim is made along that at once. */
@@ -388,7 +381,7 @@ bool arith_accepts(Planner *p, NodeId n) {
 }
 
 uint32_t arith_refused_dtypes(uint16_t op) {
-	uint32_t set = dtypes_without_vectors;
+	uint32_t set = 0;
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
 		if (is_about(&refusals[i], op) && !refusals[i].unless && refusals[i].when == WHEN_ALWAYS)
 			set |= refusals[i].dtypes;

@@ -35,8 +35,8 @@ static bool supported_in(Planner *p, GraphId g) {
 		if (op_is_atomic(op) && node_use_count(p->m, n) > 0)
 			ok = plan_refuse(p, n, "unsupported", "load the element before it, or after it",
 			                 "the old value that %s gives is not lowered yet", op_row(op)->target);
-		if (op == OP_FOR_LOOP)
-			ok = supported_in(p, node_arg(p->m, n, 0)->graph) && ok;
+		if (op_lowering(op) == LOWER_LOOP)
+			ok = supported_in(p, loop_body(p->m, n)) && ok;
 	}
 	return ok;
 }

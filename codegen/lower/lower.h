@@ -43,9 +43,7 @@ static inline bool lowering_streams(Lowering how) {
 }
 
 /* The getitem n takes what a loop gives; else of a sort. */
-static inline bool takes_of_loop(const Module *m, NodeId n) {
-	return node_get(m, node_input(m, n, 0))->op == OP_FOR_LOOP;
-}
+static inline bool takes_of_loop(const Module *m, NodeId n) { return node_get(m, node_input(m, n, 0))->op != OP_SORT; }
 
 /* The shapes of a view: what tile.subscript, unsqueeze, squeeze, ... do to a value's dims. */
 typedef enum ViewShape {

@@ -79,6 +79,18 @@ static bool want_slice(Planner *p, AccessWant *w, Want *want, const Arg *entry, 
 	return want->kind == WANT_WHOLE || want_in_bounds(p, w, want, NONE);
 }
 
+/* Positions along one dim. */
+static bool want_gather(Planner *p, AccessWant *w, Want *want, const Arg *entry) {
+	const Type *t = node_type(p->m, entry->node);
+	if (t->count != 1 || w->store || want_gathers(w) != NONE)
+		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
+	want->kind = WANT_GATHER;
+	want->index = entry->node;
+	want->size = expr_number(p->m, t->dims[0]);
+	want->at = affine_int(0);
+	return true;
+}
+
 /* `kept`: how many of the entries before this one keep their dim. */
 static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uint32_t kept) {
 	GraphId g = node_get(p->m, w->node)->graph;
@@ -86,7 +98,7 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 		return plan_refuse(p, w->node, "unsupported", "index it after the load",
 		                   "a new axis in a load or store");
 	if (entry_gathers(p->m, entry))
-		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
+		return want_gather(p, w, want, entry);
 	if (entry->kind == ARG_SLICE)
 		return want_slice(p, w, want, entry, kept);
 	BlockId b = arg_block(p->m, entry);
@@ -153,7 +165,7 @@ static void access_part(const Operand *o, uint32_t d, const Want *want, SliceDim
 		*s = (SliceDim){SLICE_RANGE, .start = want->at, .size = want->size};
 }
 
-static bool access_dims(Planner *p, const AccessWant *w, Access *access) {
+static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 	const Operand *o = &p->plan->operands.at[access->operand];
 	const Window *win =
 		access->kind == REF_WINDOW ? &p->plan->loops.at[access->loop].windows.at[access->window] : NULL;
@@ -166,18 +178,21 @@ static bool access_dims(Planner *p, const AccessWant *w, Access *access) {
 		const Want *want = &w->dim[i];
 		if (o->parts > 1)
 			access_part(o, d, want, &access->dim[d]);
-		if ((want->kind != WANT_AT && want->kind != WANT_RANGE) || d == o->merged)
+		if (w->table) {
+			access->dim[d] = (SliceDim){want->kind == WANT_AT ? SLICE_AT : SLICE_RANGE, .start = want->at,
+			                            .size = want->size};
+			continue;
+		}
+		bool moved = win && want->kind == WANT_STEP && win->block[d] != want->size;
+		if ((want->kind != WANT_AT && want->kind != WANT_RANGE && !moved) || d == o->merged)
 			continue;
 		SliceDim *s = &access->dim[d];
 		*s = (SliceDim){.kind = want->kind == WANT_AT ? SLICE_AT : SLICE_RANGE, .size = want->size};
 		s->start = start_in_ref(p->a, access, o, win, d, want->at);
 		if (s->kind == SLICE_RANGE && want->size == (win ? win->block[d] : o->block[d]))
 			s->kind = SLICE_ALL;
-		const char *wrong = w->table ? NULL : slice_refused(p, o, d, s);
-		if (wrong)
-			return refuse_block(p, w, wrong);
+		slice_place(p, o, d, s);
 	}
-	return true;
 }
 
 /* No value in the kernel is 1-D: where one dim is left of several, the dim before it stays, at size 1. */
@@ -190,12 +205,23 @@ static void access_keep_row(const Operand *o, const int64_t *block, Access *acce
 	if (kept != 1 || at == NONE || at == o->rank - 1)
 		return;
 	SliceDim *s = &access->dim[at];
-	*s = block[at] == 1 ? (SliceDim){.kind = SLICE_ALL}
-	                    : (SliceDim){.kind = SLICE_RANGE, .start = s->start, .size = 1};
+	s->kind = block[at] == 1 ? SLICE_ALL : SLICE_RANGE;
+}
+
+/* What lies along sublanes where one position of the lanes is accessed. */
+static void access_column(const AccessWant *w, const Operand *o, Access *access) {
+	SliceDim *last = &access->dim[o->rank - 1];
+	bool any = false;
+	for (uint32_t i = 0; i < w->rank; i++)
+		any = any || w->dim[i].kind != WANT_AT;
+	access->column = any && last->kind == SLICE_AT && !w->table;
+	if (access->column)
+		last->kind = SLICE_RANGE;
 }
 
 static void access_perm(const AccessWant *w, const Operand *o, Access *access) {
-	if (w->rank < 2 || o->dim_of[w->rank - 1] > o->dim_of[w->rank - 2])
+	if (w->rank < 2 || o->dim_of[w->rank - 1] > o->dim_of[w->rank - 2] || w->dim[w->rank - 1].kind == WANT_AT ||
+	    w->dim[w->rank - 2].kind == WANT_AT)
 		return;
 	access->perm_rank = w->rank; /* array_steps() leaves only a swap of the last two */
 	for (uint32_t i = 0; i < w->rank; i++)
@@ -205,8 +231,7 @@ static void access_perm(const AccessWant *w, const Operand *o, Access *access) {
 static bool access_plan(Planner *p, const AccessWant *w) {
 	Access access = {.kind = w->loop == NONE ? REF_OPERAND : REF_WINDOW, .loop = w->loop, .window = NONE};
 	if (w->held) {
-		if (!held_access(p, w, &access))
-			return false;
+		held_access(p, w, &access);
 	} else if (w->loop == NONE) {
 		access.operand = w->table ? operand_table(p, w) : operand_window(p, w, false, "_ref");
 		if (access.operand == NONE)
@@ -218,11 +243,13 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 		access.operand = p->plan->loops.at[w->loop].windows.at[access.window].operand;
 	}
 	const Operand *o = &p->plan->operands.at[access.operand];
-	if (!w->held && !access_dims(p, w, &access))
-		return false;
-	access_keep_row(o,
-	                access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block,
-	                &access);
+	if (!w->held)
+		access_dims(p, w, &access);
+	const int64_t *block =
+		access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block;
+	if (!w->table)
+		access_keep_row(o, block, &access);
+	access_column(w, o, &access);
 	access_perm(w, o, &access);
 	Access *kept = arena_alloc(p->a, sizeof access);
 	*kept = access;
@@ -237,8 +264,8 @@ static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		const Node *node = node_get(p->m, n);
 		AccessWant w;
-		if (node->op == OP_FOR_LOOP) {
-			ok = wants_in(p, node_arg(p->m, n, 0)->graph, out) && ok;
+		if (op_lowering(node->op) == LOWER_LOOP) {
+			ok = wants_in(p, loop_body(p->m, n), out) && ok;
 		} else if (node->op == OP_LOAD || op_writes(node->op)) {
 			bool good = access_want(p, n, &w);
 			if (good)
@@ -350,12 +377,15 @@ bool plan_accesses(Planner *p) {
 	if (!all_wants(p, &wants))
 		return false;
 	tables_mark(p, &wants);
+	if (!positions_mark(p, &wants))
+		return false;
 	residency_mark(p, &wants);
 	if (!check_pipelines(p, &wants) || !held_operands(p, &wants))
 		return false;
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)
 		ok = access_plan(p, &wants.at[i]) && ok;
+	positions_fold(p);
 	remark_swapped(p->plan);
 	return ok && check_one_output(p);
 }

@@ -8,10 +8,11 @@
 /* What an access wants of one dim of the tensor as the graph names it. */
 typedef enum WantKind {
 	WANT_WHOLE,
-	WANT_GRID, /* the tile of a block that the grid iterates */
-	WANT_STEP, /* the tile of a block that an inner loop iterates */
-	WANT_AT,   /* one position */
-	WANT_RANGE /* so many elements from a position */
+	WANT_GRID,  /* the tile of a block that the grid iterates */
+	WANT_STEP,  /* the tile of a block that an inner loop iterates */
+	WANT_AT,    /* one position */
+	WANT_RANGE, /* so many elements from a position */
+	WANT_GATHER /* the positions that an int tensor gives */
 } WantKind;
 
 typedef struct Want {
@@ -20,6 +21,7 @@ typedef struct Want {
 	uint32_t loop, loop_dim; /* STEP */
 	uint32_t grid_dim;       /* GRID */
 	int64_t size;            /* elements of the tile */
+	NodeId index;            /* GATHER: the positions, 1-D */
 	Affine at;               /* first element; WHOLE: 0 */
 	int64_t extent;          /* of the tensor's dim */
 } Want;
@@ -34,7 +36,7 @@ typedef struct AccessWant {
 	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
 	bool held;         /* of a tensor whose block is held: held.c */
 	uint32_t held_in;  /* the operand that holds it */
-	bool table;        /* one element of a tensor that stands in SMEM: smem.c */
+	bool table;        /* elements of a tensor that stands in SMEM: smem.c */
 } AccessWant;
 
 typedef VEC(AccessWant) AccessWants;
@@ -52,7 +54,25 @@ bool held_mark(Planner *p, AccessWants *wants);
 bool held_order(Planner *p, const AccessWants *wants, uint32_t *order);
 /* The operands that hold them, and each access's slice of its operand; false after diagnostics. */
 bool held_operands(Planner *p, AccessWants *wants);
-bool held_access(Planner *p, const AccessWant *w, Access *access);
+void held_access(Planner *p, const AccessWant *w, Access *access);
+
+/* positions.c */
+/* All that reads the load is an index of a gather. */
+bool reads_positions(const Planner *p, NodeId load);
+/* The dim of the access that gathers; NONE. */
+static inline uint32_t want_gathers(const AccessWant *w) {
+	uint32_t i = 0;
+	while (i < w->rank && w->dim[i].kind != WANT_GATHER)
+		i++;
+	return i < w->rank ? i : NONE;
+}
+/* Gives accesses at places that a table gives the loop that can copy their windows; refuses other gathers. After
+ * tables_mark(). */
+bool positions_mark(Planner *p, AccessWants *wants);
+/* Does away with what only the copies of windows read. */
+void positions_fold(Planner *p);
+/* Where the loop's window is in that dim is known before its step runs. */
+bool want_ahead(const Planner *p, uint32_t loop, const Want *want);
 
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
@@ -65,8 +85,8 @@ void remark_swapped(Plan *plan);
 /* placement.c: makes a window that a loop copies legal for the last two dims, as `use` asks, with a boundary view where
  * that helps. Returns NULL, or what is wrong. */
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);
-/* Block and block index that the grid's pipeline brings for w, before alignment; false after a diagnostic. */
-bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index);
+/* Sets block and block index that the grid's pipeline brings for w, before alignment; false after a diagnostic. */
+bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail);
 /* placement.c: makes the block that operand_block() found legal for the chip, in the cheapest way; false after a
  * diagnostic. */
 bool operand_place(Planner *p, Operand *o, const AccessWant *w);
@@ -93,8 +113,10 @@ void residency_mark(Planner *p, AccessWants *wants);
 /* window.c */
 /* What the compiler must be told that its start is a multiple of; 0: it sees that by itself. */
 int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at);
-/* Why Mosaic does not take this slice of dim d of a block in VMEM; NULL if it does. */
-const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s);
+/* Dim d of o's block such that all that is read around a slice lies in it. */
+int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at);
+/* Makes a slice of dim d of a block in VMEM one that Mosaic takes: says what is read around it. */
+void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s);
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
 const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index);
 /* The window of an access that a loop moves; NONE after a diagnostic. */

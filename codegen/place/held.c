@@ -290,10 +290,14 @@ static bool moved_by(const AccessWant *w, uint32_t step) {
 
 /* Some step of a loop around the access finds the place of another step again. */
 static bool place_repeats(const Planner *p, const AccessWant *w) {
-	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE; l = p->plan->loops.at[l].parent)
+	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE;
+	     l = p->plan->loops.at[l].parent) {
+		if (p->plan->loops.at[l].rank == 0)
+			return true;
 		for (uint32_t k = 0; k < p->plan->loops.at[l].rank; k++)
 			if (!moved_by(w, l * RANK_MAX + k))
 				return true;
+	}
 	return false;
 }
 
@@ -425,7 +429,7 @@ bool held_operands(Planner *p, AccessWants *wants) {
 
 /* ---- accesses --------------------------------------------------------------------------------------------------- */
 
-bool held_access(Planner *p, const AccessWant *w, Access *access) {
+void held_access(Planner *p, const AccessWant *w, Access *access) {
 	const Operand *o = &p->plan->operands.at[w->held_in];
 	if (w->loop != NONE && !w->store)
 		plan_remark(p->plan, "%s: %s is resident: the kernel writes it", p->plan->loops.at[w->loop].name,
@@ -441,10 +445,6 @@ bool held_access(Planner *p, const AccessWant *w, Access *access) {
 			access->dim[d] = (SliceDim){.kind = SLICE_AT, .start = start, .size = 1};
 		else if (!affine_is_int(&start) || start.constant != 0 || want->size != o->block[d])
 			access->dim[d] = (SliceDim){.kind = SLICE_RANGE, .start = start, .size = want->size};
-		access->dim[d].multiple = slice_hint(p, o, d, &access->dim[d].start);
-		const char *wrong = slice_refused(p, o, d, &access->dim[d]);
-		if (wrong)
-			return refuse_block(p, w, wrong);
+		slice_place(p, o, d, &access->dim[d]);
 	}
-	return true;
 }

@@ -163,7 +163,20 @@ static bool slice_is_block(const AccessWant *w, const Want *want, const Affine *
 	return affine_multiple(at, want->size) && want->size % multiple == 0 && (want->kind == WANT_AT || !w->store);
 }
 
-bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail, int64_t *block, Affine *index) {
+/* Slices that start between tiles are cut out of whole ones. */
+static void round_to_slices(Planner *p, Operand *o, const AccessWant *w) {
+	for (uint32_t i = 0; i < w->rank; i++) {
+		uint32_t d = o->dim_of[i];
+		WantKind kind = w->dim[i].kind;
+		bool sliced = kind == WANT_AT || kind == WANT_RANGE || kind == WANT_STEP;
+		if (sliced && affine_is_int(&o->index[d]) && o->block[d] >= o->shape[d])
+			o->block[d] = slice_block(p, o, d, w->dim[i].size, &w->dim[i].at);
+	}
+}
+
+bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail) {
+	int64_t *block = o->block;
+	Affine *index = o->index;
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
@@ -199,6 +212,7 @@ bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tai
 			index[d] = affine_divide(p->a, at, want->size);
 		}
 	}
+	round_to_slices(p, o, w);
 	return true;
 }
 
@@ -249,7 +263,7 @@ bool refuse_block(Planner *p, const AccessWant *w, const char *why) {
 /* An operand that the grid's own pipeline brings to VMEM; NONE after a diagnostic. */
 uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, const char *suffix) {
 	Operand o = {.space = SPACE_WINDOW, .input = !w->store, .output = w->store};
-	if (!operand_array(p, &o, w) || !operand_block(p, &o, w, step_is_tail, o.block, o.index))
+	if (!operand_array(p, &o, w) || !operand_block(p, &o, w, step_is_tail))
 		return NONE;
 	if (!w->store && !grid_buffers(p, &o, step_is_tail))
 		return NONE;

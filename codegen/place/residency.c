@@ -49,7 +49,7 @@ static bool count_traffic(Planner *p, const AccessWants *wants, Readers *r) {
 		if (!can_be_copied(p, w, &copied, block, index))
 			return false;
 		*o = (Operand){.space = SPACE_WINDOW, .input = true};
-		if (!operand_array(p, o, w) || !operand_block(p, o, w, false, o->block, o->index))
+		if (!operand_array(p, o, w) || !operand_block(p, o, w, false))
 			return false;
 		r->copied += times_around(p, w->loop) * block_hbm_bytes(&copied, block, index);
 		bool known = false;

@@ -19,13 +19,16 @@ static int64_t table_bytes(const Planner *p, const AccessWant *w) {
 	return vmem_bytes(p->m->target, p->m->tensors.at[w->tensor].dtype, w->rank, shape);
 }
 
-static bool is_element(const AccessWant *w, bool *computed) {
+/* Single positions; or a tile of them, each of which is a place in another tensor. */
+static bool is_element(const Planner *p, const AccessWant *w, bool *computed) {
+	uint32_t tiles = 0;
 	for (uint32_t i = 0; i < w->rank; i++) {
-		if (w->dim[i].kind != WANT_AT)
-			return false;
+		tiles += w->dim[i].kind != WANT_AT;
 		*computed = *computed || !affine_is_int(&w->dim[i].at);
 	}
-	return !w->store;
+	if (tiles == 1 && reads_positions(p, w->node))
+		return *computed = true;
+	return tiles == 0 && !w->store;
 }
 
 /* All that the kernel does with tensor t is to read elements, some of them at a position that it computes. */
@@ -36,7 +39,7 @@ static bool is_table(const Planner *p, const AccessWants *wants, TensorId t) {
 		return false;
 	for (uint32_t i = 0; i < wants->count; i++)
 		if (tensor_base(p->m, wants->at[i].tensor) == t &&
-		    (wants->at[i].tensor != t || !is_element(&wants->at[i], &computed)))
+		    (wants->at[i].tensor != t || !is_element(p, &wants->at[i], &computed)))
 			return false;
 	return computed;
 }

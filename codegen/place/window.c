@@ -14,19 +14,14 @@ static bool outer_loop_moves(const AccessWant *w, uint32_t dim) {
 	return false;
 }
 
-/* Where it begins is computed by the step that reads it: a window is copied before. */
-static bool step_computes(const Planner *p, const AccessWant *w, const Want *want) {
-	for (uint32_t i = 0; i < want->at.count; i++) {
-		const Term *t = &want->at.term[i];
-		if (t->kind != VAR_NODE || node_get(p->m, t->id)->op == OP_SCALAR)
-			continue;
-		uint32_t l = p->plan->loop_of[node_get(p->m, t->id)->graph];
-		while (l != NONE && l != w->loop)
-			l = p->plan->loops.at[l].parent;
-		if (l != NONE)
-			return true;
-	}
-	return false;
+/* Why single positions along operand dim d cannot be copied; NULL if they can. */
+static const char *piece_refused(Planner *p, const Operand *o, const AccessWant *w, uint32_t d) {
+	const Loop *loop = &p->plan->loops.at[w->loop];
+	bool rows = d + 2 == o->rank &&
+	            target_takes_rows(p->m->target, TILE_COPY, dtype_vmem_bits(o->dtype), o->shape[o->rank - 1], 1);
+	if (loop->type != LOOP_FORI)
+		return "fori_loop alone copies what a table names";
+	return d + 2 < o->rank || rows ? NULL : "it gathers single rows of tiles that hold several";
 }
 
 /* Block and block index of one step's window, in operand dims; NULL, or why it cannot be copied. */
@@ -45,7 +40,13 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		if (want->kind == WANT_WHOLE)
 			continue;
 		block[d] = want->size;
-		if (step_computes(p, w, want))
+		if (want->kind == WANT_GATHER) {
+			const char *why = piece_refused(p, o, w, d);
+			if (why)
+				return why;
+			continue;
+		}
+		if (!want_ahead(p, w->loop, want))
 			return "the step itself computes where it is";
 		if (!affine_multiple(&want->at, block[d]))
 			return "its windows do not start at multiples of the block";
@@ -91,15 +92,23 @@ static const char *why_resident(const Planner *p) {
 	               : "pallas_fori_dma is auto, and a resident block is estimated to be faster";
 }
 
+/* It reads tiles of the loop's own blocks, of which the last may reach past its end. */
+static bool want_tiles(const AccessWant *w) {
+	bool tiles = w->store;
+	for (uint32_t i = 0; i < w->rank; i++)
+		tiles = tiles || w->dim[i].kind == WANT_STEP;
+	return tiles;
+}
+
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
 const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index) {
 	const Loop *loop = &p->plan->loops.at[w->loop];
 	if (loop->type == LOOP_UNROLL)
 		return "unrolled steps read resident blocks";
-	if (loop->type == LOOP_FORI && !fori_copies(p))
+	if (loop->type == LOOP_FORI && !fori_copies(p) && want_gathers(w) == NONE)
 		return why_resident(p);
 	bool unpeeled = loop_ragged_unpeeled(p, loop);
-	if (unpeeled && loop->type == LOOP_FORI)
+	if (unpeeled && loop->type == LOOP_FORI && want_tiles(w))
 		return "its last step is ragged and cannot be peeled";
 	if (w->store && (loop->peeled || unpeeled))
 		return "the ragged last step writes part of a window";
@@ -112,7 +121,8 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 }
 
 static bool window_equal(const Window *a, const Window *b, uint32_t rank) {
-	bool same = a->operand == b->operand && a->dma == b->dma && a->output == b->output;
+	bool same = a->operand == b->operand && a->dma == b->dma && a->output == b->output && a->pieces == b->pieces &&
+	            a->places == b->places;
 	for (uint32_t i = 0; same && i < rank; i++)
 		same = a->block[i] == b->block[i] && affine_equal(&a->index[i], &b->index[i]) &&
 		       affine_equal(&a->start[i], &b->start[i]);
@@ -170,6 +180,10 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 	o->why = "in HBM; the loop copies windows of it";
 	win->operand = operand_intern(p, o, "_hbm");
 	win->dma = true;
+	if (want_gathers(w) != NONE) {
+		win->pieces = o->dim_of[want_gathers(w)];
+		win->places = w->dim[want_gathers(w)].index;
+	}
 	win->buffers = w->store ? 2 : input_buffers(p, base);
 	win->bytes = win->buffers * vmem_bytes(p->m->target, o->dtype, o->rank, win->block);
 	win->tail_operand = NONE;
@@ -218,57 +232,36 @@ int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at) {
 	return !affine_multiple(at, multiple) && affine_divisible(p, at, multiple) ? multiple : 0;
 }
 
-const char *slice_refused(Planner *p, const Operand *o, uint32_t d, const SliceDim *s) {
+/* The largest number that all values of `at` are multiples of, but for their constant; at most `multiple`. */
+static int64_t stride_of(const Affine *at, int64_t multiple) {
+	int64_t stride = multiple;
+	for (uint32_t i = 0; i < at->count; i++)
+		for (int64_t rest = at->term[i].scale < 0 ? -at->term[i].scale : at->term[i].scale; rest;) {
+			int64_t next = stride % rest;
+			stride = rest;
+			rest = next;
+		}
+	return stride;
+}
+
+int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at) {
+	return slice_ok(p, o, d, size, at) ? o->block[d] : int_round_up(o->block[d], slice_multiple(p, o, d));
+}
+
+void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
+	int64_t multiple = slice_multiple(p, o, d);
+	s->multiple = slice_hint(p, o, d, &s->start);
 	if (s->kind == SLICE_ALL || slice_ok(p, o, d, s->size, &s->start))
-		return NULL;
-	long long size = s->size, multiple = slice_multiple(p, o, d);
-	if (!affine_traced(p, &s->start))
-		return arena_printf(
-			p->a,
-			"slices of %lld in dim %u of its block, of single rows, start at other positions than "
-			"multiples of %lld; load the whole dim",
-			size, d, multiple);
-	return arena_printf(p->a,
-	                    "slices of %lld in dim %u of its block start at computed positions, not at multiples of "
-	                    "%lld; use unroll",
-	                    size, d, multiple);
-}
-
-/* What to do where no step of the loop can begin at a multiple, for the first one does not. */
-static const char *hint_begin(const Planner *p, const Operand *o, uint32_t dim, int64_t multiple) {
-	int64_t lanes = p->m->target->lanes;
-	bool narrow = dim + 2 == o->rank && o->block[o->rank - 1] > lanes &&
-	              target_row_multiple(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), lanes) == 1;
-	return arena_printf(p->a, "begin the loop at a multiple of %lld%s", (long long)multiple,
-	                    narrow ? arena_printf(p->a, ", or take blocks of %lld columns", (long long)lanes) : "");
-}
-
-static bool refuse_start(Planner *p, const AccessWant *w, uint32_t dim, const Operand *o) {
-	const Loop *loop = &p->plan->loops.at[w->dim[dim].loop];
-	const LoopDim *d = &loop->dim[w->dim[dim].loop_dim];
-	int64_t multiple = slice_multiple(p, o, o->dim_of[dim]);
-	int64_t size = int_min(int_round_up(d->step, multiple), o->block[o->dim_of[dim]]);
-	const char *other = loop->type == LOOP_UNROLL ? "" : "; pallas_loop_type unroll may take smaller ones";
-	const char *hint = affine_divisible(p, &d->begin, multiple)
-	                           ? arena_printf(p->a, "%s %lld is the smallest that works%s",
-	                                          p->m->blocks.at[d->block].name, (long long)size, other)
-	                           : hint_begin(p, o, o->dim_of[dim], multiple);
-	return plan_refuse(
-		p, w->node, "block-alignment", hint,
-		"tensor %s cannot be tiled this way: steps of %lld in dim %u do not start at multiples of %lld",
-		p->m->tensors.at[w->tensor].name, (long long)d->step, dim, (long long)multiple);
-}
-
-/* A loop that walks a resident block by a traced step must start where the compiler can slice it. */
-static bool resident_start_ok(Planner *p, const AccessWant *w, const Operand *o, const Window *win) {
-	for (uint32_t i = 0; i < w->rank; i++) {
-		uint32_t d = o->dim_of[i];
-		Affine start = affine_add(p->a, affine_scale(p->a, win->index[d], win->block[d]), win->start[d]);
-		if (w->dim[i].kind != WANT_STEP || slice_ok(p, o, d, w->dim[i].size, &start))
-			continue;
-		return refuse_start(p, w, i, o);
-	}
-	return true;
+		return;
+	int64_t stride = stride_of(&s->start, multiple), rest = s->start.constant % stride;
+	int64_t farthest = multiple - stride + (rest < 0 ? rest + stride : rest);
+	s->multiple = multiple;
+	s->window = int_min(int_round_up(farthest + s->size, multiple), o->block[d]);
+	s->last = o->block[d] - s->window;
+	plan_remark(p->plan,
+	            "%s: slices of %lld in dim %u of its block start at computed positions, not at multiples of %lld: "
+	            "%lld are read and turned to their place, which starts at multiples would save",
+	            p->m->tensors.at[o->tensor].name, (long long)s->size, d, (long long)multiple, (long long)s->window);
 }
 
 static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
@@ -285,6 +278,8 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 			continue;
 		uint32_t d = o->dim_of[i];
 		Affine start = affine_add(p->a, w->dim[i].at, affine_scale(p->a, o->index[d], -o->block[d]));
+		if (!slice_ok(p, o, d, w->dim[i].size, &start))
+			continue; /* the access slices it */
 		win->block[d] = w->dim[i].size;
 		if (affine_multiple(&start, win->block[d]))
 			win->index[d] = affine_divide(p->a, start, win->block[d]);
@@ -292,7 +287,7 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 			win->start[d] = start, win->multiple[d] = slice_hint(p, o, d, &start);
 	}
 	win->tail_operand = NONE;
-	return resident_start_ok(p, w, o, win);
+	return true;
 }
 
 static bool refuse_dma(Planner *p, const char *tensor, const char *why) {
@@ -304,7 +299,12 @@ static bool refuse_dma(Planner *p, const char *tensor, const char *why) {
 /* The window of an access that a loop moves; NONE after a diagnostic. */
 uint32_t loop_window(Planner *p, const AccessWant *w) {
 	Loop *loop = &p->plan->loops.at[w->loop];
-	Window win = {.input = !w->store, .output = w->store, .scratch = NONE, .semaphore = NONE};
+	Window win = {.input = !w->store,
+	              .output = w->store,
+	              .scratch = NONE,
+	              .semaphore = NONE,
+	              .pieces = NONE,
+	              .places = NONE};
 	Operand o = {0};
 	if (!operand_array(p, &o, w))
 		return NONE;
@@ -312,6 +312,9 @@ uint32_t loop_window(Planner *p, const AccessWant *w) {
 	win.why = window_not_copied(p, w, &o, win.block, win.index);
 	if (win.why && !w->store && loop->type == LOOP_FORI && (Switch)p->m->config.fori_dma.value == SWITCH_ON)
 		return refuse_dma(p, name, win.why), NONE;
+	if (win.why && want_gathers(w) != NONE)
+		return plan_refuse(p, w->node, "unsupported", NULL, "this gather is not lowered yet: %s", win.why),
+		       NONE;
 	bool ok = win.why ? window_resident(p, w, &win) : window_copied(p, w, &o, &win);
 	if (!ok)
 		return NONE;

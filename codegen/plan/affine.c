@@ -178,23 +178,36 @@ static bool affine_mod(Arena *arena, Affine a, int64_t by, Affine *out) {
 	return true;
 }
 
+/* As arithmetic of symbolic ints, that of tensors of one int32. */
+static uint16_t int_op(const Module *m, NodeId n) {
+	const Node *node = node_get(m, n);
+	const Type *t = node_type(m, n);
+	if (t->kind != TYPE_TENSOR)
+		return dtype_is_float(t->dtype) ? OP_COUNT : node->op;
+	const Arg *alpha = node->op == OP_ADD || node->op == OP_SUB ? op_arg(m, n, "alpha") : NULL;
+	if (t->count != 0 || t->dtype != DTYPE_I32 || (alpha && !(alpha->kind == ARG_INT && alpha->integer == 1)))
+		return OP_COUNT;
+	return node->op == OP_ADD   ? OP_SYM_ADD
+	       : node->op == OP_SUB ? OP_SYM_SUB
+	       : node->op == OP_MUL ? OP_SYM_MUL
+	                            : OP_COUNT;
+}
+
 /* A sum or product of two ints of which one is constant, or a quotient or rest by a constant. */
 static bool affine_of_arithmetic(Planner *p, NodeId n, Affine *out) {
 	const Node *node = node_get(p->m, n);
-	if (node->op != OP_SYM_ADD && node->op != OP_SYM_SUB && node->op != OP_SYM_MUL && node->op != OP_SYM_FLOORDIV &&
-	    node->op != OP_SYM_MOD)
-		return false;
-	if (dtype_is_float(node_type(p->m, n)->dtype))
+	uint16_t op = int_op(p->m, n);
+	if (op != OP_SYM_ADD && op != OP_SYM_SUB && op != OP_SYM_MUL && op != OP_SYM_FLOORDIV && op != OP_SYM_MOD)
 		return false;
 	Affine a = affine_of_arg(p, node->graph, node_arg(p->m, n, 0));
 	Affine b = affine_of_arg(p, node->graph, node_arg(p->m, n, 1));
-	if (node->op == OP_SYM_FLOORDIV)
+	if (op == OP_SYM_FLOORDIV)
 		return affine_is_int(&b) && affine_floordiv(p->a, a, b.constant, out);
-	if (node->op == OP_SYM_MOD)
+	if (op == OP_SYM_MOD)
 		return affine_is_int(&b) && b.constant > 0 && affine_mod(p->a, a, b.constant, out);
-	if (node->op == OP_SYM_ADD)
+	if (op == OP_SYM_ADD)
 		*out = affine_add(p->a, a, b);
-	else if (node->op == OP_SYM_SUB)
+	else if (op == OP_SYM_SUB)
 		*out = affine_sub(p->a, a, b);
 	else if (affine_is_int(&b))
 		*out = affine_scale(p->a, a, b.constant);

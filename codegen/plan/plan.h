@@ -125,6 +125,9 @@ typedef struct SliceDim {
 	int64_t parts; /* `start` counts tiles, of which so many lie in the block: at start % parts * size; 0: elements
 	                */
 	int64_t multiple; /* `start` is provably a multiple of this and Mosaic must be told; 0: no hint */
+	int64_t window;   /* Mosaic slices nothing from there: so many elements around it, from a multiple of `multiple`
+	                   * that is at most `last`, are read and turned to their place; 0: it does */
+	int64_t last;
 } SliceDim;
 
 typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
@@ -136,6 +139,7 @@ typedef struct Access {
 	uint32_t loop, window; /* REF_WINDOW: a loop, and which of its windows */
 	uint32_t rank;         /* of the ref */
 	SliceDim dim[DIM_MAX];
+	bool column;          /* one position of the last dim, which stays at size 1: the value is a column */
 	uint32_t perm_rank;
 	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
 } Access;
@@ -152,7 +156,7 @@ typedef enum Form {
 } Form;
 
 typedef struct Mask {
-	BlockId block;  /* whose lanes end */
+	BlockId block;  /* whose lanes end; NONE: of a choice */
 	uint32_t dim;   /* graph dim of the value */
 	bool last_only; /* only in the ragged last step of the loop: under `if ragged` */
 	Affine offset;  /* of the tile's first lane in its range */
@@ -165,8 +169,11 @@ typedef struct Value {
 	NodeId same_as;  /* it is just another name of this node's value; NONE */
 	uint64_t needed; /* blocks (bit id & 63) whose invalid lanes its users read */
 	uint32_t mask_count;
-	const Mask *masks;    /* load: these lanes are 0; mask_to: its value; a write leaves them as they are */
+	const Mask *masks; /* load: these lanes are 0; mask_to: its value; a write leaves them as they are; a choice: of
+	                      the number */
+	bool negated;      /* of such a choice, the number stands first */
 	const Access *access; /* load, store */
+	bool table;           /* load: of elements of a table in SMEM */
 	Form wants;           /* the form in which it takes its tensor operands */
 	bool ahead;           /* computed one step ahead of its loop's others: skew.c */
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
@@ -206,6 +213,8 @@ typedef struct Window {
 	Affine index[DIM_MAX]; /* in units of block, of program ids, steps of this and outer loops */
 	Affine start[DIM_MAX]; /* elements, on top of that: of a slice of a resident block that starts between blocks */
 	int64_t multiple[DIM_MAX]; /* of such a start, as SliceDim.multiple */
+	uint32_t pieces;           /* the dim whose positions `places` gives, each copied by itself; NONE */
+	NodeId places;             /* 1-D ints */
 	int buffers;
 	uint32_t scratch, semaphore; /* fori_loop with DMA */
 	uint32_t tail_operand;       /* the ragged last step reads this operand instead; NONE */

@@ -170,6 +170,8 @@ static void put_compiler_params(Printer *pr, Text *out) {
 	text_put(out, ",");
 	if (pr->k->vmem_limit)
 		text_printf(out, " vmem_limit_bytes=%lld,", (long long)pr->k->vmem_limit);
+	if (pr->k->unchecked)
+		text_put(out, " disable_bounds_checks=True,");
 	if (pr->k->collective_id >= 0)
 		text_printf(out, " collective_id=%lld,", (long long)pr->k->collective_id);
 }

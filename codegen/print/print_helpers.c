@@ -293,11 +293,47 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "def _back_and_forth(row, step, steps):\n"
 	 "    \"\"\"The step of a row: forwards in even rows, backwards in odd ones.\"\"\"\n"
 	 "    return jnp.where(row % 2 == 0, step, steps - 1 - step)\n"},
+	{"_float16_value", NULL,
+	 "def _float16_value(bits):\n"
+	 "    \"\"\"The float16 of these bits, as float32.\"\"\"\n"
+	 "    bits = bits.astype(jnp.int32)\n"
+	 "    size = (bits & 0x7FFF) << 13\n"
+	 "    wide = size + jnp.where(size < 31 << 23, 112 << 23, 224 << 23)\n"
+	 "    small = jax.lax.bitcast_convert_type(size + (113 << 23), jnp.float32) - 2.0**-14\n"
+	 "    small = jax.lax.bitcast_convert_type(small, jnp.int32)\n"
+	 "    value = jnp.where(size < 1 << 23, small, wide) | (bits & -(1 << 31))\n"
+	 "    return jax.lax.bitcast_convert_type(value, jnp.float32)\n"},
+	{"_float16_bits", NULL,
+	 "def _float16_bits(x):\n"
+	 "    \"\"\"The bits of the float16 nearest to x, of two the even one.\"\"\"\n"
+	 "    bits = jax.lax.bitcast_convert_type(x, jnp.int32)\n"
+	 "    size = bits & 0x7FFFFFFF\n"
+	 "    near = jnp.minimum((size + 0xFFF + (size >> 13 & 1) >> 13) - (112 << 10), 0x7C00)\n"
+	 "    small = jax.lax.bitcast_convert_type(jnp.abs(x) + 0.5, jnp.int32) - (126 << 23)\n"
+	 "    near = jnp.where(size < 113 << 23, small, near)\n"
+	 "    near = jnp.where(size > 255 << 23, 0x7E00, near)\n"
+	 "    return (near | (bits >> 16 & 0x8000)).astype(jnp.int16)\n"},
+	{"_float16_rounded", NULL,
+	 "def _float16_rounded(x):\n"
+	 "    \"\"\"The float16 nearest to x, as float32: beside `unit` its last bit is the sum's last.\"\"\"\n"
+	 "    size = jnp.abs(x)\n"
+	 "    unit = jax.lax.bitcast_convert_type(jnp.clip(size, 2.0**-14, 2.0**16), jnp.int32)\n"
+	 "    unit = (unit & (255 << 23)) + (13 << 23)\n"
+	 "    unit = jax.lax.bitcast_convert_type(unit, jnp.float32)\n"
+	 "    near = jnp.where(size < 65520.0, (size + unit) - unit, size * jnp.inf)\n"
+	 "    near = jax.lax.bitcast_convert_type(near, jnp.int32)\n"
+	 "    sign = jax.lax.bitcast_convert_type(x, jnp.int32) & -(1 << 31)\n"
+	 "    return jax.lax.bitcast_convert_type(near | sign, jnp.float32)\n"},
 	{"_mask", NULL,
 	 "def _mask(x, axis, count, fill):\n"
 	 "    \"\"\"x where its index along axis is below count, else fill.\"\"\"\n"
 	 "    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)\n"
 	 "    return jnp.where(index < count, x, fill)\n"},
+	{"_within", NULL,
+	 "def _within(old, x, axis, first, count):\n"
+	 "    \"\"\"x where its index along axis is one of count from first on, else old.\"\"\"\n"
+	 "    index = jax.lax.broadcasted_iota(jnp.int32, x.shape, axis)\n"
+	 "    return jnp.where((index >= first) & (index < first + count), x, old)\n"},
 	{"_part", NULL,
 	 "def _part(index, count, take):\n"
 	 "    \"\"\"take(index) with a static index, one of count.\"\"\"\n"

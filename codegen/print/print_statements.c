@@ -149,6 +149,17 @@ static void print_fori(Printer *pr, StmtId s) {
 	py_close(&pr->w);
 }
 
+static void print_while(Printer *pr, StmtId s) {
+	const KStmt *stmt = kernel_stmt(pr->k, s);
+	bool one = stmt->arg_count == 1;
+	Text *out = open_results(pr, s);
+	text_printf(out, "jax.lax.while_loop(lambda carry: carry%s, %s, %s", one ? "" : "[0]",
+	            pr->k->functions.at[stmt->function].var, one ? "" : "(");
+	put_args(pr, out, s, 0);
+	text_put(out, one ? ")" : "))");
+	py_close(&pr->w);
+}
+
 static void put_window(Printer *pr, Text *out, const KPipelineWindow *w, const char *at) {
 	uint32_t rank = pr->k->buffers.at[w->of].rank;
 	text_put(out, "pl.BlockSpec(");
@@ -217,18 +228,18 @@ static void print_function_head(Printer *pr, const KFunction *f) {
 	py_close(&pr->w);
 }
 
-/* What a fori carries comes as one argument. */
-static void print_fori_head(Printer *pr, const KFunction *f) {
-	uint32_t carried = f->parameters.count - 1;
-	py_line(&pr->w, "def %s(%s, %s):", f->var, value_text(pr, f->parameters.at[0].id),
-	        carried == 1 ? value_text(pr, f->parameters.at[1].id) : "carry");
+/* What a fori or a while carries comes as one argument. */
+static void print_loop_head(Printer *pr, const KFunction *f) {
+	uint32_t first = f->kind == FUNCTION_FORI, carried = f->parameters.count - first;
+	py_line(&pr->w, "def %s(%s%s%s):", f->var, first ? value_text(pr, f->parameters.at[0].id) : "",
+	        first ? ", " : "", carried == 1 ? value_text(pr, f->parameters.at[first].id) : "carry");
 	if (carried <= 1)
 		return;
 	pr->w.indent++;
 	Text *out = py_open(&pr->w);
 	for (uint32_t i = 0; i < carried; i++) {
 		text_put(out, i ? ", " : "");
-		text_put(out, value_text(pr, f->parameters.at[i + 1].id));
+		text_put(out, value_text(pr, f->parameters.at[i + first].id));
 	}
 	text_put(out, " = carry");
 	py_close(&pr->w);
@@ -241,8 +252,8 @@ static void print_def(Printer *pr, StmtId s) {
 	py_def(&pr->w);
 	comment_stmt(pr, s);
 	pr->fori_carry = f.kind == FUNCTION_FORI ? "carry" : NULL;
-	if (f.kind == FUNCTION_FORI)
-		print_fori_head(pr, &f);
+	if (f.kind != FUNCTION_PLAIN)
+		print_loop_head(pr, &f);
 	else
 		print_function_head(pr, &f);
 	pr->w.indent++;
@@ -360,6 +371,7 @@ static void print_stmt(Printer *pr, StmtId s) {
 	case K_WHEN: print_when(pr, s); break;
 	case K_IF: print_if(pr, s); break;
 	case K_FORI: print_fori(pr, s); break;
+	case K_WHILE: print_while(pr, s); break;
 	case K_PIPELINE: print_pipeline(pr, s); break;
 	case K_PUSH: print_push(pr, s); break;
 	case K_POP: print_results(pr, s); break;

@@ -25,7 +25,7 @@ typedef struct PyExpr {
 	Precedence precedence;
 } PyExpr;
 
-enum { HELPER_COUNT = 50 };
+enum { HELPER_COUNT = 51 };
 
 typedef struct Printer {
 	const KProgram *program;

@@ -406,7 +406,7 @@ static void put_masks(Json *j, const Value *v) {
 	for (uint32_t i = 0; i < v->mask_count; i++) {
 		const Mask *mask = &v->masks[i];
 		open_line(j, NULL, "{");
-		put_string(j, "block", j->p->module->blocks.at[mask->block].symbol);
+		put_string(j, "block", mask->block == NONE ? NULL : j->p->module->blocks.at[mask->block].symbol);
 		put_int(j, "dim", mask->dim);
 		put_bound(j, "offset", &mask->offset);
 		put_bound(j, "end", &mask->end);

@@ -85,6 +85,30 @@ IntId drive_total_steps(Driver *d) {
 
 /* ---- windows ---------------------------------------------------------------------------------------------------- */
 
+/* The int with a load, where statements go, for each element that it reads. */
+static IntId elements_loaded(Driver *d, IntId id) {
+	Kernel *k = d->k;
+	if (id == NONE)
+		return NONE;
+	KInt i = k->ints.at[id];
+	RefId element = i.kind == INT_VALUE ? value_element(k, i.value) : NONE;
+	if (element != NONE) {
+		KRef ref = k->refs.at[element];
+		KDim dim[KDIM_MAX];
+		for (uint32_t x = 0; x < ref.rank; x++)
+			dim[x] = (KDim){.kind = KDIM_AT, .start = elements_loaded(d, ref.dim[x].start)};
+		KArg arg = karg_ref(kernel_ref(k, ref.buffer, ref.rank, dim));
+		return int_value(k, kernel_result(k, drive_put(d, K_LOAD, 1, &arg), KTYPE_SCALAR,
+		                                  k->buffers.at[ref.buffer].dtype, 0, NULL, "place"));
+	}
+	if (i.a == NONE)
+		return id;
+	i.a = elements_loaded(d, i.a);
+	i.b = elements_loaded(d, i.b);
+	i.c = elements_loaded(d, i.c);
+	return i.c == NONE ? int_unfolded(k, i.kind, i.a, i.b) : int_choose(k, i.a, i.b, i.c);
+}
+
 /* The subscript that cuts a window out of its operand: a range in each dim that is not whole. */
 KArg drive_window(Driver *d, const KWindow *win, IntId at) {
 	Kernel *k = d->k;
@@ -94,14 +118,15 @@ KArg drive_window(Driver *d, const KWindow *win, IntId at) {
 	uint32_t rank = of->rank;
 	bool whole = true;
 	for (uint32_t i = 0; i < rank; i++) {
-		bool all = block[i] == extent[i];
+		bool piece = i == win->pieces, all = !piece && block[i] == extent[i];
 		IntId start = at == NONE ? drive_here(d, win->start[i])
 		                         : int_substitute(k, win->start[i], d->loop->dim[0].step, at);
 		whole = whole && all;
+		start = all ? start : elements_loaded(d, start);
 		dims[i] = all ? (KDim){.kind = KDIM_ALL}
 		              : (KDim){.kind = KDIM_RANGE,
 		                       .start = start,
-		                       .size = block[i],
+		                       .size = piece ? 1 : block[i],
 		                       .multiple = win->multiple[i]};
 	}
 	return karg_ref(kernel_ref(k, win->of, whole ? 0 : rank, dims));

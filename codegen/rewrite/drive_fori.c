@@ -1,5 +1,5 @@
-/* drive_fori.c - a loop as jax.lax.fori_loop: copies of its windows started early into spare buffers, waited for where
- * they are read; without copies, parts of resident blocks.
+/* drive_fori.c - a loop as jax.lax.fori_loop, one without dims as jax.lax.while_loop: copies of its windows started
+ * early into spare buffers, waited for where they are read; without copies, parts of resident blocks.
  *
  *     m = call step(k_win[...], m)       def body(j, m) fori {
  *                                          when (j + 1 < 4) { start k_copy(j + 1) }
@@ -65,7 +65,7 @@ static ValueId exact_int(Kernel *k, const char *name) {
 	return v;
 }
 
-/* The function that makes the copy of one step's window. */
+/* The function that makes the copy of one step's window, or of one piece of it. */
 static FunctionId define_copy(Driver *d, uint32_t w) {
 	Kernel *k = d->k;
 	const KWindow *win = &d->loop->windows.at[w];
@@ -73,20 +73,26 @@ static FunctionId define_copy(Driver *d, uint32_t w) {
 	ValueId step = exact_int(k, "i");
 	KParameter parameter = {PARAMETER_VALUE, step};
 	vec_push(k->arena, &k->functions.at[f].parameters, parameter);
+	parameter.id = win->piece;
+	if (win->pieces != NONE)
+		vec_push(k->arena, &k->functions.at[f].parameters, parameter);
 	Cursor outer = drive_define(d, f);
 	bool reads[RANK_MAX] = {false};
 	for (uint32_t i = 0; i < d->loop->rank; i++)
 		reads[i] = drive_window_reads(d, win, i);
 	split_step(d, int_value(k, step), reads);
 	KArg hbm = drive_window(d, win, NONE);
-	KDim slot = {.kind = KDIM_AT, .start = int_const(k, 0)};
+	KDim dims[KDIM_MAX] = {{.kind = KDIM_AT, .start = int_const(k, 0)}};
 	if (win->buffers > 1) {
 		ValueId number = drive_int(d, slot_of(d, int_value(k, step), win->buffers), "slot", NONE);
 		k->values.at[number].exact = true;
-		slot.start = int_value(k, number);
+		dims[0].start = int_value(k, number);
 	}
-	KArg vmem = karg_ref(kernel_ref(k, win->scratch, 1, &slot));
-	KArg semaphore = karg_ref(kernel_ref(k, win->semaphore, 1, &slot));
+	for (uint32_t i = 0; win->pieces != NONE && i <= win->pieces; i++)
+		dims[i + 1] = (KDim){
+			.kind = i < win->pieces ? KDIM_ALL : KDIM_RANGE, .start = int_value(k, win->piece), .size = 1};
+	KArg vmem = karg_ref(kernel_ref(k, win->scratch, win->pieces == NONE ? 1 : win->pieces + 2, dims));
+	KArg semaphore = karg_ref(kernel_ref(k, win->semaphore, 1, dims));
 	const KArg args[3] = {win->output ? vmem : hbm, win->output ? hbm : vmem, semaphore};
 	KArg copy = karg_value(kernel_result(k, drive_put(d, K_COPY, 3, args), KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
 	drive_put(d, K_RETURN, 1, &copy);
@@ -102,14 +108,54 @@ static uint32_t windows(const Fori *f) { return f->d->loop->windows.count; }
 static bool input_copied(const KWindow *w) { return w->dma && w->input; }
 static bool output_copied(const KWindow *w) { return w->dma && w->output; }
 
-/* Starts the copy of window w for a step, or waits for it. */
-static void put_copy(Fori *f, uint16_t op, uint32_t w, IntId step) {
+static void put_call(Fori *f, uint16_t op, uint32_t w, uint32_t arg_count, const KArg *args) {
 	Driver *d = f->d;
-	KArg arg = karg_int(step);
-	StmtId call = drive_put(d, K_CALL, 1, &arg);
+	StmtId call = drive_put(d, K_CALL, arg_count, args);
 	kernel_stmt(d->k, call)->function = f->copy[w];
 	KArg copy = karg_value(kernel_result(d->k, call, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
 	drive_put(d, op, 1, &copy);
+}
+
+/* Straight code that stands once for each number below `count`, from `from` on: the region, which ends with a yield. */
+static KFor *put_for(Driver *d, const char *name, int64_t from, int64_t count, Cursor *outer) {
+	KFor *each = arena_alloc(d->k->arena, sizeof *each);
+	*each = (KFor){.step = exact_int(d->k, name), .from = from, .end = int_const(d->k, count)};
+	StmtId s = drive_put(d, K_FOR, 0, NULL);
+	RegionId body = kernel_region(d->k, s);
+	kernel_stmt(d->k, s)->each = each;
+	kernel_stmt(d->k, s)->body = body;
+	*outer = drive_into(d, body);
+	return each;
+}
+
+/* Of a window in pieces: each is started by itself, and one wait is for as many bytes as they all have. */
+static void put_pieces(Fori *f, uint16_t op, uint32_t w, IntId step) {
+	Driver *d = f->d;
+	Kernel *k = d->k;
+	const KWindow *win = window(f, w);
+	if (op == K_START) {
+		Cursor outer;
+		KFor *each = put_for(d, "piece", 0, k->buffers.at[win->buffer].shape[win->pieces], &outer);
+		put_call(f, op, w, 2, (const KArg[]){karg_int(step), karg_int(int_value(k, each->step))});
+		drive_put(d, K_YIELD, 0, NULL);
+		d->at = outer;
+		return;
+	}
+	KDim slot = {.kind = KDIM_AT, .start = slot_of(d, step, win->buffers)};
+	KArg vmem = karg_ref(kernel_ref(k, win->scratch, 1, &slot));
+	KArg semaphore = karg_ref(kernel_ref(k, win->semaphore, 1, &slot));
+	StmtId s = drive_put(d, K_COPY, 3, (const KArg[]){vmem, vmem, semaphore});
+	KArg copy = karg_value(kernel_result(k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
+	drive_put(d, op, 1, &copy);
+}
+
+/* Starts the copy of window w for a step, or waits for it. */
+static void put_copy(Fori *f, uint16_t op, uint32_t w, IntId step) {
+	KArg arg = karg_int(step);
+	if (window(f, w)->pieces != NONE)
+		put_pieces(f, op, w, step);
+	else
+		put_call(f, op, w, 1, &arg);
 }
 
 /* The call reads the window, or writes it, at that step of all. */
@@ -224,15 +270,8 @@ static void drain(Fori *f) {
 		if (!output_copied(window(f, w)))
 			continue;
 		if (known) {
-			KFor *each = arena_alloc(k->arena, sizeof *each);
-			*each = (KFor){.step = exact_int(k, "i"),
-			               .from = int_max(steps - buffers, 0),
-			               .end = int_const(k, steps)};
-			StmtId s = drive_put(d, K_FOR, 0, NULL);
-			RegionId body = kernel_region(k, s);
-			kernel_stmt(k, s)->each = each;
-			kernel_stmt(k, s)->body = body;
-			Cursor outer = drive_into(d, body);
+			Cursor outer;
+			KFor *each = put_for(d, "i", int_max(steps - buffers, 0), steps, &outer);
 			put_copy(f, K_WAIT, w, int_value(k, each->step));
 			drive_put(d, K_YIELD, 0, NULL);
 			d->at = outer;
@@ -347,12 +386,11 @@ static FunctionId define_body(Fori *f) {
 	Driver *d = f->d;
 	Kernel *k = d->k;
 	const KLoop *loop = d->loop;
-	FunctionId body = kernel_function(k, FUNCTION_FORI, "body");
-	ValueId step = loop->dim[0].step;
-	if (loop->rank > 1)
-		step = exact_int(k, loop->step_name);
+	FunctionId body = kernel_function(k, loop->rank ? FUNCTION_FORI : FUNCTION_WHILE, "body");
+	ValueId step = loop->rank > 1 ? exact_int(k, loop->step_name) : loop->dim[0].step;
 	KParameter number = {PARAMETER_VALUE, step};
-	vec_push(k->arena, &k->functions.at[body].parameters, number);
+	if (loop->rank)
+		vec_push(k->arena, &k->functions.at[body].parameters, number);
 	ValueId *carried = arena_array(k->arena, loop->carried.count + 1, sizeof *carried);
 	for (uint32_t i = 0; i < loop->carried.count; i++) {
 		KParameter p = {PARAMETER_VALUE, loop->carried.at[i]};
@@ -361,7 +399,7 @@ static FunctionId define_body(Fori *f) {
 			vec_push(k->arena, &k->functions.at[body].parameters, p);
 	}
 	Cursor outer = drive_define(d, body);
-	f->flat = int_value(k, step);
+	f->flat = loop->rank ? int_value(k, step) : NONE;
 	f->group = drive_next_call(k, region_first(k, kernel_stmt(k, d->stmt)->body));
 	drive_region(d, kernel_stmt(k, d->stmt)->body, &inside, &(Flow){carried, loop->place.at, loop->place.at, 0});
 	KArgs results = {0};
@@ -386,13 +424,14 @@ static void run_body(Fori *f, FunctionId body, ValueId *values) {
 	if (loop->before != NONE)
 		drive_region(d, loop->before, &outside,
 		             &(Flow){values, loop->place.at, loop->place.at, drive_first_given(d)});
-	vec_push(k->arena, &args, karg_int(drive_runs(d)));
+	if (loop->rank)
+		vec_push(k->arena, &args, karg_int(drive_runs(d)));
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		if (loop->place.at[i] == NONE) {
 			KArg x = *kernel_arg(k, d->stmt, i);
 			vec_push(k->arena, &args, x.kind == KARG_NONE ? karg_value(values[i]) : x);
 		}
-	StmtId s = drive_put(d, K_FORI, args.count, args.at);
+	StmtId s = drive_put(d, loop->rank ? K_FORI : K_WHILE, args.count, args.at);
 	kernel_stmt(k, s)->function = body;
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		if (loop->place.at[i] == NONE) {

@@ -31,6 +31,8 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 			continue;
 		for (uint32_t i = 0; i < p->kernels.count; i++)
 			r->run(p->kernels.at[i]);
+		if (r->run == rewrite_float16)
+			launch_bits(p->host);
 		if (verify && !program_verify_kernels(p, verify))
 			return false;
 	}

@@ -20,6 +20,9 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 #include "rewrites.def"
 #undef REWRITE
 
+/* rewrite_float16.c: k, the wrapper: its launches take and give bits. */
+void launch_bits(Kernel *k);
+
 typedef VEC(StmtId) StmtIds;
 /* The loops that no driver runs yet, outer ones first. */
 StmtIds kernel_loops(Kernel *k);

@@ -78,7 +78,7 @@ static void folds_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
 		if (how == LOWER_LOOP)
-			folds_in(p, node_arg(p->m, n, 0)->graph);
+			folds_in(p, loop_body(p->m, n));
 		for (int i = 0; how == LOWER_MATMUL && i < 2; i++)
 			fold_swap(p, n, i);
 		if (how == LOWER_VIEW) {

@@ -148,8 +148,8 @@ static bool join(Planner *p, NodeId n, Form f) {
 /* Arguments that a loop only reads are the outer value itself; a carried one has one form, whoever needs a column. */
 static bool forms_of_loop(Planner *p, NodeId call) {
 	const Module *m = p->m;
-	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
-	const Arg *args = node_arg(m, call, 3);
+	const Graph *g = graph_get(m, loop_body(m, call));
+	const Arg *args = loop_args(m, call);
 	for (uint32_t i = 0; i < g->placeholders.count; i++) {
 		const Arg *a = arg_item(m, args, i);
 		if (a->kind != ARG_REF)
@@ -161,7 +161,7 @@ static bool forms_of_loop(Planner *p, NodeId call) {
 		value_of(p, g->placeholders.at[g->carried.at[i].arg])->same_as = NONE;
 	bool again = true;
 	while (again) {
-		if (!forms_in(p, node_arg(m, call, 0)->graph))
+		if (!forms_in(p, loop_body(m, call)))
 			return false;
 		again = false;
 		for (uint32_t i = 0; i < g->carried.count; i++) {
@@ -176,7 +176,7 @@ static bool forms_of_loop(Planner *p, NodeId call) {
 static void form_result(Planner *p, NodeId n) {
 	const Module *m = p->m;
 	NodeId call = node_input(m, n, 0);
-	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
+	const Graph *g = graph_get(m, loop_body(m, call));
 	uint32_t output = (uint32_t)node_arg(m, n, 1)->integer;
 	uint32_t arg = graph_carried_arg(g, output);
 	if (arg != NONE)
@@ -187,6 +187,7 @@ static bool forms_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Value *v = value_of(p, n);
 		switch (op_lowering(node_get(p->m, n)->op)) {
+		case LOWER_LOAD: v->form = v->access && v->access->column ? FORM_COLUMN : FORM_NATURAL; break;
 		case LOWER_POINTWISE:
 		case LOWER_MASK: form_pointwise(p, n); break;
 		case LOWER_REDUCE: form_reduce(p, n); break;
@@ -216,8 +217,8 @@ static Form form_wanted_by(Planner *p, NodeId n, ArgId use) {
 	NodeId user = arg_get(m, use)->user;
 	Lowering how = op_lowering(node_get(m, user)->op);
 	if (how == LOWER_LOOP) {
-		const Graph *g = graph_get(m, node_arg(m, user, 0)->graph);
-		const Arg *args = node_arg(m, user, 3);
+		const Graph *g = graph_get(m, loop_body(m, user));
+		const Arg *args = loop_args(m, user);
 		uint32_t i = use - args->list.first;
 		return i < args->list.count ? value_of(p, g->placeholders.at[i])->form : FORM_NATURAL;
 	}
@@ -229,7 +230,7 @@ static void settle_free_forms(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
 		if (how == LOWER_LOOP)
-			settle_free_forms(p, node_arg(p->m, n, 0)->graph);
+			settle_free_forms(p, loop_body(p->m, n));
 		if ((how != LOWER_FULL && how != LOWER_INDEX) || value_rank(p, n) == 0)
 			continue;
 		bool column = node_uses(p->m, n) != NONE;
@@ -245,7 +246,7 @@ static void settle_aliases(Planner *p, GraphId g) {
 		Value *v = value_of(p, n);
 		Lowering how = op_lowering(node_get(p->m, n)->op);
 		if (how == LOWER_LOOP)
-			settle_aliases(p, node_arg(p->m, n, 0)->graph);
+			settle_aliases(p, loop_body(p->m, n));
 		if (how == LOWER_VIEW && v->same_as != NONE && value_of(p, v->same_as)->form != v->wants)
 			v->same_as = NONE;
 	}

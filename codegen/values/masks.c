@@ -96,12 +96,12 @@ static void needs_in(Needs *s, GraphId g);
 
 static void need_loop(Needs *s, NodeId call) {
 	const Module *m = s->p->m;
-	const Graph *g = graph_get(m, node_arg(m, call, 0)->graph);
+	const Graph *g = graph_get(m, loop_body(m, call));
 	for (uint32_t i = 0; i < g->carried.count; i++)
 		need(s, graph_result(m, g, g->carried.at[i].output),
 		     value_of(s->p, g->placeholders.at[g->carried.at[i].arg])->needed);
-	needs_in(s, node_arg(m, call, 0)->graph);
-	const Arg *args = node_arg(m, call, 3);
+	needs_in(s, loop_body(m, call));
+	const Arg *args = loop_args(m, call);
 	for (uint32_t i = 0; i < g->placeholders.count; i++)
 		if (arg_item(m, args, i)->kind == ARG_REF)
 			need(s, arg_item(m, args, i)->node, value_of(s->p, g->placeholders.at[i])->needed);
@@ -132,7 +132,7 @@ static void need_node(Needs *s, NodeId n) {
 			need_sorted(s, n);
 			break;
 		}
-		const Graph *g = graph_get(m, node_arg(m, node_input(m, n, 0), 0)->graph);
+		const Graph *g = graph_get(m, loop_body(m, node_input(m, n, 0)));
 		need(s, graph_result(m, g, (uint32_t)node_arg(m, n, 1)->integer), needed);
 		break;
 	}
@@ -198,7 +198,7 @@ static void masks_in(Planner *p, GraphId g) {
 		if (how == LOWER_STORE)
 			masks_of_write(p, n);
 		if (how == LOWER_LOOP)
-			masks_in(p, node_arg(p->m, n, 0)->graph);
+			masks_in(p, loop_body(p->m, n));
 	}
 }
 

@@ -21,7 +21,7 @@ static void compute_dtypes_in(Planner *p, GraphId g) {
 		if (how == LOWER_MOVE)
 			value_of(p, n)->compute = moved_in(p, n);
 		if (how == LOWER_LOOP)
-			compute_dtypes_in(p, node_arg(p->m, n, 0)->graph);
+			compute_dtypes_in(p, loop_body(p->m, n));
 	}
 }
 
@@ -29,6 +29,7 @@ bool plan_values(Planner *p) {
 	plan_forms(p);
 	compute_dtypes_in(p, p->plan->root);
 	plan_masks(p);
+	plan_wheres(p);
 	plan_folds(p);
 	return true;
 }

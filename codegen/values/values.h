@@ -8,6 +8,7 @@
 bool plan_values(Planner *p); /* values.c */
 void plan_forms(Planner *p);  /* forms.c */
 void plan_masks(Planner *p);  /* masks.c */
+void plan_wheres(Planner *p); /* wheres.c */
 void plan_folds(Planner *p);  /* folds.c: after all of these */
 
 #endif

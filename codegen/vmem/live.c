@@ -42,6 +42,7 @@ static Part part_of(uint16_t op) {
 	case K_STACK:
 	case K_PAD:
 	case K_ROLL:
+	case K_ROTATE:
 	case K_FLIP:
 	case K_REVERSE:
 	case K_EVERY:

@@ -70,7 +70,8 @@ static int64_t widened_early(const Striped *s) {
 /* A register's lanes of each row, of what is reduced or what that was converted from. */
 static int64_t folded_bytes(const Striped *s, const Live *x) {
 	const Live *of = live_operand(s->l, x, 0);
-	if (live_stmt(s->l, x)->flags & KSTMT_NARROW)
+	if ((live_stmt(s->l, x)->flags & KSTMT_NARROW) &&
+	    live_value(s->l, live_operand(s->l, of, 0))->dtype != DTYPE_F16)
 		of = live_operand(s->l, of, 0);
 	const KValue *v = live_value(s->l, of);
 	return register_bytes(s->l->t, v->dtype, v->rank, v->shape) / (last_size(v) / s->l->t->lanes);

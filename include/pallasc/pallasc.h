@@ -84,10 +84,12 @@ typedef struct pallasc_options {
 	size_t set_count;        /* number of strings in `sets` */
 	const char *rewrites;    /* names of the rewrites of kernels to run, with commas between, "" for none;
 	                                                        NULL is all: --print-rewrites of the command lists them */
+	int adapt; /* not 0: where the configuration is refused, the nearest one that is accepted; notes among the
+	              diagnostics say what was changed and why */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
-	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL }
+	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0 }
 
 /* The library's version, such as "0.1.0". Static text. */
 PALLASC_API const char *pallasc_version(void);

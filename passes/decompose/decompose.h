@@ -53,5 +53,7 @@ Dtype result_dtype(const Decompose *d, uint32_t element);
 ExprId dims_product(Decompose *d, NodeId x, uint32_t dims);
 
 bool pass_decompose(PassContext *c);
+bool pass_float16(PassContext *c);
+bool pass_random(PassContext *c);
 
 #endif

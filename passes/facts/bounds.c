@@ -26,6 +26,24 @@ typedef struct Bounds {
 
 static bool is_number(const Arg *a) { return a->kind == ARG_INT || a->kind == ARG_SYM || a->kind == ARG_BOOL; }
 
+static int64_t block_limit(const Module *m, GraphId g, BlockId b, const bool *stays);
+
+/* The query is of a tile whose loop runs as far as the run time says, and no access by that tile bounds it. */
+static bool is_unbounded(const Module *m, NodeId query) {
+	BlockId block = arg_block(m, node_arg(m, query, 0));
+	for (GraphId g = node_get(m, query)->graph; graph_get(m, g)->caller != NONE; g = graph_parent(m, g)) {
+		const Graph *loop = graph_get(m, g);
+		for (uint32_t i = 0; i < loop->blocks.count; i++) {
+			if (loop->blocks.at[i] != block)
+				continue;
+			const Arg *end = arg_item(m, node_arg(m, loop->caller, 2), i);
+			return end->kind == ARG_REF && node_get(m, end->node)->op != OP_CLAMP &&
+			       node_type(m, end->node)->sym == NONE && block_limit(m, g, block, NULL) == INT64_MAX;
+		}
+	}
+	return false;
+}
+
 /* The plan follows it: made of tile queries and numbers by symbolic arithmetic. */
 static bool is_followed(const Module *m, const Arg *a, uint32_t depth) {
 	if (a->kind != ARG_REF)
@@ -34,8 +52,10 @@ static bool is_followed(const Module *m, const Arg *a, uint32_t depth) {
 	const Type *t = node_type(m, n);
 	if (t->kind != TYPE_SYM || depth == 0)
 		return false;
-	if (t->sym != NONE || op_kind(m, n) == KIND_QUERY)
+	if (t->sym != NONE)
 		return true;
+	if (op_kind(m, n) == KIND_QUERY)
+		return !is_unbounded(m, n);
 	bool all = op_kind(m, n) == KIND_SYMBOLIC;
 	for (uint32_t i = 0; all && i < node_get(m, n)->arg_count; i++)
 		all = is_followed(m, node_arg(m, n, i), depth - 1);
@@ -70,7 +90,7 @@ static bool is_held(const Module *m, const Arg *a, int64_t high) {
 
 /* The smallest dim that graph g, and those it calls, index with whole tiles of block b; INT64_MAX. By accesses that
  * stay, where `stays` is not NULL. */
-static int64_t block_limit(Module *m, GraphId g, BlockId b, const bool *stays) {
+static int64_t block_limit(const Module *m, GraphId g, BlockId b, const bool *stays) {
 	int64_t least = INT64_MAX, size;
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
 		GraphId graphs[2];

@@ -78,12 +78,12 @@ static bool has_computed_slice(const Module *m, const Arg *index) {
 	return false;
 }
 
-/* Loops that a branch calls make no step: only its own nodes count. A while has no bound to take away. */
+/* Loops that a branch calls make no step: only its own nodes count. */
 static bool can_move(const Module *m, GraphId g) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
 		uint16_t op = node_get(m, n)->op;
 		bool atomic = op_is_atomic(op);
-		if (op == OP_WHILE || op == OP_IF || (atomic && !has_identity(m, n)) ||
+		if ((op == OP_WHILE && while_flag(m, n) == NONE) || op == OP_IF || (atomic && !has_identity(m, n)) ||
 		    (op_kind(m, n) == KIND_MEMORY && has_computed_slice(m, node_arg(m, n, 1))))
 			return false;
 	}
@@ -112,9 +112,10 @@ static bool same_tile(const Module *m, NodeId a, NodeId b) {
 static NodeId only_store(const Module *m, GraphId g, TensorId base) {
 	NodeId store = NONE;
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
-		if (op_kind(m, n) != KIND_MEMORY && node_get(m, n)->op != OP_FOR_LOOP)
+		bool loop = op_lowering(node_get(m, n)->op) == LOWER_LOOP;
+		if (op_kind(m, n) != KIND_MEMORY && !loop)
 			continue;
-		if (node_get(m, n)->op == OP_FOR_LOOP || (access_base(m, n) == base && store != NONE))
+		if (loop || (access_base(m, n) == base && store != NONE))
 			return NONE;
 		if (access_base(m, n) == base)
 			store = n;
@@ -210,6 +211,14 @@ static void guard_loop(Branch *b, NodeId call) {
 	arg_set(m, ends.list.first, arg_ref(end));
 }
 
+/* It does not go on where it starts. */
+static void guard_while(Branch *b, NodeId call) {
+	Module *m = b->d.m;
+	ArgId flag = loop_args(m, call)->list.first + while_flag(m, call);
+	Arg both[2] = {arg_copy(m, *arg_get(m, flag)), arg_ref(mask_of(b))};
+	arg_set(m, flag, arg_ref(make_node(&b->d, OP_LOGICAL_AND, "goes", 2, both)));
+}
+
 static void guard(Branch *b, NodeId n) {
 	uint16_t op = node_get(b->d.m, n)->op;
 	if (is_paired(b, n))
@@ -222,6 +231,8 @@ static void guard(Branch *b, NodeId n) {
 		guard_atomic(b, n);
 	else if (op == OP_FOR_LOOP)
 		guard_loop(b, n);
+	else if (op == OP_WHILE)
+		guard_while(b, n);
 }
 
 /* ---- one tile.if ------------------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include "passes/facts/facts.h"
 
 bool pass_const_fold(PassContext *c);
+bool pass_whiles(PassContext *c);
 bool pass_branches(PassContext *c);
 bool pass_cse(PassContext *c);
 bool pass_scale_after_max(PassContext *c);

@@ -31,6 +31,7 @@ class _Options(ctypes.Structure):
         ("sets", ctypes.POINTER(ctypes.c_char_p)),
         ("set_count", ctypes.c_size_t),
         ("rewrites", ctypes.c_char_p),
+        ("adapt", ctypes.c_int),
     )
 
 
@@ -107,7 +108,13 @@ class Graph:
             self._dll.pallasc_context_free(self._context)
 
     def compile(
-        self, config=None, target="v6e", sets=(), emit=EMIT_SOURCE | EMIT_PLAN, rewrites=None
+        self,
+        config=None,
+        target="v6e",
+        sets=(),
+        emit=EMIT_SOURCE | EMIT_PLAN,
+        rewrites=None,
+        adapt=False,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -117,6 +124,7 @@ class Graph:
           sets: strings KEY=VALUE, over `config`.
           emit: EMIT_ values or'ed.
           rewrites: names of those to run on kernels, with commas between; None: all.
+          adapt: the nearest configuration that is accepted, where this one is refused.
         """
         items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
         options = _Options(
@@ -127,6 +135,7 @@ class Graph:
             sets=ctypes.cast(items, ctypes.POINTER(ctypes.c_char_p)),
             set_count=len(sets),
             rewrites=_no_nul(rewrites, "rewrites"),
+            adapt=adapt,
         )
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
@@ -212,7 +221,7 @@ def target_text(target):
     return read_text(target) if is_file else target
 
 
-def compile(graph, config=None, target="v6e", *, sets=(), library=None):
+def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, library=None):
     """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
@@ -220,6 +229,8 @@ def compile(graph, config=None, target="v6e", *, sets=(), library=None):
       config: a configuration over the graph's own: a dict, JSON text, a path, or None.
       target: a chip's name ("v4", "v5e", "v5p", "v6e", "v7x"), a dict, or a path ending in .json.
       sets: strings KEY=VALUE as for --set, over `config`.
+      adapt: the nearest configuration that is accepted, where this one is refused; notes in
+        `.diagnostics` say what was changed and why.
       library: a `Library`; by default the one that is found.
 
     Returns:
@@ -235,6 +246,7 @@ def compile(graph, config=None, target="v6e", *, sets=(), library=None):
         target_text(target),
         list(sets),
         EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
+        adapt=adapt,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

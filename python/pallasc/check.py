@@ -20,9 +20,9 @@ def main(argv):
     text, name = graph_text(options.graph)
     config = read_json(options.config, "configuration") if options.config else {}
     config.update(parse_set(item) for item in options.set)
-    module = compile_graph(
-        text, config_text(config) if config else None, target_text(options.target)
-    )
+    given = config_text(config) if config else None
+    module = compile_graph(text, given, target_text(options.target), adapt=options.adapt)
+    config = module.info["config"] if options.adapt else config
     if module.diagnostics:
         print(format_diagnostics(module.diagnostics))
     graph = judge.read_graph((text, name))
@@ -68,6 +68,9 @@ def _parser():
     parser.add_argument("--config", metavar="F", help="configuration over the graph's own")
     parser.add_argument(
         *("--set", "-s"), action="append", default=[], metavar="K=V", help="repeatable"
+    )
+    parser.add_argument(
+        "--adapt", action="store_true", help="the nearest configuration that is accepted"
     )
     parser.add_argument("--target", default="v6e", metavar="T", help="chip, or .json file")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs")

@@ -21,26 +21,39 @@ from .errors import FileError, PallascError, UsageError
 from .exporter.argspec import argument_make, argument_parse
 from .exporter.errors import ExportError
 
-__all__ = ["ExportError", "from_helion", "main", "text"]
+__all__ = ["ExportError", "arrays", "from_helion", "main", "text"]
 
 
-def from_helion(kernel, args, config=None, name=None):
+def from_helion(kernel, args, config=None, name=None, ranges=None):
     """Trace a Helion kernel and return its document, a dict of the graph format.
 
     `kernel` is a function decorated with `@helion.kernel`, `args` what it would be called with.
     Tensors may be fake or on the meta device: only dtype and shape count. Host numbers, such as
     `eps`, become scalars with their value. `config` (a dict or a `helion.Config`) becomes the
     document's; without it the kernel's own first one does, or else Helion's default. `name` is the
-    emitted function's, by default the kernel's.
+    emitted function's, by default the kernel's. `ranges` maps parameters that are tensors of ints
+    to (least, greatest): values outside count as the nearest one inside.
 
     Raises ExportError, which names what cannot be expressed and the line of the kernel.
     """
-    from .exporter.trace import helion_require
+    from .exporter.trace import helion_require, versions_told
 
     helion_require()
-    from .exporter.document import document_build
+    with versions_told():
+        from .exporter.document import document_build
 
-    return document_build(kernel, args, config, name)
+        return document_build(kernel, args, config, name, ranges or {})
+
+
+def arrays(document, tensors):
+    """Return the NumPy arrays that the document's module takes, of tensors in parameters' order.
+
+    int64 is narrowed to int32, but only if every value is of the parameter's range. Raises
+    ExportError, which names the first that is not.
+    """
+    from .exporter.arrays import arrays_make
+
+    return arrays_make(document, tensors)
 
 
 def text(document):
@@ -86,7 +99,8 @@ def parser_build():
         nargs="*",
         default=[],
         metavar="ARG",
-        help="its arguments: a tensor as bf16[128,64] or float32[128,64], else a Python literal",
+        help="its arguments: a tensor as bf16[128,64] or float32[128,64], of ints in a range as "
+        "i64[128]:0..999, else a Python literal",
     )
     parser.add_argument("--name", help="the emitted function's name (default: the kernel's)")
     parser.add_argument("--config", metavar="FILE|JSON", help="the configuration to write")
@@ -145,7 +159,9 @@ def spec_export(path, kernel, args, config, name):
         raise FileError(f"cannot read {path}: no such file")
     helion_require()
     function = kernel_load(path, kernel)
-    return from_helion(function, tuple(argument_make(arg) for arg in parsed), config, name)
+    ranges = {at: arg[3] for at, arg in enumerate(parsed) if arg[0] == "tensor" and arg[3]}
+    made = tuple(argument_make(arg) for arg in parsed)
+    return from_helion(function, made, config, name, ranges)
 
 
 def kernel_load(path, name):

@@ -5,7 +5,7 @@ import helion.language as hl
 import torch
 from helion.autotuner import PowerOfTwoFragment
 
-TABLE = torch.zeros([64])
+TABLE = torch.linspace(0, 1, 64)
 OFFSET = 0.25
 
 
@@ -141,7 +141,37 @@ def filled(x: torch.Tensor) -> torch.Tensor:
 def uses_global(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(x.size(0)):
-        out[tile] = x[tile] + TABLE[tile]
+        out[tile] = x[tile] + TABLE[tile] + TABLE[tile] * 2
+    return out
+
+
+@helion.kernel
+def writes_global(x: torch.Tensor) -> torch.Tensor:
+    for tile in hl.tile(x.size(0)):
+        TABLE[tile] = x[tile]
+    return x
+
+
+@helion.kernel
+def writes_int64(x: torch.Tensor) -> torch.Tensor:
+    for tile in hl.tile(x.size(0)):
+        x[tile] = x[tile] + 1
+    return x
+
+
+@helion.kernel
+def makes_int64(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([x.size(0)], dtype=torch.int64, device=x.device)
+    for tile in hl.tile(x.size(0)):
+        out[tile] = tile.index
+    return out
+
+
+@helion.kernel
+def with_epilogue(x: torch.Tensor, epilogue, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, j in hl.tile(x.size()):
+        out[i, j] = epilogue(x[i, j] + y[j], i, j)
     return out
 
 

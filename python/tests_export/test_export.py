@@ -1,5 +1,6 @@
 """The Helion exporter: the committed graphs, structure, values, refusals and the command line."""
 
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import probes
 import pytest
 import torch
 from pallasc import reference
-from pallasc.export import ExportError, from_helion, main, text
+from pallasc.export import ExportError, arrays, from_helion, main, text
 from structure import document_check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -23,6 +24,8 @@ COMMITTED = sorted([*GRAPHS.iterdir(), *COVERAGE.glob("graphs/*.json")])
 EXPORTED = ENTRIES.keys() | {
     entry["graph"] for path in COVERAGE.glob("*.json") for entry in json.loads(path.read_text())
 }
+
+SCALE = torch.linspace(-1, 1, 64)
 
 
 def graph_load(name):
@@ -386,13 +389,66 @@ def test_gathers_keep_the_index():
     ]
 
 
+# Ints of 64 bits
+
+
+def test_int64_is_int32_that_is_widened_where_it_is_read():
+    index = tensor(32, dtype=torch.int64)
+    document = from_helion(probes.gathers, (tensor(64, 64), index))
+    document_check(document)
+    assert document["tensors"][1] == {
+        "name": "index",
+        "role": "input",
+        "dtype": "int32",
+        "shape": [32],
+        "x_dtype": "int64",
+    }
+    (load, _gather) = nodes_of(document, "tile.load")
+    assert load["meta"]["dtype"] == "int32"
+    (wide,) = nodes_of(document, "prims.convert_element_type.default")
+    assert wide["args"] == [{"ref": load["name"]}, {"dtype": "int64"}]
+    x, index = torch.randn(64, 64), torch.randint(0, 64, (32,))
+    (got,) = reference.run(document, arrays(document, (x, index)))
+    assert numpy.array_equal(got, x[index].numpy())
+
+
+def test_a_range_is_kept_and_checked():
+    shapes = (tensor(64, 64), tensor(32, dtype=torch.int64))
+    document = from_helion(probes.gathers, shapes, ranges={"index": (0, 63)})
+    document_check(document)
+    assert document["tensors"][1]["x_range"] == [0, 63]
+    (clamp,) = nodes_of(document, "aten.clamp.default")
+    assert clamp["args"] == [{"ref": "load"}, 0, 63] and clamp["meta"]["dtype"] == "int32"
+    x, index = torch.randn(64, 64), torch.arange(32)
+    (got,) = reference.run(document, arrays(document, (x, index)))
+    assert numpy.array_equal(got, x[:32].numpy())
+    index[7] = 64
+    with pytest.raises(ExportError, match=r"'index'\[7\] is 64, not of 0..63"):
+        arrays(document, (x, index))
+    with pytest.raises(ExportError, match="no tensor of ints"):
+        from_helion(probes.gathers, shapes, ranges={"x": (0, 63)})
+
+
+def test_arrays_are_of_the_dtypes_and_shapes_of_the_graph():
+    document = from_helion(probes.gathers, (tensor(64, 64), tensor(32, dtype=torch.int64)))
+    x, index = torch.randn(64, 64), torch.full([32], 2**40)
+    with pytest.raises(ExportError, match=r"'index'\[0\] is 1099511627776, not of -2147483648"):
+        arrays(document, (x, index))
+    with pytest.raises(ExportError, match="1 tensors given, the graph takes 2: x, index"):
+        arrays(document, (x,))
+    with pytest.raises(ExportError, match=r"'x' is \[32, 64\], not \[64, 64\]"):
+        arrays(document, (x[:32], index))
+    with pytest.raises(ExportError, match="'x' is bfloat16, not float32"):
+        arrays(document, (x.bfloat16(), index))
+
+
 # Configurations
 
 
 def test_configurations_are_checked_and_cleaned():
     import helion
 
-    given = helion.Config(block_sizes=[8], num_warps=4, pallas_use_low_level_scheduler=False)
+    given = helion.Config(block_sizes=[8], num_warps=4, num_stages=2)
     document = from_helion(probes.pair_of_one, (tensor(64),), given)
     assert document["config"] == {"block_sizes": [8]}
     with pytest.raises(
@@ -423,15 +479,51 @@ def test_host_lists_flags_and_globals():
     close(run(document, x, y)[0], (x + y) * 2.0 * 6.0 + 0.25)
 
 
+def test_captured_tensors_are_parameters_after_the_arguments():
+    bias, rows = torch.randn(64), torch.randn(32)
+
+    def epilogue(value, i, j):
+        return value * bias[j] + SCALE[j] + rows[i][:, None]
+
+    x, y = torch.randn(32, 64), torch.randn(64)
+    document = from_helion(probes.with_epilogue, (x, epilogue, y))
+    document_check(document)
+    entries = [(t["name"], t["role"], t.get("x_captured")) for t in document["tensors"]]
+    assert entries[:2] == [("x", "input", None), ("y", "input", None)]
+    assert entries[2:4] == [
+        ("bias", "input", "epilogue.bias"),
+        ("SCALE", "input", "SCALE"),
+    ]
+    assert [entry[:2] for entry in entries[4:]] == [("rows", "input"), ("out", "output")]
+    got = run(document, x, y, bias, SCALE, rows)
+    close(got[0], (x + y) * bias + SCALE + rows[:, None])
+
+
+def test_captured_scalars_have_their_names():
+    document = from_helion(probes.with_epilogue, (tensor(8, 64), scaled(3.0), tensor(64)))
+    assert document["scalars"] == [{"name": "scale", "dtype": "float32", "value": 3.0}]
+
+
+def scaled(scale):
+    return lambda value, i, j: value * scale
+
+
+def test_a_global_tensor_is_one_parameter_however_often_it_is_read():
+    document = from_helion(probes.uses_global, (tensor(64),))
+    document_check(document)
+    assert [t["name"] for t in document["tensors"]] == ["x", "TABLE", "out"]
+
+
 # Refusals name what and where
 
 
 @pytest.mark.parametrize(
     ("kernel", "args", "message"),
     [
-        ("gathers", (tensor(64, 64), tensor(32, dtype=torch.int64)), "'index' is int64.*int32"),
+        ("writes_int64", (tensor(32, dtype=torch.int64),), "writes to 'x', which is int64: pass"),
+        ("makes_int64", (tensor(32),), "'out' is int64, which the graph format lacks"),
         ("pair_of_one", (tensor(64, dtype=torch.float64),), "'x' is float64.*pass float32"),
-        ("uses_global", (tensor(64),), r"probes.py:\d+: tensor 'TABLE' is no argument"),
+        ("writes_global", (tensor(64),), r"probes.py:\d+: the kernel writes 'TABLE', no argument"),
         ("host_sum", (tensor(64), tensor(64)), "host code computes aten.add.Tensor of two"),
         ("host_copy_written", (tensor(64),), "the kernel writes 'x', which is a copy"),
         ("printing", (tensor(64),), r"probes.py:\d+: operation 'device_print'"),
@@ -466,7 +558,9 @@ def test_command_writes_a_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "status", "message"),
     [
-        (["probes.py:gathers", "--args", "f32[64,64]", "i64[32]"], 1, "int64"),
+        (["probes.py:gathers", "--args", "f32[64,64]", "f64[32]"], 1, "float64"),
+        (["probes.py:gathers", "--args", "f32[64,64]", "i64[32]:9..3"], 1, "range 9..3 of 'index'"),
+        (["probes.py:gathers", "--args", "f32[64,64]:1..3", "i64[32]"], 1, "no tensor of ints"),
         (["probes.py:nope"], 1, "no kernel 'nope': it has branches,"),
         (["probes.py:pair", "--args", "q32[64]"], 2, "unknown dtype 'q32'"),
         (["probes.py:pair", "--args", "foo("], 2, "neither like"),
@@ -520,3 +614,39 @@ def test_importing_needs_no_torch(tmp_path):
     assert done.returncode == 1
     assert done.stderr.strip().count("\n") == 0
     assert "pip install helion==1.5.1 torch==2.13.0" in done.stderr
+
+
+# Other versions of Helion
+
+
+@pytest.fixture
+def strange_version(monkeypatch):
+    """A Helion of a version that nobody has tried."""
+    version = importlib.metadata.version
+    changed = {"helion": "9.9.9"}
+    monkeypatch.setattr(importlib.metadata, "version", lambda n: changed.get(n) or version(n))
+
+
+def test_a_strange_version_is_tried_and_told(strange_version, capsys):
+    document_check(from_helion(probes.pair_of_one, (tensor(64),)))
+    assert "warning: helion 9.9.9 (tested: 1.5.1, 1.5.0, 1.4.0)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("helion._compiler.device_ir.WalkDeviceAST", "_trace_graph"),
+        ("helion.language._tracing_ops", "_not"),
+        ("helion._compiler.inductor_lowering", "prepare_node_lowering"),
+        ("helion._compiler.host_function.HostFunction", "global_imports"),  # not in INTERNALS
+    ],
+)
+def test_what_a_strange_version_lacks_is_named_in_a_line(
+    strange_version, place, name, monkeypatch, capsys
+):
+    monkeypatch.chdir(pathlib.Path(__file__).parent)
+    monkeypatch.delattr(f"{place}.{name}")
+    assert main(["probes.py:pair_of_one", "--args", "f32[64]"]) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
+    assert name in line
+    assert "helion" in line.lower() and "9.9.9" in line

@@ -228,6 +228,7 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 		.verify_kernels = o->verify_each,
 		.hooks = hooks_of(c),
 		.explain = o->explain,
+		.adapt = o->adapt,
 	};
 }
 

@@ -204,6 +204,7 @@ FLAG(set_print_passes, p->options->action = ACTION_PASSES)
 FLAG(set_print_rewrites, p->options->action = ACTION_REWRITES)
 FLAG(set_print_after_all, p->options->print_after_all = true)
 FLAG(set_verify_each, p->options->verify_each = true)
+FLAG(set_adapt, p->options->adapt = true)
 FLAG(set_explain, p->options->explain = true)
 FLAG(set_verbose, p->options->verbose = true)
 #undef FLAG
@@ -223,6 +224,7 @@ static const Option table[] = {
 	{"--print-target", false, set_print_target},
 	{"--config", true, add_config},
 	{"--set", true, add_set},
+	{"--adapt", false, set_adapt},
 	{"--passes", true, set_passes},
 	{"--print-passes", false, set_print_passes},
 	{"--rewrites", true, set_rewrites},
@@ -264,14 +266,14 @@ const char *options_help(void) {
 	       "  --print-target        the chip of --target, as such a file\n"
 	       "  --config FILE         a configuration (JSON object) over the graph's own\n"
 	       "  --set KEY=VALUE       one key over that; repeatable\n"
+	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "\n"
 	       "  --passes=P,Q,...      run just these passes, in this order; implies --emit=json\n"
 	       "  --print-passes        list the passes in the pipeline's order\n"
 	       "  --print-before=P      the graph before pass P, as JSON on standard error\n"
 	       "  --print-after=P       and after it; --print-after-all: after each\n"
 	       "  --rewrites=R,Q,...    run just these rewrites of kernels, in their own order; implies\n"
-	       "                        --emit=kernel\n"
-	       "  --print-rewrites      list them\n"
+	       "                        --emit=kernel; --print-rewrites lists them\n"
 	       "  --verify-each         verify the graph after each pass, kernels after each rewrite\n"
 	       "\n"
 	       "  --explain             each decision and why, on standard error\n"

@@ -32,7 +32,7 @@ typedef struct Options {
 	bool rewrites_given;
 	VEC(const Pass *) print_before, print_after;
 	bool print_after_all;
-	bool verify_each, explain, verbose;
+	bool verify_each, explain, verbose, adapt;
 	DiagFormat diagnostics;
 	ColorWhen color;
 } Options;

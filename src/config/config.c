@@ -190,7 +190,8 @@ static void read_tunable(const ConfigReader *c, const json_t *v, const Path *at,
 /* ---- whose keys -------------------------------------------------------------------------------------------------- */
 
 /* Keys of helion.Config that mean nothing here: those of its GPU backends, and a few switches of its Pallas backend
- * that work around its own code generation. Also everything that starts with "cute_". */
+ * that work around its own code generation. Also everything that starts with "cute_" or
+ * "tcgen05_". */
 static const char *const ignored_keys[] = {"num_warps",
                                            "num_stages",
                                            "num_threads",
@@ -234,7 +235,7 @@ static bool is_ignored(const char *name) {
 	for (const char *const *key = ignored_keys; *key; key++)
 		if (strcmp(name, *key) == 0 || is_short_of(name, *key))
 			return true;
-	return strncmp(name, "cute_", 5) == 0;
+	return strncmp(name, "cute_", 5) == 0 || strncmp(name, "tcgen05_", 8) == 0;
 }
 
 /* The list whose short form it is; NULL. */

@@ -57,6 +57,8 @@ void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value);
 void compile_choose(Compilation *c);
 /* Nothing left out; the same outcome. `bounded`: as plan_search_all(). */
 Program *choose_all(Compilation *c, bool *bounded);
+/* adapt.c: changes the configuration, as little as may be, until it is accepted; notes say what and why. */
+void compile_adapt(Compilation *c);
 /* Why it was refused is said: adds the reduction_loops that would fit, where whole rows were asked for. */
 void compile_say_what_fits(Compilation *c);
 

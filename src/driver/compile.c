@@ -52,9 +52,17 @@ bool compile_passes(const Compilation *c, PassContext *context) {
 }
 
 bool compile_module(Compilation *c) {
-	const CompileOptions *o = c->options;
 	bool typed = c->module->typing != TYPING_UNKNOWN || module_verify_symbols(c->module, c->diag);
-	if (!read_configuration(c) || !typed || !compile_configure(c->module, c->diag))
+	if (!read_configuration(c) || !typed)
+		return false;
+	if (c->options->adapt)
+		compile_adapt(c);
+	return compile_configured(c);
+}
+
+bool compile_configured(Compilation *c) {
+	const CompileOptions *o = c->options;
+	if (!compile_configure(c->module, c->diag))
 		return false;
 	compile_choose(c);
 	return (c->program || pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks)) &&

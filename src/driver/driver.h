@@ -30,6 +30,7 @@ typedef struct CompileOptions {
 	bool verify_kernels;    /* as built, and after each rewrite */
 	const PassHooks *hooks; /* may be NULL */
 	bool explain;           /* remarks are wanted */
+	bool adapt;             /* the nearest configuration that is accepted, where the one given is refused */
 } CompileOptions;
 
 /* One compilation under way. Everything in it lives in the arena. */
@@ -50,6 +51,8 @@ typedef struct Compilation {
 void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag *d, Module *m);
 /* Configures, verifies and runs the passes; false after diagnostics. */
 bool compile_module(Compilation *c);
+/* The same, of a Module whose configuration has been read. */
+bool compile_configured(Compilation *c);
 /* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */
 bool compile_plan(Compilation *c);
 /* Gives sizes values, and verifies what only sizes can show. */

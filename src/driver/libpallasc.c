@@ -264,7 +264,8 @@ static pallasc_status compile(Job *job) {
 	                          .configs = config,
 	                          .config_count = o->config_json != NULL,
 	                          .sets = o->sets,
-	                          .set_count = (uint32_t)o->set_count};
+	                          .set_count = (uint32_t)o->set_count,
+	                          .adapt = o->adapt != 0};
 	if (!choose_rewrites(job, &options))
 		return PALLASC_USAGE;
 	Compilation c;

@@ -600,10 +600,20 @@ static inline OpKind op_kind(const Module *m, NodeId n) { return op_row(node_get
 static inline bool op_may_call(const Module *m, NodeId n) {
 	return op_kind(m, n) == KIND_STRUCTURE || op_kind(m, n) == KIND_REDUCTION; /* scans */
 }
+/* The graph that a tile.for_loop or tile.while runs, and what it gets. */
+static inline GraphId loop_body(const Module *m, NodeId call) {
+	return arg_get(m, node_get(m, call)->arg_first + (node_get(m, call)->op == OP_WHILE))->graph;
+}
+static inline const Arg *loop_args(const Module *m, NodeId call) {
+	return arg_get(m, node_get(m, call)->arg_first + (node_get(m, call)->op == OP_WHILE ? 2 : 3));
+}
 /* An entry of an index list: a new axis, a slice or a tile, each a dim of what is read or written; a tensor of
  * positions. Else it is a single position. */
 bool entry_is_dim(const Module *m, const Arg *entry);
 bool entry_gathers(const Module *m, const Arg *entry);
+/* The argument of a while that says whether its next step runs: its cond graph is that placeholder and no more, and
+ * the body carries it. NONE: the condition is still to be computed. */
+uint32_t while_flag(const Module *m, NodeId call);
 /* The argument that a loop's placeholder n always stands for; NULL: it is carried, or no loop's. */
 const Arg *constant_argument(const Module *m, NodeId n);
 

@@ -104,7 +104,8 @@ bool entry_gathers(const Module *m, const Arg *entry) {
 const Arg *constant_argument(const Module *m, NodeId n) {
 	const Graph *g = graph_get(m, node_get(m, n)->graph);
 	uint32_t i = 0;
-	if (node_get(m, n)->op != OP_PLACEHOLDER || g->caller == NONE || node_get(m, g->caller)->op != OP_FOR_LOOP)
+	if (node_get(m, n)->op != OP_PLACEHOLDER || g->caller == NONE ||
+	    op_lowering(node_get(m, g->caller)->op) != LOWER_LOOP)
 		return NULL;
 	while (g->placeholders.at[i] != n)
 		i++;
@@ -112,4 +113,15 @@ const Arg *constant_argument(const Module *m, NodeId n) {
 		if (g->carried.at[c].arg == i)
 			return NULL;
 	return arg_item(m, op_arg(m, g->caller, "args"), i);
+}
+
+uint32_t while_flag(const Module *m, NodeId call) {
+	const Graph *cond = graph_get(m, arg_get(m, node_get(m, call)->arg_first)->graph);
+	const Graph *body = graph_get(m, loop_body(m, call));
+	const Arg *test = arg_item(m, node_arg(m, cond->output, 0), 0);
+	for (uint32_t i = 0; test->kind == ARG_REF && i < body->carried.count; i++)
+		if (cond->placeholders.at[body->carried.at[i].arg] == test->node &&
+		    node_type(m, test->node)->kind == TYPE_TENSOR)
+			return body->carried.at[i].arg;
+	return NONE;
 }

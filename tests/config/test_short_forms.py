@@ -63,7 +63,6 @@ def test_both_in_one_place_are_refused(tmp_path):
         ("block_size=[8, 8]", "block_sizes"),
         ("loop_order=[0, 2]", "a permutation of the loop's dims"),
         ("flatten_loop=1", "true or false"),
-        ("flatten_loop=true", "flattened grids and loops are not lowered yet"),
         ("block_siz=8", "did you mean 'block_size'?"),
     ],
 )

@@ -291,16 +291,6 @@ REFUSED = {
         "tensor s0 cannot be tiled this way: in dim 0 a block of 4 must be a multiple of 128 or",
         "tile_0 128 is the smallest that works; pallas_boundary_views auto",
     ),
-    "steps": (
-        tiles.statistic_in_loop(16, 512, 128, [2, 64], **FORI),
-        "tensor delta cannot be tiled this way: steps of 64 in dim 1 do not start at multiples of",
-        "tile_1 128 is the smallest that works; pallas_loop_type unroll may take",
-    ),
-    "steps_unrolled": (
-        tiles.statistic_in_loop(16, 512, 128, [2, 64], **UNROLL),
-        "tensor delta cannot be tiled this way: steps of 64 in dim 1 do not start at multiples of",
-        "tile_1 128 is the smallest that works",
-    ),
 }
 
 
@@ -319,12 +309,15 @@ def test_what_cannot_be_served_is_refused(name, tmp_path):
         kit.emitted("none", path, target="v7x", block_sizes=sizes)
 
 
-def test_a_loop_that_begins_anywhere_is_refused_with_what_works():
-    """No size of its steps helps: where it begins is known at run time only."""
-    fori = ("--emit=none", "--set=pallas_loop_type=fori_loop", kit.path("sum_to"))
+@pytest.mark.parametrize("loop", [FORI, UNROLL])
+def test_steps_between_tiles_are_turned_to_their_place(loop):
+    document = json.loads(tiles.statistic_in_loop(16, 512, 128, [2, 64], **loop))
+    assert "pltpu.roll(" in kit.compiled(document, "v7x").source
+    assert simulated.wrong(document, target="v7x") == []
+
+
+def test_a_loop_that_begins_anywhere():
     for chip in ("v4", "v7x"):
-        options = (f"--target={chip}", *fori)
-        found = refused(1, "--set=block_sizes=[256, 64]", *options)
-        assert "steps of 64 in dim 0 do not start at multiples of 8" in found
-        assert "begin the loop at a multiple of 8, or take blocks of 128 columns" in found
-        kit.accepted("--set=block_sizes=[128, 64]", *options)
+        options = (f"--target={chip}", "--set=pallas_loop_type=fori_loop", kit.path("sum_to"))
+        assert "pltpu.roll(" in kit.accepted("--set=block_sizes=[256, 64]", *options).out
+        assert "pltpu.roll(" not in kit.accepted("--set=block_sizes=[128, 64]", *options).out

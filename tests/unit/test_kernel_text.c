@@ -297,7 +297,7 @@ static void test_wrong_kernels(void **state) {
 		{"scratch s vmem int32[2]\nstore s[0, 1], 2", 7, 7, "kernel-count",
 	         "'s' has 1 dim, the reference more"},
 		{"scratch s vmem int32[2]\nx = int (s[0]) : int", 7, 10, "kernel-syntax",
-	         "only the signature's `at` may read an element within an expression"},
+	         "only the `at` of an operand or a window may read an element within an expression"},
 		{"x = call f() : int", 6, 10, "kernel-unknown", "there is no 'f' here"},
 		{"def f( {", 6, 8, "kernel-syntax", "expected a name, found '{'"},
 		{"def f() { x", 6, 11, "kernel-syntax", "expected the end of the line, found 'x'"},

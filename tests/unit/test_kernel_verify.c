@@ -103,6 +103,13 @@ static void test_right(void **state) {
 	         "b = call f(buf[0], 3) : float32[8, 256]\nb = call f(x_ref[...], (2), r) : float32[8, 256]");
 	accepted("def f(j: int, b: float32[8, 256]) fori {\n c = add b, 1.0 : float32[8, 256]\n return c\n}\n"
 	         "b = fori (4) f(a) : float32[8, 256]");
+	accepted("def f(go: bool, b: float32[8, 256]) while {\n c = add b, 1.0 : float32[8, 256]\n %1 = max c keep=0 "
+	         "axes=() "
+	         ": float32\n %2 = lt %1, 9.0 : bool\n return %2, c\n}\n_, b = while f(true, a) : bool, float32[8, "
+	         "256]");
+	accepted("go, b = loop step() fori_loop carry (go = true, b = a) : bool, float32[8, 256] {\n"
+	         "c = add b, 1.0 : float32[8, 256]\n%1 = max c keep=0 axes=() : float32\n%2 = lt %1, 9.0 : bool\n"
+	         "yield %2, c\n}");
 	accepted("for s in 4 from 0 {\n n = int (s * 2) : int\n}");
 	accepted("b = if (0 < 1) else (a) : float32[8, 256] {\n c = neg a : float32[8, 256]\n yield c\n}");
 	accepted("q = queue : queue\npush q, a\nb = pop q : float32[8, 256]");
@@ -272,7 +279,7 @@ static void test_functions(void **state) {
 	         "'b' is float32[8, 256], and the result is float32[8]"},
 		{FUNCTION "call f(buf[0], 1)", 5, "kernel-structure", "it has 0 results and the function gives 1"},
 		{BODY "b = call f(1, a) : float32[8, 256]", 4, "kernel-structure",
-	         "it calls the body of a fori or a pipeline"},
+	         "it calls the body of a fori, a while or a pipeline"},
 		{BODY "b = fori (4) f(2.0) : float32[8, 256]", 4, "kernel-type",
 	         "parameter 'b' is float32[8, 256]: it needs a value"},
 		{BODY "fori (4) f(a)", 4, "kernel-structure", "it carries 1 values and gives 0"},
@@ -301,6 +308,12 @@ static void test_regions(void **state) {
 		{"when (1 < 2) {\nyield\n}", 2, "kernel-structure", "it ends no region here"},
 		{"for _ in 2 from 0 slice at 128 {\n}", 1, "kernel-structure", "its slice reads the step"},
 		{"def f() fori {\n}", 1, "kernel-structure", "the body of a fori takes the step and what is carried"},
+		{"def f(go: int32) while {\n return go\n}", 1, "kernel-structure",
+	         "the body of a while takes what is carried, a bool first"},
+		{BODY "b = while f(a) : float32[8, 256]", 4, "kernel-arguments",
+	         "it carries 1 value and gives 1, its body takes 2"},
+		{"b = loop step() fori_loop carry (b = a) : float32[8, 256] {\nyield b\n}", 1, "kernel-structure",
+	         "a loop without dims runs while what it carries first is set"},
 		{"push a, a", 1, "kernel-type", "its first argument is no queue"},
 		{"def f(w: vmem float32[4, 256]) {\n}\npipeline f grid (2) at (u) {\n}", 3, "kernel-arguments",
 	         "it has 0 windows, its body takes 1"},

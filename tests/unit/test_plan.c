@@ -82,12 +82,22 @@ static void a_ragged_last_step_is_peeled(void **state) {
 	planned_end(&p);
 }
 
-static void a_block_off_the_lanes_is_refused(void **state) {
+static void steps_off_the_lanes_are_cut_out_of_whole_tiles(void **state) {
 	(void)state;
 	Planned p;
 	planned_start(&p, SETTINGS("block_sizes=[128,100]", "pallas_loop_type=fori_loop"));
-	assert_null(p.plan);
-	assert_true(front_has(&p.front, "block-alignment"));
+	assert_non_null(p.plan);
+	const Operand *x = operand(&p, "x_ref");
+	assert_int_equal(x->block[1], 640); /* six steps of 100, in tiles of 128 */
+	const SliceDim *slice = NULL;
+	for (NodeId n = 0; n < p.plan->module->nodes.count; n++)
+		if (p.plan->values[n].access && p.plan->values[n].access->kind == REF_WINDOW)
+			slice = &p.plan->values[n].access->dim[1];
+	assert_non_null(slice);
+	assert_int_equal(slice->size, 100);
+	assert_int_equal(slice->window, 256);
+	assert_int_equal(slice->multiple, 128);
+	assert_int_equal(slice->last, 640 - 256);
 	planned_end(&p);
 }
 
@@ -344,7 +354,7 @@ int main(void) {
 		cmocka_unit_test(a_one_dimensional_result_is_a_row),
 		cmocka_unit_test(unrolled_operands_are_resident),
 		cmocka_unit_test(a_ragged_last_step_is_peeled),
-		cmocka_unit_test(a_block_off_the_lanes_is_refused),
+		cmocka_unit_test(steps_off_the_lanes_are_cut_out_of_whole_tiles),
 		cmocka_unit_test(too_much_vmem_is_refused),
 		cmocka_unit_test(one_long_loop_copies_its_windows),
 		cmocka_unit_test(many_points_have_resident_blocks),

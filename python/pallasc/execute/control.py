@@ -3,6 +3,8 @@
 import itertools
 from dataclasses import dataclass
 
+import numpy as np
+
 from .blocks import Blocks
 from .effects import located_place
 from .errors import ExecuteError
@@ -18,7 +20,6 @@ class Callee:
     """A function that stands before: what runs it, and the slots of its parameters."""
 
     name: str
-    fori: bool
     parameters: tuple  # (Parameter, slot)
     run: object
     give: object
@@ -53,7 +54,7 @@ def _def(code, stmt, scope):
         parameters.append((parameter, slot))
     run, last = code.region(source.body, inner)
     give, types = _given(code, last, inner)
-    scope.names[source.name] = Callee(source.name, source.fori, tuple(parameters), run, give, types)
+    scope.names[source.name] = Callee(source.name, tuple(parameters), run, give, types)
 
 
 def _given(code, last, scope):
@@ -145,6 +146,24 @@ def _fori(code, stmt, scope):
         keep(e, values)
 
     return fori
+
+
+def _while(code, stmt, scope):
+    callee = scope.find(stmt.detail, Callee, "function")
+    gets = [_bound(code, p, arg, scope) for p, _, arg in callee.paired(stmt.args)]
+    keeps = _keepers([p.type for p, _ in callee.parameters], [s for _, s in callee.parameters])
+    _check_count(callee, len(stmt.results))
+    keep, run, give = code.results(stmt, scope), callee.run, callee.give
+
+    def loop(e):
+        values = [get(e) for get in gets]
+        while values[0]:
+            _hand(e, keeps, values)
+            run(e)
+            values = give(e)
+        keep(e, values)
+
+    return loop
 
 
 def _keepers(types, slots):
@@ -331,7 +350,9 @@ def _loop(code, stmt, scope):
         sizes = [count(e) for count in counts]
         if regions["before"]:
             values += run(e, regions["before"], [])
-        for point in itertools.product(*map(range, sizes)):
+        while not counts and values[0]:
+            values = run(e, body, values)
+        for point in itertools.product(*map(range, sizes)) if counts else ():
             values = step(e, point, values, loop.runs is None and point == (loop.last,))
         if regions["behind"]:
             values = run(e, regions["behind"], values)
@@ -362,6 +383,7 @@ def _loop_window(code, window, loop, scope, step, back):
             raise ExecuteError(f"{window.name} is not of the dtype of {window.of}")
     if tail and tail.shape != window.shape:
         raise ExecuteError(f"{window.tail} is not of the shape of {window.name}")
+    piece = code.define(scope, window.pieces[1], INT) if window.pieces else None
     if window.start is not None:
         start = [function(integer(i, scope)) for i in window.start]
     elif not window.index:
@@ -372,14 +394,24 @@ def _loop_window(code, window, loop, scope, step, back):
     clipped = window.dma and "pipeline" in loop.how
     last = loop.last
 
+    def cut_pieces(e):
+        dim, parts = window.pieces[0], []
+        shape = [1 if i == dim else n for i, n in enumerate(window.shape)]
+        for e[piece] in range(window.shape[dim]):
+            parts.append(cut_part(e, shape))
+        return np.concatenate(parts, dim)
+
     def cut_here(e):
+        return cut_pieces(e) if window.pieces else cut_part(e, window.shape)
+
+    def cut_part(e, shape):
         array, at = operand.view(e), [i(e) for i in start]
-        ends = zip(at, window.shape, array.shape, strict=True)
+        ends = zip(at, shape, array.shape, strict=True)
         if all(0 <= i <= n - size for i, size, n in ends):
-            return array[tuple(slice(i, i + n) for i, n in zip(at, window.shape, strict=True))]
+            return array[tuple(slice(i, i + n) for i, n in zip(at, shape, strict=True))]
         if not clipped:
             raise ExecuteError(f"{window.name} at {at} is outside of {list(array.shape)}")
-        block = cut(array, at, window.shape)
+        block = cut(array, at, shape)
         if window.output:
             e[back].append(lambda e: _put(array, at, block))
         return block
@@ -430,6 +462,7 @@ STATEMENTS = {
     "def": _def,
     "call": _call,
     "fori": _fori,
+    "while": _while,
     "for": _for,
     "when": _when,
     "if": _if,

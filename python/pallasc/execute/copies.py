@@ -90,8 +90,6 @@ class Flights:
     def start(self, copy, line):
         """A copy on this device."""
         key = address(copy.semaphore)
-        if self.find(key):
-            raise ExecuteError("started while its semaphore counts another copy")
         self.check_read(copy.source)
         if copy.rows is not None:
             self.check_read(copy.rows)
@@ -102,14 +100,36 @@ class Flights:
         copy.target[...] = poison(copy.target.dtype)
 
     def wait(self, copy):
-        """Until a copy on this device is there."""
-        flight = self.find(address(copy.semaphore))
-        if flight is None:
+        """Until a copy on this device is there; or all that one semaphore counts.
+
+        A semaphore counts what its copies have brought. Where there are several, a wait for one
+        might be over when another has come; so it is for as much as all of them bring, to memory
+        that they fill.
+        """
+        flights = [f for f in self.flights if f.key == address(copy.semaphore)]
+        if not flights:
             raise ExecuteError("waits for a copy that was not started")
+        if _place(copy.source) == _place(copy.target):
+            self._wait_all(flights, copy.target)
+            return
+        flight = flights[0]
+        if len(flights) > 1:
+            raise ExecuteError(
+                f"waits for one copy while its semaphore counts that of line {flight.line} too"
+            )
         if flight.place != (*_place(copy.source), *_place(copy.target)):
             raise ExecuteError(f"waits for another copy than the one started in line {flight.line}")
         self.flights.remove(flight)
         flight.target[...] = flight.data
+
+    def _wait_all(self, flights, view):
+        if any(f.target is None or not np.shares_memory(f.target, view) for f in flights):
+            raise ExecuteError("waits for copies that bring something elsewhere")
+        if sum(flight.target.nbytes for flight in flights) != view.nbytes:
+            raise ExecuteError(f"waits for {view.nbytes} bytes, its copies bring another number")
+        for flight in flights:
+            self.flights.remove(flight)
+            flight.target[...] = flight.data
 
     def finish(self):
         """Raises if something was not waited for."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..reference.values import FLOAT32, INT32, is_float
+from ..reference.values import FLOAT16, FLOAT32, INT32, is_float
 from .errors import ExecuteError
 from .syntax import Type
 from .values import cast, common_dtype, literal
@@ -67,6 +67,21 @@ def _bitcast(case):
     return lambda x: np.ascontiguousarray(x).reshape(x.shape).view(case.type.dtype)
 
 
+@_builder("float16_value")
+def _float16_value(_case):
+    return lambda x: x.view(np.float16).astype(np.float32)
+
+
+@_builder("float16_bits")
+def _float16_bits(_case):
+    return lambda x: cast(x, FLOAT16).view(np.int16)
+
+
+@_builder("float16_rounded")
+def _float16_rounded(_case):
+    return lambda x: cast(cast(x, FLOAT16), FLOAT32)
+
+
 @_builder("zeros", "ones", "full")
 def _filled(case, number=0):
     shape, dtype = case.type.shape, case.type.dtype
@@ -116,6 +131,15 @@ def _mask(case):
         common_dtype([dtype, fill_type.dtype])
         return lambda x, count, fill: np.where(index < count, x, fill)
     return lambda x, count, fill: np.where(index < count, x, literal(fill, dtype))
+
+
+@_builder("within")
+def _within(case):
+    axis, count, shape = case.get("axis"), case.get("count"), case.types[0].shape
+    along = [1] * len(shape)
+    along[axis] = shape[axis]
+    index = np.arange(shape[axis]).reshape(along)
+    return lambda old, x, first: np.where((index >= first) & (index < first + count), x, old)
 
 
 @_builder("array")
@@ -220,6 +244,12 @@ def _pad(case):
 def _roll(case):
     turns = case.many("turns")
     return lambda x: np.roll(x, turns[::2], turns[1::2])
+
+
+@_builder("rotate")
+def _rotate(case):
+    axis = case.get("axis")
+    return lambda x, turns: np.roll(x, int(turns), axis)
 
 
 @_builder("flip", "reverse")

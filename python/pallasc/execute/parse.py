@@ -10,7 +10,7 @@ from .syntax import Array, Buffer, Held, Kernel, Program
 
 _SIGNATURE = (
     *("grid", "in", "out", "scratch", "vmem_limit", "mesh", "collective_id", "sparse_core"),
-    *("held", "turns", "strips", "line"),
+    *("held", "turns", "strips", "unchecked", "line"),
 )
 
 
@@ -139,8 +139,8 @@ def _signature(kernel, line):
         kernel.buffers.append(_scratch(line))
     elif word == "held":
         kernel.held.append(_held(line))
-    elif word == "turns":
-        pass  # the order in which the grid is walked
+    elif word in ("turns", "unchecked"):
+        pass  # the order in which the grid is walked; what the compiler may leave out
     elif word == "strips":
         line.integer(), line.integer()  # how rows are computed
     elif word == "mesh":

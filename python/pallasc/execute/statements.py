@@ -57,9 +57,10 @@ def _plain(lines, line, stmt):
 def _def(lines, line, stmt):
     name = line.name()
     parameters = line.items("(", lambda: _parameter(line), ")")
-    fori = line.accept("fori")
+    if not line.accept("fori"):
+        line.accept("while")
     _end(line, stmt, brace=True)
-    stmt.detail = Function(name, parameters, fori, region(lines))
+    stmt.detail = Function(name, parameters, region(lines))
 
 
 def _parameter(line):
@@ -260,6 +261,8 @@ def _window_word(line, window, word):
         line.name()
     elif word == "copy":
         line.name("what its copies are called")
+    elif word == "pieces":
+        window.pieces = line.integer(), line.name("the number of a piece")
     elif word == "tail":
         window.tail = line.name()
     elif word == "out":
@@ -275,6 +278,7 @@ _READERS = {
     "def": _def,
     "call": _call,
     "fori": _fori,
+    "while": _call,
     "for": _for,
     "when": _when,
     "if": _if,

@@ -100,7 +100,6 @@ class Function:
 
     name: str
     parameters: list
-    fori: bool
     body: list
 
 
@@ -116,6 +115,7 @@ class Window:
     output: bool = False
     dma: bool = False
     tail: str | None = None
+    pieces: tuple | None = None  # a dim, and the name of the number of each position along it
     space: str = "vmem"
     dtype: object = None
 

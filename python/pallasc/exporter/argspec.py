@@ -1,4 +1,7 @@
-"""The command line's arguments: `bf16[8,32,8192,128]` is a tensor, all else a Python literal."""
+"""The command line's arguments: `bf16[8,32,8192,128]` is a tensor, all else a Python literal.
+
+`i64[128]:0..999` is a tensor whose values are of a range.
+"""
 
 import ast
 import re
@@ -23,23 +26,24 @@ SHORT = {
     "b1": "bool",
 }
 LONG = {*SHORT.values(), *DTYPES}
-_TENSOR = re.compile(r"([A-Za-z]\w*)\[([\d\s,x]*)\]")
+_TENSOR = re.compile(r"([A-Za-z]\w*)\[([\d\s,x]*)\](?::(-?\d+)\.\.(-?\d+))?")
 
 
 def argument_parse(text):
-    """Return ("tensor", dtype name, shape), ("dtype", name) or ("literal", value).
+    """Return ("tensor", dtype name, shape, range or None), ("dtype", name) or ("literal", value).
 
     Raises UsageError for what is none of these.
     """
     text = text.strip()
     if match := _TENSOR.fullmatch(text):
-        dtype, sizes = match.groups()
+        dtype, sizes, low, high = match.groups()
         if SHORT.get(dtype, dtype) not in LONG:
             raise UsageError(f"unknown dtype '{dtype}' in '{text}' (one of {', '.join(SHORT)})")
         shape = [size.strip() for size in re.split("[,x]", sizes)] if sizes.strip() else []
         if not all(size.isdigit() for size in shape):
             raise UsageError(f"a size is missing in '{text}'")
-        return "tensor", SHORT.get(dtype, dtype), tuple(int(size) for size in shape)
+        ends = None if low is None else (int(low), int(high))
+        return "tensor", SHORT.get(dtype, dtype), tuple(int(size) for size in shape), ends
     if SHORT.get(text, text) in LONG:
         return "dtype", SHORT.get(text, text)
     try:

@@ -27,9 +27,9 @@ CONFIG_KEYS = (
 )
 
 
-def document_build(kernel, args, config, name):
-    """Return the document of `kernel` traced with `args`."""
-    trace = kernel_trace(kernel, args)
+def document_build(kernel, args, config, name, ranges):
+    """Return the document of `kernel` traced with `args`, whose ints lie in `ranges`."""
+    trace = kernel_trace(kernel, args, ranges)
     with trace.env:
         replay = HostReplay(trace)
         symbols = Symbols(trace)
@@ -84,6 +84,9 @@ def blocks_build(trace, symbols, replay, graphs):
         if info.block_id in sizes or hasattr(info.block_size_source, "value"):
             fixed = getattr(info.block_size_source, "value", None)
             block["size"] = sizes.get(info.block_id) or symbols.expression(fixed)
+            if block["size"] is None:
+                where = trace.source.where(trace.source.first)
+                raise ExportError(f"the block size of '{name}' is {fixed}, not expressible", where)
         if info.reduction:
             block["reduction"] = True
         blocks.append(block)

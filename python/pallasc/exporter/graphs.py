@@ -8,8 +8,11 @@ from .calls import calls_of, if_calls, target_name
 from .errors import ExportError
 from .lowering import operands_restore
 from .targets import COUNTING, IGNORED_KWARGS, PLAIN, SYMBOLIC
-from .values import constant, dtype_name
+from .values import constant
 from .writer import SYMBOLIC_TYPES, GraphWriter, nodes_live
+
+# Targets of (tensor, index list, ...), beside the atomics.
+INDEXED = ("tile.load", "tile.store", "tile.subscript")
 
 
 class GraphSet:
@@ -23,19 +26,26 @@ class GraphSet:
         self.calls = {}
         self.roots_of = {}  # graph id -> index of the root that it runs in
         for index, root_id in enumerate(trace.device_ir.root_ids):
-            self.calls_find(root_id, index)
+            self.calls_find(root_id, index, trace.device_ir.grid_block_ids[index])
         self.ids = {old: new for new, old in enumerate(sorted(self.roots_of))}
         self.graphs = [GraphConverter(self, old).convert() for old in self.ids]
 
-    def calls_find(self, graph_id, root):
-        """Note each graph that `graph_id` calls, and how, all the way down."""
+    def calls_find(self, graph_id, root, around):
+        """Note each graph that `graph_id` calls, and how; `around`: the blocks iterated there."""
         self.roots_of[graph_id] = root
         for node in self.infos[graph_id].graph.nodes:
             for call_id, call in calls_of(node, self):
                 if call_id in self.calls:
                     raise ExportError("one graph is called twice", self.where(node))
                 self.calls[call_id] = call
-                self.calls_find(call_id, root)
+                blocks = list(getattr(self.infos[call_id], "block_ids", ()))
+                if call.kind == "for_loop" and set(blocks) & set(around):
+                    raise ExportError(
+                        "a loop inside a loop of the same registered block size: "
+                        "register one for each, both loops' tiles are the same one to Helion",
+                        self.where(node),
+                    )
+                self.calls_find(call_id, root, [*around, *blocks])
 
     def where(self, node):
         """Return `file:line` of a node, or None."""
@@ -148,6 +158,8 @@ class GraphConverter(GraphWriter):
         """Emit a node whose arguments need no change; trailing Nones are left out."""
         while args and args[-1] is None:
             args.pop()
+        if target in INDEXED or target.startswith("tile.atomic_"):
+            args[1] = index_counted(args[0].meta["val"].shape, args[1])
         values = [self.value(arg) for arg in args]
         named = {key: self.value(arg) for key, arg in (kwargs or {}).items()}
         meta = None if target == "tile.store" else self.meta(node.meta.get("val"))
@@ -158,6 +170,8 @@ class GraphConverter(GraphWriter):
         target = str(node.target)
         if target == "aten.sym_size.int":
             return self.plain_convert(node, "sym_size", list(node.args))
+        if target.startswith(("aten.empty", "aten.new_empty")):
+            self.refuse("a tensor that is made inside of the kernel and never filled")
         args, kwargs = operands_restore(node, self.set.trace.originals)
         kwargs = {k: v for k, v in kwargs.items() if k not in IGNORED_KWARGS}
         if target in COUNTING:
@@ -213,12 +227,31 @@ class GraphConverter(GraphWriter):
             node.args[2] if len(node.args) > 2 else None,
         )
         if target_name(tensor) == "_host_tensor":
-            return self.plain_convert(node, "tile.load", [tensor, index, mask])
+            return self.host_load(node, tensor, index, mask)
         if not isinstance(tensor, torch.fx.Node):
             self.refuse("a load from a stack of tensors is not expressible")
         if mask is not None:
             self.refuse("a masked load from a value on the device is not expressible")
         self.plain_convert(node, "tile.subscript", [tensor, index])
+
+    def host_load(self, node, tensor, index, mask):
+        """A load, whose ints lie in their range and are int64 again where the caller's are."""
+        self.plain_convert(node, "tile.load", [tensor, index, mask])
+        name = self.host_names[tensor]
+        stored = self.set.tensors.entries[name]["dtype"]
+        meta = self.meta(node.meta["val"])
+        ends = self.set.tensors.range_of(name)
+        if meta["dtype"] != stored:
+            self.nodes[-1]["meta"] = meta | {"dtype": stored}
+        if ends:
+            args = [self.values[node], *ends]
+            narrow = meta | {"dtype": stored}
+            name = f"{node.name}_in_range"
+            self.values[node] = self.emit(node, "aten.clamp.default", args, meta=narrow, name=name)
+        if meta["dtype"] != stored:
+            args = [self.values[node], {"dtype": meta["dtype"]}]
+            target, name = "prims.convert_element_type.default", f"{node.name}_wide"
+            self.values[node] = self.emit(node, target, args, meta=meta, name=name)
 
     def convert_host_tensor(self, node):
         """A host tensor is called by its name in the document."""
@@ -226,6 +259,7 @@ class GraphConverter(GraphWriter):
         written = any(user.args[0] is node for user in writes)
         root = self.set.roots_of[self.id]
         name = self.set.tensors.tensor_name(node.args[0], root, written, self.set.where(node))
+        self.host_names[node] = name
         entry = self.set.tensors.entries[name]
         meta = {"dtype": entry["dtype"], "shape": entry["shape"]}
         self.values[node] = self.emit(node, "tile.host_tensor", [name], meta=meta)
@@ -294,17 +328,27 @@ class GraphConverter(GraphWriter):
     def convert_if(self, node):
         """An `if`, with n results for Helion's 2n."""
         test, then_id, else_id = node.args[:3]
-        value = test.meta["val"] if isinstance(test, torch.fx.Node) else test
-        if isinstance(value, torch.Tensor) and (value.dim() or value.dtype != torch.bool):
-            self.refuse(
-                f"`if` on a {dtype_name(value.dtype)} tensor of {value.dim()} dims: use torch.where"
-            )
-        other = self.set.ids.get(else_id)
-        args = [self.value(test), self.set.ids[then_id], other]
+        args = [self.condition(test), self.set.ids[then_id], self.set.ids.get(else_id)]
         args += [self.call_args(then_id), self.call_args(else_id)]
         results = node.meta["val"] or []
         meta = self.meta(list(results[: len(results) // 2]))
         self.values[node] = self.emit(node, "tile.if", args, meta=meta)
+
+    def condition(self, test):
+        """Return what an `if` asks as JSON, a bool: of a number, whether it is not 0."""
+        value = test.meta["val"] if isinstance(test, torch.fx.Node) else test
+        asked = self.value(test)
+        if isinstance(value, torch.Tensor):
+            if value.dim():
+                self.refuse(f"`if` on a tensor of {value.dim()} dims: use torch.where")
+            if value.dtype == torch.bool:
+                return asked
+            meta = {"dtype": "bool", "shape": []}
+            return self.emit(self.node, "aten.ne.Scalar", [asked, 0], meta=meta, name="ne")
+        if isinstance(value, torch.SymInt) or type(value) is int:
+            meta = {"sym": None, "dtype": "bool"}
+            return self.emit(self.node, "ne", [asked, 0], meta=meta, name="ne")
+        return asked
 
     def convert_while_loop(self, node):
         """A `while` loop; its condition gets the same arguments."""
@@ -321,10 +365,42 @@ class GraphConverter(GraphWriter):
     def convert_reduce(self, node):
         """A reduction with a combine graph."""
         graph, tensor, dim, keep = (*node.args, None, False)[:4]
-        self.combine_emit(node, "tile.reduce", [graph, tensor, dim, keep])
+        args = [graph, tensor, dim]
+        self.combine_emit(node, "tile.reduce", [*args, True] if keep else args)
 
     def combine_emit(self, node, target, args):
         """Emit a node whose first argument is a combine graph."""
         values = [self.set.ids[args[0]], *(self.value(arg) for arg in args[1:])]
-        meta = self.meta(node.meta["val"])
+        meta = self.meta(combined_value(node))
         self.values[node] = self.emit(node, target, values, meta=meta)
+
+
+def combined_value(node):
+    """Return an example of what a scan or reduction gives; Helion keeps none of several."""
+    if "val" in node.meta:
+        return node.meta["val"]
+    found = {user.args[1]: user.meta["val"] for user in node.users}
+    any_of = next(iter(found.values()))
+    sources = [source.meta["val"] for source in node.args[1]]
+    return [found.get(place, any_of.to(source.dtype)) for place, source in enumerate(sources)]
+
+
+def index_counted(shape, index):
+    """Return an index list with what counts from the end, or ends past it, as torch has it."""
+    sizes = iter(shape)
+    return [entry if entry is None else entry_counted(next(sizes), entry) for entry in index]
+
+
+def entry_counted(size, entry):
+    """Return one entry of an index list, its ints counted from the start of a dim of `size`."""
+    if not isinstance(size, int):
+        return entry
+    if type(entry) is int and entry < 0:
+        return entry + size
+    if isinstance(entry, slice) and entry != slice(None):
+        ends = (entry.start, entry.stop)
+        if all(end is None or type(end) is int for end in ends):
+            low, high, _step = slice(*ends).indices(size)
+            start = None if entry.start is None else low
+            return slice(start, None if entry.stop is None else max(low, high), entry.step)
+    return entry

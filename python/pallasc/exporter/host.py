@@ -171,6 +171,7 @@ class HostReplay:
         self.line = trace.source.first
         self.roots = []
         self.symbols = {}  # our symbol -> Helion's, by the name that both know
+        self.computed = {}  # our symbol -> what it is, an expression of tunables
         self.mode = FakeTensorMode(shape_env=ShapeEnv())
         self.recorder = Recorder(lambda: trace.source.where(self.line))
         self.inputs = {}
@@ -223,7 +224,7 @@ class HostReplay:
         scope = dict(fn.__globals__)
         cells = [cell.cell_contents for cell in fn.__closure__ or ()]
         scope.update(zip(fn.__code__.co_freevars, cells, strict=True))
-        scope = {name: host_value(value) for name, value in scope.items()}
+        scope = {name: self.language_value(value) for name, value in scope.items()}
         scope["__pallasc_root__"] = self.root_note
         scope["__pallasc_line__"] = self.line_note
         exec(compile(tree, self.trace.source.path, "exec"), scope)
@@ -242,6 +243,41 @@ class HostReplay:
         steps = per_dim(step, 1, len(ends)) if kind == "grid" else [None] * len(ends)
         self.symbols_match(names)
         self.roots.append(Root(dict(names), begins, ends, steps, line))
+
+    def language_value(self, value):
+        """Return what a global of the kernel's module means when its host code is replayed."""
+        import helion
+        import helion.language as hl
+
+        if isinstance(value, types.ModuleType) and value in (hl, helion):
+            return HostLanguage(value, self)
+        replaced = {
+            id(hl.specialize): lambda sizes: sizes,
+            id(hl.barrier): lambda: None,
+            id(hl.register_block_size): lambda *bounds: symbol_new(),
+            id(hl.register_tunable): lambda name, fragment: self.symbol_of(name),
+            id(helion.cdiv): lambda a, b: self.called("cdiv", lambda a, b: -(-a // b), a, b),
+            id(helion.next_power_of_2): lambda n: self.called("next_pow2", power_next, n),
+        }
+        return replaced.get(id(value), value)
+
+    def called(self, name, function, *args):
+        """Return a function of ints, or a symbol for it if one of them is a symbol."""
+        if not symbolic(*args):
+            return function(*args)
+        texts = [self.text_of(arg) for arg in args]
+        return self.symbol_of(None if None in texts else f"{name}({', '.join(texts)})")
+
+    def symbol_of(self, text):
+        """Return a fresh symbol of which the expression is known, None: is not."""
+        symbol = symbol_new()
+        if text is not None:
+            self.computed[symbol.node.expr] = text
+        return symbol
+
+    def text_of(self, value):
+        """Return an int or a symbol as an expression, or None."""
+        return self.computed.get(value.node.expr) if symbolic(value) else str(value)
 
     def symbols_match(self, names):
         """Learn Helion's symbol for each of ours (block sizes, tunables) that a local holds."""
@@ -304,29 +340,12 @@ class LoopCutter(ast.NodeTransformer):
 class HostLanguage:
     """Stands for `helion.language` in host code: sizes are already known, blocks are symbols."""
 
-    def __init__(self, module):
+    def __init__(self, module, replay):
         self._module = module
+        self._replay = replay
 
     def __getattr__(self, name):
-        return host_value(getattr(self._module, name))
-
-
-def host_value(value):
-    """Return what a global of the kernel's module means when its host code is replayed."""
-    import helion
-    import helion.language as hl
-
-    if isinstance(value, types.ModuleType) and value in (hl, helion):
-        return HostLanguage(value)
-    replaced = {
-        id(hl.specialize): lambda sizes: sizes,
-        id(hl.barrier): lambda: None,
-        id(hl.register_block_size): lambda *bounds: symbol_new(),
-        id(hl.register_tunable): lambda name, fragment: symbol_new(),
-        id(helion.cdiv): lambda a, b: symbol_new() if symbolic(a, b) else -(-a // b),
-        id(helion.next_power_of_2): lambda n: symbol_new() if symbolic(n) else power_next(n),
-    }
-    return replaced.get(id(value), value)
+        return self._replay.language_value(getattr(self._module, name))
 
 
 def symbolic(*values):

@@ -1,6 +1,6 @@
 """The document's tensors, scalars and returns, from the replayed host code."""
 
-import types
+import re
 
 import sympy
 import torch
@@ -19,7 +19,9 @@ class TensorTable:
         self.steps = replay.recorder.steps
         self.tensors = {id(tensor): tensor for tensor in replay.recorder.kept}
         self.entries = {}  # name -> entry of `tensors`
-        self.orders = {}  # name -> when it was made
+        self.orders = {}  # name -> (arguments, captured tensors, others; when it was made)
+        self.kept = []  # captured tensors, so that ids stay unique
+        self.captured = {}  # id of a tensor that the kernel captures -> what stands for it
         self.names = {}  # id(tensor) -> name
         self.written = set()
         self.scalars = {}  # name -> entry of `scalars`
@@ -35,8 +37,8 @@ class TensorTable:
 
     def host_value(self, path, root):
         """Return what `path` (a name, or an attribute or item of one) means when a root begins."""
-        module = types.SimpleNamespace(**self.trace.fn.__globals__)
-        scope = {"_source_module": module} | self.replay.roots[root].names
+        modules = {found.alias: found.value for found in self.trace.host.global_imports.values()}
+        scope = modules | self.replay.roots[root].names
         try:
             return eval(path, {"__builtins__": {}}, scope)
         except Exception:
@@ -52,15 +54,17 @@ class TensorTable:
                 value = self.host_value(host_path(found.origin), root)
                 if isinstance(value, int):
                     self.symbols.known[symbol] = sympy.Integer(int(value))
+                elif isinstance(value, torch.SymInt) and self.replay.text_of(value):
+                    self.symbols.configured.setdefault(symbol, self.replay.text_of(value))
 
     # Tensors
 
     def inputs_add(self):
         """Enter the tensors among the arguments, in order."""
         for name, tensor in self.replay.inputs.items():
-            self.entry_add(tensor, name, {"role": "input"})
+            self.entry_add(tensor, name, {"role": "input"}, 0)
 
-    def entry_add(self, tensor, wanted, fields):
+    def entry_add(self, tensor, wanted, fields, rank=2):
         """Enter a tensor under `wanted`, numbered if taken; return its name."""
         step = self.steps[id(tensor)]
         name, count = wanted, 0
@@ -68,11 +72,16 @@ class TensorTable:
             count += 1
             name = f"{wanted}_{count}"
         what = f"tensor '{name}'"
-        dtype = tensor_dtype(tensor.dtype, what, step.where)
+        narrowed = tensor.dtype == torch.int64 and fields["role"] in ("input", "view")
+        dtype = "int32" if narrowed else tensor_dtype(tensor.dtype, what, step.where)
         shape = self.shape(tensor, wanted, what, step.where)
+        if narrowed and fields["role"] == "input":
+            fields["x_dtype"] = "int64"
+        if wanted in self.trace.ranges and fields["role"] == "input":
+            fields["x_range"] = list(self.trace.ranges[wanted])
         entry = {"name": name, "role": fields.pop("role"), "dtype": dtype, "shape": shape}
         self.entries[name] = entry | fields
-        self.orders[name] = step.order
+        self.orders[name] = (rank, step.order)
         self.names[id(tensor)] = name
         return name
 
@@ -96,13 +105,39 @@ class TensorTable:
     def tensor_name(self, path, root, written, where):
         """Return the name of the host tensor that `path` means in a root, entering it if new."""
         tensor = self.host_value(path, root)
-        if not isinstance(tensor, torch.Tensor) or id(tensor) not in self.steps:
-            shown = path.removeprefix("_source_module.")
-            raise ExportError(f"tensor '{shown}' is no argument: pass it as one", where)
+        if isinstance(tensor, torch.Tensor) and id(tensor) not in self.steps:
+            tensor = self.capture(tensor, path, root, written, where)
+        if not isinstance(tensor, torch.Tensor):
+            raise ExportError(f"tensor '{path_shown(path)}' is no argument: pass it as one", where)
         name = self.enter(tensor, path.replace(".", "_"), root, where)
         if written:
             self.write(tensor, name, where)
         return name
+
+    def capture(self, tensor, path, root, written, where):
+        """Return what stands for a tensor of a closure or a global: a parameter of the graph."""
+        if written:
+            shown = path_shown(path)
+            raise ExportError(f"the kernel writes '{shown}', no argument: pass it as one", where)
+        if id(tensor) not in self.captured:
+            with self.replay.mode:
+                fake = torch.empty(tuple(tensor.shape), dtype=tensor.dtype)
+            self.captured[id(tensor)] = fake
+            self.kept.append(tensor)
+            self.replay.recorder.step_add(fake, "input", None, path)
+            name = self.path_name(path, root)
+            owner = path_shown(path).partition(".__closure__[")[0]
+            shown = owner if owner == path_shown(path) else f"{owner}.{name}"
+            self.entry_add(fake, name, {"role": "input", "x_captured": shown}, 1)
+        return self.captured[id(tensor)]
+
+    def path_name(self, path, root):
+        """Return the variable that a path of a captured value ends in."""
+        owner, cell, rest = path.rpartition(".__closure__[")
+        if cell and rest.endswith("].cell_contents"):
+            function = self.host_value(owner, root)
+            return function.__code__.co_freevars[int(rest.partition("]")[0])]
+        return re.sub(r"\W+", "_", path.rpartition(".")[2]).strip("_")
 
     def enter(self, tensor, wanted, root, where):
         """Return the name of a tensor, entering it and what it comes from if new."""
@@ -113,6 +148,9 @@ class TensorTable:
             init = {} if step.data == "empty" else {"init": constant(step.data)}
             return self.entry_add(tensor, wanted, {"role": "output"} | init)
         if step.kind == "alias":
+            self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
+            return self.names[id(tensor)]
+        if step.kind == "op" and self.is_widening(step):
             self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
             return self.names[id(tensor)]
         if step.kind == "op":
@@ -129,6 +167,23 @@ class TensorTable:
         elif step.kind != "reshape":
             fields[step.kind] = step.data
         return self.entry_add(tensor, wanted, fields)
+
+    def is_widening(self, step):
+        """Return whether an operation makes ints of ints that it holds: loads do that.
+
+        int32 holds int64 here: what does not fit is no argument.
+        """
+        func, _args, named = step.data
+        widths = {torch.int8: 8, torch.uint8: 9, torch.int16: 16, torch.int32: 32, torch.int64: 32}
+        before, after = widths.get(step.base.dtype), widths.get(named.get("dtype"))
+        return str(func) == "aten._to_copy.default" and before and after and before <= after
+
+    def range_of(self, name):
+        """Return (least, greatest) of a host tensor's ints if that is given, or None."""
+        entry = self.entries[name]
+        while entry["role"] == "view":
+            entry = self.entries[entry["of"]]
+        return entry.get("x_range")
 
     def variable_of(self, tensor, root, fallback):
         """Return the variable that holds a tensor when a root begins, or a name for what it is."""
@@ -153,6 +208,9 @@ class TensorTable:
         if step.kind == "empty":
             return
         if step.kind == "input":
+            if tensor.dtype == torch.int64:
+                message = "the kernel writes to '{}', which is int64: pass int32 instead"
+                raise ExportError(message.format(self.names[id(tensor)]), where)
             self.entries[self.names[id(tensor)]]["role"] = "inout"
             return
         made = {"copy": "a copy made by", "expand": "an expansion made by"}.get(
@@ -294,7 +352,7 @@ class TensorTable:
             path = host_path(origin)
             exact = self.host_value(path, root)
             value = exact if isinstance(exact, (int, float)) else value
-            name = path.rpartition(".")[2]
+            name = self.path_name(path, root)
         if value is None:
             raise ExportError(f"the host number {expr} has no value that can be read", where)
         unique, count = name, 0
@@ -319,6 +377,11 @@ class TensorTable:
             return float(expr.xreplace(values))
         except TypeError:
             return None
+
+
+def path_shown(path):
+    """Return a path as the source has it."""
+    return re.sub(r"^(_source_module|_global_source\d+)\.", "", path)
 
 
 def host_path(origin):

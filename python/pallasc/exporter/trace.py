@@ -8,9 +8,12 @@ import os
 import sys
 
 from .errors import ExportError
+from .patches import all_applied, internals_check
 from .sources import KernelSource
 
-TESTED = {"helion": "1.5.1", "torch": "2.13.0"}
+# The first of each is what `pip install` is told.
+TESTED = {"helion": ("1.5.1", "1.5.0", "1.4.0"), "torch": ("2.13.0",)}
+INT32 = (-(2**31), 2**31 - 1)
 
 
 @dataclasses.dataclass
@@ -25,6 +28,7 @@ class Trace:
     variables: dict  # graph id -> (names of its arguments, names of its outputs)
     source: KernelSource
     configs: list
+    ranges: dict  # parameter name -> (least, greatest) of its ints
 
     @property
     def env(self):
@@ -50,19 +54,34 @@ def helion_require():
         import helion
         import torch  # noqa: F401
     except ImportError as error:
-        wanted = " ".join(f"{name}=={version}" for name, version in TESTED.items())
+        wanted = " ".join(f"{name}=={versions[0]}" for name, versions in TESTED.items())
         missing = error.name or str(error)
         raise ExportError(
             f"export needs torch and helion ({missing} is missing): pip install {wanted}"
         ) from error
-    for name, version in TESTED.items():
-        found = importlib.metadata.version(name).partition("+")[0]
-        if found != version:
-            print(f"pallasc: warning: {name} {found}, tested with {version}", file=sys.stderr)
     return helion
 
 
-def kernel_trace(kernel, args):
+@contextlib.contextmanager
+def versions_told():
+    """Warn of versions that are not tested; what then fails inside of them is told as that."""
+    found = {name: importlib.metadata.version(name).partition("+")[0] for name in TESTED}
+    strange = [name for name, version in found.items() if version not in TESTED[name]]
+    told = " and ".join(f"{n} {found[n]} (tested: {', '.join(TESTED[n])})" for n in strange)
+    if not strange:
+        yield
+        return
+    print(f"pallasc: warning: {told}", file=sys.stderr)
+    try:
+        internals_check()
+        yield
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"{told}: not as export knows it: {error}") from error
+
+
+def kernel_trace(kernel, args, ranges=None):
     """Bind `kernel` (a `helion.kernel`) to `args` and return its Trace.
 
     Tensors count by dtype and shape only: each is replaced by a contiguous fake, so that no memory
@@ -86,12 +105,32 @@ def kernel_trace(kernel, args):
     arguments = arguments_bind(kernel, args, source)
     originals, variables = {}, {}
     try:
-        with lowering_recorded(originals), variables_recorded(variables), random_in_int64():
+        with all_applied(originals, variables):
             bound = fresh.bind(tuple(arguments.values()))
     except helion.exc.Base as error:
         raise helion_error(error, source) from error
     configs = [dict(config) for config in fresh.configs]
-    return Trace(fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs)
+    ranges = ranges_find(ranges or {}, arguments, source)
+    return Trace(
+        fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs, ranges
+    )
+
+
+def ranges_find(ranges, arguments, source):
+    """Return {parameter: (least, greatest)} of ranges by parameter or by place."""
+    import torch
+
+    names, found = list(arguments), {}
+    for key, (low, high) in ranges.items():
+        name = names[key] if isinstance(key, int) and key < len(names) else key
+        value = arguments.get(name)
+        if not isinstance(value, torch.Tensor) or value.dtype.is_floating_point:
+            where = source.where(source.first)
+            raise ExportError(f"a range of '{name}', which is no tensor of ints", where)
+        if low > high or low < INT32[0] or high > INT32[1]:
+            raise ExportError(f"the range {low}..{high} of '{name}' is no range of int32")
+        found[name] = (low, high)
+    return found
 
 
 def arguments_bind(kernel, args, source):
@@ -116,69 +155,6 @@ def arguments_bind(kernel, args, source):
             return torch.empty(tuple(value.shape), dtype=value.dtype, device="cpu")
 
     return {name: _pytree.tree_map(fake, value) for name, value in bound.arguments.items()}
-
-
-@contextlib.contextmanager
-def lowering_recorded(originals):
-    """Note every node's (args, kwargs) before Helion's lowering rewrites them in place."""
-    from helion._compiler import inductor_lowering
-
-    lower = inductor_lowering.prepare_node_lowering
-
-    def recorded(graph_lowering, node):
-        originals[node] = (node.args, dict(node.kwargs))
-        return lower(graph_lowering, node)
-
-    inductor_lowering.prepare_node_lowering = recorded
-    try:
-        yield
-    finally:
-        inductor_lowering.prepare_node_lowering = lower
-
-
-@contextlib.contextmanager
-def variables_recorded(variables):
-    """Note the variable names of every called graph's arguments and outputs."""
-    from helion._compiler.device_ir import WalkDeviceAST
-
-    trace_graph = WalkDeviceAST._trace_graph
-
-    def recorded(walker, inputs, *args, **kwargs):
-        graph_id, outputs = trace_graph(walker, inputs, *args, **kwargs)
-        variables[graph_id] = (variable_names(inputs), variable_names(outputs))
-        return graph_id, outputs
-
-    WalkDeviceAST._trace_graph = recorded
-    try:
-        yield
-    finally:
-        WalkDeviceAST._trace_graph = trace_graph
-
-
-@contextlib.contextmanager
-def random_in_int64():
-    """Trace Philox with the masks that it has in int64, as for Helion's other backends.
-
-    For Pallas Helion writes 0xffffffff as -1, since it computes int64 in int32 there: then no mask
-    cuts anything off, and high words of products come out wrong. In the graph int64 is 64 bits.
-    """
-    from helion.language import random_ops
-
-    narrowed = random_ops._pallas_safe_i32_scalar_like
-    random_ops._pallas_safe_i32_scalar_like = lambda ref, value: value
-    try:
-        yield
-    finally:
-        random_ops._pallas_safe_i32_scalar_like = narrowed
-
-
-def variable_names(lifted):
-    """Return the variable name behind each tensor that Helion lifts into or out of a graph."""
-    from torch.utils import _pytree
-
-    paths = [path for path, _value in _pytree.tree_flatten_with_path(lifted.values)[0]]
-    names = ["_".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path in paths]
-    return [names[index] for index in lifted.tensor_indices]
 
 
 def helion_error(error, source):

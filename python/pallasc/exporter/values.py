@@ -46,7 +46,7 @@ class Symbols:
         self.blocks = {}  # sympy symbol -> block id
         for info in trace.env.block_sizes:
             self.blocks[info.symbol()] = info.block_id
-        self.configured = trace.env.config_value_expressions
+        self.configured = dict(getattr(trace.env, "config_value_expressions", {}))
         self.known = {}  # sympy symbol -> int, the host integers
 
     def block_symbol(self, block_id):

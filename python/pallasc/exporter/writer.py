@@ -21,6 +21,7 @@ class GraphWriter:
         self.symbols = graphs.symbols
         self.nodes = []
         self.names = set()
+        self.host_names = {}  # fx.Node of a host tensor -> its name in the document
         self.values = {}  # fx.Node -> JSON value
         self.results = {}  # getitem of an `_if` -> (the `_if`, which of the n results)
         self.pieces = {}  # sympy expression -> JSON value, made here

@@ -85,13 +85,16 @@ def _results(equation, inputs, found):
 def save(calls, hlo):
     """{kernel: {operand: entry}} for a dump, of `known_calls` and the compiled module's text.
 
-    A Pallas kernel keeps its name, and XLA puts a number behind it. Where several have one name,
-    they are told apart by nothing: what is not the same for all of them is not known.
+    A Pallas kernel keeps its name, and XLA puts a number behind it; one without a name is called as
+    XLA likes. Where several have one name, they are told apart by nothing: what is not the same for
+    all of them is not known.
     """
+    named = {name for name, _ in calls}
     types = {name: rest for name, *rest in re.findall(_TYPE, hlo)}
     saved = {}
     for kernel, operands in re.findall(_CALL, hlo):
-        alike = [arrays for name, arrays in calls if kernel.partition(".")[0] == name]
+        base = kernel.partition(".")[0]
+        alike = [arrays for name, arrays in calls if name == (base if base in named else "")]
         names = re.findall(r"%([\w.\-]+)", operands)
         entries = {}
         for index, array in (alike[0] if alike else {}).items():

@@ -50,6 +50,8 @@ class Row:
       refused: {loop type: text} of those that must be refused, with a diagnostic that holds the
         text; {(graph, loop type): text} for one graph of the row.
       inputs: f(document, rng) -> list of arrays, where random ones do not do (ids, ranges).
+      steering: f(document, rng) -> {input: array}: the data by which a kernel's time is estimated,
+        where it steers the kernel (lengths, tables).
       extra: more configurations to simulate, as `second`.
       helion: "FILE.py:KERNEL" of testdata/kernels, if it is not the one that was exported.
       note: said in the row: what Pallas cannot express, and the nearest thing that works.
@@ -65,6 +67,7 @@ class Row:
     loops: tuple | None = None
     refused: dict = dataclasses.field(default_factory=dict)
     inputs: Callable | None = None
+    steering: Callable | None = None
     extra: list | None = None
     helion: str | None = None
     note: str = ""

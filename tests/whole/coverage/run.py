@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import numpy as np
 import proof
 import simulate_all
 from pallasc import aot
@@ -146,6 +147,11 @@ def time_rows(rows, found):
             continue
         request = {"side": "ours", "target": chip, "static": True}
         request["source"] = proof.module(case, chip).source
+        if row.steering:
+            data = row.steering(proof.document(case.graph), np.random.default_rng(1))
+            request["data"] = {
+                key: {"dtype": x.dtype.name, "values": x.tolist()} for key, x in data.items()
+            }
         answer = helion.measure.answer_of(request, timeout=TIMEOUT_S)
         static = answer.get("static") or {}
         cycles = None if static.get("cut") else static.get("cycles")

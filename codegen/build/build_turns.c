@@ -1,0 +1,115 @@
+/* build_turns.c - slices of blocks in VMEM that start where Mosaic slices nothing, between tiles: whole tiles are read,
+ * and turned until the slice comes first.
+ *
+ *     x[:, start +: 100]   =>   base = min(start / 128 * 128, last)
+ *                               w = x[:, base +: 256];  rotate w, (256 - (start - base)) % 256;  its first 100 */
+#include "builder.h"
+
+bool access_turns(const Access *access) {
+	bool any = false;
+	for (uint32_t i = 0; i < access->rank; i++)
+		any = any || access->dim[i].window;
+	return any;
+}
+
+Dtype dtype_turned(Dtype t) { return t == DTYPE_BOOL ? DTYPE_I32 : dtype_widened(t); }
+
+static IntId number(Builder *b, int64_t n) { return int_const(b->k, n); }
+
+/* Where the window starts. */
+static IntId base_of(Builder *b, const SliceDim *s) {
+	if (s->last == 0)
+		return number(b, 0);
+	IntId tile = int_binary(b->k, INT_DIV, build_affine(b, &s->start), number(b, s->multiple));
+	IntId base = int_binary(b->k, INT_MUL, tile, number(b, s->multiple));
+	bool fits = (s->last + s->window - s->size) / s->multiple * s->multiple <= s->last;
+	return fits ? base : int_binary(b->k, INT_MIN, base, number(b, s->last));
+}
+
+/* Where the slice starts in its window. */
+static IntId shift_of(Builder *b, const SliceDim *s) {
+	IntId start = build_affine(b, &s->start);
+	return s->last == 0 ? start : int_binary(b->k, INT_SUB, start, base_of(b, s));
+}
+
+KDim build_around(Builder *b, const SliceDim *s) {
+	if (s->last == 0)
+		return (KDim){.kind = KDIM_ALL};
+	return (KDim){.kind = KDIM_RANGE, .start = base_of(b, s), .size = s->window, .multiple = s->multiple};
+}
+
+/* A dim of the buffer that neither the region nor what is read around it has. */
+static bool is_gone(const SliceDim *s, bool keep) { return s->kind == SLICE_AT && !s->window && !keep; }
+
+static KArg rotated(Builder *b, KArg x, IntId turns, int64_t axis) {
+	int64_t none;
+	if (int_is_const(b->k, turns, &none) && none == 0)
+		return x;
+	return build_op(b, K_ROTATE, karg_dtype(b, x), 2, (const KArg[]){x, build_int_arg(b, turns)}, 1, &axis);
+}
+
+KArg build_turned(Builder *b, const Access *access, uint32_t unit, KArg x) {
+	int64_t items[3 * DIM_MAX], axis = 0;
+	bool drops = false;
+	Dtype dtype = karg_dtype(b, x);
+	for (uint32_t i = 0; i < access->rank; i++) {
+		const SliceDim *s = &access->dim[i];
+		if (is_gone(s, i == unit))
+			continue;
+		if (s->window) {
+			IntId back = int_binary(b->k, INT_SUB, number(b, s->window), shift_of(b, s));
+			x = rotated(b, x, int_binary(b->k, INT_REM, back, number(b, s->window)), axis);
+			const int64_t first[] = {0, s->size, axis};
+			x = build_op(b, K_SLICE_IN_DIM, dtype, 1, &x, 3, first);
+		}
+		bool drop = s->window && s->kind == SLICE_AT;
+		drops = drops || drop;
+		items[3 * axis] = drop ? K_ITEM_AT : K_ITEM_ALL;
+		items[3 * axis + 1] = items[3 * axis + 2] = 0;
+		axis++;
+	}
+	return drops ? build_op(b, K_INDEX, dtype, 1, &x, 3 * (uint32_t)axis, items) : x;
+}
+
+/* x at its place in a dim of what is around it. */
+static KArg spread(Builder *b, const SliceDim *s, KArg x, int64_t axis) {
+	Dtype dtype = karg_dtype(b, x);
+	const KValue *v = &b->k->values.at[x.value];
+	uint32_t rank = v->rank;
+	int64_t shape[KDIM_MAX], widths[2 * KDIM_MAX] = {0};
+	memcpy(shape, v->shape, rank * sizeof *shape);
+	shape[axis] = s->window;
+	if (s->size == 1)
+		return build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
+	widths[2 * axis + 1] = s->window - s->size;
+	KArg zero = dtype_is_float(dtype) ? karg_real(0) : karg_integer(0);
+	if (s->window > s->size)
+		x = build_op(b, K_PAD, dtype, 2, (const KArg[]){x, zero}, 2 * rank, widths);
+	return rotated(b, x, shift_of(b, s), axis);
+}
+
+KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old) {
+	Dtype dtype = karg_dtype(b, old);
+	int64_t axis = 0;
+	for (uint32_t i = 0; i < access->rank; i++) {
+		const SliceDim *s = &access->dim[i];
+		if (is_gone(s, i == unit))
+			continue;
+		if (s->window && s->kind == SLICE_AT)
+			x = build_op(b, K_EXPAND_DIMS, dtype, 1, &x, 1, &axis);
+		if (s->window)
+			x = spread(b, s, x, axis);
+		axis++;
+	}
+	axis = 0;
+	for (uint32_t i = 0; i < access->rank; i++) {
+		const SliceDim *s = &access->dim[i];
+		if (is_gone(s, i == unit))
+			continue;
+		const int64_t ints[] = {axis++, s->size};
+		if (s->window)
+			x = build_op(b, K_WITHIN, dtype, 3, (const KArg[]){old, x, build_int_arg(b, shift_of(b, s))}, 2,
+			             ints);
+	}
+	return x;
+}

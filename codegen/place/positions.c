@@ -1,0 +1,142 @@
+/* positions.c - windows of a loop at places that tables give: pages of a cache, blocks of a sparse matrix.
+ *
+ * A window is copied before its step runs, so its place must be known by then: the step's number, and what can be read
+ * by it from tables in SMEM, maybe clamped. */
+#include "access.h"
+
+bool reads_positions(const Planner *p, NodeId load) {
+	for (ArgId u = node_uses(p->m, load); u != NONE; u = arg_get(p->m, u)->next_use) {
+		NodeId user = arg_get(p->m, u)->user;
+		bool index = node_get(p->m, user)->op == OP_LOAD && list_index(node_arg(p->m, user, 1), u) != NONE;
+		if (!index && !(node_get(p->m, user)->op == OP_CLAMP && reads_positions(p, user)))
+			return false;
+	}
+	return node_type(p->m, load)->count == 1 && node_uses(p->m, load) != NONE;
+}
+
+/* Windows are copied to this access; its own index is not read. */
+static bool is_copied(const Planner *p, NodeId n) {
+	const Access *a = p->plan->values[n].access;
+	return a && a->kind == REF_WINDOW && p->plan->loops.at[a->loop].windows.at[a->window].dma;
+}
+
+/* Nothing computes with it but what copies windows. */
+static bool only_ahead(const Planner *p, NodeId n) {
+	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use) {
+		NodeId user = arg_get(p->m, u)->user;
+		bool index = list_index(node_arg(p->m, user, 1), u) != NONE;
+		if (!p->plan->values[user].folded && !(index && is_copied(p, user)))
+			return false;
+	}
+	return node_uses(p->m, n) != NONE;
+}
+
+void positions_fold(Planner *p) {
+	for (uint32_t l = 0; l < p->plan->loops.count; l++)
+		for (NodeId n = graph_get(p->m, p->plan->loops.at[l].graph)->last; n != NONE;
+		     n = node_get(p->m, n)->prev) {
+			Value *v = &p->plan->values[n];
+			bool chain = v->table || node_get(p->m, n)->op == OP_CLAMP;
+			v->folded = v->folded || (chain && only_ahead(p, n));
+		}
+}
+
+static bool affine_ahead(const Planner *p, uint32_t loop, const Affine *a);
+
+static bool in_loop(const Planner *p, NodeId n, uint32_t loop) {
+	uint32_t l = p->plan->loop_of[node_get(p->m, n)->graph];
+	while (l != NONE && l != loop)
+		l = p->plan->loops.at[l].parent;
+	return l != NONE;
+}
+
+static bool arg_ahead(const Planner *p, uint32_t loop, NodeId n, const Arg *x) {
+	Planner q = *p;
+	Affine a = affine_of_arg(&q, node_get(p->m, n)->graph, x);
+	return affine_ahead(p, loop, &a);
+}
+
+/* Where the load of a table reads it. */
+static bool index_ahead(const Planner *p, uint32_t loop, NodeId n) {
+	const Arg *index = node_arg(p->m, n, 1);
+	for (uint32_t i = 0; i < index->list.count; i++) {
+		const Arg *entry = arg_item(p->m, index, i);
+		if (entry->kind != ARG_SLICE && arg_block(p->m, entry) == NONE && !arg_ahead(p, loop, n, entry))
+			return false;
+	}
+	return true;
+}
+
+/* What node n computes in the loop is known before its step. */
+static bool node_ahead(const Planner *p, uint32_t loop, NodeId n) {
+	const Node *node = node_get(p->m, n);
+	if (!in_loop(p, n, loop) || node->op == OP_SCALAR)
+		return true;
+	if (node->op == OP_CLAMP)
+		return node_type(p->m, n)->count == 0 && node_arg(p->m, n, 1)->kind == ARG_INT &&
+		       node_arg(p->m, n, 2)->kind == ARG_INT && arg_ahead(p, loop, n, node_arg(p->m, n, 0));
+	return node->op == OP_LOAD && p->plan->values[n].table && index_ahead(p, loop, n);
+}
+
+static bool affine_ahead(const Planner *p, uint32_t loop, const Affine *a) {
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->term[i].kind == VAR_NODE && !node_ahead(p, loop, a->term[i].id))
+			return false;
+	return true;
+}
+
+/* Positions: a row of a table, maybe clamped. */
+static bool gather_ahead(const Planner *p, uint32_t loop, NodeId n) {
+	while (node_get(p->m, n)->op == OP_CLAMP && node_arg(p->m, n, 1)->kind == ARG_INT &&
+	       node_arg(p->m, n, 2)->kind == ARG_INT)
+		n = node_arg(p->m, n, 0)->node;
+	return node_get(p->m, n)->op == OP_LOAD && p->plan->values[n].table && in_loop(p, n, loop) &&
+	       index_ahead(p, loop, n);
+}
+
+bool want_ahead(const Planner *p, uint32_t loop, const Want *want) {
+	return want->kind == WANT_GATHER ? gather_ahead(p, loop, want->index) : affine_ahead(p, loop, &want->at);
+}
+
+/* Something of the want's place is computed in the loop. */
+static bool moves(const Planner *p, uint32_t loop, const Want *want) {
+	if (want->kind == WANT_GATHER)
+		return in_loop(p, want->index, loop);
+	for (uint32_t i = 0; i < want->at.count; i++)
+		if (want->at.term[i].kind == VAR_NODE && in_loop(p, want->at.term[i].id, loop) &&
+		    node_get(p->m, want->at.term[i].id)->op != OP_SCALAR)
+			return true;
+	return false;
+}
+
+/* The innermost loop whose steps find the access elsewhere, where all of it is known ahead; NONE. */
+static uint32_t moving_loop(const Planner *p, const AccessWant *w) {
+	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE;
+	     l = p->plan->loops.at[l].parent) {
+		bool moved = false, ahead = p->plan->loops.at[l].type == LOOP_FORI || want_gathers(w) != NONE;
+		for (uint32_t i = 0; i < w->rank; i++) {
+			bool places = w->dim[i].kind == WANT_AT || w->dim[i].kind == WANT_GATHER;
+			moved = moved || (places && moves(p, l, &w->dim[i]));
+			ahead = ahead && want_ahead(p, l, &w->dim[i]);
+		}
+		if (moved)
+			return ahead ? l : NONE;
+	}
+	return NONE;
+}
+
+bool positions_mark(Planner *p, AccessWants *wants) {
+	for (uint32_t i = 0; i < wants->count; i++)
+		p->plan->values[wants->at[i].node].table = wants->at[i].table;
+	for (uint32_t i = 0; i < wants->count; i++) {
+		AccessWant *w = &wants->at[i];
+		bool gathers = want_gathers(w) != NONE;
+		uint32_t l =
+			w->table || w->held || w->store || (!gathers && w->loop != NONE) ? NONE : moving_loop(p, w);
+		if (l != NONE)
+			w->loop = l;
+		else if (gathers)
+			return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
+	}
+	return true;
+}

@@ -1,0 +1,131 @@
+/* rewrite_float16.c - no chip has vectors of float16: it is 16 bits in memory, int16 to the kernel, which makes float32
+ * of them and rounds float32 to them. The arrays of the wrapper are float16; the bits of one are another array to XLA,
+ * which copies it.
+ *
+ *     in x_ref vmem float16[16, 128]         in x_ref vmem int16[16, 128]
+ *     x = load x_ref[...] : float16          x = load x_ref[...] : int16
+ *     x_f32 = convert x : float32      =>    x_f32 = float16_value x : float32
+ *     y_f16 = convert y : float16            y_f16 = float16_bits y : int16
+ *     z = convert y_f16 : float32            z = float16_rounded y : float32 */
+#include "rewrite.h"
+
+#include <math.h>
+
+/* The bits of a float16 of up to 11 significant ones. */
+static int64_t bits_of(double x) {
+	int64_t sign = signbit(x) ? 0x8000 : 0;
+	int exponent;
+	if (isnan(x) || isinf(x))
+		return (sign | (isnan(x) ? 0x7e00 : 0x7c00)) - (sign ? 0x10000 : 0);
+	double significand = frexp(fabs(x), &exponent);
+	int64_t size =
+		exponent < -13 ? (int64_t)ldexp(fabs(x), 24) : (exponent + 13) * 1024 + (int64_t)ldexp(significand, 11);
+	return (sign | (x == 0 ? 0 : size)) - (sign ? 0x10000 : 0);
+}
+
+static bool is_half(const Kernel *k, KArg x) {
+	return x.kind == KARG_VALUE && k->values.at[x.value].dtype == DTYPE_F16;
+}
+
+/* What was rounded, if that stands where it can be read; NONE-kind. */
+static KArg rounded(const Kernel *k, StmtId s) {
+	StmtId def = k->values.at[kernel_arg(k, s, 0)->value].def;
+	bool here = def != NONE && kernel_stmt(k, def)->region == kernel_stmt(k, s)->region;
+	return here && kernel_stmt(k, def)->op == K_FLOAT16_BITS ? *kernel_arg(k, def, 0) : (KArg){0};
+}
+
+static void lower(Kernel *k, StmtId s, void *data) {
+	(void)data;
+	KStmt *stmt = kernel_stmt(k, s);
+	bool gives = stmt->result_count == 1 && k->values.at[stmt->result].dtype == DTYPE_F16;
+	bool takes = stmt->arg_count > 0 && is_half(k, *kernel_arg(k, s, 0));
+	if (stmt->op == K_CONVERT && gives) {
+		stmt->op = K_FLOAT16_BITS;
+	} else if (stmt->op == K_CONVERT && takes) {
+		KArg x = rounded(k, s);
+		stmt->op = x.kind == KARG_VALUE ? K_FLOAT16_ROUNDED : K_FLOAT16_VALUE;
+		if (x.kind == KARG_VALUE)
+			*kernel_arg(k, s, 0) = x;
+	} else if (stmt->op == K_BITCAST) {
+		bool bits = stmt->result_count == 1 && k->values.at[stmt->result].dtype == DTYPE_I16;
+		bool from_bits = kernel_arg(k, s, 0)->kind == KARG_VALUE &&
+		                 k->values.at[kernel_arg(k, s, 0)->value].dtype == DTYPE_I16;
+		if ((gives && from_bits) || (takes && bits))
+			stmt->op = K_LET;
+	} else {
+		for (uint32_t i = 0; gives && i < stmt->arg_count; i++)
+			if (kernel_arg(k, s, i)->kind == KARG_REAL)
+				*kernel_arg(k, s, i) = karg_integer(bits_of(kernel_arg(k, s, i)->real));
+	}
+}
+
+void rewrite_float16(Kernel *k) {
+	kernel_walk(k, k->body, lower, NULL);
+	for (ValueId v = 0; v < k->values.count; v++)
+		if (k->values.at[v].dtype == DTYPE_F16)
+			k->values.at[v].dtype = DTYPE_I16;
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		if (k->buffers.at[b].dtype == DTYPE_F16)
+			k->buffers.at[b].dtype = DTYPE_I16;
+}
+
+/* ---- the wrapper --------------------------------------------------------------------------------------------------
+ */
+
+static StmtId bitcast(Kernel *k, StmtId before, ValueId x) {
+	KArg arg = karg_value(x);
+	return kernel_insert_before(k, before, K_BITCAST, 1, &arg, 0, NULL);
+}
+
+/* What a launch gives is bits, and float16 to who reads it. */
+static void give_bits(Kernel *k, StmtId s) {
+	ValueId *map = arena_array(k->arena, (size_t)k->values.count + 1, sizeof *map),
+		first = kernel_stmt(k, s)->result;
+	uint32_t count = k->values.count, results = kernel_stmt(k, s)->result_count;
+	for (ValueId v = 0; v < count; v++)
+		map[v] = NONE;
+	for (ValueId v = first; v < first + results; v++)
+		if (k->values.at[v].dtype == DTYPE_F16) {
+			KValue half = k->values.at[v];
+			map[v] = kernel_value(k, half.type, DTYPE_F16, half.rank, half.shape, NULL);
+			k->values.at[v].dtype = DTYPE_I16;
+		}
+	kernel_replace_values(k, map, count);
+	for (ValueId v = first; v < first + results; v++)
+		if (map[v] != NONE) {
+			StmtId cast = bitcast(k, kernel_stmt(k, s)->next, v);
+			kernel_stmt(k, cast)->result = map[v];
+			kernel_stmt(k, cast)->result_count = 1;
+			k->values.at[map[v]].def = cast;
+		}
+}
+
+static void take_bits(Kernel *k, StmtId s) {
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		KArg x = *kernel_arg(k, s, i);
+		if (!is_half(k, x))
+			continue;
+		KValue half = k->values.at[x.value];
+		StmtId def = half.def;
+		if (def == NONE || kernel_stmt(k, def)->op != K_BITCAST) {
+			def = bitcast(k, s, x.value);
+			kernel_result(k, def, half.type, DTYPE_I16, half.rank, half.shape, NULL);
+			*kernel_arg(k, s, i) = karg_value(kernel_stmt(k, def)->result);
+		} else {
+			*kernel_arg(k, s, i) = *kernel_arg(k, def, 0);
+		}
+	}
+}
+
+void launch_bits(Kernel *k) {
+	bool any = false;
+	for (ValueId v = 0; v < k->values.count; v++)
+		any = any || k->values.at[v].dtype == DTYPE_F16;
+	for (StmtId s = region_first(k, k->body); any && s != NONE; s = kernel_stmt(k, s)->next)
+		if (kernel_stmt(k, s)->op == K_LAUNCH) {
+			take_bits(k, s);
+			give_bits(k, s);
+		}
+	if (any)
+		kernel_drop_unread(k);
+}

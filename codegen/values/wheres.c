@@ -1,0 +1,169 @@
+/* wheres.c - a choice by position is a mask: where(index + a < b, x, number) leaves the first b - a lanes of x.
+ *
+ * The condition has one dim, and to meet x it would be moved, from lanes to sublanes in the worst case; a mask counts
+ * along x's own dim. What nothing else reads of the condition is not computed. */
+#include "values.h"
+#include "codegen/lower/lower.h"
+
+/* index + `more` along one dim. */
+typedef struct Line {
+	bool index; /* else it is a scalar */
+	Affine more;
+} Line;
+
+static bool is_int(const Planner *p, NodeId n) {
+	const Type *t = node_type(p->m, n);
+	return t->kind == TYPE_SYM || t->dtype == DTYPE_I32;
+}
+
+static bool is_absent_or(const Arg *a, int64_t number) {
+	return a->kind == ARG_NULL || (a->kind == ARG_INT && a->integer == number);
+}
+
+static bool line_of(Planner *p, GraphId g, const Arg *x, int depth, Line *out);
+
+static bool line_of_node(Planner *p, NodeId n, int depth, Line *out) {
+	const Node *node = node_get(p->m, n);
+	uint16_t op = op_canonical(node->op);
+	Line a, b;
+	if (!is_int(p, n) || depth == 0)
+		return false;
+	if (node_type(p->m, n)->kind == TYPE_SYM || node_type(p->m, n)->count == 0) {
+		Arg ref = arg_ref(n);
+		*out = (Line){false, affine_of_arg(p, node->graph, &ref)};
+		return true;
+	}
+	if (op == OP_TILE_INDEX) {
+		*out = (Line){true, block_offset(p, node->graph, query_block(p->m, n))};
+		return true;
+	}
+	if (op == OP_IOTA && is_absent_or(op_arg(p->m, n, "step"), 1)) {
+		const Arg *start = op_arg(p->m, n, "start");
+		*out = (Line){true, affine_int(start->kind == ARG_INT ? start->integer : 0)};
+		return true;
+	}
+	if ((op != OP_ADD && op != OP_SUB) || !is_absent_or(op_arg(p->m, n, "alpha"), 1) ||
+	    !line_of(p, node->graph, node_arg(p->m, n, 0), depth - 1, &a) ||
+	    !line_of(p, node->graph, node_arg(p->m, n, 1), depth - 1, &b) || (b.index && (a.index || op == OP_SUB)))
+		return false;
+	*out = (Line){a.index || b.index,
+	              op == OP_ADD ? affine_add(p->a, a.more, b.more) : affine_sub(p->a, a.more, b.more)};
+	return true;
+}
+
+static bool line_of(Planner *p, GraphId g, const Arg *x, int depth, Line *out) {
+	if (x->kind == ARG_REF)
+		return line_of_node(p, x->node, depth, out);
+	*out = (Line){false, affine_of_arg(p, g, x)};
+	return x->kind == ARG_INT || x->kind == ARG_SYM;
+}
+
+/* The one dim of the value that is longer than 1, counted from the last; NONE. */
+static uint32_t long_dim(const Planner *p, NodeId n) {
+	const Type *t = node_type(p->m, n);
+	uint32_t found = NONE, many = 0;
+	for (uint32_t i = 0; i < t->count; i++)
+		if (t->dims[i] != NONE && expr_number(p->m, t->dims[i]) != 1) {
+			found = t->count - 1 - i;
+			many++;
+		}
+	return many == 1 ? found : NONE;
+}
+
+/* The value behind views that only add dims of size 1. */
+static NodeId behind_views(const Planner *p, NodeId n) {
+	while (op_lowering(node_get(p->m, n)->op) == LOWER_VIEW && long_dim(p, node_input(p->m, n, 0)) != NONE)
+		n = node_input(p->m, n, 0);
+	return n;
+}
+
+static int64_t length(const Planner *p, NodeId n, uint32_t from_last) {
+	const Type *t = node_type(p->m, n);
+	return expr_number(p->m, t->dims[t->count - 1 - from_last]);
+}
+
+/* The condition holds, or if *negated does not, for the lanes whose number and *offset are below *end. */
+static bool first_lanes(Planner *p, NodeId condition, Affine *offset, Affine *end, bool *negated) {
+	const Node *node = node_get(p->m, condition);
+	uint16_t op = op_canonical(node->op);
+	Line a, b;
+	if ((op != OP_LT && op != OP_LE && op != OP_GT && op != OP_GE) ||
+	    !line_of(p, node->graph, node_arg(p->m, condition, 0), 4, &a) ||
+	    !line_of(p, node->graph, node_arg(p->m, condition, 1), 4, &b) || a.index == b.index)
+		return false;
+	bool less = op == OP_LT || op == OP_LE, swapped = b.index, equal = op == OP_LE || op == OP_GE;
+	*negated = less == swapped;
+	*offset = swapped ? b.more : a.more;
+	*end = swapped ? a.more : b.more;
+	if (equal == *negated)
+		return true;
+	int64_t most; /* x <= y is x < y + 1, where that is an int of 32 bits */
+	bool known = affine_max(p, end, &most) && most < INT32_MAX;
+	*end = affine_add(p->a, *end, affine_int(1));
+	return known;
+}
+
+/* Ints of 32 bits hold what the mask computes: the tile's lanes from 0 on, and an end that may be anything. */
+static bool holds(Planner *p, const Affine *offset, int64_t lanes) {
+	int64_t low, high;
+	return affine_min(p, offset, &low) && low >= 0 && affine_max(p, offset, &high) && high <= INT32_MAX - lanes;
+}
+
+static bool is_number(const Planner *p, const Arg *a) {
+	if (a->kind == ARG_REF)
+		return op_lowering(node_get(p->m, a->node)->op) == LOWER_FULL && node_type(p->m, a->node)->count == 0;
+	return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_SYM;
+}
+
+static void where_in(Planner *p, NodeId n) {
+	Value *v = value_of(p, n);
+	const Node *node = node_get(p->m, n);
+	const Arg *condition = node_arg(p->m, n, 0);
+	Mask mask = {.block = NONE};
+	bool negated;
+	if (op_canonical(node->op) != OP_WHERE || v->form != FORM_NATURAL || v->compute != DTYPE_NONE ||
+	    v->mask_count || condition->kind != ARG_REF || node_type(p->m, n)->count < 2)
+		return;
+	uint32_t from_last = long_dim(p, condition->node);
+	NodeId test = from_last == NONE ? NONE : behind_views(p, condition->node);
+	if (test == NONE || !first_lanes(p, test, &mask.offset, &mask.end, &negated))
+		return;
+	const Arg *x = node_arg(p->m, n, negated ? 2 : 1), *fill = node_arg(p->m, n, negated ? 1 : 2);
+	if (x->kind != ARG_REF || !is_number(p, fill) || node_type(p->m, x->node) != node_type(p->m, n) ||
+	    node_type(p->m, n)->dtype == DTYPE_BOOL ||
+	    length(p, n, from_last) != length(p, condition->node, from_last) ||
+	    !holds(p, &mask.offset, length(p, n, from_last)))
+		return;
+	v->negated = negated;
+	mask.dim = node_type(p->m, n)->count - 1 - from_last;
+	v->masks = arena_copy(p->a, &mask, 1, sizeof mask);
+	v->mask_count = 1;
+}
+
+/* Nothing reads the value but conditions that are masks, and what makes them. */
+static bool is_unread(Planner *p, NodeId n) {
+	Lowering how = op_lowering(node_get(p->m, n)->op);
+	if ((how != LOWER_POINTWISE && how != LOWER_VIEW && how != LOWER_INDEX) || node_uses(p->m, n) == NONE ||
+	    node_type(p->m, n)->count == 0)
+		return false;
+	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use) {
+		NodeId user = arg_get(p->m, u)->user;
+		bool condition = op_canonical(node_get(p->m, user)->op) == OP_WHERE && value_of(p, user)->mask_count &&
+		                 node_arg(p->m, user, 0) == arg_get(p->m, u);
+		if (!condition && !value_of(p, user)->folded)
+			return false;
+	}
+	return true;
+}
+
+static void wheres_in(Planner *p, GraphId g) {
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		if (op_lowering(node_get(p->m, n)->op) == LOWER_LOOP)
+			wheres_in(p, node_arg(p->m, n, 0)->graph);
+		where_in(p, n);
+	}
+	for (NodeId n = graph_get(p->m, g)->last; n != NONE; n = node_get(p->m, n)->prev)
+		value_of(p, n)->folded = value_of(p, n)->folded || is_unread(p, n);
+}
+
+void plan_wheres(Planner *p) { wheres_in(p, p->plan->root); }

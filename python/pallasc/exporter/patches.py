@@ -1,0 +1,225 @@
+"""What of Helion is replaced while it traces a kernel.
+
+It notes what Helion forgets, and goes on where only Helion's own backend cannot. Each patch is a
+context manager. All that the exporter takes from Helion's insides is named in INTERNALS, so that a
+version without it is refused by name.
+"""
+
+import ast
+import contextlib
+import importlib
+import operator
+
+# module -> what is read or replaced there, attributes of attributes with a dot
+INTERNALS = {
+    "helion._compiler.inductor_lowering": (
+        "prepare_node_lowering",
+        "Lowering",
+        "ReductionLowering.__init__",
+    ),
+    "helion._compiler.device_ir": (
+        "WalkDeviceAST._trace_graph",
+        "WalkDeviceAST.visit_UnaryOp",
+        "WalkHostAST.generic_visit",
+        "ReductionLoopGraphInfo",
+    ),
+    "helion._compiler.compile_environment": (
+        "CompileEnvironment.current",
+        "CompileEnvironment.to_fake",
+    ),
+    "helion._compiler.host_function": ("HostFunction",),
+    "helion.autotuner.config_spec": ("VALID_KEYS",),
+    "helion.language._tracing_ops": (
+        "_host_tensor",
+        "_get_symnode",
+        "_for_loop",
+        "_if",
+        "_phi",
+        "_not",
+    ),
+    "helion.language.random_ops": ("_pallas_safe_i32_scalar_like",),
+}
+
+
+def internals_check():
+    """Raise AttributeError or ImportError, by name, for what this Helion has not of INTERNALS."""
+    for module, names in INTERNALS.items():
+        found = importlib.import_module(module)
+        for name in names:
+            operator.attrgetter(name)(found)
+
+
+@contextlib.contextmanager
+def replaced(owner, name, value):
+    """Replace an attribute for a while."""
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def all_applied(originals, variables):
+    """Apply every patch; fill `originals` and `variables` as Trace has them."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(lowering_recorded(originals))
+        stack.enter_context(variables_recorded(variables))
+        for patch in PATCHES:
+            stack.enter_context(patch())
+        yield
+
+
+def lowering_recorded(originals):
+    """Note every node's (args, kwargs) before Helion's lowering rewrites them in place.
+
+    A view that it cannot lower has no lowering: what its lanes hold is not known, so that what
+    reduces them is masked.
+    """
+    import helion
+    import torch
+    from helion._compiler import inductor_lowering
+
+    lower = inductor_lowering.prepare_node_lowering
+
+    def recorded(graph_lowering, node):
+        originals[node] = (node.args, dict(node.kwargs))
+        try:
+            return lower(graph_lowering, node)
+        except helion.exc.InductorLoweringError:
+            if node.target not in views:
+                raise
+            node.meta["lowering"] = inductor_lowering.Lowering()
+
+    aten = torch.ops.aten
+    views = (aten.slice.Tensor, aten.select.int, aten.diagonal.default, aten.unfold.default)
+    return replaced(inductor_lowering, "prepare_node_lowering", recorded)
+
+
+def variables_recorded(variables):
+    """Note the variable names of every called graph's arguments and outputs."""
+    from helion._compiler.device_ir import WalkDeviceAST
+
+    trace_graph = WalkDeviceAST._trace_graph
+
+    def recorded(walker, inputs, *args, **kwargs):
+        graph_id, outputs = trace_graph(walker, inputs, *args, **kwargs)
+        variables[graph_id] = (variable_names(inputs), variable_names(outputs))
+        return graph_id, outputs
+
+    return replaced(WalkDeviceAST, "_trace_graph", recorded)
+
+
+def variable_names(lifted):
+    """Return the variable name behind each tensor that Helion lifts into or out of a graph."""
+    from torch.utils import _pytree
+
+    paths = [path for path, _value in _pytree.tree_flatten_with_path(lifted.values)[0]]
+    names = ["_".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path in paths]
+    return [names[index] for index in lifted.tensor_indices]
+
+
+def random_in_int64():
+    """Trace Philox with the masks that it has in int64, as for Helion's other backends.
+
+    For Pallas Helion writes 0xffffffff as -1, since it computes int64 in int32 there: then no mask
+    cuts anything off, and high words of products come out wrong. In the graph int64 is 64 bits.
+    """
+    from helion.language import random_ops
+
+    return replaced(random_ops, "_pallas_safe_i32_scalar_like", lambda ref, value: value)
+
+
+def reductions_of_many_dims():
+    """Let a reduction have several dims: Helion's lowering, which is undone, asks for one.
+
+    It notes the reduced dim only to roll it into a loop; what masks the operand knows all dims.
+    """
+    from helion._compiler.compile_environment import CompileEnvironment
+    from helion._compiler.inductor_lowering import ReductionLowering
+
+    make = ReductionLowering.__init__
+
+    def made(lowering, buffer, input_names):
+        try:
+            make(lowering, buffer, input_names)
+        except NotImplementedError:
+            env = CompileEnvironment.current()
+            ids = [env.get_block_id(size) for size in lowering.buffer.data.reduction_ranges]
+            known = [block for block in ids if block is not None]
+            if not known:
+                raise
+            lowering.block_index = known[-1]
+
+    return replaced(ReductionLowering, "__init__", made)
+
+
+def host_untouched():
+    """Let Helion look for device loops in the host code's compound statements alone."""
+    from helion._compiler.device_ir import WalkHostAST
+
+    walk = WalkHostAST.generic_visit
+
+    def walked(walker, node):
+        if not isinstance(node, ast.stmt) or not hasattr(node, "body"):
+            return None
+        return walk(walker, node)
+
+    return replaced(WalkHostAST, "generic_visit", walked)
+
+
+def backend_unasked():
+    """Do not ask Helion's Pallas backend which gathers it can lower: it prints no kernel."""
+    try:
+        from helion._compiler.pallas import tensorcore_plan
+    except ImportError:
+        return contextlib.nullcontext()
+    if not hasattr(tensorcore_plan, "indirect_access_modes"):
+        return contextlib.nullcontext()
+    return replaced(tensorcore_plan, "indirect_access_modes", lambda device_ir: ())
+
+
+def captured_untraced():
+    """Make what stands for a captured tensor outside of the graph; Helion 1.4 makes it there."""
+    from helion._compiler.compile_environment import CompileEnvironment
+    from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+    make = CompileEnvironment.to_fake
+
+    def made(env, *args, **kwargs):
+        with disable_proxy_modes_tracing():
+            return make(env, *args, **kwargs)
+
+    return replaced(CompileEnvironment, "to_fake", made)
+
+
+def negations_traced():
+    """Trace `not` of a condition: Helion 1.4 decides it from an example."""
+    import torch
+    from helion._compiler.device_ir import WalkDeviceAST
+    from helion.language._tracing_ops import _not
+
+    evaluate = WalkDeviceAST.visit_UnaryOp
+
+    def visited(walker, node):
+        if not isinstance(node.op, ast.Not):
+            return evaluate(walker, node)
+        operand = walker.visit(node.operand)
+        if isinstance(operand, torch.SymInt | torch.SymFloat):
+            return operand == 0
+        if isinstance(operand, torch.Tensor) and operand.dtype != torch.bool:
+            operand = operand != 0
+        return _not(operand) if isinstance(operand, torch.SymBool | torch.Tensor) else not operand
+
+    return replaced(WalkDeviceAST, "visit_UnaryOp", visited)
+
+
+PATCHES = (
+    random_in_int64,
+    reductions_of_many_dims,
+    host_untouched,
+    backend_unasked,
+    captured_untraced,
+    negations_traced,
+)

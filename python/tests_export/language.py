@@ -1,0 +1,1367 @@
+"""Small Helion kernels over the whole language, a feature each, with arguments to run them on.
+
+`PROBES` maps a name to a Probe. Sizes are small, so that eager torch and the reference interpreter
+are quick.
+"""
+
+import dataclasses
+import itertools
+
+import helion
+import helion.language as hl
+import torch
+
+BIAS = torch.linspace(-1, 1, 256)
+BIAS_128 = torch.linspace(-2, 2, 128)
+FACTOR = 1.5
+
+
+@dataclasses.dataclass
+class Probe:
+    """A kernel, what makes its arguments, and its configuration."""
+
+    kernel: object
+    args: object
+    config: dict
+    refused: str | None  # what the export's refusal says, None: it is exported
+    captured: tuple  # the tensors that the kernel captures
+    since: str  # the first Helion that has the feature
+    wanted: object  # what it computes, a function of the arguments; None: ask Helion's eager mode
+
+
+PROBES = {}
+
+
+def probe(*args, config=None, refused=None, captured=(), since="1.4.0", wanted=None):
+    """Register a kernel under its name; `args` make its arguments, each a value or a callable."""
+
+    def register(function):
+        kernel = helion.kernel(function, static_shapes=True)
+        PROBES[function.__name__] = Probe(kernel, args, config, refused, captured, since, wanted)
+        return kernel
+
+    return register
+
+
+def arguments(found):
+    """Return fresh arguments of a probe, the same each time."""
+    torch.manual_seed(0)
+    return tuple(a() if getattr(a, "makes", False) else a for a in found.args)
+
+
+def making(function):
+    """Mark a callable as one that makes an argument, not as an argument itself."""
+    function.makes = True
+    return function
+
+
+def floats(*shape, dtype=torch.float32):
+    """Normal numbers."""
+    return making(lambda: torch.randn(shape).to(dtype))
+
+
+def ints(*shape, below, dtype=torch.int32, at_least=0):
+    """Ints of a range."""
+    return making(lambda: torch.randint(at_least, below, shape).to(dtype))
+
+
+def flags(*shape):
+    """Bools."""
+    return making(lambda: torch.randint(0, 2, shape).bool())
+
+
+def listed(values, dtype=torch.int32):
+    """These numbers."""
+    return making(lambda: torch.tensor(values, dtype=dtype))
+
+
+OFFSETS = listed([0, 3, 3, 130, 131, 200, 256])
+
+
+# What depends on the size of blocks, or what the eager mode lacks
+
+
+def wanted_tile_begin(x):
+    """Blocks of [8, 128]: rows begin after the columns do."""
+    rows, cols = torch.arange(16)[:, None] // 8 * 8, torch.arange(256)[None, :] // 128 * 128
+    return torch.where(rows >= cols, x * 2, 0.0)
+
+
+def wanted_halved(x):
+    """Blocks of 8, each halved until all of it is at most 0.5."""
+    parts = [part.abs() for part in x.split(8)]
+    for at, part in enumerate(parts):
+        while part.amax() > 0.5:
+            part = part * 0.5
+        parts[at] = part
+    return torch.cat(parts)
+
+
+def wanted_band(x):
+    """Blocks of 128: each reads 8 columns more on both sides."""
+    parts = [x[at : at + 128, max(at - 8, 0) : min(at + 136, 256)].sum(1) for at in (0, 128)]
+    return torch.cat(parts)
+
+
+def wanted_jagged(x, offsets):
+    """The sum of each row."""
+    ends = offsets.tolist()
+    return torch.stack([x[a:b].sum() for a, b in itertools.pairwise(ends)])
+
+
+def wanted_jagged_nested(x, lengths, widths):
+    """The mean of the rows there are, in the columns there are."""
+    out = torch.zeros([3, 5])
+    for at, (rows, cols) in enumerate(zip(lengths.tolist(), widths.tolist(), strict=True)):
+        out[at, :cols] = x[at, :rows, :cols].mean(0)
+    return out
+
+
+def in_blocks(first, rest, at=0):
+    """Return a function: `first` of the first 8 rows (or those of block `at`), `rest` of others."""
+
+    def computed(x):
+        rows = (torch.arange(x.size(0)) // 8 % (x.size(0) // 8) == at % (x.size(0) // 8))[:, None]
+        return torch.where(rows, first(x), rest(x))
+
+    return computed
+
+
+# Conditions
+
+
+@probe(floats(16, 256), 5)
+def if_argument(x: torch.Tensor, v: int) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        if 3 < v < 7:
+            out[tile] = torch.sigmoid(x[tile])
+        else:
+            out[tile] = torch.sin(x[tile])
+    return out
+
+
+@probe(floats(16, 256))
+def if_grid_equals(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        if i == 3:
+            out[i, :] = x[i, :] * 2
+        elif i != 5:
+            out[i, :] = x[i, :] + 1
+    return out
+
+
+@probe(floats(16, 256))
+def if_grid_arithmetic(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        if (i % 3 == 0 and i > 4) or not (i < 12):
+            out[i, :] = x[i, :] * 2
+    return out
+
+
+@probe(floats(16, 256))
+def if_two_grids(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i, j in hl.grid([16, 256]):
+        if i == j:
+            out[i, j] = x[i, j] * 2
+        elif i < j:
+            out[i, j] = x[i, j]
+    return out
+
+
+@probe(floats(16, 256), config={"block_sizes": [8, 128]}, wanted=wanted_tile_begin)
+def if_tile_begin(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for tile_i, tile_j in hl.tile(x.size()):
+        if tile_i.begin >= tile_j.begin:
+            out[tile_i, tile_j] = x[tile_i, tile_j] * 2
+    return out
+
+
+@probe(floats(16, 256), config={"block_sizes": [8]}, wanted=in_blocks(lambda x: x + 1, lambda x: x))
+def if_tile_id(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(16):
+        v = x[tile, :]
+        if tile.id == 0:
+            v = v + 1
+        out[tile, :] = v
+    return out
+
+
+@probe(floats(16), ints(16, below=2))
+def if_loaded(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        if y[i] != 0:
+            out[i] = x[i] * 2
+        else:
+            out[i] = x[i]
+    return out
+
+
+@probe(floats(16, 256), flags(16))
+def if_loaded_flag(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        if y[i]:
+            out[i, :] = x[i, :] * 2
+    return out
+
+
+@probe(floats(16, 256), ints(16, below=3))
+def if_loaded_int(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        if y[i]:
+            out[i, :] = x[i, :] * 2
+    return out
+
+
+@probe(floats(16, 256), config={"block_sizes": [8, 128]})
+def if_reduced(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for tile in hl.tile(x.size()):
+        v = x[tile]
+        if v.amax() > 2:
+            out[tile] = v * 2
+        else:
+            out[tile] = v
+    return out
+
+
+@probe(floats(16, 256), config={"block_sizes": [8, 128]})
+def if_sum_of_flags(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for tile in hl.tile(x.size()):
+        if (x[tile] > 2).sum():
+            out[tile] = x[tile] * 2
+    return out
+
+
+@probe(floats(16, 256), ints(16, below=4))
+def if_elif_values(x: torch.Tensor, kind: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i in hl.grid(x.size(0)):
+        k = kind[i]
+        v = x[i, :]
+        if k == 0:
+            v = v + 1
+        elif k == 1:
+            v = v * 2
+        else:
+            v = -v
+        out[i, :] = v
+    return out
+
+
+@probe(floats(16, 256), ints(16, below=3))
+def if_nested_in_loop(x: torch.Tensor, kind: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i in hl.grid(x.size(0)):
+        acc = hl.zeros([256], dtype=torch.float32)
+        for j in hl.grid(3):
+            if kind[i] == j:
+                acc = acc + x[i, :]
+        out[i, :] = acc
+    return out
+
+
+@probe(floats(16, 256))
+def if_flag_variable(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        last = i == x.size(0) - 1
+        even = i % 2 == 0
+        if last or even:
+            out[i, :] = x[i, :]
+    return out
+
+
+@probe(floats(16, 256), 7)
+def if_int_of_positions(x: torch.Tensor, n: int) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        if (i + n) % 4:
+            out[i, :] = x[i, :]
+    return out
+
+
+@probe(floats(16, 256), refused="(dynamic conditional expression|IfExp)")
+def if_as_value(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        scale = 2.0 if i == 3 else 1.0
+        out[i, :] = x[i, :] * scale
+    return out
+
+
+@probe(floats(16, 256))
+def condition_as_value(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        out[i, :] = x[i, :] + (i == 4)
+    return out
+
+
+@probe(floats(16, 256), ints(2, below=16), refused="And not supported on TensorType")
+def if_between_loaded(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(x.size(0)):
+        low = ends[0]
+        if low <= i and i < ends[1]:
+            out[i, :] = x[i, :]
+    return out
+
+
+@probe(
+    floats(256, 128),
+    config={"block_sizes": [8]},
+    wanted=in_blocks(lambda x: x * 2, lambda x: x, -1),
+)
+def if_last_tile(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        if tile.end == 256:
+            out[tile, :] = x[tile, :] * 2
+        else:
+            out[tile, :] = x[tile, :]
+    return out
+
+
+@probe(floats(16, 256), None)
+def optional_tensor(x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, j in hl.tile(x.size()):
+        v = x[i, j]
+        if bias is not None:
+            v = v + bias[j]
+        out[i, j] = v
+    return out
+
+
+@probe(floats(16, 256), True, since="1.5.0")
+def static_flag(x: torch.Tensor, flag: hl.constexpr) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        out[tile] = x[tile] * 2 if flag else x[tile]
+    return out
+
+
+# Loops
+
+
+@probe(floats(256), config={"block_sizes": [8]})
+def while_counts(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        v = x[tile]
+        i = hl.full([], 0, dtype=torch.int32)
+        while i < 4:
+            v = v * 1.5
+            i = i + 1
+        out[tile] = v
+    return out
+
+
+@probe(floats(256), config={"block_sizes": [8]}, wanted=wanted_halved)
+def while_reduced(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        v = x[tile].abs()
+        while v.amax() > 0.5:
+            v = v * 0.5
+        out[tile] = v
+    return out
+
+
+@probe(floats(8, 256), ints(8, below=7))
+def while_loaded(x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i in hl.grid(x.size(0)):
+        v = x[i, :]
+        n = steps[i]
+        while n > 0:
+            v = v * 0.5
+            n = n - 1
+        out[i, :] = v
+    return out
+
+
+@probe(listed([0, 0, 0, 0]))
+def while_atomic_cas(lock: torch.Tensor) -> torch.Tensor:
+    for i in hl.grid(lock.size(0)):
+        while hl.atomic_cas(lock, [i], 0, 1) == 1:
+            pass
+    return lock
+
+
+@probe(floats(16, 256))
+def range_in_device(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        acc = hl.zeros([tile, 256], dtype=torch.float32)
+        for i in range(4):
+            acc = acc + x[tile, :] * i
+        out[tile, :] = acc
+    return out
+
+
+@probe(floats(16, 256))
+def range_begin_step(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([16], dtype=x.dtype)
+    for tile in hl.tile(x.size(0)):
+        acc = hl.zeros([tile], dtype=torch.float32)
+        for j in range(3, 20, 4):
+            acc = acc + x[tile, j]
+        out[tile] = acc
+    return out
+
+
+@probe(floats(16, 256))
+def static_ranges(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        v = x[tile]
+        for i in hl.static_range(1, 6, 2):
+            v = v + i
+        out[tile] = v
+    return out
+
+
+@probe(floats(16, 256), floats(16, 256), floats(16, 256))
+def tuples_unrolled(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        acc = hl.zeros(tile, dtype=torch.float32)
+        for i, (t, scale) in enumerate(zip((x, y, z), (1.0, 2.0, 3.0), strict=True)):
+            acc = acc + t[tile] * scale + i
+        parts = [t[tile] * 2 for t in (x, y)]
+        out[tile] = acc + parts[0] - parts[1]
+    return out
+
+
+@probe(floats(128))
+def grid_begin_step(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(2, 30, 4):
+        out[i] = x[i] * 2
+    return out
+
+
+@probe(floats(8, 256))
+def grid_step_inside(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([8], dtype=x.dtype)
+    for i in hl.grid(8):
+        total = hl.zeros([], dtype=torch.float32)
+        for j in hl.grid(0, 256, 5):
+            total = total + x[i, j]
+        out[i] = total
+    return out
+
+
+@probe(floats(256), OFFSETS)
+def loaded_bounds(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([6], dtype=x.dtype)
+    for g in hl.grid(6):
+        begin = offsets[g]
+        end = offsets[g + 1]
+        total = hl.zeros([], dtype=torch.float32)
+        for tile in hl.tile(begin, end):
+            total = total + x[tile].sum()
+        out[g] = total
+    return out
+
+
+@probe(floats(256, 256), listed([17]), config={"block_sizes": [128, 128]})
+def bound_of_one_element(x: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256], dtype=x.dtype)
+    for tile in hl.tile(256):
+        acc = hl.zeros([tile], dtype=torch.float32)
+        for cols in hl.tile(0, end[0]):
+            acc = acc + x[tile, cols].sum(-1)
+        out[tile] = acc
+    return out
+
+
+@probe(floats(256, 256), config={"block_sizes": [128, 128]})
+def causal_bounds(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256], dtype=x.dtype)
+    for tile in hl.tile(256):
+        acc = hl.zeros([tile], dtype=torch.float32)
+        for cols in hl.tile(min(tile.end, 20)):
+            acc = acc + x[tile, cols].sum(-1)
+        out[tile] = acc
+    return out
+
+
+@probe(floats(256, 256), config={"block_sizes": [128, 128]}, wanted=wanted_band)
+def max_min_of_positions(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256], dtype=x.dtype)
+    for tile in hl.tile(256):
+        acc = hl.zeros([tile], dtype=torch.float32)
+        for cols in hl.tile(max(tile.begin - 8, 0), min(tile.end + 8, 256)):
+            acc = acc + x[tile, cols].sum(-1)
+        out[tile] = acc
+    return out
+
+
+@probe(
+    floats(256, 256),
+    config={"block_sizes": [8]},
+    refused="a loop inside a loop of the same registered",
+)
+def loop_block_size(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    block = hl.register_block_size(8, 256)
+    for tile in hl.tile(256, block_size=block):
+        for cols in hl.tile(256, block_size=block):
+            out[tile, cols] = x[tile, cols] + tile.block_size
+    return out
+
+
+@probe(floats(256, 256), config={"block_sizes": [8, 128]}, wanted=lambda x: x + 8 + 128)
+def loop_block_sizes(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    rows = hl.register_block_size(8, 256)
+    cols = hl.register_block_size(8, 256)
+    for tile in hl.tile(256, block_size=rows):
+        for inner in hl.tile(256, block_size=cols):
+            out[tile, inner] = x[tile, inner] + tile.block_size + inner.block_size
+    return out
+
+
+@probe(floats(256, 16), config={"block_sizes": [8, 8, 8]})
+def three_roots(x: torch.Tensor) -> torch.Tensor:
+    low = torch.empty_like(x)
+    high = torch.empty_like(x)
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        low[tile, :] = x[tile, :] + 1
+    for tile in hl.tile(256):
+        high[tile, :] = x[tile, :] * 2
+    hl.barrier()
+    for tile in hl.tile(256):
+        out[tile, :] = low[tile, :] + high[tile, :]
+    return out
+
+
+@probe(floats(256, 16), config={"block_sizes": [8, 4]})
+def barrier_and_reduction(x: torch.Tensor) -> torch.Tensor:
+    partial = torch.zeros([16], dtype=torch.float32)
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        hl.atomic_add(partial, [slice(None)], x[tile, :].sum(0))
+    hl.barrier()
+    for cols in hl.tile(16):
+        out[:, cols] = x[:, cols] - partial[cols][None, :]
+    return out
+
+
+@probe(floats(16, 256), refused="ast.Continue is not supported")
+def early_continue(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(16):
+        for j in hl.grid(256):
+            if j == 3:
+                continue
+            out[i, j] = x[i, j]
+    return out
+
+
+@probe(floats(16, 256), refused="ast.Break is not supported")
+def early_break(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for i in hl.grid(16):
+        for j in hl.grid(256):
+            if j == 3:
+                break
+            out[i, j] = x[i, j]
+    return out
+
+
+# Indices
+
+
+@probe(floats(128, 256), ints(20, below=128))
+def gather_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[index[i], j]
+    return out
+
+
+@probe(floats(128, 256), ints(20, below=256))
+def gather_columns(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([128, 20], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[i, index[j]]
+    return out
+
+
+@probe(floats(128, 256), ints(20, below=128), ints(20, below=256))
+def gather_both(x: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([20], dtype=x.dtype)
+    flat = x.view(-1)
+    for i in hl.tile(20):
+        out[i] = hl.load(flat, [rows[i] * 256 + cols[i]])
+    return out
+
+
+@probe(floats(128, 256), ints(16, 12, below=128))
+def gather_dim0(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([16, 12], dtype=x.dtype)
+    for i in hl.tile(16):
+        out[i, :] = torch.gather(x[:, :12], 0, index[i, :])
+    return out
+
+
+@probe(floats(16, 256), ints(16, 12, below=256))
+def gather_dim1(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([16, 12], dtype=x.dtype)
+    for i in hl.tile(16):
+        out[i, :] = torch.gather(x[i, :], 1, index[i, :].to(torch.int64))
+    return out
+
+
+@probe(floats(128, 256), ints(20, below=128))
+def index_select_device(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i in hl.tile(20):
+        out[i, :] = torch.index_select(x[:, :], 0, index[i])
+    return out
+
+
+@probe(floats(128, 256), ints(20, below=128))
+def embedding_device(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i in hl.tile(20):
+        out[i, :] = torch.nn.functional.embedding(index[i], x[:, :])
+    return out
+
+
+@probe(floats(128, 256), ints(4, 5, below=128))
+def embedding_flat(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    flat = index.reshape(-1)
+    out = torch.empty([flat.size(0), 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[flat[i], j]
+    return out.view(4, 5, 256)
+
+
+@probe(
+    floats(256, 16),
+    ints(256, below=12),
+    wanted=lambda x, index: torch.zeros([12, 16]).index_add(0, index, x),
+)
+def scatter_add_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([12, 16], dtype=x.dtype)
+    for i, j in hl.tile(x.size()):
+        hl.atomic_add(out, [index[i], j], x[i, j])
+    return out
+
+
+@probe(floats(12, 16), making(lambda: torch.randperm(12).to(torch.int32)))
+def scatter_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([12, 16], dtype=x.dtype)
+    for i, j in hl.tile(x.size()):
+        out[index[i], j] = x[i, j]
+    return out
+
+
+@probe(ints(256, below=8))
+def histogram(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([8], dtype=torch.int32)
+    for i in hl.tile(256):
+        hl.atomic_add(out, [x[i]], 1)
+    return out
+
+
+@probe(ints(256, below=8))
+def atomic_old_values(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    count = torch.zeros([8], dtype=torch.int32)
+    place = torch.empty([256], dtype=torch.int32)
+    for i in hl.grid(256):
+        place[i] = hl.atomic_add(count, [x[i]], 1)
+    return count, place
+
+
+@probe(ints(256, below=100))
+def atomics_of_bits(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([4], dtype=torch.int32)
+    for i in hl.grid(256):
+        hl.atomic_or(out, [0], x[i])
+        hl.atomic_xor(out, [1], x[i])
+        hl.atomic_max(out, [2], x[i])
+        hl.atomic_min(out, [3], x[i])
+    return out
+
+
+@probe(floats(256))
+def window_sum(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([20], dtype=x.dtype)
+    for tile in hl.tile(20):
+        out[tile] = x[tile] + x[tile.index + 1] + x[tile + 4]
+    return out
+
+
+@probe(floats(256, 256))
+def tile_offset(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([16, 256], dtype=x.dtype)
+    for tile in hl.tile(16):
+        out[tile, :] = x[tile + 8, :]
+    return out
+
+
+@probe(floats(256, 256))
+def partial_slices(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256, 256], dtype=x.dtype)
+    for tile in hl.tile(256):
+        out[tile, 4:12] = x[tile, 12:20] * 2
+    return out
+
+
+@probe(floats(256, 128))
+def strided_slice(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256, 64], dtype=x.dtype)
+    for tile in hl.tile(256):
+        out[tile, :] = x[tile, ::2] + x[tile, 1::2]
+    return out
+
+
+@probe(floats(256, 128))
+def negative_index(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256], dtype=x.dtype)
+    for tile in hl.tile(256):
+        out[tile] = x[tile, -1] + x[tile, -2]
+    return out
+
+
+@probe(floats(4, 6, 8), since="1.5.0")
+def ellipsis(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([4, 6, 8], dtype=x.dtype)
+    for tile in hl.tile(4):
+        out[tile, ...] = x[tile, ...] * 2
+    return out
+
+
+@probe(floats(256, 128))
+def masked_load(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256, 128], dtype=x.dtype)
+    for i, j in hl.tile([256, 128]):
+        mask = (i.index[:, None] + j.index[None, :]) % 2 == 0
+        out[i, j] = hl.load(x, [i, j], extra_mask=mask)
+    return out
+
+
+@probe(floats(256, 128))
+def masked_store(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256, 128], dtype=x.dtype)
+    for i, j in hl.tile([256, 128]):
+        hl.store(out, [i, j], x[i, j], extra_mask=x[i, j] > 0)
+    return out
+
+
+@probe(floats(64), ints(256, below=64), flags(256))
+def masked_gather(x: torch.Tensor, index: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256], dtype=x.dtype)
+    for i in hl.tile(256):
+        out[i] = hl.load(x, [index[i]], extra_mask=keep[i])
+    return out
+
+
+@probe(floats(256, 128))
+def aranges(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256, 128], dtype=torch.float32)
+    for tile in hl.tile(256):
+        cols = hl.arange(128)
+        out[tile, :] = (
+            x[tile, cols] * cols[None, :]
+            + hl.arange(tile.begin, tile.begin + tile.block_size)[:, None]
+        )
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def subscripts(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256, 128], dtype=x.dtype)
+    for tile in hl.tile(256):
+        v = x[tile, :]
+        row = v.sum(1)
+        out[tile, :] = v + row[:, None] + hl.subscript(row, [slice(None), None])
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]}, since="1.5.0")
+def subscript_position(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256], dtype=x.dtype)
+    for tile in hl.tile(256):
+        v = x[tile, :]
+        out[tile] = v[:, 3] + v[:, 5:9].sum(-1)
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def store_new_axis(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256, 1, 128], dtype=x.dtype)
+    for tile in hl.tile(256):
+        out[tile, :, :] = x[tile, None, :]
+    return out
+
+
+@probe(floats(256))
+def one_program_writes(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([256, 3], dtype=x.dtype)
+    for i in hl.tile(256):
+        out[i, 0] = x[i]
+        out[i, 2] = x[i] * 2
+    return out
+
+
+@probe(
+    floats(256), config={"block_sizes": [8]}, wanted=lambda x: torch.arange(32) * 16 + 8 + 32 + 8
+)
+def tile_counts(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([32], dtype=torch.int32)
+    for tile in hl.tile(256):
+        out[tile.id] = tile.count + tile.begin + tile.end + tile.block_size
+    return out
+
+
+# Jagged tiles
+
+
+@probe(floats(256), OFFSETS, wanted=wanted_jagged)
+def jagged_row_sum(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([6], dtype=x.dtype)
+    for b in hl.tile(6):
+        starts = offsets[b]
+        lengths = offsets[b.index + 1] - starts
+        acc = hl.zeros([b], dtype=torch.float32)
+        for k in hl.jagged_tile(lengths):
+            acc += x[starts[:, None] + k.index[None, :]].sum(1)
+        out[b] = acc
+    return out
+
+
+@probe(floats(256, 8), OFFSETS)
+def jagged_flat_mean(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([6, 8], dtype=x.dtype)
+    flat = x.view(-1)
+    for b in hl.tile(6):
+        starts = offsets[b]
+        ends = offsets[b.index + 1]
+        count = ends - starts
+        longest = count.amax()
+        for m in hl.tile(8):
+            acc = hl.zeros([b, m], dtype=torch.float32)
+            for k in hl.tile(0, longest):
+                base = starts[:, None] + k.index[None, :]
+                at = base[:, :, None] * 8 + m.index[None, None, :]
+                keep = (k.index[None, :] < count[:, None])[:, :, None]
+                acc = acc + hl.load(flat, [at], extra_mask=keep & (m.index < 8)[None, None, :]).sum(
+                    1
+                )
+            mean = acc / count.to(torch.float32)[:, None]
+            out[b, m] = torch.where((count > 0)[:, None], mean, 0.0)
+    return out
+
+
+@probe(floats(3, 4, 5), listed([3, 1, 2]), listed([2, 4, 3]), wanted=wanted_jagged_nested)
+def jagged_nested(x: torch.Tensor, lengths: torch.Tensor, widths: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([3, 5], dtype=x.dtype)
+    for b in hl.tile(3):
+        rows = lengths[b]
+        cols = widths[b]
+        for m in hl.jagged_tile(cols):
+            acc = hl.zeros([b, m], dtype=x.dtype)
+            for k in hl.jagged_tile(rows):
+                acc += x[b, k, m].sum(dim=1)
+            out[b, m] = acc / rows.to(x.dtype)[:, None]
+    return out
+
+
+# Reductions and scans
+
+
+def product_sum(a, b):
+    """A function of the user."""
+    return a * 1.0 + b
+
+
+def segmented(left, left_key, right, right_key):
+    """A sum within equal keys."""
+    same = left_key == right_key
+    return torch.where(same, left + right, right), right_key
+
+
+def larger(left, left_at, right, right_at):
+    """The larger value and where it is."""
+    keep = left > right
+    return torch.where(keep, left, right), torch.where(keep, left_at, right_at)
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def scan_function(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        out[tile, :] = hl.associative_scan(product_sum, x[tile, :], dim=1)
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]}, refused="ast.arg is not supported")
+def scan_lambda_reverse(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        out[tile, :] = hl.associative_scan(
+            lambda a, b: torch.maximum(a, b), x[tile, :], dim=1, reverse=True
+        )
+    return out
+
+
+@probe(
+    floats(256, 8), making(lambda: torch.arange(256).div(5, rounding_mode="floor").to(torch.int32))
+)
+def scan_tuple(x: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(8):
+        key = keys[:].float().unsqueeze(1).expand(256, tile.block_size)
+        summed, _ = hl.associative_scan(segmented, (x[:, tile], key), dim=0)
+        out[:, tile] = summed
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def cumulative(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        v = x[tile, :]
+        out[tile, :] = torch.cumsum(v, 1) + hl.cumsum(v, 1, reverse=True) + hl.cumprod(v, 1)
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def reduce_function(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([256], dtype=x.dtype)
+    for tile in hl.tile(256):
+        out[tile] = hl.reduce(product_sum, x[tile, :], dim=1)
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def reduce_argmax(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty([256], dtype=x.dtype)
+    place = torch.empty([256], dtype=torch.int32)
+    for tile in hl.tile(256):
+        at = hl.arange(128).float()[None, :].expand(tile.block_size, 128)
+        best, where = hl.reduce(larger, (x[tile, :], at), dim=1, other=(float("-inf"), 0.0))
+        out[tile] = best
+        place[tile] = where.to(torch.int32)
+    return out, place
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def argmax_argmin(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([256, 2], dtype=torch.int32)
+    for tile in hl.tile(256):
+        v = x[tile, :]
+        out[tile, 0] = torch.argmax(v, 1).to(torch.int32)
+        out[tile, 1] = torch.argmin(v, 1).to(torch.int32)
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def sorted_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty_like(x)
+    place = torch.empty([256, 128], dtype=torch.int32)
+    for tile in hl.tile(256):
+        values, places = torch.sort(x[tile, :], dim=-1, descending=True)
+        out[tile, :] = values
+        place[tile, :] = places.to(torch.int32)
+    return out, place
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def argsorted_rows(x: torch.Tensor) -> torch.Tensor:
+    place = torch.empty([256, 128], dtype=torch.int32)
+    for tile in hl.tile(256):
+        place[tile, :] = torch.argsort(x[tile, :], dim=-1).to(torch.int32)
+    return place
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def topk_rows(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([256, 4], dtype=x.dtype)
+    for tile in hl.tile(256):
+        values, _places = torch.topk(x[tile, :], 4, dim=-1)
+        out[tile, :] = values
+    return out
+
+
+# Random numbers
+
+
+@probe(floats(256, 128), config={"block_sizes": [8, 128]})
+def random_floats(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, j in hl.tile(x.size()):
+        keep = hl.rand([i, j], seed=42) > 0.25
+        out[i, j] = torch.where(keep, x[i, j], 0.0)
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8, 128]})
+def random_ints(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([256, 128], dtype=torch.int32)
+    for i, j in hl.tile(x.size()):
+        out[i, j] = hl.randint([i, j], low=3, high=17, seed=7)
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8, 128]}, refused="'_rng_seed' is not expressible")
+def random_like(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, j in hl.tile(x.size()):
+        out[i, j] = torch.rand_like(x[i, j])
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8, 128]}, refused="'_rng_seed' is not expressible")
+def random_normal(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, j in hl.tile(x.size()):
+        out[i, j] = torch.randn_like(x[i, j])
+    return out
+
+
+# Captured values
+
+
+@probe(
+    floats(16, 256),
+    floats(256, 128),
+    lambda acc, tile: acc + BIAS_128[tile[1]],
+    captured=(BIAS_128,),
+    wanted=lambda x, y, _: x @ y + BIAS_128,
+)
+def epilogue_global(x: torch.Tensor, y: torch.Tensor, epilogue) -> torch.Tensor:
+    out = torch.empty([16, 128], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        acc = hl.zeros([i, j], dtype=torch.float32)
+        for k in hl.tile(256):
+            acc = torch.addmm(acc, x[i, k], y[k, j])
+        out[i, j] = epilogue(acc, (i, j))
+    return out
+
+
+def closed_over():
+    """An epilogue that closes over a tensor, a number and another function."""
+    bias = torch.linspace(0, 1, 128)
+    scale = 0.5
+
+    def inner(acc):
+        return acc * scale
+
+    return lambda acc, tile: inner(acc) + bias[tile[1]]
+
+
+@probe(
+    floats(16, 256),
+    floats(256, 128),
+    closed_over(),
+    captured=(torch.linspace(0, 1, 128),),
+    wanted=lambda x, y, _: x @ y * 0.5 + torch.linspace(0, 1, 128),
+)
+def epilogue_closure(x: torch.Tensor, y: torch.Tensor, epilogue) -> torch.Tensor:
+    out = torch.empty([16, 128], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        acc = hl.zeros([i, j], dtype=torch.float32)
+        for k in hl.tile(256):
+            acc = torch.addmm(acc, x[i, k], y[k, j])
+        out[i, j] = epilogue(acc, (i, j))
+    return out
+
+
+@probe(floats(16, 256), captured=(BIAS,))
+def global_tensor(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, j in hl.tile(x.size()):
+        out[i, j] = x[i, j] * BIAS[j] + FACTOR
+    return out
+
+
+# Host code
+
+
+@probe(floats(16, 256), refused="changes a tensor in place")
+def host_in_place(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    x.mul_(2.0)
+    out = torch.empty_like(x)
+    out.zero_()
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
+@probe(floats(16, 256), refused="fills a tensor that it did not allocate")
+def host_store(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    out[...] = 3.0
+    out[0] = 5.0
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
+@probe(floats(16, 256), listed([1, 3, 5]), refused="changes a tensor in place")
+def host_index_put(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    out.index_put_((index,), torch.ones([3, 256]))
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
+@probe(floats(16, 256))
+def host_views(x: torch.Tensor) -> torch.Tensor:
+    half = x[:, : x.size(1) // 2]
+    row = x[3]
+    out = torch.zeros_like(half)
+    n = max(x.size(0), 4) - 2
+    for tile in hl.tile(n):
+        out[tile, :] = half[tile, :] + row[:128][None, :]
+    return out
+
+
+@probe(floats(16, 256), floats(256), refused="of two tensors")
+def host_arithmetic(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    both = x + y
+    scaled = torch.exp(y) * 2.0
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = both[tile, :] * scaled[None, :]
+    return out
+
+
+@probe(floats(16, 256))
+def host_after(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 2
+    out = out + 1
+    return out.sum(-1)
+
+
+@probe(floats(16, 256))
+def host_returns_argument(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 2
+    return out, x
+
+
+@probe(floats(16, 256))
+def host_branch(x: torch.Tensor) -> torch.Tensor:
+    if x.size(0) > 8:  # noqa: SIM108
+        out = torch.zeros_like(x)
+    else:
+        out = torch.ones_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
+@probe(floats(16, 256))
+def host_loop(x: torch.Tensor) -> torch.Tensor:
+    n = 1
+    while n < x.size(1):
+        n *= 2
+    out = torch.zeros([16, n], dtype=x.dtype)
+    for tile in hl.tile(16):
+        out[tile, :256] = x[tile, :]
+    return out
+
+
+@probe(floats(16, 256), refused="changes a tensor in place")
+def host_inplace_after(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 2
+    out.add_(1)
+    return out
+
+
+@probe(floats(16, 256), refused="Statements cannot appear between")
+def host_between_roots(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 2
+    out.mul_(3)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + 1
+    return out
+
+
+@probe(floats(16, 256), ints(16, below=256, dtype=torch.int64))
+def int64_labels(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([16], dtype=x.dtype)
+    flat = x.view(-1)
+    for tile in hl.tile(16):
+        out[tile] = hl.load(flat, [tile.index * 256 + labels[tile]])
+    return out
+
+
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64))
+def int64_rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[index[i], j]
+    return out
+
+
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), ints(20, below=9, dtype=torch.int8))
+def int64_to_int32(x: torch.Tensor, index: torch.Tensor, more: torch.Tensor) -> torch.Tensor:
+    rows = index.to(torch.int32)
+    wide = more.long()
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[rows[i], j] + wide[i][:, None]
+    return out
+
+
+@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), refused="is int64")
+def int64_computed(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    rows = index * 2
+    out = torch.empty([20, 256], dtype=x.dtype)
+    for i, j in hl.tile(out.size()):
+        out[i, j] = x[rows[i], j]
+    return out
+
+
+# Values
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def views_of_values(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        v = x[tile, :]
+        pairs = v.reshape(tile.block_size, 64, 2)
+        low, high = hl.split(pairs)
+        out[tile, :] = hl.join(high, low).reshape(tile.block_size, 128)
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]}, since="1.5.0")
+def stack_and_cat(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([256, 256], dtype=x.dtype)
+    for tile in hl.tile(256):
+        v = x[tile, :]
+        out[tile, :] = torch.cat([v, v * 2], dim=1)
+    return out
+
+
+@probe(
+    floats(256, 128),
+    floats(128, 16),
+    config={"block_sizes": [8]},
+    wanted=lambda x, y: x @ y * 2 + 1,
+)
+def dots(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([256, 16], dtype=torch.float32)
+    for tile in hl.tile(256):
+        acc = hl.full([tile, 16], 1.0, dtype=torch.float32)
+        acc = hl.dot(x[tile, :], y[:, :], acc=acc)
+        out[tile, :] = acc + x[tile, :] @ y[:, :]
+    return out
+
+
+@probe(ints(256, 128, below=100), config={"block_sizes": [8]})
+def bit_views(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([256, 128], dtype=torch.float32)
+    for tile in hl.tile(256):
+        out[tile, :] = (x[tile, :] + 0x3F800000).view(torch.float32)
+    return out
+
+
+@probe(floats(256, 128), 4, config={"block_sizes": [8]})
+def specialized(x: torch.Tensor, n: int) -> torch.Tensor:
+    n = hl.specialize(n)
+    out = torch.empty([256, 4], dtype=x.dtype)
+    for tile in hl.tile(256):
+        out[tile, :] = x[tile, :].reshape(tile.block_size, n, 128 // n).sum(-1)
+    return out
+
+
+@probe(floats(256, 128), making(lambda: torch.tensor(2.5)), config={"block_sizes": [8]})
+def scalar_tensor(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        out[tile, :] = x[tile, :] * scale[()]
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]})
+def constant_in_kernel(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        out[tile, :] = x[tile, :] + torch.tensor(2.0) + torch.arange(128, device=x.device)[None, :]
+    return out
+
+
+@probe(floats(256, 128), config={"block_sizes": [8]}, refused="Tensor.item\\(\\) is not allowed")
+def item_of_tensor(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i in hl.grid(256):
+        out[i, :] = x[i, :] * x[i, 0].item()
+    return out
+
+
+# What has no meaning on a TPU
+
+
+@probe(
+    floats(256), config={"block_sizes": [8]}, refused="'inline_asm_elementwise' is not expressible"
+)
+def inline_assembly(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        out[tile] = hl.inline_asm_elementwise(
+            "mov.b32 $0, $1;", "=r,r", [x[tile]], dtype=torch.float32, is_pure=True, pack=1
+        )
+    return out
+
+
+@probe(floats(256), config={"block_sizes": [8]}, refused="'inline_triton' is not expressible")
+def inline_triton(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        v = x[tile]
+        out[tile] = hl.inline_triton("{0} + 1", args=(v,), output_like=v)
+    return out
+
+
+@probe(floats(256), config={"block_sizes": [8]}, refused="'device_print' is not expressible")
+def prints(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(256):
+        print("x", x[tile])
+        out[tile] = x[tile]
+    return out
+
+
+@probe(
+    ints(4, below=9, dtype=torch.uint64),
+    floats(256),
+    config={"block_sizes": [8]},
+    refused="is uint64",
+)
+def stacked(pointers: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([4, 256], dtype=like.dtype)
+    for tile in hl.tile(256):
+        out[:, tile] = hl.stacktensor_like(like, pointers[:])[tile]
+    return out

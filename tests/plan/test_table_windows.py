@@ -1,0 +1,114 @@
+"""Windows at places that tables give: copied ahead by what stands in SMEM, a position or a row."""
+
+import kit
+import numpy as np
+import pallasc
+import pallasc.execute
+import pallasc.reference
+import pytest
+from pallasc import compare
+
+PAGED = "paged_decode"  # of testdata/coverage/graphs: a tile of page numbers in each step
+
+
+def kernel_text(graph, rewritten=True, **config):
+    """The kernel of a graph as text, after all rewrites or before them."""
+    return kit.emitted("kernel", graph, *([] if rewritten else ["--rewrites="]), **config).out
+
+
+def windows(found):
+    """{window's ref: (copied, block, buffers)} of the one loop."""
+    (loop,) = found["loops"]
+    return {w["ref"]: (w["dma"], w["block"], w["buffers"]) for w in loop["windows"]}
+
+
+def test_a_row_of_a_table_is_copied_in_pieces():
+    """Each page by itself, from the place that the copy reads; one wait is for all of a step."""
+    text = kernel_text(PAGED)
+    assert windows(kit.plan(PAGED)) == {
+        "k_pages_win": (True, [1, 4, 16, 128], 2),
+        "v_pages_win": (True, [1, 4, 16, 128], 2),
+    }
+    assert "  in table_ref smem int32[4, 8] buffers 2\n" in text
+    assert "  unchecked\n" in text
+    assert "    place = load table_ref[block_0, i * 4 + piece] : int32\n" in text
+    assert (
+        "copy k_pages_hbm[block_1 +: 1, min(max(place, 0), 23) +: 1, :, :], "
+        "k_pages_buf[slot, :, piece +: 1], k_pages_sem[slot] : copy\n"
+    ) in text
+    assert text.count("for piece in 4 from 0 {") == 4  # K and V, first and ahead
+    assert (
+        "copy k_pages_buf[rem(j, 2)], k_pages_buf[rem(j, 2)], k_pages_sem[rem(j, 2)] : copy" in text
+    )
+
+
+def test_a_tile_of_places_may_pass_the_tables_end():
+    """Of seven pages by two, the last step's second one is the nearest there is."""
+    text = kernel_text("paged_decode_odd")
+    assert "load table_ref[block_0, min(i * 2 + piece, 6)] : int32" in text
+
+
+def test_nothing_else_computes_the_places():
+    """The step does not read the table: its copies do."""
+    assert kernel_text(PAGED).count("load table_ref") == 2
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+def test_text_reads_back(rewritten, tmp_path):
+    """Pieces, elements in windows, `unchecked`: text and Python are the same again."""
+    text = kernel_text(PAGED, rewritten)
+    path = tmp_path / "paged.kernel"
+    path.write_text(text)
+    rest = [] if rewritten else ["--rewrites="]
+    assert kit.accepted(path, "--emit=kernel", *rest).out == text
+    assert kit.accepted(path).out == kit.compiled(PAGED).source
+
+
+@pytest.mark.parametrize("blocks", [[1], [2], [4], [8]])
+@pytest.mark.parametrize("graph", [PAGED, "paged_decode_odd"])
+def test_rewrites_keep_values(graph, blocks):
+    """Executed before and after all rewrites, the kernel gives the reference's numbers."""
+    document = kit.document(graph)
+    arrays = compare.make_inputs(document, seed=3)
+    before, after = (
+        pallasc.execute.run(kernel_text(graph, rewritten, block_sizes=blocks), *arrays)
+        for rewritten in (False, True)
+    )
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("loop", "why"),
+    [
+        ("unroll", "known only at run time"),
+        ("emit_pipeline", "fori_loop alone copies what a table names"),
+    ],
+)
+def test_other_loops_are_refused(loop, why):
+    """What cannot copy pieces says so."""
+    (first, *_) = kit.refusal(PAGED, pallas_loop_type=loop)
+    assert why in first["message"]
+
+
+def test_a_position_from_a_table_moves_a_window():
+    """One page a step: its number is an int of the step, which its copy reads before."""
+    text = kernel_text("sum_of_pages", pallas_fori_dma="on")
+    assert windows(kit.plan("sum_of_pages", pallas_fori_dma="on")) == {
+        "pages_win": (True, [1, 16, 128], 2)
+    }
+    assert "place = load table_ref[block_0, min(max(i, 0), 7)] : int32" in text
+    assert "copy pages_hbm[min(max(place, 0), 19) +: 1, :, :], pages_buf[slot], " in text
+    assert text.count("load table_ref") == 1
+    assert "unchecked" not in text
+
+
+@pytest.mark.parametrize("dma", ["on", "off"])
+def test_positions_copied_or_resident(dma):
+    """Copied or sliced, the numbers are the same."""
+    document = kit.document("sum_of_pages")
+    arrays = compare.make_inputs(document, seed=3)
+    text = kernel_text("sum_of_pages", pallas_fori_dma=dma)
+    np.testing.assert_allclose(
+        pallasc.execute.run(text, *arrays)[0], pallasc.reference.run(document, arrays)[0], 2e-5
+    )

@@ -1,0 +1,102 @@
+"""Kernels of a server: caches whose pages lie anywhere."""
+
+import numpy as np
+
+from coverage.row import family, parameters
+
+# ---- formulas ------------------------------------------------------------------------------------
+
+
+def paged_decode(q, k_pages, v_pages, lengths, table):
+    """Attention of one query token a sequence over the tokens that `table` finds."""
+    heads, dim = q.shape[1:]
+    group = heads // len(k_pages)
+    out = np.zeros(q.shape)
+    for b, length in enumerate(lengths):
+        k, v = (
+            pages[:, table[b].astype(int)].reshape(len(pages), -1, dim)[:, : int(length)]
+            for pages in (k_pages, v_pages)
+        )
+        for h in range(heads if length else 0):
+            scores = k[h // group] @ q[b, h] / np.sqrt(dim)
+            p = np.exp(scores - scores.max())
+            out[b, h] = p @ v[h // group] / p.sum()
+    return (out,)
+
+
+def sum_of_pages(pages, counts, table):
+    """The pages that each row names, added up."""
+    named = [pages[row[: int(n)].astype(int)] for n, row in zip(counts, table, strict=True)]
+    return (np.stack([found.sum(0) for found in named]),)
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def placed(document, rng):
+    """Sequences of any length, of none, of all that the table holds, of one; pages in any order."""
+    named = {x.name: x for x in parameters(document)}
+    k_pages, lengths, table = (named[name] for name in ("k_pages", "lengths", "table"))
+    most = table.shape[1] * k_pages.shape[2]
+    drawn = rng.integers(0, most + 1, lengths.shape, lengths.dtype)
+    drawn[:3] = 0, most, 1
+    return {
+        "lengths": drawn,
+        "table": rng.integers(0, k_pages.shape[1], table.shape, table.dtype),
+    }
+
+
+def pages(document, rng):
+    """Random numbers, and pages that are placed."""
+    found = placed(document, rng)
+    return [
+        found[x.name] if x.name in found else rng.standard_normal(x.shape).astype(x.dtype)
+        for x in parameters(document)
+    ]
+
+
+def named(document, rng):
+    """As many pages for each row as may be, by a Zipf law, and none."""
+    shapes = {x.name: x for x in parameters(document)}
+    pages, counts, table = (shapes[name] for name in ("pages", "counts", "table"))
+    drawn = np.minimum(rng.zipf(1.3, counts.shape) - 1, table.shape[1]).astype(counts.dtype)
+    drawn[:2] = 0, table.shape[1]
+    return {
+        "counts": drawn,
+        "table": rng.integers(0, pages.shape[0], table.shape, table.dtype),
+    }
+
+
+def named_pages(document, rng):
+    """Random numbers, and pages that are named."""
+    found = named(document, rng)
+    pages = parameters(document)[0]
+    return [rng.standard_normal(pages.shape).astype(pages.dtype), *found.values()]
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+ROWS = [
+    family(
+        "paged attention, decode",
+        "paged_decode",
+        "64_32_128",
+        paged_decode,
+        [1],
+        inputs=pages,
+        steering=placed,
+        loops=("fori_loop",),
+        note="pages are copied by themselves, those of a step on one semaphore",
+    ),
+    family(
+        "sums of the pages that a table names",
+        "sum_of_pages",
+        "1024_128",
+        sum_of_pages,
+        inputs=named_pages,
+        steering=named,
+        loops=("fori_loop",),
+        second={"pallas_fori_dma": "on"},
+        note="one page in each step, copied ahead from where the table says",
+    ),
+]
