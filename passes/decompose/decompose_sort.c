@@ -114,7 +114,8 @@ static NodeId topk(Decompose *d, uint32_t element) {
 	bool largest = which->kind != ARG_BOOL || which->boolean;
 	if (k->kind != ARG_INT || node_type(d->m, self_of(d))->count == 0)
 		return NONE;
-	if (k->integer > 0 && k->integer <= 8)
+	bool has_bits = node_type(d->m, self_of(d))->dtype != DTYPE_F16; /* which no kernel views as ints */
+	if (k->integer > 0 && k->integer <= 8 && has_bits)
 		return one_by_one(d, element, k->integer, largest);
 	Arg args[5] = {arg_ref(make_sorted(d, largest, element)), arg_int(dim_of(d)), arg_int(0), *k, arg_int(1)};
 	return make_converted(d, make_node(d, OP_SLICE, "front", 5, args), result_dtype(d, element));

@@ -1,4 +1,4 @@
-"""Rows in order: sorts, their places, and the greatest few with softmax (the routing of experts)."""
+"""Rows in order: sorts, their places, and the greatest few with softmax (routing to experts)."""
 
 import torch
 
