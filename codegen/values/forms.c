@@ -200,7 +200,10 @@ static bool forms_in(Planner *p, GraphId g) {
 			v->same_as = alias_arg(p->m, n)->node;
 			v->form = value_of(p, v->same_as)->form;
 			break;
-		case LOWER_RESULT: form_result(p, n); break;
+		case LOWER_RESULT:
+			if (takes_of_loop(p->m, n))
+				form_result(p, n);
+			break;
 		case LOWER_LOOP:
 			if (!forms_of_loop(p, n))
 				return false;
