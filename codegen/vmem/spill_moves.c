@@ -6,6 +6,7 @@
  * - Lanes, one distance after the other: the tile is moved both ways and chosen from. 7 times the tile for every other
  *   lane, twice for a flip, 2.4 times for halves of a tile of lanes side by side, 0.8 times for a stack along lanes, of
  *   2, 3 and 4 columns up to 1, 2.8 and 3.8 times.
+ * - Rows or lanes, by a distance that is known at run time: 1.3 times the tile.
  * - Dims before the last two that are transposed with them. For [b, m, n] to [n, b, m], planes of 32-bit [m, n] go
  *   together, as many as a register has rows, and the registers hold as many as they are; of fewer bits a quarter more.
  * To [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
@@ -40,6 +41,7 @@ static int64_t moved_size(const Lives *l, const Live *x) {
 	case K_EVEN_LANES:
 	case K_EVERY: return 8 * int_min(of->bytes, most);
 	case K_FLIP: return 2 * int_min(x->bytes, most);
+	case K_ROTATE: return 3 * int_min(x->bytes, most) / 2;
 	case K_STACK: return last ? x->bytes : 0;
 	case K_CONCATENATE: return last ? joined_times(l, x) * int_min(x->bytes, most) : 0;
 	default: return 0;

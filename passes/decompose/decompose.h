@@ -53,5 +53,6 @@ ExprId dims_product(Decompose *d, NodeId x, uint32_t dims);
 
 bool pass_decompose(PassContext *c);
 bool pass_float16(PassContext *c);
+bool pass_random(PassContext *c);
 
 #endif

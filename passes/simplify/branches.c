@@ -15,7 +15,6 @@
  *                                        y = where p, a, b
  */
 #include "simplify.h"
-#include "passes/decompose/decompose.h"
 
 typedef struct Conversion {
 	PassContext *c;
@@ -46,7 +45,7 @@ static Dtype atomic_dtype(const Module *m, NodeId n) {
 }
 
 /* The value with which an atomic leaves what is there as it is. An int that takes part in float32 is rounded. */
-static bool has_identity(const Module *m, NodeId n) {
+bool atomic_has_identity(const Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	if (!op_is_atomic(op) || op_canonical(op) == op || access_tensor(m, n) == NONE)
 		return false;
@@ -84,7 +83,8 @@ static bool can_move(const Module *m, GraphId g) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
 		uint16_t op = node_get(m, n)->op;
 		bool atomic = op_is_atomic(op);
-		if ((op == OP_WHILE && while_flag(m, n) == NONE) || op == OP_IF || (atomic && !has_identity(m, n)) ||
+		if ((op == OP_WHILE && while_flag(m, n) == NONE) || op == OP_IF ||
+		    (atomic && !atomic_has_identity(m, n)) ||
 		    (op_kind(m, n) == KIND_MEMORY && has_computed_slice(m, node_arg(m, n, 1))))
 			return false;
 	}
@@ -178,15 +178,15 @@ static void guard_store(Branch *b, NodeId store) {
 	arg_set(m, node_get(m, store)->arg_first + 3, arg_ref(all));
 }
 
-static void guard_atomic(Branch *b, NodeId n) {
-	Module *m = b->d.m;
+void atomic_guard(Decompose *d, NodeId n, NodeId taken) {
+	Module *m = d->m;
 	Dtype dtype = atomic_dtype(m, n);
 	Arg value = *op_arg(m, n, "value");
 	uint32_t slot = op_param_index(node_get(m, n)->op, "value");
 	Arg full[3] = {arg_list(m, 0, NULL), value, arg_dtype(dtype)};
-	NodeId x = value.kind == ARG_REF ? make_converted(&b->d, value.node, dtype)
-	                                 : make_node(&b->d, OP_FULL, "value", 3, full);
-	NodeId guarded = make_where(&b->d, "taken", b->taken.node, arg_ref(x), identity(node_get(m, n)->op, dtype));
+	NodeId x =
+		value.kind == ARG_REF ? make_converted(d, value.node, dtype) : make_node(d, OP_FULL, "value", 3, full);
+	NodeId guarded = make_where(d, "taken", taken, arg_ref(x), identity(node_get(m, n)->op, dtype));
 	arg_set(m, node_get(m, n)->arg_first + slot, arg_ref(guarded));
 }
 
@@ -229,7 +229,7 @@ static void guard(Branch *b, NodeId n) {
 	if (op == OP_STORE)
 		guard_store(b, n);
 	else if (op_writes(op))
-		guard_atomic(b, n);
+		atomic_guard(&b->d, n, b->taken.node);
 	else if (op == OP_FOR_LOOP)
 		guard_loop(b, n);
 	else if (op == OP_WHILE)

@@ -11,7 +11,6 @@
  *                                                                   next = max(y) > 1
  */
 #include "simplify.h"
-#include "passes/decompose/decompose.h"
 
 typedef struct Rotation {
 	Decompose d;

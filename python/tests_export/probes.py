@@ -185,6 +185,73 @@ def host_sum(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 @helion.kernel
+def host_chain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    both = x + torch.exp(y) * 2
+    both.mul_(3)
+    both[1:3] = 7.0
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = both[tile, :] - y[:][None, :]
+    return out + 1
+
+
+@helion.kernel
+def filled_after(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 2
+    out[2].zero_()
+    return out
+
+
+@helion.kernel
+def filled_after_it_is_read(x: torch.Tensor) -> torch.Tensor:
+    out = torch.ones_like(x)
+    seen = out * 2
+    out.fill_(7)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + seen[tile, :]
+    return out
+
+
+@helion.kernel
+def host_sum_changed(x: torch.Tensor) -> torch.Tensor:
+    total = x.sum(0)
+    for tile in hl.tile(x.size(0)):
+        x[tile] = x[tile] * 2
+    return total
+
+
+@helion.kernel
+def host_norm_changed(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    total = torch.sum(x, 0, keepdim=True)
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile] = x[tile] - total[0]
+    return out
+
+
+@helion.kernel
+def host_copy_changed(x: torch.Tensor) -> torch.Tensor:
+    before = x.clone()
+    out = torch.empty_like(x)
+    x.add_(1)
+    for tile in hl.tile(x.size(0)):
+        out[tile] = before[tile] + x[tile]
+    return out
+
+
+@helion.kernel
+def host_puts(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    out.index_put_((x > 0,), x)
+    for tile in hl.tile(x.size(0)):
+        out[tile] = out[tile] + x[tile]
+    return out
+
+
+@helion.kernel
 def host_copy_written(x: torch.Tensor) -> torch.Tensor:
     copied = x.clone()
     for tile in hl.tile(x.size(0)):

@@ -254,9 +254,20 @@ def test_host_views_chain():
     assert entries["left"]["slice"] == [[0, 32, 1], [16, 48, 1]]
     assert (entries["turned"]["of"], entries["turned"]["permute"]) == ("left", [1, 0])
     assert entries["scales"]["expand"] is True
-    derived = entries[entries[entries["scales"]["of"]]["of"]]
-    assert (derived["role"], derived["of"]) == ("derived", "scale")
-    assert derived["ops"] == [["prims.convert_element_type.default", {"dtype": "float32"}]]
+    made = entries[entries[entries["scales"]["of"]]["of"]]
+    assert (made["role"], made["dtype"], made["shape"]) == ("output", "float32", [32])
+    first = document["graphs"][0]
+    assert (first["kind"], first["grid"]) == ("root", [])
+    targets = [node.get("target") for node in first["nodes"]]
+    convert = "prims.convert_element_type.default"
+    assert targets == [
+        "tile.host_tensor",
+        "tile.load",
+        convert,
+        "tile.host_tensor",
+        "tile.store",
+        None,
+    ]
     assert entries["out"]["init"] == 2.5
     assert document["returns"][0] == {
         "tensor": "out",
@@ -387,6 +398,41 @@ def test_gathers_keep_the_index():
         {"ref": "load"},
         {"ref": "block_size_1"},
     ]
+
+
+# Host code that computes
+
+
+def test_host_operations_are_roots_in_their_order():
+    x, y = torch.randn(3000, 1100), torch.randn(1100)
+    document = from_helion(probes.host_chain, (x, y), {"block_sizes": [8]})
+    document_check(document)
+    assert [graph["kind"] for graph in document["graphs"]] == ["root"] * 6
+    sizes = [(b["extent"], b["size"]) for b in document["block_sizes"][1:]]
+    whole = [(3000, 256), (1100, 1024)]
+    assert sizes == [(1100, 1024), (1100, 1024), *whole, *whole, (1100, 1024)]
+    assert document["config"] == {"block_sizes": [8]}
+    scaled = torch.exp(y) * 2
+    before = (x + scaled) * 3
+    before[1:3] = 7.0
+    close(run(document, x, y)[0], before - y + 1)
+
+
+def test_a_fill_after_the_kernel_is_no_initial_value():
+    x = torch.randn(8, 128)
+    document = from_helion(probes.filled_after, (x,))
+    document_check(document)
+    assert "init" not in document["tensors"][1]
+    wanted = x * 2
+    wanted[2] = 0
+    close(run(document, x)[0], wanted)
+
+
+def test_a_fill_of_what_was_read_is_no_initial_value():
+    x = torch.randn(8, 128)
+    document = from_helion(probes.filled_after_it_is_read, (x,))
+    document_check(document)
+    close(run(document, x)[0], torch.full([8, 128], 9.0))
 
 
 # Ints of 64 bits
@@ -524,7 +570,14 @@ def test_a_global_tensor_is_one_parameter_however_often_it_is_read():
         ("makes_int64", (tensor(32),), "'out' is int64, which the graph format lacks"),
         ("pair_of_one", (tensor(64, dtype=torch.float64),), "'x' is float64.*pass float32"),
         ("writes_global", (tensor(64),), r"probes.py:\d+: the kernel writes 'TABLE', no argument"),
-        ("host_sum", (tensor(64), tensor(64)), "host code computes aten.add.Tensor of two"),
+        ("host_sum_changed", (tensor(64),), r"probes.py:\d+: host code copies or computes of a"),
+        ("host_copy_changed", (tensor(64),), r"probes.py:\d+: host code copies or computes of a"),
+        ("host_norm_changed", (tensor(64),), r"probes.py:\d+: host code copies or computes of a"),
+        (
+            "host_puts",
+            (tensor(64),),
+            r"probes.py:\d+: host code changes a tensor in place \(aten.in",
+        ),
         ("host_copy_written", (tensor(64),), "the kernel writes 'x', which is a copy"),
         ("printing", (tensor(64),), r"probes.py:\d+: operation 'device_print'"),
         ("pair", (tensor(64),), "a result is of type int"),

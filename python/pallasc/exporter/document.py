@@ -7,6 +7,7 @@ from helion.autotuner.config_spec import VALID_KEYS
 from .errors import ExportError
 from .graphs import GraphSet
 from .host import HostReplay
+from .hostroots import roots_join
 from .tensors import TensorTable
 from .trace import kernel_trace
 from .values import Symbols, constant
@@ -36,7 +37,11 @@ def document_build(kernel, args, config, name, ranges):
         tensors = TensorTable(trace, symbols, replay)
         graphs = GraphSet(trace, symbols, tensors).graphs
         returns = tensors.returns()
+        tensors.host_changes()
+        tensors.promises_check()
         blocks = blocks_build(trace, symbols, replay, graphs)
+        free = [b["name"] for b in blocks if "size" not in b and not b.get("reduction")]
+        graphs = roots_join(tensors, graphs, blocks)
         document = {"format": "fxtile", "version": 1, "name": name or trace.name}
         called = names_called(graphs) | {entry["tensor"] for entry in returns}
         document["tensors"] = tensors.ordered(called)
@@ -47,7 +52,7 @@ def document_build(kernel, args, config, name, ranges):
         if tunables := tunables_build(trace):
             document["tunables"] = tunables
         document["graphs"] = graphs
-        document["config"] = config_build(trace, config, blocks)
+        document["config"] = config_build(trace, config, free)
     return document
 
 
@@ -161,12 +166,11 @@ def fragment_choices(fragment):
     return list(range(low, high + 1)) if high - low < 64 else []
 
 
-def config_build(trace, config, blocks):
+def config_build(trace, config, free):
     """Return `config`: what the caller gave, else the kernel's own, else nothing.
 
     Not Helion's default: pallasc chooses block sizes for the chip where none are given.
     """
-    free = [b["id"] for b in blocks if "size" not in b and not b.get("reduction")]
     given = config if config is not None else (trace.configs[0] if trace.configs else None)
     if given is None:
         return {}
@@ -176,8 +180,7 @@ def config_build(trace, config, blocks):
     kept = {key: value for key, value in dict(given).items() if key in known or key not in helions}
     sizes = kept.get("block_sizes", [])
     if not isinstance(sizes, list) or len(sizes) != len(free):
-        names = ", ".join(blocks[block]["name"] for block in free)
-        message = f"config has block_sizes {sizes}, the kernel has {len(free)} ({names})"
+        message = f"config has block_sizes {sizes}, the kernel has {len(free)} ({', '.join(free)})"
         raise ExportError(message, trace.source.where(trace.source.first))
     return kept
 

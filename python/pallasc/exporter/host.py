@@ -14,7 +14,7 @@ from torch._guards import detect_fake_mode
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from .errors import ExportError
 
@@ -46,6 +46,7 @@ _PERMUTES = {"aten.transpose", "aten.t", "aten.permute", "aten.numpy_T"}
 _SLICES = {"aten.slice", "aten.select"}
 _ALIASES = {"aten.alias", "aten.detach", "aten.lift_fresh"}
 _COPIES = {"aten.clone", "aten.contiguous"}
+_VIEWING = ("reshape", "permute", "slice", "expand", "alias")
 _FILLS = {"aten.fill_": "value", "aten.zero_": 0}
 
 
@@ -65,6 +66,18 @@ class Step:
 
 
 @dataclasses.dataclass
+class Write:
+    """A change of `tensor` in place: to what `func` gives of `args`, or to `args[1]` itself."""
+
+    tensor: object
+    func: object
+    args: list
+    named: dict
+    order: int
+    where: str
+
+
+@dataclasses.dataclass
 class Root:
     """A device loop of the host code: the locals when it began, and its range per block id."""
 
@@ -73,6 +86,7 @@ class Root:
     ends: list
     steps: list
     line: int
+    order: int
 
 
 class Recorder(TorchDispatchMode):
@@ -82,43 +96,96 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.where = where
         self.steps = {}  # id(tensor) -> Step
+        self.writes = []
+        self.clock = 0
+        self.root_seen = False
+        self.read = set()  # ids of the memory that operations read
         self.kept = []  # the tensors, so that ids stay unique
+
+    def tick(self):
+        """Return the next moment: steps, writes and roots are in order."""
+        self.clock += 1
+        return self.clock
 
     def step_add(self, tensor, kind, base, data):
         """Note how `tensor` arose."""
         self.kept.append(tensor)
-        self.steps[id(tensor)] = Step(kind, base, data, len(self.steps), self.where())
+        self.steps[id(tensor)] = Step(kind, base, data, self.tick(), self.where())
+
+    def storage(self, tensor):
+        """Return the tensor whose memory `tensor` views."""
+        step = self.steps[id(tensor)]
+        while step.kind in _VIEWING:
+            tensor = step.base
+            step = self.steps[id(tensor)]
+        return tensor
 
     def __torch_dispatch__(self, func, types_, args=(), kwargs=None):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         packet = str(func).rsplit(".", 1)[0]
+        if packet == "aten.lift_fresh" and args[0].dim() == 0 and id(args[0]) not in self.steps:
+            number = getattr(args[0], "constant", None)
+            with _disable_current_modes():
+                value = (args[0] if number is None else number).item()
+            self.step_add(result, "number", None, value)
+            return result
+        args = [self.number_or(arg) for arg in args]
         named = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
         if packet in _FILLS:
-            self.fill_note(args[0], named.get(_FILLS[packet], 0))
+            self.fill_note(args[0], named.get(_FILLS[packet], 0), func)
         elif packet in _FACTORIES:
             init = _FACTORIES[packet]
             self.step_add(result, "empty", None, named.get(init, init))
         elif func._schema.is_mutable:
-            raise ExportError(f"host code changes a tensor in place ({func})", self.where())
+            self.write_note(func, args, named)
         else:
             for value in _pytree.tree_leaves(result):
                 if isinstance(value, torch.Tensor):
                     self.result_note(value, func, packet, args, named)
         return result
 
-    def fill_note(self, tensor, value):
-        """A fill of a fresh allocation is its initial value."""
-        step = self.steps.get(id(tensor))
-        while step is not None and step.kind == "alias":
-            step = self.steps[id(step.base)]
-        if step is None or step.kind != "empty":
-            raise ExportError("host code fills a tensor that it did not allocate", self.where())
-        step.data = value
+    def number_or(self, arg):
+        """Return the number that a tensor made of one is, or the argument as it is."""
+        step = self.steps.get(id(arg)) if isinstance(arg, torch.Tensor) else None
+        return step.data if step and step.kind == "number" else arg
+
+    def fill_note(self, tensor, value, func):
+        """A fill of all of a fresh allocation is its initial value; any other is a write."""
+        whole = tensor
+        while self.steps[id(whole)].kind == "alias":
+            whole = self.steps[id(whole)].base
+        step = self.steps[id(whole)]
+        fresh = id(whole) not in self.read and not any(
+            self.storage(write.tensor) is whole for write in self.writes
+        )
+        if step.kind == "empty" and fresh and not self.root_seen:
+            step.data = value
+        else:
+            self.write_add(tensor, None, [tensor, value], {})
+
+    def write_note(self, func, args, named):
+        """Note an operation in place: a copy, or one that has a pointwise twin."""
+        name = str(func)
+        if name == "aten.copy_.default":
+            self.write_add(args[0], None, list(args[:2]), {})
+            return
+        packet, _, overload = name.removeprefix("aten.").partition(".")
+        twin = getattr(getattr(torch.ops.aten, packet.removesuffix("_"), None), overload, None)
+        if not packet.endswith("_") or twin is None or not pointwise(twin):
+            raise ExportError(f"host code changes a tensor in place ({func})", self.where())
+        self.write_add(args[0], twin, list(args), named)
+
+    def write_add(self, tensor, func, args, named):
+        """Note a change in place."""
+        self.writes.append(Write(tensor, func, args, named, self.tick(), self.where()))
 
     def result_note(self, value, func, packet, args, named):
         """Note one result of an operation that changes nothing in place."""
         base = args[0] if args and isinstance(args[0], torch.Tensor) else None
+        if not packet_views(packet):
+            known = [a for a in args if isinstance(a, torch.Tensor) and id(a) in self.steps]
+            self.read |= {id(self.storage(arg)) for arg in known}
         if packet in _RESHAPES:
             self.step_add(value, "reshape", base, None)
         elif packet in _PERMUTES:
@@ -140,6 +207,17 @@ class Recorder(TorchDispatchMode):
             self.step_add(value, "copy", base, None)
         else:
             self.step_add(value, "op", base, (func, args, named))
+
+
+def pointwise(func):
+    """Return whether an operation computes each element from those at its place."""
+    return torch.Tag.pointwise in func.tags or str(func) == "aten._to_copy.default"
+
+
+def packet_views(packet):
+    """Return whether an operation gives another view of its operand."""
+    views = _RESHAPES | _PERMUTES | _SLICES | _ALIASES
+    return packet in views or packet == "aten.expand"
 
 
 def permute_dims(packet, rank, named):
@@ -242,7 +320,8 @@ class HostReplay:
         begins = per_dim(begin, 0, len(ends))
         steps = per_dim(step, 1, len(ends)) if kind == "grid" else [None] * len(ends)
         self.symbols_match(names)
-        self.roots.append(Root(dict(names), begins, ends, steps, line))
+        self.recorder.root_seen = True
+        self.roots.append(Root(dict(names), begins, ends, steps, line, self.recorder.tick()))
 
     def language_value(self, value):
         """Return what a global of the kernel's module means when its host code is replayed."""

@@ -6,7 +6,10 @@ import sympy
 import torch
 
 from .errors import ExportError
+from .host import pointwise
 from .values import constant, dtype_name, tensor_dtype
+
+NEVER = float("inf")
 
 
 class TensorTable:
@@ -23,7 +26,9 @@ class TensorTable:
         self.kept = []  # captured tensors, so that ids stay unique
         self.captured = {}  # id of a tensor that the kernel captures -> what stands for it
         self.names = {}  # id(tensor) -> name
-        self.written = set()
+        self.host_ops = []  # Steps of pointwise operations that are roots of their own
+        self.changes = []  # (tensor of memory, when): stores of the device and of host code
+        self.promises = []  # (tensor of memory, from when, until when it may not change, where)
         self.scalars = {}  # name -> entry of `scalars`
         self.shapes = {
             origin.host_str(): tensor.shape
@@ -112,7 +117,45 @@ class TensorTable:
         name = self.enter(tensor, path.replace(".", "_"), root, where)
         if written:
             self.write(tensor, name, where)
+            self.changes.append((self.memory(tensor), self.replay.roots[root].order))
         return name
+
+    def memory(self, tensor):
+        """Return the tensor whose memory a tensor's values come from."""
+        return self.replay.recorder.storage(tensor)
+
+    def keep(self, tensor, begin, end, where):
+        """Note that a tensor may not change between two moments, since it is read after them."""
+        self.promises.append((self.memory(tensor), begin, end, where))
+
+    def promises_check(self):
+        """Refuse a change of what the graph reads as it was before."""
+        for memory, begin, end, where in self.promises:
+            if any(changed is memory and begin < when < end for changed, when in self.changes):
+                raise ExportError("host code copies or computes of a tensor that changes", where)
+
+    def host_enter(self, tensor, where):
+        """Return the name of a tensor of host code, entering it if new."""
+        if id(tensor) not in self.steps:
+            raise ExportError("host code computes of a tensor that is no argument", where)
+        root = len(self.replay.roots) - 1
+        return self.enter(tensor, self.variable_of(tensor, root, None), root, where)
+
+    def host_changes(self):
+        """Enter what host operations write, and what they read; they may bring more of them."""
+        for made in self.replay.recorder.writes:
+            name = self.host_enter(made.tensor, made.where)
+            self.write(made.tensor, name, made.where)
+            self.changes.append((self.memory(made.tensor), made.order))
+            self.operands_enter(made.args, made.where)
+        for made in self.host_ops:  # grows
+            self.operands_enter(made.data[1], made.where)
+
+    def operands_enter(self, args, where):
+        """Enter the tensors among the arguments of a host operation."""
+        for arg in args:
+            if isinstance(arg, torch.Tensor):
+                self.host_enter(arg, where)
 
     def capture(self, tensor, path, root, written, where):
         """Return what stands for a tensor of a closure or a global: a parameter of the graph."""
@@ -152,14 +195,21 @@ class TensorTable:
             return self.names[id(tensor)]
         if step.kind == "op" and self.is_widening(step):
             self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
+            self.keep(step.base, step.order, NEVER, step.where)
             return self.names[id(tensor)]
+        if step.kind == "op" and pointwise(step.data[0]) and step.base is not None:
+            step.tensor = tensor
+            self.host_ops.append(step)
+            return self.entry_add(tensor, wanted, {"role": "output"})
         if step.kind == "op":
             base, ops = self.ops_of(tensor)
+            self.keep(base, 0, step.order, step.where)
             of = self.enter(base, self.variable_of(base, root, wanted), root, where)
             return self.entry_add(tensor, wanted, {"role": "derived", "of": of, "ops": ops})
         of = self.enter(step.base, self.variable_of(step.base, root, None), root, where)
         if step.kind == "copy":
             self.names[id(tensor)] = of
+            self.keep(step.base, step.order, NEVER, step.where)
             return of
         fields = {"role": "view", "of": of}
         if step.kind == "expand":
@@ -205,7 +255,7 @@ class TensorTable:
         while step.kind in ("reshape", "permute", "slice", "alias"):
             tensor = step.base
             step = self.steps[id(tensor)]
-        if step.kind == "empty":
+        if step.kind == "empty" or (step.kind == "op" and hasattr(step, "tensor")):
             return
         if step.kind == "input":
             if tensor.dtype == torch.int64:
@@ -225,7 +275,7 @@ class TensorTable:
         """Return (base, ops): the steps in the wrapper that make `tensor` from a tensor `base`."""
         ops = []
         step = self.steps[id(tensor)]
-        while step.kind not in ("input", "empty"):
+        while step.kind not in ("input", "empty") and not hasattr(step, "tensor"):
             if step.base is None or id(step.base) not in self.steps:
                 raise ExportError("a tensor computed by host code from no argument", step.where)
             ops.append(self.op_of(tensor, step))
@@ -311,9 +361,13 @@ class TensorTable:
 
     def return_of(self, result):
         """Return one entry of `returns`: the tensor, steps after the kernel, the final shape."""
-        base, ops = self.ops_of(result)
         where = self.steps[id(result)].where
         root = len(self.replay.roots) - 1
+        if self.is_of_many(result):
+            self.enter(result, self.variable_of(result, root, "result"), root, where)
+        base, ops = self.ops_of(result)
+        if self.steps[id(result)] is not self.steps[id(base)]:
+            self.keep(base, self.first_op(result, base), NEVER, where)
         entry = {"tensor": self.enter(base, self.variable_of(base, root, None), root, where)}
         reshaped = False
         while ops and ops[-1][0] == "aten.view.default":
@@ -325,6 +379,22 @@ class TensorTable:
         if reshaped and (ops or shape != self.entries[entry["tensor"]]["shape"]):
             entry["shape"] = shape
         return entry
+
+    def is_of_many(self, result):
+        """Return whether a result is a pointwise operation of several tensors."""
+        step = self.steps[id(result)]
+        if step.kind != "op" or not pointwise(step.data[0]):
+            return False
+        return sum(isinstance(arg, torch.Tensor) for arg in step.data[1]) > 1
+
+    def first_op(self, tensor, base):
+        """Return when the first step was that made new values of `base` on the way to a tensor."""
+        first = NEVER
+        while tensor is not base:
+            step = self.steps[id(tensor)]
+            first = step.order if step.kind in ("op", "copy") else first
+            tensor = step.base
+        return first
 
     def ordered(self, called):
         """Return the entries of `tensors` in the order of their making.

@@ -1,0 +1,180 @@
+"""What host code computes of tensors, elementwise or in place, as root graphs of their own."""
+
+import torch
+
+from .errors import ExportError
+from .values import dtype_name
+
+# The most that a block holds of a dim: of the last one, the one before; further ones go one by one.
+BLOCK = (1024, 256)
+CALLS = {
+    "tile.for_loop": (0,),
+    "tile.while": (0, 1),
+    "tile.if": (1, 2),
+    "tile.associative_scan": (0,),
+    "tile.reduce": (0,),
+}
+
+
+def roots_join(tensors, graphs, blocks):
+    """Return all graphs in order, numbered anew: those given, and a root for each host operation.
+
+    Adds the blocks of the new ones to `blocks`.
+    """
+    device = device_groups(graphs)
+    orders = [root.order for root in tensors.replay.roots]
+    timed = list(zip(orders, device, strict=True))
+    host = [*tensors.host_ops, *tensors.replay.recorder.writes]
+    if not host:
+        return graphs
+    for made in sorted(host, key=lambda made: made.order):
+        timed.append((made.order, [HostRoot(tensors, blocks, made).graph()]))
+    ordered = [
+        graph for _order, group in sorted(timed, key=lambda pair: pair[0]) for graph in group
+    ]
+    return numbered(ordered)
+
+
+def device_groups(graphs):
+    """Return the device's graphs by root, those that it calls before it."""
+    groups, group = [], []
+    for graph in graphs:
+        group.append(graph)
+        if graph["kind"] == "root":
+            groups.append(group)
+            group = []
+    return groups
+
+
+def numbered(graphs):
+    """Return graphs with ids that are their places, in calls as well."""
+    ids = {graph["id"]: place for place, graph in enumerate(graphs) if graph["id"] is not None}
+    for place, graph in enumerate(graphs):
+        graph["id"] = place
+        for node in graph["nodes"]:
+            for at in CALLS.get(node.get("target"), ()):
+                if node["args"][at] is not None:
+                    node["args"][at] = ids[node["args"][at]]
+    return graphs
+
+
+class HostRoot:
+    """One operation of the host code under way: `made` is a Write, or a Step with its `tensor`."""
+
+    def __init__(self, tensors, blocks, made):
+        self.tensors = tensors
+        self.made = made
+        self.nodes = []
+        line = int(made.where.rpartition(":")[2])
+        self.loc = tensors.trace.source.loc_at(line)
+        target, ranges = self.filled() or (made.tensor, None)
+        self.target = tensors.host_enter(target, made.where)
+        self.shape = tensors.entries[self.target]["shape"]
+        if not self.shape or not all(isinstance(size, int) for size in self.shape):
+            raise ExportError(
+                "host code computes a tensor without dims or of unknown size", made.where
+            )
+        self.grid, self.index, self.sizes = [], [], []
+        for dim, size in enumerate(self.shape):
+            if ranges and ranges[dim] != [0, size, 1]:
+                self.index.append({"slice": [*ranges[dim][:2], None]})
+            else:
+                self.dim_add(dim, size, blocks)
+
+    def filled(self):
+        """Return (base, ranges) of a slice that is filled with a number, or None.
+
+        All of its elements become the same, so that views of it do not matter.
+        """
+        if getattr(self.made, "func", self) or isinstance(self.made.args[1], torch.Tensor):
+            return None
+        step = self.tensors.steps[id(self.made.tensor)]
+        while step.kind in ("reshape", "permute", "alias"):
+            step = self.tensors.steps[id(step.base)]
+        if step.kind == "slice" and all(by == 1 for _begin, _end, by in step.data):
+            return step.base, step.data
+        return None
+
+    def dim_add(self, dim, size, blocks):
+        """Choose how a dim is tiled: a block of its own, or whole."""
+        behind = len(self.shape) - 1 - dim
+        most = BLOCK[behind] if behind < len(BLOCK) else 1
+        if size <= most:
+            self.index.append({"slice": [None, None, None]})
+            self.sizes.append(size)
+            return
+        symbol = f"host{len(blocks)}"
+        name = f"{self.target}_{dim}"
+        block = {"id": len(blocks), "symbol": symbol, "name": name, "extent": size, "size": most}
+        blocks.append(block)
+        self.grid.append(block["id"])
+        self.index.append({"sym": symbol})
+        self.sizes.append(symbol)
+
+    def graph(self):
+        """Return the root graph: loads, the operation, a store."""
+        func, args, named = self.call()
+        value = self.computed(func, args, named) if func else self.operand(args[1])
+        self.emit("tile.store", [self.host(self.target), self.index, value])
+        self.nodes.append({"name": "output", "op": "output", "args": [[]]})
+        return {"id": None, "kind": "root", "grid": self.grid, "nodes": self.nodes}
+
+    def call(self):
+        """Return (function or None, arguments, arguments by name); None stores the second one."""
+        if hasattr(self.made, "func"):
+            return self.made.func, self.made.args, self.made.named
+        func, args, named = self.made.data
+        return func, list(args), named
+
+    def computed(self, func, args, named):
+        """Emit the operation on what is loaded; return a reference to its value."""
+        result = self.made.tensor
+        if str(func) == "aten._to_copy.default":
+            dtype = named.get("dtype") or result.dtype
+            call = "prims.convert_element_type.default"
+            return self.emit(call, [self.operand(args[0]), {"dtype": dtype_name(dtype)}], dtype)
+        with self.tensors.replay.mode:
+            by_name = {a.name for a in func._schema.arguments if a.kwarg_only}
+            kwargs = {key: value for key, value in named.items() if key in by_name}
+            dtype = func(*args, **kwargs).dtype
+        values = [self.operand(arg) for arg in args]
+        given = {k: self.tensors.host_constant(v, func, self.made.where) for k, v in kwargs.items()}
+        given = {k: v for k, v in given.items() if k not in ("device", "layout", "pin_memory")}
+        return self.emit(str(func), values, dtype, given)
+
+    def operand(self, arg):
+        """Return an argument as JSON: of a tensor, a load that broadcasts to the result's tile."""
+        if not isinstance(arg, torch.Tensor):
+            return self.tensors.host_constant(arg, "an operation", self.made.where)
+        if arg.dtype == torch.int64 or not arg.dim():
+            what = "int64" if arg.dim() else "a tensor without dims"
+            raise ExportError(f"host code computes of {what}", self.made.where)
+        name = self.tensors.host_enter(arg, self.made.where)
+        shape = self.tensors.entries[name]["shape"]
+        lead = len(self.shape) - len(shape)
+        one = [size == 1 and self.shape[lead + dim] != 1 for dim, size in enumerate(shape)]
+        whole = {"slice": [None, None, None]}
+        index = [whole if alone else self.index[lead + dim] for dim, alone in enumerate(one)]
+        sizes = [1 if alone else self.sizes[lead + dim] for dim, alone in enumerate(one)]
+        return self.emit("tile.load", [self.host(name), index], arg.dtype, sizes=sizes)
+
+    def host(self, name):
+        """Emit a host tensor."""
+        entry = self.tensors.entries[name]
+        meta = {"dtype": entry["dtype"], "shape": entry["shape"]}
+        return self.emit("tile.host_tensor", [name], meta=meta)
+
+    def emit(self, target, args, dtype=None, kwargs=None, sizes=None, meta=None):
+        """Append a node; return a reference to it."""
+        name = f"{target.split('.')[1].strip('_')}_{len(self.nodes)}"
+        node = {"name": name, "target": target, "args": args}
+        if kwargs:
+            node["kwargs"] = kwargs
+        if dtype is not None:
+            node["meta"] = {"dtype": dtype_name(dtype), "shape": sizes or self.sizes}
+        if meta:
+            node["meta"] = meta
+        if self.loc:
+            node["loc"] = self.loc
+        self.nodes.append(node)
+        return {"ref": name}
