@@ -108,6 +108,21 @@ KArg build_element(Builder *b, const Access *access, Dtype to) {
 
 KArg build_region(Builder *b, const Access *access) { return load_region(b, access, false, false); }
 
+/* A dim of one element, which a tile of a longer range repeats. */
+static KArg repeated(Builder *b, NodeId n, KArg x, Dtype dtype) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = built_shape(b, n, b->plan->values[n].form, shape);
+	const KValue *v = &b->k->values.at[x.value];
+	bool repeats = false;
+	for (uint32_t i = 0; v->rank == rank && i < rank; i++)
+		repeats = repeats || (v->shape[i] == 1 && shape[i] != 1);
+	if (!repeats)
+		return x;
+	Dtype wide = dtype_turned(dtype);
+	x = build_converted(b, x, dtype, wide);
+	return build_converted(b, build_shaped(b, K_BROADCAST, wide, rank, shape, 1, &x), wide, dtype);
+}
+
 KArg build_load(Builder *b, NodeId n) {
 	static const int64_t last_two[] = {-1, -2};
 	const Access *access = b->plan->values[n].access;
@@ -119,7 +134,7 @@ KArg build_load(Builder *b, NodeId n) {
 	KArg x = load_region(b, access, false, false);
 	if (access->perm_rank)
 		x = build_op(b, K_SWAPAXES, dtype, 1, &x, 2, last_two);
-	return build_converted(b, x, dtype, node_type(b->m, n)->dtype);
+	return build_converted(b, repeated(b, n, x, dtype), dtype, node_type(b->m, n)->dtype);
 }
 
 KArg build_runtime_scalar(Builder *b, NodeId n) {

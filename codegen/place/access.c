@@ -31,6 +31,15 @@ static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, Bl
 	                   "the index of tensor %s may lie outside its dim of %lld", tensor, (long long)want->extent);
 }
 
+/* A load of a dim of one element by a tile of a longer range: each index gives the nearest element, which is that one.
+ * Not of the last dim, whose tiles may be computed in strips. */
+static bool want_spreads(Planner *p, const AccessWant *w, const Want *want, BlockId b) {
+	const Block *block = &p->m->blocks.at[b];
+	return !w->store && want->extent == 1 && want != &w->dim[w->rank - 1] && !p->m->assume_in_bounds &&
+	       p->m->tensors.at[tensor_base(p->m, w->tensor)].role == ROLE_INPUT &&
+	       (block->extent == NONE || expr_number(p->m, block->extent) > 1);
+}
+
 static bool want_block(Planner *p, AccessWant *w, Want *want, BlockId b) {
 	uint32_t dim, l = block_scope(p->plan, node_get(p->m, w->node)->graph, b, &dim);
 	want->block = b;
@@ -88,6 +97,10 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 	if (entry->kind == ARG_SLICE)
 		return want_slice(p, w, want, entry, kept);
 	BlockId b = arg_block(p->m, entry);
+	if (b != NONE && want_spreads(p, w, want, b)) {
+		*want = (Want){.kind = WANT_WHOLE, .block = NONE, .size = 1, .at = affine_int(0), .extent = 1};
+		return true;
+	}
 	if (b != NONE)
 		return want_block(p, w, want, b) && want_in_bounds(p, w, want, b);
 	want->kind = WANT_AT;
