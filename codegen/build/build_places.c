@@ -231,7 +231,8 @@ static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scr
 	KArg x = build_arg(b, arg, FORM_NATURAL);
 	if (tensor && node_type(b->m, arg->node)->count < rows->rank && type_rank(b, arg->node) > 1)
 		x = build_op(b, K_EXPAND_DIMS, karg_dtype(b, x), 1, &x, 1, (const int64_t[]){0});
-	x = tensor ? build_converted(b, x, node_type(b->m, arg->node)->dtype, rows->dtype) : build_as(b, x, rows->dtype);
+	x = tensor ? build_converted(b, x, node_type(b->m, arg->node)->dtype, rows->dtype)
+	           : build_as(b, x, rows->dtype);
 	if (x.kind != KARG_VALUE || !has_shape(b, x, rows->rank, shape))
 		x = build_shaped(b, K_BROADCAST, rows->dtype, rows->rank, shape, 1, &x);
 	if (moved)
