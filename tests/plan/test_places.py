@@ -37,7 +37,7 @@ def kernel_text(graph, *rest, **config):
 @pytest.mark.parametrize("odd", ["", "_odd"])
 @pytest.mark.parametrize("name", GATHERS + SCATTERS)
 def test_positions_outside(name, odd, rewritten):
-    """A load gives the nearest element, a store does nothing; what comes later wins, or is added."""
+    """A load gives the nearest element, a store does nothing; the last one wins, sums add up."""
     graph = name + odd
     document = kit.document(graph)
     text = kernel_text(graph, *([] if rewritten else ["--rewrites="]))
