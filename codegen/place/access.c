@@ -183,7 +183,9 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 			                            .size = want->size};
 			continue;
 		}
-		bool moved = win && want->kind == WANT_STEP && win->block[d] != want->size;
+		bool tile = want->kind == WANT_STEP || want->kind == WANT_GRID;
+		bool part = o->parts > 1 && (d == o->part_dim || (o->covered >> d & 1));
+		bool moved = tile && !part && (win ? win->block[d] : o->block[d]) != want->size;
 		if ((want->kind != WANT_AT && want->kind != WANT_RANGE && !moved) || d == o->merged)
 			continue;
 		SliceDim *s = &access->dim[d];

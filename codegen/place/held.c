@@ -52,13 +52,40 @@ bool want_partial(Planner *p, const AccessWant *w) {
 	return false;
 }
 
+static bool grid_moves(const Planner *p, const Affine *at) {
+	for (uint32_t k = 0; k < p->plan->grid.count; k++)
+		if (p->plan->grid.at[k].steps > 1 && affine_uses_program(at, k))
+			return true;
+	return false;
+}
+
+/* The grid moves what it writes, and no block of the grid's pipeline is that: several grid points write one. */
+static bool between_blocks(Planner *p, const AccessWant *w) {
+	const Tensor *t = &p->m->tensors.at[w->tensor];
+	bool views = (Switch)p->m->config.boundary_views.value != SWITCH_OFF;
+	bool swaps = t->role == ROLE_VIEW && tensor_swaps_last_two(t);
+	for (uint32_t i = 0; i < w->rank; i++) {
+		const Want *want = &w->dim[i];
+		int64_t size;
+		Affine index;
+		bool row = i + 1 < w->rank && !swaps && (views || i + 2 < w->rank);
+		bool block = want->kind == WANT_WHOLE ||
+		             (want->kind == WANT_GRID && affine_multiple(&want->at, want->size)) ||
+		             (want->kind == WANT_STEP && want_tile(p, want, &size, &index)) ||
+		             (want->kind == WANT_AT && row);
+		if (!block && (want->kind == WANT_GRID || grid_moves(p, &want->at)))
+			return true;
+	}
+	return w->loop == NONE && !operand_placeable(p, w);
+}
+
 /* Access k of the tensor `base` changes or reads its block in a way that one store alone does not. */
 static bool held_by(Planner *p, const AccessWants *wants, uint32_t k, uint32_t first_write) {
 	const AccessWant *w = &wants->at[k];
 	const Tensor *t = &p->m->tensors.at[tensor_base(p->m, w->tensor)];
 	bool atomic = w->store && op_is_atomic(node_get(p->m, w->node)->op);
 	bool masked = w->store && !atomic && node_input(p->m, w->node, 3) != NONE;
-	return !w->store || atomic || masked || t->role == ROLE_INOUT || want_partial(p, w) ||
+	return !w->store || atomic || masked || t->role == ROLE_INOUT || want_partial(p, w) || between_blocks(p, w) ||
 	       (t->has_init && !fills(p, w)) || !want_equal(w, &wants->at[first_write]);
 }
 
@@ -208,6 +235,44 @@ static void join_dim(Planner *p, const AccessWants *wants, Joint *j, uint32_t d)
 	j->index[d] = affine_add(p->a, affine_divide(p->a, common, size), affine_int(first));
 }
 
+/* Nothing but stores, and nothing that was there before them: a block need not be filled first. */
+static bool only_stored(const Planner *p, const AccessWants *wants, TensorId base) {
+	const Tensor *t = &p->m->tensors.at[base];
+	bool only = t->role == ROLE_OUTPUT && !t->has_init;
+	for (uint32_t i = 0; i < wants->count; i++)
+		only = only && (tensor_base(p->m, wants->at[i].tensor) != base ||
+		                node_get(p->m, wants->at[i].node)->op == OP_STORE);
+	return only;
+}
+
+/* Dims that grid dims inside of dim k walk: their steps would come between two of one block. */
+static bool moves_inside(const Planner *p, const Joint *j, uint32_t d, uint32_t k) {
+	for (uint32_t i = 0; i < j->rank; i++)
+		for (uint32_t inner = k + 1; inner < p->plan->grid.count; inner++)
+			if (i != d && p->plan->grid.at[inner].steps > 1 && affine_uses_program(&j->index[i], inner))
+				return true;
+	return false;
+}
+
+/* A block that is none of the chip's becomes one that several steps share, or the whole dim. */
+static void join_legal(Planner *p, const AccessWants *wants, Joint *j, uint32_t d, int64_t multiple) {
+	if (j->block[d] >= j->extent[d] || j->block[d] % multiple == 0)
+		return;
+	int64_t size = j->block[d], wide = int_lcm(size, multiple);
+	const Affine *at = &j->index[d];
+	bool shared = at->count == 1 && at->constant == 0 && at->term[0].scale == 1 && !at->term[0].divide &&
+	              !at->term[0].modulo && wide < j->extent[d] && only_stored(p, wants, j->base) &&
+	              !moves_inside(p, j, d, at->term[0].id);
+	if (!shared) {
+		join_whole(p, wants, j, d);
+		return;
+	}
+	Term t = at->term[0];
+	t.divide = wide / size;
+	j->block[d] = wide;
+	j->index[d] = affine_term(p->a, t);
+}
+
 static Joint joint_make(Planner *p, const AccessWants *wants, TensorId base) {
 	Joint j = {.base = base, .first = wants->at[first_write_of(p, wants, base)]};
 	j.rank = j.first.rank;
@@ -215,6 +280,15 @@ static Joint joint_make(Planner *p, const AccessWants *wants, TensorId base) {
 		j.extent[d] = j.first.dim[d].extent;
 		join_dim(p, wants, &j, d);
 	}
+	const Tensor *t = &p->m->tensors.at[j.first.tensor];
+	bool swaps = t->role == ROLE_VIEW && tensor_swaps_last_two(t);
+	bool views = (Switch)p->m->config.boundary_views.value != SWITCH_OFF;
+	if (j.rank > 0)
+		join_legal(p, wants, &j, swaps ? j.rank - 2 : j.rank - 1, p->m->target->lanes);
+	if (j.rank > 1 && !views)
+		join_legal(
+			p, wants, &j, swaps ? j.rank - 1 : j.rank - 2,
+			target_row_multiple(p->m->target, TILE_BLOCK, dtype_bits(t->dtype), p->m->target->lanes + 1));
 	return j;
 }
 
@@ -362,7 +436,7 @@ static void initial_operand(Planner *p, Operand *o, Held *held, bool all_visited
 	vec_push(p->a, &p->plan->operands, in);
 }
 
-static bool held_block(Planner *p, const Joint *j, Operand *o) {
+static bool held_block(Planner *p, const AccessWants *wants, const Joint *j, Operand *o) {
 	if (!operand_array(p, o, &j->first))
 		return false;
 	for (uint32_t i = 0; i < j->rank; i++) {
@@ -373,6 +447,13 @@ static bool held_block(Planner *p, const Joint *j, Operand *o) {
 		o->block[d] = past_end ? int_round_up(j->block[i], multiple) : j->block[i];
 		o->index[d] = j->index[i];
 	}
+	for (uint32_t i = 0; i < wants->count; i++)
+		for (uint32_t k = 0;
+		     k < j->rank && wants->at[i].held && tensor_base(p->m, wants->at[i].tensor) == j->base; k++) {
+			uint32_t d = o->dim_of[k];
+			if (o->block[d] == j->extent[k])
+				o->block[d] = slice_block(p, o, d, wants->at[i].dim[k].size, &wants->at[i].dim[k].at);
+		}
 	const char *wrong = operand_align(p, o, o->block, o->index, j->rank, TILE_BLOCK);
 	return !wrong || refuse_block(p, &j->first, wrong);
 }
@@ -397,7 +478,7 @@ static bool held_operand(Planner *p, AccessWants *wants, TensorId base) {
 	join_in_order(p, wants, &j);
 	bool keeps = t->role == ROLE_INOUT || t->has_init;
 	bool all_visited = !keeps || join_to_fill(p, wants, &j);
-	if (!held_block(p, &j, &o))
+	if (!held_block(p, wants, &j, &o))
 		return false;
 	*held = (Held){.revisits = revisiting_dims(p, &j), .value = t->init, .accumulator = NONE, .from = NONE};
 	if (keeps && (t->role == ROLE_INOUT || !all_visited))

@@ -168,7 +168,7 @@ static void round_to_slices(Planner *p, Operand *o, const AccessWant *w) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		WantKind kind = w->dim[i].kind;
-		bool sliced = kind == WANT_AT || kind == WANT_RANGE || kind == WANT_STEP;
+		bool sliced = kind != WANT_WHOLE;
 		if (sliced && affine_is_int(&o->index[d]) && o->block[d] >= o->shape[d])
 			o->block[d] = slice_block(p, o, d, w->dim[i].size, &w->dim[i].at);
 	}
@@ -188,10 +188,10 @@ bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tai
 		block[d] = o->shape[d];
 		index[d] = affine_int(0);
 		if (want->kind == WANT_GRID) {
-			if (!affine_multiple(&want->at, want->size))
-				return plan_refuse(p, w->node, "unsupported",
-				                   "start the range at a multiple of the block size",
-				                   "a grid range that starts between blocks is not lowered");
+			if (!affine_multiple(&want->at, want->size)) {
+				block[d] = resident_extent(p, want, multiple);
+				continue;
+			}
 			block[d] = want->size;
 			index[d] = affine_divide(p->a, want->at, want->size);
 		} else if (want->kind == WANT_STEP && step_is_tail) {

@@ -189,16 +189,6 @@ static bool try_split(Planner *p, const Operand *o, const AccessWant *w, Candida
 	return true;
 }
 
-static int64_t least_common_multiple(int64_t a, int64_t b) {
-	int64_t x = a, y = b;
-	while (y) {
-		int64_t rest = x % y;
-		x = y;
-		y = rest;
-	}
-	return a / x * b;
-}
-
 /* Steps that share a block, at most: each is a branch of the kernel. */
 enum { PARTS_MAX = 16 };
 
@@ -234,7 +224,7 @@ static bool try_shared(Planner *p, const Operand *o, const AccessWant *w, Candid
 	    tiled_at_position(o, w) || (o->input && o->dtype == DTYPE_BOOL))
 		return false;
 	int64_t size = o->block[d], multiple = d + 1 == o->rank ? last_multiple(p, o) : row_multiple(p, o);
-	int64_t wide = least_common_multiple(size, multiple);
+	int64_t wide = int_lcm(size, multiple);
 	if (wide > o->shape[d] && o->shape[d] % size == 0)
 		wide = o->shape[d];
 	if (wide / size > PARTS_MAX)
@@ -334,24 +324,61 @@ static bool refuse_dim(Planner *p, const Operand *o, const AccessWant *w, uint32
 		(long long)o->shape[d], dividing);
 }
 
-bool operand_place(Planner *p, Operand *o, const AccessWant *w) {
+/* The cheapest way; false if there is none. `others`: what else there is, in words. */
+static bool cheapest(Planner *p, const Operand *o, const AccessWant *w, Candidate *best, Text *others) {
 	static bool (*const kinds[])(Planner *, const Operand *, const AccessWant *,
 	                             Candidate *) = {try_own, try_merged, try_view, try_split, try_shared};
-	Candidate best = {0}, next;
-	Text others;
+	Candidate next;
 	bool found = false;
-	text_init(&others, p->a);
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		if (!kinds[i](p, o, w, &next))
 			continue;
 		measure(p, &next);
-		bool better = !found || cheaper(&next, &best);
+		bool better = !found || cheaper(&next, best);
 		if (found)
-			text_printf(&others, "%s%s", others.length ? ", " : "", described(p, better ? &best : &next));
-		best = better ? next : best;
+			text_printf(others, "%s%s", others->length ? ", " : "", described(p, better ? best : &next));
+		*best = better ? next : *best;
 		found = true;
 	}
-	if (!found)
+	return found;
+}
+
+bool operand_placeable(Planner *p, const AccessWant *w) {
+	Operand o = {.space = SPACE_WINDOW, .input = !w->store, .output = w->store};
+	Candidate best;
+	Text others;
+	Diag quiet;
+	Planner trial = *p;
+	diag_init(&quiet, p->a);
+	trial.d = &quiet;
+	text_init(&others, p->a);
+	return !operand_array(&trial, &o, w) || !operand_block(&trial, &o, w, false) ||
+	       cheapest(&trial, &o, w, &best, &others);
+}
+
+/* Where no block is the tile of a grid dim, one that is the whole dim stands for all of them, and each slices it. */
+static bool whole_dims(Planner *p, Operand *o, const AccessWant *w) {
+	bool any = false;
+	for (uint32_t i = 0; i < w->rank; i++) {
+		uint32_t d = o->dim_of[i];
+		bool legal = d + 2 < o->rank || (d + 1 == o->rank ? last_fits(p, o) : rows_fit(p, o));
+		if (legal || w->dim[i].kind != WANT_GRID)
+			continue;
+		o->block[d] = int_round_up(want_end(p, &w->dim[i]),
+		                           d + 1 == o->rank ? last_multiple(p, o) : row_multiple(p, o));
+		o->index[d] = affine_int(0);
+		o->block[d] = slice_block(p, o, d, w->dim[i].size, &w->dim[i].at);
+		any = true;
+	}
+	return any;
+}
+
+bool operand_place(Planner *p, Operand *o, const AccessWant *w) {
+	Candidate best = {0};
+	Text others;
+	text_init(&others, p->a);
+	if (!cheapest(p, o, w, &best, &others) &&
+	    (w->store || !whole_dims(p, o, w) || !cheapest(p, o, w, &best, &others)))
 		return refuse_dim(p, o, w, last_fits(p, o) ? o->rank - 2 : o->rank - 1);
 	*o = best.o;
 	o->view_hbm_bytes = best.hbm_bytes;

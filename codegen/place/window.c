@@ -236,11 +236,7 @@ int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at) {
 static int64_t stride_of(const Affine *at, int64_t multiple) {
 	int64_t stride = multiple;
 	for (uint32_t i = 0; i < at->count; i++)
-		for (int64_t rest = at->term[i].scale < 0 ? -at->term[i].scale : at->term[i].scale; rest;) {
-			int64_t next = stride % rest;
-			stride = rest;
-			rest = next;
-		}
+		stride = int_gcd(stride, at->term[i].scale);
 	return stride;
 }
 

@@ -124,6 +124,10 @@ def kernel_export(options):
         raise UsageError(f"'{options.kernel}' is not like FILE.py:KERNEL")
     config = config_read(options.config) if options.config else None
     document = spec_export(path, kernel, options.args, config, options.name)
+    for tensor in document["tensors"]:
+        if "x_captured" in tensor:
+            told = f"'{tensor['name']}' is {tensor['x_captured']}, which the kernel captures"
+            print("pallasc: note: parameter", told, file=sys.stderr)
     if options.output in (None, "-"):
         sys.stdout.write(text(document))
     else:

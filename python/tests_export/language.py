@@ -1021,22 +1021,6 @@ def random_ints(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(256, 128), config={"block_sizes": [8, 128]}, refused="'_rng_seed' is not expressible")
-def random_like(x: torch.Tensor) -> torch.Tensor:
-    out = torch.empty_like(x)
-    for i, j in hl.tile(x.size()):
-        out[i, j] = torch.rand_like(x[i, j])
-    return out
-
-
-@probe(floats(256, 128), config={"block_sizes": [8, 128]}, refused="'_rng_seed' is not expressible")
-def random_normal(x: torch.Tensor) -> torch.Tensor:
-    out = torch.empty_like(x)
-    for i, j in hl.tile(x.size()):
-        out[i, j] = torch.randn_like(x[i, j])
-    return out
-
-
 # Captured values
 
 

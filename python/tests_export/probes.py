@@ -388,3 +388,21 @@ def branch_without_else(x: torch.Tensor) -> torch.Tensor:
 
 def plain(x):
     return x
+
+
+@helion.kernel
+def dropout(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty_like(x)
+    noise = torch.empty_like(x)
+    for i, j in hl.tile(x.size()):
+        out[i, j] = torch.where(torch.rand_like(x[i, j]) > 0.25, x[i, j], 0.0)
+        noise[i, j] = torch.rand_like(x[i, j])
+    return out, noise
+
+
+@helion.kernel
+def seeded(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, j in hl.tile(x.size()):
+        out[i, j] = hl.rand([i, j], seed=7)
+    return out

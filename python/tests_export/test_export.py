@@ -139,6 +139,20 @@ def test_random_numbers_are_those_of_helions_other_backends():
     assert numpy.array_equal(found, wanted.numpy())
 
 
+def test_seeds_of_torchs_random_numbers_are_arguments_at_run_time():
+    x = torch.ones(32, 128)
+    document = from_helion(probes.dropout, (x,))
+    document_check(document)
+    assert document["scalars"] == [
+        {"name": "seed_0", "dtype": "int32"},
+        {"name": "seed_1", "dtype": "int32"},
+    ]
+    out, noise = reference.run(document, [x.numpy()], scalars=[3, 7])
+    (wanted,) = run(from_helion(probes.seeded, (x,)), x)
+    close(torch.from_numpy(noise), wanted)
+    assert 0.7 < (out != 0).mean() < 0.8
+
+
 def test_causal_loop_ends_at_the_diagonal():
     document = graph_load("causal_attention")
     (loop,) = nodes_of(document, "tile.for_loop")

@@ -184,6 +184,9 @@ static inline int64_t int_cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t int_round_up(int64_t a, int64_t b) { return int_cdiv(a, b) * b; }
 static inline int64_t int_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t int_max(int64_t a, int64_t b) { return a > b ? a : b; }
+/* The greatest common divisor; the least common multiple of two that are positive. */
+static inline int64_t int_gcd(int64_t a, int64_t b) { return b ? int_gcd(b, a % b) : a < 0 ? -a : a; }
+static inline int64_t int_lcm(int64_t a, int64_t b) { return a / int_gcd(a, b) * b; }
 
 /* The one of `names` (NULL-terminated) with the smallest edit distance to `word` if that is at most a third of its
  * length (at least 1), else NULL. For "did you mean" hints. */

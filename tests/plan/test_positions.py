@@ -93,6 +93,104 @@ def test_atomics(dtype, dim, size):
     assert wrong(document, given=given) == []
 
 
+# ---- grids between blocks ------------------------------------------------------------------------
+
+
+def shifted(dtype, shape, begins, ends, sizes, init=1):
+    """out[t] = x[t] + x[t] over tiles of a grid that begins and ends anywhere."""
+    doc = Doc(name="shifted", config={"block_sizes": sizes})
+    tiles = []
+    for i, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        doc.block(end, f"tile_{i}", begin=begin)
+        tiles.append(f"u{i}")
+    doc.tensor("x", "input", dtype, shape)
+    fields = {} if init is None else {"init": init}
+    doc.tensor("out", "output", dtype, shape, **fields)
+    g = G(0, grid=[*range(len(shape))])
+    index = [sym(tile) for tile in tiles]
+    x = g.load("x", index, t(dtype, *tiles))
+    g.store("out", index, g.call("aten.add.Tensor", x, x, meta=t(dtype, *tiles)))
+    return doc.add(g.out())
+
+
+SHIFTED = [
+    ((100, 300), (3, 5), (97, 290), (16, 128)),
+    ((100, 300), (8, 128), (100, 300), (32, 64)),
+    ((300,), (3,), (300,), (7,)),
+    ((400,), (100,), (301,), (48,)),
+    ((3, 40, 200), (1, 2, 3), (3, 40, 199), (1, 8, 32)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("case", SHIFTED)
+def test_grids_that_begin_between_blocks(dtype, case):
+    assert wrong(shifted(dtype, *case)) == []
+
+
+SMALL = [
+    ((200,), (7,)),
+    ((500,), (48,)),
+    ((24, 40), (4, 9)),
+    ((20, 1000), (8, 100)),
+    ((20, 1000), (5, 300)),
+    ((50, 200), (16, 16)),
+    ((50, 200), (16, 32)),
+    ((50, 200), (16, 64)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("case", SMALL)
+def test_small_blocks(dtype, case):
+    shape, sizes = case
+    document = shifted(dtype, shape, [0] * len(shape), shape, sizes, None)
+    assert wrong(document) == []
+
+
+# ---- single elements -----------------------------------------------------------------------------
+
+
+def elements(dtype, shape, columns, order=None):
+    """out[i, j, ...] = the largest of x[i, j, ..., :]."""
+    doc = Doc(name="elements")
+    doc.tensor("x", "input", dtype, [*shape, columns]).tensor("out", "output", dtype, shape)
+    g = G(0, grid=[*range(len(shape))])
+    at = []
+    for i, extent in enumerate(shape):
+        doc.block(extent, f"i{i}", size=1)
+        at.append(g.call("tile.begin", sym(f"u{i}"), meta=sym(None)))
+    x = g.load("x", [*at, ALL], t(dtype, columns))
+    top = g.call("aten.amax.default", x, [0], meta=t(dtype))
+    g.store("out", [at[i] for i in order or range(len(shape))], top)
+    return doc.add(g.out())
+
+
+ELEMENTS = [((140,), 16), ((5, 7), 130), ((2, 3, 4), 20)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("case", ELEMENTS)
+def test_one_element_of_each_grid_point(dtype, case):
+    assert wrong(elements(dtype, *case)) == []
+
+
+def test_elements_against_the_order_of_the_grid():
+    assert wrong(elements("float32", (9, 9), 130, (1, 0))) == []
+
+
+def test_elements_of_a_long_vector_share_blocks():
+    (out,) = [
+        o
+        for o in kit.plan(elements("float32", (200000,), 128))["operands"]
+        if o["role"] == "output"
+    ]
+    assert (out["block"], out["index_map"]) == ([1, 128], ["0", "i0 // 128"])
+
+
+# ---- the TPU compiler ----------------------------------------------------------------------------
+
+
 def kernels():
     """All of these documents, and a name for each."""
     for (dim, size), dtype in itertools.product(PARTS, DTYPES):
@@ -100,6 +198,14 @@ def kernels():
         yield f"load {dtype} {dim} {size}", part.load()[0]
         part = Sliding(dtype, 137, 300, dim, size)
         yield f"store {dtype} {dim} {size}", part.store()[0]
+    for dtype, case in itertools.product(["float32", "bfloat16", "int8"], SHIFTED):
+        yield f"shifted {dtype} {case}", shifted(dtype, *case)
+    for dtype, (shape, sizes) in itertools.product(["float32", "bfloat16", "int8"], SMALL):
+        document = shifted(dtype, shape, [0] * len(shape), shape, sizes, None)
+        yield f"small {dtype} {shape} {sizes}", document
+    for dtype, case in itertools.product(["float32", "bfloat16", "int32"], ELEMENTS):
+        yield f"elements {dtype} {case}", elements(dtype, *case)
+    yield "elements of a long vector", elements("float32", (200000,), 128)
 
 
 def test_the_compiler_takes_them():
