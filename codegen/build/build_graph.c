@@ -31,7 +31,7 @@ static void build_mask_to(Builder *b, NodeId n) {
 
 void build_node(Builder *b, NodeId n) {
 	Lowering how = op_lowering(node_get(b->m, n)->op);
-	if (!b->made[n] || b->sunk[n] || how == LOWER_RESULT)
+	if (!b->made[n] || b->sunk[n] || (how == LOWER_RESULT && takes_of_loop(b->m, n)))
 		return;
 	b->from = &node_get(b->m, n)->loc;
 	b->also = NULL;

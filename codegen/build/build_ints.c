@@ -16,6 +16,18 @@ static IntId clamped(Builder *b, IntId x, int64_t low, int64_t high) {
 	return int_binary(b->k, INT_MIN, int_binary(b->k, INT_MAX, x, int_const(b->k, low)), int_const(b->k, high));
 }
 
+/* Of a window, which stands nowhere yet, the element itself; else a load of it. */
+static IntId table_element(Builder *b, const Access *access, const IntId *at) {
+	BufferId table = b->operand[access->operand];
+	KDim dims[DIM_MAX];
+	if (b->ahead != NONE)
+		return int_element(b->k, table, at);
+	for (uint32_t d = 0; d < access->rank; d++)
+		dims[d] = (KDim){.kind = KDIM_AT, .start = at[d]};
+	KArg ref = karg_ref(kernel_ref(b->k, table, access->rank, dims));
+	return int_value(b->k, build_shaped(b, K_LOAD, b->k->buffers.at[table].dtype, 0, NULL, 1, &ref).value);
+}
+
 static bool is_ahead(const Builder *b, NodeId n) {
 	GraphId g = node_get(b->m, n)->graph;
 	while (b->ahead != NONE && g != NONE && g != b->ahead)
@@ -40,6 +52,7 @@ static IntId ahead_int(Builder *b, NodeId n) {
 static IntId term_int(Builder *b, const Term *t) {
 	IntId x = t->kind == VAR_PROGRAM ? int_value(b->k, b->program[t->id])
 	          : t->kind == VAR_STEP  ? b->step[t->id]
+	          : t->kind == VAR_PLACE ? b->place[t->id % RANK_MAX]
 	          : is_ahead(b, t->id)   ? ahead_int(b, t->id)
 	                                 : node_int(b, t->id);
 	if (t->divide)
@@ -47,8 +60,8 @@ static IntId term_int(Builder *b, const Term *t) {
 	return t->modulo ? int_binary(b->k, INT_REM, x, int_const(b->k, t->modulo)) : x;
 }
 
-/* The row's element; its last ones may be past the table's end. */
-static IntId place_of(Builder *b, NodeId n, ValueId piece) {
+/* The table's element; the last ones of a tile may be past its end. `piece`: by dim of n's value. */
+static IntId place_of(Builder *b, NodeId n, const IntId *piece) {
 	if (node_get(b->m, n)->op == OP_CLAMP)
 		return clamped(b, place_of(b, node_arg(b->m, n, 0)->node, piece), node_arg(b->m, n, 1)->integer,
 		               node_arg(b->m, n, 2)->integer);
@@ -60,17 +73,20 @@ static IntId place_of(Builder *b, NodeId n, ValueId piece) {
 		at[d] = build_affine(b, &s->start);
 		if (s->kind == SLICE_AT)
 			continue;
-		at[d] = int_binary(b->k, INT_ADD, at[d], int_value(b->k, piece));
+		at[d] = int_binary(b->k, INT_ADD, at[d], *piece++);
 		if (!affine_multiple(&s->start, s->size) || o->shape[d] % s->size)
 			at[d] = int_binary(b->k, INT_MIN, at[d], int_const(b->k, o->shape[d] - 1));
 	}
-	return int_element(b->k, b->operand[access->operand], at);
+	return table_element(b, access, at);
 }
 
 IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent) {
-	IntId place = place_of(b, places, piece);
+	const IntId at = int_value(b->k, piece);
+	IntId place = place_of(b, places, &at);
 	return b->m->assume_in_bounds ? place : clamped(b, place, 0, extent - 1);
 }
+
+IntId build_table_place(Builder *b, NodeId index, const IntId *at) { return place_of(b, index, at); }
 
 IntId build_affine(Builder *b, const Affine *a) {
 	Kernel *k = b->k;

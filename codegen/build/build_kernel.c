@@ -57,7 +57,9 @@ static void add_operand(Builder *b, uint32_t i) {
 static void add_scratch(Builder *b, uint32_t i) {
 	const Scratch *s = &b->plan->scratches.at[i];
 	KBuffer buffer = {.role = BUFFER_SCRATCH,
-	                  .space = s->kind == SCRATCH_VMEM ? KSPACE_VMEM : KSPACE_DMA,
+	                  .space = s->kind == SCRATCH_VMEM   ? KSPACE_VMEM
+	                           : s->kind == SCRATCH_SMEM ? KSPACE_SMEM
+	                                                     : KSPACE_DMA,
 	                  .dtype = s->dtype,
 	                  .rank = s->rank,
 	                  .shape = s->shape,

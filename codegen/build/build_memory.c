@@ -91,9 +91,8 @@ static const Access *element_access(Builder *b, const Access *access, SliceKind 
 
 /* One element, a scalar: Mosaic extracts 32 bits only ("Only 32-bit scalar vector.extracts supported"), so that a
  * narrower one widens while it is a vector. */
-static KArg load_element(Builder *b, NodeId n) {
-	const Access *access = b->plan->values[n].access;
-	Dtype from = b->plan->operands.at[access->operand].dtype, to = node_type(b->m, n)->dtype;
+KArg build_element(Builder *b, const Access *access, Dtype to) {
+	Dtype from = b->plan->operands.at[access->operand].dtype;
 	bool vector = (dtype_bits(from) < 32 && from != DTYPE_BOOL) || access_turns(access);
 	access = element_access(b, access, vector ? SLICE_RANGE : SLICE_AT);
 	KArg x = load_ref(b, ref_of(b, access, false, false));
@@ -107,16 +106,35 @@ static KArg load_element(Builder *b, NodeId n) {
 	return build_converted(b, build_op(b, K_INDEX, wide, 1, &x, 3 * access->rank, zeros), wide, to);
 }
 
+KArg build_region(Builder *b, const Access *access) { return load_region(b, access, false, false); }
+
+/* A dim of one element, which a tile of a longer range repeats. */
+static KArg repeated(Builder *b, NodeId n, KArg x, Dtype dtype) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = built_shape(b, n, b->plan->values[n].form, shape);
+	const KValue *v = &b->k->values.at[x.value];
+	bool repeats = false;
+	for (uint32_t i = 0; v->rank == rank && i < rank; i++)
+		repeats = repeats || (v->shape[i] == 1 && shape[i] != 1);
+	if (!repeats)
+		return x;
+	Dtype wide = dtype_turned(dtype);
+	x = build_converted(b, x, dtype, wide);
+	return build_converted(b, build_shaped(b, K_BROADCAST, wide, rank, shape, 1, &x), wide, dtype);
+}
+
 KArg build_load(Builder *b, NodeId n) {
 	static const int64_t last_two[] = {-1, -2};
-	if (type_rank(b, n) == 0)
-		return load_element(b, n);
 	const Access *access = b->plan->values[n].access;
+	if (access->places != NONE)
+		return build_gather(b, n);
+	if (type_rank(b, n) == 0)
+		return build_element(b, access, node_type(b->m, n)->dtype);
 	Dtype dtype = b->plan->operands.at[access->operand].dtype;
 	KArg x = load_region(b, access, false, false);
 	if (access->perm_rank)
 		x = build_op(b, K_SWAPAXES, dtype, 1, &x, 2, last_two);
-	return build_converted(b, x, dtype, node_type(b->m, n)->dtype);
+	return build_converted(b, repeated(b, n, x, dtype), dtype, node_type(b->m, n)->dtype);
 }
 
 KArg build_runtime_scalar(Builder *b, NodeId n) {
@@ -295,10 +313,10 @@ static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to) {
 }
 
 /* `value` where the store's extra_mask is true, else what stands there. */
-static KArg chosen(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value) {
+static KArg chosen(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value, KArg mask) {
 	Dtype in = selected_dtype(b, b->plan->values[n].access, keep_unit, dtype);
 	KArg args[3];
-	args[0] = written(b, n, 3, keep_unit, DTYPE_BOOL);
+	args[0] = mask.kind != KARG_NONE ? mask : written(b, n, 3, keep_unit, DTYPE_BOOL);
 	args[1] = build_converted(b, value, dtype, in);
 	args[2] = old_value(b, n, keep_unit, in);
 	return build_converted(b, build_op(b, OP_WHERE, in, 3, args, 0, NULL), in, dtype);
@@ -347,24 +365,48 @@ static void store(Builder *b, const Access *access, bool keep_unit, KArg x) {
 		kernel_stmt(b->k, s)->name = "put";
 }
 
+/* The value combined with what stands there, and what the write leaves alone as it is. `mask`: where it
+ * writes, of a scatter. */
+static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg mask) {
+	const Value *v = &b->plan->values[n];
+	const Operand *o = &b->plan->operands.at[v->access->operand];
+	uint16_t op = node_get(b->m, n)->op;
+	bool atomic = op_is_atomic(op);
+	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
+	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
+	if (atomic && !adds_zero && op != OP_ATOMIC_XCHG)
+		value = build_binary(b, op_canonical(op), in, old_value(b, n, keep_unit, in), value);
+	value = kept(b, n, keep_unit, in, value);
+	bool masked = v->access->places == NONE && !atomic && node_input(b->m, n, 3) != NONE;
+	if (masked || mask.kind != KARG_NONE)
+		value = chosen(b, n, keep_unit, in, value, mask);
+	value = build_converted(b, value, in, held);
+	store(b, v->access, keep_unit, access_turns(v->access) ? put(b, v->access, keep_unit, value, held) : value);
+}
+
+/* The dtype in which the write combines. */
+static Dtype write_dtype(const Builder *b, NodeId n) {
+	const Operand *o = &b->plan->operands.at[b->plan->values[n].access->operand];
+	bool atomic = op_is_atomic(node_get(b->m, n)->op);
+	return atomic ? arith_write_dtype(b->m, n) : accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
+}
+
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask) {
+	Dtype in = write_dtype(b, n);
+	write_value(b, n, false, in, build_converted(b, value, karg_dtype(b, value), in), mask);
+}
+
 /* A store or an atomic. */
 void build_write(Builder *b, NodeId n) {
 	const Value *v = &b->plan->values[n];
 	const Operand *o = &b->plan->operands.at[v->access->operand];
 	const Arg *arg = node_arg(b->m, n, 2);
-	uint16_t op = node_get(b->m, n)->op;
-	bool atomic = op_is_atomic(op);
+	if (v->access->places != NONE) {
+		build_scatter(b, n);
+		return;
+	}
 	bool keep_unit = !v->access->column && stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank &&
 	                 v->access->perm_rank == 0;
-	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
-	Dtype in = atomic ? arith_write_dtype(b->m, n) : held;
-	KArg value = written(b, n, 2, keep_unit, in);
-	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
-	if (atomic && !adds_zero && op != OP_ATOMIC_XCHG)
-		value = build_binary(b, op_canonical(op), in, old_value(b, n, keep_unit, in), value);
-	value = kept(b, n, keep_unit, in, value);
-	if (!atomic && node_input(b->m, n, 3) != NONE)
-		value = chosen(b, n, keep_unit, in, value);
-	value = build_converted(b, value, in, held);
-	store(b, v->access, keep_unit, access_turns(v->access) ? put(b, v->access, keep_unit, value, held) : value);
+	Dtype in = write_dtype(b, n);
+	write_value(b, n, keep_unit, in, written(b, n, 2, keep_unit, in), (KArg){0});
 }

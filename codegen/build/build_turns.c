@@ -12,8 +12,6 @@ bool access_turns(const Access *access) {
 	return any;
 }
 
-Dtype dtype_turned(Dtype t) { return t == DTYPE_BOOL ? DTYPE_I32 : dtype_widened(t); }
-
 static IntId number(Builder *b, int64_t n) { return int_const(b->k, n); }
 
 /* Where the window starts. */

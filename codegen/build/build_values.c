@@ -318,9 +318,24 @@ static KArg scan(Builder *b, NodeId n) {
 	uint32_t rank = type_rank(b, node_input(b->m, n, 0));
 	dim += (dim < 0 ? rank : 0) + (rank == 1); /* a row is [1, n] */
 	KArg x = build_computed(b, node_arg(b->m, n, 0), v->wants, v->compute);
+	if (node_get(b->m, n)->op == OP_SORT) {
+		const int64_t ints[2] = {dim, op_arg(b->m, n, "descending")->boolean};
+		return build_op(b, K_SORT, DTYPE_I32, 1, &x, 2, ints);
+	}
 	Dtype from = comes_in(b, n), to = node_type(b->m, n)->dtype;
 	x = build_op(b, node_get(b->m, n)->op == OP_CUMSUM ? K_CUMSUM : K_CUMPROD, from, 1, &x, 1, &dim);
 	return from == to ? x : build_as(b, x, to);
+}
+
+/* Values, or their places, of what a sort gives. */
+static KArg sorted_element(Builder *b, NodeId n) {
+	NodeId sort = node_input(b->m, n, 0);
+	int64_t element = node_arg(b->m, n, 1)->integer, item[3] = {K_ITEM_AT, element, 0};
+	Dtype from = element == 0 ? comes_in(b, sort) : DTYPE_I32, to = node_type(b->m, n)->dtype;
+	KArg x = build_op(b, K_INDEX, DTYPE_I32, 1, &b->value[sort], 3, item);
+	if (from != DTYPE_I32)
+		x = build_unary(b, K_BITCAST, from, x);
+	return from == to ? x : build_converted(b, x, from, to);
 }
 
 /* ---- matmuls ---------------------------------------------------------------------------------------------------- */
@@ -400,6 +415,7 @@ static KArg node_value(Builder *b, NodeId n) {
 	case LOWER_POINTWISE: return build_pointwise(b, n);
 	case LOWER_REDUCE: return reduction(b, n);
 	case LOWER_SCAN: return scan(b, n);
+	case LOWER_RESULT: return sorted_element(b, n);
 	case LOWER_VIEW: return build_view(b, n);
 	case LOWER_MOVE: return build_move(b, n);
 	case LOWER_MATMUL: return matmul(b, n);

@@ -29,7 +29,9 @@ typedef struct Builder {
 	BufferId **window; /* by loop and window: the step's parameter */
 	ValueId *program;  /* by grid dim: its program id in the kernel's function */
 	IntId *step;       /* by loop * RANK_MAX + dim */
-	GraphId ahead;     /* a loop of which a window is built: what its steps compute is read from tables; NONE */
+	const IntId
+		*place; /* by tensor dim that an access finds by an int tensor, while one of its positions is built */
+	GraphId ahead;  /* a loop of which a window is built: what its steps compute is read from tables; NONE */
 	VEC(Converted) converted;
 } Builder;
 
@@ -45,6 +47,8 @@ void build_order(Builder *b);
 IntId build_affine(Builder *b, const Affine *a);
 /* Of 1-D ints that are a row of a table, that at `piece`: a position in a dim of so many, the nearest if it is none. */
 IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent);
+/* Of ints that are part of a table, that at a position in each dim: as it is. */
+IntId build_table_place(Builder *b, NodeId index, const IntId *at);
 /* Divided by `by`, or the rest of that. */
 IntId build_divided(Builder *b, const Affine *a, int64_t by, bool rest);
 /* The int as an argument: a number if it is known. */
@@ -107,7 +111,17 @@ KArg build_beside_ints(Builder *b, const Arg *a, Dtype ints);
 KArg build_view(Builder *b, NodeId n);
 KArg build_move(Builder *b, NodeId n);
 
+/* build_places.c: at one position after the other. */
+KArg build_gather(Builder *b, NodeId n);
+void build_scatter(Builder *b, NodeId n);
+
 /* build_memory.c */
+/* All that an access covers, of a ref that has it as it lies. */
+KArg build_region(Builder *b, const Access *access);
+/* One element of the access. */
+KArg build_element(Builder *b, const Access *access, Dtype to);
+/* What is written at one position: `value`, of the region's dims, under `mask` if there is one. */
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask);
 KArg build_load(Builder *b, NodeId n);
 void build_write(Builder *b, NodeId n);
 /* `scalar_ref[0]`, or the number that it is. */
@@ -118,8 +132,6 @@ KArg build_masked(Builder *b, NodeId n);
 
 /* build_turns.c: slices from where Mosaic slices nothing. Some dim of the access is one. */
 bool access_turns(const Access *access);
-/* Mosaic turns 32 bits alone in rows. */
-Dtype dtype_turned(Dtype t);
 /* What is read around a slice: from a whole tile on. */
 KDim build_around(Builder *b, const SliceDim *s);
 /* What an access reads, of what is read around it; `unit`: a dim that stays although one position is read; NONE. */

@@ -248,6 +248,18 @@ static bool lanes(KInfer *in, bool twice) {
 	return true;
 }
 
+/* The bits of what is sorted, then its places. */
+static bool sorted(KInfer *in) {
+	const KValue *x = value_at(in, 0);
+	if (!x || x->rank == 0 || x->rank == KDIM_MAX || dtype_bits(x->dtype) != 32)
+		return no(in, "a tile of 32-bit elements is needed");
+	take(in, x);
+	memmove(in->shape + 1, in->shape, x->rank * sizeof *in->shape);
+	in->shape[0] = 2;
+	++*in->rank;
+	return true;
+}
+
 static bool first(KInfer *in) {
 	const KValue *x = value_at(in, 0);
 	if (!x)
@@ -342,6 +354,7 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_INTERLEAVE: return lanes(in, true);
 	case K_TO_ROW: return rows_and_columns(in, true);
 	case K_TO_COLUMN: return rows_and_columns(in, false);
+	case K_SORT: return sorted(in);
 	case K_SUM:
 	case K_MEAN:
 	case K_MAX:
@@ -355,7 +368,7 @@ static bool shape_of(KInfer *in, uint16_t op) {
 static void dtype_of(KInfer *in, uint16_t op) {
 	const KValue *x = value_at(in, 0);
 	if (op == K_IOTA || op == K_INT || op == K_PROGRAM_ID || op == K_DEVICE_ID || op == K_CORE_ID ||
-	    op == K_SUBCORE_ID)
+	    op == K_SUBCORE_ID || op == K_SORT)
 		*in->dtype = DTYPE_I32;
 	bool keeps = op == K_LET || op == K_MASK || op == K_KEEP || op == K_WITHIN || op == K_STRIDED ||
 	             (op >= K_RESHAPE && op <= K_TO_COLUMN) || (op >= K_MAX && op <= K_MIN) ||

@@ -134,8 +134,8 @@ static bool is_assigned(const Variables *s, ValueId v) {
 	case K_IF: return true;
 	case K_QUEUE: return s->uses[v] > 0;
 	case K_CALL: return s->k->values.at[v].type != KTYPE_COPY && s->uses[v] > 0 && !is_stored(s, v);
+	case K_WHILE: return s->uses[v] > 0;
 	case K_FORI:
-	case K_WHILE:
 	case K_POP: return s->uses[v] > 0 && !is_stored(s, v);
 	default: return false;
 	}

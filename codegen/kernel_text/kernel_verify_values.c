@@ -336,6 +336,7 @@ static bool moves_fit(Verifier *v, const KStmt *s) {
 	case K_ROTATE:
 	case K_FLIP:
 	case K_REVERSE: return !x || s->int_count != 1 || axis_fits(v, n[0], x->rank);
+	case K_SORT:
 	case K_WITHIN: return !x || s->int_count != 2 || axis_fits(v, n[0], x->rank);
 	case K_SLICE_IN_DIM:
 		return !x || s->int_count != 3 ||

@@ -91,7 +91,8 @@ static bool loops_in(Planner *p, GraphId g, uint32_t parent);
 static bool loop_add(Planner *p, NodeId call, uint32_t parent) {
 	Loop loop = {.graph = loop_body(p->m, call), .call = call, .parent = parent};
 	if (graph_get(p->m, loop.graph)->lengths != NONE)
-		return plan_refuse(p, call, "unsupported", "run the pass jagged", "the rows of a jagged loop are not masked");
+		return plan_refuse(p, call, "unsupported", "run the pass jagged",
+		                   "the rows of a jagged loop are not masked");
 	if (!loop_bounds(p, call, &loop) || !loop_choose(p, &loop))
 		return false;
 	uint32_t index = p->plan->loops.count;

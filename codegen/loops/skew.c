@@ -89,7 +89,7 @@ static bool is_bound(const Skew *s, NodeId n) {
 	if (node_get(s->p->m, n)->op == OP_PLACEHOLDER)
 		return plan->values[n].same_as == NONE;
 	return how == LOWER_STORE || how == LOWER_LOOP || how == LOWER_RESULT ||
-	       n == graph_get(s->p->m, s->loop->graph)->output;
+	       node_type(s->p->m, n)->kind == TYPE_TUPLE || n == graph_get(s->p->m, s->loop->graph)->output;
 }
 
 static void mark_late(Skew *s, NodeId user, NodeId operand) { s->late[user] = s->late[user] || s->late[operand]; }

@@ -159,6 +159,8 @@ static Dtype reduced_in(const Module *m, NodeId n) {
 	Dtype x = node_type(m, self)->dtype, result = node_type(m, n)->dtype;
 	bool whole = reduction_dims(m, n) == (1u << node_type(m, self)->count) - 1;
 	bool is_choice = op_is(node_get(m, n)->op, IS_CHOICE);
+	if (node_get(m, n)->op == OP_SORT) /* by the bits of 32 */
+		return dtype_bits(x) == 32 ? DTYPE_NONE : dtype_of_sums(x);
 	Dtype compute = dtype_is_float(x) || dtype_is_float(result) ? DTYPE_F32
 	                : dtype_bits(x) < 32 || !is_choice          ? DTYPE_I32
 	                                                            : x;
@@ -315,9 +317,19 @@ static bool accepts_dtype(Planner *p, NodeId n) {
 	       refuse_op(p, n, DTYPE_F16, "run the pass float16: it computes in float32");
 }
 
+/* An index that stays along one dim is made along that at once. */
+static bool is_index_along(const Planner *p, NodeId n) {
+	NodeId x = node_input(p->m, n, 0);
+	int64_t length = expr_number(p->m, node_type(p->m, x)->dims[0]);
+	bool found = false;
+	for (uint32_t i = 0; i < node_type(p->m, n)->count; i++)
+		found = found || expr_number(p->m, node_type(p->m, n)->dims[i]) == length;
+	return op_lowering(node_get(p->m, x)->op) == LOWER_INDEX && found;
+}
+
 static bool lanes_split(const Planner *p, NodeId n) {
 	const Type *from = node_type(p->m, node_input(p->m, n, 0)), *to = node_type(p->m, n);
-	if (view_shape(p, n) != VIEW_SHAPE_OTHER || from->count == 0 || to->count == 0)
+	if (view_shape(p, n) != VIEW_SHAPE_OTHER || from->count == 0 || to->count == 0 || is_index_along(p, n))
 		return false;
 	int64_t before = expr_number(p->m, from->dims[from->count - 1]),
 		after = expr_number(p->m, to->dims[to->count - 1]);

@@ -42,6 +42,9 @@ static inline bool lowering_streams(Lowering how) {
 	return how == LOWER_POINTWISE || how == LOWER_MASK || how == LOWER_VIEW || how == LOWER_ALIAS;
 }
 
+/* The getitem n takes what a loop gives; else of a sort. */
+static inline bool takes_of_loop(const Module *m, NodeId n) { return node_get(m, node_input(m, n, 0))->op != OP_SORT; }
+
 /* The shapes of a view: what tile.subscript, unsqueeze, squeeze, ... do to a value's dims. */
 typedef enum ViewShape {
 	VIEW_SHAPE_SAME,

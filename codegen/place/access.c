@@ -31,6 +31,15 @@ static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, Bl
 	                   "the index of tensor %s may lie outside its dim of %lld", tensor, (long long)want->extent);
 }
 
+/* A load of a dim of one element by a tile of a longer range: each index gives the nearest element, which is that one.
+ * Not of the last dim, whose tiles may be computed in strips. */
+static bool want_spreads(Planner *p, const AccessWant *w, const Want *want, BlockId b) {
+	const Block *block = &p->m->blocks.at[b];
+	return !w->store && want->extent == 1 && want != &w->dim[w->rank - 1] && !p->m->assume_in_bounds &&
+	       p->m->tensors.at[tensor_base(p->m, w->tensor)].role == ROLE_INPUT &&
+	       (block->extent == NONE || expr_number(p->m, block->extent) > 1);
+}
+
 static bool want_block(Planner *p, AccessWant *w, Want *want, BlockId b) {
 	uint32_t dim, l = block_scope(p->plan, node_get(p->m, w->node)->graph, b, &dim);
 	want->block = b;
@@ -79,29 +88,19 @@ static bool want_slice(Planner *p, AccessWant *w, Want *want, const Arg *entry, 
 	return want->kind == WANT_WHOLE || want_in_bounds(p, w, want, NONE);
 }
 
-/* Positions along one dim. */
-static bool want_gather(Planner *p, AccessWant *w, Want *want, const Arg *entry) {
-	const Type *t = node_type(p->m, entry->node);
-	if (t->count != 1 || w->store || want_gathers(w) != NONE)
-		return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
-	want->kind = WANT_GATHER;
-	want->index = entry->node;
-	want->size = expr_number(p->m, t->dims[0]);
-	want->at = affine_int(0);
-	return true;
-}
-
 /* `kept`: how many of the entries before this one keep their dim. */
 static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uint32_t kept) {
 	GraphId g = node_get(p->m, w->node)->graph;
 	if (entry->kind == ARG_NULL)
 		return plan_refuse(p, w->node, "unsupported", "index it after the load",
 		                   "a new axis in a load or store");
-	if (entry_gathers(p->m, entry))
-		return want_gather(p, w, want, entry);
 	if (entry->kind == ARG_SLICE)
 		return want_slice(p, w, want, entry, kept);
 	BlockId b = arg_block(p->m, entry);
+	if (b != NONE && want_spreads(p, w, want, b)) {
+		*want = (Want){.kind = WANT_WHOLE, .block = NONE, .size = 1, .at = affine_int(0), .extent = 1};
+		return true;
+	}
 	if (b != NONE)
 		return want_block(p, w, want, b) && want_in_bounds(p, w, want, b);
 	want->kind = WANT_AT;
@@ -126,7 +125,8 @@ static uint32_t access_loop(const Planner *p, const AccessWant *w) {
 
 static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	const Module *m = p->m;
-	*w = (AccessWant){.node = n, .tensor = access_tensor(m, n), .store = op_writes(node_get(m, n)->op)};
+	*w = (AccessWant){
+		.node = n, .tensor = access_tensor(m, n), .store = op_writes(node_get(m, n)->op), .places = NONE};
 	if (w->tensor == NONE)
 		return plan_refuse(p, n, "unsupported", NULL, "its tensor is not a tile.host_tensor");
 	const Tensor *t = &m->tensors.at[w->tensor];
@@ -138,7 +138,12 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		w->dim[i].extent = tensor_dim(p, t, i);
 		w->dim[i].block = NONE;
-		if (!want_of(p, w, &w->dim[i], arg_item(m, index, i), kept))
+		const Arg *entry = arg_item(m, index, i);
+		if (entry_gathers(m, entry)) {
+			kept += want_places(p, w, &w->dim[i], entry, kept);
+			continue;
+		}
+		if (!want_of(p, w, &w->dim[i], entry, kept))
 			return false;
 		kept += w->dim[i].kind != WANT_AT;
 	}
@@ -245,14 +250,20 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 		access.operand = p->plan->loops.at[w->loop].windows.at[access.window].operand;
 	}
 	const Operand *o = &p->plan->operands.at[access.operand];
+	access.places = w->places;
 	if (!w->held)
 		access_dims(p, w, &access);
 	const int64_t *block =
 		access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block;
 	if (!w->table)
 		access_keep_row(o, block, &access);
+	const Window *win = access.window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access.window];
+	if (o->rank >= 2 && !w->table)
+		slice_both(p, o, access.dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1]);
 	access_column(w, o, &access);
 	access_perm(w, o, &access);
+	if (!places_plan(p, w, &access))
+		return false;
 	Access *kept = arena_alloc(p->a, sizeof access);
 	*kept = access;
 	p->plan->values[w->node].access = kept;
@@ -355,6 +366,10 @@ static bool first_wants(Planner *p, AccessWants *wants) {
 	const Plan *other = p->way.other;
 	for (uint32_t i = 0; other && i < other->want_count; i++)
 		vec_push(p->a, wants, other->wants[i]);
+	for (uint32_t i = 0; other && i < other->places.count; i++) {
+		vec_push(p->a, &p->plan->places, other->places.at[i]);
+		p->plan->places.at[i].rows = p->plan->places.at[i].semaphore = NONE;
+	}
 	if (!other && !wants_in(p, p->plan->root, wants))
 		return false;
 	p->plan->wants = other ? other->wants : arena_copy(p->a, wants->at, wants->count, sizeof *wants->at);
@@ -370,6 +385,7 @@ static bool all_wants(Planner *p, AccessWants *wants) {
 	if (grid_order_given(p) || !held_order(p, wants, order))
 		return true;
 	wants->count = 0;
+	p->plan->places.count = 0;
 	plan_remark(p->plan, "grid: dims that revisit a written block come last");
 	return plan_grid(p, order) && plan_loops(p) && wants_in(p, p->plan->root, wants) && held_mark(p, wants);
 }
@@ -379,8 +395,7 @@ bool plan_accesses(Planner *p) {
 	if (!all_wants(p, &wants))
 		return false;
 	tables_mark(p, &wants);
-	if (!positions_mark(p, &wants))
-		return false;
+	positions_mark(p, &wants);
 	residency_mark(p, &wants);
 	if (!check_pipelines(p, &wants) || !held_operands(p, &wants))
 		return false;

@@ -36,6 +36,7 @@ typedef struct AccessWant {
 	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
 	bool held;         /* of a tensor whose block is held: held.c */
 	uint32_t held_in;  /* the operand that holds it */
+	uint32_t places;   /* the positions that int tensors give: places.c; NONE */
 	bool table;        /* elements of a tensor that stands in SMEM: smem.c */
 } AccessWant;
 
@@ -68,11 +69,18 @@ static inline uint32_t want_gathers(const AccessWant *w) {
 }
 /* Gives accesses at places that a table gives the loop that can copy their windows; refuses other gathers. After
  * tables_mark(). */
-bool positions_mark(Planner *p, AccessWants *wants);
+void positions_mark(Planner *p, AccessWants *wants);
 /* Does away with what only the copies of windows read. */
 void positions_fold(Planner *p);
 /* Where the loop's window is in that dim is known before its step runs. */
 bool want_ahead(const Planner *p, uint32_t loop, const Want *want);
+
+/* places.c */
+/* A dim of the access, whose value has `kept` dims before, at the positions of an int tensor; returns how many dims the
+ * value gets by it. */
+uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, uint32_t kept);
+/* The scratch of the access's positions, if it has any; false after a diagnostic. */
+bool places_plan(Planner *p, const AccessWant *w, const Access *access);
 
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
@@ -119,6 +127,8 @@ int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at);
 int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at);
 /* Makes a slice of dim d of a block in VMEM one that Mosaic takes: says what is read around it. */
 void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s);
+/* Where lanes start at a place that the kernel computes (`lanes_move`: the window's do), a row does not. */
+void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move);
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
 const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index);
 /* The window of an access that a loop moves; NONE after a diagnostic. */

@@ -85,8 +85,8 @@ static bool held_by(Planner *p, const AccessWants *wants, uint32_t k, uint32_t f
 	const Tensor *t = &p->m->tensors.at[tensor_base(p->m, w->tensor)];
 	bool atomic = w->store && op_is_atomic(node_get(p->m, w->node)->op);
 	bool masked = w->store && !atomic && node_input(p->m, w->node, 3) != NONE;
-	return !w->store || atomic || masked || t->role == ROLE_INOUT || want_partial(p, w) || between_blocks(p, w) ||
-	       (t->has_init && !fills(p, w)) || !want_equal(w, &wants->at[first_write]);
+	return !w->store || atomic || masked || w->places != NONE || t->role == ROLE_INOUT || want_partial(p, w) ||
+	       between_blocks(p, w) || (t->has_init && !fills(p, w)) || !want_equal(w, &wants->at[first_write]);
 }
 
 static uint32_t first_write_of(const Planner *p, const AccessWants *wants, TensorId base) {
@@ -463,7 +463,7 @@ static bool combines_once(Planner *p, const AccessWants *wants, const Joint *j, 
 	uint32_t count = 0;
 	for (uint32_t i = 0; i < wants->count; i++)
 		count += tensor_base(p->m, wants->at[i].tensor) == j->base;
-	bool once = count == 1 && held->revisits == 0 && !want_partial(p, &j->first) &&
+	bool once = count == 1 && j->first.places == NONE && held->revisits == 0 && !want_partial(p, &j->first) &&
 	            p->plan->loop_of[node_get(p->m, j->first.node)->graph] == NONE;
 	for (uint32_t i = 0; once && i < j->rank; i++)
 		once = j->first.dim[i].size == j->block[i];

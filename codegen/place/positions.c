@@ -7,11 +7,12 @@
 bool reads_positions(const Planner *p, NodeId load) {
 	for (ArgId u = node_uses(p->m, load); u != NONE; u = arg_get(p->m, u)->next_use) {
 		NodeId user = arg_get(p->m, u)->user;
-		bool index = node_get(p->m, user)->op == OP_LOAD && list_index(node_arg(p->m, user, 1), u) != NONE;
+		bool accesses = node_get(p->m, user)->op == OP_LOAD || op_writes(node_get(p->m, user)->op);
+		bool index = accesses && list_index(node_arg(p->m, user, 1), u) != NONE;
 		if (!index && !(node_get(p->m, user)->op == OP_CLAMP && reads_positions(p, user)))
 			return false;
 	}
-	return node_type(p->m, load)->count == 1 && node_uses(p->m, load) != NONE;
+	return node_type(p->m, load)->count > 0 && node_uses(p->m, load) != NONE;
 }
 
 /* Windows are copied to this access; its own index is not read. */
@@ -25,20 +26,26 @@ static bool only_ahead(const Planner *p, NodeId n) {
 	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use) {
 		NodeId user = arg_get(p->m, u)->user;
 		bool index = list_index(node_arg(p->m, user, 1), u) != NONE;
-		if (!p->plan->values[user].folded && !(index && is_copied(p, user)))
+		const Access *access = p->plan->values[user].access;
+		bool places = index && access && access->places != NONE && place_table(p->plan, n) != NONE;
+		if (!p->plan->values[user].folded && !(index && is_copied(p, user)) && !places)
 			return false;
 	}
 	return node_uses(p->m, n) != NONE;
 }
 
+static void fold_in(Planner *p, GraphId g) {
+	for (NodeId n = graph_get(p->m, g)->last; n != NONE; n = node_get(p->m, n)->prev) {
+		Value *v = &p->plan->values[n];
+		bool chain = v->table || node_get(p->m, n)->op == OP_CLAMP;
+		v->folded = v->folded || (chain && only_ahead(p, n));
+	}
+}
+
 void positions_fold(Planner *p) {
+	fold_in(p, p->plan->root);
 	for (uint32_t l = 0; l < p->plan->loops.count; l++)
-		for (NodeId n = graph_get(p->m, p->plan->loops.at[l].graph)->last; n != NONE;
-		     n = node_get(p->m, n)->prev) {
-			Value *v = &p->plan->values[n];
-			bool chain = v->table || node_get(p->m, n)->op == OP_CLAMP;
-			v->folded = v->folded || (chain && only_ahead(p, n));
-		}
+		fold_in(p, p->plan->loops.at[l].graph);
 }
 
 static bool affine_ahead(const Planner *p, uint32_t loop, const Affine *a);
@@ -125,18 +132,39 @@ static uint32_t moving_loop(const Planner *p, const AccessWant *w) {
 	return NONE;
 }
 
-bool positions_mark(Planner *p, AccessWants *wants) {
+/* One dim at a row of a table, whose positions a loop can copy as pieces: it does. */
+static bool pieces_want(Planner *p, AccessWant *w) {
+	const Places *s = w->places == NONE ? NULL : &p->plan->places.at[w->places];
+	if (!s || s->count != 1 || s->rank != 1 || place_table(p->plan, s->of[0].index) == NONE)
+		return false;
+	AccessWant pieces = *w;
+	for (uint32_t i = 0; i < w->rank; i++) {
+		Want *want = &pieces.dim[i];
+		if (want->at.count != 1 || want->at.term[0].kind != VAR_PLACE)
+			continue;
+		want->kind = WANT_GATHER;
+		want->index = s->of[0].index;
+		want->size = s->shape[0];
+		want->at = affine_int(0);
+	}
+	pieces.places = NONE;
+	pieces.loop = moving_loop(p, &pieces);
+	Operand o = {0};
+	int64_t block[DIM_MAX];
+	Affine index[DIM_MAX];
+	if (pieces.loop == NONE || !operand_array(p, &o, &pieces) || window_not_copied(p, &pieces, &o, block, index))
+		return false;
+	*w = pieces;
+	return true;
+}
+
+void positions_mark(Planner *p, AccessWants *wants) {
 	for (uint32_t i = 0; i < wants->count; i++)
 		p->plan->values[wants->at[i].node].table = wants->at[i].table;
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
-		bool gathers = want_gathers(w) != NONE;
-		uint32_t l =
-			w->table || w->held || w->store || (!gathers && w->loop != NONE) ? NONE : moving_loop(p, w);
-		if (l != NONE)
-			w->loop = l;
-		else if (gathers)
-			return plan_refuse(p, w->node, "unsupported", NULL, "gathers and scatters are not lowered yet");
+		if (w->table || w->held || w->store || pieces_want(p, w) || w->loop != NONE)
+			continue;
+		w->loop = moving_loop(p, w);
 	}
-	return true;
 }

@@ -26,7 +26,7 @@ static bool is_element(const Planner *p, const AccessWant *w, bool *computed) {
 		tiles += w->dim[i].kind != WANT_AT;
 		*computed = *computed || !affine_is_int(&w->dim[i].at);
 	}
-	if (tiles == 1 && reads_positions(p, w->node))
+	if (tiles > 0 && reads_positions(p, w->node))
 		return *computed = true;
 	return tiles == 0 && !w->store;
 }

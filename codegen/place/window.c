@@ -244,11 +244,9 @@ int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, cons
 	return slice_ok(p, o, d, size, at) ? o->block[d] : int_round_up(o->block[d], slice_multiple(p, o, d));
 }
 
-void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
+/* Of so many elements around the slice, it is turned to the first place. */
+static void slice_around(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 	int64_t multiple = slice_multiple(p, o, d);
-	s->multiple = slice_hint(p, o, d, &s->start);
-	if (s->kind == SLICE_ALL || slice_ok(p, o, d, s->size, &s->start))
-		return;
 	int64_t stride = stride_of(&s->start, multiple), rest = s->start.constant % stride;
 	int64_t farthest = multiple - stride + (rest < 0 ? rest + stride : rest);
 	s->multiple = multiple;
@@ -258,6 +256,20 @@ void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 	            "%s: slices of %lld in dim %u of its block start at computed positions, not at multiples of %lld: "
 	            "%lld are read and turned to their place, which starts at multiples would save",
 	            p->m->tensors.at[o->tensor].name, (long long)s->size, d, (long long)multiple, (long long)s->window);
+}
+
+void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
+	s->multiple = slice_hint(p, o, d, &s->start);
+	if (s->kind != SLICE_ALL && !slice_ok(p, o, d, s->size, &s->start))
+		slice_around(p, o, d, s);
+}
+
+void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move) {
+	SliceDim *row = &dims[o->rank - 2], *lane = &dims[o->rank - 1];
+	lanes_move = lanes_move || (lane->kind == SLICE_RANGE && affine_traced(p, &lane->start));
+	if (lanes_move && row->kind != SLICE_ALL && !row->window && !row->parts && affine_traced(p, &row->start) &&
+	    !affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2)))
+		slice_around(p, o, o->rank - 2, row);
 }
 
 static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
@@ -308,9 +320,6 @@ uint32_t loop_window(Planner *p, const AccessWant *w) {
 	win.why = window_not_copied(p, w, &o, win.block, win.index);
 	if (win.why && !w->store && loop->type == LOOP_FORI && (Switch)p->m->config.fori_dma.value == SWITCH_ON)
 		return refuse_dma(p, name, win.why), NONE;
-	if (win.why && want_gathers(w) != NONE)
-		return plan_refuse(p, w->node, "unsupported", NULL, "this gather is not lowered yet: %s", win.why),
-		       NONE;
 	bool ok = win.why ? window_resident(p, w, &win) : window_copied(p, w, &o, &win);
 	if (!ok)
 		return NONE;

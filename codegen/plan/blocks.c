@@ -132,3 +132,11 @@ bool loop_dim_divides(Planner *p, const LoopDim *d) {
 	Affine length = affine_sub(p->a, d->end, d->begin);
 	return affine_divisible(p, &length, d->step);
 }
+
+NodeId place_table(const Plan *plan, NodeId index) {
+	const Module *m = plan->module;
+	while (node_get(m, index)->op == OP_CLAMP && node_arg(m, index, 1)->kind == ARG_INT &&
+	       node_arg(m, index, 2)->kind == ARG_INT)
+		index = node_arg(m, index, 0)->node;
+	return node_get(m, index)->op == OP_LOAD && plan->values[index].table ? index : NONE;
+}

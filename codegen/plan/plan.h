@@ -19,7 +19,8 @@ enum { DIM_MAX = RANK_MAX + 2 }; /* an operand may have two dims more than its t
 typedef enum VarKind {
 	VAR_PROGRAM, /* pl.program_id(id) */
 	VAR_STEP,    /* the step number of loop `id` */
-	VAR_NODE     /* a scalar int that node `id` computes */
+	VAR_NODE,    /* a scalar int that node `id` computes */
+	VAR_PLACE    /* of the positions of an access, that of one tensor dim: places * RANK_MAX + which */
 } VarKind;
 
 /* scale * (variable // divide % modulo); 0: not divided, no rest taken. Only of variables that are never negative. */
@@ -130,6 +131,27 @@ typedef struct SliceDim {
 	int64_t last;
 } SliceDim;
 
+/* One dim of a tensor at positions that an int tensor gives. */
+typedef struct PlaceDim {
+	NodeId index;
+	int64_t extent;      /* of the tensor's dim */
+	uint32_t first;      /* of the positions' dims, where those of the index begin */
+	uint32_t vmem, smem; /* scratch by which computed ints come to SMEM; NONE: a table is there */
+} PlaceDim;
+
+/* An access at positions that int tensors give, one after the other: places.c. */
+typedef struct Places {
+	NodeId node;
+	uint32_t rank;           /* dims of the positions, */
+	int64_t shape[RANK_MAX]; /* how many there are along each, */
+	uint32_t dim[RANK_MAX];  /* and where it stands among the dims of what is accessed */
+	uint32_t count;
+	PlaceDim of[RANK_MAX];
+	uint32_t kept;      /* dims that one position selects */
+	uint32_t rows;      /* scratch: what the positions select, their dims first; NONE: single elements */
+	uint32_t semaphore; /* scratch; NONE */
+} Places;
+
 typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
 
 /* What a load or store node reads or writes. */
@@ -139,7 +161,8 @@ typedef struct Access {
 	uint32_t loop, window; /* REF_WINDOW: a loop, and which of its windows */
 	uint32_t rank;         /* of the ref */
 	SliceDim dim[DIM_MAX];
-	bool column;          /* one position of the last dim, which stays at size 1: the value is a column */
+	uint32_t places; /* NONE */
+	bool column;     /* one position of the last dim, which stays at size 1: the value is a column */
 	uint32_t perm_rank;
 	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
 } Access;
@@ -257,7 +280,7 @@ typedef struct Loop {
 
 /* ---- scratch ---------------------------------------------------------------------------------------------------- */
 
-typedef enum ScratchKind { SCRATCH_VMEM, SCRATCH_DMA_SEMAPHORE } ScratchKind;
+typedef enum ScratchKind { SCRATCH_VMEM, SCRATCH_SMEM, SCRATCH_DMA_SEMAPHORE } ScratchKind;
 typedef struct Scratch {
 	ScratchKind kind;
 	const char *ref;
@@ -308,6 +331,7 @@ typedef struct Plan {
 	VEC(Operand) operands; /* inputs first, then outputs, in the order of the call */
 	VEC(Scratch) scratches;
 	VEC(Loop) loops;                /* outer before inner */
+	VEC(Places) places;             /* of gathers and scatters */
 	const Strips *strips;           /* of the root; NULL: tiles are computed whole */
 	Value *values;                  /* by NodeId */
 	uint32_t *loop_of;              /* by GraphId: index into loops; NONE */
@@ -437,6 +461,10 @@ int64_t block_begin(const Planner *p, BlockId b);
 static inline int64_t tensor_dim(const Planner *p, const Tensor *t, uint32_t d) {
 	return expr_number(p->m, t->shape[d]);
 }
+/* The load of a table that gives positions, maybe clamped; NONE: they are computed. */
+NodeId place_table(const Plan *plan, NodeId index);
+/* The dtype in which lanes and rows move that Mosaic moves in 32 bits only. */
+static inline Dtype dtype_turned(Dtype t) { return t == DTYPE_BOOL ? DTYPE_I32 : dtype_widened(t); }
 static inline Value *value_of(Planner *p, NodeId n) { return &p->plan->values[n]; }
 /* The graph rank of a tensor value; 0 for anything else. */
 static inline uint32_t value_rank(const Planner *p, NodeId n) {

@@ -85,6 +85,9 @@ static Range range_of_term(Planner *p, const Term *t) {
 	int64_t last;
 	if (t->kind == VAR_NODE)
 		return range_of_node(p, t->id);
+	if (t->kind == VAR_PLACE)
+		return (Range){true, true, 0,
+		               term_last(t, p->plan->places.at[t->id / RANK_MAX].of[t->id % RANK_MAX].extent - 1)};
 	if (t->kind == VAR_PROGRAM)
 		return (Range){true, true, 0, term_last(t, p->plan->grid.at[t->id].steps - 1)};
 	if (!loop_most_steps(p, &p->plan->loops.at[t->id / RANK_MAX].dim[t->id % RANK_MAX], &last))

@@ -149,15 +149,39 @@ static void print_fori(Printer *pr, StmtId s) {
 	py_close(&pr->w);
 }
 
+static bool is_bool(const Printer *pr, ValueId v) { return pr->k->values.at[v].dtype == DTYPE_BOOL; }
+
+/* What a while carries, a bool as an int: Mosaic cannot pass a constant one on. */
+static void put_handed_on(Printer *pr, Text *out, StmtId s, const KFunction *body) {
+	for (uint32_t i = 0; i < kernel_stmt(pr->k, s)->arg_count; i++) {
+		ValueId to = body->parameters.at[i].id;
+		const char *x = arg_text(pr, s, i);
+		text_put(out, i ? ", " : "");
+		if (is_bool(pr, to))
+			text_printf(out, pr->k->values.at[to].rank ? "(%s).astype(jnp.int32)" : "jnp.int32(%s)", x);
+		else
+			text_put(out, x);
+	}
+}
+
+static void print_bool_again(Printer *pr, ValueId v) {
+	const char *var = value_text(pr, v);
+	if (is_bool(pr, v) && var && strcmp(var, "_") != 0)
+		py_line(&pr->w, "%s = %s != 0", var, var);
+}
+
 static void print_while(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
+	const KFunction *body = &pr->k->functions.at[stmt->function];
 	bool one = stmt->arg_count == 1;
 	Text *out = open_results(pr, s);
-	text_printf(out, "jax.lax.while_loop(lambda carry: carry%s, %s, %s", one ? "" : "[0]",
-	            pr->k->functions.at[stmt->function].var, one ? "" : "(");
-	put_args(pr, out, s, 0);
+	text_printf(out, "jax.lax.while_loop(lambda carry: carry%s != 0, %s, %s", one ? "" : "[0]", body->var,
+	            one ? "" : "(");
+	put_handed_on(pr, out, s, body);
 	text_put(out, one ? ")" : "))");
 	py_close(&pr->w);
+	for (uint32_t i = 0; i < stmt->result_count; i++)
+		print_bool_again(pr, stmt->result + i);
 }
 
 static void put_window(Printer *pr, Text *out, const KPipelineWindow *w, const char *at) {
@@ -249,6 +273,7 @@ static void print_loop_head(Printer *pr, const KFunction *f) {
 static void print_def(Printer *pr, StmtId s) {
 	KFunction f = pr->k->functions.at[kernel_stmt(pr->k, s)->function];
 	const char *outer = pr->fori_carry;
+	const KFunction *around = pr->while_body;
 	py_def(&pr->w);
 	comment_stmt(pr, s);
 	pr->fori_carry = f.kind == FUNCTION_FORI ? "carry" : NULL;
@@ -257,9 +282,13 @@ static void print_def(Printer *pr, StmtId s) {
 	else
 		print_function_head(pr, &f);
 	pr->w.indent++;
+	pr->while_body = f.kind == FUNCTION_WHILE ? &f : NULL;
+	for (uint32_t i = 0; pr->while_body && i < f.parameters.count; i++)
+		print_bool_again(pr, f.parameters.at[i].id);
 	print_region(pr, f.body);
 	pr->w.indent--;
 	py_blank(&pr->w);
+	pr->while_body = around;
 	pr->fori_carry = outer;
 }
 
@@ -267,7 +296,10 @@ static void print_return(Printer *pr, StmtId s) {
 	if (kernel_stmt(pr->k, s)->arg_count) {
 		Text *out = py_open(&pr->w);
 		text_put(out, "return ");
-		put_args(pr, out, s, 0);
+		if (pr->while_body)
+			put_handed_on(pr, out, s, pr->while_body);
+		else
+			put_args(pr, out, s, 0);
 		py_close(&pr->w);
 	} else if (pr->fori_carry) {
 		py_line(&pr->w, "return %s", pr->fori_carry);

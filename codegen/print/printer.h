@@ -35,9 +35,10 @@ typedef struct Printer {
 	Map commented;     /* source lines whose comment stands already */
 	IntId slice_start; /* inside a loop over slices: where its slice starts, ... */
 	int64_t slice_size;
-	const char *slice;      /* ... and its variable; else NULL */
-	const char *fori_carry; /* in the body of a fori that carries nothing: what it returns */
-	bool *printed;          /* by statement: it stands in one that was printed */
+	const char *slice;           /* ... and its variable; else NULL */
+	const char *fori_carry;      /* in the body of a fori that carries nothing: what it returns */
+	const KFunction *while_body; /* in the body of a while: it; else NULL */
+	bool *printed;               /* by statement: it stands in one that was printed */
 	bool helpers[HELPER_COUNT];
 } Printer;
 

@@ -268,8 +268,8 @@ static void put_operand(Json *j, uint32_t index) {
 static void put_scratch(Json *j, const Scratch *s) {
 	open_line(j, NULL, "{");
 	put_string(j, "ref", s->ref);
-	put_string(j, "kind", s->kind == SCRATCH_VMEM ? "vmem" : "dma_semaphore");
-	put_string(j, "dtype", s->kind == SCRATCH_VMEM ? dtype_name(s->dtype) : NULL);
+	put_string(j, "kind", s->kind == SCRATCH_VMEM ? "vmem" : s->kind == SCRATCH_SMEM ? "smem" : "dma_semaphore");
+	put_string(j, "dtype", s->kind != SCRATCH_DMA_SEMAPHORE ? dtype_name(s->dtype) : NULL);
 	put_ints(j, "shape", s->rank, s->shape);
 	put_int(j, "bytes", s->bytes);
 	put_string(j, "why", s->why);

@@ -6,6 +6,8 @@ static const char *variable_name(const Plan *p, Arena *a, const Term *t) {
 		return p->grid.at[t->id].name;
 	if (t->kind == VAR_NODE)
 		return node_get(p->module, t->id)->name;
+	if (t->kind == VAR_PLACE)
+		return node_get(p->module, p->places.at[t->id / RANK_MAX].of[t->id % RANK_MAX].index)->name;
 	const Loop *loop = &p->loops.at[t->id / RANK_MAX];
 	return loop->rank == 1 ? loop->step_name : arena_printf(a, "%s[%u]", loop->step_name, t->id % RANK_MAX);
 }

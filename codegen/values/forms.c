@@ -183,11 +183,14 @@ static void form_result(Planner *p, NodeId n) {
 		value_of(p, n)->form = value_of(p, g->placeholders.at[arg])->form;
 }
 
+/* One position of the last dim, whose other dim lies along sublanes. */
+static bool loads_column(const Access *a) { return a && a->column && a->places == NONE; }
+
 static bool forms_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Value *v = value_of(p, n);
 		switch (op_lowering(node_get(p->m, n)->op)) {
-		case LOWER_LOAD: v->form = v->access && v->access->column ? FORM_COLUMN : FORM_NATURAL; break;
+		case LOWER_LOAD: v->form = loads_column(v->access) ? FORM_COLUMN : FORM_NATURAL; break;
 		case LOWER_POINTWISE:
 		case LOWER_MASK: form_pointwise(p, n); break;
 		case LOWER_REDUCE: form_reduce(p, n); break;
@@ -197,7 +200,10 @@ static bool forms_in(Planner *p, GraphId g) {
 			v->same_as = alias_arg(p->m, n)->node;
 			v->form = value_of(p, v->same_as)->form;
 			break;
-		case LOWER_RESULT: form_result(p, n); break;
+		case LOWER_RESULT:
+			if (takes_of_loop(p->m, n))
+				form_result(p, n);
+			break;
 		case LOWER_LOOP:
 			if (!forms_of_loop(p, n))
 				return false;

@@ -50,6 +50,14 @@ static uint64_t block_of_dim(const Planner *p, NodeId n, uint32_t dim) {
 	return b == NONE ? 0 : 1ull << (b & 63);
 }
 
+static uint64_t blocks_of_dims(const Planner *p, NodeId n, uint32_t dims) {
+	uint64_t bits = 0;
+	for (uint32_t i = 0; i < value_rank(p, n); i++)
+		if (dims >> i & 1)
+			bits |= block_of_dim(p, n, i);
+	return bits;
+}
+
 /* A matmul adds up along the contracted dim: both factors need zeros there. The other dims only carry through. */
 static void need_matmul(Needs *s, NodeId n) {
 	uint64_t needed = value_of(s->p, n)->needed;
@@ -63,12 +71,7 @@ static void need_matmul(Needs *s, NodeId n) {
 
 static void need_reduce(Needs *s, NodeId n) {
 	NodeId x = node_input(s->p->m, n, 0);
-	uint32_t dims = reduction_dims(s->p->m, n);
-	uint64_t bits = value_of(s->p, n)->needed;
-	for (uint32_t i = 0; i < value_rank(s->p, x); i++)
-		if (dims >> i & 1)
-			bits |= block_of_dim(s->p, x, i);
-	need(s, x, bits);
+	need(s, x, value_of(s->p, n)->needed | blocks_of_dims(s->p, x, reduction_dims(s->p->m, n)));
 }
 
 /* A block symbol that a reshape makes vanish may be looked at in all its lanes. */
@@ -104,6 +107,12 @@ static void need_loop(Needs *s, NodeId call) {
 			need(s, arg_item(m, args, i)->node, value_of(s->p, g->placeholders.at[i])->needed);
 }
 
+/* An element of a sort, which moves lanes of the dim anywhere. */
+static void need_sorted(Needs *s, NodeId n) {
+	NodeId sort = node_input(s->p->m, n, 0), x = node_input(s->p->m, sort, 0);
+	need(s, x, value_of(s->p, n)->needed | blocks_of_dims(s->p, x, reduction_dims(s->p->m, sort)));
+}
+
 static void need_node(Needs *s, NodeId n) {
 	const Module *m = s->p->m;
 	uint64_t needed = value_of(s->p, n)->needed;
@@ -119,6 +128,10 @@ static void need_node(Needs *s, NodeId n) {
 	case LOWER_MATMUL: need_matmul(s, n); break;
 	case LOWER_LOOP: need_loop(s, n); break;
 	case LOWER_RESULT: {
+		if (!takes_of_loop(m, n)) {
+			need_sorted(s, n);
+			break;
+		}
 		const Graph *g = graph_get(m, loop_body(m, node_input(m, n, 0)));
 		need(s, graph_result(m, g, (uint32_t)node_arg(m, n, 1)->integer), needed);
 		break;

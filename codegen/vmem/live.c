@@ -28,7 +28,8 @@ static Part part_of(uint16_t op) {
 	case K_MIN:
 	case K_PROD: return PART_REDUCE;
 	case K_CUMSUM:
-	case K_CUMPROD: return PART_SCAN;
+	case K_CUMPROD:
+	case K_SORT: return PART_SCAN;
 	case K_ZEROS:
 	case K_ONES:
 	case K_FULL:

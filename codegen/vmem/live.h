@@ -138,6 +138,8 @@ int64_t spilled_by_moves(const Lives *l);
 int64_t spilled_by_strips(const Lives *l);
 /* spill_halves.c: of float16 on the way to float32. */
 int64_t spilled_by_halves(const Lives *l);
+/* spill_ints.c: of long chains of ints. */
+int64_t spilled_by_ints(const Lives *l);
 /* spills.c: bytes of the values kept at once that the vector registers have no room for. */
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a);
 

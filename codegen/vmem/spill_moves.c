@@ -30,6 +30,17 @@ static int64_t joined_times(const Lives *l, const Live *x) {
 	return lanes % l->t->lanes ? 3 : 0;
 }
 
+/* Of keys and places, both also as they lie after a trade, and what compares them: 6 times the tile, whose dim is
+ * filled up to a power of two (measured: 4.5 to 5.6 times). */
+static int64_t sorted_size(const Lives *l, const Live *x) {
+	const KValue *of = live_value(l, live_operand(l, x, 0));
+	int64_t shape[KDIM_MAX], axis = live_stmt(l, x)->ints[0];
+	memcpy(shape, of->shape, of->rank * sizeof *shape);
+	for (shape[axis] = 1; shape[axis] < of->shape[axis];)
+		shape[axis] *= 2;
+	return 6 * int_min(register_bytes(l->t, DTYPE_I32, of->rank, shape), TOO_MUCH / 16);
+}
+
 /* Bytes that a move of lanes keeps beside itself. */
 static int64_t moved_size(const Lives *l, const Live *x) {
 	const Live *of = live_operand(l, x, 0);
@@ -41,6 +52,7 @@ static int64_t moved_size(const Lives *l, const Live *x) {
 	case K_EVEN_LANES:
 	case K_EVERY: return 8 * int_min(of->bytes, most);
 	case K_FLIP: return 2 * int_min(x->bytes, most);
+	case K_SORT: return sorted_size(l, x);
 	case K_ROTATE: return 3 * int_min(x->bytes, most) / 2;
 	case K_STACK: return last ? x->bytes : 0;
 	case K_CONCATENATE: return last ? joined_times(l, x) * int_min(x->bytes, most) : 0;
@@ -119,7 +131,7 @@ static int64_t separated_size(const Lives *l, const Live *x) {
 static int64_t size_of(const Lives *l, const Live *x) {
 	bool rows = x->part == PART_STORE ? stores_rows(l, x) : live_op(l, x) == K_STACK || separates(l, x);
 	int64_t bytes = rows && l->t->spill_rows ? separated_size(l, x) * l->t->spill_rows / 100 : 0;
-	if (x->part == PART_MOVE)
+	if (x->part == PART_MOVE || live_op(l, x) == K_SORT)
 		return int_max(bytes, moved_size(l, x));
 	return x->part == PART_STREAM ? int_max(bytes, transposed_size(l, x)) : bytes;
 }
@@ -128,7 +140,7 @@ static int64_t most_moved(const Lives *l, const Region *r) {
 	int64_t most = 0;
 	for (uint32_t pos = 1; pos <= r->count; pos++) {
 		const Live *x = &r->at[pos];
-		if (x->part == PART_MOVE || x->part == PART_STREAM || x->part == PART_STORE)
+		if (x->part == PART_MOVE || x->part == PART_STREAM || x->part == PART_STORE || x->part == PART_SCAN)
 			most = int_max(most, size_of(l, x));
 		if (x->body)
 			most = int_max(most, most_moved(l, x->body));

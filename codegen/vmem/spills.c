@@ -224,11 +224,19 @@ static int64_t skew_spills(const Lives *l, const Region *r) {
 	return (loop->peel || loop->type == LOOP_FORI ? bytes : bytes / 2) + parts;
 }
 
+/* What a while hands on is whole before it is known whether there is a next step. */
+static int64_t while_spills(const Lives *l, const KLoop *loop) {
+	int64_t bytes = 0;
+	for (uint32_t i = 0; loop->rank == 0 && i < loop->carried.count; i++)
+		bytes += l->value[loop->carried.at[i]]->bytes;
+	return bytes;
+}
+
 static Kept region_peak(Region *r);
 
 static void held_loop(Lives *l, const Live *x, Kept *h) {
 	Kept in = region_peak(x->body);
-	l->beside += skew_spills(l, x->body);
+	l->beside += skew_spills(l, x->body) + while_spills(l, x->body->loop);
 	h->tiles += in.tiles + copied_bytes(l, x);
 	h->columns += in.columns;
 	h->loads += in.loads;
@@ -290,5 +298,5 @@ int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a) {
 		return spilled_by_strips(l) + spilled_by_halves(l);
 	Kept h = region_peak(l->root);
 	return int_max(weigh(t, &h) - held_bytes(t), l->columns) + l->beside + spilled_by_stores(l) +
-	       spilled_by_halves(l) + int_max(spilled_by_moves(l) - held_bytes(t), 0);
+	       spilled_by_halves(l) + spilled_by_ints(l) + int_max(spilled_by_moves(l) - held_bytes(t), 0);
 }

@@ -109,6 +109,14 @@ static int64_t carries_bytes(const Plan *plan) {
 		}
 	}
 	bytes = add_bytes(bytes, handed_bytes(plan));
+	for (uint32_t i = 0; i < plan->places.count; i++) {
+		const Places *s = &plan->places.at[i];
+		if (s->rows != NONE)
+			bytes = add_bytes(bytes, plan->scratches.at[s->rows].bytes);
+		for (uint32_t k = 0; k < s->count; k++)
+			if (s->of[k].vmem != NONE)
+				bytes = add_bytes(bytes, plan->scratches.at[s->of[k].vmem].bytes);
+	}
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		const Operand *o = &plan->operands.at[i];
 		if (o->held && o->held->accumulator != NONE)

@@ -262,6 +262,7 @@ static IntRange range_of_element(const IntRanges *r, NodeId n) {
 	case OP_MAX_DIM:
 	case OP_MIN_DIM:
 	case OP_SORT:
+	case OP_SORT_STABLE:
 	case OP_TOPK: {
 		int64_t count = elements_of(r, tuple, reduction_dims(m, tuple));
 		return i == 0 ? r->of[node_input(m, tuple, 0)] : count ? (IntRange){0, count - 1} : all;

@@ -5,9 +5,10 @@
  * becomes the one that changes nothing, a position that the predicate may hold inside its tensor becomes 0, and a loop
  * makes no step, so that a branch that is not taken leaves out what takes long. Where both branches store the same tile
  * there is one store, of the chosen value. A predicate that is a constant leaves one branch. Stays: what holds an
- * effect that nothing can hide, such as tile.atomic_xchg. Why on a TPU: a conditional is a barrier to the scheduler,
- * its results live in VMEM, and no window of a pipeline is read or written in it; a choice takes one instruction a
- * register.
+ * effect that nothing can hide, such as tile.atomic_xchg. A branch with a matmul, of a predicate that is data, is a
+ * tile.while of at most one step instead: what is not taken is left out. Why on a TPU: a conditional is a barrier to
+ * the scheduler, its results live in VMEM, and no window of a pipeline is read or written in it; a choice takes one
+ * instruction a register.
  *
  *     r = if p, g, h, [x], [x]           a = neg x
  *     y = getitem r, 0             =>    b = mul x, 2
@@ -18,8 +19,8 @@
 typedef struct Conversion {
 	PassContext *c;
 	Module *m;
-	bool *dropped; /* by GraphId */
-	uint32_t count;
+	bool *dropped; /* by GraphId, those that it makes too */
+	uint32_t count, skipped;
 } Conversion;
 
 /* One branch that moves: what is made for it stands before the tile.if, d.n. */
@@ -235,6 +236,84 @@ static void guard(Branch *b, NodeId n) {
 		guard_while(b, n);
 }
 
+/* ---- what is left out ------------------------------------------------------------------------------------------- */
+
+static bool has_matmul(const Module *m, GraphId g) {
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
+		if (op_kind(m, n) == KIND_MATMUL)
+			return true;
+	return false;
+}
+
+/* What comes out is tensors, and the predicate is data: one of tile positions may end a loop (trim.c). */
+static bool may_skip(const Module *m, NodeId n) {
+	const Arg *pred = op_arg(m, n, "pred");
+	const Type *results = node_type(m, n);
+	bool tensors = pred->kind == ARG_REF && node_type(m, pred->node)->kind == TYPE_TENSOR;
+	for (uint32_t i = 0; results->kind == TYPE_TUPLE && i < results->count; i++)
+		tensors = tensors && type_get(m, results->elements[i])->kind == TYPE_TENSOR;
+	return tensors;
+}
+
+static NodeId full_of(Decompose *d, TypeId type, Arg value) {
+	Arg args[3] = {shape_arg(d->m, type), value, arg_dtype(type_get(d->m, type)->dtype)};
+	return make_node(d, OP_FULL, "start", 3, args);
+}
+
+/* A cond graph of as many arguments, which gives none of them yet. */
+static GraphId condition_new(Module *m, const Graph *body) {
+	GraphId cond = graph_new(m, GRAPH_COND, NONE);
+	graph_get(m, cond)->blocks.count = 0;
+	for (uint32_t i = 0; i < body->placeholders.count; i++) {
+		NodeId like = body->placeholders.at[i];
+		NodeId p = node_new(m, cond, OP_PLACEHOLDER, node_get(m, like)->name, node_get(m, like)->type, 0, NULL);
+		node_insert_before(m, p, graph_get(m, cond)->output);
+		vec_push(m->arena, &graph_get(m, cond)->placeholders, p);
+	}
+	return cond;
+}
+
+/* The branch as the body of a while that goes on if `flag` is set, and then no more. `values`: what comes out if it is
+ * not taken; then what comes out. */
+static void run_once(Branch *b, GraphId g, Arg args, NodeId flag, uint32_t count, NodeId *values) {
+	Module *m = b->d.m;
+	Decompose inside = b->d;
+	Graph body = *graph_get(m, g);
+	GraphId cond = condition_new(m, &body);
+	Arg graphs[3] = {{.kind = ARG_GRAPH, .graph = cond}, {.kind = ARG_GRAPH, .graph = g}, arg_copy(m, args)};
+	graphs[2] = graphs[2].kind == ARG_LIST ? graphs[2] : arg_list(m, 0, NULL);
+	TypeId *types = arena_array(m->arena, (size_t)count + 1, sizeof *types);
+	Arg *items = arena_array(m->arena, (size_t)count + 1, sizeof *items);
+	NodeId call = node_derive(m, OP_WHILE, b->d.n, "taken", type_none(m), 3, graphs, b->d.n);
+	graph_get(m, g)->kind = GRAPH_WHILE;
+	graph_get(m, g)->caller = graph_get(m, cond)->caller = call;
+	inside.n = body.output;
+	for (uint32_t i = 0; i < count; i++) {
+		const Arg *result = arg_item(m, graph_results(m, g), i);
+		types[i] = node_get(m, values[i])->type;
+		items[i] = result->kind == ARG_REF ? *result : arg_ref(full_of(&inside, types[i], *result));
+	}
+	types[count] = node_get(m, flag)->type;
+	items[count] = arg_ref(full_of(&inside, types[count], arg_bool(false)));
+	Arg results = arg_list(m, count + 1, items);
+	node_set_args(m, body.output, 1, &results);
+	node_set_type(m, call, type_tuple(m, count + 1, types));
+	for (uint32_t i = 0; i <= count; i++) {
+		Carried carried = {body.placeholders.count + i, i};
+		graph_add_argument(m, g, i < count ? values[i] : flag, i < count ? "start" : "go");
+		vec_push(m->arena, &graph_get(m, g)->carried, carried);
+	}
+	const Graph *test = graph_get(m, cond);
+	Arg go = arg_ref(test->placeholders.at[body.placeholders.count + count]);
+	results = arg_list(m, 1, &go);
+	node_set_args(m, test->output, 1, &results);
+	for (uint32_t i = 0; i < count; i++) {
+		Arg taken[2] = {arg_ref(call), arg_int(i)};
+		values[i] = node_derive(m, OP_GETITEM, call, "result", types[i], 2, taken, b->d.n);
+	}
+	b->d.failed = b->d.failed || inside.failed;
+}
+
 /* ---- one tile.if ------------------------------------------------------------------------------------------------ */
 
 /* Nodes of branch g stand before the tile.if from now on; `args` are what it calls it with. */
@@ -331,20 +410,57 @@ static bool convert(Conversion *v, NodeId n) {
 	return !b.d.failed;
 }
 
+/* The same, of branches that are left out where they are not taken. */
+static bool skip(Conversion *v, NodeId n) {
+	Module *m = v->m;
+	GraphId graphs[2];
+	uint32_t count = call_graphs(m, n, graphs);
+	Type results = *node_type(m, n);
+	uint32_t values = results.kind == TYPE_TUPLE ? results.count : 0;
+	Branch b = {.d = {.c = v->c, .m = m, .n = n}, .taken = arg_copy(m, *op_arg(m, n, "pred"))};
+	NodeId flag = b.taken.node, *value = arena_array(v->c->arena, (size_t)values + 1, sizeof *value);
+	Arg args = *op_arg(m, n, "args"), others = *op_arg(m, n, "else_args");
+	b.taken = negated(&b);
+	bool straight = count == 2 && can_move(m, graphs[1]) && !has_matmul(m, graphs[1]);
+	if (straight) {
+		v->dropped[graphs[1]] = true;
+		move_branch(&b, graphs[1], others);
+	}
+	for (uint32_t i = 0; i < values; i++) {
+		const Arg *other = arg_item(m, graph_results(m, graphs[1]), i);
+		value[i] = straight && other->kind == ARG_REF
+		                   ? other->node
+		                   : full_of(&b.d, results.elements[i], straight ? *other : arg_int(0));
+	}
+	if (count == 2 && !straight)
+		run_once(&b, graphs[1], others, b.taken.node, values, value);
+	run_once(&b, graphs[0], args, flag, values, value);
+	for (ArgId u = node_uses(m, n), next; u != NONE; u = next) {
+		NodeId item = arg_get(m, u)->user;
+		next = arg_get(m, u)->next_use;
+		node_replace_uses(m, item, value[node_arg(m, item, 1)->integer], NONE);
+		node_remove(m, item);
+	}
+	v->skipped++;
+	return !b.d.failed;
+}
+
 /* The innermost first: what is guarded there is a part of the branch around it then. */
 static bool convert_in(Conversion *v, GraphId g) {
 	Module *m = v->m;
 	for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 		GraphId graphs[2];
-		bool movable = node_get(m, n)->op == OP_IF, ok = true;
-		for (uint32_t i = 0, count = movable ? call_graphs(m, n, graphs) : 0; i < count && ok; i++) {
+		bool is_if = node_get(m, n)->op == OP_IF, movable = is_if, heavy = false, ok = true;
+		for (uint32_t i = 0, count = is_if ? call_graphs(m, n, graphs) : 0; i < count && ok; i++) {
 			ok = convert_in(v, graphs[i]);
 			movable = movable && can_move(m, graphs[i]);
+			heavy = heavy || has_matmul(m, graphs[i]);
 		}
-		if (!ok || (movable && !convert(v, n)))
+		bool left_out = is_if && (heavy || !movable) && may_skip(m, n);
+		if (!ok || (left_out && !skip(v, n)) || (movable && !left_out && !convert(v, n)))
 			return false;
 		next = node_get(m, n)->next;
-		if (movable)
+		if (movable || left_out)
 			node_remove(m, n);
 	}
 	return true;
@@ -352,18 +468,22 @@ static bool convert_in(Conversion *v, GraphId g) {
 
 bool pass_branches(PassContext *c) {
 	Module *m = c->module;
-	Conversion v = {.c = c, .m = m, .dropped = arena_array(c->arena, (size_t)m->graphs.count + 1, sizeof(bool))};
+	Conversion v = {
+		.c = c, .m = m, .dropped = arena_array(c->arena, 3 * (size_t)m->graphs.count + 1, sizeof(bool))};
 	for (GraphId g = 0; g < m->graphs.count; g++) {
 		GraphKind kind = graph_get(m, g)->kind;
 		if (kind != GRAPH_IF && kind != GRAPH_ELSE && !convert_in(&v, g))
 			return false;
 	}
-	if (v.count == 0)
+	if (v.skipped)
+		pass_remark(c, "branches", "%u tile.if: what is not taken is left out", v.skipped);
+	if (v.count + v.skipped == 0)
 		return true;
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (GraphId up = graph_parent(m, g); up != NONE && !v.dropped[g]; up = graph_parent(m, up))
 			v.dropped[g] = v.dropped[up];
 	module_drop_graphs(m, v.dropped);
-	pass_remark(c, "branches", "%u tile.if: both branches run, and their results are chosen", v.count);
+	if (v.count)
+		pass_remark(c, "branches", "%u tile.if: both branches run, and their results are chosen", v.count);
 	return true;
 }

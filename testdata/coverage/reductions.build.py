@@ -1,6 +1,6 @@
 """Reductions that Helion 1.5.1 does not trace: torch.var_mean, torch.logsumexp.
 
-And ops that Mosaic has not: sort, lgamma, which are refused.
+And an op that Mosaic has not: lgamma, which is refused.
 
 Each graph is one op over the last dim of x [M, N], whole rows at a time. A function for each
 returns the document.
@@ -107,19 +107,6 @@ def logsumexp_rows_odd():
 def logsumexp_rows_8192_4096():
     """What people run."""
     return _logsumexp("bfloat16", (8192, 4096), 128)
-
-
-def sort_rows():
-    """Refused: Mosaic sorts nothing."""
-
-    def make(nodes):
-        pair = _node("pair", "aten.sort.default", [-1, False], "float32")
-        tile = _meta("float32", ["u0", 1024])
-        pair["meta"] = {"tuple": [tile, _meta("int32", ["u0", 1024])]}
-        taken = {"name": "sorted", "target": "getitem", "args": [{"ref": "pair"}, 0]}
-        nodes.extend([pair, {**taken, "meta": tile}])
-
-    return _rows("sort_rows", "float32", (256, 1024), 64, make, [("rows", "float32", "sorted")])
 
 
 def lgamma_rows():

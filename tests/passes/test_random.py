@@ -1,4 +1,4 @@
-"""tile.rand and tile.randint: Philox-4x32-10 of the seed and of each element's place, to the bit."""
+"""tile.rand and tile.randint: Philox-4x32-10 of seed and place, to the bit."""
 
 import json
 

@@ -200,6 +200,54 @@ def test_effects_that_nothing_hides_are_refused(target):
         kit.compiled(doc.add(yes, g.out()))
 
 
+# ---- branches that are left out ------------------------------------------------------------------
+
+
+def product(h, x, scale):
+    """x @ w * scale."""
+    w = h.load("w", [ALL, ALL], f32(128, 256))
+    y = h.call("aten.mm.default", x, w, meta=f32("u0", 256))
+    return h.call("aten.mul.Tensor", y, scale, meta=f32("u0", 256))
+
+
+def experts(other):
+    """Blocks of x with a flag times w; the others: 1.5 in a branch, times -w, or as they were."""
+    doc = Doc(config={"block_sizes": [64]}).tensor("x", "input", "float32", [300, 128])
+    doc.tensor("w", "input", "float32", [128, 256]).tensor("flags", "input", "int32", [5])
+    doc.tensor("out", "output", "float32", [300, 256], init=0 if other == "none" else "empty")
+    wide = f32("u0", 256)
+    yes, no, g = G(1, "if"), G(2, "else"), G(0, grid=[0])
+    y = product(yes, yes.arg(f32("u0", 128)), 2.0)
+    x = g.load("x", [U0, ALL], f32("u0", 128))
+    flag = g.load("flags", [g.call("tile.id", U0, meta=sym(None))], t("int32"))
+    pred = g.call("aten.gt.Scalar", flag, 0, meta=t("bool"))
+    if other == "none":
+        yes.store("out", [U0, ALL], y)
+        yes.out()
+        g.call("tile.if", pred, 1, None, [x], [], meta={"tuple": []})
+        return doc.block(300).add(yes, g.out())
+    yes.out(y)
+    if other == "full":
+        no.out(no.call("tile.full", [U0, 256], 1.5, dt("float32"), meta=wide))
+    else:
+        no.out(product(no, no.arg(f32("u0", 128)), -1.0))
+    more = [x] if other == "product" else []
+    both = g.call("tile.if", pred, 1, 2, [x], more, meta={"tuple": [wide]})
+    g.store("out", [U0, ALL], g.call("getitem", both, 0, meta=wide))
+    return doc.block(300).add(yes, no, g.out())
+
+
+@pytest.mark.parametrize("other, loops", [("none", 1), ("full", 1), ("product", 2)])
+def test_a_branch_with_a_matmul_is_left_out_where_it_is_not_taken(other, loops):
+    document = experts(other)
+    assert targets(kit.after("branches", document)).count("tile.while") == loops
+    arrays = judge.make_arguments(document, 0, None, None, document["config"])
+    arrays[2] = np.array([1, 0, -1, 2, 0], np.int32)
+    assert wrong(document, given=arrays) == []
+    arrays[2] = np.array([0, 3, 0, 0, 1], np.int32)
+    assert wrong(document, {"block_sizes": [64]}, given=arrays) == []
+
+
 # ---- loops that end early ------------------------------------------------------------------------
 
 

@@ -188,6 +188,31 @@ def test_elements_of_a_long_vector_share_blocks():
     assert (out["block"], out["index_map"]) == ([1, 128], ["0", "i0 // 128"])
 
 
+# ---- one row under a tile ------------------------------------------------------------------------
+
+
+def biased(dtype, rows, columns, sizes):
+    """out[m, n] = x[m, n] + bias[m, n] of a bias of one row: an index outside gives the nearest."""
+    doc = Doc(name="biased", config={"block_sizes": sizes})
+    doc.block(rows, "tile_m").block(columns, "tile_n")
+    doc.tensor("x", "input", dtype, [rows, columns]).tensor("bias", "input", dtype, [1, columns])
+    doc.tensor("out", "output", dtype, [rows, columns])
+    g, meta = G(0, grid=[0, 1]), t(dtype, "u0", "u1")
+    index = [sym("u0"), sym("u1")]
+    x, bias = g.load("x", index, meta), g.load("bias", index, meta)
+    g.store("out", index, g.call("aten.add.Tensor", x, bias, meta=meta))
+    return doc.add(g.out())
+
+
+BIASED = [(64, 256, (16, 128)), (50, 300, (16, 128)), (7, 130, (8, 256))]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("case", BIASED)
+def test_one_row_under_a_tile(dtype, case):
+    assert wrong(biased(dtype, *case)) == []
+
+
 # ---- the TPU compiler ----------------------------------------------------------------------------
 
 
@@ -205,6 +230,8 @@ def kernels():
         yield f"small {dtype} {shape} {sizes}", document
     for dtype, case in itertools.product(["float32", "bfloat16", "int32"], ELEMENTS):
         yield f"elements {dtype} {case}", elements(dtype, *case)
+    for dtype, case in itertools.product(["float32", "bfloat16", "int32"], BIASED):
+        yield f"biased {dtype} {case}", biased(dtype, *case)
     yield "elements of a long vector", elements("float32", (200000,), 128)
 
 

@@ -82,7 +82,7 @@ def test_rewrites_keep_values(graph, blocks):
     ("loop", "why"),
     [
         ("unroll", "known only at run time"),
-        ("emit_pipeline", "fori_loop alone copies what a table names"),
+        ("emit_pipeline", "nothing to pipeline"),
     ],
 )
 def test_other_loops_are_refused(loop, why):

@@ -214,7 +214,38 @@ def in_a_branch(rows=300):
     return doc.add(cond, body, yes, no, g.out())
 
 
+def counted():
+    """x times 1.5 ** 7 where a step was above 2: bools carried, and a condition known at first."""
+    doc = Doc(config={"block_sizes": [64]}).tensor("x", "input", "float32", [128, 128])
+    doc.tensor("out", "output", "float32", [128, 128]).block(128)
+    tile, mask = f32("u0", 128), t("bool", "u0", 128)
+    cond, body = G(1, "cond"), G(2, "while", carried=[[0, 0], [1, 1], [2, 2], [3, 3]])
+    i = cond.arg(sym(None))
+    cond.arg(t("bool"))
+    cond.arg(tile)
+    cond.arg(mask)
+    cond.out(cond.call("lt", i, 7, meta=BOOL))
+    i, done = body.arg(sym(None)), body.arg(t("bool"))
+    x, seen = body.arg(tile), body.arg(mask)
+    x = body.call("aten.mul.Tensor", x, 1.5, meta=tile)
+    above = body.call("aten.gt.Scalar", x, 2.0, meta=mask)
+    seen = body.call("aten.logical_or.default", seen, above, meta=mask)
+    done = body.call("aten.logical_not.default", done, meta=t("bool"))
+    body.out(body.call("add", i, 1, meta=sym(None)), done, x, seen)
+    g = G(0, grid=[0])
+    x = g.load("x", [U0, ALL], tile)
+    none = g.call("tile.full", [U0, 128], False, dt("bool"), meta=mask)
+    no = g.call("tile.full", [], False, dt("bool"), meta=t("bool"))
+    metas = [sym(None), t("bool"), tile, mask]
+    loop = g.call("tile.while", 1, 2, [0, no, x, none], meta={"tuple": metas})
+    _, done, y, seen = items(g, loop, *metas)
+    y = g.call("aten.where.self", done, y, x, meta=tile)
+    g.store("out", [U0, ALL], g.call("aten.where.self", seen, y, x, meta=tile))
+    return doc.add(cond, body, g.out())
+
+
 DOCUMENTS = {
+    "counted": (counted(), None),
     "newton": (newton(), None),
     "newton_no_step": (newton(tolerance=2.0), None),
     "newton_bf16": (newton(rows=137, columns=256, dtype="bfloat16"), None),

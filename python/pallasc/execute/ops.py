@@ -373,6 +373,22 @@ def _scan(function):
 BUILDERS["cumsum"], BUILDERS["cumprod"] = _scan(np.cumsum), _scan(np.cumprod)
 
 
+@_builder("sort")
+def _sort(case):
+    """Bits, then places: stable, NaN as the greatest whichever way."""
+    axis, descending = case.get("axis"), case.get("descending")
+
+    def run(x):
+        key = x.astype(np.float64 if is_float(x.dtype) else np.int64)
+        nan = key != key
+        key = np.where(nan, 0, -key if descending else key)
+        places = np.lexsort((key, nan != bool(descending)), axis=axis)
+        bits = np.take_along_axis(x, places, axis).view(np.int32)
+        return np.stack([bits, places.astype(np.int32)])
+
+    return run
+
+
 def _fold(function):
     """`total` [..., 128] with each 128 lanes of x, one after the other."""
 

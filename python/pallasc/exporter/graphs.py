@@ -276,6 +276,18 @@ class GraphConverter(GraphWriter):
                 return
         self.values[node] = self.symbol_value(value)
 
+    def convert_rng_seed(self, node):
+        """The seed that an op without one draws anew is a word of one more input."""
+        name, count = self.set.tensors.seeds_name()
+        meta = {"dtype": "int32", "shape": [count]}
+        host = self.emit(node, "tile.host_tensor", [name], meta=meta, name=f"{node.name}_host")
+        meta = {"dtype": "int32", "shape": []}
+        word = self.emit(node, "tile.load", [host, [node.args[0]]], meta=meta, name="seed")
+        args = [word, {"dtype": "int64"}]
+        meta = self.meta(node.meta["val"])
+        target = "prims.convert_element_type.default"
+        self.values[node] = self.emit(node, target, args, meta=meta)
+
     def convert_constant_tensor(self, node):
         """A constant made on the device is a 0-d full."""
         value, dtype = node.args

@@ -1,6 +1,7 @@
 """The document's tensors, scalars and returns, from the replayed host code."""
 
 import re
+import sys
 
 import sympy
 import torch
@@ -68,6 +69,16 @@ class TensorTable:
         """Enter the tensors among the arguments, in order."""
         for name, tensor in self.replay.inputs.items():
             self.entry_add(tensor, name, {"role": "input"}, 0)
+
+    def seeds_name(self):
+        """Return the name and size of the input of seeds, the last one, entering it if new."""
+        count, name = self.trace.host.rng_seed_slot_count, "rng_seeds"
+        while name in self.replay.inputs:
+            name += "_"
+        entry = {"name": name, "role": "input", "dtype": "int32", "shape": [count]}
+        self.entries.setdefault(name, entry)
+        self.orders.setdefault(name, (0, sys.maxsize))
+        return name, count
 
     def entry_add(self, tensor, wanted, fields, rank=2):
         """Enter a tensor under `wanted`, numbered if taken; return its name."""

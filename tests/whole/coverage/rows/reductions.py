@@ -119,12 +119,6 @@ ROWS = [
         inputs=gradient_and_shares,
     ),
     Row(
-        name="sort",
-        friendly="sort_rows",
-        diagnostic="aten.sort.default is not lowered",
-        note="aten.max.dim gives the greatest element and its place; sort outside the kernel",
-    ),
-    Row(
         name="lgamma",
         friendly="lgamma_rows",
         diagnostic="aten.lgamma.default of float32 does not compile",

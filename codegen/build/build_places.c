@@ -1,0 +1,227 @@
+/* build_places.c - accesses at positions that int tensors give: a loop over the positions (codegen/place/places.c). */
+#include "builder.h"
+
+/* The loop over the positions of an access, while its body is built. */
+typedef struct Walk {
+	Builder *b;
+	const Places *s;
+	RegionId outer;
+	StmtId loop;
+	KLoop *k;
+	IntId at[RANK_MAX];    /* the position, by its dims */
+	IntId place[RANK_MAX]; /* what the index tensors say there: as it is, */
+	IntId held[RANK_MAX];  /* and the nearest that the tensor has */
+} Walk;
+
+static const Places *places_of(const Builder *b, NodeId n) {
+	return &b->plan->places.at[b->plan->values[n].access->places];
+}
+
+static KArg scratch_ref(Builder *b, uint32_t scratch, uint32_t rank, const KDim *dims) {
+	return karg_ref(kernel_ref(b->k, b->scratch[scratch], rank, dims));
+}
+
+/* Computed positions, copied to where single ones are read. */
+static void bring(Builder *b, const Places *s) {
+	const KDim first = {.kind = KDIM_AT, .start = int_const(b->k, 0)};
+	for (uint32_t i = 0; i < s->count; i++) {
+		const PlaceDim *d = &s->of[i];
+		if (d->smem == NONE)
+			continue;
+		KArg x = build_value(b, d->index, FORM_NATURAL);
+		KArg vmem = scratch_ref(b, d->vmem, 0, NULL), smem = scratch_ref(b, d->smem, 0, NULL);
+		build_statement(b, K_STORE, 2, (const KArg[]){vmem, build_as(b, x, DTYPE_I32)});
+		KArg args[] = {vmem, smem, scratch_ref(b, s->semaphore, 1, &first)};
+		StmtId copy = build_statement(b, K_COPY, 3, args);
+		KArg c = karg_value(kernel_result(b->k, copy, KTYPE_COPY, DTYPE_NONE, 0, NULL, "positions"));
+		build_statement(b, K_START, 1, &c);
+		build_statement(b, K_WAIT, 1, &c);
+	}
+}
+
+/* The int that says where dim i is. */
+static IntId place_at(Walk *w, uint32_t i) {
+	Builder *b = w->b;
+	const PlaceDim *d = &w->s->of[i];
+	const Type *t = node_type(b->m, d->index);
+	IntId at[RANK_MAX];
+	KDim dims[RANK_MAX + 1];
+	uint32_t rank = 0;
+	for (uint32_t k = 0; k < t->count; k++) /* what is broadcast stays at its one position */
+		at[k] = expr_number(b->m, t->dims[k]) == 1 ? int_const(b->k, 0) : w->at[d->first + k];
+	if (d->smem == NONE)
+		return build_table_place(b, d->index, at);
+	if (t->count == 1)
+		dims[rank++] = (KDim){.kind = KDIM_AT, .start = int_const(b->k, 0)};
+	for (uint32_t k = 0; k < t->count; k++)
+		dims[rank++] = (KDim){.kind = KDIM_AT, .start = at[k]};
+	KArg ref = scratch_ref(b, d->smem, rank, dims);
+	KArg x = build_shaped(b, K_LOAD, DTYPE_I32, 0, NULL, 1, &ref);
+	return int_value(b->k, x.value);
+}
+
+/* The int by a name: it is read more than once. */
+static IntId named(Walk *w, IntId i, const char *name) {
+	Kernel *k = w->b->k;
+	KArg x = karg_int(i);
+	return int_value(k, kernel_result(k, build_statement(w->b, K_INT, 1, &x), KTYPE_INT, DTYPE_I32, 0, NULL, name));
+}
+
+/* Into the loop's body. `carried`: what it hands from position to position, or KARG_NONE. */
+static Walk walk(Builder *b, NodeId n, KArg carried) {
+	Walk w = {.b = b, .s = places_of(b, n), .outer = b->at, .k = arena_alloc(b->a, sizeof *w.k)};
+	Kernel *k = b->k;
+	int64_t count = 1;
+	for (uint32_t i = 0; i < w.s->rank; i++)
+		count *= w.s->shape[i];
+	bring(b, w.s);
+	*w.k = (KLoop){.type = LOOP_FORI,
+	               .rank = 1,
+	               .ragged = NONE,
+	               .runs = NONE,
+	               .before = NONE,
+	               .behind = NONE,
+	               .tail = NONE,
+	               .name = "position",
+	               .step_name = "i"};
+	w.k->dim[0] = (KLoopDim){.steps = int_const(k, count), .full_steps = count, .size = 1};
+	w.k->dim[0].step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "i");
+	w.loop = build_statement(b, K_LOOP, carried.kind != KARG_NONE, &carried);
+	if (carried.kind != KARG_NONE) {
+		KValue like = k->values.at[carried.value];
+		ValueId found = kernel_value(k, like.type, like.dtype, like.rank, like.shape, "found");
+		vec_push(b->a, &w.k->carried, found);
+		vec_push(b->a, &w.k->place, NONE);
+		vec_push(b->a, &w.k->odd, NONE);
+	}
+	RegionId body = kernel_region(k, w.loop);
+	kernel_stmt(k, w.loop)->body = body;
+	kernel_stmt(k, w.loop)->loop = w.k;
+	b->at = body;
+	IntId rest = int_value(k, w.k->dim[0].step);
+	for (uint32_t i = w.s->rank; i-- > 0;) {
+		IntId size = int_const(k, w.s->shape[i]);
+		w.at[i] = i == 0 ? rest : w.s->shape[i] == 1 ? int_const(k, 0) : int_binary(k, INT_REM, rest, size);
+		rest = i == 0 || w.s->shape[i] == 1 ? rest : int_binary(k, INT_DIV, rest, size);
+	}
+	for (uint32_t i = 0; i < w.s->count; i++) {
+		w.place[i] = named(&w, place_at(&w, i), "place");
+		w.held[i] = w.place[i];
+		if (b->m->assume_in_bounds)
+			continue;
+		IntId low = int_binary(k, INT_MAX, w.place[i], int_const(k, 0));
+		w.held[i] = named(&w, int_binary(k, INT_MIN, low, int_const(k, w.s->of[i].extent - 1)), "held");
+	}
+	return w;
+}
+
+static void walk_end(Walk *w, KArg result) {
+	build_statement(w->b, K_YIELD, result.kind != KARG_NONE, &result);
+	w->b->at = w->outer;
+	w->b->place = NULL;
+}
+
+/* Where scratch `rows` has what the position selects: its shape. */
+static KArg slot(Walk *w, uint32_t scratch, uint32_t *rank, int64_t *shape) {
+	Builder *b = w->b;
+	const Scratch *rows = &b->plan->scratches.at[scratch];
+	KDim dims[DIM_MAX];
+	*rank = 0;
+	for (uint32_t i = 0; i < rows->rank; i++) {
+		bool row = w->s->kept == 1 && i + 1 == w->s->rank; /* no value is 1-D */
+		if (i >= w->s->rank)
+			dims[i] = (KDim){.kind = KDIM_ALL};
+		else
+			dims[i] = (KDim){.kind = row ? KDIM_RANGE : KDIM_AT, .start = w->at[i], .size = 1};
+		if (i >= w->s->rank || row)
+			shape[(*rank)++] = i >= w->s->rank ? rows->shape[i] : 1;
+	}
+	return scratch_ref(b, scratch, rows->rank, dims);
+}
+
+static bool has_shape(const Builder *b, KArg x, uint32_t rank, const int64_t *shape) {
+	const KValue *v = &b->k->values.at[x.value];
+	bool same = v->rank == rank;
+	for (uint32_t i = 0; same && i < rank; i++)
+		same = v->shape[i] == shape[i];
+	return same;
+}
+
+/* The dims of the positions, which stand first in scratch, where the value has them: the axes of the transpose; false
+ * if they stand there already. */
+static bool order(const Places *s, uint32_t rank, bool back, int64_t *axes) {
+	uint32_t position = 0, kept = s->rank;
+	bool moved = false;
+	for (uint32_t i = 0; i < rank; i++) {
+		uint32_t at = position < s->rank && s->dim[position] == i ? position++ : kept++;
+		axes[back ? at : i] = back ? i : at;
+		moved = moved || at != i;
+	}
+	return moved;
+}
+
+static KArg transposed(Builder *b, KArg x, uint32_t rank, const int64_t *axes) {
+	static const int64_t last_two[] = {-1, -2};
+	if (rank == 2)
+		return build_op(b, K_SWAPAXES, karg_dtype(b, x), 1, &x, 2, last_two);
+	return build_op(b, K_TRANSPOSE, karg_dtype(b, x), 1, &x, rank, axes);
+}
+
+/* ---- gathers ---------------------------------------------------------------------------------------------------- */
+
+static KArg gathered_rows(Builder *b, NodeId n, Dtype wide) {
+	const Access *access = b->plan->values[n].access;
+	Walk w = walk(b, n, (KArg){0});
+	int64_t shape[DIM_MAX], axes[DIM_MAX];
+	uint32_t rank;
+	KArg to = slot(&w, w.s->rows, &rank, shape);
+	b->place = w.held;
+	KArg x = build_region(b, access);
+	x = build_converted(b, x, karg_dtype(b, x), wide);
+	if (access->column)
+		x = build_unary(b, K_TO_ROW, wide, x);
+	if (!has_shape(b, x, rank, shape))
+		x = build_shaped(b, K_RESHAPE, wide, rank, shape, 1, &x);
+	build_statement(b, K_STORE, 2, (const KArg[]){to, x});
+	walk_end(&w, (KArg){0});
+	KArg all = scratch_ref(b, w.s->rows, 0, NULL);
+	const Scratch *rows = &b->plan->scratches.at[w.s->rows];
+	x = build_shaped(b, K_LOAD, wide, rows->rank, rows->shape, 1, &all);
+	return order(w.s, rows->rank, false, axes) ? transposed(b, x, rows->rank, axes) : x;
+}
+
+/* Element by element, each put where its position is. */
+static KArg gathered_elements(Builder *b, NodeId n, Dtype wide) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = built_shape(b, n, FORM_NATURAL, shape), first = rank - type_rank(b, n);
+	Walk w = walk(b, n, build_shaped(b, K_ZEROS, wide, rank, shape, 0, NULL));
+	b->place = w.held;
+	KArg x = build_element(b, b->plan->values[n].access, wide), here = {0};
+	for (uint32_t i = 0; i < w.s->rank; i++) {
+		int64_t axis = first + i;
+		KArg index = build_shaped(b, K_IOTA, DTYPE_I32, rank, shape, 0, NULL);
+		KStmt *stmt = kernel_stmt(b->k, b->k->values.at[index.value].def);
+		stmt->int_count = 1;
+		stmt->ints = memcpy(arena_array(b->a, 1, sizeof axis), &axis, sizeof axis);
+		KArg same = build_binary(b, OP_EQ, DTYPE_BOOL, index, build_int_arg(b, w.at[i]));
+		here = here.kind == KARG_NONE ? same : build_binary(b, OP_LOGICAL_AND, DTYPE_BOOL, here, same);
+	}
+	const KArg args[3] = {here, x, karg_value(w.k->carried.at[0])};
+	KArg next = build_op(b, OP_WHERE, wide, 3, args, 0, NULL);
+	walk_end(&w, next);
+	return karg_value(kernel_result_like(b->k, w.loop, w.k->carried.at[0], node_get(b->m, n)->name));
+}
+
+KArg build_gather(Builder *b, NodeId n) {
+	Dtype to = node_type(b->m, n)->dtype;
+	Dtype wide = dtype_turned(b->plan->operands.at[b->plan->values[n].access->operand].dtype);
+	KArg x = places_of(b, n)->rows == NONE ? gathered_elements(b, n, wide) : gathered_rows(b, n, wide);
+	return build_converted(b, x, wide, to);
+}
+
+/* ---- scatters --------------------------------------------------------------------------------------------------- */
+
+void build_scatter(Builder *b, NodeId n) {
+	(void)n;
+	(void)b;
+}

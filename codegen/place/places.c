@@ -1,0 +1,132 @@
+/* places.c - gathers and scatters: accesses at positions that int tensors give.
+ *
+ * The kernel goes through the positions one after the other; at each it accesses what one position selects, where an
+ * int that it reads says. The ints are a table in SMEM (smem.c), or computed, and then copied there: only there are
+ * single ones read. What is read is put together in scratch; what is written is cut out of scratch. So positions may
+ * come in any order and any number of times, and writes combine in the order of the index, as in a sequential run.
+ *
+ *     v = load x[idx, :]   =>   for i in 64 { rows[i, :] = x_ref[clamp(idx_smem[i]), :] };  v = rows */
+#include "access.h"
+#include "place.h"
+
+/* How the index tensors of an access go together, as docs/graph-format.md says it. */
+typedef struct Together {
+	bool outer;     /* each is 1-D over a block and makes a dim of its own */
+	uint32_t rank;  /* else: of what they broadcast to */
+	uint32_t count; /* how many there are */
+} Together;
+
+static Together together(const Module *m, const Arg *index) {
+	Together t = {.outer = true};
+	for (uint32_t i = 0; i < index->list.count; i++) {
+		const Arg *entry = arg_item(m, index, i);
+		if (!entry_gathers(m, entry))
+			continue;
+		const Type *type = node_type(m, entry->node);
+		t.count++;
+		t.rank = type->count > t.rank ? type->count : t.rank;
+		t.outer = t.outer && type->count == 1 && expr_as_block(m, type->dims[0]) != NONE;
+	}
+	return t;
+}
+
+static Places *places_of(Planner *p, AccessWant *w) {
+	if (w->places == NONE) {
+		vec_push(p->a, &p->plan->places, ((Places){.node = w->node, .rows = NONE, .semaphore = NONE}));
+		w->places = p->plan->places.count - 1;
+	}
+	return &p->plan->places.at[w->places];
+}
+
+uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, uint32_t kept) {
+	const Type *t = node_type(p->m, entry->node);
+	Together all = together(p->m, node_arg(p->m, w->node, 1));
+	bool first = w->places == NONE;
+	Places *s = places_of(p, w);
+	uint32_t rank = all.outer ? 1 : all.rank, added = first || all.outer ? rank : 0;
+	PlaceDim place = {.index = entry->node,
+	                  .extent = want->extent,
+	                  .first = all.outer ? s->rank : 0,
+	                  .vmem = NONE,
+	                  .smem = NONE};
+	for (uint32_t i = 0; i < added; i++) {
+		s->shape[s->rank] = 1;
+		s->dim[s->rank++] = kept + i;
+	}
+	for (uint32_t i = 0; i < t->count; i++) {
+		uint32_t at = place.first + rank - t->count + i;
+		s->shape[at] = int_max(s->shape[at], expr_number(p->m, t->dims[i]));
+	}
+	place.first += rank - t->count;
+	want->kind = WANT_AT;
+	want->size = 1;
+	want->at = affine_var(p->a, VAR_PLACE, w->places * RANK_MAX + s->count, 1);
+	s->of[s->count++] = place;
+	return added;
+}
+
+static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t rank, const int64_t *shape,
+                            const char *name, const char *why) {
+	Scratch s = {.kind = kind, .dtype = dtype, .rank = rank, .why = why};
+	for (uint32_t i = 0; i < rank; i++)
+		s.shape[i] = shape[i];
+	if (kind == SCRATCH_VMEM)
+		s.bytes = vmem_bytes(p->m->target, dtype, rank, shape);
+	s.ref = name;
+	vec_push(p->a, &p->plan->scratches, s);
+	return p->plan->scratches.count - 1;
+}
+
+/* Computed positions go to SMEM, by way of VMEM. */
+static void place_scratch(Planner *p, Places *s, PlaceDim *place) {
+	const Type *t = node_type(p->m, place->index);
+	const char *name = node_get(p->m, place->index)->name;
+	int64_t shape[RANK_MAX + 1] = {1};
+	uint32_t rank = t->count == 1;
+	for (uint32_t i = 0; i < t->count; i++)
+		shape[rank++] = expr_number(p->m, t->dims[i]);
+	place->vmem = add_scratch(p, SCRATCH_VMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_vmem", name),
+	                          "positions on their way to SMEM");
+	place->smem =
+		add_scratch(p, SCRATCH_SMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_smem", name), "positions");
+	if (s->semaphore == NONE)
+		s->semaphore = add_scratch(p, SCRATCH_DMA_SEMAPHORE, DTYPE_I32, 1, (const int64_t[]){1},
+		                           arena_printf(p->a, "%s_sem", name), "the copy of positions");
+}
+
+/* What the positions select, one after the other: their dims first. */
+static void rows_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = 0;
+	for (uint32_t i = 0; i < s->rank; i++)
+		shape[rank++] = s->shape[i];
+	for (uint32_t i = 0; i < w->rank; i++)
+		if (w->dim[i].kind != WANT_AT)
+			shape[rank++] = w->dim[i].size;
+	s->kept = rank - s->rank;
+	if (s->kept)
+		s->rows = add_scratch(p, SCRATCH_VMEM, dtype_turned(dtype), rank, shape,
+		                      arena_printf(p->a, "%s_rows", node_get(p->m, w->node)->name),
+		                      w->store ? "what is scattered" : "what is gathered");
+}
+
+bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
+	if (w->places == NONE)
+		return true;
+	Places *s = &p->plan->places.at[w->places];
+	const char *tensor = p->m->tensors.at[w->tensor].name;
+	if (w->store)
+		return plan_refuse(p, w->node, "unsupported", NULL, "scatters are not lowered yet");
+	for (uint32_t i = 0; i < s->count; i++)
+		if (place_table(p->plan, s->of[i].index) == NONE)
+			place_scratch(p, s, &s->of[i]);
+	rows_scratch(p, s, w, p->plan->operands.at[access->operand].dtype);
+	if (access->column && s->kept > 1)
+		return plan_refuse(
+			p, w->node, "unsupported", "gather along another dim, or fewer dims at once",
+			"%s is indexed by a tensor in its last dim, beside %u others: that is not lowered yet", tensor,
+			s->kept);
+	plan_remark(p->plan, "%s: one position after the other, %s", tensor,
+	            w->store ? "each changed where it lies in VMEM" : "each sliced from a block in VMEM");
+	return true;
+}

@@ -1,0 +1,133 @@
+"""What data decides: loops until a tolerance, flags in loops, lists of any length, two phases."""
+
+import numpy as np
+
+from coverage.row import family, parameters
+
+# ---- formulas ------------------------------------------------------------------------------------
+
+
+def newton_roots(x):
+    return (np.sqrt(x),)
+
+
+def collatz(x):
+    n, steps = x.astype(np.int64), np.zeros(x.shape, np.int64)
+    while (n > 1).any():
+        active = n > 1
+        n = np.where(active, np.where(n & 1, n * 3 + 1, n >> 1), n)
+        steps += active
+    return (steps.astype(np.int32),)
+
+
+def flagged_blocks(x, flags):
+    on = np.repeat(flags > 0, 128)[None, : x.shape[1]]
+    return (np.where(on, np.exp(x), 0),)
+
+
+def list_sums(x, link, first):
+    out = np.zeros((len(first), x.shape[1]))
+    link = link.astype(int)
+    for head, at in enumerate(first.astype(int)):
+        while at >= 0:
+            out[head] += x[at]
+            at = link[at]
+    return (out,)
+
+
+def normalized(x):
+    return (x / np.abs(x).max(),)
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def positive(document, rng):
+    (x,) = parameters(document)
+    return [(10.0 ** rng.uniform(-1, 2, x.shape)).astype(x.dtype)]
+
+
+def uniform_zipf_and_none(document, rng):
+    """Ints of three kinds, a third of the rows each: uniform, Zipf's, and none to count."""
+    (x,) = parameters(document)
+    kinds = [rng.integers(1, 10000, x.shape), rng.zipf(1.3, x.shape) % 10000, np.zeros(x.shape)]
+    row = np.arange(x.shape[0])[:, None] * 3 // x.shape[0]
+    return [np.choose(row, kinds).astype(x.dtype)]
+
+
+def with_flags(document, rng):
+    x, flags = parameters(document)
+    drawn = rng.integers(-1, 2, flags.shape, flags.dtype)
+    drawn[:3] = 1, 0, -1
+    return [rng.standard_normal(x.shape).astype(x.dtype), drawn]
+
+
+def with_lists(document, rng):
+    """Lists of uniform and of Zipf's lengths, and empty ones, over rows in any order."""
+    x, link, first = parameters(document)
+    rows, heads = x.shape[0], first.shape[0]
+    lengths = np.choose(
+        np.arange(heads) % 3,
+        [rng.integers(1, 9, heads), np.minimum(rng.zipf(1.5, heads), 40), np.zeros(heads, int)],
+    )
+    order, links = rng.permutation(rows), np.full(rows, -1, link.dtype)
+    firsts, start = np.full(heads, -1, first.dtype), 0
+    for head, length in enumerate(lengths):
+        of = order[start : start + length]
+        start += len(of)
+        firsts[head] = of[0] if len(of) else -1
+        links[of[:-1]] = of[1:]
+    return [rng.standard_normal(x.shape).astype(x.dtype), links, firsts]
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+ROWS = [
+    family(
+        "square roots by Newton's iteration, to a tolerance",
+        "newton_roots",
+        "8192_4096",
+        newton_roots,
+        [32],
+        inputs=positive,
+        loops=(),
+        note="a while, which a maximum over the tile ends",
+    ),
+    family(
+        "steps of the Collatz sequence",
+        "collatz",
+        "65536",
+        collatz,
+        [64],
+        inputs=uniform_zipf_and_none,
+        loops=(),
+        note="a while over a tile of ints, as long as its longest",
+    ),
+    family(
+        "exp of flagged blocks in a loop",
+        "flagged_blocks",
+        "8192_4096",
+        flagged_blocks,
+        [128],
+        inputs=with_flags,
+        note="a store under a loaded flag in a loop",
+    ),
+    family(
+        "sums of the rows of linked lists",
+        "list_sums",
+        "4096_1024",
+        list_sums,
+        inputs=with_lists,
+        loops=(),
+        note="loads at positions that a while carries",
+    ),
+    family(
+        "x over its greatest magnitude",
+        "normalized",
+        "8192_4096",
+        normalized,
+        [64, 32],
+        loops=(),
+        note="two phases with a barrier between them",
+    ),
+]
