@@ -221,7 +221,83 @@ KArg build_gather(Builder *b, NodeId n) {
 
 /* ---- scatters --------------------------------------------------------------------------------------------------- */
 
+/* An operand of the write in all dims of what is written, the positions' first, in scratch. */
+static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scratch) {
+	const Scratch *rows = &b->plan->scratches.at[scratch];
+	int64_t shape[DIM_MAX], axes[DIM_MAX];
+	bool moved = order(s, rows->rank, true, axes), tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
+	for (uint32_t i = 0; i < rows->rank; i++)
+		shape[moved ? axes[i] : i] = rows->shape[i];
+	KArg x = build_arg(b, arg, FORM_NATURAL);
+	if (tensor && node_type(b->m, arg->node)->count < rows->rank && type_rank(b, arg->node) > 1)
+		x = build_op(b, K_EXPAND_DIMS, karg_dtype(b, x), 1, &x, 1, (const int64_t[]){0});
+	x = tensor ? build_converted(b, x, node_type(b->m, arg->node)->dtype, rows->dtype)
+	           : build_as(b, x, rows->dtype);
+	if (x.kind != KARG_VALUE || !has_shape(b, x, rows->rank, shape))
+		x = build_shaped(b, K_BROADCAST, rows->dtype, rows->rank, shape, 1, &x);
+	if (moved)
+		x = transposed(b, x, rows->rank, axes);
+	build_statement(b, K_STORE, 2, (const KArg[]){scratch_ref(b, scratch, 0, NULL), x});
+}
+
+/* What scratch has for the position. */
+static KArg at_position(Walk *w, uint32_t scratch) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank;
+	KArg from = slot(w, scratch, &rank, shape);
+	return build_shaped(w->b, K_LOAD, w->b->plan->scratches.at[scratch].dtype, rank, shape, 1, &from);
+}
+
+/* The positions are in the tensor, and lanes of tiles that are valid. */
+static IntId written_there(Walk *w, NodeId n) {
+	Builder *b = w->b;
+	Kernel *k = b->k;
+	IntId all = NONE;
+	Planner p = build_planner(b);
+	for (uint32_t i = 0; i < w->s->count; i++) {
+		const PlaceDim *d = &w->s->of[i];
+		const Type *t = node_type(b->m, d->index);
+		IntId same = b->m->assume_in_bounds ? NONE : int_binary(k, INT_EQ, w->held[i], w->place[i]);
+		all = same == NONE ? all : all == NONE ? same : int_binary(k, INT_AND, all, same);
+		for (uint32_t j = 0; j < t->count; j++) {
+			BlockId block = expr_as_block(b->m, t->dims[j]);
+			Affine end;
+			bool peeled;
+			if (block == NONE || !block_ragged(&p, node_get(b->m, n)->graph, block, &end, &peeled))
+				continue;
+			Affine left = affine_sub(b->a, end, block_offset(&p, node_get(b->m, n)->graph, block));
+			IntId valid = int_binary(k, INT_LT, w->at[d->first + j], build_affine(b, &left));
+			all = all == NONE ? valid : int_binary(k, INT_AND, all, valid);
+		}
+	}
+	return all;
+}
+
 void build_scatter(Builder *b, NodeId n) {
-	(void)n;
-	(void)b;
+	const Places *s = places_of(b, n);
+	const Access *access = b->plan->values[n].access;
+	NodeId mask = op_is_atomic(node_get(b->m, n)->op) ? NONE : node_input(b->m, n, 3);
+	Dtype to = node_type(b->m, node_input(b->m, n, 0))->dtype;
+	spread_out(b, s, node_arg(b->m, n, 2), s->rows);
+	if (mask != NONE)
+		spread_out(b, s, node_arg(b->m, n, 3), s->masks);
+	Walk w = walk(b, n, (KArg){0});
+	IntId there = written_there(&w, n);
+	RegionId body = b->at;
+	b->place = w.held;
+	if (there != NONE) {
+		KArg condition = karg_int(there);
+		StmtId when = build_statement(b, K_WHEN, 1, &condition);
+		RegionId inside = kernel_region(b->k, when);
+		kernel_stmt(b->k, when)->body = inside;
+		kernel_stmt(b->k, when)->name = "write";
+		b->at = inside;
+	}
+	KArg x = at_position(&w, s->rows), under = {0};
+	x = build_converted(b, x, karg_dtype(b, x), to);
+	if (mask != NONE)
+		under = build_binary(b, OP_NE, DTYPE_BOOL, at_position(&w, s->masks), karg_integer(0));
+	build_write_at(b, n, access->column ? build_unary(b, K_TO_COLUMN, to, x) : x, under);
+	b->at = body;
+	walk_end(&w, (KArg){0});
 }

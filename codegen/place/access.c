@@ -368,7 +368,8 @@ static bool first_wants(Planner *p, AccessWants *wants) {
 		vec_push(p->a, wants, other->wants[i]);
 	for (uint32_t i = 0; other && i < other->places.count; i++) {
 		vec_push(p->a, &p->plan->places, other->places.at[i]);
-		p->plan->places.at[i].rows = p->plan->places.at[i].semaphore = NONE;
+		Places *s = &p->plan->places.at[i];
+		s->rows = s->masks = s->semaphore = NONE;
 	}
 	if (!other && !wants_in(p, p->plan->root, wants))
 		return false;

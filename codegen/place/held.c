@@ -388,7 +388,7 @@ static Dtype accumulated_in(Planner *p, const AccessWants *wants, TensorId base,
 		if (!w->store || node_get(p->m, w->node)->op == OP_STORE || !dtype_is_float(t->dtype) ||
 		    dtype_bits(arith_write_dtype(p->m, w->node)) <= dtype_bits(t->dtype))
 			return DTYPE_NONE;
-		repeats = repeats || place_repeats(p, w);
+		repeats = repeats || w->places != NONE || place_repeats(p, w);
 		count++;
 	}
 	return repeats || count > 1 ? DTYPE_F32 : DTYPE_NONE;

@@ -32,7 +32,8 @@ static Together together(const Module *m, const Arg *index) {
 
 static Places *places_of(Planner *p, AccessWant *w) {
 	if (w->places == NONE) {
-		vec_push(p->a, &p->plan->places, ((Places){.node = w->node, .rows = NONE, .semaphore = NONE}));
+		vec_push(p->a, &p->plan->places,
+		         ((Places){.node = w->node, .rows = NONE, .masks = NONE, .semaphore = NONE}));
 		w->places = p->plan->places.count - 1;
 	}
 	return &p->plan->places.at[w->places];
@@ -104,10 +105,34 @@ static void rows_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype
 		if (w->dim[i].kind != WANT_AT)
 			shape[rank++] = w->dim[i].size;
 	s->kept = rank - s->rank;
+	const char *name = node_get(p->m, w->node)->name;
 	if (s->kept)
 		s->rows = add_scratch(p, SCRATCH_VMEM, dtype_turned(dtype), rank, shape,
-		                      arena_printf(p->a, "%s_rows", node_get(p->m, w->node)->name),
+		                      arena_printf(p->a, "%s_rows", name),
 		                      w->store ? "what is scattered" : "what is gathered");
+	if (w->store && !op_is_atomic(node_get(p->m, w->node)->op) && node_input(p->m, w->node, 3) != NONE)
+		s->masks = add_scratch(p, SCRATCH_VMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_masks", name),
+		                       "where it is scattered");
+}
+
+static uint32_t rows_kept(const AccessWant *w) {
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < w->rank; i++)
+		kept += w->dim[i].kind != WANT_AT;
+	return kept;
+}
+
+/* Single elements are no slices that a store could put anywhere. */
+static bool scatter_fits(Planner *p, const AccessWant *w, const Access *access, uint32_t kept) {
+	if (kept == 0)
+		return plan_refuse(p, w->node, "unsupported",
+		                   "give the tensor a last dim of size 1, and store it whole",
+		                   "single elements are scattered to %s: that is not lowered yet",
+		                   p->m->tensors.at[w->tensor].name);
+	if (access->perm_rank)
+		return plan_refuse(p, w->node, "unsupported", "scatter to the tensor itself",
+		                   "a scatter through a transposed view is not lowered yet");
+	return true;
 }
 
 bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
@@ -115,8 +140,8 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 		return true;
 	Places *s = &p->plan->places.at[w->places];
 	const char *tensor = p->m->tensors.at[w->tensor].name;
-	if (w->store)
-		return plan_refuse(p, w->node, "unsupported", NULL, "scatters are not lowered yet");
+	if (w->store && s->count && !scatter_fits(p, w, access, rows_kept(w)))
+		return false;
 	for (uint32_t i = 0; i < s->count; i++)
 		if (place_table(p->plan, s->of[i].index) == NONE)
 			place_scratch(p, s, &s->of[i]);

@@ -149,6 +149,7 @@ typedef struct Places {
 	PlaceDim of[RANK_MAX];
 	uint32_t kept;      /* dims that one position selects */
 	uint32_t rows;      /* scratch: what the positions select, their dims first; NONE: single elements */
+	uint32_t masks;     /* scratch: the extra_mask of a store, the same; NONE */
 	uint32_t semaphore; /* scratch; NONE */
 } Places;
 

@@ -113,6 +113,8 @@ static int64_t carries_bytes(const Plan *plan) {
 		const Places *s = &plan->places.at[i];
 		if (s->rows != NONE)
 			bytes = add_bytes(bytes, plan->scratches.at[s->rows].bytes);
+		if (s->masks != NONE)
+			bytes = add_bytes(bytes, plan->scratches.at[s->masks].bytes);
 		for (uint32_t k = 0; k < s->count; k++)
 			if (s->of[k].vmem != NONE)
 				bytes = add_bytes(bytes, plan->scratches.at[s->of[k].vmem].bytes);

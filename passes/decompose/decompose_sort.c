@@ -1,8 +1,8 @@
 /* decompose_sort.c - the k greatest or least lanes, and sorts by other names.
  *
  * A few are looked for one after the other: the greatest key that is left, and the first place of it. Keys are ints
- * that are ordered as the lanes are, NaN as the greatest, so that -0.0 is found as it is and nothing is rounded. More of
- * them are the front of a sort. */
+ * that are ordered as the lanes are, NaN as the greatest, so that -0.0 is found as it is and nothing is rounded. More
+ * of them are the front of a sort. */
 #include "decompose.h"
 
 static NodeId self_of(const Decompose *d) { return node_input(d->m, d->n, 0); }
@@ -121,6 +121,4 @@ static NodeId topk(Decompose *d, uint32_t element) {
 	return make_converted(d, make_node(d, OP_SLICE, "front", 5, args), result_dtype(d, element));
 }
 
-Decomposition *decompose_sort(uint16_t op) {
-	return op == OP_TOPK ? topk : op == OP_SORT_STABLE ? sorted : NULL;
-}
+Decomposition *decompose_sort(uint16_t op) { return op == OP_TOPK ? topk : op == OP_SORT_STABLE ? sorted : NULL; }
