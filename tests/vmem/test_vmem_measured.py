@@ -27,6 +27,12 @@ def resized(name, sizes, **config):
     return json.dumps(changed(kit.document(name)) | {"config": config})
 
 
+def top_k(**config):
+    """The greatest 8 of 128 lanes, as text."""
+    path = kit.ROOT / "testdata" / "coverage" / "graphs" / "route_tokens_8192_128.json"
+    return json.dumps(json.loads(path.read_text()) | {"config": config})
+
+
 UNROLLED = {"pallas_loop_type": "unroll"}
 # name: document, the most that may be predicted over what is used
 KINDS = {
@@ -55,6 +61,8 @@ KINDS = {
         resized("softmax_two_pass", {1024: 2048}, block_sizes=[256, 512], **UNROLLED),
         1.2,
     ),
+    # of the greatest few lanes, found one after the other, the tiles that are reduced
+    "top_k": (top_k(block_sizes=[256]), 1.4),
 }
 
 
