@@ -172,7 +172,7 @@ static KArg transposed(Builder *b, KArg x, uint32_t rank, const int64_t *axes) {
 static KArg gathered_rows(Builder *b, NodeId n, Dtype wide) {
 	const Access *access = b->plan->values[n].access;
 	Walk w = walk(b, n, (KArg){0});
-	int64_t shape[DIM_MAX], axes[DIM_MAX];
+	int64_t shape[DIM_MAX] = {0}, axes[DIM_MAX];
 	uint32_t rank;
 	KArg to = slot(&w, w.s->rows, &rank, shape);
 	b->place = w.held;
@@ -224,7 +224,7 @@ KArg build_gather(Builder *b, NodeId n) {
 /* An operand of the write in all dims of what is written, the positions' first, in scratch. */
 static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scratch) {
 	const Scratch *rows = &b->plan->scratches.at[scratch];
-	int64_t shape[DIM_MAX], axes[DIM_MAX];
+	int64_t shape[DIM_MAX] = {0}, axes[DIM_MAX];
 	bool moved = order(s, rows->rank, true, axes), tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
 	for (uint32_t i = 0; i < rows->rank; i++)
 		shape[moved ? axes[i] : i] = rows->shape[i];
@@ -242,7 +242,7 @@ static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scr
 
 /* What scratch has for the position. */
 static KArg at_position(Walk *w, uint32_t scratch) {
-	int64_t shape[DIM_MAX];
+	int64_t shape[DIM_MAX] = {0};
 	uint32_t rank;
 	KArg from = slot(w, scratch, &rank, shape);
 	return build_shaped(w->b, K_LOAD, w->b->plan->scratches.at[scratch].dtype, rank, shape, 1, &from);

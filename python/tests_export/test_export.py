@@ -143,11 +143,9 @@ def test_seeds_of_torchs_random_numbers_are_arguments_at_run_time():
     x = torch.ones(32, 128)
     document = from_helion(probes.dropout, (x,))
     document_check(document)
-    assert document["scalars"] == [
-        {"name": "seed_0", "dtype": "int32"},
-        {"name": "seed_1", "dtype": "int32"},
-    ]
-    out, noise = reference.run(document, [x.numpy()], scalars=[3, 7])
+    seeds = numpy.array([3, 7], numpy.int32)
+    assert [t["name"] for t in document["tensors"] if t["role"] == "input"] == ["x", "rng_seeds"]
+    out, noise = reference.run(document, [x.numpy(), seeds])
     (wanted,) = run(from_helion(probes.seeded, (x,)), x)
     close(torch.from_numpy(noise), wanted)
     assert 0.7 < (out != 0).mean() < 0.8

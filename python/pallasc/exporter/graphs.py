@@ -301,15 +301,6 @@ class GraphConverter(GraphWriter):
         if target_name(node.args[0]) != "_inductor_lowering_extra":
             self.plain_convert(node, "tile.mask_to", list(node.args))
 
-    def convert_rng_seed(self, node):
-        """The seed of torch's random numbers is an argument at run time."""
-        name = self.set.tensors.seed_name(node.args[0])
-        narrow = {"dtype": "int32", "shape": []}
-        seed = self.emit(node, "tile.scalar", [name], meta=narrow, name=name)
-        args, meta = [seed, {"dtype": "int64"}], self.meta(node.meta["val"])
-        target = "prims.convert_element_type.default"
-        self.values[node] = self.emit(node, target, args, meta=meta, name=f"{name}_wide")
-
     def convert_gelu_erf(self, node):
         """Helion's GELU is ATen's."""
         self.plain_convert(node, "aten.gelu.default", list(node.args))

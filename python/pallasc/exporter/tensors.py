@@ -445,14 +445,6 @@ class TensorTable:
         self.scalars[unique] = entry
         return unique
 
-    def seed_name(self, slot):
-        """Return the name of the run-time int that seeds torch's random numbers, one a call."""
-        name = f"seed_{slot}"
-        while name in self.entries:
-            name = f"{name}_"
-        self.scalars[name] = {"name": name, "dtype": "int32"}
-        return name
-
     def scalar_evaluate(self, expr, root):
         """Return the value of an expression of host floats, or None."""
         values = dict(self.symbols.known)
