@@ -356,7 +356,7 @@ static KArg put(Builder *b, const Access *access, bool keep_unit, KArg x, Dtype 
 /* Into this step's part of a block that several share. */
 static void store(Builder *b, const Access *access, bool keep_unit, KArg x) {
 	bool part = part_dim(access);
-	if (part) {
+	if (part || (b->place && x.kind == KARG_VALUE) || access_turns(access)) {
 		x = build_unary(b, K_LET, karg_dtype(b, x), x);
 		build_name(b, x, "value");
 	}

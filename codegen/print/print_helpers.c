@@ -188,7 +188,7 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    lane = jax.lax.broadcasted_iota(jnp.int32, shape, axis + 1)\n"
 	 "    index = chunk * jax.lax.broadcasted_iota(jnp.int32, shape, 0) + lane\n"
 	 "    for phase in range(1, phases + 1):\n"
-	 "        falls = -(index >> phase & 1)  # a run that falls rises with all bits turned over\n"
+	 "        falls = -(index >> phase & 1)\n"
 	 "        pair = [y ^ falls for y in pair]\n"
 	 "        for step in (1 << i for i in reversed(range(phase))):\n"
 	 "            if step >= chunk:\n"
