@@ -92,10 +92,10 @@ static bool row_mask(Jagged *j, const Labels *l, NodeId *mask) {
 		if (expr_as_block(m, l->dims[i]) != j->block)
 			continue;
 		bool along[RANK_MAX] = {false};
-		Arg tile = arg_sym(l->dims[i]);
+		Arg tile = {.kind = ARG_BLOCK, .block = j->block};
 		along[i] = true;
 		NodeId index = make_node(&j->d, OP_TILE_INDEX, "index", 1, &tile);
-		index = make_along(j, index, along, i, l->rank);
+		index = make_along(j, index, along, 0, l->rank);
 		NodeId inside = make_binary(&j->d, OP_LT, "inside", index, arg_ref(ends));
 		*mask = *mask == NONE ? inside : make_binary(&j->d, OP_LOGICAL_AND, "inside", *mask, arg_ref(inside));
 	}
