@@ -217,14 +217,8 @@ _SPLIT_K_UNROLL = (
     "pallas_loop_type unroll cannot lower the loop _for_loop: "
     "the begin of 'inner_k' is known only at run time (tile.begin 'tile_begin')"
 )
-_SHORT_STEPS = (
-    "tensor x cannot be tiled this way: steps of 32 in dim 2 do not start at multiples of 128"
-)
 # (graph, loop, blocks or None for any) -> the diagnostic's exact message.
 REFUSALS = {
-    ("bmm_odd", "fori_loop", (1, 64, 200, 32)): _SHORT_STEPS,
-    ("bmm_odd", "resident", (1, 64, 200, 32)): _SHORT_STEPS,
-    ("bmm_odd", "emit_pipeline", (1, 64, 200, 32)): _SHORT_STEPS,
     ("causal_attention", "unroll", None): _CAUSAL_UNROLL,
     ("layer_norm_bwd_two_level_odd", "unroll", None): (
         "pallas_loop_type unroll cannot lower the loop _for_loop: "

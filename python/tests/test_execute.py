@@ -302,7 +302,8 @@ def line_of(text, part):
 def test_copies_that_go_wrong():
     text, x = program(FORI, *SUM), normal(64, 128)
     twice = text.replace("start %5", "start %5\n  start %5")
-    error = fails("its semaphore counts another copy", twice, x)
+    first = line_of(text, "start %5")
+    error = fails(f"written while the copy of line {first} writes it", twice, x)
     assert error.line == line_of(twice, "start %5") + 1
     none = text.replace("  start %5\n", "")
     error = fails("waits for a copy that was not started", none, x)
@@ -315,7 +316,12 @@ def test_copies_that_go_wrong():
     fails("is outside of 64", text.replace("(j + 1 < 8)", "(j + 1 < 9)"), x)
     fails("is no multiple of 16", text.replace("by 8", "by 16"), x)
     one_slot = text.replace("int (rem(i, 2))", "int (0)").replace("rem(j, 2)", "0")
-    fails("its semaphore counts another copy", one_slot, x)
+    error = fails(f"written while the copy of line {first} writes it", one_slot, x)
+    assert error.line == line_of(one_slot, "start %3")
+    one_semaphore = text.replace("x_sem[slot]", "x_sem[0]")
+    message = f"waits for one copy while its semaphore counts that of line {first} too"
+    error = fails(message, one_semaphore, x)
+    assert error.line == line_of(one_semaphore, "wait %4")
 
 
 OUT = """  in x_ref vmem float32[8, 128] of [8, 128] at (0, 0) buffers 1

@@ -31,7 +31,7 @@ def test_python_has_all():
 def test_jax_and_the_exporter_have_it(name):
     kind, row = ROWS[name]
     assert np.dtype(eval(row["jnp"].strip('"'), {"jnp": jnp})) == DTYPES[name]
-    assert argument_parse(f"{name}[8,128]") == ("tensor", name, (8, 128))
+    assert argument_parse(f"{name}[8,128]") == ("tensor", name, (8, 128), None)
     assert is_float(DTYPES[name]) == (kind == "FLOAT")
     assert common_dtype([DTYPES[name]]) == DTYPES[name]
 
