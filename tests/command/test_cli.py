@@ -14,8 +14,9 @@ from kit import PALLASC, ROOT, accepted, refused, run
 
 ATTENTION, ADD = map(kit.path, ("attention", "add"))
 PASSES = (
-    "int64 const_fold whiles branches decompose float16 bounds cse roll scale_after_max trim dce"
-    " loop_types block_constraints row_split columns inloop_loads orient pre_broadcast"
+    "random int64 const_fold whiles jagged branches decompose float16 bounds cse roll"
+    " scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads"
+    " orient pre_broadcast"
 ).split()
 
 
