@@ -19,7 +19,7 @@ def adapted(graph, **config):
     return module.info["config"], notes
 
 
-def test_what_is_accepted_stays_as_it_is():
+def test_blocks_that_are_no_whole_tiles_stay():
     ran = kit.run(*("--adapt", "--emit=plan", "--set", "block_sizes=[128,77]", kit.path("add")))
     assert json.loads(ran.out)["config"]["block_sizes"] == [128, 77]
     assert "config-adapted" not in ran.err
