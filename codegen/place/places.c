@@ -152,7 +152,8 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 			"%s is indexed by a tensor in its last dim, beside %u others: that is not lowered yet", tensor,
 			s->kept);
 	const Operand *o = &p->plan->operands.at[access->operand];
-	if (s->kept == 0 && o->dtype == DTYPE_BOOL && o->space != SPACE_SMEM) /* "dynamic load with unaligned indices" */
+	if (s->kept == 0 && o->dtype == DTYPE_BOOL &&
+	    o->space != SPACE_SMEM) /* "dynamic load with unaligned indices" */
 		return plan_refuse(p, w->node, "unsupported", "make it an int8 tensor",
 		                   "single bools are gathered from %s, which Mosaic does not load", tensor);
 	plan_remark(p->plan, "%s: one position after the other, %s", tensor,

@@ -18,8 +18,8 @@ static int64_t bits_of(double x) {
 	if (isnan(x) || isinf(x))
 		return (sign | (isnan(x) ? 0x7e00 : 0x7c00)) - (sign ? 0x10000 : 0);
 	double significand = frexp(fabs(x), &exponent);
-	int64_t size =
-		exponent < -13 ? (int64_t)ldexp(fabs(x), 24) : (exponent + 13) * 1024 + (int64_t)ldexp(significand, 11);
+	int64_t size = exponent < -13 ? (int64_t)ldexp(fabs(x), 24)
+	                              : (int64_t)(exponent + 13) * 1024 + (int64_t)ldexp(significand, 11);
 	return (sign | (x == 0 ? 0 : size)) - (sign ? 0x10000 : 0);
 }
 
