@@ -97,32 +97,36 @@ static int64_t handed_bytes(const Plan *plan) {
 	return bytes;
 }
 
+/* Of a scratch that may not be there. */
+static int64_t scratch_bytes(const Plan *plan, uint32_t scratch) {
+	return scratch < plan->scratches.count ? plan->scratches.at[scratch].bytes : 0;
+}
+
 static int64_t carries_bytes(const Plan *plan) {
 	int64_t bytes = 0;
 	for (uint32_t l = 0; l < plan->loops.count; l++) {
 		const Loop *loop = &plan->loops.at[l];
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
 			const Carry *c = &loop->carries.at[i];
-			const Scratch *s = c->place == CARRY_SCRATCH ? &plan->scratches.at[c->scratch] : NULL;
-			if (s && !(passes_once(loop) && in_whole_tiles(plan->module->target, s)))
+			if (c->place != CARRY_SCRATCH)
+				continue;
+			const Scratch *s = &plan->scratches.at[c->scratch];
+			if (!passes_once(loop) || !in_whole_tiles(plan->module->target, s))
 				bytes = add_bytes(bytes, s->bytes);
 		}
 	}
 	bytes = add_bytes(bytes, handed_bytes(plan));
 	for (uint32_t i = 0; i < plan->places.count; i++) {
 		const Places *s = &plan->places.at[i];
-		if (s->rows != NONE)
-			bytes = add_bytes(bytes, plan->scratches.at[s->rows].bytes);
-		if (s->masks != NONE)
-			bytes = add_bytes(bytes, plan->scratches.at[s->masks].bytes);
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->rows));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->masks));
 		for (uint32_t k = 0; k < s->count; k++)
-			if (s->of[k].vmem != NONE)
-				bytes = add_bytes(bytes, plan->scratches.at[s->of[k].vmem].bytes);
+			bytes = add_bytes(bytes, scratch_bytes(plan, s->of[k].vmem));
 	}
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		const Operand *o = &plan->operands.at[i];
-		if (o->held && o->held->accumulator != NONE)
-			bytes = add_bytes(bytes, plan->scratches.at[o->held->accumulator].bytes);
+		if (o->held)
+			bytes = add_bytes(bytes, scratch_bytes(plan, o->held->accumulator));
 	}
 	return bytes;
 }
