@@ -36,6 +36,6 @@ ROWS = [
         "f16_layer_norm_bwd",
         "4096_8192",
         layer_norm_bwd,
-        [64],
+        [32],
     ),
 ]
