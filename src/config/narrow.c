@@ -319,7 +319,7 @@ static bool access_by_tiles(const Narrowing *w, NodeId n) {
 		known = x == NONE || node_type(w->m, x)->kind == TYPE_SYM;
 		found += arg_block(w->m, a) == w->b;
 	}
-	return known && (found == 1 || (load && found == 0)) && op_arg(w->m, n, "extra_mask")->kind == ARG_NULL;
+	return known && (found == 1 || (load && found == 0));
 }
 
 /* Lanes of the dim are computed each from its own, if at all. */

@@ -9,6 +9,7 @@ import math
 from choices import MOST_ELEMENTS, MOST_STEPS, ROLES, WHOLES
 from document import Scope, Writer, broadcast, count
 from drawn_branches import Branches
+from drawn_irregular import Irregular
 from drawn_loads import Loads
 from drawn_ops import Ops
 from drawn_patterns import Patterns
@@ -35,7 +36,7 @@ SWITCHES = (
 )
 
 
-class Drawing(Loads, Ops, Views, Patterns, Branches):
+class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular):
     """One document being drawn."""
 
     def case(self):
@@ -87,7 +88,7 @@ class Drawing(Loads, Ops, Views, Patterns, Branches):
                 + (self.view,) * 5
                 + (self.pattern,) * 2
                 + (self.positions, self.create, self.matmul, self.store, self.update, self.along)
-                + (self.branch,) * 2
+                + (self.branch, self.irregular) * 2
             )
             step(scope)
 

@@ -61,6 +61,18 @@ def _bounds(limit, shape, random):
     return np.where(random.random(shape) < 0.25, random.choice([0, limit], shape), values)
 
 
+def _places(extent, shape, random):
+    """Positions: spread evenly, or most of them the same; some outside the dim."""
+    even = random.integers(0, extent, shape)
+    often = np.minimum(random.zipf(1.5, shape) - 1, extent - 1)
+    outside = random.choice([-1, extent, extent + 7, -(2**31), 2**31 - 1], shape)
+    found = often if random.random() < 0.5 else even
+    return np.where(random.random(shape) < random.choice([0, 0.1]), outside, found)
+
+
+LIMITED = {"bound": _bounds, "place": _places}
+
+
 def arrays(case, config):
     """The parameters' arrays, in order; then the run-time scalars.
 
@@ -72,8 +84,9 @@ def arrays(case, config):
             continue
         random = np.random.default_rng([case["seed"], number])
         kind, dtype = case["values"].get(tensor["name"], "normal"), DTYPES[tensor["dtype"]]
-        if kind.startswith("bound:"):
-            made = _bounds(int(kind.removeprefix("bound:")), tensor["shape"], random)
+        limited, _, limit = kind.partition(":")
+        if limited in LIMITED:
+            made = LIMITED[limited](int(limit), tensor["shape"], random)
         else:
             made = KINDS[kind](dtype, tuple(tensor["shape"]), random)
         found.append(np.asarray(made).astype(dtype))

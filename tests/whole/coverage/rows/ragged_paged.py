@@ -1,0 +1,166 @@
+"""Attention of a server's step over caches in pages: ragged prompts, single tokens, latents."""
+
+import numpy as np
+
+from coverage.row import family, parameters
+
+# ---- formulas ------------------------------------------------------------------------------------
+
+
+def softmax(s):
+    """Softmax along the last dim."""
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+
+
+def attend(q, k_pages, v_pages, lengths, table, starts, window=None, cap=None):
+    """Each sequence's tokens over those up to them, of the pages that `table` finds."""
+    heads, _, _, dim = q.shape
+    out = np.zeros(q.shape)
+    for b, length in enumerate(lengths.astype(int)):
+        start, end = int(starts[b]), int(starts[b + 1])
+        k, v = (
+            pages[:, table[b].astype(int)].reshape(heads, -1, dim)[:, None, None, :length]
+            for pages in (k_pages, v_pages)
+        )
+        scores = (k @ q[:, start:end, ..., None])[..., 0] / np.sqrt(dim)
+        scores = scores if cap is None else cap * np.tanh(scores / cap)
+        far = np.arange(length - end + start, length)[:, None] - np.arange(length)
+        visible = (far >= 0) & (far < (window or length + 1))
+        scores = np.where(visible[:, None], scores, -np.inf)
+        out[:, start:end] = (softmax(scores)[..., None, :] @ v)[..., 0, :] if end > start else 0
+    return (out,)
+
+
+def attend_near(*arrays):
+    """As the small graphs have it."""
+    return attend(*arrays, window=32, cap=20.0)
+
+
+def attend_scaled(q, k_pages, v_pages, k_scale, v_scale, *where):
+    scales = (x[:, None, None, None] for x in (k_scale, v_scale))
+    return attend(q, *(p * s for p, s in zip((k_pages, v_pages), scales, strict=True)), *where)
+
+
+def latent_decode(q_nope, q_pe, c_pages, pe_pages, lengths, table):
+    latent, rope = c_pages.shape[2], pe_pages.shape[2]
+    out = np.zeros(q_nope.shape)
+    for b, length in enumerate(lengths.astype(int)):
+        at = table[b].astype(int)
+        c, pe = (x[at].reshape(-1, x.shape[2])[:length] for x in (c_pages, pe_pages))
+        scores = (q_nope[b] @ c.T + q_pe[b] @ pe.T) / np.sqrt(latent // 4 + rope)
+        out[b] = softmax(scores) @ c if length else 0
+    return (out,)
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def pages_of(document, rng, named):
+    """Pages in any order."""
+    pages = named["k_pages" if "k_pages" in named else "c_pages"]
+    count = pages.shape[-3]
+    return rng.integers(0, count, named["table"].shape, np.int32), pages.shape[-2]
+
+
+def mixed(document, rng):
+    """Tokens of a prompt for a quarter of the sequences, of a Zipf law for one of them; none for
+    one, single tokens for others, after caches of any length; no sequence for the last tokens."""
+    named = {x.name: x for x in parameters(document)}
+    table, page = pages_of(document, rng, named)
+    (count, most), tokens = table.shape, named["q"].shape[1]
+    new = np.ones(count, int)
+    new[1] = 0
+    prompts = np.arange(count) % 4 == 0
+    share = np.minimum(rng.zipf(1.5, count), 8) * prompts * rng.random(count)
+    new += np.floor(share / share.sum() * (tokens - 2 - count)).astype(int)
+    new = np.minimum(new, most * page)
+    lengths = new + np.floor((most * page - new + 1) * rng.random(count)).astype(int)
+    lengths[0] = new[0]
+    lengths[2] = most * page
+    return {
+        "lengths": lengths.astype(np.int32),
+        "table": table,
+        "starts": np.cumsum([0, *new]).astype(np.int32),
+    }
+
+
+def decoded(document, rng):
+    """Sequences of any length, of none, of all that the table holds, of one token."""
+    named = {x.name: x for x in parameters(document)}
+    table, page = pages_of(document, rng, named)
+    lengths = rng.integers(0, table.shape[1] * page + 1, table.shape[:1], np.int32)
+    lengths[:3] = 0, table.shape[1] * page, 1
+    return {"lengths": lengths, "table": table}
+
+
+def numbers(shape, dtype, rng):
+    """Random numbers of any dtype."""
+    if dtype == np.int8:
+        return rng.integers(-128, 128, shape, dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def with_data(steering):
+    """Random numbers for all that does not steer; scales are small."""
+
+    def inputs(document, rng):
+        found = steering(document, rng)
+        drawn = {x.name: numbers(x.shape, x.dtype, rng) for x in parameters(document)} | found
+        for name in drawn.keys() & {"k_scale", "v_scale"}:
+            drawn[name] = np.exp2(rng.integers(-7, -4, drawn[name].shape)).astype(np.float32)
+        return list(drawn.values())
+
+    return inputs
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def row(name, graph, production, formula, second, steering, note):
+    """A row whose tables say where its pages are."""
+    return family(
+        name,
+        graph,
+        production,
+        formula,
+        second,
+        inputs=with_data(steering),
+        steering=steering,
+        loops=("fori_loop",),
+        note=note,
+    )
+
+
+MIXED = "prompts and single tokens at once; rows of a token's heads of queries follow each other"
+
+ROWS = [
+    row("ragged paged attention", "ragged_paged", "2048_128", attend, [24, 1], mixed, MIXED),
+    row(
+        "ragged paged attention, sliding window, soft cap",
+        "ragged_paged_window",
+        "2048_128",
+        attend_near,
+        [24, 1],
+        mixed,
+        MIXED,
+    ),
+    row(
+        "ragged paged attention, cache in 8 bits",
+        "ragged_paged_scaled",
+        "2048_128",
+        attend_scaled,
+        [24, 1],
+        mixed,
+        "a scale for each head; the odd size is float8",
+    ),
+    row(
+        "latent attention, decode",
+        "latent_decode",
+        "64_128",
+        latent_decode,
+        [1],
+        decoded,
+        "pages of latents and of rotated keys; the values are the latents",
+    ),
+]
