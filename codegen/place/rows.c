@@ -90,10 +90,11 @@ static const char *rows_access(Planner *p, const AccessWant *w, Operand *o, Acce
 	return why;
 }
 
-static bool refuse_mode(Planner *p, const AccessWant *w, const char *mode, const char *why) {
+static bool refuse_mode(Planner *p, const AccessWant *w, const char *why) {
+	bool dma = p->m->config.indirect_access_mode.value == INDIRECT_DMA;
 	diag_error(p->d, config_place(&p->m->config.indirect_access_mode.origin), "indirect-access-mode",
-	           "auto takes what can be done", "pallas_indirect_access_mode is %s, and %s cannot be %s so: %s", mode,
-	           p->m->tensors.at[w->tensor].name, w->store ? "written" : "gathered", why);
+	           "auto takes what can be done", "pallas_indirect_access_mode is %s, and %s cannot be %s so: %s",
+	           dma ? "dma" : "one_hot", p->m->tensors.at[w->tensor].name, w->store ? "written" : "gathered", why);
 	return false;
 }
 
@@ -106,13 +107,13 @@ bool rows_mark(Planner *p, AccessWants *wants) {
 		if (w->places == NONE)
 			continue;
 		if (mode == INDIRECT_ONE_HOT)
-			return refuse_mode(p, w, "one_hot", "no matmul by a one-hot matrix is lowered");
+			return refuse_mode(p, w, "no matmul by a one-hot matrix is lowered");
 		const char *why = w->store   ? "each position is changed in VMEM"
 		                  : w->held  ? "the kernel writes it"
 		                  : w->table ? "it stands in SMEM"
 		                             : rows_access(p, w, &o, &access);
 		if (why && mode == INDIRECT_DMA)
-			return refuse_mode(p, w, "dma", why);
+			return refuse_mode(p, w, why);
 		p->plan->may_copy_rows = p->plan->may_copy_rows || !why;
 		if (!why && way_is(p, ROW_GATHERS, GATHERS_COPIED)) {
 			p->plan->places.at[w->places].copied = true;

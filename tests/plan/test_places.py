@@ -7,7 +7,8 @@ import numpy as np
 import pallasc.execute
 import pallasc.reference
 import pytest
-from builder import Doc, G, sl, sym, t
+from builder import Doc, G, sl, sym
+from builder import t as typed
 
 GATHERS = ("embedding", "odd_rows", "columns", "table_rows", "crossed", "gather_gemv")
 SCATTERS = ("embedding_backward", "permute_rows", "histogram", "put_flagged")
@@ -122,9 +123,11 @@ def slabs(dtype):
     doc = Doc(config={"block_sizes": [8]}).tensor("weight", "input", dtype, [20, 6, 128])
     doc.tensor("ids", "input", "int32", [32]).tensor("out", "output", dtype, [32, 6, 128])
     g = G(0, grid=[0])
-    ids = g.load("ids", [sym("u0")], t("int32", "u0"))
+    ids = g.load("ids", [sym("u0")], typed("int32", "u0"))
     g.store(
-        "out", [sym("u0"), sl(), sl()], g.load("weight", [ids, sl(), sl()], t(dtype, "u0", 6, 128))
+        "out",
+        [sym("u0"), sl(), sl()],
+        g.load("weight", [ids, sl(), sl()], typed(dtype, "u0", 6, 128)),
     )
     return doc.block(32).add(g.out())
 
@@ -182,7 +185,7 @@ def test_copies_stay_inside(assumed):
     ],
 )
 def test_copies_refused(graph, why):
-    """What cannot be copied is refused where copies are asked for, and sliced where they are not."""
+    """What cannot be copied is refused where copies are asked for, else it is sliced."""
     (found,) = kit.refusal(graph, **DMA)
     assert found["code"] == "indirect-access-mode"
     assert why in found["message"]
