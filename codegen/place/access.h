@@ -82,6 +82,12 @@ uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, ui
 /* The scratch of the access's positions, if it has any; false after a diagnostic. */
 bool places_plan(Planner *p, const AccessWant *w, const Access *access);
 
+/* rows.c */
+/* Marks the gathers that copy rows from HBM, if this way of planning does; false after a diagnostic. */
+bool rows_mark(Planner *p, AccessWants *wants);
+/* Such an access. */
+bool rows_copied(Planner *p, const AccessWant *w, Access *access);
+
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
 bool operand_array(Planner *p, Operand *o, const AccessWant *w);
