@@ -186,7 +186,7 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 	}
 	win->buffers = w->store ? 2 : input_buffers(p, base);
 	int64_t (*bytes)(const Target *, Dtype, uint32_t, const int64_t *) =
-		loop->type == LOOP_EMIT_PIPELINE ? vmem_bytes : scratch_bytes;
+		loop->type == LOOP_EMIT_PIPELINE ? vmem_bytes : scratch_vmem_bytes;
 	win->bytes = win->buffers * bytes(p->m->target, o->dtype, o->rank, win->block);
 	win->tail_operand = NONE;
 	if (loop->peeled) {

@@ -98,7 +98,7 @@ static int64_t handed_bytes(const Plan *plan) {
 }
 
 /* Of a scratch that may not be there. */
-static int64_t bytes_of_scratch(const Plan *plan, uint32_t scratch) {
+static int64_t scratch_bytes(const Plan *plan, uint32_t scratch) {
 	return scratch < plan->scratches.count ? plan->scratches.at[scratch].bytes : 0;
 }
 
@@ -118,15 +118,17 @@ static int64_t carries_bytes(const Plan *plan) {
 	bytes = add_bytes(bytes, handed_bytes(plan));
 	for (uint32_t i = 0; i < plan->places.count; i++) {
 		const Places *s = &plan->places.at[i];
-		bytes = add_bytes(bytes, bytes_of_scratch(plan, s->rows));
-		bytes = add_bytes(bytes, bytes_of_scratch(plan, s->masks));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->rows));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->masks));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->groups));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->last));
 		for (uint32_t k = 0; k < s->count; k++)
-			bytes = add_bytes(bytes, bytes_of_scratch(plan, s->of[k].vmem));
+			bytes = add_bytes(bytes, scratch_bytes(plan, s->of[k].vmem));
 	}
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		const Operand *o = &plan->operands.at[i];
 		if (o->held)
-			bytes = add_bytes(bytes, bytes_of_scratch(plan, o->held->accumulator));
+			bytes = add_bytes(bytes, scratch_bytes(plan, o->held->accumulator));
 	}
 	return bytes;
 }
