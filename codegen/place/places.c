@@ -78,7 +78,7 @@ static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t 
 	for (uint32_t i = 0; i < rank; i++)
 		s.shape[i] = shape[i];
 	if (kind == SCRATCH_VMEM)
-		s.bytes = vmem_bytes(p->m->target, dtype, rank, shape);
+		s.bytes = scratch_vmem_bytes(p->m->target, dtype, rank, shape);
 	s.ref = name;
 	vec_push(p->a, &p->plan->scratches, s);
 	return p->plan->scratches.count - 1;
