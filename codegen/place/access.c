@@ -278,9 +278,10 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 		access_dims(p, w, &access);
 	const int64_t *block =
 		access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block;
-	if (!w->table)
+	if (!w->table) {
 		access_element(w, o, &access);
-	access_keep_row(o, block, &access);
+		access_keep_row(o, block, &access);
+	}
 	const Window *win = access.window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access.window];
 	if (o->rank >= 2 && !w->table)
 		slice_both(p, o, access.dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1]);
