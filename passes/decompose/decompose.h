@@ -26,7 +26,7 @@ Decomposition *decompose_matmul(uint16_t op);
 Decomposition *decompose_split(uint16_t op);
 Decomposition *decompose_scan(uint16_t op);
 Decomposition *decompose_sort(uint16_t op);
-/* decompose_access.c: of a load with a mask or new axes; NULL. */
+/* decompose_access.c: of a load with a mask or new axes, of an atomic whose old value is read; NULL. */
 Decomposition *decompose_access(const Module *m, NodeId n);
 
 /* ---- decompose_build.c ------------------------------------------------------------------------------------------- */
