@@ -174,18 +174,49 @@ static KArg transposed(Builder *b, KArg x, uint32_t rank, const int64_t *axes) {
 
 /* ---- gathers ---------------------------------------------------------------------------------------------------- */
 
-/* The copy of what one position selects. */
+/* Of those that lie in whole groups. */
+static int64_t full_rows(const Places *s) { return s->of[0].extent - s->last_rows; }
+
+/* A copy on one of the semaphores. */
+static KArg copy_on(Builder *b, const Places *s, KArg from, KArg to, uint32_t semaphore, const char *name) {
+	const KDim at = {.kind = KDIM_AT, .start = int_const(b->k, semaphore)};
+	const KArg args[] = {from, to, scratch_ref(b, s->arrived, 1, &at)};
+	StmtId copy = build_statement(b, K_COPY, 3, args);
+	return karg_value(kernel_result(b->k, copy, KTYPE_COPY, DTYPE_NONE, 0, NULL, name));
+}
+
+/* The copy of what one position selects; of the last rows, of the group before them. */
 static KArg copy_of(Walk *w, const Access *access) {
 	Builder *b = w->b;
 	uint32_t rank;
 	int64_t shape[DIM_MAX] = {0};
-	const KDim first = {.kind = KDIM_AT, .start = int_const(b->k, 0)};
+	IntId place = w->held[0];
 	b->place = w->held;
-	const KArg args[] = {karg_ref(build_ref(b, access)),
-	                     slot(w, w->s->groups == NONE ? w->s->rows : w->s->groups, &rank, shape),
-	                     scratch_ref(b, w->s->arrived, 1, &first)};
-	return karg_value(
-		kernel_result(b->k, build_statement(b, K_COPY, 3, args), KTYPE_COPY, DTYPE_NONE, 0, NULL, "row"));
+	if (w->s->last != NONE) {
+		place = int_binary(b->k, INT_MIN, place, int_const(b->k, full_rows(w->s) - 1));
+		b->place = &place;
+	}
+	KArg from = karg_ref(build_ref(b, access));
+	b->place = w->held;
+	return copy_on(b, w->s, from, slot(w, w->s->groups == NONE ? w->s->rows : w->s->groups, &rank, shape), 0,
+	               "row");
+}
+
+/* That of `count` rows whose number, from `first` on, is `at`; `else_`, or the first of them, where it is none. */
+static KArg picked(Builder *b, KArg rows, Dtype wide, KArg at, int64_t first, int64_t count, KArg else_) {
+	const int64_t shape[] = {1, b->k->values.at[rows.value].shape[1]};
+	KArg ats = build_shaped(b, K_FULL, DTYPE_I32, 2, shape, 1, &at), x = else_;
+	for (int64_t i = 0; i < count; i++) {
+		const int64_t ints[] = {i, i + 1, 0};
+		KArg row = count == 1 ? rows : build_op(b, K_SLICE_IN_DIM, wide, 1, &rows, 3, ints);
+		if (x.kind == KARG_NONE) {
+			x = row;
+			continue;
+		}
+		KArg same = build_binary(b, OP_EQ, DTYPE_BOOL, ats, karg_integer(first + i));
+		x = build_op(b, OP_WHERE, wide, 3, (const KArg[]){same, row, x}, 0, NULL);
+	}
+	return x;
 }
 
 /* The one of a group's rows that was asked for. */
@@ -203,15 +234,15 @@ static KArg row_of_group(Walk *w, const Access *access, Dtype from, Dtype wide) 
 	for (uint32_t i = 0; i < s->count; i++)
 		at = access->dim[dim].start.count && access->dim[dim].start.term[0].id % RANK_MAX == i ? w->held[i]
 		                                                                                       : at;
-	const int64_t row[] = {1, shape[1]};
 	KArg rest = build_int_arg(b, int_binary(b->k, INT_REM, at, int_const(b->k, s->group)));
-	KArg zeros = build_shaped(b, K_FULL, DTYPE_I32, 2, row, 1, &rest), x = {0};
-	for (uint32_t i = 0; i < s->group; i++) {
-		const int64_t ints[] = {i, i + 1, 0};
-		KArg one = build_op(b, K_SLICE_IN_DIM, wide, 1, &all, 3, ints);
-		KArg same = i ? build_binary(b, OP_EQ, DTYPE_BOOL, zeros, karg_integer(i)) : one;
-		x = i ? build_op(b, OP_WHERE, wide, 3, (const KArg[]){same, one, x}, 0, NULL) : one;
-	}
+	KArg x = picked(b, all, wide, rest, 0, s->group, (KArg){0});
+	if (s->last == NONE)
+		return x;
+	KArg last = scratch_ref(b, s->last, 0, NULL);
+	shape[0] = s->last_rows;
+	last = build_shaped(b, K_LOAD, from, 2, shape, 1, &last);
+	last = build_converted(b, last, from, wide);
+	x = picked(b, last, wide, build_int_arg(b, at), full_rows(s), s->last_rows, x);
 	return x;
 }
 
@@ -226,21 +257,32 @@ static void pick_rows(Builder *b, NodeId n, Dtype wide) {
 	walk_end(&w, (KArg){0});
 }
 
+static KArg copy_last(Builder *b, const Places *s, const Access *access) {
+	Access of = *access;
+	of.dim[access->rank - 2].start = affine_int(full_rows(s));
+	of.dim[access->rank - 2].size = s->last_rows;
+	return copy_on(b, s, karg_ref(build_ref(b, &of)), scratch_ref(b, s->last, 0, NULL), 1, "last");
+}
+
 /* All copies are started, then waited for at once: for as many bytes as they have together. */
 static void copy_rows(Builder *b, NodeId n, Dtype wide) {
 	const Access *access = b->plan->values[n].access;
 	const Places *s = places_of(b, n);
 	b->k->unchecked = true; /* places are held inside: a test of each takes as long as its copy */
+	KArg last = {0};
+	if (s->last != NONE) {
+		last = copy_last(b, s, access);
+		build_statement(b, K_START, 1, &last);
+	}
 	Walk w = walk(b, n, (KArg){0});
 	KArg copy = copy_of(&w, access);
 	build_statement(b, K_START, 1, &copy);
 	walk_end(&w, (KArg){0});
-	const KDim first = {.kind = KDIM_AT, .start = int_const(b->k, 0)};
 	KArg all = scratch_ref(b, s->groups == NONE ? s->rows : s->groups, 0, NULL);
-	const KArg args[] = {all, all, scratch_ref(b, s->arrived, 1, &first)};
-	StmtId wait = build_statement(b, K_COPY, 3, args);
-	copy = karg_value(kernel_result(b->k, wait, KTYPE_COPY, DTYPE_NONE, 0, NULL, "rows"));
+	copy = copy_on(b, s, all, all, 0, "rows");
 	build_statement(b, K_WAIT, 1, &copy);
+	if (s->last != NONE)
+		build_statement(b, K_WAIT, 1, &last);
 	if (s->groups != NONE)
 		pick_rows(b, n, wide);
 }

@@ -101,6 +101,8 @@ void remark_swapped(Plan *plan);
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);
 /* Sets block and block index that the grid's pipeline brings for w, before alignment; false after a diagnostic. */
 bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail);
+/* Slices that start between tiles are cut out of whole ones: blocks of whole tiles. */
+void round_to_slices(Planner *p, Operand *o, const AccessWant *w);
 /* placement.c: some block of the grid's pipeline is the access's tile. */
 bool operand_placeable(Planner *p, const AccessWant *w);
 /* Makes the block that operand_block() found legal for the chip, in the cheapest way; false after a

@@ -38,6 +38,7 @@ static Places *places_of(Planner *p, AccessWant *w) {
 		                   .masks = NONE,
 		                   .semaphore = NONE,
 		                   .groups = NONE,
+		                   .last = NONE,
 		                   .arrived = NONE}));
 		w->places = p->plan->places.count - 1;
 	}
@@ -77,7 +78,7 @@ static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t 
 	for (uint32_t i = 0; i < rank; i++)
 		s.shape[i] = shape[i];
 	if (kind == SCRATCH_VMEM)
-		s.bytes = vmem_bytes(p->m->target, dtype, rank, shape);
+		s.bytes = scratch_vmem_bytes(p->m->target, dtype, rank, shape);
 	s.ref = name;
 	vec_push(p->a, &p->plan->scratches, s);
 	return p->plan->scratches.count - 1;
@@ -134,7 +135,11 @@ static void copies_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dty
 	if (s->group > 1 || !fills)
 		s->groups = add_scratch(p, SCRATCH_VMEM, dtype, rows.rank + 1, shape,
 		                        arena_printf(p->a, "%s_groups", name), "what is copied from HBM, row by row");
-	s->arrived = add_scratch(p, SCRATCH_DMA_SEMAPHORE, DTYPE_I32, 1, (const int64_t[]){1},
+	shape[rows.rank - 1] = s->last_rows;
+	if (s->last_rows)
+		s->last = add_scratch(p, SCRATCH_VMEM, dtype, 2, shape + rows.rank - 1,
+		                      arena_printf(p->a, "%s_last", name), "the last rows, which fill no word");
+	s->arrived = add_scratch(p, SCRATCH_DMA_SEMAPHORE, DTYPE_I32, 1, (const int64_t[]){1 + (s->last != NONE)},
 	                         arena_printf(p->a, "%s_arrived", name), "the copies of rows");
 }
 

@@ -4,7 +4,8 @@
  *                               wait for all;  v = rows
  *
  * A copy takes whole tiles of 32 bits: of narrower elements the *group* of rows that lie in one, of which the kernel
- * then picks the row. What search.c compares it with is a slice of a block in VMEM (places.c). */
+ * then picks the row; the last rows, where they fill no group, are copied before. What search.c compares it with is a
+ * slice of a block in VMEM (places.c). */
 #include "access.h"
 #include "codegen/lower/lower.h"
 
@@ -35,20 +36,20 @@ static const char *cut(Planner *p, const Want *want, int64_t multiple, SliceDim 
 }
 
 /* Single rows, of tiles that hold several: the group of them in which it lies. */
-static const char *cut_rows(Planner *p, const Operand *o, const Want *want, uint32_t group, SliceDim *s) {
+static const char *cut_rows(Planner *p, const Operand *o, const Want *want, Places *places, SliceDim *s) {
 	int bits = dtype_vmem_bits(o->dtype);
 	const Affine *at = &want->at;
-	if (want->extent % group || !target_takes_rows(p->m->target, TILE_COPY, bits, o->shape[o->rank - 1], group))
+	uint32_t group = places->group;
+	bool last = places->count == 1 && at->count == 1 && at->term[0].kind == VAR_PLACE && want->extent >= group;
+	places->last_rows = want->extent % group;
+	if ((places->last_rows && !last) ||
+	    !target_takes_rows(p->m->target, TILE_COPY, bits, o->shape[o->rank - 1], group))
 		return "its rows do not fill whole words of 32 bits";
 	*s = (SliceDim){.kind = SLICE_RANGE, .start = *at, .size = group};
 	if (group == 1)
 		return NULL;
-	if (affine_is_int(at)) {
-		s->start = affine_int(at->constant / group * group);
-		return NULL;
-	}
-	if (at->count != 1 || at->constant || at->term[0].scale != 1 || at->term[0].divide || at->term[0].modulo)
-		return "the kernel computes which of its rows it is";
+	if (at->count != 1 || at->term[0].kind != VAR_PLACE)
+		return "it is one row of each of several matrices, beside which others lie in one word";
 	Term t = at->term[0];
 	t.divide = t.scale = group;
 	s->start = affine_term(p->a, t);
@@ -70,7 +71,9 @@ static const char *rows_access(Planner *p, const AccessWant *w, Operand *o, Acce
 	if (rows && kept > 1)
 		return "it gathers rows of several matrices at once";
 	*access = (Access){.kind = REF_OPERAND, .loop = NONE, .window = NONE, .rank = o->rank, .places = w->places};
-	uint32_t group = rows ? (uint32_t)(32 / int_min(dtype_vmem_bits(o->dtype), 32)) : 1;
+	Places *places = &p->plan->places.at[w->places];
+	places->group = rows ? (uint32_t)(32 / int_min(dtype_vmem_bits(o->dtype), 32)) : 1;
+	places->last_rows = 0;
 	const char *why = NULL;
 	for (uint32_t i = 0; i < w->rank && !why; i++) {
 		const Want *want = &w->dim[i];
@@ -82,11 +85,10 @@ static const char *rows_access(Planner *p, const AccessWant *w, Operand *o, Acce
 		if (want->kind != WANT_AT)
 			why = cut(p, want, multiple, s);
 		else if (i + 1 == last)
-			why = cut_rows(p, o, want, group, s);
+			why = cut_rows(p, o, want, places, s);
 		else
 			*s = (SliceDim){.kind = SLICE_AT, .start = want->at, .size = 1};
 	}
-	p->plan->places.at[w->places].group = group;
 	return why;
 }
 

@@ -185,7 +185,9 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 		win->places = w->dim[want_gathers(w)].index;
 	}
 	win->buffers = w->store ? 2 : input_buffers(p, base);
-	win->bytes = win->buffers * vmem_bytes(p->m->target, o->dtype, o->rank, win->block);
+	int64_t (*bytes)(const Target *, Dtype, uint32_t, const int64_t *) =
+		loop->type == LOOP_EMIT_PIPELINE ? vmem_bytes : scratch_vmem_bytes;
+	win->bytes = win->buffers * bytes(p->m->target, o->dtype, o->rank, win->block);
 	win->tail_operand = NONE;
 	if (loop->peeled) {
 		win->tail_operand = operand_window(p, w, true, "_tail_ref");

@@ -154,7 +154,9 @@ typedef struct Places {
 	bool copied;        /* a gather: each is copied from HBM (rows.c), */
 	uint32_t group;     /* with so many rows around it, */
 	uint32_t groups;    /* scratch: to there, and then to `rows`; NONE: at once */
-	uint32_t arrived;   /* scratch: the semaphore of these copies; NONE */
+	int64_t last_rows;  /* of the tensor, which fill no group: */
+	uint32_t last;      /* scratch: these; NONE */
+	uint32_t arrived;   /* scratch: the semaphores of these copies; NONE */
 } Places;
 
 typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
@@ -373,6 +375,8 @@ typedef struct Program {
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
+/* The same of scratch, where an int4 takes a byte (libtpu 0.0.51). */
+int64_t scratch_vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The same of a value in vector registers, which hold 8 rows of 32 bits, of however few a value has. */
 int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The node whose value n is: n, or through the names that it is only another of (Value.same_as); of NONE NONE. */

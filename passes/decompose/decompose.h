@@ -25,6 +25,7 @@ Decomposition *decompose_creation(uint16_t op);
 Decomposition *decompose_matmul(uint16_t op);
 Decomposition *decompose_split(uint16_t op);
 Decomposition *decompose_scan(uint16_t op);
+Decomposition *decompose_combine(uint16_t op);
 Decomposition *decompose_sort(uint16_t op);
 /* decompose_access.c: of a load with a mask or new axes, of an atomic whose old value is read; NULL. */
 Decomposition *decompose_access(const Module *m, NodeId n);

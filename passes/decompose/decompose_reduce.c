@@ -152,7 +152,8 @@ static NodeId variance(Decompose *d, uint32_t element) {
 	NodeId distance = make_binary(d, OP_SUB, "distance", x, arg_ref(mean));
 	NodeId square = make_binary(d, OP_MUL, "square", distance, arg_ref(distance));
 	NodeId sum = make_reduced(d, OP_SUM_DIM, "sum", square, dims, keep);
-	NodeId var = make_binary(d, OP_DIV, "var", sum, divisor(d, dims_product(d, x, dims)));
+	Arg by = divisor(d, dims_product(d, x, dims));
+	NodeId var = by.kind == ARG_FLOAT && by.real == 1 ? sum : make_binary(d, OP_DIV, "var", sum, by);
 	return make_converted(d, op == OP_STD ? make_unary(d, OP_SQRT, "std", var) : var, result_dtype(d, 0));
 }
 
