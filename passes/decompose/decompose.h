@@ -15,7 +15,7 @@ typedef struct Decompose {
  * value of element `element`. NONE: it stays as it is. */
 typedef NodeId Decomposition(Decompose *d, uint32_t element);
 
-/* The rewrite of an op, of all LOWER_PARTS but tile.if and of some that are lowered in other cases; NULL. */
+/* The rewrite of an op, of all LOWER_PARTS but tile.if, tile.atomic_cas and of some that are lowered in other cases; NULL. */
 Decomposition *decompose_rewrite(uint16_t op);
 /* decompose_reduce.c, decompose_softmax.c, decompose_create.c, decompose_matmul.c, _split.c: the rewrite of an op;
  * NULL. */
