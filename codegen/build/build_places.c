@@ -359,8 +359,9 @@ static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scr
 	bool moved = order(s, rows->rank, true, axes), tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
 	for (uint32_t i = 0; i < rows->rank; i++)
 		shape[moved ? axes[i] : i] = rows->shape[i];
-	KArg x = build_arg(b, arg, FORM_NATURAL);
-	if (tensor && node_type(b->m, arg->node)->count < rows->rank && type_rank(b, arg->node) > 1)
+	bool elements = tensor && type_rank(b, arg->node) == rows->rank - 1 && rows->shape[rows->rank - 1] == 1;
+	KArg x = build_arg(b, arg, elements ? FORM_COLUMN : FORM_NATURAL);
+	if (tensor && !elements && node_type(b->m, arg->node)->count < rows->rank && type_rank(b, arg->node) > 1)
 		x = build_op(b, K_EXPAND_DIMS, karg_dtype(b, x), 1, &x, 1, (const int64_t[]){0});
 	x = tensor ? build_converted(b, x, node_type(b->m, arg->node)->dtype, rows->dtype)
 	           : build_as(b, x, rows->dtype);

@@ -202,6 +202,17 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 	}
 }
 
+/* A single element that is scattered is a column of one. */
+static void access_element(const AccessWant *w, const Operand *o, Access *access) {
+	bool any = !w->store || w->places == NONE;
+	for (uint32_t i = 0; i < w->rank; i++)
+		any = any || w->dim[i].kind != WANT_AT;
+	if (any)
+		return;
+	access->column = true;
+	access->dim[o->rank - 1].kind = SLICE_RANGE;
+}
+
 /* No value in the kernel is 1-D: where one dim is left of several, the dim before it stays, at size 1. */
 static void access_keep_row(const Operand *o, const int64_t *block, Access *access) {
 	uint32_t kept = 0, at = NONE;
@@ -221,9 +232,10 @@ static void access_column(const AccessWant *w, const Operand *o, Access *access)
 	bool any = false;
 	for (uint32_t i = 0; i < w->rank; i++)
 		any = any || w->dim[i].kind != WANT_AT;
-	access->column = any && last->kind == SLICE_AT && !w->table;
-	if (access->column)
-		last->kind = SLICE_RANGE;
+	if (!any || last->kind != SLICE_AT || w->table)
+		return;
+	access->column = true;
+	last->kind = SLICE_RANGE;
 }
 
 static void access_perm(const AccessWant *w, const Operand *o, Access *access) {
@@ -266,8 +278,10 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 		access_dims(p, w, &access);
 	const int64_t *block =
 		access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block;
-	if (!w->table)
+	if (!w->table) {
+		access_element(w, o, &access);
 		access_keep_row(o, block, &access);
+	}
 	const Window *win = access.window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access.window];
 	if (o->rank >= 2 && !w->table)
 		slice_both(p, o, access.dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1]);

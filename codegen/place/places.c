@@ -78,7 +78,7 @@ static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t 
 	for (uint32_t i = 0; i < rank; i++)
 		s.shape[i] = shape[i];
 	if (kind == SCRATCH_VMEM)
-		s.bytes = vmem_bytes(p->m->target, dtype, rank, shape);
+		s.bytes = scratch_vmem_bytes(p->m->target, dtype, rank, shape);
 	s.ref = name;
 	vec_push(p->a, &p->plan->scratches, s);
 	return p->plan->scratches.count - 1;
@@ -110,6 +110,8 @@ static void rows_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype
 	for (uint32_t i = 0; i < w->rank; i++)
 		if (w->dim[i].kind != WANT_AT)
 			shape[rank++] = w->dim[i].size;
+	if (w->store && rank == s->rank)
+		shape[rank++] = 1;
 	s->kept = rank - s->rank;
 	const char *name = node_get(p->m, w->node)->name;
 	if (s->kept)
@@ -143,24 +145,9 @@ static void copies_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dty
 	                         arena_printf(p->a, "%s_arrived", name), "the copies of rows");
 }
 
-static uint32_t rows_kept(const AccessWant *w) {
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < w->rank; i++)
-		kept += w->dim[i].kind != WANT_AT;
-	return kept;
-}
-
-/* Single elements are no slices that a store could put anywhere. */
-static bool scatter_fits(Planner *p, const AccessWant *w, const Access *access, uint32_t kept) {
-	if (kept == 0)
-		return plan_refuse(p, w->node, "unsupported",
-		                   "give the tensor a last dim of size 1, and store it whole",
-		                   "single elements are scattered to %s: that is not lowered yet",
-		                   p->m->tensors.at[w->tensor].name);
-	if (access->perm_rank)
-		return plan_refuse(p, w->node, "unsupported", "scatter to the tensor itself",
-		                   "a scatter through a transposed view is not lowered yet");
-	return true;
+static bool scatter_fits(Planner *p, const AccessWant *w, const Access *access) {
+	return !access->perm_rank || plan_refuse(p, w->node, "unsupported", "scatter to the tensor itself",
+	                                         "a scatter through a transposed view is not lowered yet");
 }
 
 bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
@@ -168,7 +155,7 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 		return true;
 	Places *s = &p->plan->places.at[w->places];
 	const char *tensor = p->m->tensors.at[w->tensor].name;
-	if (w->store && s->count && !scatter_fits(p, w, access, rows_kept(w)))
+	if (w->store && s->count && !scatter_fits(p, w, access))
 		return false;
 	for (uint32_t i = 0; i < s->count; i++)
 		if (place_table(p->plan, s->of[i].index) == NONE)
