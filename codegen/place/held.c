@@ -523,7 +523,7 @@ void held_access(Planner *p, const AccessWant *w, Access *access) {
 		Affine start = affine_add(p->a, want->at, affine_scale(p->a, o->index[d], -o->block[d]));
 		if (want->kind == WANT_AT)
 			access->dim[d] = (SliceDim){.kind = SLICE_AT, .start = start, .size = 1};
-		else if (!affine_is_int(&start) || start.constant != 0 || want->size != o->block[d])
+		else if (want->size != o->block[d]) /* as large as the block, it is nowhere else */
 			access->dim[d] = (SliceDim){.kind = SLICE_RANGE, .start = start, .size = want->size};
 		slice_place(p, o, d, &access->dim[d]);
 	}

@@ -345,6 +345,15 @@ static bool wants_parentheses(const PyWriter *w, const char *s, Span x) {
 	return operators.count > 1 || (operators.count == 1 && !brackets) || is_chain(w, s, x);
 }
 
+/* Several targets that leave no room for the bracket in which the value is broken: each gets a line, in brackets. */
+static bool breaks_targets(const PyWriter *w, const char *s, Span x, Span value) {
+	uint32_t open = value.first;
+	while (open < value.last && w->marks.at[open].kind != OPEN)
+		open++;
+	return value.from >= 3 && value.from < x.to && open < value.last && item_end(w, s, x) < value.first &&
+	       w->marks.at[open].at + 1 + (size_t)w->indent * 4 > PY_WIDTH;
+}
+
 /* A statement that does not fit its line, or has a comma before a closing bracket. */
 static void put_marked(PyWriter *w, const char *s, size_t n) {
 	int indent = w->indent;
@@ -355,6 +364,14 @@ static void put_marked(PyWriter *w, const char *s, size_t n) {
 		return;
 	}
 	Span value = value_of(w, s, x);
+	if (breaks_targets(w, s, x, value)) {
+		Span targets = {0, value.from - 3, 0, value.first, '\0'};
+		const char *rest = arena_printf(w->arena, ") = %.*s", (int)(n - value.from), s + value.from);
+		put_line(w, indent, "(", 1, '\0');
+		put_items(w, indent + 1, s, targets);
+		put_marked(w, rest, n - value.from + 4);
+		return;
+	}
 	uint32_t brackets = break_brackets(w, x, PY_WIDTH - (size_t)indent * 4);
 	/* A target is not broken if it stands on one line. */
 	bool breaks_target = brackets != NONE && w->marks.at[brackets].at < value.from &&
