@@ -253,6 +253,7 @@ static KArg row_of_group(Walk *w, const Access *access, Dtype from, Dtype wide) 
 		at = access->dim[dim].start.count && access->dim[dim].start.term[0].id % RANK_MAX == i ? w->held[i]
 		                                                                                       : at;
 	KArg rest = build_int_arg(b, int_binary(b->k, INT_REM, at, int_const(b->k, s->group)));
+	build_name(b, all, "value");
 	KArg x = picked(b, all, wide, rest, 0, s->group, (KArg){0});
 	if (s->last == NONE)
 		return x;
