@@ -106,6 +106,8 @@ KArg build_element(Builder *b, const Access *access, Dtype to) {
 	return build_converted(b, build_op(b, K_INDEX, wide, 1, &x, 3 * access->rank, zeros), wide, to);
 }
 
+RefId build_ref(Builder *b, const Access *access) { return ref_of(b, access, false, false); }
+
 KArg build_region(Builder *b, const Access *access) { return load_region(b, access, false, false); }
 
 /* A dim of one element, which a tile of a longer range repeats. */

@@ -67,14 +67,14 @@ static IntId named(Walk *w, IntId i, const char *name) {
 	return int_value(k, kernel_result(k, build_statement(w->b, K_INT, 1, &x), KTYPE_INT, DTYPE_I32, 0, NULL, name));
 }
 
-/* Into the loop's body. `carried`: what it hands from position to position, or KARG_NONE. */
-static Walk walk(Builder *b, NodeId n, KArg carried) {
+/* Into the loop's body. `carried`: what it hands from position to position, or KARG_NONE. `places`: it reads what the
+ * index tensors say. */
+static Walk walk_of(Builder *b, NodeId n, KArg carried, bool places) {
 	Walk w = {.b = b, .s = places_of(b, n), .outer = b->at, .k = arena_alloc(b->a, sizeof *w.k)};
 	Kernel *k = b->k;
 	int64_t count = 1;
 	for (uint32_t i = 0; i < w.s->rank; i++)
 		count *= w.s->shape[i];
-	bring(b, w.s);
 	*w.k = (KLoop){.type = LOOP_FORI,
 	               .rank = 1,
 	               .ragged = NONE,
@@ -104,15 +104,20 @@ static Walk walk(Builder *b, NodeId n, KArg carried) {
 		w.at[i] = i == 0 ? rest : w.s->shape[i] == 1 ? int_const(k, 0) : int_binary(k, INT_REM, rest, size);
 		rest = i == 0 || w.s->shape[i] == 1 ? rest : int_binary(k, INT_DIV, rest, size);
 	}
-	for (uint32_t i = 0; i < w.s->count; i++) {
+	for (uint32_t i = 0; i < w.s->count && places; i++) {
 		w.place[i] = named(&w, place_at(&w, i), "place");
 		w.held[i] = w.place[i];
-		if (b->m->assume_in_bounds)
+		if (b->m->assume_in_bounds && !w.s->copied) /* past a tile's end there may be anything */
 			continue;
 		IntId low = int_binary(k, INT_MAX, w.place[i], int_const(k, 0));
 		w.held[i] = named(&w, int_binary(k, INT_MIN, low, int_const(k, w.s->of[i].extent - 1)), "held");
 	}
 	return w;
+}
+
+static Walk walk(Builder *b, NodeId n, KArg carried) {
+	bring(b, places_of(b, n));
+	return walk_of(b, n, carried, true);
 }
 
 static void walk_end(Walk *w, KArg result) {
@@ -128,7 +133,7 @@ static KArg slot(Walk *w, uint32_t scratch, uint32_t *rank, int64_t *shape) {
 	KDim dims[DIM_MAX];
 	*rank = 0;
 	for (uint32_t i = 0; i < rows->rank; i++) {
-		bool row = w->s->kept == 1 && i + 1 == w->s->rank; /* no value is 1-D */
+		bool row = rows->rank == w->s->rank + 1 && i + 1 == w->s->rank; /* no value is 1-D */
 		if (i >= w->s->rank)
 			dims[i] = (KDim){.kind = KDIM_ALL};
 		else
@@ -169,10 +174,134 @@ static KArg transposed(Builder *b, KArg x, uint32_t rank, const int64_t *axes) {
 
 /* ---- gathers ---------------------------------------------------------------------------------------------------- */
 
+/* Of those that lie in whole groups. */
+static int64_t full_rows(const Places *s) { return s->of[0].extent - s->last_rows; }
+
+/* A copy on one of the semaphores. */
+static KArg copy_on(Builder *b, const Places *s, KArg from, KArg to, uint32_t semaphore, const char *name) {
+	const KDim at = {.kind = KDIM_AT, .start = int_const(b->k, semaphore)};
+	const KArg args[] = {from, to, scratch_ref(b, s->arrived, 1, &at)};
+	StmtId copy = build_statement(b, K_COPY, 3, args);
+	return karg_value(kernel_result(b->k, copy, KTYPE_COPY, DTYPE_NONE, 0, NULL, name));
+}
+
+/* The copy of what one position selects; of the last rows, of the group before them. */
+static KArg copy_of(Walk *w, const Access *access) {
+	Builder *b = w->b;
+	uint32_t rank;
+	int64_t shape[DIM_MAX] = {0};
+	IntId place = w->held[0];
+	b->place = w->held;
+	if (w->s->last != NONE) {
+		place = int_binary(b->k, INT_MIN, place, int_const(b->k, full_rows(w->s) - 1));
+		b->place = &place;
+	}
+	KArg from = karg_ref(build_ref(b, access));
+	b->place = w->held;
+	return copy_on(b, w->s, from, slot(w, w->s->groups == NONE ? w->s->rows : w->s->groups, &rank, shape), 0,
+	               "row");
+}
+
+/* That of `count` rows whose number, from `first` on, is `at`; `else_`, or the first of them, where it is none. */
+static KArg picked(Builder *b, KArg rows, Dtype wide, KArg at, int64_t first, int64_t count, KArg else_) {
+	const int64_t shape[] = {1, b->k->values.at[rows.value].shape[1]};
+	KArg ats = build_shaped(b, K_FULL, DTYPE_I32, 2, shape, 1, &at), x = else_;
+	for (int64_t i = 0; i < count; i++) {
+		const int64_t ints[] = {i, i + 1, 0};
+		KArg row = count == 1 ? rows : build_op(b, K_SLICE_IN_DIM, wide, 1, &rows, 3, ints);
+		if (x.kind == KARG_NONE) {
+			x = row;
+			continue;
+		}
+		KArg same = build_binary(b, OP_EQ, DTYPE_BOOL, ats, karg_integer(first + i));
+		x = build_op(b, OP_WHERE, wide, 3, (const KArg[]){same, row, x}, 0, NULL);
+	}
+	return x;
+}
+
+/* The one of a group's rows that was asked for. */
+static KArg row_of_group(Walk *w, const Access *access, Dtype from, Dtype wide) {
+	Builder *b = w->b;
+	const Places *s = w->s;
+	uint32_t rank, dim = access->rank - 2;
+	int64_t shape[DIM_MAX] = {0};
+	KArg ref = slot(w, s->groups, &rank, shape);
+	KArg all = build_shaped(b, K_LOAD, from, rank, shape, 1, &ref);
+	all = build_converted(b, all, from, wide);
+	if (s->group == 1)
+		return all;
+	IntId at = int_const(b->k, 0);
+	for (uint32_t i = 0; i < s->count; i++)
+		at = access->dim[dim].start.count && access->dim[dim].start.term[0].id % RANK_MAX == i ? w->held[i]
+		                                                                                       : at;
+	KArg rest = build_int_arg(b, int_binary(b->k, INT_REM, at, int_const(b->k, s->group)));
+	KArg x = picked(b, all, wide, rest, 0, s->group, (KArg){0});
+	if (s->last == NONE)
+		return x;
+	KArg last = scratch_ref(b, s->last, 0, NULL);
+	shape[0] = s->last_rows;
+	last = build_shaped(b, K_LOAD, from, 2, shape, 1, &last);
+	last = build_converted(b, last, from, wide);
+	x = picked(b, last, wide, build_int_arg(b, at), full_rows(s), s->last_rows, x);
+	return x;
+}
+
+static void pick_rows(Builder *b, NodeId n, Dtype wide) {
+	const Access *access = b->plan->values[n].access;
+	Walk w = walk_of(b, n, (KArg){0}, places_of(b, n)->group > 1);
+	int64_t shape[DIM_MAX] = {0};
+	uint32_t rank;
+	KArg x = row_of_group(&w, access, b->plan->operands.at[access->operand].dtype, wide);
+	KArg to = slot(&w, w.s->rows, &rank, shape);
+	build_statement(b, K_STORE, 2, (const KArg[]){to, x});
+	walk_end(&w, (KArg){0});
+}
+
+static KArg copy_last(Builder *b, const Places *s, const Access *access) {
+	Access of = *access;
+	of.dim[access->rank - 2].start = affine_int(full_rows(s));
+	of.dim[access->rank - 2].size = s->last_rows;
+	return copy_on(b, s, karg_ref(build_ref(b, &of)), scratch_ref(b, s->last, 0, NULL), 1, "last");
+}
+
+/* All copies are started, then waited for at once: for as many bytes as they have together. */
+static void copy_rows(Builder *b, NodeId n, Dtype wide) {
+	const Access *access = b->plan->values[n].access;
+	const Places *s = places_of(b, n);
+	b->k->unchecked = true; /* places are held inside: a test of each takes as long as its copy */
+	KArg last = {0};
+	if (s->last != NONE) {
+		last = copy_last(b, s, access);
+		build_statement(b, K_START, 1, &last);
+	}
+	Walk w = walk(b, n, (KArg){0});
+	KArg copy = copy_of(&w, access);
+	build_statement(b, K_START, 1, &copy);
+	walk_end(&w, (KArg){0});
+	KArg all = scratch_ref(b, s->groups == NONE ? s->rows : s->groups, 0, NULL);
+	copy = copy_on(b, s, all, all, 0, "rows");
+	build_statement(b, K_WAIT, 1, &copy);
+	if (s->last != NONE)
+		build_statement(b, K_WAIT, 1, &last);
+	if (s->groups != NONE)
+		pick_rows(b, n, wide);
+}
+
+/* What lies in scratch, its dims as the value has them. */
+static KArg gathered(Builder *b, NodeId n, Dtype wide) {
+	const Places *s = places_of(b, n);
+	const Scratch *rows = &b->plan->scratches.at[s->rows];
+	int64_t axes[DIM_MAX];
+	KArg all = scratch_ref(b, s->rows, 0, NULL);
+	KArg x = build_shaped(b, K_LOAD, rows->dtype, rows->rank, rows->shape, 1, &all);
+	x = build_converted(b, x, rows->dtype, wide);
+	return order(s, rows->rank, false, axes) ? transposed(b, x, rows->rank, axes) : x;
+}
+
 static KArg gathered_rows(Builder *b, NodeId n, Dtype wide) {
 	const Access *access = b->plan->values[n].access;
 	Walk w = walk(b, n, (KArg){0});
-	int64_t shape[DIM_MAX] = {0}, axes[DIM_MAX];
+	int64_t shape[DIM_MAX] = {0};
 	uint32_t rank;
 	KArg to = slot(&w, w.s->rows, &rank, shape);
 	b->place = w.held;
@@ -184,10 +313,7 @@ static KArg gathered_rows(Builder *b, NodeId n, Dtype wide) {
 		x = build_shaped(b, K_RESHAPE, wide, rank, shape, 1, &x);
 	build_statement(b, K_STORE, 2, (const KArg[]){to, x});
 	walk_end(&w, (KArg){0});
-	KArg all = scratch_ref(b, w.s->rows, 0, NULL);
-	const Scratch *rows = &b->plan->scratches.at[w.s->rows];
-	x = build_shaped(b, K_LOAD, wide, rows->rank, rows->shape, 1, &all);
-	return order(w.s, rows->rank, false, axes) ? transposed(b, x, rows->rank, axes) : x;
+	return gathered(b, n, wide);
 }
 
 /* Element by element, each put where its position is. */
@@ -215,7 +341,12 @@ static KArg gathered_elements(Builder *b, NodeId n, Dtype wide) {
 KArg build_gather(Builder *b, NodeId n) {
 	Dtype to = node_type(b->m, n)->dtype;
 	Dtype wide = dtype_turned(b->plan->operands.at[b->plan->values[n].access->operand].dtype);
-	KArg x = places_of(b, n)->rows == NONE ? gathered_elements(b, n, wide) : gathered_rows(b, n, wide);
+	const Places *s = places_of(b, n);
+	if (s->copied)
+		copy_rows(b, n, wide);
+	KArg x = s->copied         ? gathered(b, n, wide)
+	         : s->rows == NONE ? gathered_elements(b, n, wide)
+	                           : gathered_rows(b, n, wide);
 	return build_converted(b, x, wide, to);
 }
 
@@ -228,8 +359,9 @@ static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scr
 	bool moved = order(s, rows->rank, true, axes), tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
 	for (uint32_t i = 0; i < rows->rank; i++)
 		shape[moved ? axes[i] : i] = rows->shape[i];
-	KArg x = build_arg(b, arg, FORM_NATURAL);
-	if (tensor && node_type(b->m, arg->node)->count < rows->rank && type_rank(b, arg->node) > 1)
+	bool elements = tensor && type_rank(b, arg->node) == rows->rank - 1 && rows->shape[rows->rank - 1] == 1;
+	KArg x = build_arg(b, arg, elements ? FORM_COLUMN : FORM_NATURAL);
+	if (tensor && !elements && node_type(b->m, arg->node)->count < rows->rank && type_rank(b, arg->node) > 1)
 		x = build_op(b, K_EXPAND_DIMS, karg_dtype(b, x), 1, &x, 1, (const int64_t[]){0});
 	x = tensor ? build_converted(b, x, node_type(b->m, arg->node)->dtype, rows->dtype)
 	           : build_as(b, x, rows->dtype);

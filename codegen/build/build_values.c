@@ -400,6 +400,13 @@ static KArg int_value_of(Builder *b, NodeId n) {
 		operands[1] = build_int_arg(b, build_affine(b, &end));
 		return build_op(b, OP_MINIMUM, DTYPE_I32, 2, operands, 0, NULL);
 	}
+	if (node->op == OP_TILE_ID) { /* of a tile that begins anywhere */
+		BlockId block = query_block(b->m, n);
+		Affine offset = block_offset(&p, node->graph, block), size = affine_int(block_size(&p, block));
+		operands[0] = build_int_arg(b, build_affine(b, &offset));
+		operands[1] = build_int_arg(b, build_affine(b, &size));
+		return build_op(b, op_canonical(OP_SYM_FLOORDIV), DTYPE_I32, 2, operands, 0, NULL);
+	}
 	uint32_t count = node->arg_count < 2 ? node->arg_count : 2;
 	for (uint32_t i = 0; i < count; i++)
 		operands[i] = build_arg(b, node_arg(b->m, n, i), FORM_NATURAL);

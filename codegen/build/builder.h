@@ -116,7 +116,8 @@ KArg build_gather(Builder *b, NodeId n);
 void build_scatter(Builder *b, NodeId n);
 
 /* build_memory.c */
-/* All that an access covers, of a ref that has it as it lies. */
+/* The part of its buffer that an access covers; that as a value, of a ref that has it as it lies. */
+RefId build_ref(Builder *b, const Access *access);
 KArg build_region(Builder *b, const Access *access);
 /* One element of the access. */
 KArg build_element(Builder *b, const Access *access, Dtype to);

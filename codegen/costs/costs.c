@@ -115,6 +115,27 @@ double loop_copies(Planner *p, uint32_t loop) {
 	return grid_points(p->plan) * loop_steps(p, &p->plan->loops.at[loop], false) * loop_entries(p, loop);
 }
 
+double places_runs(Planner *p, const Places *s) {
+	uint32_t loop = p->plan->loop_of[node_get(p->m, s->node)->graph];
+	return loop == NONE ? 1 : loop_entries(p, loop) * loop_steps(p, &p->plan->loops.at[loop], true);
+}
+
+double places_rows(const Places *s) {
+	double rows = 1;
+	for (uint32_t i = 0; i < s->rank; i++)
+		rows *= (double)s->shape[i];
+	return rows;
+}
+
+double places_bytes(const Plan *p, const Places *s) {
+	const Access *access = p->values[s->node].access;
+	const Operand *o = &p->operands.at[access->operand];
+	double bytes = places_rows(s) * dtype_bits(o->dtype) / 8.0;
+	for (uint32_t i = 0; i < access->rank; i++)
+		bytes *= (double)(access->dim[i].kind == SLICE_ALL ? o->shape[i] : access->dim[i].size);
+	return bytes;
+}
+
 void plan_costs(Planner *p) {
 	Plan *plan = p->plan;
 	add_flops(p, plan->root, grid_points(plan));
@@ -133,6 +154,12 @@ void plan_costs(Planner *p) {
 			if (w->dma)
 				o->hbm_bytes += times * block_hbm_bytes(o, w->block, w->index);
 		}
+	}
+	for (uint32_t i = 0; i < plan->places.count; i++) {
+		const Places *s = &plan->places.at[i];
+		if (s->copied)
+			plan->operands.at[plan->values[s->node].access->operand].hbm_bytes +=
+				grid_points(plan) * places_runs(p, s) * places_bytes(plan, s);
 	}
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		plan->hbm_bytes += plan->operands.at[i].hbm_bytes;

@@ -95,6 +95,16 @@ static double block_elements(const Plan *plan) {
 	return elements;
 }
 
+/* Rows are sliced from there, one by one. */
+static bool gathers_from(const Plan *plan, uint32_t loop, uint32_t window) {
+	for (uint32_t i = 0; i < plan->places.count; i++) {
+		const Access *a = plan->values[plan->places.at[i].node].access;
+		if (a && a->places == i && a->kind == REF_WINDOW && a->loop == loop && a->window == window)
+			return true;
+	}
+	return false;
+}
+
 /* The loops' steps in one grid point, and the seconds that it takes to read windows into registers: a loop's of each
  * step, else the point's own. */
 static double point_steps(Planner *p, double *read_seconds) {
@@ -104,7 +114,7 @@ static double point_steps(Planner *p, double *read_seconds) {
 		const Loop *loop = &p->plan->loops.at[l];
 		double times = loop_entries(p, l) * loop_steps(p, loop, true), step = 0;
 		for (uint32_t i = 0; i < loop->windows.count; i++) {
-			double window = 1;
+			double window = !gathers_from(p->plan, l, i);
 			for (uint32_t d = 0; d < p->plan->operands.at[loop->windows.at[i].operand].rank; d++)
 				window *= (double)loop->windows.at[i].block[d];
 			step += window;
@@ -128,13 +138,41 @@ static double blocks_seconds(const Planner *p, int64_t fetches, bool hidden) {
 	return bytes / p->m->target->hbm_bytes_per_s;
 }
 
+/* Cycles for each row of a gather. Slices and picks as the compiler schedules them: those of packed rows are turned to
+ * their place. Copies stand there every 18 cycles; rows lie anywhere in HBM, so more is counted. */
+enum { ROW_SLICED = 16, ROW_TURNED = 24, ROW_COPIED = 32, ROW_PICKED = 24, ROW_REGISTERS_PER_CYCLE = 2 };
+
+/* Seconds in which one grid point gathers rows: one after the other, nothing beside them. */
+static double gathers_seconds(Planner *p) {
+	const Target *t = p->m->target;
+	double seconds = 0;
+	for (uint32_t i = 0; i < p->plan->places.count; i++) {
+		const Places *s = &p->plan->places.at[i];
+		if (!p->plan->may_copy_rows || !p->plan->values[s->node].access || s->rows == NONE)
+			continue;
+		const Scratch *scratch = &p->plan->scratches.at[s->rows];
+		Dtype dtype = p->plan->operands.at[p->plan->values[s->node].access->operand].dtype;
+		double rows = places_rows(s), registers = 1.0 / (double)t->lanes;
+		for (uint32_t d = s->rank; d < scratch->rank; d++)
+			registers *= (double)scratch->shape[d];
+		double cycles = s->copied ? ROW_COPIED + (s->group > 1 ? ROW_PICKED : 0)
+		                          : ROW_SLICED + (dtype_bits(dtype) < 32 ? ROW_TURNED : 0) +
+		                                    registers / ROW_REGISTERS_PER_CYCLE;
+		double once = rows * cycles / t->clock_hz;
+		double moved = s->copied ? places_bytes(p->plan, s) / t->hbm_bytes_per_s : 0;
+		once = moved > once ? moved : once;
+		seconds += places_runs(p, s) * (once + (s->copied ? copy_seconds(t) : 0));
+	}
+	return seconds;
+}
+
 /* An estimate of the kernel's seconds, for comparing two plans of one kernel; after plan_costs(). */
 double plan_seconds(Planner *p) {
 	const Plan *plan = p->plan;
 	double read = 0, steps = point_steps(p, &read);
 	double point = plan->flops / p->m->target->bf16_flops / grid_points(plan);
 	point = read > point ? read : point;
-	point += loops_wait(p, steps > 0 ? point / steps : 0) + steps_overhead(p);
+	point += loops_wait(p, steps > 0 ? point / steps : 0) + steps_overhead(p) + gathers_seconds(p);
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
 	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;

@@ -137,7 +137,7 @@ uint32_t carry_scratch(Planner *p, NodeId value, const char *why) {
 	Scratch s = {.kind = SCRATCH_VMEM, .why = why};
 	s.dtype = node_type(p->m, value)->dtype;
 	s.rank = plan_shape(p->plan, value, p->plan->values[value].form, s.shape);
-	s.bytes = vmem_bytes(p->m->target, s.dtype, s.rank, s.shape);
+	s.bytes = scratch_vmem_bytes(p->m->target, s.dtype, s.rank, s.shape);
 	s.ref = scratch_name(p, node_get(p->m, value)->name);
 	vec_push(p->a, &p->plan->scratches, s);
 	return p->plan->scratches.count - 1;

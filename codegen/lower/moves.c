@@ -118,7 +118,7 @@ static bool bitcast_accepted(Planner *p, NodeId n) {
 	return true;
 }
 
-/* New dims, whole dims and positions that are known. */
+/* New dims, whole dims and positions that are known; decompose makes slices of parts whose ends are. */
 bool index_accepted(Planner *p, NodeId n) {
 	const Arg *index = node_arg(p->m, n, 1);
 	for (uint32_t i = 0; i < index->list.count; i++) {
@@ -127,8 +127,8 @@ bool index_accepted(Planner *p, NodeId n) {
 		for (uint32_t k = 0; whole && k < 3; k++)
 			whole = arg_item(p->m, a, k)->kind == ARG_NULL;
 		if (a->kind != ARG_NULL && a->kind != ARG_INT && a->kind != ARG_SYM && !whole)
-			return refuse_move(p, n, "takes a part of a dim, or one at a position known only at run time",
-			                   "cut values with aten.slice.Tensor, or load the part");
+			return refuse_move(p, n, "takes a part of a dim whose ends are known only at run time, or gathers",
+			                   "load the part, or gather by aten.index.Tensor");
 	}
 	return true;
 }

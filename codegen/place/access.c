@@ -202,6 +202,17 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 	}
 }
 
+/* A single element that is scattered is a column of one. */
+static void access_element(const AccessWant *w, const Operand *o, Access *access) {
+	bool any = !w->store || w->places == NONE;
+	for (uint32_t i = 0; i < w->rank; i++)
+		any = any || w->dim[i].kind != WANT_AT;
+	if (any)
+		return;
+	access->column = true;
+	access->dim[o->rank - 1].kind = SLICE_RANGE;
+}
+
 /* No value in the kernel is 1-D: where one dim is left of several, the dim before it stays, at size 1. */
 static void access_keep_row(const Operand *o, const int64_t *block, Access *access) {
 	uint32_t kept = 0, at = NONE;
@@ -221,9 +232,10 @@ static void access_column(const AccessWant *w, const Operand *o, Access *access)
 	bool any = false;
 	for (uint32_t i = 0; i < w->rank; i++)
 		any = any || w->dim[i].kind != WANT_AT;
-	access->column = any && last->kind == SLICE_AT && !w->table;
-	if (access->column)
-		last->kind = SLICE_RANGE;
+	if (!any || last->kind != SLICE_AT || w->table)
+		return;
+	access->column = true;
+	last->kind = SLICE_RANGE;
 }
 
 static void access_perm(const AccessWant *w, const Operand *o, Access *access) {
@@ -235,8 +247,19 @@ static void access_perm(const AccessWant *w, const Operand *o, Access *access) {
 		access->perm[i] = i == w->rank - 1 ? i - 1 : i == w->rank - 2 ? i + 1 : i;
 }
 
+static bool keep_access(Planner *p, const AccessWant *w, const Access *access) {
+	if (!places_plan(p, w, access))
+		return false;
+	Access *kept = arena_alloc(p->a, sizeof *kept);
+	*kept = *access;
+	p->plan->values[w->node].access = kept;
+	return true;
+}
+
 static bool access_plan(Planner *p, const AccessWant *w) {
 	Access access = {.kind = w->loop == NONE ? REF_OPERAND : REF_WINDOW, .loop = w->loop, .window = NONE};
+	if (w->places != NONE && p->plan->places.at[w->places].copied)
+		return rows_copied(p, w, &access) && keep_access(p, w, &access);
 	if (w->held) {
 		held_access(p, w, &access);
 	} else if (w->loop == NONE) {
@@ -255,19 +278,16 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 		access_dims(p, w, &access);
 	const int64_t *block =
 		access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block;
-	if (!w->table)
+	if (!w->table) {
+		access_element(w, o, &access);
 		access_keep_row(o, block, &access);
+	}
 	const Window *win = access.window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access.window];
 	if (o->rank >= 2 && !w->table)
 		slice_both(p, o, access.dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1]);
 	access_column(w, o, &access);
 	access_perm(w, o, &access);
-	if (!places_plan(p, w, &access))
-		return false;
-	Access *kept = arena_alloc(p->a, sizeof access);
-	*kept = access;
-	p->plan->values[w->node].access = kept;
-	return true;
+	return keep_access(p, w, &access);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
@@ -369,7 +389,8 @@ static bool first_wants(Planner *p, AccessWants *wants) {
 	for (uint32_t i = 0; other && i < other->places.count; i++) {
 		vec_push(p->a, &p->plan->places, other->places.at[i]);
 		Places *s = &p->plan->places.at[i];
-		s->rows = s->masks = s->semaphore = NONE;
+		s->rows = s->masks = s->semaphore = s->groups = s->arrived = s->last = NONE;
+		s->copied = false;
 	}
 	if (!other && !wants_in(p, p->plan->root, wants))
 		return false;
@@ -397,6 +418,8 @@ bool plan_accesses(Planner *p) {
 		return false;
 	tables_mark(p, &wants);
 	positions_mark(p, &wants);
+	if (!rows_mark(p, &wants))
+		return false;
 	residency_mark(p, &wants);
 	if (!check_pipelines(p, &wants) || !held_operands(p, &wants))
 		return false;

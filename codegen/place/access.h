@@ -82,6 +82,12 @@ uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, ui
 /* The scratch of the access's positions, if it has any; false after a diagnostic. */
 bool places_plan(Planner *p, const AccessWant *w, const Access *access);
 
+/* rows.c */
+/* Marks the gathers that copy rows from HBM, if this way of planning does; false after a diagnostic. */
+bool rows_mark(Planner *p, AccessWants *wants);
+/* Such an access. */
+bool rows_copied(Planner *p, const AccessWant *w, Access *access);
+
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
 bool operand_array(Planner *p, Operand *o, const AccessWant *w);
@@ -95,6 +101,8 @@ void remark_swapped(Plan *plan);
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);
 /* Sets block and block index that the grid's pipeline brings for w, before alignment; false after a diagnostic. */
 bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail);
+/* Slices that start between tiles are cut out of whole ones: blocks of whole tiles. */
+void round_to_slices(Planner *p, Operand *o, const AccessWant *w);
 /* placement.c: some block of the grid's pipeline is the access's tile. */
 bool operand_placeable(Planner *p, const AccessWant *w);
 /* Makes the block that operand_block() found legal for the chip, in the cheapest way; false after a

@@ -397,7 +397,7 @@ static Dtype accumulated_in(Planner *p, const AccessWants *wants, TensorId base,
 static uint32_t accumulator_add(Planner *p, const Operand *o, Dtype dtype) {
 	Scratch s = {.kind = SCRATCH_VMEM, .dtype = dtype, .rank = o->rank, .why = "sums that are rounded once"};
 	memcpy(s.shape, o->block, o->rank * sizeof(int64_t));
-	s.bytes = vmem_bytes(p->m->target, dtype, s.rank, s.shape);
+	s.bytes = scratch_vmem_bytes(p->m->target, dtype, s.rank, s.shape);
 	s.ref = arena_printf(p->a, "%s_acc_ref", p->m->tensors.at[o->tensor].name);
 	vec_push(p->a, &p->plan->scratches, s);
 	return p->plan->scratches.count - 1;

@@ -163,8 +163,7 @@ static bool slice_is_block(const AccessWant *w, const Want *want, const Affine *
 	return affine_multiple(at, want->size) && want->size % multiple == 0 && (want->kind == WANT_AT || !w->store);
 }
 
-/* Slices that start between tiles are cut out of whole ones. */
-static void round_to_slices(Planner *p, Operand *o, const AccessWant *w) {
+void round_to_slices(Planner *p, Operand *o, const AccessWant *w) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		WantKind kind = w->dim[i].kind;

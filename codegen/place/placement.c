@@ -277,6 +277,7 @@ static bool try_merged(Planner *p, const Operand *o, const AccessWant *w, Candid
 	for (uint32_t i = 0; i < w->rank; i++)
 		m->dim_of[i] = i == row ? 0 : o->dim_of[i] + (o->dim_of[i] != last);
 	boundary_step(p, m);
+	round_to_slices(p, m, w);
 	return rows_fit(p, m);
 }
 

@@ -33,7 +33,13 @@ static Together together(const Module *m, const Arg *index) {
 static Places *places_of(Planner *p, AccessWant *w) {
 	if (w->places == NONE) {
 		vec_push(p->a, &p->plan->places,
-		         ((Places){.node = w->node, .rows = NONE, .masks = NONE, .semaphore = NONE}));
+		         ((Places){.node = w->node,
+		                   .rows = NONE,
+		                   .masks = NONE,
+		                   .semaphore = NONE,
+		                   .groups = NONE,
+		                   .last = NONE,
+		                   .arrived = NONE}));
 		w->places = p->plan->places.count - 1;
 	}
 	return &p->plan->places.at[w->places];
@@ -72,7 +78,7 @@ static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t 
 	for (uint32_t i = 0; i < rank; i++)
 		s.shape[i] = shape[i];
 	if (kind == SCRATCH_VMEM)
-		s.bytes = vmem_bytes(p->m->target, dtype, rank, shape);
+		s.bytes = scratch_vmem_bytes(p->m->target, dtype, rank, shape);
 	s.ref = name;
 	vec_push(p->a, &p->plan->scratches, s);
 	return p->plan->scratches.count - 1;
@@ -104,35 +110,44 @@ static void rows_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype
 	for (uint32_t i = 0; i < w->rank; i++)
 		if (w->dim[i].kind != WANT_AT)
 			shape[rank++] = w->dim[i].size;
+	if (w->store && rank == s->rank)
+		shape[rank++] = 1;
 	s->kept = rank - s->rank;
 	const char *name = node_get(p->m, w->node)->name;
 	if (s->kept)
-		s->rows = add_scratch(p, SCRATCH_VMEM, dtype_turned(dtype), rank, shape,
-		                      arena_printf(p->a, "%s_rows", name),
+		s->rows = add_scratch(p, SCRATCH_VMEM, s->copied && s->group == 1 ? dtype : dtype_turned(dtype), rank,
+		                      shape, arena_printf(p->a, "%s_rows", name),
 		                      w->store ? "what is scattered" : "what is gathered");
 	if (w->store && !op_is_atomic(node_get(p->m, w->node)->op) && node_input(p->m, w->node, 3) != NONE)
 		s->masks = add_scratch(p, SCRATCH_VMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_masks", name),
 		                       "where it is scattered");
 }
 
-static uint32_t rows_kept(const AccessWant *w) {
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < w->rank; i++)
-		kept += w->dim[i].kind != WANT_AT;
-	return kept;
+/* Where what is copied from HBM comes to. */
+static void copies_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype) {
+	const char *name = node_get(p->m, w->node)->name;
+	const Scratch rows = p->plan->scratches.at[s->rows];
+	int64_t shape[DIM_MAX];
+	memcpy(shape, rows.shape, rows.rank * sizeof *shape);
+	shape[rows.rank] = shape[rows.rank - 1];
+	shape[rows.rank - 1] = s->group;
+	/* One wait is for as many bytes as all copies have: where they fill the tiles of scratch, or lie in its own. */
+	bool fills = s->kept > 1 || (rows.shape[rows.rank - 2] % target_packed_rows(p->m->target, 32) == 0 &&
+	                             rows.shape[rows.rank - 1] % p->m->target->lanes == 0);
+	if (s->group > 1 || !fills)
+		s->groups = add_scratch(p, SCRATCH_VMEM, dtype, rows.rank + 1, shape,
+		                        arena_printf(p->a, "%s_groups", name), "what is copied from HBM, row by row");
+	shape[rows.rank - 1] = s->last_rows;
+	if (s->last_rows)
+		s->last = add_scratch(p, SCRATCH_VMEM, dtype, 2, shape + rows.rank - 1,
+		                      arena_printf(p->a, "%s_last", name), "the last rows, which fill no word");
+	s->arrived = add_scratch(p, SCRATCH_DMA_SEMAPHORE, DTYPE_I32, 1, (const int64_t[]){1 + (s->last != NONE)},
+	                         arena_printf(p->a, "%s_arrived", name), "the copies of rows");
 }
 
-/* Single elements are no slices that a store could put anywhere. */
-static bool scatter_fits(Planner *p, const AccessWant *w, const Access *access, uint32_t kept) {
-	if (kept == 0)
-		return plan_refuse(p, w->node, "unsupported",
-		                   "give the tensor a last dim of size 1, and store it whole",
-		                   "single elements are scattered to %s: that is not lowered yet",
-		                   p->m->tensors.at[w->tensor].name);
-	if (access->perm_rank)
-		return plan_refuse(p, w->node, "unsupported", "scatter to the tensor itself",
-		                   "a scatter through a transposed view is not lowered yet");
-	return true;
+static bool scatter_fits(Planner *p, const AccessWant *w, const Access *access) {
+	return !access->perm_rank || plan_refuse(p, w->node, "unsupported", "scatter to the tensor itself",
+	                                         "a scatter through a transposed view is not lowered yet");
 }
 
 bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
@@ -140,12 +155,14 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 		return true;
 	Places *s = &p->plan->places.at[w->places];
 	const char *tensor = p->m->tensors.at[w->tensor].name;
-	if (w->store && s->count && !scatter_fits(p, w, access, rows_kept(w)))
+	if (w->store && s->count && !scatter_fits(p, w, access))
 		return false;
 	for (uint32_t i = 0; i < s->count; i++)
 		if (place_table(p->plan, s->of[i].index) == NONE)
 			place_scratch(p, s, &s->of[i]);
 	rows_scratch(p, s, w, p->plan->operands.at[access->operand].dtype);
+	if (s->copied)
+		copies_scratch(p, s, w, p->plan->operands.at[access->operand].dtype);
 	if (access->column && s->kept > 1)
 		return plan_refuse(
 			p, w->node, "unsupported", "gather along another dim, or fewer dims at once",
@@ -157,6 +174,8 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 		return plan_refuse(p, w->node, "unsupported", "make it an int8 tensor",
 		                   "single bools are gathered from %s, which Mosaic does not load", tensor);
 	plan_remark(p->plan, "%s: one position after the other, %s", tensor,
-	            w->store ? "each changed where it lies in VMEM" : "each sliced from a block in VMEM");
+	            w->store    ? "each changed where it lies in VMEM"
+	            : s->copied ? "each copied from HBM, where the tensor stays"
+	                        : "each sliced from a block in VMEM");
 	return true;
 }

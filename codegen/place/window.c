@@ -185,7 +185,9 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 		win->places = w->dim[want_gathers(w)].index;
 	}
 	win->buffers = w->store ? 2 : input_buffers(p, base);
-	win->bytes = win->buffers * vmem_bytes(p->m->target, o->dtype, o->rank, win->block);
+	int64_t (*bytes)(const Target *, Dtype, uint32_t, const int64_t *) =
+		loop->type == LOOP_EMIT_PIPELINE ? vmem_bytes : scratch_vmem_bytes;
+	win->bytes = win->buffers * bytes(p->m->target, o->dtype, o->rank, win->block);
 	win->tail_operand = NONE;
 	if (loop->peeled) {
 		win->tail_operand = operand_window(p, w, true, "_tail_ref");
@@ -244,13 +246,14 @@ int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, cons
 	return slice_ok(p, o, d, size, at) ? o->block[d] : int_round_up(o->block[d], slice_multiple(p, o, d));
 }
 
-/* Of so many elements around the slice, it is turned to the first place. */
+/* Of so many elements around the slice, it is turned to the first place. The last of a block that ends between
+ * multiples reach its end. */
 static void slice_around(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 	int64_t multiple = slice_multiple(p, o, d);
 	int64_t stride = stride_of(&s->start, multiple), rest = s->start.constant % stride;
 	int64_t farthest = multiple - stride + (rest < 0 ? rest + stride : rest);
 	s->multiple = multiple;
-	s->window = int_min(int_round_up(farthest + s->size, multiple), o->block[d]);
+	s->window = int_min(int_round_up(farthest + s->size, multiple) + o->block[d] % multiple, o->block[d]);
 	s->last = o->block[d] - s->window;
 	plan_remark(p->plan,
 	            "%s: slices of %lld in dim %u of its block start at computed positions, not at multiples of %lld: "

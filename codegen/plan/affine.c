@@ -231,11 +231,7 @@ static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 	switch (node->op) {
 	case OP_TILE_BEGIN: *out = offset; return true;
 	case OP_TILE_BLOCK_SIZE: *out = affine_int(size); return true;
-	case OP_TILE_ID:
-		if (!affine_multiple(&offset, size))
-			return false;
-		*out = affine_divide(p->a, offset, size);
-		return true;
+	case OP_TILE_ID: return affine_floordiv(p->a, offset, size, out);
 	case OP_TILE_END:
 		if (block_ragged(p, node->graph, b, &end, &peeled)) {
 			if (!affine_is_int(&offset) || !affine_is_int(&end))

@@ -151,6 +151,12 @@ typedef struct Places {
 	uint32_t rows;      /* scratch: what the positions select, their dims first; NONE: single elements */
 	uint32_t masks;     /* scratch: the extra_mask of a store, the same; NONE */
 	uint32_t semaphore; /* scratch; NONE */
+	bool copied;        /* a gather: each is copied from HBM (rows.c), */
+	uint32_t group;     /* with so many rows around it, */
+	uint32_t groups;    /* scratch: to there, and then to `rows`; NONE: at once */
+	int64_t last_rows;  /* of the tensor, which fill no group: */
+	uint32_t last;      /* scratch: these; NONE */
+	uint32_t arrived;   /* scratch: the semaphores of these copies; NONE */
 } Places;
 
 typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
@@ -348,6 +354,7 @@ typedef struct Plan {
 	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */
 	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
+	bool may_copy_rows;    /* some gather could copy rows from HBM: rows.c */
 	bool back_and_forth;   /* the last grid dim runs backwards in every other step of the one before it: walk.c */
 	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */
 	bool results_may_stay; /* some loop whose inputs stay would copy nothing but what it writes */
@@ -368,6 +375,8 @@ typedef struct Program {
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
+/* The same of scratch, where an int4 takes a byte (libtpu 0.0.51). */
+int64_t scratch_vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The same of a value in vector registers, which hold 8 rows of 32 bits, of however few a value has. */
 int64_t register_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The node whose value n is: n, or through the names that it is only another of (Value.same_as); of NONE NONE. */

@@ -34,7 +34,7 @@ struct Search {
 	VEC(Draft) drafts;
 	/* what drafts so far have shown */
 	const Plan *best; /* the fastest one; NULL */
-	bool results_may_stay, may_hold_all, may_be_straight, fori_copies;
+	bool results_may_stay, may_hold_all, may_be_straight, fori_copies, may_copy_rows;
 	bool all; /* nothing is left out */
 };
 
@@ -85,6 +85,13 @@ static bool legal_all_kept(const Search *s) { return legal_kept(s) && s->results
 
 static bool legal_of_all_steps(const Search *s) {
 	return !is_straight(s) && (holds_all(s) || (s->may_hold_all && !config_of(s)->emit_pipeline_group_size.set));
+}
+
+static IndirectMode indirect_mode(const Search *s) { return (IndirectMode)config_of(s)->indirect_access_mode.value; }
+static bool legal_sliced(const Search *s) { return indirect_mode(s) != INDIRECT_DMA; }
+
+static bool legal_copied_rows(const Search *s) {
+	return indirect_mode(s) == INDIRECT_DMA || (indirect_mode(s) != INDIRECT_ONE_HOT && s->may_copy_rows);
 }
 
 /* Of loops that nobody skews these are all the same. */
@@ -141,6 +148,7 @@ static void learn(Search *s, const Plan *plan) {
 	s->results_may_stay |= plan->results_may_stay;
 	s->may_hold_all |= plan->may_hold_all;
 	s->may_be_straight |= plan->may_be_straight;
+	s->may_copy_rows |= plan->may_copy_rows;
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		s->fori_copies |= plan->loops.at[l].type == LOOP_FORI && plan->loops.at[l].dma;
 }

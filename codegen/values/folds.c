@@ -27,10 +27,18 @@ static void leave_unswapped(Planner *p, NodeId x) {
 	v->access = plain;
 }
 
+/* jax lowers a matrix times one row, contracted over lanes, as a product of float32 alone. */
+static bool one_column(const Planner *p, NodeId x) {
+	const Type *t = node_type(p->m, x);
+	return t->count == 2 && t->dtype != DTYPE_F32 && expr_number(p->m, t->dims[1]) == 1;
+}
+
 /* A swap whose one user is a matmul costs nothing: the matmul contracts the other dim. Two of them are none. */
 static void fold_swap(Planner *p, NodeId n, int which) {
 	NodeId x = matmul_operand(p->m, n, which);
 	bool swapped = false;
+	if (which == 1 && x != NONE && one_column(p, x))
+		return;
 	while (x != NONE && swaps(p, x) && node_use_count(p->m, x) == 1 &&
 	       node_get(p->m, x)->graph == node_get(p->m, n)->graph) {
 		leave_unswapped(p, x);

@@ -5,7 +5,11 @@
  * Reductions of ints along lanes, one after the other, as those of the greatest k lanes: tiles that are reduced are
  * kept beside, one to five reductions, if they are one register wide. For wider ones the rest of the prediction is
  * enough. Fitted to libtpu's reports of the greatest 2 to 8 of 128 to 512 lanes, tiles of 64 to 2048 rows on v5e, v6e
- * and v7x. */
+ * and v7x.
+ *
+ * Lanes that a comparison picks, summed as ints (passes/decompose/decompose_gather.c): the tile once more where they
+ * are summed along lanes, else what is picked from, and the positions twice. libtpu's reports of gathers over values
+ * are below that, in 8 to 32 bits on v5e, v6e and v7x. */
 #include "live.h"
 
 enum { LONG_CHAIN = 60, STEPS_A_WORD = 16, WORDS = 12, REDUCTIONS_A_TILE = 5 };
@@ -42,4 +46,31 @@ static int64_t region_reduced(const Lives *l, const Region *r) {
 	return inside + tile * ((reductions + REDUCTIONS_A_TILE / 2) / REDUCTIONS_A_TILE);
 }
 
-int64_t spilled_by_ints(const Lives *l) { return region_ints(l, l->root) + region_reduced(l, l->root); }
+static int64_t operand_bytes(const Lives *l, const Live *x, uint32_t i) {
+	const Live *operand = live_operand(l, x, i);
+	return operand ? live_wide_bytes(l, operand) : 0;
+}
+
+static int64_t picked_bytes(const Lives *l, const Live *x) {
+	const Live *lanes = x->part == PART_REDUCE ? live_operand(l, x, 0) : NULL;
+	const Live *found = lanes && live_op(l, lanes) == OP_WHERE ? live_operand(l, lanes, 0) : NULL;
+	if (!found || live_op(l, found) != OP_EQ || dtype_is_float(live_value(l, lanes)->dtype) ||
+	    live_value(l, lanes)->rank < 3)
+		return 0;
+	if (live_reduces_lanes(l, x))
+		return live_wide_bytes(l, lanes);
+	return operand_bytes(l, lanes, 1) + 2 * operand_bytes(l, found, 1);
+}
+
+static int64_t region_picked(const Lives *l, const Region *r) {
+	int64_t bytes = 0;
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		const Live *x = &r->at[pos];
+		bytes = int_max(bytes, x->body ? region_picked(l, x->body) : picked_bytes(l, x));
+	}
+	return bytes;
+}
+
+int64_t spilled_by_ints(const Lives *l) {
+	return region_ints(l, l->root) + region_reduced(l, l->root) + region_picked(l, l->root);
+}

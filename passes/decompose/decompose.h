@@ -25,7 +25,9 @@ Decomposition *decompose_creation(uint16_t op);
 Decomposition *decompose_matmul(uint16_t op);
 Decomposition *decompose_split(uint16_t op);
 Decomposition *decompose_scan(uint16_t op);
+Decomposition *decompose_combine(uint16_t op);
 Decomposition *decompose_sort(uint16_t op);
+Decomposition *decompose_gather(uint16_t op);
 /* decompose_access.c: of a load with a mask or new axes; NULL. */
 Decomposition *decompose_access(const Module *m, NodeId n);
 
@@ -47,6 +49,8 @@ NodeId make_kept(Decompose *d, NodeId x, uint32_t dims, bool keep);
 NodeId make_view(Decompose *d, NodeId x, uint32_t rank, const ExprId *dims, const char *suffix);
 /* 0, 1, ... of a length, int32; along dim `dim` of a value of `rank` dims, as [length, 1, ..]. */
 NodeId make_iota(Decompose *d, ExprId length, uint32_t dim, uint32_t rank);
+/* x[.., start:stop:step, ..], of a slice that stands in an index list. */
+NodeId make_slice(Decompose *d, NodeId x, uint32_t dim, const Arg *slice);
 /* The dtype of element `element` of what the composite gives. */
 Dtype result_dtype(const Decompose *d, uint32_t element);
 /* The product of a value's sizes in a set of dims. */

@@ -1,4 +1,4 @@
-/* decompose_reduce.c - positions of extremes, any and all, variances, norms and gathers of one element a row; and
+/* decompose_reduce.c - positions of extremes, any and all, variances and norms; and
  * extremes of uint32.
  *
  * argmax gives the first of equal lanes, and a NaN is the greatest and the least, as in ATen. */
@@ -152,7 +152,8 @@ static NodeId variance(Decompose *d, uint32_t element) {
 	NodeId distance = make_binary(d, OP_SUB, "distance", x, arg_ref(mean));
 	NodeId square = make_binary(d, OP_MUL, "square", distance, arg_ref(distance));
 	NodeId sum = make_reduced(d, OP_SUM_DIM, "sum", square, dims, keep);
-	NodeId var = make_binary(d, OP_DIV, "var", sum, divisor(d, dims_product(d, x, dims)));
+	Arg by = divisor(d, dims_product(d, x, dims));
+	NodeId var = by.kind == ARG_FLOAT && by.real == 1 ? sum : make_binary(d, OP_DIV, "var", sum, by);
 	return make_converted(d, op == OP_STD ? make_unary(d, OP_SQRT, "std", var) : var, result_dtype(d, 0));
 }
 
@@ -186,31 +187,8 @@ static NodeId norm(Decompose *d, uint32_t element) {
 	return make_converted(d, value, result_dtype(d, 0));
 }
 
-/* ---- one element of each row ------------------------------------------------------------------------------------- */
-
-/* Where the index is 1 along the dim: the sum of the lanes that stand there. */
-static NodeId gathered(Decompose *d, uint32_t element) {
-	NodeId x = self_of(d), index = node_input(d->m, d->n, 2);
-	uint32_t dims = reduction_dims(d->m, d->n), dim = 0, rank = node_type(d->m, x)->count;
-	while (dim + 1 < rank && !(dims >> dim & 1))
-		dim++;
-	if (rank == 0 || index == NONE || !expr_is_int(d->m, node_type(d->m, index)->dims[dim], 1))
-		return NONE;
-	for (uint32_t i = 0; i < rank; i++)
-		if (i != dim && !expr_equal(d->m, node_type(d->m, x)->dims[i], node_type(d->m, index)->dims[i]))
-			return NONE;
-	x = make_converted(d, x, dtype_of_sums(node_type(d->m, x)->dtype));
-	NodeId place = make_iota(d, node_type(d->m, x)->dims[dim], dim, rank);
-	NodeId found = make_binary(d, OP_EQ, "found", place, arg_ref(index));
-	bool is_float = node_type(d->m, x)->dtype == DTYPE_F32;
-	NodeId lanes = make_where(d, "lanes", found, arg_ref(x), is_float ? arg_float(0) : arg_int(0));
-	NodeId sum = make_reduced(d, OP_SUM_DIM, "picked", lanes, 1u << dim, true);
-	return make_converted(d, sum, result_dtype(d, element));
-}
-
 Decomposition *decompose_reduction(uint16_t op) {
 	switch (op_canonical(op)) {
-	case OP_GATHER: return gathered;
 	case OP_MAX:
 	case OP_MIN: return uint32_extreme;
 	case OP_ARGMAX:

@@ -1,5 +1,6 @@
 /* decompose_scan.c - scans whose combine graph is one sum or product, as Helion traces torch.cumsum, hl.cumsum and
- * torch.cumprod: cumulative sums and products. From the end on they are those of the flipped value, flipped. */
+ * torch.cumprod: cumulative sums and products. From the end on they are those of the flipped value, flipped. Others:
+ * decompose_combine.c. */
 #include "decompose.h"
 
 /* The op of `a op b` of a combine graph's two arguments, in the dtype of what is scanned; NONE if it does something
@@ -25,7 +26,7 @@ static NodeId flipped(Decompose *d, NodeId x, Arg dim) {
 }
 
 /* Of one tensor; bools are counted by no sum. */
-static NodeId scan(Decompose *d, uint32_t element) {
+static NodeId cumulative(Decompose *d, uint32_t element) {
 	Module *m = d->m;
 	NodeId x = node_input(m, d->n, 1);
 	const Arg *dim = op_arg(m, d->n, "dim"), *backwards = op_arg(m, d->n, "reverse");
@@ -42,6 +43,11 @@ static NodeId scan(Decompose *d, uint32_t element) {
 	x = make_converted(d, make_node(d, op == OP_ADD ? OP_CUMSUM : OP_CUMPROD, "scanned", 3, args),
 	                   result_dtype(d, element));
 	return reverse ? flipped(d, x, along) : x;
+}
+
+static NodeId scan(Decompose *d, uint32_t element) {
+	NodeId value = cumulative(d, element);
+	return value != NONE || d->failed ? value : decompose_combine(OP_ASSOCIATIVE_SCAN)(d, element);
 }
 
 Decomposition *decompose_scan(uint16_t op) { return op == OP_ASSOCIATIVE_SCAN ? scan : NULL; }

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import simulated
 import tiles
+from builder import Doc, G, sl, sym, t
+from pallasc import reference
 from pallasc.errors import CompileError
 
 SYM = {"sym": None}
@@ -95,3 +97,36 @@ def test_ints_are_not_handed_to_the_next_step():
     config = {"pallas_loop_type": "unroll", "pallas_matmul_ahead": 1}
     (loop,) = kit.plan("gqa_attention", "v7x", **config)["loops"]
     assert [item["node"] for item in loop["handed"]] == ["dot"]
+
+
+def test_ids_of_tiles_that_begin_anywhere():
+    """tile.id is begin // size, also where the range's begin is no multiple, or a loaded one."""
+    doc = Doc(config={"block_sizes": [16]}).tensor("begins", "input", "int32", [5])
+    doc.tensor("out", "output", "int32", [5, 64, 128], init=-1)
+    doc.block(5, "i", size=1).block(64, "tile")
+    body = G(1, "for_loop", block_ids=[1], carried=[])
+    number = body.call("tile.id", sym("u1"), meta=sym(None))
+    here = body.call("tile.begin", sym("u0"), meta=sym(None))
+    body.store("out", [here, sym("u1"), sl()], number)
+    g = G(0, grid=[0])
+    here = g.call("tile.begin", sym("u0"), meta=sym(None))
+    begin = g.load("begins", [here], t("int32"))
+    g.call("tile.for_loop", 1, [begin], [64], [], meta={"tuple": []})
+    document = doc.add(body.out(), g.out())
+    begins = np.array([0, 3, 16, 41, 64], np.int32)
+    assert not simulated.wrong(document, None, "v6e", given=[begins])
+
+
+@pytest.mark.parametrize(("begin", "end", "size"), [(5, 64, 8), (256, 257, 257), (7, 100, 30)])
+def test_ids_of_a_grid_that_begins_anywhere(begin, end, size):
+    doc = Doc(config={"block_sizes": [size]}).tensor("out", "output", "int32", [end, 128], init=-1)
+    doc.block(end, "tile", begin=begin)
+    g = G(0, grid=[0])
+    number = g.call("tile.id", sym("u0"), meta=sym(None))
+    g.store("out", [sym("u0"), sl()], number)
+    document = doc.add(g.out())
+    assert not simulated.wrong(document, None, "v6e", given=[])
+    (out,) = reference.run(document, [], config={"block_sizes": [size]})
+    steps = np.arange(end - begin) // size * size
+    assert (out[:begin] == -1).all()
+    assert (out[begin:, 0] == (begin + steps) // size).all()

@@ -1,10 +1,14 @@
 """Gathers and scatters: positions one after the other, wherever they are said to be."""
 
+import json
+
 import kit
 import numpy as np
 import pallasc.execute
 import pallasc.reference
 import pytest
+from builder import Doc, G, sl, sym
+from builder import t as typed
 
 GATHERS = ("embedding", "odd_rows", "columns", "table_rows", "crossed", "gather_gemv")
 SCATTERS = ("embedding_backward", "permute_rows", "histogram", "put_flagged")
@@ -89,3 +93,163 @@ def test_grid_points_that_may_meet_run_in_order():
     """Any of them may write any row."""
     grid = kit.plan("permute_rows")["grid"]
     assert [dim["semantics"] for dim in grid if dim["name"] == "tile_b"] == ["arbitrary"]
+
+
+# ---- rows copied from HBM ------------------------------------------------------------------------
+
+DMA = {"pallas_indirect_access_mode": "dma"}
+COPIED = [
+    ("embedding", "float32"),
+    ("embedding", "bfloat16"),
+    ("embedding", "int8"),
+    ("odd_rows", "float32"),
+    ("odd_rows", "bfloat16"),
+    ("table_rows", "int32"),
+    ("table_rows", "int8"),
+    ("table_rows_odd", "float32"),
+    ("table_rows_odd", "bfloat16"),
+]
+LAST = [
+    ("bfloat16", 127),
+    ("int8", 125),
+    ("int8", 126),
+    ("int8", 127),
+    ("bfloat16", 3),
+    ("int8", 5),
+]
+
+
+def of_dtype(graph, dtype):
+    """The document with tensors of another dtype."""
+    found = kit.document(graph)
+    (old,) = {x["dtype"] for x in found["tensors"] if x["name"] == "weight"}
+    return json.loads(json.dumps(found).replace(f'"{old}"', f'"{dtype}"'))
+
+
+def rows_of_slabs(dtype, crossed=False):
+    """Row 3 of some matrices of a tensor of three dims, or as many rows as matrices."""
+    doc = Doc(config={"block_sizes": [8]}).tensor("weight", "input", dtype, [20, 8, 128])
+    doc.tensor("ids", "input", "int32", [32]).tensor("rows", "input", "int32", [32])
+    doc.tensor("out", "output", dtype, [32, 128])
+    g = G(0, grid=[0])
+    ids = g.load("ids", [sym("u0")], typed("int32", "u0"))
+    row = g.load("rows", [sym("u0")], typed("int32", "u0")) if crossed else 3
+    if crossed:
+        ids, row = (g.call("aten.add.Tensor", x, 0, meta=typed("int32", "u0")) for x in (ids, row))
+        ids, row = (
+            g.call("tile.subscript", x, [None, sl()], meta=typed("int32", 1, "u0"))
+            for x in (ids, row)
+        )
+        found = g.load("weight", [ids, row, sl()], typed(dtype, 1, "u0", 128))
+        found = g.call(
+            "aten.reshape.default", found, [sym("u0"), 128], meta=typed(dtype, "u0", 128)
+        )
+    else:
+        found = g.load("weight", [ids, row, sl()], typed(dtype, "u0", 128))
+    g.store("out", [sym("u0"), sl()], found)
+    return doc.block(32).add(g.out())
+
+
+def slabs(dtype):
+    """Matrices of a tensor of three dims, by number."""
+    doc = Doc(config={"block_sizes": [8]}).tensor("weight", "input", dtype, [20, 6, 128])
+    doc.tensor("ids", "input", "int32", [32]).tensor("out", "output", dtype, [32, 6, 128])
+    g = G(0, grid=[0])
+    ids = g.load("ids", [sym("u0")], typed("int32", "u0"))
+    g.store(
+        "out",
+        [sym("u0"), sl(), sl()],
+        g.load("weight", [ids, sl(), sl()], typed(dtype, "u0", 6, 128)),
+    )
+    return doc.block(32).add(g.out())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("crossed", [False, True])
+def test_rows_of_slabs(crossed, dtype):
+    """A row at a place known or gathered, copied or sliced: the one that was asked for."""
+    document = rows_of_slabs(dtype, crossed)
+    mode = DMA if crossed or dtype == "float32" else {}
+    text = kernel_text(json.dumps(document), **mode)
+    for low, high in ((0, 6), (-5, 200)):
+        inputs = arrays(document, low, high)
+        (found,) = pallasc.execute.run(text, *inputs)
+        (wanted,) = pallasc.reference.run(document, inputs)
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+@pytest.mark.parametrize("rewritten", [False, True])
+@pytest.mark.parametrize(
+    "document",
+    [*(of_dtype(*x) for x in COPIED), *(slabs(d) for d in ("float32", "bfloat16", "int8"))],
+    ids=["-".join(x) for x in COPIED] + ["slabs-float32", "slabs-bfloat16", "slabs-int8"],
+)
+def test_rows_are_copied(document, rewritten):
+    """Bit by bit what the reference says, wherever the rows are said to be."""
+    text = kernel_text(json.dumps(document), *([] if rewritten else ["--rewrites="]), **DMA)
+    assert "in weight_hbm hbm" in text
+    for low, high in ((0, 20), (-5, 200), (-(2**31), 2**31 - 1)):
+        inputs = arrays(document, low, high)
+        (found,) = pallasc.execute.run(text, *inputs)
+        (wanted,) = pallasc.reference.run(document, inputs)
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+@pytest.mark.parametrize(("dtype", "rows"), LAST)
+def test_last_rows(dtype, rows):
+    """Rows that fill no word of 32 bits are copied by themselves."""
+    document = of_dtype("embedding", dtype)
+    document = json.loads(json.dumps(document).replace("[128, 256]", f"[{rows}, 256]"))
+    text = kernel_text(json.dumps(document), **DMA)
+    assert f"last = copy weight_hbm[{rows // 4 * 4 if dtype == 'int8' else rows - 1} +:" in text
+    for low, high in ((0, rows), (rows - 4, rows), (-5, 200), (-(2**31), 2**31 - 1)):
+        inputs = arrays(document, low, high)
+        (found,) = pallasc.execute.run(text, *inputs)
+        (wanted,) = pallasc.reference.run(document, inputs)
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+def test_rows_of_any_table():
+    """A tensor of a gigabyte stays in HBM; the plan tells what was compared."""
+    document = kit.document("embedding")
+    text = json.dumps(document).replace("[128, 256]", "[1048576, 256]")
+    told = kit.emitted("none", text).err
+    assert "weight: one position after the other, each copied from HBM" in told
+    assert "rows gathered from HBM: about" in told
+    assert "rows gathered from blocks in VMEM: about" in told
+
+
+def test_slices_stay_where_they_are_faster():
+    """A small table comes to VMEM once for all rows."""
+    told = kit.emitted("none", "embedding_8192_1024").err
+    assert "plan: taken: rows gathered from blocks in VMEM" in told
+
+
+@pytest.mark.parametrize("assumed", [False, True])
+def test_copies_stay_inside(assumed):
+    """Whatever is assumed of indices: past a tile's end there may be anything."""
+    document = kit.document("odd_rows") | {"assume_in_bounds": assumed}
+    assert "held = int (min(max(place, 0), 127))" in kernel_text(json.dumps(document), **DMA)
+
+
+@pytest.mark.parametrize(
+    ("graph", "why"),
+    [
+        ("gather_gemv_odd", "weight cannot be gathered so: its last tile reaches past the tensor"),
+        ("columns", "x cannot be gathered so: it gathers single elements of rows"),
+        ("permute_rows", "out cannot be written so: each position is changed in VMEM"),
+    ],
+)
+def test_copies_refused(graph, why):
+    """What cannot be copied is refused where copies are asked for, else it is sliced."""
+    (found,) = kit.refusal(graph, **DMA)
+    assert found["code"] == "indirect-access-mode"
+    assert why in found["message"]
+    kit.plan(graph, pallas_indirect_access_mode="auto")
+
+
+def test_one_hot_is_refused():
+    """No matmul stands for a gather; where nothing is gathered, the key says nothing."""
+    (found,) = kit.refusal("embedding", pallas_indirect_access_mode="one_hot")
+    assert "no matmul by a one-hot matrix is lowered" in found["message"]
+    kit.plan("softmax", pallas_indirect_access_mode="one_hot")

@@ -132,19 +132,26 @@ static void a_vector_needs_no_mxu(void **state) {
 
 #define LABELS(width) "i = tile.full([u0, " width "], 3, int32) : int32[u0, " width "]\n"
 
-static void one_element_a_row_is_picked(void **state) {
+/* The bits of a lane, added up with zeros: of its position, which is clamped. */
+static void elements_are_picked(void **state) {
 	(void)state;
 	Fixture f;
 	NodeId y = stored(&f, ROOT(LABELS("1") "y = aten.gather.default(t, 1, i) : float32[u0, 1]\n" KEEP_ROW));
 	Module *m = f.module;
-	assert_int_equal(node_get(m, y)->op, OP_SUM_DIM);
-	NodeId lanes = node_input(m, y, 0), found = node_input(m, lanes, 0);
+	assert_int_equal(node_get(m, y)->op, OP_VIEW_DTYPE);
+	NodeId sum = node_input(m, y, 0), lanes = node_input(m, sum, 0), found = node_input(m, lanes, 0);
+	assert_int_equal(node_get(m, sum)->op, OP_SUM_DIM);
+	assert_int_equal(node_type(m, sum)->dtype, DTYPE_I32);
 	assert_int_equal(node_get(m, lanes)->op, OP_WHERE);
 	assert_int_equal(node_get(m, found)->op, OP_EQ);
-	assert_int_equal(node_input(m, found, 1), named(m, "i"));
+	assert_int_equal(node_get(m, node_input(m, found, 1))->op, OP_CLAMP);
+	assert_int_equal(node_input(m, node_input(m, found, 1), 0), named(m, "i"));
 	fixture_free(&f);
-	y = stored(&f, ROOT(LABELS("5000") "y = aten.gather.default(t, 1, i) : float32[u0, 5000]\n" KEEP_ROW));
-	assert_int_equal(node_get(f.module, y)->op, OP_GATHER); /* several a row */
+	y = stored(&f, ROOT(LABELS("7") "y = aten.gather.default(t, 1, i) : float32[u0, 7]\n"
+	                                "o = tile.host_tensor('out') : float32[1000, 5000]\n"
+	                                "st = tile.store(o, [u0, 0:7], y)\n"));
+	sum = node_input(f.module, y, 0); /* several a row: [u0, 7, 5000], along the last dim */
+	assert_int_equal(node_type(f.module, node_input(f.module, sum, 0))->count, 3);
 	fixture_free(&f);
 }
 
@@ -156,7 +163,7 @@ int main(void) {
 		cmocka_unit_test(a_pair_becomes_what_is_taken_of_it),
 		cmocka_unit_test(ranges_are_indices),
 		cmocka_unit_test(a_vector_needs_no_mxu),
-		cmocka_unit_test(one_element_a_row_is_picked),
+		cmocka_unit_test(elements_are_picked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

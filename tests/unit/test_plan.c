@@ -284,6 +284,8 @@ static void vmem_is_padded_to_tiles(void **state) {
 	assert_int_equal(vmem_bytes(t, DTYPE_BF16, 3, (const int64_t[]){2, 421, 64}), 2 * 424 * 128 * 2);
 	assert_int_equal(vmem_bytes(t, DTYPE_I8, 3, (const int64_t[]){2, 33, 129}), 2 * 40 * 256);
 	assert_int_equal(vmem_bytes(t, DTYPE_I4, 2, (const int64_t[]){64, 128}), 64 * 128 / 2);
+	assert_int_equal(scratch_vmem_bytes(t, DTYPE_I4, 2, (const int64_t[]){64, 128}), 64 * 128);
+	assert_int_equal(scratch_vmem_bytes(t, DTYPE_BF16, 2, (const int64_t[]){64, 128}), 64 * 128 * 2);
 	/* A register holds 8 rows of 32 bits, 16 of 16. */
 	assert_int_equal(register_bytes(t, DTYPE_F32, 2, (const int64_t[]){1, 256}), 8 * 256 * 4);
 	assert_int_equal(register_bytes(t, DTYPE_BF16, 2, (const int64_t[]){9, 64}), 16 * 128 * 2);

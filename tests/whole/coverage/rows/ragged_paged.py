@@ -96,8 +96,9 @@ def decoded(document, rng):
 
 def numbers(shape, dtype, rng):
     """Random numbers of any dtype."""
-    if dtype == np.int8:
-        return rng.integers(-128, 128, shape, dtype)
+    if dtype.name in ("int4", "int8"):
+        least = -8 if dtype.name == "int4" else -128
+        return rng.integers(least, -least, shape, np.int8).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
 
 

@@ -1,0 +1,165 @@
+"""Mixtures of experts: tokens in groups of any size, weights of any dtype."""
+
+import numpy as np
+
+from coverage.row import Row, family, parameters
+from coverage.rows.jagged import groups, offsets_of, uneven
+from coverage.rows.ragged_paged import numbers
+
+# ---- formulas ------------------------------------------------------------------------------------
+
+
+def mlp(x, w_gate, w_up, w_down):
+    """One expert."""
+    gate = x @ w_gate
+    return gate / (1 + np.exp(-gate)) * (x @ w_up) @ w_down
+
+
+def experts_fused(x, offsets, *weights):
+    found = [mlp(x[g], *(w[e] for w in weights)) for e, g in enumerate(groups(offsets))]
+    return (np.concatenate(found),)
+
+
+def by_block(x, expert_of, what, *weights):
+    """What is made of each block of rows with the weights of its expert."""
+    blocks = [x[i * 128 : i * 128 + 128] for i in range(len(expert_of))]
+    found = [what(b, *(w[int(e)] for w in weights)) for e, b in zip(expert_of, blocks, strict=True)]
+    return (np.concatenate(found),)
+
+
+def experts_blocks(x, expert_of, *weights):
+    return by_block(x, expert_of, mlp, *weights)
+
+
+def blocks_scaled(x, expert_of, *weights):
+    return by_block(x, expert_of, lambda rows, w, scales: rows @ w * scales, *weights)
+
+
+def combine(y, places, weights):
+    return ((y[places.astype(int)] * weights[..., None]).sum(1),)
+
+
+def grouped_scaled(x, offsets, w, scales):
+    found = [x[g] @ w[e] * scales[e] for e, g in enumerate(groups(offsets))]
+    return (np.concatenate(found),)
+
+
+def grouped_int8(x, offsets, w, row_scales, scales):
+    return grouped_scaled(x * row_scales[:, None], offsets, w, scales)
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def experts_of(document, rng):
+    """Which expert each block is of, in order; some have none, some many."""
+    named = {x.name: x for x in parameters(document)}
+    (count,), experts = named["expert_of"].shape, parameters(document)[2].shape[0]
+    share = np.append(uneven(rng, experts - 1), 0.5)
+    drawn = rng.choice(experts, count, p=share / share.sum())
+    return {"expert_of": np.sort(drawn).astype(np.int32)}
+
+
+def places_of(document, rng):
+    """A row of its own for each expert of each token, in any order."""
+    y, places, _ = parameters(document)
+    drawn = rng.permutation(y.shape[0])[: np.prod(places.shape)]
+    return {"places": drawn.reshape(places.shape).astype(np.int32)}
+
+
+def with_data(steering):
+    """Random numbers for all that does not steer; scales and weights keep sums small."""
+
+    def inputs(document, rng):
+        drawn = {x.name: numbers(x.shape, x.dtype, rng) for x in parameters(document)}
+        for name, values in drawn.items():
+            if name.startswith("w_"):
+                values *= values.dtype.type(values.shape[1] ** -0.5)
+            if name.endswith("scales"):
+                drawn[name] = np.exp2(rng.integers(-7, -4, values.shape)).astype(values.dtype)
+        return list((drawn | steering(document, rng)).values())
+
+    return inputs
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def row(name, graph, production, formula, second, steering, note, loops=("fori_loop",)):
+    """A row whose data say whose rows are where."""
+    return family(
+        name,
+        graph,
+        production,
+        formula,
+        second,
+        inputs=with_data(steering),
+        steering=steering,
+        loops=loops,
+        note=note,
+    )
+
+
+ANY_ROW = "groups start at any row, and are of any length"
+WIDE = "8192_1024"
+
+ROWS = [
+    row(
+        "experts, fused, rows sorted",
+        "experts_fused",
+        "4096_2048",
+        experts_fused,
+        [64, 136],
+        offsets_of,
+        ANY_ROW,
+    ),
+    row(
+        "experts, fused, rows in blocks",
+        "experts_blocks",
+        "8192_2048",
+        experts_blocks,
+        None,
+        experts_of,
+        "a table says whose block it is",
+    ),
+    row(
+        "experts, sum for each token",
+        "combine",
+        "2048_2048",
+        combine,
+        None,
+        places_of,
+        "rows are gathered",
+        (),
+    ),
+    row(
+        "grouped matmul, int8 weights",
+        "grouped_scaled",
+        WIDE,
+        grouped_scaled,
+        None,
+        offsets_of,
+        "a scale for each column; the odd size is float8",
+    ),
+    Row(
+        "grouped matmul, int4 weights, rows in blocks",
+        "blocks_int4",
+        None,
+        "blocks_int4_8192_2048",
+        blocks_scaled,
+        {"block_sizes": [128, 256]},
+        loops=("fori_loop",),
+        inputs=with_data(experts_of),
+        steering=experts_of,
+        note="a scale for each column",
+    ),
+    row(
+        "grouped matmul, int8",
+        "grouped_int8",
+        WIDE,
+        grouped_int8,
+        None,
+        offsets_of,
+        "scales of rows and columns",
+    ),
+]
