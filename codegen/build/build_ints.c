@@ -61,10 +61,10 @@ static IntId term_int(Builder *b, const Term *t) {
 }
 
 /* The table's element; the last ones of a tile may be past its end. `piece`: by dim of n's value. */
-static IntId place_of(Builder *b, NodeId n, const IntId *piece) {
+IntId build_table_place(Builder *b, NodeId n, const IntId *piece) {
 	if (node_get(b->m, n)->op == OP_CLAMP)
-		return clamped(b, place_of(b, node_arg(b->m, n, 0)->node, piece), node_arg(b->m, n, 1)->integer,
-		               node_arg(b->m, n, 2)->integer);
+		return clamped(b, build_table_place(b, node_arg(b->m, n, 0)->node, piece),
+		               node_arg(b->m, n, 1)->integer, node_arg(b->m, n, 2)->integer);
 	const Access *access = b->plan->values[n].access;
 	const Operand *o = &b->plan->operands.at[access->operand];
 	IntId at[DIM_MAX];
@@ -82,11 +82,9 @@ static IntId place_of(Builder *b, NodeId n, const IntId *piece) {
 
 IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent) {
 	const IntId at = int_value(b->k, piece);
-	IntId place = place_of(b, places, &at);
+	IntId place = build_table_place(b, places, &at);
 	return b->m->assume_in_bounds ? place : clamped(b, place, 0, extent - 1);
 }
-
-IntId build_table_place(Builder *b, NodeId index, const IntId *at) { return place_of(b, index, at); }
 
 IntId build_affine(Builder *b, const Affine *a) {
 	Kernel *k = b->k;

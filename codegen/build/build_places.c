@@ -67,6 +67,22 @@ static IntId named(Walk *w, IntId i, const char *name) {
 	return int_value(k, kernel_result(k, build_statement(w->b, K_INT, 1, &x), KTYPE_INT, DTYPE_I32, 0, NULL, name));
 }
 
+/* Positions in one iteration, which do not wait for each other: four take little longer than one. Of rows that several
+ * times the registers would not hold, it is one. Writes come in order. */
+enum { UNROLLED = 4 };
+
+static bool walk_unrolls(const Builder *b, const Places *s, int64_t count) {
+	int64_t registers = 1;
+	if (op_writes(node_get(b->m, s->node)->op) || s->rows == NONE || count % UNROLLED)
+		return false;
+	const Scratch *rows = &b->plan->scratches.at[s->rows];
+	for (uint32_t i = s->rank; i < rows->rank; i++)
+		registers *= i + 1 == rows->rank   ? int_cdiv(rows->shape[i], b->m->target->lanes)
+		             : i + 2 == rows->rank ? int_cdiv(rows->shape[i], b->m->target->sublanes)
+		                                   : rows->shape[i];
+	return registers <= (s->copied ? 4 : 2) * b->m->target->sublanes;
+}
+
 /* Into the loop's body. `carried`: what it hands from position to position, or KARG_NONE. `places`: it reads what the
  * index tensors say. */
 static Walk walk_of(Builder *b, NodeId n, KArg carried, bool places) {
@@ -84,6 +100,8 @@ static Walk walk_of(Builder *b, NodeId n, KArg carried, bool places) {
 	               .tail = NONE,
 	               .name = "position",
 	               .step_name = "i"};
+	if (carried.kind == KARG_NONE && walk_unrolls(b, w.s, count))
+		w.k->unroll = UNROLLED;
 	w.k->dim[0] = (KLoopDim){.steps = int_const(k, count), .full_steps = count, .size = 1};
 	w.k->dim[0].step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "i");
 	w.loop = build_statement(b, K_LOOP, carried.kind != KARG_NONE, &carried);
@@ -277,6 +295,8 @@ static void copy_rows(Builder *b, NodeId n, Dtype wide) {
 	Walk w = walk(b, n, (KArg){0});
 	KArg copy = copy_of(&w, access);
 	build_statement(b, K_START, 1, &copy);
+	if (w.k->dim[0].full_steps % UNROLLED == 0) /* nothing of it is in registers */
+		w.k->unroll = UNROLLED;
 	walk_end(&w, (KArg){0});
 	KArg all = scratch_ref(b, s->groups == NONE ? s->rows : s->groups, 0, NULL);
 	copy = copy_on(b, s, all, all, 0, "rows");

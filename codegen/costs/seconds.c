@@ -139,8 +139,8 @@ static double blocks_seconds(const Planner *p, int64_t fetches, bool hidden) {
 }
 
 /* Cycles for each row of a gather. Slices and picks as the compiler schedules them: those of packed rows are turned to
- * their place. Copies stand there every 18 cycles; rows lie anywhere in HBM, so more is counted. */
-enum { ROW_SLICED = 16, ROW_TURNED = 24, ROW_COPIED = 32, ROW_PICKED = 24, ROW_REGISTERS_PER_CYCLE = 2 };
+ * their place. Copies stand there every 15 cycles; rows lie anywhere in HBM, so more is counted. */
+enum { ROW_SLICED = 8, ROW_TURNED = 10, ROW_COPIED = 32, ROW_PICKED = 10, ROW_REGISTERS_PER_CYCLE = 2 };
 
 /* Seconds in which one grid point gathers rows: one after the other, nothing beside them. */
 static double gathers_seconds(Planner *p) {

@@ -272,8 +272,8 @@ static void read_region(KReader *r, StmtId loop, RegionId *region) {
 
 /* A line of the loop itself: its first word is followed by another, or by nothing. */
 static bool read_loop_line(KReader *r, void *data) {
-	static const char *const words[] = {"dim",   "peel", "mask",   "skew",   "window", "hand",
-	                                    "pairs", "runs", "before", "behind", "tail",   NULL};
+	static const char *const words[] = {"dim",  "peel",   "mask",   "skew",   "window", "hand", "pairs",
+	                                    "runs", "before", "behind", "unroll", "tail",   NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;
@@ -294,6 +294,7 @@ static bool read_loop_line(KReader *r, void *data) {
 	case 7: kread_int_list(r, &loop->runs, 1); break;
 	case 8: read_region(r, *stmt, &loop->before); break;
 	case 9: read_region(r, *stmt, &loop->behind); break;
+	case 10: loop->unroll = (int)kread_number(r, "how many steps", 2, INT16_MAX); break;
 	default: read_region(r, *stmt, &loop->tail); break;
 	}
 	return true;

@@ -355,6 +355,10 @@ static void read_stmt(KReader *r, RegionId region) {
 	case K_FORI: {
 		KArg count = kread_arg(r);
 		vec_push(r->a, &d.args, count);
+		if (!kread_next_is(r, "(") && kread_accept(r, "unroll")) {
+			int64_t steps = kread_number(r, "how many steps", 2, INT16_MAX);
+			vec_push(r->a, &d.ints, steps);
+		}
 		read_called(r, &d);
 		break;
 	}

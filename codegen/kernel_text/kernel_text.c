@@ -375,6 +375,8 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		put_option(t, "skew", loop->skew);
 	if (loop->paired)
 		put_line(t, "pairs");
+	if (loop->unroll)
+		put_option(t, "unroll", loop->unroll);
 	if (loop->runs != NONE) {
 		line_start(t);
 		text_put(t->out, "runs ");
@@ -462,6 +464,8 @@ static void put_plain(KTextOut *t, StmtId id) {
 		text_put(t->out, " ");
 		ktext_arg(t, kernel_arg(t->k, id, 0));
 		text_put(t->out, " ");
+		if (s->int_count)
+			text_printf(t->out, "unroll %lld ", (long long)s->ints[0]);
 		put_called(t, id, 1);
 	} else if (s->op == K_LAUNCH && s->int_count == 1) {
 		text_printf(t->out, " kernel=%lld%s", (long long)s->ints[0], s->arg_count ? ", " : "");

@@ -139,8 +139,7 @@ uint32_t carry_scratch(Planner *p, NodeId value, const char *why) {
 	s.rank = plan_shape(p->plan, value, p->plan->values[value].form, s.shape);
 	s.bytes = scratch_vmem_bytes(p->m->target, s.dtype, s.rank, s.shape);
 	s.ref = scratch_name(p, node_get(p->m, value)->name);
-	vec_push(p->a, &p->plan->scratches, s);
-	return p->plan->scratches.count - 1;
+	return plan_scratch(p, s);
 }
 
 static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {

@@ -33,7 +33,8 @@ static bool supported_in(Planner *p, GraphId g) {
 			ok = plan_refuse(p, n, "unsupported", "use the value itself",
 			                 "%s of a value without dims is not lowered", op_row(op)->target);
 		if (op_is_atomic(op) && node_use_count(p->m, n) > 0)
-			ok = plan_refuse(p, n, "unsupported", "load the element before it, or after it",
+			ok = plan_refuse(p, n, "unsupported",
+			                 "index with tiles, whole dims and single positions; run the pass decompose",
 			                 "the old value that %s gives is not lowered yet", op_row(op)->target);
 		if (op_lowering(op) == LOWER_LOOP)
 			ok = supported_in(p, loop_body(p->m, n)) && ok;

@@ -399,8 +399,7 @@ static uint32_t accumulator_add(Planner *p, const Operand *o, Dtype dtype) {
 	memcpy(s.shape, o->block, o->rank * sizeof(int64_t));
 	s.bytes = scratch_vmem_bytes(p->m->target, dtype, s.rank, s.shape);
 	s.ref = arena_printf(p->a, "%s_acc_ref", p->m->tensors.at[o->tensor].name);
-	vec_push(p->a, &p->plan->scratches, s);
-	return p->plan->scratches.count - 1;
+	return plan_scratch(p, s);
 }
 
 /* The blocks of all grid points fill the dim: nothing there keeps what it held before the kernel. */

@@ -11,9 +11,8 @@
 
 /* How the index tensors of an access go together, as docs/graph-format.md says it. */
 typedef struct Together {
-	bool outer;     /* each is 1-D over a block and makes a dim of its own */
-	uint32_t rank;  /* else: of what they broadcast to */
-	uint32_t count; /* how many there are */
+	bool outer;    /* each is 1-D over a block and makes a dim of its own */
+	uint32_t rank; /* else: of what they broadcast to */
 } Together;
 
 static Together together(const Module *m, const Arg *index) {
@@ -23,7 +22,6 @@ static Together together(const Module *m, const Arg *index) {
 		if (!entry_gathers(m, entry))
 			continue;
 		const Type *type = node_type(m, entry->node);
-		t.count++;
 		t.rank = type->count > t.rank ? type->count : t.rank;
 		t.outer = t.outer && type->count == 1 && expr_as_block(m, type->dims[0]) != NONE;
 	}
@@ -80,8 +78,7 @@ static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t 
 	if (kind == SCRATCH_VMEM)
 		s.bytes = scratch_vmem_bytes(p->m->target, dtype, rank, shape);
 	s.ref = name;
-	vec_push(p->a, &p->plan->scratches, s);
-	return p->plan->scratches.count - 1;
+	return plan_scratch(p, s);
 }
 
 /* Computed positions go to SMEM, by way of VMEM. */

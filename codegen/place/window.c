@@ -144,11 +144,6 @@ static uint32_t window_intern(Planner *p, Loop *loop, Window *win) {
 	return loop->windows.count - 1;
 }
 
-static uint32_t scratch_add(Planner *p, Scratch s) {
-	vec_push(p->a, &p->plan->scratches, s);
-	return p->plan->scratches.count - 1;
-}
-
 /* The buffers and semaphores of a window that fori_loop copies itself. */
 static void window_scratch(Planner *p, Window *win, const Operand *o, const char *name) {
 	Scratch buffer = {.kind = SCRATCH_VMEM, .dtype = o->dtype, .rank = o->rank + 1, .bytes = win->bytes};
@@ -156,10 +151,10 @@ static void window_scratch(Planner *p, Window *win, const Operand *o, const char
 	buffer.shape[0] = win->buffers;
 	memcpy(buffer.shape + 1, win->block, o->rank * sizeof(int64_t));
 	buffer.ref = arena_printf(p->a, "%s_buf", name);
-	win->scratch = scratch_add(p, buffer);
+	win->scratch = plan_scratch(p, buffer);
 	Scratch semaphore = {.kind = SCRATCH_DMA_SEMAPHORE, .rank = 1, .shape = {win->buffers}};
 	semaphore.ref = arena_printf(p->a, "%s_sem", name);
-	win->semaphore = scratch_add(p, semaphore);
+	win->semaphore = plan_scratch(p, semaphore);
 }
 
 /* The ragged last step reads the same slices of its own window. */

@@ -11,6 +11,11 @@ bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const
 	return false;
 }
 
+uint32_t plan_scratch(Planner *p, Scratch s) {
+	vec_push(p->a, &p->plan->scratches, s);
+	return p->plan->scratches.count - 1;
+}
+
 void plan_remark(Plan *p, const char *fmt, ...) {
 	va_list ap;
 	va_start(ap, fmt);

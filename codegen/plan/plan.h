@@ -407,6 +407,9 @@ typedef struct Planner {
 /* A refusal at node n. Always false, so that `return refuse(...)` reads well. */
 bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
 
+/* Adds it; gives its number. */
+uint32_t plan_scratch(Planner *p, Scratch s);
+
 static inline bool way_is(const Planner *p, ChoiceRow row, ChoiceValue v) { return p->way.at[row] == v; }
 /* The lowering that is asked for, of all loops. */
 static inline LoopType way_type(const Planner *p) { return (LoopType)(p->way.at[ROW_TYPE] - TYPE_DEFAULT); }

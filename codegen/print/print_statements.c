@@ -145,7 +145,10 @@ static void print_fori(Printer *pr, StmtId s) {
 	text_printf(out, ", %s, ", pr->k->functions.at[stmt->function].var);
 	text_put(out, stmt->arg_count == 1 ? "None" : stmt->arg_count == 2 ? "" : "(");
 	put_args(pr, out, s, 1);
-	text_put(out, stmt->arg_count > 2 ? "))" : ")");
+	text_put(out, stmt->arg_count > 2 ? ")" : "");
+	if (stmt->int_count)
+		text_printf(out, ", unroll=%lld", (long long)stmt->ints[0]);
+	text_put(out, ")");
 	py_close(&pr->w);
 }
 

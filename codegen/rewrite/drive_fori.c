@@ -433,6 +433,12 @@ static void run_body(Fori *f, FunctionId body, ValueId *values) {
 		}
 	StmtId s = drive_put(d, loop->rank ? K_FORI : K_WHILE, args.count, args.at);
 	kernel_stmt(k, s)->function = body;
+	if (loop->unroll) {
+		int64_t *steps = arena_array(k->arena, 1, sizeof *steps);
+		*steps = loop->unroll;
+		kernel_stmt(k, s)->ints = steps;
+		kernel_stmt(k, s)->int_count = 1;
+	}
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		if (loop->place.at[i] == NONE) {
 			ValueId carried = loop->carried.at[i];

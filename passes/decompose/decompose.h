@@ -15,7 +15,8 @@ typedef struct Decompose {
  * value of element `element`. NONE: it stays as it is. */
 typedef NodeId Decomposition(Decompose *d, uint32_t element);
 
-/* The rewrite of an op, of all LOWER_PARTS but tile.if and of some that are lowered in other cases; NULL. */
+/* The rewrite of an op, of all LOWER_PARTS but tile.if and tile.atomic_cas, and of some that are lowered in other
+ * cases; NULL. */
 Decomposition *decompose_rewrite(uint16_t op);
 /* decompose_reduce.c, decompose_softmax.c, decompose_create.c, decompose_matmul.c, _split.c: the rewrite of an op;
  * NULL. */
@@ -28,7 +29,7 @@ Decomposition *decompose_scan(uint16_t op);
 Decomposition *decompose_combine(uint16_t op);
 Decomposition *decompose_sort(uint16_t op);
 Decomposition *decompose_gather(uint16_t op);
-/* decompose_access.c: of a load with a mask or new axes; NULL. */
+/* decompose_access.c: of a load with a mask or new axes, of an atomic whose old value is read; NULL. */
 Decomposition *decompose_access(const Module *m, NodeId n);
 
 /* ---- decompose_build.c ------------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
-/* decompose_access.c - loads as the plan knows them: masks, steps and new axes stand behind them. */
+/* decompose_access.c - loads as the plan knows them: masks, steps and new axes stand behind them; and atomics whose old
+ * value something reads: a load and a store. */
 #include "decompose.h"
 
 /* A slice with a step, of known ends. */
@@ -56,6 +57,21 @@ static Arg index_of(Decompose *d, Arg *views) {
 	return arg_list(m, count, entries);
 }
 
+/* What the access touches; without a mask. */
+static NodeId load_all(Decompose *d) {
+	Module *m = d->m;
+	Arg views, args[3] = {arg_copy(m, *node_arg(m, d->n, 0)), arg_null(), arg_null()};
+	args[1] = index_of(d, &views);
+	NodeId value = make_stepped(d, make_node(d, OP_LOAD, "all", 3, args));
+	Arg view[2] = {arg_ref(value), views};
+	return has_entry(m, d->n, is_new_axis) ? make_node(d, OP_SUBSCRIPT, "axes", 2, view) : value;
+}
+
+static NodeId or_zero(Decompose *d, NodeId mask, NodeId value) {
+	bool is_bool = node_type(d->m, value)->dtype == DTYPE_BOOL;
+	return make_where(d, "masked", mask, arg_ref(value), is_bool ? arg_bool(false) : arg_int(0));
+}
+
 /*     v = load x[None, u0]      =>      w = load x[u0]
  *                                       v = subscript w, [None, :]
  *
@@ -65,22 +81,121 @@ static Arg index_of(Decompose *d, Arg *views) {
  * Lanes that extra_mask hides are 0. */
 static NodeId plain_load(Decompose *d, uint32_t element) {
 	(void)element;
-	Module *m = d->m;
-	Arg views, args[3] = {arg_copy(m, *node_arg(m, d->n, 0)), arg_null(), arg_null()};
-	NodeId mask = node_input(m, d->n, 2);
-	args[1] = index_of(d, &views);
-	NodeId value = make_stepped(d, make_node(d, OP_LOAD, "all", 3, args));
-	if (has_entry(m, d->n, is_new_axis)) {
-		Arg view[2] = {arg_ref(value), views};
-		value = make_node(d, OP_SUBSCRIPT, "axes", 2, view);
+	NodeId mask = node_input(d->m, d->n, 2), value = load_all(d);
+	return mask == NONE ? value : or_zero(d, mask, value);
+}
+
+/* ---- old values -------------------------------------------------------------------------------------------------- */
+
+/* An entry that is one position, as a node gives it. */
+static bool is_position(const Module *m, const Arg *entry) {
+	return entry->kind == ARG_REF && arg_block(m, entry) == NONE && node_type(m, entry->node)->count == 0;
+}
+
+/* Each lane has a place of its own: tiles, whole dims and positions. */
+static bool places_differ(const Module *m, NodeId n) {
+	const Arg *index = node_arg(m, n, 1);
+	TensorId t = access_tensor(m, n);
+	if (t == NONE || index->kind != ARG_LIST)
+		return false;
+	for (uint32_t i = 0, dim = 0; i < index->list.count; i++) {
+		const Arg *e = arg_item(m, index, i);
+		int64_t extent;
+		if (e->kind == ARG_NULL)
+			continue;
+		if (dim >= m->tensors.at[t].rank || !expr_value(m, m->tensors.at[t].shape[dim++], &extent))
+			return false;
+		bool number = e->kind == ARG_INT && e->integer >= 0 && e->integer < extent;
+		if (arg_block(m, e) == NONE && !arg_is_whole(m, e) && !is_position(m, e) && !number)
+			return false;
 	}
-	if (mask == NONE)
-		return value;
-	bool is_bool = node_type(m, d->n)->dtype == DTYPE_BOOL;
-	return make_where(d, "masked", mask, arg_ref(value), is_bool ? arg_bool(false) : arg_int(0));
+	return true;
+}
+
+static NodeId both(Decompose *d, NodeId a, NodeId b) {
+	Arg args[2] = {arg_ref(a), arg_ref(b)};
+	return a == NONE ? b : make_node(d, OP_LOGICAL_AND, "and", 2, args);
+}
+
+/* All positions lie in the tensor; NONE: there are none. */
+static NodeId positions_inside(Decompose *d) {
+	Module *m = d->m;
+	NodeId all = NONE;
+	for (uint32_t i = 0, dim = 0; i < node_arg(m, d->n, 1)->list.count; i++) {
+		Arg e = *arg_item(m, node_arg(m, d->n, 1), i);
+		int64_t extent = 0;
+		if (e.kind == ARG_NULL)
+			continue;
+		(void)expr_value(m, m->tensors.at[access_tensor(m, d->n)].shape[dim++], &extent);
+		if (!is_position(m, &e))
+			continue;
+		all = both(d, all, make_binary(d, OP_GE_SCALAR, "not_below", e.node, arg_int(0)));
+		all = both(d, all, make_binary(d, OP_LT_SCALAR, "below", e.node, arg_int(extent)));
+	}
+	return all;
+}
+
+static NodeId in_dtype(Decompose *d, Arg value, Dtype dtype) {
+	Arg full[3] = {arg_list(d->m, 0, NULL), value, arg_dtype(dtype)};
+	if (value.kind != ARG_REF)
+		return make_node(d, OP_FULL, "number", 3, full);
+	return node_type(d->m, value.node)->kind == TYPE_SYM ? value.node : make_converted(d, value.node, dtype);
+}
+
+/* What the place holds afterwards; other lanes stay. */
+static NodeId new_value(Decompose *d, NodeId old) {
+	Module *m = d->m;
+	uint16_t op = node_get(m, d->n)->op;
+	Dtype own = node_type(m, d->n)->dtype, wide = own;
+	Arg value = *op_arg(m, d->n, "value");
+	if (op == OP_ATOMIC_CAS) {
+		Arg same[2] = {arg_ref(old), arg_ref(in_dtype(d, *op_arg(m, d->n, "expected"), own))};
+		NodeId taken = make_node(d, OP_EQ, "same", 2, same);
+		return make_where(d, "swapped", taken, arg_ref(in_dtype(d, value, own)), arg_ref(old));
+	}
+	if (value.kind == ARG_REF && node_type(m, value.node)->kind == TYPE_TENSOR)
+		wide = dtype_promote(own, node_type(m, value.node)->dtype);
+	if (op == OP_ATOMIC_XCHG)
+		return in_dtype(d, value, wide);
+	wide = dtype_widened(wide);
+	NodeId x = make_converted(d, old, wide);
+	return make_binary(d, op_canonical(op), "combined", x, arg_ref(in_dtype(d, value, wide)));
+}
+
+/*     v = atomic_add x[u0], y      =>      v = load x[u0]
+ *                                          store x[u0], v + y */
+static NodeId load_first(Decompose *d, uint32_t element) {
+	(void)element;
+	Module *m = d->m;
+	NodeId old = load_all(d), inside = positions_inside(d);
+	Arg args[4] = {arg_copy(m, *node_arg(m, d->n, 0)), arg_copy(m, *node_arg(m, d->n, 1)),
+	               arg_ref(new_value(d, old)), arg_null()};
+	make_node(d, OP_STORE, "new", 4, args);
+	return inside == NONE ? old : or_zero(d, inside, old);
+}
+
+/* Numbers are of the tensor's own kind; what tile.atomic_cas compares and writes is of its dtype. */
+static bool takes_part(const Module *m, NodeId n, const Arg *value) {
+	Dtype t = node_type(m, n)->dtype;
+	if (value->kind == ARG_REF && node_type(m, value->node)->kind == TYPE_TENSOR)
+		return node_get(m, n)->op != OP_ATOMIC_CAS || node_type(m, value->node)->dtype == t;
+	if (value->kind == ARG_REF)
+		return t == DTYPE_I32;
+	return value->kind == ARG_INT || (value->kind == ARG_FLOAT && dtype_is_float(t)) ||
+	       (value->kind == ARG_BOOL && t == DTYPE_BOOL);
+}
+
+static Decomposition *decompose_atomic(const Module *m, NodeId n) {
+	bool compares = node_get(m, n)->op == OP_ATOMIC_CAS, used = compares || node_uses(m, n) != NONE;
+	return used && places_differ(m, n) && takes_part(m, n, op_arg(m, n, "value")) &&
+	                       (!compares || takes_part(m, n, op_arg(m, n, "expected")))
+	               ? load_first
+	               : NULL;
 }
 
 Decomposition *decompose_access(const Module *m, NodeId n) {
+	if (op_is_atomic(node_get(m, n)->op))
+		return decompose_atomic(m, n);
 	if (node_get(m, n)->op != OP_LOAD)
 		return NULL;
 	bool steps = has_entry(m, n, is_stepped);

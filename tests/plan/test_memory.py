@@ -3,11 +3,12 @@
 import re
 
 import kit
+import numpy as np
 import pytest
 import simulated
 from builder import Doc, G, dt, f32, sym, t
 from kit import plan
-from pallasc import aot
+from pallasc import aot, reference
 
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
 
@@ -357,15 +358,135 @@ def test_an_initial_value_that_is_stored_over_is_none():
 # ---- refusals ------------------------------------------------------------------------------------
 
 
-def test_the_old_value_is_refused():
+# ---- old values ----------------------------------------------------------------------------------
+
+
+def old_values(kind, values, dtype="int32", shape=(64, 256), value_dtype=None):
+    """old[i] = atomic_kind(held, values), tile i of rows; held is one tile that all share."""
+    k = Kernel([], [0])
+    k.tensor("x", "input", value_dtype or dtype, *shape)
+    k.tensor("held", "inout", dtype, 32, shape[1]).tensor("old", "output", dtype, *shape)
+    k.block(shape[0], size=32)
+    x = k.load("x", [U0, WHOLE], "u0", shape[1])
+    host = k.g.host("held", k.metas["held"])
+    arguments = [x if v is None else v for v in values]
+    meta = t(dtype, 32, shape[1])
+    old = k.g.call(f"tile.atomic_{kind}", host, [WHOLE, WHOLE], *arguments, meta=meta)
+    k.write("store", "old", [U0, WHOLE], old)
+    return k.done()
+
+
+def tiles_apart(rows=64, columns=256):
+    """old = atomic_add(sums, x), each tile its own place; the last of 72 rows is a ragged one."""
     k = Kernel([32, 128], [0, 1])
-    k.tensor("x", "input", "int32", 64, 256)
-    k.tensor("sums", "output", "int32", 64, 256, init=0).tensor("out", "output", "int32", 64, 256)
-    k.block(64).block(256)
+    k.tensor("x", "input", "int32", rows, columns)
+    k.tensor("sums", "output", "int32", rows, columns, init=3)
+    k.tensor("out", "output", "int32", rows, columns)
+    k.block(rows).block(columns)
     x = k.load("x", [U0, U1], "u0", "u1")
     host = k.g.host("sums", k.metas["sums"])
     old = k.g.call("tile.atomic_add", host, [U0, U1], x, meta=t("int32", "u0", "u1"))
     k.write("store", "out", [U0, U1], old)
+    return k.done()
+
+
+def tickets(dims=()):
+    """ticket[i] = atomic_add(count[x[i]], 1): the places of each group, in order."""
+    k = Kernel([], [0])
+    k.tensor("x", "input", "int32", 40).tensor("count", "output", "int32", 8, *dims, init=0)
+    k.tensor("ticket", "output", "int32", 40, *dims)
+    k.block(40, size=1)
+    begin = k.g.call("tile.begin", U0, meta={"sym": None})
+    x = k.load("x", [begin])
+    host = k.g.host("count", k.metas["count"])
+    rest = [WHOLE] * len(dims)
+    old = k.g.call("tile.atomic_add", host, [x, *rest], 1, meta=t("int32", *dims))
+    k.write("store", "ticket", [begin, *rest], old)
+    return k.done()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("add", [None]),
+        ("max", [None]),
+        ("min", [None]),
+        ("and", [None]),
+        ("or", [None]),
+        ("xor", [None]),
+        ("xchg", [None]),
+        ("add", [1]),
+        ("cas", [3, None]),
+        ("cas", [None, 7]),
+    ],
+)
+def test_old_values_of_a_shared_tile(kind, values):
+    assert wrong(old_values(kind, values)) == []
+
+
+@pytest.mark.parametrize(("dtype", "of"), [("float32", "float32"), ("bfloat16", "float32")])
+@pytest.mark.parametrize("kind", ["add", "max", "xchg"])
+def test_old_values_of_floats(kind, dtype, of):
+    assert wrong(old_values(kind, [None], dtype, value_dtype=of)) == []
+
+
+@pytest.mark.parametrize("rows", [64, 72])
+def test_old_values_of_tiles_apart(rows):
+    assert wrong(tiles_apart(rows)) == []
+
+
+@pytest.mark.parametrize("dims", [(), (128,), (200,)])
+def test_tickets_count_up_in_each_group(dims):
+    """Positions outside the tensor give 0, and change nothing."""
+    document = tickets(dims)
+    x = np.random.default_rng(0).integers(-2, 10, 40).astype(np.int32)
+    inside = (x >= 0) & (x < 8)
+    expected = [int(inside[i] and (x[:i] == x[i]).sum()) for i in range(40)]
+    shape = (40, *[1 for _ in dims])
+    ticket = np.broadcast_to(np.reshape(expected, shape), (40, *dims))
+    made = reference.run(document, [x], config=document["config"])
+    assert np.array_equal(made[1], ticket)
+    counted = np.bincount(x[inside], minlength=8).reshape(8, *shape[1:])
+    assert np.array_equal(made[0], np.broadcast_to(counted, (8, *dims)))
+    assert simulated.wrong(document, given=[x]) == []
+    assert simulated.wrong(document, given=[x], cores=2, target="v7x") == []
+
+
+@pytest.mark.parametrize("loop_type", LOOP_TYPES)
+def test_old_values_in_a_loop_follow_each_other(loop_type):
+    """Two atomics a step on one tile: each gives what the one before left."""
+    k = Kernel([32], [0], pallas_loop_type=loop_type)
+    k.tensor("x", "input", "int32", 64, 512).tensor("sums", "output", "int32", 64, 128, init=1)
+    k.tensor("first", "output", "int32", 64, 512).tensor("second", "output", "int32", 64, 512)
+    k.block(64).block(512, size=128)
+    body = k.loop(1)
+    x = k.load("x", [U0, U1], "u0", "u1", inside=body)
+    for name in ("first", "second"):
+        host = body.host("sums", k.metas["sums"])
+        meta = t("int32", "u0", 128)
+        before = body.call("tile.atomic_add", host, [U0, WHOLE], x, meta=meta)
+        k.write("store", name, [U0, U1], before, inside=body)
+    body.out()
+    k.call_loop(body, 0, 512)
+    document = k.done()
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(-9, 9, (64, 512)).astype(np.int32)
+    parts = drawn.reshape(64, 4, 128)
+    before = 1 + 2 * (np.cumsum(parts, 1) - parts)
+    made = reference.run(document, [drawn], config=document["config"])
+    assert np.array_equal(made[1], before.reshape(64, 512))
+    assert np.array_equal(made[2], (before + parts).reshape(64, 512))
+    assert simulated.wrong(document, given=[drawn]) == []
+
+
+def test_old_values_at_positions_that_may_meet_are_refused():
+    k = Kernel([32], [0])
+    k.tensor("x", "input", "int32", 64).tensor("count", "output", "int32", 64, init=0)
+    k.tensor("out", "output", "int32", 64).block(64)
+    x = k.load("x", [U0], "u0")
+    host = k.g.host("count", k.metas["count"])
+    old = k.g.call("tile.atomic_add", host, [x], 1, meta=t("int32", "u0"))
+    k.write("store", "out", [U0], old)
     found = refusal(k.done())
     assert found["message"] == "the old value that tile.atomic_add gives is not lowered yet"
     assert found["hint"]

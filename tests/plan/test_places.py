@@ -253,3 +253,13 @@ def test_one_hot_is_refused():
     (found,) = kit.refusal("embedding", pallas_indirect_access_mode="one_hot")
     assert "no matmul by a one-hot matrix is lowered" in found["message"]
     kit.plan("softmax", pallas_indirect_access_mode="one_hot")
+
+
+def test_four_positions_at_a_time():
+    """Where they wait for nothing: writes come in order, one position is no four."""
+    assert "fori (32) unroll 4 body" in kernel_text("embedding")
+    assert "unroll 4" in kernel_text("embedding", "--rewrites=")
+    assert kit.compiled("embedding").source.count("None, unroll=4)") == 1
+    assert kit.compiled("embedding", **DMA).source.count("None, unroll=4)") == 1
+    assert "unroll" not in kernel_text("permute_rows")
+    assert "unroll" not in kernel_text("embedding", block_sizes=[1, 128])

@@ -94,6 +94,8 @@ def _call_argument(line):
 
 def _fori(lines, line, stmt):
     steps = ex.argument(line)
+    if line.peek(1) != "(" and line.accept("unroll"):
+        line.integer()
     stmt.detail = line.name("a function")
     stmt.args = [steps, *line.items("(", lambda: ex.argument(line), ")")]
     _end(line, stmt)
@@ -202,7 +204,19 @@ def _loop(lines, line, stmt):
     stmt.body = region(lines)
 
 
-_LOOP_WORDS = ("dim", "peel", "mask", "skew", "pairs", "runs", "window", "before", "behind", "tail")
+_LOOP_WORDS = (
+    "dim",
+    "peel",
+    "mask",
+    "skew",
+    "pairs",
+    "runs",
+    "unroll",
+    "window",
+    "before",
+    "behind",
+    "tail",
+)
 
 
 def _loop_lines(lines, loop):

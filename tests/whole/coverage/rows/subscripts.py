@@ -1,0 +1,65 @@
+"""Values at computed positions, rows that torch selects, every other lane."""
+
+import numpy as np
+
+from coverage.row import family, parameters
+
+# ---- formulas ------------------------------------------------------------------------------------
+
+
+def picked_logits(x, ids):
+    return (np.take_along_axis(x, ids.astype(int), 1),)
+
+
+def selected_rows(x, ids):
+    return (x[ids.astype(int)],)
+
+
+def gated_pairs(x):
+    return (x[:, ::2] / (1 + np.exp(-x[:, 1::2])),)
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def with_ids(most):
+    """Random numbers, and positions below dim `most` of them."""
+
+    def inputs(document, rng):
+        x, ids = parameters(document)
+        drawn = rng.integers(0, x.shape[most], ids.shape, ids.dtype)
+        return [rng.standard_normal(x.shape).astype(x.dtype), drawn]
+
+    return inputs
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+ROWS = [
+    family(
+        "a few logits of each row",
+        "picked_logits",
+        "4096_1024",
+        picked_logits,
+        inputs=with_ids(1),
+        loops=(),
+        note="a gather over values: lanes are compared and summed as bits",
+    ),
+    family(
+        "rows by index_select",
+        "selected_rows",
+        "8192_1024",
+        selected_rows,
+        inputs=with_ids(0),
+        loops=(),
+        note="the rows of an input are loaded where they lie",
+    ),
+    family(
+        "gates in every other lane",
+        "gated_pairs",
+        "4096_2048",
+        gated_pairs,
+        loops=(),
+        note="slices with a step",
+    ),
+]
