@@ -48,7 +48,7 @@ IntId build_affine(Builder *b, const Affine *a);
 /* Of 1-D ints that are a row of a table, that at `piece`: a position in a dim of so many, the nearest if it is none. */
 IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent);
 /* Of ints that are part of a table, that at a position in each dim: as it is. */
-IntId build_table_place(Builder *b, NodeId index, const IntId *at);
+IntId build_table_place(Builder *b, NodeId n, const IntId *piece);
 /* Divided by `by`, or the rest of that. */
 IntId build_divided(Builder *b, const Affine *a, int64_t by, bool rest);
 /* The int as an argument: a number if it is known. */

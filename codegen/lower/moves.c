@@ -127,7 +127,8 @@ bool index_accepted(Planner *p, NodeId n) {
 		for (uint32_t k = 0; whole && k < 3; k++)
 			whole = arg_item(p->m, a, k)->kind == ARG_NULL;
 		if (a->kind != ARG_NULL && a->kind != ARG_INT && a->kind != ARG_SYM && !whole)
-			return refuse_move(p, n, "takes a part of a dim whose ends are known only at run time, or gathers",
+			return refuse_move(p, n,
+			                   "takes a part of a dim whose ends are known only at run time, or gathers",
 			                   "load the part, or gather by aten.index.Tensor");
 	}
 	return true;
