@@ -147,11 +147,15 @@ class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular):
             elif how == "scalar":
                 begin = self.run_time(scope, extent) if self.chance(25) else 0
                 end = self.run_time(scope, extent)
-            elif how == "end" and scope.symbols:
-                end = scope.number("tile.end", [self.pick(scope.symbols)])
+            elif how == "end" and (near := [s for s in scope.symbols if self.near(s, extent)]):
+                end = scope.number("tile.end", [self.pick(near)])
             begins.append(begin)
             ends.append(end)
         return begins, ends
+
+    def near(self, symbol, extent):
+        """Whether a loop over `extent` in one tile that goes on to the symbol's end is not long."""
+        return self.out.find(symbol)["extent"] <= 8 * extent
 
     def initial(self, scope):
         """The initial value of a carried argument."""

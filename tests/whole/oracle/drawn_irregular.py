@@ -31,6 +31,8 @@ class Irregular(Choices):
     def places_shape(self, scope, rank=None):
         """A shape of positions: one block around or two, or of whole dims."""
         symbols = [s for s in scope.symbols if self.role(s) != "outer"]
+        if scope.depth:  # one position after the other, in each step
+            symbols = [s for s in symbols if self.out.find(s)["extent"] <= 64]
         rank = rank or self.pick((1, 1, 1, 2))
         if len(symbols) >= rank and self.chance(80):
             return tuple(self.random.sample(symbols, rank))
