@@ -96,6 +96,7 @@ ROWS = [
         recurrence,
         [256],
         inputs=with_decays,
+        loops=("fori_loop", "emit_pipeline"),  # unrolled, its many steps compile for minutes
         refused={"emit_pipeline": "nothing to pipeline"},
     ),
     family(
