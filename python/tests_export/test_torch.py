@@ -94,7 +94,7 @@ def _float8_overflow(case, arrays, expected, found):
 
 
 def _number(case, arrays, expected, found):
-    narrow = case.dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+    narrow = case.dtype in ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
     of_number = "number" in case.what or "Scalar" in case.target
     return np.full(found.shape, narrow and of_number)
 
@@ -109,6 +109,10 @@ def _steps(case, arrays, expected, found):
     return np.full(found.shape, several or named)
 
 
+def _float16(case, arrays, expected, found):
+    return np.full(found.shape, case.dtype == "float16")
+
+
 def _mean_of_inf(case, arrays, expected, found):
     return np.isnan(expected.astype(np.float64)) & np.isinf(found.astype(np.float64))
 
@@ -119,6 +123,7 @@ REASONS = {
     "number": _number,
     "sign of zero": _zero_sign,
     "several steps": _steps,
+    "float16": _float16,
     "mean of inf": _mean_of_inf,
 }
 
