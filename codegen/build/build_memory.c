@@ -72,6 +72,10 @@ static KArg load_region(Builder *b, const Access *access, bool keep_unit, bool w
 	return build_converted(b, x, wide, dtype);
 }
 
+RefId build_ref(Builder *b, const Access *access) { return ref_of(b, access, false, false); }
+
+KArg build_region(Builder *b, const Access *access) { return load_region(b, access, false, false); }
+
 /* ---- loads ------------------------------------------------------------------------------------------------------ */
 
 /* The positions of one element: of a 1-D tensor, which is a row, the dim of one row is one too. `kind`: SLICE_AT drops
@@ -95,7 +99,7 @@ KArg build_element(Builder *b, const Access *access, Dtype to) {
 	Dtype from = b->plan->operands.at[access->operand].dtype;
 	bool vector = (dtype_bits(from) < 32 && from != DTYPE_BOOL) || access_turns(access);
 	access = element_access(b, access, vector ? SLICE_RANGE : SLICE_AT);
-	KArg x = load_ref(b, ref_of(b, access, false, false));
+	KArg x = load_ref(b, build_ref(b, access));
 	if (!vector)
 		return build_converted(b, x, from, to);
 	int64_t zeros[3 * DIM_MAX] = {0};
@@ -105,10 +109,6 @@ KArg build_element(Builder *b, const Access *access, Dtype to) {
 	x = build_turned(b, access, NONE, build_converted(b, x, from, wide));
 	return build_converted(b, build_op(b, K_INDEX, wide, 1, &x, 3 * access->rank, zeros), wide, to);
 }
-
-RefId build_ref(Builder *b, const Access *access) { return ref_of(b, access, false, false); }
-
-KArg build_region(Builder *b, const Access *access) { return load_region(b, access, false, false); }
 
 /* A dim of one element, which a tile of a longer range repeats. */
 static KArg repeated(Builder *b, NodeId n, KArg x, Dtype dtype) {
@@ -133,7 +133,7 @@ KArg build_load(Builder *b, NodeId n) {
 	if (type_rank(b, n) == 0)
 		return build_element(b, access, node_type(b->m, n)->dtype);
 	Dtype dtype = b->plan->operands.at[access->operand].dtype;
-	KArg x = load_region(b, access, false, false);
+	KArg x = build_region(b, access);
 	if (access->perm_rank)
 		x = build_op(b, K_SWAPAXES, dtype, 1, &x, 2, last_two);
 	return build_converted(b, repeated(b, n, x, dtype), dtype, node_type(b->m, n)->dtype);
@@ -202,13 +202,6 @@ void build_masks(Builder *b, NodeId n, KArg x, KArg fill) {
 
 /* ---- stores ----------------------------------------------------------------------------------------------------- */
 
-static bool same_shape(const int64_t *a, uint32_t ra, const int64_t *b, uint32_t rb) {
-	bool same = ra == rb;
-	for (uint32_t i = 0; same && i < ra; i++)
-		same = a[i] == b[i];
-	return same;
-}
-
 /* The shape that an access selects of its buffer, unit dim dropped or kept. */
 static uint32_t region_shape(Builder *b, const Access *access, bool keep_unit, int64_t *shape) {
 	const Operand *o = &b->plan->operands.at[access->operand];
@@ -276,7 +269,7 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	                              : 0;
 	bool swap = !row && access->perm_rank;
 	bool beside = tensor && !row && !access->column && keep_unit && type_rank(b, arg->node) >= 2;
-	bool spread = !swap && !beside && !same_shape(want, want_rank, have, have_rank);
+	bool spread = !swap && !beside && !kernel_same_shape(want_rank, want, have_rank, have);
 	bool moved = row || swap || beside || (tensor && spread);
 	if (tensor && !row && (swap || beside || spread))
 		x = movable(b, arg->node, x);

@@ -127,8 +127,7 @@ static Walk walk_of(Builder *b, NodeId n, KArg carried, bool places) {
 		w.held[i] = w.place[i];
 		if (b->m->assume_in_bounds && !w.s->copied) /* past a tile's end there may be anything */
 			continue;
-		IntId low = int_binary(k, INT_MAX, w.place[i], int_const(k, 0));
-		w.held[i] = named(&w, int_binary(k, INT_MIN, low, int_const(k, w.s->of[i].extent - 1)), "held");
+		w.held[i] = named(&w, build_clamped(b, w.place[i], 0, w.s->of[i].extent - 1), "held");
 	}
 	return w;
 }
@@ -164,10 +163,7 @@ static KArg slot(Walk *w, uint32_t scratch, uint32_t *rank, int64_t *shape) {
 
 static bool has_shape(const Builder *b, KArg x, uint32_t rank, const int64_t *shape) {
 	const KValue *v = &b->k->values.at[x.value];
-	bool same = v->rank == rank;
-	for (uint32_t i = 0; same && i < rank; i++)
-		same = v->shape[i] == shape[i];
-	return same;
+	return kernel_same_shape(v->rank, v->shape, rank, shape);
 }
 
 /* The dims of the positions, which stand first in scratch, where the value has them: the axes of the transpose; false

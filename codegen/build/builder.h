@@ -45,6 +45,7 @@ void build_order(Builder *b);
 
 /* build_ints.c. An affine where statements go. */
 IntId build_affine(Builder *b, const Affine *a);
+IntId build_clamped(Builder *b, IntId x, int64_t low, int64_t high);
 /* Of 1-D ints that are a row of a table, that at `piece`: a position in a dim of so many, the nearest if it is none. */
 IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent);
 /* Of ints that are part of a table, that at a position in each dim: as it is. */
