@@ -8,6 +8,8 @@
 #include "place.h"
 #include "codegen/loops/loops.h"
 
+enum { LINE_DEPTH = 4 }; /* ops of an index that are looked through */
+
 /* ---- from nodes to wants ---------------------------------------------------------------------------------------- */
 
 /* Tiles and positions must lie in their tensor: what an index outside it means costs code that is not written yet. */
@@ -109,6 +111,34 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 	return want_in_bounds(p, w, want, NONE);
 }
 
+/* A store at positions takes a slice only where every lane of it is written. */
+static bool writes_all(Planner *p, NodeId n, BlockId b) {
+	Affine end;
+	bool peeled;
+	return node_get(p->m, n)->op == OP_STORE && node_input(p->m, n, 3) == NONE &&
+	       (b == NONE || !block_ragged(p, node_get(p->m, n)->graph, b, &end, &peeled));
+}
+
+/* Positions that count up by one, and all lie in the tensor, are a slice. */
+static bool want_line(Planner *p, const AccessWant *w, Want *want, const Arg *entry) {
+	const Arg *index = node_arg(p->m, w->node, 1);
+	const Type *t = node_type(p->m, entry->node);
+	uint32_t gathering = 0;
+	for (uint32_t i = 0; i < index->list.count; i++)
+		gathering += entry_gathers(p->m, arg_item(p->m, index, i));
+	Line line;
+	int64_t first, last;
+	if (gathering > 1 || t->count != 1 || !line_of(p, node_get(p->m, w->node)->graph, entry, LINE_DEPTH, &line) ||
+	    !line.index || (w->store && !writes_all(p, w->node, line.block)))
+		return false;
+	int64_t size = expr_number(p->m, t->dims[0]);
+	if (!affine_min(p, &line.more, &first) || first < 0 || !affine_max(p, &line.more, &last) ||
+	    last + size > want->extent)
+		return false;
+	*want = (Want){.kind = WANT_RANGE, .block = NONE, .size = size, .at = line.more, .extent = want->extent};
+	return true;
+}
+
 /* The innermost loop of the access's graph whose steps move it. */
 static uint32_t access_loop(const Planner *p, const AccessWant *w) {
 	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE; l = p->plan->loops.at[l].parent)
@@ -139,11 +169,11 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 		w->dim[i].extent = tensor_dim(p, t, i);
 		w->dim[i].block = NONE;
 		const Arg *entry = arg_item(m, index, i);
-		if (entry_gathers(m, entry)) {
+		if (entry_gathers(m, entry) && !want_line(p, w, &w->dim[i], entry)) {
 			kept += want_places(p, w, &w->dim[i], entry, kept);
 			continue;
 		}
-		if (!want_of(p, w, &w->dim[i], entry, kept))
+		if (!entry_gathers(m, entry) && !want_of(p, w, &w->dim[i], entry, kept))
 			return false;
 		kept += w->dim[i].kind != WANT_AT;
 	}

@@ -21,6 +21,11 @@ static bool is_copied(const Planner *p, NodeId n) {
 	return a && a->kind == REF_WINDOW && p->plan->loops.at[a->loop].windows.at[a->window].dma;
 }
 
+/* The access takes a slice there: positions that count up by one are not read. */
+static bool is_slice(const Planner *p, NodeId index, const Access *access) {
+	return access && access->places == NONE && value_rank(p, index) > 0;
+}
+
 /* Nothing computes with it but what copies windows. */
 static bool only_ahead(const Planner *p, NodeId n) {
 	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use) {
@@ -28,7 +33,8 @@ static bool only_ahead(const Planner *p, NodeId n) {
 		bool index = list_index(node_arg(p->m, user, 1), u) != NONE;
 		const Access *access = p->plan->values[user].access;
 		bool places = index && access && access->places != NONE && place_table(p->plan, n) != NONE;
-		if (!p->plan->values[user].folded && !(index && is_copied(p, user)) && !places)
+		bool slice = index && is_slice(p, n, access);
+		if (!p->plan->values[user].folded && !(index && is_copied(p, user)) && !places && !slice)
 			return false;
 	}
 	return node_uses(p->m, n) != NONE;
@@ -37,7 +43,9 @@ static bool only_ahead(const Planner *p, NodeId n) {
 static void fold_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_get(p->m, g)->last; n != NONE; n = node_get(p->m, n)->prev) {
 		Value *v = &p->plan->values[n];
-		bool chain = v->table || node_get(p->m, n)->op == OP_CLAMP;
+		uint16_t op = op_canonical(node_get(p->m, n)->op);
+		bool counts = op == OP_TILE_INDEX || op == OP_IOTA || op == OP_ADD || op == OP_SUB;
+		bool chain = v->table || op == OP_CLAMP || (counts && value_rank(p, n) > 0);
 		v->folded = v->folded || (chain && only_ahead(p, n));
 	}
 }

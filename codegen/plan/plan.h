@@ -439,6 +439,15 @@ Affine affine_divide(Arena *arena, Affine a, int64_t by);
 /* The int that an argument stands for: a literal, an expression, a tile query or arithmetic on these; else VAR_NODE. */
 Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
 
+/* lines.c: index + `more` along one dim: tile.index or an arange, and ints added to it. */
+typedef struct Line {
+	bool index;    /* else it is a scalar */
+	BlockId block; /* whose tile.index it is; NONE */
+	Affine more;
+} Line;
+/* False: the argument of a node of graph g is none. So many ops are looked through. */
+bool line_of(Planner *p, GraphId g, const Arg *x, int depth, Line *out);
+
 bool affine_equal(const Affine *a, const Affine *b);
 /* ranges.c: the largest and the smallest value that it can take over the grid and the loops around it; false if that
  * is not known. */

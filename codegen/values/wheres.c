@@ -5,59 +5,6 @@
 #include "values.h"
 #include "codegen/lower/lower.h"
 
-/* index + `more` along one dim. */
-typedef struct Line {
-	bool index; /* else it is a scalar */
-	Affine more;
-} Line;
-
-static bool is_int(const Planner *p, NodeId n) {
-	const Type *t = node_type(p->m, n);
-	return t->kind == TYPE_SYM || t->dtype == DTYPE_I32;
-}
-
-static bool is_absent_or(const Arg *a, int64_t number) {
-	return a->kind == ARG_NULL || (a->kind == ARG_INT && a->integer == number);
-}
-
-static bool line_of(Planner *p, GraphId g, const Arg *x, int depth, Line *out);
-
-static bool line_of_node(Planner *p, NodeId n, int depth, Line *out) {
-	const Node *node = node_get(p->m, n);
-	uint16_t op = op_canonical(node->op);
-	Line a, b;
-	if (!is_int(p, n) || depth == 0)
-		return false;
-	if (node_type(p->m, n)->kind == TYPE_SYM || node_type(p->m, n)->count == 0) {
-		Arg ref = arg_ref(n);
-		*out = (Line){false, affine_of_arg(p, node->graph, &ref)};
-		return true;
-	}
-	if (op == OP_TILE_INDEX) {
-		*out = (Line){true, block_offset(p, node->graph, query_block(p->m, n))};
-		return true;
-	}
-	if (op == OP_IOTA && is_absent_or(op_arg(p->m, n, "step"), 1)) {
-		const Arg *start = op_arg(p->m, n, "start");
-		*out = (Line){true, affine_int(start->kind == ARG_INT ? start->integer : 0)};
-		return true;
-	}
-	if ((op != OP_ADD && op != OP_SUB) || !is_absent_or(op_arg(p->m, n, "alpha"), 1) ||
-	    !line_of(p, node->graph, node_arg(p->m, n, 0), depth - 1, &a) ||
-	    !line_of(p, node->graph, node_arg(p->m, n, 1), depth - 1, &b) || (b.index && (a.index || op == OP_SUB)))
-		return false;
-	*out = (Line){a.index || b.index,
-	              op == OP_ADD ? affine_add(p->a, a.more, b.more) : affine_sub(p->a, a.more, b.more)};
-	return true;
-}
-
-static bool line_of(Planner *p, GraphId g, const Arg *x, int depth, Line *out) {
-	if (x->kind == ARG_REF)
-		return line_of_node(p, x->node, depth, out);
-	*out = (Line){false, affine_of_arg(p, g, x)};
-	return x->kind == ARG_INT || x->kind == ARG_SYM;
-}
-
 /* The one dim of the value that is longer than 1, counted from the last; NONE. */
 static uint32_t long_dim(const Planner *p, NodeId n) {
 	const Type *t = node_type(p->m, n);

@@ -86,7 +86,7 @@ ROWS = [
         {
             "chunk_state": {"block_sizes": [32, 128, 64]},
             "chunk_state_odd": {"block_sizes": [24, 40, 16]},
-            "chunk_state_4096": {"block_sizes": [64, 128, 128]},
+            "chunk_state_4096": {"block_sizes": [64, 128, 64]},
         },
         inputs=with_steps,
         refused={"emit_pipeline": "nothing to pipeline"},
@@ -109,7 +109,7 @@ ROWS = [
         {
             "state_passing": {"block_sizes": [1, 512]},
             "state_passing_odd": {"block_sizes": [2, 960]},
-            "state_passing_4096": {"block_sizes": [8, 8192]},
+            "state_passing_4096": {"block_sizes": [16, 2048]},
         },
         inputs=with_steps,
     ),
