@@ -305,11 +305,11 @@ static void copy_rows(Builder *b, NodeId n, Dtype wide) {
 }
 
 /* What lies in scratch, its dims as the value has them. */
-static KArg gathered(Builder *b, NodeId n, Dtype wide) {
+static KArg gathered(Builder *b, NodeId n, uint32_t scratch, Dtype wide) {
 	const Places *s = places_of(b, n);
-	const Scratch *rows = &b->plan->scratches.at[s->rows];
+	const Scratch *rows = &b->plan->scratches.at[scratch];
 	int64_t axes[DIM_MAX];
-	KArg all = scratch_ref(b, s->rows, 0, NULL);
+	KArg all = scratch_ref(b, scratch, 0, NULL);
 	KArg x = build_shaped(b, K_LOAD, rows->dtype, rows->rank, rows->shape, 1, &all);
 	x = build_converted(b, x, rows->dtype, wide);
 	return order(s, rows->rank, false, axes) ? transposed(b, x, rows->rank, axes) : x;
@@ -330,7 +330,7 @@ static KArg gathered_rows(Builder *b, NodeId n, Dtype wide) {
 		x = build_shaped(b, K_RESHAPE, wide, rank, shape, 1, &x);
 	build_statement(b, K_STORE, 2, (const KArg[]){to, x});
 	walk_end(&w, (KArg){0});
-	return gathered(b, n, wide);
+	return gathered(b, n, w.s->rows, wide);
 }
 
 /* Element by element, each put where its position is. */
@@ -361,7 +361,7 @@ KArg build_gather(Builder *b, NodeId n) {
 	const Places *s = places_of(b, n);
 	if (s->copied)
 		copy_rows(b, n, wide);
-	KArg x = s->copied         ? gathered(b, n, wide)
+	KArg x = s->copied         ? gathered(b, n, s->rows, wide)
 	         : s->rows == NONE ? gathered_elements(b, n, wide)
 	                           : gathered_rows(b, n, wide);
 	return build_converted(b, x, wide, to);
@@ -422,14 +422,65 @@ static IntId written_there(Walk *w, NodeId n) {
 	return all;
 }
 
+/* All of a scratch is zero. */
+static void clear(Builder *b, uint32_t scratch) {
+	const Scratch *s = &b->plan->scratches.at[scratch];
+	KArg zeros = build_shaped(b, K_ZEROS, s->dtype, s->rank, s->shape, 0, NULL);
+	build_statement(b, K_STORE, 2, (const KArg[]){scratch_ref(b, scratch, 0, NULL), zeros});
+}
+
+/* What stood at the position goes to its place among the old values. */
+static void keep_old(Walk *w, const Access *access, KArg old) {
+	Builder *b = w->b;
+	int64_t shape[DIM_MAX] = {0};
+	uint32_t rank;
+	KArg to = slot(w, w->s->old, &rank, shape);
+	if (access->column && !has_shape(b, old, rank, shape))
+		old = build_unary(b, K_TO_ROW, karg_dtype(b, old), old);
+	if (!has_shape(b, old, rank, shape))
+		old = build_shaped(b, K_RESHAPE, karg_dtype(b, old), rank, shape, 1, &old);
+	build_statement(b, K_STORE, 2, (const KArg[]){to, old});
+}
+
+/* What is written at the position, in the dims of what stands there. */
+static KArg value_at(Walk *w, NodeId n, KArg old) {
+	Builder *b = w->b;
+	bool column = b->plan->values[n].access->column;
+	KArg x = at_position(w, w->s->rows);
+	if (!op_is_atomic(node_get(b->m, n)->op))
+		x = build_converted(b, x, karg_dtype(b, x), node_type(b->m, node_input(b->m, n, 0))->dtype);
+	if (column)
+		x = build_unary(b, K_TO_COLUMN, karg_dtype(b, x), x);
+	if (w->s->expected == NONE)
+		return x;
+	KArg expected = at_position(w, w->s->expected);
+	if (column)
+		expected = build_unary(b, K_TO_COLUMN, karg_dtype(b, expected), expected);
+	KArg same = build_binary(b, OP_EQ, DTYPE_BOOL, old, expected);
+	return build_op(b, OP_WHERE, karg_dtype(b, x), 3, (const KArg[]){same, x, old}, 0, NULL);
+}
+
+/* The old values, as the node's. */
+static void take_old(Builder *b, NodeId n) {
+	const Places *s = places_of(b, n);
+	KArg x = gathered(b, n, s->old, b->plan->scratches.at[s->old].dtype);
+	x = build_converted(b, x, karg_dtype(b, x), node_type(b->m, n)->dtype);
+	build_name_of(b, x, n);
+	b->value[n] = x;
+}
+
 void build_scatter(Builder *b, NodeId n) {
 	const Places *s = places_of(b, n);
 	const Access *access = b->plan->values[n].access;
-	NodeId mask = op_is_atomic(node_get(b->m, n)->op) ? NONE : node_input(b->m, n, 3);
-	Dtype to = node_type(b->m, node_input(b->m, n, 0))->dtype;
-	spread_out(b, s, node_arg(b->m, n, 2), s->rows);
+	uint16_t op = node_get(b->m, n)->op;
+	NodeId mask = op_is_atomic(op) ? NONE : node_input(b->m, n, 3);
+	spread_out(b, s, op_arg(b->m, n, "value"), s->rows);
 	if (mask != NONE)
 		spread_out(b, s, node_arg(b->m, n, 3), s->masks);
+	if (s->expected != NONE)
+		spread_out(b, s, op_arg(b->m, n, "expected"), s->expected);
+	if (s->old != NONE)
+		clear(b, s->old);
 	Walk w = walk(b, n, (KArg){0});
 	IntId there = written_there(&w, n);
 	RegionId body = b->at;
@@ -442,11 +493,20 @@ void build_scatter(Builder *b, NodeId n) {
 		kernel_stmt(b->k, when)->name = "write";
 		b->at = inside;
 	}
-	KArg x = at_position(&w, s->rows), under = {0};
-	x = build_converted(b, x, karg_dtype(b, x), to);
+	KArg old = {0}, under = {0};
+	if (s->old != NONE || s->expected != NONE) {
+		old = build_unary(b, K_LET, dtype_turned(b->plan->operands.at[access->operand].dtype),
+		                  build_old_at(b, n));
+		build_name(b, old, "found");
+	}
+	if (s->old != NONE)
+		keep_old(&w, access, old);
+	KArg x = value_at(&w, n, old);
 	if (mask != NONE)
 		under = build_binary(b, OP_NE, DTYPE_BOOL, at_position(&w, s->masks), karg_integer(0));
-	build_write_at(b, n, access->column ? build_unary(b, K_TO_COLUMN, to, x) : x, under);
+	build_write_at(b, n, x, under, old);
 	b->at = body;
 	walk_end(&w, (KArg){0});
+	if (s->old != NONE)
+		take_old(b, n);
 }

@@ -122,8 +122,11 @@ RefId build_ref(Builder *b, const Access *access);
 KArg build_region(Builder *b, const Access *access);
 /* One element of the access. */
 KArg build_element(Builder *b, const Access *access, Dtype to);
-/* What is written at one position: `value`, of the region's dims, under `mask` if there is one. */
-void build_write_at(Builder *b, NodeId n, KArg value, KArg mask);
+/* What stands at the position of a write, in 32 bits. */
+KArg build_old_at(Builder *b, NodeId n);
+/* What is written at one position: `value`, of the region's dims, under `mask` if there is one. `old`: build_old_at(),
+ * if it is there already. */
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old);
 KArg build_load(Builder *b, NodeId n);
 void build_write(Builder *b, NodeId n);
 /* `scalar_ref[0]`, or the number that it is. */

@@ -383,7 +383,7 @@ static bool first_wants(Planner *p, AccessWants *wants) {
 	for (uint32_t i = 0; other && i < other->places.count; i++) {
 		vec_push(p->a, &p->plan->places, other->places.at[i]);
 		Places *s = &p->plan->places.at[i];
-		s->rows = s->masks = s->semaphore = s->groups = s->arrived = s->last = NONE;
+		s->rows = s->masks = s->expected = s->old = s->semaphore = s->groups = s->arrived = s->last = NONE;
 		s->copied = false;
 	}
 	if (!other && !wants_in(p, p->plan->root, wants))

@@ -3,11 +3,13 @@
  * The kernel goes through the positions one after the other; at each it accesses what one position selects, where an
  * int that it reads says. The ints are a table in SMEM (smem.c), or computed, and then copied there: only there are
  * single ones read. What is read is put together in scratch; what is written is cut out of scratch. So positions may
- * come in any order and any number of times, and writes combine in the order of the index, as in a sequential run.
+ * come in any order and any number of times, and writes combine in the order of the index, as in a sequential run. The
+ * old value that an atomic gives is put together like what is read: what the position had before its own write.
  *
  *     v = load x[idx, :]   =>   for i in 64 { rows[i, :] = x_ref[clamp(idx_smem[i]), :] };  v = rows */
 #include "access.h"
 #include "place.h"
+#include "codegen/lower/lower.h"
 
 /* How the index tensors of an access go together, as docs/graph-format.md says it. */
 typedef struct Together {
@@ -34,6 +36,8 @@ static Places *places_of(Planner *p, AccessWant *w) {
 		         ((Places){.node = w->node,
 		                   .rows = NONE,
 		                   .masks = NONE,
+		                   .expected = NONE,
+		                   .old = NONE,
 		                   .semaphore = NONE,
 		                   .groups = NONE,
 		                   .last = NONE,
@@ -111,13 +115,23 @@ static void rows_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype
 		shape[rank++] = 1;
 	s->kept = rank - s->rank;
 	const char *name = node_get(p->m, w->node)->name;
+	uint16_t op = node_get(p->m, w->node)->op;
+	Dtype wide = dtype_turned(dtype);
+	Dtype in = s->copied && s->group == 1 ? dtype
+	           : op_is_atomic(op)         ? dtype_turned(arith_write_dtype(p->m, w->node))
+	                                      : wide;
 	if (s->kept)
-		s->rows = add_scratch(p, SCRATCH_VMEM, s->copied && s->group == 1 ? dtype : dtype_turned(dtype), rank,
-		                      shape, arena_printf(p->a, "%s_rows", name),
+		s->rows = add_scratch(p, SCRATCH_VMEM, in, rank, shape, arena_printf(p->a, "%s_rows", name),
 		                      w->store ? "what is scattered" : "what is gathered");
-	if (w->store && !op_is_atomic(node_get(p->m, w->node)->op) && node_input(p->m, w->node, 3) != NONE)
+	if (w->store && !op_is_atomic(op) && node_input(p->m, w->node, 3) != NONE)
 		s->masks = add_scratch(p, SCRATCH_VMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_masks", name),
 		                       "where it is scattered");
+	if (op == OP_ATOMIC_CAS)
+		s->expected = add_scratch(p, SCRATCH_VMEM, wide, rank, shape, arena_printf(p->a, "%s_expected", name),
+		                          "what is replaced");
+	if (op_is_atomic(op) && node_uses(p->m, w->node) != NONE)
+		s->old = add_scratch(p, SCRATCH_VMEM, wide, rank, shape, arena_printf(p->a, "%s_old", name),
+		                     "what was there before");
 }
 
 /* Where what is copied from HBM comes to. */

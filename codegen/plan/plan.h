@@ -150,6 +150,8 @@ typedef struct Places {
 	uint32_t kept;      /* dims that one position selects */
 	uint32_t rows;      /* scratch: what the positions select, their dims first; NONE: single elements */
 	uint32_t masks;     /* scratch: the extra_mask of a store, the same; NONE */
+	uint32_t expected;  /* scratch: what tile.atomic_cas compares with, the same; NONE */
+	uint32_t old;       /* scratch: the old values that an atomic gives, the same; NONE */
 	uint32_t semaphore; /* scratch; NONE */
 	bool copied;        /* a gather: each is copied from HBM (rows.c), */
 	uint32_t group;     /* with so many rows around it, */
