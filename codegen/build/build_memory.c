@@ -303,7 +303,8 @@ static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to) {
 	const Operand *o = &b->plan->operands.at[access->operand];
 	if (o->held && o->held->initial == INITIAL_FOLDED)
 		return held_initial(o, to);
-	KArg x = load_region(b, access, keep_unit, true);
+	bool around = access->places != NONE && b->plan->places.at[access->places].lanes;
+	KArg x = around ? load_ref(b, ref_of(b, access, keep_unit, true)) : load_region(b, access, keep_unit, true);
 	return build_converted(b, x, accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype, to);
 }
 

@@ -122,7 +122,7 @@ RefId build_ref(Builder *b, const Access *access);
 KArg build_region(Builder *b, const Access *access);
 /* One element of the access. */
 KArg build_element(Builder *b, const Access *access, Dtype to);
-/* What stands at the position of a write, in 32 bits. */
+/* What stands at the position of a write, or in all lanes around it (Places.lanes), in 32 bits. */
 KArg build_old_at(Builder *b, NodeId n);
 /* What is written at one position: `value`, of the region's dims, under `mask` if there is one. `old`: build_old_at(),
  * if it is there already. */

@@ -186,3 +186,20 @@ def test_simulated(case):
     for distribution in ("zipf", "outside"):
         arrays = drawn(document, distribution)
         assert simulated.wrong(document, given=list(arrays.values())) == []
+
+
+@pytest.mark.parametrize("rest", [[], [128]])
+def test_bits_stay(rest):
+    """Zeros keep their sign, NaN and infinities come back as they are."""
+    document = atomic("xchg", "float32", [8], 40, 40, rest)
+    odd = np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, 1e-40, 3.0], np.float32)
+    arrays = drawn(document, "uniform")
+    for name in ("x", "held"):
+        arrays[name] = np.resize(odd, arrays[name].shape)
+    _, wanted = in_order(document, "xchg", arrays)
+    text = kit.emitted("kernel", json.dumps(document)).out
+    for _, found in (
+        pallasc.reference.run(document, list(arrays.values())),
+        pallasc.execute.run(text, *arrays.values()),
+    ):
+        np.testing.assert_array_equal(np.asarray(found).view(np.int32), wanted.view(np.int32))
