@@ -12,7 +12,7 @@ static IntId node_int(Builder *b, NodeId n) {
 	}
 }
 
-static IntId clamped(Builder *b, IntId x, int64_t low, int64_t high) {
+IntId build_clamped(Builder *b, IntId x, int64_t low, int64_t high) {
 	return int_binary(b->k, INT_MIN, int_binary(b->k, INT_MAX, x, int_const(b->k, low)), int_const(b->k, high));
 }
 
@@ -41,7 +41,8 @@ static IntId ahead_int(Builder *b, NodeId n) {
 	Planner p = build_planner(b);
 	if (node_get(b->m, n)->op == OP_CLAMP) {
 		Affine x = affine_of_arg(&p, node_get(b->m, n)->graph, node_arg(b->m, n, 0));
-		return clamped(b, build_affine(b, &x), node_arg(b->m, n, 1)->integer, node_arg(b->m, n, 2)->integer);
+		return build_clamped(b, build_affine(b, &x), node_arg(b->m, n, 1)->integer,
+		                     node_arg(b->m, n, 2)->integer);
 	}
 	const Access *access = b->plan->values[n].access;
 	for (uint32_t d = 0; d < access->rank; d++)
@@ -63,8 +64,8 @@ static IntId term_int(Builder *b, const Term *t) {
 /* The table's element; the last ones of a tile may be past its end. `piece`: by dim of n's value. */
 IntId build_table_place(Builder *b, NodeId n, const IntId *piece) {
 	if (node_get(b->m, n)->op == OP_CLAMP)
-		return clamped(b, build_table_place(b, node_arg(b->m, n, 0)->node, piece),
-		               node_arg(b->m, n, 1)->integer, node_arg(b->m, n, 2)->integer);
+		return build_clamped(b, build_table_place(b, node_arg(b->m, n, 0)->node, piece),
+		                     node_arg(b->m, n, 1)->integer, node_arg(b->m, n, 2)->integer);
 	const Access *access = b->plan->values[n].access;
 	const Operand *o = &b->plan->operands.at[access->operand];
 	IntId at[DIM_MAX];
@@ -83,7 +84,7 @@ IntId build_table_place(Builder *b, NodeId n, const IntId *piece) {
 IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent) {
 	const IntId at = int_value(b->k, piece);
 	IntId place = build_table_place(b, places, &at);
-	return b->m->assume_in_bounds ? place : clamped(b, place, 0, extent - 1);
+	return b->m->assume_in_bounds ? place : build_clamped(b, place, 0, extent - 1);
 }
 
 IntId build_affine(Builder *b, const Affine *a) {

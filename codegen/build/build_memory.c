@@ -72,6 +72,10 @@ static KArg load_region(Builder *b, const Access *access, bool keep_unit, bool w
 	return build_converted(b, x, wide, dtype);
 }
 
+RefId build_ref(Builder *b, const Access *access) { return ref_of(b, access, false, false); }
+
+KArg build_region(Builder *b, const Access *access) { return load_region(b, access, false, false); }
+
 /* ---- loads ------------------------------------------------------------------------------------------------------ */
 
 /* The positions of one element: of a 1-D tensor, which is a row, the dim of one row is one too. `kind`: SLICE_AT drops
@@ -95,7 +99,7 @@ KArg build_element(Builder *b, const Access *access, Dtype to) {
 	Dtype from = b->plan->operands.at[access->operand].dtype;
 	bool vector = (dtype_bits(from) < 32 && from != DTYPE_BOOL) || access_turns(access);
 	access = element_access(b, access, vector ? SLICE_RANGE : SLICE_AT);
-	KArg x = load_ref(b, ref_of(b, access, false, false));
+	KArg x = load_ref(b, build_ref(b, access));
 	if (!vector)
 		return build_converted(b, x, from, to);
 	int64_t zeros[3 * DIM_MAX] = {0};
@@ -105,10 +109,6 @@ KArg build_element(Builder *b, const Access *access, Dtype to) {
 	x = build_turned(b, access, NONE, build_converted(b, x, from, wide));
 	return build_converted(b, build_op(b, K_INDEX, wide, 1, &x, 3 * access->rank, zeros), wide, to);
 }
-
-RefId build_ref(Builder *b, const Access *access) { return ref_of(b, access, false, false); }
-
-KArg build_region(Builder *b, const Access *access) { return load_region(b, access, false, false); }
 
 /* A dim of one element, which a tile of a longer range repeats. */
 static KArg repeated(Builder *b, NodeId n, KArg x, Dtype dtype) {
@@ -133,7 +133,7 @@ KArg build_load(Builder *b, NodeId n) {
 	if (type_rank(b, n) == 0)
 		return build_element(b, access, node_type(b->m, n)->dtype);
 	Dtype dtype = b->plan->operands.at[access->operand].dtype;
-	KArg x = load_region(b, access, false, false);
+	KArg x = build_region(b, access);
 	if (access->perm_rank)
 		x = build_op(b, K_SWAPAXES, dtype, 1, &x, 2, last_two);
 	return build_converted(b, repeated(b, n, x, dtype), dtype, node_type(b->m, n)->dtype);
@@ -202,13 +202,6 @@ void build_masks(Builder *b, NodeId n, KArg x, KArg fill) {
 
 /* ---- stores ----------------------------------------------------------------------------------------------------- */
 
-static bool same_shape(const int64_t *a, uint32_t ra, const int64_t *b, uint32_t rb) {
-	bool same = ra == rb;
-	for (uint32_t i = 0; same && i < ra; i++)
-		same = a[i] == b[i];
-	return same;
-}
-
 /* The shape that an access selects of its buffer, unit dim dropped or kept. */
 static uint32_t region_shape(Builder *b, const Access *access, bool keep_unit, int64_t *shape) {
 	const Operand *o = &b->plan->operands.at[access->operand];
@@ -276,7 +269,7 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	                              : 0;
 	bool swap = !row && access->perm_rank;
 	bool beside = tensor && !row && !access->column && keep_unit && type_rank(b, arg->node) >= 2;
-	bool spread = !swap && !beside && !same_shape(want, want_rank, have, have_rank);
+	bool spread = !swap && !beside && !kernel_same_shape(want_rank, want, have_rank, have);
 	bool moved = row || swap || beside || (tensor && spread);
 	if (tensor && !row && (swap || beside || spread))
 		x = movable(b, arg->node, x);
@@ -310,7 +303,8 @@ static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to) {
 	const Operand *o = &b->plan->operands.at[access->operand];
 	if (o->held && o->held->initial == INITIAL_FOLDED)
 		return held_initial(o, to);
-	KArg x = load_region(b, access, keep_unit, true);
+	bool around = access->places != NONE && b->plan->places.at[access->places].lanes;
+	KArg x = around ? load_ref(b, ref_of(b, access, keep_unit, true)) : load_region(b, access, keep_unit, true);
 	return build_converted(b, x, accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype, to);
 }
 
@@ -367,18 +361,25 @@ static void store(Builder *b, const Access *access, bool keep_unit, KArg x) {
 		kernel_stmt(b->k, s)->name = "put";
 }
 
-/* The value combined with what stands there, and what the write leaves alone as it is. `mask`: where it
- * writes, of a scatter. */
-static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg mask) {
+/* What an atomic leaves of `value` and what stands there, `old` if that is read already. */
+static KArg combined(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg old) {
+	const Operand *o = &b->plan->operands.at[b->plan->values[n].access->operand];
+	uint16_t op = node_get(b->m, n)->op;
+	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
+	if (!op_is_atomic(op) || op_canonical(op) == op || adds_zero)
+		return value;
+	old = old.kind == KARG_NONE ? old_value(b, n, keep_unit, in) : build_converted(b, old, karg_dtype(b, old), in);
+	return build_binary(b, op_canonical(op), in, old, value);
+}
+
+/* The value combined with what stands there, and what the write leaves alone as it is. Of a scatter, `mask`: where it
+ * writes. */
+static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg mask, KArg old) {
 	const Value *v = &b->plan->values[n];
 	const Operand *o = &b->plan->operands.at[v->access->operand];
-	uint16_t op = node_get(b->m, n)->op;
-	bool atomic = op_is_atomic(op);
+	bool atomic = op_is_atomic(node_get(b->m, n)->op);
 	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
-	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
-	if (atomic && !adds_zero && op != OP_ATOMIC_XCHG)
-		value = build_binary(b, op_canonical(op), in, old_value(b, n, keep_unit, in), value);
-	value = kept(b, n, keep_unit, in, value);
+	value = kept(b, n, keep_unit, in, combined(b, n, keep_unit, in, value, old));
 	bool masked = v->access->places == NONE && !atomic && node_input(b->m, n, 3) != NONE;
 	if (masked || mask.kind != KARG_NONE)
 		value = chosen(b, n, keep_unit, in, value, mask);
@@ -393,9 +394,14 @@ static Dtype write_dtype(const Builder *b, NodeId n) {
 	return atomic ? arith_write_dtype(b->m, n) : accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
 }
 
-void build_write_at(Builder *b, NodeId n, KArg value, KArg mask) {
+KArg build_old_at(Builder *b, NodeId n) {
+	Dtype wide = dtype_turned(b->plan->operands.at[b->plan->values[n].access->operand].dtype);
+	return old_value(b, n, false, wide);
+}
+
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old) {
 	Dtype in = write_dtype(b, n);
-	write_value(b, n, false, in, build_converted(b, value, karg_dtype(b, value), in), mask);
+	write_value(b, n, false, in, build_converted(b, value, karg_dtype(b, value), in), mask, old);
 }
 
 /* A store or an atomic. */
@@ -410,5 +416,5 @@ void build_write(Builder *b, NodeId n) {
 	bool keep_unit = !v->access->column && stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank &&
 	                 v->access->perm_rank == 0;
 	Dtype in = write_dtype(b, n);
-	write_value(b, n, keep_unit, in, written(b, n, 2, keep_unit, in), (KArg){0});
+	write_value(b, n, keep_unit, in, written(b, n, 2, keep_unit, in), (KArg){0}, (KArg){0});
 }

@@ -77,8 +77,8 @@ static KArg spread(Builder *b, const SliceDim *s, KArg x, int64_t axis) {
 	int64_t shape[KDIM_MAX], widths[2 * KDIM_MAX] = {0};
 	memcpy(shape, v->shape, rank * sizeof *shape);
 	shape[axis] = s->window;
-	if (s->size == 1)
-		return build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
+	if (s->size == 1) /* it may be everywhere already */
+		return v->shape[axis] == s->window ? x : build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
 	widths[2 * axis + 1] = s->window - s->size;
 	KArg zero = dtype_is_float(dtype) ? karg_real(0) : karg_integer(0);
 	if (s->window > s->size)

@@ -46,6 +46,7 @@ void build_order(Builder *b);
 
 /* build_ints.c. An affine where statements go. */
 IntId build_affine(Builder *b, const Affine *a);
+IntId build_clamped(Builder *b, IntId x, int64_t low, int64_t high);
 /* Of 1-D ints that are a row of a table, that at `piece`: a position in a dim of so many, the nearest if it is none. */
 IntId build_place(Builder *b, NodeId places, ValueId piece, int64_t extent);
 /* Of ints that are part of a table, that at a position in each dim: as it is. */
@@ -122,8 +123,11 @@ RefId build_ref(Builder *b, const Access *access);
 KArg build_region(Builder *b, const Access *access);
 /* One element of the access. */
 KArg build_element(Builder *b, const Access *access, Dtype to);
-/* What is written at one position: `value`, of the region's dims, under `mask` if there is one. */
-void build_write_at(Builder *b, NodeId n, KArg value, KArg mask);
+/* What stands at the position of a write, or in all lanes around it (Places.lanes), in 32 bits. */
+KArg build_old_at(Builder *b, NodeId n);
+/* What is written at one position: `value`, of the region's dims, under `mask` if there is one. `old`: build_old_at(),
+ * if it is there already. */
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old);
 KArg build_load(Builder *b, NodeId n);
 void build_write(Builder *b, NodeId n);
 /* `scalar_ref[0]`, or the number that it is. */

@@ -12,6 +12,7 @@
 #ifndef PALLASC_KERNEL_H
 #define PALLASC_KERNEL_H
 
+#include <string.h>
 #include "src/ir/ir.h"
 
 enum { KDIM_MAX = RANK_MAX + 3 }; /* an operand may have two dims more than its tensor, a buffer of windows one more */
@@ -492,6 +493,9 @@ static inline KArg *kernel_arg(const Kernel *k, StmtId s, uint32_t i) {
 	return &k->args.at[k->stmts.at[s].arg_first + i];
 }
 /* The last statement: a region's yield or return. */
+static inline bool kernel_same_shape(uint32_t rank, const int64_t *shape, uint32_t rank2, const int64_t *shape2) {
+	return rank == rank2 && (rank == 0 || memcmp(shape, shape2, rank * sizeof *shape) == 0);
+}
 static inline StmtId region_last(const Kernel *k, RegionId r) { return k->regions.at[r].last; }
 static inline StmtId region_first(const Kernel *k, RegionId r) { return k->regions.at[r].first; }
 

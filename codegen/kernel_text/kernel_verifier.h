@@ -48,7 +48,6 @@ bool kverify_int(Verifier *v, IntId id, bool index_map);
 bool kverify_ints(Verifier *v, const IntId *ints, uint32_t count, bool index_map);
 bool kverify_ref(Verifier *v, RefId id);
 bool kverify_arg(Verifier *v, const KArg *arg);
-bool kverify_same_shape(uint32_t rank, const int64_t *shape, uint32_t rank2, const int64_t *shape2);
 /* A result's type: its layout fits, its rank its kind. */
 bool kverify_type(Verifier *v, ValueId id);
 /* The argument can stand for a value of that type. */

@@ -155,7 +155,7 @@ static bool alias_fits(Verifier *v, const KBuffer *b) {
 		return kverify_error(v, "kernel-signature", NULL,
 		                     "an output may take over the buffer of an input alone");
 	const int64_t *to = b->array ? b->array : b->shape, *from = in->array ? in->array : in->shape;
-	if (in->dtype != b->dtype || !kverify_same_shape(b->rank, to, in->rank, from))
+	if (in->dtype != b->dtype || !kernel_same_shape(b->rank, to, in->rank, from))
 		return kverify_error(v, "kernel-signature", NULL, "'%s' cannot take over '%s': %s is no %s", b->var,
 		                     in->var, kverify_type_text(v, in->dtype, in->rank, from),
 		                     kverify_type_text(v, b->dtype, b->rank, to));

@@ -52,7 +52,7 @@ static bool kverify_load(Verifier *v) {
 		return false;
 	ValueId r = kernel_stmt(v->k, v->stmt)->result;
 	const KValue *x = &v->k->values.at[r];
-	if (x->dtype != b->dtype || !kverify_same_shape(rank, shape, x->rank, x->shape))
+	if (x->dtype != b->dtype || !kernel_same_shape(rank, shape, x->rank, x->shape))
 		return kverify_error(v, "kernel-type", "state what is loaded, and convert it then",
 		                     "it loads %s and states %s", kverify_type_text(v, b->dtype, rank, shape),
 		                     kverify_value_type(v, r));
@@ -74,7 +74,7 @@ static bool kverify_store(Verifier *v) {
 	if (!x && (!is_number(arg) || rank))
 		return kverify_error(v, "kernel-type", "broadcast it first", "it stores no value to %s",
 		                     kverify_type_text(v, b->dtype, rank, shape));
-	if (x && (x->dtype != b->dtype || !kverify_same_shape(rank, shape, x->rank, x->shape)))
+	if (x && (x->dtype != b->dtype || !kernel_same_shape(rank, shape, x->rank, x->shape)))
 		return kverify_error(v, "kernel-type", "convert or reshape it first", "it stores %s to %s",
 		                     kverify_value_type(v, arg->value), kverify_type_text(v, b->dtype, rank, shape));
 	return true;
@@ -134,7 +134,7 @@ static bool kverify_copy(Verifier *v, bool remote) {
 	const KBuffer *to = from ? ref_at(v, 1, "where it is copied to", &rank[1], shape[1]) : NULL;
 	if (!to || !semaphore_at(v, 2, KSPACE_DMA) || (remote && !semaphore_at(v, 3, KSPACE_DMA)))
 		return false;
-	if (from->dtype != to->dtype || !kverify_same_shape(rank[0], shape[0], rank[1], shape[1]))
+	if (from->dtype != to->dtype || !kernel_same_shape(rank[0], shape[0], rank[1], shape[1]))
 		return kverify_error(v, "kernel-type", "both ends of a copy have one dtype and shape",
 		                     "it copies %s to %s", kverify_type_text(v, from->dtype, rank[0], shape[0]),
 		                     kverify_type_text(v, to->dtype, rank[1], shape[1]));
@@ -159,7 +159,7 @@ static bool kverify_gather_copy(Verifier *v) {
 		return kverify_error(v, "kernel-type", NULL, "the table is %s, no int32[n]",
 		                     kverify_type_text(v, table->dtype, rank[1], shape[1]));
 	shape[0][0] = shape[1][0];
-	if (rank[0] == 0 || from->dtype != to->dtype || !kverify_same_shape(rank[0], shape[0], rank[2], shape[2]))
+	if (rank[0] == 0 || from->dtype != to->dtype || !kernel_same_shape(rank[0], shape[0], rank[2], shape[2]))
 		return kverify_error(v, "kernel-type", NULL, "it gathers %s to %s",
 		                     kverify_type_text(v, from->dtype, rank[0], shape[0]),
 		                     kverify_type_text(v, to->dtype, rank[2], shape[2]));
@@ -260,7 +260,7 @@ static bool passes_buffer(Verifier *v, uint32_t i, const KParameter *x) {
 		return false;
 	bool semaphore = to->space == KSPACE_DMA || to->space == KSPACE_REGULAR;
 	bool same = from->space == to->space && (semaphore || from->dtype == to->dtype);
-	if (!same || !kverify_same_shape(rank, shape, to->rank, to->shape))
+	if (!same || !kernel_same_shape(rank, shape, to->rank, to->shape))
 		return kverify_error(v, "kernel-type", NULL, "%s is %s, and it is called with %s%s", what,
 		                     kverify_type_text(v, to->dtype, to->rank, to->shape),
 		                     kverify_type_text(v, from->dtype, rank, shape),
@@ -388,7 +388,7 @@ static bool carries(Verifier *v, const ValueId *carried, uint32_t count) {
 		if (!kverify_passes(v, arg_at(v, i), carried[i], kverify_value_name(v, carried[i])))
 			return false;
 		if (i < s->result_count &&
-		    (in->dtype != out->dtype || !kverify_same_shape(in->rank, in->shape, out->rank, out->shape)))
+		    (in->dtype != out->dtype || !kernel_same_shape(in->rank, in->shape, out->rank, out->shape)))
 			return kverify_error(v, "kernel-type", NULL, "%s is carried as %s and comes out as %s",
 			                     kverify_value_name(v, carried[i]), kverify_value_type(v, carried[i]),
 			                     kverify_value_type(v, s->result + i));
@@ -437,7 +437,7 @@ static bool window_fits(Verifier *v, const KPipelineWindow *w, const KParameter 
 	if (x->kind != PARAMETER_BUFFER)
 		return kverify_error(v, "kernel-type", NULL, "%s is no buffer", parameter_name(v, x));
 	const KBuffer *of = &v->k->buffers.at[w->of], *to = &v->k->buffers.at[x->id];
-	if (to->dtype != of->dtype || !kverify_same_shape(of->rank, w->block, to->rank, to->shape))
+	if (to->dtype != of->dtype || !kernel_same_shape(of->rank, w->block, to->rank, to->shape))
 		return kverify_error(v, "kernel-type", NULL, "%s is not %s, as the window of %s is",
 		                     parameter_name(v, x), kverify_type_text(v, of->dtype, of->rank, w->block),
 		                     kverify_buffer_name(v, w->of));
@@ -472,7 +472,7 @@ static bool window_in_scope(Verifier *v, const KWindow *w) {
 	const KBuffer *b = &v->k->buffers.at[w->buffer], *of = &v->k->buffers.at[w->of];
 	const KBuffer *tail = w->tail != NONE ? &v->k->buffers.at[w->tail] : b;
 	if (b->dtype == of->dtype && b->rank == of->rank && b->dtype == tail->dtype &&
-	    kverify_same_shape(b->rank, b->shape, tail->rank, tail->shape))
+	    kernel_same_shape(b->rank, b->shape, tail->rank, tail->shape))
 		return true;
 	return kverify_error(v, "kernel-type", NULL, "window %s is not of the type of %s",
 	                     kverify_buffer_name(v, w->buffer), kverify_buffer_name(v, tail == b ? w->of : w->tail));
@@ -491,7 +491,7 @@ static bool copied_fits(Verifier *v, const KLoop *loop, const KWindow *w) {
 	             w->semaphore < v->k->buffers.count && v->buffer_seen[w->semaphore] && w->buffers > 0;
 	if (there && all[w->scratch].dtype == b->dtype && all[w->scratch].rank == b->rank + 1 &&
 	    all[w->scratch].shape[0] == w->buffers &&
-	    kverify_same_shape(b->rank, all[w->scratch].shape + 1, b->rank, b->shape) &&
+	    kernel_same_shape(b->rank, all[w->scratch].shape + 1, b->rank, b->shape) &&
 	    all[w->semaphore].space == KSPACE_DMA && all[w->semaphore].rank == 1 &&
 	    all[w->semaphore].shape[0] == w->buffers)
 		return true;
@@ -571,7 +571,7 @@ static bool keeps(Verifier *v, BufferId b, ValueId id) {
 		                     kverify_value_name(v, id));
 	const KBuffer *to = &v->k->buffers.at[b];
 	if (to->role == BUFFER_SCRATCH && to->dtype == x->dtype &&
-	    kverify_same_shape(to->rank, to->shape, x->rank, x->shape))
+	    kernel_same_shape(to->rank, to->shape, x->rank, x->shape))
 		return true;
 	return kverify_error(v, "kernel-type", "carry it in scratch of its own type", "%s is %s, and %s is %s",
 	                     kverify_value_name(v, id), kverify_value_type(v, id), kverify_buffer_name(v, b),
@@ -668,7 +668,7 @@ static BufferId next_operand(const Kernel *k, BufferId from, BufferRole role) {
 static bool launched_fits(Verifier *v, const Kernel *k, BufferId b, const KValue *x, const char *what) {
 	const KBuffer *to = &k->buffers.at[b];
 	const int64_t *array = to->array ? to->array : to->shape;
-	if (x && x->dtype == to->dtype && kverify_same_shape(x->rank, x->shape, to->rank, array))
+	if (x && x->dtype == to->dtype && kernel_same_shape(x->rank, x->shape, to->rank, array))
 		return true;
 	return kverify_error(v, "kernel-type", NULL, "%s '%s' of the kernel is %s, not %s", what,
 	                     to->var ? to->var : "", kverify_type_text(v, to->dtype, to->rank, array),
@@ -707,7 +707,7 @@ static bool kverify_host_return(Verifier *v) {
 	for (uint32_t i = 0; i < s->arg_count; i++) {
 		const KArray *to = &v->p->outputs.at[i];
 		const KValue *x = value_of(v, arg_at(v, i));
-		if (!x || x->dtype != to->dtype || !kverify_same_shape(x->rank, x->shape, to->rank, to->shape))
+		if (!x || x->dtype != to->dtype || !kernel_same_shape(x->rank, x->shape, to->rank, to->shape))
 			return kverify_error(v, "kernel-type", NULL, "output '%s' is %s, not %s", to->name,
 			                     kverify_type_text(v, to->dtype, to->rank, to->shape),
 			                     x ? kverify_type_text(v, x->dtype, x->rank, x->shape) : "a number");

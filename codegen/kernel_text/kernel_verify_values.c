@@ -169,10 +169,6 @@ bool kverify_arg(Verifier *v, const KArg *arg) {
 	}
 }
 
-bool kverify_same_shape(uint32_t rank, const int64_t *shape, uint32_t rank2, const int64_t *shape2) {
-	return rank == rank2 && (rank == 0 || memcmp(shape, shape2, rank * sizeof *shape) == 0);
-}
-
 bool kverify_type(Verifier *v, ValueId id) {
 	const KValue *x = &v->k->values.at[id];
 	bool tile = x->type == KTYPE_TILE;
@@ -193,7 +189,7 @@ bool kverify_passes(Verifier *v, const KArg *arg, ValueId as, const char *what) 
 	if (arg->kind == KARG_VALUE) {
 		const KValue *x = &v->k->values.at[arg->value];
 		bool ints = to->rank == 0 && x->rank == 0 && to->type != KTYPE_TILE && x->type != KTYPE_COPY;
-		bool same = x->dtype == to->dtype && kverify_same_shape(x->rank, x->shape, to->rank, to->shape);
+		bool same = x->dtype == to->dtype && kernel_same_shape(x->rank, x->shape, to->rank, to->shape);
 		if (same && (x->type == to->type || ints))
 			return true;
 		return kverify_error(v, "kernel-type", NULL, "%s is %s, and %s is %s",
@@ -415,7 +411,7 @@ bool kverify_pure(Verifier *v, StmtId id) {
 		dtype = DTYPE_BOOL;
 	if (s->op < OP_COUNT && op_row(s->op)->dtype == RULE_BOOL)
 		dtype = DTYPE_BOOL;
-	if (dtype != x->dtype || !kverify_same_shape(rank, shape, x->rank, x->shape))
+	if (dtype != x->dtype || !kernel_same_shape(rank, shape, x->rank, x->shape))
 		return kverify_error(v, "kernel-type", "state what it gives, or convert", "it gives %s and states %s",
 		                     kverify_type_text(v, dtype, rank, shape), kverify_value_type(v, s->result));
 	return true;

@@ -204,10 +204,7 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 
 /* A single element that is scattered is a column of one. */
 static void access_element(const AccessWant *w, const Operand *o, Access *access) {
-	bool any = !w->store || w->places == NONE;
-	for (uint32_t i = 0; i < w->rank; i++)
-		any = any || w->dim[i].kind != WANT_AT;
-	if (any)
+	if (!w->store || w->places == NONE || want_kept(w))
 		return;
 	access->column = true;
 	access->dim[o->rank - 1].kind = SLICE_RANGE;
@@ -229,10 +226,7 @@ static void access_keep_row(const Operand *o, const int64_t *block, Access *acce
 /* What lies along sublanes where one position of the lanes is accessed. */
 static void access_column(const AccessWant *w, const Operand *o, Access *access) {
 	SliceDim *last = &access->dim[o->rank - 1];
-	bool any = false;
-	for (uint32_t i = 0; i < w->rank; i++)
-		any = any || w->dim[i].kind != WANT_AT;
-	if (!any || last->kind != SLICE_AT || w->table)
+	if (!want_kept(w) || last->kind != SLICE_AT || w->table)
 		return;
 	access->column = true;
 	last->kind = SLICE_RANGE;
@@ -389,7 +383,7 @@ static bool first_wants(Planner *p, AccessWants *wants) {
 	for (uint32_t i = 0; other && i < other->places.count; i++) {
 		vec_push(p->a, &p->plan->places, other->places.at[i]);
 		Places *s = &p->plan->places.at[i];
-		s->rows = s->masks = s->semaphore = s->groups = s->arrived = s->last = NONE;
+		s->rows = s->masks = s->expected = s->old = s->semaphore = s->groups = s->arrived = s->last = NONE;
 		s->copied = false;
 	}
 	if (!other && !wants_in(p, p->plan->root, wants))

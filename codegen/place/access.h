@@ -67,6 +67,13 @@ static inline uint32_t want_gathers(const AccessWant *w) {
 		i++;
 	return i < w->rank ? i : NONE;
 }
+/* How many dims of the tensor the access keeps: the rank of what it reads or writes, at one position. */
+static inline uint32_t want_kept(const AccessWant *w) {
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < w->rank; i++)
+		kept += w->dim[i].kind != WANT_AT;
+	return kept;
+}
 /* Gives accesses at places that a table gives the loop that can copy their windows; refuses other gathers. After
  * tables_mark(). */
 void positions_mark(Planner *p, AccessWants *wants);

@@ -9,13 +9,6 @@
 #include "access.h"
 #include "codegen/lower/lower.h"
 
-static uint32_t rows_kept(const AccessWant *w) {
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < w->rank; i++)
-		kept += w->dim[i].kind != WANT_AT;
-	return kept;
-}
-
 /* All of the dim, or tiles that fill it: a copy touches nothing past its end. */
 static bool stays_inside(const Want *want) {
 	if (want->kind == WANT_WHOLE)
@@ -58,7 +51,7 @@ static const char *cut_rows(Planner *p, const Operand *o, const Want *want, Plac
 
 /* Why the rows of a gather cannot be copied; NULL if they can. Fills o and the access. */
 static const char *rows_access(Planner *p, const AccessWant *w, Operand *o, Access *access) {
-	uint32_t last = w->rank - 1, kept = rows_kept(w);
+	uint32_t last = w->rank - 1, kept = want_kept(w);
 	if (!operand_array(p, o, w))
 		return "its view cannot be made";
 	if (o->dtype == DTYPE_BOOL || o->dtype == DTYPE_F16)

@@ -120,6 +120,8 @@ static int64_t carries_bytes(const Plan *plan) {
 		const Places *s = &plan->places.at[i];
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->rows));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->masks));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->expected));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->old));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->groups));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->last));
 		for (uint32_t k = 0; k < s->count; k++)

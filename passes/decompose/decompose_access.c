@@ -1,5 +1,5 @@
 /* decompose_access.c - loads as the plan knows them: masks, steps and new axes stand behind them; and atomics whose old
- * value something reads: a load and a store. */
+ * value something reads: a load and a store, where all lanes have places of their own. */
 #include "decompose.h"
 
 /* A slice with a step, of known ends. */
@@ -185,12 +185,44 @@ static bool takes_part(const Module *m, NodeId n, const Arg *value) {
 	       (value->kind == ARG_BOOL && t == DTYPE_BOOL);
 }
 
+/*     v = atomic_add x[idx, u0], y      =>      w = atomic_add x[idx, u0], y
+ *                                               v = mask_to w, 0
+ *
+ * Of each position the kernel takes what a whole slice finds. */
+static NodeId zero_outside(Decompose *d, uint32_t element) {
+	(void)element;
+	Module *m = d->m;
+	uint32_t count = node_get(m, d->n)->arg_count;
+	Arg args[PARAMS_MAX], masked[2] = {arg_null(), arg_int(0)};
+	for (uint32_t i = 0; i < count; i++)
+		args[i] = arg_copy(m, *node_arg(m, d->n, i));
+	masked[0] = arg_ref(make_node(d, node_get(m, d->n)->op, "all", count, args));
+	if (node_type(m, d->n)->dtype == DTYPE_BOOL)
+		masked[1] = arg_bool(false);
+	return make_node(d, OP_MASK_TO, "inside", 2, masked);
+}
+
+/* Int tensors say where, and what one position selects has tiles. */
+static bool gathers_tiles(const Module *m, NodeId n) {
+	const Arg *index = node_arg(m, n, 1);
+	bool tiles = false;
+	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++)
+		tiles = tiles || arg_block(m, arg_item(m, index, i)) != NONE || arg_is_whole(m, arg_item(m, index, i));
+	return tiles && has_entry(m, n, entry_gathers);
+}
+
+static bool is_masked(const Module *m, NodeId n) {
+	return node_use_count(m, n) == 1 && node_get(m, arg_get(m, node_uses(m, n))->user)->op == OP_MASK_TO;
+}
+
 static Decomposition *decompose_atomic(const Module *m, NodeId n) {
-	bool compares = node_get(m, n)->op == OP_ATOMIC_CAS, used = compares || node_uses(m, n) != NONE;
-	return used && places_differ(m, n) && takes_part(m, n, op_arg(m, n, "value")) &&
-	                       (!compares || takes_part(m, n, op_arg(m, n, "expected")))
-	               ? load_first
-	               : NULL;
+	bool compares = node_get(m, n)->op == OP_ATOMIC_CAS, read = node_uses(m, n) != NONE;
+	if ((!compares && !read) || !takes_part(m, n, op_arg(m, n, "value")) ||
+	    (compares && !takes_part(m, n, op_arg(m, n, "expected"))))
+		return NULL;
+	if (places_differ(m, n))
+		return load_first;
+	return read && gathers_tiles(m, n) && !is_masked(m, n) ? zero_outside : NULL;
 }
 
 Decomposition *decompose_access(const Module *m, NodeId n) {

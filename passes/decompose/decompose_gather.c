@@ -101,13 +101,6 @@ static NodeId gathered(Decompose *d, uint32_t element) {
 
 /* ---- rows of a tensor -------------------------------------------------------------------------------------------- */
 
-static bool is_whole(const Module *m, const Arg *entry) {
-	for (uint32_t i = 0; entry->kind == ARG_SLICE && i < 3; i++)
-		if (arg_item(m, entry, i)->kind != ARG_NULL)
-			return false;
-	return entry->kind == ARG_SLICE;
-}
-
 static bool stores_block(const Module *m, NodeId store, BlockId b) {
 	const Arg *index = node_arg(m, store, 1);
 	for (uint32_t i = 0; i < index->list.count; i++)
@@ -147,7 +140,7 @@ static uint32_t rows_index(Decompose *d, NodeId x, uint32_t dim, NodeId index, A
 		if (entry->kind == ARG_NULL || entry_gathers(m, entry))
 			return 0;
 		bool here = entry_is_dim(m, entry) && kept++ == dim;
-		whole |= here && is_whole(m, entry);
+		whole |= here && arg_is_whole(m, entry);
 		entries[i] = here ? arg_ref(index) : arg_copy(m, *entry);
 	}
 	for (uint32_t i = 0; whole && i < node_type(m, index)->count; i++) {
@@ -233,14 +226,14 @@ static NodeId subscripted(Decompose *d, uint32_t element) {
 	bool any = false;
 	for (uint32_t i = 0; i < count; i++) {
 		const Arg *entry = arg_item(m, node_arg(m, d->n, 1), i);
-		bool part = entry->kind == ARG_SLICE && !is_whole(m, entry);
+		bool part = entry->kind == ARG_SLICE && !arg_is_whole(m, entry);
 		if ((part && !is_known(m, entry)) || entry_gathers(m, entry))
 			return NONE;
 		any |= part || (entry->kind == ARG_REF && arg_block(m, entry) == NONE);
 	}
 	for (uint32_t i = 0; any && i < count; i++) {
 		Arg entry = *arg_item(m, node_arg(m, d->n, 1), i);
-		bool part = entry.kind == ARG_SLICE && !is_whole(m, &entry);
+		bool part = entry.kind == ARG_SLICE && !arg_is_whole(m, &entry);
 		bool at = entry.kind == ARG_REF && arg_block(m, &entry) == NONE;
 		if (part)
 			x = make_slice(d, x, dim, &entry);

@@ -118,7 +118,7 @@ WORKLIST = "grouped_worklist"  # blocks and groups that lists name for each grid
 
 
 def test_a_large_array_comes_in_blocks_that_a_table_names():
-    """The index map reads the table; smaller arrays are resident, and the body reads their table."""
+    """The index map reads the table; smaller arrays are resident; the body reads that table."""
     text = kernel_text(WORKLIST, rewritten=False)
     assert "  in groups_ref prefetch int32[16] buffers 2\n" in text
     assert "  in blocks_ref smem int32[16] buffers 2\n" in text

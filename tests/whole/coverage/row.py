@@ -117,6 +117,33 @@ def family(name, graph, production, formula, second=None, **more):
     return Row(name, *graphs, formula, second, **more)
 
 
+def steered(name, graph, production, formula, second, steering, note, **more):
+    """A family whose data say where its loops run, or which rows are whose."""
+    more = {"inputs": with_data(steering), "loops": ("fori_loop",)} | more
+    return family(name, graph, production, formula, second, steering=steering, note=note, **more)
+
+
+def with_data(steering, scale=None):
+    """Inputs: random numbers for all that does not steer; `scale`, f(drawn, rng), changes them."""
+
+    def inputs(document, rng):
+        found = steering(document, rng)
+        drawn = {x.name: numbers(x.shape, x.dtype, rng) for x in parameters(document)} | found
+        if scale:
+            scale(drawn, rng)
+        return list(drawn.values())
+
+    return inputs
+
+
+def numbers(shape, dtype, rng):
+    """Random numbers of any dtype."""
+    if dtype.name in ("int4", "int8"):
+        least = -8 if dtype.name == "int4" else -128
+        return rng.integers(least, -least, shape, np.int8).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
 class Parameter(typing.NamedTuple):
     """An array that a kernel takes."""
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from coverage.row import Row, family, parameters
+from coverage.row import Row, parameters, steered, with_data
 from coverage.rows.jagged import groups, offsets_of, uneven
-from coverage.rows.ragged_paged import numbers
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -67,44 +66,23 @@ def places_of(document, rng):
     return {"places": drawn.reshape(places.shape).astype(np.int32)}
 
 
-def with_data(steering):
-    """Random numbers for all that does not steer; scales and weights keep sums small."""
-
-    def inputs(document, rng):
-        drawn = {x.name: numbers(x.shape, x.dtype, rng) for x in parameters(document)}
-        for name, values in drawn.items():
-            if name.startswith("w_"):
-                values *= values.dtype.type(values.shape[1] ** -0.5)
-            if name.endswith("scales"):
-                drawn[name] = np.exp2(rng.integers(-7, -4, values.shape)).astype(values.dtype)
-        return list((drawn | steering(document, rng)).values())
-
-    return inputs
+def small_sums(drawn, rng):
+    """Scales and weights that keep sums small."""
+    for name, values in drawn.items():
+        if name.startswith("w_"):
+            values *= values.dtype.type(values.shape[1] ** -0.5)
+        if name.endswith("scales"):
+            drawn[name] = np.exp2(rng.integers(-7, -4, values.shape)).astype(values.dtype)
 
 
 # ---- rows ----------------------------------------------------------------------------------------
-
-
-def row(name, graph, production, formula, second, steering, note, loops=("fori_loop",)):
-    """A row whose data say whose rows are where."""
-    return family(
-        name,
-        graph,
-        production,
-        formula,
-        second,
-        inputs=with_data(steering),
-        steering=steering,
-        loops=loops,
-        note=note,
-    )
 
 
 ANY_ROW = "groups start at any row, and are of any length"
 WIDE = "8192_1024"
 
 ROWS = [
-    row(
+    steered(
         "experts, fused, rows sorted",
         "experts_fused",
         "4096_2048",
@@ -112,8 +90,9 @@ ROWS = [
         [64, 136],
         offsets_of,
         ANY_ROW,
+        inputs=with_data(offsets_of, small_sums),
     ),
-    row(
+    steered(
         "experts, fused, rows in blocks",
         "experts_blocks",
         "8192_2048",
@@ -121,8 +100,9 @@ ROWS = [
         None,
         experts_of,
         "a table says whose block it is",
+        inputs=with_data(experts_of, small_sums),
     ),
-    row(
+    steered(
         "experts, sum for each token",
         "combine",
         "2048_2048",
@@ -130,9 +110,10 @@ ROWS = [
         None,
         places_of,
         "rows are gathered",
-        (),
+        loops=(),
+        inputs=with_data(places_of, small_sums),
     ),
-    row(
+    steered(
         "grouped matmul, int8 weights",
         "grouped_scaled",
         WIDE,
@@ -140,6 +121,7 @@ ROWS = [
         None,
         offsets_of,
         "a scale for each column; the odd size is float8",
+        inputs=with_data(offsets_of, small_sums),
     ),
     Row(
         "grouped matmul, int4 weights, rows in blocks",
@@ -149,11 +131,11 @@ ROWS = [
         blocks_scaled,
         {"block_sizes": [128, 256]},
         loops=("fori_loop",),
-        inputs=with_data(experts_of),
+        inputs=with_data(experts_of, small_sums),
         steering=experts_of,
         note="a scale for each column",
     ),
-    row(
+    steered(
         "grouped matmul, int8",
         "grouped_int8",
         WIDE,
@@ -161,5 +143,6 @@ ROWS = [
         None,
         offsets_of,
         "scales of rows and columns",
+        inputs=with_data(offsets_of, small_sums),
     ),
 ]

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from coverage.row import family, parameters
+from coverage.row import family, parameters, steered, with_data
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -119,35 +119,7 @@ def blocks_of(document, rng):
     }
 
 
-def with_data(steering):
-    """Random numbers for all that does not steer."""
-
-    def inputs(document, rng):
-        found = steering(document, rng)
-        return [
-            found[x.name] if x.name in found else rng.standard_normal(x.shape).astype(x.dtype)
-            for x in parameters(document)
-        ]
-
-    return inputs
-
-
 # ---- rows ----------------------------------------------------------------------------------------
-
-
-def row(name, graph, production, formula, second, steering, note):
-    """A row whose data say how far its loops run."""
-    return family(
-        name,
-        graph,
-        production,
-        formula,
-        second,
-        inputs=with_data(steering),
-        steering=steering,
-        loops=("fori_loop",),
-        note=note,
-    )
 
 
 ANY_ROW = "groups start at any row, and are of any length"
@@ -155,10 +127,12 @@ OWN_ENDS = "each row ends at its own length"
 UNTIMED = "; how far loops run is computed from vectors, which the instrument does not have"
 
 ROWS = [
-    row("jagged sum", "jagged_sum", "16384_512", jagged_sum, None, offsets_of, ANY_ROW),
-    row("jagged mean", "jagged_mean", "16384_256", jagged_mean, [16], offsets_of, ANY_ROW),
-    row("jagged softmax", "jagged_softmax", "8192_256", jagged_softmax, None, offsets_of, ANY_ROW),
-    row(
+    steered("jagged sum", "jagged_sum", "16384_512", jagged_sum, None, offsets_of, ANY_ROW),
+    steered("jagged mean", "jagged_mean", "16384_256", jagged_mean, [16], offsets_of, ANY_ROW),
+    steered(
+        "jagged softmax", "jagged_softmax", "8192_256", jagged_softmax, None, offsets_of, ANY_ROW
+    ),
+    steered(
         "grouped matmul, jagged rows",
         "jagged_dense_bmm",
         "8192_512",
@@ -167,7 +141,7 @@ ROWS = [
         offsets_of,
         ANY_ROW,
     ),
-    row(
+    steered(
         "jagged attention",
         "jagged_attention",
         "4096_128",
@@ -176,7 +150,7 @@ ROWS = [
         offsets_of,
         ANY_ROW,
     ),
-    row(
+    steered(
         "softmax of ragged rows",
         "ragged_softmax",
         "8192_4096",
@@ -185,7 +159,7 @@ ROWS = [
         lengths_of,
         OWN_ENDS + UNTIMED,
     ),
-    row(
+    steered(
         "layer norm of ragged rows",
         "ragged_layer_norm",
         "8192_4096",
@@ -204,7 +178,7 @@ ROWS = [
         loops=("fori_loop",),
         note=OWN_ENDS,
     ),
-    row(
+    steered(
         "block-sparse attention",
         "block_sparse_attention",
         "4096_128",

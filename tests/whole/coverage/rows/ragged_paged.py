@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import family, parameters
+from coverage.row import parameters, steered, with_data
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -94,50 +94,20 @@ def decoded(document, rng):
     return {"lengths": lengths, "table": table}
 
 
-def numbers(shape, dtype, rng):
-    """Random numbers of any dtype."""
-    if dtype.name in ("int4", "int8"):
-        least = -8 if dtype.name == "int4" else -128
-        return rng.integers(least, -least, shape, np.int8).astype(dtype)
-    return rng.standard_normal(shape).astype(dtype)
-
-
-def with_data(steering):
-    """Random numbers for all that does not steer; scales are small."""
-
-    def inputs(document, rng):
-        found = steering(document, rng)
-        drawn = {x.name: numbers(x.shape, x.dtype, rng) for x in parameters(document)} | found
-        for name in drawn.keys() & {"k_scale", "v_scale"}:
-            drawn[name] = np.exp2(rng.integers(-7, -4, drawn[name].shape)).astype(np.float32)
-        return list(drawn.values())
-
-    return inputs
+def small_scales(drawn, rng):
+    """Scales that keep sums small."""
+    for name in drawn.keys() & {"k_scale", "v_scale"}:
+        drawn[name] = np.exp2(rng.integers(-7, -4, drawn[name].shape)).astype(np.float32)
 
 
 # ---- rows ----------------------------------------------------------------------------------------
 
 
-def row(name, graph, production, formula, second, steering, note):
-    """A row whose tables say where its pages are."""
-    return family(
-        name,
-        graph,
-        production,
-        formula,
-        second,
-        inputs=with_data(steering),
-        steering=steering,
-        loops=("fori_loop",),
-        note=note,
-    )
-
-
 MIXED = "prompts and single tokens at once; rows of a token's heads of queries follow each other"
 
 ROWS = [
-    row("ragged paged attention", "ragged_paged", "2048_128", attend, [24, 1], mixed, MIXED),
-    row(
+    steered("ragged paged attention", "ragged_paged", "2048_128", attend, [24, 1], mixed, MIXED),
+    steered(
         "ragged paged attention, sliding window, soft cap",
         "ragged_paged_window",
         "2048_128",
@@ -146,7 +116,7 @@ ROWS = [
         mixed,
         MIXED,
     ),
-    row(
+    steered(
         "ragged paged attention, cache in 8 bits",
         "ragged_paged_scaled",
         "2048_128",
@@ -154,8 +124,9 @@ ROWS = [
         [24, 1],
         mixed,
         "a scale for each head; the odd size is float8",
+        inputs=with_data(mixed, small_scales),
     ),
-    row(
+    steered(
         "latent attention, decode",
         "latent_decode",
         "64_128",
