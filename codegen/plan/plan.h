@@ -156,14 +156,15 @@ typedef struct Places {
 	uint32_t dim[RANK_MAX];  /* and where it stands among the dims of what is accessed */
 	uint32_t count;
 	PlaceDim of[RANK_MAX];
-	uint32_t kept;     /* dims that one position selects */
-	int64_t lanes;     /* single elements of a row are written, by changing so many lanes around each; 0: not so. */
-	int64_t chunk;     /* What is spread over these lanes is, for so many positions of `chunked` at once */
-	uint32_t chunked;  /* a dim of the positions */
-	uint32_t rows;     /* scratch: what the positions select, their dims first; NONE: single elements */
-	uint32_t masks;    /* scratch: the extra_mask of a store, the same; NONE */
-	uint32_t expected; /* scratch: what tile.atomic_cas compares with, the same; NONE */
-	uint32_t old;      /* scratch: the old values that an atomic gives, the same; NONE */
+	uint32_t kept;      /* dims that one position selects */
+	bool single;        /* single elements are written: these are dims of 1 or of `lanes`, */
+	int64_t lanes;      /* as many as are changed around each, by a spread value; 0: it goes to its place. */
+	int64_t chunk;      /* So many positions are spread at once, */
+	uint32_t chunked;   /* of this dim */
+	uint32_t rows;      /* scratch: what the positions select, their dims first; NONE: single elements */
+	uint32_t masks;     /* scratch: the extra_mask of a store, the same; NONE */
+	uint32_t expected;  /* scratch: what tile.atomic_cas compares with, the same; NONE */
+	uint32_t old;       /* scratch: the old values that an atomic gives, the same; NONE */
 	uint32_t semaphore; /* scratch; NONE */
 	bool copied;        /* a gather: each is copied from HBM (rows.c), */
 	uint32_t group;     /* with so many rows around it, */
