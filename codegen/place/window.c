@@ -41,7 +41,8 @@ static int64_t farthest_start(const Affine *at, int64_t multiple) {
 /* As many rows as whole registers hold, which turn. */
 static int64_t rows_copied_around(Planner *p, const Operand *o, const Want *want, int64_t multiple) {
 	int64_t packed = target_packed_rows(p->m->target, dtype_vmem_bits(o->dtype));
-	return int_round_up(farthest_start(&want->at, multiple) + want->size, int_lcm(multiple, packed));
+	return int_round_up(farthest_start(&want->at, multiple) + want->size,
+	                    int_max(multiple, packed)); /* powers of two */
 }
 
 /* A resident block leaves so many percent of VMEM to all else. */
@@ -69,9 +70,10 @@ static int64_t rows_around(Planner *p, const Operand *o, const AccessWant *w, ui
 	if (affine_multiple(&want->at, want->size) && !loop_ragged_unpeeled(p, loop))
 		return 0;
 	int bits = dtype_vmem_bits(o->dtype);
-	int64_t multiple = int_lcm(target_row_multiple(t, TILE_COPY, bits, o->shape[o->rank - 1]),
-	                           target_row_multiple(t, TILE_SLICE, bits, o->shape[o->rank - 1]));
-	bool fits = want->extent % multiple == 0 && rows_copied_around(p, o, want, multiple) <= want->extent;
+	int64_t width = o->shape[o->rank - 1], multiple = int_max(target_row_multiple(t, TILE_COPY, bits, width),
+	                                                          target_row_multiple(t, TILE_SLICE, bits, width));
+	bool fits = multiple > 0 && want->extent % multiple == 0 &&
+	            rows_copied_around(p, o, want, multiple) <= want->extent;
 	return fits ? multiple : 0;
 }
 
