@@ -432,6 +432,15 @@ static void over_lanes(Builder *b, const Places *s, uint32_t scratch, bool sprea
 	b->at = outer;
 }
 
+/* The first dim is one of 1. */
+static KArg without_first(Builder *b, KArg x) {
+	uint32_t rank = b->k->values.at[x.value].rank;
+	int64_t items[3 * DIM_MAX] = {0};
+	for (uint32_t i = 0; i < rank; i++)
+		items[3 * i] = i ? K_ITEM_ALL : K_ITEM_AT;
+	return build_op(b, K_INDEX, karg_dtype(b, x), 1, &x, 3 * rank, items);
+}
+
 /* An operand of the write in all dims of what is written, the positions' first, in scratch. */
 static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scratch) {
 	const Scratch *rows = &b->plan->scratches.at[scratch];
@@ -439,13 +448,14 @@ static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scr
 	bool moved = order(s, rows->rank, true, axes), tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
 	for (uint32_t i = 0; i < rows->rank; i++)
 		shape[moved ? axes[i] : i] = rows->shape[i];
-	bool single = s->lanes || rows->shape[rows->rank - 1] == 1;
-	bool elements = tensor && type_rank(b, arg->node) == rows->rank - 1 && single, spreads = s->lanes && tensor;
+	bool elements = tensor && s->single, spreads = tensor && s->lanes;
 	if (spreads)
 		shape[rows->rank - 1] = 1;
 	KArg x = build_arg(b, arg, elements ? FORM_COLUMN : FORM_NATURAL);
 	if (tensor && !elements && node_type(b->m, arg->node)->count < rows->rank && type_rank(b, arg->node) > 1)
 		x = build_op(b, K_EXPAND_DIMS, karg_dtype(b, x), 1, &x, 1, (const int64_t[]){0});
+	while (tensor && b->k->values.at[x.value].rank > rows->rank)
+		x = without_first(b, x);
 	x = tensor ? build_converted(b, x, node_type(b->m, arg->node)->dtype, rows->dtype)
 	           : build_as(b, x, rows->dtype);
 	if (x.kind != KARG_VALUE || !has_shape(b, x, rows->rank, shape))

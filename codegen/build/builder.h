@@ -31,7 +31,8 @@ typedef struct Builder {
 	IntId *step;       /* by loop * RANK_MAX + dim */
 	const IntId
 		*place; /* by tensor dim that an access finds by an int tensor, while one of its positions is built */
-	GraphId ahead;  /* a loop of which a window is built: what its steps compute is read from tables; NONE */
+	GraphId ahead;  /* a loop of which a window is built, the root for the grid's: what its steps compute is read
+	                 * from tables; NONE */
 	VEC(Converted) converted;
 } Builder;
 

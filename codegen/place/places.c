@@ -144,7 +144,8 @@ static void rows_scratch(Planner *p, Places *s, const AccessWant *w, const Acces
 	for (uint32_t i = 0; i < w->rank; i++)
 		if (w->dim[i].kind != WANT_AT)
 			shape[rank++] = w->dim[i].size;
-	if (w->store && rank == s->rank) {
+	s->single = w->store && rank == s->rank;
+	if (s->single) {
 		s->lanes = chunks_fit(p, s) ? lanes_around(o, access) : 0;
 		shape[rank++] = int_max(s->lanes, 1);
 	}

@@ -86,7 +86,7 @@ def drawn(document, distribution, seed=0):
             continue
         if name.startswith("ids"):
             size = shapes["held"][int(name[3:])]
-            found[name] = positions(rng, shape[0], size, distribution)
+            found[name] = positions(rng, np.prod(shape), size, distribution).reshape(shape)
             continue
         dtype = pallasc.reference.values.dtype_of(tensor["dtype"])
         low, high = (-1, 2) if name in "eheld" and "e" in shapes else (-8, 9)
@@ -203,3 +203,58 @@ def test_bits_stay(rest):
         pallasc.execute.run(text, *arrays.values()),
     ):
         np.testing.assert_array_equal(np.asarray(found).view(np.int32), wanted.view(np.int32))
+
+
+# ---- tables of positions -------------------------------------------------------------------------
+
+
+def table(count, each, block, size, value=None, dtype="int32", rest=()):
+    """old[i, k] = atomic_add(held[ids[i, k], ...], x): `value` is the shape of x."""
+    doc = Doc(config={"block_sizes": [block]}).block(count)
+    shape = [count, each] if value is None else value
+    doc.tensor("ids0", "input", "int32", [count, each]).tensor("x", "input", dtype, shape)
+    doc.tensor("held", "inout", dtype, [size, *rest])
+    doc.tensor("old", "output", dtype, [count, each, *rest])
+    g, whole = G(0, grid=[0]), [sl() for _ in rest]
+    ids = g.load("ids0", [sym("u0"), sl()], t("int32", "u0", each))
+    tiles = ["u0" if n == count else n for n in shape]
+    x = g.load("x", [sym(n) if n == "u0" else sl() for n in tiles], t(dtype, *tiles))
+    if rest:
+        x = g.call("aten.unsqueeze.default", x, len(shape), meta=t(dtype, *tiles, 1))
+    result = t(dtype, "u0", each, *rest)
+    old = g.call("tile.atomic_add", g.host("held"), [ids, *whole], x, meta=result)
+    g.store("old", [sym("u0"), sl(), *whole], old)
+    return doc.add(g.out())
+
+
+TABLES = [
+    (40, 8, 16, 12),
+    (40, 3, 16, 300),
+    (37, 100, 8, 12),
+    (40, 8, 16, 12, [8]),
+    (40, 8, 16, 12, [40, 1]),
+    (40, 8, 16, 12, [1, 40, 8]),
+    (40, 8, 16, 12, [1]),
+    (40, 8, 16, 12, None, "bfloat16"),
+    (40, 8, 16, 12, None, "float32", (128,)),
+    (40, 3, 16, 12, [3], "float32", (200,)),
+]
+
+
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: "-".join(map(str, case)))
+def test_tables(case):
+    """Several positions of each token, row by row."""
+    document = table(*case)
+    text = kit.emitted("kernel", json.dumps(document)).out
+    for distribution in ("zipf", "outside"):
+        arrays = drawn(document, distribution)
+        given = list(arrays.values())
+        flat = dict(arrays, ids0=arrays["ids0"].reshape(-1))
+        places = arrays["ids0"].shape
+        x = np.broadcast_to(arrays["x"].reshape(arrays["x"].shape[-2:]), places).reshape(-1)
+        flat["x"] = x.reshape(-1, *(1 for _ in arrays["held"].shape[1:]))
+        wanted = in_order(document, "add", flat)
+        for made in (pallasc.reference.run(document, given), pallasc.execute.run(text, *given)):
+            for found, right in zip(made, wanted, strict=True):
+                np.testing.assert_array_equal(np.float64(found), np.float64(right))
+    assert simulated.wrong(document, given=given) == []

@@ -112,3 +112,46 @@ def test_positions_copied_or_resident(dma):
     np.testing.assert_allclose(
         pallasc.execute.run(text, *arrays)[0], pallasc.reference.run(document, arrays)[0], 2e-5
     )
+
+
+WORKLIST = "grouped_worklist"  # blocks and groups that lists name for each grid point
+
+
+def test_a_large_array_comes_in_blocks_that_a_table_names():
+    """The index map reads the table; smaller arrays are resident; the body reads that table."""
+    text = kernel_text(WORKLIST, rewritten=False)
+    assert "  in groups_ref prefetch int32[16] buffers 2\n" in text
+    assert "  in blocks_ref smem int32[16] buffers 2\n" in text
+    assert (
+        "  in w_ref vmem int8[1, 256, 256] of [9, 256, 512] "
+        "at (min(max(groups_ref[tile_i], 0), 8), 0, tile_k) buffers 2\n"
+    ) in text
+    assert "  in x_ref vmem bfloat16[8, 32, 256] of [8, 32, 256] at (0, 0, 0) buffers 2\n" in text
+    found = {o["ref"]: o for o in kit.plan(WORKLIST)["operands"]}
+    assert found["w_ref"]["fetches"] == 32
+    assert found["w_ref"]["vmem_bytes"] == 2 * 256 * 256
+
+
+def test_what_only_index_maps_read_is_not_computed():
+    """The clamped group finds weights alone, and they are brought."""
+    assert "clamp g, 0, 8" not in kernel_text("experts_worklist")
+
+
+@pytest.mark.parametrize("graph", [WORKLIST, "grouped_worklist_odd", "experts_worklist"])
+def test_lists_keep_values(graph):
+    """Executed before and after all rewrites, with places outside too."""
+    document = kit.document(graph)
+    arrays = compare.make_inputs(document, seed=5)
+    for array in arrays[1:3]:
+        array[:4] = [-3, 100, 0, 8]
+    before, after = (
+        pallasc.execute.run(kernel_text(graph, rewritten), *arrays) for rewritten in (False, True)
+    )
+    np.testing.assert_array_equal(before[0].astype(float), after[0].astype(float))
+
+
+def test_index_maps_read_back(tmp_path):
+    """Text and Python are the same again."""
+    path = tmp_path / "list.kernel"
+    path.write_text(kernel_text(WORKLIST, rewritten=False))
+    assert kit.accepted(path).out == kit.compiled(WORKLIST).source
