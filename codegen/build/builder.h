@@ -138,7 +138,8 @@ KArg build_masked(Builder *b, NodeId n);
 
 /* build_turns.c: slices from where Mosaic slices nothing. Some dim of the access is one. */
 bool access_turns(const Access *access);
-/* What is read around a slice: from a whole tile on. */
+/* Where what is read around a slice starts, or the window that is copied for it: at a whole tile. */
+IntId build_base(Builder *b, const SliceDim *s);
 KDim build_around(Builder *b, const SliceDim *s);
 /* What an access reads, of what is read around it; `unit`: a dim that stays although one position is read; NONE. */
 KArg build_turned(Builder *b, const Access *access, uint32_t unit, KArg x);

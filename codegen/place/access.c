@@ -240,6 +240,16 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 			                            .size = want->size};
 			continue;
 		}
+		if (win && win->around[d]) {
+			access->dim[d] = (SliceDim){.kind = SLICE_RANGE,
+			                            .start = want->at,
+			                            .size = want->size,
+			                            .multiple = win->around[d],
+			                            .window = win->block[d],
+			                            .last = o->shape[d] - win->block[d],
+			                            .copied = true};
+			continue;
+		}
 		bool tile = want->kind == WANT_STEP || want->kind == WANT_GRID;
 		bool part = o->parts > 1 && (d == o->part_dim || (o->covered >> d & 1));
 		bool moved = tile && !part && (win ? win->block[d] : o->block[d]) != want->size;

@@ -137,6 +137,7 @@ typedef struct SliceDim {
 	int64_t window;   /* Mosaic slices nothing from there: so many elements around it, from a multiple of `multiple`
 	                   * that is at most `last`, are read and turned to their place; 0: it does */
 	int64_t last;
+	bool copied; /* the ref is that window, and `last` the last place of the array where a loop copies it from */
 } SliceDim;
 
 /* One dim of a tensor at positions that an int tensor gives. */
@@ -258,6 +259,8 @@ typedef struct Window {
 	Affine index[DIM_MAX]; /* in units of block, of program ids, steps of this and outer loops */
 	Affine start[DIM_MAX]; /* elements, on top of that: of a slice of a resident block that starts between blocks */
 	int64_t multiple[DIM_MAX]; /* of such a start, as SliceDim.multiple */
+	int64_t around[DIM_MAX];   /* `start` is where a tile starts, anywhere; what is copied starts at a multiple of
+	                            * this at or before it; 0: there */
 	uint32_t pieces;           /* the dim whose positions `places` gives, each copied by itself; NONE */
 	NodeId places;             /* 1-D ints */
 	int buffers;

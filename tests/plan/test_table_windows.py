@@ -1,5 +1,7 @@
 """Windows at places that tables give: copied ahead by what stands in SMEM, a position or a row."""
 
+import json
+
 import kit
 import numpy as np
 import pallasc
@@ -155,3 +157,56 @@ def test_index_maps_read_back(tmp_path):
     path = tmp_path / "list.kernel"
     path.write_text(kernel_text(WORKLIST, rewritten=False))
     assert kit.accepted(path).out == kit.compiled(WORKLIST).source
+
+
+# Rows from any place on, copied with the whole tiles around them.
+AROUND = {"pallas_loop_type": "fori_loop", "pallas_fori_dma": True}
+WIDE = kit.text("jagged_sum").replace("128", "512")
+
+
+def test_windows_that_start_anywhere_are_copied_with_what_is_around_them():
+    """From the multiple of 8 at or before it, but never past the array's end."""
+    text = kernel_text(WIDE, rewritten=False, **AROUND)
+    assert (
+        "    window x_win vmem float32[40, 512] of x_hbm in dma copy x_copy at (0, 0) "
+        "start (min(div(load_clamped + j * 32, 8) * 8, 216), 0) by (8, 0) buffers 2 "
+    ) in text
+    assert "rotate %2, (rem(40 - (load_clamped + j * 32 - min(" in text
+
+
+def test_narrow_rows_are_copied_from_where_they_start():
+    """Rows of one tile of lanes lie one after the other: nothing is read around them."""
+    text = kernel_text("jagged_sum", rewritten=False, **AROUND)
+    assert "vmem float32[32, 128] of x_hbm" in text
+    assert " start (min(load_clamped + j * 32, 224), 0) " in text
+
+
+def test_a_segment_may_be_larger_than_vmem():
+    """Nobody asks for copies, and 2 GiB of rows are not resident."""
+    found = kit.plan(WIDE.replace("256", "1048576"))
+    assert windows(found) == {"x_win": (True, [40, 512], 2)}
+    assert found["vmem"]["total"] < 1 << 20
+
+
+def test_rows_that_fit_stay_resident():
+    """Copied for each group, they would be turned as well."""
+    assert windows(kit.plan(WIDE)) == {"x_win": (False, [256 + 32, 512], 0)}
+
+
+@pytest.mark.parametrize(
+    "graph", [WIDE, "jagged_sum", "jagged_softmax", "jagged_dense_bmm", "ragged_paged", "sum_to"]
+)
+def test_windows_around_keep_values(graph):
+    """Executed before and after all rewrites, at the array's end too."""
+    document = json.loads(graph) if graph == WIDE else kit.document(graph)
+    arrays = compare.make_inputs(document, seed=7)
+    if graph == WIDE:
+        arrays[1][:] = [-4, 3, 3, 100, 90, 251, 255, 256, 250, 999]
+    before, after = (
+        pallasc.execute.run(kernel_text(graph, rewritten, **AROUND), *arrays)
+        for rewritten in (False, True)
+    )
+    np.testing.assert_array_equal(before[0].astype(float), after[0].astype(float))
+    if graph == WIDE:
+        expected = pallasc.reference.run(document, arrays)
+        np.testing.assert_allclose(after[0], expected[0], rtol=1e-5, atol=1e-5)
