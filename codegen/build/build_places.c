@@ -437,7 +437,7 @@ static KArg without_first(Builder *b, KArg x) {
 	uint32_t rank = b->k->values.at[x.value].rank;
 	int64_t items[3 * DIM_MAX] = {0};
 	for (uint32_t i = 0; i < rank; i++)
-		items[3 * i] = i ? K_ITEM_ALL : K_ITEM_AT;
+		items[(size_t)3 * i] = i ? K_ITEM_ALL : K_ITEM_AT;
 	return build_op(b, K_INDEX, karg_dtype(b, x), 1, &x, 3 * rank, items);
 }
 

@@ -109,6 +109,54 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 	return want_in_bounds(p, w, want, NONE);
 }
 
+/* tile.index and ints beside it: the tile's block, and what is added to its indices. */
+static bool shifted_tile(Planner *p, NodeId n, BlockId *b, Affine *by) {
+	const Node *node = node_get(p->m, n);
+	if (node->op == OP_TILE_INDEX) {
+		*b = query_block(p->m, n);
+		*by = affine_int(0);
+		return true;
+	}
+	bool adds = op_canonical(node->op) == OP_ADD, subtracts = op_canonical(node->op) == OP_SUB;
+	const Arg *alpha = adds || subtracts ? op_arg(p->m, n, "alpha") : NULL;
+	if (node_type(p->m, n)->count != 1 || !alpha || (alpha->kind == ARG_INT && alpha->integer != 1))
+		return false;
+	for (uint32_t i = 0; i < (adds ? 2u : 1u); i++) {
+		const Arg *x = node_arg(p->m, n, i), *other = node_arg(p->m, n, 1 - i);
+		bool tile = x->kind == ARG_REF && node_type(p->m, x->node)->kind == TYPE_TENSOR;
+		if (!tile ||
+		    (other->kind == ARG_REF && node_type(p->m, other->node)->kind == TYPE_TENSOR &&
+		     node_type(p->m, other->node)->count) ||
+		    other->kind == ARG_FLOAT || !shifted_tile(p, x->node, b, by))
+			continue;
+		Affine more = affine_of_arg(p, node->graph, other);
+		*by = subtracts ? affine_sub(p->a, *by, more) : affine_add(p->a, *by, more);
+		return true;
+	}
+	return false;
+}
+
+/* A tile's indices with an int added are no positions: a range of the dim, where all of it lies in the tensor. */
+static bool want_shifted(Planner *p, const AccessWant *w, Want *want, const Arg *entry) {
+	int64_t first, last;
+	Affine by;
+	BlockId b;
+	if (entry->kind != ARG_REF || !shifted_tile(p, entry->node, &b, &by))
+		return false;
+	GraphId g = node_get(p->m, w->node)->graph;
+	Affine at = affine_add(p->a, block_offset(p, g, b), by), end;
+	bool peeled;
+	if (w->store && block_ragged(p, g, b, &end, &peeled)) /* lanes past its end would be written */
+		return false;
+	if (!affine_min(p, &at, &first) || !affine_max(p, &at, &last) || first < 0 ||
+	    last + block_size(p, b) > want->extent)
+		return false;
+	want->kind = WANT_RANGE;
+	want->size = block_size(p, b);
+	want->at = at;
+	return true;
+}
+
 /* The innermost loop of the access's graph whose steps move it. */
 static uint32_t access_loop(const Planner *p, const AccessWant *w) {
 	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE; l = p->plan->loops.at[l].parent)
@@ -139,6 +187,10 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 		w->dim[i].extent = tensor_dim(p, t, i);
 		w->dim[i].block = NONE;
 		const Arg *entry = arg_item(m, index, i);
+		if (want_shifted(p, w, &w->dim[i], entry)) {
+			kept++;
+			continue;
+		}
 		if (entry_gathers(m, entry)) {
 			kept += want_places(p, w, &w->dim[i], entry, kept);
 			continue;

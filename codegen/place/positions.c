@@ -38,7 +38,8 @@ static bool only_ahead(const Planner *p, NodeId n) {
 		NodeId user = arg_get(p->m, u)->user;
 		bool index = list_index(node_arg(p->m, user, 1), u) != NONE;
 		const Access *access = p->plan->values[user].access;
-		bool places = index && access && access->places != NONE && place_table(p->plan, n) != NONE;
+		bool shifted = index && access && access->places == NONE && node_type(p->m, n)->count > 0;
+		bool places = shifted || (index && access && access->places != NONE && place_table(p->plan, n) != NONE);
 		if (!p->plan->values[user].folded && !(index && (is_copied(p, user) || is_brought(p, user))) && !places)
 			return false;
 	}
@@ -48,7 +49,9 @@ static bool only_ahead(const Planner *p, NodeId n) {
 static void fold_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_get(p->m, g)->last; n != NONE; n = node_get(p->m, n)->prev) {
 		Value *v = &p->plan->values[n];
-		bool chain = v->table || node_get(p->m, n)->op == OP_CLAMP;
+		uint16_t op = node_get(p->m, n)->op;
+		bool shifts = op == OP_TILE_INDEX || op_canonical(op) == OP_ADD || op_canonical(op) == OP_SUB;
+		bool chain = v->table || op == OP_CLAMP || (shifts && node_type(p->m, n)->count == 1);
 		v->folded = v->folded || (chain && only_ahead(p, n));
 	}
 }
