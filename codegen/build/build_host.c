@@ -122,9 +122,10 @@ static ValueId operand_array(Host *h, const Operand *o) {
 
 static void build_launch(Host *h, const Plan *p, int64_t kernel) {
 	VEC(KArg) args = {0};
-	for (uint32_t i = 0; i < p->operands.count; i++)
-		if (!p->operands.at[i].output)
-			vec_push(h->a, &args, karg_value(operand_array(h, &p->operands.at[i])));
+	for (uint32_t place = 0; place < OPERAND_OUT; place++)
+		for (uint32_t i = 0; i < p->operands.count; i++)
+			if (operand_place_in_call(&p->operands.at[i]) == place)
+				vec_push(h->a, &args, karg_value(operand_array(h, &p->operands.at[i])));
 	StmtId s = kernel_append(h->k, h->k->body, K_LAUNCH, args.count, args.at, 1, &kernel);
 	uint32_t outputs = 0;
 	for (uint32_t i = 0; i < p->operands.count; i++)

@@ -5,7 +5,10 @@
 /* ---- the signature ---------------------------------------------------------------------------------------------- */
 
 static KSpace space_of(const Operand *o) {
-	return o->space == SPACE_WINDOW ? KSPACE_VMEM : o->space == SPACE_HBM ? KSPACE_HBM : KSPACE_SMEM;
+	return o->space == SPACE_WINDOW ? KSPACE_VMEM
+	       : o->space == SPACE_HBM  ? KSPACE_HBM
+	       : o->prefetch            ? KSPACE_PREFETCH
+	                                : KSPACE_SMEM;
 }
 
 /* What its block's visits do; add_sums() says where they add up. */
@@ -77,17 +80,23 @@ static void add_grid(Builder *b) {
 	}
 }
 
-/* Ins stand before outs. */
+/* What index maps read is read ahead of the root's steps. */
+static void add_operands(Builder *b) {
+	b->ahead = b->plan->root;
+	for (uint32_t place = 0; place < OPERAND_PLACES; place++)
+		for (uint32_t i = 0; i < b->plan->operands.count; i++)
+			if (operand_place_in_call(&b->plan->operands.at[i]) == place)
+				add_operand(b, i);
+	b->ahead = NONE;
+}
+
 static void build_signature(Builder *b) {
 	const Plan *p = b->plan;
 	b->operand = arena_array(b->a, p->operands.count + 1, sizeof *b->operand);
 	b->scratch = arena_array(b->a, p->scratches.count + 1, sizeof *b->scratch);
 	b->program = arena_array(b->a, p->grid.count + 1, sizeof *b->program);
 	add_grid(b);
-	for (int output = 0; output < 2; output++)
-		for (uint32_t i = 0; i < p->operands.count; i++)
-			if (p->operands.at[i].output == (bool)output)
-				add_operand(b, i);
+	add_operands(b);
 	for (uint32_t i = 0; i < p->scratches.count; i++)
 		add_scratch(b, i);
 	add_sums(b);

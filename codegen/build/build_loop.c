@@ -59,7 +59,14 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	for (uint32_t d = 0; d < o->rank; d++) {
 		Affine at = affine_add(b->a, affine_scale(b->a, win->index[d], win->block[d]), win->start[d]);
 		index[d] = build_affine(b, &win->index[d]);
-		start[d] = d == win->pieces ? build_place(b, win->places, piece, o->shape[d]) : build_affine(b, &at);
+		SliceDim around = {.start = at,
+		                   .multiple = win->around[d],
+		                   .window = win->block[d],
+		                   .last = o->shape[d] - win->block[d],
+		                   .copied = true};
+		start[d] = d == win->pieces ? build_place(b, win->places, piece, o->shape[d])
+		           : win->around[d] ? build_base(b, &around)
+		                            : build_affine(b, &at);
 	}
 	b->ahead = NONE;
 	KWindow window = {.buffer = kernel_buffer(b->k, parameter),

@@ -303,7 +303,8 @@ static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to) {
 	const Operand *o = &b->plan->operands.at[access->operand];
 	if (o->held && o->held->initial == INITIAL_FOLDED)
 		return held_initial(o, to);
-	KArg x = load_region(b, access, keep_unit, true);
+	bool around = access->places != NONE && b->plan->places.at[access->places].lanes;
+	KArg x = around ? load_ref(b, ref_of(b, access, keep_unit, true)) : load_region(b, access, keep_unit, true);
 	return build_converted(b, x, accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype, to);
 }
 
@@ -360,18 +361,25 @@ static void store(Builder *b, const Access *access, bool keep_unit, KArg x) {
 		kernel_stmt(b->k, s)->name = "put";
 }
 
-/* The value combined with what stands there, and what the write leaves alone as it is. `mask`: where it
- * writes, of a scatter. */
-static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg mask) {
+/* What an atomic leaves of `value` and what stands there, `old` if that is read already. */
+static KArg combined(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg old) {
+	const Operand *o = &b->plan->operands.at[b->plan->values[n].access->operand];
+	uint16_t op = node_get(b->m, n)->op;
+	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
+	if (!op_is_atomic(op) || op_canonical(op) == op || adds_zero)
+		return value;
+	old = old.kind == KARG_NONE ? old_value(b, n, keep_unit, in) : build_converted(b, old, karg_dtype(b, old), in);
+	return build_binary(b, op_canonical(op), in, old, value);
+}
+
+/* The value combined with what stands there, and what the write leaves alone as it is. Of a scatter, `mask`: where it
+ * writes. */
+static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg mask, KArg old) {
 	const Value *v = &b->plan->values[n];
 	const Operand *o = &b->plan->operands.at[v->access->operand];
-	uint16_t op = node_get(b->m, n)->op;
-	bool atomic = op_is_atomic(op);
+	bool atomic = op_is_atomic(node_get(b->m, n)->op);
 	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
-	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
-	if (atomic && !adds_zero && op != OP_ATOMIC_XCHG)
-		value = build_binary(b, op_canonical(op), in, old_value(b, n, keep_unit, in), value);
-	value = kept(b, n, keep_unit, in, value);
+	value = kept(b, n, keep_unit, in, combined(b, n, keep_unit, in, value, old));
 	bool masked = v->access->places == NONE && !atomic && node_input(b->m, n, 3) != NONE;
 	if (masked || mask.kind != KARG_NONE)
 		value = chosen(b, n, keep_unit, in, value, mask);
@@ -386,9 +394,14 @@ static Dtype write_dtype(const Builder *b, NodeId n) {
 	return atomic ? arith_write_dtype(b->m, n) : accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
 }
 
-void build_write_at(Builder *b, NodeId n, KArg value, KArg mask) {
+KArg build_old_at(Builder *b, NodeId n) {
+	Dtype wide = dtype_turned(b->plan->operands.at[b->plan->values[n].access->operand].dtype);
+	return old_value(b, n, false, wide);
+}
+
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old) {
 	Dtype in = write_dtype(b, n);
-	write_value(b, n, false, in, build_converted(b, value, karg_dtype(b, value), in), mask);
+	write_value(b, n, false, in, build_converted(b, value, karg_dtype(b, value), in), mask, old);
 }
 
 /* A store or an atomic. */
@@ -403,5 +416,5 @@ void build_write(Builder *b, NodeId n) {
 	bool keep_unit = !v->access->column && stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank &&
 	                 v->access->perm_rank == 0;
 	Dtype in = write_dtype(b, n);
-	write_value(b, n, keep_unit, in, written(b, n, 2, keep_unit, in), (KArg){0});
+	write_value(b, n, keep_unit, in, written(b, n, 2, keep_unit, in), (KArg){0}, (KArg){0});
 }

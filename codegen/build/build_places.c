@@ -83,6 +83,35 @@ static bool walk_unrolls(const Builder *b, const Places *s, int64_t count) {
 	return registers <= (s->copied ? 4 : 2) * b->m->target->sublanes;
 }
 
+/* A loop of so many steps, into its body. */
+static StmtId begin_loop(Builder *b, KLoop *loop, int64_t steps, const char *name, KArg carried) {
+	Kernel *k = b->k;
+	*loop = (KLoop){.type = LOOP_FORI,
+	                .rank = 1,
+	                .ragged = NONE,
+	                .runs = NONE,
+	                .before = NONE,
+	                .behind = NONE,
+	                .tail = NONE,
+	                .name = name,
+	                .step_name = "i"};
+	loop->dim[0] = (KLoopDim){.steps = int_const(k, steps), .full_steps = steps, .size = 1};
+	loop->dim[0].step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "i");
+	StmtId stmt = build_statement(b, K_LOOP, carried.kind != KARG_NONE, &carried);
+	if (carried.kind != KARG_NONE) {
+		KValue like = k->values.at[carried.value];
+		ValueId found = kernel_value(k, like.type, like.dtype, like.rank, like.shape, "found");
+		vec_push(b->a, &loop->carried, found);
+		vec_push(b->a, &loop->place, NONE);
+		vec_push(b->a, &loop->odd, NONE);
+	}
+	RegionId body = kernel_region(k, stmt);
+	kernel_stmt(k, stmt)->body = body;
+	kernel_stmt(k, stmt)->loop = loop;
+	b->at = body;
+	return stmt;
+}
+
 /* Into the loop's body. `carried`: what it hands from position to position, or KARG_NONE. `places`: it reads what the
  * index tensors say. */
 static Walk walk_of(Builder *b, NodeId n, KArg carried, bool places) {
@@ -91,31 +120,9 @@ static Walk walk_of(Builder *b, NodeId n, KArg carried, bool places) {
 	int64_t count = 1;
 	for (uint32_t i = 0; i < w.s->rank; i++)
 		count *= w.s->shape[i];
-	*w.k = (KLoop){.type = LOOP_FORI,
-	               .rank = 1,
-	               .ragged = NONE,
-	               .runs = NONE,
-	               .before = NONE,
-	               .behind = NONE,
-	               .tail = NONE,
-	               .name = "position",
-	               .step_name = "i"};
+	w.loop = begin_loop(b, w.k, count, "position", carried);
 	if (carried.kind == KARG_NONE && walk_unrolls(b, w.s, count))
 		w.k->unroll = UNROLLED;
-	w.k->dim[0] = (KLoopDim){.steps = int_const(k, count), .full_steps = count, .size = 1};
-	w.k->dim[0].step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "i");
-	w.loop = build_statement(b, K_LOOP, carried.kind != KARG_NONE, &carried);
-	if (carried.kind != KARG_NONE) {
-		KValue like = k->values.at[carried.value];
-		ValueId found = kernel_value(k, like.type, like.dtype, like.rank, like.shape, "found");
-		vec_push(b->a, &w.k->carried, found);
-		vec_push(b->a, &w.k->place, NONE);
-		vec_push(b->a, &w.k->odd, NONE);
-	}
-	RegionId body = kernel_region(k, w.loop);
-	kernel_stmt(k, w.loop)->body = body;
-	kernel_stmt(k, w.loop)->loop = w.k;
-	b->at = body;
 	IntId rest = int_value(k, w.k->dim[0].step);
 	for (uint32_t i = w.s->rank; i-- > 0;) {
 		IntId size = int_const(k, w.s->shape[i]);
@@ -305,11 +312,11 @@ static void copy_rows(Builder *b, NodeId n, Dtype wide) {
 }
 
 /* What lies in scratch, its dims as the value has them. */
-static KArg gathered(Builder *b, NodeId n, Dtype wide) {
+static KArg gathered(Builder *b, NodeId n, uint32_t scratch, Dtype wide) {
 	const Places *s = places_of(b, n);
-	const Scratch *rows = &b->plan->scratches.at[s->rows];
+	const Scratch *rows = &b->plan->scratches.at[scratch];
 	int64_t axes[DIM_MAX];
-	KArg all = scratch_ref(b, s->rows, 0, NULL);
+	KArg all = scratch_ref(b, scratch, 0, NULL);
 	KArg x = build_shaped(b, K_LOAD, rows->dtype, rows->rank, rows->shape, 1, &all);
 	x = build_converted(b, x, rows->dtype, wide);
 	return order(s, rows->rank, false, axes) ? transposed(b, x, rows->rank, axes) : x;
@@ -330,7 +337,7 @@ static KArg gathered_rows(Builder *b, NodeId n, Dtype wide) {
 		x = build_shaped(b, K_RESHAPE, wide, rank, shape, 1, &x);
 	build_statement(b, K_STORE, 2, (const KArg[]){to, x});
 	walk_end(&w, (KArg){0});
-	return gathered(b, n, wide);
+	return gathered(b, n, w.s->rows, wide);
 }
 
 /* Element by element, each put where its position is. */
@@ -361,13 +368,78 @@ KArg build_gather(Builder *b, NodeId n) {
 	const Places *s = places_of(b, n);
 	if (s->copied)
 		copy_rows(b, n, wide);
-	KArg x = s->copied         ? gathered(b, n, wide)
+	KArg x = s->copied         ? gathered(b, n, s->rows, wide)
 	         : s->rows == NONE ? gathered_elements(b, n, wide)
 	                           : gathered_rows(b, n, wide);
 	return build_converted(b, x, wide, to);
 }
 
 /* ---- scatters --------------------------------------------------------------------------------------------------- */
+
+/* Some positions of a scratch whose elements are spread over lanes; `first`: the first lane alone. */
+static KArg some_of(Builder *b, const Places *s, uint32_t scratch, IntId from, bool first, int64_t *shape) {
+	const Scratch *rows = &b->plan->scratches.at[scratch];
+	KDim dims[DIM_MAX];
+	for (uint32_t i = 0; i < rows->rank; i++) {
+		dims[i] = (KDim){.kind = KDIM_ALL};
+		shape[i] = rows->shape[i];
+	}
+	if (from != NONE) {
+		dims[s->chunked] = (KDim){.kind = KDIM_RANGE, .start = from, .size = s->chunk};
+		if (s->chunked + 1 == s->rank)
+			dims[s->chunked].multiple = s->chunk;
+		shape[s->chunked] = s->chunk;
+	}
+	if (first) {
+		dims[rows->rank - 1] = (KDim){.kind = KDIM_RANGE, .start = int_const(b->k, 0), .size = 1};
+		shape[rows->rank - 1] = 1;
+	}
+	return scratch_ref(b, scratch, rows->rank, dims);
+}
+
+static KArg load_some(Builder *b, const Places *s, uint32_t scratch, IntId from, bool first) {
+	int64_t shape[DIM_MAX];
+	KArg ref = some_of(b, s, scratch, from, first, shape);
+	const Scratch *rows = &b->plan->scratches.at[scratch];
+	return build_shaped(b, K_LOAD, rows->dtype, rows->rank, shape, 1, &ref);
+}
+
+/* The one lane of each row that is not zero, whatever its bits. */
+static KArg only_lane(Builder *b, KArg x) {
+	Dtype dtype = karg_dtype(b, x);
+	const int64_t ints[] = {true, b->k->values.at[x.value].rank - 1};
+	x = dtype == DTYPE_I32 ? x : build_unary(b, K_BITCAST, DTYPE_I32, x);
+	x = build_op(b, K_SUM, DTYPE_I32, 1, &x, 2, ints);
+	return dtype == DTYPE_I32 ? x : build_unary(b, K_BITCAST, dtype, x);
+}
+
+/* In each row of a scratch the first lane goes to all others (`spread`), or gets the one that is not zero. */
+static void over_lanes(Builder *b, const Places *s, uint32_t scratch, bool spread) {
+	const Scratch *rows = &b->plan->scratches.at[scratch];
+	int64_t shape[DIM_MAX], steps = rows->shape[s->chunked] / s->chunk;
+	RegionId outer = b->at;
+	IntId from = NONE;
+	if (steps > 1) {
+		KLoop *loop = arena_alloc(b->a, sizeof *loop);
+		begin_loop(b, loop, steps, "chunk", (KArg){0});
+		from = int_binary(b->k, INT_MUL, int_value(b->k, loop->dim[0].step), int_const(b->k, s->chunk));
+	}
+	KArg x = load_some(b, s, scratch, from, spread), to = some_of(b, s, scratch, from, !spread, shape);
+	x = spread ? build_shaped(b, K_BROADCAST, rows->dtype, rows->rank, shape, 1, &x) : only_lane(b, x);
+	build_statement(b, K_STORE, 2, (const KArg[]){to, x});
+	if (steps > 1)
+		build_statement(b, K_YIELD, 0, NULL);
+	b->at = outer;
+}
+
+/* The first dim is one of 1. */
+static KArg without_first(Builder *b, KArg x) {
+	uint32_t rank = b->k->values.at[x.value].rank;
+	int64_t items[3 * DIM_MAX] = {0};
+	for (uint32_t i = 0; i < rank; i++)
+		items[(size_t)3 * i] = i ? K_ITEM_ALL : K_ITEM_AT;
+	return build_op(b, K_INDEX, karg_dtype(b, x), 1, &x, 3 * rank, items);
+}
 
 /* An operand of the write in all dims of what is written, the positions' first, in scratch. */
 static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scratch) {
@@ -376,17 +448,24 @@ static void spread_out(Builder *b, const Places *s, const Arg *arg, uint32_t scr
 	bool moved = order(s, rows->rank, true, axes), tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
 	for (uint32_t i = 0; i < rows->rank; i++)
 		shape[moved ? axes[i] : i] = rows->shape[i];
-	bool elements = tensor && type_rank(b, arg->node) == rows->rank - 1 && rows->shape[rows->rank - 1] == 1;
+	bool elements = tensor && s->single, spreads = tensor && s->lanes;
+	if (spreads)
+		shape[rows->rank - 1] = 1;
 	KArg x = build_arg(b, arg, elements ? FORM_COLUMN : FORM_NATURAL);
 	if (tensor && !elements && node_type(b->m, arg->node)->count < rows->rank && type_rank(b, arg->node) > 1)
 		x = build_op(b, K_EXPAND_DIMS, karg_dtype(b, x), 1, &x, 1, (const int64_t[]){0});
+	while (tensor && b->k->values.at[x.value].rank > rows->rank)
+		x = without_first(b, x);
 	x = tensor ? build_converted(b, x, node_type(b->m, arg->node)->dtype, rows->dtype)
 	           : build_as(b, x, rows->dtype);
 	if (x.kind != KARG_VALUE || !has_shape(b, x, rows->rank, shape))
 		x = build_shaped(b, K_BROADCAST, rows->dtype, rows->rank, shape, 1, &x);
 	if (moved)
 		x = transposed(b, x, rows->rank, axes);
-	build_statement(b, K_STORE, 2, (const KArg[]){scratch_ref(b, scratch, 0, NULL), x});
+	KArg to = spreads ? some_of(b, s, scratch, NONE, true, shape) : scratch_ref(b, scratch, 0, NULL);
+	build_statement(b, K_STORE, 2, (const KArg[]){to, x});
+	if (spreads)
+		over_lanes(b, s, scratch, true);
 }
 
 /* What scratch has for the position. */
@@ -422,14 +501,72 @@ static IntId written_there(Walk *w, NodeId n) {
 	return all;
 }
 
+/* All of a scratch is zero. */
+static void clear(Builder *b, uint32_t scratch) {
+	const Scratch *s = &b->plan->scratches.at[scratch];
+	KArg zeros = build_shaped(b, K_ZEROS, s->dtype, s->rank, s->shape, 0, NULL);
+	build_statement(b, K_STORE, 2, (const KArg[]){scratch_ref(b, scratch, 0, NULL), zeros});
+}
+
+/* What stood at the position goes to its place among the old values. */
+static void keep_old(Walk *w, const Access *access, KArg old) {
+	Builder *b = w->b;
+	int64_t shape[DIM_MAX] = {0};
+	uint32_t rank;
+	KArg to = slot(w, w->s->old, &rank, shape);
+	if (w->s->lanes) {
+		KArg zeros = build_shaped(b, K_ZEROS, karg_dtype(b, old), rank, shape, 0, NULL);
+		old = build_put(b, access, NONE, old, zeros);
+	}
+	if (access->column && !has_shape(b, old, rank, shape))
+		old = build_unary(b, K_TO_ROW, karg_dtype(b, old), old);
+	if (!has_shape(b, old, rank, shape))
+		old = build_shaped(b, K_RESHAPE, karg_dtype(b, old), rank, shape, 1, &old);
+	build_statement(b, K_STORE, 2, (const KArg[]){to, old});
+}
+
+/* What is written at the position, in the dims of what stands there. */
+static KArg value_at(Walk *w, NodeId n, KArg old) {
+	Builder *b = w->b;
+	bool column = b->plan->values[n].access->column && !w->s->lanes;
+	KArg x = at_position(w, w->s->rows);
+	if (!op_is_atomic(node_get(b->m, n)->op))
+		x = build_converted(b, x, karg_dtype(b, x), node_type(b->m, node_input(b->m, n, 0))->dtype);
+	if (column)
+		x = build_unary(b, K_TO_COLUMN, karg_dtype(b, x), x);
+	if (w->s->expected == NONE)
+		return x;
+	KArg expected = at_position(w, w->s->expected);
+	if (column)
+		expected = build_unary(b, K_TO_COLUMN, karg_dtype(b, expected), expected);
+	KArg same = build_binary(b, OP_EQ, DTYPE_BOOL, old, expected);
+	return build_op(b, OP_WHERE, karg_dtype(b, x), 3, (const KArg[]){same, x, old}, 0, NULL);
+}
+
+/* The old values, as the node's. */
+static void take_old(Builder *b, NodeId n) {
+	const Places *s = places_of(b, n);
+	if (s->lanes)
+		over_lanes(b, s, s->old, false);
+	KArg x = s->lanes ? load_some(b, s, s->old, NONE, true)
+	                  : gathered(b, n, s->old, b->plan->scratches.at[s->old].dtype);
+	x = build_converted(b, x, karg_dtype(b, x), node_type(b->m, n)->dtype);
+	build_name_of(b, x, n);
+	b->value[n] = x;
+}
+
 void build_scatter(Builder *b, NodeId n) {
 	const Places *s = places_of(b, n);
 	const Access *access = b->plan->values[n].access;
-	NodeId mask = op_is_atomic(node_get(b->m, n)->op) ? NONE : node_input(b->m, n, 3);
-	Dtype to = node_type(b->m, node_input(b->m, n, 0))->dtype;
-	spread_out(b, s, node_arg(b->m, n, 2), s->rows);
+	uint16_t op = node_get(b->m, n)->op;
+	NodeId mask = op_is_atomic(op) ? NONE : node_input(b->m, n, 3);
+	spread_out(b, s, op_arg(b->m, n, "value"), s->rows);
 	if (mask != NONE)
 		spread_out(b, s, node_arg(b->m, n, 3), s->masks);
+	if (s->expected != NONE)
+		spread_out(b, s, op_arg(b->m, n, "expected"), s->expected);
+	if (s->old != NONE)
+		clear(b, s->old);
 	Walk w = walk(b, n, (KArg){0});
 	IntId there = written_there(&w, n);
 	RegionId body = b->at;
@@ -442,11 +579,20 @@ void build_scatter(Builder *b, NodeId n) {
 		kernel_stmt(b->k, when)->name = "write";
 		b->at = inside;
 	}
-	KArg x = at_position(&w, s->rows), under = {0};
-	x = build_converted(b, x, karg_dtype(b, x), to);
+	KArg old = {0}, under = {0};
+	if (s->old != NONE || s->expected != NONE) {
+		old = build_unary(b, K_LET, dtype_turned(b->plan->operands.at[access->operand].dtype),
+		                  build_old_at(b, n));
+		build_name(b, old, "found");
+	}
+	if (s->old != NONE)
+		keep_old(&w, access, old);
+	KArg x = value_at(&w, n, old);
 	if (mask != NONE)
 		under = build_binary(b, OP_NE, DTYPE_BOOL, at_position(&w, s->masks), karg_integer(0));
-	build_write_at(b, n, access->column ? build_unary(b, K_TO_COLUMN, to, x) : x, under);
+	build_write_at(b, n, x, under, old);
 	b->at = body;
 	walk_end(&w, (KArg){0});
+	if (s->old != NONE)
+		take_old(b, n);
 }

@@ -15,25 +15,29 @@ bool access_turns(const Access *access) {
 static IntId number(Builder *b, int64_t n) { return int_const(b->k, n); }
 
 /* Where the window starts. */
-static IntId base_of(Builder *b, const SliceDim *s) {
+IntId build_base(Builder *b, const SliceDim *s) {
 	if (s->last == 0)
 		return number(b, 0);
-	IntId tile = int_binary(b->k, INT_DIV, build_affine(b, &s->start), number(b, s->multiple));
-	IntId base = int_binary(b->k, INT_MUL, tile, number(b, s->multiple));
-	bool fits = (s->last + s->window - s->size) / s->multiple * s->multiple <= s->last;
+	IntId base = build_affine(b, &s->start);
+	if (s->multiple > 1) {
+		IntId tile = int_binary(b->k, INT_DIV, base, number(b, s->multiple));
+		base = int_binary(b->k, INT_MUL, tile, number(b, s->multiple));
+	}
+	int64_t farthest = s->copied ? s->last + s->window - 1 : s->last + s->window - s->size;
+	bool fits = farthest / s->multiple * s->multiple <= s->last;
 	return fits ? base : int_binary(b->k, INT_MIN, base, number(b, s->last));
 }
 
 /* Where the slice starts in its window. */
 static IntId shift_of(Builder *b, const SliceDim *s) {
 	IntId start = build_affine(b, &s->start);
-	return s->last == 0 ? start : int_binary(b->k, INT_SUB, start, base_of(b, s));
+	return s->last == 0 ? start : int_binary(b->k, INT_SUB, start, build_base(b, s));
 }
 
 KDim build_around(Builder *b, const SliceDim *s) {
-	if (s->last == 0)
+	if (s->last == 0 || s->copied)
 		return (KDim){.kind = KDIM_ALL};
-	return (KDim){.kind = KDIM_RANGE, .start = base_of(b, s), .size = s->window, .multiple = s->multiple};
+	return (KDim){.kind = KDIM_RANGE, .start = build_base(b, s), .size = s->window, .multiple = s->multiple};
 }
 
 /* A dim of the buffer that neither the region nor what is read around it has. */
@@ -77,8 +81,8 @@ static KArg spread(Builder *b, const SliceDim *s, KArg x, int64_t axis) {
 	int64_t shape[KDIM_MAX], widths[2 * KDIM_MAX] = {0};
 	memcpy(shape, v->shape, rank * sizeof *shape);
 	shape[axis] = s->window;
-	if (s->size == 1)
-		return build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
+	if (s->size == 1) /* it may be everywhere already */
+		return v->shape[axis] == s->window ? x : build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
 	widths[2 * axis + 1] = s->window - s->size;
 	KArg zero = dtype_is_float(dtype) ? karg_real(0) : karg_integer(0);
 	if (s->window > s->size)

@@ -279,6 +279,9 @@ KArg build_move(Builder *b, NodeId n) {
 		return build_converted(b, lanes == LANES_CAT ? concatenated(b, n) : stacked(b, n), dtype, to);
 	KArg x = part_of_move(b, n, node_arg(b->m, n, 0));
 	switch (lanes) {
+	case LANES_GATHER:
+		x = build_binary(b, K_TAKE_LANES, dtype, x, build_arg(b, node_arg(b->m, n, 2), FORM_NATURAL));
+		break;
 	case LANES_SLICE: x = sliced(b, n, x); break;
 	case LANES_FLIP: x = flipped(b, n, x); break;
 	case LANES_ROLL: x = rolled(b, n, x); break;

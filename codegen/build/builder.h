@@ -31,7 +31,8 @@ typedef struct Builder {
 	IntId *step;       /* by loop * RANK_MAX + dim */
 	const IntId
 		*place; /* by tensor dim that an access finds by an int tensor, while one of its positions is built */
-	GraphId ahead;  /* a loop of which a window is built: what its steps compute is read from tables; NONE */
+	GraphId ahead;  /* a loop of which a window is built, the root for the grid's: what its steps compute is read
+	                 * from tables; NONE */
 	VEC(Converted) converted;
 } Builder;
 
@@ -122,8 +123,11 @@ RefId build_ref(Builder *b, const Access *access);
 KArg build_region(Builder *b, const Access *access);
 /* One element of the access. */
 KArg build_element(Builder *b, const Access *access, Dtype to);
-/* What is written at one position: `value`, of the region's dims, under `mask` if there is one. */
-void build_write_at(Builder *b, NodeId n, KArg value, KArg mask);
+/* What stands at the position of a write, or in all lanes around it (Places.lanes), in 32 bits. */
+KArg build_old_at(Builder *b, NodeId n);
+/* What is written at one position: `value`, of the region's dims, under `mask` if there is one. `old`: build_old_at(),
+ * if it is there already. */
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old);
 KArg build_load(Builder *b, NodeId n);
 void build_write(Builder *b, NodeId n);
 /* `scalar_ref[0]`, or the number that it is. */
@@ -134,7 +138,8 @@ KArg build_masked(Builder *b, NodeId n);
 
 /* build_turns.c: slices from where Mosaic slices nothing. Some dim of the access is one. */
 bool access_turns(const Access *access);
-/* What is read around a slice: from a whole tile on. */
+/* Where what is read around a slice starts, or the window that is copied for it: at a whole tile. */
+IntId build_base(Builder *b, const SliceDim *s);
 KDim build_around(Builder *b, const SliceDim *s);
 /* What an access reads, of what is read around it; `unit`: a dim that stays although one position is read; NONE. */
 KArg build_turned(Builder *b, const Access *access, uint32_t unit, KArg x);

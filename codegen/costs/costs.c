@@ -80,13 +80,14 @@ double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *ind
 }
 
 /* Steps of grid dim k after which the index moves on; 0: it does not depend on k. */
-static int64_t index_stays(const Operand *o, uint32_t k) {
+static int64_t index_stays(const Plan *p, const Operand *o, uint32_t k) {
 	int64_t stays = 0;
 	for (uint32_t i = 0; i < o->rank; i++)
 		for (uint32_t t = 0; t < o->index[i].count; t++) {
 			const Term *term = &o->index[i].term[t];
 			int64_t divide = int_max(term->divide, 1);
-			if (term->kind == VAR_PROGRAM && term->id == k)
+			bool table = term->kind == VAR_NODE && (p->values[term->id].points >> k & 1);
+			if (table || (term->kind == VAR_PROGRAM && term->id == k))
 				stays = stays ? int_min(stays, divide) : divide;
 		}
 	return stays;
@@ -98,7 +99,7 @@ int64_t operand_fetches(const Plan *p, const Operand *o) {
 	int64_t fetches = 1, outer = 1;
 	for (uint32_t k = 0; k < p->grid.count; k++) {
 		outer *= p->grid.at[k].steps;
-		int64_t stays = index_stays(o, k);
+		int64_t stays = index_stays(p, o, k);
 		fetches = stays ? int_cdiv(outer, stays) : fetches;
 	}
 	return int_cdiv(fetches, o->parts);

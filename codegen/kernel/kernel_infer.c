@@ -260,6 +260,15 @@ static bool sorted(KInfer *in) {
 	return true;
 }
 
+static bool lanes_taken(KInfer *in) {
+	const KValue *x = value_at(in, 0), *places = value_at(in, 1);
+	if (!x || !places || x->rank != 2 || places->rank != 2 || x->shape[0] != places->shape[0] ||
+	    dtype_bits(x->dtype) != 32 || places->dtype != DTYPE_I32)
+		return no(in, "a tile of 32-bit elements and int32 places of the same rows are needed");
+	take(in, places);
+	return true;
+}
+
 static bool first(KInfer *in) {
 	const KValue *x = value_at(in, 0);
 	if (!x)
@@ -352,6 +361,7 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_EVERY: return every(in);
 	case K_EVEN_LANES: return lanes(in, false);
 	case K_INTERLEAVE: return lanes(in, true);
+	case K_TAKE_LANES: return lanes_taken(in);
 	case K_TO_ROW: return rows_and_columns(in, true);
 	case K_TO_COLUMN: return rows_and_columns(in, false);
 	case K_SORT: return sorted(in);

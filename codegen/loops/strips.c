@@ -164,6 +164,8 @@ static bool node_in_strips(Maker *w, NodeId n) {
 	ViewShape view = how == LOWER_VIEW ? view_shape(w->p, n) : VIEW_SHAPE_SAME;
 	w->s->inside[n] =
 		value_of(w->p, n)->same_as == NONE && how != LOWER_FREE && (w->s->spans[n] || reads_spanning(w, n));
+	if (how == LOWER_STORE && node_uses(w->p->m, n) != NONE)
+		return refuse(w, n, "it combines with what was there");
 	if (!w->s->inside[n])
 		return true;
 	switch (how) {

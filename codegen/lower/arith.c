@@ -288,7 +288,8 @@ static Dtype judged_dtype(const Module *m, NodeId n) {
 Dtype arith_write_dtype(const Module *m, NodeId n) {
 	Dtype t = node_type(m, node_input(m, n, 0))->dtype;
 	const Arg *value = node_arg(m, n, 2);
-	if (node_get(m, n)->op == OP_STORE || node_get(m, n)->op == OP_ATOMIC_XCHG)
+	uint16_t op = node_get(m, n)->op;
+	if (op_canonical(op) == op) /* it combines nothing */
 		return t;
 	if (value->kind == ARG_REF && node_type(m, value->node)->kind == TYPE_TENSOR &&
 	    node_get(m, value->node)->op != OP_SCALAR)

@@ -8,6 +8,38 @@ static const char *hint_instead(uint16_t op) {
 	                                                         : instead;
 }
 
+/* What takes part has the tensor's own dtype: a number of its kind, or a tensor. */
+static bool has_own_dtype(const Module *m, NodeId n, const char *operand) {
+	const Arg *value = op_arg(m, n, operand);
+	Dtype t = node_type(m, n)->dtype;
+	if (value->kind == ARG_REF)
+		return node_type(m, value->node)->kind == TYPE_TENSOR ? node_type(m, value->node)->dtype == t
+		                                                      : t == DTYPE_I32;
+	return value->kind == ARG_INT || (value->kind == ARG_FLOAT && dtype_is_float(t));
+}
+
+/* Int tensors say where, as they may for any scatter: of the rest the pass decompose makes a load and a store. */
+static bool old_lowered(Planner *p, NodeId n) {
+	const Arg *index = node_arg(p->m, n, 1);
+	const char *target = op_row(node_get(p->m, n)->op)->target;
+	bool gathers = false, known = true;
+	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++) {
+		const Arg *entry = arg_item(p->m, index, i);
+		gathers = gathers || entry_gathers(p->m, entry);
+		known = known && entry->kind != ARG_NULL && (entry->kind != ARG_SLICE || arg_is_whole(p->m, entry));
+	}
+	if (!gathers || !known)
+		return plan_refuse(
+			p, n, "unsupported",
+			"index with tiles, whole dims, single positions and int tensors; run the pass decompose",
+			"the old value that %s gives is not lowered yet", target);
+	if (node_get(p->m, n)->op == OP_ATOMIC_CAS &&
+	    !(has_own_dtype(p->m, n, "expected") && has_own_dtype(p->m, n, "value")))
+		return plan_refuse(p, n, "unsupported", "convert both to the tensor's dtype",
+		                   "%s compares or writes values of another dtype than the tensor's", target);
+	return true;
+}
+
 static bool supported_in(Planner *p, GraphId g) {
 	bool ok = true;
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
@@ -32,10 +64,8 @@ static bool supported_in(Planner *p, GraphId g) {
 		    node_type(p->m, node_input(p->m, n, 0))->count == 0)
 			ok = plan_refuse(p, n, "unsupported", "use the value itself",
 			                 "%s of a value without dims is not lowered", op_row(op)->target);
-		if (op_is_atomic(op) && node_use_count(p->m, n) > 0)
-			ok = plan_refuse(p, n, "unsupported",
-			                 "index with tiles, whole dims and single positions; run the pass decompose",
-			                 "the old value that %s gives is not lowered yet", op_row(op)->target);
+		if (op_is_atomic(op) && (op == OP_ATOMIC_CAS || node_uses(p->m, n) != NONE))
+			ok = old_lowered(p, n) && ok;
 		if (op_lowering(op) == LOWER_LOOP)
 			ok = supported_in(p, loop_body(p->m, n)) && ok;
 	}

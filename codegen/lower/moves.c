@@ -1,4 +1,4 @@
-/* moves.c - views that put lanes elsewhere: cat, stack, slice, flip, roll, pad, repeat.
+/* moves.c - views that put lanes elsewhere: cat, stack, slice, flip, roll, pad, repeat, gather.
  *
  * Their dims are those of the graph; in the kernel a value of rank 1 is a row [1, n], so its one dim is the second
  * (move_axis()). Along a dim in which lanes move, an invalid lane of the operand can become a valid one of the result:
@@ -48,6 +48,7 @@ uint32_t moved_dims(const Module *m, NodeId n) {
 	case LANES_BITCAST: return 0;
 	case LANES_CAT:
 	case LANES_SLICE: return 1u << (dim < 0 ? dim + rank : dim);
+	case LANES_GATHER: return all & ~(all >> 1);
 	case LANES_FLIP: return dims_listed(m, op_arg(m, n, "dims"), rank);
 	default: return all; /* a roll that names no dim, a pad, a repeat */
 	}
@@ -146,6 +147,9 @@ bool move_accepted(Planner *p, NodeId n) {
 		return dims_listed(p->m, op_arg(p->m, n, "dims"), rank) != 0 || rank == 1 ||
 		       refuse_move(p, n, "without dims rolls the elements of all dims as one row", "name the dims");
 	case LANES_BITCAST: return bitcast_accepted(p, n);
+	case LANES_GATHER:
+		return gathers_lanes(p->m, n) ||
+		       refuse_move(p, n, "is not lowered as it is", op_row(OP_INDEX_SELECT)->instead);
 	default:
 		return rank > 0 || refuse_move(p, n, "of single values is not lowered",
 		                               "make rows of them with aten.full.default, and cat those");

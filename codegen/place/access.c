@@ -218,6 +218,16 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 			                            .size = want->size};
 			continue;
 		}
+		if (win && win->around[d]) {
+			access->dim[d] = (SliceDim){.kind = SLICE_RANGE,
+			                            .start = want->at,
+			                            .size = want->size,
+			                            .multiple = win->around[d],
+			                            .window = win->block[d],
+			                            .last = o->shape[d] - win->block[d],
+			                            .copied = true};
+			continue;
+		}
 		bool tile = want->kind == WANT_STEP || want->kind == WANT_GRID;
 		bool part = o->parts > 1 && (d == o->part_dim || (o->covered >> d & 1));
 		bool moved = tile && !part && (win ? win->block[d] : o->block[d]) != want->size;
@@ -413,7 +423,7 @@ static bool first_wants(Planner *p, AccessWants *wants) {
 	for (uint32_t i = 0; other && i < other->places.count; i++) {
 		vec_push(p->a, &p->plan->places, other->places.at[i]);
 		Places *s = &p->plan->places.at[i];
-		s->rows = s->masks = s->semaphore = s->groups = s->arrived = s->last = NONE;
+		s->rows = s->masks = s->expected = s->old = s->semaphore = s->groups = s->arrived = s->last = NONE;
 		s->copied = false;
 	}
 	if (!other && !wants_in(p, p->plan->root, wants))

@@ -81,6 +81,10 @@ void positions_mark(Planner *p, AccessWants *wants);
 void positions_fold(Planner *p);
 /* Where the loop's window is in that dim is known before its step runs. */
 bool want_ahead(const Planner *p, uint32_t loop, const Want *want);
+/* The same of a block of the grid's pipeline: by the grid's point, and what tables give for it. */
+bool point_tells(Planner *p, const Affine *at);
+/* An index map counts by that: its tables are there before the grid starts. */
+void point_prefetch(Planner *p, const Affine *at);
 
 /* places.c */
 /* A dim of the access, whose value has `kept` dims before, at the positions of an int tensor; returns how many dims the

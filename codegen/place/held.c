@@ -385,7 +385,8 @@ static Dtype accumulated_in(Planner *p, const AccessWants *wants, TensorId base,
 		const AccessWant *w = &wants->at[i];
 		if (tensor_base(p->m, w->tensor) != base)
 			continue;
-		if (!w->store || node_get(p->m, w->node)->op == OP_STORE || !dtype_is_float(t->dtype) ||
+		bool read = !w->store || node_uses(p->m, w->node) != NONE; /* old values are rounded at each */
+		if (read || node_get(p->m, w->node)->op == OP_STORE || !dtype_is_float(t->dtype) ||
 		    dtype_bits(arith_write_dtype(p->m, w->node)) <= dtype_bits(t->dtype))
 			return DTYPE_NONE;
 		repeats = repeats || w->places != NONE || place_repeats(p, w);

@@ -154,12 +154,23 @@ static Affine at_last_step(const Planner *p, const AccessWant *w, Affine at) {
 	return out;
 }
 
-/* The grid's pipeline can bring a slice or position alone: program ids know where it starts, at a multiple of its size,
- * and its size is legal. Stores share one block, whatever slices of it they write. */
-static bool slice_is_block(const AccessWant *w, const Want *want, const Affine *at, int64_t multiple) {
-	for (uint32_t i = 0; i < at->count; i++)
-		if (at->term[i].kind != VAR_PROGRAM)
+/* A smaller array than that is resident: it comes to VMEM once, in less time than a few copies of blocks start in. */
+enum { BY_TABLE_BYTES = 1 << 20 };
+
+/* The grid's pipeline can bring a slice or position alone: program ids know where it starts, or of a position in an
+ * array worth it a table does, at a multiple of its size, and its size is legal. Stores share one block, whatever
+ * slices of it they write. */
+static bool slice_is_block(Planner *p, const Operand *o, const AccessWant *w, const Want *want, const Affine *at,
+                           int64_t multiple) {
+	bool table = false, tables = want->kind == WANT_AT && !w->store && multiple == 1 &&
+	                             vmem_bytes(p->m->target, o->dtype, o->rank, o->shape) > BY_TABLE_BYTES;
+	for (uint32_t i = 0; i < at->count; i++) {
+		if (at->term[i].kind != VAR_PROGRAM && !tables)
 			return false;
+		table = table || at->term[i].kind != VAR_PROGRAM;
+	}
+	if (table && !point_tells(p, at))
+		return false;
 	return affine_multiple(at, want->size) && want->size % multiple == 0 && (want->kind == WANT_AT || !w->store);
 }
 
@@ -205,7 +216,7 @@ bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tai
 		} else if (want->kind == WANT_AT || want->kind == WANT_RANGE) {
 			Affine at = step_is_tail ? at_last_step(p, w, want->at) : want->at;
 			bool any = !tiled || row_window(p, want, d, o->rank);
-			if (!slice_is_block(w, want, &at, any ? 1 : multiple))
+			if (!slice_is_block(p, o, w, want, &at, any ? 1 : multiple))
 				continue;
 			block[d] = want->size;
 			index[d] = affine_divide(p->a, at, want->size);
@@ -271,6 +282,8 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 	const char *role = step_is_tail      ? "the ragged last step's window"
 	                   : w->loop == NONE ? "tiled by the grid"
 	                                     : "resident while the loop reads slices of it";
+	for (uint32_t d = 0; d < o.rank; d++)
+		point_prefetch(p, &o.index[d]);
 	o.why = o.why ? arena_printf(p->a, "%s; %s", role, o.why) : role;
 	return operand_intern(p, &o, suffix);
 }

@@ -3,11 +3,13 @@
  * The kernel goes through the positions one after the other; at each it accesses what one position selects, where an
  * int that it reads says. The ints are a table in SMEM (smem.c), or computed, and then copied there: only there are
  * single ones read. What is read is put together in scratch; what is written is cut out of scratch. So positions may
- * come in any order and any number of times, and writes combine in the order of the index, as in a sequential run.
+ * come in any order and any number of times, and writes combine in the order of the index, as in a sequential run. The
+ * old value that an atomic gives is put together like what is read: what the position had before its own write.
  *
  *     v = load x[idx, :]   =>   for i in 64 { rows[i, :] = x_ref[clamp(idx_smem[i]), :] };  v = rows */
 #include "access.h"
 #include "place.h"
+#include "codegen/lower/lower.h"
 
 /* How the index tensors of an access go together, as docs/graph-format.md says it. */
 typedef struct Together {
@@ -34,6 +36,8 @@ static Places *places_of(Planner *p, AccessWant *w) {
 		         ((Places){.node = w->node,
 		                   .rows = NONE,
 		                   .masks = NONE,
+		                   .expected = NONE,
+		                   .old = NONE,
 		                   .semaphore = NONE,
 		                   .groups = NONE,
 		                   .last = NONE,
@@ -98,8 +102,41 @@ static void place_scratch(Planner *p, Places *s, PlaceDim *place) {
 		                           arena_printf(p->a, "%s_sem", name), "the copy of positions");
 }
 
+/* Single elements of a row are changed in the register that has them, with no move of lanes: what is written is spread
+ * over all of its lanes, and so are old values, but for zeros in the other lanes. Else 0. */
+static int64_t lanes_around(const Operand *o, const Access *access) {
+	const SliceDim *last = &access->dim[access->rank - 1];
+	uint32_t kept = 0;
+	for (uint32_t d = 0; d + 1 < access->rank; d++) {
+		if (access->dim[d].window || (access->dim[d].kind != SLICE_AT && o->block[d] != 1))
+			return 0;
+		kept += access->dim[d].kind != SLICE_AT;
+	}
+	return kept == 1 && last->size == 1 ? last->window : 0;
+}
+
+/* What is spread over lanes, or taken from them, waits in registers: for few positions at once. */
+enum { CHUNK_ROWS = 64 };
+
+/* False: no part of the positions is as small, and made of whole registers. */
+static bool chunks_fit(const Planner *p, Places *s) {
+	int64_t rest = 1, sublanes = p->m->target->sublanes;
+	s->chunked = 0;
+	while (s->chunked + 1 < s->rank && s->shape[s->chunked] == 1)
+		s->chunked++;
+	for (uint32_t i = s->chunked + 1; i < s->rank; i++)
+		rest *= i + 1 == s->rank ? int_round_up(s->shape[i], sublanes) : s->shape[i];
+	int64_t all = s->shape[s->chunked], most = CHUNK_ROWS / rest, unit = s->chunked + 1 == s->rank ? sublanes : 1;
+	s->chunk = all <= most ? all : most / unit * unit;
+	while (s->chunk > 0 && all % s->chunk)
+		s->chunk -= unit;
+	return s->chunk > 0;
+}
+
 /* What the positions select, one after the other: their dims first. */
-static void rows_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype) {
+static void rows_scratch(Planner *p, Places *s, const AccessWant *w, const Access *access) {
+	const Operand *o = &p->plan->operands.at[access->operand];
+	Dtype dtype = o->dtype;
 	int64_t shape[DIM_MAX];
 	uint32_t rank = 0;
 	for (uint32_t i = 0; i < s->rank; i++)
@@ -107,17 +144,30 @@ static void rows_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype
 	for (uint32_t i = 0; i < w->rank; i++)
 		if (w->dim[i].kind != WANT_AT)
 			shape[rank++] = w->dim[i].size;
-	if (w->store && rank == s->rank)
-		shape[rank++] = 1;
+	s->single = w->store && rank == s->rank;
+	if (s->single) {
+		s->lanes = chunks_fit(p, s) ? lanes_around(o, access) : 0;
+		shape[rank++] = int_max(s->lanes, 1);
+	}
 	s->kept = rank - s->rank;
 	const char *name = node_get(p->m, w->node)->name;
+	uint16_t op = node_get(p->m, w->node)->op;
+	Dtype wide = dtype_turned(dtype);
+	Dtype in = s->copied && s->group == 1 ? dtype
+	           : op_is_atomic(op)         ? dtype_turned(arith_write_dtype(p->m, w->node))
+	                                      : wide;
 	if (s->kept)
-		s->rows = add_scratch(p, SCRATCH_VMEM, s->copied && s->group == 1 ? dtype : dtype_turned(dtype), rank,
-		                      shape, arena_printf(p->a, "%s_rows", name),
+		s->rows = add_scratch(p, SCRATCH_VMEM, in, rank, shape, arena_printf(p->a, "%s_rows", name),
 		                      w->store ? "what is scattered" : "what is gathered");
-	if (w->store && !op_is_atomic(node_get(p->m, w->node)->op) && node_input(p->m, w->node, 3) != NONE)
+	if (w->store && !op_is_atomic(op) && node_input(p->m, w->node, 3) != NONE)
 		s->masks = add_scratch(p, SCRATCH_VMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_masks", name),
 		                       "where it is scattered");
+	if (op == OP_ATOMIC_CAS)
+		s->expected = add_scratch(p, SCRATCH_VMEM, wide, rank, shape, arena_printf(p->a, "%s_expected", name),
+		                          "what is replaced");
+	if (op_is_atomic(op) && node_uses(p->m, w->node) != NONE)
+		s->old = add_scratch(p, SCRATCH_VMEM, wide, rank, shape, arena_printf(p->a, "%s_old", name),
+		                     "what was there before");
 }
 
 /* Where what is copied from HBM comes to. */
@@ -157,7 +207,7 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 	for (uint32_t i = 0; i < s->count; i++)
 		if (place_table(p->plan, s->of[i].index) == NONE)
 			place_scratch(p, s, &s->of[i]);
-	rows_scratch(p, s, w, p->plan->operands.at[access->operand].dtype);
+	rows_scratch(p, s, w, access);
 	if (s->copied)
 		copies_scratch(p, s, w, p->plan->operands.at[access->operand].dtype);
 	if (access->column && s->kept > 1)

@@ -26,6 +26,17 @@ static bool is_slice(const Planner *p, NodeId index, const Access *access) {
 	return access && access->places == NONE && value_rank(p, index) > 0;
 }
 
+/* Blocks of the grid come to this access; its own index is not read. */
+static bool is_brought(const Planner *p, NodeId n) {
+	const Access *a = p->plan->values[n].access;
+	bool read = !a || a->kind != REF_OPERAND || a->places != NONE || op_writes(node_get(p->m, n)->op) ||
+	            p->plan->operands.at[a->operand].space != SPACE_WINDOW;
+	for (uint32_t d = 0; !read && d < a->rank; d++)
+		for (uint32_t i = 0; a->dim[d].kind != SLICE_ALL && i < a->dim[d].start.count; i++)
+			read = read || a->dim[d].start.term[i].kind == VAR_NODE;
+	return !read;
+}
+
 /* Nothing computes with it but what copies windows. */
 static bool only_ahead(const Planner *p, NodeId n) {
 	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use) {
@@ -33,8 +44,8 @@ static bool only_ahead(const Planner *p, NodeId n) {
 		bool index = list_index(node_arg(p->m, user, 1), u) != NONE;
 		const Access *access = p->plan->values[user].access;
 		bool places = index && access && access->places != NONE && place_table(p->plan, n) != NONE;
-		bool slice = index && is_slice(p, n, access);
-		if (!p->plan->values[user].folded && !(index && is_copied(p, user)) && !places && !slice)
+		bool ahead = index && (is_slice(p, n, access) || is_copied(p, user) || is_brought(p, user));
+		if (!p->plan->values[user].folded && !ahead && !places)
 			return false;
 	}
 	return node_uses(p->m, n) != NONE;
@@ -174,5 +185,66 @@ void positions_mark(Planner *p, AccessWants *wants) {
 		if (w->table || w->held || w->store || pieces_want(p, w) || w->loop != NONE)
 			continue;
 		w->loop = moving_loop(p, w);
+	}
+}
+
+/* ---- blocks of the grid's pipeline ------------------------------------------------------------------------------- */
+
+static bool point_node(Planner *p, NodeId n);
+
+/* What the grid's point and tables tell, before the kernel runs at it; *dims: the grid dims that do. */
+static bool point_affine(Planner *p, const Affine *a, uint32_t *dims) {
+	for (uint32_t i = 0; i < a->count; i++) {
+		const Term *t = &a->term[i];
+		if (t->kind != VAR_PROGRAM && (t->kind != VAR_NODE || !point_node(p, t->id)))
+			return false;
+		*dims |= t->kind == VAR_PROGRAM ? 1u << t->id : value_of(p, t->id)->points;
+	}
+	return true;
+}
+
+static bool point_arg(Planner *p, NodeId n, const Arg *x, uint32_t *dims) {
+	Affine a = affine_of_arg(p, node_get(p->m, n)->graph, x);
+	return point_affine(p, &a, dims);
+}
+
+/* Of the root: an element of a table, maybe clamped. */
+static bool point_node(Planner *p, NodeId n) {
+	const Node *node = node_get(p->m, n);
+	uint32_t *dims = &value_of(p, n)->points;
+	if (node->graph != p->plan->root || node_type(p->m, n)->count != 0)
+		return false;
+	if (node->op == OP_CLAMP)
+		return node_arg(p->m, n, 1)->kind == ARG_INT && node_arg(p->m, n, 2)->kind == ARG_INT &&
+		       point_arg(p, n, node_arg(p->m, n, 0), dims);
+	if (node->op != OP_LOAD || !value_of(p, n)->table)
+		return false;
+	const Arg *index = node_arg(p->m, n, 1);
+	for (uint32_t i = 0; i < index->list.count; i++)
+		if (!point_arg(p, n, arg_item(p->m, index, i), dims))
+			return false;
+	return true;
+}
+
+bool point_tells(Planner *p, const Affine *at) {
+	uint32_t dims = 0;
+	return point_affine(p, at, &dims);
+}
+
+/* The tables of what `at` counts are there before the grid starts. */
+void point_prefetch(Planner *p, const Affine *at) {
+	for (uint32_t i = 0; i < at->count; i++) {
+		NodeId n = at->term[i].id;
+		if (at->term[i].kind != VAR_NODE)
+			continue;
+		const Node *node = node_get(p->m, n);
+		const Arg *index = node_arg(p->m, n, node->op == OP_CLAMP ? 0 : 1);
+		if (node->op == OP_LOAD)
+			p->plan->operands.at[value_of(p, n)->access->operand].prefetch = true;
+		for (uint32_t k = 0; k < (node->op == OP_CLAMP ? 1 : index->list.count); k++) {
+			Affine a =
+				affine_of_arg(p, node->graph, node->op == OP_CLAMP ? index : arg_item(p->m, index, k));
+			point_prefetch(p, &a);
+		}
 	}
 }

@@ -24,6 +24,59 @@ static const char *piece_refused(Planner *p, const Operand *o, const AccessWant 
 	return d + 2 < o->rank || rows ? NULL : "it gathers single rows of tiles that hold several";
 }
 
+/* The largest number that all values of `at` are multiples of, but for their constant; at most `multiple`. */
+static int64_t stride_of(const Affine *at, int64_t multiple) {
+	int64_t stride = multiple;
+	for (uint32_t i = 0; i < at->count; i++)
+		stride = int_gcd(stride, at->term[i].scale);
+	return stride;
+}
+
+/* How far after a multiple of that it may start. */
+static int64_t farthest_start(const Affine *at, int64_t multiple) {
+	int64_t stride = stride_of(at, multiple), rest = at->constant % stride;
+	return multiple - stride + (rest < 0 ? rest + stride : rest);
+}
+
+/* As many rows as whole registers hold, which turn. */
+static int64_t rows_copied_around(Planner *p, const Operand *o, const Want *want, int64_t multiple) {
+	int64_t packed = target_packed_rows(p->m->target, dtype_vmem_bits(o->dtype));
+	return int_round_up(farthest_start(&want->at, multiple) + want->size,
+	                    int_max(multiple, packed)); /* powers of two */
+}
+
+/* A resident block leaves so many percent of VMEM to all else. */
+enum { RESIDENT_LEAVES = 25 };
+
+/* Copies are asked for, or a resident block would be too large. */
+static bool worth_around(Planner *p, const AccessWant *w) {
+	const Target *t = p->m->target;
+	Operand o = {.space = SPACE_WINDOW, .input = true};
+	if ((Switch)p->m->config.fori_dma.value == SWITCH_ON)
+		return true;
+	return operand_array(p, &o, w) && operand_block(p, &o, w, false) &&
+	       vmem_bytes(t, o.dtype, o.rank, o.block) > t->vmem_bytes / 100 * (100 - RESIDENT_LEAVES);
+}
+
+/* Of dim i, rows: tiles that start anywhere are copied with the whole tiles of HBM around them, all inside the array;
+ * what those start at multiples of. 0: they are not. */
+static int64_t rows_around(Planner *p, const Operand *o, const AccessWant *w, uint32_t i) {
+	const Target *t = p->m->target;
+	const Loop *loop = &p->plan->loops.at[w->loop];
+	const Want *want = &w->dim[i];
+	if (w->store || loop->type != LOOP_FORI || loop->peeled || want->kind != WANT_STEP ||
+	    o->dim_of[i] + 2 != o->rank || !want_ahead(p, w->loop, want) || !worth_around(p, w))
+		return 0;
+	if (affine_multiple(&want->at, want->size) && !loop_ragged_unpeeled(p, loop))
+		return 0;
+	int bits = dtype_vmem_bits(o->dtype);
+	int64_t width = o->shape[o->rank - 1], multiple = int_max(target_row_multiple(t, TILE_COPY, bits, width),
+	                                                          target_row_multiple(t, TILE_SLICE, bits, width));
+	bool fits = multiple > 0 && want->extent % multiple == 0 &&
+	            rows_copied_around(p, o, want, multiple) <= want->extent;
+	return fits ? multiple : 0;
+}
+
 /* Block and block index of one step's window, in operand dims; NULL, or why it cannot be copied. */
 static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int64_t *block, Affine *index) {
 	/* emit_pipeline clips a window that reaches past the array to whole tiles, as the grid's own pipeline does. */
@@ -48,6 +101,11 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		}
 		if (!want_ahead(p, w->loop, want))
 			return "the step itself computes where it is";
+		int64_t around = rows_around(p, o, w, i);
+		if (around) {
+			block[d] = rows_copied_around(p, o, want, around);
+			continue;
+		}
 		if (!affine_multiple(&want->at, block[d]))
 			return "its windows do not start at multiples of the block";
 		index[d] = affine_divide(p->a, want->at, block[d]);
@@ -93,10 +151,10 @@ static const char *why_resident(const Planner *p) {
 }
 
 /* It reads tiles of the loop's own blocks, of which the last may reach past its end. */
-static bool want_tiles(const AccessWant *w) {
+static bool want_tiles(Planner *p, const Operand *o, const AccessWant *w) {
 	bool tiles = w->store;
 	for (uint32_t i = 0; i < w->rank; i++)
-		tiles = tiles || w->dim[i].kind == WANT_STEP;
+		tiles = tiles || (w->dim[i].kind == WANT_STEP && !rows_around(p, o, w, i));
 	return tiles;
 }
 
@@ -108,7 +166,7 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 	if (loop->type == LOOP_FORI && !fori_copies(p) && want_gathers(w) == NONE)
 		return why_resident(p);
 	bool unpeeled = loop_ragged_unpeeled(p, loop);
-	if (unpeeled && loop->type == LOOP_FORI && want_tiles(w))
+	if (unpeeled && loop->type == LOOP_FORI && want_tiles(p, o, w))
 		return "its last step is ragged and cannot be peeled";
 	if (w->store && (loop->peeled || unpeeled))
 		return "the ragged last step writes part of a window";
@@ -125,7 +183,7 @@ static bool window_equal(const Window *a, const Window *b, uint32_t rank) {
 	            a->places == b->places;
 	for (uint32_t i = 0; same && i < rank; i++)
 		same = a->block[i] == b->block[i] && affine_equal(&a->index[i], &b->index[i]) &&
-		       affine_equal(&a->start[i], &b->start[i]);
+		       affine_equal(&a->start[i], &b->start[i]) && a->around[i] == b->around[i];
 	return same;
 }
 
@@ -179,6 +237,14 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 		win->pieces = o->dim_of[want_gathers(w)];
 		win->places = w->dim[want_gathers(w)].index;
 	}
+	for (uint32_t i = 0; i < w->rank; i++) {
+		uint32_t d = o->dim_of[i];
+		win->around[d] = rows_around(p, o, w, i);
+		if (win->around[d])
+			win->start[d] = w->dim[i].at;
+		if (win->around[d] > 1)
+			win->multiple[d] = win->around[d];
+	}
 	win->buffers = w->store ? 2 : input_buffers(p, base);
 	int64_t (*bytes)(const Target *, Dtype, uint32_t, const int64_t *) =
 		loop->type == LOOP_EMIT_PIPELINE ? vmem_bytes : scratch_vmem_bytes;
@@ -229,14 +295,6 @@ int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at) {
 	return !affine_multiple(at, multiple) && affine_divisible(p, at, multiple) ? multiple : 0;
 }
 
-/* The largest number that all values of `at` are multiples of, but for their constant; at most `multiple`. */
-static int64_t stride_of(const Affine *at, int64_t multiple) {
-	int64_t stride = multiple;
-	for (uint32_t i = 0; i < at->count; i++)
-		stride = int_gcd(stride, at->term[i].scale);
-	return stride;
-}
-
 int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at) {
 	return slice_ok(p, o, d, size, at) ? o->block[d] : int_round_up(o->block[d], slice_multiple(p, o, d));
 }
@@ -245,8 +303,7 @@ int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, cons
  * multiples reach its end. */
 static void slice_around(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 	int64_t multiple = slice_multiple(p, o, d);
-	int64_t stride = stride_of(&s->start, multiple), rest = s->start.constant % stride;
-	int64_t farthest = multiple - stride + (rest < 0 ? rest + stride : rest);
+	int64_t farthest = farthest_start(&s->start, multiple);
 	s->multiple = multiple;
 	s->window = int_min(int_round_up(farthest + s->size, multiple) + o->block[d] % multiple, o->block[d]);
 	s->last = o->block[d] - s->window;
@@ -296,6 +353,13 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 	return true;
 }
 
+static bool window_is_around(const Window *win) {
+	bool any = false;
+	for (uint32_t d = 0; d < DIM_MAX; d++)
+		any = any || win->around[d];
+	return any;
+}
+
 static bool refuse_dma(Planner *p, const char *tensor, const char *why) {
 	diag_error(p->d, config_place(&p->m->config.fori_dma.origin), "fori-dma", "auto copies what can be copied",
 	           "pallas_fori_dma is on, and tensor %s cannot be copied window by window: %s", tensor, why);
@@ -322,7 +386,9 @@ uint32_t loop_window(Planner *p, const AccessWant *w) {
 	if (!ok)
 		return NONE;
 	plan_remark(p->plan, "%s: %s is %s: %s", loop->name, name, win.dma ? "copied window by window" : "resident",
-	            win.why ? win.why : "aligned, and moved by this loop");
+	            win.why                  ? win.why
+	            : window_is_around(&win) ? "with whole tiles around each window, which starts anywhere, and turned"
+	                                     : "aligned, and moved by this loop");
 	uint32_t before = loop->windows.count, index = window_intern(p, loop, &win);
 	if (win.dma && loop->type == LOOP_FORI && loop->windows.count > before)
 		window_scratch(p, &loop->windows.at[index], &p->plan->operands.at[win.operand],

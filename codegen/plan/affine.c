@@ -99,6 +99,13 @@ bool affine_uses_program(const Affine *a, uint32_t dim) {
 	return false;
 }
 
+bool index_moves(const Plan *p, const Affine *index, uint32_t dim) {
+	bool moves = affine_uses_program(index, dim);
+	for (uint32_t i = 0; i < index->count; i++)
+		moves = moves || (index->term[i].kind == VAR_NODE && p->values[index->term[i].id].points >> dim & 1);
+	return moves;
+}
+
 bool affine_tells_program(uint32_t count, const Affine *index, uint32_t dim, int64_t steps) {
 	int64_t known = 1; /* steps that differ by less are told apart */
 	for (bool more = true; more && known < steps;) {

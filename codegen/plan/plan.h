@@ -86,13 +86,15 @@ typedef struct Operand {
 	TensorId seen_as; /* the tensor or view that the graph names */
 	bool input, output;
 	Space space;
+	bool prefetch;   /* SPACE_SMEM: it is there before the grid starts, for index maps read it */
 	const char *ref; /* its name in the kernel */
 	VEC(ArrayStep) steps;
 	Dtype dtype;
 	uint32_t rank; /* after the steps */
 	int64_t shape[DIM_MAX];
 	int64_t block[DIM_MAX];    /* SPACE_WINDOW */
-	Affine index[DIM_MAX];     /* the index map: block index in each dim, of program ids only */
+	Affine index[DIM_MAX];     /* the index map: block index in each dim, of program ids and of nodes that tables
+	                              give for them (positions.c) */
 	uint32_t dim_of[RANK_MAX]; /* tensor dim -> operand dim */
 	Placement placement;       /* SPACE_WINDOW */
 	uint32_t unit;             /* the unit dim that the boundary view adds; NONE */
@@ -110,6 +112,12 @@ typedef struct Operand {
 	const Held *held;       /* NULL: each visit stores the whole block, and nothing else touches it */
 	const char *why;        /* why this space and block: one line */
 } Operand;
+
+/* Where an operand stands in the call. */
+typedef enum OperandPlace { OPERAND_PREFETCH, OPERAND_IN, OPERAND_OUT, OPERAND_PLACES } OperandPlace;
+static inline OperandPlace operand_place_in_call(const Operand *o) {
+	return o->output ? OPERAND_OUT : o->prefetch ? OPERAND_PREFETCH : OPERAND_IN;
+}
 
 /* ---- accesses --------------------------------------------------------------------------------------------------- */
 
@@ -129,6 +137,7 @@ typedef struct SliceDim {
 	int64_t window;   /* Mosaic slices nothing from there: so many elements around it, from a multiple of `multiple`
 	                   * that is at most `last`, are read and turned to their place; 0: it does */
 	int64_t last;
+	bool copied; /* the ref is that window, and `last` the last place of the array where a loop copies it from */
 } SliceDim;
 
 /* One dim of a tensor at positions that an int tensor gives. */
@@ -148,8 +157,14 @@ typedef struct Places {
 	uint32_t count;
 	PlaceDim of[RANK_MAX];
 	uint32_t kept;      /* dims that one position selects */
+	bool single;        /* single elements are written: these are dims of 1 or of `lanes`, */
+	int64_t lanes;      /* as many as are changed around each, by a spread value; 0: it goes to its place. */
+	int64_t chunk;      /* So many positions are spread at once, */
+	uint32_t chunked;   /* of this dim */
 	uint32_t rows;      /* scratch: what the positions select, their dims first; NONE: single elements */
 	uint32_t masks;     /* scratch: the extra_mask of a store, the same; NONE */
+	uint32_t expected;  /* scratch: what tile.atomic_cas compares with, the same; NONE */
+	uint32_t old;       /* scratch: the old values that an atomic gives, the same; NONE */
 	uint32_t semaphore; /* scratch; NONE */
 	bool copied;        /* a gather: each is copied from HBM (rows.c), */
 	uint32_t group;     /* with so many rows around it, */
@@ -204,6 +219,7 @@ typedef struct Value {
 	bool negated;      /* of such a choice, the number stands first */
 	const Access *access; /* load, store */
 	bool table;           /* load: of elements of a table in SMEM */
+	uint32_t points;      /* an int that an index map reads from a table: bit set of the grid dims that tell it */
 	Form wants;           /* the form in which it takes its tensor operands */
 	bool ahead;           /* computed one step ahead of its loop's others: skew.c */
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
@@ -243,6 +259,8 @@ typedef struct Window {
 	Affine index[DIM_MAX]; /* in units of block, of program ids, steps of this and outer loops */
 	Affine start[DIM_MAX]; /* elements, on top of that: of a slice of a resident block that starts between blocks */
 	int64_t multiple[DIM_MAX]; /* of such a start, as SliceDim.multiple */
+	int64_t around[DIM_MAX];   /* `start` is where a tile starts, anywhere; what is copied starts at a multiple of
+	                            * this at or before it; 0: there */
 	uint32_t pieces;           /* the dim whose positions `places` gives, each copied by itself; NONE */
 	NodeId places;             /* 1-D ints */
 	int buffers;
@@ -457,6 +475,8 @@ bool affine_min(Planner *p, const Affine *a, int64_t *min);
  * rest, which the compiler must be told. */
 bool affine_divisible(Planner *p, const Affine *a, int64_t by);
 bool affine_uses_program(const Affine *a, uint32_t dim);
+/* Of an index map: steps of the grid dim may move it, by a table as well. */
+bool index_moves(const Plan *p, const Affine *index, uint32_t dim);
 /* No two steps of the grid dim have the same values of all these. */
 bool affine_tells_program(uint32_t count, const Affine *index, uint32_t dim, int64_t steps);
 /* The loop's steps fill the range, in every grid point. */

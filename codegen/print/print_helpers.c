@@ -263,6 +263,22 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    pair = lane >> low & 3\n"
 	 "    down, up = jnp.roll(x, -(1 << low), -1), jnp.roll(x, 1 << low, -1)\n"
 	 "    return jnp.where(pair == 1, down, jnp.where(pair == 2, up, x))\n"},
+	{"_take_lanes", NULL,
+	 "def _take_lanes(x, places):\n"
+	 "    \"\"\"The lanes of each row of x at places: of every 128, those that lie there.\"\"\"\n"
+	 "    rows, count = places.shape\n"
+	 "    if rows == 1:\n"
+	 "        x, places = (jnp.broadcast_to(y, (8, y.shape[1])) for y in (x, places))\n"
+	 "    x, places = (jnp.pad(y, ((0, 0), (0, -y.shape[1] % 128))) for y in (x, places))\n"
+	 "    parts = []\n"
+	 "    for place in jnp.split(places, places.shape[1] // 128, 1):\n"
+	 "        part = None\n"
+	 "        for i, lanes in enumerate(jnp.split(x, x.shape[1] // 128, 1)):\n"
+	 "            low = place & 127\n"
+	 "            lanes = jnp.take_along_axis(lanes, low, axis=1, mode=\"promise_in_bounds\")\n"
+	 "            part = lanes if i == 0 else jnp.where(place >= 128 * i, lanes, part)\n"
+	 "        parts.append(part)\n"
+	 "    return jnp.concatenate(parts, axis=1)[:rows, :count]\n"},
 	{"_even_lanes", "_swap_bits",
 	 "def _even_lanes(x):\n"
 	 "    \"\"\"Lanes 0, 2, 4, ...: of each 128, moved to the front of them.\"\"\"\n"

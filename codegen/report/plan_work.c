@@ -20,9 +20,9 @@ double plan_array_bytes(const Operand *o) {
 
 double plan_operand_traffic(const Plan *p, uint32_t operand) { return p->operands.at[operand].hbm_bytes; }
 
-static bool follows(uint32_t rank, const Affine *index, uint32_t grid_dim) {
+static bool follows(const Plan *p, uint32_t rank, const Affine *index, uint32_t grid_dim) {
 	for (uint32_t i = 0; i < rank; i++)
-		if (affine_uses_program(&index[i], grid_dim))
+		if (index_moves(p, &index[i], grid_dim))
 			return true;
 	return false;
 }
@@ -30,11 +30,11 @@ static bool follows(uint32_t rank, const Affine *index, uint32_t grid_dim) {
 bool plan_operand_follows(const Plan *p, uint32_t operand, uint32_t grid_dim) {
 	const Operand *o = &p->operands.at[operand];
 	if (o->space == SPACE_WINDOW)
-		return follows(o->rank, o->index, grid_dim);
+		return follows(p, o->rank, o->index, grid_dim);
 	for (uint32_t l = 0; l < p->loops.count; l++)
 		for (uint32_t i = 0; i < p->loops.at[l].windows.count; i++) {
 			const Window *w = &p->loops.at[l].windows.at[i];
-			if (w->operand == operand && follows(o->rank, w->index, grid_dim))
+			if (w->operand == operand && follows(p, o->rank, w->index, grid_dim))
 				return true;
 		}
 	return false;

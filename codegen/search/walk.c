@@ -14,11 +14,11 @@
 #include "codegen/costs/costs.h"
 
 /* The last dim moves its block, and the one before does not: at a turn it stays. */
-static bool stays_at_turn(const Operand *o, uint32_t last) {
+static bool stays_at_turn(const Plan *plan, const Operand *o, uint32_t last) {
 	bool moves = false, starts_over = true;
 	for (uint32_t d = 0; o->input && o->space == SPACE_WINDOW && d < o->rank; d++) {
-		moves = moves || affine_uses_program(&o->index[d], last);
-		starts_over = starts_over && !affine_uses_program(&o->index[d], last - 1);
+		moves = moves || index_moves(plan, &o->index[d], last);
+		starts_over = starts_over && !index_moves(plan, &o->index[d], last - 1);
 	}
 	return moves && starts_over && o->fetches > 0;
 }
@@ -27,7 +27,7 @@ static bool stays_at_turn(const Operand *o, uint32_t last) {
 static double saved_at_turn(const Plan *plan, uint32_t last) {
 	double bytes = 0;
 	for (uint32_t i = 0; i < plan->operands.count; i++)
-		if (stays_at_turn(&plan->operands.at[i], last))
+		if (stays_at_turn(plan, &plan->operands.at[i], last))
 			bytes += plan->operands.at[i].hbm_bytes / (double)plan->operands.at[i].fetches;
 	return bytes;
 }
@@ -39,8 +39,8 @@ static double turn_seconds(const Plan *plan, uint32_t last) {
 		const Operand *o = &plan->operands.at[i];
 		bool moves = false;
 		for (uint32_t d = 0; o->space == SPACE_WINDOW && o->fetches > 0 && d < o->rank; d++)
-			moves = moves || affine_uses_program(&o->index[d], last) ||
-			        affine_uses_program(&o->index[d], last - 1);
+			moves = moves || index_moves(plan, &o->index[d], last) ||
+			        index_moves(plan, &o->index[d], last - 1);
 		if (moves)
 			bytes += o->hbm_bytes / (double)o->fetches;
 	}
@@ -80,7 +80,7 @@ void plan_walk(Planner *p) {
 	plan->hbm_bytes -= saved;
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		Operand *o = &plan->operands.at[i];
-		if (!stays_at_turn(o, last))
+		if (!stays_at_turn(plan, o, last))
 			continue;
 		o->hbm_bytes -= o->hbm_bytes / (double)o->fetches * (double)turns;
 		o->fetches -= turns;

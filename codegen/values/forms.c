@@ -186,11 +186,19 @@ static void form_result(Planner *p, NodeId n) {
 /* One position of the last dim, whose other dim lies along sublanes. */
 static bool loads_column(const Access *a) { return a && a->column && a->places == NONE; }
 
+/* Old values of single elements, which lie one below the other. */
+static bool gives_column(const Planner *p, NodeId n) {
+	const Access *a = p->plan->values[n].access;
+	return a && a->places != NONE && node_type(p->m, n)->kind == TYPE_TENSOR &&
+	       node_type(p->m, n)->count == p->plan->places.at[a->places].rank;
+}
+
 static bool forms_in(Planner *p, GraphId g) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Value *v = value_of(p, n);
 		switch (op_lowering(node_get(p->m, n)->op)) {
 		case LOWER_LOAD: v->form = loads_column(v->access) ? FORM_COLUMN : FORM_NATURAL; break;
+		case LOWER_STORE: v->form = gives_column(p, n) ? FORM_COLUMN : FORM_NATURAL; break;
 		case LOWER_POINTWISE:
 		case LOWER_MASK: form_pointwise(p, n); break;
 		case LOWER_REDUCE: form_reduce(p, n); break;

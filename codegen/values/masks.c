@@ -124,7 +124,11 @@ static void need_node(Needs *s, NodeId n) {
 	case LOWER_ALIAS: need(s, value_of(s->p, n)->same_as, needed); break;
 	case LOWER_REDUCE: need_reduce(s, n); break;
 	case LOWER_VIEW: need_through(s, n); break;
-	case LOWER_MOVE: need_moved(s, n, node_arg(m, n, 0), moved_dims(m, n)); break;
+	case LOWER_MOVE:
+		need_moved(s, n, node_arg(m, n, 0), moved_dims(m, n));
+		if (op_lanes(node_get(m, n)->op) == LANES_GATHER)
+			need(s, node_input(m, n, 2), needed);
+		break;
 	case LOWER_MATMUL: need_matmul(s, n); break;
 	case LOWER_LOOP: need_loop(s, n); break;
 	case LOWER_RESULT: {

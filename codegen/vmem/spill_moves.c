@@ -54,6 +54,8 @@ static int64_t moved_size(const Lives *l, const Live *x) {
 	case K_INTERLEAVE: return 16 * int_min(of->bytes, most); /* its parts are half as wide */
 	case K_EVEN_LANES:
 	case K_EVERY: return 8 * int_min(of->bytes, most);
+	case K_TAKE_LANES:
+		return int_min(of->bytes, most); /* its rows, for each part of the places (measured: 0.65 to 0.85) */
 	case K_FLIP: return 2 * int_min(x->bytes, most);
 	case K_SORT: return sorted_size(l, x);
 	case K_ROTATE: return 3 * int_min(x->bytes, most) / 2;

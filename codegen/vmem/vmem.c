@@ -20,7 +20,7 @@ static int64_t steps_on_core(const Plan *plan, uint32_t i) {
 
 static bool moves(const Plan *plan, const Affine *index) {
 	for (uint32_t i = 0; i < plan->grid.count; i++)
-		if (steps_on_core(plan, i) > 1 && affine_uses_program(index, i))
+		if (steps_on_core(plan, i) > 1 && index_moves(plan, index, i))
 			return true;
 	return false;
 }
@@ -120,6 +120,8 @@ static int64_t carries_bytes(const Plan *plan) {
 		const Places *s = &plan->places.at[i];
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->rows));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->masks));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->expected));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->old));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->groups));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->last));
 		for (uint32_t k = 0; k < s->count; k++)

@@ -30,7 +30,7 @@ Decomposition *decompose_combine(uint16_t op);
 Decomposition *decompose_sort(uint16_t op);
 Decomposition *decompose_gather(uint16_t op);
 /* decompose_access.c: of a load with a mask or new axes, of an atomic whose old value is read; NULL. */
-Decomposition *decompose_access(const Module *m, NodeId n);
+Decomposition *decompose_access(Module *m, NodeId n);
 
 /* ---- decompose_build.c ------------------------------------------------------------------------------------------- */
 
@@ -52,6 +52,18 @@ NodeId make_view(Decompose *d, NodeId x, uint32_t rank, const ExprId *dims, cons
 NodeId make_iota(Decompose *d, ExprId length, uint32_t dim, uint32_t rank);
 /* x[.., start:stop:step, ..], of a slice that stands in an index list. */
 NodeId make_slice(Decompose *d, NodeId x, uint32_t dim, const Arg *slice);
+/* decompose_sort.c: the bits of x in int32, floats widened first; the value that such bits are. */
+NodeId make_bits(Decompose *d, NodeId x);
+NodeId make_from_bits(Decompose *d, NodeId bits, Dtype t);
+/* decompose_take.c: so many lanes of each row, of rows of `size`, are taken in registers. */
+bool may_take_lanes(Module *m, int64_t rows, int64_t size, int64_t count);
+/* Lanes of x's last dim at the places of an int tensor: one or two dims each, together at most two, or the same rows.
+ * NONE: that is not how. */
+NodeId make_taken(Decompose *d, NodeId x, NodeId index);
+/* decompose_gather.c: the nearest position that a dim of `size` has. */
+NodeId make_inside(Decompose *d, NodeId index, ExprId size);
+/* Lanes of value n outside the range of block b, which a load gives zeros, are read by nothing. */
+bool hides_outside(const Module *m, NodeId n, BlockId b);
 /* The dtype of element `element` of what the composite gives. */
 Dtype result_dtype(const Decompose *d, uint32_t element);
 /* The product of a value's sizes in a set of dims. */

@@ -1,5 +1,5 @@
 /* decompose_access.c - loads as the plan knows them: masks, steps and new axes stand behind them; and atomics whose old
- * value something reads: a load and a store. */
+ * value something reads: a load and a store, where all lanes have places of their own. */
 #include "decompose.h"
 
 /* A slice with a step, of known ends. */
@@ -57,12 +57,78 @@ static Arg index_of(Decompose *d, Arg *views) {
 	return arg_list(m, count, entries);
 }
 
+/* ---- lanes at positions ------------------------------------------------------------------------------------------ */
+
+/* Something is accessed at positions that value n gives. */
+static bool gives_positions(const Module *m, NodeId n) {
+	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) {
+		NodeId user = arg_get(m, u)->user;
+		if (op_kind(m, user) == KIND_MEMORY && list_index(node_arg(m, user, 1), u) != NONE)
+			return true;
+	}
+	return false;
+}
+
+/* The int tensor that says which lanes of an input's rows the load takes, of rows that registers have; NONE. */
+static NodeId lanes_index(Module *m, NodeId n) {
+	const Arg *index = node_arg(m, n, 1);
+	TensorId tensor = access_tensor(m, n);
+	const Type *t = node_type(m, n);
+	int64_t size, sizes[2] = {1, 1};
+	uint32_t at = NONE;
+	if (tensor == NONE || t->count == 0 || t->count > 2 || m->config.indirect_access_mode.value == INDIRECT_DMA ||
+	    m->tensors.at[tensor_base(m, tensor)].role != ROLE_INPUT || gives_positions(m, n))
+		return NONE;
+	for (uint32_t i = 0; i < index->list.count; i++) {
+		const Arg *e = arg_item(m, index, i);
+		if (entry_gathers(m, e) && at != NONE)
+			return NONE;
+		at = entry_gathers(m, e) ? i : e->kind == ARG_NULL && at == NONE ? NONE : at;
+	}
+	const Tensor *of = &m->tensors.at[tensor];
+	if (at == NONE || at + 1 != index->list.count || !expr_value(m, of->shape[of->rank - 1], &size))
+		return NONE;
+	for (uint32_t i = 0; i < t->count; i++)
+		if (!expr_value(m, t->dims[i], &sizes[i + 2 - t->count]))
+			return NONE;
+	return may_take_lanes(m, sizes[0], size, sizes[1]) ? arg_item(m, index, at)->node : NONE;
+}
+
+/* Zeros where no tile of the index is. */
+static NodeId or_zero_outside(Decompose *d, NodeId index, NodeId value) {
+	Module *m = d->m;
+	bool hidden = true;
+	for (uint32_t i = 0; i < node_type(m, index)->count; i++) {
+		BlockId b = expr_as_block(m, node_type(m, index)->dims[i]);
+		hidden = hidden && (b == NONE || hides_outside(m, d->n, b));
+	}
+	Arg args[2] = {arg_ref(value), node_type(m, value)->dtype == DTYPE_BOOL ? arg_bool(false) : arg_int(0)};
+	return hidden ? value : make_node(d, OP_MASK_TO, "inside", 2, args);
+}
+
+/* ---- loads ------------------------------------------------------------------------------------------------------- */
+
+/* The load, or one of whole rows whose lanes are then taken. */
+static NodeId make_load(Decompose *d, Arg *args) {
+	Module *m = d->m;
+	NodeId index = lanes_index(m, d->n);
+	if (index == NONE)
+		return make_node(d, OP_LOAD, "all", 3, args);
+	Arg entries[RANK_MAX];
+	uint32_t count = args[1].list.count;
+	for (uint32_t i = 0; i < count; i++)
+		entries[i] = i + 1 == count ? arg_whole(m) : arg_copy(m, *arg_item(m, &args[1], i));
+	args[1] = arg_list(m, count, entries);
+	NodeId rows = make_node(d, OP_LOAD, "rows", 3, args);
+	return or_zero_outside(d, index, make_taken(d, rows, index));
+}
+
 /* What the access touches; without a mask. */
 static NodeId load_all(Decompose *d) {
 	Module *m = d->m;
 	Arg views, args[3] = {arg_copy(m, *node_arg(m, d->n, 0)), arg_null(), arg_null()};
 	args[1] = index_of(d, &views);
-	NodeId value = make_stepped(d, make_node(d, OP_LOAD, "all", 3, args));
+	NodeId value = make_stepped(d, make_load(d, args));
 	Arg view[2] = {arg_ref(value), views};
 	return has_entry(m, d->n, is_new_axis) ? make_node(d, OP_SUBSCRIPT, "axes", 2, view) : value;
 }
@@ -185,15 +251,47 @@ static bool takes_part(const Module *m, NodeId n, const Arg *value) {
 	       (value->kind == ARG_BOOL && t == DTYPE_BOOL);
 }
 
-static Decomposition *decompose_atomic(const Module *m, NodeId n) {
-	bool compares = node_get(m, n)->op == OP_ATOMIC_CAS, used = compares || node_uses(m, n) != NONE;
-	return used && places_differ(m, n) && takes_part(m, n, op_arg(m, n, "value")) &&
-	                       (!compares || takes_part(m, n, op_arg(m, n, "expected")))
-	               ? load_first
-	               : NULL;
+/*     v = atomic_add x[idx, u0], y      =>      w = atomic_add x[idx, u0], y
+ *                                               v = mask_to w, 0
+ *
+ * Of each position the kernel takes what a whole slice finds. */
+static NodeId zero_outside(Decompose *d, uint32_t element) {
+	(void)element;
+	Module *m = d->m;
+	uint32_t count = node_get(m, d->n)->arg_count;
+	Arg args[PARAMS_MAX], masked[2] = {arg_null(), arg_int(0)};
+	for (uint32_t i = 0; i < count; i++)
+		args[i] = arg_copy(m, *node_arg(m, d->n, i));
+	masked[0] = arg_ref(make_node(d, node_get(m, d->n)->op, "all", count, args));
+	if (node_type(m, d->n)->dtype == DTYPE_BOOL)
+		masked[1] = arg_bool(false);
+	return make_node(d, OP_MASK_TO, "inside", 2, masked);
 }
 
-Decomposition *decompose_access(const Module *m, NodeId n) {
+/* Int tensors say where, and what one position selects has tiles. */
+static bool gathers_tiles(const Module *m, NodeId n) {
+	const Arg *index = node_arg(m, n, 1);
+	bool tiles = false;
+	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++)
+		tiles = tiles || arg_block(m, arg_item(m, index, i)) != NONE || arg_is_whole(m, arg_item(m, index, i));
+	return tiles && has_entry(m, n, entry_gathers);
+}
+
+static bool is_masked(const Module *m, NodeId n) {
+	return node_use_count(m, n) == 1 && node_get(m, arg_get(m, node_uses(m, n))->user)->op == OP_MASK_TO;
+}
+
+static Decomposition *decompose_atomic(const Module *m, NodeId n) {
+	bool compares = node_get(m, n)->op == OP_ATOMIC_CAS, read = node_uses(m, n) != NONE;
+	if ((!compares && !read) || !takes_part(m, n, op_arg(m, n, "value")) ||
+	    (compares && !takes_part(m, n, op_arg(m, n, "expected"))))
+		return NULL;
+	if (places_differ(m, n))
+		return load_first;
+	return read && gathers_tiles(m, n) && !is_masked(m, n) ? zero_outside : NULL;
+}
+
+Decomposition *decompose_access(Module *m, NodeId n) {
 	if (op_is_atomic(node_get(m, n)->op))
 		return decompose_atomic(m, n);
 	if (node_get(m, n)->op != OP_LOAD)
@@ -201,5 +299,6 @@ Decomposition *decompose_access(const Module *m, NodeId n) {
 	bool steps = has_entry(m, n, is_stepped);
 	if (steps && has_entry(m, n, entry_gathers))
 		return NULL;
-	return steps || node_input(m, n, 2) != NONE || has_entry(m, n, is_new_axis) ? plain_load : NULL;
+	bool plain = !steps && node_input(m, n, 2) == NONE && !has_entry(m, n, is_new_axis);
+	return plain && lanes_index(m, n) == NONE ? NULL : plain_load;
 }

@@ -7,8 +7,9 @@
  *                                     at = index along dim 1 == i[:, :, None]
  *     v = gather x, 1, i       =>     v = sum where at, x[:, None, :], 0 along the last dim
  *
- * Sums are those of the bits as ints: one lane and zeros, so NaN, infinities and -0.0 stay what they are. Of a
- * position outside the nearest element is taken. */
+ * Lanes of the last of one or two dims are taken from registers (decompose_take.c). Sums are those of the bits as ints:
+ * one lane and zeros, so NaN, infinities and -0.0 stay what they are. Of a position outside the nearest element is
+ * taken. */
 #include "decompose.h"
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
@@ -27,7 +28,7 @@ static NodeId make_unsqueezed(Decompose *d, NodeId x, uint32_t at, uint32_t more
 	return more ? make_subscript(d, x, rank + more, entries, suffix) : x;
 }
 
-static NodeId make_inside(Decompose *d, NodeId index, ExprId size) {
+NodeId make_inside(Decompose *d, NodeId index, ExprId size) {
 	if (d->m->assume_in_bounds)
 		return index;
 	Arg last = size_arg(d->m, expr_binary(d->m, EXPR_SUB, size, expr_int(d->m, 1)));
@@ -83,16 +84,27 @@ static NodeId cut_to(Decompose *d, NodeId x, NodeId index, uint32_t dim) {
 	return x;
 }
 
+/* As make_inside() leaves them. */
+static bool is_inside(const Module *m, NodeId index) {
+	if (node_get(m, index)->op == OP_EXPAND)
+		index = node_input(m, index, 0);
+	return m->assume_in_bounds || node_get(m, index)->op == OP_CLAMP;
+}
+
 static NodeId gathered(Decompose *d, uint32_t element) {
 	Module *m = d->m;
 	NodeId x = node_input(m, d->n, 0), index = node_input(m, d->n, 2);
 	uint32_t rank = node_type(m, x)->count;
 	int64_t named = node_arg(m, d->n, 1)->integer;
 	uint32_t dim = (uint32_t)(named < 0 ? named + rank : named);
+	if (gathers_lanes(m, d->n) && is_inside(m, index))
+		return NONE;
 	if (rank == 0 || index == NONE || (x = cut_to(d, x, index, dim)) == NONE)
 		return NONE;
-	if (!expr_is_int(m, node_type(m, index)->dims[dim], 1))
-		return make_compared(d, x, dim, index, 1, true);
+	if (!expr_is_int(m, node_type(m, index)->dims[dim], 1)) {
+		NodeId taken = dim + 1 == rank ? make_taken(d, x, index) : NONE;
+		return taken != NONE ? taken : make_compared(d, x, dim, index, 1, true);
+	}
 	ExprId size = node_type(m, x)->dims[dim];
 	NodeId found =
 		make_binary(d, OP_EQ, "found", make_iota(d, size, dim, rank), arg_ref(make_inside(d, index, size)));
@@ -109,8 +121,7 @@ static bool stores_block(const Module *m, NodeId store, BlockId b) {
 	return false;
 }
 
-/* Lanes of value n outside the range of block b, which a load gives zeros, are read by nothing. */
-static bool hides_outside(const Module *m, NodeId n, BlockId b) {
+bool hides_outside(const Module *m, NodeId n, BlockId b) {
 	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) {
 		NodeId user = arg_get(m, u)->user;
 		uint16_t op = node_get(m, user)->op;
@@ -157,8 +168,13 @@ static NodeId selected(Decompose *d, NodeId x, uint32_t dim, NodeId index) {
 	if (index == NONE || node_type(m, index)->count == 0 || node_type(m, x)->count == 0)
 		return NONE;
 	uint32_t count = rows_index(d, x, dim, index, entries);
-	if (count == 0)
-		return make_compared(d, x, dim, index, node_type(m, index)->count, false);
+	if (count == 0) {
+		bool last = dim + 1 == node_type(m, x)->count;
+		NodeId taken = last && node_type(m, x)->count + node_type(m, index)->count <= 3
+		                       ? make_taken(d, x, index)
+		                       : NONE;
+		return taken != NONE ? taken : make_compared(d, x, dim, index, node_type(m, index)->count, false);
+	}
 	Arg args[3] = {arg_ref(node_input(m, x, 0)), arg_list(m, count, entries), arg_null()};
 	return make_node(d, OP_LOAD, "rows", 3, args);
 }

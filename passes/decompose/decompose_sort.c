@@ -38,7 +38,7 @@ typedef struct Found {
 	uint32_t dim;
 } Found;
 
-static NodeId make_bits(Decompose *d, NodeId x) {
+NodeId make_bits(Decompose *d, NodeId x) {
 	Dtype t = node_type(d->m, x)->dtype;
 	if (!dtype_is_float(t))
 		return make_converted(d, x, DTYPE_I32);
@@ -46,7 +46,7 @@ static NodeId make_bits(Decompose *d, NodeId x) {
 	return make_node(d, OP_VIEW_DTYPE, "bits", 2, args);
 }
 
-static NodeId from_bits(Decompose *d, NodeId bits, Dtype t) {
+NodeId make_from_bits(Decompose *d, NodeId bits, Dtype t) {
 	if (!dtype_is_float(t))
 		return make_converted(d, bits, t);
 	Arg args[2] = {arg_ref(bits), arg_dtype(DTYPE_F32)};
@@ -104,7 +104,7 @@ static NodeId one_by_one(Decompose *d, uint32_t element, int64_t k, bool largest
 		if (i + 1 < k)
 			take_away(d, &f, taken);
 	}
-	return element == 0 ? from_bits(d, out, result_dtype(d, 0)) : make_converted(d, out, result_dtype(d, 1));
+	return element == 0 ? make_from_bits(d, out, result_dtype(d, 0)) : make_converted(d, out, result_dtype(d, 1));
 }
 
 /* ---- top k ------------------------------------------------------------------------------------------------------- */

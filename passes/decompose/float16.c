@@ -170,13 +170,13 @@ static void store_half(Module *m, NodeId n) {
 		arg_set_ref(m, node_get(m, n)->arg_first + 2, node_input(m, value, 0));
 }
 
-/* The bits of a float16, or a float16 of bits: it is one for that. */
+/* The bits of a float16, or a float16 of bits: it is one for that. The 32 bits of one that was widened stay. */
 static void reinterpret(Halves *h, NodeId n) {
 	Module *m = h->m;
 	NodeId x = node_input(m, n, 0);
 	if (is_half(m, n))
 		widen_uses(h, n);
-	else if (x < h->held.count && h->held.at[x])
+	else if (x < h->held.count && h->held.at[x] && dtype_bits(node_type(m, n)->dtype) == 16)
 		arg_set_ref(m, node_get(m, n)->arg_first, convert_after(m, x, DTYPE_F16, node_get(m, n)->prev));
 }
 

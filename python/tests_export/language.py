@@ -1101,12 +1101,69 @@ def host_store(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(16, 256), listed([1, 3, 5]), refused="changes a tensor in place")
+def wanted_index_put(x, index):
+    """Return what torch gives; the eager mode takes the nearest of a position below 0."""
+    out = torch.zeros_like(x)
+    out.index_put_((index,), torch.ones([3, 256]))
+    out[index, 3:5] = 7.0
+    out[:, index] = x[:, :1]
+    return out + x
+
+
+@probe(floats(16, 256), listed([1, 3, -2]), wanted=wanted_index_put)
 def host_index_put(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     out = torch.zeros_like(x)
     out.index_put_((index,), torch.ones([3, 256]))
+    out[index, 3:5] = 7.0
+    out[:, index] = x[:, :1]
     for tile in hl.tile(x.size(0)):
         out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
+@probe(floats(16, 256), ints(40, below=16), floats(40, 256))
+def host_index_add(x: torch.Tensor, index: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    out.index_put_((index,), rows, accumulate=True)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
+def wanted_indexing(x, index, lanes):
+    """Return what torch gives; the eager mode takes the nearest of a position below 0."""
+    few = (x[:, lanes] * 2)[:4]
+    return x[index] + x[index[0]][None, :, :] + few[:, 1][:, None, None]
+
+
+@probe(floats(16, 256), ints(4, 20, below=16), listed([9, -1, 200]), wanted=wanted_indexing)
+def host_indexing(x: torch.Tensor, index: torch.Tensor, lanes: torch.Tensor) -> torch.Tensor:
+    rows = x[index]
+    some = torch.index_select(x, 0, index[0])
+    few = (x[:, lanes] * 2)[:4]
+    out = torch.empty_like(rows)
+    for i, j in hl.tile([4, 20]):
+        out[i, j, :] = rows[i, j, :] + some[j, :][None, :, :] + few[i, 1][:, None, None]
+    return out
+
+
+@probe(floats(16, 256), ints(16, below=16), refused="by several tensors, or by a mask")
+def host_indexing_twice(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    diagonal = x[index, index]
+    out = torch.empty_like(diagonal)
+    for tile in hl.tile(16):
+        out[tile] = diagonal[tile]
+    return out
+
+
+@probe(floats(16, 256))
+def host_filled_after(x: torch.Tensor) -> torch.Tensor:
+    added = torch.zeros_like(x)
+    out = torch.ones_like(x)
+    out.add_(added)
+    added.fill_(5.0)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + added[tile, :] * x[tile, :]
     return out
 
 

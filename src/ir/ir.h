@@ -613,6 +613,9 @@ static inline const Arg *loop_args(const Module *m, NodeId call) {
  * positions. Else it is a single position. */
 bool entry_is_dim(const Module *m, const Arg *entry);
 bool entry_gathers(const Module *m, const Arg *entry);
+/* An aten.gather of 32-bit ints along the last of one or two dims, whose index has the same rows: lanes of registers.
+ */
+bool gathers_lanes(const Module *m, NodeId n);
 /* The argument of a while that says whether its next step runs: its cond graph is that placeholder and no more, and
  * the body carries it. NONE: the condition is still to be computed. */
 uint32_t while_flag(const Module *m, NodeId call);

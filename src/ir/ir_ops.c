@@ -101,6 +101,18 @@ bool entry_gathers(const Module *m, const Arg *entry) {
 	       node_type(m, entry->node)->kind == TYPE_TENSOR && node_type(m, entry->node)->count > 0;
 }
 
+bool gathers_lanes(const Module *m, NodeId n) {
+	NodeId x = node_get(m, n)->op == OP_GATHER ? node_input(m, n, 0) : NONE;
+	NodeId index = x == NONE ? NONE : node_input(m, n, 2);
+	if (index == NONE || node_arg(m, n, 1)->kind != ARG_INT)
+		return false;
+	const Type *of = node_type(m, x), *at = node_type(m, index);
+	int64_t dim = node_arg(m, n, 1)->integer;
+	bool last = dim == -1 || dim + 1 == (int64_t)of->count;
+	bool rows = of->count == 1 || (of->count == 2 && at->count == 2 && expr_equal(m, of->dims[0], at->dims[0]));
+	return last && rows && at->count == of->count && of->dtype == DTYPE_I32 && at->dtype == DTYPE_I32;
+}
+
 const Arg *constant_argument(const Module *m, NodeId n) {
 	const Graph *g = graph_get(m, node_get(m, n)->graph);
 	uint32_t i = 0;

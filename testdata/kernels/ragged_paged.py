@@ -9,13 +9,28 @@ import torch
 LOG2_E = math.log2(math.e)
 # Less than any score: the maximum before the first one.
 LEAST = -1e30
+# Tokens of a sequence that is decoded, and is given to tiles of few rows.
+FEW = 4
+
+
+def softmax_step(scores, visible, v, known, m, norm, acc):
+    """Largest score, sum and weighted values with those of one more step's keys."""
+    v = torch.where(known.unsqueeze(-1).unsqueeze(0), v, 0.0)
+    scores = torch.where(visible.unsqueeze(0), scores, float("-inf"))
+    larger = torch.maximum(m, scores.amax(-1))
+    p = torch.exp2(scores - larger.unsqueeze(-1))
+    old = torch.exp2(m - larger)
+    norm = norm * old + p.sum(-1)
+    acc = acc * old.unsqueeze(-1) + hl.dot(p.to(v.dtype), v, out_dtype=torch.float32)
+    return larger, norm, acc
 
 
 @helion.kernel()
 def ragged_paged(q, k_pages, v_pages, lengths, table, starts):
     """Causal attention of tokens q [H, T, G, D], G rows for each head of keys.
 
-    Sequence b has the tokens starts[b] up to starts[b + 1], its last ones; table[b] are its pages.
+    Sequence b has the tokens starts[b] up to starts[b + 1], its last ones; table[b] are its pages,
+    of which whole steps are read. Sequences of few tokens have tiles of few rows.
     """
     kv_heads, tokens, group, dim = q.shape
     group = hl.specialize(group)
@@ -24,32 +39,49 @@ def ragged_paged(q, k_pages, v_pages, lengths, table, starts):
     rows = q.view(kv_heads, tokens * group, dim)
     out = torch.zeros_like(rows)
     scale = LOG2_E / math.sqrt(dim)
-    for b, h in hl.grid([lengths.size(0), kv_heads]):
+    few, many = hl.register_block_size(1, 64), hl.register_block_size(1, 64)
+    for tile_b, tile_h in hl.tile([lengths.size(0), kv_heads], block_size=[1, None]):
+        b = tile_b.begin
         start, end = starts[b] * group, starts[b + 1] * group
-        before = lengths[b] - (starts[b + 1] - starts[b])
-        for tile_q in hl.tile(start, end):
-            query = rows[h, tile_q, :]
+        new = starts[b + 1] - starts[b]
+        before = lengths[b] - new
+        decoded = torch.where(new <= FEW, end, start)
+        for tile_s in hl.tile(start, decoded):
+            query = rows[tile_h, tile_s, :]
+            at = before + (tile_s.index - start) // group
+            seen = before + (tile_s.end - 1 - start) // group + 1
+            ends = (seen + few * page - 1) // (few * page) * few
+            m = hl.full([tile_h, tile_s], LEAST, dtype=torch.float32)
+            norm = hl.zeros([tile_h, tile_s], dtype=torch.float32)
+            acc = hl.zeros([tile_h, tile_s, dim], dtype=torch.float32)
+            for tile_r in hl.tile(0, ends, block_size=few):
+                numbers = table[b, tile_r]
+                n = tile_r.block_size * page
+                key = tile_r.begin * page + hl.arange(n)
+                k = k_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim)
+                v = v_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim)
+                scores = hl.dot(query, k.transpose(1, 2), out_dtype=torch.float32) * scale
+                visible = key[None, :] <= at[:, None]
+                m, norm, acc = softmax_step(scores, visible, v, key < seen, m, norm, acc)
+            out[tile_h, tile_s, :] = (acc / norm[:, :, None]).to(out.dtype)
+        for tile_q in hl.tile(decoded, end):
+            query = rows[tile_h, tile_q, :]
             at = before + (tile_q.index - start) // group
             seen = before + (tile_q.end - 1 - start) // group + 1
-            m = hl.full([tile_q], LEAST, dtype=torch.float32)
-            norm = hl.zeros([tile_q], dtype=torch.float32)
-            acc = hl.zeros([tile_q, dim], dtype=torch.float32)
-            for tile_p in hl.tile(0, (seen + page - 1) // page):
+            ends = (seen + many * page - 1) // (many * page) * many
+            m = hl.full([tile_h, tile_q], LEAST, dtype=torch.float32)
+            norm = hl.zeros([tile_h, tile_q], dtype=torch.float32)
+            acc = hl.zeros([tile_h, tile_q, dim], dtype=torch.float32)
+            for tile_p in hl.tile(0, ends, block_size=many):
                 numbers = table[b, tile_p]
                 n = tile_p.block_size * page
                 key = tile_p.begin * page + hl.arange(n)
-                k = k_pages[h, numbers, :, :].reshape(n, dim)
-                v = v_pages[h, numbers, :, :].reshape(n, dim)
-                v = torch.where((key < seen)[:, None], v, 0.0)
-                scores = hl.dot(query, k.transpose(0, 1), out_dtype=torch.float32) * scale
-                scores = torch.where(key[None, :] <= at[:, None], scores, float("-inf"))
-                larger = torch.maximum(m, scores.amax(-1))
-                p = torch.exp2(scores - larger[:, None])
-                old = torch.exp2(m - larger)
-                norm = norm * old + p.sum(-1)
-                acc = acc * old[:, None] + hl.dot(p.to(v.dtype), v, out_dtype=torch.float32)
-                m = larger
-            out[h, tile_q, :] = (acc / norm[:, None]).to(out.dtype)
+                k = k_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim)
+                v = v_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim)
+                scores = hl.dot(query, k.transpose(1, 2), out_dtype=torch.float32) * scale
+                visible = key[None, :] <= at[:, None]
+                m, norm, acc = softmax_step(scores, visible, v, key < seen, m, norm, acc)
+            out[tile_h, tile_q, :] = (acc / norm[:, :, None]).to(out.dtype)
     return out.view(kv_heads, tokens, group, dim)
 
 
@@ -65,36 +97,55 @@ def ragged_paged_window(
     rows = q.view(kv_heads, tokens * group, dim)
     out = torch.zeros_like(rows)
     scale = 1 / math.sqrt(dim)
-    for b, h in hl.grid([lengths.size(0), kv_heads]):
+    few, many = hl.register_block_size(1, 64), hl.register_block_size(1, 64)
+    for tile_b, tile_h in hl.tile([lengths.size(0), kv_heads], block_size=[1, None]):
+        b = tile_b.begin
         start, end = starts[b] * group, starts[b + 1] * group
-        before = lengths[b] - (starts[b + 1] - starts[b])
-        for tile_q in hl.tile(start, end):
-            query = rows[h, tile_q, :]
+        new = starts[b + 1] - starts[b]
+        before = lengths[b] - new
+        decoded = torch.where(new <= FEW, end, start)
+        for tile_s in hl.tile(start, decoded):
+            query = rows[tile_h, tile_s, :]
+            at = before + (tile_s.index - start) // group
+            first = before + (tile_s.begin - start) // group
+            outside = torch.clamp(first + 1 - window, min=0)
+            seen = before + (tile_s.end - 1 - start) // group + 1
+            ends = (seen + few * page - 1) // (few * page) * few
+            m = hl.full([tile_h, tile_s], LEAST, dtype=torch.float32)
+            norm = hl.zeros([tile_h, tile_s], dtype=torch.float32)
+            acc = hl.zeros([tile_h, tile_s, dim], dtype=torch.float32)
+            for tile_r in hl.tile(outside // (few * page) * few, ends, block_size=few):
+                numbers = table[b, tile_r]
+                n = tile_r.block_size * page
+                key = tile_r.begin * page + hl.arange(n)
+                k = k_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim)
+                v = v_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim)
+                scores = hl.dot(query, k.transpose(1, 2), out_dtype=torch.float32) * scale
+                scores = torch.tanh(scores / cap) * (cap * LOG2_E)
+                visible = (key[None, :] <= at[:, None]) & (key[None, :] > at[:, None] - window)
+                m, norm, acc = softmax_step(scores, visible, v, key < seen, m, norm, acc)
+            out[tile_h, tile_s, :] = (acc / norm[:, :, None]).to(out.dtype)
+        for tile_q in hl.tile(decoded, end):
+            query = rows[tile_h, tile_q, :]
             at = before + (tile_q.index - start) // group
             first = before + (tile_q.begin - start) // group
-            seen = before + (tile_q.end - 1 - start) // group + 1
-            m = hl.full([tile_q], LEAST, dtype=torch.float32)
-            norm = hl.zeros([tile_q], dtype=torch.float32)
-            acc = hl.zeros([tile_q, dim], dtype=torch.float32)
             outside = torch.clamp(first + 1 - window, min=0)
-            for tile_p in hl.tile(outside // page, (seen + page - 1) // page):
+            seen = before + (tile_q.end - 1 - start) // group + 1
+            ends = (seen + many * page - 1) // (many * page) * many
+            m = hl.full([tile_h, tile_q], LEAST, dtype=torch.float32)
+            norm = hl.zeros([tile_h, tile_q], dtype=torch.float32)
+            acc = hl.zeros([tile_h, tile_q, dim], dtype=torch.float32)
+            for tile_p in hl.tile(outside // (many * page) * many, ends, block_size=many):
                 numbers = table[b, tile_p]
                 n = tile_p.block_size * page
                 key = tile_p.begin * page + hl.arange(n)
-                k = k_pages[h, numbers, :, :].reshape(n, dim)
-                v = v_pages[h, numbers, :, :].reshape(n, dim)
-                v = torch.where((key < seen)[:, None], v, 0.0)
-                scores = hl.dot(query, k.transpose(0, 1), out_dtype=torch.float32) * scale
+                k = k_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim)
+                v = v_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim)
+                scores = hl.dot(query, k.transpose(1, 2), out_dtype=torch.float32) * scale
                 scores = torch.tanh(scores / cap) * (cap * LOG2_E)
                 visible = (key[None, :] <= at[:, None]) & (key[None, :] > at[:, None] - window)
-                scores = torch.where(visible, scores, float("-inf"))
-                larger = torch.maximum(m, scores.amax(-1))
-                p = torch.exp2(scores - larger[:, None])
-                old = torch.exp2(m - larger)
-                norm = norm * old + p.sum(-1)
-                acc = acc * old[:, None] + hl.dot(p.to(v.dtype), v, out_dtype=torch.float32)
-                m = larger
-            out[h, tile_q, :] = (acc / norm[:, None]).to(out.dtype)
+                m, norm, acc = softmax_step(scores, visible, v, key < seen, m, norm, acc)
+            out[tile_h, tile_q, :] = (acc / norm[:, :, None]).to(out.dtype)
     return out.view(kv_heads, tokens, group, dim)
 
 
@@ -108,33 +159,60 @@ def ragged_paged_scaled(q, k_pages, v_pages, k_scale, v_scale, lengths, table, s
     rows = q.view(kv_heads, tokens * group, dim)
     out = torch.zeros_like(rows)
     scale = LOG2_E / math.sqrt(dim)
-    for b, h in hl.grid([lengths.size(0), kv_heads]):
+    few, many = hl.register_block_size(1, 64), hl.register_block_size(1, 64)
+    for tile_b, tile_h in hl.tile([lengths.size(0), kv_heads], block_size=[1, None]):
+        b = tile_b.begin
         start, end = starts[b] * group, starts[b + 1] * group
-        before = lengths[b] - (starts[b + 1] - starts[b])
-        score_scale = k_scale[h] * scale
-        for tile_q in hl.tile(start, end):
-            query = rows[h, tile_q, :]
+        new = starts[b + 1] - starts[b]
+        before = lengths[b] - new
+        score_scale = k_scale[tile_h] * scale
+        decoded = torch.where(new <= FEW, end, start)
+        for tile_s in hl.tile(start, decoded):
+            query = rows[tile_h, tile_s, :]
+            at = before + (tile_s.index - start) // group
+            seen = before + (tile_s.end - 1 - start) // group + 1
+            ends = (seen + few * page - 1) // (few * page) * few
+            m = hl.full([tile_h, tile_s], LEAST, dtype=torch.float32)
+            norm = hl.zeros([tile_h, tile_s], dtype=torch.float32)
+            acc = hl.zeros([tile_h, tile_s, dim], dtype=torch.float32)
+            for tile_r in hl.tile(0, ends, block_size=few):
+                numbers = table[b, tile_r]
+                n = tile_r.block_size * page
+                key = tile_r.begin * page + hl.arange(n)
+                k = k_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim).to(q.dtype)
+                v = v_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim).to(q.dtype)
+                scores = (
+                    hl.dot(query, k.transpose(1, 2), out_dtype=torch.float32)
+                    * score_scale[:, None, None]
+                )
+                visible = key[None, :] <= at[:, None]
+                m, norm, acc = softmax_step(scores, visible, v, key < seen, m, norm, acc)
+            out[tile_h, tile_s, :] = (acc / norm[:, :, None] * v_scale[tile_h][:, None, None]).to(
+                out.dtype
+            )
+        for tile_q in hl.tile(decoded, end):
+            query = rows[tile_h, tile_q, :]
             at = before + (tile_q.index - start) // group
             seen = before + (tile_q.end - 1 - start) // group + 1
-            m = hl.full([tile_q], LEAST, dtype=torch.float32)
-            norm = hl.zeros([tile_q], dtype=torch.float32)
-            acc = hl.zeros([tile_q, dim], dtype=torch.float32)
-            for tile_p in hl.tile(0, (seen + page - 1) // page):
+            ends = (seen + many * page - 1) // (many * page) * many
+            m = hl.full([tile_h, tile_q], LEAST, dtype=torch.float32)
+            norm = hl.zeros([tile_h, tile_q], dtype=torch.float32)
+            acc = hl.zeros([tile_h, tile_q, dim], dtype=torch.float32)
+            for tile_p in hl.tile(0, ends, block_size=many):
                 numbers = table[b, tile_p]
                 n = tile_p.block_size * page
                 key = tile_p.begin * page + hl.arange(n)
-                k = k_pages[h, numbers, :, :].reshape(n, dim).to(q.dtype)
-                v = v_pages[h, numbers, :, :].reshape(n, dim).to(q.dtype)
-                v = torch.where((key < seen)[:, None], v, 0.0)
-                scores = hl.dot(query, k.transpose(0, 1), out_dtype=torch.float32) * score_scale
-                scores = torch.where(key[None, :] <= at[:, None], scores, float("-inf"))
-                larger = torch.maximum(m, scores.amax(-1))
-                p = torch.exp2(scores - larger[:, None])
-                old = torch.exp2(m - larger)
-                norm = norm * old + p.sum(-1)
-                acc = acc * old[:, None] + hl.dot(p.to(v.dtype), v, out_dtype=torch.float32)
-                m = larger
-            out[h, tile_q, :] = (acc / norm[:, None] * v_scale[h]).to(out.dtype)
+                k = k_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim).to(q.dtype)
+                v = v_pages[tile_h, numbers, :, :].reshape(tile_h.block_size, n, dim).to(q.dtype)
+                scores = (
+                    hl.dot(query, k.transpose(1, 2), out_dtype=torch.float32)
+                    * score_scale[:, None, None]
+                )
+                visible = key[None, :] <= at[:, None]
+                m, norm, acc = softmax_step(scores, visible, v, key < seen, m, norm, acc)
+            out[tile_h, tile_q, :] = (acc / norm[:, :, None] * v_scale[tile_h][:, None, None]).to(
+                out.dtype
+            )
     return out.view(kv_heads, tokens, group, dim)
 
 

@@ -1,6 +1,7 @@
 """Values at computed positions: gathers over values, rows of tables, parts of tiles."""
 
 import itertools
+import json
 
 import kit
 import ml_dtypes
@@ -186,7 +187,39 @@ def at(dtype, rows, size, count, block):
     return k.stored(value, dtype, count)
 
 
+def lanes_of_input(dtype, rows, size, count, block):
+    """out[m, j] = x[m, index[j]], of an input."""
+    k = Tiles(rows, block)
+    index = k.load("index", places(size, count), [ALL], count)
+    x = k.load("x", values(dtype, rows, size), [sym("u0"), index], "u0", count)
+    return k.stored(x, dtype, count)
+
+
+def lanes_of_vector(dtype, rows, size, count, block):
+    """out[m, j] = x[index[m, j]]."""
+    k = Tiles(rows, block)
+    index = k.tile("index", places(size, rows, count))
+    x = k.load("x", values(dtype, size), [index], "u0", count)
+    return k.stored(x, dtype, count)
+
+
+def lanes_where(dtype, rows, size, count, block):
+    """out[m, j] = x[m, index[j]] where it is asked for, else 0."""
+    k = Tiles(rows, block)
+    index = k.load("index", places(size, count), [ALL], count)
+    mask = k.tile("mask", values("bool", rows, count))
+    k.doc.tensor("x", "input", dtype, [rows, size])
+    k.given.append(values(dtype, rows, size))
+    host = k.g.host("x")
+    at = [sym("u0"), index]
+    x = k.g.call("tile.load", host, at, mask, meta=t(dtype, "u0", count))
+    return k.stored(x, dtype, count)
+
+
 KERNELS = [
+    lanes_of_input,
+    lanes_of_vector,
+    lanes_where,
     gather_last,
     gather_first,
     gather_middle,
@@ -221,6 +254,30 @@ def test_lanes_outside_the_range_hold_what_the_position_says():
     sums = k.g.call("aten.expand.default", total, [sym("u0"), 12], meta=t("int32", "u0", 12))
     document, given = k.stored(sums, "int32", 12)
     assert wrong(document, given=given) == []
+
+
+@pytest.mark.parametrize("block", [16, 128])
+def test_lanes_outside_the_range_are_zeros(block):
+    """Of a load by a tile of positions, whose last block is not full."""
+    doc, g = Doc(name="picks", config={"block_sizes": [block]}), G(0, grid=[0])
+    doc.block(40, "tile")
+    x, index = values("int32", 24, 300), places(300, 40)
+    doc.tensor("x", "input", "int32", [24, 300]).tensor("index", "input", "int32", [40])
+    doc.tensor("out", "output", "int32", [40, 24])
+    at = g.load("index", [sym("u0")], t("int32", "u0"))
+    lanes = g.load("x", [ALL, at], t("int32", 24, "u0"))
+    total = g.call("aten.sum.dim_IntList", lanes, [1], meta=t("int32", 24))
+    rows = g.call("aten.expand.default", total, [sym("u0"), 24], meta=t("int32", "u0", 24))
+    g.store("out", [sym("u0"), ALL], rows)
+    assert wrong(doc.add(g.out()), given=[x, index]) == []
+
+
+def test_rows_of_more_lanes_than_registers_stand_for_are_taken_one_by_one():
+    """The code would be long: each register of a row is asked for each of the places."""
+    far = kit.document("columns_1024_2048")
+    text = json.dumps(far).replace("2048", "65536")
+    assert "_take_lanes" in kit.emitted("python", far).out
+    assert "_take_lanes" not in kit.emitted("python", text).out
 
 
 def test_rows_of_an_input_are_loaded_where_they_lie():

@@ -1,5 +1,7 @@
 """Windows at places that tables give: copied ahead by what stands in SMEM, a position or a row."""
 
+import json
+
 import kit
 import numpy as np
 import pallasc
@@ -112,3 +114,99 @@ def test_positions_copied_or_resident(dma):
     np.testing.assert_allclose(
         pallasc.execute.run(text, *arrays)[0], pallasc.reference.run(document, arrays)[0], 2e-5
     )
+
+
+WORKLIST = "grouped_worklist"  # blocks and groups that lists name for each grid point
+
+
+def test_a_large_array_comes_in_blocks_that_a_table_names():
+    """The index map reads the table; smaller arrays are resident; the body reads that table."""
+    text = kernel_text(WORKLIST, rewritten=False)
+    assert "  in groups_ref prefetch int32[16] buffers 2\n" in text
+    assert "  in blocks_ref smem int32[16] buffers 2\n" in text
+    assert (
+        "  in w_ref vmem int8[1, 256, 256] of [9, 256, 512] "
+        "at (min(max(groups_ref[tile_i], 0), 8), 0, tile_k) buffers 2\n"
+    ) in text
+    assert "  in x_ref vmem bfloat16[8, 32, 256] of [8, 32, 256] at (0, 0, 0) buffers 2\n" in text
+    found = {o["ref"]: o for o in kit.plan(WORKLIST)["operands"]}
+    assert found["w_ref"]["fetches"] == 32
+    assert found["w_ref"]["vmem_bytes"] == 2 * 256 * 256
+
+
+def test_what_only_index_maps_read_is_not_computed():
+    """The clamped group finds weights alone, and they are brought."""
+    assert "clamp g, 0, 8" not in kernel_text("experts_worklist")
+
+
+@pytest.mark.parametrize("graph", [WORKLIST, "grouped_worklist_odd", "experts_worklist"])
+def test_lists_keep_values(graph):
+    """Executed before and after all rewrites, with places outside too."""
+    document = kit.document(graph)
+    arrays = compare.make_inputs(document, seed=5)
+    for array in arrays[1:3]:
+        array[:4] = [-3, 100, 0, 8]
+    before, after = (
+        pallasc.execute.run(kernel_text(graph, rewritten), *arrays) for rewritten in (False, True)
+    )
+    np.testing.assert_array_equal(before[0].astype(float), after[0].astype(float))
+
+
+def test_index_maps_read_back(tmp_path):
+    """Text and Python are the same again."""
+    path = tmp_path / "list.kernel"
+    path.write_text(kernel_text(WORKLIST, rewritten=False))
+    assert kit.accepted(path).out == kit.compiled(WORKLIST).source
+
+
+# Rows from any place on, copied with the whole tiles around them.
+AROUND = {"pallas_loop_type": "fori_loop", "pallas_fori_dma": True}
+WIDE = kit.text("jagged_sum").replace("128", "512")
+
+
+def test_windows_that_start_anywhere_are_copied_with_what_is_around_them():
+    """From the multiple of 8 at or before it, but never past the array's end."""
+    text = kernel_text(WIDE, rewritten=False, **AROUND)
+    assert (
+        "    window x_win vmem float32[40, 512] of x_hbm in dma copy x_copy at (0, 0) "
+        "start (min(div(load_clamped + j * 32, 8) * 8, 216), 0) by (8, 0) buffers 2 "
+    ) in text
+    assert "rotate %2, (rem(40 - (load_clamped + j * 32 - min(" in text
+
+
+def test_narrow_rows_are_copied_from_where_they_start():
+    """Rows of one tile of lanes lie one after the other: nothing is read around them."""
+    text = kernel_text("jagged_sum", rewritten=False, **AROUND)
+    assert "vmem float32[32, 128] of x_hbm" in text
+    assert " start (min(load_clamped + j * 32, 224), 0) " in text
+
+
+def test_a_segment_may_be_larger_than_vmem():
+    """Nobody asks for copies, and 2 GiB of rows are not resident."""
+    found = kit.plan(WIDE.replace("256", "1048576"))
+    assert windows(found) == {"x_win": (True, [40, 512], 2)}
+    assert found["vmem"]["total"] < 1 << 20
+
+
+def test_rows_that_fit_stay_resident():
+    """Copied for each group, they would be turned as well."""
+    assert windows(kit.plan(WIDE)) == {"x_win": (False, [256 + 32, 512], 0)}
+
+
+@pytest.mark.parametrize(
+    "graph", [WIDE, "jagged_sum", "jagged_softmax", "jagged_dense_bmm", "ragged_paged", "sum_to"]
+)
+def test_windows_around_keep_values(graph):
+    """Executed before and after all rewrites, at the array's end too."""
+    document = json.loads(graph) if graph == WIDE else kit.document(graph)
+    arrays = compare.make_inputs(document, seed=7)
+    if graph == WIDE:
+        arrays[1][:] = [-4, 3, 3, 100, 90, 251, 255, 256, 250, 999]
+    before, after = (
+        pallasc.execute.run(kernel_text(graph, rewritten, **AROUND), *arrays)
+        for rewritten in (False, True)
+    )
+    np.testing.assert_array_equal(before[0].astype(float), after[0].astype(float))
+    if graph == WIDE:
+        expected = pallasc.reference.run(document, arrays)
+        np.testing.assert_allclose(after[0], expected[0], rtol=1e-5, atol=1e-5)

@@ -150,8 +150,20 @@ static void elements_are_picked(void **state) {
 	y = stored(&f, ROOT(LABELS("7") "y = aten.gather.default(t, 1, i) : float32[u0, 7]\n"
 	                                "o = tile.host_tensor('out') : float32[1000, 5000]\n"
 	                                "st = tile.store(o, [u0, 0:7], y)\n"));
-	sum = node_input(f.module, y, 0); /* several a row: [u0, 7, 5000], along the last dim */
-	assert_int_equal(node_type(f.module, node_input(f.module, sum, 0))->count, 3);
+	m = f.module;
+	NodeId taken = node_input(m, y, 0); /* several a row: from registers */
+	assert_true(gathers_lanes(m, taken));
+	assert_int_equal(node_get(m, node_input(m, taken, 2))->op, OP_CLAMP);
+	assert_int_equal(node_get(m, node_input(m, taken, 0))->op, OP_VIEW_DTYPE);
+	fixture_free(&f);
+	y = stored(&f, ROOT("t0 = tile.load(x, [u0, 0:500]) : float32[u0, 500]\n"
+	                    "i = tile.full([7], 3, int32) : int32[7]\n"
+	                    "y = aten.index_select.default(t0, 1, i) : float32[u0, 7]\n"
+	                    "o = tile.host_tensor('out') : float32[1000, 5000]\n"
+	                    "st = tile.store(o, [u0, 0:7], y)\n"));
+	taken = node_input(f.module, y, 0); /* the same places in each row */
+	assert_true(gathers_lanes(f.module, taken));
+	assert_int_equal(node_get(f.module, node_input(f.module, taken, 2))->op, OP_EXPAND);
 	fixture_free(&f);
 }
 

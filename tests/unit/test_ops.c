@@ -157,7 +157,7 @@ static void check_lanes(const OpRow *row) {
 		fail_msg("%s: views alone say where they put lanes", row->target);
 	if (row->lower == LOWER_VIEW && !stays)
 		fail_msg("%s: it moves lanes, so it is a LOWER_MOVE", row->target);
-	if (row->lower == LOWER_MOVE && (stays || row->lanes == LANES_SPLIT || row->lanes == LANES_GATHER))
+	if (row->lower == LOWER_MOVE && (stays || row->lanes == LANES_SPLIT))
 		fail_msg("%s: no LOWER_MOVE is known for where it puts lanes", row->target);
 }
 

@@ -265,6 +265,11 @@ def _every(case):
     return lambda x: x[items]
 
 
+@_builder("take_lanes")
+def _take_lanes(case):
+    return lambda x, places: np.take_along_axis(x, places, 1)
+
+
 @_builder("even_lanes")
 def _even_lanes(case):
     return lambda x: x[..., ::2]

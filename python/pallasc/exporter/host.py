@@ -47,6 +47,13 @@ _SLICES = {"aten.slice", "aten.select"}
 _ALIASES = {"aten.alias", "aten.detach", "aten.lift_fresh"}
 _COPIES = {"aten.clone", "aten.contiguous"}
 _VIEWING = ("reshape", "permute", "slice", "expand", "alias")
+# Where the indexed tensor, its dim and the positions stand among the arguments; None: in a list.
+SELECTING = {
+    "aten.index_select.default": (0, 1, 2),
+    "aten.embedding.default": (0, None, 1),
+    "aten.index.Tensor": None,
+    "aten.index_put_.default": None,
+}
 _FILLS = {"aten.fill_": "value", "aten.zero_": 0}
 
 
@@ -164,11 +171,20 @@ class Recorder(TorchDispatchMode):
         else:
             self.write_add(tensor, None, [tensor, value], {})
 
+    def read_note(self, args):
+        """Note what memory an operation reads."""
+        tensors = [a for a in _pytree.tree_leaves(args) if isinstance(a, torch.Tensor)]
+        self.read |= {id(self.storage(arg)) for arg in tensors if id(arg) in self.steps}
+
     def write_note(self, func, args, named):
-        """Note an operation in place: a copy, or one that has a pointwise twin."""
+        """Note an operation in place: a copy, an `index_put_`, or one that has a pointwise twin."""
         name = str(func)
+        self.read_note(args[1:])
         if name == "aten.copy_.default":
             self.write_add(args[0], None, list(args[:2]), {})
+            return
+        if name == "aten.index_put_.default":
+            self.write_add(args[0], func, list(args), named)
             return
         packet, _, overload = name.removeprefix("aten.").partition(".")
         twin = getattr(getattr(torch.ops.aten, packet.removesuffix("_"), None), overload, None)
@@ -184,8 +200,7 @@ class Recorder(TorchDispatchMode):
         """Note one result of an operation that changes nothing in place."""
         base = args[0] if args and isinstance(args[0], torch.Tensor) else None
         if not packet_views(packet):
-            known = [a for a in args if isinstance(a, torch.Tensor) and id(a) in self.steps]
-            self.read |= {id(self.storage(arg)) for arg in known}
+            self.read_note(args)
         if packet in _RESHAPES:
             self.step_add(value, "reshape", base, None)
         elif packet in _PERMUTES:
@@ -212,6 +227,11 @@ class Recorder(TorchDispatchMode):
 def pointwise(func):
     """Return whether an operation computes each element from those at its place."""
     return torch.Tag.pointwise in func.tags or str(func) == "aten._to_copy.default"
+
+
+def selects(func):
+    """Return whether an operation picks, or puts, rows of a tensor at positions of another."""
+    return str(func) in SELECTING
 
 
 def packet_views(packet):

@@ -1,8 +1,9 @@
-"""What host code computes of tensors, elementwise or in place, as root graphs of their own."""
+"""What host code computes of tensors, elementwise, by rows or in place, as root graphs."""
 
 import torch
 
 from .errors import ExportError
+from .host import SELECTING, selects
 from .values import dtype_name
 
 # The most that a block holds of a dim: of the last one, the one before; further ones go one by one.
@@ -58,6 +59,19 @@ def numbered(graphs):
     return graphs
 
 
+def selection(func, args, where):
+    """Return (tensor, dim, positions) of what is indexed by a tensor of ints, in one dim."""
+    at = SELECTING[str(func)]
+    if at:
+        base, dim, places = (0 if place is None else args[place] for place in at)
+    else:
+        base, given = args[0], [(d, x) for d, x in enumerate(args[1]) if x is not None]
+        dim, places = given[0]
+        if len(given) > 1 or places.dtype in (torch.bool, torch.uint8):
+            raise ExportError("host code indexes by several tensors, or by a mask", where)
+    return base, dim % base.dim(), places
+
+
 class HostRoot:
     """One operation of the host code under way: `made` is a Write, or a Step with its `tensor`."""
 
@@ -70,6 +84,11 @@ class HostRoot:
         target, ranges = self.filled() or (made.tensor, None)
         self.target = tensors.host_enter(target, made.where)
         self.shape = tensors.entries[self.target]["shape"]
+        func, args, _named = self.call()
+        self.selection = selection(func, args, made.where) if selects(func) else None
+        if self.selection:
+            base, dim, places = self.selection
+            self.shape = [*base.shape[:dim], *places.shape, *base.shape[dim + 1 :]]
         if not self.shape or not all(isinstance(size, int) for size in self.shape):
             raise ExportError(
                 "host code computes a tensor without dims or of unknown size", made.where
@@ -114,8 +133,16 @@ class HostRoot:
     def graph(self):
         """Return the root graph: loads, the operation, a store."""
         func, args, named = self.call()
-        value = self.computed(func, args, named) if func else self.operand(args[1])
-        self.emit("tile.store", [self.host(self.target), self.index, value])
+        index, store, old = self.index, "tile.store", None
+        if self.selection and hasattr(self.made, "func"):
+            value, index = self.operand(args[2]), self.selected_index()
+            if [*args, False][3]:
+                store, old = "tile.atomic_add", args[0].dtype
+        elif self.selection:
+            value = self.selected()
+        else:
+            value = self.computed(func, args, named) if func else self.operand(args[1])
+        self.emit(store, [self.host(self.target), index, value], old)
         self.nodes.append({"name": "output", "op": "output", "args": [[]]})
         return {"id": None, "kind": "root", "grid": self.grid, "nodes": self.nodes}
 
@@ -125,6 +152,26 @@ class HostRoot:
             return self.made.func, self.made.args, self.made.named
         func, args, named = self.made.data
         return func, list(args), named
+
+    def selected_index(self):
+        """Return the index of what is picked or put: a position below 0 counts from the end."""
+        base, dim, places = self.selection
+        rank = places.dim()
+        name = self.tensors.host_enter(places, self.made.where)
+        load = [self.host(name), self.index[dim : dim + rank]]
+        sizes = self.sizes[dim : dim + rank]
+        at = self.emit("tile.load", load, torch.int32, sizes=sizes)
+        below = self.emit("aten.lt.Scalar", [at, 0], torch.bool, sizes=sizes)
+        above = self.emit("aten.add.Tensor", [at, base.size(dim)], torch.int32, sizes=sizes)
+        at = self.emit("aten.where.self", [below, above, at], torch.int32, sizes=sizes)
+        return [*self.index[:dim], at, *self.index[dim + rank :]]
+
+    def selected(self):
+        """Emit a load of what is picked; return a reference to its value."""
+        base, _dim, _places = self.selection
+        index = self.selected_index()
+        name = self.tensors.host_enter(base, self.made.where)
+        return self.emit("tile.load", [self.host(name), index], base.dtype)
 
     def computed(self, func, args, named):
         """Emit the operation on what is loaded; return a reference to its value."""

@@ -5,9 +5,10 @@ import sys
 
 import sympy
 import torch
+from torch.utils import _pytree
 
 from .errors import ExportError
-from .host import pointwise
+from .host import pointwise, selects
 from .values import constant, dtype_name, tensor_dtype
 
 NEVER = float("inf")
@@ -164,7 +165,7 @@ class TensorTable:
 
     def operands_enter(self, args, where):
         """Enter the tensors among the arguments of a host operation."""
-        for arg in args:
+        for arg in _pytree.tree_leaves(args):
             if isinstance(arg, torch.Tensor):
                 self.host_enter(arg, where)
 
@@ -208,7 +209,8 @@ class TensorTable:
             self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
             self.keep(step.base, step.order, NEVER, step.where)
             return self.names[id(tensor)]
-        if step.kind == "op" and pointwise(step.data[0]) and step.base is not None:
+        func = step.data[0] if step.kind == "op" else None
+        if func and (pointwise(func) or selects(func)) and step.base is not None:
             step.tensor = tensor
             self.host_ops.append(step)
             return self.entry_add(tensor, wanted, {"role": "output"})

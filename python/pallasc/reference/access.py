@@ -198,28 +198,55 @@ _COMBINE = {
 def atomic(frame, node):
     """tile.atomic_*: combines in the wider dtype, then rounds; gives the old value (0 if masked).
 
-    Lanes that meet in one place all combine; for xchg the last one stays.
+    Lanes that meet in one place all combine, in order, and each finds what those before it left;
+    for xchg the last one stays. Where nothing reads the old values, a sum is rounded once.
     """
     kind = node.target.removeprefix("tile.atomic_")
     cas = kind == "cas"
     host, region, lanes = _target(frame, node, 3 if cas else 2, "value", masked=False)
     places, dtype = _places(region, lanes), host.array.dtype
     old = np.zeros(region.shape, dtype)
-    old[lanes] = host.array[places]
     value = frame.argument(node, 3 if cas else 2, "value")
     wide = dtype if is_number(value) else promote(dtype, value.dtype)
     value = _stored(to_array(value, compute_dtype(wide)), region.shape)[lanes]
     if cas:
         expected = to_array(frame.argument(node, 2, "expected"), dtype)
-        same = (old == _stored(expected, region.shape))[lanes]
-        _put(host.array, tuple(p[same] for p in places), cast(value[same], dtype))
-    elif kind == "xchg":
-        _put(host.array, places, cast(value, dtype))
-    elif kind in _COMBINE:
-        _combine(host.array, places, value, _COMBINE[kind])
-    else:
+        expected = _stored(expected, region.shape)[lanes]
+
+    def new(found, turn):
+        """What lanes `turn` leave where they find `found`."""
+        if cas:
+            return np.where(found == expected[turn], cast(value[turn], dtype), found)
+        if kind == "xchg":
+            return cast(value[turn], dtype)
+        with np.errstate(all="ignore"):
+            return cast(_COMBINE[kind](found.astype(value.dtype), value[turn]), dtype)
+
+    if kind not in _COMBINE and kind not in ("cas", "xchg"):
         raise GraphError("unknown atomic")
+    if kind in _COMBINE and not frame.graph.reads(node.name):
+        _combine(host.array, places, value, _COMBINE[kind])
+        return old
+    found = np.zeros(value.shape, dtype)
+    for turn in _turns(places, host.shape, value.size):
+        at = tuple(p[turn] for p in places)
+        found[turn] = host.array[at]
+        _put(host.array, at, new(found[turn], turn))
+    old[lanes] = found
     return old
+
+
+def _turns(places, shape, count):
+    """Numbers of the lanes in parts: in none two of one place, all of a place in their order."""
+    if not places or not count:
+        return [np.arange(count)] if count else []
+    _, place, counts = np.unique(
+        np.ravel_multi_index(places, shape), return_inverse=True, return_counts=True
+    )
+    by_place = np.argsort(place.reshape(-1), kind="stable")
+    turn = np.empty(count, np.int64)
+    turn[by_place] = np.arange(count) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.split(np.argsort(turn, kind="stable"), np.cumsum(np.bincount(turn))[:-1])
 
 
 def _combine(array, places, value, function):

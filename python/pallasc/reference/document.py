@@ -1,5 +1,6 @@
 """A loaded document: tensors, scalars, block ids and graphs, with the configuration resolved."""
 
+import functools
 import json
 import os
 from dataclasses import dataclass, field
@@ -54,6 +55,22 @@ class Graph:
     lengths: int | None
     nodes: list
     by_name: dict = field(default_factory=dict)
+
+    def reads(self, name):
+        """Whether some node's argument is the value of the node `name`."""
+        return name in self._read
+
+    @functools.cached_property
+    def _read(self):
+        found, pending = set(), [[node.args, node.kwargs] for node in self.nodes]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, dict):
+                found.add(item.get("ref") if len(item) == 1 else None)
+                pending += item.values()
+            elif isinstance(item, list):
+                pending += item
+        return found
 
 
 def _need(holder, key, where):

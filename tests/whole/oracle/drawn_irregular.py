@@ -84,12 +84,12 @@ class Irregular(Choices):
         self.out.tensors[-1]["init"] = 0
         index = [place.ref, *self.index(others)]
         mask = self.mask(scope, result, 8)
-        how = self.pick(("store", "add", "max")) if dtype != "bfloat16" else "store"
+        how = self.pick(("store", "add", "max", "xchg")) if dtype != "bfloat16" else "store"
         if how == "store":
             scope.write("tile.store", name, index, value.ref, mask)
         else:
             args = [scope.host(name), index, value.ref]
-            scope.node(f"tile.atomic_{how}", args, dtype, result, keep=False)
+            scope.node(f"tile.atomic_{how}", args, dtype, result, keep=self.chance(50))
 
     def jagged(self, scope):
         """A loop whose rows end where an int tensor says; its body sums what it has."""

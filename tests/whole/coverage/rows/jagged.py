@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from coverage.row import family, parameters, steered, with_data
+from coverage.row import Row, family, parameters, steered, with_data
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -128,6 +128,18 @@ UNTIMED = "; how far loops run is computed from vectors, which the instrument do
 
 ROWS = [
     steered("jagged sum", "jagged_sum", "16384_512", jagged_sum, None, offsets_of, ANY_ROW),
+    Row(
+        "jagged sum of 2 GiB",
+        "jagged_sum",
+        None,
+        "jagged_sum_1048576_512",
+        jagged_sum,
+        {"jagged_sum": {"pallas_fori_dma": True}},
+        inputs=with_data(offsets_of),
+        steering=offsets_of,
+        loops=("fori_loop",),
+        note=ANY_ROW + "; windows are copied with the whole tiles around them",
+    ),
     steered("jagged mean", "jagged_mean", "16384_256", jagged_mean, [16], offsets_of, ANY_ROW),
     steered(
         "jagged softmax", "jagged_softmax", "8192_256", jagged_softmax, None, offsets_of, ANY_ROW

@@ -106,13 +106,15 @@ def small_scales(drawn, rng):
 MIXED = "prompts and single tokens at once; rows of a token's heads of queries follow each other"
 
 ROWS = [
-    steered("ragged paged attention", "ragged_paged", "2048_128", attend, [24, 1], mixed, MIXED),
+    steered(
+        "ragged paged attention", "ragged_paged", "2048_128", attend, [1, 4, 1, 8, 24], mixed, MIXED
+    ),
     steered(
         "ragged paged attention, sliding window, soft cap",
         "ragged_paged_window",
         "2048_128",
         attend_near,
-        [24, 1],
+        [1, 4, 1, 8, 24],
         mixed,
         MIXED,
     ),
@@ -121,7 +123,7 @@ ROWS = [
         "ragged_paged_scaled",
         "2048_128",
         attend_scaled,
-        [24, 1],
+        [1, 4, 1, 8, 24],
         mixed,
         "a scale for each head; the odd size is float8",
         inputs=with_data(mixed, small_scales),
