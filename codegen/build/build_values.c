@@ -407,6 +407,14 @@ static KArg int_value_of(Builder *b, NodeId n) {
 		operands[1] = build_int_arg(b, build_affine(b, &size));
 		return build_op(b, op_canonical(OP_SYM_FLOORDIV), DTYPE_I32, 2, operands, 0, NULL);
 	}
+	if (node->op == OP_TILE_NUM) { /* of a range that may be empty */
+		BlockId block = query_block(b->m, n);
+		Affine length = block_length(&p, node->graph, block);
+		int64_t size = block_size(&p, block);
+		IntId all = int_binary(b->k, INT_MAX, build_affine(b, &length), int_const(b->k, 0));
+		all = int_binary(b->k, INT_ADD, all, int_const(b->k, size - 1));
+		return build_int_arg(b, int_binary(b->k, INT_DIV, all, int_const(b->k, size)));
+	}
 	uint32_t count = node->arg_count < 2 ? node->arg_count : 2;
 	for (uint32_t i = 0; i < count; i++)
 		operands[i] = build_arg(b, node_arg(b->m, n, i), FORM_NATURAL);

@@ -50,10 +50,6 @@ static bool supported_in(Planner *p, GraphId g) {
 		else
 			ok = arith_accepts(p, n) && (op_lowering(op) != LOWER_MOVE || move_accepted(p, n)) &&
 			     (op_lanes(op) != LANES_INDEX || index_accepted(p, n)) && ok;
-		if (op == OP_TILE_NUM && node_type(p->m, n)->sym == NONE)
-			ok = plan_refuse(p, n, "unsupported-op",
-			                 "compute it from the loop's bounds and tile.block_size",
-			                 "the number of tiles is known only at run time");
 		if (op == OP_LOAD && node_input(p->m, n, 2) != NONE)
 			ok = plan_refuse(p, n, "unsupported", "run the pass decompose, which makes an aten.where of it",
 			                 "the extra_mask of a load is not lowered");

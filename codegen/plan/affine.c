@@ -225,7 +225,8 @@ static bool affine_of_arithmetic(Planner *p, NodeId n, Affine *out) {
 	return true;
 }
 
-/* tile.begin, tile.id, and tile.end where no minimum is left: the block divides its range, or there is one tile. */
+/* tile.begin, tile.id, tile.count, and tile.end where no minimum is left: the block divides its range, or there is one
+ * tile. */
 static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 	const Node *node = node_get(p->m, n);
 	if (op_row(node->op)->kind != KIND_QUERY || node->op == OP_TILE_INDEX)
@@ -239,6 +240,13 @@ static bool affine_of_query(Planner *p, NodeId n, Affine *out) {
 	case OP_TILE_BEGIN: *out = offset; return true;
 	case OP_TILE_BLOCK_SIZE: *out = affine_int(size); return true;
 	case OP_TILE_ID: return affine_floordiv(p->a, offset, size, out);
+	case OP_TILE_NUM: {
+		Affine length = block_length(p, node->graph, b);
+		int64_t least;
+		if (!affine_min(p, &length, &least) || least < 0)
+			return false;
+		return affine_floordiv(p->a, affine_add(p->a, length, affine_int(size - 1)), size, out);
+	}
 	case OP_TILE_END:
 		if (block_ragged(p, node->graph, b, &end, &peeled)) {
 			if (!affine_is_int(&offset) || !affine_is_int(&end))

@@ -57,6 +57,15 @@ bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled) {
 	return (extent - block_begin(p, b)) % block_size(p, b) != 0;
 }
 
+Affine block_length(Planner *p, GraphId g, BlockId b) {
+	uint32_t dim, l = block_scope(p->plan, g, b, &dim);
+	if (l != NONE)
+		return affine_sub(p->a, p->plan->loops.at[l].dim[dim].end, p->plan->loops.at[l].dim[dim].begin);
+	ExprId extent = p->m->blocks.at[b].extent;
+	return affine_int(dim == NONE || extent == NONE ? block_size(p, b)
+	                                                : expr_number(p->m, extent) - block_begin(p, b));
+}
+
 /* The end is tile.end of a tile that the loop starts with: its length is that tile's at most. */
 static bool ends_with_tile(Planner *p, const LoopDim *d, int64_t *length) {
 	if (d->end.count != 1 || d->end.constant != 0 || d->end.term[0].kind != VAR_NODE || d->end.term[0].scale != 1)

@@ -496,6 +496,8 @@ Affine block_offset(Planner *p, GraphId g, BlockId b);
 /* Some tile of b has invalid lanes; *end is the range's end, *peeled whether only in a step that runs after its loop.
  */
 bool block_ragged(Planner *p, GraphId g, BlockId b, Affine *end, bool *peeled);
+/* How long its range is; below 0 where that is empty. */
+Affine block_length(Planner *p, GraphId g, BlockId b);
 int64_t block_size(const Planner *p, BlockId b);
 /* Where its range begins. */
 int64_t block_begin(const Planner *p, BlockId b);

@@ -291,7 +291,26 @@ static Decomposition *decompose_atomic(const Module *m, NodeId n) {
 	return read && gathers_tiles(m, n) && !is_masked(m, n) ? zero_outside : NULL;
 }
 
+/* ---- single numbers ---------------------------------------------------------------------------------------------- */
+
+/* A tensor without dims as a view of one element, at position 0. */
+static NodeId load_number(Decompose *d, uint32_t element) {
+	Module *m = d->m;
+	TensorId of = access_tensor(m, d->n);
+	Tensor one = {.role = ROLE_VIEW, .dtype = m->tensors.at[of].dtype, .rank = 1, .of = of, .view = VIEW_RESHAPE};
+	(void)element;
+	one.shape[0] = expr_int(m, 1);
+	Arg first = arg_int(0), host = {.kind = ARG_TENSOR, .tensor = tensor_new(m, m->tensors.at[of].name, one)};
+	Arg args[3] = {arg_null(), arg_list(m, 1, &first), arg_copy(m, *node_arg(m, d->n, 2))};
+	args[0] = arg_ref(make_node(d, OP_HOST_TENSOR, "one", 1, &host));
+	return make_node(d, OP_LOAD, "number", 3, args);
+}
+
 Decomposition *decompose_access(Module *m, NodeId n) {
+	TensorId tensor = op_kind(m, n) == KIND_MEMORY ? access_tensor(m, n) : NONE;
+	if (node_get(m, n)->op == OP_LOAD && tensor != NONE && m->tensors.at[tensor].rank == 0 &&
+	    node_input(m, n, 2) == NONE)
+		return load_number;
 	if (op_is_atomic(node_get(m, n)->op))
 		return decompose_atomic(m, n);
 	if (node_get(m, n)->op != OP_LOAD)

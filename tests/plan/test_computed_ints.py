@@ -99,13 +99,14 @@ def test_ints_are_not_handed_to_the_next_step():
     assert [item["node"] for item in loop["handed"]] == ["dot"]
 
 
-def test_ids_of_tiles_that_begin_anywhere():
+@pytest.mark.parametrize("query", ["id", "count"])
+def test_ids_and_counts_of_tiles_that_begin_anywhere(query):
     """tile.id is begin // size, also where the range's begin is no multiple, or a loaded one."""
     doc = Doc(config={"block_sizes": [16]}).tensor("begins", "input", "int32", [5])
     doc.tensor("out", "output", "int32", [5, 64, 128], init=-1)
     doc.block(5, "i", size=1).block(64, "tile")
     body = G(1, "for_loop", block_ids=[1], carried=[])
-    number = body.call("tile.id", sym("u1"), meta=sym(None))
+    number = body.call(f"tile.{query}", sym("u1"), meta=sym(None))
     here = body.call("tile.begin", sym("u0"), meta=sym(None))
     body.store("out", [here, sym("u1"), sl()], number)
     g = G(0, grid=[0])
@@ -117,16 +118,18 @@ def test_ids_of_tiles_that_begin_anywhere():
     assert not simulated.wrong(document, None, "v6e", given=[begins])
 
 
+@pytest.mark.parametrize("query", ["id", "count"])
 @pytest.mark.parametrize(("begin", "end", "size"), [(5, 64, 8), (256, 257, 257), (7, 100, 30)])
-def test_ids_of_a_grid_that_begins_anywhere(begin, end, size):
+def test_ids_and_counts_of_a_grid_that_begins_anywhere(begin, end, size, query):
     doc = Doc(config={"block_sizes": [size]}).tensor("out", "output", "int32", [end, 128], init=-1)
     doc.block(end, "tile", begin=begin)
     g = G(0, grid=[0])
-    number = g.call("tile.id", sym("u0"), meta=sym(None))
+    number = g.call(f"tile.{query}", sym("u0"), meta=sym(None))
     g.store("out", [sym("u0"), sl()], number)
     document = doc.add(g.out())
     assert not simulated.wrong(document, None, "v6e", given=[])
     (out,) = reference.run(document, [], config={"block_sizes": [size]})
-    steps = np.arange(end - begin) // size * size
+    ids = (begin + np.arange(end - begin) // size * size) // size
+    wanted = {"id": ids, "count": -(-(end - begin) // size)}
     assert (out[:begin] == -1).all()
-    assert (out[begin:, 0] == (begin + steps) // size).all()
+    assert (out[begin:, 0] == wanted[query]).all()

@@ -280,6 +280,21 @@ def test_rows_of_more_lanes_than_registers_stand_for_are_taken_one_by_one():
     assert "_take_lanes" not in kit.emitted("python", text).out
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int32", "int8"])
+def test_tensors_without_dims(dtype):
+    """They are loaded as single numbers; of ints, as positions too."""
+    k = Tiles(40, 16)
+    x = k.tile("x", values(dtype, 40, 256))
+    number = k.load("number", values(dtype, 12).reshape(-1)[:1].reshape(()), [])
+    value = k.g.call("aten.add.Tensor", x, number, meta=t(dtype, "u0", 256))
+    if dtype == "int32":
+        at = k.load("at", np.array(7, np.int32), [])
+        row = k.load("rows", values(dtype, 9, 256), [at, ALL], 256)
+        value = k.g.call("aten.add.Tensor", value, row, meta=t(dtype, "u0", 256))
+    document, given = k.stored(value, dtype, 256)
+    assert wrong(document, given=given) == []
+
+
 def test_rows_of_an_input_are_loaded_where_they_lie():
     document, _ = embedding("float32", 32, 64, 128, 16)
     loads = [
