@@ -295,8 +295,8 @@ static bool has_computed_position(const Module *m, NodeId n) {
 
 static Decomposition *decompose_atomic(const Module *m, NodeId n) {
 	bool compares = node_get(m, n)->op == OP_ATOMIC_CAS, read = node_uses(m, n) != NONE;
-	if ((!compares && !read && (m->assume_in_bounds || !has_computed_position(m, n))) || !takes_part(m, n, op_arg(m, n, "value")) ||
-	    (compares && !takes_part(m, n, op_arg(m, n, "expected"))))
+	if ((!compares && !read && (m->assume_in_bounds || !has_computed_position(m, n))) ||
+	    !takes_part(m, n, op_arg(m, n, "value")) || (compares && !takes_part(m, n, op_arg(m, n, "expected"))))
 		return NULL;
 	if (places_differ(m, n))
 		return load_first;

@@ -43,7 +43,8 @@ static NodeId without_dims(Decompose *d, NodeId x, uint32_t rank, uint32_t dims)
 	return make_kept(d, x, have < rank ? dims >> (rank - have) : dims, false);
 }
 
-/* ---- every so many lanes ------------------------------------------------------------------------------------------ */
+/* ---- every so many lanes ------------------------------------------------------------------------------------------
+ */
 
 static NodeId place_of_lane(Decompose *d, const Step *s) {
 	NodeId lane = make_iota(d, expr_int(d->m, s->size), 0, 1);
@@ -61,9 +62,11 @@ static NodeId lanes_named(Decompose *d, const Step *s, NodeId place) {
 	NodeId lane = make_iota(d, expr_int(d->m, s->size), 0, 1);
 	NodeId named = make_binary(d, OP_EQ, "named", lane, arg_ref(position_of(d, s, place)));
 	if (s->start >= s->step)
-		named = make_binary(d, OP_LOGICAL_AND, "named", named, arg_ref(make_binary(d, OP_GE_SCALAR, "after", place, arg_int(0))));
+		named = make_binary(d, OP_LOGICAL_AND, "named", named,
+		                    arg_ref(make_binary(d, OP_GE_SCALAR, "after", place, arg_int(0))));
 	if (s->start + s->count * s->step < s->size)
-		named = make_binary(d, OP_LOGICAL_AND, "named", named, arg_ref(make_binary(d, OP_LT_SCALAR, "before", place, arg_int(s->count))));
+		named = make_binary(d, OP_LOGICAL_AND, "named", named,
+		                    arg_ref(make_binary(d, OP_LT_SCALAR, "before", place, arg_int(s->count))));
 	return named;
 }
 
@@ -84,7 +87,8 @@ static NodeId spread(Decompose *d, NodeId x, const Step *s, NodeId place) {
 	return x == NONE ? NONE : make_converted(d, x, t.dtype);
 }
 
-/* ---- stores ------------------------------------------------------------------------------------------------------- */
+/* ---- stores -------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct Stored {
 	Arg args[4];
@@ -92,7 +96,9 @@ typedef struct Stored {
 	uint32_t count;
 } Stored;
 
-static NodeId both(Decompose *d, NodeId a, NodeId b) { return a == NONE ? b : make_binary(d, OP_LOGICAL_AND, "and", a, arg_ref(b)); }
+static NodeId both(Decompose *d, NodeId a, NodeId b) {
+	return a == NONE ? b : make_binary(d, OP_LOGICAL_AND, "and", a, arg_ref(b));
+}
 
 /* The last entry, of lanes; false: they are too many. */
 static bool store_lanes(Decompose *d, Stored *to, const Step *s) {

@@ -288,8 +288,9 @@ static void load_return(Loader *l, const json_t *v, const Path *at) {
 	if (x.tensor == NONE)
 		return;
 	if (is_derived(l->m, x.tensor))
-		diag_error(l->r.d, place_at(&l->r, &tensor_at), "return-derived", "return what it is derived from, with its ops",
-		           "derived tensor '%s' is no result", l->m->tensors.at[x.tensor].name);
+		diag_error(l->r.d, place_at(&l->r, &tensor_at), "return-derived",
+		           "return what it is derived from, with its ops", "derived tensor '%s' is no result",
+		           l->m->tensors.at[x.tensor].name);
 	load_steps(l, json_object_get(v, "ops"), &ops_at, &x.steps, &x.step_count);
 	x.has_shape = shape && !json_is_null(shape) && load_shape(l, shape, &shape_at, &x.rank, x.shape);
 	vec_push(l->r.arena, &l->m->returns, x);
