@@ -17,7 +17,11 @@ import numpy as np
 
 def built(path):
     """(function, arguments) that a job asks for; `path`: of its JSON, beside its arrays."""
+    import jax
+
     job = json.loads(Path(path).read_text())
+    # Some of them look up block sizes by the kind of the first device, which is a CPU here.
+    jax.devices = lambda *_: [types.SimpleNamespace(device_kind=job["device"], platform="tpu")]
     arrays = dict(np.load(Path(path).with_suffix(".npz")))
     return KERNELS[job["kernel"]](arrays, job["shapes"], job["options"])
 

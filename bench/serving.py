@@ -26,7 +26,8 @@ from coverage import row as coverage  # noqa: E402
 from pallasc.errors import PallascError  # noqa: E402
 from pallasc.profile.run import profile  # noqa: E402
 
-CHIPS = ("v6e", "v7x")
+# What a device of a chip calls itself.
+CHIPS = {"v6e": "TPU v6 lite", "v7x": "TPU7x"}
 BUILT = ROOT / "bench" / "public_kernels.py"
 
 
@@ -63,7 +64,15 @@ def tilings(*found):
     return tuple({"tiling": tiling} for tiling in found)
 
 
-JAX_RAGGED = "jax ragged_paged_attention"
+def ragged(**more):
+    """Public kernels of ragged paged attention."""
+    asked = ({}, {"num_kv_pages_per_block": 16, "num_queries_per_block": 64})
+    return (
+        Public("jax ragged_paged_attention", "ragged_paged", tuple(o | more for o in asked)),
+        Public("tpu-inference ragged_paged_attention v3", "tpu-inference ragged", (more,)),
+    )
+
+
 ROWS = {
     "grouped matmul, int8 weights, worklist": (
         Public(
@@ -92,16 +101,9 @@ ROWS = {
         ),
         Public("tpu-inference gmm_v2, twice", "tpu-inference experts"),
     ),
-    "ragged paged attention": (
-        Public(JAX_RAGGED, "ragged_paged"),
-        Public("tpu-inference ragged_paged_attention v3", "tpu-inference ragged"),
-    ),
-    "ragged paged attention, sliding window, soft cap": (
-        Public(JAX_RAGGED, "ragged_paged", ({"sliding_window": 1024, "soft_cap": 50.0},)),
-    ),
-    "ragged paged attention, cache in 8 bits": (
-        Public(JAX_RAGGED, "ragged_paged", ({"cache": "int8", "k_scale": 0.01, "v_scale": 0.01},)),
-    ),
+    "ragged paged attention": ragged(),
+    "ragged paged attention, sliding window, soft cap": ragged(sliding_window=1024, soft_cap=50.0),
+    "ragged paged attention, cache in 8 bits": ragged(cache="int8", k_scale=0.01, v_scale=0.01),
     "paged attention, decode": (
         Public(
             "jax paged_attention",
@@ -116,7 +118,7 @@ def main():
     """Prints the table, or writes the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--row", default="", metavar="TEXT", help="only rows so named")
-    parser.add_argument("--target", choices=CHIPS, action="append", help="only this chip")
+    parser.add_argument("--target", choices=list(CHIPS), action="append", help="only this chip")
     parser.add_argument("-o", dest="output", metavar="FILE", help="writes the page")
     options = parser.parse_args()
     chips = options.target or CHIPS
@@ -175,7 +177,7 @@ def best(public, document, data, chip):
 def cycles_of(public, options, document, data, chip):
     """The cycles of a public kernel under some options."""
     given = [p for p in coverage.parameters(document) if p.name not in public.without]
-    job = {"kernel": public.kernel, "options": options}
+    job = {"kernel": public.kernel, "options": options, "device": CHIPS[chip]}
     job["shapes"] = {p.name: p.shape for p in given}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.json"
