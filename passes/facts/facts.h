@@ -75,6 +75,22 @@ IntRange arg_range(const IntRanges *r, const Arg *a);
 bool range_within(IntRange inner, IntRange outer);
 bool range_is_one(IntRange r);
 
+/* ---- indirect.c: loads at the positions of an int tensor that are a matmul by a one-hot matrix -------------------- */
+
+typedef struct OneHot {
+	NodeId load, index;
+	uint32_t entry; /* of the load's index: the dim of the table that the positions are in, */
+	ExprId extent;  /* and its size */
+	bool last;      /* it is the last dim: the table stands before the one-hot matrix */
+	int64_t positions, rows, columns;
+	uint32_t first, planes; /* the bytes of an element that are a factor each: of so many, from which one on */
+} OneHot;
+
+/* Why the load is none; NULL: it is. */
+const char *one_hot_of(const Module *m, NodeId load, OneHot *o);
+/* It may take less time than slices and copies. */
+bool one_hot_pays(const Module *m, const OneHot *o);
+
 /* ---- bounds.c ---------------------------------------------------------------------------------------------------- */
 
 /* A loop's bounds are clamped to the tensors that it indexes. Accesses whose node is not in `stays` (by NodeId) are
