@@ -88,8 +88,15 @@ typedef struct OneHot {
 
 /* Why the load is none; NULL: it is. */
 const char *one_hot_of(const Module *m, NodeId load, OneHot *o);
-/* It may take less time than slices and copies. */
+/* It is estimated to take less time than slices. */
 bool one_hot_pays(const Module *m, const OneHot *o);
+/* The node is the product of a one-hot matrix and one byte of a table's elements. */
+bool one_hot_product(const Module *m, NodeId n, OneHot *o);
+/* Cycles: of all products but what the matrix unit takes at its peak; of a row of so many elements that is sliced from
+ * a block in VMEM; of one that is copied from HBM, and maybe picked from those in one word. */
+double one_hot_cycles(const Target *t, const OneHot *o);
+double row_sliced_cycles(const Target *t, Dtype dtype, double elements);
+double row_copied_cycles(bool picked);
 
 /* ---- bounds.c ---------------------------------------------------------------------------------------------------- */
 

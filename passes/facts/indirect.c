@@ -58,7 +58,59 @@ const char *one_hot_of(const Module *m, NodeId load, OneHot *o) {
 	return NULL;
 }
 
+/* ---- what each way takes ----------------------------------------------------------------------------------------- */
+
+/* Cycles for each row of a gather. Slices and picks as the compiler schedules them: those of packed rows are turned to
+ * their place. Copies stand there every 15 cycles; rows lie anywhere in HBM, so more is counted. */
+enum { ROW_SLICED = 8, ROW_TURNED = 10, ROW_COPIED = 32, ROW_PICKED = 10, ROW_REGISTERS_PER_CYCLE = 2 };
+
+double row_sliced_cycles(const Target *t, Dtype dtype, double elements) {
+	return ROW_SLICED + (dtype_bits(dtype) < 32 ? ROW_TURNED : 0) +
+	       elements / (double)t->lanes / ROW_REGISTERS_PER_CYCLE;
+}
+
+double row_copied_cycles(bool picked) { return ROW_COPIED + (picked ? ROW_PICKED : 0); }
+
+/* Cycles of one product beside those of the matrix unit, as the compiler schedules them: until it is filled and read,
+ * a register of the table's bytes, one of what is found. */
+enum { PRODUCT_BEGUN = 100 };
+#define TABLE_REGISTER 0.8
+
+double one_hot_cycles(const Target *t, const OneHot *o) {
+	double registers = (double)target_registers_bytes(t, 1) / 4;
+	double table = (double)o->rows * (double)o->columns, found = (double)o->positions * (double)o->columns;
+	return o->planes * (PRODUCT_BEGUN + (table * TABLE_REGISTER + found) / registers);
+}
+
 bool one_hot_pays(const Module *m, const OneHot *o) {
-	(void)m;
-	return o->rows <= 1024 && o->positions >= 16;
+	const Target *t = m->target;
+	double flops = 2.0 * (double)o->positions * (double)o->rows * (double)o->columns * o->planes;
+	double cycles = one_hot_cycles(t, o) + flops * t->clock_hz / t->bf16_flops;
+	return cycles < (double)o->positions *
+				row_sliced_cycles(t, node_type(m, o->load)->dtype, (double)o->columns);
+}
+
+static bool is_converted(const Module *m, NodeId n, Dtype to) {
+	return n != NONE && node_get(m, n)->op == OP_CONVERT && node_type(m, n)->dtype == to;
+}
+
+/* Bools as factors of a matmul. */
+static bool is_one_hot(const Module *m, NodeId n) {
+	NodeId wide = is_converted(m, n, DTYPE_BF16) ? node_input(m, n, 0) : NONE;
+	NodeId found = is_converted(m, wide, DTYPE_F32) ? node_input(m, wide, 0) : NONE;
+	return found != NONE && node_get(m, found)->op == OP_EQ;
+}
+
+bool one_hot_product(const Module *m, NodeId n, OneHot *o) {
+	if (node_get(m, n)->op != OP_MM_DTYPE)
+		return false;
+	NodeId a = node_input(m, n, 0), b = node_input(m, n, 1);
+	*o = (OneHot){.load = NONE, .index = NONE, .last = !is_one_hot(m, a), .planes = 1};
+	const Type *from = node_type(m, o->last ? b : a), *to = node_type(m, n);
+	if (o->last && !is_one_hot(m, b))
+		return false;
+	o->rows = expr_number(m, from->dims[!o->last]);
+	o->positions = expr_number(m, from->dims[o->last]);
+	o->columns = expr_number(m, to->dims[!o->last]);
+	return true;
 }
