@@ -178,7 +178,7 @@ double plan_seconds(Planner *p) {
 	double point = plan->flops / p->m->target->bf16_flops / grid_points(plan);
 	point = read > point ? read : point;
 	point += loops_wait(p, steps > 0 ? point / steps : 0) + steps_overhead(p) + gathers_seconds(p) +
-		 one_hot_seconds(p);
+	         one_hot_seconds(p);
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
 	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;

@@ -75,7 +75,8 @@ IntRange arg_range(const IntRanges *r, const Arg *a);
 bool range_within(IntRange inner, IntRange outer);
 bool range_is_one(IntRange r);
 
-/* ---- indirect.c: loads at the positions of an int tensor that are a matmul by a one-hot matrix -------------------- */
+/* ---- indirect.c: loads at the positions of an int tensor that are a matmul by a one-hot matrix --------------------
+ */
 
 typedef struct OneHot {
 	NodeId load, index;
@@ -83,6 +84,7 @@ typedef struct OneHot {
 	ExprId extent;  /* and its size */
 	bool last;      /* it is the last dim: the table stands before the one-hot matrix */
 	int64_t positions, rows, columns;
+	bool shares;            /* one of several products with the same matrix, and not the first */
 	uint32_t first, planes; /* the bytes of an element that are a factor each: of so many, from which one on */
 } OneHot;
 

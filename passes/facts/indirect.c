@@ -47,8 +47,7 @@ const char *one_hot_of(const Module *m, NodeId load, OneHot *o) {
 		return "its positions have several dims";
 	if (kept > 1)
 		return "it gathers from several matrices at once";
-	if (!has_sizes(m, t) || !has_sizes(m, at) ||
-	    !expr_value(m, m->tensors.at[tensor].shape[o->entry], &o->rows))
+	if (!has_sizes(m, t) || !has_sizes(m, at) || !expr_value(m, m->tensors.at[tensor].shape[o->entry], &o->rows))
 		return "its sizes are known only at run time";
 	o->extent = m->tensors.at[tensor].shape[o->entry];
 	o->last = kept == 0 || before == 1;
@@ -71,23 +70,21 @@ double row_sliced_cycles(const Target *t, Dtype dtype, double elements) {
 
 double row_copied_cycles(bool picked) { return ROW_COPIED + (picked ? ROW_PICKED : 0); }
 
-/* Cycles of one product beside those of the matrix unit, as the compiler schedules them: until it is filled and read,
- * a register of the table's bytes, one of what is found. */
-enum { PRODUCT_BEGUN = 100 };
-#define TABLE_REGISTER 0.8
+/* Cycles beside those of the matrix unit, as the compiler schedules them: one for each register of a table's bytes and
+ * of what is found, and what all products with one matrix wait for the first. */
+enum { ONE_HOT_BEGUN = 480 };
 
 double one_hot_cycles(const Target *t, const OneHot *o) {
 	double registers = (double)target_registers_bytes(t, 1) / 4;
 	double table = (double)o->rows * (double)o->columns, found = (double)o->positions * (double)o->columns;
-	return o->planes * (PRODUCT_BEGUN + (table * TABLE_REGISTER + found) / registers);
+	return (o->shares ? 0 : ONE_HOT_BEGUN) + o->planes * (table + found) / registers;
 }
 
 bool one_hot_pays(const Module *m, const OneHot *o) {
 	const Target *t = m->target;
 	double flops = 2.0 * (double)o->positions * (double)o->rows * (double)o->columns * o->planes;
 	double cycles = one_hot_cycles(t, o) + flops * t->clock_hz / t->bf16_flops;
-	return cycles < (double)o->positions *
-				row_sliced_cycles(t, node_type(m, o->load)->dtype, (double)o->columns);
+	return cycles < (double)o->positions * row_sliced_cycles(t, node_type(m, o->load)->dtype, (double)o->columns);
 }
 
 static bool is_converted(const Module *m, NodeId n, Dtype to) {
@@ -107,6 +104,7 @@ bool one_hot_product(const Module *m, NodeId n, OneHot *o) {
 	NodeId a = node_input(m, n, 0), b = node_input(m, n, 1);
 	*o = (OneHot){.load = NONE, .index = NONE, .last = !is_one_hot(m, a), .planes = 1};
 	const Type *from = node_type(m, o->last ? b : a), *to = node_type(m, n);
+	o->shares = arg_get(m, node_uses(m, o->last ? b : a))->user != n;
 	if (o->last && !is_one_hot(m, b))
 		return false;
 	o->rows = expr_number(m, from->dims[!o->last]);

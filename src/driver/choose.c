@@ -18,6 +18,7 @@
 enum { LEVELS = 5 };
 /* Estimates of one kernel in tiles of two sizes are less sure than of two plans with the same tiles. */
 #define ROWS_SAVE_AT_LEAST 1.25
+#define GATHERS_SAVE_AT_LEAST 1.05
 #define SAVES_AT_LEAST 1.001
 
 typedef struct Tried {
@@ -119,7 +120,7 @@ static bool may_gather(const Choosing *s) {
 			any = any || entry_gathers(m, arg_item(m, index, i));
 		any = any && !node_get(m, n)->dead;
 	}
-	return any && (IndirectMode)config_of(s)->indirect_access_mode.value == INDIRECT_AUTO;
+	return any && config_of(s)->indirect_access_mode.value <= INDIRECT_AUTO;
 }
 
 /* Something stands to choose. */
@@ -167,7 +168,10 @@ static double saves_at_least(const Choosing *s) {
 	bool wide = sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS;
 	if (wide && must_enlarge(s))
 		return 0;
-	return sizes == SIZES_MORE_ROWS ? ROWS_SAVE_AT_LEAST : SAVES_AT_LEAST;
+	if (sizes == SIZES_MORE_ROWS)
+		return ROWS_SAVE_AT_LEAST;
+	bool gathers = s->way.at[ROW_POSITIONS] != s->best_way.at[ROW_POSITIONS];
+	return gathers ? GATHERS_SAVE_AT_LEAST : SAVES_AT_LEAST;
 }
 
 static bool better(const Choosing *s, double seconds) {
