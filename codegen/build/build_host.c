@@ -1,8 +1,9 @@
-/* build_host.c - the wrapper around the kernels: views of the arrays that go in, a launch of each, views back of what
- * comes out, and what `returns` makes of it. */
+/* build_host.c - the wrapper around the kernels: what is derived from arrays, views of those that go in, a launch of
+ * each kernel, views back of what comes out, and what `returns` makes of it. */
 #include "builder.h"
 #include "codegen/lower/lower.h"
 #include "codegen/place/place.h"
+#include "src/verify/verify.h"
 
 typedef struct Host {
 	const Program *whole;
@@ -149,7 +150,8 @@ static void build_launch(Host *h, const Plan *p, int64_t kernel) {
 		kernel_stmt(h->k, s)->name = "outputs";
 }
 
-/* ---- what `returns` computes ------------------------------------------------------------------------------------ */
+/* ---- what derived tensors and `returns` compute
+ * ------------------------------------------------------------------------------------ */
 
 static const Arg *step_arg(Host *h, const HostStep *s, uint32_t i) {
 	static const Arg none = {.kind = ARG_NULL};
@@ -224,11 +226,21 @@ static ValueId step_value(Host *h, const HostStep *s, ValueId x, const HostValue
 	return computed(h, s, x, after);
 }
 
+static ValueId stepwise(Host *h, const HostSteps *of, ValueId x, const HostValue *values) {
+	for (uint32_t i = 0; i < of->count; i++)
+		x = step_value(h, &of->steps[i], x, &values[i], &values[i + 1]);
+	return x;
+}
+
 /* The tensor as the document shapes it. */
 static ValueId tensor_value(Host *h, TensorId t) {
 	const Tensor *tensor = &h->m->tensors.at[t];
 	HostValue own;
 	own.rank = host_shape(h, t, own.shape);
+	if (tensor->role == ROLE_DERIVED && h->tensor[t] == NONE) {
+		HostSteps of = derived_steps(h->m, t);
+		h->tensor[t] = stepwise(h, &of, tensor_value(h, tensor->of), h->whole->derived[t]);
+	}
 	if (tensor->role != ROLE_VIEW) {
 		ValueId x = h->tensor[t] == NONE ? initial(h, t) : h->tensor[t];
 		return h->as[t] ? undone(h, h->as[t], x, &own) : x;
@@ -245,8 +257,8 @@ static KArg returned(Host *h, uint32_t r) {
 	/* One reshape says it all. */
 	ValueId x = as ? undone(h, as, h->tensor[ret->tensor], first)
 	               : reshaped(h, tensor_value(h, ret->tensor), &values[0], first);
-	for (uint32_t i = 0; i < ret->step_count; i++)
-		x = step_value(h, &ret->steps[i], x, &values[i], &values[i + 1]);
+	HostSteps of = return_steps(h->m, r);
+	x = stepwise(h, &of, x, values);
 	if (ret->step_count && !same_shape(last, last + 1))
 		x = with_shape(h, K_RESHAPE, x, last[1].rank, last[1].shape);
 	return karg_value(x);
@@ -283,6 +295,18 @@ static void build_parameters(Host *h, KProgram *out) {
 			continue;
 		h->scalar[s] = kernel_value(h->k, KTYPE_SCALAR, scalar->dtype, 0, NULL, scalar->name);
 		add_array(h, out, true, scalar->name, scalar->dtype, 0, NULL, true);
+	}
+}
+
+/* What kernels read of derived tensors, from arrays that no kernel has changed yet. */
+static void build_derived(Host *h) {
+	for (uint32_t k = 0; k < h->whole->kernels.count; k++) {
+		const Plan *p = h->whole->kernels.at[k];
+		for (uint32_t i = 0; i < p->operands.count; i++) {
+			TensorId t = p->operands.at[i].tensor;
+			if (t != NONE && h->m->tensors.at[t].role == ROLE_DERIVED)
+				tensor_value(h, t);
+		}
 	}
 }
 
@@ -343,6 +367,7 @@ void build_host(const Program *g, KProgram *out) {
 	out->hbm_bytes = g->hbm_bytes;
 	build_parameters(&h, out);
 	build_outputs(&h, out);
+	build_derived(&h);
 	for (uint32_t k = 0; k < g->kernels.count; k++)
 		build_launch(&h, g->kernels.at[k], k);
 	KArg *args = arena_array(h.a, m->returns.count + 1, sizeof *args);

@@ -38,8 +38,7 @@ static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, Bl
 static bool want_spreads(Planner *p, const AccessWant *w, const Want *want, BlockId b) {
 	const Block *block = &p->m->blocks.at[b];
 	return !w->store && want->extent == 1 && want != &w->dim[w->rank - 1] && !p->m->assume_in_bounds &&
-	       p->m->tensors.at[tensor_base(p->m, w->tensor)].role == ROLE_INPUT &&
-	       (block->extent == NONE || expr_number(p->m, block->extent) > 1);
+	       tensor_is_given(p->m, w->tensor) && (block->extent == NONE || expr_number(p->m, block->extent) > 1);
 }
 
 static bool want_block(Planner *p, AccessWant *w, Want *want, BlockId b) {

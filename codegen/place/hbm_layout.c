@@ -49,7 +49,7 @@ void remark_swapped(Plan *plan) {
 
 bool operand_lies_swapped(Planner *p, const Operand *o) {
 	const Tensor *base = &p->m->tensors.at[o->tensor];
-	if (base->rank < 2 || o->rank < 2 || base->role != ROLE_INPUT ||
+	if (base->rank < 2 || o->rank < 2 || !tensor_is_given(p->m, o->tensor) ||
 	    (Switch)p->m->config.boundary_views.value == SWITCH_OFF)
 		return false;
 	int64_t rows = expr_number(p->m, base->shape[base->rank - 2]),

@@ -47,9 +47,6 @@ bool tensor_swaps_last_two(const Tensor *view) {
 
 static bool array_steps(Planner *p, Operand *o, TensorId t, bool outermost, NodeId n, bool store) {
 	const Tensor *view = &p->m->tensors.at[t];
-	if (view->role == ROLE_DERIVED)
-		return plan_refuse(p, n, "unsupported", "compute it before the call and pass it as an input",
-		                   "derived tensor %s is not lowered yet", view->name);
 	if (view->role != ROLE_VIEW) {
 		o->tensor = t;
 		o->dtype = view->dtype;

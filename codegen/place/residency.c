@@ -133,7 +133,7 @@ void residency_mark(Planner *p, AccessWants *wants) {
 	Readers *readers = arena_array(p->a, p->m->tensors.count + 1, sizeof *readers);
 	for (uint32_t i = 0; i < wants->count; i++) {
 		TensorId base = tensor_base(p->m, wants->at[i].tensor);
-		if (wants->at[i].loop != NONE && !wants->at[i].store && p->m->tensors.at[base].role == ROLE_INPUT)
+		if (wants->at[i].loop != NONE && !wants->at[i].store && tensor_is_given(p->m, base))
 			vec_push(p->a, &readers[base].wants, i);
 	}
 	for (TensorId t = 0; t < p->m->tensors.count; t++) {

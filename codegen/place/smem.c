@@ -35,7 +35,8 @@ static bool is_element(const Planner *p, const AccessWant *w, bool *computed) {
 static bool is_table(const Planner *p, const AccessWants *wants, TensorId t) {
 	const Tensor *tensor = &p->m->tensors.at[t];
 	bool computed = false;
-	if (tensor->role != ROLE_INPUT || tensor->rank == 0 || dtype_bits(tensor->dtype) != 32)
+	if (tensor->role == ROLE_VIEW || !tensor_is_given(p->m, t) || tensor->rank == 0 ||
+	    dtype_bits(tensor->dtype) != 32)
 		return false;
 	for (uint32_t i = 0; i < wants->count; i++)
 		if (tensor_base(p->m, wants->at[i].tensor) == t &&

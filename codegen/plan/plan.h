@@ -386,6 +386,7 @@ typedef struct Program {
 	Arena *arena;
 	VEC(Plan *) kernels;
 	VEC(HostValue *) returns; /* by return: as return_infer() gives them */
+	HostValue **derived;      /* by derived tensor: as derived_infer() gives them */
 	int64_t vmem_bytes;       /* of the kernel that takes most */
 	double flops, hbm_bytes;  /* of all kernels */
 	VEC(Remark) remarks;      /* --explain: what no kernel says */

@@ -77,7 +77,7 @@ static Program *program_start(Arena *a, Module *m, Diag *d) {
 }
 
 static bool program_finish(Program *g, Module *m, Diag *d) {
-	if (!outputs_stored(m, d) || !program_returns(g, m, d))
+	if (!outputs_stored(m, d) || !program_host(g, m, d))
 		return false;
 	add_up(g);
 	return true;

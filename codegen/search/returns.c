@@ -1,4 +1,4 @@
-/* returns.c - what the wrapper does to results after the kernel: which ops of `returns` can be printed there, and the
+/* returns.c - what the wrapper computes: which ops of `returns` and of derived tensors can be printed there, and the
  * dtype and shape after each. They are XLA's, so neither VMEM nor alignment matters to them. */
 #include "search.h"
 #include "codegen/lower/lower.h"
@@ -33,24 +33,38 @@ static bool step_is_printed(const Module *m, const HostStep *s, const HostValue 
 	}
 }
 
-static bool program_return(Program *g, Module *m, Diag *d, uint32_t r) {
-	const Return *x = &m->returns.at[r];
-	HostValue *values = arena_array(g->arena, (size_t)x->step_count + 2, sizeof *values);
-	bool ok = return_infer(m, d, g->arena, r, values);
-	for (uint32_t i = 0; ok && i < x->step_count; i++) {
-		if (step_is_printed(m, &x->steps[i], &values[i], &values[i + 1]))
+static bool steps_are_printed(const Module *m, Diag *d, const HostSteps *of, const HostValue *values) {
+	bool ok = true;
+	for (uint32_t i = 0; i < of->count; i++) {
+		if (step_is_printed(m, &of->steps[i], &values[i], &values[i + 1]))
 			continue;
-		diag_error(d, diag_place(d, m->source, "/returns/%u/ops/%u", r, i), "unsupported-op",
-		           "apply it to the result", "%s after the kernel is not lowered yet",
-		           op_row(x->steps[i].op)->target);
+		diag_error(d, diag_place(d, m->source, "/%s/%u/ops/%u", of->list, of->index, i), "unsupported-op",
+		           of->hint, "%s %s the kernel is not lowered yet", op_row(of->steps[i].op)->target, of->when);
 		ok = false;
 	}
+	return ok;
+}
+
+static bool program_return(Program *g, Module *m, Diag *d, uint32_t r) {
+	HostSteps of = return_steps(m, r);
+	HostValue *values = arena_array(g->arena, (size_t)of.count + 2, sizeof *values);
+	bool ok = return_infer(m, d, g->arena, r, values) && steps_are_printed(m, d, &of, values);
 	vec_push(g->arena, &g->returns, values);
 	return ok;
 }
 
-bool program_returns(Program *g, Module *m, Diag *d) {
+static bool program_derived(Program *g, Module *m, Diag *d, TensorId t) {
+	HostSteps of = derived_steps(m, t);
+	HostValue *values = arena_array(g->arena, (size_t)of.count + 1, sizeof *values);
+	g->derived[t] = values;
+	return derived_infer(m, d, g->arena, t, values) && steps_are_printed(m, d, &of, values);
+}
+
+bool program_host(Program *g, Module *m, Diag *d) {
 	bool ok = true;
+	g->derived = arena_array(g->arena, (size_t)m->tensors.count + 1, sizeof *g->derived);
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		ok = (m->tensors.at[t].role != ROLE_DERIVED || program_derived(g, m, d, t)) && ok;
 	for (uint32_t r = 0; r < m->returns.count; r++)
 		ok = program_return(g, m, d, r) && ok;
 	return ok;

@@ -54,6 +54,6 @@ bool plan_may_give_up(Planner *p);
 void plan_refuse_vmem(Planner *p);
 void plan_walk(Planner *p); /* walk.c: after plan_costs() and plan_seconds() */
 /* returns.c: what the wrapper does to results; false after diagnostics. */
-bool program_returns(Program *g, Module *m, Diag *d);
+bool program_host(Program *g, Module *m, Diag *d);
 
 #endif

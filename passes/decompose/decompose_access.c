@@ -77,7 +77,7 @@ static NodeId lanes_index(Module *m, NodeId n) {
 	int64_t size, sizes[2] = {1, 1};
 	uint32_t at = NONE;
 	if (tensor == NONE || t->count == 0 || t->count > 2 || m->config.indirect_access_mode.value > INDIRECT_AUTO ||
-	    m->tensors.at[tensor_base(m, tensor)].role != ROLE_INPUT || gives_positions(m, n))
+	    !tensor_is_given(m, tensor) || gives_positions(m, n))
 		return NONE;
 	for (uint32_t i = 0; i < index->list.count; i++) {
 		const Arg *e = arg_item(m, index, i);

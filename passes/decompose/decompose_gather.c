@@ -140,8 +140,7 @@ static uint32_t rows_index(Decompose *d, NodeId x, uint32_t dim, NodeId index, A
 	Module *m = d->m;
 	if (node_get(m, x)->op != OP_LOAD || node_input(m, x, 2) != NONE)
 		return 0;
-	TensorRole role = m->tensors.at[tensor_base(m, node_arg(m, node_input(m, x, 0), 0)->tensor)].role;
-	if (role != ROLE_INPUT)
+	if (!tensor_is_given(m, access_tensor(m, x)))
 		return 0;
 	uint32_t kept = 0, count = node_arg(m, x, 1)->list.count;
 	bool whole = false;

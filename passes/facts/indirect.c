@@ -28,7 +28,7 @@ const char *one_hot_of(const Module *m, NodeId load, OneHot *o) {
 	*o = (OneHot){.load = load, .entry = NONE};
 	if (node_get(m, load)->op != OP_LOAD)
 		return "it is no load";
-	if (m->tensors.at[tensor_base(m, tensor)].role != ROLE_INPUT)
+	if (!tensor_is_given(m, tensor))
 		return "the kernel writes it";
 	for (uint32_t i = 0; i < index->list.count; i++) {
 		const Arg *e = arg_item(m, index, i);

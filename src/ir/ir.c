@@ -87,6 +87,11 @@ TensorId tensor_base(const Module *m, TensorId t) {
 	return t;
 }
 
+bool tensor_is_given(const Module *m, TensorId t) {
+	TensorRole role = m->tensors.at[tensor_base(m, t)].role;
+	return role == ROLE_INPUT || role == ROLE_DERIVED;
+}
+
 TensorId access_tensor(const Module *m, NodeId n) {
 	NodeId host = node_input(m, n, 0);
 	const Arg *name = host == NONE ? &no_argument : node_arg(m, host, 0);

@@ -516,6 +516,8 @@ ScalarId scalar_find(const Module *m, const char *name);
 NodeId graph_node(const Module *m, GraphId g, const char *name);
 /* The tensor at the bottom of a chain of views. */
 TensorId tensor_base(const Module *m, TensorId t);
+/* It, or what it views, is there before the kernel runs and stays as it is: an input, or derived from one. */
+bool tensor_is_given(const Module *m, TensorId t);
 /* The host tensor that a load, store or atomic names; NONE. */
 TensorId access_tensor(const Module *m, NodeId n);
 

@@ -140,8 +140,14 @@ static void verify_root(Verifier *v, GraphId g) {
 			                   v->m->blocks.at[graph->blocks.at[i]].symbol);
 }
 
-/* The ops after the kernel, once the sizes are known. */
-static void verify_returns(Verifier *v) {
+/* The ops before and after the kernel, once the sizes are known. */
+static void verify_host(Verifier *v) {
+	for (TensorId t = 0; t < v->m->tensors.count && v->m->configured; t++) {
+		const Tensor *tensor = &v->m->tensors.at[t];
+		if (tensor->role == ROLE_DERIVED)
+			derived_infer(v->m, v->d, v->m->arena, t,
+			              arena_array(v->m->arena, (size_t)tensor->step_count + 1, sizeof(HostValue)));
+	}
 	for (uint32_t r = 0; r < v->m->returns.count && v->m->configured; r++) {
 		uint32_t count = v->m->returns.at[r].step_count;
 		if (count > 0)
@@ -165,6 +171,6 @@ bool module_verify(Module *m, Diag *d) {
 			verify_root(&v, g);
 	}
 	verify_calls(&v);
-	verify_returns(&v);
+	verify_host(&v);
 	return d->errors == before;
 }

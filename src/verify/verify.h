@@ -10,7 +10,21 @@ bool op_infer(Module *m, Diag *d, NodeId n, TypeId *type);
 bool module_verify(Module *m, Diag *d);
 /* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Sets m->typing. */
 bool module_verify_symbols(Module *m, Diag *d);
-/* host_steps.c: return r as the kernel gives it (values[0]), after each of its ops, and in its final shape: 2 more
+/* host_steps.c: ops that the wrapper applies to a tensor, and where the document has them: /LIST/INDEX/ops. */
+typedef struct HostSteps {
+	const HostStep *steps;
+	uint32_t count;
+	const char *list;
+	uint32_t index;
+	const char *when; /* `before` or `after` the kernel */
+	const char *hint; /* instead of an op that the wrapper cannot apply */
+} HostSteps;
+HostSteps return_steps(const Module *m, uint32_t r);
+HostSteps derived_steps(const Module *m, TensorId t);
+/* Derived tensor t as it is computed: what it is derived from (values[0]), then after each of its ops, the last as the
+ * tensor is declared. False after a diagnostic. */
+bool derived_infer(const Module *m, Diag *d, Arena *a, TensorId t, HostValue *values);
+/* Return r as the kernel gives it (values[0]), after each of its ops, and in its final shape: 2 more
  * values than ops. False after a diagnostic. */
 bool return_infer(const Module *m, Diag *d, Arena *a, uint32_t r, HostValue *values);
 
