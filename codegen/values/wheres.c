@@ -50,6 +50,37 @@ static bool first_lanes(Planner *p, NodeId condition, Affine *offset, Affine *en
 	return known;
 }
 
+/* Of an `and`, one of the two does. */
+static bool either_leaves(Planner *p, NodeId both, uint32_t from_last, const Affine *lane, bool before) {
+	bool any = false;
+	for (uint32_t i = 0; i < 2 && !any; i++) {
+		NodeId part = node_input(p->m, both, i);
+		any = part != NONE && condition_leaves(p, part, from_last, lane, before);
+	}
+	return any;
+}
+
+bool condition_leaves(Planner *p, NodeId condition, uint32_t from_last, const Affine *lane, bool before) {
+	uint32_t dim = long_dim(p, condition);
+	Affine offset, end;
+	bool negated;
+	int64_t least;
+	if (dim != NONE && dim != from_last)
+		return false;
+	if (dim != NONE) {
+		condition = behind_views(p, condition);
+		from_last = long_dim(p, condition);
+	}
+	uint16_t op = op_canonical(node_get(p->m, condition)->op);
+	if (op == OP_LOGICAL_AND || op == OP_BITWISE_AND)
+		return either_leaves(p, condition, from_last, lane, before);
+	if (dim == NONE || !first_lanes(p, condition, &offset, &end, &negated) || negated != before)
+		return false;
+	Affine end_lane = affine_sub(p->a, end, offset);
+	Affine more = before ? affine_sub(p->a, end_lane, *lane) : affine_sub(p->a, *lane, end_lane);
+	return affine_min(p, &more, &least) && least >= 0;
+}
+
 /* Ints of 32 bits hold what the mask computes: the tile's lanes from 0 on, and an end that may be anything. */
 static bool holds(Planner *p, const Affine *offset, int64_t lanes) {
 	int64_t low, high;
