@@ -37,8 +37,13 @@ static IntId block_index(Builder *b, const Operand *o, uint32_t d) {
 	IntId index = build_divided(b, &o->index[d], d == o->part_dim ? o->parts : 1, false);
 	if (!(o->clamped >> d & 1))
 		return index;
-	IntId last = int_const(b->k, int_cdiv(o->shape[d], o->block[d]) - 1);
-	return int_binary(b->k, INT_MIN, int_binary(b->k, INT_MAX, index, int_const(b->k, 0)), last);
+	Planner p = build_planner(b);
+	int64_t first, last, behind = int_cdiv(o->shape[d], o->block[d]) - 1;
+	if (!affine_min(&p, &o->index[d], &first) || first < 0)
+		index = int_binary(b->k, INT_MAX, index, int_const(b->k, 0));
+	if (!affine_max(&p, &o->index[d], &last) || last > behind)
+		index = int_binary(b->k, INT_MIN, index, int_const(b->k, behind));
+	return index;
 }
 
 static void add_operand(Builder *b, uint32_t i) {

@@ -225,13 +225,23 @@ static KArg mask_count(Builder *b, const Mask *mask) {
 	return build_int_arg(b, int_binary(b->k, INT_SUB, end, offset));
 }
 
+/* What a mask chooses of: a tile in the dtype of the choice. A number, if it stands where lanes are counted, is one too.
+ */
+static KArg choice_of(Builder *b, KArg x, bool first, Dtype from, Dtype in, uint32_t rank, const int64_t *shape) {
+	bool tile = x.kind == KARG_VALUE && b->k->values.at[x.value].rank > 0;
+	if (tile)
+		return build_converted(b, x, from, in);
+	return first ? build_shaped(b, K_FULL, in, rank, shape, 1, &x) : x;
+}
+
 static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
 	const Type *t = node_type(b->m, n);
 	Form form = b->plan->values[n].form;
 	int64_t axis = mask->dim + (t->count == 1 && form == FORM_NATURAL), shape[DIM_MAX];
 	uint32_t rank = built_shape(b, n, form, shape);
 	Dtype in = arith_mask_dtype(t->dtype, rank > 1 ? shape[rank - 2] : 1);
-	const KArg args[3] = {build_converted(b, x, t->dtype, in), mask_count(b, mask), fill};
+	const KArg args[3] = {choice_of(b, x, true, t->dtype, in, rank, shape), mask_count(b, mask),
+	                      choice_of(b, fill, false, t->dtype, in, rank, shape)};
 	return build_converted(b, build_op(b, K_MASK, in, 3, args, 1, &axis), in, t->dtype);
 }
 
