@@ -21,6 +21,21 @@ static KArg scratch_ref(Builder *b, uint32_t scratch, uint32_t rank, const KDim 
 	return karg_ref(kernel_ref(b->k, b->scratch[scratch], rank, dims));
 }
 
+/* False: they are there already, from an access before this one. */
+static bool to_bring(Builder *b, const PlaceDim *d, ValueId value) {
+	const Brought now = {.smem = d->smem, .value = value, .at = b->at, .flags = b->flags};
+	Brought *last = NULL;
+	for (uint32_t i = 0; i < b->brought.count && !last; i++)
+		last = b->brought.at[i].smem == d->smem ? &b->brought.at[i] : NULL;
+	if (!last)
+		vec_push(b->a, &b->brought, now);
+	else if (last->value == now.value && last->at == now.at && last->flags == now.flags)
+		return false;
+	else
+		*last = now;
+	return true;
+}
+
 /* Computed positions, copied to where single ones are read. */
 static void bring(Builder *b, const Places *s) {
 	const KDim first = {.kind = KDIM_AT, .start = int_const(b->k, 0)};
@@ -29,9 +44,11 @@ static void bring(Builder *b, const Places *s) {
 		if (d->smem == NONE)
 			continue;
 		KArg x = build_value(b, d->index, FORM_NATURAL);
+		if (!to_bring(b, d, x.value))
+			continue;
 		KArg vmem = scratch_ref(b, d->vmem, 0, NULL), smem = scratch_ref(b, d->smem, 0, NULL);
 		build_statement(b, K_STORE, 2, (const KArg[]){vmem, build_as(b, x, DTYPE_I32)});
-		KArg args[] = {vmem, smem, scratch_ref(b, s->semaphore, 1, &first)};
+		KArg args[] = {vmem, smem, scratch_ref(b, d->semaphore, 1, &first)};
 		StmtId copy = build_statement(b, K_COPY, 3, args);
 		KArg c = karg_value(kernel_result(b->k, copy, KTYPE_COPY, DTYPE_NONE, 0, NULL, "positions"));
 		build_statement(b, K_START, 1, &c);

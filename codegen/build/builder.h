@@ -12,6 +12,14 @@ typedef struct Converted {
 	ValueId value;
 } Converted;
 
+/* Computed positions, where they were last copied to that scratch. */
+typedef struct Brought {
+	uint32_t smem;
+	ValueId value;
+	RegionId at;
+	uint16_t flags; /* of the statements */
+} Brought;
+
 typedef struct Builder {
 	Plan *plan;
 	const Module *m;
@@ -34,6 +42,7 @@ typedef struct Builder {
 	GraphId ahead;  /* a loop of which a window is built, the root for the grid's: what its steps compute is read
 	                 * from tables; NONE */
 	VEC(Converted) converted;
+	VEC(Brought) brought;
 } Builder;
 
 static inline Planner build_planner(const Builder *b) { return (Planner){.plan = b->plan, .m = b->m, .a = b->a}; }

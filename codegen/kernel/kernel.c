@@ -594,8 +594,7 @@ static void unread_of(Kernel *k, RegionId r, uint32_t *uses, bool *any) {
 		for (uint32_t i = kernel_regions(k, s, regions); i-- > 0;)
 			unread_of(k, regions[i], uses, any);
 		bool pure = kernel_op_kind(stmt->op) == KIND_PURE || stmt->op == K_LOAD;
-		bool named = stmt->result != NONE && k->values.at[stmt->result].name && stmt->op != K_PROGRAM_ID;
-		if (!pure || stmt->result == NONE || uses[stmt->result] || named)
+		if (!pure || stmt->result == NONE || uses[stmt->result])
 			continue;
 		for (uint32_t i = 0; i < stmt->arg_count; i++)
 			if (kernel_arg(k, s, i)->kind == KARG_VALUE)

@@ -38,7 +38,6 @@ static Places *places_of(Planner *p, AccessWant *w) {
 		                   .masks = NONE,
 		                   .expected = NONE,
 		                   .old = NONE,
-		                   .semaphore = NONE,
 		                   .groups = NONE,
 		                   .last = NONE,
 		                   .arrived = NONE}));
@@ -57,7 +56,8 @@ uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, ui
 	                  .extent = want->extent,
 	                  .first = all.outer ? s->rank : 0,
 	                  .vmem = NONE,
-	                  .smem = NONE};
+	                  .smem = NONE,
+	                  .semaphore = NONE};
 	for (uint32_t i = 0; i < added; i++) {
 		s->shape[s->rank] = 1;
 		s->dim[s->rank++] = kept + i;
@@ -85,8 +85,26 @@ static uint32_t add_scratch(Planner *p, ScratchKind kind, Dtype dtype, uint32_t 
 	return plan_scratch(p, s);
 }
 
+/* Where an access before this one brings the same positions; NULL. */
+static const PlaceDim *brought(const Planner *p, const Places *s, NodeId index) {
+	const Places *all = p->plan->places.at;
+	for (const Places *other = all; other < s; other++)
+		for (uint32_t i = 0; i < other->count; i++)
+			if (other->of[i].index == index && other->of[i].smem != NONE)
+				return &other->of[i];
+	return NULL;
+}
+
 /* Computed positions go to SMEM, by way of VMEM. */
-static void place_scratch(Planner *p, Places *s, PlaceDim *place) {
+static void place_scratch(Planner *p, const Places *s, PlaceDim *place) {
+	const PlaceDim *same = brought(p, s, place->index);
+	if (same) {
+		place->vmem = same->vmem;
+		place->smem = same->smem;
+		place->semaphore = same->semaphore;
+		place->shared = true;
+		return;
+	}
 	const Type *t = node_type(p->m, place->index);
 	const char *name = node_get(p->m, place->index)->name;
 	int64_t shape[RANK_MAX + 1] = {1};
@@ -97,9 +115,11 @@ static void place_scratch(Planner *p, Places *s, PlaceDim *place) {
 	                          "positions on their way to SMEM");
 	place->smem =
 		add_scratch(p, SCRATCH_SMEM, DTYPE_I32, rank, shape, arena_printf(p->a, "%s_smem", name), "positions");
-	if (s->semaphore == NONE)
-		s->semaphore = add_scratch(p, SCRATCH_DMA_SEMAPHORE, DTYPE_I32, 1, (const int64_t[]){1},
-		                           arena_printf(p->a, "%s_sem", name), "the copy of positions");
+	for (uint32_t i = 0; i < s->count && place->semaphore == NONE; i++)
+		place->semaphore = s->of[i].semaphore;
+	if (place->semaphore == NONE)
+		place->semaphore = add_scratch(p, SCRATCH_DMA_SEMAPHORE, DTYPE_I32, 1, (const int64_t[]){1},
+		                               arena_printf(p->a, "%s_sem", name), "the copy of positions");
 }
 
 /* Single elements of a row are changed in the register that has them, with no move of lanes: what is written is spread

@@ -147,6 +147,8 @@ typedef struct PlaceDim {
 	int64_t extent;      /* of the tensor's dim */
 	uint32_t first;      /* of the positions' dims, where those of the index begin */
 	uint32_t vmem, smem; /* scratch by which computed ints come to SMEM; NONE: a table is there */
+	uint32_t semaphore;  /* scratch: of that copy; NONE */
+	bool shared;         /* an access before has that scratch for the same ints */
 } PlaceDim;
 
 /* An access at positions that int tensors give, one after the other: places.c. */
@@ -157,22 +159,21 @@ typedef struct Places {
 	uint32_t dim[RANK_MAX];  /* and where it stands among the dims of what is accessed */
 	uint32_t count;
 	PlaceDim of[RANK_MAX];
-	uint32_t kept;      /* dims that one position selects */
-	bool single;        /* single elements are written: these are dims of 1 or of `lanes`, */
-	int64_t lanes;      /* as many as are changed around each, by a spread value; 0: it goes to its place. */
-	int64_t chunk;      /* So many positions are spread at once, */
-	uint32_t chunked;   /* of this dim */
-	uint32_t rows;      /* scratch: what the positions select, their dims first; NONE: single elements */
-	uint32_t masks;     /* scratch: the extra_mask of a store, the same; NONE */
-	uint32_t expected;  /* scratch: what tile.atomic_cas compares with, the same; NONE */
-	uint32_t old;       /* scratch: the old values that an atomic gives, the same; NONE */
-	uint32_t semaphore; /* scratch; NONE */
-	bool copied;        /* a gather: each is copied from HBM (rows.c), */
-	uint32_t group;     /* with so many rows around it, */
-	uint32_t groups;    /* scratch: to there, and then to `rows`; NONE: at once */
-	int64_t last_rows;  /* of the tensor, which fill no group: */
-	uint32_t last;      /* scratch: these; NONE */
-	uint32_t arrived;   /* scratch: the semaphores of these copies; NONE */
+	uint32_t kept;     /* dims that one position selects */
+	bool single;       /* single elements are written: these are dims of 1 or of `lanes`, */
+	int64_t lanes;     /* as many as are changed around each, by a spread value; 0: it goes to its place. */
+	int64_t chunk;     /* So many positions are spread at once, */
+	uint32_t chunked;  /* of this dim */
+	uint32_t rows;     /* scratch: what the positions select, their dims first; NONE: single elements */
+	uint32_t masks;    /* scratch: the extra_mask of a store, the same; NONE */
+	uint32_t expected; /* scratch: what tile.atomic_cas compares with, the same; NONE */
+	uint32_t old;      /* scratch: the old values that an atomic gives, the same; NONE */
+	bool copied;       /* a gather: each is copied from HBM (rows.c), */
+	uint32_t group;    /* with so many rows around it, */
+	uint32_t groups;   /* scratch: to there, and then to `rows`; NONE: at once */
+	int64_t last_rows; /* of the tensor, which fill no group: */
+	uint32_t last;     /* scratch: these; NONE */
+	uint32_t arrived;  /* scratch: the semaphores of these copies; NONE */
 } Places;
 
 /* A tile of which a block of the grid has a part, and one beside it the rest: halo.c. */

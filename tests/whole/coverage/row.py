@@ -123,6 +123,7 @@ def steered(name, graph, production, formula, second, steering, note, **more):
     return family(name, graph, production, formula, second, steering=steering, note=note, **more)
 
 
+@functools.cache
 def with_data(steering, scale=None):
     """Inputs: random numbers for all that does not steer; `scale`, f(drawn, rng), changes them."""
 

@@ -75,6 +75,9 @@ def with_steps(document, rng):
 # ---- rows ----------------------------------------------------------------------------------------
 
 RUN_TIME = {"unroll": "known only at run time"}
+NO_WINDOW = {
+    (graph, "emit_pipeline"): "nothing to pipeline" for graph in ("chunk_scan", "chunk_scan_odd")
+}
 TOGETHER = "heads before time, those of a group side by side"
 
 ROWS = [
@@ -124,7 +127,7 @@ ROWS = [
             "chunk_scan_4096": {"block_sizes": [128, 64, 128]},
         },
         inputs=with_steps,
-        refused=RUN_TIME | {"emit_pipeline": "nothing to pipeline"},
+        refused=RUN_TIME | NO_WINDOW,
         note="rows at positions that begin at their chunk",
     ),
     family(
