@@ -124,7 +124,8 @@ static KArg load_with_halo(Builder *b, const Access *access) {
 	KArg inside = tile;
 	if (halo->past)
 		tile = up_to(b, tile, &halo->behind,
-		             row_for_all(b, last, (o->shape[o->dim_of[halo->dim]] - 1) % last_size, axis, inside), axis);
+		             row_for_all(b, last, (o->shape[o->dim_of[halo->dim]] - 1) % last_size, axis, inside),
+		             axis);
 	if (halo->below)
 		tile = up_to(b, row_for_all(b, first, 0, axis, inside), &halo->before, tile, axis);
 	return build_converted(b, tile, wide, o->dtype);
@@ -225,7 +226,8 @@ static KArg mask_count(Builder *b, const Mask *mask) {
 	return build_int_arg(b, int_binary(b->k, INT_SUB, end, offset));
 }
 
-/* What a mask chooses of: a tile in the dtype of the choice. A number, if it stands where lanes are counted, is one too.
+/* What a mask chooses of: a tile in the dtype of the choice. A number, if it stands where lanes are counted, is one
+ * too.
  */
 static KArg choice_of(Builder *b, KArg x, bool first, Dtype from, Dtype in, uint32_t rank, const int64_t *shape) {
 	bool tile = x.kind == KARG_VALUE && b->k->values.at[x.value].rank > 0;

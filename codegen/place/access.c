@@ -133,8 +133,7 @@ static bool want_line(Planner *p, const AccessWant *w, uint32_t dim, Want *want,
 	    !line.index || (w->store && !writes_all(p, w->node, line.block)))
 		return false;
 	int64_t size = expr_number(p->m, t->dims[0]);
-	Want line_want = {
-		.kind = WANT_RANGE, .block = NONE, .size = size, .at = line.more, .extent = want->extent};
+	Want line_want = {.kind = WANT_RANGE, .block = NONE, .size = size, .at = line.more, .extent = want->extent};
 	if (!affine_min(p, &line.more, &first) || first < 0 || !affine_max(p, &line.more, &last) ||
 	    last + size > want->extent) {
 		line_want.block = line.block;

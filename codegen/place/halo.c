@@ -21,9 +21,9 @@ typedef struct Shift {
 
 /* The kernel finds it at multiples of so many elements alone. */
 static int64_t legal_multiple(const Planner *p, const Operand *o, uint32_t d) {
-	return d + 2 < o->rank ? 1
-	                       : target_row_multiple(p->m->target, TILE_BLOCK, dtype_bits(o->dtype),
-	                                             o->shape[o->rank - 1]);
+	return d + 2 < o->rank
+	               ? 1
+	               : target_row_multiple(p->m->target, TILE_BLOCK, dtype_bits(o->dtype), o->shape[o->rank - 1]);
 }
 
 /* Where the halo starts. */
@@ -83,8 +83,8 @@ static bool is_hidden(Planner *p, NodeId load, uint32_t dim, const Affine *lane,
 		bool chosen = op_canonical(node_get(p->m, user)->op) == OP_WHERE &&
 		              node_arg(p->m, user, 1) == arg_get(p->m, u) && node_input(p->m, user, 0) != NONE &&
 		              node_input(p->m, user, 0) != load && node_input(p->m, user, 2) != load;
-		if (!chosen || !condition_leaves(p, node_input(p->m, user, 0), value_rank(p, load) - 1 - dim, lane,
-		                                 before))
+		if (!chosen ||
+		    !condition_leaves(p, node_input(p->m, user, 0), value_rank(p, load) - 1 - dim, lane, before))
 			return false;
 	}
 	return node_uses(p->m, load) != NONE;

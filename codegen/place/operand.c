@@ -253,8 +253,8 @@ bool operand_same_array(const Operand *a, const Operand *b) {
 }
 
 static bool operand_same(const Operand *a, const Operand *b) {
-	bool same = operand_same_array(a, b) && a->space == b->space && a->output == b->output && a->parts == b->parts &&
-	            a->clamped == b->clamped;
+	bool same = operand_same_array(a, b) && a->space == b->space && a->output == b->output &&
+	            a->parts == b->parts && a->clamped == b->clamped;
 	for (uint32_t i = 0; same && i < a->rank; i++)
 		same = a->output || a->dim_of[i] == b->dim_of[i]; /* an access finds there whether it swaps dims */
 	for (uint32_t i = 0; same && a->space == SPACE_WINDOW && i < a->rank; i++)

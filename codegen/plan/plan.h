@@ -196,9 +196,9 @@ typedef struct Access {
 	uint32_t loop, window; /* REF_WINDOW: a loop, and which of its windows */
 	uint32_t rank;         /* of the ref */
 	SliceDim dim[DIM_MAX];
-	uint32_t places; /* NONE */
+	uint32_t places;  /* NONE */
 	const Halo *halo; /* NULL */
-	bool column;     /* one position of the last dim, which stays at size 1: the value is a column */
+	bool column;      /* one position of the last dim, which stays at size 1: the value is a column */
 	uint32_t perm_rank;
 	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
 } Access;

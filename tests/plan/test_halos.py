@@ -16,7 +16,7 @@ NEAREST = "keep"  # what chooses the nearest element, in the kernel's text
 
 
 def shifted(shape, blocks, by, dtype="float32", dim=0, extent=None, masks=(), total=False):
-    """out[tile] = the sum over `by` of x[tile, its dim `dim` shifted by that]; x has `extent` there.
+    """out[tile] = the sum over `by` of x[tile], shifted by that in dim `dim`; x has `extent` there.
 
     masks: what an index must be at least for the load of each shift. total: sums over the dim.
     """
@@ -89,9 +89,7 @@ def test_ranges_of_another_length(by, extent):
 
 
 @pytest.mark.parametrize("by", [-3, 3])
-@pytest.mark.parametrize(
-    ("shape", "blocks", "dim"), [([300], [128], 0), ([48, 300], [16, 128], 1)]
-)
+@pytest.mark.parametrize(("shape", "blocks", "dim"), [([300], [128], 0), ([48, 300], [16, 128], 1)])
 def test_lanes_are_gathered(shape, blocks, dim, by):
     assert "concatenate" not in ran(shifted(shape, blocks, [by], dim=dim))
 
