@@ -252,6 +252,12 @@ bench-compile: build need-valgrind $(BUILD)/tools/recompile $(if $(PART),need-ve
 bench-kernels: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/kernels.py $(if $(SECTION),--section $(SECTION),-o docs/kernels.md)
 
+# Serving kernels beside public ones, with docs/serving.md; ROW=TEXT prints rows whose name holds it. tpu-inference is asked for in
+# the folder TPU_INFERENCE.
+.PHONY: bench-serving
+bench-serving: build need-bench
+	PYTHONPATH=python JAX_PLATFORMS=cpu $(EXPORT_PYTHON) bench/serving.py $(if $(ROW),--row '$(ROW)',-o docs/serving.md)
+
 # The tables of docs/passes and of the README, each within its page; PAGE=TEXT only pages whose name holds it.
 .PHONY: bench-passes
 bench-passes: build need-export
@@ -395,6 +401,7 @@ help:
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
+	@echo 'make bench-serving serving kernels beside public ones, with docs/serving.md; ROW=TEXT prints some'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
 	@echo '                   that was measured before, in seconds'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'

@@ -237,6 +237,31 @@ def test_narrow_elements_share_a_word():
         )
 
 
+def test_bounds_of_the_grid_are_operands():
+    """Where the grid's length is data it comes first, so a table keeps the place it has in HLO."""
+    import jax
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import tpu as pltpu
+
+    def function(steps, table, x):
+        grid = pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            grid=(steps,),
+            in_specs=[pl.BlockSpec((8, 128), lambda i, at: (at[i], 0))],
+            out_specs=pl.BlockSpec((8, 128), lambda i, at: (i, 0)),
+        )
+        out = jax.ShapeDtypeStruct((32, 128), np.float32)
+        return pl.pallas_call(lambda at, x, y: None, out, grid_spec=grid, name="k")(table, x)
+
+    table = np.array([3, 1, 2, 0], np.int32)
+    shapes = [jax.ShapeDtypeStruct(s, d) for s, d in (((), "int32"), ((4,), "int32"))]
+    closed = jax.make_jaxpr(function)(*shapes, jax.ShapeDtypeStruct((32, 128), "float32"))
+    ((name, known),) = scalars.known_calls(closed, [np.int32(2), table, None])
+    assert name == "k" and set(known) == {0, 1}
+    assert known[0] == 2
+    np.testing.assert_array_equal(known[1], table)
+
+
 def test_matrix_work_is_verified():
     dots = {"low": 1e9, "high": 2e9, "exact": True, "dots": 1, "xla_dots": 0}
     assert matmuls.check(dots, 1.5e9) == ([], [])

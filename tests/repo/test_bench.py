@@ -20,6 +20,7 @@ import race  # noqa: E402
 import race_tables  # noqa: E402
 import results  # noqa: E402
 import sections  # noqa: E402
+import serving  # noqa: E402
 
 import passes  # noqa: E402
 
@@ -325,3 +326,22 @@ def test_the_part_without_helion_leaves_the_rest_of_the_page(tmp_path, monkeypat
     assert text.startswith(f"measured\n\n{compile_speed.COST}\n") and "old" not in text and not over
     assert "| 1000 | 10.0 ms | 10.0 us | 2.0 ms | 2.00 us |" in text
     assert "takes 0.20 ms more" in text
+
+
+def test_serving_kernels_have_lines_beside_public_ones(monkeypatch):
+    """The best of what a public kernel is asked with, or why there is none."""
+    row = next(row for row in serving.coverage.rows() if row.name.startswith("experts, fused, w"))
+    monkeypatch.setattr(serving, "cycles_of_ours", lambda *_: serving.Cycles(3000, False))
+    taken = iter([serving.Cycles(count, True) for count in (5000, 4000, 6000)])
+
+    def cycles_of(public, *_):
+        if public.kernel == "tpu-inference experts":
+            raise serving.PallascError("not installed")
+        return next(taken)
+
+    monkeypatch.setattr(serving, "cycles_of", cycles_of)
+    first, second = serving.measured(row, "v6e")
+    tilings = "tilings ((128, 2048, 1536), (128, 768, 2048))"
+    assert first == f"| {row.name} | v6e | ~3,000 | jax megablox, twice {tilings} | 4,000 | 0.75 |"
+    assert second.endswith("| tpu-inference gmm_v2, twice | not installed | - |")
+    assert {row.name for row in serving.coverage.rows()} >= set(serving.ROWS)

@@ -45,8 +45,8 @@ def _walk(jaxpr, constants, values, found):
     for equation in jaxpr.eqns:
         inputs = [value(variable) for variable in equation.invars]
         if equation.primitive.name == "pallas_call":
-            skipped = equation.params["grid_mapping"].num_dynamic_grid_bounds
-            arrays = {i: a for i, a in enumerate(inputs[skipped:]) if _is_small(a)}
+            # Bounds of the grid that are data are operands like others, the first ones.
+            arrays = {i: a for i, a in enumerate(inputs) if _is_small(a)}
             name = equation.params.get("name") or ""
             found.append((name, {i: np.asarray(a) for i, a in arrays.items()}))
             continue
