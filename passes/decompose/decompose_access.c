@@ -40,7 +40,8 @@ static BlockId spread_block(const Module *m, NodeId n) {
 	const Tensor *of = &m->tensors.at[t];
 	BlockId b = arg_block(m, arg_item(m, index, index->list.count - 1));
 	int64_t extent;
-	if (b == NONE || is_of_loop(m, node_get(m, n)->graph, b) || of->rank < 2 || !expr_is_int(m, of->shape[of->rank - 1], 1))
+	if (b == NONE || is_of_loop(m, node_get(m, n)->graph, b) || of->rank < 2 ||
+	    !expr_is_int(m, of->shape[of->rank - 1], 1))
 		return NONE;
 	bool one = m->blocks.at[b].extent != NONE && expr_value(m, m->blocks.at[b].extent, &extent) && extent == 1;
 	return one ? NONE : b;

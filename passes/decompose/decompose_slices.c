@@ -5,13 +5,14 @@
  *     store half[u0, u1], v       =>     store x[u0, index u1 + 3], v
  *     store half[i, :], v         =>     store x[i, 3:200], v
  *
- * Positions outside the slice may lie in the tensor: there nothing is stored, and loads take the nearest of the slice. */
+ * Positions outside the slice may lie in the tensor: there nothing is stored, and loads take the nearest of the slice.
+ */
 #include "decompose.h"
 
 typedef struct Sliced {
 	Decompose d;
 	TensorId view;
-	NodeId mask; /* where the store's positions lie in the slice; NONE: everywhere */
+	NodeId mask;       /* where the store's positions lie in the slice; NONE: everywhere */
 	uint32_t rank, at; /* dims of the access; those of the entries before this one */
 	Arg index[2 * RANK_MAX];
 } Sliced;
@@ -176,8 +177,10 @@ static NodeId make_access(Sliced *s) {
 	args[1] = arg_list(m, node_arg(m, d->n, 1)->list.count, s->index);
 	NodeId mask = node.op == OP_STORE ? node_input(m, d->n, 3) : NONE;
 	if (s->mask != NONE)
-		args[3] = arg_ref(mask == NONE ? s->mask : make_binary(d, OP_LOGICAL_AND, "inside", mask, arg_ref(s->mask)));
-	NodeId n = make_node(d, node.op, "base", s->mask == NONE ? node.arg_count : (uint32_t)int_max(node.arg_count, 4), args);
+		args[3] = arg_ref(mask == NONE ? s->mask
+		                               : make_binary(d, OP_LOGICAL_AND, "inside", mask, arg_ref(s->mask)));
+	NodeId n = make_node(d, node.op, "base",
+	                     s->mask == NONE ? node.arg_count : (uint32_t)int_max(node.arg_count, 4), args);
 	node_replace_uses(m, d->n, n, NONE);
 	node_remove(m, d->n);
 	node_rename(m, n, node.name);
