@@ -154,6 +154,15 @@ def test_a_tile_that_goes_on_writes_nothing_past_the_slice(case):
     assert simulated.wrong(document, given=inputs) == []
 
 
+@pytest.mark.parametrize("lanes", [(3, 5, 1), (128, 256, 1)])
+def test_parts_of_rows_at_computed_places_are_whole_tiles_of_rows(lanes):
+    """Mosaic writes all of a row's lanes at such a place, or whole tiles of rows."""
+    document = through([16, 512], [(0, 16, 1), lanes], ["ids", ":"], [])
+    _, _, remarks = kit.emitted("plan", json.dumps(document))
+    assert ": 8 are read and turned to their place" in remarks
+    assert simulated.wrong(document, given=given(document)) == []
+
+
 def test_a_slice_of_a_slice():
     doc = Doc(config={"block_sizes": [8]}).tensor("x", "input", "float32", [16, 30])
     doc.tensor("out", "output", "float32", [16, 256], init=0)
