@@ -92,6 +92,14 @@ static ValueId undone(Host *h, const Operand *o, ValueId x, const HostValue *fin
 
 static KArg number_of(Dtype t, double x) { return dtype_is_float(t) ? karg_real(x) : karg_integer((int64_t)x); }
 
+/* An output that keeps its initial value where no grid point writes. */
+static ValueId initial(Host *h, TensorId t) {
+	const Tensor *tensor = &h->m->tensors.at[t];
+	KArg value = number_of(tensor->dtype, tensor->init);
+	int64_t shape[DIM_MAX];
+	return host_op(h, K_FULL, tensor->dtype, host_shape(h, t, shape), shape, 1, &value, 0, NULL);
+}
+
 static ValueId operand_array(Host *h, const Operand *o) {
 	HostValue shape = {.rank = 0};
 	uint32_t done = 0;
@@ -110,9 +118,8 @@ static ValueId operand_array(Host *h, const Operand *o) {
 			memcpy(shape.shape, o->steps.at[done].shape, shape.rank * sizeof *shape.shape);
 		}
 		x = undone(h, as, x, &shape);
-	} else if (x == NONE) { /* an output that keeps its initial value where no grid point writes */
-		KArg initial = number_of(o->dtype, h->m->tensors.at[o->tensor].init);
-		x = host_op(h, K_FULL, o->dtype, shape.rank, shape.shape, 1, &initial, 0, NULL);
+	} else if (x == NONE) {
+		x = initial(h, o->tensor);
 	}
 	for (uint32_t i = done; i < o->steps.count; i++)
 		if (!absorbed(o, i))
@@ -217,11 +224,27 @@ static ValueId step_value(Host *h, const HostStep *s, ValueId x, const HostValue
 	return computed(h, s, x, after);
 }
 
+/* The tensor as the document shapes it. */
+static ValueId tensor_value(Host *h, TensorId t) {
+	const Tensor *tensor = &h->m->tensors.at[t];
+	HostValue own;
+	own.rank = host_shape(h, t, own.shape);
+	if (tensor->role != ROLE_VIEW) {
+		ValueId x = h->tensor[t] == NONE ? initial(h, t) : h->tensor[t];
+		return h->as[t] ? undone(h, h->as[t], x, &own) : x;
+	}
+	ArrayStep step = view_step(h->m, tensor);
+	return stepped(h, tensor_value(h, tensor->of), &step);
+}
+
 static KArg returned(Host *h, uint32_t r) {
 	const Return *ret = &h->m->returns.at[r];
 	const HostValue *values = h->whole->returns.at[r], *last = &values[ret->step_count];
+	const HostValue *first = ret->step_count ? &values[0] : &values[1];
+	const Operand *as = h->as[ret->tensor];
 	/* One reshape says it all. */
-	ValueId x = undone(h, h->as[ret->tensor], h->tensor[ret->tensor], ret->step_count ? &values[0] : &values[1]);
+	ValueId x = as ? undone(h, as, h->tensor[ret->tensor], first)
+	               : reshaped(h, tensor_value(h, ret->tensor), &values[0], first);
 	for (uint32_t i = 0; i < ret->step_count; i++)
 		x = step_value(h, &ret->steps[i], x, &values[i], &values[i + 1]);
 	if (ret->step_count && !same_shape(last, last + 1))

@@ -6,42 +6,30 @@
 /* ---- the array as the kernel sees it ---------------------------------------------------------------------------- */
 
 static void add_step(Planner *p, Operand *o, ArrayStep s) {
-	for (uint32_t i = 0; i < s.rank && s.kind != ARRAY_TRANSPOSE; i++)
-		o->shape[i] = s.shape[i];
+	int64_t shape[DIM_MAX];
+	for (uint32_t i = 0; i < s.rank; i++)
+		shape[i] = s.kind == ARRAY_TRANSPOSE ? o->shape[s.shape[i]] : s.shape[i];
+	memcpy(o->shape, shape, s.rank * sizeof *shape);
 	o->rank = s.rank;
 	vec_push(p->a, &o->steps, s);
 }
 
-static void reshape_step(Planner *p, Operand *o, const Tensor *view) {
-	ArrayStep s = {.kind = ARRAY_RESHAPE, .rank = view->rank};
-	bool same = view->rank == o->rank;
+ArrayStep view_step(const Module *m, const Tensor *view) {
+	static const ArrayStepKind kinds[] = {[VIEW_RESHAPE] = ARRAY_RESHAPE,
+	                                      [VIEW_PERMUTE] = ARRAY_TRANSPOSE,
+	                                      [VIEW_SLICE] = ARRAY_SLICE,
+	                                      [VIEW_EXPAND] = ARRAY_EXPAND};
+	ArrayStep s = {.kind = kinds[view->view], .rank = view->rank};
 	for (uint32_t i = 0; i < view->rank; i++) {
-		s.shape[i] = tensor_dim(p, view, i);
-		same = same && s.shape[i] == o->shape[i];
-	}
-	if (!same)
-		add_step(p, o, s);
-}
-
-static void permute_step(Planner *p, Operand *o, const Tensor *view) {
-	ArrayStep s = {.kind = ARRAY_TRANSPOSE, .rank = view->rank};
-	int64_t shape[DIM_MAX];
-	for (uint32_t i = 0; i < view->rank; i++) {
-		s.shape[i] = view->view_arg[i][0];
-		shape[i] = o->shape[s.shape[i]];
-	}
-	memcpy(o->shape, shape, sizeof shape);
-	add_step(p, o, s);
-}
-
-static void slice_step(Planner *p, Operand *o, const Tensor *view) {
-	ArrayStep s = {.kind = view->view == VIEW_SLICE ? ARRAY_SLICE : ARRAY_EXPAND, .rank = view->rank};
-	for (uint32_t i = 0; i < view->rank; i++) {
-		s.shape[i] = tensor_dim(p, view, i);
-		for (int k = 0; k < 3; k++)
+		s.shape[i] = view->view == VIEW_PERMUTE ? view->view_arg[i][0] : expr_number(m, view->shape[i]);
+		for (int k = 0; k < 3 && view->view == VIEW_SLICE; k++)
 			s.slice[i][k] = view->view_arg[i][k];
 	}
-	add_step(p, o, s);
+	return s;
+}
+
+static bool changes_shape(const Operand *o, const ArrayStep *s) {
+	return s->kind != ARRAY_RESHAPE || s->rank != o->rank || memcmp(s->shape, o->shape, s->rank * sizeof *s->shape);
 }
 
 /* The last two dims, and nothing else, are swapped: the kernel reads the tile as it lies and the matmul contracts the
@@ -78,26 +66,20 @@ static bool array_steps(Planner *p, Operand *o, TensorId t, bool outermost, Node
 		                   "a store through the slice or expand view %s is not lowered yet", view->name);
 	if (outermost && tensor_swaps_last_two(view))
 		return true; /* dim_of swaps instead */
-	if (view->view == VIEW_RESHAPE)
-		reshape_step(p, o, view);
-	else if (view->view == VIEW_PERMUTE)
-		permute_step(p, o, view);
-	else
-		slice_step(p, o, view);
+	ArrayStep step = view_step(p->m, view);
+	if (changes_shape(o, &step))
+		add_step(p, o, step);
 	return true;
 }
 
 /* The boundary view of an array that lies so in HBM. */
 static void swap_step(Planner *p, Operand *o, uint32_t rank) {
 	ArrayStep s = {.kind = ARRAY_TRANSPOSE, .rank = o->rank, .boundary = true};
-	int64_t last = o->shape[o->rank - 1];
 	uint32_t dim = o->dim_of[rank - 1];
 	for (uint32_t i = 0; i < o->rank; i++)
 		s.shape[i] = i;
 	s.shape[o->rank - 1] = o->rank - 2;
 	s.shape[o->rank - 2] = o->rank - 1;
-	o->shape[o->rank - 1] = o->shape[o->rank - 2];
-	o->shape[o->rank - 2] = last;
 	o->dim_of[rank - 1] = o->dim_of[rank - 2];
 	o->dim_of[rank - 2] = dim;
 	add_step(p, o, s);

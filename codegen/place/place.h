@@ -9,6 +9,8 @@ bool plan_scalars(Planner *p);   /* smem.c */
 bool plan_accesses(Planner *p);  /* access.c */
 void plan_semantics(Planner *p); /* semantics.c: of the operands that accesses made */
 
+/* operand.c: what the wrapper does to an array for a view of it. */
+ArrayStep view_step(const Module *m, const Tensor *view);
 /* operand.c: they take the same array of the wrapper. */
 bool operand_same_array(const Operand *a, const Operand *b);
 

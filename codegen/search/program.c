@@ -15,16 +15,22 @@ static bool is_written(const Module *m, TensorId base) {
 	return false;
 }
 
+static bool is_returned(const Module *m, TensorId base) {
+	for (uint32_t r = 0; r < m->returns.count; r++)
+		if (tensor_base(m, m->returns.at[r].tensor) == base)
+			return true;
+	return false;
+}
+
 static bool outputs_stored(Module *m, Diag *d) {
 	bool ok = true;
 	for (TensorId t = 0; t < m->tensors.count; t++) {
-		TensorRole role = m->tensors.at[t].role;
-		if ((role != ROLE_OUTPUT && role != ROLE_INOUT) || !m->tensors.at[t].returned || is_written(m, t))
+		const Tensor *tensor = &m->tensors.at[t];
+		if (tensor->role != ROLE_OUTPUT || tensor->has_init || !is_returned(m, t) || is_written(m, t))
 			continue;
 		diag_error(d, tensor_place(m, d, t), "output-not-stored",
-		           role == ROLE_INOUT ? "make it an input, or store to it"
-		                              : "store it, or drop it from returns",
-		           "output tensor %s is returned but never stored", m->tensors.at[t].name);
+		           "store it, give it an initial value, or drop it from returns",
+		           "output tensor %s is returned but never stored", tensor->name);
 		ok = false;
 	}
 	return ok;

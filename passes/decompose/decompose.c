@@ -4,9 +4,9 @@
  * pointwise ops, views and matmuls. Floats are computed in float32 and rounded once at the end, where ATen does so;
  * ints exactly. Every lane takes part, as the format has it: a graph masks what must not count with tile.mask_to, and
  * loads give zeros. What each op becomes: decompose_reduce.c, _softmax.c, _create.c, _matmul.c, _split.c, _scan.c,
- * _combine.c, _sort.c, _gather.c, _access.c. Why on a TPU: Mosaic has few reductions, and everything that is planned
- * for those (masks, rows and columns, strips, VMEM) holds for what is made of them; cse then shares parts, as the
- * maximum of max.dim and argmax.
+ * _combine.c, _sort.c, _gather.c, _access.c, _store.c. Why on a TPU: Mosaic has few reductions, and everything that is
+ * planned for those (masks, rows and columns, strips, VMEM) holds for what is made of them; cse then shares parts, as
+ * the maximum of max.dim and argmax.
  *
  *                                       m = amax x, [1], keepdim
  *     y = softmax x, 1       =>         e = exp (x - m)

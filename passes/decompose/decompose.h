@@ -32,6 +32,9 @@ Decomposition *decompose_gather(uint16_t op);
 /* decompose_access.c: of a load with a mask or new axes, of an atomic whose old value is read; NULL. */
 Decomposition *decompose_access(Module *m, NodeId n);
 
+/* decompose_store.c: of a store with steps or new axes; NULL. */
+Decomposition *decompose_store(const Module *m, NodeId n);
+
 /* ---- decompose_build.c ------------------------------------------------------------------------------------------- */
 
 /* A node of that op; its type is inferred. */

@@ -281,10 +281,22 @@ static bool is_masked(const Module *m, NodeId n) {
 	return node_use_count(m, n) == 1 && node_get(m, arg_get(m, node_uses(m, n))->user)->op == OP_MASK_TO;
 }
 
+/* Loads and stores of a position that a node computes are held in the tensor by the pass bounds. */
+static bool has_computed_position(const Module *m, NodeId n) {
+	const Arg *index = node_arg(m, n, 1);
+	bool found = false;
+	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++) {
+		const Arg *e = arg_item(m, index, i);
+		found = found || (is_position(m, e) && node_type(m, e->node)->kind == TYPE_TENSOR &&
+		                  node_get(m, e->node)->op != OP_CLAMP);
+	}
+	return found;
+}
+
 static Decomposition *decompose_atomic(const Module *m, NodeId n) {
 	bool compares = node_get(m, n)->op == OP_ATOMIC_CAS, read = node_uses(m, n) != NONE;
-	if ((!compares && !read) || !takes_part(m, n, op_arg(m, n, "value")) ||
-	    (compares && !takes_part(m, n, op_arg(m, n, "expected"))))
+	if ((!compares && !read && (m->assume_in_bounds || !has_computed_position(m, n))) ||
+	    !takes_part(m, n, op_arg(m, n, "value")) || (compares && !takes_part(m, n, op_arg(m, n, "expected"))))
 		return NULL;
 	if (places_differ(m, n))
 		return load_first;
@@ -294,23 +306,28 @@ static Decomposition *decompose_atomic(const Module *m, NodeId n) {
 /* ---- single numbers ---------------------------------------------------------------------------------------------- */
 
 /* A tensor without dims as a view of one element, at position 0. */
-static NodeId load_number(Decompose *d, uint32_t element) {
+static NodeId access_number(Decompose *d, uint32_t element) {
 	Module *m = d->m;
 	TensorId of = access_tensor(m, d->n);
+	uint32_t count = node_get(m, d->n)->arg_count;
 	Tensor one = {.role = ROLE_VIEW, .dtype = m->tensors.at[of].dtype, .rank = 1, .of = of, .view = VIEW_RESHAPE};
 	(void)element;
 	one.shape[0] = expr_int(m, 1);
 	Arg first = arg_int(0), host = {.kind = ARG_TENSOR, .tensor = tensor_new(m, m->tensors.at[of].name, one)};
-	Arg args[3] = {arg_null(), arg_list(m, 1, &first), arg_copy(m, *node_arg(m, d->n, 2))};
+	Arg args[PARAMS_MAX] = {arg_null(), arg_list(m, 1, &first)};
+	for (uint32_t i = 2; i < count; i++)
+		args[i] = arg_copy(m, *node_arg(m, d->n, i));
 	args[0] = arg_ref(make_node(d, OP_HOST_TENSOR, "one", 1, &host));
-	return make_node(d, OP_LOAD, "number", 3, args);
+	return make_node(d, node_get(m, d->n)->op, "number", count, args);
 }
 
 Decomposition *decompose_access(Module *m, NodeId n) {
 	TensorId tensor = op_kind(m, n) == KIND_MEMORY ? access_tensor(m, n) : NONE;
-	if (node_get(m, n)->op == OP_LOAD && tensor != NONE && m->tensors.at[tensor].rank == 0 &&
-	    node_input(m, n, 2) == NONE)
-		return load_number;
+	bool masked_load = node_get(m, n)->op == OP_LOAD && node_input(m, n, 2) != NONE;
+	if (tensor != NONE && m->tensors.at[tensor].rank == 0 && !masked_load)
+		return access_number;
+	if (node_get(m, n)->op == OP_STORE)
+		return decompose_store(m, n);
 	if (op_is_atomic(node_get(m, n)->op))
 		return decompose_atomic(m, n);
 	if (node_get(m, n)->op != OP_LOAD)

@@ -465,6 +465,60 @@ static bool limit_shift(Wide *w, NodeId n) {
 	return false;
 }
 
+/* ---- what hides lanes ---------------------------------------------------------------------------------------------
+ */
+
+/* One of the dims is a tile of a loop whose rows have lengths: a row may have no valid lane. */
+static bool is_jagged(const Module *m, NodeId n) {
+	const Type *t = node_type(m, n);
+	for (GraphId g = node_get(m, n)->graph; graph_get(m, g)->caller != NONE; g = graph_parent(m, g)) {
+		const Graph *graph = graph_get(m, g);
+		for (uint32_t i = 0; i < graph->blocks.count * t->count && graph->lengths != NONE; i++)
+			if (expr_as_block(m, t->dims[i % t->count]) == graph->blocks.at[i / t->count])
+				return true;
+	}
+	return false;
+}
+
+/* Of x, which is reduced by n, no tile is left. */
+static bool reduces_tiles(const Module *m, NodeId n, NodeId x) {
+	const Type *t = node_type(m, x);
+	uint32_t dims = reduction_dims(m, n);
+	for (uint32_t i = 0; i < t->count; i++)
+		if (!(dims >> i & 1) && m->exprs.at[t->dims[i]].kind != EXPR_INT)
+			return false;
+	return true;
+}
+
+/* The extreme of int64 that tile.mask_to gives lanes which a maximum or minimum is not to see: -1 for a maximum, 1 for
+ * a minimum; 0: it is something else. */
+static int hides_from(const Module *m, NodeId n) {
+	const Arg *value = node_arg(m, n, 1);
+	int side = value->kind != ARG_INT ? 0 : value->integer == INT64_MIN ? -1 : value->integer == INT64_MAX ? 1 : 0;
+	if (node_get(m, n)->op != OP_MASK_TO || node_uses(m, n) == NONE || is_jagged(m, n))
+		return 0;
+	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) {
+		NodeId user = arg_get(m, u)->user;
+		if (op_canonical(node_get(m, user)->op) != (side < 0 ? OP_MAX : OP_MIN) || !reduces_tiles(m, user, n))
+			return 0;
+	}
+	return side;
+}
+
+/* A tile has a valid lane, so what no valid one exceeds hides the others as well. True: some were given it. */
+static bool hide_by_bounds(Wide *w) {
+	bool any = false;
+	for (NodeId n = 0; n < w->m->nodes.count; n++) {
+		int side = node_get(w->m, n)->dead || !is_int64(w->m, n) ? 0 : hides_from(w->m, n);
+		if (side == 0)
+			continue;
+		IntRange r = w->ranges.of[node_input(w->m, n, 0)];
+		arg_set(w->m, node_get(w->m, n)->arg_first + 1, arg_int(side < 0 ? r.low : r.high));
+		any = true;
+	}
+	return any;
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Positions are int32; what is stored as an int keeps its low bits; what is compared, or made a float, is whole. */
@@ -619,6 +673,8 @@ bool pass_int64(PassContext *c) {
 		return true;
 	Wide w = {.c = c, .m = m, .ranges = int_ranges(m->arena, m), .capacity = m->nodes.count};
 	w.known = arena_array(m->arena, w.capacity, sizeof *w.known);
+	if (hide_by_bounds(&w))
+		w.ranges = int_ranges(m->arena, m);
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		find_needed(&w, g);
 	for (GraphId g = 0; g < m->graphs.count; g++)

@@ -89,7 +89,6 @@ typedef struct Tensor {
 	int64_t view_arg[RANK_MAX][3]; /* permute: [d][0] = dim; slice: start, stop, step */
 	HostStep *steps;               /* derived */
 	uint32_t step_count;
-	bool returned; /* a member of returns, or an inout by default */
 } Tensor;
 
 typedef struct Scalar {

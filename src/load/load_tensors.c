@@ -270,11 +270,11 @@ void load_tensors(Loader *l, const json_t *root, const Path *path) {
 
 /* ---- returns ---------------------------------------------------------------------------------------------------- */
 
-static bool is_written(const Module *m, TensorId t) {
+static bool is_derived(const Module *m, TensorId t) {
 	for (uint32_t steps = 0; m->tensors.at[t].role == ROLE_VIEW; t = m->tensors.at[t].of)
 		if (m->tensors.at[t].of == NONE || ++steps > m->tensors.count)
 			return false;
-	return m->tensors.at[t].role == ROLE_OUTPUT || m->tensors.at[t].role == ROLE_INOUT;
+	return m->tensors.at[t].role == ROLE_DERIVED;
 }
 
 static void load_return(Loader *l, const json_t *v, const Path *at) {
@@ -287,13 +287,12 @@ static void load_return(Loader *l, const json_t *v, const Path *at) {
 	x.tensor = tensor ? tensor_named(l, tensor, &tensor_at) : NONE;
 	if (x.tensor == NONE)
 		return;
-	if (!is_written(l->m, x.tensor))
-		diag_error(l->r.d, place_at(&l->r, &tensor_at), "return-unwritten",
-		           "return an output, an inout or a view of one", "'%s' is never written",
+	if (is_derived(l->m, x.tensor))
+		diag_error(l->r.d, place_at(&l->r, &tensor_at), "return-derived",
+		           "return what it is derived from, with its ops", "derived tensor '%s' is no result",
 		           l->m->tensors.at[x.tensor].name);
 	load_steps(l, json_object_get(v, "ops"), &ops_at, &x.steps, &x.step_count);
 	x.has_shape = shape && !json_is_null(shape) && load_shape(l, shape, &shape_at, &x.rank, x.shape);
-	l->m->tensors.at[x.tensor].returned = true;
 	vec_push(l->r.arena, &l->m->returns, x);
 }
 
@@ -302,7 +301,6 @@ static void default_returns(Loader *l) {
 	for (TensorId t = 0; t < m->tensors.count; t++) {
 		if (m->tensors.at[t].role != ROLE_OUTPUT && m->tensors.at[t].role != ROLE_INOUT)
 			continue;
-		m->tensors.at[t].returned = true;
 		vec_push(l->r.arena, &m->returns, ((Return){.tensor = t}));
 	}
 }

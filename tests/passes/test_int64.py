@@ -190,3 +190,41 @@ def test_random_arithmetic_is_exact_or_refused():
             assert {d["code"] for d in error.diagnostics} == {"int64-range"}
             refused += 1
     assert accepted > 8 and refused > 8, (accepted, refused)
+
+
+def longest(hides="aten.amax.default", rows=20, clamped=True):
+    """out[0] = the longest of some rows, of int64 that tile.mask_to hides at the ragged end."""
+    k = tiles.Kernel("longest", [rows], {"block_sizes": [8]})
+    k.tensor("ends", "input", "int32", [rows])
+    k.tensor("out", "output", "int32", [rows])
+    ends = k.load("ends", "u0")
+    if clamped:
+        ends = k.node("aten.clamp.default", [ends, 0, 1000], {"dtype": "int32", "shape": ["u0"]})
+    wide = {"dtype": "int64", "shape": ["u0"]}
+    length = k.node("prims.convert_element_type.default", [ends, {"dtype": "int64"}], wide)
+    length = k.node("aten.sub.Tensor", [length, 7], wide)
+    extreme = np.iinfo("int64").min if hides == "aten.amax.default" else np.iinfo("int64").max
+    hidden = k.node("tile.mask_to", [length, int(extreme)], wide)
+    top = k.node(hides, [hidden], {"dtype": "int64", "shape": []})
+    more = k.node("aten.add.Tensor", [length, top], wide)
+    k.node("tile.store", [{"ref": "out_host"}, [{"sym": "u0"}], more])
+    return json.loads(k.json())
+
+
+def test_lanes_hidden_from_a_maximum_need_no_64_bits():
+    """Each block has a valid lane, which is no less than the lowest that a value may be."""
+    ends = np.random.default_rng(0).integers(0, 1000, [20], np.int32)
+    for hides, best in (("aten.amax.default", np.max), ("aten.amin.default", np.min)):
+        document = longest(hides)
+        tops = [best(ends[at : at + 8]) - 7 for at in (0, 8, 16)]
+        wanted = ends - 7 + np.repeat(tops, 8)[:20]
+        (said,) = reference.run(document, [ends])
+        np.testing.assert_array_equal(said, wanted)
+        (found,) = simulate(kit.compiled(document).load(), [ends], 1).outputs
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_maximum_of_what_no_word_holds_is_refused():
+    found = refusal(longest(clamped=False))
+    assert [code for code, _ in found] == ["int64-range"]
+    assert "from -2147483655 to" in found[0][1]

@@ -16,7 +16,6 @@ static void test_document(void **state) {
 	assert_string_equal(m->name, "row_sum");
 	assert_int_equal(m->tensors.count, 2);
 	assert_int_equal(m->returns.count, 1); /* by default: all outputs */
-	assert_true(m->tensors.at[1].returned);
 	assert_int_equal(m->tunables.at[0].choices.count, 3);
 	GraphId loop = graph_find(m, 5), root = graph_find(m, 6);
 	assert_int_equal(graph_get(m, loop)->caller, graph_node(m, root, "loop"));
