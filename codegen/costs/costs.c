@@ -116,8 +116,8 @@ double loop_copies(Planner *p, uint32_t loop) {
 	return grid_points(p->plan) * loop_steps(p, &p->plan->loops.at[loop], false) * loop_entries(p, loop);
 }
 
-double places_runs(Planner *p, const Places *s) {
-	uint32_t loop = p->plan->loop_of[node_get(p->m, s->node)->graph];
+double node_runs(Planner *p, NodeId n) {
+	uint32_t loop = p->plan->loop_of[node_get(p->m, n)->graph];
 	return loop == NONE ? 1 : loop_entries(p, loop) * loop_steps(p, &p->plan->loops.at[loop], true);
 }
 
@@ -160,7 +160,7 @@ void plan_costs(Planner *p) {
 		const Places *s = &plan->places.at[i];
 		if (s->copied)
 			plan->operands.at[plan->values[s->node].access->operand].hbm_bytes +=
-				grid_points(plan) * places_runs(p, s) * places_bytes(plan, s);
+				grid_points(plan) * node_runs(p, s->node) * places_bytes(plan, s);
 	}
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		plan->hbm_bytes += plan->operands.at[i].hbm_bytes;

@@ -19,9 +19,9 @@ double loop_entries(Planner *p, uint32_t loop);
 double grid_points(const Plan *p);
 double matmul_flops(Planner *p, NodeId n);
 double loop_steps(Planner *p, const Loop *loop, bool tail_too);
-/* Of gathers and scatters: how often one grid point goes through the positions, how many there are, and the bytes that
- * copies of them move. */
-double places_runs(Planner *p, const Places *s);
+/* How often one grid point computes a node. */
+double node_runs(Planner *p, NodeId n);
+/* Of gathers and scatters: how many positions there are, and the bytes that copies of them move. */
 double places_rows(const Places *s);
 double places_bytes(const Plan *p, const Places *s);
 double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);

@@ -138,32 +138,37 @@ static double blocks_seconds(const Planner *p, int64_t fetches, bool hidden) {
 	return bytes / p->m->target->hbm_bytes_per_s;
 }
 
-/* Cycles for each row of a gather. Slices and picks as the compiler schedules them: those of packed rows are turned to
- * their place. Copies stand there every 15 cycles; rows lie anywhere in HBM, so more is counted. */
-enum { ROW_SLICED = 8, ROW_TURNED = 10, ROW_COPIED = 32, ROW_PICKED = 10, ROW_REGISTERS_PER_CYCLE = 2 };
-
 /* Seconds in which one grid point gathers rows: one after the other, nothing beside them. */
 static double gathers_seconds(Planner *p) {
 	const Target *t = p->m->target;
 	double seconds = 0;
 	for (uint32_t i = 0; i < p->plan->places.count; i++) {
 		const Places *s = &p->plan->places.at[i];
-		if (!p->plan->may_copy_rows || !p->plan->values[s->node].access || s->rows == NONE)
+		bool compared = p->plan->may_copy_rows || p->m->may_one_hot;
+		if (!compared || !p->plan->values[s->node].access || s->rows == NONE)
 			continue;
 		const Scratch *scratch = &p->plan->scratches.at[s->rows];
 		Dtype dtype = p->plan->operands.at[p->plan->values[s->node].access->operand].dtype;
-		double rows = places_rows(s), registers = 1.0 / (double)t->lanes;
+		double rows = places_rows(s), elements = 1;
 		for (uint32_t d = s->rank; d < scratch->rank; d++)
-			registers *= (double)scratch->shape[d];
-		double cycles = s->copied ? ROW_COPIED + (s->group > 1 ? ROW_PICKED : 0)
-		                          : ROW_SLICED + (dtype_bits(dtype) < 32 ? ROW_TURNED : 0) +
-		                                    registers / ROW_REGISTERS_PER_CYCLE;
+			elements *= (double)scratch->shape[d];
+		double cycles = s->copied ? row_copied_cycles(s->group > 1) : row_sliced_cycles(t, dtype, elements);
 		double once = rows * cycles / t->clock_hz;
 		double moved = s->copied ? places_bytes(p->plan, s) / t->hbm_bytes_per_s : 0;
 		once = moved > once ? moved : once;
-		seconds += places_runs(p, s) * (once + (s->copied ? copy_seconds(t) : 0));
+		seconds += node_runs(p, s->node) * (once + (s->copied ? copy_seconds(t) : 0));
 	}
 	return seconds;
+}
+
+/* Seconds that one grid point takes for products with one-hot matrices, beside what the matrix unit takes. */
+static double one_hot_seconds(Planner *p) {
+	double cycles = 0;
+	OneHot o;
+	for (NodeId n = 0; n < p->m->nodes.count && p->m->may_one_hot; n++)
+		if (!node_get(p->m, n)->dead && one_hot_product(p->m, n, &o))
+			cycles += node_runs(p, n) * one_hot_cycles(p->m->target, &o);
+	return cycles / p->m->target->clock_hz;
 }
 
 /* An estimate of the kernel's seconds, for comparing two plans of one kernel; after plan_costs(). */
@@ -172,7 +177,8 @@ double plan_seconds(Planner *p) {
 	double read = 0, steps = point_steps(p, &read);
 	double point = plan->flops / p->m->target->bf16_flops / grid_points(plan);
 	point = read > point ? read : point;
-	point += loops_wait(p, steps > 0 ? point / steps : 0) + steps_overhead(p) + gathers_seconds(p);
+	point += loops_wait(p, steps > 0 ? point / steps : 0) + steps_overhead(p) + gathers_seconds(p) +
+	         one_hot_seconds(p);
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
 	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;

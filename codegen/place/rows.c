@@ -93,6 +93,13 @@ static bool refuse_mode(Planner *p, const AccessWant *w, const char *why) {
 	return false;
 }
 
+/* Those that are were made by the pass one_hot. */
+static const char *no_one_hot(const Planner *p, const AccessWant *w) {
+	OneHot o;
+	const char *why = one_hot_of(p->m, w->node, &o);
+	return why ? why : "the pass one_hot did not run";
+}
+
 bool rows_mark(Planner *p, AccessWants *wants) {
 	IndirectMode mode = (IndirectMode)p->m->config.indirect_access_mode.value;
 	for (uint32_t i = 0; i < wants->count; i++) {
@@ -102,7 +109,7 @@ bool rows_mark(Planner *p, AccessWants *wants) {
 		if (w->places == NONE)
 			continue;
 		if (mode == INDIRECT_ONE_HOT)
-			return refuse_mode(p, w, "no matmul by a one-hot matrix is lowered");
+			return refuse_mode(p, w, w->store ? "each position is changed in VMEM" : no_one_hot(p, w));
 		const char *why = w->store   ? "each position is changed in VMEM"
 		                  : w->held  ? "the kernel writes it"
 		                  : w->table ? "it stands in SMEM"

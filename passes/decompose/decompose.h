@@ -63,6 +63,10 @@ bool may_take_lanes(Module *m, int64_t rows, int64_t size, int64_t count);
 /* Lanes of x's last dim at the places of an int tensor: one or two dims each, together at most two, or the same rows.
  * NONE: that is not how. */
 NodeId make_taken(Decompose *d, NodeId x, NodeId index);
+/* x with `more` new dims before dim `at`. */
+NodeId make_unsqueezed(Decompose *d, NodeId x, uint32_t at, uint32_t more, const char *suffix);
+/* decompose_access.c: zeros where no tile of the index is. */
+NodeId make_zero_outside(Decompose *d, NodeId index, NodeId value);
 /* decompose_gather.c: the nearest position that a dim of `size` has. */
 NodeId make_inside(Decompose *d, NodeId index, ExprId size);
 /* Lanes of value n outside the range of block b, which a load gives zeros, are read by nothing. */
@@ -73,6 +77,7 @@ Dtype result_dtype(const Decompose *d, uint32_t element);
 ExprId dims_product(Decompose *d, NodeId x, uint32_t dims);
 
 bool pass_decompose(PassContext *c);
+bool pass_one_hot(PassContext *c);
 bool pass_float16(PassContext *c);
 bool pass_random(PassContext *c);
 

@@ -76,7 +76,7 @@ static NodeId lanes_index(Module *m, NodeId n) {
 	const Type *t = node_type(m, n);
 	int64_t size, sizes[2] = {1, 1};
 	uint32_t at = NONE;
-	if (tensor == NONE || t->count == 0 || t->count > 2 || m->config.indirect_access_mode.value == INDIRECT_DMA ||
+	if (tensor == NONE || t->count == 0 || t->count > 2 || m->config.indirect_access_mode.value > INDIRECT_AUTO ||
 	    m->tensors.at[tensor_base(m, tensor)].role != ROLE_INPUT || gives_positions(m, n))
 		return NONE;
 	for (uint32_t i = 0; i < index->list.count; i++) {
@@ -94,8 +94,7 @@ static NodeId lanes_index(Module *m, NodeId n) {
 	return may_take_lanes(m, sizes[0], size, sizes[1]) ? arg_item(m, index, at)->node : NONE;
 }
 
-/* Zeros where no tile of the index is. */
-static NodeId or_zero_outside(Decompose *d, NodeId index, NodeId value) {
+NodeId make_zero_outside(Decompose *d, NodeId index, NodeId value) {
 	Module *m = d->m;
 	bool hidden = true;
 	for (uint32_t i = 0; i < node_type(m, index)->count; i++) {
@@ -120,7 +119,7 @@ static NodeId make_load(Decompose *d, Arg *args) {
 		entries[i] = i + 1 == count ? arg_whole(m) : arg_copy(m, *arg_item(m, &args[1], i));
 	args[1] = arg_list(m, count, entries);
 	NodeId rows = make_node(d, OP_LOAD, "rows", 3, args);
-	return or_zero_outside(d, index, make_taken(d, rows, index));
+	return make_zero_outside(d, index, make_taken(d, rows, index));
 }
 
 /* What the access touches; without a mask. */

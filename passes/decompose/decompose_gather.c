@@ -19,8 +19,7 @@ static NodeId make_subscript(Decompose *d, NodeId x, uint32_t count, const Arg *
 	return make_node(d, OP_SUBSCRIPT, suffix, 2, args);
 }
 
-/* x with `more` new dims before dim `at`. */
-static NodeId make_unsqueezed(Decompose *d, NodeId x, uint32_t at, uint32_t more, const char *suffix) {
+NodeId make_unsqueezed(Decompose *d, NodeId x, uint32_t at, uint32_t more, const char *suffix) {
 	Arg entries[2 * RANK_MAX];
 	uint32_t rank = node_type(d->m, x)->count;
 	for (uint32_t i = 0; i < rank + more; i++)

@@ -75,6 +75,31 @@ IntRange arg_range(const IntRanges *r, const Arg *a);
 bool range_within(IntRange inner, IntRange outer);
 bool range_is_one(IntRange r);
 
+/* ---- indirect.c: loads at the positions of an int tensor that are a matmul by a one-hot matrix --------------------
+ */
+
+typedef struct OneHot {
+	NodeId load, index;
+	uint32_t entry; /* of the load's index: the dim of the table that the positions are in, */
+	ExprId extent;  /* and its size */
+	bool last;      /* it is the last dim: the table stands before the one-hot matrix */
+	int64_t positions, rows, columns;
+	bool shares;            /* one of several products with the same matrix, and not the first */
+	uint32_t first, planes; /* the bytes of an element that are a factor each: of so many, from which one on */
+} OneHot;
+
+/* Why the load is none; NULL: it is. */
+const char *one_hot_of(const Module *m, NodeId load, OneHot *o);
+/* It is estimated to take less time than slices. */
+bool one_hot_pays(const Module *m, const OneHot *o);
+/* The node is the product of a one-hot matrix and one byte of a table's elements. */
+bool one_hot_product(const Module *m, NodeId n, OneHot *o);
+/* Cycles: of all products but what the matrix unit takes at its peak; of a row of so many elements that is sliced from
+ * a block in VMEM; of one that is copied from HBM, and maybe picked from those in one word. */
+double one_hot_cycles(const Target *t, const OneHot *o);
+double row_sliced_cycles(const Target *t, Dtype dtype, double elements);
+double row_copied_cycles(bool picked);
+
 /* ---- bounds.c ---------------------------------------------------------------------------------------------------- */
 
 /* A loop's bounds are clamped to the tensors that it indexes. Accesses whose node is not in `stays` (by NodeId) are

@@ -18,6 +18,7 @@
 enum { LEVELS = 5 };
 /* Estimates of one kernel in tiles of two sizes are less sure than of two plans with the same tiles. */
 #define ROWS_SAVE_AT_LEAST 1.25
+#define GATHERS_SAVE_AT_LEAST 1.05
 #define SAVES_AT_LEAST 1.001
 
 typedef struct Tried {
@@ -61,6 +62,13 @@ static uint32_t legal_long_steps(const Choosing *s) {
 
 static uint32_t legal_more_rows(const Choosing *s) { return found(s) && !s->relaxed ? s->more_rows.count : 0; }
 
+static uint32_t legal_in_turn(const Choosing *s) {
+	(void)s;
+	return 1;
+}
+
+static uint32_t legal_at_once(const Choosing *s) { return s->may_one_hot; }
+
 static uint32_t legal_body_at_once(const Choosing *s) {
 	(void)s;
 	return 1;
@@ -100,6 +108,21 @@ static bool may_split_body(const Choosing *s) {
 	       (LoopType)c->loop_type.value != LOOP_UNROLL && has_large_tile(s->start);
 }
 
+/* Rows are gathered, and the configuration does not say how. */
+static bool may_gather(const Choosing *s) {
+	const Module *m = s->start;
+	bool any = false;
+	for (NodeId n = 0; n < m->nodes.count && !any; n++) {
+		uint16_t op = node_get(m, n)->op;
+		const Arg *index = op == OP_LOAD ? node_arg(m, n, 1) : NULL;
+		any = op == OP_EMBEDDING || op == OP_INDEX || op == OP_INDEX_SELECT;
+		for (uint32_t i = 0; index && index->kind == ARG_LIST && i < index->list.count; i++)
+			any = any || entry_gathers(m, arg_item(m, index, i));
+		any = any && !node_get(m, n)->dead;
+	}
+	return any && config_of(s)->indirect_access_mode.value <= INDIRECT_AUTO;
+}
+
 /* Something stands to choose. */
 static bool start(Choosing *s, Compilation *c, Module *m) {
 	*s = (Choosing){.c = c, .start = m, .bounded = true};
@@ -109,7 +132,7 @@ static bool start(Choosing *s, Compilation *c, Module *m) {
 		rows_domain(s);
 	sizes_domain(s);
 	return s->defaults || s->long_rows || s->long_steps.count || s->more_rows.count ||
-	       (searches(s) && may_split_body(s));
+	       (searches(s) && (may_split_body(s) || may_gather(s)));
 }
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
@@ -123,6 +146,7 @@ static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 		m->default_level = which + 1;
 	if (sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS)
 		sizes_enlarge(m, sizes == SIZES_LONG_STEPS ? &s->long_steps.at[which] : &s->more_rows.at[which], sizes);
+	m->one_hot = way->at[ROW_POSITIONS] == POSITIONS_AT_ONCE;
 	m->split_rows = way->at[ROW_BODY] == BODY_SPLIT;
 }
 
@@ -144,7 +168,10 @@ static double saves_at_least(const Choosing *s) {
 	bool wide = sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS;
 	if (wide && must_enlarge(s))
 		return 0;
-	return sizes == SIZES_MORE_ROWS ? ROWS_SAVE_AT_LEAST : SAVES_AT_LEAST;
+	if (sizes == SIZES_MORE_ROWS)
+		return ROWS_SAVE_AT_LEAST;
+	bool gathers = s->way.at[ROW_POSITIONS] != s->best_way.at[ROW_POSITIONS];
+	return gathers ? GATHERS_SAVE_AT_LEAST : SAVES_AT_LEAST;
 }
 
 static bool better(const Choosing *s, double seconds) {
@@ -174,6 +201,8 @@ static void try_way(Choosing *s) {
 	trial.context.diag = s->c->diag;
 	if (!drafts)
 		t.wrong = quiet.list.count ? quiet.list.at[0].message : "it cannot be planned";
+	if (s->way.at[ROW_POSITIONS] == POSITIONS_IN_TURN)
+		s->may_one_hot = copy->may_one_hot && searches(s) && !s->relaxed;
 	if (s->way.at[ROW_BODY] == BODY_AT_ONCE)
 		s->may_split = copy->may_split_rows;
 	t.seconds = drafts ? drafts_bound(drafts) : 0;

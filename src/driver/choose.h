@@ -36,7 +36,7 @@ typedef struct Choosing {
 	/* domains */
 	ConfigList rows_divided, rows_cut; /* not set: there are none */
 	WideBlocks long_steps, more_rows;
-	bool defaults, long_rows, may_split;
+	bool defaults, long_rows, may_split, may_one_hot;
 	/* what was tried */
 	VEC(struct Tried) tried;
 	Trial best;

@@ -248,13 +248,6 @@ def test_copies_refused(graph, why):
     kit.plan(graph, pallas_indirect_access_mode="auto")
 
 
-def test_one_hot_is_refused():
-    """No matmul stands for a gather; where nothing is gathered, the key says nothing."""
-    (found,) = kit.refusal("embedding", pallas_indirect_access_mode="one_hot")
-    assert "no matmul by a one-hot matrix is lowered" in found["message"]
-    kit.plan("softmax", pallas_indirect_access_mode="one_hot")
-
-
 def test_four_positions_at_a_time():
     """Where they wait for nothing: writes come in order, one position is no four."""
     assert "fori (32) unroll 4 body" in kernel_text("embedding")

@@ -77,6 +77,7 @@ static const struct {
 	{"testdata/coverage/graphs/attention_delta_8192.json", NULL, false},
 	{"testdata/coverage/graphs/fused_linear_jsd_8192.json", NULL, false},
 	{"testdata/coverage/graphs/swiglu_production.json", NULL, false},
+	{"testdata/coverage/graphs/causal_conv1d_odd.json", NULL, false},
 };
 
 static void marks(const Module *m, bool taken[VALUE_COUNT]) {
@@ -88,6 +89,7 @@ static void marks(const Module *m, bool taken[VALUE_COUNT]) {
 	      : m->graphs.count == 1 ? SIZES_LONG_STEPS
 	                             : SIZES_MORE_ROWS] = true;
 	taken[m->config.reduction_loops.set ? ROWS_DIVIDED : ROWS_WHOLE] = true;
+	taken[m->one_hot ? POSITIONS_AT_ONCE : POSITIONS_IN_TURN] = true;
 	taken[m->split_rows ? BODY_SPLIT : BODY_AT_ONCE] = true;
 }
 
