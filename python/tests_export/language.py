@@ -1167,6 +1167,27 @@ def host_filled_after(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@probe(floats(40, 256), listed([24, 37]), config={"block_sizes": [16, 128, 8]})
+def grid_to_an_item(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    first = ends[0].item()
+    second = ends[1].item()
+    for rows, cols in hl.tile([first, x.size(1)]):
+        out[rows, cols] = x[rows, cols] * 2.0
+    hl.barrier()
+    for rows in hl.tile(first, second):
+        out[rows, :] = out[rows, :] + x[rows, :].sum(1)[:, None]
+    return out
+
+
+@probe(floats(40, 256), listed([24]), refused="a grid's bound is computed of")
+def grid_to_more_than_an_item(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for rows in hl.tile(ends[0].item() + 1):
+        out[rows, :] = x[rows, :] * 2.0
+    return out
+
+
 @probe(floats(16, 256))
 def host_views(x: torch.Tensor) -> torch.Tensor:
     half = x[:, : x.size(1) // 2]

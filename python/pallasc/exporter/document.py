@@ -8,6 +8,7 @@ from .errors import ExportError
 from .graphs import GraphSet
 from .host import HostReplay
 from .hostroots import roots_join
+from .rangeroots import UNKNOWN, item_of, range_roots
 from .tensors import TensorTable
 from .trace import kernel_trace
 from .values import Symbols, constant
@@ -35,7 +36,7 @@ def document_build(kernel, args, config, name, ranges):
         replay = HostReplay(trace)
         symbols = Symbols(trace)
         tensors = TensorTable(trace, symbols, replay)
-        graphs = GraphSet(trace, symbols, tensors).graphs
+        graphs = range_roots(tensors, GraphSet(trace, symbols, tensors).graphs)
         returns = tensors.returns()
         tensors.host_changes()
         tensors.promises_check()
@@ -73,7 +74,8 @@ def blocks_build(trace, symbols, replay, graphs):
     for root, ids in zip(replay.roots, trace.device_ir.grid_block_ids, strict=True):
         for block, begin, end, step in zip(ids, root.begins, root.ends, root.steps, strict=True):
             where = trace.source.where(root.line)
-            ranges[block] = tuple(bound_of(v, symbols, replay, where) for v in (begin, end))
+            if item_of(replay, begin) is None and item_of(replay, end) is None:
+                ranges[block] = tuple(bound_of(v, symbols, replay, where) for v in (begin, end))
             if step is not None:
                 sizes[block] = bound_of(step, symbols, replay, where)
     blocks = []
@@ -113,7 +115,7 @@ def bound_of(value, symbols, replay, where):
     node = getattr(value, "node", None)
     text = symbols.expression(node.expr.xreplace(replay.symbols)) if node else None
     if text is None:
-        raise ExportError("a grid's bound is known only at run time: loop over it inside", where)
+        raise ExportError(UNKNOWN, where)
     return text
 
 

@@ -107,6 +107,7 @@ class Recorder(TorchDispatchMode):
         self.clock = 0
         self.root_seen = False
         self.read = set()  # ids of the memory that operations read
+        self.items = {}  # symbol of an int that host code took from a tensor -> (tensor, when)
         self.kept = []  # the tensors, so that ids stay unique
 
     def tick(self):
@@ -146,6 +147,9 @@ class Recorder(TorchDispatchMode):
             self.step_add(result, "empty", None, named.get(init, init))
         elif func._schema.is_mutable:
             self.write_note(func, args, named)
+        elif packet == "aten._local_scalar_dense" and isinstance(result, torch.SymInt):
+            self.read_note(args)
+            self.items[result.node.expr] = args[0], self.tick()
         else:
             for value in _pytree.tree_leaves(result):
                 if isinstance(value, torch.Tensor):
