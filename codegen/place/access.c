@@ -318,7 +318,8 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 	}
 	const Window *win = access.window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access.window];
 	if (o->rank >= 2 && !w->table)
-		slice_both(p, o, access.dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1]);
+		slice_both(p, o, access.dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1],
+		           w->store);
 	access_column(w, o, &access);
 	access_perm(w, o, &access);
 	return keep_access(p, w, &access);

@@ -153,8 +153,9 @@ int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at);
 int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at);
 /* Makes a slice of dim d of a block in VMEM one that Mosaic takes: says what is read around it. */
 void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s);
-/* Where lanes start at a place that the kernel computes (`lanes_move`: the window's do), a row does not. */
-void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move);
+/* Where lanes start at a place that the kernel computes (`lanes_move`: the window's do), or are a part of the row, a
+ * row does not. */
+void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move, bool store);
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
 const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index);
 /* The window of an access that a loop moves; NONE after a diagnostic. */
