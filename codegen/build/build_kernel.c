@@ -56,6 +56,7 @@ static void add_operand(Builder *b, uint32_t i) {
 	                  .name = o->ref,
 	                  .array = o->shape,
 	                  .buffers = o->buffers,
+	                  .ahead = o->ahead && o->buffers == 2,
 	                  .alias = NONE};
 	if (o->output && o->alias_of != NONE)
 		buffer.alias = b->operand[o->alias_of];

@@ -499,6 +499,8 @@ bool plan_accesses(Planner *p) {
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)
 		ok = access_plan(p, &wants.at[i]) && ok;
+	if (ok)
+		ways_remark(p, &wants);
 	positions_fold(p);
 	remark_swapped(p->plan);
 	return ok && check_one_output(p);

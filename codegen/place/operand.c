@@ -277,8 +277,11 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 	const char *role = step_is_tail      ? "the ragged last step's window"
 	                   : w->loop == NONE ? "tiled by the grid"
 	                                     : "resident while the loop reads slices of it";
-	for (uint32_t d = 0; d < o.rank; d++)
+	for (uint32_t d = 0; d < o.rank; d++) {
 		point_prefetch(p, &o.index[d]);
+		for (uint32_t i = 0; i < o.index[d].count && o.buffers == 2; i++)
+			o.ahead = o.ahead || o.index[d].term[i].kind == VAR_NODE;
+	}
 	o.why = o.why ? arena_printf(p->a, "%s; %s", role, o.why) : role;
 	return operand_intern(p, &o, suffix);
 }

@@ -106,6 +106,7 @@ typedef struct Operand {
 	uint32_t covered;       /* SHARED: bit set of dims that lie in the block whole, for inner grid dims walk them */
 	int64_t view_hbm_bytes; /* VIEW, SPLIT: what XLA moves for the view */
 	int buffers;            /* windows that the pipeline keeps: 1 or 2 */
+	bool ahead;             /* SPACE_WINDOW: tables name its blocks; the next other one is copied before its step */
 	int64_t bytes;          /* VMEM of all its buffers, padded to tiles */
 	int64_t fetches;        /* windows copied over the whole grid */
 	double hbm_bytes;       /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
