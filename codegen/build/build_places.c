@@ -542,20 +542,22 @@ static void keep_old(Walk *w, const Access *access, KArg old) {
 	build_statement(b, K_STORE, 2, (const KArg[]){to, old});
 }
 
-/* What is written at the position, in the dims of what stands there. */
+/* x, of one position, in the dims of what stands there. */
+static KArg along_old(Walk *w, NodeId n, KArg x) {
+	bool column = w->b->plan->values[n].access->column && !w->s->lanes;
+	return column ? build_unary(w->b, K_TO_COLUMN, karg_dtype(w->b, x), x) : x;
+}
+
+/* What is written at the position. */
 static KArg value_at(Walk *w, NodeId n, KArg old) {
 	Builder *b = w->b;
-	bool column = b->plan->values[n].access->column && !w->s->lanes;
 	KArg x = at_position(w, w->s->rows);
 	if (!op_is_atomic(node_get(b->m, n)->op))
 		x = build_converted(b, x, karg_dtype(b, x), node_type(b->m, node_input(b->m, n, 0))->dtype);
-	if (column)
-		x = build_unary(b, K_TO_COLUMN, karg_dtype(b, x), x);
+	x = along_old(w, n, x);
 	if (w->s->expected == NONE)
 		return x;
-	KArg expected = at_position(w, w->s->expected);
-	if (column)
-		expected = build_unary(b, K_TO_COLUMN, karg_dtype(b, expected), expected);
+	KArg expected = along_old(w, n, at_position(w, w->s->expected));
 	KArg same = build_binary(b, OP_EQ, DTYPE_BOOL, old, expected);
 	return build_op(b, OP_WHERE, karg_dtype(b, x), 3, (const KArg[]){same, x, old}, 0, NULL);
 }
@@ -606,7 +608,8 @@ void build_scatter(Builder *b, NodeId n) {
 		keep_old(&w, access, old);
 	KArg x = value_at(&w, n, old);
 	if (mask != NONE)
-		under = build_binary(b, OP_NE, DTYPE_BOOL, at_position(&w, s->masks), karg_integer(0));
+		under = build_binary(b, OP_NE, DTYPE_BOOL, along_old(&w, n, at_position(&w, s->masks)),
+		                     karg_integer(0));
 	build_write_at(b, n, x, under, old);
 	b->at = body;
 	walk_end(&w, (KArg){0});

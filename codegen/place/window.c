@@ -319,11 +319,20 @@ void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 		slice_around(p, o, d, s);
 }
 
-void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move) {
+/* A part of the lanes that is read of a row at a computed place: whole registers. Mosaic says of others "dynamic load
+ * with unaligned indices", and writes all of a row's lanes or whole tiles of rows (libtpu 0.0.51). */
+static bool part_ok(Planner *p, const Operand *o, const SliceDim *lane, bool store) {
+	int64_t lanes = p->m->target->lanes;
+	if (lane->kind != SLICE_RANGE || lane->window || lane->size == o->block[o->rank - 1])
+		return true;
+	return !store && lane->size % lanes == 0 && affine_divisible(p, &lane->start, lanes);
+}
+
+void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move, bool store) {
 	SliceDim *row = &dims[o->rank - 2], *lane = &dims[o->rank - 1];
 	lanes_move = lanes_move || (lane->kind == SLICE_RANGE && affine_traced(p, &lane->start));
-	if (lanes_move && row->kind != SLICE_ALL && !row->window && !row->parts && affine_traced(p, &row->start) &&
-	    !affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2)))
+	if ((lanes_move || !part_ok(p, o, lane, store)) && row->kind != SLICE_ALL && !row->window && !row->parts &&
+	    affine_traced(p, &row->start) && !affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2)))
 		slice_around(p, o, o->rank - 2, row);
 }
 

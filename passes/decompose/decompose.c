@@ -4,9 +4,9 @@
  * pointwise ops, views and matmuls. Floats are computed in float32 and rounded once at the end, where ATen does so;
  * ints exactly. Every lane takes part, as the format has it: a graph masks what must not count with tile.mask_to, and
  * loads give zeros. What each op becomes: decompose_reduce.c, _softmax.c, _create.c, _matmul.c, _split.c, _scan.c,
- * _combine.c, _sort.c, _gather.c, _access.c, _store.c. Why on a TPU: Mosaic has few reductions, and everything that is
- * planned for those (masks, rows and columns, strips, VMEM) holds for what is made of them; cse then shares parts, as
- * the maximum of max.dim and argmax.
+ * _combine.c, _sort.c, _gather.c, _access.c, _store.c, _slices.c. Why on a TPU: Mosaic has few reductions, and
+ * everything that is planned for those (masks, rows and columns, strips, VMEM) holds for what is made of them; cse then
+ * shares parts, as the maximum of max.dim and argmax.
  *
  *                                       m = amax x, [1], keepdim
  *     y = softmax x, 1       =>         e = exp (x - m)
@@ -80,10 +80,11 @@ bool pass_decompose(PassContext *c) {
 	Module *m = c->module;
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
+			next = node_get(m, n)->next;
+			n = decompose_slices(c, n);
 			Decomposition *access = decompose_access(m, n);
 			Decomposition *rewrite = access ? access : decompose_rewrite(node_get(m, n)->op);
 			Decompose d = {.c = c, .m = m, .n = n};
-			next = node_get(m, n)->next;
 			/* A tuple's first getitem may be that next node. */
 			while (rewrite && next != NONE && node_get(m, next)->op == OP_GETITEM)
 				next = node_get(m, next)->next;

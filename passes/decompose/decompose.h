@@ -35,6 +35,10 @@ Decomposition *decompose_access(Module *m, NodeId n);
 /* decompose_store.c: of a store with steps or new axes; NULL. */
 Decomposition *decompose_store(const Module *m, NodeId n);
 
+/* decompose_slices.c: a load or store through slice views of a tensor that is written becomes one of the tensor; gives
+ * the node that stands for n. */
+NodeId decompose_slices(PassContext *c, NodeId n);
+
 /* ---- decompose_build.c ------------------------------------------------------------------------------------------- */
 
 /* A node of that op; its type is inferred. */

@@ -21,6 +21,32 @@ static bool has_entry(const Module *m, NodeId n, bool (*is)(const Module *, cons
 	return false;
 }
 
+/* The end of a loop over it is clamped to what its tiles index. */
+static bool is_of_loop(const Module *m, GraphId g, BlockId b) {
+	for (; graph_get(m, g)->caller != NONE; g = graph_parent(m, g))
+		for (uint32_t i = 0; i < graph_get(m, g)->blocks.count; i++)
+			if (graph_get(m, g)->blocks.at[i] == b)
+				return true;
+	return false;
+}
+
+/* The tile of the grid by which a load's last dim, of one element, is indexed: all its lanes are that element; NONE. */
+static BlockId spread_block(const Module *m, NodeId n) {
+	TensorId t = access_tensor(m, n);
+	const Arg *index = node_arg(m, n, 1);
+	if (node_get(m, n)->op != OP_LOAD || t == NONE || m->assume_in_bounds || index->list.count == 0 ||
+	    m->tensors.at[tensor_base(m, t)].role != ROLE_INPUT)
+		return NONE;
+	const Tensor *of = &m->tensors.at[t];
+	BlockId b = arg_block(m, arg_item(m, index, index->list.count - 1));
+	int64_t extent;
+	if (b == NONE || is_of_loop(m, node_get(m, n)->graph, b) || of->rank < 2 ||
+	    !expr_is_int(m, of->shape[of->rank - 1], 1))
+		return NONE;
+	bool one = m->blocks.at[b].extent != NONE && expr_value(m, m->blocks.at[b].extent, &extent) && extent == 1;
+	return one ? NONE : b;
+}
+
 static bool is_new_axis(const Module *m, const Arg *entry) {
 	(void)m;
 	return entry->kind == ARG_NULL;
@@ -53,6 +79,8 @@ static Arg index_of(Decompose *d, Arg *views) {
 		if (entry.kind != ARG_NULL)
 			entries[count++] = is_stepped(m, &entry) ? arg_whole(m) : arg_copy(m, entry);
 	}
+	if (spread_block(m, d->n) != NONE)
+		entries[count - 1] = arg_whole(m);
 	*views = arg_list(m, dims, view);
 	return arg_list(m, count, entries);
 }
@@ -107,12 +135,30 @@ NodeId make_zero_outside(Decompose *d, NodeId index, NodeId value) {
 
 /* ---- loads ------------------------------------------------------------------------------------------------------- */
 
+static void remark_lanes(Decompose *d) {
+	Module *m = d->m;
+	const Type *t = node_type(m, d->n);
+	const Tensor *of = &m->tensors.at[access_tensor(m, d->n)];
+	int64_t rows = t->count == 2 ? expr_number(m, t->dims[0]) : 1, count = expr_number(m, t->dims[t->count - 1]);
+	double sliced = row_sliced_cycles(m->target, t->dtype, (double)rows);
+	OneHot o;
+	WayCost cost[WAY_COUNT] = {[WAY_SLICE] = {.why = "an int tensor says where"},
+	                           [WAY_DYNAMIC] = {.cycles = (double)count * sliced},
+	                           [WAY_ONE_HOT] = {.why = one_hot_of(m, d->n, &o)},
+	                           [WAY_DMA] = {.why = "it gathers single elements of rows"}};
+	cost[WAY_LANES].cycles = lanes_taken_cycles(m->target, rows, expr_number(m, of->shape[of->rank - 1]), count);
+	if (!cost[WAY_ONE_HOT].why)
+		cost[WAY_ONE_HOT].cycles = one_hot_all_cycles(m->target, &o);
+	pass_remark(d->c, "decompose", "%s", ways_text(d->c->arena, of->name, WAY_LANES, cost));
+}
+
 /* The load, or one of whole rows whose lanes are then taken. */
 static NodeId make_load(Decompose *d, Arg *args) {
 	Module *m = d->m;
 	NodeId index = lanes_index(m, d->n);
 	if (index == NONE)
 		return make_node(d, OP_LOAD, "all", 3, args);
+	remark_lanes(d);
 	Arg entries[RANK_MAX];
 	uint32_t count = args[1].list.count;
 	for (uint32_t i = 0; i < count; i++)
@@ -122,12 +168,25 @@ static NodeId make_load(Decompose *d, Arg *args) {
 	return make_zero_outside(d, index, make_taken(d, rows, index));
 }
 
+/* The one lane of the value's last dim in all lanes of a tile; zeros where no tile is. */
+static NodeId make_spread(Decompose *d, NodeId value, BlockId b) {
+	Module *m = d->m;
+	Type t = *node_type(m, value);
+	t.dims[t.count - 1] = node_type(m, d->n)->dims[node_type(m, d->n)->count - 1];
+	Arg args[3] = {arg_ref(value), shape_arg(m, type_tensor(m, t.dtype, t.count, t.dims)), arg_bool(false)};
+	value = make_node(d, OP_EXPAND, "spread", 3, args);
+	Arg inside[2] = {arg_ref(value), t.dtype == DTYPE_BOOL ? arg_bool(false) : arg_int(0)};
+	return hides_outside(m, d->n, b) ? value : make_node(d, OP_MASK_TO, "inside", 2, inside);
+}
+
 /* What the access touches; without a mask. */
 static NodeId load_all(Decompose *d) {
 	Module *m = d->m;
 	Arg views, args[3] = {arg_copy(m, *node_arg(m, d->n, 0)), arg_null(), arg_null()};
 	args[1] = index_of(d, &views);
 	NodeId value = make_stepped(d, make_load(d, args));
+	BlockId b = spread_block(m, d->n);
+	value = b == NONE ? value : make_spread(d, value, b);
 	Arg view[2] = {arg_ref(value), views};
 	return has_entry(m, d->n, is_new_axis) ? make_node(d, OP_SUBSCRIPT, "axes", 2, view) : value;
 }
@@ -335,5 +394,5 @@ Decomposition *decompose_access(Module *m, NodeId n) {
 	if (steps && has_entry(m, n, entry_gathers))
 		return NULL;
 	bool plain = !steps && node_input(m, n, 2) == NONE && !has_entry(m, n, is_new_axis);
-	return plain && lanes_index(m, n) == NONE ? NULL : plain_load;
+	return plain && lanes_index(m, n) == NONE && spread_block(m, n) == NONE ? NULL : plain_load;
 }

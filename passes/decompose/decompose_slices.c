@@ -1,0 +1,215 @@
+/* decompose_slices.c - accesses through slice views of tensors that are written are accesses of the tensors themselves:
+ * what is written has one operand, and what a kernel gives back is the whole array.
+ *
+ *     half = x[:, 3:200]
+ *     store half[u0, u1], v       =>     store x[u0, index u1 + 3], v
+ *     store half[i, :], v         =>     store x[i, 3:200], v
+ *
+ * Positions outside the slice may lie in the tensor: there nothing is stored, and loads take the nearest of the slice.
+ */
+#include "decompose.h"
+
+typedef struct Sliced {
+	Decompose d;
+	TensorId view;
+	NodeId mask;       /* where the store's positions lie in the slice; NONE: everywhere */
+	uint32_t rank, at; /* dims of the access; those of the entries before this one */
+	Arg index[2 * RANK_MAX];
+} Sliced;
+
+/* One dim of the view: so many elements of the tensor's dim. */
+typedef struct Cut {
+	int64_t size, start, step, count;
+} Cut;
+
+static bool cut_of(const Module *m, TensorId view, uint32_t dim, Cut *c) {
+	const Tensor *t = &m->tensors.at[view], *of = &m->tensors.at[t->of];
+	c->start = t->view_arg[dim][0];
+	c->step = t->view_arg[dim][2];
+	return expr_value(m, t->shape[dim], &c->count) && expr_value(m, of->shape[dim], &c->size) && c->count > 0;
+}
+
+static bool is_all(const Cut *c) { return c->start == 0 && c->step == 1 && c->count == c->size; }
+
+static int64_t end_of(const Arg *a, int64_t absent, int64_t size) {
+	int64_t x = a->kind == ARG_INT ? a->integer + (a->integer < 0 ? size : 0) : absent;
+	return int_min(int_max(x, 0), size);
+}
+
+/* A slice of known ends, of the slice. */
+static bool slice_of_cut(const Module *m, const Arg *entry, const Cut *c, Cut *out) {
+	for (uint32_t i = 0; i < 3; i++)
+		if (arg_item(m, entry, i)->kind != ARG_NULL && arg_item(m, entry, i)->kind != ARG_INT)
+			return false;
+	const Arg *step = arg_item(m, entry, 2);
+	int64_t by = step->kind == ARG_INT ? step->integer : 1, from = end_of(arg_item(m, entry, 0), 0, c->count),
+		to = end_of(arg_item(m, entry, 1), c->count, c->count);
+	*out = (Cut){c->size, c->start + from * c->step, c->step * by, int_cdiv(int_max(to - from, 0), by)};
+	return out->count > 0;
+}
+
+static Arg slice_arg(Module *m, const Cut *c) {
+	Arg ends[3] = {arg_int(c->start), arg_int(c->start + (c->count - 1) * c->step + 1),
+	               c->step == 1 ? arg_null() : arg_int(c->step)};
+	Arg slice = arg_list(m, 3, ends);
+	slice.kind = ARG_SLICE;
+	return is_all(c) ? arg_whole(m) : slice;
+}
+
+/* Where the positions lie in the slice, of the access's dims. */
+static void mask_outside(Sliced *s, NodeId index, int64_t count) {
+	Decompose *d = &s->d;
+	NodeId low = make_binary(d, OP_GE_SCALAR, "not_below", index, arg_int(0));
+	NodeId in = make_binary(d, OP_LOGICAL_AND, "inside", low,
+	                        arg_ref(make_binary(d, OP_LT_SCALAR, "below", index, arg_int(count))));
+	uint32_t own = node_type(d->m, in)->count, after = s->rank - s->at - own;
+	Arg entries[2 * RANK_MAX], view[2] = {arg_ref(in), arg_null()};
+	for (uint32_t i = 0; i < own + after; i++)
+		entries[i] = i < own ? arg_whole(d->m) : arg_null();
+	view[1] = arg_list(d->m, own + after, entries);
+	if (own > 0 && after > 0)
+		in = make_node(d, OP_SUBSCRIPT, "inside", 2, view);
+	s->mask = s->mask == NONE ? in : make_binary(d, OP_LOGICAL_AND, "inside", s->mask, arg_ref(in));
+}
+
+/* Positions of the slice as positions of the tensor. */
+static Arg positions(Sliced *s, NodeId index, const Cut *c, bool inside) {
+	Decompose *d = &s->d;
+	bool assumed = inside || d->m->assume_in_bounds;
+	if (!assumed && node_get(d->m, d->n)->op == OP_STORE)
+		mask_outside(s, index, c->count);
+	else if (!assumed)
+		index = make_inside(d, index, expr_int(d->m, c->count));
+	index = c->step == 1 ? index : make_binary(d, OP_MUL, "at", index, arg_int(c->step));
+	return arg_ref(c->start == 0 ? index : make_binary(d, OP_ADD, "at", index, arg_int(c->start)));
+}
+
+/* The tile lies in the slice as far as its range does. */
+static bool tile_inside(const Module *m, BlockId b, const Cut *c) {
+	int64_t extent;
+	const Block *block = &m->blocks.at[b];
+	return block->extent != NONE && expr_value(m, block->extent, &extent) && extent <= c->count;
+}
+
+/* A symbolic position: where a tile begins, as in a grid. */
+static bool begins_inside(const Module *m, NodeId n, const Cut *c) {
+	return node_get(m, n)->op == OP_TILE_BEGIN && tile_inside(m, arg_block(m, node_arg(m, n, 0)), c);
+}
+
+static NodeId begin_of_base(Decompose *d, NodeId n, const Cut *c) {
+	Arg product[2] = {arg_ref(n), arg_int(c->step)};
+	n = c->step == 1 ? n : make_node(d, OP_SYM_MUL, "at", 2, product);
+	Arg sum[2] = {arg_ref(n), arg_int(c->start)};
+	return c->start == 0 ? n : make_node(d, OP_SYM_ADD, "at", 2, sum);
+}
+
+static bool entry_of_base(Sliced *s, Arg entry, const Cut *c, Arg *out) {
+	Decompose *d = &s->d;
+	Module *m = d->m;
+	BlockId b = arg_block(m, &entry);
+	Cut cut;
+	*out = entry;
+	if (is_all(c))
+		return true;
+	if (entry.kind == ARG_SLICE) {
+		bool known = slice_of_cut(m, &entry, c, &cut);
+		*out = known ? slice_arg(m, &cut) : entry;
+		return known;
+	}
+	if (b != NONE) {
+		Arg tile = arg_copy(m, entry);
+		*out = positions(s, make_node(d, OP_TILE_INDEX, "index", 1, &tile), c, tile_inside(m, b, c));
+		return true;
+	}
+	if (entry.kind == ARG_INT) {
+		*out = arg_int(c->start + entry.integer * c->step);
+		return entry.integer >= 0 && entry.integer < c->count;
+	}
+	if (entry.kind != ARG_REF)
+		return false;
+	if (node_type(m, entry.node)->kind == TYPE_SYM) {
+		*out = arg_ref(begin_of_base(d, entry.node, c));
+		return begins_inside(m, entry.node, c);
+	}
+	*out = positions(s, entry.node, c, false);
+	return true;
+}
+
+/* Index and mask of the access in the tensor that its view is of. False: it stays. */
+static bool read_index(Sliced *s) {
+	Module *m = s->d.m;
+	Arg all = *node_arg(m, s->d.n, 1);
+	uint32_t together = 0;
+	for (uint32_t i = 0; i < all.list.count; i++) {
+		const Arg *entry = arg_item(m, &all, i);
+		uint32_t rank = entry_gathers(m, entry) ? node_type(m, entry->node)->count : 0;
+		together += rank > 0;
+		s->rank += rank > 0 ? rank : entry_is_dim(m, entry);
+	}
+	for (uint32_t i = 0, dim = 0; i < all.list.count; i++) {
+		Arg entry = *arg_item(m, &all, i);
+		Cut c;
+		if (entry.kind == ARG_NULL) {
+			s->index[i] = entry;
+			s->at++;
+			continue;
+		}
+		bool gathers = entry_gathers(m, &entry);
+		uint32_t own = gathers ? node_type(m, entry.node)->count : entry_is_dim(m, &entry);
+		/* Which dims several index tensors make is theirs together. */
+		if (!cut_of(m, s->view, dim++, &c) || (together > 1 && !is_all(&c)))
+			return false;
+		if (!entry_of_base(s, arg_copy(m, entry), &c, &s->index[i]))
+			return false;
+		s->at += own;
+	}
+	return true;
+}
+
+static NodeId make_access(Sliced *s) {
+	Decompose *d = &s->d;
+	Module *m = d->m;
+	const Node node = *node_get(m, d->n);
+	Arg args[PARAMS_MAX], host = {.kind = ARG_TENSOR, .tensor = m->tensors.at[s->view].of};
+	for (uint32_t i = 2; i < node.arg_count; i++)
+		args[i] = arg_copy(m, *node_arg(m, d->n, i));
+	args[0] = arg_ref(make_node(d, OP_HOST_TENSOR, "base", 1, &host));
+	args[1] = arg_list(m, node_arg(m, d->n, 1)->list.count, s->index);
+	NodeId mask = node.op == OP_STORE ? node_input(m, d->n, 3) : NONE;
+	if (s->mask != NONE)
+		args[3] = arg_ref(mask == NONE ? s->mask
+		                               : make_binary(d, OP_LOGICAL_AND, "inside", mask, arg_ref(s->mask)));
+	NodeId n = make_node(d, node.op, "base",
+	                     s->mask == NONE ? node.arg_count : (uint32_t)int_max(node.arg_count, 4), args);
+	node_replace_uses(m, d->n, n, NONE);
+	node_remove(m, d->n);
+	node_rename(m, n, node.name);
+	return n;
+}
+
+static bool is_stored(const Module *m, GraphId root, TensorId base) {
+	for (NodeId n = 0; n < m->nodes.count; n++) {
+		uint32_t depth;
+		bool writes = !node_get(m, n)->dead && op_writes(node_get(m, n)->op);
+		TensorId t = writes ? access_tensor(m, n) : NONE;
+		if (t != NONE && tensor_base(m, t) == base && graph_root(m, node_get(m, n)->graph, &depth) == root)
+			return true;
+	}
+	return false;
+}
+
+NodeId decompose_slices(PassContext *c, NodeId n) {
+	Module *m = c->module;
+	for (uint32_t depth;;) {
+		TensorId t = op_kind(m, n) == KIND_MEMORY ? access_tensor(m, n) : NONE;
+		uint16_t op = node_get(m, n)->op;
+		if (t == NONE || m->tensors.at[t].role != ROLE_VIEW || m->tensors.at[t].view != VIEW_SLICE ||
+		    (op != OP_LOAD && op != OP_STORE) || node_arg(m, n, 1)->kind != ARG_LIST ||
+		    !is_stored(m, graph_root(m, node_get(m, n)->graph, &depth), tensor_base(m, t)))
+			return n;
+		Sliced s = {.d = {.c = c, .m = m, .n = n}, .view = t, .mask = NONE};
+		if (!read_index(&s) || s.d.failed)
+			return n;
+		n = make_access(&s);
+	}
+}
