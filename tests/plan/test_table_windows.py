@@ -290,8 +290,8 @@ def test_an_output_of_a_worklist_comes_in_blocks():
 def test_a_block_that_was_left_is_read_again_on_a_chip():
     """As TPUs run it: in a simulation that finds races and reads of what nobody wrote."""
     blocks, groups = [0, 1, 0, 1, 0, 6, 0, 2], [0, 1, 1, 0, 2, 8, 0, 2]
-    document, arrays = worklist_inputs("experts_worklist_odd", blocks, groups)
-    kernel = kit.compiled("experts_worklist_odd").load().experts_worklist
+    document, arrays = worklist_inputs(f"{WORKLIST}_odd", blocks, groups)
+    kernel = kit.compiled(f"{WORKLIST}_odd").load().grouped_worklist
     found = np.asarray(kernel(*arrays, interpret=True))
     want = pallasc.reference.run(document, arrays)[0]
     named = dict(zip((p.name for p in coverage.parameters(document)), arrays, strict=True))
