@@ -18,6 +18,7 @@ typedef enum WantKind {
 typedef struct Want {
 	WantKind kind;
 	BlockId block;           /* whose tile it is; NONE */
+	bool shifted;            /* RANGE: a block and its halo, which may lie outside the tensor: halo.c */
 	uint32_t loop, loop_dim; /* STEP */
 	uint32_t grid_dim;       /* GRID */
 	int64_t size;            /* elements of the tile */
@@ -92,6 +93,19 @@ void point_prefetch(Planner *p, const Affine *at);
 uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, uint32_t kept);
 /* The scratch of the access's positions, if it has any; false after a diagnostic. */
 bool places_plan(Planner *p, const AccessWant *w, const Access *access);
+
+/* halo.c */
+/* Dim i of the access can be `want`, a block of the grid and one beside it. */
+bool halo_fits(Planner *p, const AccessWant *w, uint32_t i, const Want *want);
+/* What the two blocks are, of an access whose dim i is so. */
+void halo_split(Planner *p, const AccessWant *w, uint32_t i, AccessWant *block, AccessWant *beside, Halo *halo);
+/* The dim of the access that is so; NONE. */
+static inline uint32_t want_shifted(const AccessWant *w) {
+	uint32_t i = 0;
+	while (i < w->rank && !w->dim[i].shifted)
+		i++;
+	return i < w->rank ? i : NONE;
+}
 
 /* rows.c */
 /* Marks the gathers that copy rows from HBM, if this way of planning does; false after a diagnostic. */
