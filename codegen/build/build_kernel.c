@@ -33,6 +33,19 @@ static void add_sums(Builder *b) {
 	}
 }
 
+static IntId block_index(Builder *b, const Operand *o, uint32_t d) {
+	IntId index = build_divided(b, &o->index[d], d == o->part_dim ? o->parts : 1, false);
+	if (!(o->clamped >> d & 1))
+		return index;
+	Planner p = build_planner(b);
+	int64_t first, last, behind = int_cdiv(o->shape[d], o->block[d]) - 1;
+	if (!affine_min(&p, &o->index[d], &first) || first < 0)
+		index = int_binary(b->k, INT_MAX, index, int_const(b->k, 0));
+	if (!affine_max(&p, &o->index[d], &last) || last > behind)
+		index = int_binary(b->k, INT_MIN, index, int_const(b->k, behind));
+	return index;
+}
+
 static void add_operand(Builder *b, uint32_t i) {
 	const Operand *o = &b->plan->operands.at[i];
 	KBuffer buffer = {.role = o->output ? BUFFER_OUT : BUFFER_IN,
@@ -43,13 +56,14 @@ static void add_operand(Builder *b, uint32_t i) {
 	                  .name = o->ref,
 	                  .array = o->shape,
 	                  .buffers = o->buffers,
+	                  .ahead = o->ahead && o->buffers == 2,
 	                  .alias = NONE};
 	if (o->output && o->alias_of != NONE)
 		buffer.alias = b->operand[o->alias_of];
 	if (o->space == SPACE_WINDOW) {
 		IntId *index = arena_array(b->a, o->rank + 1, sizeof *index);
 		for (uint32_t d = 0; d < o->rank; d++)
-			index[d] = build_divided(b, &o->index[d], d == o->part_dim ? o->parts : 1, false);
+			index[d] = block_index(b, o, d);
 		buffer.index = index;
 	}
 	if (o->held)

@@ -72,9 +72,70 @@ static KArg load_region(Builder *b, const Access *access, bool keep_unit, bool w
 	return build_converted(b, x, wide, dtype);
 }
 
+/* Where operand dim d stands in the region. */
+static uint32_t region_axis(const Operand *o, const Access *access, bool keep_unit, uint32_t d) {
+	uint32_t axis = 0;
+	for (uint32_t i = 0; i < d; i++)
+		axis += access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit);
+	return axis;
+}
+
+/* Where the tensor's dim stands in what the access reads. */
+static int64_t axis_of(const Builder *b, const Access *access, uint32_t dim) {
+	return region_axis(&b->plan->operands.at[access->operand], access, false,
+	                   b->plan->operands.at[access->operand].dim_of[dim]);
+}
+
+/* Row `at` of x along the axis, as often as `like` has any. */
+static KArg row_for_all(Builder *b, KArg x, int64_t at, int64_t axis, KArg like) {
+	const int64_t row[] = {at, at + 1, axis};
+	int64_t shape[KDIM_MAX];
+	uint32_t rank = b->k->values.at[like.value].rank;
+	Dtype dtype = karg_dtype(b, x);
+	memcpy(shape, b->k->values.at[like.value].shape, rank * sizeof *shape);
+	x = build_op(b, K_SLICE_IN_DIM, dtype, 1, &x, 3, row);
+	return build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
+}
+
+/* x, where its lanes up to `lane` stand as they are, and `fill` from there on. */
+static KArg up_to(Builder *b, KArg x, const Affine *lane, KArg fill, int64_t axis) {
+	KArg count = build_int_arg(b, build_affine(b, lane));
+	return build_op(b, K_KEEP, karg_dtype(b, x), 3, (const KArg[]){x, count, fill}, 1, &axis);
+}
+
+/* A tile of which the block beside has a part. */
+static KArg load_with_halo(Builder *b, const Access *access) {
+	const Halo *halo = access->halo;
+	const Operand *o = &b->plan->operands.at[access->operand];
+	Dtype wide = dtype_turned(o->dtype);
+	int64_t axis = axis_of(b, access, halo->dim), size = o->block[o->dim_of[halo->dim]];
+	KArg block = build_converted(b, load_region(b, access, false, false), o->dtype, wide), tile = block;
+	KArg first = block, last = block;
+	int64_t last_size = size;
+	if (halo->beside) {
+		KArg beside = build_converted(b, load_region(b, halo->beside, false, false), o->dtype, wide);
+		const int64_t part[] = {halo->skip, halo->skip + size, axis};
+		first = halo->first ? beside : block;
+		last = halo->first ? block : beside;
+		last_size = halo->first ? size : halo->rows;
+		tile = build_op(b, K_CONCATENATE, wide, 2, (const KArg[]){first, last}, 1, &axis);
+		tile = build_op(b, K_SLICE_IN_DIM, wide, 1, &tile, 3, part);
+	}
+	KArg inside = tile;
+	if (halo->past)
+		tile = up_to(b, tile, &halo->behind,
+		             row_for_all(b, last, (o->shape[o->dim_of[halo->dim]] - 1) % last_size, axis, inside),
+		             axis);
+	if (halo->below)
+		tile = up_to(b, row_for_all(b, first, 0, axis, inside), &halo->before, tile, axis);
+	return build_converted(b, tile, wide, o->dtype);
+}
+
 RefId build_ref(Builder *b, const Access *access) { return ref_of(b, access, false, false); }
 
-KArg build_region(Builder *b, const Access *access) { return load_region(b, access, false, false); }
+KArg build_region(Builder *b, const Access *access) {
+	return access->halo ? load_with_halo(b, access) : load_region(b, access, false, false);
+}
 
 /* ---- loads ------------------------------------------------------------------------------------------------------ */
 
@@ -165,13 +226,24 @@ static KArg mask_count(Builder *b, const Mask *mask) {
 	return build_int_arg(b, int_binary(b->k, INT_SUB, end, offset));
 }
 
+/* What a mask chooses of: a tile in the dtype of the choice. A number, if it stands where lanes are counted, is one
+ * too.
+ */
+static KArg choice_of(Builder *b, KArg x, bool first, Dtype from, Dtype in, uint32_t rank, const int64_t *shape) {
+	bool tile = x.kind == KARG_VALUE && b->k->values.at[x.value].rank > 0;
+	if (tile)
+		return build_converted(b, x, from, in);
+	return first ? build_shaped(b, K_FULL, in, rank, shape, 1, &x) : x;
+}
+
 static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
 	const Type *t = node_type(b->m, n);
 	Form form = b->plan->values[n].form;
 	int64_t axis = mask->dim + (t->count == 1 && form == FORM_NATURAL), shape[DIM_MAX];
 	uint32_t rank = built_shape(b, n, form, shape);
 	Dtype in = arith_mask_dtype(t->dtype, rank > 1 ? shape[rank - 2] : 1);
-	const KArg args[3] = {build_converted(b, x, t->dtype, in), mask_count(b, mask), fill};
+	const KArg args[3] = {choice_of(b, x, true, t->dtype, in, rank, shape), mask_count(b, mask),
+	                      choice_of(b, fill, false, t->dtype, in, rank, shape)};
 	return build_converted(b, build_op(b, K_MASK, in, 3, args, 1, &axis), in, t->dtype);
 }
 
@@ -213,14 +285,6 @@ static uint32_t region_shape(Builder *b, const Access *access, bool keep_unit, i
 		if (access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit))
 			shape[rank++] = access->dim[i].kind == SLICE_RANGE ? access->dim[i].size : block[i];
 	return rank;
-}
-
-/* Where operand dim d stands in the region. */
-static uint32_t region_axis(const Operand *o, const Access *access, bool keep_unit, uint32_t d) {
-	uint32_t axis = 0;
-	for (uint32_t i = 0; i < d; i++)
-		axis += access->dim[i].kind != SLICE_AT || (keep_unit && i == o->unit);
-	return axis;
 }
 
 /* What is stored as a row: a column, or what lies in a row already. */

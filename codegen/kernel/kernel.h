@@ -158,6 +158,7 @@ typedef struct KBuffer {
 	const int64_t *array; /* shape of the whole array, of the same rank */
 	const IntId *index; /* VMEM: the block's place in units of blocks, of the grid's values (and prefetched ints) */
 	int buffers;        /* VMEM: windows that the pipeline keeps, 1 or 2 */
+	bool ahead;         /* in: its next block is to be copied as soon as there is room: rewrite_pipelined.c */
 	BufferId alias;     /* out: the in whose buffer it takes over; NONE */
 	KHeld *held;        /* out: what its first and last visits are still to do; NULL */
 } KBuffer;
@@ -276,8 +277,9 @@ typedef struct KPipelineWindow {
 	BufferId of;
 	bool output;
 	const int64_t *block;
-	const IntId *index; /* of the pipeline's `at` */
+	const IntId *index; /* of the pipeline's `at`, and elements of tables */
 	int buffers;
+	bool ahead; /* the next block that is another one is copied as soon as a buffer is free */
 } KPipelineWindow;
 
 /* Runs a function of windows once for each point of a grid of its own. */

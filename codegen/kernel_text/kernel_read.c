@@ -48,6 +48,7 @@ static void read_operand(KReader *r, KBuffer *b, const Token *at) {
 		b->index = kread_ints(r, b->rank);
 	if (kread_accept(r, "buffers"))
 		b->buffers = (int)kread_number(r, "how many buffers", 1, INT16_MAX);
+	b->ahead = b->role == BUFFER_IN && b->index && kread_accept(r, "ahead");
 	if (b->role == BUFFER_OUT && kread_accept(r, "alias"))
 		b->alias = kread_known(r, ENTRY_BUFFER);
 }

@@ -116,10 +116,13 @@ static bool read_pipeline_window(KReader *r, void *data) {
 		            r->k->buffers.at[w.of].rank);
 	w.block = block;
 	kread_expect(r, "at");
+	r->in_index = true;
 	if (!r->failed)
 		w.index = kread_ints(r, rank);
+	r->in_index = false;
 	kread_expect(r, "buffers");
 	w.buffers = (int)kread_number(r, "how many buffers", 0, INT16_MAX);
+	w.ahead = !w.output && kread_accept(r, "ahead");
 	vec_push(r->a, &p->windows, w);
 	return true;
 }

@@ -276,7 +276,7 @@ static void put_pipeline_window(KTextOut *t, const KPipelineWindow *w) {
 	ktext_buffer(t, w->of);
 	ktext_numbers(t, " [", w->block, rank, "] at ");
 	ktext_ints(t, w->index, rank);
-	text_printf(t->out, " buffers %d", w->buffers);
+	text_printf(t->out, w->ahead ? " buffers %d ahead" : " buffers %d", w->buffers);
 	line_end(t);
 }
 
@@ -508,7 +508,7 @@ static void put_operand(KTextOut *t, const KBuffer *b) {
 		ktext_ints(t, b->index, b->rank);
 	}
 	if (b->buffers)
-		text_printf(t->out, " buffers %d", b->buffers);
+		text_printf(t->out, b->ahead ? " buffers %d ahead" : " buffers %d", b->buffers);
 	if (b->role == BUFFER_OUT && b->alias != NONE) {
 		text_put(t->out, " alias ");
 		ktext_buffer(t, b->alias);

@@ -119,8 +119,9 @@ static bool writes_all(Planner *p, NodeId n, BlockId b) {
 	       (b == NONE || !block_ragged(p, node_get(p->m, n)->graph, b, &end, &peeled));
 }
 
-/* Positions that count up by one, and all lie in the tensor, are a slice. */
-static bool want_line(Planner *p, const AccessWant *w, Want *want, const Arg *entry) {
+/* Positions that count up by one are a slice if they all lie in the tensor, or if a block of the grid and its halo have
+ * them. */
+static bool want_line(Planner *p, const AccessWant *w, uint32_t dim, Want *want, const Arg *entry, bool shifts) {
 	const Arg *index = node_arg(p->m, w->node, 1);
 	const Type *t = node_type(p->m, entry->node);
 	uint32_t gathering = 0;
@@ -132,10 +133,15 @@ static bool want_line(Planner *p, const AccessWant *w, Want *want, const Arg *en
 	    !line.index || (w->store && !writes_all(p, w->node, line.block)))
 		return false;
 	int64_t size = expr_number(p->m, t->dims[0]);
+	Want line_want = {.kind = WANT_RANGE, .block = NONE, .size = size, .at = line.more, .extent = want->extent};
 	if (!affine_min(p, &line.more, &first) || first < 0 || !affine_max(p, &line.more, &last) ||
-	    last + size > want->extent)
-		return false;
-	*want = (Want){.kind = WANT_RANGE, .block = NONE, .size = size, .at = line.more, .extent = want->extent};
+	    last + size > want->extent) {
+		line_want.block = line.block;
+		line_want.shifted = true;
+		if (!shifts || !halo_fits(p, w, dim, &line_want))
+			return false;
+	}
+	*want = line_want;
 	return true;
 }
 
@@ -153,6 +159,25 @@ static uint32_t access_loop(const Planner *p, const AccessWant *w) {
 	return NONE;
 }
 
+/* `shifts`: positions that count up by one may be a block and its halo. */
+static bool access_dims_want(Planner *p, AccessWant *w, bool shifts) {
+	const Arg *index = node_arg(p->m, w->node, 1);
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < w->rank; i++) {
+		const Arg *entry = arg_item(p->m, index, i);
+		w->dim[i] = (Want){.extent = tensor_dim(p, &p->m->tensors.at[w->tensor], i), .block = NONE};
+		if (entry_gathers(p->m, entry) && !want_line(p, w, i, &w->dim[i], entry, shifts)) {
+			kept += want_places(p, w, &w->dim[i], entry, kept);
+			continue;
+		}
+		if (!entry_gathers(p->m, entry) && !want_of(p, w, &w->dim[i], entry, kept))
+			return false;
+		kept += w->dim[i].kind != WANT_AT;
+	}
+	w->loop = access_loop(p, w);
+	return true;
+}
+
 static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	const Module *m = p->m;
 	*w = (AccessWant){
@@ -160,25 +185,13 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	if (w->tensor == NONE)
 		return plan_refuse(p, n, "unsupported", NULL, "its tensor is not a tile.host_tensor");
 	const Tensor *t = &m->tensors.at[w->tensor];
-	const Arg *index = node_arg(m, n, 1);
-	if (index->list.count != t->rank)
+	if (node_arg(m, n, 1)->list.count != t->rank)
 		return plan_refuse(p, n, "unsupported", "index it after the load", "a new axis in a load or store");
 	w->rank = t->rank;
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < w->rank; i++) {
-		w->dim[i].extent = tensor_dim(p, t, i);
-		w->dim[i].block = NONE;
-		const Arg *entry = arg_item(m, index, i);
-		if (entry_gathers(m, entry) && !want_line(p, w, &w->dim[i], entry)) {
-			kept += want_places(p, w, &w->dim[i], entry, kept);
-			continue;
-		}
-		if (!entry_gathers(m, entry) && !want_of(p, w, &w->dim[i], entry, kept))
-			return false;
-		kept += w->dim[i].kind != WANT_AT;
-	}
-	w->loop = access_loop(p, w);
-	return true;
+	if (!access_dims_want(p, w, true))
+		return false;
+	/* A loop that moves the tile has no halo. */
+	return want_shifted(w) == NONE || w->loop == NONE || access_dims_want(p, w, false);
 }
 
 /* ---- the access as the printer needs it ------------------------------------------------------------------------- */
@@ -290,41 +303,62 @@ static bool keep_access(Planner *p, const AccessWant *w, const Access *access) {
 	return true;
 }
 
-static bool access_plan(Planner *p, const AccessWant *w) {
-	Access access = {.kind = w->loop == NONE ? REF_OPERAND : REF_WINDOW, .loop = w->loop, .window = NONE};
-	if (w->places != NONE && p->plan->places.at[w->places].copied)
-		return rows_copied(p, w, &access) && keep_access(p, w, &access);
+/* What it reads or writes of an operand of the grid, a window of a loop, or what is held. */
+static bool access_of(Planner *p, const AccessWant *w, Access *access) {
+	*access = (Access){.kind = w->loop == NONE ? REF_OPERAND : REF_WINDOW, .loop = w->loop, .window = NONE};
 	if (w->held) {
-		held_access(p, w, &access);
+		held_access(p, w, access);
 	} else if (w->loop == NONE) {
-		access.operand = w->table ? operand_table(p, w) : operand_window(p, w, false, "_ref");
-		if (access.operand == NONE)
+		access->operand = w->table ? operand_table(p, w) : operand_window(p, w, false, "_ref");
+		if (access->operand == NONE)
 			return false;
 	} else {
-		access.window = loop_window(p, w);
-		if (access.window == NONE)
+		access->window = loop_window(p, w);
+		if (access->window == NONE)
 			return false;
-		access.operand = p->plan->loops.at[w->loop].windows.at[access.window].operand;
+		access->operand = p->plan->loops.at[w->loop].windows.at[access->window].operand;
 	}
-	const Operand *o = &p->plan->operands.at[access.operand];
-	access.places = w->places;
+	const Operand *o = &p->plan->operands.at[access->operand];
+	access->places = w->places;
 	if (!w->held)
-		access_dims(p, w, &access);
+		access_dims(p, w, access);
 	const int64_t *block =
-		access.window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access.window].block;
+		access->window == NONE ? o->block : p->plan->loops.at[w->loop].windows.at[access->window].block;
 	if (!w->table) {
-		access_element(w, o, &access);
-		access_keep_row(o, block, &access);
+		access_element(w, o, access);
+		access_keep_row(o, block, access);
 		if (w->store)
-			slice_single(p, o, access.dim);
+			slice_single(p, o, access->dim);
 	}
-	const Window *win = access.window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access.window];
+	const Window *win = access->window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access->window];
 	if (o->rank >= 2 && !w->table)
-		slice_both(p, o, access.dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1],
+		slice_both(p, o, access->dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1],
 		           w->store);
-	access_column(w, o, &access);
-	access_perm(w, o, &access);
-	return keep_access(p, w, &access);
+	access_column(w, o, access);
+	access_perm(w, o, access);
+	return true;
+}
+
+/* A block of the grid and, where it has not all of the tile, the one beside it. */
+static bool access_with_halo(Planner *p, const AccessWant *w, Access *access) {
+	Halo *halo = arena_alloc(p->a, sizeof *halo);
+	Access *beside = arena_alloc(p->a, sizeof *beside);
+	AccessWant block, rest;
+	*halo = (Halo){0};
+	halo_split(p, w, want_shifted(w), &block, &rest, halo);
+	if (!access_of(p, &block, access) || (halo->rows && !access_of(p, &rest, beside)))
+		return false;
+	halo->beside = halo->rows ? beside : NULL;
+	access->halo = halo;
+	return true;
+}
+
+static bool access_plan(Planner *p, const AccessWant *w) {
+	Access access = {.kind = REF_OPERAND, .loop = NONE, .window = NONE};
+	if (w->places != NONE && p->plan->places.at[w->places].copied)
+		return rows_copied(p, w, &access) && keep_access(p, w, &access);
+	bool ok = want_shifted(w) == NONE ? access_of(p, w, &access) : access_with_halo(p, w, &access);
+	return ok && keep_access(p, w, &access);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
@@ -467,6 +501,8 @@ bool plan_accesses(Planner *p) {
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)
 		ok = access_plan(p, &wants.at[i]) && ok;
+	if (ok)
+		ways_remark(p, &wants);
 	positions_fold(p);
 	remark_swapped(p->plan);
 	return ok && check_one_output(p);

@@ -18,6 +18,7 @@ typedef enum WantKind {
 typedef struct Want {
 	WantKind kind;
 	BlockId block;           /* whose tile it is; NONE */
+	bool shifted;            /* RANGE: a block and its halo, which may lie outside the tensor: halo.c */
 	uint32_t loop, loop_dim; /* STEP */
 	uint32_t grid_dim;       /* GRID */
 	int64_t size;            /* elements of the tile */
@@ -93,11 +94,31 @@ uint32_t want_places(Planner *p, AccessWant *w, Want *want, const Arg *entry, ui
 /* The scratch of the access's positions, if it has any; false after a diagnostic. */
 bool places_plan(Planner *p, const AccessWant *w, const Access *access);
 
+/* halo.c */
+/* Dim i of the access can be `want`, a block of the grid and one beside it. */
+bool halo_fits(Planner *p, const AccessWant *w, uint32_t i, const Want *want);
+/* What the two blocks are, of an access whose dim i is so. */
+void halo_split(Planner *p, const AccessWant *w, uint32_t i, AccessWant *block, AccessWant *beside, Halo *halo);
+/* The dim of the access that is so; NONE. */
+static inline uint32_t want_shifted(const AccessWant *w) {
+	uint32_t i = 0;
+	while (i < w->rank && !w->dim[i].shifted)
+		i++;
+	return i < w->rank ? i : NONE;
+}
+
 /* rows.c */
 /* Marks the gathers that copy rows from HBM, if this way of planning does; false after a diagnostic. */
 bool rows_mark(Planner *p, AccessWants *wants);
 /* Such an access. */
 bool rows_copied(Planner *p, const AccessWant *w, Access *access);
+
+/* Why the rows of a gather cannot be copied; NULL if they can. */
+const char *rows_not_copied(Planner *p, const AccessWant *w);
+
+/* ways.c */
+/* Says of each access at gathered positions which way it takes, and what others would take. */
+void ways_remark(Planner *p, const AccessWants *wants);
 
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */

@@ -166,6 +166,16 @@ void round_to_slices(Planner *p, Operand *o, const AccessWant *w) {
 	}
 }
 
+/* The nearest block comes for one that lies outside. */
+static void clamp_index(Planner *p, Operand *o, uint32_t d) {
+	int64_t first, last, behind = int_cdiv(o->shape[d], o->block[d]) - 1;
+	if (affine_is_int(&o->index[d]))
+		o->index[d] = affine_int(int_min(int_max(o->index[d].constant, 0), behind));
+	else if (!affine_min(p, &o->index[d], &first) || first < 0 || !affine_max(p, &o->index[d], &last) ||
+	         last > behind)
+		o->clamped |= 1u << d;
+}
+
 bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail) {
 	int64_t *block = o->block;
 	Affine *index = o->index;
@@ -202,6 +212,8 @@ bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tai
 				continue;
 			block[d] = want->size;
 			index[d] = affine_divide(p->a, at, want->size);
+			if (want->shifted)
+				clamp_index(p, o, d);
 		}
 	}
 	round_to_slices(p, o, w);
@@ -223,7 +235,8 @@ bool operand_same_array(const Operand *a, const Operand *b) {
 }
 
 static bool operand_same(const Operand *a, const Operand *b) {
-	bool same = operand_same_array(a, b) && a->space == b->space && a->output == b->output && a->parts == b->parts;
+	bool same = operand_same_array(a, b) && a->space == b->space && a->output == b->output &&
+	            a->parts == b->parts && a->clamped == b->clamped;
 	for (uint32_t i = 0; same && i < a->rank; i++)
 		same = a->output || a->dim_of[i] == b->dim_of[i]; /* an access finds there whether it swaps dims */
 	for (uint32_t i = 0; same && a->space == SPACE_WINDOW && i < a->rank; i++)
@@ -264,8 +277,11 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 	const char *role = step_is_tail      ? "the ragged last step's window"
 	                   : w->loop == NONE ? "tiled by the grid"
 	                                     : "resident while the loop reads slices of it";
-	for (uint32_t d = 0; d < o.rank; d++)
+	for (uint32_t d = 0; d < o.rank; d++) {
 		point_prefetch(p, &o.index[d]);
+		for (uint32_t i = 0; i < o.index[d].count && o.buffers == 2; i++)
+			o.ahead = o.ahead || o.index[d].term[i].kind == VAR_NODE;
+	}
 	o.why = o.why ? arena_printf(p->a, "%s; %s", role, o.why) : role;
 	return operand_intern(p, &o, suffix);
 }

@@ -42,6 +42,7 @@ static void insert_dim(Operand *o, int64_t *block, Affine *index, uint32_t at, u
 		index[i] = index[i - 1];
 	}
 	o->rank++;
+	o->clamped = (o->clamped & ((1u << at) - 1)) | o->clamped >> at << (at + 1);
 	o->shape[at] = block[at] = 1;
 	index[at] = affine_int(0);
 	for (uint32_t i = 0; i < tensor_rank; i++)
@@ -271,6 +272,7 @@ static bool try_merged(Planner *p, const Operand *o, const AccessWant *w, Candid
 		m->block[i] = o->block[i - 1];
 		m->index[i] = o->index[i - 1];
 	}
+	m->clamped = o->clamped << 1;
 	m->shape[0] = m->block[0] = 1;
 	m->index[0] = affine_int(0);
 	m->merged = 0;

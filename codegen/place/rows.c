@@ -100,20 +100,25 @@ static const char *no_one_hot(const Planner *p, const AccessWant *w) {
 	return why ? why : "the pass one_hot did not run";
 }
 
+const char *rows_not_copied(Planner *p, const AccessWant *w) {
+	Operand o = {0};
+	Access access;
+	return w->store            ? "each position is changed in VMEM"
+	       : w->held           ? "the kernel writes it"
+	       : w->table          ? "it stands in SMEM"
+	       : w->places == NONE ? NULL
+	                           : rows_access(p, w, &o, &access);
+}
+
 bool rows_mark(Planner *p, AccessWants *wants) {
 	IndirectMode mode = (IndirectMode)p->m->config.indirect_access_mode.value;
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
-		Operand o = {0};
-		Access access;
 		if (w->places == NONE)
 			continue;
 		if (mode == INDIRECT_ONE_HOT)
 			return refuse_mode(p, w, w->store ? "each position is changed in VMEM" : no_one_hot(p, w));
-		const char *why = w->store   ? "each position is changed in VMEM"
-		                  : w->held  ? "the kernel writes it"
-		                  : w->table ? "it stands in SMEM"
-		                             : rows_access(p, w, &o, &access);
+		const char *why = rows_not_copied(p, w);
 		if (why && mode == INDIRECT_DMA)
 			return refuse_mode(p, w, why);
 		p->plan->may_copy_rows = p->plan->may_copy_rows || !why;

@@ -16,6 +16,20 @@ static bool operand_indexed_by(const Plan *plan, uint32_t operand, uint32_t dim)
 	return false;
 }
 
+/* A grid of one core's points alone can be a pipeline in the kernel, which copies further ahead than the grid's own. */
+static void blocks_ahead(Planner *p) {
+	bool split = false;
+	for (uint32_t k = 0; k < p->plan->grid.count; k++)
+		split = split || (p->plan->grid.at[k].parallel && p->plan->grid.at[k].steps > 1);
+	for (uint32_t i = 0; i < p->plan->operands.count; i++) {
+		Operand *o = &p->plan->operands.at[i];
+		o->ahead = o->ahead && !split;
+		if (o->ahead)
+			o->why = arena_printf(p->a, "%s; the next other block is copied as soon as there is room",
+			                      o->why);
+	}
+}
+
 /* Two grid points that write one window must run in order: that dim is `arbitrary`, not `parallel`. Pallas splits a
  * prefix of the dims over the cores, so those after it are not parallel either. */
 void plan_semantics(Planner *p) {
@@ -37,4 +51,5 @@ void plan_semantics(Planner *p) {
 			                        o->ref);
 		}
 	}
+	blocks_ahead(p);
 }

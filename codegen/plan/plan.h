@@ -95,6 +95,7 @@ typedef struct Operand {
 	int64_t block[DIM_MAX];    /* SPACE_WINDOW */
 	Affine index[DIM_MAX];     /* the index map: block index in each dim, of program ids and of nodes that tables
 	                              give for them (positions.c) */
+	uint32_t clamped;          /* bit set of dims where the nearest block comes for one outside: halo.c */
 	uint32_t dim_of[RANK_MAX]; /* tensor dim -> operand dim */
 	Placement placement;       /* SPACE_WINDOW */
 	uint32_t unit;             /* the unit dim that the boundary view adds; NONE */
@@ -105,6 +106,7 @@ typedef struct Operand {
 	uint32_t covered;       /* SHARED: bit set of dims that lie in the block whole, for inner grid dims walk them */
 	int64_t view_hbm_bytes; /* VIEW, SPLIT: what XLA moves for the view */
 	int buffers;            /* windows that the pipeline keeps: 1 or 2 */
+	bool ahead;             /* SPACE_WINDOW: tables name its blocks; the next other one is copied before its step */
 	int64_t bytes;          /* VMEM of all its buffers, padded to tiles */
 	int64_t fetches;        /* windows copied over the whole grid */
 	double hbm_bytes;       /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
@@ -175,6 +177,17 @@ typedef struct Places {
 	uint32_t arrived;  /* scratch: the semaphores of these copies; NONE */
 } Places;
 
+/* A tile of which a block of the grid has a part, and one beside it the rest: halo.c. */
+typedef struct Halo {
+	const struct Access *beside; /* the other block; NULL: the tile is a block */
+	int64_t rows;                /* elements of it along the dim, */
+	bool first;                  /* which come before those of the block: */
+	int64_t skip;                /* so many of both come before the tile */
+	uint32_t dim;                /* of the tensor */
+	bool below, past;            /* read lanes may lie before the tensor, behind it, */
+	Affine before, behind;       /* up to this lane, from this one on: they give the nearest element */
+} Halo;
+
 typedef enum RefKind { REF_OPERAND, REF_WINDOW } RefKind;
 
 /* What a load or store node reads or writes. */
@@ -184,8 +197,9 @@ typedef struct Access {
 	uint32_t loop, window; /* REF_WINDOW: a loop, and which of its windows */
 	uint32_t rank;         /* of the ref */
 	SliceDim dim[DIM_MAX];
-	uint32_t places; /* NONE */
-	bool column;     /* one position of the last dim, which stays at size 1: the value is a column */
+	uint32_t places;  /* NONE */
+	const Halo *halo; /* NULL */
+	bool column;      /* one position of the last dim, which stays at size 1: the value is a column */
 	uint32_t perm_rank;
 	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
 } Access;

@@ -197,7 +197,9 @@ static void put_window(Printer *pr, Text *out, const KPipelineWindow *w, const c
 		put_int(pr, out, w->index[d]);
 	}
 	text_put(out, rank == 1 ? ",)" : ")");
-	if (w->buffers != 2)
+	if (w->ahead)
+		text_printf(out, ", pipeline_mode=pl.Buffered(%d, use_lookahead=True)", w->buffers);
+	else if (w->buffers != 2)
 		text_printf(out, ", pipeline_mode=pl.Buffered(%d)", w->buffers);
 	text_put(out, ")");
 }

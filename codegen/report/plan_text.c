@@ -44,6 +44,9 @@ const char *plan_affine_text(const Plan *p, Arena *a, const Affine *x) {
 
 const char *plan_index_text(const Plan *p, Arena *a, const Operand *o, uint32_t dim) {
 	const char *index = plan_affine_text(p, a, &o->index[dim]);
+	if (o->clamped >> dim & 1)
+		return arena_printf(a, "min(max(%s, 0), %lld)", index,
+		                    (long long)int_cdiv(o->shape[dim], o->block[dim]) - 1);
 	if (o->parts <= 1 || dim != o->part_dim || o->index[dim].count == 0)
 		return index;
 	bool one = o->index[dim].count == 1 && o->index[dim].constant == 0;

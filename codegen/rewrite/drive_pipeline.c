@@ -116,7 +116,7 @@ static KPipelineWindow window_of(Driver *d, uint32_t w, bool ahead) {
 	for (uint32_t i = 0; i < rank; i++)
 		index[i] = drive_here(d, win->index[i]);
 	drive_set_own_steps(d);
-	return (KPipelineWindow){win->of, win->output, k->buffers.at[win->buffer].shape, index, win->buffers};
+	return (KPipelineWindow){win->of, win->output, k->buffers.at[win->buffer].shape, index, win->buffers, false};
 }
 
 static void run_body(Driver *d) {

@@ -54,12 +54,28 @@ static void choose_masked(Kernel *k, StmtId mask, ValueId flag) {
 	k->values.at[old].def = choose;
 }
 
+/* What the count is in that step. */
+static bool count_is(Kernel *k, IntId count, const KLoopDim *d, int64_t step, int64_t wanted) {
+	int64_t found;
+	return int_is_const(k, int_substitute(k, count, d->step, int_const(k, step)), &found) && found == wanted;
+}
+
+/* It leaves the valid lanes of each step's tile: `tail` in the last one, all before. A choice by position leaves
+ * others.
+ */
+static bool leaves_valid(Kernel *k, StmtId s, IntId count, const KLoopDim *d) {
+	int64_t axis = kernel_stmt(k, s)->ints[0];
+	const KValue *v = &k->values.at[kernel_arg(k, s, 0)->value];
+	return int_reads(k, count, d->step) && v->shape[axis] == d->size &&
+	       count_is(k, count, d, d->full_steps, d->tail) &&
+	       (d->full_steps == 0 || count_is(k, count, d, d->full_steps - 1, d->tail + d->size));
+}
+
 static void mask_last(Kernel *k, StmtId s, void *data) {
 	KLoop *loop = data;
 	uint16_t op = kernel_stmt(k, s)->op;
 	KArg *count = (op == K_MASK || op == K_KEEP) ? kernel_arg(k, s, 1) : NULL;
-	ValueId step = loop->dim[0].step;
-	if (!count || count->kind != KARG_INT || !int_reads(k, count->index, step))
+	if (!count || count->kind != KARG_INT || !leaves_valid(k, s, count->index, &loop->dim[0]))
 		return;
 	ValueId flag = flag_of(k, loop);
 	IntId tail = int_const(k, loop->dim[0].tail);

@@ -9,6 +9,9 @@ bool plan_values(Planner *p); /* values.c */
 void plan_forms(Planner *p);  /* forms.c */
 void plan_masks(Planner *p);  /* masks.c */
 void plan_wheres(Planner *p); /* wheres.c */
-void plan_folds(Planner *p);  /* folds.c: after all of these */
+/* The condition is false in all lanes of its dim `from_last` (counted from the last) before `lane`, or else from it on.
+ */
+bool condition_leaves(Planner *p, NodeId condition, uint32_t from_last, const Affine *lane, bool before);
+void plan_folds(Planner *p); /* folds.c: after all of these */
 
 #endif

@@ -50,6 +50,37 @@ static bool first_lanes(Planner *p, NodeId condition, Affine *offset, Affine *en
 	return known;
 }
 
+/* Of an `and`, one of the two does. */
+static bool either_leaves(Planner *p, NodeId both, uint32_t from_last, const Affine *lane, bool before) {
+	bool any = false;
+	for (uint32_t i = 0; i < 2 && !any; i++) {
+		NodeId part = node_input(p->m, both, i);
+		any = part != NONE && condition_leaves(p, part, from_last, lane, before);
+	}
+	return any;
+}
+
+bool condition_leaves(Planner *p, NodeId condition, uint32_t from_last, const Affine *lane, bool before) {
+	uint32_t dim = long_dim(p, condition);
+	Affine offset, end;
+	bool negated;
+	int64_t least;
+	if (dim != NONE && dim != from_last)
+		return false;
+	if (dim != NONE) {
+		condition = behind_views(p, condition);
+		from_last = long_dim(p, condition);
+	}
+	uint16_t op = op_canonical(node_get(p->m, condition)->op);
+	if (op == OP_LOGICAL_AND || op == OP_BITWISE_AND)
+		return either_leaves(p, condition, from_last, lane, before);
+	if (dim == NONE || !first_lanes(p, condition, &offset, &end, &negated) || negated != before)
+		return false;
+	Affine end_lane = affine_sub(p->a, end, offset);
+	Affine more = before ? affine_sub(p->a, end_lane, *lane) : affine_sub(p->a, *lane, end_lane);
+	return affine_min(p, &more, &least) && least >= 0;
+}
+
 /* Ints of 32 bits hold what the mask computes: the tile's lanes from 0 on, and an end that may be anything. */
 static bool holds(Planner *p, const Affine *offset, int64_t lanes) {
 	int64_t low, high;
@@ -75,19 +106,36 @@ static void where_in(Planner *p, NodeId n) {
 	NodeId test = from_last == NONE ? NONE : behind_views(p, condition->node);
 	if (test == NONE || !first_lanes(p, test, &mask.offset, &mask.end, &negated))
 		return;
-	const Arg *x = node_arg(p->m, n, negated ? 2 : 1), *fill = node_arg(p->m, n, negated ? 1 : 2);
-	if (x->kind != ARG_REF || !is_number(p, fill) || node_type(p->m, x->node) != node_type(p->m, n) ||
+	const Arg *x = node_arg(p->m, n, 1), *number = node_arg(p->m, n, 2);
+	if (is_number(p, x)) {
+		number = x;
+		x = node_arg(p->m, n, 2);
+	}
+	if (x->kind != ARG_REF || !is_number(p, number) || node_type(p->m, x->node) != node_type(p->m, n) ||
 	    node_type(p->m, n)->dtype == DTYPE_BOOL ||
 	    length(p, n, from_last) != length(p, condition->node, from_last) ||
 	    !holds(p, &mask.offset, length(p, n, from_last)))
 		return;
+	Affine lanes = affine_sub(p->a, mask.end, mask.offset);
+	int64_t most;
+	if (negated && x == node_arg(p->m, n, 1) && value_of(p, x->node)->form == FORM_NATURAL &&
+	    affine_max(p, &lanes, &most) && most <= 0) {
+		v->same_as = x->node; /* all lanes of it */
+		return;
+	}
 	v->negated = negated;
 	mask.dim = node_type(p->m, n)->count - 1 - from_last;
 	v->masks = arena_copy(p->a, &mask, 1, sizeof mask);
 	v->mask_count = 1;
 }
 
-/* Nothing reads the value but conditions that are masks, and what makes them. */
+/* The use is the index of a slice, whose positions are not read. */
+static bool is_sliced(const Planner *p, NodeId user, ArgId u) {
+	const Access *access = p->plan->values[user].access;
+	return access && access->places == NONE && list_index(node_arg(p->m, user, 1), u) != NONE;
+}
+
+/* Nothing reads the value but conditions that are masks, what makes them, and slices. */
 static bool is_unread(Planner *p, NodeId n) {
 	Lowering how = op_lowering(node_get(p->m, n)->op);
 	if ((how != LOWER_POINTWISE && how != LOWER_VIEW && how != LOWER_INDEX) || node_uses(p->m, n) == NONE ||
@@ -95,9 +143,10 @@ static bool is_unread(Planner *p, NodeId n) {
 		return false;
 	for (ArgId u = node_uses(p->m, n); u != NONE; u = arg_get(p->m, u)->next_use) {
 		NodeId user = arg_get(p->m, u)->user;
-		bool condition = op_canonical(node_get(p->m, user)->op) == OP_WHERE && value_of(p, user)->mask_count &&
+		bool chosen = value_of(p, user)->mask_count || value_of(p, user)->same_as != NONE;
+		bool condition = op_canonical(node_get(p->m, user)->op) == OP_WHERE && chosen &&
 		                 node_arg(p->m, user, 0) == arg_get(p->m, u);
-		if (!condition && !value_of(p, user)->folded)
+		if (!condition && !is_sliced(p, user, u) && !value_of(p, user)->folded)
 			return false;
 	}
 	return true;

@@ -135,12 +135,30 @@ NodeId make_zero_outside(Decompose *d, NodeId index, NodeId value) {
 
 /* ---- loads ------------------------------------------------------------------------------------------------------- */
 
+static void remark_lanes(Decompose *d) {
+	Module *m = d->m;
+	const Type *t = node_type(m, d->n);
+	const Tensor *of = &m->tensors.at[access_tensor(m, d->n)];
+	int64_t rows = t->count == 2 ? expr_number(m, t->dims[0]) : 1, count = expr_number(m, t->dims[t->count - 1]);
+	double sliced = row_sliced_cycles(m->target, t->dtype, (double)rows);
+	OneHot o;
+	WayCost cost[WAY_COUNT] = {[WAY_SLICE] = {.why = "an int tensor says where"},
+	                           [WAY_DYNAMIC] = {.cycles = (double)count * sliced},
+	                           [WAY_ONE_HOT] = {.why = one_hot_of(m, d->n, &o)},
+	                           [WAY_DMA] = {.why = "it gathers single elements of rows"}};
+	cost[WAY_LANES].cycles = lanes_taken_cycles(m->target, rows, expr_number(m, of->shape[of->rank - 1]), count);
+	if (!cost[WAY_ONE_HOT].why)
+		cost[WAY_ONE_HOT].cycles = one_hot_all_cycles(m->target, &o);
+	pass_remark(d->c, "decompose", "%s", ways_text(d->c->arena, of->name, WAY_LANES, cost));
+}
+
 /* The load, or one of whole rows whose lanes are then taken. */
 static NodeId make_load(Decompose *d, Arg *args) {
 	Module *m = d->m;
 	NodeId index = lanes_index(m, d->n);
 	if (index == NONE)
 		return make_node(d, OP_LOAD, "all", 3, args);
+	remark_lanes(d);
 	Arg entries[RANK_MAX];
 	uint32_t count = args[1].list.count;
 	for (uint32_t i = 0; i < count; i++)

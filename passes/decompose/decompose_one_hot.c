@@ -71,11 +71,30 @@ static NodeId by_one_hot(Decompose *d, const OneHot *o) {
 	return make_zero_outside(d, o->index, x);
 }
 
+static void remark(PassContext *c, const OneHot *o) {
+	const Module *m = c->module;
+	const Target *t = m->target;
+	double sliced = row_sliced_cycles(t, node_type(m, o->load)->dtype, (double)o->columns);
+	WayCost cost[WAY_COUNT] = {
+		[WAY_SLICE] = {.why = "an int tensor says where"},
+		[WAY_DYNAMIC] = {.cycles = (double)o->positions * sliced},
+		[WAY_ONE_HOT] = {.cycles = one_hot_all_cycles(t, o)},
+		[WAY_LANES] = {.cycles = lanes_taken_cycles(t, o->columns, o->rows, o->positions)},
+		[WAY_DMA] = {.cycles = (double)o->positions * row_copied_cycles(false) + (double)t->copy_cycles}};
+	if (o->last)
+		cost[WAY_DMA].why = "it gathers single elements of rows";
+	else
+		cost[WAY_LANES].why = "it gathers whole rows";
+	pass_remark(c, "one_hot", "%s",
+	            ways_text(c->arena, m->tensors.at[access_tensor(m, o->load)].name, WAY_ONE_HOT, cost));
+}
+
 /* In place of the load: where it is asked for, or stands to choose and pays. */
 static bool replace(PassContext *c, NodeId n, const OneHot *o) {
 	Module *m = c->module;
 	Decompose d = {.c = c, .m = m, .n = n};
 	const char *name = node_get(m, n)->name;
+	remark(c, o);
 	NodeId value = by_one_hot(&d, o);
 	node_replace_uses(m, n, value, NONE);
 	node_remove(m, n);

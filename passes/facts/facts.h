@@ -99,6 +99,18 @@ bool one_hot_product(const Module *m, NodeId n, OneHot *o);
 double one_hot_cycles(const Target *t, const OneHot *o);
 double row_sliced_cycles(const Target *t, Dtype dtype, double elements);
 double row_copied_cycles(bool picked);
+/* Cycles of all products with what the matrix unit takes; of lanes of rows that registers have, taken there. */
+double one_hot_all_cycles(const Target *t, const OneHot *o);
+double lanes_taken_cycles(const Target *t, int64_t rows, int64_t size, int64_t count);
+
+/* The ways to access a tensor where an int tensor says. */
+typedef enum IndirectWay { WAY_SLICE, WAY_DYNAMIC, WAY_ONE_HOT, WAY_LANES, WAY_DMA, WAY_COUNT } IndirectWay;
+typedef struct WayCost {
+	double cycles;   /* each time that a tile's positions are gone through */
+	const char *why; /* why it is not possible; NULL: it is */
+} WayCost;
+/* "x: dynamic slice, about 500 cycles a time; one-hot matmul: 700; no DMA gather: ..." */
+const char *ways_text(Arena *a, const char *tensor, IndirectWay taken, const WayCost *cost);
 
 /* ---- bounds.c ---------------------------------------------------------------------------------------------------- */
 

@@ -80,11 +80,35 @@ double one_hot_cycles(const Target *t, const OneHot *o) {
 	return (o->shares ? 0 : ONE_HOT_BEGUN) + o->planes * (table + found) / registers;
 }
 
-bool one_hot_pays(const Module *m, const OneHot *o) {
-	const Target *t = m->target;
+double one_hot_all_cycles(const Target *t, const OneHot *o) {
 	double flops = 2.0 * (double)o->positions * (double)o->rows * (double)o->columns * o->planes;
-	double cycles = one_hot_cycles(t, o) + flops * t->clock_hz / t->bf16_flops;
-	return cycles < (double)o->positions * row_sliced_cycles(t, node_type(m, o->load)->dtype, (double)o->columns);
+	return one_hot_cycles(t, o) + flops * t->clock_hz / t->bf16_flops;
+}
+
+/* A register of places asks each register of the row, and chooses. */
+double lanes_taken_cycles(const Target *t, int64_t rows, int64_t size, int64_t count) {
+	return 2.0 * (double)(int_cdiv(size, t->lanes) * int_cdiv(count, t->lanes) * int_cdiv(rows, t->sublanes));
+}
+
+bool one_hot_pays(const Module *m, const OneHot *o) {
+	Dtype dtype = node_type(m, o->load)->dtype;
+	return one_hot_all_cycles(m->target, o) <
+	       (double)o->positions * row_sliced_cycles(m->target, dtype, (double)o->columns);
+}
+
+const char *ways_text(Arena *a, const char *tensor, IndirectWay taken, const WayCost *cost) {
+	static const char *const names[WAY_COUNT] = {"slice", "dynamic slice in VMEM", "one-hot matmul",
+	                                             "vector gather", "DMA gather"};
+	Text t;
+	text_init(&t, a);
+	text_printf(&t, "%s: %s, about %.0f cycles a time", tensor, names[taken], cost[taken].cycles);
+	for (IndirectWay w = 0; w < WAY_COUNT; w++) {
+		if (w != taken && cost[w].why)
+			text_printf(&t, "; no %s: %s", names[w], cost[w].why);
+		else if (w != taken)
+			text_printf(&t, "; %s: %.0f", names[w], cost[w].cycles);
+	}
+	return t.at;
 }
 
 static bool is_converted(const Module *m, NodeId n, Dtype to) {

@@ -1,9 +1,13 @@
 """A choice between a tile and a number by position is a mask along the tile's own dim."""
 
+import json
+
 import kit
 import numpy as np
 import pallasc.execute
+import pallasc.reference
 import pytest
+from builder import Doc, G, f32, sl, sym, t
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 OPS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
@@ -114,3 +118,55 @@ def test_what_may_wrap_around_stays():
     """A position that 32 bits do not hold is compared as it is."""
     assert "where" in kit.emitted("kernel", chosen("lt", offset=INT_MAX - 50)).out
     assert "where" in kit.emitted("kernel", chosen("lt", offset=-1)).out
+
+
+def test_a_number_in_the_first_lanes():
+    """It is spread over the tile, of which the mask leaves the others."""
+    text = kit.emitted("kernel", chosen("ge")).out
+    assert "full 7.0 : float32[32, 128]" in text
+    assert "to_column" not in text
+    assert "where" not in text
+
+
+def test_all_lanes_are_chosen():
+    """A position is never below 0: the tile stands there as it is."""
+    document = chosen("ge")
+    nodes = document["graphs"][0]["nodes"]
+    (test,) = (node for node in nodes if node["name"] == "test")
+    test |= {"target": "aten.ge.Scalar", "args": [{"ref": "index"}, 0]}
+    text = kit.emitted("kernel", document).out
+    assert "mask" not in text
+    assert "iota" not in text
+
+
+def summed(op, n, loop):
+    """out[m] = the sum over k of x[m, k] where index OP n, k in a loop with a ragged last step."""
+    doc = Doc(config={"block_sizes": [32, 32], "pallas_loop_type": loop})
+    doc.tensor("x", "input", "float32", [64, 100]).tensor("out", "output", "float32", [64])
+    doc.block(64).block(100)
+    body = G(1, "for_loop", block_ids=[1], carried=[[0, 0]])
+    acc = body.arg(f32("u0"))
+    x = body.load("x", [sym("u0"), sym("u1")], f32("u0", "u1"))
+    index = body.call("tile.index", sym("u1"), meta=t("int32", "u1"))
+    test = body.call(f"aten.{op}.Scalar", index, n, meta=t("bool", "u1"))
+    test = body.call("tile.subscript", test, [None, sl()], meta=t("bool", 1, "u1"))
+    y = body.call("aten.where.self", test, x, 0.0, meta=f32("u0", "u1"))
+    total = body.call("aten.sum.dim_IntList", y, [1], meta=f32("u0"))
+    body.out(body.call("aten.add.Tensor", acc, total, meta=f32("u0")))
+    g = G(0, grid=[0])
+    zero = g.call("tile.full", [sym("u0")], 0, {"dtype": "float32"}, meta=f32("u0"))
+    sums = g.call("tile.for_loop", 1, [0], [100], [zero], meta={"tuple": [f32("u0")]})
+    g.store("out", [sym("u0")], g.call("getitem", sums, 0, meta=f32("u0")))
+    return doc.add(body, g.out())
+
+
+@pytest.mark.parametrize("loop", ["fori_loop", "unroll"])
+@pytest.mark.parametrize("op", OPS)
+def test_in_each_step_of_a_ragged_loop(op, loop):
+    """A choice is made in all steps, though the mask of the ragged one stands in that alone."""
+    x = np.random.default_rng(0).integers(-9, 9, (64, 100)).astype(np.float32)
+    for n in (-5, 0, 3, 31, 32, 40, 97, 99, 100, 120):
+        document = summed(op, n, loop)
+        (found,) = pallasc.execute.run(kit.emitted("kernel", json.dumps(document)).out, x)
+        (wanted,) = pallasc.reference.run(document, [x])
+        np.testing.assert_array_equal(found, wanted, f"{n}")

@@ -90,17 +90,17 @@ def test_aligned_loads_are_blocks():
 
 
 @pytest.mark.parametrize(
-    ("rows", "chunk", "block", "more"),
+    ("rows", "chunk", "block", "more", "walked"),
     [
-        (95, 32, 32, {}),  # past the end
-        (96, 32, 32, {"minus": 1}),  # before the start
-        (100, 34, 32, {"step": 33}),  # ragged, and lanes of its last tile past the end
+        (95, 32, 32, {}, False),  # past the end
+        (96, 32, 32, {"minus": 1}, False),  # before the start
+        (100, 34, 32, {"step": 33}, True),  # ragged, and lanes of its last tile past the end
     ],
 )
-def test_loads_outside(rows, chunk, block, more):
-    """The nearest element is loaded, position by position."""
+def test_loads_outside(rows, chunk, block, more, walked):
+    """The nearest element is loaded: of a block and its halo, or position by position."""
     found = document(rows, chunk, block, "float32", **more)
-    assert walks(found)
+    assert walks(found) == walked
     ran(found)
 
 

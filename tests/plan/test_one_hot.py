@@ -8,7 +8,8 @@ import pytest
 from builder import Doc, G, sl, sym
 from builder import t as typed
 
-ONE_HOT = {"pallas_indirect_access_mode": "one_hot"}
+MODE = "pallas_indirect_access_mode"
+ONE_HOT = {MODE: "one_hot"}
 MODES = ("auto", "dma", "one_hot")
 DTYPES = {  # and the ways that take them, beside slices
     "float32": MODES,
@@ -160,3 +161,50 @@ def test_chosen_where_it_is_faster():
     sliced = ["plan: taken: rows gathered from blocks in VMEM"]
     assert told("bfloat16", 512, 512, 2048, 16) == sliced
     assert told("bfloat16", 4096, 512, 2048, 128) == sliced
+
+
+def ways(graph, **config):
+    """{tensor: what --explain says of its way}, of all that are accessed where ints say."""
+    lines = [line.split(": ", 2) for line in kit.emitted("none", graph, **config).err.splitlines()]
+    return {line[1]: line[2] for line in lines if len(line) == 3 and "cycles a time" in line[2]}
+
+
+@pytest.mark.parametrize(
+    ("graph", "config", "tensor", "way"),
+    [
+        ("embedding", {}, "weight", "dynamic slice in VMEM, about 272 cycles a time; no slice: an"),
+        ("embedding", ONE_HOT, "weight", "one-hot matmul, about 568 cycles a time; no slice: an"),
+        ("embedding", {MODE: "dma"}, "weight", "DMA gather, about 1724 cycles a time; no slice: a"),
+        ("columns", {}, "x", "vector gather, about 16 cycles a time; no slice: an int tensor says"),
+        ("crossed", {}, "x", "dynamic slice in VMEM, about 8196 cycles a time"),
+        ("permute_rows", {}, "out", "dynamic slice in VMEM, about 272 cycles a time"),
+        ("histogram", {}, "out", "dynamic slice in VMEM, about 256 cycles a time"),
+        ("chunk_state", {}, "x", "slice, about 8 cycles a time"),
+        ("paged_decode", {}, "k_pages", "DMA gather, about 828 cycles a time"),
+    ],
+)
+def test_ways_are_told(graph, config, tensor, way):
+    """Each access names its way, what it takes, and what the others would, or why not."""
+    found = ways(graph, **config)[tensor]
+    assert found.startswith(way)
+    others = ("slice", "dynamic slice in VMEM", "one-hot matmul", "vector gather", "DMA gather")
+    told_of = [part.removeprefix("no ").split(":")[0] for part in found.split("; ")[1:5]]
+    assert sorted([found.split(",")[0], *told_of]) == sorted(others)
+
+
+def test_every_indirect_access_is_told():
+    """Of each graph with positions that int tensors give, each tensor that they are in."""
+    for graph in ("embedding_backward", "put_flagged", "table_rows", "gather_gemv", "odd_rows"):
+        document = kit.document(graph)
+        of = {n["name"]: n for n in kit.nodes(document)}
+        tensors = set()
+        for node in of.values():
+            if not str(node.get("target", "")).startswith(
+                ("tile.load", "tile.store", "tile.atomic")
+            ):
+                continue
+            entries = [e["ref"] for e in node["args"][1] if isinstance(e, dict) and "ref" in e]
+            if any(of[e].get("meta", {}).get("shape") for e in entries if e in of):
+                tensors.add(of[node["args"][0]["ref"]]["args"][0])
+        assert tensors
+        assert tensors <= set(ways(graph)), graph

@@ -65,10 +65,10 @@ def test_no_position_is_read():
 
 @pytest.mark.parametrize(("by", "extent"), [(-1, 96), (40, 96)])
 def test_indices_outside_are_the_nearest_ones(by, extent):
-    """What may lie before or behind the tensor is gathered."""
+    """What may lie before or behind the tensor is a block and its halo (test_halos.py)."""
     document, given = tiles(0, 64, by, 16, extent, False)
     assert wrong(document, given=given) == []
-    assert "place" in text(document)
+    assert "concatenate" in text(document)
 
 
 def test_the_compiler_takes_them():

@@ -8,6 +8,7 @@ import pallasc
 import pallasc.execute
 import pallasc.reference
 import pytest
+from coverage import row as coverage
 from pallasc import compare
 
 PAGED = "paged_decode"  # of testdata/coverage/graphs: a tile of page numbers in each step
@@ -127,7 +128,7 @@ def test_a_large_array_comes_in_blocks_that_a_table_names():
     assert (
         "  in w_ref vmem int8[1, 256, 256] of [9, 256, 512] "
         "at (min(max(groups_ref[tile_i], 0), 8), 0, tile_k) buffers 2\n"
-    ) in text
+    ) in text  # not ahead: cores share the grid's first dim
     assert "  in x_ref vmem bfloat16[8, 32, 256] of [8, 32, 256] at (0, 0, 0) buffers 2\n" in text
     found = {o["ref"]: o for o in kit.plan(WORKLIST)["operands"]}
     assert found["w_ref"]["fetches"] == 32
@@ -210,3 +211,112 @@ def test_windows_around_keep_values(graph):
     if graph == WIDE:
         expected = pallasc.reference.run(document, arrays)
         np.testing.assert_allclose(after[0], expected[0], rtol=1e-5, atol=1e-5)
+
+
+# ---- lists of work -------------------------------------------------------------------------------
+
+EXPERTS = "experts_worklist"  # one grid dim: a step for each entry of the list
+
+
+def worklist_inputs(graph, blocks, groups):
+    """Inputs of a worklist's graph, with the list given; the rest of it is its last entry."""
+    document = kit.document(graph)
+    named = dict(zip((p.name for p in coverage.parameters(document)), range(99), strict=False))
+    arrays = compare.make_inputs(document, seed=3)
+    count, (x, groups_of) = len(arrays[named["blocks"]]), (arrays[0], arrays[named["offsets"]])
+    for name, given in (("blocks", blocks), ("groups", groups)):
+        arrays[named[name]] = np.array(given + given[-1:] * (count - len(given)), np.int32)
+    rows, parts = x.shape[0] * x.shape[1], len(groups_of) - 1
+    arrays[named["offsets"]] = np.linspace(0, rows, parts + 1).astype(np.int32)
+    return document, arrays
+
+
+def test_blocks_of_a_worklist_are_copied_far_ahead():
+    """The grid is a pipeline in the kernel, whose windows are looked up in the lists."""
+    before, text = (kernel_text(EXPERTS, rewritten) for rewritten in (False, True))
+    place = "at (min(max(groups_ref[tile_i], 0), 8), 0, 0) buffers 2 ahead\n"
+    assert f"  in w_up_ref vmem bfloat16[1, 128, 512] of [9, 128, 512] {place}" in before
+    assert "  in w_up_hbm hbm bfloat16[9, 128, 512]\n" in text
+    assert f"    in w_up_hbm [1, 128, 512] {place}" in text
+    assert "\n  grid " not in text and "pipeline steps grid (16) at (tile_i)" in text
+    source = kit.compiled(EXPERTS).source
+    assert source.count("pipeline_mode=pl.Buffered(2, use_lookahead=True)") == 3
+
+
+def test_a_step_that_is_told_the_same_again_does_nothing():
+    text = kernel_text(EXPERTS)
+    assert "at_before = load blocks_ref[max(tile_i - 1, 0)] : int32\n" in text
+    told = "(tile_i > 0) & (g == g_before) & (at == at_before)"
+    assert f"    when (choose({told}, 0, 1) > 0) news {{\n" in text
+    assert text.count("  store ") == 1
+
+
+@pytest.mark.parametrize("graph", [EXPERTS, "experts_worklist_odd", WORKLIST])
+@pytest.mark.parametrize(
+    ("blocks", "groups"),
+    [
+        ([0, 1, 1, 2, 2, 2, 6], [0, 0, 1, 1, 2, 3, 8]),
+        ([0, 1, 0, 1, 0, 6, 0], [0, 1, 1, 0, 2, 7, 0]),  # in any order, again and again
+        ([-1, 99, 3, 3, 3], [0, 2, 3, 4, -5]),  # outside: nothing is stored, the nearest weights are read
+        ([5, 5], [6, 7]),  # and repeats of the last step
+    ],
+)
+def test_worklists_in_any_order(graph, blocks, groups):
+    """Steps that do nothing, and blocks that are copied ahead, change no value."""
+    document, arrays = worklist_inputs(graph, blocks, groups)
+    before, after = (
+        pallasc.execute.run(kernel_text(graph, rewritten), *arrays)[0].astype(np.float32)
+        for rewritten in (False, True)
+    )
+    np.testing.assert_array_equal(before, after)
+    want = pallasc.reference.run(document, arrays)[0].astype(np.float32)
+    stored = ~np.isnan(after)  # all else is what it was
+    assert stored.any()
+    np.testing.assert_allclose(after[stored], want[stored], 2e-2, 2e-2 * np.abs(want[stored]).max())
+
+
+ADDS = """program p for v6e
+input order int32[4]
+input x float32[32, 128]
+output y float32[8, 128]
+
+kernel k {{
+  grid i 4 arbitrary
+  in order smem int32[4]
+  in x_ref vmem float32[32, 128] of [32, 128] at (0, 0) buffers 2
+  out y_ref vmem float32[8, 128] of [8, 128] at (0, 0) buffers 2
+
+  i = program_id dim=0 : int
+  at = load order[i] : int32
+  row = clamp at, 0, 3 : int32
+  %1 = mul row, 8 : int32
+  %2 = load x_ref[%1 by 8 +: 8, :] : float32[8, 128]
+  {old} = load y_ref[...] : float32[8, 128]
+  {new}
+  store y_ref[...], sum
+}}
+
+host(order, x) {{
+  y = launch kernel=0, order, x : float32[8, 128]
+  return y
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("new", "skips"),
+    [
+        ("sum = add %2, old : float32[8, 128]", False),
+        ("%3 = ge %2, 0.0 : bool[8, 128]\n  sum = where %3, %2, old : float32[8, 128]", False),
+        ("sum = mul %2, 2.0 : float32[8, 128]", True),
+    ],
+)
+def test_a_step_that_adds_is_never_left_out(new, skips, tmp_path):
+    """What a step finds in an output tells what it stores, unless it puts that back at once."""
+    text = ADDS.format(old="old", new=new)
+    if skips:
+        text = text.replace("  old = load y_ref[...] : float32[8, 128]\n", "")
+    path = tmp_path / "adds.kernel"
+    path.write_text(text)
+    out = kit.accepted(path, "--rewrites=repeats", "--emit=kernel").out
+    assert ("when (" in out) == skips

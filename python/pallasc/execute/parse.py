@@ -167,6 +167,7 @@ def _operand(line, role):
             line.fail("block, array and index must have one rank")
     if line.accept("buffers"):
         buffer.buffers = line.integer()
+        line.accept("ahead")
     if line.accept("alias"):
         buffer.alias = line.name()
     return buffer

@@ -182,6 +182,7 @@ def _pipeline_window(line):
     window = Window("", of, shape, ex.expressions(line), output=output)
     if line.accept("buffers"):
         line.integer()
+        line.accept("ahead")
     line.done()
     return window
 
