@@ -2,7 +2,7 @@
 
     python bench/serving.py                       the table
     python bench/serving.py --row grouped         rows whose name holds the text
-    python bench/serving.py -o docs/serving.md    into the page, `make bench-serving`
+    python bench/serving.py -o docs/serving.md    into the page, where other rows stay
 
 A row is one of docs/coverage.md at its production size, with the lengths and tables by which its
 cycles are estimated there. A public kernel is given the same ones, in its own layout; where it has
@@ -66,7 +66,7 @@ def tilings(*found):
 
 def ragged(**more):
     """Public kernels of ragged paged attention."""
-    asked = ({}, {"num_kv_pages_per_block": 16, "num_queries_per_block": 64})
+    asked = ({"num_kv_pages_per_block": 16, "num_queries_per_block": 64},)
     return (
         Public("jax ragged_paged_attention", "ragged_paged", tuple(o | more for o in asked)),
         Public("tpu-inference ragged_paged_attention v3", "tpu-inference ragged", (more,)),
@@ -121,19 +121,34 @@ def main():
     parser.add_argument("--target", choices=list(CHIPS), action="append", help="only this chip")
     parser.add_argument("-o", dest="output", metavar="FILE", help="writes the page")
     options = parser.parse_args()
-    chips = options.target or CHIPS
-    rows = [row for row in coverage.rows() if row.name in ROWS and options.row in row.name]
-    lines = [
-        "| kernel | chip | pallasc | public kernel | cycles | pallasc's share |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = [row for row in coverage.rows() if row.name in ROWS]
+    page = Path(options.output) if options.output else None
+    lines = lines_of(page.read_text()) if page and page.exists() else {}
     for row in rows:
-        for chip in chips:
-            lines += measured(row, chip)
-    table = "\n".join(lines)
-    print(table)
-    if options.output:
-        Path(options.output).write_text(PAGE.format(table=table))
+        for chip in options.target or CHIPS:
+            if options.row in row.name:
+                lines[row.name, chip] = measured(row, chip)
+                if page:
+                    page.write_text(PAGE.format(table=table(rows, lines)))
+    print(table(rows, lines))
+
+
+def lines_of(text):
+    """{(row, chip): lines} of a page."""
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) > 2 and cells[2] in CHIPS:
+            found.setdefault((cells[1], cells[2]), []).append(line)
+    return found
+
+
+def table(rows, lines):
+    """The table of all rows that have lines."""
+    head = "| kernel | chip | pallasc | public kernel | cycles | pallasc's share |"
+    places = [(row.name, chip) for row in rows for chip in CHIPS]
+    found = [line for place in places for line in lines.get(place, ())]
+    return "\n".join([head, "| --- | --- | --- | --- | --- | --- |", *found])
 
 
 def measured(row, chip):

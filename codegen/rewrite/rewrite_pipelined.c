@@ -6,7 +6,10 @@
  *     in w_ref vmem int8[1, 1024, 1024] ...        def steps(w_ref: vmem int8[1, 1024, 1024]) { ... }
  *         at (groups_ref[i], 0, 0)                 pipeline steps grid (95) at (i) pipeline {
  *         buffers 2 ahead                            in w_hbm [1, 1024, 1024] at (groups_ref[i], 0, 0) buffers 2 ahead
- *     ...                                          } */
+ *     ...                                          }
+ *
+ * An output of which each step reads and stores the one block that a table names comes in such blocks, too. Lists may
+ * have any order, so what was stored to a block that is found again, after others, is brought back first. */
 #include "rewrite.h"
 
 static bool moves(const Kernel *k, const KBuffer *b) {
@@ -53,6 +56,195 @@ static BufferId parameter_of(Kernel *k, BufferId operand) {
 	return found;
 }
 
+/* ---- outputs whose blocks tables name ---------------------------------------------------------------------------- */
+
+/* An output of which each step reads and stores the one block that an element of a table, clamped, names. */
+typedef struct Visited {
+	BufferId out, table, seen, semaphore;
+	ValueId place; /* in the body */
+	StmtId clamp;  /* makes it */
+	int64_t count; /* blocks */
+} Visited;
+
+/* The flags of blocks that were seen are set to 0 one by one. */
+enum { BLOCKS_MAX = 256 };
+
+typedef struct Search {
+	Visited *found;
+	ValueId point;
+	uint32_t refs;
+	bool same;
+} Search;
+
+static void look_at(Kernel *k, StmtId s, void *data) {
+	Search *search = data;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		const KArg *arg = kernel_arg(k, s, i);
+		if (arg->kind != KARG_REF || k->refs.at[arg->ref].buffer != search->found->out)
+			continue;
+		const KRef *ref = &k->refs.at[arg->ref];
+		const KInt *at = ref->rank ? &k->ints.at[ref->dim[0].start] : NULL;
+		bool one = at && ref->dim[0].kind == KDIM_AT && at->kind == INT_VALUE;
+		search->same = search->same && one && (search->refs == 0 || at->value == search->found->place);
+		search->found->place = one ? at->value : NONE;
+		search->refs++;
+	}
+}
+
+static ValueId point_of(const Kernel *k) {
+	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)
+		if (kernel_stmt(k, s)->op == K_PROGRAM_ID && kernel_stmt(k, s)->ints[0] + 1 == k->grid.count)
+			return kernel_stmt(k, s)->result;
+	return NONE;
+}
+
+/* `place` is a clamped element of a table at the grid's point. */
+static bool is_told(Kernel *k, Visited *v, ValueId point) {
+	v->clamp = k->values.at[v->place].def;
+	if (v->clamp == NONE || kernel_stmt(k, v->clamp)->op != OP_CLAMP || point == NONE)
+		return false;
+	const KArg *x = kernel_arg(k, v->clamp, 0), *low = kernel_arg(k, v->clamp, 1),
+		   *high = kernel_arg(k, v->clamp, 2);
+	StmtId load = x->kind == KARG_VALUE ? k->values.at[x->value].def : NONE;
+	if (load == NONE || kernel_stmt(k, load)->op != K_LOAD || low->kind != KARG_INTEGER || low->integer != 0 ||
+	    high->kind != KARG_INTEGER || high->integer != v->count - 1)
+		return false;
+	const KRef *ref = &k->refs.at[kernel_arg(k, load, 0)->ref];
+	const KBuffer *table = &k->buffers.at[ref->buffer];
+	v->table = ref->buffer;
+	return table->role == BUFFER_IN && (table->space == KSPACE_SMEM || table->space == KSPACE_PREFETCH) &&
+	       table->rank == 1 && ref->rank == 1 && ref->dim[0].kind == KDIM_AT &&
+	       ref->dim[0].start == int_value(k, point);
+}
+
+static bool find_visited(Kernel *k, BufferId b, Visited *v) {
+	const KBuffer x = k->buffers.at[b];
+	bool can = x.role == BUFFER_OUT && x.space == KSPACE_VMEM && !x.held && x.alias == NONE && x.rank > 2 &&
+	           kernel_same_shape(x.rank, x.shape, x.rank, x.array) && x.shape[0] > 1 && x.shape[0] <= BLOCKS_MAX;
+	for (uint32_t d = 0; d + 1 < k->grid.count; d++)
+		can = can && k->grid.at[d].steps == 1;
+	*v = (Visited){.out = b, .count = x.shape[0], .place = NONE};
+	Search search = {.found = v, .same = can};
+	if (can)
+		kernel_walk(k, k->body, look_at, &search);
+	return search.same && search.refs > 0 && is_told(k, v, point_of(k));
+}
+
+static BufferId add_scratch(Kernel *k, KSpace space, Dtype dtype, int64_t size, const char *name) {
+	int64_t *shape = arena_array(k->arena, 1, sizeof *shape);
+	*shape = size;
+	return kernel_buffer(k, (KBuffer){.role = BUFFER_SCRATCH,
+	                                  .space = space,
+	                                  .dtype = dtype,
+	                                  .rank = 1,
+	                                  .shape = shape,
+	                                  .name = name,
+	                                  .alias = NONE});
+}
+
+static RefId element(Kernel *k, BufferId b, IntId at) {
+	KDim *dim = arena_array(k->arena, 1, sizeof *dim);
+	*dim = (KDim){.kind = KDIM_AT, .start = at, .size = 1};
+	return kernel_ref(k, b, 1, dim);
+}
+
+static StmtId put_when(Kernel *k, RegionId to, StmtId before, IntId condition, const char *name) {
+	KArg arg = karg_int(condition);
+	StmtId when = before == NONE ? kernel_append(k, to, K_WHEN, 1, &arg, 0, NULL)
+	                             : kernel_insert_before(k, before, K_WHEN, 1, &arg, 0, NULL);
+	RegionId body = kernel_region(k, when);
+	kernel_stmt(k, when)->body = body;
+	kernel_stmt(k, when)->name = name;
+	return when;
+}
+
+static void put_flag(Kernel *k, RegionId to, RefId at, int64_t flag) {
+	KArg number = karg_integer(flag);
+	StmtId s = kernel_append(k, to, K_SCALAR, 1, &number, 0, NULL);
+	KArg value = karg_value(kernel_result(k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, NULL));
+	kernel_append(k, to, K_STORE, 2, (const KArg[]){karg_ref(at), value}, 0, NULL);
+}
+
+/* The element, which rewrite_repeats.c may have loaded already. */
+static ValueId load_before(Kernel *k, StmtId before, BufferId table, IntId at) {
+	for (StmtId s = region_first(k, k->body); s != NONE && s != before; s = kernel_stmt(k, s)->next) {
+		const KRef *ref = kernel_stmt(k, s)->op == K_LOAD ? &k->refs.at[kernel_arg(k, s, 0)->ref] : NULL;
+		if (ref && ref->buffer == table && ref->rank == 1 && ref->dim[0].start == at)
+			return kernel_stmt(k, s)->result;
+	}
+	KArg arg = karg_ref(element(k, table, at));
+	StmtId s = kernel_insert_before(k, before, K_LOAD, 1, &arg, 0, NULL);
+	return kernel_result(k, s, KTYPE_SCALAR, k->buffers.at[table].dtype, 0, NULL, "told_before");
+}
+
+/* What a step does before it reads or stores its block. One that was seen, and left, is read again: an emit_pipeline
+ * has waited for what it wrote, for it waits in the first step of the next block. */
+static void put_visit(Kernel *k, const Visited *v, BufferId block) {
+	ValueId point = point_of(k);
+	StmtId next = kernel_stmt(k, v->clamp)->next;
+	RegionId region = kernel_stmt(k, v->clamp)->region;
+	IntId here = int_value(k, point), zero = int_const(k, 0), one = int_const(k, 1);
+	IntId place = int_value(k, v->place);
+	StmtId first = put_when(k, region, next, int_binary(k, INT_EQ, here, zero), "first");
+	KFor *each = arena_alloc(k->arena, sizeof *each);
+	*each = (KFor){.step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "block"), .end = int_const(k, v->count)};
+	StmtId loop = kernel_append(k, kernel_stmt(k, first)->body, K_FOR, 0, NULL, 0, NULL);
+	RegionId body = kernel_region(k, loop);
+	kernel_stmt(k, loop)->body = body;
+	kernel_stmt(k, loop)->each = each;
+	put_flag(k, body, element(k, v->seen, int_value(k, each->step)), 0);
+	kernel_append(k, body, K_YIELD, 0, NULL, 0, NULL);
+	IntId last = int_binary(k, INT_MAX, int_binary(k, INT_SUB, here, one), zero);
+	ValueId was = load_before(k, next, v->table, last);
+	KArg range[] = {karg_value(was), karg_integer(0), karg_integer(v->count - 1)};
+	StmtId clamp = kernel_insert_before(k, next, OP_CLAMP, 3, range, 0, NULL);
+	ValueId left = kernel_result(k, clamp, KTYPE_SCALAR, k->buffers.at[v->table].dtype, 0, NULL, "left");
+	IntId stays = int_binary(k, INT_AND, int_binary(k, INT_GT, here, zero),
+	                         int_binary(k, INT_EQ, place, int_value(k, left)));
+	StmtId visit = put_when(k, region, next, int_binary(k, INT_GT, int_choose(k, stays, zero, one), zero), "visit");
+	RegionId inside = kernel_stmt(k, visit)->body;
+	KArg flag = karg_ref(element(k, v->seen, place));
+	StmtId seen = kernel_append(k, inside, K_LOAD, 1, &flag, 0, NULL);
+	IntId known = int_value(k, kernel_result(k, seen, KTYPE_SCALAR, DTYPE_I32, 0, NULL, "seen"));
+	StmtId again = put_when(k, inside, NONE, int_binary(k, INT_GT, known, zero), "again");
+	KDim *dim = arena_array(k->arena, 1, sizeof *dim);
+	*dim = (KDim){.kind = KDIM_RANGE, .start = place, .size = 1};
+	KArg parts[] = {karg_ref(kernel_ref(k, v->out, 1, dim)), karg_ref(kernel_ref(k, block, 0, NULL)),
+	                karg_ref(element(k, v->semaphore, zero))};
+	StmtId copy = kernel_append(k, kernel_stmt(k, again)->body, K_COPY, 3, parts, 0, NULL);
+	KArg back = karg_value(kernel_result(k, copy, KTYPE_COPY, DTYPE_NONE, 0, NULL, "back"));
+	kernel_append(k, kernel_stmt(k, again)->body, K_START, 1, &back, 0, NULL);
+	kernel_append(k, kernel_stmt(k, again)->body, K_WAIT, 1, &back, 0, NULL);
+	put_flag(k, inside, element(k, v->seen, place), 1);
+}
+
+/* The output comes in blocks of one position. */
+static void cut_blocks(Kernel *k, const Visited *v) {
+	KBuffer *out = &k->buffers.at[v->out];
+	int64_t *shape = arena_array(k->arena, out->rank, sizeof *shape);
+	IntId *index = arena_array(k->arena, out->rank, sizeof *index);
+	IntId at = int_value(k, k->grid.at[k->grid.count - 1].at);
+	IntId told = int_element(k, v->table, &at);
+	for (uint32_t d = 0; d < out->rank; d++) {
+		shape[d] = d ? out->shape[d] : 1;
+		index[d] = int_const(k, 0);
+	}
+	index[0] = int_binary(k, INT_MIN, int_binary(k, INT_MAX, told, int_const(k, 0)), int_const(k, v->count - 1));
+	out = &k->buffers.at[v->out];
+	out->shape = shape;
+	out->index = index;
+	out->buffers = 2;
+	for (RefId r = 0; r < k->refs.count; r++) {
+		KRef *ref = &k->refs.at[r];
+		if (ref->buffer != v->out || ref->rank == 0)
+			continue;
+		KDim *dim = arena_array(k->arena, ref->rank, sizeof *dim);
+		memcpy(dim, ref->dim, ref->rank * sizeof *dim);
+		dim[0].start = int_const(k, 0);
+		ref->dim = dim;
+	}
+}
+
 void rewrite_pipelined(Kernel *k) {
 	BufferId operands = k->buffers.count;
 	bool wanted = is_wanted(k);
@@ -60,13 +252,18 @@ void rewrite_pipelined(Kernel *k) {
 		k->buffers.at[b].ahead = false;
 	if (!wanted)
 		return;
+	VEC(Visited) visited = {0};
+	for (BufferId b = 0; b < operands; b++) {
+		Visited v;
+		if (!find_visited(k, b, &v))
+			continue;
+		v.seen = add_scratch(k, KSPACE_SMEM, DTYPE_I32, v.count, "seen_ref");
+		v.semaphore = add_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, "again_sem");
+		cut_blocks(k, &v);
+		vec_push(k->arena, &visited, v);
+	}
 	KPipeline *p = arena_alloc(k->arena, sizeof *p);
 	*p = (KPipeline){.rank = k->grid.count, .body = kernel_function(k, FUNCTION_PLAIN, "steps")};
-	RegionId inside = k->functions.at[p->body].body;
-	for (StmtId s = region_first(k, k->body), next; s != NONE; s = next) {
-		next = kernel_stmt(k, s)->next;
-		kernel_move(k, s, inside);
-	}
 	for (uint32_t d = 0; d < p->rank; d++) {
 		p->at[d] = k->grid.at[d].at;
 		p->grid[d] = int_const(k, k->grid.at[d].steps);
@@ -83,9 +280,17 @@ void rewrite_pipelined(Kernel *k) {
 			                          .buffers = block.buffers,
 			                          .ahead = block.ahead};
 			KParameter parameter = {PARAMETER_BUFFER, parameter_of(k, b)};
+			for (uint32_t i = 0; i < visited.count; i++)
+				if (visited.at[i].out == b)
+					put_visit(k, &visited.at[i], parameter.id);
 			vec_push(k->arena, &p->windows, window);
 			vec_push(k->arena, &k->functions.at[p->body].parameters, parameter);
 		}
+	RegionId inside = k->functions.at[p->body].body;
+	for (StmtId s = region_first(k, k->body), next; s != NONE; s = next) {
+		next = kernel_stmt(k, s)->next;
+		kernel_move(k, s, inside);
+	}
 	k->grid.count = 0;
 	StmtId def = kernel_append(k, k->body, K_DEF, 0, NULL, 0, NULL);
 	kernel_stmt(k, def)->function = p->body;

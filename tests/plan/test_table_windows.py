@@ -248,7 +248,7 @@ def test_a_step_that_is_told_the_same_again_does_nothing():
     assert "at_before = load blocks_ref[max(tile_i - 1, 0)] : int32\n" in text
     told = "(tile_i > 0) & (g == g_before) & (at == at_before)"
     assert f"    when (choose({told}, 0, 1) > 0) news {{\n" in text
-    assert text.count("  store ") == 1
+    assert text.count("store out_ref[") == 1
 
 
 @pytest.mark.parametrize("graph", [EXPERTS, "experts_worklist_odd", WORKLIST])
@@ -257,7 +257,10 @@ def test_a_step_that_is_told_the_same_again_does_nothing():
     [
         ([0, 1, 1, 2, 2, 2, 6], [0, 0, 1, 1, 2, 3, 8]),
         ([0, 1, 0, 1, 0, 6, 0], [0, 1, 1, 0, 2, 7, 0]),  # in any order, again and again
-        ([-1, 99, 3, 3, 3], [0, 2, 3, 4, -5]),  # outside: nothing is stored, the nearest weights are read
+        (
+            [-1, 99, 3, 3, 3],
+            [0, 2, 3, 4, -5],
+        ),  # outside: nothing is stored, the nearest weights are read
         ([5, 5], [6, 7]),  # and repeats of the last step
     ],
 )
@@ -273,6 +276,31 @@ def test_worklists_in_any_order(graph, blocks, groups):
     stored = ~np.isnan(after)  # all else is what it was
     assert stored.any()
     np.testing.assert_allclose(after[stored], want[stored], 2e-2, 2e-2 * np.abs(want[stored]).max())
+
+
+def test_an_output_of_a_worklist_comes_in_blocks():
+    """One is written when the next is another; one that was left is read again."""
+    text = kernel_text(EXPERTS)
+    place = "at (min(max(blocks_ref[tile_i], 0), 7), 0, 0) buffers 2\n"
+    assert f"    out out_hbm [1, 32, 128] {place}" in text
+    assert "  scratch seen_ref smem int32[8]\n" in text
+    assert "copy out_hbm[at_clamped +: 1], out_ref[...], again_sem[0] : copy\n" in text
+
+
+def test_a_block_that_was_left_is_read_again_on_a_chip():
+    """As TPUs run it: in a simulation that finds races and reads of what nobody wrote."""
+    blocks, groups = [0, 1, 0, 1, 0, 6, 0, 2], [0, 1, 1, 0, 2, 8, 0, 2]
+    document, arrays = worklist_inputs(f"{WORKLIST}_odd", blocks, groups)
+    kernel = kit.compiled(f"{WORKLIST}_odd").load().grouped_worklist
+    found = np.asarray(kernel(*arrays, interpret=True))
+    want = pallasc.reference.run(document, arrays)[0]
+    named = dict(zip((p.name for p in coverage.parameters(document)), arrays, strict=True))
+    row = np.arange(want.shape[0] * want.shape[1]).reshape(want.shape[:2])
+    for block, group in zip(blocks, groups, strict=True):
+        own = (row >= named["offsets"][group]) & (row < named["offsets"][group + 1])
+        own[:block] = own[block + 1 :] = False
+        assert own.any() or (block, group) in {(1, 0), (0, 2)}
+        np.testing.assert_allclose(found[own], want[own], 1e-4, 1e-5 * np.nanmax(np.abs(want)))
 
 
 ADDS = """program p for v6e

@@ -64,7 +64,9 @@ def test_the_loop_type_is_the_one_asked_for(case):
         assert asked in ("default", loop["type"]) or loop["why"].startswith(overruled)
     copies = any(loop["dma"] for loop in loops)
     places = "def position(" in text  # a gather's or scatter's own loop
-    brought = any(f" {x} = pltpu.make_async_copy(" in text for x in ("positions", "row", "rows"))
+    brought = any(
+        f" {x} = pltpu.make_async_copy(" in text for x in ("positions", "row", "rows", "back")
+    )
     for kind, call in (("fori_loop", "jax.lax.fori_loop("), ("emit_pipeline", "emit_pipeline(")):
         steps = [loop["dims"] for loop in loops if loop["type"] == kind]
         again = any(d["computed"] or d["full_steps"] > 0 for dims in steps for d in dims)

@@ -345,3 +345,5 @@ def test_serving_kernels_have_lines_beside_public_ones(monkeypatch):
     assert first == f"| {row.name} | v6e | ~3,000 | jax megablox, twice {tilings} | 4,000 | 0.75 |"
     assert second.endswith("| tpu-inference gmm_v2, twice | not installed | - |")
     assert {row.name for row in serving.coverage.rows()} >= set(serving.ROWS)
+    found = {(row.name, "v6e"): [first, second]}
+    assert serving.lines_of(serving.PAGE.format(table=serving.table([row], found))) == found
