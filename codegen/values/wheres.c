@@ -29,14 +29,22 @@ static int64_t length(const Planner *p, NodeId n, uint32_t from_last) {
 	return expr_number(p->m, t->dims[t->count - 1 - from_last]);
 }
 
+/* Positions that stand along one dim. */
+static bool line_behind(Planner *p, GraphId g, const Arg *x, Line *out) {
+	Arg plain = *x;
+	if (x->kind == ARG_REF && node_type(p->m, x->node)->kind == TYPE_TENSOR && long_dim(p, x->node) != NONE)
+		plain = arg_ref(behind_views(p, x->node));
+	return line_of(p, g, &plain, 4, out);
+}
+
 /* The condition holds, or if *negated does not, for the lanes whose number and *offset are below *end. */
 static bool first_lanes(Planner *p, NodeId condition, Affine *offset, Affine *end, bool *negated) {
 	const Node *node = node_get(p->m, condition);
 	uint16_t op = op_canonical(node->op);
 	Line a, b;
 	if ((op != OP_LT && op != OP_LE && op != OP_GT && op != OP_GE) ||
-	    !line_of(p, node->graph, node_arg(p->m, condition, 0), 4, &a) ||
-	    !line_of(p, node->graph, node_arg(p->m, condition, 1), 4, &b) || a.index == b.index)
+	    !line_behind(p, node->graph, node_arg(p->m, condition, 0), &a) ||
+	    !line_behind(p, node->graph, node_arg(p->m, condition, 1), &b) || a.index == b.index)
 		return false;
 	bool less = op == OP_LT || op == OP_LE, swapped = b.index, equal = op == OP_LE || op == OP_GE;
 	*negated = less == swapped;

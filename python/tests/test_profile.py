@@ -350,3 +350,10 @@ def test_kernels_of_known_figures(target):
     found = list(selftest.results(target))
     assert len(found) == len(cases.CASES)
     assert not [(name, problems) for name, problems, _ in found if problems]
+
+
+def test_no_kernel_has_vmem(tmp_path):
+    """libtpu's report of a module whose kernels all run on SparseCores."""
+    report_of = tmp_path / "1-vmem_report.html"
+    report_of.write_text('<script>const DATA = {"hlo_breakdowns": null};</script>')
+    assert dump._vmem(str(tmp_path)) == {}

@@ -15,10 +15,13 @@ WALKED = "one position after the other"
 NEAREST = "keep"  # what chooses the nearest element, in the kernel's text
 
 
-def shifted(shape, blocks, by, dtype="float32", dim=0, extent=None, masks=(), total=False):
+def shifted(
+    shape, blocks, by, dtype="float32", dim=0, extent=None, masks=(), total=False, first=False
+):
     """out[tile] = the sum over `by` of x[tile], shifted by that in dim `dim`; x has `extent` there.
 
-    masks: what an index must be at least for the load of each shift. total: sums over the dim.
+    masks: what an index must be at least for the load of each shift; `first` it gets all dims, and
+    then is compared. total: sums over the dim.
     """
     rank, sizes = len(shape), [f"u{i}" for i in range(len(shape))]
     source = [*shape[:dim], extent or shape[dim], *shape[dim + 1 :]]
@@ -33,10 +36,13 @@ def shifted(shape, blocks, by, dtype="float32", dim=0, extent=None, masks=(), to
         at = g.call("aten.add.Tensor", index, shift, meta=t("int32", *along))
         shown = None
         if masks:
-            shown = g.call("aten.ge.Scalar", index, masks[k], meta=t("bool", *along))
-            if rank > 1:
-                whole, one = [None] * rank, [1] * rank
-                whole[dim], one[dim] = sl(), sizes[dim]
+            whole, one = [None] * rank, [1] * rank
+            whole[dim], one[dim] = sl(), sizes[dim]
+            if first:
+                shown = g.call("tile.subscript", index, whole, meta=t("int32", *one))
+                shown = g.call("aten.ge.Scalar", shown, masks[k], meta=t("bool", *one))
+            else:
+                shown = g.call("aten.ge.Scalar", index, masks[k], meta=t("bool", *along))
                 shown = g.call("tile.subscript", shown, whole, meta=t("bool", *one))
         where = [at if i == dim else sym(size) for i, size in enumerate(sizes)]
         x = g.load("x", where, t(dtype, *sizes), *([shown] if masks else []))
@@ -116,10 +122,12 @@ def test_dtypes(dtype):
     ran(document)
 
 
+@pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("masks", [(0, 1, 2, 3), (0, 0, 2, 2), (5, 5, 5, 5)])
-def test_masks(masks):
+def test_masks(masks, first):
     """Where a mask hides what lies outside, nothing is chosen there."""
-    document = shifted([100, 128], [32, 128], [0, -1, -2, -3], "bfloat16", masks=masks)
+    by = [0, -1, -2, -3]
+    document = shifted([100, 128], [32, 128], by, "bfloat16", masks=masks, first=first)
     hidden = all(mask >= k for k, mask in enumerate(masks))
     assert (NEAREST not in ran(document)) == hidden
 

@@ -124,7 +124,7 @@ def _vmem(folder):
         start = text.find("{", text.find("const DATA"))
         if start >= 0:
             data = json.JSONDecoder().raw_decode(text[start:])[0]
-            breakdowns = data.get("hlo_breakdowns", {})
+            breakdowns = data.get("hlo_breakdowns") or {}
             return {name: entry.get("total_size") for name, entry in breakdowns.items()}
     return {}
 
