@@ -326,6 +326,8 @@ static bool access_of(Planner *p, const AccessWant *w, Access *access) {
 	if (!w->table) {
 		access_element(w, o, access);
 		access_keep_row(o, block, access);
+		if (w->store)
+			slice_single(p, o, access->dim);
 	}
 	const Window *win = access->window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access->window];
 	if (o->rank >= 2 && !w->table)

@@ -319,6 +319,13 @@ void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 		slice_around(p, o, d, s);
 }
 
+void slice_single(Planner *p, const Operand *o, SliceDim *dims) {
+	for (uint32_t d = 0; d < o->rank; d++)
+		if (dims[d].kind != SLICE_AT || dims[d].window)
+			return;
+	slice_around(p, o, o->rank - 1, &dims[o->rank - 1]);
+}
+
 /* A part of the lanes that is read of a row at a computed place: whole registers. Mosaic says of others "dynamic load
  * with unaligned indices", and writes all of a row's lanes or whole tiles of rows (libtpu 0.0.51). */
 static bool part_ok(Planner *p, const Operand *o, const SliceDim *lane, bool store) {

@@ -280,7 +280,9 @@ static void refuse_range(Wide *w, NodeId n, NodeId x, IntRange r) {
 		arena_printf(w->m->arena, "%s, in int64, may be anywhere from %s to %s, more than 32 bits hold", who,
 	                     number_text(w, r.low), number_text(w, r.high));
 	refuse(w, n, "int64-range",
-	       "bound it before: x & 0xffffffff, a clamp, a right shift; or convert it, to int32 if it may wrap around",
+	       "bound it before: x & 0xffffffff, a clamp, a right shift; or convert it, to int32 if it may wrap "
+	       "around; an "
+	       "exporter can be told the range of an int64 argument",
 	       what);
 }
 
