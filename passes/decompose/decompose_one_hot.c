@@ -52,11 +52,12 @@ static NodeId product_of_values(Decompose *d, const OneHot *o, NodeId one_hot, N
 static NodeId product_of_bytes(Decompose *d, const OneHot *o, NodeId one_hot, NodeId table) {
 	NodeId bits = make_bits(d, table), all = NONE;
 	for (uint32_t i = o->first; i < o->first + o->planes; i++) {
-		NodeId byte = i ? make_binary(d, OP_RSHIFT_SCALAR, "byte", bits, arg_int(8 * i)) : bits;
+		Arg shift = arg_int((int64_t)8 * i);
+		NodeId byte = i ? make_binary(d, OP_RSHIFT_SCALAR, "byte", bits, shift) : bits;
 		if (i < 3) /* the last one has a sign, and is as exact */
 			byte = make_binary(d, OP_BITWISE_AND_SCALAR, "byte", byte, arg_int(255));
 		NodeId x = make_converted(d, make_product(d, o, one_hot, make_factor(d, byte)), DTYPE_I32);
-		x = i ? make_binary(d, OP_LSHIFT_SCALAR, "byte", x, arg_int(8 * i)) : x;
+		x = i ? make_binary(d, OP_LSHIFT_SCALAR, "byte", x, shift) : x;
 		all = all == NONE ? x : make_binary(d, OP_BITWISE_OR, "bits", all, arg_ref(x));
 	}
 	return make_from_bits(d, all, node_type(d->m, table)->dtype);
