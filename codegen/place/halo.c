@@ -67,7 +67,7 @@ static bool shift_of(Planner *p, const Operand *o, uint32_t d, const Want *want,
 bool halo_fits(Planner *p, const AccessWant *w, uint32_t i, const Want *want) {
 	TensorId base = tensor_base(p->m, w->tensor);
 	Operand o = {0};
-	Shift s;
+	Shift s = {.rows = 0};
 	if (w->store || p->m->tensors.at[base].role != ROLE_INPUT || !operand_array(p, &o, w))
 		return false;
 	uint32_t d = o.dim_of[i];
@@ -123,7 +123,7 @@ static void edges_of(Planner *p, const AccessWant *w, uint32_t i, Halo *halo) {
 void halo_split(Planner *p, const AccessWant *w, uint32_t i, AccessWant *block, AccessWant *beside, Halo *halo) {
 	const Want *want = &w->dim[i];
 	Operand o = {0};
-	Shift s;
+	Shift s = {.rows = 0};
 	operand_array(p, &o, w);
 	shift_of(p, &o, o.dim_of[i], want, &s);
 	*block = *beside = *w;

@@ -29,7 +29,7 @@ ArrayStep view_step(const Module *m, const Tensor *view) {
 }
 
 static bool changes_shape(const Operand *o, const ArrayStep *s) {
-	return s->kind != ARRAY_RESHAPE || s->rank != o->rank || memcmp(s->shape, o->shape, s->rank * sizeof *s->shape);
+	return s->kind != ARRAY_RESHAPE || s->rank != o->rank || memcmp(s->shape, o->shape, s->rank * sizeof *s->shape) != 0;
 }
 
 /* The last two dims, and nothing else, are swapped: the kernel reads the tile as it lies and the matmul contracts the
@@ -170,7 +170,7 @@ static void clamp_index(Planner *p, Operand *o, uint32_t d) {
 		o->index[d] = affine_int(int_min(int_max(o->index[d].constant, 0), behind));
 	else if (!affine_min(p, &o->index[d], &first) || first < 0 || !affine_max(p, &o->index[d], &last) ||
 	         last > behind)
-		o->clamped |= 1u << d;
+		o->clamped |= 1u << (d & 31); /* DIM_MAX is less */
 }
 
 bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tail) {
