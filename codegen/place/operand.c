@@ -29,7 +29,8 @@ ArrayStep view_step(const Module *m, const Tensor *view) {
 }
 
 static bool changes_shape(const Operand *o, const ArrayStep *s) {
-	return s->kind != ARRAY_RESHAPE || s->rank != o->rank || memcmp(s->shape, o->shape, s->rank * sizeof *s->shape) != 0;
+	return s->kind != ARRAY_RESHAPE || s->rank != o->rank ||
+	       memcmp(s->shape, o->shape, s->rank * sizeof *s->shape) != 0;
 }
 
 /* The last two dims, and nothing else, are swapped: the kernel reads the tile as it lies and the matmul contracts the

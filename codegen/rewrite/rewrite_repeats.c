@@ -137,14 +137,14 @@ static bool told_in(Repeats *r, IntId i, const ValueId *point) {
 static bool steps_can_repeat(Repeats *r) {
 	Kernel *k = r->k;
 	uint32_t last = k->grid.count - 1;
-	ValueId at[KDIM_MAX];
+	ValueId at[KDIM_MAX] = {0};
 	if (k->grid.count == 0 || k->grid.count > KDIM_MAX || k->grid.at[last].steps < 2 || k->grid.at[last].parallel ||
 	    k->turns || k->mesh_axis || k->strips)
 		return false;
-	for (uint32_t d = 0; d <= last; d++) {
-		at[d] = k->grid.at[d].at;
+	for (uint32_t d = 0; d < KDIM_MAX; d++)
 		r->point[d] = NONE;
-	}
+	for (uint32_t d = 0; d <= last; d++)
+		at[d] = k->grid.at[d].at;
 	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)
 		if (kernel_stmt(k, s)->op == K_PROGRAM_ID && r->point[kernel_stmt(k, s)->ints[0]] == NONE)
 			r->point[kernel_stmt(k, s)->ints[0]] = kernel_stmt(k, s)->result;
