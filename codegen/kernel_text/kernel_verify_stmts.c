@@ -441,7 +441,7 @@ static bool window_fits(Verifier *v, const KPipelineWindow *w, const KParameter 
 		return kverify_error(v, "kernel-type", NULL, "%s is not %s, as the window of %s is",
 		                     parameter_name(v, x), kverify_type_text(v, of->dtype, of->rank, w->block),
 		                     kverify_buffer_name(v, w->of));
-	return kverify_ints(v, w->index, of->rank, true);
+	return kverify_ints(v, w->index, of->rank, false);
 }
 
 static bool kverify_pipeline(Verifier *v) {

@@ -4,7 +4,7 @@
 
 /* ---- integers --------------------------------------------------------------------------------------------------- */
 
-/* An element of a table: an index map's is there before the grid starts, a window's when its loop does. */
+/* An element of a table: those of the grid's index maps are there before it starts, those of windows when loops do. */
 static bool kverify_element(Verifier *v, RefId ref, bool index_map) {
 	BufferId b = v->k->refs.at[ref].buffer;
 	KSpace space = v->k->buffers.at[b].space;

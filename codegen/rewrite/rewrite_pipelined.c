@@ -42,11 +42,13 @@ static BufferId parameter_of(Kernel *k, BufferId operand) {
 	                                            .rank = block.rank,
 	                                            .shape = block.shape,
 	                                            .name = block.name,
+	                                            .var = block.var,
 	                                            .alias = NONE});
 	KBuffer *whole = &k->buffers.at[operand];
 	whole->space = KSPACE_HBM;
 	whole->shape = block.array;
 	whole->name = arena_printf(k->arena, "%.*s_hbm", (int)(length - end), block.name);
+	whole->var = NULL;
 	whole->index = NULL;
 	whole->buffers = 0;
 	whole->ahead = false;
