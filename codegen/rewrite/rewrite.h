@@ -39,6 +39,11 @@ void loop_yield(Kernel *k, RegionId r, StmtId call);
 void loop_read_results(Kernel *k, StmtId s, StmtId of, ValueId first);
 /* The loop counts in `by`, and an int in its region gives the number that it counted in. */
 void loop_count_by(Kernel *k, KLoop *loop, ValueId by, StmtId number);
+/* Single elements of it are read, and nothing writes them. */
+static inline bool buffer_is_table(const Kernel *k, BufferId b) {
+	const KBuffer *x = &k->buffers.at[b];
+	return x->role == BUFFER_IN && (x->space == KSPACE_SMEM || x->space == KSPACE_PREFETCH);
+}
 /* What the value is called, or would like to be. */
 static inline const char *value_name(const Kernel *k, ValueId v) {
 	return k->values.at[v].name ? k->values.at[v].name : k->values.at[v].var;

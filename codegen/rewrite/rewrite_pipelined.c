@@ -27,7 +27,7 @@ static bool is_wanted(const Kernel *k) {
 	for (BufferId b = 0; b < k->buffers.count; b++) {
 		const KBuffer *x = &k->buffers.at[b];
 		ahead = ahead || x->ahead;
-		can = can && (x->alias == NONE || !moves(k, &k->buffers.at[b]));
+		can = can && (x->alias == NONE || !moves(k, x));
 	}
 	return ahead && can;
 }
@@ -73,7 +73,6 @@ enum { BLOCKS_MAX = 256 };
 
 typedef struct Search {
 	Visited *found;
-	ValueId point;
 	uint32_t refs;
 	bool same;
 } Search;
@@ -112,11 +111,9 @@ static bool is_told(Kernel *k, Visited *v, ValueId point) {
 	    high->kind != KARG_INTEGER || high->integer != v->count - 1)
 		return false;
 	const KRef *ref = &k->refs.at[kernel_arg(k, load, 0)->ref];
-	const KBuffer *table = &k->buffers.at[ref->buffer];
 	v->table = ref->buffer;
-	return table->role == BUFFER_IN && (table->space == KSPACE_SMEM || table->space == KSPACE_PREFETCH) &&
-	       table->rank == 1 && ref->rank == 1 && ref->dim[0].kind == KDIM_AT &&
-	       ref->dim[0].start == int_value(k, point);
+	return buffer_is_table(k, v->table) && k->buffers.at[v->table].rank == 1 && ref->rank == 1 &&
+	       ref->dim[0].kind == KDIM_AT && ref->dim[0].start == int_value(k, point);
 }
 
 static bool find_visited(Kernel *k, BufferId b, Visited *v) {
@@ -232,7 +229,6 @@ static void cut_blocks(Kernel *k, const Visited *v) {
 		index[d] = int_const(k, 0);
 	}
 	index[0] = int_binary(k, INT_MIN, int_binary(k, INT_MAX, told, int_const(k, 0)), int_const(k, v->count - 1));
-	out = &k->buffers.at[v->out];
 	out->shape = shape;
 	out->index = index;
 	out->buffers = 2;

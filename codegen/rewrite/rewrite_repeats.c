@@ -23,11 +23,6 @@ typedef struct Repeats {
 	bool pure;
 } Repeats;
 
-static bool is_table(const Kernel *k, BufferId b) {
-	const KBuffer *x = &k->buffers.at[b];
-	return x->role == BUFFER_IN && (x->space == KSPACE_SMEM || x->space == KSPACE_PREFETCH);
-}
-
 static ValueId last_point(const Repeats *r) { return r->point[r->k->grid.count - 1]; }
 
 static bool ref_reads(const Kernel *k, RefId ref, ValueId v) {
@@ -42,7 +37,7 @@ static bool add_told(Repeats *r, RefId ref, const ValueId *point, ValueId now) {
 	Kernel *k = r->k;
 	const KRef x = k->refs.at[ref];
 	IntId *at = arena_array(k->arena, x.rank + 1, sizeof *at);
-	bool all = is_table(k, x.buffer) && x.rank == k->buffers.at[x.buffer].rank;
+	bool all = buffer_is_table(k, x.buffer) && x.rank == k->buffers.at[x.buffer].rank;
 	for (uint32_t d = 0; all && d < x.rank; d++) {
 		int64_t number;
 		bool known = int_is_const(k, x.dim[d].start, &number);
@@ -73,14 +68,14 @@ static bool put_back(Kernel *k, StmtId load) {
 	StmtId where = kernel_stmt(k, load)->next, store = where == NONE ? NONE : kernel_stmt(k, where)->next;
 	if (store == NONE || kernel_stmt(k, where)->op != OP_WHERE || kernel_stmt(k, store)->op != K_STORE)
 		return false;
-	const KArg *old = kernel_arg(k, where, 2), *to = kernel_arg(k, store, 0), *new = kernel_arg(k, store, 1);
+	const KArg *old = kernel_arg(k, where, 2), *to = kernel_arg(k, store, 0), *put = kernel_arg(k, store, 1);
 	const KRef *a = &k->refs.at[ref], *b = &k->refs.at[to->ref];
 	bool same = a->buffer == b->buffer && a->rank == b->rank;
 	for (uint32_t d = 0; same && d < a->rank; d++)
 		same = a->dim[d].kind == b->dim[d].kind && a->dim[d].start == b->dim[d].start &&
 		       a->dim[d].size == b->dim[d].size;
-	return same && old->kind == KARG_VALUE && old->value == found &&
-	       new->kind == KARG_VALUE &&new->value == kernel_stmt(k, where)->result &&kernel_uses(k)[found] == 1;
+	return same && old->kind == KARG_VALUE && old->value == found && put->kind == KARG_VALUE &&
+	       put->value == kernel_stmt(k, where)->result && kernel_uses(k)[found] == 1;
 }
 
 static bool may_repeat(Kernel *k, StmtId s) {
