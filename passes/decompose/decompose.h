@@ -32,6 +32,13 @@ Decomposition *decompose_gather(uint16_t op);
 /* decompose_access.c: of a load with a mask or new axes, of an atomic whose old value is read; NULL. */
 Decomposition *decompose_access(Module *m, NodeId n);
 
+/* decompose_slices.c: the elements of a dim of `size` that a slice names, from `start` on `count` of them. False: where
+ * it begins or ends, or its step, is not known. */
+typedef struct Elements {
+	int64_t start, step, count;
+} Elements;
+bool slice_elements(const Module *m, const Arg *slice, int64_t size, Elements *out);
+
 /* decompose_store.c: of a store with steps or new axes; NULL. */
 Decomposition *decompose_store(const Module *m, NodeId n);
 
@@ -45,6 +52,8 @@ NodeId decompose_slices(PassContext *c, NodeId n);
 NodeId make_node(Decompose *d, uint16_t op, const char *suffix, uint32_t count, const Arg *args);
 NodeId make_unary(Decompose *d, uint16_t op, const char *suffix, NodeId x);
 NodeId make_binary(Decompose *d, uint16_t op, const char *suffix, NodeId a, Arg b);
+/* Bools that both are set; a may be NONE, which hides nothing. */
+NodeId make_and(Decompose *d, const char *suffix, NodeId a, NodeId b);
 NodeId make_where(Decompose *d, const char *suffix, NodeId condition, Arg yes, Arg no);
 /* x itself where it is of that dtype already. */
 NodeId make_converted(Decompose *d, NodeId x, Dtype dtype);

@@ -236,11 +236,6 @@ static bool places_differ(const Module *m, NodeId n) {
 	return true;
 }
 
-static NodeId both(Decompose *d, NodeId a, NodeId b) {
-	Arg args[2] = {arg_ref(a), arg_ref(b)};
-	return a == NONE ? b : make_node(d, OP_LOGICAL_AND, "and", 2, args);
-}
-
 /* All positions lie in the tensor; NONE: there are none. */
 static NodeId positions_inside(Decompose *d) {
 	Module *m = d->m;
@@ -253,8 +248,8 @@ static NodeId positions_inside(Decompose *d) {
 		(void)expr_value(m, m->tensors.at[access_tensor(m, d->n)].shape[dim++], &extent);
 		if (!is_position(m, &e))
 			continue;
-		all = both(d, all, make_binary(d, OP_GE_SCALAR, "not_below", e.node, arg_int(0)));
-		all = both(d, all, make_binary(d, OP_LT_SCALAR, "below", e.node, arg_int(extent)));
+		all = make_and(d, "and", all, make_binary(d, OP_GE_SCALAR, "not_below", e.node, arg_int(0)));
+		all = make_and(d, "and", all, make_binary(d, OP_LT_SCALAR, "below", e.node, arg_int(extent)));
 	}
 	return all;
 }

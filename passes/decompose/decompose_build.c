@@ -25,6 +25,10 @@ NodeId make_binary(Decompose *d, uint16_t op, const char *suffix, NodeId a, Arg 
 	return make_node(d, op, suffix, scaled ? 3 : 2, args);
 }
 
+NodeId make_and(Decompose *d, const char *suffix, NodeId a, NodeId b) {
+	return a == NONE ? b : make_binary(d, OP_LOGICAL_AND, suffix, a, arg_ref(b));
+}
+
 NodeId make_where(Decompose *d, const char *suffix, NodeId condition, Arg yes, Arg no) {
 	Arg args[3] = {arg_ref(condition), yes, no};
 	return make_node(d, OP_WHERE, suffix, 3, args);

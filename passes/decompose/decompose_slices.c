@@ -36,16 +36,26 @@ static int64_t end_of(const Arg *a, int64_t absent, int64_t size) {
 	return int_min(int_max(x, 0), size);
 }
 
+bool slice_elements(const Module *m, const Arg *slice, int64_t size, Elements *out) {
+	for (uint32_t i = 0; i < 3; i++)
+		if (arg_item(m, slice, i)->kind != ARG_NULL && arg_item(m, slice, i)->kind != ARG_INT)
+			return false;
+	const Arg *step = arg_item(m, slice, 2);
+	int64_t by = step->kind == ARG_INT ? step->integer : 1, from = end_of(arg_item(m, slice, 0), 0, size),
+		to = end_of(arg_item(m, slice, 1), size, size);
+	if (by < 1)
+		return false;
+	*out = (Elements){from, by, int_cdiv(int_max(to - from, 0), by)};
+	return true;
+}
+
 /* A slice of known ends, of the slice. */
 static bool slice_of_cut(const Module *m, const Arg *entry, const Cut *c, Cut *out) {
-	for (uint32_t i = 0; i < 3; i++)
-		if (arg_item(m, entry, i)->kind != ARG_NULL && arg_item(m, entry, i)->kind != ARG_INT)
-			return false;
-	const Arg *step = arg_item(m, entry, 2);
-	int64_t by = step->kind == ARG_INT ? step->integer : 1, from = end_of(arg_item(m, entry, 0), 0, c->count),
-		to = end_of(arg_item(m, entry, 1), c->count, c->count);
-	*out = (Cut){c->size, c->start + from * c->step, c->step * by, int_cdiv(int_max(to - from, 0), by)};
-	return out->count > 0;
+	Elements e;
+	if (!slice_elements(m, entry, c->count, &e) || e.count == 0)
+		return false;
+	*out = (Cut){c->size, c->start + e.start * c->step, c->step * e.step, e.count};
+	return true;
 }
 
 static Arg slice_arg(Module *m, const Cut *c) {
@@ -60,8 +70,7 @@ static Arg slice_arg(Module *m, const Cut *c) {
 static void mask_outside(Sliced *s, NodeId index, int64_t count) {
 	Decompose *d = &s->d;
 	NodeId low = make_binary(d, OP_GE_SCALAR, "not_below", index, arg_int(0));
-	NodeId in = make_binary(d, OP_LOGICAL_AND, "inside", low,
-	                        arg_ref(make_binary(d, OP_LT_SCALAR, "below", index, arg_int(count))));
+	NodeId in = make_and(d, "inside", low, make_binary(d, OP_LT_SCALAR, "below", index, arg_int(count)));
 	uint32_t own = node_type(d->m, in)->count, after = s->rank - s->at - own;
 	Arg entries[2 * RANK_MAX], view[2] = {arg_ref(in), arg_null()};
 	for (uint32_t i = 0; i < own + after; i++)
@@ -69,7 +78,7 @@ static void mask_outside(Sliced *s, NodeId index, int64_t count) {
 	view[1] = arg_list(d->m, own + after, entries);
 	if (own > 0 && after > 0)
 		in = make_node(d, OP_SUBSCRIPT, "inside", 2, view);
-	s->mask = s->mask == NONE ? in : make_binary(d, OP_LOGICAL_AND, "inside", s->mask, arg_ref(in));
+	s->mask = make_and(d, "inside", s->mask, in);
 }
 
 /* Positions of the slice as positions of the tensor. */
@@ -177,8 +186,7 @@ static NodeId make_access(Sliced *s) {
 	args[1] = arg_list(m, node_arg(m, d->n, 1)->list.count, s->index);
 	NodeId mask = node.op == OP_STORE ? node_input(m, d->n, 3) : NONE;
 	if (s->mask != NONE)
-		args[3] = arg_ref(mask == NONE ? s->mask
-		                               : make_binary(d, OP_LOGICAL_AND, "inside", mask, arg_ref(s->mask)));
+		args[3] = arg_ref(make_and(d, "inside", mask, s->mask));
 	NodeId n = make_node(d, node.op, "base",
 	                     s->mask == NONE ? node.arg_count : (uint32_t)int_max(node.arg_count, 4), args);
 	node_replace_uses(m, d->n, n, NONE);

@@ -18,21 +18,14 @@ typedef struct Step {
 /* The elements that a slice with a step stands for; false: it has none, or where it ends is not known. */
 static bool read_step(const Module *m, NodeId n, uint32_t dim, const Arg *entry, Step *s) {
 	TensorId t = access_tensor(m, n);
-	if (entry->kind != ARG_SLICE || arg_item(m, entry, 2)->kind != ARG_INT || arg_item(m, entry, 2)->integer < 2 ||
-	    t == NONE || !expr_value(m, m->tensors.at[t].shape[dim], &s->size))
+	Elements e;
+	if (entry->kind != ARG_SLICE || t == NONE || !expr_value(m, m->tensors.at[t].shape[dim], &s->size) ||
+	    !slice_elements(m, entry, s->size, &e))
 		return false;
-	int64_t ends[2] = {0, s->size};
-	for (uint32_t i = 0; i < 2; i++) {
-		const Arg *end = arg_item(m, entry, i);
-		if (end->kind != ARG_NULL && end->kind != ARG_INT)
-			return false;
-		if (end->kind == ARG_INT)
-			ends[i] = int_min(int_max(end->integer + (end->integer < 0 ? s->size : 0), 0), s->size);
-	}
-	s->start = ends[0];
-	s->step = arg_item(m, entry, 2)->integer;
-	s->count = int_cdiv(int_max(ends[1] - ends[0], 0), s->step);
-	return s->count > 0;
+	s->start = e.start;
+	s->step = e.step;
+	s->count = e.count;
+	return s->step > 1 && s->count > 0;
 }
 
 /* ---- new axes ---------------------------------------------------------------------------------------------------- */
@@ -43,8 +36,7 @@ static NodeId without_dims(Decompose *d, NodeId x, uint32_t rank, uint32_t dims)
 	return make_kept(d, x, have < rank ? dims >> (rank - have) : dims, false);
 }
 
-/* ---- every so many lanes ------------------------------------------------------------------------------------------
- */
+/* ---- every so many lanes ---------------------------------------------------------------------------------------- */
 
 static NodeId place_of_lane(Decompose *d, const Step *s) {
 	NodeId lane = make_iota(d, expr_int(d->m, s->size), 0, 1);
@@ -62,11 +54,9 @@ static NodeId lanes_named(Decompose *d, const Step *s, NodeId place) {
 	NodeId lane = make_iota(d, expr_int(d->m, s->size), 0, 1);
 	NodeId named = make_binary(d, OP_EQ, "named", lane, arg_ref(position_of(d, s, place)));
 	if (s->start >= s->step)
-		named = make_binary(d, OP_LOGICAL_AND, "named", named,
-		                    arg_ref(make_binary(d, OP_GE_SCALAR, "after", place, arg_int(0))));
+		named = make_and(d, "named", named, make_binary(d, OP_GE_SCALAR, "after", place, arg_int(0)));
 	if (s->start + s->count * s->step < s->size)
-		named = make_binary(d, OP_LOGICAL_AND, "named", named,
-		                    arg_ref(make_binary(d, OP_LT_SCALAR, "before", place, arg_int(s->count))));
+		named = make_and(d, "named", named, make_binary(d, OP_LT_SCALAR, "before", place, arg_int(s->count)));
 	return named;
 }
 
@@ -87,18 +77,13 @@ static NodeId spread(Decompose *d, NodeId x, const Step *s, NodeId place) {
 	return x == NONE ? NONE : make_converted(d, x, t.dtype);
 }
 
-/* ---- stores -------------------------------------------------------------------------------------------------------
- */
+/* ---- stores ----------------------------------------------------------------------------------------------------- */
 
 typedef struct Stored {
 	Arg args[4];
 	Arg index[2 * RANK_MAX];
 	uint32_t count;
 } Stored;
-
-static NodeId both(Decompose *d, NodeId a, NodeId b) {
-	return a == NONE ? b : make_binary(d, OP_LOGICAL_AND, "and", a, arg_ref(b));
-}
 
 /* The last entry, of lanes; false: they are too many. */
 static bool store_lanes(Decompose *d, Stored *to, const Step *s) {
@@ -109,7 +94,7 @@ static bool store_lanes(Decompose *d, Stored *to, const Step *s) {
 		return false;
 	if (value->kind == ARG_REF)
 		*value = arg_ref(lanes);
-	*mask = arg_ref(both(d, hidden, lanes_named(d, s, place)));
+	*mask = arg_ref(make_and(d, "and", hidden, lanes_named(d, s, place)));
 	to->index[to->count - 1] = arg_whole(d->m);
 	return true;
 }

@@ -173,8 +173,7 @@ static NodeId mask_of(Branch *b) {
 static void guard_store(Branch *b, NodeId store) {
 	Module *m = b->d.m;
 	NodeId mask = node_input(m, store, 3), taken = mask_of(b);
-	Arg both[2] = {arg_ref(mask), arg_ref(taken)};
-	NodeId all = mask == NONE ? taken : make_node(&b->d, OP_LOGICAL_AND, "and", 2, both);
+	NodeId all = make_and(&b->d, "and", mask, taken);
 	arg_set(m, node_get(m, store)->arg_first + 3, arg_ref(all));
 }
 

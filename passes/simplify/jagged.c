@@ -97,7 +97,7 @@ static bool row_mask(Jagged *j, const Labels *l, NodeId *mask) {
 		NodeId index = make_node(&j->d, OP_TILE_INDEX, "index", 1, &tile);
 		index = make_along(j, index, along, 0, l->rank);
 		NodeId inside = make_binary(&j->d, OP_LT, "inside", index, arg_ref(ends));
-		*mask = *mask == NONE ? inside : make_binary(&j->d, OP_LOGICAL_AND, "inside", *mask, arg_ref(inside));
+		*mask = make_and(&j->d, "inside", *mask, inside);
 	}
 	return true;
 }
