@@ -150,8 +150,7 @@ static void build_launch(Host *h, const Plan *p, int64_t kernel) {
 		kernel_stmt(h->k, s)->name = "outputs";
 }
 
-/* ---- what derived tensors and `returns` compute
- * ------------------------------------------------------------------------------------ */
+/* ---- what derived tensors and `returns` compute ----------------------------------------------------------------- */
 
 static const Arg *step_arg(Host *h, const HostStep *s, uint32_t i) {
 	static const Arg none = {.kind = ARG_NULL};

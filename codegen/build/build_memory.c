@@ -226,9 +226,7 @@ static KArg mask_count(Builder *b, const Mask *mask) {
 	return build_int_arg(b, int_binary(b->k, INT_SUB, end, offset));
 }
 
-/* What a mask chooses of: a tile in the dtype of the choice. A number, if it stands where lanes are counted, is one
- * too.
- */
+/* What a mask chooses of: a tile in the dtype of the choice. A number that stands where lanes are counted is one. */
 static KArg choice_of(Builder *b, KArg x, bool first, Dtype from, Dtype in, uint32_t rank, const int64_t *shape) {
 	bool tile = x.kind == KARG_VALUE && b->k->values.at[x.value].rank > 0;
 	if (tile)

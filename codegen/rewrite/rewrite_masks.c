@@ -60,9 +60,7 @@ static bool count_is(Kernel *k, IntId count, const KLoopDim *d, int64_t step, in
 	return int_is_const(k, int_substitute(k, count, d->step, int_const(k, step)), &found) && found == wanted;
 }
 
-/* It leaves the valid lanes of each step's tile: `tail` in the last one, all before. A choice by position leaves
- * others.
- */
+/* It leaves the valid lanes of each step's tile: `tail` in the last one, all before. Choices by position may not. */
 static bool leaves_valid(Kernel *k, StmtId s, IntId count, const KLoopDim *d) {
 	int64_t axis = kernel_stmt(k, s)->ints[0];
 	const KValue *v = &k->values.at[kernel_arg(k, s, 0)->value];

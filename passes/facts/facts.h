@@ -75,8 +75,7 @@ IntRange arg_range(const IntRanges *r, const Arg *a);
 bool range_within(IntRange inner, IntRange outer);
 bool range_is_one(IntRange r);
 
-/* ---- indirect.c: loads at the positions of an int tensor that are a matmul by a one-hot matrix --------------------
- */
+/* ---- indirect.c: loads at the positions of an int tensor, and what each way to do them takes -------------------- */
 
 typedef struct OneHot {
 	NodeId load, index;

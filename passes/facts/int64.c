@@ -467,8 +467,7 @@ static bool limit_shift(Wide *w, NodeId n) {
 	return false;
 }
 
-/* ---- what hides lanes ---------------------------------------------------------------------------------------------
- */
+/* ---- what hides lanes ------------------------------------------------------------------------------------------- */
 
 /* One of the dims is a tile of a loop whose rows have lengths: a row may have no valid lane. */
 static bool is_jagged(const Module *m, NodeId n) {
