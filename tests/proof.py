@@ -116,8 +116,12 @@ GRAPHS = (*SECOND_BLOCKS, *LARGE)
 
 @functools.cache
 def document(graph):
-    """The document of a graph, a dict; "NAME@N" has N heads, or rows, of it."""
+    """The document of a graph, a dict; "NAME@N" has N heads, or rows, of it.
+
+    "NAME@DISTRIBUTION" is NAME, whose inputs are drawn by a distribution.
+    """
     name, _, heads = graph.partition("@")
+    heads = heads if heads.isdigit() else ""
     path = GRAPH_DIRECTORY / f"{name}.json"
     text = (path if path.exists() else COVERAGE_DIRECTORY / path.name).read_text()
     if heads and name == WIDE_ROWS:

@@ -1,6 +1,7 @@
 /* build_kernel.c - a kernel of a Plan: its signature, then its statements, with what rewrites are still to do. */
 #include "build.h"
 #include "builder.h"
+#include "codegen/place/place.h"
 
 /* ---- the signature ---------------------------------------------------------------------------------------------- */
 
@@ -38,11 +39,11 @@ static IntId block_index(Builder *b, const Operand *o, uint32_t d) {
 	if (!(o->clamped >> d & 1))
 		return index;
 	Planner p = build_planner(b);
-	int64_t first, last, behind = int_cdiv(o->shape[d], o->block[d]) - 1;
-	if (!affine_min(&p, &o->index[d], &first) || first < 0)
+	BlocksOutside outside = operand_outside(&p, o, d);
+	if (outside.before)
 		index = int_binary(b->k, INT_MAX, index, int_const(b->k, 0));
-	if (!affine_max(&p, &o->index[d], &last) || last > behind)
-		index = int_binary(b->k, INT_MIN, index, int_const(b->k, behind));
+	if (outside.behind)
+		index = int_binary(b->k, INT_MIN, index, int_const(b->k, outside.end));
 	return index;
 }
 
@@ -57,6 +58,7 @@ static void add_operand(Builder *b, uint32_t i) {
 	                  .array = o->shape,
 	                  .buffers = o->buffers,
 	                  .ahead = o->ahead && o->buffers == 2,
+	                  .fused = operand_fuses(o),
 	                  .alias = NONE};
 	if (o->output && o->alias_of != NONE)
 		buffer.alias = b->operand[o->alias_of];

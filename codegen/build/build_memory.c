@@ -175,6 +175,11 @@ KArg build_element(Builder *b, const Access *access, Dtype to) {
 static KArg repeated(Builder *b, NodeId n, KArg x, Dtype dtype) {
 	int64_t shape[DIM_MAX];
 	uint32_t rank = built_shape(b, n, b->plan->values[n].form, shape);
+	if (b->plan->values[n].access->unswapped) {
+		int64_t last = shape[rank - 1];
+		shape[rank - 1] = shape[rank - 2];
+		shape[rank - 2] = last;
+	}
 	const KValue *v = &b->k->values.at[x.value];
 	bool repeats = false;
 	for (uint32_t i = 0; v->rank == rank && i < rank; i++)
@@ -359,36 +364,52 @@ static KArg held_initial(const Operand *o, Dtype dtype) {
 	return dtype_is_float(dtype) ? karg_real(o->held->value) : karg_integer((int64_t)o->held->value);
 }
 
-/* What stands where the write goes: a number, if nothing but the tensor's initial value can. */
-static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to) {
+/* A position of a scatter is changed in whole tiles around it, by a value that is the same all along them: nothing
+ * moves between lanes or rows. */
+static bool changes_around(const Builder *b, const Access *access) {
+	if (access->places == NONE)
+		return false;
+	const Places *s = &b->plan->places.at[access->places];
+	bool along = access_turns(access) && !access->column && s->old == NONE;
+	for (uint32_t i = 0; i < access->rank; i++)
+		along = along &&
+		        (!access->dim[i].window || (access->dim[i].kind == SLICE_RANGE && access->dim[i].size == 1));
+	return s->lanes > 0 || along;
+}
+
+/* What stands where the write goes, `found` if that is read already; a number, if nothing but the tensor's initial
+ * value can. */
+static KArg old_value(Builder *b, NodeId n, bool keep_unit, Dtype to, KArg found) {
+	if (found.kind != KARG_NONE)
+		return build_converted(b, found, karg_dtype(b, found), to);
 	const Access *access = b->plan->values[n].access;
 	const Operand *o = &b->plan->operands.at[access->operand];
 	if (o->held && o->held->initial == INITIAL_FOLDED)
 		return held_initial(o, to);
-	bool around = access->places != NONE && b->plan->places.at[access->places].lanes;
-	KArg x = around ? load_ref(b, ref_of(b, access, keep_unit, true)) : load_region(b, access, keep_unit, true);
+	KArg x = changes_around(b, access) ? load_ref(b, ref_of(b, access, keep_unit, true))
+	                                   : load_region(b, access, keep_unit, true);
 	return build_converted(b, x, accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype, to);
 }
 
-/* `value` where the store's extra_mask is true, else what stands there. */
-static KArg chosen(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value, KArg mask) {
+/* `value` where the store's extra_mask is true, else what stands there, `old` if that is read already. */
+static KArg chosen(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value, KArg mask, KArg old) {
 	Dtype in = selected_dtype(b, b->plan->values[n].access, keep_unit, dtype);
 	KArg args[3];
 	args[0] = mask.kind != KARG_NONE ? mask : written(b, n, 3, keep_unit, DTYPE_BOOL);
 	args[1] = build_converted(b, value, dtype, in);
-	args[2] = old_value(b, n, keep_unit, in);
+	args[2] = old_value(b, n, keep_unit, in, old);
 	return build_converted(b, build_op(b, OP_WHERE, in, 3, args, 0, NULL), in, dtype);
 }
 
-/* `value` with the lanes that the write must leave alone as they are. */
-static KArg kept(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value) {
+/* `value` with the lanes that the write must leave alone as they are, `old` if that is read already. */
+static KArg kept(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value, KArg old) {
 	const Value *v = &b->plan->values[n];
 	const Operand *o = &b->plan->operands.at[v->access->operand];
 	Dtype in = selected_dtype(b, v->access, keep_unit, dtype);
 	if (v->mask_count == 0)
 		return value;
 	value = build_converted(b, value, dtype, in);
-	KArg old = old_value(b, n, keep_unit, in);
+	old = old_value(b, n, keep_unit, in, old);
 	for (uint32_t i = 0; i < v->mask_count; i++) {
 		const Mask *mask = &v->masks[i];
 		int64_t axis = region_axis(o, v->access, keep_unit, o->dim_of[mask->dim]);
@@ -397,16 +418,18 @@ static KArg kept(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value) 
 	return build_converted(b, value, in, dtype);
 }
 
-/* What is stored around it, where Mosaic slices nothing: x, and what stands there. */
-static KArg put(Builder *b, const Access *access, bool keep_unit, KArg x, Dtype dtype) {
+/* What is stored around it, where Mosaic slices nothing: x, and what stands there, `old` if that is read already. */
+static KArg put(Builder *b, const Access *access, bool keep_unit, KArg x, Dtype dtype, KArg old) {
 	const Operand *o = &b->plan->operands.at[access->operand];
 	Dtype wide = dtype_turned(dtype);
-	KArg old = load_ref(b, ref_of(b, access, keep_unit, true));
+	bool around = old.kind != KARG_NONE && changes_around(b, access);
+	Dtype from = around ? karg_dtype(b, old) : dtype;
+	old = around ? old : load_ref(b, ref_of(b, access, keep_unit, true));
 	int64_t shape[DIM_MAX];
 	uint32_t rank = region_shape(b, access, keep_unit, shape);
 	if (x.kind != KARG_VALUE || !b->k->values.at[x.value].rank)
 		x = build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
-	old = build_converted(b, old, dtype, wide);
+	old = build_converted(b, old, from, wide);
 	x = build_put(b, access, keep_unit ? o->unit : NONE, build_converted(b, x, dtype, wide), old);
 	return build_converted(b, x, wide, dtype);
 }
@@ -430,7 +453,7 @@ static KArg combined(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value,
 	bool adds_zero = o->held && o->held->initial == INITIAL_FOLDED && o->held->value == 0 && op == OP_ATOMIC_ADD;
 	if (!op_is_atomic(op) || op_canonical(op) == op || adds_zero)
 		return value;
-	old = old.kind == KARG_NONE ? old_value(b, n, keep_unit, in) : build_converted(b, old, karg_dtype(b, old), in);
+	old = old_value(b, n, keep_unit, in, old);
 	return build_binary(b, op_canonical(op), in, old, value);
 }
 
@@ -441,12 +464,13 @@ static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg val
 	const Operand *o = &b->plan->operands.at[v->access->operand];
 	bool atomic = op_is_atomic(node_get(b->m, n)->op);
 	Dtype held = accumulator_of(o) != NONE ? DTYPE_F32 : o->dtype;
-	value = kept(b, n, keep_unit, in, combined(b, n, keep_unit, in, value, old));
+	value = kept(b, n, keep_unit, in, combined(b, n, keep_unit, in, value, old), old);
 	bool masked = v->access->places == NONE && !atomic && node_input(b->m, n, 3) != NONE;
 	if (masked || mask.kind != KARG_NONE)
-		value = chosen(b, n, keep_unit, in, value, mask);
+		value = chosen(b, n, keep_unit, in, value, mask, old);
 	value = build_converted(b, value, in, held);
-	store(b, v->access, keep_unit, access_turns(v->access) ? put(b, v->access, keep_unit, value, held) : value);
+	store(b, v->access, keep_unit,
+	      access_turns(v->access) ? put(b, v->access, keep_unit, value, held, old) : value);
 }
 
 /* The dtype in which the write combines. */
@@ -457,8 +481,8 @@ static Dtype write_dtype(const Builder *b, NodeId n) {
 }
 
 KArg build_old_at(Builder *b, NodeId n) {
-	Dtype wide = dtype_turned(b->plan->operands.at[b->plan->values[n].access->operand].dtype);
-	return old_value(b, n, false, wide);
+	const Operand *o = &b->plan->operands.at[b->plan->values[n].access->operand];
+	return old_value(b, n, false, accumulator_of(o) != NONE ? DTYPE_F32 : dtype_turned(o->dtype), (KArg){0});
 }
 
 void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old) {

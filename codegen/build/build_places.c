@@ -84,20 +84,35 @@ static IntId named(Walk *w, IntId i, const char *name) {
 	return int_value(k, kernel_result(k, build_statement(w->b, K_INT, 1, &x), KTYPE_INT, DTYPE_I32, 0, NULL, name));
 }
 
-/* Positions in one iteration, which do not wait for each other: four take little longer than one. Of rows that several
- * times the registers would not hold, it is one. Writes come in order. */
-enum { UNROLLED = 4 };
-
-static bool walk_unrolls(const Builder *b, const Places *s, int64_t count) {
-	int64_t registers = 1;
-	if (op_writes(node_get(b->m, s->node)->op) || s->rows == NONE || count % UNROLLED)
-		return false;
+/* Registers of what one position selects. */
+static int64_t position_registers(const Builder *b, const Places *s) {
 	const Scratch *rows = &b->plan->scratches.at[s->rows];
+	int64_t registers = 1;
 	for (uint32_t i = s->rank; i < rows->rank; i++)
 		registers *= i + 1 == rows->rank   ? int_cdiv(rows->shape[i], b->m->target->lanes)
 		             : i + 2 == rows->rank ? int_cdiv(rows->shape[i], b->m->target->sublanes)
 		                                   : rows->shape[i];
-	return registers <= (s->copied ? 4 : 2) * b->m->target->sublanes;
+	return registers;
+}
+
+/* A position outside the tensor writes what stands at the nearest one: a branch would take 20 cycles, as long as so
+ * many registers that are read. Where old values are asked for, there is none of it. */
+enum { CHOSEN_REGISTERS = 32 };
+
+static bool write_chooses(const Builder *b, const Places *s) {
+	return s->old == NONE && position_registers(b, s) <= CHOSEN_REGISTERS;
+}
+
+/* Positions in one iteration: four take little longer than one where they do not wait for each other, and half of it
+ * where they write, in order. Of rows that several times the registers would not hold, it is one. */
+enum { UNROLLED = 4 };
+
+static bool walk_unrolls(const Builder *b, const Places *s, int64_t count) {
+	if (s->rows == NONE || count % UNROLLED)
+		return false;
+	if (op_writes(node_get(b->m, s->node)->op))
+		return write_chooses(b, s);
+	return position_registers(b, s) <= (s->copied ? 4 : 2) * b->m->target->sublanes;
 }
 
 /* A loop of so many steps, into its body. */
@@ -588,9 +603,10 @@ void build_scatter(Builder *b, NodeId n) {
 		clear(b, s->old);
 	Walk w = walk(b, n, (KArg){0});
 	IntId there = written_there(&w, n);
+	bool chooses = there != NONE && write_chooses(b, s);
 	RegionId body = b->at;
 	b->place = w.held;
-	if (there != NONE) {
+	if (there != NONE && !chooses) {
 		KArg condition = karg_int(there);
 		StmtId when = build_statement(b, K_WHEN, 1, &condition);
 		RegionId inside = kernel_region(b->k, when);
@@ -599,9 +615,9 @@ void build_scatter(Builder *b, NodeId n) {
 		b->at = inside;
 	}
 	KArg old = {0}, under = {0};
-	if (s->old != NONE || s->expected != NONE) {
-		old = build_unary(b, K_LET, dtype_turned(b->plan->operands.at[access->operand].dtype),
-		                  build_old_at(b, n));
+	if (s->old != NONE || s->expected != NONE || chooses || mask != NONE) {
+		KArg found = build_old_at(b, n);
+		old = build_unary(b, K_LET, karg_dtype(b, found), found);
 		build_name(b, old, "found");
 	}
 	if (s->old != NONE)
@@ -610,6 +626,9 @@ void build_scatter(Builder *b, NodeId n) {
 	if (mask != NONE)
 		under = build_binary(b, OP_NE, DTYPE_BOOL, along_old(&w, n, at_position(&w, s->masks)),
 		                     karg_integer(0));
+	if (chooses)
+		under = under.kind == KARG_NONE ? karg_int(there)
+		                                : build_binary(b, OP_LOGICAL_AND, DTYPE_BOOL, under, karg_int(there));
 	build_write_at(b, n, x, under, old);
 	b->at = body;
 	walk_end(&w, (KArg){0});

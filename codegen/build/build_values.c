@@ -349,16 +349,26 @@ static KArg scaled(Builder *b, KArg x, const Arg *factor, Dtype t) {
 	return number_is(factor, 1) ? x : build_binary(b, OP_MUL, t, x, build_number(b->m, factor));
 }
 
+/* ints: the attributes of the product, to which it adds those of the factor. */
+static KArg factor(Builder *b, NodeId n, NodeId x, int which, int64_t *ints, uint32_t *count) {
+	KArg tile = build_value(b, x, FORM_NATURAL);
+	Factor how = b->plan->values[n].factor[which];
+	if (how == FACTOR_NAN)
+		ints[(*count)++] = which;
+	return how == FACTOR_WIDE ? build_as(b, tile, DTYPE_BF16) : tile;
+}
+
 static KArg product(Builder *b, NodeId n, NodeId x, NodeId y, Dtype sum) {
 	const Value *v = &b->plan->values[n];
 	bool floats = node_type(b->m, x)->dtype == DTYPE_F32 && node_type(b->m, y)->dtype == DTYPE_F32;
 	uint32_t rank = type_rank(b, x);
-	const int64_t ints[3] = {v->transpose_a ? rank - 2 : rank - 1, v->transpose_b ? rank - 1 : rank - 2,
-	                         floats && (DotPrecision)b->m->config.dot_precision.value == DOT_HIGHEST};
+	int64_t ints[5] = {v->transpose_a ? rank - 2 : rank - 1, v->transpose_b ? rank - 1 : rank - 2,
+	                   floats && (DotPrecision)b->m->config.dot_precision.value == DOT_HIGHEST};
+	uint32_t count = 3;
 	KArg args[2];
-	args[0] = build_value(b, x, FORM_NATURAL);
-	args[1] = build_value(b, y, FORM_NATURAL);
-	return build_op(b, K_DOT, sum, 2, args, 3, ints);
+	args[0] = factor(b, n, x, 0, ints, &count);
+	args[1] = factor(b, n, y, 1, ints, &count);
+	return build_op(b, K_DOT, sum, 2, args, count, ints);
 }
 
 static KArg matmul(Builder *b, NodeId n) {

@@ -280,7 +280,8 @@ KArg build_move(Builder *b, NodeId n) {
 	KArg x = part_of_move(b, n, node_arg(b->m, n, 0));
 	switch (lanes) {
 	case LANES_GATHER:
-		x = build_binary(b, K_TAKE_LANES, dtype, x, build_arg(b, node_arg(b->m, n, 2), FORM_NATURAL));
+		x = build_binary(b, gathers_lanes(b->m, n) ? K_TAKE_LANES : K_TAKE_ROWS, dtype, x,
+		                 build_arg(b, node_arg(b->m, n, 2), FORM_NATURAL));
 		break;
 	case LANES_SLICE: x = sliced(b, n, x); break;
 	case LANES_FLIP: x = flipped(b, n, x); break;

@@ -4,7 +4,10 @@
 
 #include "codegen/plan/plan.h"
 
-void plan_costs(Planner *p);     /* costs.c */
+void plan_costs(Planner *p); /* costs.c */
+void plan_fused(Planner *p); /* fused.c: after plan_costs() */
+/* fused.c: it is an input of float16, with blocks that XLA fuses, of a kernel that may read such. */
+bool operand_may_fuse(const Planner *p, const Operand *o);
 double plan_seconds(Planner *p); /* seconds.c */
 /* The same: seconds from the start of a grid point's copies until the first bytes are there, where it waits so long. */
 double point_latency(const Plan *plan);

@@ -148,15 +148,14 @@ static double gathers_seconds(Planner *p) {
 		if (!compared || !p->plan->values[s->node].access || s->rows == NONE)
 			continue;
 		const Scratch *scratch = &p->plan->scratches.at[s->rows];
-		Dtype dtype = p->plan->operands.at[p->plan->values[s->node].access->operand].dtype;
 		double rows = places_rows(s), elements = 1;
 		for (uint32_t d = s->rank; d < scratch->rank; d++)
 			elements *= (double)scratch->shape[d];
-		double cycles = s->copied ? row_copied_cycles(s->group > 1) : row_sliced_cycles(t, dtype, elements);
-		double once = rows * cycles / t->clock_hz;
-		double moved = s->copied ? places_bytes(p->plan, s) / t->hbm_bytes_per_s : 0;
-		once = moved > once ? moved : once;
-		seconds += node_runs(p, s->node) * (once + (s->copied ? copy_seconds(t) : 0));
+		double cycles = s->copied ? rows_copied_cycles(t, rows, places_bytes(p->plan, s), s->group > 1)
+		                          : rows_sliced_cycles(p->m, s->node, rows, elements);
+		for (uint32_t k = 0; k < s->count; k++)
+			cycles += s->of[k].smem != NONE && !s->of[k].shared ? positions_copied_cycles() : 0;
+		seconds += node_runs(p, s->node) * cycles / t->clock_hz;
 	}
 	return seconds;
 }

@@ -159,7 +159,9 @@ typedef struct KBuffer {
 	const IntId *index; /* VMEM: the block's place in units of blocks, of the grid's values (and prefetched ints) */
 	int buffers;        /* VMEM: windows that the pipeline keeps, 1 or 2 */
 	bool ahead;         /* in: its next block is to be copied as soon as there is room: rewrite_pipelined.c */
+	bool fused;         /* in, VMEM: XLA may make its blocks of what the wrapper makes the array of */
 	BufferId alias;     /* out: the in whose buffer it takes over; NONE */
+	bool half;          /* out of int16: the array is of float16, and the kernel has a view of its bits */
 	KHeld *held;        /* out: what its first and last visits are still to do; NULL */
 } KBuffer;
 

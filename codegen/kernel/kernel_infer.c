@@ -198,16 +198,20 @@ static bool padded(KInfer *in) {
 	return true;
 }
 
-/* ints: a, b, highest. */
+/* ints: a, b, highest, nan. */
 static bool multiplied(KInfer *in) {
 	const KValue *x = value_at(in, 0), *y = value_at(in, 1);
 	uint32_t rank = x ? x->rank : 0, to = 0;
-	if (!x || !y || y->rank != rank || rank < 2 || rank > 3 || in->int_count != 3)
+	if (!x || !y || y->rank != rank || rank < 2 || rank > 3 || in->int_count < 3)
 		return no(in, "two tiles of two or three dims are needed");
 	int64_t a = in->ints[0], b = in->ints[1], batch = rank == 3;
 	if (a < batch || a >= rank || b < batch || b >= rank || x->shape[a] != y->shape[b] ||
 	    (batch && x->shape[0] != y->shape[0]))
 		return no(in, "the contracted dims differ");
+	for (uint32_t i = 3; i < in->int_count; i++)
+		if (rank != 2 || a != 1 || b != 0 || in->ints[i] < 0 || in->ints[i] > 1 ||
+		    (in->ints[i] ? y : x)->dtype != DTYPE_F8E4M3)
+			return no(in, "nan are of factors 0 and 1 of float8_e4m3fn, two tiles that are not transposed");
 	for (int64_t d = 0; d < rank; d++)
 		if (d != a)
 			in->shape[to++] = x->shape[d];
@@ -260,11 +264,11 @@ static bool sorted(KInfer *in) {
 	return true;
 }
 
-static bool lanes_taken(KInfer *in) {
+static bool words_taken(KInfer *in, uint32_t kept) {
 	const KValue *x = value_at(in, 0), *places = value_at(in, 1);
-	if (!x || !places || x->rank != 2 || places->rank != 2 || x->shape[0] != places->shape[0] ||
+	if (!x || !places || x->rank != 2 || places->rank != 2 || x->shape[kept] != places->shape[kept] ||
 	    dtype_bits(x->dtype) != 32 || places->dtype != DTYPE_I32)
-		return no(in, "a tile of 32-bit elements and int32 places of the same rows are needed");
+		return no(in, "a tile of 32-bit elements and int32 places of the same rows, or lanes, are needed");
 	take(in, places);
 	return true;
 }
@@ -284,7 +288,6 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_FLOAT16_VALUE:
 	case K_FLOAT16_BITS:
 	case K_FLOAT16_ROUNDED:
-	case K_LET:
 	case K_ROLL:
 	case K_ROTATE:
 	case K_FLIP:
@@ -294,6 +297,7 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_FOLD_SUM:
 	case K_FOLD_MAX:
 	case K_FOLD_MIN: return first(in);
+	case K_LET:
 	case K_CONVERT: return x ? first(in) : (*in->rank = 0, true);
 	case K_SCALAR:
 	case K_INT:
@@ -361,7 +365,8 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_EVERY: return every(in);
 	case K_EVEN_LANES: return lanes(in, false);
 	case K_INTERLEAVE: return lanes(in, true);
-	case K_TAKE_LANES: return lanes_taken(in);
+	case K_TAKE_LANES: return words_taken(in, 0);
+	case K_TAKE_ROWS: return words_taken(in, 1);
 	case K_TO_ROW: return rows_and_columns(in, true);
 	case K_TO_COLUMN: return rows_and_columns(in, false);
 	case K_SORT: return sorted(in);

@@ -49,8 +49,10 @@ static void read_operand(KReader *r, KBuffer *b, const Token *at) {
 	if (kread_accept(r, "buffers"))
 		b->buffers = (int)kread_number(r, "how many buffers", 1, INT16_MAX);
 	b->ahead = b->role == BUFFER_IN && b->index && kread_accept(r, "ahead");
+	b->fused = b->role == BUFFER_IN && b->index && kread_accept(r, "fused");
 	if (b->role == BUFFER_OUT && kread_accept(r, "alias"))
 		b->alias = kread_known(r, ENTRY_BUFFER);
+	b->half = b->role == BUFFER_OUT && kread_accept(r, "half");
 }
 
 static void read_buffer(KReader *r, Signature *s, BufferRole role) {

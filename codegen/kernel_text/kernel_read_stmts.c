@@ -90,6 +90,8 @@ static void read_attributes(KReader *r, Draft *d) {
 		at += n + (at[n] == '*');
 		bool list = at[-1] == '*';
 		at += strspn(at, " ");
+		if (list && !kread_is(r, name)) /* empty */
+			return;
 		if (!kread_is(r, name)) {
 			kread_expected(r, arena_printf(r->a, "the attribute '%s='", name));
 			return;

@@ -513,6 +513,7 @@ static void put_operand(KTextOut *t, const KBuffer *b) {
 		text_put(t->out, " alias ");
 		ktext_buffer(t, b->alias);
 	}
+	text_put(t->out, b->fused ? " fused" : b->half ? " half" : "");
 }
 
 static void put_buffer(KTextOut *t, BufferId id) {

@@ -233,7 +233,7 @@ void ktext_attributes(KTextOut *t, StmtId id) {
 	while (*at) {
 		size_t n = strcspn(at, " *");
 		bool list = at[n] == '*';
-		if (!list && i == s->int_count)
+		if (i == s->int_count) /* an empty list, or none */
 			return;
 		text_put(t->out, " ");
 		text_putn(t->out, at, n);

@@ -199,6 +199,12 @@ static bool buffer_fits(Verifier *v, BufferId id) {
 	                        b->held->revisits >> v->k->grid.count);
 	if (held)
 		return kverify_error(v, "kernel-signature", NULL, "%s cannot be held so", kverify_buffer_name(v, id));
+	if (b->half && (b->dtype != DTYPE_I16 || b->alias != NONE))
+		return kverify_error(v, "kernel-signature", "half is for outputs of int16 with no alias",
+		                     "%s cannot be the bits of an array of float16", kverify_buffer_name(v, id));
+	if (b->fused && b->space != KSPACE_VMEM)
+		return kverify_error(v, "kernel-signature", "only what the grid's pipeline brings is fused",
+		                     "%s is in no window of the grid", kverify_buffer_name(v, id));
 	if (operand && b->index && !block_fits(v, id))
 		return false;
 	return b->role != BUFFER_OUT || b->alias == NONE || alias_fits(v, b);

@@ -222,6 +222,7 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 	                               {K_PAD, 2, 2},
 	                               {K_ROTATE, 2, 2},
 	                               {K_TAKE_LANES, 2, 2},
+	                               {K_TAKE_ROWS, 2, 2},
 	                               {K_CONCATENATE, 1, UINT32_MAX},
 	                               {K_STACK, 1, UINT32_MAX},
 	                               {K_INTERLEAVE, 2, 2},

@@ -45,6 +45,16 @@ static bool loop_traced(const Loop *loop) {
 	return false;
 }
 
+static bool is_scalar(const Module *m, NodeId n) { return node_type(m, n)->count == 0; }
+
+static bool carries_scalar(const Module *m, const Loop *loop) {
+	const Graph *g = graph_get(m, loop->graph);
+	for (uint32_t i = 0; i < g->carried.count; i++)
+		if (is_scalar(m, g->placeholders.at[g->carried.at[i].arg]))
+			return true;
+	return false;
+}
+
 static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char *why, const char *hint) {
 	diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type", hint,
 	           "pallas_loop_type %s cannot lower the loop %s: %s", loop_type_name(type),
@@ -82,6 +92,9 @@ static bool loop_choose(Planner *p, Loop *loop) {
 	if (ragged) {
 		loop->type = LOOP_FORI;
 		loop->why = "ragged steps that cannot be peeled are masked on a resident block";
+	} else if (carries_scalar(p->m, loop)) {
+		loop->type = LOOP_FORI;
+		loop->why = "it carries a scalar, which cannot pass through emit_pipeline";
 	}
 	return true;
 }
@@ -181,7 +194,7 @@ static bool loop_carries(Planner *p, Loop *loop) {
 		Carried carried = g->carried.at[carried_at(m, loop, i)];
 		Carry c = {.arg = carried.arg, .output = carried.output};
 		NodeId placeholder = g->placeholders.at[c.arg];
-		if (loop->type == LOOP_EMIT_PIPELINE && node_type(m, placeholder)->count == 0)
+		if (loop->type == LOOP_EMIT_PIPELINE && is_scalar(m, placeholder))
 			return plan_refuse(p, placeholder, "unsupported", "use fori_loop",
 			                   "a carried scalar cannot pass through emit_pipeline");
 		carry_place(p, loop, &c, placeholder);

@@ -17,6 +17,7 @@
  * from chip to chip; what is rounded stays. This decides whether to and how; rewrite_strips.c does it, which finds
  * again on the kernel what is marked by node here. */
 #include "loops.h"
+#include "codegen/costs/costs.h"
 #include "codegen/lower/lower.h"
 
 enum {
@@ -258,13 +259,23 @@ static void find_stashes(Maker *w) {
 
 /* ---- whether to ------------------------------------------------------------------------------------------------- */
 
+/* Without a reduction straight code streams; but what makes an operand that XLA fuses is scheduled with what reads it:
+ * fused.c. */
+static bool fuses(const Maker *w) {
+	const Plan *plan = w->p->plan;
+	bool fuses = false;
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		fuses = fuses || operand_may_fuse(w->p, &plan->operands.at[i]);
+	return fuses && w->rows * w->p->m->target->lanes * 4 <= target_strip_bytes(w->p->m->target);
+}
+
 static bool strips_at(Maker *w) {
 	if (!find_spanning(w))
 		return false;
 	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
 		if (!node_in_strips(w, n))
 			return false;
-	if (w->reads == 0)
+	if (w->reads == 0 && !fuses(w))
 		return refuse(w, NONE, "nothing waits for a reduction of its rows");
 	return find_phases(w);
 }
@@ -303,7 +314,8 @@ void plan_strips(Planner *p) {
 	Maker w = maker_new(p);
 	bool cut = strips_at(&w) && set_width(&w);
 	int64_t bytes = w.rows * w.s->size * 4;
-	if (cut && (Switch)p->m->config.column_strips.value == SWITCH_AUTO && bytes < AUTO_BYTES)
+	bool small = bytes < AUTO_BYTES && w.reads > 0;
+	if (cut && (Switch)p->m->config.column_strips.value == SWITCH_AUTO && small)
 		cut = refuse(&w, NONE,
 		             arena_printf(p->a, "auto: the largest tile is %lld bytes: straight code does it",
 		                          (long long)bytes));

@@ -18,6 +18,15 @@ static bool has_own_dtype(const Module *m, NodeId n, const char *operand) {
 	return value->kind == ARG_INT || (value->kind == ARG_FLOAT && dtype_is_float(t));
 }
 
+/* A slice without a step, whose ends are known. */
+static bool is_run(const Module *m, const Arg *slice) {
+	const Arg *step = arg_item(m, slice, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		if (arg_item(m, slice, i)->kind != ARG_NULL && arg_item(m, slice, i)->kind != ARG_INT)
+			return false;
+	return step->kind == ARG_NULL || (step->kind == ARG_INT && step->integer == 1);
+}
+
 /* Int tensors say where, as they may for any scatter: of the rest the pass decompose makes a load and a store. */
 static bool old_lowered(Planner *p, NodeId n) {
 	const Arg *index = node_arg(p->m, n, 1);
@@ -26,7 +35,7 @@ static bool old_lowered(Planner *p, NodeId n) {
 	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++) {
 		const Arg *entry = arg_item(p->m, index, i);
 		gathers = gathers || entry_gathers(p->m, entry);
-		known = known && entry->kind != ARG_NULL && (entry->kind != ARG_SLICE || arg_is_whole(p->m, entry));
+		known = known && entry->kind != ARG_NULL && (entry->kind != ARG_SLICE || is_run(p->m, entry));
 	}
 	if (!gathers || !known)
 		return plan_refuse(

@@ -47,8 +47,8 @@ uint32_t moved_dims(const Module *m, NodeId n) {
 	case LANES_STACK:
 	case LANES_BITCAST: return 0;
 	case LANES_CAT:
-	case LANES_SLICE: return 1u << (dim < 0 ? dim + rank : dim);
-	case LANES_GATHER: return all & ~(all >> 1);
+	case LANES_SLICE:
+	case LANES_GATHER: return 1u << (dim < 0 ? dim + rank : dim);
 	case LANES_FLIP: return dims_listed(m, op_arg(m, n, "dims"), rank);
 	default: return all; /* a roll that names no dim, a pad, a repeat */
 	}
@@ -148,7 +148,7 @@ bool move_accepted(Planner *p, NodeId n) {
 		       refuse_move(p, n, "without dims rolls the elements of all dims as one row", "name the dims");
 	case LANES_BITCAST: return bitcast_accepted(p, n);
 	case LANES_GATHER:
-		return gathers_lanes(p->m, n) ||
+		return gathers_lanes(p->m, n) || gathers_rows(p->m, n) ||
 		       refuse_move(p, n, "is not lowered as it is", op_row(OP_INDEX_SELECT)->instead);
 	default:
 		return rank > 0 || refuse_move(p, n, "of single values is not lowered",

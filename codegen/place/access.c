@@ -8,13 +8,9 @@
 #include "place.h"
 #include "codegen/loops/loops.h"
 
-enum { LINE_DEPTH = 4 }; /* ops of an index that are looked through */
-
 /* ---- from nodes to wants ---------------------------------------------------------------------------------------- */
 
-/* Tiles and positions must lie in their tensor: what an index outside it means costs code that is not written yet. */
-static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, BlockId b) {
-	const char *tensor = p->m->tensors.at[w->tensor].name;
+static bool lies_inside(Planner *p, const Want *want, BlockId b) {
 	int64_t max = 0, first = 0;
 	bool known = true, from_start = affine_min(p, &want->at, &first) && first >= 0;
 	if (want->kind == WANT_AT || want->kind == WANT_RANGE) {
@@ -26,7 +22,13 @@ static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, Bl
 	} else if (want->kind == WANT_GRID) {
 		max = expr_number(p->m, p->m->blocks.at[b].extent) - 1;
 	}
-	if (p->m->assume_in_bounds || (known && max < want->extent && from_start))
+	return p->m->assume_in_bounds || (known && max < want->extent && from_start);
+}
+
+/* Tiles and positions must lie in their tensor: what an index outside it means costs code that is not written yet. */
+static bool want_in_bounds(Planner *p, const AccessWant *w, const Want *want, BlockId b) {
+	const char *tensor = p->m->tensors.at[w->tensor].name;
+	if (lies_inside(p, want, b))
 		return true;
 	return plan_refuse(p, w->node, "out-of-bounds",
 	                   "keep the bounds inside the tensor's dim (sym_max, sym_min), or set assume_in_bounds",
@@ -107,15 +109,23 @@ static bool want_of(Planner *p, AccessWant *w, Want *want, const Arg *entry, uin
 	want->kind = WANT_AT;
 	want->size = 1;
 	want->at = affine_of_arg(p, g, entry);
+	if (!w->store && want->extent == 1 && !lies_inside(p, want, NONE)) /* any position is nearest to the one */
+		want->at = affine_int(0);
 	return want_in_bounds(p, w, want, NONE);
 }
 
-/* A store at positions takes a slice only where every lane of it is written. */
-static bool writes_all(Planner *p, NodeId n, BlockId b) {
+/* A store at positions takes a slice where nothing chooses among its lanes but the end of the tile (masks.c). */
+static bool stores_slice(const Planner *p, NodeId n) {
+	return node_get(p->m, n)->op == OP_STORE && node_input(p->m, n, 3) == NONE;
+}
+
+/* A store's block is held, and has what lies behind the tensor of its last tile: there nothing is stored. Not of dims
+ * before the last two, of which a block has no more than the tensor. */
+static bool goes_past(Planner *p, const AccessWant *w, uint32_t dim, const Line *line, int64_t last) {
 	Affine end;
 	bool peeled;
-	return node_get(p->m, n)->op == OP_STORE && node_input(p->m, n, 3) == NONE &&
-	       (b == NONE || !block_ragged(p, node_get(p->m, n)->graph, b, &end, &peeled));
+	return w->store && dim + 2 >= w->rank && last < w->dim[dim].extent && line->block != NONE &&
+	       block_ragged(p, node_get(p->m, w->node)->graph, line->block, &end, &peeled);
 }
 
 /* Positions that count up by one are a slice if they all lie in the tensor, or if a block of the grid and its halo have
@@ -129,12 +139,13 @@ static bool want_line(Planner *p, const AccessWant *w, uint32_t dim, Want *want,
 	Line line;
 	int64_t first, last;
 	if (gathering > 1 || t->count != 1 || !line_of(p, node_get(p->m, w->node)->graph, entry, LINE_DEPTH, &line) ||
-	    !line.index || (w->store && !writes_all(p, w->node, line.block)))
+	    !line.index || (w->store && !stores_slice(p, w->node)))
 		return false;
 	int64_t size = expr_number(p->m, t->dims[0]);
 	Want line_want = {.kind = WANT_RANGE, .block = NONE, .size = size, .at = line.more, .extent = want->extent};
-	if (!affine_min(p, &line.more, &first) || first < 0 || !affine_max(p, &line.more, &last) ||
-	    last + size > want->extent) {
+	bool known = affine_min(p, &line.more, &first) && affine_max(p, &line.more, &last);
+	bool past = known && last + size > want->extent && !goes_past(p, w, dim, &line, last);
+	if (!known || first < 0 || past) {
 		line_want.block = line.block;
 		line_want.shifted = true;
 		if (!shifts || !halo_fits(p, w, dim, &line_want))
@@ -500,8 +511,8 @@ bool plan_accesses(Planner *p) {
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)
 		ok = access_plan(p, &wants.at[i]) && ok;
-	if (ok)
-		ways_remark(p, &wants);
+	p->plan->placed = wants.at;
+	p->plan->placed_count = wants.count;
 	positions_fold(p);
 	remark_swapped(p->plan);
 	return ok && check_one_output(p);

@@ -116,10 +116,6 @@ bool rows_copied(Planner *p, const AccessWant *w, Access *access);
 /* Why the rows of a gather cannot be copied; NULL if they can. */
 const char *rows_not_copied(Planner *p, const AccessWant *w);
 
-/* ways.c */
-/* Says of each access at gathered positions which way it takes, and what others would take. */
-void ways_remark(Planner *p, const AccessWants *wants);
-
 /* operand.c */
 /* The tensor as an array of the kernel: the wrapper's steps, the shape after them, and which dim is which. */
 bool operand_array(Planner *p, Operand *o, const AccessWant *w);

@@ -65,10 +65,9 @@ static bool shift_of(Planner *p, const Operand *o, uint32_t d, const Want *want,
 }
 
 bool halo_fits(Planner *p, const AccessWant *w, uint32_t i, const Want *want) {
-	TensorId base = tensor_base(p->m, w->tensor);
 	Operand o = {0};
 	Shift s = {.rows = 0};
-	if (w->store || p->m->tensors.at[base].role != ROLE_INPUT || !operand_array(p, &o, w))
+	if (w->store || !tensor_is_given(p->m, w->tensor) || !operand_array(p, &o, w))
 		return false;
 	uint32_t d = o.dim_of[i];
 	return d + 1 < o.rank && shift_of(p, &o, d, want, &s);

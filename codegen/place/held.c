@@ -175,6 +175,26 @@ bool want_tile(Planner *p, const Want *w, int64_t *size, Affine *index) {
 	return true;
 }
 
+/* Of positions that count up by steps, gone through one after the other. All stay in the region: what lies outside the
+ * tensor is held at its end, which is behind where the positions begin. */
+static bool region_of_steps(Planner *p, const Want *w, Affine *base, int64_t *span) {
+	if (w->at.count != 1 || w->at.constant != 0 || w->at.term[0].kind != VAR_PLACE || !is_multiple(&w->at.term[0]))
+		return false;
+	const Places *s = &p->plan->places.at[w->at.term[0].id / RANK_MAX];
+	NodeId index = s->of[w->at.term[0].id % RANK_MAX].index;
+	const Type *t = node_type(p->m, index);
+	Arg ref = arg_ref(index);
+	int64_t first, last;
+	Line line;
+	if (t->count != 1 || !steps_of(p, node_get(p->m, s->node)->graph, &ref, LINE_DEPTH, &line) || !line.index ||
+	    !affine_min(p, &line.more, &first) || first < 0 || !affine_max(p, &line.more, &last) || last >= w->extent)
+		return false;
+	Want all = {.at = line.more};
+	bool fits = checked_mul(expr_number(p->m, t->dims[0]) - 1, line.step, &all.size) && all.size < INT32_MAX;
+	all.size++;
+	return fits && last <= INT32_MAX - all.size && region_of(p, &all, base, span);
+}
+
 /* A held block in the making, in the dims of the tensor as the graph names it. */
 typedef struct Joint {
 	TensorId base;
@@ -215,7 +235,8 @@ static void join_dim(Planner *p, const AccessWants *wants, Joint *j, uint32_t d)
 		int64_t span;
 		if (tensor_base(p->m, wants->at[i].tensor) != j->base)
 			continue;
-		if (!region_of(p, &wants->at[i].dim[d], &base, &span))
+		const Want *w = &wants->at[i].dim[d];
+		if (!region_of(p, w, &base, &span) && !region_of_steps(p, w, &base, &span))
 			return;
 		int64_t start = base.constant;
 		base.constant = 0;

@@ -58,7 +58,7 @@ static bool array_steps(Planner *p, Operand *o, TensorId t, bool outermost, Node
 	}
 	if (!array_steps(p, o, view->of, false, n, store))
 		return false;
-	if (store && (view->view == VIEW_SLICE || view->view == VIEW_EXPAND))
+	if (store && tensor_is_part(p->m, t))
 		return plan_refuse(p, n, "unsupported",
 		                   "store through a reshape or permute view, or to the tensor itself",
 		                   "a store through the slice or expand view %s is not lowered yet", view->name);
@@ -164,13 +164,20 @@ void round_to_slices(Planner *p, Operand *o, const AccessWant *w) {
 	}
 }
 
+BlocksOutside operand_outside(Planner *p, const Operand *o, uint32_t d) {
+	BlocksOutside out = {.end = int_cdiv(o->shape[d], o->block[d]) - 1};
+	int64_t first, last;
+	out.before = !affine_min(p, &o->index[d], &first) || first < 0;
+	out.behind = !affine_max(p, &o->index[d], &last) || last > out.end;
+	return out;
+}
+
 /* The nearest block comes for one that lies outside. */
 static void clamp_index(Planner *p, Operand *o, uint32_t d) {
-	int64_t first, last, behind = int_cdiv(o->shape[d], o->block[d]) - 1;
+	BlocksOutside outside = operand_outside(p, o, d);
 	if (affine_is_int(&o->index[d]))
-		o->index[d] = affine_int(int_min(int_max(o->index[d].constant, 0), behind));
-	else if (!affine_min(p, &o->index[d], &first) || first < 0 || !affine_max(p, &o->index[d], &last) ||
-	         last > behind)
+		o->index[d] = affine_int(int_min(int_max(o->index[d].constant, 0), outside.end));
+	else if (outside.before || outside.behind)
 		o->clamped |= 1u << (d & 31); /* DIM_MAX is less */
 }
 

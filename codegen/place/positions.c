@@ -179,7 +179,9 @@ static bool pieces_want(Planner *p, AccessWant *w) {
 
 void positions_mark(Planner *p, AccessWants *wants) {
 	for (uint32_t i = 0; i < wants->count; i++)
-		p->plan->values[wants->at[i].node].table = wants->at[i].table;
+		p->plan->values[wants->at[i].node].table =
+			wants->at[i].table &&
+			wants->at[i].places == NONE; /* what is picked out of one has no place there */
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
 		if (w->table || w->held || w->store || pieces_want(p, w) || w->loop != NONE)

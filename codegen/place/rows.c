@@ -110,11 +110,24 @@ const char *rows_not_copied(Planner *p, const AccessWant *w) {
 	                           : rows_access(p, w, &o, &access);
 }
 
+/* Slices, but that some lanes may lie outside: no gather. */
+static bool counts_up(const Planner *p, const AccessWant *w) {
+	const Arg *index = node_arg(p->m, w->node, 1);
+	for (uint32_t i = 0; i < index->list.count; i++) {
+		const Arg *entry = arg_item(p->m, index, i);
+		if (entry_gathers(p->m, entry) && !entry_counts_up(p->m, entry))
+			return false;
+	}
+	return true;
+}
+
 bool rows_mark(Planner *p, AccessWants *wants) {
 	IndirectMode mode = (IndirectMode)p->m->config.indirect_access_mode.value;
 	for (uint32_t i = 0; i < wants->count; i++) {
 		AccessWant *w = &wants->at[i];
 		if (w->places == NONE)
+			continue;
+		if (mode == INDIRECT_ONE_HOT && counts_up(p, w))
 			continue;
 		if (mode == INDIRECT_ONE_HOT)
 			return refuse_mode(p, w, w->store ? "each position is changed in VMEM" : no_one_hot(p, w));

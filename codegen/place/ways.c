@@ -1,7 +1,7 @@
-/* ways.c - for --explain: how each access where int tensors or loaded positions say is done, and what else would take.
- *
- * Estimates are of the indices of one tile, once; what search.c and src/driver/choose.c compare is the whole kernel. */
+/* ways.c - how each access where int tensors or loaded ints say is done, and what else would take: records of the plan
+ * that is taken. */
 #include "access.h"
+#include "place.h"
 #include "codegen/costs/costs.h"
 
 /* Elements that the access touches. */
@@ -18,15 +18,6 @@ static bool gathers(const Planner *p, const AccessWant *w) {
 		if (entry_gathers(p->m, arg_item(p->m, index, i)))
 			return true;
 	return false;
-}
-
-/* The positions are in the last dim, and in no other. */
-static bool takes_lanes(const Planner *p, const AccessWant *w) {
-	const Arg *index = node_arg(p->m, w->node, 1);
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < index->list.count; i++)
-		count += entry_gathers(p->m, arg_item(p->m, index, i));
-	return count == 1 && entry_gathers(p->m, arg_item(p->m, index, index->list.count - 1));
 }
 
 /* Some place is an int that the kernel loads. */
@@ -58,49 +49,67 @@ static double positions_of(const Planner *p, const AccessWant *w) {
 	                         : 1;
 }
 
-static void costs_of(Planner *p, const AccessWant *w, WayCost *cost) {
-	const Target *t = p->m->target;
-	Dtype dtype = p->m->tensors.at[w->tensor].dtype;
-	double positions = positions_of(p, w), elements = elements_of(w) / (w->places == NONE ? positions : 1);
-	double moved = positions * elements * dtype_bits(dtype) / 8 / t->hbm_bytes_per_s * t->clock_hz;
-	double copied = positions * row_copied_cycles(false);
-	OneHot o;
-	cost[WAY_DYNAMIC].cycles = positions * row_sliced_cycles(t, dtype, elements);
-	cost[WAY_DMA].cycles = (moved > copied ? moved : copied) + (double)t->copy_cycles;
-	cost[WAY_DMA].why = rows_not_copied(p, w);
-	cost[WAY_ONE_HOT].why = w->store ? "positions are written in order" : one_hot_of(p->m, w->node, &o);
-	if (!gathers(p, w))
-		cost[WAY_ONE_HOT].why = "it is at one position";
-	if (!cost[WAY_ONE_HOT].why)
-		cost[WAY_ONE_HOT].cycles = one_hot_all_cycles(t, &o);
-	cost[WAY_LANES].why = w->store            ? "positions are written in order"
-	                      : takes_lanes(p, w) ? "it would ask too many registers, or gives positions itself"
-	                                          : "it gathers no lanes of whole rows";
-	cost[WAY_SLICE].why = gathers(p, w) ? "an int tensor says where" : "a loaded int says where";
-}
-
 /* Positions that count up are a slice, and nothing else is asked. */
 static void costs_of_line(Planner *p, const AccessWant *w, WayCost *cost) {
-	const Target *t = p->m->target;
-	cost[WAY_SLICE] = (WayCost){.cycles = elements_of(w) * 4 / (double)target_registers_bytes(t, 1)};
+	cost[WAY_SLICE] = (WayCost){.cycles = elements_of(w) * 4 / (double)target_registers_bytes(p->m->target, 1)};
 	for (IndirectWay way = WAY_DYNAMIC; way < WAY_COUNT; way++)
 		cost[way].why = "positions count up by one";
 }
 
-void ways_remark(Planner *p, const AccessWants *wants) {
-	for (uint32_t i = 0; i < wants->count; i++) {
-		const AccessWant *w = &wants->at[i];
-		WayCost cost[WAY_COUNT] = {0};
-		bool walked = w->places != NONE || want_gathers(w) != NONE, line = !walked && gathers(p, w);
-		if (!p->plan->values[w->node].access || (!walked && !line && (!is_loaded(w) || w->table)))
-			continue;
-		costs_of(p, w, cost);
-		if (line)
-			costs_of_line(p, w, cost);
-		bool copied = w->places != NONE ? p->plan->places.at[w->places].copied : is_ahead(p, w);
-		IndirectWay way = line ? WAY_SLICE : copied ? WAY_DMA : WAY_DYNAMIC;
-		bool ahead = way == WAY_DMA && w->places == NONE;
-		plan_remark(p->plan, "%s%s", ways_text(p->a, p->m->tensors.at[w->tensor].name, way, cost),
-		            ahead ? "; copied while the step before computes" : "");
+static void costs_of(Planner *p, const AccessWant *w, WayCost *cost) {
+	double positions = positions_of(p, w);
+	indirect_costs(p->m, w->node, positions, elements_of(w) / (w->places == NONE ? positions : 1), cost);
+	const char *why = rows_not_copied(p, w);
+	if (why)
+		cost[WAY_DMA].why = why;
+}
+
+/* The access at int tensors' positions or loaded ints; else false. */
+static bool indirect_of(Planner *p, const AccessWant *w, Indirect *x) {
+	const Module *m = p->m;
+	const Node *node = node_get(m, w->node);
+	bool walked = w->places != NONE || want_gathers(w) != NONE, line = !walked && gathers(p, w);
+	if (!walked && !line && (!is_loaded(w) || w->table))
+		return false;
+	bool copied = w->places != NONE ? p->plan->places.at[w->places].copied : is_ahead(p, w);
+	*x = (Indirect){
+		.graph = graph_get(m, node->graph)->id, .op = node->op, .node = node->name, .tensor = w->tensor};
+	x->way = line ? WAY_SLICE : copied ? WAY_DMA : WAY_DYNAMIC;
+	x->ahead = x->way == WAY_DMA && w->places == NONE;
+	(line ? costs_of_line : costs_of)(p, w, x->cost);
+	return true;
+}
+
+static void remark(Plan *plan, const Indirect *x) {
+	Text t;
+	text_init(&t, plan->arena);
+	for (IndirectWay way = 0; way < WAY_COUNT; way++) {
+		if (way != x->way && x->cost[way].why)
+			text_printf(&t, "; no %s: %s", indirect_way_name(way), x->cost[way].why);
+		else if (way != x->way)
+			text_printf(&t, "; %s: %.0f", indirect_way_name(way), x->cost[way].cycles);
 	}
+	plan_remark(plan, "%s: %s, about %.0f cycles a time%s%s", plan->module->tensors.at[x->tensor].name,
+	            indirect_way_name(x->way), x->cost[x->way].cycles, t.at,
+	            x->ahead ? "; copied while the step before computes" : "");
+}
+
+/* Of what passes made of accesses, that of this root. */
+static void add_those_of_passes(Plan *plan) {
+	const Module *m = plan->module;
+	for (uint32_t i = 0; i < m->indirect.count; i++)
+		if (m->indirect.at[i].root == graph_get(m, plan->root)->id)
+			vec_push(plan->arena, &plan->indirect, m->indirect.at[i]);
+}
+
+void plan_ways(Planner *p) {
+	Plan *plan = p->plan;
+	add_those_of_passes(plan);
+	for (uint32_t i = 0; i < plan->placed_count; i++) {
+		Indirect x;
+		if (indirect_of(p, &plan->placed[i], &x))
+			vec_push(plan->arena, &plan->indirect, x);
+	}
+	for (uint32_t i = 0; i < plan->indirect.count; i++)
+		remark(plan, &plan->indirect.at[i]);
 }

@@ -107,6 +107,7 @@ typedef struct Operand {
 	int64_t view_hbm_bytes; /* VIEW, SPLIT: what XLA moves for the view */
 	int buffers;            /* windows that the pipeline keeps: 1 or 2 */
 	bool ahead;             /* SPACE_WINDOW: tables name its blocks; the next other one is copied before its step */
+	bool fused;             /* SPACE_WINDOW: XLA makes its bits block by block, if it has two buffers: fused.c */
 	int64_t bytes;          /* VMEM of all its buffers, padded to tiles */
 	int64_t fetches;        /* windows copied over the whole grid */
 	double hbm_bytes;       /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
@@ -114,6 +115,8 @@ typedef struct Operand {
 	const Held *held;       /* NULL: each visit stores the whole block, and nothing else touches it */
 	const char *why;        /* why this space and block: one line */
 } Operand;
+
+static inline bool operand_fuses(const Operand *o) { return o->fused && o->buffers == 2; }
 
 /* Where an operand stands in the call. */
 typedef enum OperandPlace { OPERAND_PREFETCH, OPERAND_IN, OPERAND_OUT, OPERAND_PLACES } OperandPlace;
@@ -202,6 +205,7 @@ typedef struct Access {
 	bool column;      /* one position of the last dim, which stays at size 1: the value is a column */
 	uint32_t perm_rank;
 	uint32_t perm[DIM_MAX]; /* transpose of what was read (loads), before writing (stores); perm_rank 0: none */
+	bool unswapped;         /* a load whose last two dims its matmuls swap: folds.c */
 } Access;
 
 /* ---- values ----------------------------------------------------------------------------------------------------- */
@@ -223,6 +227,13 @@ typedef struct Mask {
 	Affine end;     /* the range's end */
 } Mask;
 
+/* A factor of a matmul. */
+typedef enum Factor {
+	FACTOR_AS_IS,
+	FACTOR_NAN,  /* as it is, of float8_e4m3fn; the MXU knows no NaN of them: they are looked for, and added */
+	FACTOR_WIDE, /* in bfloat16 */
+} Factor;
+
 typedef struct Value {
 	Form form;
 	bool folded;     /* a stack of pairs that exists only as the row its one user makes of it */
@@ -240,6 +251,7 @@ typedef struct Value {
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
 	bool transpose_a,
 		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
+	Factor factor[2];    /* matmul */
 } Value;
 
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
@@ -377,9 +389,12 @@ typedef struct Plan {
 	uint32_t *loop_of;              /* by GraphId: index into loops; NONE */
 	const struct AccessWant *wants; /* for another way of planning it: access.c */
 	uint32_t want_count;
-	struct Kernel *kernel; /* once it is built; NULL */
-	int64_t spills;        /* bytes that it spills; negative: not known yet */
-	int64_t *left;         /* counts down with each kernel that is built; NULL */
+	const struct AccessWant *placed; /* as they stand in this plan */
+	uint32_t placed_count;
+	VEC(Indirect) indirect; /* accesses where ints say, once the plan is taken: ways.c */
+	struct Kernel *kernel;  /* once it is built; NULL */
+	int64_t spills;         /* bytes that it spills; negative: not known yet */
+	int64_t *left;          /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */
 	double flops, hbm_bytes;
@@ -473,13 +488,16 @@ Affine affine_divide(Arena *arena, Affine a, int64_t by);
 /* The int that an argument stands for: a literal, an expression, a tile query or arithmetic on these; else VAR_NODE. */
 Affine affine_of_arg(Planner *p, GraphId g, const Arg *arg);
 
-/* lines.c: index + `more` along one dim: tile.index or an arange, and ints added to it. */
+/* lines.c: step * index + `more` along one dim: tile.index or an arange, times an int, and ints added to it. */
 typedef struct Line {
 	bool index;    /* else it is a scalar */
 	BlockId block; /* whose tile.index it is; NONE */
 	Affine more;
+	int64_t step; /* at least 1 */
 } Line;
 /* False: the argument of a node of graph g is none. So many ops are looked through. */
+bool steps_of(Planner *p, GraphId g, const Arg *x, int depth, Line *out);
+/* The same, of what counts up by one. */
 bool line_of(Planner *p, GraphId g, const Arg *x, int depth, Line *out);
 
 bool affine_equal(const Affine *a, const Affine *b);

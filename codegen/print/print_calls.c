@@ -51,19 +51,18 @@ static void put_specs(Printer *pr, Text *out, BufferRole role, const char *varia
 			put_block_spec(pr, out, &pr->k->buffers.at[b], variables);
 }
 
-static void put_shape_and_dtype(Text *out, const char *what, uint32_t rank, const int64_t *shape, Dtype dtype) {
+static void put_shape_and_dtype(Text *out, const char *what, uint32_t rank, const int64_t *shape, const char *dtype) {
 	text_put(out, what);
 	put_shape(out, rank, shape);
-	text_put(out, ", ");
-	text_put(out, dtype_jnp(dtype));
-	text_put(out, "),");
+	text_printf(out, ", %s),", dtype);
 }
 
 static void put_out_shapes(Printer *pr, Text *out) {
 	for (BufferId i = 0; i < pr->k->buffers.count; i++) {
 		const KBuffer *b = &pr->k->buffers.at[i];
 		if (b->role == BUFFER_OUT)
-			put_shape_and_dtype(out, "jax.ShapeDtypeStruct(", b->rank, b->array, b->dtype);
+			put_shape_and_dtype(out, "jax.ShapeDtypeStruct(", b->rank, b->array,
+			                    b->half ? "jnp.int16 if interpret else jnp.float16" : dtype_jnp(b->dtype));
 	}
 }
 
@@ -71,7 +70,7 @@ static void put_scratch_shape(Text *out, const KBuffer *b) {
 	bool dma = b->space == KSPACE_DMA;
 	if (!dma && b->space != KSPACE_REGULAR) {
 		const char *memory = b->space == KSPACE_SMEM ? "pltpu.SMEM(" : "pltpu.VMEM(";
-		put_shape_and_dtype(out, memory, b->rank, b->shape, b->dtype);
+		put_shape_and_dtype(out, memory, b->rank, b->shape, dtype_jnp(b->dtype));
 		return;
 	}
 	text_put(out, dma ? "pltpu.SemaphoreType.DMA(" : "pltpu.SemaphoreType.REGULAR(");
@@ -164,10 +163,29 @@ static void put_grid_spec(Printer *pr, Text *out) {
 	}
 }
 
+/* A flag for each input. */
+static void put_fusion(Printer *pr, Text *out) {
+	const char **flags = arena_array(pr->a, pr->k->buffers.count + 1, sizeof *flags);
+	uint32_t count = 0;
+	bool any = false;
+	for (BufferId b = 0; b < pr->k->buffers.count; b++) {
+		const KBuffer *buffer = &pr->k->buffers.at[b];
+		if (buffer->role == BUFFER_IN)
+			flags[count++] = buffer->fused ? "True" : "False";
+		any = any || buffer->fused;
+	}
+	if (!any)
+		return;
+	text_put(out, " allow_input_fusion=[");
+	put_list(out, count, flags);
+	text_put(out, "],");
+}
+
 static void put_compiler_params(Printer *pr, Text *out) {
 	text_put(out, "dimension_semantics=");
 	put_semantics(pr, out);
 	text_put(out, ",");
+	put_fusion(pr, out);
 	if (pr->k->vmem_limit)
 		text_printf(out, " vmem_limit_bytes=%lld,", (long long)pr->k->vmem_limit);
 	if (pr->k->unchecked)

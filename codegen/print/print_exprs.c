@@ -342,8 +342,23 @@ static void put_reduce(Printer *pr, Text *out, StmtId s) {
 	text_put(out, stmt->ints[0] ? ", keepdims=True)" : ")");
 }
 
+/* Of two dims, not transposed, in float32. */
+static void put_narrow_dot(Printer *pr, Text *out, StmtId s) {
+	const KStmt *stmt = kernel_stmt(pr->k, s);
+	text_put(out, helper_named(pr, "_narrow_dot"));
+	text_put(out, "(");
+	put_arg_of(pr, out, s, 0);
+	text_put(out, ", ");
+	put_arg_of(pr, out, s, 1);
+	text_put(out, stmt->int_count > 4 ? ", (0, 1))" : stmt->ints[3] ? ", (1,))" : ", (0,))");
+}
+
 static void put_dot(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
+	if (stmt->int_count > 3) {
+		put_narrow_dot(pr, out, s);
+		return;
+	}
 	bool batch = pr->k->values.at[stmt->result].rank == 3;
 	text_put(out, "jax.lax.dot_general(");
 	put_arg_of(pr, out, s, 0);

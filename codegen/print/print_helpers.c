@@ -279,6 +279,27 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "            part = lanes if i == 0 else jnp.where(place >= 128 * i, lanes, part)\n"
 	 "        parts.append(part)\n"
 	 "    return jnp.concatenate(parts, axis=1)[:rows, :count]\n"},
+	{"_take_rows", NULL,
+	 "def _take_rows(x, places):\n"
+	 "    \"\"\"The rows of x at places, the same in all lanes: of every 8, those that lie there.\"\"\"\n"
+	 "    count, lanes = places.shape\n"
+	 "    x = jnp.pad(x, ((0, -x.shape[0] % 8), (0, -lanes % 128)))\n"
+	 "    places = jnp.pad(places, ((0, -count % 8), (0, -lanes % 128)))\n"
+	 "    rows = []\n"
+	 "    for place in jnp.split(places, places.shape[0] // 8):\n"
+	 "        parts = []\n"
+	 "        columns = (jnp.split(y, y.shape[1] // 128, 1) for y in (x, place))\n"
+	 "        for tile, at in zip(*columns, strict=True):\n"
+	 "            part = None\n"
+	 "            for i, group in enumerate(jnp.split(tile, x.shape[0] // 8)):\n"
+	 "                low = at & 7\n"
+	 "                group = jnp.take_along_axis(\n"
+	 "                    group, low, axis=0, mode=\"promise_in_bounds\"\n"
+	 "                )\n"
+	 "                part = group if i == 0 else jnp.where(at >= 8 * i, group, part)\n"
+	 "            parts.append(part)\n"
+	 "        rows.append(jnp.concatenate(parts, axis=1))\n"
+	 "    return jnp.concatenate(rows)[:count, :lanes]\n"},
 	{"_even_lanes", "_swap_bits",
 	 "def _even_lanes(x):\n"
 	 "    \"\"\"Lanes 0, 2, 4, ...: of each 128, moved to the front of them.\"\"\"\n"
@@ -307,6 +328,10 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "def _back_and_forth(row, step, steps):\n"
 	 "    \"\"\"The step of a row: forwards in even rows, backwards in odd ones.\"\"\"\n"
 	 "    return jnp.where(row % 2 == 0, step, steps - 1 - step)\n"},
+	{"_float16_ref", NULL,
+	 "def _float16_ref(ref):\n"
+	 "    \"\"\"The bits of an array of float16; a simulator has no view of them, and gets them as int16.\"\"\"\n"
+	 "    return ref if ref.dtype == jnp.int16 else ref.bitcast(jnp.int16)\n"},
 	{"_float16_value", NULL,
 	 "def _float16_value(bits):\n"
 	 "    \"\"\"The float16 of these bits, as float32.\"\"\"\n"
@@ -338,6 +363,24 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    near = jax.lax.bitcast_convert_type(near, jnp.int32)\n"
 	 "    sign = jax.lax.bitcast_convert_type(x, jnp.int32) & -(1 << 31)\n"
 	 "    return jax.lax.bitcast_convert_type(near | sign, jnp.float32)\n"},
+	{"_nan_along", NULL,
+	 "def _nan_along(x, axis):\n"
+	 "    \"\"\"NaN where a float8_e4m3fn along the axis is NaN, all bits of it set but the sign; else 0.\"\"\"\n"
+	 "    words = (pltpu.bitcast(x, jnp.int32) & 0x7F7F7F7F) + 0x01010101\n"
+	 "    size = (8, 128)[axis]\n"
+	 "    at = range(0, words.shape[axis], size)\n"
+	 "    parts = [jax.lax.slice_in_dim(words, i, i + size, axis=axis) for i in at]\n"
+	 "    found = functools.reduce(jnp.bitwise_or, parts) & -0x7F7F7F80\n"
+	 "    bits = pltpu.bitcast(found, jnp.int8).astype(jnp.int32)\n"
+	 "    nan = jax.lax.bitcast_convert_type(bits, jnp.float32)\n"
+	 "    return jnp.sum(nan, axis=axis, keepdims=True)\n"},
+	{"_narrow_dot", "_nan_along",
+	 "def _narrow_dot(x, y, nan):\n"
+	 "    \"\"\"The product; NaN of the factors in nan, of which the matrix unit knows none, are added.\"\"\"\n"
+	 "    dims = (((1,), (0,)), ((), ()))\n"
+	 "    dot = jax.lax.dot_general(x, y, dims, preferred_element_type=jnp.float32)\n"
+	 "    dot = dot + _nan_along(x, 1) if 0 in nan else dot\n"
+	 "    return dot + _nan_along(y, 0) if 1 in nan else dot\n"},
 	{"_mask", NULL,
 	 "def _mask(x, axis, count, fill):\n"
 	 "    \"\"\"x where its index along axis is below count, else fill.\"\"\"\n"

@@ -452,6 +452,10 @@ void print_kernel(Printer *pr) {
 	pr->w.indent = 1;
 	if (region_first(pr->k, pr->k->body) == NONE)
 		py_line(&pr->w, "pass");
+	for (BufferId b = 0; b < pr->k->buffers.count; b++)
+		if (pr->k->buffers.at[b].half)
+			py_line(&pr->w, "%s = %s(%s)", pr->k->buffers.at[b].var, helper_named(pr, "_float16_ref"),
+			        pr->k->buffers.at[b].var);
 	print_region(pr, pr->k->body);
 	pr->w.indent = 0;
 }

@@ -25,7 +25,7 @@ typedef struct PyExpr {
 	Precedence precedence;
 } PyExpr;
 
-enum { HELPER_COUNT = 51 };
+enum { HELPER_COUNT = 53 };
 
 typedef struct Printer {
 	const KProgram *program;

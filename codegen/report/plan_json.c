@@ -384,6 +384,8 @@ static void put_loop(Json *j, const Loop *l) {
 
 /* ---- accesses and values ---------------------------------------------------------------------------------------- */
 
+static const char *access_kind(uint16_t op) { return op == OP_LOAD ? "load" : strchr(op_row(op)->target, '.') + 1; }
+
 static void put_access(Json *j, NodeId n, const Access *access) {
 	const Plan *p = j->p;
 	const Node *node = node_get(p->module, n);
@@ -391,7 +393,7 @@ static void put_access(Json *j, NodeId n, const Access *access) {
 	open_line(j, NULL, "{");
 	put_int(j, "graph", graph_get(p->module, node->graph)->id);
 	put_string(j, "node", node->name);
-	put_string(j, "kind", node->op == OP_LOAD ? "load" : strchr(op_row(node->op)->target, '.') + 1);
+	put_string(j, "kind", access_kind(node->op));
 	put_string(j, "ref",
 	           window ? p->loops.at[access->loop].windows.at[access->window].ref
 	                  : p->operands.at[access->operand].ref);
@@ -399,6 +401,38 @@ static void put_access(Json *j, NodeId n, const Access *access) {
 	put_string(j, "slices", plan_slices_text(p, j->a, access));
 	put_bool(j, "swapped", access->perm_rank > 0);
 	close_line(j, "}");
+}
+
+/* A way that an access takes, or could; null cycles where it is none. */
+static void put_way(Json *j, const Indirect *x, IndirectWay way) {
+	put_string(j, "way", indirect_way_name(way));
+	if (way != x->way && x->cost[way].why)
+		put_null(j, "cycles");
+	else
+		put_count(j, "cycles", (double)(int64_t)(x->cost[way].cycles + 0.5));
+}
+
+static void put_other_way(Json *j, const Indirect *x, IndirectWay way) {
+	open_line(j, NULL, "{");
+	put_way(j, x, way);
+	put_string(j, "why", x->cost[way].why);
+	close_line(j, "}");
+}
+
+static void put_indirect(Json *j, const Indirect *x) {
+	open_lines(j, NULL, "{");
+	put_int(j, "graph", x->graph);
+	put_string(j, "node", x->node);
+	put_string(j, "kind", access_kind(x->op));
+	put_string(j, "tensor", j->p->module->tensors.at[x->tensor].name);
+	put_way(j, x, x->way);
+	put_bool(j, "ahead", x->ahead);
+	open_lines(j, "others", "[");
+	for (IndirectWay way = 0; way < WAY_COUNT; way++)
+		if (way != x->way)
+			put_other_way(j, x, way);
+	close_lines(j, "]");
+	close_lines(j, "}");
 }
 
 static void put_masks(Json *j, const Value *v) {
@@ -524,6 +558,10 @@ static void put_kernel(Json *j) {
 	close_lines(j, "]");
 	put_strips(j);
 	put_nodes(j, "accesses", true);
+	open_lines(j, "indirect", "[");
+	for (uint32_t i = 0; i < p->indirect.count; i++)
+		put_indirect(j, &p->indirect.at[i]);
+	close_lines(j, "]");
 	put_nodes(j, "values", false);
 	put_vmem(j);
 	put_count(j, "flops", p->flops);

@@ -32,22 +32,28 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 		for (uint32_t i = 0; i < p->kernels.count; i++)
 			r->run(p->kernels.at[i]);
 		if (r->run == rewrite_float16)
-			launch_bits(p->host);
+			launch_bits(p);
 		if (verify && !program_verify_kernels(p, verify))
 			return false;
 	}
 	return true;
 }
 
-static void add_loop(Kernel *k, StmtId s, void *data) {
-	if (kernel_stmt(k, s)->op == K_LOOP)
-		vec_push(k->arena, (StmtIds *)data, s);
+typedef struct Found {
+	uint16_t op;
+	StmtIds at;
+} Found;
+
+static void add_found(Kernel *k, StmtId s, void *data) {
+	Found *found = data;
+	if (kernel_stmt(k, s)->op == found->op)
+		vec_push(k->arena, &found->at, s);
 }
 
-StmtIds kernel_loops(Kernel *k) {
-	StmtIds loops = {0};
-	kernel_walk(k, k->body, add_loop, &loops);
-	return loops;
+StmtIds kernel_stmts_of(Kernel *k, uint16_t op) {
+	Found found = {.op = op};
+	kernel_walk(k, k->body, add_found, &found);
+	return found.at;
 }
 
 static bool yields_all(const Kernel *k, StmtId yield, StmtId call) {

@@ -20,12 +20,14 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 #include "rewrites.def"
 #undef REWRITE
 
-/* rewrite_float16.c: k, the wrapper: its launches take and give bits. */
-void launch_bits(Kernel *k);
+/* rewrite_float16.c: the launches of its wrapper take and give bits. */
+void launch_bits(const KProgram *p);
 
 typedef VEC(StmtId) StmtIds;
-/* The loops that no driver runs yet, outer ones first. */
-StmtIds kernel_loops(Kernel *k);
+/* The statements of an op, outer ones first. */
+StmtIds kernel_stmts_of(Kernel *k, uint16_t op);
+/* The loops that no driver runs yet. */
+static inline StmtIds kernel_loops(Kernel *k) { return kernel_stmts_of(k, K_LOOP); }
 /* The calls of a loop's region, as rewrite_split() makes it: of what is to run ahead, NONE if nothing is, and of the
  * step or its rest, whose results are yielded. False: it is no such region. */
 bool loop_calls(const Kernel *k, StmtId loop, StmtId *ahead, StmtId *step);
@@ -52,6 +54,11 @@ static inline const char *value_name(const Kernel *k, ValueId v) {
 void value_called_after(Kernel *k, ValueId v, ValueId like, const char *suffix);
 /* All steps as one number; false: known only at run time. */
 bool loop_static_steps(const Kernel *k, const KLoop *loop, int64_t *steps);
+/* rewrite_repeats.c: what is loaded of an output goes back to where it stood, where nothing else does. */
+bool load_put_back(Kernel *k, StmtId load);
+/* rewrite_pipelined.c: so many blocks, of one position each, are made of output b, which comes whole; 0: it stays so.
+ */
+int64_t pipelined_blocks(Kernel *k, BufferId b);
 /* rewrite_peel.c: a split loop's peeled step, with the flags set. */
 void loop_add_tail(Kernel *k, StmtId stmt);
 

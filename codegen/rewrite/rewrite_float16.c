@@ -1,6 +1,7 @@
 /* rewrite_float16.c - no chip has vectors of float16: it is 16 bits in memory, int16 to the kernel, which makes float32
  * of them and rounds float32 to them. The arrays of the wrapper are float16; the bits of one are another array to XLA,
- * which copies it.
+ * which copies it. Where it makes a block of them for each point of the grid (`fused`), they are wide, int32: it widens
+ * them to reinterpret them, and the kernel widens them too.
  *
  *     in x_ref vmem float16[16, 128]         in x_ref vmem int16[16, 128]
  *     x = load x_ref[...] : float16          x = load x_ref[...] : int16
@@ -59,14 +60,43 @@ static void lower(Kernel *k, StmtId s, void *data) {
 	}
 }
 
+/* It loads of a buffer whose bits come wide. */
+static bool loads_wide(const Kernel *k, StmtId s) {
+	if (s == NONE || kernel_stmt(k, s)->op != K_LOAD)
+		return false;
+	const KBuffer *b = &k->buffers.at[k->refs.at[kernel_arg(k, s, 0)->ref].buffer];
+	return b->fused && b->dtype == DTYPE_F16;
+}
+
+/* What is loaded of bits that come wide is wide; float16_value takes it so, and all else as int16. */
+static void load_wide(Kernel *k, StmtId s, void *data) {
+	(void)data;
+	if (loads_wide(k, s))
+		k->values.at[kernel_stmt(k, s)->result].dtype = DTYPE_I32;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count && kernel_stmt(k, s)->op != K_FLOAT16_VALUE; i++) {
+		KArg x = *kernel_arg(k, s, i);
+		if (x.kind != KARG_VALUE || !loads_wide(k, k->values.at[x.value].def))
+			continue;
+		KValue v = k->values.at[x.value];
+		StmtId bits = kernel_insert_before(k, s, K_CONVERT, 1, &x, 0, NULL);
+		kernel_result(k, bits, v.type, DTYPE_I16, v.rank, v.shape, NULL);
+		*kernel_arg(k, s, i) = karg_value(kernel_stmt(k, bits)->result);
+	}
+}
+
 void rewrite_float16(Kernel *k) {
 	kernel_walk(k, k->body, lower, NULL);
+	kernel_walk(k, k->body, load_wide, NULL);
 	for (ValueId v = 0; v < k->values.count; v++)
 		if (k->values.at[v].dtype == DTYPE_F16)
 			k->values.at[v].dtype = DTYPE_I16;
-	for (BufferId b = 0; b < k->buffers.count; b++)
-		if (k->buffers.at[b].dtype == DTYPE_F16)
-			k->buffers.at[b].dtype = DTYPE_I16;
+	for (BufferId b = 0; b < k->buffers.count; b++) {
+		KBuffer *buffer = &k->buffers.at[b];
+		if (buffer->dtype != DTYPE_F16)
+			continue;
+		buffer->dtype = buffer->fused ? DTYPE_I32 : DTYPE_I16;
+		buffer->half = buffer->role == BUFFER_OUT && buffer->alias == NONE;
+	}
 }
 
 /* ---- the wrapper --------------------------------------------------------------------------------------------------
@@ -100,30 +130,34 @@ static void give_bits(Kernel *k, StmtId s) {
 		}
 }
 
-static void take_bits(Kernel *k, StmtId s) {
-	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+static void take_bits(Kernel *k, StmtId s, const Kernel *launched) {
+	BufferId b = 0;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++, b++) {
+		while (b < launched->buffers.count && launched->buffers.at[b].role != BUFFER_IN)
+			b++;
 		KArg x = *kernel_arg(k, s, i);
 		if (!is_half(k, x))
 			continue;
 		KValue half = k->values.at[x.value];
-		StmtId def = half.def;
-		if (def == NONE || kernel_stmt(k, def)->op != K_BITCAST) {
-			def = bitcast(k, s, x.value);
-			kernel_result(k, def, half.type, DTYPE_I16, half.rank, half.shape, NULL);
-			*kernel_arg(k, s, i) = karg_value(kernel_stmt(k, def)->result);
-		} else {
-			*kernel_arg(k, s, i) = *kernel_arg(k, def, 0);
+		StmtId bits = bitcast(k, s, x.value);
+		kernel_result(k, bits, half.type, DTYPE_I16, half.rank, half.shape, NULL);
+		if (launched->buffers.at[b].fused) {
+			KArg narrow = karg_value(kernel_stmt(k, bits)->result);
+			bits = kernel_insert_before(k, s, K_CONVERT, 1, &narrow, 0, NULL);
+			kernel_result(k, bits, half.type, DTYPE_I32, half.rank, half.shape, NULL);
 		}
+		*kernel_arg(k, s, i) = karg_value(kernel_stmt(k, bits)->result);
 	}
 }
 
-void launch_bits(Kernel *k) {
+void launch_bits(const KProgram *p) {
+	Kernel *k = p->host;
 	bool any = false;
 	for (ValueId v = 0; v < k->values.count; v++)
 		any = any || k->values.at[v].dtype == DTYPE_F16;
 	for (StmtId s = region_first(k, k->body); any && s != NONE; s = kernel_stmt(k, s)->next)
 		if (kernel_stmt(k, s)->op == K_LAUNCH) {
-			take_bits(k, s);
+			take_bits(k, s, p->kernels.at[kernel_stmt(k, s)->ints[0]]);
 			give_bits(k, s);
 		}
 	if (any)

@@ -51,7 +51,7 @@ static BufferId parameter_of(Kernel *k, BufferId operand) {
 	whole->var = NULL;
 	whole->index = NULL;
 	whole->buffers = 0;
-	whole->ahead = false;
+	whole->ahead = whole->fused = false;
 	for (RefId r = 0; r < k->refs.count; r++)
 		if (k->refs.at[r].buffer == operand)
 			k->refs.at[r].buffer = found;
@@ -68,8 +68,8 @@ typedef struct Visited {
 	int64_t count; /* blocks */
 } Visited;
 
-/* The flags of blocks that were seen are set to 0 one by one. */
-enum { BLOCKS_MAX = 256 };
+/* The flags of blocks that were seen are set to 0 one by one, of many in a loop; they take 32 KiB of SMEM at most. */
+enum { STRAIGHT_MAX = 256, BLOCKS_MAX = 8192 };
 
 typedef struct Search {
 	Visited *found;
@@ -118,7 +118,8 @@ static bool is_told(Kernel *k, Visited *v, ValueId point) {
 
 static bool find_visited(Kernel *k, BufferId b, Visited *v) {
 	const KBuffer x = k->buffers.at[b];
-	bool can = x.role == BUFFER_OUT && x.space == KSPACE_VMEM && !x.held && x.alias == NONE && x.rank > 2 &&
+	bool changed = x.held && (x.held->fill || x.held->copy || x.held->sums != NONE);
+	bool can = x.role == BUFFER_OUT && x.space == KSPACE_VMEM && !changed && x.alias == NONE && x.rank > 2 &&
 	           kernel_same_shape(x.rank, x.shape, x.rank, x.array) && x.shape[0] > 1 && x.shape[0] <= BLOCKS_MAX;
 	for (uint32_t d = 0; d + 1 < k->grid.count; d++)
 		can = can && k->grid.at[d].steps == 1;
@@ -127,6 +128,11 @@ static bool find_visited(Kernel *k, BufferId b, Visited *v) {
 	if (can)
 		kernel_walk(k, k->body, look_at, &search);
 	return search.same && search.refs > 0 && is_told(k, v, point_of(k));
+}
+
+int64_t pipelined_blocks(Kernel *k, BufferId b) {
+	Visited v;
+	return is_wanted(k) && find_visited(k, b, &v) ? v.count : 0;
 }
 
 static BufferId add_scratch(Kernel *k, KSpace space, Dtype dtype, int64_t size, const char *name) {
@@ -176,6 +182,34 @@ static ValueId load_before(Kernel *k, StmtId before, BufferId table, IntId at) {
 	return kernel_result(k, s, KTYPE_SCALAR, k->buffers.at[table].dtype, 0, NULL, "told_before");
 }
 
+/* Before the first step nothing was seen. */
+static void clear_flags(Kernel *k, const Visited *v, RegionId to) {
+	if (v->count <= STRAIGHT_MAX) {
+		KFor *each = arena_alloc(k->arena, sizeof *each);
+		*each = (KFor){.step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "block"),
+		               .end = int_const(k, v->count)};
+		StmtId loop = kernel_append(k, to, K_FOR, 0, NULL, 0, NULL);
+		RegionId body = kernel_region(k, loop);
+		kernel_stmt(k, loop)->body = body;
+		kernel_stmt(k, loop)->each = each;
+		put_flag(k, body, element(k, v->seen, int_value(k, each->step)), 0);
+		kernel_append(k, body, K_YIELD, 0, NULL, 0, NULL);
+		return;
+	}
+	FunctionId clear = kernel_function(k, FUNCTION_FORI, "clear");
+	KParameter number = {PARAMETER_VALUE, kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "block")};
+	vec_push(k->arena, &k->functions.at[clear].parameters, number);
+	StmtId def = kernel_append(k, to, K_DEF, 0, NULL, 0, NULL);
+	kernel_stmt(k, def)->function = clear;
+	RegionId body = k->functions.at[clear].body;
+	k->regions.at[body].owner = def;
+	put_flag(k, body, element(k, v->seen, int_value(k, number.id)), 0);
+	kernel_append(k, body, K_RETURN, 0, NULL, 0, NULL);
+	KArg count = karg_int(int_const(k, v->count));
+	StmtId run = kernel_append(k, to, K_FORI, 1, &count, 0, NULL);
+	kernel_stmt(k, run)->function = clear;
+}
+
 /* What a step does before it reads or stores its block. One that was seen, and left, is read again: an emit_pipeline
  * has waited for what it wrote, for it waits in the first step of the next block. */
 static void put_visit(Kernel *k, const Visited *v, BufferId block) {
@@ -185,14 +219,7 @@ static void put_visit(Kernel *k, const Visited *v, BufferId block) {
 	IntId here = int_value(k, point), zero = int_const(k, 0), one = int_const(k, 1);
 	IntId place = int_value(k, v->place);
 	StmtId first = put_when(k, region, next, int_binary(k, INT_EQ, here, zero), "first");
-	KFor *each = arena_alloc(k->arena, sizeof *each);
-	*each = (KFor){.step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "block"), .end = int_const(k, v->count)};
-	StmtId loop = kernel_append(k, kernel_stmt(k, first)->body, K_FOR, 0, NULL, 0, NULL);
-	RegionId body = kernel_region(k, loop);
-	kernel_stmt(k, loop)->body = body;
-	kernel_stmt(k, loop)->each = each;
-	put_flag(k, body, element(k, v->seen, int_value(k, each->step)), 0);
-	kernel_append(k, body, K_YIELD, 0, NULL, 0, NULL);
+	clear_flags(k, v, kernel_stmt(k, first)->body);
 	IntId last = int_binary(k, INT_MAX, int_binary(k, INT_SUB, here, one), zero);
 	ValueId was = load_before(k, next, v->table, last);
 	KArg range[] = {karg_value(was), karg_integer(0), karg_integer(v->count - 1)};

@@ -61,8 +61,7 @@ static bool add_told(Repeats *r, RefId ref, const ValueId *point, ValueId now) {
 	return all;
 }
 
-/* What is found in an output goes back to where it stood, where nothing else does. */
-static bool put_back(Kernel *k, StmtId load) {
+bool load_put_back(Kernel *k, StmtId load) {
 	ValueId found = kernel_stmt(k, load)->result;
 	RefId ref = kernel_arg(k, load, 0)->ref;
 	StmtId where = kernel_stmt(k, load)->next, store = where == NONE ? NONE : kernel_stmt(k, where)->next;
@@ -89,7 +88,7 @@ static bool may_repeat(Kernel *k, StmtId s) {
 	case KIND_MEMORY_ACCESS: break;
 	}
 	const KBuffer *b = &k->buffers.at[k->refs.at[kernel_arg(k, s, 0)->ref].buffer];
-	return (stmt->op == K_LOAD && (b->role == BUFFER_IN || put_back(k, s))) ||
+	return (stmt->op == K_LOAD && (b->role == BUFFER_IN || load_put_back(k, s))) ||
 	       (stmt->op == K_STORE && b->role == BUFFER_OUT);
 }
 

@@ -97,6 +97,7 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan_skew(&p);
 	plan_semantics(&p); /* what a core holds depends on it */
 	plan_costs(&p);
+	plan_fused(&p);
 	plan->seconds = plan_seconds(&p);
 	return plan;
 }
@@ -116,6 +117,7 @@ bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 void plan_settle(Plan *plan, Module *m) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	plan_walk(&p);
+	plan_ways(&p);
 	remark_blocks(plan);
 	remark_loops(plan);
 }

@@ -231,7 +231,7 @@ void plan_refuse_vmem(Planner *p) {
 	plan_vmem(p->plan, p->m, true);
 	const ConfigList *sizes = &p->m->config.block_sizes;
 	Place place = sizes->set ? config_place(&sizes->origin) : diag_place(p->d, p->m->source, "/config");
-	diag_error(p->d, place, "vmem", ways_to_fit(p),
+	diag_error(p->d, place, "vmem", p->d->brief ? NULL : ways_to_fit(p),
 	           "%s needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch "
 	           "%lld, intermediates %lld%s",
 	           p->m->is_part ? p->m->name : "the kernel", (long long)v->total, p->m->target->name,

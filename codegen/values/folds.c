@@ -24,6 +24,7 @@ static void leave_unswapped(Planner *p, NodeId x) {
 	Access *plain = arena_alloc(p->a, sizeof *plain);
 	*plain = *v->access;
 	plain->perm_rank = 0;
+	plain->unswapped = true;
 	v->access = plain;
 }
 

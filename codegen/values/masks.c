@@ -177,16 +177,24 @@ static void masks_of(Planner *p, NodeId n) {
 		v->same_as = node_input(p->m, n, 0);
 }
 
+/* Whose tile's positions the entry of a write that is a slice counts up along, somewhere in the tensor. */
+static BlockId block_of_line(Planner *p, NodeId n, const Arg *entry) {
+	Line line;
+	bool slice = entry_gathers(p->m, entry) && value_of(p, n)->access->places == NONE;
+	return slice && line_of(p, node_get(p->m, n)->graph, entry, LINE_DEPTH, &line) ? line.block : NONE;
+}
+
 /* A write leaves lanes alone that are invalid but inside the tensor. Here a mask's dim is the tensor's. */
 static void masks_of_write(Planner *p, NodeId n) {
 	GraphId g = node_get(p->m, n)->graph;
 	const Type *t = node_type(p->m, node_input(p->m, n, 0));
 	Masks masks = {0};
 	for (uint32_t i = 0; i < t->count; i++) {
-		BlockId b = arg_block(p->m, arg_item(p->m, node_arg(p->m, n, 1), i));
-		Mask mask = {.block = b, .dim = i};
-		if (b == NONE || !block_ragged(p, g, b, &mask.end, &mask.last_only) ||
-		    (affine_is_int(&mask.end) && mask.end.constant == expr_number(p->m, t->dims[i])))
+		const Arg *entry = arg_item(p->m, node_arg(p->m, n, 1), i);
+		BlockId b = arg_block(p->m, entry), line = b == NONE ? block_of_line(p, n, entry) : NONE;
+		Mask mask = {.block = b == NONE ? line : b, .dim = i};
+		if (mask.block == NONE || !block_ragged(p, g, mask.block, &mask.end, &mask.last_only) ||
+		    (b != NONE && affine_is_int(&mask.end) && mask.end.constant == expr_number(p->m, t->dims[i])))
 			continue;
 		add_mask(p, g, &masks, mask);
 	}

@@ -31,5 +31,6 @@ bool plan_values(Planner *p) {
 	plan_masks(p);
 	plan_wheres(p);
 	plan_folds(p);
+	plan_factors(p);
 	return true;
 }

@@ -12,6 +12,7 @@ void plan_wheres(Planner *p); /* wheres.c */
 /* The condition is false in all lanes of its dim `from_last` (counted from the last) before `lane`, or else from it on.
  */
 bool condition_leaves(Planner *p, NodeId condition, uint32_t from_last, const Affine *lane, bool before);
-void plan_folds(Planner *p); /* folds.c: after all of these */
+void plan_folds(Planner *p);   /* folds.c: after all of these */
+void plan_factors(Planner *p); /* factors.c: after those too */
 
 #endif

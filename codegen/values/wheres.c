@@ -34,7 +34,7 @@ static bool line_behind(Planner *p, GraphId g, const Arg *x, Line *out) {
 	Arg plain = *x;
 	if (x->kind == ARG_REF && node_type(p->m, x->node)->kind == TYPE_TENSOR && long_dim(p, x->node) != NONE)
 		plain = arg_ref(behind_views(p, x->node));
-	return line_of(p, g, &plain, 4, out);
+	return line_of(p, g, &plain, LINE_DEPTH, out);
 }
 
 /* The condition holds, or if *negated does not, for the lanes whose number and *offset are below *end. */

@@ -49,6 +49,7 @@ static Part part_of(uint16_t op) {
 	case K_EVEN_LANES:
 	case K_INTERLEAVE:
 	case K_TAKE_LANES:
+	case K_TAKE_ROWS:
 	case K_BITCAST: return PART_MOVE;
 	default: return PART_STREAM;
 	}

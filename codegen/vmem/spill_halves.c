@@ -7,7 +7,9 @@
 enum {
 	WAITING = 300, /* it waits for a reduction, or for stores to an array that the kernel also reads */
 	KEPT = 150,    /* it is read twice, or beside a reduction, a matmul, a loop */
+	SPREAD = 400,  /* else, where a loaded column is spread along lanes, for which tiles wait */
 	FACTOR = 50,   /* a matmul alone reads it, whose factors are counted in float32 */
+	TURNED = 10,   /* it is turned, and read by nothing else */
 	STRIPED = 50   /* rows are computed strip by strip */
 };
 
@@ -32,25 +34,46 @@ static bool is_factor(const Lives *l, const Region *r, const Live *x) {
 	return false;
 }
 
-static int64_t percentage(const Lives *l, const Region *r, const Live *x, bool waits, bool barrier) {
+static bool is_turned(const Lives *l, const Region *r, const Live *x) {
+	for (uint32_t pos = x->pos + 1; pos <= r->count && x->uses == 1; pos++)
+		for (uint32_t i = 0; i < r->at[pos].reads; i++)
+			if (l->reads.at[r->at[pos].read + i] == x)
+				return live_op(l, &r->at[pos]) == K_TRANSPOSE || live_op(l, &r->at[pos]) == K_SWAPAXES;
+	return false;
+}
+
+/* What all of a region's tiles may wait for. */
+typedef struct Waits {
+	bool stores, barrier, column;
+} Waits;
+
+static int64_t percentage(const Lives *l, const Region *r, const Live *x, Waits w) {
 	if (l->k->strips)
 		return STRIPED;
 	if (is_factor(l, r, x))
 		return FACTOR;
-	return waits || x->waits || x->early ? WAITING : barrier || x->uses > 1 ? KEPT : 0;
+	if (w.stores || x->waits || x->early)
+		return WAITING;
+	if (w.barrier)
+		return KEPT;
+	if (w.column && x->shape == SHAPE_TILE)
+		return SPREAD;
+	return x->uses > 1 ? KEPT : is_turned(l, r, x) ? TURNED : 0;
 }
 
-static int64_t region_halves(const Lives *l, const Region *r, bool waits) {
-	bool barrier = r != l->root;
+static int64_t region_halves(const Lives *l, const Region *r, bool stores) {
+	Waits w = {.stores = stores, .barrier = r != l->root};
 	int64_t bytes = 0;
-	for (uint32_t pos = 1; pos <= r->count; pos++)
-		barrier = barrier || part_is_barrier(r->at[pos].part);
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		w.barrier = w.barrier || part_is_barrier(r->at[pos].part);
+		w.column = w.column || (r->at[pos].part == PART_LOAD && r->at[pos].shape == SHAPE_COLUMN);
+	}
 	for (uint32_t pos = 1; pos <= r->count; pos++) {
 		const Live *x = &r->at[pos];
 		if (x->body)
-			bytes += region_halves(l, x->body, waits);
+			bytes += region_halves(l, x->body, stores);
 		if (widens_half(l, x))
-			bytes += live_wide_bytes(l, x) / 100 * percentage(l, r, x, waits, barrier);
+			bytes += live_wide_bytes(l, x) / 100 * percentage(l, r, x, w);
 	}
 	return bytes;
 }

@@ -100,6 +100,18 @@ static int64_t widened_of(const Lives *l, const Live *product) {
 	return bytes;
 }
 
+/* And those that the kernel converts itself. */
+static int64_t converted_of(const Lives *l, const Live *product) {
+	int64_t bytes = 0;
+	for (int i = 0; i < 2; i++) {
+		const Live *x = factor_of(l, product, i);
+		const Live *from = live_op(l, x) == K_CONVERT ? live_operand(l, x, 0) : NULL;
+		Dtype d = from ? live_value(l, from)->dtype : DTYPE_NONE;
+		bytes += from && dtype_is_float(d) && dtype_bits(d) == 8 ? x->bytes : 0;
+	}
+	return bytes;
+}
+
 /* Straight code to the compiler: the matmul's result is there whole before it is added to what is carried. */
 static bool one_step(const KLoop *loop) {
 	return loop->rank == 1 && !loop->dim[0].computed && loop->dim[0].full_steps + (loop->dim[0].tail != 0) <= 1;
@@ -220,7 +232,7 @@ static int64_t skew_spills(const Lives *l, const Region *r) {
 	for (uint32_t pos = 1; pos <= r->count && loop->skew; pos++) {
 		const Live *x = &r->at[pos];
 		if (x->part == PART_PRODUCT && live_stmt(l, x)->flags & KSTMT_AHEAD)
-			parts += parts_of(l, x) + widened_of(l, x) * 5 / 4;
+			parts += parts_of(l, x) + widened_of(l, x) * 5 / 4 + converted_of(l, x) * 3 / 2;
 		if (loop->type == LOOP_EMIT_PIPELINE && live_op(l, x) == K_ROTATE &&
 		    live_stmt(l, x)->flags & KSTMT_AHEAD)
 			parts += x->bytes;

@@ -3,6 +3,7 @@
 #include "vmem.h"
 #include "codegen/build/build.h"
 #include "codegen/loops/loops.h"
+#include "codegen/rewrite/rewrite.h"
 
 static int64_t add_bytes(int64_t a, int64_t b) { return a > INT64_MAX / 4 - b ? INT64_MAX / 4 : a + b; }
 
@@ -32,7 +33,27 @@ static int64_t operand_bytes(const Planner *p, const Operand *o) {
 		return 0;
 	for (uint32_t i = 0; i < o->rank; i++)
 		moving = moving || moves(p->plan, &o->index[i]);
-	return (moving ? o->buffers : 1) * vmem_bytes(p->m->target, o->dtype, o->rank, o->block);
+	int buffers = (moving ? o->buffers : 1) +
+	              2 * operand_fuses(o); /* XLA's pipeline brings it, and makes the kernel's of it, twice as wide */
+	return buffers * vmem_bytes(p->m->target, o->dtype, o->rank, o->block);
+}
+
+static bool brings_ahead(const Plan *plan) {
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		if (plan->operands.at[i].ahead && plan->operands.at[i].buffers == 2)
+			return !plan->back_and_forth;
+	return false;
+}
+
+/* Outputs of a list of work, which the plan holds whole, come in blocks of one position, two at a time. */
+static void cut_outputs(Plan *plan) {
+	Kernel *k = brings_ahead(plan) ? plan_kernel(plan) : NULL;
+	for (BufferId b = 0; k && b < k->buffers.count; b++) {
+		int64_t blocks = pipelined_blocks(k, b);
+		for (uint32_t i = 0; blocks && i < plan->operands.count; i++)
+			if (plan->operands.at[i].ref == k->buffers.at[b].name)
+				plan->operands.at[i].bytes = 2 * (plan->operands.at[i].bytes / blocks);
+	}
 }
 
 /* ---- windows of loops ------------------------------------------------------------------------------------------- */
@@ -148,11 +169,11 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	VmemUse *v = &plan->vmem;
 	*v = (VmemUse){0};
-	for (uint32_t i = 0; i < plan->operands.count; i++) {
-		Operand *o = &plan->operands.at[i];
-		o->bytes = operand_bytes(&p, o);
-		v->windows = add_bytes(v->windows, o->bytes);
-	}
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		plan->operands.at[i].bytes = operand_bytes(&p, &plan->operands.at[i]);
+	cut_outputs(plan);
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		v->windows = add_bytes(v->windows, plan->operands.at[i].bytes);
 	v->inner = loops_bytes(&p);
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
 	plan->vmem_limit = m->target->vmem_bytes;

@@ -85,11 +85,16 @@ bool pass_decompose(PassContext *c) {
 			Decomposition *access = decompose_access(m, n);
 			Decomposition *rewrite = access ? access : decompose_rewrite(node_get(m, n)->op);
 			Decompose d = {.c = c, .m = m, .n = n};
+			/* The load and store that an atomic becomes may go through views, and have steps. */
+			NodeId before = node_get(m, n)->prev;
+			bool again = atomic_loads_first(m, n);
 			/* A tuple's first getitem may be that next node. */
 			while (rewrite && next != NONE && node_get(m, next)->op == OP_GETITEM)
 				next = node_get(m, next)->next;
 			if (rewrite && !rewrite_node(&d, rewrite))
 				return false;
+			if (again)
+				next = before == NONE ? graph_first(m, g) : node_get(m, before)->next;
 		}
 	drop_uncalled(c);
 	return true;

@@ -31,6 +31,8 @@ Decomposition *decompose_sort(uint16_t op);
 Decomposition *decompose_gather(uint16_t op);
 /* decompose_access.c: of a load with a mask or new axes, of an atomic whose old value is read; NULL. */
 Decomposition *decompose_access(Module *m, NodeId n);
+/* decompose_access.c: an atomic becomes a load and a store, where all lanes have places of their own. */
+bool atomic_loads_first(const Module *m, NodeId n);
 
 /* decompose_slices.c: the elements of a dim of `size` that a slice names, from `start` on `count` of them. False: where
  * it begins or ends, or its step, is not known. */
@@ -42,7 +44,7 @@ bool slice_elements(const Module *m, const Arg *slice, int64_t size, Elements *o
 /* decompose_store.c: of a store with steps or new axes; NULL. */
 Decomposition *decompose_store(const Module *m, NodeId n);
 
-/* decompose_slices.c: a load or store through slice views of a tensor that is written becomes one of the tensor; gives
+/* decompose_slices.c: an access through slice views of a tensor that is written becomes one of the tensor; gives
  * the node that stands for n. */
 NodeId decompose_slices(PassContext *c, NodeId n);
 
@@ -71,17 +73,21 @@ NodeId make_slice(Decompose *d, NodeId x, uint32_t dim, const Arg *slice);
 /* decompose_sort.c: the bits of x in int32, floats widened first; the value that such bits are. */
 NodeId make_bits(Decompose *d, NodeId x);
 NodeId make_from_bits(Decompose *d, NodeId bits, Dtype t);
-/* decompose_take.c: so many lanes of each row, of rows of `size`, are taken in registers. */
-bool may_take_lanes(Module *m, int64_t rows, int64_t size, int64_t count);
-/* Lanes of x's last dim at the places of an int tensor: one or two dims each, together at most two, or the same rows.
- * NONE: that is not how. */
+/* decompose_take.c: lanes of x's last dim at the places of an int tensor: one or two dims each, together at most two,
+ * or the same rows. NONE: that is not how. */
 NodeId make_taken(Decompose *d, NodeId x, NodeId index);
+/* Rows of x, of two dims of known sizes, at the places of an int tensor of one dim. */
+NodeId make_rows_taken(Decompose *d, NodeId x, NodeId index);
 /* x with `more` new dims before dim `at`. */
 NodeId make_unsqueezed(Decompose *d, NodeId x, uint32_t at, uint32_t more, const char *suffix);
+/* decompose_access.c: of a load that was just made, the same from registers, if that is how; else the load. */
+NodeId make_elements(Decompose *d, NodeId load);
 /* decompose_access.c: zeros where no tile of the index is. */
 NodeId make_zero_outside(Decompose *d, NodeId index, NodeId value);
 /* decompose_gather.c: the nearest position that a dim of `size` has. */
 NodeId make_inside(Decompose *d, NodeId index, ExprId size);
+/* The range of a block's tiles ends where a dim of `size` does, or before. */
+bool tile_within(const Module *m, BlockId b, int64_t size);
 /* Lanes of value n outside the range of block b, which a load gives zeros, are read by nothing. */
 bool hides_outside(const Module *m, NodeId n, BlockId b);
 /* The dtype of element `element` of what the composite gives. */

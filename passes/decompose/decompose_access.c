@@ -35,7 +35,7 @@ static BlockId spread_block(const Module *m, NodeId n) {
 	TensorId t = access_tensor(m, n);
 	const Arg *index = node_arg(m, n, 1);
 	if (node_get(m, n)->op != OP_LOAD || t == NONE || m->assume_in_bounds || index->list.count == 0 ||
-	    m->tensors.at[tensor_base(m, t)].role != ROLE_INPUT)
+	    !tensor_is_given(m, t))
 		return NONE;
 	const Tensor *of = &m->tensors.at[t];
 	BlockId b = arg_block(m, arg_item(m, index, index->list.count - 1));
@@ -45,6 +45,32 @@ static BlockId spread_block(const Module *m, NodeId n) {
 		return NONE;
 	bool one = m->blocks.at[b].extent != NONE && expr_value(m, m->blocks.at[b].extent, &extent) && extent == 1;
 	return one ? NONE : b;
+}
+
+/* Entry i of a load's index is a tile of the grid that may pass the end of its dim: lanes behind it give the last
+ * element, as positions do. */
+static bool passes_end(const Module *m, NodeId n, uint32_t i) {
+	TensorId t = access_tensor(m, n);
+	const Arg *index = node_arg(m, n, 1);
+	if (node_get(m, n)->op != OP_LOAD || t == NONE || m->assume_in_bounds || index->kind != ARG_LIST ||
+	    m->tensors.at[tensor_base(m, t)].role != ROLE_INPUT || has_entry(m, n, entry_gathers))
+		return false;
+	uint32_t dim = 0;
+	for (uint32_t k = 0; k < i; k++)
+		dim += arg_item(m, index, k)->kind != ARG_NULL;
+	BlockId b = arg_block(m, arg_item(m, index, i));
+	int64_t size, extent;
+	return b != NONE && !is_of_loop(m, node_get(m, n)->graph, b) && dim < m->tensors.at[t].rank &&
+	       expr_value(m, m->tensors.at[t].shape[dim], &size) && size > 1 && m->blocks.at[b].extent != NONE &&
+	       expr_value(m, m->blocks.at[b].extent, &extent) && extent > size;
+}
+
+static bool some_passes_end(const Module *m, NodeId n) {
+	const Arg *index = node_arg(m, n, 1);
+	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++)
+		if (passes_end(m, n, i))
+			return true;
+	return false;
 }
 
 static bool is_new_axis(const Module *m, const Arg *entry) {
@@ -76,8 +102,12 @@ static Arg index_of(Decompose *d, Arg *views) {
 		Arg entry = *arg_item(m, node_arg(m, d->n, 1), i);
 		if (entry_is_dim(m, &entry) || entry_gathers(m, &entry))
 			view[dims++] = entry.kind == ARG_NULL ? arg_null() : arg_whole(m);
+		bool behind = passes_end(m, d->n, i);
+		Arg tile = arg_copy(m, entry);
 		if (entry.kind != ARG_NULL)
-			entries[count++] = is_stepped(m, &entry) ? arg_whole(m) : arg_copy(m, entry);
+			entries[count++] = is_stepped(m, &entry) ? arg_whole(m)
+			                   : behind ? arg_ref(make_node(d, OP_TILE_INDEX, "index", 1, &tile))
+			                            : tile;
 	}
 	if (spread_block(m, d->n) != NONE)
 		entries[count - 1] = arg_whole(m);
@@ -87,39 +117,18 @@ static Arg index_of(Decompose *d, Arg *views) {
 
 /* ---- lanes at positions ------------------------------------------------------------------------------------------ */
 
-/* Something is accessed at positions that value n gives. */
-static bool gives_positions(const Module *m, NodeId n) {
-	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) {
-		NodeId user = arg_get(m, u)->user;
-		if (op_kind(m, user) == KIND_MEMORY && list_index(node_arg(m, user, 1), u) != NONE)
-			return true;
-	}
-	return false;
-}
-
-/* The int tensor that says which lanes of an input's rows the load takes, of rows that registers have; NONE. */
-static NodeId lanes_index(Module *m, NodeId n) {
-	const Arg *index = node_arg(m, n, 1);
-	TensorId tensor = access_tensor(m, n);
-	const Type *t = node_type(m, n);
-	int64_t size, sizes[2] = {1, 1};
-	uint32_t at = NONE;
-	if (tensor == NONE || t->count == 0 || t->count > 2 || m->config.indirect_access_mode.value > INDIRECT_AUTO ||
-	    !tensor_is_given(m, tensor) || gives_positions(m, n))
-		return NONE;
-	for (uint32_t i = 0; i < index->list.count; i++) {
-		const Arg *e = arg_item(m, index, i);
-		if (entry_gathers(m, e) && at != NONE)
-			return NONE;
-		at = entry_gathers(m, e) ? i : e->kind == ARG_NULL && at == NONE ? NONE : at;
-	}
-	const Tensor *of = &m->tensors.at[tensor];
-	if (at == NONE || at + 1 != index->list.count || !expr_value(m, of->shape[of->rank - 1], &size))
-		return NONE;
-	for (uint32_t i = 0; i < t->count; i++)
-		if (!expr_value(m, t->dims[i], &sizes[i + 2 - t->count]))
-			return NONE;
-	return may_take_lanes(m, sizes[0], size, sizes[1]) ? arg_item(m, index, at)->node : NONE;
+/* The load's elements are taken from registers: lanes wherever they can be, rows where no other way takes less. */
+static bool takes_elements(const Module *m, NodeId n, VectorGather *v) {
+	if (m->config.indirect_access_mode.value > INDIRECT_AUTO || vector_gather_of(m, n, v))
+		return false;
+	if (!v->rows)
+		return true;
+	WayCost cost[WAY_COUNT];
+	indirect_costs(m, n, (double)v->count, (double)v->others, cost);
+	bool least = true;
+	for (IndirectWay way = 0; way < WAY_COUNT; way++)
+		least = least && (cost[way].why || cost[way].cycles >= cost[WAY_VECTOR].cycles);
+	return least;
 }
 
 NodeId make_zero_outside(Decompose *d, NodeId index, NodeId value) {
@@ -135,37 +144,35 @@ NodeId make_zero_outside(Decompose *d, NodeId index, NodeId value) {
 
 /* ---- loads ------------------------------------------------------------------------------------------------------- */
 
-static void remark_lanes(Decompose *d) {
-	Module *m = d->m;
-	const Type *t = node_type(m, d->n);
-	const Tensor *of = &m->tensors.at[access_tensor(m, d->n)];
-	int64_t rows = t->count == 2 ? expr_number(m, t->dims[0]) : 1, count = expr_number(m, t->dims[t->count - 1]);
-	double sliced = row_sliced_cycles(m->target, t->dtype, (double)rows);
-	OneHot o;
-	WayCost cost[WAY_COUNT] = {[WAY_SLICE] = {.why = "an int tensor says where"},
-	                           [WAY_DYNAMIC] = {.cycles = (double)count * sliced},
-	                           [WAY_ONE_HOT] = {.why = one_hot_of(m, d->n, &o)},
-	                           [WAY_DMA] = {.why = "it gathers single elements of rows"}};
-	cost[WAY_LANES].cycles = lanes_taken_cycles(m->target, rows, expr_number(m, of->shape[of->rank - 1]), count);
-	if (!cost[WAY_ONE_HOT].why)
-		cost[WAY_ONE_HOT].cycles = one_hot_all_cycles(m->target, &o);
-	pass_remark(d->c, "decompose", "%s", ways_text(d->c->arena, of->name, WAY_LANES, cost));
-}
-
-/* The load, or one of whole rows whose lanes are then taken. */
+/* The load, or one of whole rows whose elements are then taken. */
 static NodeId make_load(Decompose *d, Arg *args) {
 	Module *m = d->m;
-	NodeId index = lanes_index(m, d->n);
-	if (index == NONE)
+	VectorGather v;
+	if (!takes_elements(m, d->n, &v))
 		return make_node(d, OP_LOAD, "all", 3, args);
-	remark_lanes(d);
+	indirect_note(d->c, d->n, WAY_VECTOR);
 	Arg entries[RANK_MAX];
 	uint32_t count = args[1].list.count;
 	for (uint32_t i = 0; i < count; i++)
-		entries[i] = i + 1 == count ? arg_whole(m) : arg_copy(m, *arg_item(m, &args[1], i));
+		entries[i] = entry_gathers(m, arg_item(m, &args[1], i)) ? arg_whole(m)
+		                                                        : arg_copy(m, *arg_item(m, &args[1], i));
 	args[1] = arg_list(m, count, entries);
-	NodeId rows = make_node(d, OP_LOAD, "rows", 3, args);
-	return make_zero_outside(d, index, make_taken(d, rows, index));
+	NodeId all = make_node(d, OP_LOAD, "rows", 3, args);
+	return make_zero_outside(d, v.index, (v.rows ? make_rows_taken : make_taken)(d, all, v.index));
+}
+
+NodeId make_elements(Decompose *d, NodeId load) {
+	Decompose at = {.c = d->c, .m = d->m, .n = load};
+	VectorGather v;
+	Arg args[3] = {arg_null(), arg_null(), arg_null()};
+	if (!takes_elements(d->m, load, &v))
+		return load;
+	for (uint32_t i = 0; i < 2; i++)
+		args[i] = arg_copy(d->m, *node_arg(d->m, load, i));
+	NodeId value = make_load(&at, args);
+	node_remove(d->m, load);
+	d->failed |= at.failed;
+	return value;
 }
 
 /* The one lane of the value's last dim in all lanes of a tile; zeros where no tile is. */
@@ -216,11 +223,18 @@ static bool is_position(const Module *m, const Arg *entry) {
 	return entry->kind == ARG_REF && arg_block(m, entry) == NONE && node_type(m, entry->node)->count == 0;
 }
 
+static bool is_expanded(const Module *m, TensorId t) {
+	for (; m->tensors.at[t].role == ROLE_VIEW; t = m->tensors.at[t].of)
+		if (m->tensors.at[t].view == VIEW_EXPAND)
+			return true;
+	return false;
+}
+
 /* Each lane has a place of its own: tiles, whole dims and positions. */
 static bool places_differ(const Module *m, NodeId n) {
 	const Arg *index = node_arg(m, n, 1);
 	TensorId t = access_tensor(m, n);
-	if (t == NONE || index->kind != ARG_LIST)
+	if (t == NONE || index->kind != ARG_LIST || is_expanded(m, t))
 		return false;
 	for (uint32_t i = 0, dim = 0; i < index->list.count; i++) {
 		const Arg *e = arg_item(m, index, i);
@@ -236,16 +250,28 @@ static bool places_differ(const Module *m, NodeId n) {
 	return true;
 }
 
-/* All positions lie in the tensor; NONE: there are none. */
-static NodeId positions_inside(Decompose *d) {
+/* Where the lanes of a tile lie in a dim of `size`; they are a dim of the access, with `after` behind it. */
+static NodeId lanes_inside(Decompose *d, Arg tile, int64_t size, uint32_t after) {
+	NodeId index = make_node(d, OP_TILE_INDEX, "index", 1, &tile);
+	NodeId below = make_binary(d, OP_LT_SCALAR, "below", index, arg_int(size));
+	return make_unsqueezed(d, below, 1, after, "below");
+}
+
+/* The positions and lanes that lie in the tensor; NONE: all do. */
+static NodeId places_inside(Decompose *d) {
 	Module *m = d->m;
 	NodeId all = NONE;
+	uint32_t after = node_type(m, d->n)->count;
 	for (uint32_t i = 0, dim = 0; i < node_arg(m, d->n, 1)->list.count; i++) {
-		Arg e = *arg_item(m, node_arg(m, d->n, 1), i);
+		Arg e = arg_copy(m, *arg_item(m, node_arg(m, d->n, 1), i));
 		int64_t extent = 0;
+		BlockId b = arg_block(m, &e);
+		after -= entry_is_dim(m, &e);
 		if (e.kind == ARG_NULL)
 			continue;
 		(void)expr_value(m, m->tensors.at[access_tensor(m, d->n)].shape[dim++], &extent);
+		if (b != NONE && !tile_within(m, b, extent))
+			all = make_and(d, "and", all, lanes_inside(d, e, extent, after));
 		if (!is_position(m, &e))
 			continue;
 		all = make_and(d, "and", all, make_binary(d, OP_GE_SCALAR, "not_below", e.node, arg_int(0)));
@@ -286,7 +312,7 @@ static NodeId new_value(Decompose *d, NodeId old) {
 static NodeId load_first(Decompose *d, uint32_t element) {
 	(void)element;
 	Module *m = d->m;
-	NodeId old = load_all(d), inside = positions_inside(d);
+	NodeId old = load_all(d), inside = places_inside(d);
 	Arg args[4] = {arg_copy(m, *node_arg(m, d->n, 0)), arg_copy(m, *node_arg(m, d->n, 1)),
 	               arg_ref(new_value(d, old)), arg_null()};
 	make_node(d, OP_STORE, "new", 4, args);
@@ -294,7 +320,7 @@ static NodeId load_first(Decompose *d, uint32_t element) {
 }
 
 /* Numbers are of the tensor's own kind; what tile.atomic_cas compares and writes is of its dtype. */
-static bool takes_part(const Module *m, NodeId n, const Arg *value) {
+static bool value_fits(const Module *m, NodeId n, const Arg *value) {
 	Dtype t = node_type(m, n)->dtype;
 	if (value->kind == ARG_REF && node_type(m, value->node)->kind == TYPE_TENSOR)
 		return node_get(m, n)->op != OP_ATOMIC_CAS || node_type(m, value->node)->dtype == t;
@@ -302,6 +328,11 @@ static bool takes_part(const Module *m, NodeId n, const Arg *value) {
 		return t == DTYPE_I32;
 	return value->kind == ARG_INT || (value->kind == ARG_FLOAT && dtype_is_float(t)) ||
 	       (value->kind == ARG_BOOL && t == DTYPE_BOOL);
+}
+
+static bool values_fit(const Module *m, NodeId n) {
+	return value_fits(m, n, op_arg(m, n, "value")) &&
+	       (node_get(m, n)->op != OP_ATOMIC_CAS || value_fits(m, n, op_arg(m, n, "expected")));
 }
 
 /*     v = atomic_add x[idx, u0], y      =>      w = atomic_add x[idx, u0], y
@@ -346,13 +377,19 @@ static bool has_computed_position(const Module *m, NodeId n) {
 	return found;
 }
 
+/* Tiles of a slice view are rows from any one on, which an atomic would change one after the other. */
+bool atomic_loads_first(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	if (!op_is_atomic(op) || !places_differ(m, n) || !values_fit(m, n))
+		return false;
+	return op == OP_ATOMIC_CAS || node_uses(m, n) != NONE || tensor_is_part(m, access_tensor(m, n)) ||
+	       (!m->assume_in_bounds && has_computed_position(m, n));
+}
+
 static Decomposition *decompose_atomic(const Module *m, NodeId n) {
-	bool compares = node_get(m, n)->op == OP_ATOMIC_CAS, read = node_uses(m, n) != NONE;
-	if ((!compares && !read && (m->assume_in_bounds || !has_computed_position(m, n))) ||
-	    !takes_part(m, n, op_arg(m, n, "value")) || (compares && !takes_part(m, n, op_arg(m, n, "expected"))))
-		return NULL;
-	if (places_differ(m, n))
+	if (atomic_loads_first(m, n))
 		return load_first;
+	bool read = values_fit(m, n) && node_uses(m, n) != NONE;
 	return read && gathers_tiles(m, n) && !is_masked(m, n) ? zero_outside : NULL;
 }
 
@@ -388,6 +425,8 @@ Decomposition *decompose_access(Module *m, NodeId n) {
 	bool steps = has_entry(m, n, is_stepped);
 	if (steps && has_entry(m, n, entry_gathers))
 		return NULL;
+	VectorGather v;
 	bool plain = !steps && node_input(m, n, 2) == NONE && !has_entry(m, n, is_new_axis);
-	return plain && lanes_index(m, n) == NONE && spread_block(m, n) == NONE ? NULL : plain_load;
+	plain = plain && !takes_elements(m, n, &v) && spread_block(m, n) == NONE && !some_passes_end(m, n);
+	return plain ? NULL : plain_load;
 }

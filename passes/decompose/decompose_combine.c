@@ -123,7 +123,7 @@ static bool combine_of(Decompose *d, Combine *f) {
 	if (f->count > VALUES_MAX || !is_lane_by_lane(m, f->graph))
 		return false;
 	for (uint32_t i = 0; i < f->count; i++) {
-		const Arg *a = x->kind == ARG_LIST ? arg_item(m, x, i) : x;
+		const Arg *a = combined_operand(m, d->n, i);
 		if (a->kind != ARG_REF || node_type(m, a->node)->kind != TYPE_TENSOR)
 			return false;
 		f->value[i] = a->node;
@@ -166,9 +166,7 @@ static NodeId reduce(Decompose *d, uint32_t element) {
 	const Arg *dim = op_arg(d->m, d->n, "dim");
 	if (!combine_of(d, &f) || (dim->kind != ARG_INT && dim->kind != ARG_NULL))
 		return NONE;
-	uint32_t rank = node_type(d->m, f.value[0])->count, dims = (1u << rank) - 1;
-	if (dim->kind == ARG_INT)
-		dims = 1u << (dim->integer < 0 ? dim->integer + rank : dim->integer);
+	uint32_t rank = node_type(d->m, f.value[0])->count, dims = combined_dims(d->m, d->n);
 	f.from_end = true;
 	for (uint32_t i = rank; i-- > 0;) {
 		if (!(dims >> i & 1))

@@ -85,7 +85,7 @@ static NodeId cut_to(Decompose *d, NodeId x, NodeId index, uint32_t dim) {
 
 /* As make_inside() leaves them. */
 static bool is_inside(const Module *m, NodeId index) {
-	if (node_get(m, index)->op == OP_EXPAND)
+	while (node_get(m, index)->op == OP_EXPAND || node_get(m, index)->op == OP_SUBSCRIPT)
 		index = node_input(m, index, 0);
 	return m->assume_in_bounds || node_get(m, index)->op == OP_CLAMP;
 }
@@ -96,7 +96,7 @@ static NodeId gathered(Decompose *d, uint32_t element) {
 	uint32_t rank = node_type(m, x)->count;
 	int64_t named = node_arg(m, d->n, 1)->integer;
 	uint32_t dim = (uint32_t)(named < 0 ? named + rank : named);
-	if (gathers_lanes(m, d->n) && is_inside(m, index))
+	if ((gathers_lanes(m, d->n) || gathers_rows(m, d->n)) && is_inside(m, index))
 		return NONE;
 	if (rank == 0 || index == NONE || (x = cut_to(d, x, index, dim)) == NONE)
 		return NONE;
@@ -118,6 +118,12 @@ static bool stores_block(const Module *m, NodeId store, BlockId b) {
 		if (arg_block(m, arg_item(m, index, i)) == b)
 			return true;
 	return false;
+}
+
+bool tile_within(const Module *m, BlockId b, int64_t size) {
+	int64_t extent;
+	ExprId end = m->blocks.at[b].extent;
+	return end != NONE && expr_value(m, end, &extent) && extent <= size;
 }
 
 bool hides_outside(const Module *m, NodeId n, BlockId b) {
@@ -174,7 +180,7 @@ static NodeId selected(Decompose *d, NodeId x, uint32_t dim, NodeId index) {
 		return taken != NONE ? taken : make_compared(d, x, dim, index, node_type(m, index)->count, false);
 	}
 	Arg args[3] = {arg_ref(node_input(m, x, 0)), arg_list(m, count, entries), arg_null()};
-	return make_node(d, OP_LOAD, "rows", 3, args);
+	return make_elements(d, make_node(d, OP_LOAD, "rows", 3, args));
 }
 
 static NodeId index_selected(Decompose *d, uint32_t element) {

@@ -8,7 +8,7 @@
  * 1 in each row. Why on a TPU: the matrix unit finds all positions at once, where slices and copies are made one after
  * the other. Bytes are exact in bfloat16 and a sum has one term that is not 0, so NaN, infinities, -0.0 and all ints
  * stay what they are. Of a position outside the nearest row is taken. Done where pallas_indirect_access_mode asks, or
- * src/driver/choose.c finds it faster. */
+ * src/driver/choose.c finds it faster. What only counts up by one is a slice, and none. */
 #include "decompose.h"
 
 /* What the matmul takes: numbers exact in bfloat16. */
@@ -16,12 +16,22 @@ static NodeId make_factor(Decompose *d, NodeId x) {
 	return make_converted(d, make_converted(d, x, DTYPE_F32), DTYPE_BF16);
 }
 
+/* How many there are; of two dims, as one. */
+static ExprId all_positions(Decompose *d, const OneHot *o) {
+	const Type *t = node_type(d->m, o->index);
+	return t->count == 1 ? t->dims[0] : expr_binary(d->m, EXPR_MUL, t->dims[0], t->dims[1]);
+}
+
 /* 1 where the position is: [positions, rows], or [rows, positions] for lanes of a row. */
 static NodeId make_one_hot(Decompose *d, const OneHot *o) {
 	NodeId index = make_inside(d, make_converted(d, o->index, DTYPE_I32), o->extent);
-	index = make_unsqueezed(d, index, o->last ? 0 : 1, 1, "places");
-	NodeId place = make_iota(d, o->extent, o->last ? 0 : 1, 2);
-	return make_factor(d, make_binary(d, OP_EQ, "found", index, arg_ref(place)));
+	uint32_t rank = node_type(d->m, index)->count;
+	index = make_unsqueezed(d, index, o->last ? 0 : rank, 1, "places");
+	NodeId place = make_iota(d, o->extent, o->last ? 0 : rank, rank + 1);
+	NodeId found = make_converted(d, make_binary(d, OP_EQ, "found", index, arg_ref(place)), DTYPE_F32);
+	if (rank == 2)
+		found = make_view(d, found, 2, (const ExprId[]){all_positions(d, o), o->extent}, "found");
+	return make_converted(d, found, DTYPE_BF16);
 }
 
 /* The load without positions, as a matrix. */
@@ -67,27 +77,10 @@ static NodeId by_one_hot(Decompose *d, const OneHot *o) {
 	Module *m = d->m;
 	NodeId table = load_table(d, o), one_hot = make_one_hot(d, o);
 	NodeId x = o->planes == 1 ? product_of_values(d, o, one_hot, table) : product_of_bytes(d, o, one_hot, table);
-	if (node_type(m, d->n)->count == 1)
-		x = make_view(d, x, 1, node_type(m, d->n)->dims, "found");
+	const Type *t = node_type(m, d->n);
+	if (t->count != 2)
+		x = make_view(d, x, t->count, t->dims, "found");
 	return make_zero_outside(d, o->index, x);
-}
-
-static void remark(PassContext *c, const OneHot *o) {
-	const Module *m = c->module;
-	const Target *t = m->target;
-	double sliced = row_sliced_cycles(t, node_type(m, o->load)->dtype, (double)o->columns);
-	WayCost cost[WAY_COUNT] = {
-		[WAY_SLICE] = {.why = "an int tensor says where"},
-		[WAY_DYNAMIC] = {.cycles = (double)o->positions * sliced},
-		[WAY_ONE_HOT] = {.cycles = one_hot_all_cycles(t, o)},
-		[WAY_LANES] = {.cycles = lanes_taken_cycles(t, o->columns, o->rows, o->positions)},
-		[WAY_DMA] = {.cycles = (double)o->positions * row_copied_cycles(false) + (double)t->copy_cycles}};
-	if (o->last)
-		cost[WAY_DMA].why = "it gathers single elements of rows";
-	else
-		cost[WAY_LANES].why = "it gathers whole rows";
-	pass_remark(c, "one_hot", "%s",
-	            ways_text(c->arena, m->tensors.at[access_tensor(m, o->load)].name, WAY_ONE_HOT, cost));
 }
 
 /* In place of the load: where it is asked for, or stands to choose and pays. */
@@ -95,7 +88,7 @@ static bool replace(PassContext *c, NodeId n, const OneHot *o) {
 	Module *m = c->module;
 	Decompose d = {.c = c, .m = m, .n = n};
 	const char *name = node_get(m, n)->name;
-	remark(c, o);
+	indirect_note(c, n, WAY_ONE_HOT);
 	NodeId value = by_one_hot(&d, o);
 	node_replace_uses(m, n, value, NONE);
 	node_remove(m, n);
@@ -103,17 +96,32 @@ static bool replace(PassContext *c, NodeId n, const OneHot *o) {
 	return !d.failed;
 }
 
+/* Positions that count up are a slice, if they surely lie in the table, and where no estimate is asked. */
+static bool is_slice(PassContext *c, IntRanges *r, const OneHot *o) {
+	Module *m = c->module;
+	if (!entry_counts_up(m, arg_item(m, node_arg(m, o->load, 1), o->entry)))
+		return false;
+	if (m->config.indirect_access_mode.value == INDIRECT_ONE_HOT)
+		return true;
+	if (!r->of)
+		*r = int_ranges(c->arena, m);
+	return range_within(r->of[o->index], (IntRange){0, o->rows - 1});
+}
+
 bool pass_one_hot(PassContext *c) {
 	Module *m = c->module;
 	IndirectMode mode = (IndirectMode)m->config.indirect_access_mode.value;
-	OneHot o;
+	IntRanges ranges = {0};
+	OneHot o, before = {.index = NONE};
 	for (GraphId g = 0; g < m->graphs.count && mode != INDIRECT_DMA; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 			next = node_get(m, n)->next;
-			if (node_get(m, n)->op != OP_LOAD || one_hot_of(m, n, &o))
+			if (node_get(m, n)->op != OP_LOAD || one_hot_of(m, n, &o) || is_slice(c, &ranges, &o))
 				continue;
+			o.shares = o.index == before.index && o.last == before.last && o.rows == before.rows;
 			bool pays = mode == INDIRECT_ONE_HOT || one_hot_pays(m, &o);
 			m->may_one_hot |= pays;
+			before = pays ? o : before;
 			if (pays && (mode == INDIRECT_ONE_HOT || m->one_hot) && !replace(c, n, &o))
 				return false;
 		}

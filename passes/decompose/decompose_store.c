@@ -7,6 +7,8 @@
  *
  *     store x[::4, u0], v        =>     store x[0, 4, 8, ..; u0], v
  *
+ *     store x[::4, u0, ::2, :], v   =>  store x[0, 4, 8, ..; index u0; 0, 2, 4, ..; :], v, all that meet of the three
+ *
  * Every so many lanes are moved there in registers, all of a row at once, and stored with a mask. Every so many of
  * another dim are stored one after the other: a stride of rows is no block. */
 #include "decompose.h"
@@ -15,17 +17,20 @@ typedef struct Step {
 	int64_t size, start, step, count; /* of the dim; which of its elements */
 } Step;
 
-/* The elements that a slice with a step stands for; false: it has none, or where it ends is not known. */
-static bool read_step(const Module *m, NodeId n, uint32_t dim, const Arg *entry, Step *s) {
+/* The elements that a slice stands for; false: they are not known. */
+static bool read_slice(const Module *m, NodeId n, uint32_t dim, const Arg *slice, Step *s) {
 	TensorId t = access_tensor(m, n);
 	Elements e;
-	if (entry->kind != ARG_SLICE || t == NONE || !expr_value(m, m->tensors.at[t].shape[dim], &s->size) ||
-	    !slice_elements(m, entry, s->size, &e))
+	if (t == NONE || !expr_value(m, m->tensors.at[t].shape[dim], &s->size) ||
+	    !slice_elements(m, slice, s->size, &e))
 		return false;
-	s->start = e.start;
-	s->step = e.step;
-	s->count = e.count;
-	return s->step > 1 && s->count > 0;
+	*s = (Step){s->size, e.start, e.step, e.count};
+	return true;
+}
+
+/* Those of a slice with a step; false: it has none, or where it ends is not known. */
+static bool read_step(const Module *m, NodeId n, uint32_t dim, const Arg *entry, Step *s) {
+	return entry->kind == ARG_SLICE && read_slice(m, n, dim, entry, s) && s->step > 1 && s->count > 0;
 }
 
 /* ---- new axes ---------------------------------------------------------------------------------------------------- */
@@ -99,10 +104,30 @@ static bool store_lanes(Decompose *d, Stored *to, const Step *s) {
 	return true;
 }
 
-/* An entry as the positions that it names. */
-static void store_places(Decompose *d, Stored *to, uint32_t i, const Step *s) {
-	NodeId place = make_iota(d, expr_int(d->m, s->count), 0, 1);
-	to->index[i] = arg_ref(position_of(d, s, place));
+/* The places that an entry of the store names, a dim with `after` others behind it; NONE: they are not known. */
+static NodeId places_of(Decompose *d, const Arg *entry, uint32_t dim, uint32_t after) {
+	Module *m = d->m;
+	Step s;
+	Arg tile = arg_copy(m, *entry);
+	if (arg_block(m, entry) != NONE)
+		return make_unsqueezed(d, make_node(d, OP_TILE_INDEX, "index", 1, &tile), 1, after, "index");
+	if (!read_slice(m, d->n, dim, entry, &s))
+		return NONE;
+	return position_of(d, &s, make_iota(d, expr_int(m, s.count), 0, 1 + after));
+}
+
+/* Entries from the first to the last whose steps are no block as the positions that they name, which go together. */
+static bool store_places(Decompose *d, Stored *to, uint32_t first, uint32_t last) {
+	uint32_t after = 0;
+	for (uint32_t i = last + 1; i-- > first;) {
+		if (!entry_is_dim(d->m, &to->index[i]))
+			continue;
+		NodeId places = places_of(d, &to->index[i], i, after++);
+		if (places == NONE)
+			return false;
+		to->index[i] = arg_ref(places);
+	}
+	return true;
 }
 
 /* The store's dims, as many as its entries make. */
@@ -121,7 +146,7 @@ static NodeId plain_store(Decompose *d, uint32_t element) {
 	(void)element;
 	Module *m = d->m;
 	Stored to = {.count = 0};
-	uint32_t new_axes = 0, rank = dims_of_entries(m, d->n, &new_axes), dim = 0;
+	uint32_t new_axes = 0, rank = dims_of_entries(m, d->n, &new_axes), first = NONE, last = NONE;
 	for (uint32_t i = 0; i < 4; i++)
 		to.args[i] = i == 1 ? arg_null() : arg_copy(m, *node_arg(m, d->n, i));
 	for (uint32_t i = 2; i < 4 && new_axes; i++)
@@ -133,11 +158,15 @@ static NodeId plain_store(Decompose *d, uint32_t element) {
 		Step s;
 		if (entry->kind == ARG_NULL)
 			continue;
-		bool steps = read_step(m, d->n, dim++, entry, &s);
+		bool steps = read_step(m, d->n, to.count, entry, &s);
 		to.index[to.count++] = arg_copy(m, *entry);
-		if (steps && (i + 1 < all || !store_lanes(d, &to, &s)))
-			store_places(d, &to, to.count - 1, &s);
+		if (steps && (i + 1 < all || !store_lanes(d, &to, &s))) {
+			last = to.count - 1;
+			first = first == NONE ? last : first;
+		}
 	}
+	if (first != NONE && !store_places(d, &to, first, last))
+		return NONE;
 	to.args[1] = arg_list(m, to.count, to.index);
 	return make_node(d, OP_STORE, "plain", 4, to.args);
 }
@@ -157,7 +186,7 @@ Decomposition *decompose_store(const Module *m, NodeId n) {
 		steps += steps_here;
 		others += steps_here && i + 1 < index->list.count;
 	}
-	/* Positions of two dims would go together. */
-	bool mixed = (axes && gathers > 0) || others + (others > 0 ? gathers : 0) > 1;
+	/* Int tensors would go together with the positions. */
+	bool mixed = (axes || others > 0) && gathers > 0;
 	return (axes || steps) && !mixed ? plain_store : NULL;
 }

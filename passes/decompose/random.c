@@ -218,7 +218,7 @@ bool pass_random(PassContext *c) {
 			Decompose d = {.c = c, .m = m, .n = n};
 			uint16_t op = node_get(m, n)->op;
 			next = node_get(m, n)->next;
-			if (op != OP_RAND && op != OP_RANDINT)
+			if (!op_is_random(op))
 				continue;
 			NodeId value = drawn(&d);
 			if (d.failed)

@@ -125,11 +125,23 @@ static TypeId int_type(Module *m, NodeId n) {
 	return type_tensor(m, t->kind == TYPE_SYM ? DTYPE_I32 : t->dtype, 0, NULL);
 }
 
+static bool is_int(const Arg *a, int64_t value) { return a->kind == ARG_INT && a->integer == value; }
+
+/* x clamped into [0, high], as something before that node has it; NONE: nothing has. */
+static NodeId clamped_before(const Module *m, NodeId x, int64_t high, NodeId before) {
+	for (NodeId n = node_get(m, before)->prev; n != NONE && n != x; n = node_get(m, n)->prev)
+		if (node_get(m, n)->op == OP_CLAMP && node_input(m, n, 0) == x && is_int(node_arg(m, n, 1), 0) &&
+		    is_int(node_arg(m, n, 2), high))
+			return n;
+	return NONE;
+}
+
 /* The slot refers to its int clamped into [0, high] from now on. */
 static void clamp_slot(Bounds *b, ArgId slot, int64_t high, NodeId before) {
-	NodeId x = arg_get(b->m, slot)->node;
+	NodeId x = arg_get(b->m, slot)->node, clamp = clamped_before(b->m, x, high, before);
 	Arg args[3] = {arg_ref(x), arg_int(0), arg_int(high)};
-	NodeId clamp = node_derive(b->m, OP_CLAMP, x, "clamped", int_type(b->m, x), 3, args, before);
+	if (clamp == NONE)
+		clamp = node_derive(b->m, OP_CLAMP, x, "clamped", int_type(b->m, x), 3, args, before);
 	arg_set_ref(b->m, slot, clamp);
 	b->clamped++;
 }

@@ -68,6 +68,9 @@ typedef struct IntRanges {
 /* The ranges of all nodes, under the configuration. Each loop is gone through twice at most. */
 IntRanges int_ranges(Arena *a, Module *m);
 
+/* Of tensors that stand for int64: what atomics add up there is of int32. False after a diagnostic. */
+bool int64_sums_fit(PassContext *c);
+
 /* What the dtype holds: of floats, all ints. */
 IntRange dtype_range(Dtype t);
 /* What an argument may be: a number, a symbol, a node's value. */
@@ -75,7 +78,7 @@ IntRange arg_range(const IntRanges *r, const Arg *a);
 bool range_within(IntRange inner, IntRange outer);
 bool range_is_one(IntRange r);
 
-/* ---- indirect.c: loads at the positions of an int tensor, and what each way to do them takes -------------------- */
+/* ---- indirect.c: accesses at the positions of int tensors, and what each way to do them takes ------------------ */
 
 typedef struct OneHot {
 	NodeId load, index;
@@ -83,6 +86,7 @@ typedef struct OneHot {
 	ExprId extent;  /* and its size */
 	bool last;      /* it is the last dim: the table stands before the one-hot matrix */
 	int64_t positions, rows, columns;
+	bool apart;             /* of the table, each row has registers of its own */
 	bool shares;            /* one of several products with the same matrix, and not the first */
 	uint32_t first, planes; /* the bytes of an element that are a factor each: of so many, from which one on */
 } OneHot;
@@ -93,23 +97,36 @@ const char *one_hot_of(const Module *m, NodeId load, OneHot *o);
 bool one_hot_pays(const Module *m, const OneHot *o);
 /* The node is the product of a one-hot matrix and one byte of a table's elements. */
 bool one_hot_product(const Module *m, NodeId n, OneHot *o);
-/* Cycles: of all products but what the matrix unit takes at its peak; of a row of so many elements that is sliced from
- * a block in VMEM; of one that is copied from HBM, and maybe picked from those in one word. */
-double one_hot_cycles(const Target *t, const OneHot *o);
-double row_sliced_cycles(const Target *t, Dtype dtype, double elements);
-double row_copied_cycles(bool picked);
-/* Cycles of all products with what the matrix unit takes; of lanes of rows that registers have, taken there. */
-double one_hot_all_cycles(const Target *t, const OneHot *o);
-double lanes_taken_cycles(const Target *t, int64_t rows, int64_t size, int64_t count);
 
-/* The ways to access a tensor where an int tensor says. */
-typedef enum IndirectWay { WAY_SLICE, WAY_DYNAMIC, WAY_ONE_HOT, WAY_LANES, WAY_DMA, WAY_COUNT } IndirectWay;
-typedef struct WayCost {
-	double cycles;   /* each time that a tile's positions are gone through */
-	const char *why; /* why it is not possible; NULL: it is */
-} WayCost;
-/* "x: dynamic slice, about 500 cycles a time; one-hot matmul: 700; no DMA gather: ..." */
-const char *ways_text(Arena *a, const char *tensor, IndirectWay taken, const WayCost *cost);
+/* A load whose elements are taken from registers: lanes of rows, or rows of few. */
+typedef struct VectorGather {
+	NodeId index;
+	bool rows;
+	int64_t size, count, others; /* of the tensor's dim; positions; elements of the other dim */
+} VectorGather;
+
+/* Why the load is none; NULL: it is. */
+const char *vector_gather_of(const Module *m, NodeId load, VectorGather *v);
+/* So many lanes of each row, of rows of `size`, are taken in registers. */
+bool may_take_lanes(const Module *m, int64_t rows, int64_t size, int64_t count);
+
+enum { LINE_DEPTH = 4 }; /* ops of an index that are looked through */
+/* The entry is tile.index, or an arange, and ints added to it: a slice, where that lies in the tensor. */
+bool entry_counts_up(const Module *m, const Arg *entry);
+
+/* Cycles: of products with a one-hot matrix, but what the matrix unit takes at its peak; of access n's positions, whose
+ * elements are sliced from a block in VMEM one after the other; of so many that are copied from HBM, `bytes` in all,
+ * and maybe picked from those in one word; of a tensor of positions that was computed, and is copied to SMEM. */
+double one_hot_cycles(const Target *t, const OneHot *o);
+double rows_sliced_cycles(const Module *m, NodeId n, double positions, double elements);
+double rows_copied_cycles(const Target *t, double positions, double bytes, bool picked);
+double positions_copied_cycles(void);
+
+/* What each way takes the access of node n, at so many positions of so many elements each; or why it is none. */
+void indirect_costs(const Module *m, NodeId n, double positions, double elements, WayCost *cost);
+/* Of an access that is about to become other nodes. */
+void indirect_note(PassContext *c, NodeId n, IndirectWay way);
+const char *indirect_way_name(IndirectWay way);
 
 /* ---- bounds.c ---------------------------------------------------------------------------------------------------- */
 

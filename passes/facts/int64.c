@@ -522,19 +522,23 @@ static bool hide_by_bounds(Wide *w) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Positions are int32; what is stored as an int keeps its low bits; what is compared, or made a float, is whole. */
+/* Positions are int32; what is stored as an int keeps its low bits; what is compared, made a float, or stored in the
+ * place of an int64, is whole. */
 static void lower_access(Wide *w, NodeId n) {
 	Module *m = w->m;
 	const Node node = *node_get(m, n);
-	Operands index = operands_of(w, n, 1, 1, false), values = operands_of(w, n, 2, node.arg_count, false);
+	Operands index = operands_of(w, n, 1, 1, false);
 	Dtype own = node_type(m, node_input(m, n, 0))->dtype;
 	Dtype word = own == DTYPE_U32 ? DTYPE_U32 : DTYPE_I32;
-	bool compares = node.op == OP_ATOMIC_MAX || node.op == OP_ATOMIC_MIN || node.op == OP_ATOMIC_CAS;
+	bool stands_for_int64 = op_writes(node.op) && m->tensors.at[tensor_base(m, access_tensor(m, n))].whole;
+	bool whole =
+		stands_for_int64 || node.op == OP_ATOMIC_MAX || node.op == OP_ATOMIC_MIN || node.op == OP_ATOMIC_CAS;
+	Operands values = operands_of(w, n, 2, node.arg_count, stands_for_int64);
 	if (index.too_large != NONE || !holds(DTYPE_I32, index.all))
 		refuse_range(w, n, index.too_large, index.all);
-	if ((compares || !is_modular_dtype(own)) && values.too_large != NONE)
+	if ((whole || !is_modular_dtype(own)) && values.too_large != NONE)
 		refuse_range(w, n, values.too_large, w->ranges.of[values.too_large]);
-	else if (compares && !dtype_is_float(own) && !holds(word, values.all))
+	else if (whole && !dtype_is_float(own) && !holds(word, values.all))
 		refuse_range(w, n, NONE, values.all);
 	give_words(w, node.arg_first + 1, 1, DTYPE_I32);
 	if (node.op != OP_LOAD && node.op != OP_STORE && is_modular_dtype(own) && node.arg_count > 2)
@@ -584,6 +588,33 @@ static void give_results(Wide *w, NodeId call, GraphId g, GraphId other) {
 }
 
 static void lower_graph(Wide *w, GraphId g);
+
+/* An operand, what is combined of it and the result have the word of what the graph takes. */
+static void lower_combine(Wide *w, NodeId n) {
+	Module *m = w->m;
+	GraphId g = op_arg(m, n, "combine")->graph;
+	const bool several = op_arg(m, n, "x")->kind == ARG_LIST;
+	const uint32_t count = graph_get(m, g)->placeholders.count / 2;
+	lower_placeholders(w, g);
+	for (uint32_t i = 0; i < count; i++) {
+		const Type *t = node_type(m, graph_get(m, g)->placeholders.at[i]);
+		ArgId slot = several ? op_arg(m, n, "x")->list.first + i : node_get(m, n)->arg_first + 1;
+		if (t->dtype == DTYPE_I32 || t->dtype == DTYPE_U32)
+			give_word(w, slot, t->dtype);
+	}
+	lower_graph(w, g);
+	for (uint32_t i = 0; i < count; i++) {
+		Dtype word = node_type(m, graph_get(m, g)->placeholders.at[i])->dtype;
+		TypeId type = several ? type_get(m, node_get(m, n)->type)->elements[i] : node_get(m, n)->type;
+		if (!type_has_int64(m, type))
+			continue;
+		give_word(w, graph_results(m, g)->list.first + i, word);
+		if (several)
+			node_set_result_type(m, n, i, retyped(w, type, word));
+		else
+			set_word(w, n, word);
+	}
+}
 
 static void lower_call(Wide *w, NodeId n) {
 	Module *m = w->m;
@@ -644,6 +675,10 @@ static void lower_node(Wide *w, NodeId n) {
 	Module *m = w->m;
 	GraphId graphs[2];
 	uint16_t op = node_get(m, n)->op;
+	if (node_combines(m, n)) {
+		lower_combine(w, n);
+		return;
+	}
 	if (call_graphs(m, n, graphs) > 0) {
 		lower_call(w, n);
 		return;
@@ -670,6 +705,8 @@ static void lower_graph(Wide *w, GraphId g) {
 
 bool pass_int64(PassContext *c) {
 	Module *m = c->module;
+	if (!int64_sums_fit(c))
+		return false;
 	if (!any_int64(m))
 		return true;
 	Wide w = {.c = c, .m = m, .ranges = int_ranges(m->arena, m), .capacity = m->nodes.count};

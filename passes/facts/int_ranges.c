@@ -8,6 +8,9 @@
  * A loop's carried value begins in the range of its argument. If the body leaves it there, it is right. If the body
  * adds to it, the range grows by that once a step. Else it is all that the dtype holds.
  *
+ * What a combine graph takes begins in the range of the operands. If what it gives stays there, it is right; a sum of
+ * left and right is of at most as many elements as are reduced. Else it is all that the dtype holds.
+ *
  * A choice by a comparison, where(x < 0, -x, x), looks at each side under what the comparison says of x: |x|, not the
  * range of both signs. */
 #include "facts.h"
@@ -214,9 +217,9 @@ static IntRange range_of_query(const IntRanges *r, NodeId n) {
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* Of the dims that it reduces, or all; 0: not known. */
-static int64_t elements_of(const IntRanges *r, NodeId n, uint32_t dims) {
-	const Type *t = node_type(r->m, node_input(r->m, n, 0));
+/* Of these dims of x; 0: not known. */
+static int64_t elements_of(const IntRanges *r, NodeId x, uint32_t dims) {
+	const Type *t = node_type(r->m, x);
 	int64_t count = 1, size;
 	for (uint32_t i = 0; i < t->count; i++)
 		if ((dims >> i & 1) && (!expr_value(r->m, t->dims[i], &size) || !checked_mul(count, size, &count)))
@@ -224,12 +227,20 @@ static int64_t elements_of(const IntRanges *r, NodeId n, uint32_t dims) {
 	return int_max(count, 1);
 }
 
+/* Value i of those that its combine graph makes: what the graph takes is of the operands, or combined already. */
+static IntRange range_of_combined(const IntRanges *r, NodeId n, uint32_t i) {
+	const Graph *g = graph_get(r->m, op_arg(r->m, n, "combine")->graph);
+	return i < g->placeholders.count ? r->of[g->placeholders.at[i]] : all;
+}
+
 static IntRange range_of_reduction(const IntRanges *r, NodeId n) {
+	if (node_combines(r->m, n))
+		return range_of_combined(r, n, 0);
 	NodeId x = node_input(r->m, n, 0);
 	if (x == NONE || node_type(r->m, x)->kind != TYPE_TENSOR)
 		return all;
 	IntRange from = r->of[x];
-	int64_t count = elements_of(r, n, reduction_dims(r->m, n));
+	int64_t count = elements_of(r, x, reduction_dims(r->m, n));
 	switch (op_canonical(node_get(r->m, n)->op)) {
 	case OP_SUM: return count ? range_multiply(from, one(count)) : all;
 	case OP_CUMSUM: return count ? range_multiply(from, (IntRange){1, count}) : all;
@@ -264,9 +275,11 @@ static IntRange range_of_element(const IntRanges *r, NodeId n) {
 	case OP_SORT:
 	case OP_SORT_STABLE:
 	case OP_TOPK: {
-		int64_t count = elements_of(r, tuple, reduction_dims(m, tuple));
+		int64_t count = elements_of(r, node_input(m, tuple, 0), reduction_dims(m, tuple));
 		return i == 0 ? r->of[node_input(m, tuple, 0)] : count ? (IntRange){0, count - 1} : all;
 	}
+	case OP_ASSOCIATIVE_SCAN:
+	case OP_TILE_REDUCE: return range_of_combined(r, tuple, (uint32_t)i);
 	default:
 		return tuple != NONE && op_lanes(node_get(m, tuple)->op) == LANES_SPLIT ? r->of[node_input(m, tuple, 0)]
 		                                                                        : all;
@@ -589,10 +602,60 @@ static void find_in_branch(IntRanges *r, NodeId call, const char *graph, const c
 	find_in_graph(r, g->graph, depth);
 }
 
-/* Of other graphs (a while, a combine) the arguments are not known: they keep what their dtype holds. */
+/* The range of value i over all that is combined, if the graph adds left and right; false: it does something else. */
+static bool combine_adds(const IntRanges *r, NodeId n, uint32_t i, IntRange *range) {
+	const Module *m = r->m;
+	GraphId id = op_arg(m, n, "combine")->graph;
+	const Graph *g = graph_get(m, id);
+	const Arg *result = arg_item(m, graph_results(m, id), i), *operand = combined_operand(m, n, i);
+	if (result->kind != ARG_REF || operand->kind != ARG_REF ||
+	    op_canonical(node_get(m, result->node)->op) != OP_ADD)
+		return false;
+	const Arg *alpha = op_arg(m, result->node, "alpha");
+	NodeId left = g->placeholders.at[i], right = g->placeholders.at[g->placeholders.count / 2 + i];
+	NodeId a = node_input(m, result->node, 0), b = node_input(m, result->node, 1);
+	int64_t count = elements_of(r, operand->node, combined_dims(m, n));
+	bool plain = alpha->kind == ARG_INT && alpha->integer == 1;
+	if (count == 0 || !plain || !((a == left && b == right) || (a == right && b == left)))
+		return false;
+	*range = range_multiply(r->of[operand->node], (IntRange){1, count});
+	if (!range_within(*range, own_range(m, left)))
+		*range = own_range(m, left);
+	return true;
+}
+
+/* What the graph takes is of the operands, or combined already: a value that leaves that range may be anything. */
+static void find_in_combine(IntRanges *r, NodeId n) {
+	Module *m = r->m;
+	GraphId id = op_arg(m, n, "combine")->graph;
+	const Graph *g = graph_get(m, id);
+	const uint32_t count = g->placeholders.count / 2;
+	IntRange range;
+	for (uint32_t i = 0; i < count; i++)
+		r->of[g->placeholders.at[i]] = r->of[g->placeholders.at[count + i]] =
+			combine_adds(r, n, i, &range) ? range : arg_range(r, combined_operand(m, n, i));
+	for (bool left = true; left;) {
+		find_in_graph(r, id, LOOPS_DEEP);
+		left = false;
+		for (uint32_t i = 0; i < count; i++) {
+			NodeId p = g->placeholders.at[i];
+			if (combine_adds(r, n, i, &range) ||
+			    range_within(arg_range(r, arg_item(m, graph_results(m, id), i)), r->of[p]))
+				continue;
+			r->of[p] = r->of[g->placeholders.at[count + i]] = own_range(m, p);
+			left = true;
+		}
+	}
+}
+
+/* Of the graphs of a while the arguments are not known: they keep what their dtype holds. */
 static void find_in_call(IntRanges *r, NodeId n, uint32_t depth) {
 	GraphId graphs[2];
 	uint16_t op = node_get(r->m, n)->op;
+	if (node_combines(r->m, n)) {
+		find_in_combine(r, n);
+		return;
+	}
 	if (op == OP_FOR_LOOP) {
 		find_in_loop(r, n, depth);
 	} else if (op == OP_IF) {

@@ -84,10 +84,10 @@ static void meet_operand(Axes *a, NodeId n, NodeId operand, const char *why) {
 
 static void forbid_operand(Axes *a, NodeId n, NodeId operand, const char *why) { forbid_all(a, operand, n, why); }
 
-/* Nothing is known of what the op does with its dims. */
+/* Nothing is known of what the op does with the dims of its value, an atomic's old one as well. */
 static void forbid_node(Axes *a, NodeId n, const char *why) {
-	if (!op_writes(node_get(a->m, n)->op))
-		forbid_all(a, n, n, why);
+	for (uint32_t d = 0; d < rank_of(a->m, n); d++)
+		forbid(a, n, d, n, why);
 	each_operand(a, n, forbid_operand, why);
 }
 
@@ -292,7 +292,7 @@ static void spread(Axes *a, NodeId n) {
 	case KIND_CREATION:
 		if (op_row(op)->shape == SHAPE_SAME)
 			each_operand(a, n, meet_operand, NULL);
-		else if (op != OP_IOTA && (op_row(op)->shape != SHAPE_FULL || op == OP_RAND || op == OP_RANDINT))
+		else if (op != OP_IOTA && (op_row(op)->shape != SHAPE_FULL || op_is_random(op)))
 			forbid_node(a, n, whole_row_op(a, n));
 		break;
 	case KIND_STRUCTURE: spread_structure(a, n); break;

@@ -116,12 +116,31 @@ def parse_serialized_vmem(program):
     return list(dict.fromkeys(sum(map(int, found)) for found in sizes))
 
 
+def fusions(hlo):
+    """{a Pallas kernel's line: that of the fusion} of kernels that XLA fused with their operands.
+
+    The fusion is what is compiled: it has the name in the dumps, and the VMEM of both.
+    """
+    called, computation, calls = {}, None, {}
+    for line in hlo.split("\n"):
+        header = re.match(r"\s*(?:ENTRY )?%([\w.\-]+) \(.*\{$", line)
+        fusion = re.search(r" fusion\(.*kind=kCustom, calls=%([\w.\-]+)", line)
+        if header:
+            computation = header[1]
+        elif fusion:
+            called[fusion[1]] = line
+        elif 'custom_call_target="tpu_custom_call"' in line:
+            calls[line] = computation
+    return {line: called[name] for line, name in calls.items() if name in called}
+
+
 def parse_scoped_vmem(hlo):
     """Scoped VMEM bytes of each Pallas kernel in a compiled module's text."""
-    sizes = []
+    sizes, fused = [], fusions(hlo)
     for line in hlo.split("\n"):
         if 'custom_call_target="tpu_custom_call"' not in line:
             continue
+        line = fused.get(line, line)
         match = re.search(r'"used_scoped_memory_configs":\[(.*?)\]', line)
         configs = re.findall(r'"memory_space":"1".*?"size":"(\d+)"', match[1]) if match else []
         sizes.append(sum(map(int, configs)))

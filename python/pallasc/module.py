@@ -7,9 +7,13 @@ for.
 import json
 import linecache
 import sys
+import threading
 import types
 
 from .errors import FileError, ModuleError
+
+# ast.parse counts its depth for all threads together (CPython 3.11): one at a time.
+PARSING = threading.Lock()
 
 INFO_KEYS = ("name", "target", "inputs", "outputs", "config")
 
@@ -112,7 +116,8 @@ def parse_info(source, filename):
     if not source.strip():
         raise ModuleError(f"{filename}: empty: no kernel module to read")
     try:
-        tree = ast.parse(source, filename)
+        with PARSING:
+            tree = ast.parse(source, filename)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         place = f"{filename}:{getattr(error, 'lineno', None) or 1}"
         raise ModuleError(f"{place}: not Python: {getattr(error, 'msg', error)}") from None

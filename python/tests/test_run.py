@@ -43,7 +43,8 @@ def test_errors_are_one_line(cli, data, tmp_path):
         (("run", data / "tiled_add.py", "--scalar", "scale=abc"), 2, "not a number"),
         (("run", data / "tiled_add.py", "--scalar", "scale"), 2, "KEY=VALUE"),
         (("run", data / "tiled_add.py", "--graph", tmp_path / "g.json"), 3, "cannot read"),
-        (("tune", "g.json"), 2, "unknown command 'tune'"),
+        (("tune", tmp_path / "g.json"), 3, "cannot read"),
+        (("tun", "g.json"), 2, "unknown command 'tun'"),
         (("--bogus",), 2, "unknown command"),
     ]
     for arguments, status, message in cases:
@@ -65,10 +66,10 @@ def test_kernel_that_fails(cli, data, tmp_path):
 
 def test_help(cli):
     result = cli("--help")
-    assert result.returncode == 0 and "tune" not in result.stdout
+    assert result.returncode == 0 and "  tune " in result.stdout
     assert cli().returncode == 2
     assert cli("--version").stdout.startswith("pallasc ")
-    for command in ("run", "check", "aot", "lint"):
+    for command in ("run", "check", "aot", "tune", "lint"):
         assert cli(command, "--help").returncode == 0
 
 

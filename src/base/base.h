@@ -224,6 +224,7 @@ typedef struct Diag {
 	VEC(Diagnostic) list;
 	uint32_t errors; /* all of them, also those past the limit */
 	uint32_t others; /* warnings and notes */
+	bool brief;      /* what costs time to find out, such as what would fit, is not wanted */
 } Diag;
 
 void diag_init(Diag *d, Arena *a);

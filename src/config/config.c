@@ -9,8 +9,10 @@ void config_init(Module *m) {
 	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++)
 		if (row->kind == KEY_WORD || row->kind == KEY_SWITCH || row->kind == KEY_NUMBER)
 			((ConfigKey *)key_field(row, &m->config))->value = row->fallback;
-	for (uint32_t i = 0; i < m->tunables.count; i++)
+	for (uint32_t i = 0; i < m->tunables.count; i++) {
 		vec_push(m->arena, &m->config.tunables, m->tunables.at[i].default_value);
+		vec_push(m->arena, &m->config.tunables_given, false);
+	}
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */
@@ -123,7 +125,7 @@ static uint32_t read_word(const ConfigReader *c, const KeyRow *row, const json_t
 	for (int i = 0; words[i]; i++)
 		text_printf(&all, "%s%s", i ? ", " : "", words[i]);
 	diag_error(c->r->d, place_at(c->r, at), "config-value", text ? hint_nearest(c->r, text, words) : NULL,
-	           "'%s' must be %s, found %s", at->key, all.at, json_describe(c->r, v));
+	           "'%s' must be %s, found %s", row->name, all.at, json_describe(c->r, v));
 	return NONE;
 }
 
@@ -135,7 +137,7 @@ static void set_key(const ConfigReader *c, const KeyRow *row, const Path *at, in
 static void read_word_key(const ConfigReader *c, const KeyRow *row, const json_t *v, const Path *at) {
 	uint32_t value = read_word(c, row, v, at);
 	if (row->never_on && value == SWITCH_ON)
-		diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "'%s' must be auto or off", at->key);
+		diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "'%s' must be auto or off", row->name);
 	else if (value != NONE)
 		set_key(c, row, at, (int)value);
 }
@@ -151,7 +153,7 @@ static void read_number(const ConfigReader *c, const KeyRow *row, const json_t *
 		return;
 	else if (value < row->low || value > row->high)
 		diag_error(c->r->d, place_at(c->r, at), "config-value", NULL, "'%s' must be %d to %d, found %lld",
-		           at->key, row->low, row->high, (long long)value);
+		           row->name, row->low, row->high, (long long)value);
 	else
 		set_key(c, row, at, (int)value);
 }
@@ -167,6 +169,12 @@ static void read_key(const ConfigReader *c, const KeyRow *row, const json_t *v, 
 	}
 }
 
+void config_read_key(const Reader *r, Module *m, const KeyRow *row, const json_t *v, const Path *at) {
+	const ConfigReader c = {r, m};
+	if (!json_is_null(v))
+		read_key(&c, row, v, at);
+}
+
 static void read_tunable(const ConfigReader *c, const json_t *v, const Path *at, TunableId id) {
 	const Tunable *t = &c->m->tunables.at[id];
 	int64_t value;
@@ -180,6 +188,7 @@ static void read_tunable(const ConfigReader *c, const json_t *v, const Path *at,
 		text_printf(&all, "%s%lld", i ? ", " : "", (long long)t->choices.at[i]);
 		allowed |= t->choices.at[i] == value;
 	}
+	c->m->config.tunables_given.at[id] |= c->r->source != c->m->source;
 	if (allowed)
 		c->m->config.tunables.at[id] = value;
 	else

@@ -17,6 +17,8 @@ bool config_shrink(const Module *m, Arena *a, const bool *candidate, int64_t *si
 Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index);
 /* The same of one that stands in a document: over the Module's own, member by member. */
 void config_read(const Reader *r, Module *m, const json_t *object, const Path *path);
+/* One key, as if it stood in such an object; null: as if it did not. */
+void config_read_key(const Reader *r, Module *m, const KeyRow *row, const json_t *v, const Path *at);
 /* narrow.c: narrows blocks that are wider than the range they iterate, into m->narrowed; true if there is one. */
 bool blocks_narrow(Module *m);
 /* narrow.c: tiles of the block may be of another size if nothing looks at it and no value mixes lanes of that dim:

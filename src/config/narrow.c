@@ -333,7 +333,8 @@ static bool keeps_lanes(const Narrowing *w, NodeId n) {
 	case KIND_VIEW: return x != NONE && (!has_dim(w, x) || view_keeps_dims(node->op));
 	case KIND_MATMUL: return has_dim(w, n) || !any_operand_has_dim(w, n);
 	case KIND_MEMORY: return (node->op == OP_LOAD || node->op == OP_STORE) && access_by_tiles(w, n);
-	case KIND_CREATION: return op_lowering(node->op) == LOWER_FULL && node_type(w->m, n)->count > 0;
+	case KIND_CREATION:
+		return (op_lowering(node->op) == LOWER_FULL || op_is_random(node->op)) && node_type(w->m, n)->count > 0;
 	case KIND_STRUCTURE: return node->op != OP_IF && node->op != OP_WHILE;
 	case KIND_QUERY: return node->op == OP_TILE_INDEX;
 	}

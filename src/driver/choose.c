@@ -343,7 +343,7 @@ static void say(Compilation *c, const char *way) {
 
 void compile_say_what_fits(Compilation *c) {
 	Choosing s;
-	if (!c->whole_rows)
+	if (!c->whole_rows || c->diag->brief)
 		return;
 	start(&s, c, c->whole_rows);
 	s.relaxed = true;

@@ -15,6 +15,7 @@
  * `on` enlarges them as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks
  * that the configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "choose.h"
+#include "passes/simplify/simplify.h"
 #include "src/config/config.h"
 
 /* Of HBM, in seconds: the latency of a copy is about 0.2e-6 (seconds.c, COPY_CYCLES with the grid's own steps). */
@@ -82,8 +83,7 @@ static bool is_rows_of_matmul(const Module *m, BlockId b) {
 /* ---- the domains ------------------------------------------------------------------------------------------------- */
 
 /* The last dim first: its blocks lie beside each other in HBM. */
-static void long_steps(Choosing *s, GraphId root, Switch asked) {
-	Module *m = s->start;
+static void long_steps(Choosing *s, Module *m, GraphId root, Switch asked) {
 	const Graph *g = graph_get(m, root);
 	int64_t least = asked == SWITCH_ON ? 1 : LEAST_POINTS;
 	double per_s = m->target->hbm_bytes_per_s, bytes = step_bytes(m, root);
@@ -99,8 +99,7 @@ static void long_steps(Choosing *s, GraphId root, Switch asked) {
 	}
 }
 
-static void more_rows(Choosing *s, GraphId root, Switch asked) {
-	Module *m = s->start;
+static void more_rows(Choosing *s, Module *m, GraphId root, Switch asked) {
 	const Graph *g = graph_get(m, root);
 	int64_t least = asked == SWITCH_ON ? 1 : LEAST_POINTS;
 	for (uint32_t i = 0; i < g->blocks.count; i++) {
@@ -113,6 +112,12 @@ static void more_rows(Choosing *s, GraphId root, Switch asked) {
 	}
 }
 
+/* What no store depends on is no reason. */
+static Module *without_dead(const Choosing *s) {
+	PassContext context = {.arena = s->c->arena, .diag = s->c->diag, .module = module_clone(s->start, s->c->arena)};
+	return pass_dce(&context) ? context.module : s->start;
+}
+
 void sizes_domain(Choosing *s) {
 	Module *m = s->start;
 	Switch asked = (Switch)m->config.wide_blocks.value;
@@ -120,10 +125,11 @@ void sizes_domain(Choosing *s) {
 	bool alone = root != NONE && module_root(m, 1) == NONE;
 	if (asked == SWITCH_OFF || s->c->options->passes || !alone || !m->config.block_sizes.set || !m->target)
 		return;
-	if (m->graphs.count == 1)
-		long_steps(s, root, asked);
+	m = without_dead(s);
+	if (module_has_loops(m))
+		more_rows(s, m, module_root(m, 0), asked);
 	else
-		more_rows(s, root, asked);
+		long_steps(s, m, module_root(m, 0), asked);
 }
 
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
@@ -132,4 +138,5 @@ void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
 	while (m->enlarged.count < m->blocks.count)
 		vec_push(m->arena, &m->enlarged, (Enlarged){0});
 	m->enlarged.at[wide->block] = (Enlarged){wide->size, why};
+	m->settled = true;
 }

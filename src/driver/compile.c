@@ -26,13 +26,12 @@ void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag 
 }
 
 /* Every document and every KEY=VALUE is read although one before was refused: independent errors are all reported. */
-static bool read_configuration(Compilation *c) {
-	const CompileOptions *o = c->options;
+bool compile_read_configuration(const CompileOptions *o, Module *m, Diag *d) {
 	bool ok = true;
 	for (uint32_t i = 0; i < o->config_count; i++)
-		ok &= config_load(c->module, c->diag, &o->configs[i]);
+		ok &= config_load(m, d, &o->configs[i]);
 	for (uint32_t i = 0; i < o->set_count; i++)
-		ok &= config_set(c->module, c->diag, o->sets[i]);
+		ok &= config_set(m, d, o->sets[i]);
 	return ok;
 }
 
@@ -53,7 +52,7 @@ bool compile_passes(const Compilation *c, PassContext *context) {
 
 bool compile_module(Compilation *c) {
 	bool typed = c->module->typing != TYPING_UNKNOWN || module_verify_symbols(c->module, c->diag);
-	if (!read_configuration(c) || !typed)
+	if (!compile_read_configuration(c->options, c->module, c->diag) || !typed)
 		return false;
 	if (c->options->adapt)
 		compile_adapt(c);

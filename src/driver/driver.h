@@ -51,6 +51,8 @@ typedef struct Compilation {
 void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag *d, Module *m);
 /* Configures, verifies and runs the passes; false after diagnostics. */
 bool compile_module(Compilation *c);
+/* Reads what the options give over the graph's own configuration; false after diagnostics. */
+bool compile_read_configuration(const CompileOptions *o, Module *m, Diag *d);
 /* The same, of a Module whose configuration has been read. */
 bool compile_configured(Compilation *c);
 /* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */

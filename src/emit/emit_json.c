@@ -195,6 +195,8 @@ static void put_tensor(Writer *w, const Tensor *t) {
 		emit_key(w, "init");
 		put_float(w, t->init);
 	}
+	if (t->whole)
+		put(w, ", \"whole\": true");
 	if (t->role == ROLE_VIEW || t->role == ROLE_DERIVED)
 		emit_string(w, "of", w->m->tensors.at[t->of].name);
 	if (t->role == ROLE_VIEW)

@@ -87,6 +87,11 @@ TensorId tensor_base(const Module *m, TensorId t) {
 	return t;
 }
 
+bool tensor_is_part(const Module *m, TensorId t) {
+	ViewKind view = m->tensors.at[t].view;
+	return m->tensors.at[t].role == ROLE_VIEW && (view == VIEW_SLICE || view == VIEW_EXPAND);
+}
+
 bool tensor_is_given(const Module *m, TensorId t) {
 	TensorRole role = m->tensors.at[tensor_base(m, t)].role;
 	return role == ROLE_INPUT || role == ROLE_DERIVED;

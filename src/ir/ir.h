@@ -84,6 +84,7 @@ typedef struct Tensor {
 	ExprId shape[RANK_MAX];
 	bool has_init; /* output: `init` is a number */
 	double init;
+	bool whole;  /* stands for one of int64: what is stored must be what int32 holds */
 	TensorId of; /* view, derived */
 	ViewKind view;
 	int64_t view_arg[RANK_MAX][3]; /* permute: [d][0] = dim; slice: start, stop, step */
@@ -266,8 +267,9 @@ typedef struct Config {
 #define KEY(field, name, kind, ...) KEY_FIELD_##kind field;
 #include "keys.def"
 #undef KEY
-	VEC(int64_t) tunables; /* by TunableId */
-	bool gpu_keys_noted;   /* the note on ignored GPU keys was given */
+	VEC(int64_t) tunables;    /* by TunableId */
+	VEC(bool) tunables_given; /* the same: by --config or --set, not by the graph */
+	bool gpu_keys_noted;      /* the note on ignored GPU keys was given */
 } Config;
 
 /* ---- the Module ------------------------------------------------------------------------------------------------- */
@@ -317,6 +319,32 @@ typedef enum Typing {
 	TYPING_ALWAYS    /* no size was asked for: so it is under every configuration */
 } Typing;
 
+/* The ways to access a tensor where ints say. */
+typedef enum IndirectWay {
+	WAY_SLICE,
+	WAY_DYNAMIC,
+	WAY_ONE_HOT,
+	WAY_VECTOR,
+	WAY_DMA,
+	WAY_SPARSE,
+	WAY_COUNT
+} IndirectWay;
+typedef struct WayCost {
+	double cycles;   /* each time that a tile's positions are gone through */
+	const char *why; /* why it is not possible; NULL: it is */
+} WayCost;
+
+/* A load, store or atomic at the positions of an int tensor or of a loaded int, and how it is done. */
+typedef struct Indirect {
+	int64_t root, graph; /* their ids in the document */
+	uint16_t op;
+	const char *node;
+	TensorId tensor;
+	IndirectWay way;
+	bool ahead; /* copied while the step before computes */
+	WayCost cost[WAY_COUNT];
+} Indirect;
+
 typedef struct Module {
 	Arena *arena;
 	const Source *source;
@@ -362,6 +390,7 @@ typedef struct Module {
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */
 	VEC(ElementLimit) element_limits; /* by block_constraints: empty where the target has no cap */
+	VEC(Indirect) indirect;           /* accesses that passes made other nodes of */
 	uint32_t fresh;                   /* counter for names that passes make */
 
 	Map tensor_names;               /* name -> TensorId */
@@ -518,6 +547,8 @@ NodeId graph_node(const Module *m, GraphId g, const char *name);
 TensorId tensor_base(const Module *m, TensorId t);
 /* It, or what it views, is there before the kernel runs and stays as it is: an input, or derived from one. */
 bool tensor_is_given(const Module *m, TensorId t);
+/* It is a slice or an expansion of another tensor: not all of its elements, once each. */
+bool tensor_is_part(const Module *m, TensorId t);
 /* The host tensor that a load, store or atomic names; NONE. */
 TensorId access_tensor(const Module *m, NodeId n);
 
@@ -619,6 +650,8 @@ bool entry_gathers(const Module *m, const Arg *entry);
 /* An aten.gather of 32-bit ints along the last of one or two dims, whose index has the same rows: lanes of registers.
  */
 bool gathers_lanes(const Module *m, NodeId n);
+/* The same of whole rows, whose positions are equal in all lanes. */
+bool gathers_rows(const Module *m, NodeId n);
 /* The argument of a while that says whether its next step runs: its cond graph is that placeholder and no more, and
  * the body carries it. NONE: the condition is still to be computed. */
 uint32_t while_flag(const Module *m, NodeId call);
@@ -632,6 +665,10 @@ Arg fill_arg(const Module *m, NodeId n);
 /* The dims that a reduction reduces, as a bit set, and whether it keeps them as dims of 1. */
 uint32_t reduction_dims(const Module *m, NodeId n);
 bool reduction_keeps_dims(const Module *m, NodeId n);
+/* A scan or reduction with a function; its operand i; the dims along which it combines, as a bit set. */
+bool node_combines(const Module *m, NodeId n);
+const Arg *combined_operand(const Module *m, NodeId n, uint32_t i);
+uint32_t combined_dims(const Module *m, NodeId n);
 
 /* Two factors of two or more dims each, the same ones in front, and one sum: the product of the factors swapped, in the
  * other order, is its result swapped. */

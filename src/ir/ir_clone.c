@@ -35,6 +35,7 @@ static void own_config(Arena *a, Config *c) {
 			own_orders(a, key_field(row, c));
 	}
 	OWN(a, &c->tunables);
+	OWN(a, &c->tunables_given);
 }
 
 static void own_tables(Arena *a, Module *m) {
@@ -53,6 +54,7 @@ static void own_tables(Arena *a, Module *m) {
 	OWN(a, &m->narrowed);
 	OWN(a, &m->enlarged);
 	OWN(a, &m->element_limits);
+	OWN(a, &m->indirect);
 	OWN(a, &m->given_limits);
 }
 
@@ -83,6 +85,8 @@ static void own_indices(Arena *a, Module *m) {
 		m->alignments = copy_array(a, m->alignments, m->tensors.count, sizeof *m->alignments);
 	if (m->loop_facts)
 		m->loop_facts = copy_array(a, m->loop_facts, m->graphs.count, sizeof *m->loop_facts);
+	if (m->given_loop_facts)
+		m->given_loop_facts = copy_array(a, m->given_loop_facts, m->graphs.count, sizeof *m->given_loop_facts);
 }
 
 Module *module_clone(const Module *m, Arena *a) {

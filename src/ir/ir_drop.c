@@ -142,12 +142,13 @@ static void graph_clear(Module *m, GraphId g) {
 	}
 }
 
-static void remap_graph_refs(Module *m, const uint32_t *index, const bool *drop) {
+/* What was removed may name graphs that were dropped before. */
+static void remap_graph_refs(Module *m, const uint32_t *index) {
 	for (NodeId n = 0; n < m->nodes.count; n++)
-		if (!drop[node_get(m, n)->graph])
+		if (!node_get(m, n)->dead)
 			node_get(m, n)->graph = index[node_get(m, n)->graph];
 	for (ArgId a = 0; a < m->args.count; a++)
-		if (arg_get(m, a)->kind == ARG_GRAPH && !drop[arg_get(m, a)->graph])
+		if (arg_get(m, a)->kind == ARG_GRAPH && arg_get(m, a)->user != NONE)
 			arg_get(m, a)->graph = index[arg_get(m, a)->graph];
 }
 
@@ -163,7 +164,7 @@ void module_drop_graphs(Module *m, const bool *drop) {
 	for (GraphId g = 0; g < count; g++)
 		if (drop[g])
 			graph_clear(m, g);
-	remap_graph_refs(m, index, drop);
+	remap_graph_refs(m, index);
 	for (GraphId g = 0; g < count; g++) {
 		map_put(m->arena, &m->graph_ids, (uint64_t)graph_get(m, g)->id, drop[g] ? NONE : index[g]);
 		if (drop[g])

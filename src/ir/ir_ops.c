@@ -24,6 +24,24 @@ bool reduction_keeps_dims(const Module *m, NodeId n) {
 	return keep->kind == ARG_BOOL && keep->boolean;
 }
 
+bool node_combines(const Module *m, NodeId n) {
+	uint16_t op = node_get(m, n)->op;
+	return op == OP_ASSOCIATIVE_SCAN || op == OP_TILE_REDUCE;
+}
+
+const Arg *combined_operand(const Module *m, NodeId n, uint32_t i) {
+	const Arg *x = op_arg(m, n, "x");
+	return x->kind == ARG_LIST ? arg_item(m, x, i) : x;
+}
+
+uint32_t combined_dims(const Module *m, NodeId n) {
+	const Arg *dim = op_arg(m, n, "dim"), *x = combined_operand(m, n, 0);
+	uint32_t rank = x->kind == ARG_REF ? node_type(m, x->node)->count : 0;
+	if (dim->kind != ARG_INT)
+		return (1u << rank) - 1;
+	return 1u << (dim->integer < 0 ? dim->integer + rank : dim->integer);
+}
+
 /* ---- matmuls ----------------------------------------------------------------------------------------------------- */
 
 bool matmul_is_plain(const Module *m, NodeId n) {
@@ -101,16 +119,36 @@ bool entry_gathers(const Module *m, const Arg *entry) {
 	       node_type(m, entry->node)->kind == TYPE_TENSOR && node_type(m, entry->node)->count > 0;
 }
 
-bool gathers_lanes(const Module *m, NodeId n) {
+/* Of 32-bit elements at 32-bit positions, of as many dims: aten.gather along dim `*dim`. */
+static bool gathers_words(const Module *m, NodeId n, int64_t *dim) {
 	NodeId x = node_get(m, n)->op == OP_GATHER ? node_input(m, n, 0) : NONE;
 	NodeId index = x == NONE ? NONE : node_input(m, n, 2);
 	if (index == NONE || node_arg(m, n, 1)->kind != ARG_INT)
 		return false;
 	const Type *of = node_type(m, x), *at = node_type(m, index);
-	int64_t dim = node_arg(m, n, 1)->integer;
-	bool last = dim == -1 || dim + 1 == (int64_t)of->count;
-	bool rows = of->count == 1 || (of->count == 2 && at->count == 2 && expr_equal(m, of->dims[0], at->dims[0]));
-	return last && rows && at->count == of->count && of->dtype == DTYPE_I32 && at->dtype == DTYPE_I32;
+	*dim = node_arg(m, n, 1)->integer;
+	*dim += *dim < 0 ? of->count : 0;
+	return at->count == of->count && of->dtype == DTYPE_I32 && at->dtype == DTYPE_I32;
+}
+
+bool gathers_lanes(const Module *m, NodeId n) {
+	int64_t dim;
+	if (!gathers_words(m, n, &dim))
+		return false;
+	const Type *of = node_type(m, node_input(m, n, 0)), *at = node_type(m, node_input(m, n, 2));
+	return dim + 1 == (int64_t)of->count &&
+	       (of->count == 1 || (of->count == 2 && expr_equal(m, of->dims[0], at->dims[0])));
+}
+
+bool gathers_rows(const Module *m, NodeId n) {
+	int64_t dim;
+	if (!gathers_words(m, n, &dim))
+		return false;
+	NodeId index = node_input(m, n, 2);
+	const Type *of = node_type(m, node_input(m, n, 0)), *at = node_type(m, index);
+	const Type *column = node_get(m, index)->op == OP_EXPAND ? node_type(m, node_input(m, index, 0)) : at;
+	return dim == 0 && of->count == 2 && expr_equal(m, of->dims[1], at->dims[1]) && column->count == 2 &&
+	       expr_is_int(m, column->dims[1], 1);
 }
 
 const Arg *constant_argument(const Module *m, NodeId n) {

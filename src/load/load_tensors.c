@@ -1,7 +1,20 @@
 /* load_tensors.c - host tensors, their views and derivations, and what the function returns. */
 #include "loader.h"
 
-enum { OF_NAME, OF_ROLE, OF_DTYPE, OF_SHAPE, OF_INIT, OF_OF, OF_OPS, OF_PERMUTE, OF_SLICE, OF_EXPAND, OF_MEMBERS };
+enum {
+	OF_NAME,
+	OF_ROLE,
+	OF_DTYPE,
+	OF_SHAPE,
+	OF_INIT,
+	OF_OF,
+	OF_OPS,
+	OF_PERMUTE,
+	OF_SLICE,
+	OF_EXPAND,
+	OF_WHOLE,
+	OF_MEMBERS
+};
 
 /* ---- one tensor ------------------------------------------------------------------------------------------------- */
 
@@ -29,9 +42,13 @@ static void check_role_fields(Loader *l, const json_t *const *v, const Path *pat
 		const char *field;
 		int member;
 		unsigned roles; /* bit 1 << TensorRole */
-	} rows[] = {{"init", OF_INIT, 1u << ROLE_OUTPUT},     {"of", OF_OF, 1u << ROLE_VIEW | 1u << ROLE_DERIVED},
-	            {"permute", OF_PERMUTE, 1u << ROLE_VIEW}, {"slice", OF_SLICE, 1u << ROLE_VIEW},
-	            {"expand", OF_EXPAND, 1u << ROLE_VIEW},   {"ops", OF_OPS, 1u << ROLE_DERIVED}};
+	} rows[] = {{"init", OF_INIT, 1u << ROLE_OUTPUT},
+	            {"of", OF_OF, 1u << ROLE_VIEW | 1u << ROLE_DERIVED},
+	            {"permute", OF_PERMUTE, 1u << ROLE_VIEW},
+	            {"slice", OF_SLICE, 1u << ROLE_VIEW},
+	            {"expand", OF_EXPAND, 1u << ROLE_VIEW},
+	            {"ops", OF_OPS, 1u << ROLE_DERIVED},
+	            {"whole", OF_WHOLE, 1u << ROLE_OUTPUT | 1u << ROLE_INOUT}};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		const json_t *value = v[rows[i].member];
 		Path at = path_key(path, rows[i].field);
@@ -57,9 +74,20 @@ static void tensor_init(Loader *l, const json_t *value, const Path *path, Tensor
 		load_number(l, value, &at, &t->init);
 }
 
+static void tensor_whole(Loader *l, const json_t *value, const Path *path, Tensor *t) {
+	Path at = path_key(path, "whole");
+	if (!value || json_is_null(value))
+		return;
+	if (!json_is_boolean(value))
+		expected(&l->r, &at, "true or false", value);
+	else if (json_is_true(value) && t->dtype != DTYPE_I32)
+		diag_error(l->r.d, place_at(&l->r, &at), "whole-dtype", NULL, "only a tensor of int32 is whole");
+	t->whole = json_is_true(value);
+}
+
 static void load_tensor(Loader *l, const json_t *v, const Path *at) {
-	static const char *const known[] = {"name", "role",    "dtype", "shape",  "init", "of",
-	                                    "ops",  "permute", "slice", "expand", NULL};
+	static const char *const known[] = {"name", "role",    "dtype", "shape",  "init",  "of",
+	                                    "ops",  "permute", "slice", "expand", "whole", NULL};
 	Tensor t = {.name = "?", .role = ROLE_INPUT, .dtype = DTYPE_F32, .of = NONE};
 	const json_t *found[OF_MEMBERS];
 	const char *name;
@@ -82,6 +110,7 @@ static void load_tensor(Loader *l, const json_t *v, const Path *at) {
 		if (shape)
 			load_shape(l, shape, &shape_at, &t.rank, t.shape);
 		tensor_init(l, found[OF_INIT], at, &t);
+		tensor_whole(l, found[OF_WHOLE], at, &t);
 	}
 	vec_push(l->r.arena, &l->m->tensors, t);
 }

@@ -213,6 +213,8 @@ uint16_t op_find(const char *target);
 /* The nearest known target, or NULL. */
 const char *op_nearest(const char *target);
 static inline bool op_is_atomic(uint16_t op) { return op_row(op)->shape == SHAPE_ATOMIC; }
+/* What it draws depends on where an element lies in the range, not on its tile. */
+static inline bool op_is_random(uint16_t op) { return op == OP_RAND || op == OP_RANDINT; }
 /* Writes memory: store or atomic. */
 static inline bool op_writes(uint16_t op) { return op == OP_STORE || op_is_atomic(op); }
 /* Must stay although nothing uses it: stores, atomics, loops and ifs that contain one are asked by the passes. */

@@ -287,3 +287,17 @@ bool target_takes_rows(const Target *t, TileUse use, int bits, int64_t width, in
 }
 
 int64_t target_packed_rows(const Target *t, int bits) { return t->sublanes * 32 / int_min(bits, 32); }
+
+const Target *target_with_budget(Arena *a, Diag *d, const Target *target, int64_t bytes) {
+	if (!target || bytes == 0 || bytes == target->vmem_bytes)
+		return target;
+	if (bytes < 0 || bytes > target->vmem_bytes) {
+		diag_error(d, (Place){0}, "vmem-budget", "leave the budget out, or give less",
+		           "%s has %lld bytes of VMEM: a budget of %lld is none", target->name,
+		           (long long)target->vmem_bytes, (long long)bytes);
+		return NULL;
+	}
+	Target *less = arena_copy(a, target, 1, sizeof *target);
+	less->vmem_bytes = bytes;
+	return less;
+}

@@ -46,6 +46,8 @@ const Target *target_rows(size_t *count);
 /* Reads a target file: `base` and the fields that differ, or every field but those that target_fields.def says what to
  * take for. NULL after diagnostics. */
 const Target *target_load(Arena *a, Diag *d, const Source *source);
+/* The same chip, of whose VMEM kernels may take `bytes` alone; 0: all. NULL after a diagnostic, and of NULL. */
+const Target *target_with_budget(Arena *a, Diag *d, const Target *target, int64_t bytes);
 /* The chip as a target file. */
 void target_put(const Target *t, Text *out);
 /* Bytes of so many vector registers. */

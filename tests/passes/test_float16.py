@@ -7,7 +7,7 @@ import kit
 import numpy as np
 import pytest
 import tiles
-from pallasc import execute, reference
+from pallasc import aot, execute, reference
 from pallasc.simulate import simulate
 
 ALL = np.arange(65536, dtype=np.uint16).view(np.float16)
@@ -122,6 +122,70 @@ def test_the_wrapper_gives_and_takes_bits():
     assert runs.rewrite_problems(before, text) == []
 
 
+def pointwise(size, rows=8):
+    """1 - x, and beside it x as it is, in blocks of `rows`."""
+    k = tiles.Kernel("half", [size[0]], {"block_sizes": [rows]})
+    k.tensor("x", "input", "float16", size)
+    for name in ("z", "same"):
+        k.tensor(name, "output", "float16", size)
+    x = k.load("x", *SHAPE)
+    k.store("z", k.op("aten.rsub.Scalar", x, 1), *SHAPE)
+    k.store("same", x, *SHAPE)
+    return k.json()
+
+
+def test_bits_that_xla_makes_of_each_block_are_wide():
+    """Strips of columns read them, as float32 and as 16 bits."""
+    document = pointwise((128, 512))
+    k = kit.emitted("kernel", json.loads(document)).out
+    assert "in x_ref vmem int32[8, 512] of [128, 512] at (tile_0, 0) buffers 2 fused" in k
+    assert "out same_ref vmem int16[8, 512]" in k
+    assert "for strip in " in k
+    assert "convert" in k.split("host(")[1]
+    x = ALL.reshape(128, 512)
+    with np.errstate(invalid="ignore"):
+        expected = np.float16(1) - x
+    simulated = simulate(kit.compiled(document).load(), [x], 1).outputs
+    for found in (simulated, execute.run(k, x)):
+        np.testing.assert_array_equal(np.asarray(found[1]).view(np.uint16), x.view(np.uint16))
+        np.testing.assert_array_equal(np.asarray(found[0]), expected)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "fused"),
+    [(8, 512, True), (8, 128, False), (256, 1024, True), (512, 1024, False), (8, 500, False)],
+)
+def test_pointwise_tiles_are_fused_in_strips(rows, columns, fused):
+    """Of at least two strips, each of half of the registers at most, and whole registers."""
+    k = kit.emitted("kernel", json.loads(pointwise((4 * rows, columns), rows))).out
+    assert (" fused" in k, "strip" in k) == (fused, fused)
+
+
+@pytest.mark.parametrize(("chip", "fused"), [("v5e", False), ("v6e", True), ("v7x", True)])
+def test_a_chip_says_how_much_is_fused(chip, fused):
+    """Two blocks of 1 MiB."""
+    document = (kit.ROOT / "testdata/coverage/graphs/f16_layer_norm_bwd_4096_8192.json").read_text()
+    assert ("allow_input_fusion" in kit.compiled(document, chip).source) == fused
+
+
+@pytest.mark.parametrize("chip", ["v6e", "v7x"])
+@pytest.mark.parametrize(
+    ("graph", "copied"),
+    [
+        ("f16_layer_norm_4096_8192", 0),
+        ("f16_layer_norm_bwd_4096_8192", 0),
+        ("f16_softmax_4096_32768", 4096 * 32768 * 2),
+        (None, 0),
+    ],
+)
+def test_xla_copies_no_output_and_no_input_of_straight_code(graph, copied, chip):
+    file = kit.ROOT / "testdata/coverage/graphs" / f"{graph}.json"
+    document = file.read_text() if graph else pointwise((8192, 1024), 256)
+    (result,) = aot.compile_many([(kit.compiled(document, chip), chip)], timeout=120)
+    assert result.ok, result.message
+    assert copied <= result.temp_bytes < copied + (1 << 20)
+
+
 def test_ragged_rows_and_columns_are_masked():
     k = tiles.Kernel("half", [50], {"block_sizes": [32]})
     k.tensor("x", "input", "float16", [50, 200])
@@ -132,3 +196,17 @@ def test_ragged_rows_and_columns_are_masked():
     module = kit.compiled(k.json())
     (found,) = simulate(module.load(), [x], 1).outputs
     np.testing.assert_array_equal(found, x.astype(np.float32).sum(1).astype(np.float16))
+
+
+@pytest.mark.parametrize("chip", ["v5e", "v6e", "v7x"])
+def test_tiles_that_wait_for_a_column_are_counted_in_vmem(chip):
+    """A whole tile of [256, 1024], converted, beside a column that is spread along its lanes."""
+    k = tiles.Kernel("half", [1024], {"block_sizes": [256], "pallas_column_strips": "off"})
+    k.tensor("x", "input", "float16", [1024, 1024])
+    k.tensor("c", "input", "float16", [1024, 1])
+    k.tensor("z", "output", "float16", [1024, 1024])
+    moved = k.op("aten.add.Tensor", k.load("x", *SHAPE), 1.0)
+    k.store("z", k.op("aten.mul.Tensor", moved, k.load("c", *SHAPE)), *SHAPE)
+    (result,) = aot.compile_many([(kit.compiled(k.json(), chip), chip)], timeout=120)
+    assert result.ok, result.message
+    assert result.vmem_bytes <= result.predicted_bytes

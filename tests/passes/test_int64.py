@@ -102,6 +102,23 @@ def test_int64_of_floats_is_refused():
     assert [code for code, _ in refusal(k.whole())] == ["int64-float"]
 
 
+def summed(one, other, whole):
+    """The sum of two inputs, stored to an int32 tensor that stands for one of int64, if whole."""
+    k = Wide()
+    k.give(k.wide("aten.add.Tensor", k.input(one), k.input(other)))
+    document = k.whole()
+    document["tensors"][-1]["whole"] = whole
+    return document
+
+
+def test_a_tensor_that_stands_for_int64_takes_only_what_int32_holds():
+    right(summed("int16", "uint8", True))
+    for one, other in (("int32", "int32"), ("uint32", "uint8")):
+        right(summed(one, other, False))  # it wraps around
+        ((code, message),) = refusal(summed(one, other, True))
+        assert code == "int64-range" and "tile.store" in message, message
+
+
 def test_uint32_beside_int32_compares_as_it_would_in_64_bits():
     k = Wide()
     k.give(k.wide("aten.lt.Tensor", k.input("int32"), k.input("uint32"), dtype="bool"), "bool")

@@ -45,6 +45,17 @@ def test_what_is_known_stays():
     assert (loops[0]["dims"][0]["begin"], loops[0]["dims"][0]["end"]) == (0, 256)
 
 
+def test_a_position_of_several_accesses_is_clamped_once():
+    """One clamp for two loads, one for the store."""
+    found = document("put_row_odd")
+    nodes = found["graphs"][0]["nodes"]
+    first = next(i for i, node in enumerate(nodes) if node.get("target") == "tile.load")
+    nodes.insert(first + 1, {**nodes[first], "name": "again"})
+    after = json.loads(kit.emitted("json", found, "--passes=bounds").out)
+    clamps = [n["args"] for n in kit.nodes(after) if n.get("target") == "aten.clamp.default"]
+    assert len(clamps) == 2 and clamps[0] != clamps[1]
+
+
 @pytest.mark.parametrize("at", [64, 256])
 def test_a_loop_that_never_runs(at):
     """Nothing is left of it: what it carries is what it starts with."""
@@ -124,6 +135,26 @@ def test_mask_broadcasts(dim):
     root.store("out", [u0, ":"], x, mask=mask)
     root.output()
     assert not wrong(d.done())
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("sizes", [[8, 128], [32, 256], [16, 384]])
+def test_tiles_that_pass_the_end(sizes, masked):
+    """Columns of x, then those of y, by tiles of both: lanes past the end give the last element."""
+    doc = Doc(config={"block_sizes": sizes}).tensor("x", "input", "float32", [40, 200])
+    doc.tensor("y", "input", "float32", [40, 300]).tensor("out", "output", "float32", [40, 500])
+    g = G(0, grid=[0, 1])
+    index = g.call("tile.index", sym("u1"), meta=t("int32", "u1"))
+    first = g.call("aten.lt.Scalar", index, 200, meta=t("bool", "u1"))
+    first = g.call("aten.unsqueeze.default", first, 0, meta=t("bool", 1, "u1"))
+    behind = g.call("aten.sub.Tensor", index, 200, meta=t("int32", "u1"))
+    tile = f32("u0", "u1")
+    args = [first] if masked else []
+    x = g.call("tile.load", g.host("x"), [sym("u0"), sym("u1")], *args, meta=tile)
+    y = g.load("y", [sym("u0"), behind], tile)
+    both = g.call("aten.where.self", first, x, y, meta=tile)
+    g.store("out", [sym("u0"), sym("u1")], g.call("aten.add.Tensor", both, x, meta=tile))
+    assert not wrong(doc.block(40).block(500).add(g.out()))
 
 
 def test_a_position_that_is_held_around_its_loop_stays():

@@ -77,9 +77,14 @@ def test_one_part_alone_is_written_again():
 
 
 def test_past_the_end_is_refused():
-    document = heads([1, 8, 128], [("floordiv", 4)], [8, 8, 128], [None])
-    with pytest.raises(CompileError, match="x may lie outside its dim of 1"):
+    document = heads([3, 8, 128], [("floordiv", 2)], [8, 8, 128], [None])
+    with pytest.raises(CompileError, match="x may lie outside its dim of 3"):
         kit.compiled(document, "v7x")
+
+
+def test_past_a_dim_of_one_is_that_one():
+    """A load gives the nearest element, and there is one."""
+    assert not wrong(heads([1, 8, 128], [("floordiv", 4)], [8, 8, 128], [None]))
 
 
 def test_a_begin_below_0_is_refused():

@@ -87,6 +87,18 @@ def test_rows(by, rows):
     assert "smem" not in ran(document)
 
 
+@pytest.mark.parametrize("by", [-3, 5])
+def test_rows_of_a_derived_tensor(by):
+    """Nothing writes it either."""
+    document = shifted([100, 128], [32, 128], [by])
+    source = document["tensors"][0]
+    given = dict(source, name="y")
+    source |= {"role": "derived", "of": "y", "ops": [["aten.neg.default"]]}
+    document["tensors"].insert(0, given)
+    assert not walks(document)
+    assert wrong(document) == []
+
+
 @pytest.mark.parametrize("extent", [40, 64, 97, 130, 300])
 @pytest.mark.parametrize("by", [0, -3, 3, 40, -40])
 def test_ranges_of_another_length(by, extent):

@@ -116,11 +116,16 @@ def test_stores(rows, chunk, block, add, dtype):
 
 
 @pytest.mark.parametrize(
-    ("rows", "chunk", "block", "mask"),
-    [(102, 34, 32, False), (140, 34, 32, False), (96, 32, 32, True), (90, 32, 32, False)],
+    ("rows", "chunk", "block", "mask", "walked"),
+    [
+        (102, 34, 32, False, False),
+        (140, 34, 32, False, False),
+        (96, 32, 32, True, True),
+        (90, 32, 32, False, True),
+    ],
 )
-def test_stores_of_some(rows, chunk, block, mask):
-    """Lanes of a ragged tile, under a mask or outside are left alone, position by position."""
+def test_stores_of_some(rows, chunk, block, mask, walked):
+    """Lanes of a ragged tile are left alone in a slice; under a mask or outside, by position."""
     found = document(rows, chunk, block, "float32", store=True, mask=mask)
-    assert walks(found)
+    assert walks(found) == walked
     ran(found)

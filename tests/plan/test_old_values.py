@@ -258,3 +258,35 @@ def test_tables(case):
             for found, right in zip(made, wanted, strict=True):
                 np.testing.assert_array_equal(np.float64(found), np.float64(right))
     assert simulated.wrong(document, given=given) == []
+
+
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_a_tile_that_goes_on_finds_nothing_past_a_slice(is_loop):
+    """0 in the lanes that it skips."""
+    doc = Doc(config={"block_sizes": [8, 16]}).block(12).block(30)
+    doc.tensor("x", "input", "int32", [12, 30]).tensor("base", "inout", "int32", [12, 30])
+    cut = [[3, 12, 1], [5, 25, 1]]
+    doc.tensor("held", "view", "int32", [9, 20], of="base", slice=cut)
+    doc.tensor("old", "output", "int32", [12, 30], init=0)
+    g = G(1, "for_loop", block_ids=[1]) if is_loop else G(0, grid=[0, 1])
+    tile, meta = [sym("u0"), sym("u1")], t("int32", "u0", "u1")
+    x = g.load("x", tile, meta)
+    g.store("old", tile, g.call("tile.atomic_add", g.host("held"), tile, x, meta=meta))
+    graphs = [g.out()]
+    if is_loop:
+        root = G(0, grid=[0])
+        root.call("tile.for_loop", 1, [0], [30], [], meta={"tuple": []})
+        graphs.append(root.out())
+    document = doc.add(*graphs)
+    arrays = {"x": np.arange(360).reshape(12, 30), "base": np.full((12, 30), 7)}
+    given = [np.asarray(a, np.int32) for a in arrays.values()]
+    right = np.zeros((12, 30), np.int32)
+    right[:9, :20] = 7
+    base, old = pallasc.reference.run(document, given)
+    added = np.zeros((12, 30), np.int32)
+    added[3:12, 5:25] = given[0][:9, :20]
+    np.testing.assert_array_equal(base, 7 + added)
+    np.testing.assert_array_equal(old, right)
+    text = kit.emitted("kernel", json.dumps(document)).out
+    for found, wanted in zip(pallasc.execute.run(text, *given), (base, right), strict=True):
+        np.testing.assert_array_equal(found, wanted)

@@ -319,11 +319,11 @@ def test_positions_of_several_gathers_are_copied_once():
     """Those of a, b and d, and those of c, to where single ones are read."""
     rows, block = 48, 16
     k = Tiles(rows, block)
-    at = k.computed(k.tile("at", places(40, rows)), "int32", "u0")
+    at = k.computed(k.tile("at", places(1000, rows)), "int32", "u0")
     other = k.computed(at, "int32", "u0")
     total = None
     for name, index in [("a", at), ("b", at), ("c", other), ("d", at)]:
-        row = k.load(name, values("float32", 40, 128), [index, ALL], "u0", 128)
+        row = k.load(name, values("float32", 1000, 128), [index, ALL], "u0", 128)
         meta = t("float32", "u0", 128)
         total = k.g.call("aten.add.Tensor", total, row, meta=meta) if total else row
     document, given = k.stored(total, "float32", 128)

@@ -65,7 +65,7 @@ def test_tables_stand_in_smem():
 
 def test_computed_positions_are_copied():
     """What the kernel computes goes to SMEM by way of VMEM."""
-    text = kernel_text("odd_rows")
+    text = kernel_text("odd_rows", pallas_indirect_access_mode="dma")
     assert "scratch add_vmem vmem int32[1, 32]" in text
     assert "scratch add_smem smem int32[1, 32]" in text
     assert "positions = copy add_vmem[...], add_smem[...], add_sem[0] : copy" in text
@@ -148,6 +148,34 @@ def rows_of_slabs(dtype, crossed=False):
         found = g.load("weight", [ids, row, sl()], typed(dtype, "u0", 128))
     g.store("out", [sym("u0"), sl()], found)
     return doc.block(32).add(g.out())
+
+
+def rows_of_rows():
+    """Rows at positions that are picked, not one after the other, out of a table."""
+    doc = Doc(config={"block_sizes": [8]}).tensor("x", "input", "float32", [40, 128])
+    doc.tensor("ids", "input", "int32", [64]).tensor("out", "output", "float32", [32, 128])
+    g = G(0, grid=[0])
+    ids = typed("int32", "u0")
+    lanes = g.call("tile.index", sym("u0"), meta=ids)
+    few = g.call("aten.lt.Scalar", lanes, 13, meta=typed("bool", "u0"))
+    picked = g.call("aten.where.self", few, lanes, 0, meta=ids)
+    places = g.load("ids", [picked], ids)
+    rows = g.load("x", [places, sl()], typed("float32", "u0", 128))
+    g.store("out", [sym("u0"), sl()], rows)
+    return doc.block(32).add(g.out())
+
+
+def test_rows_of_rows():
+    """The table's own elements are gathered first."""
+    document = rows_of_rows()
+    text = kernel_text(json.dumps(document))
+    for low, high in ((0, 40), (-5, 200)):
+        rng = np.random.default_rng(0)
+        x = rng.standard_normal((40, 128), np.float32)
+        inputs = [x, rng.integers(low, high, 64, np.int32)]
+        (found,) = pallasc.execute.run(text, *inputs)
+        (wanted,) = pallasc.reference.run(document, inputs)
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
 
 
 def slabs(dtype):
@@ -249,10 +277,11 @@ def test_copies_refused(graph, why):
 
 
 def test_four_positions_at_a_time():
-    """Where they wait for nothing: writes come in order, one position is no four."""
+    """Where they wait for nothing, or write in order without a branch; one position is no four."""
     assert "fori (32) unroll 4 body" in kernel_text("embedding")
     assert "unroll 4" in kernel_text("embedding", "--rewrites=")
     assert kit.compiled("embedding").source.count("None, unroll=4)") == 1
     assert kit.compiled("embedding", **DMA).source.count("None, unroll=4)") == 1
-    assert "unroll" not in kernel_text("permute_rows")
+    assert "unroll 4" in kernel_text("permute_rows")
+    assert "when" not in kernel_text("permute_rows")
     assert "unroll" not in kernel_text("embedding", block_sizes=[1, 128])

@@ -234,12 +234,13 @@ def test_plan_is_whole(name):
         "loops",
         "strips",
         "accesses",
+        "indirect",
         "values",
         "vmem",
         "flops",
         "hbm_bytes",
     ]
-    for key in ("blocks", "grid", "operands", "scratch", "loops", "accesses", "values"):
+    for key in ("blocks", "grid", "operands", "scratch", "loops", "accesses", "indirect", "values"):
         assert_same_keys(p[key])
     for key in ("dims", "windows", "carried"):
         assert_same_keys([item for loop in p["loops"] for item in loop[key]])

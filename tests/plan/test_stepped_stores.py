@@ -78,6 +78,10 @@ CASES = [
     ([12, 8, 256], ["u0", [None, None], [1, None, 2]], 4),
     ([6, 9, 128], [[None, None, 2], "u0", [None, None]], 8),
     ([12, 8, 256], ["u0", [None, None, 3], [None, None, 2]], 4),
+    ([8, 9, 256], [[None, None, 2], [1, None, 3], "u0"], 128),
+    ([8, 5, 9, 128], [[None, None, 4], "u0", [None, None, 3], [None, None]], 4),
+    ([8, 7, 9, 130], ["u0", [None, None, 3], [2, 6], [None, None, 2]], 4),
+    ([8, 7, 3, 9, 130], ["u0", [None, None, 3], [1, 3], [0, 9, 4], [None, None, 2]], 4),
     ([16, 256], ["u0", None, [None, None]], 8),
     ([16, 250], [None, "u0", [None, None, 2]], 8),
 ]
@@ -227,3 +231,68 @@ def test_inputs_and_fills_are_returned():
     np.testing.assert_array_equal(said[1], np.full([3, 5], 2.0))
     np.testing.assert_array_equal(said[2], x.sum(1))
     assert simulated.wrong(document, given=inputs) == []
+
+
+# ---- tiles whose rows are stored with a step: the output goes block by block ---------------------
+
+
+def strided(rows, step, starts, block, dtype="float32", columns=40, extent=None, atomic=False):
+    """out[tile.index * step + start] = x[tile], for each start."""
+    doc = Doc(config={"block_sizes": [block]})
+    doc.tensor("x", "input", dtype, [rows, columns])
+    extent = extent or rows * step
+    doc.tensor("out", "output", dtype, [extent, columns], init=0)
+    g = G(0, grid=[0])
+    x = g.load("x", [sym("u0"), sl()], t(dtype, "u0", columns))
+    at = g.call("tile.index", sym("u0"), meta=t("int32", "u0"))
+    at = g.call("aten.mul.Tensor", at, step, meta=t("int32", "u0"))
+    for start in starts:
+        here = g.call("aten.add.Tensor", at, start, meta=t("int32", "u0"))
+        if atomic:
+            host = g.host("out")
+            g.call("tile.atomic_add", host, [here, sl()], x, meta=t(dtype, "u0", columns))
+        else:
+            g.store("out", [here, sl()], x)
+    return doc.block(rows).add(g.out())
+
+
+def out_block(document):
+    """Rows of the output's block in VMEM."""
+    return kit.by_ref(kit.plan(document)["operands"])["out_ref"]["block"][0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize(
+    ("rows", "step", "starts", "block", "extent", "rows_held"),
+    [
+        (64, 2, (0, 1), 16, None, 32),
+        (61, 2, (1,), 16, None, 32),  # a ragged last tile
+        (61, 3, (0, 2), 16, 190, 48),
+        (64, 4, (5,), 16, 300, None),  # reaches into the next block
+        (64, 2, (0,), 16, 90, None),  # tiles begin behind the end
+        (61, 2, (0,), 16, 110, 32),  # the last tile passes the end
+        (64, 1, (0, -3), 16, None, None),
+    ],
+)
+def test_block_by_block(rows, step, starts, block, extent, rows_held, dtype):
+    """The output's, where each tile's positions lie in a block of its own; else all is held."""
+    for atomic in (False, True)[: 1 + (dtype == "float32")]:
+        document = strided(rows, step, starts, block, dtype, extent=extent, atomic=atomic)
+        rows_out = extent or rows * step
+        held = out_block(document)
+        assert held == rows_held if rows_held else held >= rows_out
+        (x,) = given(document)
+        result = np.zeros((rows_out, x.shape[1]))
+        for start in starts:
+            for i, row in enumerate(np.asarray(x, np.float64)):
+                at = i * step + start
+                if 0 <= at < len(result):
+                    result[at] = row + atomic * result[at]
+        (found,) = pallasc.execute.run(kit.emitted("kernel", document).out, x)
+        np.testing.assert_array_equal(np.asarray(found, np.float64), result)
+
+
+def test_a_whole_output_need_not_fit():
+    """64 MiB of bfloat16, which no chip of 64 MiB could hold: 4 MiB at a time."""
+    document = strided(4096, 2, (0, 1), 64, "bfloat16", columns=4096)
+    assert kit.plan(document, target="v7x")["vmem"]["total"] < 16 << 20

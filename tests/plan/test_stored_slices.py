@@ -11,8 +11,8 @@ import simulated
 from builder import Doc, G, f32, sl, sym, t
 
 
-def through(shape, cut, index, blocks, dtype="float32", more=0, adds=False, init=1):
-    """half = out[cut]; half[index] = x, or += x.
+def through(shape, cut, index, blocks, dtype="float32", more=0, adds=False, init=1, atomic=None):
+    """half = out[cut]; half[index] = x, or += x; or old = atomic(half, [index], x).
 
     index: "u0" a tile of the dim, "i" a grid of single positions, ":" all of it, "ids" a table of
     positions, an int; more: how much further than the slice a tile's range goes.
@@ -62,12 +62,19 @@ def through(shape, cut, index, blocks, dtype="float32", more=0, adds=False, init
         value = g.call(
             "aten.add.Tensor", g.load("half", entries, t(dtype, *meta)), value, meta=t(dtype, *meta)
         )
-    g.store("half", entries, value)
+    if atomic is None:
+        g.store("half", entries, value)
+        return doc.add(g.out())
+    how, is_read = atomic
+    old = g.call(f"tile.atomic_{how}", g.host("half"), entries, value, meta=t(dtype, *meta))
+    if is_read:
+        doc.tensor("old", "output", dtype, x_shape)
+        g.store("old", of_x, old)
     return doc.add(g.out())
 
 
-def given(document, seed=0):
-    """Small numbers; of positions some lie outside."""
+def given(document, seed=0, twice=False):
+    """Small numbers; of positions some lie outside, and some are there twice."""
     rng = np.random.default_rng(seed)
     found = []
     for entry in document["tensors"]:
@@ -77,32 +84,23 @@ def given(document, seed=0):
     for at, entry in enumerate(e for e in document["tensors"] if e["role"] == "input"):
         if entry["name"] == "ids":
             found[at] = rng.permutation(np.arange(-2, 30, dtype=np.int32))[:6]
+            found[at][3:] = found[at][:3] if twice else found[at][3:]
     return found
 
 
 def wanted(document, cut, index, inputs, adds):
     """What numpy makes of it, one row of positions after the other."""
-    tensors = {e["name"]: e for e in document["tensors"]}
-    out = np.full(tensors["out"]["shape"], tensors["out"]["init"], np.float64)
-    half = out[tuple(slice(*c) for c in cut)]
-    names = [e["name"] for e in document["tensors"] if e["role"] == "input"]
-    x = np.asarray(inputs[names.index("x")], np.float64)
-    dim = next((d for d, e in enumerate(index) if e == "ids"), None)
-    if dim is None:
-        at = tuple(e if isinstance(e, int) else slice(None) for e in index)
-        x = x[tuple(slice(n) for n in half[at].shape)]
-        half[at] = half[at] + x if adds else x
-        return out
-    for i, place in enumerate(inputs[names.index("ids")]):
-        if 0 <= place < half.shape[dim]:
-            np.moveaxis(half, dim, 0)[place] = np.moveaxis(x, dim, 0)[i]
-    return out
+    return old_values(document, cut, index, inputs, "add" if adds else "xchg")[0]
 
 
 CASES = [
     ([16, 256], [(0, 16, 1), (3, 70, 1)], ["u0", ":"], [8]),
     ([16, 256], [(0, 16, 1), (3, 195, 1)], ["u0", "u1"], [8, 64]),
     ([16, 256], [(0, 16, 1), (3, 200, 1)], ["u0", "u1"], [8, 128]),
+    ([16, 256], [(0, 16, 1), (100, 256, 1)], ["u0", "u1"], [8, 64]),  # the last tile ends behind it
+    ([40, 256], [(5, 40, 1), (0, 256, 1)], ["u0", "u1"], [8, 128]),
+    ([16, 250], [(0, 16, 1), (3, 250, 1)], ["u0", "u1"], [8, 128]),
+    ([5, 6, 300], [(2, 5, 1), (1, 6, 1), (1, 300, 1)], ["u0", "u1", ":"], [2, 2]),
     ([16, 256], [(0, 16, 1), (0, 256, 2)], ["u0", "u1"], [8, 128]),
     ([16, 256], [(2, 12, 3), (1, 256, 4)], [":", ":"], []),
     ([40, 256], [(5, 37, 1), (0, 256, 1)], ["u0", "u1"], [8, 128]),
@@ -143,13 +141,13 @@ def test_simulated(case):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8", "int32"])
-@pytest.mark.parametrize("case", [CASES[0], CASES[6], CASES[3]], ids=["held", "ragged", "stepped"])
+@pytest.mark.parametrize("case", [CASES[0], CASES[10], CASES[7]], ids=["held", "ragged", "stepped"])
 def test_dtypes(dtype, case):
     document = through(*case, dtype=dtype)
     assert simulated.wrong(document, given=given(document)) == []
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[5], CASES[7]], ids=["lanes", "rows", "stepped"])
+@pytest.mark.parametrize("case", [CASES[1], CASES[9], CASES[11]], ids=["lanes", "rows", "stepped"])
 def test_a_tile_that_goes_on_writes_nothing_past_the_slice(case):
     """The tensor goes on where the slice ends."""
     document = through(*case, more=2)
@@ -166,6 +164,135 @@ def test_parts_of_rows_at_computed_places_are_whole_tiles_of_rows(lanes):
     _, _, remarks = kit.emitted("plan", json.dumps(document))
     assert ": 8 are read and turned to their place" in remarks
     assert simulated.wrong(document, given=given(document)) == []
+
+
+# ---- atomics
+
+
+def old_values(document, cut, index, inputs, how):
+    """(out, old) of a sequential run."""
+    tensors = {e["name"]: e for e in document["tensors"]}
+    out = np.full(tensors["out"]["shape"], tensors["out"]["init"], np.float64)
+    half = out[tuple(slice(*c) for c in cut)]
+    names = [e["name"] for e in document["tensors"] if e["role"] == "input"]
+    x = np.asarray(inputs[names.index("x")], np.float64)
+    old = np.zeros(x.shape)
+    combine = {"add": np.add, "max": np.maximum, "xchg": lambda _, new: new}[how]
+    dim = next((d for d, e in enumerate(index) if e == "ids"), None)
+    if dim is None:
+        at = tuple(e if isinstance(e, int) else slice(None) for e in index)
+        lanes = tuple(slice(n) for n in half[at].shape)
+        old[lanes] = half[at]
+        half[at] = combine(half[at], x[lanes])
+        return out, old
+    for i, place in enumerate(inputs[names.index("ids")]):
+        if 0 <= place < half.shape[dim]:
+            row = np.moveaxis(half, dim, 0)
+            np.moveaxis(old, dim, 0)[i] = row[place]
+            row[place] = combine(row[place], np.moveaxis(x, dim, 0)[i])
+    return out, old
+
+
+@pytest.mark.parametrize("how", ["add", "max", "xchg"])
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+def test_atomics(case, is_read, how):
+    """Also of tiles whose range goes on where the slice ends, and of rows that are named twice."""
+    for more in (0, 2):
+        document = through(*case, atomic=(how, is_read), more=more)
+        inputs = given(document, twice=True)
+        right = old_values(document, *case[1:3], inputs, how)[: 1 + is_read]
+        text = kit.emitted("kernel", json.dumps(document)).out
+        for made in (
+            pallasc.reference.run(document, inputs),
+            pallasc.execute.run(text, *inputs),
+        ):
+            for found, wanted in zip(made, right, strict=True):
+                np.testing.assert_array_equal(np.asarray(found, np.float64), wanted)
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("case", [CASES[1], CASES[7], CASES[10]], ids=["lanes", "rows", "ids"])
+def test_atomics_simulated(case, is_read):
+    for dtype in ("float32", "bfloat16"):
+        document = through(*case, atomic=("add", is_read), dtype=dtype)
+        assert simulated.wrong(document, given=given(document, twice=True)) == []
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_two_index_tensors(step):
+    """Their dims go together, in the slice as in the tensor; a position outside is one of none."""
+    doc = Doc(config={"block_sizes": [8]}).tensor("x", "input", "float32", [16, 3]).block(16)
+    doc.tensor("r", "input", "int32", [16, 3]).tensor("c", "input", "int32", [16, 3])
+    doc.tensor("out", "output", "float32", [40, 300], init=0)
+    cut = [[4, 20, step], [7, 257, 1]]
+    shape = [len(range(*c)) for c in cut]
+    doc.tensor("half", "view", "float32", shape, of="out", slice=cut)
+    g = G(0, grid=[0])
+    tile = [sym("u0"), sl()]
+    r, c = (g.load(name, tile, t("int32", "u0", 3)) for name in "rc")
+    g.store("half", [r, c], g.load("x", tile, f32("u0", 3)))
+    document = doc.add(g.out())
+    rng = np.random.default_rng(0)
+    x = rng.integers(1, 90, (16, 3)).astype(np.float32)
+    inputs = [x, *(rng.integers(-3, n + 3, (16, 3)).astype(np.int32) for n in shape)]
+    right = np.zeros((40, 300), np.float32)
+    half = right[4:20:step, 7:257]
+    for i, at in enumerate(zip(*(v.reshape(-1) for v in inputs[1:]), strict=True)):
+        if all(0 <= p < n for p, n in zip(at, shape, strict=True)):
+            half[at] = x.reshape(-1)[i]
+    np.testing.assert_array_equal(pallasc.reference.run(document, inputs)[0], right)
+    assert simulated.wrong(document, given=inputs) == []
+
+
+# ---- expanded tensors
+
+
+def expanded(how, index, is_read=False):
+    """e = out[16, 1] expanded to 128 lanes, e[u0, index] = x, or an atomic of it."""
+    doc = Doc(config={"block_sizes": [8]}).tensor("x", "input", "float32", [16, 128]).block(16)
+    doc.tensor("out", "inout", "float32", [16, 1])
+    doc.tensor("e", "view", "float32", [16, 128], of="out", expand=True)
+    g = G(0, grid=[0])
+    value = g.load("x", [sym("u0"), index], f32("u0", *([] if index == 3 else [128])))
+    at = [sym("u0"), index]
+    if how == "store":
+        g.store("e", at, value)
+        g.store("e", [sym("u0"), 7], g.load("e", [sym("u0"), 0], f32("u0")))
+        return doc.add(g.out())
+    old = g.call(f"tile.atomic_{how}", g.host("e"), at, value, meta=f32("u0", 128))
+    if is_read:
+        doc.tensor("old", "output", "float32", [16, 128])
+        g.store("old", at, old)
+    return doc.add(g.out())
+
+
+@pytest.mark.parametrize(
+    ("how", "index", "is_read"),
+    [
+        ("store", 3, False),
+        ("store", sl(), False),
+        ("add", sl(), False),
+        ("add", sl(), True),
+        ("xchg", sl(), True),
+    ],
+)
+def test_expanded(how, index, is_read):
+    """All lanes are one place, written in their order."""
+    document = expanded(how, index, is_read)
+    rng = np.random.default_rng(0)
+    x, out = (rng.integers(-8, 9, s).astype(np.float32) for s in ([16, 128], [16, 1]))
+    all_of = np.concatenate([out, x], axis=1)
+    left = np.cumsum(all_of, axis=1) if how == "add" else all_of
+    last = x[:, 3:4] if index == 3 else left[:, -1:]
+    text = kit.emitted("kernel", json.dumps(document)).out
+    for made in (
+        pallasc.reference.run(document, [x, out]),
+        pallasc.execute.run(text, x, out),
+    ):
+        for found, wanted in zip(made, [last, left[:, :-1]][: 1 + is_read], strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    assert simulated.wrong(document, given=[x, out]) == []
 
 
 def test_a_slice_of_a_slice():
@@ -204,6 +331,21 @@ def test_a_column_indexed_by_tiles_of_both_dims(shape, dtype):
     x, b = inputs = given(document)
     (said,) = pallasc.reference.run(document, inputs)
     np.testing.assert_array_equal(np.asarray(said), x + b)
+    assert simulated.wrong(document, given=inputs) == []
+
+
+def test_a_derived_column_indexed_by_tiles_of_both_dims():
+    doc = Doc(config={"block_sizes": [8, 128]}).tensor("x", "input", "float32", [13, 250])
+    summed = ["aten.sum.dim_IntList", [1], True]
+    doc.tensor("b", "derived", "float32", [13, 1], of="x", ops=[summed])
+    doc.tensor("out", "output", "float32", [13, 250]).block(13).block(250)
+    g = G(0, grid=[0, 1])
+    tile = [sym("u0"), sym("u1")]
+    g.store("out", tile, g.load("b", tile, f32("u0", "u1")))
+    document = doc.add(g.out())
+    (x,) = inputs = given(document)
+    (said,) = pallasc.reference.run(document, inputs)
+    np.testing.assert_array_equal(said, np.repeat(x.sum(1, keepdims=True), 250, 1))
     assert simulated.wrong(document, given=inputs) == []
 
 

@@ -220,7 +220,7 @@ EXPERTS = "experts_worklist"  # one grid dim: a step for each entry of the list
 
 def worklist_inputs(graph, blocks, groups):
     """Inputs of a worklist's graph, with the list given; the rest of it is its last entry."""
-    document = kit.document(graph)
+    document = graph if isinstance(graph, dict) else kit.document(graph)
     named = dict(zip((p.name for p in coverage.parameters(document)), range(99), strict=False))
     arrays = compare.make_inputs(document, seed=3)
     count, (x, groups_of) = len(arrays[named["blocks"]]), (arrays[0], arrays[named["offsets"]])
@@ -301,6 +301,41 @@ def test_a_block_that_was_left_is_read_again_on_a_chip():
         own[:block] = own[block + 1 :] = False
         assert own.any() or (block, group) in {(1, 0), (0, 2)}
         np.testing.assert_allclose(found[own], want[own], 1e-4, 1e-5 * np.nanmax(np.abs(want)))
+
+
+def of_blocks(graph, count):
+    """The document of a worklist with so many blocks of rows."""
+    document = kit.document(graph)
+    for tensor in document["tensors"]:
+        if tensor["name"] in ("x", "out"):
+            tensor["shape"][0] = count
+    for node in kit.nodes(document):
+        if node.get("target") == "tile.host_tensor" and node["args"][0] in ("x", "out"):
+            node["meta"]["shape"][0] = count
+    return document
+
+
+@pytest.mark.parametrize("count", [7, 300, 8000])
+def test_an_output_of_a_worklist_takes_two_blocks_of_vmem(count):
+    document = of_blocks(f"{WORKLIST}_odd", count)
+    (out,) = (o for o in kit.plan(document)["operands"] if o["tensor"] == "out")
+    assert out["vmem_bytes"] == 2 * 48 * 256 * 4
+    assert out["buffers"] == 2
+
+
+def test_many_blocks_of_a_worklist():
+    """Their flags are cleared in a loop."""
+    blocks, groups = [0, 299, 150, 299, 0, 257, 150], [0, 9, 5, 9, 0, 8, 5]
+    document = of_blocks(f"{WORKLIST}_odd", 300)
+    document, arrays = worklist_inputs(document, blocks, groups)
+    want = pallasc.reference.run(document, arrays)[0]
+    text = kit.emitted("kernel", json.dumps(document)).out
+    assert "fori (300) clear()" in text
+    found = pallasc.execute.run(text, *arrays)[0]
+    simulated = np.asarray(kit.compiled(document).load().grouped_worklist(*arrays, interpret=True))
+    for block in blocks:
+        np.testing.assert_allclose(found[block], want[block], 1e-4, 1e-5 * want[block].max())
+        np.testing.assert_allclose(simulated[block], want[block], 1e-4, 1e-5 * want[block].max())
 
 
 ADDS = """program p for v6e

@@ -3,6 +3,7 @@
 import json
 import re
 
+import builder
 import kit
 import pytest
 import simulated
@@ -33,6 +34,35 @@ def test_few_rows_of_a_matmul_whose_weights_are_copied_at_each_point(chip, point
     """64 rows: of more, v5e would save too little, and on v7x 256 would not fit."""
     assert grid("fused_linear_jsd_8192", chip) == [points]
     assert grid("fused_linear_jsd_8192", chip, pallas_wide_blocks="off") == [64]
+
+
+def test_what_no_store_depends_on_is_no_reason():
+    """With dead loads each step would copy enough."""
+    document = kit.document("attention_delta_8192")
+    nodes = document["graphs"][0]["nodes"]
+    last = max(i for i, node in enumerate(nodes) if node.get("target") == "tile.load")
+    nodes[last:last] = [{**nodes[last], "name": f"dead_{i}"} for i in range(64)]
+    assert grid(document) == grid("attention_delta_8192") == [32, 1]
+
+
+def test_what_the_passes_made_of_wide_tiles_has_their_sizes():
+    after = json.loads(kit.emitted("json", "attention_delta_8192", target="v7x").out)
+    assert [block.get("size") for block in after["block_sizes"]] == [1, 8192, None]
+    assert grid(after) == [32, 1]
+
+
+def test_tiles_of_random_numbers_may_be_wide():
+    """A number depends on its place in the range alone."""
+
+    def noise(g, _):
+        shape = [{"sym": "u0"}, {"sym": "u1"}]
+        return g.call("tile.rand", shape, 7, meta=builder.t("float32", "u0", "u1"))
+
+    document = builder.pointwise_doc([1024, 256], [8, 256], noise)
+    wide = {"pallas_wide_blocks": "on"}
+    assert grid(document, pallas_wide_blocks="off") == [128, 1]
+    assert grid(document, **wide) == [1, 1]
+    assert simulated.wrong(document, wide, "v7x") == []
 
 
 def test_default_blocks_stay():

@@ -167,6 +167,20 @@ static void elements_are_picked(void **state) {
 	fixture_free(&f);
 }
 
+/* Of a table with one lane a column of positions need not be spread over lanes. */
+static void rows_are_taken_by_a_column(void **state) {
+	(void)state;
+	Fixture f;
+	NodeId y = stored(&f, ROOT("table = tile.full([64, 1], 3, int32) : int32[64, 1]\n" LABELS(
+				      "1") "at = aten.clamp.default(i, 0, 63) : int32[u0, 1]\n"
+	                                   "y = aten.gather.default(table, 0, at) : int32[u0, 1]\n"
+	                                   "o = tile.host_tensor('io') : int32[1000]\n"
+	                                   "row = aten.squeeze.dim(y, 1) : int32[u0]\n"
+	                                   "st = tile.store(o, [u0], row)\n"));
+	assert_true(gathers_rows(f.module, node_input(f.module, y, 0)));
+	fixture_free(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(softmax_is_exponentials_over_their_sum),
@@ -176,6 +190,7 @@ int main(void) {
 		cmocka_unit_test(ranges_are_indices),
 		cmocka_unit_test(a_vector_needs_no_mxu),
 		cmocka_unit_test(elements_are_picked),
+		cmocka_unit_test(rows_are_taken_by_a_column),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

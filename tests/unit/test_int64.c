@@ -109,6 +109,43 @@ static void carried_values_grow_by_the_steps_of_the_loop(void **state) {
 	fixture_free(&f);
 }
 
+/* A position that a function picks is one of those given; a sum is of all; what else it makes may be anything. */
+#define COMBINED(function, of)                                                                                         \
+	"combine 1\n"                                                                                                  \
+	"a : float32[]\n"                                                                                              \
+	"i : int64[]\n"                                                                                                \
+	"b : float32[]\n"                                                                                              \
+	"k : int64[]\n"                                                                                                \
+	"less = aten.lt.Tensor(a, b) : bool[]\n"                                                                       \
+	"c = aten.where.self(less, b, a) : float32[]\n"                                                                \
+	"r = " function " : int64[]\n"                                                                                 \
+	"return c, r\n" HEAD "f = prims.convert_element_type.default(t, float32) : float32[u0]\n"                      \
+	"near = aten.clamp.default(x, 2, 9) : int64[u0]\n"                                                             \
+	"both = tile.reduce(1, [f, " of "], 0) : (float32[], int64[])\n"                                               \
+	"count = getitem(both, 1) : int64[]\n"                                                                         \
+	"g = aten.lt.Scalar(count, 3) : bool[]\n" TAIL("g")
+
+static void combined_values_are_of_the_operands(void **state) {
+	(void)state;
+	static const struct {
+		const char *graphs;
+		int64_t low, high;
+	} cases[] = {
+		{COMBINED("aten.where.self(less, k, i)", "near"), 2, 9},
+		{COMBINED("aten.maximum.default(k, i)", "x"), INT32_MIN, INT32_MAX},
+		{COMBINED("aten.add.Tensor(i, k)", "near"), 2, INT64_C(9) * 128},
+		{COMBINED("aten.add.Tensor(i, i)", "near"), INT64_MIN, INT64_MAX},
+		{COMBINED("aten.sub.Tensor(i, k)", "near"), INT64_MIN, INT64_MAX},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		Fixture f;
+		IntRange r = range_of_result(&f, cases[i].graphs);
+		if (r.low != cases[i].low || r.high != cases[i].high)
+			fail_msg("%zu: %lld to %lld", i, (long long)r.low, (long long)r.high);
+		fixture_free(&f);
+	}
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 #define COMPARED HEAD "sum = aten.add.Tensor(x, x) : int64[u0]\nb = aten.lt.Scalar(sum, 0) : bool[u0]\n"
@@ -131,6 +168,51 @@ static void what_no_word_holds_is_refused_where_it_is_needed_whole(void **state)
 	fixture_free(&f);
 	assert_true(accepted(&f, COMPARED TAIL("sum"))); /* a comparison that nothing reads */
 	fixture_free(&f);
+	assert_true(accepted(&f, COMBINED("aten.where.self(less, k, i)", "x")));
+	assert_string_equal(type_of(f.module, 1, "count"), "int32[]");
+	fixture_free(&f);
+	assert_false(accepted(&f, COMBINED("aten.sub.Tensor(i, k)", "near")));
+	assert_non_null(strstr(f.diag.list.at[0].message, "'count', in int64, may be anywhere"));
+	fixture_free(&f);
+}
+
+/* io stands for int64 and begins with `init`: what each of the 1000 rows adds to a place of it. */
+static bool sums(const char *value, bool has_init, double init) {
+	Fixture f;
+	const char *name = "int64";
+	char graphs[2048];
+	fixture_init(&f);
+	snprintf(graphs, sizeof graphs, "%s", HEAD);
+	snprintf(graphs + strlen(graphs), sizeof graphs - strlen(graphs),
+	         "near = aten.clamp.default(t, -3, 9) : int32[u0]\n"
+	         "old = tile.atomic_add(io, [t], %s) : int32[u0]\nreturn\n",
+	         value);
+	Module *m = fixture_load(&f, graphs);
+	for (TensorId i = 0; i < m->tensors.count; i++)
+		if (strcmp(m->tensors.at[i].name, "io") == 0)
+			m->tensors.at[i].whole = true, m->tensors.at[i].has_init = has_init,
+			m->tensors.at[i].init = init;
+	PassContext c = {.module = m, .diag = &f.diag, .arena = &f.arena};
+	bool ok = module_verify(m, &f.diag) && pass_pipeline_run(&c, &name, 1, NULL);
+	if (!ok) {
+		assert_string_equal(f.diag.list.at[0].code, "int64-range");
+		assert_non_null(strstr(f.diag.list.at[0].message, "'io' stands for one of int64"));
+	}
+	fixture_free(&f);
+	return ok;
+}
+
+static void sums_of_atomics_stay_in_their_word(void **state) {
+	(void)state;
+	assert_true(sums("1", true, 0));
+	assert_true(sums("1", true, INT32_MAX - 1000.0));
+	assert_false(sums("1", true, INT32_MAX - 999.0));
+	assert_true(sums("near", true, INT32_MAX - 9000.0));
+	assert_false(sums("near", true, INT32_MAX - 8999.0));
+	assert_true(sums("near", true, INT32_MIN + 3000.0));
+	assert_false(sums("near", true, INT32_MIN + 2999.0));
+	assert_false(sums("t", true, 0));
+	assert_false(sums("1", false, 0)); /* nobody knows what it begins with */
 }
 
 int main(void) {
@@ -138,7 +220,9 @@ int main(void) {
 		cmocka_unit_test(intervals_are_those_of_the_operations),
 		cmocka_unit_test(values_get_the_word_that_holds_them),
 		cmocka_unit_test(carried_values_grow_by_the_steps_of_the_loop),
+		cmocka_unit_test(combined_values_are_of_the_operands),
 		cmocka_unit_test(what_no_word_holds_is_refused_where_it_is_needed_whole),
+		cmocka_unit_test(sums_of_atomics_stay_in_their_word),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

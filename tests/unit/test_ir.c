@@ -171,6 +171,33 @@ static void test_clone(void **state) {
 	front_end(&f);
 }
 
+/* What was removed with a graph keeps its number, which later names another graph, or none. */
+static void test_drop_graphs_twice(void **state) {
+	Front f;
+	Module *m = front_module(&f);
+	GraphId loop = graph_find(m, 5), count = m->graphs.count;
+	NodeId zero = graph_node(m, graph_find(m, 6), "zero"), lost = graph_node(m, loop, "x");
+	bool drop[8] = {false};
+	(void)state;
+	Module *copy = module_clone(m, &f.arena);
+	copy->given_loop_facts = arena_array(&f.arena, count, sizeof *copy->given_loop_facts);
+	copy->given_loop_facts[loop].legal = 5;
+	m = module_clone(copy, &f.arena);
+	NodeId result = graph_node(m, graph_find(m, 6), "acc");
+	node_replace_uses(m, result, zero, NONE);
+	node_remove(m, result);
+	drop[loop] = true;
+	module_drop_graphs(m, drop);
+	assert_int_equal(copy->given_loop_facts[loop].legal, 5);
+	node_get(m, lost)->graph = UINT32_MAX - 1;
+	drop[loop] = false;
+	module_drop_graphs(m, drop);
+	assert_int_equal(m->graphs.count, count - 1);
+	assert_int_equal(node_get(m, zero)->graph, graph_find(m, 6));
+	check(m);
+	front_end(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_edit),
@@ -179,6 +206,7 @@ int main(void) {
 		cmocka_unit_test(test_add_argument),
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_clone),
+		cmocka_unit_test(test_drop_graphs_twice),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,12 @@ static void what_needs_the_whole_row_is_refused(void **state) {
 	             "s = aten.sum.dim_IntList(c, [1, 2]) : float32[u0]\n" SUMS("s")),
 	        "'c': a reshape cuts or merges the row");
 	refused(ROOT("c = tile.subscript(w, [:, 3]) : float32[u0]\n" SUMS("c")), "'c': it takes a part of the row");
+	refused("tensor table inout bfloat16[1000, 64]\n" ROOT(
+			"p = tile.index(u0) : int32[u0]\n"
+			"table = tile.host_tensor('table') : bfloat16[1000, 64]\n"
+			"old = tile.atomic_xchg(table, [p, :], t) : bfloat16[u0, 64]\n" WIDE("v", "old") SUM("s", "v")
+				SUMS("s")),
+	        "'old': its index gathers or scatters");
 }
 
 int main(void) {

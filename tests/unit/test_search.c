@@ -77,7 +77,7 @@ static const struct {
 	{"testdata/coverage/graphs/attention_delta_8192.json", NULL, false},
 	{"testdata/coverage/graphs/fused_linear_jsd_8192.json", NULL, false},
 	{"testdata/coverage/graphs/swiglu_production.json", NULL, false},
-	{"testdata/coverage/graphs/gather_gemv_odd.json", NULL, false},
+	{"testdata/coverage/graphs/chunk_state_odd.json", NULL, false},
 };
 
 static void marks(const Module *m, bool taken[VALUE_COUNT]) {

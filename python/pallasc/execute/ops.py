@@ -69,7 +69,7 @@ def _bitcast(case):
 
 @_builder("float16_value")
 def _float16_value(_case):
-    return lambda x: x.view(np.float16).astype(np.float32)
+    return lambda x: x.astype(np.int16).view(np.float16).astype(np.float32)
 
 
 @_builder("float16_bits")
@@ -268,6 +268,11 @@ def _every(case):
 @_builder("take_lanes")
 def _take_lanes(case):
     return lambda x, places: np.take_along_axis(x, places, 1)
+
+
+@_builder("take_rows")
+def _take_rows(case):
+    return lambda x, places: np.take_along_axis(x, places, 0)
 
 
 @_builder("even_lanes")

@@ -168,8 +168,10 @@ def _operand(line, role):
     if line.accept("buffers"):
         buffer.buffers = line.integer()
         line.accept("ahead")
+    line.accept("fused")
     if line.accept("alias"):
         buffer.alias = line.name()
+    line.accept("half")
     return buffer
 
 

@@ -164,9 +164,12 @@ def _target(frame, node, value_at, value_name, masked):
     return host, region, lanes
 
 
-def _places(region, lanes):
-    """One int array per tensor dim: the positions of the lanes, flattened."""
-    return tuple(np.broadcast_to(p, region.shape)[lanes] for p in region.positions)
+def _places(region, lanes, array):
+    """One int array per dim: the positions of the lanes, flattened; 0 where it is expanded."""
+    return tuple(
+        np.broadcast_to(p, region.shape)[lanes] * (stride != 0)
+        for p, stride in zip(region.positions, array.strides, strict=True)
+    )
 
 
 def _put(array, places, values):
@@ -182,7 +185,7 @@ def store(frame, node):
     host, region, lanes = _target(frame, node, 2, "value", masked=True)
     value = to_array(frame.argument(node, 2, "value"), host.array.dtype)
     value = _stored(value, region.shape)
-    _put(host.array, _places(region, lanes), value[lanes])
+    _put(host.array, _places(region, lanes, host.array), value[lanes])
 
 
 _COMBINE = {
@@ -204,7 +207,7 @@ def atomic(frame, node):
     kind = node.target.removeprefix("tile.atomic_")
     cas = kind == "cas"
     host, region, lanes = _target(frame, node, 3 if cas else 2, "value", masked=False)
-    places, dtype = _places(region, lanes), host.array.dtype
+    places, dtype = _places(region, lanes, host.array), host.array.dtype
     old = np.zeros(region.shape, dtype)
     value = frame.argument(node, 3 if cas else 2, "value")
     wide = dtype if is_number(value) else promote(dtype, value.dtype)

@@ -162,6 +162,10 @@ class Document:
 
     def _deal(self, blocks, key, default):
         sizes = self.config.get(key)
+        short = self.config.get(key.removesuffix("s"))
+        if sizes is None and short is not None:
+            each = len(blocks) if key == "reduction_loops" else 1
+            sizes = short if isinstance(short, list) else [short] * each
         if sizes is None:
             sizes = [default(block) for block in blocks]
         if len(sizes) != len(blocks):

@@ -201,8 +201,14 @@ def _reference_errors():
 
 
 def as_fixed(plan):
-    """A plan as if the graph fixed its sizes, as a document does whose tiles got whole lanes."""
+    """A plan as if the graph fixed its sizes, as a document does whose tiles got whole lanes.
+
+    Accesses of which passes made other nodes, those of a document after the passes are not.
+    """
     found = json.loads(plan)
+    made = ("vector gather", "one-hot matmul")
+    for kernel in found.get("kernels", [found]):
+        kernel["indirect"] = [x for x in kernel["indirect"] if x["way"] not in made]
     found["config"]["block_sizes"] = []
     for block in found["blocks"]:
         block["chosen"] = False

@@ -1,0 +1,53 @@
+/* fused.c - inputs of float16 whose bits the wrapper need not make. The kernel takes ints, and XLA copies an array that
+ * it reinterprets; but where it may fuse what makes an operand (allow_input_fusion), it reinterprets each block that
+ * the grid's pipeline brings, in VMEM. It fuses blocks up to a size, and inputs up to twice that, without padding in
+ * their lanes (measured, libtpu 0.0.51: fused_bytes). Each block is to come once: one that stays, or comes again, would
+ * be reinterpreted again.
+ *
+ * And the kernel has no loops, on some of which libtpu fails ("Allocation ... dematerialized"), and computes strip by
+ * strip, or reduces what it reads. A pointwise tile that is read at once is scheduled with what makes it, and spills
+ * (exp of 8192 x 8192, v6e: 951,000 cycles, 847,000 with a copy of the array, 695,000 in strips). */
+#include "costs.h"
+#include "codegen/lower/lower.h"
+
+bool operand_may_fuse(const Planner *p, const Operand *o) {
+	const Target *t = p->m->target;
+	bool straight = p->plan->loops.count == 0 && p->plan->places.count == 0;
+	bool half = o->dtype == DTYPE_F16 && o->space == SPACE_WINDOW && o->steps.count == 0 && !o->output;
+	return straight && half && o->rank > 1 && o->shape[o->rank - 1] % t->lanes == 0 &&
+	       vmem_bytes(t, o->dtype, o->rank, o->block) <= t->fused_bytes;
+}
+
+static bool is_alias(const Plan *plan, uint32_t operand) {
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		if (plan->operands.at[i].alias_of == operand)
+			return true;
+	return false;
+}
+
+static bool comes_once(const Plan *plan, const Operand *o) {
+	double blocks = 1, points = grid_points(plan);
+	for (uint32_t d = 0; d < o->rank; d++)
+		blocks *= (double)int_cdiv(o->shape[d], o->block[d]);
+	return (double)o->fetches == points && points <= blocks;
+}
+
+static bool reduces(const Planner *p) {
+	for (NodeId n = graph_first(p->m, p->plan->root); n != NONE; n = node_get(p->m, n)->next)
+		if (op_lowering(node_get(p->m, n)->op) == LOWER_REDUCE)
+			return true;
+	return false;
+}
+
+void plan_fused(Planner *p) {
+	const Target *t = p->m->target;
+	int64_t left = 2 * t->fused_bytes;
+	if (!p->plan->strips && !reduces(p))
+		return;
+	for (uint32_t i = 0; i < p->plan->operands.count; i++) {
+		Operand *o = &p->plan->operands.at[i];
+		int64_t bytes = vmem_bytes(t, o->dtype, o->rank, o->block);
+		o->fused = operand_may_fuse(p, o) && bytes <= left && !is_alias(p->plan, i) && comes_once(p->plan, o);
+		left -= o->fused ? bytes : 0;
+	}
+}
