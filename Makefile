@@ -20,7 +20,7 @@ override ALL_CFLAGS = -std=c11 -ffp-contract=off $(CPPFLAGS) $(CFLAGS) $(WARNING
 ABI = $(shell sed -n 's/^\#define PALLASC_ABI_VERSION //p' include/pallasc/pallasc.h)
 
 # The command's own files; everything else is the library.
-COMMAND_SOURCES = src/command/main.c src/command/options.c src/command/files.c
+COMMAND_SOURCES = $(wildcard src/command/*.c)
 SOURCES = $(filter-out $(COMMAND_SOURCES),$(wildcard src/*/*.c passes/*/*.c codegen/*/*.c)) $(EXTRA_SOURCES)
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
 COMMAND_OBJECTS = $(COMMAND_SOURCES:%.c=$(BUILD)/%.o)
@@ -37,7 +37,7 @@ all: $(PROGRAM) $(BUILD)/libpallasc.a $(BUILD)/libpallasc.so
 
 $(PROGRAM): $(COMMAND_OBJECTS) $(BUILD)/libpallasc.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libpallasc.a: $(OBJECTS)
 	$(call say,AR,$@)
@@ -116,7 +116,7 @@ check: check-unit check-python
 	@echo "make check: all passed, $$(grep -c '       OK ' $(UNIT_LOG)) unit tests and what pytest says above"
 
 # Tests marked `full`; kernels executed as text, before and after each rewrite; random documents; the sanitizers.
-FULL_TESTS = $(shell grep -l 'mark\.full' tests/*/test_*.py)
+FULL_TESTS = $(shell grep -l 'mark\.full' tests/*/test_*.py python/tests/test_*.py)
 check-full: build need-venv
 	$(PYTEST) -n $(PROCESSES) -m full $(FULL_TESTS)
 	$(WITH_PYTHON) tests/executed.py --coverage --drawn 200
@@ -252,11 +252,19 @@ bench-compile: build need-valgrind $(BUILD)/tools/recompile $(if $(PART),need-ve
 bench-kernels: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/kernels.py $(if $(SECTION),--section $(SECTION),-o docs/kernels.md)
 
+# Which kernels of Helion's tests are accepted: HELION=FOLDER, a checkout; TESTS="test_loops.py ..." only these files.
+.PHONY: bench-census
+bench-census: build need-export
+	$(EXPORT_PYTHON) bench/helion_census.py $(HELION) $(TESTS)
+
 # Serving kernels beside public ones, with docs/serving.md; ROW=TEXT prints rows whose name holds it. tpu-inference is asked for in
 # the folder TPU_INFERENCE.
+# docs/serving.md and bench/serving.json, serving kernels beside public ones: what is missing or has changed. ROW=TEXT only rows whose
+# name holds it, KNOWN=1 nothing. tpu-inference is asked for in the folder TPU_INFERENCE.
 .PHONY: bench-serving
 bench-serving: build need-bench
-	PYTHONPATH=python JAX_PLATFORMS=cpu $(EXPORT_PYTHON) bench/serving.py $(if $(ROW),--row '$(ROW)',-o docs/serving.md)
+	PYTHONPATH=python JAX_PLATFORMS=cpu $(EXPORT_PYTHON) bench/serving.py \
+		$(if $(ROW),--row '$(ROW)') $(if $(KNOWN),--known)
 
 # The tables of docs/passes and of the README, each within its page; PAGE=TEXT only pages whose name holds it.
 .PHONY: bench-passes
@@ -399,9 +407,10 @@ help:
 	@echo '                   (hours at first, cached); ROW=TEXT SIDE=ours prints a part'
 	@echo 'make bench-compile compile speed, with docs/compile_speed.md; PART=cost only instructions, nodes and Python'
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
+	@echo 'make bench-census  which kernels of Helion'"'"'s own tests are accepted; HELION=FOLDER, TESTS="FILE ..."'
 	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
-	@echo 'make bench-serving serving kernels beside public ones, with docs/serving.md; ROW=TEXT prints some'
+	@echo 'make bench-serving serving kernels beside public ones, with docs/serving.md; ROW=TEXT only some'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
 	@echo '                   that was measured before, in seconds'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'

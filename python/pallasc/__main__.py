@@ -14,6 +14,7 @@ COMMANDS = {
     "aot": "compile a kernel module for a chip, with no TPU present",
     "execute": "execute the text of a kernel in NumPy",
     "profile": "execute the compiler's schedule of a kernel: cycles, slots, bytes, waits",
+    "tune": "find the fastest configuration of a graph, with no TPU or on one",
     "lint": "look for what an emitted module must not hold",
 }
 

@@ -32,6 +32,7 @@ class _Options(ctypes.Structure):
         ("set_count", ctypes.c_size_t),
         ("rewrites", ctypes.c_char_p),
         ("adapt", ctypes.c_int),
+        ("vmem_bytes", ctypes.c_longlong),
     )
 
 
@@ -115,6 +116,7 @@ class Graph:
         emit=EMIT_SOURCE | EMIT_PLAN,
         rewrites=None,
         adapt=False,
+        vmem=None,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -125,6 +127,7 @@ class Graph:
           emit: EMIT_ values or'ed.
           rewrites: names of those to run on kernels, with commas between; None: all.
           adapt: the nearest configuration that is accepted, where this one is refused.
+          vmem: bytes of VMEM that kernels may take; None: all that the chip has.
         """
         items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
         options = _Options(
@@ -136,6 +139,7 @@ class Graph:
             set_count=len(sets),
             rewrites=_no_nul(rewrites, "rewrites"),
             adapt=adapt,
+            vmem_bytes=vmem or 0,
         )
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
@@ -221,7 +225,7 @@ def target_text(target):
     return read_text(target) if is_file else target
 
 
-def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, library=None):
+def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, vmem=None, library=None):
     """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
@@ -231,6 +235,7 @@ def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, library=N
       sets: strings KEY=VALUE as for --set, over `config`.
       adapt: the nearest configuration that is accepted, where this one is refused; notes in
         `.diagnostics` say what was changed and why.
+      vmem: bytes of VMEM that kernels may take; None: all that the chip has.
       library: a `Library`; by default the one that is found.
 
     Returns:
@@ -247,6 +252,7 @@ def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, library=N
         list(sets),
         EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
         adapt=adapt,
+        vmem=vmem,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

@@ -26,6 +26,19 @@ def positive(text):
     return value
 
 
+_UNITS = {"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30}
+
+
+def size(text):
+    """Bytes of a size such as 32MiB; ValueError, which argparse reports, for anything else."""
+    digits = text.rstrip("BGKMi")
+    if not digits.isascii() or not digits.isdigit() or int(digits) == 0:
+        raise ValueError(text)
+    if (unit := text[len(digits) :]) not in _UNITS:
+        raise ValueError(text)
+    return int(digits) << _UNITS[unit]
+
+
 def read_json(path, what):
     """The JSON object in the file `path`. Raises FileError, UsageError."""
     try:

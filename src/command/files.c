@@ -63,20 +63,25 @@ const char *file_read(Arena *a, const char *path, Source *source) {
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
-static const char *write_all(int fd, const char *text, size_t length) {
-	while (length > 0) {
-		ssize_t n = write(fd, text, length);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return strerror(errno);
-		text += n;
-		length -= (size_t)n;
-	}
-	return NULL;
+/* The temporary file, for an interrupt. */
+static const char *volatile unfinished;
+
+static void remove_unfinished(int number) {
+	if (unfinished)
+		unlink(unfinished);
+	signal(number, SIG_DFL);
+	raise(number);
 }
 
-const char *output_write(const char *text, size_t length) { return write_all(STDOUT_FILENO, text, length); }
+static void guard_unfinished(const char *name) {
+	static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
+	unfinished = name;
+	for (size_t i = 0; i < sizeof interrupts / sizeof *interrupts; i++) {
+		struct sigaction old;
+		if (sigaction(interrupts[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			signal(interrupts[i], name ? remove_unfinished : SIG_DFL);
+	}
+}
 
 /* A new file in the directory of `path`, with the mode that the file has, or that a new one gets. */
 static int temporary_open(Arena *a, const char *path, const struct stat *old, const char **name) {
@@ -85,6 +90,8 @@ static int temporary_open(Arena *a, const char *path, const struct stat *old, co
 	for (int i = 0; i < TEMPORARY_TRIES; i++) {
 		*name = arena_printf(a, "%.*s.pallasc-%ld-%d.tmp", directory, path, (long)getpid(), i);
 		int fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd >= 0)
+			guard_unfinished(*name);
 		if (fd >= 0 && old)
 			(void)fchmod(fd, old->st_mode & 07777);
 		if (fd >= 0 || errno != EEXIST)
@@ -93,54 +100,83 @@ static int temporary_open(Arena *a, const char *path, const struct stat *old, co
 	return -1;
 }
 
-static const char *write_and_rename(int fd, const char *name, const char *path, const char *text, size_t length) {
-	const char *error = write_all(fd, text, length);
-	if (!error && fsync(fd) != 0 && errno != EINVAL)
-		error = strerror(errno);
-	if (close(fd) != 0 && !error)
-		error = strerror(errno);
-	if (!error && rename(name, path) != 0)
-		error = strerror(errno);
-	if (error)
-		unlink(name);
-	return error;
-}
-
-static const char *replace_regular(Arena *a, const char *path, const struct stat *old, const char *text,
-                                   size_t length) {
-	const char *name;
+/* An interrupt must not come between the file and its name. */
+static int temporary_guarded(Arena *a, const char *path, const struct stat *old, const char **name) {
 	sigset_t all, before;
 	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before); /* an interrupt must not leave the temporary file behind */
-	int fd = temporary_open(a, path, old, &name);
-	const char *error = fd < 0 ? strerror(errno) : write_and_rename(fd, name, path, text, length);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	int fd = temporary_open(a, path, old, name);
+	int error = errno;
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	return error;
+	errno = error;
+	return fd;
 }
 
-static const char *write_through(const char *path, const char *text, size_t length) {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return strerror(errno);
-	const char *error = write_all(fd, text, length);
-	if (close(fd) != 0 && !error)
-		error = strerror(errno);
-	return error;
-}
-
-const char *file_replace(Arena *a, const char *path, const char *text, size_t length) {
+const char *output_open(Arena *a, const char *path, Output *out) {
 	struct stat st;
+	*out = (Output){.fd = STDOUT_FILENO};
+	if (strcmp(path, "-") == 0)
+		return NULL;
 	bool exists = stat(path, &st) == 0;
 	if (exists && S_ISDIR(st.st_mode))
 		return strerror(EISDIR);
-	if (exists && !S_ISREG(st.st_mode))
-		return write_through(path, text, length);
 	if (exists && access(path, W_OK) != 0)
-		return strerror(errno);                    /* rename() would replace a read-only file */
+		return strerror(errno); /* rename() would replace a read-only file */
+	if (exists && !S_ISREG(st.st_mode)) {
+		out->fd = open(path, O_WRONLY | O_CLOEXEC);
+		return out->fd < 0 ? strerror(errno) : NULL;
+	}
 	char *real = exists ? realpath(path, NULL) : NULL; /* a link stays a link */
-	const char *error = replace_regular(a, real ? real : path, exists ? &st : NULL, text, length);
+	out->path = arena_strdup(a, real ? real : path);
 	free(real);
+	out->fd = temporary_guarded(a, out->path, exists ? &st : NULL, &out->temporary);
+	return out->fd < 0 ? strerror(errno) : NULL;
+}
+
+void output_drop(Output *out) {
+	if (out->fd != STDOUT_FILENO && out->fd >= 0)
+		close(out->fd);
+	if (out->temporary && out->fd >= 0)
+		unlink(out->temporary);
+	guard_unfinished(NULL);
+	out->fd = -1;
+}
+
+static const char *failed(Output *out) {
+	const char *error = strerror(errno);
+	output_drop(out);
 	return error;
+}
+
+const char *output_put(Output *out, const char *text, size_t length) {
+	while (length > 0) {
+		ssize_t n = write(out->fd, text, length);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return failed(out);
+		text += n;
+		length -= (size_t)n;
+	}
+	return NULL;
+}
+
+const char *output_close(Output *out) {
+	if (out->fd == STDOUT_FILENO)
+		return NULL;
+	if (out->temporary && fsync(out->fd) != 0 && errno != EINVAL)
+		return failed(out);
+	int fd = out->fd;
+	out->fd = -1;
+	if (close(fd) != 0 || (out->temporary && rename(out->temporary, out->path) != 0)) {
+		const char *error = strerror(errno);
+		if (out->temporary)
+			unlink(out->temporary);
+		guard_unfinished(NULL);
+		return error;
+	}
+	guard_unfinished(NULL);
+	return NULL;
 }
 
 void files_guard(void) {

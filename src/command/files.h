@@ -6,11 +6,22 @@
 
 /* Reads the file, or standard input if `path` is "-", into the arena. NULL on success, else what went wrong. */
 const char *file_read(Arena *a, const char *path, Source *source);
-/* Writes all of `text` to standard output. NULL on success, else what went wrong. */
-const char *output_write(const char *text, size_t length);
-/* Replaces the file: the text goes to a new file beside it, which then takes its name, so that nobody ever sees half of
- * it. What is no regular file (/dev/null, a pipe) is written to. NULL on success, else what went wrong. */
-const char *file_replace(Arena *a, const char *path, const char *text, size_t length);
+/* A file under construction, or standard output. What is written goes to a new file beside it, which takes its name at
+ * the end, so that nobody ever sees half of it; an interrupt removes it. What is no regular file (/dev/null, a pipe) is
+ * written to at once. */
+typedef struct Output {
+	int fd;
+	const char *path, *temporary; /* NULL: it is written to as it is */
+} Output;
+
+/* All: NULL on success, else what went wrong; then nothing was written but to what is no regular file. `path` "-":
+ * standard output. */
+const char *output_open(Arena *a, const char *path, Output *out);
+/* After an error the file is gone, and the output closed. */
+const char *output_put(Output *out, const char *text, size_t length);
+const char *output_close(Output *out);
+/* Nothing was written, after all. */
+void output_drop(Output *out);
 /* Makes descriptors 0 to 2 refuse input or output if the caller closed them, so that no file gets their number. */
 void files_guard(void);
 

@@ -2,10 +2,12 @@
 #define _XOPEN_SOURCE 700
 #include "files.h"
 #include "options.h"
+#include "sweep_command.h"
 #include "version.h"
 #include "codegen/rewrite/rewrite.h"
 #include "src/emit/emit.h"
 #include "src/load/load.h"
+#include "src/verify/verify.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -90,14 +92,17 @@ static void put_rewrites(Text *out) {
 		text_printf(out, "%-18s %s\n", r->name, r->about);
 }
 
+static int fail_output(Command *c, const char *why) {
+	const char *path = c->options.output;
+	return fail_file(c, "write", strcmp(path, "-") == 0 ? "standard output" : path, why);
+}
+
 static int write_output(Command *c, const Text *text) {
-	const char *path = c->options.output, *at = text->at ? text->at : "";
-	if (strcmp(path, "-") != 0) {
-		const char *error = file_replace(&c->arena, path, at, text->length);
-		return error ? fail_file(c, "write", path, error) : EXIT_DONE;
-	}
-	const char *error = output_write(at, text->length);
-	return error ? fail_file(c, "write", "standard output", error) : EXIT_DONE;
+	Output out;
+	const char *error = output_open(&c->arena, c->options.output, &out);
+	error = error ? error : output_put(&out, text->at ? text->at : "", text->length);
+	error = error ? error : output_close(&out);
+	return error ? fail_output(c, error) : EXIT_DONE;
 }
 
 static int read_source(Command *c, const char *path, Source *source) {
@@ -112,7 +117,8 @@ static int read_target(Command *c) {
 /* NULL after diagnostics. */
 static const Target *target_asked(Command *c) {
 	const Target *target = target_find(c->options.target);
-	return target ? target : target_load(&c->arena, &c->diag, &c->target_source);
+	target = target ? target : target_load(&c->arena, &c->diag, &c->target_source);
+	return target_with_budget(&c->arena, &c->diag, target, c->options.vmem_bytes);
 }
 
 static int print_target(Command *c) {
@@ -140,7 +146,8 @@ static int print_only(Command *c) {
 	case ACTION_TARGET: return print_target(c);
 	case ACTION_PASSES: put_passes(&out); break;
 	case ACTION_REWRITES: put_rewrites(&out); break;
-	case ACTION_COMPILE: break;
+	case ACTION_COMPILE:
+	case ACTION_SWEEP: break;
 	}
 	c->options.output = "-";
 	return write_output(c, &out);
@@ -270,12 +277,72 @@ static bool compile(Command *c, Text *out) {
 	return ok && c->diag.errors == 0;
 }
 
+/* ---- sweeps ------------------------------------------------------------------------------------------------------ */
+
+/* A JSON object is a spec; anything else is the path of one. */
+static int read_space(Command *c, Source *spec) {
+	const char *text = c->options.space;
+	if (!text || *text != '{')
+		return text ? read_source(c, text, spec) : EXIT_DONE;
+	*spec = (Source){.name = "<command line>", .text = text, .length = strlen(text)};
+	return EXIT_DONE;
+}
+
+/* NULL after diagnostics. */
+static ConfigSpace *space_asked(Command *c, const CompileOptions *options, const Source *spec) {
+	const Options *o = &c->options;
+	if (source_is_kernel(&c->graph)) {
+		diag_error(&c->diag, (Place){.source = &c->graph}, "kernel-sweep",
+		           "sweep the graph that it was made of",
+		           "kernel text is compiled as it stands: it has no configurations");
+		return NULL;
+	}
+	Module *m = module_load(&c->arena, &c->diag, &c->graph, options->target);
+	if (!m || (m->typing == TYPING_UNKNOWN && !module_verify_symbols(m, &c->diag)))
+		return NULL;
+	return space_new(&c->arena, &c->diag, m, options, o->space ? spec : NULL, o->sample, o->seed);
+}
+
+static int run_sweep(Command *c) {
+	const Options *o = &c->options;
+	Source spec;
+	int status = read_space(c, &spec);
+	if (status != EXIT_DONE)
+		return status;
+	const Target *target = target_asked(c);
+	CompileOptions options = compile_options(c, target);
+	ConfigSpace *space = target ? space_asked(c, &options, &spec) : NULL;
+	diag_print(&c->diag, stderr, o->diagnostics, c->color);
+	if (!space)
+		return EXIT_REFUSED;
+	Output output;
+	const char *error = output_open(&c->arena, o->output, &output);
+	if (error)
+		return fail_output(c, error);
+	SweepOptions how = {.output = &output,
+	                    .table = o->table,
+	                    .top = o->top,
+	                    .threads = o->threads,
+	                    .progress = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
+	SweepResult result = sweep(&c->arena, space, &options, &how);
+	if (result.out_of_memory) {
+		output_drop(&output);
+		return fail_file(c, "finish", "the sweep", "out of memory");
+	}
+	error = result.error ? result.error : output_close(&output);
+	if (error)
+		return fail_output(c, error);
+	return result.any_accepted ? EXIT_DONE : EXIT_REFUSED;
+}
+
 static int run(Command *c) {
-	if (c->options.action != ACTION_COMPILE)
+	if (c->options.action != ACTION_COMPILE && c->options.action != ACTION_SWEEP)
 		return print_only(c);
 	int status = read_inputs(c);
 	if (status != EXIT_DONE)
 		return status;
+	if (c->options.action == ACTION_SWEEP)
+		return run_sweep(c);
 	Text out;
 	text_init(&out, &c->arena);
 	bool ok = compile(c, &out);

@@ -179,13 +179,72 @@ static void set_output(Parser *p, const char *name, const char *value) {
 	p->options->output = value;
 }
 
-/* Accepted for scripts that give it: one graph is compiled by one thread. */
-static void set_jobs(Parser *p, const char *name, const char *value) {
+/* An int from `low` to `high`; `what` it is a number of. */
+static uint64_t read_count(Parser *p, const char *name, const char *value, const char *what, uint64_t low,
+                           uint64_t high) {
 	char *end;
 	errno = 0;
-	long jobs = strtol(value, &end, 10);
-	if (*value < '0' || *value > '9' || *end || errno || jobs < 1 || jobs > INT_MAX)
-		fail(p, "%s needs a number of threads, 1 or more, not '%s'", name, value);
+	unsigned long long count = strtoull(value, &end, 10);
+	if (is_digit(*value) && *end == '\0' && errno == 0 && count >= low && count <= high)
+		return count;
+	fail(p, "%s needs a number of %s, %llu or more, not '%s'", name, what, (unsigned long long)low, value);
+	return low;
+}
+
+/* A sweep's; one graph is compiled by one thread, and scripts may say so. */
+static void set_jobs(Parser *p, const char *name, const char *value) {
+	p->options->threads = (uint32_t)read_count(p, name, value, "threads", 1, INT_MAX);
+}
+
+/* Bytes: 1048576, 1024KiB, 1MiB. */
+static void set_vmem(Parser *p, const char *name, const char *value) {
+	static const struct {
+		const char *name;
+		int shift;
+	} units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
+	char *end;
+	errno = 0;
+	unsigned long long count = strtoull(value, &end, 10);
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (is_digit(*value) && errno == 0 && strcmp(end, units[i].name) == 0 && count > 0 &&
+		    count <= (unsigned long long)INT64_MAX >> units[i].shift) {
+			p->options->vmem_bytes = (int64_t)(count << units[i].shift);
+			return;
+		}
+	fail(p, "%s needs a size such as 32MiB, not '%s'", name, value);
+}
+
+static void for_sweep(Parser *p, const char *name) {
+	if (!p->options->sweep_only)
+		p->options->sweep_only = name;
+}
+
+static void set_space(Parser *p, const char *name, const char *value) {
+	for_sweep(p, name);
+	p->options->space = value;
+}
+
+static void set_sample(Parser *p, const char *name, const char *value) {
+	for_sweep(p, name);
+	p->options->sample = read_count(p, name, value, "configurations", 1, UINT64_MAX);
+}
+
+static void set_seed(Parser *p, const char *name, const char *value) {
+	for_sweep(p, name);
+	p->options->seed = read_count(p, name, value, "a seed", 0, UINT64_MAX);
+}
+
+static void set_top(Parser *p, const char *name, const char *value) {
+	for_sweep(p, name);
+	p->options->table = true;
+	p->options->top = (uint32_t)read_count(p, name, value, "rows", 1, 1000000);
+}
+
+static void set_sweep(Parser *p, const char *name, const char *value) {
+	(void)name;
+	p->options->action = ACTION_SWEEP;
+	if (value)
+		p->options->space = value;
 }
 
 /* ---- options without -------------------------------------------------------------------------------------------- */
@@ -204,6 +263,7 @@ FLAG(set_print_passes, p->options->action = ACTION_PASSES)
 FLAG(set_print_rewrites, p->options->action = ACTION_REWRITES)
 FLAG(set_print_after_all, p->options->print_after_all = true)
 FLAG(set_verify_each, p->options->verify_each = true)
+FLAG(set_table, (for_sweep(p, name), p->options->table = true))
 FLAG(set_adapt, p->options->adapt = true)
 FLAG(set_explain, p->options->explain = true)
 FLAG(set_verbose, p->options->verbose = true)
@@ -211,42 +271,52 @@ FLAG(set_verbose, p->options->verbose = true)
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
 
+typedef enum TakesValue { NO_VALUE, A_VALUE, MAYBE_A_VALUE } TakesValue; /* maybe: only behind = */
+
 typedef struct Option {
 	const char *name;
-	bool takes_value;
+	TakesValue takes_value;
 	OptionAction *action;
 } Option;
 
 static const Option table[] = {
-	{"--emit", true, set_emit},
-	{"--target", true, set_target},
-	{"--print-targets", false, set_print_targets},
-	{"--print-target", false, set_print_target},
-	{"--config", true, add_config},
-	{"--set", true, add_set},
-	{"--adapt", false, set_adapt},
-	{"--passes", true, set_passes},
-	{"--print-passes", false, set_print_passes},
-	{"--rewrites", true, set_rewrites},
-	{"--print-rewrites", false, set_print_rewrites},
-	{"--print-before", true, set_print_before},
-	{"--print-after", true, set_print_after},
-	{"--print-after-all", false, set_print_after_all},
-	{"--verify-each", false, set_verify_each},
-	{"--explain", false, set_explain},
-	{"--diagnostics", true, set_diagnostics},
-	{"--color", true, set_color},
-	{"--version", false, set_version},
-	{"--help", false, set_help},
-	{"-h", false, set_help},
-	{"-v", false, set_verbose},
-	{"-j", true, set_jobs},
-	{"-o", true, set_output},
+	{"--emit", A_VALUE, set_emit},
+	{"--target", A_VALUE, set_target},
+	{"--print-targets", NO_VALUE, set_print_targets},
+	{"--print-target", NO_VALUE, set_print_target},
+	{"--config", A_VALUE, add_config},
+	{"--set", A_VALUE, add_set},
+	{"--adapt", NO_VALUE, set_adapt},
+	{"--vmem", A_VALUE, set_vmem},
+	{"--sweep", MAYBE_A_VALUE, set_sweep},
+	{"--space", A_VALUE, set_space},
+	{"--sample", A_VALUE, set_sample},
+	{"--seed", A_VALUE, set_seed},
+	{"--table", NO_VALUE, set_table},
+	{"--top", A_VALUE, set_top},
+	{"--passes", A_VALUE, set_passes},
+	{"--print-passes", NO_VALUE, set_print_passes},
+	{"--rewrites", A_VALUE, set_rewrites},
+	{"--print-rewrites", NO_VALUE, set_print_rewrites},
+	{"--print-before", A_VALUE, set_print_before},
+	{"--print-after", A_VALUE, set_print_after},
+	{"--print-after-all", NO_VALUE, set_print_after_all},
+	{"--verify-each", NO_VALUE, set_verify_each},
+	{"--explain", NO_VALUE, set_explain},
+	{"--diagnostics", A_VALUE, set_diagnostics},
+	{"--color", A_VALUE, set_color},
+	{"--version", NO_VALUE, set_version},
+	{"--help", NO_VALUE, set_help},
+	{"-h", NO_VALUE, set_help},
+	{"-v", NO_VALUE, set_verbose},
+	{"-j", A_VALUE, set_jobs},
+	{"-o", A_VALUE, set_output},
 };
 enum { OPTION_COUNT = sizeof table / sizeof table[0] };
 
 const char *options_help(void) {
 	return "usage: pallasc [options] [GRAPH.json | KERNEL.kernel | -]\n"
+	       "       pallasc sweep [options] [GRAPH.json | -]\n"
 	       "\n"
 	       "Compiles a graph of tile operations (JSON, format fxtile 1) to a Pallas TPU kernel: a\n"
 	       "standalone Python module. Without a file, or with -, reads standard input. What\n"
@@ -267,6 +337,7 @@ const char *options_help(void) {
 	       "  --config FILE         a configuration (JSON object) over the graph's own\n"
 	       "  --set KEY=VALUE       one key over that; repeatable\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
+	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "\n"
 	       "  --passes=P,Q,...      run just these passes, in this order; implies --emit=json\n"
 	       "  --print-passes        list the passes in the pipeline's order\n"
@@ -276,10 +347,15 @@ const char *options_help(void) {
 	       "                        --emit=kernel; --print-rewrites lists them\n"
 	       "  --verify-each         verify the graph after each pass, kernels after each rewrite\n"
 	       "\n"
+	       "  sweep, --sweep[=SPEC] judge many configurations: a line of JSON for each\n"
+	       "  --space SPEC          values to try by key or block: a JSON object, or a .json file\n"
+	       "  --sample N, --seed S  N configurations, spread evenly over all\n"
+	       "  --table, --top N      the N (20) fastest, and why how many are refused\n"
+	       "  -j N                  threads of a sweep; absent: one for each processor\n"
+	       "\n"
 	       "  --explain             each decision and why, on standard error\n"
 	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
 	       "  --color=WHEN          auto (default), always or never\n"
-	       "  -j N                  threads to use; one graph needs one\n"
 	       "  -v, --version, --help\n"
 	       "\n"
 	       "Exit status: 0 done; 1 the graph or configuration is refused; 2 wrong usage;\n"
@@ -321,14 +397,14 @@ static int parse_option(Parser *p, char *const *argv, int left) {
 		unknown_option(p, is_long ? name : word);
 		return 1;
 	}
-	if (!option->takes_value && value) {
+	if (option->takes_value == NO_VALUE && value) {
 		if (is_long)
 			fail(p, "%s takes no value", name);
 		else
 			unknown_option(p, word);
 		return 1;
 	}
-	bool next = option->takes_value && !value;
+	bool next = option->takes_value == A_VALUE && !value;
 	if (next && left < 2) {
 		fail(p, "%s needs a value", name);
 		return 1;
@@ -353,14 +429,28 @@ static void check_standard_input(Parser *p) {
 		fail(p, "standard input can be read only once: as the graph or as a --config");
 }
 
+/* Options that a sweep does not take, and those that only it takes. */
+static void check_sweep(Parser *p) {
+	const Options *o = p->options;
+	bool texts = o->emit_given || o->passes_given || o->rewrites_given || o->print_before.count ||
+	             o->print_after.count || o->print_after_all || o->explain || o->adapt || o->verify_each;
+	if (o->action == ACTION_COMPILE && o->sweep_only)
+		fail(p, "%s is for a sweep: pallasc sweep, or --sweep", o->sweep_only);
+	else if (o->action == ACTION_SWEEP && texts)
+		fail(p, "a sweep judges configurations and prints no stage of them: leave out --emit, --passes, "
+		        "--rewrites, --print-..., --explain, --adapt and --verify-each");
+}
+
 const char *options_parse(Arena *a, int argc, char *const *argv, Options *options) {
-	*options = (Options){.output = "-", .target = "v6e"};
+	*options = (Options){.output = "-", .target = "v6e", .top = 20};
 	Parser p = {.arena = a, .options = options};
 	bool only_files = false;
 	for (int i = 1; i < argc;) { /* to the end, for a --diagnostics=json after the error */
 		const char *word = argv[i];
 		bool is_option = !only_files && word[0] == '-' && word[1] != '\0';
-		if (is_option && strcmp(word, "--") == 0)
+		if (i == 1 && strcmp(word, "sweep") == 0)
+			options->action = ACTION_SWEEP;
+		else if (is_option && strcmp(word, "--") == 0)
 			only_files = true;
 		else if (!is_option)
 			add_input(&p, word);
@@ -373,5 +463,6 @@ const char *options_parse(Arena *a, int argc, char *const *argv, Options *option
 	if (options->rewrites_given && !options->emit_given)
 		options->emit = EMIT_KERNEL;
 	check_standard_input(&p);
+	check_sweep(&p);
 	return p.error;
 }

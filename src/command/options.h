@@ -7,6 +7,7 @@
 /* What to do: a compilation, or one of the options that only print. */
 typedef enum Action {
 	ACTION_COMPILE,
+	ACTION_SWEEP,
 	ACTION_HELP,
 	ACTION_VERSION,
 	ACTION_TARGETS,
@@ -33,6 +34,12 @@ typedef struct Options {
 	VEC(const Pass *) print_before, print_after;
 	bool print_after_all;
 	bool verify_each, explain, verbose, adapt;
+	int64_t vmem_bytes;    /* no more of the chip's VMEM than so much; 0: all of it */
+	const char *space;     /* the values to try: a JSON object, or the path of one; NULL */
+	uint64_t sample, seed; /* configurations to judge; 0: all */
+	uint32_t top, threads; /* rows of the table; 0: one for each processor */
+	bool table;
+	const char *sweep_only; /* the first option that only a sweep takes; NULL */
 	DiagFormat diagnostics;
 	ColorWhen color;
 } Options;

@@ -1,0 +1,204 @@
+"""`python -m pallasc tune`: what is compiled next, what is kept, and what is said."""
+
+import json
+import math
+
+import pytest
+from kit import path
+from pallasc import tune
+from pallasc.__main__ import main
+from pallasc.errors import CompileError
+
+ATTENTION = path("attention")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache of its own for each test."""
+    monkeypatch.setenv("PALLASC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def asked(**more):
+    return tune.Asked(ATTENTION.read_text(), "attention.json", "v6e", {}, **more)
+
+
+def fake_cycles(module, fastest=(1, 256, 512)):
+    """A cost that is least at some blocks."""
+    sizes = module.info["config"]["block_sizes"]
+    return 7000 + 1000.0 * sum(abs(math.log2(a / b)) for a, b in zip(sizes, fastest, strict=True))
+
+
+class Instrument:
+    """A profiler that costs nothing; it fails for blocks of so many rows."""
+
+    def __init__(self, failing=None, fastest=(1, 256, 512)):
+        self.failing, self.fastest, self.compiled = failing, fastest, []
+
+    def __call__(self, module, asked, timeout):
+        config = module.info["config"]
+        self.compiled.append(config["block_sizes"])
+        if config["block_sizes"][1] == self.failing:
+            raise CompileError("v6e: timeout: no result\nand more")
+        return fake_cycles(module, self.fastest), 1 << 20
+
+
+def run(instrument, compiles=30, workers=1, **more):
+    what = asked(**more)
+    journal = tune.journal_of(what, "fake")
+    return tune.tune(what, compiles, workers, instrument, journal, 60)
+
+
+# ---- the sweep
+
+
+def test_candidates_are_in_the_order_of_their_estimates():
+    candidates, counts = tune.sweep(asked())
+    assert len(candidates) > 1000
+    estimates = [candidate.estimate for candidate in candidates]
+    assert estimates == sorted(estimates)
+    assert counts.startswith("1800 of 1800 configurations judged")
+    space = '{"tile_m": [128], "tile_n": [128], "tile_b": [1]}'
+    few, _ = tune.sweep(asked(space=space))
+    assert [c.config["block_sizes"] for c in few] == [[1, 128, 128]] * 6
+
+
+def test_a_sweep_that_accepts_nothing_says_why():
+    with pytest.raises(CompileError, match="refused: vmem"):
+        tune.sweep(asked(vmem=1024))
+
+
+# ---- the search
+
+
+def test_it_walks_from_the_best_to_its_neighbours():
+    """Half of the compiles go to the first by estimate; then one value changes at a time."""
+    instrument = Instrument(fastest=(4, 64, 256))
+    search = run(instrument, compiles=60)
+    assert search.outcomes[0].config is None
+    assert len(search.outcomes) == len(instrument.compiled) == 60
+    costs = [outcome.cost for outcome in search.outcomes]
+    assert search.best().cost == min(costs) < min(costs[:30])
+    configs = [outcome.config for outcome in search.outcomes]
+    fastest = min(search.outcomes[:30], key=lambda o: o.cost).settled
+    assert tune._differences(fastest, configs[30]) == 1
+
+
+def test_differences():
+    a = {"block_sizes": [1, 2, 3], "loop_orders": [[0, 1]], "pallas_loop_type": "unroll"}
+    assert tune._differences(a, a) == 0
+    assert tune._differences(a, a | {"block_sizes": [1, 2, 4]}) == 1
+    assert tune._differences(a, a | {"block_sizes": [2, 2, 4], "loop_orders": [[1, 0]]}) == 3
+    assert tune._differences({"block_sizes": [1, 2, 3]}, a) == 0  # the others as by default
+
+
+def test_kernels_that_are_the_same_are_compiled_once():
+    """Orders of a grid of one step, and loop types that become straight code."""
+    search = run(Instrument(), compiles=12)
+    codes = [outcome.code for outcome in search.outcomes]
+    assert len(codes) == 12 == len(set(codes))
+
+
+def test_what_fails_is_said_and_passed_over():
+    search = run(Instrument(failing=256), compiles=12)
+    failed = [outcome for outcome in search.outcomes if outcome.cost is None]
+    assert failed
+    assert {outcome.failure for outcome in failed} == {"v6e: timeout: no result"}
+    text = tune.report(search, "cycles", 3)
+    assert f"12 kernels compiled, {len(failed)} failed" in text
+    assert search.best().settled["block_sizes"][1] != 256
+
+
+def test_workers_find_as_much():
+    assert len(run(Instrument(), compiles=12, workers=3).outcomes) == 12
+
+
+# ---- what is kept
+
+
+def test_an_interrupted_run_goes_on_where_it_was():
+    whole = run(Instrument(), compiles=14)
+
+    class Interrupted(Instrument):
+        def __call__(self, *arguments):
+            if len(self.compiled) == 6:
+                raise KeyboardInterrupt
+            return super().__call__(*arguments)
+
+    what = asked(vmem=100 << 20)
+    broken, after = Interrupted(), Instrument()
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune(what, 14, 1, broken, tune.journal_of(what, "other"), 60)
+    search = tune.tune(what, 14, 1, after, tune.journal_of(what, "other"), 60)
+    assert len(broken.compiled) == 6 and len(after.compiled) == 8
+    assert [o.config for o in search.outcomes] == [o.config for o in whole.outcomes]
+    assert [o.cost for o in search.outcomes] == [o.cost for o in whole.outcomes]
+    assert [o.known for o in search.outcomes] == [True] * 6 + [False] * 8
+
+
+def test_a_line_that_was_cut_is_no_error(cache):
+    run(Instrument(), compiles=3)
+    (kept,) = (cache / "tune").iterdir()
+    kept.write_text(kept.read_text()[:-20])
+    again = Instrument()
+    run(again, compiles=3)
+    assert len(again.compiled) == 1
+
+
+# ---- the command
+
+
+def test_the_command_writes_the_configuration(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tune, "by_profiler", Instrument())
+    monkeypatch.setattr(tune.chips, "tpu_attached", lambda: False)
+    out = tmp_path / "best.json"
+    words = ["tune", str(ATTENTION), "--compiles", "6", "-o", str(out), "--rows", "2"]
+    assert main([*words, "--set", "pallas_loop_type=fori_loop"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].split() == ["cycles", "estimate", "VMEM", "configuration"]
+    best = json.loads(said[1][said[1].index("{") :])
+    assert json.loads(out.read_text()) == {"pallas_loop_type": "fori_loop"} | best
+    assert "6 kernels compiled, 0 failed" in said
+    assert said[-1].startswith("the default takes ")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["best.json", "cache"]
+
+
+def test_on_a_tpu_time_counts(monkeypatch, capsys):
+    monkeypatch.setattr(
+        tune, "on_tpu", lambda module, asked, timeout: (fake_cycles(module) * 1e-9, None)
+    )
+    monkeypatch.setattr(tune.chips, "tpu_attached", lambda: True)
+    assert main(["tune", str(ATTENTION), "--compiles", "4"]) == 0
+    head, first, *_ = capsys.readouterr().out.splitlines()
+    assert head.split()[0] == "us"
+    assert 7 <= float(first.split()[0]) < 100
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["none.json"], 3, "none.json"),
+        ([str(ATTENTION), "--compiles", "0"], 2, "--compiles"),
+        ([str(ATTENTION), "--arg", "x"], 2, "NAME=FILE.npy"),
+        ([str(ATTENTION), "--target", "v9"], 2, "there is no target 'v9'"),
+        ([str(ATTENTION), "--space", '{"x": [1]}'], 1, "'x' is no configuration key"),
+        ([str(ATTENTION), "--set", "block_sizes=[1]"], 1, "block_sizes has 1 value"),
+    ],
+)
+def test_wrong_usage(words, status, message, capsys, monkeypatch):
+    monkeypatch.setattr(tune, "by_profiler", Instrument())
+    assert main(["tune", *words]) == status
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_the_real_compiler(capsys):
+    words = ["tune", str(path("softmax")), "--compiles", "3", "--target", "v7x"]
+    assert main(words) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "3 kernels compiled, 0 failed" in said
+    costs = [int(line.split()[0]) for line in said[1:4]]
+    assert costs == sorted(costs)
+    assert all(1000 < cost < 100_000 for cost in costs)
+    assert main(words) == 0
+    assert "3 kernels compiled, 3 of them known before, 0 failed" in capsys.readouterr().out

@@ -1,0 +1,48 @@
+/* judge.c - what one configuration of a space comes to. */
+#include "sweep.h"
+#include "codegen/search/search.h"
+
+static Judgement refused(const Diag *d) {
+	for (uint32_t i = 0; i < d->list.count; i++)
+		if (d->list.at[i].severity == SEVERITY_ERROR)
+			return (Judgement){.code = d->list.at[i].code, .message = d->list.at[i].message};
+	return (Judgement){.code = "unsupported", .message = "it is refused"};
+}
+
+Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOptions *options, Arena *a) {
+	Module *m = module_clone(s->start, a);
+	Compilation c;
+	Diag d;
+	diag_init(&d, a);
+	d.brief = true;
+	compile_init(&c, options, a, &d, m);
+	space_apply(s, number, m);
+	if (!compile_configured(&c) || !compile_plan(&c) || d.errors)
+		return refused(&d);
+	const Program *p = c.program;
+	return (Judgement){.vmem_bytes = p->vmem_bytes,
+	                   .flops = p->flops,
+	                   .hbm_bytes = p->hbm_bytes,
+	                   .seconds = program_seconds(p)};
+}
+
+void judgement_put(const ConfigSpace *s, uint64_t number, const Judgement *j, Arena *a, Text *out) {
+	Module *m = module_clone(s->start, a);
+	space_apply(s, number, m);
+	text_printf(out, "{\"number\": %llu, \"config\": ", (unsigned long long)number);
+	space_put(s, m, out);
+	if (j->code) {
+		text_put(out, ", \"verdict\": \"refused\", \"code\": ");
+		text_put_json(out, j->code);
+		text_put(out, ", \"reason\": ");
+		text_put_json(out, j->message);
+	} else {
+		text_printf(out,
+		            ", \"verdict\": \"accepted\", \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f",
+		            (long long)j->vmem_bytes, j->flops, j->hbm_bytes);
+		text_put(out, ", \"seconds\": ");
+		text_put_double(out, j->seconds);
+		text_printf(out, ", \"cycles\": %.0f", j->seconds * s->start->target->clock_hz);
+	}
+	text_put(out, "}\n");
+}
