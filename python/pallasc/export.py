@@ -24,7 +24,7 @@ from .exporter.errors import ExportError
 __all__ = ["ExportError", "arrays", "from_helion", "main", "text"]
 
 
-def from_helion(kernel, args, config=None, name=None, ranges=None):
+def from_helion(kernel, args, config=None, name=None, ranges=None, items=None):
     """Trace a Helion kernel and return its document, a dict of the graph format.
 
     `kernel` is a function decorated with `@helion.kernel`, `args` what it would be called with.
@@ -32,7 +32,8 @@ def from_helion(kernel, args, config=None, name=None, ranges=None):
     `eps`, become scalars with their value. `config` (a dict or a `helion.Config`) becomes the
     document's; without it the kernel's own first one does, or else Helion's default. `name` is the
     emitted function's, by default the kernel's. `ranges` maps parameters that are tensors of ints
-    to (least, greatest): values outside count as the nearest one inside.
+    to (least, greatest): values outside count as the nearest one inside. `items` says what host
+    code finds in places of such parameters, where sizes depend on it: {"offsets[-1]": 4096}.
 
     Raises ExportError, which names what cannot be expressed and the line of the kernel.
     """
@@ -42,7 +43,7 @@ def from_helion(kernel, args, config=None, name=None, ranges=None):
     with versions_told():
         from .exporter.document import document_build
 
-        return document_build(kernel, args, config, name, ranges or {})
+        return document_build(kernel, args, config, name, ranges or {}, items or {})
 
 
 def arrays(document, tensors):
@@ -102,6 +103,14 @@ def parser_build():
         help="its arguments: a tensor as bf16[128,64] or float32[128,64], of ints in a range as "
         "i64[128]:0..999, else a Python literal",
     )
+    parser.add_argument(
+        "--item",
+        action="append",
+        default=[],
+        metavar="NAME[I]=INT",
+        help="what host code finds in a place of a tensor of ints, as offsets[-1]=4096: the size "
+        "of a tensor may depend on it",
+    )
     parser.add_argument("--name", help="the emitted function's name (default: the kernel's)")
     parser.add_argument("--config", metavar="FILE|JSON", help="the configuration to write")
     parser.add_argument("--manifest", metavar="FILE", help="export every graph that FILE lists")
@@ -123,7 +132,8 @@ def kernel_export(options):
     if not path or not kernel:
         raise UsageError(f"'{options.kernel}' is not like FILE.py:KERNEL")
     config = config_read(options.config) if options.config else None
-    document = spec_export(path, kernel, options.args, config, options.name)
+    items = dict(item_parse(item) for item in options.item)
+    document = spec_export(path, kernel, options.args, config, options.name, items)
     for tensor in document["tensors"]:
         if "x_captured" in tensor:
             told = f"'{tensor['name']}' is {tensor['x_captured']}, which the kernel captures"
@@ -154,7 +164,15 @@ def manifest_export(options):
         print(entry["graph"], file=sys.stderr)
 
 
-def spec_export(path, kernel, args, config, name):
+def item_parse(text):
+    """Return (place, int) of `offsets[-1]=4096`."""
+    place, equals, number = text.partition("=")
+    if not equals or not number.strip().lstrip("-").isdigit():
+        raise UsageError(f"--item '{text}' is not like offsets[-1]=4096")
+    return place.strip(), int(number)
+
+
+def spec_export(path, kernel, args, config, name, items=None):
     """Return the document of a kernel in a file, its arguments as text."""
     from .exporter.trace import helion_require
 
@@ -165,7 +183,7 @@ def spec_export(path, kernel, args, config, name):
     function = kernel_load(path, kernel)
     ranges = {at: arg[3] for at, arg in enumerate(parsed) if arg[0] == "tensor" and arg[3]}
     made = tuple(argument_make(arg) for arg in parsed)
-    return from_helion(function, made, config, name, ranges)
+    return from_helion(function, made, config, name, ranges, items)
 
 
 def kernel_load(path, name):

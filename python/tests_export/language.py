@@ -6,9 +6,11 @@ are quick.
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 
 import helion
 import helion.language as hl
+import numpy
 import torch
 
 BIAS = torch.linspace(-1, 1, 256)
@@ -348,6 +350,49 @@ def static_flag(x: torch.Tensor, flag: hl.constexpr) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(x.size()):
         out[tile] = x[tile] * 2 if flag else x[tile]
+    return out
+
+
+@probe(floats(64), 3, True, config={"block_sizes": [32]}, since="1.5.0")
+def numbers_and_flags(x: torch.Tensor, n: int, flag: bool) -> torch.Tensor:
+    out = torch.empty_like(x)
+    n = n + 1
+    wide = flag and x.size(0) > n
+    narrow = not wide
+    for tile in hl.tile(x.size(0)):
+        v = x[tile] * (2 * n - 1)
+        if not flag:
+            v = v + 1
+        elif narrow:
+            v = v + 2
+        else:
+            v = v + 4
+        for step in hl.static_range(2):
+            if wide and step == 1:
+                v = v * 3
+        if n == 4 or n > 40:
+            v = v + 8
+        out[tile] = torch.where(tile.index < n, v, 0.0)
+    return out
+
+
+@probe(floats(64), False, config={"block_sizes": [32]})
+def flag_held(x: torch.Tensor, flag: bool) -> torch.Tensor:
+    held = hl.constexpr(flag)
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        if held:
+            out[tile] = x[tile] + 1.0
+        else:
+            out[tile] = x[tile] + 2.0
+    return out
+
+
+@probe(making(lambda: [torch.ones(64), torch.arange(64.0)]), [2, 3], config={"block_sizes": [32]})
+def numbers_in_lists(xs: list[torch.Tensor], ns: list[int]) -> torch.Tensor:
+    out = torch.empty_like(xs[0])
+    for tile in hl.tile(out.size(0)):
+        out[tile] = xs[0][tile] * ns[1] + xs[1][tile] * ns[0]
     return out
 
 
@@ -963,6 +1008,54 @@ def reduce_argmax(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return out, place
 
 
+def lowest_of_best(left, left_at, right, right_at):
+    """The larger value, of equal ones that at the lower position."""
+    keep = (left > right) | ((left == right) & (left_at < right_at))
+    return torch.where(keep, left, right), torch.where(keep, left_at, right_at)
+
+
+@probe(
+    ints(50, 128, below=9, dtype=torch.int8),
+    ints(50, 128, below=2**31 - 1, dtype=torch.int64),
+    config={"block_sizes": [16]},
+)
+def reduce_positions(x: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty([50], dtype=x.dtype)
+    place = torch.empty([50], dtype=torch.int64)
+    for tile in hl.tile(50):
+        given = (x[tile, :], at[tile, :])
+        best, where = hl.reduce(lowest_of_best, given, dim=1, other=(-1, 0))
+        out[tile] = best
+        place[tile] = where
+    return out, place
+
+
+@probe(
+    floats(50, 128),
+    ints(50, 128, below=2**31 - 1, dtype=torch.int64),
+    config={"block_sizes": [16]},
+)
+def scan_positions(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    place = torch.empty([50, 128], dtype=torch.int64)
+    for tile in hl.tile(50):
+        _best, where = hl.associative_scan(lowest_of_best, (x[tile, :], at[tile, :]), dim=1)
+        place[tile, :] = where
+    return place
+
+
+def added(left, right):
+    """The sum."""
+    return left + right
+
+
+@probe(ints(50, 128, below=1000, dtype=torch.int32), config={"block_sizes": [16]})
+def reduce_to_int64(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([50], dtype=torch.int64)
+    for tile in hl.tile(50):
+        out[tile] = hl.reduce(added, (x[tile, :] % 1000).to(torch.int64), dim=1)
+    return out
+
+
 @probe(floats(256, 128), config={"block_sizes": [8]})
 def argmax_argmin(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty([256, 2], dtype=torch.int32)
@@ -1092,6 +1185,40 @@ def host_in_place(x: torch.Tensor) -> torch.Tensor:
 
 
 @probe(floats(16, 256))
+def host_clone_changed(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[2] = 5.0
+    y *= 3
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = y[tile, :] - x[tile, :]
+    return out
+
+
+@probe(floats(16, 256))
+def host_clone_stored(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    for tile in hl.tile(8):
+        y[tile, :] = y[tile, :] + x[tile, :]
+    return y
+
+
+def epilogue_of(bias):
+    def epilogue(value, tile):
+        return value + bias[tile][None, :]
+
+    @probe(floats(16, 256), captured=(BIAS,))
+    def default_epilogue(x: torch.Tensor, epilogue: Callable = epilogue) -> torch.Tensor:
+        out = torch.empty_like(x)
+        for rows, lanes in hl.tile(x.size()):
+            out[rows, lanes] = epilogue(x[rows, lanes], lanes)
+        return out
+
+
+epilogue_of(BIAS)
+
+
+@probe(floats(16, 256))
 def host_store(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     out[...] = 3.0
@@ -1130,6 +1257,69 @@ def host_index_add(x: torch.Tensor, index: torch.Tensor, rows: torch.Tensor) -> 
     return out
 
 
+def wanted_puts(x, rows, lanes, values):
+    """Return what torch gives of positions that count from the end as well."""
+    out = torch.zeros_like(x)
+    out[rows, lanes] = values
+    out.index_put_((rows, lanes), values, accumulate=True)
+    out[rows, lanes] = x[rows, lanes] * 2
+    return out + x
+
+
+@probe(
+    floats(16, 256),
+    listed([1, 3, -2, 9]),
+    listed([0, 200, -1, 12]),
+    floats(4),
+    wanted=wanted_puts,
+)
+def host_puts_elements(
+    x: torch.Tensor, rows: torch.Tensor, lanes: torch.Tensor, values: torch.Tensor
+) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    out[rows, lanes] = values
+    out.index_put_((rows, lanes), values, accumulate=True)
+    picked = x[rows, lanes] * 2
+    out[rows, lanes] = picked
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
+def wanted_adds(x, rows, lanes, values):
+    """Return what torch gives; the eager mode crosses the two."""
+    out = torch.zeros_like(x).index_put_((rows, lanes), values, accumulate=True)
+    return out.index_put_((rows, lanes), x[rows, lanes], accumulate=True) + x
+
+
+@probe(
+    floats(16, 256),
+    ints(1500, below=16),
+    ints(1500, below=256),
+    floats(1500),
+    wanted=wanted_adds,
+)
+def host_adds_elements(
+    x: torch.Tensor, rows: torch.Tensor, lanes: torch.Tensor, values: torch.Tensor
+) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    out.index_put_((rows, lanes), values, accumulate=True)
+    picked = x[rows, lanes]
+    out.index_put_((rows, lanes), picked, accumulate=True)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
+@probe(floats(16, 256), ints(40, below=256), floats(16, 40))
+def host_adds_lanes(x: torch.Tensor, lanes: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    out.index_add_(1, lanes, values)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = out[tile, :] + x[tile, :]
+    return out
+
+
 def wanted_indexing(x, index, lanes):
     """Return what torch gives; the eager mode takes the nearest of a position below 0."""
     few = (x[:, lanes] * 2)[:4]
@@ -1147,7 +1337,7 @@ def host_indexing(x: torch.Tensor, index: torch.Tensor, lanes: torch.Tensor) -> 
     return out
 
 
-@probe(floats(16, 256), ints(16, below=16), refused="by several tensors, or by a mask")
+@probe(floats(16, 256), ints(16, below=16), wanted=lambda x, index: x[index, index])
 def host_indexing_twice(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     diagonal = x[index, index]
     out = torch.empty_like(diagonal)
@@ -1164,6 +1354,18 @@ def host_filled_after(x: torch.Tensor) -> torch.Tensor:
     added.fill_(5.0)
     for tile in hl.tile(x.size(0)):
         out[tile, :] = out[tile, :] + added[tile, :] * x[tile, :]
+    return out
+
+
+@probe(floats(16, 256), floats(5, 256), config={"block_sizes": [8, 128]})
+def rows_one_by_one(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for rows, cols in hl.tile([16, 256]):
+        value = x[rows, cols]
+        total = w[0, cols] * value
+        for order in hl.tile(1, 5, block_size=1):
+            total += torch.exp(w[order, cols] * value)
+        out[rows, cols] = total
     return out
 
 
@@ -1189,10 +1391,21 @@ def grid_to_the_longest(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(40, 256), listed([24]), refused="a grid's bound is computed of")
+@probe(floats(40, 256), listed([24, 5]), config={"block_sizes": [16, 8]})
 def grid_to_more_than_an_item(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
     out = torch.zeros_like(x)
     for rows in hl.tile(ends[0].item() + 1):
+        out[rows, :] = x[rows, :] * 2.0
+    hl.barrier()
+    for rows in hl.tile(ends[1].item() // 2, helion.cdiv(ends[0].item(), 3) * 2 - ends[1].item()):
+        out[rows, :] = out[rows, :] + 1.0
+    return out
+
+
+@probe(floats(40, 256), listed(21), config={"block_sizes": [16]})
+def grid_to_a_tensor(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    for rows in hl.tile(count):
         out[rows, :] = x[rows, :] * 2.0
     return out
 
@@ -1304,15 +1517,6 @@ def int64_to_int32(x: torch.Tensor, index: torch.Tensor, more: torch.Tensor) -> 
     return out
 
 
-@probe(floats(16, 256), ints(20, below=16, dtype=torch.int64), refused="is int64")
-def int64_computed(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    rows = index * 2
-    out = torch.empty([20, 256], dtype=x.dtype)
-    for i, j in hl.tile(out.size()):
-        out[i, j] = x[rows[i], j]
-    return out
-
-
 # Values
 
 
@@ -1396,7 +1600,9 @@ def item_of_tensor(x: torch.Tensor) -> torch.Tensor:
 
 
 @probe(
-    floats(256), config={"block_sizes": [8]}, refused="'inline_asm_elementwise' is not expressible"
+    floats(256),
+    config={"block_sizes": [8]},
+    refused="'inline_asm_elementwise' is not expressible .*: write it with torch",
 )
 def inline_assembly(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
@@ -1407,7 +1613,11 @@ def inline_assembly(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(256), config={"block_sizes": [8]}, refused="'inline_triton' is not expressible")
+@probe(
+    floats(256),
+    config={"block_sizes": [8]},
+    refused="'inline_triton' is not expressible .*: write it with torch",
+)
 def inline_triton(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(256):
@@ -1416,7 +1626,11 @@ def inline_triton(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@probe(floats(256), config={"block_sizes": [8]}, refused="'device_print' is not expressible")
+@probe(
+    floats(256),
+    config={"block_sizes": [8]},
+    refused="'device_print' is not expressible .*: a kernel prints nothing: store",
+)
 def prints(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(256):
@@ -1429,10 +1643,616 @@ def prints(x: torch.Tensor) -> torch.Tensor:
     ints(4, below=9, dtype=torch.uint64),
     floats(256),
     config={"block_sizes": [8]},
-    refused="is uint64",
+    refused="is uint64, which the graph format lacks: .* .torch.stack.",
 )
 def stacked(pointers: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     out = torch.empty([4, 256], dtype=like.dtype)
     for tile in hl.tile(256):
         out[:, tile] = hl.stacktensor_like(like, pointers[:])[tile]
     return out
+
+
+# Host code that joins, splits and returns parts
+
+
+@probe(floats(40, 256), floats(24, 256), config={"block_sizes": [8]})
+def host_joined(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    both = torch.cat([x, y])
+    out = torch.empty_like(both)
+    for tile in hl.tile(both.size(0)):
+        out[tile, :] = both[tile, :] * 2.0
+    return out
+
+
+@probe(floats(40, 256), config={"block_sizes": [8, 128]})
+def host_split(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    gate, value = x.chunk(2, -1)
+    first, second = x[:2].unbind(0)
+    out = torch.empty_like(gate)
+    row = torch.empty_like(first)
+    for tile in hl.tile(40):
+        out[tile, :] = gate[tile, :] * value[tile, :]
+    for tile in hl.tile(256):
+        row[tile] = first[tile] - second[tile]
+    return out, row
+
+
+@probe(floats(40, 256), config={"block_sizes": [8]})
+def host_counted(x: torch.Tensor) -> torch.Tensor:
+    places = torch.arange(x.size(0), device=x.device)
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * places[tile][:, None]
+    return out
+
+
+@probe(floats(40, 256), config={"block_sizes": [8]})
+def parts_returned(
+    x: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    out = torch.zeros_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 2.0
+    return out[:, 3:70], out[3], out[::2, 5], out[:, 3:70].sum(1)
+
+
+@probe(
+    floats(40, 256),
+    listed([0, 7, 40]),
+    refused="from what a tensor holds: say what with items={'offsets.2.': ...}",
+)
+def sized_by_an_item(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(int(offsets[-1].item()) * x.size(1))
+    for tile in hl.tile(x.size(0)):
+        out[tile] = x[tile, 0]
+    return out
+
+
+# What Helion finds by tiles, and by the kind of index
+
+
+def wanted_found_by_tile(x, scale, bias):
+    """Rows are scaled, and each plane's columns are moved."""
+    return x * scale[None, :, None] + bias[:, None, :]
+
+
+@probe(
+    floats(4, 40, 256),
+    floats(40),
+    floats(4, 256),
+    config={"block_sizes": [2, 8, 128]},
+    wanted=wanted_found_by_tile,
+)
+def operands_found_by_tile(
+    x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for planes, rows, cols in hl.tile(x.size()):
+        tile = x[planes, rows, cols]
+        out[planes, rows, cols] = tile * scale[rows].expand_as(tile) + bias[planes, cols]
+    return out
+
+
+def wanted_ranges_crossed(x):
+    """A square of ones, rows from the fourth on, and the sum of all everywhere."""
+    square = torch.zeros_like(x)
+    square[:16, :16] = 1.0
+    return square, x[4:20, :32] * 2.0, x.sum() + torch.zeros([3, 7])
+
+
+@probe(floats(40, 256), config={"block_sizes": [8]}, wanted=wanted_ranges_crossed)
+def index_ranges_crossed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    square, part, total = torch.zeros_like(x), torch.zeros([16, 32]), torch.zeros([3, 7])
+    for tile in hl.tile(x.size(0)):
+        square[hl.arange(0, 16), hl.arange(0, 16)] = 1.0
+        part[hl.arange(0, 16), hl.arange(0, 32)] = x[hl.arange(4, 20), hl.arange(0, 32)] * 2.0
+        hl.atomic_add(
+            total, [hl.arange(0, 3), hl.arange(0, 7)], x[tile, :].sum() + hl.zeros([3, 7])
+        )
+    return square, part, total
+
+
+def wanted_ranges_around(x):
+    """The rows from the second on of the last plane, of columns from the fourth on."""
+    return x[2:10, 2, 4:20]
+
+
+@probe(floats(12, 3, 256), wanted=wanted_ranges_around)
+def index_ranges_around_a_position(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([8, 16])
+    for i in hl.grid(3):
+        out[hl.arange(0, 8), hl.arange(0, 16)] = x[hl.arange(2, 10), i, hl.arange(4, 20)]
+    return out
+
+
+# Numbers of the host
+
+
+def wanted_by_block(x):
+    """Blocks are of 32."""
+    return x + 1.0
+
+
+@probe(floats(128), config={"block_sizes": [32]}, wanted=wanted_by_block)
+def branch_on_a_block_size(x: torch.Tensor) -> torch.Tensor:
+    block = hl.register_block_size(x.size(0))
+    few = hl.constexpr(block < 64)
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0), block_size=block):
+        if few:
+            out[tile] = x[tile] + 1.0
+        else:
+            out[tile] = x[tile] + 2.0
+    return out
+
+
+@probe(floats(40, 256), 0.5, 0.1, config={"block_sizes": [8]})
+def branch_on_numbers(x: torch.Tensor, beta: float, eps: float) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        if beta == 0:
+            out[tile, :] = x[tile, :] * 2.0
+        elif eps > 0.1:
+            out[tile, :] = x[tile, :] * 3.0
+        elif beta + eps < 1.0:
+            out[tile, :] = x[tile, :] * 4.0
+        else:
+            out[tile, :] = x[tile, :] * 5.0
+    return out
+
+
+@probe(floats(40, 256))
+def bits_of_positions(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for rows in hl.tile(x.size(0), block_size=8):
+        for cols in hl.tile(x.size(1), block_size=128):
+            factor = (rows.begin >> 2) + (rows.begin & 15) + (cols.begin << 1)
+            out[rows, cols] = x[rows, cols] * factor
+    return out
+
+
+@probe(floats(40, 256), refused="is not expressible: use")
+def bits_set_in_positions(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for rows in hl.tile(x.size(0), block_size=8):
+        out[rows, :] = x[rows, :] * (rows.begin | 3)
+    return out
+
+
+@probe(ints(40, 256, below=9, at_least=1), floats(40, 256), config={"block_sizes": [8]})
+def remainders_of_numbers(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    whole, rest = torch.empty_like(x), torch.empty_like(y)
+    for tile in hl.tile(x.size(0)):
+        whole[tile, :] = 10 % x[tile, :]
+        rest[tile, :] = 7.5 % (y[tile, :].abs() + 0.5)
+    return whole, rest
+
+
+# Configurations in short
+
+
+def wanted_by_the_size(x):
+    """Blocks are of 8."""
+    return x * 8
+
+
+@probe(floats(40, 256), config={"block_size": 8}, wanted=wanted_by_the_size)
+def block_size_in_short(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * tile.block_size
+    return out
+
+
+@probe(floats(40, 256), config={"block_sizes": [[8, 128], 4], "reduction_loops": 128})
+def block_sizes_nested(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty_like(x)
+    sums = torch.empty([x.size(0)])
+    for rows, cols in hl.tile(x.size()):
+        out[rows, cols] = x[rows, cols] * 2.0
+    for rows in hl.tile(x.size(0)):
+        sums[rows] = x[rows, :].sum(1)
+    return out, sums
+
+
+@probe(floats(40, 256), config={})
+def no_block_sizes(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] * 2.0
+    return out
+
+
+@probe(ints(40, 256, below=9), refused="Helion: implicit RNG")
+def ints_at_random(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = torch.rand_like(x[tile, :]).to(torch.int32)
+    return out
+
+
+# Host code that counts, compares and indexes; ints of 64 bits
+
+
+@probe(floats(2, 3), 2)
+def an_offset_and_a_size_of_it(x: torch.Tensor, offset: int) -> torch.Tensor:
+    out = torch.zeros([x.size(0), x.size(1) + offset], dtype=x.dtype)
+    for rows, cols in hl.tile(x.size()):
+        out[rows, cols.index + offset] = x[rows, cols]
+    return out
+
+
+@probe(floats(3000), config={"block_sizes": [512]})
+def host_counted_in_steps(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    places = torch.arange(7, 7 + 3 * x.size(0), 3)
+    whole, part = torch.empty([x.size(0)], dtype=torch.int64), torch.empty_like(x)
+    falls = torch.arange(x.size(0), 0, -1, dtype=torch.float32)
+    for tile in hl.tile(x.size(0)):
+        whole[tile] = places[tile] + 1
+        part[tile] = x[tile] * falls[tile]
+    return whole, part
+
+
+@probe(floats(40), config={"block_sizes": [8]})
+def host_counted_and_changed(x: torch.Tensor) -> torch.Tensor:
+    places, out = torch.arange(x.size(0)), torch.empty_like(x)
+    places[3] = 1000
+    for tile in hl.tile(x.size(0)):
+        out[tile] = x[tile] + places[tile]
+    return out
+
+
+@probe(floats(40), config={"block_sizes": [8]})
+def host_counted_and_written(x: torch.Tensor) -> torch.Tensor:
+    places = torch.arange(x.size(0))
+    for tile in hl.tile(x.size(0)):
+        places[tile] = places[tile] * 100
+    return places
+
+
+@probe(floats(1000), listed([100, 0, 250, 400, 250]))
+def host_summed_up(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    ends = torch.cumsum(lengths, 0, dtype=torch.int32)
+    out = torch.zeros([lengths.size(0)], dtype=x.dtype)
+    for row in hl.grid(lengths.size(0)):
+        total = hl.zeros([], dtype=torch.float32)
+        for tile in hl.tile(ends[row] - lengths[row], ends[row], block_size=128):
+            total += x[tile].sum()
+        out[row] = total
+    return out
+
+
+@probe(
+    floats(40, 256), ints(40, below=9, at_least=-9, dtype=torch.int64), config={"block_sizes": [8]}
+)
+def host_compared(x: torch.Tensor, marks: torch.Tensor) -> torch.Tensor:
+    kept, out = marks >= 0, torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = torch.where(kept[tile][:, None], x[tile, :], 0.0)
+    return out
+
+
+@probe(
+    floats(9, 32, 16),
+    ints(20, below=9, at_least=-9, dtype=torch.int64),
+    ints(20, below=16, dtype=torch.int64),
+    wanted=lambda x, i, j: x[i, :, j] + 1,
+)
+def host_index_around_a_dim(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+    picked = x[i, :, j]
+    out = torch.empty_like(picked)
+    for tile in hl.tile(out.size()):
+        out[tile] = picked[tile] + 1
+    return out
+
+
+@probe(
+    floats(9, 32),
+    ints(20, below=9, at_least=-9, dtype=torch.int64),
+    ints(7, below=32, at_least=-32),
+    wanted=lambda x, i, j: x[i[:, None], j] + 1,
+)
+def host_index_crossed(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+    picked = x[i[:, None], j]
+    out = torch.empty_like(picked)
+    for tile in hl.tile(out.size()):
+        out[tile] = picked[tile] + 1
+    return out
+
+
+@probe(floats(40, 256), floats(40, 256), refused="of what it computed itself: pass its result")
+def host_reduced_of_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    total, out = (x * y).sum(dim=1), torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] + total[tile][:, None]
+    return out
+
+
+@probe(floats(40, 256), floats(256, 64), refused="of two tensors: pass its result as an argument")
+def host_multiplied(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    both = x @ y
+    out = torch.empty_like(both)
+    for tile in hl.tile(both.size()):
+        out[tile] = both[tile] + 1
+    return out
+
+
+@probe(floats(40, 256), config={"block_sizes": [8]})
+def positions_of_64_bits(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    order = torch.full([x.size(0), x.size(1)], -1, dtype=torch.int64)
+    best = torch.empty([x.size(0), 4], dtype=torch.int64)
+    most = torch.empty([x.size(0)], dtype=torch.int64)
+    for tile in hl.tile(x.size(0)):
+        _sorted, places = torch.sort(x[tile, :], dim=-1, descending=True)
+        _four, first = torch.topk(x[tile, :], 4, dim=-1)
+        order[tile, :] = places
+        best[tile, :] = first
+        most[tile] = x[tile, :].argmax(-1)
+    return order, best, most
+
+
+@probe(ints(200, below=9, at_least=-9, dtype=torch.int64), config={"block_sizes": [128]})
+def argument_of_64_bits_written(x: torch.Tensor) -> torch.Tensor:
+    for tile in hl.tile(x.size(0)):
+        x[tile] = torch.where(x[tile] < 0, 0, x[tile])
+    return x
+
+
+@probe(ints(40, below=16), config={"block_sizes": [16]})
+def counts_of_64_bits(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([16], dtype=torch.int64)
+    for tile in hl.tile(x.size(0)):
+        hl.atomic_add(out, [x[tile]], 1)
+    return out
+
+
+def wanted_places(x):
+    """Places in the order of the rows, and how many of each there are."""
+    seen, places = [0] * 16, []
+    for value in x.tolist():
+        places.append(seen[value])
+        seen[value] += 1
+    return torch.tensor(places), torch.tensor(seen)
+
+
+@probe(ints(40, below=16), config={"block_sizes": [16]}, wanted=wanted_places)
+def old_counts_of_64_bits(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.zeros([16], dtype=torch.int64)
+    place = torch.empty([x.size(0)], dtype=torch.int64)
+    for tile in hl.tile(x.size(0)):
+        place[tile] = hl.atomic_add(out, [x[tile]], 1)
+    return place, out
+
+
+@probe(ints(16, 128, below=9), config={"block_sizes": [8]})
+def result_widened(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] + 1
+    return out.to(torch.int64)
+
+
+@probe(ints(16, 128, below=9), refused="computes an int64 .aten.sum.default.: give it dtype")
+def result_summed(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] + 1
+    return out.sum()
+
+
+@probe(floats(16, 128), floats(16, 128), config={"block_sizes": [8]})
+def result_of_two_summed(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile, :] = x[tile, :] + 1
+    return (out * y).sum(dim=1)
+
+
+@probe(floats(100), making(lambda: torch.tensor(5.0)), listed([3]), config={"block_sizes": [8]})
+def items_as_values(x: torch.Tensor, scale: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    factor, n, out = scale.item(), count.item(), torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile] = x[tile] * factor + n
+    return out
+
+
+@probe(floats(40), listed([3, 9], dtype=torch.int16), config={"block_sizes": [8]})
+def items_computed(x: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+    first, second, out = given[0].item(), given[1].item(), torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        out[tile] = x[tile] + (first * 2 + second + 1) + x[second // first]
+    return out
+
+
+@probe(floats(16, 128), listed([3, 9], dtype=torch.int64), config={"block_sizes": [8]})
+def items_as_bounds(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    begin, end, out = ends[0].item(), ends[1].item(), torch.zeros([128])
+    for cols in hl.tile(128):
+        total = hl.zeros([cols], dtype=torch.float32)
+        for rows in hl.tile(begin, end, block_size=8):
+            total += x[rows, cols].sum(0)
+        out[cols] = total
+    return out
+
+
+@probe(floats(2, 3, 64, 32), config={"block_sizes": [1, 1, 16]}, wanted=lambda x: x * 2)
+def tiles_merged_and_parted(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for i, j, k in hl.tile([x.size(0), x.size(1), x.size(2)]):
+        rows = x[i, j, k, :].reshape([-1, 32])
+        out[i, j, k, :] = (rows * 2).reshape([1, 1, -1, 32])
+    return out
+
+
+@probe(floats(16, 128), ints(16, below=128), refused="an atomic of a value: only tensors of")
+def atomic_of_a_value(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size(0)):
+        value = x[tile, :] + 1
+        hl.atomic_add(value, [tile, 0], 1.0)
+        out[tile, :] = value
+    return out
+
+
+@probe(floats(16, 32))
+def host_powers(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    steps = 1.0 / (10 ** (torch.arange(0, 32, 2) / 32))
+    out = torch.empty([16, 16])
+    for t, u in hl.tile(out.size()):
+        out[t, u] = x[t, u] * steps[u][None, :]
+    return 2**out, torch.pow(3.0, out + out)
+
+
+@probe(floats(16, 32))
+def host_copies_reshaped(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x.T.contiguous()
+    flat, part = y.view(-1), x[:, 3:8].reshape(-1)
+    twice = x[:, None, :].expand(-1, 2, -1).reshape(-1, x.size(1))
+    out, o2 = torch.empty_like(y), torch.empty_like(flat)
+    o3, o4 = torch.empty_like(part), torch.empty_like(twice)
+    for t in hl.tile(y.size()):
+        out[t] = y[t] + 1
+    for t in hl.tile(flat.size(0)):
+        o2[t] = flat[t] + 2
+    for t in hl.tile(part.size(0)):
+        o3[t] = part[t] + 3
+    for a, b in hl.tile(twice.size()):
+        o4[a, b] = twice[a, b] + 4
+    return out, o2, o3, o4, out.view(16, 32).T.reshape(-1)
+
+
+@probe(floats(16, 32))
+def host_bits(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y, z = x.view(torch.int32), (x + 1).to(torch.bfloat16).view(torch.int16)
+    out, o2 = torch.empty_like(y), torch.empty_like(z)
+    for t, u in hl.tile(out.size()):
+        out[t, u] = y[t, u] & 3
+    for t, u in hl.tile(o2.size()):
+        o2[t, u] = z[t, u] | 3
+    return out, o2, out.view(torch.float32), (out + out).view(torch.float32)
+
+
+@probe(
+    floats(16, 32), flags(16), refused="its size depends on what a tensor holds: use torch.where"
+)
+def host_masks(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    x[mask] = 7.0
+    out = torch.empty_like(x)
+    for t in hl.tile(x.size()):
+        out[t] = x[t] + 1
+    return out
+
+
+@probe(floats(16, 32), refused="views torch.float32 as torch.int16, of another size")
+def host_bits_of_another_size(x: torch.Tensor) -> torch.Tensor:
+    y = x.view(torch.int16)
+    out = torch.empty_like(y)
+    for t in hl.tile(y.size()):
+        out[t] = y[t] & 1023
+    return out
+
+
+@probe(floats(16, 32), refused="the kernel writes 'y', which is computed by host code")
+def host_bits_written(x: torch.Tensor) -> torch.Tensor:
+    y = x.view(torch.int32)
+    for t in hl.tile(x.size()):
+        y[t] = y[t] & 255
+    return x
+
+
+@probe(floats(16, 32), refused="copies or computes of a tensor that changes")
+def host_bits_changed(x: torch.Tensor) -> torch.Tensor:
+    y = x.view(torch.int32)
+    out = torch.empty_like(y)
+    for t in hl.tile(x.size()):
+        x[t] = x[t] * 2
+    hl.barrier()
+    for t in hl.tile(x.size()):
+        out[t] = y[t] & 255
+    return out
+
+
+@probe(floats(16, 32), refused="operation aten.special_bessel_j0.default is not expressible")
+def op_unknown(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for t in hl.tile(x.size()):
+        out[t] = torch.special.bessel_j0(x[t])
+    return out
+
+
+@probe(floats(16, 32), making(lambda: numpy.arange(3.0)), refused="TypeError: unsupported argument")
+def argument_of_numpy(x: torch.Tensor, scales) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for t in hl.tile(x.size()):
+        out[t] = x[t] * scales[0]
+    return out
+
+
+@probe(ints(5, below=9), refused=r"from a tensor: say what with items=.'ends.4.': ...., or take it")
+def size_of_an_item(ends: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(ends[4].item())
+    for t in hl.tile(ends.size(0)):
+        out[t] = ends[t].to(torch.float32)
+    return out
+
+
+@probe(floats(16, 32), refused="aten.sort.default, which gives several tensors: pass its results")
+def host_sorts(x: torch.Tensor) -> torch.Tensor:
+    y = torch.sort(x, -1).values
+    out = torch.empty_like(x)
+    for t in hl.tile(x.size()):
+        out[t] = y[t] + 1
+    return out
+
+
+@probe(floats(16, 32), refused="aten.unfold.default, which the graph format lacks: pass its result")
+def host_unfolds(x: torch.Tensor) -> torch.Tensor:
+    y = x.flatten().unfold(0, 4, 2)
+    out = torch.empty([y.size(0), 4])
+    for t in hl.tile(out.size()):
+        out[t] = y[t] + 1
+    return out
+
+
+@probe(floats(16, 32), refused="host code makes a tensor of numbers: pass it as an argument")
+def host_numbers(x: torch.Tensor) -> torch.Tensor:
+    weights = torch.tensor([0.25, 0.5, 0.25])
+    out = torch.empty_like(x)
+    for t in hl.tile(x.size()):
+        out[t] = x[t] * weights[1]
+    return out
+
+
+@probe(floats(16, 128))
+def results_nested(x: torch.Tensor) -> dict[str, list[torch.Tensor]]:
+    out, least = torch.empty_like(x), torch.empty([x.size(0)])
+    for tile in hl.tile(x.size(0)):
+        v = x[tile, :]
+        out[tile, :] = v * 2
+        least[tile] = torch.amin(v, -1)
+    return {"twice": (out, [least]), "none": None, "all": out + 1}
+
+
+@probe(floats(16, 128), refused="a result is of type int, not a tensor: return tensors alone")
+def result_of_an_int(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        out[tile] = x[tile]
+    return out, x.size(0)
+
+
+@probe(floats(16, 128), config={"block_sizes": [8]})
+def tile_by_its_long_name(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in helion.language.tile(x.size(0)):
+        out[tile, :] = x[tile, :] + 1
+    return out
+
+
+@probe(floats(16, 128), config={"block_sizes": [8]})
+def view_of_the_same_shape(x: torch.Tensor) -> torch.Tensor:
+    alias = x.view(16, 128)
+    for tile in hl.tile(x.size(0)):
+        x[tile, :] = x[tile, :] * 2
+        alias[tile, :] = alias[tile, :] + 1
+    return x

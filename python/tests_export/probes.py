@@ -252,11 +252,11 @@ def host_puts(x: torch.Tensor) -> torch.Tensor:
 
 
 @helion.kernel
-def host_copy_written(x: torch.Tensor) -> torch.Tensor:
-    copied = x.clone()
+def by_stride(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
     for tile in hl.tile(x.size(0)):
-        copied[tile] = x[tile] * 2
-    return copied
+        out[tile, :] = x[tile, :] * x.stride(0)
+    return out
 
 
 @helion.kernel
@@ -405,4 +405,22 @@ def seeded(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for i, j in hl.tile(x.size()):
         out[i, j] = hl.rand([i, j], seed=7)
+    return out
+
+
+@helion.kernel(static_shapes=True)
+def sized_by_an_item(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    rows = int(offsets[-1].item())
+    out = torch.zeros(rows * x.size(1), dtype=x.dtype)
+    flat = x.view(-1)
+    for tile in hl.tile(x.numel()):
+        out[tile] = flat[tile] * 2
+    return out.reshape(rows, x.size(1))
+
+
+@helion.kernel(static_shapes=True)
+def sums_of_64_bits(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([x.size(0)], dtype=torch.int64)
+    for tile in hl.tile(x.size(0)):
+        out[tile] = x[tile, :].sum(-1)
     return out

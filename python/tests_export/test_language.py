@@ -15,6 +15,7 @@ from pallasc import reference
 from pallasc.binding import Graph
 from pallasc.export import ExportError, arrays, from_helion, text
 from structure import document_check
+from torch.utils import _pytree
 
 
 def exported(found):
@@ -31,7 +32,8 @@ def eager(found):
 
 def tensors_of(found):
     """Return the tensors that a probe's document takes: of the arguments, then captured ones."""
-    given = [a for a in language.arguments(found) if isinstance(a, torch.Tensor)]
+    leaves = _pytree.tree_leaves(list(language.arguments(found)))
+    given = [a for a in leaves if isinstance(a, torch.Tensor)]
     return [*given, *found.captured]
 
 
@@ -63,8 +65,8 @@ def test_an_export_is_what_helion_computes(name):
 
 
 def listed(outputs):
-    """Return outputs as a list, of one as well."""
-    return list(outputs) if isinstance(outputs, tuple | list) else [outputs]
+    """Return outputs as a list, of one and of nested ones as well."""
+    return [leaf for leaf in _pytree.tree_leaves(outputs) if leaf is not None]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -30,6 +30,11 @@ def array_make(entry, tensor):
     if np.issubdtype(array.dtype, np.signedinteger):
         limits = np.iinfo(wanted)
         range_check(entry["name"], array, *entry.get("x_range", (limits.min, limits.max)))
+    for flat, number in entry.get("x_items", ()):
+        if array.flat[flat] != number:
+            place = [int(at) for at in np.unravel_index(flat, array.shape)]
+            found = array.flat[flat]
+            raise ExportError(f"'{entry['name']}'{place} is {found}, the graph is for {number}")
     return array.astype(wanted)
 
 

@@ -53,6 +53,16 @@ def calls_of(node, graphs):
         yield node.args[0], Call(node, "combine", [])
 
 
+def combine_order(dtypes):
+    """Return where the lefts, and then the rights, are among what a scan's function is traced with.
+
+    Helion has them in pairs; of one dtype throughout, their order is the function's already.
+    """
+    count = len(dtypes)
+    paired = dtypes[0::2] == dtypes[1::2] and len(set(dtypes)) > 1
+    return [*range(0, count, 2), *range(1, count, 2)] if paired else [*range(count)]
+
+
 def graph_empty(graph):
     """Return whether a graph does nothing but copy its arguments."""
     return all(target_name(node) in ("", "_new_var") for node in graph.nodes)

@@ -8,7 +8,7 @@ from .errors import ExportError
 from .graphs import GraphSet
 from .host import HostReplay
 from .hostroots import roots_join
-from .rangeroots import UNKNOWN, item_of, range_roots
+from .rangeroots import UNKNOWN, range_roots, run_time
 from .tensors import TensorTable
 from .trace import kernel_trace
 from .values import Symbols, constant
@@ -29,9 +29,12 @@ CONFIG_KEYS = (
 )
 
 
-def document_build(kernel, args, config, name, ranges):
-    """Return the document of `kernel` traced with `args`, whose ints lie in `ranges`."""
-    trace = kernel_trace(kernel, args, ranges)
+def document_build(kernel, args, config, name, ranges, items):
+    """Return the document of `kernel` traced with `args`, whose ints lie in `ranges`.
+
+    Of the ints in some places `items` says what they are.
+    """
+    trace = kernel_trace(kernel, args, ranges, items)
     with trace.env:
         replay = HostReplay(trace)
         symbols = Symbols(trace)
@@ -74,7 +77,7 @@ def blocks_build(trace, symbols, replay, graphs):
     for root, ids in zip(replay.roots, trace.device_ir.grid_block_ids, strict=True):
         for block, begin, end, step in zip(ids, root.begins, root.ends, root.steps, strict=True):
             where = trace.source.where(root.line)
-            if item_of(replay, begin) is None and item_of(replay, end) is None:
+            if not run_time(replay, begin) and not run_time(replay, end):
                 ranges[block] = tuple(bound_of(v, symbols, replay, where) for v in (begin, end))
             if step is not None:
                 sizes[block] = bound_of(step, symbols, replay, where)
@@ -180,11 +183,21 @@ def config_build(trace, config, free):
     known = set(CONFIG_KEYS) | set(spec.user_defined_tunables)
     helions = set(VALID_KEYS) | set(dict(spec.default_config()))
     kept = {key: value for key, value in dict(given).items() if key in known or key not in helions}
-    sizes = kept.get("block_sizes", [])
-    if not isinstance(sizes, list) or len(sizes) != len(free):
+    for key in ("block_sizes", "reduction_loops", "flatten_loops"):
+        if key in kept:
+            kept[key] = flat(kept[key]) if isinstance(kept[key], list | tuple) else [kept[key]]
+    if "block_sizes" not in kept:
+        return kept
+    sizes = kept["block_sizes"]
+    if len(sizes) != len(free):
         message = f"config has block_sizes {sizes}, the kernel has {len(free)} ({', '.join(free)})"
         raise ExportError(message, trace.source.where(trace.source.first))
     return kept
+
+
+def flat(sizes):
+    """Return block sizes one by one: Helion takes those of one loop as a list in the list, too."""
+    return [x for size in sizes for x in (size if isinstance(size, list | tuple) else [size])]
 
 
 def document_text(document):

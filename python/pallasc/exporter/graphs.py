@@ -2,15 +2,21 @@
 
 import operator
 
+import sympy
 import torch
 
-from .calls import calls_of, if_calls, target_name
+from ..reference.registry import lookup
+from .calls import calls_of, combine_order, if_calls, target_name
 from .errors import ExportError
+from .host import pointwise
 from .lowering import operands_restore
-from .targets import COUNTING, IGNORED_KWARGS, PLAIN, SYMBOLIC
-from .values import constant
-from .writer import SYMBOLIC_TYPES, GraphWriter, nodes_live
+from .targets import BITS, COUNTING, IGNORED_KWARGS, INSTEAD, PLAIN, SYMBOLIC
+from .trace import INT32
+from .values import INTS_OF_INT32, constant
+from .writer import SYMBOLIC_TYPES, TENSOR_KINDS, GraphWriter, nodes_live
 
+# Helion's own that compute each element of those at its place.
+ALIKE = ("tile.new_var", "tile.mask_to", "tile.phi")
 # Targets of (tensor, index list, ...), beside the atomics.
 INDEXED = ("tile.load", "tile.store", "tile.subscript")
 
@@ -86,9 +92,12 @@ class GraphConverter(GraphWriter):
         """Emit the placeholders, then one for each argument added to the call."""
         placeholders = [node for node in self.info.graph.nodes if node.op == "placeholder"]
         variables = self.set.trace.variables.get(self.id, ([], []))[0]
-        for index, node in enumerate(placeholders):
-            self.node = node
-            name = variables[index] if index < len(variables) else node.name
+        order = range(len(placeholders))
+        if self.call and target_name(self.call.node) == "_associative_scan":
+            order = combine_order([node.meta["val"].dtype for node in placeholders])
+        for index, place in enumerate(order):
+            self.node = node = placeholders[place]
+            name = variables[index] if index < len(variables) else placeholders[index].name
             self.values[node] = self.placeholder_emit(name, node.meta["val"])
         added = self.call.args[len(placeholders) :] if self.call else []
         for outer in added:
@@ -98,7 +107,10 @@ class GraphConverter(GraphWriter):
     def placeholder_emit(self, name, value):
         """Append a placeholder, and return a reference to it."""
         name = self.name_new(name)
-        self.nodes.append({"name": name, "op": "placeholder", "meta": self.meta(value)})
+        meta = self.meta(value)
+        node = {"name": name, "op": "placeholder", "meta": meta}
+        self.nodes.append(node)
+        self.by_name[name] = node
         return {"ref": name}
 
     def output_convert(self, node):
@@ -132,25 +144,31 @@ class GraphConverter(GraphWriter):
             self.values[node] = constant(value)
         elif isinstance(value, SYMBOLIC_TYPES) and self.symbol_fixed(value):
             self.values[node] = self.symbol_value(value)
-        elif handler and (name.startswith("_") or name == "load"):
+        elif handler and (name.startswith("_") or name in ("load", "store")):
             handler(node)
-        elif isinstance(node.target, torch._ops.OpOverload):
+        elif is_aten(node):
             self.aten_convert(node)
         elif node.target is operator.getitem:
             self.getitem_convert(node)
+        elif node.target in (*BITS, operator.or_) and isinstance(value, torch.SymInt):
+            self.bits_convert(node)
         elif node.target in SYMBOLIC and isinstance(value, SYMBOLIC_TYPES):
-            self.plain_convert(node, SYMBOLIC[node.target], list(node.args))
+            self.number_convert(node, SYMBOLIC[node.target])
         elif name in PLAIN and "helion" in (node.target.__module__ or ""):
             target, count = PLAIN[name]
             self.plain_convert(node, target, list(node.args[:count]))
         else:
-            self.refuse(f"operation '{name or node.target}' is not expressible in the graph format")
+            hint = f": {INSTEAD[name]}" if name in INSTEAD else ""
+            shown = f"operation '{name or node.target}'"
+            self.refuse(f"{shown} is not expressible in the graph format{hint}")
 
     def symbol_fixed(self, value):
         """Return whether a symbolic number is one constant, or a float of host scalars."""
         if isinstance(value, torch.SymFloat):
             symbols = value._sympy_().free_symbols
             return all(self.set.tensors.scalar_known(symbol) for symbol in symbols)
+        if isinstance(value, torch.SymBool) and self.symbol_truth(value) is not None:
+            return True
         expr = value._sympy_().xreplace(self.symbols.known)
         return not expr.free_symbols
 
@@ -158,12 +176,118 @@ class GraphConverter(GraphWriter):
         """Emit a node whose arguments need no change; trailing Nones are left out."""
         while args and args[-1] is None:
             args.pop()
-        if target in INDEXED or target.startswith("tile.atomic_"):
+        indexed = target in INDEXED or target.startswith("tile.atomic_")
+        if target.startswith("tile.atomic_") and args[0] not in self.host_names:
+            self.refuse("an atomic of a value: only tensors of the host have places to add to")
+        if indexed:
             args[1] = index_counted(args[0].meta["val"].shape, args[1])
         values = [self.value(arg) for arg in args]
+        if indexed:
+            values[1] = self.index_crossed(values[1])
         named = {key: self.value(arg) for key, arg in (kwargs or {}).items()}
         meta = None if target == "tile.store" else self.meta(node.meta.get("val"))
+        alike = is_aten(node) and pointwise(node.target)
+        wide = meta if target.startswith("tile.atomic_") and self.is_int64(args[0]) else None
+        if wide:  # memory holds int32, and so does the old value
+            meta = wide | {"dtype": "int32"}
+        if alike or target in ALIKE:
+            meta = self.meta_broadcast(meta, values)
+        if alike or target == "aten.expand.default":
+            values = [self.value_aligned(value, meta["shape"]) for value in values]
         self.values[node] = self.emit(node, target, values, named, meta)
+        if wide:
+            self.values[node] = self.converted(node, self.values[node], wide, f"{node.name}_wide")
+
+    def number_convert(self, node, kind):
+        """Emit an operator of numbers; of what host code took from tensors, one of tensors."""
+        values = [self.value(arg) for arg in node.args]
+        if kind in TENSOR_KINDS and any(self.is_tensor(value) for value in values):
+            self.values[node] = self.tensor_piece(kind, values)
+        else:
+            self.plain_convert(node, kind, list(node.args))
+
+    def bits_convert(self, node):
+        """Emit a shift, or a mask of low bits, of an int that is known at run time: arithmetic."""
+        if node.target is operator.or_:
+            self.refuse("'|' of ints of the host or of positions is not expressible: use + and *")
+        value, bits = node.args
+        given = bits.meta["val"] if isinstance(bits, torch.fx.Node) else bits
+        number = self.symbols.expression(given) if isinstance(given, int | torch.SymInt) else None
+        shift = node.target is not operator.and_
+        low_bits = type(number) is int and number > 0 and (number & (number + 1)) == 0
+        if not (type(number) is int and 0 <= number < 31 if shift else low_bits):
+            shown = f"'{node.target.__name__}' of ints of the host or of positions"
+            self.refuse(f"{shown} takes a shift of 0 to 30, or a mask of low bits")
+        factor = 1 << number if shift else number + 1
+        self.plain_convert(node, BITS[node.target], [value, factor])
+
+    def meta_broadcast(self, meta, values):
+        """Return the meta of a pointwise value, a block of one element broadcast to what it meets.
+
+        Helion takes any block for the other's equal: `w[row, tile] * x` where rows go one by one.
+        """
+        if not meta or not meta.get("shape"):
+            return meta
+        shape = list(meta["shape"])
+        for value in values:
+            other = self.shape_of(value)
+            for place in range(1, min(len(shape), len(other)) + 1):
+                if self.symbols.is_one(shape[-place]) and other[-place] != 1:
+                    shape[-place] = other[-place]
+        return meta | {"shape": shape}
+
+    def index_crossed(self, index):
+        """Return an index list whose neighbouring 1-D tensors are crossed, each along its own dim.
+
+        So Helion has them; in the graph only those of tiles are, others broadcast together. Single
+        positions between them have no dims.
+        """
+        shapes = [self.shape_of(entry) for entry in index]
+        places = [at for at, shape in enumerate(shapes) if shape]
+        if len(places) < 2 or any(len(shapes[at]) != 1 for at in places):
+            return index
+        between = [at for at in range(places[0], places[-1]) if at not in places]
+        tiles = all(isinstance(shapes[at][0], str) for at in places)
+        if tiles or not all(self.is_position(index[at]) for at in between):
+            return index
+        crossed = list(index)
+        for count, at in enumerate(places):
+            shape = [1] * len(places)
+            shape[count] = shapes[at][0]
+            crossed[at] = self.view(index[at], shape, "crossed")
+        return crossed
+
+    def is_position(self, entry):
+        """Return whether an entry of an index list is a symbolic int, and no tile."""
+        if not isinstance(entry, dict) or "ref" not in entry:
+            return isinstance(entry, int)
+        meta = self.by_name[entry["ref"]]["meta"]
+        return "shape" not in meta and meta["sym"] not in map(str, self.symbols.blocks)
+
+    def view(self, value, shape, name):
+        """Emit a view of a value made in this graph."""
+        sizes = [size if isinstance(size, int) else {"sym": size} for size in shape]
+        meta = self.by_name[value["ref"]]["meta"] | {"shape": shape}
+        return self.emit(self.node, "aten.view.default", [value, sizes], meta=meta, name=name)
+
+    def value_aligned(self, value, shape):
+        """Return a value with new axes where its tiles are not the last ones of a shape.
+
+        Helion finds a dim by its tile: `x[rows, cols] * scale[rows]` scales rows.
+        """
+        own = self.shape_of(value)
+        if not own or len(own) >= len(shape):
+            return value
+        pairs = zip(own, shape[-len(own) :], strict=True)
+        if all(mine == 1 or other == 1 or mine == other for mine, other in pairs):
+            return value
+        found, at = [], 0
+        for size in shape:
+            found.append(own[at] if at < len(own) and own[at] == size else 1)
+            at += found[-1] != 1
+        if at < len(own):
+            return value
+        return self.view(value, found, "aligned")
 
     def aten_convert(self, node):
         """Emit an ATen or prims overload with its operands restored."""
@@ -172,6 +296,8 @@ class GraphConverter(GraphWriter):
             return self.plain_convert(node, "sym_size", list(node.args))
         if target.startswith(("aten.empty", "aten.new_empty")):
             self.refuse("a tensor that is made inside of the kernel and never filled")
+        if lookup(target) is None:
+            self.refuse(f"operation {target} is not expressible in the graph format")
         args, kwargs = operands_restore(node, self.set.trace.originals)
         kwargs = {k: v for k, v in kwargs.items() if k not in IGNORED_KWARGS}
         if target in COUNTING:
@@ -180,7 +306,17 @@ class GraphConverter(GraphWriter):
             return self.plain_convert(
                 node, "tile.full", [list(node.meta["val"].shape), args[1], node.meta["val"].dtype]
             )
+        if target == "aten.remainder.Scalar_Tensor":
+            return self.remainder_convert(node, *args)
         self.plain_convert(node, target, list(args), kwargs)
+
+    def remainder_convert(self, node, number, divisor):
+        """Emit the remainder of a number: the graph has it of tensors."""
+        meta = self.meta(node.meta["val"])
+        full = [[], self.value(number), {"dtype": meta["dtype"]}]
+        made = self.emit(node, "tile.full", full, meta=meta | {"shape": []}, name="number")
+        args = [made, self.value(divisor)]
+        self.values[node] = self.emit(node, "aten.remainder.Tensor", args, meta=meta)
 
     def counting_convert(self, node, target, args, kwargs):
         """Emit a reduction that divides by a count: over a tile, by the lanes that are valid."""
@@ -249,9 +385,52 @@ class GraphConverter(GraphWriter):
             name = f"{node.name}_in_range"
             self.values[node] = self.emit(node, "aten.clamp.default", args, meta=narrow, name=name)
         if meta["dtype"] != stored:
-            args = [self.values[node], {"dtype": meta["dtype"]}]
-            target, name = "prims.convert_element_type.default", f"{node.name}_wide"
-            self.values[node] = self.emit(node, target, args, meta=meta, name=name)
+            self.values[node] = self.converted(node, self.values[node], meta, f"{node.name}_wide")
+
+    def convert_store(self, node):
+        """A store of a value in the shape, and for an int64 tensor the dtype, of what it fills."""
+        tensor, index, value, mask = (*node.args, None)[:4]
+        given = value.meta["val"] if isinstance(value, torch.fx.Node) else value
+        self.plain_convert(node, "tile.store", [tensor, index, value, mask])
+        store = self.nodes.pop()
+        if isinstance(given, torch.Tensor):
+            shape = self.merged(tensor, index, given)
+            if shape:
+                store["args"][2] = self.view(store["args"][2], shape, "parted")
+            if self.is_int64(tensor) and given.dtype not in (torch.int64, *INTS_OF_INT32):
+                meta = self.meta(given) | {"dtype": "int64"}
+                wide = self.converted(node, store["args"][2], meta, f"{node.name}_wide")
+                store["args"][2] = wide
+        elif self.is_int64(tensor):
+            number = type(given) is int and not INT32[0] <= given <= INT32[1]
+            if number or isinstance(given, float | torch.SymFloat):
+                self.refuse(f"{given} is stored to an int64 tensor: only ints of 32 bits can be")
+        self.nodes.append(store)
+
+    def merged(self, tensor, index, value):
+        """Return the shape that a store fills where a dim of the value is several of its tiles."""
+        sizes = iter(tensor.meta["val"].shape)
+        filled = []
+        for entry in index:
+            size = next(sizes)
+            entry = entry.meta["val"] if isinstance(entry, torch.fx.Node) else entry
+            if isinstance(entry, torch.SymInt) and entry._sympy_() in self.symbols.blocks:
+                filled.append(entry._sympy_())
+            elif entry == slice(None):
+                filled.append(sympy.sympify(size))
+            else:
+                return None
+        own = [sympy.sympify(size) for size in value.shape]
+        fits = all(
+            mine in (1, theirs) for mine, theirs in zip(own[::-1], filled[::-1], strict=False)
+        )
+        same = sympy.prod(own) == sympy.prod(filled)
+        return None if fits or not same else self.symbols.shape(filled, "a store", None)
+
+    def is_int64(self, tensor):
+        """Return whether a node is a host tensor that is int64 to the kernel."""
+        name = self.host_names.get(tensor)
+        return name is not None and self.set.tensors.stands_for_int64(name)
 
     def convert_host_tensor(self, node):
         """A host tensor is called by its name in the document."""
@@ -283,10 +462,7 @@ class GraphConverter(GraphWriter):
         host = self.emit(node, "tile.host_tensor", [name], meta=meta, name=f"{node.name}_host")
         meta = {"dtype": "int32", "shape": []}
         word = self.emit(node, "tile.load", [host, [node.args[0]]], meta=meta, name="seed")
-        args = [word, {"dtype": "int64"}]
-        meta = self.meta(node.meta["val"])
-        target = "prims.convert_element_type.default"
-        self.values[node] = self.emit(node, target, args, meta=meta)
+        self.values[node] = self.converted(node, word, self.meta(node.meta["val"]))
 
     def convert_constant_tensor(self, node):
         """A constant made on the device is a 0-d full."""
@@ -385,6 +561,11 @@ class GraphConverter(GraphWriter):
         values = [self.set.ids[args[0]], *(self.value(arg) for arg in args[1:])]
         meta = self.meta(combined_value(node))
         self.values[node] = self.emit(node, target, values, meta=meta)
+
+
+def is_aten(node):
+    """Return whether a node calls an overload of ATen or prims."""
+    return isinstance(node.target, torch._ops.OpOverload)
 
 
 def combined_value(node):

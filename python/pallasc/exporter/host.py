@@ -9,10 +9,11 @@ import copy
 import dataclasses
 import types
 
+import numpy
 import torch
 from torch._guards import detect_fake_mode
 from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -44,9 +45,11 @@ _RESHAPES = {
 }
 _PERMUTES = {"aten.transpose", "aten.t", "aten.permute", "aten.numpy_T"}
 _SLICES = {"aten.slice", "aten.select"}
+_SPLITS = {"aten.split", "aten.split_with_sizes", "aten.chunk", "aten.tensor_split"}
+_JOINS = {"aten.cat", "aten.stack"}
 _ALIASES = {"aten.alias", "aten.detach", "aten.lift_fresh"}
 _COPIES = {"aten.clone", "aten.contiguous"}
-_VIEWING = ("reshape", "permute", "slice", "expand", "alias")
+VIEWING = ("reshape", "permute", "slice", "expand", "alias")
 # Where the indexed tensor, its dim and the positions stand among the arguments; None: in a list.
 SELECTING = {
     "aten.index_select.default": (0, 1, 2),
@@ -54,6 +57,8 @@ SELECTING = {
     "aten.index.Tensor": None,
     "aten.index_put_.default": None,
 }
+# Bits read as another dtype of that size: computed, though torch shares the memory.
+BITCAST = "aten.view.dtype"
 _FILLS = {"aten.fill_": "value", "aten.zero_": 0}
 
 
@@ -99,9 +104,11 @@ class Root:
 class Recorder(TorchDispatchMode):
     """Records every tensor operation as a Step of its result."""
 
-    def __init__(self, where):
+    def __init__(self, where, known):
         super().__init__()
         self.where = where
+        self.known = known  # (input, place in its flat memory) -> the int that is there
+        self.asked = []  # the places that host code took ints from
         self.steps = {}  # id(tensor) -> Step
         self.writes = []
         self.clock = 0
@@ -123,7 +130,7 @@ class Recorder(TorchDispatchMode):
     def storage(self, tensor):
         """Return the tensor whose memory `tensor` views."""
         step = self.steps[id(tensor)]
-        while step.kind in _VIEWING:
+        while step.kind in VIEWING:
             tensor = step.base
             step = self.steps[id(tensor)]
         return tensor
@@ -138,7 +145,13 @@ class Recorder(TorchDispatchMode):
                 value = (args[0] if number is None else number).item()
             self.step_add(result, "number", None, value)
             return result
+        if packet == "aten.lift_fresh" and id(args[0]) not in self.steps:
+            raise ExportError(
+                "host code makes a tensor of numbers: pass it as an argument", self.where()
+            )
         args = [self.number_or(arg) for arg in args]
+        if packet in ("aten.index", "aten.index_put_"):
+            args[:2] = self.indices_together(*args[:2])
         named = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | kwargs
         if packet in _FILLS:
             self.fill_note(args[0], named.get(_FILLS[packet], 0), func)
@@ -147,14 +160,63 @@ class Recorder(TorchDispatchMode):
             self.step_add(result, "empty", None, named.get(init, init))
         elif func._schema.is_mutable:
             self.write_note(func, args, named)
-        elif packet == "aten._local_scalar_dense" and isinstance(result, torch.SymInt):
+        elif packet == "aten._local_scalar_dense" and symbolic(result):
             self.read_note(args)
+            place = self.place(args[0])
+            if place in self.known:
+                return self.known[place]
+            self.asked.append(place)
             self.items[result.node.expr] = args[0], self.tick()
+        elif packet in _SPLITS or packet == "aten.unbind":
+            self.parts_note(result, packet, args[0], named.get("dim", 0) % args[0].dim())
+        elif packet in _JOINS:
+            self.join_note(result, packet, args[0], named.get("dim", 0) % result.dim())
         else:
             for value in _pytree.tree_leaves(result):
                 if isinstance(value, torch.Tensor):
                     self.result_note(value, func, packet, args, named)
         return result
+
+    def place(self, tensor):
+        """Return (input, place in its flat memory) of a tensor of one element, or None.
+
+        None as well where the kernel may have changed it.
+        """
+        whole = self.storage(tensor)
+        step = self.steps[id(whole)]
+        changed = any(self.storage(write.tensor) is whole for write in self.writes)
+        if step.kind != "input" or changed or self.root_seen:
+            return None
+        return step.data, tensor.storage_offset()
+
+    def indices_together(self, base, given):
+        """Return a tensor and what indexes it, index tensors of one shape and dims beside another.
+
+        Dims between them come behind, as the result has them.
+        """
+        tensors = [index for index in given if index is not None]
+        if any(index.dtype in (torch.bool, torch.uint8) for index in tensors):
+            return base, given  # a mask, which is refused
+        shape = torch.broadcast_shapes(*(index.shape for index in tensors))
+        tensors = [self.expanded(index, shape) for index in tensors]
+        dims = [dim for dim, index in enumerate(given) if index is not None]
+        if dims == [*range(dims[0], dims[0] + len(dims))]:
+            given = [None] * dims[0] + tensors
+            return base, given
+        order = dims + [dim for dim in range(base.dim()) if dim not in dims]
+        permuted = base.permute(order)
+        self.step_add(permuted, "permute", base, order)
+        return permuted, tensors
+
+    def expanded(self, tensor, shape):
+        """Return a tensor as a shape that it broadcasts to, noting the views."""
+        if tensor.shape == shape:
+            return tensor
+        ranked = tensor.reshape([1] * (len(shape) - tensor.dim()) + list(tensor.shape))
+        self.step_add(ranked, "reshape", tensor, None)
+        wide = ranked.expand(shape)
+        self.step_add(wide, "expand", ranked, None)
+        return wide
 
     def number_or(self, arg):
         """Return the number that a tensor made of one is, or the argument as it is."""
@@ -183,6 +245,10 @@ class Recorder(TorchDispatchMode):
     def write_note(self, func, args, named):
         """Note an operation in place: a copy, an `index_put_`, or one that has a pointwise twin."""
         name = str(func)
+        if name == "aten.index_add_.default" and named.get("alpha", 1) == 1:
+            base, dim, places, value = args
+            func, name = torch.ops.aten.index_put_.default, "aten.index_put_.default"
+            args, named = [base, [None] * (dim % base.dim()) + [places], value, True], {}
         self.read_note(args[1:])
         if name == "aten.copy_.default":
             self.write_add(args[0], None, list(args[:2]), {})
@@ -203,21 +269,22 @@ class Recorder(TorchDispatchMode):
     def result_note(self, value, func, packet, args, named):
         """Note one result of an operation that changes nothing in place."""
         base = args[0] if args and isinstance(args[0], torch.Tensor) else None
+        if base is None and pointwise(func):  # 2 ** x
+            base = next((arg for arg in args if isinstance(arg, torch.Tensor)), None)
         if not packet_views(packet):
             self.read_note(args)
-        if packet in _RESHAPES:
-            self.step_add(value, "reshape", base, None)
+        if str(func) == BITCAST and value.dtype.itemsize != base.dtype.itemsize:
+            told = f"host code views {base.dtype} as {value.dtype}, of another size"
+            raise ExportError(f"{told}: pass the view as an argument", self.where())
+        if packet in _RESHAPES and str(func) != BITCAST:
+            same = value.shape == base.shape
+            self.step_add(value, "alias" if same else "reshape", base, None)
         elif packet in _PERMUTES:
             self.step_add(value, "permute", base, permute_dims(packet, base.dim(), named))
         elif packet == "aten.slice":
             self.step_add(value, "slice", base, slice_ranges(base, named))
         elif packet == "aten.select":
-            dim, index = named["dim"] % base.dim(), named["index"]
-            index += base.size(dim) if index < 0 else 0
-            ranges = slice_ranges(base, {"dim": dim, "start": index, "end": index + 1})
-            kept = base[tuple(slice(*r) for r in ranges)]
-            self.step_add(kept, "slice", base, ranges)
-            self.step_add(value, "reshape", kept, None)
+            self.select_note(value, base, named["dim"] % base.dim(), named["index"])
         elif packet == "aten.expand":
             self.step_add(value, "expand", base, None)
         elif packet in _ALIASES:
@@ -227,15 +294,63 @@ class Recorder(TorchDispatchMode):
         else:
             self.step_add(value, "op", base, (func, args, named))
 
+    def select_note(self, value, base, dim, index):
+        """Note one position of a dim, which is dropped: a slice, and a view of it."""
+        index += base.size(dim) if index < 0 else 0
+        ranges = slice_ranges(base, {"dim": dim, "start": index, "end": index + 1})
+        kept = base[tuple(slice(*r) for r in ranges)]
+        self.step_add(kept, "slice", base, ranges)
+        self.step_add(value, "reshape", kept, None)
+
+    def parts_note(self, parts, packet, base, dim):
+        """Note the parts that a tensor is split into along a dim, in turn."""
+        begin = 0
+        for index, part in enumerate(parts):
+            if packet == "aten.unbind":
+                self.select_note(part, base, dim, index)
+                continue
+            end = begin + part.size(dim)
+            found = slice_ranges(base, {"dim": dim, "start": begin, "end": end})
+            self.step_add(part, "slice", base, found)
+            begin = end
+
+    def join_note(self, joined, packet, tensors, dim):
+        """Note tensors that are joined: a fresh one, to whose parts they are written."""
+        self.read_note(tensors)
+        self.step_add(joined, "empty", None, "empty")
+        begin = 0
+        for index, tensor in enumerate(tensors):
+            if packet == "aten.stack":
+                part = joined.select(dim, index)
+                self.select_note(part, joined, dim, index)
+            else:
+                end = begin + tensor.size(dim)
+                part = joined.narrow(dim, begin, end - begin)
+                ranges = slice_ranges(joined, {"dim": dim, "start": begin, "end": end})
+                self.step_add(part, "slice", joined, ranges)
+                begin = end
+            if tensor.numel():
+                self.write_add(part, None, [part, tensor], {})
+
 
 def pointwise(func):
     """Return whether an operation computes each element from those at its place."""
-    return torch.Tag.pointwise in func.tags or str(func) == "aten._to_copy.default"
+    return torch.Tag.pointwise in func.tags or str(func) in ("aten._to_copy.default", BITCAST)
 
 
 def selects(func):
     """Return whether an operation picks, or puts, rows of a tensor at positions of another."""
     return str(func) in SELECTING
+
+
+def fills(func):
+    """Return whether an operation counts from a number on, of no tensor."""
+    return str(func).startswith("aten.arange.")
+
+
+def sums_along(func):
+    """Return whether an operation computes each element from those before it along a dim."""
+    return str(func) in ("aten.cumsum.default", "aten.cumprod.default")
 
 
 def packet_views(packet):
@@ -275,7 +390,7 @@ class HostReplay:
         self.symbols = {}  # our symbol -> Helion's, by the name that both know
         self.computed = {}  # our symbol -> what it is, an expression of tunables
         self.mode = FakeTensorMode(shape_env=ShapeEnv())
-        self.recorder = Recorder(lambda: trace.source.where(self.line))
+        self.recorder = Recorder(lambda: trace.source.where(self.line), trace.items)
         self.inputs = {}
         self.results = []
         self.run()
@@ -289,13 +404,29 @@ class HostReplay:
                 result = function(**arguments)
             except ExportError:
                 raise
+            except GuardOnDataDependentSymNode as error:
+                raise self.undecided() from error
             except Exception as error:
                 where = self.trace.source.where(self.line)
-                raise ExportError(f"host code: {type(error).__name__}: {error}", where) from error
-        if isinstance(result, (tuple, list)):
-            self.results = list(result)
-        else:
-            self.results = [] if result is None else [result]
+                told = next(iter(str(error).splitlines()), "")
+                raise ExportError(f"host code: {type(error).__name__}: {told}", where) from error
+        self.results = [leaf for leaf in _pytree.tree_leaves(result) if leaf is not None]
+
+    def undecided(self):
+        """Return the refusal of a size, or a decision, that is taken from what a tensor holds."""
+        told = "host code takes the size of a tensor, or a decision, from what a tensor holds"
+        return ExportError(f"{told}: {self.items_hint()}", self.trace.source.where(self.line))
+
+    def items_hint(self):
+        """Return what to do about a size, or a decision, that is taken from what a tensor holds."""
+        asked = [place for place in self.recorder.asked if place]
+        hint = "take it from a shape, or pass it as an argument"
+        if asked:
+            name, flat = asked[-1]
+            shape = self.inputs[name].shape
+            at = ", ".join(str(place) for place in numpy.unravel_index(flat, tuple(shape)))
+            hint = f"say what with items={{'{name}[{at}]': ...}}, or take it from a shape"
+        return hint
 
     def argument_fake(self, name, value):
         """Return an argument as the replay's own fakes, noted as inputs of the function."""
@@ -323,6 +454,9 @@ class HostReplay:
         for arg in ast.walk(definition.args):
             if isinstance(arg, ast.arg):
                 arg.annotation = None
+        # What defaults are made of may have been names of a function that has ended.
+        definition.args.defaults = []
+        definition.args.kw_defaults = [None] * len(definition.args.kwonlyargs)
         scope = dict(fn.__globals__)
         cells = [cell.cell_contents for cell in fn.__closure__ or ()]
         scope.update(zip(fn.__code__.co_freevars, cells, strict=True))
@@ -330,7 +464,11 @@ class HostReplay:
         scope["__pallasc_root__"] = self.root_note
         scope["__pallasc_line__"] = self.line_note
         exec(compile(tree, self.trace.source.path, "exec"), scope)
-        return scope[definition.name]
+        function = scope[definition.name]
+        function.__defaults__ = tuple(map(self.language_value, fn.__defaults__ or ()))
+        kwdefaults = (fn.__kwdefaults__ or {}).items()
+        function.__kwdefaults__ = {name: self.language_value(value) for name, value in kwdefaults}
+        return function
 
     def line_note(self, line):
         """Note which line runs next."""
@@ -366,10 +504,16 @@ class HostReplay:
 
     def called(self, name, function, *args):
         """Return a function of ints, or a symbol for it if one of them is a symbol."""
-        if not symbolic(*args):
+        of_items = any(self.is_of_items(arg) for arg in args)
+        if not symbolic(*args) or (name == "cdiv" and of_items):
             return function(*args)
         texts = [self.text_of(arg) for arg in args]
         return self.symbol_of(None if None in texts else f"{name}({', '.join(texts)})")
+
+    def is_of_items(self, value):
+        """Return whether an int is computed of what tensors hold."""
+        symbols = value.node.expr.free_symbols if symbolic(value) else ()
+        return any(symbol in self.recorder.items for symbol in symbols)
 
     def symbol_of(self, text):
         """Return a fresh symbol of which the expression is known, None: is not."""
@@ -420,12 +564,14 @@ class LoopCutter(ast.NodeTransformer):
             return None
         import helion.language as hl
 
-        value = None
-        if isinstance(call.func, ast.Name):
-            value = self.scope.get(call.func.id)
-        elif isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-            value = getattr(self.scope.get(call.func.value.id), call.func.attr, None)
+        value = self.named(call.func)
         return {id(hl.tile): "tile", id(hl.grid): "grid"}.get(id(value))
+
+    def named(self, node):
+        """Return what a name, or an attribute of one, is in the kernel's module, or None."""
+        if isinstance(node, ast.Attribute):
+            return getattr(self.named(node.value), node.attr, None)
+        return self.scope.get(node.id) if isinstance(node, ast.Name) else None
 
     def lined(self, node):
         """Return `node` behind a note of its line."""
@@ -453,7 +599,7 @@ class HostLanguage:
 
 def symbolic(*values):
     """Return whether any of `values` is a symbol."""
-    return any(isinstance(value, torch.SymInt) for value in values)
+    return any(isinstance(value, torch.SymInt | torch.SymFloat) for value in values)
 
 
 def power_next(n):

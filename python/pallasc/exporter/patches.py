@@ -7,6 +7,7 @@ version without it is refused by name.
 
 import ast
 import contextlib
+import functools
 import importlib
 import operator
 
@@ -27,6 +28,7 @@ INTERNALS = {
         "CompileEnvironment.current",
         "CompileEnvironment.to_fake",
     ),
+    "helion._compiler.helper_function": ("create_combine_function_wrapper",),
     "helion._compiler.host_function": ("HostFunction",),
     "helion.autotuner.config_spec": ("VALID_KEYS",),
     "helion.language._tracing_ops": (
@@ -132,24 +134,26 @@ def random_in_int64():
 
 
 def reductions_of_many_dims():
-    """Let a reduction have several dims: Helion's lowering, which is undone, asks for one.
+    """Let a reduction have several dims, or as many elements as a tunable says.
 
-    It notes the reduced dim only to roll it into a loop; what masks the operand knows all dims.
+    Helion's lowering, which is undone, asks for one dim of a block. It notes the reduced dim only
+    to roll it into a loop; what masks the operand knows all dims.
     """
     from helion._compiler.compile_environment import CompileEnvironment
-    from helion._compiler.inductor_lowering import ReductionLowering
+    from helion._compiler.inductor_lowering import ReductionLowering, to_symint
 
     make = ReductionLowering.__init__
 
     def made(lowering, buffer, input_names):
         try:
             make(lowering, buffer, input_names)
-        except NotImplementedError:
+        except (NotImplementedError, AssertionError):
             env = CompileEnvironment.current()
-            ids = [env.get_block_id(size) for size in lowering.buffer.data.reduction_ranges]
+            sizes = lowering.buffer.data.reduction_ranges
+            ids = [env.get_block_id(size) for size in sizes]
             known = [block for block in ids if block is not None]
             if not known:
-                raise
+                known = [env.allocate_reduction_dimension(to_symint(sizes[-1])).block_id]
             lowering.block_index = known[-1]
 
     return replaced(ReductionLowering, "__init__", made)
@@ -215,6 +219,32 @@ def negations_traced():
     return replaced(WalkDeviceAST, "visit_UnaryOp", visited)
 
 
+def scans_of_many_dtypes():
+    """Give the function of a scan its lefts and then its rights, of their dtypes.
+
+    Helion takes the dtypes in pairs, left, right, left, right, ...: `calls.combine_order` sorts
+    what is traced.
+    """
+    from helion._compiler import helper_function
+
+    from .calls import combine_order
+
+    make = helper_function.create_combine_function_wrapper
+
+    def made(function, *, is_tuple_input, target_format):
+        combine = make(function, is_tuple_input=is_tuple_input, target_format=target_format)
+        if not is_tuple_input or target_format != "unpacked":
+            return combine
+
+        @functools.wraps(combine)
+        def sorted_first(*values):
+            return combine(*(values[at] for at in combine_order([v.dtype for v in values])))
+
+        return sorted_first
+
+    return replaced(helper_function, "create_combine_function_wrapper", made)
+
+
 PATCHES = (
     random_in_int64,
     reductions_of_many_dims,
@@ -222,4 +252,5 @@ PATCHES = (
     backend_unasked,
     captured_untraced,
     negations_traced,
+    scans_of_many_dtypes,
 )

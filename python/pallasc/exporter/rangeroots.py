@@ -8,9 +8,17 @@ from .hostroots import numbered
 UNKNOWN = "a grid's bound is computed of what is known only at run time: loop over it inside"
 
 
-def item_of(replay, bound):
-    """Return (tensor, when) if a root's bound is an int that host code took from it, or None."""
-    return replay.recorder.items.get(bound.node.expr) if isinstance(bound, torch.SymInt) else None
+# What an expression of ints becomes: SymPy's name -> the op of two values.
+_ARITHMETIC = {
+    "Add": "aten.add.Tensor",
+    "Mul": "aten.mul.Tensor",
+    "FloorDiv": "aten.floor_divide.default",
+}
+
+
+def run_time(replay, bound):
+    """Return whether a root's bound is a tensor of one int, or computed of what tensors hold."""
+    return isinstance(bound, torch.Tensor) or replay.is_of_items(bound)
 
 
 def range_roots(tensors, graphs):
@@ -41,7 +49,7 @@ class RangeRoot:
         """Make `graph` a loop and return the root that calls it, or [] if it can stay a root."""
         bounds = list(zip(graph["grid"], self.root.begins, self.root.ends, strict=True))
         replay = self.tensors.replay
-        looped = [b for b in bounds if item_of(replay, b[1]) or item_of(replay, b[2])]
+        looped = [b for b in bounds if run_time(replay, b[1]) or run_time(replay, b[2])]
         if not looped:
             return []
         blocks = [block for block, _begin, _end in looped]
@@ -56,13 +64,31 @@ class RangeRoot:
         """Return a bound of the loop as JSON, emitting the load of what a tensor says."""
         if isinstance(value, int):
             return value
-        found = item_of(self.tensors.replay, value)
-        if not found:
-            text = self.tensors.symbols.expression(self.tensors.symbols_translate(value))
+        if isinstance(value, torch.Tensor):
+            return self.load(value, self.root.order)
+        return self.computed(value.node.expr)
+
+    def computed(self, expr):
+        """Return an int, or an expression of ints, emitting what is known only at run time."""
+        items = self.tensors.replay.recorder.items
+        if expr in items:
+            return self.load(*items[expr])
+        if not expr.free_symbols & set(items):
+            replaced = expr.xreplace(self.tensors.replay.symbols)
+            text = self.tensors.symbols.expression(replaced)
             if text is None:
                 raise ExportError(UNKNOWN, self.where)
-            return {"sym": text}
-        tensor, when = found
+            return text if isinstance(text, int) else {"sym": text}
+        kind = _ARITHMETIC.get(type(expr).__name__.removeprefix("Python"))
+        if kind is None:
+            raise ExportError(UNKNOWN, self.where)
+        result, *others = (self.computed(arg) for arg in operands(expr))
+        for other in others:
+            result = self.emit(kind, [result, other], {"dtype": "int32", "shape": []})
+        return result
+
+    def load(self, tensor, when):
+        """Return what a tensor of one int, which host code read then, holds."""
         self.tensors.keep(tensor, when, self.root.order, self.where)
         name = self.tensors.host_enter(tensor, self.where)
         entry = self.tensors.entries[name]
@@ -77,3 +103,10 @@ class RangeRoot:
         node = {"name": name, "target": target, "args": args, "meta": meta}
         self.nodes.append(node | ({"loc": self.loc} if self.loc else {}))
         return {"ref": name}
+
+
+def operands(expr):
+    """Return what an expression is made of, what is known only at run time first."""
+    if type(expr).__name__ not in ("Add", "Mul"):
+        return expr.args
+    return sorted(expr.args, key=lambda arg: (not arg.free_symbols, str(arg)))

@@ -34,6 +34,15 @@ PLAIN = {
     "atomic_cas": ("tile.atomic_cas", 4),
 }
 
+# What to write for operations of Helion that a TPU lacks.
+INSTEAD = {
+    "device_print": "a kernel prints nothing: store the value to a tensor that it returns",
+    "dot_scaled": "multiply by the scales, then hl.dot",
+    "inline_asm_elementwise": "write it with torch",
+    "inline_triton": "write it with torch",
+    "triton_kernel": "write it with torch",
+}
+
 # Targets that do something besides giving a value, and so are never dead.
 EFFECTS = ("tile.store", "tile.atomic_", "tile.for_loop", "tile.if", "tile.while")
 
@@ -56,6 +65,21 @@ SYMBOLIC = {
     operator.and_: "and_",
     operator.or_: "or_",
     operator.not_: "not_",
+}
+
+# Ints of positions have no bits in the graph: a shift, or a mask of low bits, as arithmetic.
+BITS = {operator.rshift: "floordiv", operator.lshift: "mul", operator.and_: "mod"}
+
+RELATIONS = {
+    "StrictLessThan": "lt",
+    "LessThan": "le",
+    "StrictGreaterThan": "gt",
+    "GreaterThan": "ge",
+    "Equality": "eq",
+    "Unequality": "ne",
+    "And": "and_",
+    "Or": "or_",
+    "Not": "not_",
 }
 
 # Helion's origins of a position symbol, by class name.

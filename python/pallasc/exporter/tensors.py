@@ -7,11 +7,17 @@ import sympy
 import torch
 from torch.utils import _pytree
 
+from ..reference.registry import lookup
 from .errors import ExportError
-from .host import pointwise, selects
-from .values import constant, dtype_name, tensor_dtype
+from .host import BITCAST, VIEWING, fills, pointwise, selects, sums_along
+from .trace import INT32
+from .values import INTS_OF_INT32, constant, dtype_name, tensor_dtype
 
 NEVER = float("inf")
+# Of these an int64 result is a position, or one of the operand's elements.
+PICKING = ("aten.argmax", "aten.argmin", "aten.max", "aten.min", "aten.amax", "aten.amin")
+# Of these the low bits of a result are those of its operands.
+MODULAR = ("aten.sum", "aten.prod", "aten.add", "aten.sub", "aten.mul", "aten.neg")
 
 
 class TensorTable:
@@ -28,6 +34,7 @@ class TensorTable:
         self.kept = []  # captured tensors, so that ids stay unique
         self.captured = {}  # id of a tensor that the kernel captures -> what stands for it
         self.names = {}  # id(tensor) -> name
+        self.written = set()  # ids of the tensors to whose memory the kernel stores
         self.host_ops = []  # Steps of pointwise operations that are roots of their own
         self.changes = []  # (tensor of memory, when): stores of the device and of host code
         self.promises = []  # (tensor of memory, from when, until when it may not change, where)
@@ -52,17 +59,36 @@ class TensorTable:
             return None
 
     def integers_know(self):
-        """Give every host integer and flag its value: a graph has one size."""
-        for expr, found in self.symbols.origins.items():
-            symbol = next(iter(expr.free_symbols), None)
-            if symbol is None or not found.origin.is_host() or symbol in self.symbols.blocks:
+        """Give every host integer and flag its value: a graph has one size.
+
+        Those of the arguments, and what has a name. A flag is an expression: a symbol equals 1.
+        """
+        given, fakes = self.trace.arguments.values(), self.trace.bound.fake_args
+        for value, fake in zip(given, fakes, strict=True):
+            self.argument_know(_pytree.tree_leaves(value), _pytree.tree_leaves(fake))
+        for symbol, found in self.symbols.origins.items():
+            if not found.origin.is_host() or symbol in self.symbols.blocks:
                 continue
             for root in range(len(self.replay.roots)):
-                value = self.host_value(host_path(found.origin), root)
-                if isinstance(value, int):
+                self.named_know(symbol, self.host_value(host_path(found.origin), root))
+
+    def argument_know(self, values, fakes):
+        """Note what Helion's symbols for the ints and flags of one argument are."""
+        for value, fake in zip(values, fakes, strict=True) if len(values) == len(fakes) else ():
+            if isinstance(value, int) and isinstance(fake, torch.SymInt | torch.SymBool):
+                for symbol in fake._sympy_().free_symbols:
                     self.symbols.known[symbol] = sympy.Integer(int(value))
-                elif isinstance(value, torch.SymInt) and self.replay.text_of(value):
-                    self.symbols.configured.setdefault(symbol, self.replay.text_of(value))
+
+    def named_know(self, symbol, value):
+        """Note what a symbol of Helion's is; of other expressions, flags alone."""
+        if symbol.is_Symbol:
+            if isinstance(value, int):
+                self.symbols.known[symbol] = sympy.Integer(int(value))
+            elif isinstance(value, torch.SymInt) and self.replay.text_of(value):
+                self.symbols.configured.setdefault(symbol, self.replay.text_of(value))
+        elif isinstance(symbol, sympy.logic.boolalg.Boolean) and isinstance(value, bool):
+            self.symbols.known[symbol] = sympy.sympify(value)
+            self.symbols.known[sympy.Not(symbol)] = sympy.sympify(not value)
 
     # Tensors
 
@@ -89,18 +115,36 @@ class TensorTable:
             count += 1
             name = f"{wanted}_{count}"
         what = f"tensor '{name}'"
-        narrowed = tensor.dtype == torch.int64 and fields["role"] in ("input", "view")
+        narrowed = tensor.dtype == torch.int64 and fields["role"] != "derived"
         dtype = "int32" if narrowed else tensor_dtype(tensor.dtype, what, step.where)
         shape = self.shape(tensor, wanted, what, step.where)
-        if narrowed and fields["role"] == "input":
+        if narrowed and fields["role"] != "view":
             fields["x_dtype"] = "int64"
+            self.init_check(fields.get("init"), what, step.where)
+        if narrowed and fields["role"] == "output":
+            fields["whole"] = True
         if wanted in self.trace.ranges and fields["role"] == "input":
             fields["x_range"] = list(self.trace.ranges[wanted])
+        items = [[at, n] for (of, at), n in sorted(self.trace.items.items()) if of == wanted]
+        if items and fields["role"] == "input":
+            fields["x_items"] = items
         entry = {"name": name, "role": fields.pop("role"), "dtype": dtype, "shape": shape}
         self.entries[name] = entry | fields
         self.orders[name] = (rank, step.order)
         self.names[id(tensor)] = name
         return name
+
+    def init_check(self, value, what, where):
+        """Refuse an initial value of int64 that is none of int32."""
+        if isinstance(value, int) and not INT32[0] <= value <= INT32[1]:
+            raise ExportError(f"{what} is filled with {value}, which is no int32", where)
+
+    def stands_for_int64(self, name):
+        """Return whether a tensor in memory is int64 to the kernel."""
+        entry = self.entries[name]
+        while entry["role"] == "view":
+            entry = self.entries[entry["of"]]
+        return entry.get("x_dtype") == "int64"
 
     def shape(self, tensor, path, what, where):
         """Return a tensor's shape; Helion's own where it knows the name, for its block symbols."""
@@ -113,6 +157,9 @@ class TensorTable:
             ours = [
                 t if isinstance(o, sympy.Expr) else o for o, t in zip(ours, theirs, strict=True)
             ]
+        if any(self.replay.is_of_items(size) for size in tensor.shape):
+            asked = self.replay.items_hint()
+            raise ExportError(f"{what} has a size that is taken from a tensor: {asked}", where)
         return self.symbols.shape(ours, what, where)
 
     def symbols_translate(self, size):
@@ -126,6 +173,8 @@ class TensorTable:
             tensor = self.capture(tensor, path, root, written, where)
         if not isinstance(tensor, torch.Tensor):
             raise ExportError(f"tensor '{path_shown(path)}' is no argument: pass it as one", where)
+        if written:
+            self.written.add(id(self.replay.recorder.storage(tensor)))
         name = self.enter(tensor, path.replace(".", "_"), root, where)
         if written:
             self.write(tensor, name, where)
@@ -205,17 +254,36 @@ class TensorTable:
         if step.kind == "alias":
             self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
             return self.names[id(tensor)]
-        if step.kind == "op" and self.is_widening(step):
+        if step.kind == "op" and step.base is None and not fills(step.data[0]):
+            func = step.data[0]
+            raise ExportError(
+                f"host code computes {func}: pass its result as an argument", step.where
+            )
+        if step.kind == "op" and step.base is not None and self.is_widening(step):
             self.names[id(tensor)] = self.enter(step.base, wanted, root, where)
             self.keep(step.base, step.order, NEVER, step.where)
             return self.names[id(tensor)]
+        if step.kind == "copy" and self.is_changed(tensor):
+            self.compute(step, tensor)
+        if step.kind == "reshape":
+            self.copy_compute(step.base)
         func = step.data[0] if step.kind == "op" else None
-        if func and (pointwise(func) or selects(func)) and step.base is not None:
+        if str(func) == BITCAST:
+            self.keep(step.base, step.order, NEVER, step.where)
+        known = func and (pointwise(func) or selects(func) or sums_along(func))
+        if (known and step.base is not None) or (func and fills(func)):
             step.tensor = tensor
             self.host_ops.append(step)
-            return self.entry_add(tensor, wanted, {"role": "output"})
+            counted = fills(func) and not self.is_changed(tensor)
+            ends = counted_range(tensor, step.data[1]) if counted else None
+            ranged = {"x_range": ends} if ends else {}
+            return self.entry_add(tensor, wanted, {"role": "output"} | ranged)
         if step.kind == "op":
             base, ops = self.ops_of(tensor)
+            if self.steps[id(self.memory(base))].kind != "input":
+                # the wrapper computes it before the first root runs
+                told = f"host code computes {func} of what it computed itself"
+                raise ExportError(f"{told}: pass its result as an argument", step.where)
             self.keep(base, 0, step.order, step.where)
             of = self.enter(base, self.variable_of(base, root, wanted), root, where)
             return self.entry_add(tensor, wanted, {"role": "derived", "of": of, "ops": ops})
@@ -230,6 +298,26 @@ class TensorTable:
         elif step.kind != "reshape":
             fields[step.kind] = step.data
         return self.entry_add(tensor, wanted, fields)
+
+    def compute(self, step, tensor):
+        """Make of a copy, which is another name, a tensor of its own."""
+        same = torch.ops.aten._to_copy.default
+        step.kind, step.data = "op", (same, [step.base], {"dtype": tensor.dtype})
+
+    def copy_compute(self, tensor):
+        """Compute a copy that is about to be reshaped, if what it copies lies otherwise."""
+        while self.steps[id(tensor)].kind == "alias":
+            tensor = self.steps[id(tensor)].base
+        step = self.steps[id(tensor)]
+        if step.kind == "copy" and not step.base.is_contiguous():
+            self.names.pop(id(tensor), None)
+            self.compute(step, tensor)
+
+    def is_changed(self, tensor):
+        """Return whether host code or the kernel changes a tensor, itself or through a view."""
+        recorder = self.replay.recorder
+        host = any(recorder.storage(write.tensor) is tensor for write in recorder.writes)
+        return host or id(tensor) in self.written
 
     def is_widening(self, step):
         """Return whether an operation makes ints of ints that it holds: loads do that.
@@ -268,13 +356,21 @@ class TensorTable:
         while step.kind in ("reshape", "permute", "slice", "alias"):
             tensor = step.base
             step = self.steps[id(tensor)]
-        if step.kind == "empty" or (step.kind == "op" and hasattr(step, "tensor")):
+        computed = step.kind == "op" and str(step.data[0]) != BITCAST
+        if step.kind == "empty" or (computed and hasattr(step, "tensor")):
+            if "x_range" in self.entries[self.names[id(tensor)]]:
+                hint = "write to a copy (clone) instead"
+                raise ExportError(
+                    f"the kernel writes '{name}', which host code counts: {hint}", where
+                )
             return
         if step.kind == "input":
+            entry = self.entries[self.names[id(tensor)]]
+            if "x_range" in entry:
+                raise ExportError(f"the kernel writes '{name}': it has no range", where)
+            entry["role"] = "inout"
             if tensor.dtype == torch.int64:
-                message = "the kernel writes to '{}', which is int64: pass int32 instead"
-                raise ExportError(message.format(self.names[id(tensor)]), where)
-            self.entries[self.names[id(tensor)]]["role"] = "inout"
+                entry["whole"] = True
             return
         made = {"copy": "a copy made by", "expand": "an expansion made by"}.get(
             step.kind, "computed by"
@@ -288,13 +384,56 @@ class TensorTable:
         """Return (base, ops): the steps in the wrapper that make `tensor` from a tensor `base`."""
         ops = []
         step = self.steps[id(tensor)]
+        after = None
         while step.kind not in ("input", "empty") and not hasattr(step, "tensor"):
+            if ops and self.is_rooted(step):
+                break
             if step.base is None or id(step.base) not in self.steps:
                 raise ExportError("a tensor computed by host code from no argument", step.where)
-            ops.append(self.op_of(tensor, step))
-            tensor = step.base
+            if step.kind == "slice" and self.is_view(step.base):
+                break
+            found = self.op_of(tensor, step)
+            self.int64_check(tensor, step, after)
+            ops.append(found)
+            tensor, after = step.base, step
             step = self.steps[id(tensor)]
         return tensor, [op for op in ops[::-1] if op]
+
+    def is_rooted(self, step):
+        """Return whether an operation is a root of its own, since no step in the wrapper can be."""
+        if step.kind != "op":
+            return False
+        func, args, _named = step.data
+        several = sum(isinstance(arg, torch.Tensor) for arg in args) > 1
+        several = several or not isinstance(args[0], torch.Tensor)  # 2 ** x
+        several = several or str(func) == BITCAST
+        return selects(func) or fills(func) or sums_along(func) or (pointwise(func) and several)
+
+    def int64_check(self, tensor, step, after):
+        """Refuse a step in the wrapper whose int64 result 32 bits may not hold.
+
+        Those of a sum or product that becomes int32 next are right in 32 bits.
+        """
+        if step.kind != "op" or tensor.dtype != torch.int64:
+            return
+        func = step.data[0]
+        name = str(func).rsplit(".", 1)[0]
+        ints = step.base.dtype in (torch.int64, *INTS_OF_INT32)
+        if name in PICKING or (name == "aten._to_copy" and ints):
+            return
+        narrow = after and after.kind == "op" and str(after.data[0]) == "aten._to_copy.default"
+        if narrow and after.data[2].get("dtype") in INTS_OF_INT32 and name in MODULAR and ints:
+            return
+        raise ExportError(
+            f"host code computes an int64 ({func}): give it dtype=torch.int32", step.where
+        )
+
+    def is_view(self, tensor):
+        """Return whether a tensor is what the graph has, or a view of it."""
+        step = self.steps[id(tensor)]
+        while step.kind in VIEWING:
+            step = self.steps[id(step.base)]
+        return step.kind in ("input", "empty") or hasattr(step, "tensor")
 
     def op_of(self, tensor, step):
         """Return one step as `[target, args...]`, None for what changes no value."""
@@ -315,8 +454,14 @@ class TensorTable:
         None for a copy that changes no dtype.
         """
         func, _args, named = step.data
+        if len(func._schema.returns) > 1:
+            told = f"host code computes {func}, which gives several tensors"
+            raise ExportError(f"{told}: pass its results as arguments", step.where)
+        self.function_check(func, step.where)
         if str(func) == "aten._to_copy.default":
             dtype = named.get("dtype")
+            if dtype == torch.int64:
+                return None
             return (
                 ["prims.convert_element_type.default", {"dtype": dtype_name(dtype)}]
                 if dtype
@@ -332,10 +477,17 @@ class TensorTable:
             values.pop()
         return [str(func), *(self.host_constant(value, func, step.where) for value, _d in values)]
 
+    def function_check(self, func, where):
+        """Refuse an operation that the graph format lacks."""
+        if lookup(str(func)) is None:
+            told = f"host code computes {func}, which the graph format lacks"
+            raise ExportError(f"{told}: pass its result as an argument", where)
+
     def host_constant(self, value, func, where):
         """Return a constant argument of a host operation as JSON."""
         if isinstance(value, torch.Tensor):
-            raise ExportError(f"host code computes {func} of two tensors", where)
+            hint = "pass its result as an argument"
+            raise ExportError(f"host code computes {func} of two tensors: {hint}", where)
         if isinstance(value, torch.dtype):
             return {"dtype": dtype_name(value)}
         if isinstance(value, torch.SymInt):
@@ -357,9 +509,8 @@ class TensorTable:
         for result in self.replay.results:
             if not isinstance(result, torch.Tensor) or id(result) not in self.steps:
                 where = self.trace.source.where(self.replay.line)
-                raise ExportError(
-                    f"a result is of type {type(result).__name__}, not a tensor", where
-                )
+                told = f"a result is of type {type(result).__name__}, not a tensor"
+                raise ExportError(f"{told}: return tensors alone", where)
             found.append(self.return_of(result))
         return found
 
@@ -396,9 +547,7 @@ class TensorTable:
     def is_of_many(self, result):
         """Return whether a result is a pointwise operation of several tensors."""
         step = self.steps[id(result)]
-        if step.kind != "op" or not pointwise(step.data[0]):
-            return False
-        return sum(isinstance(arg, torch.Tensor) for arg in step.data[1]) > 1
+        return step.kind == "op" and pointwise(step.data[0]) and self.is_rooted(step)
 
     def first_op(self, tensor, base):
         """Return when the first step was that made new values of `base` on the way to a tensor."""
@@ -421,6 +570,13 @@ class TensorTable:
         return [self.entries[n] for n in sorted(self.entries, key=self.orders.get) if n in kept]
 
     # Scalars
+
+    def item(self, symbol, root):
+        """Return (tensor, when) of a number that host code took from a tensor, or None."""
+        origin = self.symbols.origin_find(symbol)
+        value = self.host_value(host_path(origin), root) if origin else None
+        expr = value.node.expr if isinstance(value, torch.SymInt | torch.SymFloat) else None
+        return self.replay.recorder.items.get(expr)
 
     def scalar_known(self, symbol):
         """Return whether a symbol of a host float has an origin in the host code."""
@@ -447,6 +603,14 @@ class TensorTable:
         self.scalars[unique] = entry
         return unique
 
+    def scalar_exact(self, symbol, root):
+        """Return the number of the host that a symbol stands for, or None."""
+        origin = self.symbols.origin_find(symbol)
+        if origin is None or not origin.is_host():
+            return None
+        value = self.host_value(host_path(origin), root)
+        return value if isinstance(value, int | float) else None
+
     def scalar_evaluate(self, expr, root):
         """Return the value of an expression of host floats, or None."""
         values = dict(self.symbols.known)
@@ -460,6 +624,14 @@ class TensorTable:
             return float(expr.xreplace(values))
         except TypeError:
             return None
+
+
+def counted_range(tensor, args):
+    """Return [least, greatest] of the ints that an arange gives, None of none and of floats."""
+    if tensor.dtype.is_floating_point or not tensor.numel():
+        return None
+    begin, step = (args[0] if len(args) > 1 else 0), (args[2] if len(args) > 2 else 1)
+    return sorted([begin, begin + step * (tensor.numel() - 1)])
 
 
 def path_shown(path):

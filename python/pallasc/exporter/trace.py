@@ -1,10 +1,12 @@
 """Binding a kernel with Helion, and the operands that its lowering blanks."""
 
+import ast
 import contextlib
 import dataclasses
 import importlib.metadata
 import inspect
 import os
+import re
 import sys
 
 from .errors import ExportError
@@ -14,6 +16,7 @@ from .sources import KernelSource
 # The first of each is what `pip install` is told.
 TESTED = {"helion": ("1.5.1", "1.5.0", "1.4.0"), "torch": ("2.13.0",)}
 INT32 = (-(2**31), 2**31 - 1)
+LONGEST_TOLD = 300  # letters of a refusal of Helion's
 
 
 @dataclasses.dataclass
@@ -29,6 +32,7 @@ class Trace:
     source: KernelSource
     configs: list
     ranges: dict  # parameter name -> (least, greatest) of its ints
+    items: dict  # (parameter name, place in its flat memory) -> the int that is there
 
     @property
     def env(self):
@@ -81,7 +85,7 @@ def versions_told():
         raise ExportError(f"{told}: not as export knows it: {error}") from error
 
 
-def kernel_trace(kernel, args, ranges=None):
+def kernel_trace(kernel, args, ranges=None, items=None):
     """Bind `kernel` (a `helion.kernel`) to `args` and return its Trace.
 
     Tensors count by dtype and shape only: each is replaced by a contiguous fake, so that no memory
@@ -107,13 +111,36 @@ def kernel_trace(kernel, args, ranges=None):
     try:
         with all_applied(originals, variables):
             bound = fresh.bind(tuple(arguments.values()))
-    except helion.exc.Base as error:
+    except ExportError:
+        raise
+    except Exception as error:
         raise helion_error(error, source) from error
     configs = [dict(config) for config in fresh.configs]
     ranges = ranges_find(ranges or {}, arguments, source)
+    items = items_find(items or {}, arguments)
     return Trace(
-        fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs, ranges
+        fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs, ranges, items
     )
+
+
+def items_find(items, arguments):
+    """Return {(parameter, place in its flat memory): int} of items by `offsets[-1]`."""
+    import torch
+
+    found = {}
+    for text, number in items.items():
+        match = re.fullmatch(r"(\w+)\[\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*\]", text)
+        name, place = (match[1], [int(at) for at in match[2].split(",")]) if match else (text, [])
+        value = arguments.get(name)
+        if not isinstance(value, torch.Tensor) or len(place) != value.dim():
+            raise ExportError(f"'{text}' is no place in a tensor that is an argument")
+        if not all(-size <= at < size for at, size in zip(place, value.shape, strict=True)):
+            raise ExportError(f"'{text}' is outside of '{name}', which is {list(value.shape)}")
+        flat = 0
+        for at, size in zip(place, value.shape, strict=True):
+            flat = flat * size + at % size
+        found[name, flat] = number
+    return found
 
 
 def ranges_find(ranges, arguments, source):
@@ -146,6 +173,7 @@ def arguments_bind(kernel, args, source):
             f"arguments of {kernel.name}: {error}", source.where(source.first)
         ) from error
     bound.apply_defaults()
+    strides_check(bound.arguments, source)
     mode = FakeTensorMode()
 
     def fake(value):
@@ -157,6 +185,21 @@ def arguments_bind(kernel, args, source):
     return {name: _pytree.tree_map(fake, value) for name, value in bound.arguments.items()}
 
 
+def strides_check(arguments, source):
+    """Refuse strides of a tensor that is not contiguous: a document's tensors have none."""
+    import torch
+    from torch.utils import _pytree
+
+    asked = [
+        n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute) and n.attr == "stride"
+    ]
+    for name, value in arguments.items() if asked else ():
+        tensors = [leaf for leaf in _pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+        if not all(tensor.is_contiguous() for tensor in tensors):
+            message = f"the kernel asks for strides, and '{name}' is not contiguous: pass it so"
+            raise ExportError(message, source.where(asked[0].lineno))
+
+
 def helion_error(error, source):
     """Return Helion's own refusal as an ExportError: its first line, at the kernel's line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -165,4 +208,12 @@ def helion_error(error, source):
         path, _, rest = text.partition('", line ')
         if path.startswith('File "') and path.endswith(source.file):
             line = int(rest.partition(",")[0])
-    return ExportError(f"Helion: {lines[0] if lines else type(error).__name__}", source.where(line))
+    told = lines[0] if lines else type(error).__name__
+    if isinstance(error, (TypeError, ValueError, AttributeError, LookupError)):
+        told = f"{type(error).__name__}: {told}"
+    if "'NullHandler' object" in told:
+        told = "an operation that torch's inductor does not lower: use others, or pass its result"
+    if told.startswith("PendingUnbackedSymbolNotFound"):  # then come all of its symbols
+        told = "host code makes a tensor, and its size depends on what a tensor holds"
+        told += ": use torch.where, or pass it as an argument"
+    return ExportError(f"Helion: {told[:LONGEST_TOLD]}", source.where(line))

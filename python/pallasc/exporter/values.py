@@ -8,6 +8,16 @@ import torch
 from ..reference.values import DTYPES
 from .errors import ExportError
 
+# What to do about a dtype that a TPU lacks.
+INSTEAD = {
+    "int64": "use int32",
+    "float64": "use float32",
+    "uint64": "use uint32; for a table of pointers, pass the tensors as one (torch.stack)",
+    "float4_e2m1fn_x2": "pass its bytes (x.view(torch.uint8)) and make floats of both halves",
+}
+# What an int64 tensor holds of these is what they are.
+INTS_OF_INT32 = (torch.int32, torch.int16, torch.int8, torch.uint16, torch.uint8, torch.bool)
+
 
 def dtype_name(dtype):
     """Return the name of a torch dtype: 'float32', also of one that the format lacks."""
@@ -19,8 +29,7 @@ def tensor_dtype(dtype, what, where):
     name = dtype_name(dtype)
     if name in DTYPES:
         return name
-    narrower = {"int64": "int32", "float64": "float32", "uint64": "uint32"}.get(name)
-    hint = f": pass {narrower} instead" if narrower else ""
+    hint = f": {INSTEAD[name]}" if name in INSTEAD else ""
     raise ExportError(f"{what} is {name}, which the graph format lacks{hint}", where)
 
 
@@ -46,12 +55,22 @@ class Symbols:
         self.blocks = {}  # sympy symbol -> block id
         for info in trace.env.block_sizes:
             self.blocks[info.symbol()] = info.block_id
+        fixed = [getattr(i.block_size_source, "value", None) for i in trace.env.block_sizes]
+        self.ones = {
+            str(info.symbol())
+            for info, size in zip(trace.env.block_sizes, fixed, strict=True)
+            if isinstance(size, int) and size == 1
+        }
         self.configured = dict(getattr(trace.env, "config_value_expressions", {}))
         self.known = {}  # sympy symbol -> int, the host integers
 
     def block_symbol(self, block_id):
         """Return the format's symbol of a block id."""
         return str(self.trace.env.block_sizes[block_id].symbol())
+
+    def is_one(self, size):
+        """Return whether a size of a shape is a block of one element."""
+        return size in self.ones
 
     def expression(self, value):
         """Return an int, or the format's expression string, or None if known only at run time."""
