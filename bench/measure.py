@@ -190,7 +190,7 @@ def answer_of(request, remembered=False, timeout=TIMEOUT_S):
         if remembered:
             return None
         found = worker_run({**request, "dump": str(path) if request["static"] else None}, timeout)
-        if found.get("kind") != "crash":
+        if found.get("kind") not in ("crash", "timeout"):  # another time it may end
             cache_store(key, found)
     executed = found["ok"] and request["static"]
     static = static_of(key, path) if executed else None

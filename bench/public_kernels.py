@@ -7,6 +7,7 @@ followed by the instrument, and not counted.
 
 import importlib
 import json
+import logging
 import os
 import sys
 import types
@@ -55,7 +56,7 @@ def megablox(arrays, shapes, options):
 
 
 def tokamax(arrays, shapes, options):
-    """tokamax's `ragged_dot`: int8 weights with a scale for each column."""
+    """tokamax's `ragged_dot`: narrow weights with a scale for each column, int8 by default."""
     import jax
     import jax.numpy as jnp
     import qwix
@@ -79,7 +80,7 @@ def tokamax(arrays, shapes, options):
 
     if "scales" not in shapes:
         return function, [shape((rows, depth)), sizes, shape((count, depth, width))]
-    w = shape((count, depth, width), "int8")
+    w = shape((count, depth, width), options.get("weights", "int8"))
     return function, [shape((rows, depth)), sizes, w, shape((count, 1, width), "float32")]
 
 
@@ -91,7 +92,7 @@ def of_grouped(shapes):
 
 
 def tpu_inference_gmm(arrays, shapes, options):
-    """tpu-inference's second grouped matmul: int8 weights, rows left as they are."""
+    """tpu-inference's second grouped matmul: int8 weights by default, rows left as they are."""
     import jax.numpy as jnp
 
     module = of_tpu_inference("megablox.gmm_v2")
@@ -109,7 +110,7 @@ def tpu_inference_gmm(arrays, shapes, options):
         )
 
     sizes = np.diff(arrays["offsets"])
-    w = shape((count, depth, width), "int8")
+    w = shape((count, depth, width), options.get("weights", "int8"))
     return function, [shape((rows, depth)), w, sizes, shape((count, 1, 1, width), "float32")]
 
 
@@ -179,11 +180,14 @@ def ragged_paged(arrays, shapes, options):
 
 
 def tpu_inference_ragged(arrays, shapes, options):
-    """tpu-inference's third: the tokens' own keys and values are given apart and are stored."""
+    """tpu-inference's third: the tokens' own keys and values are given apart and are stored.
+
+    It has a kernel of its own for sequences of one token, which come first.
+    """
     module = of_tpu_inference("ragged_paged_attention.v3.kernel")
     heads, tokens, group, dim = shapes["q"]
     _, pages, page, _ = shapes["k_pages"]
-    options = dict(options)
+    options = options | {"m_block_sizes": tuple(options["m_block_sizes"])}
     dtype = options.pop("cache", "bfloat16")
     packing = 2 if dtype == "bfloat16" else 4
 
@@ -192,9 +196,13 @@ def tpu_inference_ragged(arrays, shapes, options):
             q, k, v, cache, lengths, table, starts, distribution, sm_scale=dim**-0.5, **options
         )
 
-    count = len(arrays["lengths"])
-    distribution = np.array([0, 0, count], np.int32)
-    steering = [arrays["lengths"], arrays["table"].reshape(-1), arrays["starts"], distribution]
+    new = np.diff(arrays["starts"])
+    order = np.argsort(new != 1, kind="stable")
+    count, decoded = len(order), int((new == 1).sum())
+    starts = np.cumsum([0, *new[order]]).astype(np.int32)
+    distribution = np.array([decoded, decoded, count], np.int32)
+    table = arrays["table"][order].reshape(-1)
+    steering = [arrays["lengths"][order], table, starts, distribution]
     own = shape((tokens, heads, dim), dtype)
     cache = shape((pages, page, 2 * heads // packing, packing, dim), dtype)
     return function, [shape((tokens, heads * group, dim)), own, own, cache, *steering]
@@ -211,6 +219,78 @@ def paged(arrays, shapes, options):
     return function, [shape(shapes["q"]), pages, pages, arrays["lengths"], arrays["table"]]
 
 
+def tpu_inference_latent(arrays, shapes, options):
+    """tpu-inference's second attention over latents, one token a sequence: its own is stored."""
+    module = of_tpu_inference("mla.v2.kernel")
+    count, heads, latent = shapes["q_nope"]
+    pages, page, rope = shapes["pe_pages"]
+    wide = -(-latent // 128) * 128 + -(-rope // 128) * 128
+
+    def function(q_nope, q_pe, c, pe, cache, lengths, table, starts, distribution):
+        return module.mla_ragged_paged_attention(
+            q_nope,
+            q_pe,
+            c,
+            pe,
+            cache,
+            lengths,
+            table,
+            starts,
+            distribution,
+            sm_scale=(latent // 4 + rope) ** -0.5,
+            num_queries_per_block=1,
+            **options,
+        )
+
+    # A sequence has one token at least, the one that is stored.
+    lengths = np.maximum(arrays["lengths"], 1)
+    starts, distribution = np.arange(count + 1, dtype=np.int32), np.full(3, count, np.int32)
+    return function, [
+        shape((heads, count, latent)),
+        shape((count, heads, rope)),
+        shape((count, latent)),
+        shape((count, rope)),
+        shape((pages, page // 2, 2, wide)),
+        lengths,
+        arrays["table"].reshape(-1),
+        starts,
+        distribution,
+    ]
+
+
+# ---- convolutions: x [T, D]
+
+
+def tpu_inference_conv1d(arrays, shapes, options):
+    """tpu-inference's, of one sequence: its last rows are stored."""
+    module = of_tpu_inference("causal_conv1d.causal_conv1d")
+    tokens, dim = shapes["x"]
+    taps = shapes["weight"][0]
+
+    def function(x, state, weight, bias, starts, indices, distribution, has_state):
+        return module.ragged_causal_conv1d(
+            x,
+            state,
+            weight,
+            bias,
+            starts,
+            indices,
+            distribution,
+            has_state,
+            kernel_size=taps,
+            **options,
+        )
+
+    steering = [[0, tokens], [1], [0, 0, 1], [0]]
+    return function, [
+        shape((tokens, dim)),
+        shape((2, taps - 1, dim)),
+        shape((dim, 1, taps)),
+        shape((dim,)),
+        *(np.array(x, np.int32) for x in steering),
+    ]
+
+
 def of_tpu_inference(name):
     """A module of tpu-inference's kernels, without what its packages import.
 
@@ -224,6 +304,10 @@ def of_tpu_inference(name):
         package = types.ModuleType(".".join(parts[:end]))
         package.__path__ = [str(Path(root).joinpath(*parts[1:end]))]
         sys.modules.setdefault(package.__name__, package)
+    # Its own logger is vllm's.
+    logger = types.ModuleType("tpu_inference.logger")
+    logger.init_logger = logging.getLogger
+    sys.modules.setdefault(logger.__name__, logger)
     return importlib.import_module(f"tpu_inference.kernels.{name}")
 
 
@@ -233,7 +317,9 @@ KERNELS = {
     "paged": paged,
     "ragged_paged": ragged_paged,
     "tokamax": tokamax,
+    "tpu-inference conv1d": tpu_inference_conv1d,
     "tpu-inference experts": tpu_inference_experts,
     "tpu-inference gmm_v2": tpu_inference_gmm,
+    "tpu-inference latent": tpu_inference_latent,
     "tpu-inference ragged": tpu_inference_ragged,
 }

@@ -149,6 +149,35 @@ def test_what_is_written_to_smem_is_read():
     assert (run.cycles, run.unknown) == (3 + 7, set())
 
 
+@pytest.mark.parametrize(("predicate", "held"), [("%p1_p0", 7), ("!%p1_p0", 9)])
+def test_a_store_to_smem_has_its_predicate_behind_the_address(predicate, held):
+    run = run_of(
+        "%p1_p0 = scmp.eq.s32.totalorder 0, 1  ;;  %s1_s0 = smov.u32 9",
+        "%1 = sst [smem:[#a]] 7",
+        f"%2 = sst [smem:[#a]] ({predicate}), %s1_s0",
+        "%s2_s1 = sld [smem:[#a]]",
+        "%3 = vdelay %s2_s1",
+    )
+    assert (run.cycles, run.unknown) == (5 + held, set())
+
+
+SELECTED = (
+    "%p1_p0 = scmp.eq.s32.totalorder 0, 1",
+    "%s1_s0 = scalar_select /*predicate=*/%p1_p0, /*on_true=*/[#a], /*on_false=*/[#b]",
+    "%s2_s1 = sld [smem:[%s1_s0]]",
+    "%3 = vdelay %s2_s1",
+)
+
+
+def test_what_stands_in_for_a_load_is_not_unknown():
+    """Of two allocations that nothing else names none is known to stand in for the other."""
+    assert run_of("%1 = sst [smem:[#a]] 7", *SELECTED).unknown == set()
+    assert run_of(*SELECTED).unknown == {"s2_s1"}
+    assert run_of("%1 = sst [smem:[#a]] 7", "%2 = sst [smem:[#b + 1]] 7", *SELECTED).unknown == {
+        "s2_s1"
+    }
+
+
 def test_an_operand_is_read_after_its_copy():
     """A table's second granule, copied from 16 times the operand's address."""
     table = list(range(16))

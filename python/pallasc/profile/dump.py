@@ -23,6 +23,7 @@ import re
 import zlib
 from pathlib import Path
 
+from ..aot_worker import fusions
 from . import chips, matmuls, scalars, schedule
 
 # Of what `collect` gives: another number has everything compiled again.
@@ -70,6 +71,9 @@ def collect(folder, target, traced, values=None):
     vmem = _vmem(folder)
     calls = r"%([\w.\-]+) = [^\n]*?custom-call\([^\n]*?tpu_custom_call"
     values = values or [None] * len(traced.jaxpr.invars)
+    for line, fusion in fusions(hlo).items():
+        name = re.match(r"\s*(?:ROOT )?%([\w.\-]+)", fusion)[1]
+        hlo = hlo.replace(line, re.sub(r"%[\w.\-]+", f"%{name}", line, count=1))
     pallas = set(re.findall(calls, hlo))
     kernels = {}
     for name, files in _files(folder).items():

@@ -74,7 +74,9 @@ def _add_dot(equation, found, mxu, times, in_kernel):
     ]
     passes = _passes(equation.params.get("precision")) if left.dtype.itemsize == 4 else 1
     found["flops"] += 2 * batch * m * n * k * times
-    found["low"] += 2 * batch * min(sizes) * times
+    # Two dots that fill half of a unit's rows each may be one.
+    packed = _up(k, mxu // 2) / _up(k, mxu)
+    found["low"] += int(2 * batch * min(sizes) * times * packed)
     found["high"] += 2 * batch * max(sizes) * times * passes
     found["dots"] += 1
     found["xla_dots"] += not in_kernel

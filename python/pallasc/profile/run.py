@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .. import aot
 from ..errors import CompileError, FileError, UsageError
-from ..module import Module, read_module
+from ..module import PARSING, Module, read_module
 from . import chips, dump
 from .estimate import estimate
 
@@ -125,7 +125,8 @@ def _key(job):
 
 def code_of(source):
     """What is compiled of a module: its code and its arguments, not comments and predictions."""
-    tree = ast.parse(source)
+    with PARSING:
+        tree = ast.parse(source)
     for node in [node for node in tree.body if isinstance(node, ast.Assign)]:
         if ast.unparse(node.targets[0]) == "KERNEL_INFO":
             tree.body.remove(node)

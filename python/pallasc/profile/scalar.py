@@ -73,6 +73,7 @@ _EXPRESSIONS = {
     "smin": "min({0},{1})",
     "smax": "max({0},{1})",
     "smulhi": "w(({0}*{1})>>32)",
+    "scvt": "0",  # floats are not followed
     "sclz": "(32-({0}&M).bit_length())",
     "sc": "((({0}&M)+({1}&M))>M)",  # the carry
     "por": "({0} or {1})",
@@ -93,6 +94,7 @@ _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": 
 _SPACE_OPCODE = re.compile(
     r"(?:scalar_lea|int_to_ptr|inlined_call_operand|scalar_parameter_address)\.(hbm|vmem|smem)\b"
 )
+_ALLOCATION = re.compile(r"#\w+")
 _SMEM = re.compile(r"^\[smem:\[(.*?)\]\]\s*(.*)$")
 # Control instructions: a new kind of these must not be passed over.
 _CONTROL = re.compile(r"^(sbr|scall|sret|sst|sld|swait|dma)")
@@ -109,6 +111,8 @@ class Translator:
       unknown: values that a run does not know: float and vector results.
       sources: {name: names} that a value also depends on, beyond its expression.
       operands: {index: (memory, address)} of the call's inputs; of a scalar the memory is "".
+      stand_ins: addresses of allocations that the compiler reads where the predicate of a load
+        that it moved up does not hold: what is read there is not used.
     """
 
     def __init__(self, bundles):
@@ -125,6 +129,7 @@ class Translator:
             [action for item in bundle.instructions if (action := self._action(item))]
             for bundle in bundles
         ]
+        self.stand_ins = {self._allocation(name) for name in _stand_ins(bundles)}
 
     # ---- where addresses lie
 
@@ -402,6 +407,20 @@ def _expression(base, suffix, operands):
         return form.format(*operands) if form else None
     except IndexError:
         return None
+
+
+def _stand_ins(bundles):
+    """Allocations that are in nothing but selects, beside one that is elsewhere too."""
+    choices, named = [], set()
+    for bundle in bundles:
+        for item in bundle.instructions:
+            found = set(_ALLOCATION.findall(item.text))
+            if item.opcode == "scalar_select":
+                choices.append(found)
+            else:
+                named |= found
+    alone = [choice - named for choice in choices]
+    return sorted({name for names in alone if len(names) == 1 for name in names})
 
 
 def _only(found):

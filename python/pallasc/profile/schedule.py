@@ -29,6 +29,8 @@ _ANNOTATION = re.compile(r"\[(?:thread|sym|resolvable|syncflag|trace)[^\]]*\]")
 _SHAPE = re.compile(r"\[shape:.*\]")
 _PREFIX = re.compile(r"^\((!?)%(\w+)\)\s*,?\s*(.*)$")
 _SUFFIX = re.compile(r"^(.*?)\s*\((!?)%(p\w+)\)\s*$")
+# A store to SMEM has its predicate between the address and the value.
+_BETWEEN = re.compile(r"^(\[smem:\[[^\]]*\]\])\s*\((!?)%(p\w+)\)\s*,\s*(.*)$")
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,6 +56,8 @@ class Instruction:
             return (bool(match[1]), match[2]), match[3]
         if match := _SUFFIX.match(rest):
             return (bool(match[2]), match[3]), match[1]
+        if match := _BETWEEN.match(rest):
+            return (bool(match[2]), match[3]), f"{match[1]} {match[4]}"
         return None, rest
 
 
