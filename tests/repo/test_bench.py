@@ -262,14 +262,15 @@ def test_a_refusal_is_an_outcome(tmp_path, monkeypatch):
     assert message in found.message
 
 
-def test_answers_are_kept_by_all_they_depend_on(tmp_path, monkeypatch):
+@pytest.mark.parametrize("lost", ["crash", "timeout"])
+def test_answers_are_kept_by_all_they_depend_on(lost, tmp_path, monkeypatch):
     """The same kernel is asked once; another one, another target, a lost worker are asked again."""
     monkeypatch.setattr(measure, "CACHE", tmp_path)
     asked = []
 
     def run(request, timeout):
         asked.append(request["target"])
-        kind = {"kind": "crash"} if request["target"] == "v4" else {}
+        kind = {"kind": lost} if request["target"] == "v4" else {}
         return {"ok": not kind, "seconds": 1.0, **kind}
 
     monkeypatch.setattr(measure, "worker_run", run)
@@ -328,22 +329,55 @@ def test_the_part_without_helion_leaves_the_rest_of_the_page(tmp_path, monkeypat
     assert "takes 0.20 ms more" in text
 
 
-def test_serving_kernels_have_lines_beside_public_ones(monkeypatch):
-    """The best of what a public kernel is asked with, or why there is none."""
-    row = next(row for row in serving.coverage.rows() if row.name.startswith("experts, fused, w"))
-    monkeypatch.setattr(serving, "cycles_of_ours", lambda *_: serving.Cycles(3000, False))
-    taken = iter([serving.Cycles(count, True) for count in (5000, 4000, 6000)])
+def experts_row(monkeypatch, tmp_path):
+    """The row of fused experts; what is measured of it goes to files of the test's own."""
+    monkeypatch.setattr(serving, "DATA", tmp_path / "serving.json")
+    monkeypatch.setattr(serving, "PAGE", tmp_path / "serving.md")
+    return next(row for row in serving.serving_rows() if row.name.startswith("experts, fused, w"))
+
+
+def taken_of(counts, refused=()):
+    """What measures, in turn: so many cycles; some public kernels cannot be asked."""
+    left = iter(counts)
 
     def cycles_of(public, *_):
-        if public.kernel == "tpu-inference experts":
-            raise serving.PallascError("not installed")
-        return next(taken)
+        if public.kernel in refused:
+            raise serving.PallascError("not | installed")
+        return {"cycles": next(left), "sure": True}
 
-    monkeypatch.setattr(serving, "cycles_of", cycles_of)
-    first, second = serving.measured(row, "v6e")
+    return cycles_of
+
+
+def measured_row(monkeypatch, tmp_path, sure):
+    """The row, measured: one public kernel is asked in three ways, the other cannot be."""
+    row = experts_row(monkeypatch, tmp_path)
+    monkeypatch.setattr(serving, "cycles_of_ours", lambda *_: {"cycles": 3000, "sure": sure})
+    refused = {"tpu-inference experts"}
+    monkeypatch.setattr(serving, "cycles_of", taken_of((5000, 4000, 6000), refused))
+    serving.measure(row, "v6e")
+    return row
+
+
+def test_serving_kernels_have_lines_beside_public_ones(monkeypatch, tmp_path):
+    """The best of what a public kernel is asked with, or why there is none."""
+    row = measured_row(monkeypatch, tmp_path, sure=False)
+    first, second = serving.PAGE.read_text().strip().split("\n")[-2:]
     tilings = "tilings ((128, 2048, 1536), (128, 768, 2048))"
     assert first == f"| {row.name} | v6e | ~3,000 | jax megablox, twice {tilings} | 4,000 | 0.75 |"
-    assert second.endswith("| tpu-inference gmm_v2, twice | not installed | - |")
-    assert {row.name for row in serving.coverage.rows()} >= set(serving.ROWS)
-    found = {(row.name, "v6e"): [first, second]}
-    assert serving.lines_of(serving.PAGE.format(table=serving.table([row], found))) == found
+    assert second.endswith("| tpu-inference gmm_v2, twice | not \\| installed | - |")
+    assert {row.name for row in serving.serving_rows()} == set(serving.ROWS)
+
+
+def test_serving_kernels_are_measured_once(monkeypatch, tmp_path):
+    """What is known of the same kernels and data stays; what failed is tried again."""
+    row = measured_row(monkeypatch, tmp_path, sure=True)
+    monkeypatch.setattr(serving, "cycles_of_ours", None)
+    monkeypatch.setattr(serving, "cycles_of", taken_of((7000,)))
+    serving.measure(row, "v6e")
+    found = {name: entry["cycles"] for name, entry in serving.stored()[row.name]["v6e"].items()}
+    names = ("jax megablox, twice", "tpu-inference gmm_v2, twice")
+    assert found == {"pallasc": 3000, names[0]: 4000, names[1]: 7000}
+
+
+def test_the_page_of_serving_kernels_is_that_of_the_data():
+    assert serving.page(serving.stored()) == serving.PAGE.read_text()

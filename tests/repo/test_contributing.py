@@ -39,6 +39,11 @@ def test_each_patch_has_a_section_and_a_proof():
     assert [path.name for path in PATCHES if not proofs(path)] == []
 
 
+@pytest.mark.parametrize("path", PATCHES, ids=lambda path: path.stem)
+def test_each_patch_applies(path):
+    run(ROOT, "git", "apply", "--check", "-C1", path)
+
+
 def proofs(path):
     """The commands that a patch's first lines name."""
     head = path.read_text().partition("\ndiff --git ")[0]

@@ -27,7 +27,9 @@ independent float64 formula; the production size is compiled by the real TPU com
 - Sizes: the inputs' shapes: friendly; odd; **production**. `b` bfloat16, `f` float32, `i` and `u`
   ints, `e` float8.
 - Error: the worst of all runs as a share of what is allowed (1 would just pass): against the
-  reference, the formula.
+  reference, the formula. Where data steer the kernel they are mixed: of uniform numbers, of a Zipf
+  law, and of few or none (empty groups, one index for all, no flag). Each small graph then runs
+  under each of these alone too, in its loop types in turn: a line each. Cycles are of mixed data.
 - VMEM: MiB that the compiler reports / that pallasc predicts, of the production kernel under its
   own configuration.
 - Cycles: thousands, of that kernel, estimated by executing the compiler's schedule
@@ -71,7 +73,9 @@ def text(found):
 def cells(row, found, notes):
     """The cells of a row; what needs words is added to the notes."""
     numerics, compiled = found.part(row, "numerics"), found.part(row, "compiled")
-    errors = [number(numerics.get(against)) for against in ("reference", "formula")]
+    drawn = found.part(row, "distributions")
+    errors = [both_errors(numerics)]
+    errors += [f"{name} {both_errors(drawn.get(name, {}))}" for name in row.distributions]
     default = [compiled.get(chip, {}) for chip in results.CHIPS]
     others = [f"{name.split()[1]} {vmem(entry)}" for name, entry in compiled.items() if " " in name]
     said = [row.note] if row.note else []
@@ -83,7 +87,7 @@ def cells(row, found, notes):
         row.name + references(notes, row.name, said),
         sizes(row),
         ", ".join(loop for loop in coverage.LOOPS if loop in types(row)) or "-",
-        ", ".join(errors),
+        "<br>".join(errors),
         *(vmem(entry) for entry in default),
         *(cycles(found.part(row, "cycles").get(chip)) for chip in results.CHIPS),
         "<br>".join(others) or "-",
@@ -140,6 +144,11 @@ def cycles(entry):
     if not entry or "cycles" not in entry:
         return "-"
     return "?" if entry["cycles"] is None else f"{entry['cycles'] / 1000:,.1f}"
+
+
+def both_errors(entry):
+    """The largest errors against the reference and against the formula."""
+    return ", ".join(number(entry.get(against)) for against in ("reference", "formula"))
 
 
 def number(value):

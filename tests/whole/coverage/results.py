@@ -28,7 +28,8 @@ PACKAGES = ("jax", "jaxlib", "libtpu")
 
 
 class Results:
-    """The file: versions, instrument, and {row: {"numerics", "compiled", "cycles", "helion"}}.
+    """The file: versions, instrument, and {row: {"numerics", "distributions", "compiled",
+    "cycles", "helion"}}.
 
     Several processes may measure parts of it at once: each writes only what it put.
     """
@@ -97,6 +98,14 @@ def numerics_hash(row):
     return proof.short("".join([*kernels, proof.formula_text(row.formula)]))
 
 
+@functools.cache
+def drawn_hash(row, distribution):
+    """What a row's errors under a distribution are known by: kernels, inputs, and the formula."""
+    kernels = [kernel_hash(case) for case in row.drawn_cases(distribution)]
+    judges = [proof.formula_text(function) for function in (row.inputs, row.formula)]
+    return proof.short("".join([*kernels, distribution, *judges]))
+
+
 def simulated_cases(row):
     """The cases of a row that are simulated."""
     return [case for case in row.cases(*row.simulated) if not row.refusal(case)]
@@ -119,6 +128,12 @@ def compilations(row):
 def numerics_are_fresh(found, row):
     """Whether the recorded errors are those of the kernels as they are printed now."""
     return found.part(row, "numerics").get("kernels") == numerics_hash(row)
+
+
+def drawn_are_fresh(found, row, distribution):
+    """Whether the recorded errors under a distribution are those of the row as it is now."""
+    entry = found.part(row, "distributions").get(distribution, {})
+    return entry.get("kernels") == drawn_hash(row, distribution)
 
 
 def compiled_is_fresh(found, row, name, part="compiled"):
@@ -150,6 +165,12 @@ def refresh(found, row):
     """Drops what was measured of other kernels than those printed now; VMEM is predicted anew."""
     if not row.simulated or not numerics_are_fresh(found, row):
         found.put(row, "numerics", {})
+    drawn = {
+        name: found.part(row, "distributions")[name]
+        for name in row.distributions
+        if drawn_are_fresh(found, row, name)
+    }
+    found.put(row, "distributions", drawn)
     pairs = compilations(row)
     for part in ("compiled", "cycles"):
         fresh = {
@@ -197,7 +218,13 @@ def todays():
     found = Results()
     recorded = [row for row in rows() if found.part(row, "numerics")]
     known = dict.fromkeys(case for row in recorded for case in simulated_cases(row))
-    others = [case for case in known if case not in set(quick())]
+    drawn = [
+        case
+        for row in recorded
+        for name in found.part(row, "distributions")
+        for case in row.drawn_cases(name)
+    ]
+    others = [case for case in dict.fromkeys([*known, *drawn]) if case not in set(quick())]
     return tuple(case for case in others if verdicts.is_todays(case.id))
 
 

@@ -7,6 +7,7 @@ testdata/coverage/graphs, or of testdata/graphs. CONTRIBUTING.md says how to add
 import dataclasses
 import functools
 import importlib
+import inspect
 import json
 import pkgutil
 import typing
@@ -18,6 +19,9 @@ from pallasc.reference.values import dtype_of
 
 # The loop types of the configuration; `proof.LOOPS` knows a fourth way, for the matrix.
 LOOPS = ("unroll", "fori_loop", "emit_pipeline")
+
+# How data that steers a kernel may be distributed; where none is named, it is mixed of all.
+DISTRIBUTIONS = ("uniform", "zipf", "empties")
 
 # Rows whose friendly kernel is pinned in testdata/golden: {name: loop type, None for its own}.
 GOLDENS = {
@@ -49,9 +53,10 @@ class Row:
       loops: the loop types that make sense; () without a loop; None: all if the graph has one.
       refused: {loop type: text} of those that must be refused, with a diagnostic that holds the
         text; {(graph, loop type): text} for one graph of the row.
-      inputs: f(document, rng) -> list of arrays, where random ones do not do (ids, ranges).
-      steering: f(document, rng) -> {input: array}: the data by which a kernel's time is estimated,
-        where it steers the kernel (lengths, tables).
+      inputs: f(document, rng) -> list of arrays, where random ones do not do (ids, ranges); one
+        that takes a `distribution` too draws by a name of DISTRIBUTIONS, and is run under each.
+      steering: f(document, rng, distribution=None) -> {input: array}: the data by which a kernel's
+        time is estimated, where it steers the kernel (lengths, tables).
       extra: more configurations to simulate, as `second`.
       helion: "FILE.py:KERNEL" of testdata/kernels, if it is not the one that was exported.
       note: said in the row: what Pallas cannot express, and the nearest thing that works.
@@ -82,6 +87,26 @@ class Row:
     def simulated(self):
         """The graphs that are simulated."""
         return () if self.diagnostic else tuple(g for g in (self.friendly, self.odd) if g)
+
+    @property
+    def distributions(self):
+        """How its data is drawn, beside mixed: by each of DISTRIBUTIONS, or none."""
+        takes = inspect.signature(self.inputs).parameters if self.inputs else ()
+        return DISTRIBUTIONS if "distribution" in takes else ()
+
+    def under(self, distribution):
+        """The row with data of one distribution."""
+        drawn = functools.partial(self.inputs, distribution=distribution)
+        return dataclasses.replace(self, inputs=drawn)
+
+    def drawn_cases(self, distribution):
+        """Each small graph once with data of a distribution, in one of its loop types, in turn."""
+        turn, found = DISTRIBUTIONS.index(distribution), []
+        for shift, graph in enumerate(self.simulated):
+            own = [case_of(graph, loop, {}) for loop in self.loop_types(graph)]
+            own = [case for case in own if not self.refusal(case)]
+            found += own[(turn + shift) % len(own) :][:1] if own else []
+        return [dataclasses.replace(c, graph=f"{c.graph}@{distribution}") for c in found]
 
     def configurations(self, graph):
         """What stands over the graph's own configuration, a dict each; the first is empty."""
@@ -127,14 +152,39 @@ def steered(name, graph, production, formula, second, steering, note, **more):
 def with_data(steering, scale=None):
     """Inputs: random numbers for all that does not steer; `scale`, f(drawn, rng), changes them."""
 
-    def inputs(document, rng):
-        found = steering(document, rng)
+    def inputs(document, rng, distribution=None):
+        found = steering(document, rng, distribution)
         drawn = {x.name: numbers(x.shape, x.dtype, rng) for x in parameters(document)} | found
         if scale:
             scale(drawn, rng)
         return list(drawn.values())
 
     return inputs
+
+
+def of_kinds(kinds, distribution, mixed):
+    """Of what was drawn in each of DISTRIBUTIONS the named one; without a name `mixed(kinds)`."""
+    return kinds[DISTRIBUTIONS.index(distribution)] if distribution else mixed(kinds)
+
+
+def shares(rng, count, distribution=None):
+    """Shares: a third uniform, a third by a Zipf law, of the others most empty; one of each."""
+    part = count if distribution else -(-count // 3)
+    few = np.where(rng.random(part) < 0.7, 0, rng.random(part))
+    kinds = [rng.random(part), np.minimum(rng.zipf(1.3, part), 64) / 64, few]
+    drawn = of_kinds(kinds, distribution, np.concatenate)[:count]
+    drawn[:2] = drawn[0] or 1, 0
+    return drawn
+
+
+def lengths(rng, count, most, distribution=None):
+    """Lengths up to `most`: uniform ones without a name; one is 0, one `most`, one 1."""
+    if distribution in (None, "uniform"):
+        drawn = rng.integers(0, most + 1, count, np.int32)
+    else:
+        drawn = np.rint(shares(rng, count, distribution) * most).astype(np.int32)
+    drawn[:3] = 0, most, 1
+    return drawn
 
 
 def numbers(shape, dtype, rng):
@@ -179,11 +229,14 @@ def rows():
 
 @functools.cache
 def by_graph():
-    """{graph: the first row that has it}."""
+    """{graph: the first row that has it}; "GRAPH@DISTRIBUTION" is of the row with such data."""
     found = {}
     for row in rows():
         for graph in row.graphs:
             found.setdefault(graph, row)
+        for name in row.distributions:
+            for graph in row.simulated:
+                found.setdefault(f"{graph}@{name}", row.under(name))
     return found
 
 

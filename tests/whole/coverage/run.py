@@ -57,7 +57,15 @@ def main():
 
 def simulate(rows, found):
     """Simulates the rows whose kernels or formulas changed; gives how many are off."""
-    stale = [row for row in rows if row.simulated and not results.numerics_are_fresh(found, row)]
+    stale = [
+        (row, None) for row in rows if row.simulated and not results.numerics_are_fresh(found, row)
+    ]
+    stale += [
+        (row, name)
+        for row in rows
+        for name in row.distributions
+        if not results.drawn_are_fresh(found, row, name)
+    ]
     bad = 0
     for first in range(0, len(stale), AT_ONCE):
         bad += simulate_some(stale[first : first + AT_ONCE], found)
@@ -66,27 +74,35 @@ def simulate(rows, found):
     return bad
 
 
-def simulate_some(rows, found):
-    """Simulates some rows at once."""
-    cases = {row: results.simulated_cases(row) for row in rows}
+def simulate_some(stale, found):
+    """Simulates some rows at once, each with data of a distribution or with None mixed."""
+    cases = {
+        (row, name): row.drawn_cases(name) if name else results.simulated_cases(row)
+        for row, name in stale
+    }
     everything = [case for group in cases.values() for case in group]
     outcomes, first, bad = simulate_all.run(everything, None), proof.distinct(everything), 0
-    for row, group in cases.items():
+    for (row, name), group in cases.items():
         ran = [outcomes[first[case]] for case in group]
-        entry = {} if any(outcome.failures() for outcome in ran) else errors(row, ran)
+        entry = {} if any(outcome.failures() for outcome in ran) else errors(row, name, ran)
         bad += not entry
-        found.put(row, "numerics", entry)
+        if name:
+            others = found.part(row, "distributions")
+            found.put(row, "distributions", others | ({name: entry} if entry else {}))
+        else:
+            found.put(row, "numerics", entry)
     return bad
 
 
-def errors(row, outcomes):
+def errors(row, distribution, outcomes):
     """The largest errors of a row, in tolerances, and what they are of."""
+    of = results.drawn_hash(row, distribution) if distribution else results.numerics_hash(row)
     judged = [item for outcome in outcomes for item in outcome.rows]
     worst = {
         against: helion.finite(max(item.ratio for item in judged if item.against == against))
         for against in ("reference", "formula")
     }
-    return {"kernels": results.numerics_hash(row), "cases": len(outcomes)} | worst
+    return {"kernels": of, "cases": len(outcomes)} | worst
 
 
 def compile_rows(rows, found):
@@ -152,9 +168,12 @@ def time_rows(rows, found):
             request["data"] = {
                 key: {"dtype": x.dtype.name, "values": x.tolist()} for key, x in data.items()
             }
-        answer = helion.measure.answer_of(request, timeout=TIMEOUT_S)
-        static = answer.get("static") or {}
-        cycles = None if static.get("cut") else static.get("cycles")
+        answer = helion.measure.answer_of(request)
+        if not answer["ok"]:
+            print(f"{number}/{len(todo)} {row.name} {name}: {answer['kind']}", flush=True)
+            continue
+        static = answer["static"]
+        cycles = None if static["cut"] else static["cycles"]
         keep(found, "cycles", row, name, {"kernel": kernel, "cycles": cycles})
         print(f"{number}/{len(todo)} {row.name} {name}: {cycles} cycles", flush=True)
 

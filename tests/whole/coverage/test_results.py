@@ -18,6 +18,8 @@ def test_fresh(row):
     """What is recorded is of the modules compiled now; the page says what is not measured."""
     numerics, compiled = FOUND.part(row, "numerics"), FOUND.part(row, "compiled")
     assert not numerics or results.numerics_are_fresh(FOUND, row), STALE
+    for name in FOUND.part(row, "distributions"):
+        assert results.drawn_are_fresh(FOUND, row, name), f"{name}: {STALE}"
     asked = results.compilations(row)
     assert compiled.keys() <= asked.keys(), STALE
     for name, entry in compiled.items():
@@ -35,7 +37,8 @@ def test_accepted(row):
     accepted = {name: entry for name, entry in compiled.items() if entry["kind"] == "ok"}
     low = {n for n, e in accepted.items() if e["vmem_bytes"] > e["predicted_bytes"]}
     assert not low, low
-    if numerics := FOUND.part(row, "numerics"):
+    judged = [FOUND.part(row, "numerics"), *FOUND.part(row, "distributions").values()]
+    for numerics in filter(None, judged):
         assert max(numerics["reference"], numerics["formula"]) <= 1
 
 

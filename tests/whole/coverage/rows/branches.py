@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import family, parameters
+from coverage.row import family, of_kinds, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -27,10 +27,15 @@ def lower_matmul(x, y):
 # ---- inputs --------------------------------------------------------------------------------------
 
 
-def with_flags(document, rng):
-    """Random numbers, and flags of -1, 0 and 1, each of them at least once."""
+def with_flags(document, rng, distribution=None):
+    """Random numbers, and flags of -1, 0 and 1, each of them at least once; of others, few set."""
     x, flags = parameters(document)
-    drawn = rng.integers(-1, 2, flags.shape, flags.dtype)
+    kinds = [
+        rng.integers(-1, 2, flags.shape),
+        rng.zipf(1.5, flags.shape) > 1,
+        np.zeros(flags.shape),
+    ]
+    drawn = of_kinds(kinds, distribution, lambda of: of[0]).astype(flags.dtype)
     drawn[:3] = 1, 0, -1
     return [rng.standard_normal(x.shape).astype(x.dtype), drawn]
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from coverage.row import family, parameters
+from coverage.row import family, of_kinds, parameters, with_data
+from coverage.rows.branches import with_flags
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -47,29 +48,22 @@ def positive(document, rng):
     return [(10.0 ** rng.uniform(-1, 2, x.shape)).astype(x.dtype)]
 
 
-def uniform_zipf_and_none(document, rng):
+def uniform_zipf_and_none(document, rng, distribution=None):
     """Ints of three kinds, a third of the rows each: uniform, Zipf's, and none to count."""
     (x,) = parameters(document)
     kinds = [rng.integers(1, 10000, x.shape), rng.zipf(1.3, x.shape) % 10000, np.zeros(x.shape)]
     row = np.arange(x.shape[0])[:, None] * 3 // x.shape[0]
-    return [np.choose(row, kinds).astype(x.dtype)]
+    return [of_kinds(kinds, distribution, lambda of: np.choose(row, of)).astype(x.dtype)]
 
 
-def with_flags(document, rng):
-    x, flags = parameters(document)
-    drawn = rng.integers(-1, 2, flags.shape, flags.dtype)
-    drawn[:3] = 1, 0, -1
-    return [rng.standard_normal(x.shape).astype(x.dtype), drawn]
-
-
-def with_lists(document, rng):
+def lists(document, rng, distribution=None):
     """Lists of uniform and of Zipf's lengths, and empty ones, over rows in any order."""
     x, link, first = parameters(document)
     rows, heads = x.shape[0], first.shape[0]
-    lengths = np.choose(
-        np.arange(heads) % 3,
-        [rng.integers(1, 9, heads), np.minimum(rng.zipf(1.5, heads), 40), np.zeros(heads, int)],
-    )
+    few = np.arange(heads) % 5 == 4 if distribution else np.zeros(heads, int)
+    kinds = [rng.integers(1, 9, heads), np.minimum(rng.zipf(1.5, heads), 40), few]
+    turn = np.arange(heads) % 3
+    lengths = of_kinds(kinds, distribution, lambda of: np.choose(turn, of))
     order, links = rng.permutation(rows), np.full(rows, -1, link.dtype)
     firsts, start = np.full(heads, -1, first.dtype), 0
     for head, length in enumerate(lengths):
@@ -77,7 +71,7 @@ def with_lists(document, rng):
         start += len(of)
         firsts[head] = of[0] if len(of) else -1
         links[of[:-1]] = of[1:]
-    return [rng.standard_normal(x.shape).astype(x.dtype), links, firsts]
+    return {link.name: links, first.name: firsts}
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -117,7 +111,8 @@ ROWS = [
         "list_sums",
         "4096_1024",
         list_sums,
-        inputs=with_lists,
+        inputs=with_data(lists),
+        steering=lists,
         loops=(),
         note="loads at positions that a while carries",
     ),

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from coverage.row import Row, parameters, steered, with_data
-from coverage.rows.jagged import groups, offsets_of, uneven
+from coverage.row import Row, parameters, shares, steered, with_data
+from coverage.rows.indirect import drawn
+from coverage.rows.jagged import groups, offsets_of
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -50,29 +51,31 @@ def grouped_int8(x, offsets, w, row_scales, scales):
 # ---- inputs --------------------------------------------------------------------------------------
 
 
-def experts_of(document, rng):
+def experts_of(document, rng, distribution=None):
     """Which expert each block is of, in order; some have none, some many."""
     named = {x.name: x for x in parameters(document)}
     (count,), experts = named["expert_of"].shape, parameters(document)[2].shape[0]
-    share = np.append(uneven(rng, experts - 1), 0.5)
-    drawn = rng.choice(experts, count, p=share / share.sum())
-    return {"expert_of": np.sort(drawn).astype(np.int32)}
+    share = np.append(shares(rng, experts - 1, distribution), 0.5)
+    chosen = rng.choice(experts, count, p=share / share.sum())
+    return {"expert_of": np.sort(chosen).astype(np.int32)}
 
 
-def places_of(document, rng):
-    """A row of its own for each expert of each token, in any order."""
+def places_of(document, rng, distribution=None):
+    """A row of its own for each expert of each token, in any order; of other distributions, any."""
     y, places, _ = parameters(document)
-    drawn = rng.permutation(y.shape[0])[: np.prod(places.shape)]
-    return {"places": drawn.reshape(places.shape).astype(np.int32)}
+    if distribution in ("zipf", "empties"):
+        return {"places": drawn(rng, places.shape, y.shape[0], distribution)}
+    rows = rng.permutation(y.shape[0])[: np.prod(places.shape)]
+    return {"places": rows.reshape(places.shape).astype(np.int32)}
 
 
-def small_sums(drawn, rng):
+def small_sums(given, rng):
     """Scales and weights that keep sums small."""
-    for name, values in drawn.items():
+    for name, values in given.items():
         if name.startswith("w_"):
             values *= values.dtype.type(values.shape[1] ** -0.5)
         if name.endswith("scales"):
-            drawn[name] = np.exp2(rng.integers(-7, -4, values.shape)).astype(values.dtype)
+            given[name] = np.exp2(rng.integers(-7, -4, values.shape)).astype(values.dtype)
 
 
 # ---- rows ----------------------------------------------------------------------------------------

@@ -9,7 +9,13 @@ from coverage.rows.attention import attention
 from coverage.rows.norms import layer_norm, layer_norm_bwd
 from coverage.rows.reductions import softmax
 
-HALVES = functools.partial(family, note="arrays of float16 are copied by XLA, as bits")
+HALVES = functools.partial(
+    family,
+    note=(
+        "bits of float16 as ints, in the kernel; its cycles count what XLA reinterprets of each "
+        "block, not what it copies before"
+    ),
+)
 
 
 def wide(document, rng):

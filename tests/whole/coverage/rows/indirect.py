@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import family, parameters
+from coverage.row import family, of_kinds, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -64,18 +64,19 @@ def put_flagged(x, ids, keep):
 # ---- inputs --------------------------------------------------------------------------------------
 
 
-def drawn(rng, size, most):
+def drawn(rng, size, most, distribution=None):
     """A third each of uniform numbers, of a Zipf law, and of one number alone; some never come."""
     uniform = rng.integers(0, most, size)
     zipf = np.minimum(rng.zipf(1.5, size) - 1, most - 1)
     which = rng.integers(0, 3, size)
-    return np.choose(which, [uniform, zipf, np.full(size, most // 2)]).astype(np.int32)
+    kinds = [uniform, zipf, np.full(size, most // 2)]
+    return of_kinds(kinds, distribution, lambda of: np.choose(which, of)).astype(np.int32)
 
 
-def by(dims, permuted=False):
+def by(dims):
     """Inputs whose int parameters lie in a dim of the first one: {parameter: dim}, or a number."""
 
-    def inputs(document, rng):
+    def inputs(document, rng, distribution=None):
         arrays = parameters(document)
         first = arrays[0].shape
         found = []
@@ -87,13 +88,20 @@ def by(dims, permuted=False):
                     rng.integers(-1, 2, x.shape) if kind == "i" else rng.standard_normal(x.shape)
                 )
                 found.append(values.astype(x.dtype))
-            elif permuted:
-                found.append(rng.permutation(x.shape[0]).astype(np.int32))
             else:
-                found.append(drawn(rng, x.shape, most(first)))
+                found.append(drawn(rng, x.shape, most(first), distribution))
         return found
 
     return inputs
+
+
+def permuted(document, rng):
+    """Random numbers, and each row once."""
+    x, ids = parameters(document)
+    return [
+        rng.standard_normal(x.shape).astype(x.dtype),
+        rng.permutation(ids.shape[0]).astype(ids.dtype),
+    ]
 
 
 def rows_of(shape):
@@ -164,7 +172,7 @@ ROWS = [
         "8192_512",
         permute_rows,
         [16, 256],
-        inputs=by({"ids": rows_of}, permuted=True),
+        inputs=permuted,
     ),
     family(
         "histogram",

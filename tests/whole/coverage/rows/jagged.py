@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from coverage.row import Row, family, parameters, steered, with_data
+from coverage.row import Row, family, parameters, shares, steered, with_data
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -81,38 +81,28 @@ def block_sparse_attention(q, k, v, counts, blocks):
 # ---- inputs --------------------------------------------------------------------------------------
 
 
-def uneven(rng, count):
-    """Shares: a third uniform, a third by a Zipf law, of the others most empty; one of each."""
-    part = -(-count // 3)
-    few = np.where(rng.random(part) < 0.7, 0, rng.random(part))
-    drawn = np.concatenate([rng.random(part), np.minimum(rng.zipf(1.3, part), 64) / 64, few])
-    drawn = drawn[:count]
-    drawn[1] = 0
-    return drawn
-
-
-def offsets_of(document, rng):
+def offsets_of(document, rng, distribution=None):
     """Where groups begin, and where the last ends."""
     named = {x.name: x for x in parameters(document)}
     rows, count = named["x" if "x" in named else "q"].shape[0], named["offsets"].shape[0] - 1
-    drawn = np.cumsum(uneven(rng, count))
+    drawn = np.cumsum(shares(rng, count, distribution))
     ends = np.rint(drawn / drawn[-1] * rows)
     return {"offsets": np.concatenate([[0], ends]).astype(np.int32)}
 
 
-def lengths_of(document, rng):
+def lengths_of(document, rng, distribution=None):
     """How long each row is."""
     x = parameters(document)[0]
-    drawn = np.rint(uneven(rng, x.shape[0]) * x.shape[1]).astype(np.int32)
+    drawn = np.rint(shares(rng, x.shape[0], distribution) * x.shape[1]).astype(np.int32)
     drawn[[0, 2]] = x.shape[1], 1
     return {"lengths": drawn}
 
 
-def blocks_of(document, rng):
+def blocks_of(document, rng, distribution=None):
     """As many blocks as may be, one at least, in any order."""
     named = {x.name: x for x in parameters(document)}
     most, keys = named["blocks"].shape[1], named["k"].shape[0] // 128
-    counts = np.maximum(np.rint(uneven(rng, named["counts"].shape[0]) * most), 1)
+    counts = np.maximum(np.rint(shares(rng, named["counts"].shape[0], distribution) * most), 1)
     return {
         "counts": counts.astype(np.int32),
         "blocks": rng.integers(0, keys, named["blocks"].shape, np.int32),

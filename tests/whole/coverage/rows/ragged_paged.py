@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import parameters, steered, with_data
+from coverage.row import lengths, parameters, steered, with_data
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -63,35 +63,36 @@ def pages_of(document, rng, named):
     return rng.integers(0, count, named["table"].shape, np.int32), pages.shape[-2]
 
 
-def mixed(document, rng):
-    """Tokens of a prompt for a quarter of the sequences, of a Zipf law for one of them; none for
+def mixed(document, rng, distribution=None):
+    """Tokens of a prompt for a quarter of the sequences, by a Zipf law if none is named; none for
     one, single tokens for others, after caches of any length; no sequence for the last tokens."""
     named = {x.name: x for x in parameters(document)}
     table, page = pages_of(document, rng, named)
     (count, most), tokens = table.shape, named["q"].shape[1]
-    new = np.ones(count, int)
+    new = (np.arange(count) % 4 == 0 if distribution == "empties" else np.ones(count)).astype(int)
     new[1] = 0
     prompts = np.arange(count) % 4 == 0
-    share = np.minimum(rng.zipf(1.5, count), 8) * prompts * rng.random(count)
+    prompt = 1 if distribution == "uniform" else np.minimum(rng.zipf(1.5, count), 8)
+    share = prompt * prompts * rng.random(count)
     new += np.floor(share / share.sum() * (tokens - 2 - count)).astype(int)
     new = np.minimum(new, most * page)
-    lengths = new + np.floor((most * page - new + 1) * rng.random(count)).astype(int)
-    lengths[0] = new[0]
-    lengths[2] = most * page
+    found = new + np.floor((most * page - new + 1) * rng.random(count)).astype(int)
+    found = np.maximum(found, 1)
+    found[0] = new[0]
+    found[2] = most * page
     return {
-        "lengths": lengths.astype(np.int32),
+        "lengths": found.astype(np.int32),
         "table": table,
         "starts": np.cumsum([0, *new]).astype(np.int32),
     }
 
 
-def decoded(document, rng):
+def decoded(document, rng, distribution=None):
     """Sequences of any length, of none, of all that the table holds, of one token."""
     named = {x.name: x for x in parameters(document)}
     table, page = pages_of(document, rng, named)
-    lengths = rng.integers(0, table.shape[1] * page + 1, table.shape[:1], np.int32)
-    lengths[:3] = 0, table.shape[1] * page, 1
-    return {"lengths": lengths, "table": table}
+    found = lengths(rng, table.shape[0], table.shape[1] * page, distribution)
+    return {"lengths": found, "table": table}
 
 
 def small_scales(drawn, rng):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.row import family, parameters
+from coverage.row import family, lengths, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -33,43 +33,45 @@ def sum_of_pages(pages, counts, table):
 # ---- inputs --------------------------------------------------------------------------------------
 
 
-def placed(document, rng):
+def placed(document, rng, distribution=None):
     """Sequences of any length, of none, of all that the table holds, of one; pages in any order."""
     named = {x.name: x for x in parameters(document)}
-    k_pages, lengths, table = (named[name] for name in ("k_pages", "lengths", "table"))
+    k_pages, table = named["k_pages"], named["table"]
     most = table.shape[1] * k_pages.shape[2]
-    drawn = rng.integers(0, most + 1, lengths.shape, lengths.dtype)
-    drawn[:3] = 0, most, 1
     return {
-        "lengths": drawn,
+        "lengths": lengths(rng, table.shape[0], most, distribution),
         "table": rng.integers(0, k_pages.shape[1], table.shape, table.dtype),
     }
 
 
-def pages(document, rng):
+def pages(document, rng, distribution=None):
     """Random numbers, and pages that are placed."""
-    found = placed(document, rng)
+    found = placed(document, rng, distribution)
     return [
         found[x.name] if x.name in found else rng.standard_normal(x.shape).astype(x.dtype)
         for x in parameters(document)
     ]
 
 
-def named(document, rng):
-    """As many pages for each row as may be, by a Zipf law, and none."""
+def named(document, rng, distribution=None):
+    """As many pages for each row as may be, by a Zipf law if none is named, and none."""
     shapes = {x.name: x for x in parameters(document)}
     pages, counts, table = (shapes[name] for name in ("pages", "counts", "table"))
-    drawn = np.minimum(rng.zipf(1.3, counts.shape) - 1, table.shape[1]).astype(counts.dtype)
-    drawn[:2] = 0, table.shape[1]
+    most = table.shape[1]
+    if distribution in (None, "zipf"):
+        drawn = np.minimum(rng.zipf(1.3, counts.shape) - 1, most).astype(counts.dtype)
+    else:
+        drawn = lengths(rng, counts.shape[0], most, distribution)
+    drawn[:2] = 0, most
     return {
         "counts": drawn,
         "table": rng.integers(0, pages.shape[0], table.shape, table.dtype),
     }
 
 
-def named_pages(document, rng):
+def named_pages(document, rng, distribution=None):
     """Random numbers, and pages that are named."""
-    found = named(document, rng)
+    found = named(document, rng, distribution)
     pages = parameters(document)[0]
     return [rng.standard_normal(pages.shape).astype(pages.dtype), *found.values()]
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from coverage.row import family, parameters
+from coverage.rows.indirect import drawn
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -25,10 +26,10 @@ def gated_pairs(x):
 def with_ids(most):
     """Random numbers, and positions below dim `most` of them."""
 
-    def inputs(document, rng):
+    def inputs(document, rng, distribution=None):
         x, ids = parameters(document)
-        drawn = rng.integers(0, x.shape[most], ids.shape, ids.dtype)
-        return [rng.standard_normal(x.shape).astype(x.dtype), drawn]
+        values = rng.standard_normal(x.shape).astype(x.dtype)
+        return [values, drawn(rng, ids.shape, x.shape[most], distribution).astype(ids.dtype)]
 
     return inputs
 

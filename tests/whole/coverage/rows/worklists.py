@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from coverage.row import family, parameters
-from coverage.rows import experts, jagged
+from coverage.row import family, parameters, shares
+from coverage.rows import experts
 
 
 def flat(formula):
@@ -16,13 +16,13 @@ def flat(formula):
     return blocks
 
 
-def lists_of(document, rng):
+def lists_of(document, rng, distribution=None):
     """All blocks and groups that meet, by rows; the last of them fill the list."""
     x, at, *_ = parameters(document)
     count, rows, _ = x.shape
     groups = {p.name: p for p in parameters(document)}["offsets"].shape[0] - 1
-    shares = np.cumsum(jagged.uneven(rng, groups))
-    offsets = np.concatenate([[0], np.rint(shares / shares[-1] * count * rows)]).astype(np.int32)
+    sums = np.cumsum(shares(rng, groups, distribution))
+    offsets = np.concatenate([[0], np.rint(sums / sums[-1] * count * rows)]).astype(np.int32)
     met = [
         (b, g)
         for b in range(count)
@@ -59,6 +59,22 @@ ROWS = [
         experts.grouped_scaled,
         {"grouped_worklist": {"block_sizes": [512]}},
         NOTE + "; the odd size is float32",
+    ),
+    row(
+        "grouped matmul, int4 weights, worklist",
+        "grouped_worklist_int4",
+        "8192_1024",
+        experts.grouped_scaled,
+        {"grouped_worklist_int4": {"block_sizes": [512]}},
+        NOTE,
+    ),
+    row(
+        "grouped matmul, float8 weights, worklist",
+        "grouped_worklist_float8",
+        "8192_1024",
+        experts.grouped_scaled,
+        {"grouped_worklist_float8": {"block_sizes": [512]}},
+        NOTE,
     ),
     row(
         "experts, fused, worklist",
