@@ -257,8 +257,6 @@ bench-kernels: build need-export
 bench-census: build need-export
 	$(EXPORT_PYTHON) bench/helion_census.py $(HELION) $(TESTS)
 
-# Serving kernels beside public ones, with docs/serving.md; ROW=TEXT prints rows whose name holds it. tpu-inference is asked for in
-# the folder TPU_INFERENCE.
 # docs/serving.md and bench/serving.json, serving kernels beside public ones: what is missing or has changed. ROW=TEXT only rows whose
 # name holds it, KNOWN=1 nothing. tpu-inference is asked for in the folder TPU_INFERENCE.
 .PHONY: bench-serving

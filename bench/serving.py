@@ -5,13 +5,15 @@
     python bench/serving.py --known         measures nothing
 
 A row is one of docs/coverage.md at its production size, with the lengths and tables by which its
-cycles are estimated there. A public kernel is given the same ones, in its own layout; where it has
-block sizes to choose, the best of those named here counts. What was measured is kept in
-serving.json, by all that it depends on; what failed is tried again. tpu-inference is asked for in
-the folder TPU_INFERENCE, other packages are those of requirements-bench.txt.
+cycles are estimated there, in the fastest of its loop types. A public kernel is given the same
+ones, in its own layout; where it has block sizes to choose, the best of those named here counts.
+What was measured is kept in serving.json, by all that it depends on; what failed is tried again.
+tpu-inference is asked for in the folder TPU_INFERENCE, other packages are those of
+requirements-bench.txt.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import fcntl
 import hashlib
@@ -28,8 +30,9 @@ sys.path[:0] = [str(ROOT / part) for part in ("bench", "python", "tests", "tests
 import numpy as np  # noqa: E402
 import proof  # noqa: E402
 import public_kernels  # noqa: E402
+from coverage import results  # noqa: E402
 from coverage import row as coverage  # noqa: E402
-from pallasc.errors import PallascError  # noqa: E402
+from pallasc.errors import CompileError, PallascError  # noqa: E402
 from pallasc.profile.estimate import INSTRUMENT  # noqa: E402
 from pallasc.profile.run import profile  # noqa: E402
 
@@ -204,8 +207,9 @@ def measure(row, chip):
     document = proof.document(row.production)
     data = row.steering(document, np.random.default_rng(1)) if row.steering else {}
     known = stored().get(row.name, {}).get(chip, {})
-    module = proof.module(row.cases(row.production)[0], chip)
-    jobs = {OURS: (key(proof.kernel_text(module.source), digest(data)), cycles_of_ours, module)}
+    ways = ways_of(row, chip)
+    texts = [proof.kernel_text(module.source) for module in ways.values()]
+    jobs = {OURS: (key(*texts, digest(data)), cycles_of_ours, ways)}
     for public in ROWS[row.name]:
         source = inspect.getsource(public_kernels.KERNELS[public.kernel])
         asked = key(dataclasses.asdict(public), source, shapes_of(public, document), digest(data))
@@ -220,13 +224,27 @@ def measure(row, chip):
         print(row.name, chip, name, entry, file=sys.stderr, flush=True)
 
 
-def cycles_of_ours(module, data, chip):
-    """The entry of a row's kernel, in the first of its loop types."""
+def ways_of(row, chip):
+    """{loop type: module} of a row: "" is its own configuration, whose cycles the coverage has."""
+    found = {}
+    for name, (case, of) in results.compilations(row).items():
+        if of == results.LOOP_CHIP:
+            with contextlib.suppress(CompileError):  # one that needs more VMEM than there is
+                found[name.partition(" ")[2]] = proof.module(case, chip)
+    return found
+
+
+def cycles_of_ours(ways, data, chip):
+    """The entry of the fastest way of a row."""
     with tempfile.TemporaryDirectory() as folder:
         given = {name: Path(folder) / f"{name}.npy" for name in data}
         for name, path in given.items():
             np.save(path, data[name])
-        return judged(profile(module, chip, given))
+        found = [
+            judged(profile(module, chip, given)) | ({"options": loop} if loop else {})
+            for loop, module in ways.items()
+        ]
+    return min(found, key=lambda entry: entry["cycles"])
 
 
 def best(public, document, data, chip):
@@ -290,7 +308,8 @@ def line(row, chip, entries, public):
     ours, theirs = entries[OURS], entries[public]
     share = f"{ours['cycles'] / theirs['cycles']:.2f}" if "cycles" in theirs else "-"
     name = f"{public} {theirs.get('options', '')}".strip()
-    return f"| {row} | {chip} | {shown(ours)} | {name} | {shown(theirs)} | {share} |"
+    way = f" {ours['options']}" if "options" in ours else ""
+    return f"| {row} | {chip} | {shown(ours)}{way} | {name} | {shown(theirs)} | {share} |"
 
 
 def shown(entry):
@@ -308,8 +327,10 @@ TEXT = """\
 Written by that command, of what it measured (`bench/serving.json`). Cycles of the Pallas kernels,
 an estimate by [profile](profile.md): the same lengths, tables and lists are given to both, and the
 same libtpu compiles both. The rows are those of [coverage](coverage.md), at their production sizes.
-Of a public kernel with block sizes to choose the best of a short list counts. A `~` marks a run
-that a check does not vouch for.
+Of a public kernel with block sizes to choose the best of a short list counts. Of ours the fastest
+of the graph's own configuration, whose cycles [coverage](coverage.md) has, and of the same with
+another loop type, which is then named; `fori_loop` copies its windows itself where it can. A `~`
+marks a run that a check does not vouch for.
 
 On v5e, v5p and v6e the public kernels give float8_e4m3fn weights to the matrix unit as they are,
 which has another float8: NaN counts as 480 there (`f8e4m3b11` in the schedule). pallasc looks for

@@ -368,6 +368,16 @@ def test_serving_kernels_have_lines_beside_public_ones(monkeypatch, tmp_path):
     assert {row.name for row in serving.serving_rows()} == set(serving.ROWS)
 
 
+def test_serving_kernels_name_their_loop_type():
+    """Ours may be faster in another than the graph's own."""
+    ours = {"cycles": 3000, "sure": True, "options": "fori_loop"}
+    entries = {serving.OURS: ours, "theirs": {"cycles": 4000, "sure": True}}
+    found = serving.line("a row", "v7x", entries, "theirs")
+    assert found == "| a row | v7x | 3,000 fori_loop | theirs | 4,000 | 0.75 |"
+    row = next(row for row in serving.serving_rows() if row.name == "ragged paged attention")
+    assert list(serving.ways_of(row, "v6e")) == ["", "fori_loop"]
+
+
 def test_serving_kernels_are_measured_once(monkeypatch, tmp_path):
     """What is known of the same kernels and data stays; what failed is tried again."""
     row = measured_row(monkeypatch, tmp_path, sure=True)
