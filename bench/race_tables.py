@@ -3,11 +3,10 @@
 import dataclasses
 import functools
 import json
-import math
-import re
 
 from hand_kernels import parsed
 from measure import ROOT, CompileError, Job, binding, chips
+from pallasc.profile import floor
 from race import CHIPS, CHOICES, LAYER_NORM, LAYER_NORM_LOOP, Run
 from sections import Row, Table, known, mib, slot_uses, spills, verdict
 
@@ -79,18 +78,15 @@ def rival_cell(side):
 
 
 def floor_ms(run, outcome):
-    """The least time of a run of ours on its chip, in ms; None without a plan.
-
-    The longer of two: its matmuls at the MXU's bfloat16 peak, and reading each input and writing
-    each output once at full HBM bandwidth.
-    """
+    """The floor of a run of ours on its chip, in ms: `profile.floor`; None without a plan."""
     plan = outcome.plan
     if not plan:
         return None
     arrays = {o["tensor"]: o for o in plan["operands"] if o["tensor"]}
-    moved = sum(math.prod(o["shape"]) * itemsize(o["dtype"]) for o in arrays.values())
+    moved = sum(floor.array_bytes(o["dtype"], o["shape"]) for o in arrays.values())
     chip = plan["target"]
-    return run.scale * max(plan["flops"] / chips.CHIPS[chip].flops * 1e3, copy_ms(moved, chip))
+    cycles = floor.cycles(chip, moved, {"bfloat16": plan["flops"]})
+    return run.scale * chips.CHIPS[chip].milliseconds(cycles)
 
 
 def ratio_cell(ours, ms):
@@ -134,10 +130,10 @@ def race_table(contests):
             ours, helion, hand = (
                 fastest(runs, outcomes, chip) for runs in contest.sides().values()
             )
-            floor = floor_ms(ours.run, ours.outcome) if ours.outcome else None
+            least = floor_ms(ours.run, ours.outcome) if ours.outcome else None
             shown = [contest.name, chip, label(ours.run) if ours.run else "-", time_cell(ours)]
             shown += [mib(ours.outcome.vmem_bytes) if ours.outcome else "-"]
-            shown += [figure(floor) if floor else "-", ratio_cell(ours, floor)]
+            shown += [figure(least) if least else "-", ratio_cell(ours, least)]
             shown += [rival_cell(helion), rival_cell(hand)]
             return [*shown, peer_cell(ours, {"Helion": helion, "hand-written, XLA": hand})]
 
@@ -238,17 +234,12 @@ CAUSES = [
 def input_bytes(args):
     """Bytes of the tensors among the arguments."""
     tensors = [parsed(text) for text in args if text.endswith("]")]
-    return sum(math.prod(shape) * itemsize(name) for shape, name in tensors)
+    return sum(floor.array_bytes(name, shape) for shape, name in tensors)
 
 
 def copy_ms(size, chip):
     """The time in which a chip's HBM moves so many bytes, ms."""
     return size / chips.CHIPS[chip].hbm_bytes_per_s * 1e3
-
-
-def itemsize(name):
-    """Bytes of an element of a dtype that is named with its bits."""
-    return int(re.sub(r"\D", "", name)) // 8
 
 
 def doubts_of(job, outcome):
