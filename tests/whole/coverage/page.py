@@ -1,14 +1,10 @@
 """docs/coverage.md, from the rows and tests/whole/coverage/results.json."""
 
-import functools
-import math
 import re
 
-import kit
 import proof
-from pallasc.reference.values import dtype_of
 
-from coverage import results
+from coverage import floors, results
 from coverage import row as coverage
 
 PATH = proof.ROOT / "docs" / "coverage.md"
@@ -33,8 +29,17 @@ independent float64 formula; the production size is compiled by the real TPU com
 - VMEM: MiB that the compiler reports / that pallasc predicts, of the production kernel under its
   own configuration.
 - Cycles: thousands, of that kernel, estimated by executing the compiler's schedule
-  ([profile](profile.md)): good for ratios, not absolute. `?`: it could not be followed; where a
-  loop was missed, the arrays alone take twice as long from HBM.
+  ([profile](profile.md)): good for ratios, not absolute; another loop type may be faster
+  ([serving](serving.md) names it where it is). `?`: it could not be followed, or a loop of it was
+  missed: it would be below the floor.
+- Floor: thousands of cycles of v7x that no kernel of that size is below; "times the floor" are the
+  cycles on v5e, v6e, v7x as multiples of each chip's. It is the longer of two times: that of the
+  graph's matmuls at the MXU's peak (of float32 too as of bfloat16, in one pass; int8 x int8 and
+  float8 x float8 at twice that rate), and that of reading every input and writing every output
+  once at full HBM bandwidth. What scalar and vector units do is not in it. Of causal attention,
+  other triangles and x @ x.T half counts. Where data steer the kernel (gathers, groups of rows,
+  pages, lists of work) it is of what these data name: rows, pages up to a sequence's end and
+  weights that are used, each once, and matmuls of real rows. Masks alone leave nothing out.
 - Other loops: the other loop types of the production size, on v7x: VMEM used / predicted. "over
   VMEM": pallasc refuses it there and says what does not fit.
 - Helion: its own result for the same kernel. "ok": its numbers at the friendly size, in its
@@ -46,7 +51,8 @@ independent float64 formula; the production size is compiled by the real TPU com
 
 """
 COLUMNS = ("kernel", "sizes", "loops", "error", "v5e VMEM", "v6e VMEM", "v7x VMEM", "cycles v5e")
-COLUMNS += ("v6e", "v7x", "other loops, v7x", "Helion: numbers", "Helion: cycles, v7x")
+COLUMNS += ("v6e", "v7x", "floor, v7x", "times the floor, v5e, v6e, v7x", "other loops, v7x")
+COLUMNS += ("Helion: numbers", "Helion: cycles, v7x")
 
 
 def text(found):
@@ -90,6 +96,7 @@ def cells(row, found, notes):
         "<br>".join(errors),
         *(vmem(entry) for entry in default),
         *(cycles(found.part(row, "cycles").get(chip)) for chip in results.CHIPS),
+        *floor_cells(row, found),
         "<br>".join(others) or "-",
         *helion_cells(row, found.part(row, "helion"), notes),
     ]
@@ -99,7 +106,7 @@ def references(notes, name, said):
     """Adds notes on a row; gives what refers to them."""
     marks = []
     for sentence in said:
-        notes.append(f"{name}: {escaped(sentence)}")
+        notes.append(f"{name}: {escaped(sentence).rstrip(': ')}")
         marks.append(f"[{len(notes)}]")
     return f" {' '.join(marks)}" if marks else ""
 
@@ -146,6 +153,15 @@ def cycles(entry):
     return "?" if entry["cycles"] is None else f"{entry['cycles'] / 1000:,.1f}"
 
 
+def floor_cells(row, found):
+    """The floor on a chip in thousands of cycles, and what is estimated over that of each chip."""
+    if not row.production:
+        return ["-", "-"]
+    counts = {chip: found.part(row, "cycles").get(chip, {}).get("cycles") for chip in results.CHIPS}
+    times = [f"{n / floors.cycles(row, chip):,.2f}" if n else "-" for chip, n in counts.items()]
+    return [f"{floors.cycles(row, results.LOOP_CHIP) / 1000:,.1f}", ", ".join(times)]
+
+
 def both_errors(entry):
     """The largest errors against the reference and against the formula."""
     return ", ".join(number(entry.get(against)) for against in ("reference", "formula"))
@@ -162,35 +178,21 @@ def helion_cells(row, entry, notes):
         return ["-", "-"]
     check, compiled = entry["check"], entry["compile"]
     name = f"{row.name}, Helion"
-    first = outcome(check, notes, name)
-    if check["kind"] == "wrong":
-        by = f": off by {check['error']}" if "error" in check else ""
-        first = f"**wrong**{by}" + (" (default)" if check["default"] else "")
+    first = wrong(check, notes, name) if check["kind"] == "wrong" else outcome(check, notes, name)
     if not compiled:
         return [first, "-"]
     second = outcome(compiled, notes, f"{name}'s production size")
-    shown = "?" if is_short(row, compiled.get("cycles")) else cycles(compiled)
+    count = compiled.get("cycles")
+    missed = count is not None and count < floors.cycles(row, results.LOOP_CHIP)
+    shown = "?" if missed else cycles(compiled)
     return [first, second.replace("ok", shown, 1)]
 
 
-def is_short(row, count):
-    """Whether a kernel's arrays alone take twice as long from HBM: a loop of it was missed."""
-    _, megahertz, gigabytes = re.search(
-        rf"(?m)^({results.LOOP_CHIP}) .* (\d+) MHz .* (\d+) GB/s", targets()
-    ).groups()
-    info = proof.module(*results.compilations(row)[results.LOOP_CHIP]).info
-    read = sum(
-        math.prod(array["shape"]) * dtype_of(array["dtype"]).itemsize
-        for array in [*info["inputs"], *info["outputs"]]
-        if "shape" in array
-    )
-    return count is not None and 2 * count < read / (int(gigabytes) * 1e9) * int(megahertz) * 1e6
-
-
-@functools.cache
-def targets():
-    """What pallasc says of the chips, a line each."""
-    return kit.accepted("--print-targets").out
+def wrong(check, notes, name):
+    """How far its numbers are off; with a reference to why there are none to compare."""
+    by = f": off by {check['error']}" if "error" in check else ""
+    said = references(notes, name, [check["message"]] if check["message"] else [])
+    return f"**wrong**{by}" + (" (default)" if check["default"] else "") + said
 
 
 def outcome(answer, notes, name):

@@ -57,6 +57,8 @@ class Row:
         that takes a `distribution` too draws by a name of DISTRIBUTIONS, and is run under each.
       steering: f(document, rng, distribution=None) -> {input: array}: the data by which a kernel's
         time is estimated, where it steers the kernel (lengths, tables).
+      needs: f({tensor: shape}, steering data) -> `floors.Needs` of the production size, where that
+        is less than all of the inputs and outputs, or the graph does not say how many matmuls.
       extra: more configurations to simulate, as `second`.
       helion: "FILE.py:KERNEL" of testdata/kernels, if it is not the one that was exported.
       note: said in the row: what Pallas cannot express, and the nearest thing that works.
@@ -73,6 +75,7 @@ class Row:
     refused: dict = dataclasses.field(default_factory=dict)
     inputs: Callable | None = None
     steering: Callable | None = None
+    needs: Callable | None = None
     extra: list | None = None
     helion: str | None = None
     note: str = ""

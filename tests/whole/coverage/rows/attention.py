@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 
+from coverage.floors import attends, triangle
 from coverage.row import family, parameters
 
 UNKNOWN_END = "the end of 'tile_n' is known only at run time"
@@ -185,6 +186,14 @@ def backward_inputs(document, rng, causal=False):
 causal_inputs = functools.partial(backward_inputs, causal=True)
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def in_window(rows, window=1024):
+    """Pairs of the production size's sliding window."""
+    return triangle(rows) - triangle(rows - window)
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 
@@ -201,6 +210,7 @@ ROWS = [
         sliding_attention,
         [64, 2, 128],
         refused={"unroll": UNKNOWN_BEGIN},
+        needs=attends(2, in_window),
     ),
     family("attention, bias", "bias_attention", "4096", bias_attention, [64, 256]),
     family(
@@ -214,6 +224,7 @@ ROWS = [
         },
         refused={"unroll": UNKNOWN_END},
         inputs=slope_inputs,
+        needs=attends(2),
     ),
     family("attention, softcap", "softcap_attention", "8192", softcap_attention, [2, 128, 256]),
     family(
@@ -272,6 +283,7 @@ ROWS = [
         "8192",
         causal_attention_dq,
         [2, 128, 128],
+        needs=attends(3),
         refused={"unroll": UNKNOWN_END},
         inputs=causal_inputs,
     ),
@@ -281,6 +293,7 @@ ROWS = [
         "8192",
         causal_attention_dkdv,
         [2, 128, 128],
+        needs=attends(4),
         refused={"unroll": UNKNOWN_BEGIN},
         inputs=causal_inputs,
     ),

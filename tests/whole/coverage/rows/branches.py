@@ -1,7 +1,10 @@
 """Work under a condition: both branches run and are chosen from, a loop makes no step."""
 
+import math
+
 import numpy as np
 
+from coverage.floors import Needs, bfloat16, triangle
 from coverage.row import family, of_kinds, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
@@ -40,6 +43,27 @@ def with_flags(document, rng, distribution=None):
     return [rng.standard_normal(x.shape).astype(x.dtype), drawn]
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def flags_of(document, rng, distribution=None):
+    """The flags alone, a third of them set."""
+    drawn = rng.integers(-1, 2, parameters(document)[1].shape).astype(np.int32)
+    drawn[:3] = 1, 0, -1
+    return {"flags": drawn}
+
+
+def flagged_parts(shapes, data):
+    """Of x what has a flag: each is of as many elements."""
+    return Needs({"x": math.prod(shapes["x"]) * (data["flags"] > 0).mean()})
+
+
+def lower_half(shapes, data):
+    """Of x [M, M] what lies on the diagonal or before it."""
+    elements = triangle(shapes["x"][0])
+    return Needs({"x": elements}, bfloat16(2 * elements * shapes["y"][1]))
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 ROWS = [
@@ -59,6 +83,8 @@ ROWS = [
         flagged_sums,
         [256],
         inputs=with_flags,
+        steering=flags_of,
+        needs=flagged_parts,
         refused={"unroll": "known only at run time"},
         note="a loop under a condition",
     ),
@@ -68,6 +94,7 @@ ROWS = [
         "4096",
         lower_matmul,
         [64, 128, 128],
+        needs=lower_half,
         note="a condition in a loop, which ends with it",
     ),
 ]

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from coverage.floors import Needs
 from coverage.row import family, numbers, parameters
-from coverage.rows.indirect import by, rows_of
+from coverage.rows.indirect import by, named, rows_of
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -33,6 +34,15 @@ def with_rows(document, rng):
     return [picked if p is ids else numbers(p.shape, p.dtype, rng) for p in given]
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def unpatched(shapes, data):
+    """The rows of x that no others take the place of."""
+    rows, columns = shapes["x"]
+    return Needs({"x": (rows - shapes["rows"][0]) * columns})
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 ROWS = [
@@ -49,6 +59,7 @@ ROWS = [
         "8192_1024",
         embedding_int64,
         inputs=by({"ids": rows_of}),
+        needs=named("table"),
         loops=(),
         note="the caller's int64 is int32 in the kernel",
     ),
@@ -58,6 +69,7 @@ ROWS = [
         "8192_4096",
         sums_of_patched,
         inputs=with_rows,
+        needs=unpatched,
         loops=(),
         note="the host's clone and index_put_ are kernels of their own",
     ),

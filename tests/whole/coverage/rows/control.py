@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from coverage.floors import Needs
 from coverage.row import family, of_kinds, parameters, with_data
-from coverage.rows.branches import with_flags
+from coverage.rows.branches import flagged_parts, flags_of, with_flags
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -74,7 +75,18 @@ def lists(document, rng, distribution=None):
     return {link.name: links, first.name: firsts}
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def listed_rows(shapes, data):
+    """Rows that are in lists, and their links."""
+    rows = sum(np.count_nonzero(data[name] >= 0) for name in ("link", "first"))
+    return Needs({"x": rows * shapes["x"][1], "link": rows})
+
+
 # ---- rows ----------------------------------------------------------------------------------------
+
+UNTIMED = "; the instrument has no vectors, so its cycles are of no step"
 
 ROWS = [
     family(
@@ -85,7 +97,7 @@ ROWS = [
         [32],
         inputs=positive,
         loops=(),
-        note="a while, which a maximum over the tile ends",
+        note="a while, which a maximum over the tile ends" + UNTIMED,
     ),
     family(
         "steps of the Collatz sequence",
@@ -95,7 +107,7 @@ ROWS = [
         [64],
         inputs=uniform_zipf_and_none,
         loops=(),
-        note="a while over a tile of ints, as long as its longest",
+        note="a while over a tile of ints, as long as its longest" + UNTIMED,
     ),
     family(
         "exp of flagged blocks in a loop",
@@ -104,6 +116,8 @@ ROWS = [
         flagged_blocks,
         [128],
         inputs=with_flags,
+        steering=flags_of,
+        needs=flagged_parts,
         note="a store under a loaded flag in a loop",
     ),
     family(
@@ -113,6 +127,7 @@ ROWS = [
         list_sums,
         inputs=with_data(lists),
         steering=lists,
+        needs=listed_rows,
         loops=(),
         note="loads at positions that a while carries",
     ),

@@ -2,6 +2,7 @@
 
 import formulas
 
+from coverage.floors import attends
 from coverage.row import Row, family
 
 ROWS = [
@@ -32,5 +33,6 @@ ROWS = [
         formula=formulas.causal_attention,
         second={"block_sizes": [2, 128, 128]},
         refused={"unroll": "the end of 'tile_n' is known only at run time"},
+        needs=attends(2),
     ),
 ]

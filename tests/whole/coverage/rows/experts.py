@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from coverage.floors import Needs, distinct, grouped
 from coverage.row import Row, parameters, shares, steered, with_data
 from coverage.rows.indirect import drawn
 from coverage.rows.jagged import groups, offsets_of
@@ -78,6 +79,16 @@ def small_sums(given, rng):
             given[name] = np.exp2(rng.integers(-7, -4, values.shape)).astype(values.dtype)
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+mlp_needs = grouped("w_gate", "w_up", "w_down")
+
+
+def placed_rows(shapes, data):
+    """Rows that have a place."""
+    return Needs({"y": distinct(data["places"]) * shapes["y"][1]})
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 
@@ -94,6 +105,7 @@ ROWS = [
         offsets_of,
         ANY_ROW,
         inputs=with_data(offsets_of, small_sums),
+        needs=mlp_needs,
     ),
     steered(
         "experts, fused, rows in blocks",
@@ -104,6 +116,7 @@ ROWS = [
         experts_of,
         "a table says whose block it is",
         inputs=with_data(experts_of, small_sums),
+        needs=mlp_needs,
     ),
     steered(
         "experts, sum for each token",
@@ -115,6 +128,7 @@ ROWS = [
         "rows are gathered",
         loops=(),
         inputs=with_data(places_of, small_sums),
+        needs=placed_rows,
     ),
     steered(
         "grouped matmul, int8 weights",
@@ -125,6 +139,7 @@ ROWS = [
         offsets_of,
         "a scale for each column; the odd size is float8",
         inputs=with_data(offsets_of, small_sums),
+        needs=grouped("w", "scales"),
     ),
     Row(
         "grouped matmul, int4 weights, rows in blocks",
@@ -136,6 +151,7 @@ ROWS = [
         loops=("fori_loop",),
         inputs=with_data(experts_of, small_sums),
         steering=experts_of,
+        needs=grouped("w", "scales"),
         note="a scale for each column",
     ),
     steered(
@@ -147,5 +163,6 @@ ROWS = [
         offsets_of,
         "scales of rows and columns",
         inputs=with_data(offsets_of, small_sums),
+        needs=grouped("w", "scales", dtype="int8"),
     ),
 ]

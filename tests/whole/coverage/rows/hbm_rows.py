@@ -1,7 +1,7 @@
 """Rows of tables that VMEM does not hold: copied from HBM where int tensors say."""
 
 from coverage.row import family
-from coverage.rows.indirect import by, embedding, rows_of
+from coverage.rows.indirect import by, embedding, named, rows_of
 
 ROWS = [
     family(
@@ -11,6 +11,7 @@ ROWS = [
         embedding,
         [16, 300],
         inputs=by({"ids": rows_of}),
+        needs=named("weight"),
         note="each row is copied by itself",
     ),
     family(
@@ -20,6 +21,7 @@ ROWS = [
         embedding,
         [16, 300],
         inputs=by({"ids": rows_of}),
+        needs=named("weight"),
         note="rows are copied in pairs, which fill a word",
     ),
 ]

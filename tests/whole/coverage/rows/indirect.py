@@ -1,7 +1,10 @@
 """Rows and columns where int tensors say: gathers, scatters, sums by index."""
 
+import math
+
 import numpy as np
 
+from coverage.floors import Needs, distinct, generator
 from coverage.row import family, of_kinds, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
@@ -109,11 +112,45 @@ def rows_of(shape):
     return shape[0]
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def named(table, dim=0, step=1):
+    """Of a table the rows, or what else dim counts, that `ids` name, each `step`th of them."""
+
+    def needs(shapes, data):
+        size = shapes[table][dim]
+        found = distinct(drawn(generator(), shapes["ids"], size // step))
+        return Needs({table: math.prod(shapes[table]) // size * found})
+
+    return needs
+
+
+def named_crossing(shapes, data):
+    """Elements in named rows and named columns."""
+    rng, (rows, columns) = generator(), shapes["x"]
+    found = [distinct(drawn(rng, shapes[n], m)) for n, m in (("rows", rows), ("cols", columns))]
+    return Needs({"x": math.prod(found)})
+
+
+def put_rows(shapes, data):
+    """Of the flagged rows for each place the last."""
+    rng, (rows, columns) = generator(), shapes["x"]
+    ids, keep = drawn(rng, shapes["ids"], rows), rng.integers(-1, 2, shapes["keep"])
+    return Needs({"x": distinct(ids[keep > 0]) * columns})
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 ROWS = [
     family(
-        "embedding", "embedding", "8192_1024", embedding, [16, 256], inputs=by({"ids": rows_of})
+        "embedding",
+        "embedding",
+        "8192_1024",
+        embedding,
+        [16, 256],
+        inputs=by({"ids": rows_of}),
+        needs=named("weight"),
     ),
     family(
         "rows of computed numbers",
@@ -122,6 +159,7 @@ ROWS = [
         odd_rows,
         [16, 256],
         inputs=by({"ids": lambda shape: shape[0] // 2}),
+        needs=named("weight", step=2),
         note="their numbers are copied to SMEM",
     ),
     family(
@@ -131,6 +169,7 @@ ROWS = [
         columns,
         [16, 128],
         inputs=by({"ids": lambda shape: shape[1]}),
+        needs=named("x", dim=1),
     ),
     family(
         "rows by a table of two dims",
@@ -139,6 +178,7 @@ ROWS = [
         embedding,
         [2, 8],
         inputs=by({"ids": rows_of}),
+        needs=named("weight"),
     ),
     family(
         "rows and columns crossed",
@@ -147,6 +187,7 @@ ROWS = [
         crossed,
         [16, 128],
         inputs=by({"rows": rows_of, "cols": lambda shape: shape[1]}),
+        needs=named_crossing,
         note="element by element, from SMEM",
     ),
     family(
@@ -156,6 +197,7 @@ ROWS = [
         gather_gemv,
         [16, 256],
         inputs=by({"ids": rows_of}),
+        needs=named("weight"),
     ),
     family(
         "embedding backward",
@@ -189,6 +231,7 @@ ROWS = [
         put_flagged,
         [16],
         inputs=by({"ids": rows_of}),
+        needs=put_rows,
         note="of several for one place the last stays",
     ),
 ]

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+from coverage.floors import Needs, bfloat16, distinct, grouped
 from coverage.row import Row, family, parameters, shares, steered, with_data
 
 # ---- formulas ------------------------------------------------------------------------------------
@@ -109,6 +110,29 @@ def blocks_of(document, rng, distribution=None):
     }
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def pairs_of_groups(shapes, data):
+    """Rows of a group see each other."""
+    pairs = np.square(np.diff(data["offsets"]).astype(int)).sum()
+    return Needs(flops=bfloat16(4 * pairs * shapes["q"][1]))
+
+
+def inside_rows(shapes, data):
+    """What lies before the end of its row."""
+    return Needs({"x": data["lengths"].sum()})
+
+
+def named_blocks(shapes, data):
+    """The blocks of keys that rows see."""
+    counts, dim = data["counts"], shapes["q"][1]
+    seen = [b for row, n in zip(data["blocks"], counts, strict=True) for b in row[:n]]
+    keys = distinct(seen) * 128 * dim
+    flops = bfloat16(4 * len(seen) * 128 * 128 * dim)
+    return Needs({"k": keys, "v": keys, "blocks": len(seen)}, flops)
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 
@@ -142,6 +166,7 @@ ROWS = [
         None,
         offsets_of,
         ANY_ROW,
+        needs=grouped("w", "bias"),
     ),
     steered(
         "jagged attention",
@@ -151,6 +176,7 @@ ROWS = [
         None,
         offsets_of,
         ANY_ROW,
+        needs=pairs_of_groups,
     ),
     steered(
         "softmax of ragged rows",
@@ -160,6 +186,7 @@ ROWS = [
         None,
         lengths_of,
         OWN_ENDS + UNTIMED,
+        needs=inside_rows,
     ),
     steered(
         "layer norm of ragged rows",
@@ -169,6 +196,7 @@ ROWS = [
         None,
         lengths_of,
         OWN_ENDS + UNTIMED,
+        needs=inside_rows,
     ),
     family(
         "ragged rows added to a dense array",
@@ -177,6 +205,7 @@ ROWS = [
         ragged_dense_add,
         inputs=with_data(lengths_of),
         steering=lengths_of,
+        needs=inside_rows,
         loops=("fori_loop",),
         note=OWN_ENDS,
     ),
@@ -188,5 +217,6 @@ ROWS = [
         None,
         blocks_of,
         "a table names the blocks of keys",
+        needs=named_blocks,
     ),
 ]

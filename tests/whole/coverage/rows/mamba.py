@@ -1,7 +1,10 @@
 """Rows of Mamba-2 by chunks of time: the states of chunks, states passed on, the output."""
 
+import math
+
 import numpy as np
 
+from coverage.floors import Needs, bfloat16, triangle
 from coverage.row import family, numbers, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
@@ -72,6 +75,17 @@ def with_steps(document, rng):
     return list((drawn | {"log_decay": logs.astype(np.float32)}).values())
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def earlier_steps(shapes, data):
+    """Of each chunk the pairs of a time step and one before it; states for all of its steps."""
+    *chunks, chunk, _ = shapes["cb"]
+    *heads, width, depth = shapes["states"]
+    flops = 2 * math.prod(heads) * width * (triangle(chunk) + chunk * depth)
+    return Needs({"cb": math.prod(chunks) * triangle(chunk)}, bfloat16(flops))
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 RUN_TIME = {"unroll": "known only at run time"}
@@ -128,6 +142,7 @@ ROWS = [
         },
         inputs=with_steps,
         refused=RUN_TIME | NO_WINDOW,
+        needs=earlier_steps,
         note="rows at positions that begin at their chunk",
     ),
     family(
@@ -142,6 +157,7 @@ ROWS = [
         },
         inputs=with_steps,
         refused=RUN_TIME,
+        needs=earlier_steps,
         note=TOGETHER,
     ),
 ]

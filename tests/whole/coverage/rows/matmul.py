@@ -1,9 +1,12 @@
 """Rows of matrix products: what stands before and behind them, unusual operands and sizes."""
 
+import math
+
 import formulas
 import numpy as np
 from formulas import gelu_tanh
 
+from coverage.floors import Needs, bfloat16, triangle
 from coverage.row import Row, family, parameters
 
 RUN_TIME_BOUNDS = "known only at run time"
@@ -66,6 +69,20 @@ def positive(document, rng):
     return [rng.random(p.shape).astype(p.dtype) for p in parameters(document)]
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def whole_product(shapes, data):
+    """All of x @ y, whoever computes which part of it."""
+    return Needs(flops=bfloat16(2 * math.prod(shapes["x"]) * shapes["y"][1]))
+
+
+def symmetric(shapes, data):
+    """Of x @ x.T the diagonal and what lies before it."""
+    rows, depth = shapes["x"]
+    return Needs(flops=bfloat16(2 * triangle(rows) * depth))
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 
@@ -95,13 +112,14 @@ ROWS = [
     family("bmm, y expanded", "broadcast_bmm", "2048", formulas.bmm, [1, 64, 256, 256]),
     family("matmul, no loop over K", "matmul_whole", "2048", whole, [64, 128], loops=()),
     family("bmm", "bmm", "2048", formulas.bmm, [2, 64, 256, 256]),
-    family("Gram matrix", "gram", "4096", gram, [64, 128, 256]),
+    family("Gram matrix", "gram", "4096", gram, [64, 128, 256], needs=symmetric),
     family(
         "split-K, atomic adds",
         "matmul_split_k",
         "4096",
         formulas.matmul,
         {"split_k": 2},
+        needs=whole_product,
         refused={"unroll": RUN_TIME_BOUNDS},
     ),
     family(
@@ -110,6 +128,7 @@ ROWS = [
         "32768",
         formulas.matmul,
         {"split_k": 2},
+        needs=whole_product,
         refused={"unroll": RUN_TIME_BOUNDS},
     ),
     family("one tensor at two indices", "neighbour_sums", "4096", neighbour_sums, [64]),

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from coverage.floors import Needs, generator
 from coverage.row import family
-from coverage.rows.indirect import by, ints, summed
+from coverage.rows.indirect import by, drawn, ints, summed
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -55,6 +56,16 @@ def first_come(keys):
     return np.where(first == tokens, -1, first), owner
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def slotted_rows(shapes, data):
+    """Tokens that find a slot."""
+    (experts,), (places, columns) = shapes["count"], shapes["out"]
+    counts = np.bincount(drawn(generator(), shapes["ids"], experts))
+    return Needs({"x": np.minimum(counts, places // experts).sum() * columns})
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 
@@ -80,6 +91,7 @@ ROWS = [
         dispatch,
         [16],
         inputs=of(EXPERTS),
+        needs=slotted_rows,
         note="positions made of old values",
     ),
     family(

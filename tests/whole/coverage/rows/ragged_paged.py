@@ -1,7 +1,11 @@
 """Attention of a server's step over caches in pages: ragged prompts, single tokens, latents."""
 
+import functools
+import math
+
 import numpy as np
 
+from coverage.floors import Needs, bfloat16, distinct
 from coverage.row import lengths, parameters, steered, with_data
 
 # ---- formulas ------------------------------------------------------------------------------------
@@ -101,6 +105,50 @@ def small_scales(drawn, rng):
         drawn[name] = np.exp2(rng.integers(-7, -4, drawn[name].shape)).astype(np.float32)
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def tokens_of(table, page, first, end):
+    """How many tokens of different places sequences see, and how many entries of the table."""
+    seen = [
+        row[at // page] * page + at % page
+        for row, a, b in zip(table, first, end, strict=True)
+        for at in (np.arange(a, b),)
+    ]
+    entries = np.where(end > first, -(-end // page) - first // page, 0).sum()
+    return distinct(np.concatenate(seen)), entries
+
+
+def seen_tokens(shapes, data, window=math.inf):
+    """Tokens of pages that a new token sees, from the first of a sequence's on."""
+    heads, _, group, dim = shapes["q"]
+    end, new = data["lengths"].astype(int), np.diff(data["starts"])
+    first = np.where(new > 0, np.maximum(end - new + 1 - window, 0), end).astype(int)
+    tokens, entries = tokens_of(data["table"], shapes["k_pages"][2], first, end)
+    pairs = sum(
+        np.minimum(np.arange(length - count + 1, length + 1), window).sum()
+        for length, count in zip(end, new, strict=True)
+    )
+    queries = heads * group * dim * int(data["starts"][-1])
+    pages = dict.fromkeys(("k_pages", "v_pages"), heads * dim * tokens)
+    elements = pages | {"q": queries, "table": entries}
+    return Needs(elements, bfloat16(4 * heads * group * dim * pairs))
+
+
+near_tokens = functools.partial(seen_tokens, window=1024)
+
+
+def latent_tokens(shapes, data):
+    """Tokens before the end of their sequence, once for scores and once for values."""
+    _, heads, latent = shapes["q_nope"]
+    rope, ends = shapes["q_pe"][2], data["lengths"].astype(int)
+    tokens, entries = tokens_of(data["table"], shapes["c_pages"][1], 0 * ends, ends)
+    rows = heads * np.count_nonzero(ends)
+    elements = {"c_pages": tokens * latent, "pe_pages": tokens * rope, "table": entries}
+    elements |= {"q_nope": rows * latent, "q_pe": rows * rope}
+    return Needs(elements, bfloat16(2 * heads * ends.sum() * (2 * latent + rope)))
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 
@@ -108,7 +156,14 @@ MIXED = "prompts and single tokens at once; rows of a token's heads of queries f
 
 ROWS = [
     steered(
-        "ragged paged attention", "ragged_paged", "2048_128", attend, [1, 4, 1, 8, 24], mixed, MIXED
+        "ragged paged attention",
+        "ragged_paged",
+        "2048_128",
+        attend,
+        [1, 4, 1, 8, 24],
+        mixed,
+        MIXED,
+        needs=seen_tokens,
     ),
     steered(
         "ragged paged attention, sliding window, soft cap",
@@ -118,6 +173,7 @@ ROWS = [
         [1, 4, 1, 8, 24],
         mixed,
         MIXED,
+        needs=near_tokens,
     ),
     steered(
         "ragged paged attention, cache in 8 bits",
@@ -128,6 +184,7 @@ ROWS = [
         mixed,
         "a scale for each head; the odd size is float8",
         inputs=with_data(mixed, small_scales),
+        needs=seen_tokens,
     ),
     steered(
         "latent attention, decode",
@@ -137,5 +194,6 @@ ROWS = [
         [1],
         decoded,
         "pages of latents and of rotated keys; the values are the latents",
+        needs=latent_tokens,
     ),
 ]

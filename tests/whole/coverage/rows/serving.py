@@ -1,8 +1,12 @@
 """Kernels of a server: caches whose pages lie anywhere."""
 
+import math
+
 import numpy as np
 
+from coverage.floors import Needs, bfloat16, distinct
 from coverage.row import family, lengths, parameters
+from coverage.rows.ragged_paged import tokens_of
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -76,6 +80,27 @@ def named_pages(document, rng, distribution=None):
     return [rng.standard_normal(pages.shape).astype(pages.dtype), *found.values()]
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def cached_tokens(shapes, data):
+    """Tokens before the end of their sequence, for the query of each of its heads."""
+    _, heads, dim = shapes["q"]
+    kv_heads, _, page, _ = shapes["k_pages"]
+    ends = data["lengths"].astype(int)
+    tokens, entries = tokens_of(data["table"], page, 0 * ends, ends)
+    pages = dict.fromkeys(("k_pages", "v_pages"), kv_heads * dim * tokens)
+    elements = pages | {"q": heads * dim * np.count_nonzero(ends), "table": entries}
+    return Needs(elements, bfloat16(4 * heads * dim * ends.sum()))
+
+
+def named_once(shapes, data):
+    """Pages that some row names."""
+    found = [page for row, n in zip(data["table"], data["counts"], strict=True) for page in row[:n]]
+    size = math.prod(shapes["pages"][1:])
+    return Needs({"pages": distinct(found) * size, "table": len(found)})
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 ROWS = [
@@ -87,6 +112,7 @@ ROWS = [
         [1],
         inputs=pages,
         steering=placed,
+        needs=cached_tokens,
         loops=("fori_loop",),
         note="pages are copied by themselves, those of a step on one semaphore",
     ),
@@ -97,6 +123,7 @@ ROWS = [
         sum_of_pages,
         inputs=named_pages,
         steering=named,
+        needs=named_once,
         loops=("fori_loop",),
         second={"pallas_fori_dma": "on"},
         note="one page in each step, copied ahead from where the table says",

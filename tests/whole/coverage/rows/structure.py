@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from coverage.floors import Needs
 from coverage.row import family, parameters
 
 # ---- formulas ------------------------------------------------------------------------------------
@@ -101,6 +102,16 @@ def second_moments(document, rng):
     given = [s for s in document["scalars"] if "value" in s]
     return _as_declared(document, [p, m, v * v, g]) + ([] if given else scalars)
 
+
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def one_row(shapes, data):
+    """A row of x, and one of out, which is not read."""
+    return Needs({"x": shapes["x"][1], "out": shapes["out"][1]})
+
+
+# ---- rows ----------------------------------------------------------------------------------------
 
 ROWS = [
     family(
@@ -207,6 +218,7 @@ ROWS = [
         put_row,
         [256],
         loops=(),
+        needs=one_row,
         note="outside, a load gives the nearest element and a store is left out",
     ),
     family("masks of loads and stores", "masked_copy", "8192_4096", masked_copy, [32], loops=()),

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from coverage.floors import Needs, distinct, generator
 from coverage.row import family, parameters
-from coverage.rows.indirect import drawn
+from coverage.rows.indirect import drawn, named
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -34,6 +35,15 @@ def with_ids(most):
     return inputs
 
 
+# ---- what is needed ------------------------------------------------------------------------------
+
+
+def named_elements(shapes, data):
+    """Elements of a row that its ids name."""
+    ids = drawn(generator(), shapes["ids"], shapes["x"][1])
+    return Needs({"x": sum(map(distinct, ids))})
+
+
 # ---- rows ----------------------------------------------------------------------------------------
 
 ROWS = [
@@ -43,6 +53,7 @@ ROWS = [
         "4096_1024",
         picked_logits,
         inputs=with_ids(1),
+        needs=named_elements,
         loops=(),
         note="a gather over values: lanes are compared and summed as bits",
     ),
@@ -52,6 +63,7 @@ ROWS = [
         "8192_1024",
         selected_rows,
         inputs=with_ids(0),
+        needs=named("x"),
         loops=(),
         note="the rows of an input are loaded where they lie",
     ),

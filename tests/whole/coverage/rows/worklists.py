@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from coverage.floors import grouped
 from coverage.row import family, parameters, shares
 from coverage.rows import experts
 
@@ -34,7 +35,7 @@ def lists_of(document, rng, distribution=None):
     return {"blocks": found[:, 0], "groups": found[:, 1], "offsets": offsets}
 
 
-def row(name, graph, production, formula, second, note):
+def row(name, graph, production, formula, second, note, needs):
     """A row whose list says whose rows are where."""
     return family(
         name,
@@ -44,6 +45,7 @@ def row(name, graph, production, formula, second, note):
         second,
         inputs=experts.with_data(lists_of),
         steering=lists_of,
+        needs=needs,
         loops=(),
         note=note,
     )
@@ -59,6 +61,7 @@ ROWS = [
         experts.grouped_scaled,
         {"grouped_worklist": {"block_sizes": [512]}},
         NOTE + "; the odd size is float32",
+        grouped("w", "scales"),
     ),
     row(
         "grouped matmul, int4 weights, worklist",
@@ -67,6 +70,7 @@ ROWS = [
         experts.grouped_scaled,
         {"grouped_worklist_int4": {"block_sizes": [512]}},
         NOTE,
+        grouped("w", "scales"),
     ),
     row(
         "grouped matmul, float8 weights, worklist",
@@ -75,6 +79,7 @@ ROWS = [
         experts.grouped_scaled,
         {"grouped_worklist_float8": {"block_sizes": [512]}},
         NOTE,
+        grouped("w", "scales"),
     ),
     row(
         "experts, fused, worklist",
@@ -83,5 +88,6 @@ ROWS = [
         experts.experts_fused,
         None,
         NOTE,
+        experts.mlp_needs,
     ),
 ]
