@@ -359,7 +359,7 @@ static void put_time(Report *r) {
 	time_row(r, &table, "windows", t->windows, "waits for what loops copy");
 	time_row(r, &table, "loop steps", t->steps, "over straight code");
 	time_row(r, &table, "gathers", t->gathers, "positions taken one after the other");
-	time_row(r, &table, "one-hot", t->one_hot, "around matmuls with one-hot matrices");
+	time_row(r, &table, "one hot", t->one_hot, "around matmuls with one-hot matrices");
 	time_row(r, &table, "blocks", t->blocks, "waits for the grid's blocks");
 	time_row(r, &table, "start", t->start, "the first blocks to come, the last to go");
 	table_put(&table, r->out, 2);
