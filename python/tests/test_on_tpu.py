@@ -3,15 +3,21 @@
 import functools
 import json
 import math
+import re
+import subprocess
+import sys
 
 import jax
 import numpy as np
 import pytest
-from kit import document
+from kit import document, path
 from pallasc import chips, reference, timing
 from pallasc.__main__ import main
+from pallasc.aot import worker_environment
+from pallasc.compare import tolerance_for
 from pallasc.errors import FileError, KernelError, UsageError
 from pallasc.on_tpu import calibrate, command, formulas, measure, report, rows
+from pallasc.profile import run as profiled
 
 LAUNCH = 1e-3  # seconds of any run, whatever its calls
 
@@ -146,6 +152,72 @@ def test_a_chain_of_calls_gives_the_last_outputs():
     ] * 2
 
 
+class Loaded:
+    """A module that is a function."""
+
+    info = {"name": "f"}  # noqa: RUF012
+
+    def __init__(self, function):
+        self.load = lambda: function
+
+
+def test_the_device_that_is_there(monkeypatch):
+    """jax's own, the CPU in place of a TPU: one compile for all calls, and errors in a line."""
+    cpu = jax.devices("cpu")
+    monkeypatch.setattr(jax, "devices", lambda platform=None: cpu)
+    traced, device = [], timing.Tpu()
+
+    def double(x):
+        traced.append(x)
+        return x * 2
+
+    program = device.compile(Loaded(double), [np.float32([1, 2])])
+    count = len(traced)
+    for calls in (1, 3):
+        (output,) = device.run(program, calls)
+        assert np.asarray(output).tolist() == [2, 4]
+    assert len(traced) == count and device.devices() == [cpu[0].device_kind] * len(cpu)
+    assert device.clock() <= device.clock()
+    with pytest.raises(KernelError, match="TypeError: "):
+        device.compile(Loaded(lambda x: x.reshape("no")), [np.float32([1, 2])])
+    with pytest.raises(KernelError, match=r"the formula: .*softmax"):
+        formulas.evaluate("softmax", ())
+
+
+COMPILE = """
+import sys
+import jax
+import pallasc
+from jax.experimental import topologies
+from pallasc import timing
+from pallasc.aot_worker import tracing_for
+from pallasc.chips import TOPOLOGIES
+
+module = pallasc.compile(sys.argv[1], {}, "v6e")
+chip = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES["v6e"]).devices[0]
+place = jax.sharding.SingleDeviceSharding(chip)
+shapes = [((), "int32"), *((tuple(e["shape"]), e["dtype"]) for e in module.info["inputs"])]
+arguments = [jax.ShapeDtypeStruct(shape, dtype, sharding=place) for shape, dtype in shapes]
+with tracing_for(chip):
+    lowered = jax.jit(timing.chained(module.load()), out_shardings=place).trace(*arguments).lower()
+print(lowered.compile().as_text())
+"""
+
+
+@pytest.mark.full
+def test_the_compiler_leaves_the_kernel_in_the_loop():
+    """And copies none of its arrays from call to call."""
+    environment = worker_environment()
+    command = [sys.executable, "-c", COMPILE, str(path("matmul_4096"))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    computations = done.stdout.split("\n\n")
+    (holds,) = [text for text in computations if '"tpu_custom_call"' in text]
+    name = re.match(r"%([\w.-]+) ", holds.strip())[1]
+    assert f"body=%{name}" in done.stdout
+    assert not re.search(r"copy(-start)?\(", holds)
+
+
 # ---- rows
 
 
@@ -176,6 +248,33 @@ def test_the_estimate_of_several_kernels_is_their_sum(tmp_path):
     kernels = module.plan["kernels"]
     assert entry.estimate_s == module.plan["seconds"]
     assert entry.parts_s["start"] == kernels[0]["time"]["start"] + kernels[1]["time"]["start"]
+
+
+def test_the_profilers_estimate_where_it_is_known(tmp_path, monkeypatch):
+    """Cycles at the clock of v6e; none where nothing is cached, or what is cannot be trusted."""
+    monkeypatch.setenv("PALLASC_CACHE", str(tmp_path))
+    _, module = measure.compiled(SOFTMAX, "v6e")
+    found = [measure.known(module, "v6e"), {"trusted": False, "cycles": 1}]
+    found.append({"trusted": True, "cycles": 1754761})
+    seconds = []
+    for result in found:
+        monkeypatch.setattr(measure, "known", lambda module, target, result=result: result)
+        entry = report.Entry("race", "a", "g", {}, 1, "0", "ok")
+        measure.estimates(entry, module)
+        seconds.append(entry.profiler_s)
+    assert seconds == [None, None, pytest.approx(1e-3, rel=1e-4)]
+
+
+def test_a_dump_that_is_kept_is_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("PALLASC_CACHE", str(tmp_path))
+    _, module = measure.compiled(SOFTMAX, "v6e")
+    asked = []
+    monkeypatch.setattr(profiled.dump, "load", lambda path: asked.append(path) or {"cycles": 5})
+    monkeypatch.setattr(profiled, "estimate", lambda found: found["cycles"])
+    monkeypatch.setattr(profiled.importlib.metadata, "version", lambda package: "1")
+    assert profiled.known(module, "v6e") == 5
+    job = {"source": module.source, "target": "v6e", "simulate": False, "arguments": {}}
+    assert asked == [tmp_path / "profile" / f"{profiled._key(job)}.dump"]
 
 
 def test_what_is_wrong_is_not_timed(tmp_path):
@@ -357,6 +456,18 @@ def test_the_rows_of_the_race():
     split = [row for row in found if row.name.startswith("split-K")]
     assert split[0].document()["tensors"][0]["shape"] == [512, 32768]
     assert [row.scale for row in found if "S=131072" in row.name] == [128, 128]
+
+
+def test_formulas_give_what_kernels_give():
+    """As many outputs, as large, each with a tolerance, for each graph of the race."""
+    for one in {row.graph: row for row in rows.race()}.values():
+        wanted, module = measure.compiled(one, "v6e")
+        shapes = [jax.ShapeDtypeStruct(e["shape"], e["dtype"]) for e in module.info["inputs"]]
+        made = jax.eval_shape(formulas.FORMULAS[one.formula], *shapes)
+        outputs = [math.prod(entry["shape"]) for entry in module.info["outputs"]]
+        assert [output.size for output in made] == outputs, one.name
+        kinds = [tolerance_for(wanted, i).kind for i in range(len(outputs))]
+        assert set(kinds) <= {"chain", "matmul", "reduction"}, one.name
 
 
 def test_the_rows_of_the_coverage():

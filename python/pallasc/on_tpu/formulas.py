@@ -6,6 +6,9 @@ whole, attention's scores, is computed some rows at a time.
 
 import math
 
+from ..errors import KernelError
+from ..simulate import telling_line
+
 # Rows of Q whose scores are computed at once, of K and V of 8192 rows.
 _ROWS, _OF = 1024, 8192
 
@@ -79,8 +82,14 @@ FORMULAS = {
 
 
 def evaluate(name, arrays):
-    """A formula's outputs on arguments, float32 numpy arrays; on jax's first device."""
+    """A formula's outputs on arguments, float32 numpy arrays; on jax's first device.
+
+    Raises KernelError, where it does not fit beside the kernel.
+    """
     import jax
     import numpy as np
 
-    return [np.asarray(output) for output in jax.jit(FORMULAS[name])(*arrays)]
+    try:
+        return [np.asarray(output) for output in jax.jit(FORMULAS[name])(*arrays)]
+    except Exception as error:
+        raise KernelError(f"the formula: {telling_line(error)}") from error
