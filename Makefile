@@ -232,6 +232,11 @@ BENCH_PART = $(if $(ROW)$(SIDE),$(if $(ROW),--row '$(ROW)') $(if $(SIDE),--side 
 bench: build need-bench
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/results.py $(BENCH_PART)
 
+# The race's rows for `python -m pallasc on-tpu`, which the package has.
+.PHONY: tpu-rows
+tpu-rows: need-export
+	PYTHONPATH=python $(EXPORT_PYTHON) bench/tpu_rows.py
+
 # docs/coverage.md and tests/whole/coverage/results.json: what is missing or has changed. ROW=TEXT only rows whose name holds it,
 # PART=numerics|compiled|cycles|helion only that, KNOWN=1 nothing: it drops what is out of date. Helion's part needs
 # .venv-export.
@@ -409,6 +414,7 @@ help:
 	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
 	@echo 'make bench-serving serving kernels beside public ones, with docs/serving.md; ROW=TEXT only some'
+	@echo 'make tpu-rows      the rows of the race for python -m pallasc on-tpu; needs .venv-export'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
 	@echo '                   that was measured before, in seconds'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'

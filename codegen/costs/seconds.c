@@ -172,23 +172,32 @@ static double one_hot_seconds(Planner *p) {
 
 /* An estimate of the kernel's seconds, for comparing two plans of one kernel; after plan_costs(). */
 double plan_seconds(Planner *p) {
-	const Plan *plan = p->plan;
-	double read = 0, steps = point_steps(p, &read);
-	double point = plan->flops / p->m->target->bf16_flops / grid_points(plan);
-	point = read > point ? read : point;
-	point += loops_wait(p, steps > 0 ? point / steps : 0) + steps_overhead(p) + gathers_seconds(p) +
-	         one_hot_seconds(p);
+	Plan *plan = p->plan;
+	TimeParts *t = &plan->time;
+	double read = 0, steps = point_steps(p, &read), points = grid_points(plan);
+	*t = (TimeParts){.mxu = plan->flops / p->m->target->bf16_flops / points, .vector = read};
+	double point = read > t->mxu ? read : t->mxu;
+	t->windows = loops_wait(p, steps > 0 ? point / steps : 0);
+	t->steps = steps_overhead(p);
+	t->gathers = gathers_seconds(p);
+	t->one_hot = one_hot_seconds(p);
+	point += t->windows + t->steps + t->gathers + t->one_hot;
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
-	double seconds = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false) + point;
-	seconds += 2 * copy_seconds(p->m->target); /* the first blocks to come, the last to go */
+	double first = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false), ends = 2 * copy_seconds(p->m->target);
+	double seconds = first + point + ends;
 	int64_t before = 1;
 	for (uint32_t k = 0; k < plan->grid.count; k++) {
 		int64_t until = before * plan->grid.at[k].steps;
-		double copy = blocks_seconds(p, until, true);
+		double copy = blocks_seconds(p, until, true), shown = blocks_seconds(p, until, false);
 		copy += copy > 0 ? point_latency(plan) : 0;
-		seconds += (double)(until - before) * ((copy > point ? copy : point) + blocks_seconds(p, until, false));
+		seconds += (double)(until - before) * ((copy > point ? copy : point) + shown);
+		t->blocks += (double)(until - before) * ((copy > point ? copy - point : 0) + shown);
 		before = until;
 	}
+	t->start = first + ends;
+	double *const each[] = {&t->mxu, &t->vector, &t->windows, &t->steps, &t->gathers, &t->one_hot};
+	for (uint32_t i = 0; i < sizeof each / sizeof *each; i++)
+		*each[i] *= points;
 	return seconds;
 }

@@ -374,6 +374,19 @@ typedef struct VmemUse {
 	int64_t total;
 } VmemUse;
 
+/* Of what the estimate of the time consists, in seconds over the whole grid (seconds.c): the longer of the first two
+ * and the others add up to Plan.seconds, but for rounding. */
+typedef struct TimeParts {
+	double mxu;     /* matmuls at the peak */
+	double vector;  /* blocks and windows read into registers */
+	double windows; /* waits for what loops copy */
+	double steps;   /* loops over straight code */
+	double gathers; /* positions taken one after the other */
+	double one_hot; /* around matmuls with one-hot matrices */
+	double blocks;  /* waits for the grid's blocks, but for the first and last ones */
+	double start;   /* the first blocks to come, the last to go */
+} TimeParts;
+
 /* One kernel: a root graph. */
 typedef struct Plan {
 	const Module *module; /* of which it is the only root */
@@ -400,6 +413,7 @@ typedef struct Plan {
 	double flops, hbm_bytes;
 	bool skewed;           /* some loop is */
 	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */
+	TimeParts time;        /* what it consists of */
 	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
 	bool may_copy_rows;    /* some gather could copy rows from HBM: rows.c */

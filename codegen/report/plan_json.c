@@ -540,6 +540,25 @@ static void put_vmem(Json *j) {
 	close_line(j, "}");
 }
 
+static void put_seconds(Json *j, const char *key, double seconds) {
+	item(j, key);
+	text_put_double(j->out, seconds);
+}
+
+static void put_time(Json *j, double seconds, const TimeParts *t) {
+	put_seconds(j, "seconds", seconds);
+	open_line(j, "time", "{");
+	put_seconds(j, "mxu", t->mxu);
+	put_seconds(j, "vector", t->vector);
+	put_seconds(j, "windows", t->windows);
+	put_seconds(j, "steps", t->steps);
+	put_seconds(j, "gathers", t->gathers);
+	put_seconds(j, "one_hot", t->one_hot);
+	put_seconds(j, "blocks", t->blocks);
+	put_seconds(j, "start", t->start);
+	close_line(j, "}");
+}
+
 /* All that is one kernel's own. */
 static void put_kernel(Json *j) {
 	const Plan *p = j->p;
@@ -566,14 +585,17 @@ static void put_kernel(Json *j) {
 	put_vmem(j);
 	put_count(j, "flops", p->flops);
 	put_count(j, "hbm_bytes", p->hbm_bytes);
+	put_time(j, p->seconds, &p->time);
 }
 
 /* Of several kernels: each, and what they take together. They run one after the other, so the VMEM is the largest's. */
 static void put_kernels(Json *j, const Program *g) {
 	const Plan *largest = g->kernels.at[0];
+	double seconds = 0;
 	open_lines(j, "kernels", "[");
 	for (uint32_t k = 0; k < g->kernels.count; k++) {
 		j->p = g->kernels.at[k];
+		seconds += j->p->seconds;
 		largest = j->p->vmem.total > largest->vmem.total ? j->p : largest;
 		open_lines(j, NULL, "{");
 		put_string(j, "name", j->p->module->name);
@@ -585,6 +607,7 @@ static void put_kernels(Json *j, const Program *g) {
 	put_vmem(j);
 	put_count(j, "flops", g->flops);
 	put_count(j, "hbm_bytes", g->hbm_bytes);
+	put_seconds(j, "seconds", seconds);
 }
 
 void program_emit_json(const Program *g, Text *out) {

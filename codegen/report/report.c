@@ -342,6 +342,29 @@ static void put_work(Report *r, const Roofline *roof) {
 		            t->name, (long long)t->tensorcores);
 }
 
+static void time_row(Report *r, Table *t, const char *part, double seconds, const char *what) {
+	if (seconds > 0)
+		table_add(t, r->a,
+		          (Row){{part, time_text(r->a, seconds), percent_text(r, seconds, r->p->seconds), what}});
+}
+
+/* The estimate by which plans are compared, and what it consists of. */
+static void put_time(Report *r) {
+	const TimeParts *t = &r->p->time;
+	Table table = {.right = 1u << 1 | 1u << 2};
+	report_heading(r->out, arena_printf(r->a, "Estimated time: %s (the longer of MXU and vector, and the rest)",
+	                                    time_text(r->a, r->p->seconds)));
+	time_row(r, &table, "MXU", t->mxu, "matmuls at the peak");
+	time_row(r, &table, "vector", t->vector, "blocks and windows read into registers");
+	time_row(r, &table, "windows", t->windows, "waits for what loops copy");
+	time_row(r, &table, "loop steps", t->steps, "over straight code");
+	time_row(r, &table, "gathers", t->gathers, "positions taken one after the other");
+	time_row(r, &table, "one hot", t->one_hot, "around matmuls with one-hot matrices");
+	time_row(r, &table, "blocks", t->blocks, "waits for the grid's blocks");
+	time_row(r, &table, "start", t->start, "the first blocks to come, the last to go");
+	table_put(&table, r->out, 2);
+}
+
 /* ---- what to try next ------------------------------------------------------------------------------------------- */
 
 static bool can_grow(const Plan *p, BlockId b) {
@@ -489,6 +512,7 @@ static void put_kernel(const Plan *p, Text *out, bool first) {
 	put_loops(r);
 	put_vmem(r);
 	put_work(r, &roof);
+	put_time(r);
 	put_next(r, &roof);
 }
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "execute": "execute the text of a kernel in NumPy",
     "profile": "execute the compiler's schedule of a kernel: cycles, slots, bytes, waits",
     "tune": "find the fastest configuration of a graph, with no TPU or on one",
+    "on-tpu": "run the rows of docs/results.md on a TPU: numbers, times, chip data from them",
     "lint": "look for what an emitted module must not hold",
 }
 
@@ -70,7 +71,7 @@ def _dispatch(argv):
     command, *rest = argv
     if command not in COMMANDS:
         return _fail(f"unknown command {command!r} (see python -m pallasc --help)", 2)
-    status = importlib.import_module(f".{command}", __package__).main(rest)
+    status = importlib.import_module(f".{command.replace('-', '_')}", __package__).main(rest)
     return 0 if status is None else status
 
 

@@ -12,6 +12,15 @@ TOPOLOGIES = {
     "v7x": "tpu7x:2x2x1",
 }
 
+# What jax calls a device of each chip: as in targets.def, or in another of its versions.
+KINDS = {
+    "v4": ("TPU v4",),
+    "v5e": ("TPU v5 lite", "TPU v5e"),
+    "v5p": ("TPU v5", "TPU v5p"),
+    "v6e": ("TPU v6 lite", "TPU v6e"),
+    "v7x": ("TPU7x",),
+}
+
 _GOOGLE_PCI_VENDOR = "0x1ae0"
 
 
@@ -27,6 +36,11 @@ def tpu_attached():
         except OSError:
             continue
     return False
+
+
+def chip_of(kind):
+    """The name of the chip of which jax calls a device so; None: none that is known."""
+    return next((chip for chip, kinds in KINDS.items() if kind in kinds), None)
 
 
 def choose_platform(simulate=False):

@@ -2,14 +2,12 @@
 
 import time
 
-from . import chips, inputs, mesh, report
+from . import chips, inputs, mesh, report, timing
 from .binding import graph_text
 from .command import Parser, parse_scalars, positive, seconds_text
-from .errors import KernelError, UsageError
+from .errors import UsageError
 from .module import read_module
-from .simulate import interpret_params, simulate, telling_line, time_limit
-
-_REPEATS = 5
+from .simulate import interpret_params, simulate, time_limit
 
 
 def main(argv):
@@ -67,35 +65,27 @@ def run_module(module, arrays, simulated=False):
     """Runs a module's kernel. Gives (list of numpy outputs, where it ran, seconds).
 
     One that runs on a mesh takes and gives whole arrays, of which each device has a part (mesh.py).
-    On a TPU the time is the best of a few runs after the first; simulated, that of the only run.
+    On a TPU the time is that of `timing`, a median; simulated, that of the only run.
     Raises KernelError, and UsageError where there are too few devices.
     """
     import jax
 
-    on_mesh = mesh.has_mesh(module.info)
-    kernel = mesh.on_this_machine(module, simulated) if on_mesh else module.load()
     if simulated or jax.default_backend() != "tpu":
+        on_mesh = mesh.has_mesh(module.info)
+        kernel = mesh.on_this_machine(module, simulated) if on_mesh else module.load()
         started = time.perf_counter()
         outputs = simulate(kernel, arrays, interpret_params(races=False)).outputs
         return outputs, "cpu, interpret mode", time.perf_counter() - started
-    return _run_on_tpu(kernel, arrays)
+    return _run_on_tpu(module, arrays)
 
 
-def _run_on_tpu(kernel, arrays):
-    import jax
+def _run_on_tpu(module, arrays):
     import numpy as np
 
-    try:
-        arrays = jax.device_put(arrays)
-        outputs, seconds = jax.block_until_ready(kernel(*arrays)), []
-        for _ in range(_REPEATS):
-            started = time.perf_counter()
-            outputs = jax.block_until_ready(kernel(*arrays))
-            seconds.append(time.perf_counter() - started)
-    except Exception as error:
-        raise KernelError(telling_line(error)) from error
-    outputs = outputs if isinstance(outputs, tuple | list) else [outputs]
-    return [np.asarray(output) for output in outputs], jax.devices()[0].device_kind, min(seconds)
+    device = timing.Tpu()
+    program = device.compile(module, arrays)
+    outputs = [np.asarray(output) for output in device.run(program, 1)]
+    return outputs, device.devices()[0], timing.time_program(device, program).median
 
 
 def _print_run(info, outputs, where, seconds):

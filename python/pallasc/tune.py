@@ -363,7 +363,7 @@ def main(argv):
     tpu = chips.tpu_attached() and not options.profile
     if not tpu:
         aot.require_libtpu()
-    journal = journal_of(asked, "tpu" if tpu else "profiler")
+    journal = journal_of(asked, "median on a tpu" if tpu else "profiler")
     measure = on_tpu if tpu else by_profiler
     workers = 1 if tpu else _workers(options.jobs)
     bar = _Progress(options.compiles)

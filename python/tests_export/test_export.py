@@ -69,6 +69,18 @@ def test_committed_graphs_are_regenerated_byte_for_byte(tmp_path):
         assert (tmp_path / path).read_bytes() == (ROOT / "testdata" / path).read_bytes(), path
 
 
+def test_graphs_of_the_race_are_regenerated_byte_for_byte(tmp_path):
+    """Those that the package has for `on-tpu`, which bench/race.py names."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    command = [sys.executable, ROOT / "bench" / "tpu_rows.py", "-o", tmp_path]
+    subprocess.run(command, check=True, env=environment)
+    folder = ROOT / "python/pallasc/on_tpu/race"
+    made, kept = (
+        {path.name: path.read_bytes() for path in at.iterdir()} for at in (tmp_path, folder)
+    )
+    assert made == kept and "rows.json" in made
+
+
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_committed_graphs_are_well_formed(path):
     if path.stem in EXPORTED:

@@ -112,9 +112,10 @@ def without(plan, *keys):
     return {key: value for key, value in plan.items() if key not in keys}
 
 
-# Why the configured loop type was chosen is worded differently where it is also the default.
+# Why the configured loop type was chosen is worded differently where it is also the default. The
+# estimate counts what could be skewed and is not.
 def essence(plan):
-    plan = without(plan, "config")
+    plan = without(plan, "config", "seconds", "time")
     for loop in plan["loops"]:
         loop.pop("why")
     return plan

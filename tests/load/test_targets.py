@@ -54,6 +54,8 @@ def test_a_graph_compiles(chip):
     assert printed(chip)["vmem_bytes"] >> 20 == FIGURES[chip][0]
     assert printed(chip)["tensorcores"] == FIGURES[chip][1]
     assert printed(chip)["topology"] == chips.TOPOLOGIES[chip]
+    assert printed(chip)["device_kind"] == chips.KINDS[chip][0]
+    assert {chips.chip_of(kind) for kind in chips.KINDS[chip]} == {chip}
 
 
 @pytest.mark.parametrize("chip", JAX)

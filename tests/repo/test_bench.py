@@ -21,6 +21,7 @@ import race_tables  # noqa: E402
 import results  # noqa: E402
 import sections  # noqa: E402
 import serving  # noqa: E402
+import tpu_rows  # noqa: E402
 
 import passes  # noqa: E402
 
@@ -391,3 +392,14 @@ def test_serving_kernels_are_measured_once(monkeypatch, tmp_path):
 
 def test_the_page_of_serving_kernels_is_that_of_the_data():
     assert serving.page(serving.stored()) == serving.PAGE.read_text()
+
+
+def test_the_package_has_the_rows_of_the_race():
+    """`python -m pallasc on-tpu` runs ours of each contest: make tpu-rows."""
+    written = {path.stem for path in tpu_rows.FOLDER.glob("*.json")} - {"rows"}
+    assert (tpu_rows.FOLDER / "rows.json").read_text() == tpu_rows.rows_text()
+    assert written == tpu_rows.graphs().keys()
+    for name, (_, args) in tpu_rows.graphs().items():
+        document = json.loads((tpu_rows.FOLDER / f"{name}.json").read_text())
+        shapes = [t["shape"] for t in document["tensors"] if t["role"] == "input"]
+        assert shapes == [list(hand_kernels.parsed(text)[0]) for text in args]

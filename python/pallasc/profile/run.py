@@ -43,6 +43,15 @@ def profile(source, target=None, arguments=None, simulate=False, cache=True, **l
     return result | facts
 
 
+def known(module, target):
+    """`profile` of a module that was profiled before, so that nothing is compiled; else None."""
+    job = {"source": module.source, "target": target, "simulate": False, "arguments": {}}
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError, OSError):
+        found = dump.load(aot.cache_directory("profile") / f"{_key(job)}.dump")
+        return None if found is None else estimate(found)
+    return None
+
+
 def compiled(
     source,
     target=None,
