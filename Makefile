@@ -23,6 +23,8 @@ ABI = $(shell sed -n 's/^\#define PALLASC_ABI_VERSION //p' include/pallasc/palla
 COMMAND_SOURCES = $(wildcard src/command/*.c)
 SOURCES = $(filter-out $(COMMAND_SOURCES),$(wildcard src/*/*.c passes/*/*.c codegen/*/*.c)) $(EXTRA_SOURCES)
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
+PAGE_TEXT = $(BUILD)/page_files
+OBJECTS += $(PAGE_TEXT).o
 COMMAND_OBJECTS = $(COMMAND_SOURCES:%.c=$(BUILD)/%.o)
 UNIT_SOURCES = $(wildcard tests/unit/test_*.c)
 UNIT_TESTS = $(UNIT_SOURCES:%.c=$(BUILD)/%)
@@ -53,6 +55,21 @@ $(BUILD)/libpallasc.so: $(BUILD)/libpallasc.so.$(ABI)
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# The files of the page as C: for each an array of its lines.
+PAGE_FILES = $(addprefix codegen/page/page.,html css js)
+$(PAGE_TEXT).c: $(PAGE_FILES) Makefile
+	@mkdir -p $(@D)
+	$(call say,PAGE,$@)
+	$(Q)for file in $(PAGE_FILES); do \
+		printf 'extern const char *const page_%s[];\nconst char *const page_%s[] = {\n' $${file##*.} $${file##*.}; \
+		sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n",/' $$file; \
+		printf '0};\n'; \
+	done >$@
+
+$(PAGE_TEXT).o: $(PAGE_TEXT).c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
