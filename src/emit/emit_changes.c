@@ -38,7 +38,7 @@ static bool same_arg(const Pair *p, const Arg *x, const Arg *y) {
 	case ARG_NULL: return true;
 	case ARG_BOOL: return x->boolean == y->boolean;
 	case ARG_INT: return x->integer == y->integer;
-	case ARG_FLOAT: return memcmp(&x->real, &y->real, sizeof x->real) == 0;
+	case ARG_FLOAT: return x->real == y->real || (x->real != x->real && y->real != y->real); /* NaN too */
 	case ARG_STRING: return strcmp(x->string, y->string) == 0;
 	case ARG_DTYPE: return x->dtype == y->dtype;
 	case ARG_REF: return strcmp(node_get(p->before, x->node)->name, node_get(p->after, y->node)->name) == 0;

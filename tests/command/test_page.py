@@ -9,6 +9,7 @@ import re
 
 import kit
 import pytest
+from pallasc import binding
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 ROWS = ("windows", "inner", "scratch", "intermediates")
@@ -125,6 +126,15 @@ def test_without_a_script_the_text_is_there():
     remarks = [f"{by}: {what}{': ' * bool(what)}{why}" for by, what, why in found.rows[1:]]
     assert remarks == report.err.splitlines()
     assert any(tag == "noscript" for tag, _ in found.elements)
+
+
+def test_the_library_gives_the_same_page():
+    graph = binding.Graph(kit.text("softmax"))
+    every = binding.EMIT_SOURCE | binding.EMIT_PAGE
+    answer = graph.compile(emit=every)
+    assert answer["page"] == kit.emitted("html", "softmax").out
+    assert answer["source"] == kit.accepted(kit.path("softmax")).out
+    assert graph.compile(emit=binding.EMIT_SOURCE)["page"] == ""
 
 
 # ---- what it says --------------------------------------------------------------------------------
