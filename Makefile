@@ -142,6 +142,12 @@ check-full: build need-venv
 	@$(MAKE) --no-print-directory mutations COUNT=500
 	@echo "make check-full: all passed"
 
+# The pages of --emit=html in a browser, which draws them.
+.PHONY: check-page
+check-page: build need-venv
+	@tools/bootstrap browser
+	$(PYTEST) -n $(PROCESSES) tests/command/page_in_browser.py
+
 # STEPS="modules executor": only these. Tests of `make check` with no kept verdict holding are one of the steps.
 nightly: build need-venv
 	$(PYTHON) tests/nightly.py $(STEPS)
@@ -400,6 +406,7 @@ help:
 	@echo '                   (kernels whose verdicts are kept are not simulated again; PALLASC_CHECK_DATE=YYYY-MM-DD)'
 	@echo 'make verdicts      keep the verdicts of the last make check: tests/verdicts.txt'
 	@echo 'make check-full    what is too long for make check: ten minutes'
+	@echo 'make check-page    the pages of --emit=html in headless Chromium, which is installed (80 MB)'
 	@echo 'make nightly       what takes hours, with docs/nightly.md; STEPS="modules executor" only some'
 	@echo 'make check-export  the tests that need torch and helion (.venv-export, and one for each older Helion)'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'

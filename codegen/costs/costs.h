@@ -27,8 +27,8 @@ PointTimes plan_point_times(Planner *p);
 /* The same of one step of a loop. */
 typedef struct StepTimes {
 	double matmul, read;
-	double hidden,
-		shown;  /* copies of windows that have several buffers, beside a step; of those with one, before it */
+	double hidden;  /* copies of windows that have several buffers, beside a step; */
+	double shown;   /* of those with one, before it */
 	double between; /* the units run dry, and what is carried in scratch is read and written */
 	double overlap; /* matmuls that could run beside the step before and do not */
 	double latency; /* of the first copies and of the last ones, of the whole loop */

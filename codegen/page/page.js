@@ -262,29 +262,36 @@ const copiesOf = (blocks, always) => {
 	});
 };
 
-/* What lies in buffer `slot` of `buffers` at each step: of an input this one's or a later one's, of an output this one's
- * or an earlier one's that goes out. */
-const slotCells = (window, buffers, slot, copies) => copies.map((copy, i) => {
-	const last = copies[copies.length - 1], label = (c) => place(window.blocks[copies.indexOf(c)]);
-	if (copy % buffers === slot)
-		return [window.output ? window.input ? "read, written" : "written" : "read", label(copy), "read"];
-	for (let c = copy + 1; window.input && c < copy + buffers && c <= last; c++)
-		if (c % buffers === slot)
-			return ["copied in", label(c), "copy"];
-	if (window.output && copy > 0 && (copy - 1) % buffers === slot && i > 0)
-		return ["goes out", label(copy - 1), "copy"];
+/* What lies in buffer `slot` of `buffers` at each step, -1 before the first one: of an input what is read then and what
+ * comes later, of an output what is written and what went before. A skewed loop reads some windows steps ahead. */
+const slotCells = (window, buffers, slot, copies, columns) => columns.map((step) => {
+	const last = copies[copies.length - 1], label = (copy) => place(window.blocks[copies.indexOf(copy)]);
+	const is = (copy) => copy % buffers === slot;
+	const steps = [window.behind ?? true ? step : -1, window.ahead ? step + window.ahead : -1];
+	const now = steps.filter((s) => s >= 0 && s < copies.length).map((s) => copies[s]);
+	for (const copy of now)
+		if (is(copy))
+			return [window.output ? window.input ? "read, written" : "written" : "read", label(copy), "read"];
+	const next = now.length ? Math.max(...now) + 1 : step < 0 ? 0 : last + 1;
+	const room = now.length ? Math.min(...now) + buffers : buffers - 1;
+	for (let copy = next; window.input && copy < room && copy <= last; copy++)
+		if (is(copy))
+			return ["copied in", label(copy), "copy"];
+	for (let copy = next - 2; window.output && copy >= 0 && copy > next - 1 - buffers; copy--)
+		if (is(copy))
+			return ["goes out", label(copy), "copy"];
 	return ["", "", ""];
 });
 
 const cellRow = (name, size, cells) => h("tr", null, h("th", { scope: "row", class: "name" }, name),
 	h("td", { class: "num" }, bytes(size)),
 	cells.map(([what, where, kind]) => h("td", { class: kind || "stays", title: plain(what + " " + where) },
-		what ? what + " " + where : "–")));
+		what ? (what + " " + where).trim() : "free")));
 
-const windowRows = (row, window, always) => {
+const windowRows = (row, window, always, columns) => {
 	const buffers = Math.max(row.buffers, 1), copies = copiesOf(window.blocks, always);
 	return range(buffers).map((slot) => cellRow(row.ref + (buffers > 1 ? ` [${slot}]` : ""), row.bytes / buffers,
-		slotCells(window, buffers, slot, copies)));
+		slotCells(window, buffers, slot, copies, columns)));
 };
 
 const allSteps = (steps, words, kind) => range(steps).map(() => [words, "", kind]);
@@ -295,10 +302,10 @@ const totalRow = (kernel, steps) => h("tr", { class: "total" }, h("th", { scope:
 /* The windows of the grid over its first points. */
 const pointsTable = (kernel) => {
 	const shown = Math.min(kernel.walk.at.length, 8);
-	const windows = new Map(kernel.walk.operands.map((o) => [o.ref, { ...o, blocks: o.blocks.slice(0, shown) }]));
+	const windows = new Map(kernel.walk.operands.map((o) => [o.ref, o]));
 	const rows = kernel.vmem.map((row) => {
 		if (row.owner === "windows" && windows.has(row.ref))
-			return windowRows(row, windows.get(row.ref), false);
+			return windowRows(row, windows.get(row.ref), false, range(shown));
 		return cellRow(row.ref, row.bytes, allSteps(shown, row.bytes < 0 ? "" : "in use", "read"));
 	});
 	return table(["buffer", "bytes", ...kernel.walk.at.slice(0, shown).map((at) => at.length ? "(" + at.join(", ") + ")" : "()")],
@@ -307,10 +314,12 @@ const pointsTable = (kernel) => {
 
 /* All buffers over the steps of a loop, within one grid point. */
 const stepsTable = (kernel, loop, fact) => {
-	const shown = loop.shown, windows = new Map(loop.windows.map((w) => [w.ref, w]));
+	const windows = new Map(loop.windows.map((w) => [w.ref, w]));
+	const before = loop.windows.some((w) => w.dma && w.ahead), columns = [...(before ? [-1] : []), ...range(loop.shown)];
+	const shown = columns.length;
 	const rows = kernel.vmem.map((row) => {
 		if (row.owner === "inner" && row.loop === loop.name && windows.has(row.ref))
-			return windowRows(row, windows.get(row.ref), fact.type === "fori_loop");
+			return windowRows(row, windows.get(row.ref), fact.type === "fori_loop", columns);
 		if (row.owner === "inner" && row.loop !== null && row.loop !== loop.name)
 			return cellRow(row.ref, row.bytes, allSteps(shown, "of " + row.loop, ""));
 		if (row.owner !== "windows" || row.buffers < 2)
@@ -321,7 +330,7 @@ const stepsTable = (kernel, loop, fact) => {
 		return [now, range(row.buffers - 1).map((i) => cellRow(`${row.ref} [${i + 1}]`, row.bytes / row.buffers,
 			allSteps(shown, other, "copy")))];
 	});
-	return table(["buffer", "bytes", ...range(shown).map((i) => "step " + i)], [rows.flat(Infinity), totalRow(kernel, shown)], "cells");
+	return table(["buffer", "bytes", ...columns.map((i) => i < 0 ? "before" : "step " + i)], [rows.flat(Infinity), totalRow(kernel, shown)], "cells");
 };
 
 const owned = (kernel) => Object.entries(OWNERS).map(([owner, words]) => ({

@@ -1,5 +1,5 @@
 /* page_json.c - what page.js draws from, as one JSON object: the graph, links between lines, the plan, and of each
- * kernel what page_walk.c says. */
+ * kernel what page_walk.c and page_vmem.c say. */
 #include "page_parts.h"
 #include "version.h"
 #include "codegen/report/report.h"
@@ -183,7 +183,7 @@ static void put_kernel(Plan *plan, Text *out) {
 	            (long long)plan->vmem_limit);
 	page_put_vmem(plan, out);
 	text_put(out, ",\n");
-	page_put_loops(plan, out);
+	page_put_times(plan, out);
 	text_put(out, ",\n");
 	page_put_walk(plan, out);
 	text_put(out, "}");

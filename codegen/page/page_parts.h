@@ -30,10 +30,10 @@ uint32_t page_source_line(const PageParts *p, const Location *from);
 /* page_json.c: one JSON object, which can stand in a script element. */
 void page_put_json(const PageParts *p, Text *out);
 
-/* page_walk.c: members of the JSON object of one kernel: which blocks its grid brings in which order, the windows of
- * its loops, and what each takes of VMEM. */
+/* Members of the JSON object of one kernel. page_walk.c: which blocks its grid brings in which order; what the compiler
+ * estimates of a grid point and of the steps of loops, with their windows. page_vmem.c: bytes by buffer. */
 void page_put_walk(const Plan *plan, Text *out);
-void page_put_loops(Plan *plan, Text *out);
+void page_put_times(Plan *plan, Text *out);
 void page_put_vmem(const Plan *plan, Text *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* page_walk.c - what a kernel's grid and its loops bring when, and what each takes of VMEM: numbers of the Plan for the
- * first grid points and steps. */
+/* page_walk.c - what a kernel's grid and its loops bring when, for the first grid points and steps, and the estimates
+ * of both. */
 #include "page_parts.h"
 #include "codegen/costs/costs.h"
 
@@ -142,17 +142,22 @@ static bool window_now(const Moment *now, const Window *w, uint32_t rank, int64_
 	return true;
 }
 
-static void put_window_walk(Moment *now, const Loop *l, const Window *w, int64_t shown, Text *out) {
+/* Steps that a window is read early: of a skewed loop by what it computes ahead. */
+static int64_t read_ahead(const Loop *l, const Window *w) { return l->skewed && w->ahead ? int_max(l->ahead, 1) : 0; }
+
+/* `steps`: those that are shown, and those whose windows are there by then. */
+static void put_window_walk(Moment *now, const Loop *l, const Window *w, int64_t steps, Text *out) {
 	const Operand *o = &now->plan->operands.at[w->operand];
-	int64_t block[DIM_MAX] = {0};
+	int64_t block[DIM_MAX] = {0}, ahead = read_ahead(l, w);
 	text_put(out, "{\"ref\": ");
 	text_put_json(out, w->ref);
 	text_put(out, ", \"operand\": ");
 	text_put_json(out, o->ref);
-	text_printf(out, ", \"input\": %s, \"output\": %s, \"dma\": %s, \"buffers\": %d, \"blocks\": [",
-	            w->input ? "true" : "false", w->output ? "true" : "false", w->dma ? "true" : "false",
-	            w->dma ? w->buffers : 0);
-	for (int64_t i = 0; i < shown; i++) {
+	text_printf(out, ", \"input\": %s, \"output\": %s, \"dma\": %s, \"buffers\": %d, ", w->input ? "true" : "false",
+	            w->output ? "true" : "false", w->dma ? "true" : "false", w->dma ? w->buffers : 0);
+	text_printf(out, "\"ahead\": %lld, \"behind\": %s, \"blocks\": [", (long long)ahead,
+	            !ahead || w->behind ? "true" : "false");
+	for (int64_t i = 0; i < steps; i++) {
 		step_set(now, l, i);
 		text_put(out, i ? ", " : "");
 		if (window_now(now, w, o->rank, block))
@@ -198,7 +203,7 @@ static void put_point_times(Plan *plan, Text *out) {
 	text_put(out, "}, ");
 }
 
-void page_put_loops(Plan *plan, Text *out) {
+void page_put_times(Plan *plan, Text *out) {
 	put_point_times(plan, out);
 	text_put(out, "\"loops\": [");
 	for (uint32_t l = 0; l < plan->loops.count; l++) {
@@ -214,93 +219,11 @@ void page_put_loops(Plan *plan, Text *out) {
 		text_put(out, ", \"windows\": [");
 		for (uint32_t i = 0; i < loop->windows.count; i++) {
 			text_put(out, i ? ", " : "");
-			put_window_walk(&now, loop, &loop->windows.at[i], shown, out);
+			const Window *w = &loop->windows.at[i];
+			int64_t walked = shown + read_ahead(loop, w) + w->buffers;
+			put_window_walk(&now, loop, w, steps < 0 ? walked : int_min(walked, steps), out);
 		}
 		text_put(out, "]}");
 	}
-	text_put(out, "]");
-}
-
-/* ---- VMEM ------------------------------------------------------------------------------------------------------- */
-
-typedef struct Rows {
-	const Plan *plan;
-	Text *out;
-	bool any;
-	int64_t left; /* bytes of the owner that no row has yet */
-} Rows;
-
-static void put_row(Rows *r, const char *owner, const char *ref, const char *loop, int64_t buffers, int64_t bytes) {
-	text_printf(r->out, "%s{\"owner\": \"%s\", \"ref\": ", r->any ? ", " : "", owner);
-	text_put_json(r->out, ref);
-	text_put(r->out, ", \"loop\": ");
-	if (loop)
-		text_put_json(r->out, loop);
-	else
-		text_put(r->out, "null");
-	text_printf(r->out, ", \"buffers\": %lld, \"bytes\": %lld}", (long long)buffers, (long long)bytes);
-	r->any = true;
-	r->left -= bytes;
-}
-
-/* Loops one after the other share space, and what is carried once never leaves registers: the total is less than the
- * rows then, and a row says so. */
-static void put_rest(Rows *r, const char *owner, const char *why) {
-	if (r->left != 0)
-		put_row(r, owner, why, NULL, 0, r->left);
-}
-
-static void put_grid_windows(Rows *r) {
-	const Plan *p = r->plan;
-	r->left = p->vmem.windows;
-	for (uint32_t i = 0; i < p->operands.count; i++) {
-		const Operand *o = &p->operands.at[i];
-		if (o->space != SPACE_WINDOW)
-			continue;
-		int64_t one = vmem_bytes(p->module->target, o->dtype, o->rank, o->block);
-		bool whole = one > 0 && o->bytes >= one && o->bytes % one == 0;
-		put_row(r, "windows", o->ref, NULL, whole ? o->bytes / one : o->buffers, o->bytes);
-	}
-	put_rest(r, "windows", "counted otherwise");
-}
-
-static void put_loop_windows(Rows *r) {
-	const Plan *p = r->plan;
-	r->left = p->vmem.inner;
-	for (uint32_t l = 0; l < p->loops.count; l++)
-		for (uint32_t i = 0; i < p->loops.at[l].windows.count; i++) {
-			const Window *w = &p->loops.at[l].windows.at[i];
-			if (w->bytes)
-				put_row(r, "inner", w->ref, p->loops.at[l].name, w->buffers, w->bytes);
-		}
-	put_rest(r, "inner", "loops that share space, or never fill it");
-}
-
-static bool is_a_windows(const Plan *p, uint32_t scratch) {
-	for (uint32_t l = 0; l < p->loops.count; l++)
-		for (uint32_t i = 0; i < p->loops.at[l].windows.count; i++) {
-			const Window *w = &p->loops.at[l].windows.at[i];
-			if (w->dma && p->loops.at[l].type == LOOP_FORI && w->scratch == scratch)
-				return true;
-		}
-	return false;
-}
-
-static void put_scratches(Rows *r) {
-	const Plan *p = r->plan;
-	r->left = p->vmem.scratch;
-	for (uint32_t i = 0; i < p->scratches.count; i++)
-		if (p->scratches.at[i].kind == SCRATCH_VMEM && !is_a_windows(p, i))
-			put_row(r, "scratch", p->scratches.at[i].ref, NULL, 1, p->scratches.at[i].bytes);
-	put_rest(r, "scratch", "what never leaves registers, or is counted otherwise");
-}
-
-void page_put_vmem(const Plan *plan, Text *out) {
-	Rows r = {.plan = plan, .out = out};
-	text_put(out, "\"vmem\": [");
-	put_grid_windows(&r);
-	put_loop_windows(&r);
-	put_scratches(&r);
-	put_row(&r, "intermediates", "intermediates", NULL, 1, plan->vmem.intermediates);
 	text_put(out, "]");
 }

@@ -1,33 +1,10 @@
 /* emit_changes.c - which nodes passes made or changed. Names tell which is which: a pass that makes a node of another
- * gives it one of its own. */
+ * gives it one of its own. Types, expressions, tensors and blocks keep their ids, as passes only add to them. */
 #include "emit.h"
 
 typedef struct Pair {
 	const Module *before, *after;
 } Pair;
-
-static bool same_expr(const Pair *p, ExprId a, ExprId b) {
-	if (a == NONE || b == NONE)
-		return a == b;
-	const Expr *x = &p->before->exprs.at[a], *y = &p->after->exprs.at[b];
-	if (x->kind != y->kind || x->value != y->value)
-		return false;
-	return x->kind == EXPR_INT || x->kind == EXPR_BLOCK || x->kind == EXPR_TUNABLE ||
-	       (same_expr(p, x->a, y->a) && (x->kind == EXPR_NEXT_POW2 || same_expr(p, x->b, y->b)));
-}
-
-static bool same_type(const Pair *p, TypeId a, TypeId b) {
-	const Type *x = type_get(p->before, a), *y = type_get(p->after, b);
-	if (x->kind != y->kind || x->dtype != y->dtype || x->count != y->count)
-		return false;
-	if (x->kind == TYPE_SYM)
-		return same_expr(p, x->sym, y->sym);
-	bool same = true;
-	for (uint32_t i = 0; i < x->count && same; i++)
-		same = x->kind == TYPE_TUPLE ? same_type(p, x->elements[i], y->elements[i])
-		                             : same_expr(p, x->dims[i], y->dims[i]);
-	return same;
-}
 
 static bool same_args(const Pair *p, ArgId a, ArgId b, uint32_t count);
 
@@ -42,7 +19,7 @@ static bool same_arg(const Pair *p, const Arg *x, const Arg *y) {
 	case ARG_STRING: return strcmp(x->string, y->string) == 0;
 	case ARG_DTYPE: return x->dtype == y->dtype;
 	case ARG_REF: return strcmp(node_get(p->before, x->node)->name, node_get(p->after, y->node)->name) == 0;
-	case ARG_SYM: return same_expr(p, x->expr, y->expr);
+	case ARG_SYM: return x->expr == y->expr;
 	case ARG_LIST:
 	case ARG_SLICE:
 		return x->list.count == y->list.count && same_args(p, x->list.first, y->list.first, x->list.count);
@@ -78,7 +55,7 @@ static NodeChange change_of(const Pair *p, NodeId n) {
 		return NODE_NEW;
 	const Node *x = node_get(p->before, old), *y = node_get(p->after, n);
 	bool stays = graph_get(p->before, x->graph)->id == graph_get(p->after, y->graph)->id;
-	bool same = stays && x->op == y->op && x->arg_count == y->arg_count && same_type(p, x->type, y->type) &&
+	bool same = stays && x->op == y->op && x->arg_count == y->arg_count && x->type == y->type &&
 	            same_args(p, x->arg_first, y->arg_first, x->arg_count);
 	return same ? NODE_SAME : NODE_CHANGED;
 }

@@ -20,7 +20,8 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
-        self.elements, self.texts, self.open, self.rows, self.comments = [], {}, [], [], []
+        self.elements, self.texts, self.open, self.comments = [], {}, [], []
+        self.rows, self.heads = [], []  # cells of each row of a table, and what stands before them
         self.feed(text)
         self.close()
         assert self.open == []
@@ -32,6 +33,7 @@ class Page(html.parser.HTMLParser):
             self.open.append((tag, attributes.get("id")))
         if tag == "tr":
             self.rows.append([])
+            self.heads.append("")
         if tag == "td":
             self.rows[-1].append("")
 
@@ -48,6 +50,8 @@ class Page(html.parser.HTMLParser):
                 self.texts[name] = self.texts.get(name, "") + data
         if any(tag == "td" for tag, _ in self.open):
             self.rows[-1][-1] += data
+        if any(tag == "th" for tag, _ in self.open):
+            self.heads[-1] += data
 
     @property
     def data(self):
@@ -249,6 +253,8 @@ def test_windows_of_a_loop_that_copies():
     (loop,) = kernel["loops"]
     assert (loop["name"], loop["steps"], loop["shown"]) == ("step", 4, 4)
     (k_in, v_in) = loop["windows"]
+    # Scores of the next step are computed beside this one's.
+    assert (k_in["ahead"], k_in["behind"], v_in["ahead"], v_in["behind"]) == (1, False, 0, True)
     assert k_in["operand"] == "k_in_hbm" and k_in["dma"] and k_in["buffers"] == 2
     assert k_in["blocks"] == v_in["blocks"] == [[0, 0, 0], [0, 1, 0], [0, 2, 0], [0, 3, 0]]
     assert [row["ref"] for row in kernel["vmem"] if row["owner"] == "inner"] == [
