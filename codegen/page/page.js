@@ -263,24 +263,24 @@ const copiesOf = (blocks, always) => {
 };
 
 /* What lies in buffer `slot` of `buffers` at each step, -1 before the first one: of an input what is read then and what
- * comes later, of an output what is written and what went before. A skewed loop reads some windows steps ahead. */
+ * comes for as many steps as there are spare buffers, of an output what is written and what went before. A skewed loop
+ * reads some windows steps ahead. */
 const slotCells = (window, buffers, slot, copies, columns) => columns.map((step) => {
-	const last = copies[copies.length - 1], label = (copy) => place(window.blocks[copies.indexOf(copy)]);
-	const is = (copy) => copy % buffers === slot;
-	const steps = [window.behind ?? true ? step : -1, window.ahead ? step + window.ahead : -1];
-	const now = steps.filter((s) => s >= 0 && s < copies.length).map((s) => copies[s]);
-	for (const copy of now)
-		if (is(copy))
-			return [window.output ? window.input ? "read, written" : "written" : "read", label(copy), "read"];
-	const next = now.length ? Math.max(...now) + 1 : step < 0 ? 0 : last + 1;
-	const room = now.length ? Math.min(...now) + buffers : buffers - 1;
-	for (let copy = next; window.input && copy < room && copy <= last; copy++)
-		if (is(copy))
-			return ["copied in", label(copy), "copy"];
-	for (let copy = next - 2; window.output && copy >= 0 && copy > next - 1 - buffers; copy--)
-		if (is(copy))
-			return ["goes out", label(copy), "copy"];
-	return ["", "", ""];
+	const label = (copy) => place(window.blocks[copies.indexOf(copy)]);
+	const steps = [window.behind ?? true ? step : -1, window.ahead ? step + window.ahead : -1]
+		.filter((s) => s >= 0 && s < copies.length);
+	const now = steps.map((s) => copies[s]);
+	const here = (from, to) => copies.slice(Math.max(from, 0), Math.max(to, 0))
+		.find((copy) => copy % buffers === slot && !now.includes(copy));
+	const read = now.find((copy) => copy % buffers === slot);
+	if (read !== undefined)
+		return [window.output ? window.input ? "read, written" : "written" : "read", label(read), "read"];
+	const from = steps.length ? Math.max(...steps) + 1 : step < 0 ? 0 : copies.length;
+	const next = window.input ? here(from, steps.length ? Math.min(...steps) + buffers : buffers - 1) : undefined;
+	if (next !== undefined)
+		return ["copied in", label(next), "copy"];
+	const gone = window.output ? here(step - buffers + 1, step) : undefined;
+	return gone === undefined ? ["", "", ""] : ["goes out", label(gone), "copy"];
 });
 
 const cellRow = (name, size, cells) => h("tr", null, h("th", { scope: "row", class: "name" }, name),
@@ -325,7 +325,7 @@ const stepsTable = (kernel, loop, fact) => {
 		if (row.owner !== "windows" || row.buffers < 2)
 			return cellRow(row.ref, row.bytes, allSteps(shown, row.bytes < 0 ? "" : "in use", "read"));
 		const operand = kernel.walk.operands.find((o) => o.ref === row.ref);
-		const other = operand && !operand.input ? "an earlier point's, goes out" : "the next point's, copied in";
+		const other = operand && !operand.input ? "an earlier point's, goes out" : "the next point's, if another";
 		const now = cellRow(row.ref + " [0]", row.bytes / row.buffers, allSteps(shown, "this point's", "read"));
 		return [now, range(row.buffers - 1).map((i) => cellRow(`${row.ref} [${i + 1}]`, row.bytes / row.buffers,
 			allSteps(shown, other, "copy")))];

@@ -77,6 +77,18 @@ def test_blocks_of_the_grid(tmp_path):
     assert row(found, "3") == ["(3, 0)", "(3, 0)"]
 
 
+def test_blocks_that_stay(tmp_path):
+    """The next block comes while the point before it computes, not earlier."""
+    found = shown(tmp_path, "attention", pallas_loop_type="fori_loop")
+    k_in = [
+        cells[1:]
+        for head, cells in zip(found.heads, found.rows, strict=True)
+        if head.startswith("k_in_ref [")
+    ][:2]
+    assert k_in[0][:5] == [*["read (0, 0, 0)"] * 4, "free"]
+    assert k_in[1][:5] == [*["free"] * 3, "copied in (1, 0, 0)", "read (1, 0, 0)"]
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_becomes_an_element(tmp_path, text):
     found = shown(tmp_path, with_names(text))
