@@ -58,16 +58,17 @@ $(BUILD)/%.o: %.c Makefile
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-# The files of the page as C: for each an array of its lines.
+# The files of the page as C: each a string, longer than C promises to take.
 PAGE_FILES = $(addprefix codegen/page/page.,html css js)
 $(PAGE_TEXT).c: $(PAGE_FILES) Makefile
 	@mkdir -p $(@D)
 	$(call say,PAGE,$@)
+	$(Q)echo '#pragma GCC diagnostic ignored "-Woverlength-strings"' >$@
 	$(Q)for file in $(PAGE_FILES); do \
-		printf 'extern const char *const page_%s[];\nconst char *const page_%s[] = {\n' $${file##*.} $${file##*.}; \
-		sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n",/' $$file; \
-		printf '0};\n'; \
-	done >$@
+		printf 'extern const char page_%s[];\nconst char page_%s[] =\n' $${file##*.} $${file##*.}; \
+		sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $$file; \
+		echo ';'; \
+	done >>$@
 
 $(PAGE_TEXT).o: $(PAGE_TEXT).c
 	$(call say,CC,$<)

@@ -44,19 +44,14 @@ static void put_code(const Text *text, const char *prefix, Text *out) {
 
 typedef void PutPart(const PageParts *p, Text *out);
 
-static void put_lines(const char *const *lines, Text *out) {
-	for (uint32_t i = 0; lines[i]; i++)
-		text_put(out, lines[i]);
-}
-
 static void put_css(const PageParts *p, Text *out) {
 	(void)p;
-	put_lines(page_css, out);
+	text_put(out, page_css);
 }
 
 static void put_js(const PageParts *p, Text *out) {
 	(void)p;
-	put_lines(page_js, out);
+	text_put(out, page_js);
 }
 
 static void put_name(const PageParts *p, Text *out) { put_html(out, p->page->program->module->name); }
@@ -165,12 +160,10 @@ void page_emit(const Page *page, Text *out) {
 	PageParts p = {.page = page, .arena = out->arena};
 	page_find_source(&p);
 	page_print_code(&p);
-	for (uint32_t i = 0; page_html[i]; i++) {
-		const char *at = page_html[i];
-		for (const char *mark = strstr(at, "{{"); mark; mark = strstr(at, "{{")) {
-			text_putn(out, at, (size_t)(mark - at));
-			at = put_part(&p, mark + 2, out);
-		}
-		text_put(out, at);
+	const char *at = page_html;
+	for (const char *mark = strstr(at, "{{"); mark; mark = strstr(at, "{{")) {
+		text_putn(out, at, (size_t)(mark - at));
+		at = put_part(&p, mark + 2, out);
 	}
+	text_put(out, at);
 }

@@ -5,8 +5,8 @@
 #include "page.h"
 #include "codegen/print/print.h"
 
-/* The lines of page.html, page.css and page.js, NULL behind the last: the Makefile makes them of these files. */
-extern const char *const page_html[], *const page_css[], *const page_js[];
+/* page.html, page.css and page.js: the Makefile makes C of these files. */
+extern const char page_html[], page_css[], page_js[];
 
 /* A text of the program, and per line, from 1, the source lines that it is of. */
 typedef struct PageCode {

@@ -407,11 +407,6 @@ static void put_statement(PyWriter *w, const char *s, size_t n) {
 	w->about.count = 0;
 }
 
-void py_about(PyWriter *w, const void *about) {
-	if (w->links && about)
-		vec_push(w->arena, &w->about, about);
-}
-
 void py_link(PyWriter *w, size_t from, const void *about) {
 	PyLink link = {from, w->out->length, about};
 	if (w->links && about && link.to > from)

@@ -45,7 +45,10 @@ void py_def(PyWriter *w);
 void py_blank(PyWriter *w);
 /* For who asks: the next statement is about this, too; what was written from byte `from` on is. NULL is about nothing.
  */
-void py_about(PyWriter *w, const void *about);
+static inline void py_about(PyWriter *w, const void *about) {
+	if (w->links && about)
+		vec_push(w->arena, &w->about, about);
+}
 void py_link(PyWriter *w, size_t from, const void *about);
 /* A comment of text from a graph: whatever it holds, it stays one comment line of at most PY_WIDTH columns. */
 void py_comment(PyWriter *w, const char *text);
