@@ -23,6 +23,8 @@ ABI = $(shell sed -n 's/^\#define PALLASC_ABI_VERSION //p' include/pallasc/palla
 COMMAND_SOURCES = $(wildcard src/command/*.c)
 SOURCES = $(filter-out $(COMMAND_SOURCES),$(wildcard src/*/*.c passes/*/*.c codegen/*/*.c)) $(EXTRA_SOURCES)
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
+PAGE_TEXT = $(BUILD)/page_files
+OBJECTS += $(PAGE_TEXT).o
 COMMAND_OBJECTS = $(COMMAND_SOURCES:%.c=$(BUILD)/%.o)
 UNIT_SOURCES = $(wildcard tests/unit/test_*.c)
 UNIT_TESTS = $(UNIT_SOURCES:%.c=$(BUILD)/%)
@@ -53,6 +55,22 @@ $(BUILD)/libpallasc.so: $(BUILD)/libpallasc.so.$(ABI)
 
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# The files of the page as C: each a string, longer than C promises to take.
+PAGE_FILES = $(addprefix codegen/page/page.,html css js)
+$(PAGE_TEXT).c: $(PAGE_FILES) Makefile
+	@mkdir -p $(@D)
+	$(call say,PAGE,$@)
+	$(Q)echo '#pragma GCC diagnostic ignored "-Woverlength-strings"' >$@
+	$(Q)for file in $(PAGE_FILES); do \
+		printf 'extern const char page_%s[];\nconst char page_%s[] =\n' $${file##*.} $${file##*.}; \
+		sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $$file; \
+		echo ';'; \
+	done >>$@
+
+$(PAGE_TEXT).o: $(PAGE_TEXT).c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
@@ -124,6 +142,12 @@ check-full: build need-venv
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory mutations COUNT=500
 	@echo "make check-full: all passed"
+
+# The pages of --emit=html in a browser, which draws them.
+.PHONY: check-page
+check-page: build need-venv
+	@tools/bootstrap browser
+	$(PYTEST) -n $(PROCESSES) tests/command/page_in_browser.py
 
 # STEPS="modules executor": only these. Tests of `make check` with no kept verdict holding are one of the steps.
 nightly: build need-venv
@@ -386,6 +410,7 @@ help:
 	@echo '                   (kernels whose verdicts are kept are not simulated again; PALLASC_CHECK_DATE=YYYY-MM-DD)'
 	@echo 'make verdicts      keep the verdicts of the last make check: tests/verdicts.txt'
 	@echo 'make check-full    what is too long for make check: ten minutes'
+	@echo 'make check-page    the pages of --emit=html in headless Chromium, which is installed (80 MB)'
 	@echo 'make nightly       what takes hours, with docs/nightly.md; STEPS="modules executor" only some'
 	@echo 'make check-export  the tests that need torch and helion (.venv-export, and one for each older Helion)'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'

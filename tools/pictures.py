@@ -128,7 +128,7 @@ def stages():
         "Module": ("json", "dot"),
         "Plan": ("plan", "report"),
         "Kernel": ("kernel",),
-        "Python": ("python",),
+        "Python": ("python", "html"),
     }
     assert set(re.findall(r'"(\w+)"', emits)) == {
         name for names in shown.values() for name in names

@@ -53,16 +53,23 @@ double matmul_flops(Planner *p, NodeId n) {
 	return flops * (double)expr_number(p->m, node_type(p->m, a)->dims[node_type(p->m, a)->count - 1]);
 }
 
-static void add_flops(Planner *p, GraphId g, double times) {
+static void add_flops(Planner *p, GraphId g, double times, double *flops) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
 		if (how == LOWER_MATMUL)
-			p->plan->flops += times * matmul_flops(p, n);
+			*flops += times * matmul_flops(p, n);
 		if (how == LOWER_LOOP) {
 			GraphId body = loop_body(p->m, n);
-			add_flops(p, body, times * loop_steps(p, &p->plan->loops.at[p->plan->loop_of[body]], true));
+			add_flops(p, body, times * loop_steps(p, &p->plan->loops.at[p->plan->loop_of[body]], true),
+			          flops);
 		}
 	}
+}
+
+double step_flops(Planner *p, const Loop *loop) {
+	double flops = 0;
+	add_flops(p, loop->graph, 1, &flops);
+	return flops;
 }
 
 /* Mean bytes of one copy: a dim that the copies walk has its last block cut off at the array's end; one that stays at a
@@ -139,7 +146,7 @@ double places_bytes(const Plan *p, const Places *s) {
 
 void plan_costs(Planner *p) {
 	Plan *plan = p->plan;
-	add_flops(p, plan->root, grid_points(plan));
+	add_flops(p, plan->root, grid_points(plan), &plan->flops);
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		Operand *o = &plan->operands.at[i];
 		if (o->space != SPACE_WINDOW)

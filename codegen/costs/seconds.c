@@ -21,28 +21,35 @@ static double copy_seconds(const Target *t) { return (double)t->copy_cycles / t-
 /* Of a grid point without loops: what it computes is too short to hide it. */
 double point_latency(const Plan *plan) { return plan->loops.count ? 0 : copy_seconds(plan->module->target); }
 
+/* Seconds of the copies of one step's windows: of those with several buffers, and of those with one. Returns how often
+ * their latency shows: before the first ones to come, after the last ones to go. */
+static int step_copies(Planner *p, const Loop *loop, double *hidden, double *shown) {
+	bool in = false, out = false;
+	*hidden = *shown = 0;
+	for (uint32_t i = 0; i < loop->windows.count; i++) {
+		const Window *w = &loop->windows.at[i];
+		in = in || (w->dma && w->input);
+		out = out || (w->dma && w->output);
+		if (w->dma)
+			*(w->buffers > 1 ? hidden : shown) +=
+				block_hbm_bytes(&p->plan->operands.at[w->operand], w->block, w->index) /
+				p->m->target->hbm_bytes_per_s;
+	}
+	return in + out;
+}
+
 /* Seconds that one grid point waits for the windows that its loops copy: all of the first and the last ones, and what
  * each further step's compute does not hide. */
 static double loops_wait(Planner *p, double step_compute) {
-	const Target *t = p->m->target;
-	double wait = 0, latency = copy_seconds(t);
+	double wait = 0, latency = copy_seconds(p->m->target);
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
-		double steps = loop_steps(p, loop, false), hidden = 0, shown = 0;
-		bool in = false, out = false;
-		for (uint32_t i = 0; i < loop->windows.count; i++) {
-			const Window *w = &loop->windows.at[i];
-			in = in || (w->dma && w->input);
-			out = out || (w->dma && w->output);
-			if (w->dma)
-				*(w->buffers > 1 ? &hidden : &shown) +=
-					block_hbm_bytes(&p->plan->operands.at[w->operand], w->block, w->index) /
-					t->hbm_bytes_per_s;
-		}
+		double steps = loop_steps(p, loop, false), hidden, shown;
+		int latencies = step_copies(p, loop, &hidden, &shown);
 		double rest = hidden > step_compute ? hidden - step_compute : 0;
 		if (loop->dma && steps > 0)
 			wait += loop_entries(p, l) *
-			        (steps * shown + hidden + (steps - 1) * rest + (in + out) * latency);
+			        (steps * shown + hidden + (steps - 1) * rest + latencies * latency);
 	}
 	return wait;
 }
@@ -62,21 +69,26 @@ static double overlap_seconds(Planner *p, const Loop *loop) {
 	return once + (loop->type == LOOP_EMIT_PIPELINE ? (double)t->pipeline_step_cycles / t->clock_hz : 0);
 }
 
-/* Seconds that the steps of one grid point's loops cost over straight code: the units run dry between two steps, and
- * what is carried in scratch is read and written, for each register of it. */
+/* Cycles from one step of a loop to the next: the units run dry, and what is carried in scratch is read and written,
+ * for each register of it. */
+static double step_cycles(Planner *p, const Loop *loop) {
+	const Target *t = p->m->target;
+	double registers = 0, register_size = (double)target_registers_bytes(t, 1);
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		if (loop->carries.at[i].place == CARRY_SCRATCH)
+			registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes / register_size;
+	return (double)t->loop_step_cycles + registers / (double)t->scratch_registers_per_cycle;
+}
+
+/* Seconds that the steps of one grid point's loops cost over straight code. */
 static double steps_overhead(Planner *p) {
 	const Target *t = p->m->target;
-	double cycles = 0, seconds = 0, register_size = (double)target_registers_bytes(t, 1);
+	double cycles = 0, seconds = 0;
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		const Loop *loop = &p->plan->loops.at[l];
-		double registers = 0, entries = loop_entries(p, l);
-		for (uint32_t i = 0; i < loop->carries.count; i++)
-			if (loop->carries.at[i].place == CARRY_SCRATCH)
-				registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes /
-				             register_size;
+		double entries = loop_entries(p, l);
 		if (loop->type != LOOP_UNROLL)
-			cycles += entries * loop_steps(p, loop, true) / (1 + loop->paired) *
-			          ((double)t->loop_step_cycles + registers / (double)t->scratch_registers_per_cycle);
+			cycles += entries * loop_steps(p, loop, true) / (1 + loop->paired) * step_cycles(p, loop);
 		seconds += entries * overlap_seconds(p, loop);
 	}
 	return seconds + cycles / t->clock_hz;
@@ -105,24 +117,33 @@ static bool gathers_from(const Plan *plan, uint32_t loop, uint32_t window) {
 	return false;
 }
 
+/* Elements of the windows that one step of a loop reads and writes. */
+static double step_elements(const Plan *plan, uint32_t l) {
+	const Loop *loop = &plan->loops.at[l];
+	double step = 0;
+	for (uint32_t i = 0; i < loop->windows.count; i++) {
+		double window = !gathers_from(plan, l, i);
+		for (uint32_t d = 0; d < plan->operands.at[loop->windows.at[i].operand].rank; d++)
+			window *= (double)loop->windows.at[i].block[d];
+		step += window;
+	}
+	return step;
+}
+
+static double registers_seconds(const Target *t, double elements) {
+	return elements / ((double)(t->lanes * t->sublanes) * t->clock_hz);
+}
+
 /* The loops' steps in one grid point, and the seconds that it takes to read windows into registers: a loop's of each
  * step, else the point's own. */
 static double point_steps(Planner *p, double *read_seconds) {
-	const Target *t = p->m->target;
 	double steps = 0, elements = block_elements(p->plan);
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
-		const Loop *loop = &p->plan->loops.at[l];
-		double times = loop_entries(p, l) * loop_steps(p, loop, true), step = 0;
-		for (uint32_t i = 0; i < loop->windows.count; i++) {
-			double window = !gathers_from(p->plan, l, i);
-			for (uint32_t d = 0; d < p->plan->operands.at[loop->windows.at[i].operand].rank; d++)
-				window *= (double)loop->windows.at[i].block[d];
-			step += window;
-		}
+		double times = loop_entries(p, l) * loop_steps(p, &p->plan->loops.at[l], true);
 		steps += times;
-		elements += times * step;
+		elements += times * step_elements(p->plan, l);
 	}
-	*read_seconds = elements / ((double)(t->lanes * t->sublanes) * t->clock_hz);
+	*read_seconds = registers_seconds(p->m->target, elements);
 	return steps;
 }
 
@@ -170,34 +191,73 @@ static double one_hot_seconds(Planner *p) {
 	return cycles / p->m->target->clock_hz;
 }
 
+/* Copies of the next point's blocks that are hidden where they change `fetches` times or more. */
+static double next_blocks_seconds(const Planner *p, int64_t fetches) {
+	double copy = blocks_seconds(p, fetches, true);
+	return copy + (copy > 0 ? point_latency(p->plan) : 0);
+}
+
+/* All but what comes between one point and the next. */
+static PointTimes point_times(Planner *p) {
+	const Plan *plan = p->plan;
+	PointTimes t = {.matmul = plan->flops / p->m->target->bf16_flops / grid_points(plan)};
+	double steps = point_steps(p, &t.read);
+	double computed = t.read > t.matmul ? t.read : t.matmul;
+	t.wait = loops_wait(p, steps > 0 ? computed / steps : 0);
+	t.between = steps_overhead(p);
+	t.gathers = gathers_seconds(p);
+	t.one_hot = one_hot_seconds(p);
+	t.point = computed + (t.wait + t.between + t.gathers + t.one_hot);
+	t.first = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false);
+	return t;
+}
+
+PointTimes plan_point_times(Planner *p) {
+	PointTimes t = point_times(p);
+	int64_t points = 1;
+	for (uint32_t k = 0; k < p->plan->grid.count; k++)
+		points *= p->plan->grid.at[k].steps;
+	t.next = points > 1 ? next_blocks_seconds(p, points) : 0;
+	t.shown = points > 1 ? blocks_seconds(p, points, false) : 0;
+	return t;
+}
+
+StepTimes plan_step_times(Planner *p, uint32_t l) {
+	const Loop *loop = &p->plan->loops.at[l];
+	const Target *t = p->m->target;
+	StepTimes s = {.matmul = step_flops(p, loop) / t->bf16_flops};
+	s.read = registers_seconds(t, step_elements(p->plan, l));
+	s.latency = step_copies(p, loop, &s.hidden, &s.shown) * copy_seconds(t);
+	s.between = loop->type == LOOP_UNROLL ? 0 : step_cycles(p, loop) / (1 + loop->paired) / t->clock_hz;
+	double steps = loop_steps(p, loop, true);
+	s.overlap = steps > 0 ? overlap_seconds(p, loop) / steps : 0;
+	return s;
+}
+
 /* An estimate of the kernel's seconds, for comparing two plans of one kernel; after plan_costs(). */
 double plan_seconds(Planner *p) {
 	Plan *plan = p->plan;
-	TimeParts *t = &plan->time;
-	double read = 0, steps = point_steps(p, &read), points = grid_points(plan);
-	*t = (TimeParts){.mxu = plan->flops / p->m->target->bf16_flops / points, .vector = read};
-	double point = read > t->mxu ? read : t->mxu;
-	t->windows = loops_wait(p, steps > 0 ? point / steps : 0);
-	t->steps = steps_overhead(p);
-	t->gathers = gathers_seconds(p);
-	t->one_hot = one_hot_seconds(p);
-	point += t->windows + t->steps + t->gathers + t->one_hot;
+	PointTimes t = point_times(p);
 	/* The first point waits for all its blocks; after it, a point at which grid dim k is the outermost to move on
 	 * has the blocks that dims k and further in index copied during the point before it. */
-	double first = blocks_seconds(p, 0, true) + blocks_seconds(p, 0, false), ends = 2 * copy_seconds(p->m->target);
-	double seconds = first + point + ends;
+	double ends = 2 * copy_seconds(p->m->target); /* the first blocks to come, the last to go */
+	double point = t.point, seconds = t.first + point + ends, blocks = 0;
 	int64_t before = 1;
 	for (uint32_t k = 0; k < plan->grid.count; k++) {
 		int64_t until = before * plan->grid.at[k].steps;
-		double copy = blocks_seconds(p, until, true), shown = blocks_seconds(p, until, false);
-		copy += copy > 0 ? point_latency(plan) : 0;
+		double copy = next_blocks_seconds(p, until), shown = blocks_seconds(p, until, false);
 		seconds += (double)(until - before) * ((copy > point ? copy : point) + shown);
-		t->blocks += (double)(until - before) * ((copy > point ? copy - point : 0) + shown);
+		blocks += (double)(until - before) * ((copy > point ? copy - point : 0) + shown);
 		before = until;
 	}
-	t->start = first + ends;
-	double *const each[] = {&t->mxu, &t->vector, &t->windows, &t->steps, &t->gathers, &t->one_hot};
-	for (uint32_t i = 0; i < sizeof each / sizeof *each; i++)
-		*each[i] *= points;
+	double points = grid_points(plan);
+	plan->time = (TimeParts){.mxu = t.matmul * points,
+	                         .vector = t.read * points,
+	                         .windows = t.wait * points,
+	                         .steps = t.between * points,
+	                         .gathers = t.gathers * points,
+	                         .one_hot = t.one_hot * points,
+	                         .blocks = blocks,
+	                         .start = t.first + ends};
 	return seconds;
 }

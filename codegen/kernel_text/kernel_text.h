@@ -11,6 +11,9 @@ bool program_verify_kernels(const KProgram *p, Diag *d);
 
 /* kernel_text.c and kernel_read.c: docs/kernel.md. Reading gives NULL after diagnostics. */
 void kernels_emit_text(const KProgram *p, Text *out);
+/* The same; `lines[k][s]` becomes the line, from 1, at which statement s of kernel k stands, the host's behind those of
+ * the kernels; 0 where it does not. */
+void kernels_emit_lines(const KProgram *p, Text *out, uint32_t *const *lines);
 KProgram *kernels_read(Arena *a, Diag *d, const Source *text);
 
 /* kernel_variables.c: what a text gives no variable, and Python needs one for, would like one. */

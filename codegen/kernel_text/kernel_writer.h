@@ -44,8 +44,4 @@ void ktext_buffer_type(KTextOut *t, const KBuffer *b);
 extern const char *const kspace_words[]; /* KSpace; NULL-terminated */
 extern const char *const klayout_words[];
 
-/* The text as program_verify_kernels() needs it: `lines[k][s]` becomes the line at which statement s of kernel k
- * stands, the host's behind those of the kernels; 0 where it does not. */
-void kernels_emit_lines(const KProgram *p, Text *out, uint32_t *const *lines);
-
 #endif

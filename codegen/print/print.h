@@ -8,4 +8,13 @@
 void kernels_name(KProgram *p);
 void kernels_print_python(const KProgram *p, Text *out);
 
+/* A line of the module, from 1, and a source line that it is of. */
+typedef struct PrintedLine {
+	uint32_t line;
+	const Location *from;
+} PrintedLine;
+typedef VEC(PrintedLine) PrintedLines;
+/* The same, with the source lines of the kernels' statements, in order; one may be named twice. */
+void kernels_print_linked(const KProgram *p, Text *out, PrintedLines *lines);
+
 #endif

@@ -469,6 +469,7 @@ static void put_own(Printer *pr, Text *out, StmtId s) {
 
 Precedence put_expr(Printer *pr, Text *out, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
+	py_about(&pr->w, stmt->from);
 	if (stmt->op < OP_COUNT)
 		return put_pointwise(pr, out, s);
 	if (stmt->op == K_ZEROS || stmt->op == K_ONES || stmt->op == K_FULL)

@@ -274,9 +274,12 @@ void kernels_name(KProgram *p) {
 }
 
 /* The kernel functions, each after two blank lines. `helpers` is then what they need. */
-static void print_kernels(const KProgram *p, Text *out, Printer *last) {
+static void print_kernels(const KProgram *p, Text *out, Printer *last, PyLinks *links) {
 	for (uint32_t i = 0; i < p->kernels.count; i++) {
-		Printer pr = {.program = p, .k = p->kernels.at[i], .a = p->arena, .w = {.arena = p->arena, .out = out}};
+		Printer pr = {.program = p,
+		              .k = p->kernels.at[i],
+		              .a = p->arena,
+		              .w = {.arena = p->arena, .out = out, .links = links}};
 		memcpy(pr.helpers, last->helpers, sizeof pr.helpers);
 		blank_lines(&pr);
 		print_kernel(&pr);
@@ -284,12 +287,13 @@ static void print_kernels(const KProgram *p, Text *out, Printer *last) {
 	}
 }
 
-void kernels_print_python(const KProgram *p, Text *out) {
+/* `links`: of the kernels' statements, in bytes of `out`; NULL. */
+static void print_module(const KProgram *p, Text *out, PyLinks *links) {
 	Text kernels, wrapper;
 	text_init(&kernels, p->arena);
 	text_init(&wrapper, p->arena);
 	Printer pr = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
-	print_kernels(p, &kernels, &pr);
+	print_kernels(p, &kernels, &pr, links);
 	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", p->name, p->target,
 	            PALLASC_VERSION);
 	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
@@ -301,10 +305,34 @@ void kernels_print_python(const KProgram *p, Text *out) {
 	pr.w.out = out;
 	pr.w.indent = 0;
 	print_used_helpers(&pr);
+	for (uint32_t i = 0; links && i < links->count; i++) {
+		links->at[i].from += out->length;
+		links->at[i].to += out->length;
+	}
 	text_put(out, kernels.at);
 	text_put(out, wrapper.at);
 	print_public(&pr);
 	print_check(&pr);
 	if (!on_sparse_core(p))
 		print_simulator(&pr);
+}
+
+void kernels_print_python(const KProgram *p, Text *out) { print_module(p, out, NULL); }
+
+void kernels_print_linked(const KProgram *p, Text *out, PrintedLines *lines) {
+	PyLinks links = {0};
+	size_t at = out->length;
+	uint32_t line = 1;
+	print_module(p, out, &links);
+	for (uint32_t i = 0; i < links.count; i++) {
+		PyLink link = links.at[i];
+		for (; at < link.from; at++)
+			line += out->at[at] == '\n';
+		uint32_t within = line;
+		for (size_t byte = link.from; byte < link.to; byte++)
+			if (out->at[byte] == '\n') {
+				PrintedLine printed = {within++, link.about};
+				vec_push(p->arena, lines, printed);
+			}
+	}
 }

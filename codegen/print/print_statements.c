@@ -12,13 +12,17 @@ void print_comment(Printer *pr, const Location *from) {
 	bool again = map_get(&pr->commented, text) != NONE;
 	map_put(pr->a, &pr->commented, line, 1);
 	map_put(pr->a, &pr->commented, text, 1);
+	size_t start = pr->w.out->length;
 	py_comment(&pr->w,
 	           again ? arena_printf(pr->a, "line %lld: %s", (long long)from->line, from->code) : from->code);
+	py_link(&pr->w, start, from);
 }
 
 static void comment_stmt(Printer *pr, StmtId s) {
 	print_comment(pr, kernel_stmt(pr->k, s)->from);
 	print_comment(pr, kernel_stmt(pr->k, s)->also);
+	py_about(&pr->w, kernel_stmt(pr->k, s)->from);
+	py_about(&pr->w, kernel_stmt(pr->k, s)->also);
 }
 
 static const char *value_text(Printer *pr, ValueId v) { return pr->k->values.at[v].var; }

@@ -397,10 +397,20 @@ static bool may_want_breaking(const char *s, size_t n) {
 }
 
 static void put_statement(PyWriter *w, const char *s, size_t n) {
+	size_t from = w->out->length;
 	if (n + (size_t)w->indent * 4 > PY_WIDTH || may_want_breaking(s, n))
 		put_marked(w, s, n);
 	else
 		put_line(w, w->indent, s, n, '\0');
+	for (uint32_t i = 0; i < w->about.count; i++)
+		py_link(w, from, w->about.at[i]);
+	w->about.count = 0;
+}
+
+void py_link(PyWriter *w, size_t from, const void *about) {
+	PyLink link = {from, w->out->length, about};
+	if (w->links && about && link.to > from)
+		vec_push(w->arena, w->links, link);
 }
 
 void py_statement(PyWriter *w, const char *text) { put_statement(w, text, strlen(text)); }

@@ -13,12 +13,21 @@ typedef struct PyMark {
 	uint32_t magic, opaque, attributes;
 } PyMark;
 
+/* Bytes of the text that are about something. */
+typedef struct PyLink {
+	size_t from, to;
+	const void *about;
+} PyLink;
+typedef VEC(PyLink) PyLinks;
+
 typedef struct PyWriter {
 	Arena *arena;
 	Text *out;
-	int indent;        /* levels */
-	Text line;         /* the statement that is put together */
-	VEC(PyMark) marks; /* of the statement that is laid out */
+	int indent;              /* levels */
+	Text line;               /* the statement that is put together */
+	VEC(PyMark) marks;       /* of the statement that is laid out */
+	PyLinks *links;          /* gets what the text is about; NULL: nobody asks */
+	VEC(const void *) about; /* what the next statement is */
 } PyWriter;
 
 /* One statement on one line, or broken at its last brackets if it is too long; a bracket whose content ends with a
@@ -34,6 +43,13 @@ void py_choice(PyWriter *w, const char *target, const char *yes, const char *fla
 /* The blank line that stands before a nested function, its decorators and its comment, unless it opens a block. */
 void py_def(PyWriter *w);
 void py_blank(PyWriter *w);
+/* For who asks: the next statement is about this, too; what was written from byte `from` on is. NULL is about nothing.
+ */
+static inline void py_about(PyWriter *w, const void *about) {
+	if (w->links && about)
+		vec_push(w->arena, &w->about, about);
+}
+void py_link(PyWriter *w, size_t from, const void *about);
 /* A comment of text from a graph: whatever it holds, it stays one comment line of at most PY_WIDTH columns. */
 void py_comment(PyWriter *w, const char *text);
 

@@ -65,11 +65,12 @@ typedef enum pallasc_status {
 
 /* What a compilation is to produce; several may be asked for at once. */
 typedef enum pallasc_emit {
-	PALLASC_EMIT_SOURCE = 1, /* the Python module */
-	PALLASC_EMIT_PLAN = 2,   /* the kernel plan, JSON */
-	PALLASC_EMIT_REPORT = 4, /* the report for people, plain text without colour */
-	PALLASC_EMIT_GRAPH = 8,  /* the graph after the passes: a valid document again, JSON */
-	PALLASC_EMIT_KERNEL = 16 /* the kernels as text (docs/kernel.md), which can be compiled again */
+	PALLASC_EMIT_SOURCE = 1,  /* the Python module */
+	PALLASC_EMIT_PLAN = 2,    /* the kernel plan, JSON */
+	PALLASC_EMIT_REPORT = 4,  /* the report for people, plain text without colour */
+	PALLASC_EMIT_GRAPH = 8,   /* the graph after the passes: a valid document again, JSON */
+	PALLASC_EMIT_KERNEL = 16, /* the kernels as text (docs/kernel.md), which can be compiled again */
+	PALLASC_EMIT_PAGE = 32    /* an HTML page of all that was decided (docs/page.md) */
 } pallasc_emit;
 
 /* The options of one compilation. Start from PALLASC_OPTIONS_INIT; `size` lets the library know
@@ -157,6 +158,9 @@ PALLASC_API const char *pallasc_result_graph(const pallasc_result *result, size_
 
 /* The kernels as text, or "". */
 PALLASC_API const char *pallasc_result_kernel(const pallasc_result *result, size_t *length);
+
+/* The page as HTML text, or "". */
+PALLASC_API const char *pallasc_result_page(const pallasc_result *result, size_t *length);
 
 /* Errors, warnings and notes as JSON lines, in the order of the input: one object per line with
  * "severity" ("error", "warning", "note"), "code", "message", and, where known, "file", "line",

@@ -15,8 +15,8 @@ from .module import Module, read_text
 
 ABI_VERSION = 1
 OK, REFUSED, USAGE, FAILED = range(4)
-EMIT_SOURCE, EMIT_PLAN, EMIT_REPORT, EMIT_GRAPH, EMIT_KERNEL = 1, 2, 4, 8, 16
-TEXTS = ("source", "plan", "report", "graph", "kernel", "diagnostics")
+EMIT_SOURCE, EMIT_PLAN, EMIT_REPORT, EMIT_GRAPH, EMIT_KERNEL, EMIT_PAGE = 1, 2, 4, 8, 16, 32
+TEXTS = ("source", "plan", "report", "graph", "kernel", "page", "diagnostics")
 _PACKAGE = os.path.dirname(os.path.realpath(__file__))
 
 

@@ -234,7 +234,8 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 		.rewrite_count = o->rewrites.count,
 		.verify_kernels = o->verify_each,
 		.hooks = hooks_of(c),
-		.explain = o->explain,
+		.explain = o->explain || o->emit == EMIT_HTML,
+		.keep_read = o->emit == EMIT_HTML || o->emit == EMIT_DOT,
 		.adapt = o->adapt,
 	};
 }

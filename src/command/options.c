@@ -326,7 +326,7 @@ const char *options_help(void) {
 	       "  --emit=WHAT           python (default): the module; json: the graph after the passes;\n"
 	       "                        plan: the kernel plan as JSON; kernel: the kernels as text, which\n"
 	       "                        can be read again; dot: Graphviz; report: the plan for people;\n"
-	       "                        none: only check\n"
+	       "                        html: a page of all that, to look at; none: only check\n"
 	       "  --target=CHIP         "
 #define TARGET(name, ...) #name ", "
 #include "targets.def"

@@ -2,6 +2,7 @@
 #include "choose.h"
 #include "codegen/build/build.h"
 #include "codegen/kernel_text/kernel_text.h"
+#include "codegen/page/page.h"
 #include "codegen/print/print.h"
 #include "codegen/report/report.h"
 #include "codegen/rewrite/rewrite.h"
@@ -15,7 +16,7 @@
 enum { LEFT_TO_SAY = 5 };
 
 const char *const *emit_names(void) {
-	static const char *const names[] = {"python", "json", "plan", "kernel", "dot", "report", "none", NULL};
+	static const char *const names[] = {"python", "json", "plan", "kernel", "dot", "report", "html", "none", NULL};
 	return names;
 }
 
@@ -54,6 +55,8 @@ bool compile_module(Compilation *c) {
 	bool typed = c->module->typing != TYPING_UNKNOWN || module_verify_symbols(c->module, c->diag);
 	if (!compile_read_configuration(c->options, c->module, c->diag) || !typed)
 		return false;
+	if (c->options->keep_read)
+		c->read = module_clone(c->module, c->arena);
 	if (c->options->adapt)
 		compile_adapt(c);
 	return compile_configured(c);
@@ -107,14 +110,28 @@ static bool emit_kernels(Compilation *c, Emit emit, Text *out) {
 	return true;
 }
 
+static bool emit_page(Compilation *c, Text *out) {
+	const KProgram *p = compile_kernels(c);
+	if (!p || !kernels_have_python(c->diag, p))
+		return false;
+	Page page = {.program = c->program,
+	             .kernels = p,
+	             .before = c->read,
+	             .remarks = c->context.remarks.at,
+	             .remark_count = c->context.remarks.count};
+	page_emit(&page, out);
+	return true;
+}
+
 bool compile_emit(Compilation *c, Emit emit, Text *out) {
 	switch (emit) {
 	case EMIT_PYTHON:
 	case EMIT_KERNEL: return emit_kernels(c, emit, out);
 	case EMIT_JSON: module_emit_json(c->module, out); break;
 	case EMIT_PLAN: program_emit_json(c->program, out); break;
-	case EMIT_DOT: module_emit_dot(c->module, out); break;
+	case EMIT_DOT: module_emit_dot(c->module, c->read, out); break;
 	case EMIT_REPORT: program_emit_report(c->program, out); break;
+	case EMIT_HTML: return emit_page(c, out);
 	case EMIT_NONE: break;
 	}
 	return true;

@@ -11,7 +11,7 @@
 #include "passes/pipeline/pipeline.h"
 
 /* What a compilation can give; the order of --help. */
-typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_KERNEL, EMIT_DOT, EMIT_REPORT, EMIT_NONE } Emit;
+typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_KERNEL, EMIT_DOT, EMIT_REPORT, EMIT_HTML, EMIT_NONE } Emit;
 /* "python", ..., by Emit; NULL-terminated. */
 const char *const *emit_names(void);
 
@@ -30,6 +30,7 @@ typedef struct CompileOptions {
 	bool verify_kernels;    /* as built, and after each rewrite */
 	const PassHooks *hooks; /* may be NULL */
 	bool explain;           /* remarks are wanted */
+	bool keep_read;         /* and the graph as it was read */
 	bool adapt;             /* the nearest configuration that is accepted, where the one given is refused */
 } CompileOptions;
 
@@ -42,6 +43,7 @@ typedef struct Compilation {
 	Program *program;    /* NULL until compile_plan(), or until a trial is adopted */
 	KProgram *kernels;   /* NULL until compile_kernels() */
 	PassContext context; /* with the passes' remarks */
+	const Module *read;  /* as it was before the passes, where the options keep it; NULL */
 	Module *whole_rows;  /* as it was before the passes, where the configuration keeps long rows whole; NULL */
 	int64_t left;        /* of MOST_LOWERINGS */
 	bool refused;        /* every way that stood to choose was */

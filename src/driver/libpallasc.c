@@ -29,7 +29,7 @@ struct pallasc_graph {
 	size_t diagnostics_length;
 };
 
-enum { TEXT_SOURCE, TEXT_PLAN, TEXT_REPORT, TEXT_GRAPH, TEXT_KERNEL, TEXT_DIAGNOSTICS, TEXT_COUNT };
+enum { TEXT_SOURCE, TEXT_PLAN, TEXT_REPORT, TEXT_GRAPH, TEXT_KERNEL, TEXT_PAGE, TEXT_DIAGNOSTICS, TEXT_COUNT };
 
 struct pallasc_result {
 	pallasc_status status;
@@ -195,12 +195,10 @@ static bool emit_texts(Job *job, Compilation *c) {
 	static const struct {
 		unsigned flag;
 		Emit emit;
-	} kinds[] = {{PALLASC_EMIT_SOURCE, EMIT_PYTHON},
-	             {PALLASC_EMIT_PLAN, EMIT_PLAN},
-	             {PALLASC_EMIT_REPORT, EMIT_REPORT},
-	             {PALLASC_EMIT_GRAPH, EMIT_JSON},
-	             {PALLASC_EMIT_KERNEL, EMIT_KERNEL}};
-	for (int i = TEXT_SOURCE; i <= TEXT_KERNEL; i++)
+	} kinds[] = {{PALLASC_EMIT_SOURCE, EMIT_PYTHON}, {PALLASC_EMIT_PLAN, EMIT_PLAN},
+	             {PALLASC_EMIT_REPORT, EMIT_REPORT}, {PALLASC_EMIT_GRAPH, EMIT_JSON},
+	             {PALLASC_EMIT_KERNEL, EMIT_KERNEL}, {PALLASC_EMIT_PAGE, EMIT_HTML}};
+	for (int i = TEXT_SOURCE; i <= TEXT_PAGE; i++)
 		if ((job->options->emit & kinds[i].flag) && !compile_emit(c, kinds[i].emit, &job->text[i]))
 			return false;
 	return true;
@@ -266,6 +264,8 @@ static pallasc_status compile(Job *job) {
 	                          .config_count = o->config_json != NULL,
 	                          .sets = o->sets,
 	                          .set_count = (uint32_t)o->set_count,
+	                          .explain = (o->emit & PALLASC_EMIT_PAGE) != 0,
+	                          .keep_read = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .adapt = o->adapt != 0};
 	if (!choose_rewrites(job, &options))
 		return PALLASC_USAGE;
@@ -376,6 +376,10 @@ const char *pallasc_result_graph(const pallasc_result *result, size_t *length) {
 
 const char *pallasc_result_kernel(const pallasc_result *result, size_t *length) {
 	return result_text(result, TEXT_KERNEL, length);
+}
+
+const char *pallasc_result_page(const pallasc_result *result, size_t *length) {
+	return result_text(result, TEXT_PAGE, length);
 }
 
 const char *pallasc_result_diagnostics(const pallasc_result *result, size_t *length) {

@@ -6,7 +6,15 @@
 
 /* emit_json.c: the Module as a document that module_load() reads back to an equal Module. */
 void module_emit_json(const Module *m, Text *out);
-/* emit_dot.c: Graphviz. */
-void module_emit_dot(const Module *m, Text *out);
+/* emit_dot.c: Graphviz; in colour what passes made and changed since `before`, which may be NULL. */
+void module_emit_dot(const Module *m, const Module *before, Text *out);
+
+/* emit_changes.c: what became of each node since `before`, the same document earlier; nothing where that is NULL. */
+typedef enum NodeChange { NODE_SAME, NODE_CHANGED, NODE_NEW } NodeChange;
+typedef struct NodeChanges {
+	NodeChange *of; /* by NodeId of `after` */
+	uint32_t made, changed, removed;
+} NodeChanges;
+NodeChanges module_changes(Arena *a, const Module *before, const Module *after);
 
 #endif

@@ -1,4 +1,5 @@
-/* emit_dot.c - the graphs for Graphviz: a cluster for each graph, an edge for each use, dashed edges for calls. */
+/* emit_dot.c - the graphs for Graphviz: a cluster for each graph, an edge for each use, dashed edges for calls.
+ * A green border: a pass made the node; an orange one: a pass changed it. */
 #include "emit.h"
 
 /* Quoted for DOT: quotes and backslashes escaped, nothing unprintable. */
@@ -45,7 +46,8 @@ static void put_type(const Module *m, TypeId id, Text *out) {
 	text_put(out, "]");
 }
 
-static void put_node(const Module *m, NodeId n, Arena *scratch, Text *out) {
+static void put_node(const Module *m, NodeId n, NodeChange change, Arena *scratch, Text *out) {
+	static const char *const borders[] = {"", ", color=orange, penwidth=3", ", color=forestgreen, penwidth=3"};
 	const Node *node = node_get(m, n);
 	const OpRow *row = op_row(node->op);
 	Text type;
@@ -54,7 +56,7 @@ static void put_node(const Module *m, NodeId n, Arena *scratch, Text *out) {
 	put_type(m, node->type, &type);
 	text_printf(out, "\t\tn%u [fillcolor=%s, label=", n, fill(row->kind));
 	put_quoted(out, arena_printf(scratch, "%s = %s  %s", node->name, row->target, type.at));
-	text_put(out, "];\n");
+	text_printf(out, "%s];\n", borders[change]);
 }
 
 static void put_edges(const Module *m, NodeId n, ArgId first, uint32_t count, Text *out) {
@@ -70,7 +72,7 @@ static void put_edges(const Module *m, NodeId n, ArgId first, uint32_t count, Te
 	}
 }
 
-static void put_graph(const Module *m, GraphId g, Arena *scratch, Text *out) {
+static void put_graph(const Module *m, GraphId g, const NodeChange *changes, Arena *scratch, Text *out) {
 	static const char *const kinds[] = {"root", "for_loop", "reduction_loop", "if",
 	                                    "else", "while",    "cond",           "combine"};
 	const Graph *graph = graph_get(m, g);
@@ -83,18 +85,30 @@ static void put_graph(const Module *m, GraphId g, Arena *scratch, Text *out) {
 	put_quoted(out, label.at);
 	text_put(out, ";\n");
 	for (NodeId n = graph->first; n != NONE; n = node_get(m, n)->next)
-		put_node(m, n, scratch, out);
+		put_node(m, n, changes[n], scratch, out);
 	text_put(out, "\t}\n");
 }
 
-void module_emit_dot(const Module *m, Text *out) {
+/* What the borders mean, where there are any. */
+static void put_legend(const NodeChanges *c, Arena *scratch, Text *out) {
+	if (c->made + c->changed + c->removed == 0)
+		return;
+	text_put(out, "\tlabel=");
+	put_quoted(out, arena_printf(scratch, "passes made %u nodes (green), changed %u (orange) and removed %u",
+	                             c->made, c->changed, c->removed));
+	text_put(out, ";\n");
+}
+
+void module_emit_dot(const Module *m, const Module *before, Text *out) {
 	Arena scratch;
 	arena_init(&scratch, m->arena->oom);
 	text_put(out, "digraph ");
 	put_quoted(out, m->name);
 	text_put(out, " {\n\tcompound=true;\n\tnode [shape=box, style=filled, fontname=monospace];\n");
+	NodeChanges changes = module_changes(&scratch, before, m);
+	put_legend(&changes, &scratch, out);
 	for (GraphId g = 0; g < m->graphs.count; g++)
-		put_graph(m, g, &scratch, out);
+		put_graph(m, g, changes.of, &scratch, out);
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
 			put_edges(m, n, node_get(m, n)->arg_first, node_get(m, n)->arg_count, out);

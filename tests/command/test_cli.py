@@ -35,7 +35,7 @@ def test_a_file_standard_input_and_dash_are_the_same():
 def test_output_is_the_same_each_time_and_anywhere(tmp_path):
     (tmp_path / "g.json").write_text(ATTENTION.read_text())
     environment = {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
-    for emit in ("python", "json", "plan", "kernel", "dot", "report"):
+    for emit in ("python", "json", "plan", "kernel", "dot", "report", "html"):
         first = accepted(f"--emit={emit}", ATTENTION).out
         assert accepted(f"--emit={emit}", ATTENTION).out == first
         there = accepted(f"--emit={emit}", "g.json", cwd=tmp_path, env=environment)
@@ -158,6 +158,7 @@ def test_emit():
     assert json.loads(accepted("--emit=plan", ADD).out)["target"] == "v6e"
     assert accepted("--emit=dot", ADD).out.startswith('digraph "add"')
     assert accepted("--emit=report", ADD).out.strip()
+    assert accepted("--emit=html", ADD).out.startswith("<!DOCTYPE html>")
     assert accepted("--emit=none", ADD).out == ""
     assert accepted("--emit=none", ADD).err == ""
 
@@ -171,7 +172,8 @@ def test_kernel_text_is_compiled_again():
     assert accepted("--emit=none", text=text).out == ""
     for_v7x = accepted("--target=v7x", "--emit=kernel", text=text).out
     assert for_v7x == text.replace(" for v6e", " for v7x", 1)
-    assert "there is no graph" in refused(1, "--emit=json", text=text)
+    for emit in ("json", "plan", "dot", "report", "html"):
+        assert "there is no graph" in refused(1, f"--emit={emit}", text=text)
     assert "no configuration" in accepted("--set=a=1", "--emit=none", text=text).err
     changed = text.replace("float32[1, 128, 128]", "float32[1, 128, 64]", 1)
     assert "[kernel-" in refused(1, text=changed)
@@ -385,7 +387,7 @@ def test_help_fits_a_screen_and_names_every_option():
         (["-q"], "unknown option -q"),
         (["-vx"], "unknown option -vx"),
         (["--emit=pyhton"], "unknown value 'pyhton' for --emit; did you mean 'python'?"),
-        (["--emit=zzzzz"], "one of: python, json, plan, kernel, dot, report, none"),
+        (["--emit=zzzzz"], "one of: python, json, plan, kernel, dot, report, html, none"),
         (["--emit"], "--emit needs a value"),
         (["-o"], "-o needs a value"),
         (["-o", ""], "-o needs the name of a file"),

@@ -45,7 +45,8 @@ static pallasc_graph *load(void **state) {
 static void compiles(void **state) {
 	size_t length;
 	pallasc_options options = PALLASC_OPTIONS_INIT;
-	options.emit = PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN | PALLASC_EMIT_REPORT | PALLASC_EMIT_GRAPH;
+	options.emit =
+		PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN | PALLASC_EMIT_REPORT | PALLASC_EMIT_GRAPH | PALLASC_EMIT_PAGE;
 	pallasc_result *result = pallasc_compile(*state, graph_json, strlen(graph_json), &options);
 	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
 	assert_non_null(strstr(pallasc_result_source(result, &length), "def twice(x, "));
@@ -53,6 +54,8 @@ static void compiles(void **state) {
 	assert_int_equal(*pallasc_result_plan(result, NULL), '{');
 	assert_true(strlen(pallasc_result_report(result, NULL)) > 0);
 	assert_int_equal(*pallasc_result_graph(result, NULL), '{');
+	assert_int_equal(strncmp(pallasc_result_page(result, &length), "<!DOCTYPE html>\n", 16), 0);
+	assert_int_equal(length, strlen(pallasc_result_page(result, NULL)));
 	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "\"code\": \"config-ignored\""));
 	pallasc_result_free(result);
 }
@@ -71,6 +74,7 @@ static void kernel_text_compiles(void **state) {
 	assert_string_equal(pallasc_result_kernel(again, NULL), text);
 	assert_string_equal(pallasc_result_source(again, NULL), pallasc_result_source(first, NULL));
 	assert_string_equal(pallasc_result_plan(again, NULL), "");
+	assert_string_equal(pallasc_result_page(again, NULL), "");
 	pallasc_result_free(again);
 	pallasc_graph_free(kernel);
 	kernel = pallasc_graph_load(*state, text, length / 2, "half.kernel");

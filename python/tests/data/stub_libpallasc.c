@@ -121,6 +121,7 @@ const char *pallasc_result_source(const pallasc_result *result, size_t *length) 
 const char *pallasc_result_plan(const pallasc_result *result, size_t *length) { return text(result ? result->plan : NULL, length); }
 const char *pallasc_result_report(const pallasc_result *result, size_t *length) { return text(result ? result->report : NULL, length); }
 const char *pallasc_result_kernel(const pallasc_result *result, size_t *length) { return text(result ? "program g for v6e\n" : NULL, length); }
+const char *pallasc_result_page(const pallasc_result *result, size_t *length) { (void)result; return text(NULL, length); }
 const char *pallasc_result_graph(const pallasc_result *result, size_t *length) { (void)result; return text(NULL, length); }
 const char *pallasc_result_diagnostics(const pallasc_result *result, size_t *length) { return text(result ? result->diagnostics : NULL, length); }
 
