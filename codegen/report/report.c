@@ -3,6 +3,7 @@
 #include "plan_work.h"
 #include "report.h"
 #include "report_text.h"
+#include "codegen/core/core.h"
 #include "codegen/costs/costs.h"
 
 typedef struct Report {
@@ -318,6 +319,27 @@ static void put_matmuls(Report *r, Table *table, const Roofline *roof) {
 	                              report_number(a, roof->balance, 0))}});
 }
 
+/* By the model of the core, with what takes longest of it. */
+static void put_estimate(Report *r, Table *table) {
+	static const char *const names[] = {[UNIT_MXU] = "the MXU busy", [UNIT_VALU] = "vector arithmetic",
+	                                    [UNIT_XLU] = "the XLU",      [UNIT_EUP] = "the EUP",
+	                                    [UNIT_LOAD] = "loads",       [UNIT_STORE] = "stores",
+	                                    [UNIT_SCALAR] = "scalars"};
+	CoreTime t;
+	plan_time(r->p, r->a, &t);
+	uint32_t most = UNIT_MXU;
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		most = u < sizeof names / sizeof *names && names[u] && t.busy[u] > t.busy[most] ? u : most;
+	bool copies = t.hbm > t.busy[most];
+	const char *longest = percent_text(r, copies ? t.hbm : t.busy[most], t.cycles);
+	table_add(table, r->a,
+	          (Row){{"estimated", arena_printf(r->a, "%s cycles", report_number(r->a, t.cycles, 0)),
+	                 arena_printf(r->a, "%s, of which %s %s, waits for copies %s",
+	                              time_text(r->a, t.cycles / r->p->module->target->clock_hz),
+	                              copies ? "HBM" : names[most], longest,
+	                              percent_text(r, t.waits + t.start, t.cycles))}});
+}
+
 static void put_work(Report *r, const Roofline *roof) {
 	const Target *t = r->p->module->target;
 	Table table = {0};
@@ -330,6 +352,7 @@ static void put_work(Report *r, const Roofline *roof) {
 		put_matmuls(r, &table, roof);
 	else
 		table_add(&table, r->a, (Row){{"matmuls", "none", ""}});
+	put_estimate(r, &table);
 	table_put(&table, r->out, 2);
 	report_line(
 		r->out, 2, 2,
