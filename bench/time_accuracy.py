@@ -6,13 +6,20 @@ Compiles every production kernel of tests/whole/coverage for the chips whose cyc
 tests/whole/coverage/results.json holds, reads `estimate` of its plan, and compares. Nothing is
 compiled by libtpu. Writes docs/time_accuracy.md. --row TEXT prints the rows so named, each part
 of the estimate, and writes nothing.
+
+bench/time_ranks.json holds the profiler's cycles of configurations that a sweep draws: how well
+estimates order them. --ranks draws and profiles them again, which takes minutes, cached.
 """
 
 import argparse
 import functools
 import hashlib
 import importlib
+import json
 import pkgutil
+import random
+import statistics
+import subprocess
 import sys
 import typing
 from pathlib import Path
@@ -24,7 +31,14 @@ import proof  # noqa: E402
 from coverage import results  # noqa: E402
 from coverage import row as coverage  # noqa: E402
 from coverage import rows as families  # noqa: E402
-from pallasc.profile import chips  # noqa: E402
+from pallasc.errors import PallascError  # noqa: E402
+from pallasc.profile import chips, run  # noqa: E402
+
+RANKS = Path(__file__).with_name("time_ranks.json")
+# Graphs of testdata/graphs, and how many configurations of each are profiled, for which chip.
+RANKED, RANKED_COUNT, RANKED_TARGET = ("matmul_1024", "attention"), 24, "v6e"
+# Configurations that are compared with the fastest by no more than this are drawn.
+RANKED_SPAN = 12
 
 PAGE = ROOT / "docs" / "time_accuracy.md"
 WORST = 12
@@ -49,6 +63,16 @@ drawn by a hash of their names. The rows of the other half were seen in sums onl
 **Steered rows.** Of some kernels data say how often loops run: lengths, tables, lists of work. The
 profiler follows data drawn for the row; a plan has none. The model takes a table of starts as
 rising evenly, and a loop that nothing else bounds as one step. They are told apart below.
+
+"""
+
+
+RANKS_HEAD = """## The order of configurations
+
+[Sweeps](sweep.md) and [the tuner](tune.md) order configurations by the estimate. Below is
+Spearman's correlation with the profiler's cycles, of configurations that a sweep draws for {target}
+among those that are compared as at most {span} times the fastest (`bench/time_accuracy.py --ranks`
+profiles them again).
 
 """
 
@@ -168,6 +192,72 @@ def worst_table(found):
     return head + "\n".join(lines) + "\n"
 
 
+def ranked():
+    """{graph: [(profiler's cycles, estimate, compared)]} of the configurations that are stored."""
+    found = {}
+    clock = chips.CHIPS[RANKED_TARGET].clock_hz
+    for entry in json.loads(RANKS.read_text()):
+        document = proof.document(entry["graph"])
+        plan = proof.compile_graph(document, entry["config"], entry["target"]).plan
+        estimate = plan["estimate"]
+        numbers = entry["cycles"], estimate["cycles"], estimate["compared_seconds"] * clock
+        found.setdefault(entry["graph"], []).append(numbers)
+    return found
+
+
+def spearman(first, second):
+    """The rank correlation of two lists; equals share the mean of their ranks."""
+    return statistics.correlation(
+        *([rank(x, values) for x in values] for values in (first, second))
+    )
+
+
+def rank(x, values):
+    """The place of x among them, in order."""
+    return sum(y < x for y in values) + sum(y == x for y in values) / 2
+
+
+def rank_table():
+    """How well the configurations of a graph are ordered."""
+    lines = []
+    for graph, rows in ranked().items():
+        cycles, model, compared = zip(*rows, strict=True)
+        numbers = f"{spearman(cycles, model):.2f} | {spearman(cycles, compared):.2f}"
+        lines.append(f"| {graph} | {len(rows)} | {numbers} |")
+    head = "| graph | configurations | estimate | compared |\n| --- | ---: | ---: | ---: |\n"
+    return head + "\n".join(lines) + "\n\n"
+
+
+def draw_ranks():
+    """Profiles configurations that a sweep draws, and stores their cycles."""
+    found = []
+    for graph in RANKED:
+        draw = random.Random(graph)
+        path = ROOT / "testdata" / "graphs" / f"{graph}.json"
+        sweep = [ROOT / "pallasc", "sweep", "--target", RANKED_TARGET, "--sample", "1500", path]
+        lines = subprocess.run(sweep, check=True, capture_output=True, text=True).stdout
+        accepted = [
+            (proof.compile_graph(proof.document(graph), item["config"], RANKED_TARGET), item)
+            for item in map(json.loads, lines.splitlines())
+            if item["verdict"] == "accepted"
+        ]
+        least = min(module.plan["estimate"]["compared_seconds"] for module, _ in accepted)
+        near = [
+            (module, item)
+            for module, item in accepted
+            if module.plan["estimate"]["compared_seconds"] < RANKED_SPAN * least
+        ]
+        for module, item in draw.sample(near, RANKED_COUNT):
+            try:
+                cycles = run.profile(module, timeout=60)["pallas_cycles"]
+            except PallascError as error:
+                print(f"{graph} {item['config']}: {error}")
+                continue
+            entry = {"graph": graph, "target": RANKED_TARGET, "config": item["config"]}
+            found.append(json.dumps({**entry, "cycles": cycles}))
+    RANKS.write_text("[\n " + ",\n ".join(found) + "\n]\n")
+
+
 def text(found):
     """docs/time_accuracy.md."""
     kernels = len({pair.row.name for pair in found})
@@ -179,9 +269,11 @@ def text(found):
     return (
         head
         + table("rows", groups_of(found))
-        + "By family, both halves:\n\n"
+        + RANKS_HEAD.format(target=RANKED_TARGET, span=RANKED_SPAN)
+        + rank_table()
+        + "## By family\n\nBoth halves, steered or not.\n\n"
         + table("family", by_family)
-        + "The furthest of the fitted half that are not steered:\n\n"
+        + "## The furthest\n\nOf the fitted half, not steered, the furthest pair of each row.\n\n"
         + worst_table(found)
     )
 
@@ -197,7 +289,10 @@ def main():
     """Writes the page, or shows rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--row", metavar="TEXT", help="only rows so named, and no page")
+    parser.add_argument("--ranks", action="store_true", help="profile configurations again")
     options = parser.parse_args()
+    if options.ranks:
+        draw_ranks()
     found = pairs(options.row or "")
     if options.row:
         show(found)

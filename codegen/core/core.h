@@ -69,10 +69,10 @@ double array_registers(const Target *t, Dtype dtype, uint32_t rank, const int64_
 /* The axes of a reduction: along lanes, along any other dim. */
 bool reduces_lanes(const Kernel *k, StmtId s);
 
-/* time.c */
-void kernel_time(const Kernel *k, const Target *t, Arena *a, CoreTime *out);
+/* time.c: nothing of the kernel changes. */
+void kernel_time(Kernel *k, const Target *t, Arena *a, CoreTime *out);
 /* Of a plan's kernel, which is built if it is not there. */
-void plan_time(const Plan *p, Arena *a, CoreTime *out);
+void plan_time(Plan *p, Arena *a, CoreTime *out);
 /* Of the kernels of a program, one after the other. */
 void program_time(const Program *g, Arena *a, CoreTime *out);
 

@@ -14,7 +14,7 @@
 
 typedef struct Timing {
 	Core core;
-	const Kernel *k;
+	Kernel *k;
 	double bytes_per_cycle;
 	double *mean;     /* by value: of an int that is known at the grid point that is looked at; else NAN */
 	bool *guessed;    /* by value: it depends on an element of a table */
@@ -142,7 +142,7 @@ static void find_steps(Kernel *k, StmtId s, void *data) {
 
 /* The steps of loops, on the average of grid points in all rows and columns of the grid. */
 static void find_trips(Timing *t, double points) {
-	Kernel *k = (Kernel *)(uintptr_t)t->k;
+	Kernel *k = t->k;
 	double samples = points < SAMPLES ? larger(points, 1) : SAMPLES;
 	for (double s = 0; s < samples; s++) {
 		double at = fmod(s * floor(points / samples) + s, points);
@@ -331,7 +331,7 @@ static double moved(const Timing *t, uint32_t k, BufferRole role, bool hidden, b
 
 enum { POINT_CYCLES = 30, OPERAND_CYCLES = 14 };
 
-void kernel_time(const Kernel *k, const Target *target, Arena *a, CoreTime *out) {
+void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) {
 	Timing t = {.k = k, .core = {.k = k, .t = target, .u = units_of(target), .a = a}};
 	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
 	t.mean = arena_array(a, k->values.count + 1, sizeof *t.mean);
@@ -375,8 +375,8 @@ void kernel_time(const Kernel *k, const Target *target, Arena *a, CoreTime *out)
 		out->busy[u] = points * point.busy[u];
 }
 
-void plan_time(const Plan *p, Arena *a, CoreTime *out) {
-	Kernel *k = p->kernel ? p->kernel : plan_kernel((Plan *)(uintptr_t)p);
+void plan_time(Plan *p, Arena *a, CoreTime *out) {
+	Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 	k->turns = p->back_and_forth;
 	kernel_time(k, p->module->target, a, out);
 }

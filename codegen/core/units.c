@@ -8,7 +8,7 @@ typedef struct UnitsRow {
 
 static const UnitsRow rows[] = {
 #define UNITS(kind, ...) {kind, {__VA_ARGS__}},
-#include "include/units.def"
+#include "units.def"
 #undef UNITS
 };
 

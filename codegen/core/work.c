@@ -9,7 +9,7 @@ typedef struct Expansion {
 static const Expansion expansions[] = {
 #define EXPANSION(op, ...) {op, __VA_ARGS__},
 #define CONVERSION(...)
-#include "include/expansions.def"
+#include "expansions.def"
 #undef EXPANSION
 #undef CONVERSION
 };
@@ -22,7 +22,7 @@ typedef struct Conversion {
 static const Conversion conversions[] = {
 #define EXPANSION(...)
 #define CONVERSION(from, to, ...) {DTYPE_##from, DTYPE_##to, __VA_ARGS__},
-#include "include/expansions.def"
+#include "expansions.def"
 #undef EXPANSION
 #undef CONVERSION
 };

@@ -7,7 +7,7 @@
 #include "codegen/costs/costs.h"
 
 typedef struct Report {
-	const Plan *p;
+	Plan *p;
 	Text *out;
 	Arena *a;
 } Report;
@@ -501,7 +501,7 @@ static void put_next(Report *r, const Roofline *roof) {
 }
 
 /* `first`: the configuration is the same for all kernels. */
-static void put_kernel(const Plan *p, Text *out, bool first) {
+static void put_kernel(Plan *p, Text *out, bool first) {
 	Report *r = &(Report){.p = p, .out = out, .a = out->arena};
 	Roofline roof = plan_roofline(p);
 	put_headline(r, &roof);

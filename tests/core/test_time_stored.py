@@ -39,6 +39,14 @@ def test_nearer_than_what_plans_are_compared_by(pairs):
         assert model[1] < compared[1]
 
 
+@pytest.mark.parametrize("graph", time_accuracy.RANKED)
+def test_orders_configurations_better(graph):
+    """Why sweeps order them by it."""
+    cycles, model, compared = zip(*time_accuracy.ranked()[graph], strict=True)
+    assert time_accuracy.spearman(cycles, model) > 0.97
+    assert time_accuracy.spearman(cycles, compared) < 0.7
+
+
 def test_parts_are_within_the_whole(pairs):
     """No unit is busy for longer than the kernel takes, but by what copies of steps round."""
     for pair in pairs:

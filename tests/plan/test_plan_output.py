@@ -239,6 +239,7 @@ def test_plan_is_whole(name):
         "vmem",
         "flops",
         "hbm_bytes",
+        "estimate",
     ]
     for key in ("blocks", "grid", "operands", "scratch", "loops", "accesses", "indirect", "values"):
         assert_same_keys(p[key])
