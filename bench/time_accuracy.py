@@ -62,7 +62,8 @@ drawn by a hash of their names. The rows of the other half were seen in sums onl
 
 **Steered rows.** Of some kernels data say how often loops run: lengths, tables, lists of work. The
 profiler follows data drawn for the row; a plan has none. The model takes a table of starts as
-rising evenly, and a loop that nothing else bounds as one step. They are told apart below.
+rising evenly, a list as a third full, half of the steps of a list of work as repeating the last
+entry. They are told apart below.
 
 """
 

@@ -1,10 +1,10 @@
 /* core.h - the time of a kernel: a model of the TensorCore that runs it, from the Kernel as it is built.
  *
- *     statement --work.c--> operations on vector registers, by unit
+ *     statement --work*.c--> operations on vector registers, by unit
  *     region    --schedule.c--> cycles: what its units need, and what waits for what
  *     kernel    --time.c--> cycles: loops times their steps, the grid, and copies beside it
  *
- * A report: it says what a kernel takes, and chooses nothing. Plans are compared by plan_seconds(). */
+ * Plans, reports and sweeps say it. Ways of planning one kernel are compared by plan_seconds(), which needs no kernel. */
 #ifndef PALLASC_CORE_H
 #define PALLASC_CORE_H
 

@@ -51,6 +51,7 @@ static bool reads_whole(const Core *c, const KStmt *s, StmtId stmt, uint32_t arg
 	case K_MAX:
 	case K_MIN:
 	case K_PROD: return !reduces_lanes(c->k, stmt);
+	case K_ROTATE:
 	case K_SORT:
 	case K_CUMSUM:
 	case K_CUMPROD: return true;

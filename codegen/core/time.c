@@ -25,7 +25,7 @@ typedef struct Timing {
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-enum { SAMPLES = 32, UNKNOWN_STEPS = 1 };
+enum { SAMPLES = 32 };
 
 /* ---- values of ints ---------------------------------------------------------------------------------------- */
 
@@ -124,6 +124,36 @@ static void mean_of_statement(Timing *t, const KStmt *s) {
 	t->guessed[s->result] = t->guess;
 }
 
+/* Entries of the table that a loop's windows go through, step by step; 0: none. */
+static double listed(const Timing *t, IntId i, ValueId step) {
+	const KInt *x = &t->k->ints.at[i];
+	if (x->kind == INT_CONST || !int_reads(t->k, i, step))
+		return 0;
+	RefId r = x->kind == INT_VALUE ? value_element(t->k, x->value) : NONE;
+	if (r != NONE) {
+		const KRef *element = &t->k->refs.at[r];
+		for (uint32_t d = 0; d < element->rank; d++)
+			if (int_reads(t->k, element->dim[d].start, step))
+				return (double)t->k->buffers.at[element->buffer].shape[d];
+	}
+	if (x->kind == INT_VALUE)
+		return 0;
+	double a = listed(t, x->a, step);
+	return a > 0 || x->kind == INT_NEG ? a : listed(t, x->b, step);
+}
+
+/* Of a loop whose steps only data bound: a list is taken as a third full. */
+static double unknown_steps(const Timing *t, const KLoop *loop, uint32_t dim) {
+	enum { FILLED = 3 };
+	for (uint32_t w = 0; w < loop->windows.count; w++)
+		for (uint32_t d = 0; d < t->k->buffers.at[loop->windows.at[w].of].rank; d++) {
+			double entries = listed(t, loop->windows.at[w].index[d], loop->dim[dim].step);
+			if (entries > 0)
+				return larger(entries / FILLED, 1);
+		}
+	return 1;
+}
+
 static void find_steps(Kernel *k, StmtId s, void *data) {
 	Timing *t = data;
 	const KStmt *x = &k->stmts.at[s];
@@ -133,7 +163,7 @@ static void find_steps(Kernel *k, StmtId s, void *data) {
 	double all = 1;
 	for (uint32_t i = 0; i < x->loop->rank; i++) {
 		double steps = int_mean(t, x->loop->dim[i].steps);
-		steps = isnan(steps) ? UNKNOWN_STEPS : larger(steps, 0);
+		steps = isnan(steps) ? unknown_steps(t, x->loop, i) : larger(steps, 0);
 		t->mean[x->loop->dim[i].step] = larger((steps - 1) / 2, 0);
 		all *= steps;
 	}
@@ -329,6 +359,17 @@ static double moved(const Timing *t, uint32_t k, BufferRole role, bool hidden, b
 	return bytes / t->bytes_per_cycle;
 }
 
+/* The grid is a list of work, as long as there may be of it: half of its steps are taken to repeat the last entry,
+ * which does nothing. */
+enum { LISTED_STEPS = 2 };
+
+static bool lists_work(const Kernel *k) {
+	bool ahead = false;
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		ahead = ahead || k->buffers.at[i].ahead;
+	return ahead;
+}
+
 enum { POINT_CYCLES = 30, OPERAND_CYCLES = 14 };
 
 void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) {
@@ -358,12 +399,17 @@ void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) {
 		double until = before * (double)k->grid.at[d].steps, times = until - before;
 		double in = moved(&t, d, BUFFER_IN, true, false), shown = moved(&t, d, BUFFER_IN, false, false);
 		double gives = moved(&t, d, BUFFER_OUT, true, false) + moved(&t, d, BUFFER_OUT, false, false);
-		double copies = larger(in + gives + inside, in > 0 ? (in + latency + compute) / 2 : 0);
+		double copies = larger(in + gives + inside, in + gives > 0 ? (in + gives + latency + compute) / 2 : 0);
 		double step = larger(compute, copies) + (shown > 0 ? shown + latency : 0);
 		cycles += times * step;
 		hbm += times * (in + shown + gives);
 		out->waits += times * (step - compute);
 		before = until;
+	}
+	if (lists_work(k)) {
+		cycles /= LISTED_STEPS;
+		hbm /= LISTED_STEPS;
+		points /= LISTED_STEPS;
 	}
 	out->cycles = cycles + out->start;
 	out->hbm = hbm + points * inside;

@@ -11,10 +11,10 @@ import time_accuracy
 
 # Bounds just above what is reached; `make bench-time` has the figures.
 BOUNDS = {
-    "held back, all": (0.056, 0.45),
-    "held back, not steered": (0.036, 0.25),
-    "fitted, all": (0.052, 0.26),
-    "fitted, not steered": (0.045, 0.215),
+    "held back, all": (0.05, 0.38),
+    "held back, not steered": (0.035, 0.25),
+    "fitted, all": (0.045, 0.19),
+    "fitted, not steered": (0.04, 0.175),
 }
 
 
@@ -43,7 +43,7 @@ def test_nearer_than_what_plans_are_compared_by(pairs):
 def test_orders_configurations_better(graph):
     """Why sweeps order them by it."""
     cycles, model, compared = zip(*time_accuracy.ranked()[graph], strict=True)
-    assert time_accuracy.spearman(cycles, model) > 0.97
+    assert time_accuracy.spearman(cycles, model) > 0.94
     assert time_accuracy.spearman(cycles, compared) < 0.7
 
 
