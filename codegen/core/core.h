@@ -4,7 +4,8 @@
  *     region    --schedule.c--> cycles: what its units need, and what waits for what
  *     kernel    --time.c--> cycles: loops times their steps, the grid, and copies beside it
  *
- * Plans, reports and sweeps say it. Ways of planning one kernel are compared by plan_seconds(), which needs no kernel. */
+ * Plans, reports and sweeps say it. Ways of planning one kernel are compared by plan_seconds(), which needs no kernel.
+ */
 #ifndef PALLASC_CORE_H
 #define PALLASC_CORE_H
 

@@ -107,7 +107,7 @@ static void add_task(Schedule *s, StmtId stmt) {
 	for (uint32_t i = 0; holds && i < s->tasks.count; i++) /* it may read and store anything */
 		if (s->tasks.at[i].inside || c->k->stmts.at[s->tasks.at[i].stmt].op == K_STORE)
 			add_read(s, &t, i, true);
-	uint32_t number = s->tasks.count;
+	uint32_t number = s->tasks.count; /* what runs ahead is there from the step before */
 	for (uint32_t i = 0; i < x->result_count; i++) {
 		s->task_of[x->result + i] = (x->flags & KSTMT_AHEAD) ? NONE : number;
 		t.registers += value_registers(c, x->result + i);

@@ -7,7 +7,8 @@
  *     core                  |  point 0 | point 1 | point 2 |
  *
  * The next point's copies queue behind those that are waited for. So a point takes what computes or what copies,
- * whichever is longer, or half of both with the latency. What steers trip counts is taken at its mean. */
+ * whichever is longer, or half of both with the latency. A loop has the mean of its steps over some grid
+ * points. */
 #include <math.h>
 #include "schedule.h"
 #include "codegen/build/build.h"
@@ -16,8 +17,8 @@ typedef struct Timing {
 	Core core;
 	Kernel *k;
 	double bytes_per_cycle;
-	double *mean;     /* by value: of an int that is known at the grid point that is looked at; else NAN */
-	bool *guessed;    /* by value: it depends on an element of a table */
+	double *at;       /* by value: of an int, at the grid point that is looked at; NAN: not known */
+	bool *guessed;    /* by value: ... by a guess of what tables hold */
 	bool guess;       /* what was evaluated did */
 	double *trips;    /* by statement: of a loop, the mean of its steps */
 	const Run **runs; /* by statement: of one with regions, once it is known */
@@ -25,11 +26,11 @@ typedef struct Timing {
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-enum { SAMPLES = 32 };
+enum { SAMPLES = 32 }; /* grid points at which steps are counted */
 
 /* ---- values of ints ---------------------------------------------------------------------------------------- */
 
-static double int_mean(Timing *t, IntId i);
+static double int_at(Timing *t, IntId i);
 
 /* Elements of a table are taken as rising evenly from 0 to `most`. */
 static double table_share(Timing *t, ValueId v) {
@@ -42,14 +43,14 @@ static double table_share(Timing *t, ValueId v) {
 	const KBuffer *b = &t->k->buffers.at[r->buffer];
 	if (r->rank != 1 || b->rank != 1 || b->shape[0] < 2)
 		return NAN;
-	return int_mean(t, r->dim[0].start) / (double)(b->shape[0] - 1);
+	return int_at(t, r->dim[0].start) / (double)(b->shape[0] - 1);
 }
 
-static double arg_mean(Timing *t, const KArg *a) {
+static double arg_at(Timing *t, const KArg *a) {
 	switch (a->kind) {
 	case KARG_INTEGER: return (double)a->integer;
-	case KARG_INT: return int_mean(t, a->index);
-	case KARG_VALUE: t->guess = t->guess || t->guessed[a->value]; return t->mean[a->value];
+	case KARG_INT: return int_at(t, a->index);
+	case KARG_VALUE: t->guess = t->guess || t->guessed[a->value]; return t->at[a->value];
 	default: return NAN;
 	}
 }
@@ -73,50 +74,50 @@ static double binary(IntKind kind, double a, double b) {
 	}
 }
 
-/* Of a length that only a table says, half a step more than divides it. */
+/* Of a length that a table says, half a step more than divides it. */
 static double rounded_up(Timing *t, const KInt *x) {
 	bool before = t->guess;
 	t->guess = false;
-	double a = int_mean(t, x->a), b = int_mean(t, x->b), up = t->guess ? a / b + 0.5 : ceil(a / b);
+	double a = int_at(t, x->a), b = int_at(t, x->b), up = t->guess ? a / b + 0.5 : ceil(a / b);
 	t->guess = t->guess || before;
 	return up;
 }
 
-static double int_mean(Timing *t, IntId i) {
+static double int_at(Timing *t, IntId i) {
 	const KInt *x = &t->k->ints.at[i];
 	switch (x->kind) {
 	case INT_CONST: return (double)x->number;
-	case INT_VALUE: t->guess = t->guess || t->guessed[x->value]; return t->mean[x->value];
+	case INT_VALUE: t->guess = t->guess || t->guessed[x->value]; return t->at[x->value];
 	case INT_CDIV: return rounded_up(t, x);
-	case INT_NEG: return -int_mean(t, x->a);
-	case INT_TURN: return int_mean(t, x->b);
-	case INT_CHOOSE: return int_mean(t, x->a) != 0 ? int_mean(t, x->b) : int_mean(t, x->c);
-	default: return binary(x->kind, int_mean(t, x->a), int_mean(t, x->b));
+	case INT_NEG: return -int_at(t, x->a);
+	case INT_TURN: return int_at(t, x->b);
+	case INT_CHOOSE: return int_at(t, x->a) != 0 ? int_at(t, x->b) : int_at(t, x->c);
+	default: return binary(x->kind, int_at(t, x->a), int_at(t, x->b));
 	}
 }
 
-static void mean_of_statement(Timing *t, const KStmt *s) {
+static void find_value(Timing *t, const KStmt *s) {
 	if (s->result == NONE || s->result_count != 1)
 		return;
 	const KArg *a = &t->k->args.at[s->arg_first];
-	double *mean = &t->mean[s->result];
+	double *value = &t->at[s->result];
 	t->guess = false;
 	switch (s->op) {
-	case K_PROGRAM_ID: *mean = t->mean[t->k->grid.at[s->ints[0]].at]; break;
+	case K_PROGRAM_ID: *value = t->at[t->k->grid.at[s->ints[0]].at]; break;
 	case K_INT:
 	case K_SCALAR:
-	case K_LET: *mean = arg_mean(t, a); break;
-	case OP_ADD: *mean = arg_mean(t, a) + arg_mean(t, a + 1); break;
-	case OP_SUB: *mean = arg_mean(t, a) - arg_mean(t, a + 1); break;
-	case OP_MUL: *mean = arg_mean(t, a) * arg_mean(t, a + 1); break;
-	case OP_MAXIMUM: *mean = larger(arg_mean(t, a), arg_mean(t, a + 1)); break;
-	case OP_MINIMUM: *mean = binary(INT_MIN, arg_mean(t, a), arg_mean(t, a + 1)); break;
+	case K_LET: *value = arg_at(t, a); break;
+	case OP_ADD: *value = arg_at(t, a) + arg_at(t, a + 1); break;
+	case OP_SUB: *value = arg_at(t, a) - arg_at(t, a + 1); break;
+	case OP_MUL: *value = arg_at(t, a) * arg_at(t, a + 1); break;
+	case OP_MAXIMUM: *value = larger(arg_at(t, a), arg_at(t, a + 1)); break;
+	case OP_MINIMUM: *value = binary(INT_MIN, arg_at(t, a), arg_at(t, a + 1)); break;
 	case OP_FLOOR_DIVIDE:
-	case K_FLOORED: *mean = floor(arg_mean(t, a) / arg_mean(t, a + 1)); break;
+	case K_FLOORED: *value = floor(arg_at(t, a) / arg_at(t, a + 1)); break;
 	case OP_CLAMP:
-		*mean = arg_mean(t, a);
-		if (isnan(*mean) && a->kind == KARG_VALUE && s->arg_count == 3)
-			*mean = table_share(t, a->value) * arg_mean(t, a + 2);
+		*value = arg_at(t, a);
+		if (isnan(*value) && a->kind == KARG_VALUE && s->arg_count == 3)
+			*value = table_share(t, a->value) * arg_at(t, a + 2);
 		t->guess = t->guess || a->kind == KARG_VALUE;
 		break;
 	default: break;
@@ -157,28 +158,28 @@ static double unknown_steps(const Timing *t, const KLoop *loop, uint32_t dim) {
 static void find_steps(Kernel *k, StmtId s, void *data) {
 	Timing *t = data;
 	const KStmt *x = &k->stmts.at[s];
-	mean_of_statement(t, x);
+	find_value(t, x);
 	if (x->op != K_LOOP)
 		return;
 	double all = 1;
 	for (uint32_t i = 0; i < x->loop->rank; i++) {
-		double steps = int_mean(t, x->loop->dim[i].steps);
+		double steps = int_at(t, x->loop->dim[i].steps);
 		steps = isnan(steps) ? unknown_steps(t, x->loop, i) : larger(steps, 0);
-		t->mean[x->loop->dim[i].step] = larger((steps - 1) / 2, 0);
+		t->at[x->loop->dim[i].step] = larger((steps - 1) / 2, 0);
 		all *= steps;
 	}
 	t->trips[s] += all;
 }
 
-/* The steps of loops, on the average of grid points in all rows and columns of the grid. */
+/* The mean steps of loops, at grid points that are spread over all rows and columns of the grid. */
 static void find_trips(Timing *t, double points) {
 	Kernel *k = t->k;
 	double samples = points < SAMPLES ? larger(points, 1) : SAMPLES;
-	for (double s = 0; s < samples; s++) {
-		double at = fmod(s * floor(points / samples) + s, points);
+	for (uint32_t s = 0; s < (uint32_t)samples; s++) {
+		double at = fmod(s * (floor(points / samples) + 1), points);
 		for (uint32_t d = k->grid.count; d-- > 0;) {
 			double steps = (double)k->grid.at[d].steps;
-			t->mean[k->grid.at[d].at] = fmod(at, steps);
+			t->at[k->grid.at[d].at] = fmod(at, steps);
 			at = floor(at / steps);
 		}
 		kernel_walk(k, k->body, find_steps, t);
@@ -206,10 +207,12 @@ static double block_bytes(const Timing *t, const KBuffer *b, const int64_t *bloc
 
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
 
+/* Rough figures. */
 enum {
 	STEP_CYCLES = 12,          /* a branch, its delay slots, and the counter */
 	PIPELINE_STEP_CYCLES = 60, /* the same of emit_pipeline, which looks whether each window moves */
-	EXPANDED_STEPS = 4
+	EXPANDED_STEPS = 4,        /* of straight code; further ones take as long as the last of these */
+	EXPANDED_COPIES = 8
 };
 
 static const Run *nested_run(void *data, StmtId s);
@@ -227,7 +230,7 @@ static Run step_run(Timing *t, const KStmt *s, double steps) {
 		run_add(&run, &less, -(steps - few) / steps);
 		return run;
 	}
-	copies = copies > 8 ? 8 : copies;
+	copies = copies < EXPANDED_COPIES ? copies : EXPANDED_COPIES;
 	Run all = region_run(&t->core, s->body, loop, copies, nested_run, t);
 	run_add(&run, &all, 1.0 / copies);
 	return run;
@@ -370,53 +373,75 @@ static bool lists_work(const Kernel *k) {
 	return ahead;
 }
 
+/* Of the grid's own code at each point, and of that for each operand: whether its block moves. Rough figures. */
 enum { POINT_CYCLES = 30, OPERAND_CYCLES = 14 };
 
-void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) {
-	Timing t = {.k = k, .core = {.k = k, .t = target, .u = units_of(target), .a = a}};
-	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
-	t.mean = arena_array(a, k->values.count + 1, sizeof *t.mean);
-	for (uint32_t i = 0; i < k->values.count; i++)
-		t.mean[i] = NAN;
-	double points = 1, operands = 0;
-	for (uint32_t i = 0; i < k->grid.count; i++) {
-		points *= (double)k->grid.at[i].steps;
-	}
+static double between_points(const Kernel *k) {
+	double operands = 0;
 	for (uint32_t i = 0; i < k->buffers.count; i++)
 		operands += in_grid(&k->buffers.at[i]);
-	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
-	t.guessed = arena_array(a, k->values.count + 1, sizeof *t.guessed);
-	t.trips = arena_array(a, k->stmts.count + 1, sizeof *t.trips);
-	find_trips(&t, points);
-	Run point = region_run(&t.core, k->body, NULL, 1, nested_run, &t);
-	double latency = t.core.u->copy_wait, between = POINT_CYCLES + OPERAND_CYCLES * operands;
-	double first_in = moved(&t, 0, BUFFER_IN, true, true) + moved(&t, 0, BUFFER_IN, false, true);
-	double last_out = moved(&t, 0, BUFFER_OUT, true, true) + moved(&t, 0, BUFFER_OUT, false, true);
-	double compute = point.cycles + between, before = 1;
-	*out = (CoreTime){.start = (first_in > 0 ? first_in + latency : 0) + (last_out > 0 ? last_out + latency : 0)};
-	double hbm = first_in + last_out, cycles = compute, inside = point.hbm_bytes / t.bytes_per_cycle;
-	for (uint32_t d = 0; d < k->grid.count; d++) {
-		double until = before * (double)k->grid.at[d].steps, times = until - before;
-		double in = moved(&t, d, BUFFER_IN, true, false), shown = moved(&t, d, BUFFER_IN, false, false);
-		double gives = moved(&t, d, BUFFER_OUT, true, false) + moved(&t, d, BUFFER_OUT, false, false);
+	return POINT_CYCLES + OPERAND_CYCLES * operands;
+}
+
+static double grid_points_of(const Kernel *k) {
+	double points = 1;
+	for (uint32_t i = 0; i < k->grid.count; i++)
+		points *= (double)k->grid.at[i].steps;
+	return points;
+}
+
+/* All points of the grid but for what comes before the first and after the last one: cycles, waits, HBM. */
+static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
+	double compute = point->cycles + between_points(t->k), latency = t->core.u->copy_wait, before = 1;
+	double inside = point->hbm_bytes / t->bytes_per_cycle;
+	out->cycles = compute;
+	for (uint32_t d = 0; d < t->k->grid.count; d++) {
+		double until = before * (double)t->k->grid.at[d].steps, times = until - before;
+		double in = moved(t, d, BUFFER_IN, true, false), shown = moved(t, d, BUFFER_IN, false, false);
+		double gives = moved(t, d, BUFFER_OUT, true, false) + moved(t, d, BUFFER_OUT, false, false);
 		double copies = larger(in + gives + inside, in + gives > 0 ? (in + gives + latency + compute) / 2 : 0);
 		double step = larger(compute, copies) + (shown > 0 ? shown + latency : 0);
-		cycles += times * step;
-		hbm += times * (in + shown + gives);
+		out->cycles += times * step;
 		out->waits += times * (step - compute);
+		out->hbm += times * (in + shown + gives);
 		before = until;
 	}
+}
+
+static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
+	Timing t = {.k = k, .core = {.k = k, .t = target, .u = units_of(target), .a = a}};
+	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
+	t.at = arena_array(a, k->values.count + 1, sizeof *t.at);
+	for (uint32_t i = 0; i < k->values.count; i++)
+		t.at[i] = NAN;
+	t.guessed = arena_array(a, k->values.count + 1, sizeof *t.guessed);
+	t.trips = arena_array(a, k->stmts.count + 1, sizeof *t.trips);
+	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
+	find_trips(&t, grid_points_of(k));
+	return t;
+}
+
+void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) {
+	Timing t = timing_of(k, target, a);
+	Run point = region_run(&t.core, k->body, NULL, 1, nested_run, &t);
+	double latency = t.core.u->copy_wait, points = grid_points_of(k), inside = point.hbm_bytes / t.bytes_per_cycle;
+	double first_in = moved(&t, 0, BUFFER_IN, true, true) + moved(&t, 0, BUFFER_IN, false, true);
+	double last_out = moved(&t, 0, BUFFER_OUT, true, true) + moved(&t, 0, BUFFER_OUT, false, true);
+	*out = (CoreTime){.start = (first_in > 0 ? first_in + latency : 0) + (last_out > 0 ? last_out + latency : 0),
+	                  .hbm = first_in + last_out};
+	grid_time(&t, &point, out);
 	if (lists_work(k)) {
-		cycles /= LISTED_STEPS;
-		hbm /= LISTED_STEPS;
+		out->cycles /= LISTED_STEPS;
+		out->waits /= LISTED_STEPS;
+		out->hbm /= LISTED_STEPS;
 		points /= LISTED_STEPS;
 	}
-	out->cycles = cycles + out->start;
-	out->hbm = hbm + points * inside;
+	out->cycles += out->start;
+	out->hbm += points * inside;
 	out->hbm_bytes = out->hbm * t.bytes_per_cycle;
 	out->compute = points * (point.cycles - point.waits);
 	out->waits += points * point.waits;
-	out->steps = points * (between + point.steps);
+	out->steps = points * (between_points(k) + point.steps);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
 		out->busy[u] = points * point.busy[u];
 }
