@@ -1,9 +1,9 @@
 /* schedule.c - straight code on the units: a list schedule of its statements.
  *
  * A statement is a task of many registers. It streams: it can start when the first registers of what it reads are
- * there, and ends after the last ones. Only what needs all of an operand waits for its end: a reduction along rows, the
- * weights of a matmul, a loop. Each unit takes one task after the other, in the order in which they can start, and a
- * task ends when the unit that it needs longest is through with it.
+ * there, and ends after the last ones; a matmul takes its weights block by block. Only what needs all of an operand
+ * waits for its end: a reduction along rows, a sort, a loop. Each unit takes one task after the other, in the order in
+ * which they can start, and a task ends when the unit that it needs longest is through with it.
  *
  *     x = load            load  ######
  *     m = max x           valu   ######
@@ -43,9 +43,8 @@ typedef struct Schedule {
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
-static bool reads_whole(const Core *c, const KStmt *s, StmtId stmt, uint32_t arg) {
+static bool reads_whole(const Core *c, const KStmt *s, StmtId stmt) {
 	switch (s->op) {
-	case K_DOT: return arg == 1;
 	case K_SUM:
 	case K_MEAN:
 	case K_MAX:
@@ -100,7 +99,7 @@ static void add_task(Schedule *s, StmtId stmt) {
 	for (uint32_t i = 0; i < x->arg_count; i++) {
 		const KArg *a = &c->k->args.at[x->arg_first + i];
 		if (a->kind == KARG_VALUE)
-			add_read(s, &t, s->task_of[a->value], holds || reads_whole(c, x, stmt, i));
+			add_read(s, &t, s->task_of[a->value], holds || reads_whole(c, x, stmt));
 		if (a->kind == KARG_REF && x->op == K_LOAD)
 			add_read(s, &t, s->store_of[c->k->refs.at[a->ref].buffer], false);
 	}
