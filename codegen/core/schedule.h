@@ -1,4 +1,4 @@
-/* schedule.h - between schedule.c and time.c of this room. */
+/* schedule.h - between schedule.c, steps.c and time.c of this room. */
 #ifndef PALLASC_CORE_SCHEDULE_H
 #define PALLASC_CORE_SCHEDULE_H
 
@@ -16,6 +16,10 @@ typedef const Run *NestedRun(void *data, StmtId s);
 
 /* A region `copies` times, one after the other, each given what the one before yields. */
 Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, NestedRun *nested, void *data);
+
+/* steps.c: by statement: of a loop, the mean of its steps each time it is entered. */
+double *loop_trips(Kernel *k, Arena *a);
+double grid_points_of(const Kernel *k);
 
 static inline void run_add(Run *to, const Run *x, double times) {
 	to->cycles += times * x->cycles;
