@@ -309,6 +309,12 @@ bench-profile: build need-venv
 bench-vmem: build need-venv
 	$(WITH_PYTHON) bench/$(if $(filter stored,$(PART)),vmem_stored,vmem_accuracy).py $(ARGS)
 
+# The estimate of kernels' times beside the profiler's cycles that are stored, with docs/time_accuracy.md. ARGS="--row TEXT"
+# shows the parts of some.
+.PHONY: bench-time
+bench-time: build need-venv
+	$(WITH_PYTHON) bench/time_accuracy.py $(ARGS)
+
 # ---- lint and instrumented builds -------------------------------------------------------------------------------------
 
 .PHONY: lint lint-c lint-python lint-shell format
@@ -440,6 +446,7 @@ help:
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
 	@echo 'make bench-serving serving kernels beside public ones, with docs/serving.md; ROW=TEXT only some'
 	@echo 'make tpu-rows      the rows of the race for python -m pallasc on-tpu; needs .venv-export'
+	@echo 'make bench-time    estimated times beside the profiler'"'"'s cycles, with docs/time_accuracy.md (seconds)'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
 	@echo '                   that was measured before, in seconds'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'

@@ -1,5 +1,6 @@
 /* plan_json.c - the Plan as JSON: what --emit=plan prints and what tests read. docs/plan.md has one row per field;
  * every object of one kind has the same keys, with null where a key has nothing to say. */
+#include "codegen/core/core.h"
 #include "plan_work.h"
 #include "report.h"
 
@@ -91,6 +92,8 @@ static void put_count(Json *j, const char *key, double value) {
 	else
 		text_put_double(j->out, value);
 }
+
+static void put_rounded(Json *j, const char *key, double value) { put_count(j, key, (double)(int64_t)(value + 0.5)); }
 
 static void put_ints(Json *j, const char *key, uint32_t count, const int64_t *values) {
 	open_line(j, key, "[");
@@ -588,6 +591,31 @@ static void put_kernel(Json *j) {
 	put_time(j, p->seconds, &p->time);
 }
 
+/* What the kernels take, by the model of the core: codegen/core. */
+static void put_estimate(Json *j, const Program *g) {
+	static const char *const names[] = {"mxu", "weights", "results", "vector", "xlu",
+	                                    "eup", "load",    "store",   "scalar"};
+	CoreTime t;
+	double compared = 0;
+	program_time(g, j->a, &t);
+	for (uint32_t i = 0; i < g->kernels.count; i++)
+		compared += g->kernels.at[i]->seconds;
+	open_lines(j, "estimate", "{");
+	put_rounded(j, "cycles", t.cycles);
+	item(j, "seconds");
+	text_put_double(j->out, t.cycles / g->module->target->clock_hz);
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		put_rounded(j, names[u], t.busy[u]);
+	put_rounded(j, "compute", t.compute);
+	put_rounded(j, "hbm", t.hbm);
+	put_rounded(j, "waits", t.waits);
+	put_rounded(j, "steps", t.steps);
+	put_rounded(j, "start", t.start);
+	item(j, "compared_seconds");
+	text_put_double(j->out, compared);
+	close_lines(j, "}");
+}
+
 /* Of several kernels: each, and what they take together. They run one after the other, so the VMEM is the largest's. */
 static void put_kernels(Json *j, const Program *g) {
 	const Plan *largest = g->kernels.at[0];
@@ -621,6 +649,7 @@ void program_emit_json(const Program *g, Text *out) {
 		put_kernel(j);
 	else
 		put_kernels(j, g);
+	put_estimate(j, g);
 	close_lines(j, "}");
 	text_put(out, "\n");
 }

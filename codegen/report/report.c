@@ -3,10 +3,11 @@
 #include "plan_work.h"
 #include "report.h"
 #include "report_text.h"
+#include "codegen/core/core.h"
 #include "codegen/costs/costs.h"
 
 typedef struct Report {
-	const Plan *p;
+	Plan *p;
 	Text *out;
 	Arena *a;
 } Report;
@@ -318,6 +319,27 @@ static void put_matmuls(Report *r, Table *table, const Roofline *roof) {
 	                              report_number(a, roof->balance, 0))}});
 }
 
+/* By the model of the core, with what takes longest of it. */
+static void put_estimate(Report *r, Table *table) {
+	static const char *const names[] = {[UNIT_MXU] = "the MXU busy", [UNIT_VALU] = "vector arithmetic",
+	                                    [UNIT_XLU] = "the XLU",      [UNIT_EUP] = "the EUP",
+	                                    [UNIT_LOAD] = "loads",       [UNIT_STORE] = "stores",
+	                                    [UNIT_SCALAR] = "scalars"};
+	CoreTime t;
+	plan_time(r->p, r->a, &t);
+	uint32_t most = UNIT_MXU;
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		most = u < sizeof names / sizeof *names && names[u] && t.busy[u] > t.busy[most] ? u : most;
+	bool copies = t.hbm > t.busy[most];
+	const char *longest = percent_text(r, copies ? t.hbm : t.busy[most], t.cycles);
+	table_add(table, r->a,
+	          (Row){{"estimated", arena_printf(r->a, "%s cycles", report_number(r->a, t.cycles, 0)),
+	                 arena_printf(r->a, "%s, of which %s %s, waits for copies %s",
+	                              time_text(r->a, t.cycles / r->p->module->target->clock_hz),
+	                              copies ? "HBM" : names[most], longest,
+	                              percent_text(r, t.waits + t.start, t.cycles))}});
+}
+
 static void put_work(Report *r, const Roofline *roof) {
 	const Target *t = r->p->module->target;
 	Table table = {0};
@@ -330,6 +352,7 @@ static void put_work(Report *r, const Roofline *roof) {
 		put_matmuls(r, &table, roof);
 	else
 		table_add(&table, r->a, (Row){{"matmuls", "none", ""}});
+	put_estimate(r, &table);
 	table_put(&table, r->out, 2);
 	report_line(
 		r->out, 2, 2,
@@ -352,8 +375,10 @@ static void time_row(Report *r, Table *t, const char *part, double seconds, cons
 static void put_time(Report *r) {
 	const TimeParts *t = &r->p->time;
 	Table table = {.right = 1u << 1 | 1u << 2};
-	report_heading(r->out, arena_printf(r->a, "Estimated time: %s (the longer of MXU and vector, and the rest)",
-	                                    time_text(r->a, r->p->seconds)));
+	report_heading(r->out,
+	               arena_printf(r->a,
+	                            "Time by which plans are compared: %s (the longer of MXU and vector, and the rest)",
+	                            time_text(r->a, r->p->seconds)));
 	time_row(r, &table, "MXU", t->mxu, "matmuls at the peak");
 	time_row(r, &table, "vector", t->vector, "blocks and windows read into registers");
 	time_row(r, &table, "windows", t->windows, "waits for what loops copy");
@@ -501,7 +526,7 @@ static void put_next(Report *r, const Roofline *roof) {
 }
 
 /* `first`: the configuration is the same for all kernels. */
-static void put_kernel(const Plan *p, Text *out, bool first) {
+static void put_kernel(Plan *p, Text *out, bool first) {
 	Report *r = &(Report){.p = p, .out = out, .a = out->arena};
 	Roofline roof = plan_roofline(p);
 	put_headline(r, &roof);

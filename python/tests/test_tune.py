@@ -149,7 +149,7 @@ def test_a_line_that_was_cut_is_no_error(cache):
 
 
 def test_the_command_writes_the_configuration(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(tune, "by_profiler", Instrument())
+    monkeypatch.setattr(tune, "by_profiler", Instrument(fastest=(4, 512, 256)))
     monkeypatch.setattr(tune.chips, "tpu_attached", lambda: False)
     out = tmp_path / "best.json"
     words = ["tune", str(ATTENTION), "--compiles", "6", "-o", str(out), "--rows", "2"]

@@ -1,6 +1,6 @@
 /* judge.c - what one configuration of a space comes to. */
 #include "sweep.h"
-#include "codegen/search/search.h"
+#include "codegen/core/core.h"
 
 static Judgement refused(const Diag *d) {
 	for (uint32_t i = 0; i < d->list.count; i++)
@@ -20,10 +20,12 @@ Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOption
 	if (!compile_configured(&c) || !compile_plan(&c) || d.errors)
 		return refused(&d);
 	const Program *p = c.program;
+	CoreTime time;
+	program_time(p, a, &time);
 	return (Judgement){.vmem_bytes = p->vmem_bytes,
 	                   .flops = p->flops,
 	                   .hbm_bytes = p->hbm_bytes,
-	                   .seconds = program_seconds(p)};
+	                   .seconds = time.cycles / m->target->clock_hz};
 }
 
 void judgement_put(const ConfigSpace *s, uint64_t number, const Judgement *j, Arena *a, Text *out) {

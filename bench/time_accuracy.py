@@ -1,0 +1,307 @@
+"""How near the estimate of a kernel's time is: the model of the core beside the profiler.
+
+    make bench-time      (or: PYTHONPATH=python .venv/bin/python bench/time_accuracy.py)
+
+Compiles every production kernel of tests/whole/coverage for the chips whose cycles
+tests/whole/coverage/results.json holds, reads `estimate` of its plan, and compares. Nothing is
+compiled by libtpu. Writes docs/time_accuracy.md. --row TEXT prints the rows so named, each part
+of the estimate, and writes nothing.
+
+bench/time_ranks.json holds the profiler's cycles of configurations that a sweep draws: how well
+estimates order them. --ranks draws and profiles them again, which takes minutes, cached.
+"""
+
+import argparse
+import functools
+import hashlib
+import importlib
+import json
+import pkgutil
+import random
+import statistics
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests"), str(ROOT / "tests" / "whole")]
+
+import proof  # noqa: E402
+from coverage import results  # noqa: E402
+from coverage import row as coverage  # noqa: E402
+from coverage import rows as families  # noqa: E402
+from pallasc.errors import PallascError  # noqa: E402
+from pallasc.profile import chips, run  # noqa: E402
+
+RANKS = Path(__file__).with_name("time_ranks.json")
+# Graphs of testdata/graphs, and how many configurations of each are profiled, for which chip.
+RANKED, RANKED_COUNT, RANKED_TARGET = ("matmul_1024", "attention"), 24, "v6e"
+# Configurations that are compared with the fastest by no more than this are drawn.
+RANKED_SPAN = 12
+
+PAGE = ROOT / "docs" / "time_accuracy.md"
+WORST = 12
+
+HEAD = """# Accuracy of the estimate of a kernel's time
+
+Written by `make bench-time` in seconds, without a TPU and without the TPU compiler. `estimate` of
+[the plan](plan.md#the-estimate) says how many cycles a kernel takes, by a model of the TensorCore
+over the built kernel (`codegen/core`). Here it stands beside [the profiler](profile.md), which
+executes the schedule that libtpu {libtpu} makes, for the {kernels} kernels of
+[the coverage](coverage.md) at production sizes, {pairs} pairs of a kernel and a chip. `compared` is
+the estimate by which the search compares plans of one kernel (`plan_seconds()`): it counts the
+matrix unit at its peak, HBM, and one register read in a cycle.
+
+An error is |estimate / profiler - 1|. The profiler is an estimate itself: this page says nothing of
+hardware, but how much is known without a compile of what its schedule tells.
+
+**Two halves.** The numbers of the model are counted in schedules of single ops
+(`include/units.def`, `include/expansions.def`); the rest was fitted to the rows of one half alone,
+drawn by a hash of their names. The rows of the other half were seen in sums only.
+
+**Steered rows.** Of some kernels data say how often loops run: lengths, tables, lists of work. The
+profiler follows data drawn for the row; a plan has none. The model takes a table of starts as
+rising evenly, a list as a third full, half of the steps of a list of work as repeating the last
+entry. They are told apart below.
+
+"""
+
+
+RANKS_HEAD = """## The order of configurations
+
+[Sweeps](sweep.md) and [the tuner](tune.md) order configurations by the estimate. Below is
+Spearman's correlation with the profiler's cycles, of configurations that a sweep draws for {target}
+among those that are compared as at most {span} times the fastest (`bench/time_accuracy.py --ranks`
+profiles them again).
+
+"""
+
+
+class Pair(typing.NamedTuple):
+    """A kernel on a chip.
+
+    Attributes:
+      row: its row of the coverage.
+      chip: the chip's name.
+      cycles: the profiler's.
+      estimate: of the plan.
+    """
+
+    row: coverage.Row
+    chip: str
+    cycles: int
+    estimate: dict
+
+    @property
+    def fitted(self):
+        """Whether it is of the half to which the model was fitted."""
+        return hashlib.sha256(self.row.name.encode()).digest()[0] % 2 == 0
+
+    @property
+    def steered(self):
+        """Whether data say how often its loops run."""
+        return bool(self.row.steering)
+
+    @property
+    def family(self):
+        """The file of its row."""
+        return family_of()[self.row.name]
+
+    def off(self, compared=False):
+        """The estimate over the profiler's cycles, less 1."""
+        if compared:
+            clock = chips.CHIPS[self.chip].clock_hz
+            return self.estimate["compared_seconds"] * clock / self.cycles - 1
+        return self.estimate["cycles"] / self.cycles - 1
+
+
+@functools.cache
+def family_of():
+    """{row: the file that it stands in}."""
+    names = sorted(item.name for item in pkgutil.iter_modules(families.__path__))
+    modules = {name: importlib.import_module(f"coverage.rows.{name}") for name in names}
+    return {row.name: name for name, module in modules.items() for row in module.ROWS}
+
+
+def pairs(named=""):
+    """A `Pair` of each kernel whose cycles are stored, in the order of the coverage."""
+    stored, found = results.Results(), []
+    for row in coverage.rows():
+        cycles = stored.part(row, "cycles") if named in row.name else {}
+        for name, (case, chip) in results.compilations(row).items():
+            entry = cycles.get(name) or {}
+            if entry.get("cycles") and entry["kernel"] == results.kernel_hash(case, chip):
+                plan = proof.module(case, chip).plan
+                found.append(Pair(row, chip, entry["cycles"], plan["estimate"]))
+    return found
+
+
+def share(values, part):
+    """The value below which that part of them is."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+
+
+def errors(group, compared=False):
+    """(median, 90th percentile) of the errors of some pairs."""
+    found = [abs(pair.off(compared)) for pair in group]
+    return share(found, 0.5), share(found, 0.9)
+
+
+def line(name, group):
+    """A row of a table: pairs, errors of the model and of what plans are compared by."""
+    numbers = [f"{100 * x:.1f}%" for x in (*errors(group), *errors(group, compared=True))]
+    return f"| {name} | {len(group)} | {' | '.join(numbers)} |"
+
+
+def table(first, groups):
+    """A table of named groups of pairs."""
+    head = f"| {first} | pairs | median | 90th percentile | compared: median | 90th percentile |"
+    lines = [line(name, group) for name, group in groups if group]
+    return "\n".join([head, "| --- | ---: | ---: | ---: | ---: | ---: |", *lines]) + "\n\n"
+
+
+def groups_of(found):
+    """The named groups of the first table."""
+    groups = []
+    for half, fitted in (("held back", False), ("fitted", True)):
+        own = [pair for pair in found if pair.fitted == fitted]
+        groups.append((f"{half}, all", own))
+        plain = [pair for pair in own if not pair.steered]
+        groups.append((f"{half}, not steered", plain))
+        groups += [
+            (f"{half}, not steered, {chip}", [pair for pair in plain if pair.chip == chip])
+            for chip in results.CHIPS
+        ]
+        groups.append((f"{half}, steered", [pair for pair in own if pair.steered]))
+    return groups
+
+
+def worst_table(found):
+    """The furthest pairs of the fitted half, the furthest of each row."""
+    ordered = sorted(
+        (pair for pair in found if pair.fitted and not pair.steered), key=lambda p: -abs(p.off())
+    )
+    seen, lines = set(), []
+    for pair in ordered:
+        if pair.row.name not in seen and len(lines) < WORST:
+            seen.add(pair.row.name)
+            numbers = f"{pair.estimate['cycles']:,} | {pair.cycles:,} | {100 * pair.off():+.0f}%"
+            lines.append(f"| {pair.row.name} | {pair.chip} | {numbers} |")
+    head = "| kernel | chip | estimate | profiler | off by |\n| --- | --- | ---: | ---: | ---: |\n"
+    return head + "\n".join(lines) + "\n"
+
+
+def ranked():
+    """{graph: [(profiler's cycles, estimate, compared)]} of the configurations that are stored."""
+    found = {}
+    clock = chips.CHIPS[RANKED_TARGET].clock_hz
+    for entry in json.loads(RANKS.read_text()):
+        document = proof.document(entry["graph"])
+        plan = proof.compile_graph(document, entry["config"], entry["target"]).plan
+        estimate = plan["estimate"]
+        numbers = entry["cycles"], estimate["cycles"], estimate["compared_seconds"] * clock
+        found.setdefault(entry["graph"], []).append(numbers)
+    return found
+
+
+def spearman(first, second):
+    """The rank correlation of two lists; equals share the mean of their ranks."""
+    return statistics.correlation(
+        *([rank(x, values) for x in values] for values in (first, second))
+    )
+
+
+def rank(x, values):
+    """The place of x among them, in order."""
+    return sum(y < x for y in values) + sum(y == x for y in values) / 2
+
+
+def rank_table():
+    """How well the configurations of a graph are ordered."""
+    lines = []
+    for graph, rows in ranked().items():
+        cycles, model, compared = zip(*rows, strict=True)
+        numbers = f"{spearman(cycles, model):.2f} | {spearman(cycles, compared):.2f}"
+        lines.append(f"| {graph} | {len(rows)} | {numbers} |")
+    head = "| graph | configurations | estimate | compared |\n| --- | ---: | ---: | ---: |\n"
+    return head + "\n".join(lines) + "\n\n"
+
+
+def draw_ranks():
+    """Profiles configurations that a sweep draws, and stores their cycles."""
+    found = []
+    for graph in RANKED:
+        draw = random.Random(graph)
+        path = ROOT / "testdata" / "graphs" / f"{graph}.json"
+        sweep = [ROOT / "pallasc", "sweep", "--target", RANKED_TARGET, "--sample", "1500", path]
+        lines = subprocess.run(sweep, check=True, capture_output=True, text=True).stdout
+        accepted = [
+            (proof.compile_graph(proof.document(graph), item["config"], RANKED_TARGET), item)
+            for item in map(json.loads, lines.splitlines())
+            if item["verdict"] == "accepted"
+        ]
+        least = min(module.plan["estimate"]["compared_seconds"] for module, _ in accepted)
+        near = [
+            (module, item)
+            for module, item in accepted
+            if module.plan["estimate"]["compared_seconds"] < RANKED_SPAN * least
+        ]
+        for module, item in draw.sample(near, RANKED_COUNT):
+            try:
+                cycles = run.profile(module, timeout=60)["pallas_cycles"]
+            except PallascError as error:
+                print(f"{graph} {item['config']}: {error}")
+                continue
+            entry = {"graph": graph, "target": RANKED_TARGET, "config": item["config"]}
+            found.append(json.dumps({**entry, "cycles": cycles}))
+    RANKS.write_text("[\n " + ",\n ".join(found) + "\n]\n")
+
+
+def text(found):
+    """docs/time_accuracy.md."""
+    kernels = len({pair.row.name for pair in found})
+    head = HEAD.format(
+        libtpu=results.versions()["libtpu"], kernels=kernels, pairs=f"{len(found):,}"
+    )
+    families = sorted({pair.family for pair in found})
+    by_family = [(name, [pair for pair in found if pair.family == name]) for name in families]
+    return (
+        head
+        + table("rows", groups_of(found))
+        + RANKS_HEAD.format(target=RANKED_TARGET, span=RANKED_SPAN)
+        + rank_table()
+        + "## By family\n\nBoth halves, steered or not.\n\n"
+        + table("family", by_family)
+        + "## The furthest\n\nOf the fitted half, not steered, the furthest pair of each row.\n\n"
+        + worst_table(found)
+    )
+
+
+def show(found):
+    """Prints each pair, with the parts of its estimate."""
+    for pair in found:
+        print(f"{pair.row.name}, {pair.chip}: {pair.cycles:,} cycles, {100 * pair.off():+.1f}%")
+        print("  " + ", ".join(f"{key} {value:,}" for key, value in pair.estimate.items()))
+
+
+def main():
+    """Writes the page, or shows rows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--row", metavar="TEXT", help="only rows so named, and no page")
+    parser.add_argument("--ranks", action="store_true", help="profile configurations again")
+    options = parser.parse_args()
+    if options.ranks:
+        draw_ranks()
+    found = pairs(options.row or "")
+    if options.row:
+        show(found)
+        return
+    PAGE.write_text(text(found))
+    for name, group in groups_of(found):
+        print(line(name, group))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+/* schedule.c - straight code on the units: a list schedule of its statements.
+ *
+ * A statement is a task of many registers. It streams: it can start when the first registers of what it reads are
+ * there, and ends after the last ones; a matmul takes its weights block by block. Only what needs all of an operand
+ * waits for its end: a reduction along rows, a sort, a loop. Each unit takes one task after the other, in the order in
+ * which they can start, and a task ends when the unit that it needs longest is through with it.
+ *
+ *     x = load            load  ######
+ *     m = max x           valu   ######
+ *                         xlu     # # #....            .: until the result is there
+ *     y = sub x, m        valu             ######
+ */
+#include "schedule.h"
+
+typedef struct Task {
+	StmtId stmt;
+	double cycles[UNIT_COUNT];
+	double chain;      /* of Work */
+	const Run *inside; /* of one with regions, beside which nothing runs; NULL */
+	double wait;       /* from its end, or that of its first registers, until the result is there */
+	double registers;
+	uint32_t read, reads;     /* in Schedule.reads */
+	double start, first, end; /* first: there is something that others may read */
+	bool placed;
+} Task;
+
+typedef struct Read {
+	uint32_t of;
+	bool whole; /* all of it, before it starts */
+} Read;
+
+typedef struct Schedule {
+	const Core *c;
+	NestedRun *nested;
+	void *data;
+	VEC(Task) tasks;
+	VEC(Read) reads;
+	uint32_t *task_of;  /* by value */
+	uint32_t *store_of; /* by buffer: the last one */
+	double free[UNIT_COUNT];
+	double alone_until, end;
+} Schedule;
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------ */
+
+static bool reads_whole(const Core *c, const KStmt *s, StmtId stmt) {
+	switch (s->op) {
+	case K_SUM:
+	case K_MEAN:
+	case K_MAX:
+	case K_MIN:
+	case K_PROD: return !reduces_lanes(c->k, stmt);
+	case K_ROTATE:
+	case K_SORT:
+	case K_CUMSUM:
+	case K_CUMPROD: return true;
+	default: return false;
+	}
+}
+
+static double wait_of(const Core *c, const Task *t) {
+	if (t->cycles[UNIT_MXU] > 0)
+		return c->u->matmul_wait;
+	if (t->cycles[UNIT_XLU] > 0)
+		return c->u->xlu_wait;
+	if (t->cycles[UNIT_EUP] > 0)
+		return c->u->eup_wait;
+	if (t->cycles[UNIT_STORE] > 0 && t->cycles[UNIT_VALU] + t->cycles[UNIT_LOAD] == 0)
+		return 0;
+	bool works = false;
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		works = works || t->cycles[u] > 0;
+	return !works ? 0 : t->cycles[UNIT_LOAD] > 0 ? c->u->load_wait : c->u->valu_wait;
+}
+
+static void add_read(Schedule *s, Task *t, uint32_t of, bool whole) {
+	if (of == NONE)
+		return;
+	Read r = {of, whole};
+	vec_push(s->c->a, &s->reads, r);
+	t->reads++;
+}
+
+static void add_task(Schedule *s, StmtId stmt) {
+	const Core *c = s->c;
+	const KStmt *x = &c->k->stmts.at[stmt];
+	RegionId regions[STMT_REGIONS_MAX];
+	bool holds = kernel_regions(c->k, stmt, regions) > 0;
+	Task t = {.stmt = stmt, .read = s->reads.count};
+	if (holds) {
+		t.inside = s->nested(s->data, stmt);
+	} else {
+		Work w = statement_work(c, stmt);
+		for (uint32_t u = 0; u < UNIT_COUNT; u++)
+			t.cycles[u] = w.of[u] / c->u->per_cycle[u];
+		t.wait = wait_of(c, &t);
+		t.chain = w.chain;
+	}
+	for (uint32_t i = 0; i < x->arg_count; i++) {
+		const KArg *a = &c->k->args.at[x->arg_first + i];
+		if (a->kind == KARG_VALUE)
+			add_read(s, &t, s->task_of[a->value], holds || reads_whole(c, x, stmt));
+		if (a->kind == KARG_REF && x->op == K_LOAD)
+			add_read(s, &t, s->store_of[c->k->refs.at[a->ref].buffer], false);
+	}
+	for (uint32_t i = 0; holds && i < s->tasks.count; i++) /* it may read and store anything */
+		if (s->tasks.at[i].inside || c->k->stmts.at[s->tasks.at[i].stmt].op == K_STORE)
+			add_read(s, &t, i, true);
+	uint32_t number = s->tasks.count; /* what runs ahead is there from the step before */
+	for (uint32_t i = 0; i < x->result_count; i++) {
+		s->task_of[x->result + i] = (x->flags & KSTMT_AHEAD) ? NONE : number;
+		t.registers += value_registers(c, x->result + i);
+	}
+	const KArg *to = &c->k->args.at[x->arg_first];
+	if (x->op == K_STORE && x->arg_count && to->kind == KARG_REF)
+		s->store_of[c->k->refs.at[to->ref].buffer] = number;
+	vec_push(c->a, &s->tasks, t);
+}
+
+/* ---- placing ---------------------------------------------------------------------------------------------------- */
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+static double ready(const Schedule *s, const Task *t) {
+	double at = 0;
+	for (uint32_t i = 0; i < t->reads; i++) {
+		const Read *r = &s->reads.at[t->read + i];
+		const Task *of = &s->tasks.at[r->of];
+		at = larger(at, r->whole ? of->end : of->first);
+	}
+	return at;
+}
+
+/* When the first unit that it needs would begin with it. */
+static double could_start(const Schedule *s, const Task *t) {
+	double at = ready(s, t), begin = at;
+	if (t->inside)
+		return larger(at, s->end);
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		if (t->cycles[u] > 0)
+			begin = larger(begin, s->free[u]);
+	return larger(begin, s->alone_until);
+}
+
+/* Of the cycles of a matmul, %, after which something reads its first results: rows. */
+enum { FIRST_PRODUCTS = 15 };
+
+static void place(Schedule *s, Task *t) {
+	double start = could_start(s, t), longest = 0;
+	t->start = start;
+	t->placed = true;
+	if (t->inside) {
+		t->first = t->end = s->alone_until = s->end = start + t->inside->cycles;
+		return;
+	}
+	t->end = start + t->chain;
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		if (t->cycles[u] > 0) {
+			s->free[u] = larger(s->free[u], start) + t->cycles[u];
+			t->end = larger(t->end, s->free[u]);
+			longest = larger(longest, t->cycles[u]);
+		}
+	for (uint32_t i = 0; i < t->reads; i++)
+		t->end = larger(t->end, s->tasks.at[s->reads.at[t->read + i].of].end);
+	longest = larger(longest, t->chain);
+	double part = t->registers > 1 ? longest / t->registers : longest;
+	if (t->cycles[UNIT_MXU] > 0)
+		part = (t->end - start) * FIRST_PRODUCTS / 100;
+	t->first = start + part + t->wait;
+	t->end += t->wait;
+	t->first = t->first < t->end ? t->first : t->end;
+	s->end = larger(s->end, t->end);
+}
+
+static void place_all(Schedule *s) {
+	uint32_t from = 0, count = s->tasks.count;
+	for (uint32_t left = count; left; left--) {
+		uint32_t best = NONE;
+		double at = 0;
+		while (from < count && s->tasks.at[from].placed)
+			from++;
+		uint32_t seen = 0;
+		enum { WINDOW = 96 }; /* statements that the scheduler looks ahead */
+		for (uint32_t i = from; i < count && seen < WINDOW; i++) {
+			Task *t = &s->tasks.at[i];
+			if (t->placed)
+				continue;
+			seen++;
+			bool can = true;
+			for (uint32_t r = 0; r < t->reads && can; r++)
+				can = s->tasks.at[s->reads.at[t->read + r].of].placed;
+			double begin = can ? could_start(s, t) : 0;
+			if (can && (best == NONE || begin < at)) {
+				best = i;
+				at = begin;
+			}
+		}
+		place(s, &s->tasks.at[best]);
+	}
+}
+
+/* ---- a region --------------------------------------------------------------------------------------------------- */
+
+static void add_copy(Schedule *s, RegionId r) {
+	const Kernel *k = s->c->k;
+	for (StmtId x = k->regions.at[r].first; x != NONE; x = k->stmts.at[x].next)
+		add_task(s, x);
+}
+
+/* What the step before yields is what the next one carries. */
+static void hand_on(Schedule *s, RegionId r, const KLoop *loop) {
+	const Kernel *k = s->c->k;
+	StmtId last = k->regions.at[r].last;
+	const KStmt *yield = last == NONE ? NULL : &k->stmts.at[last];
+	for (uint32_t i = 0; yield && loop && i < yield->arg_count && i < loop->carried.count; i++) {
+		const KArg *a = &k->args.at[yield->arg_first + i];
+		s->task_of[loop->carried.at[i]] = a->kind == KARG_VALUE ? s->task_of[a->value] : NONE;
+	}
+}
+
+Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, NestedRun *nested, void *data) {
+	Schedule s = {.c = c, .nested = nested, .data = data};
+	s.task_of = arena_array(c->a, c->k->values.count + 1, sizeof *s.task_of);
+	s.store_of = arena_array(c->a, c->k->buffers.count + 1, sizeof *s.store_of);
+	memset(s.task_of, 0xff, (c->k->values.count + 1) * sizeof *s.task_of);
+	memset(s.store_of, 0xff, (c->k->buffers.count + 1) * sizeof *s.store_of);
+	for (uint32_t i = 0; i < copies; i++) {
+		add_copy(&s, r);
+		hand_on(&s, r, loop);
+	}
+	place_all(&s);
+	Run run = {0};
+	for (uint32_t i = 0; i < s.tasks.count; i++) {
+		const Task *t = &s.tasks.at[i];
+		if (t->inside)
+			run_add(&run, t->inside, 1);
+		for (uint32_t u = 0; u < UNIT_COUNT; u++)
+			run.busy[u] += t->cycles[u];
+	}
+	run.cycles = s.end;
+	return run;
+}

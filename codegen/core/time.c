@@ -1,0 +1,292 @@
+/* time.c - from cycles of straight code to those of a kernel: loops, the grid's pipeline, copies.
+ *
+ * HBM moves one copy after the other; a copy's semaphore is set a latency after its last byte. A grid point waits for
+ * its blocks, starts the copies of the next point's, computes, and starts those of what it gives:
+ *
+ *     HBM      in 0 |latency|  in 1     out 0  in 2     out 1
+ *     core                  |  point 0 | point 1 | point 2 |
+ *
+ * The next point's copies queue behind those that are waited for. So a point takes what computes or what copies,
+ * whichever is longer, or half of both with the latency. A loop has the mean of its steps over some grid
+ * points. */
+#include "schedule.h"
+#include "codegen/build/build.h"
+
+typedef struct Timing {
+	Core core;
+	Kernel *k;
+	double bytes_per_cycle;
+	double *trips;    /* by statement: of a loop, the mean of its steps */
+	const Run **runs; /* by statement: of one with regions, once it is known */
+} Timing;
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
+
+/* Bytes that a copy of a block moves: whole lanes, and of an array that its blocks reach past no more than there is. */
+static double block_bytes(const Timing *t, const KBuffer *b, const int64_t *block) {
+	double bytes = (double)int_max(dtype_bits(b->dtype), 4) / 8;
+	for (uint32_t i = 0; i < b->rank; i++) {
+		int64_t array = b->array ? b->array[i] : block[i];
+		double size = (double)block[i];
+		if (array > 0 && block[i] > 0)
+			size = (double)array / (double)int_cdiv(array, block[i]);
+		if (i + 1 == b->rank)
+			size = (double)int_round_up((int64_t)size, t->core.t->lanes);
+		bytes *= size;
+	}
+	return bytes;
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------ */
+
+/* Rough figures. */
+enum {
+	STEP_CYCLES = 12,          /* a branch, its delay slots, and the counter */
+	PIPELINE_STEP_CYCLES = 60, /* the same of emit_pipeline, which looks whether each window moves */
+	EXPANDED_STEPS = 4,        /* of straight code; further ones take as long as the last of these */
+	EXPANDED_COPIES = 8
+};
+
+static const Run *nested_run(void *data, StmtId s);
+
+/* So many steps at once, of which the mean is what one takes. */
+static Run step_run(Timing *t, const KStmt *s, double steps) {
+	const KLoop *loop = s->loop;
+	uint32_t copies = loop->paired ? 2 : loop->unroll > 1 ? (uint32_t)loop->unroll : 1;
+	Run run = {0};
+	if (loop->type == LOOP_UNROLL && steps > 1) {
+		uint32_t few = steps < EXPANDED_STEPS ? (uint32_t)steps : EXPANDED_STEPS;
+		Run less = region_run(&t->core, s->body, loop, few - 1, nested_run, t);
+		Run more = region_run(&t->core, s->body, loop, few, nested_run, t);
+		run_add(&run, &more, (steps - few + 1) / steps);
+		run_add(&run, &less, -(steps - few) / steps);
+		return run;
+	}
+	copies = copies < EXPANDED_COPIES ? copies : EXPANDED_COPIES;
+	Run all = region_run(&t->core, s->body, loop, copies, nested_run, t);
+	run_add(&run, &all, 1.0 / copies);
+	return run;
+}
+
+/* What is carried in scratch is loaded and stored in each step. */
+static double carried_cycles(const Timing *t, const KLoop *loop) {
+	double registers = 0;
+	for (uint32_t i = 0; i < loop->carried.count && i < loop->place.count; i++)
+		registers += loop->place.at[i] == NONE ? 0 : value_registers(&t->core, loop->carried.at[i]);
+	return registers / t->core.u->per_cycle[UNIT_STORE];
+}
+
+static double windows_bytes(const Timing *t, const KLoop *loop, bool output, int *buffers) {
+	double bytes = 0;
+	for (uint32_t i = 0; i < loop->windows.count; i++) {
+		const KWindow *w = &loop->windows.at[i];
+		if (!w->dma || !(output ? w->output : w->input))
+			continue;
+		bytes += block_bytes(t, &t->k->buffers.at[w->of], t->k->buffers.at[w->buffer].shape);
+		*buffers = w->buffers;
+	}
+	return bytes;
+}
+
+/* Of copies that a region starts by itself. */
+static double started_bytes(const Timing *t, RegionId region) {
+	double bytes = 0;
+	for (StmtId i = t->k->regions.at[region].first; i != NONE; i = t->k->stmts.at[i].next) {
+		const KStmt *s = &t->k->stmts.at[i];
+		const KArg *from = &t->k->args.at[s->arg_first];
+		if (s->op != K_COPY || from->kind != KARG_REF)
+			continue;
+		int64_t shape[KDIM_MAX];
+		const KBuffer *b = &t->k->buffers.at[t->k->refs.at[from->ref].buffer];
+		double size = (double)int_max(dtype_bits(b->dtype), 4) / 8;
+		uint32_t rank = kernel_ref_shape(t->k, from->ref, shape);
+		for (uint32_t d = 0; d < rank; d++)
+			size *= (double)shape[d];
+		bytes += b->space == KSPACE_HBM ? size : 0;
+	}
+	return bytes;
+}
+
+static Run loop_run(Timing *t, StmtId stmt) {
+	const KStmt *s = &t->k->stmts.at[stmt];
+	const KLoop *loop = s->loop;
+	double steps = t->trips[stmt];
+	Run run = {0};
+	if (steps <= 0)
+		return run;
+	Run step = step_run(t, s, steps);
+	if (loop->type != LOOP_UNROLL) {
+		double between = (loop->type == LOOP_EMIT_PIPELINE ? PIPELINE_STEP_CYCLES : STEP_CYCLES) /
+		                 (loop->paired ? 2.0 : larger(loop->unroll, 1));
+		step.cycles += between + carried_cycles(t, loop);
+		step.steps += between;
+	}
+	int buffers = 2;
+	double out = windows_bytes(t, loop, true, &buffers) / t->bytes_per_cycle;
+	double in = windows_bytes(t, loop, false, &buffers) / t->bytes_per_cycle, latency = t->core.u->copy_wait;
+	double started = started_bytes(t, s->body) / t->bytes_per_cycle;
+	double copies = in + out + started, shown = in > 0 && buffers < 2 ? in + latency : 0;
+	if (in > 0 && buffers > 1)
+		copies = larger(copies, (in + latency + step.cycles) / buffers + started);
+	double first = (in > 0 && buffers > 1 ? in + latency : 0) + (out > 0 ? out + latency : 0);
+	double wait = larger(copies - step.cycles, 0) + shown;
+	step.cycles += wait;
+	step.waits += wait;
+	step.hbm_bytes += (in + out + started) * t->bytes_per_cycle;
+	run_add(&run, &step, steps);
+	run.cycles += first;
+	run.waits += first;
+	return run;
+}
+
+static const Run *nested_run(void *data, StmtId stmt) {
+	Timing *t = data;
+	if (t->runs[stmt])
+		return t->runs[stmt];
+	Run *run = arena_alloc(t->core.a, sizeof *run);
+	*run = (Run){0};
+	if (t->k->stmts.at[stmt].op == K_LOOP) {
+		*run = loop_run(t, stmt);
+	} else {
+		RegionId regions[STMT_REGIONS_MAX];
+		uint32_t count = kernel_regions(t->k, stmt, regions);
+		for (uint32_t i = 0; i < count; i++) {
+			Run part = region_run(&t->core, regions[i], NULL, 1, nested_run, t);
+			run_add(run, &part, 1);
+		}
+	}
+	return t->runs[stmt] = run;
+}
+
+/* ---- the grid --------------------------------------------------------------------------------------------------- */
+
+/* The block moves on where dim k does, all dims inside of it starting again. */
+static double moves_at(const Timing *t, const KBuffer *b, uint32_t k) {
+	double moves = 0;
+	for (uint32_t g = k; g < t->k->grid.count; g++) {
+		bool turns = t->k->turns && g > k && g + 1 == t->k->grid.count;
+		if (t->k->grid.at[g].steps < 2 || turns)
+			continue;
+		for (uint32_t d = 0; d < b->rank; d++) {
+			if (!b->index || !int_reads(t->k, b->index[d], t->k->grid.at[g].at))
+				continue;
+			const KInt *x = &t->k->ints.at[b->index[d]];
+			int64_t by = 1;
+			bool divided = g == k && x->kind == INT_DIV && int_is_const(t->k, x->b, &by) && by > 0;
+			moves = larger(moves, divided ? 1.0 / (double)by : 1);
+		}
+	}
+	return moves;
+}
+
+static bool in_grid(const KBuffer *b) {
+	return b->space == KSPACE_VMEM && (b->role == BUFFER_IN || b->role == BUFFER_OUT);
+}
+
+/* Cycles of HBM for the blocks that move where dim k does. */
+static double moved(const Timing *t, uint32_t k, BufferRole role, bool hidden, bool all) {
+	double bytes = 0;
+	for (uint32_t i = 0; i < t->k->buffers.count; i++) {
+		const KBuffer *b = &t->k->buffers.at[i];
+		if (in_grid(b) && b->role == role && (b->buffers > 1) == hidden)
+			bytes += block_bytes(t, b, b->shape) * (all ? 1 : moves_at(t, b, k));
+	}
+	return bytes / t->bytes_per_cycle;
+}
+
+/* The grid is a list of work, as long as there may be of it: half of its steps are taken to repeat the last entry,
+ * which does nothing. */
+enum { LISTED_STEPS = 2 };
+
+static bool lists_work(const Kernel *k) {
+	bool ahead = false;
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		ahead = ahead || k->buffers.at[i].ahead;
+	return ahead;
+}
+
+/* Of the grid's own code at each point, and of that for each operand: whether its block moves. Rough figures. */
+enum { POINT_CYCLES = 30, OPERAND_CYCLES = 14 };
+
+static double between_points(const Kernel *k) {
+	double operands = 0;
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		operands += in_grid(&k->buffers.at[i]);
+	return POINT_CYCLES + OPERAND_CYCLES * operands;
+}
+
+/* All points of the grid but for what comes before the first and after the last one: cycles, waits, HBM. */
+static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
+	double compute = point->cycles + between_points(t->k), latency = t->core.u->copy_wait, before = 1;
+	double inside = point->hbm_bytes / t->bytes_per_cycle;
+	out->cycles = compute;
+	for (uint32_t d = 0; d < t->k->grid.count; d++) {
+		double until = before * (double)t->k->grid.at[d].steps, times = until - before;
+		double in = moved(t, d, BUFFER_IN, true, false), shown = moved(t, d, BUFFER_IN, false, false);
+		double gives = moved(t, d, BUFFER_OUT, true, false) + moved(t, d, BUFFER_OUT, false, false);
+		double copies = larger(in + gives + inside, in + gives > 0 ? (in + gives + latency + compute) / 2 : 0);
+		double step = larger(compute, copies) + (shown > 0 ? shown + latency : 0);
+		out->cycles += times * step;
+		out->waits += times * (step - compute);
+		out->hbm += times * (in + shown + gives);
+		before = until;
+	}
+}
+
+static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
+	Timing t = {.k = k, .core = {.k = k, .t = target, .u = units_of(target), .a = a}};
+	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
+	t.trips = loop_trips(k, a);
+	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
+	return t;
+}
+
+void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) {
+	Timing t = timing_of(k, target, a);
+	Run point = region_run(&t.core, k->body, NULL, 1, nested_run, &t);
+	double latency = t.core.u->copy_wait, points = grid_points_of(k), inside = point.hbm_bytes / t.bytes_per_cycle;
+	double first_in = moved(&t, 0, BUFFER_IN, true, true) + moved(&t, 0, BUFFER_IN, false, true);
+	double last_out = moved(&t, 0, BUFFER_OUT, true, true) + moved(&t, 0, BUFFER_OUT, false, true);
+	*out = (CoreTime){.start = (first_in > 0 ? first_in + latency : 0) + (last_out > 0 ? last_out + latency : 0),
+	                  .hbm = first_in + last_out};
+	grid_time(&t, &point, out);
+	if (lists_work(k)) {
+		out->cycles /= LISTED_STEPS;
+		out->waits /= LISTED_STEPS;
+		out->hbm /= LISTED_STEPS;
+		points /= LISTED_STEPS;
+	}
+	out->cycles += out->start;
+	out->hbm += points * inside;
+	out->hbm_bytes = out->hbm * t.bytes_per_cycle;
+	out->compute = points * (point.cycles - point.waits);
+	out->waits += points * point.waits;
+	out->steps = points * (between_points(k) + point.steps);
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		out->busy[u] = points * point.busy[u];
+}
+
+void plan_time(Plan *p, Arena *a, CoreTime *out) {
+	Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
+	k->turns = p->back_and_forth;
+	kernel_time(k, p->module->target, a, out);
+}
+
+void program_time(const Program *g, Arena *a, CoreTime *out) {
+	*out = (CoreTime){0};
+	for (uint32_t i = 0; i < g->kernels.count; i++) {
+		CoreTime one;
+		plan_time(g->kernels.at[i], a, &one);
+		out->cycles += one.cycles;
+		out->compute += one.compute;
+		out->hbm += one.hbm;
+		out->hbm_bytes += one.hbm_bytes;
+		out->waits += one.waits;
+		out->start += one.start;
+		out->steps += one.steps;
+		for (uint32_t u = 0; u < UNIT_COUNT; u++)
+			out->busy[u] += one.busy[u];
+	}
+}

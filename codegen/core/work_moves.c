@@ -1,0 +1,181 @@
+/* work_moves.c - what lanes and rows that go elsewhere take. */
+#include "work.h"
+
+typedef struct MovedRow {
+	double xlu, valu, loads, stores;
+} MovedRow;
+
+static const MovedRow moved_rows[] = {
+#define EXPANSION(...)
+#define CONVERSION(...)
+#define MOVED(name, ...) {__VA_ARGS__},
+#include "expansions.def"
+#undef EXPANSION
+#undef CONVERSION
+#undef MOVED
+};
+
+void work_moved(Work *w, Moved what, double registers) {
+	const MovedRow *row = &moved_rows[what];
+	work_across(w, row->xlu * registers);
+	w->of[UNIT_VALU] += row->valu * registers;
+	w->of[UNIT_LOAD] += row->loads * registers;
+	w->of[UNIT_STORE] += row->stores * registers;
+}
+
+/* By doubling distances, each a rotation, a selection and a combination. */
+void work_of_scan(const Core *c, const KStmt *s, Work *w) {
+	const KValue *x = work_tile(c, s, 0);
+	if (!x)
+		return;
+	bool lanes = s->ints[0] + 1 == x->rank;
+	double steps = 0, n = array_registers(c->t, DTYPE_F32, x->rank, x->shape);
+	for (int64_t size = 1; size < x->shape[s->ints[0]]; size *= 2)
+		steps++;
+	w->of[UNIT_VALU] += (lanes ? 2 : 4) * n * steps;
+	work_across(w, lanes ? n * steps : 0);
+}
+
+/* A bitonic network on keys and places: each exchange rotates both ways and selects. */
+void work_of_sort(const Core *c, const KStmt *s, Work *w) {
+	const KValue *x = work_tile(c, s, 0);
+	if (!x)
+		return;
+	double stages = 0, n = array_registers(c->t, DTYPE_F32, x->rank, x->shape);
+	for (int64_t size = 1, k = 1; size < x->shape[s->ints[0]]; size *= 2, k++)
+		stages += (double)k;
+	work_moved(w, MOVED_EXCHANGED, n * stages);
+}
+
+/* Whole registers go elsewhere for nothing; else each is rotated along lanes. */
+static void move_lanes(const Core *c, const KStmt *s, Work *w) {
+	double n = work_result(c, s);
+	work_across(w, n);
+	w->of[UNIT_VALU] += n / 2;
+}
+
+/* Each lane on its own way. */
+static void scatter_lanes(const Core *c, const KStmt *s, Moved what, Work *w) {
+	double n = work_result(c, s), in = work_registers(c, s, 0);
+	work_moved(w, what, in > n ? in : n);
+}
+
+static void transpose(const Core *c, const KStmt *s, Work *w) {
+	const KValue *x = work_tile(c, s, 0), *y = &c->k->values.at[s->result];
+	if (!x)
+		return;
+	bool moves = s->op == K_TRANSPOSE
+	                     ? s->int_count > 0 && s->ints[s->int_count - 1] + 1 != x->rank
+	                     : (uint32_t)int_max(s->ints[0], s->ints[1]) + 1 == x->rank && s->ints[0] != s->ints[1];
+	double in = work_registers(c, s, 0), out = array_registers(c->t, y->dtype, y->rank, y->shape);
+	if (!moves)
+		return;
+	w->of[UNIT_XLU] += in > out ? in : out;
+	w->of[UNIT_POP] += out;
+	w->of[UNIT_VALU] += dtype_vmem_bits(x->dtype) < 32 ? in : 0;
+}
+
+static void reshape(const Core *c, const KStmt *s, Work *w) {
+	const KValue *x = work_tile(c, s, 0), *y = &c->k->values.at[s->result];
+	if (!x || !is_tile_value(y))
+		return;
+	double n = work_result(c, s), in = work_registers(c, s, 0);
+	n = in > n ? in : n;
+	if (value_lanes(x) != value_lanes(y)) {
+		bool whole = value_lanes(x) % c->t->lanes == 0 && value_lanes(y) % c->t->lanes == 0;
+		w->of[UNIT_XLU] += whole ? 0 : n;
+		w->of[UNIT_VALU] += n;
+		w->of[UNIT_STORE] += whole ? n : 0;
+		w->of[UNIT_LOAD] += whole ? n : 0;
+	} else if (value_rows(x) % c->t->sublanes || value_rows(y) % c->t->sublanes) {
+		w->of[UNIT_VALU] += value_rows(x) == value_rows(y) ? 0 : n;
+	}
+}
+
+static bool cuts_lanes(const Core *c, const KStmt *s) {
+	const KValue *x = work_tile(c, s, 0);
+	if (!x)
+		return false;
+	if (s->op == K_SLICE_IN_DIM)
+		return s->ints[2] + 1 == x->rank && s->ints[0] % c->t->lanes != 0;
+	if (s->op != K_INDEX)
+		return true;
+	uint32_t dim = 0;
+	for (uint32_t i = 0; i + 2 < s->int_count; i += 3) {
+		bool lanes = dim + 1 == x->rank;
+		if (lanes && (s->ints[i] == K_ITEM_AT || s->ints[i] == K_ITEM_RANGE) && s->ints[i + 1] % c->t->lanes)
+			return true;
+		dim += s->ints[i] != K_ITEM_NEW;
+	}
+	return false;
+}
+
+static void roll(const Core *c, const KStmt *s, Work *w) {
+	const KValue *x = work_tile(c, s, 0);
+	double n = work_result(c, s);
+	bool lanes = false;
+	bool whole = s->op == K_ROLL;
+	for (uint32_t i = 0; x && s->op == K_ROLL && i + 1 < s->int_count; i += 2) {
+		lanes = lanes || s->ints[i + 1] + 1 == x->rank;
+		whole = whole && s->ints[i] % (s->ints[i + 1] + 1 == x->rank ? c->t->lanes : c->t->sublanes) == 0;
+	}
+	if (whole)
+		return;
+	if (s->op == K_ROTATE)
+		lanes = x && s->ints[0] + 1 == x->rank;
+	work_across(w, lanes ? n : 0);
+	if (lanes || s->op == K_ROLL)
+		w->of[UNIT_VALU] += lanes ? n : 2 * n;
+	else
+		work_moved(w, x && value_rows(x) > c->t->sublanes ? MOVED_TURNED_TILE : MOVED_TURNED_ROWS, n);
+}
+
+static bool joins_lanes(const Core *c, const KStmt *s) {
+	for (uint32_t i = 0; i < s->arg_count; i++) {
+		const KValue *x = work_tile(c, s, i);
+		if (x && s->ints[0] + 1 == x->rank && value_lanes(x) % c->t->lanes)
+			return true;
+	}
+	return false;
+}
+
+bool work_of_move(const Core *c, const KStmt *s, Work *w) {
+	switch (s->op) {
+	case K_TRANSPOSE:
+	case K_SWAPAXES: transpose(c, s, w); break;
+	case K_RESHAPE: reshape(c, s, w); break;
+	case K_INDEX:
+	case K_SLICE_IN_DIM:
+		if (cuts_lanes(c, s))
+			move_lanes(c, s, w);
+		break;
+	case K_STACK:
+		if (s->ints[0] + 2 == c->k->values.at[s->result].rank)
+			work_moved(w, MOVED_STACKED, work_result(c, s));
+		break;
+	case K_CONCATENATE:
+		if (joins_lanes(c, s))
+			move_lanes(c, s, w);
+		break;
+	case K_ROLL:
+	case K_ROTATE: roll(c, s, w); break;
+	case K_TO_COLUMN: move_lanes(c, s, w); break;
+	case K_TO_ROW:
+		w->of[UNIT_XLU] += work_registers(c, s, 0);
+		w->of[UNIT_VALU] += 3 * work_registers(c, s, 0);
+		break;
+	case K_FLIP: scatter_lanes(c, s, MOVED_FLIPPED, w); break;
+	case K_EVERY:
+	case K_EVEN_LANES:
+	case K_INTERLEAVE: scatter_lanes(c, s, MOVED_LANES_APART, w); break;
+	case K_TAKE_LANES: {
+		double in = work_registers(c, s, 0);
+		work_across(w, in);
+		w->of[UNIT_VALU] += in;
+		break;
+	}
+	case K_TAKE_ROWS: w->of[UNIT_VALU] += 2 * work_registers(c, s, 0); break;
+	default: return false;
+	}
+	return true;
+}

@@ -1,0 +1,164 @@
+/* The model of the core: statements as operations on registers, and what a kernel of them takes. */
+#include "plan_fixture.h"
+#include "codegen/build/build.h"
+#include "codegen/core/core.h"
+
+/* out = exp(x), x float32 [256, 1024]. */
+#define EXPONENTIAL                                                                                                    \
+	"name exponential\n"                                                                                           \
+	"tensor x input float32[256, 1024]\n"                                                                          \
+	"tensor out output float32[256, 1024]\n"                                                                       \
+	"block m 256\n"                                                                                                \
+	"root 0 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : float32[256, 1024]\n"                                                             \
+	"t = tile.load(x, [u0, :]) : float32[u0, 1024]\n"                                                              \
+	"e = aten.exp.default(t) : float32[u0, 1024]\n"                                                                \
+	"out = tile.host_tensor('out') : float32[256, 1024]\n"                                                         \
+	"store = tile.store(out, [u0, :], e)\n"                                                                        \
+	"return\n"
+
+/* out = sum(x, -1, keepdim). */
+#define ROW_SUM                                                                                                        \
+	"name row_sum\n"                                                                                               \
+	"tensor x input float32[256, 1024]\n"                                                                          \
+	"tensor out output float32[256, 1]\n"                                                                          \
+	"block m 256\n"                                                                                                \
+	"root 0 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : float32[256, 1024]\n"                                                             \
+	"t = tile.load(x, [u0, :]) : float32[u0, 1024]\n"                                                              \
+	"s = aten.sum.dim_IntList(t, [-1], true) : float32[u0, 1]\n"                                                   \
+	"out = tile.host_tensor('out') : float32[256, 1]\n"                                                            \
+	"store = tile.store(out, [u0, :], s)\n"                                                                        \
+	"return\n"
+
+/* out = x @ y, 512 x 512 x 512. */
+#define PRODUCT(dtype, sum)                                                                                            \
+	"name product\n"                                                                                               \
+	"tensor x input " dtype "[512, 512]\n"                                                                         \
+	"tensor y input " dtype "[512, 512]\n"                                                                         \
+	"tensor out output " sum "[512, 512]\n"                                                                        \
+	"block m 512\n"                                                                                                \
+	"root 0 over [0]\n"                                                                                            \
+	"x = tile.host_tensor('x') : " dtype "[512, 512]\n"                                                            \
+	"a = tile.load(x, [u0, :]) : " dtype "[u0, 512]\n"                                                             \
+	"y = tile.host_tensor('y') : " dtype "[512, 512]\n"                                                            \
+	"b = tile.load(y, [:, :]) : " dtype "[512, 512]\n"                                                             \
+	"c = tile.dot(a, b) : " sum "[u0, 512]\n"                                                                      \
+	"out = tile.host_tensor('out') : " sum "[512, 512]\n"                                                          \
+	"store = tile.store(out, [u0, :], c)\n"                                                                        \
+	"return\n"
+
+typedef struct Looked {
+	uint16_t op;
+	Core core;
+	Work work;
+	uint32_t count;
+} Looked;
+
+static void look(Kernel *k, StmtId s, void *data) {
+	Looked *l = data;
+	if (kernel_stmt(k, s)->op != l->op)
+		return;
+	Work w = statement_work(&l->core, s);
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		l->work.of[u] += w.of[u];
+	l->work.chain += w.chain;
+	l->count++;
+}
+
+/* Operations of the statements of an op, in one grid point; of the whole kernel the time. */
+static Work work_of(const char *document, const char *chip, const char *block, uint16_t op, CoreTime *time) {
+	Planned p;
+	front_start(&p.front);
+	planned_load(&p, document);
+	planned_target(&p, chip);
+	planned_make(&p, SETTINGS(block));
+	assert_non_null(p.plan);
+	const Target *t = target_find(chip);
+	Kernel *k = plan_kernel(p.plan);
+	Looked l = {.op = op, .core = {.k = k, .t = t, .u = units_of(t), .a = &p.front.arena}};
+	kernel_walk(k, k->body, look, &l);
+	assert_true(l.count > 0);
+	if (time)
+		kernel_time(k, t, &p.front.arena, time);
+	planned_end(&p);
+	return l.work;
+}
+
+static void assert_near(double x, double wanted) {
+	double apart = x > wanted ? x - wanted : wanted - x;
+	if (apart > 1e-6 * wanted)
+		fail_msg("%g, not %g", x, wanted);
+}
+
+static void assert_work(Work w, Unit unit, double operations) { assert_near(w.of[unit], operations); }
+
+/* [256, 1024] are 32 x 8 registers: each a product, a power of two and its result. */
+static void an_exponential_is_a_product_and_an_eup_op(void **state) {
+	(void)state;
+	Work w = work_of(EXPONENTIAL, "v6e", "block_sizes=[256]", OP_EXP, NULL);
+	assert_work(w, UNIT_EUP, 256);
+	assert_work(w, UNIT_POP, 256);
+	assert_work(w, UNIT_VALU, 512);
+	assert_work(w, UNIT_XLU, 0);
+	w = work_of(EXPONENTIAL, "v6e", "block_sizes=[64]", K_LOAD, NULL);
+	assert_work(w, UNIT_LOAD, 64);
+}
+
+/* 8 registers of each row group become one by 7 additions, that one is added up by the XLU. */
+static void a_sum_along_lanes_is_one_xlu_op_for_eight_rows(void **state) {
+	(void)state;
+	Work w = work_of(ROW_SUM, "v6e", "block_sizes=[256]", K_SUM, NULL);
+	assert_work(w, UNIT_XLU, 32);
+	assert_work(w, UNIT_VALU, 32 * 7);
+}
+
+/* Of 16 rows each: 32 of them, 2 blocks of the contracted dim, 2 of the columns: 128 vmatmuls of 8 cycles in 2 units on
+ * v6e; on v5e 32 x 4 x 4 of 16 cycles in 4 units. Half of 256 x 2 results are added to the others on v6e. */
+static void a_matmul_is_passes_of_blocks(void **state) {
+	(void)state;
+	Work w = work_of(PRODUCT("bfloat16", "float32"), "v6e", "block_sizes=[512]", K_DOT, NULL);
+	assert_work(w, UNIT_MXU, 128 * 8 / 2);
+	assert_work(w, UNIT_POP, 512);
+	assert_work(w, UNIT_VALU, 256);
+	assert_work(w, UNIT_PUSH, 256);
+	w = work_of(PRODUCT("bfloat16", "float32"), "v5e", "block_sizes=[512]", K_DOT, NULL);
+	assert_work(w, UNIT_MXU, 512 * 16 / 4);
+	w = work_of(PRODUCT("bfloat16", "float32"), "v7x", "block_sizes=[512]", K_DOT, NULL);
+	assert_work(w, UNIT_POP, 256);
+	assert_work(w, UNIT_VALU, 0);
+}
+
+/* One of int8 enters 32 rows; v7x has no such matmul and takes bfloat16. */
+static void a_matmul_of_int8_has_half_the_passes_but_on_v7x(void **state) {
+	(void)state;
+	Work w = work_of(PRODUCT("int8", "int32"), "v6e", "block_sizes=[512]", K_DOT, NULL);
+	assert_work(w, UNIT_MXU, 64 * 8 / 2);
+	w = work_of(PRODUCT("int8", "int32"), "v7x", "block_sizes=[512]", K_DOT, NULL);
+	assert_work(w, UNIT_MXU, 128 * 8 / 2);
+}
+
+/* 4 points of 256 KiB in and out, at 934.4 bytes a cycle: HBM takes 2244 cycles. The first block and the last one have
+ * a latency of their own. */
+static void a_kernel_takes_what_hbm_takes_and_its_ends(void **state) {
+	(void)state;
+	CoreTime time;
+	work_of(EXPONENTIAL, "v6e", "block_sizes=[64]", OP_EXP, &time);
+	double block = 64 * 1024 * 4 / (1.64e12 / 1.755e9);
+	assert_near(time.hbm, 8 * block);
+	assert_near(time.start, 2 * (block + 600));
+	assert_near(time.busy[UNIT_EUP], 256);
+	assert_true(time.cycles > time.start + time.hbm - 2 * block);
+	assert_true(time.cycles < time.start + time.hbm + 1500);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_exponential_is_a_product_and_an_eup_op),
+		cmocka_unit_test(a_sum_along_lanes_is_one_xlu_op_for_eight_rows),
+		cmocka_unit_test(a_matmul_is_passes_of_blocks),
+		cmocka_unit_test(a_matmul_of_int8_has_half_the_passes_but_on_v7x),
+		cmocka_unit_test(a_kernel_takes_what_hbm_takes_and_its_ends),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
