@@ -112,3 +112,14 @@ def test_a_lane_at_a_computed_place(place, how):
     assert simulated.wrong(document, given=inputs) == []
     result = pallasc.aot.compile_one(kit.compiled(document, "v6e"), "v6e")
     assert (result.kind, result.message) == ("ok", "")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_the_greatest_of_narrow_ints_is_a_float(dtype):
+    """Mosaic makes a maximum of narrow ints of that of wide ones, and lowers no such."""
+    document, draw = lanes([8, 20], [3, "j"], "atomic_max", dtype), np.random.default_rng(0)
+    inputs = [draw.integers(-9, 9, [POINTS, 5]).astype(dtype)]
+    inputs += [np.zeros(shape, np.int32) for shape in ([POINTS, 5], [POINTS])]
+    assert simulated.wrong(document, given=inputs) == []
+    result = pallasc.aot.compile_one(kit.compiled(document, "v6e"), "v6e")
+    assert (result.kind, result.message) == ("ok", "")
