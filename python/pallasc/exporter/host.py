@@ -265,12 +265,13 @@ class Recorder(TorchDispatchMode):
     def put_note(self, func, args, named):
         """Note an `index_put_`; under a mask it is a choice of each element, by place."""
         base, given, value = args[:3]
-        masks = [index for index in given if index is not None]
+        dims = [dim for dim, index in enumerate(given) if index is not None]
+        masks = [given[dim] for dim in dims]
         if not any(index.dtype == torch.bool for index in masks):
             self.write_add(base, func, args, named)
             return
         number = not isinstance(value, torch.Tensor)
-        behind = base.dim() - given.index(masks[0]) - masks[0].dim()
+        behind = base.dim() - dims[0] - masks[0].dim()
         if len(masks) > 1 or [*args, False][3] or not (number or value.dim() <= behind):
             told = "host code stores under a mask what depends on how much of it is true"
             raise ExportError(f"{told}: use torch.where", self.where())
