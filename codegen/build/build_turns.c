@@ -43,6 +43,9 @@ KDim build_around(Builder *b, const SliceDim *s) {
 /* A dim of the buffer that neither the region nor what is read around it has. */
 static bool is_gone(const SliceDim *s, bool keep) { return s->kind == SLICE_AT && !s->window && !keep; }
 
+/* A row that slice_keep_row() keeps: there is nothing else around it. */
+static bool is_kept_row(const Access *access, uint32_t i) { return i + 1 < access->rank && access->dim[i].window == 1; }
+
 static KArg rotated(Builder *b, KArg x, IntId turns, int64_t axis) {
 	int64_t none;
 	if (int_is_const(b->k, turns, &none) && none == 0)
@@ -58,7 +61,7 @@ KArg build_turned(Builder *b, const Access *access, uint32_t unit, KArg x) {
 		const SliceDim *s = &access->dim[i];
 		if (is_gone(s, i == unit))
 			continue;
-		if (s->window) {
+		if (s->window && !is_kept_row(access, i)) {
 			IntId back = int_binary(b->k, INT_SUB, number(b, s->window), shift_of(b, s));
 			x = rotated(b, x, int_binary(b->k, INT_REM, back, number(b, s->window)), axis);
 			const int64_t first[] = {0, s->size, axis};
@@ -109,7 +112,7 @@ KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old
 		if (is_gone(s, i == unit))
 			continue;
 		const int64_t ints[] = {axis++, s->size};
-		if (s->window)
+		if (s->window && !is_kept_row(access, i))
 			x = build_op(b, K_WITHIN, dtype, 3, (const KArg[]){old, x, build_int_arg(b, shift_of(b, s))}, 2,
 			             ints);
 	}

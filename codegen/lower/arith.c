@@ -285,6 +285,15 @@ static Dtype judged_dtype(const Module *m, NodeId n) {
 	return x != NONE && node_type(m, x)->kind == TYPE_TENSOR ? node_type(m, x)->dtype : DTYPE_NONE;
 }
 
+/* Whether the atomic n takes the greater or the less of two narrow ints that lie where tiles do: see compute_in(). */
+static bool chooses_narrow(const Module *m, NodeId n, Dtype t) {
+	const Arg *index = node_arg(m, n, 1);
+	for (uint32_t i = 0; i < index->list.count; i++)
+		if (entry_gathers(m, arg_item(m, index, i)))
+			return false;
+	return op_is(op_canonical(node_get(m, n)->op), IS_CHOICE) && (t == DTYPE_I8 || t == DTYPE_I16);
+}
+
 Dtype arith_write_dtype(const Module *m, NodeId n) {
 	Dtype t = node_type(m, node_input(m, n, 0))->dtype;
 	const Arg *value = node_arg(m, n, 2);
@@ -294,7 +303,7 @@ Dtype arith_write_dtype(const Module *m, NodeId n) {
 	if (value->kind == ARG_REF && node_type(m, value->node)->kind == TYPE_TENSOR &&
 	    node_get(m, value->node)->op != OP_SCALAR)
 		t = dtype_promote(t, node_type(m, value->node)->dtype);
-	return dtype_widened(t);
+	return chooses_narrow(m, n, t) ? DTYPE_F32 : dtype_widened(t);
 }
 
 /* Mosaic selects no bools, which are masks to it; and spreads no mask of 32-bit lanes over the packed rows of a tile of

@@ -313,6 +313,13 @@ static bool keep_access(Planner *p, const AccessWant *w, const Access *access) {
 	return true;
 }
 
+/* Whether a write computes of what stands there. */
+static bool reads_old(const Planner *p, const AccessWant *w, const Operand *o) {
+	bool folded = o->held && o->held->initial == INITIAL_FOLDED;
+	bool masked = node_input(p->m, w->node, 3) != NONE;
+	return !folded && (masked || op_is_atomic(node_get(p->m, w->node)->op));
+}
+
 /* What it reads or writes of an operand of the grid, a window of a loop, or what is held. */
 static bool access_of(Planner *p, const AccessWant *w, Access *access) {
 	*access = (Access){.kind = w->loop == NONE ? REF_OPERAND : REF_WINDOW, .loop = w->loop, .window = NONE};
@@ -341,9 +348,11 @@ static bool access_of(Planner *p, const AccessWant *w, Access *access) {
 			slice_single(p, o, access->dim);
 	}
 	const Window *win = access->window == NONE ? NULL : &p->plan->loops.at[w->loop].windows.at[access->window];
-	if (o->rank >= 2 && !w->table)
+	if (o->rank >= 2 && !w->table) {
 		slice_both(p, o, access->dim, win && !win->dma && win->block[o->rank - 1] != o->block[o->rank - 1],
 		           w->store);
+		slice_keep_row(p, o, access->dim, w->store && reads_old(p, w, o));
+	}
 	access_column(w, o, access);
 	access_perm(w, o, access);
 	return true;

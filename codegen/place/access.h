@@ -168,6 +168,9 @@ void slice_single(Planner *p, const Operand *o, SliceDim *dims);
 /* Where lanes start at a place that the kernel computes (`lanes_move`: the window's do), or are a part of the row, a
  * row does not. */
 void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move, bool store);
+/* Where only a lane is accessed, at a place that the kernel computes, its row stays a dim if Mosaic wants it: it turns
+ * no 1-D vector (`turned`: what a store finds is), and takes a part of a row's lanes only of whole tiles. */
+void slice_keep_row(Planner *p, const Operand *o, SliceDim *dims, bool turned);
 /* Why the loop cannot copy the window of this access; NULL if it can. Fills o, block and index. */
 const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64_t *block, Affine *index);
 /* The window of an access that a loop moves; NONE after a diagnostic. */

@@ -326,6 +326,30 @@ void slice_single(Planner *p, const Operand *o, SliceDim *dims) {
 	slice_around(p, o, o->rank - 1, &dims[o->rank - 1]);
 }
 
+/* Only a lane is left, and something around it. */
+static bool only_a_lane(const Operand *o, const SliceDim *dims) {
+	for (uint32_t d = 0; d < o->rank; d++)
+		if (dims[d].kind != SLICE_AT || (d + 1 < o->rank && dims[d].window))
+			return false;
+	return dims[o->rank - 1].window > 0;
+}
+
+void slice_keep_row(Planner *p, const Operand *o, SliceDim *dims, bool turned) {
+	SliceDim *row = &dims[o->rank - 2], *lane = &dims[o->rank - 1];
+	if (!only_a_lane(o, dims) || !affine_traced(p, &lane->start))
+		return;
+	int bits = dtype_vmem_bits(o->dtype);
+	bool part = lane->window < o->block[o->rank - 1] ||
+	            !target_takes_rows(p->m->target, TILE_SLICE, bits, o->block[o->rank - 1], 1);
+	bool aligned = affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2));
+	row->size = 1;
+	if (part && o->block[o->rank - 2] > 1 && !aligned && (turned || affine_traced(p, &row->start)))
+		slice_around(p, o, o->rank - 2, row);
+	else if (turned && !affine_divisible(p, &lane->start, lane->multiple))
+		*row = (SliceDim){SLICE_AT,    .start = row->start, .size = 1,
+		                  .window = 1, .multiple = 1,       .last = o->block[o->rank - 2] - 1};
+}
+
 /* A part of the lanes that is read of a row at a computed place: whole registers. Mosaic says of others "dynamic load
  * with unaligned indices", and writes all of a row's lanes or whole tiles of rows (libtpu 0.0.51). */
 static bool part_ok(Planner *p, const Operand *o, const SliceDim *lane, bool store) {

@@ -236,33 +236,49 @@ static NodeId make_at(Decompose *d, NodeId x, uint32_t dim, NodeId at) {
 	return make_picked(d, x, found, dim, true);
 }
 
-/* Parts of dims are slices, a position that is computed picks lanes; what is left is new axes and known positions. */
+static bool is_part(const Module *m, const Arg *entry) { return entry->kind == ARG_SLICE && !arg_is_whole(m, entry); }
+
+/* How many entries of an index list are more than new axes, whole dims and known positions; 0 as well if one has ends
+ * that are known only at run time, or two are tensors. */
+static uint32_t parts_in(const Module *m, const Arg *index) {
+	uint32_t parts = 0, tensors = 0;
+	for (uint32_t i = 0; i < index->list.count; i++) {
+		const Arg *entry = arg_item(m, index, i);
+		tensors += entry_gathers(m, entry);
+		if ((is_part(m, entry) && !is_known(m, entry)) || tensors > 1)
+			return 0;
+		parts += is_part(m, entry) || (entry->kind == ARG_REF && arg_block(m, entry) == NONE);
+	}
+	return parts;
+}
+
+/* Parts of dims are slices, a position that is computed picks lanes, and so do those that one tensor holds; what is
+ * left is new axes and known positions. */
 static NodeId subscripted(Decompose *d, uint32_t element) {
 	Module *m = d->m;
 	(void)element;
-	NodeId x = node_input(m, d->n, 0);
-	uint32_t count = node_arg(m, d->n, 1)->list.count, dim = 0;
-	Arg left[2 * RANK_MAX];
-	bool any = false;
-	for (uint32_t i = 0; i < count; i++) {
-		const Arg *entry = arg_item(m, node_arg(m, d->n, 1), i);
-		bool part = entry->kind == ARG_SLICE && !arg_is_whole(m, entry);
-		if ((part && !is_known(m, entry)) || entry_gathers(m, entry))
-			return NONE;
-		any |= part || (entry->kind == ARG_REF && arg_block(m, entry) == NONE);
-	}
-	for (uint32_t i = 0; any && i < count; i++) {
+	NodeId x = node_input(m, d->n, 0), picks = NONE;
+	uint32_t dim = 0, picked = 0, count = 0;
+	Arg left[3 * RANK_MAX];
+	if (parts_in(m, node_arg(m, d->n, 1)) == 0)
+		return NONE;
+	for (uint32_t i = 0; i < node_arg(m, d->n, 1)->list.count; i++) {
 		Arg entry = *arg_item(m, node_arg(m, d->n, 1), i);
-		bool part = entry.kind == ARG_SLICE && !arg_is_whole(m, &entry);
-		bool at = entry.kind == ARG_REF && arg_block(m, &entry) == NONE;
+		bool part = is_part(m, &entry), gathers = entry_gathers(m, &entry);
+		bool at = !gathers && entry.kind == ARG_REF && arg_block(m, &entry) == NONE;
 		if (part)
 			x = make_slice(d, x, dim, &entry);
 		else if (at)
 			x = make_at(d, x, dim, entry.node);
-		left[i] = part ? arg_whole(m) : at ? arg_int(0) : arg_copy(m, entry);
+		else if (gathers)
+			picked = dim, picks = entry.node;
+		for (uint32_t k = 0; gathers && k < node_type(m, picks)->count; k++)
+			left[count++] = arg_whole(m);
+		if (!gathers)
+			left[count++] = part ? arg_whole(m) : at ? arg_int(0) : arg_copy(m, entry);
 		dim += entry.kind != ARG_NULL;
 	}
-	if (!any)
+	if (picks != NONE && (x = selected(d, x, picked, picks)) == NONE)
 		return NONE;
 	NodeId value = make_subscript(d, x, count, left, "part");
 	node_set_type(m, value, node_get(m, d->n)->type);

@@ -672,6 +672,37 @@ def gather_dim1(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def wanted_along(x, index):
+    """Columns by row, those below 0 from the end, in both spellings."""
+    found = torch.take_along_dim(x, index.long(), 1)
+    return found + torch.take_along_dim(x[:, :1], index.long() * 0, 1)
+
+
+@probe(floats(21, 256), ints(21, 12, below=256, at_least=-256), wanted=wanted_along)
+def take_along_dim(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([21, 12], dtype=x.dtype)
+    for i in hl.tile(21):
+        at = index[i, :].to(torch.int64)
+        first = hl.zeros([i, 1], dtype=torch.int64)
+        out[i, :] = torch.take_along_dim(x[i, :], at, 1) + x[i, :].take_along_dim(first, -1)
+    return out
+
+
+def wanted_unpacked(p):
+    """Both halves of each byte, one row after the other."""
+    return torch.stack([p & 15, (p >> 4) & 15], 1).reshape(64, 24).to(torch.int32)
+
+
+@probe(ints(32, 24, below=128, dtype=torch.int8), wanted=wanted_unpacked, since="1.5.0")
+def unpacked_in_fixed_blocks(p: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([64, 24], dtype=torch.int32)
+    for k, u in hl.tile(p.size(), block_size=[16, None]):
+        b = p[k, u].to(torch.int32)
+        rows = torch.stack([b & 15, (b >> 4) & 15], 1).reshape(32, u.block_size)
+        out[k.begin * 2 + hl.arange(32), u] = rows
+    return out
+
+
 @probe(floats(128, 256), ints(20, below=128))
 def index_select_device(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     out = torch.empty([20, 256], dtype=x.dtype)
@@ -846,6 +877,21 @@ def subscript_position(x: torch.Tensor) -> torch.Tensor:
     for tile in hl.tile(256):
         v = x[tile, :]
         out[tile] = v[:, 3] + v[:, 5:9].sum(-1)
+    return out
+
+
+@probe(
+    floats(40, 128),
+    ints(8, below=128),
+    config={"block_sizes": [8]},
+    wanted=lambda x, s: (x * 2)[:, s.long()] + x[:, s[0] : s[0] + 1],
+    since="1.5.0",
+)
+def subscript_tensor(x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros([40, 8], dtype=x.dtype)
+    for tile in hl.tile(40):
+        v = x[tile, :] * 2
+        out[tile, :] = v[:, s[:]] + x[tile, s[0] + hl.arange(1)]
     return out
 
 
@@ -1083,6 +1129,25 @@ def argsorted_rows(x: torch.Tensor) -> torch.Tensor:
     for tile in hl.tile(256):
         place[tile, :] = torch.argsort(x[tile, :], dim=-1).to(torch.int32)
     return place
+
+
+def wanted_stable(x):
+    """Equal ones stay in their order."""
+    values, places = torch.sort(x, dim=-1, descending=True, stable=True)
+    return values, places.int(), torch.argsort(x, dim=0, stable=True).int()
+
+
+@probe(ints(40, 128, below=9), config={"block_sizes": [8, 128]}, wanted=wanted_stable)
+def sorted_stably(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    out = torch.empty_like(x)
+    place, along = torch.empty_like(x), torch.empty_like(x)
+    for tile in hl.tile(40):
+        values, places = torch.sort(x[tile, :], dim=-1, descending=True, stable=True)
+        out[tile, :] = values
+        place[tile, :] = places.to(torch.int32)
+    for cols in hl.tile(128):
+        along[:, cols] = x[:, cols].argsort(stable=True, dim=0).to(torch.int32)
+    return out, place, along
 
 
 @probe(floats(256, 128), config={"block_sizes": [8]})
@@ -2132,11 +2197,45 @@ def host_bits(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return out, o2, out.view(torch.float32), (out + out).view(torch.float32)
 
 
+def wanted_masks(x, rows, cols, y):
+    """Stores under masks, one after the other."""
+    x[x > 1] = 1.0
+    x[rows] = y
+    x[:, cols] = 7.0
+    x[2:5][x[2:5] < 0] = -3.0
+    x.masked_fill_(x == 7.0, 8.0)
+    return x + 1
+
+
+@probe(floats(16, 32), flags(16), flags(32), floats(32), wanted=wanted_masks)
+def host_masks(
+    x: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor, y: torch.Tensor
+) -> torch.Tensor:
+    x[x > 1] = 1.0
+    x[rows] = y
+    x[:, cols] = 7.0
+    x[2:5][x[2:5] < 0] = -3.0
+    x.masked_fill_(x == 7.0, 8.0)
+    out = torch.empty_like(x)
+    for t in hl.tile(x.size()):
+        out[t] = x[t] + 1
+    return out
+
+
 @probe(
     floats(16, 32), flags(16), refused="its size depends on what a tensor holds: use torch.where"
 )
-def host_masks(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    x[mask] = 7.0
+def host_masks_loaded(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    x[mask] = x[mask] * 2
+    out = torch.empty_like(x)
+    for t in hl.tile(x.size()):
+        out[t] = x[t] + 1
+    return out
+
+
+@probe(floats(16, 32), flags(16), floats(5, 32), refused="what depends on how much of it is true")
+def host_masks_counted(x: torch.Tensor, mask: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x[mask] = y
     out = torch.empty_like(x)
     for t in hl.tile(x.size()):
         out[t] = x[t] + 1

@@ -632,7 +632,7 @@ def test_a_global_tensor_is_one_parameter_however_often_it_is_read():
         (
             "host_puts",
             (tensor(64),),
-            r"probes.py:\d+: host code indexes by a mask",
+            r"probes.py:\d+: host code stores under a mask what depends on how much of it is",
         ),
         (
             "by_stride",
@@ -763,3 +763,15 @@ def test_what_a_strange_version_lacks_is_named_in_a_line(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
     assert name in line
     assert "helion" in line.lower() and "9.9.9" in line
+
+
+def test_a_block_that_torch_fixes_is_refused(monkeypatch):
+    """As `take_along_dim` would be, were it not traced as what it computes."""
+    import language
+    from pallasc.exporter import patches
+
+    others = tuple(p for p in patches.PATCHES if p is not patches.torch_respelled)
+    monkeypatch.setattr(patches, "PATCHES", others)
+    found = language.PROBES["take_along_dim"]
+    with pytest.raises(ExportError, match=r"language.py:\d+: an operation takes the block of 'i'"):
+        from_helion(found.kernel, language.arguments(found))

@@ -187,6 +187,26 @@ def at(dtype, rows, size, count, block):
     return k.stored(value, dtype, count)
 
 
+def lanes_of_part(dtype, rows, size, count, block):
+    """out[m, j] = (-x)[m, :, :][:, 1, index[j]]."""
+    k = Tiles(rows, block)
+    x = k.tile("x", values(dtype, rows, 3, size))
+    x = k.computed(x, dtype, "u0", 3, size)
+    index = k.load("index", places(size, count), [ALL], count)
+    value = k.g.call("tile.subscript", x, [ALL, 1, index], meta=t(dtype, "u0", count))
+    return k.stored(value, dtype, count)
+
+
+def rows_of_part(dtype, rows, size, count, block):
+    """out[m] = (-x)[index[m], 2:]."""
+    k = Tiles(rows, block)
+    index = k.tile("index", places(size, rows))
+    x = k.load("x", values(dtype, size, count + 2), [ALL, ALL], size, count + 2)
+    x = k.computed(x, dtype, size, count + 2)
+    meta = t(dtype, "u0", count)
+    return k.stored(k.g.call("tile.subscript", x, [index, sl(2)], meta=meta), dtype, count)
+
+
 def lanes_of_input(dtype, rows, size, count, block):
     """out[m, j] = x[m, index[j]], of an input."""
     k = Tiles(rows, block)
@@ -231,6 +251,8 @@ KERNELS = [
     strided_by_3,
     part,
     at,
+    lanes_of_part,
+    rows_of_part,
 ]
 # Rows, the size of the dim that is picked from, how many are picked, rows in a block.
 SIZES = [(32, 64, 128, 16), (21, 13, 10, 8), (40, 130, 150, 40)]

@@ -5,6 +5,7 @@ import re
 
 import kit
 import numpy as np
+import pallasc.aot
 import pallasc.execute
 import pallasc.reference
 import pytest
@@ -68,3 +69,57 @@ def test_no_scalar_is_stored_to_vmem(place):
         stored = re.findall(r"out_ref\[(.*)\] = ", source)
         assert stored
         assert all(re.search(r":|pl\.ds|\.\.\.", index) for index in stored)
+
+
+def lanes(shape, index, how, dtype="float32"):
+    """out[index] = x[i, j], or what an atomic leaves; "to" and "at": loaded positions."""
+    doc = Doc(config={"block_sizes": []}, name="lanes").tensor("x", "input", dtype, [POINTS, 5])
+    doc.tensor("at", "input", "int32", [POINTS, 5]).tensor("to", "input", "int32", [POINTS])
+    doc.tensor("out", "output", dtype, shape, init=0).block(POINTS, size=1).block(5, size=1)
+    g = G(0, grid=[0, 1])
+    i, j = (g.call("tile.begin", sym(f"u{d}"), meta=sym(None)) for d in (0, 1))
+    found = {"i": i, "j": j, "at": g.load("at", [i, j], t("int32"))}
+    found["to"] = g.load("to", [i], t("int32"))
+    value, index = g.load("x", [i, j], t(dtype)), [found.get(e, e) for e in index]
+    if how == "store":
+        g.store("out", index, value)
+    else:
+        g.call(f"tile.{how}", g.host("out"), index, value, meta=t(dtype))
+    return doc.add(g.out())
+
+
+LANES = [
+    ([8, 20], ["i", "at"]),
+    ([8, 20], [3, "j"]),
+    ([8, 130], ["to", "at"]),
+    ([8, 130], ["to", "j"]),
+    ([8, 130], [3, "at"]),
+    ([3, 8, 130], [1, "to", "at"]),
+    ([300], ["at"]),
+]
+
+
+@pytest.mark.parametrize("how", ["store", "atomic_add", "atomic_max"])
+@pytest.mark.parametrize("place", LANES, ids=lambda place: "-".join(map(str, place)))
+def test_a_lane_at_a_computed_place(place, how):
+    """What lies outside of the tensor is not written; no 1-D vector is turned, Mosaic cannot."""
+    document, draw = lanes(*place, how), np.random.default_rng(0)
+    inputs = [
+        draw.integers(-9, 9, [POINTS, 5]).astype(np.float32),
+        draw.integers(-2, place[0][-1] + 2, [POINTS, 5]).astype(np.int32),
+        draw.integers(-1, 9, [POINTS]).astype(np.int32),
+    ]
+    assert simulated.wrong(document, given=inputs) == []
+    result = pallasc.aot.compile_one(kit.compiled(document, "v6e"), "v6e")
+    assert (result.kind, result.message) == ("ok", "")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_the_greatest_of_narrow_ints_is_a_float(dtype):
+    """Mosaic makes a maximum of narrow ints of that of wide ones, and lowers no such."""
+    document, draw = lanes([8, 20], [3, "j"], "atomic_max", dtype), np.random.default_rng(0)
+    inputs = [draw.integers(-9, 9, [POINTS, 5]).astype(dtype)]
+    inputs += [np.zeros(shape, np.int32) for shape in ([POINTS, 5], [POINTS])]
+    assert simulated.wrong(document, given=inputs) == []
+    result = pallasc.aot.compile_one(kit.compiled(document, "v6e"), "v6e")
+    assert (result.kind, result.message) == ("ok", "")

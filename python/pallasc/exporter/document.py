@@ -99,8 +99,19 @@ def blocks_build(trace, symbols, replay, graphs):
                 raise ExportError(f"the block size of '{name}' is {fixed}, not expressible", where)
         if info.reduction:
             block["reduction"] = True
+        elif "size" not in block:
+            fixed_check(trace, info, name)
         blocks.append(block)
     return blocks
+
+
+def fixed_check(trace, info, name):
+    """Refuse a block whose size an operation compared with a number: to Helion it is that since."""
+    size = trace.env.shape_env.replacements.get(info.symbol())
+    if size is not None and size.is_Integer and size != 1:
+        told = f"an operation takes the block of '{name}' for {size}, whatever its size is"
+        hint = f"say so with block_size={size}, or use another operation"
+        raise ExportError(f"{told}: {hint}", trace.source.where(trace.source.first))
 
 
 def size_of(info, symbols):

@@ -164,6 +164,8 @@ class GraphConverter(GraphWriter):
 
     def symbol_fixed(self, value):
         """Return whether a symbolic number is one constant, or a float of host scalars."""
+        if self.symbols.block_of(value) is not None:
+            return False
         if isinstance(value, torch.SymFloat):
             symbols = value._sympy_().free_symbols
             return all(self.set.tensors.scalar_known(symbol) for symbol in symbols)
@@ -446,14 +448,12 @@ class GraphConverter(GraphWriter):
     def convert_get_symnode(self, node):
         """A block size is `tile.symnode`; other symbols are what their origin says."""
         value = node.meta["val"]
-        if isinstance(value, torch.SymInt):
-            expr = value._sympy_()
-            if expr in self.symbols.blocks:
-                symbol = str(expr)
-                meta = {"sym": symbol}
-                self.values[node] = self.emit(node, "tile.symnode", [symbol], meta=meta)
-                return
-        self.values[node] = self.symbol_value(value)
+        block = self.symbols.block_of(value)
+        if block is None:
+            self.values[node] = self.symbol_value(value)
+            return
+        symbol = str(block)
+        self.values[node] = self.emit(node, "tile.symnode", [symbol], meta={"sym": symbol})
 
     def convert_rng_seed(self, node):
         """The seed that an op without one draws anew is a word of one more input."""

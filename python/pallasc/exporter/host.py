@@ -254,13 +254,35 @@ class Recorder(TorchDispatchMode):
             self.write_add(args[0], None, list(args[:2]), {})
             return
         if name == "aten.index_put_.default":
-            self.write_add(args[0], func, list(args), named)
+            self.put_note(func, list(args), named)
             return
         packet, _, overload = name.removeprefix("aten.").partition(".")
         twin = getattr(getattr(torch.ops.aten, packet.removesuffix("_"), None), overload, None)
         if not packet.endswith("_") or twin is None or not pointwise(twin):
             raise ExportError(f"host code changes a tensor in place ({func})", self.where())
         self.write_add(args[0], twin, list(args), named)
+
+    def put_note(self, func, args, named):
+        """Note an `index_put_`; under a mask it is a choice of each element, by place."""
+        base, given, value = args[:3]
+        dims = [dim for dim, index in enumerate(given) if index is not None]
+        masks = [given[dim] for dim in dims]
+        if not any(index.dtype == torch.bool for index in masks):
+            self.write_add(base, func, args, named)
+            return
+        number = not isinstance(value, torch.Tensor)
+        behind = base.dim() - dims[0] - masks[0].dim()
+        if len(masks) > 1 or [*args, False][3] or not (number or value.dim() <= behind):
+            told = "host code stores under a mask what depends on how much of it is true"
+            raise ExportError(f"{told}: use torch.where", self.where())
+        mask = masks[0]
+        if behind:
+            mask = mask.reshape([*mask.shape, *[1] * behind])
+            self.step_add(mask, "reshape", masks[0], None)
+        if number:
+            self.write_add(base, torch.ops.aten.masked_fill.Scalar, [base, mask, value], {})
+        else:
+            self.write_add(base, torch.ops.aten.where.self, [mask, value, base], {})
 
     def write_add(self, tensor, func, args, named):
         """Note a change in place."""

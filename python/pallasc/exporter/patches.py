@@ -28,6 +28,7 @@ INTERNALS = {
         "CompileEnvironment.current",
         "CompileEnvironment.to_fake",
     ),
+    "helion._compiler.type_propagation": ("TypePropagation.visit_Subscript",),
     "helion._compiler.helper_function": ("create_combine_function_wrapper",),
     "helion._compiler.host_function": ("HostFunction",),
     "helion.autotuner.config_spec": ("VALID_KEYS",),
@@ -41,6 +42,11 @@ INTERNALS = {
     ),
     "helion.language.random_ops": ("_pallas_safe_i32_scalar_like",),
 }
+
+UNKNOWN_SIZE = (
+    "host code makes a tensor, and its size depends on what a tensor holds: "
+    "use torch.where, or pass it as an argument"
+)
 
 
 def internals_check():
@@ -245,7 +251,78 @@ def scans_of_many_dtypes():
     return replaced(helper_function, "create_combine_function_wrapper", made)
 
 
+def masks_stored():
+    """Let host code store under a mask: Helion also loads what is stored to, of an unknown size.
+
+    What it really loads so is refused here: Helion does not say why.
+    """
+    import helion
+    import torch
+    from helion._compiler.type_propagation import TypePropagation
+    from torch.utils import _pytree
+
+    visit = TypePropagation.visit_Subscript
+
+    def masks(key):
+        try:
+            leaves = _pytree.tree_leaves(key.proxy())
+        except NotImplementedError:
+            return False
+        return any(isinstance(x, torch.Tensor) and x.dtype == torch.bool for x in leaves)
+
+    def visited(walker, node):
+        if walker.origin().is_host():
+            indexed = walker.visit(node.value)
+            if masks(walker.visit(node.slice)):
+                if isinstance(node.ctx, ast.Store):
+                    return indexed
+                raise helion.exc.TypeInferenceError(UNKNOWN_SIZE)
+        return visit(walker, node)
+
+    return replaced(TypePropagation, "visit_Subscript", visited)
+
+
+def torch_respelled():
+    """Trace what Helion does not lower as what it computes.
+
+    `take_along_dim` asks for sizes, which fixes blocks. Every sort in the graph is stable.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    takes = (torch.take_along_dim, torch.Tensor.take_along_dim)
+    sorts = (torch.sort, torch.Tensor.sort, torch.argsort, torch.Tensor.argsort)
+
+    class Respelling(TorchFunctionMode):
+        """Replaces them, as functions and as methods."""
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = dict(kwargs or {})
+            if func in takes:
+                return taken(*args, **kwargs)
+            if func in sorts:
+                kwargs.pop("stable", None)
+            return func(*args, **kwargs)
+
+    def taken(x, places, dim=None):
+        if dim is None:
+            x, places, dim = x.reshape(-1), places.reshape(-1), 0
+        dim %= x.dim()
+        shape, wanted = list(x.shape), list(places.shape)
+        for at in range(x.dim()):
+            if at != dim and isinstance(wanted[at], int) and wanted[at] == 1:
+                wanted[at] = shape[at]
+            elif at != dim:
+                shape[at] = wanted[at]
+        places = places % x.size(dim)  # below 0 they count from the end
+        return torch.gather(x.expand(shape), dim, places.expand(wanted))
+
+    return Respelling()
+
+
 PATCHES = (
+    torch_respelled,
+    masks_stored,
     random_in_int64,
     reductions_of_many_dims,
     host_untouched,

@@ -10,7 +10,7 @@ import re
 import sys
 
 from .errors import ExportError
-from .patches import all_applied, internals_check
+from .patches import UNKNOWN_SIZE, all_applied, internals_check
 from .sources import KernelSource
 
 # The first of each is what `pip install` is told.
@@ -214,6 +214,5 @@ def helion_error(error, source):
     if "'NullHandler' object" in told:
         told = "an operation that torch's inductor does not lower: use others, or pass its result"
     if told.startswith("PendingUnbackedSymbolNotFound"):  # then come all of its symbols
-        told = "host code makes a tensor, and its size depends on what a tensor holds"
-        told += ": use torch.where, or pass it as an argument"
+        told = UNKNOWN_SIZE
     return ExportError(f"Helion: {told[:LONGEST_TOLD]}", source.where(line))

@@ -68,6 +68,11 @@ class Symbols:
         """Return the format's symbol of a block id."""
         return str(self.trace.env.block_sizes[block_id].symbol())
 
+    def block_of(self, value):
+        """Return the symbol of a block that an int is, also if its size is one number; or None."""
+        expr = value.node._expr if isinstance(value, torch.SymInt) else None
+        return expr if expr in self.blocks else None
+
     def is_one(self, size):
         """Return whether a size of a shape is a block of one element."""
         return size in self.ones
