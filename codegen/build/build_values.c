@@ -358,33 +358,66 @@ static KArg factor(Builder *b, NodeId n, NodeId x, int which, int64_t *ints, uin
 	return how == FACTOR_WIDE ? build_as(b, tile, DTYPE_BF16) : tile;
 }
 
+/* The tile as a sum of two of bfloat16, which hold 16 bits of its 24. There is nothing beside an infinity. */
+typedef struct Halves {
+	KArg high, low;
+} Halves;
+
+static Halves halved(Builder *b, KArg tile, const char *name) {
+	Halves x = {.high = build_converted(b, tile, DTYPE_F32, DTYPE_BF16)};
+	build_name(b, x.high, arena_printf(b->a, "%s_high", name));
+	KArg high = build_converted(b, x.high, DTYPE_BF16, DTYPE_F32);
+	KArg rest[3] = {build_unary(b, OP_ISINF, DTYPE_BOOL, high), karg_real(0)};
+	rest[2] = build_binary(b, OP_SUB, DTYPE_F32, tile, high);
+	x.low = build_converted(b, build_op(b, OP_WHERE, DTYPE_F32, 3, rest, 0, NULL), DTYPE_F32, DTYPE_BF16);
+	build_name(b, x.low, arena_printf(b->a, "%s_low", name));
+	return x;
+}
+
+static KArg dot(Builder *b, KArg x, KArg y, Dtype sum, uint32_t count, const int64_t *ints) {
+	const KArg args[2] = {x, y};
+	return build_op(b, K_DOT, sum, 2, args, count, ints);
+}
+
+/* Of two float32 tiles, in three passes: what the low halves give together is below 2^-16 of the product. The small
+ * ones are added first. */
+static KArg product_of_halves(Builder *b, NodeId x, NodeId y, const KArg *tile, uint32_t count, const int64_t *ints) {
+	Halves left = halved(b, tile[0], node_get(b->m, x)->name);
+	Halves right = x == y ? left : halved(b, tile[1], node_get(b->m, y)->name);
+	KArg small = build_binary(b, OP_ADD, DTYPE_F32, dot(b, left.low, right.high, DTYPE_F32, count, ints),
+	                          dot(b, left.high, right.low, DTYPE_F32, count, ints));
+	return build_binary(b, OP_ADD, DTYPE_F32, small, dot(b, left.high, right.high, DTYPE_F32, count, ints));
+}
+
 static KArg product(Builder *b, NodeId n, NodeId x, NodeId y, Dtype sum) {
 	const Value *v = &b->plan->values[n];
 	bool floats = node_type(b->m, x)->dtype == DTYPE_F32 && node_type(b->m, y)->dtype == DTYPE_F32;
+	DotPrecision precision = floats ? (DotPrecision)b->m->config.dot_precision.value : DOT_DEFAULT;
 	uint32_t rank = type_rank(b, x);
 	int64_t ints[5] = {v->transpose_a ? rank - 2 : rank - 1, v->transpose_b ? rank - 1 : rank - 2,
-	                   floats && (DotPrecision)b->m->config.dot_precision.value == DOT_HIGHEST};
+	                   precision == DOT_HIGHEST};
 	uint32_t count = 3;
 	KArg args[2];
 	args[0] = factor(b, n, x, 0, ints, &count);
 	args[1] = factor(b, n, y, 1, ints, &count);
-	return build_op(b, K_DOT, sum, 2, args, count, ints);
+	return precision == DOT_HIGH ? product_of_halves(b, x, y, args, count, ints)
+	                             : dot(b, args[0], args[1], sum, count, ints);
 }
 
 static KArg matmul(Builder *b, NodeId n) {
 	const Node *node = node_get(b->m, n);
 	NodeId x = matmul_operand(b->m, n, 0), added = matmul_operand(b->m, n, 2);
 	Dtype to = node_type(b->m, n)->dtype, sum = dtype_of_sums(node_type(b->m, x)->dtype);
-	KArg dot = product(b, n, x, matmul_operand(b->m, n, 1), sum);
+	KArg made = product(b, n, x, matmul_operand(b->m, n, 1), sum);
 	if (added == NONE)
-		return to == sum ? dot : build_as(b, dot, to);
+		return to == sum ? made : build_as(b, made, to);
 	/* The product has a name of its own: the sum reads like the source. */
-	build_name(b, dot, arena_printf(b->a, "%s_dot", node->name));
+	build_name(b, made, arena_printf(b->a, "%s_dot", node->name));
 	uint32_t beta = node->arg_count >= 5 ? node->arg_count - 2 : 0;
 	Dtype t = node_type(b->m, added)->dtype, both = dtype_promote(sum, t);
 	bool fp8 = dtype_is_float(t) && dtype_bits(t) == 8; /* which jnp does not promote */
 	Arg bias = arg_ref(added);
-	KArg left = build_computed(b, &bias, FORM_NATURAL, fp8 ? sum : DTYPE_NONE), right = dot;
+	KArg left = build_computed(b, &bias, FORM_NATURAL, fp8 ? sum : DTYPE_NONE), right = made;
 	if (beta && node->op != OP_DOT) {
 		left = scaled(b, left, node_arg(b->m, n, beta), fp8 ? sum : t);
 		right = scaled(b, right, node_arg(b->m, n, beta + 1), sum);

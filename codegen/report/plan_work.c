@@ -71,10 +71,10 @@ static bool not_as_wide(const Plan *p, NodeId n, BlockId b) {
 
 bool plan_matmul_width(const Plan *p, BlockId b) { return !all_matmuls(p, not_as_wide, b); }
 
-/* A product of float32 factors at Precision.HIGHEST is made of six bfloat16 passes. */
+/* Of bfloat16, for a product of float32 factors. */
 static int mxu_passes(const Plan *p) {
-	bool highest = (DotPrecision)p->module->config.dot_precision.value == DOT_HIGHEST;
-	return highest && p->flops > 0 && all_matmuls(p, in_float32, NONE) ? 6 : 1;
+	static const int passes[] = {[DOT_HIGHEST] = 6, [DOT_HIGH] = 3, [DOT_DEFAULT] = 1};
+	return p->flops > 0 && all_matmuls(p, in_float32, NONE) ? passes[p->module->config.dot_precision.value] : 1;
 }
 
 Roofline plan_roofline(const Plan *p) {

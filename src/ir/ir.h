@@ -227,7 +227,7 @@ typedef enum Switch { SWITCH_AUTO, SWITCH_ON, SWITCH_OFF } Switch;
 enum { AHEAD_AUTO = -1 }; /* pallas_matmul_ahead */
 /* Where nobody gives it, below them: auto. */
 typedef enum IndirectMode { INDIRECT_AUTO, INDIRECT_ONE_HOT, INDIRECT_DMA } IndirectMode;
-typedef enum DotPrecision { DOT_HIGHEST, DOT_DEFAULT } DotPrecision;
+typedef enum DotPrecision { DOT_HIGHEST, DOT_HIGH, DOT_DEFAULT } DotPrecision;
 
 /* Where a key's value came from, for messages. */
 typedef struct ConfigOrigin {
