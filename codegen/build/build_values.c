@@ -358,7 +358,7 @@ static KArg factor(Builder *b, NodeId n, NodeId x, int which, int64_t *ints, uin
 	return how == FACTOR_WIDE ? build_as(b, tile, DTYPE_BF16) : tile;
 }
 
-/* The tile as a sum of two of bfloat16, which hold 16 bits of its 24. There is nothing beside an infinity. */
+/* The tile as a sum of two of bfloat16, which hold 16 bits of its 24. Beside an infinity is a NaN. */
 typedef struct Halves {
 	KArg high, low;
 } Halves;
@@ -366,10 +366,8 @@ typedef struct Halves {
 static Halves halved(Builder *b, KArg tile, const char *name) {
 	Halves x = {.high = build_converted(b, tile, DTYPE_F32, DTYPE_BF16)};
 	build_name(b, x.high, arena_printf(b->a, "%s_high", name));
-	KArg high = build_converted(b, x.high, DTYPE_BF16, DTYPE_F32);
-	KArg rest[3] = {build_unary(b, OP_ISINF, DTYPE_BOOL, high), karg_real(0)};
-	rest[2] = build_binary(b, OP_SUB, DTYPE_F32, tile, high);
-	x.low = build_converted(b, build_op(b, OP_WHERE, DTYPE_F32, 3, rest, 0, NULL), DTYPE_F32, DTYPE_BF16);
+	KArg rest = build_binary(b, OP_SUB, DTYPE_F32, tile, build_converted(b, x.high, DTYPE_BF16, DTYPE_F32));
+	x.low = build_converted(b, rest, DTYPE_F32, DTYPE_BF16);
 	build_name(b, x.low, arena_printf(b->a, "%s_low", name));
 	return x;
 }
@@ -384,9 +382,11 @@ static KArg dot(Builder *b, KArg x, KArg y, Dtype sum, uint32_t count, const int
 static KArg product_of_halves(Builder *b, NodeId x, NodeId y, const KArg *tile, uint32_t count, const int64_t *ints) {
 	Halves left = halved(b, tile[0], node_get(b->m, x)->name);
 	Halves right = x == y ? left : halved(b, tile[1], node_get(b->m, y)->name);
-	KArg small = build_binary(b, OP_ADD, DTYPE_F32, dot(b, left.low, right.high, DTYPE_F32, count, ints),
-	                          dot(b, left.high, right.low, DTYPE_F32, count, ints));
-	return build_binary(b, OP_ADD, DTYPE_F32, small, dot(b, left.high, right.high, DTYPE_F32, count, ints));
+	KArg low_high = dot(b, left.low, right.high, DTYPE_F32, count, ints);
+	KArg high_low = dot(b, left.high, right.low, DTYPE_F32, count, ints);
+	KArg small = build_binary(b, OP_ADD, DTYPE_F32, low_high, high_low);
+	KArg high_high = dot(b, left.high, right.high, DTYPE_F32, count, ints);
+	return build_binary(b, OP_ADD, DTYPE_F32, small, high_high);
 }
 
 static KArg product(Builder *b, NodeId n, NodeId x, NodeId y, Dtype sum) {

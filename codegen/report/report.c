@@ -375,10 +375,8 @@ static void time_row(Report *r, Table *t, const char *part, double seconds, cons
 static void put_time(Report *r) {
 	const TimeParts *t = &r->p->time;
 	Table table = {.right = 1u << 1 | 1u << 2};
-	report_heading(r->out,
-	               arena_printf(r->a,
-	                            "Time by which plans are compared: %s (the longer of MXU and vector, and the rest)",
-	                            time_text(r->a, r->p->seconds)));
+	report_heading(r->out, arena_printf(r->a, "Compared time: %s (the longer of MXU and vector, the rest)",
+	                                    time_text(r->a, r->p->seconds)));
 	time_row(r, &table, "MXU", t->mxu, "matmuls at the peak");
 	time_row(r, &table, "vector", t->vector, "blocks and windows read into registers");
 	time_row(r, &table, "windows", t->windows, "waits for what loops copy");

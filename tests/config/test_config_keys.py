@@ -115,7 +115,7 @@ def without(plan, *keys):
 # Why the configured loop type was chosen is worded differently where it is also the default. The
 # estimate counts what could be skewed and is not.
 def essence(plan):
-    plan = without(plan, "config", "seconds", "time")
+    plan = without(plan, "config", "seconds", "time", "estimate")
     for loop in plan["loops"]:
         loop.pop("why")
     return plan

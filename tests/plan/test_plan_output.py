@@ -314,7 +314,7 @@ def test_report_says():
         r"k_in_win +k_in_hbm +DMA +1x128x128 +tile_b, j, 0 +2 +64 KiB$",
         r"matmuls +537 MFLOP +584 ns at the MXU's peak of 920 TFLOP/s$",
         r"HBM +5 MiB +3.20 us at 1.64 TB/s$",
-        r"^Time by which plans are compared: [\d.]+ us \(the longer of MXU and vector, and the rest\)$",
+        r"^Compared time: [\d.]+ us \(the longer of MXU and vector, the rest\)$",
         r"^  MXU +584 ns +[\d.]+%  matmuls at the peak$",
         r"^  vector +1.17 us +[\d.]+%  blocks and windows read into registers$",
         r"k_in_hbm, v_in_hbm cross HBM 4x: each doubling of tile_m halves that",
