@@ -118,12 +118,12 @@ static void a_sum_along_lanes_is_one_xlu_op_for_eight_rows(void **state) {
 static void a_matmul_is_passes_of_blocks(void **state) {
 	(void)state;
 	Work w = work_of(PRODUCT("bfloat16", "float32"), "v6e", "block_sizes=[512]", K_DOT, NULL);
-	assert_work(w, UNIT_MXU, 128 * 8 / 2);
+	assert_work(w, UNIT_MXU, 128 * 8 / 2.0);
 	assert_work(w, UNIT_POP, 512);
 	assert_work(w, UNIT_VALU, 256);
 	assert_work(w, UNIT_PUSH, 256);
 	w = work_of(PRODUCT("bfloat16", "float32"), "v5e", "block_sizes=[512]", K_DOT, NULL);
-	assert_work(w, UNIT_MXU, 512 * 16 / 4);
+	assert_work(w, UNIT_MXU, 512 * 16 / 4.0);
 	w = work_of(PRODUCT("bfloat16", "float32"), "v7x", "block_sizes=[512]", K_DOT, NULL);
 	assert_work(w, UNIT_POP, 256);
 	assert_work(w, UNIT_VALU, 0);
@@ -133,9 +133,9 @@ static void a_matmul_is_passes_of_blocks(void **state) {
 static void a_matmul_of_int8_has_half_the_passes_but_on_v7x(void **state) {
 	(void)state;
 	Work w = work_of(PRODUCT("int8", "int32"), "v6e", "block_sizes=[512]", K_DOT, NULL);
-	assert_work(w, UNIT_MXU, 64 * 8 / 2);
+	assert_work(w, UNIT_MXU, 64 * 8 / 2.0);
 	w = work_of(PRODUCT("int8", "int32"), "v7x", "block_sizes=[512]", K_DOT, NULL);
-	assert_work(w, UNIT_MXU, 128 * 8 / 2);
+	assert_work(w, UNIT_MXU, 128 * 8 / 2.0);
 }
 
 /* 4 points of 256 KiB in and out, at 934.4 bytes a cycle: HBM takes 2244 cycles. The first block and the last one have
