@@ -69,7 +69,7 @@ def test_committed_graphs_are_regenerated_byte_for_byte(tmp_path):
         assert (tmp_path / path).read_bytes() == (ROOT / "testdata" / path).read_bytes(), path
 
 
-def test_graphs_of_the_race_are_regenerated_byte_for_byte(tmp_path):
+def test_committed_graphs_of_the_race_are_regenerated_byte_for_byte(tmp_path):
     """Those that the package has for `on-tpu`, which bench/race.py names."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
     command = [sys.executable, ROOT / "bench" / "tpu_rows.py", "-o", tmp_path]
