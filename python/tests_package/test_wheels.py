@@ -36,8 +36,8 @@ def test_files(arch, wheels):
         ),
     }
     package = ROOT / "python" / "pallasc"
-    python = {f"pallasc/{path.relative_to(package)}" for path in package.rglob("*.py")}
-    assert modes.keys() == python | extra
+    files = [*package.rglob("*.py"), *(package / "on_tpu" / "race").glob("*.json")]
+    assert modes.keys() == {f"pallasc/{path.relative_to(package)}" for path in files} | extra
     assert modes[f"pallasc-{version}.data/scripts/pallasc"] == 0o755
 
 
@@ -54,11 +54,13 @@ def test_metadata(arch, unpacked):
 
 
 def test_machine_code(arch, unpacked):
-    """The right machine; it needs glibc 2.28 or older and nothing else; no path of the build."""
+    """The right machine; it needs glibc 2.28 or older, whose threads (of a sweep) are a library of
+    their own, and nothing else; no path of the build."""
+    parts = {"libc.so.6", "libm.so.6", "libpthread.so.0"}
     for path in programs(unpacked[arch]):
         text = run("readelf", "--wide", "--file-header", "--dynamic", "--version-info", path)
         assert re.search(r"Machine: +(.*)", text)[1] == MACHINES[arch]
-        assert set(re.findall(r"NEEDED.*\[(.*)\]", text)) <= {"libc.so.6", "libm.so.6"}
+        assert set(re.findall(r"NEEDED.*\[(.*)\]", text)) <= parts
         versions = {tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", text)}
         assert versions and max(versions) <= (2, 28)
         assert str(ROOT).encode() not in path.read_bytes()
