@@ -348,7 +348,9 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	else if (spread)
 		x = build_shaped(b, K_BROADCAST, t, want_rank, want, 1, &x);
 	if (!tensor)
-		return build_as(b, x, to);
+		return x.kind == KARG_VALUE && dtype_is_float(t) && dtype_bits(t) < 32
+		               ? build_converted_scalar(b, x, t, to)
+		               : build_as(b, x, to);
 	Dtype from = node_type(b->m, arg->node)->dtype;
 	return build_converted(b, x, moved && from == DTYPE_BOOL ? DTYPE_I32 : from, to);
 }

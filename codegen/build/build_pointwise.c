@@ -18,11 +18,10 @@ KArg build_converted(Builder *b, KArg x, Dtype from, Dtype to) {
 	return build_as(b, x, to);
 }
 
-/* Mosaic widens scalars to float32 alone. */
-static KArg converted_scalar(Builder *b, KArg x, Dtype from, Dtype to) {
-	if (from == to || !dtype_is_float(from) || dtype_bits(from) >= 16)
+KArg build_converted_scalar(Builder *b, KArg x, Dtype from, Dtype to) {
+	if (from == to || !dtype_is_float(from) || (dtype_bits(from) >= 16 && dtype_bits(to) >= 16))
 		return build_converted(b, x, from, to);
-	return build_converted(b, build_as(b, x, DTYPE_F32), DTYPE_F32, to);
+	return build_converted(b, build_converted(b, x, from, DTYPE_F32), DTYPE_F32, to);
 }
 
 KArg build_computed(Builder *b, const Arg *a, Form form, Dtype compute) {
@@ -34,7 +33,7 @@ KArg build_computed(Builder *b, const Arg *a, Form form, Dtype compute) {
 	const Type *t = node_type(b->m, a->node);
 	KArg x = build_arg(b, a, form);
 	if (!constant_is_number(b->m, root))
-		return t->count == 0 ? converted_scalar(b, x, t->dtype, compute)
+		return t->count == 0 ? build_converted_scalar(b, x, t->dtype, compute)
 		                     : build_converted(b, x, t->dtype, compute);
 	Arg number = constant_of(b->m, root);
 	number = constant_as(&number, compute);
@@ -67,6 +66,16 @@ static bool lacks_dtype(const Builder *b, NodeId n, Dtype wanted) {
 	return true;
 }
 
+/* A narrow int in a scalar register that is chosen, or whose bits are: Mosaic would do that before it widens it, and
+ * has no such op of narrow scalars. float32 holds it, and stands between. */
+static bool widens_late(const Builder *b, NodeId n, const Arg *a) {
+	uint16_t op = op_canonical(node_get(b->m, n)->op);
+	bool bits = op == OP_WHERE || op == OP_BITWISE_AND || op == OP_BITWISE_OR || op == OP_BITWISE_XOR;
+	return bits && !constant_operand(b->m, a) && b->plan->values[n].compute == DTYPE_I32 &&
+	       node_type(b->m, a->node)->count == 0 && node_type(b->m, n)->count == 0 &&
+	       dtype_bits(node_type(b->m, a->node)->dtype) < 32;
+}
+
 static KArg operand(Builder *b, NodeId n, uint32_t i, Dtype promoted) {
 	const Value *v = &b->plan->values[n];
 	const Arg *a = node_arg(b->m, n, i);
@@ -76,6 +85,8 @@ static KArg operand(Builder *b, NodeId n, uint32_t i, Dtype promoted) {
 	if (number && dtype_class(promoted) != DTYPE_CLASS_FLOAT && dtype_class(promoted) != DTYPE_CLASS_BOOL &&
 	    op_row(node_get(b->m, n)->op)->dtype != RULE_PROMOTE_FLOAT)
 		return build_beside_ints(b, a, promoted);
+	if (widens_late(b, n, a))
+		return build_as(b, build_computed(b, a, v->wants, DTYPE_F32), DTYPE_I32);
 	KArg x = build_computed(b, a, v->wants, v->compute);
 	return v->compute != DTYPE_NONE && lacks_dtype(b, n, v->compute) ? build_scalar(b, x, v->compute) : x;
 }
@@ -133,6 +144,15 @@ static KArg int_power(Builder *b, NodeId n, const KArg *operands, Dtype compute)
 	return build_op(b, K_INT_POWER, compute, 2, items, 1, &bits);
 }
 
+/* The scalar unit has no power: that of a row of the same. */
+static KArg scalar_power(Builder *b, const KArg *operands, Dtype to) {
+	const int64_t row[2] = {1, b->m->target->lanes}, first[6] = {K_ITEM_AT, 0, 0, K_ITEM_AT};
+	KArg items[2] = {operands[0], operands[1]};
+	uint32_t i = items[0].kind == KARG_VALUE ? 0 : 1;
+	items[i] = build_shaped(b, K_BROADCAST, to, 2, row, 1, &items[i]);
+	return build_op(b, K_INDEX, to, 1, (const KArg[]){build_op(b, OP_POW, to, 2, items, 0, NULL)}, 6, first);
+}
+
 /* `to`: what the statement gives. */
 static KArg computed(Builder *b, NodeId n, KArg *operands, uint32_t count, Dtype compute, Dtype to) {
 	const Node *node = node_get(b->m, n);
@@ -160,6 +180,8 @@ static KArg computed(Builder *b, NodeId n, KArg *operands, uint32_t count, Dtype
 	case OP_POW:
 		if (!is_float && !power_is_natural(node_arg(b->m, n, 1)))
 			return int_power(b, n, operands, compute);
+		if (node_type(b->m, n)->count == 0 && !power_is_natural(node_arg(b->m, n, 1)))
+			return scalar_power(b, operands, to);
 		break;
 	case OP_MAXIMUM: op = widened_pair(b, n) ? K_WIDE_MAXIMUM : op; break;
 	case OP_MINIMUM: op = widened_pair(b, n) ? K_WIDE_MINIMUM : op; break;
@@ -173,7 +195,10 @@ static KArg conversion(Builder *b, NodeId n) {
 	bool tensor = a->kind == ARG_REF && node_type(b->m, a->node)->kind == TYPE_TENSOR;
 	Dtype from = tensor ? node_type(b->m, a->node)->dtype : DTYPE_NONE, to = node_type(b->m, n)->dtype;
 	KArg x = build_arg(b, a, b->plan->values[n].wants);
-	return from == DTYPE_NONE || from == to ? build_as(b, x, to) : build_converted(b, x, from, to);
+	if (from == DTYPE_NONE || from == to)
+		return build_as(b, x, to);
+	return node_type(b->m, n)->count == 0 ? build_converted_scalar(b, x, from, to)
+	                                      : build_converted(b, x, from, to);
 }
 
 KArg build_pointwise(Builder *b, NodeId n) {

@@ -113,6 +113,8 @@ KArg build_as(Builder *b, KArg x, Dtype dtype);
 KArg build_scalar(Builder *b, KArg x, Dtype dtype);
 /* By a way that Mosaic has. */
 KArg build_converted(Builder *b, KArg x, Dtype from, Dtype to);
+/* The same of a scalar: Mosaic widens narrow floats to float32 alone, and narrows them from there. */
+KArg build_converted_scalar(Builder *b, KArg x, Dtype from, Dtype to);
 /* An operand in the dtype in which its op computes; as it is if that is DTYPE_NONE. */
 KArg build_computed(Builder *b, const Arg *a, Form form, Dtype compute);
 /* A number beside ints is one of them: cut off after the point, wrapped around. */

@@ -91,10 +91,13 @@ static bool has_few_rows(const Module *m, NodeId n) {
 	return t->count < 2 || expr_number(m, t->dims[t->count - 2]) < FEW_ROWS;
 }
 
-/* One rounding whether it is computed in bfloat16 or in float32: sums, products and choices of two values. */
+/* One rounding whether it is computed in bfloat16 or in float32: sums, products and choices of two values. The scalar
+ * unit has float32 alone. */
 static bool rounds_once(const Module *m, NodeId n) {
 	const Node *node = node_get(m, n);
 	const OpRow *row = op_row(node->op);
+	if (node_type(m, n)->count == 0)
+		return false;
 	switch ((Op)node->op) {
 	case OP_MAXIMUM:
 	case OP_MINIMUM:
@@ -129,11 +132,7 @@ static Dtype compute_in(const Module *m, NodeId n, Dtype promoted) {
 		return promoted == DTYPE_BF16 && rounds_once(m, n) ? DTYPE_BF16 : DTYPE_F32;
 	if (promoted == DTYPE_BOOL)
 		return takes_bools(node->op) ? DTYPE_BOOL : DTYPE_I32;
-	/* Mosaic turns maximum() of two widened ints into one of narrow ones, which it then cannot lower; float32 holds
-	 * them. */
-	if (dtype_bits(promoted) < 32)
-		return op_is(node->op, IS_CHOICE) ? DTYPE_F32 : DTYPE_I32;
-	return promoted;
+	return op_widened(node->op, promoted);
 }
 
 /* What jnp itself computes in, given the operands as they are; DTYPE_NONE if it would refuse them. */
@@ -285,15 +284,6 @@ static Dtype judged_dtype(const Module *m, NodeId n) {
 	return x != NONE && node_type(m, x)->kind == TYPE_TENSOR ? node_type(m, x)->dtype : DTYPE_NONE;
 }
 
-/* Whether the atomic n takes the greater or the less of two narrow ints that lie where tiles do: see compute_in(). */
-static bool chooses_narrow(const Module *m, NodeId n, Dtype t) {
-	const Arg *index = node_arg(m, n, 1);
-	for (uint32_t i = 0; i < index->list.count; i++)
-		if (entry_gathers(m, arg_item(m, index, i)))
-			return false;
-	return op_is(op_canonical(node_get(m, n)->op), IS_CHOICE) && (t == DTYPE_I8 || t == DTYPE_I16);
-}
-
 Dtype arith_write_dtype(const Module *m, NodeId n) {
 	Dtype t = node_type(m, node_input(m, n, 0))->dtype;
 	const Arg *value = node_arg(m, n, 2);
@@ -303,7 +293,7 @@ Dtype arith_write_dtype(const Module *m, NodeId n) {
 	if (value->kind == ARG_REF && node_type(m, value->node)->kind == TYPE_TENSOR &&
 	    node_get(m, value->node)->op != OP_SCALAR)
 		t = dtype_promote(t, node_type(m, value->node)->dtype);
-	return chooses_narrow(m, n, t) ? DTYPE_F32 : dtype_widened(t);
+	return op_widened(op, t);
 }
 
 /* Mosaic selects no bools, which are masks to it; and spreads no mask of 32-bit lanes over the packed rows of a tile of

@@ -302,7 +302,7 @@ static NodeId new_value(Decompose *d, NodeId old) {
 		wide = dtype_promote(own, node_type(m, value.node)->dtype);
 	if (op == OP_ATOMIC_XCHG)
 		return in_dtype(d, value, wide);
-	wide = dtype_widened(wide);
+	wide = op_is(op, IS_CHOICE) ? wide : dtype_widened(wide); /* codegen widens what it chooses of */
 	NodeId x = make_converted(d, old, wide);
 	return make_binary(d, op_canonical(op), "combined", x, arg_ref(in_dtype(d, value, wide)));
 }

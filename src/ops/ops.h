@@ -198,6 +198,11 @@ static inline Lanes op_lanes(uint16_t op) { return (Lanes)op_rows[op].lanes; }
 static inline Fill op_fill(uint16_t op) { return (Fill)op_rows[op].fill; }
 /* All of these facts hold. */
 static inline bool op_is(uint16_t op, Fact facts) { return (op_rows[op_canonical(op)].facts & facts) == facts; }
+/* The dtype of 32 bits that narrow values compute in. Mosaic turns maximum() of two widened ints into one of narrow
+ * ones, which it then cannot lower: float32 holds them. */
+static inline Dtype op_widened(uint16_t op, Dtype t) {
+	return dtype_bits(t) < 32 && op_is(op, IS_CHOICE) ? DTYPE_F32 : dtype_widened(t);
+}
 /* Operand i only chooses between the others. */
 static inline bool op_is_condition(uint16_t op, uint32_t i) { return op_rows[op_canonical(op)].condition == i + 1; }
 /* What operand i may be. */

@@ -114,12 +114,19 @@ def test_a_lane_at_a_computed_place(place, how):
     assert (result.kind, result.message) == ("ok", "")
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_the_greatest_of_narrow_ints_is_a_float(dtype):
-    """Mosaic makes a maximum of narrow ints of that of wide ones, and lowers no such."""
-    document, draw = lanes([8, 20], [3, "j"], "atomic_max", dtype), np.random.default_rng(0)
-    inputs = [draw.integers(-9, 9, [POINTS, 5]).astype(dtype)]
-    inputs += [np.zeros(shape, np.int32) for shape in ([POINTS, 5], [POINTS])]
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "float8_e4m3fn"])
+@pytest.mark.parametrize(
+    "place", [LANES[1], *LANES[3:6]], ids=lambda place: "-".join(map(str, place))
+)
+def test_the_greatest_of_narrow_values(place, dtype):
+    """Mosaic makes a maximum of narrow ones of that of wide ones, and lowers no such."""
+    document, draw = lanes(*place, "atomic_max", dtype), np.random.default_rng(0)
+    of, least = pallasc.reference.values.dtype_of(dtype), 0 if dtype == "uint8" else -9
+    inputs = [
+        draw.integers(least, 9, [POINTS, 5]).astype(of),
+        draw.integers(-2, place[0][-1] + 2, [POINTS, 5]).astype(np.int32),
+        draw.integers(-1, 9, [POINTS]).astype(np.int32),
+    ]
     assert simulated.wrong(document, given=inputs) == []
     result = pallasc.aot.compile_one(kit.compiled(document, "v6e"), "v6e")
     assert (result.kind, result.message) == ("ok", "")
