@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coverage.floors import Needs, generator
+from coverage.floors import Needs
 from coverage.row import family
 from coverage.rows.indirect import by, drawn, ints, summed
 
@@ -59,10 +59,20 @@ def first_come(keys):
 # ---- what is needed ------------------------------------------------------------------------------
 
 
+def numbered(name, counts):
+    """The data that steers: numbers below the rows of the output `counts`, drawn as inputs are."""
+
+    def steering(document, rng, distribution=None):
+        shapes = {t["name"]: t["shape"] for t in document["tensors"]}
+        return {name: drawn(rng, shapes[name], shapes[counts][0], distribution)}
+
+    return steering
+
+
 def slotted_rows(shapes, data):
     """Tokens that find a slot."""
     (experts,), (places, columns) = shapes["count"], shapes["out"]
-    counts = np.bincount(drawn(generator(), shapes["ids"], experts))
+    counts = np.bincount(data["ids"], minlength=experts)
     return Needs({"x": np.minimum(counts, places // experts).sum() * columns})
 
 
@@ -82,6 +92,7 @@ ROWS = [
         ranks,
         [32],
         inputs=of(EXPERTS),
+        steering=numbered("ids", "count"),
         note="old values at int tensors: each token finds what those before it left",
     ),
     family(
@@ -91,6 +102,7 @@ ROWS = [
         dispatch,
         [16],
         inputs=of(EXPERTS),
+        steering=numbered("ids", "count"),
         needs=slotted_rows,
         note="positions made of old values",
     ),
@@ -101,6 +113,7 @@ ROWS = [
         sums_before,
         [128, 16],
         inputs=of(GROUPS),
+        steering=numbered("ids", "sums"),
         note="old values of rows",
     ),
     family(
@@ -118,5 +131,6 @@ ROWS = [
         first_come,
         [16],
         inputs=of(OWNED, "keys"),
+        steering=numbered("keys", "owner"),
     ),
 ]
