@@ -190,7 +190,7 @@ check-export: build need-exports
 		python/tests_export/test_language.py python/tests_export/test_export.py || exit; done
 
 # Every module that the tests print, by its hash: what differs from tests/modules.txt. AGAINST=DIR: from what another tree,
-# which is built, prints: renamed or different, with SHOW=3 diffs; DRAWN=N drawn documents too. -record writes the file.
+# which is built, prints: estimated, renamed or different, with SHOW=3 diffs; DRAWN=N drawn documents too. -record writes the file.
 .PHONY: modules modules-record
 modules: build need-venv
 	$(WITH_PYTHON) tests/modules.py $(if $(AGAINST),--against $(AGAINST)) $(if $(SHOW),--show $(SHOW)) \

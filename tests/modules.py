@@ -1,8 +1,9 @@
 """Which modules the tests print, each known by a hash: tests/modules.txt.
 
 `make modules` says what has changed, `make modules-record` writes the file anew. With --against DIR
-the same cases are compiled by another tree's libpallasc, and what differs is told to be renamed
-(equal but for names of variables, comments and line breaks) or different, with diffs.
+the same cases are compiled by another tree's libpallasc, and what differs is told to be estimated
+(equal but for configurations and estimates, which the hashes leave out), renamed (equal but for
+names of variables, comments and line breaks) or different, with diffs.
 """
 
 import argparse
@@ -28,6 +29,7 @@ for _path in (HERE, ROOT / "python"):
 import printed  # noqa: E402
 import recorded  # noqa: E402
 import renaming  # noqa: E402
+from pallasc.module import kernel_text  # noqa: E402
 
 # ---- the cases -----------------------------------------------------------------------------------
 
@@ -127,7 +129,7 @@ def digest(*texts):
 
 def entry(found):
     """What the file says of a `printed.Printed`."""
-    return digest(found.text) if found.accepted else f"refused {digest(found.text)}"
+    return digest(kernel_text(found.text)) if found.accepted else f"refused {digest(found.text)}"
 
 
 def entries(some):
@@ -177,13 +179,20 @@ def printed_by(tree, some):
         return [printed.Printed(*fields) for fields in pickle.loads(made.read_bytes())]
 
 
+KINDS = ("estimated", "renamed", "different")
+
+
 def verdict(both):
-    """How (old, new) differ: "equal", "renamed" or "different"."""
+    """How (old, new) differ: "equal", "estimated", "renamed" or "different"."""
     old, new = both
     if old == new:
         return "equal"
-    modules = old.accepted and new.accepted
-    return "renamed" if modules and renaming.same_but_names(old.text, new.text) else "different"
+    if not (old.accepted and new.accepted):
+        return "different"
+    texts = kernel_text(old.text), kernel_text(new.text)
+    if texts[0] == texts[1]:
+        return "estimated"
+    return "renamed" if renaming.same_but_names(*texts) else "different"
 
 
 def compare(tree, some, show):
@@ -195,13 +204,14 @@ def compare(tree, some, show):
     distinct = list(dict.fromkeys(texts for _, texts in changed))
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as executor:
         verdicts = dict(zip(distinct, executor.map(verdict, distinct, chunksize=8), strict=True))
-    for case, texts in changed:
-        print(f"{verdicts[texts]} {case.name}")
     kinds = [verdicts[texts] for _, texts in changed]
-    shown = sorted(zip(kinds, changed, strict=True), key=lambda item: item[0] != "different")
+    for kind, (case, _) in zip(kinds, changed, strict=True):
+        if kind != "estimated":
+            print(f"{kind} {case.name}")
+    shown = sorted(zip(kinds, changed, strict=True), key=lambda item: -KINDS.index(item[0]))
     for _, (case, texts) in shown[:show]:
         print(difference(case.name, *texts))
-    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("renamed", "different"))
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in KINDS)
     print(f"{len(some)} modules against {tree}: {len(some) - len(changed)} equal, {counts}")
     return len(changed)
 

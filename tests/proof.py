@@ -11,7 +11,6 @@ import hashlib
 import inspect
 import json
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -31,6 +30,7 @@ import verdicts  # noqa: E402
 from pallasc import chips, compare, reference  # noqa: E402
 from pallasc import compile as compile_graph  # noqa: E402
 from pallasc.errors import CompileError, KernelError  # noqa: E402
+from pallasc.module import kernel_text  # noqa: E402
 
 # A simulation runs each program of XLA's once or twice, and half of its time is compiling them: so
 # with no optimisation, and not cut into parts (together 26% less CPU, five kernels, jaxlib 0.10.2).
@@ -494,11 +494,6 @@ def digest(text):
 def short(text):
     """The first digits of a text's hash."""
     return digest(text)[:16]
-
-
-def kernel_text(text):
-    """A module's text without the configuration and the estimates that KERNEL_INFO repeats."""
-    return re.sub(r'\n    "config": (?:.|\n)*?,(?=\n    "compiler")', "", text, count=1)
 
 
 # ---- inputs --------------------------------------------------------------------------------------

@@ -154,25 +154,15 @@ def arrays_digest(items):
     return found.hexdigest()[:16]
 
 
-# Entries of KERNEL_INFO that only tell.
-_TOLD = (
-    '    "config":',
-    '    "vmem_bytes":',
-    '    "flops":',
-    '    "hbm_bytes":',
-    '    "compiler":',
-)
-
-
 def kernel_code(text):
-    """A module's text without comments, and without what KERNEL_INFO tells of it."""
-    lines, told = [], False
-    for line in text.splitlines():
-        if line.startswith('    "') or line.startswith("}"):
-            told = line.startswith(_TOLD)
-        if not told and line.strip() and not line.lstrip().startswith("#"):
-            lines.append(line)
-    return "\n".join(lines)
+    """A module's text without comments, and without what it only tells."""
+    from pallasc.module import kernel_text
+
+    lines = kernel_text(text).splitlines()
+    left_out = ("#", '"compiler":')
+    return "\n".join(
+        line for line in lines if line.strip() and not line.lstrip().startswith(left_out)
+    )
 
 
 @functools.cache

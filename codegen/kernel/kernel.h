@@ -358,6 +358,11 @@ typedef struct KStrips {
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
+/* What XLA is told that a kernel costs: it schedules by it what runs beside. */
+typedef struct KCost {
+	int64_t flops, transcendentals, bytes;
+} KCost;
+
 typedef struct KGridDim {
 	ValueId at; /* in index maps */
 	int64_t steps;
@@ -380,6 +385,7 @@ typedef struct Kernel {
 	VEC(KFunction) functions;
 	RegionId body;         /* of the kernel's function */
 	int64_t vmem_limit;    /* bytes, passed to the compiler; 0: its own */
+	const KCost *cost;     /* NULL: XLA is told nothing */
 	const char *mesh_axis; /* the kernel runs on each device along it, and copies between them; NULL */
 	int64_t devices;       /* so many are along it */
 	int64_t collective_id; /* of its barrier; NONE-like -1: no barrier */
@@ -399,6 +405,13 @@ typedef struct KArray {
 	bool scalar; /* a number at run time */
 } KArray;
 
+/* A part of an estimate, and its name in KERNEL_INFO. */
+typedef struct KPart {
+	const char *name;
+	double value;
+} KPart;
+typedef VEC(KPart) KParts;
+
 /* What a document becomes. */
 typedef struct KProgram {
 	Arena *arena;
@@ -410,6 +423,8 @@ typedef struct KProgram {
 	const char *config; /* JSON members, without braces */
 	int64_t vmem_bytes;
 	double flops, hbm_bytes;
+	KParts vmem;          /* bytes by owner, of the kernel that takes most; none: nobody knows */
+	KParts estimate;      /* cycles, seconds, and cycles by part, of all kernels; none: nobody knows */
 	const Source *source; /* that it was read from; NULL */
 } KProgram;
 

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 typedef struct Head {
-	bool config, cost, host;
+	bool config, cost, vmem, estimate, host;
 } Head;
 
 /* ---- signatures ------------------------------------------------------------------------------------------------- */
@@ -108,6 +108,18 @@ static void read_strips(KReader *r) {
 	r->k->strips = strips;
 }
 
+/* cost_estimate flops N transcendentals N bytes N */
+static void read_cost_estimate(KReader *r) {
+	KCost *cost = arena_alloc(r->a, sizeof *cost);
+	kread_expect(r, "flops");
+	cost->flops = kread_number(r, "the operations", 0, INT64_MAX);
+	kread_expect(r, "transcendentals");
+	cost->transcendentals = kread_number(r, "the transcendentals", 0, INT64_MAX);
+	kread_expect(r, "bytes");
+	cost->bytes = kread_number(r, "the bytes", 0, INT64_MAX);
+	r->k->cost = cost;
+}
+
 static void read_source_line(KReader *r) {
 	Location *line = arena_alloc(r->a, sizeof *line);
 	kread_number(r, "the number after that of the line before", r->lines.count + 1, r->lines.count + 1);
@@ -145,6 +157,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 9: r->k->turns = true; break;
 	case 10: read_strips(r); break;
 	case 11: r->k->unchecked = true; break;
+	case 12: read_cost_estimate(r); break;
 	default: read_source_line(r); break;
 	}
 }
@@ -163,8 +176,9 @@ static void signature_end(KReader *r, Signature *s) {
 /* A signature's line, as long as no statement came. */
 static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
-		"grid",        "in",   "out",   "scratch", "vmem_limit", "mesh", "collective_id",
-		"sparse_core", "held", "turns", "strips",  "unchecked",  "line", NULL};
+		"grid",          "in",          "out",  "scratch", "vmem_limit", "mesh",
+		"collective_id", "sparse_core", "held", "turns",   "strips",     "unchecked",
+		"cost_estimate", "line",        NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
@@ -274,6 +288,18 @@ static void read_cost(KReader *r) {
 	r->p->hbm_bytes = read_cost_number(r);
 }
 
+/* NAME NUMBER NAME NUMBER ..., to the end of the line */
+static void read_parts(KReader *r, KParts *parts) {
+	while (!r->failed && r->token.kind != TOKEN_END) {
+		KPart part = {.name = r->token.text};
+		if (r->token.kind != TOKEN_NAME)
+			kread_expected(r, "the name of a part");
+		kread_token(r);
+		part.value = read_cost_number(r);
+		vec_push(r->a, parts, part);
+	}
+}
+
 /* False: it was there already. */
 static bool once(KReader *r, bool *seen) {
 	if (*seen)
@@ -288,6 +314,12 @@ static void read_head_line(KReader *r, Head *head) {
 	} else if (kread_is(r, "cost") && once(r, &head->cost)) {
 		kread_token(r);
 		read_cost(r);
+	} else if (kread_is(r, "vmem") && once(r, &head->vmem)) {
+		kread_token(r);
+		read_parts(r, &r->p->vmem);
+	} else if (kread_is(r, "estimate") && once(r, &head->estimate)) {
+		kread_token(r);
+		read_parts(r, &r->p->estimate);
 	} else if (kread_is(r, "host") && once(r, &head->host)) {
 		kread_token(r);
 		read_host(r);
@@ -301,7 +333,7 @@ static void read_head_line(KReader *r, Head *head) {
 	} else if (kread_accept(r, "kernel")) {
 		read_kernel(r);
 	} else {
-		kread_expected(r, "input, output, config, cost, kernel or host");
+		kread_expected(r, "input, output, config, cost, vmem, estimate, kernel or host");
 	}
 	kread_end_of_line(r);
 }

@@ -582,6 +582,12 @@ static void put_signature(KTextOut *t) {
 	}
 	if (k->vmem_limit)
 		put_option(t, "vmem_limit", k->vmem_limit);
+	if (k->cost) {
+		line_start(t);
+		text_printf(t->out, "cost_estimate flops %lld transcendentals %lld bytes %lld",
+		            (long long)k->cost->flops, (long long)k->cost->transcendentals, (long long)k->cost->bytes);
+		line_end(t);
+	}
 	if (k->mesh_axis) {
 		line_start(t);
 		text_put(t->out, "mesh ");
@@ -673,6 +679,16 @@ static void put_cost(KTextOut *t, const char *word, double x) {
 		text_put_double(t->out, x - x == 0 ? x : 0);
 }
 
+/* Nothing, where there are none. */
+static void put_parts(KTextOut *t, const char *word, const KParts *parts) {
+	for (uint32_t i = 0; i < parts->count; i++) {
+		text_put(t->out, i ? "" : word);
+		put_cost(t, parts->at[i].name, parts->at[i].value);
+	}
+	if (parts->count)
+		line_end(t);
+}
+
 /* A line break of JSON is only between its parts. */
 static void put_config(KTextOut *t, const char *config) {
 	text_put(t->out, "config ");
@@ -705,6 +721,8 @@ static void put_program(KTextOut *t) {
 		put_cost(t, "hbm_bytes", p->hbm_bytes);
 		line_end(t);
 	}
+	put_parts(t, "vmem", &p->vmem);
+	put_parts(t, "estimate", &p->estimate);
 	for (uint32_t i = 0; i < p->kernels.count; i++) {
 		t->line_of_stmt = t->line_of_stmts ? t->line_of_stmts[i] : NULL;
 		put_kernel(t, p->kernels.at[i]);

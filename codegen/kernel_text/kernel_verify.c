@@ -229,9 +229,10 @@ static bool prefetch_fits(Verifier *v) {
 
 /* Its operands stay in HBM, and subcores stand for grid points. */
 static bool sparse_core_fits(Verifier *v) {
-	if (v->k->grid.count || v->k->vmem_limit || v->k->mesh_axis || v->k->collective_id >= 0)
-		return kverify_error(v, "kernel-signature", NULL,
-		                     "a kernel of SparseCores has no grid, vmem_limit, mesh or collective_id");
+	if (v->k->grid.count || v->k->vmem_limit || v->k->cost || v->k->mesh_axis || v->k->collective_id >= 0)
+		return kverify_error(
+			v, "kernel-signature", NULL,
+			"a kernel of SparseCores has no grid, vmem_limit, cost_estimate, mesh or collective_id");
 	for (BufferId b = 0; b < v->k->buffers.count; b++)
 		if ((v->k->buffers.at[b].role == BUFFER_IN || v->k->buffers.at[b].role == BUFFER_OUT) &&
 		    (v->k->buffers.at[b].space != KSPACE_HBM || v->k->buffers.at[b].alias != NONE))

@@ -194,6 +194,11 @@ static void put_compiler_params(Printer *pr, Text *out) {
 		text_printf(out, " collective_id=%lld,", (long long)pr->k->collective_id);
 }
 
+static void put_cost(Text *out, const KCost *cost) {
+	text_printf(out, " cost_estimate=pl.CostEstimate(flops=%lld, transcendentals=%lld, bytes_accessed=%lld),",
+	            (long long)cost->flops, (long long)cost->transcendentals, (long long)cost->bytes);
+}
+
 static void print_pallas_call(Printer *pr, const Kernel *kernel) {
 	Text *out = py_open(&pr->w);
 	text_printf(out, "call = pl.pallas_call(_%s_kernel, name=\"%s\", ", kernel->name, kernel->name);
@@ -206,7 +211,10 @@ static void print_pallas_call(Printer *pr, const Kernel *kernel) {
 	put_aliases(pr, out);
 	text_put(out, " compiler_params=pltpu.CompilerParams(");
 	put_compiler_params(pr, out);
-	text_put(out, "), interpret=interpret,)");
+	text_put(out, "),");
+	if (kernel->cost)
+		put_cost(out, kernel->cost);
+	text_put(out, " interpret=interpret,)");
 	py_close(&pr->w);
 }
 

@@ -130,6 +130,21 @@ static const char *config_text(Printer *pr, const char *json) {
 	return out.at;
 }
 
+/* `"KEY": {...},` with whole numbers as such; nothing, where there are no parts. */
+static void put_parts(Text *out, const char *key, const KParts *parts) {
+	for (uint32_t i = 0; i < parts->count; i++) {
+		double x = parts->at[i].value;
+		text_printf(out, i ? ", " : " \"%s\": {", key);
+		py_put_string(out, parts->at[i].name);
+		text_put(out, ": ");
+		if (x >= 0 && x < 9e18 && (double)(int64_t)x == x)
+			text_put_int(out, (int64_t)x);
+		else
+			text_put_double(out, x);
+	}
+	text_put(out, parts->count ? "}," : "");
+}
+
 static void print_info(Printer *pr, const char *target) {
 	const KProgram *p = pr->program;
 	Text out;
@@ -144,8 +159,11 @@ static void print_info(Printer *pr, const char *target) {
 	text_put(&out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array_info(&out, &p->outputs.at[i]);
-	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld, \"flops\": %.0f, \"hbm_bytes\": %.0f,",
-	            config_text(pr, p->config), (long long)p->vmem_bytes, p->flops, p->hbm_bytes);
+	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld,", config_text(pr, p->config),
+	            (long long)p->vmem_bytes);
+	put_parts(&out, "vmem", &p->vmem);
+	text_printf(&out, " \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->flops, p->hbm_bytes);
+	put_parts(&out, "estimate", &p->estimate);
 	if (meshed(p))
 		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
 		            (long long)meshed(p)->devices);

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 
 from .chips import TOPOLOGIES
-from .command import Parser, bytes_text, positive
+from .command import Parser, bytes_text, positive, seconds_text
 from .errors import FileError, UsageError
-from .module import Module, read_module
+from .module import Module, kernel_text, read_module
 
 TESTED_LIBTPU = "0.0.51"  # the extra `tpu` of pyproject.toml
 TIMEOUT_S = 600.0
@@ -44,6 +44,8 @@ class AotResult:
         compiler asked for; None if it does not say.
       vmem_limit: the limit that was exceeded, bytes, or None.
       predicted_bytes: KERNEL_INFO["vmem_bytes"], or None.
+      predicted_vmem: KERNEL_INFO["vmem"], bytes by owner; None for another chip, or if not told.
+      estimate: KERNEL_INFO["estimate"], cycles by part; None as that.
       kernels: scoped VMEM bytes of each kernel, in the order of the compiled program.
       temp_bytes: HBM temporaries, or None.
       seconds: tracing and compiling; what it took then, if it comes from the cache.
@@ -59,6 +61,8 @@ class AotResult:
     vmem_bytes: int | None = None
     vmem_limit: int | None = None
     predicted_bytes: int | None = None
+    predicted_vmem: dict | None = None
+    estimate: dict | None = None
     kernels: list = dataclasses.field(default_factory=list)
     temp_bytes: int | None = None
     seconds: float = 0.0
@@ -232,6 +236,9 @@ def _prepare(module, target):
         raise UsageError(f"unknown target {target!r}: one of {', '.join(TOPOLOGIES)}")
     result = AotResult(module.filename, target)
     result.predicted_bytes = module.info.get("vmem_bytes")
+    if target == module.info["target"]:
+        result.predicted_vmem = module.info.get("vmem")
+        result.estimate = module.info.get("estimate")
     return result, module
 
 
@@ -302,7 +309,7 @@ def cache_directory(part="aot"):
 
 def cache_key(source, target, program="aot_worker"):
     """Hex digest of all that a verdict depends on; `program` is the worker's."""
-    parts = [_CACHE_VERSION, source, target]
+    parts = [_CACHE_VERSION, kernel_text(source), target]
     for package in ("jax", "jaxlib", "libtpu"):
         parts.append(_version(package))
     # The worker's own code decides how a module is traced.
@@ -361,7 +368,23 @@ def result_text(result, verbose=False):
         parts.append(f"{bytes_text(result.predicted_bytes)} predicted")
     parts.append(f"HBM temporaries {bytes_text(result.temp_bytes)}")
     parts.append("cached" if result.cached else f"{result.seconds:.1f} s")
-    return f"{result.path}: {result.target}: ok: {', '.join(parts)}"
+    line = f"{result.path}: {result.target}: ok: {', '.join(parts)}"
+    return "\n".join([line, *_estimate_lines(result)])
+
+
+def _estimate_lines(result):
+    """What the module itself tells of its VMEM and time, for the chip that it was made for.
+
+    The compiler's own analysis is no second opinion: it repeats the module's `cost_estimate`.
+    """
+    if result.predicted_vmem:
+        owners = [f"{name} {bytes_text(size)}" for name, size in result.predicted_vmem.items()]
+        yield f"  VMEM predicted: {', '.join(owners)}"
+    if result.estimate:
+        parts = dict(result.estimate)
+        cycles, seconds = parts.pop("cycles"), seconds_text(parts.pop("seconds"))
+        told = [f"{name} {count:,.0f}" for name, count in parts.items() if count]
+        yield f"  estimated: {cycles:,.0f} cycles ({seconds}): {', '.join(told)}"
 
 
 _FAILURES = {

@@ -6,6 +6,7 @@ for.
 
 import json
 import linecache
+import re
 import sys
 import threading
 import types
@@ -16,6 +17,25 @@ from .errors import FileError, ModuleError
 PARSING = threading.Lock()
 
 INFO_KEYS = ("name", "target", "inputs", "outputs", "config")
+
+
+# What a printed module only tells: in KERNEL_INFO its configuration and all that is estimated, in
+# a pallas_call what XLA plans by around the kernel.
+_TOLD = (
+    re.compile(r'\n    "config": (?:.|\n)*?,(?=\n    "(?:mesh|compiler)")'),
+    re.compile(r"\n *cost_estimate=pl\.CostEstimate\([^()]*\),"),
+)
+
+
+def kernel_text(source):
+    """A module's text without its configuration and estimates: what decides what a TPU runs.
+
+    Whatever is found out of a kernel, by simulation, compiling or measuring, is kept by this text:
+    it holds while only estimates change.
+    """
+    for told in _TOLD:
+        source = told.sub("", source)
+    return source
 
 
 def read_text(path):

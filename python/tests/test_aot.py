@@ -81,6 +81,27 @@ def test_command(cli, data):
     assert fields["cached"]
 
 
+def test_estimates_beside_the_compilers(data):
+    """Those of KERNEL_INFO, for its own chip only."""
+    text = (data / "dma_double.py").read_text()
+    told = (
+        '    "vmem": {"windows": 40960, "inner": 0},\n'
+        '    "estimate": {"cycles": 12345, "seconds": 7.5e-06, "mxu": 0, "hbm": 1600},\n'
+    )
+    source = text.replace("KERNEL_INFO = {\n", "KERNEL_INFO = {\n" + told)
+    result = aot.AotResult("k.py", "v6e", True, "ok", vmem_bytes=40960, temp_bytes=0)
+    assert len(aot.result_text(result).splitlines()) == 1
+    prepared, module = aot._prepare(Module(source, "k.py"), None)
+    result.predicted_vmem, result.estimate = prepared.predicted_vmem, prepared.estimate
+    assert aot.result_text(result).splitlines()[1:] == [
+        "  VMEM predicted: windows 40.00 KiB, inner 0 B",
+        "  estimated: 12,345 cycles (7.5 us): hbm 1,600",
+    ]
+    other = next(chip for chip in aot.TOPOLOGIES if chip != module.info["target"])
+    prepared, _ = aot._prepare(module, other)
+    assert (prepared.predicted_vmem, prepared.estimate) == (None, None)
+
+
 def test_usage_errors(cli, data):
     for arguments, status in [
         (("aot",), 2),

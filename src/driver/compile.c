@@ -93,6 +93,7 @@ KProgram *compile_kernels(Compilation *c) {
 		return c->kernels;
 	const CompileOptions *o = c->options;
 	KProgram *p = program_build(c->program);
+	compile_estimate(c->program, p);
 	if (!kernels_rewrite(p, o->rewrites, o->rewrite_count, o->verify_kernels ? c->diag : NULL))
 		return NULL;
 	kernels_name(p);

@@ -69,6 +69,8 @@ bool emit_needs_plan(Emit emit);
 bool compile_emit(Compilation *c, Emit emit, Text *out);
 /* What the plan becomes, with a name for all that has one. NULL after diagnostics. */
 KProgram *compile_kernels(Compilation *c);
+/* estimate.c: adds what the kernels, as they are built, are thought to need and to take. */
+void compile_estimate(const Program *g, KProgram *out);
 /* compile_kernel.c: the source is kernel text (docs/kernel.md), not a graph. */
 bool source_is_kernel(const Source *source);
 /* A `loop` has none, until it is driven. False after a diagnostic. */

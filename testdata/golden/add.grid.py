@@ -20,8 +20,22 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [128, 256], "pallas_pre_broadcast": False},
     "vmem_bytes": 1123942,
+    "vmem": {"windows": 786432, "inner": 0, "scratch": 0, "intermediates": 337510},
     "flops": 0,
     "hbm_bytes": 6291456,
+    "estimate": {
+        "cycles": 10163,
+        "seconds": 5.791e-06,
+        "mxu": 0,
+        "vector": 128,
+        "xlu": 0,
+        "eup": 0,
+        "load": 341,
+        "store": 256,
+        "hbm": 6733,
+        "waits": 6874,
+        "start": 1621,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -53,6 +67,9 @@ def _add_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=524288, transcendentals=0, bytes_accessed=6291456
         ),
         interpret=interpret,
     )

@@ -20,8 +20,22 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [128, 128], "pallas_pre_broadcast": False},
     "vmem_bytes": 526745,
+    "vmem": {"windows": 196608, "inner": 0, "scratch": 0, "intermediates": 330137},
     "flops": 0,
     "hbm_bytes": 757800,
+    "estimate": {
+        "cycles": 5610,
+        "seconds": 3.197e-06,
+        "mxu": 0,
+        "vector": 24,
+        "xlu": 0,
+        "eup": 0,
+        "load": 64,
+        "store": 48,
+        "hbm": 1038,
+        "waits": 3312,
+        "start": 1287,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -53,6 +67,9 @@ def _add_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=98304, transcendentals=0, bytes_accessed=757800
         ),
         interpret=interpret,
     )

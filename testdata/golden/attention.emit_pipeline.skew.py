@@ -22,8 +22,27 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
     "vmem_bytes": 786283,
+    "vmem": {
+        "windows": 132096,
+        "inner": 131072,
+        "scratch": 132608,
+        "intermediates": 390507,
+    },
     "flops": 536870912,
     "hbm_bytes": 5251072,
+    "estimate": {
+        "cycles": 49109,
+        "seconds": 2.7982e-05,
+        "mxu": 4096,
+        "vector": 2336,
+        "xlu": 1536,
+        "eup": 1360,
+        "load": 512,
+        "store": 72,
+        "hbm": 5619,
+        "waits": 20526,
+        "start": 1271,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -166,6 +185,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=546439168, transcendentals=1392640, bytes_accessed=5251072
         ),
         interpret=interpret,
     )

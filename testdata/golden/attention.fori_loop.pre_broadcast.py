@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 963390,
+    "vmem": {
+        "windows": 132096,
+        "inner": 131072,
+        "scratch": 65536,
+        "intermediates": 634686,
+    },
     "flops": 536870912,
     "hbm_bytes": 5251072,
+    "estimate": {
+        "cycles": 51717,
+        "seconds": 2.9468e-05,
+        "mxu": 4096,
+        "vector": 3296,
+        "xlu": 4608,
+        "eup": 2560,
+        "load": 512,
+        "store": 72,
+        "hbm": 5619,
+        "waits": 18214,
+        "start": 1271,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -182,6 +201,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=550371328, transcendentals=2621440, bytes_accessed=5251072
         ),
         interpret=interpret,
     )

@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1301260,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 644876},
     "flops": 536870912,
     "hbm_bytes": 2105344,
+    "estimate": {
+        "cycles": 14034,
+        "seconds": 7.997e-06,
+        "mxu": 4096,
+        "vector": 2352,
+        "xlu": 1536,
+        "eup": 1360,
+        "load": 512,
+        "store": 72,
+        "hbm": 2253,
+        "waits": 283,
+        "start": 1551,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -117,6 +131,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=546504704, transcendentals=1392640, bytes_accessed=2105344
         ),
         interpret=interpret,
     )

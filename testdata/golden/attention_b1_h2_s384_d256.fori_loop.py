@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1339526,
+    "vmem": {
+        "windows": 263168,
+        "inner": 262144,
+        "scratch": 65536,
+        "intermediates": 748678,
+    },
     "flops": 301989888,
     "hbm_bytes": 3148800,
+    "estimate": {
+        "cycles": 18088,
+        "seconds": 1.0306e-05,
+        "mxu": 1152,
+        "vector": 1188,
+        "xlu": 1344,
+        "eup": 864,
+        "load": 288,
+        "store": 51,
+        "hbm": 3370,
+        "waits": 7180,
+        "start": 1341,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -183,6 +202,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=306855936, transcendentals=884736, bytes_accessed=3148800
         ),
         interpret=interpret,
     )

@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1758404,
+    "vmem": {"windows": 1049600, "inner": 0, "scratch": 0, "intermediates": 708804},
     "flops": 301989888,
     "hbm_bytes": 1575936,
+    "estimate": {
+        "cycles": 6883,
+        "seconds": 3.922e-06,
+        "mxu": 1728,
+        "vector": 882,
+        "xlu": 960,
+        "eup": 504,
+        "load": 288,
+        "store": 51,
+        "hbm": 1686,
+        "waits": 168,
+        "start": 1762,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -117,6 +131,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=305602560, transcendentals=516096, bytes_accessed=1575936
         ),
         interpret=interpret,
     )

@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 877798,
+    "vmem": {
+        "windows": 263168,
+        "inner": 131072,
+        "scratch": 66560,
+        "intermediates": 416998,
+    },
     "flops": 268435456,
     "hbm_bytes": 1765672,
+    "estimate": {
+        "cycles": 29848,
+        "seconds": 1.7007e-05,
+        "mxu": 2048,
+        "vector": 1552,
+        "xlu": 768,
+        "eup": 680,
+        "load": 256,
+        "store": 36,
+        "hbm": 2426,
+        "waits": 5276,
+        "start": 1316,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -153,6 +172,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=274792448, transcendentals=696320, bytes_accessed=1765672
         ),
         interpret=interpret,
     )

@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1434953,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 778569},
     "flops": 268435456,
     "hbm_bytes": 865576,
+    "estimate": {
+        "cycles": 7650,
+        "seconds": 4.359e-06,
+        "mxu": 2048,
+        "vector": 1560,
+        "xlu": 768,
+        "eup": 680,
+        "load": 256,
+        "store": 36,
+        "hbm": 927,
+        "waits": 63,
+        "start": 1489,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -132,6 +146,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=274825216, transcendentals=696320, bytes_accessed=865576
         ),
         interpret=interpret,
     )

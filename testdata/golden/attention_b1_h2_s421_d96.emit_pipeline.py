@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1444734,
+    "vmem": {
+        "windows": 525312,
+        "inner": 262144,
+        "scratch": 50176,
+        "intermediates": 607102,
+    },
     "flops": 201326592,
     "hbm_bytes": 2646824,
+    "estimate": {
+        "cycles": 38975,
+        "seconds": 2.2208e-05,
+        "mxu": 10752,
+        "vector": 4752,
+        "xlu": 1280,
+        "eup": 648,
+        "load": 512,
+        "store": 68,
+        "hbm": 4848,
+        "waits": 5723,
+        "start": 1431,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -156,6 +175,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=220790784, transcendentals=663552, bytes_accessed=2646824
         ),
         interpret=interpret,
     )

@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1715314,
+    "vmem": {
+        "windows": 525312,
+        "inner": 262144,
+        "scratch": 65536,
+        "intermediates": 862322,
+    },
     "flops": 201326592,
     "hbm_bytes": 2646824,
+    "estimate": {
+        "cycles": 29943,
+        "seconds": 1.7062e-05,
+        "mxu": 10752,
+        "vector": 4752,
+        "xlu": 1280,
+        "eup": 648,
+        "load": 512,
+        "store": 68,
+        "hbm": 4848,
+        "waits": 8048,
+        "start": 1431,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -203,6 +222,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=220790784, transcendentals=663552, bytes_accessed=2646824
         ),
         interpret=interpret,
     )

@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 2329334,
+    "vmem": {"windows": 1311744, "inner": 0, "scratch": 0, "intermediates": 1017590},
     "flops": 201326592,
     "hbm_bytes": 1296680,
+    "estimate": {
+        "cycles": 16571,
+        "seconds": 9.442e-06,
+        "mxu": 10752,
+        "vector": 4760,
+        "xlu": 1280,
+        "eup": 648,
+        "load": 512,
+        "store": 68,
+        "hbm": 1850,
+        "waits": 0,
+        "start": 1777,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -135,6 +149,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=220823552, transcendentals=663552, bytes_accessed=1296680
         ),
         interpret=interpret,
     )

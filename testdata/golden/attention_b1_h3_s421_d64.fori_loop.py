@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 938559,
+    "vmem": {
+        "windows": 263168,
+        "inner": 131072,
+        "scratch": 65536,
+        "intermediates": 478783,
+    },
     "flops": 201326592,
     "hbm_bytes": 1326780,
+    "estimate": {
+        "cycles": 35576,
+        "seconds": 2.0271e-05,
+        "mxu": 2304,
+        "vector": 2088,
+        "xlu": 1152,
+        "eup": 924,
+        "load": 384,
+        "store": 54,
+        "hbm": 3640,
+        "waits": 16452,
+        "start": 1316,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -200,6 +219,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=209879040, transcendentals=946176, bytes_accessed=1326780
         ),
         interpret=interpret,
     )

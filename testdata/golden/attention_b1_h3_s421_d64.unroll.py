@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1343734,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 687350},
     "flops": 201326592,
     "hbm_bytes": 651708,
+    "estimate": {
+        "cycles": 10059,
+        "seconds": 5.731e-06,
+        "mxu": 2304,
+        "vector": 2100,
+        "xlu": 1152,
+        "eup": 924,
+        "load": 384,
+        "store": 54,
+        "hbm": 1391,
+        "waits": 191,
+        "start": 1489,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -132,6 +146,9 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=209928192, transcendentals=946176, bytes_accessed=651708
         ),
         interpret=interpret,
     )

@@ -27,8 +27,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 1340563,
+    "vmem": {
+        "windows": 264192,
+        "inner": 262144,
+        "scratch": 65536,
+        "intermediates": 748691,
+    },
     "flops": 134217728,
     "hbm_bytes": 1576960,
+    "estimate": {
+        "cycles": 10229,
+        "seconds": 5.829e-06,
+        "mxu": 512,
+        "vector": 784,
+        "xlu": 768,
+        "eup": 512,
+        "load": 128,
+        "store": 36,
+        "hbm": 1688,
+        "waits": 4146,
+        "start": 1341,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -195,6 +214,9 @@ def _attention_columns_jit(q, k, v, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=137428992, transcendentals=524288, bytes_accessed=1576960
         ),
         interpret=interpret,
     )

@@ -27,8 +27,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1443712,
+    "vmem": {"windows": 788480, "inner": 0, "scratch": 0, "intermediates": 655232},
     "flops": 134217728,
     "hbm_bytes": 1052672,
+    "estimate": {
+        "cycles": 4768,
+        "seconds": 2.717e-06,
+        "mxu": 768,
+        "vector": 531,
+        "xlu": 512,
+        "eup": 392,
+        "load": 128,
+        "store": 36,
+        "hbm": 1126,
+        "waits": 134,
+        "start": 1622,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -121,6 +135,9 @@ def _attention_columns_jit(q, k, v, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=136392704, transcendentals=401408, bytes_accessed=1052672
         ),
         interpret=interpret,
     )

@@ -25,8 +25,27 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
     "vmem_bytes": 1077846,
+    "vmem": {
+        "windows": 262144,
+        "inner": 133120,
+        "scratch": 131072,
+        "intermediates": 551510,
+    },
     "flops": 134217728,
     "hbm_bytes": 1056768,
+    "estimate": {
+        "cycles": 9622,
+        "seconds": 5.483e-06,
+        "mxu": 1024,
+        "vector": 304,
+        "xlu": 0,
+        "eup": 128,
+        "load": 91,
+        "store": 32,
+        "hbm": 1131,
+        "waits": 2855,
+        "start": 1340,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -146,6 +165,9 @@ def _attention_dkdv_jit(q_in, k_in, v_in, dout, lse, delta, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=135462912, transcendentals=131072, bytes_accessed=1056768
         ),
         interpret=interpret,
     )

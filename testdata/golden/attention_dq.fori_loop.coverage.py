@@ -24,8 +24,22 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
     "vmem_bytes": 966819,
+    "vmem": {"windows": 204800, "inner": 131072, "scratch": 0, "intermediates": 630947},
     "flops": 100663296,
     "hbm_bytes": 921600,
+    "estimate": {
+        "cycles": 9019,
+        "seconds": 5.139e-06,
+        "mxu": 768,
+        "vector": 248,
+        "xlu": 256,
+        "eup": 128,
+        "load": 91,
+        "store": 16,
+        "hbm": 988,
+        "waits": 4041,
+        "start": 1310,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -179,6 +193,9 @@ def _attention_dq_jit(q_in, k_in, v_in, dout, lse, delta, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=101679104, transcendentals=131072, bytes_accessed=921600
         ),
         interpret=interpret,
     )

@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 811070,
+    "vmem": {
+        "windows": 132096,
+        "inner": 131072,
+        "scratch": 65536,
+        "intermediates": 482366,
+    },
     "flops": 536870912,
     "hbm_bytes": 5251072,
+    "estimate": {
+        "cycles": 47285,
+        "seconds": 2.6943e-05,
+        "mxu": 4096,
+        "vector": 2336,
+        "xlu": 1536,
+        "eup": 1360,
+        "load": 512,
+        "store": 72,
+        "hbm": 5619,
+        "waits": 22350,
+        "start": 1271,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -181,6 +200,9 @@ def _attention_q_inloop_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=546439168, transcendentals=1392640, bytes_accessed=5251072
         ),
         interpret=interpret,
     )

@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 938559,
+    "vmem": {
+        "windows": 263168,
+        "inner": 131072,
+        "scratch": 65536,
+        "intermediates": 478783,
+    },
     "flops": 134217728,
     "hbm_bytes": 884520,
+    "estimate": {
+        "cycles": 24156,
+        "seconds": 1.3764e-05,
+        "mxu": 1536,
+        "vector": 1392,
+        "xlu": 768,
+        "eup": 616,
+        "load": 256,
+        "store": 36,
+        "hbm": 2426,
+        "waits": 10968,
+        "start": 1316,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -200,6 +219,9 @@ def _attention_q_inloop_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=139919360, transcendentals=630784, bytes_accessed=884520
         ),
         interpret=interpret,
     )

@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1343734,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 687350},
     "flops": 134217728,
     "hbm_bytes": 434472,
+    "estimate": {
+        "cycles": 7170,
+        "seconds": 4.086e-06,
+        "mxu": 1536,
+        "vector": 1400,
+        "xlu": 768,
+        "eup": 616,
+        "load": 256,
+        "store": 36,
+        "hbm": 927,
+        "waits": 95,
+        "start": 1489,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -132,6 +146,9 @@ def _attention_q_inloop_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=139952128, transcendentals=630784, bytes_accessed=434472
         ),
         interpret=interpret,
     )

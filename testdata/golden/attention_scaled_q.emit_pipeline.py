@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 710271,
+    "vmem": {
+        "windows": 132096,
+        "inner": 131072,
+        "scratch": 66560,
+        "intermediates": 380543,
+    },
     "flops": 67108864,
     "hbm_bytes": 788480,
+    "estimate": {
+        "cycles": 10264,
+        "seconds": 5.849e-06,
+        "mxu": 512,
+        "vector": 322,
+        "xlu": 256,
+        "eup": 204,
+        "load": 53,
+        "store": 18,
+        "hbm": 844,
+        "waits": 2786,
+        "start": 1271,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -128,6 +147,9 @@ def _attention_scaled_q_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=68427776, transcendentals=208896, bytes_accessed=788480
         ),
         interpret=interpret,
     )

@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 928257,
+    "vmem": {"windows": 394240, "inner": 0, "scratch": 0, "intermediates": 534017},
     "flops": 67108864,
     "hbm_bytes": 526336,
+    "estimate": {
+        "cycles": 4097,
+        "seconds": 2.334e-06,
+        "mxu": 512,
+        "vector": 322,
+        "xlu": 256,
+        "eup": 204,
+        "load": 53,
+        "store": 18,
+        "hbm": 563,
+        "waits": 110,
+        "start": 1411,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -116,6 +130,9 @@ def _attention_scaled_q_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=68427776, transcendentals=208896, bytes_accessed=526336
         ),
         interpret=interpret,
     )

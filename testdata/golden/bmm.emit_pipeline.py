@@ -24,8 +24,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 659456,
+    "vmem": {
+        "windows": 196608,
+        "inner": 65536,
+        "scratch": 65536,
+        "intermediates": 331776,
+    },
     "flops": 134217728,
     "hbm_bytes": 2097152,
+    "estimate": {
+        "cycles": 27959,
+        "seconds": 1.5931e-05,
+        "mxu": 1024,
+        "vector": 160,
+        "xlu": 0,
+        "eup": 0,
+        "load": 171,
+        "store": 64,
+        "hbm": 2244,
+        "waits": 15074,
+        "start": 1305,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -96,6 +115,9 @@ def _bmm_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=134873088, transcendentals=0, bytes_accessed=2097152
         ),
         interpret=interpret,
     )

@@ -24,8 +24,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 526745,
+    "vmem": {"windows": 65536, "inner": 131072, "scratch": 0, "intermediates": 330137},
     "flops": 134217728,
     "hbm_bytes": 2621440,
+    "estimate": {
+        "cycles": 27291,
+        "seconds": 1.5551e-05,
+        "mxu": 1024,
+        "vector": 160,
+        "xlu": 0,
+        "eup": 0,
+        "load": 171,
+        "store": 64,
+        "hbm": 2805,
+        "waits": 17092,
+        "start": 635,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -112,6 +126,9 @@ def _bmm_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=134873088, transcendentals=0, bytes_accessed=2621440
         ),
         interpret=interpret,
     )

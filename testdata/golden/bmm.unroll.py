@@ -24,8 +24,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 678952,
+    "vmem": {"windows": 327680, "inner": 0, "scratch": 0, "intermediates": 351272},
     "flops": 134217728,
     "hbm_bytes": 2097152,
+    "estimate": {
+        "cycles": 10087,
+        "seconds": 5.747e-06,
+        "mxu": 1024,
+        "vector": 160,
+        "xlu": 0,
+        "eup": 0,
+        "load": 171,
+        "store": 64,
+        "hbm": 2244,
+        "waits": 2731,
+        "start": 1375,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -83,6 +97,9 @@ def _bmm_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=134873088, transcendentals=0, bytes_accessed=2097152
         ),
         interpret=interpret,
     )

@@ -24,8 +24,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 912147,
+    "vmem": {"windows": 360448, "inner": 0, "scratch": 0, "intermediates": 551699},
     "flops": 75497472,
     "hbm_bytes": 2416992,
+    "estimate": {
+        "cycles": 16180,
+        "seconds": 9.22e-06,
+        "mxu": 4608,
+        "vector": 1536,
+        "xlu": 0,
+        "eup": 0,
+        "load": 224,
+        "store": 192,
+        "hbm": 3338,
+        "waits": 2664,
+        "start": 1368,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -79,6 +93,9 @@ def _bmm_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=81788928, transcendentals=0, bytes_accessed=2416992
         ),
         interpret=interpret,
     )

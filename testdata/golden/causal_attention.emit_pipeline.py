@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 682417,
+    "vmem": {
+        "windows": 132096,
+        "inner": 131072,
+        "scratch": 66560,
+        "intermediates": 352689,
+    },
     "flops": 335544320,
     "hbm_bytes": 3678208,
+    "estimate": {
+        "cycles": 37155,
+        "seconds": 2.1171e-05,
+        "mxu": 2048,
+        "vector": 1776,
+        "xlu": 1024,
+        "eup": 816,
+        "load": 256,
+        "store": 72,
+        "hbm": 3375,
+        "waits": 11036,
+        "start": 1271,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -142,6 +161,9 @@ def _causal_attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=342818816, transcendentals=835584, bytes_accessed=3678208
         ),
         interpret=interpret,
     )

@@ -21,8 +21,27 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128], "pallas_loop_type": "emit_pipeline"},
     "vmem_bytes": 470758,
+    "vmem": {
+        "windows": 4096,
+        "inner": 131072,
+        "scratch": 6144,
+        "intermediates": 329446,
+    },
     "flops": 4194304,
     "hbm_bytes": 1056768,
+    "estimate": {
+        "cycles": 14998,
+        "seconds": 8.546e-06,
+        "mxu": 128,
+        "vector": 45,
+        "xlu": 64,
+        "eup": 36,
+        "load": 91,
+        "store": 2,
+        "hbm": 1131,
+        "waits": 2681,
+        "start": 1202,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -117,6 +136,9 @@ def _decode_attention_jit(q_in, k_in, v_in, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=4376576, transcendentals=36864, bytes_accessed=1056768
         ),
         interpret=interpret,
     )

@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 593100,
+    "vmem": {"windows": 131072, "inner": 131072, "scratch": 0, "intermediates": 330956},
     "flops": 33554432,
     "hbm_bytes": 786432,
+    "estimate": {
+        "cycles": 7339,
+        "seconds": 4.182e-06,
+        "mxu": 256,
+        "vector": 32,
+        "xlu": 0,
+        "eup": 0,
+        "load": 43,
+        "store": 32,
+        "hbm": 842,
+        "waits": 4273,
+        "start": 670,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -104,6 +118,9 @@ def _gram_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=33685504, transcendentals=0, bytes_accessed=786432
         ),
         interpret=interpret,
     )

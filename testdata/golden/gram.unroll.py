@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 745307,
+    "vmem": {"windows": 393216, "inner": 0, "scratch": 0, "intermediates": 352091},
     "flops": 33554432,
     "hbm_bytes": 655360,
+    "estimate": {
+        "cycles": 3493,
+        "seconds": 1.991e-06,
+        "mxu": 256,
+        "vector": 32,
+        "xlu": 0,
+        "eup": 0,
+        "load": 43,
+        "store": 32,
+        "hbm": 701,
+        "waits": 583,
+        "start": 1410,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -71,6 +85,9 @@ def _gram_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=33685504, transcendentals=0, bytes_accessed=655360
         ),
         interpret=interpret,
     )

@@ -21,8 +21,22 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
     "vmem_bytes": 1594714,
+    "vmem": {"windows": 1056768, "inner": 0, "scratch": 0, "intermediates": 537946},
     "flops": 0,
     "hbm_bytes": 2105344,
+    "estimate": {
+        "cycles": 4653,
+        "seconds": 2.652e-06,
+        "mxu": 0,
+        "vector": 464,
+        "xlu": 128,
+        "eup": 32,
+        "load": 107,
+        "store": 128,
+        "hbm": 2253,
+        "waits": 1056,
+        "start": 1770,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -67,6 +81,9 @@ def _layer_norm_jit(x, weight, bias, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=1900544, transcendentals=32768, bytes_accessed=2105344
         ),
         interpret=interpret,
     )

@@ -24,8 +24,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 6217522,
+    "vmem": {
+        "windows": 3145728,
+        "inner": 1048576,
+        "scratch": 1048576,
+        "intermediates": 974642,
+    },
     "flops": 2147483648,
     "hbm_bytes": 8388608,
+    "estimate": {
+        "cycles": 16710,
+        "seconds": 9.521e-06,
+        "mxu": 4096,
+        "vector": 1152,
+        "xlu": 0,
+        "eup": 0,
+        "load": 1024,
+        "store": 256,
+        "hbm": 8977,
+        "waits": 5259,
+        "start": 2883,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -88,6 +107,9 @@ def _matmul_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=2152202240, transcendentals=0, bytes_accessed=8388608
         ),
         interpret=interpret,
     )

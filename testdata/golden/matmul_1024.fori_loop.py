@@ -24,8 +24,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 5155838,
+    "vmem": {
+        "windows": 1048576,
+        "inner": 2097152,
+        "scratch": 1048576,
+        "intermediates": 961534,
+    },
     "flops": 2147483648,
     "hbm_bytes": 10485760,
+    "estimate": {
+        "cycles": 19228,
+        "seconds": 1.0956e-05,
+        "mxu": 4096,
+        "vector": 1152,
+        "xlu": 0,
+        "eup": 0,
+        "load": 1024,
+        "store": 256,
+        "hbm": 11221,
+        "waits": 9940,
+        "start": 1161,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -111,6 +130,9 @@ def _matmul_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=2152202240, transcendentals=0, bytes_accessed=10485760
         ),
         interpret=interpret,
     )

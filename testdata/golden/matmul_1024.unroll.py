@@ -24,8 +24,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 7253647,
+    "vmem": {"windows": 5242880, "inner": 0, "scratch": 0, "intermediates": 2010767},
     "flops": 2147483648,
     "hbm_bytes": 8388608,
+    "estimate": {
+        "cycles": 12039,
+        "seconds": 6.86e-06,
+        "mxu": 4096,
+        "vector": 1152,
+        "xlu": 0,
+        "eup": 0,
+        "load": 1024,
+        "store": 256,
+        "hbm": 8977,
+        "waits": 2143,
+        "start": 4005,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -72,6 +86,9 @@ def _matmul_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=2152202240, transcendentals=0, bytes_accessed=8388608
         ),
         interpret=interpret,
     )

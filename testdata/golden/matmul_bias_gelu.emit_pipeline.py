@@ -25,8 +25,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 793203,
+    "vmem": {
+        "windows": 328704,
+        "inner": 65536,
+        "scratch": 65536,
+        "intermediates": 333427,
+    },
     "flops": 100663296,
     "hbm_bytes": 1246720,
+    "estimate": {
+        "cycles": 17520,
+        "seconds": 9.983e-06,
+        "mxu": 768,
+        "vector": 278,
+        "xlu": 0,
+        "eup": 96,
+        "load": 130,
+        "store": 24,
+        "hbm": 1334,
+        "waits": 7495,
+        "start": 1376,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -98,6 +117,9 @@ def _matmul_bias_gelu_jit(x, y, bias, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=101799936, transcendentals=98304, bytes_accessed=1246720
         ),
         interpret=interpret,
     )

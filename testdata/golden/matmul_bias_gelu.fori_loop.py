@@ -25,8 +25,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 527782,
+    "vmem": {"windows": 66560, "inner": 131072, "scratch": 0, "intermediates": 330150},
     "flops": 100663296,
     "hbm_bytes": 1771008,
+    "estimate": {
+        "cycles": 17255,
+        "seconds": 9.832e-06,
+        "mxu": 768,
+        "vector": 278,
+        "xlu": 0,
+        "eup": 96,
+        "load": 130,
+        "store": 24,
+        "hbm": 1895,
+        "waits": 8798,
+        "start": 1235,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -118,6 +132,9 @@ def _matmul_bias_gelu_jit(x, y, bias, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=101799936, transcendentals=98304, bytes_accessed=1771008
         ),
         interpret=interpret,
     )

@@ -25,8 +25,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 945409,
+    "vmem": {"windows": 590848, "inner": 0, "scratch": 0, "intermediates": 354561},
     "flops": 100663296,
     "hbm_bytes": 1246720,
+    "estimate": {
+        "cycles": 5274,
+        "seconds": 3.005e-06,
+        "mxu": 768,
+        "vector": 278,
+        "xlu": 0,
+        "eup": 96,
+        "load": 130,
+        "store": 24,
+        "hbm": 1334,
+        "waits": 760,
+        "start": 1516,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -82,6 +96,9 @@ def _matmul_bias_gelu_jit(x, y, bias, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=101799936, transcendentals=98304, bytes_accessed=1246720
         ),
         interpret=interpret,
     )

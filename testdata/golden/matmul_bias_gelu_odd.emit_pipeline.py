@@ -25,8 +25,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1407192,
+    "vmem": {
+        "windows": 656384,
+        "inner": 131072,
+        "scratch": 65536,
+        "intermediates": 554200,
+    },
     "flops": 100663296,
     "hbm_bytes": 1626000,
+    "estimate": {
+        "cycles": 21632,
+        "seconds": 1.2326e-05,
+        "mxu": 4608,
+        "vector": 1952,
+        "xlu": 0,
+        "eup": 128,
+        "load": 259,
+        "store": 64,
+        "hbm": 2911,
+        "waits": 7160,
+        "start": 1486,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -112,6 +131,9 @@ def _matmul_bias_gelu_jit(x, y, bias, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=108658688, transcendentals=131072, bytes_accessed=1626000
         ),
         interpret=interpret,
     )

@@ -25,8 +25,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1473547,
+    "vmem": {"windows": 918528, "inner": 0, "scratch": 0, "intermediates": 555019},
     "flops": 100663296,
     "hbm_bytes": 1805200,
+    "estimate": {
+        "cycles": 13238,
+        "seconds": 7.543e-06,
+        "mxu": 4608,
+        "vector": 1952,
+        "xlu": 0,
+        "eup": 128,
+        "load": 259,
+        "store": 64,
+        "hbm": 2473,
+        "waits": 0,
+        "start": 1596,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -99,6 +113,9 @@ def _matmul_bias_gelu_jit(x, y, bias, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=108658688, transcendentals=131072, bytes_accessed=1805200
         ),
         interpret=interpret,
     )

@@ -25,8 +25,27 @@ KERNEL_INFO = {
         "split_k": 4,
     },
     "vmem_bytes": 410624,
+    "vmem": {
+        "windows": 16384,
+        "inner": 49152,
+        "scratch": 16384,
+        "intermediates": 328704,
+    },
     "flops": 8388608,
     "hbm_bytes": 401408,
+    "estimate": {
+        "cycles": 13082,
+        "seconds": 7.454e-06,
+        "mxu": 128,
+        "vector": 24,
+        "xlu": 0,
+        "eup": 0,
+        "load": 43,
+        "store": 16,
+        "hbm": 438,
+        "waits": 7989,
+        "start": 609,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -118,6 +137,9 @@ def _matmul_split_k_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=8486912, transcendentals=0, bytes_accessed=401408
         ),
         interpret=interpret,
     )

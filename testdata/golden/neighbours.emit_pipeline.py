@@ -23,8 +23,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 660492,
+    "vmem": {
+        "windows": 1024,
+        "inner": 262144,
+        "scratch": 65536,
+        "intermediates": 331788,
+    },
     "flops": 0,
     "hbm_bytes": 787456,
+    "estimate": {
+        "cycles": 5399,
+        "seconds": 3.076e-06,
+        "mxu": 0,
+        "vector": 72,
+        "xlu": 256,
+        "eup": 0,
+        "load": 64,
+        "store": 1,
+        "hbm": 843,
+        "waits": 3003,
+        "start": 601,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -88,6 +107,9 @@ def _neighbours_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=294912, transcendentals=0, bytes_accessed=787456
         ),
         interpret=interpret,
     )

@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 594137,
+    "vmem": {"windows": 1024, "inner": 262144, "scratch": 0, "intermediates": 330969},
     "flops": 0,
     "hbm_bytes": 787456,
+    "estimate": {
+        "cycles": 5231,
+        "seconds": 2.98e-06,
+        "mxu": 0,
+        "vector": 72,
+        "xlu": 256,
+        "eup": 0,
+        "load": 64,
+        "store": 1,
+        "hbm": 843,
+        "waits": 3171,
+        "start": 601,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -106,6 +120,9 @@ def _neighbours_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=294912, transcendentals=0, bytes_accessed=787456
         ),
         interpret=interpret,
     )

@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1017621,
+    "vmem": {"windows": 525312, "inner": 0, "scratch": 0, "intermediates": 492309},
     "flops": 0,
     "hbm_bytes": 525312,
+    "estimate": {
+        "cycles": 2584,
+        "seconds": 1.473e-06,
+        "mxu": 0,
+        "vector": 72,
+        "xlu": 256,
+        "eup": 0,
+        "load": 64,
+        "store": 1,
+        "hbm": 562,
+        "waits": 220,
+        "start": 1481,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -71,6 +85,9 @@ def _neighbours_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=294912, transcendentals=0, bytes_accessed=525312
         ),
         interpret=interpret,
     )

@@ -25,8 +25,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1401090,
+    "vmem": {
+        "windows": 132096,
+        "inner": 131072,
+        "scratch": 196608,
+        "intermediates": 941314,
+    },
     "flops": 0,
     "hbm_bytes": 655872,
+    "estimate": {
+        "cycles": 11425,
+        "seconds": 6.51e-06,
+        "mxu": 0,
+        "vector": 612,
+        "xlu": 544,
+        "eup": 64,
+        "load": 43,
+        "store": 17,
+        "hbm": 702,
+        "waits": 6082,
+        "start": 670,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -140,6 +159,9 @@ def _nested_scale_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=2506752, transcendentals=65536, bytes_accessed=655872
         ),
         interpret=interpret,
     )

@@ -25,8 +25,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1306390,
+    "vmem": {"windows": 459776, "inner": 0, "scratch": 0, "intermediates": 846614},
     "flops": 0,
     "hbm_bytes": 459264,
+    "estimate": {
+        "cycles": 3528,
+        "seconds": 2.01e-06,
+        "mxu": 0,
+        "vector": 612,
+        "xlu": 544,
+        "eup": 64,
+        "load": 43,
+        "store": 17,
+        "hbm": 491,
+        "waits": 0,
+        "start": 1446,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -106,6 +120,9 @@ def _nested_scale_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=2506752, transcendentals=65536, bytes_accessed=459264
         ),
         interpret=interpret,
     )

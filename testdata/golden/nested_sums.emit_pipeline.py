@@ -24,8 +24,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 879627,
+    "vmem": {
+        "windows": 1024,
+        "inner": 131072,
+        "scratch": 131072,
+        "intermediates": 616459,
+    },
     "flops": 33554432,
     "hbm_bytes": 394240,
+    "estimate": {
+        "cycles": 9432,
+        "seconds": 5.375e-06,
+        "mxu": 256,
+        "vector": 56,
+        "xlu": 320,
+        "eup": 0,
+        "load": 43,
+        "store": 1,
+        "hbm": 422,
+        "waits": 4539,
+        "start": 601,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -116,6 +135,9 @@ def _nested_sums_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=33783808, transcendentals=0, bytes_accessed=394240
         ),
         interpret=interpret,
     )

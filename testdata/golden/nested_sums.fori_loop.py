@@ -24,8 +24,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 574230,
+    "vmem": {"windows": 1024, "inner": 131072, "scratch": 0, "intermediates": 442134},
     "flops": 33554432,
     "hbm_bytes": 394240,
+    "estimate": {
+        "cycles": 8984,
+        "seconds": 5.119e-06,
+        "mxu": 256,
+        "vector": 56,
+        "xlu": 320,
+        "eup": 0,
+        "load": 43,
+        "store": 1,
+        "hbm": 422,
+        "waits": 4763,
+        "start": 601,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -128,6 +142,9 @@ def _nested_sums_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=33783808, transcendentals=0, bytes_accessed=394240
         ),
         interpret=interpret,
     )

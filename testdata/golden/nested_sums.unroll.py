@@ -24,8 +24,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 614329,
+    "vmem": {"windows": 263168, "inner": 0, "scratch": 0, "intermediates": 351161},
     "flops": 33554432,
     "hbm_bytes": 263168,
+    "estimate": {
+        "cycles": 2866,
+        "seconds": 1.633e-06,
+        "mxu": 256,
+        "vector": 44,
+        "xlu": 128,
+        "eup": 0,
+        "load": 43,
+        "store": 1,
+        "hbm": 282,
+        "waits": 0,
+        "start": 1411,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -83,6 +97,9 @@ def _nested_sums_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=33734656, transcendentals=0, bytes_accessed=263168
         ),
         interpret=interpret,
     )

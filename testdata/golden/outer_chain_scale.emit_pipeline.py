@@ -23,8 +23,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 924876,
+    "vmem": {
+        "windows": 262144,
+        "inner": 131072,
+        "scratch": 196608,
+        "intermediates": 335052,
+    },
     "flops": 0,
     "hbm_bytes": 2752512,
+    "estimate": {
+        "cycles": 19058,
+        "seconds": 1.0859e-05,
+        "mxu": 0,
+        "vector": 816,
+        "xlu": 960,
+        "eup": 96,
+        "load": 160,
+        "store": 96,
+        "hbm": 2946,
+        "waits": 10382,
+        "start": 740,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -91,6 +110,9 @@ def _outer_chain_scale_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=3342336, transcendentals=98304, bytes_accessed=2752512
         ),
         interpret=interpret,
     )

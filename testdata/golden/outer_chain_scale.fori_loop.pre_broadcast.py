@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 836525,
+    "vmem": {"windows": 262144, "inner": 131072, "scratch": 0, "intermediates": 443309},
     "flops": 0,
     "hbm_bytes": 2752512,
+    "estimate": {
+        "cycles": 17978,
+        "seconds": 1.0244e-05,
+        "mxu": 0,
+        "vector": 816,
+        "xlu": 960,
+        "eup": 96,
+        "load": 160,
+        "store": 96,
+        "hbm": 2946,
+        "waits": 11462,
+        "start": 740,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -101,6 +115,9 @@ def _outer_chain_scale_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=3342336, transcendentals=98304, bytes_accessed=2752512
         ),
         interpret=interpret,
     )

@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1746164,
+    "vmem": {"windows": 917504, "inner": 0, "scratch": 0, "intermediates": 828660},
     "flops": 0,
     "hbm_bytes": 2752512,
+    "estimate": {
+        "cycles": 5805,
+        "seconds": 3.308e-06,
+        "mxu": 0,
+        "vector": 816,
+        "xlu": 960,
+        "eup": 96,
+        "load": 160,
+        "store": 96,
+        "hbm": 2946,
+        "waits": 1736,
+        "start": 1691,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -72,6 +86,9 @@ def _outer_chain_scale_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=3342336, transcendentals=98304, bytes_accessed=2752512
         ),
         interpret=interpret,
     )

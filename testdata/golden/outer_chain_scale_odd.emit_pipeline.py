@@ -23,8 +23,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 593100,
+    "vmem": {
+        "windows": 131072,
+        "inner": 65536,
+        "scratch": 65536,
+        "intermediates": 330956,
+    },
     "flops": 0,
     "hbm_bytes": 297600,
+    "estimate": {
+        "cycles": 9478,
+        "seconds": 5.401e-06,
+        "mxu": 0,
+        "vector": 416,
+        "xlu": 384,
+        "eup": 64,
+        "load": 32,
+        "store": 16,
+        "hbm": 548,
+        "waits": 4761,
+        "start": 1255,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -102,6 +121,9 @@ def _outer_chain_scale_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=1703936, transcendentals=65536, bytes_accessed=297600
         ),
         interpret=interpret,
     )

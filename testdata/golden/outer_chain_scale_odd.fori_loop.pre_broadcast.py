@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 617470,
+    "vmem": {"windows": 262144, "inner": 0, "scratch": 0, "intermediates": 355326},
     "flops": 0,
     "hbm_bytes": 342400,
+    "estimate": {
+        "cycles": 4118,
+        "seconds": 2.346e-06,
+        "mxu": 0,
+        "vector": 416,
+        "xlu": 384,
+        "eup": 64,
+        "load": 32,
+        "store": 16,
+        "hbm": 438,
+        "waits": 18,
+        "start": 1310,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -94,6 +108,9 @@ def _outer_chain_scale_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=1703936, transcendentals=65536, bytes_accessed=342400
         ),
         interpret=interpret,
     )

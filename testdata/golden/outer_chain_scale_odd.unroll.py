@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 712170,
+    "vmem": {"windows": 262144, "inner": 0, "scratch": 0, "intermediates": 450026},
     "flops": 0,
     "hbm_bytes": 342400,
+    "estimate": {
+        "cycles": 3272,
+        "seconds": 1.864e-06,
+        "mxu": 0,
+        "vector": 416,
+        "xlu": 384,
+        "eup": 64,
+        "load": 32,
+        "store": 16,
+        "hbm": 438,
+        "waits": 526,
+        "start": 1310,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -84,6 +98,9 @@ def _outer_chain_scale_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=1703936, transcendentals=65536, bytes_accessed=342400
         ),
         interpret=interpret,
     )

@@ -24,8 +24,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 661529,
+    "vmem": {
+        "windows": 133120,
+        "inner": 131072,
+        "scratch": 65536,
+        "intermediates": 331801,
+    },
     "flops": 0,
     "hbm_bytes": 657408,
+    "estimate": {
+        "cycles": 5779,
+        "seconds": 3.293e-06,
+        "mxu": 0,
+        "vector": 64,
+        "xlu": 0,
+        "eup": 0,
+        "load": 45,
+        "store": 16,
+        "hbm": 704,
+        "waits": 3671,
+        "start": 1272,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -83,6 +102,9 @@ def _positions_jit(x, w, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=262144, transcendentals=0, bytes_accessed=657408
         ),
         interpret=interpret,
     )

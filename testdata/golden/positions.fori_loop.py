@@ -24,8 +24,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 993305,
+    "vmem": {"windows": 657408, "inner": 0, "scratch": 0, "intermediates": 335897},
     "flops": 0,
     "hbm_bytes": 657408,
+    "estimate": {
+        "cycles": 2340,
+        "seconds": 1.333e-06,
+        "mxu": 0,
+        "vector": 64,
+        "xlu": 0,
+        "eup": 0,
+        "load": 45,
+        "store": 16,
+        "hbm": 704,
+        "waits": 371,
+        "start": 1553,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -69,6 +83,9 @@ def _positions_jit(x, w, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=262144, transcendentals=0, bytes_accessed=657408
         ),
         interpret=interpret,
     )

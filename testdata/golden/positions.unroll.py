@@ -24,8 +24,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1048313,
+    "vmem": {"windows": 657408, "inner": 0, "scratch": 0, "intermediates": 390905},
     "flops": 0,
     "hbm_bytes": 657408,
+    "estimate": {
+        "cycles": 2217,
+        "seconds": 1.263e-06,
+        "mxu": 0,
+        "vector": 64,
+        "xlu": 0,
+        "eup": 0,
+        "load": 45,
+        "store": 16,
+        "hbm": 704,
+        "waits": 412,
+        "start": 1553,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -67,6 +81,9 @@ def _positions_jit(x, w, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=262144, transcendentals=0, bytes_accessed=657408
         ),
         interpret=interpret,
     )

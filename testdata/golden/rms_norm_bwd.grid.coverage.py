@@ -23,8 +23,22 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64]},
     "vmem_bytes": 1535239,
+    "vmem": {"windows": 793600, "inner": 0, "scratch": 0, "intermediates": 741639},
     "flops": 0,
     "hbm_bytes": 1584128,
+    "estimate": {
+        "cycles": 4333,
+        "seconds": 2.469e-06,
+        "mxu": 0,
+        "vector": 320,
+        "xlu": 128,
+        "eup": 32,
+        "load": 92,
+        "store": 72,
+        "hbm": 1695,
+        "waits": 832,
+        "start": 1626,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -88,6 +102,9 @@ def _rms_norm_bwd_jit(dy, x, weight, rstd, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=1310720, transcendentals=32768, bytes_accessed=1584128
         ),
         interpret=interpret,
     )

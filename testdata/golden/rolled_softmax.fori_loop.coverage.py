@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
     },
     "vmem_bytes": 460390,
+    "vmem": {"windows": 0, "inner": 131072, "scratch": 0, "intermediates": 329318},
     "flops": 0,
     "hbm_bytes": 1048576,
+    "estimate": {
+        "cycles": 22890,
+        "seconds": 1.3043e-05,
+        "mxu": 0,
+        "vector": 160,
+        "xlu": 64,
+        "eup": 192,
+        "load": 64,
+        "store": 32,
+        "hbm": 1122,
+        "waits": 16697,
+        "start": 0,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -165,6 +179,9 @@ def _softmax_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=655360, transcendentals=196608, bytes_accessed=1048576
         ),
         interpret=interpret,
     )

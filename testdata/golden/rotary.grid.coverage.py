@@ -21,8 +21,22 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [2, 64]},
     "vmem_bytes": 1060864,
+    "vmem": {"windows": 655360, "inner": 0, "scratch": 0, "intermediates": 405504},
     "flops": 0,
     "hbm_bytes": 655360,
+    "estimate": {
+        "cycles": 3762,
+        "seconds": 2.144e-06,
+        "mxu": 0,
+        "vector": 352,
+        "xlu": 0,
+        "eup": 0,
+        "load": 363,
+        "store": 512,
+        "hbm": 1403,
+        "waits": 955,
+        "start": 1551,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -70,6 +84,9 @@ def _rotary_jit(x, cos, sin, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=1441792, transcendentals=0, bytes_accessed=655360
         ),
         interpret=interpret,
     )

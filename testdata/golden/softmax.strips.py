@@ -19,8 +19,27 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64]},
     "vmem_bytes": 2420736,
+    "vmem": {
+        "windows": 1048576,
+        "inner": 0,
+        "scratch": 262144,
+        "intermediates": 1110016,
+    },
     "flops": 0,
     "hbm_bytes": 2097152,
+    "estimate": {
+        "cycles": 4601,
+        "seconds": 2.622e-06,
+        "mxu": 0,
+        "vector": 432,
+        "xlu": 128,
+        "eup": 512,
+        "load": 85,
+        "store": 128,
+        "hbm": 2244,
+        "waits": 1083,
+        "start": 1761,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -81,6 +100,9 @@ def _softmax_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=1769472, transcendentals=524288, bytes_accessed=2097152
         ),
         interpret=interpret,
     )

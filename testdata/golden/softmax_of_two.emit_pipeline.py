@@ -26,8 +26,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1400025,
+    "vmem": {
+        "windows": 1024,
+        "inner": 524288,
+        "scratch": 262144,
+        "intermediates": 612569,
+    },
     "flops": 0,
     "hbm_bytes": 3933184,
+    "estimate": {
+        "cycles": 23119,
+        "seconds": 1.3173e-05,
+        "mxu": 0,
+        "vector": 1072,
+        "xlu": 960,
+        "eup": 1216,
+        "load": 213,
+        "store": 161,
+        "hbm": 4209,
+        "waits": 14463,
+        "start": 601,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -195,6 +214,9 @@ def _softmax_of_two_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=4390912, transcendentals=1245184, bytes_accessed=3933184
         ),
         interpret=interpret,
     )

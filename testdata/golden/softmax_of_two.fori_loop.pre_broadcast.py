@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 1798156,
+    "vmem": {"windows": 1024, "inner": 1179648, "scratch": 0, "intermediates": 617484},
     "flops": 0,
     "hbm_bytes": 3933184,
+    "estimate": {
+        "cycles": 22335,
+        "seconds": 1.2727e-05,
+        "mxu": 0,
+        "vector": 1072,
+        "xlu": 960,
+        "eup": 1216,
+        "load": 213,
+        "store": 161,
+        "hbm": 4209,
+        "waits": 15247,
+        "start": 601,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -269,6 +283,9 @@ def _softmax_of_two_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=4390912, transcendentals=1245184, bytes_accessed=3933184
         ),
         interpret=interpret,
     )

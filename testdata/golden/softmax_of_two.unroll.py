@@ -26,8 +26,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 3691081,
+    "vmem": {"windows": 2622464, "inner": 0, "scratch": 0, "intermediates": 1068617},
     "flops": 0,
     "hbm_bytes": 2622464,
+    "estimate": {
+        "cycles": 5882,
+        "seconds": 3.352e-06,
+        "mxu": 0,
+        "vector": 1072,
+        "xlu": 960,
+        "eup": 1216,
+        "load": 213,
+        "store": 161,
+        "hbm": 2806,
+        "waits": 242,
+        "start": 2603,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -131,6 +145,9 @@ def _softmax_of_two_jit(x, y, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=4390912, transcendentals=1245184, bytes_accessed=2622464
         ),
         interpret=interpret,
     )

@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 697752,
+    "vmem": {"windows": 0, "inner": 262144, "scratch": 65536, "intermediates": 370072},
     "flops": 0,
     "hbm_bytes": 3145728,
+    "estimate": {
+        "cycles": 22885,
+        "seconds": 1.304e-05,
+        "mxu": 0,
+        "vector": 768,
+        "xlu": 512,
+        "eup": 896,
+        "load": 171,
+        "store": 128,
+        "hbm": 3366,
+        "waits": 14772,
+        "start": 0,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -115,6 +129,9 @@ def _softmax_two_pass_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=3145728, transcendentals=917504, bytes_accessed=3145728
         ),
         interpret=interpret,
     )

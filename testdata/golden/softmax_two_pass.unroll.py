@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1708973,
+    "vmem": {"windows": 1048576, "inner": 0, "scratch": 0, "intermediates": 660397},
     "flops": 0,
     "hbm_bytes": 2097152,
+    "estimate": {
+        "cycles": 5019,
+        "seconds": 2.86e-06,
+        "mxu": 0,
+        "vector": 768,
+        "xlu": 512,
+        "eup": 896,
+        "load": 171,
+        "store": 128,
+        "hbm": 2244,
+        "waits": 832,
+        "start": 1761,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -85,6 +99,9 @@ def _softmax_two_pass_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=3145728, transcendentals=917504, bytes_accessed=2097152
         ),
         interpret=interpret,
     )

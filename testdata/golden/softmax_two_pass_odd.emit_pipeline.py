@@ -23,8 +23,27 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 887561,
+    "vmem": {
+        "windows": 327680,
+        "inner": 65536,
+        "scratch": 65536,
+        "intermediates": 428809,
+    },
     "flops": 0,
     "hbm_bytes": 2300344,
+    "estimate": {
+        "cycles": 35609,
+        "seconds": 2.029e-05,
+        "mxu": 0,
+        "vector": 1848,
+        "xlu": 896,
+        "eup": 1568,
+        "load": 149,
+        "store": 112,
+        "hbm": 2999,
+        "waits": 19347,
+        "start": 1365,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -124,6 +143,9 @@ def _softmax_two_pass_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=7569408, transcendentals=1605632, bytes_accessed=2300344
         ),
         interpret=interpret,
     )

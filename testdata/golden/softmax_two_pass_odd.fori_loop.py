@@ -23,8 +23,22 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 953916,
+    "vmem": {"windows": 524288, "inner": 0, "scratch": 0, "intermediates": 429628},
     "flops": 0,
     "hbm_bytes": 1684000,
+    "estimate": {
+        "cycles": 13449,
+        "seconds": 7.663e-06,
+        "mxu": 0,
+        "vector": 1848,
+        "xlu": 896,
+        "eup": 1568,
+        "load": 149,
+        "store": 112,
+        "hbm": 1845,
+        "waits": 0,
+        "start": 1464,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -106,6 +120,9 @@ def _softmax_two_pass_jit(x, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=7569408, transcendentals=1605632, bytes_accessed=1684000
         ),
         interpret=interpret,
     )

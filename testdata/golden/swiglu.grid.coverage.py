@@ -20,8 +20,22 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64, 256]},
     "vmem_bytes": 725811,
+    "vmem": {"windows": 393216, "inner": 0, "scratch": 0, "intermediates": 332595},
     "flops": 0,
     "hbm_bytes": 1572864,
+    "estimate": {
+        "cycles": 4847,
+        "seconds": 2.762e-06,
+        "mxu": 0,
+        "vector": 192,
+        "xlu": 0,
+        "eup": 256,
+        "load": 85,
+        "store": 64,
+        "hbm": 1683,
+        "waits": 2370,
+        "start": 1410,
+    },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.10.2,<0.11",
 }
@@ -55,6 +69,9 @@ def _swiglu_jit(gate, up, interpret):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
             vmem_limit_bytes=134152192,
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=786432, transcendentals=262144, bytes_accessed=1572864
         ),
         interpret=interpret,
     )

@@ -8,7 +8,24 @@ import simulated
 import verdicts
 from builder import Doc, G, f32, sl, sym
 
-KERNEL = 'KERNEL_INFO = {\n    "name": "k",\n    "flops": 1,\n    "jax": ">=0"\n}\n# note\nrun()\n'
+KERNEL = """KERNEL_INFO = {
+    "name": "k",
+    "config": {},
+    "flops": 1,
+    "estimate": {
+        "cycles": 2,
+    },
+    "compiler": "pallasc 0",
+    "jax": ">=0",
+}
+# note
+call(
+    run(),
+    cost_estimate=pl.CostEstimate(
+        flops=3, transcendentals=0, bytes_accessed=0
+    ),
+)
+"""
 
 
 @pytest.fixture
@@ -53,7 +70,11 @@ def test_a_verdict_holds_until_the_kernel_changes(session):
 
 def test_comments_and_estimates_are_no_part_of_a_kernel(session):
     settled(question())
-    told = KERNEL.replace("# note", "# another").replace('"flops": 1', '"flops": 2')
+    told = KERNEL.replace("# note", "# another").replace(
+        '"compiler": "pallasc 0"', '"compiler": ""'
+    )
+    told = told.replace('"flops": 1', '"flops": 2').replace("flops=3", "flops=4")
+    told = told.replace('"cycles": 2', '"cycles": 3')
     assert settled(question(told)) == ([], False)
     assert settled(question(KERNEL.replace(">=0", ">=1"))) == ([], True)
 

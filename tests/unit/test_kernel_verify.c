@@ -382,7 +382,7 @@ static void test_signatures(void **state) {
 	         "kernel 'k': 't' is prefetched, and stands behind an operand that is not"},
 		{"out t prefetch int32[2]", 0, "kernel-signature", "kernel 'k': 't' is prefetched, and an output"},
 		{"grid i 2 parallel\nsparse_core 2 16", 0, "kernel-signature",
-	         "kernel 'k': a kernel of SparseCores has no grid, vmem_limit, mesh or collective_id"},
+	         "kernel 'k': a kernel of SparseCores has no grid, vmem_limit, cost_estimate, mesh or collective_id"},
 		{"in u smem int32[2]\nsparse_core 2 16", 0, "kernel-signature",
 	         "kernel 'k': 'u' is an operand of SparseCores"},
 		{"strips 512 96", 0, "kernel-signature",

@@ -11,7 +11,8 @@ import proof
 import pytest
 from builder import Doc, G, dt, f32, sl, sym
 from pallasc import aot
-from pallasc.module import Module
+from pallasc.module import Module, kernel_text
+from pallasc.profile import run
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +94,20 @@ def test_under_vmap_where_pallas_does_not_allow_it():
     for result in aot.compile_many(jobs, timeout=120):
         assert result.kind == "error"
         assert "currently supports in memory space ANY only blocks" in result.full
+
+
+@pytest.mark.parametrize("graph, chip", [("attention", "v6e"), ("layer_norm_bwd_odd", "v7x")])
+def test_what_xla_is_told_changes_no_kernel(graph, chip):
+    """The schedules of a module's kernels are the same with and without its cost estimate."""
+    module = kit.compiled(graph, chip)
+    bare = re.sub(r"\n *cost_estimate=pl\.CostEstimate\([^()]*\),", "", module.source)
+    assert bare != module.source and kernel_text(bare) == kernel_text(module.source)
+    told, untold = (
+        run.compiled(Module(source, "k.py"), chip, cache=False)[0]
+        for source in (module.source, bare)
+    )
+    assert any(kernel["pallas"] for kernel in told["kernels"].values())
+    assert told["kernels"] == untold["kernels"]
 
 
 def test_a_kernel_without_inputs():

@@ -10,7 +10,7 @@ from .syntax import Array, Buffer, Held, Kernel, Program
 
 _SIGNATURE = (
     *("grid", "in", "out", "scratch", "vmem_limit", "mesh", "collective_id", "sparse_core"),
-    *("held", "turns", "strips", "unchecked", "line"),
+    *("held", "turns", "strips", "unchecked", "cost_estimate", "line"),
 )
 
 
@@ -64,7 +64,7 @@ def parse(text):
         if word == "config":
             program.config = _config(lines)
             continue
-        if word == "cost":
+        if word in ("cost", "vmem", "estimate"):
             lines.skip()
             continue
         line = lines.take()
@@ -79,7 +79,7 @@ def parse(text):
             _host(lines, line, program)
         else:
             line.at = 0
-            line.fail("expected input, output, config, cost, kernel or host")
+            line.fail("expected input, output, config, cost, vmem, estimate, kernel or host")
     if program.host is None:
         raise TextError("there is no host(...)", len(lines.raw))
     return program
@@ -126,7 +126,7 @@ def _kernel(lines, line):
 
 def _signature(kernel, line):
     word = line.take()
-    if word == "line":
+    if word in ("cost_estimate", "line"):  # what is only told
         return
     if word == "grid":
         kernel.grid.append((line.name(), line.integer()))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .. import aot
 from ..errors import CompileError, FileError, UsageError
-from ..module import PARSING, Module, read_module
+from ..module import PARSING, Module, kernel_text, read_module
 from . import chips, dump
 from .estimate import estimate
 
@@ -133,9 +133,9 @@ def _key(job):
 
 
 def code_of(source):
-    """What is compiled of a module: its code and its arguments, not comments and predictions."""
+    """What is compiled of a module: its code and its arguments, not comments and estimates."""
     with PARSING:
-        tree = ast.parse(source)
+        tree = ast.parse(kernel_text(source))
     for node in [node for node in tree.body if isinstance(node, ast.Assign)]:
         if ast.unparse(node.targets[0]) == "KERNEL_INFO":
             tree.body.remove(node)

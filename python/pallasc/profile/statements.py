@@ -372,7 +372,7 @@ def _instructions(bundles):
 
 def _cache_path(source, target):
     """Where the result is kept: a name made of all that it depends on."""
-    parts = [aot.cache_key(source, target)]
+    parts = [source, aot.cache_key(source, target)]  # with its lines
     parts += [file.read_text() for file in sorted(Path(__file__).parent.glob("*.py"))]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return aot.cache_directory("statements") / f"{digest}.json"
