@@ -119,8 +119,6 @@ static void add_task(Schedule *s, StmtId stmt) {
 
 /* ---- placing ---------------------------------------------------------------------------------------------------- */
 
-static double larger(double a, double b) { return a > b ? a : b; }
-
 static double ready(const Schedule *s, const Task *t) {
 	double at = 0;
 	for (uint32_t i = 0; i < t->reads; i++) {

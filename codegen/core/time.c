@@ -20,8 +20,6 @@ typedef struct Timing {
 	const Run **runs; /* by statement: of one with regions, once it is known */
 } Timing;
 
-static double larger(double a, double b) { return a > b ? a : b; }
-
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes that a copy of a block moves: whole lanes, and of an array that its blocks reach past no more than there is. */
