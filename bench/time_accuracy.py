@@ -8,7 +8,7 @@ compiled by libtpu. Writes docs/time_accuracy.md. --row TEXT prints the rows so 
 of the estimate, and writes nothing.
 
 bench/time_ranks.json holds the profiler's cycles of configurations that a sweep draws: how well
-estimates order them. --ranks draws and profiles them again, which takes minutes, cached.
+estimates order them. --ranks draws and profiles those that are missing, some seconds each.
 """
 
 import argparse
@@ -35,8 +35,22 @@ from pallasc.errors import PallascError  # noqa: E402
 from pallasc.profile import chips, run  # noqa: E402
 
 RANKS = Path(__file__).with_name("time_ranks.json")
-# Graphs of testdata/graphs, and how many configurations of each are profiled, for which chip.
-RANKED, RANKED_COUNT, RANKED_TARGET = ("matmul_1024", "attention"), 24, "v6e"
+# Graphs, how many configurations of each are profiled, and for which chip.
+RANKED = (
+    "matmul_1024",
+    "attention",
+    "causal_attention",
+    "bmm",
+    "matmul_bias_gelu",
+    "matmul_split_k_4096",
+    "softmax_two_pass_4096_32768",
+    "rms_norm_4096_8192",
+    "swiglu_production",
+    "welford_8192_8192",
+)
+RANKED_COUNT, RANKED_TARGET = 40, "v6e"
+# Whether the best is among so many first ones, and how near, is told.
+FIRST = 5
 # Configurations that are compared with the fastest by no more than this are drawn.
 RANKED_SPAN = 12
 
@@ -73,7 +87,8 @@ RANKS_HEAD = """## The order of configurations
 [Sweeps](sweep.md) and [the tuner](tune.md) order configurations by the estimate. Below is
 Spearman's correlation with the profiler's cycles, of configurations that a sweep draws for {target}
 among those that are compared as at most {span} times the fastest (`bench/time_accuracy.py --ranks`
-profiles them again).
+profiles them), and by how much the best of the first {first} by the estimate is slower than the
+best of all.
 
 """
 
@@ -218,45 +233,68 @@ def rank(x, values):
     return sum(y < x for y in values) + sum(y == x for y in values) / 2
 
 
+def behind(cycles, estimates):
+    """By what part the best of the `FIRST` by estimate is slower than the best of all."""
+    first = sorted(range(len(cycles)), key=lambda index: estimates[index])[:FIRST]
+    return min(cycles[index] for index in first) / min(cycles) - 1
+
+
 def rank_table():
     """How well the configurations of a graph are ordered."""
     lines = []
     for graph, rows in ranked().items():
         cycles, model, compared = zip(*rows, strict=True)
-        numbers = f"{spearman(cycles, model):.2f} | {spearman(cycles, compared):.2f}"
-        lines.append(f"| {graph} | {len(rows)} | {numbers} |")
-    head = "| graph | configurations | estimate | compared |\n| --- | ---: | ---: | ---: |\n"
-    return head + "\n".join(lines) + "\n\n"
+        numbers = [
+            f"{spearman(cycles, x):.3f} | {100 * behind(cycles, x):.1f}%" for x in (model, compared)
+        ]
+        lines.append(f"| {graph} | {len(rows)} | {' | '.join(numbers)} |")
+    head = "| graph | configurations | estimate | slower | compared | slower |\n"
+    return head + "| --- | ---: | ---: | ---: | ---: | ---: |\n" + "\n".join(lines) + "\n\n"
+
+
+def near(graph):
+    """[(module, configuration)] of a sweep, compared as not much slower than the best."""
+    names = (
+        directory / f"{graph}.json"
+        for directory in (proof.GRAPH_DIRECTORY, proof.COVERAGE_DIRECTORY)
+    )
+    path = next(path for path in names if path.exists())
+    sweep = [ROOT / "pallasc", "sweep", "--target", RANKED_TARGET, "--sample", "1500", path]
+    lines = subprocess.run(sweep, check=True, capture_output=True, text=True).stdout
+    items = [item for item in map(json.loads, lines.splitlines()) if item["verdict"] == "accepted"]
+    document = proof.document(graph)
+    modules = [proof.compile_graph(document, item["config"], RANKED_TARGET) for item in items]
+    seconds = [module.plan["estimate"]["compared_seconds"] for module in modules]
+    return [
+        (module, item["config"])
+        for module, item, second in zip(modules, items, seconds, strict=True)
+        if second < RANKED_SPAN * min(seconds)
+    ]
 
 
 def draw_ranks():
-    """Profiles configurations that a sweep draws, and stores their cycles."""
-    found = []
+    """Profiles as many configurations that a sweep draws as are missing."""
+    stored = json.loads(RANKS.read_text())
     for graph in RANKED:
-        draw = random.Random(graph)
-        path = ROOT / "testdata" / "graphs" / f"{graph}.json"
-        sweep = [ROOT / "pallasc", "sweep", "--target", RANKED_TARGET, "--sample", "1500", path]
-        lines = subprocess.run(sweep, check=True, capture_output=True, text=True).stdout
-        accepted = [
-            (proof.compile_graph(proof.document(graph), item["config"], RANKED_TARGET), item)
-            for item in map(json.loads, lines.splitlines())
-            if item["verdict"] == "accepted"
-        ]
-        least = min(module.plan["estimate"]["compared_seconds"] for module, _ in accepted)
-        near = [
-            (module, item)
-            for module, item in accepted
-            if module.plan["estimate"]["compared_seconds"] < RANKED_SPAN * least
-        ]
-        for module, item in draw.sample(near, RANKED_COUNT):
+        own = [entry["config"] for entry in stored if entry["graph"] == graph]
+        drawn = near(graph)
+        random.Random(graph).shuffle(drawn)
+        for module, config in drawn:
+            if len(own) >= RANKED_COUNT:
+                break
+            if config in own:
+                continue
             try:
                 cycles = run.profile(module, timeout=60)["pallas_cycles"]
             except PallascError as error:
-                print(f"{graph} {item['config']}: {error}")
+                print(f"{graph} {config}: {error}")
                 continue
-            entry = {"graph": graph, "target": RANKED_TARGET, "config": item["config"]}
-            found.append(json.dumps({**entry, "cycles": cycles}))
-    RANKS.write_text("[\n " + ",\n ".join(found) + "\n]\n")
+            own.append(config)
+            stored.append(
+                {"graph": graph, "target": RANKED_TARGET, "config": config, "cycles": cycles}
+            )
+            stored.sort(key=lambda entry: RANKED.index(entry["graph"]))
+            RANKS.write_text("[\n " + ",\n ".join(map(json.dumps, stored)) + "\n]\n")
 
 
 def text(found):
@@ -270,7 +308,7 @@ def text(found):
     return (
         head
         + table("rows", groups_of(found))
-        + RANKS_HEAD.format(target=RANKED_TARGET, span=RANKED_SPAN)
+        + RANKS_HEAD.format(target=RANKED_TARGET, span=RANKED_SPAN, first=FIRST)
         + rank_table()
         + "## By family\n\nBoth halves, steered or not.\n\n"
         + table("family", by_family)
@@ -290,7 +328,7 @@ def main():
     """Writes the page, or shows rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--row", metavar="TEXT", help="only rows so named, and no page")
-    parser.add_argument("--ranks", action="store_true", help="profile configurations again")
+    parser.add_argument("--ranks", action="store_true", help="profile more configurations")
     options = parser.parse_args()
     if options.ranks:
         draw_ranks()

@@ -88,7 +88,7 @@ static void go_to(Ints *t, uint32_t sample, double samples) {
 	for (uint32_t d = k->grid.count, order = 1; d-- > 0; order += 6) {
 		double steps = (double)k->grid.at[d].steps;
 		bool each = samples < SAMPLES;
-		double turned = (sample * order) % SAMPLES + 0.5;
+		double turned = (sample * order) % SAMPLES + (sample % 2 ? 0.75 : 0.25);
 		t->at[k->grid.at[d].at] = each ? remainder_of(at, steps) : floor(turned / SAMPLES * steps);
 		at = floor(at / steps);
 	}

@@ -2,6 +2,8 @@
 #include "plan_fixture.h"
 #include "codegen/build/build.h"
 #include "codegen/core/core.h"
+#include "codegen/core/schedule.h"
+#include "codegen/kernel_text/kernel_text.h"
 
 /* out = exp(x), x float32 [256, 1024]. */
 #define EXPONENTIAL                                                                                                    \
@@ -152,6 +154,75 @@ static void a_kernel_takes_what_hbm_takes_and_its_ends(void **state) {
 	assert_true(time.cycles < time.start + time.hbm + 1500);
 }
 
+/* 64 grid points, each with a loop over pages of 64 positions, `few` at once, of a table of 128. */
+#define PAGED(statements)                                                                                              \
+	"program p for v6e\n"                                                                                          \
+	"input lengths int32[64]\n"                                                                                    \
+	"input x float32[8, 128]\n"                                                                                    \
+	"output y float32[64, 128]\n"                                                                                  \
+	"kernel p {\n"                                                                                                 \
+	"  grid i 64 parallel\n"                                                                                       \
+	"  in lengths_ref smem int32[64] buffers 2\n"                                                                  \
+	"  in x_ref vmem float32[8, 128] of [8, 128] at (0, 0) buffers 2\n"                                            \
+	"  out y_ref vmem float32[1, 128] of [64, 128] at (i, 0) buffers 2\n"                                          \
+	"  i = program_id dim=0 : int\n"                                                                               \
+	"  %1 = zeros : float32[8, 128] initial\n" statements "}\n"                                                    \
+	"host(lengths, x) {\n"                                                                                         \
+	"  y = launch kernel=0, lengths, x : float32[64, 128]\n"                                                       \
+	"  return y\n"                                                                                                 \
+	"}\n"
+
+#define STEPS(steps)                                                                                                   \
+	"  s = loop step(j) fori_loop step j carry (a = %1) : float32[8, 128] {\n"                                     \
+	"    dim j computed steps (" steps ") full 0 tail 0 size 1\n"                                                  \
+	"    window w vmem float32[8, 128] of x_ref in copy x_copy at (0, 0) start (0, 0) by (0, 0) buffers 0\n"       \
+	"    b = load w[...] : float32[8, 128]\n"                                                                      \
+	"    c = add a, b : float32[8, 128]\n"                                                                         \
+	"    yield c\n"                                                                                                \
+	"  }\n"
+
+/* The mean of a loop's steps. */
+static double mean_steps(const char *text) {
+	Front f;
+	front_start(&f);
+	f.source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
+	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
+	assert_non_null(p);
+	Kernel *k = p->kernels.at[0];
+	const double *trips = loop_trips(k, &f.arena);
+	double found = -1;
+	for (StmtId s = 0; s < k->stmts.count; s++)
+		found = k->stmts.at[s].op == K_LOOP ? trips[s] : found;
+	front_end(&f);
+	return found;
+}
+
+/* The mean over all rows of a triangle. */
+static void steps_are_the_mean_over_the_grid(void **state) {
+	(void)state;
+	assert_near(mean_steps(PAGED(STEPS("i + 1"))), 32.5);
+}
+
+/* Lengths rise evenly to what the clamp lets through, 128 pages of 64: of pages of 64 in fours the mean is half of 32,
+ * and half a step more, for what does not fill the last one. */
+static void lengths_reach_what_a_clamp_lets_through(void **state) {
+	(void)state;
+	double steps = mean_steps(PAGED("  n = load lengths_ref[i] : int32\n"
+	                              "  %2 = add n, 63 : int32\n"
+	                              "  %3 = floored_quotient %2, 64 : int32\n"
+	                              "  pages = clamp %3, 0, 128 : int32\n" STEPS("cdiv(pages, 4)")));
+	assert_true(steps > 16 && steps < 17);
+}
+
+/* A flag is set in half of all cases. */
+static void a_flag_is_set_in_half_of_all_cases(void **state) {
+	(void)state;
+	assert_near(mean_steps(PAGED("  n = load lengths_ref[i] : int32\n"
+	                           "  %2 = gt n, 0 : bool\n"
+	                           "  some = where %2, 12, 4 : int32\n" STEPS("some"))),
+	            8);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_exponential_is_a_product_and_an_eup_op),
@@ -159,6 +230,9 @@ int main(void) {
 		cmocka_unit_test(a_matmul_is_passes_of_blocks),
 		cmocka_unit_test(a_matmul_of_int8_has_half_the_passes_but_on_v7x),
 		cmocka_unit_test(a_kernel_takes_what_hbm_takes_and_its_ends),
+		cmocka_unit_test(steps_are_the_mean_over_the_grid),
+		cmocka_unit_test(lengths_reach_what_a_clamp_lets_through),
+		cmocka_unit_test(a_flag_is_set_in_half_of_all_cases),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
