@@ -48,6 +48,7 @@ typedef struct Core {
 	const Target *t;
 	const Units *u;
 	Arena *a;
+	const bool *gone; /* by statement: gone_statements(); NULL */
 } Core;
 
 /* Cycles by part: of each unit those in which its slots would be full, of HBM those of its bytes. */
@@ -65,6 +66,8 @@ typedef struct CoreTime {
 /* work.c: of a statement without the regions in it. */
 Work statement_work(const Core *c, StmtId s);
 double value_registers(const Core *c, ValueId v);
+/* By statement: one that the compiler does without, a bool made an int that is made a bool again. */
+const bool *gone_statements(const Kernel *k, Arena *a);
 /* Vector registers of an array as it stands in VMEM. */
 double array_registers(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The axes of a reduction: along lanes, along any other dim. */

@@ -127,6 +127,36 @@ static bool is_packed_bool(const Core *c, const KStmt *s) {
 	return false;
 }
 
+/* The statement that converts a bool to what this value is but for its shape; NONE. */
+static StmtId from_bool(const Kernel *k, ValueId v) {
+	while (v != NONE && k->values.at[v].def != NONE) {
+		const KStmt *s = &k->stmts.at[k->values.at[v].def];
+		const KArg *a = &k->args.at[s->arg_first];
+		if (a->kind != KARG_VALUE)
+			return NONE;
+		if (s->op == K_CONVERT)
+			return k->values.at[a->value].dtype == DTYPE_BOOL ? k->values.at[v].def : NONE;
+		if (s->op != K_INDEX && s->op != K_RESHAPE && s->op != K_BROADCAST && s->op != K_EXPAND_DIMS)
+			return NONE;
+		v = a->value;
+	}
+	return NONE;
+}
+
+const bool *gone_statements(const Kernel *k, Arena *a) {
+	bool *gone = arena_array(a, k->stmts.count + 1, sizeof *gone);
+	for (StmtId i = 0; i < k->stmts.count; i++) {
+		const KStmt *s = &k->stmts.at[i];
+		if (s->op != K_CONVERT || s->result == NONE || k->values.at[s->result].dtype != DTYPE_BOOL)
+			continue;
+		const KArg *x = &k->args.at[s->arg_first];
+		StmtId first = x->kind == KARG_VALUE ? from_bool(k, x->value) : NONE;
+		if (first != NONE)
+			gone[first] = true;
+	}
+	return gone;
+}
+
 static void convert(const Core *c, const KStmt *s, Work *w) {
 	const KValue *from = work_tile(c, s, 0), *to = &c->k->values.at[s->result];
 	if (!from || from->dtype == to->dtype || only_views(from->dtype, to->dtype))
@@ -192,6 +222,8 @@ static void reduce(const Core *c, StmtId stmt, Work *w) {
 Work statement_work(const Core *c, StmtId stmt) {
 	const KStmt *s = &c->k->stmts.at[stmt];
 	Work w = {0};
+	if (c->gone && c->gone[stmt])
+		return w;
 	switch (s->op) {
 	case K_ZEROS:
 	case K_ONES:
