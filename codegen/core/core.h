@@ -28,7 +28,7 @@ typedef enum Unit {
 /* A row of units.def. */
 typedef struct Units {
 	double per_cycle[UNIT_COUNT]; /* operations; of the MXU cycles */
-	double matrix_units, matmul_cycles;
+	double matrix_units, matmul_cycles, transpose_cycles;
 	bool adds_results, multiplies_ints;
 	double valu_wait, load_wait, eup_wait, xlu_wait, matmul_wait, copy_wait;
 } Units;
@@ -40,6 +40,7 @@ const Units *units_of(const Target *t);
 typedef struct Work {
 	double of[UNIT_COUNT];
 	double chain; /* cycles that it takes at least: each of its operations waits for the one before */
+	double again; /* how often more it waits for the XLU */
 } Work;
 
 /* What runs on the units. */

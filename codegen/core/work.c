@@ -87,12 +87,20 @@ static double lanes_registers(const Core *c, const KStmt *s) {
 
 /* ---- ops -------------------------------------------------------------------------------------------------------- */
 
+static bool is_power_of_two(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
+
 static void pointwise(const Core *c, const KStmt *s, Work *w) {
 	double n = lanes_registers(c, s);
 	const KArg *last = s->arg_count ? &c->k->args.at[s->arg_first + s->arg_count - 1] : NULL;
 	w->of[UNIT_SCALAR] += n > 0 ? 0 : 1;
 	if (s->op == OP_POW && last && last->kind != KARG_VALUE) { /* a few products */
 		w->of[UNIT_VALU] += 3 * n;
+		return;
+	}
+	if (s->op == OP_WHERE && work_operand(c, s, 1) != NONE && work_operand(c, s, 1) == work_operand(c, s, 2))
+		return;
+	if (s->op == K_FLOORED && last && last->kind == KARG_INTEGER && is_power_of_two(last->integer)) {
+		w->of[UNIT_VALU] += 17 * n;
 		return;
 	}
 	if (s->op == OP_MAXIMUM || s->op == OP_MINIMUM) /* of ints a comparison and a selection */
@@ -208,9 +216,18 @@ static void reduce(const Core *c, StmtId stmt, Work *w) {
 		left /= reduced ? (double)int_max(of, 1) : 1;
 	}
 	bool compares = (s->op == K_MAX || s->op == K_MIN) && !dtype_is_float(x->dtype);
+	if (sublanes && value_rows(x) > 1 && dtype_vmem_bits(x->dtype) < 32 && x->dtype != DTYPE_BOOL) {
+		in = array_registers(c->t, DTYPE_F32, x->rank,
+		                     x->shape); /* rows share registers: they are taken apart */
+		w->of[UNIT_VALU] += in;
+	}
 	w->of[UNIT_VALU] += in > left ? (in - left) * (compares ? 2 : 1) : 0;
 	w->chain = in > left && left > 0 ? in / left * c->u->valu_wait : 0;
-	work_across(w, lanes ? left : 0);
+	w->again = lanes && compares && x->dtype != DTYPE_BOOL; /* its low halves once the high ones are known */
+	if (lanes && !dtype_is_float(x->dtype) && x->dtype != DTYPE_BOOL)
+		work_moved(w, compares ? MOVED_INTS_COMPARED : MOVED_INTS_ADDED, left);
+	else
+		work_across(w, lanes ? left : 0);
 	w->of[UNIT_VALU] += sublanes && value_rows(x) > 1 ? 6 * left : 0;
 	w->of[UNIT_VALU] += s->op == K_MEAN ? left : 0;
 	if (lanes && s->op == K_PROD) {
