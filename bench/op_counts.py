@@ -1,12 +1,12 @@
 """How near the operations are that the model of the core makes of statements: beside Mosaic's.
 
-    make bench-time PART=ops      (or: PYTHONPATH=python .venv/bin/python bench/op_counts.py)
+    make bench-ops ARGS=--count   (or: PYTHONPATH=python .venv/bin/python bench/op_counts.py)
 
 Compiles production kernels of tests/whole/coverage, reads what Mosaic's last stage has for each
 unit (`pallasc.profile.mosaic`), and compares with `estimate.operations` of the plan.
 bench/op_counts.json holds Mosaic's counts by row and kernel; a row that is missing, or whose kernel
-has changed, takes a compile of some seconds. --rows N looks at so many rows, spread over the
-coverage. --row TEXT prints the rows so named. bench/time_accuracy.py writes the table.
+has changed, takes a compile of some seconds. --count counts every third row of the coverage anew
+where it is missing. --row TEXT prints the rows so named. bench/time_accuracy.py writes the table.
 """
 
 import argparse
@@ -39,6 +39,8 @@ UNITS = {
     "xlu": "xlu",
 }
 NEAR = 0.05
+# Of the rows of the coverage one in so many.
+STEP = 3
 
 
 def counted(texts):
@@ -106,11 +108,9 @@ def cases():
     }
 
 
-def sample(count):
+def sample():
     """Rows that are spread over the coverage."""
-    names = list(cases())
-    step = max(1, len(names) // count)
-    return names[::step]
+    return list(cases())[::STEP]
 
 
 def count_rows(names):
@@ -164,11 +164,11 @@ def table():
 def main():
     """Counts, and prints the table or rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=0, help="so many, spread over the coverage")
+    parser.add_argument("--count", action="store_true", help="compile rows that are missing")
     parser.add_argument("--row", metavar="TEXT", help="print the rows so named")
     options = parser.parse_args()
-    if options.rows:
-        count_rows(sample(options.rows))
+    if options.count:
+        count_rows(sample())
     for name, mine, theirs in rows():
         if options.row is not None and options.row in name:
             both = (f"{unit} {mine[unit]:,} {theirs[unit]:,}" for unit in theirs)

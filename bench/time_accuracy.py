@@ -27,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests"), str(ROOT / "tests" / "whole")]
 
+import op_counts  # noqa: E402
 import proof  # noqa: E402
 from coverage import results  # noqa: E402
 from coverage import row as coverage  # noqa: E402
@@ -86,13 +87,27 @@ hardware, but how much is known without a compile of what its schedule tells.
 drawn by a hash of their names. The rows of the other half were seen in sums only.
 
 **Steered rows.** Of some kernels data say how often loops run: lengths, tables, lists of work. The
-profiler follows data drawn for the row; a plan has none. The model takes a table as rising evenly to
-the most that a clamp behind it lets through, a flag as set in half of all cases, a list as two fifths
-full, half of the steps of a list of work as repeating the last entry. They are told apart below.
+profiler follows data drawn for the row; a plan has none. The model takes a table as rising evenly
+to the most that a clamp behind it lets through, a flag as set in half of all cases, a list as two
+fifths full, half of the steps of a list of work as repeating the last entry. They are told apart
+below.
 
 **Not followed.** In {unfollowed} rows vectors or numbers say how often loops run that no data are
 drawn for. The profiler takes them as 0, hardly enters those loops, and says that it does not trust
 its own cycles. These rows stand in one line, and in no other figure.
+
+"""
+
+
+OPS_HEAD = """## Operations
+
+What the model makes of statements (`estimate.operations` of the plan) beside what stands in the
+last stage of Mosaic, which knows vector registers, in {rows} kernels for {chip}: of one row of the
+coverage in {step}, without those whose loops or branches depend on data (`make bench-ops`). Equal
+is a count that is off by at most 0.05%. The compiler goes on behind that stage: it takes `pow`,
+`sin` and their like apart, spills, and drops packing, unpacking and additions of nothing around
+matmuls. The model counts in its schedules, so those differ. A product of float32 enters half as
+many rows, and counts as half of one.
 
 """
 
@@ -338,6 +353,8 @@ def text(found):
     return (
         head
         + table("rows", groups_of(found))
+        + OPS_HEAD.format(rows=len(op_counts.rows()), chip=op_counts.CHIP, step=op_counts.STEP)
+        + op_counts.table()
         + RANKS_HEAD.format(target=RANKED_TARGET, span=RANKED_SPAN, first=FIRST)
         + rank_table()
         + "## By family\n\nBoth halves, steered or not.\n\n"

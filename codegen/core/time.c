@@ -69,11 +69,14 @@ static Run step_run(Timing *t, const KStmt *s, double steps) {
 }
 
 /* What is carried in scratch is loaded and stored in each step. */
-static double carried_cycles(const Timing *t, const KLoop *loop) {
+static void add_carried(const Timing *t, const KLoop *loop, Run *step) {
 	double registers = 0;
 	for (uint32_t i = 0; i < loop->carried.count && i < loop->place.count; i++)
 		registers += loop->place.at[i] == NONE ? 0 : value_registers(&t->core, loop->carried.at[i]);
-	return registers / t->core.u->per_cycle[UNIT_STORE];
+	double stores = registers / t->core.u->per_cycle[UNIT_STORE];
+	step->busy[UNIT_LOAD] += registers / t->core.u->per_cycle[UNIT_LOAD];
+	step->busy[UNIT_STORE] += stores;
+	step->cycles += stores;
 }
 
 static double windows_bytes(const Timing *t, const KLoop *loop, bool output, int *buffers) {
@@ -118,8 +121,9 @@ static Run loop_run(Timing *t, StmtId stmt) {
 	if (loop->type != LOOP_UNROLL) {
 		double between = (loop->type == LOOP_EMIT_PIPELINE ? PIPELINE_STEP_CYCLES : STEP_CYCLES) /
 		                 (loop->paired ? 2.0 : larger(loop->unroll, 1));
-		step.cycles += between + carried_cycles(t, loop);
+		step.cycles += between;
 		step.steps += between;
+		add_carried(t, loop, &step);
 	}
 	int buffers = 2;
 	double out = windows_bytes(t, loop, true, &buffers) / t->bytes_per_cycle;
