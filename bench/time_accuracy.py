@@ -294,7 +294,10 @@ def rank_table():
 
 
 def near(graph):
-    """[(module, configuration)] of a sweep, compared as not much slower than the best."""
+    """[(module, configuration)] of a sweep, compared as not much slower than the best.
+
+    Of configurations that give the same kernel the first.
+    """
     names = (
         directory / f"{graph}.json"
         for directory in (proof.GRAPH_DIRECTORY, proof.COVERAGE_DIRECTORY)
@@ -306,11 +309,11 @@ def near(graph):
     document = proof.document(graph)
     modules = [proof.compile_graph(document, item["config"], RANKED_TARGET) for item in items]
     seconds = [module.plan["estimate"]["compared_seconds"] for module in modules]
-    return [
-        (module, item["config"])
-        for module, item, second in zip(modules, items, seconds, strict=True)
-        if second < RANKED_SPAN * min(seconds)
-    ]
+    kernels = {}
+    for module, item, second in zip(modules, items, seconds, strict=True):
+        if second < RANKED_SPAN * min(seconds):
+            kernels.setdefault(run.code_of(module.source), (module, item["config"]))
+    return list(kernels.values())
 
 
 def draw_ranks():

@@ -60,6 +60,8 @@ static Run step_run(Timing *t, const KStmt *s, double steps) {
 		Run more = region_run(&t->core, s->body, loop, few, nested_run, t);
 		run_add(&run, &more, (steps - few + 1) / steps);
 		run_add(&run, &less, -(steps - few) / steps);
+		for (uint32_t u = 0; u < UNIT_COUNT; u++) /* further steps are not through sooner than their units */
+			run.cycles = larger(run.cycles, run.busy[u]);
 		return run;
 	}
 	copies = copies < EXPANDED_COPIES ? copies : EXPANDED_COPIES;

@@ -208,9 +208,9 @@ static void steps_are_the_mean_over_the_grid(void **state) {
 static void lengths_reach_what_a_clamp_lets_through(void **state) {
 	(void)state;
 	double steps = mean_steps(PAGED("  n = load lengths_ref[i] : int32\n"
-	                              "  %2 = add n, 63 : int32\n"
-	                              "  %3 = floored_quotient %2, 64 : int32\n"
-	                              "  pages = clamp %3, 0, 128 : int32\n" STEPS("cdiv(pages, 4)")));
+	                                "  %2 = add n, 63 : int32\n"
+	                                "  %3 = floored_quotient %2, 64 : int32\n"
+	                                "  pages = clamp %3, 0, 128 : int32\n" STEPS("cdiv(pages, 4)")));
 	assert_true(steps > 16 && steps < 17);
 }
 
@@ -218,8 +218,8 @@ static void lengths_reach_what_a_clamp_lets_through(void **state) {
 static void a_flag_is_set_in_half_of_all_cases(void **state) {
 	(void)state;
 	assert_near(mean_steps(PAGED("  n = load lengths_ref[i] : int32\n"
-	                           "  %2 = gt n, 0 : bool\n"
-	                           "  some = where %2, 12, 4 : int32\n" STEPS("some"))),
+	                             "  %2 = gt n, 0 : bool\n"
+	                             "  some = where %2, 12, 4 : int32\n" STEPS("some"))),
 	            8);
 }
 
