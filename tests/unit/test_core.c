@@ -65,6 +65,7 @@ static void look(Kernel *k, StmtId s, void *data) {
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
 		l->work.of[u] += w.of[u];
 	l->work.chain += w.chain;
+	l->work.again += w.again;
 	l->count++;
 }
 
@@ -223,6 +224,88 @@ static void a_flag_is_set_in_half_of_all_cases(void **state) {
 	            8);
 }
 
+#define ONE_OP(dtype, shape, statements)                                                                               \
+	"program p for v6e\n"                                                                                          \
+	"input x " dtype shape "\n"                                                                                    \
+	"input n int32[2]\n"                                                                                           \
+	"output y float32[8, 128]\n"                                                                                   \
+	"kernel p {\n"                                                                                                 \
+	"  grid i 1 arbitrary\n"                                                                                       \
+	"  in x_ref vmem " dtype shape " of " shape " at (0, 0) buffers 2\n"                                           \
+	"  in n_ref smem int32[2] buffers 2\n"                                                                         \
+	"  out y_ref vmem float32[8, 128] of [8, 128] at (0, 0) buffers 2\n"                                           \
+	"  a = load x_ref[...] : " dtype shape "\n"                                                                    \
+	"  n = load n_ref[0] : int32\n" statements "}\n"                                                               \
+	"host(x, n) {\n"                                                                                               \
+	"  y = launch kernel=0, x, n : float32[8, 128]\n"                                                              \
+	"  return y\n"                                                                                                 \
+	"}\n"
+
+/* Operations of the statements of an op in a kernel. */
+static Work work_in(const char *text, const char *chip, uint16_t op) {
+	Front f;
+	front_start(&f);
+	f.source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
+	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
+	assert_non_null(p);
+	Kernel *k = p->kernels.at[0];
+	const Target *t = target_find(chip);
+	Core core = {.k = k, .t = t, .u = units_of(t), .a = &f.arena, .gone = gone_statements(k, &f.arena)};
+	Looked l = {.op = op, .core = core};
+	kernel_walk(k, k->body, look, &l);
+	assert_true(l.count > 0);
+	front_end(&f);
+	return l.work;
+}
+
+/* The XLU knows floats alone: of each of 32 registers the high halves, then the low ones. */
+static void ints_go_across_lanes_in_halves(void **state) {
+	(void)state;
+	Work w = work_in(ONE_OP("int32", "[256, 128]", "  b = max a keep=1 axes=(1) : int32[256, 1]\n"), "v6e", K_MAX);
+	assert_work(w, UNIT_XLU, 64);
+	assert_work(w, UNIT_VALU, 320);
+	assert_near(w.again, 1);
+	w = work_in(ONE_OP("int32", "[256, 128]", "  b = sum a keep=1 axes=(1) : int32[256, 1]\n"), "v6e", K_SUM);
+	assert_work(w, UNIT_XLU, 64);
+	assert_work(w, UNIT_VALU, 256);
+	w = work_in(ONE_OP("float32", "[256, 128]", "  b = max a keep=1 axes=(1) : float32[256, 1]\n"), "v6e", K_MAX);
+	assert_work(w, UNIT_XLU, 32);
+	assert_work(w, UNIT_VALU, 0);
+}
+
+/* 33 registers are turned by a number of up to 6 bits, and each within itself. */
+static void a_rotation_by_an_unknown_number_is_one_for_each_bit(void **state) {
+	(void)state;
+	Work w = work_in(ONE_OP("float32", "[264, 256]", "  b = rotate a, (rem(n, 264)) axis=0 : float32[264, 256]\n"),
+	                 "v6e", K_ROTATE);
+	assert_work(w, UNIT_VALU, 66 * 8);
+	w = work_in(ONE_OP("float32", "[512, 128]", "  b = rotate a, (rem(n, 128)) axis=1 : float32[512, 128]\n"),
+	            "v6e", K_ROTATE);
+	assert_work(w, UNIT_VALU, 0);
+	assert_work(w, UNIT_XLU, 64);
+}
+
+/* v5e has no float8: 512 x 512 x 512 of it take what bfloat16 takes. */
+static void a_matmul_of_float8_is_one_of_bfloat16_on_v5e(void **state) {
+	(void)state;
+	const char *text =
+		ONE_OP("float8_e4m3fn", "[512, 512]", "  b = dot a, a a=1 b=0 highest=0 : float32[512, 512]\n");
+	assert_work(work_in(text, "v5e", K_DOT), UNIT_MXU, 512 * 16 / 4.0);
+	assert_work(work_in(text, "v6e", K_DOT), UNIT_MXU, 64 * 8 / 2.0);
+}
+
+/* It gets another shape as an int, and is a bool again. */
+static void a_bool_that_is_an_int_between_is_nothing(void **state) {
+	(void)state;
+	Work w = work_in(ONE_OP("float32", "[64, 1024]",
+	                        "  b = gt a, 0.0 : bool[64, 1024]\n"
+	                        "  c = convert b : int32[64, 1024]\n"
+	                        "  d = reshape c : int32[1, 64, 1024]\n"
+	                        "  e = convert d : bool[1, 64, 1024]\n"),
+	                 "v6e", K_CONVERT);
+	assert_work(w, UNIT_VALU, 0);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_exponential_is_a_product_and_an_eup_op),
@@ -233,6 +316,10 @@ int main(void) {
 		cmocka_unit_test(steps_are_the_mean_over_the_grid),
 		cmocka_unit_test(lengths_reach_what_a_clamp_lets_through),
 		cmocka_unit_test(a_flag_is_set_in_half_of_all_cases),
+		cmocka_unit_test(ints_go_across_lanes_in_halves),
+		cmocka_unit_test(a_rotation_by_an_unknown_number_is_one_for_each_bit),
+		cmocka_unit_test(a_matmul_of_float8_is_one_of_bfloat16_on_v5e),
+		cmocka_unit_test(a_bool_that_is_an_int_between_is_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
