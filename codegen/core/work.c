@@ -100,7 +100,7 @@ static void pointwise(const Core *c, const KStmt *s, Work *w) {
 	if (s->op == OP_WHERE && work_operand(c, s, 1) != NONE && work_operand(c, s, 1) == work_operand(c, s, 2))
 		return;
 	if (s->op == K_FLOORED && last && last->kind == KARG_INTEGER && is_power_of_two(last->integer)) {
-		w->of[UNIT_VALU] += 17 * n;
+		w->of[UNIT_VALU] += 17 * n; /* counted for 4, on v5e and v6e */
 		return;
 	}
 	if (s->op == OP_MAXIMUM || s->op == OP_MINIMUM) /* of ints a comparison and a selection */
@@ -217,8 +217,8 @@ static void reduce(const Core *c, StmtId stmt, Work *w) {
 	}
 	bool compares = (s->op == K_MAX || s->op == K_MIN) && !dtype_is_float(x->dtype);
 	if (sublanes && value_rows(x) > 1 && dtype_vmem_bits(x->dtype) < 32 && x->dtype != DTYPE_BOOL) {
-		in = array_registers(c->t, DTYPE_F32, x->rank,
-		                     x->shape); /* rows share registers: they are taken apart */
+		/* rows share registers: they are taken apart */
+		in = array_registers(c->t, DTYPE_F32, x->rank, x->shape);
 		w->of[UNIT_VALU] += in;
 	}
 	w->of[UNIT_VALU] += in > left ? (in - left) * (compares ? 2 : 1) : 0;

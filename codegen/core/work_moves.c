@@ -61,7 +61,8 @@ static void scatter_lanes(const Core *c, const KStmt *s, Moved what, Work *w) {
 	double n = work_result(c, s), in = work_registers(c, s, 0);
 	double busy = w->of[UNIT_XLU];
 	work_moved(w, what, in > n ? in : n);
-	w->chain = 1.5 * (w->of[UNIT_XLU] - busy) / c->u->per_cycle[UNIT_XLU]; /* each waits for others */
+	w->chain = 1.5 * (w->of[UNIT_XLU] - busy) /
+	           c->u->per_cycle[UNIT_XLU]; /* each waits for others: flip, even_lanes */
 }
 
 static void transpose(const Core *c, const KStmt *s, Work *w) {
@@ -130,7 +131,7 @@ static void roll(const Core *c, const KStmt *s, Work *w) {
 }
 
 /* By a number that is not known: within each register, then whole registers by one bit of it after the other. Where
- * there are many, they lie in VMEM between. */
+ * there are many, they lie in VMEM between: of 24 to 2048 rows of float32 so much is counted in schedules. */
 static void rotate(const Core *c, const KStmt *s, Work *w) {
 	const KValue *x = work_tile(c, s, 0);
 	if (!x)
