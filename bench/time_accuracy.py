@@ -84,7 +84,9 @@ hardware, but how much is known without a compile of what its schedule tells.
 
 **Two halves.** The numbers of the model are counted in schedules of single ops
 (`include/units.def`, `include/expansions.def`); the rest was fitted to the rows of one half alone,
-drawn by a hash of their names. The rows of the other half were seen in sums only.
+drawn by a hash of their names. The rows of the other half were seen in sums only, of all and of
+each family; those sums did say which ops were counted next and which counts were kept, so that half
+is not untouched.
 
 **Steered rows.** Of some kernels data say how often loops run: lengths, tables, lists of work. The
 profiler follows data drawn for the row; a plan has none. The model takes a table as rising evenly
@@ -118,9 +120,9 @@ RANKS_HEAD = """## The order of configurations
 Spearman's correlation with the profiler's cycles, of configurations that a sweep draws for {target}
 among those that are compared as at most {span} times the fastest (`bench/time_accuracy.py --ranks`
 profiles them), and by how much the best of the first {first} by the estimate is slower than the
-best of all. Of swiglu_production most configurations take what HBM takes, within a hundredth of
-each other; straight code of many hundred steps, of softmax_two_pass, the compiler schedules worse
-than the model has it.
+best of all. Configurations that the compiler takes long for, some 12 s, are left out. Of
+swiglu_production most take what HBM takes, within a hundredth of each other; of softmax_two_pass the
+estimate is too low where hundreds of steps are unrolled.
 
 """
 
