@@ -315,6 +315,11 @@ bench-vmem: build need-venv
 bench-time: build need-venv
 	$(WITH_PYTHON) bench/time_accuracy.py $(ARGS)
 
+# Operations by unit beside those of Mosaic's last stage that are stored. ARGS=--count compiles rows that are missing.
+.PHONY: bench-ops
+bench-ops: build need-venv
+	$(WITH_PYTHON) bench/op_counts.py $(ARGS)
+
 # ---- lint and instrumented builds -------------------------------------------------------------------------------------
 
 .PHONY: lint lint-c lint-python lint-shell format
@@ -447,6 +452,7 @@ help:
 	@echo 'make bench-serving serving kernels beside public ones, with docs/serving.md; ROW=TEXT only some'
 	@echo 'make tpu-rows      the rows of the race for python -m pallasc on-tpu; needs .venv-export'
 	@echo 'make bench-time    estimated times beside the profiler'"'"'s cycles, with docs/time_accuracy.md (seconds)'
+	@echo 'make bench-ops     operations by unit beside those of Mosaic; ARGS=--count compiles rows that are missing'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
 	@echo '                   that was measured before, in seconds'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'

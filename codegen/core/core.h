@@ -28,7 +28,7 @@ typedef enum Unit {
 /* A row of units.def. */
 typedef struct Units {
 	double per_cycle[UNIT_COUNT]; /* operations; of the MXU cycles */
-	double matrix_units, matmul_cycles;
+	double matrix_units, matmul_cycles, transpose_cycles;
 	bool adds_results, multiplies_ints;
 	double valu_wait, load_wait, eup_wait, xlu_wait, matmul_wait, copy_wait;
 } Units;
@@ -40,6 +40,7 @@ const Units *units_of(const Target *t);
 typedef struct Work {
 	double of[UNIT_COUNT];
 	double chain; /* cycles that it takes at least: each of its operations waits for the one before */
+	double again; /* how often more it waits for the XLU */
 } Work;
 
 /* What runs on the units. */
@@ -48,6 +49,7 @@ typedef struct Core {
 	const Target *t;
 	const Units *u;
 	Arena *a;
+	const bool *gone; /* by statement: gone_statements(); NULL */
 } Core;
 
 /* Cycles by part: of each unit those in which its slots would be full, of HBM those of its bytes. */
@@ -65,6 +67,8 @@ typedef struct CoreTime {
 /* work.c: of a statement without the regions in it. */
 Work statement_work(const Core *c, StmtId s);
 double value_registers(const Core *c, ValueId v);
+/* By statement: one that the compiler does without, a bool made an int that is made a bool again. */
+const bool *gone_statements(const Kernel *k, Arena *a);
 /* Vector registers of an array as it stands in VMEM. */
 double array_registers(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The axes of a reduction: along lanes, along any other dim. */

@@ -93,7 +93,7 @@ static void add_task(Schedule *s, StmtId stmt) {
 		Work w = statement_work(c, stmt);
 		for (uint32_t u = 0; u < UNIT_COUNT; u++)
 			t.cycles[u] = w.of[u] / c->u->per_cycle[u];
-		t.wait = wait_of(c, &t);
+		t.wait = wait_of(c, &t) + w.again * c->u->xlu_wait;
 		t.chain = w.chain;
 	}
 	for (uint32_t i = 0; i < x->arg_count; i++) {
@@ -118,8 +118,6 @@ static void add_task(Schedule *s, StmtId stmt) {
 }
 
 /* ---- placing ---------------------------------------------------------------------------------------------------- */
-
-static double larger(double a, double b) { return a > b ? a : b; }
 
 static double ready(const Schedule *s, const Task *t) {
 	double at = 0;

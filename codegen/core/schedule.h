@@ -21,6 +21,8 @@ Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, Ne
 double *loop_trips(Kernel *k, Arena *a);
 double grid_points_of(const Kernel *k);
 
+static inline double larger(double a, double b) { return a > b ? a : b; }
+
 static inline void run_add(Run *to, const Run *x, double times) {
 	to->cycles += times * x->cycles;
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)

@@ -20,8 +20,6 @@ typedef struct Timing {
 	const Run **runs; /* by statement: of one with regions, once it is known */
 } Timing;
 
-static double larger(double a, double b) { return a > b ? a : b; }
-
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes that a copy of a block moves: whole lanes, and of an array that its blocks reach past no more than there is. */
@@ -62,6 +60,8 @@ static Run step_run(Timing *t, const KStmt *s, double steps) {
 		Run more = region_run(&t->core, s->body, loop, few, nested_run, t);
 		run_add(&run, &more, (steps - few + 1) / steps);
 		run_add(&run, &less, -(steps - few) / steps);
+		for (uint32_t u = 0; u < UNIT_COUNT; u++) /* further steps are not through sooner than their units */
+			run.cycles = larger(run.cycles, run.busy[u]);
 		return run;
 	}
 	copies = copies < EXPANDED_COPIES ? copies : EXPANDED_COPIES;
@@ -71,11 +71,14 @@ static Run step_run(Timing *t, const KStmt *s, double steps) {
 }
 
 /* What is carried in scratch is loaded and stored in each step. */
-static double carried_cycles(const Timing *t, const KLoop *loop) {
+static void add_carried(const Timing *t, const KLoop *loop, Run *step) {
 	double registers = 0;
 	for (uint32_t i = 0; i < loop->carried.count && i < loop->place.count; i++)
 		registers += loop->place.at[i] == NONE ? 0 : value_registers(&t->core, loop->carried.at[i]);
-	return registers / t->core.u->per_cycle[UNIT_STORE];
+	double stores = registers / t->core.u->per_cycle[UNIT_STORE];
+	step->busy[UNIT_LOAD] += registers / t->core.u->per_cycle[UNIT_LOAD];
+	step->busy[UNIT_STORE] += stores;
+	step->cycles += stores;
 }
 
 static double windows_bytes(const Timing *t, const KLoop *loop, bool output, int *buffers) {
@@ -120,8 +123,9 @@ static Run loop_run(Timing *t, StmtId stmt) {
 	if (loop->type != LOOP_UNROLL) {
 		double between = (loop->type == LOOP_EMIT_PIPELINE ? PIPELINE_STEP_CYCLES : STEP_CYCLES) /
 		                 (loop->paired ? 2.0 : larger(loop->unroll, 1));
-		step.cycles += between + carried_cycles(t, loop);
+		step.cycles += between;
 		step.steps += between;
+		add_carried(t, loop, &step);
 	}
 	int buffers = 2;
 	double out = windows_bytes(t, loop, true, &buffers) / t->bytes_per_cycle;
@@ -238,6 +242,7 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
 	Timing t = {.k = k, .core = {.k = k, .t = target, .u = units_of(target), .a = a}};
 	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
+	t.core.gone = gone_statements(k, a);
 	t.trips = loop_trips(k, a);
 	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
 	return t;

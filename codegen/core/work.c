@@ -87,12 +87,20 @@ static double lanes_registers(const Core *c, const KStmt *s) {
 
 /* ---- ops -------------------------------------------------------------------------------------------------------- */
 
+static bool is_power_of_two(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
+
 static void pointwise(const Core *c, const KStmt *s, Work *w) {
 	double n = lanes_registers(c, s);
 	const KArg *last = s->arg_count ? &c->k->args.at[s->arg_first + s->arg_count - 1] : NULL;
 	w->of[UNIT_SCALAR] += n > 0 ? 0 : 1;
 	if (s->op == OP_POW && last && last->kind != KARG_VALUE) { /* a few products */
 		w->of[UNIT_VALU] += 3 * n;
+		return;
+	}
+	if (s->op == OP_WHERE && work_operand(c, s, 1) != NONE && work_operand(c, s, 1) == work_operand(c, s, 2))
+		return;
+	if (s->op == K_FLOORED && last && last->kind == KARG_INTEGER && is_power_of_two(last->integer)) {
+		w->of[UNIT_VALU] += 17 * n; /* counted for 4, on v5e and v6e */
 		return;
 	}
 	if (s->op == OP_MAXIMUM || s->op == OP_MINIMUM) /* of ints a comparison and a selection */
@@ -125,6 +133,36 @@ static bool is_packed_bool(const Core *c, const KStmt *s) {
 			return x && x->dtype != DTYPE_BOOL && dtype_vmem_bits(x->dtype) < 32;
 	}
 	return false;
+}
+
+/* The statement that converts a bool to what this value is but for its shape; NONE. */
+static StmtId from_bool(const Kernel *k, ValueId v) {
+	while (v != NONE && k->values.at[v].def != NONE) {
+		const KStmt *s = &k->stmts.at[k->values.at[v].def];
+		const KArg *a = &k->args.at[s->arg_first];
+		if (a->kind != KARG_VALUE)
+			return NONE;
+		if (s->op == K_CONVERT)
+			return k->values.at[a->value].dtype == DTYPE_BOOL ? k->values.at[v].def : NONE;
+		if (s->op != K_INDEX && s->op != K_RESHAPE && s->op != K_BROADCAST && s->op != K_EXPAND_DIMS)
+			return NONE;
+		v = a->value;
+	}
+	return NONE;
+}
+
+const bool *gone_statements(const Kernel *k, Arena *a) {
+	bool *gone = arena_array(a, k->stmts.count + 1, sizeof *gone);
+	for (StmtId i = 0; i < k->stmts.count; i++) {
+		const KStmt *s = &k->stmts.at[i];
+		if (s->op != K_CONVERT || s->result == NONE || k->values.at[s->result].dtype != DTYPE_BOOL)
+			continue;
+		const KArg *x = &k->args.at[s->arg_first];
+		StmtId first = x->kind == KARG_VALUE ? from_bool(k, x->value) : NONE;
+		if (first != NONE)
+			gone[first] = true;
+	}
+	return gone;
 }
 
 static void convert(const Core *c, const KStmt *s, Work *w) {
@@ -178,9 +216,18 @@ static void reduce(const Core *c, StmtId stmt, Work *w) {
 		left /= reduced ? (double)int_max(of, 1) : 1;
 	}
 	bool compares = (s->op == K_MAX || s->op == K_MIN) && !dtype_is_float(x->dtype);
+	if (sublanes && value_rows(x) > 1 && dtype_vmem_bits(x->dtype) < 32 && x->dtype != DTYPE_BOOL) {
+		/* rows share registers: they are taken apart */
+		in = array_registers(c->t, DTYPE_F32, x->rank, x->shape);
+		w->of[UNIT_VALU] += in;
+	}
 	w->of[UNIT_VALU] += in > left ? (in - left) * (compares ? 2 : 1) : 0;
 	w->chain = in > left && left > 0 ? in / left * c->u->valu_wait : 0;
-	work_across(w, lanes ? left : 0);
+	w->again = lanes && compares && x->dtype != DTYPE_BOOL; /* its low halves once the high ones are known */
+	if (lanes && !dtype_is_float(x->dtype) && x->dtype != DTYPE_BOOL)
+		work_moved(w, compares ? MOVED_INTS_COMPARED : MOVED_INTS_ADDED, left);
+	else
+		work_across(w, lanes ? left : 0);
 	w->of[UNIT_VALU] += sublanes && value_rows(x) > 1 ? 6 * left : 0;
 	w->of[UNIT_VALU] += s->op == K_MEAN ? left : 0;
 	if (lanes && s->op == K_PROD) {
@@ -192,6 +239,8 @@ static void reduce(const Core *c, StmtId stmt, Work *w) {
 Work statement_work(const Core *c, StmtId stmt) {
 	const KStmt *s = &c->k->stmts.at[stmt];
 	Work w = {0};
+	if (c->gone && c->gone[stmt])
+		return w;
 	switch (s->op) {
 	case K_ZEROS:
 	case K_ONES:

@@ -17,6 +17,9 @@ void work_of_dot(const Core *c, const KStmt *s, Work *w) {
 	if (bits < 16 && !dtype_is_float(x->dtype) && !c->u->multiplies_ints) { /* as bfloat16 */
 		work_moved(w, MOVED_INTS_WIDENED, left + right);
 		bits = 16;
+	} else if (bits < 16 && dtype_is_float(x->dtype) && !c->t->bf16_vpu) { /* as bfloat16 */
+		work_moved(w, MOVED_FLOATS_WIDENED, left + right);
+		bits = 16;
 	} else if (bits < 16 && dtype_is_float(x->dtype) && !c->t->narrow_nan) { /* in the unit's own float8 */
 		work_moved(w, MOVED_FLOATS_RECODED, left + right);
 		if (s->int_count > 3)

@@ -23,17 +23,19 @@ void work_moved(Work *w, Moved what, double registers) {
 	w->of[UNIT_STORE] += row->stores * registers;
 }
 
-/* By doubling distances, each a rotation, a selection and a combination. */
+/* By doubling distances, each a rotation, a selection and a combination; whole registers need no rotation. */
 void work_of_scan(const Core *c, const KStmt *s, Work *w) {
 	const KValue *x = work_tile(c, s, 0);
 	if (!x)
 		return;
 	bool lanes = s->ints[0] + 1 == x->rank;
-	double steps = 0, n = array_registers(c->t, DTYPE_F32, x->rank, x->shape);
-	for (int64_t size = 1; size < x->shape[s->ints[0]]; size *= 2)
-		steps++;
-	w->of[UNIT_VALU] += (lanes ? 2 : 4) * n * steps;
-	work_across(w, lanes ? n * steps : 0);
+	double within = 0, whole = 0, n = array_registers(c->t, DTYPE_F32, x->rank, x->shape);
+	for (int64_t size = 1; size < x->shape[s->ints[0]]; size *= 2) {
+		within += !lanes || size < c->t->lanes;
+		whole += lanes && size >= c->t->lanes;
+	}
+	w->of[UNIT_VALU] += (lanes ? 2 : 4) * n * within + n * whole;
+	work_across(w, lanes ? n * within : 0);
 }
 
 /* A bitonic network on keys and places: each exchange rotates both ways and selects. */
@@ -57,7 +59,10 @@ static void move_lanes(const Core *c, const KStmt *s, Work *w) {
 /* Each lane on its own way. */
 static void scatter_lanes(const Core *c, const KStmt *s, Moved what, Work *w) {
 	double n = work_result(c, s), in = work_registers(c, s, 0);
+	double busy = w->of[UNIT_XLU];
 	work_moved(w, what, in > n ? in : n);
+	w->chain = 1.5 * (w->of[UNIT_XLU] - busy) /
+	           c->u->per_cycle[UNIT_XLU]; /* each waits for others: flip, even_lanes */
 }
 
 static void transpose(const Core *c, const KStmt *s, Work *w) {
@@ -72,7 +77,8 @@ static void transpose(const Core *c, const KStmt *s, Work *w) {
 		return;
 	w->of[UNIT_XLU] += in > out ? in : out;
 	w->of[UNIT_POP] += out;
-	w->of[UNIT_VALU] += dtype_vmem_bits(x->dtype) < 32 ? in : 0;
+	w->chain = (in > out ? in : out) * c->u->transpose_cycles;
+	w->of[UNIT_VALU] += dtype_vmem_bits(x->dtype) < 32 ? (c->t->bf16_vpu ? 1 : 4) * in : 0;
 }
 
 static void reshape(const Core *c, const KStmt *s, Work *w) {
@@ -113,21 +119,38 @@ static bool cuts_lanes(const Core *c, const KStmt *s) {
 static void roll(const Core *c, const KStmt *s, Work *w) {
 	const KValue *x = work_tile(c, s, 0);
 	double n = work_result(c, s);
-	bool lanes = false;
-	bool whole = s->op == K_ROLL;
-	for (uint32_t i = 0; x && s->op == K_ROLL && i + 1 < s->int_count; i += 2) {
+	bool lanes = false, whole = true;
+	for (uint32_t i = 0; x && i + 1 < s->int_count; i += 2) {
 		lanes = lanes || s->ints[i + 1] + 1 == x->rank;
 		whole = whole && s->ints[i] % (s->ints[i + 1] + 1 == x->rank ? c->t->lanes : c->t->sublanes) == 0;
 	}
 	if (whole)
 		return;
-	if (s->op == K_ROTATE)
-		lanes = x && s->ints[0] + 1 == x->rank;
 	work_across(w, lanes ? n : 0);
-	if (lanes || s->op == K_ROLL)
-		w->of[UNIT_VALU] += lanes ? n : 2 * n;
-	else
-		work_moved(w, x && value_rows(x) > c->t->sublanes ? MOVED_TURNED_TILE : MOVED_TURNED_ROWS, n);
+	w->of[UNIT_VALU] += lanes ? n : 2 * n;
+}
+
+/* By a number that is not known: within each register, then whole registers by one bit of it after the other. Where
+ * there are many, they lie in VMEM between: of 24 to 2048 rows of float32 so much is counted in schedules. */
+static void rotate(const Core *c, const KStmt *s, Work *w) {
+	const KValue *x = work_tile(c, s, 0);
+	if (!x)
+		return;
+	double n = work_result(c, s), bits = 0;
+	bool lanes = s->ints[0] + 1 == x->rank;
+	int64_t registers = lanes ? int_cdiv(value_lanes(x), c->t->lanes) : int_cdiv(value_rows(x), c->t->sublanes);
+	for (int64_t size = 1; size < registers; size *= 2)
+		bits++;
+	work_across(w, lanes ? n : 0);
+	w->of[UNIT_VALU] += bits > 0 ? n * (bits + (lanes ? 1 : 2)) : 0;
+	if (bits == 0 && !lanes)
+		work_moved(w, MOVED_TURNED_ROWS, n);
+	if (lanes || registers < 8)
+		return;
+	double kept = 0.15 + (double)registers / 160; /* of the registers after each bit */
+	kept = kept < 1.2 ? kept : 1.2;
+	w->of[UNIT_LOAD] += n * bits * kept;
+	w->of[UNIT_STORE] += n * bits * kept * 0.9;
 }
 
 static bool joins_lanes(const Core *c, const KStmt *s) {
@@ -157,9 +180,12 @@ bool work_of_move(const Core *c, const KStmt *s, Work *w) {
 		if (joins_lanes(c, s))
 			move_lanes(c, s, w);
 		break;
-	case K_ROLL:
-	case K_ROTATE: roll(c, s, w); break;
-	case K_TO_COLUMN: move_lanes(c, s, w); break;
+	case K_ROLL: roll(c, s, w); break;
+	case K_ROTATE: rotate(c, s, w); break;
+	case K_TO_COLUMN:
+		move_lanes(c, s, w);
+		w->chain = work_result(c, s) * c->u->transpose_cycles;
+		break;
 	case K_TO_ROW:
 		w->of[UNIT_XLU] += work_registers(c, s, 0);
 		w->of[UNIT_VALU] += 3 * work_registers(c, s, 0);

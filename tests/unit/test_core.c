@@ -2,6 +2,8 @@
 #include "plan_fixture.h"
 #include "codegen/build/build.h"
 #include "codegen/core/core.h"
+#include "codegen/core/schedule.h"
+#include "codegen/kernel_text/kernel_text.h"
 
 /* out = exp(x), x float32 [256, 1024]. */
 #define EXPONENTIAL                                                                                                    \
@@ -63,6 +65,7 @@ static void look(Kernel *k, StmtId s, void *data) {
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
 		l->work.of[u] += w.of[u];
 	l->work.chain += w.chain;
+	l->work.again += w.again;
 	l->count++;
 }
 
@@ -152,6 +155,157 @@ static void a_kernel_takes_what_hbm_takes_and_its_ends(void **state) {
 	assert_true(time.cycles < time.start + time.hbm + 1500);
 }
 
+/* 64 grid points, each with a loop over pages of 64 positions, `few` at once, of a table of 128. */
+#define PAGED(statements)                                                                                              \
+	"program p for v6e\n"                                                                                          \
+	"input lengths int32[64]\n"                                                                                    \
+	"input x float32[8, 128]\n"                                                                                    \
+	"output y float32[64, 128]\n"                                                                                  \
+	"kernel p {\n"                                                                                                 \
+	"  grid i 64 parallel\n"                                                                                       \
+	"  in lengths_ref smem int32[64] buffers 2\n"                                                                  \
+	"  in x_ref vmem float32[8, 128] of [8, 128] at (0, 0) buffers 2\n"                                            \
+	"  out y_ref vmem float32[1, 128] of [64, 128] at (i, 0) buffers 2\n"                                          \
+	"  i = program_id dim=0 : int\n"                                                                               \
+	"  %1 = zeros : float32[8, 128] initial\n" statements "}\n"                                                    \
+	"host(lengths, x) {\n"                                                                                         \
+	"  y = launch kernel=0, lengths, x : float32[64, 128]\n"                                                       \
+	"  return y\n"                                                                                                 \
+	"}\n"
+
+#define STEPS(steps)                                                                                                   \
+	"  s = loop step(j) fori_loop step j carry (a = %1) : float32[8, 128] {\n"                                     \
+	"    dim j computed steps (" steps ") full 0 tail 0 size 1\n"                                                  \
+	"    window w vmem float32[8, 128] of x_ref in copy x_copy at (0, 0) start (0, 0) by (0, 0) buffers 0\n"       \
+	"    b = load w[...] : float32[8, 128]\n"                                                                      \
+	"    c = add a, b : float32[8, 128]\n"                                                                         \
+	"    yield c\n"                                                                                                \
+	"  }\n"
+
+/* The mean of a loop's steps. */
+static double mean_steps(const char *text) {
+	Front f;
+	front_start(&f);
+	f.source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
+	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
+	assert_non_null(p);
+	Kernel *k = p->kernels.at[0];
+	const double *trips = loop_trips(k, &f.arena);
+	double found = -1;
+	for (StmtId s = 0; s < k->stmts.count; s++)
+		found = k->stmts.at[s].op == K_LOOP ? trips[s] : found;
+	front_end(&f);
+	return found;
+}
+
+/* The mean over all rows of a triangle. */
+static void steps_are_the_mean_over_the_grid(void **state) {
+	(void)state;
+	assert_near(mean_steps(PAGED(STEPS("i + 1"))), 32.5);
+}
+
+/* Lengths rise evenly to what the clamp lets through, 128 pages of 64: of pages of 64 in fours the mean is half of 32,
+ * and half a step more, for what does not fill the last one. */
+static void lengths_reach_what_a_clamp_lets_through(void **state) {
+	(void)state;
+	double steps = mean_steps(PAGED("  n = load lengths_ref[i] : int32\n"
+	                                "  %2 = add n, 63 : int32\n"
+	                                "  %3 = floored_quotient %2, 64 : int32\n"
+	                                "  pages = clamp %3, 0, 128 : int32\n" STEPS("cdiv(pages, 4)")));
+	assert_true(steps > 16 && steps < 17);
+}
+
+/* A flag is set in half of all cases. */
+static void a_flag_is_set_in_half_of_all_cases(void **state) {
+	(void)state;
+	assert_near(mean_steps(PAGED("  n = load lengths_ref[i] : int32\n"
+	                             "  %2 = gt n, 0 : bool\n"
+	                             "  some = where %2, 12, 4 : int32\n" STEPS("some"))),
+	            8);
+}
+
+#define ONE_OP(dtype, shape, statements)                                                                               \
+	"program p for v6e\n"                                                                                          \
+	"input x " dtype shape "\n"                                                                                    \
+	"input n int32[2]\n"                                                                                           \
+	"output y float32[8, 128]\n"                                                                                   \
+	"kernel p {\n"                                                                                                 \
+	"  grid i 1 arbitrary\n"                                                                                       \
+	"  in x_ref vmem " dtype shape " of " shape " at (0, 0) buffers 2\n"                                           \
+	"  in n_ref smem int32[2] buffers 2\n"                                                                         \
+	"  out y_ref vmem float32[8, 128] of [8, 128] at (0, 0) buffers 2\n"                                           \
+	"  a = load x_ref[...] : " dtype shape "\n"                                                                    \
+	"  n = load n_ref[0] : int32\n" statements "}\n"                                                               \
+	"host(x, n) {\n"                                                                                               \
+	"  y = launch kernel=0, x, n : float32[8, 128]\n"                                                              \
+	"  return y\n"                                                                                                 \
+	"}\n"
+
+/* Operations of the statements of an op in a kernel. */
+static Work work_in(const char *text, const char *chip, uint16_t op) {
+	Front f;
+	front_start(&f);
+	f.source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
+	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
+	assert_non_null(p);
+	Kernel *k = p->kernels.at[0];
+	const Target *t = target_find(chip);
+	Core core = {.k = k, .t = t, .u = units_of(t), .a = &f.arena, .gone = gone_statements(k, &f.arena)};
+	Looked l = {.op = op, .core = core};
+	kernel_walk(k, k->body, look, &l);
+	assert_true(l.count > 0);
+	front_end(&f);
+	return l.work;
+}
+
+/* The XLU knows floats alone: of each of 32 registers the high halves, then the low ones. */
+static void ints_go_across_lanes_in_halves(void **state) {
+	(void)state;
+	Work w = work_in(ONE_OP("int32", "[256, 128]", "  b = max a keep=1 axes=(1) : int32[256, 1]\n"), "v6e", K_MAX);
+	assert_work(w, UNIT_XLU, 64);
+	assert_work(w, UNIT_VALU, 320);
+	assert_near(w.again, 1);
+	w = work_in(ONE_OP("int32", "[256, 128]", "  b = sum a keep=1 axes=(1) : int32[256, 1]\n"), "v6e", K_SUM);
+	assert_work(w, UNIT_XLU, 64);
+	assert_work(w, UNIT_VALU, 256);
+	w = work_in(ONE_OP("float32", "[256, 128]", "  b = max a keep=1 axes=(1) : float32[256, 1]\n"), "v6e", K_MAX);
+	assert_work(w, UNIT_XLU, 32);
+	assert_work(w, UNIT_VALU, 0);
+}
+
+/* 33 registers are turned by a number of up to 6 bits, and each within itself. */
+static void a_rotation_by_an_unknown_number_is_one_for_each_bit(void **state) {
+	(void)state;
+	Work w = work_in(ONE_OP("float32", "[264, 256]", "  b = rotate a, (rem(n, 264)) axis=0 : float32[264, 256]\n"),
+	                 "v6e", K_ROTATE);
+	assert_work(w, UNIT_VALU, 66 * 8);
+	w = work_in(ONE_OP("float32", "[512, 128]", "  b = rotate a, (rem(n, 128)) axis=1 : float32[512, 128]\n"),
+	            "v6e", K_ROTATE);
+	assert_work(w, UNIT_VALU, 0);
+	assert_work(w, UNIT_XLU, 64);
+}
+
+/* v5e has no float8: 512 x 512 x 512 of it take what bfloat16 takes. */
+static void a_matmul_of_float8_is_one_of_bfloat16_on_v5e(void **state) {
+	(void)state;
+	const char *text =
+		ONE_OP("float8_e4m3fn", "[512, 512]", "  b = dot a, a a=1 b=0 highest=0 : float32[512, 512]\n");
+	assert_work(work_in(text, "v5e", K_DOT), UNIT_MXU, 512 * 16 / 4.0);
+	assert_work(work_in(text, "v6e", K_DOT), UNIT_MXU, 64 * 8 / 2.0);
+}
+
+/* It gets another shape as an int, and is a bool again. */
+static void a_bool_that_is_an_int_between_is_nothing(void **state) {
+	(void)state;
+	Work w = work_in(ONE_OP("float32", "[64, 1024]",
+	                        "  b = gt a, 0.0 : bool[64, 1024]\n"
+	                        "  c = convert b : int32[64, 1024]\n"
+	                        "  d = reshape c : int32[1, 64, 1024]\n"
+	                        "  e = convert d : bool[1, 64, 1024]\n"),
+	                 "v6e", K_CONVERT);
+	assert_work(w, UNIT_VALU, 0);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_exponential_is_a_product_and_an_eup_op),
@@ -159,6 +313,13 @@ int main(void) {
 		cmocka_unit_test(a_matmul_is_passes_of_blocks),
 		cmocka_unit_test(a_matmul_of_int8_has_half_the_passes_but_on_v7x),
 		cmocka_unit_test(a_kernel_takes_what_hbm_takes_and_its_ends),
+		cmocka_unit_test(steps_are_the_mean_over_the_grid),
+		cmocka_unit_test(lengths_reach_what_a_clamp_lets_through),
+		cmocka_unit_test(a_flag_is_set_in_half_of_all_cases),
+		cmocka_unit_test(ints_go_across_lanes_in_halves),
+		cmocka_unit_test(a_rotation_by_an_unknown_number_is_one_for_each_bit),
+		cmocka_unit_test(a_matmul_of_float8_is_one_of_bfloat16_on_v5e),
+		cmocka_unit_test(a_bool_that_is_an_int_between_is_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
