@@ -316,6 +316,12 @@ bench-vmem: build need-venv
 bench-tuned: build need-export
 	PYTHONPATH=python JAX_PLATFORMS=cpu $(EXPORT_PYTHON) bench/tuned.py $(if $(ROW),--row '$(ROW)') $(if $(KNOWN),--known) $(ARGS)
 
+# Our tuner beside Helion's, with as many compiles: a section of docs/results.md, and bench/tuners.json. ROW=TEXT only rows whose
+# name holds it, KNOWN=1 compiles nothing, ARGS="--target v6e --compiles 6".
+.PHONY: bench-tuners
+bench-tuners: build need-bench
+	PYTHONPATH=python JAX_PLATFORMS=cpu $(EXPORT_PYTHON) bench/tuners.py $(if $(ROW),--row '$(ROW)') $(if $(KNOWN),--known) $(ARGS)
+
 # The estimate of kernels' times beside the profiler's cycles that are stored, with docs/time_accuracy.md. ARGS="--row TEXT"
 # shows the parts of some.
 .PHONY: bench-time
@@ -455,6 +461,7 @@ help:
 	@echo 'make tpu-rows      the rows of the race for python -m pallasc on-tpu; needs .venv-export'
 	@echo 'make bench-tuned   kernels with no configuration given beside the best that tune finds, with docs/tune.md (hours,'
 	@echo '                   cached); ROW=TEXT, ARGS="--minutes 40 --compiles 20"'
+	@echo 'make bench-tuners  our tuner beside Helion'"'"'s with as many compiles, in docs/results.md; ROW=TEXT'
 	@echo 'make bench-time    estimated times beside the profiler'"'"'s cycles, with docs/time_accuracy.md (seconds)'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
 	@echo '                   that was measured before, in seconds'
