@@ -32,7 +32,8 @@ TEXT = """Milliseconds, of the fastest of as many compiles for each side: ours b
 [`tune`](tune.md), which judges all configurations first; Helion's by its random search, its default
 first, with the [profiler](profile.md) for a clock. "n of m" are those that compiled. Beside them
 kernels by hand at the best of a short list of blocks, and XLA's. Bold is the fastest. Attention has
-two heads here: times of the race are of 256, and its first loads weigh less.
+two heads here: times of the race are of 256, and its first loads weigh less. Where what Helion
+launches holds no Pallas kernel, which it does for whole arrays as one block, the cell says so.
 
     make bench-tuners
 """
@@ -86,6 +87,8 @@ def outcome_of(side, kernel, args, config, chip):
     outcome = measure.measure(job)
     what = " ".join(filter(None, (kernel if side == "hand" else "", words(config))))
     ms = outcome.static["est_ms"] if outcome.static else None
+    if side == "helion" and ms and not outcome.static["pallas_ms"]:
+        what += ", no Pallas kernel: XLA's"
     print(f"    {side} {what}: {ms or outcome.message[:100]}", flush=True)
     return [what, ms]
 
