@@ -128,11 +128,10 @@ const statementsTable = (profile, units) => {
 	const some = (value) => h("td", { class: "num" }, value ? thousands(value) : "");
 	const rows = profile.statements.map((s) => h("tr", null,
 		h("td", { class: "num" }, s.line ? h("a", { href: "#p" + s.line }, s.line) : ""),
-		h("td", { class: "name" }, s.code),
 		barred((s.cycles ?? 0) + (s.waits ?? 0), all, s.cycles === null ? "" : percent(s.cycles + s.waits, all)),
-		some(s.cycles), some(s.waits), units.map((unit) => some(s.executed[unit])),
+		some(s.cycles), some(s.waits), h("td", { class: "name" }, s.code), units.map((unit) => some(s.executed[unit])),
 		h("td", null, [s.guarded ? "at most: under a branch" : null, s.unbounded ? "of one trip" : null].filter((x) => x).join("; "))));
-	return table(["line", "statement", "share", "cycles", "waits", ...units, ""], rows);
+	return table(["line", "share", "cycles", "waits", "statement", ...units, ""], rows);
 };
 
 const slotCell = (share) => h("td", { class: "num heat", style: { backgroundSize: 100 * share + "% 100%" } }, percent(share, 1));
