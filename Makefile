@@ -58,17 +58,18 @@ $(BUILD)/%.o: %.c Makefile
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-# The files of the page as C: each a string, longer than C promises to take.
-PAGE_FILES = $(addprefix codegen/page/page.,html css js)
+# The files of the page as C: each kind a string, longer than C promises to take.
+PAGE_html = codegen/page/page.html
+PAGE_css = codegen/page/page.css
+PAGE_js = codegen/page/page_base.js codegen/page/page_found.js codegen/page/page.js
+PAGE_FILES = $(PAGE_html) $(PAGE_css) $(PAGE_js)
+page_string = printf 'extern const char page_$(1)[];\nconst char page_$(1)[] =\n'; \
+	sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $(PAGE_$(1)); echo ';';
 $(PAGE_TEXT).c: $(PAGE_FILES) Makefile
 	@mkdir -p $(@D)
 	$(call say,PAGE,$@)
 	$(Q)echo '#pragma GCC diagnostic ignored "-Woverlength-strings"' >$@
-	$(Q)for file in $(PAGE_FILES); do \
-		printf 'extern const char page_%s[];\nconst char page_%s[] =\n' $${file##*.} $${file##*.}; \
-		sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n"/' $$file; \
-		echo ';'; \
-	done >>$@
+	$(Q){ $(foreach kind,html css js,$(call page_string,$(kind))) } >>$@
 
 $(PAGE_TEXT).o: $(PAGE_TEXT).c
 	$(call say,CC,$<)
@@ -309,6 +310,18 @@ bench-profile: build need-venv
 bench-vmem: build need-venv
 	$(WITH_PYTHON) bench/$(if $(filter stored,$(PART)),vmem_stored,vmem_accuracy).py $(ARGS)
 
+# Kernels with no configuration given beside the best that `tune` finds, with docs/tune.md and bench/tuned.json (hours, cached):
+# what is missing or has changed. ROW=TEXT only rows whose name holds it, ARGS="--minutes 40", KNOWN=1 nothing.
+.PHONY: bench-tuned
+bench-tuned: build need-export
+	PYTHONPATH=python JAX_PLATFORMS=cpu $(EXPORT_PYTHON) bench/tuned.py $(if $(ROW),--row '$(ROW)') $(if $(KNOWN),--known) $(ARGS)
+
+# Our tuner beside Helion's, with as many compiles: a section of docs/results.md, and bench/tuners.json. ROW=TEXT only rows whose
+# name holds it, KNOWN=1 compiles nothing, ARGS="--target v6e --compiles 6".
+.PHONY: bench-tuners
+bench-tuners: build need-bench
+	PYTHONPATH=python JAX_PLATFORMS=cpu $(EXPORT_PYTHON) bench/tuners.py $(if $(ROW),--row '$(ROW)') $(if $(KNOWN),--known) $(ARGS)
+
 # The estimate of kernels' times beside the profiler's cycles that are stored, with docs/time_accuracy.md. ARGS="--row TEXT"
 # shows the parts of some.
 .PHONY: bench-time
@@ -451,6 +464,9 @@ help:
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
 	@echo 'make bench-serving serving kernels beside public ones, with docs/serving.md; ROW=TEXT only some'
 	@echo 'make tpu-rows      the rows of the race for python -m pallasc on-tpu; needs .venv-export'
+	@echo 'make bench-tuned   kernels with no configuration given beside the best that tune finds, with docs/tune.md (hours,'
+	@echo '                   cached); ROW=TEXT, ARGS="--minutes 40 --compiles 20"'
+	@echo 'make bench-tuners  our tuner beside Helion'"'"'s with as many compiles, in docs/results.md; ROW=TEXT'
 	@echo 'make bench-time    estimated times beside the profiler'"'"'s cycles, with docs/time_accuracy.md (seconds)'
 	@echo 'make bench-ops     operations by unit beside those of Mosaic; ARGS=--count compiles rows that are missing'
 	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'

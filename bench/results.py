@@ -21,6 +21,7 @@ import measure
 import page as oracle_page
 import race
 import race_tables
+import tuners
 
 SIDES = ("ours", "helion", "hand")
 HEAD = """# The race
@@ -91,6 +92,7 @@ def page(contests, choices, outcomes):
         yield section("What each choice gains", choice_text(), choices, outcomes)
     lines = list(race_tables.doubts(outcomes))
     yield "\n".join(["## Runs with a `~`", "", *(lines or ["None."])]) + "\n"
+    yield tuners.section()
     yield oracle_page.section()
 
 

@@ -54,12 +54,12 @@ static void put_js(const PageParts *p, Text *out) {
 	text_put(out, page_js);
 }
 
-static void put_name(const PageParts *p, Text *out) { put_html(out, p->page->program->module->name); }
+/* What of page.css hides the sections of a graph, where there is none. */
+static void put_kind(const PageParts *p, Text *out) { text_put(out, p->page ? "graph" : "module"); }
 
-static void put_target(const PageParts *p, Text *out) {
-	const Target *t = p->page->program->module->target;
-	put_html(out, arena_printf(p->arena, "%s (%s)", t->name, t->device_kind));
-}
+static void put_name(const PageParts *p, Text *out) { put_html(out, p->name); }
+
+static void put_target(const PageParts *p, Text *out) { put_html(out, p->target); }
 
 static void put_version(const PageParts *p, Text *out) {
 	(void)p;
@@ -71,7 +71,7 @@ static bool same_file(const Location *a, const Location *b) {
 }
 
 static void put_source(const PageParts *p, Text *out) {
-	if (p->source.count == 0)
+	if (p->page && p->source.count == 0)
 		text_put(out, "<span class=\"file\">The document's nodes have no loc: there is no source.</span>");
 	for (uint32_t i = 0; i < p->source.count; i++) {
 		const Location *l = p->source.at[i], *before = i ? p->source.at[i - 1] : NULL;
@@ -117,6 +117,8 @@ static void put_decision(const Remark *r, const char *kernel, Text *out) {
 }
 
 static void put_decisions(const PageParts *p, Text *out) {
+	if (!p->page)
+		return;
 	const Program *g = p->page->program;
 	for (uint32_t i = 0; i < p->page->remark_count; i++)
 		put_decision(&p->page->remarks[i], NULL, out);
@@ -130,6 +132,8 @@ static void put_decisions(const PageParts *p, Text *out) {
 }
 
 static void put_report(const PageParts *p, Text *out) {
+	if (!p->page)
+		return;
 	Text report;
 	text_init(&report, p->arena);
 	program_emit_report(p->page->program, &report);
@@ -144,7 +148,8 @@ static const struct {
              {"target", put_target},  {"version", put_version},
              {"source", put_source},  {"python", put_python},
              {"kernel", put_kernel},  {"decisions", put_decisions},
-             {"report", put_report}};
+             {"report", put_report},  {"found", page_put_found},
+             {"kind", put_kind}};
 
 /* Puts the part that `at` names, up to `}}`; returns what stands behind that. */
 static const char *put_part(const PageParts *p, const char *at, Text *out) {
@@ -156,14 +161,27 @@ static const char *put_part(const PageParts *p, const char *at, Text *out) {
 	return at + length + (end ? 2 : 0);
 }
 
-void page_emit(const Page *page, Text *out) {
-	PageParts p = {.page = page, .arena = out->arena};
-	page_find_source(&p);
-	page_print_code(&p);
+static void put_page(const PageParts *p, Text *out) {
 	const char *at = page_html;
 	for (const char *mark = strstr(at, "{{"); mark; mark = strstr(at, "{{")) {
 		text_putn(out, at, (size_t)(mark - at));
-		at = put_part(&p, mark + 2, out);
+		at = put_part(p, mark + 2, out);
 	}
 	text_put(out, at);
+}
+
+void page_emit(const Page *page, Text *out) {
+	const Module *m = page->program->module;
+	PageParts p = {.page = page, .arena = out->arena, .name = m->name, .found = page->found};
+	p.target = arena_printf(p.arena, "%s (%s)", m->target->name, m->target->device_kind);
+	page_find_source(&p);
+	page_print_code(&p);
+	put_page(&p, out);
+}
+
+void page_emit_module(const char *name, const char *target, const char *python, const char *found, Text *out) {
+	PageParts p = {.arena = out->arena, .name = name, .target = target, .found = found};
+	text_init(&p.python.text, p.arena);
+	text_put(&p.python.text, python);
+	put_page(&p, out);
 }

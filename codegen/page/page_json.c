@@ -216,12 +216,9 @@ static void put_all(const PageParts *p, Text *out) {
 
 /* These three stand in JSON's strings alone, where an escape says the same; so nothing in the object ends the script
  * element or opens a comment. */
-void page_put_json(const PageParts *p, Text *out) {
-	Text json;
-	text_init(&json, p->arena);
-	put_all(p, &json);
-	const char *run = json.at;
-	for (const char *c = json.at; *c; c++)
+static void put_for_script(const char *json, Text *out) {
+	const char *run = json;
+	for (const char *c = json; *c; c++)
 		if (*c == '<' || *c == '>' || *c == '&') {
 			text_putn(out, run, (size_t)(c - run));
 			text_printf(out, "\\u00%c%c", *c == '&' ? '2' : '3', *c == '&' ? '6' : *c == '<' ? 'c' : 'e');
@@ -229,3 +226,13 @@ void page_put_json(const PageParts *p, Text *out) {
 		}
 	text_put(out, run);
 }
+
+void page_put_json(const PageParts *p, Text *out) {
+	Text json;
+	text_init(&json, p->arena);
+	if (p->page)
+		put_all(p, &json);
+	put_for_script(p->page ? json.at : "null\n", out);
+}
+
+void page_put_found(const PageParts *p, Text *out) { put_for_script(p->found ? p->found : "null", out); }

@@ -15,8 +15,9 @@ typedef struct PageCode {
 } PageCode;
 
 typedef struct PageParts {
-	const Page *page;
+	const Page *page; /* NULL: of a module alone */
 	Arena *arena;
+	const char *name, *target, *found;
 	VEC(const Location *) source; /* the source lines that the document names, by file and line; each once */
 	PageCode python, kernel;
 } PageParts;
@@ -27,8 +28,10 @@ void page_print_code(PageParts *p);
 /* The number of a source line among them; NONE. */
 uint32_t page_source_line(const PageParts *p, const Location *from);
 
-/* page_json.c: one JSON object, which can stand in a script element. */
+/* page_json.c: one JSON object, which can stand in a script element, or null: what is drawn of the kernel, and what was
+ * found. */
 void page_put_json(const PageParts *p, Text *out);
+void page_put_found(const PageParts *p, Text *out);
 
 /* Members of the JSON object of one kernel. page_walk.c: which blocks its grid brings in which order; what the compiler
  * estimates of a grid point and of the steps of loops, with their windows. page_vmem.c: bytes by buffer. */

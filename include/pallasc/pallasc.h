@@ -88,10 +88,12 @@ typedef struct pallasc_options {
 	int adapt; /* not 0: where the configuration is refused, the nearest one that is accepted; notes among the
 	              diagnostics say what was changed and why */
 	long long vmem_bytes; /* kernels may take so much of the chip's VMEM, bytes; 0 is all of it */
+	const char *found;    /* JSON of what was found by tuning or profiling, for sections of its own in the page
+	                         (docs/page.md); or NULL */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
-	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0 }
+	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, NULL }
 
 /* The library's version, such as "0.1.0". Static text. */
 PALLASC_API const char *pallasc_version(void);
@@ -139,6 +141,13 @@ PALLASC_API pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, co
  * pallasc_graph_compile. */
 PALLASC_API pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size_t length,
                                             const pallasc_options *options);
+
+/* A page of a Python module alone, which need not be one of pallasc's: `python` is its text, `target` names the chip in
+ * the heading, `found` is as in pallasc_options. The result has the page and no other text.
+ *
+ * NULL only if there is no memory. Free the result with pallasc_result_free. */
+PALLASC_API pallasc_result *pallasc_module_page(pallasc_context *context, const char *name, const char *target,
+                                                const char *python, const char *found);
 
 /* How the compilation ended. Texts other than the diagnostics are empty unless it is PALLASC_OK. */
 PALLASC_API pallasc_status pallasc_result_status(const pallasc_result *result);

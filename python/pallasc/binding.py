@@ -33,6 +33,7 @@ class _Options(ctypes.Structure):
         ("rewrites", ctypes.c_char_p),
         ("adapt", ctypes.c_int),
         ("vmem_bytes", ctypes.c_longlong),
+        ("found", ctypes.c_char_p),
     )
 
 
@@ -48,6 +49,7 @@ def _prototypes():
     yield "graph_status", ctypes.c_int, [handle]
     yield "graph_free", None, [handle]
     yield "graph_compile", handle, [handle, options]
+    yield "module_page", handle, [handle, text, text, text, text]
     yield "result_status", ctypes.c_int, [handle]
     yield "result_free", None, [handle]
     for name in TEXTS:
@@ -117,6 +119,7 @@ class Graph:
         rewrites=None,
         adapt=False,
         vmem=None,
+        found=None,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -128,6 +131,7 @@ class Graph:
           rewrites: names of those to run on kernels, with commas between; None: all.
           adapt: the nearest configuration that is accepted, where this one is refused.
           vmem: bytes of VMEM that kernels may take; None: all that the chip has.
+          found: JSON text of what tuning or profiling found, which the page shows too.
         """
         items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
         options = _Options(
@@ -140,20 +144,42 @@ class Graph:
             rewrites=_no_nul(rewrites, "rewrites"),
             adapt=adapt,
             vmem_bytes=vmem or 0,
+            found=_no_nul(found, "found"),
         )
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
-        try:
-            answer = {name: self._text(result, name) for name in TEXTS}
-            answer["status"] = self._dll.pallasc_result_status(result)
-            return answer
-        finally:
-            self._dll.pallasc_result_free(result)
+        return _answer(self._dll, result)
 
-    def _text(self, result, name):
+
+def _answer(dll, result):
+    """{"status"} and TEXTS of a result, which is freed."""
+
+    def text(name):
         length = ctypes.c_size_t()
-        address = getattr(self._dll, f"pallasc_result_{name}")(result, ctypes.byref(length))
+        address = getattr(dll, f"pallasc_result_{name}")(result, ctypes.byref(length))
         return ctypes.string_at(address, length.value).decode() if address else ""
+
+    try:
+        return {name: text(name) for name in TEXTS} | {"status": dll.pallasc_result_status(result)}
+    finally:
+        dll.pallasc_result_free(result)
+
+
+def module_page(name, target, python, found, library=None):
+    """The page (docs/page.md) of a Python module's text, with what was found: JSON text.
+
+    Raises CompileError.
+    """
+    dll = (library or find_library())._dll
+    context = dll.pallasc_context_new()
+    texts = [_no_nul(text, "page") for text in (name, target, python, found)]
+    try:
+        answer = _answer(dll, dll.pallasc_module_page(context, *texts))
+    finally:
+        dll.pallasc_context_free(context)
+    if answer["status"] != OK:
+        raise CompileError(format_diagnostics(parse_diagnostics(answer["diagnostics"])))
+    return answer["page"]
 
 
 def _no_nul(text, what):

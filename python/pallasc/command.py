@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import os
+from pathlib import Path
 
-from .errors import UsageError
+from .errors import FileError, UsageError
 from .module import read_text
 
 
@@ -48,6 +50,16 @@ def read_json(path, what):
     if not isinstance(value, dict):
         raise UsageError(f"{path}: a {what} is a JSON object")
     return value
+
+
+def write_file(path, text):
+    """A file with this text, whole or not at all. Raises FileError."""
+    part = f"{path}.part"
+    try:
+        Path(part).write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}") from None
 
 
 def parse_set(text):

@@ -24,7 +24,7 @@ from pathlib import Path
 from . import aot, chips
 from .binding import Graph, config_text, format_diagnostics, graph_text, target_text
 from .binding import compile as compile_graph
-from .command import Parser, bytes_text, parse_set, positive, read_json, size, table
+from .command import Parser, bytes_text, parse_set, positive, read_json, size, table, write_file
 from .errors import CompileError, FileError, PallascError
 from .module import Module
 
@@ -115,12 +115,7 @@ def sweep(asked, threads=None):
     Raises CompileError where none is accepted, or the graph or the space is refused.
     """
     with tempfile.TemporaryDirectory() as folder:
-        words = [find_command(), "sweep", "-", f"--top={KEPT}"]
-        words += ["--target", _file(folder, "target.json", asked.target)]
-        if asked.config:
-            words += ["--config", _file(folder, "config.json", json.dumps(asked.config))]
-        words += [f"--vmem={asked.vmem}"] if asked.vmem else []
-        words += ["--space", asked.space] if asked.space else []
+        words = [*sweep_words(asked, folder), f"--top={KEPT}"]
         words += [f"-j{threads}"] if threads else []
         done = subprocess.run(words, input=asked.graph, capture_output=True, text=True)
     ranked, counts = [], []
@@ -134,6 +129,17 @@ def sweep(asked, threads=None):
     if done.returncode or not ranked:
         raise CompileError(done.stderr.strip() or "\n".join(counts) or "no configuration fits")
     return ranked, "\n".join(counts)
+
+
+def sweep_words(asked, folder):
+    """The command that sweeps what is asked, the graph on its standard input; files in `folder`."""
+    words = [find_command(), "sweep", "-"]
+    words += ["--target", _file(folder, "target.json", asked.target)]
+    if asked.config:
+        words += ["--config", _file(folder, "config.json", json.dumps(asked.config))]
+    words += [f"--vmem={asked.vmem}"] if asked.vmem else []
+    words += ["--space", asked.space] if asked.space else []
+    return words
 
 
 def _file(folder, name, text):
@@ -379,7 +385,12 @@ def main(argv):
     if best is None:
         return 1
     if options.output:
-        _write(options.output, {**asked.config, **(best.config or {})})
+        config = {**asked.config, **(best.config or {})}
+        write_file(options.output, json.dumps(config, indent=1) + "\n")
+    if options.page:
+        from .tune_page import page
+
+        write_file(options.page, page(asked, search, tpu))
     return 0
 
 
@@ -415,6 +426,9 @@ def _parser():
         "--profile", action="store_true", help="the profiler even if there is a TPU"
     )
     parser.add_argument("-o", "--output", metavar="F", help="the configuration, as JSON")
+    parser.add_argument(
+        "--page", metavar="F", help="all that was judged and compiled, and the chosen kernel: HTML"
+    )
     return parser
 
 
@@ -518,13 +532,3 @@ def _row(outcome, scale):
 
 def _text(config):
     return "the default" if config is None else json.dumps(config)
-
-
-def _write(path, config):
-    """The configuration, whole or not at all. Raises FileError."""
-    part = f"{path}.part"
-    try:
-        Path(part).write_text(json.dumps(config, indent=1) + "\n")
-        os.replace(part, path)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}") from None

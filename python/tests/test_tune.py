@@ -5,7 +5,7 @@ import math
 
 import pytest
 from kit import path
-from pallasc import tune
+from pallasc import tune, tune_page
 from pallasc.__main__ import main
 from pallasc.errors import CompileError
 
@@ -161,6 +161,67 @@ def test_the_command_writes_the_configuration(tmp_path, monkeypatch, capsys):
     assert "6 kernels compiled, 0 failed" in said
     assert said[-1].startswith("the default takes ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["best.json", "cache"]
+
+
+# ---- the page
+
+
+def read(text, name):
+    """The JSON object in a script element of a page."""
+    _, _, rest = text.partition(f'<script type="application/json" id="{name}">')
+    return json.loads(rest.partition("</script>")[0])
+
+
+def test_a_survey_counts_everything():
+    found = tune_page.survey(asked(vmem=2 << 20), "cycles")
+    assert found.judged == 1800
+    refused = sum(count for count, _ in found.refused.values())
+    assert found.accepted + refused == 1800 and set(found.refused) == {"vmem"}
+    assert sum(many for _, _, many in found.cells.values()) == found.accepted
+    assert max(vmem for vmem, _, _ in found.cells.values()) <= 2 << 20
+    candidates, _ = tune.sweep(asked(vmem=2 << 20))
+    assert round(found.frontier[-1][1]) == candidates[0].estimate
+
+
+def test_the_frontier_is_what_no_other_beats():
+    found = tune_page.Survey()
+    for vmem, cost in ((4, 9), (2, 20), (3, 9), (3, 10), (8, 9), (8, 1), (9, 1), (5, 5), (2, 19)):
+        found.add(
+            {"verdict": "accepted", "vmem_bytes": vmem, "cycles": cost, "config": {}}, "cycles"
+        )
+    assert [entry[:2] for entry in found.frontier] == [(2, 19), (3, 9), (5, 5), (8, 1)]
+
+
+def test_the_page_has_all_that_came_out():
+    search = run(Instrument(failing=256), compiles=12)
+    page = tune_page.page(asked(), search)
+    found, plan = read(page, "found")["tuning"], read(page, "data")["plan"]
+    best = search.best()
+    assert plan["config"]["block_sizes"] == best.settled["block_sizes"]
+    costs = [entry["cost"] for entry in found["compiled"]]
+    assert len(costs) == 12 and costs[0] == best.cost and costs[-1] is None
+    assert [entry["chosen"] for entry in found["compiled"]] == [True] + [False] * 11
+    assert found["compiled"][0]["vmem"] == plan["vmem"]["total"]
+    assert found["compiled"][-1]["failure"] == "v6e: timeout: no result"
+    assert sum(entry["config"] is None for entry in found["compiled"]) == 1
+    assert (found["judged"], found["accepted"]) == (1800, 1762)
+    (refusal,) = found["refused"]
+    assert (refusal["code"], refusal["count"]) == ("vmem", 38)
+    assert found["limit"] == plan["vmem"]["limit"]
+
+
+def test_the_command_writes_the_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(tune, "on_tpu", lambda *_: (3e-6, None))
+    monkeypatch.setattr(tune.chips, "tpu_attached", lambda: True)
+    words = ["tune", str(path("softmax")), "--compiles", "2", "--page"]
+    assert main([*words, str(tmp_path / "page.html")]) == 0
+    found = read((tmp_path / "page.html").read_text(), "found")["tuning"]
+    assert found["unit"] == "\u00b5s"
+    assert [entry["cost"] for entry in found["compiled"]] == pytest.approx([3.0, 3.0])
+    softmax = asked()._replace(graph=path("softmax").read_text())
+    cycles = tune.sweep(softmax)[0][0].estimate
+    assert found["frontier"][-1]["cost"] == pytest.approx(cycles / 1755, rel=1e-3)  # of 1.755 GHz
+    assert main([*words, str(tmp_path / "no" / "page.html")]) == 3
 
 
 def test_on_a_tpu_time_counts(monkeypatch, capsys):

@@ -21,8 +21,9 @@ typedef struct Resolver {
 	VEC(ExprId) stack;
 } Resolver;
 
+/* What a sweep laid down comes from no document. */
 Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index) {
-	if (index == NONE)
+	if (index == NONE || !origin.pointer)
 		return (Place){.source = origin.source, .pointer = origin.pointer};
 	return diag_place(d, origin.source, "%s/%u", origin.pointer, index);
 }

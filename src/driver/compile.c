@@ -119,7 +119,8 @@ static bool emit_page(Compilation *c, Text *out) {
 	             .kernels = p,
 	             .before = c->read,
 	             .remarks = c->context.remarks.at,
-	             .remark_count = c->context.remarks.count};
+	             .remark_count = c->context.remarks.count,
+	             .found = c->options->found};
 	page_emit(&page, out);
 	return true;
 }

@@ -32,6 +32,7 @@ typedef struct CompileOptions {
 	bool explain;           /* remarks are wanted */
 	bool keep_read;         /* and the graph as it was read */
 	bool adapt;             /* the nearest configuration that is accepted, where the one given is refused */
+	const char *found;      /* JSON that EMIT_HTML shows in sections of its own; NULL */
 } CompileOptions;
 
 /* One compilation under way. Everything in it lives in the arena. */

@@ -4,8 +4,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include "driver.h"
 #include "version.h"
+#include "codegen/page/page.h"
 #include "codegen/rewrite/rewrite.h"
 #include "pallasc/pallasc.h"
+#include "src/json/json.h"
 #include "src/load/load.h"
 #include "src/verify/verify.h"
 
@@ -139,9 +141,17 @@ void pallasc_graph_free(pallasc_graph *graph) {
 
 /* ---- compiling -------------------------------------------------------------------------------------------------- */
 
-/* One call of pallasc_graph_compile(): everything in it lives in the context's arena, but for the result. */
+/* A module of which there is to be a page. */
+typedef struct PageOf {
+	const char *name, *target, *python;
+} PageOf;
+
+/* One call of pallasc_graph_compile() or pallasc_module_page(): everything in it lives in the context's arena, but for
+ * the result. */
 typedef struct Job {
-	const pallasc_graph *graph;
+	pallasc_context *context;
+	const pallasc_graph *graph; /* NULL: `module` */
+	PageOf module;
 	const pallasc_options *options;
 	Arena *arena;
 	Diag diag;
@@ -189,6 +199,19 @@ static bool sets_are_pairs(Job *job) {
 			           o->sets[i]);
 	}
 	return job->diag.errors == 0;
+}
+
+/* What was found is JSON, or there is nothing; else false after a diagnostic. */
+static bool found_is_json(Job *job) {
+	const char *found = job->options->found;
+	if (!found)
+		return true;
+	Source *source = arena_alloc(job->arena, sizeof *source);
+	*source = (Source){"<found>", found, strlen(found)};
+	Reader reader = {job->arena, &job->diag, source};
+	json_t *value = json_read(&reader);
+	json_decref(value);
+	return value != NULL;
 }
 
 static bool emit_texts(Job *job, Compilation *c) {
@@ -252,7 +275,7 @@ static pallasc_status compile(Job *job) {
 	if (pallasc_graph_status(job->graph) != PALLASC_OK)
 		return PALLASC_REFUSED;
 	const Target *target = choose_target(job, &status);
-	if (!target || !sets_are_pairs(job))
+	if (!target || !sets_are_pairs(job) || !found_is_json(job))
 		return PALLASC_USAGE;
 	if (job->graph->kernel)
 		return compile_kernel(job, o->target ? target : NULL);
@@ -266,7 +289,8 @@ static pallasc_status compile(Job *job) {
 	                          .set_count = (uint32_t)o->set_count,
 	                          .explain = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .keep_read = (o->emit & PALLASC_EMIT_PAGE) != 0,
-	                          .adapt = o->adapt != 0};
+	                          .adapt = o->adapt != 0,
+	                          .found = o->found};
 	if (!choose_rewrites(job, &options))
 		return PALLASC_USAGE;
 	Compilation c;
@@ -274,6 +298,15 @@ static pallasc_status compile(Job *job) {
 	if (!compile_module(&c) || (wants_plan(o->emit) && !compile_plan(&c)))
 		return PALLASC_REFUSED;
 	return emit_texts(job, &c) ? PALLASC_OK : PALLASC_REFUSED;
+}
+
+static pallasc_status module_page(Job *job) {
+	const PageOf *module = &job->module;
+	diag_init(&job->diag, job->arena);
+	if (!found_is_json(job))
+		return PALLASC_USAGE;
+	page_emit_module(module->name, module->target, module->python, job->options->found, &job->text[TEXT_PAGE]);
+	return PALLASC_OK;
 }
 
 /* The texts move into one allocation with the result. NULL if there is no memory. */
@@ -299,13 +332,13 @@ static pallasc_result *result_new(const Job *job, pallasc_status status) {
 }
 
 static pallasc_result *job_run(Job *job) {
-	if (setjmp(job->graph->context->oom)) {
+	if (setjmp(job->context->oom)) {
 		free(job->diagnostics);
 		return NULL;
 	}
 	for (int i = 0; i < TEXT_COUNT; i++)
 		text_init(&job->text[i], job->arena);
-	pallasc_status status = compile(job);
+	pallasc_status status = job->graph ? compile(job) : module_page(job);
 	size_t length;
 	if (!diagnostics_text(&job->diag, &job->diagnostics, &length))
 		return NULL;
@@ -324,20 +357,35 @@ static pallasc_options full_options(const pallasc_options *given) {
 	return options;
 }
 
-pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, const pallasc_options *options) {
-	if (!graph)
-		return NULL;
-	pallasc_options full = full_options(options);
+static pallasc_result *job_of(pallasc_context *context, const pallasc_graph *graph, PageOf module,
+                              const pallasc_options *options) {
 	Job *job = calloc(1, sizeof *job); /* not on the stack: longjmp() leaves changed locals undefined */
 	if (!job)
 		return NULL;
+	job->context = context;
 	job->graph = graph;
-	job->options = &full;
-	job->arena = &graph->context->work;
+	job->module = module;
+	job->options = options;
+	job->arena = &context->work;
 	arena_reset(job->arena);
 	pallasc_result *result = job_run(job);
 	free(job);
 	return result;
+}
+
+pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, const pallasc_options *options) {
+	if (!graph)
+		return NULL;
+	pallasc_options full = full_options(options);
+	return job_of(graph->context, graph, (PageOf){0}, &full);
+}
+
+pallasc_result *pallasc_module_page(pallasc_context *context, const char *name, const char *target, const char *python,
+                                    const char *found) {
+	if (!context || !name || !target || !python)
+		return NULL;
+	pallasc_options options = {.found = found};
+	return job_of(context, NULL, (PageOf){name, target, python}, &options);
 }
 
 pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size_t length,

@@ -141,6 +141,17 @@ def test_the_library_gives_the_same_page():
     assert graph.compile(emit=binding.EMIT_SOURCE)["page"] == ""
 
 
+def test_what_was_found_is_data_beside_the_kernel():
+    graph = binding.Graph(kit.text("softmax"))
+    told = {"tuning": {"points": [], "name": "</script><b>"}}
+    answer = graph.compile(emit=binding.EMIT_PAGE, found=json.dumps(told))
+    assert json.loads(Page(answer["page"]).texts["found"]) == told
+    assert json.loads(page("softmax").texts["found"]) is None
+    assert Page(answer["page"]).data == page("softmax").data
+    answer = graph.compile(emit=binding.EMIT_PAGE, found="{]")
+    assert answer["status"] == binding.USAGE and '"<found>"' in answer["diagnostics"]
+
+
 # ---- what it says --------------------------------------------------------------------------------
 
 

@@ -157,6 +157,15 @@ def test_the_table_has_the_fastest_and_the_reasons():
     )
 
 
+def test_blocks_of_rows_that_cannot_be_computed_in_blocks():
+    """What a configuration of the space is refused for has no place in any document."""
+    found = [x for x in lines(path("layer_norm_bwd_two_level")) if x["verdict"] == "refused"]
+    codes = [x["code"] for x in found]
+    assert {code: codes.count(code) for code in codes} == {"loop-type": 168, "roll": 648}
+    reason = found[codes.index("roll")]["reason"]
+    assert reason.startswith("reduction_loops: the row of 384 'block_2' cannot be computed in")
+
+
 def test_none_accepted():
     done = run("sweep", ATTENTION, "--vmem", "1KiB", "--top", "3")
     assert done.status == 1

@@ -22,6 +22,8 @@ import results  # noqa: E402
 import sections  # noqa: E402
 import serving  # noqa: E402
 import tpu_rows  # noqa: E402
+import tuned  # noqa: E402
+import tuners  # noqa: E402
 
 import passes  # noqa: E402
 
@@ -403,3 +405,59 @@ def test_the_package_has_the_rows_of_the_race():
         document = json.loads((tpu_rows.FOLDER / f"{name}.json").read_text())
         shapes = [t["shape"] for t in document["tensors"] if t["role"] == "input"]
         assert shapes == [list(hand_kernels.parsed(text)[0]) for text in args]
+
+
+# ---- tuning
+
+
+def compiled(config, cycles, **settled):
+    outcome = {"config": config, "settled": settled, "cycles": cycles, "failure": "no"}
+    return outcome | {"estimate": 1.0, "vmem_bytes": 1}
+
+
+ENTRY = {
+    "kernel": "",
+    "compiles": 3,
+    "outcomes": [
+        compiled(None, 1200.0, block_sizes=[8], reduction_loops=[None]),
+        compiled({"block_sizes": [16]}, None),
+        compiled({}, 1000.0, block_sizes=[32], pallas_loop_type="unroll", reduction_loops=[128]),
+    ],
+}
+
+
+def test_defaults_beside_the_best():
+    assert tuned.ratio(ENTRY) == 1.2
+    cells = tuned.cells("a row", "v6e", ENTRY)
+    assert cells[2:] == ["[8]", "1.2", "[32] [128] unroll", "1.0", "**1.200**", "3"]
+    alone = ENTRY | {"outcomes": ENTRY["outcomes"][:2]}
+    assert tuned.cells("a row", "v6e", alone)[4:7] == ["the same", "1.2", "1.000"]
+    failed = ENTRY | {"outcomes": [compiled(None, None), *ENTRY["outcomes"][1:]]}
+    assert tuned.ratio(failed) is None
+    assert tuned.cells("a row", "v6e", failed)[2] == "failed: no"
+
+
+def test_rows_are_those_of_the_pages():
+    """Without any configuration; the coverage's by their names there."""
+    coverage = (kit.ROOT / "docs/coverage.md").read_text()
+    assert len(tuned.COVERAGE) == 20
+    for name, graph in tuned.COVERAGE.items():
+        assert f"\n| {name} " in coverage
+        assert "config" not in json.loads(tuned.bare(tuned.coverage_document(graph)))
+    names = [name for name, _ in tuned.rows()]
+    assert len(names) == len(set(names)) == 30
+    assert "softmax bfloat16[4096,10240]" in names
+    assert tuned.page_part({f"{names[0]} / v6e": ENTRY}).endswith(
+        "Within 10% of the best that was found: 0 of 1.\nNot measured yet: 59.\n"
+    )
+
+
+def test_tuners_side_by_side(monkeypatch):
+    row = {"ours": [["a", 2.0], ["b", 1.5]], "helion": [["c", None], ["d", 1.75]], "hand": []}
+    monkeypatch.setattr(tuners, "load", lambda: {"matmul 4096^3 / v6e": row})
+    *_, line = tuners.section().splitlines()
+    expected = (
+        "| matmul 4096^3 | v6e | 2.000 | **1.500** (b) | 2 of 2 | failed | 1.750 (d) | 1 of 2"
+    )
+    assert line == f"{expected} | - |"
+    assert set(tuners.kernels()) >= {"matmul 4096^3", "softmax 4096x10240, whole row"}

@@ -60,6 +60,28 @@ static void compiles(void **state) {
 	pallasc_result_free(result);
 }
 
+/* A page of any module's text: no text becomes an element, and what was found must be JSON. */
+static void a_page_of_a_module(void **state) {
+	const char *found = "{\"profile\": {\"source\": [\"</script>\"]}}";
+	pallasc_result *result = pallasc_module_page(*state, "a<b", "v6e", "x = 1 < 2\n# y\n", found);
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	const char *page = pallasc_result_page(result, NULL);
+	assert_non_null(strstr(page, "<h1>a&lt;b</h1>"));
+	assert_non_null(strstr(page, "<body class=\"module\">"));
+	assert_non_null(
+		strstr(page, "<span class=\"l\" id=\"p1\">x = 1 &lt; 2\n</span><span class=\"l comment\" id=\"p2\">"));
+	assert_non_null(strstr(page, "{\"profile\": {\"source\": [\"\\u003c/script\\u003e\"]}}"));
+	assert_string_equal(pallasc_result_source(result, NULL), "");
+	pallasc_result_free(result);
+	result = pallasc_module_page(*state, "a", "v6e", "", "{1}");
+	assert_int_equal(pallasc_result_status(result), PALLASC_USAGE);
+	assert_string_equal(pallasc_result_page(result, NULL), "");
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "\"file\": \"<found>\""));
+	pallasc_result_free(result);
+	assert_null(pallasc_module_page(*state, NULL, "v6e", "", NULL));
+	assert_null(pallasc_module_page(NULL, "a", "v6e", "", NULL));
+}
+
 /* Kernel text goes in where a graph does, and gives the same module. */
 static void kernel_text_compiles(void **state) {
 	size_t length;
@@ -264,6 +286,7 @@ static void versions(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compiles),
+		cmocka_unit_test(a_page_of_a_module),
 		cmocka_unit_test(kernel_text_compiles),
 		cmocka_unit_test(only_what_is_asked_for),
 		cmocka_unit_test(configurations_are_independent),

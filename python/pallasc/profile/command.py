@@ -4,10 +4,10 @@ import dataclasses
 import json
 import sys
 
-from ..command import Parser, positive
+from ..command import Parser, positive, write_file
 from ..errors import UsageError
 from ..module import read_module
-from . import chips, report, run, statements
+from . import chips, page, report, run, statements
 
 
 def main(argv):
@@ -34,6 +34,9 @@ def main(argv):
     )
     parser.add_argument("--json", action="store_true", help="one JSON line for each target")
     parser.add_argument("--statements", action="store_true", help="by statement of a module")
+    parser.add_argument(
+        "--page", metavar="F", help="also the module with the cycles of its lines, as HTML"
+    )
     parser.add_argument("--simulate", action="store_true", help="libtpu's simulator too (slow)")
     parser.add_argument("--self-test", action="store_true", help="kernels with known figures")
     parser.add_argument("--timeout", type=positive, default=run.TIMEOUT_S, metavar="S")
@@ -46,6 +49,8 @@ def main(argv):
         return _self_test(options.target or [])
     if not options.kernel:
         raise UsageError("no kernel given (see python -m pallasc profile --help)")
+    if options.page and (len(targets) > 1 or ".py:" in options.kernel):
+        raise UsageError("--page: of a module of pallasc's, for one target")
     arguments = dict(_named(text) for text in options.arg)
     # A pipe can be read only once.
     source = options.kernel if ".py:" in options.kernel else read_module(options.kernel)
@@ -59,6 +64,9 @@ def main(argv):
             continue
         found = run.profile(source, target, arguments, options.simulate, **limits)
         good &= found["trusted"]
+        if options.page:
+            costs = statements.statements(source, None, target, **limits)
+            write_file(options.page, page.page(source, found, costs))
         print(json.dumps(found) if options.json else report.text(found), flush=True)
     return 0 if good else 1
 

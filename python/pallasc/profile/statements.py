@@ -413,7 +413,7 @@ def statements_table(found):
 
 
 def _kernel_table(kernel, rows):
-    rows = [row for row in rows if _costs(row)]
+    rows = [row for row in rows if has_costs(row)]
     total = sum((row.cycles or 0) + (row.waits or 0) for row in rows)
     numbers = [("line", *mosaic.UNITS, *(("cycles", "waits", "share") if total else ()))]
     for row in rows:
@@ -438,7 +438,7 @@ def _times(row, total):
     return f"{cycles:.0f}", f"{waits:.0f}", f"{(cycles + waits) / total:.1%}"
 
 
-def _costs(row):
+def has_costs(row):
     """Whether a row has something to say: half a cycle is shown as one."""
     times = (row.cycles or 0, row.waits or 0)
     return row.ops or max(times) >= 0.5 or row.code.startswith(UNKNOWN[:8])

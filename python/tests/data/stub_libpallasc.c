@@ -116,6 +116,13 @@ pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size
 	return result;
 }
 
+pallasc_result *pallasc_module_page(pallasc_context *context, const char *name, const char *target, const char *python,
+                                    const char *found)
+{
+	(void)context, (void)name, (void)target, (void)python, (void)found;
+	return NULL;
+}
+
 pallasc_status pallasc_result_status(const pallasc_result *result) { return result ? result->status : PALLASC_FAILED; }
 const char *pallasc_result_source(const pallasc_result *result, size_t *length) { return text(result ? result->source : NULL, length); }
 const char *pallasc_result_plan(const pallasc_result *result, size_t *length) { return text(result ? result->plan : NULL, length); }
