@@ -167,7 +167,13 @@ double grid_points_of(const Kernel *k) {
 	return points;
 }
 
-/* Grid points that are spread over all its rows and columns. */
+static void find_computed(Kernel *k, StmtId s, void *data) {
+	const KStmt *x = &k->stmts.at[s];
+	for (uint32_t i = 0; x->op == K_LOOP && i < x->loop->rank; i++)
+		*(bool *)data |= k->ints.at[x->loop->dim[i].steps].kind != INT_CONST;
+}
+
+/* Grid points that are spread over all its rows and columns; one, where all points have the same steps. */
 double *loop_trips(Kernel *k, Arena *a) {
 	Steps t = {.k = k};
 	t.at = arena_array(a, k->values.count + 1, sizeof *t.at);
@@ -175,7 +181,9 @@ double *loop_trips(Kernel *k, Arena *a) {
 		t.at[i] = NAN;
 	t.guessed = arena_array(a, k->values.count + 1, sizeof *t.guessed);
 	t.trips = arena_array(a, k->stmts.count + 1, sizeof *t.trips);
-	double points = grid_points_of(k), samples = points < SAMPLES ? larger(points, 1) : SAMPLES;
+	bool computed = false;
+	kernel_walk(k, k->body, find_computed, &computed);
+	double points = grid_points_of(k), most = computed ? SAMPLES : 1, samples = points < most ? larger(points, 1) : most;
 	for (uint32_t s = 0; s < (uint32_t)samples; s++) {
 		double at = remainder_of(s * (floor(points / samples) + 1), points);
 		for (uint32_t d = k->grid.count; d-- > 0;) {

@@ -331,6 +331,8 @@ static const char *words_of(const Search *s, const PlanWay *way) {
 }
 
 static void remark(Search *s, const Draft *best) {
+	if (!s->m->explain)
+		return;
 	if ((Switch)config_of(s)->column_strips.value == SWITCH_ON && module_has_loops(s->m))
 		plan_remark(best->plan, "column strips: none: the body has loops of its own");
 	for (uint32_t i = 0; s->drafts.count > 1 && i < s->drafts.count; i++) {

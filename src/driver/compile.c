@@ -24,6 +24,7 @@ void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag 
 	*c = (Compilation){.options = options, .arena = a, .diag = d, .module = m, .left = MOST_LOWERINGS};
 	c->context = (PassContext){.module = m, .diag = d, .arena = a, .explain = options->explain};
 	m->target = options->target;
+	m->explain = options->explain;
 }
 
 /* Every document and every KEY=VALUE is read although one before was refused: independent errors are all reported. */
