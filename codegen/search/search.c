@@ -14,9 +14,6 @@
 #include "search.h"
 #include "codegen/loops/loops.h"
 
-/* Of the kernels that may be lowered: what is left for the way that takes little VMEM, and for printing it. */
-enum { LEFT_FOR_LAST = 2 };
-
 typedef struct Draft {
 	PlanWay way;
 	Plan *plan;        /* NULL: it was refused, ... */
