@@ -20,8 +20,9 @@ typedef struct Task {
 	double wait;       /* from its end, or that of its first registers, until the result is there */
 	double registers;
 	uint32_t read, reads;     /* in Schedule.reads */
+	double ready;             /* once `can`: what it reads is there then */
 	double start, first, end; /* first: there is something that others may read */
-	bool placed;
+	bool can, placed;         /* all that it reads is placed; it is */
 } Task;
 
 typedef struct Read {
@@ -119,21 +120,27 @@ static void add_task(Schedule *s, StmtId stmt) {
 
 /* ---- placing ---------------------------------------------------------------------------------------------------- */
 
-static double ready(const Schedule *s, const Task *t) {
+/* All that it reads is placed: from then on it is known when that is there. */
+static bool can_run(const Schedule *s, Task *t) {
 	double at = 0;
+	if (t->can)
+		return true;
 	for (uint32_t i = 0; i < t->reads; i++) {
 		const Read *r = &s->reads.at[t->read + i];
 		const Task *of = &s->tasks.at[r->of];
+		if (!of->placed)
+			return false;
 		at = larger(at, r->whole ? of->end : of->first);
 	}
-	return at;
+	t->ready = at;
+	return t->can = true;
 }
 
 /* When the first unit that it needs would begin with it. */
 static double could_start(const Schedule *s, const Task *t) {
-	double at = ready(s, t), begin = at;
+	double begin = t->ready;
 	if (t->inside)
-		return larger(at, s->end);
+		return larger(begin, s->end);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
 		if (t->cycles[u] > 0)
 			begin = larger(begin, s->free[u]);
@@ -184,11 +191,10 @@ static void place_all(Schedule *s) {
 			if (t->placed)
 				continue;
 			seen++;
-			bool can = true;
-			for (uint32_t r = 0; r < t->reads && can; r++)
-				can = s->tasks.at[s->reads.at[t->read + r].of].placed;
-			double begin = can ? could_start(s, t) : 0;
-			if (can && (best == NONE || begin < at)) {
+			if (!can_run(s, t))
+				continue;
+			double begin = could_start(s, t);
+			if (best == NONE || begin < at) {
 				best = i;
 				at = begin;
 			}

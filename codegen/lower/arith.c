@@ -270,6 +270,11 @@ static bool is_about(const Refusal *r, uint16_t op) {
 	return r->matmuls ? op_row(op)->kind == KIND_MATMUL : op_canonical(op) == r->op;
 }
 
+/* The same of a row with an op of its own, which most have: asked for each row at each node. */
+static bool names_another(const Refusal *r, uint16_t canonical) {
+	return r->op != canonical && r->lanes == LANES_NONE && !r->matmuls;
+}
+
 static bool refuse_op(Planner *p, NodeId n, Dtype t, const char *hint) {
 	return plan_refuse(p, n, "unsupported-op", hint, "%s of %s does not compile for %s",
 	                   op_row(node_get(p->m, n)->op)->target, dtype_name(t), p->m->target->name);
@@ -370,8 +375,9 @@ bool arith_accepts(Planner *p, NodeId n) {
 	const Node *node = node_get(p->m, n);
 	if (!accepts_dtype(p, n))
 		return false;
+	uint16_t canonical = op_canonical(node->op);
 	for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-		if (!is_about(&refusals[i], node->op))
+		if (names_another(&refusals[i], canonical) || !is_about(&refusals[i], node->op))
 			continue;
 		Dtype t = judged_dtype(p->m, n);
 		if (t != DTYPE_NONE && (refusals[i].dtypes >> t & 1) && applies(p, n, &refusals[i]))

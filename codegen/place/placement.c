@@ -327,36 +327,52 @@ static bool refuse_dim(Planner *p, const Operand *o, const AccessWant *w, uint32
 		(long long)o->shape[d], dividing);
 }
 
-/* The cheapest way; false if there is none. `others`: what else there is, in words. */
-static bool cheapest(Planner *p, const Operand *o, const AccessWant *w, Candidate *best, Text *others) {
-	static bool (*const kinds[])(Planner *, const Operand *, const AccessWant *,
-	                             Candidate *) = {try_own, try_merged, try_view, try_split, try_shared};
-	Candidate next;
-	bool found = false;
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		if (!kinds[i](p, o, w, &next))
+static bool (*const kinds[])(Planner *, const Operand *, const AccessWant *,
+                             Candidate *) = {try_own, try_merged, try_view, try_split, try_shared};
+enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
+
+/* All ways there are, and which of them is the cheapest. */
+typedef struct Candidates {
+	Candidate at[KIND_COUNT];
+	uint32_t count, best;
+} Candidates;
+
+/* False: there is none. */
+static bool cheapest(Planner *p, const Operand *o, const AccessWant *w, Candidates *c) {
+	c->count = c->best = 0;
+	for (size_t i = 0; i < KIND_COUNT; i++) {
+		if (!kinds[i](p, o, w, &c->at[c->count]))
 			continue;
-		measure(p, &next);
-		bool better = !found || cheaper(&next, best);
-		if (found)
-			text_printf(others, "%s%s", others->length ? ", " : "", described(p, better ? best : &next));
-		*best = better ? next : *best;
-		found = true;
+		measure(p, &c->at[c->count]);
+		if (cheaper(&c->at[c->count], &c->at[c->best]))
+			c->best = c->count;
+		c->count++;
 	}
-	return found;
+	return c->count > 0;
+}
+
+static void remark_placed(Planner *p, const Candidates *c, const AccessWant *w, const char *why) {
+	Text others;
+	if (!p->m->explain)
+		return;
+	text_init(&others, p->a);
+	for (uint32_t i = 0; i < c->count; i++)
+		if (i != c->best)
+			text_printf(&others, "%s%s", others.length ? ", " : ", rather than ", described(p, &c->at[i]));
+	plan_remark(p->plan, "%s: %s%s", p->m->tensors.at[w->tensor].name, why, others.length ? others.at : "");
 }
 
 bool operand_placeable(Planner *p, const AccessWant *w) {
 	Operand o = {.space = SPACE_WINDOW, .input = !w->store, .output = w->store};
-	Candidate best;
-	Text others;
+	Candidate way;
 	Diag quiet;
 	Planner trial = *p;
 	diag_init(&quiet, p->a);
 	trial.d = &quiet;
-	text_init(&others, p->a);
-	return !operand_array(&trial, &o, w) || !operand_block(&trial, &o, w, false) ||
-	       cheapest(&trial, &o, w, &best, &others);
+	bool placeable = !operand_array(&trial, &o, w) || !operand_block(&trial, &o, w, false);
+	for (size_t i = 0; i < KIND_COUNT && !placeable; i++)
+		placeable = kinds[i](&trial, &o, w, &way);
+	return placeable;
 }
 
 /* Where no block is the tile of a grid dim, one that is the whole dim stands for all of them, and each slices it. */
@@ -377,17 +393,14 @@ static bool whole_dims(Planner *p, Operand *o, const AccessWant *w) {
 }
 
 bool operand_place(Planner *p, Operand *o, const AccessWant *w) {
-	Candidate best = {0};
-	Text others;
-	text_init(&others, p->a);
-	if (!cheapest(p, o, w, &best, &others) &&
-	    (w->store || !whole_dims(p, o, w) || !cheapest(p, o, w, &best, &others)))
+	Candidates ways;
+	if (!cheapest(p, o, w, &ways) && (w->store || !whole_dims(p, o, w) || !cheapest(p, o, w, &ways)))
 		return refuse_dim(p, o, w, last_fits(p, o) ? o->rank - 2 : o->rank - 1);
-	*o = best.o;
-	o->view_hbm_bytes = best.hbm_bytes;
-	o->why = best.o.placement == PLACE_OWN ? NULL : described(p, &best);
+	const Candidate *best = &ways.at[ways.best];
+	*o = best->o;
+	o->view_hbm_bytes = best->hbm_bytes;
+	o->why = best->o.placement == PLACE_OWN ? NULL : described(p, best);
 	if (o->why)
-		plan_remark(p->plan, "%s: %s%s%s", p->m->tensors.at[w->tensor].name, o->why,
-		            others.length ? ", rather than " : "", others.length ? others.at : "");
+		remark_placed(p, &ways, w, o->why);
 	return true;
 }

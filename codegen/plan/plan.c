@@ -18,6 +18,8 @@ uint32_t plan_scratch(Planner *p, Scratch s) {
 
 void plan_remark(Plan *p, const char *fmt, ...) {
 	va_list ap;
+	if (!p->module->explain)
+		return;
 	va_start(ap, fmt);
 	Remark r = {.pass = "plan", .message = arena_vprintf(p->arena, fmt, ap)};
 	va_end(ap);

@@ -447,6 +447,7 @@ NodeId value_root(const Plan *p, NodeId n);
 /* The shape of node n's value in the kernel; returns its rank. */
 uint32_t plan_shape(const Plan *p, NodeId n, Form form, int64_t *shape);
 
+/* Nothing unless the Module is to be explained: most compilations show no remarks. */
 void plan_remark(Plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* ---- what makes a Plan ------------------------------------------------------------------------------------------- */

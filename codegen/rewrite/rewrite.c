@@ -39,21 +39,23 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 	return true;
 }
 
-typedef struct Found {
-	uint16_t op;
-	StmtIds at;
-} Found;
-
-static void add_found(Kernel *k, StmtId s, void *data) {
-	Found *found = data;
-	if (kernel_stmt(k, s)->op == found->op)
-		vec_push(k->arena, &found->at, s);
+/* As kernel_walk() goes, without a call for each statement: most rewrites ask, and most find nothing to do. */
+static void find_stmts(Kernel *k, RegionId r, uint16_t op, StmtIds *found) {
+	RegionId regions[STMT_REGIONS_MAX];
+	for (StmtId s = region_first(k, r); s != NONE; s = kernel_stmt(k, s)->next) {
+		const KStmt *stmt = kernel_stmt(k, s);
+		if (stmt->op == op)
+			vec_push(k->arena, found, s);
+		uint32_t count = stmt->body == NONE && stmt->op != K_DEF ? 0 : kernel_regions(k, s, regions);
+		for (uint32_t i = 0; i < count; i++)
+			find_stmts(k, regions[i], op, found);
+	}
 }
 
 StmtIds kernel_stmts_of(Kernel *k, uint16_t op) {
-	Found found = {.op = op};
-	kernel_walk(k, k->body, add_found, &found);
-	return found.at;
+	StmtIds found = {0};
+	find_stmts(k, k->body, op, &found);
+	return found;
 }
 
 static bool yields_all(const Kernel *k, StmtId yield, StmtId call) {

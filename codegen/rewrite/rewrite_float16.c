@@ -84,7 +84,18 @@ static void load_wide(Kernel *k, StmtId s, void *data) {
 	}
 }
 
+static bool has_float16(const Kernel *k) {
+	bool has = false;
+	for (ValueId v = 0; v < k->values.count && !has; v++)
+		has = k->values.at[v].dtype == DTYPE_F16;
+	for (BufferId b = 0; b < k->buffers.count && !has; b++)
+		has = k->buffers.at[b].dtype == DTYPE_F16;
+	return has;
+}
+
 void rewrite_float16(Kernel *k) {
+	if (!has_float16(k))
+		return;
 	kernel_walk(k, k->body, lower, NULL);
 	kernel_walk(k, k->body, load_wide, NULL);
 	for (ValueId v = 0; v < k->values.count; v++)

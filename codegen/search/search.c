@@ -14,9 +14,6 @@
 #include "search.h"
 #include "codegen/loops/loops.h"
 
-/* Of the kernels that may be lowered: what is left for the way that takes little VMEM, and for printing it. */
-enum { LEFT_FOR_LAST = 2 };
-
 typedef struct Draft {
 	PlanWay way;
 	Plan *plan;        /* NULL: it was refused, ... */
@@ -331,6 +328,8 @@ static const char *words_of(const Search *s, const PlanWay *way) {
 }
 
 static void remark(Search *s, const Draft *best) {
+	if (!s->m->explain)
+		return;
 	if ((Switch)config_of(s)->column_strips.value == SWITCH_ON && module_has_loops(s->m))
 		plan_remark(best->plan, "column strips: none: the body has loops of its own");
 	for (uint32_t i = 0; s->drafts.count > 1 && i < s->drafts.count; i++) {

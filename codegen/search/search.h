@@ -5,7 +5,10 @@
 #include "codegen/plan/plan.h"
 
 /* A compilation lowers so many kernels whole at most, in all its trials. */
-enum { MOST_LOWERINGS = 16 };
+enum {
+	MOST_LOWERINGS = 16,
+	LEFT_FOR_LAST = 2 /* of them: for the way that takes little VMEM, and for printing it */
+};
 
 /* program.c: all ways to plan a document's kernels under its resolved configuration, none of them lowered yet; NULL:
  * there is no way. `left`: so many kernels may still be lowered; NULL: any number. */

@@ -18,10 +18,10 @@ Decomposition *decompose_rewrite(uint16_t op) {
 	static Decomposition *(*const parts[])(uint16_t) = {decompose_reduction, decompose_softmax, decompose_creation,
 	                                                    decompose_matmul,    decompose_split,   decompose_scan,
 	                                                    decompose_sort,      decompose_combine, decompose_gather};
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		if (parts[i](op) != NULL)
-			return parts[i](op);
-	return NULL;
+	Decomposition *found = NULL;
+	for (size_t i = 0; !found && i < sizeof parts / sizeof *parts; i++)
+		found = parts[i](op);
+	return found;
 }
 
 /* `value` takes the place of node n, and its name if it was made for it. */

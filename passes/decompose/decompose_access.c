@@ -52,15 +52,16 @@ static BlockId spread_block(const Module *m, NodeId n) {
 static bool passes_end(const Module *m, NodeId n, uint32_t i) {
 	TensorId t = access_tensor(m, n);
 	const Arg *index = node_arg(m, n, 1);
-	if (node_get(m, n)->op != OP_LOAD || t == NONE || m->assume_in_bounds || index->kind != ARG_LIST ||
-	    m->tensors.at[tensor_base(m, t)].role != ROLE_INPUT || has_entry(m, n, entry_gathers))
+	if (node_get(m, n)->op != OP_LOAD || t == NONE || m->assume_in_bounds || index->kind != ARG_LIST)
+		return false;
+	BlockId b = arg_block(m, arg_item(m, index, i));
+	if (b == NONE || m->tensors.at[tensor_base(m, t)].role != ROLE_INPUT || has_entry(m, n, entry_gathers))
 		return false;
 	uint32_t dim = 0;
 	for (uint32_t k = 0; k < i; k++)
 		dim += arg_item(m, index, k)->kind != ARG_NULL;
-	BlockId b = arg_block(m, arg_item(m, index, i));
 	int64_t size, extent;
-	return b != NONE && !is_of_loop(m, node_get(m, n)->graph, b) && dim < m->tensors.at[t].rank &&
+	return !is_of_loop(m, node_get(m, n)->graph, b) && dim < m->tensors.at[t].rank &&
 	       expr_value(m, m->tensors.at[t].shape[dim], &size) && size > 1 && m->blocks.at[b].extent != NONE &&
 	       expr_value(m, m->blocks.at[b].extent, &extent) && extent > size;
 }

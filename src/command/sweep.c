@@ -54,14 +54,14 @@ static uint64_t chunk_end(const Sweep *s, uint64_t chunk) {
 	return end < s->space->count ? end : s->space->count;
 }
 
-static void judge_chunk(const Sweep *s, Chunk *c, uint64_t chunk, Arena *work) {
+static void judge_chunk(const Sweep *s, Chunk *c, uint64_t chunk, Shared *shared, Arena *work) {
 	arena_reset(&c->arena);
 	text_init(&c->lines, &c->arena);
 	for (uint64_t i = chunk * CHUNK; i < chunk_end(s, chunk); i++) {
 		uint64_t number = space_number(s->space, i);
 		Judgement *j = &c->judged[i % CHUNK];
 		arena_reset(work);
-		*j = space_judge(s->space, number, s->options, work);
+		*j = space_judge(s->space, number, s->options, shared, work);
 		if (!s->how->table)
 			judgement_put(s->space, number, j, work, &c->lines);
 		if (j->code)
@@ -99,6 +99,7 @@ static void stop(Sweep *s, bool out_of_memory) {
 typedef struct Worker {
 	Sweep *sweep;
 	Arena work;
+	Shared *shared;
 	jmp_buf oom;
 	pthread_t thread;
 } Worker;
@@ -114,7 +115,7 @@ static void *work(void *argument) {
 	while (take_chunk(s, &chunk)) {
 		Chunk *c = &s->chunks[chunk % s->window];
 		c->arena.oom = &w->oom;
-		judge_chunk(s, c, chunk, &w->work);
+		judge_chunk(s, c, chunk, w->shared, &w->work);
 		give_chunk(s, c, chunk);
 	}
 	return NULL;
@@ -251,6 +252,7 @@ static void workers_free(Sweep *s, Worker *workers, uint64_t count) {
 	for (uint64_t i = 0; i < count; i++) {
 		pthread_join(workers[i].thread, NULL);
 		arena_free(&workers[i].work);
+		shared_free(workers[i].shared);
 	}
 	for (uint64_t i = 0; i < s->window; i++)
 		arena_free(&s->chunks[i].arena);
@@ -258,10 +260,12 @@ static void workers_free(Sweep *s, Worker *workers, uint64_t count) {
 
 static SweepResult run(Sweep *s, uint64_t threads) {
 	Worker *workers = arena_array(s->arena, threads, sizeof *workers);
+	SharedWays *ways = shared_ways_new(s->arena);
 	uint64_t count = 0;
 	for (; count < threads; count++) {
 		Worker *w = &workers[count];
 		w->sweep = s;
+		w->shared = shared_new(s->arena, ways, s->space->start, &w->oom);
 		arena_init(&w->work, &w->oom);
 		if (pthread_create(&w->thread, NULL, work, w) != 0)
 			break;

@@ -11,8 +11,10 @@
  *
  * Most graphs leave nothing to choose here: they are compiled as they are. */
 #include "choose.h"
+#include "share.h"
 #include "passes/pipeline/pipeline.h"
 #include "src/config/config.h"
+#include "src/load/load.h"
 
 /* Halvings of the default sizes: 1024 to 128 is three; one more for outer rows and lanes. */
 enum { LEVELS = 5 };
@@ -32,7 +34,7 @@ typedef struct Tried {
 /* Each: how many ways the value stands for, by what was tried so far. */
 
 static const Config *config_of(const Choosing *s) { return &s->start->config; }
-static bool found(const Choosing *s) { return s->best.program != NULL; }
+static bool found(const Choosing *s) { return s->best.fits; }
 static bool searches(const Choosing *s) { return !s->c->options->passes; }
 
 static uint32_t legal_whole_rows(const Choosing *s) { return !s->relaxed; }
@@ -155,11 +157,8 @@ static bool is_first(const ModuleWay *way) {
 	       way->at[ROW_BODY] == BODY_AT_ONCE;
 }
 
-/* By all passes; NULL: refused. */
-static Drafts *draft(Choosing *s, PassContext *context) {
-	bool configured = is_first(&s->way) || compile_configure(context->module, context->diag);
-	bool ok = configured && compile_passes(s->c, context);
-	return ok ? program_draft(context->arena, context->module, &s->c->left) : NULL;
+static bool configured(const Choosing *s, const PassContext *context) {
+	return is_first(&s->way) || compile_configure(context->module, context->diag);
 }
 
 /* How many times faster it must be than what was found. */
@@ -175,18 +174,74 @@ static double saves_at_least(const Choosing *s) {
 }
 
 static bool better(const Choosing *s, double seconds) {
-	return !found(s) || seconds * saves_at_least(s) < program_seconds(s->best.program);
+	return !found(s) || seconds * saves_at_least(s) < s->best.outcome.seconds;
 }
 
-static void take(Choosing *s, const Trial *trial, Tried *t) {
-	double bound = t->seconds;
-	t->seconds = program_seconds(trial->program);
-	s->bounded = s->bounded && t->seconds >= bound;
-	if (!better(s, t->seconds))
+static void take(Choosing *s, const Trial *trial, double bound) {
+	s->bounded = s->bounded && trial->outcome.seconds >= bound;
+	if (!better(s, trial->outcome.seconds))
 		return;
 	s->best = *trial;
 	s->best_way = s->way;
 	s->best_index = s->tried.count;
+}
+
+static bool lowers(const Choosing *s, const Known *known) { return known->planned && (better(s, known->bound) || s->all); }
+
+/* By all passes: what it is known of a way then. */
+static void compile_way(Choosing *s, Trial *trial, Known *known) {
+	Compilation *c = s->c;
+	int64_t left = c->left;
+	Drafts *drafts = share_passes(c, &trial->context)
+	                         ? program_draft(c->arena, trial->context.module, &c->left)
+	                         : NULL;
+	const Module *m = trial->context.module;
+	*known = (Known){.planned = drafts, .may_one_hot = m->may_one_hot, .may_split_rows = m->may_split_rows};
+	known->bound = drafts ? drafts_bound(drafts) : 0;
+	known->lowered = lowers(s, known);
+	trial->program = known->lowered ? program_choose(drafts) : NULL;
+	known->fits = trial->program != NULL;
+	known->kernels = left - c->left;
+	if (known->fits)
+		known->outcome.seconds = program_seconds(trial->program);
+}
+
+/* All of it, for others; false: a refusal is to be said of it yet. */
+static bool outcome_known(Choosing *s, const Trial *trial, Known *known) {
+	Diag quiet;
+	int64_t left = s->c->left;
+	diag_init(&quiet, s->c->arena);
+	if (!known->fits)
+		return true;
+	if (!module_check_annotations(trial->context.module, &quiet))
+		return false;
+	known->outcome = program_outcome(trial->program, s->c->arena);
+	s->c->left = left;
+	return true;
+}
+
+/* What another compilation found out of the same way; false: nothing, or not enough. */
+static bool recall(Choosing *s, const ShareKey *key, Known *known) {
+	if (!share_find(s->c->shared, key, known))
+		return false;
+	if (!lowers(s, known))
+		return true;
+	if (!known->lowered || s->c->left - known->kernels <= LEFT_FOR_LAST)
+		return false; /* there, as many kernels as it took could be lowered */
+	s->c->left -= known->kernels;
+	return true;
+}
+
+/* The same as compile_way() says, by whomever it was found out. */
+static void look_up_way(Choosing *s, Trial *trial, Known *known) {
+	ShareKey key = share_key(trial->context.module);
+	trial->known = recall(s, &key, known);
+	if (trial->known)
+		return;
+	compile_way(s, trial, known);
+	trial->known = s->c->left > LEFT_FOR_LAST && outcome_known(s, trial, known);
+	if (trial->known)
+		share_add(s->c->shared, &key, known);
 }
 
 static void try_way(Choosing *s) {
@@ -196,23 +251,24 @@ static void try_way(Choosing *s) {
 	diag_init(&quiet, a);
 	apply(s, &s->way, copy);
 	Trial trial = {.context = {.module = copy, .diag = &quiet, .arena = a, .explain = s->c->options->explain}};
-	Tried t = {.way = s->way, .wrong = "it does not fit"};
-	Drafts *drafts = draft(s, &trial.context);
+	Tried t = {.way = s->way};
+	Known known = {0};
+	if (configured(s, &trial.context))
+		(s->c->shared ? look_up_way : compile_way)(s, &trial, &known);
 	trial.context.diag = s->c->diag;
-	if (!drafts)
-		t.wrong = quiet.list.count ? quiet.list.at[0].message : "it cannot be planned";
+	trial.fits = lowers(s, &known) && known.fits;
+	trial.outcome = known.outcome;
 	if (s->way.at[ROW_POSITIONS] == POSITIONS_IN_TURN)
-		s->may_one_hot = copy->may_one_hot && searches(s) && !s->relaxed;
+		s->may_one_hot = known.may_one_hot && searches(s) && !s->relaxed;
 	if (s->way.at[ROW_BODY] == BODY_AT_ONCE)
-		s->may_split = copy->may_split_rows;
-	t.seconds = drafts ? drafts_bound(drafts) : 0;
-	bool lower = drafts && (better(s, t.seconds) || s->all);
-	if (drafts && !lower)
-		t.wrong = NULL;
-	if (lower && (trial.program = program_choose(drafts))) {
-		t.wrong = NULL;
-		take(s, &trial, &t);
-	}
+		s->may_split = known.may_split_rows;
+	if (!known.planned)
+		t.wrong = quiet.list.count ? quiet.list.at[0].message : "it cannot be planned";
+	else if (lowers(s, &known) && !known.fits)
+		t.wrong = "it does not fit";
+	t.seconds = trial.fits ? known.outcome.seconds : known.bound;
+	if (trial.fits)
+		take(s, &trial, known.bound);
 	vec_push(a, &s->tried, t);
 }
 
@@ -227,6 +283,17 @@ static void try_rows(Choosing *s, ChoiceRow row) {
 			s->way.which[row] = i;
 			try_rows(s, row + 1);
 		}
+}
+
+/* Nothing stands to choose: others may know what it comes to. */
+static void try_first(Choosing *s) {
+	int64_t left = s->c->left;
+	for (ChoiceRow row = 0; row < FIRST_PLAN_ROW; row++)
+		while (choice_values[s->way.at[row]].row != row)
+			s->way.at[row]++;
+	try_way(s);
+	if (!found(s) && module_root(s->start, 1) != NONE)
+		s->c->left = left; /* then each kernel is planned again, so that its refusal is said */
 }
 
 /* ---- remarks ----------------------------------------------------------------------------------------------------- */
@@ -285,7 +352,7 @@ static void remark(const Choosing *s) {
 		pass_remark(context, "choose", "%s",
 		            choice_remark(s->c->arena, words, t->wrong, t->seconds, i == s->best_index));
 	}
-	if (s->defaults && found(s))
+	if (s->defaults && s->best.program)
 		remark_defaults(s, s->best.program);
 }
 
@@ -299,6 +366,10 @@ static void adopt(Choosing *s) {
 		module_configure(c->module, c->diag);
 		return;
 	}
+	if (s->best.known)
+		c->known = arena_copy(c->arena, &s->best.outcome, 1, sizeof s->best.outcome);
+	if (!s->best.program)
+		return;
 	c->module = s->best.context.module;
 	c->context.module = c->module;
 	c->program = s->best.program;
@@ -311,11 +382,14 @@ void compile_choose(Compilation *c) {
 	bool stands = start(&s, c, c->module);
 	if (s.long_rows && c->module->config.reduction_loops.set)
 		c->whole_rows = module_clone(c->module, c->arena);
-	if (!stands)
+	if (!stands && !c->shared)
 		return;
-	try_rows(&s, 0);
+	if (stands)
+		try_rows(&s, 0);
+	else
+		try_first(&s);
 	remark(&s);
-	c->refused = !found(&s);
+	c->refused = !found(&s) && (stands || module_root(c->module, 1) == NONE);
 	if (found(&s))
 		adopt(&s);
 }

@@ -18,7 +18,9 @@ typedef VEC(WideBlock) WideBlocks;
 /* What a changed clone of the Module is compiled to. */
 typedef struct Trial {
 	PassContext context;
-	Program *program; /* NULL: it is refused, and nothing is said */
+	Program *program; /* NULL: it is refused, and nothing is said, or known without */
+	Outcome outcome;  /* of what fits: the seconds; where it is shared, all */
+	bool fits, known; /* known: the outcome is, all of it */
 } Trial;
 
 /* A value for each row of scope MODULE; which of them, where a value stands for several sizes. */

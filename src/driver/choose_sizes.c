@@ -112,6 +112,16 @@ static void more_rows(Choosing *s, Module *m, GraphId root, Switch asked) {
 	}
 }
 
+/* Some block twice as large leaves the grid its points: else nothing needs to be looked at. */
+static bool may_enlarge(Module *m, GraphId root, Switch asked) {
+	const Graph *g = graph_get(m, root);
+	int64_t least = asked == SWITCH_ON ? 1 : LEAST_POINTS;
+	bool may = false;
+	for (uint32_t i = 0; i < g->blocks.count; i++)
+		may = may || points_with(m, root, g->blocks.at[i], size_now(m, g->blocks.at[i]) * 2) >= least;
+	return may;
+}
+
 /* What no store depends on is no reason. */
 static Module *without_dead(const Choosing *s) {
 	PassContext context = {.arena = s->c->arena, .diag = s->c->diag, .module = module_clone(s->start, s->c->arena)};
@@ -123,7 +133,8 @@ void sizes_domain(Choosing *s) {
 	Switch asked = (Switch)m->config.wide_blocks.value;
 	GraphId root = module_root(m, 0);
 	bool alone = root != NONE && module_root(m, 1) == NONE;
-	if (asked == SWITCH_OFF || s->c->options->passes || !alone || !m->config.block_sizes.set || !m->target)
+	if (asked == SWITCH_OFF || s->c->options->passes || !alone || !m->config.block_sizes.set || !m->target ||
+	    !may_enlarge(m, root, asked))
 		return;
 	m = without_dead(s);
 	if (module_has_loops(m))

@@ -1,6 +1,8 @@
 /* compile.c - the pipeline: verify, configure, verify what depends on sizes, passes, plan, print. */
 #include "choose.h"
+#include "share.h"
 #include "codegen/build/build.h"
+#include "codegen/core/core.h"
 #include "codegen/kernel_text/kernel_text.h"
 #include "codegen/page/page.h"
 #include "codegen/print/print.h"
@@ -24,6 +26,7 @@ void compile_init(Compilation *c, const CompileOptions *options, Arena *a, Diag 
 	*c = (Compilation){.options = options, .arena = a, .diag = d, .module = m, .left = MOST_LOWERINGS};
 	c->context = (PassContext){.module = m, .diag = d, .arena = a, .explain = options->explain};
 	m->target = options->target;
+	m->explain = options->explain;
 }
 
 /* Every document and every KEY=VALUE is read although one before was refused: independent errors are all reported. */
@@ -67,6 +70,13 @@ bool compile_configured(Compilation *c) {
 	if (!compile_configure(c->module, c->diag))
 		return false;
 	compile_choose(c);
+	if (c->known)
+		return true;
+	if (!c->program && c->shared) {
+		bool ok = share_passes(c, &c->context);
+		c->module = c->context.module;
+		return ok && module_check_annotations(c->module, c->diag);
+	}
 	return (c->program || pass_pipeline_run(&c->context, o->passes, o->pass_count, o->hooks)) &&
 	       module_check_annotations(c->module, c->diag);
 }
@@ -76,7 +86,7 @@ bool compile_configured(Compilation *c) {
 bool emit_needs_plan(Emit emit) { return emit != EMIT_JSON && emit != EMIT_DOT; }
 
 bool compile_plan(Compilation *c) {
-	if (c->program)
+	if (c->program || c->known)
 		return true;
 	if (!compute_facts(&c->context) || !module_check_annotations(c->module, c->diag))
 		return false;
@@ -86,6 +96,23 @@ bool compile_plan(Compilation *c) {
 	if (!c->program)
 		compile_say_what_fits(c);
 	return c->program != NULL;
+}
+
+Outcome program_outcome(const Program *p, Arena *a) {
+	CoreTime time;
+	program_time(p, a, &time);
+	return (Outcome){.vmem_bytes = p->vmem_bytes,
+	                 .flops = p->flops,
+	                 .hbm_bytes = p->hbm_bytes,
+	                 .seconds = program_seconds(p),
+	                 .cycles = time.cycles};
+}
+
+bool compile_outcome(Compilation *c, Outcome *out) {
+	if (!compile_configured(c) || !compile_plan(c) || c->diag->errors)
+		return false;
+	*out = c->known ? *c->known : program_outcome(c->program, c->arena);
+	return true;
 }
 
 KProgram *compile_kernels(Compilation *c) {

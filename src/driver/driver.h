@@ -35,6 +35,25 @@ typedef struct CompileOptions {
 	const char *found;      /* JSON that EMIT_HTML shows in sections of its own; NULL */
 } CompileOptions;
 
+/* What a configuration comes to, without its texts. */
+typedef struct Outcome {
+	int64_t vmem_bytes;      /* of the largest kernel */
+	double flops, hbm_bytes; /* of all kernels */
+	double seconds;          /* of the plans: by these ways are compared */
+	double cycles;           /* of the kernels on a core */
+} Outcome;
+
+/* share.c: what compilations of one graph under many configurations find out for each other. They come to what each
+ * would come to alone. Ways are shared by all threads; all else is one thread's. */
+typedef struct SharedWays SharedWays;
+typedef struct Shared Shared;
+SharedWays *shared_ways_new(Arena *a);
+/* `start`: the Module, read and verified, of which each compilation compiles a clone. It has memory of its own. */
+Shared *shared_new(Arena *a, SharedWays *ways, const Module *start, jmp_buf *oom);
+void shared_free(Shared *s);
+/* Before each compilation. */
+void share_start(Shared *s);
+
 /* One compilation under way. Everything in it lives in the arena. */
 typedef struct Compilation {
 	const CompileOptions *options;
@@ -46,6 +65,8 @@ typedef struct Compilation {
 	PassContext context; /* with the passes' remarks */
 	const Module *read;  /* as it was before the passes, where the options keep it; NULL */
 	Module *whole_rows;  /* as it was before the passes, where the configuration keeps long rows whole; NULL */
+	Shared *shared;      /* with others; NULL: none. Then there is no plan to look at, but an outcome */
+	const Outcome *known; /* of the way that was found the best before; NULL */
 	int64_t left;        /* of MOST_LOWERINGS */
 	bool refused;        /* every way that stood to choose was */
 } Compilation;
@@ -60,6 +81,10 @@ bool compile_read_configuration(const CompileOptions *o, Module *m, Diag *d);
 bool compile_configured(Compilation *c);
 /* Plans; false after diagnostics. Facts that the plan reads and no pass of the options computed are computed first. */
 bool compile_plan(Compilation *c);
+/* As both, of one that may share; false after diagnostics. */
+bool compile_outcome(Compilation *c, Outcome *out);
+/* Of a whole plan. */
+Outcome program_outcome(const Program *p, Arena *a);
 /* Gives sizes values, and verifies what only sizes can show. */
 bool compile_configure(Module *m, Diag *d);
 /* Runs the passes of the options on a clone, without hooks, and computes what the plan reads. */

@@ -386,6 +386,7 @@ typedef struct Module {
 	                    */
 	Typing typing;     /* what module_verify_symbols() found; of the graph as it was loaded */
 	bool is_part;      /* module_of_root() made it, of a document of several roots */
+	bool explain;      /* remarks on its plans are wanted */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */

@@ -1,6 +1,5 @@
 /* judge.c - what one configuration of a space comes to. */
 #include "sweep.h"
-#include "codegen/core/core.h"
 
 static Judgement refused(const Diag *d) {
 	for (uint32_t i = 0; i < d->list.count; i++)
@@ -9,23 +8,23 @@ static Judgement refused(const Diag *d) {
 	return (Judgement){.code = "unsupported", .message = "it is refused"};
 }
 
-Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOptions *options, Arena *a) {
+Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOptions *options, Shared *shared, Arena *a) {
 	Module *m = module_clone(s->start, a);
 	Compilation c;
 	Diag d;
 	diag_init(&d, a);
 	d.brief = true;
 	compile_init(&c, options, a, &d, m);
+	c.shared = shared;
+	share_start(shared);
 	space_apply(s, number, m);
-	if (!compile_configured(&c) || !compile_plan(&c) || d.errors)
+	Outcome outcome;
+	if (!compile_outcome(&c, &outcome))
 		return refused(&d);
-	const Program *p = c.program;
-	CoreTime time;
-	program_time(p, a, &time);
-	return (Judgement){.vmem_bytes = p->vmem_bytes,
-	                   .flops = p->flops,
-	                   .hbm_bytes = p->hbm_bytes,
-	                   .seconds = time.cycles / m->target->clock_hz};
+	return (Judgement){.vmem_bytes = outcome.vmem_bytes,
+	                   .flops = outcome.flops,
+	                   .hbm_bytes = outcome.hbm_bytes,
+	                   .seconds = outcome.cycles / m->target->clock_hz};
 }
 
 void judgement_put(const ConfigSpace *s, uint64_t number, const Judgement *j, Arena *a, Text *out) {

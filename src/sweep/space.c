@@ -46,12 +46,17 @@ static int64_t range_of(Module *sized, BlockId b) {
 	return known && end > begin ? end - begin : 0;
 }
 
+/* Where messages say that a list of the space stands: as if the graph's configuration had it. */
+static ConfigOrigin origin_of(const ConfigSpace *s, int key) {
+	return (ConfigOrigin){s->start->source, arena_printf(s->arena, "/config/%s", key_rows[key].name)};
+}
+
 static void add_sizes(ConfigSpace *s, Module *sized) {
 	ConfigList *list = &s->start->config.block_sizes;
 	uint32_t chosen = 0;
 	if (s->given[KEY_OF_block_sizes])
 		return;
-	*list = (ConfigList){0};
+	*list = (ConfigList){.origin = origin_of(s, KEY_OF_block_sizes)};
 	for (BlockId b = 0; b < sized->blocks.count; b++) {
 		if (!block_is_chosen(&sized->blocks.at[b]))
 			continue;
@@ -68,7 +73,7 @@ static void add_reductions(ConfigSpace *s, Module *sized) {
 	uint32_t reductions = 0;
 	if (s->given[KEY_OF_reduction_loops])
 		return;
-	*list = (ConfigList){0};
+	*list = (ConfigList){.origin = origin_of(s, KEY_OF_reduction_loops)};
 	for (BlockId b = 0; b < sized->blocks.count; b++) {
 		const Block *block = &sized->blocks.at[b];
 		if (!block->reduction)
@@ -110,11 +115,11 @@ static void add_orders(ConfigSpace *s) {
 	const GraphId *loops = config_loops(s->start, s->arena, &count);
 	if (s->given[KEY_OF_loop_orders])
 		return;
-	*orders = (ConfigOrders){.set = count > 0};
+	*orders = (ConfigOrders){.set = count > 0, .origin = origin_of(s, KEY_OF_loop_orders)};
 	for (uint32_t i = 0; i < count; i++) {
 		const char *name = arena_printf(s->arena, "loop_orders[%u]", i);
 		Axis *axis = add_axis(s, AXIS_ORDER, KEY_OF_loop_orders, i, name);
-		ConfigList first = {0};
+		ConfigList first = {.origin = orders->origin};
 		axis->dims = graph_get(s->start, loops[i])->blocks.count;
 		for (int64_t n = 0; n < permutations(axis->dims); n++)
 			add_value(s, axis, n);

@@ -20,6 +20,7 @@ static inline void planned_load(Planned *p, const char *text) {
 	p->m = front_load(&p->front, text);
 	p->plan = NULL;
 	assert_non_null(p->m);
+	p->m->explain = true;
 }
 
 /* A copy of the chip that is the Module's target from now on, and the test's to change. */
