@@ -33,6 +33,7 @@ class _Options(ctypes.Structure):
         ("rewrites", ctypes.c_char_p),
         ("adapt", ctypes.c_int),
         ("vmem_bytes", ctypes.c_longlong),
+        ("vmem_margin", ctypes.c_double),
     )
 
 
@@ -117,6 +118,7 @@ class Graph:
         rewrites=None,
         adapt=False,
         vmem=None,
+        vmem_margin=0,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -128,6 +130,8 @@ class Graph:
           rewrites: names of those to run on kernels, with commas between; None: all.
           adapt: the nearest configuration that is accepted, where this one is refused.
           vmem: bytes of VMEM that kernels may take; None: all that the chip has.
+          vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
+            over by.
         """
         items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
         options = _Options(
@@ -140,6 +144,7 @@ class Graph:
             rewrites=_no_nul(rewrites, "rewrites"),
             adapt=adapt,
             vmem_bytes=vmem or 0,
+            vmem_margin=vmem_margin,
         )
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
@@ -225,7 +230,17 @@ def target_text(target):
     return read_text(target) if is_file else target
 
 
-def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, vmem=None, library=None):
+def compile(
+    graph,
+    config=None,
+    target="v6e",
+    *,
+    sets=(),
+    adapt=False,
+    vmem=None,
+    vmem_margin=0,
+    library=None,
+):
     """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
@@ -236,6 +251,8 @@ def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, vmem=None
       adapt: the nearest configuration that is accepted, where this one is refused; notes in
         `.diagnostics` say what was changed and why.
       vmem: bytes of VMEM that kernels may take; None: all that the chip has.
+      vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
+        over by, where the TPU compiler shall decide.
       library: a `Library`; by default the one that is found.
 
     Returns:
@@ -253,6 +270,7 @@ def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, vmem=None
         EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
         adapt=adapt,
         vmem=vmem,
+        vmem_margin=vmem_margin,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:
