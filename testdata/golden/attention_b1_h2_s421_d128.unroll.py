@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1434953,
+    "vmem_bytes": 1371029,
     "flops": 268435456,
     "hbm_bytes": 865576,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 2329334,
+    "vmem_bytes": 2201489,
     "flops": 201326592,
     "hbm_bytes": 1296680,
     "compiler": "pallasc 0.1.0",

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1343734,
+    "vmem_bytes": 1279811,
     "flops": 134217728,
     "hbm_bytes": 434472,
     "compiler": "pallasc 0.1.0",

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1745808,
+    "vmem_bytes": 1575347,
     "flops": 100663296,
     "hbm_bytes": 1805200,
     "compiler": "pallasc 0.1.0",

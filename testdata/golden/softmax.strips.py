@@ -18,7 +18,7 @@ KERNEL_INFO = {
         {"name": "out", "dtype": "float32", "shape": [256, 1024]},
     ],
     "config": {"block_sizes": [64]},
-    "vmem_bytes": 2420736,
+    "vmem_bytes": 1863680,
     "flops": 0,
     "hbm_bytes": 2097152,
     "compiler": "pallasc 0.1.0",
