@@ -31,6 +31,7 @@ APART = {
     "more-errors": "how many errors there are beyond the 20 that are shown",
     "unknown-argument": "the op has no such argument",
     "unknown-scalar": "there is no such scalar",
+    "vmem": "the kernel needs more bytes of VMEM than the chip has: how many for what",
     "usage": "wrong usage of the command line; exit status 2",
 }
 

@@ -435,7 +435,7 @@ static uint32_t tip_traffic(Report *r) {
 				text_printf(&names, ", %s", r->p->operands.at[k].ref), count++;
 		report_line(r->out, 2, 2, "- %s cross%s HBM %s: each doubling of %s halves that (%s of VMEM are free)",
 		            names.at, count > 1 ? "" : "es", times_text(r, i), passes_over(r, i),
-		            bytes_text(r->a, (double)(r->p->vmem_limit - r->p->vmem.total)));
+		            bytes_text(r->a, (double)int_max(r->p->vmem_limit - r->p->vmem.total, 0)));
 		tips++;
 	}
 	return tips;
@@ -508,8 +508,15 @@ static uint32_t tip_vmem(Report *r) {
 	int64_t free_bytes = r->p->vmem_limit - r->p->vmem.total;
 	if (free_bytes > r->p->vmem_limit / 10)
 		return 0;
-	report_line(r->out, 2, 2, "- only %s of VMEM are left: larger blocks need fewer buffers or another loop type",
-	            bytes_text(r->a, (double)free_bytes));
+	if (free_bytes < 0)
+		report_line(
+			r->out, 2, 2,
+			"- by estimate it is %s over what a kernel may use: the TPU compiler decides (--vmem-margin)",
+			bytes_text(r->a, (double)-free_bytes));
+	else
+		report_line(r->out, 2, 2,
+		            "- only %s of VMEM are left: larger blocks need fewer buffers or another loop type",
+		            bytes_text(r->a, (double)free_bytes));
 	return 1;
 }
 

@@ -79,7 +79,7 @@ static void keep_one(Plan *plan, const Buffered *b) {
 
 static bool fits(Planner *p) {
 	plan_vmem(p->plan, p->m, false);
-	return p->plan->vmem.total <= p->plan->vmem_limit;
+	return p->plan->vmem.total <= target_vmem_line(p->m->target);
 }
 
 bool plan_may_give_up(Planner *p) { return cheapest(p).operand != NONE; }
@@ -226,15 +226,43 @@ static const char *largest_tensors(const Plan *plan) {
 	                    (long long)tensor_bytes(plan, second));
 }
 
+/* Percent of VMEM above which a kernel is refused for sure: the model's error. */
+enum { UNCERTAIN = 7 };
+
+/* The largest margin, in whole percent, with which it would be accepted; below -UNCERTAIN: none. */
+static int accepting_margin(const Plan *plan) {
+	int percent = 99;
+	while (percent >= -UNCERTAIN && plan->vmem.total > vmem_line(plan->vmem_limit, percent))
+		percent--;
+	return percent;
+}
+
+static const char *needs_text(Planner *p) {
+	const Plan *plan = p->plan;
+	const VmemUse *v = &plan->vmem;
+	int64_t limit = plan->vmem_limit, line = target_vmem_line(p->m->target);
+	const char *of = line == limit ? "" : arena_printf(p->a, ", of which it may take %lld", (long long)line);
+	return arena_printf(p->a,
+	                    "%s needs %lld bytes of VMEM and %s has %lld%s: windows %lld, inner buffers %lld, scratch "
+	                    "%lld, intermediates %lld%s",
+	                    p->m->is_part ? p->m->name : "the kernel", (long long)v->total, p->m->target->name,
+	                    (long long)limit, of, (long long)v->windows, (long long)v->inner, (long long)v->scratch,
+	                    (long long)v->intermediates, largest_tensors(plan));
+}
+
 void plan_refuse_vmem(Planner *p) {
-	const VmemUse *v = &p->plan->vmem;
 	plan_vmem(p->plan, p->m, true);
 	const ConfigList *sizes = &p->m->config.block_sizes;
 	Place place = sizes->set ? config_place(&sizes->origin) : diag_place(p->d, p->m->source, "/config");
-	diag_error(p->d, place, "vmem", p->d->brief ? NULL : ways_to_fit(p),
-	           "%s needs %lld bytes of VMEM and %s has %lld: windows %lld, inner buffers %lld, scratch "
-	           "%lld, intermediates %lld%s",
-	           p->m->is_part ? p->m->name : "the kernel", (long long)v->total, p->m->target->name,
-	           (long long)p->plan->vmem_limit, (long long)v->windows, (long long)v->inner, (long long)v->scratch,
-	           (long long)v->intermediates, largest_tensors(p->plan));
+	const char *hint = p->d->brief ? NULL : ways_to_fit(p), *needs = needs_text(p);
+	int margin = accepting_margin(p->plan);
+	if (margin < -UNCERTAIN)
+		diag_error(p->d, place, "vmem", hint, "%s", needs);
+	else
+		diag_error(p->d, place, "vmem-uncertain", hint, "uncertain, a --vmem-margin of %d accepts it: %s",
+		           margin, needs);
+}
+
+bool refused_for_vmem(const Diagnostic *d) {
+	return strcmp(d->code, "vmem") == 0 || strcmp(d->code, "vmem-uncertain") == 0;
 }

@@ -55,7 +55,8 @@ bool plan_fit(Planner *p);
 bool plan_may_give_up(Planner *p);
 /* It does not fit: the diagnostic, with what would. */
 void plan_refuse_vmem(Planner *p);
-void plan_walk(Planner *p); /* walk.c: after plan_costs() and plan_seconds() */
+bool refused_for_vmem(const Diagnostic *d); /* it is such a one */
+void plan_walk(Planner *p);                 /* walk.c: after plan_costs() and plan_seconds() */
 /* returns.c: what the wrapper computes before and after the kernels; false after diagnostics. */
 bool program_host(Program *g, Module *m, Diag *d);
 

@@ -136,6 +136,7 @@ static Live *add(Region *r, StmtId s, ValueId v, Part part) {
 	x->shape = shape_of(value);
 	x->uses = l->uses[v];
 	x->narrow = part == PART_LOAD && is_narrow(value);
+	x->loaded = part <= PART_LOAD;
 	return x;
 }
 
@@ -145,6 +146,7 @@ static void add_read(Region *r, Live *x, Live *of) {
 	vec_push(r->of->a, &r->of->reads, of);
 	x->reads++;
 	of->looped = of->looped || x->part == PART_LOOP;
+	x->loaded = x->loaded && of->loaded;
 	x->narrow = x->narrow || (of->narrow && !live_reduces_lanes(r->of, of));
 }
 
@@ -191,6 +193,7 @@ static void merge_product(Region *r, Live *sum) {
 	if (!dot || !is_handed_on(l->k, live_stmt(l, sum)->region, sum->value))
 		return;
 	sum->part = PART_PRODUCT;
+	sum->loaded = false;
 	for (uint32_t i = 0; i < dot->reads; i++) {
 		Live *factor = l->reads.at[dot->read + i];
 		vec_push(l->a, &l->reads, factor);

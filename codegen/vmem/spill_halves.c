@@ -10,7 +10,7 @@ enum {
 	SPREAD = 400,  /* else, where a loaded column is spread along lanes, for which tiles wait */
 	FACTOR = 50,   /* a matmul alone reads it, whose factors are counted in float32 */
 	TURNED = 10,   /* it is turned, and read by nothing else */
-	STRIPED = 50   /* rows are computed strip by strip */
+	STRIPED = 10   /* rows are computed strip by strip */
 };
 
 static bool widens_half(const Lives *l, const Live *x) {

@@ -51,9 +51,23 @@ static void find_phases(Striped *s) {
 	}
 }
 
+/* What a later run loads is not loaded before what is stored ahead of that run. */
+static bool stores_between(const Striped *s) {
+	uint32_t last = 0;
+	for (uint32_t pos = 1; pos <= s->l->root->count; pos++)
+		last = is_striped(s, &s->l->root->at[pos]) && s->late[pos] ? (uint32_t)int_max(last, s->phase[pos])
+		                                                           : last;
+	for (uint32_t pos = 1; pos <= s->l->root->count; pos++)
+		if (s->l->root->at[pos].part == PART_STORE && s->phase[pos] <= last)
+			return true;
+	return false;
+}
+
 static int64_t widened_early(const Striped *s) {
 	int64_t bytes = 0;
 	bool exponential = false;
+	if (stores_between(s))
+		return 0;
 	for (uint32_t pos = 1; pos <= s->l->root->count; pos++) {
 		const Live *x = &s->l->root->at[pos];
 		if (x->part == PART_STORE && reads_striped(s, x))
@@ -65,6 +79,13 @@ static int64_t widened_early(const Striped *s) {
 		bytes += widens && s->late[pos] && !is_stashed(s, x) ? x->bytes : 0;
 	}
 	return exponential ? bytes : bytes / 2;
+}
+
+static bool stores_late(const Striped *s) {
+	for (uint32_t pos = 1; pos <= s->l->root->count; pos++)
+		if (s->l->root->at[pos].part == PART_STORE && reads_striped(s, &s->l->root->at[pos]))
+			return true;
+	return false;
 }
 
 /* A register's lanes of each row, of what is reduced or what that was converted from. */
@@ -93,5 +114,8 @@ int64_t spilled_by_strips(const Lives *l) {
 		const Live *x = &l->root->at[pos];
 		folded += live_reduces_lanes(l, x) && reads_striped(&s, x) ? folded_bytes(&s, x) : 0;
 	}
-	return int_max(stashed / 2 + 4 * target_strip_bytes(l->t), widened_early(&s)) + folded;
+	if (stashed == 0 && !stores_late(&s))
+		return widened_early(&s) + folded;
+	int64_t kept = s.strips->stashes.count > 1 ? stashed / 2 : 0;
+	return int_max(kept + target_strip_bytes(l->t), widened_early(&s)) + folded;
 }

@@ -88,12 +88,13 @@ typedef struct pallasc_options {
 	int adapt; /* not 0: where the configuration is refused, the nearest one that is accepted; notes among the
 	              diagnostics say what was changed and why */
 	long long vmem_bytes; /* kernels may take so much of the chip's VMEM, bytes; 0 is all of it */
+	double vmem_margin;   /* percent of that which a kernel must leave free by estimate; below 0: may be over by */
 	const char *found;    /* JSON of what was found by tuning or profiling, for sections of its own in the page
 	                         (docs/page.md); or NULL */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
-	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, NULL }
+	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0, NULL }
 
 /* The library's version, such as "0.1.0". Static text. */
 PALLASC_API const char *pallasc_version(void);

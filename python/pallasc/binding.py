@@ -33,6 +33,7 @@ class _Options(ctypes.Structure):
         ("rewrites", ctypes.c_char_p),
         ("adapt", ctypes.c_int),
         ("vmem_bytes", ctypes.c_longlong),
+        ("vmem_margin", ctypes.c_double),
         ("found", ctypes.c_char_p),
     )
 
@@ -119,6 +120,7 @@ class Graph:
         rewrites=None,
         adapt=False,
         vmem=None,
+        vmem_margin=0,
         found=None,
     ):
         """Compiles; gives {"status"} and TEXTS.
@@ -131,6 +133,8 @@ class Graph:
           rewrites: names of those to run on kernels, with commas between; None: all.
           adapt: the nearest configuration that is accepted, where this one is refused.
           vmem: bytes of VMEM that kernels may take; None: all that the chip has.
+          vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
+            over by.
           found: JSON text of what tuning or profiling found, which the page shows too.
         """
         items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
@@ -144,6 +148,7 @@ class Graph:
             rewrites=_no_nul(rewrites, "rewrites"),
             adapt=adapt,
             vmem_bytes=vmem or 0,
+            vmem_margin=vmem_margin,
             found=_no_nul(found, "found"),
         )
         with self._lock:
@@ -251,7 +256,17 @@ def target_text(target):
     return read_text(target) if is_file else target
 
 
-def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, vmem=None, library=None):
+def compile(
+    graph,
+    config=None,
+    target="v6e",
+    *,
+    sets=(),
+    adapt=False,
+    vmem=None,
+    vmem_margin=0,
+    library=None,
+):
     """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
@@ -262,6 +277,8 @@ def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, vmem=None
       adapt: the nearest configuration that is accepted, where this one is refused; notes in
         `.diagnostics` say what was changed and why.
       vmem: bytes of VMEM that kernels may take; None: all that the chip has.
+      vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
+        over by, where the TPU compiler shall decide.
       library: a `Library`; by default the one that is found.
 
     Returns:
@@ -279,6 +296,7 @@ def compile(graph, config=None, target="v6e", *, sets=(), adapt=False, vmem=None
         EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
         adapt=adapt,
         vmem=vmem,
+        vmem_margin=vmem_margin,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

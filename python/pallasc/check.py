@@ -6,7 +6,15 @@ import contextlib
 from . import chips, judge
 from .binding import compile as compile_graph
 from .binding import config_text, format_diagnostics, graph_text, target_text
-from .command import Parser, bytes_text, parse_scalars, parse_set, positive, read_json, size
+from .command import (
+    Parser,
+    add_vmem_options,
+    bytes_text,
+    parse_scalars,
+    parse_set,
+    positive,
+    read_json,
+)
 from .simulate import huge_memory, interpret_params, simulate, time_limit
 
 _EAGER = "eager DMA"
@@ -21,8 +29,9 @@ def main(argv):
     config = read_json(options.config, "configuration") if options.config else {}
     config.update(parse_set(item) for item in options.set)
     given = config_text(config) if config else None
-    chip, vmem = target_text(options.target), options.vmem
-    module = compile_graph(text, given, chip, adapt=options.adapt, vmem=vmem)
+    budget = {"vmem": options.vmem, "vmem_margin": options.vmem_margin}
+    chip = target_text(options.target)
+    module = compile_graph(text, given, chip, adapt=options.adapt, **budget)
     config = module.info["config"] if options.adapt else config
     if module.diagnostics:
         print(format_diagnostics(module.diagnostics))
@@ -74,7 +83,7 @@ def _parser():
         "--adapt", action="store_true", help="the nearest configuration that is accepted"
     )
     parser.add_argument("--target", default="v6e", metavar="T", help="chip, or .json file")
-    parser.add_argument("--vmem", type=size, metavar="SIZE", help="budget, such as 32MiB")
+    add_vmem_options(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs")
     parser.add_argument(
         "--scalar", action="append", default=[], metavar="NAME=VALUE", help="run-time scalar"

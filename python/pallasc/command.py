@@ -41,6 +41,20 @@ def size(text):
     return int(digits) << _UNITS[unit]
 
 
+def percentage(text):
+    """A number such as 2.5 or 2.5%; ValueError, which argparse reports, for anything else."""
+    return float(text.removesuffix("%"))
+
+
+def add_vmem_options(parser):
+    """--vmem and --vmem-margin, as `pallasc` takes them."""
+    parser.add_argument("--vmem", type=size, metavar="SIZE", help="budget, such as 32MiB")
+    about = "of it that a kernel must leave free by estimate; -3: may be over by"
+    parser.add_argument(
+        "--vmem-margin", type=percentage, default=0.0, metavar="PERCENT", help=about
+    )
+
+
 def read_json(path, what):
     """The JSON object in the file `path`. Raises FileError, UsageError."""
     try:

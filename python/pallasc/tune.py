@@ -24,7 +24,16 @@ from pathlib import Path
 from . import aot, chips
 from .binding import Graph, config_text, format_diagnostics, graph_text, target_text
 from .binding import compile as compile_graph
-from .command import Parser, bytes_text, parse_set, positive, read_json, size, table, write_file
+from .command import (
+    Parser,
+    add_vmem_options,
+    bytes_text,
+    parse_set,
+    positive,
+    read_json,
+    table,
+    write_file,
+)
 from .errors import CompileError, FileError, PallascError
 from .module import Module
 
@@ -85,6 +94,7 @@ class Asked(typing.NamedTuple):
     vmem: int | None = None
     space: str | None = None
     arguments: tuple = ()
+    vmem_margin: float = 0.0
 
 
 # ---- the sweep -----------------------------------------------------------------------------------
@@ -138,6 +148,7 @@ def sweep_words(asked, folder):
     if asked.config:
         words += ["--config", _file(folder, "config.json", json.dumps(asked.config))]
     words += [f"--vmem={asked.vmem}"] if asked.vmem else []
+    words += [f"--vmem-margin={asked.vmem_margin}"] if asked.vmem_margin else []
     words += ["--space", asked.space] if asked.space else []
     return words
 
@@ -354,6 +365,7 @@ def _module(graph, asked, config):
         config_text({**asked.config, **config}) if asked.config or config else None,
         asked.target,
         vmem=asked.vmem,
+        vmem_margin=asked.vmem_margin,
     )
     return Module(answer["source"], asked.name) if answer["status"] == 0 else None
 
@@ -403,7 +415,7 @@ def _parser():
     )
     parser.add_argument("graph", metavar="G.json", help="graph, or - for standard input")
     parser.add_argument("--target", default="v6e", metavar="T", help="chip, or .json file")
-    parser.add_argument("--vmem", type=size, metavar="SIZE", help="budget, such as 32MiB")
+    add_vmem_options(parser)
     parser.add_argument("--config", metavar="F", help="keys that stay as they are")
     parser.add_argument(
         *("--set", "-s"), action="append", default=[], metavar="K=V", help="one; repeatable"
@@ -445,7 +457,8 @@ def _asked(options):
     config.update(parse_set(item) for item in options.set)
     arguments = tuple(parse_named(item) for item in options.arg)
     target = target_text(options.target)
-    return Asked(text, name, target, config, options.vmem, options.space, arguments)
+    space, margin = options.space, options.vmem_margin
+    return Asked(text, name, target, config, options.vmem, space, arguments, margin)
 
 
 def parse_named(text):
@@ -458,7 +471,8 @@ def parse_named(text):
 def _refuse_early(asked):
     """Raises CompileError, with all diagnostics, for a graph that no configuration serves."""
     given = config_text(asked.config) if asked.config else None
-    module = compile_graph(asked.graph, given, asked.target, adapt=True, vmem=asked.vmem)
+    budget = {"vmem": asked.vmem, "vmem_margin": asked.vmem_margin}
+    module = compile_graph(asked.graph, given, asked.target, adapt=True, **budget)
     notes = [d for d in module.diagnostics if d.get("code") != "config-adapted"]
     if notes:
         print(format_diagnostics(notes), file=sys.stderr)

@@ -118,7 +118,7 @@ static int read_target(Command *c) {
 static const Target *target_asked(Command *c) {
 	const Target *target = target_find(c->options.target);
 	target = target ? target : target_load(&c->arena, &c->diag, &c->target_source);
-	return target_with_budget(&c->arena, &c->diag, target, c->options.vmem_bytes);
+	return target_within(&c->arena, &c->diag, target, c->options.vmem_bytes, c->options.vmem_margin);
 }
 
 static int print_target(Command *c) {

@@ -214,6 +214,17 @@ static void set_vmem(Parser *p, const char *name, const char *value) {
 	fail(p, "%s needs a size such as 32MiB, not '%s'", name, value);
 }
 
+/* Percent: 5, 2.5%, -3. */
+static void set_vmem_margin(Parser *p, const char *name, const char *value) {
+	char *end;
+	double percent = strtod(value, &end);
+	bool starts = is_digit(*value) || ((*value == '-' || *value == '+') && is_digit(value[1]));
+	if (!starts || (*end && strcmp(end, "%") != 0))
+		fail(p, "%s needs a percentage such as 5 or -2.5, not '%s'", name, value);
+	else
+		p->options->vmem_margin = percent;
+}
+
 static void for_sweep(Parser *p, const char *name) {
 	if (!p->options->sweep_only)
 		p->options->sweep_only = name;
@@ -288,6 +299,7 @@ static const Option table[] = {
 	{"--set", A_VALUE, add_set},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
+	{"--vmem-margin", A_VALUE, set_vmem_margin},
 	{"--sweep", MAYBE_A_VALUE, set_sweep},
 	{"--space", A_VALUE, set_space},
 	{"--sample", A_VALUE, set_sample},
@@ -338,6 +350,7 @@ const char *options_help(void) {
 	       "  --set KEY=VALUE       one key over that; repeatable\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
+	       "  --vmem-margin PERCENT of it that a kernel must leave free by estimate; -3: may be over by\n"
 	       "\n"
 	       "  --passes=P,Q,...      run just these passes, in this order; implies --emit=json\n"
 	       "  --print-passes        list the passes in the pipeline's order\n"

@@ -35,6 +35,7 @@ typedef struct Options {
 	bool print_after_all;
 	bool verify_each, explain, verbose, adapt;
 	int64_t vmem_bytes;    /* no more of the chip's VMEM than so much; 0: all of it */
+	double vmem_margin;    /* percent of it that estimates must leave free */
 	const char *space;     /* the values to try: a JSON object, or the path of one; NULL */
 	uint64_t sample, seed; /* configurations to judge; 0: all */
 	uint32_t top, threads; /* rows of the table; 0: one for each processor */

@@ -156,11 +156,9 @@ static bool has_sizes(const Adapting *a, const Candidate *x) {
 	return a->c->module->config.block_sizes.set && !x->dropped[KEY_OF_block_sizes];
 }
 
-static bool is_vmem(const Diagnostic *d) { return strcmp(d->code, "vmem") == 0; }
-
 static void suggest(Adapting *a, const Candidate *x, const Diagnostic *d) {
 	const char *why = d->message;
-	bool vmem = is_vmem(d);
+	bool vmem = refused_for_vmem(d);
 	uint32_t key = key_at(a, d);
 	if (key != KEY_COUNT && !vmem) {
 		leave_out(a, x, key, why);
@@ -200,7 +198,7 @@ static uint32_t largest_of(const Adapting *a, const Candidate *x, uint64_t kept)
 static bool shrink_all(Adapting *a, Candidate *x) {
 	uint64_t kept = 0;
 	const Diagnostic *d = refusal(a, x);
-	while (d && is_vmem(d) && has_sizes(a, x) && a->tries < MOST_TRIES) {
+	while (d && refused_for_vmem(d) && has_sizes(a, x) && a->tries < MOST_TRIES) {
 		uint32_t i = largest_of(a, x, kept);
 		if (i == NONE)
 			return false;
@@ -209,7 +207,7 @@ static bool shrink_all(Adapting *a, Candidate *x) {
 		x->sizes[i] = power_beside(size, false);
 		x->why[i] = why ? why : d->message;
 		const Diagnostic *next = refusal(a, x);
-		if (next && !is_vmem(next)) {
+		if (next && !refused_for_vmem(next)) {
 			x->sizes[i] = size;
 			x->why[i] = why;
 			kept |= UINT64_C(1) << i;
@@ -229,7 +227,7 @@ static bool search(Adapting *a, Candidate *found) {
 		const Diagnostic *d = refusal(a, found);
 		if (!d)
 			return true;
-		if (is_vmem(d) && found->distance < large.distance)
+		if (refused_for_vmem(d) && found->distance < large.distance)
 			large = *found;
 		suggest(a, found, d);
 	}

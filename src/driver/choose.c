@@ -407,7 +407,7 @@ static void say(Compilation *c, const char *way) {
 	static const char these[] = "these fit: ";
 	for (uint32_t i = 0; i < c->diag->list.count; i++) {
 		Diagnostic *d = &c->diag->list.at[i];
-		if (strcmp(d->code, "vmem") != 0)
+		if (!refused_for_vmem(d))
 			continue;
 		bool more = d->hint && strncmp(d->hint, these, sizeof these - 1) == 0;
 		d->hint = more ? arena_printf(c->arena, "%s, or %s", d->hint, way)

@@ -185,7 +185,7 @@ static const Target *choose_target(Job *job, pallasc_status *status) {
 			           "there is no target '%s'", name);
 		}
 	}
-	target = target_with_budget(job->arena, &job->diag, target, job->options->vmem_bytes);
+	target = target_within(job->arena, &job->diag, target, job->options->vmem_bytes, job->options->vmem_margin);
 	*status = target ? PALLASC_OK : PALLASC_USAGE;
 	return target;
 }

@@ -288,16 +288,31 @@ bool target_takes_rows(const Target *t, TileUse use, int bits, int64_t width, in
 
 int64_t target_packed_rows(const Target *t, int bits) { return t->sublanes * 32 / int_min(bits, 32); }
 
-const Target *target_with_budget(Arena *a, Diag *d, const Target *target, int64_t bytes) {
-	if (!target || bytes == 0 || bytes == target->vmem_bytes)
-		return target;
-	if (bytes < 0 || bytes > target->vmem_bytes) {
+/* Of VMEM, in percent. */
+enum { MARGIN_LOWEST = -50, MARGIN_HIGHEST = 90 };
+
+static bool budget_is_right(Diag *d, const Target *t, int64_t bytes, double margin) {
+	if (bytes < 0 || bytes > t->vmem_bytes) {
 		diag_error(d, (Place){0}, "vmem-budget", "leave the budget out, or give less",
-		           "%s has %lld bytes of VMEM: a budget of %lld is none", target->name,
-		           (long long)target->vmem_bytes, (long long)bytes);
-		return NULL;
+		           "%s has %lld bytes of VMEM: a budget of %lld is none", t->name, (long long)t->vmem_bytes,
+		           (long long)bytes);
+		return false;
 	}
+	if (!(margin >= MARGIN_LOWEST && margin <= MARGIN_HIGHEST)) {
+		diag_error(d, (Place){0}, "vmem-margin", "leave the margin out for none",
+		           "a margin of VMEM is from %d to %d percent, not %g", MARGIN_LOWEST, MARGIN_HIGHEST, margin);
+		return false;
+	}
+	return true;
+}
+
+const Target *target_within(Arena *a, Diag *d, const Target *target, int64_t bytes, double margin) {
+	if (!target || !budget_is_right(d, target, bytes, margin))
+		return NULL;
+	if (bytes == 0 && margin == 0)
+		return target;
 	Target *less = arena_copy(a, target, 1, sizeof *target);
-	less->vmem_bytes = bytes;
+	less->vmem_bytes = bytes ? bytes : target->vmem_bytes;
+	less->vmem_margin = margin;
 	return less;
 }

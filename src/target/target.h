@@ -37,6 +37,7 @@ typedef struct Target {
 #define FIELD(name, kind, ...) FIELD_OF_##kind(name)
 #include "target_fields.def"
 #undef FIELD
+	double vmem_margin; /* %, of VMEM, not of the chip: target_within() */
 } Target;
 
 /* The built-in row called `name`, or NULL. */
@@ -46,8 +47,14 @@ const Target *target_rows(size_t *count);
 /* Reads a target file: `base` and the fields that differ, or every field but those that target_fields.def says what to
  * take for. NULL after diagnostics. */
 const Target *target_load(Arena *a, Diag *d, const Source *source);
-/* The same chip, of whose VMEM kernels may take `bytes` alone; 0: all. NULL after a diagnostic, and of NULL. */
-const Target *target_with_budget(Arena *a, Diag *d, const Target *target, int64_t bytes);
+/* The same chip, of whose VMEM kernels may take `bytes` alone; 0: all. By estimate they leave `margin` percent of that
+ * free; less than 0: they may be over by so much. NULL after a diagnostic, and of NULL. */
+const Target *target_within(Arena *a, Diag *d, const Target *target, int64_t bytes, double margin);
+/* The most bytes of VMEM that a kernel is accepted with: of so many, with a margin of so many percent. */
+static inline int64_t vmem_line(int64_t bytes, double margin) {
+	return bytes - (int64_t)((double)bytes * margin / 100);
+}
+static inline int64_t target_vmem_line(const Target *t) { return vmem_line(t->vmem_bytes, t->vmem_margin); }
 /* The chip as a target file. */
 void target_put(const Target *t, Text *out);
 /* Bytes of so many vector registers. */

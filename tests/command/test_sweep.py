@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import pallasc
 import pytest
@@ -231,6 +232,65 @@ def test_a_budget_is_of_what_the_chip_has():
     assert "a budget of 1073741824 is none" in done.err
     for wrong in ("0", "-1", "x", "1.5MiB", "1TiB", "99999999999999999999"):
         assert run(MATMUL, "--vmem", wrong).status == 2
+
+
+ADD = (path("add"), "--set", "block_sizes=[64,1024]", "--set", "pallas_row_split=off")
+
+
+def needed():
+    """Bytes that ADD takes by estimate with as few buffers as it can have."""
+    return int(re.search(r"needs (\d+) bytes", refused(1, *ADD, "--vmem", "64KiB"))[1])
+
+
+def test_a_refusal_near_the_limit_is_uncertain_and_the_margin_accepts_it():
+    size = needed()
+    accepted(*ADD, "--vmem", size)
+    for percent in (1, 3, 6):
+        near = size * 100 // (100 + percent) + 1
+        said = refused(1, *ADD, "--vmem", near)
+        assert (
+            f"uncertain, a --vmem-margin of -{percent} accepts it: the kernel needs {size}" in said
+        )
+        assert "[vmem-uncertain]" in said
+        assert (
+            f"vmem_limit_bytes={near}"
+            in accepted(*ADD, "--vmem", near, f"--vmem-margin=-{percent}").out
+        )
+        refused(1, *ADD, "--vmem", near, "--vmem-margin", f"-{percent - 0.9}%")
+        report = accepted(*ADD, "--vmem", near, "--vmem-margin=-7", "--emit=report").out
+        assert "over what a kernel may use: the TPU compiler decides" in report
+    far = refused(1, *ADD, "--vmem", size * 100 // 109)
+    assert "[vmem]" in far and "uncertain" not in far
+
+
+def test_a_margin_stays_free():
+    size = needed()
+    large = size * 103 // 100
+    accepted(*ADD, "--vmem", large, "--vmem-margin", "2.5%")
+    said = refused(1, *ADD, "--vmem", large, "--vmem-margin=5")
+    assert "uncertain, a --vmem-margin of 2 accepts it" in said
+    assert f"has {large}, of which it may take {large - int(large * 0.05)}: " in said
+    sizes = {"block_sizes": [64, 1024], "pallas_row_split": False}
+    with pytest.raises(pallasc.CompileError, match="uncertain"):
+        pallasc.compile(path("add"), sizes, vmem=large, vmem_margin=5)
+    assert pallasc.compile(path("add"), sizes, vmem=large, vmem_margin=2).source
+
+
+def test_a_sweep_counts_what_is_uncertain_by_itself():
+    given = (path("add"), "--set", "pallas_row_split=off", "--vmem", "1200000")
+    codes = {line.get("code") for line in lines(*given)}
+    assert codes == {None, "vmem", "vmem-uncertain"}
+    below = lines(*given, "--vmem-margin=-7")
+    assert {line.get("code") for line in below} == {None, "vmem"}
+    fits = [line["vmem_bytes"] for line in below if line["verdict"] == "accepted"]
+    assert 1200000 < max(fits) <= 1200000 * 1.07
+
+
+def test_a_margin_is_a_percentage():
+    for wrong in ("x", "", "-", "5 %", "5%%"):
+        assert run(MATMUL, f"--vmem-margin={wrong}").status == 2
+    for wrong in ("91", "-51", "1e999"):
+        assert "is from -50 to 90 percent" in refused(1, MATMUL, f"--vmem-margin={wrong}")
 
 
 def test_the_command_is_found():

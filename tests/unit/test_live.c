@@ -100,18 +100,19 @@ static void what_meets_a_loaded_column_waits(void **state) {
 /* A product is there whole, and its left factor; where steps add it up it streams back. */
 static void what_a_product_holds(void **state) {
 	(void)state;
-	const Target *t = of("v7x");
+	const Target *t = of("v6e");
 	int64_t factors = (int64_t)TILE * t->spill_factors;
 	static const char *const once = LOADED "  w = load w_ref[...] : float32[512, 512]\n"
 					       "  d = dot x, w a=1 b=0 highest=0" TILED STORED("d");
-	assert_int_equal(spilled("v7x", once), (TILE * t->spill_tiles + factors) / 100 - SPARE_BYTES);
+	assert_int_equal(spilled("v7x", once), 0); /* in the matrix unit's buffer */
+	assert_int_equal(spilled("v6e", once), (TILE * t->spill_tiles + factors) / 100 - SPARE_BYTES);
 	static const char *const steps =
 		"  z = zeros" TILED "  o = loop step(j) fori_loop carry (acc = z in acc_ref) : float32[256, 512] {\n"
 		"    dim j steps (4) full 4 tail 0 size 512\n"
 		"    x = load x_ref[...]" TILED "    w = load w_ref[...] : float32[512, 512]\n"
 		"    d = dot x, w a=1 b=0 highest=0" TILED "    sum = add acc, d" TILED
 		"    yield sum\n  }\n" STORED("o");
-	assert_int_equal(spilled("v7x", steps), (TILE * t->spill_results + factors) / 100 - SPARE_BYTES);
+	assert_int_equal(spilled("v6e", steps), (TILE * t->spill_results + factors) / 100 - SPARE_BYTES);
 }
 
 /* Halves of tiles of lanes side by side. */
