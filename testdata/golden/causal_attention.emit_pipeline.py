@@ -35,16 +35,16 @@ KERNEL_INFO = {
     "flops": 335544320,
     "hbm_bytes": 3678208,
     "estimate": {
-        "cycles": 37155,
-        "seconds": 2.1171e-05,
-        "mxu": 2048,
-        "vector": 1776,
-        "xlu": 1024,
-        "eup": 816,
-        "load": 256,
-        "store": 72,
-        "hbm": 3375,
-        "waits": 11036,
+        "cycles": 42463,
+        "seconds": 2.4195e-05,
+        "mxu": 2560,
+        "vector": 2016,
+        "xlu": 1047,
+        "eup": 952,
+        "load": 560,
+        "store": 432,
+        "hbm": 3936,
+        "waits": 11115,
         "start": 1271,
     },
     "compiler": "pallasc 0.1.0",
@@ -163,7 +163,7 @@ def _causal_attention_jit(q_in, k_in, v_in, interpret):
             vmem_limit_bytes=134152192,
         ),
         cost_estimate=pl.CostEstimate(
-            flops=342818816, transcendentals=835584, bytes_accessed=3678208
+            flops=343801856, transcendentals=974848, bytes_accessed=3678208
         ),
         interpret=interpret,
     )

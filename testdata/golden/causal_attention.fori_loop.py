@@ -30,16 +30,16 @@ KERNEL_INFO = {
     "flops": 335544320,
     "hbm_bytes": 3678208,
     "estimate": {
-        "cycles": 36243,
-        "seconds": 2.0651e-05,
-        "mxu": 2048,
-        "vector": 1776,
-        "xlu": 1024,
-        "eup": 816,
-        "load": 256,
+        "cycles": 41323,
+        "seconds": 2.3546e-05,
+        "mxu": 2560,
+        "vector": 2016,
+        "xlu": 1047,
+        "eup": 952,
+        "load": 320,
         "store": 72,
-        "hbm": 3375,
-        "waits": 11948,
+        "hbm": 3936,
+        "waits": 12255,
         "start": 1271,
     },
     "compiler": "pallasc 0.1.0",
@@ -193,7 +193,7 @@ def _causal_attention_jit(q_in, k_in, v_in, interpret):
             vmem_limit_bytes=134152192,
         ),
         cost_estimate=pl.CostEstimate(
-            flops=342818816, transcendentals=835584, bytes_accessed=3678208
+            flops=343801856, transcendentals=974848, bytes_accessed=3678208
         ),
         interpret=interpret,
     )

@@ -29,7 +29,7 @@ KERNEL_INFO = {
         "seconds": 2.652e-06,
         "mxu": 0,
         "vector": 464,
-        "xlu": 128,
+        "xlu": 116,
         "eup": 32,
         "load": 107,
         "store": 128,

@@ -29,7 +29,7 @@ KERNEL_INFO = {
         "seconds": 3.39e-06,
         "mxu": 0,
         "vector": 1008,
-        "xlu": 224,
+        "xlu": 204,
         "eup": 56,
         "load": 112,
         "store": 112,

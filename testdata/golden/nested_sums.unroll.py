@@ -32,7 +32,7 @@ KERNEL_INFO = {
         "seconds": 1.633e-06,
         "mxu": 256,
         "vector": 44,
-        "xlu": 128,
+        "xlu": 116,
         "eup": 0,
         "load": 43,
         "store": 1,

@@ -31,7 +31,7 @@ KERNEL_INFO = {
         "seconds": 2.469e-06,
         "mxu": 0,
         "vector": 320,
-        "xlu": 128,
+        "xlu": 116,
         "eup": 32,
         "load": 92,
         "store": 72,

@@ -31,7 +31,7 @@ KERNEL_INFO = {
         "seconds": 1.3043e-05,
         "mxu": 0,
         "vector": 160,
-        "xlu": 64,
+        "xlu": 58,
         "eup": 192,
         "load": 64,
         "store": 32,

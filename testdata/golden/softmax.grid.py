@@ -27,7 +27,7 @@ KERNEL_INFO = {
         "seconds": 2.622e-06,
         "mxu": 0,
         "vector": 432,
-        "xlu": 128,
+        "xlu": 116,
         "eup": 512,
         "load": 85,
         "store": 128,

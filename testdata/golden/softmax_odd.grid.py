@@ -27,7 +27,7 @@ KERNEL_INFO = {
         "seconds": 3.353e-06,
         "mxu": 0,
         "vector": 924,
-        "xlu": 224,
+        "xlu": 204,
         "eup": 896,
         "load": 75,
         "store": 112,
