@@ -186,15 +186,16 @@ static void take(Choosing *s, const Trial *trial, double bound) {
 	s->best_index = s->tried.count;
 }
 
-static bool lowers(const Choosing *s, const Known *known) { return known->planned && (better(s, known->bound) || s->all); }
+static bool lowers(const Choosing *s, const Known *known) {
+	return known->planned && (better(s, known->bound) || s->all);
+}
 
 /* By all passes: what it is known of a way then. */
 static void compile_way(Choosing *s, Trial *trial, Known *known) {
 	Compilation *c = s->c;
 	int64_t left = c->left;
-	Drafts *drafts = share_passes(c, &trial->context)
-	                         ? program_draft(c->arena, trial->context.module, &c->left)
-	                         : NULL;
+	Drafts *drafts =
+		share_passes(c, &trial->context) ? program_draft(c->arena, trial->context.module, &c->left) : NULL;
 	const Module *m = trial->context.module;
 	*known = (Known){.planned = drafts, .may_one_hot = m->may_one_hot, .may_split_rows = m->may_split_rows};
 	known->bound = drafts ? drafts_bound(drafts) : 0;

@@ -60,15 +60,15 @@ typedef struct Compilation {
 	Arena *arena;
 	Diag *diag;
 	Module *module;
-	Program *program;    /* NULL until compile_plan(), or until a trial is adopted */
-	KProgram *kernels;   /* NULL until compile_kernels() */
-	PassContext context; /* with the passes' remarks */
-	const Module *read;  /* as it was before the passes, where the options keep it; NULL */
-	Module *whole_rows;  /* as it was before the passes, where the configuration keeps long rows whole; NULL */
-	Shared *shared;      /* with others; NULL: none. Then there is no plan to look at, but an outcome */
+	Program *program;     /* NULL until compile_plan(), or until a trial is adopted */
+	KProgram *kernels;    /* NULL until compile_kernels() */
+	PassContext context;  /* with the passes' remarks */
+	const Module *read;   /* as it was before the passes, where the options keep it; NULL */
+	Module *whole_rows;   /* as it was before the passes, where the configuration keeps long rows whole; NULL */
+	Shared *shared;       /* with others; NULL: none. Then there is no plan to look at, but an outcome */
 	const Outcome *known; /* of the way that was found the best before; NULL */
-	int64_t left;        /* of MOST_LOWERINGS */
-	bool refused;        /* every way that stood to choose was */
+	int64_t left;         /* of MOST_LOWERINGS */
+	bool refused;         /* every way that stood to choose was */
 } Compilation;
 
 /* Starts on a loaded Module, which the compilation changes from now on. */
