@@ -133,6 +133,41 @@ def test_each_is_judged_as_compiling_it_would():
     assert kinds == {"accepted", "refused"}
 
 
+def test_what_passes_make_depends_on_no_order_and_only_on_whether_loops_are_unrolled():
+    """What a sweep shares between configurations (src/driver/share.c)."""
+
+    def made(graph, order, kind):
+        given = {"pallas_loop_type": kind, **({"loop_orders": [order]} if order else {})}
+        done = run("--emit=json", graph, "--config", "-", text=json.dumps(given))
+        assert done.status == 0, done.err
+        return {k: v for k, v in json.loads(done.out).items() if k != "config"}
+
+    for name in ("attention", "matmul_split_k", "layer_norm_bwd_two_level_odd", "softmax_two_pass"):
+        graph = path(name)
+        kinds = ("fori_loop", "emit_pipeline")
+        assert made(graph, None, kinds[0]) == made(graph, None, kinds[1])
+    for kind in ("unroll", *kinds):
+        assert made(ATTENTION, [0, 1], kind) == made(ATTENTION, [1, 0], kind)
+
+
+def test_sharing_changes_no_verdict():
+    """All configurations of a space, and each of a few by itself, as nothing is shared there."""
+    for graph in (ATTENTION, SOFTMAX):
+        found = lines(graph)
+        for line in found[:: len(found) // 30]:
+            whole = {key: [value] for key, value in line["config"].items()}
+            alone = json.loads(run("sweep", graph, f"--space={json.dumps(whole)}").out)
+            assert {**alone, "number": line["number"]} == line
+
+
+def test_what_a_pass_refuses_of_the_space_is_a_refusal():
+    graph = path("normalise_by_total")
+    refusals = [line for line in lines(graph) if line.get("code") == "roll"]
+    assert len(refusals) == 432
+    config = json.dumps(refusals[0]["config"])
+    assert refusals[0]["reason"] in run(graph, "--config", "-", text=config).err
+
+
 def test_threads_change_nothing():
     one = run("sweep", ATTENTION, "-j1")
     assert run("sweep", ATTENTION, "-j3") == one
