@@ -50,6 +50,7 @@ typedef struct Core {
 	const Units *u;
 	Arena *a;
 	const bool *gone; /* by statement: gone_statements(); NULL */
+	bool bound;       /* no more than units must take: nothing waits for another */
 } Core;
 
 /* Cycles by part: of each unit those in which its slots would be full, of HBM those of its bytes. */
@@ -80,5 +81,8 @@ void kernel_time(Kernel *k, const Target *t, Arena *a, CoreTime *out);
 void plan_time(Plan *p, Arena *a, CoreTime *out);
 /* Of the kernels of a program, one after the other. */
 void program_time(const Program *g, Arena *a, CoreTime *out);
+/* Cycles of them that program_time() does not undercut, for a third of its work: what the units have to do, and copies.
+ */
+double program_bound(const Program *g, Arena *a);
 
 #endif

@@ -82,6 +82,13 @@ static void add_read(Schedule *s, Task *t, uint32_t of, bool whole) {
 	t->reads++;
 }
 
+static Work cycles_of(const Core *c, StmtId stmt, double *cycles) {
+	Work w = statement_work(c, stmt);
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		cycles[u] = w.of[u] / c->u->per_cycle[u];
+	return w;
+}
+
 static void add_task(Schedule *s, StmtId stmt) {
 	const Core *c = s->c;
 	const KStmt *x = &c->k->stmts.at[stmt];
@@ -91,9 +98,7 @@ static void add_task(Schedule *s, StmtId stmt) {
 	if (holds) {
 		t.inside = s->nested(s->data, stmt);
 	} else {
-		Work w = statement_work(c, stmt);
-		for (uint32_t u = 0; u < UNIT_COUNT; u++)
-			t.cycles[u] = w.of[u] / c->u->per_cycle[u];
+		Work w = cycles_of(c, stmt, t.cycles);
 		t.wait = wait_of(c, &t) + w.again * c->u->xlu_wait;
 		t.chain = w.chain;
 	}
@@ -222,7 +227,36 @@ static void hand_on(Schedule *s, RegionId r, const KLoop *loop) {
 	}
 }
 
+/* As if nothing waited for what it reads: beside a statement with regions nothing runs, and of the others the unit that
+ * has most to do is busy all the time. */
+static Run region_bound(const Core *c, RegionId r, NestedRun *nested, void *data) {
+	Run run = {0};
+	double own[UNIT_COUNT] = {0}, most = 0;
+	for (StmtId s = c->k->regions.at[r].first; s != NONE; s = c->k->stmts.at[s].next) {
+		RegionId regions[STMT_REGIONS_MAX];
+		double cycles[UNIT_COUNT];
+		if (kernel_regions(c->k, s, regions) > 0) {
+			run_add(&run, nested(data, s), 1);
+			continue;
+		}
+		cycles_of(c, s, cycles);
+		for (uint32_t u = 0; u < UNIT_COUNT; u++)
+			own[u] += cycles[u];
+	}
+	for (uint32_t u = 0; u < UNIT_COUNT; u++) {
+		run.busy[u] += own[u];
+		most = larger(most, own[u]);
+	}
+	run.cycles += most;
+	return run;
+}
+
 Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, NestedRun *nested, void *data) {
+	if (c->bound) {
+		Run one = region_bound(c, r, nested, data), all = {0};
+		run_add(&all, &one, copies);
+		return all;
+	}
 	Schedule s = {.c = c, .nested = nested, .data = data};
 	s.task_of = arena_array(c->a, c->k->values.count + 1, sizeof *s.task_of);
 	s.store_of = arena_array(c->a, c->k->buffers.count + 1, sizeof *s.store_of);

@@ -60,6 +60,7 @@ static Run step_run(Timing *t, const KStmt *s, double steps) {
 		Run more = region_run(&t->core, s->body, loop, few, nested_run, t);
 		run_add(&run, &more, (steps - few + 1) / steps);
 		run_add(&run, &less, -(steps - few) / steps);
+		run.cycles = t->core.bound ? 0 : run.cycles;
 		for (uint32_t u = 0; u < UNIT_COUNT; u++) /* further steps are not through sooner than their units */
 			run.cycles = larger(run.cycles, run.busy[u]);
 		return run;
@@ -248,8 +249,9 @@ static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
 	return t;
 }
 
-void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) {
+static void time_kernel(Kernel *k, const Target *target, bool bound, Arena *a, CoreTime *out) {
 	Timing t = timing_of(k, target, a);
+	t.core.bound = bound;
 	Run point = region_run(&t.core, k->body, NULL, 1, nested_run, &t);
 	double latency = t.core.u->copy_wait, points = grid_points_of(k), inside = point.hbm_bytes / t.bytes_per_cycle;
 	double first_in = moved(&t, 0, BUFFER_IN, true, true) + moved(&t, 0, BUFFER_IN, false, true);
@@ -273,10 +275,24 @@ void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) {
 		out->busy[u] = points * point.busy[u];
 }
 
-void plan_time(Plan *p, Arena *a, CoreTime *out) {
+void kernel_time(Kernel *k, const Target *target, Arena *a, CoreTime *out) { time_kernel(k, target, false, a, out); }
+
+static void time_plan(Plan *p, bool bound, Arena *a, CoreTime *out) {
 	Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 	k->turns = p->back_and_forth;
-	kernel_time(k, p->module->target, a, out);
+	time_kernel(k, p->module->target, bound, a, out);
+}
+
+void plan_time(Plan *p, Arena *a, CoreTime *out) { time_plan(p, false, a, out); }
+
+double program_bound(const Program *g, Arena *a) {
+	double cycles = 0;
+	for (uint32_t i = 0; i < g->kernels.count; i++) {
+		CoreTime one;
+		time_plan(g->kernels.at[i], true, a, &one);
+		cycles += one.cycles;
+	}
+	return cycles;
 }
 
 void program_time(const Program *g, Arena *a, CoreTime *out) {

@@ -616,6 +616,7 @@ static void put_estimate(Json *j, const Program *g) {
 	put_rounded(j, "cycles", t.cycles);
 	item(j, "seconds");
 	text_put_double(j->out, t.cycles / g->module->target->clock_hz);
+	put_rounded(j, "bound", program_bound(g, j->a));
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
 		put_rounded(j, unit_names[u], t.busy[u]);
 	put_rounded(j, "compute", t.compute);

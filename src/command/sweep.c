@@ -4,6 +4,7 @@
 #include "sweep_command.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ typedef struct Sweep {
 	Chunk *chunks;
 	uint64_t window, all, next, said; /* chunks: here at once, of all, to be taken next, to be said next */
 	bool stopped, out_of_memory;
+	_Atomic double bar; /* seconds of the last of `best`, once those are as many as are wanted; 0 */
 	/* by the one that says */
 	VEC(Reason) reasons;
 	VEC(Ranked) best; /* fastest first; of equals the first */
@@ -54,14 +56,14 @@ static uint64_t chunk_end(const Sweep *s, uint64_t chunk) {
 	return end < s->space->count ? end : s->space->count;
 }
 
-static void judge_chunk(const Sweep *s, Chunk *c, uint64_t chunk, Shared *shared, Arena *work) {
+static void judge_chunk(Sweep *s, Chunk *c, uint64_t chunk, Shared *shared, Arena *work) {
 	arena_reset(&c->arena);
 	text_init(&c->lines, &c->arena);
 	for (uint64_t i = chunk * CHUNK; i < chunk_end(s, chunk); i++) {
 		uint64_t number = space_number(s->space, i);
 		Judgement *j = &c->judged[i % CHUNK];
 		arena_reset(work);
-		*j = space_judge(s->space, number, s->options, shared, work);
+		*j = space_judge(s->space, number, s->options, s->bar, shared, work);
 		if (!s->how->table)
 			judgement_put(s->space, number, j, work, &c->lines);
 		if (j->code)
@@ -142,6 +144,8 @@ static void rank(Sweep *s, uint64_t number, const Judgement *j) {
 		vec_push(s->arena, &s->best, ((Ranked){0}));
 	memmove(&s->best.at[at + 1], &s->best.at[at], (s->best.count - 1 - at) * sizeof *s->best.at);
 	s->best.at[at] = (Ranked){number, *j};
+	if (s->how->table && s->best.count == s->how->top)
+		s->bar = s->best.at[s->how->top - 1].judged.seconds;
 }
 
 static double seconds_since(const struct timespec *then) {

@@ -216,7 +216,7 @@ static bool outcome_known(Choosing *s, const Trial *trial, Known *known) {
 		return true;
 	if (!module_check_annotations(trial->context.module, &quiet))
 		return false;
-	known->outcome = program_outcome(trial->program, s->c->arena);
+	known->outcome = program_outcome(trial->program, s->c->bar, s->c->arena);
 	s->c->left = left;
 	return true;
 }

@@ -40,7 +40,7 @@ typedef struct Outcome {
 	int64_t vmem_bytes;      /* of the largest kernel */
 	double flops, hbm_bytes; /* of all kernels */
 	double seconds;          /* of the plans: by these ways are compared */
-	double cycles;           /* of the kernels on a core */
+	double cycles; /* of the kernels on a core; of what is past the bar of a Compilation, no more than a bound */
 } Outcome;
 
 /* share.c: what compilations of one graph under many configurations find out for each other. They come to what each
@@ -67,6 +67,7 @@ typedef struct Compilation {
 	Module *whole_rows;   /* as it was before the passes, where the configuration keeps long rows whole; NULL */
 	Shared *shared;       /* with others; NULL: none. Then there is no plan to look at, but an outcome */
 	const Outcome *known; /* of the way that was found the best before; NULL */
+	double bar;           /* cycles: of what takes more nobody asks how many; 0: of all */
 	int64_t left;         /* of MOST_LOWERINGS */
 	bool refused;         /* every way that stood to choose was */
 } Compilation;
@@ -84,7 +85,7 @@ bool compile_plan(Compilation *c);
 /* As both, of one that may share; false after diagnostics. */
 bool compile_outcome(Compilation *c, Outcome *out);
 /* Of a whole plan. */
-Outcome program_outcome(const Program *p, Arena *a);
+Outcome program_outcome(const Program *p, double bar, Arena *a);
 /* Gives sizes values, and verifies what only sizes can show. */
 bool compile_configure(Module *m, Diag *d);
 /* Runs the passes of the options on a clone, without hooks, and computes what the plan reads. */

@@ -8,7 +8,8 @@ static Judgement refused(const Diag *d) {
 	return (Judgement){.code = "unsupported", .message = "it is refused"};
 }
 
-Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOptions *options, Shared *shared, Arena *a) {
+Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOptions *options, double bar, Shared *shared,
+                      Arena *a) {
 	Module *m = module_clone(s->start, a);
 	Compilation c;
 	Diag d;
@@ -16,6 +17,7 @@ Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOption
 	d.brief = true;
 	compile_init(&c, options, a, &d, m);
 	c.shared = shared;
+	c.bar = bar * m->target->clock_hz;
 	share_start(shared);
 	space_apply(s, number, m);
 	Outcome outcome;

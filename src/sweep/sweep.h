@@ -61,8 +61,10 @@ typedef struct Judgement {
 } Judgement;
 
 /* Judges configuration `number` as compiling it would, in the arena, which the caller resets. The space is only read:
- * threads may judge at the same time, each in an arena and with a Shared of its own. */
-Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOptions *options, Shared *shared, Arena *a);
+ * threads may judge at the same time, each in an arena and with a Shared of its own. `bar`: seconds; what is sure to
+ * take longer has a number of seconds past it, and no estimate. It only falls from one call to the next; 0: none. */
+Judgement space_judge(const ConfigSpace *s, uint64_t number, const CompileOptions *options, double bar, Shared *shared,
+                      Arena *a);
 /* A line of JSON: its number, configuration, verdict, bytes of VMEM, FLOPs, bytes of HBM, seconds and cycles, or why it
  * is refused. */
 void judgement_put(const ConfigSpace *s, uint64_t number, const Judgement *j, Arena *a, Text *out);
