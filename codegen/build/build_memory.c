@@ -341,6 +341,7 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	if (tensor && !row && (swap || beside || spread))
 		x = movable(b, arg->node, x);
 	Dtype t = x.kind == KARG_VALUE ? karg_dtype(b, x) : to;
+	bool narrow = x.kind == KARG_VALUE && dtype_is_float(t) && dtype_bits(t) < 32;
 	if (swap)
 		x = build_op(b, K_SWAPAXES, t, 1, &x, 2, last_two);
 	else if (beside) /* a mask of a row that goes into the unit dim */
@@ -348,9 +349,7 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	else if (spread)
 		x = build_shaped(b, K_BROADCAST, t, want_rank, want, 1, &x);
 	if (!tensor)
-		return x.kind == KARG_VALUE && dtype_is_float(t) && dtype_bits(t) < 32
-		               ? build_converted_scalar(b, x, t, to)
-		               : build_as(b, x, to);
+		return narrow ? build_converted_scalar(b, x, t, to) : build_as(b, x, to);
 	Dtype from = node_type(b->m, arg->node)->dtype;
 	return build_converted(b, x, moved && from == DTYPE_BOOL ? DTYPE_I32 : from, to);
 }

@@ -350,7 +350,7 @@ const char *options_help(void) {
 	       "  --set KEY=VALUE       one key over that; repeatable\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
-	       "  --vmem-margin PERCENT of it that a kernel must leave free by estimate; -3: may be over by\n"
+	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
 	       "\n"
 	       "  --passes=P,Q,...      run just these passes, in this order; implies --emit=json\n"
 	       "  --print-passes        list the passes in the pipeline's order\n"

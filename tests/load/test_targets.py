@@ -172,9 +172,10 @@ def test_what_holds_where_a_field_is_absent(file):
     assert (found["tensorcores"], found["registers"], found["held_registers"]) == (1, 64, 20)
     assert (found["narrow_matmuls"], found["splits_lanes"]) == (True, True)
     assert (found["turns_scores"], found["skews_loops"], found["splits_grid"]) == (False,) * 3
+    assert found["mxu_sums"] == 0
     assert found["tile_rows"] == printed("v4")["tile_rows"]
     most = [name for name, row in FIELDS.items() if row[4] == "MOST"]
-    assert len(most) == 18
+    assert len(most) == 19
     for name in most:
         assert found[name] == max(printed(chip)[name] for chip in FIGURES)
 
