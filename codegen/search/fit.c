@@ -79,7 +79,7 @@ static void keep_one(Plan *plan, const Buffered *b) {
 
 static bool fits(Planner *p) {
 	plan_vmem(p->plan, p->m, false);
-	return p->plan->vmem.total <= target_vmem_line(p->m->target);
+	return p->plan->vmem.total <= plan_vmem_line(p->plan);
 }
 
 bool plan_may_give_up(Planner *p) { return cheapest(p).operand != NONE; }
@@ -240,7 +240,7 @@ static int accepting_margin(const Plan *plan) {
 static const char *needs_text(Planner *p) {
 	const Plan *plan = p->plan;
 	const VmemUse *v = &plan->vmem;
-	int64_t limit = plan->vmem_limit, line = target_vmem_line(p->m->target);
+	int64_t limit = plan->vmem_limit, line = plan_vmem_line(plan);
 	const char *of = line == limit ? "" : arena_printf(p->a, ", of which it may take %lld", (long long)line);
 	return arena_printf(p->a,
 	                    "%s needs %lld bytes of VMEM and %s has %lld%s: windows %lld, inner buffers %lld, scratch "

@@ -156,6 +156,8 @@ static int64_t carries_bytes(const Plan *plan) {
 	return bytes;
 }
 
+int64_t plan_vmem_line(const Plan *p) { return vmem_line(p->vmem_limit, p->module->target->vmem_margin); }
+
 /* Buffers may still be given up: the kernel is the same, but for their counts. */
 static int64_t plan_spills(Plan *plan) {
 	if (plan->spills < 0) {
@@ -178,7 +180,7 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
 	plan->vmem_limit = m->target->vmem_bytes;
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
-	int64_t spills = all || buffers < target_vmem_line(m->target) ? plan_spills(plan) : 0;
+	int64_t spills = all || buffers < plan_vmem_line(plan) ? plan_spills(plan) : 0;
 	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
 	v->intermediates = add_bytes(spills + spills / 16 + m->target->internal_bytes, buffers / 80);
 	v->total = add_bytes(buffers, v->intermediates);

@@ -6,5 +6,7 @@
 
 /* vmem.c: fills p->vmem and the limit; where buffers alone do not fit without what the kernel spills, unless `all`. */
 void plan_vmem(Plan *p, const Module *m, bool all);
+/* The most bytes that the plan is accepted with: its limit, but for the margin. */
+int64_t plan_vmem_line(const Plan *p);
 
 #endif

@@ -54,7 +54,6 @@ const Target *target_within(Arena *a, Diag *d, const Target *target, int64_t byt
 static inline int64_t vmem_line(int64_t bytes, double margin) {
 	return bytes - (int64_t)((double)bytes * margin / 100);
 }
-static inline int64_t target_vmem_line(const Target *t) { return vmem_line(t->vmem_bytes, t->vmem_margin); }
 /* The chip as a target file. */
 void target_put(const Target *t, Text *out);
 /* Bytes of so many vector registers. */
