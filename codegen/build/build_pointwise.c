@@ -24,6 +24,10 @@ KArg build_converted_scalar(Builder *b, KArg x, Dtype from, Dtype to) {
 	return build_converted(b, build_converted(b, x, from, DTYPE_F32), DTYPE_F32, to);
 }
 
+static KArg converted(Builder *b, KArg x, const Type *t, Dtype to) {
+	return (t->count == 0 ? build_converted_scalar : build_converted)(b, x, t->dtype, to);
+}
+
 KArg build_computed(Builder *b, const Arg *a, Form form, Dtype compute) {
 	bool tensor = a->kind == ARG_REF && node_type(b->m, a->node)->kind == TYPE_TENSOR;
 	NodeId root = tensor ? value_root(b->plan, a->node) : NONE;
@@ -33,8 +37,7 @@ KArg build_computed(Builder *b, const Arg *a, Form form, Dtype compute) {
 	const Type *t = node_type(b->m, a->node);
 	KArg x = build_arg(b, a, form);
 	if (!constant_is_number(b->m, root))
-		return t->count == 0 ? build_converted_scalar(b, x, t->dtype, compute)
-		                     : build_converted(b, x, t->dtype, compute);
+		return converted(b, x, t, compute);
 	Arg number = constant_of(b->m, root);
 	number = constant_as(&number, compute);
 	return number.kind == ARG_INT ? build_beside_ints(b, &number, compute) : build_number(b->m, &number);
@@ -197,8 +200,7 @@ static KArg conversion(Builder *b, NodeId n) {
 	KArg x = build_arg(b, a, b->plan->values[n].wants);
 	if (from == DTYPE_NONE || from == to)
 		return build_as(b, x, to);
-	return node_type(b->m, n)->count == 0 ? build_converted_scalar(b, x, from, to)
-	                                      : build_converted(b, x, from, to);
+	return converted(b, x, node_type(b->m, a->node), to);
 }
 
 KArg build_pointwise(Builder *b, NodeId n) {

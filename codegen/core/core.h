@@ -33,7 +33,9 @@ typedef struct Units {
 	double valu_wait, load_wait, eup_wait, xlu_wait, matmul_wait, copy_wait;
 } Units;
 
-/* units.c: those of a chip; of one that nobody measured, those of a chip with such matrix units. */
+/* units.c: by Unit, as plans and modules call them. */
+extern const char *const unit_names[UNIT_COUNT];
+/* Those of a chip; of one that nobody measured, those of a chip with such matrix units. */
 const Units *units_of(const Target *t);
 
 /* Operations of each unit; of the MXU cycles that its units are busy, shared evenly. */
@@ -79,6 +81,8 @@ bool reduces_lanes(const Kernel *k, StmtId s);
 void kernel_time(Kernel *k, const Target *t, Arena *a, CoreTime *out);
 /* Of a plan's kernel, which is built if it is not there. */
 void plan_time(Plan *p, Arena *a, CoreTime *out);
+/* Adds that of a kernel that runs after the others. */
+void core_time_add(CoreTime *to, const CoreTime *x);
 /* Of the kernels of a program, one after the other. */
 void program_time(const Program *g, Arena *a, CoreTime *out);
 /* Cycles of them that program_time() does not undercut, for a third of its work: what the units have to do, and copies.

@@ -295,19 +295,23 @@ double program_bound(const Program *g, Arena *a) {
 	return cycles;
 }
 
+void core_time_add(CoreTime *to, const CoreTime *x) {
+	to->cycles += x->cycles;
+	to->compute += x->compute;
+	to->hbm += x->hbm;
+	to->hbm_bytes += x->hbm_bytes;
+	to->waits += x->waits;
+	to->start += x->start;
+	to->steps += x->steps;
+	for (uint32_t u = 0; u < UNIT_COUNT; u++)
+		to->busy[u] += x->busy[u];
+}
+
 void program_time(const Program *g, Arena *a, CoreTime *out) {
 	*out = (CoreTime){0};
 	for (uint32_t i = 0; i < g->kernels.count; i++) {
 		CoreTime one;
 		plan_time(g->kernels.at[i], a, &one);
-		out->cycles += one.cycles;
-		out->compute += one.compute;
-		out->hbm += one.hbm;
-		out->hbm_bytes += one.hbm_bytes;
-		out->waits += one.waits;
-		out->start += one.start;
-		out->steps += one.steps;
-		for (uint32_t u = 0; u < UNIT_COUNT; u++)
-			out->busy[u] += one.busy[u];
+		core_time_add(out, &one);
 	}
 }

@@ -14,6 +14,9 @@ static const UnitsRow rows[] = {
 
 enum { ROWS = sizeof rows / sizeof *rows };
 
+const char *const unit_names[UNIT_COUNT] = {"mxu", "weights", "results", "vector", "xlu",
+                                            "eup", "load",    "store",   "scalar"};
+
 /* Small matrix units are those of the first row, which is v5e; large ones those of the second, v6e. */
 const Units *units_of(const Target *t) {
 	for (uint32_t i = 0; i < ROWS; i++)

@@ -591,9 +591,6 @@ static void put_kernel(Json *j) {
 	put_time(j, p->seconds, &p->time);
 }
 
-static const char *const unit_names[] = {"mxu", "weights", "results", "vector", "xlu",
-                                         "eup", "load",    "store",   "scalar"};
-
 /* Of each unit in all, of the MXU those that enter 16 rows of bfloat16. */
 static void put_operations(Json *j, const Program *g, const CoreTime *t) {
 	const Units *units = units_of(g->module->target);

@@ -24,36 +24,19 @@ static void add_vmem(const Program *g, KProgram *out) {
 }
 
 /* Of all kernels together, by the names of the plan's `estimate`: those of its parts that say most. */
-static void add_estimate(const CoreTime *times, uint32_t count, const Target *target, KProgram *out) {
-	enum { CYCLES, HBM = UNIT_COUNT + 1, WAITS, START, PARTS };
-	static const char *const names[PARTS] = {"cycles",
-	                                         [1 + UNIT_MXU] = "mxu",
-	                                         [1 + UNIT_VALU] = "vector",
-	                                         [1 + UNIT_XLU] = "xlu",
-	                                         [1 + UNIT_EUP] = "eup",
-	                                         [1 + UNIT_LOAD] = "load",
-	                                         [1 + UNIT_STORE] = "store",
-	                                         [HBM] = "hbm",
-	                                         [WAITS] = "waits",
-	                                         [START] = "start"};
-	double sums[PARTS] = {0};
-	for (uint32_t i = 0; i < count; i++) {
-		sums[CYCLES] += times[i].cycles;
-		for (uint32_t u = 0; u < UNIT_COUNT; u++)
-			sums[1 + u] += times[i].busy[u];
-		sums[HBM] += times[i].hbm;
-		sums[WAITS] += times[i].waits;
-		sums[START] += times[i].start;
-	}
-	double nanoseconds = sums[CYCLES] / target->clock_hz * 1e9;
-	if (!(sums[CYCLES] < MOST && nanoseconds < MOST))
+static void add_estimate(const CoreTime *t, const Target *target, KProgram *out) {
+	static const Unit told[] = {UNIT_MXU, UNIT_VALU, UNIT_XLU, UNIT_EUP, UNIT_LOAD, UNIT_STORE};
+	KParts *parts = &out->estimate;
+	double nanoseconds = t->cycles / target->clock_hz * 1e9;
+	if (!(t->cycles < MOST && nanoseconds < MOST))
 		return;
-	for (uint32_t part = 0; part < PARTS; part++) {
-		if (names[part])
-			add_part(out, &out->estimate, names[part], rounded(sums[part]));
-		if (part == CYCLES)
-			add_part(out, &out->estimate, "seconds", rounded(nanoseconds) / 1e9);
-	}
+	add_part(out, parts, "cycles", rounded(t->cycles));
+	add_part(out, parts, "seconds", rounded(nanoseconds) / 1e9);
+	for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+		add_part(out, parts, unit_names[told[i]], rounded(t->busy[told[i]]));
+	add_part(out, parts, "hbm", rounded(t->hbm));
+	add_part(out, parts, "waits", rounded(t->waits));
+	add_part(out, parts, "start", rounded(t->start));
 }
 
 /* Of the grid's place alone. */
@@ -93,11 +76,13 @@ static const KCost *cost_of(const Plan *p, const CoreTime *t, Arena *a) {
 }
 
 void compile_estimate(const Program *g, KProgram *out) {
-	CoreTime *times = arena_array(out->arena, g->kernels.count, sizeof *times);
+	CoreTime all = {0};
 	for (uint32_t i = 0; i < g->kernels.count; i++) {
-		kernel_time(out->kernels.at[i], g->module->target, out->arena, &times[i]);
-		out->kernels.at[i]->cost = cost_of(g->kernels.at[i], &times[i], out->arena);
+		CoreTime one;
+		kernel_time(out->kernels.at[i], g->module->target, out->arena, &one);
+		out->kernels.at[i]->cost = cost_of(g->kernels.at[i], &one, out->arena);
+		core_time_add(&all, &one);
 	}
 	add_vmem(g, out);
-	add_estimate(times, g->kernels.count, g->module->target, out);
+	add_estimate(&all, g->module->target, out);
 }
