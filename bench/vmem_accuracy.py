@@ -11,6 +11,7 @@ are cached, so that a second run takes seconds.
 import argparse
 import copy
 import dataclasses
+import hashlib
 import json
 import math
 import random
@@ -24,12 +25,13 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from pallasc import aot, binding  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
-from pallasc.module import Module  # noqa: E402
+from pallasc.module import Module, kernel_text  # noqa: E402
 
 GRAPHS = ROOT / "testdata" / "graphs"
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
 PAGE = ROOT / "docs" / "vmem_accuracy.md"
 PLOT = ROOT / "docs" / "vmem_accuracy.svg"
+KEPT = Path(__file__).with_name("vmem_draws.jsonl")  # what the model was fitted to
 NEAR = 0.15  # of the limit
 FAR = (0.1, 2.5)  # of the limit
 SPANS = ((1 - NEAR, 1), (FAR[0], 1 - NEAR), (1 + NEAR, FAR[1]), (1, 1 + NEAR))
@@ -110,6 +112,19 @@ class Triple:
         changes = [f"{old} to {new}" for old, new in sorted(self.sizes.items())]
         changes += [f"{new} for {old}" for old, new in self.dtypes.items()]
         return f"{self.graph} ({', '.join(changes)})" if changes else self.graph
+
+    def kept(self):
+        """What a line of KEPT holds; of a kernel that libtpu refuses `used` is the least it can be."""
+        values = {**self.sizes, **self.dtypes}
+        return {
+            "graph": self.graph,
+            "changes": [list(pair) for pair in values.items()],
+            "config": self.config,
+            "chip": self.chip,
+            "kernel": kernel_hash(self.source, self.chip),
+            "used": self.used,
+            "taken": self.ok,
+        }
 
 
 # ---- drawing -------------------------------------------------------------------------------------
@@ -217,6 +232,18 @@ def limited(source, chip):
     return re.sub(r"(vmem_limit_bytes=)\d+", rf"\g<1>{LIMITS[chip]}", source)
 
 
+def kernel_hash(source, chip):
+    """Of a kernel, whatever is predicted, and whatever the limit."""
+    return hashlib.sha256(limited(kernel_text(source), chip).encode()).hexdigest()[:16]
+
+
+def drawn(graph, changes, config, chip):
+    """The `Module` of a draw that was kept, with the chip's limit in it; None."""
+    document = json.loads((GRAPHS / f"{graph}.json").read_text())
+    module = compiled(substituted(document, dict(changes)), config, chip)
+    return module and Module(limited(module.source, chip), module.filename, module.plan)
+
+
 def compiled(document, config, chip):
     """The `Module` for a chip; if its VMEM is too small, for one that has just enough; or None.
 
@@ -230,11 +257,15 @@ def compiled(document, config, chip):
         return None
     if not limit < roomy.plan["vmem"]["total"] <= 2 * FAR[1] * limit:
         return roomy
+    needed = None
     try:
         return binding.compile(document, config, chip)
     except CompileError as error:
         needed = re.search(r"the kernel needs (\d+) bytes of VMEM", str(error))
-    return needed and binding.compile(document, config, roomy_target(chip, int(needed[1])))
+    try:
+        return needed and binding.compile(document, config, roomy_target(chip, int(needed[1])))
+    except CompileError:  # with so much room other buffers are doubled
+        return None
 
 
 def roomy_target(chip, size):
@@ -428,6 +459,7 @@ def main():
     parser.add_argument("--seed", type=int, default=20005, help="of the draws")
     parser.add_argument("--count", type=int, default=330, help="triples")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no compile after these")
+    parser.add_argument("--keep", action="store_true", help=f"adds the draws to {KEPT.name}")
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--plot", type=Path, default=PLOT)
     options = parser.parse_args()
@@ -445,6 +477,9 @@ def main():
         text = f"{triple.chip} {triple.name} {json.dumps(triple.config)}: predicted"
         text += f" {mib(triple.predicted)}, used {used} of {mib(triple.limit)}: {verdict(triple)}"
         print(text, flush=True)
+        if options.keep:
+            with KEPT.open("a") as kept:
+                print(json.dumps(triple.kept()), file=kept)
     for what, value in summary(triples):
         print(f"{what}: {value}")
     options.page.write_text(page(triples, options, lost, errors))

@@ -388,6 +388,9 @@ typedef struct TimeParts {
 } TimeParts;
 
 /* One kernel: a root graph. */
+/* What a kernel does whose spills are not known to the byte: codegen/vmem/margin.c. */
+typedef enum Doubt { DOUBT_PLAIN, DOUBT_MOVES, DOUBT_PARTS } Doubt;
+
 typedef struct Plan {
 	const Module *module; /* of which it is the only root */
 	Arena *arena;
@@ -407,6 +410,7 @@ typedef struct Plan {
 	VEC(Indirect) indirect; /* accesses where ints say, once the plan is taken: ways.c */
 	struct Kernel *kernel;  /* once it is built; NULL */
 	int64_t spills;         /* bytes that it spills; negative: not known yet */
+	Doubt doubt;            /* about them */
 	int64_t *left;          /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
 	int64_t vmem_limit; /* passed to the compiler, bytes */

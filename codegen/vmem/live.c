@@ -12,11 +12,10 @@
  * A region is one list of values, in the order of the program; a loop in it is one barrier, which reads what its steps
  * read of outside. */
 #include "live.h"
-#include "codegen/plan/plan.h"
 
 /* ---- what a statement is ---------------------------------------------------------------------------------------- */
 
-static Part part_of(uint16_t op) {
+Part part_of_op(uint16_t op) {
 	switch (op) {
 	case K_LOAD: return PART_LOAD;
 	case K_STORE: return PART_STORE;
@@ -204,14 +203,30 @@ static void merge_product(Region *r, Live *sum) {
 	dot->reads = 0;
 }
 
-/* A column that is spread along lanes is made where it is used. */
-static void spread_column(const Lives *l, Live *x) {
-	const Live *of = live_op(l, x) == K_TILE || live_op(l, x) == K_BROADCAST ? live_operand(l, x, 0) : NULL;
-	if (!of || !of->column || of->shape == SHAPE_OTHER)
-		return;
+/* The value is the same in all lanes: of each row one register. */
+static void make_column(const Lives *l, Live *x) {
+	const KValue *v = live_value(l, x);
+	int64_t shape[KDIM_MAX];
+	memcpy(shape, v->shape, v->rank * sizeof *shape);
+	shape[v->rank - 1] = 1;
 	x->column = true;
-	x->shape = of->shape;
-	x->bytes = of->bytes;
+	x->shape = SHAPE_COLUMN;
+	x->bytes = int_min(register_bytes(l->t, v->dtype, v->rank, shape), TOO_MUCH);
+}
+
+/* A column that is spread along lanes is made where it is used, as is what is computed of such and of constants. */
+static void spread_column(const Lives *l, Live *x) {
+	bool spread = false;
+	if (x->shape != SHAPE_TILE)
+		return;
+	for (uint32_t i = 0; i < x->reads; i++) {
+		const Live *of = l->reads.at[x->read + i];
+		if (of->part != PART_NOTHING && (!of->column || of->shape != SHAPE_COLUMN))
+			return;
+		spread = spread || of->part != PART_NOTHING;
+	}
+	if (spread)
+		make_column(l, x);
 }
 
 /* Of constants alone: made where it is used. */
@@ -236,24 +251,56 @@ static void note_part(Region *r, const Live *x) {
 	                (x->part == PART_LOOP && region_is_unrolled(x->body) && x->body->multiplies);
 }
 
-static Region *region_of(Lives *l, RegionId id, const KLoop *loop);
+static Region *region_of(Lives *l, RegionId id, const KLoop *loop, const bool *spread);
+
+static bool is_spread(const Live *x) {
+	return x && (x->part == PART_NOTHING || (x->column && x->shape == SHAPE_COLUMN));
+}
+
+/* By argument of an unrolled loop: it is the same in all lanes from the first step on, if each step leaves it so. */
+static bool *spread_from_start(const Lives *l, const Live *x) {
+	const KStmt *s = live_stmt(l, x);
+	bool *spread = arena_array(l->a, s->loop->carried.count + 1, sizeof *spread);
+	for (uint32_t i = 0; i < s->loop->carried.count; i++)
+		spread[i] = s->loop->type == LOOP_UNROLL && is_spread(live_operand(l, x, i));
+	return spread;
+}
+
+/* Drops those that a step hands on otherwise. */
+static bool stay_spread(const Lives *l, const Live *x, bool *spread) {
+	const KStmt *yield = &l->k->stmts.at[l->k->regions.at[live_stmt(l, x)->body].last];
+	bool stay = true;
+	for (uint32_t i = 0; i < live_stmt(l, x)->loop->carried.count; i++) {
+		const KArg *a = i < yield->arg_count ? &l->k->args.at[yield->arg_first + i] : NULL;
+		if (spread[i] && !(a && a->kind == KARG_VALUE && is_spread(l->value[a->value])))
+			spread[i] = stay = false;
+	}
+	return stay;
+}
 
 static void add_loop(Region *r, Live *x) {
 	Lives *l = r->of;
 	const KStmt *s = live_stmt(l, x);
-	x->body = region_of(l, s->body, s->loop);
+	bool *spread = spread_from_start(l, x);
+	do
+		x->body = region_of(l, s->body, s->loop, spread);
+	while (!stay_spread(l, x, spread));
 	x->read = l->reads.count;
 	add_reads(r, x);
 	for (uint32_t i = 0; i < x->body->outside.count; i++)
 		add_read(r, x, l->value[x->body->outside.at[i]]);
-	for (uint32_t i = 0; i < s->result_count; i++)
-		add_read(r, add(r, x->stmt, s->result + i, PART_RESULT), x);
+	for (uint32_t i = 0; i < s->result_count; i++) {
+		Live *result = add(r, x->stmt, s->result + i, PART_RESULT);
+		add_read(r, result, x);
+		if (i < s->loop->carried.count && spread[i] && result->shape == SHAPE_TILE)
+			make_column(l, result);
+	}
 }
 
 static void add_stmt(Region *r, StmtId id) {
 	Lives *l = r->of;
 	const KStmt *s = &l->k->stmts.at[id];
-	Part part = part_of(s->op);
+	Part part = part_of_op(s->op);
 	Live *x = add(r, id, part == PART_LOOP ? NONE : s->result, part);
 	if (part == PART_LOOP) {
 		add_loop(r, x);
@@ -335,12 +382,15 @@ static void region_flow(Region *r) {
 			region_flow(r->at[pos].body);
 }
 
-static Region *region_of(Lives *l, RegionId id, const KLoop *loop) {
+static Region *region_of(Lives *l, RegionId id, const KLoop *loop, const bool *spread) {
 	Region *r = arena_alloc(l->a, sizeof *r);
 	*r = (Region){.of = l, .loop = loop};
 	r->at = arena_array(l->a, region_size(l->k, id, loop) + 2, sizeof *r->at);
-	for (uint32_t i = 0; loop && i < loop->carried.count; i++)
-		add(r, NONE, loop->carried.at[i], PART_CARRIED);
+	for (uint32_t i = 0; loop && i < loop->carried.count; i++) {
+		Live *x = add(r, NONE, loop->carried.at[i], PART_CARRIED);
+		if (spread[i] && x->shape == SHAPE_TILE)
+			make_column(l, x);
+	}
 	for (uint32_t i = 0; loop && i < loop->windows.count; i++)
 		l->operand[loop->windows.at[i].buffer] = loop->windows.at[i].of;
 	for (StmtId s = region_first(l->k, id); s != NONE; s = l->k->stmts.at[s].next)
@@ -359,7 +409,7 @@ Lives *lives_of(const Kernel *k, const Target *t, Arena *a) {
 	for (uint32_t i = 0; i < k->args.count; i++)
 		if (k->args.at[i].kind == KARG_VALUE)
 			l->uses[k->args.at[i].value]++;
-	l->root = region_of(l, k->body, NULL);
+	l->root = region_of(l, k->body, NULL, NULL);
 	region_flow(l->root);
 	return l;
 }

@@ -4,6 +4,7 @@
 #define PALLASC_LIVE_H
 
 #include "codegen/kernel/kernel.h"
+#include "codegen/plan/plan.h"
 
 /* No value counts for more: far above any VMEM, and sums stay below 2^63. */
 #define TOO_MUCH (INT64_C(1) << 34)
@@ -110,6 +111,7 @@ static inline int64_t rows_of(const KValue *v) {
 }
 
 /* live.c */
+Part part_of_op(uint16_t op);
 Lives *lives_of(const Kernel *k, const Target *t, Arena *a);
 /* Argument i of what gives or stores a value; NULL: a number, a reference. */
 Live *live_operand(const Lives *l, const Live *x, uint32_t i);
@@ -143,5 +145,9 @@ int64_t spilled_by_halves(const Lives *l);
 int64_t spilled_by_ints(const Lives *l);
 /* spills.c: bytes of the values kept at once that the vector registers have no room for. */
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a);
+/* margin.c */
+Doubt kernel_doubt(const Kernel *k);
+/* Bytes that it may need beside its buffers and the spills that are counted. */
+int64_t margin_bytes(const Target *t, Doubt doubt, int64_t buffers, int64_t spills);
 
 #endif

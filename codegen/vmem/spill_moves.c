@@ -17,7 +17,6 @@
  *   by x[:, None, :] or a store to out[:, 0, :], takes a register, half more of fewer bits; where rows are stacked side
  *   by side, each takes a register for each 128 lanes. */
 #include "live.h"
-#include "codegen/plan/plan.h"
 
 enum { FEW_ROLLS = 4 }; /* of a region, which wait for nothing */
 

@@ -12,7 +12,6 @@
  * each stored value that something is computed for waits whole; of o + y nothing does. Seen for [256, 1024] to [1024,
  * 1024]. Those of 32-bit elements wait as rereads_wait says, of fewer bits all do. */
 #include "live.h"
-#include "codegen/plan/plan.h"
 
 static const KRef *ref_of(const Lives *l, const Live *x) {
 	return &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
@@ -155,7 +154,8 @@ static int64_t row_by_row(const Lives *l, const Live *x) {
 		return 0;
 	const KValue *v = live_value(l, value);
 	int64_t lanes = int_round_up(last_size(v), l->t->lanes);
-	return v->rank < 2 || rows_of(v) < l->t->sublanes ? 0 : rows_of(v) * lanes * l->t->sublanes * 4;
+	int64_t parts = l->k->buffers.at[ref->buffer].shape[ref->rank - 2] == 1 ? 3 : 1;
+	return v->rank < 2 || rows_of(v) < l->t->sublanes ? 0 : rows_of(v) * lanes * l->t->sublanes * 4 / parts;
 }
 
 typedef struct Rows {
@@ -190,5 +190,5 @@ int64_t spilled_by_stores(const Lives *l) {
 	Rows rows = {0};
 	each_in(l->root, add_access, &rows);
 	int64_t bytes = rows.stores ? rows.most + (rows.stores - rows.most + rows.loads) * 2 / 3 : 0;
-	return bytes + rows.branches + int_max(straight_stores(l), rows.rewritten) + forwarded(l);
+	return bytes + rows.branches * 4 / 3 + int_max(straight_stores(l), rows.rewritten) + forwarded(l);
 }

@@ -5,7 +5,6 @@
  * the reductions that they wait for (waits.c). Seen for 32 to 256 rows: all of it where it goes through an exponential,
  * else half of it at most; nothing where a later phase stores. */
 #include "live.h"
-#include "codegen/plan/plan.h"
 
 typedef struct Striped {
 	const Lives *l;

@@ -17,6 +17,7 @@ typedef struct Kept {
 	int64_t factors; /* the matmul's left factor: kept for each column of tiles of the right one */
 	int64_t steps;   /* what the other steps of an unrolled loop compute before their turn */
 	int64_t early;   /* of the same, what one step computes */
+	int64_t wide;    /* of that, what is wider than a register */
 } Kept;
 
 static int64_t weigh(const Target *t, const Kept *h) {
@@ -67,13 +68,16 @@ static bool is_loaded_factor(const Live *x) {
 	return x->loaded && x->uses == 1 && x->region->at[x->until].part == PART_PRODUCT;
 }
 
+/* A step without a barrier is computed register by register, with those before it. */
+static bool streams_through(const Region *r) { return !r->stores && r->at[r->count + 1].barriers == 0; }
+
 /* Of a step of an unrolled loop, before the step it follows is done: what does not depend on it but is read by what
  * does. A tile that is reduced and stored, and no step hands on: the reductions of all steps come late, and each step's
  * tile waits for its own (fitted to JS divergence, 16 steps on v7x). A column is there twice: as the step reduced it,
  * and joined to the carried one. */
 static int64_t early_bytes(const Lives *l, const Live *x) {
 	bool waits = x->region->stores && !x->carries && !x->column && live_crosses(x);
-	if (!(x->frontier || waits) || live_is_plain_load(l, x))
+	if (streams_through(x->region) || !(x->frontier || waits) || live_is_plain_load(l, x))
 		return 0;
 	if (is_loaded_factor(x))
 		return x->bytes * l->t->spill_converted / 100;
@@ -145,10 +149,12 @@ static int64_t streamed_bytes(const Lives *l, const Live *x) {
 	return live_value(l, x)->dtype == DTYPE_I32 ? x->bytes / 4 * 5 : x->bytes;
 }
 
-/* It adds up in the matrix unit, and its left factor is read where it lies. */
+/* It adds up in the matrix unit, and its left factor is read where it lies, or computed in straight code. */
 static bool sums_in_mxu(const Lives *l, const Live *product) {
+	bool straight = !product->region->loop || region_is_unrolled(product->region);
 	return l->t->mxu_sums && dtype_is_float(live_value(l, product)->dtype) &&
-	       live_computed_as(l, factor_of(l, product, 0))->part == PART_LOAD;
+	       (live_computed_as(l, factor_of(l, product, 0))->part == PART_LOAD ||
+	        (straight && !live_crosses(product)));
 }
 
 static int64_t batch_of(const KValue *v) {
@@ -164,11 +170,27 @@ static bool in_one_pass(const Lives *l, const Live *product) {
 	return live_value(l, factor_of(l, product, 0))->shape[axis] <= l->t->mxu_size;
 }
 
-/* What the matrix unit's buffer has no room for goes out and comes back, where there are several passes: 2.3 times
- * (read from matmuls on v7x: 4.8 MiB of results of 3.1, 12.6 of 6.25). */
+/* What the matrix unit's buffer has no room for goes out and comes back, and half of it a second time, with the left
+ * factor (bfloat16 matmuls on v7x: of results of 4 MiB 4.1 to 4.4 for left factors of 0.25 and 0.5 MiB, 4.6 and 5.6 for
+ * 1 and 2, 5.8 of a loop; nothing up to 2 MiB). A loop works off a few columns of tiles after the other: nothing goes
+ * out if these fit, or in one pass. */
 static int64_t beyond_mxu(const Lives *l, const Live *x) {
-	int64_t beyond = x->bytes / batch_of(live_value(l, x)) - l->t->mxu_sums;
-	return in_one_pass(l, x) ? 0 : int_max(beyond, 0) / 10 * 23;
+	const KValue *v = live_value(l, x);
+	const Live *left = factor_of(l, x, 0);
+	int64_t batch = batch_of(v), rows = v->rank < 2 ? 1 : v->shape[v->rank - 2];
+	bool columns_fit = rows <= l->t->mxu_sums / (2 * l->t->mxu_size * 4);
+	bool fits = !adds_straight_on(l, x) && (in_one_pass(l, x) || columns_fit);
+	return fits || x->bytes / batch <= 2 * l->t->mxu_sums ? 0 : (x->bytes + left->bytes / 5 * 4) / batch;
+}
+
+/* In straight code a sum that is scaled before it grows comes back as it is computed too, if that takes a while and it
+ * is not too large (attention on v6e and v7x: sums of 0.25 to 2 MiB, of 128 products and more; not of 32 products, nor
+ * of 3 MiB). */
+static bool grows_as_it_comes(const Lives *l, const Live *x) {
+	enum { MOST_BYTES = 2 << 20, LEAST_PRODUCTS = 128 };
+	int64_t products = live_value(l, factor_of(l, x, 0))->shape[dot_of(l, x)->ints[0]];
+	return adds_up(l, x) && region_is_unrolled(x->region) && !adds_straight_on(l, x) && x->bytes <= MOST_BYTES &&
+	       products >= LEAST_PRODUCTS;
 }
 
 static void held_product(const Lives *l, const Live *x, Kept *h) {
@@ -179,7 +201,7 @@ static void held_product(const Lives *l, const Live *x, Kept *h) {
 		h->tiles += beyond_mxu(l, x);
 		return;
 	}
-	if (streams)
+	if (streams || grows_as_it_comes(l, x))
 		h->results += streamed_bytes(l, x);
 	else
 		h->tiles += x->bytes;
@@ -217,27 +239,43 @@ static int64_t squares_bytes(const Lives *l, const Live *x) {
 
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
 
-/* What a scratch buffer of this region hands to one of a loop in it goes through registers whole, in and out, in
- * float32 where that is what it is computed in. */
+/* What a scratch buffer of this region hands to one of a loop in it goes through registers whole, in float32 where that
+ * is what it is computed in; not where that loop is straight code. */
 static int64_t copied_bytes(const Lives *l, const Live *x) {
 	int64_t bytes = 0;
-	for (uint32_t i = 0; i < x->body->loop->carried.count; i++) {
+	for (uint32_t i = 0; !one_step(x->body->loop) && i < x->body->loop->carried.count; i++) {
 		const Live *from = live_operand(l, x, i);
 		if (from && x->body->loop->place.at[i] != NONE && from->region == x->region && in_scratch(from))
-			bytes += 4 * live_wide_bytes(l, from);
+			bytes += live_wide_bytes(l, from);
 	}
 	return bytes;
 }
 
-/* What the other steps of an unrolled loop compute before their turn; `early` is one step's, of which `own` is not that
+static int64_t times(int64_t bytes, int64_t steps) {
+	int64_t all;
+	return checked_mul(bytes, steps, &all) ? int_min(all, TOO_MUCH) : TOO_MUCH;
+}
+
+/* Of what the steps of an unrolled loop compute early no more than this is under way at once: of tiles, spill_ahead and
+ * what one step has beyond it; of columns STEPS_COLUMNS beside one step's. Attention on v6e and v7x, scores of 256, 512
+ * and 1024 KiB a step: 0.7 MiB of 4, 8 and 16 steps, 1 and 1.1 of 4 and 8, 2, 3 and 3.7 of 4, 8 and 12. */
+static int64_t under_way(const Target *t, const Kept *step, int64_t steps) {
+	enum { STEPS_COLUMNS = 8 << 20 };
+	int64_t ahead = (int64_t)t->spill_ahead * 1024, columns = step->early - step->wide;
+	return int_min(times(columns, steps), STEPS_COLUMNS + step->early) +
+	       int_min(times(step->wide, steps), ahead + times(int_max(step->wide - ahead, 0), steps) / 4 * 5);
+}
+
+/* What the other steps of an unrolled loop compute before their turn; `step` is one step's, of which `own` is not that
  * of loops in it. Steps of an unrolled loop in an unrolled loop are steps of both. */
-static void add_steps(const KLoop *loop, int64_t early, int64_t own, Kept *h) {
-	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0), bytes;
-	h->early = 0;
+static void add_steps(const Target *t, const KLoop *loop, const Kept *step, int64_t own, Kept *h) {
+	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0);
+	h->early = h->wide = 0;
 	if (loop->type != LOOP_UNROLL || steps <= 0)
 		return;
-	h->early = checked_mul(early, steps, &bytes) ? int_min(bytes, TOO_MUCH) : TOO_MUCH;
-	h->steps = int_max(h->steps, h->early - own);
+	h->early = times(step->early, steps);
+	h->wide = times(step->wide, steps);
+	h->steps = int_max(h->steps, int_min(h->early - own, under_way(t, step, steps)));
 }
 
 /* A ragged last step stands after its loop, hands what it carries on as values, and has spill slots of its own: what
@@ -245,7 +283,8 @@ static void add_steps(const KLoop *loop, int64_t early, int64_t own, Kept *h) {
  * the loop, 224 after it, 62 of them in both: the carried columns). */
 static void add_tail(Lives *l, const KLoop *loop, const Kept *step) {
 	const KLoopDim *d = &loop->dim[0];
-	if (!loop->peel || loop->type == LOOP_UNROLL || loop->rank != 1 || d->size <= 0)
+	bool straight = loop->type == LOOP_UNROLL || one_step(loop);
+	if (!loop->peel || straight || loop->rank != 1 || d->size <= 0)
 		return;
 	Kept own = *step;
 	own.columns = 0;
@@ -285,9 +324,45 @@ static int64_t while_spills(const Lives *l, const KLoop *loop) {
 
 static Kept region_peak(Region *r);
 
+static bool reduces_rows_only(const Region *r) {
+	bool rows = false;
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		if (live_reduces_lanes(r->of, &r->at[pos]))
+			return false;
+		rows = rows || r->at[pos].part == PART_REDUCE;
+	}
+	return rows;
+}
+
+/* Percent of it that a skewed fori_loop spills: the parts ahead and behind keep both units at work, and what reduces
+ * along rows only goes through register by register, one step in an iteration better than two. */
+static int64_t skewed_share(const Lives *l, const Region *r) {
+	if (!r->loop->skew || r->loop->type != LOOP_FORI || !reduces_rows_only(r))
+		return 100;
+	return r->loop->paired ? l->t->spill_paired : l->t->spill_skewed;
+}
+
+/* What two steps in an iteration hand on in scratch goes from one to the other as values, in the last ones too (for
+ * sums of 0.25 to 1.5 MiB twice as much, on v6e and v7x). */
+static int64_t between_pairs(const Lives *l, const KLoop *loop) {
+	int64_t bytes = 0;
+	for (uint32_t i = 0; loop->paired && i < loop->carried.count; i++)
+		bytes += loop->place.at[i] == NONE ? 0 : 2 * l->value[loop->carried.at[i]]->bytes;
+	return bytes;
+}
+
+static Kept share_of(Kept h, int64_t percent) {
+	int64_t *of[] = {&h.tiles, &h.columns, &h.loads, &h.results, &h.parts, &h.factors};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		*of[i] = *of[i] / 100 * percent;
+	return h;
+}
+
 static void held_loop(Lives *l, const Live *x, Kept *h) {
-	Kept in = region_peak(x->body);
+	int64_t before = l->beside, share = skewed_share(l, x->body);
+	Kept in = share_of(region_peak(x->body), share);
 	l->beside += skew_spills(l, x->body) + while_spills(l, x->body->loop);
+	l->beside = before + (l->beside - before) / 100 * share + between_pairs(l, x->body->loop);
 	h->tiles += in.tiles + copied_bytes(l, x);
 	h->columns += in.columns;
 	h->loads += in.loads;
@@ -296,6 +371,7 @@ static void held_loop(Lives *l, const Live *x, Kept *h) {
 	h->factors += in.factors;
 	h->steps += in.steps;
 	h->early = in.early;
+	h->wide = in.wide;
 }
 
 /* ---- the peak --------------------------------------------------------------------------------------------------- */
@@ -316,29 +392,35 @@ static Kept region_peak(Region *r) {
 	Lives *l = r->of;
 	Kept across = {0}, peak = {.tiles = r->late[OUTSIDE] + r->late_load[OUTSIDE]};
 	Kept *ends = arena_array(l->a, r->count + 2, sizeof *ends);
-	int64_t early = 0, own = 0;
+	Kept step = {0};
+	int64_t own = 0;
 	for (uint32_t pos = 1; pos <= r->count; pos++) {
 		Live *x = &r->at[pos];
 		if (part_is_barrier(x->part)) {
 			Kept here = barrier_held(r, x, &across);
-			early += here.early;
+			step.early = int_min(step.early + here.early, TOO_MUCH);
+			step.wide = int_min(step.wide + here.wide, TOO_MUCH);
 			if (weigh(l->t, &here) > weigh(l->t, &peak))
 				peak = here;
 		}
 		across.tiles -= ends[pos].tiles;
 		across.columns -= ends[pos].columns;
 		across.loads -= ends[pos].loads;
-		own += early_bytes(l, x);
+		int64_t early = early_bytes(l, x);
+		own += early;
+		step.early = int_min(step.early + early, TOO_MUCH);
+		step.wide = int_min(step.wide + (x->column ? 0 : early), TOO_MUCH);
 		if (!live_crosses(x) || in_scratch(x) || is_made_again(l, x))
 			continue;
 		held_add(l, &across, x, 1);
 		held_add(l, &ends[x->until], x, 1);
 	}
-	if (r->loop)
-		add_steps(r->loop, int_min(early + own, TOO_MUCH), own, &peak);
-	if (r->loop)
-		add_tail(l, r->loop, &peak);
-	for (uint32_t i = 0; r->loop && r->loop->peel && i < r->loop->carried.count; i++)
+	if (!r->loop)
+		return peak;
+	add_steps(l->t, r->loop, &step, own, &peak);
+	add_tail(l, r->loop, &peak);
+	bool straight = r->loop->type == LOOP_UNROLL || one_step(r->loop);
+	for (uint32_t i = 0; r->loop->peel && !straight && i < r->loop->carried.count; i++)
 		held_add(l, &peak, &r->at[i + 1], 1);
 	return peak;
 }

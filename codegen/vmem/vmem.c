@@ -100,7 +100,7 @@ static int64_t loops_bytes(Planner *p) {
 /* Of a loop that runs once, what is stored and read again as whole registers never reaches its scratch buffer. */
 static bool passes_once(const Loop *loop) {
 	const LoopDim *d = &loop->dim[0];
-	return loop->rank == 1 && !d->computed && !loop->peeled && d->full_steps + (d->tail != 0) <= 1;
+	return loop->rank == 1 && !d->computed && d->full_steps + (d->tail != 0) <= 1;
 }
 
 static bool in_whole_tiles(const Target *t, const Scratch *s) {
@@ -163,6 +163,7 @@ static int64_t plan_spills(Plan *plan) {
 	if (plan->spills < 0) {
 		plan->kernel = plan_kernel(plan);
 		plan->spills = kernel_spills(plan->kernel, plan->module->target, plan->arena);
+		plan->doubt = kernel_doubt(plan->kernel);
 	}
 	return plan->spills;
 }
@@ -180,8 +181,8 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
 	plan->vmem_limit = m->target->vmem_bytes;
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
-	int64_t spills = all || buffers < plan_vmem_line(plan) ? plan_spills(plan) : 0;
-	/* The fit is no bound: of 90 kernels near the limit a few used up to 1.4% more than it says. */
-	v->intermediates = add_bytes(spills + spills / 16 + m->target->internal_bytes, buffers / 80);
+	bool counted = all || buffers < plan_vmem_line(plan);
+	int64_t spills = counted ? plan_spills(plan) : 0;
+	v->intermediates = counted ? spills + margin_bytes(m->target, plan->doubt, buffers, spills) : 0;
 	v->total = add_bytes(buffers, v->intermediates);
 }

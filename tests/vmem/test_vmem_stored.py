@@ -15,5 +15,5 @@ LOW = {"v4": 9, "v5e": 1, "v5p": 1, "v6e": 1, "v7x": 3}
 def test_low():
     """By chip; `make bench-vmem PART=stored` shows which they are."""
     found = vmem_stored.predictions(json.loads(vmem_stored.PAIRS.read_text()))
-    low = {name: item.chip for name, item in found.items() if item.ratio < 1}
+    low = {name: item.chip for name, item in found.items() if item.low}
     assert collections.Counter(low.values()) <= collections.Counter(LOW), low
