@@ -39,5 +39,5 @@ int64_t margin_bytes(const Target *t, Doubt doubt, int64_t buffers, int64_t spil
 		share = bytes / 8;
 	else if (spills)
 		share = bytes / 20;
-	return int_min(t->internal_bytes, t->internal_least + share) + spills / 10 + bytes / 180;
+	return int_min(t->internal_bytes, t->internal_least + share) + spills / 10 + bytes / 170;
 }

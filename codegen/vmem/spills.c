@@ -164,11 +164,14 @@ static int64_t batch_of(const KValue *v) {
 	return batch;
 }
 
-/* It is multiplied in one pass of the matrix unit: no results wait for others to be added to. */
-static bool in_one_pass(const Lives *l, const Live *product) {
-	int64_t axis = dot_of(l, product)->ints[0];
-	return live_value(l, factor_of(l, product, 0))->shape[axis] <= l->t->mxu_size;
+/* Of an element; 1 where blocks of one element are multiplied. */
+static int64_t products_of(const Lives *l, const Live *product) {
+	const KValue *left = live_value(l, factor_of(l, product, 0));
+	return left->rank ? left->shape[dot_of(l, product)->ints[0]] : 1;
 }
+
+/* It is multiplied in one pass of the matrix unit: no results wait for others to be added to. */
+static bool in_one_pass(const Lives *l, const Live *product) { return products_of(l, product) <= l->t->mxu_size; }
 
 /* What the matrix unit's buffer has no room for goes out and comes back, and half of it a second time, with the left
  * factor (bfloat16 matmuls on v7x: of results of 4 MiB 4.1 to 4.4 for left factors of 0.25 and 0.5 MiB, 4.6 and 5.6 for
@@ -188,9 +191,8 @@ static int64_t beyond_mxu(const Lives *l, const Live *x) {
  * of 3 MiB). */
 static bool grows_as_it_comes(const Lives *l, const Live *x) {
 	enum { MOST_BYTES = 2 << 20, LEAST_PRODUCTS = 128 };
-	int64_t products = live_value(l, factor_of(l, x, 0))->shape[dot_of(l, x)->ints[0]];
 	return adds_up(l, x) && region_is_unrolled(x->region) && !adds_straight_on(l, x) && x->bytes <= MOST_BYTES &&
-	       products >= LEAST_PRODUCTS;
+	       products_of(l, x) >= LEAST_PRODUCTS;
 }
 
 static void held_product(const Lives *l, const Live *x, Kept *h) {
@@ -354,7 +356,7 @@ static int64_t between_pairs(const Lives *l, const KLoop *loop) {
 static Kept share_of(Kept h, int64_t percent) {
 	int64_t *of[] = {&h.tiles, &h.columns, &h.loads, &h.results, &h.parts, &h.factors};
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-		*of[i] = *of[i] / 100 * percent;
+		*of[i] = *of[i] * percent / 100;
 	return h;
 }
 
@@ -362,7 +364,7 @@ static void held_loop(Lives *l, const Live *x, Kept *h) {
 	int64_t before = l->beside, share = skewed_share(l, x->body);
 	Kept in = share_of(region_peak(x->body), share);
 	l->beside += skew_spills(l, x->body) + while_spills(l, x->body->loop);
-	l->beside = before + (l->beside - before) / 100 * share + between_pairs(l, x->body->loop);
+	l->beside = before + (l->beside - before) * share / 100 + between_pairs(l, x->body->loop);
 	h->tiles += in.tiles + copied_bytes(l, x);
 	h->columns += in.columns;
 	h->loads += in.loads;

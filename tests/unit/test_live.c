@@ -151,6 +151,39 @@ static void what_unrolled_steps_compute_early(void **state) {
 	                 COLUMN * (t->spill_columns + INT64_C(3) * 2 * t->spill_steps) / 100 - SPARE_BYTES);
 }
 
+#define STEPS(yielded)                                                                                                 \
+	"  z = zeros" TILED "  o = loop step(j) unroll carry (acc = z)" BODY yielded "    yield n\n  }\n" STORED("o")
+#define BODY " : float32[256, 512] {\n    dim j steps (4) full 4 tail 0 size 512\n    x = load x_ref[...]" TILED
+
+/* Steps without a barrier are computed register by register, one after the other. */
+static void what_streams_through_unrolled_steps(void **state) {
+	(void)state;
+	assert_int_equal(spilled("v6e", STEPS("    e = exp x" TILED "    n = add acc, e" TILED)), 0);
+}
+
+/* A sum of columns is a column, whatever tile it is said to be: the carried one, and each step's beside it. */
+static void what_is_the_same_in_all_lanes(void **state) {
+	(void)state;
+	enum { COLUMN = 256 * 128 * 4 };
+	const Target *t = of("v6e");
+	int64_t steps = INT64_C(3) * 2 * COLUMN * t->spill_steps;
+	assert_int_equal(spilled("v6e", STEPS("    s = sum x keep=1 axes=(1)" COLUMNED "    n = add acc, s" TILED)),
+	                 (COLUMN * t->spill_columns + steps) / 100 - SPARE_BYTES);
+}
+
+/* Of tiles that steps compute early only so much is under way: here less than one each. */
+static void what_steps_have_under_way(void **state) {
+	(void)state;
+	static const char *const body = STEPS("    e = exp x" TILED "    s = sum e keep=1 axes=(1)" COLUMNED
+	                                      "    m = mul acc, s" TILED "    n = add m, e" TILED);
+	int64_t one = TILE + 2 * (256 * 128 * 4), ahead = 4 * 2 * (256 * 128 * 4) + 768 * 1024;
+	const Target *t = of("v6e");
+	assert_true(3 * one > ahead);
+	int64_t bytes = spilled("v6e", body), more = spilled("v5e", body);
+	assert_in_range(bytes, ahead * t->spill_steps / 100, ahead * t->spill_steps / 100 + 3 * TILE);
+	assert_true(more > bytes);
+}
+
 /* Rows in strips: no tile is kept, but what the maximum adds up in, and what is widened for the sum. */
 static void what_strips_spill(void **state) {
 	(void)state;
@@ -171,6 +204,9 @@ int main(void) {
 		cmocka_unit_test(what_moves_goes_through_registers_whole),
 		cmocka_unit_test(what_is_moved_row_by_row),
 		cmocka_unit_test(what_unrolled_steps_compute_early),
+		cmocka_unit_test(what_streams_through_unrolled_steps),
+		cmocka_unit_test(what_is_the_same_in_all_lanes),
+		cmocka_unit_test(what_steps_have_under_way),
 		cmocka_unit_test(what_strips_spill),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

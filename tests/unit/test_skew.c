@@ -207,8 +207,8 @@ static void what_waits_counts(void **state) {
 		Plan *plan = attention(&f, "pallas_loop_type=unroll", settings[i], NULL);
 		assert_int_equal(plan->loops.at[0].handed.at[0].bytes, tile);
 		one = i ? one : plan->vmem.intermediates;
-		/* a sixteenth more, for the fit is no bound */
-		assert_int_equal(plan->vmem.intermediates - one, i * (tile / 2 + tile / 2 / 16));
+		/* and what may be spilled beyond that: margin.c */
+		assert_in_range(plan->vmem.intermediates - one, i * (tile / 2), i * (tile / 8 * 5));
 		assert_int_equal(plan->vmem.scratch, 0);
 		fixture_free(&f);
 	}
