@@ -181,8 +181,7 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
 	plan->vmem_limit = m->target->vmem_bytes;
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
-	bool counted = all || buffers < plan_vmem_line(plan);
-	int64_t spills = counted ? plan_spills(plan) : 0;
-	v->intermediates = counted ? spills + margin_bytes(m->target, plan->doubt, buffers, spills) : 0;
+	int64_t spills = all || buffers < plan_vmem_line(plan) ? plan_spills(plan) : 0;
+	v->intermediates = spills + margin_bytes(m->target, plan->doubt, buffers, spills);
 	v->total = add_bytes(buffers, v->intermediates);
 }

@@ -95,7 +95,7 @@ def test_second_buffers_are_given_up_first(tmp_path):
     total = plan(SMALL, **RESIDENT)["vmem"]["total"]
     window = operands(plan(SMALL, **RESIDENT))["k_in_ref"]["vmem_bytes"] // 2
     counts = {}
-    for saved in (1, 5 * window // 4, 9 * window // 4):
+    for saved in (1, 5 * window // 4, 10 * window // 4):
         found = operands(plan(SMALL, chip(tmp_path, total - saved), **RESIDENT))
         counts[saved] = [found[f"{name}_in_ref"]["buffers"] for name in "qkv"]
     assert list(counts.values()) == [[2, 1, 2], [2, 1, 1], [1, 1, 1]]

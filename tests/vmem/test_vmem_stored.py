@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 import vmem_stored
 
-LOW = {"v4": 9, "v5e": 1, "v5p": 1, "v6e": 1, "v7x": 3}
+LOW = {"v4": 7, "v5e": 3, "v5p": 1, "v6e": 2, "v7x": 5}
 
 
 def test_low():
