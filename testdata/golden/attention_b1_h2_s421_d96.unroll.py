@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 2201489,
-    "vmem": {"windows": 1311744, "inner": 0, "scratch": 0, "intermediates": 889745},
+    "vmem_bytes": 2127937,
+    "vmem": {"windows": 1311744, "inner": 0, "scratch": 0, "intermediates": 816193},
     "flops": 201326592,
     "hbm_bytes": 1296680,
     "estimate": {

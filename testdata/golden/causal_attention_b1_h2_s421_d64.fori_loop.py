@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1028824,
-    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 372440},
+    "vmem_bytes": 813313,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 156929},
     "flops": 67108864,
     "hbm_bytes": 434472,
     "estimate": {

@@ -24,8 +24,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1473547,
-    "vmem": {"windows": 918528, "inner": 0, "scratch": 0, "intermediates": 555019},
+    "vmem_bytes": 1476283,
+    "vmem": {"windows": 918528, "inner": 0, "scratch": 0, "intermediates": 557755},
     "flops": 100663296,
     "hbm_bytes": 1805200,
     "estimate": {

@@ -24,8 +24,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1575347,
-    "vmem": {"windows": 918528, "inner": 0, "scratch": 0, "intermediates": 656819},
+    "vmem_bytes": 1524259,
+    "vmem": {"windows": 918528, "inner": 0, "scratch": 0, "intermediates": 605731},
     "flops": 100663296,
     "hbm_bytes": 1805200,
     "estimate": {

@@ -24,8 +24,8 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
         "split_k": 4,
     },
-    "vmem_bytes": 703436,
-    "vmem": {"windows": 335872, "inner": 0, "scratch": 0, "intermediates": 367564},
+    "vmem_bytes": 702670,
+    "vmem": {"windows": 335872, "inner": 0, "scratch": 0, "intermediates": 366798},
     "flops": 28311552,
     "hbm_bytes": 1467648,
     "estimate": {

@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1427659,
-    "vmem": {"windows": 1048576, "inner": 0, "scratch": 0, "intermediates": 379083},
+    "vmem_bytes": 1177507,
+    "vmem": {"windows": 1048576, "inner": 0, "scratch": 0, "intermediates": 128931},
     "flops": 0,
     "hbm_bytes": 2097152,
     "estimate": {
