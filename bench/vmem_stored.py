@@ -4,10 +4,10 @@
 
 Nothing is compiled by libtpu. Kernels and their bytes are those of
 tests/whole/coverage/results.json and tests/unit/test_vmem_measured.c; of
-tests/vmem/test_vmem_measured.py, of tests/whole/oracle/finds
-and of the coverage's graphs on the chips that results.json has not, they
-are in bench/vmem_pairs.json, by the hash of the kernel; of what was drawn, in bench/vmem_draws.jsonl. --record adds there what the cache of
-libtpu's verdicts knows.
+tests/vmem/test_vmem_measured.py, of tests/whole/oracle/finds and of the coverage's graphs on the
+chips that results.json has not, they are in bench/vmem_pairs.json, by the hash of the kernel; of
+what was drawn, in bench/vmem_draws.jsonl. --record adds to the pairs what the cache of libtpu's
+verdicts knows.
 --save FILE keeps the predictions, --against FILE says which pairs are lower and too low, or over by
 more, than what was kept.
 """
@@ -194,7 +194,9 @@ def tables(found):
     for group in ("all", *accuracy.CHIPS, *SOURCES):
         ratios = sorted(item.ratio for item in groups[group] if item.taken)
         at = [ratios[int(q * (len(ratios) - 1))] for q in (0, 0.05, 0.5, 0.95, 1)]
-        over = sum(max(item.predicted - item.used, 0) for item in groups[group] if item.taken) / 2**20
+        over = (
+            sum(max(item.predicted - item.used, 0) for item in groups[group] if item.taken) / 2**20
+        )
         shown = " ".join(f"{ratio:7.3f}" for ratio in at)
         low = sum(item.low for item in groups[group])
         print(f"{group:12}  {len(ratios):5} {shown}  {low:7} {over:9.1f}")
