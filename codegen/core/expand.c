@@ -1,0 +1,458 @@
+/* expand.c - a statement as operations on vector registers, by class. The numbers are in include/operations.def. */
+#include <math.h>
+#include "registers.h"
+
+const char *const register_op_names[RO_COUNT + 1] = {
+	"load",    "store", "matmul", "float",  "function",  "int",     "compare", "select",
+	"convert", "pack",  "reduce", "rotate", "transpose", "permute", "mask",    NULL};
+
+typedef struct Row {
+	uint16_t op;
+	double floats, functions, ints, compares, selects, converts;
+} Row;
+
+static const Row rows[] = {
+#define OPERATION(op, ...) {op, __VA_ARGS__},
+#include "operations.def"
+#undef OPERATION
+};
+
+/* ---- how values lie --------------------------------------------------------------------------------------------- */
+
+enum { SUBLANES = 8, LANES = 128, WORD = 32 };
+
+RegisterForm usual_form(Dtype dtype) {
+	uint32_t bits = dtype == DTYPE_BOOL ? WORD : (uint32_t)dtype_vmem_bits(dtype);
+	bits = bits < 4 ? 4 : bits;
+	return (RegisterForm){.bits = (uint8_t)bits, .rows = (uint8_t)(SUBLANES * WORD / bits)};
+}
+
+static int64_t last_dim(uint32_t rank, const int64_t *shape) { return rank ? shape[rank - 1] : 1; }
+static int64_t rows_dim(uint32_t rank, const int64_t *shape) { return rank > 1 ? shape[rank - 2] : 1; }
+
+static double outer_size(uint32_t rank, const int64_t *shape) {
+	double size = 1;
+	for (uint32_t i = 0; i + 2 < rank; i++)
+		size *= (double)shape[i];
+	return size;
+}
+
+double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape) {
+	if (rank == 0 || f->splat)
+		return rank ? 1 : 0;
+	int64_t beside = SUBLANES * WORD / f->bits / f->rows; /* tiles in a register */
+	double high = f->same_rows ? 1 : (double)int_cdiv(rows_dim(rank, shape), f->rows);
+	double wide = f->same_lanes ? 1 : (double)int_cdiv(last_dim(rank, shape), LANES * int_max(beside, 1));
+	return outer_size(rank, shape) * high * wide;
+}
+
+static double value_as(const KValue *v, const RegisterForm *f) { return form_registers(f, v->rank, v->shape); }
+
+void count_operations(Expander *e, RegisterOp op, double times) { e->to->of[op] += times; }
+
+/* Its tiles of 8 rows and 128 lanes, as registers of 32 bits. */
+static double words_of(const KValue *v, const RegisterForm *f) {
+	RegisterForm word = *f;
+	word.bits = WORD;
+	word.rows = SUBLANES;
+	return value_as(v, &word);
+}
+
+double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t to) {
+	RegisterForm as = *f;
+	as.rows = to;
+	double n = value_as(v, &as);
+	if (f->rows == to || f->splat)
+		return n;
+	if (f->bits == WORD) {
+		double tall = f->rows > to ? value_as(v, f) : n; /* rows of one tile alone are taken apart */
+		count_operations(e, RO_PERMUTE, tall > 1 && f->rows > to ? 5 * tall : 0);
+		return n;
+	}
+	count_operations(e, RO_PACK, words_of(v, f) + n);
+	return n;
+}
+
+const KValue *expand_tile(const Expander *e, const KStmt *s, uint32_t i) {
+	const KArg *a = i < s->arg_count ? &e->k->args.at[s->arg_first + i] : NULL;
+	const KValue *v = a && a->kind == KARG_VALUE ? &e->k->values.at[a->value] : NULL;
+	return v && v->type == KTYPE_TILE && v->rank > 0 ? v : NULL;
+}
+
+Traced *expand_traced(const Expander *e, const KStmt *s, uint32_t i) {
+	return &e->values[e->k->args.at[s->arg_first + i].value];
+}
+
+static const KValue *result_of(const Expander *e, const KStmt *s) { return &e->k->values.at[s->result]; }
+static RegisterForm *result_form(const Expander *e, const KStmt *s) { return &e->values[s->result].form; }
+
+/* ---- pointwise -------------------------------------------------------------------------------------------------- */
+
+static bool is_bool(const KValue *v) { return v->dtype == DTYPE_BOOL; }
+
+/* Of its operands, the bits of their elements: of narrow ones with bools those of the others. */
+static uint8_t bits_of(const Expander *e, const KStmt *s) {
+	uint8_t bits = 0;
+	for (uint32_t i = 0; i < s->arg_count; i++) {
+		const KValue *x = expand_tile(e, s, i);
+		if (x && (!is_bool(x) || !bits))
+			bits = expand_traced(e, s, i)->form.bits;
+	}
+	return bits ? bits : WORD;
+}
+
+/* Rows of the tiles in which all operands are taken: those of the tallest; rows that are spread are taken whole. */
+static uint8_t common_rows(const Expander *e, const KStmt *s, const KValue *to, uint8_t bits) {
+	uint8_t tall = 0;
+	for (uint32_t i = 0; i < s->arg_count; i++) {
+		const KValue *x = expand_tile(e, s, i);
+		const RegisterForm *f = x ? &expand_traced(e, s, i)->form : NULL;
+		if (!f || f->splat)
+			continue;
+		bool spread = rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1;
+		tall = f->bits == bits && f->rows > tall && !spread ? f->rows : tall;
+	}
+	return tall ? tall : (uint8_t)(SUBLANES * WORD / bits);
+}
+
+/* Spreads the operand to the shape: a lane along lanes, a row along rows; once for all that read it. */
+static void spread(Expander *e, const KValue *x, Traced *v, uint32_t rank, const int64_t *shape, uint8_t tall) {
+	RegisterForm *f = &v->form;
+	if (f->splat)
+		return;
+	bool along_lanes = last_dim(x->rank, x->shape) == 1 && last_dim(rank, shape) > 1 && !f->same_lanes;
+	bool along_rows = rows_dim(x->rank, x->shape) == 1 && rows_dim(rank, shape) > 1 && !f->same_rows;
+	RegisterForm as = *f;
+	as.rows = tall;
+	if (along_lanes && !v->wide)
+		count_operations(e, RO_PERMUTE, value_as(x, &as));
+	if (along_rows && !v->tall)
+		count_operations(e, RO_PERMUTE, value_as(x, &as));
+	v->wide = v->wide || along_lanes;
+	v->tall = v->tall || along_rows;
+}
+
+/* Takes all operands in one form, which the result has. Returns its registers. */
+static double take_operands(Expander *e, const KStmt *s) {
+	const KValue *to = result_of(e, s);
+	RegisterForm *out = result_form(e, s);
+	*out = (RegisterForm){.bits = bits_of(e, s), .same_rows = true, .same_lanes = true, .splat = true};
+	out->rows = common_rows(e, s, to, out->bits);
+	for (uint32_t i = 0; i < s->arg_count; i++) {
+		const KValue *x = expand_tile(e, s, i);
+		if (!x)
+			continue;
+		Traced *v = expand_traced(e, s, i);
+		bool one_row = rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1;
+		bool one_lane = last_dim(x->rank, x->shape) == 1 && last_dim(to->rank, to->shape) > 1;
+		if (!one_row)
+			taken_as(e, x, &v->form, out->rows);
+		spread(e, x, v, to->rank, to->shape, out->rows);
+		out->same_rows = out->same_rows && (v->form.same_rows || one_row || v->form.splat);
+		out->same_lanes = out->same_lanes && (v->form.same_lanes || one_lane || v->form.splat);
+		out->splat = out->splat && v->form.splat;
+	}
+	if (out->splat) { /* folded, or spread when it is read */
+		out->splat = false;
+	}
+	return value_as(to, out);
+}
+
+static bool is_number(const Expander *e, const KStmt *s, uint32_t i, double *number) {
+	const KArg *a = &e->k->args.at[s->arg_first + i];
+	if (a->kind == KARG_VALUE) {
+		const RegisterForm *f = &e->values[a->value].form;
+		*number = f->number;
+		return f->splat;
+	}
+	*number = a->kind == KARG_INTEGER ? (double)a->integer : a->real;
+	return a->kind == KARG_INTEGER || a->kind == KARG_REAL;
+}
+
+/* What Mosaic folds away: the maximum with what is least, a sum with a product that takes it up. */
+static bool is_folded(Expander *e, const KStmt *s) {
+	double number;
+	for (uint32_t i = 0; i < 2 && s->arg_count == 2; i++) {
+		bool constant = is_number(e, s, i, &number);
+		const KValue *x = expand_tile(e, s, 1 - i);
+		if (!x)
+			continue;
+		RegisterForm *f = &expand_traced(e, s, 1 - i)->form;
+		bool least = constant && isinf(number) && (s->op == OP_MAXIMUM ? number < 0 : number > 0);
+		if ((s->op == OP_MAXIMUM || s->op == OP_MINIMUM) && least) {
+			*result_form(e, s) = *f;
+			return true;
+		}
+		if (s->op == OP_ADD && f->product && (i == 1 || constant)) {
+			*result_form(e, s) = *f;
+			result_form(e, s)->product = constant && number == 0;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void pointwise(Expander *e, const KStmt *s) {
+	if (is_folded(e, s))
+		return;
+	const KValue *first = expand_tile(e, s, s->op == OP_WHERE ? 1 : 0), *to = result_of(e, s);
+	double n = take_operands(e, s);
+	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const Row *r = &rows[i];
+		if (r->op != s->op)
+			continue;
+		bool ints = first && !dtype_is_float(first->dtype) && r->functions == 1 && r->floats == 0;
+		count_operations(e, RO_FLOAT, n * r->floats);
+		count_operations(e, ints ? RO_INT : RO_FUNCTION, n * r->functions);
+		count_operations(e, RO_INT, n * r->ints);
+		count_operations(e, RO_COMPARE, n * r->compares);
+		count_operations(e, RO_SELECT, n * r->selects);
+		count_operations(e, RO_CONVERT, n * r->converts);
+		return;
+	}
+	count_operations(e, dtype_is_float(to->dtype) ? RO_FLOAT : RO_INT, n);
+}
+
+static void convert(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0), *to = result_of(e, s);
+	RegisterForm *out = result_form(e, s);
+	if (!x)
+		return;
+	const RegisterForm *from = &expand_traced(e, s, 0)->form;
+	*out = *from;
+	out->product = false;
+	if (is_bool(to)) {
+		count_operations(e, RO_COMPARE, value_as(to, out));
+		return;
+	}
+	RegisterForm usual = usual_form(to->dtype);
+	bool to_float = dtype_is_float(to->dtype), from_float = dtype_is_float(x->dtype);
+	uint8_t bits = is_bool(x) ? WORD : from->bits;
+	out->bits = usual.bits;
+	out->rows = usual.bits == bits ? from->rows : usual.rows;
+	if (usual.bits == WORD && from->rows < SUBLANES && bits == WORD)
+		out->rows = from->rows;
+	RegisterForm word = *out;
+	word.bits = WORD;
+	word.rows = out->bits == WORD ? out->rows : SUBLANES;
+	if (is_bool(x))
+		count_operations(e, RO_CONVERT, value_as(to, &word));
+	if (usual.bits != bits)
+		count_operations(e, RO_PACK, usual.bits > bits ? value_as(to, out) : value_as(to, out));
+	if (to_float != from_float)
+		count_operations(e, RO_CONVERT, value_as(to, &word));
+}
+
+/* ---- along dims ------------------------------------------------------------------------------------------------- */
+
+static bool reduces(const KStmt *s, uint32_t dim) {
+	for (uint32_t i = 1; i < s->int_count; i++)
+		if (s->ints[i] == dim)
+			return true;
+	return s->int_count == 1;
+}
+
+static void reduce(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	if (!x)
+		return;
+	RegisterForm from = expand_traced(e, s, 0)->form, *out = result_form(e, s);
+	uint8_t tall = (uint8_t)(SUBLANES * WORD / from.bits);
+	double in = taken_as(e, x, &from, tall), left = in;
+	from.rows = tall;
+	bool lanes = reduces(s, x->rank - 1), sublanes = x->rank > 1 && reduces(s, x->rank - 2);
+	for (uint32_t i = 0; i < x->rank; i++) {
+		int64_t of = i + 1 == x->rank   ? int_cdiv(x->shape[i], LANES)
+		             : i + 2 == x->rank ? int_cdiv(x->shape[i], tall)
+		                                : x->shape[i];
+		left /= reduces(s, i) ? (double)int_max(of, 1) : 1;
+	}
+	bool sums = s->op == K_SUM || s->op == K_MEAN, floats = dtype_is_float(x->dtype);
+	count_operations(e, floats ? RO_FLOAT : RO_INT, sums ? in : in - left);
+	count_operations(e, RO_REDUCE, lanes || sublanes ? left * (lanes && sublanes ? 2 : 1) : 0);
+	count_operations(e, RO_FUNCTION, s->op == K_MEAN ? left : 0);
+	*out = from;
+	out->splat = out->product = false;
+	out->same_lanes = from.same_lanes || lanes;
+	out->same_rows = from.same_rows || sublanes;
+}
+
+/* Parts of 128 lanes combined, then with what there is. */
+static void fold(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 1), *total = expand_tile(e, s, 0);
+	if (!x || !total)
+		return;
+	const RegisterForm *f = &expand_traced(e, s, 1)->form, *to = &expand_traced(e, s, 0)->form;
+	RegisterForm part = *f;
+	part.splat = false;
+	double n = form_registers(&part, total->rank, total->shape);
+	double parts = (double)int_cdiv(last_dim(x->rank, x->shape), LANES);
+	bool first = to->splat && isinf(to->number) && s->op != K_FOLD_SUM;
+	count_operations(e, dtype_is_float(x->dtype) ? RO_FLOAT : RO_INT, n * (first ? parts - 1 : parts));
+	if (f->bits < WORD && f->rows == SUBLANES) /* every other part stands beside another */
+		count_operations(e, RO_ROTATE, n * 2 * (double)(int64_t)(parts / 2));
+	*result_form(e, s) = part;
+}
+
+static void iota(Expander *e, const KStmt *s) {
+	const KValue *to = result_of(e, s);
+	RegisterForm *out = result_form(e, s);
+	*out = usual_form(to->dtype);
+	uint32_t axis = (uint32_t)s->ints[0];
+	out->same_lanes = axis + 1 != to->rank;
+	out->same_rows = axis + 2 != to->rank;
+	count_operations(e, RO_INT, value_as(to, out) + 1);
+}
+
+/* An index along the axis, compared with one number or two, selects. */
+static void mask(Expander *e, const KStmt *s) {
+	bool within = s->op == K_WITHIN;
+	const KValue *x = expand_tile(e, s, within ? 1 : 0);
+	if (!x)
+		return;
+	uint32_t axis = (uint32_t)s->ints[0];
+	RegisterForm *out = result_form(e, s), at = usual_form(DTYPE_I32);
+	*out = expand_traced(e, s, within ? 1 : 0)->form;
+	out->splat = out->product = false;
+	at.same_lanes = axis + 1 != x->rank;
+	at.same_rows = axis + 2 != x->rank;
+	double places = value_as(x, &at);
+	out->same_lanes = out->same_lanes && at.same_lanes;
+	out->same_rows = out->same_rows && at.same_rows;
+	count_operations(e, RO_INT, places + 1 + (within ? places : 0));
+	count_operations(e, RO_COMPARE, within ? 2 * places : places);
+	count_operations(e, RO_SELECT, value_as(x, out));
+	RegisterForm packed = at;
+	packed.bits = out->bits;
+	packed.rows = out->rows;
+	count_operations(e, RO_MASK, out->bits < WORD ? value_as(x, &packed) : 0);
+}
+
+/* ---- elsewhere -------------------------------------------------------------------------------------------------- */
+
+static bool swaps_lanes(const KStmt *s, uint32_t rank) {
+	if (s->op == K_TRANSPOSE)
+		return s->int_count > 0 && s->ints[s->int_count - 1] + 1 != rank;
+	return (uint32_t)int_max(s->ints[0], s->ints[1]) + 1 == rank && s->ints[0] != s->ints[1];
+}
+
+static void transpose_lanes(Expander *e, const KStmt *s, const KValue *x) {
+	RegisterForm from = expand_traced(e, s, 0)->form, *out = result_form(e, s);
+	uint8_t tall = (uint8_t)(SUBLANES * WORD / from.bits);
+	taken_as(e, x, &from, tall);
+	count_operations(e, RO_TRANSPOSE,
+	                 outer_size(x->rank, x->shape) * (double)int_cdiv(rows_dim(x->rank, x->shape), LANES) *
+	                         (double)int_cdiv(last_dim(x->rank, x->shape), LANES));
+	*out = (RegisterForm){.bits = from.bits, .rows = tall, .same_rows = from.same_lanes, .same_lanes = from.same_rows};
+}
+
+static void transpose(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	if (!x)
+		return;
+	*result_form(e, s) = expand_traced(e, s, 0)->form;
+	if (swaps_lanes(s, x->rank))
+		transpose_lanes(e, s, x);
+}
+
+/* A column along 128 lanes, turned, of which one row is taken. */
+static void to_row(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	if (!x)
+		return;
+	const RegisterForm *from = &expand_traced(e, s, 0)->form;
+	RegisterForm *out = result_form(e, s);
+	uint8_t tall = (uint8_t)(SUBLANES * WORD / from->bits);
+	double n = taken_as(e, x, from, tall);
+	count_operations(e, RO_PERMUTE, from->same_lanes || last_dim(x->rank, x->shape) > 1 ? 0 : n);
+	count_operations(e, RO_TRANSPOSE,
+	                 outer_size(x->rank, x->shape) * (double)int_cdiv(rows_dim(x->rank, x->shape), LANES));
+	*out = (RegisterForm){.bits = from->bits, .rows = tall};
+}
+
+static void to_column(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	if (!x)
+		return;
+	const RegisterForm *from = &expand_traced(e, s, 0)->form;
+	RegisterForm *out = result_form(e, s), as = *from;
+	as.rows = (uint8_t)(SUBLANES * WORD / from->bits);
+	double n = value_as(x, &as);
+	count_operations(e, RO_PERMUTE, from->same_rows ? 0 : n);
+	count_operations(e, RO_TRANSPOSE, n);
+	*out = as;
+	out->same_rows = false;
+}
+
+/* Registers are called otherwise. */
+static void rename_registers(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0), *to = result_of(e, s);
+	RegisterForm *out = result_form(e, s);
+	*out = usual_form(to->dtype);
+	if (!x)
+		return;
+	Traced *v = expand_traced(e, s, 0);
+	*out = v->form;
+	out->product = false;
+	if (s->op == K_BITCAST && usual_form(to->dtype).bits != v->form.bits)
+		*out = usual_form(to->dtype);
+	if (s->op != K_BROADCAST && s->op != K_TILE)
+		return;
+	spread(e, x, v, to->rank, to->shape, out->rows);
+	out->same_lanes = out->same_lanes || (last_dim(x->rank, x->shape) == 1 && last_dim(to->rank, to->shape) > 1);
+	out->same_rows = out->same_rows || (rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1);
+}
+
+static void constant(Expander *e, const KStmt *s) {
+	RegisterForm *out = result_form(e, s);
+	double number = s->op == K_ONES ? 1 : 0;
+	bool known = s->op != K_FULL || is_number(e, s, 0, &number);
+	*out = usual_form(result_of(e, s)->dtype);
+	out->splat = known;
+	out->same_rows = out->same_lanes = true;
+	out->number = number;
+}
+
+void expand_statement(Expander *e, StmtId stmt) {
+	const KStmt *s = &e->k->stmts.at[stmt];
+	if (s->result != NONE && s->op != K_LOAD)
+		*result_form(e, s) = usual_form(result_of(e, s)->dtype);
+	if (s->op != K_STORE && (s->result == NONE || result_of(e, s)->type != KTYPE_TILE))
+		return;
+	if (s->op != K_STORE && result_of(e, s)->rank == 0 && s->op != K_SUM && s->op != K_MAX && s->op != K_MIN)
+		return;
+	switch (s->op) {
+	case K_ZEROS:
+	case K_ONES:
+	case K_FULL: constant(e, s); break;
+	case K_IOTA: iota(e, s); break;
+	case K_LET:
+	case K_BITCAST:
+	case K_BROADCAST:
+	case K_EXPAND_DIMS:
+	case K_TILE:
+	case K_REVERSE:
+	case K_RESHAPE:
+	case K_INDEX:
+	case K_SLICE_IN_DIM: rename_registers(e, s); break;
+	case K_CONVERT: convert(e, s); break;
+	case K_MASK:
+	case K_KEEP:
+	case K_WITHIN: mask(e, s); break;
+	case K_SUM:
+	case K_MEAN:
+	case K_MAX:
+	case K_MIN: reduce(e, s); break;
+	case K_FOLD_SUM:
+	case K_FOLD_MAX:
+	case K_FOLD_MIN: fold(e, s); break;
+	case K_TRANSPOSE:
+	case K_SWAPAXES: transpose(e, s); break;
+	case K_TO_ROW: to_row(e, s); break;
+	case K_TO_COLUMN: to_column(e, s); break;
+	case K_DOT: expand_dot(e, s); break;
+	case K_LOAD: expand_load(e, s); break;
+	case K_STORE: expand_store(e, s); break;
+	default: pointwise(e, s); break;
+	}
+}

@@ -1,0 +1,79 @@
+/* expand_memory.c - loads, stores and matmuls as operations on vector registers. */
+#include "registers.h"
+
+enum { SUBLANES = 8, LANES = 128, WORD = 32 };
+
+/* Arrays with few rows have tiles as low as a power of two, but whole words. */
+uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape) {
+	RegisterForm f = usual_form(dtype);
+	int64_t rows = rank > 1 ? shape[rank - 2] : 1, most = f.bits == 16 ? SUBLANES : f.rows, least = WORD / f.bits;
+	while (least < rows && least < most)
+		least *= 2;
+	return (uint8_t)least;
+}
+
+void expand_load(Expander *e, const KStmt *s) {
+	const KArg *a = &e->k->args.at[s->arg_first];
+	const KRef *r = &e->k->refs.at[a->ref];
+	const KBuffer *b = &e->k->buffers.at[r->buffer];
+	const KValue *to = &e->k->values.at[s->result];
+	RegisterForm *f = &e->values[s->result].form;
+	*f = usual_form(b->dtype);
+	f->rows = e->rows[r->buffer];
+	if (b->space == KSPACE_VMEM && to->type == KTYPE_TILE)
+		count_operations(e, RO_LOAD, form_registers(f, to->rank, to->shape));
+}
+
+/* Lanes that the last registers do not fill are masked. */
+static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape) {
+	int64_t lanes = rank ? shape[rank - 1] : 1, tiles = int_cdiv(lanes, LANES);
+	double n = form_registers(f, rank, shape);
+	if (f->rows == 1 && tiles > 1 && lanes % (SUBLANES * LANES)) {
+		count_operations(e, RO_INT, 1);
+		count_operations(e, RO_COMPARE, 2);
+	} else if (lanes % LANES) {
+		count_operations(e, RO_MASK, n / (double)int_cdiv(tiles * f->rows * f->bits, SUBLANES * WORD));
+	}
+}
+
+void expand_store(Expander *e, const KStmt *s) {
+	const KArg *a = &e->k->args.at[s->arg_first];
+	const KRef *r = &e->k->refs.at[a->ref];
+	const KBuffer *b = &e->k->buffers.at[r->buffer];
+	int64_t shape[KDIM_MAX];
+	uint32_t rank = kernel_ref_shape(e->k, a->ref, shape);
+	RegisterForm f = usual_form(b->dtype);
+	const KValue *x = expand_tile(e, s, 1);
+	f.rows = e->rows[r->buffer];
+	if (b->space != KSPACE_VMEM)
+		return;
+	if (x)
+		taken_as(e, x, &expand_traced(e, s, 1)->form, f.rows);
+	count_operations(e, RO_STORE, form_registers(&f, rank, shape));
+	mask_lanes(e, &f, rank, shape);
+}
+
+/* The factors in tiles of 32 bytes' rows; blocks of the contracted dim and of columns, as wide as the matrix unit. */
+void expand_dot(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0), *y = expand_tile(e, s, 1);
+	const KValue *z = &e->k->values.at[s->result];
+	RegisterForm *out = &e->values[s->result].form;
+	*out = usual_form(z->dtype);
+	out->product = true;
+	if (!x || !y)
+		return;
+	const RegisterForm *fx = &expand_traced(e, s, 0)->form, *fy = &expand_traced(e, s, 1)->form;
+	uint8_t tall = (uint8_t)(SUBLANES * WORD / fx->bits);
+	uint32_t first = x->rank == 3 ? 1 : 0;
+	int64_t a = s->ints[0], b = s->ints[1], size = e->t->mxu_size;
+	double batch = first ? (double)x->shape[0] : 1, left = taken_as(e, x, fx, tall);
+	double right = taken_as(e, y, fy, (uint8_t)(SUBLANES * WORD / fy->bits));
+	int64_t k = x->shape[a], n = y->shape[2 * first + 1 - b], m = x->shape[2 * first + 1 - a];
+	count_operations(e, RO_MATMUL, batch * (double)(int_cdiv(k, size) * int_cdiv(n, size)));
+	if (k % LANES) {
+		count_operations(e, RO_SELECT, left + right);
+		count_operations(e, RO_MASK, left + right);
+	}
+	if (a == (int64_t)first)
+		count_operations(e, RO_TRANSPOSE, batch * (double)(int_cdiv(k, LANES) * int_cdiv(m, LANES)));
+}

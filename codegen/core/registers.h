@@ -1,0 +1,86 @@
+/* registers.h - statements as operations on vector registers, as Mosaic's own stage `post-apply-vector-layout` has
+ * them: how each value lies in registers, and what is done to them one by one.
+ *
+ *     kernel as it is printed --trace.c--> statement after statement, as Python runs it
+ *                             --expand*.c--> operations of each, by class, and how its results lie
+ *
+ * That stage knows nothing of how a chip computes an exponential or converts: there each is one operation. */
+#ifndef PALLASC_CORE_REGISTERS_H
+#define PALLASC_CORE_REGISTERS_H
+
+#include "core.h"
+
+/* Classes of operations; python/pallasc/profile/mosaic.py says which of Mosaic's each holds. */
+typedef enum RegisterOp {
+	RO_LOAD,
+	RO_STORE,
+	RO_MATMUL,
+	RO_FLOAT,    /* sums, products, maxima */
+	RO_FUNCTION, /* quotients, exponentials, roots */
+	RO_INT,
+	RO_COMPARE,
+	RO_SELECT,
+	RO_CONVERT,
+	RO_PACK, /* narrow elements into registers, or out of them */
+	RO_REDUCE,
+	RO_ROTATE,
+	RO_TRANSPOSE,
+	RO_PERMUTE, /* lanes or rows put elsewhere, or spread */
+	RO_MASK,
+	RO_COUNT
+} RegisterOp;
+
+/* By RegisterOp; NULL-terminated. */
+extern const char *const register_op_names[RO_COUNT + 1];
+
+typedef struct Operations {
+	double of[RO_COUNT];
+} Operations;
+
+/* How a value lies in registers. A register is tiles of `rows` rows and 128 lanes, side by side. */
+typedef struct RegisterForm {
+	uint8_t rows, bits;         /* of a tile; of an element: of a bool those of what was compared */
+	bool same_rows, same_lanes; /* one row, or lane, stands in all of them */
+	bool splat;                 /* a constant, `number` in all places */
+	bool product;               /* a matmul's into nothing: what is added to it next is added by the matmul */
+	double number;
+} RegisterForm;
+
+/* A value while the kernel is traced. */
+typedef struct Traced {
+	RegisterForm form;
+	uint64_t id;     /* equal ones are the same value */
+	bool wide, tall; /* it has been spread along lanes, along rows */
+} Traced;
+
+typedef struct Expander {
+	const Kernel *k;
+	const Target *t;
+	Traced *values; /* by value */
+	uint8_t *rows;  /* by buffer: of its tiles in VMEM */
+	Operations *to; /* of the statement that is expanded */
+} Expander;
+
+/* trace.c: by statement, over all runs of a kernel whose loops' steps are known; of other loops one step. */
+Operations *kernel_operations(Kernel *k, const Target *t, Arena *a);
+/* Of the kernels, as JSON: in all, and by statement. */
+void operations_emit(const KProgram *p, const Target *t, Text *out);
+
+/* expand.c: one statement, and how its result lies. */
+void expand_statement(Expander *e, StmtId s);
+RegisterForm usual_form(Dtype dtype);
+double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape);
+void count_operations(Expander *e, RegisterOp op, double times);
+/* Argument i as a tile, and how it lies; NULL: it is none. */
+const KValue *expand_tile(const Expander *e, const KStmt *s, uint32_t i);
+Traced *expand_traced(const Expander *e, const KStmt *s, uint32_t i);
+/* Registers of a value taken with tiles of so many rows; it is put into such first. */
+double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t rows);
+
+/* expand_memory.c */
+uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape);
+void expand_load(Expander *e, const KStmt *s);
+void expand_store(Expander *e, const KStmt *s);
+void expand_dot(Expander *e, const KStmt *s);
+
+#endif

@@ -1,0 +1,360 @@
+/* trace.c - a kernel as Python runs it while it is traced: calls and straight loops statement after statement, what
+ * data bound once. Equal values are computed once, as the compiler has it. */
+#include "ints.h"
+#include "registers.h"
+
+typedef struct Known {
+	uint64_t id;
+	RegisterForm form;
+} Known;
+
+typedef struct Trace {
+	Expander e;
+	Kernel *k;
+	Arena *a;
+	Ints ints; /* steps of straight loops */
+	Operations *of;
+	double times; /* that what is traced runs */
+	uint64_t next;
+	Map known_at;
+	VEC(Known) known;
+	VEC(Traced) waiting; /* in queues */
+	uint32_t popped;
+	VEC(Traced) returned;
+} Trace;
+
+static void trace_region(Trace *t, RegionId r);
+
+/* ---- equal values ----------------------------------------------------------------------------------------------- */
+
+static uint64_t mixed(uint64_t h, uint64_t x) {
+	h ^= x + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+	return h * 0xff51afd7ed558ccdu;
+}
+
+static uint64_t int_key(const Trace *t, uint64_t h, IntId i) {
+	const KInt *x = &t->k->ints.at[i];
+	h = mixed(mixed(h, x->kind), (uint64_t)x->number);
+	if (x->kind == INT_VALUE)
+		return mixed(h, t->e.values[x->value].id);
+	if (x->kind == INT_CONST)
+		return h;
+	h = int_key(t, h, x->a);
+	return x->kind == INT_NEG ? h : int_key(t, h, x->b);
+}
+
+static uint64_t arg_key(const Trace *t, uint64_t h, const KArg *a) {
+	h = mixed(h, a->kind);
+	switch (a->kind) {
+	case KARG_VALUE: return mixed(h, t->e.values[a->value].id);
+	case KARG_INTEGER: return mixed(h, (uint64_t)a->integer);
+	case KARG_BOOL: return mixed(h, a->boolean);
+	case KARG_INT: return int_key(t, h, a->index);
+	case KARG_REAL: {
+		uint64_t bits;
+		memcpy(&bits, &a->real, sizeof bits);
+		return mixed(h, bits);
+	}
+	default: return h;
+	}
+}
+
+/* Of what it computes; 0: it is like no other. */
+static uint64_t statement_key(const Trace *t, const KStmt *s) {
+	if (kernel_op_kind(s->op) != KIND_PURE || s->result == NONE || s->result_count != 1)
+		return 0;
+	const KValue *v = &t->k->values.at[s->result];
+	uint64_t h = mixed(mixed(s->op, v->dtype), v->rank);
+	for (uint32_t i = 0; i < v->rank; i++)
+		h = mixed(h, (uint64_t)v->shape[i]);
+	for (uint32_t i = 0; i < s->int_count; i++)
+		h = mixed(h, (uint64_t)s->ints[i]);
+	for (uint32_t i = 0; i < s->arg_count; i++)
+		h = arg_key(t, h, &t->k->args.at[s->arg_first + i]);
+	return h ? h : 1;
+}
+
+/* ---- statements ------------------------------------------------------------------------------------------------- */
+
+static void fresh(Trace *t, ValueId v) {
+	t->e.values[v] = (Traced){.form = usual_form(t->k->values.at[v].dtype), .id = t->next++};
+}
+
+static void expand(Trace *t, StmtId stmt) {
+	const KStmt *s = kernel_stmt(t->k, stmt);
+	uint64_t key = statement_key(t, s);
+	uint32_t at = key ? map_get(&t->known_at, key) : NONE;
+	for (uint32_t i = 0; i < s->result_count; i++)
+		fresh(t, s->result + i);
+	if (s->op == K_LET && kernel_arg(t->k, stmt, 0)->kind == KARG_VALUE) {
+		t->e.values[s->result] = t->e.values[kernel_arg(t->k, stmt, 0)->value];
+		return;
+	}
+	if (at != NONE && at < t->known.count && t->known.at[at].id == key) {
+		t->e.values[s->result] = (Traced){.form = t->known.at[at].form, .id = key};
+		return;
+	}
+	Operations one = {0};
+	t->e.to = &one;
+	expand_statement(&t->e, stmt);
+	for (int i = 0; i < RO_COUNT; i++)
+		t->of[stmt].of[i] += t->times * one.of[i];
+	if (!key)
+		return;
+	t->e.values[s->result].id = key;
+	Known known = {key, t->e.values[s->result].form};
+	map_put(t->a, &t->known_at, key, t->known.count);
+	vec_push(t->a, &t->known, known);
+}
+
+/* What is computed in it, nothing outside has. */
+static void trace_inner(Trace *t, RegionId r, double times) {
+	uint32_t known = t->known.count;
+	double outside = t->times;
+	t->times *= times;
+	trace_region(t, r);
+	t->times = outside;
+	t->known.count = known;
+}
+
+/* ---- calls and loops -------------------------------------------------------------------------------------------- */
+
+static Traced traced_arg(const Trace *t, StmtId s, uint32_t i) {
+	const KArg *a = kernel_arg(t->k, s, i);
+	return a->kind == KARG_VALUE ? t->e.values[a->value] : (Traced){.id = arg_key(t, 7, a)};
+}
+
+static void keep_returned(Trace *t, StmtId s) {
+	t->returned.count = 0;
+	for (uint32_t i = 0; i < kernel_stmt(t->k, s)->arg_count; i++) {
+		Traced v = traced_arg(t, s, i);
+		vec_push(t->a, &t->returned, v);
+	}
+}
+
+static void give_results(Trace *t, StmtId s, bool carried) {
+	const KStmt *x = kernel_stmt(t->k, s);
+	for (uint32_t i = 0; i < x->result_count; i++) {
+		fresh(t, x->result + i);
+		Traced *v = &t->e.values[x->result + i];
+		if (i < t->returned.count && carried)
+			v->form.rows = t->returned.at[i].form.bits == v->form.bits && t->returned.at[i].form.rows
+			                       ? t->returned.at[i].form.rows
+			                       : v->form.rows;
+		else if (i < t->returned.count)
+			*v = t->returned.at[i];
+	}
+	t->returned.count = 0;
+}
+
+static void trace_call(Trace *t, StmtId s) {
+	const KStmt *x = kernel_stmt(t->k, s);
+	const KFunction *f = &t->k->functions.at[x->function];
+	VEC(Traced) given = {0};
+	for (uint32_t i = 0; i < f->parameters.count; i++) {
+		Traced v = i < x->arg_count ? traced_arg(t, s, i) : (Traced){.id = t->next++};
+		vec_push(t->a, &given, v);
+	}
+	for (uint32_t i = 0; i < f->parameters.count; i++) {
+		const KParameter *p = &f->parameters.at[i];
+		const KArg *a = i < x->arg_count ? kernel_arg(t->k, s, i) : NULL;
+		if (p->kind == PARAMETER_BUFFER && a && a->kind == KARG_REF)
+			t->e.rows[p->id] = t->e.rows[t->k->refs.at[a->ref].buffer];
+		else if (p->kind != PARAMETER_BUFFER)
+			t->e.values[p->id] = given.at[i];
+	}
+	trace_region(t, f->body);
+	give_results(t, s, false);
+}
+
+static double known_int(Trace *t, IntId i) { return i == NONE ? NAN : int_at(&t->ints, i); }
+
+static void trace_for(Trace *t, StmtId s) {
+	const KStmt *x = kernel_stmt(t->k, s);
+	const KFor *each = x->each;
+	double end = known_int(t, each->end);
+	for (uint32_t i = 0; i < each->carried.count; i++)
+		t->e.values[each->carried.at[i]] = traced_arg(t, s, i);
+	for (int64_t i = each->from; isnan(end) ? i == each->from : (double)i < end; i++) {
+		t->ints.at[each->step] = isnan(end) ? NAN : (double)i;
+		fresh(t, each->step);
+		t->e.values[each->step].id = mixed(11, (uint64_t)i);
+		trace_region(t, x->body);
+		for (uint32_t c = 0; c < each->carried.count && c < t->returned.count; c++)
+			t->e.values[each->carried.at[c]] = t->returned.at[c];
+	}
+	t->returned.count = 0;
+	for (uint32_t i = 0; i < x->result_count && i < each->carried.count; i++)
+		t->e.values[x->result + i] = t->e.values[each->carried.at[i]];
+}
+
+/* fori and while: the function runs with what is carried, of which nothing is known. */
+static void trace_loop(Trace *t, StmtId s) {
+	const KStmt *x = kernel_stmt(t->k, s);
+	const KFunction *f = &t->k->functions.at[x->function];
+	const KArg *count = kernel_arg(t->k, s, 0);
+	double times = x->op != K_FORI ? 1
+	               : count->kind == KARG_INT     ? known_int(t, count->index)
+	               : count->kind == KARG_INTEGER ? (double)count->integer
+	                                             : NAN;
+	for (uint32_t i = 0; i < f->parameters.count; i++)
+		if (f->parameters.at[i].kind != PARAMETER_BUFFER)
+			fresh(t, f->parameters.at[i].id);
+	trace_inner(t, f->body, isnan(times) ? 1 : times);
+	give_results(t, s, true);
+}
+
+static void trace_pipeline(Trace *t, StmtId s) {
+	const KPipeline *p = kernel_stmt(t->k, s)->pipeline;
+	const KFunction *f = &t->k->functions.at[p->body];
+	double times = 1;
+	for (uint32_t i = 0; i < p->rank; i++) {
+		double steps = known_int(t, p->grid[i]);
+		times *= isnan(steps) ? 1 : steps;
+	}
+	for (uint32_t i = 0, w = 0; i < f->parameters.count; i++) {
+		const KParameter *x = &f->parameters.at[i];
+		if (x->kind != PARAMETER_BUFFER || w >= p->windows.count)
+			continue;
+		const KBuffer *b = &t->k->buffers.at[x->id];
+		t->e.rows[x->id] = tile_rows(b->dtype, b->rank, b->shape);
+		w++;
+	}
+	trace_inner(t, f->body, times);
+	t->returned.count = 0;
+}
+
+static void trace_if(Trace *t, StmtId s) {
+	const KStmt *x = kernel_stmt(t->k, s);
+	const KArg *a = kernel_arg(t->k, s, 0);
+	double holds = a->kind == KARG_INT ? known_int(t, a->index) : a->kind == KARG_VALUE ? t->ints.at[a->value] : NAN;
+	for (uint32_t i = 0; i < x->result_count; i++)
+		t->e.values[x->result + i] = traced_arg(t, s, i + 1);
+	if (holds == 0)
+		return;
+	trace_region(t, x->body);
+	give_results(t, s, false);
+}
+
+static void trace_queue(Trace *t, StmtId s) {
+	const KStmt *x = kernel_stmt(t->k, s);
+	for (uint32_t i = 1; x->op == K_PUSH && i < x->arg_count; i++) {
+		Traced v = traced_arg(t, s, i);
+		vec_push(t->a, &t->waiting, v);
+	}
+	for (uint32_t i = 0; x->op == K_POP && i < x->result_count; i++) {
+		fresh(t, x->result + i);
+		if (t->popped < t->waiting.count)
+			t->e.values[x->result + i] = t->waiting.at[t->popped++];
+	}
+}
+
+static void trace_statement(Trace *t, StmtId s) {
+	const KStmt *x = kernel_stmt(t->k, s);
+	switch (x->op) {
+	case K_DEF:
+	case K_QUEUE: break;
+	case K_RETURN:
+	case K_YIELD: keep_returned(t, s); break;
+	case K_CALL: trace_call(t, s); break;
+	case K_FOR: trace_for(t, s); break;
+	case K_FORI:
+	case K_WHILE: trace_loop(t, s); break;
+	case K_PIPELINE: trace_pipeline(t, s); break;
+	case K_WHEN: trace_inner(t, x->body, 1); break;
+	case K_IF: trace_if(t, s); break;
+	case K_PUSH:
+	case K_POP: trace_queue(t, s); break;
+	case K_INT:
+		find_value(&t->ints, s);
+		expand(t, s);
+		break;
+	default: expand(t, s); break;
+	}
+}
+
+static void trace_region(Trace *t, RegionId r) {
+	for (StmtId s = region_first(t->k, r); s != NONE; s = kernel_stmt(t->k, s)->next)
+		trace_statement(t, s);
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------------------------- */
+
+static Ints ints_of(Kernel *k, Arena *a) {
+	Ints t = {.k = k, .probed = NONE};
+	t.at = arena_array(a, k->values.count + 1, sizeof *t.at);
+	for (uint32_t i = 0; i < k->values.count; i++)
+		t.at[i] = NAN;
+	t.most = arena_array(a, k->buffers.count + 1, sizeof *t.most);
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		t.most[i] = NAN;
+	t.guessed = arena_array(a, k->values.count + 1, sizeof *t.guessed);
+	return t;
+}
+
+Operations *kernel_operations(Kernel *k, const Target *target, Arena *a) {
+	Trace t = {.k = k, .a = a, .times = 1, .next = 1, .ints = ints_of(k, a)};
+	t.of = arena_array(a, k->stmts.count + 1, sizeof *t.of);
+	t.e = (Expander){.k = k, .t = target};
+	t.e.values = arena_array(a, k->values.count + 1, sizeof *t.e.values);
+	t.e.rows = arena_array(a, k->buffers.count + 1, sizeof *t.e.rows);
+	for (ValueId v = 0; v < k->values.count; v++)
+		fresh(&t, v);
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		t.e.rows[i] = tile_rows(k->buffers.at[i].dtype, k->buffers.at[i].rank, k->buffers.at[i].shape);
+	for (uint32_t i = 0; i < k->grid.count; i++)
+		t.times *= (double)k->grid.at[i].steps;
+	trace_region(&t, k->body);
+	return t.of;
+}
+
+static void put_operations(Text *out, const Operations *x) {
+	const char *before = "";
+	text_put(out, "{");
+	for (int i = 0; i < RO_COUNT; i++) {
+		if (x->of[i] == 0)
+			continue;
+		text_printf(out, "%s\"%s\": ", before, register_op_names[i]);
+		text_put_double(out, x->of[i]);
+		before = ", ";
+	}
+	text_put(out, "}");
+}
+
+static void put_statements(Text *out, const Kernel *k, const Operations *of) {
+	const char *before = "";
+	for (StmtId s = 0; s < k->stmts.count; s++) {
+		double any = 0;
+		for (int i = 0; i < RO_COUNT; i++)
+			any += of[s].of[i];
+		if (any == 0)
+			continue;
+		const KStmt *x = kernel_stmt(k, s);
+		const char *name = x->result == NONE ? NULL : k->values.at[x->result].var;
+		text_printf(out, "%s\n      {\"op\": \"%s\", \"value\": ", before, kernel_op_name(out->arena, x->op));
+		text_put_json(out, name ? name : "");
+		text_put(out, ", \"operations\": ");
+		put_operations(out, &of[s]);
+		text_put(out, "}");
+		before = ",";
+	}
+}
+
+void operations_emit(const KProgram *p, const Target *t, Text *out) {
+	text_put(out, "{\n  \"kernels\": [");
+	for (uint32_t i = 0; i < p->kernels.count; i++) {
+		Kernel *k = p->kernels.at[i];
+		Operations *of = kernel_operations(k, t, p->arena), all = {0};
+		for (StmtId s = 0; s < k->stmts.count; s++)
+			for (int o = 0; o < RO_COUNT; o++)
+				all.of[o] += of[s].of[o];
+		text_printf(out, "%s\n    {\"name\": ", i ? "," : "");
+		text_put_json(out, k->name);
+		text_put(out, ", \"operations\": ");
+		put_operations(out, &all);
+		text_put(out, ", \"statements\": [");
+		put_statements(out, k, of);
+		text_put(out, "]}");
+	}
+	text_put(out, "\n  ]\n}\n");
+}
