@@ -41,9 +41,16 @@ double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape
 	if (rank == 0 || f->splat)
 		return rank ? 1 : 0;
 	int64_t beside = SUBLANES * WORD / f->bits / f->rows; /* tiles in a register */
-	double high = f->same_rows ? 1 : (double)int_cdiv(rows_dim(rank, shape), f->rows);
-	double wide = f->same_lanes ? 1 : (double)int_cdiv(last_dim(rank, shape), LANES * int_max(beside, 1));
-	return outer_size(rank, shape) * high * wide;
+	int64_t rows = rows_dim(rank, shape), lanes = last_dim(rank, shape);
+	double outer = outer_size(rank, shape);
+	if (f->implied) {
+		outer *= (double)rows;
+		rows = f->implied == 2 ? 1 : lanes;
+		lanes = f->implied == 2 ? lanes : 1;
+	}
+	double high = f->same_rows ? 1 : (double)int_cdiv(rows, f->rows);
+	double wide = f->same_lanes ? 1 : (double)int_cdiv(lanes, LANES * int_max(beside, 1));
+	return outer * high * wide;
 }
 
 static double value_as(const KValue *v, const RegisterForm *f) { return form_registers(f, v->rank, v->shape); }
@@ -64,19 +71,21 @@ double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t to)
 	double n = value_as(v, &as);
 	if (f->rows == to || f->splat)
 		return n;
-	if (f->bits == WORD) {
-		double tall = f->rows > to ? value_as(v, f) : n; /* rows of one tile alone are taken apart */
-		count_operations(e, RO_PERMUTE, tall > 1 && f->rows > to ? 5 * tall : 0);
+	if (f->bits == WORD || (rows_dim(v->rank, v->shape) == 1 && to < SUBLANES)) {
+		double each = f->rows > to ? value_as(v, f) / n : 1; /* of which each is made */
+		count_operations(e, RO_PERMUTE, each > 2 ? 5 * value_as(v, f) : each > 1 ? 14 * n : 0);
 		return n;
 	}
 	count_operations(e, RO_PACK, words_of(v, f) + n);
 	return n;
 }
 
+static bool is_tile(const KValue *v) { return v->type == KTYPE_TILE && v->rank > 0; }
+
 const KValue *expand_tile(const Expander *e, const KStmt *s, uint32_t i) {
 	const KArg *a = i < s->arg_count ? &e->k->args.at[s->arg_first + i] : NULL;
 	const KValue *v = a && a->kind == KARG_VALUE ? &e->k->values.at[a->value] : NULL;
-	return v && v->type == KTYPE_TILE && v->rank > 0 ? v : NULL;
+	return v && is_tile(v) ? v : NULL;
 }
 
 Traced *expand_traced(const Expander *e, const KStmt *s, uint32_t i) {
@@ -88,36 +97,80 @@ static RegisterForm *result_form(const Expander *e, const KStmt *s) { return &e-
 
 /* ---- pointwise -------------------------------------------------------------------------------------------------- */
 
-static bool is_bool(const KValue *v) { return v->dtype == DTYPE_BOOL; }
-
-/* Of its operands, the bits of their elements: of narrow ones with bools those of the others. */
-static uint8_t bits_of(const Expander *e, const KStmt *s) {
-	uint8_t bits = 0;
-	for (uint32_t i = 0; i < s->arg_count; i++) {
-		const KValue *x = expand_tile(e, s, i);
-		if (x && (!is_bool(x) || !bits))
-			bits = expand_traced(e, s, i)->form.bits;
+/* A tile of another dtype: how it lies then. */
+static RegisterForm converted(Expander *e, const KValue *x, const RegisterForm *from, Dtype to) {
+	RegisterForm out = *from, usual = usual_form(to), word;
+	bool from_bool = x->dtype == DTYPE_BOOL, to_float = dtype_is_float(to), from_float = dtype_is_float(x->dtype);
+	out.product = false;
+	if (from->splat || x->dtype == to) {
+		out.bits = usual.bits;
+		out.rows = from->splat ? usual.rows : from->rows;
+		return out;
 	}
-	return bits ? bits : WORD;
+	if (to == DTYPE_BOOL) {
+		count_operations(e, RO_COMPARE, value_as(x, &out));
+		return out;
+	}
+	uint8_t bits = from_bool ? WORD : from->bits;
+	out.bits = usual.bits;
+	out.rows = usual.bits < bits || from->rows > usual.rows ? usual.rows : from->rows;
+	word = out;
+	word.bits = WORD;
+	word.rows = out.rows > SUBLANES ? SUBLANES : out.rows;
+	if (from_bool)
+		count_operations(e, RO_CONVERT, value_as(x, &word));
+	if (usual.bits != bits)
+		count_operations(e, RO_PACK, value_as(x, &out));
+	if (to_float != from_float)
+		count_operations(e, RO_CONVERT, value_as(x, &word));
+	return out;
+}
+
+static void convert(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	if (x)
+		*result_form(e, s) = converted(e, x, &expand_traced(e, s, 0)->form, result_of(e, s)->dtype);
+}
+
+enum { OPERANDS = 8 };
+
+/* In which its operands are taken: of a comparison that of the widest. */
+static Dtype taken_dtype(const Expander *e, const KStmt *s) {
+	Dtype found = s->op == K_FLOAT16_VALUE  ? DTYPE_I32
+	              : s->op == K_FLOAT16_BITS ? DTYPE_F32
+	                                        : result_of(e, s)->dtype;
+	bool compares = found == DTYPE_BOOL, any = false;
+	for (uint32_t i = 0; compares && i < s->arg_count; i++) {
+		const KValue *x = expand_tile(e, s, i);
+		if (!x || (any && dtype_is_float(found) && !dtype_is_float(x->dtype)))
+			continue;
+		if (!any || dtype_vmem_bits(x->dtype) > dtype_vmem_bits(found) || dtype_is_float(x->dtype) > dtype_is_float(found))
+			found = x->dtype;
+		any = true;
+	}
+	return found;
 }
 
 /* Rows of the tiles in which all operands are taken: those of the tallest; rows that are spread are taken whole. */
-static uint8_t common_rows(const Expander *e, const KStmt *s, const KValue *to, uint8_t bits) {
+static uint8_t common_rows(const Expander *e, const KStmt *s, const RegisterForm *form, const KValue *to,
+                           uint8_t bits) {
 	uint8_t tall = 0;
-	for (uint32_t i = 0; i < s->arg_count; i++) {
+	bool row = rows_dim(to->rank, to->shape) == 1;
+	for (uint32_t i = 0; i < s->arg_count && i < OPERANDS; i++) {
 		const KValue *x = expand_tile(e, s, i);
-		const RegisterForm *f = x ? &expand_traced(e, s, i)->form : NULL;
-		if (!f || f->splat)
+		const RegisterForm *f = &form[i];
+		if (!x || f->splat)
 			continue;
 		bool spread = rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1;
-		tall = f->bits == bits && f->rows > tall && !spread ? f->rows : tall;
+		if (f->bits == bits && !spread && (!tall || (row ? f->rows < tall : f->rows > tall)))
+			tall = f->rows;
 	}
 	return tall ? tall : (uint8_t)(SUBLANES * WORD / bits);
 }
 
 /* Spreads the operand to the shape: a lane along lanes, a row along rows; once for all that read it. */
-static void spread(Expander *e, const KValue *x, Traced *v, uint32_t rank, const int64_t *shape, uint8_t tall) {
-	RegisterForm *f = &v->form;
+static void spread(Expander *e, const KValue *x, const RegisterForm *f, Traced *v, uint32_t rank, const int64_t *shape,
+                   uint8_t tall) {
 	if (f->splat)
 		return;
 	bool along_lanes = last_dim(x->rank, x->shape) == 1 && last_dim(rank, shape) > 1 && !f->same_lanes;
@@ -135,25 +188,35 @@ static void spread(Expander *e, const KValue *x, Traced *v, uint32_t rank, const
 /* Takes all operands in one form, which the result has. Returns its registers. */
 static double take_operands(Expander *e, const KStmt *s) {
 	const KValue *to = result_of(e, s);
-	RegisterForm *out = result_form(e, s);
-	*out = (RegisterForm){.bits = bits_of(e, s), .same_rows = true, .same_lanes = true, .splat = true};
-	out->rows = common_rows(e, s, to, out->bits);
-	for (uint32_t i = 0; i < s->arg_count; i++) {
+	RegisterForm *out = result_form(e, s), form[OPERANDS];
+	Dtype dtype = taken_dtype(e, s);
+	uint32_t count = s->arg_count < OPERANDS ? s->arg_count : OPERANDS;
+	for (uint32_t i = 0; i < count; i++) {
+		const KValue *x = expand_tile(e, s, i);
+		if (x && x->dtype != DTYPE_BOOL)
+			form[i] = converted(e, x, &expand_traced(e, s, i)->form, dtype);
+		else if (x)
+			form[i] = expand_traced(e, s, i)->form;
+	}
+	*out = usual_form(dtype);
+	if (dtype == DTYPE_BOOL) /* of bools alone */
+		for (uint32_t i = 0; i < count; i++)
+			if (expand_tile(e, s, i))
+				out->bits = form[i].bits;
+	out->same_rows = out->same_lanes = true;
+	out->rows = common_rows(e, s, form, to, out->bits);
+	for (uint32_t i = 0; i < count; i++) {
 		const KValue *x = expand_tile(e, s, i);
 		if (!x)
 			continue;
-		Traced *v = expand_traced(e, s, i);
 		bool one_row = rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1;
 		bool one_lane = last_dim(x->rank, x->shape) == 1 && last_dim(to->rank, to->shape) > 1;
 		if (!one_row)
-			taken_as(e, x, &v->form, out->rows);
-		spread(e, x, v, to->rank, to->shape, out->rows);
-		out->same_rows = out->same_rows && (v->form.same_rows || one_row || v->form.splat);
-		out->same_lanes = out->same_lanes && (v->form.same_lanes || one_lane || v->form.splat);
-		out->splat = out->splat && v->form.splat;
-	}
-	if (out->splat) { /* folded, or spread when it is read */
-		out->splat = false;
+			taken_as(e, x, &form[i], out->rows);
+		spread(e, x, &form[i], expand_traced(e, s, i), to->rank, to->shape, out->rows);
+		out->same_rows = out->same_rows && (form[i].same_rows || one_row || form[i].splat);
+		out->same_lanes = out->same_lanes && (form[i].same_lanes || one_lane || form[i].splat);
+		out->implied = x->rank == to->rank && !out->implied ? form[i].implied : out->implied;
 	}
 	return value_as(to, out);
 }
@@ -192,18 +255,43 @@ static bool is_folded(Expander *e, const KStmt *s) {
 	return false;
 }
 
+/* Of numbers alone. */
+static bool is_constant(const Expander *e, const KStmt *s) {
+	double number;
+	for (uint32_t i = 0; i < s->arg_count; i++)
+		if (e->k->args.at[s->arg_first + i].kind == KARG_VALUE && !is_number(e, s, i, &number))
+			return false;
+	return true;
+}
+
+/* It takes the logarithm or exponential of its argument, which something before it took too. */
+static bool inner_known(Expander *e, const KStmt *s) {
+	bool logs = s->op == OP_LOG || s->op == OP_LOG2 || s->op == OP_LOG10, exps = s->op == OP_EXP || s->op == OP_EXPM1;
+	return (logs || exps) && computed_before(e, argument_key(e, logs ? 0x106 : 0xe4b, s, 0));
+}
+
 static void pointwise(Expander *e, const KStmt *s) {
+	if (is_constant(e, s)) {
+		result_form(e, s)->splat = true;
+		result_form(e, s)->number = NAN;
+		return;
+	}
 	if (is_folded(e, s))
 		return;
 	const KValue *first = expand_tile(e, s, s->op == OP_WHERE ? 1 : 0), *to = result_of(e, s);
 	double n = take_operands(e, s);
+	if (s->op == K_FLOAT16_BITS) {
+		*result_form(e, s) = usual_form(to->dtype);
+		count_operations(e, RO_PACK, value_as(to, result_form(e, s)));
+	}
 	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		const Row *r = &rows[i];
 		if (r->op != s->op)
 			continue;
 		bool ints = first && !dtype_is_float(first->dtype) && r->functions == 1 && r->floats == 0;
 		count_operations(e, RO_FLOAT, n * r->floats);
-		count_operations(e, ints ? RO_INT : RO_FUNCTION, n * r->functions);
+		double functions = r->functions - (inner_known(e, s) ? 1 : 0);
+		count_operations(e, ints ? RO_INT : RO_FUNCTION, n * functions);
 		count_operations(e, RO_INT, n * r->ints);
 		count_operations(e, RO_COMPARE, n * r->compares);
 		count_operations(e, RO_SELECT, n * r->selects);
@@ -211,36 +299,6 @@ static void pointwise(Expander *e, const KStmt *s) {
 		return;
 	}
 	count_operations(e, dtype_is_float(to->dtype) ? RO_FLOAT : RO_INT, n);
-}
-
-static void convert(Expander *e, const KStmt *s) {
-	const KValue *x = expand_tile(e, s, 0), *to = result_of(e, s);
-	RegisterForm *out = result_form(e, s);
-	if (!x)
-		return;
-	const RegisterForm *from = &expand_traced(e, s, 0)->form;
-	*out = *from;
-	out->product = false;
-	if (is_bool(to)) {
-		count_operations(e, RO_COMPARE, value_as(to, out));
-		return;
-	}
-	RegisterForm usual = usual_form(to->dtype);
-	bool to_float = dtype_is_float(to->dtype), from_float = dtype_is_float(x->dtype);
-	uint8_t bits = is_bool(x) ? WORD : from->bits;
-	out->bits = usual.bits;
-	out->rows = usual.bits == bits ? from->rows : usual.rows;
-	if (usual.bits == WORD && from->rows < SUBLANES && bits == WORD)
-		out->rows = from->rows;
-	RegisterForm word = *out;
-	word.bits = WORD;
-	word.rows = out->bits == WORD ? out->rows : SUBLANES;
-	if (is_bool(x))
-		count_operations(e, RO_CONVERT, value_as(to, &word));
-	if (usual.bits != bits)
-		count_operations(e, RO_PACK, usual.bits > bits ? value_as(to, out) : value_as(to, out));
-	if (to_float != from_float)
-		count_operations(e, RO_CONVERT, value_as(to, &word));
 }
 
 /* ---- along dims ------------------------------------------------------------------------------------------------- */
@@ -252,6 +310,16 @@ static bool reduces(const KStmt *s, uint32_t dim) {
 	return s->int_count == 1;
 }
 
+/* Of registers that the tile does not fill, what lies beside it is replaced before they are combined. */
+static void mask_rest(Expander *e, const KValue *x, const RegisterForm *f, double registers) {
+	int64_t rows = rows_dim(x->rank, x->shape), lanes = last_dim(x->rank, x->shape);
+	double high = f->same_rows ? 1 : (double)int_cdiv(rows, f->rows), wide = f->same_lanes ? 1 : (double)int_cdiv(lanes, LANES);
+	double cut_rows = rows % f->rows && !f->same_rows && rows > 1 ? 1 : 0, cut_lanes = lanes % LANES && !f->same_lanes && lanes > 1 ? 1 : 0;
+	double part = 1 - (1 - cut_rows / high) * (1 - cut_lanes / wide);
+	count_operations(e, RO_SELECT, registers * part);
+	count_operations(e, RO_MASK, registers * part);
+}
+
 static void reduce(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0);
 	if (!x)
@@ -259,7 +327,13 @@ static void reduce(Expander *e, const KStmt *s) {
 	RegisterForm from = expand_traced(e, s, 0)->form, *out = result_form(e, s);
 	uint8_t tall = (uint8_t)(SUBLANES * WORD / from.bits);
 	double in = taken_as(e, x, &from, tall), left = in;
+	if (from.rows < tall && rows_dim(x->rank, x->shape) == 1 && from.bits == WORD) {
+		count_operations(e, RO_PERMUTE, in);
+		count_operations(e, RO_SELECT, in);
+		count_operations(e, RO_MASK, in);
+	}
 	from.rows = tall;
+	mask_rest(e, x, &from, in);
 	bool lanes = reduces(s, x->rank - 1), sublanes = x->rank > 1 && reduces(s, x->rank - 2);
 	for (uint32_t i = 0; i < x->rank; i++) {
 		int64_t of = i + 1 == x->rank   ? int_cdiv(x->shape[i], LANES)
@@ -270,11 +344,14 @@ static void reduce(Expander *e, const KStmt *s) {
 	bool sums = s->op == K_SUM || s->op == K_MEAN, floats = dtype_is_float(x->dtype);
 	count_operations(e, floats ? RO_FLOAT : RO_INT, sums ? in : in - left);
 	count_operations(e, RO_REDUCE, lanes || sublanes ? left * (lanes && sublanes ? 2 : 1) : 0);
+	count_operations(e, RO_ROTATE, result_of(e, s)->rank ? 0 : 2 * left); /* to its first place */
 	count_operations(e, RO_FUNCTION, s->op == K_MEAN ? left : 0);
 	*out = from;
 	out->splat = out->product = false;
 	out->same_lanes = from.same_lanes || lanes;
 	out->same_rows = from.same_rows || sublanes;
+	if (!s->ints[0] && result_of(e, s)->rank)
+		out->implied = sublanes && !lanes ? 2 : lanes && !sublanes ? 1 : 0;
 }
 
 /* Parts of 128 lanes combined, then with what there is. */
@@ -294,15 +371,20 @@ static void fold(Expander *e, const KStmt *s) {
 	*result_form(e, s) = part;
 }
 
-static void iota(Expander *e, const KStmt *s) {
-	const KValue *to = result_of(e, s);
-	RegisterForm *out = result_form(e, s);
-	*out = usual_form(to->dtype);
-	uint32_t axis = (uint32_t)s->ints[0];
-	out->same_lanes = axis + 1 != to->rank;
-	out->same_rows = axis + 2 != to->rank;
-	count_operations(e, RO_INT, value_as(to, out) + 1);
+/* The places along an axis: those of one register, and how far others are. */
+static RegisterForm places(Expander *e, const KValue *v, uint32_t axis) {
+	RegisterForm out = usual_form(DTYPE_I32);
+	out.same_lanes = axis + 1 != v->rank;
+	out.same_rows = axis + 2 != v->rank;
+	uint64_t key = 0x10a + axis;
+	for (uint32_t i = 0; i < v->rank; i++)
+		key = key * 0x9e3779b97f4a7c15u + (uint64_t)v->shape[i];
+	if (!computed_before(e, key))
+		count_operations(e, RO_INT, value_as(v, &out) + 1);
+	return out;
 }
+
+static void iota(Expander *e, const KStmt *s) { *result_form(e, s) = places(e, result_of(e, s), (uint32_t)s->ints[0]); }
 
 /* An index along the axis, compared with one number or two, selects. */
 static void mask(Expander *e, const KStmt *s) {
@@ -310,17 +392,19 @@ static void mask(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, within ? 1 : 0);
 	if (!x)
 		return;
-	uint32_t axis = (uint32_t)s->ints[0];
-	RegisterForm *out = result_form(e, s), at = usual_form(DTYPE_I32);
+	RegisterForm *out = result_form(e, s), at = places(e, x, (uint32_t)s->ints[0]);
 	*out = expand_traced(e, s, within ? 1 : 0)->form;
 	out->splat = out->product = false;
-	at.same_lanes = axis + 1 != x->rank;
-	at.same_rows = axis + 2 != x->rank;
-	double places = value_as(x, &at);
+	double n = value_as(x, &at);
 	out->same_lanes = out->same_lanes && at.same_lanes;
 	out->same_rows = out->same_rows && at.same_rows;
-	count_operations(e, RO_INT, places + 1 + (within ? places : 0));
-	count_operations(e, RO_COMPARE, within ? 2 * places : places);
+	uint64_t key = argument_key(e, 0x3a5c + (uint64_t)s->ints[0], s, within ? 2 : 1);
+	for (uint32_t i = 0; i < x->rank; i++)
+		key = key * 0x9e3779b97f4a7c15u + (uint64_t)x->shape[i];
+	if (!computed_before(e, key + within)) {
+		count_operations(e, RO_INT, within ? n : 0);
+		count_operations(e, RO_COMPARE, within ? 2 * n : n);
+	}
 	count_operations(e, RO_SELECT, value_as(x, out));
 	RegisterForm packed = at;
 	packed.bits = out->bits;
@@ -394,11 +478,12 @@ static void rename_registers(Expander *e, const KStmt *s) {
 	Traced *v = expand_traced(e, s, 0);
 	*out = v->form;
 	out->product = false;
+	out->implied = x->rank == to->rank ? out->implied : 0;
 	if (s->op == K_BITCAST && usual_form(to->dtype).bits != v->form.bits)
 		*out = usual_form(to->dtype);
 	if (s->op != K_BROADCAST && s->op != K_TILE)
 		return;
-	spread(e, x, v, to->rank, to->shape, out->rows);
+	spread(e, x, &v->form, v, to->rank, to->shape, out->rows);
 	out->same_lanes = out->same_lanes || (last_dim(x->rank, x->shape) == 1 && last_dim(to->rank, to->shape) > 1);
 	out->same_rows = out->same_rows || (rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1);
 }
@@ -413,13 +498,20 @@ static void constant(Expander *e, const KStmt *s) {
 	out->number = number;
 }
 
+/* It has a row, though it is none of the pointwise ops. */
+static bool is_function(uint16_t op) {
+	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (rows[i].op == op)
+			return true;
+	return false;
+}
+
 void expand_statement(Expander *e, StmtId stmt) {
 	const KStmt *s = &e->k->stmts.at[stmt];
 	if (s->result != NONE && s->op != K_LOAD)
 		*result_form(e, s) = usual_form(result_of(e, s)->dtype);
-	if (s->op != K_STORE && (s->result == NONE || result_of(e, s)->type != KTYPE_TILE))
-		return;
-	if (s->op != K_STORE && result_of(e, s)->rank == 0 && s->op != K_SUM && s->op != K_MAX && s->op != K_MIN)
+	bool reduces_all = s->op == K_SUM || s->op == K_MAX || s->op == K_MIN || s->op == K_MEAN;
+	if (s->op != K_STORE && !reduces_all && (s->result == NONE || !is_tile(result_of(e, s))))
 		return;
 	switch (s->op) {
 	case K_ZEROS:
@@ -453,6 +545,11 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_DOT: expand_dot(e, s); break;
 	case K_LOAD: expand_load(e, s); break;
 	case K_STORE: expand_store(e, s); break;
-	default: pointwise(e, s); break;
+	default:
+		if (s->op < OP_COUNT || is_function(s->op))
+			pointwise(e, s);
+		else
+			rename_registers(e, s);
+		break;
 	}
 }

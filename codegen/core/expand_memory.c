@@ -3,13 +3,33 @@
 
 enum { SUBLANES = 8, LANES = 128, WORD = 32 };
 
-/* Arrays with few rows have tiles as low as a power of two, but whole words. */
-uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape) {
+/* Arrays with few rows have tiles as low as a power of two, but whole words; those of 16 bits that come from outside
+ * have as many rows as those of 32. */
+uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape, bool own) {
 	RegisterForm f = usual_form(dtype);
-	int64_t rows = rank > 1 ? shape[rank - 2] : 1, most = f.bits == 16 ? SUBLANES : f.rows, least = WORD / f.bits;
+	int64_t rows = rank > 1 ? shape[rank - 2] : 1, most = f.bits == 16 && !own ? SUBLANES : f.rows, least = WORD / f.bits;
 	while (least < rows && least < most)
 		least *= 2;
 	return (uint8_t)least;
+}
+
+/* One row of taller tiles, its place not known before it runs, is told by itself. */
+static uint8_t access_rows(const Expander *e, const KRef *r, const KBuffer *b) {
+	uint8_t rows = e->rows[r->buffer];
+	int64_t at;
+	if (b->rank < 2 || r->rank + 1 < b->rank || rows != SUBLANES || dtype_vmem_bits(b->dtype) != WORD)
+		return rows;
+	const KDim *d = &r->dim[b->rank - 2];
+	bool one = d->kind == KDIM_AT || (d->kind == KDIM_RANGE && d->size == 1);
+	return one && !int_is_const(e->k, d->start, &at) ? 1 : rows;
+}
+
+/* Of a dim that is cut at one of so many places each is a load. */
+static int64_t parts_of(const KRef *r) {
+	for (uint32_t i = 0; i < r->rank; i++)
+		if (r->dim[i].kind == KDIM_PART)
+			return int_max(r->dim[i].parts, 1);
+	return 1;
 }
 
 void expand_load(Expander *e, const KStmt *s) {
@@ -19,16 +39,32 @@ void expand_load(Expander *e, const KStmt *s) {
 	const KValue *to = &e->k->values.at[s->result];
 	RegisterForm *f = &e->values[s->result].form;
 	*f = usual_form(b->dtype);
-	f->rows = e->rows[r->buffer];
-	if (b->space == KSPACE_VMEM && to->type == KTYPE_TILE)
-		count_operations(e, RO_LOAD, form_registers(f, to->rank, to->shape));
+	f->rows = access_rows(e, r, b);
+	if (b->space != KSPACE_VMEM || to->type != KTYPE_TILE)
+		return;
+	int64_t parts = parts_of(r);
+	count_operations(e, RO_LOAD, (double)parts * form_registers(f, to->rank, to->shape));
+	count_operations(e, RO_ROTATE, (double)(parts - 1));
+}
+
+/* Words of which rows are not written are loaded, and written among what they hold. */
+static void merge_words(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape) {
+	double n = form_registers(f, rank, shape);
+	double tiles = n / (double)int_cdiv(int_cdiv(shape[rank - 1], LANES) * f->rows * f->bits, SUBLANES * WORD) *
+	               (double)int_cdiv(shape[rank - 1], LANES);
+	count_operations(e, RO_LOAD, n);
+	count_operations(e, RO_SELECT, n);
+	count_operations(e, RO_MASK, 2 * tiles);
+	count_operations(e, RO_INT, 2 * tiles - n);
 }
 
 /* Lanes that the last registers do not fill are masked. */
 static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape) {
-	int64_t lanes = rank ? shape[rank - 1] : 1, tiles = int_cdiv(lanes, LANES);
+	int64_t lanes = rank ? shape[rank - 1] : 1, tiles = int_cdiv(lanes, LANES), rows = rank > 1 ? shape[rank - 2] : 1;
 	double n = form_registers(f, rank, shape);
-	if (f->rows == 1 && tiles > 1 && lanes % (SUBLANES * LANES)) {
+	if (f->bits < WORD && rows % (WORD / f->bits)) {
+		merge_words(e, f, rank, shape);
+	} else if (f->rows == 1 && tiles > 1 && lanes % (SUBLANES * LANES)) {
 		count_operations(e, RO_INT, 1);
 		count_operations(e, RO_COMPARE, 2);
 	} else if (lanes % LANES) {
@@ -44,7 +80,7 @@ void expand_store(Expander *e, const KStmt *s) {
 	uint32_t rank = kernel_ref_shape(e->k, a->ref, shape);
 	RegisterForm f = usual_form(b->dtype);
 	const KValue *x = expand_tile(e, s, 1);
-	f.rows = e->rows[r->buffer];
+	f.rows = access_rows(e, r, b);
 	if (b->space != KSPACE_VMEM)
 		return;
 	if (x)

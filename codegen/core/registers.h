@@ -41,6 +41,7 @@ typedef struct Operations {
 typedef struct RegisterForm {
 	uint8_t rows, bits;         /* of a tile; of an element: of a bool those of what was compared */
 	bool same_rows, same_lanes; /* one row, or lane, stands in all of them */
+	uint8_t implied;            /* 1, 2: it has one lane, one row, that its shape does not say */
 	bool splat;                 /* a constant, `number` in all places */
 	bool product;               /* a matmul's into nothing: what is added to it next is added by the matmul */
 	double number;
@@ -66,6 +67,10 @@ Operations *kernel_operations(Kernel *k, const Target *t, Arena *a);
 /* Of the kernels, as JSON: in all, and by statement. */
 void operations_emit(const KProgram *p, const Target *t, Text *out);
 
+/* Whether this has been computed before where it is asked; from now on it has. */
+bool computed_before(Expander *e, uint64_t key);
+uint64_t argument_key(const Expander *e, uint64_t before, const KStmt *s, uint32_t i);
+
 /* expand.c: one statement, and how its result lies. */
 void expand_statement(Expander *e, StmtId s);
 RegisterForm usual_form(Dtype dtype);
@@ -78,7 +83,8 @@ Traced *expand_traced(const Expander *e, const KStmt *s, uint32_t i);
 double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t rows);
 
 /* expand_memory.c */
-uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape);
+/* `own`: of an array that the kernel makes itself. */
+uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape, bool own);
 void expand_load(Expander *e, const KStmt *s);
 void expand_store(Expander *e, const KStmt *s);
 void expand_dot(Expander *e, const KStmt *s);

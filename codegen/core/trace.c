@@ -9,13 +9,16 @@ typedef struct Known {
 } Known;
 
 typedef struct Trace {
-	Expander e;
+	Expander e; /* first: who has it has the trace */
 	Kernel *k;
 	Arena *a;
 	Ints ints; /* steps of straight loops */
 	Operations *of;
 	double times; /* that what is traced runs */
+	ValueId *lazy; /* by statement: the flag without which it is not computed; NONE */
 	uint64_t next;
+	uint64_t stored;   /* what was stored last: a load behind it is another one */
+	uint64_t *part_of; /* by buffer: what a parameter is */
 	Map known_at;
 	VEC(Known) known;
 	VEC(Traced) waiting; /* in queues */
@@ -43,6 +46,16 @@ static uint64_t int_key(const Trace *t, uint64_t h, IntId i) {
 	return x->kind == INT_NEG ? h : int_key(t, h, x->b);
 }
 
+static uint64_t ref_key(const Trace *t, uint64_t h, const KRef *r) {
+	h = mixed(h, t->part_of[r->buffer]);
+	for (uint32_t i = 0; i < r->rank; i++) {
+		const KDim *d = &r->dim[i];
+		h = mixed(mixed(h, d->kind), (uint64_t)d->size);
+		h = d->kind == KDIM_ALL ? h : int_key(t, h, d->start);
+	}
+	return h;
+}
+
 static uint64_t arg_key(const Trace *t, uint64_t h, const KArg *a) {
 	h = mixed(h, a->kind);
 	switch (a->kind) {
@@ -55,16 +68,41 @@ static uint64_t arg_key(const Trace *t, uint64_t h, const KArg *a) {
 		memcpy(&bits, &a->real, sizeof bits);
 		return mixed(h, bits);
 	}
+	case KARG_REF: return ref_key(t, h, &t->k->refs.at[a->ref]);
 	default: return h;
 	}
 }
 
+uint64_t argument_key(const Expander *e, uint64_t before, const KStmt *s, uint32_t i) {
+	return arg_key((const Trace *)e, before, &e->k->args.at[s->arg_first + i]);
+}
+
+static void know(Trace *t, uint64_t key, RegisterForm form) {
+	Known known = {key, form};
+	map_put(t->a, &t->known_at, key, t->known.count);
+	vec_push(t->a, &t->known, known);
+}
+
+static const Known *known_as(const Trace *t, uint64_t key) {
+	uint32_t at = key ? map_get(&t->known_at, key) : NONE;
+	return at != NONE && at < t->known.count && t->known.at[at].id == key ? &t->known.at[at] : NULL;
+}
+
+bool computed_before(Expander *e, uint64_t key) {
+	Trace *t = (Trace *)e;
+	bool before = known_as(t, key) != NULL;
+	if (!before)
+		know(t, key, (RegisterForm){0});
+	return before;
+}
+
 /* Of what it computes; 0: it is like no other. */
 static uint64_t statement_key(const Trace *t, const KStmt *s) {
-	if (kernel_op_kind(s->op) != KIND_PURE || s->result == NONE || s->result_count != 1)
+	if ((kernel_op_kind(s->op) != KIND_PURE && s->op != K_LOAD) || s->result == NONE || s->result_count != 1)
 		return 0;
 	const KValue *v = &t->k->values.at[s->result];
 	uint64_t h = mixed(mixed(s->op, v->dtype), v->rank);
+	h = s->op == K_LOAD ? mixed(h, t->stored) : h;
 	for (uint32_t i = 0; i < v->rank; i++)
 		h = mixed(h, (uint64_t)v->shape[i]);
 	for (uint32_t i = 0; i < s->int_count; i++)
@@ -80,20 +118,60 @@ static void fresh(Trace *t, ValueId v) {
 	t->e.values[v] = (Traced){.form = usual_form(t->k->values.at[v].dtype), .id = t->next++};
 }
 
+/* By a flag that is known. */
+static bool chosen_of(Trace *t, StmtId s) {
+	const KArg *flag = kernel_arg(t->k, s, 0);
+	double set = flag->kind == KARG_VALUE ? t->ints.at[flag->value] : NAN;
+	const KArg *x = isnan(set) ? flag : kernel_arg(t->k, s, set != 0 ? 1 : 2);
+	if (isnan(set) || x->kind != KARG_VALUE)
+		return false;
+	t->e.values[kernel_stmt(t->k, s)->result] = t->e.values[x->value];
+	return true;
+}
+
+/* What only such a choice reads stands in it: it is computed where the flag is set. */
+static void mark_lazy(Trace *t, const uint32_t *uses, ValueId v, ValueId flag) {
+	const KValue *x = &t->k->values.at[v];
+	if (x->def == NONE || x->var || uses[v] != 1 || kernel_op_kind(t->k->stmts.at[x->def].op) != KIND_PURE)
+		return;
+	const KStmt *s = kernel_stmt(t->k, x->def);
+	t->lazy[x->def] = flag;
+	for (uint32_t i = 0; i < s->arg_count; i++)
+		if (kernel_arg(t->k, x->def, i)->kind == KARG_VALUE)
+			mark_lazy(t, uses, kernel_arg(t->k, x->def, i)->value, flag);
+}
+
+static void find_lazy(Trace *t) {
+	const uint32_t *uses = kernel_uses(t->k);
+	t->lazy = arena_array(t->a, t->k->stmts.count + 1, sizeof *t->lazy);
+	memset(t->lazy, 0xff, (t->k->stmts.count + 1) * sizeof *t->lazy);
+	for (StmtId s = 0; s < t->k->stmts.count; s++) {
+		bool choice = kernel_stmt(t->k, s)->op == K_CHOOSE && kernel_arg(t->k, s, 0)->kind == KARG_VALUE;
+		if (choice && kernel_arg(t->k, s, 1)->kind == KARG_VALUE)
+			mark_lazy(t, uses, kernel_arg(t->k, s, 1)->value, kernel_arg(t->k, s, 0)->value);
+	}
+}
+
 static void expand(Trace *t, StmtId stmt) {
 	const KStmt *s = kernel_stmt(t->k, stmt);
 	uint64_t key = statement_key(t, s);
-	uint32_t at = key ? map_get(&t->known_at, key) : NONE;
+	const Known *known = known_as(t, key);
 	for (uint32_t i = 0; i < s->result_count; i++)
 		fresh(t, s->result + i);
 	if (s->op == K_LET && kernel_arg(t->k, stmt, 0)->kind == KARG_VALUE) {
 		t->e.values[s->result] = t->e.values[kernel_arg(t->k, stmt, 0)->value];
 		return;
 	}
-	if (at != NONE && at < t->known.count && t->known.at[at].id == key) {
-		t->e.values[s->result] = (Traced){.form = t->known.at[at].form, .id = key};
+	if (s->op == K_CHOOSE && chosen_of(t, stmt))
+		return;
+	if (t->lazy[stmt] != NONE && t->ints.at[t->lazy[stmt]] == 0)
+		return;
+	if (known) {
+		t->e.values[s->result] = (Traced){.form = known->form, .id = key};
 		return;
 	}
+	if (kernel_op_kind(s->op) != KIND_PURE && s->op != K_LOAD)
+		t->stored = t->next++;
 	Operations one = {0};
 	t->e.to = &one;
 	expand_statement(&t->e, stmt);
@@ -102,9 +180,7 @@ static void expand(Trace *t, StmtId stmt) {
 	if (!key)
 		return;
 	t->e.values[s->result].id = key;
-	Known known = {key, t->e.values[s->result].form};
-	map_put(t->a, &t->known_at, key, t->known.count);
-	vec_push(t->a, &t->known, known);
+	know(t, key, t->e.values[s->result].form);
 }
 
 /* What is computed in it, nothing outside has. */
@@ -112,7 +188,9 @@ static void trace_inner(Trace *t, RegionId r, double times) {
 	uint32_t known = t->known.count;
 	double outside = t->times;
 	t->times *= times;
+	t->stored = t->next++;
 	trace_region(t, r);
+	t->stored = t->next++;
 	t->times = outside;
 	t->known.count = known;
 }
@@ -158,10 +236,14 @@ static void trace_call(Trace *t, StmtId s) {
 	for (uint32_t i = 0; i < f->parameters.count; i++) {
 		const KParameter *p = &f->parameters.at[i];
 		const KArg *a = i < x->arg_count ? kernel_arg(t->k, s, i) : NULL;
-		if (p->kind == PARAMETER_BUFFER && a && a->kind == KARG_REF)
+		if (p->kind == PARAMETER_BUFFER && a && a->kind == KARG_REF) {
 			t->e.rows[p->id] = t->e.rows[t->k->refs.at[a->ref].buffer];
-		else if (p->kind != PARAMETER_BUFFER)
+			t->part_of[p->id] = arg_key(t, 13, a);
+		} else if (p->kind != PARAMETER_BUFFER) {
 			t->e.values[p->id] = given.at[i];
+		}
+		if (p->kind == PARAMETER_FLAG)
+			t->ints.at[p->id] = a != NULL;
 	}
 	trace_region(t, f->body);
 	give_results(t, s, false);
@@ -217,7 +299,7 @@ static void trace_pipeline(Trace *t, StmtId s) {
 		if (x->kind != PARAMETER_BUFFER || w >= p->windows.count)
 			continue;
 		const KBuffer *b = &t->k->buffers.at[x->id];
-		t->e.rows[x->id] = tile_rows(b->dtype, b->rank, b->shape);
+		t->e.rows[x->id] = tile_rows(b->dtype, b->rank, b->shape, true);
 		w++;
 	}
 	trace_inner(t, f->body, times);
@@ -298,12 +380,16 @@ Operations *kernel_operations(Kernel *k, const Target *target, Arena *a) {
 	t.e = (Expander){.k = k, .t = target};
 	t.e.values = arena_array(a, k->values.count + 1, sizeof *t.e.values);
 	t.e.rows = arena_array(a, k->buffers.count + 1, sizeof *t.e.rows);
+	t.part_of = arena_array(a, k->buffers.count + 1, sizeof *t.part_of);
 	for (ValueId v = 0; v < k->values.count; v++)
 		fresh(&t, v);
 	for (uint32_t i = 0; i < k->buffers.count; i++)
-		t.e.rows[i] = tile_rows(k->buffers.at[i].dtype, k->buffers.at[i].rank, k->buffers.at[i].shape);
+		t.part_of[i] = t.next++;
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		t.e.rows[i] = tile_rows(k->buffers.at[i].dtype, k->buffers.at[i].rank, k->buffers.at[i].shape, false);
 	for (uint32_t i = 0; i < k->grid.count; i++)
 		t.times *= (double)k->grid.at[i].steps;
+	find_lazy(&t);
 	trace_region(&t, k->body);
 	return t.of;
 }
