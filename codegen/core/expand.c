@@ -185,6 +185,20 @@ static void spread(Expander *e, const KValue *x, const RegisterForm *f, Traced *
 	v->tall = v->tall || along_rows;
 }
 
+/* A mask beside elements of a width is one of that width. */
+static RegisterForm mask_as(Expander *e, const KValue *x, const RegisterForm *from, Dtype dtype) {
+	RegisterForm as = usual_form(dtype);
+	if (dtype == DTYPE_BOOL || from->bits == as.bits || from->splat)
+		return *from;
+	as.same_lanes = from->same_lanes;
+	as.same_rows = from->same_rows;
+	as.implied = from->implied;
+	count_operations(e, RO_CONVERT, value_as(x, from));
+	count_operations(e, RO_PACK, value_as(x, &as));
+	count_operations(e, RO_COMPARE, value_as(x, &as));
+	return as;
+}
+
 /* Takes all operands in one form, which the result has. Returns its registers. */
 static double take_operands(Expander *e, const KStmt *s) {
 	const KValue *to = result_of(e, s);
@@ -196,7 +210,7 @@ static double take_operands(Expander *e, const KStmt *s) {
 		if (x && x->dtype != DTYPE_BOOL)
 			form[i] = converted(e, x, &expand_traced(e, s, i)->form, dtype);
 		else if (x)
-			form[i] = expand_traced(e, s, i)->form;
+			form[i] = mask_as(e, x, &expand_traced(e, s, i)->form, dtype);
 	}
 	*out = usual_form(dtype);
 	if (dtype == DTYPE_BOOL) /* of bools alone */
@@ -264,10 +278,23 @@ static bool is_constant(const Expander *e, const KStmt *s) {
 	return true;
 }
 
-/* It takes the logarithm or exponential of its argument, which something before it took too. */
-static bool inner_known(Expander *e, const KStmt *s) {
-	bool logs = s->op == OP_LOG || s->op == OP_LOG2 || s->op == OP_LOG10, exps = s->op == OP_EXP || s->op == OP_EXPM1;
-	return (logs || exps) && computed_before(e, argument_key(e, logs ? 0x106 : 0xe4b, s, 0));
+/* Functions of an op's argument that other ops compute as well: what one has is not computed again. */
+typedef struct Inner {
+	uint16_t op, of;
+} Inner;
+
+static const Inner inners[] = {{OP_EXPM1, OP_EXP},  {OP_LOG2, OP_LOG},   {OP_LOG10, OP_LOG},
+                               {OP_TRUNC, OP_FLOOR}, {OP_TRUNC, OP_CEIL}, {OP_REMAINDER, OP_FMOD}};
+
+static double known_inside(Expander *e, const KStmt *s) {
+	double known = 0;
+	for (uint32_t i = 0; i < sizeof inners / sizeof *inners; i++)
+		if (inners[i].op == s->op)
+			known += computed_before(e, argument_key(e, inners[i].of, s, 0));
+	for (uint32_t i = 0; i < sizeof inners / sizeof *inners; i++)
+		if (inners[i].of == s->op)
+			return computed_before(e, argument_key(e, s->op, s, 0));
+	return known;
 }
 
 static void pointwise(Expander *e, const KStmt *s) {
@@ -284,13 +311,17 @@ static void pointwise(Expander *e, const KStmt *s) {
 		*result_form(e, s) = usual_form(to->dtype);
 		count_operations(e, RO_PACK, value_as(to, result_form(e, s)));
 	}
+	if (s->op == OP_WHERE && !expand_tile(e, s, 0)) { /* the flag, spread */
+		count_operations(e, RO_COMPARE, 1);
+		count_operations(e, RO_MASK, 1);
+	}
 	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		const Row *r = &rows[i];
 		if (r->op != s->op)
 			continue;
-		bool ints = first && !dtype_is_float(first->dtype) && r->functions == 1 && r->floats == 0;
-		count_operations(e, RO_FLOAT, n * r->floats);
-		double functions = r->functions - (inner_known(e, s) ? 1 : 0);
+		bool ints = first && !dtype_is_float(first->dtype) && (r->functions > 0 || r->floats > 0);
+		count_operations(e, ints ? RO_INT : RO_FLOAT, n * r->floats);
+		double functions = r->functions - known_inside(e, s);
 		count_operations(e, ints ? RO_INT : RO_FUNCTION, n * functions);
 		count_operations(e, RO_INT, n * r->ints);
 		count_operations(e, RO_COMPARE, n * r->compares);
@@ -488,6 +519,24 @@ static void rename_registers(Expander *e, const KStmt *s) {
 	out->same_rows = out->same_rows || (rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1);
 }
 
+/* By a number that is not known: each register within itself, then whole ones by one bit of it after the other. */
+static void rotate(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	if (!x)
+		return;
+	RegisterForm *out = result_form(e, s);
+	bool lanes = s->ints[0] + 1 == x->rank;
+	int64_t size = lanes ? int_cdiv(last_dim(x->rank, x->shape), LANES) : int_cdiv(rows_dim(x->rank, x->shape), SUBLANES);
+	double bits = 0, n = value_as(x, out);
+	for (int64_t i = 1; i < size; i *= 2)
+		bits++;
+	const RegisterForm *from = &expand_traced(e, s, 0)->form;
+	count_operations(e, RO_PERMUTE, from->rows < out->rows ? n : 0);
+	count_operations(e, RO_ROTATE, n);
+	count_operations(e, RO_SELECT, bits > 0 ? n * (bits + 1) : 0);
+	count_operations(e, RO_COMPARE, bits > 0 ? bits + 1 : 0);
+}
+
 static void constant(Expander *e, const KStmt *s) {
 	RegisterForm *out = result_form(e, s);
 	double number = s->op == K_ONES ? 1 : 0;
@@ -540,6 +589,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_FOLD_MIN: fold(e, s); break;
 	case K_TRANSPOSE:
 	case K_SWAPAXES: transpose(e, s); break;
+	case K_ROTATE: rotate(e, s); break;
 	case K_TO_ROW: to_row(e, s); break;
 	case K_TO_COLUMN: to_column(e, s); break;
 	case K_DOT: expand_dot(e, s); break;

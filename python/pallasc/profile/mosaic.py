@@ -56,7 +56,7 @@ CLASSES = {
     "float": "arith.addf arith.subf arith.mulf arith.negf arith.maximumf arith.minimumf math.absf",
     "function": "arith.divf arith.remf tpu.reciprocal math.exp math.exp2 math.log math.log1p"
     " math.sqrt math.rsqrt math.powf math.tanh math.erf math.sin math.cos math.tan math.floor"
-    " math.ceil math.roundeven math.round",
+    " math.atan2 math.ceil math.roundeven math.round",
     "int": "arith.addi arith.subi arith.muli arith.andi arith.ori arith.xori arith.shli arith.shrui"
     " arith.shrsi arith.maxsi arith.minsi arith.maxui arith.minui arith.divsi arith.divui"
     " arith.remsi arith.remui math.absi math.ctpop math.ctlz",
