@@ -71,6 +71,9 @@ double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t to)
 	double n = value_as(v, &as);
 	if (f->rows == to || f->splat)
 		return n;
+	int64_t low = f->rows < to ? f->rows : to;
+	if (last_dim(v->rank, v->shape) <= LANES && rows_dim(v->rank, v->shape) <= low) /* it is the first tile of both */
+		return n;
 	if (f->bits == WORD || (rows_dim(v->rank, v->shape) == 1 && to < SUBLANES)) {
 		double each = f->rows > to ? value_as(v, f) / n : 1; /* of which each is made */
 		count_operations(e, RO_PERMUTE, each > 2 ? 5 * value_as(v, f) : each > 1 ? 14 * n : 0);
@@ -121,7 +124,7 @@ static RegisterForm converted(Expander *e, const KValue *x, const RegisterForm *
 		count_operations(e, RO_CONVERT, value_as(x, &word));
 	if (usual.bits != bits)
 		count_operations(e, RO_PACK, value_as(x, &out));
-	if (to_float != from_float)
+	if (to_float != from_float && (out.bits == WORD || !to_float))
 		count_operations(e, RO_CONVERT, value_as(x, &word));
 	return out;
 }
@@ -235,26 +238,21 @@ static double take_operands(Expander *e, const KStmt *s) {
 	return value_as(to, out);
 }
 
-static bool is_number(const Expander *e, const KStmt *s, uint32_t i, double *number) {
-	const KArg *a = &e->k->args.at[s->arg_first + i];
-	if (a->kind == KARG_VALUE) {
-		const RegisterForm *f = &e->values[a->value].form;
-		*number = f->number;
-		return f->splat;
-	}
-	*number = a->kind == KARG_INTEGER ? (double)a->integer : a->real;
-	return a->kind == KARG_INTEGER || a->kind == KARG_REAL;
-}
-
 /* What Mosaic folds away: the maximum with what is least, a sum with a product that takes it up. */
 static bool is_folded(Expander *e, const KStmt *s) {
 	double number;
 	for (uint32_t i = 0; i < 2 && s->arg_count == 2; i++) {
-		bool constant = is_number(e, s, i, &number);
+		bool constant = argument_number(e, s, i, &number);
 		const KValue *x = expand_tile(e, s, 1 - i);
 		if (!x)
 			continue;
 		RegisterForm *f = &expand_traced(e, s, 1 - i)->form;
+		bool ints = !dtype_is_float(x->dtype) && x->dtype == result_of(e, s)->dtype && constant;
+		bool nothing = s->op == OP_MUL ? number == 1 : number == 0 && (s->op == OP_ADD || s->op == OP_BITWISE_OR || s->op == OP_BITWISE_XOR || (i == 1 && (s->op == OP_SUB || s->op == OP_LSHIFT || s->op == OP_RSHIFT)));
+		if (ints && nothing) {
+			*result_form(e, s) = *f;
+			return true;
+		}
 		bool least = constant && isinf(number) && (s->op == OP_MAXIMUM ? number < 0 : number > 0);
 		if ((s->op == OP_MAXIMUM || s->op == OP_MINIMUM) && least) {
 			*result_form(e, s) = *f;
@@ -270,10 +268,10 @@ static bool is_folded(Expander *e, const KStmt *s) {
 }
 
 /* Of numbers alone. */
-static bool is_constant(const Expander *e, const KStmt *s) {
+static bool is_constant(Expander *e, const KStmt *s) {
 	double number;
 	for (uint32_t i = 0; i < s->arg_count; i++)
-		if (e->k->args.at[s->arg_first + i].kind == KARG_VALUE && !is_number(e, s, i, &number))
+		if (e->k->args.at[s->arg_first + i].kind == KARG_VALUE && !argument_number(e, s, i, &number))
 			return false;
 	return true;
 }
@@ -319,7 +317,7 @@ static void pointwise(Expander *e, const KStmt *s) {
 		const Row *r = &rows[i];
 		if (r->op != s->op)
 			continue;
-		bool ints = first && !dtype_is_float(first->dtype) && (r->functions > 0 || r->floats > 0);
+		bool ints = first && !dtype_is_float(first->dtype) && s->op != K_FLOAT16_VALUE && (r->functions > 0 || r->floats > 0);
 		count_operations(e, ints ? RO_INT : RO_FLOAT, n * r->floats);
 		double functions = r->functions - known_inside(e, s);
 		count_operations(e, ints ? RO_INT : RO_FUNCTION, n * functions);
@@ -504,6 +502,11 @@ static void rename_registers(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0), *to = result_of(e, s);
 	RegisterForm *out = result_form(e, s);
 	*out = usual_form(to->dtype);
+	if (!x && to->dtype == DTYPE_BOOL) { /* a flag, spread */
+		count_operations(e, RO_COMPARE, 1);
+		count_operations(e, RO_MASK, 1);
+	}
+	out->same_rows = out->same_lanes = !x;
 	if (!x)
 		return;
 	Traced *v = expand_traced(e, s, 0);
@@ -540,7 +543,7 @@ static void rotate(Expander *e, const KStmt *s) {
 static void constant(Expander *e, const KStmt *s) {
 	RegisterForm *out = result_form(e, s);
 	double number = s->op == K_ONES ? 1 : 0;
-	bool known = s->op != K_FULL || is_number(e, s, 0, &number);
+	bool known = s->op != K_FULL || argument_number(e, s, 0, &number);
 	*out = usual_form(result_of(e, s)->dtype);
 	out->splat = known;
 	out->same_rows = out->same_lanes = true;

@@ -69,6 +69,8 @@ void operations_emit(const KProgram *p, const Target *t, Text *out);
 
 /* Whether this has been computed before where it is asked; from now on it has. */
 bool computed_before(Expander *e, uint64_t key);
+/* Argument i is a number, or a tile of one. */
+bool argument_number(Expander *e, const KStmt *s, uint32_t i, double *number);
 uint64_t argument_key(const Expander *e, uint64_t before, const KStmt *s, uint32_t i);
 
 /* expand.c: one statement, and how its result lies. */

@@ -77,6 +77,20 @@ uint64_t argument_key(const Expander *e, uint64_t before, const KStmt *s, uint32
 	return arg_key((const Trace *)e, before, &e->k->args.at[s->arg_first + i]);
 }
 
+bool argument_number(Expander *e, const KStmt *s, uint32_t i, double *number) {
+	Trace *t = (Trace *)e;
+	const KArg *a = &e->k->args.at[s->arg_first + i];
+	switch (a->kind) {
+	case KARG_INTEGER: *number = (double)a->integer; return true;
+	case KARG_REAL: *number = a->real; return true;
+	case KARG_INT: *number = int_at(&t->ints, a->index); return !isnan(*number);
+	case KARG_VALUE:
+		*number = e->values[a->value].form.number;
+		return e->values[a->value].form.splat;
+	default: return false;
+	}
+}
+
 static void know(Trace *t, uint64_t key, RegisterForm form) {
 	Known known = {key, form};
 	map_put(t->a, &t->known_at, key, t->known.count);
@@ -210,11 +224,23 @@ static void keep_returned(Trace *t, StmtId s) {
 	}
 }
 
+/* What a loop carries lies as what it starts from: of a constant one row, or lane, stands in all where there is no
+ * other. */
+static void carry_form(const Trace *t, ValueId v, const RegisterForm *from) {
+	const KValue *x = &t->k->values.at[v];
+	RegisterForm *f = &t->e.values[v].form;
+	bool one_lane = x->rank > 0 && x->shape[x->rank - 1] == 1, one_row = x->rank > 1 && x->shape[x->rank - 2] == 1;
+	f->same_lanes = one_lane && (from->splat || from->same_lanes);
+	f->same_rows = one_row && (from->splat || from->same_rows);
+}
+
 static void give_results(Trace *t, StmtId s, bool carried) {
 	const KStmt *x = kernel_stmt(t->k, s);
 	for (uint32_t i = 0; i < x->result_count; i++) {
 		fresh(t, x->result + i);
 		Traced *v = &t->e.values[x->result + i];
+		if (i < t->returned.count && carried)
+			carry_form(t, x->result + i, &t->returned.at[i].form);
 		if (i < t->returned.count && carried)
 			v->form.rows = t->returned.at[i].form.bits == v->form.bits && t->returned.at[i].form.rows
 			                       ? t->returned.at[i].form.rows
@@ -279,9 +305,14 @@ static void trace_loop(Trace *t, StmtId s) {
 	               : count->kind == KARG_INT     ? known_int(t, count->index)
 	               : count->kind == KARG_INTEGER ? (double)count->integer
 	                                             : NAN;
-	for (uint32_t i = 0; i < f->parameters.count; i++)
-		if (f->parameters.at[i].kind != PARAMETER_BUFFER)
-			fresh(t, f->parameters.at[i].id);
+	uint32_t first = x->op == K_FORI; /* its parameter is the step, its argument their number */
+	for (uint32_t i = 0; i < f->parameters.count; i++) {
+		if (f->parameters.at[i].kind == PARAMETER_BUFFER)
+			continue;
+		fresh(t, f->parameters.at[i].id);
+		Traced from = i >= first && i < x->arg_count ? traced_arg(t, s, i) : (Traced){0};
+		carry_form(t, f->parameters.at[i].id, &from.form);
+	}
 	trace_inner(t, f->body, isnan(times) ? 1 : times);
 	give_results(t, s, true);
 }
