@@ -124,13 +124,18 @@ static RegisterForm converted(Expander *e, const KValue *x, const RegisterForm *
 		count_operations(e, RO_CONVERT, value_as(x, &word));
 	if (usual.bits != bits)
 		count_operations(e, RO_PACK, value_as(x, &out));
-	if (to_float != from_float && (out.bits == WORD || !to_float))
+	if (to_float != from_float && (out.bits == WORD || out.bits == bits || !to_float))
 		count_operations(e, RO_CONVERT, value_as(x, &word));
 	return out;
 }
 
 static void convert(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0);
+	bool ints = x && !dtype_is_float(x->dtype) && x->dtype != DTYPE_BOOL && !dtype_is_float(result_of(e, s)->dtype);
+	if (ints && dtype_vmem_bits(x->dtype) == dtype_vmem_bits(result_of(e, s)->dtype)) {
+		e->values[s->result].summed = expand_traced(e, s, 0)->summed;
+		e->values[s->result].added = expand_traced(e, s, 0)->added;
+	}
 	if (x)
 		*result_form(e, s) = converted(e, x, &expand_traced(e, s, 0)->form, result_of(e, s)->dtype);
 }
@@ -180,9 +185,7 @@ static void spread(Expander *e, const KValue *x, const RegisterForm *f, Traced *
 	bool along_rows = rows_dim(x->rank, x->shape) == 1 && rows_dim(rank, shape) > 1 && !f->same_rows;
 	RegisterForm as = *f;
 	as.rows = tall;
-	if (along_lanes && !v->wide)
-		count_operations(e, RO_PERMUTE, value_as(x, &as));
-	if (along_rows && !v->tall)
+	if ((along_lanes && !v->wide) || (along_rows && !v->tall))
 		count_operations(e, RO_PERMUTE, value_as(x, &as));
 	v->wide = v->wide || along_lanes;
 	v->tall = v->tall || along_rows;
@@ -276,23 +279,55 @@ static bool is_constant(Expander *e, const KStmt *s) {
 	return true;
 }
 
-/* Functions of an op's argument that other ops compute as well: what one has is not computed again. */
-typedef struct Inner {
-	uint16_t op, of;
-} Inner;
+/* What an op computes of its argument that another op computes as well: the second has less to do. */
+typedef struct Shared {
+	uint16_t op, with;
+	double floats, functions, compares;
+} Shared;
 
-static const Inner inners[] = {{OP_EXPM1, OP_EXP},  {OP_LOG2, OP_LOG},   {OP_LOG10, OP_LOG},
-                               {OP_TRUNC, OP_FLOOR}, {OP_TRUNC, OP_CEIL}, {OP_REMAINDER, OP_FMOD}};
+static const Shared shares[] = {{OP_EXPM1, OP_EXP, 0, 1, 0},      {OP_EXPM1, OP_ABS, 1, 0, 0},  {OP_LOG2, OP_LOG, 0, 1, 0},
+                                {OP_LOG10, OP_LOG, 0, 1, 0},      {OP_TRUNC, OP_FLOOR, 0, 1, 0}, {OP_TRUNC, OP_CEIL, 0, 1, 0},
+                                {OP_REMAINDER, OP_FMOD, 0, 1, 0}, {OP_ASINH, OP_SINH, 1, 0, 2}};
 
-static double known_inside(Expander *e, const KStmt *s) {
-	double known = 0;
-	for (uint32_t i = 0; i < sizeof inners / sizeof *inners; i++)
-		if (inners[i].op == s->op)
-			known += computed_before(e, argument_key(e, inners[i].of, s, 0));
-	for (uint32_t i = 0; i < sizeof inners / sizeof *inners; i++)
-		if (inners[i].of == s->op)
-			return computed_before(e, argument_key(e, s->op, s, 0));
+static Shared known_of(Expander *e, const KStmt *s) {
+	Shared known = {0};
+	bool seen = false, is_other = false;
+	for (uint32_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+		const Shared *x = &shares[i];
+		if (x->with == s->op && !is_other) {
+			seen = computed_before(e, argument_key(e, x->with, s, 0));
+			is_other = true;
+		}
+		if (x->op != s->op || !computed_before(e, argument_key(e, x->with, s, 0)))
+			continue;
+		known.floats += x->floats;
+		known.functions += x->functions;
+		known.compares += x->compares;
+	}
+	if (seen && s->op == OP_ABS)
+		known.floats = 1;
+	else if (seen)
+		known.functions = s->op == OP_SINH ? 0 : 1;
 	return known;
+}
+
+/* A number added to a sum with another one: both are added at once, and what only this reads is not computed. */
+static void chain_sum(Expander *e, const KStmt *s, double n) {
+	double number;
+	bool adds = s->op == OP_ADD || s->op == OP_SUB;
+	Traced *out = &e->values[s->result];
+	for (uint32_t i = 0; adds && i < 2; i++) {
+		const KValue *x = expand_tile(e, s, i);
+		if (!x || dtype_is_float(x->dtype) || (i == 1 && s->op == OP_SUB) || !argument_number(e, s, 1 - i, &number))
+			continue;
+		const Traced *v = expand_traced(e, s, i);
+		int64_t added = s->op == OP_ADD ? (int64_t)number : -(int64_t)number;
+		out->summed = true;
+		out->added = (v->summed ? v->added : 0) + added;
+		if (v->summed)
+			count_operations(e, RO_INT, out->added & 0xffffffff ? -n : -2 * n);
+		return;
+	}
 }
 
 static void pointwise(Expander *e, const KStmt *s) {
@@ -313,21 +348,22 @@ static void pointwise(Expander *e, const KStmt *s) {
 		count_operations(e, RO_COMPARE, 1);
 		count_operations(e, RO_MASK, 1);
 	}
+	chain_sum(e, s, n);
+	Shared known = known_of(e, s);
 	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		const Row *r = &rows[i];
 		if (r->op != s->op)
 			continue;
 		bool ints = first && !dtype_is_float(first->dtype) && s->op != K_FLOAT16_VALUE && (r->functions > 0 || r->floats > 0);
-		count_operations(e, ints ? RO_INT : RO_FLOAT, n * r->floats);
-		double functions = r->functions - known_inside(e, s);
-		count_operations(e, ints ? RO_INT : RO_FUNCTION, n * functions);
+		count_operations(e, ints ? RO_INT : RO_FLOAT, n * (r->floats - known.floats));
+		count_operations(e, ints ? RO_INT : RO_FUNCTION, n * (r->functions - known.functions));
 		count_operations(e, RO_INT, n * r->ints);
-		count_operations(e, RO_COMPARE, n * r->compares);
+		count_operations(e, RO_COMPARE, n * (r->compares - known.compares));
 		count_operations(e, RO_SELECT, n * r->selects);
 		count_operations(e, RO_CONVERT, n * r->converts);
 		return;
 	}
-	count_operations(e, dtype_is_float(to->dtype) ? RO_FLOAT : RO_INT, n);
+	count_operations(e, dtype_is_float(to->dtype) ? RO_FLOAT : RO_INT, n * (1 - known.floats));
 }
 
 /* ---- along dims ------------------------------------------------------------------------------------------------- */
@@ -371,7 +407,7 @@ static void reduce(Expander *e, const KStmt *s) {
 		left /= reduces(s, i) ? (double)int_max(of, 1) : 1;
 	}
 	bool sums = s->op == K_SUM || s->op == K_MEAN, floats = dtype_is_float(x->dtype);
-	count_operations(e, floats ? RO_FLOAT : RO_INT, sums ? in : in - left);
+	count_operations(e, floats ? RO_FLOAT : RO_INT, sums && floats ? in : in - left);
 	count_operations(e, RO_REDUCE, lanes || sublanes ? left * (lanes && sublanes ? 2 : 1) : 0);
 	count_operations(e, RO_ROTATE, result_of(e, s)->rank ? 0 : 2 * left); /* to its first place */
 	count_operations(e, RO_FUNCTION, s->op == K_MEAN ? left : 0);
@@ -408,8 +444,9 @@ static RegisterForm places(Expander *e, const KValue *v, uint32_t axis) {
 	uint64_t key = 0x10a + axis;
 	for (uint32_t i = 0; i < v->rank; i++)
 		key = key * 0x9e3779b97f4a7c15u + (uint64_t)v->shape[i];
+	double outer = axis + 2 < v->rank ? 1 : outer_size(v->rank, v->shape); /* those of one tile serve all */
 	if (!computed_before(e, key))
-		count_operations(e, RO_INT, value_as(v, &out) + 1);
+		count_operations(e, RO_INT, value_as(v, &out) / outer + 1);
 	return out;
 }
 
@@ -446,7 +483,8 @@ static void mask(Expander *e, const KStmt *s) {
 static bool swaps_lanes(const KStmt *s, uint32_t rank) {
 	if (s->op == K_TRANSPOSE)
 		return s->int_count > 0 && s->ints[s->int_count - 1] + 1 != rank;
-	return (uint32_t)int_max(s->ints[0], s->ints[1]) + 1 == rank && s->ints[0] != s->ints[1];
+	int64_t a = s->ints[0], b = s->ints[1];
+	return int_max(a < 0 ? a + rank : a, b < 0 ? b + rank : b) + 1 == rank && a != b;
 }
 
 static void transpose_lanes(Expander *e, const KStmt *s, const KValue *x) {
@@ -562,6 +600,16 @@ void expand_statement(Expander *e, StmtId stmt) {
 	const KStmt *s = &e->k->stmts.at[stmt];
 	if (s->result != NONE && s->op != K_LOAD)
 		*result_form(e, s) = usual_form(result_of(e, s)->dtype);
+	double number;
+	if (s->op == K_SCALAR && argument_number(e, s, 0, &number)) {
+		result_form(e, s)->splat = true;
+		result_form(e, s)->number = number;
+		return;
+	}
+	if (s->op == K_INDEX && expand_tile(e, s, 0) && !is_tile(result_of(e, s))) {
+		count_operations(e, RO_ROTATE, 2); /* to the first place, from which a number is taken */
+		return;
+	}
 	bool reduces_all = s->op == K_SUM || s->op == K_MAX || s->op == K_MIN || s->op == K_MEAN;
 	if (s->op != K_STORE && !reduces_all && (s->result == NONE || !is_tile(result_of(e, s))))
 		return;

@@ -52,6 +52,8 @@ typedef struct Traced {
 	RegisterForm form;
 	uint64_t id;     /* equal ones are the same value */
 	bool wide, tall; /* it has been spread along lanes, along rows */
+	bool summed;     /* of ints: it is something and the number `added` */
+	int64_t added;
 } Traced;
 
 typedef struct Expander {

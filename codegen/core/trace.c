@@ -270,6 +270,8 @@ static void trace_call(Trace *t, StmtId s) {
 		}
 		if (p->kind == PARAMETER_FLAG)
 			t->ints.at[p->id] = a != NULL;
+		else if (p->kind == PARAMETER_VALUE && a && a->kind == KARG_INT)
+			t->ints.at[p->id] = int_at(&t->ints, a->index);
 	}
 	trace_region(t, f->body);
 	give_results(t, s, false);
