@@ -124,6 +124,8 @@ static RegisterForm converted(Expander *e, const KValue *x, const RegisterForm *
 		count_operations(e, RO_CONVERT, value_as(x, &word));
 	if (usual.bits != bits)
 		count_operations(e, RO_PACK, value_as(x, &out));
+	if (bits == 8 && out.bits == 16 && from_float) /* by way of float32 */
+		count_operations(e, RO_PACK, words_of(x, &out));
 	if (to_float != from_float && (out.bits == WORD || out.bits == bits || !to_float))
 		count_operations(e, RO_CONVERT, value_as(x, &word));
 	return out;
@@ -177,18 +179,30 @@ static uint8_t common_rows(const Expander *e, const KStmt *s, const RegisterForm
 }
 
 /* Spreads the operand to the shape: a lane along lanes, a row along rows; once for all that read it. */
-static void spread(Expander *e, const KValue *x, const RegisterForm *f, Traced *v, uint32_t rank, const int64_t *shape,
-                   uint8_t tall) {
+static void spread(Expander *e, const KValue *x, const RegisterForm *f, const Traced *v, uint32_t rank,
+                   const int64_t *shape, uint8_t tall) {
 	if (f->splat)
 		return;
 	bool along_lanes = last_dim(x->rank, x->shape) == 1 && last_dim(rank, shape) > 1 && !f->same_lanes;
 	bool along_rows = rows_dim(x->rank, x->shape) == 1 && rows_dim(rank, shape) > 1 && !f->same_rows;
 	RegisterForm as = *f;
 	as.rows = tall;
-	if ((along_lanes && !v->wide) || (along_rows && !v->tall))
+	if ((along_lanes || along_rows) && !computed_before(e, v->id + 0x51 + 2 * along_lanes + along_rows))
 		count_operations(e, RO_PERMUTE, value_as(x, &as));
-	v->wide = v->wide || along_lanes;
-	v->tall = v->tall || along_rows;
+}
+
+/* A mask with fewer places than the result is spread as an int, of which a mask is made again. */
+static void spread_mask(Expander *e, const KValue *x, const RegisterForm *f, const Traced *v, const KValue *to) {
+	bool same = outer_size(x->rank, x->shape) == outer_size(to->rank, to->shape) &&
+	            rows_dim(x->rank, x->shape) == rows_dim(to->rank, to->shape) &&
+	            last_dim(x->rank, x->shape) == last_dim(to->rank, to->shape);
+	RegisterForm as = *f;
+	as.same_rows = f->same_rows || rows_dim(x->rank, x->shape) < rows_dim(to->rank, to->shape);
+	as.same_lanes = f->same_lanes || last_dim(x->rank, x->shape) < last_dim(to->rank, to->shape);
+	if (same || f->splat || computed_before(e, v->id + 0xb001))
+		return;
+	count_operations(e, RO_CONVERT, value_as(x, f));
+	count_operations(e, RO_COMPARE, value_as(to, &as));
 }
 
 /* A mask beside elements of a width is one of that width. */
@@ -234,6 +248,8 @@ static double take_operands(Expander *e, const KStmt *s) {
 		if (!one_row)
 			taken_as(e, x, &form[i], out->rows);
 		spread(e, x, &form[i], expand_traced(e, s, i), to->rank, to->shape, out->rows);
+		if (x->dtype == DTYPE_BOOL)
+			spread_mask(e, x, &form[i], expand_traced(e, s, i), to);
 		out->same_rows = out->same_rows && (form[i].same_rows || one_row || form[i].splat);
 		out->same_lanes = out->same_lanes && (form[i].same_lanes || one_lane || form[i].splat);
 		out->implied = x->rank == to->rank && !out->implied ? form[i].implied : out->implied;
@@ -574,8 +590,16 @@ static void rotate(Expander *e, const KStmt *s) {
 	const RegisterForm *from = &expand_traced(e, s, 0)->form;
 	count_operations(e, RO_PERMUTE, from->rows < out->rows ? n : 0);
 	count_operations(e, RO_ROTATE, n);
-	count_operations(e, RO_SELECT, bits > 0 ? n * (bits + 1) : 0);
-	count_operations(e, RO_COMPARE, bits > 0 ? bits + 1 : 0);
+	count_operations(e, RO_SELECT, n * (bits + 1));
+	count_operations(e, RO_COMPARE, bits + 1);
+}
+
+/* Whole registers, one beside the other. */
+static void join(Expander *e, const KStmt *s) {
+	RegisterForm *out = result_form(e, s);
+	for (uint32_t i = 0; i < s->arg_count; i++)
+		if (expand_tile(e, s, i))
+			taken_as(e, expand_tile(e, s, i), &expand_traced(e, s, i)->form, out->rows);
 }
 
 static void constant(Expander *e, const KStmt *s) {
@@ -640,6 +664,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_FOLD_MIN: fold(e, s); break;
 	case K_TRANSPOSE:
 	case K_SWAPAXES: transpose(e, s); break;
+	case K_CONCATENATE: join(e, s); break;
 	case K_ROTATE: rotate(e, s); break;
 	case K_TO_ROW: to_row(e, s); break;
 	case K_TO_COLUMN: to_column(e, s); break;

@@ -89,6 +89,15 @@ void expand_store(Expander *e, const KStmt *s) {
 	mask_lanes(e, &f, rank, shape);
 }
 
+/* Of a factor that is contracted along rows, those that fill no whole word. */
+static void rest_of_words(Expander *e, const KValue *x, const RegisterForm *f, int64_t axis, int64_t k) {
+	if (axis + 2 != x->rank || k % (WORD / f->bits) == 0)
+		return;
+	double last = (double)int_cdiv(x->shape[x->rank - 1], LANES);
+	count_operations(e, RO_INT, last);
+	count_operations(e, RO_MASK, last);
+}
+
 /* The factors in tiles of 32 bytes' rows; blocks of the contracted dim and of columns, as wide as the matrix unit. */
 void expand_dot(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0), *y = expand_tile(e, s, 1);
@@ -110,6 +119,8 @@ void expand_dot(Expander *e, const KStmt *s) {
 		count_operations(e, RO_SELECT, left + right);
 		count_operations(e, RO_MASK, left + right);
 	}
+	rest_of_words(e, x, fx, a, k);
+	rest_of_words(e, y, fy, b, k);
 	if (a == (int64_t)first)
 		count_operations(e, RO_TRANSPOSE, batch * (double)(int_cdiv(k, LANES) * int_cdiv(m, LANES)));
 }

@@ -51,8 +51,7 @@ typedef struct RegisterForm {
 typedef struct Traced {
 	RegisterForm form;
 	uint64_t id;     /* equal ones are the same value */
-	bool wide, tall; /* it has been spread along lanes, along rows */
-	bool summed;     /* of ints: it is something and the number `added` */
+	bool summed; /* of ints: it is something and the number `added` */
 	int64_t added;
 } Traced;
 
