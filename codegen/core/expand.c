@@ -100,8 +100,28 @@ static RegisterForm *result_form(const Expander *e, const KStmt *s) { return &e-
 
 /* ---- pointwise -------------------------------------------------------------------------------------------------- */
 
+/* A mask beside elements of a width is one of that width. */
+static RegisterForm mask_as(Expander *e, const KValue *x, const RegisterForm *from, Dtype dtype) {
+	RegisterForm as = usual_form(dtype);
+	if (dtype == DTYPE_BOOL || from->bits == as.bits || from->splat)
+		return *from;
+	as.same_lanes = from->same_lanes;
+	as.same_rows = from->same_rows;
+	as.implied = from->implied;
+	if (from->bits > as.bits) {
+		count_operations(e, RO_MASK, value_as(x, &as));
+		return as;
+	}
+	count_operations(e, RO_CONVERT, value_as(x, from));
+	count_operations(e, RO_PACK, value_as(x, &as));
+	count_operations(e, RO_COMPARE, value_as(x, &as));
+	return as;
+}
+
 /* A tile of another dtype: how it lies then. */
 static RegisterForm converted(Expander *e, const KValue *x, const RegisterForm *from, Dtype to) {
+	RegisterForm wide = x->dtype == DTYPE_BOOL && to != DTYPE_BOOL ? mask_as(e, x, from, DTYPE_I32) : *from;
+	from = &wide;
 	RegisterForm out = *from, usual = usual_form(to), word;
 	bool from_bool = x->dtype == DTYPE_BOOL, to_float = dtype_is_float(to), from_float = dtype_is_float(x->dtype);
 	out.product = false;
@@ -169,7 +189,8 @@ static uint8_t common_rows(const Expander *e, const KStmt *s, const RegisterForm
 	for (uint32_t i = 0; i < s->arg_count && i < OPERANDS; i++) {
 		const KValue *x = expand_tile(e, s, i);
 		const RegisterForm *f = &form[i];
-		if (!x || f->splat)
+		bool beside = x && x->dtype == DTYPE_BOOL && taken_dtype(e, s) != DTYPE_BOOL;
+		if (!x || f->splat || beside)
 			continue;
 		bool spread = rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1;
 		if (f->bits == bits && !spread && (!tall || (row ? f->rows < tall : f->rows > tall)))
@@ -205,20 +226,6 @@ static void spread_mask(Expander *e, const KValue *x, const RegisterForm *f, con
 	count_operations(e, RO_COMPARE, value_as(to, &as));
 }
 
-/* A mask beside elements of a width is one of that width. */
-static RegisterForm mask_as(Expander *e, const KValue *x, const RegisterForm *from, Dtype dtype) {
-	RegisterForm as = usual_form(dtype);
-	if (dtype == DTYPE_BOOL || from->bits == as.bits || from->splat)
-		return *from;
-	as.same_lanes = from->same_lanes;
-	as.same_rows = from->same_rows;
-	as.implied = from->implied;
-	count_operations(e, RO_CONVERT, value_as(x, from));
-	count_operations(e, RO_PACK, value_as(x, &as));
-	count_operations(e, RO_COMPARE, value_as(x, &as));
-	return as;
-}
-
 /* Takes all operands in one form, which the result has. Returns its registers. */
 static double take_operands(Expander *e, const KStmt *s) {
 	const KValue *to = result_of(e, s);
@@ -245,8 +252,8 @@ static double take_operands(Expander *e, const KStmt *s) {
 			continue;
 		bool one_row = rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1;
 		bool one_lane = last_dim(x->rank, x->shape) == 1 && last_dim(to->rank, to->shape) > 1;
-		if (!one_row)
-			taken_as(e, x, &form[i], out->rows);
+		double taken = one_row ? 0 : taken_as(e, x, &form[i], out->rows);
+		count_operations(e, RO_ROTATE, form[i].turned ? 2 * taken : 0);
 		spread(e, x, &form[i], expand_traced(e, s, i), to->rank, to->shape, out->rows);
 		if (x->dtype == DTYPE_BOOL)
 			spread_mask(e, x, &form[i], expand_traced(e, s, i), to);
@@ -362,7 +369,7 @@ static void pointwise(Expander *e, const KStmt *s) {
 	}
 	if (s->op == OP_WHERE && !expand_tile(e, s, 0)) { /* the flag, spread */
 		count_operations(e, RO_COMPARE, 1);
-		count_operations(e, RO_MASK, 1);
+		count_operations(e, RO_MASK, result_form(e, s)->bits < WORD ? 2 : 1);
 	}
 	chain_sum(e, s, n);
 	Shared known = known_of(e, s);
@@ -460,8 +467,8 @@ static RegisterForm places(Expander *e, const KValue *v, uint32_t axis) {
 	uint64_t key = 0x10a + axis;
 	for (uint32_t i = 0; i < v->rank; i++)
 		key = key * 0x9e3779b97f4a7c15u + (uint64_t)v->shape[i];
-	double outer = axis + 2 < v->rank ? 1 : outer_size(v->rank, v->shape); /* those of one tile serve all */
-	if (!computed_before(e, key))
+	double outer = outer_size(v->rank, v->shape); /* those of one tile serve all; along such a dim they are numbers */
+	if (axis + 2 >= v->rank && !computed_before(e, key))
 		count_operations(e, RO_INT, value_as(v, &out) / outer + 1);
 	return out;
 }
@@ -491,7 +498,8 @@ static void mask(Expander *e, const KStmt *s) {
 	RegisterForm packed = at;
 	packed.bits = out->bits;
 	packed.rows = out->rows;
-	count_operations(e, RO_MASK, out->bits < WORD ? value_as(x, &packed) : 0);
+	bool whole = at.same_rows && at.same_lanes; /* a register is in the mask or is not */
+	count_operations(e, RO_MASK, out->bits < WORD ? value_as(x, &packed) * (whole ? 2 : 1) : 0);
 }
 
 /* ---- elsewhere -------------------------------------------------------------------------------------------------- */
@@ -551,6 +559,20 @@ static void to_column(Expander *e, const KStmt *s) {
 	out->same_rows = false;
 }
 
+/* It is cut along lanes within a register. */
+static bool starts_inside(const KStmt *s, uint32_t rank) {
+	if (s->op == K_SLICE_IN_DIM)
+		return s->ints[2] + 1 == rank && s->ints[0] % LANES != 0;
+	uint32_t dim = 0;
+	for (uint32_t i = 0; s->op == K_INDEX && i + 2 < s->int_count; i += 3) {
+		bool cuts = s->ints[i] == K_ITEM_AT || s->ints[i] == K_ITEM_RANGE;
+		if (dim + 1 == rank && cuts && s->ints[i + 1] % LANES)
+			return true;
+		dim += s->ints[i] != K_ITEM_NEW;
+	}
+	return false;
+}
+
 /* Registers are called otherwise. */
 static void rename_registers(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0), *to = result_of(e, s);
@@ -567,6 +589,7 @@ static void rename_registers(Expander *e, const KStmt *s) {
 	*out = v->form;
 	out->product = false;
 	out->implied = x->rank == to->rank ? out->implied : 0;
+	out->turned = v->form.turned != starts_inside(s, x->rank);
 	if (s->op == K_BITCAST && usual_form(to->dtype).bits != v->form.bits)
 		*out = usual_form(to->dtype);
 	if (s->op != K_BROADCAST && s->op != K_TILE)
@@ -600,6 +623,11 @@ static void join(Expander *e, const KStmt *s) {
 	for (uint32_t i = 0; i < s->arg_count; i++)
 		if (expand_tile(e, s, i))
 			taken_as(e, expand_tile(e, s, i), &expand_traced(e, s, i)->form, out->rows);
+	const KValue *first = expand_tile(e, s, 0), *to = result_of(e, s);
+	if (!first || s->ints[0] + 1 != to->rank || last_dim(first->rank, first->shape) % LANES == 0)
+		return;
+	count_operations(e, RO_SELECT, value_as(to, out));
+	count_operations(e, RO_MASK, value_as(to, out));
 }
 
 static void constant(Expander *e, const KStmt *s) {

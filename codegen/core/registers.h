@@ -42,6 +42,7 @@ typedef struct RegisterForm {
 	uint8_t rows, bits;         /* of a tile; of an element: of a bool those of what was compared */
 	bool same_rows, same_lanes; /* one row, or lane, stands in all of them */
 	uint8_t implied;            /* 1, 2: it has one lane, one row, that its shape does not say */
+	bool turned;                /* its first lane is not that of a register */
 	bool splat;                 /* a constant, `number` in all places */
 	bool product;               /* a matmul's into nothing: what is added to it next is added by the matmul */
 	double number;

@@ -224,14 +224,16 @@ static void keep_returned(Trace *t, StmtId s) {
 	}
 }
 
-/* What a loop carries lies as what it starts from: of a constant one row, or lane, stands in all where there is no
- * other. */
-static void carry_form(const Trace *t, ValueId v, const RegisterForm *from) {
+/* What a loop carries lies as what each step hands on; one row, or lane, stands in all where it does in both. */
+static RegisterForm joined(const Trace *t, ValueId v, const RegisterForm *first, const RegisterForm *next) {
 	const KValue *x = &t->k->values.at[v];
-	RegisterForm *f = &t->e.values[v].form;
+	RegisterForm f = usual_form(x->dtype);
 	bool one_lane = x->rank > 0 && x->shape[x->rank - 1] == 1, one_row = x->rank > 1 && x->shape[x->rank - 2] == 1;
-	f->same_lanes = one_lane && (from->splat || from->same_lanes);
-	f->same_rows = one_row && (from->splat || from->same_rows);
+	if (next->bits == f.bits && next->rows && !next->splat)
+		f.rows = next->rows;
+	f.same_lanes = one_lane && (first->splat || first->same_lanes) && (next->splat || next->same_lanes);
+	f.same_rows = one_row && (first->splat || first->same_rows) && (next->splat || next->same_rows);
+	return f;
 }
 
 static void give_results(Trace *t, StmtId s, bool carried) {
@@ -240,11 +242,7 @@ static void give_results(Trace *t, StmtId s, bool carried) {
 		fresh(t, x->result + i);
 		Traced *v = &t->e.values[x->result + i];
 		if (i < t->returned.count && carried)
-			carry_form(t, x->result + i, &t->returned.at[i].form);
-		if (i < t->returned.count && carried)
-			v->form.rows = t->returned.at[i].form.bits == v->form.bits && t->returned.at[i].form.rows
-			                       ? t->returned.at[i].form.rows
-			                       : v->form.rows;
+			v->form = joined(t, x->result + i, &t->returned.at[i].form, &t->returned.at[i].form);
 		else if (i < t->returned.count)
 			*v = t->returned.at[i];
 	}
@@ -299,6 +297,28 @@ static void trace_for(Trace *t, StmtId s) {
 }
 
 /* fori and while: the function runs with what is carried, of which nothing is known. */
+/* How parameter i of a loop's function lies at first. */
+static RegisterForm carried_from(const Trace *t, StmtId s, uint32_t i) {
+	const KStmt *x = kernel_stmt(t->k, s);
+	const KParameter *p = &t->k->functions.at[x->function].parameters.at[i];
+	RegisterForm f = {0};
+	if (p->kind == PARAMETER_BUFFER)
+		return f;
+	Traced from = {0};
+	if (i < x->arg_count && (i > 0 || x->op != K_FORI)) /* before them is a step, or how many there are */
+		from = traced_arg(t, s, i);
+	return joined(t, p->id, &from.form, &from.form);
+}
+
+static void enter_loop(Trace *t, const KFunction *f, const RegisterForm *form) {
+	for (uint32_t i = 0; i < f->parameters.count; i++) {
+		if (f->parameters.at[i].kind == PARAMETER_BUFFER)
+			continue;
+		fresh(t, f->parameters.at[i].id);
+		t->e.values[f->parameters.at[i].id].form = form[i];
+	}
+}
+
 static void trace_loop(Trace *t, StmtId s) {
 	const KStmt *x = kernel_stmt(t->k, s);
 	const KFunction *f = &t->k->functions.at[x->function];
@@ -307,14 +327,15 @@ static void trace_loop(Trace *t, StmtId s) {
 	               : count->kind == KARG_INT     ? known_int(t, count->index)
 	               : count->kind == KARG_INTEGER ? (double)count->integer
 	                                             : NAN;
-	uint32_t first = x->op == K_FORI; /* its parameter is the step, its argument their number */
-	for (uint32_t i = 0; i < f->parameters.count; i++) {
-		if (f->parameters.at[i].kind == PARAMETER_BUFFER)
-			continue;
-		fresh(t, f->parameters.at[i].id);
-		Traced from = i >= first && i < x->arg_count ? traced_arg(t, s, i) : (Traced){0};
-		carry_form(t, f->parameters.at[i].id, &from.form);
-	}
+	RegisterForm *form = arena_array(t->a, f->parameters.count + 1, sizeof *form);
+	for (uint32_t i = 0; i < f->parameters.count; i++)
+		form[i] = carried_from(t, s, i);
+	enter_loop(t, f, form);
+	trace_inner(t, f->body, 0); /* to see how what it hands on lies */
+	for (uint32_t i = 0, first = x->op == K_FORI; i < f->parameters.count; i++)
+		if (i >= first && i - first < t->returned.count)
+			form[i] = joined(t, f->parameters.at[i].id, &form[i], &t->returned.at[i - first].form);
+	enter_loop(t, f, form);
 	trace_inner(t, f->body, isnan(times) ? 1 : times);
 	give_results(t, s, true);
 }
