@@ -252,7 +252,8 @@ static double take_operands(Expander *e, const KStmt *s) {
 			continue;
 		bool one_row = rows_dim(x->rank, x->shape) == 1 && rows_dim(to->rank, to->shape) > 1;
 		bool one_lane = last_dim(x->rank, x->shape) == 1 && last_dim(to->rank, to->shape) > 1;
-		double taken = one_row ? 0 : taken_as(e, x, &form[i], out->rows);
+		bool beside = x->dtype == DTYPE_BOOL && dtype != DTYPE_BOOL; /* a mask has no tiles of its own */
+		double taken = one_row || beside ? 0 : taken_as(e, x, &form[i], out->rows);
 		count_operations(e, RO_ROTATE, form[i].turned ? 2 * taken : 0);
 		spread(e, x, &form[i], expand_traced(e, s, i), to->rank, to->shape, out->rows);
 		if (x->dtype == DTYPE_BOOL)
@@ -415,7 +416,8 @@ static void reduce(Expander *e, const KStmt *s) {
 	RegisterForm from = expand_traced(e, s, 0)->form, *out = result_form(e, s);
 	uint8_t tall = (uint8_t)(SUBLANES * WORD / from.bits);
 	double in = taken_as(e, x, &from, tall), left = in;
-	if (from.rows < tall && rows_dim(x->rank, x->shape) == 1 && from.bits == WORD) {
+	bool one_tile = rows_dim(x->rank, x->shape) == 1 && last_dim(x->rank, x->shape) <= LANES;
+	if (from.rows < tall && rows_dim(x->rank, x->shape) == 1 && from.bits == WORD && !one_tile) {
 		count_operations(e, RO_PERMUTE, in);
 		count_operations(e, RO_SELECT, in);
 		count_operations(e, RO_MASK, in);
@@ -431,7 +433,7 @@ static void reduce(Expander *e, const KStmt *s) {
 	}
 	bool sums = s->op == K_SUM || s->op == K_MEAN, floats = dtype_is_float(x->dtype);
 	count_operations(e, floats ? RO_FLOAT : RO_INT, sums && floats ? in : in - left);
-	count_operations(e, RO_REDUCE, lanes || sublanes ? left * (lanes && sublanes ? 2 : 1) : 0);
+	count_operations(e, RO_REDUCE, lanes || sublanes ? left * (lanes && sublanes && !one_tile ? 2 : 1) : 0);
 	count_operations(e, RO_ROTATE, result_of(e, s)->rank ? 0 : 2 * left); /* to its first place */
 	count_operations(e, RO_FUNCTION, s->op == K_MEAN ? left : 0);
 	*out = from;

@@ -42,7 +42,9 @@ void expand_load(Expander *e, const KStmt *s) {
 	f->rows = access_rows(e, r, b);
 	if (b->space != KSPACE_VMEM || to->type != KTYPE_TILE)
 		return;
-	int64_t parts = parts_of(r);
+	int64_t parts = parts_of(r), lanes = to->rank ? to->shape[to->rank - 1] : 1;
+	bool one = to->rank < 2 || to->shape[to->rank - 2] == 1;
+	f->same_rows = one && f->rows == 1 && lanes <= LANES && parts == 1; /* it is loaded into all of them */
 	count_operations(e, RO_LOAD, (double)parts * form_registers(f, to->rank, to->shape));
 	count_operations(e, RO_ROTATE, (double)(parts - 1));
 }
@@ -85,6 +87,8 @@ void expand_store(Expander *e, const KStmt *s) {
 		return;
 	if (x)
 		taken_as(e, x, &expand_traced(e, s, 1)->form, f.rows);
+	if (x && x->dtype == DTYPE_BOOL)
+		count_operations(e, RO_CONVERT, form_registers(&f, rank, shape));
 	count_operations(e, RO_STORE, form_registers(&f, rank, shape));
 	mask_lanes(e, &f, rank, shape);
 }
@@ -96,6 +100,11 @@ static void rest_of_words(Expander *e, const KValue *x, const RegisterForm *f, i
 	double last = (double)int_cdiv(x->shape[x->rank - 1], LANES);
 	count_operations(e, RO_INT, last);
 	count_operations(e, RO_MASK, last);
+}
+
+/* The contracted dim of a factor fills its registers. */
+static bool fills(const KValue *x, int64_t axis, uint8_t tall, int64_t k) {
+	return k % (axis + 1 == x->rank ? LANES : tall) == 0;
 }
 
 /* The factors in tiles of 32 bytes' rows; blocks of the contracted dim and of columns, as wide as the matrix unit. */
@@ -115,10 +124,9 @@ void expand_dot(Expander *e, const KStmt *s) {
 	double right = taken_as(e, y, fy, (uint8_t)(SUBLANES * WORD / fy->bits));
 	int64_t k = x->shape[a], n = y->shape[2 * first + 1 - b], m = x->shape[2 * first + 1 - a];
 	count_operations(e, RO_MATMUL, batch * (double)(int_cdiv(k, size) * int_cdiv(n, size)));
-	if (k % LANES) {
-		count_operations(e, RO_SELECT, left + right);
-		count_operations(e, RO_MASK, left + right);
-	}
+	double rest = (fills(x, a, tall, k) ? 0 : left) + (fills(y, b, tall, k) ? 0 : right);
+	count_operations(e, RO_SELECT, rest);
+	count_operations(e, RO_MASK, rest);
 	rest_of_words(e, x, fx, a, k);
 	rest_of_words(e, y, fy, b, k);
 	if (a == (int64_t)first)
