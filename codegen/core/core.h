@@ -51,8 +51,10 @@ typedef struct Core {
 	const Target *t;
 	const Units *u;
 	Arena *a;
-	const bool *gone; /* by statement: gone_statements(); NULL */
-	bool bound;       /* no more than units must take: nothing waits for another */
+	struct Expander *expander; /* how values lie in registers: expander_of() */
+	Work **works;              /* by statement: once it is known */
+	const bool *gone;          /* by statement: gone_statements(); NULL */
+	bool bound;                /* no more than units must take: nothing waits for another */
 } Core;
 
 /* Cycles by part: of each unit those in which its slots would be full, of HBM those of its bytes. */
@@ -68,7 +70,7 @@ typedef struct CoreTime {
 } CoreTime;
 
 /* work.c: of a statement without the regions in it. */
-Work statement_work(const Core *c, StmtId s);
+const Work *statement_work(const Core *c, StmtId s);
 double value_registers(const Core *c, ValueId v);
 /* By statement: one that the compiler does without, a bool made an int that is made a bool again. */
 const bool *gone_statements(const Kernel *k, Arena *a);

@@ -2,17 +2,18 @@
 #include <math.h>
 #include "registers.h"
 
-const char *const register_op_names[RO_COUNT + 1] = {
-	"load",    "store", "matmul", "float",  "function",  "int",     "compare", "select",
-	"convert", "pack",  "reduce", "rotate", "transpose", "permute", "mask",    NULL};
+const char *const register_op_names[RO_COUNT + 1] = {"load",      "store",   "matmul",  "float", "function", "int",
+                                                     "compare",   "select",  "convert", "pack",  "reduce",   "rotate",
+                                                     "transpose", "permute", "mask",    NULL};
 
 typedef struct Row {
-	uint16_t op;
+	bool told;
 	double floats, functions, ints, compares, selects, converts;
 } Row;
 
-static const Row rows[] = {
-#define OPERATION(op, ...) {op, __VA_ARGS__},
+/* By op. */
+static const Row rows[K_END] = {
+#define OPERATION(op, ...) [op] = {true, __VA_ARGS__},
 #include "operations.def"
 #undef OPERATION
 };
@@ -55,7 +56,10 @@ double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape
 
 static double value_as(const KValue *v, const RegisterForm *f) { return form_registers(f, v->rank, v->shape); }
 
-void count_operations(Expander *e, RegisterOp op, double times) { e->to->of[op] += times; }
+void count_operations(Expander *e, RegisterOp op, double times) {
+	e->to->of[op] += times;
+	e->to->any = e->to->any || times != 0;
+}
 
 /* Its tiles of 8 rows and 128 lanes, as registers of 32 bits. */
 static double words_of(const KValue *v, const RegisterForm *f) {
@@ -72,7 +76,8 @@ double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t to)
 	if (f->rows == to || f->splat)
 		return n;
 	int64_t low = f->rows < to ? f->rows : to;
-	if (last_dim(v->rank, v->shape) <= LANES && rows_dim(v->rank, v->shape) <= low) /* it is the first tile of both */
+	if (last_dim(v->rank, v->shape) <= LANES &&
+	    rows_dim(v->rank, v->shape) <= low) /* it is the first tile of both */
 		return n;
 	if (f->bits == WORD || (rows_dim(v->rank, v->shape) == 1 && to < SUBLANES)) {
 		double each = f->rows > to ? value_as(v, f) / n : 1; /* of which each is made */
@@ -174,7 +179,8 @@ static Dtype taken_dtype(const Expander *e, const KStmt *s) {
 		const KValue *x = expand_tile(e, s, i);
 		if (!x || (any && dtype_is_float(found) && !dtype_is_float(x->dtype)))
 			continue;
-		if (!any || dtype_vmem_bits(x->dtype) > dtype_vmem_bits(found) || dtype_is_float(x->dtype) > dtype_is_float(found))
+		if (!any || dtype_vmem_bits(x->dtype) > dtype_vmem_bits(found) ||
+		    dtype_is_float(x->dtype) > dtype_is_float(found))
 			found = x->dtype;
 		any = true;
 	}
@@ -275,7 +281,12 @@ static bool is_folded(Expander *e, const KStmt *s) {
 			continue;
 		RegisterForm *f = &expand_traced(e, s, 1 - i)->form;
 		bool ints = !dtype_is_float(x->dtype) && x->dtype == result_of(e, s)->dtype && constant;
-		bool nothing = s->op == OP_MUL ? number == 1 : number == 0 && (s->op == OP_ADD || s->op == OP_BITWISE_OR || s->op == OP_BITWISE_XOR || (i == 1 && (s->op == OP_SUB || s->op == OP_LSHIFT || s->op == OP_RSHIFT)));
+		bool nothing =
+			s->op == OP_MUL
+				? number == 1
+				: number == 0 &&
+					  (s->op == OP_ADD || s->op == OP_BITWISE_OR || s->op == OP_BITWISE_XOR ||
+		                           (i == 1 && (s->op == OP_SUB || s->op == OP_LSHIFT || s->op == OP_RSHIFT)));
 		if (ints && nothing) {
 			*result_form(e, s) = *f;
 			return true;
@@ -309,12 +320,15 @@ typedef struct Shared {
 	double floats, functions, compares;
 } Shared;
 
-static const Shared shares[] = {{OP_EXPM1, OP_EXP, 0, 1, 0},      {OP_EXPM1, OP_ABS, 1, 0, 0},  {OP_LOG2, OP_LOG, 0, 1, 0},
-                                {OP_LOG10, OP_LOG, 0, 1, 0},      {OP_TRUNC, OP_FLOOR, 0, 1, 0}, {OP_TRUNC, OP_CEIL, 0, 1, 0},
+static const Shared shares[] = {{OP_EXPM1, OP_EXP, 0, 1, 0},      {OP_EXPM1, OP_ABS, 1, 0, 0},
+                                {OP_LOG2, OP_LOG, 0, 1, 0},       {OP_LOG10, OP_LOG, 0, 1, 0},
+                                {OP_TRUNC, OP_FLOOR, 0, 1, 0},    {OP_TRUNC, OP_CEIL, 0, 1, 0},
                                 {OP_REMAINDER, OP_FMOD, 0, 1, 0}, {OP_ASINH, OP_SINH, 1, 0, 2}};
 
 static Shared known_of(Expander *e, const KStmt *s) {
 	Shared known = {0};
+	if (!e->trace)
+		return known;
 	bool seen = false, is_other = false;
 	for (uint32_t i = 0; i < sizeof shares / sizeof *shares; i++) {
 		const Shared *x = &shares[i];
@@ -342,7 +356,8 @@ static void chain_sum(Expander *e, const KStmt *s, double n) {
 	Traced *out = &e->values[s->result];
 	for (uint32_t i = 0; adds && i < 2; i++) {
 		const KValue *x = expand_tile(e, s, i);
-		if (!x || dtype_is_float(x->dtype) || (i == 1 && s->op == OP_SUB) || !argument_number(e, s, 1 - i, &number))
+		if (!x || dtype_is_float(x->dtype) || (i == 1 && s->op == OP_SUB) ||
+		    !argument_number(e, s, 1 - i, &number))
 			continue;
 		const Traced *v = expand_traced(e, s, i);
 		int64_t added = s->op == OP_ADD ? (int64_t)number : -(int64_t)number;
@@ -374,20 +389,19 @@ static void pointwise(Expander *e, const KStmt *s) {
 	}
 	chain_sum(e, s, n);
 	Shared known = known_of(e, s);
-	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		const Row *r = &rows[i];
-		if (r->op != s->op)
-			continue;
-		bool ints = first && !dtype_is_float(first->dtype) && s->op != K_FLOAT16_VALUE && (r->functions > 0 || r->floats > 0);
-		count_operations(e, ints ? RO_INT : RO_FLOAT, n * (r->floats - known.floats));
-		count_operations(e, ints ? RO_INT : RO_FUNCTION, n * (r->functions - known.functions));
-		count_operations(e, RO_INT, n * r->ints);
-		count_operations(e, RO_COMPARE, n * (r->compares - known.compares));
-		count_operations(e, RO_SELECT, n * r->selects);
-		count_operations(e, RO_CONVERT, n * r->converts);
+	const Row *r = &rows[s->op];
+	if (!r->told) {
+		count_operations(e, dtype_is_float(to->dtype) ? RO_FLOAT : RO_INT, n * (1 - known.floats));
 		return;
 	}
-	count_operations(e, dtype_is_float(to->dtype) ? RO_FLOAT : RO_INT, n * (1 - known.floats));
+	bool ints = first && !dtype_is_float(first->dtype) && s->op != K_FLOAT16_VALUE &&
+	            (r->functions > 0 || r->floats > 0);
+	count_operations(e, ints ? RO_INT : RO_FLOAT, n * (r->floats - known.floats));
+	count_operations(e, ints ? RO_INT : RO_FUNCTION, n * (r->functions - known.functions));
+	count_operations(e, RO_INT, n * r->ints);
+	count_operations(e, RO_COMPARE, n * (r->compares - known.compares));
+	count_operations(e, RO_SELECT, n * r->selects);
+	count_operations(e, RO_CONVERT, n * r->converts);
 }
 
 /* ---- along dims ------------------------------------------------------------------------------------------------- */
@@ -402,8 +416,10 @@ static bool reduces(const KStmt *s, uint32_t dim) {
 /* Of registers that the tile does not fill, what lies beside it is replaced before they are combined. */
 static void mask_rest(Expander *e, const KValue *x, const RegisterForm *f, double registers) {
 	int64_t rows = rows_dim(x->rank, x->shape), lanes = last_dim(x->rank, x->shape);
-	double high = f->same_rows ? 1 : (double)int_cdiv(rows, f->rows), wide = f->same_lanes ? 1 : (double)int_cdiv(lanes, LANES);
-	double cut_rows = rows % f->rows && !f->same_rows && rows > 1 ? 1 : 0, cut_lanes = lanes % LANES && !f->same_lanes && lanes > 1 ? 1 : 0;
+	double high = f->same_rows ? 1 : (double)int_cdiv(rows, f->rows),
+	       wide = f->same_lanes ? 1 : (double)int_cdiv(lanes, LANES);
+	double cut_rows = rows % f->rows && !f->same_rows && rows > 1 ? 1 : 0,
+	       cut_lanes = lanes % LANES && !f->same_lanes && lanes > 1 ? 1 : 0;
 	double part = 1 - (1 - cut_rows / high) * (1 - cut_lanes / wide);
 	count_operations(e, RO_SELECT, registers * part);
 	count_operations(e, RO_MASK, registers * part);
@@ -469,7 +485,8 @@ static RegisterForm places(Expander *e, const KValue *v, uint32_t axis) {
 	uint64_t key = 0x10a + axis;
 	for (uint32_t i = 0; i < v->rank; i++)
 		key = key * 0x9e3779b97f4a7c15u + (uint64_t)v->shape[i];
-	double outer = outer_size(v->rank, v->shape); /* those of one tile serve all; along such a dim they are numbers */
+	double outer =
+		outer_size(v->rank, v->shape); /* those of one tile serve all; along such a dim they are numbers */
 	if (axis + 2 >= v->rank && !computed_before(e, key))
 		count_operations(e, RO_INT, value_as(v, &out) / outer + 1);
 	return out;
@@ -520,7 +537,8 @@ static void transpose_lanes(Expander *e, const KStmt *s, const KValue *x) {
 	count_operations(e, RO_TRANSPOSE,
 	                 outer_size(x->rank, x->shape) * (double)int_cdiv(rows_dim(x->rank, x->shape), LANES) *
 	                         (double)int_cdiv(last_dim(x->rank, x->shape), LANES));
-	*out = (RegisterForm){.bits = from.bits, .rows = tall, .same_rows = from.same_lanes, .same_lanes = from.same_rows};
+	*out = (RegisterForm){
+		.bits = from.bits, .rows = tall, .same_rows = from.same_lanes, .same_lanes = from.same_rows};
 }
 
 static void transpose(Expander *e, const KStmt *s) {
@@ -608,7 +626,8 @@ static void rotate(Expander *e, const KStmt *s) {
 		return;
 	RegisterForm *out = result_form(e, s);
 	bool lanes = s->ints[0] + 1 == x->rank;
-	int64_t size = lanes ? int_cdiv(last_dim(x->rank, x->shape), LANES) : int_cdiv(rows_dim(x->rank, x->shape), SUBLANES);
+	int64_t size =
+		lanes ? int_cdiv(last_dim(x->rank, x->shape), LANES) : int_cdiv(rows_dim(x->rank, x->shape), SUBLANES);
 	double bits = 0, n = value_as(x, out);
 	for (int64_t i = 1; i < size; i *= 2)
 		bits++;
@@ -640,14 +659,6 @@ static void constant(Expander *e, const KStmt *s) {
 	out->splat = known;
 	out->same_rows = out->same_lanes = true;
 	out->number = number;
-}
-
-/* It has a row, though it is none of the pointwise ops. */
-static bool is_function(uint16_t op) {
-	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		if (rows[i].op == op)
-			return true;
-	return false;
 }
 
 void expand_statement(Expander *e, StmtId stmt) {
@@ -702,10 +713,15 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_LOAD: expand_load(e, s); break;
 	case K_STORE: expand_store(e, s); break;
 	default:
-		if (s->op < OP_COUNT || is_function(s->op))
+		if (s->op < OP_COUNT || rows[s->op].told)
 			pointwise(e, s);
 		else
 			rename_registers(e, s);
 		break;
 	}
+}
+
+double expanded_registers(const Expander *e, const KStmt *s, const Operations *ops) {
+	return ops->any && s->result != NONE && is_tile(result_of(e, s)) ? value_as(result_of(e, s), result_form(e, s))
+	                                                                 : 0;
 }

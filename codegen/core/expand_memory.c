@@ -7,7 +7,8 @@ enum { SUBLANES = 8, LANES = 128, WORD = 32 };
  * have as many rows as those of 32. */
 uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape, bool own) {
 	RegisterForm f = usual_form(dtype);
-	int64_t rows = rank > 1 ? shape[rank - 2] : 1, most = f.bits == 16 && !own ? SUBLANES : f.rows, least = WORD / f.bits;
+	int64_t rows = rank > 1 ? shape[rank - 2] : 1, most = f.bits == 16 && !own ? SUBLANES : f.rows,
+		least = WORD / f.bits;
 	while (least < rows && least < most)
 		least *= 2;
 	return (uint8_t)least;
@@ -62,7 +63,8 @@ static void merge_words(Expander *e, const RegisterForm *f, uint32_t rank, const
 
 /* Lanes that the last registers do not fill are masked. */
 static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape) {
-	int64_t lanes = rank ? shape[rank - 1] : 1, tiles = int_cdiv(lanes, LANES), rows = rank > 1 ? shape[rank - 2] : 1;
+	int64_t lanes = rank ? shape[rank - 1] : 1, tiles = int_cdiv(lanes, LANES),
+		rows = rank > 1 ? shape[rank - 2] : 1;
 	double n = form_registers(f, rank, shape);
 	if (f->bits < WORD && rows % (WORD / f->bits)) {
 		merge_words(e, f, rank, shape);

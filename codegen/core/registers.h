@@ -35,6 +35,7 @@ extern const char *const register_op_names[RO_COUNT + 1];
 
 typedef struct Operations {
 	double of[RO_COUNT];
+	bool any;
 } Operations;
 
 /* How a value lies in registers. A register is tiles of `rows` rows and 128 lanes, side by side. */
@@ -51,12 +52,13 @@ typedef struct RegisterForm {
 /* A value while the kernel is traced. */
 typedef struct Traced {
 	RegisterForm form;
-	uint64_t id;     /* equal ones are the same value */
+	uint64_t id; /* equal ones are the same value */
 	bool summed; /* of ints: it is something and the number `added` */
 	int64_t added;
 } Traced;
 
 typedef struct Expander {
+	struct Trace *trace; /* that it is part of; NULL: nothing is known but the statement */
 	const Kernel *k;
 	const Target *t;
 	Traced *values; /* by value */
@@ -75,8 +77,13 @@ bool computed_before(Expander *e, uint64_t key);
 bool argument_number(Expander *e, const KStmt *s, uint32_t i, double *number);
 uint64_t argument_key(const Expander *e, uint64_t before, const KStmt *s, uint32_t i);
 
+/* A kernel's, where values lie as they usually do. */
+Expander *expander_of(const Kernel *k, const Target *t, Arena *a);
+
 /* expand.c: one statement, and how its result lies. */
 void expand_statement(Expander *e, StmtId s);
+/* Registers of its result; 0 of what needs no operation. */
+double expanded_registers(const Expander *e, const KStmt *s, const Operations *ops);
 RegisterForm usual_form(Dtype dtype);
 double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape);
 void count_operations(Expander *e, RegisterOp op, double times);

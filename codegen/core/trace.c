@@ -9,12 +9,12 @@ typedef struct Known {
 } Known;
 
 typedef struct Trace {
-	Expander e; /* first: who has it has the trace */
+	Expander e;
 	Kernel *k;
 	Arena *a;
 	Ints ints; /* steps of straight loops */
 	Operations *of;
-	double times; /* that what is traced runs */
+	double times;  /* that what is traced runs */
 	ValueId *lazy; /* by statement: the flag without which it is not computed; NONE */
 	uint64_t next;
 	uint64_t stored;   /* what was stored last: a load behind it is another one */
@@ -74,19 +74,16 @@ static uint64_t arg_key(const Trace *t, uint64_t h, const KArg *a) {
 }
 
 uint64_t argument_key(const Expander *e, uint64_t before, const KStmt *s, uint32_t i) {
-	return arg_key((const Trace *)e, before, &e->k->args.at[s->arg_first + i]);
+	return e->trace ? arg_key(e->trace, before, &e->k->args.at[s->arg_first + i]) : 0;
 }
 
 bool argument_number(Expander *e, const KStmt *s, uint32_t i, double *number) {
-	Trace *t = (Trace *)e;
 	const KArg *a = &e->k->args.at[s->arg_first + i];
 	switch (a->kind) {
 	case KARG_INTEGER: *number = (double)a->integer; return true;
 	case KARG_REAL: *number = a->real; return true;
-	case KARG_INT: *number = int_at(&t->ints, a->index); return !isnan(*number);
-	case KARG_VALUE:
-		*number = e->values[a->value].form.number;
-		return e->values[a->value].form.splat;
+	case KARG_INT: *number = e->trace ? int_at(&e->trace->ints, a->index) : NAN; return !isnan(*number);
+	case KARG_VALUE: *number = e->values[a->value].form.number; return e->values[a->value].form.splat;
 	default: return false;
 	}
 }
@@ -103,7 +100,9 @@ static const Known *known_as(const Trace *t, uint64_t key) {
 }
 
 bool computed_before(Expander *e, uint64_t key) {
-	Trace *t = (Trace *)e;
+	Trace *t = e->trace;
+	if (!t)
+		return false;
 	bool before = known_as(t, key) != NULL;
 	if (!before)
 		know(t, key, (RegisterForm){0});
@@ -323,7 +322,7 @@ static void trace_loop(Trace *t, StmtId s) {
 	const KStmt *x = kernel_stmt(t->k, s);
 	const KFunction *f = &t->k->functions.at[x->function];
 	const KArg *count = kernel_arg(t->k, s, 0);
-	double times = x->op != K_FORI ? 1
+	double times = x->op != K_FORI               ? 1
 	               : count->kind == KARG_INT     ? known_int(t, count->index)
 	               : count->kind == KARG_INTEGER ? (double)count->integer
 	                                             : NAN;
@@ -363,7 +362,9 @@ static void trace_pipeline(Trace *t, StmtId s) {
 static void trace_if(Trace *t, StmtId s) {
 	const KStmt *x = kernel_stmt(t->k, s);
 	const KArg *a = kernel_arg(t->k, s, 0);
-	double holds = a->kind == KARG_INT ? known_int(t, a->index) : a->kind == KARG_VALUE ? t->ints.at[a->value] : NAN;
+	double holds = a->kind == KARG_INT     ? known_int(t, a->index)
+	               : a->kind == KARG_VALUE ? t->ints.at[a->value]
+	                                       : NAN;
 	for (uint32_t i = 0; i < x->result_count; i++)
 		t->e.values[x->result + i] = traced_arg(t, s, i + 1);
 	if (holds == 0)
@@ -428,19 +429,28 @@ static Ints ints_of(Kernel *k, Arena *a) {
 	return t;
 }
 
+Expander *expander_of(const Kernel *k, const Target *t, Arena *a) {
+	Expander *e = arena_alloc(a, sizeof *e);
+	*e = (Expander){.k = k, .t = t};
+	e->values = arena_array(a, k->values.count + 1, sizeof *e->values);
+	e->rows = arena_array(a, k->buffers.count + 1, sizeof *e->rows);
+	for (ValueId v = 0; v < k->values.count; v++)
+		e->values[v].form = usual_form(k->values.at[v].dtype);
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		e->rows[i] = tile_rows(k->buffers.at[i].dtype, k->buffers.at[i].rank, k->buffers.at[i].shape, false);
+	return e;
+}
+
 Operations *kernel_operations(Kernel *k, const Target *target, Arena *a) {
 	Trace t = {.k = k, .a = a, .times = 1, .next = 1, .ints = ints_of(k, a)};
 	t.of = arena_array(a, k->stmts.count + 1, sizeof *t.of);
-	t.e = (Expander){.k = k, .t = target};
-	t.e.values = arena_array(a, k->values.count + 1, sizeof *t.e.values);
-	t.e.rows = arena_array(a, k->buffers.count + 1, sizeof *t.e.rows);
+	t.e = *expander_of(k, target, a);
+	t.e.trace = &t;
 	t.part_of = arena_array(a, k->buffers.count + 1, sizeof *t.part_of);
 	for (ValueId v = 0; v < k->values.count; v++)
-		fresh(&t, v);
+		t.e.values[v].id = t.next++;
 	for (uint32_t i = 0; i < k->buffers.count; i++)
 		t.part_of[i] = t.next++;
-	for (uint32_t i = 0; i < k->buffers.count; i++)
-		t.e.rows[i] = tile_rows(k->buffers.at[i].dtype, k->buffers.at[i].rank, k->buffers.at[i].shape, false);
 	for (uint32_t i = 0; i < k->grid.count; i++)
 		t.times *= (double)k->grid.at[i].steps;
 	find_lazy(&t);

@@ -19,7 +19,8 @@
 enum { LEFT_TO_SAY = 5 };
 
 const char *const *emit_names(void) {
-	static const char *const names[] = {"python", "json", "plan", "kernel", "operations", "dot", "report", "html", "none", NULL};
+	static const char *const names[] = {"python", "json",   "plan", "kernel", "operations",
+	                                    "dot",    "report", "html", "none",   NULL};
 	return names;
 }
 

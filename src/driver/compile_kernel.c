@@ -20,7 +20,8 @@ bool source_is_kernel(const Source *source) {
 static bool can_be_made(Diag *d, const KProgram *p, Emit emit) {
 	if (emit == EMIT_KERNEL || emit == EMIT_OPERATIONS || emit == EMIT_NONE || emit == EMIT_PYTHON)
 		return true;
-	diag_error(d, (Place){.source = p->source}, "kernel-emit", "python, kernel, operations and none can be asked for",
+	diag_error(d, (Place){.source = p->source}, "kernel-emit",
+	           "python, kernel, operations and none can be asked for",
 	           "of kernel text there is no graph and no plan");
 	return false;
 }
