@@ -69,7 +69,9 @@ typedef struct CoreTime {
 	double steps;            /* between grid points and between steps of loops */
 } CoreTime;
 
-/* work.c: of a statement without the regions in it. */
+/* work.c: all that runs on the units may wait for something else. */
+Core core_of(const Kernel *k, const Target *t, Arena *a);
+/* Of a statement without the regions in it. */
 const Work *statement_work(const Core *c, StmtId s);
 double value_registers(const Core *c, ValueId v);
 /* By statement: one that the compiler does without, a bool made an int that is made a bool again. */
@@ -90,5 +92,9 @@ void program_time(const Program *g, Arena *a, CoreTime *out);
 /* Cycles of them that program_time() does not undercut, for a third of its work: what the units have to do, and copies.
  */
 double program_bound(const Program *g, Arena *a);
+
+/* trace.c: what the kernels do to vector registers, over all their runs, as JSON: in all, and by statement. Of a loop
+ * whose steps data decide one step. */
+void operations_emit(const KProgram *p, const Target *t, Text *out);
 
 #endif

@@ -66,11 +66,7 @@ typedef struct Expander {
 	Operations *to; /* of the statement that is expanded */
 } Expander;
 
-/* trace.c: by statement, over all runs of a kernel whose loops' steps are known; of other loops one step. */
-Operations *kernel_operations(Kernel *k, const Target *t, Arena *a);
-/* Of the kernels, as JSON: in all, and by statement. */
-void operations_emit(const KProgram *p, const Target *t, Text *out);
-
+/* trace.c */
 /* Whether this has been computed before where it is asked; from now on it has. */
 bool computed_before(Expander *e, uint64_t key);
 /* Argument i is a number, or a tile of one. */

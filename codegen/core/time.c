@@ -9,7 +9,6 @@
  * The next point's copies queue behind those that are waited for. So a point takes what computes or what copies,
  * whichever is longer, or half of both with the latency. A loop has the mean of its steps over some grid
  * points. */
-#include "registers.h"
 #include "schedule.h"
 #include "codegen/build/build.h"
 
@@ -242,11 +241,8 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 }
 
 static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
-	Timing t = {.k = k, .core = {.k = k, .t = target, .u = units_of(target), .a = a}};
+	Timing t = {.k = k, .core = core_of(k, target, a)};
 	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
-	t.core.gone = gone_statements(k, a);
-	t.core.expander = expander_of(k, target, a);
-	t.core.works = arena_array(a, k->stmts.count + 1, sizeof *t.core.works);
 	t.trips = loop_trips(k, a);
 	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
 	return t;

@@ -8,14 +8,17 @@ typedef struct Known {
 	RegisterForm form;
 } Known;
 
+typedef VEC(StmtId) StmtIds;
+
 typedef struct Trace {
 	Expander e;
 	Kernel *k;
 	Arena *a;
-	Ints ints; /* steps of straight loops */
-	Operations *of;
-	double times;  /* that what is traced runs */
-	ValueId *lazy; /* by statement: the flag without which it is not computed; NONE */
+	Ints ints;      /* steps of straight loops */
+	Operations *of; /* by statement */
+	StmtIds order;  /* those with any, as they are come to */
+	double times;   /* that what is traced runs */
+	ValueId *lazy;  /* by statement: the flag without which it is not computed; NONE */
 	uint64_t next;
 	uint64_t stored;   /* what was stored last: a load behind it is another one */
 	uint64_t *part_of; /* by buffer: what a parameter is */
@@ -188,6 +191,9 @@ static void expand(Trace *t, StmtId stmt) {
 	Operations one = {0};
 	t->e.to = &one;
 	expand_statement(&t->e, stmt);
+	if (one.any && !t->of[stmt].any)
+		vec_push(t->a, &t->order, stmt);
+	t->of[stmt].any = t->of[stmt].any || one.any;
 	for (int i = 0; i < RO_COUNT; i++)
 		t->of[stmt].of[i] += t->times * one.of[i];
 	if (!key)
@@ -441,7 +447,8 @@ Expander *expander_of(const Kernel *k, const Target *t, Arena *a) {
 	return e;
 }
 
-Operations *kernel_operations(Kernel *k, const Target *target, Arena *a) {
+/* By statement, over all runs of a kernel whose loops' steps are known; of other loops one step. */
+static Operations *kernel_operations(Kernel *k, const Target *target, Arena *a, StmtIds *order) {
 	Trace t = {.k = k, .a = a, .times = 1, .next = 1, .ints = ints_of(k, a)};
 	t.of = arena_array(a, k->stmts.count + 1, sizeof *t.of);
 	t.e = *expander_of(k, target, a);
@@ -455,6 +462,7 @@ Operations *kernel_operations(Kernel *k, const Target *target, Arena *a) {
 		t.times *= (double)k->grid.at[i].steps;
 	find_lazy(&t);
 	trace_region(&t, k->body);
+	*order = t.order;
 	return t.of;
 }
 
@@ -464,29 +472,22 @@ static void put_operations(Text *out, const Operations *x) {
 	for (int i = 0; i < RO_COUNT; i++) {
 		if (x->of[i] == 0)
 			continue;
-		text_printf(out, "%s\"%s\": ", before, register_op_names[i]);
-		text_put_double(out, x->of[i]);
+		text_printf(out, "%s\"%s\": %lld", before, register_op_names[i], (long long)(x->of[i] + 0.5));
 		before = ", ";
 	}
 	text_put(out, "}");
 }
 
-static void put_statements(Text *out, const Kernel *k, const Operations *of) {
-	const char *before = "";
-	for (StmtId s = 0; s < k->stmts.count; s++) {
-		double any = 0;
-		for (int i = 0; i < RO_COUNT; i++)
-			any += of[s].of[i];
-		if (any == 0)
-			continue;
-		const KStmt *x = kernel_stmt(k, s);
+static void put_statements(Text *out, const Kernel *k, const Operations *of, const StmtIds *order) {
+	for (uint32_t i = 0; i < order->count; i++) {
+		const KStmt *x = kernel_stmt(k, order->at[i]);
 		const char *name = x->result == NONE ? NULL : k->values.at[x->result].var;
-		text_printf(out, "%s\n      {\"op\": \"%s\", \"value\": ", before, kernel_op_name(out->arena, x->op));
+		text_printf(out, "%s\n      {\"op\": \"%s\", \"value\": ", i ? "," : "",
+		            kernel_op_name(out->arena, x->op));
 		text_put_json(out, name ? name : "");
 		text_put(out, ", \"operations\": ");
-		put_operations(out, &of[s]);
+		put_operations(out, &of[order->at[i]]);
 		text_put(out, "}");
-		before = ",";
 	}
 }
 
@@ -494,16 +495,17 @@ void operations_emit(const KProgram *p, const Target *t, Text *out) {
 	text_put(out, "{\n  \"kernels\": [");
 	for (uint32_t i = 0; i < p->kernels.count; i++) {
 		Kernel *k = p->kernels.at[i];
-		Operations *of = kernel_operations(k, t, p->arena), all = {0};
-		for (StmtId s = 0; s < k->stmts.count; s++)
+		StmtIds order = {0};
+		Operations *of = kernel_operations(k, t, p->arena, &order), all = {0};
+		for (uint32_t s = 0; s < order.count; s++)
 			for (int o = 0; o < RO_COUNT; o++)
-				all.of[o] += of[s].of[o];
+				all.of[o] += of[order.at[s]].of[o];
 		text_printf(out, "%s\n    {\"name\": ", i ? "," : "");
 		text_put_json(out, k->name);
 		text_put(out, ", \"operations\": ");
 		put_operations(out, &all);
 		text_put(out, ", \"statements\": [");
-		put_statements(out, k, of);
+		put_statements(out, k, of, &order);
 		text_put(out, "]}");
 	}
 	text_put(out, "\n  ]\n}\n");

@@ -279,3 +279,10 @@ const Work *statement_work(const Core *c, StmtId stmt) {
 	}
 	return *w;
 }
+
+Core core_of(const Kernel *k, const Target *t, Arena *a) {
+	Core c = {.k = k, .t = t, .u = units_of(t), .a = a, .expander = expander_of(k, t, a)};
+	c.works = arena_array(a, k->stmts.count + 1, sizeof *c.works);
+	c.gone = gone_statements(k, a);
+	return c;
+}

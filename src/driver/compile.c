@@ -3,7 +3,6 @@
 #include "share.h"
 #include "codegen/build/build.h"
 #include "codegen/core/core.h"
-#include "codegen/core/registers.h"
 #include "codegen/kernel_text/kernel_text.h"
 #include "codegen/page/page.h"
 #include "codegen/print/print.h"

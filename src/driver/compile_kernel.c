@@ -1,6 +1,6 @@
 /* compile_kernel.c - the pipeline from kernel text on: read, verify, print. */
 #include "driver.h"
-#include "codegen/core/registers.h"
+#include "codegen/core/core.h"
 #include "codegen/kernel_text/kernel_text.h"
 #include "codegen/print/print.h"
 #include "codegen/rewrite/rewrite.h"
