@@ -22,10 +22,13 @@ static const Row rows[K_END] = {
 
 enum { SUBLANES = 8, LANES = 128, WORD = 32 };
 
+/* Of tiles that are whole registers. */
+static uint8_t native_rows(uint32_t bits) { return (uint8_t)(SUBLANES * WORD / (bits ? bits : WORD)); }
+
 RegisterForm usual_form(Dtype dtype) {
 	uint32_t bits = dtype == DTYPE_BOOL ? WORD : (uint32_t)dtype_vmem_bits(dtype);
 	bits = bits < 4 ? 4 : bits;
-	return (RegisterForm){.bits = (uint8_t)bits, .rows = (uint8_t)(SUBLANES * WORD / bits)};
+	return (RegisterForm){.bits = (uint8_t)bits, .rows = native_rows(bits)};
 }
 
 static int64_t last_dim(uint32_t rank, const int64_t *shape) { return rank ? shape[rank - 1] : 1; }
@@ -39,7 +42,7 @@ static double outer_size(uint32_t rank, const int64_t *shape) {
 }
 
 double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape) {
-	if (rank == 0 || f->splat)
+	if (rank == 0 || f->splat || !f->rows || !f->bits)
 		return rank ? 1 : 0;
 	int64_t beside = SUBLANES * WORD / f->bits / f->rows; /* tiles in a register */
 	int64_t rows = rows_dim(rank, shape), lanes = last_dim(rank, shape);
@@ -202,7 +205,7 @@ static uint8_t common_rows(const Expander *e, const KStmt *s, const RegisterForm
 		if (f->bits == bits && !spread && (!tall || (row ? f->rows < tall : f->rows > tall)))
 			tall = f->rows;
 	}
-	return tall ? tall : (uint8_t)(SUBLANES * WORD / bits);
+	return tall ? tall : native_rows(bits);
 }
 
 /* Spreads the operand to the shape: a lane along lanes, a row along rows; once for all that read it. */
@@ -214,7 +217,7 @@ static void spread(Expander *e, const KValue *x, const RegisterForm *f, const Tr
 	bool along_rows = rows_dim(x->rank, x->shape) == 1 && rows_dim(rank, shape) > 1 && !f->same_rows;
 	RegisterForm as = *f;
 	as.rows = tall;
-	if ((along_lanes || along_rows) && !computed_before(e, v->id + 0x51 + 2 * along_lanes + along_rows))
+	if ((along_lanes || along_rows) && !computed_before(e, v->id + 0x51 + (along_lanes ? 2u : 0u) + along_rows))
 		count_operations(e, RO_PERMUTE, value_as(x, &as));
 }
 
@@ -235,7 +238,7 @@ static void spread_mask(Expander *e, const KValue *x, const RegisterForm *f, con
 /* Takes all operands in one form, which the result has. Returns its registers. */
 static double take_operands(Expander *e, const KStmt *s) {
 	const KValue *to = result_of(e, s);
-	RegisterForm *out = result_form(e, s), form[OPERANDS];
+	RegisterForm *out = result_form(e, s), form[OPERANDS] = {0};
 	Dtype dtype = taken_dtype(e, s);
 	uint32_t count = s->arg_count < OPERANDS ? s->arg_count : OPERANDS;
 	for (uint32_t i = 0; i < count; i++) {
@@ -430,7 +433,7 @@ static void reduce(Expander *e, const KStmt *s) {
 	if (!x)
 		return;
 	RegisterForm from = expand_traced(e, s, 0)->form, *out = result_form(e, s);
-	uint8_t tall = (uint8_t)(SUBLANES * WORD / from.bits);
+	uint8_t tall = native_rows(from.bits);
 	double in = taken_as(e, x, &from, tall), left = in;
 	bool one_tile = rows_dim(x->rank, x->shape) == 1 && last_dim(x->rank, x->shape) <= LANES;
 	if (from.rows < tall && rows_dim(x->rank, x->shape) == 1 && from.bits == WORD && !one_tile) {
@@ -532,7 +535,7 @@ static bool swaps_lanes(const KStmt *s, uint32_t rank) {
 
 static void transpose_lanes(Expander *e, const KStmt *s, const KValue *x) {
 	RegisterForm from = expand_traced(e, s, 0)->form, *out = result_form(e, s);
-	uint8_t tall = (uint8_t)(SUBLANES * WORD / from.bits);
+	uint8_t tall = native_rows(from.bits);
 	taken_as(e, x, &from, tall);
 	count_operations(e, RO_TRANSPOSE,
 	                 outer_size(x->rank, x->shape) * (double)int_cdiv(rows_dim(x->rank, x->shape), LANES) *
@@ -557,7 +560,7 @@ static void to_row(Expander *e, const KStmt *s) {
 		return;
 	const RegisterForm *from = &expand_traced(e, s, 0)->form;
 	RegisterForm *out = result_form(e, s);
-	uint8_t tall = (uint8_t)(SUBLANES * WORD / from->bits);
+	uint8_t tall = native_rows(from->bits);
 	double n = taken_as(e, x, from, tall);
 	count_operations(e, RO_PERMUTE, from->same_lanes || last_dim(x->rank, x->shape) > 1 ? 0 : n);
 	count_operations(e, RO_TRANSPOSE,
@@ -571,7 +574,7 @@ static void to_column(Expander *e, const KStmt *s) {
 		return;
 	const RegisterForm *from = &expand_traced(e, s, 0)->form;
 	RegisterForm *out = result_form(e, s), as = *from;
-	as.rows = (uint8_t)(SUBLANES * WORD / from->bits);
+	as.rows = native_rows(from->bits);
 	double n = value_as(x, &as);
 	count_operations(e, RO_PERMUTE, from->same_rows ? 0 : n);
 	count_operations(e, RO_TRANSPOSE, n);

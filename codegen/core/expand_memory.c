@@ -53,8 +53,9 @@ void expand_load(Expander *e, const KStmt *s) {
 /* Words of which rows are not written are loaded, and written among what they hold. */
 static void merge_words(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape) {
 	double n = form_registers(f, rank, shape);
-	double tiles = n / (double)int_cdiv(int_cdiv(shape[rank - 1], LANES) * f->rows * f->bits, SUBLANES * WORD) *
-	               (double)int_cdiv(shape[rank - 1], LANES);
+	double tiles =
+		n / (double)int_cdiv(int_cdiv(shape[rank - 1], LANES) * f->rows * f->bits, (int64_t)SUBLANES * WORD) *
+		(double)int_cdiv(shape[rank - 1], LANES);
 	count_operations(e, RO_LOAD, n);
 	count_operations(e, RO_SELECT, n);
 	count_operations(e, RO_MASK, 2 * tiles);
@@ -68,11 +69,11 @@ static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const 
 	double n = form_registers(f, rank, shape);
 	if (f->bits < WORD && rows % (WORD / f->bits)) {
 		merge_words(e, f, rank, shape);
-	} else if (f->rows == 1 && tiles > 1 && lanes % (SUBLANES * LANES)) {
+	} else if (f->rows == 1 && tiles > 1 && lanes % ((int64_t)SUBLANES * LANES)) {
 		count_operations(e, RO_INT, 1);
 		count_operations(e, RO_COMPARE, 2);
 	} else if (lanes % LANES) {
-		count_operations(e, RO_MASK, n / (double)int_cdiv(tiles * f->rows * f->bits, SUBLANES * WORD));
+		count_operations(e, RO_MASK, n / (double)int_cdiv(tiles * f->rows * f->bits, (int64_t)SUBLANES * WORD));
 	}
 }
 

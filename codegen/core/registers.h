@@ -87,7 +87,7 @@ void count_operations(Expander *e, RegisterOp op, double times);
 const KValue *expand_tile(const Expander *e, const KStmt *s, uint32_t i);
 Traced *expand_traced(const Expander *e, const KStmt *s, uint32_t i);
 /* Registers of a value taken with tiles of so many rows; it is put into such first. */
-double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t rows);
+double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t to);
 
 /* expand_memory.c */
 /* `own`: of an array that the kernel makes itself. */
