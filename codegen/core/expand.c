@@ -82,7 +82,12 @@ double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t to)
 	if (last_dim(v->rank, v->shape) <= LANES &&
 	    rows_dim(v->rank, v->shape) <= low) /* it is the first tile of both */
 		return n;
-	if (f->bits == WORD || (rows_dim(v->rank, v->shape) == 1 && to < SUBLANES)) {
+	bool row = rows_dim(v->rank, v->shape) == 1;
+	if (f->bits == 16 && row && f->rows < SUBLANES && to > f->rows) {
+		count_operations(e, RO_PERMUTE, 13 * value_as(v, f));
+		return n;
+	}
+	if (f->bits == WORD || (row && to < SUBLANES)) {
 		double each = f->rows > to ? value_as(v, f) / n : 1; /* of which each is made */
 		count_operations(e, RO_PERMUTE, each > 2 ? 5 * value_as(v, f) : each > 1 ? 14 * n : 0);
 		return n;
@@ -208,6 +213,14 @@ static uint8_t common_rows(const Expander *e, const KStmt *s, const RegisterForm
 	return tall ? tall : native_rows(bits);
 }
 
+/* Registers of one row of 16 bits are taken apart, and each half of a word spread over both. */
+static void spread_narrow_row(Expander *e, const KValue *x, const RegisterForm *f) {
+	double tiles = (double)int_cdiv(last_dim(x->rank, x->shape), LANES);
+	count_operations(e, RO_PERMUTE, 13 * value_as(x, f) + tiles);
+	count_operations(e, RO_INT, tiles);
+	count_operations(e, RO_PACK, 2.5 * tiles);
+}
+
 /* Spreads the operand to the shape: a lane along lanes, a row along rows; once for all that read it. */
 static void spread(Expander *e, const KValue *x, const RegisterForm *f, const Traced *v, uint32_t rank,
                    const int64_t *shape, uint8_t tall) {
@@ -217,8 +230,14 @@ static void spread(Expander *e, const KValue *x, const RegisterForm *f, const Tr
 	bool along_rows = rows_dim(x->rank, x->shape) == 1 && rows_dim(rank, shape) > 1 && !f->same_rows;
 	RegisterForm as = *f;
 	as.rows = tall;
-	if ((along_lanes || along_rows) && !computed_before(e, v->id + 0x51 + (along_lanes ? 2u : 0u) + along_rows))
-		count_operations(e, RO_PERMUTE, value_as(x, &as));
+	if ((!along_lanes && !along_rows) ||
+	    computed_before(e, v->id + 0x51 + (along_lanes ? 2u : 0u) + along_rows))
+		return;
+	if (f->bits == 16 && along_rows && f->rows < SUBLANES) {
+		spread_narrow_row(e, x, f);
+		return;
+	}
+	count_operations(e, RO_PERMUTE, value_as(x, &as) * (f->bits == 16 && along_lanes ? 2 : 1));
 }
 
 /* A mask with fewer places than the result is spread as an int, of which a mask is made again. */
@@ -372,6 +391,15 @@ static void chain_sum(Expander *e, const KStmt *s, double n) {
 	}
 }
 
+/* Of a choice within one by the same mask the outer one is left. */
+static void nest_choice(Expander *e, const KStmt *s, double n) {
+	if (s->op != OP_WHERE || !expand_tile(e, s, 0) || !e->trace)
+		return;
+	e->values[s->result].chosen = expand_traced(e, s, 0)->id;
+	if (expand_tile(e, s, 1) && expand_traced(e, s, 1)->chosen == expand_traced(e, s, 0)->id)
+		count_operations(e, RO_SELECT, -n);
+}
+
 static void pointwise(Expander *e, const KStmt *s) {
 	if (is_constant(e, s)) {
 		result_form(e, s)->splat = true;
@@ -391,6 +419,7 @@ static void pointwise(Expander *e, const KStmt *s) {
 		count_operations(e, RO_MASK, result_form(e, s)->bits < WORD ? 2 : 1);
 	}
 	chain_sum(e, s, n);
+	nest_choice(e, s, n);
 	Shared known = known_of(e, s);
 	const Row *r = &rows[s->op];
 	if (!r->told) {
@@ -461,6 +490,21 @@ static void reduce(Expander *e, const KStmt *s) {
 	out->same_rows = from.same_rows || sublanes;
 	if (!s->ints[0] && result_of(e, s)->rank)
 		out->implied = sublanes && !lanes ? 2 : lanes && !sublanes ? 1 : 0;
+}
+
+/* By halves: those of less than a register are rotated. */
+static void product(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	if (!x || s->int_count != 2)
+		return;
+	bool lanes = s->ints[1] + 1 == x->rank;
+	RegisterForm *out = result_form(e, s);
+	int64_t unit = lanes ? LANES : out->rows;
+	double n = value_as(x, out) / (double)int_cdiv(x->shape[s->ints[1]], unit);
+	for (int64_t half = x->shape[s->ints[1]] / 2; half > 0 && s->ints[1] + 2 >= x->rank; half /= 2) {
+		count_operations(e, RO_FLOAT, n * (double)int_cdiv(half, unit));
+		count_operations(e, RO_ROTATE, half < unit ? n : 0);
+	}
 }
 
 /* Parts of 128 lanes combined, then with what there is. */
@@ -568,12 +612,29 @@ static void to_row(Expander *e, const KStmt *s) {
 	*out = (RegisterForm){.bits = from->bits, .rows = tall};
 }
 
+/* A mask is spread as an int of 32 bits, and turned as one of 16. */
+static void mask_to_column(Expander *e, const KValue *x, const RegisterForm *from, RegisterForm *out, const KValue *to) {
+	RegisterForm as = *from;
+	as.rows = SUBLANES;
+	double tiles = value_as(x, &as);
+	*out = usual_form(DTYPE_I16);
+	count_operations(e, RO_PERMUTE, from->same_rows ? 0 : tiles);
+	count_operations(e, RO_CONVERT, value_as(x, from) + tiles);
+	count_operations(e, RO_COMPARE, tiles + value_as(to, out));
+	count_operations(e, RO_MASK, tiles);
+	count_operations(e, RO_TRANSPOSE, tiles);
+}
+
 static void to_column(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0);
 	if (!x)
 		return;
 	const RegisterForm *from = &expand_traced(e, s, 0)->form;
 	RegisterForm *out = result_form(e, s), as = *from;
+	if (x->dtype == DTYPE_BOOL) {
+		mask_to_column(e, x, from, out, result_of(e, s));
+		return;
+	}
 	as.rows = native_rows(from->bits);
 	double n = value_as(x, &as);
 	count_operations(e, RO_PERMUTE, from->same_rows ? 0 : n);
@@ -703,6 +764,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_MEAN:
 	case K_MAX:
 	case K_MIN: reduce(e, s); break;
+	case K_PROD: product(e, s); break;
 	case K_FOLD_SUM:
 	case K_FOLD_MAX:
 	case K_FOLD_MIN: fold(e, s); break;

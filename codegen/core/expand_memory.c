@@ -22,15 +22,17 @@ static uint8_t access_rows(const Expander *e, const KRef *r, const KBuffer *b) {
 		return rows;
 	const KDim *d = &r->dim[b->rank - 2];
 	bool one = d->kind == KDIM_AT || (d->kind == KDIM_RANGE && d->size == 1);
+	if (d->kind == KDIM_PART)
+		return d->size == 1 ? 1 : rows;
 	return one && !int_is_const(e->k, d->start, &at) ? 1 : rows;
 }
 
-/* Of a dim that is cut at one of so many places each is a load. */
-static int64_t parts_of(const KRef *r) {
+/* The dim that is cut at one of so many places, each of which is a load of its own; NULL: none is. */
+static const KDim *cut_dim(const KRef *r) {
 	for (uint32_t i = 0; i < r->rank; i++)
 		if (r->dim[i].kind == KDIM_PART)
-			return int_max(r->dim[i].parts, 1);
-	return 1;
+			return &r->dim[i];
+	return NULL;
 }
 
 void expand_load(Expander *e, const KStmt *s) {
@@ -43,11 +45,13 @@ void expand_load(Expander *e, const KStmt *s) {
 	f->rows = access_rows(e, r, b);
 	if (b->space != KSPACE_VMEM || to->type != KTYPE_TILE)
 		return;
-	int64_t parts = parts_of(r), lanes = to->rank ? to->shape[to->rank - 1] : 1;
+	const KDim *cut = cut_dim(r);
+	int64_t parts = cut ? int_max(cut->parts, 1) : 1, lanes = to->rank ? to->shape[to->rank - 1] : 1;
 	bool one = to->rank < 2 || to->shape[to->rank - 2] == 1;
 	f->same_rows = one && f->rows == 1 && lanes <= LANES && parts == 1; /* it is loaded into all of them */
 	count_operations(e, RO_LOAD, (double)parts * form_registers(f, to->rank, to->shape));
-	count_operations(e, RO_ROTATE, (double)(parts - 1));
+	bool inside = cut && cut == &r->dim[b->rank - 1]; /* parts along lanes are put to the front */
+	count_operations(e, RO_ROTATE, inside ? (double)(parts - 1) : 0);
 }
 
 /* Words of which rows are not written are loaded, and written among what they hold. */
@@ -110,6 +114,16 @@ static bool fills(const KValue *x, int64_t axis, uint8_t tall, int64_t k) {
 	return k % (axis + 1 == x->rank ? LANES : tall) == 0;
 }
 
+/* NaN of float8 is looked for in words, of which those along the contracted dim are one in the end, and added up. */
+static void look_for_nan(Expander *e, const KValue *x, const RegisterForm *f, bool lanes) {
+	double words = form_registers(f, x->rank, x->shape);
+	double along = (double)int_cdiv(x->shape[x->rank - (lanes ? 1 : 2)], lanes ? LANES : f->rows), found = words / along;
+	count_operations(e, RO_INT, 3 * words);
+	count_operations(e, RO_PACK, 4 * found);
+	count_operations(e, RO_FLOAT, 4 * found);
+	count_operations(e, RO_REDUCE, lanes ? 4 * found : found);
+}
+
 /* The factors in tiles of 32 bytes' rows; blocks of the contracted dim and of columns, as wide as the matrix unit. */
 void expand_dot(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0), *y = expand_tile(e, s, 1);
@@ -127,6 +141,12 @@ void expand_dot(Expander *e, const KStmt *s) {
 	double right = taken_as(e, y, fy, (uint8_t)(SUBLANES * WORD / fy->bits));
 	int64_t k = x->shape[a], n = y->shape[2 * first + 1 - b], m = x->shape[2 * first + 1 - a];
 	count_operations(e, RO_MATMUL, batch * (double)(int_cdiv(k, size) * int_cdiv(n, size)));
+	for (uint32_t i = 3; i < s->int_count; i++)
+		look_for_nan(e, s->ints[i] ? y : x, s->ints[i] ? fy : fx, s->ints[i] == 0);
+	if (s->int_count > 3) { /* the first is added by the matmul itself */
+		count_operations(e, RO_FLOAT, (s->int_count - 4) * form_registers(out, z->rank, z->shape));
+		out->product = false;
+	}
 	double rest = (fills(x, a, tall, k) ? 0 : left) + (fills(y, b, tall, k) ? 0 : right);
 	count_operations(e, RO_SELECT, rest);
 	count_operations(e, RO_MASK, rest);

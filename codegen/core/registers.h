@@ -53,6 +53,7 @@ typedef struct RegisterForm {
 typedef struct Traced {
 	RegisterForm form;
 	uint64_t id; /* equal ones are the same value */
+	uint64_t chosen; /* of a choice, its mask; 0 */
 	bool summed; /* of ints: it is something and the number `added` */
 	int64_t added;
 } Traced;
