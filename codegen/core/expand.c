@@ -175,7 +175,8 @@ static void convert(Expander *e, const KStmt *s) {
 		*result_form(e, s) = converted(e, x, &expand_traced(e, s, 0)->form, result_of(e, s)->dtype);
 }
 
-enum { OPERANDS = 8 };
+/* Of a value that is spread, a key beside that of the value itself. */
+enum { OPERANDS = 8, SPREAD = 0x51 };
 
 /* In which its operands are taken: of a comparison that of the widest. */
 static Dtype taken_dtype(const Expander *e, const KStmt *s) {
@@ -231,7 +232,7 @@ static void spread(Expander *e, const KValue *x, const RegisterForm *f, const Tr
 	RegisterForm as = *f;
 	as.rows = tall;
 	if ((!along_lanes && !along_rows) ||
-	    computed_before(e, v->id + 0x51 + (along_lanes ? 2u : 0u) + along_rows))
+	    computed_before(e, v->id + SPREAD + (along_lanes ? 2u : 0u) + along_rows))
 		return;
 	if (f->bits == 16 && along_rows && f->rows < SUBLANES) {
 		spread_narrow_row(e, x, f);
@@ -319,6 +320,9 @@ static bool is_folded(Expander *e, const KStmt *s) {
 			return true;
 		}
 		if (s->op == OP_ADD && f->product && (i == 1 || constant)) {
+			const KValue *added = constant ? NULL : expand_tile(e, s, i), *to = result_of(e, s);
+			if (added)
+				spread(e, added, &expand_traced(e, s, i)->form, expand_traced(e, s, i), to->rank, to->shape, f->rows);
 			*result_form(e, s) = *f;
 			result_form(e, s)->product = constant && number == 0;
 			return true;
@@ -551,6 +555,14 @@ static void mask(Expander *e, const KStmt *s) {
 	*out = expand_traced(e, s, within ? 1 : 0)->form;
 	out->splat = out->product = false;
 	double n = value_as(x, &at);
+	uint32_t other = within ? 0 : 2; /* what stands where it is not */
+	if (expand_tile(e, s, other)) {
+		const RegisterForm *old = &expand_traced(e, s, other)->form;
+		uint8_t tall = old->bits == out->bits && old->rows > out->rows ? old->rows : out->rows;
+		taken_as(e, x, out, tall);
+		taken_as(e, expand_tile(e, s, other), old, tall);
+		out->rows = tall;
+	}
 	out->same_lanes = out->same_lanes && at.same_lanes;
 	out->same_rows = out->same_rows && at.same_rows;
 	uint64_t key = argument_key(e, 0x3a5c + (uint64_t)s->ints[0], s, within ? 2 : 1);
@@ -606,7 +618,9 @@ static void to_row(Expander *e, const KStmt *s) {
 	RegisterForm *out = result_form(e, s);
 	uint8_t tall = native_rows(from->bits);
 	double n = taken_as(e, x, from, tall);
-	count_operations(e, RO_PERMUTE, from->same_lanes || last_dim(x->rank, x->shape) > 1 ? 0 : n);
+	bool spreads = !from->same_lanes && last_dim(x->rank, x->shape) == 1;
+	if (spreads && !computed_before(e, expand_traced(e, s, 0)->id + SPREAD + 2))
+		count_operations(e, RO_PERMUTE, n);
 	count_operations(e, RO_TRANSPOSE,
 	                 outer_size(x->rank, x->shape) * (double)int_cdiv(rows_dim(x->rank, x->shape), LANES));
 	*out = (RegisterForm){.bits = from->bits, .rows = tall};
@@ -676,6 +690,9 @@ static void rename_registers(Expander *e, const KStmt *s) {
 	out->turned = v->form.turned != starts_inside(s, x->rank);
 	if (s->op == K_BITCAST && usual_form(to->dtype).bits != v->form.bits)
 		*out = usual_form(to->dtype);
+	bool apart = rows_dim(x->rank, x->shape) > 1 && rows_dim(to->rank, to->shape) == 1 && to->rank > x->rank;
+	if (apart && out->rows == SUBLANES && out->bits == WORD && !out->same_rows && s->op != K_BROADCAST && !v->form.implied)
+		count_operations(e, RO_PERMUTE, 13 * value_as(x, &v->form)); /* each row a register of its own */
 	if (s->op != K_BROADCAST && s->op != K_TILE)
 		return;
 	spread(e, x, &v->form, v, to->rank, to->shape, out->rows);
