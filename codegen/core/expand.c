@@ -128,6 +128,11 @@ static RegisterForm mask_as(Expander *e, const KValue *x, const RegisterForm *fr
 	count_operations(e, RO_CONVERT, value_as(x, from));
 	count_operations(e, RO_PACK, value_as(x, &as));
 	count_operations(e, RO_COMPARE, value_as(x, &as));
+	if (last_dim(x->rank, x->shape) == 1) { /* there and back */
+		count_operations(e, RO_CONVERT, value_as(x, &as));
+		count_operations(e, RO_PACK, 2 * value_as(x, &as));
+		count_operations(e, RO_COMPARE, value_as(x, &as));
+	}
 	return as;
 }
 
@@ -153,6 +158,9 @@ static RegisterForm converted(Expander *e, const KValue *x, const RegisterForm *
 	word = out;
 	word.bits = WORD;
 	word.rows = out.rows > SUBLANES ? SUBLANES : out.rows;
+	if (usual.bits < bits && bits == WORD && from->rows < SUBLANES &&
+	    rows_dim(x->rank, x->shape) == 1) /* each register of the row becomes one of tall tiles */
+		count_operations(e, RO_PERMUTE, words_of(x, &word));
 	if (from_bool)
 		count_operations(e, RO_CONVERT, value_as(x, &word));
 	if (usual.bits != bits)
@@ -231,8 +239,7 @@ static void spread(Expander *e, const KValue *x, const RegisterForm *f, const Tr
 	bool along_rows = rows_dim(x->rank, x->shape) == 1 && rows_dim(rank, shape) > 1 && !f->same_rows;
 	RegisterForm as = *f;
 	as.rows = tall;
-	if ((!along_lanes && !along_rows) ||
-	    computed_before(e, v->id + SPREAD + (along_lanes ? 2u : 0u) + along_rows))
+	if ((!along_lanes && !along_rows) || computed_before(e, v->id + SPREAD + (along_lanes ? 2u : 0u) + along_rows))
 		return;
 	if (f->bits == 16 && along_rows && f->rows < SUBLANES) {
 		spread_narrow_row(e, x, f);
@@ -248,6 +255,7 @@ static void spread_mask(Expander *e, const KValue *x, const RegisterForm *f, con
 	            last_dim(x->rank, x->shape) == last_dim(to->rank, to->shape);
 	RegisterForm as = *f;
 	as.same_rows = f->same_rows || rows_dim(x->rank, x->shape) < rows_dim(to->rank, to->shape);
+	as.rows = as.same_rows && f->rows < SUBLANES ? native_rows(f->bits) : f->rows;
 	as.same_lanes = f->same_lanes || last_dim(x->rank, x->shape) < last_dim(to->rank, to->shape);
 	if (same || f->splat || computed_before(e, v->id + 0xb001))
 		return;
@@ -322,7 +330,8 @@ static bool is_folded(Expander *e, const KStmt *s) {
 		if (s->op == OP_ADD && f->product && (i == 1 || constant)) {
 			const KValue *added = constant ? NULL : expand_tile(e, s, i), *to = result_of(e, s);
 			if (added)
-				spread(e, added, &expand_traced(e, s, i)->form, expand_traced(e, s, i), to->rank, to->shape, f->rows);
+				spread(e, added, &expand_traced(e, s, i)->form, expand_traced(e, s, i), to->rank,
+				       to->shape, f->rows);
 			*result_form(e, s) = *f;
 			result_form(e, s)->product = constant && number == 0;
 			return true;
@@ -395,6 +404,21 @@ static void chain_sum(Expander *e, const KStmt *s, double n) {
 	}
 }
 
+/* Of masks, or of what chooses, one is a single flag. */
+static bool reads_flag(const Expander *e, const KStmt *s) {
+	bool joins =
+		s->op == OP_LOGICAL_AND || s->op == OP_LOGICAL_OR || s->op == OP_BITWISE_AND || s->op == OP_BITWISE_OR;
+	uint32_t last = s->op == OP_WHERE ? 1 : joins && result_of(e, s)->dtype == DTYPE_BOOL ? 2 : 0;
+	for (uint32_t i = 0; i < last; i++) {
+		const KArg *a = &e->k->args.at[s->arg_first + i];
+		bool is_flag =
+			a->kind == KARG_VALUE && !expand_tile(e, s, i) && e->k->values.at[a->value].dtype == DTYPE_BOOL;
+		if (is_flag || (a->kind == KARG_INT && last == 2) || (s->op == OP_WHERE && !expand_tile(e, s, 0)))
+			return true;
+	}
+	return false;
+}
+
 /* Of a choice within one by the same mask the outer one is left. */
 static void nest_choice(Expander *e, const KStmt *s, double n) {
 	if (s->op != OP_WHERE || !expand_tile(e, s, 0) || !e->trace)
@@ -418,9 +442,9 @@ static void pointwise(Expander *e, const KStmt *s) {
 		*result_form(e, s) = usual_form(to->dtype);
 		count_operations(e, RO_PACK, value_as(to, result_form(e, s)));
 	}
-	if (s->op == OP_WHERE && !expand_tile(e, s, 0)) { /* the flag, spread */
+	if (reads_flag(e, s)) { /* spread */
 		count_operations(e, RO_COMPARE, 1);
-		count_operations(e, RO_MASK, result_form(e, s)->bits < WORD ? 2 : 1);
+		count_operations(e, RO_MASK, result_form(e, s)->bits < WORD && s->op == OP_WHERE ? 2 : 1);
 	}
 	chain_sum(e, s, n);
 	nest_choice(e, s, n);
@@ -627,7 +651,8 @@ static void to_row(Expander *e, const KStmt *s) {
 }
 
 /* A mask is spread as an int of 32 bits, and turned as one of 16. */
-static void mask_to_column(Expander *e, const KValue *x, const RegisterForm *from, RegisterForm *out, const KValue *to) {
+static void mask_to_column(Expander *e, const KValue *x, const RegisterForm *from, RegisterForm *out,
+                           const KValue *to) {
 	RegisterForm as = *from;
 	as.rows = SUBLANES;
 	double tiles = value_as(x, &as);
@@ -691,8 +716,11 @@ static void rename_registers(Expander *e, const KStmt *s) {
 	if (s->op == K_BITCAST && usual_form(to->dtype).bits != v->form.bits)
 		*out = usual_form(to->dtype);
 	bool apart = rows_dim(x->rank, x->shape) > 1 && rows_dim(to->rank, to->shape) == 1 && to->rank > x->rank;
-	if (apart && out->rows == SUBLANES && out->bits == WORD && !out->same_rows && s->op != K_BROADCAST && !v->form.implied)
+	if (apart && out->rows == SUBLANES && out->bits == WORD && !out->same_rows && s->op != K_BROADCAST &&
+	    !v->form.implied)
 		count_operations(e, RO_PERMUTE, 13 * value_as(x, &v->form)); /* each row a register of its own */
+	if (apart && out->rows == 1 && last_dim(x->rank, x->shape) <= LANES)
+		out->same_rows = true; /* it was loaded into all of them */
 	if (s->op != K_BROADCAST && s->op != K_TILE)
 		return;
 	spread(e, x, &v->form, v, to->rank, to->shape, out->rows);
@@ -730,6 +758,23 @@ static void join(Expander *e, const KStmt *s) {
 		return;
 	count_operations(e, RO_SELECT, value_as(to, out));
 	count_operations(e, RO_MASK, value_as(to, out));
+}
+
+/* By a number that is known: whole registers for nothing; else each is made of two. */
+static void roll(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	rename_registers(e, s);
+	if (!x || s->int_count < 2)
+		return;
+	bool lanes = s->ints[1] + 1 == x->rank, sublanes = s->ints[1] + 2 == x->rank;
+	RegisterForm *f = result_form(e, s);
+	f->same_lanes = f->same_rows = false;
+	double n = value_as(x, f), along = lanes ? (double)int_cdiv(last_dim(x->rank, x->shape), LANES) : 1;
+	if ((!lanes && !sublanes) || s->ints[0] % (lanes ? LANES : f->rows) == 0)
+		return;
+	count_operations(e, RO_ROTATE, lanes ? n + n / along : 3 * n);
+	count_operations(e, RO_SELECT, n);
+	count_operations(e, RO_MASK, lanes ? n / along + (along > 1) : n);
 }
 
 static void constant(Expander *e, const KStmt *s) {
@@ -788,6 +833,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_TRANSPOSE:
 	case K_SWAPAXES: transpose(e, s); break;
 	case K_CONCATENATE: join(e, s); break;
+	case K_ROLL: roll(e, s); break;
 	case K_ROTATE: rotate(e, s); break;
 	case K_TO_ROW: to_row(e, s); break;
 	case K_TO_COLUMN: to_column(e, s); break;

@@ -117,7 +117,8 @@ static bool fills(const KValue *x, int64_t axis, uint8_t tall, int64_t k) {
 /* NaN of float8 is looked for in words, of which those along the contracted dim are one in the end, and added up. */
 static void look_for_nan(Expander *e, const KValue *x, const RegisterForm *f, bool lanes) {
 	double words = form_registers(f, x->rank, x->shape);
-	double along = (double)int_cdiv(x->shape[x->rank - (lanes ? 1 : 2)], lanes ? LANES : f->rows), found = words / along;
+	double along = (double)int_cdiv(x->shape[x->rank - (lanes ? 1 : 2)], lanes ? LANES : f->rows),
+	       found = words / along;
 	count_operations(e, RO_INT, 3 * words);
 	count_operations(e, RO_PACK, 4 * found);
 	count_operations(e, RO_FLOAT, 4 * found);

@@ -52,9 +52,9 @@ typedef struct RegisterForm {
 /* A value while the kernel is traced. */
 typedef struct Traced {
 	RegisterForm form;
-	uint64_t id; /* equal ones are the same value */
+	uint64_t id;     /* equal ones are the same value */
 	uint64_t chosen; /* of a choice, its mask; 0 */
-	bool summed; /* of ints: it is something and the number `added` */
+	bool summed;     /* of ints: it is something and the number `added` */
 	int64_t added;
 } Traced;
 

@@ -302,6 +302,24 @@ static void trace_for(Trace *t, StmtId s) {
 }
 
 /* fori and while: the function runs with what is carried, of which nothing is known. */
+/* So many steps stand in one iteration: what is equal in them is computed once. */
+static void trace_copies(Trace *t, const KFunction *f, uint32_t first, uint32_t copies, double times) {
+	uint32_t known = t->known.count;
+	double outside = t->times;
+	t->times *= times;
+	t->stored = t->next++;
+	for (uint32_t c = 0; c < copies; c++) {
+		for (uint32_t i = first; c && i < f->parameters.count && i - first < t->returned.count; i++)
+			t->e.values[f->parameters.at[i].id] = t->returned.at[i - first];
+		for (uint32_t i = 0; c && i < first; i++)
+			fresh(t, f->parameters.at[i].id);
+		trace_region(t, f->body);
+	}
+	t->stored = t->next++;
+	t->times = outside;
+	t->known.count = known;
+}
+
 /* How parameter i of a loop's function lies at first. */
 static RegisterForm carried_from(const Trace *t, StmtId s, uint32_t i) {
 	const KStmt *x = kernel_stmt(t->k, s);
@@ -341,7 +359,8 @@ static void trace_loop(Trace *t, StmtId s) {
 		if (i >= first && i - first < t->returned.count)
 			form[i] = joined(t, f->parameters.at[i].id, &form[i], &t->returned.at[i - first].form);
 	enter_loop(t, f, form);
-	trace_inner(t, f->body, isnan(times) ? 1 : times);
+	uint32_t copies = x->op == K_FORI && x->int_count && times >= (double)x->ints[0] ? (uint32_t)x->ints[0] : 1;
+	trace_copies(t, f, x->op == K_FORI, copies, (isnan(times) ? 1 : times) / copies);
 	give_results(t, s, true);
 }
 
