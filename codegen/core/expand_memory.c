@@ -1,7 +1,5 @@
 /* expand_memory.c - loads, stores and matmuls as operations on vector registers. */
-#include "registers.h"
-
-enum { SUBLANES = 8, LANES = 128, WORD = 32 };
+#include "expand.h"
 
 /* Arrays with few rows have tiles as low as a power of two, but whole words; those of 16 bits that come from outside
  * have as many rows as those of 32. */
@@ -71,6 +69,8 @@ static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const 
 	int64_t lanes = rank ? shape[rank - 1] : 1, tiles = int_cdiv(lanes, LANES),
 		rows = rank > 1 ? shape[rank - 2] : 1;
 	double n = form_registers(f, rank, shape);
+	if (rank == 0)
+		return;
 	if (f->bits < WORD && rows % (WORD / f->bits)) {
 		merge_words(e, f, rank, shape);
 	} else if (f->rows == 1 && tiles > 1 && lanes % ((int64_t)SUBLANES * LANES)) {

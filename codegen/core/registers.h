@@ -83,18 +83,8 @@ void expand_statement(Expander *e, StmtId s);
 double expanded_registers(const Expander *e, const KStmt *s, const Operations *ops);
 RegisterForm usual_form(Dtype dtype);
 double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape);
-void count_operations(Expander *e, RegisterOp op, double times);
-/* Argument i as a tile, and how it lies; NULL: it is none. */
-const KValue *expand_tile(const Expander *e, const KStmt *s, uint32_t i);
-Traced *expand_traced(const Expander *e, const KStmt *s, uint32_t i);
-/* Registers of a value taken with tiles of so many rows; it is put into such first. */
-double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t to);
-
 /* expand_memory.c */
 /* `own`: of an array that the kernel makes itself. */
 uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape, bool own);
-void expand_load(Expander *e, const KStmt *s);
-void expand_store(Expander *e, const KStmt *s);
-void expand_dot(Expander *e, const KStmt *s);
 
 #endif
