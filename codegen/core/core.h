@@ -93,8 +93,8 @@ void program_time(const Program *g, Arena *a, CoreTime *out);
  */
 double program_bound(const Program *g, Arena *a);
 
-/* trace.c: what the kernels do to vector registers, over all their runs, as JSON: in all, and by statement. Of a loop
- * whose steps data decide one step. */
+/* operations.c: what the kernels do to vector registers, over all their runs, as JSON: in all, and by statement. Of a
+ * loop whose steps data decide one step. */
 void operations_emit(const KProgram *p, const Target *t, Text *out);
 
 #endif

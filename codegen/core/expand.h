@@ -29,9 +29,27 @@ Traced *expand_traced(const Expander *e, const KStmt *s, uint32_t i);
 /* Registers of a value taken with tiles of so many rows; it is put into such first. */
 double taken_as(Expander *e, const KValue *v, const RegisterForm *f, uint8_t to);
 
+/* expand_convert.c */
+void expand_convert(Expander *e, const KStmt *s);
+/* A tile as another dtype: how it lies then. */
+RegisterForm converted(Expander *e, const KValue *x, const RegisterForm *from, Dtype to);
+/* A mask beside elements of a dtype is one of their width. */
+RegisterForm mask_as(Expander *e, const KValue *x, const RegisterForm *from, Dtype dtype);
+
+/* expand_folds.c */
+typedef struct Known {
+	double floats, functions, compares;
+} Known;
+
+/* Nothing is left to do; its result lies as it will. */
+bool expand_folded(Expander *e, const KStmt *s);
+/* What of an op's operations has been computed for others. */
+Known expand_known(Expander *e, const KStmt *s);
+/* What becomes one operation with the one whose result it reads, which is taken back. */
+void expand_chained(Expander *e, const KStmt *s, double n);
+
 /* expand_pointwise.c */
 void expand_pointwise(Expander *e, const KStmt *s);
-void expand_convert(Expander *e, const KStmt *s);
 /* Spreads the operand to the shape: a lane along lanes, a row along rows; once for all that read it. */
 void spread(Expander *e, const KValue *x, const Traced *v, const RegisterForm *f, const KValue *to, uint8_t tall);
 /* Whether it has been, along lanes; from now on it has. */

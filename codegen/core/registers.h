@@ -62,12 +62,17 @@ typedef struct Expander {
 	struct Trace *trace; /* that it is part of; NULL: nothing is known but the statement */
 	const Kernel *k;
 	const Target *t;
-	Traced *values; /* by value */
-	uint8_t *rows;  /* by buffer: of its tiles in VMEM */
-	Operations *to; /* of the statement that is expanded */
+	Traced *values;       /* by value */
+	uint8_t *rows;        /* by buffer: of its tiles in VMEM */
+	const uint32_t *uses; /* by value; NULL: not known */
+	Operations *to;       /* of the statement that is expanded */
 } Expander;
 
-/* trace.c */
+typedef VEC(StmtId) StmtIds;
+
+/* trace.c: by statement, over all runs of a kernel whose loops' steps are known; of other loops one step. `order`:
+ * those with any, as they are come to. */
+Operations *kernel_operations(Kernel *k, const Target *t, Arena *a, StmtIds *order);
 /* Whether this has been computed before where it is asked; from now on it has. */
 bool computed_before(Expander *e, uint64_t key);
 /* Argument i is a number, or a tile of one. */
@@ -83,8 +88,8 @@ void expand_statement(Expander *e, StmtId s);
 double expanded_registers(const Expander *e, const KStmt *s, const Operations *ops);
 RegisterForm usual_form(Dtype dtype);
 double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape);
-/* expand_memory.c */
-/* `own`: of an array that the kernel makes itself. */
+
+/* expand_memory.c: `own`: of an array that the kernel makes itself. */
 uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape, bool own);
 
 #endif

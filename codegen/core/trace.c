@@ -3,12 +3,10 @@
 #include "ints.h"
 #include "registers.h"
 
-typedef struct Known {
+typedef struct Computed {
 	uint64_t id;
-	RegisterForm form;
-} Known;
-
-typedef VEC(StmtId) StmtIds;
+	Traced value;
+} Computed;
 
 typedef struct Trace {
 	Expander e;
@@ -23,7 +21,7 @@ typedef struct Trace {
 	uint64_t stored;   /* what was stored last: a load behind it is another one */
 	uint64_t *part_of; /* by buffer: what a parameter is */
 	Map known_at;
-	VEC(Known) known;
+	VEC(Computed) known;
 	VEC(Traced) waiting; /* in queues */
 	uint32_t popped;
 	VEC(Traced) returned;
@@ -91,13 +89,13 @@ bool argument_number(Expander *e, const KStmt *s, uint32_t i, double *number) {
 	}
 }
 
-static void know(Trace *t, uint64_t key, RegisterForm form) {
-	Known known = {key, form};
+static void know(Trace *t, uint64_t key, Traced value) {
+	Computed known = {key, value};
 	map_put(t->a, &t->known_at, key, t->known.count);
 	vec_push(t->a, &t->known, known);
 }
 
-static const Known *known_as(const Trace *t, uint64_t key) {
+static const Computed *known_as(const Trace *t, uint64_t key) {
 	uint32_t at = key ? map_get(&t->known_at, key) : NONE;
 	return at != NONE && at < t->known.count && t->known.at[at].id == key ? &t->known.at[at] : NULL;
 }
@@ -108,7 +106,7 @@ bool computed_before(Expander *e, uint64_t key) {
 		return false;
 	bool before = known_as(t, key) != NULL;
 	if (!before)
-		know(t, key, (RegisterForm){0});
+		know(t, key, (Traced){0});
 	return before;
 }
 
@@ -158,7 +156,7 @@ static void mark_lazy(Trace *t, const uint32_t *uses, ValueId v, ValueId flag) {
 }
 
 static void find_lazy(Trace *t) {
-	const uint32_t *uses = kernel_uses(t->k);
+	const uint32_t *uses = t->e.uses;
 	t->lazy = arena_array(t->a, t->k->stmts.count + 1, sizeof *t->lazy);
 	memset(t->lazy, 0xff, (t->k->stmts.count + 1) * sizeof *t->lazy);
 	for (StmtId s = 0; s < t->k->stmts.count; s++) {
@@ -171,7 +169,7 @@ static void find_lazy(Trace *t) {
 static void expand(Trace *t, StmtId stmt) {
 	const KStmt *s = kernel_stmt(t->k, stmt);
 	uint64_t key = statement_key(t, s);
-	const Known *known = known_as(t, key);
+	const Computed *known = known_as(t, key);
 	for (uint32_t i = 0; i < s->result_count; i++)
 		fresh(t, s->result + i);
 	if (s->op == K_LET && kernel_arg(t->k, stmt, 0)->kind == KARG_VALUE) {
@@ -183,7 +181,7 @@ static void expand(Trace *t, StmtId stmt) {
 	if (t->lazy[stmt] != NONE && t->ints.at[t->lazy[stmt]] == 0)
 		return;
 	if (known) {
-		t->e.values[s->result] = (Traced){.form = known->form, .id = key};
+		t->e.values[s->result] = known->value;
 		return;
 	}
 	if (kernel_op_kind(s->op) != KIND_PURE && s->op != K_LOAD)
@@ -199,7 +197,7 @@ static void expand(Trace *t, StmtId stmt) {
 	if (!key)
 		return;
 	t->e.values[s->result].id = key;
-	know(t, key, t->e.values[s->result].form);
+	know(t, key, t->e.values[s->result]);
 }
 
 /* What is computed in it, nothing outside has. */
@@ -466,12 +464,12 @@ Expander *expander_of(const Kernel *k, const Target *t, Arena *a) {
 	return e;
 }
 
-/* By statement, over all runs of a kernel whose loops' steps are known; of other loops one step. */
-static Operations *kernel_operations(Kernel *k, const Target *target, Arena *a, StmtIds *order) {
+Operations *kernel_operations(Kernel *k, const Target *target, Arena *a, StmtIds *order) {
 	Trace t = {.k = k, .a = a, .times = 1, .next = 1, .ints = ints_of(k, a)};
 	t.of = arena_array(a, k->stmts.count + 1, sizeof *t.of);
 	t.e = *expander_of(k, target, a);
 	t.e.trace = &t;
+	t.e.uses = kernel_uses(k);
 	t.part_of = arena_array(a, k->buffers.count + 1, sizeof *t.part_of);
 	for (ValueId v = 0; v < k->values.count; v++)
 		t.e.values[v].id = t.next++;
@@ -483,49 +481,4 @@ static Operations *kernel_operations(Kernel *k, const Target *target, Arena *a, 
 	trace_region(&t, k->body);
 	*order = t.order;
 	return t.of;
-}
-
-static void put_operations(Text *out, const Operations *x) {
-	const char *before = "";
-	text_put(out, "{");
-	for (int i = 0; i < RO_COUNT; i++) {
-		if (x->of[i] == 0)
-			continue;
-		text_printf(out, "%s\"%s\": %lld", before, register_op_names[i], (long long)(x->of[i] + 0.5));
-		before = ", ";
-	}
-	text_put(out, "}");
-}
-
-static void put_statements(Text *out, const Kernel *k, const Operations *of, const StmtIds *order) {
-	for (uint32_t i = 0; i < order->count; i++) {
-		const KStmt *x = kernel_stmt(k, order->at[i]);
-		const char *name = x->result == NONE ? NULL : k->values.at[x->result].var;
-		text_printf(out, "%s\n      {\"op\": \"%s\", \"value\": ", i ? "," : "",
-		            kernel_op_name(out->arena, x->op));
-		text_put_json(out, name ? name : "");
-		text_put(out, ", \"operations\": ");
-		put_operations(out, &of[order->at[i]]);
-		text_put(out, "}");
-	}
-}
-
-void operations_emit(const KProgram *p, const Target *t, Text *out) {
-	text_put(out, "{\n  \"kernels\": [");
-	for (uint32_t i = 0; i < p->kernels.count; i++) {
-		Kernel *k = p->kernels.at[i];
-		StmtIds order = {0};
-		Operations *of = kernel_operations(k, t, p->arena, &order), all = {0};
-		for (uint32_t s = 0; s < order.count; s++)
-			for (int o = 0; o < RO_COUNT; o++)
-				all.of[o] += of[order.at[s]].of[o];
-		text_printf(out, "%s\n    {\"name\": ", i ? "," : "");
-		text_put_json(out, k->name);
-		text_put(out, ", \"operations\": ");
-		put_operations(out, &all);
-		text_put(out, ", \"statements\": [");
-		put_statements(out, k, of, &order);
-		text_put(out, "]}");
-	}
-	text_put(out, "\n  ]\n}\n");
 }
