@@ -149,6 +149,15 @@ static bool reads_flag(const Expander *e, const KStmt *s) {
 	return false;
 }
 
+/* What is one flag for all lanes is made a mask, and cast to the width of elements. */
+static void count_flags(Expander *e, const KStmt *s) {
+	bool casts = s->op == OP_WHERE || s->op == OP_LOGICAL_NOT, spreads = reads_flag(e, s);
+	if (!spreads && s->op != OP_LOGICAL_NOT)
+		return;
+	count_operations(e, RO_COMPARE, spreads);
+	count_operations(e, RO_MASK, casts && result_form(e, s)->bits < WORD ? 2 : 1);
+}
+
 /* So many registers of an op's row, less what is known. */
 static void count_row(Expander *e, const KStmt *s, double n, const Known *known) {
 	const KValue *first = expand_tile(e, s, s->op == OP_WHERE ? 1 : 0), *to = result_of(e, s);
@@ -175,10 +184,7 @@ void expand_pointwise(Expander *e, const KStmt *s) {
 		*result_form(e, s) = usual_form(to->dtype);
 		count_operations(e, RO_PACK, value_as(to, result_form(e, s)));
 	}
-	if (reads_flag(e, s)) { /* spread */
-		count_operations(e, RO_COMPARE, 1);
-		count_operations(e, RO_MASK, result_form(e, s)->bits < WORD && s->op == OP_WHERE ? 2 : 1);
-	}
+	count_flags(e, s);
 	expand_chained(e, s, n);
 	Known known = expand_known(e, s);
 	count_row(e, s, n, &known);
