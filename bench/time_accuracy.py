@@ -33,7 +33,7 @@ from coverage import results  # noqa: E402
 from coverage import row as coverage  # noqa: E402
 from coverage import rows as families  # noqa: E402
 from pallasc.errors import PallascError  # noqa: E402
-from pallasc.profile import chips, run  # noqa: E402
+from pallasc.profile import chips, mosaic, run  # noqa: E402
 
 RANKS = Path(__file__).with_name("time_ranks.json")
 # Graphs, how many configurations of each are profiled, and for which chip.
@@ -103,16 +103,28 @@ its own cycles. These rows stand in one line, and in no other figure.
 
 OPS_HEAD = """## Operations
 
-What the model makes of statements (`estimate.operations` of the plan) beside what stands in the
-last stage of Mosaic, which knows vector registers, in {rows} kernels for {chip}: of one row of the
-coverage in {step}, without those whose loops or branches depend on data (`make bench-ops`). Equal
-is a count that is off by at most 0.05%. The compiler goes on behind that stage: it takes `pow`,
-`sin` and their like apart, spills, and drops packing, unpacking and additions of nothing around
-matmuls. The model counts in its schedules, so those differ. A product of float32 enters half as
-many rows, and counts as half of one.
+What the model makes of statements beside what Mosaic makes of them, in {rows} kernels for {chip}
+(`make bench-ops`). Equal is a count that is off by at most 0.05%.
+
+**Vector registers.** `pallasc --emit=operations` beside Mosaic's stage
+`{stage}`, in which each operation works on one register and an exponential,
+a quotient or a conversion is one operation. All runs of grids and loops are counted, of all
+branches, and of a loop that data bound one step. {equal} rows are equal in every class, to the
+operation. `function` is what takes a chip more than one instruction, `pack` puts narrow elements
+into registers or takes them out, `permute` puts lanes or rows elsewhere or spreads them. What only
+renames registers (bitcasts, constants, layouts) is in no class. Inside of `sort`, scans, flips,
+lanes and rows that are picked or interleaved, and tiles that are stacked or joined at places within
+registers nothing is counted: they make most of what `select`, `rotate`, `permute` and `mask` lack.
 
 """
 
+UNITS_HEAD = """**Units.** `estimate.operations` of the plan beside Mosaic's last stage,
+without rows whose loops or branches depend on data. The compiler goes on behind that stage: it
+takes `pow`, `sin` and their like apart, spills, and drops packing, unpacking and additions of
+nothing around matmuls. The model counts in its schedules, so those differ. A product of float32
+enters half as many rows, and counts as half of one.
+
+"""
 
 RANKS_HEAD = """## The order of configurations
 
@@ -360,7 +372,14 @@ def text(found):
     return (
         head
         + table("rows", groups_of(found))
-        + OPS_HEAD.format(rows=len(op_counts.rows()), chip=op_counts.CHIP, step=op_counts.STEP)
+        + OPS_HEAD.format(
+            rows=len(op_counts.register_rows()),
+            chip=op_counts.CHIP,
+            stage=mosaic.REGISTER_STAGE,
+            equal=len(op_counts.equal_rows()),
+        )
+        + op_counts.register_table()
+        + UNITS_HEAD
         + op_counts.table()
         + RANKS_HEAD.format(target=RANKED_TARGET, span=RANKED_SPAN, first=FIRST)
         + rank_table()

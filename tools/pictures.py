@@ -122,12 +122,12 @@ def stages():
     rewrites = table("codegen/rewrite/rewrites.def", "REWRITE")
     choices = [name.lower() for name in table("include/choices.def", "CHOICE")]
     emits = re.search(
-        r"names\[\] = \{(.*?), NULL", (ROOT / "src/driver/compile.c").read_text()
+        r"names\[\] = \{(.*?),\s+NULL", (ROOT / "src/driver/compile.c").read_text(), re.DOTALL
     ).group(1)
     shown = {
         "Module": ("json", "dot"),
         "Plan": ("plan", "report"),
-        "Kernel": ("kernel",),
+        "Kernel": ("kernel", "operations"),
         "Python": ("python", "html"),
     }
     assert set(re.findall(r'"(\w+)"', emits)) == {

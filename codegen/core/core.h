@@ -51,8 +51,10 @@ typedef struct Core {
 	const Target *t;
 	const Units *u;
 	Arena *a;
-	const bool *gone; /* by statement: gone_statements(); NULL */
-	bool bound;       /* no more than units must take: nothing waits for another */
+	struct Expander *expander; /* how values lie in registers: expander_of() */
+	Work **works;              /* by statement: once it is known */
+	const bool *gone;          /* by statement: gone_statements(); NULL */
+	bool bound;                /* no more than units must take: nothing waits for another */
 } Core;
 
 /* Cycles by part: of each unit those in which its slots would be full, of HBM those of its bytes. */
@@ -67,8 +69,10 @@ typedef struct CoreTime {
 	double steps;            /* between grid points and between steps of loops */
 } CoreTime;
 
-/* work.c: of a statement without the regions in it. */
-Work statement_work(const Core *c, StmtId s);
+/* work.c: all that runs on the units may wait for something else. */
+Core core_of(const Kernel *k, const Target *t, Arena *a);
+/* Of a statement without the regions in it. */
+const Work *statement_work(const Core *c, StmtId s);
 double value_registers(const Core *c, ValueId v);
 /* By statement: one that the compiler does without, a bool made an int that is made a bool again. */
 const bool *gone_statements(const Kernel *k, Arena *a);
@@ -88,5 +92,9 @@ void program_time(const Program *g, Arena *a, CoreTime *out);
 /* Cycles of them that program_time() does not undercut, for a third of its work: what the units have to do, and copies.
  */
 double program_bound(const Program *g, Arena *a);
+
+/* operations.c: what the kernels do to vector registers, over all their runs, as JSON: in all, and by statement. Of a
+ * loop whose steps data decide one step. */
+void operations_emit(const KProgram *p, const Target *t, Text *out);
 
 #endif

@@ -82,10 +82,10 @@ static void add_read(Schedule *s, Task *t, uint32_t of, bool whole) {
 	t->reads++;
 }
 
-static Work cycles_of(const Core *c, StmtId stmt, double *cycles) {
-	Work w = statement_work(c, stmt);
+static const Work *cycles_of(const Core *c, StmtId stmt, double *cycles) {
+	const Work *w = statement_work(c, stmt);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
-		cycles[u] = w.of[u] / c->u->per_cycle[u];
+		cycles[u] = w->of[u] / c->u->per_cycle[u];
 	return w;
 }
 
@@ -98,9 +98,9 @@ static void add_task(Schedule *s, StmtId stmt) {
 	if (holds) {
 		t.inside = s->nested(s->data, stmt);
 	} else {
-		Work w = cycles_of(c, stmt, t.cycles);
-		t.wait = wait_of(c, &t) + w.again * c->u->xlu_wait;
-		t.chain = w.chain;
+		const Work *w = cycles_of(c, stmt, t.cycles);
+		t.wait = wait_of(c, &t) + w->again * c->u->xlu_wait;
+		t.chain = w->chain;
 	}
 	for (uint32_t i = 0; i < x->arg_count; i++) {
 		const KArg *a = &c->k->args.at[x->arg_first + i];

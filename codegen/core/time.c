@@ -241,9 +241,8 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 }
 
 static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
-	Timing t = {.k = k, .core = {.k = k, .t = target, .u = units_of(target), .a = a}};
+	Timing t = {.k = k, .core = core_of(k, target, a)};
 	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
-	t.core.gone = gone_statements(k, a);
 	t.trips = loop_trips(k, a);
 	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
 	return t;

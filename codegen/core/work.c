@@ -2,12 +2,13 @@
 #include "work.h"
 
 typedef struct Expansion {
-	uint16_t op;
+	bool told;
 	double valu, eup, wide_valu, wide_eup;
 } Expansion;
 
-static const Expansion expansions[] = {
-#define EXPANSION(op, ...) {op, __VA_ARGS__},
+/* By op. */
+static const Expansion expansions[K_END] = {
+#define EXPANSION(op, ...) [op] = {true, __VA_ARGS__},
 #define CONVERSION(...)
 #define MOVED(...)
 #include "expansions.def"
@@ -66,33 +67,14 @@ void work_across(Work *w, double registers) {
 	w->of[UNIT_POP] += registers;
 }
 
-/* Of the widest value that it reads or gives: a bool has as many registers as what it was compared of. */
-static double lanes_registers(const Core *c, const KStmt *s) {
-	double most = 0;
-	Dtype dtype = DTYPE_BOOL;
-	for (uint32_t i = 0; i < s->arg_count; i++) {
-		const KValue *x = work_tile(c, s, i);
-		if (x && x->dtype != DTYPE_BOOL)
-			dtype = x->dtype;
-	}
-	for (uint32_t i = 0; i < s->arg_count; i++) {
-		const KValue *x = work_tile(c, s, i);
-		double n = x ? registers_as(c, work_operand(c, s, i), x->dtype == DTYPE_BOOL ? dtype : x->dtype) : 0;
-		most = n > most ? n : most;
-	}
-	Dtype gives = s->result == NONE ? dtype : c->k->values.at[s->result].dtype;
-	double n = s->result == NONE ? 0 : registers_as(c, s->result, gives == DTYPE_BOOL ? dtype : gives);
-	return n > most ? n : most;
-}
-
 /* ---- ops -------------------------------------------------------------------------------------------------------- */
 
 static bool is_power_of_two(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
 
-static void pointwise(const Core *c, const KStmt *s, Work *w) {
-	double n = lanes_registers(c, s);
+static void pointwise(const Core *c, const KStmt *s, const Operations *ops, Work *w) {
+	double n = expanded_registers(c->expander, s, ops);
 	const KArg *last = s->arg_count ? &c->k->args.at[s->arg_first + s->arg_count - 1] : NULL;
-	w->of[UNIT_SCALAR] += n > 0 ? 0 : 1;
+	w->of[UNIT_SCALAR] += s->result != NONE && is_tile_value(&c->k->values.at[s->result]) ? 0 : 1;
 	if (s->op == OP_POW && last && last->kind != KARG_VALUE) { /* a few products */
 		w->of[UNIT_VALU] += 3 * n;
 		return;
@@ -105,17 +87,11 @@ static void pointwise(const Core *c, const KStmt *s, Work *w) {
 	}
 	if (s->op == OP_MAXIMUM || s->op == OP_MINIMUM) /* of ints a comparison and a selection */
 		n *= s->result != NONE && !dtype_is_float(c->k->values.at[s->result].dtype) ? 2 : 1;
-	for (uint32_t i = 0; i < sizeof expansions / sizeof *expansions; i++) {
-		const Expansion *e = &expansions[i];
-		if (e->op != s->op)
-			continue;
-		double eup = c->t->bf16_vpu ? e->eup : e->wide_eup;
-		w->of[UNIT_VALU] += n * (c->t->bf16_vpu ? e->valu : e->wide_valu);
-		w->of[UNIT_EUP] += n * eup;
-		w->of[UNIT_POP] += n * eup;
-		return;
-	}
-	w->of[UNIT_VALU] += n;
+	const Expansion *e = &expansions[s->op];
+	double eup = c->t->bf16_vpu ? e->eup : e->wide_eup;
+	w->of[UNIT_VALU] += n * (!e->told ? 1 : c->t->bf16_vpu ? e->valu : e->wide_valu);
+	w->of[UNIT_EUP] += n * eup;
+	w->of[UNIT_POP] += n * eup;
 }
 
 static bool only_views(Dtype from, Dtype to) {
@@ -236,9 +212,12 @@ static void reduce(const Core *c, StmtId stmt, Work *w) {
 	}
 }
 
-Work statement_work(const Core *c, StmtId stmt) {
+static Work work_of(const Core *c, StmtId stmt) {
 	const KStmt *s = &c->k->stmts.at[stmt];
 	Work w = {0};
+	Operations ops = {0};
+	c->expander->to = &ops;
+	expand_statement(c->expander, stmt);
 	if (c->gone && c->gone[stmt])
 		return w;
 	switch (s->op) {
@@ -283,11 +262,27 @@ Work statement_work(const Core *c, StmtId stmt) {
 	case K_PAD: w.of[UNIT_VALU] += work_result(c, s); break;
 	case K_DOT: work_of_dot(c, s, &w); break;
 	case K_LOAD:
-	case K_STORE: work_of_access(c, s, &w); break;
+	case K_STORE: work_of_access(c, s, &ops, &w); break;
 	default:
 		if (!work_of_move(c, s, &w))
-			pointwise(c, s, &w);
+			pointwise(c, s, &ops, &w);
 		break;
 	}
 	return w;
+}
+
+const Work *statement_work(const Core *c, StmtId stmt) {
+	Work **w = &c->works[stmt];
+	if (!*w) {
+		*w = arena_alloc(c->a, sizeof **w);
+		**w = work_of(c, stmt);
+	}
+	return *w;
+}
+
+Core core_of(const Kernel *k, const Target *t, Arena *a) {
+	Core c = {.k = k, .t = t, .u = units_of(t), .a = a, .expander = expander_of(k, t, a)};
+	c.works = arena_array(a, k->stmts.count + 1, sizeof *c.works);
+	c.gone = gone_statements(k, a);
+	return c;
 }

@@ -2,7 +2,7 @@
 #ifndef PALLASC_CORE_WORK_H
 #define PALLASC_CORE_WORK_H
 
-#include "core.h"
+#include "registers.h"
 
 /* A row of expansions.def, of what moves or is coded anew. */
 typedef enum Moved {
@@ -37,7 +37,7 @@ bool work_of_move(const Core *c, const KStmt *s, Work *w);
 
 /* work_memory.c */
 void work_of_dot(const Core *c, const KStmt *s, Work *w);
-void work_of_access(const Core *c, const KStmt *s, Work *w);
+void work_of_access(const Core *c, const KStmt *s, const Operations *ops, Work *w);
 /* Operations that compute an int. */
 double int_operations(const Kernel *k, IntId i);
 

@@ -79,7 +79,7 @@ static double single_rows(const Core *c, const KRef *r, uint32_t rank, const int
 	return at && rank > 1 && rows > 1 ? rows * (double)int_cdiv(shape[rank - 1], c->t->lanes) : 0;
 }
 
-void work_of_access(const Core *c, const KStmt *s, Work *w) {
+void work_of_access(const Core *c, const KStmt *s, const Operations *ops, Work *w) {
 	const KArg *a = &c->k->args.at[s->arg_first];
 	if (a->kind != KARG_REF)
 		return;
@@ -92,8 +92,8 @@ void work_of_access(const Core *c, const KStmt *s, Work *w) {
 		w->of[UNIT_SCALAR] += 1;
 		return;
 	}
-	double n = array_registers(c->t, b->dtype, rank, shape), rows = single_rows(c, r, rank, shape);
 	bool packed = dtype_vmem_bits(b->dtype) < 32, stores = s->op == K_STORE;
+	double n = ops->of[stores ? RO_STORE : RO_LOAD], rows = single_rows(c, r, rank, shape);
 	if (rows > 0 && packed && stores) {
 		work_moved(w, c->t->bf16_vpu ? MOVED_WORD_STORED : MOVED_WORD_STORED_WIDE, rows);
 		return;
@@ -101,6 +101,8 @@ void work_of_access(const Core *c, const KStmt *s, Work *w) {
 	n = rows > 0 ? rows : n;
 	w->of[UNIT_VALU] += rows > 0 && !stores ? (packed ? 4 : 1) * rows : 0; /* each into its place */
 	w->of[stores ? UNIT_STORE : UNIT_LOAD] += n;
+	w->of[UNIT_VALU] += ops->of[RO_INT] + ops->of[RO_COMPARE]; /* masks of what is stored in part */
+	work_moved(w, MOVED_ROW_PUT, ops->of[RO_PERMUTE]);
 	bool column = rank > 1 && shape[rank - 1] == 1 && shape[rank - 2] > 1;
 	work_across(w, column && !stores ? n : 0); /* it is spread over its lanes */
 }

@@ -252,3 +252,29 @@ def test_share():
     assert cycles.total == 100.0
     # Nothing comes after the last wait.
     assert placement.share(placed[:9], [10] * 9, delay_slots=1).control == 40.0
+
+
+REGISTERS = """module {
+  func.func @k(%arg0: i32, %arg1: memref<8x128xf32>) attributes {iteration_bounds = array<i64: 4>} {
+    %c0 = arith.constant {in_layout = []} 0 : i32
+    %c3_i32 = arith.constant 3 : i32
+    %c1_i32 = arith.constant 1 : i32
+    %a = tpu.load %arg1[%c0, %c0] sublanes [true] : memref<8x128xf32>, vector<8x128xf32>
+    %n = arith.addi %c0, %c1_i32 : i32
+    scf.for %i = %c0 to %c3_i32 step %c1_i32  : i32 {
+      %b = math.exp %a : vector<8x128xf32>
+      %c = tpu.bitcast_vreg %b : vector<8x128xf32> -> vector<8x128xi32>
+      %d = arith.divf %b, %a : vector<8x128xf32>
+    }
+    tpu.store %arg1[%c0, %c0], %a sublanes [true] : memref<8x128xf32>, vector<8x128xf32>,
+    return
+  }
+}
+"""
+
+
+def test_operations_on_registers():
+    """By class; scalars and what renames registers are in none."""
+    kernel = mosaic.parse_kernel(REGISTERS, mosaic.register_class)
+    found = {site.opcode: (site.count, site.trips) for site in kernel.sites}
+    assert found == {"load": (1, 4), "function": (2, 12), "store": (1, 4)}

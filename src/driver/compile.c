@@ -18,7 +18,8 @@
 enum { LEFT_TO_SAY = 5 };
 
 const char *const *emit_names(void) {
-	static const char *const names[] = {"python", "json", "plan", "kernel", "dot", "report", "html", "none", NULL};
+	static const char *const names[] = {"python", "json",   "plan", "kernel", "operations",
+	                                    "dot",    "report", "html", "none",   NULL};
 	return names;
 }
 
@@ -141,6 +142,8 @@ static bool emit_kernels(Compilation *c, Emit emit, Text *out) {
 		return false;
 	if (emit == EMIT_PYTHON)
 		kernels_print_python(p, out);
+	else if (emit == EMIT_OPERATIONS)
+		operations_emit(p, c->module->target, out);
 	else
 		kernels_emit_text(p, out);
 	return true;
@@ -163,7 +166,8 @@ static bool emit_page(Compilation *c, Text *out) {
 bool compile_emit(Compilation *c, Emit emit, Text *out) {
 	switch (emit) {
 	case EMIT_PYTHON:
-	case EMIT_KERNEL: return emit_kernels(c, emit, out);
+	case EMIT_KERNEL:
+	case EMIT_OPERATIONS: return emit_kernels(c, emit, out);
 	case EMIT_JSON: module_emit_json(c->module, out); break;
 	case EMIT_PLAN: program_emit_json(c->program, out); break;
 	case EMIT_DOT: module_emit_dot(c->module, c->read, out); break;

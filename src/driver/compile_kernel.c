@@ -1,5 +1,6 @@
 /* compile_kernel.c - the pipeline from kernel text on: read, verify, print. */
 #include "driver.h"
+#include "codegen/core/core.h"
 #include "codegen/kernel_text/kernel_text.h"
 #include "codegen/print/print.h"
 #include "codegen/rewrite/rewrite.h"
@@ -17,9 +18,10 @@ bool source_is_kernel(const Source *source) {
 }
 
 static bool can_be_made(Diag *d, const KProgram *p, Emit emit) {
-	if (emit == EMIT_KERNEL || emit == EMIT_NONE || emit == EMIT_PYTHON)
+	if (emit == EMIT_KERNEL || emit == EMIT_OPERATIONS || emit == EMIT_NONE || emit == EMIT_PYTHON)
 		return true;
-	diag_error(d, (Place){.source = p->source}, "kernel-emit", "python, kernel and none can be asked for",
+	diag_error(d, (Place){.source = p->source}, "kernel-emit",
+	           "python, kernel, operations and none can be asked for",
 	           "of kernel text there is no graph and no plan");
 	return false;
 }
@@ -62,5 +64,7 @@ bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileO
 		kernels_print_python(p, out);
 	if (emit == EMIT_KERNEL)
 		kernels_emit_text(p, out);
+	if (emit == EMIT_OPERATIONS)
+		operations_emit(p, options && options->target ? options->target : target_find(p->target), out);
 	return true;
 }

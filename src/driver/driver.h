@@ -11,7 +11,17 @@
 #include "passes/pipeline/pipeline.h"
 
 /* What a compilation can give; the order of --help. */
-typedef enum Emit { EMIT_PYTHON, EMIT_JSON, EMIT_PLAN, EMIT_KERNEL, EMIT_DOT, EMIT_REPORT, EMIT_HTML, EMIT_NONE } Emit;
+typedef enum Emit {
+	EMIT_PYTHON,
+	EMIT_JSON,
+	EMIT_PLAN,
+	EMIT_KERNEL,
+	EMIT_OPERATIONS,
+	EMIT_DOT,
+	EMIT_REPORT,
+	EMIT_HTML,
+	EMIT_NONE
+} Emit;
 /* "python", ..., by Emit; NULL-terminated. */
 const char *const *emit_names(void);
 

@@ -24,16 +24,16 @@ KERNEL_INFO = {
     "flops": 0,
     "hbm_bytes": 757800,
     "estimate": {
-        "cycles": 5610,
-        "seconds": 3.197e-06,
+        "cycles": 5657,
+        "seconds": 3.223e-06,
         "mxu": 0,
-        "vector": 24,
+        "vector": 48,
         "xlu": 0,
         "eup": 0,
-        "load": 64,
-        "store": 48,
+        "load": 128,
+        "store": 96,
         "hbm": 1038,
-        "waits": 3312,
+        "waits": 3273,
         "start": 1287,
     },
     "compiler": "pallasc 0.1.0",
@@ -69,7 +69,7 @@ def _add_jit(x, y, interpret):
             vmem_limit_bytes=134152192,
         ),
         cost_estimate=pl.CostEstimate(
-            flops=98304, transcendentals=0, bytes_accessed=757800
+            flops=196608, transcendentals=0, bytes_accessed=757800
         ),
         interpret=interpret,
     )

@@ -31,7 +31,7 @@ KERNEL_INFO = {
         "vector": 464,
         "xlu": 116,
         "eup": 32,
-        "load": 107,
+        "load": 88,
         "store": 128,
         "hbm": 2253,
         "waits": 1056,

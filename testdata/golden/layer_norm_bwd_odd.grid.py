@@ -29,16 +29,16 @@ KERNEL_INFO = {
     "flops": 0,
     "hbm_bytes": 771368,
     "estimate": {
-        "cycles": 4288,
-        "seconds": 2.443e-06,
+        "cycles": 4304,
+        "seconds": 2.453e-06,
         "mxu": 0,
-        "vector": 897,
+        "vector": 909,
         "xlu": 465,
         "eup": 128,
-        "load": 71,
-        "store": 60,
+        "load": 89,
+        "store": 68,
         "hbm": 1056,
-        "waits": 379,
+        "waits": 370,
         "start": 1465,
     },
     "compiler": "pallasc 0.1.0",
@@ -124,7 +124,7 @@ def _layer_norm_bwd_jit(dy, x, mean, rstd, weight, interpret):
             vmem_limit_bytes=134152192,
         ),
         cost_estimate=pl.CostEstimate(
-            flops=3674112, transcendentals=131072, bytes_accessed=771368
+            flops=3723264, transcendentals=131072, bytes_accessed=771368
         ),
         interpret=interpret,
     )

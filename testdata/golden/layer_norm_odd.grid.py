@@ -31,7 +31,7 @@ KERNEL_INFO = {
         "vector": 1008,
         "xlu": 204,
         "eup": 56,
-        "load": 112,
+        "load": 79,
         "store": 112,
         "hbm": 1850,
         "waits": 1172,

@@ -34,13 +34,13 @@ KERNEL_INFO = {
     "flops": 0,
     "hbm_bytes": 655872,
     "estimate": {
-        "cycles": 11393,
-        "seconds": 6.491e-06,
+        "cycles": 11398,
+        "seconds": 6.495e-06,
         "mxu": 0,
-        "vector": 612,
+        "vector": 613,
         "xlu": 495,
         "eup": 64,
-        "load": 171,
+        "load": 213,
         "store": 209,
         "hbm": 702,
         "waits": 6099,
@@ -161,7 +161,7 @@ def _nested_scale_jit(x, y, interpret):
             vmem_limit_bytes=134152192,
         ),
         cost_estimate=pl.CostEstimate(
-            flops=2506752, transcendentals=65536, bytes_accessed=655872
+            flops=2508800, transcendentals=65536, bytes_accessed=655872
         ),
         interpret=interpret,
     )

@@ -27,16 +27,16 @@ KERNEL_INFO = {
     "flops": 0,
     "hbm_bytes": 1584128,
     "estimate": {
-        "cycles": 4333,
-        "seconds": 2.469e-06,
+        "cycles": 4337,
+        "seconds": 2.471e-06,
         "mxu": 0,
-        "vector": 320,
+        "vector": 327,
         "xlu": 116,
         "eup": 32,
-        "load": 92,
-        "store": 72,
+        "load": 89,
+        "store": 66,
         "hbm": 1695,
-        "waits": 832,
+        "waits": 829,
         "start": 1626,
     },
     "compiler": "pallasc 0.1.0",
@@ -104,7 +104,7 @@ def _rms_norm_bwd_jit(dy, x, weight, rstd, interpret):
             vmem_limit_bytes=134152192,
         ),
         cost_estimate=pl.CostEstimate(
-            flops=1310720, transcendentals=32768, bytes_accessed=1584128
+            flops=1339392, transcendentals=32768, bytes_accessed=1584128
         ),
         interpret=interpret,
     )

@@ -35,7 +35,7 @@ def test_a_file_standard_input_and_dash_are_the_same():
 def test_output_is_the_same_each_time_and_anywhere(tmp_path):
     (tmp_path / "g.json").write_text(ATTENTION.read_text())
     environment = {"LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
-    for emit in ("python", "json", "plan", "kernel", "dot", "report", "html"):
+    for emit in ("python", "json", "plan", "kernel", "operations", "dot", "report", "html"):
         first = accepted(f"--emit={emit}", ATTENTION).out
         assert accepted(f"--emit={emit}", ATTENTION).out == first
         there = accepted(f"--emit={emit}", "g.json", cwd=tmp_path, env=environment)
@@ -170,6 +170,7 @@ def test_kernel_text_is_compiled_again():
     assert accepted("--emit=kernel", text=text).out == text
     assert accepted(text=text).out == module
     assert accepted("--emit=none", text=text).out == ""
+    assert accepted("--emit=operations", text=text).out == accepted("--emit=operations", ATTENTION).out
     for_v7x = accepted("--target=v7x", "--emit=kernel", text=text).out
     assert for_v7x == text.replace(" for v6e", " for v7x", 1)
     for emit in ("json", "plan", "dot", "report", "html"):
@@ -387,7 +388,7 @@ def test_help_fits_a_screen_and_names_every_option():
         (["-q"], "unknown option -q"),
         (["-vx"], "unknown option -vx"),
         (["--emit=pyhton"], "unknown value 'pyhton' for --emit; did you mean 'python'?"),
-        (["--emit=zzzzz"], "one of: python, json, plan, kernel, dot, report, html, none"),
+        (["--emit=zzzzz"], "one of: python, json, plan, kernel, operations, dot, report, html, none"),
         (["--emit"], "--emit needs a value"),
         (["-o"], "-o needs a value"),
         (["-o", ""], "-o needs the name of a file"),

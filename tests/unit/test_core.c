@@ -61,11 +61,11 @@ static void look(Kernel *k, StmtId s, void *data) {
 	Looked *l = data;
 	if (kernel_stmt(k, s)->op != l->op)
 		return;
-	Work w = statement_work(&l->core, s);
+	const Work *w = statement_work(&l->core, s);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
-		l->work.of[u] += w.of[u];
-	l->work.chain += w.chain;
-	l->work.again += w.again;
+		l->work.of[u] += w->of[u];
+	l->work.chain += w->chain;
+	l->work.again += w->again;
 	l->count++;
 }
 
@@ -79,7 +79,7 @@ static Work work_of(const char *document, const char *chip, const char *block, u
 	assert_non_null(p.plan);
 	const Target *t = target_find(chip);
 	Kernel *k = plan_kernel(p.plan);
-	Looked l = {.op = op, .core = {.k = k, .t = t, .u = units_of(t), .a = &p.front.arena}};
+	Looked l = {.op = op, .core = core_of(k, t, &p.front.arena)};
 	kernel_walk(k, k->body, look, &l);
 	assert_true(l.count > 0);
 	if (time)
@@ -249,9 +249,7 @@ static Work work_in(const char *text, const char *chip, uint16_t op) {
 	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
 	assert_non_null(p);
 	Kernel *k = p->kernels.at[0];
-	const Target *t = target_find(chip);
-	Core core = {.k = k, .t = t, .u = units_of(t), .a = &f.arena, .gone = gone_statements(k, &f.arena)};
-	Looked l = {.op = op, .core = core};
+	Looked l = {.op = op, .core = core_of(k, target_find(chip), &f.arena)};
 	kernel_walk(k, k->body, look, &l);
 	assert_true(l.count > 0);
 	front_end(&f);

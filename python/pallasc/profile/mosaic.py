@@ -43,8 +43,40 @@ _UNIT_OF = tuple(
     )
 )
 
+# The stage in which each operation works on one vector register, before the compiler knows how it
+# computes any: exponentials, quotients and conversions are one operation each.
+REGISTER_STAGE = "post-apply-vector-layout"
+
+# Classes of its operations. What only renames registers (bitcasts, layouts, constants, scalars that
+# are spread) is in none.
+CLASSES = {
+    "load": "tpu.load tpu.strided_load tpu.shuffled_load",
+    "store": "tpu.store tpu.strided_store tpu.shuffled_store",
+    "matmul": "tpu.matmul",
+    "float": "arith.addf arith.subf arith.mulf arith.negf arith.maximumf arith.minimumf math.absf",
+    "function": "arith.divf arith.remf tpu.reciprocal math.exp math.exp2 math.log math.log1p"
+    " math.sqrt math.rsqrt math.powf math.tanh math.erf math.sin math.cos math.tan math.floor"
+    " math.atan2 math.ceil math.roundeven math.round",
+    "int": "arith.addi arith.subi arith.muli arith.andi arith.ori arith.xori arith.shli arith.shrui"
+    " arith.shrsi arith.maxsi arith.minsi arith.maxui arith.minui arith.divsi arith.divui"
+    " arith.remsi arith.remui math.absi math.ctpop math.ctlz",
+    "compare": "arith.cmpf arith.cmpi",
+    "select": "arith.select",
+    "convert": "arith.extui arith.extsi arith.trunci arith.sitofp arith.uitofp arith.fptosi"
+    " arith.extf arith.truncf tpu.sitofp tpu.fptosi tpu.extf tpu.truncf",
+    "pack": "tpu.pack_subelements tpu.unpack_subelements",
+    "reduce": "tpu.all_reduce",
+    "rotate": "tpu.dynamic_rotate tpu.rotate",
+    "transpose": "tpu.transpose",
+    "permute": "tpu.gather tpu.dynamic_gather tpu.sublane_shuffle",
+    "mask": "tpu.create_mask tpu.create_subelement_mask tpu.pack_vmsk tpu.mask_cast",
+}
+_CLASS_OF = {name: kind for kind, names in CLASSES.items() for name in names.split()}
+
 _OPERATION = re.compile(r'\s*(?:%[^=]*= )?"?([a-z]\w*\.[\w.]+)"?')
-_CONSTANT = re.compile(r"\s*(%\w+) = \w+\.constant \{value = (-?\d+) : i\d+\}")
+_CONSTANT = re.compile(
+    r"\s*(%\w+) = \w+\.constant (?:\{value = (-?\d+) : i\d+\}|(?:\{.*\} )?(-?\d+) : i)"
+)
 _FOR = re.compile(r"scf\.for %\w+ = (%\w+) to (%\w+) step (%\w+)")
 _MESSAGE = re.compile(r'message = "([^"]*)"')
 _FUNCTION = re.compile(r"\s*func\.func @([\w.\-$]+)\(")
@@ -106,11 +138,17 @@ class _Region:
     scopes: int
 
 
-def parse_kernel(text):
-    """The `Kernel` in a dump of the last stage: its first function. Raises ValueError if none."""
+def parse_kernel(text, name_of=None):
+    """The `Kernel` in a dump of the last stage: its first function. Raises ValueError if none.
+
+    Args:
+      text: the dump.
+      name_of: (operation, line) -> the name to count it by, or None. By default those of the last
+        stage, without "llo.".
+    """
     constants, scopes, regions = {}, [], []
     found = collections.Counter()
-    kernel = None
+    kernel, name_of = None, name_of or _last_stage_name
     for line in text.split("\n"):
         if kernel is None:
             if match := _FUNCTION.match(line):
@@ -127,7 +165,7 @@ def parse_kernel(text):
                 regions.append(dataclasses.replace(closed, scopes=len(scopes)))
             continue
         if match := _CONSTANT.match(line):
-            constants[match[1]] = int(match[2])
+            constants[match[1]] = int(match[2] or match[3])
         match = _OPERATION.match(line)
         operation = match[1] if match else ""
         if operation.endswith(".trace_start"):
@@ -137,16 +175,24 @@ def parse_kernel(text):
             scopes.pop()
         elif stripped.endswith("{"):
             regions.append(_inner(regions[-1], operation, line, constants, len(scopes)))
-        elif operation.startswith("llo."):
+        elif name := name_of(operation, line):
             here = regions[-1]
             innermost = next((scope for scope in reversed(scopes) if scope), None)
-            place = (innermost, operation[4:], here.trips, here.guarded, here.unbounded)
-            found[place] += 1
+            found[innermost, name, here.trips, here.guarded, here.unbounded] += 1
     if kernel is None:
         raise ValueError("no function in the dump of a Mosaic stage")
     for (scope, opcode, *around), count in found.items():
         kernel.sites.append(Site(scope, opcode, count, *around))
     return kernel
+
+
+def _last_stage_name(operation, _line):
+    return operation[4:] if operation.startswith("llo.") else None
+
+
+def register_class(operation, line):
+    """The class of an operation of `REGISTER_STAGE` on vector registers, or None."""
+    return _CLASS_OF.get(operation) if "vector<" in line else None
 
 
 def _grid(line):
