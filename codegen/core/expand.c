@@ -111,7 +111,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 		return;
 	}
 	bool reduces_all = s->op == K_SUM || s->op == K_MAX || s->op == K_MIN || s->op == K_MEAN;
-	if (s->op != K_STORE && !reduces_all && (s->result == NONE || !is_tile(result_of(e, s))))
+	if (s->op != K_STORE && s->op != K_LOAD && !reduces_all && (s->result == NONE || !is_tile(result_of(e, s))))
 		return;
 	switch (s->op) {
 	case K_ZEROS:

@@ -6,6 +6,8 @@
 
 /* A register: rows, lanes, bits of each. */
 enum { SUBLANES = 8, LANES = 128, WORD = 32 };
+/* Beside the id of a value: keys of what is made of it. */
+enum { SPREAD = 0x51, SPREAD_MASK = 0xb001, AS_INT = 0xe417 };
 
 /* Rows of tiles that are whole registers. */
 static inline uint8_t native_rows(uint32_t bits) { return (uint8_t)(SUBLANES * WORD / (bits ? bits : WORD)); }

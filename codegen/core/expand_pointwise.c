@@ -16,8 +16,7 @@ static const Row rows[K_END] = {
 
 bool is_told(uint16_t op) { return rows[op].told; }
 
-/* Of a value that is spread, a key beside that of the value itself. */
-enum { OPERANDS = 8, SPREAD = 0x51 };
+enum { OPERANDS = 8 };
 
 /* In which its operands are taken: of a comparison that of the widest. */
 static Dtype taken_dtype(const Expander *e, const KStmt *s) {
@@ -89,7 +88,7 @@ static void spread_mask(Expander *e, const KValue *x, const RegisterForm *f, con
 	as.same_rows = f->same_rows || rows_of(x) < rows_of(to);
 	as.rows = as.same_rows && f->rows < SUBLANES ? native_rows(f->bits) : f->rows;
 	as.same_lanes = f->same_lanes || lanes_of(x) < lanes_of(to);
-	if (same || f->splat || computed_before(e, v->id + 0xb001))
+	if (same || f->splat || computed_before(e, v->id + SPREAD_MASK))
 		return;
 	count_operations(e, RO_CONVERT, value_as(x, f));
 	count_operations(e, RO_COMPARE, value_as(to, &as));
