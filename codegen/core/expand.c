@@ -142,6 +142,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_TRANSPOSE:
 	case K_SWAPAXES: expand_transpose(e, s); break;
 	case K_CONCATENATE: expand_join(e, s); break;
+	case K_SORT: expand_sort(e, s); break;
 	case K_ROLL: expand_roll(e, s); break;
 	case K_ROTATE: expand_rotate(e, s); break;
 	case K_TO_ROW: expand_to_row(e, s); break;

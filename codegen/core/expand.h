@@ -74,6 +74,7 @@ void expand_rename(Expander *e, const KStmt *s);
 void expand_rotate(Expander *e, const KStmt *s);
 void expand_roll(Expander *e, const KStmt *s);
 void expand_join(Expander *e, const KStmt *s);
+void expand_sort(Expander *e, const KStmt *s);
 
 /* expand_memory.c */
 void expand_load(Expander *e, const KStmt *s);
