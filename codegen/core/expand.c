@@ -143,6 +143,9 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_SWAPAXES: expand_transpose(e, s); break;
 	case K_CONCATENATE: expand_join(e, s); break;
 	case K_SORT: expand_sort(e, s); break;
+	case K_EVEN_LANES: expand_even_lanes(e, s); break;
+	case K_INTERLEAVE: expand_interleave(e, s); break;
+	case K_FLIP: expand_flip(e, s); break;
 	case K_ROLL: expand_roll(e, s); break;
 	case K_ROTATE: expand_rotate(e, s); break;
 	case K_TO_ROW: expand_to_row(e, s); break;

@@ -1,8 +1,6 @@
 /* expand_moves.c - lanes and rows that go elsewhere. */
 #include "expand.h"
 
-enum { LANE_BITS = 7 };
-
 static bool swaps_lanes(const KStmt *s, uint32_t rank) {
 	if (s->op == K_TRANSPOSE)
 		return s->int_count > 0 && s->ints[s->int_count - 1] + 1 != rank;
@@ -153,64 +151,4 @@ void expand_join(Expander *e, const KStmt *s) {
 		return;
 	count_operations(e, RO_SELECT, value_as(to, out));
 	count_operations(e, RO_MASK, value_as(to, out));
-}
-
-/* By a number that is known: whole registers for nothing; else each is made of two. */
-void expand_roll(Expander *e, const KStmt *s) {
-	const KValue *x = expand_tile(e, s, 0);
-	expand_rename(e, s);
-	if (!x || s->int_count < 2)
-		return;
-	bool lanes = s->ints[1] + 1 == x->rank, sublanes = s->ints[1] + 2 == x->rank;
-	RegisterForm *f = result_form(e, s);
-	f->same_lanes = f->same_rows = false;
-	double n = value_as(x, f), along = lanes ? (double)int_cdiv(lanes_of(x), LANES) : 1;
-	if ((!lanes && !sublanes) || s->ints[0] % (lanes ? LANES : f->rows) == 0)
-		return;
-	count_operations(e, RO_ROTATE, lanes ? n + n / along : 3 * n);
-	count_operations(e, RO_SELECT, n);
-	count_operations(e, RO_MASK, lanes ? n / along + (along > 1) : n);
-}
-
-/* A bitonic network of keys and places along lanes. Steps within registers rotate both ways, and choose; those of half
- * a register rotate once. */
-typedef struct Network {
-	double phases, inner, half, whole; /* steps within registers, of these by half of one, between registers */
-} Network;
-
-static Network network_of(int64_t size) {
-	Network w = {0};
-	for (int64_t reach = 1; reach < size; reach *= 2) {
-		w.phases++;
-		w.inner += w.phases < LANE_BITS ? w.phases : LANE_BITS;
-		w.half += reach >= LANES / 2;
-		w.whole += w.phases > LANE_BITS ? w.phases - LANE_BITS : 0;
-	}
-	return w;
-}
-
-/* What makes keys and places of floats, and floats of keys: -0.0 is known by its place, NaN is the greatest. */
-static void sort_floats(Expander *e, double n, double along) {
-	count_operations(e, RO_INT, 3 * n + along);
-	count_operations(e, RO_COMPARE, 5 * n);
-	count_operations(e, RO_SELECT, 6 * n);
-}
-
-void expand_sort(Expander *e, const KStmt *s) {
-	const KValue *x = expand_tile(e, s, 0);
-	if (!x || s->ints[0] + 1 != x->rank)
-		return;
-	Network w = network_of(lanes_of(x));
-	RegisterForm usual = usual_form(DTYPE_I32);
-	double n = value_as(x, &usual), along = (double)int_cdiv(lanes_of(x), LANES);
-	double pairs = w.inner * n + w.whole * n / 2, below = w.inner - w.half;
-	double bits = w.phases < LANE_BITS ? w.phases : LANE_BITS;
-	count_operations(e, RO_INT, 2 * pairs + w.inner * n + w.phases * (3 * along + 4 * n) + bits * along);
-	count_operations(e, RO_INT, 4 * along + 3 + n + (s->ints[1] ? 2 * n : 0)); /* places, and keys turned round */
-	count_operations(e, RO_COMPARE, 3 * pairs + bits * along);
-	count_operations(e, RO_SELECT, (4 * w.inner + 4 * below + 2 * w.whole) * n);
-	count_operations(e, RO_ROTATE, 2 * (w.inner + below) * n);
-	count_operations(e, RO_MASK, 2 * (w.inner + below));
-	if (dtype_is_float(x->dtype))
-		sort_floats(e, n, along);
 }
