@@ -145,6 +145,8 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_SORT: expand_sort(e, s); break;
 	case K_EVEN_LANES: expand_even_lanes(e, s); break;
 	case K_INTERLEAVE: expand_interleave(e, s); break;
+	case K_TAKE_LANES: expand_take_lanes(e, s); break;
+	case K_PAD: expand_pad(e, s); break;
 	case K_FLIP: expand_flip(e, s); break;
 	case K_ROLL: expand_roll(e, s); break;
 	case K_ROTATE: expand_rotate(e, s); break;

@@ -73,6 +73,7 @@ void expand_to_row(Expander *e, const KStmt *s);
 void expand_to_column(Expander *e, const KStmt *s);
 void expand_rename(Expander *e, const KStmt *s);
 void expand_rotate(Expander *e, const KStmt *s);
+void expand_pad(Expander *e, const KStmt *s);
 void expand_join(Expander *e, const KStmt *s);
 
 /* expand_lanes.c */
@@ -80,6 +81,7 @@ void expand_roll(Expander *e, const KStmt *s);
 void expand_sort(Expander *e, const KStmt *s);
 void expand_even_lanes(Expander *e, const KStmt *s);
 void expand_interleave(Expander *e, const KStmt *s);
+void expand_take_lanes(Expander *e, const KStmt *s);
 void expand_flip(Expander *e, const KStmt *s);
 
 /* expand_memory.c */

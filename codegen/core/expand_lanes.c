@@ -32,6 +32,18 @@ static LaneTile lanes_in(const KValue *v, const RegisterForm *from) {
 	                  .low = from->bits < WORD && from->rows != native.rows};
 }
 
+/* One row is put into all rows of registers of its own; places along an axis stand so already. */
+static void unfold_row(Expander *e, const KStmt *s, const KValue *x, bool inside) {
+	const KStmt *def = s;
+	do {
+		StmtId by = e->k->values.at[e->k->args.at[def->arg_first].value].def;
+		def = by == NONE ? s : &e->k->stmts.at[by];
+	} while ((def->op == K_CONVERT || def->op == K_BROADCAST) && expand_tile(e, def, 0));
+	bool places = def->op == K_IOTA;
+	if (expand_traced(e, s, 0)->form.same_rows && rows_of(x) > 1 && !places)
+		count_operations(e, RO_PERMUTE, (double)int_cdiv(lanes_of(x), LANES) + inside);
+}
+
 /* By a number that is known: whole registers for nothing. */
 void expand_roll(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0);
@@ -40,6 +52,8 @@ void expand_roll(Expander *e, const KStmt *s) {
 		return;
 	bool along_lanes = s->ints[1] + 1 == x->rank, along_rows = s->ints[1] + 2 == x->rank;
 	RegisterForm *f = result_form(e, s);
+	if (along_lanes)
+		unfold_row(e, s, x, s->ints[0] % LANES != 0);
 	f->same_lanes = f->same_rows = false;
 	LaneTile l = lanes_in(x, f);
 	if ((!along_lanes && !along_rows) || s->ints[0] % (along_lanes ? LANES : f->rows) == 0)
@@ -147,6 +161,29 @@ void expand_flip(Expander *e, const KStmt *s) {
 		l.low = false;
 	}
 	f->rows = native_rows(f->bits);
+}
+
+static void pad_lanes(Expander *e, const KValue *v) {
+	RegisterForm usual = usual_form(DTYPE_I32);
+	double n = lanes_of(v) % LANES ? value_as(v, &usual) / (double)int_cdiv(lanes_of(v), LANES) : 0;
+	count_operations(e, RO_SELECT, n);
+	count_operations(e, RO_MASK, n);
+}
+
+/* Of each register of lanes those that lie there, by the places; then one is chosen. */
+void expand_take_lanes(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0), *at = expand_tile(e, s, 1);
+	RegisterForm usual = usual_form(DTYPE_I32);
+	if (!x || !at)
+		return;
+	double n = value_as(at, &usual), of = (double)int_cdiv(lanes_of(x), LANES);
+	double places = value_as(at, &expand_traced(e, s, 1)->form);
+	pad_lanes(e, x);
+	pad_lanes(e, at);
+	count_operations(e, RO_INT, places);
+	count_operations(e, RO_PERMUTE, n * of);
+	count_operations(e, RO_COMPARE, places * (of - 1));
+	count_operations(e, RO_SELECT, n * (of - 1));
 }
 
 /* A bitonic network of keys and places along lanes. Steps within registers rotate both ways, and choose; those of half

@@ -117,6 +117,8 @@ void expand_rename(Expander *e, const KStmt *s) {
 		out->same_rows = true; /* it was loaded into all of them */
 	if (s->op != K_BROADCAST && s->op != K_TILE)
 		return;
+	if (rows_of(x) < rows_of(to) && out->bits == WORD)
+		out->rows = SUBLANES;
 	spread(e, x, v, &v->form, to, out->rows);
 	out->same_lanes = out->same_lanes || (lanes_of(x) == 1 && lanes_of(to) > 1);
 	out->same_rows = out->same_rows || (rows_of(x) == 1 && rows_of(to) > 1);
@@ -151,4 +153,16 @@ void expand_join(Expander *e, const KStmt *s) {
 		return;
 	count_operations(e, RO_SELECT, value_as(to, out));
 	count_operations(e, RO_MASK, value_as(to, out));
+}
+
+/* Behind the last lanes something is put into their registers. */
+void expand_pad(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 0);
+	if (!x)
+		return;
+	RegisterForm *out = result_form(e, s);
+	double n = taken_as(e, x, &expand_traced(e, s, 0)->form, out->rows);
+	double last = lanes_of(x) % LANES ? n / (double)int_cdiv(lanes_of(x), LANES) : 0;
+	count_operations(e, RO_SELECT, last);
+	count_operations(e, RO_MASK, last);
 }
