@@ -82,8 +82,15 @@ static void merge_words(Expander *e, const RegisterForm *f, uint32_t rank, const
 	count_operations(e, RO_INT, 2 * tiles - n);
 }
 
+/* Along lanes it is not known before it runs where it starts. */
+static bool starts_anywhere(const Expander *e, const KRef *r, const KBuffer *b) {
+	int64_t at;
+	const KDim *d = r->rank && r->rank == b->rank ? &r->dim[r->rank - 1] : NULL;
+	return d && d->kind != KDIM_ALL && !int_is_const(e->k, d->start, &at);
+}
+
 /* Lanes that the last registers do not fill are masked. */
-static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape) {
+static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape, bool anywhere) {
 	int64_t lanes = rank ? shape[rank - 1] : 1, tiles = int_cdiv(lanes, LANES),
 		rows = rank > 1 ? shape[rank - 2] : 1;
 	double n = form_registers(f, rank, shape);
@@ -91,7 +98,7 @@ static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const 
 		return;
 	if (f->bits < WORD && rows % (WORD / f->bits)) {
 		merge_words(e, f, rank, shape);
-	} else if (f->rows == 1 && tiles > 1 && lanes % ((int64_t)SUBLANES * LANES)) {
+	} else if (f->rows == 1 && (tiles > 1 || anywhere) && lanes % ((int64_t)SUBLANES * LANES)) {
 		count_operations(e, RO_INT, 1);
 		count_operations(e, RO_COMPARE, 2);
 	} else if (lanes % LANES) {
@@ -115,7 +122,7 @@ void expand_store(Expander *e, const KStmt *s) {
 	if (x && x->dtype == DTYPE_BOOL && !computed_before(e, expand_traced(e, s, 1)->id + AS_INT))
 		count_operations(e, RO_CONVERT, form_registers(&f, rank, shape));
 	count_operations(e, RO_STORE, form_registers(&f, rank, shape));
-	mask_lanes(e, &f, rank, shape);
+	mask_lanes(e, &f, rank, shape, starts_anywhere(e, r, b));
 }
 
 /* Of a factor that is contracted along rows, those that fill no whole word. */

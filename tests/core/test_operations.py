@@ -19,8 +19,8 @@ EQUAL = {
     "matmul": 88,
     "float": 188,
     "function": 102,
-    "int": 109,
-    "compare": 111,
+    "int": 110,
+    "compare": 112,
     "select": 112,
     "convert": 35,
     "pack": 163,
@@ -30,7 +30,7 @@ EQUAL = {
     "permute": 90,
     "mask": 81,
 }
-EQUAL_ROWS = 209
+EQUAL_ROWS = 210
 # Some of those of which every class is: one of each kind of layout, fold and relayout.
 WHOLE = (
     "add",
