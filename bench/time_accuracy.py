@@ -112,9 +112,9 @@ a quotient or a conversion is one operation. All runs of grids and loops are cou
 branches, and of a loop that data bound one step. {equal} rows are equal in every class, to the
 operation. `function` is what takes a chip more than one instruction, `pack` puts narrow elements
 into registers or takes them out, `permute` puts lanes or rows elsewhere or spreads them. What only
-renames registers (bitcasts, constants, layouts) is in no class. Inside of `sort`, scans, flips,
-lanes and rows that are picked or interleaved, and tiles that are stacked or joined at places within
-registers nothing is counted: they make most of what `select`, `rotate`, `permute` and `mask` lack.
+renames registers (bitcasts, constants, layouts) is in no class. Rows of 16 bits that lie apart in
+VMEM are loaded, but what brings them together is not counted, nor what cuts or stacks tiles at rows
+within registers: that is nearly all that `select`, `pack`, `rotate`, `permute` and `mask` lack.
 
 """
 

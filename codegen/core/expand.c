@@ -111,7 +111,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 		return;
 	}
 	bool reduces_all = s->op == K_SUM || s->op == K_MAX || s->op == K_MIN || s->op == K_MEAN;
-	if (s->op != K_STORE && !reduces_all && (s->result == NONE || !is_tile(result_of(e, s))))
+	if (s->op != K_STORE && s->op != K_LOAD && !reduces_all && (s->result == NONE || !is_tile(result_of(e, s))))
 		return;
 	switch (s->op) {
 	case K_ZEROS:
@@ -142,6 +142,12 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_TRANSPOSE:
 	case K_SWAPAXES: expand_transpose(e, s); break;
 	case K_CONCATENATE: expand_join(e, s); break;
+	case K_SORT: expand_sort(e, s); break;
+	case K_EVEN_LANES: expand_even_lanes(e, s); break;
+	case K_INTERLEAVE: expand_interleave(e, s); break;
+	case K_TAKE_LANES: expand_take_lanes(e, s); break;
+	case K_PAD: expand_pad(e, s); break;
+	case K_FLIP: expand_flip(e, s); break;
 	case K_ROLL: expand_roll(e, s); break;
 	case K_ROTATE: expand_rotate(e, s); break;
 	case K_TO_ROW: expand_to_row(e, s); break;

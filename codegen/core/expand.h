@@ -6,6 +6,8 @@
 
 /* A register: rows, lanes, bits of each. */
 enum { SUBLANES = 8, LANES = 128, WORD = 32 };
+/* Beside the id of a value: keys of what is made of it. */
+enum { SPREAD = 0x51, SPREAD_MASK = 0xb001, AS_INT = 0xe417 };
 
 /* Rows of tiles that are whole registers. */
 static inline uint8_t native_rows(uint32_t bits) { return (uint8_t)(SUBLANES * WORD / (bits ? bits : WORD)); }
@@ -57,7 +59,8 @@ bool spread_before(Expander *e, const Traced *v);
 /* The op has a row in operations.def. */
 bool is_told(uint16_t op);
 
-/* expand_dims.c: along dims. */
+/* expand_dims.c: along dims. The places along an axis: those of one register, and how far others are. */
+RegisterForm expand_places(Expander *e, const KValue *v, uint32_t axis);
 void expand_iota(Expander *e, const KStmt *s);
 void expand_mask(Expander *e, const KStmt *s);
 void expand_reduce(Expander *e, const KStmt *s);
@@ -70,8 +73,16 @@ void expand_to_row(Expander *e, const KStmt *s);
 void expand_to_column(Expander *e, const KStmt *s);
 void expand_rename(Expander *e, const KStmt *s);
 void expand_rotate(Expander *e, const KStmt *s);
-void expand_roll(Expander *e, const KStmt *s);
+void expand_pad(Expander *e, const KStmt *s);
 void expand_join(Expander *e, const KStmt *s);
+
+/* expand_lanes.c */
+void expand_roll(Expander *e, const KStmt *s);
+void expand_sort(Expander *e, const KStmt *s);
+void expand_even_lanes(Expander *e, const KStmt *s);
+void expand_interleave(Expander *e, const KStmt *s);
+void expand_take_lanes(Expander *e, const KStmt *s);
+void expand_flip(Expander *e, const KStmt *s);
 
 /* expand_memory.c */
 void expand_load(Expander *e, const KStmt *s);

@@ -69,6 +69,8 @@ void expand_convert(Expander *e, const KStmt *s) {
 		e->values[s->result].summed = expand_traced(e, s, 0)->summed;
 		e->values[s->result].added = expand_traced(e, s, 0)->added;
 	}
+	if (x && x->dtype == DTYPE_BOOL)
+		computed_before(e, expand_traced(e, s, 0)->id + AS_INT);
 	if (x)
 		*result_form(e, s) = converted(e, x, &expand_traced(e, s, 0)->form, result_of(e, s)->dtype);
 }

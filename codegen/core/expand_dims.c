@@ -88,8 +88,7 @@ void expand_fold(Expander *e, const KStmt *s) {
 	*result_form(e, s) = part;
 }
 
-/* The places along an axis: those of one register, and how far others are. */
-static RegisterForm places(Expander *e, const KValue *v, uint32_t axis) {
+RegisterForm expand_places(Expander *e, const KValue *v, uint32_t axis) {
 	RegisterForm out = usual_form(DTYPE_I32);
 	out.same_lanes = axis + 1 != v->rank;
 	out.same_rows = axis + 2 != v->rank;
@@ -103,7 +102,9 @@ static RegisterForm places(Expander *e, const KValue *v, uint32_t axis) {
 	return out;
 }
 
-void expand_iota(Expander *e, const KStmt *s) { *result_form(e, s) = places(e, result_of(e, s), (uint32_t)s->ints[0]); }
+void expand_iota(Expander *e, const KStmt *s) {
+	*result_form(e, s) = expand_places(e, result_of(e, s), (uint32_t)s->ints[0]);
+}
 
 /* An index along the axis, compared with one number or two, selects. */
 void expand_mask(Expander *e, const KStmt *s) {
@@ -111,7 +112,7 @@ void expand_mask(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, within ? 1 : 0);
 	if (!x)
 		return;
-	RegisterForm *out = result_form(e, s), at = places(e, x, (uint32_t)s->ints[0]);
+	RegisterForm *out = result_form(e, s), at = expand_places(e, x, (uint32_t)s->ints[0]);
 	*out = expand_traced(e, s, within ? 1 : 0)->form;
 	out->splat = out->product = false;
 	double n = value_as(x, &at);

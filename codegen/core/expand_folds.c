@@ -51,6 +51,11 @@ bool expand_folded(Expander *e, const KStmt *s) {
 		result_form(e, s)->number = NAN;
 		return true;
 	}
+	if (s->op == OP_WHERE && expand_tile(e, s, 1) && argument_key(e, 1, s, 1) == argument_key(e, 1, s, 2) &&
+	    e->trace) {
+		e->values[s->result] = *expand_traced(e, s, 1); /* of two equal ones */
+		return true;
+	}
 	for (uint32_t i = 0; i < 2 && s->arg_count == 2; i++) {
 		bool constant = argument_number(e, s, i, &number);
 		const KValue *x = expand_tile(e, s, 1 - i);

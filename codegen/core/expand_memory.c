@@ -33,6 +33,16 @@ static const KDim *cut_dim(const KRef *r) {
 	return NULL;
 }
 
+/* Of what is told of a buffer, as it stands there: where the dim along rows has one position, each row is in tiles of
+ * its own. Returns its rank. */
+static uint32_t shape_in_tiles(const KRef *r, const KBuffer *b, uint32_t rank, int64_t *shape) {
+	if (b->rank < 2 || rank < 2 || r->rank + 1 < b->rank || r->dim[b->rank - 2].kind != KDIM_AT)
+		return rank;
+	shape[rank] = shape[rank - 1];
+	shape[rank - 1] = 1;
+	return rank + 1;
+}
+
 void expand_load(Expander *e, const KStmt *s) {
 	const KArg *a = &e->k->args.at[s->arg_first];
 	const KRef *r = &e->k->refs.at[a->ref];
@@ -41,14 +51,22 @@ void expand_load(Expander *e, const KStmt *s) {
 	RegisterForm *f = &e->values[s->result].form;
 	*f = usual_form(b->dtype);
 	f->rows = access_rows(e, r, b);
-	if (b->space != KSPACE_VMEM || to->type != KTYPE_TILE)
+	if (b->space != KSPACE_VMEM)
 		return;
+	if (!is_tile(to)) { /* put to the first place, from which a number is taken */
+		count_operations(e, RO_LOAD, 1);
+		count_operations(e, RO_ROTATE, 2);
+		return;
+	}
 	const KDim *cut = cut_dim(r);
 	int64_t parts = cut ? int_max(cut->parts, 1) : 1, lanes = to->rank ? to->shape[to->rank - 1] : 1;
 	bool one = to->rank < 2 || to->shape[to->rank - 2] == 1;
 	f->same_rows = one && f->rows == 1 && lanes <= LANES && parts == 1; /* it is loaded into all of them */
-	count_operations(e, RO_LOAD, (double)parts * form_registers(f, to->rank, to->shape));
-	bool inside = cut && cut == &r->dim[b->rank - 1]; /* parts along lanes are put to the front */
+	int64_t shape[KDIM_MAX];
+	uint32_t rank = shape_in_tiles(r, b, kernel_ref_shape(e->k, a->ref, shape), shape);
+	count_operations(e, RO_LOAD, (double)parts * form_registers(f, rank, shape));
+	bool inside =
+		cut && cut == r->dim + r->rank - 1 && r->rank == b->rank; /* parts along lanes are put to the front */
 	count_operations(e, RO_ROTATE, inside ? (double)(parts - 1) : 0);
 }
 
@@ -64,8 +82,15 @@ static void merge_words(Expander *e, const RegisterForm *f, uint32_t rank, const
 	count_operations(e, RO_INT, 2 * tiles - n);
 }
 
+/* Along lanes it is not known before it runs where it starts. */
+static bool starts_anywhere(const Expander *e, const KRef *r, const KBuffer *b) {
+	int64_t at;
+	const KDim *d = r->rank && r->rank == b->rank ? &r->dim[r->rank - 1] : NULL;
+	return d && d->kind != KDIM_ALL && !int_is_const(e->k, d->start, &at);
+}
+
 /* Lanes that the last registers do not fill are masked. */
-static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape) {
+static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const int64_t *shape, bool anywhere) {
 	int64_t lanes = rank ? shape[rank - 1] : 1, tiles = int_cdiv(lanes, LANES),
 		rows = rank > 1 ? shape[rank - 2] : 1;
 	double n = form_registers(f, rank, shape);
@@ -73,7 +98,7 @@ static void mask_lanes(Expander *e, const RegisterForm *f, uint32_t rank, const 
 		return;
 	if (f->bits < WORD && rows % (WORD / f->bits)) {
 		merge_words(e, f, rank, shape);
-	} else if (f->rows == 1 && tiles > 1 && lanes % ((int64_t)SUBLANES * LANES)) {
+	} else if (f->rows == 1 && (tiles > 1 || anywhere) && lanes % ((int64_t)SUBLANES * LANES)) {
 		count_operations(e, RO_INT, 1);
 		count_operations(e, RO_COMPARE, 2);
 	} else if (lanes % LANES) {
@@ -86,7 +111,7 @@ void expand_store(Expander *e, const KStmt *s) {
 	const KRef *r = &e->k->refs.at[a->ref];
 	const KBuffer *b = &e->k->buffers.at[r->buffer];
 	int64_t shape[KDIM_MAX];
-	uint32_t rank = kernel_ref_shape(e->k, a->ref, shape);
+	uint32_t rank = shape_in_tiles(r, b, kernel_ref_shape(e->k, a->ref, shape), shape);
 	RegisterForm f = usual_form(b->dtype);
 	const KValue *x = expand_tile(e, s, 1);
 	f.rows = access_rows(e, r, b);
@@ -94,10 +119,10 @@ void expand_store(Expander *e, const KStmt *s) {
 		return;
 	if (x)
 		taken_as(e, x, &expand_traced(e, s, 1)->form, f.rows);
-	if (x && x->dtype == DTYPE_BOOL)
+	if (x && x->dtype == DTYPE_BOOL && !computed_before(e, expand_traced(e, s, 1)->id + AS_INT))
 		count_operations(e, RO_CONVERT, form_registers(&f, rank, shape));
 	count_operations(e, RO_STORE, form_registers(&f, rank, shape));
-	mask_lanes(e, &f, rank, shape);
+	mask_lanes(e, &f, rank, shape, starts_anywhere(e, r, b));
 }
 
 /* Of a factor that is contracted along rows, those that fill no whole word. */

@@ -117,6 +117,8 @@ void expand_rename(Expander *e, const KStmt *s) {
 		out->same_rows = true; /* it was loaded into all of them */
 	if (s->op != K_BROADCAST && s->op != K_TILE)
 		return;
+	if (rows_of(x) < rows_of(to) && out->bits == WORD)
+		out->rows = SUBLANES;
 	spread(e, x, v, &v->form, to, out->rows);
 	out->same_lanes = out->same_lanes || (lanes_of(x) == 1 && lanes_of(to) > 1);
 	out->same_rows = out->same_rows || (rows_of(x) == 1 && rows_of(to) > 1);
@@ -153,19 +155,14 @@ void expand_join(Expander *e, const KStmt *s) {
 	count_operations(e, RO_MASK, value_as(to, out));
 }
 
-/* By a number that is known: whole registers for nothing; else each is made of two. */
-void expand_roll(Expander *e, const KStmt *s) {
+/* Behind the last lanes something is put into their registers. */
+void expand_pad(Expander *e, const KStmt *s) {
 	const KValue *x = expand_tile(e, s, 0);
-	expand_rename(e, s);
-	if (!x || s->int_count < 2)
+	if (!x)
 		return;
-	bool lanes = s->ints[1] + 1 == x->rank, sublanes = s->ints[1] + 2 == x->rank;
-	RegisterForm *f = result_form(e, s);
-	f->same_lanes = f->same_rows = false;
-	double n = value_as(x, f), along = lanes ? (double)int_cdiv(lanes_of(x), LANES) : 1;
-	if ((!lanes && !sublanes) || s->ints[0] % (lanes ? LANES : f->rows) == 0)
-		return;
-	count_operations(e, RO_ROTATE, lanes ? n + n / along : 3 * n);
-	count_operations(e, RO_SELECT, n);
-	count_operations(e, RO_MASK, lanes ? n / along + (along > 1) : n);
+	RegisterForm *out = result_form(e, s);
+	double n = taken_as(e, x, &expand_traced(e, s, 0)->form, out->rows);
+	double last = lanes_of(x) % LANES ? n / (double)int_cdiv(lanes_of(x), LANES) : 0;
+	count_operations(e, RO_SELECT, last);
+	count_operations(e, RO_MASK, last);
 }

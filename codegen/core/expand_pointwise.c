@@ -16,8 +16,7 @@ static const Row rows[K_END] = {
 
 bool is_told(uint16_t op) { return rows[op].told; }
 
-/* Of a value that is spread, a key beside that of the value itself. */
-enum { OPERANDS = 8, SPREAD = 0x51 };
+enum { OPERANDS = 8 };
 
 /* In which its operands are taken: of a comparison that of the widest. */
 static Dtype taken_dtype(const Expander *e, const KStmt *s) {
@@ -89,10 +88,27 @@ static void spread_mask(Expander *e, const KValue *x, const RegisterForm *f, con
 	as.same_rows = f->same_rows || rows_of(x) < rows_of(to);
 	as.rows = as.same_rows && f->rows < SUBLANES ? native_rows(f->bits) : f->rows;
 	as.same_lanes = f->same_lanes || lanes_of(x) < lanes_of(to);
-	if (same || f->splat || computed_before(e, v->id + 0xb001))
+	if (same || f->splat || computed_before(e, v->id + SPREAD_MASK))
 		return;
 	count_operations(e, RO_CONVERT, value_as(x, f));
 	count_operations(e, RO_COMPARE, value_as(to, &as));
+}
+
+/* Takes an operand, in the form of its dtype, as the result lies, which lies alike in all rows or lanes where all do.
+ */
+static void take_operand(Expander *e, const KStmt *s, uint32_t i, const RegisterForm *f, Dtype dtype) {
+	const KValue *x = expand_tile(e, s, i), *to = result_of(e, s);
+	RegisterForm *out = result_form(e, s);
+	bool one_row = rows_of(x) == 1 && rows_of(to) > 1, one_lane = lanes_of(x) == 1 && lanes_of(to) > 1;
+	bool beside = x->dtype == DTYPE_BOOL && dtype != DTYPE_BOOL; /* a mask has no tiles of its own */
+	double taken = one_row || beside ? 0 : taken_as(e, x, f, out->rows);
+	count_operations(e, RO_ROTATE, f->turned ? 2 * taken : 0);
+	spread(e, x, expand_traced(e, s, i), f, to, out->rows);
+	if (x->dtype == DTYPE_BOOL)
+		spread_mask(e, x, f, expand_traced(e, s, i), to);
+	out->same_rows = out->same_rows && (f->same_rows || one_row || f->splat);
+	out->same_lanes = out->same_lanes && (f->same_lanes || one_lane || f->splat);
+	out->implied = x->rank == to->rank && !out->implied ? f->implied : out->implied;
 }
 
 /* Takes all operands in one form, which the result has. Returns its registers. */
@@ -101,36 +117,20 @@ static double take_operands(Expander *e, const KStmt *s) {
 	RegisterForm *out = result_form(e, s), form[OPERANDS] = {0};
 	Dtype dtype = taken_dtype(e, s);
 	uint32_t count = s->arg_count < OPERANDS ? s->arg_count : OPERANDS;
-	for (uint32_t i = 0; i < count; i++) {
-		const KValue *x = expand_tile(e, s, i);
-		if (x && x->dtype != DTYPE_BOOL)
-			form[i] = converted(e, x, &expand_traced(e, s, i)->form, dtype);
-		else if (x)
-			form[i] = mask_as(e, x, &expand_traced(e, s, i)->form, dtype);
-	}
 	*out = usual_form(dtype);
-	if (dtype == DTYPE_BOOL) /* of bools alone */
-		for (uint32_t i = 0; i < count; i++)
-			if (expand_tile(e, s, i))
-				out->bits = form[i].bits;
-	out->same_rows = out->same_lanes = true;
-	out->rows = common_rows(e, s, form, to, out->bits);
 	for (uint32_t i = 0; i < count; i++) {
 		const KValue *x = expand_tile(e, s, i);
 		if (!x)
 			continue;
-		bool one_row = rows_of(x) == 1 && rows_of(to) > 1;
-		bool one_lane = lanes_of(x) == 1 && lanes_of(to) > 1;
-		bool beside = x->dtype == DTYPE_BOOL && dtype != DTYPE_BOOL; /* a mask has no tiles of its own */
-		double taken = one_row || beside ? 0 : taken_as(e, x, &form[i], out->rows);
-		count_operations(e, RO_ROTATE, form[i].turned ? 2 * taken : 0);
-		spread(e, x, expand_traced(e, s, i), &form[i], to, out->rows);
-		if (x->dtype == DTYPE_BOOL)
-			spread_mask(e, x, &form[i], expand_traced(e, s, i), to);
-		out->same_rows = out->same_rows && (form[i].same_rows || one_row || form[i].splat);
-		out->same_lanes = out->same_lanes && (form[i].same_lanes || one_lane || form[i].splat);
-		out->implied = x->rank == to->rank && !out->implied ? form[i].implied : out->implied;
+		const RegisterForm *from = &expand_traced(e, s, i)->form;
+		form[i] = (x->dtype == DTYPE_BOOL ? mask_as : converted)(e, x, from, dtype);
+		out->bits = dtype == DTYPE_BOOL ? form[i].bits : out->bits; /* of bools alone */
 	}
+	out->same_rows = out->same_lanes = true;
+	out->rows = common_rows(e, s, form, to, out->bits);
+	for (uint32_t i = 0; i < count; i++)
+		if (expand_tile(e, s, i))
+			take_operand(e, s, i, &form[i], dtype);
 	return value_as(to, out);
 }
 

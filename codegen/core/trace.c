@@ -25,7 +25,11 @@ typedef struct Trace {
 	VEC(Traced) waiting; /* in queues */
 	uint32_t popped;
 	VEC(Traced) returned;
+	uint32_t left; /* statements that may still be followed */
 } Trace;
+
+/* Of a kernel that runs on for longer, what is behind is not counted. */
+enum { MOST_FOLLOWED = 1 << 22 };
 
 static void trace_region(Trace *t, RegionId r);
 
@@ -286,7 +290,7 @@ static void trace_for(Trace *t, StmtId s) {
 	double end = known_int(t, each->end);
 	for (uint32_t i = 0; i < each->carried.count; i++)
 		t->e.values[each->carried.at[i]] = traced_arg(t, s, i);
-	for (int64_t i = each->from; isnan(end) ? i == each->from : (double)i < end; i++) {
+	for (int64_t i = each->from; t->left > 0 && (isnan(end) ? i == each->from : (double)i < end); i++) {
 		t->ints.at[each->step] = isnan(end) ? NAN : (double)i;
 		fresh(t, each->step);
 		t->e.values[each->step].id = mixed(11, (uint64_t)i);
@@ -299,14 +303,13 @@ static void trace_for(Trace *t, StmtId s) {
 		t->e.values[x->result + i] = t->e.values[each->carried.at[i]];
 }
 
-/* fori and while: the function runs with what is carried, of which nothing is known. */
 /* So many steps stand in one iteration: what is equal in them is computed once. */
 static void trace_copies(Trace *t, const KFunction *f, uint32_t first, uint32_t copies, double times) {
 	uint32_t known = t->known.count;
 	double outside = t->times;
 	t->times *= times;
 	t->stored = t->next++;
-	for (uint32_t c = 0; c < copies; c++) {
+	for (uint32_t c = 0; c < copies && t->left > 0; c++) {
 		for (uint32_t i = first; c && i < f->parameters.count && i - first < t->returned.count; i++)
 			t->e.values[f->parameters.at[i].id] = t->returned.at[i - first];
 		for (uint32_t i = 0; c && i < first; i++)
@@ -340,6 +343,7 @@ static void enter_loop(Trace *t, const KFunction *f, const RegisterForm *form) {
 	}
 }
 
+/* fori and while: the function runs with what is carried, of which is known how it lies. */
 static void trace_loop(Trace *t, StmtId s) {
 	const KStmt *x = kernel_stmt(t->k, s);
 	const KFunction *f = &t->k->functions.at[x->function];
@@ -411,6 +415,9 @@ static void trace_queue(Trace *t, StmtId s) {
 
 static void trace_statement(Trace *t, StmtId s) {
 	const KStmt *x = kernel_stmt(t->k, s);
+	if (t->left == 0)
+		return;
+	t->left--;
 	switch (x->op) {
 	case K_DEF:
 	case K_QUEUE: break;
@@ -465,7 +472,7 @@ Expander *expander_of(const Kernel *k, const Target *t, Arena *a) {
 }
 
 Operations *kernel_operations(Kernel *k, const Target *target, Arena *a, StmtIds *order) {
-	Trace t = {.k = k, .a = a, .times = 1, .next = 1, .ints = ints_of(k, a)};
+	Trace t = {.k = k, .a = a, .times = 1, .next = 1, .left = MOST_FOLLOWED, .ints = ints_of(k, a)};
 	t.of = arena_array(a, k->stmts.count + 1, sizeof *t.of);
 	t.e = *expander_of(k, target, a);
 	t.e.trace = &t;

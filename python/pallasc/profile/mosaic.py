@@ -1,4 +1,4 @@
-"""Counts vector-register operations by scope in the text of Mosaic's last stage.
+"""Counts vector-register operations by scope in the text of a stage of Mosaic, as a rule its last.
 
 libtpu's `--xla_mosaic_dump_to=DIR` writes the kernel after each stage. `post-finalize-llo` is the
 last: each operation works on whole vector registers, `scf.for` and `scf.if` are the kernel's own
@@ -9,6 +9,9 @@ loops and branches, and the scopes of `jax.named_scope` stand as markers, nested
     "llo.trace_stop"() : () -> ()
 
 The loop over the grid is not in it: its bounds are an attribute of the kernel's function.
+
+`REGISTER_STAGE` is an earlier one, which is made of whole vector registers as well, before the
+compiler knows how it computes any operation: `register_class` has the classes of these.
 """
 
 import collections
