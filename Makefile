@@ -304,8 +304,8 @@ bench-passes: build need-export
 bench-profile: build need-venv
 	$(WITH_PYTHON) bench/profile_accuracy.py
 
-# VMEM predicted against used, on drawn kernels; with docs/vmem_accuracy.md (slow, cached). PART=stored: against all that
-# was measured before, in seconds; ARGS="--save FILE", then ARGS="--against FILE" for what has changed.
+# VMEM predicted against used, of the kernels in bench/vmem_held.jsonl, with docs/vmem_accuracy.md. ARGS="--draw --seed N" draws others
+# (slow). PART=stored: against all that was measured before, in seconds; writes nothing.
 .PHONY: bench-vmem
 bench-vmem: build need-venv
 	$(WITH_PYTHON) bench/$(if $(filter stored,$(PART)),vmem_stored,vmem_accuracy).py $(ARGS)
@@ -469,8 +469,8 @@ help:
 	@echo 'make bench-tuners  our tuner beside Helion'"'"'s with as many compiles, in docs/results.md; ROW=TEXT'
 	@echo 'make bench-time    estimated times beside the profiler'"'"'s cycles, with docs/time_accuracy.md (seconds)'
 	@echo 'make bench-ops     operations by unit beside those of Mosaic; ARGS=--count compiles rows that are missing'
-	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md (slow, cached); PART=stored: against all'
-	@echo '                   that was measured before, in seconds'
+	@echo 'make bench-vmem    VMEM predicted against used, with docs/vmem_accuracy.md; ARGS="--draw --seed N": of other kernels'
+	@echo '                   (slow); PART=stored: against all that was measured before'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'
 	@echo 'make wheels sdist  dist/: wheels for x86_64 and aarch64 that need no compiler, and the sources'
 	@echo 'make check-package the tests of what is installed: wheels, sdist, make install, the demo'
