@@ -182,29 +182,37 @@ static void place(Schedule *s, Task *t) {
 	s->end = larger(s->end, t->end);
 }
 
-static void place_all(Schedule *s) {
-	uint32_t from = 0, count = s->tasks.count;
-	for (uint32_t left = count; left; left--) {
-		uint32_t best = NONE;
-		double at = 0;
-		while (from < count && s->tasks.at[from].placed)
-			from++;
-		uint32_t seen = 0;
-		enum { WINDOW = 96 }; /* statements that the scheduler looks ahead */
-		for (uint32_t i = from; i < count && seen < WINDOW; i++) {
-			Task *t = &s->tasks.at[i];
-			if (t->placed)
-				continue;
-			seen++;
-			if (!can_run(s, t))
-				continue;
-			double begin = could_start(s, t);
-			if (best == NONE || begin < at) {
-				best = i;
-				at = begin;
-			}
+/* Of the first tasks that are not placed the one that can begin first. What goes across lanes stays in order: results
+ * leave that unit as they were put in, and the compiler puts them in as the program does. */
+static uint32_t next_task(const Schedule *s, uint32_t from) {
+	enum { WINDOW = 96 }; /* statements that the scheduler looks ahead */
+	uint32_t best = NONE;
+	double at = 0;
+	bool across = false; /* one that goes across lanes is left behind */
+	for (uint32_t i = from, seen = 0; i < s->tasks.count && seen < WINDOW; i++) {
+		Task *t = &s->tasks.at[i];
+		if (t->placed)
+			continue;
+		seen++;
+		bool waits = across && t->cycles[UNIT_XLU] > 0;
+		across = across || t->cycles[UNIT_XLU] > 0;
+		if (waits || !can_run(s, t))
+			continue;
+		double begin = could_start(s, t);
+		if (best == NONE || begin < at) {
+			best = i;
+			at = begin;
 		}
-		place(s, &s->tasks.at[best]);
+	}
+	return best;
+}
+
+static void place_all(Schedule *s) {
+	uint32_t from = 0;
+	for (uint32_t left = s->tasks.count; left; left--) {
+		while (from < s->tasks.count && s->tasks.at[from].placed)
+			from++;
+		place(s, &s->tasks.at[next_task(s, from)]);
 	}
 }
 

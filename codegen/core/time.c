@@ -7,8 +7,9 @@
  *     core                  |  point 0 | point 1 | point 2 |
  *
  * The next point's copies queue behind those that are waited for. So a point takes what computes or what copies,
- * whichever is longer, or half of both with the latency. A loop has the mean of its steps over some grid
- * points. */
+ * whichever is longer, or half of both with the latency. Where copies take longer, the first point computes beside the
+ * copies of the second, and the last one beside what the one before it gives. A loop has the mean of its steps over
+ * some grid points. */
 #include "schedule.h"
 #include "codegen/build/build.h"
 
@@ -222,10 +223,16 @@ static double between_points(const Kernel *k) {
 	return POINT_CYCLES + OPERAND_CYCLES * operands;
 }
 
+/* Of what the first and the last point compute, and a latency, what HBM is busy beside. */
+static double beside_copies(double in, double gives, double computes) {
+	double alone = larger(computes - in, 0) + larger(computes - gives, 0);
+	return larger(computes - alone, 0);
+}
+
 /* All points of the grid but for what comes before the first and after the last one: cycles, waits, HBM. */
 static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 	double compute = point->cycles + between_points(t->k), latency = t->core.u->copy_wait, before = 1;
-	double inside = point->hbm_bytes / t->bytes_per_cycle;
+	double inside = point->hbm_bytes / t->bytes_per_cycle, beside = 0;
 	out->cycles = compute;
 	for (uint32_t d = 0; d < t->k->grid.count; d++) {
 		double until = before * (double)t->k->grid.at[d].steps, times = until - before;
@@ -233,11 +240,15 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 		double gives = moved(t, d, BUFFER_OUT, true, false) + moved(t, d, BUFFER_OUT, false, false);
 		double copies = larger(in + gives + inside, in + gives > 0 ? (in + gives + latency + compute) / 2 : 0);
 		double step = larger(compute, copies) + (shown > 0 ? shown + latency : 0);
+		if (times > 0)
+			beside = shown + inside > 0 ? 0 : beside_copies(in, gives, compute + latency);
 		out->cycles += times * step;
 		out->waits += times * (step - compute);
 		out->hbm += times * (in + shown + gives);
 		before = until;
 	}
+	out->cycles -= beside;
+	out->waits -= beside;
 }
 
 static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
