@@ -133,11 +133,12 @@ static Run loop_run(Timing *t, StmtId stmt) {
 	double out = windows_bytes(t, loop, true, &buffers) / t->bytes_per_cycle;
 	double in = windows_bytes(t, loop, false, &buffers) / t->bytes_per_cycle, latency = t->core.u->copy_wait;
 	double started = started_bytes(t, s->body) / t->bytes_per_cycle;
-	double copies = in + out + started, shown = in > 0 && buffers < 2 ? in + latency : 0;
-	if (in > 0 && buffers > 1)
+	bool shown = in > 0 && buffers < 2; /* a step waits for its own windows, behind what the one before gave */
+	double copies = shown ? started : in + out + started;
+	if (in > 0 && !shown)
 		copies = larger(copies, (in + latency + step.cycles) / buffers + started);
-	double first = (in > 0 && buffers > 1 ? in + latency : 0) + (out > 0 ? out + latency : 0);
-	double wait = larger(copies - step.cycles, 0) + shown;
+	double first = (in > 0 && !shown ? in + latency : 0) + (out > 0 ? latency + (shown ? 0 : out) : 0);
+	double wait = larger(copies - step.cycles, 0) + (shown ? in + out + latency : 0);
 	step.cycles += wait;
 	step.waits += wait;
 	step.hbm_bytes += (in + out + started) * t->bytes_per_cycle;
