@@ -51,8 +51,9 @@ typedef struct Core {
 	const Target *t;
 	const Units *u;
 	Arena *a;
-	const bool *gone; /* by statement: gone_statements(); NULL */
-	bool bound;       /* no more than units must take: nothing waits for another */
+	const bool *gone;     /* by statement: gone_statements(); NULL */
+	const double *beside; /* by buffer: of a window how often it starts within a register's lanes; NULL */
+	bool bound;           /* no more than units must take: nothing waits for another */
 } Core;
 
 /* Cycles by part: of each unit those in which its slots would be full, of HBM those of its bytes. */

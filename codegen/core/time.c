@@ -72,17 +72,6 @@ static Run step_run(Timing *t, const KStmt *s, double steps) {
 	return run;
 }
 
-/* What is carried in scratch is loaded and stored in each step. */
-static void add_carried(const Timing *t, const KLoop *loop, Run *step) {
-	double registers = 0;
-	for (uint32_t i = 0; i < loop->carried.count && i < loop->place.count; i++)
-		registers += loop->place.at[i] == NONE ? 0 : value_registers(&t->core, loop->carried.at[i]);
-	double stores = registers / t->core.u->per_cycle[UNIT_STORE];
-	step->busy[UNIT_LOAD] += registers / t->core.u->per_cycle[UNIT_LOAD];
-	step->busy[UNIT_STORE] += stores;
-	step->cycles += stores;
-}
-
 static double windows_bytes(const Timing *t, const KLoop *loop, bool output, int *buffers) {
 	double bytes = 0;
 	for (uint32_t i = 0; i < loop->windows.count; i++) {
@@ -127,7 +116,6 @@ static Run loop_run(Timing *t, StmtId stmt) {
 		                 (loop->paired ? 2.0 : larger(loop->unroll, 1));
 		step.cycles += between;
 		step.steps += between;
-		add_carried(t, loop, &step);
 	}
 	int buffers = 2;
 	double out = windows_bytes(t, loop, true, &buffers) / t->bytes_per_cycle;
@@ -252,10 +240,36 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 	out->waits -= beside;
 }
 
+typedef struct Windows {
+	const Target *t;
+	double *beside; /* of Core */
+} Windows;
+
+static void find_beside(Kernel *k, StmtId s, void *data) {
+	const Windows *found = data;
+	const KLoop *loop = k->stmts.at[s].op == K_LOOP ? k->stmts.at[s].loop : NULL;
+	for (uint32_t i = 0; loop && i < loop->windows.count; i++) {
+		const KWindow *w = &loop->windows.at[i];
+		const KBuffer *window = &k->buffers.at[w->buffer], *of = &k->buffers.at[w->of];
+		int64_t size = window->rank ? window->shape[window->rank - 1] : 1, lanes = found->t->lanes;
+		if (!w->dma && window->rank && size < of->shape[of->rank - 1])
+			found->beside[w->buffer] = 1 - (double)int_gcd(size, lanes) / (double)lanes;
+	}
+}
+
+/* Windows of a resident block that start anywhere in its lanes: what is loaded goes to the first lanes, what is stored
+ * from there. */
+static const double *windows_beside(Kernel *k, const Target *t, Arena *a) {
+	Windows found = {t, arena_array(a, k->buffers.count + 1, sizeof(double))};
+	kernel_walk(k, k->body, find_beside, &found);
+	return found.beside;
+}
+
 static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
 	Timing t = {.k = k, .core = {.k = k, .t = target, .u = units_of(target), .a = a}};
 	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
 	t.core.gone = gone_statements(k, a);
+	t.core.beside = windows_beside(k, target, a);
 	t.trips = loop_trips(k, a);
 	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
 	return t;

@@ -103,4 +103,5 @@ void work_of_access(const Core *c, const KStmt *s, Work *w) {
 	w->of[stores ? UNIT_STORE : UNIT_LOAD] += n;
 	bool column = rank > 1 && shape[rank - 1] == 1 && shape[rank - 2] > 1;
 	work_across(w, column && !stores ? n : 0); /* it is spread over its lanes */
+	work_across(w, c->beside ? n * c->beside[r->buffer] : 0);
 }
