@@ -3,8 +3,8 @@
  * A statement is a task of many registers. It streams: it can start when the first registers of what it reads are
  * there, and ends after the last ones; a matmul takes its weights block by block. Only what needs all of an operand
  * waits for its end: a reduction along rows, a sort, a loop. Each unit takes one task after the other, in the order in
- * which they can start, matmuls and what goes across lanes in that of the program, and a task ends when the unit that it
- * needs longest is through with it.
+ * which they can start, matmuls and what goes across lanes in that of the program, and a task ends when the unit that
+ * it needs longest is through with it.
  *
  *     x = load            load  ######
  *     m = max x           valu   ######
