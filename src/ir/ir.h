@@ -225,7 +225,6 @@ typedef enum LoopType { LOOP_DEFAULT, LOOP_UNROLL, LOOP_FORI, LOOP_EMIT_PIPELINE
 const char *loop_type_name(LoopType t); /* "fori_loop"; keys.c */
 typedef enum Switch { SWITCH_AUTO, SWITCH_ON, SWITCH_OFF } Switch;
 enum { AHEAD_AUTO = -1 }; /* pallas_matmul_ahead */
-enum { STEPS_AUTO = 0 };  /* pallas_expected_steps */
 /* Where nobody gives it, below them: auto. */
 typedef enum IndirectMode { INDIRECT_AUTO, INDIRECT_ONE_HOT, INDIRECT_DMA } IndirectMode;
 typedef enum DotPrecision { DOT_HIGHEST, DOT_HIGH, DOT_DEFAULT } DotPrecision;
