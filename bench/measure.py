@@ -166,10 +166,11 @@ def document(kernel, args):
 # ---- processes
 
 
-def answer_of(request, remembered=False, timeout=TIMEOUT_S):
+def answer_of(request, remembered=False, timeout=TIMEOUT_S, numbers=()):
     """The worker's answer to a request; verdicts are remembered, a lost worker's is not.
 
     It has `timeout` seconds. None where only what is remembered is asked for and there is nothing.
+    `numbers`: what the kernel takes from vectors (`pallasc.profile.machine.execute`).
     """
     here, texts = Path(__file__).parent, [dump.FORMAT] if request["static"] else []
     packages = ["jax", "jaxlib", "libtpu"]
@@ -193,7 +194,7 @@ def answer_of(request, remembered=False, timeout=TIMEOUT_S):
         if found.get("kind") not in ("crash", "timeout"):  # another time it may end
             cache_store(key, found)
     executed = found["ok"] and request["static"]
-    static = static_of(key, path) if executed else None
+    static = static_of(key, path, numbers) if executed else None
     return found | {"key": key, "static": static}
 
 
@@ -202,12 +203,13 @@ def dump_path(key):
     return DUMPS / f"{key}.dump"
 
 
-def static_of(key, path):
+def static_of(key, path, numbers=()):
     """`static_facts` of the dump in a file, remembered by its key and what executes it."""
     texts = [code_text(PROFILE / f"{part}.py") for part in EXECUTING]
-    static_key = digest("static", key, texts, inspect.getsource(static_facts))
+    given = [list(numbers)] if numbers else []
+    static_key = digest("static", key, texts, inspect.getsource(static_facts), *given)
     if (facts := cache_load(static_key)) is None:
-        facts = static_facts(estimate(dump.load(path)))
+        facts = static_facts(estimate(dump.load(path), numbers=numbers))
         cache_store(static_key, facts)
     return facts
 

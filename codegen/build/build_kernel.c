@@ -150,6 +150,7 @@ Kernel *plan_kernel(Plan *p) {
 	if (p->left)
 		--*p->left;
 	b.k = kernel_new(b.a, p->module->name);
+	b.k->expected_steps = p->module->config.expected_steps.value;
 	b.at = b.k->body;
 	vec_reserve(b.a, &b.k->stmts, b.m->nodes.count);
 	vec_reserve(b.a, &b.k->values, b.m->nodes.count);

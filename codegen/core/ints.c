@@ -1,9 +1,9 @@
 /* ints.c - ints of a kernel at one grid point, with guesses of what data say.
  *
  * Tables, lengths and flags are not known before a kernel runs. The elements of a table are taken as rising evenly from
- * 0 to the most that it may hold, those of a tile of ints as spread evenly, a flag as set in half of all cases. The
- * most is found by the clamps behind: with all of a table's elements at a great number, and at 0, a clamp's argument
- * says how great they are where it lets no more through.
+ * 0 to the most that it may hold, so are numbers that stand alone, those of a tile of ints as spread evenly, a flag as
+ * set in half of all cases. The most is found by the clamps behind: with all of a table's elements at a great number,
+ * and at 0, a clamp's argument says how great they are where it lets no more through.
  *
  *     length = load lengths[b];   pages = clamp(cdiv(length, 64), 0, 128)        most: 8192 */
 #include "ints.h"
@@ -75,8 +75,26 @@ double int_at(Ints *t, IntId i) {
 
 /* ---- data ------------------------------------------------------------------------------------------------------- */
 
+static bool is_alone(const KBuffer *b) {
+	return b->role == BUFFER_IN && b->rank == 1 && b->shape[0] == 1 && !dtype_is_float(b->dtype) &&
+	       b->dtype != DTYPE_BOOL;
+}
+
+/* Of a number that stands alone, among those that do: in the order in which they are given, as in a table, so that a
+ * range from one to another is not empty. */
+static double share_alone(const Kernel *k, BufferId buffer) {
+	uint32_t before = 0, all = 0;
+	for (BufferId b = 0; b < k->buffers.count; b++) {
+		before += b < buffer && is_alone(&k->buffers.at[b]);
+		all += is_alone(&k->buffers.at[b]);
+	}
+	return (before + 1.0) / (all + 1.0);
+}
+
 /* How far along its table, from 0 to 1, an element stands; of a tile the mean. */
 static double share_of(Ints *t, const KRef *r, const KBuffer *b) {
+	if (is_alone(b))
+		return share_alone(t->k, r->buffer);
 	if (b->rank != 1 || r->rank != 1 || r->dim[0].kind != KDIM_AT)
 		return 0.5;
 	double at = b->shape[0] > 1 ? int_at(t, r->dim[0].start) / (double)(b->shape[0] - 1) : 0.5;

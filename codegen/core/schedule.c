@@ -3,7 +3,8 @@
  * A statement is a task of many registers. It streams: it can start when the first registers of what it reads are
  * there, and ends after the last ones; a matmul takes its weights block by block. Only what needs all of an operand
  * waits for its end: a reduction along rows, a sort, a loop. Each unit takes one task after the other, in the order in
- * which they can start, and a task ends when the unit that it needs longest is through with it.
+ * which they can start, matmuls and what goes across lanes in that of the program, and a task ends when the unit that
+ * it needs longest is through with it.
  *
  *     x = load            load  ######
  *     m = max x           valu   ######
@@ -182,30 +183,62 @@ static void place(Schedule *s, Task *t) {
 	s->end = larger(s->end, t->end);
 }
 
-static void place_all(Schedule *s) {
-	uint32_t from = 0, count = s->tasks.count;
-	for (uint32_t left = count; left; left--) {
-		uint32_t best = NONE;
-		double at = 0;
-		while (from < count && s->tasks.at[from].placed)
-			from++;
-		uint32_t seen = 0;
-		enum { WINDOW = 96 }; /* statements that the scheduler looks ahead */
-		for (uint32_t i = from; i < count && seen < WINDOW; i++) {
-			Task *t = &s->tasks.at[i];
-			if (t->placed)
-				continue;
-			seen++;
-			if (!can_run(s, t))
-				continue;
-			double begin = could_start(s, t);
-			if (best == NONE || begin < at) {
-				best = i;
-				at = begin;
-			}
+/* Results leave these units as they were put in, and the compiler puts them in as the program does. */
+enum { IN_ORDER_MXU = 1, IN_ORDER_XLU = 2 };
+
+static int in_order(const Task *t) {
+	return (t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (t->cycles[UNIT_XLU] > 0 ? IN_ORDER_XLU : 0);
+}
+
+/* Of the first tasks that are not placed the one that can begin first; matmuls and what goes across lanes in order. */
+static uint32_t next_task(const Schedule *s, uint32_t from) {
+	enum { WINDOW = 96 }; /* statements that the scheduler looks ahead */
+	uint32_t best = NONE;
+	double at = 0;
+	int left = 0; /* the units of those that are left behind */
+	for (uint32_t i = from, seen = 0; i < s->tasks.count && seen < WINDOW; i++) {
+		Task *t = &s->tasks.at[i];
+		if (t->placed)
+			continue;
+		seen++;
+		bool waits = left & in_order(t);
+		left |= in_order(t);
+		if (waits || !can_run(s, t))
+			continue;
+		double begin = could_start(s, t);
+		if (best == NONE || begin < at) {
+			best = i;
+			at = begin;
 		}
-		place(s, &s->tasks.at[best]);
 	}
+	return best;
+}
+
+static void place_all(Schedule *s) {
+	uint32_t from = 0;
+	for (uint32_t left = s->tasks.count; left; left--) {
+		while (from < s->tasks.count && s->tasks.at[from].placed)
+			from++;
+		place(s, &s->tasks.at[next_task(s, from)]);
+	}
+}
+
+/* ---- what a loop carries --------------------------------------------------------------------------------------- */
+
+/* What is carried in scratch is loaded and stored in each step; straight code carries nothing. */
+static double carried_registers(const Core *c, const KLoop *loop) {
+	double registers = 0;
+	if (!loop || loop->type == LOOP_UNROLL)
+		return 0;
+	for (uint32_t i = 0; i < loop->carried.count && i < loop->place.count; i++)
+		registers += loop->place.at[i] == NONE ? 0 : value_registers(c, loop->carried.at[i]);
+	return registers;
+}
+
+/* The yield stores it, as soon as it comes. */
+static void add_stores(Schedule *s, double registers) {
+	if (registers > 0)
+		s->tasks.at[s->tasks.count - 1].cycles[UNIT_STORE] += registers / s->c->u->per_cycle[UNIT_STORE];
 }
 
 /* ---- a region --------------------------------------------------------------------------------------------------- */
@@ -229,9 +262,11 @@ static void hand_on(Schedule *s, RegionId r, const KLoop *loop) {
 
 /* As if nothing waited for what it reads: beside a statement with regions nothing runs, and of the others the unit that
  * has most to do is busy all the time. */
-static Run region_bound(const Core *c, RegionId r, NestedRun *nested, void *data) {
+static Run region_bound(const Core *c, RegionId r, double carried, NestedRun *nested, void *data) {
 	Run run = {0};
 	double own[UNIT_COUNT] = {0}, most = 0;
+	own[UNIT_LOAD] = carried / c->u->per_cycle[UNIT_LOAD];
+	own[UNIT_STORE] = carried / c->u->per_cycle[UNIT_STORE];
 	for (StmtId s = c->k->regions.at[r].first; s != NONE; s = c->k->stmts.at[s].next) {
 		RegionId regions[STMT_REGIONS_MAX];
 		double cycles[UNIT_COUNT];
@@ -252,8 +287,9 @@ static Run region_bound(const Core *c, RegionId r, NestedRun *nested, void *data
 }
 
 Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, NestedRun *nested, void *data) {
+	double carried = carried_registers(c, loop);
 	if (c->bound) {
-		Run one = region_bound(c, r, nested, data), all = {0};
+		Run one = region_bound(c, r, carried, nested, data), all = {0};
 		run_add(&all, &one, copies);
 		return all;
 	}
@@ -264,6 +300,7 @@ Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, Ne
 	memset(s.store_of, 0xff, (c->k->buffers.count + 1) * sizeof *s.store_of);
 	for (uint32_t i = 0; i < copies; i++) {
 		add_copy(&s, r);
+		add_stores(&s, carried);
 		hand_on(&s, r, loop);
 	}
 	place_all(&s);
@@ -275,6 +312,7 @@ Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, Ne
 		for (uint32_t u = 0; u < UNIT_COUNT; u++)
 			run.busy[u] += t->cycles[u];
 	}
-	run.cycles = s.end;
+	run.busy[UNIT_LOAD] += copies * carried / c->u->per_cycle[UNIT_LOAD];
+	run.cycles = larger(s.end, run.busy[UNIT_LOAD]);
 	return run;
 }

@@ -29,9 +29,12 @@ static double listed(const Kernel *k, IntId i, ValueId step) {
 	return a > 0 || x->kind == INT_NEG ? a : listed(k, x->b, step);
 }
 
-/* Of a loop whose steps only data bound: of a list two fifths are taken as filled. */
-static double unknown_steps(const Kernel *k, const KLoop *loop, uint32_t dim) {
+/* Of a loop whose steps only data bound: as many as are expected; of a list two fifths are taken as filled. */
+static double unknown_steps(const Steps *t, const KLoop *loop, uint32_t dim) {
 	static const double filled = 0.4;
+	const Kernel *k = t->ints.k;
+	if (k->expected_steps > 0)
+		return k->expected_steps;
 	for (uint32_t w = 0; w < loop->windows.count; w++)
 		for (uint32_t d = 0; d < k->buffers.at[loop->windows.at[w].of].rank; d++) {
 			double entries = listed(k, loop->windows.at[w].index[d], loop->dim[dim].step);
@@ -41,12 +44,12 @@ static double unknown_steps(const Kernel *k, const KLoop *loop, uint32_t dim) {
 	return 1;
 }
 
-static double steps_at(Ints *t, const KLoop *loop) {
-	double all = 1;
+static double steps_at(Steps *t, const KLoop *loop) {
+	double all = loop->rank == 0 ? larger(t->ints.k->expected_steps, 1) : 1;
 	for (uint32_t i = 0; i < loop->rank; i++) {
-		double steps = int_at(t, loop->dim[i].steps);
-		steps = isnan(steps) ? unknown_steps(t->k, loop, i) : larger(steps, 0);
-		t->at[loop->dim[i].step] = larger((steps - 1) / 2, 0);
+		double steps = int_at(&t->ints, loop->dim[i].steps);
+		steps = isnan(steps) ? unknown_steps(t, loop, i) : larger(steps, 0);
+		t->ints.at[loop->dim[i].step] = larger((steps - 1) / 2, 0);
 		all *= steps;
 	}
 	return all;
@@ -68,7 +71,7 @@ static void find_steps(Kernel *k, StmtId s, void *data) {
 	if (x->op != K_LOOP)
 		return;
 	double times = comings(t, s);
-	t->trips[s] = steps_at(&t->ints, x->loop);
+	t->trips[s] = steps_at(t, x->loop);
 	t->all[s] += times * t->trips[s];
 	t->entered[s] += times;
 }

@@ -7,8 +7,9 @@
  *     core                  |  point 0 | point 1 | point 2 |
  *
  * The next point's copies queue behind those that are waited for. So a point takes what computes or what copies,
- * whichever is longer, or half of both with the latency. A loop has the mean of its steps over some grid
- * points. */
+ * whichever is longer, or half of both with the latency. Where copies take longer, the first point computes beside the
+ * copies of the second, and the last one beside what the one before it gives. A loop has the mean of its steps over
+ * some grid points. */
 #include "schedule.h"
 #include "codegen/build/build.h"
 
@@ -71,17 +72,6 @@ static Run step_run(Timing *t, const KStmt *s, double steps) {
 	return run;
 }
 
-/* What is carried in scratch is loaded and stored in each step. */
-static void add_carried(const Timing *t, const KLoop *loop, Run *step) {
-	double registers = 0;
-	for (uint32_t i = 0; i < loop->carried.count && i < loop->place.count; i++)
-		registers += loop->place.at[i] == NONE ? 0 : value_registers(&t->core, loop->carried.at[i]);
-	double stores = registers / t->core.u->per_cycle[UNIT_STORE];
-	step->busy[UNIT_LOAD] += registers / t->core.u->per_cycle[UNIT_LOAD];
-	step->busy[UNIT_STORE] += stores;
-	step->cycles += stores;
-}
-
 static double windows_bytes(const Timing *t, const KLoop *loop, bool output, int *buffers) {
 	double bytes = 0;
 	for (uint32_t i = 0; i < loop->windows.count; i++) {
@@ -126,17 +116,17 @@ static Run loop_run(Timing *t, StmtId stmt) {
 		                 (loop->paired ? 2.0 : larger(loop->unroll, 1));
 		step.cycles += between;
 		step.steps += between;
-		add_carried(t, loop, &step);
 	}
 	int buffers = 2;
 	double out = windows_bytes(t, loop, true, &buffers) / t->bytes_per_cycle;
 	double in = windows_bytes(t, loop, false, &buffers) / t->bytes_per_cycle, latency = t->core.u->copy_wait;
 	double started = started_bytes(t, s->body) / t->bytes_per_cycle;
-	double copies = in + out + started, shown = in > 0 && buffers < 2 ? in + latency : 0;
-	if (in > 0 && buffers > 1)
+	bool shown = in > 0 && buffers < 2; /* a step waits for its own windows, behind what the one before gave */
+	double copies = shown ? started : in + out + started;
+	if (in > 0 && !shown)
 		copies = larger(copies, (in + latency + step.cycles) / buffers + started);
-	double first = (in > 0 && buffers > 1 ? in + latency : 0) + (out > 0 ? out + latency : 0);
-	double wait = larger(copies - step.cycles, 0) + shown;
+	double first = (in > 0 && !shown ? in + latency : 0) + (out > 0 ? latency + (shown ? 0 : out) : 0);
+	double wait = larger(copies - step.cycles, 0) + (shown ? in + out + latency : 0);
 	step.cycles += wait;
 	step.waits += wait;
 	step.hbm_bytes += (in + out + started) * t->bytes_per_cycle;
@@ -222,10 +212,16 @@ static double between_points(const Kernel *k) {
 	return POINT_CYCLES + OPERAND_CYCLES * operands;
 }
 
+/* Of what the first and the last point compute, and a latency, what HBM is busy beside. */
+static double beside_copies(double in, double gives, double computes) {
+	double alone = larger(computes - in, 0) + larger(computes - gives, 0);
+	return larger(computes - alone, 0);
+}
+
 /* All points of the grid but for what comes before the first and after the last one: cycles, waits, HBM. */
 static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 	double compute = point->cycles + between_points(t->k), latency = t->core.u->copy_wait, before = 1;
-	double inside = point->hbm_bytes / t->bytes_per_cycle;
+	double inside = point->hbm_bytes / t->bytes_per_cycle, beside = 0;
 	out->cycles = compute;
 	for (uint32_t d = 0; d < t->k->grid.count; d++) {
 		double until = before * (double)t->k->grid.at[d].steps, times = until - before;
@@ -233,16 +229,46 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 		double gives = moved(t, d, BUFFER_OUT, true, false) + moved(t, d, BUFFER_OUT, false, false);
 		double copies = larger(in + gives + inside, in + gives > 0 ? (in + gives + latency + compute) / 2 : 0);
 		double step = larger(compute, copies) + (shown > 0 ? shown + latency : 0);
+		if (times > 0)
+			beside = shown + inside > 0 ? 0 : beside_copies(in, gives, compute + latency);
 		out->cycles += times * step;
 		out->waits += times * (step - compute);
 		out->hbm += times * (in + shown + gives);
 		before = until;
 	}
+	out->cycles -= beside;
+	out->waits -= beside;
+}
+
+typedef struct Windows {
+	const Target *t;
+	double *beside; /* of Core */
+} Windows;
+
+static void find_beside(Kernel *k, StmtId s, void *data) {
+	const Windows *found = data;
+	const KLoop *loop = k->stmts.at[s].op == K_LOOP ? k->stmts.at[s].loop : NULL;
+	for (uint32_t i = 0; loop && i < loop->windows.count; i++) {
+		const KWindow *w = &loop->windows.at[i];
+		const KBuffer *window = &k->buffers.at[w->buffer], *of = &k->buffers.at[w->of];
+		int64_t size = window->rank ? window->shape[window->rank - 1] : 1, lanes = found->t->lanes;
+		if (!w->dma && window->rank && size < of->shape[of->rank - 1])
+			found->beside[w->buffer] = 1 - (double)int_gcd(size, lanes) / (double)lanes;
+	}
+}
+
+/* Windows of a resident block that start anywhere in its lanes: what is loaded goes to the first lanes, what is stored
+ * from there. */
+static const double *windows_beside(Kernel *k, const Target *t, Arena *a) {
+	Windows found = {t, arena_array(a, k->buffers.count + 1, sizeof(double))};
+	kernel_walk(k, k->body, find_beside, &found);
+	return found.beside;
 }
 
 static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
 	Timing t = {.k = k, .core = core_of(k, target, a)};
 	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
+	t.core.beside = windows_beside(k, target, a);
 	t.trips = loop_trips(k, a);
 	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
 	return t;

@@ -105,4 +105,5 @@ void work_of_access(const Core *c, const KStmt *s, const Operations *ops, Work *
 	work_moved(w, MOVED_ROW_PUT, ops->of[RO_PERMUTE]);
 	bool column = rank > 1 && shape[rank - 1] == 1 && shape[rank - 2] > 1;
 	work_across(w, column && !stores ? n : 0); /* it is spread over its lanes */
+	work_across(w, c->beside ? n * c->beside[r->buffer] : 0);
 }

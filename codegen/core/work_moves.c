@@ -153,7 +153,7 @@ static void rotate(const Core *c, const KStmt *s, Work *w) {
 		work_moved(w, MOVED_TURNED_ROWS, n);
 	if (lanes || registers < 8)
 		return;
-	double kept = 0.15 + (double)registers / 160; /* of the registers after each bit */
+	double kept = 0.15 + n / 160; /* of the registers after each bit */
 	kept = kept < 1.2 ? kept : 1.2;
 	w->of[UNIT_LOAD] += n * bits * kept;
 	w->of[UNIT_STORE] += n * bits * kept * 0.9;

@@ -88,6 +88,43 @@ def test_a_target_in_the_delay_slots_of_another_branch():
     assert (run.complete, run.cycles) == (True, 8)
 
 
+# A while that runs again as long as the number that its vector gives is greater than 1e-05.
+WHILE = (
+    "|1",
+    "%1 = vpush %v1_v1",
+    "%s2_s1 = spop %1",
+    "%p3_p0 = scmp.gt.f32.partialorder %s2_s1, 1e-05",
+    "%4 = sbr.rel (%p3_p0) target bundleno = 0 (0x0), region = 1",
+    *[""] * V6E.delay_slots,
+)
+
+
+def numbers(*values):
+    return np.array(values, np.float32).view(np.int32).tolist()
+
+
+def test_numbers_of_vectors_say_how_often_a_while_runs():
+    run = run_of(*WHILE, numbers=numbers(3, 0.5, 2e-5, 9e-6))
+    assert run.complete
+    assert run.cycles == 4 * len(WHILE)
+    assert (run.unknown, run.numbers_left) == (set(), 0)
+
+
+def test_numbers_that_lack_or_are_left_are_said():
+    """Of too few the rest count as 0, and the branch that looks at them is doubted."""
+    assert estimate(dump_of(*WHILE), numbers=numbers(1, 0))["trusted"]
+    (error,) = estimate(dump_of(*WHILE), numbers=numbers(1, 1))["errors"]
+    assert "1 branches/DMAs depend on run-time data" in error
+    (error,) = estimate(dump_of(*WHILE), numbers=numbers(0, 1, 1))["errors"]
+    assert error == "k: 2 numbers of vectors are given that nothing takes"
+
+
+def test_ints_of_vectors_are_followed_as_they_are():
+    """A number of steps, and a delay of as many cycles."""
+    run = run_of("%1 = vpush %v1_v1", "%s2_s1 = spop %1", "%3 = vdelay %s2_s1", numbers=[7])
+    assert run.cycles == 3 + 7
+
+
 COPY = "%1 = dma.hbm_to_vmem [#x], 1024, [#y], [#sem]"
 WAIT = "%2 = dma.done.wait [#sem], 1024"
 
@@ -367,6 +404,15 @@ def test_the_command_follows_data_that_is_given(tmp_path, capsys):
     assert (status, json.loads(out)["trusted"]) == (1, False)
     assert __main__.main(["profile", f"{tmp_path}/k.py:nothing"]) == 2
     assert "k.py:nothing: not (function, arguments)" in capsys.readouterr().err
+    np.save(tmp_path / "wide.npy", np.zeros(2))
+    status, _, error = profile("--numbers", f"{tmp_path}/wide.npy")
+    assert (status, error.splitlines()[-1].partition("wide.npy: ")[2]) == (
+        2,
+        "int32 or float32 wanted, not float64",
+    )
+    status, _, error = profile("--arg", f"0={tmp_path}/sizes.npy", "--numbers", f"{tmp_path}/x.npy")
+    assert status == 3
+    assert "No such file" in error
     status, _, error = profile("--arg", f"0={tmp_path}/long.npy")
     assert status == 2
     assert "int32[4] wanted, not int32[5]" in error

@@ -42,6 +42,7 @@ CONFIG = {
     "pallas_fori_dma": lambda r: r.choice(["auto", True, False]),
     "pallas_pre_broadcast": lambda r: r.choice([True, False]),
     "pallas_matmul_ahead": lambda r: r.randint(0, 3),
+    "pallas_expected_steps": lambda r: r.randint(1, 50),
     "pallas_loop_skew": lambda r: r.choice([True, False]),
 }
 DECLARED = re.compile(r"it declares (.*), inferred (.*)$")

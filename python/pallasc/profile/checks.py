@@ -31,6 +31,8 @@ def failures(program, run, devices=1):
         )
     if run.empty_pops:
         found.append("a division's result is read that was not made")
+    if run.numbers_left:
+        found.append(f"{run.numbers_left} numbers of vectors are given that nothing takes")
     if guessed := steered_by_unknown(program, run):
         found.append(
             f"{len(guessed)} branches/DMAs depend on run-time data (SMEM or vector values), taken"

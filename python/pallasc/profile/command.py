@@ -32,6 +32,11 @@ def main(argv):
         metavar="NAME=FILE.npy",
         help="data of an argument that steers the kernel; of EXPR NAME may be its position",
     )
+    parser.add_argument(
+        "--numbers",
+        metavar="FILE.npy",
+        help="int32 or float32 that the kernel takes from vectors, in order: how far loops run",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON line for each target")
     parser.add_argument("--statements", action="store_true", help="by statement of a module")
     parser.add_argument(
@@ -62,7 +67,9 @@ def main(argv):
         if options.statements:
             print(_statements(source, target, options.json, limits), flush=True)
             continue
-        found = run.profile(source, target, arguments, options.simulate, **limits)
+        found = run.profile(
+            source, target, arguments, options.simulate, numbers=options.numbers, **limits
+        )
         good &= found["trusted"]
         if options.page:
             costs = statements.statements(source, None, target, **limits)

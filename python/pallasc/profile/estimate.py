@@ -10,12 +10,13 @@ from . import checks, chips, machine, matmuls, scalars, schedule
 INSTRUMENT = 2
 
 
-def estimate(dump, limit=machine.MAX_BLOCKS):
+def estimate(dump, limit=machine.MAX_BLOCKS, numbers=()):
     """Executes the kernels of a dump.
 
     Args:
       dump: of `dump.collect`.
       limit: blocks after which a kernel's run is cut.
+      numbers: words that the Pallas kernel takes from vectors, in order (`machine.execute`).
 
     Returns a dict:
       target, clock_hz; kernels: {name: see `kernel_facts`}, in the order of the module.
@@ -27,7 +28,14 @@ def estimate(dump, limit=machine.MAX_BLOCKS):
     chip = chips.CHIPS[dump["target"]]
     devices, scalar_operands = dump.get("devices", 1), dump.get("scalars", {})
     kernels = {
-        name: _facts_or_failure(entry, chip, scalar_operands.get(name), limit, devices)
+        name: _facts_or_failure(
+            entry,
+            chip,
+            scalar_operands.get(name),
+            limit,
+            devices,
+            numbers if entry["pallas"] else (),
+        )
         for name, entry in dump["kernels"].items()
     }
     errors, warnings = _judge(dump, kernels, chip)
@@ -54,10 +62,10 @@ def estimate(dump, limit=machine.MAX_BLOCKS):
     }
 
 
-def _facts_or_failure(entry, chip, known, limit, devices):
+def _facts_or_failure(entry, chip, *how):
     """`kernel_facts`; where a schedule is not understood at all, an empty run that says so."""
     try:
-        return kernel_facts(entry, chip, known, limit, devices)
+        return kernel_facts(entry, chip, *how)
     except (ArithmeticError, LookupError, NameError, SyntaxError, TypeError, ValueError) as error:
         nothing = {**entry, "schedule": "", "utilisation": None}
         facts = kernel_facts(nothing, chip)
@@ -65,8 +73,10 @@ def _facts_or_failure(entry, chip, known, limit, devices):
         return {**facts, "complete": False, "failures": [text]}
 
 
-def kernel_facts(entry, chip, known=None, limit=machine.MAX_BLOCKS, devices=1):
+def kernel_facts(entry, chip, known=None, limit=machine.MAX_BLOCKS, devices=1, numbers=()):
     """What the run of one kernel says, a dict; `known`: its scalar operands, as in a dump.
+
+    numbers: see `machine.execute`.
 
     pallas: whether it is a Pallas kernel; bundles: of the schedule; complete: ran to its end;
     doubtful: see `_judge`; cycles, and of those compute_cycles (bundles that run, and waits for the
@@ -77,7 +87,7 @@ def kernel_facts(entry, chip, known=None, limit=machine.MAX_BLOCKS, devices=1):
     `loop_facts`; failures: texts of `checks.failures`; unknown_reads: of SMEM.
     """
     bundles = schedule.parse_bundles(entry["schedule"])
-    program, run = machine.execute(bundles, chip, scalars.tables(known), limit)
+    program, run = machine.execute(bundles, chip, scalars.tables(known), limit, numbers)
     slots = schedule.parse_utilisation(entry["utilisation"] or "")
     failures = checks.failures(program, run, devices)
     if not entry["same"]:

@@ -34,6 +34,7 @@ class Run:
       left_bytes: bytes of copies that nothing waited for.
       unknown: names of values that depend on memory or vectors that the run does not know.
       unknown_reads: reads of SMEM that holds nothing known.
+      numbers_left: of the numbers of vectors that were given, those that it did not take.
       empty_pops: divisions read that were not made.
     """
 
@@ -52,6 +53,7 @@ class Run:
     left_bytes: int = 0
     unknown: set = dataclasses.field(default_factory=set)
     unknown_reads: int = 0
+    numbers_left: int = 0
     empty_pops: int = 0
     blocks: int = 0
 
@@ -109,9 +111,10 @@ class Semaphores:
 class Machine:
     """One TensorCore: what the program's function calls. Words of SMEM are `memory`."""
 
-    def __init__(self, program, tables):
+    def __init__(self, program, tables, numbers=()):
         self.program, self.chip = program, program.chip
         self.tables = tables
+        self.numbers = collections.deque(numbers)
         self.run = Run(unknown=set(program.translator.unknown))
         self.memory = {}
         for index, (space, address) in program.translator.operands.items():
@@ -175,6 +178,13 @@ class Machine:
         """An assertion of the kernel's failed."""
         self.run.failures[self.program.asserts[number]] += 1
 
+    def taken(self, name):
+        """The next number that a vector gives, for the value `name`."""
+        if self.numbers:
+            return self.numbers.popleft()
+        self.run.unknown.add(name)
+        return 0
+
     def pop(self):
         """The next result of a division."""
         if self.results:
@@ -183,7 +193,7 @@ class Machine:
         return 0
 
 
-def execute(bundles, chip, tables=None, limit=MAX_BLOCKS):
+def execute(bundles, chip, tables=None, limit=MAX_BLOCKS, numbers=()):
     """Runs a schedule: (its `Program`, the `Run`).
 
     Args:
@@ -192,9 +202,11 @@ def execute(bundles, chip, tables=None, limit=MAX_BLOCKS):
       tables: {operand of the call: its words}, of those that are known (`scalars.tables`). Words
         of SMEM that are not known count as 0.
       limit: blocks after which the run is cut.
+      numbers: words that vectors give to the scalar unit, in the order in which it takes them;
+        those behind the last one count as 0.
     """
     program = Program(bundles, chip)
-    machine = Machine(program, tables or {})
+    machine = Machine(program, tables or {}, numbers)
     run = machine.run
     counts, conditional = [0] * len(program.blocks), [0] * len(program.conditional)
     cycles, run.blocks, run.complete = program.function(
@@ -206,11 +218,13 @@ def execute(bundles, chip, tables=None, limit=MAX_BLOCKS):
         machine.failed,
         machine.results.extend,
         machine.pop,
+        machine.taken,
         conditional,
         counts,
         limit,
     )
     run.cycles, run.wait_cycles = int(cycles), int(run.wait_cycles)
+    run.numbers_left = len(machine.numbers)
     run.left_bytes = machine.semaphores.left() * chips.GRANULE_BYTES
     _count(program, counts, conditional, run)
     return program, run

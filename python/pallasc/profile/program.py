@@ -15,7 +15,7 @@ import collections
 import dataclasses
 
 from . import chips
-from .scalar import WORD_MASK, Translator, wrapped
+from .scalar import WORD_MASK, Translator, float_of, wrapped
 
 
 @dataclasses.dataclass(slots=True)
@@ -52,8 +52,8 @@ class Program:
       loops: of the schedule.
       asserts: (bundle, text) of the kernel's own assertions, by the number `failed` is called with.
       conditional: (dtype, unit) of the matmuls that run conditionally, by number.
-      function: run(mem, read, dma, wait, credit, failed, push, pop, conditional, counts, limit) ->
-        (cycles, blocks run, whether it ended).
+      function: run(mem, read, dma, wait, credit, failed, push, pop, taken, conditional, counts,
+        limit) -> (cycles, blocks run, whether it ended).
     """
 
     def __init__(self, bundles, chip):
@@ -130,7 +130,7 @@ class Program:
             lines.append(f"t+={cycles + block.stall}")
         after = self._number.get(index, -1)
         if pending:
-            lines.append(f"block={self._number[pending[0]]} if taken else {after}")
+            lines.append(f"block={self._number[pending[0]]} if go else {after}")
         else:
             lines.append(f"block={after}")
         return block, lines
@@ -153,7 +153,7 @@ class Program:
                 lines.append(f"t+={cycles}")
                 cycles = 0
             if action.kind == "branch":
-                lines.append(f"taken={action.predicate or True}")
+                lines.append(f"go={action.predicate or True}")
             elif statement := self._statement(index, action):
                 when = f"if {action.predicate}: " if action.predicate else ""
                 lines.append(f"{when}{statement}")
@@ -218,8 +218,8 @@ class Program:
 
     def _compile(self, sources):
         """The function of the blocks' lines."""
-        head = "def run(mem,read,dma,wait,credit,failed,push,pop,conditional,counts,limit):"
-        lines = [head, f" t=steps=0;taken=True;block={0 if sources else -1}"]
+        head = "def run(mem,read,dma,wait,credit,failed,push,pop,taken,conditional,counts,limit):"
+        lines = [head, f" t=steps=0;go=True;block={0 if sources else -1}"]
         lines += _zeros([f"V_{name}" for name in sorted(self._names)])
         lines += _zeros(sorted(self._registers))
         lines += [" while block>=0:", "  steps+=1", "  if steps>limit: return t,steps,False"]
@@ -227,7 +227,7 @@ class Program:
         if sources:
             _dispatch(sources, 0, len(sources), "  ", lines)
         lines.append(" return t,steps,True")
-        space = {"w": wrapped, "M": WORD_MASK, "divided": divided}
+        space = {"w": wrapped, "f": float_of, "M": WORD_MASK, "divided": divided}
         space["divided_unsigned"] = divided_unsigned
         exec(compile("\n".join(lines), "<schedule>", "exec"), space)
         return space["run"]

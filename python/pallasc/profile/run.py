@@ -22,7 +22,9 @@ from .estimate import estimate
 TIMEOUT_S = 600.0
 
 
-def profile(source, target=None, arguments=None, simulate=False, cache=True, **limits):
+def profile(
+    source, target=None, arguments=None, simulate=False, cache=True, numbers=None, **limits
+):
     """What a kernel takes: the dict of `estimate.estimate`, with "seconds" and "cached".
 
     Args:
@@ -32,15 +34,30 @@ def profile(source, target=None, arguments=None, simulate=False, cache=True, **l
       arguments: {name: path of an .npy file}: data of arguments that steer the kernel.
       simulate: ask libtpu's own simulator too (slow): "libtpu_cycles" of each kernel.
       cache: whether to use and fill the cache.
+      numbers: path of an .npy file: int32 or float32 that the kernel takes from vectors, in order.
       limits: `timeout`, s; `memory_bytes` of the compiler.
 
     Raises UsageError, FileError; CompileError for what does not compile.
     """
+    words = _words(numbers) if numbers else []
     found, facts = compiled(source, target, arguments, simulate, cache, **limits)
-    result = estimate(found)
+    result = estimate(found, numbers=words)
     for name, kernel in result["kernels"].items():
         kernel["libtpu_cycles"] = found["libtpu_cycles"].get(name)
     return result | facts
+
+
+def _words(path):
+    """The numbers in a file, as 32-bit words. Raises FileError, UsageError."""
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise FileError(f"--numbers {path}: {error}") from None
+    if array.dtype not in (np.int32, np.float32):
+        raise UsageError(f"--numbers {path}: int32 or float32 wanted, not {array.dtype}")
+    return array.reshape(-1).view(np.int32).tolist()
 
 
 def known(module, target):

@@ -1,11 +1,13 @@
 """Translates the scalar part of a schedule, instruction by instruction, into Python expressions.
 
 Scalar (s) and predicate (p) registers, SMEM, branches, copies, semaphores and matmuls are followed;
-vector values are not. Each instruction becomes an `Action` whose values are Python expressions over
+vector values are not, but for numbers that are given. Each instruction becomes an `Action` whose
+values are Python expressions over
 
 - `V_name`, a value by its name in the schedule (%s123_s5 is V_s123_s5); numbers are 32-bit ints;
 - `w(x)`, x wrapped to 32 bits with sign; `M`, 2**32 - 1;
-- `read(address, name)`, a word of SMEM; `pop()`, the next result of a division.
+- `read(address, name)`, a word of SMEM; `pop()`, the next result of a division;
+- `taken(name)`, the next number that a vector gives; `f(x)`, the float32 of a word.
 
 An instruction that is not known is an entry in `unhandled` and its result 0: a run that executes it
 is not complete.
@@ -14,6 +16,7 @@ is not complete.
 import collections
 import dataclasses
 import re
+import struct
 
 WORD_MASK = 0xFFFFFFFF
 
@@ -22,6 +25,11 @@ def wrapped(number):
     """A number as a 32-bit register holds it, with sign."""
     number &= WORD_MASK
     return number - 0x100000000 if number & 0x80000000 else number
+
+
+def float_of(word):
+    """The float32 of a 32-bit word."""
+    return struct.unpack("<f", struct.pack("<I", word & WORD_MASK))[0]
 
 
 @dataclasses.dataclass(slots=True)
@@ -99,6 +107,7 @@ _SMEM = re.compile(r"^\[smem:\[(.*?)\]\]\s*(.*)$")
 # Control instructions: a new kind of these must not be passed over.
 _CONTROL = re.compile(r"^(sbr|scall|sret|sst|sld|swait|dma)")
 _FLOAT = re.compile(r"^-?(inf|nan|\d+\.\d|\d+e)")
+_FLOAT_NUMBER = re.compile(r"\s*-?\d+(\.\d*)?(e[-+]?\d+)?\s*")
 _ADDRESS_BITS = 24  # each allocation is given so large a part of the address space
 _HBM_SHIFT = 12  # of HBM a smaller one: some code keeps 16 times an address in 32 bits
 
@@ -339,14 +348,13 @@ class Translator:
         return Action("divide", predicate, None, (f"push({function}({left},{right})[{part}])",))
 
     def _pop(self, item, predicate, rest):
-        """The result of a division; else vector data, which is not known."""
+        """The result of a division; else a number of a vector."""
         match = re.match(r"\s*%(\w+)", rest)
         if match and match[1] in self._divisions:
             operands = " ".join(self._divisions[match[1]])
             self.sources[item.result] = _names(operands)
             return Action("set", predicate, item.result, ("pop()",))
-        self.unknown.add(item.result)
-        return Action("set", predicate, item.result, ("0",))
+        return Action("set", predicate, item.result, (f'taken("{item.result}")',))
 
     def _load(self, item, predicate, rest):
         match = re.match(r"^\[smem:\[(.*?)\]\]", rest)
@@ -382,6 +390,8 @@ class Translator:
         parts = [part for part in re.split(r",(?![^\[]*\])", rest) if part.strip()]
         operands = [self._operand(part) for part in parts]
         base, _, suffix = item.opcode.partition(".")
+        if base == "scmp" and ".f32" in item.opcode and (text := _float_comparison(suffix, parts)):
+            return Action("set", predicate, item.result, (text,))
         text = _expression(base, suffix, operands)
         if text is None:
             self.unhandled[item.opcode] += 1
@@ -407,6 +417,17 @@ def _expression(base, suffix, operands):
         return form.format(*operands) if form else None
     except IndexError:
         return None
+
+
+def _float_comparison(suffix, parts):
+    """The expression of a comparison of float32 with registers or numbers; None for another."""
+    sign, numbers = _COMPARISONS.get(suffix.partition(".")[0]), []
+    for part in parts:
+        if match := re.fullmatch(r"\s*%(\w+)\s*", part):
+            numbers.append(f"f(V_{match[1]})")
+        elif re.fullmatch(_FLOAT_NUMBER, part):
+            numbers.append(f"{float(part)!r}")
+    return f"({numbers[0]}{sign}{numbers[1]})" if sign and len(numbers) == 2 else None
 
 
 def _stand_ins(bundles):

@@ -57,6 +57,11 @@ class Row:
         that takes a `distribution` too draws by a name of DISTRIBUTIONS, and is run under each.
       steering: f(document, rng, distribution=None) -> {input: array}: the data by which a kernel's
         time is estimated, where it steers the kernel (lengths, tables).
+      numbers: f(document, rng) -> a list of arrays, one for each tile in the grid's order: what the
+        kernel takes from vectors (how far a loop runs, whether a while goes on), as the reference
+        computes it of the row's inputs.
+      steps: f(document, rng) -> how often a while of it runs, the mean over those inputs: what the
+        estimate is told as `pallas_expected_steps`.
       needs: f({tensor: shape}, steering data) -> `floors.Needs` of the production size, where that
         is less than all of the inputs and outputs, or the graph does not say how many matmuls.
       extra: more configurations to simulate, as `second`.
@@ -75,6 +80,8 @@ class Row:
     refused: dict = dataclasses.field(default_factory=dict)
     inputs: Callable | None = None
     steering: Callable | None = None
+    numbers: Callable | None = None
+    steps: Callable | None = None
     needs: Callable | None = None
     extra: list | None = None
     helion: str | None = None
@@ -90,6 +97,18 @@ class Row:
     def simulated(self):
         """The graphs that are simulated."""
         return () if self.diagnostic else tuple(g for g in (self.friendly, self.odd) if g)
+
+    @property
+    def follows_data(self):
+        """Whether data say how often its loops run, or what they work on."""
+        return bool(self.steering or self.numbers)
+
+    def words(self, graph):
+        """What a graph's kernel takes from vectors, in order: words as ints."""
+        if not self.numbers:
+            return []
+        found = self.numbers(proof.document(graph), np.random.default_rng(1))
+        return np.concatenate(found).view(np.int32).tolist()
 
     @property
     def distributions(self):
@@ -188,6 +207,12 @@ def lengths(rng, count, most, distribution=None):
         drawn = np.rint(shares(rng, count, distribution) * most).astype(np.int32)
     drawn[:3] = 0, most, 1
     return drawn
+
+
+def tiles(document, array):
+    """The blocks of an array's rows, as the document's configuration cuts them."""
+    (rows,) = document["config"]["block_sizes"][:1]
+    return np.split(array, range(rows, len(array), rows))
 
 
 def numbers(shape, dtype, rng):

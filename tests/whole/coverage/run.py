@@ -168,7 +168,7 @@ def time_rows(rows, found):
             request["data"] = {
                 key: {"dtype": x.dtype.name, "values": x.tolist()} for key, x in data.items()
             }
-        answer = helion.measure.answer_of(request)
+        answer = helion.measure.answer_of(request, numbers=row.words(case.graph))
         if not answer["ok"]:
             print(f"{number}/{len(todo)} {row.name} {name}: {answer['kind']}", flush=True)
             continue

@@ -3,7 +3,7 @@
 import numpy as np
 
 from coverage.floors import Needs
-from coverage.row import family, of_kinds, parameters, with_data
+from coverage.row import family, of_kinds, parameters, tiles, with_data
 from coverage.rows.branches import flagged_parts, flags_of, with_flags
 
 # ---- formulas ------------------------------------------------------------------------------------
@@ -75,6 +75,52 @@ def lists(document, rng, distribution=None):
     return {link.name: links, first.name: firsts}
 
 
+# ---- numbers of vectors --------------------------------------------------------------------------
+
+
+def newton_changes(document, rng):
+    """Of each tile the greatest change before each step, and that which ends it."""
+    (x,) = positive(document, rng)
+    return [np.array(list(changes(tile)), np.float32) for tile in tiles(document, x)]
+
+
+def changes(a):
+    """How far Newton's iteration moves the square roots of a tile, from step to step."""
+    y = a * np.float32(0.5) + np.float32(0.5)
+    change = np.abs(a - y).max()
+    while change > 1e-5:
+        yield change
+        new = (y + a / y) * np.float32(0.5)
+        change, y = (np.abs(new - y) / new).max(), new
+    yield change
+
+
+def collatz_maxima(document, rng):
+    """Of each tile its greatest number before each step, and that which ends it."""
+    (x,) = uniform_zipf_and_none(document, rng)
+    return [np.array(list(maxima(tile)), np.int32) for tile in tiles(document, x)]
+
+
+def maxima(n):
+    """The greatest numbers of a tile, from step to step."""
+    n = np.unique(n)
+    while n.max() > 1:
+        yield n.max()
+        n = np.unique(np.where(n > 1, np.where(n & 1, n * 3 + 1, n >> 1), n))
+    yield n.max()
+
+
+def steps_between(numbers):
+    """How often a while runs that looks at such numbers: between each two of a tile once."""
+    return lambda document, rng: np.mean([len(tile) - 1 for tile in numbers(document, rng)])
+
+
+def listed(document, rng):
+    """How long a list is."""
+    data = lists(document, rng)
+    return sum(np.count_nonzero(at >= 0) for at in data.values()) / len(data["first"])
+
+
 # ---- what is needed ------------------------------------------------------------------------------
 
 
@@ -86,8 +132,6 @@ def listed_rows(shapes, data):
 
 # ---- rows ----------------------------------------------------------------------------------------
 
-UNTIMED = "; the instrument has no vectors, so its cycles are of no step"
-
 ROWS = [
     family(
         "square roots by Newton's iteration, to a tolerance",
@@ -97,7 +141,9 @@ ROWS = [
         [32],
         inputs=positive,
         loops=(),
-        note="a while, which a maximum over the tile ends" + UNTIMED,
+        numbers=newton_changes,
+        steps=steps_between(newton_changes),
+        note="a while, which a maximum over the tile ends",
     ),
     family(
         "steps of the Collatz sequence",
@@ -107,7 +153,9 @@ ROWS = [
         [64],
         inputs=uniform_zipf_and_none,
         loops=(),
-        note="a while over a tile of ints, as long as its longest" + UNTIMED,
+        numbers=collatz_maxima,
+        steps=steps_between(collatz_maxima),
+        note="a while over a tile of ints, as long as its longest",
     ),
     family(
         "exp of flagged blocks in a loop",
@@ -127,6 +175,7 @@ ROWS = [
         list_sums,
         inputs=with_data(lists),
         steering=lists,
+        steps=listed,
         needs=listed_rows,
         loops=(),
         note="loads at positions that a while carries",

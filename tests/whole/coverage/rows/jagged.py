@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from coverage.floors import Needs, bfloat16, distinct, grouped
-from coverage.row import Row, family, parameters, shares, steered, with_data
+from coverage.row import Row, family, parameters, shares, steered, tiles, with_data
 
 # ---- formulas ------------------------------------------------------------------------------------
 
@@ -99,6 +99,12 @@ def lengths_of(document, rng, distribution=None):
     return {"lengths": drawn}
 
 
+def longest(document, rng):
+    """Of each tile its longest row, which says how far its loops run."""
+    lengths = lengths_of(document, rng)["lengths"]
+    return [tile.max(keepdims=True) for tile in tiles(document, lengths)]
+
+
 def blocks_of(document, rng, distribution=None):
     """As many blocks as may be, one at least, in any order."""
     named = {x.name: x for x in parameters(document)}
@@ -138,7 +144,6 @@ def named_blocks(shapes, data):
 
 ANY_ROW = "groups start at any row, and are of any length"
 OWN_ENDS = "each row ends at its own length"
-UNTIMED = "; how far loops run is computed from vectors, which the instrument does not have"
 
 ROWS = [
     steered("jagged sum", "jagged_sum", "16384_512", jagged_sum, None, offsets_of, ANY_ROW),
@@ -185,7 +190,8 @@ ROWS = [
         ragged_softmax,
         None,
         lengths_of,
-        OWN_ENDS + UNTIMED,
+        OWN_ENDS,
+        numbers=longest,
         needs=inside_rows,
     ),
     steered(
@@ -195,7 +201,8 @@ ROWS = [
         ragged_layer_norm,
         None,
         lengths_of,
-        OWN_ENDS + UNTIMED,
+        OWN_ENDS,
+        numbers=longest,
         needs=inside_rows,
     ),
     family(

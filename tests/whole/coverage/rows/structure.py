@@ -103,12 +103,24 @@ def second_moments(document, rng):
     return _as_declared(document, [p, m, v * v, g]) + ([] if given else scalars)
 
 
+def range_of(document, rng, distribution=None):
+    """Where a range of rows begins and ends."""
+    (x,) = parameters(document)
+    start, stop = np.sort(rng.integers(0, x.shape[0] + 1, 2, np.int32))
+    return {"start": start, "stop": stop}
+
+
 # ---- what is needed ------------------------------------------------------------------------------
 
 
 def one_row(shapes, data):
     """A row of x, and one of out, which is not read."""
     return Needs({"x": shapes["x"][1], "out": shapes["out"][1]})
+
+
+def rows_between(shapes, data):
+    """The rows of a range."""
+    return Needs({"x": (data["stop"] - data["start"]) * shapes["x"][1]})
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -209,6 +221,8 @@ ROWS = [
             "unroll": "is known only at run time",
             "emit_pipeline": "nothing to pipeline (x: its windows do not start at multiples",
         },
+        steering=range_of,
+        needs=rows_between,
         note="clamped to the tensor; rows start anywhere in blocks of 128 columns",
     ),
     family(
