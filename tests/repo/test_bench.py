@@ -483,6 +483,19 @@ def test_what_failed_is_counted_and_cut():
     assert tuners.why_not(FATES["no-times"]) == "not executed: the run was cut"
 
 
+def test_a_time_below_what_inputs_take_is_none(monkeypatch):
+    """37.7 MB at 1.64 TB/s: what was faster did not read them."""
+    args = ("bfloat16[512,32768]", "bfloat16[32768,64]")
+    assert tuners.inputs_ms((*args, "1e-5"), "v6e") == pytest.approx(0.02302, rel=1e-3)
+    for ms, kept in ((0.01, None), (0.03, 0.03)):
+        static = STATIC | {"est_ms": ms, "pallas_ms": ms}
+        found = outcome(static=static)
+        monkeypatch.setattr(measure, "measure", lambda *_, found=found, **__: found)
+        what, time, why = tuners.outcome_of("hand", "xla.matmul", args, {}, "v6e")
+        assert (what, time) == ("xla.matmul", kept)
+        assert why == ("" if kept else "not followed: 0.0100, where its inputs take 0.0230 of HBM")
+
+
 def test_each_row_of_the_tuners_has_kernels_by_hand_no_more_than_compiles():
     found = tuners.kernels()
     assert len(found) == 12
