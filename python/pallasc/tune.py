@@ -2,9 +2,9 @@
 
 `pallasc sweep` judges every configuration by estimates. The most promising are compiled by the real
 compiler and executed by the profiler, or timed where there is a TPU; half of them those that the
-estimates rank first, the others neighbours of the fastest so far, which differ in one value. What
-came of each is kept as soon as it is known, so that a run that was interrupted goes on where it
-was.
+estimates rank first, the others neighbours of the fastest so far, which differ in one value. By
+what came of a loop type the estimates of its others are corrected. What came of each is kept as
+soon as it is known, so that a run that was interrupted goes on where it was.
 """
 
 import concurrent.futures
@@ -40,7 +40,7 @@ from .module import Module
 GIB = 1 << 30
 # Configurations of a sweep that are kept, the fastest by estimate.
 KEPT = 20_000
-# Of the compiles so many go to the first by estimate; the rest to neighbours of the fastest.
+# Of the compiles so many go to the first by estimate, the rest to neighbours of the fastest.
 FIRST = 0.5
 
 
@@ -265,6 +265,24 @@ def neighbours(config, candidates):
     return [c for c in candidates if _differences(config, c.config) == 1]
 
 
+def errors(outcomes, candidates):
+    """{loop type: how many times the estimate was taken, on average}, where costs are known."""
+    found = {}
+    for outcome in outcomes:
+        estimate = outcome.estimate or _estimate_of(outcome.settled, candidates)
+        if outcome.cost and estimate:
+            config = outcome.config or outcome.settled
+            loop = config.get("pallas_loop_type")
+            found.setdefault(loop, []).append(outcome.cost / estimate)
+    return {loop: sum(times) / len(times) for loop, times in found.items()}
+
+
+def _estimate_of(settled, candidates):
+    """The estimate of what is in force where no configuration is given; None: unknown."""
+    same = (c.estimate for c in candidates if not _differences(settled, c.config))
+    return next(same, None)
+
+
 def _differences(a, b):
     """In how many of b's values a has others."""
     count = 0
@@ -299,7 +317,15 @@ class Search:
         best, near = self.best(), []
         if best and self.spent >= self.compiles * FIRST:
             near = neighbours(best.settled, self.left.values())
-        found = near[0] if near else next(iter(self.left.values()))
+        off = errors(self.outcomes, self.candidates)
+        # One that was not tried gets its chance: it counts as the best judged of the others.
+        others = min(off.values(), default=1.0)
+
+        def expected(candidate):
+            loop = candidate.config.get("pallas_loop_type")
+            return candidate.estimate * off.get(loop, others)
+
+        found = min(near or self.left.values(), key=expected)
         return self.left.pop(found.number)
 
 

@@ -84,6 +84,52 @@ def test_it_walks_from_the_best_to_its_neighbours():
     assert tune._differences(fastest, configs[30]) == 1
 
 
+def candidates_of(*figures):
+    """Candidates by (loop type, block, estimate), numbered in their order."""
+    return [
+        tune.Candidate(number, {"block_sizes": [block], "pallas_loop_type": loop}, estimate)
+        for number, (loop, block, estimate) in enumerate(figures)
+    ]
+
+
+def came_out(candidate, cost, given=True):
+    config = candidate.config
+    estimate = candidate.estimate if given else None
+    return tune.Outcome(config if given else None, config, "", cost, estimate)
+
+
+def test_loop_types_that_took_longer_than_estimated_come_later():
+    """The default, a fori_loop, took as long as its estimate, an unrolled loop half again."""
+    found = candidates_of(
+        ("unroll", 8, 100.0),
+        ("unroll", 16, 110.0),
+        ("fori_loop", 16, 130.0),
+        ("fori_loop", 8, 140.0),
+    )
+    search = tune.Search(found, 10)
+    search.outcomes = [came_out(found[3], 140.0, given=False)]
+    assert tune.errors(search.outcomes, found) == {"fori_loop": 1.0}
+    assert search.next() is found[0]
+    search.outcomes.append(came_out(found[0], 150.0))
+    assert tune.errors(search.outcomes, found) == {"fori_loop": 1.0, "unroll": 1.5}
+    assert search.next() is found[2]
+    assert search.next() is found[3]
+    assert search.next() is found[1]
+
+
+def test_seconds_correct_estimates_as_cycles_do():
+    """A loop type that was not tried counts as the best judged of those that were."""
+    found = candidates_of(("unroll", 8, 100.0), ("unroll", 16, 110.0), ("fori_loop", 16, 105.0))
+    search = tune.Search(found[1:], 10)
+    search.outcomes = [came_out(found[0], 3e-6)]
+    assert search.next() is found[2]
+
+
+def test_what_failed_corrects_nothing():
+    found = candidates_of(("unroll", 8, 100.0), ("fori_loop", 8, 110.0))
+    assert tune.errors([came_out(found[0], None)], found) == {}
+
+
 def test_differences():
     a = {"block_sizes": [1, 2, 3], "loop_orders": [[0, 1]], "pallas_loop_type": "unroll"}
     assert tune._differences(a, a) == 0
