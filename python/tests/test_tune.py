@@ -239,8 +239,9 @@ def test_the_frontier_is_what_no_other_beats():
 
 
 def test_the_page_has_all_that_came_out():
-    search = run(Instrument(failing=256), compiles=12)
-    page = tune_page.page(asked(), search)
+    budget = {"vmem": 16 << 20}
+    search = run(Instrument(failing=256), compiles=12, **budget)
+    page = tune_page.page(asked(**budget), search)
     found, plan = read(page, "found")["tuning"], read(page, "data")["plan"]
     best = search.best()
     assert plan["config"]["block_sizes"] == best.settled["block_sizes"]
@@ -250,9 +251,9 @@ def test_the_page_has_all_that_came_out():
     assert found["compiled"][0]["vmem"] == plan["vmem"]["total"]
     assert found["compiled"][-1]["failure"] == "v6e: timeout: no result"
     assert sum(entry["config"] is None for entry in found["compiled"]) == 1
-    assert (found["judged"], found["accepted"]) == (1800, 1762)
+    assert (found["judged"], found["accepted"]) == (1800, 1790)
     (refusal,) = found["refused"]
-    assert (refusal["code"], refusal["count"]) == ("vmem", 38)
+    assert (refusal["code"], refusal["count"]) == ("vmem-uncertain", 10)
     assert found["limit"] == plan["vmem"]["limit"]
 
 
