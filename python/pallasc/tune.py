@@ -265,6 +265,12 @@ def neighbours(config, candidates):
     return [c for c in candidates if _differences(config, c.config) == 1]
 
 
+def _but_for_order(candidate):
+    """The estimate, and a configuration without the order of its loops."""
+    rest = {key: value for key, value in candidate.config.items() if key != "loop_orders"}
+    return candidate.estimate, json.dumps(rest)
+
+
 def errors(outcomes, candidates):
     """{loop type: how many times the estimate was taken, on average}, where costs are known."""
     found = {}
@@ -304,6 +310,8 @@ class Search:
         self.candidates, self.compiles = candidates, compiles
         self.left = {candidate.number: candidate for candidate in candidates}
         self.outcomes, self.codes, self.spent = [], set(), 0
+        # By all but the order of their loops: where that changes no estimate, others go first.
+        self.taken = set()
 
     def best(self):
         """The fastest `Outcome`; None: none has a cost."""
@@ -314,9 +322,11 @@ class Search:
         """A `Candidate` that was not taken yet; None: there is none, or enough were measured."""
         if self.spent >= self.compiles or not self.left:
             return None
+        left = list(self.left.values())
+        left = [c for c in left if _but_for_order(c) not in self.taken] or left
         best, near = self.best(), []
         if best and self.spent >= self.compiles * FIRST:
-            near = neighbours(best.settled, self.left.values())
+            near = neighbours(best.settled, left)
         off = errors(self.outcomes, self.candidates)
         # One that was not tried gets its chance: it counts as the best judged of the others.
         others = min(off.values(), default=1.0)
@@ -325,7 +335,8 @@ class Search:
             loop = candidate.config.get("pallas_loop_type")
             return candidate.estimate * off.get(loop, others)
 
-        found = min(near or self.left.values(), key=expected)
+        found = min(near or left, key=expected)
+        self.taken.add(_but_for_order(found))
         return self.left.pop(found.number)
 
 
