@@ -10,12 +10,12 @@ Outcomes are kept in bench/tuners.json.
 """
 
 import argparse
-import collections
 import dataclasses
 import itertools
 import json
 import math
 import os
+import re
 import sys
 import tempfile
 import time
@@ -45,7 +45,9 @@ at the best of a short list of blocks, no longer than the number of compiles, an
 "n of m" are those that compiled, and what befell the others. Bold is the fastest.
 
 All times are static: the schedule that libtpu makes for the chip, executed by the profiler; no TPU
-was asked. Attention has two heads here: times of the race are of 256, and its first loads weigh
+was asked. Of XLA's own kernels the profiler follows not every prefetch to VMEM, so that they may
+come out low, and a time below what the inputs take from HBM is none. So few draws of a random search
+say little of what hundreds would find; they are as many as ours. Attention has two heads here: times of the race are of 256, and its first loads weigh
 less. Backward, jax's kernels take statistics that are repeated in 128 lanes, and XLA's repeating
 counts. Where what Helion launches holds no Pallas kernel, which it does for whole arrays as one
 block, the cell says so. The grouped matmul has int8 weights and the data of
@@ -299,9 +301,12 @@ def side_cell(outcomes, fastest):
 
 def counted(outcomes):
     """How many compiled, and what befell the others."""
-    failures = collections.Counter(why for _, ms, why in outcomes if ms is None)
+    failures = {}
+    for _, ms, why in outcomes:
+        if ms is None:  # of messages that differ in numbers the first stands for all
+            failures.setdefault(re.sub(r"[\d., ]+", " ", why), []).append(why)
     text = f"{sum(ms is not None for _, ms, _ in outcomes)} of {len(outcomes)}"
-    reasons = [f"{count} {shortened(why)}" for why, count in failures.items()]
+    reasons = [f"{len(texts)} {shortened(texts[0])}" for texts in failures.values()]
     return f"{text} ({'; '.join(reasons)})" if reasons else text
 
 

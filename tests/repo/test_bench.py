@@ -478,6 +478,8 @@ def test_what_failed_is_counted_and_cut():
     assert tuners.counted([["a", None, "out of VMEM"]] * 2) == "0 of 2 (2 out of VMEM)"
     long = "x" * (tuners.WIDEST + 1)
     assert tuners.counted([["a", 1.0, ""], ["b", None, long]]) == f"1 of 2 (1 {long[:-1]}...)"
+    shapes = [["a", None, f"cannot reshape ({size}, 8)"] for size in (2, 512)]
+    assert tuners.counted(shapes) == "0 of 2 (2 cannot reshape (2, 8))"
     assert tuners.why_not(FATES["vmem"]) == "out of VMEM"
     assert tuners.why_not(FATES["refused"]) == "g.json:1:2: error: no | room"
     assert tuners.why_not(FATES["no-times"]) == "not executed: the run was cut"
