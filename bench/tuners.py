@@ -38,22 +38,22 @@ KEPT = Path(__file__).with_name("tuners.json")
 SERVING = KEPT.with_name("serving.json")
 PAGE = measure.ROOT / "docs" / "results.md"
 TITLE = "## Tuners"
-TEXT = """Milliseconds, of the fastest of as many compiles for each side: ours by
-[`tune`](tune.md), which judges all configurations first; Helion's by its random search, its default
-first, with the [profiler](profile.md) for a clock. Beside them kernels by hand: jax's and tokamax's
-at the best of a short list of blocks, no longer than the number of compiles, and XLA's.
-"n of m" are those that compiled, and what befell the others. Bold is the fastest.
+TEXT = """Milliseconds, of the fastest of as many compiles for each side: ours by [`tune`](tune.md), which
+judges all configurations first; Helion's by its random search, its default first, with the
+[profiler](profile.md) for a clock. Beside them kernels by hand: jax's and tokamax's at the best of
+a short list of blocks, no longer than the number of compiles, and XLA's. "n of m" are those that
+compiled, and what befell the others. Bold is the fastest.
 
 All times are static: the schedule that libtpu makes for the chip, executed by the profiler; no TPU
 was asked. Of XLA's own kernels the profiler follows not every prefetch to VMEM, so that they may
-come out low, and a time below what the inputs take from HBM is none. So few draws of a random search
-say little of what hundreds would find; they are as many as ours. Attention has two heads here: times of the race are of 256, and its first loads weigh
-less. Backward, jax's kernels take statistics that are repeated in 128 lanes, and XLA's repeating
-counts. Where what Helion launches holds no Pallas kernel, which it does for whole arrays as one
-block, the cell says so. The grouped matmul has int8 weights and the data of
-[the coverage](coverage.md); those by hand are [measured](serving.md) with the same data. tokamax's
-cross-entropy has a matmul in it and its layer norm no kernel for TPUs, so that XLA alone stands
-beside these two.
+come out low, and a time below what the inputs take from HBM is none. So few draws of a random
+search say little of what hundreds would find; they are as many as ours. Attention has two heads
+here: times of the race are of 256, and its first loads weigh less. Backward, jax's kernels take
+statistics that are repeated in 128 lanes, and XLA's repeating counts. Where what Helion launches
+holds no Pallas kernel, which it does for whole arrays as one block, the cell says so. The grouped
+matmul has int8 weights and the data of [the coverage](coverage.md); those by hand are
+[measured](serving.md) with the same data. tokamax's cross-entropy has a matmul in it and its layer
+norm no kernel for TPUs, so that XLA alone stands beside these two.
 
     make bench-tuners                                 # what is missing or has changed
     make bench-tuners ROW=softmax ARGS="--compiles 8 --target v7x"
