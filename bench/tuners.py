@@ -38,8 +38,8 @@ KEPT = Path(__file__).with_name("tuners.json")
 SERVING = KEPT.with_name("serving.json")
 PAGE = measure.ROOT / "docs" / "results.md"
 TITLE = "## Tuners"
-TEXT = """Milliseconds, of the fastest of as many compiles for each side: ours by [`tune`](tune.md), which
-judges all configurations first; Helion's by its random search, its default first, with the
+TEXT = """Milliseconds, of the fastest of as many compiles for each side: ours by [`tune`](tune.md),
+which judges all configurations first; Helion's by its random search, its default first, with the
 [profiler](profile.md) for a clock. Beside them kernels by hand: jax's and tokamax's at the best of
 a short list of blocks, no longer than the number of compiles, and XLA's. "n of m" are those that
 compiled, and what befell the others. Bold is the fastest.
