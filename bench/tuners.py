@@ -339,6 +339,9 @@ def section():
                 cells += [default_cell(drawn), side_cell(drawn, fastest), counted(drawn)]
                 cells += [side_cell(hand, fastest), counted(hand)]
                 lines.append(f"| {' | '.join(cells)} |")
+    keys = [f"{name} / {chip}" for name in kernels() for chip in tuned.CHIPS]
+    missing = [key for key in keys if key not in kept]
+    lines += ["", f"Not measured yet: {'; '.join(missing)}."] if missing else []
     return "\n".join(lines) + "\n"
 
 
