@@ -83,6 +83,39 @@ def tokamax_splash(inputs, config):
     return jax.vmap(kernels.make_splash_mha_single_device(mask, config=sizes))
 
 
+# ---- its backward: besides dout like Q, and lse and delta [heads, rows]
+
+
+def flash_backward(inputs, config):
+    """jax's flash attention backward: part "dq" or "dkdv"; block_q, block_k.
+
+    It takes the sum and the maximum of the exponentials by e, of which lse is given as the latter.
+    """
+    import jax.numpy as jnp
+    from jax.experimental.pallas.ops.tpu import flash_attention as flash
+
+    part, block_q, block_k = config["part"], config["block_q"], config["block_k"]
+    sizes = {"block_q_major": block_q, "block_k_major": block_k, "block_k": block_k}
+    kernel = flash._flash_attention_bwd_dq
+    if part == "dkdv":
+        kernel, sizes = flash._flash_attention_bwd_dkv, sizes | {"block_q": block_q}
+    scale = 1 / math.sqrt(inputs[0][0][-1])
+
+    def function(q, k, v, dout, lse, delta):
+        top, delta = (x.reshape(q.shape[:3]) for x in (lse * math.log(2), delta))
+        found = kernel(
+            *(q, k, v, None, None, jnp.ones_like(top), top, dout, delta),
+            **sizes,
+            sm_scale=scale,
+            causal=False,
+            mask_value=flash.DEFAULT_MASK_VALUE,
+            debug=False,
+        )
+        return found[0] if part == "dq" else found
+
+    return function
+
+
 # ---- the rest
 
 
@@ -123,6 +156,33 @@ def xla_softmax(inputs, config):
     return lambda x: jax.nn.softmax(x.astype(jnp.float32), axis=-1).astype(x.dtype)
 
 
+def xla_layer_norm(inputs, config):
+    """layer_norm(x) * weight + bias, in float32: as layer_norm.py does."""
+    import jax.numpy as jnp
+
+    def function(x, weight, bias):
+        rows = x.astype(jnp.float32)
+        centered = rows - rows.mean(1, keepdims=True)
+        variance = (centered * centered).mean(1, keepdims=True)
+        scaled = centered / jnp.sqrt(variance + 1e-5) * weight.astype(jnp.float32)
+        return (scaled + bias.astype(jnp.float32)).astype(x.dtype)
+
+    return function
+
+
+def xla_cross_entropy(inputs, config):
+    """Each row's cross-entropy of logits [N, V] and labels [N, 1], in float32."""
+    import jax
+    import jax.numpy as jnp
+
+    def function(logits, labels):
+        rows = logits.astype(jnp.float32)
+        picked = jnp.take_along_axis(rows, labels, axis=1)[:, 0]
+        return jax.nn.logsumexp(rows, axis=1) - picked
+
+    return function
+
+
 def xla_layer_norm_bwd(inputs, config):
     """dx, dweight and dbias from dy, x, mean, rstd and weight: as layer_norm.py does."""
     import jax.numpy as jnp
@@ -142,11 +202,14 @@ def xla_layer_norm_bwd(inputs, config):
 
 KERNELS = {
     "jax.flash_attention": flash,
+    "jax.flash_backward": flash_backward,
     "jax.splash_attention": splash,
     "tokamax.splash_attention": tokamax_splash,
     "jax.matmul": matmul,
     "xla.matmul": xla_matmul,
     "xla.split_k": xla_split_k,
     "xla.softmax": xla_softmax,
+    "xla.layer_norm": xla_layer_norm,
+    "xla.cross_entropy": xla_cross_entropy,
     "xla.layer_norm_bwd": xla_layer_norm_bwd,
 }

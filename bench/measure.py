@@ -101,8 +101,8 @@ class Outcome:
     seconds: float = 0.0
 
 
-def measure(job, remembered=False):
-    """The `Outcome` of a job.
+def measure(job, remembered=False, timeout=TIMEOUT_S):
+    """The `Outcome` of a job, which has `timeout` seconds.
 
     With `remembered` nothing is compiled: None where the answer is not in the cache.
     """
@@ -120,7 +120,7 @@ def measure(job, remembered=False):
         if job.side == "helion":
             request["vmem_capacity"] = VMEM_CAPACITY[job.target]
     request["static"] = job.static and job.target in chips.CHIPS
-    answer = answer_of(request, remembered)
+    answer = answer_of(request, remembered, timeout)
     if answer is None:
         return None
     fill(outcome, answer, job)

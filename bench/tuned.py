@@ -101,11 +101,11 @@ def bare(document):
 # ---- measuring
 
 
-def measured(name, text, chip, compiles):
-    """What came of a row, a dict that JSON holds."""
-    asked = tune.Asked(text, name, chip, {})
+def measured(name, text, chip, compiles, timeout=TIMEOUT_S, arguments=()):
+    """What came of a row, a dict that JSON holds; `arguments`: (name, path) of data that steers."""
+    asked = tune.Asked(text, name, chip, {}, arguments=arguments)
     journal = tune.journal_of(asked, "profiler")
-    search = tune.tune(asked, compiles, 1, tune.by_profiler, journal, TIMEOUT_S, say)
+    search = tune.tune(asked, compiles, 1, tune.by_profiler, journal, timeout, say)
     outcomes = [
         {
             "config": outcome.config,

@@ -2,9 +2,9 @@
 
 `pallasc sweep` judges every configuration by estimates. The most promising are compiled by the real
 compiler and executed by the profiler, or timed where there is a TPU; half of them those that the
-estimates rank first, the others neighbours of the fastest so far, which differ in one value. What
-came of each is kept as soon as it is known, so that a run that was interrupted goes on where it
-was.
+estimates rank first, the others neighbours of the fastest so far, which differ in one value. By
+what came of a loop type the estimates of its others are corrected. What came of each is kept as
+soon as it is known, so that a run that was interrupted goes on where it was.
 """
 
 import concurrent.futures
@@ -40,7 +40,7 @@ from .module import Module
 GIB = 1 << 30
 # Configurations of a sweep that are kept, the fastest by estimate.
 KEPT = 20_000
-# Of the compiles so many go to the first by estimate; the rest to neighbours of the fastest.
+# Of the compiles so many go to the first by estimate, the rest to neighbours of the fastest.
 FIRST = 0.5
 
 
@@ -265,6 +265,30 @@ def neighbours(config, candidates):
     return [c for c in candidates if _differences(config, c.config) == 1]
 
 
+def _but_for_order(candidate):
+    """The estimate, and a configuration without the order of its loops."""
+    rest = {key: value for key, value in candidate.config.items() if key != "loop_orders"}
+    return candidate.estimate, json.dumps(rest)
+
+
+def errors(outcomes, candidates):
+    """{loop type: how many times the estimate was taken, on average}, where costs are known."""
+    found = {}
+    for outcome in outcomes:
+        estimate = outcome.estimate or _estimate_of(outcome.settled, candidates)
+        if outcome.cost and estimate:
+            config = outcome.config or outcome.settled
+            loop = config.get("pallas_loop_type")
+            found.setdefault(loop, []).append(outcome.cost / estimate)
+    return {loop: sum(times) / len(times) for loop, times in found.items()}
+
+
+def _estimate_of(settled, candidates):
+    """The estimate of what is in force where no configuration is given; None: unknown."""
+    same = (c.estimate for c in candidates if not _differences(settled, c.config))
+    return next(same, None)
+
+
 def _differences(a, b):
     """In how many of b's values a has others."""
     count = 0
@@ -286,6 +310,8 @@ class Search:
         self.candidates, self.compiles = candidates, compiles
         self.left = {candidate.number: candidate for candidate in candidates}
         self.outcomes, self.codes, self.spent = [], set(), 0
+        # By all but the order of their loops: where that changes no estimate, others go first.
+        self.taken = set()
 
     def best(self):
         """The fastest `Outcome`; None: none has a cost."""
@@ -296,10 +322,21 @@ class Search:
         """A `Candidate` that was not taken yet; None: there is none, or enough were measured."""
         if self.spent >= self.compiles or not self.left:
             return None
+        left = list(self.left.values())
+        left = [c for c in left if _but_for_order(c) not in self.taken] or left
         best, near = self.best(), []
         if best and self.spent >= self.compiles * FIRST:
-            near = neighbours(best.settled, self.left.values())
-        found = near[0] if near else next(iter(self.left.values()))
+            near = neighbours(best.settled, left)
+        off = errors(self.outcomes, self.candidates)
+        # One that was not tried gets its chance: it counts as the best judged of the others.
+        others = min(off.values(), default=1.0)
+
+        def expected(candidate):
+            loop = candidate.config.get("pallas_loop_type")
+            return candidate.estimate * off.get(loop, others)
+
+        found = min(near or left, key=expected)
+        self.taken.add(_but_for_order(found))
         return self.left.pop(found.number)
 
 

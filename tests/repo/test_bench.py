@@ -5,6 +5,7 @@ import json
 import sys
 
 import kit
+import numpy as np
 import pytest
 
 BENCH = kit.ROOT / "bench"
@@ -290,7 +291,6 @@ def test_what_xla_races_with_is_the_same_computation():
     """XLA's layer-norm backward against jax's own gradient; the split dot against the whole."""
     import jax
     import jax.numpy as jnp
-    import numpy as np
 
     rng = np.random.default_rng(5)
     dy, x = (jnp.asarray(rng.normal(size=(24, 96)), jnp.float32) for _ in range(2))
@@ -305,6 +305,13 @@ def test_what_xla_races_with_is_the_same_computation():
     found = hand_kernels.KERNELS["xla.layer_norm_bwd"]([], {})(dy, x, mean, rstd, weight)
     for ours, wanted in zip(found, gradient(dy), strict=True):
         np.testing.assert_allclose(ours, wanted, rtol=2e-4, atol=2e-4)
+    bias = weight[::-1]
+    found = hand_kernels.KERNELS["xla.layer_norm"]([], {})(x, weight, bias)
+    np.testing.assert_allclose(found, layer_norm(x, weight, bias), rtol=2e-4, atol=2e-4)
+    labels = jnp.asarray(rng.integers(0, 96, size=(24, 1)), jnp.int32)
+    found = hand_kernels.KERNELS["xla.cross_entropy"]([], {})(x, labels)
+    wanted = -jax.nn.log_softmax(x)[jnp.arange(24), labels[:, 0]]
+    np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4)
     a, b = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((8, 64), (64, 16)))
     split = hand_kernels.KERNELS["xla.split_k"]([], {"parts": 8})(a, b)
     np.testing.assert_allclose(split, a @ b, rtol=1e-4, atol=1e-4)
@@ -452,12 +459,66 @@ def test_rows_are_those_of_the_pages():
     )
 
 
+TUNED = {
+    "compiles": 2,
+    "ours": [["a", 2.0, ""], ["b", 1.5, ""]],
+    "helion": [["c", None, "a | b"], ["d", 1.75, ""]],
+    "hand": [],
+}
+
+
 def test_tuners_side_by_side(monkeypatch):
-    row = {"ours": [["a", 2.0], ["b", 1.5]], "helion": [["c", None], ["d", 1.75]], "hand": []}
-    monkeypatch.setattr(tuners, "load", lambda: {"matmul 4096^3 / v6e": row})
-    *_, line = tuners.section().splitlines()
-    expected = (
-        "| matmul 4096^3 | v6e | 2.000 | **1.500** (b) | 2 of 2 | failed | 1.750 (d) | 1 of 2"
-    )
-    assert line == f"{expected} | - |"
-    assert set(tuners.kernels()) >= {"matmul 4096^3", "softmax 4096x10240, whole row"}
+    monkeypatch.setattr(tuners, "load", lambda: {"matmul 4096^3 / v6e": TUNED})
+    *_, line, _, missing = tuners.section().splitlines()
+    assert missing.startswith("Not measured yet: matmul 4096^3 / v7x; softmax")
+    expected = "| matmul 4096^3 | v6e | 2.000 | **1.500** (b) | 2 of 2 | failed | 1.750 (d) "
+    assert line == f"{expected}| 1 of 2 (1 a \\| b) | - | 0 of 0 |"
+
+
+def test_what_failed_is_counted_and_cut():
+    assert tuners.counted([["a", None, "out of VMEM"]] * 2) == "0 of 2 (2 out of VMEM)"
+    long = "x" * (tuners.WIDEST + 1)
+    assert tuners.counted([["a", 1.0, ""], ["b", None, long]]) == f"1 of 2 (1 {long[:-1]}...)"
+    shapes = [["a", None, f"cannot reshape ({size}, 8)"] for size in (2, 512)]
+    assert tuners.counted(shapes) == "0 of 2 (2 cannot reshape (2, 8))"
+    assert tuners.why_not(FATES["vmem"]) == "out of VMEM"
+    assert tuners.why_not(FATES["refused"]) == "g.json:1:2: error: no | room"
+    assert tuners.why_not(FATES["no-times"]) == "not executed: the run was cut"
+
+
+def test_a_time_below_what_inputs_take_is_none(monkeypatch):
+    """37.7 MB at 1.64 TB/s: what was faster did not read them."""
+    args = ("bfloat16[512,32768]", "bfloat16[32768,64]")
+    assert tuners.inputs_ms((*args, "1e-5"), "v6e") == pytest.approx(0.02302, rel=1e-3)
+    for ms, kept in ((0.01, None), (0.03, 0.03)):
+        static = STATIC | {"est_ms": ms, "pallas_ms": ms}
+        found = outcome(static=static)
+        monkeypatch.setattr(measure, "measure", lambda *_, found=found, **__: found)
+        what, time, why = tuners.outcome_of("hand", "xla.matmul", args, {}, "v6e")
+        assert (what, time) == ("xla.matmul", kept)
+        assert why == ("" if kept else "not followed: 0.0100, where its inputs take 0.0230 of HBM")
+
+
+def test_each_row_of_the_tuners_has_kernels_by_hand_no_more_than_compiles():
+    found = tuners.kernels()
+    assert len(found) == 12
+    for row in found.values():
+        assert row.serving in serving.ROWS or 0 < len(row.hand) <= tuners.COMPILES
+    backward = found["attention backward, dq, D=128, S=8192, two heads"]
+    assert backward.args[-1] == "False" and "False" not in backward.hand[0].args
+
+
+def test_a_row_of_the_tuners_is_stored_beside_others(monkeypatch, tmp_path):
+    monkeypatch.setattr(tuners, "KEPT", tmp_path / "tuners.json")
+    tuners.store("a / v6e", {"compiles": 1})
+    tuners.store("b / v6e", {"compiles": 2})
+    assert tuners.load() == {"a / v6e": {"compiles": 1}, "b / v6e": {"compiles": 2}}
+
+
+def test_what_steers_a_row_is_given_to_our_tuner(tmp_path):
+    row = next(row for row in tuners.kernels().values() if row.serving)
+    text = json.dumps(tuned.coverage_document("grouped_worklist_8192_1024"))
+    arguments = dict(tuners.steering(row, text, tmp_path))
+    assert set(arguments) == {"blocks", "groups", "offsets"}
+    assert np.load(arguments["offsets"]).shape == (33,)
+    assert tuners.steering(tuners.Row("a.py:b", ()), text, tmp_path) == ()
