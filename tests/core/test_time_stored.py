@@ -19,7 +19,7 @@ BOUNDS = {
     "held back, steered": (0.12, 0.29),
     "fitted, all": (0.045, 0.16),
     "fitted, not steered": (0.035, 0.155),
-    "fitted, steered": (0.08, 0.2),
+    "fitted, steered": (0.105, 0.2),
 }
 
 
