@@ -237,7 +237,7 @@ static double carried_registers(const Core *c, const KLoop *loop) {
 
 /* The yield stores it, as soon as it comes. */
 static void add_stores(Schedule *s, double registers) {
-	if (registers > 0)
+	if (registers > 0 && s->tasks.count > 0)
 		s->tasks.at[s->tasks.count - 1].cycles[UNIT_STORE] += registers / s->c->u->per_cycle[UNIT_STORE];
 }
 
