@@ -176,7 +176,8 @@ static void what_steps_have_under_way(void **state) {
 	(void)state;
 	static const char *const body = STEPS("    e = exp x" TILED "    s = sum e keep=1 axes=(1)" COLUMNED
 	                                      "    m = mul acc, s" TILED "    n = add m, e" TILED);
-	int64_t one = TILE + 2 * (256 * 128 * 4), ahead = 4 * 2 * (256 * 128 * 4) + 768 * 1024;
+	enum { COLUMN = 256 * 128 * 4 };
+	int64_t one = TILE + INT64_C(2) * COLUMN, ahead = INT64_C(8) * COLUMN + INT64_C(768) * 1024;
 	const Target *t = of("v6e");
 	assert_true(3 * one > ahead);
 	int64_t bytes = spilled("v6e", body), more = spilled("v5e", body);

@@ -34,7 +34,7 @@ enum { TILE = 128 * 512 * 4, LEAST = 28 * 1024, MOST = 320 * 1024 };
 /* What is counted of a kernel that neither multiplies nor moves, and its margin. */
 static int64_t intermediates(VmemUse use, int64_t spills) {
 	int64_t bytes = use.windows + use.inner + use.scratch + spills;
-	int64_t share = spills ? bytes / 20 : int_min(bytes / 50, 40 * 1024);
+	int64_t share = spills ? bytes / 20 : int_min(bytes / 50, INT64_C(40) * 1024);
 	return spills + int_min(MOST, LEAST + share) + spills / 10 + bytes / 170;
 }
 
