@@ -181,7 +181,7 @@ static void what_steps_have_under_way(void **state) {
 	const Target *t = of("v6e");
 	assert_true(3 * one > ahead);
 	int64_t bytes = spilled("v6e", body), more = spilled("v5e", body);
-	assert_in_range(bytes, ahead * t->spill_steps / 100, ahead * t->spill_steps / 100 + 3 * TILE);
+	assert_in_range(bytes, ahead * t->spill_steps / 100, ahead * t->spill_steps / 100 + INT64_C(3) * TILE);
 	assert_true(more > bytes);
 }
 
