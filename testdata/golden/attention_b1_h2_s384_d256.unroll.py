@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1533875,
-    "vmem": {"windows": 1049600, "inner": 0, "scratch": 0, "intermediates": 484275},
+    "vmem_bytes": 1669366,
+    "vmem": {"windows": 1049600, "inner": 0, "scratch": 0, "intermediates": 619766},
     "flops": 301989888,
     "hbm_bytes": 1575936,
     "estimate": {

@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1083101,
-    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 426717},
+    "vmem_bytes": 1268363,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 611979},
     "flops": 268435456,
     "hbm_bytes": 865576,
     "estimate": {

@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1036719,
-    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 380335},
+    "vmem_bytes": 1226691,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 570307},
     "flops": 201326592,
     "hbm_bytes": 651708,
     "estimate": {

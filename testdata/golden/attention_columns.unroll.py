@@ -26,8 +26,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1180297,
-    "vmem": {"windows": 788480, "inner": 0, "scratch": 0, "intermediates": 391817},
+    "vmem_bytes": 1354347,
+    "vmem": {"windows": 788480, "inner": 0, "scratch": 0, "intermediates": 565867},
     "flops": 134217728,
     "hbm_bytes": 1052672,
     "estimate": {

@@ -23,8 +23,8 @@ KERNEL_INFO = {
         {"name": "dq", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
-    "vmem_bytes": 758327,
-    "vmem": {"windows": 204800, "inner": 131072, "scratch": 0, "intermediates": 422455},
+    "vmem_bytes": 979826,
+    "vmem": {"windows": 204800, "inner": 131072, "scratch": 0, "intermediates": 643954},
     "flops": 100663296,
     "hbm_bytes": 921600,
     "estimate": {

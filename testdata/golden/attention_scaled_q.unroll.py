@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 653791,
-    "vmem": {"windows": 394240, "inner": 0, "scratch": 0, "intermediates": 259551},
+    "vmem_bytes": 860347,
+    "vmem": {"windows": 394240, "inner": 0, "scratch": 0, "intermediates": 466107},
     "flops": 67108864,
     "hbm_bytes": 526336,
     "estimate": {

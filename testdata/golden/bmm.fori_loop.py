@@ -23,8 +23,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 251012,
-    "vmem": {"windows": 65536, "inner": 131072, "scratch": 0, "intermediates": 54404},
+    "vmem_bytes": 328836,
+    "vmem": {"windows": 65536, "inner": 131072, "scratch": 0, "intermediates": 132228},
     "flops": 134217728,
     "hbm_bytes": 2621440,
     "estimate": {

@@ -23,8 +23,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 421825,
-    "vmem": {"windows": 327680, "inner": 0, "scratch": 0, "intermediates": 94145},
+    "vmem_bytes": 555683,
+    "vmem": {"windows": 327680, "inner": 0, "scratch": 0, "intermediates": 228003},
     "flops": 134217728,
     "hbm_bytes": 2097152,
     "estimate": {

@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 813313,
-    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 156929},
+    "vmem_bytes": 1025973,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 369589},
     "flops": 67108864,
     "hbm_bytes": 434472,
     "estimate": {

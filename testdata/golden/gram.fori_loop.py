@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 325126,
-    "vmem": {"windows": 131072, "inner": 131072, "scratch": 0, "intermediates": 62982},
+    "vmem_bytes": 427526,
+    "vmem": {"windows": 131072, "inner": 131072, "scratch": 0, "intermediates": 165382},
     "flops": 33554432,
     "hbm_bytes": 786432,
     "estimate": {

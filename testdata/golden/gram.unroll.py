@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 495938,
-    "vmem": {"windows": 393216, "inner": 0, "scratch": 0, "intermediates": 102722},
+    "vmem_bytes": 654372,
+    "vmem": {"windows": 393216, "inner": 0, "scratch": 0, "intermediates": 261156},
     "flops": 33554432,
     "hbm_bytes": 655360,
     "estimate": {

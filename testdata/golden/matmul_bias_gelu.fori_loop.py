@@ -24,8 +24,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 252170,
-    "vmem": {"windows": 66560, "inner": 131072, "scratch": 0, "intermediates": 54538},
+    "vmem_bytes": 330378,
+    "vmem": {"windows": 66560, "inner": 131072, "scratch": 0, "intermediates": 132746},
     "flops": 100663296,
     "hbm_bytes": 1771008,
     "estimate": {

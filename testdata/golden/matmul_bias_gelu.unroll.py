@@ -24,8 +24,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 719437,
-    "vmem": {"windows": 590848, "inner": 0, "scratch": 0, "intermediates": 128589},
+    "vmem_bytes": 942296,
+    "vmem": {"windows": 590848, "inner": 0, "scratch": 0, "intermediates": 351448},
     "flops": 100663296,
     "hbm_bytes": 1246720,
     "estimate": {

@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 326284,
-    "vmem": {"windows": 1024, "inner": 262144, "scratch": 0, "intermediates": 63116},
+    "vmem_bytes": 429068,
+    "vmem": {"windows": 1024, "inner": 262144, "scratch": 0, "intermediates": 165900},
     "flops": 0,
     "hbm_bytes": 787456,
     "estimate": {

@@ -24,8 +24,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 536823,
-    "vmem": {"windows": 132096, "inner": 131072, "scratch": 0, "intermediates": 273655},
+    "vmem_bytes": 703750,
+    "vmem": {"windows": 132096, "inner": 131072, "scratch": 0, "intermediates": 440582},
     "flops": 0,
     "hbm_bytes": 655872,
     "estimate": {

@@ -24,8 +24,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 960831,
-    "vmem": {"windows": 459776, "inner": 0, "scratch": 0, "intermediates": 501055},
+    "vmem_bytes": 1160506,
+    "vmem": {"windows": 459776, "inner": 0, "scratch": 0, "intermediates": 700730},
     "flops": 0,
     "hbm_bytes": 459264,
     "estimate": {

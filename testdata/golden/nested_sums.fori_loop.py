@@ -23,8 +23,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 308736,
-    "vmem": {"windows": 1024, "inner": 131072, "scratch": 0, "intermediates": 176640},
+    "vmem_bytes": 402181,
+    "vmem": {"windows": 1024, "inner": 131072, "scratch": 0, "intermediates": 270085},
     "flops": 33554432,
     "hbm_bytes": 394240,
     "estimate": {

@@ -23,8 +23,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 349675,
-    "vmem": {"windows": 263168, "inner": 0, "scratch": 0, "intermediates": 86507},
+    "vmem_bytes": 459586,
+    "vmem": {"windows": 263168, "inner": 0, "scratch": 0, "intermediates": 196418},
     "flops": 33554432,
     "hbm_bytes": 263168,
     "estimate": {

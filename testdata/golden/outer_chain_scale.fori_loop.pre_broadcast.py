@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": True,
     },
-    "vmem_bytes": 564305,
-    "vmem": {"windows": 262144, "inner": 131072, "scratch": 0, "intermediates": 171089},
+    "vmem_bytes": 568401,
+    "vmem": {"windows": 262144, "inner": 131072, "scratch": 0, "intermediates": 175185},
     "flops": 0,
     "hbm_bytes": 2752512,
     "estimate": {

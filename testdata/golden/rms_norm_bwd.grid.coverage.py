@@ -22,8 +22,8 @@ KERNEL_INFO = {
         {"name": "dweight", "dtype": "float32", "shape": [512]},
     ],
     "config": {"block_sizes": [64]},
-    "vmem_bytes": 1395889,
-    "vmem": {"windows": 793600, "inner": 0, "scratch": 0, "intermediates": 602289},
+    "vmem_bytes": 1547993,
+    "vmem": {"windows": 793600, "inner": 0, "scratch": 0, "intermediates": 754393},
     "flops": 0,
     "hbm_bytes": 1584128,
     "estimate": {

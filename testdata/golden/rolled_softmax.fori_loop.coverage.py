@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "reduction_loops": [512],
         "pallas_loop_type": "fori_loop",
     },
-    "vmem_bytes": 163136,
-    "vmem": {"windows": 0, "inner": 131072, "scratch": 0, "intermediates": 32064},
+    "vmem_bytes": 167232,
+    "vmem": {"windows": 0, "inner": 131072, "scratch": 0, "intermediates": 36160},
     "flops": 0,
     "hbm_bytes": 1048576,
     "estimate": {

@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1682506,
-    "vmem": {"windows": 1024, "inner": 1179648, "scratch": 0, "intermediates": 501834},
+    "vmem_bytes": 1801572,
+    "vmem": {"windows": 1024, "inner": 1179648, "scratch": 0, "intermediates": 620900},
     "flops": 0,
     "hbm_bytes": 3933184,
     "estimate": {

@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 416325,
-    "vmem": {"windows": 0, "inner": 262144, "scratch": 65536, "intermediates": 88645},
+    "vmem_bytes": 420421,
+    "vmem": {"windows": 0, "inner": 262144, "scratch": 65536, "intermediates": 92741},
     "flops": 0,
     "hbm_bytes": 3145728,
     "estimate": {

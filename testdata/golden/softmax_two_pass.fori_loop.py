@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 485524,
-    "vmem": {"windows": 0, "inner": 393216, "scratch": 0, "intermediates": 92308},
+    "vmem_bytes": 489620,
+    "vmem": {"windows": 0, "inner": 393216, "scratch": 0, "intermediates": 96404},
     "flops": 0,
     "hbm_bytes": 3145728,
     "estimate": {

@@ -22,8 +22,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 686037,
-    "vmem": {"windows": 524288, "inner": 0, "scratch": 0, "intermediates": 161749},
+    "vmem_bytes": 690133,
+    "vmem": {"windows": 524288, "inner": 0, "scratch": 0, "intermediates": 165845},
     "flops": 0,
     "hbm_bytes": 1684000,
     "estimate": {

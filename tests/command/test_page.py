@@ -207,7 +207,7 @@ def test_vmem_adds_up(attention):
     (kernel,) = attention.data["kernels"]
     plan = attention.data["plan"]
     assert owned(kernel) == {owner: plan["vmem"][owner] for owner in ROWS}
-    assert sum(row["bytes"] for row in kernel["vmem"]) == plan["vmem"]["total"] == 975263
+    assert sum(row["bytes"] for row in kernel["vmem"]) == plan["vmem"]["total"] == 1170145
     assert kernel["total"] == plan["vmem"]["total"] and kernel["limit"] == plan["vmem"]["limit"]
     rows = {row["ref"]: (row["buffers"], row["bytes"]) for row in kernel["vmem"]}
     assert rows["q_in_ref"] == (2, 2 * 128 * 128 * 2)

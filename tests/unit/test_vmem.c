@@ -29,7 +29,7 @@ static VmemUse use_of(const char *document, const char *chip, const char *const 
 	return use;
 }
 
-enum { TILE = 128 * 512 * 4, LEAST = 28 * 1024, MOST = 320 * 1024 };
+enum { TILE = 128 * 512 * 4, LEAST = 32 * 1024, MOST = 320 * 1024 };
 
 /* What is counted of a kernel that neither multiplies nor moves, and its margin. */
 static int64_t intermediates(VmemUse use, int64_t spills) {
@@ -41,7 +41,7 @@ static int64_t intermediates(VmemUse use, int64_t spills) {
 /* Of one that moves a column. */
 static int64_t moving(VmemUse use, int64_t spills) {
 	int64_t bytes = use.windows + use.inner + use.scratch + spills;
-	return spills + int_min(MOST, LEAST + bytes / 8) + spills / 10 + bytes / 170;
+	return spills + int_min(MOST, LEAST + bytes / 2) + spills / 10 + bytes / 170;
 }
 
 /* A window that never moves has one buffer; on v5p two steps are one for each core. */
