@@ -10,7 +10,7 @@ const char *const register_op_names[RO_COUNT + 1] = {"load",      "store",   "ma
 RegisterForm usual_form(Dtype dtype) {
 	uint32_t bits = dtype == DTYPE_BOOL ? WORD : (uint32_t)dtype_vmem_bits(dtype);
 	bits = bits < 4 ? 4 : bits;
-	return (RegisterForm){.bits = (uint8_t)bits, .rows = native_rows(bits)};
+	return native_form(bits);
 }
 
 double outer_size(uint32_t rank, const int64_t *shape) {

@@ -11,6 +11,9 @@ enum { SPREAD = 0x51, SPREAD_MASK = 0xb001, AS_INT = 0xe417 };
 
 /* Rows of tiles that are whole registers. */
 static inline uint8_t native_rows(uint32_t bits) { return (uint8_t)(SUBLANES * WORD / (bits ? bits : WORD)); }
+static inline RegisterForm native_form(uint32_t bits) {
+	return (RegisterForm){.bits = (uint8_t)bits, .rows = native_rows(bits)};
+}
 static inline int64_t last_dim(uint32_t rank, const int64_t *shape) { return rank ? shape[rank - 1] : 1; }
 static inline int64_t rows_dim(uint32_t rank, const int64_t *shape) { return rank > 1 ? shape[rank - 2] : 1; }
 static inline int64_t lanes_of(const KValue *v) { return last_dim(v->rank, v->shape); }

@@ -26,7 +26,7 @@ static void roll_rows(Expander *e, double n) {
 }
 
 static LaneTile lanes_in(const KValue *v, const RegisterForm *from) {
-	RegisterForm native = {.bits = from->bits, .rows = native_rows(from->bits)};
+	RegisterForm native = native_form(from->bits);
 	return (LaneTile){.n = value_as(v, &native),
 	                  .along = (double)int_cdiv(lanes_of(v), LANES),
 	                  .low = from->bits < WORD && from->rows != native.rows};
@@ -66,8 +66,11 @@ void expand_roll(Expander *e, const KStmt *s) {
 	}
 }
 
-/* The numbers of lanes, and so many masks that are made of them, some packed for narrow elements each time. */
-static void lane_masks(Expander *e, const KValue *v, const RegisterForm *f, uint64_t key, double ints, double masks) {
+/* The numbers of lanes, and so many masks that are made of them for a purpose, once of a size; some are packed for
+ * narrow elements each time. */
+static void lane_masks(Expander *e, const KValue *v, const RegisterForm *f, uint64_t purpose, double ints,
+                       double masks) {
+	uint64_t key = purpose + 64 * (uint64_t)lanes_of(v) + ((uint64_t)rows_of(v) << 32);
 	RegisterForm at = expand_places(e, v, v->rank - 1);
 	double n = value_as(v, &at);
 	if (!computed_before(e, key)) {
@@ -79,11 +82,10 @@ static void lane_masks(Expander *e, const KValue *v, const RegisterForm *f, uint
 
 enum { SWAPPED_BITS = 6 }; /* of a lane's number in a register, next to each other */
 
-/* LaneTile trade places by bits of their numbers: a roll each way, and two choices. */
+/* Lanes trade places by bits of their numbers: a roll each way, and two choices. */
 static void swap_lanes(Expander *e, const KValue *v, const RegisterForm *f, LaneTile l) {
 	for (uint32_t bit = 0; bit < SWAPPED_BITS; bit++) {
-		uint64_t key = 0x5ab0 + bit + 64 * (uint64_t)lanes_of(v) + ((uint64_t)rows_of(v) << 32);
-		lane_masks(e, v, f, key, bit ? 2 : 1, 2);
+		lane_masks(e, v, f, 0x5ab0 + bit, bit ? 2 : 1, 2);
 		roll_lanes(e, &l);
 		roll_lanes(e, &l);
 		count_operations(e, RO_SELECT, 2 * l.n);
@@ -127,7 +129,7 @@ void expand_even_lanes(Expander *e, const KStmt *s) {
 	swap_lanes(e, &wide, from, l);
 	if (l.along > 1)
 		join_halves(e, l.n / l.along * (double)int_cdiv((int64_t)l.along, 2));
-	*result_form(e, s) = (RegisterForm){.bits = from->bits, .rows = native_rows(from->bits)};
+	*result_form(e, s) = native_form(from->bits);
 }
 
 void expand_interleave(Expander *e, const KStmt *s) {
@@ -141,7 +143,7 @@ void expand_interleave(Expander *e, const KStmt *s) {
 	l.low = false;
 	join_halves(e, l.n);
 	swap_lanes(e, &wide, from, l);
-	*result_form(e, s) = (RegisterForm){.bits = from->bits, .rows = native_rows(from->bits)};
+	*result_form(e, s) = native_form(from->bits);
 }
 
 /* Lane i of each register trades places with lane i ^ 1, i ^ 2, ..., then registers do. */
@@ -153,7 +155,7 @@ void expand_flip(Expander *e, const KStmt *s) {
 	RegisterForm *f = result_form(e, s);
 	LaneTile l = lanes_in(x, f);
 	for (uint32_t bit = 0; bit < LANE_BITS; bit++) {
-		lane_masks(e, x, f, 0xf11b + bit + 64 * (uint64_t)lanes_of(x) + ((uint64_t)rows_of(x) << 32), 1, 1);
+		lane_masks(e, x, f, 0xf11b + bit, 1, 1);
 		roll_lanes(e, &l);
 		if (bit + 1 < LANE_BITS || l.along > 1) /* half a register either way is the same */
 			roll_lanes(e, &l);

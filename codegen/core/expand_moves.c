@@ -1,7 +1,7 @@
 /* expand_moves.c - lanes and rows that go elsewhere. */
 #include "expand.h"
 
-static bool swaps_lanes(const KStmt *s, uint32_t rank) {
+bool swaps_lanes(const KStmt *s, uint32_t rank) {
 	if (s->op == K_TRANSPOSE)
 		return s->int_count > 0 && s->ints[s->int_count - 1] + 1 != rank;
 	int64_t a = s->ints[0], b = s->ints[1];
@@ -41,7 +41,7 @@ void expand_to_row(Expander *e, const KStmt *s) {
 	if (spreads && !spread_before(e, expand_traced(e, s, 0)))
 		count_operations(e, RO_PERMUTE, n);
 	count_operations(e, RO_TRANSPOSE, outer_size(x->rank, x->shape) * (double)int_cdiv(rows_of(x), LANES));
-	*out = (RegisterForm){.bits = from->bits, .rows = tall};
+	*out = native_form(from->bits);
 }
 
 /* A mask is spread as an int of 32 bits, and turned as one of 16. */

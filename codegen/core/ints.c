@@ -60,6 +60,18 @@ static double rounded_up(Ints *t, const KInt *x) {
 	return up;
 }
 
+Ints ints_start(Kernel *k, Arena *a) {
+	Ints t = {.k = k, .probed = NONE};
+	t.at = arena_array(a, k->values.count + 1, sizeof *t.at);
+	for (uint32_t i = 0; i < k->values.count; i++)
+		t.at[i] = NAN;
+	t.most = arena_array(a, k->buffers.count + 1, sizeof *t.most);
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		t.most[i] = NAN;
+	t.guessed = arena_array(a, k->values.count + 1, sizeof *t.guessed);
+	return t;
+}
+
 double int_at(Ints *t, IntId i) {
 	const KInt *x = &t->k->ints.at[i];
 	switch (x->kind) {

@@ -16,6 +16,8 @@ typedef struct Ints {
 	double *probe;   /* by statement: a clamp's argument while no buffer is probed */
 } Ints;
 
+/* Of which nothing is known yet. */
+Ints ints_start(Kernel *k, Arena *a);
 /* At the grid point and the steps of loops that `at` says. */
 double int_at(Ints *t, IntId i);
 /* Finds what the statement gives. */

@@ -89,6 +89,9 @@ double expanded_registers(const Expander *e, const KStmt *s, const Operations *o
 RegisterForm usual_form(Dtype dtype);
 double form_registers(const RegisterForm *f, uint32_t rank, const int64_t *shape);
 
+/* expand_moves.c: whether a transposition or a swap, whose axes may count from the back, moves the last dim. */
+bool swaps_lanes(const KStmt *s, uint32_t rank);
+
 /* expand_memory.c: `own`: of an array that the kernel makes itself. */
 uint8_t tile_rows(Dtype dtype, uint32_t rank, const int64_t *shape, bool own);
 

@@ -107,14 +107,7 @@ static bool varies(const Kernel *k) {
 }
 
 double *loop_trips(Kernel *k, Arena *a) {
-	Steps t = {.ints = {.k = k, .probed = NONE}};
-	t.ints.at = arena_array(a, k->values.count + 1, sizeof *t.ints.at);
-	for (uint32_t i = 0; i < k->values.count; i++)
-		t.ints.at[i] = NAN;
-	t.ints.most = arena_array(a, k->buffers.count + 1, sizeof *t.ints.most);
-	for (uint32_t i = 0; i < k->buffers.count; i++)
-		t.ints.most[i] = NAN;
-	t.ints.guessed = arena_array(a, k->values.count + 1, sizeof *t.ints.guessed);
+	Steps t = {.ints = ints_start(k, a)};
 	t.trips = arena_array(a, k->stmts.count + 1, sizeof *t.trips);
 	t.all = arena_array(a, k->stmts.count + 1, sizeof *t.all);
 	t.entered = arena_array(a, k->stmts.count + 1, sizeof *t.entered);

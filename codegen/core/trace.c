@@ -204,16 +204,30 @@ static void expand(Trace *t, StmtId stmt) {
 	know(t, key, t->e.values[s->result]);
 }
 
-/* What is computed in it, nothing outside has. */
-static void trace_inner(Trace *t, RegionId r, double times) {
-	uint32_t known = t->known.count;
-	double outside = t->times;
+/* What stands around a region that is not run where it stands. */
+typedef struct Outside {
+	uint32_t known;
+	double times;
+} Outside;
+
+static Outside enter(Trace *t, double times) {
+	Outside o = {t->known.count, t->times};
 	t->times *= times;
 	t->stored = t->next++;
-	trace_region(t, r);
+	return o;
+}
+
+/* What was computed inside, nothing outside has. */
+static void leave(Trace *t, Outside o) {
 	t->stored = t->next++;
-	t->times = outside;
-	t->known.count = known;
+	t->times = o.times;
+	t->known.count = o.known;
+}
+
+static void trace_inner(Trace *t, RegionId r, double times) {
+	Outside o = enter(t, times);
+	trace_region(t, r);
+	leave(t, o);
 }
 
 /* ---- calls and loops -------------------------------------------------------------------------------------------- */
@@ -305,10 +319,7 @@ static void trace_for(Trace *t, StmtId s) {
 
 /* So many steps stand in one iteration: what is equal in them is computed once. */
 static void trace_copies(Trace *t, const KFunction *f, uint32_t first, uint32_t copies, double times) {
-	uint32_t known = t->known.count;
-	double outside = t->times;
-	t->times *= times;
-	t->stored = t->next++;
+	Outside o = enter(t, times);
 	for (uint32_t c = 0; c < copies && t->left > 0; c++) {
 		for (uint32_t i = first; c && i < f->parameters.count && i - first < t->returned.count; i++)
 			t->e.values[f->parameters.at[i].id] = t->returned.at[i - first];
@@ -316,9 +327,7 @@ static void trace_copies(Trace *t, const KFunction *f, uint32_t first, uint32_t 
 			fresh(t, f->parameters.at[i].id);
 		trace_region(t, f->body);
 	}
-	t->stored = t->next++;
-	t->times = outside;
-	t->known.count = known;
+	leave(t, o);
 }
 
 /* How parameter i of a loop's function lies at first. */
@@ -447,18 +456,6 @@ static void trace_region(Trace *t, RegionId r) {
 
 /* ---- kernels ---------------------------------------------------------------------------------------------------- */
 
-static Ints ints_of(Kernel *k, Arena *a) {
-	Ints t = {.k = k, .probed = NONE};
-	t.at = arena_array(a, k->values.count + 1, sizeof *t.at);
-	for (uint32_t i = 0; i < k->values.count; i++)
-		t.at[i] = NAN;
-	t.most = arena_array(a, k->buffers.count + 1, sizeof *t.most);
-	for (uint32_t i = 0; i < k->buffers.count; i++)
-		t.most[i] = NAN;
-	t.guessed = arena_array(a, k->values.count + 1, sizeof *t.guessed);
-	return t;
-}
-
 Expander *expander_of(const Kernel *k, const Target *t, Arena *a) {
 	Expander *e = arena_alloc(a, sizeof *e);
 	*e = (Expander){.k = k, .t = t};
@@ -472,7 +469,7 @@ Expander *expander_of(const Kernel *k, const Target *t, Arena *a) {
 }
 
 Operations *kernel_operations(Kernel *k, const Target *target, Arena *a, StmtIds *order) {
-	Trace t = {.k = k, .a = a, .times = 1, .next = 1, .left = MOST_FOLLOWED, .ints = ints_of(k, a)};
+	Trace t = {.k = k, .a = a, .times = 1, .next = 1, .left = MOST_FOLLOWED, .ints = ints_start(k, a)};
 	t.of = arena_array(a, k->stmts.count + 1, sizeof *t.of);
 	t.e = *expander_of(k, target, a);
 	t.e.trace = &t;

@@ -65,21 +65,12 @@ static void scatter_lanes(const Core *c, const KStmt *s, Moved what, Work *w) {
 	           c->u->per_cycle[UNIT_XLU]; /* each waits for others: flip, even_lanes */
 }
 
-/* Axes from the front, or below 0 from the back. */
-static bool swaps_last(const KStmt *s, int64_t rank) {
-	int64_t a = s->ints[0] < 0 ? s->ints[0] + rank : s->ints[0],
-		b = s->ints[1] < 0 ? s->ints[1] + rank : s->ints[1];
-	return int_max(a, b) + 1 == rank && a != b;
-}
-
 static void transpose(const Core *c, const KStmt *s, Work *w) {
 	const KValue *x = work_tile(c, s, 0), *y = &c->k->values.at[s->result];
 	if (!x)
 		return;
-	bool moves = s->op == K_TRANSPOSE ? s->int_count > 0 && s->ints[s->int_count - 1] + 1 != x->rank
-	                                  : swaps_last(s, x->rank);
 	double in = work_registers(c, s, 0), out = array_registers(c->t, y->dtype, y->rank, y->shape);
-	if (!moves)
+	if (!swaps_lanes(s, x->rank))
 		return;
 	w->of[UNIT_XLU] += in > out ? in : out;
 	w->of[UNIT_POP] += out;
