@@ -160,10 +160,11 @@ def count_rows():
 @functools.cache
 def current():
     """[(row, case, what is stored)] of kernels as they are now."""
+    found = stored()
     return [
-        (name, case, stored()[name])
+        (name, case, found[name])
         for name, case in cases().items()
-        if stored().get(name, {}).get("kernel") == results.kernel_hash(case, CHIP)
+        if found.get(name, {}).get("kernel") == results.kernel_hash(case, CHIP)
     ]
 
 

@@ -246,26 +246,29 @@ def kernel_hash(source, chip):
     return hashlib.sha256(limited(kernel_text(source), chip).encode()).hexdigest()[:16]
 
 
-def drawn(graph, changes, config, chip):
-    """The `Module` of a draw that was kept, with the chip's limit in it; None."""
-    document = json.loads((GRAPHS / f"{graph}.json").read_text())
-    module = compiled(substituted(document, dict(changes)), config, chip)
-    return module and Module(limited(module.source, chip), module.filename, module.plan)
+def kept_draws(path):
+    """(a line of KEPT or HELD, its `Module` with the chip's limit, whether its kernel is the same).
+
+    Those that are refused now, VMEM apart, are left out.
+    """
+    for line in path.read_text().splitlines():
+        draw = json.loads(line)
+        chip, document = draw["chip"], json.loads((GRAPHS / f"{draw['graph']}.json").read_text())
+        changed = substituted(document, dict(draw["changes"]))
+        if module := compiled(changed, draw["config"], chip):
+            source = limited(module.source, chip)
+            same = kernel_hash(source, chip) == draw["kernel"]
+            yield draw, Module(source, module.filename, module.plan), same
 
 
 def held():
     """The triples of HELD: what libtpu said then, if the kernel is the same; else undecided."""
-    for line in HELD.read_text().splitlines():
-        draw = json.loads(line)
-        given = draw["graph"], draw["changes"], draw["config"], draw["chip"]
-        if (module := drawn(*given)) is None:
-            continue
-        graph, changes, config, chip = given
-        sizes = {old: new for old, new in changes if isinstance(old, int)}
-        dtypes = {old: new for old, new in changes if isinstance(old, str)}
-        vmem, source = module.plan["vmem"], module.source
-        triple = Triple(graph, config, chip, sizes, dtypes, source, vmem["total"])
-        if kernel_hash(source, chip) == draw["kernel"]:
+    for draw, module, same in kept_draws(HELD):
+        sizes = {old: new for old, new in draw["changes"] if isinstance(old, int)}
+        dtypes = {old: new for old, new in draw["changes"] if isinstance(old, str)}
+        given = draw["graph"], draw["config"], draw["chip"], sizes, dtypes, module.source
+        triple = Triple(*given, module.plan["vmem"]["total"])
+        if same:
             triple.used, triple.ok, triple.kind = draw["used"], draw["taken"], draw["kind"]
         yield triple
 

@@ -87,12 +87,9 @@ def of_other_chips():
 
 def of_draws():
     """What was drawn before, to fit the model to."""
-    for line in accuracy.KEPT.read_text().splitlines():
-        draw = json.loads(line)
-        given = draw["graph"], draw["changes"], draw["config"], draw["chip"]
-        module = accuracy.drawn(*given)
-        if module and accuracy.kernel_hash(module.source, draw["chip"]) == draw["kernel"]:
-            name = " ".join(map(str, given))
+    for draw, module, same in accuracy.kept_draws(accuracy.KEPT):
+        if same:
+            name = " ".join(str(draw[key]) for key in ("graph", "changes", "config", "chip"))
             yield Pair(name, draw["chip"], module, draw["used"], draw["taken"])
 
 

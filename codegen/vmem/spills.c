@@ -128,12 +128,14 @@ static bool one_step(const KLoop *loop) {
 	return loop->rank == 1 && !loop->dim[0].computed && loop->dim[0].full_steps + (loop->dim[0].tail != 0) <= 1;
 }
 
+static bool is_straight(const KLoop *loop) { return loop->type == LOOP_UNROLL || one_step(loop); }
+
 /* A sum that the loop's steps hand on: live.c. */
 static bool adds_up(const Lives *l, const Live *product) { return live_op(l, product) != K_DOT; }
 
 /* It streams back as it is computed. */
 static bool accumulates(const Lives *l, const Live *product) {
-	return adds_up(l, product) && !region_is_unrolled(product->region) && !one_step(product->region->loop);
+	return adds_up(l, product) && !is_straight(product->region->loop);
 }
 
 /* A sum of products alone, in straight code: the next step's factor is read before this one is done. */
@@ -285,8 +287,7 @@ static void add_steps(const Target *t, const KLoop *loop, const Kept *step, int6
  * the loop, 224 after it, 62 of them in both: the carried columns). */
 static void add_tail(Lives *l, const KLoop *loop, const Kept *step) {
 	const KLoopDim *d = &loop->dim[0];
-	bool straight = loop->type == LOOP_UNROLL || one_step(loop);
-	if (!loop->peel || straight || loop->rank != 1 || d->size <= 0)
+	if (!loop->peel || is_straight(loop) || loop->rank != 1 || d->size <= 0)
 		return;
 	Kept own = *step;
 	own.columns = 0;
@@ -421,8 +422,7 @@ static Kept region_peak(Region *r) {
 		return peak;
 	add_steps(l->t, r->loop, &step, own, &peak);
 	add_tail(l, r->loop, &peak);
-	bool straight = r->loop->type == LOOP_UNROLL || one_step(r->loop);
-	for (uint32_t i = 0; r->loop->peel && !straight && i < r->loop->carried.count; i++)
+	for (uint32_t i = 0; r->loop->peel && !is_straight(r->loop) && i < r->loop->carried.count; i++)
 		held_add(l, &peak, &r->at[i + 1], 1);
 	return peak;
 }
