@@ -7,10 +7,12 @@ const char *const register_op_names[RO_COUNT + 1] = {"load",      "store",   "ma
 
 /* ---- how values lie --------------------------------------------------------------------------------------------- */
 
+/* Bools, and what has no dtype (copies under way), in words. */
 RegisterForm usual_form(Dtype dtype) {
-	uint32_t bits = dtype == DTYPE_BOOL ? WORD : (uint32_t)dtype_vmem_bits(dtype);
-	bits = bits < 4 ? 4 : bits;
-	return native_form(bits);
+	if (dtype == DTYPE_BOOL || dtype == DTYPE_NONE)
+		return native_form(WORD);
+	uint32_t bits = (uint32_t)dtype_vmem_bits(dtype);
+	return native_form(bits < 4 ? 4 : bits);
 }
 
 double outer_size(uint32_t rank, const int64_t *shape) {
