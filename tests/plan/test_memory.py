@@ -270,7 +270,7 @@ def verdicts():
 def test_the_tpu_compiler_takes_it(name, chip, verdicts):
     result = verdicts[name, chip]
     assert (result.kind, result.message) == ("ok", "")
-    assert 0 < result.vmem_bytes <= result.predicted_bytes
+    assert result.vmem_bytes <= result.predicted_bytes  # 0 where XLA keeps all arrays in VMEM
 
 
 # ---- what is decided -----------------------------------------------------------------------------
