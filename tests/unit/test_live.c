@@ -113,6 +113,15 @@ static void what_a_product_holds(void **state) {
 		"    d = dot x, w a=1 b=0 highest=0" TILED "    sum = add acc, d" TILED
 		"    yield sum\n  }\n" STORED("o");
 	assert_int_equal(spilled("v6e", steps), (TILE * t->spill_results + factors) / 100 - SPARE_BYTES);
+	static const char *const few =
+		"  z = zeros" TILED "  o = loop step(j) fori_loop carry (acc = z in acc_ref) : float32[256, 512] {\n"
+		"    dim j steps (4) full 4 tail 0 size 512\n"
+		"    b = load b_ref[...] : bfloat16[256, 512]\n    w = load w_ref[...] : float32[512, 512]\n"
+		"    d = dot b, w a=1 b=0 highest=0" TILED "    sum = add acc, d" TILED
+		"    yield sum\n  }\n" STORED("o");
+	assert_int_equal(spilled("v6e", few), kept(TILE / 2, t->spill_tiles)); /* the packed factor alone */
+	assert_int_equal(spilled("v4", few),
+	                 kept(TILE, of("v4")->spill_results) + TILE / 2 * of("v4")->spill_factors / 100);
 }
 
 /* Halves of tiles of lanes side by side. */
