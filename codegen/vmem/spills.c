@@ -71,6 +71,18 @@ static bool is_loaded_factor(const Live *x) {
 /* A step without a barrier is computed register by register, with those before it. */
 static bool streams_through(const Region *r) { return !r->stores && r->at[r->count + 1].barriers == 0; }
 
+/* A sum of lanes of a tile wider than a register, that is added to one that steps hand on, of steps that do no more. */
+static bool joins_at_once(const Lives *l, const Live *x) {
+	const Live *of = live_reduces_lanes(l, x) ? live_operand(l, x, 0) : NULL;
+	const Region *r = x->region;
+	if (!of || live_op(l, x) != K_SUM || last_size(live_value(l, of)) <= l->t->lanes || r->multiplies)
+		return false;
+	for (uint32_t pos = 1; pos <= r->count; pos++)
+		if (part_is_barrier(r->at[pos].part) && &r->at[pos] != x)
+			return false;
+	return true;
+}
+
 /* Of a step of an unrolled loop, before the step it follows is done: what does not depend on it but is read by what
  * does. A tile that is reduced and stored, and no step hands on: the reductions of all steps come late, and each step's
  * tile waits for its own (fitted to JS divergence, 16 steps on v7x). A column is there twice: as the step reduced it,
@@ -81,7 +93,8 @@ static int64_t early_bytes(const Lives *l, const Live *x) {
 		return 0;
 	if (is_loaded_factor(x))
 		return x->bytes * l->t->spill_converted / 100;
-	return x->bytes * (last_size(live_value(l, x)) == 1 ? 2 : 1);
+	bool twice = last_size(live_value(l, x)) == 1 && !joins_at_once(l, x);
+	return x->bytes * (twice ? 2 : 1);
 }
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
