@@ -268,12 +268,14 @@ static int64_t squares_bytes(const Lives *l, const Live *x) {
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
 
 /* What a scratch buffer of this region hands to one of a loop in it goes through registers whole, in float32 where that
- * is what it is computed in; not where that loop is straight code. */
+ * is what it is computed in; not where that loop is straight code, nor what a chip computes as it is, packed (nested
+ * sums and scales of 0.5 to 3 MiB on v6e and v7x). */
 static int64_t copied_bytes(const Lives *l, const Live *x) {
 	int64_t bytes = 0;
 	for (uint32_t i = 0; !one_step(x->body->loop) && i < x->body->loop->carried.count; i++) {
 		const Live *from = live_operand(l, x, i);
-		if (from && x->body->loop->place.at[i] != NONE && from->region == x->region && in_scratch(from))
+		if (from && x->body->loop->place.at[i] != NONE && from->region == x->region && in_scratch(from) &&
+		    !(l->t->bf16_vpu && is_narrow(live_value(l, from))))
 			bytes += live_wide_bytes(l, from);
 	}
 	return bytes;
