@@ -108,9 +108,15 @@ static Live *factor_of(const Lives *l, const Live *product, int i) {
 	return l->value[l->k->args.at[dot_of(l, product)->arg_first + (uint32_t)i].value];
 }
 
-/* Both factors are multiplied in bfloat16 parts. */
+/* Both factors are multiplied in bfloat16 parts. Those of the right one go to the matrix unit as they are made if a
+ * register has all rows of the left one, and each meets them once (8 rows of 768 to 4096, v5p and v7x). */
 static int64_t parts_of(const Lives *l, const Live *product) {
-	return dot_of(l, product)->ints[2] ? factor_of(l, product, 0)->bytes + factor_of(l, product, 1)->bytes : 0;
+	const Live *left = factor_of(l, product, 0);
+	const KValue *v = live_value(l, left);
+	bool once = v->rank >= 2 && v->shape[v->rank - 2] <= l->t->sublanes;
+	if (!dot_of(l, product)->ints[2])
+		return 0;
+	return left->bytes + (once ? 0 : factor_of(l, product, 1)->bytes);
 }
 
 /* Tiles of float8 that a matmul reads are widened to bfloat16 on the way, where its result does not stream back. */
