@@ -109,14 +109,15 @@ static Live *factor_of(const Lives *l, const Live *product, int i) {
 }
 
 /* Both factors are multiplied in bfloat16 parts. Those of the right one go to the matrix unit as they are made if a
- * register has all rows of the left one, and each meets them once (8 rows of 768 to 4096, v5p and v7x). */
+ * register has all rows of the left one, and each meets them once: as much as of the left one is on its way (8 rows of
+ * 768 to 4096, v5p and v7x). */
 static int64_t parts_of(const Lives *l, const Live *product) {
 	const Live *left = factor_of(l, product, 0);
 	const KValue *v = live_value(l, left);
 	bool once = v->rank >= 2 && v->shape[v->rank - 2] <= l->t->sublanes;
 	if (!dot_of(l, product)->ints[2])
 		return 0;
-	return left->bytes + (once ? 0 : factor_of(l, product, 1)->bytes);
+	return left->bytes + (once ? left->bytes : factor_of(l, product, 1)->bytes);
 }
 
 /* Tiles of float8 that a matmul reads are widened to bfloat16 on the way, where its result does not stream back. */
@@ -423,12 +424,16 @@ static Kept barrier_held(Region *r, const Live *x, const Kept *across) {
 	return h;
 }
 
-/* A sum of products in scratch: a chip with the larger matrix units adds to it there in the ragged last step as well
- * (matmuls on v6e and v7x, steps of 384 to 1536 products: nothing of results of 1.25 to 4 MiB). */
+/* A sum of products in scratch, of nothing else: a chip with the larger matrix units adds to it there in the ragged
+ * last step as well (matmuls on v6e, steps of 384 to 1536 products: nothing of results of 1.25 to 4 MiB). */
 static bool adds_where_it_lies(const Lives *l, const Live *carried) {
 	enum { SMALL_UNITS = 128 };
 	const Live *user = &carried->region->at[carried->until];
-	return l->t->mxu_size > SMALL_UNITS && in_scratch(carried) && user->part == PART_PRODUCT && adds_up(l, user);
+	bool alone = false;
+	for (uint32_t i = 0; i < user->reads; i++)
+		alone = alone || l->reads.at[user->read + i] == carried;
+	return alone && l->t->mxu_size > SMALL_UNITS && in_scratch(carried) && user->part == PART_PRODUCT &&
+	       adds_up(l, user);
 }
 
 static Kept region_peak(Region *r) {

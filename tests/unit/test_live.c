@@ -157,7 +157,7 @@ static void what_unrolled_steps_compute_early(void **state) {
 		"    x = load x_ref[...]" TILED "    s = sum x keep=1 axes=(1)" COLUMNED "    n = add t, s" COLUMNED
 		"    yield n\n  }\n  d = add o, 1.0" COLUMNED "  store c_out_ref[...], d\n";
 	assert_int_equal(spilled("v6e", body),
-	                 COLUMN * (t->spill_columns + INT64_C(3) * 2 * t->spill_steps) / 100 - SPARE_BYTES);
+	                 COLUMN * (t->spill_columns + INT64_C(3) * t->spill_steps) / 100 - SPARE_BYTES);
 }
 
 #define STEPS(yielded)                                                                                                 \
@@ -175,7 +175,7 @@ static void what_is_the_same_in_all_lanes(void **state) {
 	(void)state;
 	enum { COLUMN = 256 * 128 * 4 };
 	const Target *t = of("v6e");
-	int64_t steps = INT64_C(3) * 2 * COLUMN * t->spill_steps;
+	int64_t steps = INT64_C(3) * COLUMN * t->spill_steps;
 	assert_int_equal(spilled("v6e", STEPS("    s = sum x keep=1 axes=(1)" COLUMNED "    n = add acc, s" TILED)),
 	                 (COLUMN * t->spill_columns + steps) / 100 - SPARE_BYTES);
 }
