@@ -43,6 +43,12 @@ static int64_t sorted_size(const Lives *l, const Live *x) {
 	return 6 * int_min(register_bytes(l->t, DTYPE_I32, of->rank, shape), TOO_MUCH / 16);
 }
 
+/* No wider than a register, and the factor of a matmul: moved as that asks for it (blocks of 8 to 64 columns of a
+ * window, of 512 to 1536 rows, all chips). */
+static bool moves_into_product(const Live *x) {
+	return x->column && x->uses == 1 && x->region->at[x->until].part == PART_PRODUCT;
+}
+
 /* Bytes that a move of lanes keeps beside itself. */
 static int64_t moved_size(const Lives *l, const Live *x) {
 	const Live *of = live_operand(l, x, 0);
@@ -58,7 +64,7 @@ static int64_t moved_size(const Lives *l, const Live *x) {
 		return int_min(of->bytes, most); /* its rows, for each part of the places (measured: 0.65 to 0.85) */
 	case K_FLIP: return 2 * int_min(x->bytes, most);
 	case K_SORT: return sorted_size(l, x);
-	case K_ROTATE: return 3 * int_min(x->bytes, most) / 2;
+	case K_ROTATE: return moves_into_product(x) ? 0 : 3 * int_min(x->bytes, most) / 2;
 	case K_STACK: return last ? x->bytes : 0;
 	case K_CONCATENATE: return last ? joined_times(l, x) * int_min(x->bytes, most) : 0;
 	default: return 0;

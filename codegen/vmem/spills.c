@@ -71,6 +71,18 @@ static bool is_loaded_factor(const Live *x) {
 /* A step without a barrier is computed register by register, with those before it. */
 static bool streams_through(const Region *r) { return !r->stores && r->at[r->count + 1].barriers == 0; }
 
+/* A sum of lanes of a tile wider than a register, that is added to one that steps hand on, of steps that do no more. */
+static bool joins_at_once(const Lives *l, const Live *x) {
+	const Live *of = live_reduces_lanes(l, x) ? live_operand(l, x, 0) : NULL;
+	const Region *r = x->region;
+	if (!of || live_op(l, x) != K_SUM || last_size(live_value(l, of)) <= l->t->lanes || r->multiplies)
+		return false;
+	for (uint32_t pos = 1; pos <= r->count; pos++)
+		if (part_is_barrier(r->at[pos].part) && &r->at[pos] != x)
+			return false;
+	return true;
+}
+
 /* Of a step of an unrolled loop, before the step it follows is done: what does not depend on it but is read by what
  * does. A tile that is reduced and stored, and no step hands on: the reductions of all steps come late, and each step's
  * tile waits for its own (fitted to JS divergence, 16 steps on v7x). A column is there twice: as the step reduced it,
@@ -81,7 +93,8 @@ static int64_t early_bytes(const Lives *l, const Live *x) {
 		return 0;
 	if (is_loaded_factor(x))
 		return x->bytes * l->t->spill_converted / 100;
-	return x->bytes * (last_size(live_value(l, x)) == 1 ? 2 : 1);
+	bool twice = last_size(live_value(l, x)) == 1 && !joins_at_once(l, x);
+	return x->bytes * (twice ? 2 : 1);
 }
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
@@ -95,9 +108,16 @@ static Live *factor_of(const Lives *l, const Live *product, int i) {
 	return l->value[l->k->args.at[dot_of(l, product)->arg_first + (uint32_t)i].value];
 }
 
-/* Both factors are multiplied in bfloat16 parts. */
+/* Both factors are multiplied in bfloat16 parts. Those of the right one go to the matrix unit as they are made if a
+ * register has all rows of the left one, and each meets them once: as much as of the left one is on its way (8 rows of
+ * 768 to 4096, v5p and v7x). */
 static int64_t parts_of(const Lives *l, const Live *product) {
-	return dot_of(l, product)->ints[2] ? factor_of(l, product, 0)->bytes + factor_of(l, product, 1)->bytes : 0;
+	const Live *left = factor_of(l, product, 0);
+	const KValue *v = live_value(l, left);
+	bool once = v->rank >= 2 && v->shape[v->rank - 2] <= l->t->sublanes;
+	if (!dot_of(l, product)->ints[2])
+		return 0;
+	return left->bytes + (once ? left->bytes : factor_of(l, product, 1)->bytes);
 }
 
 /* Tiles of float8 that a matmul reads are widened to bfloat16 on the way, where its result does not stream back. */
@@ -197,21 +217,32 @@ static bool grows_as_it_comes(const Lives *l, const Live *x) {
 	       products_of(l, x) >= LEAST_PRODUCTS;
 }
 
+/* Of few products a loop's sums are added to as they come out, and none of them waits for another: the left factor
+ * alone is kept, whole, if that is less than what else is (bfloat16 matmuls in loops on v5e to v7x: for results of 1 to
+ * 20 MiB, of 32 to 512 products, what is spilled is the left factor less 0.16 MiB, or nothing). */
+static bool adds_as_it_comes(const Lives *l, const Live *x, int64_t left) {
+	const Target *t = l->t;
+	return accumulates(l, x) && live_value(l, x)->dtype == DTYPE_F32 && products_of(l, x) <= t->sums_streamed &&
+	       parts_of(l, x) + widened_of(l, x) == 0 &&
+	       left * t->spill_tiles < x->bytes * t->spill_results + left * t->spill_factors;
+}
+
 static void held_product(const Lives *l, const Live *x, Kept *h) {
 	Live *left = factor_of(l, x, 0);
-	bool streams = accumulates(l, x);
+	int64_t factor = left->bytes / batch_of(live_value(l, left));
+	bool streams = accumulates(l, x), few = adds_as_it_comes(l, x, factor);
 	h->parts += parts_of(l, x);
 	if (sums_in_mxu(l, x)) {
 		h->tiles += beyond_mxu(l, x);
 		return;
 	}
 	if (streams || grows_as_it_comes(l, x))
-		h->results += streamed_bytes(l, x);
+		h->results += few ? 0 : streamed_bytes(l, x);
 	else
 		h->tiles += x->bytes;
 	h->parts += streams ? 0 : widened_of(l, x);
-	int64_t *factors = adds_straight_on(l, x) ? &h->tiles : &h->factors;
-	*factors += left->bytes / batch_of(live_value(l, left));
+	int64_t *factors = adds_straight_on(l, x) || few ? &h->tiles : &h->factors;
+	*factors += factor;
 }
 
 /* ---- reductions ------------------------------------------------------------------------------------------------- */
@@ -244,12 +275,14 @@ static int64_t squares_bytes(const Lives *l, const Live *x) {
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
 
 /* What a scratch buffer of this region hands to one of a loop in it goes through registers whole, in float32 where that
- * is what it is computed in; not where that loop is straight code. */
+ * is what it is computed in; not where that loop is straight code, nor what a chip computes as it is, packed (nested
+ * sums and scales of 0.5 to 3 MiB on v6e and v7x). */
 static int64_t copied_bytes(const Lives *l, const Live *x) {
 	int64_t bytes = 0;
 	for (uint32_t i = 0; !one_step(x->body->loop) && i < x->body->loop->carried.count; i++) {
 		const Live *from = live_operand(l, x, i);
-		if (from && x->body->loop->place.at[i] != NONE && from->region == x->region && in_scratch(from))
+		if (from && x->body->loop->place.at[i] != NONE && from->region == x->region && in_scratch(from) &&
+		    !(l->t->bf16_vpu && is_narrow(live_value(l, from))))
 			bytes += live_wide_bytes(l, from);
 	}
 	return bytes;
@@ -391,6 +424,18 @@ static Kept barrier_held(Region *r, const Live *x, const Kept *across) {
 	return h;
 }
 
+/* A sum of products in scratch, of nothing else: a chip with the larger matrix units adds to it there in the ragged
+ * last step as well (matmuls on v6e, steps of 384 to 1536 products: nothing of results of 1.25 to 4 MiB). */
+static bool adds_where_it_lies(const Lives *l, const Live *carried) {
+	enum { SMALL_UNITS = 128 };
+	const Live *user = &carried->region->at[carried->until];
+	bool alone = false;
+	for (uint32_t i = 0; i < user->reads; i++)
+		alone = alone || l->reads.at[user->read + i] == carried;
+	return alone && l->t->mxu_size > SMALL_UNITS && in_scratch(carried) && user->part == PART_PRODUCT &&
+	       adds_up(l, user);
+}
+
 static Kept region_peak(Region *r) {
 	Lives *l = r->of;
 	Kept across = {0}, peak = {.tiles = r->late[OUTSIDE] + r->late_load[OUTSIDE]};
@@ -423,7 +468,8 @@ static Kept region_peak(Region *r) {
 	add_steps(l->t, r->loop, &step, own, &peak);
 	add_tail(l, r->loop, &peak);
 	for (uint32_t i = 0; r->loop->peel && !is_straight(r->loop) && i < r->loop->carried.count; i++)
-		held_add(l, &peak, &r->at[i + 1], 1);
+		if (!adds_where_it_lies(l, &r->at[i + 1]))
+			held_add(l, &peak, &r->at[i + 1], 1);
 	return peak;
 }
 

@@ -24,12 +24,12 @@ KERNEL_INFO = {
         "pallas_loop_type": "emit_pipeline",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 979318,
+    "vmem_bytes": 785123,
     "vmem": {
         "windows": 132096,
         "inner": 131072,
         "scratch": 196608,
-        "intermediates": 519542,
+        "intermediates": 325347,
     },
     "flops": 0,
     "hbm_bytes": 655872,
@@ -158,7 +158,7 @@ def _nested_scale_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=2097152,
         ),
         cost_estimate=pl.CostEstimate(
             flops=2508800, transcendentals=65536, bytes_accessed=655872
