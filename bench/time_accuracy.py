@@ -123,8 +123,7 @@ Spearman's correlation with the profiler's cycles, of configurations that a swee
 among those that are compared as at most {span} times the fastest (`bench/time_accuracy.py --ranks`
 profiles them), and by how much the best of the first {first} by the estimate is slower than the
 best of all. Configurations that the compiler takes long for, some 12 s, are left out. Of
-swiglu_production 26 take what HBM takes, within two thousandths of each other; of softmax_two_pass
-the estimate is too high where tiles of 1 to 4 rows are unrolled.
+swiglu_production 26 take what HBM takes, within two thousandths of each other.
 
 """
 

@@ -3,8 +3,8 @@
  * A statement is a task of many registers. It streams: it can start when the first registers of what it reads are
  * there, and ends after the last ones; a matmul takes its weights block by block. Only what needs all of an operand
  * waits for its end: a reduction along rows, a sort, a loop. Each unit takes one task after the other, in the order in
- * which they can start, matmuls and what goes across lanes in that of the program, and a task ends when the unit that
- * it needs longest is through with it.
+ * which they can start, matmuls and registers that go across lanes in that of the program, and a task ends when the
+ * unit that it needs longest is through with it.
  *
  *     x = load            load  ######
  *     m = max x           valu   ######
@@ -41,6 +41,7 @@ typedef struct Schedule {
 	uint32_t *store_of; /* by buffer: the last one */
 	double free[UNIT_COUNT];
 	double alone_until, end;
+	bool streams; /* nothing waits for all of a tile: register by register goes through all tasks */
 } Schedule;
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
@@ -121,6 +122,8 @@ static void add_task(Schedule *s, StmtId stmt) {
 	const KArg *to = &c->k->args.at[x->arg_first];
 	if (x->op == K_STORE && x->arg_count && to->kind == KARG_REF)
 		s->store_of[c->k->refs.at[to->ref].buffer] = number;
+	s->streams = s->streams && !holds && t.chain == 0 && t.cycles[UNIT_MXU] + t.cycles[UNIT_XLU] == 0 &&
+	             !reads_whole(c, x, stmt);
 	vec_push(c->a, &s->tasks, t);
 }
 
@@ -147,8 +150,11 @@ static double could_start(const Schedule *s, const Task *t) {
 	double begin = t->ready;
 	if (t->inside)
 		return larger(begin, s->end);
+	double most = 0;
+	for (uint32_t u = 0; u < UNIT_COUNT && s->streams; u++)
+		most = larger(most, t->cycles[u]);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
-		if (t->cycles[u] > 0)
+		if (t->cycles[u] > 0 && t->cycles[u] >= most)
 			begin = larger(begin, s->free[u]);
 	return larger(begin, s->alone_until);
 }
@@ -183,11 +189,13 @@ static void place(Schedule *s, Task *t) {
 	s->end = larger(s->end, t->end);
 }
 
-/* Results leave these units as they were put in, and the compiler puts them in as the program does. */
+/* Results leave these units as they were put in, and the compiler puts them in as the program does; but one register
+ * goes across lanes as soon as it is there: few rows of many steps are reduced side by side. */
 enum { IN_ORDER_MXU = 1, IN_ORDER_XLU = 2 };
 
-static int in_order(const Task *t) {
-	return (t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (t->cycles[UNIT_XLU] > 0 ? IN_ORDER_XLU : 0);
+static int in_order(const Core *c, const Task *t) {
+	bool across = t->cycles[UNIT_XLU] * c->u->per_cycle[UNIT_XLU] > 1;
+	return (t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (across ? IN_ORDER_XLU : 0);
 }
 
 /* Of the first tasks that are not placed the one that can begin first; matmuls and what goes across lanes in order. */
@@ -201,8 +209,8 @@ static uint32_t next_task(const Schedule *s, uint32_t from) {
 		if (t->placed)
 			continue;
 		seen++;
-		bool waits = left & in_order(t);
-		left |= in_order(t);
+		bool waits = left & in_order(s->c, t);
+		left |= in_order(s->c, t);
 		if (waits || !can_run(s, t))
 			continue;
 		double begin = could_start(s, t);
@@ -293,7 +301,7 @@ Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, Ne
 		run_add(&all, &one, copies);
 		return all;
 	}
-	Schedule s = {.c = c, .nested = nested, .data = data};
+	Schedule s = {.c = c, .nested = nested, .data = data, .streams = true};
 	s.task_of = arena_array(c->a, c->k->values.count + 1, sizeof *s.task_of);
 	s.store_of = arena_array(c->a, c->k->buffers.count + 1, sizeof *s.store_of);
 	memset(s.task_of, 0xff, (c->k->values.count + 1) * sizeof *s.task_of);
