@@ -391,7 +391,9 @@ def show(found):
     """Prints each pair, with the parts of its estimate."""
     for pair in found:
         print(f"{pair.row.name}, {pair.chip}: {pair.cycles:,} cycles, {100 * pair.off():+.1f}%")
-        print("  " + ", ".join(f"{key} {value:,}" for key, value in pair.estimate.items()))
+        parts = {key: x for key, x in pair.estimate.items() if key != "operations"}
+        for part in (parts, pair.estimate["operations"]):
+            print("  " + ", ".join(f"{key} {value:,}" for key, value in part.items()))
 
 
 def main():

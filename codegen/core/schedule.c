@@ -24,6 +24,8 @@ typedef struct Task {
 	double ready;             /* once `can`: what it reads is there then */
 	double start, first, end; /* first: there is something that others may read */
 	bool can, placed;         /* all that it reads is placed; it is */
+	uint16_t units;           /* a bit for each that it begins with */
+	uint8_t order;            /* IN_ORDER_x */
 } Task;
 
 typedef struct Read {
@@ -43,6 +45,10 @@ typedef struct Schedule {
 	double alone_until, end;
 	bool streams; /* nothing waits for all of a tile: register by register goes through all tasks */
 } Schedule;
+
+/* Results leave these units as they were put in, and the compiler puts them in as the program does; but one register
+ * goes across lanes as soon as it is there: few rows of many steps are reduced side by side. */
+enum { IN_ORDER_MXU = 1, IN_ORDER_XLU = 2 };
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
@@ -84,6 +90,11 @@ static void add_read(Schedule *s, Task *t, uint32_t of, bool whole) {
 	t->reads++;
 }
 
+static uint8_t order_of(const Core *c, const Task *t) {
+	bool across = t->cycles[UNIT_XLU] * c->u->per_cycle[UNIT_XLU] > 1;
+	return (uint8_t)((t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (across ? IN_ORDER_XLU : 0));
+}
+
 static const Work *cycles_of(const Core *c, StmtId stmt, double *cycles) {
 	const Work *w = statement_work(c, stmt);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
@@ -103,6 +114,7 @@ static void add_task(Schedule *s, StmtId stmt) {
 		const Work *w = cycles_of(c, stmt, t.cycles);
 		t.wait = wait_of(c, &t) + w->again * c->u->xlu_wait;
 		t.chain = w->chain;
+		t.order = order_of(c, &t);
 	}
 	for (uint32_t i = 0; i < x->arg_count; i++) {
 		const KArg *a = &c->k->args.at[x->arg_first + i];
@@ -150,11 +162,8 @@ static double could_start(const Schedule *s, const Task *t) {
 	double begin = t->ready;
 	if (t->inside)
 		return larger(begin, s->end);
-	double most = 0;
-	for (uint32_t u = 0; u < UNIT_COUNT && s->streams; u++)
-		most = larger(most, t->cycles[u]);
-	for (uint32_t u = 0; u < UNIT_COUNT; u++)
-		if (t->cycles[u] > 0 && t->cycles[u] >= most)
+	for (uint32_t u = 0, left = t->units; left; u++, left >>= 1)
+		if (left & 1)
 			begin = larger(begin, s->free[u]);
 	return larger(begin, s->alone_until);
 }
@@ -189,15 +198,6 @@ static void place(Schedule *s, Task *t) {
 	s->end = larger(s->end, t->end);
 }
 
-/* Results leave these units as they were put in, and the compiler puts them in as the program does; but one register
- * goes across lanes as soon as it is there: few rows of many steps are reduced side by side. */
-enum { IN_ORDER_MXU = 1, IN_ORDER_XLU = 2 };
-
-static int in_order(const Core *c, const Task *t) {
-	bool across = t->cycles[UNIT_XLU] * c->u->per_cycle[UNIT_XLU] > 1;
-	return (t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (across ? IN_ORDER_XLU : 0);
-}
-
 /* Of the first tasks that are not placed the one that can begin first; matmuls and what goes across lanes in order. */
 static uint32_t next_task(const Schedule *s, uint32_t from) {
 	enum { WINDOW = 96 }; /* statements that the scheduler looks ahead */
@@ -209,8 +209,8 @@ static uint32_t next_task(const Schedule *s, uint32_t from) {
 		if (t->placed)
 			continue;
 		seen++;
-		bool waits = left & in_order(s->c, t);
-		left |= in_order(s->c, t);
+		bool waits = left & t->order;
+		left |= t->order;
 		if (waits || !can_run(s, t))
 			continue;
 		double begin = could_start(s, t);
@@ -222,8 +222,24 @@ static uint32_t next_task(const Schedule *s, uint32_t from) {
 	return best;
 }
 
+/* All units that it needs; where registers stream, the one that it needs longest. */
+static uint16_t units_to_begin(const Schedule *s, const Task *t) {
+	uint32_t units = 0;
+	double most = 0;
+	for (uint32_t u = 0; u < UNIT_COUNT; u++) {
+		if (t->cycles[u] > most && s->streams)
+			units = 0;
+		if (t->cycles[u] > 0 && t->cycles[u] >= (s->streams ? most : 0))
+			units |= 1u << u;
+		most = larger(most, t->cycles[u]);
+	}
+	return (uint16_t)units;
+}
+
 static void place_all(Schedule *s) {
 	uint32_t from = 0;
+	for (uint32_t i = 0; i < s->tasks.count; i++)
+		s->tasks.at[i].units = units_to_begin(s, &s->tasks.at[i]);
 	for (uint32_t left = s->tasks.count; left; left--) {
 		while (from < s->tasks.count && s->tasks.at[from].placed)
 			from++;

@@ -242,7 +242,9 @@ static double beside_copies(double in, double gives, double computes) {
 /* All points of the grid but for what comes before the first and after the last one: cycles, waits, HBM. */
 static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 	double compute = point->cycles + between_points(t->k), latency = t->core.u->copy_wait, before = 1;
-	double inside = point->hbm_bytes / t->bytes_per_cycle, beside = 0;
+	double inside = point->hbm_bytes / t->bytes_per_cycle;
+	uint32_t inner = 0;
+	bool hides = false; /* what is copied beside the first and the last point */
 	out->cycles = compute;
 	for (uint32_t d = 0; d < t->k->grid.count; d++) {
 		double until = before * (double)t->k->grid.at[d].steps, times = until - before;
@@ -251,16 +253,18 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 		double gives = given(t, d, POINTS_ALL, false);
 		double copies = larger(in + gives + inside, in + gives > 0 ? (in + gives + latency + compute) / 2 : 0);
 		double step = larger(compute, copies) + (shown > 0 ? shown + latency : 0);
-		if (times > 0)
-			beside = shown + inside > 0
-			                 ? 0
-			                 : beside_copies(moved(t, d, BUFFER_IN, true, POINT_SECOND, false),
-			                                 given(t, d, POINT_BEFORE, false), point->cycles + latency);
+		if (times > 0) {
+			inner = d;
+			hides = shown + inside == 0;
+		}
 		out->cycles += times * step;
 		out->waits += times * (step - compute);
 		out->hbm += times * (in + shown + gives);
 		before = until;
 	}
+	double beside = hides ? beside_copies(moved(t, inner, BUFFER_IN, true, POINT_SECOND, false),
+	                                      given(t, inner, POINT_BEFORE, false), point->cycles + latency)
+	                      : 0;
 	out->cycles -= beside;
 	out->waits -= beside;
 }

@@ -13,7 +13,7 @@ import time_accuracy
 BOUNDS = {
     "held back, all": (0.045, 0.25),
     "held back, v5e": (0.04, 0.25),
-    "held back, v6e": (0.045, 0.27),
+    "held back, v6e": (0.045, 0.25),
     "held back, v7x": (0.055, 0.25),
     "held back, not steered": (0.035, 0.235),
     "held back, steered": (0.12, 0.29),
