@@ -54,6 +54,7 @@ typedef struct Core {
 	struct Expander *expander; /* how values lie in registers: expander_of() */
 	Work **works;              /* by statement: once it is known */
 	const bool *gone;          /* by statement: gone_statements(); NULL */
+	bool *narrow;              /* by value: a column that stands in one lane; until it is spread over all */
 	const double *beside;      /* by buffer: of a window how often it starts within a register's lanes; NULL */
 	bool bound;                /* no more than units must take: nothing waits for another */
 } Core;

@@ -148,6 +148,8 @@ static double clamped(Ints *t, StmtId stmt, const KStmt *s) {
 		learn_most(t, stmt, x, most);
 		return x;
 	}
+	if (x >= most) /* as far as it goes, whatever the data */
+		t->guess = false;
 	return x < least ? least : x > most ? most : x;
 }
 

@@ -3,8 +3,8 @@
  * A statement is a task of many registers. It streams: it can start when the first registers of what it reads are
  * there, and ends after the last ones; a matmul takes its weights block by block. Only what needs all of an operand
  * waits for its end: a reduction along rows, a sort, a loop. Each unit takes one task after the other, in the order in
- * which they can start, matmuls and what goes across lanes in that of the program, and a task ends when the unit that
- * it needs longest is through with it.
+ * which they can start, matmuls and registers that go across lanes in that of the program, and a task ends when the
+ * unit that it needs longest is through with it.
  *
  *     x = load            load  ######
  *     m = max x           valu   ######
@@ -24,6 +24,8 @@ typedef struct Task {
 	double ready;             /* once `can`: what it reads is there then */
 	double start, first, end; /* first: there is something that others may read */
 	bool can, placed;         /* all that it reads is placed; it is */
+	uint16_t units;           /* a bit for each that it begins with */
+	uint8_t order;            /* IN_ORDER_x */
 } Task;
 
 typedef struct Read {
@@ -41,7 +43,12 @@ typedef struct Schedule {
 	uint32_t *store_of; /* by buffer: the last one */
 	double free[UNIT_COUNT];
 	double alone_until, end;
+	bool streams; /* nothing waits for all of a tile: register by register goes through all tasks */
 } Schedule;
+
+/* Results leave these units as they were put in, and the compiler puts them in as the program does; but one register
+ * goes across lanes as soon as it is there: few rows of many steps are reduced side by side. */
+enum { IN_ORDER_MXU = 1, IN_ORDER_XLU = 2 };
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
@@ -83,6 +90,11 @@ static void add_read(Schedule *s, Task *t, uint32_t of, bool whole) {
 	t->reads++;
 }
 
+static uint8_t order_of(const Core *c, const Task *t) {
+	bool across = t->cycles[UNIT_XLU] * c->u->per_cycle[UNIT_XLU] > 1;
+	return (uint8_t)((t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (across ? IN_ORDER_XLU : 0));
+}
+
 static const Work *cycles_of(const Core *c, StmtId stmt, double *cycles) {
 	const Work *w = statement_work(c, stmt);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
@@ -102,6 +114,7 @@ static void add_task(Schedule *s, StmtId stmt) {
 		const Work *w = cycles_of(c, stmt, t.cycles);
 		t.wait = wait_of(c, &t) + w->again * c->u->xlu_wait;
 		t.chain = w->chain;
+		t.order = order_of(c, &t);
 	}
 	for (uint32_t i = 0; i < x->arg_count; i++) {
 		const KArg *a = &c->k->args.at[x->arg_first + i];
@@ -121,6 +134,8 @@ static void add_task(Schedule *s, StmtId stmt) {
 	const KArg *to = &c->k->args.at[x->arg_first];
 	if (x->op == K_STORE && x->arg_count && to->kind == KARG_REF)
 		s->store_of[c->k->refs.at[to->ref].buffer] = number;
+	s->streams = s->streams && !holds && t.chain == 0 && t.cycles[UNIT_MXU] + t.cycles[UNIT_XLU] == 0 &&
+	             !reads_whole(c, x, stmt);
 	vec_push(c->a, &s->tasks, t);
 }
 
@@ -147,8 +162,8 @@ static double could_start(const Schedule *s, const Task *t) {
 	double begin = t->ready;
 	if (t->inside)
 		return larger(begin, s->end);
-	for (uint32_t u = 0; u < UNIT_COUNT; u++)
-		if (t->cycles[u] > 0)
+	for (uint32_t u = 0, left = t->units; left; u++, left >>= 1)
+		if (left & 1)
 			begin = larger(begin, s->free[u]);
 	return larger(begin, s->alone_until);
 }
@@ -183,13 +198,6 @@ static void place(Schedule *s, Task *t) {
 	s->end = larger(s->end, t->end);
 }
 
-/* Results leave these units as they were put in, and the compiler puts them in as the program does. */
-enum { IN_ORDER_MXU = 1, IN_ORDER_XLU = 2 };
-
-static int in_order(const Task *t) {
-	return (t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (t->cycles[UNIT_XLU] > 0 ? IN_ORDER_XLU : 0);
-}
-
 /* Of the first tasks that are not placed the one that can begin first; matmuls and what goes across lanes in order. */
 static uint32_t next_task(const Schedule *s, uint32_t from) {
 	enum { WINDOW = 96 }; /* statements that the scheduler looks ahead */
@@ -201,8 +209,8 @@ static uint32_t next_task(const Schedule *s, uint32_t from) {
 		if (t->placed)
 			continue;
 		seen++;
-		bool waits = left & in_order(t);
-		left |= in_order(t);
+		bool waits = left & t->order;
+		left |= t->order;
 		if (waits || !can_run(s, t))
 			continue;
 		double begin = could_start(s, t);
@@ -214,8 +222,24 @@ static uint32_t next_task(const Schedule *s, uint32_t from) {
 	return best;
 }
 
+/* All units that it needs; where registers stream, the one that it needs longest. */
+static uint16_t units_to_begin(const Schedule *s, const Task *t) {
+	uint32_t units = 0;
+	double most = 0;
+	for (uint32_t u = 0; u < UNIT_COUNT; u++) {
+		if (t->cycles[u] > most && s->streams)
+			units = 0;
+		if (t->cycles[u] > 0 && t->cycles[u] >= (s->streams ? most : 0))
+			units |= 1u << u;
+		most = larger(most, t->cycles[u]);
+	}
+	return (uint16_t)units;
+}
+
 static void place_all(Schedule *s) {
 	uint32_t from = 0;
+	for (uint32_t i = 0; i < s->tasks.count; i++)
+		s->tasks.at[i].units = units_to_begin(s, &s->tasks.at[i]);
 	for (uint32_t left = s->tasks.count; left; left--) {
 		while (from < s->tasks.count && s->tasks.at[from].placed)
 			from++;
@@ -293,7 +317,7 @@ Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, Ne
 		run_add(&all, &one, copies);
 		return all;
 	}
-	Schedule s = {.c = c, .nested = nested, .data = data};
+	Schedule s = {.c = c, .nested = nested, .data = data, .streams = true};
 	s.task_of = arena_array(c->a, c->k->values.count + 1, sizeof *s.task_of);
 	s.store_of = arena_array(c->a, c->k->buffers.count + 1, sizeof *s.store_of);
 	memset(s.task_of, 0xff, (c->k->values.count + 1) * sizeof *s.task_of);

@@ -23,14 +23,31 @@ typedef struct Timing {
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
+/* Blocks of which points of the grid: the mean of all, or one's, the one behind the first or before the last. */
+typedef enum Points { POINTS_ALL, POINT_SECOND, POINT_BEFORE } Points;
+
+/* Whether the block of that point ends with its array along dim i: behind the first one only what moves from point to
+ * point may, before the last one all but that does. */
+static bool ends_there(const Timing *t, const KBuffer *b, uint32_t i, Points at) {
+	const KGridDim *inner = NULL;
+	for (uint32_t d = 0; d < t->k->grid.count; d++)
+		inner = t->k->grid.at[d].steps > 1 ? &t->k->grid.at[d] : inner;
+	bool moves = inner && b->index && int_reads(t->k, b->index[i], inner->at);
+	return at == POINT_BEFORE ? !moves : moves && inner->steps == 2;
+}
+
 /* Bytes that a copy of a block moves: whole lanes, and of an array that its blocks reach past no more than there is. */
-static double block_bytes(const Timing *t, const KBuffer *b, const int64_t *block) {
+static double block_bytes(const Timing *t, const KBuffer *b, const int64_t *block, Points at) {
 	double bytes = (double)int_max(dtype_bits(b->dtype), 4) / 8;
 	for (uint32_t i = 0; i < b->rank; i++) {
 		int64_t array = b->array ? b->array[i] : block[i];
 		double size = (double)block[i];
-		if (array > 0 && block[i] > 0)
-			size = (double)array / (double)int_cdiv(array, block[i]);
+		if (array > 0 && block[i] > 0) {
+			int64_t blocks = int_cdiv(array, block[i]);
+			size = at == POINTS_ALL          ? (double)array / (double)blocks
+			       : ends_there(t, b, i, at) ? (double)(array - (blocks - 1) * block[i])
+			                                 : (double)int_min(array, block[i]);
+		}
 		if (i + 1 == b->rank)
 			size = (double)int_round_up((int64_t)size, t->core.t->lanes);
 		bytes *= size;
@@ -78,7 +95,7 @@ static double windows_bytes(const Timing *t, const KLoop *loop, bool output, int
 		const KWindow *w = &loop->windows.at[i];
 		if (!w->dma || !(output ? w->output : w->input))
 			continue;
-		bytes += block_bytes(t, &t->k->buffers.at[w->of], t->k->buffers.at[w->buffer].shape);
+		bytes += block_bytes(t, &t->k->buffers.at[w->of], t->k->buffers.at[w->buffer].shape, POINTS_ALL);
 		*buffers = w->buffers;
 	}
 	return bytes;
@@ -180,15 +197,19 @@ static bool in_grid(const KBuffer *b) {
 	return b->space == KSPACE_VMEM && (b->role == BUFFER_IN || b->role == BUFFER_OUT);
 }
 
-/* Cycles of HBM for the blocks that move where dim k does. */
-static double moved(const Timing *t, uint32_t k, BufferRole role, bool hidden, bool all) {
+/* Cycles of HBM for the blocks that move where dim k does, or for all. */
+static double moved(const Timing *t, uint32_t k, BufferRole role, bool hidden, Points at, bool all) {
 	double bytes = 0;
 	for (uint32_t i = 0; i < t->k->buffers.count; i++) {
 		const KBuffer *b = &t->k->buffers.at[i];
 		if (in_grid(b) && b->role == role && (b->buffers > 1) == hidden)
-			bytes += block_bytes(t, b, b->shape) * (all ? 1 : moves_at(t, b, k));
+			bytes += block_bytes(t, b, b->shape, at) * (all ? 1 : moves_at(t, b, k));
 	}
 	return bytes / t->bytes_per_cycle;
+}
+
+static double given(const Timing *t, uint32_t k, Points at, bool all) {
+	return moved(t, k, BUFFER_OUT, true, at, all) + moved(t, k, BUFFER_OUT, false, at, all);
 }
 
 /* The grid is a list of work, as long as there may be of it: half of its steps are taken to repeat the last entry,
@@ -221,21 +242,29 @@ static double beside_copies(double in, double gives, double computes) {
 /* All points of the grid but for what comes before the first and after the last one: cycles, waits, HBM. */
 static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 	double compute = point->cycles + between_points(t->k), latency = t->core.u->copy_wait, before = 1;
-	double inside = point->hbm_bytes / t->bytes_per_cycle, beside = 0;
+	double inside = point->hbm_bytes / t->bytes_per_cycle;
+	uint32_t inner = 0;
+	bool hides = false; /* what is copied beside the first and the last point */
 	out->cycles = compute;
 	for (uint32_t d = 0; d < t->k->grid.count; d++) {
 		double until = before * (double)t->k->grid.at[d].steps, times = until - before;
-		double in = moved(t, d, BUFFER_IN, true, false), shown = moved(t, d, BUFFER_IN, false, false);
-		double gives = moved(t, d, BUFFER_OUT, true, false) + moved(t, d, BUFFER_OUT, false, false);
+		double in = moved(t, d, BUFFER_IN, true, POINTS_ALL, false),
+		       shown = moved(t, d, BUFFER_IN, false, POINTS_ALL, false);
+		double gives = given(t, d, POINTS_ALL, false);
 		double copies = larger(in + gives + inside, in + gives > 0 ? (in + gives + latency + compute) / 2 : 0);
 		double step = larger(compute, copies) + (shown > 0 ? shown + latency : 0);
-		if (times > 0)
-			beside = shown + inside > 0 ? 0 : beside_copies(in, gives, compute + latency);
+		if (times > 0) {
+			inner = d;
+			hides = shown + inside == 0;
+		}
 		out->cycles += times * step;
 		out->waits += times * (step - compute);
 		out->hbm += times * (in + shown + gives);
 		before = until;
 	}
+	double beside = hides ? beside_copies(moved(t, inner, BUFFER_IN, true, POINT_SECOND, false),
+	                                      given(t, inner, POINT_BEFORE, false), point->cycles + latency)
+	                      : 0;
 	out->cycles -= beside;
 	out->waits -= beside;
 }
@@ -279,8 +308,9 @@ static void time_kernel(Kernel *k, const Target *target, bool bound, Arena *a, C
 	t.core.bound = bound;
 	Run point = region_run(&t.core, k->body, NULL, 1, nested_run, &t);
 	double latency = t.core.u->copy_wait, points = grid_points_of(k), inside = point.hbm_bytes / t.bytes_per_cycle;
-	double first_in = moved(&t, 0, BUFFER_IN, true, true) + moved(&t, 0, BUFFER_IN, false, true);
-	double last_out = moved(&t, 0, BUFFER_OUT, true, true) + moved(&t, 0, BUFFER_OUT, false, true);
+	double first_in =
+		moved(&t, 0, BUFFER_IN, true, POINTS_ALL, true) + moved(&t, 0, BUFFER_IN, false, POINTS_ALL, true);
+	double last_out = given(&t, 0, POINTS_ALL, true);
 	*out = (CoreTime){.start = (first_in > 0 ? first_in + latency : 0) + (last_out > 0 ? last_out + latency : 0),
 	                  .hbm = first_in + last_out};
 	grid_time(&t, &point, out);

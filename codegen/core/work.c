@@ -212,6 +212,22 @@ static void reduce(const Core *c, StmtId stmt, Work *w) {
 	}
 }
 
+/* A column that was a row stands in one lane, and so does what is computed of it; where it meets more lanes it is
+ * spread over them, once. */
+static void spread_columns(const Core *c, const KStmt *s, Work *w) {
+	const KValue *to = s->result == NONE ? NULL : &c->k->values.at[s->result];
+	for (uint32_t i = 0; to && i < s->arg_count; i++) {
+		const KValue *x = work_tile(c, s, i);
+		ValueId v = work_operand(c, s, i);
+		if (!x || !c->narrow[v] || value_lanes(x) != 1)
+			continue;
+		if (value_lanes(to) > 1)
+			work_across(w, value_registers(c, v));
+		c->narrow[v] = value_lanes(to) == 1;
+		c->narrow[s->result] = value_lanes(to) == 1;
+	}
+}
+
 static Work work_of(const Core *c, StmtId stmt) {
 	const KStmt *s = &c->k->stmts.at[stmt];
 	Work w = {0};
@@ -228,13 +244,13 @@ static Work work_of(const Core *c, StmtId stmt) {
 	case K_LET:
 	case K_SCALAR:
 	case K_BITCAST:
-	case K_BROADCAST:
-	case K_EXPAND_DIMS:
-	case K_TILE:
 	case K_YIELD:
 	case K_RETURN:
 	case K_REVERSE:
 	case K_CHOOSE: break;
+	case K_BROADCAST:
+	case K_EXPAND_DIMS:
+	case K_TILE: spread_columns(c, s, &w); break;
 	case K_PROGRAM_ID: w.of[UNIT_SCALAR] += 1; break;
 	case K_INT: {
 		const KArg *a = &c->k->args.at[s->arg_first];
@@ -264,8 +280,10 @@ static Work work_of(const Core *c, StmtId stmt) {
 	case K_LOAD:
 	case K_STORE: work_of_access(c, s, &ops, &w); break;
 	default:
-		if (!work_of_move(c, s, &w))
-			pointwise(c, s, &ops, &w);
+		if (work_of_move(c, s, &w))
+			break;
+		pointwise(c, s, &ops, &w);
+		spread_columns(c, s, &w);
 		break;
 	}
 	return w;
@@ -282,6 +300,7 @@ const Work *statement_work(const Core *c, StmtId stmt) {
 
 Core core_of(const Kernel *k, const Target *t, Arena *a) {
 	Core c = {.k = k, .t = t, .u = units_of(t), .a = a, .expander = expander_of(k, t, a)};
+	c.narrow = arena_array(a, k->values.count + 1, sizeof *c.narrow);
 	c.works = arena_array(a, k->stmts.count + 1, sizeof *c.works);
 	c.gone = gone_statements(k, a);
 	return c;

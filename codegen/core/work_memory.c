@@ -94,6 +94,8 @@ void work_of_access(const Core *c, const KStmt *s, const Operations *ops, Work *
 	}
 	bool packed = dtype_vmem_bits(b->dtype) < 32, stores = s->op == K_STORE;
 	double n = ops->of[stores ? RO_STORE : RO_LOAD], rows = single_rows(c, r, rank, shape);
+	double whole = array_registers(c->t, b->dtype, rank, shape);
+	n = packed && whole < n ? whole : n; /* of low tiles below each other two are moved at once */
 	if (rows > 0 && packed && stores) {
 		work_moved(w, c->t->bf16_vpu ? MOVED_WORD_STORED : MOVED_WORD_STORED_WIDE, rows);
 		return;

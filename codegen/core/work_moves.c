@@ -181,6 +181,7 @@ bool work_of_move(const Core *c, const KStmt *s, Work *w) {
 	case K_ROTATE: rotate(c, s, w); break;
 	case K_TO_COLUMN:
 		move_lanes(c, s, w);
+		c->narrow[s->result] = true;
 		w->chain = work_result(c, s) * c->u->transpose_cycles;
 		break;
 	case K_TO_ROW:
