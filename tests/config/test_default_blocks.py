@@ -99,6 +99,24 @@ def test_only_one_of_two_estimates_is_not_enough():
     assert straight["estimate"]["compared_seconds"] > found["estimate"]["compared_seconds"]
 
 
+def test_a_sweep_finds_what_a_compilation_does():
+    """Also where it compiled the sizes of the rule before: the climb begins at what is known."""
+    sizes = {"block_sizes": [[2, 1024], None], "pallas_loop_type": [None]}
+    swept = kit.accepted(
+        "sweep",
+        kit.path("decode_attention_8192"),
+        "--target=v6e",
+        "-j",
+        1,
+        "--space",
+        json.dumps(sizes),
+    )
+    rule, found = map(json.loads, swept.out.splitlines())
+    estimate = kit.plan(bare("decode_attention_8192"), "v6e")["estimate"]
+    assert found["cycles"] == estimate["cycles"] < rule["cycles"]
+    assert "block_sizes" not in found["config"]
+
+
 def test_a_loop_type_that_is_given_stays():
     found = kit.plan(bare("decode_attention_8192"), "v6e", pallas_loop_type="emit_pipeline")
     assert [loop["type"] for loop in found["loops"]] == ["emit_pipeline"]
