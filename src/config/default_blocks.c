@@ -18,7 +18,8 @@
  * one takes far longer than its start, small enough that two of each array leave room. Outer dims grow as long as tiles
  * are small.
  *
- * The plan knows what fits VMEM. What it refuses is tried again with everything halved (src/driver/choose.c).
+ * The plan knows what fits VMEM. What it refuses is tried again with everything halved (src/driver/choose.c). From what
+ * fits a climb begins (src/driver/choose_near.c).
  * docs/config.md compares the defaults with the best of a search. */
 #include "config.h"
 #include "default_blocks.h"

@@ -132,8 +132,7 @@ static void leave_out(Adapting *a, const Candidate *x, uint32_t key, const char 
 	add(a, &next);
 }
 
-/* The nearest power of two above or below. */
-static int64_t power_beside(int64_t size, bool up) {
+int64_t power_beside(int64_t size, bool up) {
 	int64_t power = 1;
 	while (up ? power <= size : power * 2 < size)
 		power *= 2;

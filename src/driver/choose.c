@@ -139,6 +139,15 @@ static bool start(Choosing *s, Compilation *c, Module *m) {
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
 
+/* The Module's own, not those of the one that it is a clone of. */
+static void set_defaults(Module *m, const int64_t *sizes) {
+	m->defaults.at = arena_copy(m->arena, m->defaults.at, m->defaults.count, sizeof *m->defaults.at);
+	for (BlockId b = 0; b < m->defaults.count; b++)
+		if (m->defaults.at[b].taken)
+			m->defaults.at[b].size = sizes[b];
+	m->default_level = 0;
+}
+
 static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 	ChoiceValue sizes = way->at[ROW_SIZES];
 	uint32_t which = way->which[ROW_SIZES];
@@ -150,6 +159,16 @@ static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 		sizes_enlarge(m, sizes == SIZES_LONG_STEPS ? &s->long_steps.at[which] : &s->more_rows.at[which], sizes);
 	m->one_hot = way->at[ROW_POSITIONS] == POSITIONS_AT_ONCE;
 	m->split_rows = way->at[ROW_BODY] == BODY_SPLIT;
+	if (way->type != LOOP_DEFAULT)
+		m->config.loop_type.value = (int)way->type;
+	if (way->sizes)
+		set_defaults(m, way->sizes);
+}
+
+Module *choose_module(const Choosing *s, const ModuleWay *way) {
+	Module *copy = module_clone(s->start, s->c->arena);
+	apply(s, way, copy);
+	return copy;
 }
 
 static bool is_first(const ModuleWay *way) {
@@ -247,10 +266,9 @@ static void look_up_way(Choosing *s, Trial *trial, Known *known) {
 
 static void try_way(Choosing *s) {
 	Arena *a = s->c->arena;
-	Module *copy = module_clone(s->start, a);
+	Module *copy = choose_module(s, &s->way);
 	Diag quiet;
 	diag_init(&quiet, a);
-	apply(s, &s->way, copy);
 	Trial trial = {.context = {.module = copy, .diag = &quiet, .arena = a, .explain = s->c->options->explain}};
 	Tried t = {.way = s->way};
 	Known known = {0};
@@ -389,6 +407,8 @@ void compile_choose(Compilation *c) {
 		try_rows(&s, 0);
 	else
 		try_first(&s);
+	if (s.defaults && found(&s) && searches(&s))
+		choose_near(&s);
 	remark(&s);
 	c->refused = !found(&s) && (stands || module_root(c->module, 1) == NONE);
 	if (found(&s))
@@ -400,6 +420,8 @@ Program *choose_all(Compilation *c, bool *bounded) {
 	start(&s, c, c->module);
 	s.all = true;
 	try_rows(&s, 0);
+	if (s.defaults && found(&s))
+		choose_near(&s);
 	*bounded = s.bounded;
 	return s.best.program;
 }

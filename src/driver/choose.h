@@ -7,6 +7,8 @@
 
 /* A kernel may hold so many tiles of whole rows, or of rows that may be split: fewer surely fit. */
 enum { TILES_HELD = 8 };
+/* Kernels lowered for what is near the defaults. */
+enum { MOST_NEAR = 8 };
 
 /* A block in tiles of another size than the configuration's. */
 typedef struct WideBlock {
@@ -27,6 +29,8 @@ typedef struct Trial {
 typedef struct ModuleWay {
 	ChoiceValue at[FIRST_PLAN_ROW];
 	uint32_t which[FIRST_PLAN_ROW];
+	const int64_t *sizes; /* by BlockId, in place of defaults; NULL: the defaults */
+	LoopType type;        /* in place of none */
 } ModuleWay;
 
 typedef struct Choosing {
@@ -55,11 +59,18 @@ const char *rows_text(Arena *a, const ConfigList *list);
 void sizes_domain(Choosing *s);
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value);
 
+/* choose.c: a clone of the start that has this way, not configured yet. */
+Module *choose_module(const Choosing *s, const ModuleWay *way);
+/* choose_near.c: what was found gives way to a configuration near it that is faster. */
+void choose_near(Choosing *s);
+
 /* Leaves in the compilation what it goes on with: the program if a trial showed it, else the settings. */
 void compile_choose(Compilation *c);
 /* Nothing left out; the same outcome. `bounded`: as plan_search_all(). */
 Program *choose_all(Compilation *c, bool *bounded);
-/* adapt.c: changes the configuration, as little as may be, until it is accepted; notes say what and why. */
+/* adapt.c: the nearest power of two above or below. */
+int64_t power_beside(int64_t size, bool up);
+/* Changes the configuration, as little as may be, until it is accepted; notes say what and why. */
 void compile_adapt(Compilation *c);
 /* Why it was refused is said: adds the reduction_loops that would fit, where whole rows were asked for. */
 void compile_say_what_fits(Compilation *c);

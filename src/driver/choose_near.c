@@ -1,0 +1,202 @@
+/* choose_near.c - where nobody gives block sizes: a climb from what the defaults came to.
+ *
+ * The defaults follow from what each block does (default_blocks.c), each by a rule. What they come to together only a
+ * kernel tells, and the time of the core on it (codegen/core). So from there the other loop types are tried, then each
+ * block twice and half as large, and the climb goes on from whatever is faster, until nothing near is:
+ *
+ *     blocks 1024, 1024, 512, emit_pipeline    69.0 kilocycles
+ *     unroll                                   54.8
+ *     2048, 1024, 512, unroll                  52.0
+ *     4096, ... 2048, 2048, ...                not faster
+ *
+ * Two estimates, made of different things, must agree: the time of the core, of which the climb is, and that by which
+ * ways of a plan are compared (seconds.c). The first takes straight code that keeps vector units busy for faster than
+ * it is, the second knows little of a step's own work. The second is known of a draft, and leaves few kernels to be
+ * lowered. What was climbed is taken if both see that it saves enough: else the defaults stay. */
+#include "choose.h"
+#include "share.h"
+#include "codegen/core/core.h"
+#include "src/config/config.h"
+#include "src/load/load.h"
+#include <math.h>
+
+enum { MOST_TRIES = 32 };
+/* What the whole climb must save by either estimate, ... */
+#define CLIMB_SAVES_AT_LEAST 1.05
+/* ... one move by the time of the core, and what it may lose of the other. */
+#define MOVE_SAVES_AT_LEAST 1.02
+#define MOVE_LOSES_AT_MOST 1.02
+
+/* A way, and what it came to. */
+typedef struct Spot {
+	ModuleWay way;
+	Trial trial;
+	double cycles, seconds;
+} Spot;
+
+typedef struct Climb {
+	Choosing *s;
+	Spot at;
+	int64_t left; /* kernels that may be lowered */
+	int tries;
+} Climb;
+
+/* ---- one spot ---------------------------------------------------------------------------------------------------- */
+
+static bool measure(const Climb *n, Spot *p, Program *program) {
+	CoreTime time;
+	Arena *a = n->s->c->arena;
+	if (!program)
+		return false;
+	program_time(program, a, &time);
+	p->trial.program = program;
+	p->trial.fits = true;
+	p->trial.outcome.seconds = p->seconds = program_seconds(program);
+	p->cycles = time.cycles;
+	return true;
+}
+
+/* All blocks are as large as where the climb stands, and loops are lowered in the same way. */
+static bool is_here(const Climb *n, const Spot *p) {
+	const Module *here = n->at.trial.context.module, *there = p->trial.context.module;
+	for (BlockId b = 0; b < here->narrowed.count && p->way.type == n->at.way.type; b++)
+		if (here->narrowed.at[b].size != there->narrowed.at[b].size)
+			return false;
+	return p->way.type == n->at.way.type;
+}
+
+/* Of a way that is refused, does not fit, or whose draft is estimated to take more than `most` seconds: false. */
+static bool compile_spot(Climb *n, Spot *p, double most, int64_t *left) {
+	Compilation *c = n->s->c;
+	Diag quiet;
+	diag_init(&quiet, c->arena);
+	p->trial = (Trial){.context = {.module = choose_module(n->s, &p->way),
+	                               .diag = &quiet,
+	                               .arena = c->arena,
+	                               .explain = c->options->explain}};
+	if (!compile_configure(p->trial.context.module, &quiet) || (n->at.trial.program && is_here(n, p)) ||
+	    !share_passes(c, &p->trial.context))
+		return false;
+	Drafts *drafts = program_draft(c->arena, p->trial.context.module, left);
+	bool fits = drafts && drafts_bound(drafts) <= most && measure(n, p, program_choose(drafts)) &&
+	            p->seconds <= most && module_check_annotations(p->trial.context.module, &quiet);
+	p->trial.context.diag = c->diag;
+	return fits;
+}
+
+/* Where the choice stands. What another compilation found out of it is compiled here. */
+static bool start(Climb *n) {
+	Choosing *s = n->s;
+	int64_t left = MOST_LOWERINGS;
+	Spot p = {.way = s->best_way, .trial = s->best};
+	bool ok = p.trial.program ? measure(n, &p, p.trial.program) : compile_spot(n, &p, INFINITY, &left);
+	n->at = p;
+	return ok;
+}
+
+/* ---- moves ------------------------------------------------------------------------------------------------------- */
+
+/* Goes there, if it is faster. */
+static bool move(Climb *n, const ModuleWay *way) {
+	Spot p = {.way = *way};
+	if (n->tries == 0 || n->left <= LEFT_FOR_LAST)
+		return false;
+	n->tries--;
+	if (!compile_spot(n, &p, n->at.seconds * MOVE_LOSES_AT_MOST, &n->left) ||
+	    p.cycles * MOVE_SAVES_AT_LEAST > n->at.cycles)
+		return false;
+	n->at = p;
+	return true;
+}
+
+static bool move_type(Climb *n) {
+	bool any = false;
+	if (n->s->start->config.loop_type.value != LOOP_DEFAULT || !module_has_loops(n->s->start))
+		return false;
+	for (LoopType t = LOOP_UNROLL; t <= LOOP_EMIT_PIPELINE; t++) {
+		ModuleWay way = n->at.way;
+		way.type = t;
+		any = (t != n->at.way.type && move(n, &way)) || any;
+	}
+	return any;
+}
+
+static int64_t *sizes_here(const Climb *n) {
+	const Module *m = n->at.trial.context.module;
+	int64_t *sizes = arena_array(n->s->c->arena, (size_t)m->narrowed.count + 1, sizeof *sizes);
+	for (BlockId b = 0; b < m->narrowed.count; b++)
+		sizes[b] = m->narrowed.at[b].asked;
+	return sizes;
+}
+
+static bool move_size(Climb *n, BlockId b, bool up) {
+	int64_t *sizes = sizes_here(n);
+	ModuleWay way = n->at.way;
+	if (sizes[b] <= 1 && !up)
+		return false;
+	sizes[b] = power_beside(sizes[b], up);
+	way.sizes = sizes;
+	return move(n, &way);
+}
+
+/* As far as it pays, up or down. */
+static bool move_block(Climb *n, BlockId b) {
+	bool any = false;
+	if (!n->s->start->defaults.at[b].taken)
+		return false;
+	for (int down = 0; down < 2 && !any; down++)
+		while (move_size(n, b, !down))
+			any = true;
+	return any;
+}
+
+/* The loop type, then the blocks: the last dims of tensors come last, and tell most. */
+static bool move_along(Climb *n, uint32_t direction) {
+	return direction == 0 ? move_type(n) : move_block(n, n->s->start->defaults.count - direction);
+}
+
+/* Until no direction leads on. */
+static void climb(Climb *n) {
+	uint32_t directions = n->s->start->defaults.count + 1;
+	for (uint32_t i = 0, fruitless = 0; fruitless < directions; i++)
+		fruitless = move_along(n, i % directions) ? 1 : fruitless + 1;
+}
+
+/* ---- the climb --------------------------------------------------------------------------------------------------- */
+
+static const char *words_of(const Climb *n) {
+	const Module *m = n->at.trial.context.module;
+	Text t;
+	text_init(&t, n->s->c->arena);
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (n->s->start->defaults.at[b].taken)
+			text_printf(&t, "%s%s %lld", t.length ? ", " : "", m->blocks.at[b].name,
+			            (long long)m->narrowed.at[b].asked);
+	return n->at.way.type == LOOP_DEFAULT ? t.at
+	                                      : arena_printf(t.arena, "%s, %s", t.at, loop_type_name(n->at.way.type));
+}
+
+static void remark_near(const Climb *n, const Spot *from, bool taken) {
+	Choosing *s = n->s;
+	const char *words = arena_printf(s->c->arena, "near the defaults, %s: %.0f cycles, not %.0f", words_of(n),
+	                                 n->at.cycles, from->cycles);
+	pass_remark(&s->c->context, "choose", "%s", choice_remark(s->c->arena, words, NULL, n->at.seconds, taken));
+}
+
+void choose_near(Choosing *s) {
+	Climb n = {.s = s, .left = int_min(s->c->left, MOST_NEAR + LEFT_FOR_LAST), .tries = MOST_TRIES};
+	int64_t had = n.left;
+	if (!start(&n))
+		return;
+	Spot from = n.at;
+	climb(&n);
+	s->c->left -= had - n.left;
+	bool taken = n.at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles &&
+	             n.at.seconds * CLIMB_SAVES_AT_LEAST <= from.seconds;
+	if (n.at.trial.program != from.trial.program)
+		remark_near(&n, &from, taken);
+	if (!taken)
+		return;
+	s->best = n.at.trial;
+	s->best_way = n.at.way;
+}
