@@ -227,13 +227,19 @@ static bool adds_as_it_comes(const Lives *l, const Live *x, int64_t left) {
 	       left * t->spill_tiles < x->bytes * t->spill_results + left * t->spill_factors;
 }
 
+/* In unrolled steps a result that meets a tile which waits for it goes out whole, though the matrix unit's buffer would
+ * do (attention's dq on v7x, blocks of 512 to 2048 by 1024 to 4096: two tiles are spilled, in loops of DMA one). */
+static int64_t met_by_waiting(const Lives *l, const Live *x, const Kept *h) {
+	return region_is_unrolled(x->region) && !adds_up(l, x) && h->tiles >= x->bytes ? x->bytes : 0;
+}
+
 static void held_product(const Lives *l, const Live *x, Kept *h) {
 	Live *left = factor_of(l, x, 0);
 	int64_t factor = left->bytes / batch_of(live_value(l, left));
 	bool streams = accumulates(l, x), few = adds_as_it_comes(l, x, factor);
 	h->parts += parts_of(l, x);
 	if (sums_in_mxu(l, x)) {
-		h->tiles += beyond_mxu(l, x);
+		h->tiles += int_max(beyond_mxu(l, x), met_by_waiting(l, x, h));
 		return;
 	}
 	if (streams || grows_as_it_comes(l, x))
