@@ -158,12 +158,17 @@ static bool accumulates(const Lives *l, const Live *product) {
 	return adds_up(l, product) && !is_straight(product->region->loop);
 }
 
-/* A sum of products alone, in straight code: the next step's factor is read before this one is done. */
-static bool adds_straight_on(const Lives *l, const Live *product) {
+/* A sum of products alone, which is not scaled before it grows. */
+static bool adds_to_carried(const Lives *l, const Live *product) {
 	bool carried = false;
 	for (uint32_t i = 0; i < product->reads; i++)
 		carried = carried || l->reads.at[product->read + i]->part == PART_CARRIED;
-	return carried && adds_up(l, product) && region_is_unrolled(product->region);
+	return carried && adds_up(l, product);
+}
+
+/* In straight code: the next step's factor is read before this one is done. */
+static bool adds_straight_on(const Lives *l, const Live *product) {
+	return adds_to_carried(l, product) && region_is_unrolled(product->region);
 }
 
 /* A result that streams back; in int32 a quarter more is under way (fitted to int8 products on v7x). */
@@ -222,8 +227,8 @@ static bool grows_as_it_comes(const Lives *l, const Live *x) {
  * 20 MiB, of 32 to 512 products, what is spilled is the left factor less 0.16 MiB, or nothing). */
 static bool adds_as_it_comes(const Lives *l, const Live *x, int64_t left) {
 	const Target *t = l->t;
-	return accumulates(l, x) && live_value(l, x)->dtype == DTYPE_F32 && products_of(l, x) <= t->sums_streamed &&
-	       parts_of(l, x) + widened_of(l, x) == 0 &&
+	return accumulates(l, x) && adds_to_carried(l, x) && live_value(l, x)->dtype == DTYPE_F32 &&
+	       products_of(l, x) <= t->sums_streamed && parts_of(l, x) + widened_of(l, x) == 0 &&
 	       left * t->spill_tiles < x->bytes * t->spill_results + left * t->spill_factors;
 }
 
@@ -435,11 +440,8 @@ static Kept barrier_held(Region *r, const Live *x, const Kept *across) {
 static bool adds_where_it_lies(const Lives *l, const Live *carried) {
 	enum { SMALL_UNITS = 128 };
 	const Live *user = &carried->region->at[carried->until];
-	bool alone = false;
-	for (uint32_t i = 0; i < user->reads; i++)
-		alone = alone || l->reads.at[user->read + i] == carried;
-	return alone && l->t->mxu_size > SMALL_UNITS && in_scratch(carried) && user->part == PART_PRODUCT &&
-	       adds_up(l, user);
+	return l->t->mxu_size > SMALL_UNITS && in_scratch(carried) && user->part == PART_PRODUCT &&
+	       adds_to_carried(l, user);
 }
 
 static Kept region_peak(Region *r) {

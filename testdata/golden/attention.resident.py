@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1166427,
-    "vmem": {"windows": 656384, "inner": 0, "scratch": 131072, "intermediates": 378971},
+    "vmem_bytes": 1170145,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 131072, "intermediates": 382689},
     "flops": 536870912,
     "hbm_bytes": 2105344,
     "estimate": {

@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 535362,
-    "vmem": {"windows": 132096, "inner": 131072, "scratch": 0, "intermediates": 272194},
+    "vmem_bytes": 544833,
+    "vmem": {"windows": 132096, "inner": 131072, "scratch": 0, "intermediates": 281665},
     "flops": 335544320,
     "hbm_bytes": 3678208,
     "estimate": {
