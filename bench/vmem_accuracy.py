@@ -26,8 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
 from pallasc import aot, binding  # noqa: E402
+from pallasc.chips import VMEM_BYTES  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
-from pallasc.module import Module, kernel_text  # noqa: E402
+from pallasc.module import Module, kernel_text, with_all_vmem  # noqa: E402
 
 GRAPHS = ROOT / "testdata" / "graphs"
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
@@ -102,7 +103,7 @@ class Triple:
     @property
     def limit(self):
         """Bytes of the chip."""
-        return LIMITS[self.chip]
+        return VMEM_BYTES[self.chip]
 
     @property
     def accepted(self):
@@ -130,7 +131,7 @@ class Triple:
             "changes": [list(pair) for pair in values.items()],
             "config": self.config,
             "chip": self.chip,
-            "kernel": kernel_hash(self.source, self.chip),
+            "kernel": kernel_hash(self.source),
             "used": self.used,
             "taken": self.ok,
             "kind": self.kind,
@@ -230,20 +231,15 @@ class Walk:
         if module is None:
             return None
         vmem = module.plan["vmem"]
-        source = limited(module.source, self.chip)
+        source = with_all_vmem(module.source)
         sizes = {old: new for old, new in self.sizes.items() if old != new}
         draw = (self.graph, copy.deepcopy(self.config), self.chip, sizes, self.dtypes, source)
         return Triple(*draw, vmem["total"], vmem["intermediates"])
 
 
-def limited(source, chip):
-    """A kernel's text with the chip's limit in it."""
-    return re.sub(r"(vmem_limit_bytes=)\d+", rf"\g<1>{LIMITS[chip]}", source)
-
-
-def kernel_hash(source, chip):
+def kernel_hash(source):
     """Of a kernel, whatever is predicted, and whatever the limit."""
-    return hashlib.sha256(limited(kernel_text(source), chip).encode()).hexdigest()[:16]
+    return hashlib.sha256(kernel_text(source).encode()).hexdigest()[:16]
 
 
 def kept_draws(path):
@@ -256,8 +252,8 @@ def kept_draws(path):
         chip, document = draw["chip"], json.loads((GRAPHS / f"{draw['graph']}.json").read_text())
         changed = substituted(document, dict(draw["changes"]))
         if module := compiled(changed, draw["config"], chip):
-            source = limited(module.source, chip)
-            same = kernel_hash(source, chip) == draw["kernel"]
+            source = with_all_vmem(module.source)
+            same = kernel_hash(source) == draw["kernel"]
             yield draw, Module(source, module.filename, module.plan), same
 
 
@@ -279,7 +275,7 @@ def compiled(document, config, chip):
     What takes more than FAR[1] of the chip's even with half the buffers is not asked for again:
     a refusal is slow, as pallasc then looks for what would fit.
     """
-    limit = LIMITS[chip]
+    limit = VMEM_BYTES[chip]
     try:
         roomy = binding.compile(document, config, roomy_target(chip, 1 << 40))
     except CompileError:
@@ -328,12 +324,6 @@ def draws(seed, count):
             middle = math.exp(rng.uniform(math.log(low), math.log(high)))
             low, high = max(low, middle / 1.3), min(high, middle * 1.3)
         yield seek(rng, kernels, chip, (low, high), number % LARGE_EVERY == LARGE_EVERY - 1)
-
-
-def limits():
-    """{chip: VMEM bytes}, as pallasc knows them."""
-    document = json.loads((GRAPHS / "add.json").read_text())
-    return {chip: binding.compile(document, None, chip).plan["vmem"]["limit"] for chip in CHIPS}
 
 
 # ---- compiling -----------------------------------------------------------------------------------
@@ -533,8 +523,6 @@ def main():
     options.plot.write_text(plot(triples))
     return 0 if not any(verdict(triple) == "false accept" for triple in triples) else 1
 
-
-LIMITS = limits()
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -30,6 +30,7 @@ import test_vmem_measured as kinds  # noqa: E402
 from coverage import results  # noqa: E402
 from coverage import row as coverage  # noqa: E402
 from pallasc import aot, binding  # noqa: E402
+from pallasc.chips import VMEM_BYTES  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
 
 PAIRS = Path(__file__).with_name("vmem_pairs.json")
@@ -57,7 +58,7 @@ class Pair(typing.NamedTuple):
     @property
     def kernel(self):
         """The hash of the kernel, whatever is predicted, and whatever the limit."""
-        return accuracy.kernel_hash(self.module.source, self.chip)
+        return accuracy.kernel_hash(self.module.source)
 
 
 def of_coverage():
@@ -157,7 +158,7 @@ class Found(typing.NamedTuple):
     @property
     def low(self):
         """Less is predicted than used; of what libtpu refuses, less than the chip has."""
-        limit = self.used if self.taken else accuracy.LIMITS[self.chip] + 1
+        limit = self.used if self.taken else VMEM_BYTES[self.chip] + 1
         return self.predicted < limit
 
 

@@ -116,7 +116,6 @@ static void build_signature(Builder *b) {
 	for (uint32_t i = 0; i < p->scratches.count; i++)
 		add_scratch(b, i);
 	add_sums(b);
-	b->k->vmem_limit = p->vmem_limit;
 }
 
 /* ---- the body --------------------------------------------------------------------------------------------------- */
@@ -176,6 +175,7 @@ KProgram *program_build(const Program *g) {
 		Plan *p = g->kernels.at[i];
 		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 		k->turns = p->back_and_forth;
+		k->vmem_limit = p->vmem_asked;
 		p->kernel = NULL; /* rewrites change it */
 		vec_push(g->arena, &out->kernels, k);
 	}

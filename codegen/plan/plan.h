@@ -413,7 +413,8 @@ typedef struct Plan {
 	Doubt doubt;            /* about them */
 	int64_t *left;          /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
-	int64_t vmem_limit; /* passed to the compiler, bytes */
+	int64_t vmem_limit; /* what the chip has or the budget is, bytes */
+	int64_t vmem_asked; /* of the TPU compiler, bytes */
 	double flops, hbm_bytes;
 	bool skewed;           /* some loop is */
 	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */

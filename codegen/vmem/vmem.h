@@ -4,7 +4,8 @@
 
 #include "codegen/plan/plan.h"
 
-/* vmem.c: fills p->vmem and the limit; where buffers alone do not fit without what the kernel spills, unless `all`. */
+/* vmem.c: fills p->vmem, the limit, and what is asked for; where buffers alone do not fit without what the kernel
+ * spills, unless `all`. */
 void plan_vmem(Plan *p, const Module *m, bool all);
 /* The most bytes that the plan is accepted with: its limit, but for the margin. */
 int64_t plan_vmem_line(const Plan *p);

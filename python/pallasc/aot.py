@@ -21,7 +21,7 @@ from pathlib import Path
 from .chips import TOPOLOGIES
 from .command import Parser, bytes_text, positive, seconds_text
 from .errors import FileError, UsageError
-from .module import Module, kernel_text, read_module
+from .module import Module, kernel_text, read_module, vmem_limits
 
 TESTED_LIBTPU = "0.0.51"  # the extra `tpu` of pyproject.toml
 TIMEOUT_S = 600.0
@@ -309,7 +309,7 @@ def cache_directory(part="aot"):
 
 def cache_key(source, target, program="aot_worker"):
     """Hex digest of all that a verdict depends on; `program` is the worker's."""
-    parts = [_CACHE_VERSION, kernel_text(source), target]
+    parts = [_CACHE_VERSION, kernel_text(source), str(vmem_limits(source)), target]
     for package in ("jax", "jaxlib", "libtpu"):
         parts.append(_version(package))
     # The worker's own code decides how a module is traced.

@@ -110,10 +110,26 @@ def scoped_vmem(compiled):
 
 def parse_serialized_vmem(program):
     """Scoped VMEM bytes of each Pallas kernel in a serialized program, without repeats."""
-    target = rb'"custom_call_config":.*?"used_scoped_memory_configs":\[(.*?)\]'
-    lines = (match.decode() for match in re.findall(target, program, re.DOTALL))
-    sizes = [re.findall(r'"memory_space":"1".*?"size":"(\d+)"', line) for line in lines]
-    return list(dict.fromkeys(sum(map(int, found)) for found in sizes))
+    given = rb'(?:"scoped_memory_configs":\[[^\]]*\],)?'
+    target = given + rb'"custom_call_config":.*?"used_scoped_memory_configs":\[.*?\]'
+    calls = (match.decode("latin-1") for match in re.findall(target, program, re.DOTALL))
+    return list(dict.fromkeys(map(used_scoped_vmem, calls)))
+
+
+def used_scoped_vmem(call):
+    """Scoped VMEM bytes that a call uses, by the text of its backend_config.
+
+    What is used counts from the begin of VMEM; what XLA gives to a call begins behind the arrays
+    that it keeps in VMEM meanwhile.
+    """
+    used, given = (
+        re.findall(rf'"{name}":\[([^\]]*)\]', call)[-1:]
+        for name in ("used_scoped_memory_configs", "scoped_memory_configs")
+    )
+    spaces = r'"memory_space":"1","offset":"(\d+)","size":"(\d+)"'
+    ends = [int(offset) + int(size) for offset, size in re.findall(spaces, "".join(used))]
+    begins = [int(offset) for offset, size in re.findall(spaces, "".join(given))]
+    return max(max(ends, default=0) - min(begins, default=0), 0)
 
 
 def fusions(hlo):
@@ -140,10 +156,7 @@ def parse_scoped_vmem(hlo):
     for line in hlo.split("\n"):
         if 'custom_call_target="tpu_custom_call"' not in line:
             continue
-        line = fused.get(line, line)
-        match = re.search(r'"used_scoped_memory_configs":\[(.*?)\]', line)
-        configs = re.findall(r'"memory_space":"1".*?"size":"(\d+)"', match[1]) if match else []
-        sizes.append(sum(map(int, configs)))
+        sizes.append(used_scoped_vmem(fused.get(line, line)))
     return sizes
 
 

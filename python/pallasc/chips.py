@@ -12,6 +12,15 @@ TOPOLOGIES = {
     "v7x": "tpu7x:2x2x1",
 }
 
+# What a kernel may ask for of VMEM on each chip: as in targets.def.
+VMEM_BYTES = {
+    "v4": 16 << 20,
+    "v5e": (128 << 20) - (64 << 10),
+    "v5p": (64 << 20) - (64 << 10),
+    "v6e": (128 << 20) - (64 << 10),
+    "v7x": (64 << 20) - (64 << 10),
+}
+
 # What jax calls a device of each chip: as in targets.def, or in another of its versions.
 KINDS = {
     "v4": ("TPU v4",),

@@ -11,6 +11,7 @@ import sys
 import threading
 import types
 
+from . import chips
 from .errors import FileError, ModuleError
 
 # ast.parse counts its depth for all threads together (CPython 3.11): one at a time.
@@ -25,17 +26,36 @@ _TOLD = (
     re.compile(r'\n    "config": (?:.|\n)*?,(?=\n    "(?:mesh|compiler)")'),
     re.compile(r"\n *cost_estimate=pl\.CostEstimate\([^()]*\),"),
 )
+_TARGET = re.compile(r'^    "target": "(\w+)",$', re.MULTILINE)
+_LIMIT = re.compile(r"(?<=\bvmem_limit_bytes=)\d+\b")
 
 
 def kernel_text(source):
     """A module's text without its configuration and estimates: what decides what a TPU runs.
 
     Whatever is found out of a kernel, by simulation, compiling or measuring, is kept by this text:
-    it holds while only estimates change.
+    it holds while only estimates change. The VMEM that kernels ask for follows an estimate too;
+    all of the chip's stands in its place. Whether the TPU compiler takes a kernel hangs on
+    `vmem_limits` as well.
     """
     for told in _TOLD:
         source = told.sub("", source)
-    return source
+    return with_all_vmem(source)
+
+
+def with_all_vmem(source):
+    """A module's text where each kernel asks for all the VMEM of the module's chip, if known.
+
+    So XLA keeps nothing beside a kernel in VMEM: its arrays come from HBM.
+    """
+    target = _TARGET.search(source)
+    size = chips.VMEM_BYTES.get(target[1]) if target else None
+    return _LIMIT.sub(str(size), source) if size else source
+
+
+def vmem_limits(source):
+    """The bytes of VMEM that a module's kernels ask for: a list of int, in order."""
+    return [int(size) for size in _LIMIT.findall(source)]
 
 
 def read_text(path):
@@ -110,6 +130,14 @@ class Module:
         if self._info is None:
             self._info = parse_info(self.source, self._filename or "<pallasc>")
         return self._info
+
+    def with_all_vmem(self):
+        """The module that asks for all of the chip's VMEM, so that arrays come from HBM.
+
+        For comparing what the TPU compiler makes of a kernel with what is predicted: XLA is told
+        to leave none of VMEM to arrays.
+        """
+        return Module(with_all_vmem(self.source), self._filename, self._plan, self.diagnostics)
 
     def load(self):
         """The module, executed once: `load()(*inputs)` calls the kernel. Raises ModuleError.

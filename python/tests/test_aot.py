@@ -159,6 +159,16 @@ def test_parse_scoped():
     assert parse_scoped_vmem(hlo) == [4096, 0]
 
 
+def test_arrays_that_xla_keeps_in_vmem_are_no_kernels():
+    """What a kernel uses ends where the compiler says; it begins behind them."""
+    given = '"scoped_memory_configs":[{"memory_space":"1","offset":"8192","size":"65536"}]'
+    used = '"used_scoped_memory_configs":[{"memory_space":"1","offset":"0","size":"12288"}]'
+    call = f'{{{given},"custom_call_config":{{"body":"x"}},{used}}}'
+    line = f'a = custom-call(b), custom_call_target="tpu_custom_call", {call}'
+    assert parse_scoped_vmem(line) == [4096]
+    assert parse_serialized_vmem(f"\x01{call}\x02".encode()) == [4096]
+
+
 def test_parse_serialized():
     """The configurations of custom calls only, each size once."""
     kernel = b'{"custom_call_config":{"body":"\n"},"used_scoped_memory_configs":'

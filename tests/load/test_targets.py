@@ -55,6 +55,7 @@ def test_a_graph_compiles(chip):
     assert printed(chip)["tensorcores"] == FIGURES[chip][1]
     assert printed(chip)["topology"] == chips.TOPOLOGIES[chip]
     assert printed(chip)["device_kind"] == chips.KINDS[chip][0]
+    assert printed(chip)["vmem_bytes"] == chips.VMEM_BYTES[chip]
     assert {chips.chip_of(kind) for kind in chips.KINDS[chip]} == {chip}
 
 

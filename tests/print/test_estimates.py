@@ -5,11 +5,12 @@ import json
 import kit
 import numpy as np
 import pytest
-from pallasc import aot
-from pallasc.module import Module, kernel_text
+from pallasc import aot, chips
+from pallasc.module import Module, kernel_text, vmem_limits
 from pallasc.profile.run import code_of
 
 GRAPHS = sorted(path.stem for path in kit.GRAPHS.glob("*.json"))
+MIB = 1 << 20
 ROOTS = "layer_norm_bwd_two_level_odd"
 
 
@@ -87,7 +88,7 @@ def test_the_kernels_text_is_without_what_is_told():
     text = kernel_text(source)
     assert "cost_estimate" not in text and "vmem_bytes" not in text
     assert '"config"' not in text and '"estimate"' not in text
-    assert "vmem_limit_bytes" in text and '"inputs"' in text and '"compiler"' in text
+    assert '"inputs"' in text and '"compiler"' in text
     [cost] = calls(source)
     other = source.replace(f"flops={cost['flops']}", "flops=1")
     other = other.replace('"cycles": ', '"cycles": 1').replace('"windows": ', '"windows": 1')
@@ -97,8 +98,31 @@ def test_the_kernels_text_is_without_what_is_told():
     for told in (other, bare):
         assert (kernel_text(told), code_of(told)) == (text, code_of(source))
         assert aot.cache_key(told, "v6e") == aot.cache_key(source, "v6e")
-    changed = source.replace("vmem_limit_bytes=", "vmem_limit_bytes=1")
+    changed = source.replace('"parallel"', '"arbitrary"')
     assert kernel_text(changed) != text and code_of(changed) != code_of(source)
+
+
+def test_what_is_asked_of_vmem_decides_only_whether_it_is_taken():
+    source = kit.compiled("attention").source
+    [asked] = vmem_limits(source)
+    less = source.replace(f"vmem_limit_bytes={asked}", f"vmem_limit_bytes={asked - 1}")
+    assert vmem_limits(less) == [asked - 1]
+    assert (kernel_text(less), code_of(less)) == (kernel_text(source), code_of(source))
+    assert aot.cache_key(less, "v6e") != aot.cache_key(source, "v6e")
+    assert vmem_limits(kernel_text(source)) == [chips.VMEM_BYTES["v6e"]]
+
+
+@pytest.mark.parametrize("graph", ["attention", "add", "attention_b8_h32_s8192_d256"])
+@pytest.mark.parametrize("chip", ["v6e", "v7x"])
+def test_a_kernel_asks_for_what_it_needs_and_room(graph, chip):
+    """In whole MiB, and no more than there is; a kernel of a graph has its own."""
+    module = kit.compiled(graph, chip)
+    vmem = module.plan["vmem"]
+    needed = vmem["total"] * 5 // 4 + MIB
+    assert vmem["asked"] == min(-(-needed // MIB) * MIB, vmem["limit"])
+    assert vmem_limits(module.source) == [vmem["asked"]]
+    small = kit.accepted(kit.path(graph), f"--target={chip}", f"--vmem={vmem['total'] + 9}").out
+    assert vmem_limits(small) == [vmem["total"] + 9]
 
 
 def test_a_module_with_costs_runs_in_simulation():

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .. import aot
 from ..errors import CompileError, FileError, UsageError
-from ..module import PARSING, Module, kernel_text, read_module
+from ..module import PARSING, Module, kernel_text, read_module, with_all_vmem
 from . import chips, dump
 from .estimate import estimate
 
@@ -112,7 +112,7 @@ def _job(source, target):
             job = {"path": os.path.abspath(path), "expression": expression}
             return job, _known(target or "v6e")
         module = read_module(source)
-    job = {"source": module.source, "filename": module.filename}
+    job = {"source": with_all_vmem(module.source), "filename": module.filename}
     return job, _known(target or module.info["target"])
 
 

@@ -27,7 +27,7 @@ independent float64 formula; the production size is compiled by the real TPU com
   law, and of few or none (empty groups, one index for all, no flag). Each small graph then runs
   under each of these alone too, in its loop types in turn: a line each. Cycles are of mixed data.
 - VMEM: MiB that the compiler reports / that pallasc predicts, of the production kernel under its
-  own configuration.
+  own configuration, its arrays in HBM.
 - Cycles: thousands, of that kernel, estimated by executing the compiler's schedule
   ([profile](profile.md)): good for ratios, not absolute; another loop type may be faster
   ([serving](serving.md) names it where it is). `?`: it could not be followed, or a loop of it was

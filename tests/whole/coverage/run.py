@@ -125,7 +125,7 @@ def verdicts(todo):
     modules = []
     for _, _, case, chip in todo:
         try:
-            modules.append(proof.module(case, chip))
+            modules.append(proof.module(case, chip).with_all_vmem())
         except proof.CompileError as error:
             modules.append(aot.AotResult(case.id, chip, kind="diagnostic", message=str(error)))
     jobs = [(item, item.info["target"]) for item in modules if not hasattr(item, "kind")]
