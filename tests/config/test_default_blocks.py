@@ -117,6 +117,12 @@ def test_a_sweep_finds_what_a_compilation_does():
     assert "block_sizes" not in found["config"]
 
 
+@pytest.mark.parametrize(("steps", "loops"), [(64, ["unroll"]), (65, ["fori_loop"])])
+def test_long_loops_become_no_straight_code(steps, loops):
+    plan = kit.plan(resized("recurrence_loop", {"64": str(steps)}), "v6e")
+    assert [loop["type"] for loop in plan["loops"]] == loops
+
+
 def test_a_loop_type_that_is_given_stays():
     found = kit.plan(bare("decode_attention_8192"), "v6e", pallas_loop_type="emit_pipeline")
     assert [loop["type"] for loop in found["loops"]] == ["emit_pipeline"]
