@@ -24,8 +24,9 @@ enum {
 	MOST_TRIES = 32,
 	MOST_STRAIGHT = 64 /* steps of a loop as straight code that nobody asked for: each is code to compile */
 };
-/* What the whole climb must save by either estimate, ... */
+/* What the whole climb must save by the time of the core and by the other, which sees less of it, ... */
 #define CLIMB_SAVES_AT_LEAST 1.05
+#define CLIMB_COMPARED_AT_LEAST 1.03
 /* ... one move by the time of the core, and what it may lose of the other. */
 #define MOVE_SAVES_AT_LEAST 1.02
 #define MOVE_LOSES_AT_MOST 1.02
@@ -216,7 +217,7 @@ void choose_near(Choosing *s) {
 	climb(&n);
 	s->c->left -= had - n.left;
 	bool taken = n.at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles &&
-	             n.at.seconds * CLIMB_SAVES_AT_LEAST <= from.seconds;
+	             n.at.seconds * CLIMB_COMPARED_AT_LEAST <= from.seconds;
 	if (n.at.trial.program != from.trial.program)
 		remark_near(&n, &from, taken);
 	if (!taken)
