@@ -20,9 +20,13 @@
 #include "src/load/load.h"
 #include <math.h>
 
-enum { MOST_TRIES = 32 };
-/* What the whole climb must save by either estimate, ... */
+enum {
+	MOST_TRIES = 32,
+	MOST_STRAIGHT = 64 /* steps of a loop as straight code that nobody asked for: each is code to compile */
+};
+/* What the whole climb must save by the time of the core and by the other, which sees less of it, ... */
 #define CLIMB_SAVES_AT_LEAST 1.05
+#define CLIMB_COMPARED_AT_LEAST 1.03
 /* ... one move by the time of the core, and what it may lose of the other. */
 #define MOVE_SAVES_AT_LEAST 1.02
 #define MOVE_LOSES_AT_MOST 1.02
@@ -65,7 +69,28 @@ static bool is_here(const Climb *n, const Spot *p) {
 	return p->way.type == n->at.way.type;
 }
 
-/* Of a way that is refused, does not fit, or whose draft is estimated to take more than `most` seconds: false. */
+/* With those of the loops around it. */
+static int64_t loop_steps(const Plan *p, uint32_t l) {
+	int64_t steps = 1;
+	for (; l != NONE; l = p->loops.at[l].parent)
+		for (uint32_t d = 0; d < p->loops.at[l].rank; d++) {
+			const LoopDim *dim = &p->loops.at[l].dim[d];
+			if (!checked_mul(steps, int_max(dim->full_steps + (dim->tail != 0), 1), &steps))
+				return INT64_MAX;
+		}
+	return steps;
+}
+
+static bool is_long_code(const Spot *s) {
+	const Program *g = s->trial.program;
+	bool is_long = false;
+	for (uint32_t k = 0; k < g->kernels.count && s->way.type == LOOP_UNROLL; k++)
+		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++)
+			is_long = is_long || loop_steps(g->kernels.at[k], l) > MOST_STRAIGHT;
+	return is_long;
+}
+
+/* Of a way that is refused, does not fit, becomes long code or is estimated to take more than `most` seconds: false. */
 static bool compile_spot(Climb *n, Spot *p, double most, int64_t *left) {
 	Compilation *c = n->s->c;
 	Diag quiet;
@@ -79,7 +104,7 @@ static bool compile_spot(Climb *n, Spot *p, double most, int64_t *left) {
 		return false;
 	Drafts *drafts = program_draft(c->arena, p->trial.context.module, left);
 	bool fits = drafts && drafts_bound(drafts) <= most && measure(n, p, program_choose(drafts)) &&
-	            p->seconds <= most && module_check_annotations(p->trial.context.module, &quiet);
+	            p->seconds <= most && !is_long_code(p) && module_check_annotations(p->trial.context.module, &quiet);
 	p->trial.context.diag = c->diag;
 	return fits;
 }
@@ -192,7 +217,7 @@ void choose_near(Choosing *s) {
 	climb(&n);
 	s->c->left -= had - n.left;
 	bool taken = n.at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles &&
-	             n.at.seconds * CLIMB_SAVES_AT_LEAST <= from.seconds;
+	             n.at.seconds * CLIMB_COMPARED_AT_LEAST <= from.seconds;
 	if (n.at.trial.program != from.trial.program)
 		remark_near(&n, &from, taken);
 	if (!taken)

@@ -42,7 +42,6 @@ def sizes(document, chip="v7x"):
         ("layer_norm", [256]),
         ("add", [512, 1024]),
         ("softmax_two_pass", [1024, 256]),
-        ("matmul_split_k_512", [512, 64, 1024]),
     ],
 )
 def test_v7x(graph, expected):
@@ -62,6 +61,8 @@ def test_v7x(graph, expected):
         ("attention_delta_8192", "v6e", [2, 1024], [2, 4096], []),
         # One tile: nothing hides its copies.
         ("matmul_1024", "v7x", [1024, 1024, 1024], [1024, 512, 1024], ["unroll"]),
+        # 64 columns: steps of 1024 are short.
+        ("matmul_split_k_512", "v7x", [512, 64, 1024], [512, 64, 4096], ["emit_pipeline"]),
         # Whole rows of 20 KiB: 64 of them are 1.25 MiB.
         ("layer_norm_bwd_4096_10240", "v7x", [64], [128], []),
     ],
@@ -75,7 +76,7 @@ def test_what_is_near_and_faster_is_taken(graph, chip, rule, expected, loops):
     assert [loop["type"] for loop in found["loops"]] == loops
     assert found["estimate"]["cycles"] * 1.05 <= given["estimate"]["cycles"]
     seconds = [plan["estimate"]["compared_seconds"] for plan in (found, given)]
-    assert seconds[0] * 1.05 <= seconds[1]
+    assert seconds[0] * 1.03 <= seconds[1]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,12 @@ def test_a_sweep_finds_what_a_compilation_does():
     estimate = kit.plan(bare("decode_attention_8192"), "v6e")["estimate"]
     assert found["cycles"] == estimate["cycles"] < rule["cycles"]
     assert "block_sizes" not in found["config"]
+
+
+@pytest.mark.parametrize(("steps", "loops"), [(64, ["unroll"]), (65, ["fori_loop"])])
+def test_long_loops_become_no_straight_code(steps, loops):
+    plan = kit.plan(resized("recurrence_loop", {"64": str(steps)}), "v6e")
+    assert [loop["type"] for loop in plan["loops"]] == loops
 
 
 def test_a_loop_type_that_is_given_stays():
