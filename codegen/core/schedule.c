@@ -49,9 +49,9 @@ typedef struct Schedule {
 	bool streams;  /* nothing waits for all of a tile: register by register goes through all tasks */
 } Schedule;
 
-/* Results leave these units as they were put in, and the compiler puts them in as the program does; but one register
- * goes across lanes as soon as it is there: few rows of many steps are reduced side by side. And a matmul of what comes
- * from memory goes before those of its step that wait for what is computed. */
+/* Results leave these units as they were put in, and the compiler puts them in as the program does; but one or two
+ * registers go across lanes as soon as they are there: few rows of many steps are reduced side by side. And a matmul of
+ * what comes from memory goes before those of its step that wait for what is computed. */
 enum { IN_ORDER_MXU = 1, IN_ORDER_XLU = 2 };
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
@@ -99,7 +99,8 @@ static void add_read(Schedule *s, Task *t, uint32_t of, bool whole) {
 }
 
 static uint8_t order_of(const Core *c, const Task *t) {
-	bool across = t->cycles[UNIT_XLU] * c->u->per_cycle[UNIT_XLU] > 1;
+	enum { PASSING = 2 };
+	bool across = t->cycles[UNIT_XLU] * c->u->per_cycle[UNIT_XLU] > PASSING;
 	return (uint8_t)((t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (across ? IN_ORDER_XLU : 0));
 }
 
