@@ -26,6 +26,8 @@ typedef struct Task {
 	bool can, placed;         /* all that it reads is placed; it is */
 	uint16_t units;           /* a bit for each that it begins with */
 	uint8_t order;            /* IN_ORDER_x */
+	bool early;               /* what it reads comes from memory, if need be by the vector unit */
+	uint32_t copy;            /* of the region */
 } Task;
 
 typedef struct Read {
@@ -43,11 +45,13 @@ typedef struct Schedule {
 	uint32_t *store_of; /* by buffer: the last one */
 	double free[UNIT_COUNT];
 	double alone_until, end;
-	bool streams; /* nothing waits for all of a tile: register by register goes through all tasks */
+	uint32_t copy; /* that is added */
+	bool streams;  /* nothing waits for all of a tile: register by register goes through all tasks */
 } Schedule;
 
-/* Results leave these units as they were put in, and the compiler puts them in as the program does; but one register
- * goes across lanes as soon as it is there: few rows of many steps are reduced side by side. */
+/* Results leave these units as they were put in, and the compiler puts them in as the program does; but one or two
+ * registers go across lanes as soon as they are there: few rows of many steps are reduced side by side. And a matmul of
+ * what comes from memory goes before those of its step that wait for what is computed. */
 enum { IN_ORDER_MXU = 1, IN_ORDER_XLU = 2 };
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
@@ -82,16 +86,21 @@ static double wait_of(const Core *c, const Task *t) {
 	return !works ? 0 : t->cycles[UNIT_LOAD] > 0 ? c->u->load_wait : c->u->valu_wait;
 }
 
+/* What reads it waits for no unit but the vector unit. */
+static bool comes_early(const Task *t) { return t->early && !t->inside && t->order == 0 && t->cycles[UNIT_EUP] == 0; }
+
 static void add_read(Schedule *s, Task *t, uint32_t of, bool whole) {
 	if (of == NONE)
 		return;
+	t->early = t->early && comes_early(&s->tasks.at[of]);
 	Read r = {of, whole};
 	vec_push(s->c->a, &s->reads, r);
 	t->reads++;
 }
 
 static uint8_t order_of(const Core *c, const Task *t) {
-	bool across = t->cycles[UNIT_XLU] * c->u->per_cycle[UNIT_XLU] > 1;
+	enum { PASSING = 2 };
+	bool across = t->cycles[UNIT_XLU] * c->u->per_cycle[UNIT_XLU] > PASSING;
 	return (uint8_t)((t->cycles[UNIT_MXU] > 0 ? IN_ORDER_MXU : 0) | (across ? IN_ORDER_XLU : 0));
 }
 
@@ -107,7 +116,7 @@ static void add_task(Schedule *s, StmtId stmt) {
 	const KStmt *x = &c->k->stmts.at[stmt];
 	RegionId regions[STMT_REGIONS_MAX];
 	bool holds = kernel_regions(c->k, stmt, regions) > 0;
-	Task t = {.stmt = stmt, .read = s->reads.count};
+	Task t = {.stmt = stmt, .read = s->reads.count, .early = true, .copy = s->copy};
 	if (holds) {
 		t.inside = s->nested(s->data, stmt);
 	} else {
@@ -203,13 +212,16 @@ static uint32_t next_task(const Schedule *s, uint32_t from) {
 	enum { WINDOW = 96 }; /* statements that the scheduler looks ahead */
 	uint32_t best = NONE;
 	double at = 0;
-	int left = 0; /* the units of those that are left behind */
+	int left = 0;         /* the units of those that are left behind */
+	uint32_t copy = NONE; /* of the first matmul of those */
 	for (uint32_t i = from, seen = 0; i < s->tasks.count && seen < WINDOW; i++) {
 		Task *t = &s->tasks.at[i];
 		if (t->placed)
 			continue;
 		seen++;
-		bool waits = left & t->order;
+		bool passes = t->order == IN_ORDER_MXU && t->early && t->copy == copy;
+		bool waits = (left & t->order) && !passes;
+		copy = copy == NONE && (t->order & IN_ORDER_MXU) ? t->copy : copy;
 		left |= t->order;
 		if (waits || !can_run(s, t))
 			continue;
@@ -323,6 +335,7 @@ Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, Ne
 	memset(s.task_of, 0xff, (c->k->values.count + 1) * sizeof *s.task_of);
 	memset(s.store_of, 0xff, (c->k->buffers.count + 1) * sizeof *s.store_of);
 	for (uint32_t i = 0; i < copies; i++) {
+		s.copy = i;
 		add_copy(&s, r);
 		add_stores(&s, carried);
 		hand_on(&s, r, loop);

@@ -59,9 +59,9 @@ typedef struct Looked {
 
 static void look(Kernel *k, StmtId s, void *data) {
 	Looked *l = data;
+	const Work *w = statement_work(&l->core, s);
 	if (kernel_stmt(k, s)->op != l->op)
 		return;
-	const Work *w = statement_work(&l->core, s);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
 		l->work.of[u] += w->of[u];
 	l->work.chain += w->chain;
@@ -215,6 +215,21 @@ static void lengths_reach_what_a_clamp_lets_through(void **state) {
 	assert_true(steps > 16 && steps < 17);
 }
 
+/* What a clamp lets through no further is no guess: eight are two fours, and not half of one more. */
+static void a_loop_to_the_end_has_all_steps_and_no_more(void **state) {
+	(void)state;
+	assert_near(mean_steps(PAGED("  n = load lengths_ref[i] : int32\n"
+	                             "  %2 = gt n, 0 : bool\n"
+	                             "  some = where %2, 12, 4 : int32\n"
+	                             "  pages = clamp some, 0, 8 : int32\n" STEPS("cdiv(pages, 4)"))),
+	            2);
+	assert_near(mean_steps(PAGED("  n = load lengths_ref[i] : int32\n"
+	                             "  %2 = gt n, 0 : bool\n"
+	                             "  some = where %2, 12, 4 : int32\n"
+	                             "  pages = clamp some, 0, 16 : int32\n" STEPS("cdiv(pages, 4)"))),
+	            2.5);
+}
+
 /* A flag is set in half of all cases. */
 static void a_flag_is_set_in_half_of_all_cases(void **state) {
 	(void)state;
@@ -304,6 +319,55 @@ static void a_bool_that_is_an_int_between_is_nothing(void **state) {
 	assert_work(w, UNIT_VALU, 0);
 }
 
+/* 16 registers, once, for all that meets them; a sum along lanes is in all of them already. */
+static void a_column_that_was_a_row_is_spread_once(void **state) {
+	(void)state;
+	Work w = work_in(ONE_OP("float32", "[1, 128]",
+	                        "  b = to_column a : float32[128, 1]\n"
+	                        "  o = ones : float32[128, 256]\n"
+	                        "  c = mul b, b : float32[128, 1]\n"
+	                        "  d = mul o, c : float32[128, 256]\n"
+	                        "  e = mul d, c : float32[128, 256]\n"),
+	                 "v6e", OP_MUL);
+	assert_work(w, UNIT_XLU, 16);
+	assert_work(w, UNIT_VALU, 16 + 16 + 16); /* all lanes of ones times a column are the same */
+	w = work_in(ONE_OP("float32", "[128, 256]",
+	                   "  b = sum a keep=1 axes=(1) : float32[128, 1]\n"
+	                   "  c = mul a, b : float32[128, 256]\n"),
+	            "v6e", OP_MUL);
+	assert_work(w, UNIT_XLU, 0);
+}
+
+/* Cycles of one grid point of a kernel. */
+static double computed_in(const char *text, const char *chip) {
+	Front f;
+	CoreTime time;
+	front_start(&f);
+	f.source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
+	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
+	assert_non_null(p);
+	kernel_time(p->kernels.at[0], target_find(chip), &f.arena, &time);
+	front_end(&f);
+	return time.compute;
+}
+
+/* 256 registers of which each goes through the EUP: what stands before waits for none but the first. */
+static void registers_stream_where_nothing_waits_for_all(void **state) {
+	(void)state;
+	double cycles = computed_in(ONE_OP("float32", "[256, 1024]",
+	                                   "  b = add a, a : float32[256, 1024]\n"
+	                                   "  c = exp b : float32[256, 1024]\n"),
+	                            "v6e");
+	assert_true(cycles > 256 && cycles < 300);
+	cycles = computed_in(ONE_OP("float32", "[256, 1024]",
+	                            "  b = add a, a : float32[256, 1024]\n"
+	                            "  c = sum b keep=1 axes=(0) : float32[1, 1024]\n"
+	                            "  d = sub b, c : float32[256, 1024]\n"
+	                            "  e = exp d : float32[256, 1024]\n"),
+	                     "v6e");
+	assert_true(cycles > 256 + 64 + 64);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_exponential_is_a_product_and_an_eup_op),
@@ -313,11 +377,14 @@ int main(void) {
 		cmocka_unit_test(a_kernel_takes_what_hbm_takes_and_its_ends),
 		cmocka_unit_test(steps_are_the_mean_over_the_grid),
 		cmocka_unit_test(lengths_reach_what_a_clamp_lets_through),
+		cmocka_unit_test(a_loop_to_the_end_has_all_steps_and_no_more),
 		cmocka_unit_test(a_flag_is_set_in_half_of_all_cases),
 		cmocka_unit_test(ints_go_across_lanes_in_halves),
 		cmocka_unit_test(a_rotation_by_an_unknown_number_is_one_for_each_bit),
 		cmocka_unit_test(a_matmul_of_float8_is_one_of_bfloat16_on_v5e),
 		cmocka_unit_test(a_bool_that_is_an_int_between_is_nothing),
+		cmocka_unit_test(a_column_that_was_a_row_is_spread_once),
+		cmocka_unit_test(registers_stream_where_nothing_waits_for_all),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
