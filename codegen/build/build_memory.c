@@ -231,6 +231,18 @@ static KArg mask_count(Builder *b, const Mask *mask) {
 	return build_int_arg(b, int_binary(b->k, INT_SUB, end, offset));
 }
 
+/* Some operand has a unit dim before its last, so that rows lie in tiles of their own. */
+static bool has_loose_rows(const Plan *p) {
+	for (uint32_t i = 0; i < p->operands.count; i++)
+		if (p->operands.at[i].unit != NONE && p->operands.at[i].unit + 2 == p->operands.at[i].rank)
+			return true;
+	return false;
+}
+
+static Dtype mask_dtype(const Builder *b, Dtype t, uint32_t rank, const int64_t *shape) {
+	return arith_mask_dtype(t, rank > 1 ? shape[rank - 2] : 1, has_loose_rows(b->plan));
+}
+
 /* What a mask chooses of: a tile in the dtype of the choice. A number that stands where lanes are counted is one. */
 static KArg choice_of(Builder *b, KArg x, bool first, Dtype from, Dtype in, uint32_t rank, const int64_t *shape) {
 	bool tile = x.kind == KARG_VALUE && b->k->values.at[x.value].rank > 0;
@@ -244,7 +256,7 @@ static KArg masked(Builder *b, NodeId n, const Mask *mask, KArg x, KArg fill) {
 	Form form = b->plan->values[n].form;
 	int64_t axis = mask->dim + (t->count == 1 && form == FORM_NATURAL), shape[DIM_MAX];
 	uint32_t rank = built_shape(b, n, form, shape);
-	Dtype in = arith_mask_dtype(t->dtype, rank > 1 ? shape[rank - 2] : 1);
+	Dtype in = mask_dtype(b, t->dtype, rank, shape);
 	const KArg args[3] = {choice_of(b, x, true, t->dtype, in, rank, shape), mask_count(b, mask),
 	                      choice_of(b, fill, false, t->dtype, in, rank, shape)};
 	return build_converted(b, build_op(b, K_MASK, in, 3, args, 1, &axis), in, t->dtype);
@@ -358,7 +370,7 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 static Dtype selected_dtype(Builder *b, const Access *access, bool keep_unit, Dtype dtype) {
 	int64_t shape[DIM_MAX];
 	uint32_t rank = region_shape(b, access, keep_unit, shape);
-	return arith_mask_dtype(dtype, rank > 1 ? shape[rank - 2] : 1);
+	return mask_dtype(b, dtype, rank, shape);
 }
 
 static KArg held_initial(const Operand *o, Dtype dtype) {

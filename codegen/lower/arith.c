@@ -302,11 +302,12 @@ Dtype arith_write_dtype(const Module *m, NodeId n) {
 }
 
 /* Mosaic selects no bools, which are masks to it; and spreads no mask of 32-bit lanes over the packed rows of a tile of
- * few rows ("Sublane broadcast"; measured for 1 to 3). */
-Dtype arith_mask_dtype(Dtype t, int64_t rows) {
+ * few rows ("Sublane broadcast"; measured for 1 to 3). Of rows that are `loose`, each in a tile of its own in memory,
+ * it makes such tiles where it has to: of 300 rows in fours. */
+Dtype arith_mask_dtype(Dtype t, int64_t rows, bool loose) {
 	if (t == DTYPE_BOOL)
 		return DTYPE_I32;
-	return rows >= FEW_ROWS ? t : dtype_widened(t);
+	return rows >= FEW_ROWS && !(loose && rows % FEW_ROWS) ? t : dtype_widened(t);
 }
 
 static Dtype tensor_dtype(const Module *m, NodeId n) {

@@ -14,7 +14,7 @@ bool arith_is_operand(const Arg *a);
  * wider of both, and at least float32 or int32. */
 Dtype arith_write_dtype(const Module *m, NodeId n);
 /* In which dtype lanes of a value of so many rows are masked. */
-Dtype arith_mask_dtype(Dtype t, int64_t rows);
+Dtype arith_mask_dtype(Dtype t, int64_t rows, bool loose);
 /* What torch promotes n's operands to. */
 Dtype arith_promoted(const Module *m, NodeId n);
 /* What jnp would compute n in, given the operands as they are; DTYPE_NONE if it would refuse them. */
