@@ -90,7 +90,7 @@ static double wait_of(const Core *c, const Task *t) {
 static bool comes_early(const Task *t) { return t->early && !t->inside && t->order == 0 && t->cycles[UNIT_EUP] == 0; }
 
 static void add_read(Schedule *s, Task *t, uint32_t of, bool whole) {
-	if (of == NONE)
+	if (of == NONE || !s->tasks.at)
 		return;
 	t->early = t->early && comes_early(&s->tasks.at[of]);
 	Read r = {of, whole};
