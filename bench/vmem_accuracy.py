@@ -71,7 +71,10 @@ predicted intermediates of more than {large} MiB and a 16th of the limit, the ot
 takes minutes for many of the larger ones. Left out are kernels that libtpu did not finish in
 {timeout:g} s (about one of 175) or refused for other reasons than VMEM. The model (`codegen/vmem`,
 `include/targets.def`) was fitted to other draws, which are in `bench/vmem_draws.jsonl`; `make
-bench-vmem PART=stored` says how it does on all of that. Errors are of what libtpu takes: of what it
+bench-vmem PART=stored` says how it does on all of that. But for four kernels of these draws
+that pallasc took and libtpu refused, of which more is counted since: float32 matmuls of 16 products
+a step and batches of products in straight code, both on v7x; rows in tiles of their own on v4; and
+a chain of sums of 8 lanes in 1024 steps on v5p. Errors are of what libtpu takes: of what it
 refuses it says only how far it got.
 
 """

@@ -238,13 +238,43 @@ static int64_t met_by_waiting(const Lives *l, const Live *x, const Kept *h) {
 	return region_is_unrolled(x->region) && !adds_up(l, x) && h->tiles >= x->bytes ? x->bytes : 0;
 }
 
+/* Of batched products in unrolled steps the right factors of one batch after the other are read ahead: 0.5 MiB for each
+ * 512 columns of a batch (bfloat16 on v7x, 1 to 4 batches of 16 to 256 rows, 1024 to 2048 columns, steps of 1024 to
+ * 4096 products: 0.8 to 6.9 MiB, 1.1 less than that and no more than it). */
+static int64_t batches_ahead(const Lives *l, const Live *x) {
+	enum { BYTES_A_COLUMN = 1024 };
+	const KValue *v = live_value(l, x);
+	return adds_straight_on(l, x) && batch_of(v) > 1 ? batch_of(v) * last_size(v) * BYTES_A_COLUMN : 0;
+}
+
+/* Rows that lie in tiles of their own are a register each, where the chip does not split registers on the way (x @ x.T
+ * of bfloat16 on v4, 300 rows: 300 times the 2 or 4 registers of a row beside the result; of 256 rows, packed, none).
+ */
+static bool has_loose_rows(const Lives *l, const Live *x) {
+	const KArg *from = x->part == PART_LOAD ? &l->k->args.at[live_stmt(l, x)->arg_first] : NULL;
+	const KValue *v = live_value(l, x);
+	if (l->t->splits_lanes || !from || from->kind != KARG_REF || v->rank < 2)
+		return false;
+	const KRef *r = &l->k->refs.at[from->ref];
+	uint32_t rank = l->k->buffers.at[r->buffer].rank;
+	return rank > 2 && r->rank >= rank - 1 && r->dim[rank - 2].kind == KDIM_AT;
+}
+
+static int64_t factor_bytes(const Lives *l, const Live *left) {
+	const KValue *v = live_value(l, left);
+	if (!has_loose_rows(l, left))
+		return left->bytes / batch_of(v);
+	const int64_t row[] = {1, last_size(v)};
+	return register_bytes(l->t, DTYPE_F32, 2, row) * v->shape[v->rank - 2];
+}
+
 static void held_product(const Lives *l, const Live *x, Kept *h) {
 	Live *left = factor_of(l, x, 0);
-	int64_t factor = left->bytes / batch_of(live_value(l, left));
+	int64_t factor = factor_bytes(l, left);
 	bool streams = accumulates(l, x), few = adds_as_it_comes(l, x, factor);
 	h->parts += parts_of(l, x);
 	if (sums_in_mxu(l, x)) {
-		h->tiles += int_max(beyond_mxu(l, x), met_by_waiting(l, x, h));
+		h->tiles += int_max(beyond_mxu(l, x), met_by_waiting(l, x, h)) + batches_ahead(l, x);
 		return;
 	}
 	if (streams || grows_as_it_comes(l, x))
@@ -304,13 +334,13 @@ static int64_t times(int64_t bytes, int64_t steps) {
 	return checked_mul(bytes, steps, &all) ? int_min(all, TOO_MUCH) : TOO_MUCH;
 }
 
-/* Of what the steps of an unrolled loop compute early no more than this is under way at once: of tiles, spill_ahead and
- * what one step has beyond it; of columns STEPS_COLUMNS beside one step's. Attention on v6e and v7x, scores of 256, 512
- * and 1024 KiB a step: 0.7 MiB of 4, 8 and 16 steps, 1 and 1.1 of 4 and 8, 2, 3 and 3.7 of 4, 8 and 12. */
+/* Of what the steps of an unrolled loop compute early: all columns, as a chain of them runs ahead of the tiles that it
+ * meets (sums of 8 or 16 lanes of 128 rows on v5p and v6e, 512 and 1024 steps: 60 KiB a step); of tiles no more than
+ * spill_ahead and what one step has beyond it is under way at once. Attention on v6e and v7x, scores of 256, 512 and
+ * 1024 KiB a step: 0.7 MiB of 4, 8 and 16 steps, 1 and 1.1 of 4 and 8, 2, 3 and 3.7 of 4, 8 and 12. */
 static int64_t under_way(const Target *t, const Kept *step, int64_t steps) {
-	enum { STEPS_COLUMNS = 8 << 20 };
-	int64_t ahead = (int64_t)t->spill_ahead * 1024, columns = step->early - step->wide;
-	return int_min(times(columns, steps), STEPS_COLUMNS + step->early) +
+	int64_t ahead = (int64_t)t->spill_ahead * 1024;
+	return times(step->early - step->wide, steps) +
 	       int_min(times(step->wide, steps), ahead + times(int_max(step->wide - ahead, 0), steps) / 4 * 5);
 }
 
@@ -324,6 +354,22 @@ static void add_steps(const Target *t, const KLoop *loop, const Kept *step, int6
 	h->early = times(step->early, steps);
 	h->wide = times(step->wide, steps);
 	h->steps = int_max(h->steps, int_min(h->early - own, under_way(t, step, steps)));
+}
+
+/* Of an odd number of columns of tiles one of two matrix units has nothing to do at the end of a step, so that the next
+ * is begun: a float32 left factor of a register's lanes, with its bfloat16 parts, is made in all steps before their
+ * turn (v7x, 256 to 1000 rows by 768 and 1280 columns, 8 to 63 steps of 16 to 128 products: 0.19 MiB a step of 256
+ * rows, 0.53 of 512, 1 of 768, 1.4 of 1000, half of these in one pass; nothing of 512 and 1024 columns). */
+static int64_t factors_of_steps(const Lives *l, const Region *r) {
+	const KLoop *loop = r->loop;
+	int64_t bytes = 0;
+	for (uint32_t pos = 1; pos <= r->count && region_is_unrolled(r) && l->t->mxu_sums; pos++) {
+		const Live *x = &r->at[pos], *left = x->part == PART_PRODUCT ? factor_of(l, x, 0) : NULL;
+		int64_t columns = left ? int_cdiv(last_size(live_value(l, x)), l->t->mxu_size) : 0;
+		if (columns > 1 && columns % 2 && left->column && live_value(l, left)->dtype == DTYPE_F32)
+			bytes += left->bytes / 2 * (dot_of(l, x)->ints[2] ? 5 : 3);
+	}
+	return bytes ? times(bytes, loop->dim[0].full_steps + (loop->dim[0].tail != 0) - 1) : 0;
 }
 
 /* A ragged last step stands after its loop, hands what it carries on as values, and has spill slots of its own: what
@@ -474,6 +520,7 @@ static Kept region_peak(Region *r) {
 	if (!r->loop)
 		return peak;
 	add_steps(l->t, r->loop, &step, own, &peak);
+	l->beside += factors_of_steps(l, r);
 	add_tail(l, r->loop, &peak);
 	for (uint32_t i = 0; r->loop->peel && !is_straight(r->loop) && i < r->loop->carried.count; i++)
 		if (!adds_where_it_lies(l, &r->at[i + 1]))

@@ -181,7 +181,7 @@ def _sliding_attention_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=2097152,
+            vmem_limit_bytes=3145728,
         ),
         interpret=interpret,
     )
