@@ -130,7 +130,7 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=8388608,
         ),
         cost_estimate=pl.CostEstimate(
             flops=305602560, transcendentals=516096, bytes_accessed=1575936

@@ -174,7 +174,7 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=220790784, transcendentals=663552, bytes_accessed=2646824

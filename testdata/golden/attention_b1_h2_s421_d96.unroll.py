@@ -148,7 +148,7 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=5242880,
+            vmem_limit_bytes=9437184,
         ),
         cost_estimate=pl.CostEstimate(
             flops=220823552, transcendentals=663552, bytes_accessed=1296680

@@ -171,7 +171,7 @@ def _attention_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=209879040, transcendentals=946176, bytes_accessed=1326780

@@ -213,7 +213,7 @@ def _attention_columns_jit(q, k, v, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=137428992, transcendentals=524288, bytes_accessed=1576960

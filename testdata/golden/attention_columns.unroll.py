@@ -134,7 +134,7 @@ def _attention_columns_jit(q, k, v, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=136392704, transcendentals=401408, bytes_accessed=1052672

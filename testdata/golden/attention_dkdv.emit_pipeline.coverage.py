@@ -164,7 +164,7 @@ def _attention_dkdv_jit(q_in, k_in, v_in, dout, lse, delta, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=135462912, transcendentals=131072, bytes_accessed=1056768

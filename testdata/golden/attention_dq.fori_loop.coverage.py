@@ -192,7 +192,7 @@ def _attention_dq_jit(q_in, k_in, v_in, dout, lse, delta, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=101679104, transcendentals=131072, bytes_accessed=921600

@@ -129,7 +129,7 @@ def _attention_scaled_q_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=68427776, transcendentals=208896, bytes_accessed=526336

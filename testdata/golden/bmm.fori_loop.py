@@ -125,7 +125,7 @@ def _bmm_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=134873088, transcendentals=0, bytes_accessed=2621440

@@ -172,7 +172,7 @@ def _causal_attention_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         interpret=interpret,
     )

@@ -155,7 +155,7 @@ def _causal_attention_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=6291456,
         ),
         interpret=interpret,
     )

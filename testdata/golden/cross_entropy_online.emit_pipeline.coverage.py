@@ -128,7 +128,7 @@ def _cross_entropy_online_jit(logits, labels, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=2883584, transcendentals=425984, bytes_accessed=1050624

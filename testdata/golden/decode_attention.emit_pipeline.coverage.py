@@ -135,7 +135,7 @@ def _decode_attention_jit(q_in, k_in, v_in, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=4376576, transcendentals=36864, bytes_accessed=1056768

@@ -84,7 +84,7 @@ def _gram_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=33685504, transcendentals=0, bytes_accessed=655360

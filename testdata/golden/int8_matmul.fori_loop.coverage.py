@@ -132,7 +132,7 @@ def _int8_matmul_jit(x, y, x_scale, y_scale, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=33947648, transcendentals=0, bytes_accessed=396288

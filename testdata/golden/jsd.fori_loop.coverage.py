@@ -168,7 +168,7 @@ def _jsd_jit(log_q, log_p, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=4030464, transcendentals=786432, bytes_accessed=3146752

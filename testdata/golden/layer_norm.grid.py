@@ -80,7 +80,7 @@ def _layer_norm_jit(x, weight, bias, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=1900544, transcendentals=32768, bytes_accessed=2105344

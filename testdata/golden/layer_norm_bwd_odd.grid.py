@@ -121,7 +121,7 @@ def _layer_norm_bwd_jit(dy, x, mean, rstd, weight, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=8388608,
         ),
         cost_estimate=pl.CostEstimate(
             flops=3723264, transcendentals=131072, bytes_accessed=771368

@@ -179,7 +179,7 @@ def _layer_norm_bwd_two_level_jit(dy, x, mean, rstd, weight, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         interpret=interpret,
     )

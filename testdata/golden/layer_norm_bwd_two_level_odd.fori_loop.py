@@ -150,7 +150,7 @@ def _layer_norm_bwd_two_level_jit(dy, x, mean, rstd, weight, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=6291456,
         ),
         interpret=interpret,
     )

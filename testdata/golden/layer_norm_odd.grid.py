@@ -83,7 +83,7 @@ def _layer_norm_jit(x, weight, bias, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=4128768, transcendentals=57344, bytes_accessed=1688000

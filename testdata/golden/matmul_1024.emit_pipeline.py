@@ -106,7 +106,7 @@ def _matmul_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=10485760,
+            vmem_limit_bytes=16777216,
         ),
         cost_estimate=pl.CostEstimate(
             flops=2152202240, transcendentals=0, bytes_accessed=8388608

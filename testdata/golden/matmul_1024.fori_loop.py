@@ -129,7 +129,7 @@ def _matmul_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=9437184,
+            vmem_limit_bytes=14680064,
         ),
         cost_estimate=pl.CostEstimate(
             flops=2152202240, transcendentals=0, bytes_accessed=10485760

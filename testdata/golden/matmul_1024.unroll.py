@@ -85,7 +85,7 @@ def _matmul_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=11534336,
+            vmem_limit_bytes=18874368,
         ),
         cost_estimate=pl.CostEstimate(
             flops=2152202240, transcendentals=0, bytes_accessed=8388608

@@ -116,7 +116,7 @@ def _matmul_bias_gelu_jit(x, y, bias, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=101799936, transcendentals=98304, bytes_accessed=1246720

@@ -131,7 +131,7 @@ def _matmul_bias_gelu_jit(x, y, bias, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=101799936, transcendentals=98304, bytes_accessed=1771008

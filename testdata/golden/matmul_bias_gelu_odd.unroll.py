@@ -110,7 +110,7 @@ def _matmul_bias_gelu_jit(x, y, bias, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=108658688, transcendentals=131072, bytes_accessed=1805200

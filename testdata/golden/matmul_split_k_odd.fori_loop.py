@@ -113,7 +113,7 @@ def _matmul_split_k_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         interpret=interpret,
     )

@@ -119,7 +119,7 @@ def _neighbours_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=294912, transcendentals=0, bytes_accessed=787456

@@ -164,7 +164,7 @@ def _nested_scale_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=2508800, transcendentals=65536, bytes_accessed=655872

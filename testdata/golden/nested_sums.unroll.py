@@ -96,7 +96,7 @@ def _nested_sums_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=33734656, transcendentals=0, bytes_accessed=263168

@@ -79,7 +79,7 @@ def _normalise_by_total_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=163840, transcendentals=0, bytes_accessed=394240
@@ -103,7 +103,7 @@ def _normalise_by_total_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=198656, transcendentals=98304, bytes_accessed=787456

@@ -114,7 +114,7 @@ def _outer_chain_scale_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=3342336, transcendentals=98304, bytes_accessed=2752512

@@ -85,7 +85,7 @@ def _outer_chain_scale_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=3342336, transcendentals=98304, bytes_accessed=2752512

@@ -107,7 +107,7 @@ def _outer_chain_scale_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=1703936, transcendentals=65536, bytes_accessed=342400

@@ -101,7 +101,7 @@ def _positions_jit(x, w, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=262144, transcendentals=0, bytes_accessed=657408

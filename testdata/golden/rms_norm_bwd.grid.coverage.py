@@ -101,7 +101,7 @@ def _rms_norm_bwd_jit(dy, x, weight, rstd, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=1339392, transcendentals=32768, bytes_accessed=1584128

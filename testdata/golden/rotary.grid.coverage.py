@@ -83,7 +83,7 @@ def _rotary_jit(x, cos, sin, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=1441792, transcendentals=0, bytes_accessed=655360

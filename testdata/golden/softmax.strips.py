@@ -99,7 +99,7 @@ def _softmax_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=8388608,
         ),
         cost_estimate=pl.CostEstimate(
             flops=1769472, transcendentals=524288, bytes_accessed=2097152

@@ -71,7 +71,7 @@ def _softmax_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=3784704, transcendentals=917504, bytes_accessed=1684000

@@ -213,7 +213,7 @@ def _softmax_of_two_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=4390912, transcendentals=1245184, bytes_accessed=3933184

@@ -282,7 +282,7 @@ def _softmax_of_two_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=5242880,
+            vmem_limit_bytes=8388608,
         ),
         cost_estimate=pl.CostEstimate(
             flops=4390912, transcendentals=1245184, bytes_accessed=3933184

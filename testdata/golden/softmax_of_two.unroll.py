@@ -144,7 +144,7 @@ def _softmax_of_two_jit(x, y, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=7340032,
+            vmem_limit_bytes=12582912,
         ),
         cost_estimate=pl.CostEstimate(
             flops=4390912, transcendentals=1245184, bytes_accessed=2622464

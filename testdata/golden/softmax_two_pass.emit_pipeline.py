@@ -128,7 +128,7 @@ def _softmax_two_pass_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=3145728, transcendentals=917504, bytes_accessed=3145728

@@ -106,7 +106,7 @@ def _softmax_two_pass_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=3145728, transcendentals=917504, bytes_accessed=2097152

@@ -142,7 +142,7 @@ def _softmax_two_pass_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=7569408, transcendentals=1605632, bytes_accessed=2300344

@@ -111,7 +111,7 @@ def _softmax_two_pass_jit(x, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=4194304,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
             flops=7569408, transcendentals=1605632, bytes_accessed=1684000

@@ -68,7 +68,7 @@ def _swiglu_jit(gate, up, interpret):
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=3145728,
+            vmem_limit_bytes=5242880,
         ),
         cost_estimate=pl.CostEstimate(
             flops=786432, transcendentals=262144, bytes_accessed=1572864

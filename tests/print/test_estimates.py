@@ -118,7 +118,7 @@ def test_a_kernel_asks_for_what_it_needs_and_room(graph, chip):
     """In whole MiB, and no more than there is; a kernel of a graph has its own."""
     module = kit.compiled(graph, chip)
     vmem = module.plan["vmem"]
-    needed = vmem["total"] * 5 // 4 + 2 * MIB
+    needed = 2 * vmem["total"] + 4 * MIB
     assert vmem["asked"] == min(-(-needed // MIB) * MIB, vmem["limit"])
     assert vmem_limits(module.source) == [vmem["asked"]]
     small = kit.accepted(kit.path(graph), f"--target={chip}", f"--vmem={vmem['total'] + 9}").out
