@@ -13,7 +13,7 @@ bool arith_is_operand(const Arg *a);
 /* The dtype in which a store or atomic makes what it writes, before it is rounded to the tensor's: of an atomic, the
  * wider of both, and at least float32 or int32. */
 Dtype arith_write_dtype(const Module *m, NodeId n);
-/* In which dtype lanes of a value of so many rows are masked. */
+/* In which dtype lanes of a value of so many rows are masked; `loose`: they may lie in tiles of their own. */
 Dtype arith_mask_dtype(Dtype t, int64_t rows, bool loose);
 /* What torch promotes n's operands to. */
 Dtype arith_promoted(const Module *m, NodeId n);

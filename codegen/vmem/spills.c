@@ -143,10 +143,11 @@ static int64_t converted_of(const Lives *l, const Live *product) {
 	return bytes;
 }
 
+/* Of a loop with one dim whose length is known. */
+static int64_t known_steps(const KLoop *loop) { return loop->dim[0].full_steps + (loop->dim[0].tail != 0); }
+
 /* Straight code to the compiler: the matmul's result is there whole before it is added to what is carried. */
-static bool one_step(const KLoop *loop) {
-	return loop->rank == 1 && !loop->dim[0].computed && loop->dim[0].full_steps + (loop->dim[0].tail != 0) <= 1;
-}
+static bool one_step(const KLoop *loop) { return loop->rank == 1 && !loop->dim[0].computed && known_steps(loop) <= 1; }
 
 static bool is_straight(const KLoop *loop) { return loop->type == LOOP_UNROLL || one_step(loop); }
 
@@ -347,7 +348,7 @@ static int64_t under_way(const Target *t, const Kept *step, int64_t steps) {
 /* What the other steps of an unrolled loop compute before their turn; `step` is one step's, of which `own` is not that
  * of loops in it. Steps of an unrolled loop in an unrolled loop are steps of both. */
 static void add_steps(const Target *t, const KLoop *loop, const Kept *step, int64_t own, Kept *h) {
-	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0);
+	int64_t steps = known_steps(loop);
 	h->early = h->wide = 0;
 	if (loop->type != LOOP_UNROLL || steps <= 0)
 		return;
@@ -361,15 +362,16 @@ static void add_steps(const Target *t, const KLoop *loop, const Kept *step, int6
  * turn (v7x, 256 to 1000 rows by 768 and 1280 columns, 8 to 63 steps of 16 to 128 products: 0.19 MiB a step of 256
  * rows, 0.53 of 512, 1 of 768, 1.4 of 1000, half of these in one pass; nothing of 512 and 1024 columns). */
 static int64_t factors_of_steps(const Lives *l, const Region *r) {
-	const KLoop *loop = r->loop;
 	int64_t bytes = 0;
-	for (uint32_t pos = 1; pos <= r->count && region_is_unrolled(r) && l->t->mxu_sums; pos++) {
+	if (!region_is_unrolled(r) || !l->t->mxu_sums)
+		return 0;
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
 		const Live *x = &r->at[pos], *left = x->part == PART_PRODUCT ? factor_of(l, x, 0) : NULL;
 		int64_t columns = left ? int_cdiv(last_size(live_value(l, x)), l->t->mxu_size) : 0;
 		if (columns > 1 && columns % 2 && left->column && live_value(l, left)->dtype == DTYPE_F32)
 			bytes += left->bytes / 2 * (dot_of(l, x)->ints[2] ? 5 : 3);
 	}
-	return bytes ? times(bytes, loop->dim[0].full_steps + (loop->dim[0].tail != 0) - 1) : 0;
+	return bytes ? times(bytes, known_steps(r->loop) - 1) : 0;
 }
 
 /* A ragged last step stands after its loop, hands what it carries on as values, and has spill slots of its own: what

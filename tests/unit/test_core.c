@@ -182,13 +182,19 @@ static void a_kernel_takes_what_hbm_takes_and_its_ends(void **state) {
 	"    yield c\n"                                                                                                \
 	"  }\n"
 
+/* Of a kernel text; the caller ends the front. */
+static const KProgram *read_kernels(Front *f, const char *text) {
+	front_start(f);
+	f->source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
+	const KProgram *p = kernels_read(&f->arena, &f->diag, &f->source);
+	assert_non_null(p);
+	return p;
+}
+
 /* The mean of a loop's steps. */
 static double mean_steps(const char *text) {
 	Front f;
-	front_start(&f);
-	f.source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
-	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
-	assert_non_null(p);
+	const KProgram *p = read_kernels(&f, text);
 	Kernel *k = p->kernels.at[0];
 	const double *trips = loop_trips(k, &f.arena);
 	double found = -1;
@@ -259,10 +265,7 @@ static void a_flag_is_set_in_half_of_all_cases(void **state) {
 /* Operations of the statements of an op in a kernel. */
 static Work work_in(const char *text, const char *chip, uint16_t op) {
 	Front f;
-	front_start(&f);
-	f.source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
-	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
-	assert_non_null(p);
+	const KProgram *p = read_kernels(&f, text);
 	Kernel *k = p->kernels.at[0];
 	Looked l = {.op = op, .core = core_of(k, target_find(chip), &f.arena)};
 	kernel_walk(k, k->body, look, &l);
@@ -342,10 +345,7 @@ static void a_column_that_was_a_row_is_spread_once(void **state) {
 static double computed_in(const char *text, const char *chip) {
 	Front f;
 	CoreTime time;
-	front_start(&f);
-	f.source = (Source){.name = "p.kernel", .text = text, .length = strlen(text)};
-	const KProgram *p = kernels_read(&f.arena, &f.diag, &f.source);
-	assert_non_null(p);
+	const KProgram *p = read_kernels(&f, text);
 	kernel_time(p->kernels.at[0], target_find(chip), &f.arena, &time);
 	front_end(&f);
 	return time.compute;
