@@ -163,8 +163,8 @@ int64_t plan_vmem_line(const Plan *p) { return vmem_line(p->vmem_limit, p->modul
  * permutations of bytes takes 1.7 times its estimate of 11 MiB. Whole MiB, so that small changes of the estimate leave
  * it. */
 static int64_t asked_bytes(const Plan *p) {
-	enum { MIB = 1 << 20 };
-	return int_min(p->vmem_limit, int_cdiv(add_bytes(p->vmem.total, p->vmem.total + 4 * MIB), MIB) * MIB);
+	const int64_t mib = 1 << 20;
+	return int_min(p->vmem_limit, int_cdiv(add_bytes(p->vmem.total, p->vmem.total + 4 * mib), mib) * mib);
 }
 
 /* Buffers may still be given up: the kernel is the same, but for their counts. */
