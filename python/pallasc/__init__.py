@@ -1,13 +1,14 @@
 """pallasc: compiles FX-style graphs of tile operations to standalone Pallas TPU kernels.
 
-`compile` gives a `Module`, `reference` executes a graph in NumPy, `export` makes graphs from Helion
-kernels. Importing the package imports neither jax nor torch: each name loads what it needs when it
+`compile` gives a `Module`, `vjp` a function of a forward and its backward graphs that jax
+differentiates, `reference` executes a graph in NumPy, `export` makes graphs from Helion kernels.
+Importing the package imports neither jax nor torch: each name loads what it needs when it
 is first used.
 """
 
 import importlib
 
-__all__ = ["CompileError", "Module", "PallascError", "compile", "export", "reference"]
+__all__ = ["CompileError", "Module", "PallascError", "compile", "export", "reference", "vjp"]
 
 _LAZY = {
     "compile": ("binding", "compile"),
@@ -16,6 +17,7 @@ _LAZY = {
     "PallascError": ("errors", "PallascError"),
     "export": ("export", None),
     "reference": ("reference", None),
+    "vjp": ("vjp", "vjp"),
 }
 
 
