@@ -20,7 +20,7 @@ typedef VEC(PairArg) PairArgs;
 
 /* ---- places and words ------------------------------------------------------------------------------------------- */
 
-/* Where an array is declared: in kernel text only the file is known. */
+/* Where an array is declared. */
 static Place array_place(Pairer *p, const PairPart *part, const KArray *x) {
 	const Module *m = part->module;
 	for (uint32_t t = 0; m && t < m->tensors.count; t++)
@@ -29,7 +29,7 @@ static Place array_place(Pairer *p, const PairPart *part, const KArray *x) {
 	for (uint32_t s = 0; m && s < m->scalars.count; s++)
 		if (strcmp(m->scalars.at[s].name, x->name) == 0)
 			return diag_place(p->d, part->source, "/scalars/%u", s);
-	return (Place){.source = part->source};
+	return (Place){.source = part->source, .line = x->line, .column = x->line != 0};
 }
 
 /* float32[2, 512] */

@@ -173,8 +173,13 @@ def test_kernel_text_is_paired_too(tmp_path):
         texts[-1].write_text(accepted("--emit=kernel", graph).out)
     given = accepted(texts[0], f"--backward={texts[1]}", "--returns=out").out
     assert given == expected
-    v7x = kit.accepted("--emit=kernel", "--target=v7x", RMS_BWD).out
-    texts[1].write_text(v7x)
+    words = [texts[0], f"--backward={texts[1]}"]
+    error = refused(1, *words, "--returns=out", "--nondiff=x")
+    line = texts[1].read_text().splitlines().index("output dx bfloat16[421, 300]") + 1
+    assert f"{texts[1]}:{line}:1: error: output 'dx' of rms_norm_bwd is the gradient of" in error
+    warning = accepted(*words, "--returns=out", "--set=block_sizes=[8]").err
+    assert "warning: kernel text is compiled as it stands" in warning
+    texts[1].write_text(accepted("--emit=kernel", "--target=v7x", RMS_BWD).out)
     error = refused(1, texts[0], f"--backward={texts[1]}", "--returns=out")
     assert "error: rms_norm_bwd is for v7x, rms_norm for v6e [pair-program]" in error
 
@@ -183,6 +188,17 @@ def test_the_configuration_is_the_forward_s():
     back = [f"--backward={RMS_BWD}", "--returns=out"]
     text = accepted(RMS, *back, "--set=block_sizes=[8]").out
     assert text.count('"config": {"block_sizes": [8]') == 1
+
+
+def test_hostile_names_stay_names(pair):
+    names = ["a b'\"\n", "jax", "residuals", "None", "ü", "interpret", "__import__('os')"]
+    forward = rows("sums", names, ["out", "cotangents", "class"])
+    back = rows("back", ["dout", "d_cotangents", *names], [f"d_{name}" for name in names])
+    text = accepted(*pair(forward, back), "--nondiff=class").out
+    check_clean(text)
+    compile(text, "m.py", "exec")
+    error = refused(1, *pair(forward, rows("back", ["dout", "\x1b[31m"], ["d_jax"])))
+    assert "input '\\x1b[31m' of back" in error and "\x1b" not in error
 
 
 # ---- what is refused
