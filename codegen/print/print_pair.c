@@ -36,6 +36,26 @@ static const char *cotangent_name(const Pairing *pairing, uint32_t output) {
 	return NULL;
 }
 
+static bool is_of_forward(const Pairing *pairing, const char *name) {
+	const KProgram *f = pairing->forward;
+	for (uint32_t i = 0; i < f->inputs.count + f->outputs.count; i++) {
+		const KArray *x = i < f->inputs.count ? &f->inputs.at[i] : &f->outputs.at[i - f->inputs.count];
+		if (strcmp(x->name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What a backward calls it, unless the forward has another of that name. */
+static const char *gradient_name(Rules *r, uint32_t b, uint32_t output) {
+	const KProgram *f = r->pairing->forward;
+	const char *name = r->pairing->backwards[b]->outputs.at[output].name;
+	for (uint32_t i = 0; i < f->inputs.count && is_of_forward(r->pairing, name); i++)
+		if (r->pairing->gradients[i].backward == b && r->pairing->gradients[i].index == output)
+			return arena_printf(r->pr->a, "d_%s", f->inputs.at[i].name);
+	return name;
+}
+
 static void name_all(Rules *r) {
 	const KProgram *f = r->pairing->forward;
 	r->inputs = add_values(r, f->inputs.count, f->inputs.at);
@@ -48,6 +68,8 @@ static void name_all(Rules *r) {
 	for (uint32_t b = 0; b < r->pairing->backward_count; b++) {
 		const KProgram *program = r->pairing->backwards[b];
 		r->gradients[b] = add_values(r, program->outputs.count, program->outputs.at);
+		for (uint32_t i = 0; i < program->outputs.count; i++)
+			r->k->values.at[r->gradients[b] + i].name = gradient_name(r, b, i);
 	}
 	kernel_name_values(r->k, is_reserved_in_rules, f->name);
 }

@@ -128,6 +128,22 @@ def test_names_that_say_nothing_are_mapped(pair):
     assert "    c, d = _back_jit(kept, b, interpret)\n    return c, d" in text
 
 
+def test_one_name_in_several_backwards(pair):
+    backs = rows("one", ["dy", "saved"], ["out"]), rows("two", ["dy", "saved"], ["out"])
+    words = (
+        "--returns=out",
+        "--gradients=one.out=y_in,two.out=x",
+        "--residuals=saved=x,two.saved=kept",
+        "--cotangents=dy=out",
+    )
+    text = accepted(*pair(FORWARD, *backs), *words).out
+    assert rules(text).split("\n\n\n")[2].splitlines()[-3:] == [
+        "    d_y_in = _one_jit(dy, x, interpret)",
+        "    d_x = _two_jit(dy, kept, interpret)",
+        "    return d_x, d_y_in",
+    ]
+
+
 def test_names_that_clash_differ(pair):
     back = rows("sums", ["dout"], ["dx", "dy"])
     text = accepted(*pair(FORWARD, back), "--returns=out").out
@@ -266,6 +282,13 @@ REFUSED = [
         (*OUT, "--cotangents=dout=kept"),
         "input 'dout' of back is no input, output or cotangent of sums, nor given by an earlier "
         "backward, as `cotangents` has it: 'kept'",
+    ),
+    (
+        "unknown input in a wish",
+        BACK,
+        (*OUT, "--gradients=dx=foo"),
+        "output 'dx' of back is the gradient of no input of sums, and no later backward reads it, "
+        "as `gradients` has it: 'foo'",
     ),
     ("returns", BACK, ("--returns=foo",), "`returns` names 'foo', which is no output of sums"),
     ("nondiff", BACK, (*OUT, "--nondiff=f"), "`nondiff` names 'f', which is no input or output of"),
