@@ -17,7 +17,7 @@ _LAZY = {
     "PallascError": ("errors", "PallascError"),
     "export": ("export", None),
     "reference": ("reference", None),
-    "vjp": ("gradients", "vjp"),
+    "vjp": ("pairing", "vjp"),
 }
 
 
