@@ -379,6 +379,8 @@ static void print_module(const KProgram *p, const Pairing *pairing, Text *out, P
 	print_check(&pr);
 	if (!on_sparse_core(p))
 		print_simulator(&pr);
+	if (pairing)
+		print_allow_checkpoint(&pr);
 }
 
 void kernels_print_python(const KProgram *p, Text *out) { print_module(p, NULL, out, NULL); }

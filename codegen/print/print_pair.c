@@ -172,6 +172,10 @@ static void print_forward(Rules *r) {
 	r->pr->w.indent = 0;
 	py_line(&r->pr->w, "def _%s_fwd(%s%sinterpret):", f->name, joined(r, &inputs), inputs.count ? ", " : "");
 	r->pr->w.indent = 1;
+	py_line(&r->pr->w, "if interpret:");
+	r->pr->w.indent = 2;
+	py_line(&r->pr->w, "_allow_checkpoint()");
+	r->pr->w.indent = 1;
 	for (uint32_t i = 0; i < f->outputs.count; i++)
 		if (!r->pairing->returned[i] && !r->saved[r->outputs + i])
 			outputs.at[i] = "_";
@@ -228,4 +232,18 @@ void print_rules(Printer *pr, const Pairing *pairing) {
 	text_put(pr->w.out, "\n\n");
 	pr->w.indent = 0;
 	py_line(&pr->w, "_%s_vjp.defvjp(_%s_fwd, _%s_bwd)", f->name, f->name, f->name);
+}
+
+/* The simulator's effects are those of its own memory: it may run again. */
+void print_allow_checkpoint(Printer *pr) {
+	text_put(pr->w.out,
+	         "\n\ndef _allow_checkpoint():\n"
+	         "    \"\"\"Lets jax.checkpoint take simulated kernels, whose effects it would refuse.\"\"\"\n"
+	         "    try:\n"
+	         "        from jax._src import callback, effects\n"
+	         "\n"
+	         "        for effect in (callback.IOEffect, callback.OrderedIOEffect):\n"
+	         "            effects.remat_allowed_effects.add_type(effect)\n"
+	         "    except (ImportError, AttributeError):\n"
+	         "        pass\n");
 }

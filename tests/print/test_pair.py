@@ -74,6 +74,8 @@ def _sums_vjp(x, y_in, interpret):
 
 
 def _sums_fwd(x, y_in, interpret):
+    if interpret:
+        _allow_checkpoint()
     out, kept = _sums_jit(x, y_in, interpret)
     residuals = (x, out, kept)
     return out, residuals
