@@ -170,6 +170,7 @@ static void print_forward(Rules *r) {
 	Names kept = saved(r), given = returned(r, r->outputs);
 	text_put(r->pr->w.out, "\n\n");
 	r->pr->w.indent = 0;
+	py_line(&r->pr->w, "@functools.partial(jax.custom_jvp, nondiff_argnums=(%u,))", f->inputs.count);
 	py_line(&r->pr->w, "def _%s_fwd(%s%sinterpret):", f->name, joined(r, &inputs), inputs.count ? ", " : "");
 	r->pr->w.indent = 1;
 	py_line(&r->pr->w, "if interpret:");
@@ -202,6 +203,7 @@ static void print_backward(Rules *r) {
 	bool alone = cotangents.count == 1 && strcmp(cotangents.at[0], "_") != 0;
 	text_put(r->pr->w.out, "\n\n");
 	r->pr->w.indent = 0;
+	py_line(&r->pr->w, "@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))");
 	py_line(&r->pr->w, "def _%s_bwd(interpret, %s, %s):", f->name, kept.count ? "residuals" : "_",
 	        alone ? cotangents.at[0] : "cotangents");
 	r->pr->w.indent = 1;
@@ -219,6 +221,16 @@ static void print_backward(Rules *r) {
 	print_gradients(r);
 }
 
+/* The rule of the other two: a second derivative asks for theirs. */
+static void print_twice(Rules *r) {
+	const char *name = r->pairing->forward->name;
+	text_put(r->pr->w.out, "\n\n");
+	r->pr->w.indent = 0;
+	py_line(&r->pr->w, "def _%s_twice(interpret, primals, tangents):", name);
+	r->pr->w.indent = 1;
+	py_line(&r->pr->w, "raise TypeError(\"%s can be differentiated once: its backward has no gradient\")", name);
+}
+
 void print_rules(Printer *pr, const Pairing *pairing) {
 	Rules r = {.pr = pr, .pairing = pairing, .k = kernel_new(pr->a, "rules")};
 	const KProgram *f = pairing->forward;
@@ -229,8 +241,11 @@ void print_rules(Printer *pr, const Pairing *pairing) {
 	print_primal(&r);
 	print_forward(&r);
 	print_backward(&r);
+	print_twice(&r);
 	text_put(pr->w.out, "\n\n");
 	pr->w.indent = 0;
+	py_line(&pr->w, "_%s_fwd.defjvp(_%s_twice)", f->name, f->name);
+	py_line(&pr->w, "_%s_bwd.defjvp(_%s_twice)", f->name, f->name);
 	py_line(&pr->w, "_%s_vjp.defvjp(_%s_fwd, _%s_bwd)", f->name, f->name, f->name);
 }
 

@@ -151,6 +151,18 @@ def test_forward_mode_is_refused_by_jax(rms_norm):
         jax.jvp(loss, tuple(inputs), tuple(inputs))
 
 
+def test_a_second_derivative_is_refused():
+    function = pallasc.vjp(TRIPLE, BACK)
+    for interpret in (True, False):
+        run = functools.partial(function, interpret=interpret)
+        first = jax.grad(lambda x, run=run: jnp.sum(run(x) ** 2))
+        for second in (jax.grad(lambda x, first=first: jnp.sum(first(x))), jax.hessian(first)):
+            with pytest.raises(
+                TypeError, match=r"^triple can be differentiated once: its backward"
+            ):
+                jax.eval_shape(second, ONES)
+
+
 def test_wrong_arguments_are_said(rms_norm):
     loss, (x, weight), _ = rms_norm
     with pytest.raises(TypeError, match=r"weight must be float32\[300\], not bfloat16\[300\]"):

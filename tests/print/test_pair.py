@@ -73,6 +73,7 @@ def _sums_vjp(x, y_in, interpret):
     return _sums_fwd(x, y_in, interpret)[0]
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _sums_fwd(x, y_in, interpret):
     if interpret:
         _allow_checkpoint()
@@ -81,6 +82,7 @@ def _sums_fwd(x, y_in, interpret):
     return out, residuals
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _sums_bwd(interpret, residuals, out_grad):
     x, out, kept = residuals
     delta = _delta_jit(out, out_grad, interpret)
@@ -88,6 +90,12 @@ def _sums_bwd(interpret, residuals, out_grad):
     return d_x, grad_y
 
 
+def _sums_twice(interpret, primals, tangents):
+    raise TypeError("sums can be differentiated once: its backward has no gradient")
+
+
+_sums_fwd.defjvp(_sums_twice)
+_sums_bwd.defjvp(_sums_twice)
 _sums_vjp.defvjp(_sums_fwd, _sums_bwd)"""
     )
 
@@ -99,6 +107,7 @@ def test_several_cotangents_and_no_residual(pair):
     assert (
         rules(text).split("\n\n\n")[2]
         == """\
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _sums_bwd(interpret, _, cotangents):
     dout, dkept = cotangents
     dx = _back_jit(dout, dkept, interpret)
