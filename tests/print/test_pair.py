@@ -181,6 +181,12 @@ def test_clean():
     check_clean(accepted(RMS, f"--backward={RMS_BWD}", "--returns=out").out)
 
 
+def test_the_page_shows_what_is_printed():
+    page = (kit.ROOT / "docs" / "gradients.md").read_text()
+    shown = page.split("```python\n@functools")[1].split("\n```")[0]
+    assert f"\n@functools{shown}\n" in accepted(RMS, f"--backward={RMS_BWD}", "--returns=out").out
+
+
 def test_what_is_told_of_backwards():
     text = accepted(RMS, f"--backward={RMS_BWD}", "--returns=out").out
     (info,) = [part for part in text.split("\n\n") if part.startswith("KERNEL_INFO = ")]
