@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import kit
+import pallasc
 import pytest
 from builder import Doc, G, f32, sym
 from kit import accepted, refused
@@ -179,6 +180,12 @@ def check_clean(text):
 
 def test_clean():
     check_clean(accepted(RMS, f"--backward={RMS_BWD}", "--returns=out").out)
+
+
+def test_python_gives_the_same_module():
+    given = pallasc.vjp(RMS, RMS_BWD, returns=["out"], target="v5e").source
+    words = f"--backward={RMS_BWD}", "--returns=out", "--target=v5e"
+    assert given == accepted(RMS, *words).out
 
 
 def test_the_page_shows_what_is_printed():
