@@ -1,13 +1,13 @@
 """pallasc: compiles FX-style graphs of tile operations to standalone Pallas TPU kernels.
 
 `compile` gives a `Module`, `reference` executes a graph in NumPy, `export` makes graphs from Helion
-kernels. Importing the package imports neither jax nor torch: each name loads what it needs when it
-is first used.
+kernels, `grad` derives the backward pass of a graph. Importing the package imports neither jax nor
+torch: each name loads what it needs when it is first used.
 """
 
 import importlib
 
-__all__ = ["CompileError", "Module", "PallascError", "compile", "export", "reference"]
+__all__ = ["CompileError", "Module", "PallascError", "compile", "export", "grad", "reference"]
 
 _LAZY = {
     "compile": ("binding", "compile"),
@@ -15,6 +15,7 @@ _LAZY = {
     "CompileError": ("errors", "CompileError"),
     "PallascError": ("errors", "PallascError"),
     "export": ("export", None),
+    "grad": ("gradients", "grad"),
     "reference": ("reference", None),
 }
 
