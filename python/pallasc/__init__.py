@@ -15,7 +15,7 @@ _LAZY = {
     "CompileError": ("errors", "CompileError"),
     "PallascError": ("errors", "PallascError"),
     "export": ("export", None),
-    "grad": ("gradients", "grad"),
+    "grad": ("differentiate", "grad"),
     "reference": ("reference", None),
 }
 

@@ -20,7 +20,7 @@ COMMANDS = {
     "lint": "look for what an emitted module must not hold",
 }
 # Commands whose module has another name.
-MODULES = {"grad": "gradients"}
+MODULES = {"grad": "differentiate"}
 
 USAGE = """usage: python -m pallasc COMMAND ...
 
