@@ -17,7 +17,6 @@ pytest (.venv-export), and expecttest for the tests of the examples.
 import argparse
 import collections
 import contextlib
-import inspect
 import json
 import os
 import re
@@ -206,18 +205,9 @@ def told(value):
 
 def tensors_by_name(kernel, args):
     """Return the tensors among the arguments by the names that the exporter gives them."""
-    import torch
-    from torch.utils import _pytree
+    from pallasc.helion import calls
 
-    bound = inspect.signature(kernel.fn).bind(*args)
-    bound.apply_defaults()
-    found = {}
-    for name, value in bound.arguments.items():
-        leaves = _pytree.tree_leaves(value)
-        for at, leaf in enumerate(leaves):
-            if isinstance(leaf, torch.Tensor):
-                found[name if len(leaves) == 1 else f"{name}_{at}"] = leaf
-    return found
+    return calls.tensors_by_name(calls.arguments_by_name(kernel, args))
 
 
 def ranges_of(kernel, args):

@@ -1,13 +1,23 @@
 """pallasc: compiles FX-style graphs of tile operations to standalone Pallas TPU kernels.
 
-`compile` gives a `Module`, `reference` executes a graph in NumPy, `export` makes graphs from Helion
-kernels, `grad` derives the backward pass of a graph. Importing the package imports neither jax nor
-torch: each name loads what it needs when it is first used.
+`compile` gives a `Module`, `vjp` a function of a forward and its backward graphs that jax
+differentiates, `grad` derives a backward graph, `reference` executes a graph in NumPy, `export`
+makes graphs from Helion kernels. Importing the package imports neither jax nor torch: each name
+loads what it needs when it is first used.
 """
 
 import importlib
 
-__all__ = ["CompileError", "Module", "PallascError", "compile", "export", "grad", "reference"]
+__all__ = [
+    "CompileError",
+    "Module",
+    "PallascError",
+    "compile",
+    "export",
+    "grad",
+    "reference",
+    "vjp",
+]
 
 _LAZY = {
     "compile": ("binding", "compile"),
@@ -17,6 +27,7 @@ _LAZY = {
     "export": ("export", None),
     "grad": ("differentiate", "grad"),
     "reference": ("reference", None),
+    "vjp": ("gradients", "vjp"),
 }
 
 

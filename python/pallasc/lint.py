@@ -89,7 +89,7 @@ def _skeleton(tree):
             yield from _definition(node)
         elif index == 0 and _is_text(node):
             continue
-        elif not _is_info(node):
+        elif not (_is_info(node) or _is_defvjp(node, tree)):
             yield _at(node, "P101", "runs when the module is imported")
 
 
@@ -109,11 +109,22 @@ def _is_info(node):
     return True
 
 
+def _is_defvjp(node, tree):
+    """Whether it is `f.defvjp(g, h)`, of functions of the module."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+        return False
+    names = [getattr(part, "id", None) for part in (call.func.value, *call.args)]
+    functions = {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}
+    right = call.func.attr == "defvjp" and len(names) == 3 and not call.keywords
+    return right and set(names) <= functions
+
+
 def _definition(node):
-    """Decorators and defaults of a function run on import: only jax.jit, and literals."""
+    """Decorators and defaults of a function run on import: only jax's own, and literals."""
     for decorator in node.decorator_list:
         if not _is_jit(decorator):
-            yield _at(decorator, "P101", "a decorator other than jax.jit")
+            yield _at(decorator, "P101", "a decorator other than jax.jit and jax.custom_vjp")
     arguments = node.args
     annotated = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     annotated += [extra for extra in (arguments.vararg, arguments.kwarg) if extra]
@@ -124,7 +135,7 @@ def _definition(node):
 
 
 def _is_jit(decorator):
-    """Whether it is jax.jit, or functools.partial(jax.jit, key=literal, ...)."""
+    """Whether it is jax.jit or jax.custom_vjp, or functools.partial(jax.jit, key=literal, ...)."""
     if isinstance(decorator, ast.Call):
         if ast.unparse(decorator.func) != "functools.partial" or len(decorator.args) != 1:
             return False
@@ -134,7 +145,7 @@ def _is_jit(decorator):
         except ValueError:
             return False
         decorator = decorator.args[0]
-    return ast.unparse(decorator) == "jax.jit"
+    return ast.unparse(decorator) in ("jax.jit", "jax.custom_vjp")
 
 
 def _names(tree):
