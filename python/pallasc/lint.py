@@ -122,9 +122,9 @@ def _is_rule(node, tree):
 
 
 def _definition(node):
-    """Decorators and defaults of a function run on import: only jax's own, and literals."""
+    """Decorators and defaults of a function run on import: only jax's, a cache, and literals."""
     for decorator in node.decorator_list:
-        if not _is_jit(decorator):
+        if not (_is_jit(decorator) or ast.unparse(decorator) == "functools.cache"):
             yield _at(
                 decorator,
                 "P101",
@@ -197,10 +197,18 @@ def _import(node, guarded):
         root = name.split(".")[0]
         if root != "jax" and root not in sys.stdlib_module_names:
             yield _at(node, "P102", f"imports {name}: neither jax nor the standard library")
-        elif root in FORBIDDEN_MODULES or (root.startswith("_") and root != "__future__"):
+        elif (root in FORBIDDEN_MODULES and not _counts_threads(node)) or (
+            root.startswith("_") and root != "__future__"
+        ):
             yield _at(node, "P102", f"imports {name}: a kernel has no use for it")
     if private and not guarded:
         yield _at(node, "P102", "imports a private module of jax outside a guarded helper")
+
+
+def _counts_threads(node):
+    """Whether it imports what says how many threads simulated devices have."""
+    text = ast.unparse(node)
+    return text == "from os import cpu_count, environ"
 
 
 def _strings(tree):
