@@ -25,7 +25,7 @@ class RefusedError(PallascError, helion.exc.Base):
 
 
 class BoundArguments:
-    """Arguments as a bound kernel keeps them: tensors while somebody else does, then their types."""
+    """Arguments as a bound kernel keeps them: tensors while others do, then their types."""
 
     def __init__(self, args):
         self.leaves, self.spec = _pytree.tree_flatten(args)
