@@ -221,6 +221,8 @@ class Pairing:
 
 def _texts(items):
     return ctypes.cast((ctypes.c_char_p * len(items))(*items), _TEXTS)
+
+
 def _strings(texts):
     """A C array of them."""
     return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))

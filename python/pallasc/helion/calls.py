@@ -44,6 +44,13 @@ class BoundArguments:
         return kind if found is None else found
 
 
+def normalised(bound, config):
+    """A configuration as Helion's rules for a bound kernel complete it; the given one stays."""
+    config = helion.Config(**dict(config))
+    bound.config_spec.normalize(config)
+    return config
+
+
 def arguments_by_name(kernel, args):
     """{parameter: argument} of a call, defaults applied."""
     bound = inspect.signature(kernel.fn).bind(*args)

@@ -160,7 +160,7 @@ def _install(used):
 
     from ..binding import find_library
     from ..exporter.patches import all_applied
-    from .calls import BoundArguments, CompiledKernel
+    from .calls import BoundArguments, CompiledKernel, normalised
     from .search import estimates_provide
 
     def ours(bound):
@@ -189,7 +189,7 @@ def _install(used):
             if not ours(self):
                 return own(self, config, allow_print=allow_print)
             chosen = self._require_implicit_config() if config is None else config
-            compiled = CompiledKernel(used, self, self._normalized_config_copy(chosen), own)
+            compiled = CompiledKernel(used, self, normalised(self, chosen), own)
             compiled.prepare(self._pallasc_arguments())
             if allow_print and self.settings.print_output_code:
                 print(compiled.source(self._pallasc_arguments()))
@@ -202,10 +202,8 @@ def _install(used):
             if not ours(self):
                 return own(self, config, **named)
             chosen = self._require_implicit_config() if config is None else config
-            copy = self._normalized_config_copy(chosen)
-            code = CompiledKernel(used, self, copy, lambda *_: None).source(
-                self._pallasc_arguments()
-            )
+            compiled = CompiledKernel(used, self, normalised(self, chosen), lambda *_: None)
+            code = compiled.source(self._pallasc_arguments())
             return own(self, config, **named) if code is None else code
 
         return method
