@@ -145,30 +145,44 @@ static void put_parts(Text *out, const char *key, const KParts *parts) {
 	text_put(out, parts->count ? "}," : "");
 }
 
-static void print_info(Printer *pr, const char *target) {
+/* The members of KERNEL_INFO that are of one program. */
+static void put_info(Printer *pr, const char *name, Text *out) {
 	const KProgram *p = pr->program;
-	Text out;
-	text_init(&out, pr->a);
-	text_printf(&out, "KERNEL_INFO = {\"name\": \"%s\", \"target\": %s, \"inputs\": [", p->name,
-	            quoted(pr, target));
+	text_printf(out, "\"name\": \"%s\", \"target\": %s, \"inputs\": [", name, quoted(pr, p->target));
 	for (uint32_t i = 0; i < p->inputs.count; i++)
 		if (!p->inputs.at[i].scalar)
-			put_array_info(&out, &p->inputs.at[i]);
-	text_put(&out, "],");
-	put_scalars_info(pr, &out);
-	text_put(&out, " \"outputs\": [");
+			put_array_info(out, &p->inputs.at[i]);
+	text_put(out, "],");
+	put_scalars_info(pr, out);
+	text_put(out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
-		put_array_info(&out, &p->outputs.at[i]);
-	text_printf(&out, "], \"config\": {%s},", config_text(pr, p->config));
+		put_array_info(out, &p->outputs.at[i]);
+	text_printf(out, "], \"config\": {%s},", config_text(pr, p->config));
 	if (p->sizes && *p->sizes)
-		text_printf(&out, " \"sizes\": {%s},", p->sizes);
-	text_printf(&out, " \"vmem_bytes\": %lld,", (long long)p->vmem_bytes);
-	put_parts(&out, "vmem", &p->vmem);
-	text_printf(&out, " \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->flops, p->hbm_bytes);
-	put_parts(&out, "estimate", &p->estimate);
+		text_printf(out, " \"sizes\": {%s},", p->sizes);
+	text_printf(out, " \"vmem_bytes\": %lld,", (long long)p->vmem_bytes);
+	put_parts(out, "vmem", &p->vmem);
+	text_printf(out, " \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->flops, p->hbm_bytes);
+	put_parts(out, "estimate", &p->estimate);
 	if (meshed(p))
-		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
+		text_printf(out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
 		            (long long)meshed(p)->devices);
+}
+
+/* `variants`: of which pr's program is the first; NULL. */
+static void print_info(Printer *pr, const char *name, KProgram *const *variants, uint32_t count) {
+	Text out;
+	text_init(&out, pr->a);
+	text_put(&out, "KERNEL_INFO = {");
+	put_info(pr, name, &out);
+	text_put(&out, count ? " \"variants\": [" : "");
+	for (uint32_t i = 0; i < count; i++) {
+		Printer one = {.program = variants[i], .a = pr->a};
+		text_put(&out, "{");
+		put_info(&one, variants[i]->name, &out);
+		text_put(&out, "},");
+	}
+	text_put(&out, count ? "]," : "");
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
@@ -307,6 +321,14 @@ static void print_kernels(const KProgram *p, Text *out, Printer *last, PyLinks *
 	}
 }
 
+static void print_imports(const KProgram *p, const char *name, bool sparse, Text *out) {
+	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", name, p->target,
+	            PALLASC_VERSION);
+	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
+	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
+	text_put(out, sparse ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
+}
+
 /* `links`: of the kernels' statements, in bytes of `out`; NULL. */
 static void print_module(const KProgram *p, Text *out, PyLinks *links) {
 	Text kernels, wrapper;
@@ -314,12 +336,8 @@ static void print_module(const KProgram *p, Text *out, PyLinks *links) {
 	text_init(&wrapper, p->arena);
 	Printer pr = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
 	print_kernels(p, &kernels, &pr, links);
-	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", p->name, p->target,
-	            PALLASC_VERSION);
-	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
-	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
-	text_put(out, on_sparse_core(p) ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
-	print_info(&pr, p->target);
+	print_imports(p, p->name, on_sparse_core(p), out);
+	print_info(&pr, p->name, NULL, 0);
 	pr.w.out = &wrapper;
 	print_jitted(&pr, p);
 	pr.w.out = out;
@@ -338,6 +356,77 @@ static void print_module(const KProgram *p, Text *out, PyLinks *links) {
 }
 
 void kernels_print_python(const KProgram *p, Text *out) { print_module(p, out, NULL); }
+
+/* ---- several programs ---------------------------------------------------------------------------------------------
+ */
+
+static void print_dispatch(Printer *pr) {
+	blank_lines(pr);
+	text_put(pr->w.out,
+	         "def _dispatch(kernels, arguments, interpret):\n"
+	         "    \"\"\"Calls the kernel for the shapes that the arguments have.\"\"\"\n"
+	         "    shapes = [list(jnp.shape(x)) for x in arguments]\n"
+	         "    variants = KERNEL_INFO[\"variants\"]\n"
+	         "    for kernel, variant in zip(kernels, variants):\n"
+	         "        inputs = [entry[\"shape\"] for entry in variant[\"inputs\"]]\n"
+	         "        if shapes[: len(inputs)] == inputs:\n"
+	         "            return kernel(*arguments, interpret=interpret)\n"
+	         "    name = KERNEL_INFO[\"name\"]\n"
+	         "    known = [str(variant[\"sizes\"]) for variant in variants]\n"
+	         "    raise ValueError(\n"
+	         "        f\"{name} has no kernel for the shapes {shapes}; its sizes are {', '.join(known)}\"\n"
+	         "    )\n");
+}
+
+/* The function that chooses. */
+static void print_chooser(Printer *pr, KProgram *const *programs, uint32_t count, const char *name) {
+	Text call;
+	text_init(&call, pr->a);
+	text_put(&call, "return _dispatch((");
+	for (uint32_t i = 0; i < count; i++)
+		text_printf(&call, i ? ", %s" : "%s", programs[i]->name);
+	text_put(&call, count == 1 ? ",), (" : "), (");
+	uint32_t inputs = pr->program->inputs.count;
+	for (uint32_t i = 0; i < inputs; i++)
+		text_printf(&call, i ? ", %s" : "%s", parameter(pr, i));
+	text_put(&call, inputs == 1 ? ",), interpret)" : "), interpret)");
+	blank_lines(pr);
+	pr->w.indent = 0;
+	py_line(&pr->w, "def %s(%sinterpret=False):", name, argument_list(pr));
+	pr->w.indent = 1;
+	text_put(pr->w.out, "    \"\"\"Calls the kernel for the sizes of its arguments: KERNEL_INFO has them.\n\n"
+	                    "    interpret: run on a CPU: True, or pltpu.InterpretParams.\n    \"\"\"\n");
+	py_statement(&pr->w, call.at);
+}
+
+void kernels_print_variants(KProgram *const *programs, uint32_t count, const char *name, Text *out) {
+	const KProgram *first = programs[0];
+	bool sparse = false, simulated = false;
+	Text body;
+	text_init(&body, first->arena);
+	Printer pr = {.program = first, .k = first->host, .a = first->arena};
+	for (uint32_t i = 0; i < count; i++) {
+		KProgram *p = programs[i];
+		Printer one = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = &body}};
+		print_kernels(p, &body, &pr, NULL);
+		memcpy(one.helpers, pr.helpers, sizeof one.helpers);
+		print_jitted(&one, p);
+		memcpy(pr.helpers, one.helpers, sizeof pr.helpers);
+		print_public(&one);
+		sparse |= on_sparse_core(p);
+		simulated |= !on_sparse_core(p);
+	}
+	pr.w = (PyWriter){.arena = first->arena, .out = out};
+	print_imports(first, name, sparse, out);
+	print_info(&pr, name, programs, count);
+	print_used_helpers(&pr);
+	text_put(out, body.at);
+	print_chooser(&pr, programs, count, name);
+	print_dispatch(&pr);
+	print_check(&pr);
+	if (simulated)
+		print_simulator(&pr);
+}
 
 void kernels_print_linked(const KProgram *p, Text *out, PrintedLines *lines) {
 	PyLinks links = {0};

@@ -7,7 +7,7 @@
 /* Names that the emitted module needs for itself. */
 /* clang-format off */
 static const char *const module_names[] = {
-	"jax", "jnp", "lax", "pl", "pltpu", "functools", "warnings", "KERNEL_INFO", "interpret", "_check", "_mask", "_gelu",
+	"jax", "jnp", "lax", "pl", "pltpu", "functools", "warnings", "KERNEL_INFO", "interpret", "_check", "_dispatch", "_mask", "_gelu",
 	"_simulator", "_to_row", "_to_column", "range", "list", "str", "TypeError", "AttributeError", "ImportError",
 	"__debug__", NULL};
 /* clang-format on */
