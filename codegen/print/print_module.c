@@ -174,17 +174,31 @@ static void put_backwards_info(Printer *pr, Text *out, const Pairing *pairing) {
 	text_put(out, "],");
 }
 
-static void print_info(Printer *pr, const char *target, const Pairing *pairing) {
-	const KProgram *p = pr->program;
+/* The members of KERNEL_INFO that are of one program. */
+static void put_info(Printer *pr, const KProgram *p, const char *name, Text *out) {
+	text_printf(out, "\"name\": \"%s\", \"target\": %s,", name, quoted(pr, p->target));
+	put_program_info(pr, out, p);
+	if (meshed(p))
+		text_printf(out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
+		            (long long)meshed(p)->devices);
+}
+
+/* `pairing`: pr's program is its forward; `variants`: of which it is the first; NULL. */
+static void print_info(Printer *pr, const char *name, const Pairing *pairing, KProgram *const *variants,
+                       uint32_t count) {
 	Text out;
 	text_init(&out, pr->a);
-	text_printf(&out, "KERNEL_INFO = {\"name\": \"%s\", \"target\": %s,", p->name, quoted(pr, target));
-	put_program_info(pr, &out, p);
+	text_put(&out, "KERNEL_INFO = {");
+	put_info(pr, pr->program, name, &out);
 	if (pairing)
 		put_backwards_info(pr, &out, pairing);
-	if (meshed(p))
-		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
-		            (long long)meshed(p)->devices);
+	text_put(&out, count ? " \"variants\": [" : "");
+	for (uint32_t i = 0; i < count; i++) {
+		text_put(&out, "{");
+		put_info(pr, variants[i], variants[i]->name, &out);
+		text_put(&out, "},");
+	}
+	text_put(&out, count ? "]," : "");
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
@@ -334,17 +348,29 @@ static void print_programs(const KProgram *p, const Pairing *pairing, Text *kern
 	pr->k = p->host;
 }
 
-/* What the kernels of all programs are called by. */
+/* Which of jax's functions a program's kernels are called by. */
+static void note_calls(const KProgram *p, bool *grids, bool *sparse) {
+	for (uint32_t i = 0; i < p->kernels.count; i++) {
+		*sparse |= p->kernels.at[i]->sparse_cores != 0;
+		*grids |= p->kernels.at[i]->sparse_cores == 0;
+	}
+}
+
+/* What the kernels of all programs of a pair are called by. */
 static void print_calls_of(Printer *pr, const KProgram *p, const Pairing *pairing) {
 	bool grids = false, sparse = false;
-	for (uint32_t b = 0; b <= (pairing ? pairing->backward_count : 0); b++) {
-		const KProgram *program = b ? pairing->backwards[b - 1] : p;
-		for (uint32_t i = 0; i < program->kernels.count; i++) {
-			sparse = sparse || program->kernels.at[i]->sparse_cores;
-			grids = grids || !program->kernels.at[i]->sparse_cores;
-		}
-	}
+	note_calls(p, &grids, &sparse);
+	for (uint32_t b = 0; pairing && b < pairing->backward_count; b++)
+		note_calls(pairing->backwards[b], &grids, &sparse);
 	print_calls(pr, grids, sparse);
+}
+
+static void print_imports(const KProgram *p, const char *name, const char *more, bool sparse, Text *out) {
+	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s%s, made by pallasc %s.\"\"\"\n\n", name, p->target, more,
+	            PALLASC_VERSION);
+	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
+	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
+	text_put(out, sparse ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
 }
 
 /* `pairing`: p is its forward; NULL: p alone. `links`: of the kernels' statements, in bytes of `out`; NULL. */
@@ -354,12 +380,8 @@ static void print_module(const KProgram *p, const Pairing *pairing, Text *out, P
 	text_init(&wrapper, p->arena);
 	const KProgram *outside = pairing ? seen(pairing) : p;
 	Printer pr = {.program = outside, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
-	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s%s, made by pallasc %s.\"\"\"\n\n", p->name, p->target,
-	            pairing ? " and its gradient" : "", PALLASC_VERSION);
-	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
-	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
-	text_put(out, on_sparse_core(p) ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
-	print_info(&pr, p->target, pairing);
+	print_imports(p, p->name, pairing ? " and its gradient" : "", on_sparse_core(p), out);
+	print_info(&pr, p->name, pairing, NULL, 0);
 	print_programs(p, pairing, &kernels, &wrapper, &pr, links);
 	pr.program = outside;
 	pr.w.out = out;
@@ -383,6 +405,76 @@ static void print_module(const KProgram *p, const Pairing *pairing, Text *out, P
 void kernels_print_python(const KProgram *p, Text *out) { print_module(p, NULL, out, NULL); }
 
 void kernels_print_pair(const Pairing *pairing, Text *out) { print_module(pairing->forward, pairing, out, NULL); }
+
+/* ---- several programs -------------------------------------------------------------------------------------------- */
+
+static void print_dispatch(Printer *pr) {
+	blank_lines(pr);
+	text_put(pr->w.out,
+	         "def _dispatch(kernels, arguments, interpret):\n"
+	         "    \"\"\"Calls the kernel for the shapes that the arguments have.\"\"\"\n"
+	         "    shapes = [list(jnp.shape(x)) for x in arguments]\n"
+	         "    variants = KERNEL_INFO[\"variants\"]\n"
+	         "    for kernel, variant in zip(kernels, variants):\n"
+	         "        inputs = [entry[\"shape\"] for entry in variant[\"inputs\"]]\n"
+	         "        if shapes[: len(inputs)] == inputs:\n"
+	         "            return kernel(*arguments, interpret=interpret)\n"
+	         "    name = KERNEL_INFO[\"name\"]\n"
+	         "    known = [str(variant[\"sizes\"]) for variant in variants]\n"
+	         "    raise ValueError(\n"
+	         "        f\"{name} has no kernel for the shapes {shapes}; its sizes are {', '.join(known)}\"\n"
+	         "    )\n");
+}
+
+/* The function that chooses. */
+static void print_chooser(Printer *pr, KProgram *const *programs, uint32_t count, const char *name) {
+	Text call;
+	text_init(&call, pr->a);
+	text_put(&call, "return _dispatch((");
+	for (uint32_t i = 0; i < count; i++)
+		text_printf(&call, i ? ", %s" : "%s", programs[i]->name);
+	text_put(&call, count == 1 ? ",), (" : "), (");
+	uint32_t inputs = pr->program->inputs.count;
+	for (uint32_t i = 0; i < inputs; i++)
+		text_printf(&call, i ? ", %s" : "%s", parameter(pr, i));
+	text_put(&call, inputs == 1 ? ",), interpret)" : "), interpret)");
+	blank_lines(pr);
+	pr->w.indent = 0;
+	py_line(&pr->w, "def %s(%sinterpret=False):", name, argument_list(pr));
+	pr->w.indent = 1;
+	text_put(pr->w.out, "    \"\"\"Calls the kernel for the sizes of its arguments: KERNEL_INFO has them.\n\n"
+	                    "    interpret: run on a CPU: True, or pltpu.InterpretParams.\n    \"\"\"\n");
+	py_statement(&pr->w, call.at);
+}
+
+void kernels_print_variants(KProgram *const *programs, uint32_t count, const char *name, Text *out) {
+	const KProgram *first = programs[0];
+	bool sparse = false, grids = false;
+	Text body;
+	text_init(&body, first->arena);
+	Printer pr = {.program = first, .k = first->host, .a = first->arena};
+	for (uint32_t i = 0; i < count; i++) {
+		KProgram *p = programs[i];
+		Printer one = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = &body}};
+		print_kernels(p, &body, &pr, NULL);
+		memcpy(one.helpers, pr.helpers, sizeof one.helpers);
+		print_jitted(&one, p);
+		memcpy(pr.helpers, one.helpers, sizeof pr.helpers);
+		print_public(&one, false);
+		note_calls(p, &grids, &sparse);
+	}
+	pr.w = (PyWriter){.arena = first->arena, .out = out};
+	print_imports(first, name, "", sparse, out);
+	print_info(&pr, name, NULL, programs, count);
+	print_used_helpers(&pr);
+	text_put(out, body.at);
+	print_chooser(&pr, programs, count, name);
+	print_dispatch(&pr);
+	print_check(&pr);
+	if (grids)
+		print_simulator(&pr, meshed(first) ? meshed(first)->mesh_axis : NULL);
+	print_calls(&pr, grids, sparse);
+}
 
 void kernels_print_linked(const KProgram *p, Text *out, PrintedLines *lines) {
 	PyLinks links = {0};

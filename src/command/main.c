@@ -247,7 +247,7 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 /* What does nothing to kernel text. */
 static void warn_of_options(Command *c) {
 	const Options *o = &c->options;
-	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count)
+	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count || o->size_lists.count)
 		diag_warning(
 			&c->diag, (Place){.source = &c->graph}, "kernel-options",
 			"change the text, or compile the graph again",
@@ -262,8 +262,24 @@ static bool compile_kernel(Command *c, const Target *target, Text *out) {
 	return compile_kernel_text(&c->arena, &c->diag, &c->graph, &options, o->emit, out);
 }
 
+static SizeChoices size_choices(const Command *c) { return (SizeChoices){c->options.sizes.at, c->options.sizes.count}; }
+
+/* One module of the graph at several sizes. */
+static bool compile_sizes(Command *c, const Target *target, Text *out) {
+	const Options *o = &c->options;
+	const SizeChoices sizes = size_choices(c);
+	CompileOptions options = compile_options(c, target);
+	Text remarks;
+	text_init(&remarks, &c->arena);
+	text_put(&remarks, "");
+	bool ok = compile_variants(&c->arena, &c->diag, &c->graph, &options, &sizes, o->size_lists.at,
+	                           o->size_lists.count, out, &remarks);
+	fwrite(remarks.at, 1, remarks.length, stderr);
+	return ok;
+}
+
 static Module *load_graph(Command *c, const Source *source, const Target *target) {
-	const SizeChoices sizes = {c->options.sizes.at, c->options.sizes.count};
+	const SizeChoices sizes = size_choices(c);
 	return module_load_sized(&c->arena, &c->diag, source, target, &sizes);
 }
 
@@ -319,6 +335,8 @@ static bool compile(Command *c, Text *out) {
 		return compile_pair_of(c, target, out);
 	if (source_is_kernel(&c->graph))
 		return target && compile_kernel(c, target, out);
+	if (o->size_lists.count)
+		return target && compile_sizes(c, target, out);
 	Module *m = load_graph(c, &c->graph, target);
 	if (!target || !m)
 		return false;

@@ -95,6 +95,50 @@ static void add_size(Parser *p, const char *name, const char *value) {
 	vec_push(p->arena, &p->options->sizes, value);
 }
 
+/* NAME=SIZE,SIZE,... */
+static void add_size_list(Parser *p, const char *name, const char *value) {
+	size_t length = strcspn(value, "=");
+	SizeValues list = {.name = arena_printf(p->arena, "%.*s", (int)length, value)};
+	for (const char *at = value + length; *at && !p->error;) {
+		size_t n = strcspn(++at, ","), named;
+		int64_t size;
+		if (!size_choice_read(arena_printf(p->arena, "%s=%.*s", list.name, (int)n, at), &named, &size))
+			break;
+		for (uint32_t i = 0; i < list.values.count; i++)
+			if (list.values.at[i] == size)
+				fail(p, "%s %s has %lld twice", name, value, (long long)size);
+		vec_push(p->arena, &list.values, size);
+		at += n;
+		if (!*at) {
+			vec_push(p->arena, &p->options->size_lists, list);
+			return;
+		}
+	}
+	fail(p, "expected NAME=SIZE,SIZE,... after %s, sizes from 1 to %d, found '%s'", name, NAMED_SIZE_MAX, value);
+}
+
+/* One module of several sizes is Python, and says each size once. */
+static void check_size_lists(Parser *p) {
+	const Options *o = p->options;
+	const char *stages = "leave out other --emit, --passes, --rewrites and --print-...";
+	if (o->size_lists.count && o->action == ACTION_SWEEP)
+		fail(p, "a sweep is of one size: give --size instead of --sizes");
+	else if (o->size_lists.count &&
+	         ((o->emit != EMIT_PYTHON && o->emit != EMIT_NONE) || o->passes_given || o->rewrites_given ||
+	          o->print_before.count || o->print_after.count || o->print_after_all))
+		fail(p, "--sizes prints one module of several sizes: %s", stages);
+	for (uint32_t i = 0; i < o->size_lists.count; i++) {
+		const char *name = o->size_lists.at[i].name;
+		size_t n = strlen(name);
+		for (uint32_t k = 0; k < o->sizes.count; k++)
+			if (strncmp(o->sizes.at[k], name, n) == 0 && o->sizes.at[k][n] == '=')
+				fail(p, "the size '%s' is given by --size and by --sizes", name);
+		for (uint32_t k = 0; k < i; k++)
+			if (strcmp(o->size_lists.at[k].name, name) == 0)
+				fail(p, "--sizes is given twice for '%s'", name);
+	}
+}
+
 static const char *const *pass_names(Parser *p) {
 	uint32_t count = 0;
 	while (pass_list()[count].name)
@@ -349,6 +393,7 @@ static const Option table[] = {
 	{"--config", A_VALUE, add_config},
 	{"--set", A_VALUE, add_set},
 	{"--size", A_VALUE, add_size},
+	{"--sizes", A_VALUE, add_size_list},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -402,11 +447,11 @@ const char *options_help(void) {
 #include "targets.def"
 #undef TARGET
 	       "or a .json file; default v6e\n"
-	       "  --print-targets       list the chips\n"
-	       "  --print-target        the chip of --target, as such a file\n"
+	       "  --print-targets       list the chips; --print-target: that of --target, as such a file\n"
 	       "  --config FILE         a configuration (JSON object) over the graph's own\n"
 	       "  --set KEY=VALUE       one key over that; repeatable\n"
 	       "  --size NAME=SIZE      a named size over the graph's own; repeatable\n"
+	       "  --sizes NAME=A,B,...  one module for several, by its arguments' shapes; combinations\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
@@ -430,8 +475,7 @@ const char *options_help(void) {
 	       "\n"
 	       "  --explain             each decision and why, on standard error\n"
 	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
-	       "  --color=WHEN          auto (default), always or never\n"
-	       "  -v, --version, --help\n"
+	       "  --color=WHEN          auto (default), always or never; and -v, --version, --help\n"
 	       "\n"
 	       "Exit status: 0 done; 1 the graph or configuration is refused; 2 wrong usage;\n"
 	       "3 cannot read or write.\n"
@@ -527,6 +571,8 @@ static void check_pair(Parser *p) {
 		fail(p, "%s is for a pair of graphs: it needs a --backward", o->pair_only);
 	else if (o->backwards.count && o->action == ACTION_SWEEP)
 		fail(p, "a sweep judges one graph: leave out --backward");
+	else if (o->backwards.count && o->size_lists.count)
+		fail(p, "--sizes prints one graph at several sizes: give --size with --backward");
 	else if (o->backwards.count && stages)
 		fail(p,
 		     "--backward makes a Python module of several graphs: leave out --emit, --passes, --rewrites and "
@@ -557,5 +603,6 @@ const char *options_parse(Arena *a, int argc, char *const *argv, Options *option
 	check_standard_input(&p);
 	check_sweep(&p);
 	check_pair(&p);
+	check_size_lists(&p);
 	return p.error;
 }

@@ -10,6 +10,7 @@
 #include "codegen/pair/pair.h"
 #include "codegen/plan/plan.h"
 #include "passes/pipeline/pipeline.h"
+#include "src/load/load.h"
 
 /* What a compilation can give; the order of --help. */
 typedef enum Emit {
@@ -109,6 +110,17 @@ bool compile_emit(Compilation *c, Emit emit, Text *out);
 KProgram *compile_kernels(Compilation *c);
 /* estimate.c: adds what the kernels, as they are built, are thought to need and to take. */
 void compile_estimate(const Program *g, KProgram *out);
+/* variants.c: a size and the values that it is to have. */
+typedef struct SizeValues {
+	const char *name;
+	VEC(int64_t) values;
+} SizeValues;
+enum { VARIANTS_MAX = 64 };
+/* The Python module of a graph at every combination of those values (the last changes fastest), which chooses by the
+ * shapes of its arguments; `sizes`: of the others, NAME=VALUE. What was decided goes to `explained`. False after
+ * diagnostics. */
+bool compile_variants(Arena *a, Diag *d, const Source *graph, const CompileOptions *options, const SizeChoices *sizes,
+                      const SizeValues *lists, uint32_t list_count, Text *out, Text *explained);
 /* compile_kernel.c: the source is kernel text (docs/kernel.md), not a graph. */
 bool source_is_kernel(const Source *source);
 /* A `loop` has none, until it is driven. False after a diagnostic. */
