@@ -4,8 +4,20 @@
 #include "version.h"
 
 /* The jax versions that emitted modules were tested with: for people, and as Python. */
-#define JAX_RANGE ">=0.10.2,<0.11"
-#define JAX_TEST "(0, 10, 2) <= jax.__version_info__ < (0, 11)"
+typedef struct JaxRange {
+	const char *text, *test;
+} JaxRange;
+static const JaxRange old_range = {">=0.8.3,<0.11", "(0, 8, 3) <= jax.__version_info__ < (0, 11)"},
+		      new_range = {">=0.10.2,<0.11", "(0, 10, 2) <= jax.__version_info__ < (0, 11)"};
+
+/* What Mosaic lowers since jax 0.10; a comment that says so does no harm. */
+static const JaxRange *range_of(const Text *text) {
+	static const char *const needs[] = {"jax.lax.erf(", "unroll="};
+	for (size_t i = 0; text->at && i < sizeof needs / sizeof *needs; i++)
+		if (strstr(text->at, needs[i]))
+			return &new_range;
+	return &old_range;
+}
 
 /* Keywords, what the kernel text itself uses, and builtins whose shadowing would confuse a reader; as strcmp() sorts.
  */
@@ -172,7 +184,7 @@ static void put_backwards_info(Printer *pr, Text *out, const Pairing *pairing) {
 	text_put(out, "],");
 }
 
-static void print_info(Printer *pr, const char *target, const Pairing *pairing) {
+static void print_info(Printer *pr, const char *target, const Pairing *pairing, const JaxRange *range) {
 	const KProgram *p = pr->program;
 	Text out;
 	text_init(&out, pr->a);
@@ -183,7 +195,7 @@ static void print_info(Printer *pr, const char *target, const Pairing *pairing) 
 	if (meshed(p))
 		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
 		            (long long)meshed(p)->devices);
-	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
+	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, range->text);
 	py_statement(&pr->w, out.at);
 }
 
@@ -244,7 +256,7 @@ static void print_mesh_check(Printer *pr) {
 	pr->w.indent = 1;
 }
 
-static void print_public(Printer *pr, bool paired) {
+static void print_public(Printer *pr, bool paired, const JaxRange *range) {
 	const KProgram *p = pr->program;
 	blank_lines(pr);
 	pr->w.indent = 0;
@@ -274,9 +286,9 @@ static void print_public(Printer *pr, bool paired) {
 		py_line(&pr->w, "raise NotImplementedError(\"jax simulates no SparseCores\")");
 		pr->w.indent = 1;
 	}
-	py_line(&pr->w, "if not %s:", JAX_TEST);
+	py_line(&pr->w, "if not %s:", range->test);
 	pr->w.indent = 2;
-	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, JAX_RANGE);
+	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, range->text);
 	pr->w.indent = 1;
 	py_line(&pr->w, "return _%s_%s(%s%s)", p->name, paired ? "vjp" : "jit", argument_list(pr),
 	        on_sparse_core(p) ? "interpret" : "_simulator(interpret)");
@@ -347,7 +359,7 @@ static void print_calls_of(Printer *pr, const KProgram *p, const Pairing *pairin
 
 /* `pairing`: p is its forward; NULL: p alone. `links`: of the kernels' statements, in bytes of `out`; NULL. */
 static void print_module(const KProgram *p, const Pairing *pairing, Text *out, PyLinks *links) {
-	Text kernels, wrapper;
+	Text kernels, wrapper, helpers;
 	text_init(&kernels, p->arena);
 	text_init(&wrapper, p->arena);
 	const KProgram *outside = pairing ? seen(pairing) : p;
@@ -357,19 +369,24 @@ static void print_module(const KProgram *p, const Pairing *pairing, Text *out, P
 	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
 	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
 	text_put(out, on_sparse_core(p) ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
-	print_info(&pr, p->target, pairing);
 	print_programs(p, pairing, &kernels, &wrapper, &pr, links);
-	pr.program = outside;
-	pr.w.out = out;
+	text_init(&helpers, p->arena);
+	text_put(&helpers, "");
+	pr.w.out = &helpers;
 	pr.w.indent = 0;
 	print_used_helpers(&pr);
+	const JaxRange *range = range_of(&kernels) == &old_range ? range_of(&helpers) : &new_range;
+	pr.program = outside;
+	pr.w.out = out;
+	print_info(&pr, p->target, pairing, range);
+	text_put(out, helpers.at);
 	for (uint32_t i = 0; links && i < links->count; i++) {
 		links->at[i].from += out->length;
 		links->at[i].to += out->length;
 	}
 	text_put(out, kernels.at);
 	text_put(out, wrapper.at);
-	print_public(&pr, pairing != NULL);
+	print_public(&pr, pairing != NULL, range);
 	print_check(&pr);
 	if (!on_sparse_core(p))
 		print_simulator(&pr, meshed(p) ? meshed(p)->mesh_axis : NULL);
