@@ -124,11 +124,11 @@ class Census:
                     path.write_text(text(document), encoding="utf-8")
                     told_by = compiled(path)
         except ExportError as error:
-            asked = re.search(r"items=\{'(\w+)\[([\d, ]+)\]'", str(error))
+            from pallasc.helion.calls import item_asked
+
+            asked = item_asked(error, tensors_by_name(kernel, args))
             if asked and "items" not in row:
-                given = tensors_by_name(kernel, args)[asked[1]]
-                at = tuple(map(int, asked[2].split(",")))
-                row["items"] = {f"{asked[1]}[{asked[2]}]": int(given[at])}
+                row["items"] = dict([asked])
                 return self.exported(kernel, args, config, row)
             row.update(export="refused", why=str(error))
             return None

@@ -85,6 +85,8 @@ void print_host(Printer *pr, Kernel *const *kernels);
 
 /* print_pair.c: the function that jax differentiates, `_NAME_vjp`, and its rules. */
 void print_rules(Printer *pr, const Pairing *pairing);
+/* A helper that they call. */
+void print_allow_checkpoint(Printer *pr);
 
 /* print_module.c: Python, or a module, has another use for the name. */
 bool name_is_reserved(const char *name);

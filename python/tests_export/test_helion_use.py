@@ -88,6 +88,13 @@ def picked(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def first_rows(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    out = torch.empty([ends[1].item(), x.size(1)], dtype=x.dtype)
+    for tile in hl.tile(out.size(0)):
+        out[tile, :] = x[tile, :] * 2.0
+    return out
+
+
 def biased(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     for tile in hl.tile(x.size(0)):
@@ -176,6 +183,15 @@ def test_ints_of_64_bits_go_in_and_come_out(used):
     assert torch.equal(take(x, labels), x[torch.arange(24), labels])
     labels[3] = 0
     assert torch.equal(take(x, labels), x[torch.arange(24), labels])
+    assert "def picked(x, labels" in take.bind((x, labels)).to_code()
+
+
+def test_sizes_that_hang_on_values_are_compiled_for_those(used):
+    first = plain(first_rows)
+    x = torch.randn(40, 128)
+    for count in (8, 24, 8):
+        assert torch.equal(first(x, torch.tensor([3, count])), x[:count] * 2)
+    assert len(pallasc.helion.table()) == 1
 
 
 def test_a_captured_tensor_is_read_as_it_is_now(used, monkeypatch):
@@ -210,12 +226,9 @@ def test_configurations_are_obeyed_or_adapted(used):
     assert pallasc.helion.table()[-1].config["block_sizes"] == [32, 128, 128]
 
 
-def test_what_helions_backend_cannot_lower_is_compiled(used):
+def test_rows_of_a_table_larger_than_vmem_are_compiled(used):
     x, at = torch.randn(40000, 128), torch.randint(0, 40000, (32,), dtype=torch.int32)
     assert torch.equal(plain(rows)(x, at), x[at])
-    pallasc.helion.stop()
-    with pytest.raises(helion.exc.BackendUnsupported):
-        plain(rows).bind((x, at))
 
 
 def test_a_refusal_is_one_of_helions_errors_with_the_place(used):

@@ -247,10 +247,11 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 /* What does nothing to kernel text. */
 static void warn_of_options(Command *c) {
 	const Options *o = &c->options;
-	if (o->configs.count || o->sets.count || o->passes_given)
-		diag_warning(&c->diag, (Place){.source = &c->graph}, "kernel-options",
-		             "change the text, or compile the graph again",
-		             "kernel text is compiled as it stands: no configuration and no passes change it");
+	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count)
+		diag_warning(
+			&c->diag, (Place){.source = &c->graph}, "kernel-options",
+			"change the text, or compile the graph again",
+			"kernel text is compiled as it stands: no configuration, no sizes and no passes change it");
 }
 
 /* A kernel that is text already: verified and printed. */
@@ -259,6 +260,11 @@ static bool compile_kernel(Command *c, const Target *target, Text *out) {
 	warn_of_options(c);
 	CompileOptions options = compile_options(c, o->target_given ? target : NULL);
 	return compile_kernel_text(&c->arena, &c->diag, &c->graph, &options, o->emit, out);
+}
+
+static Module *load_graph(Command *c, const Source *source, const Target *target) {
+	const SizeChoices sizes = {c->options.sizes.at, c->options.sizes.count};
+	return module_load_sized(&c->arena, &c->diag, source, target, &sizes);
 }
 
 static void print_remarks(const Compilation *job) {
@@ -278,7 +284,7 @@ static bool read_part(Command *c, const Source *source, CompileOptions options, 
 		warn_of_options(c);
 	if (source_is_kernel(source))
 		return true;
-	part->module = module_load(&c->arena, &c->diag, source, options.target);
+	part->module = load_graph(c, source, options.target);
 	return part->module != NULL;
 }
 
@@ -313,7 +319,7 @@ static bool compile(Command *c, Text *out) {
 		return compile_pair_of(c, target, out);
 	if (source_is_kernel(&c->graph))
 		return target && compile_kernel(c, target, out);
-	Module *m = module_load(&c->arena, &c->diag, &c->graph, target);
+	Module *m = load_graph(c, &c->graph, target);
 	if (!target || !m)
 		return false;
 	CompileOptions options = compile_options(c, target);
@@ -324,6 +330,8 @@ static bool compile(Command *c, Text *out) {
 	if (o->explain)
 		print_remarks(&job);
 	ok = ok && compile_emit(&job, o->emit, out);
+	if (!ok)
+		module_note_sizes(m, &c->diag);
 	if (ok && o->verbose)
 		say_what_was_done(&job, job.module);
 	return ok && c->diag.errors == 0;
@@ -349,10 +357,15 @@ static ConfigSpace *space_asked(Command *c, const CompileOptions *options, const
 		           "kernel text is compiled as it stands: it has no configurations");
 		return NULL;
 	}
-	Module *m = module_load(&c->arena, &c->diag, &c->graph, options->target);
-	if (!m || (m->typing == TYPING_UNKNOWN && !module_verify_symbols(m, &c->diag)))
+	Module *m = load_graph(c, &c->graph, options->target);
+	if (!m)
 		return NULL;
-	return space_new(&c->arena, &c->diag, m, options, o->space ? spec : NULL, o->sample, o->seed);
+	bool typed = m->typing != TYPING_UNKNOWN || module_verify_symbols(m, &c->diag);
+	ConfigSpace *space =
+		typed ? space_new(&c->arena, &c->diag, m, options, o->space ? spec : NULL, o->sample, o->seed) : NULL;
+	if (!space)
+		module_note_sizes(m, &c->diag);
+	return space;
 }
 
 static int run_sweep(Command *c) {

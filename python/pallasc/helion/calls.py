@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import weakref
 
 import helion
 import torch
@@ -16,15 +17,38 @@ from ..reference.values import DTYPES
 from .switch import Row, environment_kept
 
 INT64_RANGE = "int64-range"
+ITEM = re.compile(r"(\w+)\[([\d, ]+)\]")
 
 
 class RefusedError(PallascError, helion.exc.Base):
     """A kernel, its arguments or its configuration are refused; it is one of Helion's errors."""
 
 
-def bound_arguments(args):
-    """Arguments as a bound kernel keeps them: of tensors, dtype, shape and strides alone."""
-    return _pytree.tree_map(lambda x: x.to("meta") if isinstance(x, torch.Tensor) else x, args)
+class BoundArguments:
+    """Arguments as a bound kernel keeps them: tensors while others do, then their types."""
+
+    def __init__(self, args):
+        self.leaves, self.spec = _pytree.tree_flatten(args)
+        for at, leaf in enumerate(self.leaves):
+            if isinstance(leaf, torch.Tensor):
+                self.leaves[at] = (weakref.ref(leaf), leaf.detach().to("meta"))
+
+    def __call__(self):
+        """The arguments; a tensor that is gone has dtype, shape and strides alone."""
+        leaves = [self.tensor(*x) if isinstance(x, tuple) else x for x in self.leaves]
+        return _pytree.tree_unflatten(leaves, self.spec)
+
+    def tensor(self, alive, kind):
+        """The tensor if it is alive, else its kind."""
+        found = alive()
+        return kind if found is None else found
+
+
+def normalised(bound, config):
+    """A configuration as Helion's rules for a bound kernel complete it; the given one stays."""
+    config = helion.Config(**dict(config))
+    bound.config_spec.normalize(config)
+    return config
 
 
 def arguments_by_name(kernel, args):
@@ -90,46 +114,48 @@ class CompiledKernel:
         return variant(*args)
 
     def prepare(self, args):
-        """Compile for arguments of this kind. Raises RefusedError unless Helion is to compile it.
+        """Compile for such arguments. Raises RefusedError unless Helion is to compile it.
 
-        What hangs on values is left to the first call.
+        Where ints that it may hang on are gone, that is left to the first call.
         """
-        self.variant(args, prepared=True)
+        tensors = tensors_by_name(arguments_by_name(self.bound.kernel, args)).values()
+        if not any(tensor.is_meta and not tensor.is_floating_point() for tensor in tensors):
+            self.variant(args)
 
     def source(self, args):
-        """The module's text for arguments of this kind; None: Helion's own backend compiles it."""
-        return getattr(self.variant(args, prepared=True), "source", None)
+        """The module's text for such arguments; None: Helion's own backend compiles it."""
+        return getattr(self.variant(args), "source", None)
 
     def estimate(self, args):
         """Seconds that a call with such arguments takes, by the compiler's estimate."""
         return self.variant(args).module.info["estimate"]["seconds"]
 
-    def variant(self, args, prepared=False):
-        """What a call with such arguments runs; `prepared`: tensors are without values."""
+    def variant(self, args):
+        """What a call with such arguments runs."""
         key = known_by(args)
+        tensors = tensors_by_name(arguments_by_name(self.bound.kernel, args))
         with self.used.lock:
-            if (found := self.variants.get(key)) is not None:
-                return found
+            for found in self.variants.setdefault(key, []):
+                if found.fits(tensors):
+                    return found
             row = Row(self.bound.kernel.name, shown(args), self.asked(), "pallasc", "")
             try:
-                found = Variant(self, args, prepared)
+                found = Variant(self, args, tensors)
                 row.why = found.notes
             except (ExportError, CompileError) as error:
-                if prepared and hangs_on_values(error):
-                    return None
                 row.why = next(iter(str(error).splitlines()), "")
                 row.by = "helion" if self.used.fallback else ""
                 found = self.refused(error)
             finally:
                 self.rows[self.bound.kernel, key, str(row.config)] = row
-            self.variants[key] = found
+            self.variants[key].append(found)
             return found
 
     def refused(self, error):
         """Helion's own compiled function in the place of a refusal. Raises RefusedError."""
         if not self.used.fallback:
             raise RefusedError(str(error)) from error
-        return self.own(self.bound, self.config)
+        return Fallback(self.own(self.bound, self.config))
 
     def asked(self):
         """The configuration that somebody asked for, a dict; {}: it is only Helion's default."""
@@ -139,9 +165,18 @@ class CompiledKernel:
         return dict(self.config)
 
 
-def hangs_on_values(error):
-    """Whether a refusal is of what ints of 64 bits may hold: known when the kernel is called."""
-    return any(item.get("code") == INT64_RANGE for item in getattr(error, "diagnostics", ()))
+class Fallback:
+    """What Helion's own backend made of a kernel."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def fits(self, tensors):
+        """It is for all values."""
+        return True
+
+    def __call__(self, *args):
+        return self.function(*args)
 
 
 class Variant:
@@ -151,24 +186,37 @@ class Variant:
       module: the `pallasc.Module`.
       source: its text.
       notes: what of the configuration was adapted and why, or "".
+      ranges: {tensor: (least, greatest)} where the compiler had to know what is in it.
+      items: {place of a tensor: int} that sizes depend on.
     """
 
-    def __init__(self, compiled, args, prepared):
+    def __init__(self, compiled, args, tensors):
         self.used, self.kernel = compiled.used, compiled.bound.kernel
+        self.ranges, self.items = {}, {}
         try:
-            self.compile(compiled, args)
+            self.compile(compiled, args, tensors)
         except CompileError as error:
-            if prepared or not hangs_on_values(error):
+            ranges = ranges_of(tensors)
+            if not ranges or all(item.get("code") != INT64_RANGE for item in error.diagnostics):
                 raise
-            self.compile(compiled, args, ranges_of(arguments_by_name(self.kernel, args)))
+            self.ranges = ranges
+            self.compile(compiled, args, tensors)
 
-    def compile(self, compiled, args, ranges=None):
-        """Export and compile, with the ranges of the ints in some tensors."""
+    def compile(self, compiled, args, tensors):
+        """Export and compile; what sizes depend on is asked for until the export knows it."""
         config = compiled.asked()
-        export, self.returned = self.used.once(
-            ("export", self.kernel, known_by(args), str(ranges)),
-            lambda: exported(self.kernel, args, ranges),
-        )
+        while True:
+            try:
+                export, self.returned = self.used.once(
+                    ("export", self.kernel, known_by(args), str(self.ranges), str(self.items)),
+                    lambda: exported(self.kernel, args, self.ranges, self.items),
+                )
+                break
+            except ExportError as error:
+                asked = item_asked(error, tensors)
+                if asked is None or asked[0] in self.items:
+                    raise
+                self.items[asked[0]] = asked[1]
         self.result, self.captured = export.result, export.captured
         self.document = {**export.document, "config": export.configuration(config)}
         self.module = binding.compile(
@@ -177,6 +225,16 @@ class Variant:
         self.source = self.module.source
         told = [item["message"] for item in self.module.diagnostics if "adapted" in item["code"]]
         self.notes = "; ".join(told)
+
+    def fits(self, tensors):
+        """Whether it was compiled for what the tensors hold, as far as that counts."""
+        if any(item_of(place, tensors) not in (None, n) for place, n in self.items.items()):
+            return False
+        found = ranges_of(tensors)
+        return all(
+            self.ranges[n][0] <= low and high <= self.ranges[n][1]
+            for n, (low, high) in (found.items() if self.ranges else ())
+        )
 
     def __call__(self, *args):
         args = self.kernel.normalize_args(*args)
@@ -217,11 +275,27 @@ class Variant:
         return _pytree.tree_map(lambda at: None if at is None else results[at], self.result)
 
 
-def exported(kernel, args, ranges):
+def exported(kernel, args, ranges, items):
     """The Export of a kernel for such arguments, and how many results the kernel returns."""
     with environment_kept():
-        export = kernel_export(kernel, args, {}, ranges=ranges)
+        export = kernel_export(kernel, args, {}, ranges=ranges, items=items)
     return export, returns_complete(export.document)
+
+
+def item_asked(error, tensors):
+    """(place, the int there) of the item that an ExportError asks for; None: of nothing known."""
+    asked = re.search(r"items=\{'(\w+\[[\d, ]+\])'", str(error))
+    number = item_of(asked[1], tensors) if asked else None
+    return None if number is None else (asked[1], number)
+
+
+def item_of(place, tensors):
+    """The int at `offsets[3]`; None where that is not known."""
+    name, at = ITEM.fullmatch(place).groups()
+    tensor = tensors.get(name)
+    if tensor is None or tensor.is_meta:
+        return None
+    return int(tensor[tuple(map(int, at.split(",")))])
 
 
 def parameters(document):
@@ -239,15 +313,15 @@ def returns_complete(document):
     return returned
 
 
-def ranges_of(arguments):
+def ranges_of(tensors):
     """The ranges of the ints of 64 bits that tensors hold: up to the next power of two."""
 
     def range_of(tensor):
         low, high = int(tensor.min()), int(tensor.max())
-        return -(1 << (-low).bit_length()) if low < 0 else 0, (1 << high.bit_length()) - 1
+        return -(1 << (-low).bit_length()) if low < 0 else 0, (1 << max(high, 0).bit_length()) - 1
 
-    tensors = tensors_by_name(arguments)
-    return {n: range_of(t) for n, t in tensors.items() if t.dtype == torch.int64 and t.numel()}
+    wide = {n: t for n, t in tensors.items() if t.dtype == torch.int64 and t.numel()}
+    return {n: range_of(t) for n, t in wide.items() if not t.is_meta and not hasattr(t, "_jax_arr")}
 
 
 # ---- tensors and arrays --------------------------------------------------------------------------

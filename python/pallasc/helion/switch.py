@@ -160,7 +160,7 @@ def _install(used):
 
     from ..binding import find_library
     from ..exporter.patches import all_applied
-    from .calls import CompiledKernel, bound_arguments
+    from .calls import BoundArguments, CompiledKernel, normalised
     from .search import estimates_provide
 
     def ours(bound):
@@ -168,7 +168,7 @@ def _install(used):
 
     def initialise(own):
         def method(self, kernel, args, *rest, **named):
-            self._pallasc_arguments = bound_arguments(args)
+            self._pallasc_arguments = BoundArguments(args)
             try:
                 own(self, kernel, args, *rest, **named)
             except Exception:  # perhaps only Helion's own backend cannot lower it
@@ -189,10 +189,10 @@ def _install(used):
             if not ours(self):
                 return own(self, config, allow_print=allow_print)
             chosen = self._require_implicit_config() if config is None else config
-            compiled = CompiledKernel(used, self, self._normalized_config_copy(chosen), own)
-            compiled.prepare(self._pallasc_arguments)
+            compiled = CompiledKernel(used, self, normalised(self, chosen), own)
+            compiled.prepare(self._pallasc_arguments())
             if allow_print and self.settings.print_output_code:
-                print(compiled.source(self._pallasc_arguments))
+                print(compiled.source(self._pallasc_arguments()))
             return compiled
 
         return method
@@ -202,10 +202,8 @@ def _install(used):
             if not ours(self):
                 return own(self, config, **named)
             chosen = self._require_implicit_config() if config is None else config
-            copy = self._normalized_config_copy(chosen)
-            compiled = CompiledKernel(used, self, copy, lambda *_: None)
-            compiled.prepare(self._pallasc_arguments)
-            code = compiled.source(self._pallasc_arguments)
+            compiled = CompiledKernel(used, self, normalised(self, chosen), lambda *_: None)
+            code = compiled.source(self._pallasc_arguments())
             return own(self, config, **named) if code is None else code
 
         return method
