@@ -4,8 +4,20 @@
 #include "version.h"
 
 /* The jax versions that emitted modules were tested with: for people, and as Python. */
-#define JAX_RANGE ">=0.10.2,<0.11"
-#define JAX_TEST "(0, 10, 2) <= jax.__version_info__ < (0, 11)"
+typedef struct JaxRange {
+	const char *text, *test;
+} JaxRange;
+static const JaxRange old_range = {">=0.8.3,<0.11", "(0, 8, 3) <= jax.__version_info__ < (0, 11)"},
+		      new_range = {">=0.10.2,<0.11", "(0, 10, 2) <= jax.__version_info__ < (0, 11)"};
+
+/* What Mosaic lowers since jax 0.10; a comment that says so does no harm. */
+static const JaxRange *range_of(const Text *kernels, const Text *helpers) {
+	static const char *const needs[] = {"jax.lax.erf(", "unroll="};
+	for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+		if ((kernels->at && strstr(kernels->at, needs[i])) || (helpers->at && strstr(helpers->at, needs[i])))
+			return &new_range;
+	return &old_range;
+}
 
 /* Keywords, what the kernel text itself uses, and builtins whose shadowing would confuse a reader; as strcmp() sorts.
  */
@@ -184,8 +196,8 @@ static void put_info(Printer *pr, const KProgram *p, const char *name, Text *out
 }
 
 /* `pairing`: pr's program is its forward; `variants`: of which it is the first; NULL. */
-static void print_info(Printer *pr, const char *name, const Pairing *pairing, KProgram *const *variants,
-                       uint32_t count) {
+static void print_info(Printer *pr, const char *name, const Pairing *pairing, const JaxRange *range,
+                       KProgram *const *variants, uint32_t count) {
 	Text out;
 	text_init(&out, pr->a);
 	text_put(&out, "KERNEL_INFO = {");
@@ -199,7 +211,7 @@ static void print_info(Printer *pr, const char *name, const Pairing *pairing, KP
 		text_put(&out, "},");
 	}
 	text_put(&out, count ? "]," : "");
-	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
+	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, range->text);
 	py_statement(&pr->w, out.at);
 }
 
@@ -260,7 +272,7 @@ static void print_mesh_check(Printer *pr) {
 	pr->w.indent = 1;
 }
 
-static void print_public(Printer *pr, bool paired) {
+static void print_public(Printer *pr, bool paired, const JaxRange *range) {
 	const KProgram *p = pr->program;
 	blank_lines(pr);
 	pr->w.indent = 0;
@@ -290,9 +302,9 @@ static void print_public(Printer *pr, bool paired) {
 		py_line(&pr->w, "raise NotImplementedError(\"jax simulates no SparseCores\")");
 		pr->w.indent = 1;
 	}
-	py_line(&pr->w, "if not %s:", JAX_TEST);
+	py_line(&pr->w, "if not %s:", range->test);
 	pr->w.indent = 2;
-	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, JAX_RANGE);
+	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, range->text);
 	pr->w.indent = 1;
 	py_line(&pr->w, "return _%s_%s(%s%s)", p->name, paired ? "vjp" : "jit", argument_list(pr),
 	        on_sparse_core(p) ? "interpret" : "_simulator(interpret)");
@@ -375,25 +387,30 @@ static void print_imports(const KProgram *p, const char *name, const char *more,
 
 /* `pairing`: p is its forward; NULL: p alone. `links`: of the kernels' statements, in bytes of `out`; NULL. */
 static void print_module(const KProgram *p, const Pairing *pairing, Text *out, PyLinks *links) {
-	Text kernels, wrapper;
+	Text kernels, wrapper, helpers;
 	text_init(&kernels, p->arena);
 	text_init(&wrapper, p->arena);
 	const KProgram *outside = pairing ? seen(pairing) : p;
 	Printer pr = {.program = outside, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
 	print_imports(p, p->name, pairing ? " and its gradient" : "", on_sparse_core(p), out);
-	print_info(&pr, p->name, pairing, NULL, 0);
 	print_programs(p, pairing, &kernels, &wrapper, &pr, links);
-	pr.program = outside;
-	pr.w.out = out;
+	text_init(&helpers, p->arena);
+	text_put(&helpers, "");
+	pr.w.out = &helpers;
 	pr.w.indent = 0;
 	print_used_helpers(&pr);
+	const JaxRange *range = range_of(&kernels, &helpers);
+	pr.program = outside;
+	pr.w.out = out;
+	print_info(&pr, p->name, pairing, range, NULL, 0);
+	text_put(out, helpers.at);
 	for (uint32_t i = 0; links && i < links->count; i++) {
 		links->at[i].from += out->length;
 		links->at[i].to += out->length;
 	}
 	text_put(out, kernels.at);
 	text_put(out, wrapper.at);
-	print_public(&pr, pairing != NULL);
+	print_public(&pr, pairing != NULL, range);
 	print_check(&pr);
 	if (!on_sparse_core(p))
 		print_simulator(&pr, meshed(p) ? meshed(p)->mesh_axis : NULL);
@@ -447,25 +464,39 @@ static void print_chooser(Printer *pr, KProgram *const *programs, uint32_t count
 	py_statement(&pr->w, call.at);
 }
 
+/* One of several programs: its kernels and its function. Gives the versions of jax that it is for. */
+static const JaxRange *print_variant(KProgram *p, Printer *pr, Text *out) {
+	Text kernels, helpers;
+	text_init(&kernels, p->arena);
+	text_init(&helpers, p->arena);
+	Printer one = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = &helpers}};
+	print_kernels(p, &kernels, pr, NULL);
+	memcpy(one.helpers, pr->helpers, sizeof one.helpers);
+	print_used_helpers(&one);
+	const JaxRange *range = range_of(&kernels, &helpers);
+	text_put(out, kernels.at);
+	one.w.out = out;
+	print_jitted(&one, p);
+	memcpy(pr->helpers, one.helpers, sizeof pr->helpers);
+	print_public(&one, false, range);
+	return range;
+}
+
 void kernels_print_variants(KProgram *const *programs, uint32_t count, const char *name, Text *out) {
 	const KProgram *first = programs[0];
+	const JaxRange *range = &old_range;
 	bool sparse = false, grids = false;
 	Text body;
 	text_init(&body, first->arena);
 	Printer pr = {.program = first, .k = first->host, .a = first->arena};
 	for (uint32_t i = 0; i < count; i++) {
-		KProgram *p = programs[i];
-		Printer one = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = &body}};
-		print_kernels(p, &body, &pr, NULL);
-		memcpy(one.helpers, pr.helpers, sizeof one.helpers);
-		print_jitted(&one, p);
-		memcpy(pr.helpers, one.helpers, sizeof pr.helpers);
-		print_public(&one, false);
-		note_calls(p, &grids, &sparse);
+		if (print_variant(programs[i], &pr, &body) == &new_range)
+			range = &new_range;
+		note_calls(programs[i], &grids, &sparse);
 	}
 	pr.w = (PyWriter){.arena = first->arena, .out = out};
 	print_imports(first, name, "", sparse, out);
-	print_info(&pr, name, NULL, programs, count);
+	print_info(&pr, name, NULL, range, programs, count);
 	print_used_helpers(&pr);
 	text_put(out, body.at);
 	print_chooser(&pr, programs, count, name);

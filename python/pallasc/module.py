@@ -49,6 +49,13 @@ _SIMULATOR = '''def _simulator(interpret):
     if interpret is True:
         return pltpu.InterpretParams(buffer_bounds="padded")
     return interpret'''
+# The versions of jax that a module was tested with, which it tells, and warns of others.
+_VERSIONS = ">=0.10.2,<0.11"
+_TOLD_VERSIONS = re.compile(r'(?<=\n    "jax": ")[^"\n]*')
+_WARNED = re.compile(
+    r"    if not \([\d, ]+\) <= jax\.__version_info__ < \([\d, ]+\):\n"
+    r'        warnings\.warn\(\s*"(\w+): tested with jax [^"\n]*",\s*stacklevel=2,?\s*\)'
+)
 _TARGET = re.compile(r'^    "target": "(\w+)",$', re.MULTILINE)
 _LIMIT = re.compile(r"(?<=\bvmem_limit_bytes=)\d+\b")
 
@@ -67,7 +74,21 @@ def kernel_text(source):
         source = told.sub("", source)
     source = _CALL.sub(lambda call: _CALLED[call[0]], source)
     source = _SIMULATE.sub(lambda _: _SIMULATOR, _CALLS.sub("", source))
+    source = _WARNED.sub(_warning, _TOLD_VERSIONS.sub(_VERSIONS, source))
     return with_all_vmem(source)
+
+
+def _warning(found):
+    """How a module that was tested with `_VERSIONS` warns of others."""
+    text = f'"{found[1]}: tested with jax {_VERSIONS}"'
+    forms = (
+        f"        warnings.warn({text}, stacklevel=2)",
+        f"        warnings.warn(\n            {text}, stacklevel=2\n        )",
+        f"        warnings.warn(\n            {text},\n            stacklevel=2,\n        )",
+    )
+    fits = [form for form in forms if max(map(len, form.split("\n"))) <= 88]
+    test = "    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):\n"
+    return test + (*fits, forms[-1])[0]
 
 
 def with_all_vmem(source):

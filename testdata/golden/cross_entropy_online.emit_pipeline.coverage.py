@@ -42,7 +42,7 @@ KERNEL_INFO = {
         "start": 1236,
     },
     "compiler": "pallasc 0.1.0",
-    "jax": ">=0.10.2,<0.11",
+    "jax": ">=0.8.3,<0.11",
 }
 
 
@@ -146,9 +146,9 @@ def cross_entropy_online(logits, labels, interpret=False):
     """
     _check("logits", logits, "float32[256, 1024]")
     _check("labels", labels, "int32[256, 1]")
-    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
+    if not (0, 8, 3) <= jax.__version_info__ < (0, 11):
         warnings.warn(
-            "cross_entropy_online: tested with jax >=0.10.2,<0.11", stacklevel=2
+            "cross_entropy_online: tested with jax >=0.8.3,<0.11", stacklevel=2
         )
     return _cross_entropy_online_jit(logits, labels, _simulator(interpret))
 
@@ -177,8 +177,15 @@ def _simulator(interpret):
     try:
         from jax._src.pallas.mosaic import tpu_info
 
-        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
-        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+        if hasattr(pltpu, "get_tpu_info_for_chip"):
+            chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+            kind = tpu_info.get_device_kind()
+        else:
+            device = jax.sharding.AbstractDevice("TPU v6 lite", 1)
+            chips = jax.sharding.AbstractMesh((), (), abstract_device=device)
+            with jax.sharding.use_abstract_mesh(chips):
+                chip, kind = tpu_info.get_tpu_info(), "cpu"
+        tpu_info.registry.setdefault(kind, lambda: chip)
     except (ImportError, AttributeError):
         pass
     if interpret is not True:

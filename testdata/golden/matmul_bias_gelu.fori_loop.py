@@ -179,8 +179,15 @@ def _simulator(interpret):
     try:
         from jax._src.pallas.mosaic import tpu_info
 
-        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
-        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+        if hasattr(pltpu, "get_tpu_info_for_chip"):
+            chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+            kind = tpu_info.get_device_kind()
+        else:
+            device = jax.sharding.AbstractDevice("TPU v6 lite", 1)
+            chips = jax.sharding.AbstractMesh((), (), abstract_device=device)
+            with jax.sharding.use_abstract_mesh(chips):
+                chip, kind = tpu_info.get_tpu_info(), "cpu"
+        tpu_info.registry.setdefault(kind, lambda: chip)
     except (ImportError, AttributeError):
         pass
     if interpret is not True:

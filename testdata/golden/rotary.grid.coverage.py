@@ -38,7 +38,7 @@ KERNEL_INFO = {
         "start": 1551,
     },
     "compiler": "pallasc 0.1.0",
-    "jax": ">=0.10.2,<0.11",
+    "jax": ">=0.8.3,<0.11",
 }
 
 
@@ -104,8 +104,8 @@ def rotary(x, cos, sin, interpret=False):
     _check("x", x, "float32[1, 4, 128, 128]")
     _check("cos", cos, "float32[128, 64]")
     _check("sin", sin, "float32[128, 64]")
-    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
-        warnings.warn("rotary: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    if not (0, 8, 3) <= jax.__version_info__ < (0, 11):
+        warnings.warn("rotary: tested with jax >=0.8.3,<0.11", stacklevel=2)
     return _rotary_jit(x, cos, sin, _simulator(interpret))
 
 
@@ -133,8 +133,15 @@ def _simulator(interpret):
     try:
         from jax._src.pallas.mosaic import tpu_info
 
-        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
-        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+        if hasattr(pltpu, "get_tpu_info_for_chip"):
+            chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+            kind = tpu_info.get_device_kind()
+        else:
+            device = jax.sharding.AbstractDevice("TPU v6 lite", 1)
+            chips = jax.sharding.AbstractMesh((), (), abstract_device=device)
+            with jax.sharding.use_abstract_mesh(chips):
+                chip, kind = tpu_info.get_tpu_info(), "cpu"
+        tpu_info.registry.setdefault(kind, lambda: chip)
     except (ImportError, AttributeError):
         pass
     if interpret is not True:

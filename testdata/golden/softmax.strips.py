@@ -41,7 +41,7 @@ KERNEL_INFO = {
         "start": 1761,
     },
     "compiler": "pallasc 0.1.0",
-    "jax": ">=0.10.2,<0.11",
+    "jax": ">=0.8.3,<0.11",
 }
 
 
@@ -116,8 +116,8 @@ def softmax(x, interpret=False):
     interpret: run on a CPU: True, or pltpu.InterpretParams.
     """
     _check("x", x, "float32[256, 1024]")
-    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
-        warnings.warn("softmax: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    if not (0, 8, 3) <= jax.__version_info__ < (0, 11):
+        warnings.warn("softmax: tested with jax >=0.8.3,<0.11", stacklevel=2)
     return _softmax_jit(x, _simulator(interpret))
 
 
@@ -145,8 +145,15 @@ def _simulator(interpret):
     try:
         from jax._src.pallas.mosaic import tpu_info
 
-        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
-        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+        if hasattr(pltpu, "get_tpu_info_for_chip"):
+            chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+            kind = tpu_info.get_device_kind()
+        else:
+            device = jax.sharding.AbstractDevice("TPU v6 lite", 1)
+            chips = jax.sharding.AbstractMesh((), (), abstract_device=device)
+            with jax.sharding.use_abstract_mesh(chips):
+                chip, kind = tpu_info.get_tpu_info(), "cpu"
+        tpu_info.registry.setdefault(kind, lambda: chip)
     except (ImportError, AttributeError):
         pass
     if interpret is not True:

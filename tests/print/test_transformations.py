@@ -57,6 +57,18 @@ def test_what_is_behind_the_helpers_is_part_of_the_kernel():
     assert not re.search(r"_pallas_call|_varying|_axes|_batched|_threads", text)
 
 
+@pytest.mark.parametrize("name", ("s", "name_of_many_letters_12", "n" * 31, "n" * 32, "n" * 63))
+def test_versions_of_jax_are_no_part_of_the_kernel(name):
+    """Wherever the line that tells of them breaks."""
+    document = kit.text("softmax_odd").replace('"name": "softmax"', f'"name": "{name}"', 1)
+    source = kit.compiled(document, "v6e").source
+    assert '"jax": ">=0.8.3,<0.11"' in source and f"def {name}(" in source
+    newer = kit.compiled(document, "v6e").source.replace("0.8.3", "0.10.2")
+    newer = newer.replace("(0, 8, 3)", "(0, 10, 2)")
+    assert kernel_text(newer) == kernel_text(source)
+    assert '"jax": ">=0.10.2,<0.11"' in kernel_text(source)
+
+
 SENTENCE = (
     "softmax has no backward: add one by pallasc --backward or pallasc grad, "
     "or give it jax.lax.stop_gradient of its arguments"
