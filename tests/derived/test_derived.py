@@ -86,7 +86,7 @@ def test_gradients_are_those_of_the_formula(name):
     narrow = any(t["dtype"] == "bfloat16" for t in document["tensors"])
     limit = 1e-2 if narrow else 4e-6
     off = differences(document, backward)
-    assert off and max(off.values()) < (3e-2 if "online" in name else limit), off
+    assert off and max(off.values()) < limit, off
 
 
 @pytest.mark.parametrize("name", [*GRAPHS, "layer_norm_two_level"])

@@ -3,7 +3,7 @@
 import copy
 
 from . import causal
-from .emit import document_write
+from .assemble import document_write
 from .errors import GradError
 from .estimate import Estimate
 from .lift import lift

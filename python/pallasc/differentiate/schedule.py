@@ -25,13 +25,16 @@ class Target:
     dtype: str
     parts: tuple = ()  # blocks of which each tile stores its own part, summed by the wrapper
     groups: dict = field(default_factory=dict)  # block -> (block of groups, blocks in each)
+    loops: tuple = ()  # blocks that the root runs over in a loop, which stores its tiles
     level: int = 0
+    root: int = 0  # its number, once it is written
     why: str = ""
 
     @property
     def grid(self):
         """The blocks of its root's grid."""
-        return (self.value.space - set(self.groups)) | {group for group, _ in self.groups.values()}
+        groups = {group for group, _ in self.groups.values()}
+        return (self.value.space - set(self.groups) - set(self.loops)) | groups
 
 
 @dataclass
@@ -53,6 +56,7 @@ class Schedule:
         self._split_sums()
         self._keep_what_must()
         self._keep_what_pays()
+        self._loop_to_store()
         self._levels()
 
     def roots(self):
@@ -132,6 +136,26 @@ class Schedule:
             if user.target not in LINEAR_VIEWS and self.estimate.bytes(user) <= limit:
                 best = user
         return best
+
+    def _loop_to_store(self):
+        """What needs sums over a block of its own grid: a second loop, after that of the sums.
+
+        The tiles that both loops read may stay in VMEM in between, which two roots cannot have.
+        """
+        for target in self.targets:
+            needed = self.loads(target)
+            spaces = {other.value.space for other in needed}
+            if len(spaces) != 1 or target.groups or target.parts:
+                continue
+            [space] = spaces
+            only = all(self.loads(t).count(o) == 0 for t in self._others(target) for o in needed)
+            if space < target.grid and only and not any(self.loads(other) for other in needed):
+                target.loops = tuple(sorted(target.grid - space))
+                for other in needed:
+                    del self.kept[other.value.number]
+
+    def _others(self, target):
+        return [t for t in [*self.targets, *self.kept.values()] if t is not target]
 
     def _keep_what_pays(self):
         """Values of fewer blocks than a loop runs over, loaded where that is cheaper."""
