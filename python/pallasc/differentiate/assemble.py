@@ -10,7 +10,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def document_write(program, schedule, header):
-    """The document: `header` has its name, all tensors, scalars and returns; it keeps those used."""
+    """The document. `header` has its name, tensors, scalars and returns; it keeps those used."""
     document = _Document(program, schedule, header)
     for root in schedule.roots():
         document.root(root)

@@ -154,10 +154,23 @@ def _where(b, value, g):
     condition, x, y = value.args
     found = []
     if _flows(x):
-        found.append((x, b.where(condition, g, 0.0)))
+        hidden = number_of(y) == -math.inf and _vanishes(g, value)
+        found.append((x, g if hidden else b.where(condition, g, 0.0)))
     if _flows(y):
         found.append((y, b.where(condition, 0.0, g)))
     return found
+
+
+def _vanishes(g, value):
+    """Whether a gradient is 0 in lanes where `value` is -inf: a multiple of an exp of it."""
+    if g.target == "aten.mul.Tensor":
+        return any(isinstance(x, Value) and _vanishes(x, value) for x in g.args)
+    if g.target in ("aten.neg.default", "aten.div.Tensor"):
+        return _vanishes(g.args[0], value)
+    if g.target in ("aten.exp.default", "aten.exp2.default"):
+        shifted = g.args[0]
+        return shifted.target == "aten.sub.Tensor" and shifted.args[0] is value
+    return False
 
 
 def _masked_fill(b, value, g):
