@@ -28,8 +28,9 @@ def grad(document, wrt=None, residuals=()):
     Raises GradError, which names the node that stops it.
     """
     if isinstance(document, (str, Path)):
-        return derive(read_json(document, "graph"), wrt, residuals, str(document))[0]
-    return derive(document, wrt, residuals)[0]
+        path = str(document)
+        return derive(read_json(path, "graph"), wrt, residuals, path=path).backward
+    return derive(document, wrt, residuals).backward
 
 
 def main(argv=None):
@@ -44,15 +45,19 @@ def main(argv=None):
     )
     about = "outputs that only the backward reads, by commas: no gradient of them comes in"
     parser.add_argument("--residual", metavar="NAMES", default="", help=about)
+    about = "write the forward that keeps for the backward what that would compute again for longer"
+    parser.add_argument("--forward", metavar="FWD.json", help=about)
     about = "print to standard error what is kept in memory and what is summed how, with estimates"
     parser.add_argument("--explain", action="store_true", help=about)
     options = parser.parse_args(argv)
     document, path = _read(options.graph)
     wrt = _names(options.wrt) if options.wrt is not None else None
-    backward, lines = derive(document, wrt, _names(options.residual), path)
+    derived = derive(document, wrt, _names(options.residual), bool(options.forward), path)
     if options.explain:
-        print("\n".join(lines), file=sys.stderr)
-    text = document_text(backward)
+        print("\n".join(derived.lines), file=sys.stderr)
+    if options.forward:
+        write_file(options.forward, document_text(derived.forward))
+    text = document_text(derived.backward)
     if options.output:
         write_file(options.output, text)
     else:

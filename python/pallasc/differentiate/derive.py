@@ -1,11 +1,13 @@
 """The backward document of a forward one."""
 
 import copy
+from dataclasses import dataclass
 
 from . import causal
 from .assemble import document_write
 from .errors import GradError
 from .estimate import Estimate
+from .keep import Keeper
 from .lift import lift
 from .residuals import normalize
 from .reverse import gradients
@@ -13,14 +15,29 @@ from .schedule import Schedule, Target
 from .values import FLOATS, Value, topological
 
 
-def derive(document, wrt=None, residuals=(), path="graph"):
-    """(backward document, lines that explain it). Raises GradError."""
-    return _Derivation(document, wrt, residuals, path).result()
+@dataclass
+class Derived:
+    """What was derived.
+
+    Attributes:
+      backward: the document.
+      forward: the forward with what it keeps for the backward; None if it was not asked for.
+      lines: what was decided, each with its estimate.
+    """
+
+    backward: dict
+    forward: dict | None
+    lines: list
+
+
+def derive(document, wrt=None, residuals=(), keep=False, path="graph"):
+    """The `Derived` of a document. Raises GradError."""
+    return _Derivation(document, wrt, residuals, keep, path).result()
 
 
 class _Derivation:
-    def __init__(self, document, wrt, residuals, path):
-        self.document, self.path = document, path
+    def __init__(self, document, wrt, residuals, keep, path):
+        self.keep, self.document, self.path = keep, document, path
         self.program = lift(document, path)
         self.builder = self.program.builder
         self.wanted = self._wanted(wrt)
@@ -86,11 +103,14 @@ class _Derivation:
         cotangents = self._cotangents()
         found, shifts = gradients(self.program, cotangents, set(self.wanted))
         values = normalize(self.program, [g.value for g in found], shifts)
-        targets = self._targets(found, values)
-        causal.check(self.program, [target.value for target in targets])
+        causal.check(self.program, values)
         estimate = Estimate(self.program)
+        keeper = Keeper(self.program, estimate, self.keep)
+        targets = self._targets(found, keeper.chosen(values))
         schedule = Schedule(self.program, targets, estimate)
-        return document_write(self.program, schedule, self._header()), self._explained(schedule)
+        backward = document_write(self.program, schedule, self._header(keeper))
+        lines = [*keeper.lines, *self._explained(schedule)]
+        return Derived(backward, keeper.forward() if self.keep else None, lines)
 
     def _cotangents(self):
         """[(number of a stored value, its gradient)]."""
@@ -131,7 +151,7 @@ class _Derivation:
         symbol = _begin_of(entry)
         return symbol is not None and self.program.blocks[symbol].get("size") == 1
 
-    def _header(self):
+    def _header(self, keeper):
         doc = self.document
         tensors = []
         for t in doc["tensors"]:
@@ -141,6 +161,7 @@ class _Derivation:
             if t["role"] == "output" and t["name"] in self.written:
                 self._as_input(tensors, t, t["name"])
                 self._as_input(tensors, t, f"d_{t['name']}")
+        tensors += [keeper.entry(kept) | {"role": "input"} for kept in keeper.kept]
         returns = []
         for name in self.wanted:
             entry = self.program.tensor(name)

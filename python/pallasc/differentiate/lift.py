@@ -42,6 +42,7 @@ class Program:
     order: list = field(default_factory=list)  # symbols of loops, as met
     until: dict = field(default_factory=dict)  # loop symbol -> grid symbol whose end bounds it
     within: dict = field(default_factory=dict)  # loop symbol -> grid symbol whose tile it divides
+    root_names: dict = field(default_factory=dict)  # number of a value -> node of the root
     tiles: dict = field(default_factory=dict)  # output -> the name by which its tiles are loaded
 
     def tensor(self, name):
@@ -111,7 +112,9 @@ class _Lifter:
             elif kind == "output":
                 return [self.argument(item, env) for item in (node.get("args") or [[]])[0]]
             else:
-                env[node["name"]] = self.node(node, env, origin)
+                env[node["name"]] = made = self.node(node, env, origin)
+                if graph["kind"] == "root" and isinstance(made, Value):
+                    self.program.root_names[made.number] = node["name"]
         return []
 
     def argument(self, raw, env):
@@ -349,7 +352,7 @@ class _Carried:
         self.check_rates(part, top, result)
         if number_of(start) != 0 and (top is not None or not isinstance(start, Value)):
             raise GradError("a sum that is rescaled has to start from 0", result.origin)
-        total = self.builder.total(self.symbols, part, origin=result.origin, name="total")
+        total = self.builder.total(self.symbols, part, origin=result.origin, name=result.name)
         return total if number_of(start) == 0 else self.builder.add(start, total)
 
     def check_rates(self, part, top, result):

@@ -83,12 +83,13 @@ class Schedule:
             again = self.estimate.tiles(value.space)
             parts_cost = self.estimate.seconds(2 * written)
             loop_cost = self.estimate.seconds(read * max(1, again), products, lanes)
+            loop, by_tile = microseconds(loop_cost), microseconds(parts_cost)
             # A loop needs no tile of its own only if the grid has blocks left.
             product = inner.target.startswith(MATMULS)
             if grid and (product or loop_cost <= parts_cost):
-                target.why = f"a loop, {_us(loop_cost)} (parts by tile: {_us(parts_cost)})"
+                target.why = f"a loop, {loop} (parts by tile: {by_tile})"
                 continue
-            target.why = f"parts by tile, {_us(parts_cost)} (a loop: {_us(loop_cost)})"
+            target.why = f"parts by tile, {by_tile} (a loop: {loop})"
             target.parts = value.dims
             target.value = inner
 
@@ -172,7 +173,8 @@ class Schedule:
                     read, products, lanes
                 )
                 if again > loaded:
-                    self._keep(value, f"{_us(loaded)} (computed again in each tile: {_us(again)})")
+                    each = f"computed again in each tile: {microseconds(again)}"
+                    self._keep(value, f"{microseconds(loaded)} ({each})")
 
     def _repeated(self, target):
         """The largest values inside a target's loops that do not depend on all of its grid."""
@@ -283,5 +285,6 @@ def count_of(symbol, extent):
     return f"({symbol} + {extent - 1}) // {symbol}"
 
 
-def _us(seconds):
+def microseconds(seconds):
+    """A time for people."""
     return f"{seconds * 1e6:.1f} us"

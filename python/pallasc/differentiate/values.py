@@ -271,6 +271,8 @@ class Builder:
             return a
         if a.target == "@sum":
             return self.total(a.dims, self.permute(a.args[0], order), a.origin)
+        if a.dtype == "float16":  # which the compiler does not turn
+            return self.convert(self.permute(self.convert(a, "float32"), order), "float16")
         rank = len(order)
         if a.target.startswith(("aten.mm.", "aten.bmm.")) and order[-2:] == [rank - 1, rank - 2]:
             x, y = a.args[:2]
