@@ -135,6 +135,51 @@ def test_what_the_forward_keeps(name, tmp_path, capsys):
     assert np.abs(got.astype(np.float32) - np.asarray(wanted)).max() < 4e-3
 
 
+def paired(name):
+    """The forward and what is derived of it as one function that jax differentiates."""
+    document = forward(name)
+    outputs = [t["name"] for t in document["tensors"] if t["role"] == "output"]
+    wishes = {"returns": ["out"]} if "out" in outputs else {}
+    if any(t["name"] == "labels" for t in document["tensors"]):
+        wishes["nondiff"] = ["labels"]
+    residuals = [name for name in outputs if "out" in outputs and name != "out"]
+    return pallasc.vjp(document, pallasc.grad(document, residuals=residuals), **wishes)
+
+
+@pytest.mark.parametrize("name", [*GRAPHS, "layer_norm_two_level"])
+def test_forward_and_derived_are_a_pair(name):
+    assert [t["name"] for t in paired(name).info["inputs"]] == [
+        t["name"] for t in forward(name)["tensors"] if t["role"] == "input"
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "softmax_odd",
+        pytest.param("matmul_bias_gelu_odd", marks=pytest.mark.full),
+        pytest.param("causal_attention_b1_h2_s421_d64", marks=pytest.mark.full),
+    ],
+)
+def test_jax_differentiates_the_pair(name):
+    function, random = paired(name), np.random.default_rng(0)
+    entries = function.info["inputs"]
+    inputs = [jnp.asarray(random.standard_normal(t["shape"]), t["dtype"]) for t in entries]
+    _, pull = jax.vjp(lambda *values: function(*values, interpret=True), *inputs)
+    wide = [x.astype(jnp.float32) for x in inputs]
+
+    def formula(*values):
+        found = plain.OF[forward(name)["name"]](*values)
+        return found[0] if isinstance(found, tuple) else found
+
+    out, back = jax.vjp(formula, *wide)
+    given = jnp.asarray(random.standard_normal(out.shape), function.info["outputs"][0]["dtype"])
+    for x, got, wanted in zip(inputs, pull(given), back(given.astype(jnp.float32)), strict=True):
+        assert got.dtype == x.dtype
+        off = jnp.abs(got.astype(jnp.float32) - wanted).max() / jnp.abs(wanted).max()
+        assert off < (1e-2 if x.dtype == jnp.bfloat16 else 4e-6)
+
+
 def test_only_what_is_asked_for():
     backward = pallasc.grad(kit.document("layer_norm"), wrt=["bias"])
     assert [r["tensor"] for r in backward["returns"]] == ["d_bias"]
