@@ -29,6 +29,8 @@ GRAPHS = (
     "cross_entropy",
     "cross_entropy_odd",
     "cross_entropy_online_odd",
+    "fused_linear_cross_entropy_odd",
+    "matmul_swiglu",
     "attention_b1_h2_s421_d96",
     "causal_attention_b1_h2_s421_d64",
     "gqa_attention_odd",
@@ -44,9 +46,10 @@ def arrays(document):
     """Inputs by name; labels are columns."""
     names = [t["name"] for t in document["tensors"] if t["role"] == "input"]
     made = dict(zip(names, make_inputs(document, seed=1)[: len(names)], strict=True))
-    if "labels" in made:
-        columns = made["logits"].shape[1]
-        made["labels"] = (np.abs(made["labels"].astype(np.int64)) % columns).astype(np.int32)
+    for name, table, dim in (("labels", "logits", 1), ("ids", "weight", 0)):
+        if name in made:
+            columns = made[table].shape[dim]
+            made[name] = (np.abs(made[name].astype(np.int64)) % columns).astype(np.int32)
     return made
 
 
@@ -140,8 +143,7 @@ def paired(name):
     document = forward(name)
     outputs = [t["name"] for t in document["tensors"] if t["role"] == "output"]
     wishes = {"returns": ["out"]} if "out" in outputs else {}
-    if any(t["name"] == "labels" for t in document["tensors"]):
-        wishes["nondiff"] = ["labels"]
+    wishes["nondiff"] = [t["name"] for t in document["tensors"] if t["dtype"] == "int32"]
     residuals = [name for name in outputs if "out" in outputs and name != "out"]
     return pallasc.vjp(document, pallasc.grad(document, residuals=residuals), **wishes)
 

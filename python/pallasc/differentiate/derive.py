@@ -53,6 +53,8 @@ class _Derivation:
                 raise GradError(
                     f"{self.path}: {name!r} is no input of floats; there are {', '.join(floats)}"
                 )
+        if not floats:
+            raise GradError(f"{self.path}: no input is of floats")
         return [n for n in floats if wrt is None or n in wrt]
 
     def _outputs(self):

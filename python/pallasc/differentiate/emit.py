@@ -2,7 +2,7 @@
 
 from .errors import GradError
 from .schedule import ACCUMULATED
-from .values import depends, map_values, sizes
+from .values import map_values, shifted_by, sizes
 
 _EVERYWHERE = ("tile.scalar", "aten.scalar_tensor.default", "tile.begin", "tile.id", "tile.end")
 
@@ -113,7 +113,7 @@ class _Scope:
     def _local(self, value):
         if value.target in _EVERYWHERE or value.dtype is None:
             return True
-        return any(depends(value, own) for own in self.running)
+        return any(shifted_by(value, own) for own in self.running)
 
     def _capture(self, value):
         outer = self.parent.value(value)

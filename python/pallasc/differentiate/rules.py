@@ -35,13 +35,35 @@ def _mul(b, value, g):
     return [(p, b.mul(g, b.known(q))) for p, q in ((x, y), (y, x)) if _flows(p)]
 
 
+def _exponent(y):
+    """The x of y = 1 + exp(-x), whose reciprocal is sigmoid(x); None if y is no such sum."""
+    if not isinstance(y, Value) or y.target != "aten.add.Tensor" or y.kwargs:
+        return None
+    power = next((x for x in y.args if isinstance(x, Value)), None)
+    if power is None or 1.0 not in map(number_of, y.args) or power.target != "aten.exp.default":
+        return None
+    negated = power.args[0]
+    return negated.args[0] if negated.target == "aten.neg.default" else None
+
+
 def _div(b, value, g):
     x, y = value.args
+    if (exponent := _exponent(y)) is not None:  # y may be infinite, where sigmoid is but 0
+        share = _sigmoid(b, exponent)
+        scaled = b.mul(g, share)
+        down = b.mul(b.mul(scaled, b.sub(1.0, share)), x)
+        return [(x, scaled), (exponent, down)] if _flows(x) else [(exponent, down)]
     scaled = b.div(g, y)
     found = [(x, scaled)]
     if _flows(y):
         found.append((y, b.neg(b.mul(scaled, value))))
     return found
+
+
+def _reciprocal(b, value, g):
+    if (exponent := _exponent(value.args[0])) is not None:
+        return [(exponent, b.mul(g, b.mul(value, b.sub(1.0, value))))]
+    return [(value.args[0], b.neg(b.mul(g, b.mul(value, value))))]
 
 
 def _flows(x):
@@ -321,7 +343,7 @@ RULES = {
     ],
     "aten.sqrt.default": lambda b, value, g: [(value.args[0], b.mul(b.div(g, value), 0.5))],
     "aten.rsqrt.default": _of_result(lambda b, y: b.mul(b.mul(b.mul(y, y), y), -0.5)),
-    "aten.reciprocal.default": _of_result(lambda b, y: b.neg(b.mul(y, y))),
+    "aten.reciprocal.default": _reciprocal,
     "aten.sin.default": _of_input(lambda b, x: b.unary("aten.cos.default", x)),
     "aten.cos.default": _of_input(lambda b, x: b.neg(b.unary("aten.sin.default", x))),
     "aten.tanh.default": _of_result(lambda b, y: b.sub(1.0, b.mul(y, y))),

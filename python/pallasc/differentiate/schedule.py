@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .errors import GradError
 from .estimate import MATMULS
-from .values import LINEAR_VIEWS, Value, symbols_of, topological
+from .values import LINEAR_VIEWS, Value, shifted_by, symbols_of, topological
 
 ACCUMULATED = ("@sum", "@max", "@lse")
 
@@ -131,9 +131,12 @@ class Schedule:
     def _cut(self, value, path):
         """The last value of the same space on the way, if it is not much larger."""
         limit, best = 2 * self.estimate.bytes(value), value
+        running = [user.args[0] for user in path if user.target == "@lse"]
         for user in reversed(path):
             if user.space != value.space or user.target in ACCUMULATED or user.target == "@carry":
                 break
+            if any(shifted_by(user, maximum) for maximum in running):
+                break  # it is another in each step of the loop
             if user.target not in LINEAR_VIEWS and self.estimate.bytes(user) <= limit:
                 best = user
         return best
@@ -180,12 +183,15 @@ class Schedule:
         """The largest values inside a target's loops that do not depend on all of its grid."""
         grid, found = target.value.space, []
         cone = topological([target.value])
+        running = [value.args[0] for value in cone if value.target == "@lse"]
         users = {}
         for user in cone:
             for part in user.inputs:
                 users.setdefault(part.number, []).append(user)
         for value in cone:
             if value.dtype is None or value.space <= grid or grid <= value.space:
+                continue
+            if any(shifted_by(value, maximum) for maximum in running):
                 continue
             if self._is_load(value) or value.target in LINEAR_VIEWS or value.target.startswith("@"):
                 continue

@@ -132,6 +132,19 @@ def depends(value, on):
     return any(part is on for part in topological([value]))
 
 
+def shifted_by(value, maximum):
+    """Whether a value is made of a maximum, other than through a log-sum-exp that ends its loop."""
+    stack, seen = [value], set()
+    while stack:
+        part = stack.pop()
+        if part is maximum:
+            return True
+        if part.number not in seen and part.target != "@lse":
+            seen.add(part.number)
+            stack.extend(part.inputs)
+    return False
+
+
 class Builder:
     """Makes values; equal ones only once, and a few that are simpler."""
 
@@ -271,8 +284,6 @@ class Builder:
             return a
         if a.target == "@sum":
             return self.total(a.dims, self.permute(a.args[0], order), a.origin)
-        if a.dtype == "float16":  # which the compiler does not turn
-            return self.convert(self.permute(self.convert(a, "float32"), order), "float16")
         rank = len(order)
         if a.target.startswith(("aten.mm.", "aten.bmm.")) and order[-2:] == [rank - 1, rank - 2]:
             x, y = a.args[:2]
