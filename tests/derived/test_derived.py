@@ -235,3 +235,31 @@ def test_a_maximum_that_shows_in_a_result_is_refused():
     sub["args"][0] = {"ref": "log"}
     with pytest.raises(pallasc.PallascError, match="'losses' may change with this maximum"):
         pallasc.grad(document)
+
+
+def test_what_is_no_graph_is_told_as_the_compiler_tells_it(tmp_path, capsys):
+    from pallasc.__main__ import main
+
+    document = kit.document("add")
+    document["graphs"][0]["nodes"][2]["args"] = [{"ref": "nobody"}, []]
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(document))
+    assert main(["grad", str(file)]) == 1
+    told = capsys.readouterr()
+    assert told.out == "" and "nobody" in told.err and f"{file}:1:" in told.err
+    file.write_text("{}")
+    assert main(["grad", str(file)]) == 1
+    assert "the field 'format' is missing" in capsys.readouterr().err
+    assert main(["grad", str(tmp_path / "absent.json")]) == 3
+    assert main(["grad", str(kit.path("add")), "--wrt", "z"]) == 1
+    assert "'z' is no input of floats; there are x, y" in capsys.readouterr().err
+
+
+def test_values_by_index_stay_in_the_loop():
+    """Where a loop's body gets a column of indices from outside, matmuls are not turned."""
+    backward = pallasc.grad(kit.document("causal_attention"), residuals=["lse"])
+    for graph in backward["graphs"]:
+        if graph["kind"] == "for_loop":
+            held = [n for n in graph["nodes"] if n.get("op") == "placeholder"]
+            assert {n["meta"]["dtype"] for n in held} == {"float32", "bfloat16"}
+            assert sum(n.get("target") == "tile.index" for n in graph["nodes"]) == 2

@@ -2,7 +2,7 @@
 
 from .errors import GradError
 from .schedule import ACCUMULATED
-from .values import map_values, shifted_by, sizes
+from .values import LINEAR_VIEWS, map_values, shifted_by, sizes, topological
 
 _EVERYWHERE = ("tile.scalar", "aten.scalar_tensor.default", "tile.begin", "tile.id", "tile.end")
 
@@ -111,7 +111,10 @@ class _Scope:
         return kept.level == self.root.level and kept.grid == self.root.grid and not self.parent
 
     def _local(self, value):
-        if value.target in _EVERYWHERE or value.dtype is None:
+        """Whether a loop's body makes it again, since the compiler makes nothing of it there."""
+        if value.target in _EVERYWHERE or value.target in LINEAR_VIEWS or value.dtype is None:
+            return True
+        if not value.is_float and all(x.target != "tile.load" for x in topological([value])):
             return True
         return any(shifted_by(value, own) for own in self.running)
 
