@@ -1,6 +1,7 @@
 """Backwards that `pallasc.grad` derives: against JAX's autodiff of the plain formula."""
 
 import json
+import re
 
 import jax
 import jax.numpy as jnp
@@ -37,9 +38,20 @@ GRAPHS = (
 )
 
 
+# Rows in place of those that the file has: two tiles, one of them ragged.
+ROWS = {
+    "attention_b1_h2_s421_d96": (421, 140),
+    "causal_attention_b1_h2_s421_d64": (421, 140),
+    "gqa_attention_odd": (300, 140),
+}
+
+
 def forward(name):
     """The document of a forward."""
-    return layer_norm_two_level() if name == "layer_norm_two_level" else kit.document(name)
+    if name == "layer_norm_two_level":
+        return layer_norm_two_level()
+    was, rows = ROWS.get(name, (0, 0))
+    return json.loads(re.sub(rf"\b{was}\b", str(rows), kit.text(name)))
 
 
 def arrays(document):
@@ -63,7 +75,10 @@ def differences(document, backward):
     known = inputs | dict(zip(names, outputs, strict=True))
     known |= {f"d_{name}": x for name, x in zip(names, given, strict=True)}
     wanted = [t["name"] for t in backward["tensors"] if t["role"] == "input"]
-    got = run(backward, [known[name] for name in wanted])
+    # Tiles that divide nothing: several of each block, the last one ragged.
+    blocks = [b for b in backward["block_sizes"] if not b.get("reduction") and "size" not in b]
+    config = {"block_sizes": [64 if b["extent"] > 64 else 16 for b in blocks]}
+    got = run(backward, [known[name] for name in wanted], config=config)
     floats = [name for name, x in inputs.items() if x.dtype != np.int32]
 
     def formula(*values):
