@@ -278,3 +278,34 @@ def test_values_by_index_stay_in_the_loop():
             held = [n for n in graph["nodes"] if n.get("op") == "placeholder"]
             assert {n["meta"]["dtype"] for n in held} == {"float32", "bfloat16"}
             assert sum(n.get("target") == "tile.index" for n in graph["nodes"]) == 2
+
+
+def test_gradients_that_would_be_lost_are_refused():
+    """Ways to an input, or from one, that the graph's nodes do not show."""
+    document = kit.document("add")
+    document["tensors"][1] |= {"role": "derived", "of": "x", "ops": [["aten.neg.default"]]}
+    with pytest.raises(pallasc.PallascError, match="reads 'y', derived of an input"):
+        pallasc.grad(document)
+    assert pallasc.grad(kit.document("add"), wrt=["x"])["returns"] == [{"tensor": "d_x"}]
+    document = kit.document("add")
+    document["returns"] = [{"tensor": "out"}, {"tensor": "x"}]
+    with pytest.raises(pallasc.PallascError, match="'x' is returned as it is, of role input"):
+        pallasc.grad(document)
+    document = kit.document("add")
+    row = {"name": "row", "role": "input", "dtype": "float32", "shape": [1, 1024]}
+    wide = document["tensors"][1] | {"role": "view", "of": "row", "expand": True}
+    document["tensors"][1:2] = [row, wide]
+    with pytest.raises(pallasc.PallascError, match="'y' is a view with expanded dims"):
+        pallasc.grad(document)
+
+
+def test_what_the_forward_never_reads_has_a_gradient_of_0():
+    document = kit.document("add")
+    document["tensors"][1]["shape"] = [512, 2048]
+    host = next(n for n in document["graphs"][0]["nodes"] if n.get("args") == ["y"])
+    host["meta"]["shape"] = [512, 2048]
+    backward = pallasc.grad(document)
+    given = np.ones((512, 1024), np.float32)
+    d_x, d_y = run(backward, [given])
+    assert np.array_equal(d_x, given)
+    assert np.array_equal(d_y, np.pad(given, ((0, 0), (0, 1024))))

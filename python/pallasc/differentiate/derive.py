@@ -64,6 +64,10 @@ class _Derivation:
             {"tensor": t["name"]} for t in doc["tensors"] if t["role"] in ("output", "inout")
         ]
         for entry in listed:
+            role = self.program.tensor(entry["tensor"])["role"]
+            if role != "output" or entry["tensor"] in found:
+                what = "twice" if entry["tensor"] in found else f"as it is, of role {role}"
+                raise GradError(f"{self.path}: {entry['tensor']!r} is returned {what}")
             found[entry["tensor"]] = entry
             shape = entry.get("shape")
             same = not shape or list(shape) == self.program.tensor(entry["tensor"])["shape"]
@@ -263,7 +267,10 @@ class _Derivation:
         target = Target(f"d_{gradient.tensor}", index, value, base["dtype"], groups=dict(groups))
         if value.space - met - set(groups):
             raise GradError("a gradient depends on blocks that do not index its load", load.origin)
-        if covered:
+        views = self.program.views(gradient.tensor)
+        if any(view.get("expand") for view in views):
+            raise GradError(f"{gradient.tensor!r} is a view with expanded dims", load.origin)
+        if covered and not any(view.get("slice") for view in views):
             self.uncovered.discard(base["name"])
         return target
 

@@ -56,6 +56,23 @@ class Program:
             entry = self.tensor(entry["of"])
         return entry
 
+    def views(self, name):
+        """The entries of a view and the views that it is of."""
+        entry, found = self.tensor(name), []
+        while entry["role"] == "view":
+            found.append(entry)
+            entry = self.tensor(entry["of"])
+        return found
+
+    def sources(self, name):
+        """The names of what a tensor is a view of or derived from, itself first."""
+        entry = self.tensor(name)
+        found = [name]
+        while entry["role"] in ("view", "derived"):
+            entry = self.tensor(entry["of"])
+            found.append(entry["name"])
+        return found
+
     def extent(self, symbol):
         """The end of a block's range: an int."""
         return self.blocks[symbol]["extent"]
@@ -332,6 +349,11 @@ class _Carried:
         if result is carry:
             return start
         before, part = _split(self.builder, result, carry)
+        while part is not None and before is not carry:  # of several parts, one after the other
+            earlier, more = _split(self.builder, before, carry)
+            if more is None:
+                break
+            before, part = earlier, self.builder.add(part, more)
         if part is None:
             raise GradError(
                 "is carried by a loop and neither a sum nor a running maximum", result.origin
