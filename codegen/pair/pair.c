@@ -111,12 +111,27 @@ static bool is_the_cotangent(const char *name) {
 	return false;
 }
 
-/* The FORWARD of the wish BACKWARD=FORWARD for a name; NULL. A name may hold '='. */
-static const char *wished(NameList wishes, const char *name) {
+/* What a wish says of a name, behind `NAME=`; NULL: it is of another. A name may hold '='. */
+static const char *wish_of(const char *wish, const char *name) {
 	size_t n = strlen(name);
-	for (uint32_t i = 0; i < wishes.count; i++)
-		if (strncmp(wishes.at[i], name, n) == 0 && wishes.at[i][n] == '=')
-			return wishes.at[i] + n + 1;
+	return strncmp(wish, name, n) == 0 && wish[n] == '=' ? wish + n + 1 : NULL;
+}
+
+/* The same of an array of a program: PROGRAM.NAME= is of it alone. */
+static const char *wish_of_array(const char *wish, const KProgram *program, const char *name, bool alone) {
+	size_t n = strlen(program->name);
+	bool qualified = strncmp(wish, program->name, n) == 0 && wish[n] == '.';
+	return !alone ? wish_of(wish, name) : qualified ? wish_of(wish + n + 1, name) : NULL;
+}
+
+/* The FORWARD of the wish BACKWARD=FORWARD for an array of a backward; NULL. */
+static const char *wished(NameList wishes, const KProgram *program, const char *name) {
+	for (int alone = 1; alone >= 0; alone--)
+		for (uint32_t i = 0; i < wishes.count; i++) {
+			const char *forward = wish_of_array(wishes.at[i], program, name, alone);
+			if (forward)
+				return forward;
+		}
 	return NULL;
 }
 
@@ -211,7 +226,9 @@ static void find_the_cotangent(Pairer *p, const char *name, PairArgs *found) {
 
 /* All arrays that an input of backward `b` may be. */
 static PairArgs candidates(Pairer *p, uint32_t b, const char *name) {
-	const char *residual = wished(p->wishes->residuals, name), *cotangent = wished(p->wishes->cotangents, name);
+	const KProgram *program = p->backwards[b].program;
+	const char *residual = wished(p->wishes->residuals, program, name);
+	const char *cotangent = wished(p->wishes->cotangents, program, name);
 	PairArgs found = {0};
 	if (residual)
 		find_forward_arrays(p, residual, true, &found);
@@ -227,11 +244,14 @@ static PairArgs candidates(Pairer *p, uint32_t b, const char *name) {
 	return found;
 }
 
-static const char *said_by(Pairer *p, const char *name) {
-	const char *residual = wished(p->wishes->residuals, name), *cotangent = wished(p->wishes->cotangents, name);
-	return residual    ? arena_printf(p->a, ", as `residuals` has it: '%s'", residual)
-	       : cotangent ? arena_printf(p->a, ", as `cotangents` has it: '%s'", cotangent)
-	                   : "";
+/* What the caller said of the array, if that is why nothing is found. */
+static const char *said_of(Pairer *p, const KProgram *program, const char *name, bool output) {
+	const char *residual = output ? NULL : wished(p->wishes->residuals, program, name);
+	const char *cotangent = output ? NULL : wished(p->wishes->cotangents, program, name);
+	const char *gradient = output ? wished(p->wishes->gradients, program, name) : NULL;
+	const char *list = residual ? "residuals" : cotangent ? "cotangents" : "gradients";
+	const char *forward = residual ? residual : cotangent ? cotangent : gradient;
+	return forward ? arena_printf(p->a, ", as `%s` has it: '%s'", list, forward) : "";
 }
 
 static const char *hint_unknown(Pairer *p, const char *name) {
@@ -252,7 +272,8 @@ static void say_unknown(Pairer *p, uint32_t b, const KArray *x) {
 	const KProgram *f = p->forward->program;
 	diag_error(p->d, array_place(p, &p->backwards[b], x), "pair-unknown", hint_unknown(p, x->name),
 	           "input '%s' of %s is no input, output or cotangent of %s, nor given by an earlier backward%s",
-	           x->name, p->backwards[b].program->name, f->name, said_by(p, x->name));
+	           x->name, p->backwards[b].program->name, f->name,
+	           said_of(p, p->backwards[b].program, x->name, false));
 }
 
 static void say_ambiguous(Pairer *p, Place at, const char *what, const PairArgs *found) {
@@ -300,9 +321,9 @@ static void pair_input(Pairer *p, uint32_t b, uint32_t i) {
 
 /* ---- gradients -------------------------------------------------------------------------------------------------- */
 
-static PairArgs gradient_candidates(Pairer *p, const char *name) {
+static PairArgs gradient_candidates(Pairer *p, const KProgram *program, const char *name) {
 	const KProgram *f = p->forward->program;
-	const char *wish = wished(p->wishes->gradients, name);
+	const char *wish = wished(p->wishes->gradients, program, name);
 	PairArgs found = {0};
 	for (uint32_t i = 0; i < f->inputs.count; i++)
 		if (wish ? strcmp(wish, f->inputs.at[i].name) == 0 : is_derivative(p, name, f->inputs.at[i].name))
@@ -333,26 +354,29 @@ static void take_gradient(Pairer *p, uint32_t b, uint32_t i, PairArg of) {
 	*gradient = (PairArg){PAIR_BACKWARD, b, i};
 }
 
+static void say_no_gradient(Pairer *p, uint32_t b, const KArray *x) {
+	const KProgram *f = p->forward->program, *program = p->backwards[b].program;
+	const char *hint =
+		arena_printf(p->a,
+	                     "%s has the inputs %s; the gradient of 'x' is called d_x, dx, grad_x or x_grad; "
+	                     "or say whose it is, in `gradients`",
+	                     f->name, names_text(p, f->inputs.count, f->inputs.at));
+	diag_error(p->d, array_place(p, &p->backwards[b], x), "pair-unknown", hint,
+	           "output '%s' of %s is the gradient of no input of %s, and no later backward reads it%s", x->name,
+	           program->name, f->name, said_of(p, program, x->name, true));
+}
+
 static void pair_output(Pairer *p, uint32_t b, uint32_t i) {
 	const KProgram *program = p->backwards[b].program;
 	const KArray *x = &program->outputs.at[i];
-	PairArgs found = gradient_candidates(p, x->name);
-	const char *what = arena_printf(p->a, "output '%s' of %s", x->name, program->name);
-	Place at = array_place(p, &p->backwards[b], x);
+	PairArgs found = gradient_candidates(p, program, x->name);
 	if (found.count > 1)
-		say_ambiguous(p, at, what, &found);
+		say_ambiguous(p, array_place(p, &p->backwards[b], x),
+		              arena_printf(p->a, "output '%s' of %s", x->name, program->name), &found);
 	else if (found.count == 1)
 		take_gradient(p, b, i, found.at[0]);
 	else if (!p->read[b][i])
-		diag_error(
-			p->d, at, "pair-unknown",
-			arena_printf(p->a,
-		                     "%s has the inputs %s; the gradient of 'x' is called d_x, dx, grad_x or "
-		                     "x_grad; or say whose it is, in `gradients`",
-		                     p->forward->program->name,
-		                     names_text(p, p->forward->program->inputs.count, p->forward->program->inputs.at)),
-			"%s is the gradient of no input of %s, and no later backward reads it", what,
-			p->forward->program->name);
+		say_no_gradient(p, b, x);
 }
 
 /* ---- what is missing -------------------------------------------------------------------------------------------- */
@@ -378,12 +402,13 @@ static void check_whole(Pairer *p) {
 	}
 }
 
-static bool part_is_read(const Pairer *p, const char *name, uint32_t size, bool output) {
+static bool is_of_a_backward(const Pairer *p, const char *wish, bool output) {
 	for (uint32_t b = 0; b < p->out->backward_count; b++) {
 		const KProgram *program = p->backwards[b].program;
 		const KArray *arrays = output ? program->outputs.at : program->inputs.at;
 		for (uint32_t i = 0; i < (output ? program->outputs.count : program->inputs.count); i++)
-			if (strlen(arrays[i].name) == size && memcmp(arrays[i].name, name, size) == 0)
+			if (wish_of_array(wish, program, arrays[i].name, true) ||
+			    wish_of_array(wish, program, arrays[i].name, false))
 				return true;
 	}
 	return false;
@@ -391,17 +416,12 @@ static bool part_is_read(const Pairer *p, const char *name, uint32_t size, bool 
 
 /* What a wish says of a name that no backward has was meant for another name. */
 static void check_wishes(Pairer *p, NameList wishes, const char *what, bool output) {
-	for (uint32_t i = 0; i < wishes.count; i++) {
-		const char *wish = wishes.at[i], *equals = strchr(wish, '=');
-		bool known = false;
-		for (const char *at = equals; at; at = strchr(at + 1, '='))
-			known = known || part_is_read(p, wish, (uint32_t)(at - wish), output);
-		if (!known)
+	for (uint32_t i = 0; i < wishes.count; i++)
+		if (!is_of_a_backward(p, wishes.at[i], output))
 			diag_error(p->d, (Place){.source = p->backwards[0].source}, "pair-name",
-			           equals ? NULL : "it takes BACKWARD=FORWARD, two arrays' names",
-			           "`%s` says '%s', but no backward has such an %s", what, wish,
+			           "it takes BACKWARD=FORWARD, the names of two arrays",
+			           "`%s` says '%s', but no backward has such an %s", what, wishes.at[i],
 			           output ? "output" : "input");
-	}
 }
 
 /* ---- programs --------------------------------------------------------------------------------------------------- */

@@ -10,7 +10,8 @@ typedef struct NameList {
 	uint32_t count;
 } NameList;
 
-/* What the caller says over the names. The first three hold BACKWARD=FORWARD, two arrays' names. */
+/* What the caller says over the names. The first three hold BACKWARD=FORWARD, two arrays' names; of an
+ * array of one of several backwards PROGRAM.BACKWARD=FORWARD. */
 typedef struct PairWishes {
 	NameList residuals;  /* inputs of backwards that are an input or output of the forward */
 	NameList cotangents; /* ... that are the cotangent of an output */

@@ -191,25 +191,6 @@ static void print_info(Printer *pr, const char *target, const Pairing *pairing) 
 
 static void blank_lines(Printer *pr) { text_put(pr->w.out, "\n\n"); }
 
-static void print_simulator(Printer *pr) {
-	blank_lines(pr);
-	text_put(pr->w.out,
-	         "def _simulator(interpret):\n"
-	         "    \"\"\"What pallas_call takes: True simulates a TPU, InterpretParams pass through.\"\"\"\n"
-	         "    if not interpret:\n"
-	         "        return False\n"
-	         "    try:\n"
-	         "        from jax._src.pallas.mosaic import tpu_info\n"
-	         "\n"
-	         "        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)\n"
-	         "        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)\n"
-	         "    except (ImportError, AttributeError):\n"
-	         "        return pltpu.InterpretParams()\n"
-	         "    if interpret is True:\n"
-	         "        return pltpu.InterpretParams(buffer_bounds=\"padded\")\n"
-	         "    return interpret\n");
-}
-
 static void print_check(Printer *pr) {
 	blank_lines(pr);
 	text_put(pr->w.out,
@@ -351,6 +332,19 @@ static void print_programs(const KProgram *p, const Pairing *pairing, Text *kern
 	pr->k = p->host;
 }
 
+/* What the kernels of all programs are called by. */
+static void print_calls_of(Printer *pr, const KProgram *p, const Pairing *pairing) {
+	bool grids = false, sparse = false;
+	for (uint32_t b = 0; b <= (pairing ? pairing->backward_count : 0); b++) {
+		const KProgram *program = b ? pairing->backwards[b - 1] : p;
+		for (uint32_t i = 0; i < program->kernels.count; i++) {
+			sparse = sparse || program->kernels.at[i]->sparse_cores;
+			grids = grids || !program->kernels.at[i]->sparse_cores;
+		}
+	}
+	print_calls(pr, grids, sparse);
+}
+
 /* `pairing`: p is its forward; NULL: p alone. `links`: of the kernels' statements, in bytes of `out`; NULL. */
 static void print_module(const KProgram *p, const Pairing *pairing, Text *out, PyLinks *links) {
 	Text kernels, wrapper;
@@ -378,7 +372,10 @@ static void print_module(const KProgram *p, const Pairing *pairing, Text *out, P
 	print_public(&pr, pairing != NULL);
 	print_check(&pr);
 	if (!on_sparse_core(p))
-		print_simulator(&pr);
+		print_simulator(&pr, meshed(p) ? meshed(p)->mesh_axis : NULL);
+	if (pairing)
+		print_allow_checkpoint(&pr);
+	print_calls_of(&pr, p, pairing);
 }
 
 void kernels_print_python(const KProgram *p, Text *out) { print_module(p, NULL, out, NULL); }

@@ -36,6 +36,26 @@ static const char *cotangent_name(const Pairing *pairing, uint32_t output) {
 	return NULL;
 }
 
+static bool is_of_forward(const Pairing *pairing, const char *name) {
+	const KProgram *f = pairing->forward;
+	for (uint32_t i = 0; i < f->inputs.count + f->outputs.count; i++) {
+		const KArray *x = i < f->inputs.count ? &f->inputs.at[i] : &f->outputs.at[i - f->inputs.count];
+		if (strcmp(x->name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* What a backward calls it, unless the forward has another of that name. */
+static const char *gradient_name(Rules *r, uint32_t b, uint32_t output) {
+	const KProgram *f = r->pairing->forward;
+	const char *name = r->pairing->backwards[b]->outputs.at[output].name;
+	for (uint32_t i = 0; i < f->inputs.count && is_of_forward(r->pairing, name); i++)
+		if (r->pairing->gradients[i].backward == b && r->pairing->gradients[i].index == output)
+			return arena_printf(r->pr->a, "d_%s", f->inputs.at[i].name);
+	return name;
+}
+
 static void name_all(Rules *r) {
 	const KProgram *f = r->pairing->forward;
 	r->inputs = add_values(r, f->inputs.count, f->inputs.at);
@@ -48,6 +68,8 @@ static void name_all(Rules *r) {
 	for (uint32_t b = 0; b < r->pairing->backward_count; b++) {
 		const KProgram *program = r->pairing->backwards[b];
 		r->gradients[b] = add_values(r, program->outputs.count, program->outputs.at);
+		for (uint32_t i = 0; i < program->outputs.count; i++)
+			r->k->values.at[r->gradients[b] + i].name = gradient_name(r, b, i);
 	}
 	kernel_name_values(r->k, is_reserved_in_rules, f->name);
 }
@@ -148,7 +170,12 @@ static void print_forward(Rules *r) {
 	Names kept = saved(r), given = returned(r, r->outputs);
 	text_put(r->pr->w.out, "\n\n");
 	r->pr->w.indent = 0;
+	py_line(&r->pr->w, "@functools.partial(jax.custom_jvp, nondiff_argnums=(%u,))", f->inputs.count);
 	py_line(&r->pr->w, "def _%s_fwd(%s%sinterpret):", f->name, joined(r, &inputs), inputs.count ? ", " : "");
+	r->pr->w.indent = 1;
+	py_line(&r->pr->w, "if interpret:");
+	r->pr->w.indent = 2;
+	py_line(&r->pr->w, "_allow_checkpoint()");
 	r->pr->w.indent = 1;
 	for (uint32_t i = 0; i < f->outputs.count; i++)
 		if (!r->pairing->returned[i] && !r->saved[r->outputs + i])
@@ -176,6 +203,7 @@ static void print_backward(Rules *r) {
 	bool alone = cotangents.count == 1 && strcmp(cotangents.at[0], "_") != 0;
 	text_put(r->pr->w.out, "\n\n");
 	r->pr->w.indent = 0;
+	py_line(&r->pr->w, "@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))");
 	py_line(&r->pr->w, "def _%s_bwd(interpret, %s, %s):", f->name, kept.count ? "residuals" : "_",
 	        alone ? cotangents.at[0] : "cotangents");
 	r->pr->w.indent = 1;
@@ -193,6 +221,16 @@ static void print_backward(Rules *r) {
 	print_gradients(r);
 }
 
+/* The rule of the other two: a second derivative asks for theirs. */
+static void print_twice(Rules *r) {
+	const char *name = r->pairing->forward->name;
+	text_put(r->pr->w.out, "\n\n");
+	r->pr->w.indent = 0;
+	py_line(&r->pr->w, "def _%s_twice(interpret, primals, tangents):", name);
+	r->pr->w.indent = 1;
+	py_line(&r->pr->w, "raise TypeError(\"%s can be differentiated once: its backward has no gradient\")", name);
+}
+
 void print_rules(Printer *pr, const Pairing *pairing) {
 	Rules r = {.pr = pr, .pairing = pairing, .k = kernel_new(pr->a, "rules")};
 	const KProgram *f = pairing->forward;
@@ -203,7 +241,24 @@ void print_rules(Printer *pr, const Pairing *pairing) {
 	print_primal(&r);
 	print_forward(&r);
 	print_backward(&r);
+	print_twice(&r);
 	text_put(pr->w.out, "\n\n");
 	pr->w.indent = 0;
+	py_line(&pr->w, "_%s_fwd.defjvp(_%s_twice)", f->name, f->name);
+	py_line(&pr->w, "_%s_bwd.defjvp(_%s_twice)", f->name, f->name);
 	py_line(&pr->w, "_%s_vjp.defvjp(_%s_fwd, _%s_bwd)", f->name, f->name, f->name);
+}
+
+/* The simulator's effects are those of its own memory: it may run again. */
+void print_allow_checkpoint(Printer *pr) {
+	text_put(pr->w.out,
+	         "\n\ndef _allow_checkpoint():\n"
+	         "    \"\"\"Lets jax.checkpoint take simulated kernels, whose effects it would refuse.\"\"\"\n"
+	         "    try:\n"
+	         "        from jax._src import callback, effects\n"
+	         "\n"
+	         "        for effect in (callback.IOEffect, callback.OrderedIOEffect):\n"
+	         "            effects.remat_allowed_effects.add_type(effect)\n"
+	         "    except (ImportError, AttributeError):\n"
+	         "        pass\n");
 }

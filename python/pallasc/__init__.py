@@ -27,7 +27,7 @@ _LAZY = {
     "export": ("export", None),
     "grad": ("differentiate", "grad"),
     "reference": ("reference", None),
-    "vjp": ("gradients", "vjp"),
+    "vjp": ("pairing", "vjp"),
 }
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import kit
+import pallasc
 import pytest
 from builder import Doc, G, f32, sym
 from kit import accepted, refused
@@ -73,12 +74,16 @@ def _sums_vjp(x, y_in, interpret):
     return _sums_fwd(x, y_in, interpret)[0]
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _sums_fwd(x, y_in, interpret):
+    if interpret:
+        _allow_checkpoint()
     out, kept = _sums_jit(x, y_in, interpret)
     residuals = (x, out, kept)
     return out, residuals
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _sums_bwd(interpret, residuals, out_grad):
     x, out, kept = residuals
     delta = _delta_jit(out, out_grad, interpret)
@@ -86,6 +91,12 @@ def _sums_bwd(interpret, residuals, out_grad):
     return d_x, grad_y
 
 
+def _sums_twice(interpret, primals, tangents):
+    raise TypeError("sums can be differentiated once: its backward has no gradient")
+
+
+_sums_fwd.defjvp(_sums_twice)
+_sums_bwd.defjvp(_sums_twice)
 _sums_vjp.defvjp(_sums_fwd, _sums_bwd)"""
     )
 
@@ -97,6 +108,7 @@ def test_several_cotangents_and_no_residual(pair):
     assert (
         rules(text).split("\n\n\n")[2]
         == """\
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _sums_bwd(interpret, _, cotangents):
     dout, dkept = cotangents
     dx = _back_jit(dout, dkept, interpret)
@@ -128,6 +140,22 @@ def test_names_that_say_nothing_are_mapped(pair):
     assert "    c, d = _back_jit(kept, b, interpret)\n    return c, d" in text
 
 
+def test_one_name_in_several_backwards(pair):
+    backs = rows("one", ["dy", "saved"], ["out"]), rows("two", ["dy", "saved"], ["out"])
+    words = (
+        "--returns=out",
+        "--gradients=one.out=y_in,two.out=x",
+        "--residuals=saved=x,two.saved=kept",
+        "--cotangents=dy=out",
+    )
+    text = accepted(*pair(FORWARD, *backs), *words).out
+    assert rules(text).split("\n\n\n")[2].splitlines()[-3:] == [
+        "    d_y_in = _one_jit(dy, x, interpret)",
+        "    d_x = _two_jit(dy, kept, interpret)",
+        "    return d_x, d_y_in",
+    ]
+
+
 def test_names_that_clash_differ(pair):
     back = rows("sums", ["dout"], ["dx", "dy"])
     text = accepted(*pair(FORWARD, back), "--returns=out").out
@@ -152,6 +180,18 @@ def check_clean(text):
 
 def test_clean():
     check_clean(accepted(RMS, f"--backward={RMS_BWD}", "--returns=out").out)
+
+
+def test_python_gives_the_same_module():
+    given = pallasc.vjp(RMS, RMS_BWD, returns=["out"], target="v5e").source
+    words = f"--backward={RMS_BWD}", "--returns=out", "--target=v5e"
+    assert given == accepted(RMS, *words).out
+
+
+def test_the_page_shows_what_is_printed():
+    page = (kit.ROOT / "docs" / "gradients.md").read_text()
+    shown = page.split("```python\n@functools")[1].split("\n```")[0]
+    assert f"\n@functools{shown}\n" in accepted(RMS, f"--backward={RMS_BWD}", "--returns=out").out
 
 
 def test_what_is_told_of_backwards():
@@ -266,6 +306,13 @@ REFUSED = [
         (*OUT, "--cotangents=dout=kept"),
         "input 'dout' of back is no input, output or cotangent of sums, nor given by an earlier "
         "backward, as `cotangents` has it: 'kept'",
+    ),
+    (
+        "unknown input in a wish",
+        BACK,
+        (*OUT, "--gradients=dx=foo"),
+        "output 'dx' of back is the gradient of no input of sums, and no later backward reads it, "
+        "as `gradients` has it: 'foo'",
     ),
     ("returns", BACK, ("--returns=foo",), "`returns` names 'foo', which is no output of sums"),
     ("nondiff", BACK, (*OUT, "--nondiff=f"), "`nondiff` names 'f', which is no input or output of"),

@@ -109,12 +109,14 @@ def same(gradients, expected):
         np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_under_grad_and_jit(rms_norm):
+def test_under_grad_jit_and_checkpoint(rms_norm):
     loss, inputs, expected = rms_norm
     both = (0, 1)
     same(jax.grad(loss, both)(*inputs), expected)
     same(jax.jit(jax.grad(loss, both))(*inputs), expected)
     same(jax.grad(jax.jit(loss), both)(*inputs), expected)
+    same(jax.grad(jax.checkpoint(loss), both)(*inputs), expected)
+    same(jax.jit(jax.grad(jax.checkpoint(loss), both))(*inputs), expected)
     value, gradients = jax.value_and_grad(loss, both)(*inputs)
     same(gradients, expected)
     np.testing.assert_allclose(value, loss(*inputs), rtol=1e-5)
@@ -122,10 +124,19 @@ def test_under_grad_and_jit(rms_norm):
     assert jax.eval_shape(jax.grad(loss, both), *inputs)[0].shape == inputs[0].shape
 
 
+def test_layers_of_a_scan_are_recomputed():
+    _, function, (x, weight), _ = paired("rms_norm", "float32")
+
+    def network(layer):
+        last = lambda x: jax.lax.scan(layer, x, None, length=2)[0]  # noqa: E731
+        return jax.jit(jax.grad(lambda x: jnp.sum(last(x) ** 3)))(x)
+
+    layer = lambda x, _: (function(x, weight, interpret=True), None)  # noqa: E731
+    np.testing.assert_allclose(network(jax.checkpoint(layer)), network(layer), rtol=1e-6)
+
+
 def test_under_checkpoint_on_a_tpu():
-    """The forward's kernel runs again for the residuals; jax's simulator has effects, which keep
-    `jax.checkpoint` from it.
-    """
+    """The forward's kernel runs again for the residuals."""
     _, function, inputs, _ = paired("rms_norm", "float32")
     loss = jax.checkpoint(lambda x, weight: jnp.sum(function(x, weight)))
     traced = jax.jit(jax.value_and_grad(loss)).trace(*inputs)
@@ -138,6 +149,18 @@ def test_forward_mode_is_refused_by_jax(rms_norm):
     loss, inputs, _ = rms_norm
     with pytest.raises(TypeError, match=r"can't apply forward-mode .* to a custom_vjp function"):
         jax.jvp(loss, tuple(inputs), tuple(inputs))
+
+
+def test_a_second_derivative_is_refused():
+    function = pallasc.vjp(TRIPLE, BACK)
+    for interpret in (True, False):
+        run = functools.partial(function, interpret=interpret)
+        first = jax.grad(lambda x, run=run: jnp.sum(run(x) ** 2))
+        for second in (jax.grad(lambda x, first=first: jnp.sum(first(x))), jax.hessian(first)):
+            with pytest.raises(
+                TypeError, match=r"^triple can be differentiated once: its backward"
+            ):
+                jax.eval_shape(second, ONES)
 
 
 def test_wrong_arguments_are_said(rms_norm):
