@@ -81,7 +81,10 @@ class Schedule:
             written = elements * self.estimate.tiles(value.dims) * 4
             read, products, lanes = self.estimate.cone(inner)
             again = self.estimate.tiles(value.space)
-            parts_cost = self.estimate.seconds(2 * written)
+            # A root that runs over the same tiles for another gradient reads them anyway.
+            shared = any(x.grid == inner.space for x in self.targets if x is not target)
+            own = (0, 0, 0) if shared else (read, products, lanes)
+            parts_cost = self.estimate.seconds(2 * written + own[0], *own[1:])
             loop_cost = self.estimate.seconds(read * max(1, again), products, lanes)
             loop, by_tile = microseconds(loop_cost), microseconds(parts_cost)
             # A loop needs no tile of its own only if the grid has blocks left.
