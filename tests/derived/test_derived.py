@@ -309,3 +309,40 @@ def test_what_the_forward_never_reads_has_a_gradient_of_0():
     d_x, d_y = run(backward, [given])
     assert np.array_equal(d_x, given)
     assert np.array_equal(d_y, np.pad(given, ((0, 0), (0, 1024))))
+
+
+def test_two_gradients_in_one_output_are_no_parts_by_tile():
+    """A weight that is read in halves: each is a sum over rows, and both are stored in one."""
+    document = kit.document("swiglu_packed")
+    rows = document["tensors"][0]
+    weight = {"name": "weight", "role": "input", "dtype": "float32", "shape": [512]}
+    halves = {"name": "wide", "role": "view", "dtype": "float32", "shape": [2, 256], "of": "weight"}
+    document["tensors"][1:1] = [weight, halves]
+    nodes = document["graphs"][0]["nodes"]
+    host = {"name": "wide", "target": "tile.host_tensor", "args": ["wide"]}
+    host["meta"] = {"dtype": "float32", "shape": [2, 256]}
+    meta = {"dtype": "float32", "shape": ["u1"]}
+    added, whole = [host], {"dtype": "float32", "shape": ["u0", "u1"]}
+    for half, name in enumerate(("gate", "up")):
+        index = [half, {"sym": "u1"}]
+        load = {"name": f"w{half}", "target": "tile.load", "args": [{"ref": "wide"}, index]}
+        product = {"name": f"{name}_w", "target": "aten.mul.Tensor", "meta": whole}
+        product["args"] = [{"ref": name}, {"ref": f"w{half}"}]
+        added += [load | {"meta": meta}, product]
+    at = next(i for i, n in enumerate(nodes) if n["name"] == "neg")
+    for node in nodes[at:]:
+        node["args"] = json.loads(
+            json.dumps(node["args"]).replace('"gate"', '"gate_w"').replace('"up"', '"up_w"')
+        )
+    nodes[at:at] = added
+    backward = pallasc.grad(document)
+    pallasc.compile(backward, target="v6e")
+    random = np.random.default_rng(0)
+    x = random.standard_normal(rows["shape"]).astype(np.float32)
+    w = random.standard_normal(512).astype(np.float32)
+    given = np.ones((256, 256), np.float32)
+    known = {"x": x, "weight": w, "d_out": given}
+    got = run(backward, [known[t["name"]] for t in backward["tensors"] if t["role"] == "input"])
+    wanted = jax.grad(lambda x, w: plain.swiglu_packed(x * w).sum(), (0, 1))(x, w)
+    for a, b in zip(got, wanted, strict=True):
+        assert np.abs(a - np.asarray(b)).max() < 4e-6 * np.abs(b).max()

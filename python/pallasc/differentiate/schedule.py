@@ -52,10 +52,10 @@ class Schedule:
     def __init__(self, program, targets, estimate):
         self.program, self.builder, self.estimate = program, program.builder, estimate
         self.targets, self.kept = list(targets), {}
-        self.told = []
         self._split_sums()
         self._keep_what_must()
         self._keep_what_pays()
+        self._keep_what_must()  # of what is kept since
         self._loop_to_store()
         self._levels()
 
@@ -89,12 +89,19 @@ class Schedule:
             loop, by_tile = microseconds(loop_cost), microseconds(parts_cost)
             # A loop needs no tile of its own only if the grid has blocks left.
             product = inner.target.startswith(MATMULS)
-            if grid and (product or loop_cost <= parts_cost):
+            whole = self._is_whole(target)
+            if not whole or (grid and (product or loop_cost <= parts_cost)):
                 target.why = f"a loop, {loop} (parts by tile: {by_tile})"
                 continue
             target.why = f"parts by tile, {by_tile} (a loop: {loop})"
             target.parts = value.dims
             target.value = inner
+
+    def _is_whole(self, target):
+        """Whether a target is all of an output: no view of it, and no other stores to it."""
+        entry = self.program.tensor(target.tensor.removeprefix("d_"))
+        same = [other for other in self.targets if other.tensor == target.tensor]
+        return entry["role"] == "input" and len(same) == 1
 
     def _keep_what_must(self):
         changed = True
@@ -156,6 +163,9 @@ class Schedule:
                 continue
             [space] = spaces
             only = all(self.loads(t).count(o) == 0 for t in self._others(target) for o in needed)
+            cut_short = {*self.program.until, *self.program.until.values()} & (target.grid - space)
+            if cut_short:  # the loop would leave out tiles whose gradient is 0
+                continue
             if space < target.grid and only and not any(self.loads(other) for other in needed):
                 target.loops = tuple(sorted(target.grid - space))
                 for other in needed:
@@ -232,7 +242,7 @@ class Schedule:
         symbols = self.program.grid + self.program.order
         lead = [s for s in symbols if s in value.space and s not in value.shape]
         strange = symbols_of(list(value.shape), self.builder.symbols) - set(value.shape)
-        if strange:
+        if strange or {*self.program.until, *self.program.until.values()} & set(lead):
             raise GradError("has a shape that cannot be kept", value.origin)
         index = [self.builder.make("tile.id", [{"sym": s}], None, (), name="tile_id") for s in lead]
         index += [
