@@ -44,6 +44,14 @@ def cross_entropy(logits, labels):
     return jax.nn.logsumexp(logits, -1) - picked
 
 
+def fused_linear_cross_entropy(x, weight, ids):
+    return cross_entropy(matmul(x, weight.T), ids[:, None])
+
+
+def matmul_swiglu(x, gate, up):
+    return swiglu(matmul(x, gate), matmul(x, up))
+
+
 def attention(q, k, v, causal=False):
     """The output, and the log-sum-exp of base 2 that the kernels leave; k and v of fewer heads."""
     shared = q.shape[1] // k.shape[1]

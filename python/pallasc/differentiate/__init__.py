@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+from ..binding import compile as compile_graph
 from ..command import Parser, read_json, write_file
 from ..errors import UsageError
 from .derive import derive
@@ -25,11 +26,26 @@ def grad(document, wrt=None, residuals=()):
     the inputs of floats, or those named in `wrt`. Outputs named in `residuals` are there for the
     backward alone: nothing differentiates them, so they have no `d_<output>`.
 
-    Raises GradError, which names the node that stops it.
+    Raises GradError, which names the node that stops it, and CompileError of what is no graph.
     """
     if isinstance(document, (str, Path)):
-        return derive(read_json(document, "graph"), wrt, residuals, str(document))[0]
-    return derive(document, wrt, residuals)[0]
+        path = str(document)
+        return _derived(read_json(path, "graph"), wrt, residuals, False, path).backward
+    return _derived(document, wrt, residuals, False, "graph").backward
+
+
+# What reading a document raises that is no valid graph.
+_MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration)
+
+
+def _derived(document, wrt, residuals, keep, path):
+    """`derive`; what is no valid graph is refused as the compiler refuses it."""
+    try:
+        return derive(document, wrt, residuals, keep, path)
+    except _MALFORMED as error:
+        compile_graph(document if not Path(path).is_file() else path)  # says what is wrong, mostly
+        text = f"{type(error).__name__}: {error}"
+        raise GradError(f"{path}: the graph cannot be followed ({text})") from error
 
 
 def main(argv=None):
@@ -44,15 +60,19 @@ def main(argv=None):
     )
     about = "outputs that only the backward reads, by commas: no gradient of them comes in"
     parser.add_argument("--residual", metavar="NAMES", default="", help=about)
+    about = "write the forward that keeps for the backward what that would compute again for longer"
+    parser.add_argument("--forward", metavar="FWD.json", help=about)
     about = "print to standard error what is kept in memory and what is summed how, with estimates"
     parser.add_argument("--explain", action="store_true", help=about)
     options = parser.parse_args(argv)
     document, path = _read(options.graph)
     wrt = _names(options.wrt) if options.wrt is not None else None
-    backward, lines = derive(document, wrt, _names(options.residual), path)
+    derived = _derived(document, wrt, _names(options.residual), bool(options.forward), path)
     if options.explain:
-        print("\n".join(lines), file=sys.stderr)
-    text = document_text(backward)
+        print("\n".join(derived.lines), file=sys.stderr)
+    if options.forward:
+        write_file(options.forward, document_text(derived.forward))
+    text = document_text(derived.backward)
     if options.output:
         write_file(options.output, text)
     else:

@@ -1,11 +1,13 @@
 """The backward document of a forward one."""
 
 import copy
+from dataclasses import dataclass
 
 from . import causal
-from .emit import document_write
+from .assemble import document_write
 from .errors import GradError
 from .estimate import Estimate
+from .keep import Keeper
 from .lift import lift
 from .residuals import normalize
 from .reverse import gradients
@@ -13,14 +15,29 @@ from .schedule import Schedule, Target
 from .values import FLOATS, Value, topological
 
 
-def derive(document, wrt=None, residuals=(), path="graph"):
-    """(backward document, lines that explain it). Raises GradError."""
-    return _Derivation(document, wrt, residuals, path).result()
+@dataclass
+class Derived:
+    """What was derived.
+
+    Attributes:
+      backward: the document.
+      forward: the forward with what it keeps for the backward; None if it was not asked for.
+      lines: what was decided, each with its estimate.
+    """
+
+    backward: dict
+    forward: dict | None
+    lines: list
+
+
+def derive(document, wrt=None, residuals=(), keep=False, path="graph"):
+    """The `Derived` of a document. Raises GradError."""
+    return _Derivation(document, wrt, residuals, keep, path).result()
 
 
 class _Derivation:
-    def __init__(self, document, wrt, residuals, path):
-        self.document, self.path = document, path
+    def __init__(self, document, wrt, residuals, keep, path):
+        self.keep, self.document, self.path = keep, document, path
         self.program = lift(document, path)
         self.builder = self.program.builder
         self.wanted = self._wanted(wrt)
@@ -36,6 +53,8 @@ class _Derivation:
                 raise GradError(
                     f"{self.path}: {name!r} is no input of floats; there are {', '.join(floats)}"
                 )
+        if not floats:
+            raise GradError(f"{self.path}: no input is of floats")
         return [n for n in floats if wrt is None or n in wrt]
 
     def _outputs(self):
@@ -45,6 +64,10 @@ class _Derivation:
             {"tensor": t["name"]} for t in doc["tensors"] if t["role"] in ("output", "inout")
         ]
         for entry in listed:
+            role = self.program.tensor(entry["tensor"])["role"]
+            if role != "output" or entry["tensor"] in found:
+                what = "twice" if entry["tensor"] in found else f"as it is, of role {role}"
+                raise GradError(f"{self.path}: {entry['tensor']!r} is returned {what}")
             found[entry["tensor"]] = entry
             shape = entry.get("shape")
             same = not shape or list(shape) == self.program.tensor(entry["tensor"])["shape"]
@@ -86,11 +109,14 @@ class _Derivation:
         cotangents = self._cotangents()
         found, shifts = gradients(self.program, cotangents, set(self.wanted))
         values = normalize(self.program, [g.value for g in found], shifts)
-        targets = self._targets(found, values)
-        causal.check(self.program, [target.value for target in targets])
+        causal.check(self.program, values)
         estimate = Estimate(self.program)
+        keeper = Keeper(self.program, estimate, self.keep)
+        targets = self._targets(found, keeper.chosen(values))
         schedule = Schedule(self.program, targets, estimate)
-        return document_write(self.program, schedule, self._header()), self._explained(schedule)
+        backward = document_write(self.program, schedule, self._header(keeper))
+        lines = [*keeper.lines, *self._explained(schedule)]
+        return Derived(backward, keeper.forward() if self.keep else None, lines)
 
     def _cotangents(self):
         """[(number of a stored value, its gradient)]."""
@@ -131,7 +157,7 @@ class _Derivation:
         symbol = _begin_of(entry)
         return symbol is not None and self.program.blocks[symbol].get("size") == 1
 
-    def _header(self):
+    def _header(self, keeper):
         doc = self.document
         tensors = []
         for t in doc["tensors"]:
@@ -141,6 +167,7 @@ class _Derivation:
             if t["role"] == "output" and t["name"] in self.written:
                 self._as_input(tensors, t, t["name"])
                 self._as_input(tensors, t, f"d_{t['name']}")
+        tensors += [keeper.entry(kept) | {"role": "input"} for kept in keeper.kept]
         returns = []
         for name in self.wanted:
             entry = self.program.tensor(name)
@@ -240,7 +267,10 @@ class _Derivation:
         target = Target(f"d_{gradient.tensor}", index, value, base["dtype"], groups=dict(groups))
         if value.space - met - set(groups):
             raise GradError("a gradient depends on blocks that do not index its load", load.origin)
-        if covered:
+        views = self.program.views(gradient.tensor)
+        if any(view.get("expand") for view in views):
+            raise GradError(f"{gradient.tensor!r} is a view with expanded dims", load.origin)
+        if covered and not any(view.get("slice") for view in views):
             self.uncovered.discard(base["name"])
         return target
 

@@ -1,8 +1,8 @@
 """Writes the roots of a schedule as a document."""
 
 from .errors import GradError
-from .schedule import ACCUMULATED, count_of
-from .values import map_values, sizes, topological
+from .schedule import ACCUMULATED
+from .values import LINEAR_VIEWS, map_values, shifted_by, sizes, topological
 
 _EVERYWHERE = ("tile.scalar", "aten.scalar_tensor.default", "tile.begin", "tile.id", "tile.end")
 
@@ -12,8 +12,8 @@ class Emitter:
 
     def __init__(self, program, schedule):
         self.program, self.schedule = program, schedule
-        self.graphs, self.used = [], set()
-        self.tensors_used, self.scalars_used = [], []
+        self.graphs, self.roots = [], 0
+        self.scalars_used = set()
 
     def root(self, root):
         """Appends the graphs of one root."""
@@ -22,19 +22,21 @@ class Emitter:
         for target in root.targets:
             scope.store(target)
         nodes = [*scope.nodes, {"name": "output", "op": "output", "args": [[]]}]
-        ids = [self.block_id(s) for s in grid]
-        self.graphs.append({"kind": "root", "grid": ids, "nodes": nodes})
+        self.append({"kind": "root", "grid": grid, "nodes": nodes})
+        for target in root.targets:
+            target.root = self.roots
+        self.roots += 1
+
+    def append(self, graph):
+        """Adds a graph of the root that is being written; its blocks are symbols still."""
+        self.graphs.append(graph | {"root": self.roots})
+        return self.graphs[-1]
 
     def ordered(self, symbols):
         """Blocks as the forward has them: its grid's, then its loops', then those of groups."""
         order = [*self.program.grid, *self.program.order]
         order = [*(s for s in self.program.blocks if s not in order), *order]
         return [s for s in order if s in symbols]
-
-    def block_id(self, symbol):
-        """The symbol, which `document` turns into an id."""
-        self.used.add(symbol)
-        return symbol
 
 
 class _Scope:
@@ -45,7 +47,7 @@ class _Scope:
         self.builder = emitter.program.builder
         self.nodes, self.env, self.names = [], {}, {"output"}
         self.captured = []  # (name in the body, reference in the parent), of bodies
-        self.needed = None
+        self.running = []  # maxima that stand for what they are in a step, in bodies
 
     # Names and nodes.
 
@@ -100,7 +102,7 @@ class _Scope:
         if value.target == "tile.load":
             return self.load(value.args[0], value.args[1], value)
         if value.target == "tile.scalar":
-            self.emitter.scalars_used.append(value.args[0])
+            self.emitter.scalars_used.add(value.args[0])
         args = map_values(list(value.args), self.value)
         kwargs = map_values(value.kwargs, self.value)
         return self.node(value.name, value.target, args, _meta(value), kwargs)
@@ -109,7 +111,12 @@ class _Scope:
         return kept.level == self.root.level and kept.grid == self.root.grid and not self.parent
 
     def _local(self, value):
-        return value.target in _EVERYWHERE or (value.dtype is None)
+        """Whether a loop's body makes it again, since the compiler makes nothing of it there."""
+        if value.target in _EVERYWHERE or value.target in LINEAR_VIEWS or value.dtype is None:
+            return True
+        if not value.is_float and all(x.target != "tile.load" for x in topological([value])):
+            return True
+        return any(shifted_by(value, own) for own in self.running)
 
     def _capture(self, value):
         outer = self.parent.value(value)
@@ -128,6 +135,12 @@ class _Scope:
     def store(self, target):
         """Stores a target's value."""
         self.emitter.touch(target.tensor)
+        if target.loops and not self.parent:
+            dims = self.emitter.ordered(target.loops)
+            body = _Scope(self.emitter, self.root, self, self.dims | set(dims))
+            body.store(target)
+            self._call(body, dims, [])
+            return
         value = self.builder.convert(target.value, target.dtype)
         made = self.value(value)
         index = list(target.index)
@@ -185,11 +198,11 @@ class _Scope:
         nodes = [*holders, *body.nodes, {"name": "output", "op": "output", "args": [outputs]}]
         graph = {
             "kind": "for_loop",
-            "block_ids": [emitter.block_id(s) for s in dims],
+            "block_ids": list(dims),
             "carried": [[i, i] for i in range(len(carried))],
             "nodes": nodes,
         }
-        emitter.graphs.append(graph)
+        graph = emitter.append(graph)
         begins, ends = zip(*(self._bounds(s) for s in dims), strict=True)
         starts = [c[1] for c in carried] + [outer for _, outer, _ in body.captured]
         metas = [c[3] for c in carried]
@@ -270,6 +283,7 @@ def _lse(scope, body, member, carried, finish):
         "top_next", "aten.maximum.default", [{"ref": top}, body.value(maximum.args[0])], meta
     )
     body.env[maximum.number] = step
+    body.running.append(maximum)
     moved = body.node("moved", "aten.sub.Tensor", [{"ref": top}, step], meta)
     scale = body.node("scale", exp, [moved], meta)
     scaled = body.node("scaled", "aten.mul.Tensor", [{"ref": acc}, scale], wide)
@@ -288,153 +302,3 @@ def _lse(scope, body, member, carried, finish):
 
 
 _ACCUMULATE = {"@sum": _sum, "@max": _max, "@lse": _lse}
-
-
-def document_write(program, schedule, header):
-    """The document: `header` has format, name and annotations; tensors are those that are used."""
-    emitter = _Document(program, schedule, header)
-    for root in schedule.roots():
-        emitter.root(root)
-    return emitter.finished()
-
-
-class _Document(Emitter):
-    def __init__(self, program, schedule, header):
-        super().__init__(program, schedule)
-        self.header = header
-        self.tensors = {t["name"]: t for t in header["tensors"]}
-        for target in schedule.kept.values():
-            self.tensors[target.tensor] = {
-                "name": target.tensor,
-                "role": "output",
-                "dtype": target.dtype,
-                "shape": schedule.shape(target),
-            }
-        for target in schedule.targets:
-            if target.parts:
-                self._partial(target)
-        self.touched, self._depths, self._cones = set(), {}, {}
-
-    def _partial(self, target):
-        entry = self.tensors[target.tensor]
-        lead = [count_of(s, self.program.extent(s)) for s in target.parts]
-        entry["shape"] = [*lead, *entry["shape"]]
-        entry["dtype"] = "float32"
-        wanted, target.dtype = target.dtype, "float32"
-        steps = [["aten.sum.dim_IntList", list(range(len(lead)))]]
-        if wanted != "float32":
-            steps.append(["prims.convert_element_type.default", {"dtype": wanted}])
-        ret = next(r for r in self.header["returns"] if r["tensor"] == target.tensor)
-        ret["ops"] = steps
-
-    def entry(self, name):
-        """A host tensor of the backward."""
-        return self.tensors[name]
-
-    def touch(self, name):
-        """Notes that a tensor is used, and what it is a view of."""
-        while name is not None:
-            self.touched.add(name)
-            name = self.tensors[name].get("of")
-
-    def depth(self, value):
-        """How many loops one after the other a value needs."""
-        kept = self.schedule.kept
-        for part in topological([value]):
-            if part.number not in self._depths:
-                deeper = part.target in ACCUMULATED
-                own = max((self._depths[x.number] for x in part.inputs), default=0)
-                self._depths[part.number] = 0 if part.number in kept else own + deeper
-        return self._depths[value.number]
-
-    def cone(self, target, root):
-        """The values of a target that are computed in its root: not those loaded."""
-        key = (id(target), root.level)
-        if key not in self._cones:
-            found, stack = {}, [target.value]
-            while stack:
-                value = stack.pop()
-                kept = self.schedule.kept.get(value.number)
-                elsewhere = kept is not None and not (
-                    kept.level == root.level and kept.grid == root.grid
-                )
-                if value.number not in found and not elsewhere:
-                    found[value.number] = value
-                    stack.extend(x for x in value.inputs if value.target != "@lse")
-                    if value.target == "@lse":
-                        stack.extend(x for part in value.args for x in part.args[0].inputs)
-            self._cones[key] = list(found.values())
-        return self._cones[key]
-
-    def finished(self):
-        """The whole document."""
-        program, header = self.program, self.header
-        returned = {r["tensor"] for r in header["returns"]}
-        for name in returned:
-            self.touch(name)
-        tensors = [t for t in self.tensors.values() if t["name"] in self.touched]
-        named = {s for t in tensors for s in _words(t["shape"])} | self.used
-        for graph in self.graphs:
-            for node in graph["nodes"]:
-                named |= _words(node.get("args")) | _words(node.get("meta"))
-        blocks = [
-            dict(b)
-            for s, b in program.blocks.items()
-            if s in self.used or s in named or b.get("reduction")
-        ]
-        scalars = [s for s in header["scalars"] if s["name"] in self.scalars_used]
-        ids = {b["symbol"]: i for i, b in enumerate(blocks)}
-        for i, b in enumerate(blocks):
-            b["id"] = i
-        for i, graph in enumerate(self.graphs):
-            graph["id"] = i
-        return {
-            "format": "fxtile",
-            "version": 1,
-            "name": header["name"],
-            "tensors": tensors,
-            **({"scalars": scalars} if scalars else {}),
-            "returns": header["returns"],
-            "block_sizes": blocks,
-            **({"tunables": header["tunables"]} if header.get("tunables") else {}),
-            "graphs": [_graph(graph, ids) for graph in self.graphs],
-            **({"config": header["config"]} if header.get("config") else {}),
-        }
-
-
-def _words(argument):
-    """The identifiers of sizes inside an argument."""
-    import re
-
-    if isinstance(argument, str):
-        return set(re.findall(r"[A-Za-z_]\w*", argument))
-    if isinstance(argument, (list, tuple)):
-        return {w for x in argument for w in _words(x)}
-    if isinstance(argument, dict):
-        return {
-            w
-            for x in argument.values()
-            for w in _words(x)
-            if not isinstance(x, dict) or "nodes" not in x
-        }
-    return set()
-
-
-def _graph(graph, ids):
-    """A graph with ids in place of symbols and graphs."""
-    found = {"id": graph["id"], "kind": graph["kind"]}
-    for key in ("grid", "block_ids"):
-        if key in graph:
-            found[key] = [ids[s] for s in graph[key]]
-    if "carried" in graph:
-        found["carried"] = graph["carried"]
-    found["nodes"] = [
-        {
-            **node,
-            "args": [x["id"] if isinstance(x, dict) and "nodes" in x else x for x in node["args"]],
-        }
-        if node.get("target") == "tile.for_loop"
-        else node
-        for node in graph["nodes"]
-    ]
-    return found

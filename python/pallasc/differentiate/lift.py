@@ -42,6 +42,7 @@ class Program:
     order: list = field(default_factory=list)  # symbols of loops, as met
     until: dict = field(default_factory=dict)  # loop symbol -> grid symbol whose end bounds it
     within: dict = field(default_factory=dict)  # loop symbol -> grid symbol whose tile it divides
+    root_names: dict = field(default_factory=dict)  # number of a value -> node of the root
     tiles: dict = field(default_factory=dict)  # output -> the name by which its tiles are loaded
 
     def tensor(self, name):
@@ -54,6 +55,23 @@ class Program:
         while entry["role"] == "view":
             entry = self.tensor(entry["of"])
         return entry
+
+    def views(self, name):
+        """The entries of a view and the views that it is of."""
+        entry, found = self.tensor(name), []
+        while entry["role"] == "view":
+            found.append(entry)
+            entry = self.tensor(entry["of"])
+        return found
+
+    def sources(self, name):
+        """The names of what a tensor is a view of or derived from, itself first."""
+        entry = self.tensor(name)
+        found = [name]
+        while entry["role"] in ("view", "derived"):
+            entry = self.tensor(entry["of"])
+            found.append(entry["name"])
+        return found
 
     def extent(self, symbol):
         """The end of a block's range: an int."""
@@ -111,7 +129,9 @@ class _Lifter:
             elif kind == "output":
                 return [self.argument(item, env) for item in (node.get("args") or [[]])[0]]
             else:
-                env[node["name"]] = self.node(node, env, origin)
+                env[node["name"]] = made = self.node(node, env, origin)
+                if graph["kind"] == "root" and isinstance(made, Value):
+                    self.program.root_names[made.number] = node["name"]
         return []
 
     def argument(self, raw, env):
@@ -329,6 +349,11 @@ class _Carried:
         if result is carry:
             return start
         before, part = _split(self.builder, result, carry)
+        while part is not None and before is not carry:  # of several parts, one after the other
+            earlier, more = _split(self.builder, before, carry)
+            if more is None:
+                break
+            before, part = earlier, self.builder.add(part, more)
         if part is None:
             raise GradError(
                 "is carried by a loop and neither a sum nor a running maximum", result.origin
@@ -349,7 +374,7 @@ class _Carried:
         self.check_rates(part, top, result)
         if number_of(start) != 0 and (top is not None or not isinstance(start, Value)):
             raise GradError("a sum that is rescaled has to start from 0", result.origin)
-        total = self.builder.total(self.symbols, part, origin=result.origin, name="total")
+        total = self.builder.total(self.symbols, part, origin=result.origin, name=result.name)
         return total if number_of(start) == 0 else self.builder.add(start, total)
 
     def check_rates(self, part, top, result):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from .errors import GradError
 from .rules import CONSTANT, RULES, SHAPED
 from .shift import NOTHING, rate
-from .values import FLOATS, symbols_of, topological
+from .values import symbols_of, topological
 
 MAXIMA = ("@max", "aten.amax.default", "aten.max.dim", "aten.max.default")
 
@@ -57,10 +57,11 @@ class _Reverse:
         active = set()
         for value in order:
             if value.target == "tile.load":
-                if (
-                    self.program.base(value.args[0])["name"] in self.wanted
-                    and value.dtype in FLOATS
-                ):
+                base = self.program.base(value.args[0])
+                derived = base["role"] == "derived" and value.is_float
+                if derived and self.wanted & set(self.program.sources(base["name"])):
+                    raise GradError(f"reads {base['name']!r}, derived of an input", value.origin)
+                if base["name"] in self.wanted and value.is_float:
                     active.add(value.number)
             elif value.is_float and any(x.number in active for x in value.inputs):
                 active.add(value.number)

@@ -35,13 +35,37 @@ def _mul(b, value, g):
     return [(p, b.mul(g, b.known(q))) for p, q in ((x, y), (y, x)) if _flows(p)]
 
 
+def _exponent(y):
+    """The x of y = 1 + exp(-x), whose reciprocal is sigmoid(x); None if y is no such sum."""
+    if not isinstance(y, Value) or y.target != "aten.add.Tensor" or y.kwargs:
+        return None
+    power = next((x for x in y.args if isinstance(x, Value)), None)
+    if power is None or 1.0 not in map(number_of, y.args) or power.target != "aten.exp.default":
+        return None
+    negated = power.args[0]
+    return negated.args[0] if negated.target == "aten.neg.default" else None
+
+
 def _div(b, value, g):
     x, y = value.args
+    if (exponent := _exponent(y)) is not None:  # y may be infinite, where sigmoid is but 0
+        share = _sigmoid(b, _wide(b, exponent))
+        scaled = b.mul(g, share)
+        down = b.mul(b.mul(scaled, b.sub(1.0, share)), x)
+        return [(x, scaled), (exponent, down)] if _flows(x) else [(exponent, down)]
     scaled = b.div(g, y)
     found = [(x, scaled)]
     if _flows(y):
         found.append((y, b.neg(b.mul(scaled, value))))
     return found
+
+
+def _reciprocal(b, value, g):
+    if (exponent := _exponent(value.args[0])) is not None:
+        share = _wide(b, value)
+        return [(exponent, b.mul(g, b.mul(share, b.sub(1.0, share))))]
+    inverse = _wide(b, value)
+    return [(value.args[0], b.neg(b.mul(g, b.mul(inverse, inverse))))]
 
 
 def _flows(x):
@@ -55,18 +79,24 @@ def _pow(b, value, g):
         return None
     if power == 2:
         return [(x, b.mul(g, b.mul(x, 2.0)))]
-    lower = b.make("aten.pow.Tensor_Scalar", [x, power - 1], x.dtype, x.shape, name="power")
+    wide = _wide(b, x)
+    lower = b.make("aten.pow.Tensor_Scalar", [wide, power - 1], "float32", x.shape, name="power")
     return [(x, b.mul(g, b.mul(lower, power)))]
+
+
+def _wide(b, x):
+    """A value as float32: derivatives are not rounded in between."""
+    return b.convert(x, "float32")
 
 
 def _of_input(derivative):
     """A rule of one operand, of the derivative as a function of it."""
-    return lambda b, value, g: [(value.args[0], b.mul(g, derivative(b, value.args[0])))]
+    return lambda b, value, g: [(value.args[0], b.mul(g, derivative(b, _wide(b, value.args[0]))))]
 
 
 def _of_result(derivative):
     """A rule of one operand, of the derivative as a function of the result."""
-    return lambda b, value, g: [(value.args[0], b.mul(g, derivative(b, value)))]
+    return lambda b, value, g: [(value.args[0], b.mul(g, derivative(b, _wide(b, value))))]
 
 
 def _reciprocal_times(factor):
@@ -83,7 +113,7 @@ def _silu(b, x):
 
 
 def _gelu(b, value, g):
-    x = value.args[0]
+    x = _wide(b, value.args[0])
     if value.kwargs.get("approximate", "none") == "tanh":
         cubic = b.add(b.mul(b.mul(x, x), 0.044715), 1.0)
         t = b.unary("aten.tanh.default", b.mul(b.mul(x, cubic), _SQRT_2_OVER_PI))
@@ -94,7 +124,7 @@ def _gelu(b, value, g):
         cdf = b.mul(b.add(b.unary("aten.erf.default", b.mul(x, math.sqrt(0.5))), 1.0), 0.5)
         bell = b.unary("aten.exp.default", b.mul(b.mul(x, x), -0.5))
         derivative = b.add(cdf, b.mul(b.mul(x, bell), 1 / math.sqrt(2 * math.pi)))
-    return [(x, b.mul(g, derivative))]
+    return [(value.args[0], b.mul(g, derivative))]
 
 
 def _erf(b, x):
@@ -154,10 +184,23 @@ def _where(b, value, g):
     condition, x, y = value.args
     found = []
     if _flows(x):
-        found.append((x, b.where(condition, g, 0.0)))
+        hidden = number_of(y) == -math.inf and _vanishes(g, value)
+        found.append((x, g if hidden else b.where(condition, g, 0.0)))
     if _flows(y):
         found.append((y, b.where(condition, 0.0, g)))
     return found
+
+
+def _vanishes(g, value):
+    """Whether a gradient is 0 in lanes where `value` is -inf: a multiple of an exp of it."""
+    if g.target == "aten.mul.Tensor":
+        return any(isinstance(x, Value) and _vanishes(x, value) for x in g.args)
+    if g.target in ("aten.neg.default", "aten.div.Tensor"):
+        return _vanishes(g.args[0], value)
+    if g.target in ("aten.exp.default", "aten.exp2.default"):
+        shifted = g.args[0]
+        return shifted.target == "aten.sub.Tensor" and shifted.args[0] is value
+    return False
 
 
 def _masked_fill(b, value, g):
@@ -304,11 +347,11 @@ RULES = {
     "aten.log2.default": _reciprocal_times(1 / math.log(2)),
     "aten.log10.default": _reciprocal_times(1 / math.log(10)),
     "aten.log1p.default": lambda b, value, g: [
-        (value.args[0], b.div(g, b.add(value.args[0], 1.0)))
+        (value.args[0], b.div(g, b.add(_wide(b, value.args[0]), 1.0)))
     ],
     "aten.sqrt.default": lambda b, value, g: [(value.args[0], b.mul(b.div(g, value), 0.5))],
     "aten.rsqrt.default": _of_result(lambda b, y: b.mul(b.mul(b.mul(y, y), y), -0.5)),
-    "aten.reciprocal.default": _of_result(lambda b, y: b.neg(b.mul(y, y))),
+    "aten.reciprocal.default": _reciprocal,
     "aten.sin.default": _of_input(lambda b, x: b.unary("aten.cos.default", x)),
     "aten.cos.default": _of_input(lambda b, x: b.neg(b.unary("aten.sin.default", x))),
     "aten.tanh.default": _of_result(lambda b, y: b.sub(1.0, b.mul(y, y))),

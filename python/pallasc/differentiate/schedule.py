@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .errors import GradError
 from .estimate import MATMULS
-from .values import LINEAR_VIEWS, Value, symbols_of, topological
+from .values import LINEAR_VIEWS, Value, shifted_by, symbols_of, topological
 
 ACCUMULATED = ("@sum", "@max", "@lse")
 
@@ -25,13 +25,16 @@ class Target:
     dtype: str
     parts: tuple = ()  # blocks of which each tile stores its own part, summed by the wrapper
     groups: dict = field(default_factory=dict)  # block -> (block of groups, blocks in each)
+    loops: tuple = ()  # blocks that the root runs over in a loop, which stores its tiles
     level: int = 0
+    root: int = 0  # its number, once it is written
     why: str = ""
 
     @property
     def grid(self):
         """The blocks of its root's grid."""
-        return (self.value.space - set(self.groups)) | {group for group, _ in self.groups.values()}
+        groups = {group for group, _ in self.groups.values()}
+        return (self.value.space - set(self.groups) - set(self.loops)) | groups
 
 
 @dataclass
@@ -49,10 +52,11 @@ class Schedule:
     def __init__(self, program, targets, estimate):
         self.program, self.builder, self.estimate = program, program.builder, estimate
         self.targets, self.kept = list(targets), {}
-        self.told = []
         self._split_sums()
         self._keep_what_must()
         self._keep_what_pays()
+        self._keep_what_must()  # of what is kept since
+        self._loop_to_store()
         self._levels()
 
     def roots(self):
@@ -77,16 +81,27 @@ class Schedule:
             written = elements * self.estimate.tiles(value.dims) * 4
             read, products, lanes = self.estimate.cone(inner)
             again = self.estimate.tiles(value.space)
-            parts_cost = self.estimate.seconds(2 * written)
+            # A root that runs over the same tiles for another gradient reads them anyway.
+            shared = any(x.grid == inner.space for x in self.targets if x is not target)
+            own = (0, 0, 0) if shared else (read, products, lanes)
+            parts_cost = self.estimate.seconds(2 * written + own[0], *own[1:])
             loop_cost = self.estimate.seconds(read * max(1, again), products, lanes)
+            loop, by_tile = microseconds(loop_cost), microseconds(parts_cost)
             # A loop needs no tile of its own only if the grid has blocks left.
             product = inner.target.startswith(MATMULS)
-            if grid and (product or loop_cost <= parts_cost):
-                target.why = f"a loop, {_us(loop_cost)} (parts by tile: {_us(parts_cost)})"
+            whole = self._is_whole(target)
+            if not whole or (grid and (product or loop_cost <= parts_cost)):
+                target.why = f"a loop, {loop} (parts by tile: {by_tile})"
                 continue
-            target.why = f"parts by tile, {_us(parts_cost)} (a loop: {_us(loop_cost)})"
+            target.why = f"parts by tile, {by_tile} (a loop: {loop})"
             target.parts = value.dims
             target.value = inner
+
+    def _is_whole(self, target):
+        """Whether a target is all of an output: no view of it, and no other stores to it."""
+        entry = self.program.tensor(target.tensor.removeprefix("d_"))
+        same = [other for other in self.targets if other.tensor == target.tensor]
+        return entry["role"] == "input" and len(same) == 1
 
     def _keep_what_must(self):
         changed = True
@@ -126,12 +141,38 @@ class Schedule:
     def _cut(self, value, path):
         """The last value of the same space on the way, if it is not much larger."""
         limit, best = 2 * self.estimate.bytes(value), value
+        running = [user.args[0] for user in path if user.target == "@lse"]
         for user in reversed(path):
             if user.space != value.space or user.target in ACCUMULATED or user.target == "@carry":
                 break
+            if any(shifted_by(user, maximum) for maximum in running):
+                break  # it is another in each step of the loop
             if user.target not in LINEAR_VIEWS and self.estimate.bytes(user) <= limit:
                 best = user
         return best
+
+    def _loop_to_store(self):
+        """What needs sums over a block of its own grid: a second loop, after that of the sums.
+
+        The tiles that both loops read may stay in VMEM in between, which two roots cannot have.
+        """
+        for target in self.targets:
+            needed = self.loads(target)
+            spaces = {other.value.space for other in needed}
+            if len(spaces) != 1 or target.groups or target.parts:
+                continue
+            [space] = spaces
+            only = all(self.loads(t).count(o) == 0 for t in self._others(target) for o in needed)
+            cut_short = {*self.program.until, *self.program.until.values()} & (target.grid - space)
+            if cut_short:  # the loop would leave out tiles whose gradient is 0
+                continue
+            if space < target.grid and only and not any(self.loads(other) for other in needed):
+                target.loops = tuple(sorted(target.grid - space))
+                for other in needed:
+                    del self.kept[other.value.number]
+
+    def _others(self, target):
+        return [t for t in [*self.targets, *self.kept.values()] if t is not target]
 
     def _keep_what_pays(self):
         """Values of fewer blocks than a loop runs over, loaded where that is cheaper."""
@@ -148,18 +189,22 @@ class Schedule:
                     read, products, lanes
                 )
                 if again > loaded:
-                    self._keep(value, f"{_us(loaded)} (computed again in each tile: {_us(again)})")
+                    each = f"computed again in each tile: {microseconds(again)}"
+                    self._keep(value, f"{microseconds(loaded)} ({each})")
 
     def _repeated(self, target):
         """The largest values inside a target's loops that do not depend on all of its grid."""
         grid, found = target.value.space, []
         cone = topological([target.value])
+        running = [value.args[0] for value in cone if value.target == "@lse"]
         users = {}
         for user in cone:
             for part in user.inputs:
                 users.setdefault(part.number, []).append(user)
         for value in cone:
             if value.dtype is None or value.space <= grid or grid <= value.space:
+                continue
+            if any(shifted_by(value, maximum) for maximum in running):
                 continue
             if self._is_load(value) or value.target in LINEAR_VIEWS or value.target.startswith("@"):
                 continue
@@ -197,7 +242,7 @@ class Schedule:
         symbols = self.program.grid + self.program.order
         lead = [s for s in symbols if s in value.space and s not in value.shape]
         strange = symbols_of(list(value.shape), self.builder.symbols) - set(value.shape)
-        if strange:
+        if strange or {*self.program.until, *self.program.until.values()} & set(lead):
             raise GradError("has a shape that cannot be kept", value.origin)
         index = [self.builder.make("tile.id", [{"sym": s}], None, (), name="tile_id") for s in lead]
         index += [
@@ -259,5 +304,6 @@ def count_of(symbol, extent):
     return f"({symbol} + {extent - 1}) // {symbol}"
 
 
-def _us(seconds):
+def microseconds(seconds):
+    """A time for people."""
     return f"{seconds * 1e6:.1f} us"

@@ -132,6 +132,19 @@ def depends(value, on):
     return any(part is on for part in topological([value]))
 
 
+def shifted_by(value, maximum):
+    """Whether a value is made of a maximum, other than through a log-sum-exp that ends its loop."""
+    stack, seen = [value], set()
+    while stack:
+        part = stack.pop()
+        if part is maximum:
+            return True
+        if part.number not in seen and part.target != "@lse":
+            seen.add(part.number)
+            stack.extend(part.inputs)
+    return False
+
+
 class Builder:
     """Makes values; equal ones only once, and a few that are simpler."""
 
