@@ -1,7 +1,9 @@
 """The whole document: blocks, tunables, configuration, and its text."""
 
 import json
+import sys
 
+import sympy
 from helion.autotuner.config_spec import VALID_KEYS
 
 from .errors import ExportError
@@ -11,7 +13,7 @@ from .hostroots import roots_join
 from .rangeroots import UNKNOWN, range_roots, run_time
 from .tensors import TensorTable
 from .trace import kernel_trace
-from .values import Symbols, constant
+from .values import Symbols, constant, size_hint
 
 # Those that Helion and pallasc share. Helion's others mean nothing on a TPU; what Helion has not is
 # kept as it is, so that a key of pallasc alone needs no line here.
@@ -29,15 +31,43 @@ CONFIG_KEYS = (
 )
 
 
-def document_build(kernel, args, config, name, ranges, items):
+def document_build(kernel, args, config, name, ranges, items, named=None):
     """Return the document of `kernel` traced with `args`, whose ints lie in `ranges`.
 
-    Of the ints in some places `items` says what they are.
+    Of the ints in some places `items` says what they are. With `named` the sizes of arguments are
+    names; None: those of a kernel that says static_shapes=False, where they can be.
     """
-    trace = kernel_trace(kernel, args, ranges, items)
+    wanted = named if named is not None else is_dynamic(kernel)
+    if not wanted:
+        return document_traced(kernel_trace(kernel, args, ranges, items), config, name)
+    for whole_dims in (True, False):
+        try:
+            trace = kernel_trace(kernel, args, ranges, items, True, whole_dims)
+            return document_traced(trace, config, name)
+        except Exception as error:
+            found = error
+    # What is wrong whatever the sizes are is told by this.
+    document = document_build(kernel, args, config, name, ranges, items, False)
+    told = " ".join(str(found).split())
+    if named:
+        raise ExportError(f"sizes of {document['name']} cannot be names: {told}") from found
+    print(f"pallasc: note: sizes of {document['name']} are numbers: {told}", file=sys.stderr)
+    return document
+
+
+def is_dynamic(kernel):
+    """Return whether a kernel says that it is for any sizes."""
+    return getattr(getattr(kernel, "settings", None), "static_shapes", True) is False
+
+
+def document_traced(trace, config, name):
+    """Return the document of a trace."""
     with trace.env:
         replay = HostReplay(trace)
         symbols = Symbols(trace)
+        for symbol in trace.numbers | replay.decided if trace.named else ():
+            symbols.known[symbol] = sympy.Integer(size_hint(trace, symbol))
+        sizes = symbols.sizes_name(replay.inputs)
         tensors = TensorTable(trace, symbols, replay)
         graphs = range_roots(tensors, GraphSet(trace, symbols, tensors).graphs)
         returns = tensors.returns()
@@ -47,6 +77,8 @@ def document_build(kernel, args, config, name, ranges, items):
         free = [b["name"] for b in blocks if "size" not in b and not b.get("reduction")]
         graphs = roots_join(tensors, graphs, blocks)
         document = {"format": "fxtile", "version": 1, "name": name or trace.name}
+        if sizes:
+            document["sizes"] = sizes
         called = names_called(graphs) | {entry["tensor"] for entry in returns}
         document["tensors"] = tensors.ordered(called)
         if scalars := [entry for name, entry in tensors.scalars.items() if name in called]:
