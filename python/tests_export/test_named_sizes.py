@@ -84,16 +84,41 @@ def test_a_kernel_for_any_sizes():
 @helion.kernel(static_shapes=False)
 def deciding(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
+    assert x.size(1) > 1
     scale = 2.0 if x.size(0) > 16 else 3.0
     for tile in hl.tile(x.size()):
         out[tile] = x[tile] * scale
     return out
 
 
+@helion.kernel(static_shapes=False)
+def asserting(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    assert x.size(0) == y.size(0)
+    out = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        out[tile] = x[tile] + y[tile]
+    return out
+
+
+def test_what_host_code_asserts_has_one_name():
+    document = from_helion(asserting, (meta(24, 40), meta(24, 40)))
+    shapes = [tensor["shape"] for tensor in document["tensors"]]
+    assert shapes == [["x_0", "x_1"], ["x_0", "y_1"], ["x_0", "x_1"]]
+
+
 def test_what_host_code_decides_by_is_a_number():
     document = from_helion(deciding, (meta(24, 40),))
-    assert document["sizes"] == {"x_1": 40}
+    assert "sizes" not in document
+    document = from_helion(halving, (meta(24, 40),))
     assert document["tensors"][0]["shape"] == [24, "x_1"]
+
+
+@helion.kernel(static_shapes=False)
+def halving(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    for tile in hl.tile([min(x.size(0), 16), x.size(1)]):
+        out[tile] = x[tile] * 0.5
+    return out
 
 
 def test_sizes_that_cannot_be_names(capsys):

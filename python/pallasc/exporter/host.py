@@ -452,15 +452,17 @@ class HostReplay:
         """Note which sizes the kernel's own code compares: what it does hangs on their values.
 
         torch compares sizes as well, where views are made; that decides nothing in the document.
+        Sizes that are found to be equal have one symbol from then on.
         """
         decide = torch.SymBool.__bool__
         frameworks = (os.path.dirname(torch.__file__) + os.sep, "<frozen")
 
         def noted(value):
             caller = sys._getframe(1).f_code.co_filename
+            answer = decide(value)
             if not caller.startswith(frameworks):
-                self.decided |= value.node.expr.free_symbols
-            return decide(value)
+                self.decided |= self.mode.shape_env.replace(value.node.expr).free_symbols
+            return answer
 
         torch.SymBool.__bool__ = noted
         try:
