@@ -422,6 +422,7 @@ typedef struct KProgram {
 	VEC(Kernel *) kernels;
 	Kernel *host;       /* the wrapper: parameters are values 0.. of `inputs`; launches; one return */
 	const char *config; /* JSON members, without braces */
+	const char *sizes;  /* the same of the document's named sizes; "": it has none */
 	int64_t vmem_bytes;
 	double flops, hbm_bytes;
 	KParts vmem;          /* bytes by owner, of the kernel that takes most; none: nobody knows */

@@ -159,8 +159,10 @@ static void print_info(Printer *pr, const char *target) {
 	text_put(&out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array_info(&out, &p->outputs.at[i]);
-	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld,", config_text(pr, p->config),
-	            (long long)p->vmem_bytes);
+	text_printf(&out, "], \"config\": {%s},", config_text(pr, p->config));
+	if (p->sizes && *p->sizes)
+		text_printf(&out, " \"sizes\": {%s},", p->sizes);
+	text_printf(&out, " \"vmem_bytes\": %lld,", (long long)p->vmem_bytes);
 	put_parts(&out, "vmem", &p->vmem);
 	text_printf(&out, " \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->flops, p->hbm_bytes);
 	put_parts(&out, "estimate", &p->estimate);

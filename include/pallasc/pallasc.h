@@ -91,10 +91,16 @@ typedef struct pallasc_options {
 	double vmem_margin;   /* percent of that which a kernel must leave free by estimate; below 0: may be over by */
 	const char *found;    /* JSON of what was found by tuning or profiling, for sections of its own in the page
 	                         (docs/page.md); or NULL */
+	const char *const *sizes; /* `size_count` strings NAME=SIZE: named sizes over the graph's own; or NULL. The
+	                             graph is read again at these sizes, without its text being parsed again */
+	size_t size_count;        /* number of strings in `sizes` */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
-	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0, NULL }
+	{                                                                                                              \
+		sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0,  \
+			NULL, NULL, 0                                                                                  \
+	}
 
 /* The library's version, such as "0.1.0". Static text. */
 PALLASC_API const char *pallasc_version(void);
@@ -117,8 +123,8 @@ PALLASC_API void pallasc_context_free(pallasc_context *context);
  * `program`, is read as well: it has no configuration, and gives the module and the kernels alone.
  *
  * Gives a handle also for a graph that is refused: pallasc_graph_status tells, and compiling it
- * gives a refused result with the same diagnostics. NULL only if there is no memory. Free it with
- * pallasc_graph_free, before the context. */
+ * gives a refused result with the same diagnostics, unless its options choose other sizes. NULL only if there is no
+ * memory. Free it with pallasc_graph_free, before the context. */
 PALLASC_API pallasc_graph *pallasc_graph_load(pallasc_context *context, const char *json, size_t length,
                                               const char *name);
 

@@ -35,6 +35,8 @@ class _Options(ctypes.Structure):
         ("vmem_bytes", ctypes.c_longlong),
         ("vmem_margin", ctypes.c_double),
         ("found", ctypes.c_char_p),
+        ("sizes", ctypes.POINTER(ctypes.c_char_p)),
+        ("size_count", ctypes.c_size_t),
     )
 
 
@@ -122,6 +124,7 @@ class Graph:
         vmem=None,
         vmem_margin=0,
         found=None,
+        sizes=(),
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -136,8 +139,9 @@ class Graph:
           vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
             over by.
           found: JSON text of what tuning or profiling found, which the page shows too.
+          sizes: strings NAME=SIZE, over the graph's own. The text is not parsed again.
         """
-        items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
+        items, named = _strings(sets), _strings(sizes)
         options = _Options(
             size=ctypes.sizeof(_Options),
             emit=emit,
@@ -150,10 +154,17 @@ class Graph:
             vmem_bytes=vmem or 0,
             vmem_margin=vmem_margin,
             found=_no_nul(found, "found"),
+            sizes=ctypes.cast(named, ctypes.POINTER(ctypes.c_char_p)),
+            size_count=len(sizes),
         )
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
         return _answer(self._dll, result)
+
+
+def _strings(texts):
+    """A C array of them."""
+    return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
 
 
 def _answer(dll, result):
@@ -240,6 +251,11 @@ def config_text(config):
     return graph_text(config)[0]
 
 
+def size_texts(sizes):
+    """Strings NAME=SIZE of {name: size}, or of None."""
+    return [f"{name}={size}" for name, size in (sizes or {}).items()]
+
+
 def _dump(value, what):
     try:
         return json.dumps(value)
@@ -261,6 +277,7 @@ def compile(
     config=None,
     target="v6e",
     *,
+    sizes=None,
     sets=(),
     adapt=False,
     vmem=None,
@@ -273,6 +290,7 @@ def compile(
       graph: a dict, JSON text, kernel text (docs/kernel.md), or the path of a file of either.
       config: a configuration over the graph's own: a dict, JSON text, a path, or None.
       target: a chip's name ("v4", "v5e", "v5p", "v6e", "v7x"), a dict, or a path ending in .json.
+      sizes: named sizes over the graph's own, {"S": 4096}; or None.
       sets: strings KEY=VALUE as for --set, over `config`.
       adapt: the nearest configuration that is accepted, where this one is refused; notes in
         `.diagnostics` say what was changed and why.
@@ -297,6 +315,7 @@ def compile(
         adapt=adapt,
         vmem=vmem,
         vmem_margin=vmem_margin,
+        sizes=size_texts(sizes),
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

@@ -244,11 +244,17 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 static bool compile_kernel(Command *c, const Target *target, Text *out) {
 	const Options *o = &c->options;
 	Place at = {.source = &c->graph};
-	if (o->configs.count || o->sets.count || o->passes_given)
-		diag_warning(&c->diag, at, "kernel-options", "change the text, or compile the graph again",
-		             "kernel text is compiled as it stands: no configuration and no passes change it");
+	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count)
+		diag_warning(
+			&c->diag, at, "kernel-options", "change the text, or compile the graph again",
+			"kernel text is compiled as it stands: no configuration, no sizes and no passes change it");
 	CompileOptions options = compile_options(c, o->target_given ? target : NULL);
 	return compile_kernel_text(&c->arena, &c->diag, &c->graph, &options, o->emit, out);
+}
+
+static Module *load_graph(Command *c, const Target *target) {
+	const SizeChoices sizes = {c->options.sizes.at, c->options.sizes.count};
+	return module_load_sized(&c->arena, &c->diag, &c->graph, target, &sizes);
 }
 
 /* Everything up to the text; false after diagnostics. */
@@ -257,7 +263,7 @@ static bool compile(Command *c, Text *out) {
 	const Target *target = target_asked(c);
 	if (source_is_kernel(&c->graph))
 		return target && compile_kernel(c, target, out);
-	Module *m = module_load(&c->arena, &c->diag, &c->graph, target);
+	Module *m = load_graph(c, target);
 	if (!target || !m)
 		return false;
 	CompileOptions options = compile_options(c, target);
@@ -273,6 +279,8 @@ static bool compile(Command *c, Text *out) {
 		fwrite(remarks.at, 1, remarks.length, stderr);
 	}
 	ok = ok && compile_emit(&job, o->emit, out);
+	if (!ok)
+		module_note_sizes(m, &c->diag);
 	if (ok && o->verbose)
 		say_what_was_done(&job, job.module);
 	return ok && c->diag.errors == 0;
@@ -298,10 +306,15 @@ static ConfigSpace *space_asked(Command *c, const CompileOptions *options, const
 		           "kernel text is compiled as it stands: it has no configurations");
 		return NULL;
 	}
-	Module *m = module_load(&c->arena, &c->diag, &c->graph, options->target);
-	if (!m || (m->typing == TYPING_UNKNOWN && !module_verify_symbols(m, &c->diag)))
+	Module *m = load_graph(c, options->target);
+	if (!m)
 		return NULL;
-	return space_new(&c->arena, &c->diag, m, options, o->space ? spec : NULL, o->sample, o->seed);
+	bool typed = m->typing != TYPING_UNKNOWN || module_verify_symbols(m, &c->diag);
+	ConfigSpace *space =
+		typed ? space_new(&c->arena, &c->diag, m, options, o->space ? spec : NULL, o->sample, o->seed) : NULL;
+	if (!space)
+		module_note_sizes(m, &c->diag);
+	return space;
 }
 
 static int run_sweep(Command *c) {

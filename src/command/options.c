@@ -1,6 +1,7 @@
 /* options.c - the command line of pallasc: one row per option. */
 #include "options.h"
 #include "codegen/rewrite/rewrite.h"
+#include "src/load/load.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -84,6 +85,14 @@ static void add_set(Parser *p, const char *name, const char *value) {
 	if (!equals || equals == value)
 		fail(p, "expected KEY=VALUE after %s, found '%s'", name, value);
 	vec_push(p->arena, &p->options->sets, value);
+}
+
+static void add_size(Parser *p, const char *name, const char *value) {
+	size_t length;
+	int64_t size;
+	if (!size_choice_read(value, &length, &size))
+		fail(p, "expected NAME=SIZE after %s, a size from 1 to %d, found '%s'", name, NAMED_SIZE_MAX, value);
+	vec_push(p->arena, &p->options->sizes, value);
 }
 
 static const char *const *pass_names(Parser *p) {
@@ -297,6 +306,7 @@ static const Option table[] = {
 	{"--print-target", NO_VALUE, set_print_target},
 	{"--config", A_VALUE, add_config},
 	{"--set", A_VALUE, add_set},
+	{"--size", A_VALUE, add_size},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -348,6 +358,7 @@ const char *options_help(void) {
 	       "  --print-target        the chip of --target, as such a file\n"
 	       "  --config FILE         a configuration (JSON object) over the graph's own\n"
 	       "  --set KEY=VALUE       one key over that; repeatable\n"
+	       "  --size NAME=SIZE      a named size over the graph's own; repeatable\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"

@@ -26,6 +26,7 @@ struct pallasc_graph {
 	Diag diag;
 	Source source;
 	Module *module; /* NULL: refused, or kernel text */
+	json_t *root;   /* the parsed text, where it names sizes; NULL */
 	bool kernel;    /* kernel text that is right */
 	char *diagnostics;
 	size_t diagnostics_length;
@@ -88,6 +89,21 @@ static bool diagnostics_text(const Diag *d, char **text, size_t *length) {
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
+static void root_drop(pallasc_graph *graph) {
+	json_decref(graph->root);
+	graph->root = NULL;
+}
+
+static void graph_load_module(pallasc_graph *graph) {
+	const Reader reader = {&graph->arena, &graph->diag, &graph->source};
+	graph->root = json_read(&reader);
+	if (graph->root)
+		graph->module = module_load_parsed(&graph->arena, &graph->diag, &graph->source, graph->root,
+		                                   target_find("v6e"), NULL);
+	if (json_object_size(json_object_get(graph->root, "sizes")) == 0)
+		root_drop(graph);
+}
+
 static bool graph_read(pallasc_graph *graph, const char *json, size_t length, const char *name) {
 	if (setjmp(graph->oom))
 		return false;
@@ -100,7 +116,7 @@ static bool graph_read(pallasc_graph *graph, const char *json, size_t length, co
 	if (source_is_kernel(&graph->source))
 		graph->kernel = compile_kernel_text(&graph->arena, &graph->diag, &graph->source, NULL, EMIT_NONE, NULL);
 	else
-		graph->module = module_load(&graph->arena, &graph->diag, &graph->source, target_find("v6e"));
+		graph_load_module(graph);
 	Diag quiet; /* what is wrong is said by each compilation, where its turn is */
 	diag_init(&quiet, &graph->arena);
 	if (graph->module)
@@ -134,6 +150,7 @@ void pallasc_graph_free(pallasc_graph *graph) {
 	if (!graph)
 		return;
 	graph->context->graphs--;
+	root_drop(graph);
 	free(graph->diagnostics);
 	arena_free(&graph->arena);
 	free(graph);
@@ -259,6 +276,9 @@ static pallasc_status compile_kernel(Job *job, const Target *target) {
 		return PALLASC_USAGE;
 	const Source *source = &job->graph->source;
 	bool ok = true;
+	if (job->options->size_count)
+		diag_warning(&job->diag, (Place){.source = source}, "kernel-options", "compile the graph again",
+		             "kernel text is compiled as it stands: no sizes change it");
 	if (job->options->emit & PALLASC_EMIT_SOURCE)
 		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON,
 		                         &job->text[TEXT_SOURCE]);
@@ -268,11 +288,25 @@ static pallasc_status compile_kernel(Job *job, const Target *target) {
 	return ok ? PALLASC_OK : PALLASC_REFUSED;
 }
 
+/* The graph at the sizes of the options, in the job's arena; NULL after diagnostics. */
+static Module *module_asked(Job *job) {
+	const pallasc_graph *graph = job->graph;
+	const SizeChoices sizes = {job->options->sizes, (uint32_t)job->options->size_count};
+	if (sizes.count && graph->root) {
+		diag_init(&job->diag, job->arena);
+		return module_load_parsed(job->arena, &job->diag, &graph->source, graph->root, target_find("v6e"),
+		                          &sizes);
+	}
+	inherit_diagnostics(job);
+	Module *m = graph->module ? module_clone(graph->module, job->arena) : NULL;
+	return m && module_choose_sizes(m, &job->diag, &sizes) ? m : NULL;
+}
+
 static pallasc_status compile(Job *job) {
 	const pallasc_options *o = job->options;
 	pallasc_status status;
-	inherit_diagnostics(job);
-	if (pallasc_graph_status(job->graph) != PALLASC_OK)
+	Module *module = module_asked(job);
+	if (!module && !job->graph->kernel)
 		return PALLASC_REFUSED;
 	const Target *target = choose_target(job, &status);
 	if (!target || !sets_are_pairs(job) || !found_is_json(job))
@@ -294,10 +328,11 @@ static pallasc_status compile(Job *job) {
 	if (!choose_rewrites(job, &options))
 		return PALLASC_USAGE;
 	Compilation c;
-	compile_init(&c, &options, job->arena, &job->diag, module_clone(job->graph->module, job->arena));
-	if (!compile_module(&c) || (wants_plan(o->emit) && !compile_plan(&c)))
-		return PALLASC_REFUSED;
-	return emit_texts(job, &c) ? PALLASC_OK : PALLASC_REFUSED;
+	compile_init(&c, &options, job->arena, &job->diag, module);
+	if (compile_module(&c) && (!wants_plan(o->emit) || compile_plan(&c)) && emit_texts(job, &c))
+		return PALLASC_OK;
+	module_note_sizes(module, &job->diag);
+	return PALLASC_REFUSED;
 }
 
 static pallasc_status module_page(Job *job) {

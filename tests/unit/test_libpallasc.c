@@ -60,6 +60,43 @@ static void compiles(void **state) {
 	pallasc_result_free(result);
 }
 
+/* One graph at its own sizes, at others, and at its own again; a name that it has not. */
+static void compiles_at_sizes(void **state) {
+	static const char *const other[] = {"S=128"}, *const unknown[] = {"T=1"};
+	const char *plain = "\"shape\": [64, 128]", *named = "\"shape\": [\"S\", 128]";
+	Text json;
+	text_init(&json, &arena);
+	text_put(&json, "{\"sizes\": {\"S\": 64}, ");
+	for (const char *at = graph_json + 1; *at;) {
+		bool here = strncmp(at, plain, strlen(plain)) == 0;
+		text_putn(&json, here ? named : at, here ? strlen(named) : 1);
+		at += here ? strlen(plain) : 1;
+	}
+	pallasc_graph *graph = pallasc_graph_load(*state, json.at, json.length, "named.json");
+	assert_int_equal(pallasc_graph_status(graph), PALLASC_OK);
+	const struct {
+		const char *const *sizes;
+		const char *shape;
+	} rows[] = {{NULL, "float32[64, 128]"}, {other, "float32[128, 128]"}, {NULL, "float32[64, 128]"}};
+	for (size_t i = 0; i < 3; i++) {
+		pallasc_options options = PALLASC_OPTIONS_INIT;
+		options.sizes = rows[i].sizes;
+		options.size_count = rows[i].sizes != NULL;
+		pallasc_result *result = pallasc_graph_compile(graph, &options);
+		assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+		assert_non_null(strstr(pallasc_result_source(result, NULL), rows[i].shape));
+		pallasc_result_free(result);
+	}
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.sizes = unknown;
+	options.size_count = 1;
+	pallasc_result *result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "the graph has no size 'T'"));
+	pallasc_result_free(result);
+	pallasc_graph_free(graph);
+}
+
 /* A page of any module's text: no text becomes an element, and what was found must be JSON. */
 static void a_page_of_a_module(void **state) {
 	const char *found = "{\"profile\": {\"source\": [\"</script>\"]}}";
@@ -286,6 +323,7 @@ static void versions(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compiles),
+		cmocka_unit_test(compiles_at_sizes),
 		cmocka_unit_test(a_page_of_a_module),
 		cmocka_unit_test(kernel_text_compiles),
 		cmocka_unit_test(only_what_is_asked_for),
