@@ -285,6 +285,11 @@ class Jitted:
         except AttributeError:
             kind = type(arg).__name__
             self._refuse(f"{parameter.name} is no array but {kind}: jnp.asarray makes one")
+        if not all(isinstance(size, int) for size in shape):
+            told = (
+                f"{parameter.name} has the shape {tuple(shape)}, and a kernel is compiled for ints"
+            )
+            self._refuse(told)
         if len(shape) != len(parameter.shape):
             wanted = f"[{', '.join(map(str, parameter.shape))}]"
             self._refuse(f"{parameter.name} has {len(shape)} dims, the graph has {wanted}")

@@ -263,6 +263,13 @@ def test_traced_for_a_tpu_without_one():
     assert "tpu_custom_call" in exported.mlir_module()
 
 
+def test_shapes_that_are_symbols():
+    rows = pallasc.jit(rows_doc(), target="v5e")
+    (size,) = jax.export.symbolic_shape("n")
+    with pytest.raises(ArgumentError, match=r"x has the shape \(n, 128\), and a kernel is"):
+        jax.export.export(jax.jit(rows), platforms=["tpu"])(*[shaped(size, 128)] * 2)
+
+
 def test_timings():
     rows = pallasc.jit(rows_doc(), interpret=True)
     timings = rows.timings(shaped(8, 128), shaped(8, 128))
