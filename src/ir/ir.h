@@ -378,6 +378,7 @@ typedef struct Module {
 	} type_table, expr_table; /* hash tables for consing */
 
 	Config config;
+	VEC(const char *) by_size; /* what its sizes chose of configurations by size, a line each */
 	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
 	VEC(Narrowed) narrowed;  /* by BlockId, then too */
 	VEC(Enlarged) enlarged;  /* by BlockId; empty: none (src/driver/choose_sizes.c) */

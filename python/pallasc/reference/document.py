@@ -134,8 +134,8 @@ class Document:
             raw.get("tensors", []), lambda t: _need(t, "name", "tensor"), "tensor"
         )
         self.scalars = _unique(raw.get("scalars") or [], lambda s: s["name"], "scalar")
-        self.config = {**(raw.get("config") or {}), **(config or {})}
         self.sizes = {name: _named_size(name, v) for name, v in (raw.get("sizes") or {}).items()}
+        self.config = {**self._in_force(raw.get("config")), **self._in_force(config)}
         self.tunables = self._tunables(raw.get("tunables") or {})
         self.blocks = self._blocks(raw.get("block_sizes") or [])
         self.blocks_by_id = {block.id: block for block in self.blocks.values()}
@@ -147,6 +147,16 @@ class Document:
             if t.get("role") in ("output", "inout")
         ]
         self._configure()
+
+    def _in_force(self, config):
+        """A configuration with the first of its entries `by_size` that holds over its keys."""
+        config = dict(config or {})
+        if "by_size" in self.raw.get("tunables", ()):
+            return config
+        for entry in config.pop("by_size", None) or []:
+            if all(_is_in(self.sizes[name], span) for name, span in entry["when"].items()):
+                return {**config, **entry["config"]}
+        return config
 
     def _tunables(self, declared):
         return {name: self.config.get(name, spec["default"]) for name, spec in declared.items()}
@@ -252,6 +262,14 @@ class Document:
         if graph_id not in self.graphs:
             raise GraphError(f"there is no graph {graph_id!r}")
         return self.graphs[graph_id]
+
+
+def _is_in(size, span):
+    """Whether a size is an int, or in a range whose ends may be None."""
+    if isinstance(span, int):
+        return size == span
+    low, high = span
+    return (low is None or low <= size) and (high is None or size <= high)
 
 
 def _named_size(name, value):
