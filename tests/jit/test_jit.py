@@ -85,6 +85,21 @@ def resized(document):
     return document
 
 
+def test_attention_of_two_lengths():
+    """One graph, simulated; rows of Q may be padded where they have a size of their own."""
+    document = attention_of_any_length()
+    attention = pallasc.jit(document, interpret=True)
+    for length in (128, 77):
+        q, k, v = (array(2, 2, length, 128, seed=n, dtype=jnp.bfloat16) for n in range(3))
+        found = attention(q, k, v)
+        arrays = [np.asarray(x) for x in (q, k, v)]
+        expected = reference.run(numbered(document, {"S": length}), arrays)
+        for one, other in zip(found, expected, strict=True):
+            one, other = (np.asarray(x, np.float32) for x in (one, other))
+            np.testing.assert_allclose(one, other, atol=1e-2)
+    assert attention.cache_info().currsize == 2
+
+
 # ---- what does not fit ---------------------------------------------------------------------------
 
 
