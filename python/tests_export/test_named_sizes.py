@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from pallasc import reference
-from pallasc.export import ExportError, from_helion, kernel_load, main
+from pallasc.export import ExportError, arrays, from_helion, kernel_load, main
 from pallasc.reference import expr
 
 KERNELS = pathlib.Path(__file__).resolve().parents[2] / "testdata/kernels"
@@ -77,6 +77,9 @@ def test_a_kernel_for_any_sizes():
         x = np.random.default_rng(m).standard_normal((m, 40)).astype(np.float32)
         (out,) = reference.run(at_sizes(document, {"x_0": m}), [x])
         np.testing.assert_array_equal(out, x - x.max(-1, keepdims=True))
+        assert arrays(document, [torch.from_numpy(x)])[0].shape == (m, 40)
+    with pytest.raises(ExportError, match=r"'x' is \[24, 41\], not \['x_0', 40\]"):
+        arrays(document, [torch.zeros(24, 41)])
     assert "sizes" not in from_helion(centred, (meta(24, 40),), named_sizes=False)
     assert "sizes" not in from_helion(kernel("softmax", "softmax"), (meta(24, 40),))
 
