@@ -3,10 +3,13 @@
 #define PALLASC_PRINT_H
 
 #include "codegen/kernel/kernel.h"
+#include "codegen/pair/pair.h"
 
 /* A variable for all that has none yet, which Python and kernel text use; the Python module. */
 void kernels_name(KProgram *p);
 void kernels_print_python(const KProgram *p, Text *out);
+/* A module whose function jax differentiates: of a forward and its backwards, which have their names. */
+void kernels_print_pair(const Pairing *pairing, Text *out);
 
 /* A line of the module, from 1, and a source line that it is of. */
 typedef struct PrintedLine {

@@ -1,5 +1,6 @@
 """The whole document: blocks, tunables, configuration, and its text."""
 
+import dataclasses
 import json
 import sys
 
@@ -31,28 +32,46 @@ CONFIG_KEYS = (
 )
 
 
-def document_build(kernel, args, config, name, ranges, items, named=None):
-    """Return the document of `kernel` traced with `args`, whose ints lie in `ranges`.
+@dataclasses.dataclass
+class Export:
+    """A kernel's document, and what a caller of the kernel needs beside it.
+
+    Attributes:
+      document: the document, with the configuration that was asked for.
+      result: what the kernel returned, where an int stands for a tensor: its place in `returns`.
+      configuration: a function of one of Helion's configurations: the document's `config` for it.
+      captured: a function of a call's arguments by name: captured tensors by name, as they are now.
+    """
+
+    document: dict
+    result: object
+    configuration: object
+    captured: object
+
+
+def kernel_export(kernel, args, config=None, name=None, ranges=None, items=None, named=False):
+    """Return the Export of `kernel` traced with `args`, whose ints lie in `ranges`.
 
     Of the ints in some places `items` says what they are. With `named` the sizes of arguments are
     names; None: those of a kernel that says static_shapes=False, where they can be.
     """
     wanted = named if named is not None else is_dynamic(kernel)
     if not wanted:
-        return document_traced(kernel_trace(kernel, args, ranges, items), config, name)
+        return trace_export(kernel_trace(kernel, args, ranges, items), config, name)
     for whole_dims in (True, False):
         try:
             trace = kernel_trace(kernel, args, ranges, items, True, whole_dims)
-            return document_traced(trace, config, name)
+            return trace_export(trace, config, name)
         except Exception as error:
             found = error
     # What is wrong whatever the sizes are is told by this.
-    document = document_build(kernel, args, config, name, ranges, items, False)
+    export = kernel_export(kernel, args, config, name, ranges, items)
     told = " ".join(str(found).split())
+    called = export.document["name"]
     if named:
-        raise ExportError(f"sizes of {document['name']} cannot be names: {told}") from found
-    print(f"pallasc: note: sizes of {document['name']} are numbers: {told}", file=sys.stderr)
-    return document
+        raise ExportError(f"sizes of {called} cannot be names: {told}") from found
+    print(f"pallasc: note: sizes of {called} are numbers: {told}", file=sys.stderr)
+    return export
 
 
 def is_dynamic(kernel):
@@ -60,8 +79,8 @@ def is_dynamic(kernel):
     return getattr(getattr(kernel, "settings", None), "static_shapes", True) is False
 
 
-def document_traced(trace, config, name):
-    """Return the document of a trace."""
+def trace_export(trace, config, name):
+    """Return the Export of a trace."""
     with trace.env:
         replay = HostReplay(trace)
         symbols = Symbols(trace)
@@ -89,7 +108,13 @@ def document_traced(trace, config, name):
             document["tunables"] = tunables
         document["graphs"] = graphs
         document["config"] = config_build(trace, config, free)
-    return document
+
+    def captured(arguments):
+        return {name: tensors.value_of(path, arguments) for name, path in tensors.paths.items()}
+
+    return Export(
+        document, replay.result, lambda config: config_build(trace, config, free), captured
+    )
 
 
 def names_called(graphs):

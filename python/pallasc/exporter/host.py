@@ -427,7 +427,8 @@ class HostReplay:
         self.decided = set()  # symbols of sizes that host code decides by
         self.recorder = Recorder(lambda: trace.source.where(self.line), trace.items)
         self.inputs = {}
-        self.results = []
+        self.results = []  # the tensors among what the host code returns
+        self.result = None  # that, with their places instead of the tensors
         self.run()
 
     def run(self):
@@ -446,6 +447,8 @@ class HostReplay:
                 told = next(iter(str(error).splitlines()), "")
                 raise ExportError(f"host code: {type(error).__name__}: {told}", where) from error
         self.results = [leaf for leaf in _pytree.tree_leaves(result) if leaf is not None]
+        places = iter(range(len(self.results)))
+        self.result = _pytree.tree_map(lambda x: None if x is None else next(places), result)
 
     @contextlib.contextmanager
     def decisions_noted(self):

@@ -69,13 +69,13 @@ def replaced(owner, name, value):
 
 
 @contextlib.contextmanager
-def all_applied(originals, variables, whole_dims):
-    """Apply every patch; fill `originals` and `variables` as Trace has them.
+def all_applied(originals, variables, numbers=None, whole_dims=False):
+    """Apply every patch; fill `originals`, `variables` and `numbers` as Trace has them.
 
-    `whole_dims` is for `whole_dims_noted`.
+    With `whole_dims` the sizes of dims that are loaded whole stay symbols.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(whole_dims_noted(whole_dims))
+        stack.enter_context(whole_dims_noted(set() if numbers is None else numbers, whole_dims))
         stack.enter_context(lowering_recorded(originals))
         stack.enter_context(variables_recorded(variables))
         for patch in PATCHES:
@@ -132,8 +132,8 @@ def variable_names(lifted):
     return [names[index] for index in lifted.tensor_indices]
 
 
-def whole_dims_noted(noted):
-    """Note in a set the symbols of dims that are loaded whole; None: they stay symbols.
+def whole_dims_noted(numbers, kept):
+    """Note in `numbers` the symbols of dims that are loaded whole, unless they are `kept`.
 
     Helion's Pallas backend takes the number of such a dim for its size, and for nothing else.
     """
@@ -145,11 +145,11 @@ def whole_dims_noted(noted):
         return contextlib.nullcontext()
 
     def concretized(env, size):
-        if noted is None:
+        if kept:
             return size
         number = concretize(env, size)
         if isinstance(size, torch.SymInt) and isinstance(number, int):
-            noted.update(size.node.expr.free_symbols)
+            numbers.update(size.node.expr.free_symbols)
         return number
 
     return replaced(CompileEnvironment, "try_concretize_symint", concretized)

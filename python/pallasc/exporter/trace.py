@@ -113,7 +113,7 @@ def kernel_trace(kernel, args, ranges=None, items=None, named=False, whole_dims=
     arguments = arguments_bind(kernel, args, source)
     originals, variables, numbers = {}, {}, set()
     try:
-        with all_applied(originals, variables, None if whole_dims else numbers):
+        with all_applied(originals, variables, numbers, whole_dims):
             bound = fresh.bind(tuple((unfaked(arguments) if named else arguments).values()))
     except ExportError:
         raise
