@@ -344,11 +344,13 @@ def compile(
     vmem=None,
     vmem_margin=0,
     library=None,
+    emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
     """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
-      graph: a dict, JSON text, kernel text (docs/kernel.md), or the path of a file of either.
+      graph: a dict, JSON text, kernel text (docs/kernel.md), the path of a file of either, or a
+        `Graph` that was read before.
       config: a configuration over the graph's own: a dict, JSON text, a path, or None.
       target: a chip's name ("v4", "v5e", "v5p", "v6e", "v7x"), a dict, or a path ending in .json.
       sizes: named sizes over the graph's own, {"S": 4096}; or None.
@@ -359,6 +361,7 @@ def compile(
       vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
         over by, where the TPU compiler shall decide.
       library: a `Library`; by default the one that is found.
+      emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
     Returns:
       A `Module`: `.source`, `.plan`, `.kernel`, `.info`, `.load()`, `.diagnostics`.
@@ -367,12 +370,12 @@ def compile(
       CompileError: the graph or configuration is refused; its text is what the command prints.
       FileError: a file cannot be read, or there is no libpallasc.
     """
-    text, name = graph_text(graph)
-    answer = Graph(text, name, library).compile(
+    loaded = graph if isinstance(graph, Graph) else Graph(*graph_text(graph), library)
+    answer = loaded.compile(
         config_text(config),
         target_text(target),
         list(sets),
-        EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
+        emit,
         adapt=adapt,
         vmem=vmem,
         vmem_margin=vmem_margin,

@@ -187,6 +187,11 @@ class Module:
         """
         return Module(with_all_vmem(self.source), self._filename, self._plan, self.diagnostics)
 
+    def named(self, filename):
+        """The same module under another name for messages, and in tracebacks of its code."""
+        parts = (self._plan, self.diagnostics, self.report, self.kernel)
+        return Module(self.source, filename, *parts)
+
     def load(self):
         """The module, executed once: `load()(*inputs)` calls the kernel. Raises ModuleError.
 

@@ -300,8 +300,19 @@ class TensorTable:
         if step.kind == "expand":
             fields["expand"] = True
         elif step.kind != "reshape":
-            fields[step.kind] = step.data
+            fields[step.kind] = self.step_data(step)
         return self.entry_add(tensor, wanted, fields)
+
+    def step_data(self, step):
+        """Return the dims of a permutation, or the ranges of a slice, as JSON."""
+        if step.kind != "slice":
+            return step.data
+        ranges = [[self.symbols_translate_all(end) for end in ends] for ends in step.data]
+        return [self.symbols.shape(ends, "a slice", step.where) for ends in ranges]
+
+    def symbols_translate_all(self, size):
+        """Return a size of the replay, a number or not, in Helion's symbols."""
+        return self.symbols_translate(size) if isinstance(size, torch.SymInt) else size
 
     def compute(self, step, tensor):
         """Make of a copy, which is another name, a tensor of its own."""
