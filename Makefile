@@ -188,7 +188,7 @@ check-python: build need-venv
 check-export: build need-exports
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
 	for version in $(OLDER_HELIONS); do PYTHONPATH=python .venv-export-$$version/bin/python -m pytest -k 'not committed' \
-		python/tests_export/test_language.py python/tests_export/test_export.py || exit; done
+		python/tests_export/test_language.py python/tests_export/test_export.py python/tests_export/test_helion_use.py || exit; done
 
 # Every module that the tests print, by its hash: what differs from tests/modules.txt. AGAINST=DIR: from what another tree,
 # which is built, prints: estimated, renamed or different, with SHOW=3 diffs; DRAWN=N drawn documents too. -record writes the file.

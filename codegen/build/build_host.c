@@ -270,7 +270,7 @@ static void add_array(Host *h, KProgram *out, bool input, const char *name, Dtyp
 	int64_t *copy = arena_array(h->a, rank + 1, sizeof *copy);
 	for (uint32_t i = 0; i < rank; i++)
 		copy[i] = shape[i];
-	KArray x = {name, dtype, rank, copy, scalar};
+	KArray x = {.name = name, .dtype = dtype, .rank = rank, .shape = copy, .scalar = scalar};
 	if (input)
 		vec_push(h->a, &out->inputs, x);
 	else

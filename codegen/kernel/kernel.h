@@ -404,6 +404,7 @@ typedef struct KArray {
 	uint32_t rank;
 	const int64_t *shape;
 	bool scalar; /* a number at run time */
+	int line;    /* of the text that it was read from; 0: of none */
 } KArray;
 
 /* A part of an estimate, and its name in KERNEL_INFO. */

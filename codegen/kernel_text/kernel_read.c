@@ -242,7 +242,7 @@ static void read_host(KReader *r) {
 /* ---- the head --------------------------------------------------------------------------------------------------- */
 
 static KArray read_array(KReader *r) {
-	KArray x = {.name = kread_word(r, "the array's name")};
+	KArray x = {.name = kread_word(r, "the array's name"), .line = r->line};
 	Token at = r->token;
 	ReadType type = kread_type(r);
 	if (!r->failed && type.dtype == DTYPE_NONE)

@@ -23,7 +23,7 @@ static const char *const reserved[] = {
 };
 /* clang-format on */
 
-static bool is_reserved(const char *name) {
+bool name_is_reserved(const char *name) {
 	size_t low = 0, high = sizeof reserved / sizeof *reserved;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -39,7 +39,7 @@ static bool is_reserved(const char *name) {
 	return false;
 }
 
-static bool is_reserved_in_wrapper(const char *name) { return is_reserved(name) || strcmp(name, "call") == 0; }
+static bool is_reserved_in_wrapper(const char *name) { return name_is_reserved(name) || strcmp(name, "call") == 0; }
 
 /* [2, 512] */
 static void put_dims(Text *out, const KArray *x) {
@@ -80,8 +80,7 @@ static void put_array_info(Text *out, const KArray *x) {
 	text_put(out, "},");
 }
 
-static void put_scalars_info(Printer *pr, Text *out) {
-	const KProgram *p = pr->program;
+static void put_scalars_info(Printer *pr, Text *out, const KProgram *p) {
 	bool any = false;
 	for (uint32_t i = 0; i < p->inputs.count; i++) {
 		const KArray *x = &p->inputs.at[i];
@@ -145,15 +144,14 @@ static void put_parts(Text *out, const char *key, const KParts *parts) {
 	text_put(out, parts->count ? "}," : "");
 }
 
-/* The members of KERNEL_INFO that are of one program. */
-static void put_info(Printer *pr, const char *name, Text *out) {
-	const KProgram *p = pr->program;
-	text_printf(out, "\"name\": \"%s\", \"target\": %s, \"inputs\": [", name, quoted(pr, p->target));
+/* From its inputs on, all that is one program's. */
+static void put_program_info(Printer *pr, Text *out, const KProgram *p) {
+	text_put(out, " \"inputs\": [");
 	for (uint32_t i = 0; i < p->inputs.count; i++)
 		if (!p->inputs.at[i].scalar)
 			put_array_info(out, &p->inputs.at[i]);
 	text_put(out, "],");
-	put_scalars_info(pr, out);
+	put_scalars_info(pr, out, p);
 	text_put(out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array_info(out, &p->outputs.at[i]);
@@ -164,25 +162,45 @@ static void put_info(Printer *pr, const char *name, Text *out) {
 	put_parts(out, "vmem", &p->vmem);
 	text_printf(out, " \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->flops, p->hbm_bytes);
 	put_parts(out, "estimate", &p->estimate);
-	if (meshed(p))
-		text_printf(out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
-		            (long long)meshed(p)->devices);
 }
 
-/* `variants`: of which pr's program is the first; NULL. */
-static void print_info(Printer *pr, const char *name, KProgram *const *variants, uint32_t count) {
+static void put_backwards_info(Printer *pr, Text *out, const Pairing *pairing) {
+	text_put(out, " \"backward\": [");
+	for (uint32_t b = 0; b < pairing->backward_count; b++) {
+		text_printf(out, "{\"name\": \"%s\",", pairing->backwards[b]->name);
+		put_program_info(pr, out, pairing->backwards[b]);
+		text_put(out, "},");
+	}
+	text_put(out, "],");
+}
+
+/* The first of these has stood already: it is what the module is told of. */
+static void put_variants_info(Printer *pr, Text *out, KProgram *const *variants, uint32_t count) {
+	text_put(out, " \"variants\": [");
+	for (uint32_t i = 0; i < count; i++) {
+		text_printf(out, "{\"name\": \"%s\", \"target\": %s,", variants[i]->name,
+		            quoted(pr, variants[i]->target));
+		put_program_info(pr, out, variants[i]);
+		text_put(out, "},");
+	}
+	text_put(out, "],");
+}
+
+/* Of a program alone, of a pair, or of variants; NULL where it is none. */
+static void print_info(Printer *pr, const char *name, const Pairing *pairing, KProgram *const *variants,
+                       uint32_t count) {
+	const KProgram *p = pr->program;
 	Text out;
 	text_init(&out, pr->a);
-	text_put(&out, "KERNEL_INFO = {");
-	put_info(pr, name, &out);
-	text_put(&out, count ? " \"variants\": [" : "");
-	for (uint32_t i = 0; i < count; i++) {
-		Printer one = {.program = variants[i], .a = pr->a};
-		text_put(&out, "{");
-		put_info(&one, variants[i]->name, &out);
-		text_put(&out, "},");
-	}
-	text_put(&out, count ? "]," : "");
+	text_printf(&out, "KERNEL_INFO = {\"name\": \"%s\", \"target\": %s,", name, quoted(pr, p->target));
+	put_program_info(pr, &out, p);
+	if (pairing)
+		put_backwards_info(pr, &out, pairing);
+	if (variants)
+		put_variants_info(pr, &out, variants, count);
+	if (meshed(p))
+		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
+		            (long long)meshed(p)->devices);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
@@ -190,25 +208,6 @@ static void print_info(Printer *pr, const char *name, KProgram *const *variants,
 /* ---- helpers ---------------------------------------------------------------------------------------------------- */
 
 static void blank_lines(Printer *pr) { text_put(pr->w.out, "\n\n"); }
-
-static void print_simulator(Printer *pr) {
-	blank_lines(pr);
-	text_put(pr->w.out,
-	         "def _simulator(interpret):\n"
-	         "    \"\"\"What pallas_call takes: True simulates a TPU, InterpretParams pass through.\"\"\"\n"
-	         "    if not interpret:\n"
-	         "        return False\n"
-	         "    try:\n"
-	         "        from jax._src.pallas.mosaic import tpu_info\n"
-	         "\n"
-	         "        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)\n"
-	         "        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)\n"
-	         "    except (ImportError, AttributeError):\n"
-	         "        return pltpu.InterpretParams()\n"
-	         "    if interpret is True:\n"
-	         "        return pltpu.InterpretParams(buffer_bounds=\"padded\")\n"
-	         "    return interpret\n");
-}
 
 static void print_check(Printer *pr) {
 	blank_lines(pr);
@@ -263,7 +262,7 @@ static void print_mesh_check(Printer *pr) {
 	pr->w.indent = 1;
 }
 
-static void print_public(Printer *pr) {
+static void print_public(Printer *pr, bool paired) {
 	const KProgram *p = pr->program;
 	blank_lines(pr);
 	pr->w.indent = 0;
@@ -297,13 +296,13 @@ static void print_public(Printer *pr) {
 	pr->w.indent = 2;
 	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, JAX_RANGE);
 	pr->w.indent = 1;
-	py_line(&pr->w, "return _%s_jit(%s%s)", p->name, argument_list(pr),
+	py_line(&pr->w, "return _%s_%s(%s%s)", p->name, paired ? "vjp" : "jit", argument_list(pr),
 	        on_sparse_core(p) ? "interpret" : "_simulator(interpret)");
 }
 
 void kernels_name(KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++)
-		kernel_name_values(p->kernels.at[i], is_reserved, p->name);
+		kernel_name_values(p->kernels.at[i], name_is_reserved, p->name);
 	kernel_name_values(p->host, is_reserved_in_wrapper, p->name);
 }
 
@@ -321,25 +320,72 @@ static void print_kernels(const KProgram *p, Text *out, Printer *last, PyLinks *
 	}
 }
 
-static void print_imports(const KProgram *p, const char *name, bool sparse, Text *out) {
-	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", name, p->target,
-	            PALLASC_VERSION);
+/* What the caller sees of a pair's forward: without the outputs that are only residuals. */
+static const KProgram *seen(const Pairing *pairing) {
+	KProgram *p = arena_copy(pairing->forward->arena, pairing->forward, 1, sizeof *p);
+	p->outputs.at = NULL;
+	p->outputs.count = p->outputs.room = 0;
+	for (uint32_t i = 0; i < pairing->forward->outputs.count; i++)
+		if (pairing->returned[i])
+			vec_push(p->arena, &p->outputs, pairing->forward->outputs.at[i]);
+	return p;
+}
+
+/* The kernels of all programs, and behind them, as `wrapper`, the functions that call them. */
+static void print_programs(const KProgram *p, const Pairing *pairing, Text *kernels, Text *wrapper, Printer *pr,
+                           PyLinks *links) {
+	for (uint32_t b = 0; b <= (pairing ? pairing->backward_count : 0); b++) {
+		const KProgram *program = b ? pairing->backwards[b - 1] : p;
+		print_kernels(program, kernels, pr, links);
+	}
+	pr->w.out = wrapper;
+	for (uint32_t b = 0; b <= (pairing ? pairing->backward_count : 0); b++) {
+		pr->program = b ? pairing->backwards[b - 1] : p;
+		pr->k = pr->program->host;
+		print_jitted(pr, pr->program);
+	}
+	if (pairing)
+		print_rules(pr, pairing);
+	pr->program = p;
+	pr->k = p->host;
+}
+
+/* Which cores the kernels of a program run on. */
+static void find_cores(const KProgram *p, bool *grids, bool *sparse) {
+	for (uint32_t i = 0; i < p->kernels.count; i++) {
+		*sparse = *sparse || p->kernels.at[i]->sparse_cores;
+		*grids = *grids || !p->kernels.at[i]->sparse_cores;
+	}
+}
+
+/* What the kernels of all programs are called by. */
+static void print_calls_of(Printer *pr, const KProgram *p, const Pairing *pairing) {
+	bool grids = false, sparse = false;
+	for (uint32_t b = 0; b <= (pairing ? pairing->backward_count : 0); b++)
+		find_cores(b ? pairing->backwards[b - 1] : p, &grids, &sparse);
+	print_calls(pr, grids, sparse);
+}
+
+/* The docstring, which says what the module is of besides, and the imports. */
+static void print_imports(const KProgram *p, const char *name, const char *besides, bool sparse, Text *out) {
+	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s%s, made by pallasc %s.\"\"\"\n\n", name, p->target,
+	            besides, PALLASC_VERSION);
 	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
 	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
 	text_put(out, sparse ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
 }
 
-/* `links`: of the kernels' statements, in bytes of `out`; NULL. */
-static void print_module(const KProgram *p, Text *out, PyLinks *links) {
+/* `pairing`: p is its forward; NULL: p alone. `links`: of the kernels' statements, in bytes of `out`; NULL. */
+static void print_module(const KProgram *p, const Pairing *pairing, Text *out, PyLinks *links) {
 	Text kernels, wrapper;
 	text_init(&kernels, p->arena);
 	text_init(&wrapper, p->arena);
-	Printer pr = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
-	print_kernels(p, &kernels, &pr, links);
-	print_imports(p, p->name, on_sparse_core(p), out);
-	print_info(&pr, p->name, NULL, 0);
-	pr.w.out = &wrapper;
-	print_jitted(&pr, p);
+	const KProgram *outside = pairing ? seen(pairing) : p;
+	Printer pr = {.program = outside, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
+	print_imports(p, p->name, pairing ? " and its gradient" : "", on_sparse_core(p), out);
+	print_info(&pr, p->name, pairing, NULL, 0);
+	print_programs(p, pairing, &kernels, &wrapper, &pr, links);
+	pr.program = outside;
 	pr.w.out = out;
 	pr.w.indent = 0;
 	print_used_helpers(&pr);
@@ -349,13 +395,18 @@ static void print_module(const KProgram *p, Text *out, PyLinks *links) {
 	}
 	text_put(out, kernels.at);
 	text_put(out, wrapper.at);
-	print_public(&pr);
+	print_public(&pr, pairing != NULL);
 	print_check(&pr);
 	if (!on_sparse_core(p))
-		print_simulator(&pr);
+		print_simulator(&pr, meshed(p) ? meshed(p)->mesh_axis : NULL);
+	if (pairing)
+		print_allow_checkpoint(&pr);
+	print_calls_of(&pr, p, pairing);
 }
 
-void kernels_print_python(const KProgram *p, Text *out) { print_module(p, out, NULL); }
+void kernels_print_python(const KProgram *p, Text *out) { print_module(p, NULL, out, NULL); }
+
+void kernels_print_pair(const Pairing *pairing, Text *out) { print_module(pairing->forward, pairing, out, NULL); }
 
 /* ---- several programs ---------------------------------------------------------------------------------------------
  */
@@ -401,7 +452,7 @@ static void print_chooser(Printer *pr, KProgram *const *programs, uint32_t count
 
 void kernels_print_variants(KProgram *const *programs, uint32_t count, const char *name, Text *out) {
 	const KProgram *first = programs[0];
-	bool sparse = false, simulated = false;
+	bool sparse = false, grids = false;
 	Text body;
 	text_init(&body, first->arena);
 	Printer pr = {.program = first, .k = first->host, .a = first->arena};
@@ -412,27 +463,27 @@ void kernels_print_variants(KProgram *const *programs, uint32_t count, const cha
 		memcpy(one.helpers, pr.helpers, sizeof one.helpers);
 		print_jitted(&one, p);
 		memcpy(pr.helpers, one.helpers, sizeof pr.helpers);
-		print_public(&one);
-		sparse |= on_sparse_core(p);
-		simulated |= !on_sparse_core(p);
+		print_public(&one, false);
+		find_cores(p, &grids, &sparse);
 	}
 	pr.w = (PyWriter){.arena = first->arena, .out = out};
-	print_imports(first, name, sparse, out);
-	print_info(&pr, name, programs, count);
+	print_imports(first, name, "", sparse, out);
+	print_info(&pr, name, NULL, programs, count);
 	print_used_helpers(&pr);
 	text_put(out, body.at);
 	print_chooser(&pr, programs, count, name);
 	print_dispatch(&pr);
 	print_check(&pr);
-	if (simulated)
-		print_simulator(&pr);
+	if (grids)
+		print_simulator(&pr, NULL);
+	print_calls(&pr, grids, sparse);
 }
 
 void kernels_print_linked(const KProgram *p, Text *out, PrintedLines *lines) {
 	PyLinks links = {0};
 	size_t at = out->length;
 	uint32_t line = 1;
-	print_module(p, out, &links);
+	print_module(p, NULL, out, &links);
 	for (uint32_t i = 0; i < links.count; i++) {
 		PyLink link = links.at[i];
 		for (; at < link.from; at++)

@@ -1,13 +1,23 @@
 """pallasc: compiles FX-style graphs of tile operations to standalone Pallas TPU kernels.
 
-`compile` gives a `Module`, `reference` executes a graph in NumPy, `export` makes graphs from Helion
-kernels. Importing the package imports neither jax nor torch: each name loads what it needs when it
-is first used.
+`compile` gives a `Module`, `vjp` a function of a forward and its backward graphs that jax
+differentiates, `grad` derives a backward graph, `reference` executes a graph in NumPy, `export`
+makes graphs from Helion kernels. Importing the package imports neither jax nor torch: each name
+loads what it needs when it is first used.
 """
 
 import importlib
 
-__all__ = ["CompileError", "Module", "PallascError", "compile", "export", "reference"]
+__all__ = [
+    "CompileError",
+    "Module",
+    "PallascError",
+    "compile",
+    "export",
+    "grad",
+    "reference",
+    "vjp",
+]
 
 _LAZY = {
     "compile": ("binding", "compile"),
@@ -15,7 +25,9 @@ _LAZY = {
     "CompileError": ("errors", "CompileError"),
     "PallascError": ("errors", "PallascError"),
     "export": ("export", None),
+    "grad": ("differentiate", "grad"),
     "reference": ("reference", None),
+    "vjp": ("pairing", "vjp"),
 }
 
 

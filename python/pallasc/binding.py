@@ -20,6 +20,26 @@ TEXTS = ("source", "plan", "report", "graph", "kernel", "page", "diagnostics")
 _PACKAGE = os.path.dirname(os.path.realpath(__file__))
 
 
+_WISHES = ("residuals", "cotangents", "gradients", "returns", "nondiff")
+_TEXTS = ctypes.POINTER(ctypes.c_char_p)
+
+
+class _Pairing(ctypes.Structure):
+    """pallasc_pairing."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("backwards", ctypes.POINTER(ctypes.c_void_p)),
+        ("backward_configs", _TEXTS),
+        ("backward_count", ctypes.c_size_t),
+        *(
+            field
+            for wish in _WISHES
+            for field in ((wish, _TEXTS), (f"{wish.removesuffix('s')}_count", ctypes.c_size_t))
+        ),
+    )
+
+
 class _Options(ctypes.Structure):
     """pallasc_options."""
 
@@ -35,6 +55,7 @@ class _Options(ctypes.Structure):
         ("vmem_bytes", ctypes.c_longlong),
         ("vmem_margin", ctypes.c_double),
         ("found", ctypes.c_char_p),
+        ("pairing", ctypes.POINTER(_Pairing)),
         ("sizes", ctypes.POINTER(ctypes.c_char_p)),
         ("size_count", ctypes.c_size_t),
     )
@@ -124,6 +145,7 @@ class Graph:
         vmem=None,
         vmem_margin=0,
         found=None,
+        pairing=None,
         sizes=(),
     ):
         """Compiles; gives {"status"} and TEXTS.
@@ -139,6 +161,7 @@ class Graph:
           vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
             over by.
           found: JSON text of what tuning or profiling found, which the page shows too.
+          pairing: a `Pairing`: the graph is its forward, and the source is of all its graphs.
           sizes: strings NAME=SIZE, over the graph's own. The text is not parsed again.
         """
         items, named = _strings(sets), _strings(sizes)
@@ -157,9 +180,47 @@ class Graph:
             sizes=ctypes.cast(named, ctypes.POINTER(ctypes.c_char_p)),
             size_count=len(sizes),
         )
+        if pairing:
+            options.pairing = ctypes.pointer(pairing.structure())
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
         return _answer(self._dll, result)
+
+
+class Pairing:
+    """Backward graphs of a forward.
+
+    Args:
+      backwards: `Graph`s; they are only read.
+      configs: of each the JSON text of a configuration over its own, or None.
+      wishes: {"residuals", "cotangents", "gradients": "BACKWARD=FORWARD", ...} and {"returns",
+        "nondiff": names}, lists of strings, as the options of those names.
+    """
+
+    def __init__(self, backwards, configs, wishes):
+        self._backwards = list(backwards)
+        self._configs = [_no_nul(config, "config") for config in configs]
+        self._wishes = {
+            key: [_no_nul(word, key) for word in wishes.get(key, ())] for key in _WISHES
+        }
+
+    def structure(self):
+        """pallasc_pairing; it lives as long as this does."""
+        count = len(self._backwards)
+        handles = (ctypes.c_void_p * count)(*(graph._graph for graph in self._backwards))
+        fields = {
+            "size": ctypes.sizeof(_Pairing),
+            "backwards": ctypes.cast(handles, ctypes.POINTER(ctypes.c_void_p)),
+            "backward_configs": _texts(self._configs),
+            "backward_count": count,
+        }
+        for key, words in self._wishes.items():
+            fields |= {key: _texts(words), f"{key.removesuffix('s')}_count": len(words)}
+        return _Pairing(**fields)
+
+
+def _texts(items):
+    return ctypes.cast((ctypes.c_char_p * len(items))(*items), _TEXTS)
 
 
 def _strings(texts):

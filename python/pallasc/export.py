@@ -41,9 +41,9 @@ def from_helion(kernel, args, config=None, name=None, ranges=None, items=None):
 
     helion_require()
     with versions_told():
-        from .exporter.document import document_build
+        from .exporter.document import kernel_export
 
-        return document_build(kernel, args, config, name, ranges or {}, items or {})
+        return kernel_export(kernel, args, config, name, ranges, items).document
 
 
 def arrays(document, tensors):
@@ -72,7 +72,7 @@ def main(argv=None):
         if options.manifest:
             manifest_export(options)
         else:
-            kernel_export(options)
+            file_export(options)
     except PallascError as error:
         return complain(error, error.exit_status)
     except Exception as error:
@@ -122,7 +122,7 @@ def parser_build():
     return parser
 
 
-def kernel_export(options):
+def file_export(options):
     """Export the one kernel that the options name."""
     if not options.kernel:
         raise UsageError("which kernel? FILE.py:KERNEL, or --manifest FILE")

@@ -26,12 +26,37 @@ _TOLD = (
     re.compile(r'\n    "config": (?:.|\n)*?,(?=\n    "(?:mesh|compiler)")'),
     re.compile(r"\n *cost_estimate=pl\.CostEstimate\([^()]*\),"),
 )
+# How kernels are called: what jax's transformations and its simulator ask for.
+_CALL = re.compile(r"(?<=\n    call = )_(?:pallas|sparse)_call\(")
+_CALLED = {"_pallas_call(": "pl.pallas_call(", "_sparse_call(": "pl.kernel("}
+_CALLS = re.compile(
+    r"\n\n\n(?:@functools\.cache\n)?"
+    r"def _(?:threads|pallas_call|sparse_call|varying|axes|batched)\(.*(?:\n+ .*)*"
+)
+_SIMULATE = re.compile(r"def _simulator\(interpret\):(?:\n+ .*)*")
+# How it was when the results that are kept were first found.
+_SIMULATOR = '''def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret'''
 _TARGET = re.compile(r'^    "target": "(\w+)",$', re.MULTILINE)
 _LIMIT = re.compile(r"(?<=\bvmem_limit_bytes=)\d+\b")
 
 
 def kernel_text(source):
     """A module's text without its configuration and estimates: what decides what a TPU runs.
+
+    How jax's transformations see its calls is left out too: a TPU runs the same.
 
     Whatever is found out of a kernel, by simulation, compiling or measuring, is kept by this text:
     it holds while only estimates change. The VMEM that kernels ask for follows an estimate too;
@@ -40,6 +65,8 @@ def kernel_text(source):
     """
     for told in _TOLD:
         source = told.sub("", source)
+    source = _CALL.sub(lambda call: _CALLED[call[0]], source)
+    source = _SIMULATE.sub(lambda _: _SIMULATOR, _CALLS.sub("", source))
     return with_all_vmem(source)
 
 

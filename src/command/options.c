@@ -127,6 +127,8 @@ static void check_size_lists(Parser *p) {
 	         ((o->emit != EMIT_PYTHON && o->emit != EMIT_NONE) || o->passes_given || o->rewrites_given ||
 	          o->print_before.count || o->print_after.count || o->print_after_all))
 		fail(p, "--sizes prints one module of several sizes: %s", stages);
+	else if (o->size_lists.count && o->backwards.count)
+		fail(p, "a pair is of one size: give --size instead of --sizes");
 	for (uint32_t i = 0; i < o->size_lists.count; i++) {
 		const char *name = o->size_lists.at[i].name;
 		size_t n = strlen(name);
@@ -311,6 +313,48 @@ static void set_sweep(Parser *p, const char *name, const char *value) {
 		p->options->space = value;
 }
 
+/* ---- pairs: a forward and its backwards ------------------------------------------------------------------------ */
+
+static void add_backward(Parser *p, const char *name, const char *value) {
+	if (*value == '\0')
+		fail(p, "%s needs the name of a file", name);
+	vec_push(p->arena, &p->options->backwards, value);
+}
+
+typedef VEC(const char *) Words;
+
+/* Words with commas between. */
+static Words words_of(Parser *p, const char *name, const char *value, bool pairs) {
+	Words words = {0};
+	if (!p->options->pair_only)
+		p->options->pair_only = name;
+	for (const char *at = value; *at;) {
+		size_t n = strcspn(at, ",");
+		const char *word = arena_printf(p->arena, "%.*s", (int)n, at);
+		const char *equals = strchr(word, '=');
+		if (pairs && (!equals || equals == word || !equals[1]))
+			fail(p, "expected BACKWARD=FORWARD, the names of two arrays, after %s, found '%s'", name, word);
+		vec_push(p->arena, &words, word);
+		at += n + (at[n] == ',');
+	}
+	if (words.count == 0)
+		fail(p, "%s needs names, with commas between", name);
+	return words;
+}
+
+#define WORDS(function, list, pairs)                                                                                   \
+	static void function(Parser *p, const char *name, const char *value) {                                         \
+		Words words = words_of(p, name, value, pairs);                                                         \
+		for (uint32_t i = 0; i < words.count; i++)                                                             \
+			vec_push(p->arena, &p->options->list, words.at[i]);                                            \
+	}
+WORDS(add_residuals, residuals, true)
+WORDS(add_cotangents, cotangents, true)
+WORDS(add_gradients, gradients, true)
+WORDS(add_returns, returns, false)
+WORDS(add_nondiff, nondiff, false)
+#undef WORDS
+
 /* ---- options without -------------------------------------------------------------------------------------------- */
 
 #define FLAG(function, statement)                                                                                      \
@@ -361,6 +405,12 @@ static const Option table[] = {
 	{"--seed", A_VALUE, set_seed},
 	{"--table", NO_VALUE, set_table},
 	{"--top", A_VALUE, set_top},
+	{"--backward", A_VALUE, add_backward},
+	{"--residuals", A_VALUE, add_residuals},
+	{"--cotangents", A_VALUE, add_cotangents},
+	{"--gradients", A_VALUE, add_gradients},
+	{"--returns", A_VALUE, add_returns},
+	{"--nondiff", A_VALUE, add_nondiff},
 	{"--passes", A_VALUE, set_passes},
 	{"--print-passes", NO_VALUE, set_print_passes},
 	{"--rewrites", A_VALUE, set_rewrites},
@@ -407,6 +457,9 @@ const char *options_help(void) {
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
+	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"
+	       "                        (docs/gradients.md). What names do not say: --residuals B=F,...,\n"
+	       "                        --cotangents, --gradients, --returns F,..., --nondiff F,...\n"
 	       "\n"
 	       "  --passes=P,Q,...      run just these passes, in this order; implies --emit=json\n"
 	       "  --print-passes        list the passes in the pipeline's order\n"
@@ -493,8 +546,10 @@ static void check_standard_input(Parser *p) {
 	int uses = strcmp(p->options->input, "-") == 0;
 	for (uint32_t i = 0; i < p->options->configs.count; i++)
 		uses += strcmp(p->options->configs.at[i], "-") == 0;
+	for (uint32_t i = 0; i < p->options->backwards.count; i++)
+		uses += strcmp(p->options->backwards.at[i], "-") == 0;
 	if (uses > 1)
-		fail(p, "standard input can be read only once: as the graph or as a --config");
+		fail(p, "standard input can be read only once: as the graph, a --config or a --backward");
 }
 
 /* Options that a sweep does not take, and those that only it takes. */
@@ -507,6 +562,21 @@ static void check_sweep(Parser *p) {
 	else if (o->action == ACTION_SWEEP && texts)
 		fail(p, "a sweep judges configurations and prints no stage of them: leave out --emit, --passes, "
 		        "--rewrites, --print-..., --explain, --adapt and --verify-each");
+}
+
+/* Options that a pair does not take, and those that only it takes. */
+static void check_pair(Parser *p) {
+	const Options *o = p->options;
+	bool stages = o->passes_given || o->rewrites_given || o->print_before.count || o->print_after.count ||
+	              o->print_after_all || (o->emit_given && o->emit != EMIT_PYTHON && o->emit != EMIT_NONE);
+	if (!o->backwards.count && o->pair_only)
+		fail(p, "%s is for a pair of graphs: it needs a --backward", o->pair_only);
+	else if (o->backwards.count && o->action == ACTION_SWEEP)
+		fail(p, "a sweep judges one graph: leave out --backward");
+	else if (o->backwards.count && stages)
+		fail(p,
+		     "--backward makes a Python module of several graphs: leave out --emit, --passes, --rewrites and "
+		     "--print-...");
 }
 
 const char *options_parse(Arena *a, int argc, char *const *argv, Options *options) {
@@ -533,5 +603,6 @@ const char *options_parse(Arena *a, int argc, char *const *argv, Options *option
 	check_standard_input(&p);
 	check_sweep(&p);
 	check_size_lists(&p);
+	check_pair(&p);
 	return p.error;
 }

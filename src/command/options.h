@@ -33,6 +33,9 @@ typedef struct Options {
 	bool passes_given;
 	VEC(const char *) rewrites; /* names; --rewrites= gives none and `rewrites_given` */
 	bool rewrites_given;
+	VEC(const char *) backwards; /* paths */
+	VEC(const char *) residuals, cotangents, gradients, returns, nondiff;
+	const char *pair_only; /* the first option that only a pair takes; NULL */
 	VEC(const Pass *) print_before, print_after;
 	bool print_after_all;
 	bool verify_each, explain, verbose, adapt;

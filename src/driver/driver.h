@@ -7,6 +7,7 @@
 #define PALLASC_DRIVER_H
 
 #include "codegen/kernel/kernel.h"
+#include "codegen/pair/pair.h"
 #include "codegen/plan/plan.h"
 #include "passes/pipeline/pipeline.h"
 #include "src/load/load.h"
@@ -127,6 +128,18 @@ bool kernels_have_python(Diag *d, const KProgram *p);
 /* Reads and verifies it; what is asked for goes to `out`. `target`: over the text's own, or NULL. False after
  * diagnostics. */
 bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out);
+/* The same up to what is printed; NULL after a diagnostic. */
+KProgram *compile_kernel_program(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit);
+/* compile_pair.c: a graph, or kernel text, that is compiled to be one of a pair. */
+typedef struct PartSource {
+	const Source *source;
+	Module *module; /* as it was read, the compilation's from now on; NULL: the source is kernel text */
+	CompileOptions options;
+	Compilation compilation; /* of a module, for what it has to tell */
+} PartSource;
+/* Compiles the forward and its backwards, pairs them, and appends the module to `out`. False after diagnostics. */
+bool compile_pair(Arena *a, Diag *d, PartSource *forward, PartSource *backwards, uint32_t count,
+                  const PairWishes *wishes, Text *out);
 /* What the passes and the plan decided and why, one line each. */
 void compile_explain(const Compilation *c, Text *out);
 

@@ -8,8 +8,9 @@
 /* clang-format off */
 static const char *const module_names[] = {
 	"jax", "jnp", "lax", "pl", "pltpu", "functools", "warnings", "KERNEL_INFO", "interpret", "_check", "_dispatch", "_mask", "_gelu",
-	"_simulator", "_to_row", "_to_column", "range", "list", "str", "TypeError", "AttributeError", "ImportError",
-	"__debug__", NULL};
+	"_simulator", "_to_row", "_to_column", "_pallas_call", "_sparse_call", "_varying", "_axes", "_batched", "_threads", "range",
+	"list", "str", "int", "tuple", "frozenset", "zip", "len", "all", "any", "hasattr", "TypeError", "AttributeError",
+	"ImportError", "RuntimeError", "__debug__", NULL};
 /* clang-format on */
 
 static const char *const python_keywords[] = {

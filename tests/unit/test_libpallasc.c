@@ -282,6 +282,54 @@ static void the_text_need_not_end_with_nul(void **state) {
 	pallasc_graph_free(graph);
 }
 
+/* A graph is its own backward here: the gradient of 2 x is twice its cotangent. */
+static void backwards_are_paired(void **state) {
+	pallasc_graph *graph = load(state);
+	const pallasc_graph *backwards[] = {graph};
+	const char *cotangents[] = {"x=out"}, *gradients[] = {"out=x"}, *configs[] = {"{\"block_sizes\": [16]}"};
+	pallasc_pairing pairing = PALLASC_PAIRING_INIT;
+	pairing.backwards = backwards;
+	pairing.backward_count = 1;
+	pairing.backward_configs = configs;
+	pairing.cotangents = cotangents;
+	pairing.gradients = gradients;
+	pairing.cotangent_count = pairing.gradient_count = 1;
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.emit = PALLASC_EMIT_SOURCE;
+	options.pairing = &pairing;
+	pallasc_result *result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	const char *source = pallasc_result_source(result, NULL);
+	assert_non_null(strstr(source, "\n_twice_vjp.defvjp(_twice_fwd, _twice_bwd)\n"));
+	assert_non_null(strstr(source, "    \"config\": {\"block_sizes\": [8]},"));
+	assert_non_null(strstr(source, "            \"config\": {\"block_sizes\": [16]},"));
+	pallasc_result_free(result);
+
+	pairing.gradient_count = 0;
+	result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "\"code\": \"pair-unknown\""));
+	assert_string_equal(pallasc_result_source(result, NULL), "");
+	pallasc_result_free(result);
+
+	options.emit |= PALLASC_EMIT_PLAN;
+	result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "ask for the source alone"));
+	pallasc_result_free(result);
+
+	options.emit = PALLASC_EMIT_SOURCE;
+	backwards[0] = NULL; /* as for a failed allocation */
+	result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_FAILED);
+	pallasc_result_free(result);
+	pairing.backward_count = 0;
+	result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	pallasc_result_free(result);
+	pallasc_graph_free(graph);
+}
+
 static void null_is_taken_everywhere(void **state) {
 	(void)state;
 	size_t length = 7;
@@ -334,6 +382,7 @@ int main(void) {
 		cmocka_unit_test(malformed_sets_are_wrong_usage),
 		cmocka_unit_test(refused_graphs_tell_why),
 		cmocka_unit_test(the_text_need_not_end_with_nul),
+		cmocka_unit_test(backwards_are_paired),
 		cmocka_unit_test(null_is_taken_everywhere),
 		cmocka_unit_test(an_older_callers_options_are_shorter),
 		cmocka_unit_test(versions),

@@ -59,10 +59,9 @@ VMAP = (
     proof.Case("bmm_odd", "unroll", None, (1, 64, 200, 32)),
     proof.Case("normalise_by_total_odd"),
     proof.Case("roots_shared_block_odd"),
-)
-# Pallas cannot batch a call that takes an array left in HBM, which these copy windows of.
-NO_VMAP = tuple(
-    proof.Case("attention_b1_h2_s384_d256", loop) for loop in ("fori_loop", "emit_pipeline")
+    # One after the other: with arrays that stay in HBM, or a number known at run time.
+    *(proof.Case("attention_b1_h2_s384_d256", loop) for loop in ("fori_loop", "emit_pipeline")),
+    proof.Case("roots_gradient_step_odd"),
 )
 
 
@@ -76,24 +75,17 @@ def batched(case, chip, size):
         r"^KERNEL_INFO = \{.*?^\}", f"KERNEL_INFO = {info!r}", module.source, flags=re.M | re.S
     )
     name = module.info["name"]
+    axes = [0] * len(info["inputs"]) + [None] * len(info.get("scalars", ()))
     return Module(
-        f"{text}\n\ndef batched(*inputs):\n    return jax.vmap({name})(*inputs)\n", case.id
+        f"{text}\n\ndef batched(*inputs):\n    return jax.vmap({name}, {axes})(*inputs)\n", case.id
     )
 
 
 def test_under_vmap():
-    """Where Pallas allows: the TPU compiler takes a batch of each kind of kernel."""
+    """The TPU compiler takes a batch of each kind of kernel."""
     jobs = [(batched(case, chip, 3), chip) for case in VMAP for chip in ("v5e", "v7x")]
     for result in aot.compile_many(jobs, timeout=120):
         assert (result.kind, result.message) == ("ok", ""), result.path
-
-
-def test_under_vmap_where_pallas_does_not_allow_it():
-    """Pallas says so itself. If this fails, jax has learnt it: move them to VMAP."""
-    jobs = [(batched(case, "v6e", 3), "v6e") for case in NO_VMAP]
-    for result in aot.compile_many(jobs, timeout=120):
-        assert result.kind == "error"
-        assert "currently supports in memory space ANY only blocks" in result.full
 
 
 @pytest.mark.parametrize("graph, chip", [("attention", "v6e"), ("layer_norm_bwd_odd", "v7x")])

@@ -1,5 +1,6 @@
 """The whole document: blocks, tunables, configuration, and its text."""
 
+import dataclasses
 import json
 
 from helion.autotuner.config_spec import VALID_KEYS
@@ -29,8 +30,25 @@ CONFIG_KEYS = (
 )
 
 
-def document_build(kernel, args, config, name, ranges, items):
-    """Return the document of `kernel` traced with `args`, whose ints lie in `ranges`.
+@dataclasses.dataclass
+class Export:
+    """A kernel's document, and what a caller of the kernel needs beside it.
+
+    Attributes:
+      document: the document, with the configuration that was asked for.
+      result: what the kernel returned, where an int stands for a tensor: its place in `returns`.
+      configuration: a function of one of Helion's configurations: the document's `config` for it.
+      captured: a function of a call's arguments by name: captured tensors by name, as they are now.
+    """
+
+    document: dict
+    result: object
+    configuration: object
+    captured: object
+
+
+def kernel_export(kernel, args, config=None, name=None, ranges=None, items=None):
+    """Return the Export of `kernel` traced with `args`, whose ints lie in `ranges`.
 
     Of the ints in some places `items` says what they are.
     """
@@ -57,7 +75,13 @@ def document_build(kernel, args, config, name, ranges, items):
             document["tunables"] = tunables
         document["graphs"] = graphs
         document["config"] = config_build(trace, config, free)
-    return document
+
+    def captured(arguments):
+        return {name: tensors.value_of(path, arguments) for name, path in tensors.paths.items()}
+
+    return Export(
+        document, replay.result, lambda config: config_build(trace, config, free), captured
+    )
 
 
 def names_called(graphs):

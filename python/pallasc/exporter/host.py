@@ -414,7 +414,8 @@ class HostReplay:
         self.mode = FakeTensorMode(shape_env=ShapeEnv())
         self.recorder = Recorder(lambda: trace.source.where(self.line), trace.items)
         self.inputs = {}
-        self.results = []
+        self.results = []  # the tensors among what the host code returns
+        self.result = None  # that, with their places instead of the tensors
         self.run()
 
     def run(self):
@@ -433,6 +434,8 @@ class HostReplay:
                 told = next(iter(str(error).splitlines()), "")
                 raise ExportError(f"host code: {type(error).__name__}: {told}", where) from error
         self.results = [leaf for leaf in _pytree.tree_leaves(result) if leaf is not None]
+        places = iter(range(len(self.results)))
+        self.result = _pytree.tree_map(lambda x: None if x is None else next(places), result)
 
     def undecided(self):
         """Return the refusal of a size, or a decision, that is taken from what a tensor holds."""
