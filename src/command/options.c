@@ -127,6 +127,8 @@ static void check_size_lists(Parser *p) {
 	         ((o->emit != EMIT_PYTHON && o->emit != EMIT_NONE) || o->passes_given || o->rewrites_given ||
 	          o->print_before.count || o->print_after.count || o->print_after_all))
 		fail(p, "--sizes prints one module of several sizes: %s", stages);
+	else if (o->size_lists.count && o->backwards.count)
+		fail(p, "a pair is of one size: give --size instead of --sizes");
 	for (uint32_t i = 0; i < o->size_lists.count; i++) {
 		const char *name = o->size_lists.at[i].name;
 		size_t n = strlen(name);

@@ -139,6 +139,7 @@ REFUSED = [
     (2, ["--sizes=S=8", "--size=S=16"], "the size 'S' is given by --size and by --sizes"),
     (2, ["--sizes=S=8", "--emit=plan"], "--sizes prints one module of several sizes"),
     (2, ["sweep", "--sizes=S=8"], "a sweep is of one size"),
+    (2, ["--sizes=S=8", "--backward=b.json"], "a pair is of one size"),
 ]
 
 
