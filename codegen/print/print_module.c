@@ -191,7 +191,7 @@ static void put_info(Printer *pr, const KProgram *p, const char *name, Text *out
 	text_printf(out, "\"name\": \"%s\", \"target\": %s,", name, quoted(pr, p->target));
 	put_program_info(pr, out, p);
 	if (meshed(p))
-		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
+		text_printf(out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
 		            (long long)meshed(p)->devices);
 }
 
