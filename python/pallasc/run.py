@@ -1,13 +1,14 @@
 """`python -m pallasc run`: runs an emitted module on inputs made from a seed."""
 
+import sys
 import time
 
-from . import chips, inputs, mesh, report, timing
+from . import chips, inputs, limit, mesh, report, timing
 from .binding import graph_text
 from .command import Parser, parse_scalars, positive, seconds_text
 from .errors import UsageError
 from .module import read_module
-from .simulate import interpret_params, simulate, time_limit
+from .simulate import interpret_params, simulate
 
 
 def main(argv):
@@ -29,10 +30,16 @@ def main(argv):
         help="value of a run-time scalar; repeatable",
     )
     parser.add_argument(
-        "--timeout", type=positive, default=600.0, metavar="S", help="seconds (default: 600)"
+        "--timeout",
+        type=positive,
+        default=600.0,
+        metavar="S",
+        help="seconds for all of it (default: 600)",
     )
     parser.add_argument("--interpret", action="store_true", help="simulate even if there is a TPU")
     options = parser.parse_args(argv)
+    limit.hold(options.timeout)
+    limit.say("making inputs")
     module = read_module(options.kernel)
     info = module.info
     simulated = chips.choose_platform(options.interpret)
@@ -51,11 +58,13 @@ def main(argv):
         arrays = judge.make_arguments(graph, options.seed, scalars)
     else:
         arrays = inputs.make_tensors(info, options.seed) + inputs.make_scalars(info, scalars)
-    with time_limit(options.timeout):
-        outputs, where, seconds = run_module(module, arrays, options.interpret)
+    limit.say("running the kernel, which waits forever or is slow")
+    outputs, where, seconds = run_module(module, arrays, options.interpret)
     _print_run(info, outputs, where, seconds)
     if graph is None:
         return 0
+    sys.stdout.flush()
+    limit.say("executing the reference", "the kernel has run")
     verdict = judge.judge(graph, info, arrays, outputs)
     print("\n".join([*verdict.lines(), "PASS" if verdict.ok else "FAIL"]))
     return 0 if verdict.ok else 1
