@@ -15,6 +15,7 @@ from .command import (
     positive,
     read_json,
 )
+from .errors import UsageError
 from .simulate import huge_memory, interpret_params, simulate
 
 _EAGER = "eager DMA"
@@ -39,6 +40,10 @@ def main(argv):
         print(format_diagnostics(module.diagnostics))
     graph = judge.read_graph((text, name))
     print(_headline(module.info), flush=True)
+    if options.points:
+        good = _check_points(module, graph, options, config)
+        print("PASS" if good else "FAIL")
+        return 0 if good else 1
     variants = [None]
     if options.adversarial:
         variants += [_EAGER, _HUGE, *judge.adversarial_modes()]
@@ -48,6 +53,17 @@ def main(argv):
         good &= _check_once(module, graph, options, config, variant)
     print("PASS" if good else "FAIL")
     return 0 if good else 1
+
+
+def _check_points(module, graph, options, config):
+    """Chosen grid points alone."""
+    from .points import check_points
+
+    if options.adversarial:
+        raise UsageError("--adversarial makes inputs whole: give it without --points")
+    params = interpret_params(options.race, options.cores, options.seed)
+    scalars = parse_scalars(options.scalar)
+    return check_points(module, graph, config, params, options, scalars)
 
 
 def _check_once(module, graph, options, config, variant):
@@ -72,6 +88,13 @@ def _check_once(module, graph, options, config, variant):
     problems = [*simulation.races, *simulation.complaints]
     print("\n".join([*verdict.lines(), *(f"  {problem}" for problem in problems)]), flush=True)
     return verdict.ok and not problems
+
+
+def _count(text):
+    count = int(text)
+    if count < 1:
+        raise ValueError(text)
+    return count
 
 
 def _parser():
@@ -107,6 +130,12 @@ def _parser():
         default=600.0,
         metavar="S",
         help="seconds for all of it (default: 600)",
+    )
+    parser.add_argument(
+        "--points",
+        type=_count,
+        metavar="N",
+        help="of a kernel of any size, N grid points: corners, tails, others by the seed",
     )
     parser.add_argument(
         "--cores", type=int, default=1, choices=(1, 2), help="TensorCores that share the grid"
