@@ -184,11 +184,17 @@ check-python: build need-venv
 		$(LONG_TESTS) $(filter-out $(LONG_TESTS) $(LONG_TESTS:=/%),$(wildcard tests/*/test_*.py tests/*/*/test_*.py)) python/tests
 	@mv $(VERDICTS).part $(VERDICTS)
 
+# One module text for each jax and libtpu that modules say they were tested with: simulated, and compiled for a TPU.
+.PHONY: check-jax
+check-jax: build
+	@tools/bootstrap venv-jaxes
+	for python in .venv .venv-jax-*; do JAX_PLATFORMS=cpu $$python/bin/python tests/whole/jax_versions.py || exit; done
+
 .PHONY: check-export
 check-export: build need-exports
 	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
 	for version in $(OLDER_HELIONS); do PYTHONPATH=python .venv-export-$$version/bin/python -m pytest -k 'not committed' \
-		python/tests_export/test_language.py python/tests_export/test_export.py || exit; done
+		python/tests_export/test_language.py python/tests_export/test_export.py python/tests_export/test_helion_use.py || exit; done
 
 # Every module that the tests print, by its hash: what differs from tests/modules.txt. AGAINST=DIR: from what another tree,
 # which is built, prints: estimated, renamed or different, with SHOW=3 diffs; DRAWN=N drawn documents too. -record writes the file.
@@ -437,6 +443,7 @@ help:
 	@echo 'make check-page    the pages of --emit=html in headless Chromium, which is installed (80 MB)'
 	@echo 'make nightly       what takes hours, with docs/nightly.md; STEPS="modules executor" only some'
 	@echo 'make check-export  the tests that need torch and helion (.venv-export, and one for each older Helion)'
+	@echo 'make check-jax     six kernels simulated and compiled with each jax and libtpu of requirements-jax-*.txt'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
 	@echo 'make valgrind      unit tests under valgrind'

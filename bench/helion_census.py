@@ -17,7 +17,6 @@ pytest (.venv-export), and expecttest for the tests of the examples.
 import argparse
 import collections
 import contextlib
-import inspect
 import json
 import os
 import re
@@ -125,11 +124,11 @@ class Census:
                     path.write_text(text(document), encoding="utf-8")
                     told_by = compiled(path)
         except ExportError as error:
-            asked = re.search(r"items=\{'(\w+)\[([\d, ]+)\]'", str(error))
+            from pallasc.helion.calls import item_asked
+
+            asked = item_asked(error, tensors_by_name(kernel, args))
             if asked and "items" not in row:
-                given = tensors_by_name(kernel, args)[asked[1]]
-                at = tuple(map(int, asked[2].split(",")))
-                row["items"] = {f"{asked[1]}[{asked[2]}]": int(given[at])}
+                row["items"] = dict([asked])
                 return self.exported(kernel, args, config, row)
             row.update(export="refused", why=str(error))
             return None
@@ -206,18 +205,9 @@ def told(value):
 
 def tensors_by_name(kernel, args):
     """Return the tensors among the arguments by the names that the exporter gives them."""
-    import torch
-    from torch.utils import _pytree
+    from pallasc.helion import calls
 
-    bound = inspect.signature(kernel.fn).bind(*args)
-    bound.apply_defaults()
-    found = {}
-    for name, value in bound.arguments.items():
-        leaves = _pytree.tree_leaves(value)
-        for at, leaf in enumerate(leaves):
-            if isinstance(leaf, torch.Tensor):
-                found[name if len(leaves) == 1 else f"{name}_{at}"] = leaf
-    return found
+    return calls.tensors_by_name(calls.arguments_by_name(kernel, args))
 
 
 def ranges_of(kernel, args):

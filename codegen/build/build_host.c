@@ -270,7 +270,7 @@ static void add_array(Host *h, KProgram *out, bool input, const char *name, Dtyp
 	int64_t *copy = arena_array(h->a, rank + 1, sizeof *copy);
 	for (uint32_t i = 0; i < rank; i++)
 		copy[i] = shape[i];
-	KArray x = {name, dtype, rank, copy, scalar};
+	KArray x = {.name = name, .dtype = dtype, .rank = rank, .shape = copy, .scalar = scalar};
 	if (input)
 		vec_push(h->a, &out->inputs, x);
 	else
@@ -351,6 +351,18 @@ static const char *config_text(Host *h) {
 	return out.at;
 }
 
+static const char *sizes_text(const Host *h) {
+	Text out;
+	text_init(&out, h->a);
+	text_put(&out, "");
+	for (uint32_t i = 0; i < h->m->sizes.count; i++) {
+		text_put(&out, i ? ", " : "");
+		text_put_json(&out, h->m->sizes.at[i].name);
+		text_printf(&out, ": %lld", (long long)h->m->sizes.at[i].value);
+	}
+	return out.at;
+}
+
 void build_host(const Program *g, KProgram *out) {
 	const Module *m = g->module;
 	Host h = {.whole = g, .m = m, .a = g->arena, .k = kernel_new(g->arena, m->name)};
@@ -361,6 +373,7 @@ void build_host(const Program *g, KProgram *out) {
 	out->target = m->target->name;
 	out->host = h.k;
 	out->config = config_text(&h);
+	out->sizes = sizes_text(&h);
 	out->vmem_bytes = g->vmem_bytes;
 	out->flops = g->flops;
 	out->hbm_bytes = g->hbm_bytes;

@@ -404,6 +404,7 @@ typedef struct KArray {
 	uint32_t rank;
 	const int64_t *shape;
 	bool scalar; /* a number at run time */
+	int line;    /* of the text that it was read from; 0: of none */
 } KArray;
 
 /* A part of an estimate, and its name in KERNEL_INFO. */
@@ -422,6 +423,7 @@ typedef struct KProgram {
 	VEC(Kernel *) kernels;
 	Kernel *host;       /* the wrapper: parameters are values 0.. of `inputs`; launches; one return */
 	const char *config; /* JSON members, without braces */
+	const char *sizes;  /* the same of the document's named sizes; "": it has none */
 	int64_t vmem_bytes;
 	double flops, hbm_bytes;
 	KParts vmem;          /* bytes by owner, of the kernel that takes most; none: nobody knows */

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 typedef struct Head {
-	bool config, cost, vmem, estimate, host;
+	bool config, sizes, cost, vmem, estimate, host;
 } Head;
 
 /* ---- signatures ------------------------------------------------------------------------------------------------- */
@@ -242,7 +242,7 @@ static void read_host(KReader *r) {
 /* ---- the head --------------------------------------------------------------------------------------------------- */
 
 static KArray read_array(KReader *r) {
-	KArray x = {.name = kread_word(r, "the array's name")};
+	KArray x = {.name = kread_word(r, "the array's name"), .line = r->line};
 	Token at = r->token;
 	ReadType type = kread_type(r);
 	if (!r->failed && type.dtype == DTYPE_NONE)
@@ -256,7 +256,8 @@ static KArray read_array(KReader *r) {
 	return x;
 }
 
-static void read_config(KReader *r) {
+/* The members of a JSON object, to the end of the line. */
+static const char *read_members(KReader *r, const char *what) {
 	Token at = r->token; /* the word before it */
 	const char *members = kread_rest(r);
 	char *object = arena_printf(r->a, "{%s}", members);
@@ -265,8 +266,8 @@ static void read_config(KReader *r) {
 	bool good = json_is_object(value);
 	json_decref(value);
 	if (!r->failed && !good)
-		kread_error(r, &at, "kernel-syntax", NULL, "the configuration is not the members of a JSON object");
-	r->p->config = members;
+		kread_error(r, &at, "kernel-syntax", NULL, "%s not the members of a JSON object", what);
+	return members;
 }
 
 static double read_cost_number(KReader *r) {
@@ -310,7 +311,9 @@ static bool once(KReader *r, bool *seen) {
 
 static void read_head_line(KReader *r, Head *head) {
 	if (kread_is(r, "config") && once(r, &head->config)) {
-		read_config(r);
+		r->p->config = read_members(r, "the configuration is");
+	} else if (kread_is(r, "sizes") && once(r, &head->sizes)) {
+		r->p->sizes = read_members(r, "the sizes are");
 	} else if (kread_is(r, "cost") && once(r, &head->cost)) {
 		kread_token(r);
 		read_cost(r);
@@ -333,7 +336,7 @@ static void read_head_line(KReader *r, Head *head) {
 	} else if (kread_accept(r, "kernel")) {
 		read_kernel(r);
 	} else {
-		kread_expected(r, "input, output, config, cost, vmem, estimate, kernel or host");
+		kread_expected(r, "input, output, config, sizes, cost, vmem, estimate, kernel or host");
 	}
 	kread_end_of_line(r);
 }
@@ -359,6 +362,7 @@ KProgram *kernels_read(Arena *a, Diag *d, const Source *text) {
 	r.p->arena = a;
 	r.p->source = text;
 	r.p->config = "";
+	r.p->sizes = "";
 	read_program(&r);
 	return r.failed ? NULL : r.p;
 }

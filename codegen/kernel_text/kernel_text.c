@@ -690,9 +690,9 @@ static void put_parts(KTextOut *t, const char *word, const KParts *parts) {
 }
 
 /* A line break of JSON is only between its parts. */
-static void put_config(KTextOut *t, const char *config) {
-	text_put(t->out, "config ");
-	for (const char *at = config; *at;) {
+static void put_members(KTextOut *t, const char *word, const char *members) {
+	text_printf(t->out, "%s ", word);
+	for (const char *at = members; *at;) {
 		size_t n = strcspn(at, "\r\n");
 		text_putn(t->out, at, n);
 		at += n;
@@ -714,7 +714,9 @@ static void put_program(KTextOut *t) {
 	for (uint32_t i = 0; i < p->outputs.count; i++)
 		put_array(t, "output", &p->outputs.at[i]);
 	if (p->config && *p->config)
-		put_config(t, p->config);
+		put_members(t, "config", p->config);
+	if (p->sizes && *p->sizes)
+		put_members(t, "sizes", p->sizes);
 	if (p->vmem_bytes != 0 || p->flops != 0 || p->hbm_bytes != 0) {
 		text_printf(t->out, "cost vmem_bytes %lld", (long long)p->vmem_bytes);
 		put_cost(t, "flops", p->flops);

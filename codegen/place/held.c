@@ -443,7 +443,7 @@ static bool join_to_fill(Planner *p, const AccessWants *wants, Joint *j) {
 }
 
 /* The input whose block is copied into the held one when it is first visited. Where some blocks are never visited, the
- * output takes over its buffer, so that they keep what they hold. */
+ * output takes over its buffer, so that they keep what they hold; it does where that is asked for, too. */
 static void initial_operand(Planner *p, Operand *o, Held *held, bool all_visited) {
 	Operand in = *o;
 	in.input = true;
@@ -452,7 +452,7 @@ static void initial_operand(Planner *p, Operand *o, Held *held, bool all_visited
 	in.ref = arena_printf(p->a, "%s_in_ref", p->m->tensors.at[o->tensor].name);
 	held->initial = INITIAL_COPY;
 	held->from = p->plan->operands.count;
-	if (!all_visited)
+	if (!all_visited || (Switch)p->m->config.in_place.value == SWITCH_ON)
 		o->alias_of = held->from;
 	vec_push(p->a, &p->plan->operands, in);
 }

@@ -201,7 +201,7 @@ static void put_cost(Text *out, const KCost *cost) {
 
 static void print_pallas_call(Printer *pr, const Kernel *kernel) {
 	Text *out = py_open(&pr->w);
-	text_printf(out, "call = pl.pallas_call(_%s_kernel, name=\"%s\", ", kernel->name, kernel->name);
+	text_printf(out, "call = _pallas_call(_%s_kernel, name=\"%s\", ", kernel->name, kernel->name);
 	put_grid_spec(pr, out);
 	text_put(out, " out_shape=[");
 	put_out_shapes(pr, out);
@@ -222,7 +222,7 @@ static void print_pallas_call(Printer *pr, const Kernel *kernel) {
 static void print_sparse_call(Printer *pr, const Kernel *kernel) {
 	Text *out = py_open(&pr->w);
 	text_printf(out,
-	            "call = pl.kernel(_%s_kernel, name=\"%s\", mesh=plsc.VectorSubcoreMesh(core_axis_name=\"core\", "
+	            "call = _sparse_call(_%s_kernel, name=\"%s\", mesh=plsc.VectorSubcoreMesh(core_axis_name=\"core\", "
 	            "subcore_axis_name=\"subcore\", num_cores=%lld, num_subcores=%lld,), out_type=[",
 	            kernel->name, kernel->name, (long long)kernel->sparse_cores, (long long)kernel->subcores);
 	put_out_shapes(pr, out);

@@ -4,8 +4,20 @@
 #include "version.h"
 
 /* The jax versions that emitted modules were tested with: for people, and as Python. */
-#define JAX_RANGE ">=0.10.2,<0.11"
-#define JAX_TEST "(0, 10, 2) <= jax.__version_info__ < (0, 11)"
+typedef struct JaxRange {
+	const char *text, *test;
+} JaxRange;
+static const JaxRange old_range = {">=0.8.3,<0.11", "(0, 8, 3) <= jax.__version_info__ < (0, 11)"},
+		      new_range = {">=0.10.2,<0.11", "(0, 10, 2) <= jax.__version_info__ < (0, 11)"};
+
+/* What Mosaic lowers since jax 0.10; a comment that says so does no harm. */
+static const JaxRange *range_of(const Text *kernels, const Text *helpers) {
+	static const char *const needs[] = {"jax.lax.erf(", "unroll="};
+	for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+		if ((kernels->at && strstr(kernels->at, needs[i])) || (helpers->at && strstr(helpers->at, needs[i])))
+			return &new_range;
+	return &old_range;
+}
 
 /* Keywords, what the kernel text itself uses, and builtins whose shadowing would confuse a reader; as strcmp() sorts.
  */
@@ -23,7 +35,7 @@ static const char *const reserved[] = {
 };
 /* clang-format on */
 
-static bool is_reserved(const char *name) {
+bool name_is_reserved(const char *name) {
 	size_t low = 0, high = sizeof reserved / sizeof *reserved;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -39,7 +51,7 @@ static bool is_reserved(const char *name) {
 	return false;
 }
 
-static bool is_reserved_in_wrapper(const char *name) { return is_reserved(name) || strcmp(name, "call") == 0; }
+static bool is_reserved_in_wrapper(const char *name) { return name_is_reserved(name) || strcmp(name, "call") == 0; }
 
 /* [2, 512] */
 static void put_dims(Text *out, const KArray *x) {
@@ -80,8 +92,7 @@ static void put_array_info(Text *out, const KArray *x) {
 	text_put(out, "},");
 }
 
-static void put_scalars_info(Printer *pr, Text *out) {
-	const KProgram *p = pr->program;
+static void put_scalars_info(Printer *pr, Text *out, const KProgram *p) {
 	bool any = false;
 	for (uint32_t i = 0; i < p->inputs.count; i++) {
 		const KArray *x = &p->inputs.at[i];
@@ -145,54 +156,68 @@ static void put_parts(Text *out, const char *key, const KParts *parts) {
 	text_put(out, parts->count ? "}," : "");
 }
 
-static void print_info(Printer *pr, const char *target) {
-	const KProgram *p = pr->program;
-	Text out;
-	text_init(&out, pr->a);
-	text_printf(&out, "KERNEL_INFO = {\"name\": \"%s\", \"target\": %s, \"inputs\": [", p->name,
-	            quoted(pr, target));
+/* From its inputs on, all that is one program's. */
+static void put_program_info(Printer *pr, Text *out, const KProgram *p) {
+	text_put(out, " \"inputs\": [");
 	for (uint32_t i = 0; i < p->inputs.count; i++)
 		if (!p->inputs.at[i].scalar)
-			put_array_info(&out, &p->inputs.at[i]);
-	text_put(&out, "],");
-	put_scalars_info(pr, &out);
-	text_put(&out, " \"outputs\": [");
+			put_array_info(out, &p->inputs.at[i]);
+	text_put(out, "],");
+	put_scalars_info(pr, out, p);
+	text_put(out, " \"outputs\": [");
 	for (uint32_t i = 0; i < p->outputs.count; i++)
-		put_array_info(&out, &p->outputs.at[i]);
-	text_printf(&out, "], \"config\": {%s}, \"vmem_bytes\": %lld,", config_text(pr, p->config),
-	            (long long)p->vmem_bytes);
-	put_parts(&out, "vmem", &p->vmem);
-	text_printf(&out, " \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->flops, p->hbm_bytes);
-	put_parts(&out, "estimate", &p->estimate);
+		put_array_info(out, &p->outputs.at[i]);
+	text_printf(out, "], \"config\": {%s},", config_text(pr, p->config));
+	if (p->sizes && *p->sizes)
+		text_printf(out, " \"sizes\": {%s},", p->sizes);
+	text_printf(out, " \"vmem_bytes\": %lld,", (long long)p->vmem_bytes);
+	put_parts(out, "vmem", &p->vmem);
+	text_printf(out, " \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->flops, p->hbm_bytes);
+	put_parts(out, "estimate", &p->estimate);
+}
+
+static void put_backwards_info(Printer *pr, Text *out, const Pairing *pairing) {
+	text_put(out, " \"backward\": [");
+	for (uint32_t b = 0; b < pairing->backward_count; b++) {
+		text_printf(out, "{\"name\": \"%s\",", pairing->backwards[b]->name);
+		put_program_info(pr, out, pairing->backwards[b]);
+		text_put(out, "},");
+	}
+	text_put(out, "],");
+}
+
+/* The members of KERNEL_INFO that are of one program. */
+static void put_info(Printer *pr, const KProgram *p, const char *name, Text *out) {
+	text_printf(out, "\"name\": \"%s\", \"target\": %s,", name, quoted(pr, p->target));
+	put_program_info(pr, out, p);
 	if (meshed(p))
-		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
+		text_printf(out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
 		            (long long)meshed(p)->devices);
-	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
+}
+
+/* `pairing`: pr's program is its forward; `variants`: of which it is the first; NULL. */
+static void print_info(Printer *pr, const char *name, const Pairing *pairing, const JaxRange *range,
+                       KProgram *const *variants, uint32_t count) {
+	Text out;
+	text_init(&out, pr->a);
+	text_put(&out, "KERNEL_INFO = {");
+	put_info(pr, pr->program, name, &out);
+	if (pairing)
+		put_backwards_info(pr, &out, pairing);
+	text_put(&out, count ? " \"variants\": [" : "");
+	for (uint32_t i = 0; i < count; i++) {
+		text_put(&out, "{");
+		put_info(pr, variants[i], variants[i]->name, &out);
+		text_put(&out, "},");
+	}
+	text_put(&out, count ? "]," : "");
+	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, range->text);
 	py_statement(&pr->w, out.at);
 }
 
 /* ---- helpers ---------------------------------------------------------------------------------------------------- */
 
 static void blank_lines(Printer *pr) { text_put(pr->w.out, "\n\n"); }
-
-static void print_simulator(Printer *pr) {
-	blank_lines(pr);
-	text_put(pr->w.out,
-	         "def _simulator(interpret):\n"
-	         "    \"\"\"What pallas_call takes: True simulates a TPU, InterpretParams pass through.\"\"\"\n"
-	         "    if not interpret:\n"
-	         "        return False\n"
-	         "    try:\n"
-	         "        from jax._src.pallas.mosaic import tpu_info\n"
-	         "\n"
-	         "        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)\n"
-	         "        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)\n"
-	         "    except (ImportError, AttributeError):\n"
-	         "        return pltpu.InterpretParams()\n"
-	         "    if interpret is True:\n"
-	         "        return pltpu.InterpretParams(buffer_bounds=\"padded\")\n"
-	         "    return interpret\n");
-}
 
 static void print_check(Printer *pr) {
 	blank_lines(pr);
@@ -247,7 +272,7 @@ static void print_mesh_check(Printer *pr) {
 	pr->w.indent = 1;
 }
 
-static void print_public(Printer *pr) {
+static void print_public(Printer *pr, bool paired, const JaxRange *range) {
 	const KProgram *p = pr->program;
 	blank_lines(pr);
 	pr->w.indent = 0;
@@ -277,17 +302,17 @@ static void print_public(Printer *pr) {
 		py_line(&pr->w, "raise NotImplementedError(\"jax simulates no SparseCores\")");
 		pr->w.indent = 1;
 	}
-	py_line(&pr->w, "if not %s:", JAX_TEST);
+	py_line(&pr->w, "if not %s:", range->test);
 	pr->w.indent = 2;
-	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, JAX_RANGE);
+	py_line(&pr->w, "warnings.warn(\"%s: tested with jax %s\", stacklevel=2)", p->name, range->text);
 	pr->w.indent = 1;
-	py_line(&pr->w, "return _%s_jit(%s%s)", p->name, argument_list(pr),
+	py_line(&pr->w, "return _%s_%s(%s%s)", p->name, paired ? "vjp" : "jit", argument_list(pr),
 	        on_sparse_core(p) ? "interpret" : "_simulator(interpret)");
 }
 
 void kernels_name(KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++)
-		kernel_name_values(p->kernels.at[i], is_reserved, p->name);
+		kernel_name_values(p->kernels.at[i], name_is_reserved, p->name);
 	kernel_name_values(p->host, is_reserved_in_wrapper, p->name);
 }
 
@@ -305,43 +330,188 @@ static void print_kernels(const KProgram *p, Text *out, Printer *last, PyLinks *
 	}
 }
 
-/* `links`: of the kernels' statements, in bytes of `out`; NULL. */
-static void print_module(const KProgram *p, Text *out, PyLinks *links) {
-	Text kernels, wrapper;
-	text_init(&kernels, p->arena);
-	text_init(&wrapper, p->arena);
-	Printer pr = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
-	print_kernels(p, &kernels, &pr, links);
-	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s, made by pallasc %s.\"\"\"\n\n", p->name, p->target,
+/* What the caller sees of a pair's forward: without the outputs that are only residuals. */
+static const KProgram *seen(const Pairing *pairing) {
+	KProgram *p = arena_copy(pairing->forward->arena, pairing->forward, 1, sizeof *p);
+	p->outputs.at = NULL;
+	p->outputs.count = p->outputs.room = 0;
+	for (uint32_t i = 0; i < pairing->forward->outputs.count; i++)
+		if (pairing->returned[i])
+			vec_push(p->arena, &p->outputs, pairing->forward->outputs.at[i]);
+	return p;
+}
+
+/* The kernels of all programs, and behind them, as `wrapper`, the functions that call them. */
+static void print_programs(const KProgram *p, const Pairing *pairing, Text *kernels, Text *wrapper, Printer *pr,
+                           PyLinks *links) {
+	for (uint32_t b = 0; b <= (pairing ? pairing->backward_count : 0); b++) {
+		const KProgram *program = b ? pairing->backwards[b - 1] : p;
+		print_kernels(program, kernels, pr, links);
+	}
+	pr->w.out = wrapper;
+	for (uint32_t b = 0; b <= (pairing ? pairing->backward_count : 0); b++) {
+		pr->program = b ? pairing->backwards[b - 1] : p;
+		pr->k = pr->program->host;
+		print_jitted(pr, pr->program);
+	}
+	if (pairing)
+		print_rules(pr, pairing);
+	pr->program = p;
+	pr->k = p->host;
+}
+
+/* Which of jax's functions a program's kernels are called by. */
+static void note_calls(const KProgram *p, bool *grids, bool *sparse) {
+	for (uint32_t i = 0; i < p->kernels.count; i++) {
+		*sparse |= p->kernels.at[i]->sparse_cores != 0;
+		*grids |= p->kernels.at[i]->sparse_cores == 0;
+	}
+}
+
+/* What the kernels of all programs of a pair are called by. */
+static void print_calls_of(Printer *pr, const KProgram *p, const Pairing *pairing) {
+	bool grids = false, sparse = false;
+	note_calls(p, &grids, &sparse);
+	for (uint32_t b = 0; pairing && b < pairing->backward_count; b++)
+		note_calls(pairing->backwards[b], &grids, &sparse);
+	print_calls(pr, grids, sparse);
+}
+
+static void print_imports(const KProgram *p, const char *name, const char *more, bool sparse, Text *out) {
+	text_printf(out, "\"\"\"%s: a Pallas TPU kernel for %s%s, made by pallasc %s.\"\"\"\n\n", name, p->target, more,
 	            PALLASC_VERSION);
 	text_put(out, "import functools\nimport warnings\n\nimport jax\nimport jax.numpy as jnp\n"
 	              "from jax.experimental import pallas as pl\nfrom jax.experimental.pallas import tpu as pltpu\n");
-	text_put(out, on_sparse_core(p) ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
-	print_info(&pr, p->target);
-	pr.w.out = &wrapper;
-	print_jitted(&pr, p);
-	pr.w.out = out;
+	text_put(out, sparse ? "from jax.experimental.pallas import tpu_sc as plsc\n\n" : "\n");
+}
+
+/* `pairing`: p is its forward; NULL: p alone. `links`: of the kernels' statements, in bytes of `out`; NULL. */
+static void print_module(const KProgram *p, const Pairing *pairing, Text *out, PyLinks *links) {
+	Text kernels, wrapper, helpers;
+	text_init(&kernels, p->arena);
+	text_init(&wrapper, p->arena);
+	const KProgram *outside = pairing ? seen(pairing) : p;
+	Printer pr = {.program = outside, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
+	print_imports(p, p->name, pairing ? " and its gradient" : "", on_sparse_core(p), out);
+	print_programs(p, pairing, &kernels, &wrapper, &pr, links);
+	text_init(&helpers, p->arena);
+	text_put(&helpers, "");
+	pr.w.out = &helpers;
 	pr.w.indent = 0;
 	print_used_helpers(&pr);
+	const JaxRange *range = range_of(&kernels, &helpers);
+	pr.program = outside;
+	pr.w.out = out;
+	print_info(&pr, p->name, pairing, range, NULL, 0);
+	text_put(out, helpers.at);
 	for (uint32_t i = 0; links && i < links->count; i++) {
 		links->at[i].from += out->length;
 		links->at[i].to += out->length;
 	}
 	text_put(out, kernels.at);
 	text_put(out, wrapper.at);
-	print_public(&pr);
+	print_public(&pr, pairing != NULL, range);
 	print_check(&pr);
 	if (!on_sparse_core(p))
-		print_simulator(&pr);
+		print_simulator(&pr, meshed(p) ? meshed(p)->mesh_axis : NULL);
+	if (pairing)
+		print_allow_checkpoint(&pr);
+	print_calls_of(&pr, p, pairing);
 }
 
-void kernels_print_python(const KProgram *p, Text *out) { print_module(p, out, NULL); }
+void kernels_print_python(const KProgram *p, Text *out) { print_module(p, NULL, out, NULL); }
+
+void kernels_print_pair(const Pairing *pairing, Text *out) { print_module(pairing->forward, pairing, out, NULL); }
+
+/* ---- several programs -------------------------------------------------------------------------------------------- */
+
+static void print_dispatch(Printer *pr) {
+	blank_lines(pr);
+	text_put(pr->w.out,
+	         "def _dispatch(kernels, arguments, interpret):\n"
+	         "    \"\"\"Calls the kernel for the shapes that the arguments have.\"\"\"\n"
+	         "    shapes = [list(jnp.shape(x)) for x in arguments]\n"
+	         "    variants = KERNEL_INFO[\"variants\"]\n"
+	         "    for kernel, variant in zip(kernels, variants):\n"
+	         "        inputs = [entry[\"shape\"] for entry in variant[\"inputs\"]]\n"
+	         "        if shapes[: len(inputs)] == inputs:\n"
+	         "            return kernel(*arguments, interpret=interpret)\n"
+	         "    name = KERNEL_INFO[\"name\"]\n"
+	         "    known = [str(variant[\"sizes\"]) for variant in variants]\n"
+	         "    raise ValueError(\n"
+	         "        f\"{name} has no kernel for the shapes {shapes}; its sizes are {', '.join(known)}\"\n"
+	         "    )\n");
+}
+
+/* The function that chooses. */
+static void print_chooser(Printer *pr, KProgram *const *programs, uint32_t count, const char *name) {
+	Text call;
+	text_init(&call, pr->a);
+	text_put(&call, "return _dispatch((");
+	for (uint32_t i = 0; i < count; i++)
+		text_printf(&call, i ? ", %s" : "%s", programs[i]->name);
+	text_put(&call, count == 1 ? ",), (" : "), (");
+	uint32_t inputs = pr->program->inputs.count;
+	for (uint32_t i = 0; i < inputs; i++)
+		text_printf(&call, i ? ", %s" : "%s", parameter(pr, i));
+	text_put(&call, inputs == 1 ? ",), interpret)" : "), interpret)");
+	blank_lines(pr);
+	pr->w.indent = 0;
+	py_line(&pr->w, "def %s(%sinterpret=False):", name, argument_list(pr));
+	pr->w.indent = 1;
+	text_put(pr->w.out, "    \"\"\"Calls the kernel for the sizes of its arguments: KERNEL_INFO has them.\n\n"
+	                    "    interpret: run on a CPU: True, or pltpu.InterpretParams.\n    \"\"\"\n");
+	py_statement(&pr->w, call.at);
+}
+
+/* One of several programs: its kernels and its function. Gives the versions of jax that it is for. */
+static const JaxRange *print_variant(KProgram *p, Printer *pr, Text *out) {
+	Text kernels, helpers;
+	text_init(&kernels, p->arena);
+	text_init(&helpers, p->arena);
+	Printer one = {.program = p, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = &helpers}};
+	print_kernels(p, &kernels, pr, NULL);
+	memcpy(one.helpers, pr->helpers, sizeof one.helpers);
+	print_used_helpers(&one);
+	const JaxRange *range = range_of(&kernels, &helpers);
+	text_put(out, kernels.at);
+	one.w.out = out;
+	print_jitted(&one, p);
+	memcpy(pr->helpers, one.helpers, sizeof pr->helpers);
+	print_public(&one, false, range);
+	return range;
+}
+
+void kernels_print_variants(KProgram *const *programs, uint32_t count, const char *name, Text *out) {
+	const KProgram *first = programs[0];
+	const JaxRange *range = &old_range;
+	bool sparse = false, grids = false;
+	Text body;
+	text_init(&body, first->arena);
+	Printer pr = {.program = first, .k = first->host, .a = first->arena};
+	for (uint32_t i = 0; i < count; i++) {
+		if (print_variant(programs[i], &pr, &body) == &new_range)
+			range = &new_range;
+		note_calls(programs[i], &grids, &sparse);
+	}
+	pr.w = (PyWriter){.arena = first->arena, .out = out};
+	print_imports(first, name, "", sparse, out);
+	print_info(&pr, name, NULL, range, programs, count);
+	print_used_helpers(&pr);
+	text_put(out, body.at);
+	print_chooser(&pr, programs, count, name);
+	print_dispatch(&pr);
+	print_check(&pr);
+	if (grids)
+		print_simulator(&pr, meshed(first) ? meshed(first)->mesh_axis : NULL);
+	print_calls(&pr, grids, sparse);
+}
 
 void kernels_print_linked(const KProgram *p, Text *out, PrintedLines *lines) {
 	PyLinks links = {0};
 	size_t at = out->length;
 	uint32_t line = 1;
-	print_module(p, out, &links);
+	print_module(p, NULL, out, &links);
 	for (uint32_t i = 0; i < links.count; i++) {
 		PyLink link = links.at[i];
 		for (; at < link.from; at++)

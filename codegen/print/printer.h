@@ -4,6 +4,7 @@
 
 #include "pywriter.h"
 #include "codegen/kernel/kernel.h"
+#include "codegen/pair/pair.h"
 
 /* How tightly an expression binds, as Python ranks its operators. */
 typedef enum Precedence {
@@ -81,6 +82,18 @@ void print_kernel(Printer *pr);
 
 /* print_calls.c: the body of the wrapper: the call of each kernel, views between them, and what is returned. */
 void print_host(Printer *pr, Kernel *const *kernels);
+
+/* print_pair.c: the function that jax differentiates, `_NAME_vjp`, and its rules. */
+void print_rules(Printer *pr, const Pairing *pairing);
+/* A helper that they call. */
+void print_allow_checkpoint(Printer *pr);
+
+/* print_module.c: Python, or a module, has another use for the name. */
+bool name_is_reserved(const char *name);
+
+/* print_jax.c: what a kernel's call needs to be simulated, and under jax's transformations. */
+void print_simulator(Printer *pr, const char *mesh_axis); /* NULL: it runs on no mesh */
+void print_calls(Printer *pr, bool grids, bool sparse);
 
 /* print_helpers.c: the name of a function to call; one of the module's own is then printed. */
 const char *helper_named(Printer *pr, const char *name);

@@ -73,6 +73,28 @@ typedef enum pallasc_emit {
 	PALLASC_EMIT_PAGE = 32    /* an HTML page of all that was decided (docs/page.md) */
 } pallasc_emit;
 
+/* Backward graphs, whose module with the graph's own is one function that jax differentiates (docs/gradients.md).
+ * Arrays are paired by their names; the lists say what names do not. Start from PALLASC_PAIRING_INIT. */
+typedef struct pallasc_pairing {
+	size_t size;                           /* sizeof(pallasc_pairing) */
+	const pallasc_graph *const *backwards; /* `backward_count` graphs, of any contexts: they run in this order */
+	const char *const *backward_configs;   /* of each a configuration over its own, or NULL; or NULL */
+	size_t backward_count;
+	const char *const *residuals; /* `residual_count` strings B=F: input B of a backward is F of the forward */
+	size_t residual_count;
+	const char *const *cotangents; /* B=F: it is the cotangent of output F */
+	size_t cotangent_count;
+	const char *const *gradients; /* B=F: output B of a backward is the gradient of input F */
+	size_t gradient_count;
+	const char *const *returns; /* outputs of the forward that the function returns; none: all */
+	size_t return_count;
+	const char *const *nondiff; /* inputs whose gradient is zero, outputs whose cotangent is ignored */
+	size_t nondiff_count;
+} pallasc_pairing;
+
+#define PALLASC_PAIRING_INIT                                                                                           \
+	{ sizeof(pallasc_pairing), NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0 }
+
 /* The options of one compilation. Start from PALLASC_OPTIONS_INIT; `size` lets the library know
  * which fields the caller's header had, so that fields can be added at the end. */
 typedef struct pallasc_options {
@@ -91,10 +113,18 @@ typedef struct pallasc_options {
 	double vmem_margin;   /* percent of that which a kernel must leave free by estimate; below 0: may be over by */
 	const char *found;    /* JSON of what was found by tuning or profiling, for sections of its own in the page
 	                         (docs/page.md); or NULL */
+	const pallasc_pairing *pairing; /* the graph is a forward, and these its backwards: then the source is of all of
+	                                   them, and nothing else can be asked for; or NULL */
+	const char *const *sizes; /* `size_count` strings NAME=SIZE: named sizes over the graph's own; or NULL. The
+	                             graph is read again at these sizes, without its text being parsed again */
+	size_t size_count;        /* number of strings in `sizes` */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
-	{ sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0, NULL }
+	{                                                                                                              \
+		sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0,  \
+			NULL, NULL, NULL, 0                                                                            \
+	}
 
 /* The library's version, such as "0.1.0". Static text. */
 PALLASC_API const char *pallasc_version(void);
@@ -117,8 +147,8 @@ PALLASC_API void pallasc_context_free(pallasc_context *context);
  * `program`, is read as well: it has no configuration, and gives the module and the kernels alone.
  *
  * Gives a handle also for a graph that is refused: pallasc_graph_status tells, and compiling it
- * gives a refused result with the same diagnostics. NULL only if there is no memory. Free it with
- * pallasc_graph_free, before the context. */
+ * gives a refused result with the same diagnostics, unless its options choose other sizes. NULL only if there is no
+ * memory. Free it with pallasc_graph_free, before the context. */
 PALLASC_API pallasc_graph *pallasc_graph_load(pallasc_context *context, const char *json, size_t length,
                                               const char *name);
 

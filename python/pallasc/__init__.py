@@ -1,21 +1,36 @@
 """pallasc: compiles FX-style graphs of tile operations to standalone Pallas TPU kernels.
 
-`compile` gives a `Module`, `reference` executes a graph in NumPy, `export` makes graphs from Helion
-kernels. Importing the package imports neither jax nor torch: each name loads what it needs when it
-is first used.
+`compile` gives a `Module`, `jit` a callable that compiles itself for the sizes of its arguments,
+`vjp` a function of a forward and its backward graphs that jax differentiates, `grad` derives a
+backward graph, `reference` executes a graph in NumPy, `export` makes graphs from Helion kernels.
+Importing the package imports neither jax nor torch: each name loads what it needs when it is first
+used.
 """
 
 import importlib
 
-__all__ = ["CompileError", "Module", "PallascError", "compile", "export", "reference"]
+__all__ = [
+    "CompileError",
+    "Module",
+    "PallascError",
+    "compile",
+    "export",
+    "grad",
+    "jit",
+    "reference",
+    "vjp",
+]
 
 _LAZY = {
     "compile": ("binding", "compile"),
+    "jit": ("jitted", "jit"),
     "Module": ("module", "Module"),
     "CompileError": ("errors", "CompileError"),
     "PallascError": ("errors", "PallascError"),
     "export": ("export", None),
+    "grad": ("differentiate", "grad"),
     "reference": ("reference", None),
+    "vjp": ("pairing", "vjp"),
 }
 
 

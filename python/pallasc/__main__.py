@@ -9,6 +9,7 @@ from .errors import PallascError
 
 COMMANDS = {
     "export": "trace a Helion kernel and write its graph",
+    "grad": "derive the backward pass of a graph, as a graph",
     "run": "run a kernel module, on a TPU or simulated",
     "check": "compile a graph, simulate the kernel, compare with the reference",
     "aot": "compile a kernel module for a chip, with no TPU present",
@@ -18,6 +19,8 @@ COMMANDS = {
     "on-tpu": "run the rows of docs/results.md on a TPU: numbers, times, chip data from them",
     "lint": "look for what an emitted module must not hold",
 }
+# Commands whose module has another name.
+MODULES = {"grad": "differentiate"}
 
 USAGE = """usage: python -m pallasc COMMAND ...
 
@@ -71,7 +74,8 @@ def _dispatch(argv):
     command, *rest = argv
     if command not in COMMANDS:
         return _fail(f"unknown command {command!r} (see python -m pallasc --help)", 2)
-    status = importlib.import_module(f".{command.replace('-', '_')}", __package__).main(rest)
+    module = MODULES.get(command, command.replace("-", "_"))
+    status = importlib.import_module(f".{module}", __package__).main(rest)
     return 0 if status is None else status
 
 

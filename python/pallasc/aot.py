@@ -235,9 +235,11 @@ def _prepare(module, target):
     if target not in TOPOLOGIES:
         raise UsageError(f"unknown target {target!r}: one of {', '.join(TOPOLOGIES)}")
     result = AotResult(module.filename, target)
-    result.predicted_bytes = module.info.get("vmem_bytes")
+    kernels = (module.info, *module.info.get("backward", ()))
+    largest = max(kernels, key=lambda kernel: kernel.get("vmem_bytes", 0))
+    result.predicted_bytes = largest.get("vmem_bytes")
     if target == module.info["target"]:
-        result.predicted_vmem = module.info.get("vmem")
+        result.predicted_vmem = largest.get("vmem")
         result.estimate = module.info.get("estimate")
     return result, module
 

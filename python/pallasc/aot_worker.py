@@ -73,7 +73,7 @@ def compile_module(module, target):
     kernel = getattr(module.load(), info["name"])
     sharding = jax.sharding.SingleDeviceSharding(device)
     # The result says for which chip to compile: no argument does where none is used.
-    kernel = jax.jit(kernel, out_shardings=sharding)
+    kernel = jax.jit(_with_gradients(kernel, info), out_shardings=sharding)
     arguments = [
         jax.ShapeDtypeStruct(tuple(entry.get("shape", ())), entry["dtype"], sharding=sharding)
         for entry in (*info["inputs"], *info.get("scalars", ()))
@@ -81,6 +81,26 @@ def compile_module(module, target):
     with tracing_for(device):
         lowered = kernel.trace(*arguments).lower()
     return lowered.compile()
+
+
+def _with_gradients(kernel, info):
+    """A module's function; of a pair (docs/gradients.md) with its gradients, so all its kernels."""
+    import jax
+    import numpy as np
+
+    if "backward" not in info:
+        return kernel
+
+    def cotangent(x):
+        floats = jax.numpy.issubdtype(x.dtype, jax.numpy.floating)
+        return jax.numpy.ones_like(x) if floats else np.zeros(x.shape, jax.dtypes.float0)
+
+    def both(*inputs):
+        out, back = jax.vjp(kernel, *inputs)
+        gradients = back(jax.tree.map(cotangent, out))
+        return out, [x for x in gradients if x.dtype != jax.dtypes.float0]
+
+    return both
 
 
 def tracing_for(device):

@@ -20,6 +20,26 @@ TEXTS = ("source", "plan", "report", "graph", "kernel", "page", "diagnostics")
 _PACKAGE = os.path.dirname(os.path.realpath(__file__))
 
 
+_WISHES = ("residuals", "cotangents", "gradients", "returns", "nondiff")
+_TEXTS = ctypes.POINTER(ctypes.c_char_p)
+
+
+class _Pairing(ctypes.Structure):
+    """pallasc_pairing."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("backwards", ctypes.POINTER(ctypes.c_void_p)),
+        ("backward_configs", _TEXTS),
+        ("backward_count", ctypes.c_size_t),
+        *(
+            field
+            for wish in _WISHES
+            for field in ((wish, _TEXTS), (f"{wish.removesuffix('s')}_count", ctypes.c_size_t))
+        ),
+    )
+
+
 class _Options(ctypes.Structure):
     """pallasc_options."""
 
@@ -35,6 +55,9 @@ class _Options(ctypes.Structure):
         ("vmem_bytes", ctypes.c_longlong),
         ("vmem_margin", ctypes.c_double),
         ("found", ctypes.c_char_p),
+        ("pairing", ctypes.POINTER(_Pairing)),
+        ("sizes", ctypes.POINTER(ctypes.c_char_p)),
+        ("size_count", ctypes.c_size_t),
     )
 
 
@@ -122,6 +145,8 @@ class Graph:
         vmem=None,
         vmem_margin=0,
         found=None,
+        pairing=None,
+        sizes=(),
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -136,8 +161,10 @@ class Graph:
           vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
             over by.
           found: JSON text of what tuning or profiling found, which the page shows too.
+          pairing: a `Pairing`: the graph is its forward, and the source is of all its graphs.
+          sizes: strings NAME=SIZE, over the graph's own. The text is not parsed again.
         """
-        items = (ctypes.c_char_p * len(sets))(*(item.encode() for item in sets))
+        items, named = _strings(sets), _strings(sizes)
         options = _Options(
             size=ctypes.sizeof(_Options),
             emit=emit,
@@ -150,10 +177,55 @@ class Graph:
             vmem_bytes=vmem or 0,
             vmem_margin=vmem_margin,
             found=_no_nul(found, "found"),
+            sizes=ctypes.cast(named, ctypes.POINTER(ctypes.c_char_p)),
+            size_count=len(sizes),
         )
+        if pairing:
+            options.pairing = ctypes.pointer(pairing.structure())
         with self._lock:
             result = self._dll.pallasc_graph_compile(self._graph, ctypes.byref(options))
         return _answer(self._dll, result)
+
+
+class Pairing:
+    """Backward graphs of a forward.
+
+    Args:
+      backwards: `Graph`s; they are only read.
+      configs: of each the JSON text of a configuration over its own, or None.
+      wishes: {"residuals", "cotangents", "gradients": "BACKWARD=FORWARD", ...} and {"returns",
+        "nondiff": names}, lists of strings, as the options of those names.
+    """
+
+    def __init__(self, backwards, configs, wishes):
+        self._backwards = list(backwards)
+        self._configs = [_no_nul(config, "config") for config in configs]
+        self._wishes = {
+            key: [_no_nul(word, key) for word in wishes.get(key, ())] for key in _WISHES
+        }
+
+    def structure(self):
+        """pallasc_pairing; it lives as long as this does."""
+        count = len(self._backwards)
+        handles = (ctypes.c_void_p * count)(*(graph._graph for graph in self._backwards))
+        fields = {
+            "size": ctypes.sizeof(_Pairing),
+            "backwards": ctypes.cast(handles, ctypes.POINTER(ctypes.c_void_p)),
+            "backward_configs": _texts(self._configs),
+            "backward_count": count,
+        }
+        for key, words in self._wishes.items():
+            fields |= {key: _texts(words), f"{key.removesuffix('s')}_count": len(words)}
+        return _Pairing(**fields)
+
+
+def _texts(items):
+    return ctypes.cast((ctypes.c_char_p * len(items))(*items), _TEXTS)
+
+
+def _strings(texts):
+    """A C array of them."""
+    return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
 
 
 def _answer(dll, result):
@@ -240,6 +312,11 @@ def config_text(config):
     return graph_text(config)[0]
 
 
+def size_texts(sizes):
+    """Strings NAME=SIZE of {name: size}, or of None."""
+    return [f"{name}={size}" for name, size in (sizes or {}).items()]
+
+
 def _dump(value, what):
     try:
         return json.dumps(value)
@@ -261,18 +338,22 @@ def compile(
     config=None,
     target="v6e",
     *,
+    sizes=None,
     sets=(),
     adapt=False,
     vmem=None,
     vmem_margin=0,
     library=None,
+    emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
     """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
-      graph: a dict, JSON text, kernel text (docs/kernel.md), or the path of a file of either.
+      graph: a dict, JSON text, kernel text (docs/kernel.md), the path of a file of either, or a
+        `Graph` that was read before.
       config: a configuration over the graph's own: a dict, JSON text, a path, or None.
       target: a chip's name ("v4", "v5e", "v5p", "v6e", "v7x"), a dict, or a path ending in .json.
+      sizes: named sizes over the graph's own, {"S": 4096}; or None.
       sets: strings KEY=VALUE as for --set, over `config`.
       adapt: the nearest configuration that is accepted, where this one is refused; notes in
         `.diagnostics` say what was changed and why.
@@ -280,6 +361,7 @@ def compile(
       vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
         over by, where the TPU compiler shall decide.
       library: a `Library`; by default the one that is found.
+      emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
     Returns:
       A `Module`: `.source`, `.plan`, `.kernel`, `.info`, `.load()`, `.diagnostics`.
@@ -288,15 +370,16 @@ def compile(
       CompileError: the graph or configuration is refused; its text is what the command prints.
       FileError: a file cannot be read, or there is no libpallasc.
     """
-    text, name = graph_text(graph)
-    answer = Graph(text, name, library).compile(
+    loaded = graph if isinstance(graph, Graph) else Graph(*graph_text(graph), library)
+    answer = loaded.compile(
         config_text(config),
         target_text(target),
         list(sets),
-        EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
+        emit,
         adapt=adapt,
         vmem=vmem,
         vmem_margin=vmem_margin,
+        sizes=size_texts(sizes),
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

@@ -8,6 +8,7 @@ from .binding import compile as compile_graph
 from .binding import config_text, format_diagnostics, graph_text, target_text
 from .command import (
     Parser,
+    add_size_option,
     add_vmem_options,
     bytes_text,
     parse_scalars,
@@ -34,11 +35,12 @@ def main(argv):
     given = config_text(config) if config else None
     budget = {"vmem": options.vmem, "vmem_margin": options.vmem_margin}
     chip = target_text(options.target)
-    module = compile_graph(text, given, chip, adapt=options.adapt, **budget)
+    sizes = dict(options.size)
+    module = compile_graph(text, given, chip, sizes=sizes, adapt=options.adapt, **budget)
     config = module.info["config"] if options.adapt else config
     if module.diagnostics:
         print(format_diagnostics(module.diagnostics))
-    graph = judge.read_graph((text, name))
+    graph = judge.resized(judge.read_graph((text, name)), sizes)
     print(_headline(module.info), flush=True)
     if options.points:
         good = _check_points(module, graph, options, config)
@@ -111,6 +113,7 @@ def _parser():
         "--adapt", action="store_true", help="the nearest configuration that is accepted"
     )
     parser.add_argument("--target", default="v6e", metavar="T", help="chip, or .json file")
+    add_size_option(parser)
     add_vmem_options(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs")
     parser.add_argument(

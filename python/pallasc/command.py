@@ -87,6 +87,21 @@ def parse_set(text):
         return key, value
 
 
+def add_size_option(parser):
+    """--size, as `pallasc` takes it: {name: int} of all that are given."""
+    about = "a named size over the graph's own; repeatable"
+    parser.add_argument(
+        "--size", type=_named_size, action="append", default=[], metavar="NAME=SIZE", help=about
+    )
+
+
+def _named_size(text):
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"expected NAME=SIZE, found '{text}'")
+    return name, int(value)
+
+
 def parse_scalars(texts):
     """{name: value} of --scalar NAME=VALUE options."""
     return dict(parse_set(text) for text in texts)

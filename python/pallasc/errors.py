@@ -17,6 +17,10 @@ class UsageError(PallascError):
     exit_status = 2
 
 
+class ArgumentError(UsageError, TypeError):
+    """Arrays that do not fit the kernel that is called with them."""
+
+
 class FileError(PallascError):
     """A file, pipe or library that cannot be read, written or loaded."""
 

@@ -24,7 +24,7 @@ from .exporter.errors import ExportError
 __all__ = ["ExportError", "arrays", "from_helion", "main", "text"]
 
 
-def from_helion(kernel, args, config=None, name=None, ranges=None, items=None):
+def from_helion(kernel, args, config=None, name=None, ranges=None, items=None, named_sizes=None):
     """Trace a Helion kernel and return its document, a dict of the graph format.
 
     `kernel` is a function decorated with `@helion.kernel`, `args` what it would be called with.
@@ -34,6 +34,8 @@ def from_helion(kernel, args, config=None, name=None, ranges=None, items=None):
     emitted function's, by default the kernel's. `ranges` maps parameters that are tensors of ints
     to (least, greatest): values outside count as the nearest one inside. `items` says what host
     code finds in places of such parameters, where sizes depend on it: {"offsets[-1]": 4096}.
+    `named_sizes`: whether sizes of arguments become `sizes` of the document, names with the values
+    of `args`; by default those of a kernel with static_shapes=False do.
 
     Raises ExportError, which names what cannot be expressed and the line of the kernel.
     """
@@ -41,9 +43,10 @@ def from_helion(kernel, args, config=None, name=None, ranges=None, items=None):
 
     helion_require()
     with versions_told():
-        from .exporter.document import document_build
+        from .exporter.document import kernel_export
 
-        return document_build(kernel, args, config, name, ranges or {}, items or {})
+        export = kernel_export(kernel, args, config, name, ranges, items, named_sizes)
+        return export.document
 
 
 def arrays(document, tensors):
@@ -72,7 +75,7 @@ def main(argv=None):
         if options.manifest:
             manifest_export(options)
         else:
-            kernel_export(options)
+            file_export(options)
     except PallascError as error:
         return complain(error, error.exit_status)
     except Exception as error:
@@ -111,6 +114,12 @@ def parser_build():
         help="what host code finds in a place of a tensor of ints, as offsets[-1]=4096: the size "
         "of a tensor may depend on it",
     )
+    parser.add_argument(
+        "--named-sizes",
+        action=argparse.BooleanOptionalAction,
+        help="whether sizes of arguments are names in the graph, of which pallasc and pallasc.jit "
+        "choose the values (default: of a kernel with static_shapes=False)",
+    )
     parser.add_argument("--name", help="the emitted function's name (default: the kernel's)")
     parser.add_argument("--config", metavar="FILE|JSON", help="the configuration to write")
     parser.add_argument("--manifest", metavar="FILE", help="export every graph that FILE lists")
@@ -122,7 +131,7 @@ def parser_build():
     return parser
 
 
-def kernel_export(options):
+def file_export(options):
     """Export the one kernel that the options name."""
     if not options.kernel:
         raise UsageError("which kernel? FILE.py:KERNEL, or --manifest FILE")
@@ -133,7 +142,8 @@ def kernel_export(options):
         raise UsageError(f"'{options.kernel}' is not like FILE.py:KERNEL")
     config = config_read(options.config) if options.config else None
     items = dict(item_parse(item) for item in options.item)
-    document = spec_export(path, kernel, options.args, config, options.name, items)
+    given = (options.args, config, options.name, items, options.named_sizes)
+    document = spec_export(path, kernel, *given)
     for tensor in document["tensors"]:
         if "x_captured" in tensor:
             told = f"'{tensor['name']}' is {tensor['x_captured']}, which the kernel captures"
@@ -145,7 +155,10 @@ def kernel_export(options):
 
 
 def manifest_export(options):
-    """Export each entry of a manifest: graph (the file's stem), kernel, args, config, name."""
+    """Export each entry of a manifest.
+
+    It has graph (the file's stem), kernel, args, and may have config, name, named_sizes.
+    """
     if options.kernel or options.args:
         raise UsageError("--manifest takes no kernel and no --args")
     folder = os.path.dirname(options.manifest)
@@ -159,7 +172,8 @@ def manifest_export(options):
             raise ExportError(f"{options.manifest}: an entry has no '{missing[0]}': {entry}")
         path, _, kernel = entry["kernel"].rpartition(":")
         args = (os.path.join(folder, path), kernel, entry["args"], entry.get("config"))
-        document = spec_export(*args, entry.get("name"))
+        named = entry.get("named_sizes")
+        document = spec_export(*args, entry.get("name"), named_sizes=named)
         file_write(os.path.join(target, entry["graph"] + ".json"), text(document))
         print(entry["graph"], file=sys.stderr)
 
@@ -172,7 +186,7 @@ def item_parse(text):
     return place.strip(), int(number)
 
 
-def spec_export(path, kernel, args, config, name, items=None):
+def spec_export(path, kernel, args, config, name, items=None, named_sizes=None):
     """Return the document of a kernel in a file, its arguments as text."""
     from .exporter.trace import helion_require
 
@@ -183,7 +197,7 @@ def spec_export(path, kernel, args, config, name, items=None):
     function = kernel_load(path, kernel)
     ranges = {at: arg[3] for at, arg in enumerate(parsed) if arg[0] == "tensor" and arg[3]}
     made = tuple(argument_make(arg) for arg in parsed)
-    return from_helion(function, made, config, name, ranges, items)
+    return from_helion(function, made, config, name, ranges, items, named_sizes)
 
 
 def kernel_load(path, name):

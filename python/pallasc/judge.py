@@ -44,6 +44,13 @@ def read_graph(text_and_name):
     return graph
 
 
+def resized(graph, sizes):
+    """The graph at other named sizes, {name: int}. Raises PallascError."""
+    from .reference.document import resized
+
+    return guarded(resized, graph, sizes)
+
+
 def make_arguments(graph, seed, scalars=None, adversarial=None, config=None):
     """The kernel's arguments, numpy arrays: its tensors, then its run-time scalars.
 

@@ -89,7 +89,7 @@ def _skeleton(tree):
             yield from _definition(node)
         elif index == 0 and _is_text(node):
             continue
-        elif not _is_info(node):
+        elif not (_is_info(node) or _is_rule(node, tree)):
             yield _at(node, "P101", "runs when the module is imported")
 
 
@@ -109,11 +109,27 @@ def _is_info(node):
     return True
 
 
+def _is_rule(node, tree):
+    """Whether it is `f.defvjp(g, h)` or `f.defjvp(g)`, of functions of the module."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+        return False
+    names = [getattr(part, "id", None) for part in (call.func.value, *call.args)]
+    functions = {item.name for item in tree.body if isinstance(item, ast.FunctionDef)}
+    rules = {"defvjp": 2, "defjvp": 1}
+    right = rules.get(call.func.attr) == len(call.args) and not call.keywords
+    return right and set(names) <= functions
+
+
 def _definition(node):
-    """Decorators and defaults of a function run on import: only jax.jit, and literals."""
+    """Decorators and defaults of a function run on import: only jax's, a cache, and literals."""
     for decorator in node.decorator_list:
-        if not _is_jit(decorator):
-            yield _at(decorator, "P101", "a decorator other than jax.jit")
+        if not (_is_jit(decorator) or ast.unparse(decorator) == "functools.cache"):
+            yield _at(
+                decorator,
+                "P101",
+                "a decorator other than jax.jit, jax.custom_vjp and jax.custom_jvp",
+            )
     arguments = node.args
     annotated = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     annotated += [extra for extra in (arguments.vararg, arguments.kwarg) if extra]
@@ -124,7 +140,7 @@ def _definition(node):
 
 
 def _is_jit(decorator):
-    """Whether it is jax.jit, or functools.partial(jax.jit, key=literal, ...)."""
+    """Whether it is jax.jit, jax.custom_..., or functools.partial(jax.jit, key=literal, ...)."""
     if isinstance(decorator, ast.Call):
         if ast.unparse(decorator.func) != "functools.partial" or len(decorator.args) != 1:
             return False
@@ -134,7 +150,7 @@ def _is_jit(decorator):
         except ValueError:
             return False
         decorator = decorator.args[0]
-    return ast.unparse(decorator) == "jax.jit"
+    return ast.unparse(decorator) in ("jax.jit", "jax.custom_vjp", "jax.custom_jvp")
 
 
 def _names(tree):
@@ -181,10 +197,18 @@ def _import(node, guarded):
         root = name.split(".")[0]
         if root != "jax" and root not in sys.stdlib_module_names:
             yield _at(node, "P102", f"imports {name}: neither jax nor the standard library")
-        elif root in FORBIDDEN_MODULES or (root.startswith("_") and root != "__future__"):
+        elif (root in FORBIDDEN_MODULES and not _counts_threads(node)) or (
+            root.startswith("_") and root != "__future__"
+        ):
             yield _at(node, "P102", f"imports {name}: a kernel has no use for it")
     if private and not guarded:
         yield _at(node, "P102", "imports a private module of jax outside a guarded helper")
+
+
+def _counts_threads(node):
+    """Whether it imports what says how many threads simulated devices have."""
+    text = ast.unparse(node)
+    return text == "from os import cpu_count, environ"
 
 
 def _strings(tree):

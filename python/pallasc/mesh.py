@@ -70,7 +70,7 @@ def whole_kernel(module, mesh):
             mesh=mesh,
             in_specs=specs,
             out_specs=jax.sharding.PartitionSpec(*mesh.axis_names),
-            check_vma=False,
+            check_vma=False,  # jax's simulator gives no axes to what devices exchange
         )
         return mapped(*arrays)
 

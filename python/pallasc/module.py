@@ -26,12 +26,44 @@ _TOLD = (
     re.compile(r'\n    "config": (?:.|\n)*?,(?=\n    "(?:mesh|compiler)")'),
     re.compile(r"\n *cost_estimate=pl\.CostEstimate\([^()]*\),"),
 )
+# How kernels are called: what jax's transformations and its simulator ask for.
+_CALL = re.compile(r"(?<=\n    call = )_(?:pallas|sparse)_call\(")
+_CALLED = {"_pallas_call(": "pl.pallas_call(", "_sparse_call(": "pl.kernel("}
+_CALLS = re.compile(
+    r"\n\n\n(?:@functools\.cache\n)?"
+    r"def _(?:threads|pallas_call|sparse_call|varying|axes|batched)\(.*(?:\n+ .*)*"
+)
+_SIMULATE = re.compile(r"def _simulator\(interpret\):(?:\n+ .*)*")
+# How it was when the results that are kept were first found.
+_SIMULATOR = '''def _simulator(interpret):
+    """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
+    if not interpret:
+        return False
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+
+        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+    except (ImportError, AttributeError):
+        return pltpu.InterpretParams()
+    if interpret is True:
+        return pltpu.InterpretParams(buffer_bounds="padded")
+    return interpret'''
+# The versions of jax that a module was tested with, which it tells, and warns of others.
+_VERSIONS = ">=0.10.2,<0.11"
+_TOLD_VERSIONS = re.compile(r'(?<=\n    "jax": ")[^"\n]*')
+_WARNED = re.compile(
+    r"    if not \([\d, ]+\) <= jax\.__version_info__ < \([\d, ]+\):\n"
+    r'        warnings\.warn\(\s*"(\w+): tested with jax [^"\n]*",\s*stacklevel=2,?\s*\)'
+)
 _TARGET = re.compile(r'^    "target": "(\w+)",$', re.MULTILINE)
 _LIMIT = re.compile(r"(?<=\bvmem_limit_bytes=)\d+\b")
 
 
 def kernel_text(source):
     """A module's text without its configuration and estimates: what decides what a TPU runs.
+
+    How jax's transformations see its calls is left out too: a TPU runs the same.
 
     Whatever is found out of a kernel, by simulation, compiling or measuring, is kept by this text:
     it holds while only estimates change. The VMEM that kernels ask for follows an estimate too;
@@ -40,7 +72,23 @@ def kernel_text(source):
     """
     for told in _TOLD:
         source = told.sub("", source)
+    source = _CALL.sub(lambda call: _CALLED[call[0]], source)
+    source = _SIMULATE.sub(lambda _: _SIMULATOR, _CALLS.sub("", source))
+    source = _WARNED.sub(_warning, _TOLD_VERSIONS.sub(_VERSIONS, source))
     return with_all_vmem(source)
+
+
+def _warning(found):
+    """How a module that was tested with `_VERSIONS` warns of others."""
+    text = f'"{found[1]}: tested with jax {_VERSIONS}"'
+    forms = (
+        f"        warnings.warn({text}, stacklevel=2)",
+        f"        warnings.warn(\n            {text}, stacklevel=2\n        )",
+        f"        warnings.warn(\n            {text},\n            stacklevel=2,\n        )",
+    )
+    fits = [form for form in forms if max(map(len, form.split("\n"))) <= 88]
+    test = "    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):\n"
+    return test + (*fits, forms[-1])[0]
 
 
 def with_all_vmem(source):
@@ -138,6 +186,11 @@ class Module:
         to leave none of VMEM to arrays.
         """
         return Module(with_all_vmem(self.source), self._filename, self._plan, self.diagnostics)
+
+    def named(self, filename):
+        """The same module under another name for messages, and in tracebacks of its code."""
+        parts = (self._plan, self.diagnostics, self.report, self.kernel)
+        return Module(self.source, filename, *parts)
 
     def load(self):
         """The module, executed once: `load()(*inputs)` calls the kernel. Raises ModuleError.

@@ -50,12 +50,19 @@ class Parts:
 
 @contextlib.contextmanager
 def _pallas(module, stand_in):
-    """The module's `pl` is another meanwhile."""
-    original, module.pl = module.pl, stand_in
+    """The module's `pl` is another meanwhile, and so is what it calls `pl.pallas_call` by.
+
+    Its `_pallas_call` is for jax's transformations, which would trace the arrays: none is at work.
+    """
+    names = {"pl": stand_in, "_pallas_call": stand_in.pallas_call}
+    before = {name: getattr(module, name) for name in names if hasattr(module, name)}
+    for name in before:
+        setattr(module, name, names[name])
     try:
         yield
     finally:
-        module.pl = original
+        for name, value in before.items():
+            setattr(module, name, value)
 
 
 class _Pallas:

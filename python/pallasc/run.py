@@ -62,6 +62,7 @@ def main(argv):
         from . import judge
 
         graph = judge.read_graph(graph_text(options.graph))
+        graph = judge.resized(graph, info.get("sizes", {}))
         arrays = judge.make_arguments(graph, options.seed, scalars)
     else:
         arrays = inputs.make_tensors(info, options.seed) + inputs.make_scalars(info, scalars)

@@ -21,11 +21,12 @@ import tempfile
 import typing
 from pathlib import Path
 
-from . import aot, chips
+from . import aot, chips, judge
 from .binding import Graph, config_text, format_diagnostics, graph_text, target_text
 from .binding import compile as compile_graph
 from .command import (
     Parser,
+    add_size_option,
     add_vmem_options,
     bytes_text,
     parse_set,
@@ -452,6 +453,7 @@ def _parser():
     )
     parser.add_argument("graph", metavar="G.json", help="graph, or - for standard input")
     parser.add_argument("--target", default="v6e", metavar="T", help="chip, or .json file")
+    add_size_option(parser)
     add_vmem_options(parser)
     parser.add_argument("--config", metavar="F", help="keys that stay as they are")
     parser.add_argument(
@@ -490,6 +492,8 @@ def _count(text):
 
 def _asked(options):
     text, name = graph_text(options.graph)
+    if options.size:  # which makes it another graph, and what is known of it another journal
+        text = json.dumps(judge.resized(judge.read_graph((text, name)), dict(options.size)))
     config = read_json(options.config, "configuration") if options.config else {}
     config.update(parse_set(item) for item in options.set)
     arguments = tuple(parse_named(item) for item in options.arg)

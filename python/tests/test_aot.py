@@ -2,6 +2,8 @@ import dataclasses
 import json
 import tomllib
 
+import pairs
+import pallasc
 import pytest
 from pallasc import aot
 from pallasc.aot_worker import parse_scoped_vmem, parse_serialized_vmem
@@ -100,6 +102,18 @@ def test_estimates_beside_the_compilers(data):
     other = next(chip for chip in aot.TOPOLOGIES if chip != module.info["target"])
     prepared, _ = aot._prepare(module, other)
     assert (prepared.predicted_vmem, prepared.estimate) == (None, None)
+
+
+def test_of_a_pair_the_gradients_are_compiled_too():
+    """Each kernel once, by what it takes; int inputs and outputs have no gradient."""
+    pair = pairs.cross_entropy("bfloat16")
+    module = pallasc.vjp(pair.forward, pair.backwards, **pair.wishes, target="v7x")
+    result = aot.compile_one(module)
+    assert result.ok, result.full
+    assert len(result.kernels) == 2
+    parts = module.info, *module.info["backward"]
+    assert result.predicted_bytes == max(part["vmem_bytes"] for part in parts)
+    assert result.vmem_bytes <= result.predicted_bytes
 
 
 def test_usage_errors(cli, data):

@@ -31,6 +31,10 @@ def test_clean_modules(data):
         ("@evil\ndef f(x):\n    return x\n", "P101"),
         ("@jax.jit(evil())\ndef f(x):\n    return x\n", "P101"),
         ("@functools.partial(jax.jit, static_argnames=(f(),))\ndef f(x):\n    return x\n", "P101"),
+        ("def f(x):\n    return x\n\n\nf.defvjp(f, evil())\n", "P101"),
+        ("def f(x):\n    return x\n\n\nf.defvjp(f, jax.jit)\n", "P101"),
+        ("def f(x):\n    return x\n\n\nf.defjvp(f, f)\n", "P101"),
+        ("def f(x):\n    return x\n\n\nf.evil(f, f)\n", "P101"),
         ("import numpy\n", "P102"),
         ("import os\n", "P102"),
         ("from . import x\n", "P102"),
@@ -59,7 +63,10 @@ def test_allowed_skeleton():
         '@functools.partial(jax.jit, static_argnames=("interpret",))\n'
         "def g(*inputs, interpret=False):\n"
         "    try:\n        from jax._src import core\n\n        return core.x\n"
-        "    except ImportError:\n        return inputs\n"
+        "    except ImportError:\n        return inputs\n\n"
+        "@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))\n"
+        "def h(x, interpret):\n    return x\n\n"
+        "h.defvjp(f, g)\nf.defjvp(g)\n"
     )
     assert lint_module(text) == []
 

@@ -1,5 +1,7 @@
 """`check --points`: chosen grid points alone, against their part of the reference."""
 
+import json
+
 import pytest
 from stubs import ROOT
 
@@ -37,3 +39,24 @@ def test_which_points():
 
     assert _chosen([4, 5], 4, 0)[:3] == [(0, 0), (3, 4), (3, 0)]
     assert sorted(_chosen([2, 2], 9, 0)) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_a_wrong_tail_shows(capsys):
+    """A kernel that is off in the last columns alone is off at the points that have them."""
+    from types import SimpleNamespace
+
+    from pallasc.binding import compile as compile_graph
+    from pallasc.module import Module
+    from pallasc.points import check_points
+    from pallasc.simulate import interpret_params
+
+    graph = json.loads((GRAPHS / "add_odd.json").read_text())
+    right = compile_graph(graph)
+    text = right.source.replace("= load + load_1", "= load + load_1 * (pl.program_id(1) < 2)")
+    assert text != right.source
+    module = Module(text, plan=right.plan)
+    options = SimpleNamespace(points=3, seed=0)
+    params = interpret_params(races=False)
+    assert check_points(right, graph, {}, params, options, {})
+    assert not check_points(module, graph, {}, params, options, {})
+    assert capsys.readouterr().out.count("OFF") == 1

@@ -22,6 +22,7 @@ typedef struct Command {
 	Options options;
 	Source graph, target_source;
 	Source *configs;
+	Source *backwards;
 	PassHooks hooks;
 	bool color;
 } Command;
@@ -191,6 +192,9 @@ static int read_inputs(Command *c) {
 	int status = read_source(c, o->input, &c->graph);
 	for (uint32_t i = 0; i < o->configs.count && status == EXIT_DONE; i++)
 		status = read_source(c, o->configs.at[i], &c->configs[i]);
+	c->backwards = arena_array(&c->arena, o->backwards.count, sizeof *c->backwards);
+	for (uint32_t i = 0; i < o->backwards.count && status == EXIT_DONE; i++)
+		status = read_source(c, o->backwards.at[i], &c->backwards[i]);
 	return status == EXIT_DONE ? read_target(c) : status;
 }
 
@@ -240,24 +244,100 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 	};
 }
 
+/* What does nothing to kernel text. */
+static void warn_of_options(Command *c) {
+	const Options *o = &c->options;
+	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count || o->size_lists.count)
+		diag_warning(
+			&c->diag, (Place){.source = &c->graph}, "kernel-options",
+			"change the text, or compile the graph again",
+			"kernel text is compiled as it stands: no configuration, no sizes and no passes change it");
+}
+
 /* A kernel that is text already: verified and printed. */
 static bool compile_kernel(Command *c, const Target *target, Text *out) {
 	const Options *o = &c->options;
-	Place at = {.source = &c->graph};
-	if (o->configs.count || o->sets.count || o->passes_given)
-		diag_warning(&c->diag, at, "kernel-options", "change the text, or compile the graph again",
-		             "kernel text is compiled as it stands: no configuration and no passes change it");
+	warn_of_options(c);
 	CompileOptions options = compile_options(c, o->target_given ? target : NULL);
 	return compile_kernel_text(&c->arena, &c->diag, &c->graph, &options, o->emit, out);
+}
+
+static SizeChoices size_choices(const Command *c) { return (SizeChoices){c->options.sizes.at, c->options.sizes.count}; }
+
+/* One module of the graph at several sizes. */
+static bool compile_sizes(Command *c, const Target *target, Text *out) {
+	const Options *o = &c->options;
+	const SizeChoices sizes = size_choices(c);
+	CompileOptions options = compile_options(c, target);
+	Text remarks;
+	text_init(&remarks, &c->arena);
+	text_put(&remarks, "");
+	bool ok = compile_variants(&c->arena, &c->diag, &c->graph, &options, &sizes, o->size_lists.at,
+	                           o->size_lists.count, out, &remarks);
+	fwrite(remarks.at, 1, remarks.length, stderr);
+	return ok;
+}
+
+static Module *load_graph(Command *c, const Source *source, const Target *target) {
+	const SizeChoices sizes = size_choices(c);
+	return module_load_sized(&c->arena, &c->diag, source, target, &sizes);
+}
+
+static void print_remarks(const Compilation *job) {
+	Text remarks;
+	text_init(&remarks, job->arena);
+	text_put(&remarks, "");
+	compile_explain(job, &remarks);
+	fwrite(remarks.at, 1, remarks.length, stderr);
+}
+
+/* The forward's configuration is that of the options; a backward has its own alone. False after diagnostics. */
+static bool read_part(Command *c, const Source *source, CompileOptions options, PartSource *part) {
+	*part = (PartSource){.source = source, .options = options};
+	if (source != &c->graph)
+		part->options.config_count = part->options.set_count = 0;
+	else if (source_is_kernel(source))
+		warn_of_options(c);
+	if (source_is_kernel(source))
+		return true;
+	part->module = load_graph(c, source, options.target);
+	return part->module != NULL;
+}
+
+static bool compile_pair_of(Command *c, const Target *target, Text *out) {
+	const Options *o = &c->options;
+	uint32_t count = o->backwards.count;
+	PartSource *parts = arena_array(&c->arena, (size_t)count + 1, sizeof *parts);
+	bool ok = target != NULL;
+	for (uint32_t i = 0; i <= count && target; i++)
+		ok &= read_part(c, i ? &c->backwards[i - 1] : &c->graph, compile_options(c, target), &parts[i]);
+	PairWishes wishes = {.residuals = {o->residuals.at, o->residuals.count},
+	                     .cotangents = {o->cotangents.at, o->cotangents.count},
+	                     .gradients = {o->gradients.at, o->gradients.count},
+	                     .returns = {o->returns.at, o->returns.count},
+	                     .nondiff = {o->nondiff.at, o->nondiff.count}};
+	ok = ok && compile_pair(&c->arena, &c->diag, &parts[0], &parts[1], count, &wishes, out);
+	for (uint32_t i = 0; i <= count; i++) {
+		const Compilation *job = &parts[i].compilation;
+		if (job->module && o->explain)
+			print_remarks(job);
+		if (job->module && ok && o->verbose)
+			say_what_was_done(job, job->module);
+	}
+	return ok && c->diag.errors == 0;
 }
 
 /* Everything up to the text; false after diagnostics. */
 static bool compile(Command *c, Text *out) {
 	const Options *o = &c->options;
 	const Target *target = target_asked(c);
+	if (o->backwards.count)
+		return compile_pair_of(c, target, out);
 	if (source_is_kernel(&c->graph))
 		return target && compile_kernel(c, target, out);
-	Module *m = module_load(&c->arena, &c->diag, &c->graph, target);
+	if (o->size_lists.count)
+		return target && compile_sizes(c, target, out);
+	Module *m = load_graph(c, &c->graph, target);
 	if (!target || !m)
 		return false;
 	CompileOptions options = compile_options(c, target);
@@ -265,14 +345,11 @@ static bool compile(Command *c, Text *out) {
 	compile_init(&job, &options, &c->arena, &c->diag, m);
 	bool check_passes_only = o->passes_given && o->emit == EMIT_NONE;
 	bool ok = compile_module(&job) && (!emit_needs_plan(o->emit) || check_passes_only || compile_plan(&job));
-	if (o->explain) {
-		Text remarks;
-		text_init(&remarks, &c->arena);
-		text_put(&remarks, "");
-		compile_explain(&job, &remarks);
-		fwrite(remarks.at, 1, remarks.length, stderr);
-	}
+	if (o->explain)
+		print_remarks(&job);
 	ok = ok && compile_emit(&job, o->emit, out);
+	if (!ok)
+		module_note_sizes(m, &c->diag);
 	if (ok && o->verbose)
 		say_what_was_done(&job, job.module);
 	return ok && c->diag.errors == 0;
@@ -298,10 +375,15 @@ static ConfigSpace *space_asked(Command *c, const CompileOptions *options, const
 		           "kernel text is compiled as it stands: it has no configurations");
 		return NULL;
 	}
-	Module *m = module_load(&c->arena, &c->diag, &c->graph, options->target);
-	if (!m || (m->typing == TYPING_UNKNOWN && !module_verify_symbols(m, &c->diag)))
+	Module *m = load_graph(c, &c->graph, options->target);
+	if (!m)
 		return NULL;
-	return space_new(&c->arena, &c->diag, m, options, o->space ? spec : NULL, o->sample, o->seed);
+	bool typed = m->typing != TYPING_UNKNOWN || module_verify_symbols(m, &c->diag);
+	ConfigSpace *space =
+		typed ? space_new(&c->arena, &c->diag, m, options, o->space ? spec : NULL, o->sample, o->seed) : NULL;
+	if (!space)
+		module_note_sizes(m, &c->diag);
+	return space;
 }
 
 static int run_sweep(Command *c) {

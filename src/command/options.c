@@ -1,6 +1,7 @@
 /* options.c - the command line of pallasc: one row per option. */
 #include "options.h"
 #include "codegen/rewrite/rewrite.h"
+#include "src/load/load.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -84,6 +85,58 @@ static void add_set(Parser *p, const char *name, const char *value) {
 	if (!equals || equals == value)
 		fail(p, "expected KEY=VALUE after %s, found '%s'", name, value);
 	vec_push(p->arena, &p->options->sets, value);
+}
+
+static void add_size(Parser *p, const char *name, const char *value) {
+	size_t length;
+	int64_t size;
+	if (!size_choice_read(value, &length, &size))
+		fail(p, "expected NAME=SIZE after %s, a size from 1 to %d, found '%s'", name, NAMED_SIZE_MAX, value);
+	vec_push(p->arena, &p->options->sizes, value);
+}
+
+/* NAME=SIZE,SIZE,... */
+static void add_size_list(Parser *p, const char *name, const char *value) {
+	size_t length = strcspn(value, "=");
+	SizeValues list = {.name = arena_printf(p->arena, "%.*s", (int)length, value)};
+	for (const char *at = value + length; *at && !p->error;) {
+		size_t n = strcspn(++at, ","), named;
+		int64_t size;
+		if (!size_choice_read(arena_printf(p->arena, "%s=%.*s", list.name, (int)n, at), &named, &size))
+			break;
+		for (uint32_t i = 0; i < list.values.count; i++)
+			if (list.values.at[i] == size)
+				fail(p, "%s %s has %lld twice", name, value, (long long)size);
+		vec_push(p->arena, &list.values, size);
+		at += n;
+		if (!*at) {
+			vec_push(p->arena, &p->options->size_lists, list);
+			return;
+		}
+	}
+	fail(p, "expected NAME=SIZE,SIZE,... after %s, sizes from 1 to %d, found '%s'", name, NAMED_SIZE_MAX, value);
+}
+
+/* One module of several sizes is Python, and says each size once. */
+static void check_size_lists(Parser *p) {
+	const Options *o = p->options;
+	const char *stages = "leave out other --emit, --passes, --rewrites and --print-...";
+	if (o->size_lists.count && o->action == ACTION_SWEEP)
+		fail(p, "a sweep is of one size: give --size instead of --sizes");
+	else if (o->size_lists.count &&
+	         ((o->emit != EMIT_PYTHON && o->emit != EMIT_NONE) || o->passes_given || o->rewrites_given ||
+	          o->print_before.count || o->print_after.count || o->print_after_all))
+		fail(p, "--sizes prints one module of several sizes: %s", stages);
+	for (uint32_t i = 0; i < o->size_lists.count; i++) {
+		const char *name = o->size_lists.at[i].name;
+		size_t n = strlen(name);
+		for (uint32_t k = 0; k < o->sizes.count; k++)
+			if (strncmp(o->sizes.at[k], name, n) == 0 && o->sizes.at[k][n] == '=')
+				fail(p, "the size '%s' is given by --size and by --sizes", name);
+		for (uint32_t k = 0; k < i; k++)
+			if (strcmp(o->size_lists.at[k].name, name) == 0)
+				fail(p, "--sizes is given twice for '%s'", name);
+	}
 }
 
 static const char *const *pass_names(Parser *p) {
@@ -258,6 +311,48 @@ static void set_sweep(Parser *p, const char *name, const char *value) {
 		p->options->space = value;
 }
 
+/* ---- pairs: a forward and its backwards ------------------------------------------------------------------------ */
+
+static void add_backward(Parser *p, const char *name, const char *value) {
+	if (*value == '\0')
+		fail(p, "%s needs the name of a file", name);
+	vec_push(p->arena, &p->options->backwards, value);
+}
+
+typedef VEC(const char *) Words;
+
+/* Words with commas between. */
+static Words words_of(Parser *p, const char *name, const char *value, bool pairs) {
+	Words words = {0};
+	if (!p->options->pair_only)
+		p->options->pair_only = name;
+	for (const char *at = value; *at;) {
+		size_t n = strcspn(at, ",");
+		const char *word = arena_printf(p->arena, "%.*s", (int)n, at);
+		const char *equals = strchr(word, '=');
+		if (pairs && (!equals || equals == word || !equals[1]))
+			fail(p, "expected BACKWARD=FORWARD, the names of two arrays, after %s, found '%s'", name, word);
+		vec_push(p->arena, &words, word);
+		at += n + (at[n] == ',');
+	}
+	if (words.count == 0)
+		fail(p, "%s needs names, with commas between", name);
+	return words;
+}
+
+#define WORDS(function, list, pairs)                                                                                   \
+	static void function(Parser *p, const char *name, const char *value) {                                         \
+		Words words = words_of(p, name, value, pairs);                                                         \
+		for (uint32_t i = 0; i < words.count; i++)                                                             \
+			vec_push(p->arena, &p->options->list, words.at[i]);                                            \
+	}
+WORDS(add_residuals, residuals, true)
+WORDS(add_cotangents, cotangents, true)
+WORDS(add_gradients, gradients, true)
+WORDS(add_returns, returns, false)
+WORDS(add_nondiff, nondiff, false)
+#undef WORDS
+
 /* ---- options without -------------------------------------------------------------------------------------------- */
 
 #define FLAG(function, statement)                                                                                      \
@@ -297,6 +392,8 @@ static const Option table[] = {
 	{"--print-target", NO_VALUE, set_print_target},
 	{"--config", A_VALUE, add_config},
 	{"--set", A_VALUE, add_set},
+	{"--size", A_VALUE, add_size},
+	{"--sizes", A_VALUE, add_size_list},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -306,6 +403,12 @@ static const Option table[] = {
 	{"--seed", A_VALUE, set_seed},
 	{"--table", NO_VALUE, set_table},
 	{"--top", A_VALUE, set_top},
+	{"--backward", A_VALUE, add_backward},
+	{"--residuals", A_VALUE, add_residuals},
+	{"--cotangents", A_VALUE, add_cotangents},
+	{"--gradients", A_VALUE, add_gradients},
+	{"--returns", A_VALUE, add_returns},
+	{"--nondiff", A_VALUE, add_nondiff},
 	{"--passes", A_VALUE, set_passes},
 	{"--print-passes", NO_VALUE, set_print_passes},
 	{"--rewrites", A_VALUE, set_rewrites},
@@ -344,13 +447,17 @@ const char *options_help(void) {
 #include "targets.def"
 #undef TARGET
 	       "or a .json file; default v6e\n"
-	       "  --print-targets       list the chips\n"
-	       "  --print-target        the chip of --target, as such a file\n"
+	       "  --print-targets       list the chips; --print-target: that of --target, as such a file\n"
 	       "  --config FILE         a configuration (JSON object) over the graph's own\n"
 	       "  --set KEY=VALUE       one key over that; repeatable\n"
+	       "  --size NAME=SIZE      a named size over the graph's own; repeatable\n"
+	       "  --sizes NAME=A,B,...  one module for several, by its arguments' shapes; combinations\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
+	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"
+	       "                        (docs/gradients.md). What names do not say: --residuals B=F,...,\n"
+	       "                        --cotangents, --gradients, --returns F,..., --nondiff F,...\n"
 	       "\n"
 	       "  --passes=P,Q,...      run just these passes, in this order; implies --emit=json\n"
 	       "  --print-passes        list the passes in the pipeline's order\n"
@@ -368,8 +475,7 @@ const char *options_help(void) {
 	       "\n"
 	       "  --explain             each decision and why, on standard error\n"
 	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
-	       "  --color=WHEN          auto (default), always or never\n"
-	       "  -v, --version, --help\n"
+	       "  --color=WHEN          auto (default), always or never; and -v, --version, --help\n"
 	       "\n"
 	       "Exit status: 0 done; 1 the graph or configuration is refused; 2 wrong usage;\n"
 	       "3 cannot read or write.\n"
@@ -438,8 +544,10 @@ static void check_standard_input(Parser *p) {
 	int uses = strcmp(p->options->input, "-") == 0;
 	for (uint32_t i = 0; i < p->options->configs.count; i++)
 		uses += strcmp(p->options->configs.at[i], "-") == 0;
+	for (uint32_t i = 0; i < p->options->backwards.count; i++)
+		uses += strcmp(p->options->backwards.at[i], "-") == 0;
 	if (uses > 1)
-		fail(p, "standard input can be read only once: as the graph or as a --config");
+		fail(p, "standard input can be read only once: as the graph, a --config or a --backward");
 }
 
 /* Options that a sweep does not take, and those that only it takes. */
@@ -452,6 +560,23 @@ static void check_sweep(Parser *p) {
 	else if (o->action == ACTION_SWEEP && texts)
 		fail(p, "a sweep judges configurations and prints no stage of them: leave out --emit, --passes, "
 		        "--rewrites, --print-..., --explain, --adapt and --verify-each");
+}
+
+/* Options that a pair does not take, and those that only it takes. */
+static void check_pair(Parser *p) {
+	const Options *o = p->options;
+	bool stages = o->passes_given || o->rewrites_given || o->print_before.count || o->print_after.count ||
+	              o->print_after_all || (o->emit_given && o->emit != EMIT_PYTHON && o->emit != EMIT_NONE);
+	if (!o->backwards.count && o->pair_only)
+		fail(p, "%s is for a pair of graphs: it needs a --backward", o->pair_only);
+	else if (o->backwards.count && o->action == ACTION_SWEEP)
+		fail(p, "a sweep judges one graph: leave out --backward");
+	else if (o->backwards.count && o->size_lists.count)
+		fail(p, "--sizes prints one graph at several sizes: give --size with --backward");
+	else if (o->backwards.count && stages)
+		fail(p,
+		     "--backward makes a Python module of several graphs: leave out --emit, --passes, --rewrites and "
+		     "--print-...");
 }
 
 const char *options_parse(Arena *a, int argc, char *const *argv, Options *options) {
@@ -477,5 +602,7 @@ const char *options_parse(Arena *a, int argc, char *const *argv, Options *option
 		options->emit = EMIT_KERNEL;
 	check_standard_input(&p);
 	check_sweep(&p);
+	check_pair(&p);
+	check_size_lists(&p);
 	return p.error;
 }

@@ -27,10 +27,15 @@ typedef struct Options {
 	bool target_given;
 	VEC(const char *) configs;
 	VEC(const char *) sets;
-	VEC(const char *) passes; /* names; --passes= gives none and `passes_given` */
+	VEC(const char *) sizes;    /* NAME=VALUE, as size_choice_read() takes them */
+	VEC(SizeValues) size_lists; /* one module of all combinations; none: of the sizes that there are */
+	VEC(const char *) passes;   /* names; --passes= gives none and `passes_given` */
 	bool passes_given;
 	VEC(const char *) rewrites; /* names; --rewrites= gives none and `rewrites_given` */
 	bool rewrites_given;
+	VEC(const char *) backwards; /* paths */
+	VEC(const char *) residuals, cotangents, gradients, returns, nondiff;
+	const char *pair_only; /* the first option that only a pair takes; NULL */
 	VEC(const Pass *) print_before, print_after;
 	bool print_after_all;
 	bool verify_each, explain, verbose, adapt;

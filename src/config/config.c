@@ -285,6 +285,7 @@ static const char *const *all_keys(const ConfigReader *c) {
 	}
 	for (uint32_t i = 0; i < m->tunables.count; i++)
 		vec_push(c->r->arena, &names, m->tunables.at[i].name);
+	vec_push(c->r->arena, &names, "by_size");
 	vec_push(c->r->arena, &names, NULL);
 	return names.at;
 }
@@ -308,6 +309,7 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 	ConfigReader c = {r, m};
 	Text ignored;
 	const char *name;
+	const json_t *by_size = NULL;
 	json_t *v;
 	text_init(&ignored, r->arena);
 	if (!json_is_object(object)) {
@@ -327,6 +329,8 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 			read_tunable(&c, v, &at, tunable);
 		else if (list)
 			read_short(&c, list, v, &at, whole && !json_is_null(whole));
+		else if (strcmp(name, "by_size") == 0)
+			by_size = v;
 		else if (is_ignored(name))
 			text_printf(&ignored, "%s%s", ignored.length ? ", " : "", name);
 		else if (strncmp(name, "x_", 2) != 0)
@@ -334,6 +338,9 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 			           "unknown configuration key '%s'", name);
 	}
 	note_ignored(&c, path, &ignored);
+	Path at = path_key(path, "by_size");
+	if (by_size) /* over the others, wherever it stands */
+		config_read_by_size(r, m, by_size, &at);
 }
 
 /* ---- from outside the graph ------------------------------------------------------------------------------------- */

@@ -19,6 +19,8 @@ Place config_list_place(Diag *d, ConfigOrigin origin, uint32_t index);
 void config_read(const Reader *r, Module *m, const json_t *object, const Path *path);
 /* One key, as if it stood in such an object; null: as if it did not. */
 void config_read_key(const Reader *r, Module *m, const KeyRow *row, const json_t *v, const Path *at);
+/* config_by_size.c: the entries of `by_size`: the first that holds for the Module's sizes is read over the others. */
+void config_read_by_size(const Reader *r, Module *m, const json_t *list, const Path *path);
 /* narrow.c: narrows blocks that are wider than the range they iterate, into m->narrowed; true if there is one. */
 bool blocks_narrow(Module *m);
 /* narrow.c: tiles of the block may be of another size if nothing looks at it and no value mixes lanes of that dim:

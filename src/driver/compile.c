@@ -189,6 +189,8 @@ static void put_remark(Text *out, const Remark *r, const char *kernel) {
 }
 
 void compile_explain(const Compilation *c, Text *out) {
+	for (uint32_t i = 0; i < c->module->by_size.count; i++)
+		put_remark(out, &(Remark){.pass = "config", .message = c->module->by_size.at[i]}, NULL);
 	for (uint32_t i = 0; i < c->context.remarks.count; i++)
 		put_remark(out, &c->context.remarks.at[i], NULL);
 	for (uint32_t k = 0; c->program && k < c->program->kernels.count; k++) {

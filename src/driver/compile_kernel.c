@@ -50,16 +50,23 @@ static bool rewritten(Diag *d, KProgram *p, const CompileOptions *options, Emit 
 	                       options && options->verify_kernels ? d : NULL);
 }
 
-bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out) {
+KProgram *compile_kernel_program(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit) {
 	KProgram *p = kernels_read(a, d, source);
 	if (!p || !program_verify_kernels(p, d) || !can_be_made(d, p, emit) || !rewritten(d, p, options, emit) ||
 	    (emit == EMIT_PYTHON && !kernels_have_python(d, p)))
-		return false;
+		return NULL;
 	if (options && options->target)
 		p->target = options->target->name;
 	if (emit == EMIT_PYTHON)
 		program_give_variables(p);
 	kernels_name(p);
+	return p;
+}
+
+bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out) {
+	const KProgram *p = compile_kernel_program(a, d, source, options, emit);
+	if (!p)
+		return false;
 	if (emit == EMIT_PYTHON)
 		kernels_print_python(p, out);
 	if (emit == EMIT_KERNEL)

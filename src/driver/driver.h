@@ -7,8 +7,10 @@
 #define PALLASC_DRIVER_H
 
 #include "codegen/kernel/kernel.h"
+#include "codegen/pair/pair.h"
 #include "codegen/plan/plan.h"
 #include "passes/pipeline/pipeline.h"
+#include "src/load/load.h"
 
 /* What a compilation can give; the order of --help. */
 typedef enum Emit {
@@ -108,6 +110,17 @@ bool compile_emit(Compilation *c, Emit emit, Text *out);
 KProgram *compile_kernels(Compilation *c);
 /* estimate.c: adds what the kernels, as they are built, are thought to need and to take. */
 void compile_estimate(const Program *g, KProgram *out);
+/* variants.c: a size and the values that it is to have. */
+typedef struct SizeValues {
+	const char *name;
+	VEC(int64_t) values;
+} SizeValues;
+enum { VARIANTS_MAX = 64 };
+/* The Python module of a graph at every combination of those values (the last changes fastest), which chooses by the
+ * shapes of its arguments; `sizes`: of the others, NAME=VALUE. What was decided goes to `explained`. False after
+ * diagnostics. */
+bool compile_variants(Arena *a, Diag *d, const Source *graph, const CompileOptions *options, const SizeChoices *sizes,
+                      const SizeValues *lists, uint32_t list_count, Text *out, Text *explained);
 /* compile_kernel.c: the source is kernel text (docs/kernel.md), not a graph. */
 bool source_is_kernel(const Source *source);
 /* A `loop` has none, until it is driven. False after a diagnostic. */
@@ -115,6 +128,18 @@ bool kernels_have_python(Diag *d, const KProgram *p);
 /* Reads and verifies it; what is asked for goes to `out`. `target`: over the text's own, or NULL. False after
  * diagnostics. */
 bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit, Text *out);
+/* The same up to what is printed; NULL after a diagnostic. */
+KProgram *compile_kernel_program(Arena *a, Diag *d, const Source *source, const CompileOptions *options, Emit emit);
+/* compile_pair.c: a graph, or kernel text, that is compiled to be one of a pair. */
+typedef struct PartSource {
+	const Source *source;
+	Module *module; /* as it was read, the compilation's from now on; NULL: the source is kernel text */
+	CompileOptions options;
+	Compilation compilation; /* of a module, for what it has to tell */
+} PartSource;
+/* Compiles the forward and its backwards, pairs them, and appends the module to `out`. False after diagnostics. */
+bool compile_pair(Arena *a, Diag *d, PartSource *forward, PartSource *backwards, uint32_t count,
+                  const PairWishes *wishes, Text *out);
 /* What the passes and the plan decided and why, one line each. */
 void compile_explain(const Compilation *c, Text *out);
 

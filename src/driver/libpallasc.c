@@ -26,6 +26,7 @@ struct pallasc_graph {
 	Diag diag;
 	Source source;
 	Module *module; /* NULL: refused, or kernel text */
+	json_t *root;   /* the parsed text, where it names sizes; NULL */
 	bool kernel;    /* kernel text that is right */
 	char *diagnostics;
 	size_t diagnostics_length;
@@ -88,6 +89,21 @@ static bool diagnostics_text(const Diag *d, char **text, size_t *length) {
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
 
+static void root_drop(pallasc_graph *graph) {
+	json_decref(graph->root);
+	graph->root = NULL;
+}
+
+static void graph_load_module(pallasc_graph *graph) {
+	const Reader reader = {&graph->arena, &graph->diag, &graph->source};
+	graph->root = json_read(&reader);
+	if (graph->root)
+		graph->module = module_load_parsed(&graph->arena, &graph->diag, &graph->source, graph->root,
+		                                   target_find("v6e"), NULL);
+	if (json_object_size(json_object_get(graph->root, "sizes")) == 0)
+		root_drop(graph);
+}
+
 static bool graph_read(pallasc_graph *graph, const char *json, size_t length, const char *name) {
 	if (setjmp(graph->oom))
 		return false;
@@ -100,7 +116,7 @@ static bool graph_read(pallasc_graph *graph, const char *json, size_t length, co
 	if (source_is_kernel(&graph->source))
 		graph->kernel = compile_kernel_text(&graph->arena, &graph->diag, &graph->source, NULL, EMIT_NONE, NULL);
 	else
-		graph->module = module_load(&graph->arena, &graph->diag, &graph->source, target_find("v6e"));
+		graph_load_module(graph);
 	Diag quiet; /* what is wrong is said by each compilation, where its turn is */
 	diag_init(&quiet, &graph->arena);
 	if (graph->module)
@@ -134,6 +150,7 @@ void pallasc_graph_free(pallasc_graph *graph) {
 	if (!graph)
 		return;
 	graph->context->graphs--;
+	root_drop(graph);
 	free(graph->diagnostics);
 	arena_free(&graph->arena);
 	free(graph);
@@ -159,14 +176,13 @@ typedef struct Job {
 	char *diagnostics; /* malloc'ed */
 } Job;
 
-/* What the graph was told when it was read belongs to each of its results. */
-static void inherit_diagnostics(Job *job) {
-	const Diag *given = &job->graph->diag;
-	diag_init(&job->diag, job->arena);
+/* What a graph was told when it was read belongs to each of its results. */
+static void inherit_diagnostics(Job *job, const pallasc_graph *graph) {
+	const Diag *given = &graph->diag;
 	for (uint32_t i = 0; i < given->list.count; i++)
 		vec_push(job->arena, &job->diag.list, given->list.at[i]);
-	job->diag.errors = given->errors;
-	job->diag.others = given->others;
+	job->diag.errors += given->errors;
+	job->diag.others += given->others;
 }
 
 static const Target *choose_target(Job *job, pallasc_status *status) {
@@ -259,6 +275,9 @@ static pallasc_status compile_kernel(Job *job, const Target *target) {
 		return PALLASC_USAGE;
 	const Source *source = &job->graph->source;
 	bool ok = true;
+	if (job->options->size_count)
+		diag_warning(&job->diag, (Place){.source = source}, "kernel-options", "compile the graph again",
+		             "kernel text is compiled as it stands: no sizes change it");
 	if (job->options->emit & PALLASC_EMIT_SOURCE)
 		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON,
 		                         &job->text[TEXT_SOURCE]);
@@ -268,16 +287,87 @@ static pallasc_status compile_kernel(Job *job, const Target *target) {
 	return ok ? PALLASC_OK : PALLASC_REFUSED;
 }
 
+/* The graph at the sizes of the options, in the job's arena; NULL after diagnostics. */
+static Module *module_asked(Job *job, const pallasc_graph *graph) {
+	const SizeChoices sizes = {job->options->sizes, (uint32_t)job->options->size_count};
+	if (sizes.count && graph->root)
+		return module_load_parsed(job->arena, &job->diag, &graph->source, graph->root, target_find("v6e"),
+		                          &sizes);
+	inherit_diagnostics(job, graph);
+	Module *m = graph->module ? module_clone(graph->module, job->arena) : NULL;
+	return m && module_choose_sizes(m, &job->diag, &sizes) ? m : NULL;
+}
+
+/* The caller's as far as its header had it. */
+static pallasc_pairing full_pairing(const pallasc_pairing *given) {
+	pallasc_pairing pairing = PALLASC_PAIRING_INIT;
+	memcpy(&pairing, given, given->size < sizeof pairing ? given->size : sizeof pairing);
+	return pairing;
+}
+
+/* False after a diagnostic. */
+static bool can_be_paired(Job *job, const pallasc_pairing *pairing) {
+	if (job->options->emit & ~(unsigned)PALLASC_EMIT_SOURCE) {
+		diag_error(&job->diag, (Place){0}, "pair-emit", "ask for the source alone",
+		           "of a forward and its backwards there is a module, and no other text");
+		return false;
+	}
+	bool ok = pairing->backward_count > 0;
+	if (!ok)
+		diag_error(&job->diag, (Place){0}, "pair-emit", NULL, "there is no backward to pair the forward with");
+	for (size_t i = 0; i < pairing->backward_count; i++)
+		ok &= pairing->backwards[i] != NULL; /* there was no memory for it */
+	return ok;
+}
+
+static NameList name_list(const char *const *names, size_t count) {
+	return (NameList){.at = names, .count = (uint32_t)count};
+}
+
+/* `module`: the forward's, at the sizes that are asked for; NULL: the forward is kernel text. */
+static pallasc_status compile_with_backwards(Job *job, Module *module, const CompileOptions *options) {
+	pallasc_pairing pairing = full_pairing(job->options->pairing);
+	if (!can_be_paired(job, &pairing))
+		return job->diag.errors ? PALLASC_REFUSED : PALLASC_FAILED;
+	size_t count = pairing.backward_count;
+	PartSource forward = {.source = &job->graph->source, .module = module, .options = *options};
+	bool ok = true;
+	PartSource *backwards = arena_array(job->arena, count, sizeof *backwards);
+	for (size_t i = 0; i < count; i++) {
+		const char *text = pairing.backward_configs ? pairing.backward_configs[i] : NULL;
+		CompileOptions own = *options; /* the configuration given is the forward's */
+		Source *config = arena_alloc(job->arena, sizeof *config);
+		if (text)
+			*config = (Source){"<config>", text, strlen(text)};
+		own.configs = config;
+		own.config_count = text != NULL;
+		own.set_count = 0;
+		const pallasc_graph *graph = pairing.backwards[i];
+		backwards[i] =
+			(PartSource){.source = &graph->source, .module = module_asked(job, graph), .options = own};
+		ok &= backwards[i].module || graph->kernel;
+	}
+	PairWishes wishes = {.residuals = name_list(pairing.residuals, pairing.residual_count),
+	                     .cotangents = name_list(pairing.cotangents, pairing.cotangent_count),
+	                     .gradients = name_list(pairing.gradients, pairing.gradient_count),
+	                     .returns = name_list(pairing.returns, pairing.return_count),
+	                     .nondiff = name_list(pairing.nondiff, pairing.nondiff_count)};
+	ok = ok && compile_pair(job->arena, &job->diag, &forward, backwards, (uint32_t)count, &wishes,
+	                        &job->text[TEXT_SOURCE]);
+	return ok ? PALLASC_OK : PALLASC_REFUSED;
+}
+
 static pallasc_status compile(Job *job) {
 	const pallasc_options *o = job->options;
 	pallasc_status status;
-	inherit_diagnostics(job);
-	if (pallasc_graph_status(job->graph) != PALLASC_OK)
+	diag_init(&job->diag, job->arena);
+	Module *module = module_asked(job, job->graph);
+	if (!module && !job->graph->kernel)
 		return PALLASC_REFUSED;
 	const Target *target = choose_target(job, &status);
 	if (!target || !sets_are_pairs(job) || !found_is_json(job))
 		return PALLASC_USAGE;
-	if (job->graph->kernel)
+	if (job->graph->kernel && !o->pairing)
 		return compile_kernel(job, o->target ? target : NULL);
 	Source *config = arena_alloc(job->arena, sizeof *config);
 	if (o->config_json)
@@ -293,11 +383,14 @@ static pallasc_status compile(Job *job) {
 	                          .found = o->found};
 	if (!choose_rewrites(job, &options))
 		return PALLASC_USAGE;
+	if (o->pairing)
+		return compile_with_backwards(job, module, &options);
 	Compilation c;
-	compile_init(&c, &options, job->arena, &job->diag, module_clone(job->graph->module, job->arena));
-	if (!compile_module(&c) || (wants_plan(o->emit) && !compile_plan(&c)))
-		return PALLASC_REFUSED;
-	return emit_texts(job, &c) ? PALLASC_OK : PALLASC_REFUSED;
+	compile_init(&c, &options, job->arena, &job->diag, module);
+	if (compile_module(&c) && (!wants_plan(o->emit) || compile_plan(&c)) && emit_texts(job, &c))
+		return PALLASC_OK;
+	module_note_sizes(module, &job->diag);
+	return PALLASC_REFUSED;
 }
 
 static pallasc_status module_page(Job *job) {

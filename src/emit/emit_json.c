@@ -278,8 +278,21 @@ static void put_tunables(Writer *w) {
 	put(w, "},\n");
 }
 
+/* The graph has their values where it had their names. */
+static void put_named_sizes(Writer *w) {
+	put(w, " \"sizes\": {");
+	w->first = true;
+	for (uint32_t i = 0; i < w->m->sizes.count; i++) {
+		emit_key(w, w->m->sizes.at[i].name);
+		text_printf(w->out, "{\"fixed\": %lld}", (long long)w->m->sizes.at[i].value);
+	}
+	put(w, "},\n");
+}
+
 static void put_tables(Writer *w) {
 	const Module *m = w->m;
+	if (m->sizes.count)
+		put_named_sizes(w);
 	PUT_TABLE(w, "tensors", m->tensors, put_tensor(w, &m->tensors.at[i]));
 	if (m->scalars.count)
 		PUT_TABLE(w, "scalars", m->scalars, put_scalar(w, &m->scalars.at[i]));

@@ -70,9 +70,12 @@ static ExprId parse_int(Parser *p) {
 /* All names that an expression may use, for a hint. */
 static const char *nearest_symbol(Module *m, const char *word) {
 	uint32_t n = 0;
-	if (m->blocks.count + m->tunables.count > 1000) /* a document made to be slow */
+	uint32_t most = m->sizes.count + m->blocks.count + m->tunables.count;
+	if (most > 1000) /* a document made to be slow */
 		return NULL;
-	const char **names = arena_array(m->arena, (size_t)m->blocks.count + m->tunables.count + 5, sizeof *names);
+	const char **names = arena_array(m->arena, (size_t)most + 5, sizeof *names);
+	for (uint32_t i = 0; i < m->sizes.count; i++)
+		names[n++] = m->sizes.at[i].name;
 	for (uint32_t i = 0; i < m->blocks.count; i++)
 		if (m->blocks.at[i].symbol)
 			names[n++] = m->blocks.at[i].symbol;
@@ -119,7 +122,9 @@ static ExprId symbol_named(Module *m, const char *word) {
 	uint32_t symbol = known ? map_get(&m->symbols, map_key(known)) : NONE;
 	if (symbol == NONE)
 		return NONE;
-	return symbol & SYMBOL_TUNABLE ? expr_tunable(m, symbol & ~SYMBOL_TUNABLE) : expr_block(m, symbol);
+	if (symbol & SYMBOL_TUNABLE)
+		return expr_tunable(m, symbol & ~SYMBOL_TUNABLE);
+	return symbol & SYMBOL_SIZE ? expr_int(m, m->sizes.at[symbol & ~SYMBOL_SIZE].value) : expr_block(m, symbol);
 }
 
 static ExprId parse_name(Parser *p) {

@@ -92,6 +92,13 @@ typedef struct Tensor {
 	uint32_t step_count;
 } Tensor;
 
+/* A number that has a name in the document's expressions. */
+typedef struct NamedSize {
+	const char *name;
+	int64_t value;
+	bool fixed; /* the graph is written for this value: none else can be chosen */
+} NamedSize;
+
 typedef struct Scalar {
 	const char *name;
 	Dtype dtype;
@@ -352,6 +359,7 @@ typedef struct Module {
 	StringTable strings;
 
 	const char *name;
+	VEC(NamedSize) sizes;
 	VEC(Tensor) tensors;
 	VEC(Scalar) scalars;
 	VEC(Return) returns; /* filled with the default when the document has none */
@@ -370,6 +378,7 @@ typedef struct Module {
 	} type_table, expr_table; /* hash tables for consing */
 
 	Config config;
+	VEC(const char *) by_size; /* what its sizes chose of configurations by size, a line each */
 	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
 	VEC(Narrowed) narrowed;  /* by BlockId, then too */
 	VEC(Enlarged) enlarged;  /* by BlockId; empty: none (src/driver/choose_sizes.c) */
@@ -394,10 +403,10 @@ typedef struct Module {
 	VEC(Indirect) indirect;           /* accesses that passes made other nodes of */
 	uint32_t fresh;                   /* counter for names that passes make */
 
-	Map tensor_names;               /* name -> TensorId */
-	Map scalar_names;               /* name -> ScalarId */
-	Map symbols;                    /* name -> BlockId, or TunableId | SYMBOL_TUNABLE */
-	Map graph_ids;                  /* document id -> GraphId */
+	Map tensor_names; /* name -> TensorId */
+	Map scalar_names; /* name -> ScalarId */
+	Map symbols;      /* name -> BlockId, TunableId | SYMBOL_TUNABLE, or an index of `sizes` | SYMBOL_SIZE */
+	Map graph_ids;    /* document id -> GraphId */
 	Alignment *given_alignments;    /* the document's annotations, for module_check_annotations(); NULL: none */
 	VEC(ElementLimit) given_limits; /* the same, without nodes */
 	bool has_given_limits;
@@ -405,6 +414,7 @@ typedef struct Module {
 } Module;
 
 #define SYMBOL_TUNABLE 0x80000000u
+#define SYMBOL_SIZE 0x40000000u
 #define LOOP_FACT_ABSENT 0xff
 
 /* ir.c: a deep copy in another arena (strings are shared with the original's arena, which must outlive it). */

@@ -39,6 +39,8 @@ static void own_config(Arena *a, Config *c) {
 }
 
 static void own_tables(Arena *a, Module *m) {
+	OWN(a, &m->sizes);
+	OWN(a, &m->by_size);
 	OWN(a, &m->tensors);
 	for (uint32_t i = 0; i < m->tensors.count; i++)
 		own_steps(a, &m->tensors.at[i].steps, m->tensors.at[i].step_count);

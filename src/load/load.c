@@ -7,9 +7,10 @@
 /* Names that the emitted module needs for itself. */
 /* clang-format off */
 static const char *const module_names[] = {
-	"jax", "jnp", "lax", "pl", "pltpu", "functools", "warnings", "KERNEL_INFO", "interpret", "_check", "_mask", "_gelu",
-	"_simulator", "_to_row", "_to_column", "range", "list", "str", "TypeError", "AttributeError", "ImportError",
-	"__debug__", NULL};
+	"jax", "jnp", "lax", "pl", "pltpu", "functools", "warnings", "KERNEL_INFO", "interpret", "_check", "_dispatch", "_mask", "_gelu",
+	"_simulator", "_to_row", "_to_column", "_pallas_call", "_sparse_call", "_varying", "_axes", "_batched", "_threads", "range",
+	"list", "str", "int", "tuple", "frozenset", "zip", "len", "all", "any", "hasattr", "TypeError", "AttributeError",
+	"ImportError", "RuntimeError", "ValueError", "__debug__", NULL};
 /* clang-format on */
 
 static const char *const python_keywords[] = {
@@ -85,7 +86,7 @@ static void check_reductions(Loader *l) {
 static void load_document(void *context, json_t *root) {
 	static const char *const known[] = {"format",      "version",          "name",     "tensors", "scalars",
 	                                    "returns",     "block_sizes",      "tunables", "config",  "graphs",
-	                                    "annotations", "assume_in_bounds", NULL};
+	                                    "annotations", "assume_in_bounds", "sizes",    NULL};
 	Loader *l = context;
 	Path path = {0}, config_at = path_key(&path, "config");
 	uint32_t errors = l->r.d->errors;
@@ -95,6 +96,9 @@ static void load_document(void *context, json_t *root) {
 		l->r.d->errors != errors; /* a misspelt table: what it defines is missing */
 	load_name(l, root, &path);
 	get_bool(&l->r, root, "assume_in_bounds", &path, &l->m->assume_in_bounds);
+	load_named_sizes(l, root, &path);
+	if (l->sizes_unclear) /* all else may follow from them */
+		return;
 	load_tunables(l, root, &path);
 	load_blocks(l, root, &path);
 	config_init(l->m);
@@ -111,17 +115,44 @@ static void load_document(void *context, json_t *root) {
 	load_annotations(l, root, &path);
 }
 
-Module *module_load(Arena *a, Diag *d, const Source *source, const Target *target) {
+static Loader *loader_new(Arena *a, Diag *d, const Source *source, const Target *target, const SizeChoices *sizes) {
 	Loader *l = arena_alloc(a, sizeof *l);
-	uint32_t errors = d->errors;
 	l->r = (Reader){.arena = a, .d = d, .source = source};
 	l->m = arena_alloc(a, sizeof *l->m);
+	l->sizes = sizes;
 	l->node = NONE;
 	l->m->arena = a;
 	l->m->source = source;
 	l->m->target = target;
+	return l;
+}
+
+/* What was read, unless that said errors: there were so many before. */
+static Module *loaded(const Loader *l, uint32_t errors) {
+	if (l->r.d->errors == errors)
+		return l->m;
+	if (!l->sizes_unclear)
+		module_note_sizes(l->m, l->r.d);
+	return NULL;
+}
+
+Module *module_load_parsed(Arena *a, Diag *d, const Source *source, json_t *root, const Target *target,
+                           const SizeChoices *sizes) {
+	Loader *l = loader_new(a, d, source, target, sizes);
+	uint32_t errors = d->errors;
+	load_document(l, root);
+	return loaded(l, errors);
+}
+
+Module *module_load_sized(Arena *a, Diag *d, const Source *source, const Target *target, const SizeChoices *sizes) {
+	Loader *l = loader_new(a, d, source, target, sizes);
+	uint32_t errors = d->errors;
 	json_t *root = json_read(&l->r);
 	if (root)
 		json_guard(root, a, load_document, l);
-	return root && d->errors == errors ? l->m : NULL;
+	return root ? loaded(l, errors) : NULL;
+}
+
+Module *module_load(Arena *a, Diag *d, const Source *source, const Target *target) {
+	return module_load_sized(a, d, source, target, NULL);
 }

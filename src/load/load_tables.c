@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* ---- symbols: block sizes and tunables -------------------------------------------------------------------------- */
+/* ---- symbols: sizes, block sizes and tunables
+ * -------------------------------------------------------------------------- */
 
 static bool is_symbol(const char *s) {
 	for (const char *c = s; *c; c++) {
@@ -16,8 +17,7 @@ static bool is_symbol(const char *s) {
 	return *s && !function;
 }
 
-/* Checks that `name` may stand in expressions and is new; then it means `value`. */
-static bool symbol_define(Loader *l, const char *name, uint32_t value, Place at) {
+bool symbol_define(Loader *l, const char *name, uint32_t value, Place at) {
 	Module *m = l->m;
 	bool unclear = l->symbols_unclear;
 	l->symbols_unclear = true; /* until all is well */
@@ -27,8 +27,12 @@ static bool symbol_define(Loader *l, const char *name, uint32_t value, Place at)
 		return false;
 	}
 	uint64_t key = map_key(intern(l, name));
-	if (map_get(&m->symbols, key) != NONE) {
-		diag_error(l->r.d, at, "duplicate-name", NULL, "the symbol '%s' is defined twice", name);
+	uint32_t known = map_get(&m->symbols, key);
+	if (known != NONE) {
+		bool sized = !(known & SYMBOL_TUNABLE) && known & SYMBOL_SIZE;
+		diag_error(l->r.d, at, "duplicate-name",
+		           sized ? "sizes, block symbols and tunables share one namespace" : NULL,
+		           sized ? "'%s' is the name of a size already" : "the symbol '%s' is defined twice", name);
 		return false;
 	}
 	map_put(l->r.arena, &m->symbols, key, value);

@@ -157,13 +157,24 @@ static void view_permute(Loader *l, const json_t *list, const Path *at, Tensor *
 }
 
 static bool slice_bound(Loader *l, const json_t *v, const Path *at, int64_t none, int64_t *out) {
+	ExprId e;
 	*out = none;
-	return json_is_null(v) ? none >= 0 || expected(&l->r, at, "an int (the dim's size is not constant)", v)
-	                       : to_int(&l->r, v, at, "an int or null", out);
+	if (json_is_null(v))
+		return none >= 0 || expected(&l->r, at, "an int (the dim's size is not constant)", v);
+	if (!json_is_string(v))
+		return to_int(&l->r, v, at, "an int or null", out);
+	if (!load_size(l, v, at, &e))
+		return false;
+	if (l->m->exprs.at[e].kind != EXPR_INT)
+		return expected(&l->r, at, "an int, or an expression of sizes", v);
+	*out = l->m->exprs.at[e].value;
+	return true;
 }
 
 static void view_slice_dim(Loader *l, const json_t *v, const Path *at, ExprId size, int64_t arg[3]) {
 	int64_t dim = -1;
+	if (size == NONE) /* reported where it stands */
+		return;
 	const Expr *e = &l->m->exprs.at[size];
 	if (e->kind == EXPR_INT)
 		dim = e->value;

@@ -74,7 +74,9 @@ static bool value_sym(Loader *l, const json_t *v, const Path *path, Arg *out) {
 	ExprId e;
 	if (!load_size(l, v, path, &e))
 		return false;
-	*out = arg_sym(e);
+	bool named =
+		l->m->sizes.count && json_is_string(v); /* a size is the number that it is, wherever one may stand */
+	*out = named ? size_arg(l->m, e) : arg_sym(e);
 	return true;
 }
 

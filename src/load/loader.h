@@ -2,8 +2,7 @@
 #ifndef PALLASC_LOADER_H
 #define PALLASC_LOADER_H
 
-#include "src/ir/ir.h"
-#include "src/json/json.h"
+#include "load.h"
 
 /* A reference to a node that stands later: an error, but is it a cycle or only the order? Known once all are read. */
 typedef struct ForwardRef {
@@ -20,6 +19,7 @@ typedef struct NodeMembers {
 typedef struct Loader {
 	Reader r;
 	Module *m;
+	const SizeChoices *sizes; /* NULL: as the document says */
 	StringTable targets;      /* read before */
 	Map ops;                  /* their ops */
 	Schema schemas[OP_COUNT]; /* parsed when first needed */
@@ -31,6 +31,7 @@ typedef struct Loader {
 	VEC(NodeId) document;     /* GraphId -> its first node: the ids of a graph's nodes are consecutive */
 	GraphId graph;            /* whose nodes are being read */
 	NodeId node;              /* being read; NONE in host steps, where no references are allowed */
+	bool sizes_unclear;       /* named sizes were refused: nothing was read with them */
 	bool symbols_unclear;     /* a block or tunable was refused: say nothing of its uses */
 	bool tensors_unclear;     /* so was the list of tensors */
 	bool kinds_unclear;       /* so was the kind of a graph */
@@ -49,7 +50,10 @@ bool load_meta(Loader *l, const json_t *v, const Path *path, int depth, TypeId *
 /* A number or {"float": "inf"}. */
 bool load_number(Loader *l, const json_t *v, const Path *path, double *out);
 
-/* load_tables.c, load_tensors.c: in this order */
+/* load_named.c, load_tables.c, load_tensors.c: in this order */
+void load_named_sizes(Loader *l, const json_t *root, const Path *path);
+/* Checks that `name` may stand in expressions and is new; then it means `value` of Module.symbols. */
+bool symbol_define(Loader *l, const char *name, uint32_t value, Place at);
 void load_tunables(Loader *l, const json_t *root, const Path *path);
 void load_blocks(Loader *l, const json_t *root, const Path *path);
 void load_tensors(Loader *l, const json_t *root, const Path *path);

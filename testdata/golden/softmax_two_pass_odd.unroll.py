@@ -40,7 +40,7 @@ KERNEL_INFO = {
         "start": 1464,
     },
     "compiler": "pallasc 0.1.0",
-    "jax": ">=0.10.2,<0.11",
+    "jax": ">=0.8.3,<0.11",
 }
 
 
@@ -96,7 +96,7 @@ def _softmax_two_pass_kernel(x_ref, out_ref):
 
 @functools.partial(jax.jit, static_argnames=("interpret",))
 def _softmax_two_pass_jit(x, interpret):
-    call = pl.pallas_call(
+    call = _pallas_call(
         _softmax_two_pass_kernel,
         name="softmax_two_pass",
         grid=(7,),
@@ -128,8 +128,8 @@ def softmax_two_pass(x, interpret=False):
     interpret: run on a CPU: True, or pltpu.InterpretParams.
     """
     _check("x", x, "bfloat16[421, 1000]")
-    if not (0, 10, 2) <= jax.__version_info__ < (0, 11):
-        warnings.warn("softmax_two_pass: tested with jax >=0.10.2,<0.11", stacklevel=2)
+    if not (0, 8, 3) <= jax.__version_info__ < (0, 11):
+        warnings.warn("softmax_two_pass: tested with jax >=0.8.3,<0.11", stacklevel=2)
     return _softmax_two_pass_jit(x, _simulator(interpret))
 
 
@@ -147,13 +147,99 @@ def _simulator(interpret):
     """What pallas_call takes: True simulates a TPU, InterpretParams pass through."""
     if not interpret:
         return False
+    mesh = jax.sharding.get_abstract_mesh()
+    threads = 4 * mesh.size if mesh.manual_axes and mesh.size > 1 else 0
+    if _threads() < threads:
+        raise RuntimeError(
+            f"{mesh.size} simulated devices need NPROC={threads} or more in the "
+            "environment before jax starts: with fewer threads they wait forever"
+        )
     try:
         from jax._src.pallas.mosaic import tpu_info
 
-        chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
-        tpu_info.registry.setdefault(tpu_info.get_device_kind(), lambda: chip)
+        if hasattr(pltpu, "get_tpu_info_for_chip"):
+            chip = pltpu.get_tpu_info_for_chip(pltpu.ChipVersion.TPU_V6E, 1)
+            kind = tpu_info.get_device_kind()
+        else:
+            device = jax.sharding.AbstractDevice("TPU v6 lite", 1)
+            chips = jax.sharding.AbstractMesh((), (), abstract_device=device)
+            with jax.sharding.use_abstract_mesh(chips):
+                chip, kind = tpu_info.get_tpu_info(), "cpu"
+        tpu_info.registry.setdefault(kind, lambda: chip)
     except (ImportError, AttributeError):
-        return pltpu.InterpretParams()
-    if interpret is True:
+        pass
+    if interpret is not True:
+        return interpret
+    try:
         return pltpu.InterpretParams(buffer_bounds="padded")
-    return interpret
+    except TypeError:
+        return pltpu.InterpretParams()
+
+
+@functools.cache
+def _threads():
+    """How many threads XLA has on a CPU: it counts them once."""
+    from os import cpu_count, environ
+
+    count = environ.get("NPROC", "")
+    return int(count) if count.isdecimal() else cpu_count() or 1
+
+
+def _pallas_call(kernel, out_shape, interpret, **options):
+    """pl.pallas_call for shard_map and vmap, which says that it has no derivative."""
+
+    def run(*arrays):
+        arrays, shapes = _varying(arrays, out_shape)
+        call = pl.pallas_call(kernel, out_shape=shapes, interpret=interpret, **options)
+        return call(*arrays)
+
+    def batched(*arrays):
+        specs = [*options.get("in_specs", [None]), *options.get("out_specs", [None])]
+        windows = all(spec and len(spec.block_shape or ()) > 1 for spec in specs)
+        half = any(x.dtype == jnp.float16 for x in (*arrays, *out_shape))
+        return _batched(run, windows and not half and not interpret)(*arrays)
+
+    def refuse(primals, tangents):
+        raise TypeError(
+            f"{KERNEL_INFO['name']} has no backward: add one by pallasc --backward or "
+            "pallasc grad, or give it jax.lax.stop_gradient of its arguments"
+        )
+
+    call = jax.custom_jvp(batched)
+    call.defjvp(refuse)
+    return call
+
+
+def _varying(arrays, shapes):
+    """The same, varying along all axes of a shard_map along which one of them does."""
+    axes = [_axes(x) for x in arrays]
+    every = frozenset().union(*axes)
+    along = {"vma": every}
+    if hasattr(jax.sharding, "ManualAxisType"):
+        along = {"manual_axis_type": jax.sharding.ManualAxisType(varying=every)}
+    missing = [tuple(every - some) for some in axes]
+    return (
+        [jax.lax.pcast(x, to, to="varying") for x, to in zip(arrays, missing)],
+        [jax.ShapeDtypeStruct(x.shape, x.dtype, **along) for x in shapes],
+    )
+
+
+def _axes(x):
+    """The axes along which x varies in a shard_map that checks it."""
+    kind = jax.typeof(x)
+    return kind.vma if hasattr(kind, "vma") else kind.manual_axis_type.varying
+
+
+def _batched(run, in_grid):
+    """`run` whose vmap is one more dim of the grid, or one run after the other."""
+    if not in_grid:
+        return jax.custom_batching.sequential_vmap(run)
+    call = jax.custom_batching.custom_vmap(run)
+
+    def rule(_, batched, *arrays):
+        together = jax.vmap(run, [0 if each else None for each in batched])
+        outputs = _batched(together, in_grid)(*arrays)
+        return outputs, jax.tree.map(lambda _: True, outputs)
+
+    call.def_vmap(rule)
+    return call

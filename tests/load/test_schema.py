@@ -33,6 +33,11 @@ def test_graphs_are_valid(path):
     assert error is None, error.message
 
 
+def test_sizes_are_valid():
+    sizes = {"S": 512, "D": {"fixed": 64}}
+    assert first_error({**BASE, "sizes": sizes}) is None
+
+
 @pytest.mark.parametrize("page", ["graph-format.md"])
 def test_the_example_of_the_page_is_valid(page):
     text = (ROOT / "docs" / page).read_text()
@@ -67,6 +72,10 @@ ERRORS = {
     "role": (["tensors", 0, "role"], "in"),
     "dtype": (["tensors", 0, "dtype"], "f32"),
     "dtype_64_bit": (["tensors", 0, "dtype"], "float64"),
+    "sizes_list": (["sizes"], ["S"]),
+    "sizes_zero": (["sizes"], {"S": 0}),
+    "sizes_name": (["sizes"], {"min": 1}),
+    "sizes_fixed": (["sizes"], {"S": {"fixed": 1, "value": 1}}),
     "shape_text": (["tensors", 0, "shape"], "4, 4"),
     "shape_real": (["tensors", 0, "shape", 0], 4.5),
     "shape_negative": (["tensors", 0, "shape", 0], -4),

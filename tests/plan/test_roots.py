@@ -52,7 +52,7 @@ def test_grids_of_their_own():
     assert [d["name"] for d in second["grid"]] == ["tile_n"]
     assert roles(first) == {"g": ["input"], "sums": ["output"]}
     assert roles(second) == {"rate": ["input"], "sums": ["input"], "w": ["input", "output"]}
-    assert len(re.findall(r"pl\.pallas_call\(", module.source)) == 2
+    assert len(re.findall(r"call = _pallas_call\(", module.source)) == 2
 
 
 def test_totals():

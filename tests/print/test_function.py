@@ -1,7 +1,6 @@
 """What an emitted function promises its callers, whatever the kernel."""
 
 import functools
-import re
 import subprocess
 import sys
 
@@ -10,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import proof
 import pytest
-from pallasc.module import Module
 from pallasc.simulate import interpret_params, simulate
 
 ATTENTION = proof.Case("attention_b1_h2_s421_d128", "emit_pipeline")
@@ -26,8 +24,6 @@ ROOTS = tuple(
     proof.Case(graph)
     for graph in ("normalise_by_total_odd", "roots_shared_block_odd", "roots_gradient_step_odd")
 )
-# Those that leave no array in HBM: see tests/whole/test_tpu_compiler.py.
-VMAP = (*(case for case in LOOPS if case.loop not in ("fori_loop", "emit_pipeline")), *ROOTS)
 
 
 def kernel(case):
@@ -97,24 +93,12 @@ def test_under_jit(case):
     assert right(case, function(*arrays))
 
 
-def without_semantics(case):
-    """The kernel with no dimension_semantics, which jax 0.10.2 cannot simulate under vmap.
-
-    It pairs the batched grid's dims with the unbatched semantics. Compiling is not affected:
-    tests/whole/test_tpu_compiler.py compiles batches of the unchanged modules.
-    """
-    text = proof.module(case).source
-    cut = re.sub(r" +dimension_semantics=\([^)]*\),\n", "", text)
-    assert cut != text
-    return Module(cut, f"{case.id}.py").load()
-
-
-@pytest.mark.parametrize("case", VMAP, ids=lambda case: case.id)
+@pytest.mark.parametrize("case", (*LOOPS, *ROOTS), ids=lambda case: case.id)
 def test_under_vmap(case):
-    """A batch of calls gives what the calls give one by one, where Pallas allows it."""
+    """A batch of calls gives what the calls give one by one."""
     arrays = proof.inputs(case.graph, "random")
     batch = [jnp.stack([jnp.asarray(array), -jnp.asarray(array)]) for array in arrays]
-    function = without_semantics(case)
+    function = kernel(case)
 
     def call(*inputs):
         return function(*inputs, interpret=True)

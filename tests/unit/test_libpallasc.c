@@ -60,6 +60,43 @@ static void compiles(void **state) {
 	pallasc_result_free(result);
 }
 
+/* One graph at its own sizes, at others, and at its own again; a name that it has not. */
+static void compiles_at_sizes(void **state) {
+	static const char *const other[] = {"S=128"}, *const unknown[] = {"T=1"};
+	const char *plain = "\"shape\": [64, 128]", *named = "\"shape\": [\"S\", 128]";
+	Text json;
+	text_init(&json, &arena);
+	text_put(&json, "{\"sizes\": {\"S\": 64}, ");
+	for (const char *at = graph_json + 1; *at;) {
+		bool here = strncmp(at, plain, strlen(plain)) == 0;
+		text_putn(&json, here ? named : at, here ? strlen(named) : 1);
+		at += here ? strlen(plain) : 1;
+	}
+	pallasc_graph *graph = pallasc_graph_load(*state, json.at, json.length, "named.json");
+	assert_int_equal(pallasc_graph_status(graph), PALLASC_OK);
+	const struct {
+		const char *const *sizes;
+		const char *shape;
+	} rows[] = {{NULL, "float32[64, 128]"}, {other, "float32[128, 128]"}, {NULL, "float32[64, 128]"}};
+	for (size_t i = 0; i < 3; i++) {
+		pallasc_options options = PALLASC_OPTIONS_INIT;
+		options.sizes = rows[i].sizes;
+		options.size_count = rows[i].sizes != NULL;
+		pallasc_result *result = pallasc_graph_compile(graph, &options);
+		assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+		assert_non_null(strstr(pallasc_result_source(result, NULL), rows[i].shape));
+		pallasc_result_free(result);
+	}
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.sizes = unknown;
+	options.size_count = 1;
+	pallasc_result *result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "the graph has no size 'T'"));
+	pallasc_result_free(result);
+	pallasc_graph_free(graph);
+}
+
 /* A page of any module's text: no text becomes an element, and what was found must be JSON. */
 static void a_page_of_a_module(void **state) {
 	const char *found = "{\"profile\": {\"source\": [\"</script>\"]}}";
@@ -245,6 +282,54 @@ static void the_text_need_not_end_with_nul(void **state) {
 	pallasc_graph_free(graph);
 }
 
+/* A graph is its own backward here: the gradient of 2 x is twice its cotangent. */
+static void backwards_are_paired(void **state) {
+	pallasc_graph *graph = load(state);
+	const pallasc_graph *backwards[] = {graph};
+	const char *cotangents[] = {"x=out"}, *gradients[] = {"out=x"}, *configs[] = {"{\"block_sizes\": [16]}"};
+	pallasc_pairing pairing = PALLASC_PAIRING_INIT;
+	pairing.backwards = backwards;
+	pairing.backward_count = 1;
+	pairing.backward_configs = configs;
+	pairing.cotangents = cotangents;
+	pairing.gradients = gradients;
+	pairing.cotangent_count = pairing.gradient_count = 1;
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.emit = PALLASC_EMIT_SOURCE;
+	options.pairing = &pairing;
+	pallasc_result *result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	const char *source = pallasc_result_source(result, NULL);
+	assert_non_null(strstr(source, "\n_twice_vjp.defvjp(_twice_fwd, _twice_bwd)\n"));
+	assert_non_null(strstr(source, "    \"config\": {\"block_sizes\": [8]},"));
+	assert_non_null(strstr(source, "            \"config\": {\"block_sizes\": [16]},"));
+	pallasc_result_free(result);
+
+	pairing.gradient_count = 0;
+	result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "\"code\": \"pair-unknown\""));
+	assert_string_equal(pallasc_result_source(result, NULL), "");
+	pallasc_result_free(result);
+
+	options.emit |= PALLASC_EMIT_PLAN;
+	result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "ask for the source alone"));
+	pallasc_result_free(result);
+
+	options.emit = PALLASC_EMIT_SOURCE;
+	backwards[0] = NULL; /* as for a failed allocation */
+	result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_FAILED);
+	pallasc_result_free(result);
+	pairing.backward_count = 0;
+	result = pallasc_graph_compile(graph, &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	pallasc_result_free(result);
+	pallasc_graph_free(graph);
+}
+
 static void null_is_taken_everywhere(void **state) {
 	(void)state;
 	size_t length = 7;
@@ -286,6 +371,7 @@ static void versions(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compiles),
+		cmocka_unit_test(compiles_at_sizes),
 		cmocka_unit_test(a_page_of_a_module),
 		cmocka_unit_test(kernel_text_compiles),
 		cmocka_unit_test(only_what_is_asked_for),
@@ -296,6 +382,7 @@ int main(void) {
 		cmocka_unit_test(malformed_sets_are_wrong_usage),
 		cmocka_unit_test(refused_graphs_tell_why),
 		cmocka_unit_test(the_text_need_not_end_with_nul),
+		cmocka_unit_test(backwards_are_paired),
 		cmocka_unit_test(null_is_taken_everywhere),
 		cmocka_unit_test(an_older_callers_options_are_shorter),
 		cmocka_unit_test(versions),

@@ -4,7 +4,10 @@ A set that fits CI; `make aot` compiles the whole matrix for every chip. Verdict
 module hash.
 """
 
+import os
 import re
+import subprocess
+import sys
 
 import kit
 import proof
@@ -59,10 +62,9 @@ VMAP = (
     proof.Case("bmm_odd", "unroll", None, (1, 64, 200, 32)),
     proof.Case("normalise_by_total_odd"),
     proof.Case("roots_shared_block_odd"),
-)
-# Pallas cannot batch a call that takes an array left in HBM, which these copy windows of.
-NO_VMAP = tuple(
-    proof.Case("attention_b1_h2_s384_d256", loop) for loop in ("fori_loop", "emit_pipeline")
+    # One after the other: with arrays that stay in HBM, or a number known at run time.
+    *(proof.Case("attention_b1_h2_s384_d256", loop) for loop in ("fori_loop", "emit_pipeline")),
+    proof.Case("roots_gradient_step_odd"),
 )
 
 
@@ -76,24 +78,17 @@ def batched(case, chip, size):
         r"^KERNEL_INFO = \{.*?^\}", f"KERNEL_INFO = {info!r}", module.source, flags=re.M | re.S
     )
     name = module.info["name"]
+    axes = [0] * len(info["inputs"]) + [None] * len(info.get("scalars", ()))
     return Module(
-        f"{text}\n\ndef batched(*inputs):\n    return jax.vmap({name})(*inputs)\n", case.id
+        f"{text}\n\ndef batched(*inputs):\n    return jax.vmap({name}, {axes})(*inputs)\n", case.id
     )
 
 
 def test_under_vmap():
-    """Where Pallas allows: the TPU compiler takes a batch of each kind of kernel."""
+    """The TPU compiler takes a batch of each kind of kernel."""
     jobs = [(batched(case, chip, 3), chip) for case in VMAP for chip in ("v5e", "v7x")]
     for result in aot.compile_many(jobs, timeout=120):
         assert (result.kind, result.message) == ("ok", ""), result.path
-
-
-def test_under_vmap_where_pallas_does_not_allow_it():
-    """Pallas says so itself. If this fails, jax has learnt it: move them to VMAP."""
-    jobs = [(batched(case, "v6e", 3), "v6e") for case in NO_VMAP]
-    for result in aot.compile_many(jobs, timeout=120):
-        assert result.kind == "error"
-        assert "currently supports in memory space ANY only blocks" in result.full
 
 
 @pytest.mark.parametrize("graph, chip", [("attention", "v6e"), ("layer_norm_bwd_odd", "v7x")])
@@ -108,6 +103,43 @@ def test_what_xla_is_told_changes_no_kernel(graph, chip):
     )
     assert any(kernel["pallas"] for kernel in told["kernels"].values())
     assert told["kernels"] == untold["kernels"]
+
+
+DONATED = """
+import sys
+import jax
+from jax.experimental import topologies
+from pallasc.aot_worker import tracing_for
+from pallasc.module import Module
+(device, *_) = topologies.get_topology_desc(platform="tpu", topology_name="v6e:2x2").devices
+place = jax.sharding.SingleDeviceSharding(device)
+for path in sys.argv[1:]:
+    module = Module(open(path).read())
+    arrays = [jax.ShapeDtypeStruct(item["shape"], item["dtype"], sharding=place)
+              for item in module.info["inputs"]]
+    function = jax.jit(module.load().adamw, out_shardings=place, donate_argnums=(0, 1, 2))
+    with tracing_for(device):
+        compiled = function.trace(*arrays).lower().compile()
+    print(compiled.as_text().count(" copy("), compiled.memory_analysis().temp_size_in_bytes)
+"""
+
+
+def test_donated_arrays_are_updated_in_place(tmp_path):
+    """In place, XLA copies nothing and needs no memory beside the arrays; else all three."""
+    for way in ("on", "off"):
+        module = kit.compiled("adamw_8192_4096", "v6e", pallas_in_place=way)
+        module.save(tmp_path / f"{way}.py")
+    process = subprocess.run(
+        [sys.executable, "-c", DONATED, tmp_path / "on.py", tmp_path / "off.py"],
+        env={**os.environ, "PYTHONPATH": str(kit.ROOT / "python"), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert process.returncode == 0, process.stderr
+    in_place, copied = (line.split() for line in process.stdout.splitlines())
+    assert in_place == ["0", "0"]
+    assert copied[0] == "3" and int(copied[1]) >= 3 * 8192 * 4096 * 4
 
 
 def test_a_kernel_without_inputs():

@@ -64,7 +64,7 @@ def parse(text):
         if word == "config":
             program.config = _config(lines)
             continue
-        if word in ("cost", "vmem", "estimate"):
+        if word in ("sizes", "cost", "vmem", "estimate"):
             lines.skip()
             continue
         line = lines.take()
@@ -79,7 +79,7 @@ def parse(text):
             _host(lines, line, program)
         else:
             line.at = 0
-            line.fail("expected input, output, config, cost, vmem, estimate, kernel or host")
+            line.fail("expected input, output, config, sizes, cost, vmem, estimate, kernel or host")
     if program.host is None:
         raise TextError("there is no host(...)", len(lines.raw))
     return program

@@ -10,7 +10,7 @@ def arrays_make(document, tensors):
     """Return NumPy arrays of the parameters of `document`, given as tensors in their order.
 
     int64 becomes int32 once each value is seen to be of the range that the parameter has, else of
-    int32. Other dtypes must be the parameter's, as shapes must.
+    int32. Other dtypes must be the parameter's, as shapes must, but for sizes that have names.
     """
     entries = [t for t in document["tensors"] if t["role"] in ("input", "inout")]
     if len(entries) != len(tensors):
@@ -22,7 +22,7 @@ def arrays_make(document, tensors):
 def array_make(entry, tensor):
     """Return the array of one parameter, checked."""
     array = numpy_of(tensor)
-    if list(array.shape) != entry["shape"]:
+    if not shape_fits(array.shape, entry["shape"]):
         raise ExportError(f"'{entry['name']}' is {list(array.shape)}, not {entry['shape']}")
     wanted = np.dtype(DTYPES[entry["dtype"]])
     if array.dtype != wanted and not (array.dtype == np.int64 and wanted == np.int32):
@@ -36,6 +36,13 @@ def array_make(entry, tensor):
             found = array.flat[flat]
             raise ExportError(f"'{entry['name']}'{place} is {found}, the graph is for {number}")
     return array.astype(wanted)
+
+
+def shape_fits(shape, dims):
+    """Return whether a shape is the dims; one that is named, or computed of such, may be any."""
+    return len(shape) == len(dims) and all(
+        isinstance(dim, str) or size == dim for size, dim in zip(shape, dims, strict=True)
+    )
 
 
 def range_check(name, array, low, high):

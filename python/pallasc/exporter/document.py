@@ -1,7 +1,10 @@
 """The whole document: blocks, tunables, configuration, and its text."""
 
+import dataclasses
 import json
+import sys
 
+import sympy
 from helion.autotuner.config_spec import VALID_KEYS
 
 from .errors import ExportError
@@ -11,7 +14,7 @@ from .hostroots import roots_join
 from .rangeroots import UNKNOWN, range_roots, run_time
 from .tensors import TensorTable
 from .trace import kernel_trace
-from .values import Symbols, constant
+from .values import Symbols, constant, size_hint
 
 # Those that Helion and pallasc share. Helion's others mean nothing on a TPU; what Helion has not is
 # kept as it is, so that a key of pallasc alone needs no line here.
@@ -29,15 +32,61 @@ CONFIG_KEYS = (
 )
 
 
-def document_build(kernel, args, config, name, ranges, items):
-    """Return the document of `kernel` traced with `args`, whose ints lie in `ranges`.
+@dataclasses.dataclass
+class Export:
+    """A kernel's document, and what a caller of the kernel needs beside it.
 
-    Of the ints in some places `items` says what they are.
+    Attributes:
+      document: the document, with the configuration that was asked for.
+      result: what the kernel returned, where an int stands for a tensor: its place in `returns`.
+      configuration: a function of one of Helion's configurations: the document's `config` for it.
+      captured: a function of a call's arguments by name: captured tensors by name, as they are now.
     """
-    trace = kernel_trace(kernel, args, ranges, items)
+
+    document: dict
+    result: object
+    configuration: object
+    captured: object
+
+
+def kernel_export(kernel, args, config=None, name=None, ranges=None, items=None, named=False):
+    """Return the Export of `kernel` traced with `args`, whose ints lie in `ranges`.
+
+    Of the ints in some places `items` says what they are. With `named` the sizes of arguments are
+    names; None: those of a kernel that says static_shapes=False, where they can be.
+    """
+    wanted = named if named is not None else is_dynamic(kernel)
+    if not wanted:
+        return trace_export(kernel_trace(kernel, args, ranges, items), config, name)
+    for whole_dims in (True, False):
+        try:
+            trace = kernel_trace(kernel, args, ranges, items, True, whole_dims)
+            return trace_export(trace, config, name)
+        except Exception as error:
+            found = error
+    # What is wrong whatever the sizes are is told by this.
+    export = kernel_export(kernel, args, config, name, ranges, items)
+    told = " ".join(str(found).split())
+    called = export.document["name"]
+    if named:
+        raise ExportError(f"sizes of {called} cannot be names: {told}") from found
+    print(f"pallasc: note: sizes of {called} are numbers: {told}", file=sys.stderr)
+    return export
+
+
+def is_dynamic(kernel):
+    """Return whether a kernel says that it is for any sizes."""
+    return getattr(getattr(kernel, "settings", None), "static_shapes", True) is False
+
+
+def trace_export(trace, config, name):
+    """Return the Export of a trace."""
     with trace.env:
         replay = HostReplay(trace)
         symbols = Symbols(trace)
+        for symbol in trace.numbers | replay.decided if trace.named else ():
+            symbols.known[symbol] = sympy.Integer(size_hint(trace, symbol))
+        sizes = symbols.sizes_name(replay.inputs)
         tensors = TensorTable(trace, symbols, replay)
         graphs = range_roots(tensors, GraphSet(trace, symbols, tensors).graphs)
         returns = tensors.returns()
@@ -47,6 +96,8 @@ def document_build(kernel, args, config, name, ranges, items):
         free = [b["name"] for b in blocks if "size" not in b and not b.get("reduction")]
         graphs = roots_join(tensors, graphs, blocks)
         document = {"format": "fxtile", "version": 1, "name": name or trace.name}
+        if sizes:
+            document["sizes"] = sizes
         called = names_called(graphs) | {entry["tensor"] for entry in returns}
         document["tensors"] = tensors.ordered(called)
         if scalars := [entry for name, entry in tensors.scalars.items() if name in called]:
@@ -57,7 +108,13 @@ def document_build(kernel, args, config, name, ranges, items):
             document["tunables"] = tunables
         document["graphs"] = graphs
         document["config"] = config_build(trace, config, free)
-    return document
+
+    def captured(arguments):
+        return {name: tensors.value_of(path, arguments) for name, path in tensors.paths.items()}
+
+    return Export(
+        document, replay.result, lambda config: config_build(trace, config, free), captured
+    )
 
 
 def names_called(graphs):

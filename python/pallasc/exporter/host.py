@@ -5,8 +5,11 @@ operation recorded. What a name meant when a loop began is then known, and how e
 """
 
 import ast
+import contextlib
 import copy
 import dataclasses
+import os
+import sys
 import types
 
 import numpy
@@ -210,7 +213,7 @@ class Recorder(TorchDispatchMode):
 
     def expanded(self, tensor, shape):
         """Return a tensor as a shape that it broadcasts to, noting the views."""
-        if tensor.shape == shape:
+        if same_shape(tensor.shape, shape):
             return tensor
         ranked = tensor.reshape([1] * (len(shape) - tensor.dim()) + list(tensor.shape))
         self.step_add(ranked, "reshape", tensor, None)
@@ -299,7 +302,7 @@ class Recorder(TorchDispatchMode):
             told = f"host code views {base.dtype} as {value.dtype}, of another size"
             raise ExportError(f"{told}: pass the view as an argument", self.where())
         if packet in _RESHAPES and str(func) != BITCAST:
-            same = value.shape == base.shape
+            same = same_shape(value.shape, base.shape)
             self.step_add(value, "alias" if same else "reshape", base, None)
         elif packet in _PERMUTES:
             self.step_add(value, "permute", base, permute_dims(packet, base.dim(), named))
@@ -353,6 +356,15 @@ class Recorder(TorchDispatchMode):
                 begin = end
             if tensor.numel():
                 self.write_add(part, None, [part, tensor], {})
+
+
+def same_shape(one, other):
+    """Return whether two shapes are the same whatever the sizes are that they name."""
+    pairs = zip(one, other, strict=False)
+    return len(one) == len(other) and all(
+        a.node.expr == b.node.expr if symbolic(a) and symbolic(b) else not symbolic(a, b) and a == b
+        for a, b in pairs
+    )
 
 
 def pointwise(func):
@@ -411,17 +423,19 @@ class HostReplay:
         self.roots = []
         self.symbols = {}  # our symbol -> Helion's, by the name that both know
         self.computed = {}  # our symbol -> what it is, an expression of tunables
-        self.mode = FakeTensorMode(shape_env=ShapeEnv())
+        self.mode = FakeTensorMode(shape_env=trace.env.shape_env if trace.named else ShapeEnv())
+        self.decided = set()  # symbols of sizes that host code decides by
         self.recorder = Recorder(lambda: trace.source.where(self.line), trace.items)
         self.inputs = {}
-        self.results = []
+        self.results = []  # the tensors among what the host code returns
+        self.result = None  # that, with their places instead of the tensors
         self.run()
 
     def run(self):
         """Run the host code; an error in it is an ExportError at its line."""
         arguments = {name: self.argument_fake(name, v) for name, v in self.trace.arguments.items()}
         function = self.function_build()
-        with self.mode, self.recorder:
+        with self.mode, self.recorder, self.decisions_noted():
             try:
                 result = function(**arguments)
             except ExportError:
@@ -433,6 +447,31 @@ class HostReplay:
                 told = next(iter(str(error).splitlines()), "")
                 raise ExportError(f"host code: {type(error).__name__}: {told}", where) from error
         self.results = [leaf for leaf in _pytree.tree_leaves(result) if leaf is not None]
+        places = iter(range(len(self.results)))
+        self.result = _pytree.tree_map(lambda x: None if x is None else next(places), result)
+
+    @contextlib.contextmanager
+    def decisions_noted(self):
+        """Note which sizes the kernel's own code compares: what it does hangs on their values.
+
+        torch compares sizes as well, where views are made; that decides nothing in the document.
+        Sizes that are found to be equal have one symbol from then on.
+        """
+        decide = torch.SymBool.__bool__
+        frameworks = (os.path.dirname(torch.__file__) + os.sep, "<frozen")
+
+        def noted(value):
+            caller = sys._getframe(1).f_code.co_filename
+            answer = decide(value)
+            if not caller.startswith(frameworks):
+                self.decided |= self.mode.shape_env.replace(value.node.expr).free_symbols
+            return answer
+
+        torch.SymBool.__bool__ = noted
+        try:
+            yield
+        finally:
+            torch.SymBool.__bool__ = decide
 
     def undecided(self):
         """Return the refusal of a size, or a decision, that is taken from what a tensor holds."""

@@ -69,9 +69,13 @@ def replaced(owner, name, value):
 
 
 @contextlib.contextmanager
-def all_applied(originals, variables):
-    """Apply every patch; fill `originals` and `variables` as Trace has them."""
+def all_applied(originals, variables, numbers=None, whole_dims=False):
+    """Apply every patch; fill `originals`, `variables` and `numbers` as Trace has them.
+
+    With `whole_dims` the sizes of dims that are loaded whole stay symbols.
+    """
     with contextlib.ExitStack() as stack:
+        stack.enter_context(whole_dims_noted(set() if numbers is None else numbers, whole_dims))
         stack.enter_context(lowering_recorded(originals))
         stack.enter_context(variables_recorded(variables))
         for patch in PATCHES:
@@ -126,6 +130,29 @@ def variable_names(lifted):
     paths = [path for path, _value in _pytree.tree_flatten_with_path(lifted.values)[0]]
     names = ["_".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) for path in paths]
     return [names[index] for index in lifted.tensor_indices]
+
+
+def whole_dims_noted(numbers, kept):
+    """Note in `numbers` the symbols of dims that are loaded whole, unless they are `kept`.
+
+    Helion's Pallas backend takes the number of such a dim for its size, and for nothing else.
+    """
+    import torch
+    from helion._compiler.compile_environment import CompileEnvironment
+
+    concretize = getattr(CompileEnvironment, "try_concretize_symint", None)
+    if concretize is None:
+        return contextlib.nullcontext()
+
+    def concretized(env, size):
+        if kept:
+            return size
+        number = concretize(env, size)
+        if isinstance(size, torch.SymInt) and isinstance(number, int):
+            numbers.update(size.node.expr.free_symbols)
+        return number
+
+    return replaced(CompileEnvironment, "try_concretize_symint", concretized)
 
 
 def random_in_int64():

@@ -17,12 +17,14 @@ class KernelSource:
         ast.increment_lineno(self.tree, first - 1)
         self.lines = lines
         self.first = first
+        self.statements = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
+        self.locs = {}  # line -> its `loc`, asked for once for each node
 
     def statement_find(self, line):
         """Return the innermost statement that spans `line`, or None."""
         found = None
-        for node in ast.walk(self.tree):
-            if not isinstance(node, ast.stmt) or not node.lineno <= line <= node.end_lineno:
+        for node in self.statements:
+            if not node.lineno <= line <= node.end_lineno:
                 continue
             if found is None or node.lineno >= found.lineno:
                 found = node
@@ -30,6 +32,12 @@ class KernelSource:
 
     def loc_at(self, line):
         """Return the format's `loc` for `line`: the whole statement, or a block's header."""
+        if line not in self.locs:
+            self.locs[line] = self.loc_make(line)
+        return self.locs[line]
+
+    def loc_make(self, line):
+        """Return the `loc` of a line, or None."""
         statement = self.statement_find(line)
         if statement is None:
             return None

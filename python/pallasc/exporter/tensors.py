@@ -32,6 +32,7 @@ class TensorTable:
         self.entries = {}  # name -> entry of `tensors`
         self.orders = {}  # name -> (arguments, captured tensors, others; when it was made)
         self.kept = []  # captured tensors, so that ids stay unique
+        self.paths = {}  # name of a captured tensor -> where it is
         self.captured = {}  # id of a tensor that the kernel captures -> what stands for it
         self.names = {}  # id(tensor) -> name
         self.written = set()  # ids of the tensors to whose memory the kernel stores
@@ -51,10 +52,13 @@ class TensorTable:
 
     def host_value(self, path, root):
         """Return what `path` (a name, or an attribute or item of one) means when a root begins."""
+        return self.value_of(path, self.replay.roots[root].names)
+
+    def value_of(self, path, names):
+        """Return what `path` means where these names have these values, None: nothing."""
         modules = {found.alias: found.value for found in self.trace.host.global_imports.values()}
-        scope = modules | self.replay.roots[root].names
         try:
-            return eval(path, {"__builtins__": {}}, scope)
+            return eval(path, {"__builtins__": {}}, modules | names)
         except Exception:
             return None
 
@@ -232,7 +236,7 @@ class TensorTable:
             name = self.path_name(path, root)
             owner = path_shown(path).partition(".__closure__[")[0]
             shown = owner if owner == path_shown(path) else f"{owner}.{name}"
-            self.entry_add(fake, name, {"role": "input", "x_captured": shown}, 1)
+            self.paths[self.entry_add(fake, name, {"role": "input", "x_captured": shown}, 1)] = path
         return self.captured[id(tensor)]
 
     def path_name(self, path, root):
@@ -296,8 +300,19 @@ class TensorTable:
         if step.kind == "expand":
             fields["expand"] = True
         elif step.kind != "reshape":
-            fields[step.kind] = step.data
+            fields[step.kind] = self.step_data(step)
         return self.entry_add(tensor, wanted, fields)
+
+    def step_data(self, step):
+        """Return the dims of a permutation, or the ranges of a slice, as JSON."""
+        if step.kind != "slice":
+            return step.data
+        ranges = [[self.symbols_translate_all(end) for end in ends] for ends in step.data]
+        return [self.symbols.shape(ends, "a slice", step.where) for ends in ranges]
+
+    def symbols_translate_all(self, size):
+        """Return a size of the replay, a number or not, in Helion's symbols."""
+        return self.symbols_translate(size) if isinstance(size, torch.SymInt) else size
 
     def compute(self, step, tensor):
         """Make of a copy, which is another name, a tensor of its own."""

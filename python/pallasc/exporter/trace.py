@@ -33,6 +33,8 @@ class Trace:
     configs: list
     ranges: dict  # parameter name -> (least, greatest) of its ints
     items: dict  # (parameter name, place in its flat memory) -> the int that is there
+    named: bool  # sizes of arguments are symbols of Helion's, which become names
+    numbers: set  # symbols of sizes that stand for their numbers all the same
 
     @property
     def env(self):
@@ -85,11 +87,13 @@ def versions_told():
         raise ExportError(f"{told}: not as export knows it: {error}") from error
 
 
-def kernel_trace(kernel, args, ranges=None, items=None):
+def kernel_trace(kernel, args, ranges=None, items=None, named=False, whole_dims=False):
     """Bind `kernel` (a `helion.kernel`) to `args` and return its Trace.
 
     Tensors count by dtype and shape only: each is replaced by a contiguous fake, so that no memory
-    is used. Sizes are static whatever the kernel's settings say: a graph has one size.
+    is used. Sizes are numbers, unless they are `named`: then Helion has a symbol for each that the
+    kernel does not specialise, and the arguments of the Trace have these. Those of dims that are
+    loaded whole are numbers unless `whole_dims` are named, too, which Helion takes of some kernels.
     """
     helion = helion_require()
     if not isinstance(kernel, helion.Kernel):
@@ -101,16 +105,16 @@ def kernel_trace(kernel, args, ranges=None, items=None):
         settings=helion.Settings(
             backend="pallas",
             pallas_interpret=True,
-            static_shapes=True,
+            static_shapes=not named,
             ignore_warnings=[helion.exc.BaseWarning],
         ),
     )
     source = KernelSource(kernel.fn)
     arguments = arguments_bind(kernel, args, source)
-    originals, variables = {}, {}
+    originals, variables, numbers = {}, {}, set()
     try:
-        with all_applied(originals, variables):
-            bound = fresh.bind(tuple(arguments.values()))
+        with all_applied(originals, variables, numbers, whole_dims):
+            bound = fresh.bind(tuple((unfaked(arguments) if named else arguments).values()))
     except ExportError:
         raise
     except Exception as error:
@@ -118,9 +122,45 @@ def kernel_trace(kernel, args, ranges=None, items=None):
     configs = [dict(config) for config in fresh.configs]
     ranges = ranges_find(ranges or {}, arguments, source)
     items = items_find(items or {}, arguments)
-    return Trace(
-        fresh.name, fresh.fn, arguments, bound, originals, variables, source, configs, ranges, items
-    )
+    if named:
+        arguments = symbolic_arguments(arguments, bound)
+    made = (originals, variables, source, configs, ranges, items, named, numbers)
+    return Trace(fresh.name, fresh.fn, arguments, bound, *made)
+
+
+def unfaked(arguments):
+    """Return the arguments with tensors of memory that is never touched: fakes have no symbols."""
+    import torch
+    from torch.utils import _pytree
+
+    def real(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.empty(tuple(value.shape), dtype=value.dtype)
+
+    return {name: _pytree.tree_map(real, value) for name, value in arguments.items()}
+
+
+def symbolic_arguments(arguments, bound):
+    """Return the arguments as contiguous fakes that have Helion's symbols for sizes."""
+    import torch
+    from torch._subclasses import FakeTensorMode
+    from torch.utils import _pytree
+
+    mode = FakeTensorMode(shape_env=bound.env.shape_env)
+
+    def fake(value, theirs):
+        if not isinstance(value, torch.Tensor):
+            return value
+        with mode:
+            return torch.empty(tuple(theirs.shape), dtype=value.dtype, device="cpu")
+
+    found = {}
+    for (name, value), theirs in zip(arguments.items(), bound.fake_args, strict=True):
+        leaves, spec = _pytree.tree_flatten(value)
+        pairs = zip(leaves, _pytree.tree_leaves(theirs), strict=True)
+        found[name] = _pytree.tree_unflatten([fake(*pair) for pair in pairs], spec)
+    return found
 
 
 def items_find(items, arguments):

@@ -46,6 +46,13 @@ def constant(value):
     return value
 
 
+def size_hint(trace, symbol):
+    """Return what a symbol of Helion's for a size is in the call that was traced."""
+    env = trace.env.shape_env
+    values = getattr(env, "backed_var_to_val", None) or env.var_to_val
+    return int(values[symbol])
+
+
 class Symbols:
     """What Helion's symbols mean: block sizes, tunables, host scalars, positions of tiles."""
 
@@ -63,6 +70,23 @@ class Symbols:
         }
         self.configured = dict(getattr(trace.env, "config_value_expressions", {}))
         self.known = {}  # sympy symbol -> int, the host integers
+        self.names = {}  # sympy symbol of a size of an argument -> its name in the document
+
+    def sizes_name(self, inputs):
+        """Name the sizes of arguments after the first that has them, and return {name: size}.
+
+        Those that host code decides by were made numbers before.
+        """
+        sizes = {}
+        for label, tensor in inputs.items() if self.trace.named else ():
+            for dim, size in enumerate(tensor.shape):
+                expr = size.node.expr if isinstance(size, torch.SymInt) else sympy.sympify(size)
+                expr = self.trace.env.shape_env.replace(self.trace.env.specialize_expr(expr))
+                if expr.is_Symbol and expr not in self.known and expr not in self.names:
+                    name = f"{label}_{dim}"
+                    self.names[expr] = name
+                    sizes[name] = size_hint(self.trace, expr)
+        return sizes
 
     def block_symbol(self, block_id):
         """Return the format's symbol of a block id."""
@@ -82,7 +106,10 @@ class Symbols:
         if isinstance(value, (bool, int)):
             return value
         expr = value._sympy_() if isinstance(value, torch.SymInt) else sympy.sympify(value)
-        expr = self.trace.env.specialize_expr(expr).xreplace(self.known)
+        expr = self.trace.env.specialize_expr(expr)
+        if self.trace.named:  # sizes that are equal have one symbol, some a number
+            expr = self.trace.env.shape_env.replace(expr)
+        expr = expr.xreplace(self.known)
         if expr.is_Integer:
             return int(expr)
         return self.text(expr, 0)
@@ -94,23 +121,27 @@ class Symbols:
         if expr in self.configured:
             return self.config_text(self.configured[expr])
         if expr.is_Symbol:
-            return str(expr) if expr in self.blocks else None
+            return str(expr) if expr in self.blocks else self.names.get(expr)
         name = type(expr).__name__
         args = expr.args
         if name == "Add":
-            ordered = sorted(args, key=lambda a: (a.is_Integer, str(a)))
+            ordered = sorted(args, key=lambda a: (a.is_Integer, self.order(a)))
             return self.joined(ordered, " + ", 1, tightness)
         if name == "Mul":
-            return self.joined(sorted(args, key=str), " * ", 2, tightness)
+            return self.joined(sorted(args, key=self.order), " * ", 2, tightness)
         if name in ("FloorDiv", "CleanDiv"):
             return self.joined(args, " // ", 3, tightness)
         if name in ("Mod", "PythonMod"):
             return self.joined(args, " % ", 3, tightness)
         if name in ("Max", "Min"):
-            return self.call(name.lower(), sorted(args, key=str))
+            return self.call(name.lower(), sorted(args, key=self.order))
         if name == "CeilDiv":
             return self.call("cdiv", args)
         return None
+
+    def order(self, expr):
+        """Return the text by which operands are ordered, sizes by their names."""
+        return str(expr.xreplace({old: sympy.Symbol(new) for old, new in self.names.items()}))
 
     def joined(self, args, operator, level, tightness):
         """Print an infix operator; `level` is how tightly it binds."""

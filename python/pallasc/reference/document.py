@@ -97,11 +97,24 @@ def document_read(source):
         return json.load(file)
 
 
+def resized(raw, sizes):
+    """The JSON object of a document at other sizes, {name: int}; the others stay. GraphError."""
+    known = raw.get("sizes") or {}
+    for name, value in sizes.items():
+        if name not in known:
+            raise GraphError(
+                f"there is no size {name!r}: its sizes are {', '.join(known) or 'none'}"
+            )
+        if isinstance(known[name], dict) and known[name].get("fixed") != value:
+            raise GraphError(f"size {name!r} is fixed at {known[name].get('fixed')}, not {value}")
+    return {**raw, "sizes": {**known, **sizes}} if sizes else raw
+
+
 class Document:
     """A document under one configuration. Raises GraphError for what it cannot mean.
 
     Attributes: name, tensors and scalars (JSON objects by name), blocks (Block by symbol),
-    blocks_by_id, graphs (Graph by id), roots, returns, config.
+    blocks_by_id, graphs (Graph by id), roots, returns, config, sizes (int by name).
     """
 
     def __init__(self, source, config=None):
@@ -121,7 +134,8 @@ class Document:
             raw.get("tensors", []), lambda t: _need(t, "name", "tensor"), "tensor"
         )
         self.scalars = _unique(raw.get("scalars") or [], lambda s: s["name"], "scalar")
-        self.config = {**(raw.get("config") or {}), **(config or {})}
+        self.sizes = {name: _named_size(name, v) for name, v in (raw.get("sizes") or {}).items()}
+        self.config = {**self._in_force(raw.get("config")), **self._in_force(config)}
         self.tunables = self._tunables(raw.get("tunables") or {})
         self.blocks = self._blocks(raw.get("block_sizes") or [])
         self.blocks_by_id = {block.id: block for block in self.blocks.values()}
@@ -133,6 +147,16 @@ class Document:
             if t.get("role") in ("output", "inout")
         ]
         self._configure()
+
+    def _in_force(self, config):
+        """A configuration with the first of its entries `by_size` that holds over its keys."""
+        config = dict(config or {})
+        if "by_size" in self.raw.get("tunables", ()):
+            return config
+        for entry in config.pop("by_size", None) or []:
+            if all(_is_in(self.sizes[name], span) for name, span in entry["when"].items()):
+                return {**config, **entry["config"]}
+        return config
 
     def _tunables(self, declared):
         return {name: self.config.get(name, spec["default"]) for name, spec in declared.items()}
@@ -182,7 +206,12 @@ class Document:
         return max(1, min(1 << max(extent - 1, 0).bit_length(), _DEFAULT_BLOCK_MAX))
 
     def name_value(self, name, sizes=None, pending=()):
-        """The value of a block symbol or tunable; `sizes` (symbol -> int) overrides the blocks'."""
+        """The value of a size, block symbol or tunable.
+
+        `sizes` (symbol -> int) overrides the blocks'.
+        """
+        if name in self.sizes:
+            return self.sizes[name]
         if sizes and name in sizes:
             return sizes[name]
         if name in self.tunables:
@@ -233,6 +262,22 @@ class Document:
         if graph_id not in self.graphs:
             raise GraphError(f"there is no graph {graph_id!r}")
         return self.graphs[graph_id]
+
+
+def _is_in(size, span):
+    """Whether a size is an int, or in a range whose ends may be None."""
+    if isinstance(span, int):
+        return size == span
+    low, high = span
+    return (low is None or low <= size) and (high is None or size <= high)
+
+
+def _named_size(name, value):
+    """The int that a size is, or is fixed at."""
+    value = value["fixed"] if isinstance(value, dict) else value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise GraphError(f"size {name!r} is {value!r}, no positive int")
+    return value
 
 
 def _graph_read(raw):

@@ -163,3 +163,17 @@ def name_of(size):
         return None
     tree = parse(size)
     return tree[1] if tree[0] == "name" else None
+
+
+def names(size):
+    """The set of names that the size mentions, an int or an expression."""
+    found, pending = set(), [parse(size)] if isinstance(size, str) else []
+    while pending:
+        tree = pending.pop()
+        if tree[0] == "name":
+            found.add(tree[1])
+        elif tree[0] == "call":
+            pending += tree[2]
+        elif tree[0] != "int":
+            pending += tree[2:]
+    return found

@@ -1,0 +1,333 @@
+"""The backward document of a forward one."""
+
+import copy
+from dataclasses import dataclass
+
+from . import causal
+from .assemble import document_write
+from .errors import GradError
+from .estimate import Estimate
+from .keep import Keeper
+from .lift import lift
+from .residuals import normalize
+from .reverse import gradients
+from .schedule import Schedule, Target
+from .values import FLOATS, Value, topological
+
+
+@dataclass
+class Derived:
+    """What was derived.
+
+    Attributes:
+      backward: the document.
+      forward: the forward with what it keeps for the backward; None if it was not asked for.
+      lines: what was decided, each with its estimate.
+    """
+
+    backward: dict
+    forward: dict | None
+    lines: list
+
+
+def derive(document, wrt=None, residuals=(), keep=False, path="graph"):
+    """The `Derived` of a document. Raises GradError."""
+    return _Derivation(document, wrt, residuals, keep, path).result()
+
+
+class _Derivation:
+    def __init__(self, document, wrt, residuals, keep, path):
+        self.keep, self.document, self.path = keep, document, path
+        self.program = lift(document, path)
+        self.builder = self.program.builder
+        self.wanted = self._wanted(wrt)
+        self.residual = set(residuals)
+        self.written = self._outputs()
+        self.tensors = []
+
+    def _wanted(self, wrt):
+        inputs = [t for t in self.document["tensors"] if t["role"] == "input"]
+        floats = [t["name"] for t in inputs if t["dtype"] in FLOATS]
+        for name in wrt or ():
+            if name not in floats:
+                raise GradError(
+                    f"{self.path}: {name!r} is no input of floats; there are {', '.join(floats)}"
+                )
+        if not floats:
+            raise GradError(f"{self.path}: no input is of floats")
+        return [n for n in floats if wrt is None or n in wrt]
+
+    def _outputs(self):
+        """{tensor: its entry of `returns`} of what the forward stores and returns."""
+        doc, found = self.document, {}
+        listed = doc.get("returns") or [
+            {"tensor": t["name"]} for t in doc["tensors"] if t["role"] in ("output", "inout")
+        ]
+        for entry in listed:
+            role = self.program.tensor(entry["tensor"])["role"]
+            if role != "output" or entry["tensor"] in found:
+                what = "twice" if entry["tensor"] in found else f"as it is, of role {role}"
+                raise GradError(f"{self.path}: {entry['tensor']!r} is returned {what}")
+            found[entry["tensor"]] = entry
+            shape = entry.get("shape")
+            same = not shape or list(shape) == self.program.tensor(entry["tensor"])["shape"]
+            self.program.tiles[entry["tensor"]] = entry["tensor"] + ("" if same else "_tiles")
+        for store in self.program.stores:
+            tensor = self.program.tensor(store.tensor)
+            if tensor["role"] != "output" or store.tensor not in found:
+                raise GradError(
+                    f"stores to {store.tensor!r}, which is no returned output", store.origin
+                )
+            if found[store.tensor].get("ops"):
+                raise GradError(f"{store.tensor!r} is returned through steps", store.origin)
+            if any(not isinstance(s, int) for s in tensor["shape"]):
+                raise GradError(f"{store.tensor!r} has a shape that blocks decide", store.origin)
+        self._check_stores()
+        unknown = self.residual - set(found)
+        if unknown:
+            raise GradError(f"{self.path}: {sorted(unknown)[0]!r} is no output of the forward")
+        return found
+
+    def _check_stores(self):
+        """Each place of an output is written once: by one store, at each tile another place."""
+        seen = set()
+        for store in self.program.stores:
+            if store.tensor in seen:
+                raise GradError(f"stores to {store.tensor!r} a second time", store.origin)
+            seen.add(store.tensor)
+            named = {
+                e["sym"]
+                for e in store.index
+                if isinstance(e, dict) and isinstance(e.get("sym"), str)
+            }
+            named |= {_begin_of(e) for e in store.index if isinstance(e, Value)}
+            if store.value.space - named:
+                raise GradError("stores to one place for several tiles", store.origin)
+
+    def result(self):
+        causal.check(self.program, [store.value for store in self.program.stores])
+        cotangents = self._cotangents()
+        found, shifts = gradients(self.program, cotangents, set(self.wanted))
+        values = normalize(self.program, [g.value for g in found], shifts)
+        causal.check(self.program, values)
+        estimate = Estimate(self.program)
+        keeper = Keeper(self.program, estimate, self.keep)
+        targets = self._targets(found, keeper.chosen(values))
+        schedule = Schedule(self.program, targets, estimate)
+        backward = document_write(self.program, schedule, self._header(keeper))
+        lines = [*keeper.lines, *self._explained(schedule)]
+        return Derived(backward, keeper.forward() if self.keep else None, lines)
+
+    def _cotangents(self):
+        """[(number of a stored value, its gradient)]."""
+        found = []
+        for store in self.program.stores:
+            tensor = self.program.tensor(store.tensor)
+            if tensor["dtype"] not in FLOATS or store.tensor in self.residual:
+                continue
+            if store.value.shape != self._stored_shape(store):
+                raise GradError("stores a value that is broadcast", store.origin)
+            name = f"d_{store.tensor}"
+            loaded = self.builder.make(
+                "tile.load",
+                [f"d_{self.program.tiles[store.tensor]}", store.index],
+                tensor["dtype"],
+                store.value.shape,
+                origin=store.origin,
+                name=name,
+            )
+            found.append((store.value.number, self.builder.convert(loaded, "float32")))
+        if not found:
+            raise GradError(f"{self.path}: no output of floats is differentiated")
+        return found
+
+    def _stored_shape(self, store):
+        shape, dims = [], self.program.tensor(store.tensor)["shape"]
+        for entry, size in zip(store.index, dims, strict=True):
+            if isinstance(entry, dict) and "sym" in entry and entry["sym"] in self.program.blocks:
+                shape.append(entry["sym"])
+            elif entry == {"slice": [None, None, None]}:
+                shape.append(size)
+            elif not isinstance(entry, int) and not self._single(entry):
+                raise GradError("stores at an index that has no derivative here", store.origin)
+        return tuple(shape)
+
+    def _single(self, entry):
+        """Whether an index is the position of a grid block of size 1."""
+        symbol = _begin_of(entry)
+        return symbol is not None and self.program.blocks[symbol].get("size") == 1
+
+    def _header(self, keeper):
+        doc = self.document
+        tensors = []
+        for t in doc["tensors"]:
+            if t["role"] in ("input", "derived") or (t["role"] == "view" and self._reads(t)):
+                tensors.append(copy.deepcopy(t))
+        for t in doc["tensors"]:
+            if t["role"] == "output" and t["name"] in self.written:
+                self._as_input(tensors, t, t["name"])
+                self._as_input(tensors, t, f"d_{t['name']}")
+        tensors += [keeper.entry(kept) | {"role": "input"} for kept in keeper.kept]
+        returns = []
+        for name in self.wanted:
+            entry = self.program.tensor(name)
+            d = {
+                "name": f"d_{name}",
+                "role": "output",
+                "dtype": entry["dtype"],
+                "shape": list(entry["shape"]),
+            }
+            if name in self.uncovered:
+                d["init"] = 0
+            tensors.append(d)
+            returns.append({"tensor": f"d_{name}"})
+        for t in doc["tensors"]:
+            if t["role"] == "view" and self.program.base(t["name"])["name"] in self.wanted:
+                view = copy.deepcopy(t)
+                view["name"], view["of"] = f"d_{t['name']}", f"d_{t['of']}"
+                tensors.append(view)
+        config = {k: v for k, v in (doc.get("config") or {}).items() if k in ("dot_precision",)}
+        names = [t["name"] for t in tensors]
+        for name in names:
+            if names.count(name) > 1:
+                raise GradError(f"{self.path}: the backward would have two tensors {name!r}")
+        return {
+            "name": f"{doc['name']}_grad",
+            "tensors": tensors,
+            "returns": returns,
+            "scalars": copy.deepcopy(doc.get("scalars") or []),
+            "tunables": doc.get("tunables"),
+            "config": config,
+        }
+
+    def _reads(self, entry):
+        return self.program.base(entry["name"])["role"] in ("input", "derived")
+
+    def _as_input(self, tensors, t, name):
+        shape = self.written[t["name"]].get("shape") or t["shape"]
+        tensors.append({"name": name, "role": "input", "dtype": t["dtype"], "shape": list(shape)})
+        tiles = name.removesuffix(t["name"]) + self.program.tiles[t["name"]]
+        if tiles != name:
+            view = {
+                "name": tiles,
+                "role": "view",
+                "dtype": t["dtype"],
+                "shape": list(t["shape"]),
+                "of": name,
+            }
+            tensors.append(view)
+
+    def _targets(self, found, values):
+        targets, self.uncovered, places = [], set(self.wanted), {}
+        for gradient, value in zip(found, values, strict=True):
+            load = gradient.load
+            base = self.program.base(gradient.tensor)
+            self._check_place(gradient, places)
+            target = self._target(gradient, self.builder.expand(value, load.shape), base)
+            targets.append(target)
+        return targets
+
+    def _check_place(self, gradient, places):
+        """Two loads of one tensor may only be of places that an int tells apart."""
+        base = self.program.base(gradient.tensor)["name"]
+        for other in places.get(base, ()):
+            apart = other.tensor == gradient.tensor and any(
+                isinstance(a, int) and isinstance(b, int) and a != b
+                for a, b in zip(other.index, gradient.index, strict=True)
+            )
+            if not apart:
+                raise GradError(
+                    f"{base!r} is read at two places that may be the same", gradient.load.origin
+                )
+        places.setdefault(base, []).append(gradient)
+
+    def _target(self, gradient, value, base):
+        tensor, load = self.program.tensor(gradient.tensor), gradient.load
+        index, groups, met, covered = [], {}, set(), True
+        for entry, size in zip(gradient.index, tensor["shape"], strict=True):
+            if isinstance(entry, dict) and entry.get("sym") in self.program.blocks:
+                symbol = entry["sym"]
+                covered &= self.program.extent(symbol) == size
+            elif isinstance(entry, Value):
+                symbol, entry = self._position(entry, load, groups)
+                covered &= self.program.extent(symbol) == size
+            elif entry == {"slice": [None, None, None]}:
+                symbol = None
+            elif isinstance(entry, int):
+                symbol, covered = None, False
+            else:
+                raise GradError("a load at such an index has no derivative here", load.origin)
+            if symbol in met:
+                raise GradError("a load of a diagonal has no derivative here", load.origin)
+            met |= {symbol} if symbol else set()
+            index.append(entry)
+        for symbol, (group, count) in groups.items():
+            value = self._by_group(symbol, group, count, value)
+            value = self.builder.total((symbol,), value, origin=load.origin)
+        target = Target(f"d_{gradient.tensor}", index, value, base["dtype"], groups=dict(groups))
+        if value.space - met - set(groups):
+            raise GradError("a gradient depends on blocks that do not index its load", load.origin)
+        views = self.program.views(gradient.tensor)
+        if any(view.get("expand") for view in views):
+            raise GradError(f"{gradient.tensor!r} is a view with expanded dims", load.origin)
+        if covered and not any(view.get("slice") for view in views):
+            self.uncovered.discard(base["name"])
+        return target
+
+    def _position(self, entry, load, groups):
+        """(block, index of the gradient) of a load at one position that a grid block says."""
+        symbol = _begin_of(entry)
+        if symbol is not None and self.program.blocks[symbol].get("size") == 1:
+            return symbol, entry
+        if (
+            entry.target == "floordiv"
+            and isinstance(entry.args[1], int)
+            and isinstance(entry.args[0], Value)
+        ):
+            symbol, count = _begin_of(entry.args[0]), entry.args[1]
+            one = symbol is not None and self.program.blocks[symbol].get("size") == 1
+            if one and count > 0 and self.program.extent(symbol) % count == 0:
+                group = self._group(symbol, count)
+                groups[symbol] = (group, count)
+                return group, self._begin(group)
+        raise GradError("a load at such a position has no derivative here", load.origin)
+
+    def _group(self, symbol, count):
+        """A block that stands for `count` tiles of another."""
+        name = f"{symbol}_by_{count}"
+        if name not in self.program.blocks:
+            entry = {
+                "id": 0,
+                "symbol": name,
+                "name": f"{self.program.blocks[symbol].get('name', symbol)}_group",
+                "extent": self.program.extent(symbol) // count,
+                "size": 1,
+            }
+            self.program.blocks = {name: entry, **self.program.blocks}
+            self.builder.symbols.add(name)
+        return name
+
+    def _by_group(self, symbol, group, count, value):
+        """The value with `begin // count` of a block as the position of its group."""
+        changes = {
+            part.number: self._begin(group)
+            for part in topological([value])
+            if part.target == "floordiv"
+            and _begin_of(part.args[0]) == symbol
+            and part.args[1] == count
+        }
+        return self.builder.substitute([value], changes)[0]
+
+    def _begin(self, symbol):
+        return self.builder.make("tile.begin", [{"sym": symbol}], None, (), name="begin")
+
+    def _explained(self, schedule):
+        lines = [f"kept {t.tensor}: {t.why}" for t in schedule.kept.values()]
+        lines += [f"summed {t.tensor}: {t.why}" for t in schedule.targets if t.why]
+        return lines
+
+
+def _begin_of(entry):
+    if isinstance(entry, Value) and entry.target == "tile.begin":
+        return entry.args[0].get("sym")
+    return None

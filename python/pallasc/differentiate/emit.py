@@ -1,0 +1,304 @@
+"""Writes the roots of a schedule as a document."""
+
+from .errors import GradError
+from .schedule import ACCUMULATED
+from .values import LINEAR_VIEWS, map_values, shifted_by, sizes, topological
+
+_EVERYWHERE = ("tile.scalar", "aten.scalar_tensor.default", "tile.begin", "tile.id", "tile.end")
+
+
+class Emitter:
+    """Graphs of one backward document."""
+
+    def __init__(self, program, schedule):
+        self.program, self.schedule = program, schedule
+        self.graphs, self.roots = [], 0
+        self.scalars_used = set()
+
+    def root(self, root):
+        """Appends the graphs of one root."""
+        grid = self.ordered(root.grid)
+        scope = _Scope(self, root, None, root.grid)
+        for target in root.targets:
+            scope.store(target)
+        nodes = [*scope.nodes, {"name": "output", "op": "output", "args": [[]]}]
+        self.append({"kind": "root", "grid": grid, "nodes": nodes})
+        for target in root.targets:
+            target.root = self.roots
+        self.roots += 1
+
+    def append(self, graph):
+        """Adds a graph of the root that is being written; its blocks are symbols still."""
+        self.graphs.append(graph | {"root": self.roots})
+        return self.graphs[-1]
+
+    def ordered(self, symbols):
+        """Blocks as the forward has them: its grid's, then its loops', then those of groups."""
+        order = [*self.program.grid, *self.program.order]
+        order = [*(s for s in self.program.blocks if s not in order), *order]
+        return [s for s in order if s in symbols]
+
+
+class _Scope:
+    """The nodes of one graph: a root, or the body of a loop in it."""
+
+    def __init__(self, emitter, root, parent, dims):
+        self.emitter, self.root, self.parent, self.dims = emitter, root, parent, frozenset(dims)
+        self.builder = emitter.program.builder
+        self.nodes, self.env, self.names = [], {}, {"output"}
+        self.captured = []  # (name in the body, reference in the parent), of bodies
+        self.running = []  # maxima that stand for what they are in a step, in bodies
+
+    # Names and nodes.
+
+    def name(self, wanted):
+        """A name that the graph does not have yet."""
+        wanted = wanted.strip("@") or "value"
+        name, count = wanted, 0
+        while name in self.names:
+            count += 1
+            name = f"{wanted}_{count}"
+        self.names.add(name)
+        return name
+
+    def node(self, wanted, target, args, meta=None, kwargs=None):
+        """Appends a node; gives a reference to it."""
+        name = self.name(wanted)
+        node = {"name": name, "target": target, "args": args}
+        if kwargs:
+            node["kwargs"] = kwargs
+        if meta is not None:
+            node["meta"] = meta
+        self.nodes.append(node)
+        return {"ref": name}
+
+    def host(self, name):
+        """A reference to a host tensor."""
+        key = ("host", name)
+        if key not in self.env:
+            entry = self.emitter.entry(name)
+            meta = {"dtype": entry["dtype"], "shape": entry["shape"]}
+            self.env[key] = self.node(name, "tile.host_tensor", [name], meta)
+        return self.env[key]
+
+    # Values.
+
+    def value(self, value):
+        """A reference to a value, made here or handed in."""
+        if value.number not in self.env:
+            self.env[value.number] = self._made(value)
+        return self.env[value.number]
+
+    def _made(self, value):
+        if self.parent and value.space <= self.parent.dims and not self._local(value):
+            return self._capture(value)
+        kept = self.emitter.schedule.kept.get(value.number)
+        if kept is not None and not self._own(kept):
+            return self.load(kept.tensor, kept.index, value)
+        if value.target in ACCUMULATED:
+            return self._loop(value)
+        if value.target == "@carry":
+            raise GradError("depends on what a loop has carried so far", value.origin)
+        if value.target == "tile.load":
+            return self.load(value.args[0], value.args[1], value)
+        if value.target == "tile.scalar":
+            self.emitter.scalars_used.add(value.args[0])
+        args = map_values(list(value.args), self.value)
+        kwargs = map_values(value.kwargs, self.value)
+        return self.node(value.name, value.target, args, _meta(value), kwargs)
+
+    def _own(self, kept):
+        return kept.level == self.root.level and kept.grid == self.root.grid and not self.parent
+
+    def _local(self, value):
+        """Whether a loop's body makes it again, since the compiler makes nothing of it there."""
+        if value.target in _EVERYWHERE or value.target in LINEAR_VIEWS or value.dtype is None:
+            return True
+        if not value.is_float and all(x.target != "tile.load" for x in topological([value])):
+            return True
+        return any(shifted_by(value, own) for own in self.running)
+
+    def _capture(self, value):
+        outer = self.parent.value(value)
+        name = self.name(value.name)
+        self.captured.append((name, outer, _meta(value)))
+        return {"ref": name}
+
+    def load(self, tensor, index, value):
+        """A load of a tile."""
+        self.emitter.touch(tensor)
+        entries = map_values(list(index), self.value)
+        return self.node(value.name, "tile.load", [self.host(tensor), entries], _meta(value))
+
+    # Stores.
+
+    def store(self, target):
+        """Stores a target's value."""
+        self.emitter.touch(target.tensor)
+        if target.loops and not self.parent:
+            dims = self.emitter.ordered(target.loops)
+            body = _Scope(self.emitter, self.root, self, self.dims | set(dims))
+            body.store(target)
+            self._call(body, dims, [])
+            return
+        value = self.builder.convert(target.value, target.dtype)
+        made = self.value(value)
+        index = list(target.index)
+        for symbol in reversed(target.parts):
+            index.insert(
+                0, self.builder.make("tile.id", [{"sym": symbol}], None, (), name="tile_id")
+            )
+        entries = map_values(index, self.value)
+        self.node(f"store_{target.tensor}", "tile.store", [self.host(target.tensor), entries, made])
+
+    # Loops.
+
+    def _loop(self, value):
+        """Emits the loop that accumulates this value, with all others that it can."""
+        members = self._members(value)
+        dims = self.emitter.ordered(value.dims)
+        body = _Scope(self.emitter, self.root, self, self.dims | set(dims))
+        carried, finish = [], []
+        for member in members:
+            _ACCUMULATE[member.target](self, body, member, carried, finish)
+        self._call(body, dims, carried)
+        for job in finish:
+            job()
+        return self.env[value.number]
+
+    def _members(self, value):
+        """The accumulated values of this root that one loop can compute with this one."""
+        scope = self
+        cone = {}
+        for target in scope.root.targets:
+            for part in self.emitter.cone(target, self.root):
+                cone[part.number] = part
+        depth = self.emitter.depth(value)
+        return [
+            part
+            for number, part in sorted(cone.items())
+            if part.target in ACCUMULATED
+            and part.dims == value.dims
+            and number not in self.env
+            and part.space <= self.dims
+            and self.emitter.depth(part) == depth
+        ] or [value]
+
+    def _call(self, body, dims, carried):
+        """The loop's graph and its call; `carried` are [placeholder, start, step, meta, sink]."""
+        emitter = self.emitter
+        holders = [
+            {"name": name, "op": "placeholder", "meta": meta}
+            for name, meta in [
+                *((c[0], c[3]) for c in carried),
+                *((name, meta) for name, _, meta in body.captured),
+            ]
+        ]
+        outputs = [{"ref": c[2]["ref"]} for c in carried]
+        nodes = [*holders, *body.nodes, {"name": "output", "op": "output", "args": [outputs]}]
+        graph = {
+            "kind": "for_loop",
+            "block_ids": list(dims),
+            "carried": [[i, i] for i in range(len(carried))],
+            "nodes": nodes,
+        }
+        graph = emitter.append(graph)
+        begins, ends = zip(*(self._bounds(s) for s in dims), strict=True)
+        starts = [c[1] for c in carried] + [outer for _, outer, _ in body.captured]
+        metas = [c[3] for c in carried]
+        args = [graph, list(begins), list(ends), starts]
+        call = self.node("loop", "tile.for_loop", args, {"tuple": metas})
+        for i, (name, start, _, meta, sink) in enumerate(carried):
+            item = self.node(f"{name}_item", "getitem", [call, i], meta)
+            sink(self.node(f"{name}_end", "tile.phi", [start, item], meta))
+
+    def _bounds(self, symbol):
+        """Begin and end of a loop over a block."""
+        program = self.emitter.program
+        extent = program.extent(symbol)
+        group = next(
+            (g for t in self.root.targets for s, g in t.groups.items() if s == symbol), None
+        )
+        if group:
+            first = self.node("begin", "tile.begin", [{"sym": group[0]}], {"sym": None})
+            begin = self.node("first", "mul", [first, group[1]], {"sym": None})
+            return begin, self.node("last", "add", [begin, group[1]], {"sym": None})
+        outer = program.until.get(symbol)
+        if outer in self.dims:
+            return 0, self.node("end", "tile.end", [{"sym": outer}], {"sym": None})
+        inner = next((s for s, o in program.until.items() if o == symbol), None)
+        if inner in self.dims:
+            return self.node("begin", "tile.begin", [{"sym": inner}], {"sym": None}), extent
+        return 0, extent
+
+    def zeros(self, meta, number=0.0):
+        """A constant tile."""
+        spelled = number if number != -float("inf") else {"float": "-inf"}
+        return self.node(
+            "start", "tile.full", [sizes(meta["shape"]), spelled, {"dtype": meta["dtype"]}], meta
+        )
+
+
+def _meta(value):
+    if value.dtype is None:
+        return {"sym": None}
+    return {"dtype": value.dtype, "shape": list(value.shape)}
+
+
+def _sum(scope, body, member, carried, finish):
+    """acc + part; of a matmul, its own op with an accumulator."""
+    meta, part = _meta(member), member.args[0]
+    name = body.name("acc")
+    start = scope.zeros(meta)
+    fused = {"aten.mm": "aten.addmm.default", "aten.bmm": "aten.baddbmm.default"}.get(
+        part.target.rpartition(".")[0]
+    )
+    kept = scope.emitter.schedule.kept.get(part.number)
+    if fused and part.dtype == "float32" and kept is None:
+        args = [{"ref": name}, *(body.value(x) for x in part.args[:2])]
+        step = body.node("acc_next", fused, args, meta)
+    else:
+        step = body.node("acc_next", "aten.add.Tensor", [{"ref": name}, body.value(part)], meta)
+    carried.append((name, start, step, meta, lambda ref: scope.env.__setitem__(member.number, ref)))
+
+
+def _max(scope, body, member, carried, finish):
+    meta, part = _meta(member), member.args[0]
+    name = body.name("top")
+    start = scope.zeros(meta, -float("inf"))
+    step = body.node("top_next", "aten.maximum.default", [{"ref": name}, body.value(part)], meta)
+    carried.append((name, start, step, meta, lambda ref: scope.env.__setitem__(member.number, ref)))
+
+
+def _lse(scope, body, member, carried, finish):
+    """The running maximum and the sum rescaled by it, and their logarithm at the end."""
+    maximum, total = member.args
+    meta, wide = _meta(member), _meta(total)
+    builder = scope.builder
+    exp = builder.bases[maximum.number]
+    log = {"aten.exp.default": "aten.log.default", "aten.exp2.default": "aten.log2.default"}[exp]
+    top, acc = body.name("top"), body.name("total")
+    starts = scope.zeros(meta, -float("inf")), scope.zeros(wide)
+    step = body.node(
+        "top_next", "aten.maximum.default", [{"ref": top}, body.value(maximum.args[0])], meta
+    )
+    body.env[maximum.number] = step
+    body.running.append(maximum)
+    moved = body.node("moved", "aten.sub.Tensor", [{"ref": top}, step], meta)
+    scale = body.node("scale", exp, [moved], meta)
+    scaled = body.node("scaled", "aten.mul.Tensor", [{"ref": acc}, scale], wide)
+    result = body.node("total_next", "aten.add.Tensor", [scaled, body.value(total.args[0])], wide)
+    ends = {}
+    carried.append((top, starts[0], step, meta, lambda ref: ends.__setitem__("top", ref)))
+    carried.append((acc, starts[1], result, wide, lambda ref: ends.__setitem__("total", ref)))
+
+    def job():
+        logarithm = scope.node("log_total", log, [ends["total"]], wide)
+        scope.env[member.number] = scope.node(
+            "logsumexp", "aten.add.Tensor", [logarithm, ends["top"]], meta
+        )
+
+    finish.append(job)
+
+
+_ACCUMULATE = {"@sum": _sum, "@max": _max, "@lse": _lse}
