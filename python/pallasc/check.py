@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 
-from . import chips, judge
+from . import chips, judge, limit
 from .binding import compile as compile_graph
 from .binding import config_text, format_diagnostics, graph_text, target_text
 from .command import (
@@ -16,7 +16,8 @@ from .command import (
     positive,
     read_json,
 )
-from .simulate import huge_memory, interpret_params, simulate, time_limit
+from .errors import UsageError
+from .simulate import huge_memory, interpret_params, simulate
 
 _EAGER = "eager DMA"
 _HUGE = "unwritten memory huge"
@@ -25,6 +26,8 @@ _HUGE = "unwritten memory huge"
 def main(argv):
     """`check G.json`: exit status 1 if refused, off, racing or failing."""
     options = _parser().parse_args(argv)
+    limit.hold(options.timeout)
+    limit.say("compiling the graph")
     chips.choose_platform(simulate=True)
     text, name = graph_text(options.graph)
     config = read_json(options.config, "configuration") if options.config else {}
@@ -38,15 +41,31 @@ def main(argv):
     if module.diagnostics:
         print(format_diagnostics(module.diagnostics))
     graph = judge.resized(judge.read_graph((text, name)), sizes)
-    print(_headline(module.info))
+    print(_headline(module.info), flush=True)
+    if options.points:
+        good = _check_points(module, graph, options, config)
+        print("PASS" if good else "FAIL")
+        return 0 if good else 1
     variants = [None]
     if options.adversarial:
         variants += [_EAGER, _HUGE, *judge.adversarial_modes()]
     good = True
-    for variant in variants:
+    for done, variant in enumerate(variants):
+        limit.say("making inputs", f"{done} of {len(variants)} kinds of inputs are checked")
         good &= _check_once(module, graph, options, config, variant)
     print("PASS" if good else "FAIL")
     return 0 if good else 1
+
+
+def _check_points(module, graph, options, config):
+    """Chosen grid points alone."""
+    from .points import check_points
+
+    if options.adversarial:
+        raise UsageError("--adversarial makes inputs whole: give it without --points")
+    params = interpret_params(options.race, options.cores, options.seed)
+    scalars = parse_scalars(options.scalar)
+    return check_points(module, graph, config, params, options, scalars)
 
 
 def _check_once(module, graph, options, config, variant):
@@ -62,13 +81,22 @@ def _check_once(module, graph, options, config, variant):
     )
     params = interpret_params(options.race, options.cores, options.seed, eager)
     memory = huge_memory() if variant == _HUGE else contextlib.nullcontext()
-    with time_limit(options.timeout), memory:
+    limit.say("simulating the kernel, which waits forever or is slow")
+    with memory:
         simulation = simulate(module.load(), arguments, params)
+    limit.say("executing the reference", "the kernel is simulated")
     verdict = judge.judge(graph, info, arguments, simulation.outputs, config)
     print(f"inputs: seed {options.seed}{f', {variant}' if variant else ''}")
     problems = [*simulation.races, *simulation.complaints]
-    print("\n".join([*verdict.lines(), *(f"  {problem}" for problem in problems)]))
+    print("\n".join([*verdict.lines(), *(f"  {problem}" for problem in problems)]), flush=True)
     return verdict.ok and not problems
+
+
+def _count(text):
+    count = int(text)
+    if count < 1:
+        raise ValueError(text)
+    return count
 
 
 def _parser():
@@ -100,7 +128,17 @@ def _parser():
         help="also NaN and huge values past every edge, and tails that count",
     )
     parser.add_argument(
-        "--timeout", type=positive, default=600.0, metavar="S", help="seconds (default: 600)"
+        "--timeout",
+        type=positive,
+        default=600.0,
+        metavar="S",
+        help="seconds for all of it (default: 600)",
+    )
+    parser.add_argument(
+        "--points",
+        type=_count,
+        metavar="N",
+        help="of a kernel of any size, N grid points: corners, tails, others by the seed",
     )
     parser.add_argument(
         "--cores", type=int, default=1, choices=(1, 2), help="TensorCores that share the grid"

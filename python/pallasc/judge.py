@@ -48,7 +48,7 @@ def resized(graph, sizes):
     """The graph at other named sizes, {name: int}. Raises PallascError."""
     from .reference.document import resized
 
-    return _guarded(resized, graph, sizes)
+    return guarded(resized, graph, sizes)
 
 
 def make_arguments(graph, seed, scalars=None, adversarial=None, config=None):
@@ -60,7 +60,7 @@ def make_arguments(graph, seed, scalars=None, adversarial=None, config=None):
     """
     from . import compare
 
-    arrays = list(_guarded(compare.make_inputs, graph, seed, adversarial, config))
+    arrays = list(guarded(compare.make_inputs, graph, seed, adversarial, config))
     runtime = [entry for entry in graph.get("scalars", ()) if "value" not in entry]
     if len(runtime) > len(arrays):
         raise PallascError(f"the graph has {len(runtime)} run-time scalars, inputs for fewer")
@@ -93,17 +93,17 @@ def judge(graph, info, arrays, outputs, config=None):
     from . import compare, reference
 
     config = {**info.get("config", {}), **(config or {})}
-    expected = _guarded(reference.run, graph, arrays, config=config)
+    expected = guarded(reference.run, graph, arrays, config=config)
     if len(expected) != len(outputs):
         raise PallascError(f"the kernel gave {len(outputs)} outputs, expected {len(expected)}")
     comparisons = []
     for index, (actual, wanted) in enumerate(zip(outputs, expected, strict=True)):
-        tolerance = _guarded(compare.tolerance_for, graph, index, config)
-        comparisons.append(_guarded(compare.compare, actual, wanted, tolerance))
+        tolerance = guarded(compare.tolerance_for, graph, index, config)
+        comparisons.append(guarded(compare.compare, actual, wanted, tolerance))
     return Verdict(output_names(info, len(outputs)), comparisons)
 
 
-def _guarded(function, *arguments, **options):
+def guarded(function, *arguments, **options):
     """Calls a function of the reference; what it refuses becomes a PallascError."""
     from .reference.errors import GraphError
 

@@ -1,13 +1,14 @@
 """`python -m pallasc run`: runs an emitted module on inputs made from a seed."""
 
+import sys
 import time
 
-from . import chips, inputs, mesh, report, timing
+from . import chips, inputs, limit, mesh, report, timing
 from .binding import graph_text
 from .command import Parser, parse_scalars, positive, seconds_text
 from .errors import UsageError
 from .module import read_module
-from .simulate import interpret_params, simulate, time_limit
+from .simulate import Plain, interpret_params, simulate
 
 
 def main(argv):
@@ -29,10 +30,23 @@ def main(argv):
         help="value of a run-time scalar; repeatable",
     )
     parser.add_argument(
-        "--timeout", type=positive, default=600.0, metavar="S", help="seconds (default: 600)"
+        "--timeout",
+        type=positive,
+        default=600.0,
+        metavar="S",
+        help="seconds for all of it (default: 600)",
     )
     parser.add_argument("--interpret", action="store_true", help="simulate even if there is a TPU")
+    parser.add_argument(
+        "--interpret=fast",
+        dest="fast",
+        action="store_true",
+        help="simulate by JAX's plain interpreter, which knows no copies nor semaphores",
+    )
     options = parser.parse_args(argv)
+    options.interpret |= options.fast
+    limit.hold(options.timeout)
+    limit.say("making inputs")
     module = read_module(options.kernel)
     info = module.info
     simulated = chips.choose_platform(options.interpret)
@@ -52,17 +66,19 @@ def main(argv):
         arrays = judge.make_arguments(graph, options.seed, scalars)
     else:
         arrays = inputs.make_tensors(info, options.seed) + inputs.make_scalars(info, scalars)
-    with time_limit(options.timeout):
-        outputs, where, seconds = run_module(module, arrays, options.interpret)
+    limit.say("running the kernel, which waits forever or is slow")
+    outputs, where, seconds = run_module(module, arrays, options.interpret, options.fast)
     _print_run(info, outputs, where, seconds)
     if graph is None:
         return 0
+    sys.stdout.flush()
+    limit.say("executing the reference", "the kernel has run")
     verdict = judge.judge(graph, info, arrays, outputs)
     print("\n".join([*verdict.lines(), "PASS" if verdict.ok else "FAIL"]))
     return 0 if verdict.ok else 1
 
 
-def run_module(module, arrays, simulated=False):
+def run_module(module, arrays, simulated=False, fast=False):
     """Runs a module's kernel. Gives (list of numpy outputs, where it ran, seconds).
 
     One that runs on a mesh takes and gives whole arrays, of which each device has a part (mesh.py).
@@ -75,7 +91,9 @@ def run_module(module, arrays, simulated=False):
         on_mesh = mesh.has_mesh(module.info)
         kernel = mesh.on_this_machine(module, simulated) if on_mesh else module.load()
         started = time.perf_counter()
-        outputs = simulate(kernel, arrays, interpret_params(races=False)).outputs
+        outputs = simulate(
+            kernel, arrays, Plain() if fast else interpret_params(races=False)
+        ).outputs
         return outputs, "cpu, interpret mode", time.perf_counter() - started
     return _run_on_tpu(module, arrays)
 

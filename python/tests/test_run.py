@@ -114,3 +114,12 @@ def test_closed_output_is_quiet(data):
     )
     os.close(writer)
     assert (process.returncode, process.stderr) == (3, "")
+
+
+def test_plain_interpreter(cli, data):
+    """The same numbers as in TPU interpret mode."""
+    slow, fast = (
+        cli("run", data / "tiled_add.py", how) for how in ("--interpret", "--interpret=fast")
+    )
+    assert fast.returncode == 0, fast
+    assert fast.stdout.split("sha256 ")[1] == slow.stdout.split("sha256 ")[1]

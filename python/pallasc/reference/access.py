@@ -125,6 +125,7 @@ def load(frame, node):
     if not host.array.size:
         return np.zeros(region.shape, host.array.dtype)
     at = region.clamped(host.shape)
+    host.reach(at)
     value = np.array(np.broadcast_to(host.array[at], region.shape))
     if frame.run.touched is not None:
         frame.run.touch(host.name, at, mask, region.shape)
@@ -184,8 +185,9 @@ def store(frame, node):
     """tile.store: broadcasts and converts to the tensor's dtype; skips masked lanes."""
     host, region, lanes = _target(frame, node, 2, "value", masked=True)
     value = to_array(frame.argument(node, 2, "value"), host.array.dtype)
-    value = _stored(value, region.shape)
-    _put(host.array, _places(region, lanes, host.array), value[lanes])
+    value, places = _stored(value, region.shape), _places(region, lanes, host.array)
+    host.reach(places, written=True)
+    _put(host.array, places, value[lanes])
 
 
 _COMBINE = {
@@ -208,6 +210,7 @@ def atomic(frame, node):
     cas = kind == "cas"
     host, region, lanes = _target(frame, node, 3 if cas else 2, "value", masked=False)
     places, dtype = _places(region, lanes, host.array), host.array.dtype
+    host.reach(places, written=True)
     old = np.zeros(region.shape, dtype)
     value = frame.argument(node, 3 if cas else 2, "value")
     wide = dtype if is_number(value) else promote(dtype, value.dtype)

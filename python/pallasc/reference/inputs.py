@@ -31,15 +31,16 @@ def make_inputs(graph, seed=0, adversarial=None, config=None):
     if adversarial is not None and adversarial not in ADVERSARIAL:
         raise GraphError(f"adversarial is one of {ADVERSARIAL}, not {adversarial!r}")
     document = Document(graph, config)
-    random, uses = np.random.default_rng(seed), _int_uses(document)
-    arrays = [_array(document, t, random, uses, adversarial) for t in document.parameters()]
-    scalars = [_scalar(s, random, uses) for s in document.runtime_scalars()]
+    random, uses = np.random.default_rng(seed), int_uses(document)
+    arrays = [make_array(document, t, random, uses, adversarial) for t in document.parameters()]
+    scalars = [make_scalar(s, random, uses) for s in document.runtime_scalars()]
     if adversarial == "past_edge":
         poison(document, arrays, scalars)
     return arrays + scalars
 
 
-def _array(document, tensor, random, uses, adversarial):
+def make_array(document, tensor, random, uses, adversarial=None):
+    """The array of a parameter; `uses` are those of int_uses()."""
     dtype, shape = dtype_of(tensor["dtype"]), document.shape(tensor["shape"])
     if dtype == np.dtype(bool):
         return random.random(shape) < 0.5
@@ -71,7 +72,8 @@ def _ints(name, shape, dtype, random, uses):
     return random.integers(low, high + 1, shape)
 
 
-def _scalar(scalar, random, uses):
+def make_scalar(scalar, random, uses):
+    """The value of a run-time scalar."""
     dtype = dtype_of(scalar["dtype"])
     if dtype == np.dtype(bool):
         return bool(random.random() < 0.5)
@@ -82,7 +84,7 @@ def _scalar(scalar, random, uses):
     return int(random.integers(0, max(high, 1)))
 
 
-def _int_uses(document):
+def int_uses(document):
     """Name of tensor or scalar -> {"begin" | "end" | "index": the least limit it is held to}."""
     slicer, uses = Slicer(document), {}
     for graph in document.graphs.values():

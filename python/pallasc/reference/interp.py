@@ -46,16 +46,21 @@ def run(graph, inputs, config=None, scalars=None, order="forward"):
 
 
 class Run:
-    """One execution. `touched`, if given, is a Memory of bools: the elements that were read."""
+    """One execution. `touched`, if given, is a Memory of bools: the elements that were read.
 
-    def __init__(self, document, inputs, scalars=None, order="forward", touched=None):
+    `memory`, if given, holds the tensors instead of one made from `inputs`.
+    """
+
+    def __init__(self, document, inputs, scalars=None, order="forward", touched=None, memory=None):
         if order not in ("forward", "reverse"):
             raise GraphError(f"order is 'forward' or 'reverse', not {order!r}")
         self.document, self.order, self.touched = document, order, touched
         inputs = list(inputs)
         count = len(document.parameters())
         self.scalars = _scalars(document, inputs[count:] if scalars is None else scalars)
-        self.memory = Memory(document, inputs[:count] if scalars is None else inputs)
+        if memory is None:
+            memory = Memory(document, inputs[:count] if scalars is None else inputs)
+        self.memory = memory
         self.limits = {}
 
     def outputs(self):
@@ -77,10 +82,13 @@ class Run:
             raise GraphError(f"there is no scalar {name!r}")
         return self.scalars[name]
 
-    def root(self, graph):
-        """Runs a root graph at every grid point."""
+    def root(self, graph, chosen=None):
+        """Runs a root graph at every grid point; of the dims `chosen` ({symbol: tile}) at one."""
         blocks = [self.document.blocks_by_id[i] for i in graph.grid]
         ranges = [self.tiles(block, None, None) for block in blocks]
+        for dim, block in enumerate(blocks):
+            if chosen and block.symbol in chosen:
+                ranges[dim] = [ranges[dim][chosen[block.symbol]]]
         points = list(itertools.product(*ranges))
         for point in points if self.order == "forward" else reversed(points):
             Frame(self, graph, {tile.symbol: tile for tile in point}).execute([])

@@ -18,6 +18,9 @@ class HostTensor:
         """The tensor's shape as a tuple."""
         return self.array.shape
 
+    def reach(self, positions, written=False):
+        """Called before elements are read or written: an int array of positions for each dim."""
+
 
 def literal_value(value, resolve_size):
     """The Python value of a JSON argument without refs: nested lists, {"dtype"}, {"sym"}, ..."""
@@ -91,9 +94,12 @@ class Memory:
             raise GraphError(
                 f"tensor {tensor['name']!r} is declared {list(shape)}, found {list(array.shape)}"
             )
-        host = HostTensor(tensor["name"], array, writable)
+        host = self._host(tensor, array, writable)
         self.tensors[tensor["name"]] = host
         return host
+
+    def _host(self, tensor, array, writable):
+        return HostTensor(tensor["name"], array, writable)
 
     def _input(self, tensor, array):
         array = np.asarray(array)
