@@ -185,6 +185,8 @@ static void print_info(Printer *pr, const char *target, const Pairing *pairing) 
 	if (meshed(p))
 		text_printf(&out, " \"mesh\": {\"axis\": \"%s\", \"devices\": %lld},", meshed(p)->mesh_axis,
 		            (long long)meshed(p)->devices);
+	if (p->sharding)
+		print_sharding_info(p->sharding, &out);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, JAX_RANGE);
 	py_statement(&pr->w, out.at);
 }
@@ -372,6 +374,8 @@ static void print_module(const KProgram *p, const Pairing *pairing, Text *out, P
 	text_put(out, kernels.at);
 	text_put(out, wrapper.at);
 	print_public(&pr, pairing != NULL);
+	if (p->sharding)
+		print_sharded(&pr, p->sharding);
 	print_check(&pr);
 	if (!on_sparse_core(p))
 		print_simulator(&pr, meshed(p) ? meshed(p)->mesh_axis : NULL);

@@ -16,6 +16,7 @@ __all__ = [
     "export",
     "grad",
     "reference",
+    "shard",
     "vjp",
 ]
 
@@ -27,6 +28,7 @@ _LAZY = {
     "export": ("export", None),
     "grad": ("differentiate", "grad"),
     "reference": ("reference", None),
+    "shard": ("binding", "shard"),
     "vjp": ("pairing", "vjp"),
 }
 

@@ -27,8 +27,9 @@ typedef struct Options {
 	bool target_given;
 	VEC(const char *) configs;
 	VEC(const char *) sets;
-	VEC(const char *) sizes;  /* NAME=VALUE, as size_choice_read() takes them */
-	VEC(const char *) passes; /* names; --passes= gives none and `passes_given` */
+	const char *mesh, *blocks; /* --mesh, --shard; NULL */
+	VEC(const char *) sizes;   /* NAME=VALUE, as size_choice_read() takes them */
+	VEC(const char *) passes;  /* names; --passes= gives none and `passes_given` */
 	bool passes_given;
 	VEC(const char *) rewrites; /* names; --rewrites= gives none and `rewrites_given` */
 	bool rewrites_given;
