@@ -42,18 +42,33 @@ void print_sharding_info(const Sharding *s, Text *out) {
 	text_put(out, "},");
 }
 
+static void put_spec(Text *out, const Mesh *mesh, const Parted *p) {
+	text_put(out, "jax.P(");
+	put_dims(out, mesh, p);
+	text_put(out, ")");
+}
+
 /* `jax.P` of each; numbers are the same everywhere. */
 static const char *specs(Printer *pr, const Mesh *mesh, const Parted *list, uint32_t count, uint32_t numbers) {
+	static const Parted number;
 	Text out;
 	text_init(&out, pr->a);
 	text_put(&out, "(");
 	for (uint32_t i = 0; i < count + numbers; i++) {
-		text_put(&out, "jax.P(");
-		if (i < count)
-			put_dims(&out, mesh, &list[i]);
-		text_put(&out, "), ");
+		text_put(&out, i ? ", " : "");
+		put_spec(&out, mesh, i < count ? &list[i] : &number);
 	}
-	text_put(&out, ")");
+	text_put(&out, count + numbers == 1 ? ",)" : ")");
+	return out.at;
+}
+
+/* As the kernel's function gives one array, or a tuple. */
+static const char *output_specs(Printer *pr, const Sharding *s) {
+	Text out;
+	text_init(&out, pr->a);
+	if (s->outputs.count != 1)
+		return specs(pr, &s->mesh, s->outputs.at, s->outputs.count, 0);
+	put_spec(&out, &s->mesh, &s->outputs.at[0]);
 	return out.at;
 }
 
@@ -115,10 +130,7 @@ void print_sharded(Printer *pr, const Sharding *s) {
 		arena_printf(pr->a,
 	                     "split = jax.shard_map(functools.partial(of_one_device, interpret=interpret), mesh=mesh, "
 	                     "in_specs=%s, out_specs=%s, check_vma=False,)",
-	                     specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers),
-	                     s->outputs.count == 1
-	                             ? arena_printf(pr->a, "%s[0]", specs(pr, &s->mesh, s->outputs.at, 1, 0))
-	                             : specs(pr, &s->mesh, s->outputs.at, s->outputs.count, 0)));
+	                     specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers), output_specs(pr, s)));
 	py_line(&pr->w, "return split(*arrays)");
 	pr->w.indent = 1;
 	py_blank(&pr->w);
