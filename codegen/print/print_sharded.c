@@ -129,7 +129,7 @@ void print_sharded(Printer *pr, const Sharding *s) {
 		&pr->w,
 		arena_printf(pr->a,
 	                     "split = jax.shard_map(functools.partial(of_one_device, interpret=interpret), mesh=mesh, "
-	                     "in_specs=%s, out_specs=%s, check_vma=False,)",
+	                     "in_specs=%s, out_specs=%s, check_vma=True,)",
 	                     specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers), output_specs(pr, s)));
 	py_line(&pr->w, "return split(*arrays)");
 	pr->w.indent = 1;
