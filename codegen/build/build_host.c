@@ -374,6 +374,7 @@ void build_host(const Program *g, KProgram *out) {
 	out->host = h.k;
 	out->config = config_text(&h);
 	out->sizes = sizes_text(&h);
+	out->sharding = m->sharding;
 	out->vmem_bytes = g->vmem_bytes;
 	out->flops = g->flops;
 	out->hbm_bytes = g->hbm_bytes;

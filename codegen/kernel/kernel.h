@@ -426,9 +426,10 @@ typedef struct KProgram {
 	const char *sizes;  /* the same of the document's named sizes; "": it has none */
 	int64_t vmem_bytes;
 	double flops, hbm_bytes;
-	KParts vmem;          /* bytes by owner, of the kernel that takes most; none: nobody knows */
-	KParts estimate;      /* cycles, seconds, and cycles by part, of all kernels; none: nobody knows */
-	const Source *source; /* that it was read from; NULL */
+	KParts vmem;                     /* bytes by owner, of the kernel that takes most; none: nobody knows */
+	KParts estimate;                 /* cycles, seconds, and cycles by part, of all kernels; none: nobody knows */
+	const struct Sharding *sharding; /* it is one device's part of a mesh; NULL */
+	const Source *source;            /* that it was read from; NULL */
 } KProgram;
 
 /* ---- kernel.c: making and changing it ---------------------------------------------------------------------------- */

@@ -211,6 +211,8 @@ static void print_info(Printer *pr, const char *name, const Pairing *pairing, co
 		text_put(&out, "},");
 	}
 	text_put(&out, count ? "]," : "");
+	if (pr->program->sharding)
+		print_sharding_info(pr->program->sharding, &out);
 	text_printf(&out, " \"compiler\": \"pallasc %s\", \"jax\": \"%s\",}", PALLASC_VERSION, range->text);
 	py_statement(&pr->w, out.at);
 }
@@ -411,6 +413,8 @@ static void print_module(const KProgram *p, const Pairing *pairing, Text *out, P
 	text_put(out, kernels.at);
 	text_put(out, wrapper.at);
 	print_public(&pr, pairing != NULL, range);
+	if (p->sharding)
+		print_sharded(&pr, p->sharding);
 	print_check(&pr);
 	if (!on_sparse_core(p))
 		print_simulator(&pr, meshed(p) ? meshed(p)->mesh_axis : NULL);

@@ -88,6 +88,11 @@ void print_rules(Printer *pr, const Pairing *pairing);
 /* A helper that they call. */
 void print_allow_checkpoint(Printer *pr);
 
+/* print_sharded.c: what KERNEL_INFO says of a kernel that is one device's, and the function of whole arrays. */
+struct Sharding;
+void print_sharding_info(const struct Sharding *s, Text *out);
+void print_sharded(Printer *pr, const struct Sharding *s);
+
 /* print_module.c: Python, or a module, has another use for the name. */
 bool name_is_reserved(const char *name);
 

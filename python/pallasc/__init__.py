@@ -18,6 +18,7 @@ __all__ = [
     "grad",
     "jit",
     "reference",
+    "shard",
     "vjp",
 ]
 
@@ -30,6 +31,7 @@ _LAZY = {
     "export": ("export", None),
     "grad": ("differentiate", "grad"),
     "reference": ("reference", None),
+    "shard": ("binding", "shard"),
     "vjp": ("pairing", "vjp"),
 }
 

@@ -58,6 +58,8 @@ class _Options(ctypes.Structure):
         ("pairing", ctypes.POINTER(_Pairing)),
         ("sizes", ctypes.POINTER(ctypes.c_char_p)),
         ("size_count", ctypes.c_size_t),
+        ("mesh", ctypes.c_char_p),
+        ("shard", ctypes.c_char_p),
     )
 
 
@@ -147,6 +149,8 @@ class Graph:
         found=None,
         pairing=None,
         sizes=(),
+        mesh=None,
+        shard=None,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -163,6 +167,8 @@ class Graph:
           found: JSON text of what tuning or profiling found, which the page shows too.
           pairing: a `Pairing`: the graph is its forward, and the source is of all its graphs.
           sizes: strings NAME=SIZE, over the graph's own. The text is not parsed again.
+          mesh: "data=2,model=4", a mesh that the kernel is split over; None: none.
+          shard: "tile_m=data", what its axes cut; None: chosen.
         """
         items, named = _strings(sets), _strings(sizes)
         options = _Options(
@@ -179,6 +185,8 @@ class Graph:
             found=_no_nul(found, "found"),
             sizes=ctypes.cast(named, ctypes.POINTER(ctypes.c_char_p)),
             size_count=len(sizes),
+            mesh=_no_nul(mesh, "mesh"),
+            shard=_no_nul(shard, "shard"),
         )
         if pairing:
             options.pairing = ctypes.pointer(pairing.structure())
@@ -317,6 +325,30 @@ def size_texts(sizes):
     return [f"{name}={size}" for name, size in (sizes or {}).items()]
 
 
+def shard_text(shard):
+    """Gives "tile_m=data+model" for {"tile_m": ("data", "model")}; None of nothing."""
+
+    def axes(of):
+        return of if isinstance(of, str) else "+".join(of)
+
+    return ",".join(f"{block}={axes(of)}" for block, of in shard.items()) if shard else None
+
+
+def shard(graph, mesh_axes, blocks=None, **options):
+    """Compiles a graph to the kernel of one device of a mesh: `compile` with `mesh` and `shard`.
+
+    Args:
+      graph: as `compile` takes it.
+      mesh_axes: {"data": 2, "model": 4}: devices along each axis.
+      blocks: {"tile_m": "data"}: what axes cut; those that it does not name are chosen.
+      options: further arguments of `compile`.
+
+    Returns:
+      A `Module`, whose `NAME_sharded(mesh)` gives a function of whole arrays.
+    """
+    return compile(graph, mesh=mesh_axes, shard=blocks, **options)
+
+
 def _dump(value, what):
     try:
         return json.dumps(value)
@@ -343,6 +375,8 @@ def compile(
     adapt=False,
     vmem=None,
     vmem_margin=0,
+    mesh=None,
+    shard=None,
     library=None,
     emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
@@ -360,6 +394,10 @@ def compile(
       vmem: bytes of VMEM that kernels may take; None: all that the chip has.
       vmem_margin: percent of that which a kernel must leave free by estimate; below 0: may be
         over by, where the TPU compiler shall decide.
+      mesh: {"data": 2, "model": 4}, axes of a mesh that the kernel is split over
+        (docs/sharding.md); None: none.
+      shard: {"tile_m": "data"}, or several axes, {"tile_m": ("data", "model")}: what axes cut.
+        Those that it does not name are chosen.
       library: a `Library`; by default the one that is found.
       emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
@@ -380,6 +418,8 @@ def compile(
         vmem=vmem,
         vmem_margin=vmem_margin,
         sizes=size_texts(sizes),
+        mesh=",".join(f"{axis}={devices}" for axis, devices in mesh.items()) if mesh else None,
+        shard=shard_text(shard),
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

@@ -251,6 +251,21 @@ static void set_jobs(Parser *p, const char *name, const char *value) {
 	p->options->threads = (uint32_t)read_count(p, name, value, "threads", 1, INT_MAX);
 }
 
+static void set_mesh(Parser *p, const char *name, const char *value) {
+	Mesh mesh;
+	const char *error = mesh_parse(p->arena, value, &mesh);
+	if (error)
+		fail(p, "%s: %s", name, error);
+	p->options->mesh = value;
+}
+
+/* All of them as one list. */
+static void add_shard(Parser *p, const char *name, const char *value) {
+	const char *before = p->options->blocks;
+	(void)name;
+	p->options->blocks = before ? arena_printf(p->arena, "%s,%s", before, value) : value;
+}
+
 /* Bytes: 1048576, 1024KiB, 1MiB. */
 static void set_vmem(Parser *p, const char *name, const char *value) {
 	static const struct {
@@ -396,6 +411,8 @@ static const Option table[] = {
 	{"--set", A_VALUE, add_set},
 	{"--size", A_VALUE, add_size},
 	{"--sizes", A_VALUE, add_size_list},
+	{"--mesh", A_VALUE, set_mesh},
+	{"--shard", A_VALUE, add_shard},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -455,6 +472,7 @@ const char *options_help(void) {
 	       "  --size NAME=SIZE      a named size over the graph's own; repeatable\n"
 	       "  --sizes NAME=A,B,...  one module for several, by its arguments' shapes; combinations\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
+	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
 	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"
@@ -557,6 +575,14 @@ static void check_sweep(Parser *p) {
 	const Options *o = p->options;
 	bool texts = o->emit_given || o->passes_given || o->rewrites_given || o->print_before.count ||
 	             o->print_after.count || o->print_after_all || o->explain || o->adapt || o->verify_each;
+	if (o->mesh && o->backwards.count)
+		fail(p, "a forward and its --backward cannot be split over a --mesh");
+	if (o->blocks && !o->mesh)
+		fail(p, "--shard says what an axis of --mesh cuts: there is no --mesh");
+	if (o->action == ACTION_SWEEP && o->mesh)
+		fail(p, "a sweep takes no --mesh");
+	if (o->mesh && o->size_lists.count)
+		fail(p, "--sizes prints kernels of one device: give --size with --mesh");
 	if (o->action == ACTION_COMPILE && o->sweep_only)
 		fail(p, "%s is for a sweep: pallasc sweep, or --sweep", o->sweep_only);
 	else if (o->action == ACTION_SWEEP && texts)

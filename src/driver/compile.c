@@ -55,9 +55,20 @@ bool compile_passes(const Compilation *c, PassContext *context) {
 	return pass_pipeline_run(context, c->options->passes, c->options->pass_count, NULL) && compute_facts(context);
 }
 
+/* What is compiled is one device's part: its types follow from the sizes that it has there. */
+static bool shard(Compilation *c) {
+	if (!c->options->shard.mesh)
+		return true;
+	if (!module_shard(c->module, c->diag, &c->options->shard) || !module_verify_symbols(c->module, c->diag))
+		return false;
+	for (uint32_t i = 0; i < c->module->sharding->remarks.count; i++)
+		pass_remark(&c->context, "shard", "%s", c->module->sharding->remarks.at[i]);
+	return true;
+}
+
 bool compile_module(Compilation *c) {
 	bool typed = c->module->typing != TYPING_UNKNOWN || module_verify_symbols(c->module, c->diag);
-	if (!compile_read_configuration(c->options, c->module, c->diag) || !typed)
+	if (!compile_read_configuration(c->options, c->module, c->diag) || !typed || !shard(c))
 		return false;
 	if (c->options->keep_read)
 		c->read = module_clone(c->module, c->arena);

@@ -11,6 +11,7 @@
 #include "codegen/plan/plan.h"
 #include "passes/pipeline/pipeline.h"
 #include "src/load/load.h"
+#include "src/shard/shard.h"
 
 /* What a compilation can give; the order of --help. */
 typedef enum Emit {
@@ -43,6 +44,7 @@ typedef struct CompileOptions {
 	const PassHooks *hooks; /* may be NULL */
 	bool explain;           /* remarks are wanted */
 	bool keep_read;         /* and the graph as it was read */
+	ShardRequest shard;     /* a mesh that the kernel is split over; its mesh NULL: none */
 	bool adapt;             /* the nearest configuration that is accepted, where the one given is refused */
 	const char *found;      /* JSON that EMIT_HTML shows in sections of its own; NULL */
 } CompileOptions;

@@ -275,9 +275,9 @@ static pallasc_status compile_kernel(Job *job, const Target *target) {
 		return PALLASC_USAGE;
 	const Source *source = &job->graph->source;
 	bool ok = true;
-	if (job->options->size_count)
+	if (job->options->size_count || job->options->mesh)
 		diag_warning(&job->diag, (Place){.source = source}, "kernel-options", "compile the graph again",
-		             "kernel text is compiled as it stands: no sizes change it");
+		             "kernel text is compiled as it stands: no sizes and no mesh change it");
 	if (job->options->emit & PALLASC_EMIT_SOURCE)
 		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON,
 		                         &job->text[TEXT_SOURCE]);
@@ -310,6 +310,11 @@ static bool can_be_paired(Job *job, const pallasc_pairing *pairing) {
 	if (job->options->emit & ~(unsigned)PALLASC_EMIT_SOURCE) {
 		diag_error(&job->diag, (Place){0}, "pair-emit", "ask for the source alone",
 		           "of a forward and its backwards there is a module, and no other text");
+		return false;
+	}
+	if (job->options->mesh) {
+		diag_error(&job->diag, (Place){0}, "shard", "split the forward alone",
+		           "a forward and its backwards cannot be split over a mesh");
 		return false;
 	}
 	bool ok = pairing->backward_count > 0;
@@ -379,6 +384,7 @@ static pallasc_status compile(Job *job) {
 	                          .set_count = (uint32_t)o->set_count,
 	                          .explain = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .keep_read = (o->emit & PALLASC_EMIT_PAGE) != 0,
+	                          .shard = {o->mesh, o->shard},
 	                          .adapt = o->adapt != 0,
 	                          .found = o->found};
 	if (!choose_rewrites(job, &options))

@@ -379,9 +379,9 @@ typedef struct Module {
 
 	Config config;
 	VEC(const char *) by_size; /* what its sizes chose of configurations by size, a line each */
-	VEC(int64_t) block_size; /* by BlockId, once module_configure() has resolved the configuration */
-	VEC(Narrowed) narrowed;  /* by BlockId, then too */
-	VEC(Enlarged) enlarged;  /* by BlockId; empty: none (src/driver/choose_sizes.c) */
+	VEC(int64_t) block_size;   /* by BlockId, once module_configure() has resolved the configuration */
+	VEC(Narrowed) narrowed;    /* by BlockId, then too */
+	VEC(Enlarged) enlarged;    /* by BlockId; empty: none (src/driver/choose_sizes.c) */
 	VEC(DefaultBlock)
 	defaults;               /* by BlockId, as of the first module_configure(): passes may hide what a block does */
 	uint32_t default_level; /* how often defaults are halved: src/driver/choose.c */
@@ -394,8 +394,9 @@ typedef struct Module {
 	bool *sizes_asked; /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know
 	                    */
 	Typing typing;     /* what module_verify_symbols() found; of the graph as it was loaded */
-	bool is_part;      /* module_of_root() made it, of a document of several roots */
-	bool explain;      /* remarks on its plans are wanted */
+	const struct Sharding *sharding; /* it is one device's part of a mesh (src/shard/shard.h); NULL */
+	bool is_part;                    /* module_of_root() made it, of a document of several roots */
+	bool explain;                    /* remarks on its plans are wanted */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */

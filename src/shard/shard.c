@@ -1,0 +1,279 @@
+/* shard.c - chooses what is cut where nobody says it, and makes the document that of one device. */
+#include "cuts.h"
+
+static void start(Cuts *c, Module *m, const Mesh *mesh, const Cut *blocks) {
+	*c = (Cuts){.m = m, .a = m->arena, .mesh = mesh, .at = NONE};
+	c->block = arena_array(c->a, m->blocks.count + 1, sizeof *c->block);
+	c->tensor = arena_array(c->a, m->tensors.count + 1, sizeof *c->tensor);
+	c->returned = arena_array(c->a, m->returns.count + 1, sizeof *c->returned);
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		c->block[b] = blocks[b];
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		c->tensor[t] = (Parted){.rank = m->tensors.at[t].rank, .dtype = m->tensors.at[t].dtype};
+	for (uint32_t r = 0; r < m->returns.count; r++) {
+		const Return *ret = &m->returns.at[r];
+		c->returned[r] = (Parted){.rank = ret->has_shape ? ret->rank : m->tensors.at[ret->tensor].rank};
+	}
+}
+
+static bool is_host_array(const Tensor *t) {
+	return t->role == ROLE_INPUT || t->role == ROLE_OUTPUT || t->role == ROLE_INOUT;
+}
+
+/* Bytes that go between devices, on one of them, and bytes of its arrays. */
+static void count_bytes(const Cuts *c, double *sent, double *held) {
+	*sent = *held = 0;
+	for (TensorId t = 0; t < c->m->tensors.count; t++) {
+		const Tensor *x = &c->m->tensors.at[t];
+		double bytes = (double)dtype_bits(c->tensor[t].dtype) / 8;
+		for (uint32_t d = 0; d < x->rank; d++)
+			bytes *= (double)c->m->exprs.at[x->shape[d]].value /
+			         (double)cut_parts(c->mesh, &c->tensor[t].dim[d]);
+		double parts = (double)cut_parts(c->mesh, &c->tensor[t].sum);
+		*held += is_host_array(x) ? bytes : 0;
+		*sent += 2 * bytes * (parts - 1) / parts; /* an all-reduce: all but one's own part, there and back */
+	}
+}
+
+typedef struct Search {
+	Module *m;
+	const Mesh *mesh;
+	bool *given;     /* by axis: a user says what it cuts */
+	Cut *now, *best; /* by BlockId */
+	bool any;
+	double sent, held;
+	uint32_t left; /* tries */
+	Text why;      /* of the first axis that cuts nothing */
+	uint32_t deepest;
+} Search;
+
+/* Cuts blocks along the axes from `axis` on, in all ways; the first of equal ones stays. */
+static void try_axes(Search *s, uint32_t axis) {
+	Cuts c;
+	start(&c, s->m, s->mesh, s->now);
+	if (s->left == 0)
+		return;
+	s->left--;
+	bool ok = cuts_solve(&c);
+	if (!ok && axis == s->deepest)
+		text_printf(&s->why, s->why.length ? "; %s" : "%s", c.why);
+	if (!ok)
+		return;
+	if (axis > s->deepest) {
+		s->deepest = axis;
+		text_init(&s->why, s->m->arena);
+	}
+	while (axis < s->mesh->count && s->given[axis])
+		axis++;
+	if (axis == s->mesh->count) {
+		double sent, held;
+		count_bytes(&c, &sent, &held);
+		if (s->any && (sent > s->sent || (sent >= s->sent && held >= s->held)))
+			return;
+		s->any = true;
+		s->sent = sent;
+		s->held = held;
+		memcpy(s->best, s->now, s->m->blocks.count * sizeof *s->best);
+		return;
+	}
+	s->deepest = axis + 1 > s->deepest ? axis + 1 : s->deepest;
+	for (BlockId b = 0; b < s->m->blocks.count; b++) {
+		if (!block_iterated(s->m, b) || s->now[b].count == MESH_AXES_MAX)
+			continue;
+		s->now[b].axis[s->now[b].count++] = (uint8_t)axis;
+		try_axes(s, axis + 1);
+		s->now[b].count--;
+	}
+}
+
+static bool refuse(Diag *d, Place at, const char *why) {
+	diag_error(d, at, "shard", "docs/sharding.md says what can be cut; --shard BLOCK=AXIS says what is to be",
+	           "the kernel cannot be split over this mesh: %s", why);
+	return false;
+}
+
+static BlockId block_named(const Module *m, const char *name) {
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (strcmp(m->blocks.at[b].name, name) == 0 || strcmp(m->blocks.at[b].symbol, name) == 0)
+			return b;
+	return NONE;
+}
+
+static const char *blocks_text(const Module *m) {
+	Text out;
+	text_init(&out, m->arena);
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		text_printf(&out, b ? ", %s" : "%s", m->blocks.at[b].name);
+	return out.at ? out.at : "none";
+}
+
+/* tile_m=data or tile_m=data+model; NULL, or what is wrong with it. */
+static const char *read_block(Search *s, const char *word) {
+	Arena *a = s->m->arena;
+	const char *equals = strchr(word, '=');
+	if (!equals || equals == word)
+		return arena_printf(a, "expected BLOCK=AXIS, found '%s'", word);
+	const char *name = arena_printf(a, "%.*s", (int)(equals - word), word);
+	BlockId b = block_named(s->m, name);
+	if (b == NONE)
+		return arena_printf(a, "there is no block '%s'; there are: %s", name, blocks_text(s->m));
+	for (const char *at = equals + 1;; at++) {
+		size_t n = strcspn(at, "+");
+		uint32_t axis = 0;
+		while (axis < s->mesh->count &&
+		       (strlen(s->mesh->axis[axis].name) != n || strncmp(s->mesh->axis[axis].name, at, n) != 0))
+			axis++;
+		if (axis == s->mesh->count)
+			return arena_printf(a, "the mesh has no axis '%.*s'", (int)n, at);
+		if (s->given[axis])
+			return arena_printf(a, "the axis %s cuts two blocks", s->mesh->axis[axis].name);
+		s->given[axis] = true;
+		s->now[b].axis[s->now[b].count++] = (uint8_t)axis;
+		at += n;
+		if (*at == '\0')
+			return NULL;
+	}
+}
+
+static const char *read_blocks(Search *s, const char *text) {
+	for (const char *at = text; text; at++) {
+		size_t n = strcspn(at, ",");
+		const char *error = read_block(s, arena_printf(s->m->arena, "%.*s", (int)n, at));
+		at += n;
+		if (error || *at == '\0')
+			return error;
+	}
+	return NULL;
+}
+
+/* ---- the document of one device -----------------------------------------------------------------------------------
+ */
+
+static ExprId part(Module *m, const Mesh *mesh, ExprId size, const Cut *cut) {
+	return cut->count ? expr_int(m, m->exprs.at[size].value / cut_parts(mesh, cut)) : size;
+}
+
+static void localise_tensor(const Cuts *c, TensorId t) {
+	Tensor *x = &c->m->tensors.at[t];
+	for (uint32_t d = 0; d < x->rank; d++) {
+		bool all = x->role == ROLE_VIEW && x->view == VIEW_SLICE && c->tensor[t].dim[d].count;
+		x->shape[d] = part(c->m, c->mesh, x->shape[d], &c->tensor[t].dim[d]);
+		if (all)
+			x->view_arg[d][1] = c->m->exprs.at[x->shape[d]].value;
+	}
+}
+
+/* The sum is stored as it is, and converted when it is whole. */
+static void localise_sums(Cuts *c, Sharding *s) {
+	for (uint32_t r = 0; r < c->m->returns.count; r++) {
+		Parted out = c->returned[r];
+		out.dtype = c->m->tensors.at[c->m->returns.at[r].tensor].dtype;
+		vec_push(c->a, &s->outputs, out);
+	}
+	for (uint32_t i = 0; i < c->dropped.count; i++)
+		node_replace_uses(c->m, c->dropped.at[i], node_input(c->m, c->dropped.at[i], 0), NONE);
+	for (uint32_t i = 0; i < c->stored.count; i++) {
+		TensorId t = access_tensor(c->m, c->stored.at[i]);
+		c->m->tensors.at[t].dtype = c->tensor[t].dtype;
+	}
+}
+
+static void localise_nodes(const Cuts *c) {
+	Module *m = c->m;
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (!node_get(m, n)->dead && node_get(m, n)->op == OP_HOST_TENSOR) {
+			const Tensor *t = &m->tensors.at[node_arg(m, n, 0)->tensor];
+			node_set_type(m, n, type_tensor(m, t->dtype, t->rank, t->shape));
+		}
+}
+
+static void localise_blocks(const Cuts *c) {
+	Module *m = c->m;
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		m->blocks.at[b].extent = part(m, c->mesh, m->blocks.at[b].extent, &c->block[b]);
+	for (GraphId g = 0; g < m->graphs.count; g++) {
+		const Graph *graph = graph_get(m, g);
+		for (uint32_t i = 0; i < graph->blocks.count && graph->kind != GRAPH_ROOT; i++) {
+			BlockId b = graph->blocks.at[i];
+			const Arg *ends = node_arg(m, graph->caller, 2);
+			if (c->block[b].count)
+				arg_set(m, ends->list.first + i, arg_int(m->exprs.at[m->blocks.at[b].extent].value));
+		}
+	}
+}
+
+static void localise(Cuts *c, Sharding *s) {
+	Module *m = c->m;
+	localise_sums(c, s);
+	for (TensorId t = 0; t < m->tensors.count; t++) {
+		const Tensor *x = &m->tensors.at[t];
+		if (x->role == ROLE_INPUT || x->role == ROLE_INOUT)
+			vec_push(c->a, &s->inputs, c->tensor[t]);
+		localise_tensor(c, t);
+	}
+	for (uint32_t r = 0; r < m->returns.count; r++)
+		for (uint32_t d = 0; m->returns.at[r].has_shape && d < m->returns.at[r].rank; d++)
+			m->returns.at[r].shape[d] = part(m, c->mesh, m->returns.at[r].shape[d], &c->returned[r].dim[d]);
+	localise_blocks(c);
+	localise_nodes(c);
+	m->given_alignments = NULL; /* they are facts of the whole document */
+	m->given_loop_facts = NULL;
+	m->has_given_limits = false;
+	m->sharding = s;
+}
+
+static void explain(const Cuts *c, const Search *found, Sharding *s) {
+	for (BlockId b = 0; b < c->m->blocks.count; b++)
+		if (c->block[b].count)
+			vec_push(c->a, &s->remarks,
+			         arena_printf(c->a, "%s is cut along %s: %lld positions on each of %lld devices",
+			                      c->m->blocks.at[b].name, cut_text(c->a, c->mesh, &c->block[b]),
+			                      (long long)c->m->exprs.at[c->m->blocks.at[b].extent].value,
+			                      (long long)cut_parts(c->mesh, &c->block[b])));
+	vec_push(c->a, &s->remarks,
+	         arena_printf(c->a, "a device sends and gets %.0f bytes, and holds %.0f of arrays", found->sent,
+	                      found->held));
+}
+
+/* Sizes that are not known yet cannot be divided. */
+static bool sizes_known(const Module *m) {
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		for (uint32_t d = 0; d < m->tensors.at[t].rank; d++)
+			if (m->exprs.at[m->tensors.at[t].shape[d]].kind != EXPR_INT)
+				return false;
+	return true;
+}
+
+bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
+	Arena *a = m->arena;
+	Sharding *s = arena_alloc(a, sizeof *s);
+	*s = (Sharding){0};
+	const char *error = mesh_parse(a, request->mesh, &s->mesh);
+	Place at = {.source = m->source};
+	if (error)
+		return refuse(d, at, error);
+	if (!sizes_known(m))
+		return refuse(d, at, "the shape of an array is no number");
+	Search search = {.m = m, .mesh = &s->mesh, .left = 4096};
+	search.given = arena_array(a, s->mesh.count, sizeof *search.given);
+	search.now = arena_array(a, m->blocks.count + 1, sizeof *search.now);
+	search.best = arena_array(a, m->blocks.count + 1, sizeof *search.best);
+	memset(search.given, 0, s->mesh.count * sizeof *search.given);
+	memset(search.now, 0, (m->blocks.count + 1) * sizeof *search.now);
+	text_init(&search.why, a);
+	error = read_blocks(&search, request->blocks);
+	if (error)
+		return refuse(d, at, error);
+	Cuts c;
+	start(&c, m, &s->mesh, search.now);
+	if (!cuts_solve(&c))
+		return refuse(d, c.at == NONE ? at : node_place(m, d, c.at), c.why);
+	try_axes(&search, 0);
+	if (!search.any)
+		return refuse(d, at, search.why.length ? search.why.at : "nothing in it can be cut");
+	start(&c, m, &s->mesh, search.best);
+	cuts_solve(&c);
+	localise(&c, s);
+	explain(&c, &search, s);
+	return true;
+}

@@ -1,0 +1,140 @@
+"""Kernels split over a mesh: what is cut, what is refused, and what the devices together give."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import kit
+import numpy as np
+import pallasc
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+def small(name, shapes, extents, config, dtype="float32"):
+    """A graph of testdata at other shapes, its bfloat16 arrays float32."""
+    text = json.dumps(kit.document(name)).replace("bfloat16", dtype)
+    document = json.loads(text)
+    for tensor in document["tensors"]:
+        tensor["shape"] = shapes.get(tensor["name"], tensor["shape"])
+    for block, extent in zip(document["block_sizes"], extents, strict=True):
+        block["extent"] = extent
+    sizes = {tensor["name"]: tensor["shape"] for tensor in document["tensors"]}
+    for node in kit.nodes(document):
+        if node.get("target") == "tile.host_tensor":
+            node["meta"]["shape"] = sizes[node["args"][0]]
+        if node.get("target") == "tile.for_loop":
+            graph = next(g for g in document["graphs"] if g["id"] == node["args"][0])
+            node["args"][2] = [extents[b] for b in graph["block_ids"]]
+    document["config"] = config
+    return document
+
+
+def matmul():
+    """[64, 512] times [512, 512]."""
+    shapes = {"x": [64, 512], "y": [512, 512], "out": [64, 512]}
+    config = {"block_sizes": [8, 128, 128], "pallas_loop_type": "fori_loop"}
+    return small("matmul_1024", shapes, [64, 512, 512], config)
+
+
+def devices(module, arrays, tmp_path):
+    """The outputs of a module's sharded function, of whole arrays."""
+    count = math.prod(module.info["sharding"]["mesh"].values())
+    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(given, source=module.source, devices=count, **arrays)
+    paths = os.pathsep.join([str(kit.ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+    subprocess.run(
+        [sys.executable, HERE / "sharded_devices.py", given, out],
+        check=True,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"},
+    )
+    return list(np.load(out).values())
+
+
+@pytest.mark.parametrize(
+    ("mesh", "blocks", "inputs", "outputs"),
+    [
+        ({"data": 2, "model": 4}, {"tile_m": "data", "tile_n": "model"},
+         [["data"], [None, "model"]], [["data", "model"]]),
+        ({"k": 2}, {"tile_k": "k"}, [[None, "k"], ["k"]], [[]]),
+        ({"data": 2, "k": 2}, {"tile_m": "data", "tile_k": "k"},
+         [["data", "k"], ["k"]], [["data"]]),
+    ],
+)  # fmt: skip
+def test_matmul(mesh, blocks, inputs, outputs, tmp_path):
+    module = pallasc.shard(matmul(), mesh, blocks)
+    assert module.info["sharding"] == {"mesh": mesh, "inputs": inputs, "outputs": outputs}
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(s, np.float32) for s in [(64, 512), (512, 512)])
+    (out,) = devices(module, {"x": x, "y": y}, tmp_path)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
+
+
+def test_heads_of_attention(tmp_path):
+    shape = [2, 2, 128, 128]
+    flat = [4, 128, 128]
+    shapes = {"q_in": shape, "k_in": shape, "v_in": shape, "q_view": flat, "k_in_reshape": flat}
+    shapes |= {"k_view": flat, "v_view": flat, "out": flat, "lse": [4, 128]}
+    config = {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"}
+    document = small("attention", shapes, [4, 128, 128], config)
+    document["returns"][0]["shape"] = shape
+    module = pallasc.shard(document, {"data": 2, "model": 2}, {"tile_b": ("data", "model")})
+    assert module.info["sharding"]["inputs"] == [["data", "model"]] * 3
+    assert module.info["sharding"]["outputs"] == [["data", "model"], [("data", "model")]]
+    random = np.random.default_rng(0)
+    q, k, v = (random.standard_normal(shape, np.float32) for _ in range(3))
+    out, lse = devices(module, {"q": q, "k": k, "v": v}, tmp_path)
+    scores = q @ k.swapaxes(-1, -2) * kit.document("attention")["scalars"][0]["value"]
+    weights = np.exp2(scores)
+    total = weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(out, weights / total @ v, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(lse, np.log2(total).reshape(4, 128), rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_cut_is_chosen_and_said():
+    ran = kit.run(kit.path("matmul_1024"), "--mesh", "data=2,model=4", "--explain", "--emit=none")
+    assert "shard: tile_m is cut along data: 512 positions on each of 2 devices" in ran.err
+    assert "shard: tile_n is cut along model: 256 positions on each of 4 devices" in ran.err
+    assert "shard: a device sends and gets 0 bytes, and holds 1835008 of arrays" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("graph", "mesh", "blocks", "why"),
+    [
+        ("layer_norm", "a=3", None,
+         "tile_m has 256 positions, which 3 devices cannot share equally"),
+        ("matmul_bias_gelu_odd", "a=2", "tile_k=a",
+         "'biased' makes something else of a sum of which each device has a part"),
+        ("attention", "a=2", "tile_n=a", "does more with 'm_i' than to add to it"),
+        ("causal_attention", "a=4", "tile_m=a", "asks where in its range tile_m is"),
+        ("gram", "a=2", "tile_m=a", "the axis a would cut two dims of out"),
+        ("bmm", "a=2", "tile_q=a", "there is no block 'tile_q'; there are: tile_b, tile_m"),
+        ("bmm", "a=2", "tile_b=b", "the mesh has no axis 'b'"),
+    ],
+)  # fmt: skip
+def test_refused(graph, mesh, blocks, why):
+    options = ["--mesh", mesh, *(["--shard", blocks] if blocks else [])]
+    ran = kit.run(kit.path(graph), *options, "--emit=none")
+    assert ran.status == 1
+    assert "[shard]" in ran.err
+    assert why in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--mesh", "data"], "expected AXIS=DEVICES, found 'data'"),
+        (["--mesh", "a=0"], "the axis a needs a number of devices, 1 or more, not '0'"),
+        (["--mesh", "a=2,a=2"], "the axis a stands twice"),
+        (["--shard", "tile_m=a"], "there is no --mesh"),
+    ],
+)
+def test_wrong_usage(options, why):
+    ran = kit.run(kit.path("bmm"), *options)
+    assert ran.status == 2
+    assert why in ran.err
