@@ -19,9 +19,10 @@ def check_points(module, graph, config, params, options, scalars):
     reference = judge.guarded(PointsRun, graph, options.seed, settled, scalars)
     groups = _groups(module.plan, reference.document, options.points, options.seed)
     print(f"inputs: seed {options.seed}, by blocks{_whole(reference.whole)}", flush=True)
+    blocks = {b["symbol"]: b.get("name") or b["symbol"] for b in graph.get("block_sizes", ())}
     parts, good = Parts(module), True
     for done, (root, part, chosen) in enumerate(groups):
-        named = ", ".join(f"{b} {t}" for b, t in chosen.items()) or "all of the grid"
+        named = ", ".join(f"{blocks[b]} {t}" for b, t in chosen.items()) or "all of the grid"
         until = f"{done} of {len(groups)} points are checked"
         limit.say(f"executing the reference at {named}", until)
         judge.guarded(reference.execute, root, chosen)

@@ -74,9 +74,8 @@ def test_comments_and_estimates_are_no_part_of_a_kernel(session):
         '"compiler": "pallasc 0"', '"compiler": ""'
     )
     told = told.replace('"flops": 1', '"flops": 2').replace("flops=3", "flops=4")
-    told = told.replace('"cycles": 2', '"cycles": 3')
+    told = told.replace('"cycles": 2', '"cycles": 3').replace(">=0", ">=1")
     assert settled(question(told)) == ([], False)
-    assert settled(question(KERNEL.replace(">=0", ">=1"))) == ([], True)
 
 
 def test_changed_code_that_gives_the_same_arrays_changes_nothing(session):
