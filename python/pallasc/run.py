@@ -8,7 +8,8 @@ from .binding import graph_text
 from .command import Parser, parse_scalars, positive, seconds_text
 from .errors import UsageError
 from .module import read_module
-from .simulate import Plain, interpret_params, simulate
+from .plain import interpret_plainly
+from .simulate import interpret_params, simulate
 
 
 def main(argv):
@@ -91,10 +92,11 @@ def run_module(module, arrays, simulated=False, fast=False):
         on_mesh = mesh.has_mesh(module.info)
         kernel = mesh.on_this_machine(module, simulated) if on_mesh else module.load()
         started = time.perf_counter()
-        outputs = simulate(
-            kernel, arrays, Plain() if fast else interpret_params(races=False)
-        ).outputs
-        return outputs, "cpu, interpret mode", time.perf_counter() - started
+        if fast:
+            found = interpret_plainly(kernel, arrays)
+        else:
+            found = simulate(kernel, arrays, interpret_params(races=False))
+        return found.outputs, "cpu, interpret mode", time.perf_counter() - started
     return _run_on_tpu(module, arrays)
 
 

@@ -48,28 +48,6 @@ def interpret_params(races=True, cores=1, seed=None, eager=False):
     )
 
 
-class Plain:
-    """What to simulate with: JAX's plain interpreter, quick, which knows no memory nor copies."""
-
-
-@contextlib.contextmanager
-def _plain_pallas(module):
-    """`pl.pallas_call` of a kernel module takes `Plain` for its interpret=True."""
-    import types
-
-    original, stand_in = module.pl, types.SimpleNamespace(**vars(module.pl))
-
-    def pallas_call(*arguments, interpret=False, **options):
-        interpret = True if isinstance(interpret, Plain) else interpret
-        return original.pallas_call(*arguments, interpret=interpret, **options)
-
-    stand_in.pallas_call, module.pl = pallas_call, stand_in
-    try:
-        yield
-    finally:
-        module.pl = original
-
-
 @contextlib.contextmanager
 def huge_memory():
     """Fills what nothing wrote with huge values instead of NaN, in what is simulated meanwhile.
@@ -102,9 +80,8 @@ def simulate(kernel, inputs, params):
     """
     import numpy as np
 
-    printed, plain = io.StringIO(), isinstance(params, Plain)
-    pallas = _plain_pallas(kernel) if plain else contextlib.nullcontext()
-    with contextlib.redirect_stdout(printed), _quiet_callbacks(), pallas:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), _quiet_callbacks():
         try:
             outputs = kernel(*inputs, interpret=params)
             outputs = outputs if isinstance(outputs, tuple | list) else [outputs]
@@ -113,8 +90,7 @@ def simulate(kernel, inputs, params):
             _reset()
             if "KeyboardInterrupt" in str(error):
                 raise KeyboardInterrupt from None
-            hint = "JAX's plain interpreter cannot run it, --interpret can: " if plain else ""
-            raise KernelError(hint + telling_line(error)) from error
+            raise KernelError(telling_line(error)) from error
     races = parse_races(printed.getvalue())
     if not races and _races_found():
         races = ["a race, of which the simulator does not say where"]
