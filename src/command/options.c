@@ -600,7 +600,7 @@ static void check_pair(Parser *p) {
 	else if (o->backwards.count && o->action == ACTION_SWEEP)
 		fail(p, "a sweep judges one graph: leave out --backward");
 	else if (o->backwards.count && o->size_lists.count)
-		fail(p, "--sizes prints one graph at several sizes: give --size with --backward");
+		fail(p, "a pair is of one size: give --size instead of --sizes");
 	else if (o->backwards.count && stages)
 		fail(p,
 		     "--backward makes a Python module of several graphs: leave out --emit, --passes, --rewrites and "
