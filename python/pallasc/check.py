@@ -10,6 +10,7 @@ from .command import (
     Parser,
     add_size_option,
     add_vmem_options,
+    at_least_one,
     bytes_text,
     parse_scalars,
     parse_set,
@@ -92,13 +93,6 @@ def _check_once(module, graph, options, config, variant):
     return verdict.ok and not problems
 
 
-def _count(text):
-    count = int(text)
-    if count < 1:
-        raise ValueError(text)
-    return count
-
-
 def _parser():
     parser = Parser(
         prog="python -m pallasc check",
@@ -136,7 +130,7 @@ def _parser():
     )
     parser.add_argument(
         "--points",
-        type=_count,
+        type=at_least_one,
         metavar="N",
         help="of a kernel of any size, N grid points: corners, tails, others by the seed",
     )

@@ -28,6 +28,14 @@ def positive(text):
     return value
 
 
+def at_least_one(text):
+    """An int of at least 1; ValueError, which argparse reports, for anything else."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
 _UNITS = {"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30}
 
 

@@ -62,7 +62,7 @@ def arrays(document, tensors):
 
 def text(document):
     """Return a document as JSON text, the same for the same document."""
-    from .exporter.document import document_text
+    from .document_text import document_text
 
     return document_text(document)
 

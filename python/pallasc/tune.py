@@ -28,6 +28,7 @@ from .command import (
     Parser,
     add_size_option,
     add_vmem_options,
+    at_least_one,
     bytes_text,
     parse_set,
     positive,
@@ -468,10 +469,12 @@ def _parser():
         help="data of an argument that steers the kernel; repeatable",
     )
     parser.add_argument(
-        "--compiles", type=_count, default=20, metavar="N", help="kernels to compile (20)"
+        "--compiles", type=at_least_one, default=20, metavar="N", help="kernels to compile (20)"
     )
-    parser.add_argument("-j", "--jobs", type=_count, metavar="N", help="compiles at a time")
-    parser.add_argument("--rows", type=_count, default=10, metavar="N", help="of the table (10)")
+    parser.add_argument("-j", "--jobs", type=at_least_one, metavar="N", help="compiles at a time")
+    parser.add_argument(
+        "--rows", type=at_least_one, default=10, metavar="N", help="of the table (10)"
+    )
     parser.add_argument("--timeout", type=positive, default=600.0, metavar="S", help="for each")
     parser.add_argument(
         "--profile", action="store_true", help="the profiler even if there is a TPU"
@@ -481,13 +484,6 @@ def _parser():
         "--page", metavar="F", help="all that was judged and compiled, and the chosen kernel: HTML"
     )
     return parser
-
-
-def _count(text):
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
 
 
 def _asked(options):

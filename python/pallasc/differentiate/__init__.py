@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..binding import compile as compile_graph
 from ..command import Parser, read_json, write_file
+from ..document_text import document_text
 from ..errors import UsageError
 from .derive import derive
 from .errors import GradError
@@ -94,24 +95,3 @@ def _read(path):
     if not isinstance(document, dict):
         raise UsageError("standard input: a graph is a JSON object")
     return document, "standard input"
-
-
-def document_text(document):
-    """A document as JSON: a line for each tensor, block and node, as the exporter writes it."""
-    lines = []
-    for key, value in document.items():
-        if key == "graphs":
-            graphs = ",\n".join(_graph_text(graph) for graph in value)
-            lines.append(f' "graphs": [\n{graphs}]')
-        elif isinstance(value, list) and value:
-            rows = ",\n".join(f"  {json.dumps(row)}" for row in value)
-            lines.append(f" {json.dumps(key)}: [\n{rows}]")
-        else:
-            lines.append(f" {json.dumps(key)}: {json.dumps(value)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _graph_text(graph):
-    head = ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in graph.items() if k != "nodes")
-    nodes = ",\n".join(f"   {json.dumps(node)}" for node in graph["nodes"])
-    return f'  {{{head}, "nodes": [\n{nodes}]}}'

@@ -1,7 +1,6 @@
 """The whole document: blocks, tunables, configuration, and its text."""
 
 import dataclasses
-import json
 import sys
 
 import sympy
@@ -266,30 +265,3 @@ def config_build(trace, config, free):
 def flat(sizes):
     """Return block sizes one by one: Helion takes those of one loop as a list in the list, too."""
     return [x for size in sizes for x in (size if isinstance(size, list | tuple) else [size])]
-
-
-def document_text(document):
-    """Return the document as JSON text: one line for each tensor, block, node and the like."""
-    lines = []
-    for key, value in document.items():
-        if key == "graphs":
-            body = ",\n".join(graph_text(graph) for graph in value)
-            lines.append(f' "graphs": [\n{body}]')
-        elif isinstance(value, list):
-            rows = ",\n  ".join(line_text(row) for row in value)
-            lines.append(f' "{key}": [\n  {rows}]' if value else f' "{key}": []')
-        else:
-            lines.append(f" {line_text(key)}: {line_text(value)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def graph_text(graph):
-    """Return one graph as JSON: its fields on a line, then its nodes."""
-    head = ", ".join(f"{line_text(k)}: {line_text(v)}" for k, v in graph.items() if k != "nodes")
-    nodes = ",\n   ".join(line_text(node) for node in graph["nodes"])
-    return f'  {{{head}, "nodes": [\n   {nodes}]}}'
-
-
-def line_text(value):
-    """Return a JSON value on one line."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -110,8 +110,8 @@ class CompiledKernel:
 
     def __call__(self, *args, _launcher=None):
         """Call the kernel; what Helion launches its own modules by is not needed."""
-        variant = self.variant(self.bound.kernel.normalize_args(*args))
-        return variant(*args)
+        args = self.bound.kernel.normalize_args(*args)
+        return self.variant(args)(*args)
 
     def prepare(self, args):
         """Compile for such arguments. Raises RefusedError unless Helion is to compile it.
@@ -230,24 +230,23 @@ class Variant:
         """Whether it was compiled for what the tensors hold, as far as that counts."""
         if any(item_of(place, tensors) not in (None, n) for place, n in self.items.items()):
             return False
-        found = ranges_of(tensors)
+        found = ranges_of(tensors) if self.ranges else {}
         return all(
             self.ranges[n][0] <= low and high <= self.ranges[n][1]
-            for n, (low, high) in (found.items() if self.ranges else ())
+            for n, (low, high) in found.items()
         )
 
     def __call__(self, *args):
-        args = self.kernel.normalize_args(*args)
         arguments = arguments_by_name(self.kernel, args)
         given = tensors_by_name(arguments)
         tensors = [self.parameter(entry, given, arguments) for entry in parameters(self.document)]
         made = self.module.load()(*to_jax(self.document, tensors), interpret=self.used.interpret)
         made = made if isinstance(made, tuple) else (made,)
         adapters = [t for t in tensors if hasattr(t, "_jax_arr")]
-        results = []
+        results, changed = [], self.written()
         for entry, array in zip(self.document["returns"], made, strict=True):
             tensor = given.get(entry["tensor"])
-            written = entry["tensor"] in self.written()
+            written = entry["tensor"] in changed
             if written and tensor is not None:
                 put(tensor, array)
             kept = written and "ops" not in entry and "shape" not in entry

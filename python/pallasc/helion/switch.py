@@ -69,9 +69,7 @@ class Use:
         for (owner, name), own in self.replaced.items():
             setattr(owner, name, own)
         for name, value in self.environment.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+            _put_back(name, value)
 
 
 _used = None
