@@ -93,18 +93,17 @@ static bool same_shapes(const KProgram *p, const KProgram *q) {
 	return same;
 }
 
-/* Else nobody could tell which of two is meant. */
+/* The last one's, from those of all before it: else nobody could tell which of two is meant. */
 static bool shapes_differ(const Variants *v) {
-	for (uint32_t i = 0; i < v->programs.count; i++)
-		for (uint32_t k = 0; k < i; k++)
-			if (same_shapes(v->programs.at[i], v->programs.at[k])) {
-				diag_error(
-					v->diag, (Place){.source = v->graph}, "sizes-ambiguous",
-					"give --sizes of what the shapes of inputs say, the others by --size",
-					"the arguments of %s and of %s have the same shapes: none tells which is meant",
-					v->programs.at[k]->name, v->programs.at[i]->name);
-				return false;
-			}
+	const KProgram *last = v->programs.at[v->programs.count - 1];
+	for (uint32_t i = 0; i + 1 < v->programs.count; i++)
+		if (same_shapes(v->programs.at[i], last)) {
+			diag_error(v->diag, (Place){.source = v->graph}, "sizes-ambiguous",
+			           "give --sizes of what the shapes of inputs say, the others by --size",
+			           "the arguments of %s and of %s have the same shapes: none tells which is meant",
+			           v->programs.at[i]->name, last->name);
+			return false;
+		}
 	return true;
 }
 
@@ -125,10 +124,8 @@ bool compile_variants(Arena *a, Diag *d, const Source *graph, const CompileOptio
 		return false;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		if (!compile_one(&v, i))
+		if (!compile_one(&v, i) || !shapes_differ(&v))
 			return false;
-	if (!shapes_differ(&v))
-		return false;
 	kernels_print_variants(v.programs.at, v.programs.count, v.name, out);
 	return true;
 }
