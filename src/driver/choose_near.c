@@ -134,16 +134,6 @@ static bool move(Climb *n, const ModuleWay *way) {
 	return true;
 }
 
-/* All loops run so already: it would be the same kernels. */
-static bool runs_as(const Climb *n, LoopType type) {
-	const Program *g = n->at.trial.program;
-	bool all = true;
-	for (uint32_t k = 0; k < g->kernels.count; k++)
-		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++)
-			all = all && g->kernels.at[k]->loops.at[l].type == type;
-	return all;
-}
-
 static bool move_type(Climb *n) {
 	bool any = false;
 	if (n->s->start->config.loop_type.value != LOOP_DEFAULT || !module_has_loops(n->s->start))
@@ -151,7 +141,7 @@ static bool move_type(Climb *n) {
 	for (LoopType t = LOOP_UNROLL; t <= LOOP_EMIT_PIPELINE; t++) {
 		ModuleWay way = n->at.way;
 		way.type = t;
-		any = (!runs_as(n, t) && move(n, &way)) || any;
+		any = (t != n->at.way.type && move(n, &way)) || any;
 	}
 	return any;
 }
