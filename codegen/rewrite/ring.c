@@ -57,7 +57,14 @@ static const char *say(const Ring *r, const char *what) {
 	return arena_printf(r->k->arena, "%s: %s", r->k->buffers.at[r->whole].name, what);
 }
 
-static bool reads_grid(const Kernel *k, IntId i, uint32_t dim) { return int_reads(k, i, k->grid.at[dim].at); }
+/* More of it than which way a walk back and forth goes. */
+static bool follows(const Kernel *k, IntId id, ValueId v) {
+	if (id == NONE || !int_reads(k, id, v))
+		return false;
+	const KInt *i = &k->ints.at[id];
+	bool row = i->kind != INT_TURN && follows(k, i->a, v);
+	return i->kind == INT_VALUE || row || follows(k, i->b, v) || follows(k, i->c, v);
+}
 
 /* The one dim of its array along which its blocks follow a dim of the grid that is cut into parts. */
 static const char *look_at_blocks(Ring *r) {
@@ -75,7 +82,7 @@ static const char *look_at_blocks(Ring *r) {
 		return say(r, "the grid walks along none of its dims, block by block and forwards");
 	int64_t steps = r->k->grid.at[r->walks].steps;
 	for (uint32_t d = 0; d < b->rank; d++)
-		if (b->array[d] % b->shape[d] || (d != r->dim && reads_grid(r->k, b->index[d], r->walks)))
+		if (b->array[d] % b->shape[d] || (d != r->dim && follows(r->k, b->index[d], r->k->grid.at[r->walks].at)))
 			return say(r, "it is not made of whole blocks, one for each step of the grid");
 	r->block = b->shape[r->dim];
 	if (b->array[r->dim] != steps * r->block)
