@@ -406,6 +406,31 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    \"\"\"A row [..., 1, m] as a column [..., m, 1].\"\"\"\n"
 	 "    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))\n"
 	 "    return jnp.swapaxes(rows, -1, -2)[..., :1]\n"},
+	{"_ring_parts", NULL,
+	 "def _ring_parts(axis, size, arrays):\n"
+	 "    \"\"\"Parts of all devices of an axis, round both ways from one's own: whose, and the arrays.\"\"\"\n"
+	 "    here = jax.lax.axis_index(axis)\n"
+	 "    yield here, arrays\n"
+	 "    ways = {1: arrays, -1: arrays}\n"
+	 "    for hop in range(1, size // 2 + 1):\n"
+	 "        for way in (1, -1)[: 1 + (2 * hop < size)]:\n"
+	 "            to = [(i, (i + way) % size) for i in range(size)]\n"
+	 "            ways[way] = [jax.lax.ppermute(x, axis, to) for x in ways[way]]\n"
+	 "            yield (here - way * hop) % size, ways[way]\n"},
+	{"_ring_sum", NULL,
+	 "def _ring_sum(axis, size, of_part):\n"
+	 "    \"\"\"What of_part(i) gives on all devices of an axis, added up on device i, from both sides.\"\"\"\n"
+	 "    here = jax.lax.axis_index(axis)\n"
+	 "    totals = of_part(here)\n"
+	 "    for way, hops in (1, size // 2), (-1, (size - 1) // 2):\n"
+	 "        to = [(i, (i + way) % size) for i in range(size)]\n"
+	 "        come = None\n"
+	 "        for hop in range(hops, 0, -1):\n"
+	 "            sums = of_part((here + way * hop) % size)\n"
+	 "            sums = sums if come is None else jax.tree.map(jnp.add, sums, come)\n"
+	 "            come = jax.lax.ppermute(sums, axis, to)\n"
+	 "        totals = jax.tree.map(jnp.add, totals, come) if hops else totals\n"
+	 "    return totals\n"},
 };
 /* clang-format on */
 

@@ -31,6 +31,17 @@ static void put_info(Text *out, const Mesh *mesh, const char *key, const Parted 
 	text_put(out, "]");
 }
 
+/* "gather": {"x": "model"}: as it was asked for. */
+static void put_ring_info(Text *out, const Sharding *s) {
+	if (s->ring.kind == RING_NONE)
+		return;
+	text_printf(out, ", \"%s\": {", s->ring.kind == RING_GATHER ? "gather" : "scatter");
+	for (uint32_t i = 0; i < s->ring.arrays.count; i++)
+		text_printf(out, i ? ", \"%s\": \"%s\"" : "\"%s\": \"%s\"", s->ring.names.at[i],
+		            s->mesh.axis[s->ring.axis].name);
+	text_put(out, "}");
+}
+
 void print_sharding_info(const Sharding *s, Text *out) {
 	text_put(out, " \"sharding\": {\"mesh\": {");
 	for (uint32_t i = 0; i < s->mesh.count; i++)
@@ -39,6 +50,7 @@ void print_sharding_info(const Sharding *s, Text *out) {
 	text_put(out, "}");
 	put_info(out, &s->mesh, "inputs", s->inputs.at, s->inputs.count);
 	put_info(out, &s->mesh, "outputs", s->outputs.at, s->outputs.count);
+	put_ring_info(out, s);
 	text_put(out, "},");
 }
 
@@ -72,31 +84,143 @@ static const char *output_specs(Printer *pr, const Sharding *s) {
 	return out.at;
 }
 
-/* Each output as it is when all devices have added what they have. */
-static void print_sums(Printer *pr, const Sharding *s) {
-	bool any = false;
-	for (uint32_t i = 0; i < s->outputs.count; i++)
-		any = any || s->outputs.at[i].sum.count;
-	if (!any) {
-		py_line(&pr->w, "return %s(*arrays, interpret=interpret)", pr->program->name);
-		return;
+/* ---- one device's function --------------------------------------------------------------------------------------- */
+
+/* What a step takes of an input, where `part` says of whose part it is. */
+static void put_input(Text *out, const KProgram *p, const Sharding *s, uint32_t i, uint32_t *moved) {
+	static const Parted number = {.part_dim = NONE};
+	const Parted *x = i < s->inputs.count ? &s->inputs.at[i] : &number;
+	if (x->moves)
+		text_printf(out, "moved[%u]", (*moved)++);
+	else if (x->part_dim == NONE)
+		text_printf(out, "arrays[%u]", i);
+	else {
+		long long size = (long long)p->inputs.at[i].shape[x->part_dim];
+		text_printf(out, "jax.lax.dynamic_slice_in_dim(arrays[%u], part * %lld, %lld, %u)", i, size, size,
+		            x->part_dim);
 	}
-	py_line(&pr->w, "outputs = %s(*arrays, interpret=interpret)", pr->program->name);
+}
+
+/* The kernel's call, of all that the device has or of what a step takes. */
+static const char *call_text(Printer *pr, const Sharding *s) {
+	const KProgram *p = pr->program;
+	uint32_t moved = 0;
+	if (s->ring.kind == RING_NONE || s->ring.plain)
+		return arena_printf(pr->a, "%s(*arrays, interpret=interpret)", p->name);
+	Text out;
+	text_init(&out, pr->a);
+	text_printf(&out, "%s(", p->name);
+	for (uint32_t i = 0; i < p->inputs.count; i++) {
+		put_input(&out, p, s, i, &moved);
+		text_put(&out, ", ");
+	}
+	text_put(&out, "interpret=interpret)");
+	return out.at;
+}
+
+/* Output i of a call that gives one or a tuple. */
+static const char *output_text(Printer *pr, const Sharding *s, uint32_t i) {
+	return s->outputs.count == 1 ? "outputs" : arena_printf(pr->a, "outputs[%u]", i);
+}
+
+/* Each output as it is when all devices have added what they have. */
+static void print_returned(Printer *pr, const Sharding *s) {
 	Text all;
 	text_init(&all, pr->a);
 	for (uint32_t i = 0; i < s->outputs.count; i++) {
 		const Parted *p = &s->outputs.at[i];
-		const char *value = s->outputs.count == 1 ? "outputs" : arena_printf(pr->a, "outputs[%u]", i);
+		const char *value =
+			s->ring.kind == RING_GATHER ? arena_printf(pr->a, "whole_%u", i) : output_text(pr, s, i);
+		if (p->moves && s->ring.plain)
+			value = arena_printf(pr->a,
+			                     "jax.lax.psum_scatter(%s, \"%s\", scatter_dimension=%u, tiled=True)",
+			                     value, s->mesh.axis[s->ring.axis].name, p->part_dim);
 		text_put(&all, i ? ", " : "");
-		if (p->sum.count == 0) {
-			text_put(&all, value);
-			continue;
+		text_put(&all, p->sum.count ? "jax.lax.psum(" : "");
+		text_put(&all, value);
+		if (p->sum.count) {
+			text_put(&all, ", ");
+			put_cut(&all, &s->mesh, &p->sum);
+			text_put(&all, ")");
 		}
-		text_printf(&all, "jax.lax.psum(%s, ", value);
-		put_cut(&all, &s->mesh, &p->sum);
-		text_printf(&all, ").astype(%s)", dtype_jnp(p->dtype));
+		if (p->sum.count || p->part_sum || (p->moves && s->ring.kind == RING_SCATTER))
+			text_printf(&all, ".astype(%s)", dtype_jnp(p->dtype));
 	}
 	py_line(&pr->w, "return %s", all.at);
+}
+
+/* The ring's axis and its devices, as its helpers take them. */
+static const char *ring_text(Printer *pr, const Sharding *s) {
+	const MeshAxis *axis = &s->mesh.axis[s->ring.axis];
+	return arena_printf(pr->a, "\"%s\", %lld", axis->name, (long long)axis->devices);
+}
+
+/* Places for what steps give parts of, and 0 for what they add to. */
+static void print_places(Printer *pr, const Sharding *s) {
+	for (uint32_t i = 0; i < s->outputs.count; i++) {
+		const KArray *x = &pr->program->outputs.at[i];
+		uint32_t dim = s->outputs.at[i].part_dim;
+		if (dim == NONE) {
+			py_line(&pr->w, "whole_%u = 0", i);
+			continue;
+		}
+		int64_t *shape = arena_copy(pr->a, x->shape, x->rank, sizeof *shape);
+		shape[dim] *= s->mesh.axis[s->ring.axis].devices;
+		Text out;
+		text_init(&out, pr->a);
+		put_shape(&out, x->rank, shape);
+		py_line(&pr->w, "whole_%u = jnp.zeros(%s, %s)", i, out.at, dtype_jnp(x->dtype));
+	}
+}
+
+/* Steps of what is there, while the next parts are on their way. */
+static void print_gather(Printer *pr, const Sharding *s) {
+	Text moved;
+	text_init(&moved, pr->a);
+	for (uint32_t i = 0; i < s->inputs.count; i++)
+		if (s->inputs.at[i].moves)
+			text_printf(&moved, moved.length ? ", arrays[%u]" : "arrays[%u]", i);
+	print_places(pr, s);
+	py_line(&pr->w, "for part, moved in %s(%s, [%s]):", helper_named(pr, "_ring_parts"), ring_text(pr, s),
+	        moved.at);
+	pr->w.indent++;
+	py_line(&pr->w, "outputs = %s", call_text(pr, s));
+	for (uint32_t i = 0; i < s->outputs.count; i++) {
+		uint32_t dim = s->outputs.at[i].part_dim;
+		if (dim == NONE)
+			py_line(&pr->w, "whole_%u += %s", i, output_text(pr, s, i));
+		else
+			py_line(&pr->w, "whole_%u = jax.lax.dynamic_update_slice_in_dim(whole_%u, %s, part * %lld, %u)",
+			        i, i, output_text(pr, s, i), (long long)pr->program->outputs.at[i].shape[dim], dim);
+	}
+	pr->w.indent--;
+}
+
+static void print_scatter(Printer *pr, const Sharding *s) {
+	py_def(&pr->w);
+	py_line(&pr->w, "def of_part(part):");
+	pr->w.indent++;
+	py_line(&pr->w, "return %s", call_text(pr, s));
+	pr->w.indent--;
+	py_blank(&pr->w);
+	py_line(&pr->w, "outputs = %s(%s, of_part)", helper_named(pr, "_ring_sum"), ring_text(pr, s));
+}
+
+static void print_of_one_device(Printer *pr, const Sharding *s) {
+	bool sums = false;
+	for (uint32_t i = 0; i < s->outputs.count; i++)
+		sums = sums || s->outputs.at[i].sum.count;
+	if (s->ring.kind == RING_NONE && !sums) {
+		py_line(&pr->w, "return %s", call_text(pr, s));
+		return;
+	}
+	if (s->ring.kind == RING_GATHER)
+		print_gather(pr, s);
+	else if (s->ring.kind == RING_SCATTER && !s->ring.plain)
+		print_scatter(pr, s);
+	else
+		py_line(&pr->w, "outputs = %s", call_text(pr, s));
+	print_returned(pr, s);
 }
 
 void print_sharded(Printer *pr, const Sharding *s) {
@@ -119,7 +243,7 @@ void print_sharded(Printer *pr, const Sharding *s) {
 	py_blank(&pr->w);
 	py_line(&pr->w, "def of_one_device(*arrays, interpret):");
 	pr->w.indent = 2;
-	print_sums(pr, s);
+	print_of_one_device(pr, s);
 	pr->w.indent = 1;
 	py_blank(&pr->w);
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");

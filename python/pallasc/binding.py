@@ -60,6 +60,8 @@ class _Options(ctypes.Structure):
         ("size_count", ctypes.c_size_t),
         ("mesh", ctypes.c_char_p),
         ("shard", ctypes.c_char_p),
+        ("gather", ctypes.c_char_p),
+        ("scatter", ctypes.c_char_p),
     )
 
 
@@ -151,6 +153,8 @@ class Graph:
         sizes=(),
         mesh=None,
         shard=None,
+        gather=None,
+        scatter=None,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -169,6 +173,8 @@ class Graph:
           sizes: strings NAME=SIZE, over the graph's own. The text is not parsed again.
           mesh: "data=2,model=4", a mesh that the kernel is split over; None: none.
           shard: "tile_m=data", what its axes cut; None: chosen.
+          gather: "x=model", inputs whose parts travel round a ring of an axis's devices; None.
+          scatter: "out=model", sums over an axis that are left in parts along it; None.
         """
         items, named = _strings(sets), _strings(sizes)
         options = _Options(
@@ -187,6 +193,8 @@ class Graph:
             size_count=len(sizes),
             mesh=_no_nul(mesh, "mesh"),
             shard=_no_nul(shard, "shard"),
+            gather=_no_nul(gather, "gather"),
+            scatter=_no_nul(scatter, "scatter"),
         )
         if pairing:
             options.pairing = ctypes.pointer(pairing.structure())
@@ -341,7 +349,7 @@ def shard(graph, mesh_axes, blocks=None, **options):
       graph: as `compile` takes it.
       mesh_axes: {"data": 2, "model": 4}: devices along each axis.
       blocks: {"tile_m": "data"}: what axes cut; those that it does not name are chosen.
-      options: further arguments of `compile`.
+      options: further arguments of `compile`, `gather` and `scatter` among them.
 
     Returns:
       A `Module`, whose `NAME_sharded(mesh)` gives a function of whole arrays.
@@ -377,6 +385,8 @@ def compile(
     vmem_margin=0,
     mesh=None,
     shard=None,
+    gather=None,
+    scatter=None,
     library=None,
     emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
@@ -398,6 +408,9 @@ def compile(
         (docs/sharding.md); None: none.
       shard: {"tile_m": "data"}, or several axes, {"tile_m": ("data", "model")}: what axes cut.
         Those that it does not name are chosen.
+      gather: {"x": "model"}: inputs of which each device has a part along an axis, and the parts
+        travel round the ring of its devices while kernels run.
+      scatter: {"out": "model"}: outputs, sums over an axis, of which each device gets a part.
       library: a `Library`; by default the one that is found.
       emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
@@ -420,6 +433,8 @@ def compile(
         sizes=size_texts(sizes),
         mesh=",".join(f"{axis}={devices}" for axis, devices in mesh.items()) if mesh else None,
         shard=shard_text(shard),
+        gather=shard_text(gather),
+        scatter=shard_text(scatter),
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

@@ -57,9 +57,10 @@ bool compile_passes(const Compilation *c, PassContext *context) {
 
 /* What is compiled is one device's part: its types follow from the sizes that it has there. */
 static bool shard(Compilation *c) {
-	if (!c->options->shard.mesh)
+	const ShardRequest *asked = &c->options->shard;
+	if (!asked->mesh && !asked->gather && !asked->scatter)
 		return true;
-	if (!module_shard(c->module, c->diag, &c->options->shard) || !module_verify_symbols(c->module, c->diag))
+	if (!module_shard(c->module, c->diag, asked) || !module_verify_symbols(c->module, c->diag))
 		return false;
 	for (uint32_t i = 0; i < c->module->sharding->remarks.count; i++)
 		pass_remark(&c->context, "shard", "%s", c->module->sharding->remarks.at[i]);

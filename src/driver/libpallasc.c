@@ -384,7 +384,7 @@ static pallasc_status compile(Job *job) {
 	                          .set_count = (uint32_t)o->set_count,
 	                          .explain = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .keep_read = (o->emit & PALLASC_EMIT_PAGE) != 0,
-	                          .shard = {o->mesh, o->shard},
+	                          .shard = {o->mesh, o->shard, o->gather, o->scatter},
 	                          .adapt = o->adapt != 0,
 	                          .found = o->found};
 	if (!choose_rewrites(job, &options))
