@@ -40,6 +40,8 @@ static void put_ring_info(Text *out, const Sharding *s) {
 		text_printf(out, i ? ", \"%s\": \"%s\"" : "\"%s\": \"%s\"", s->ring.names.at[i],
 		            s->mesh.axis[s->ring.axis].name);
 	text_put(out, "}");
+	if (s->ring.inside)
+		text_put(out, ", \"ring\": \"kernel\"");
 }
 
 void print_sharding_info(const Sharding *s, Text *out) {
@@ -86,6 +88,11 @@ static const char *output_specs(Printer *pr, const Sharding *s) {
 
 /* ---- one device's function --------------------------------------------------------------------------------------- */
 
+/* The wrapper calls the kernel several times. */
+static bool ring_steps(const Sharding *s) {
+	return s->ring.kind != RING_NONE && !s->ring.plain && !s->ring.inside;
+}
+
 /* What a step takes of an input, where `part` says of whose part it is. */
 static void put_input(Text *out, const KProgram *p, const Sharding *s, uint32_t i, uint32_t *moved) {
 	static const Parted number = {.part_dim = NONE};
@@ -105,7 +112,7 @@ static void put_input(Text *out, const KProgram *p, const Sharding *s, uint32_t 
 static const char *call_text(Printer *pr, const Sharding *s) {
 	const KProgram *p = pr->program;
 	uint32_t moved = 0;
-	if (s->ring.kind == RING_NONE || s->ring.plain)
+	if (!ring_steps(s))
 		return arena_printf(pr->a, "%s(*arrays, interpret=interpret)", p->name);
 	Text out;
 	text_init(&out, pr->a);
@@ -130,7 +137,8 @@ static void print_returned(Printer *pr, const Sharding *s) {
 	for (uint32_t i = 0; i < s->outputs.count; i++) {
 		const Parted *p = &s->outputs.at[i];
 		const char *value =
-			s->ring.kind == RING_GATHER ? arena_printf(pr->a, "whole_%u", i) : output_text(pr, s, i);
+			s->ring.kind == RING_GATHER && ring_steps(s) ? arena_printf(pr->a, "whole_%u", i)
+								     : output_text(pr, s, i);
 		if (p->moves && s->ring.plain)
 			value = arena_printf(pr->a,
 			                     "jax.lax.psum_scatter(%s, \"%s\", scatter_dimension=%u, tiled=True)",
@@ -143,7 +151,8 @@ static void print_returned(Printer *pr, const Sharding *s) {
 			put_cut(&all, &s->mesh, &p->sum);
 			text_put(&all, ")");
 		}
-		if (p->sum.count || p->part_sum || (p->moves && s->ring.kind == RING_SCATTER))
+		bool moved = p->moves && s->ring.kind == RING_SCATTER && !s->ring.inside;
+		if (p->sum.count || p->part_sum || moved)
 			text_printf(&all, ".astype(%s)", dtype_jnp(p->dtype));
 	}
 	py_line(&pr->w, "return %s", all.at);
@@ -210,13 +219,13 @@ static void print_of_one_device(Printer *pr, const Sharding *s) {
 	bool sums = false;
 	for (uint32_t i = 0; i < s->outputs.count; i++)
 		sums = sums || s->outputs.at[i].sum.count;
-	if (s->ring.kind == RING_NONE && !sums) {
+	if ((s->ring.kind == RING_NONE || s->ring.inside) && !sums) {
 		py_line(&pr->w, "return %s", call_text(pr, s));
 		return;
 	}
-	if (s->ring.kind == RING_GATHER)
+	if (s->ring.kind == RING_GATHER && ring_steps(s))
 		print_gather(pr, s);
-	else if (s->ring.kind == RING_SCATTER && !s->ring.plain)
+	else if (s->ring.kind == RING_SCATTER && ring_steps(s))
 		print_scatter(pr, s);
 	else
 		py_line(&pr->w, "outputs = %s", call_text(pr, s));
@@ -255,8 +264,8 @@ void print_sharded(Printer *pr, const Sharding *s) {
 		&pr->w,
 		arena_printf(pr->a,
 	                     "split = jax.shard_map(functools.partial(of_one_device, interpret=interpret), mesh=mesh, "
-	                     "in_specs=specs, out_specs=%s, check_vma=True,)",
-	                     output_specs(pr, s)));
+	                     "in_specs=specs, out_specs=%s, check_vma=%s,)",
+	                     output_specs(pr, s), s->ring.inside ? "False" : "True"));
 	py_line(&pr->w, "# A mesh of explicit axes takes only what lies so.");
 	py_line(&pr->w, "places = tuple(jax.sharding.NamedSharding(mesh, spec) for spec in specs)");
 	py_line(&pr->w, "return split(*jax.device_put(arrays, places))");

@@ -97,7 +97,7 @@ static void set_host(const KProgram *p, const Kernel *k, StmtId launch, BufferId
 }
 
 void rewrite_ring(Kernel *k) {
-	Ring r;
+	Travel r;
 	if (!k->ring || k->ring->why)
 		return;
 	k->ring->why = ring_look(&r, k);

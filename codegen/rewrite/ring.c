@@ -4,38 +4,38 @@
 
 /* ---- ints ------------------------------------------------------------------------------------------------------- */
 
-IntId ring_sum(const Ring *r, IntId a, IntId b) {
+IntId ring_sum(const Travel *r, IntId a, IntId b) {
 	int64_t x;
 	if (int_is_const(r->k, a, &x) && x == 0)
 		return b;
 	return int_is_const(r->k, b, &x) && x == 0 ? a : int_binary(r->k, INT_ADD, a, b);
 }
 
-IntId ring_product(const Ring *r, IntId a, int64_t by) {
+IntId ring_product(const Travel *r, IntId a, int64_t by) {
 	return by == 1 ? a : int_binary(r->k, INT_MUL, a, ring_number(r, by));
 }
 
-IntId ring_quotient(const Ring *r, IntId a, int64_t by) {
+IntId ring_quotient(const Travel *r, IntId a, int64_t by) {
 	return by == 1 ? a : int_binary(r->k, INT_DIV, a, ring_number(r, by));
 }
 
-IntId ring_rest(const Ring *r, IntId a, int64_t by) {
+IntId ring_rest(const Travel *r, IntId a, int64_t by) {
 	return by == 1 ? ring_number(r, 0) : int_binary(r->k, INT_REM, a, ring_number(r, by));
 }
 
 /* `a` in the even direction, the right, and -a in the odd one. */
-static IntId signed_by(const Ring *r, IntId turn, IntId a) {
+static IntId signed_by(const Travel *r, IntId turn, IntId a) {
 	if (r->directions == 1)
 		return a;
 	IntId twice = ring_product(r, ring_direction(r, turn), 2);
 	return int_binary(r->k, INT_MUL, int_binary(r->k, INT_SUB, ring_number(r, 1), twice), a);
 }
 
-static IntId around(const Ring *r, IntId device) {
+static IntId around(const Travel *r, IntId device) {
 	return ring_rest(r, ring_sum(r, device, ring_number(r, r->devices)), r->devices);
 }
 
-IntId ring_neighbour(const Ring *r, IntId turn, bool back) {
+IntId ring_neighbour(const Travel *r, IntId turn, bool back) {
 	IntId twice = ring_product(r, ring_direction(r, turn), 2);
 	IntId to = ring_sum(r, r->me, ring_number(r, back ? r->devices - 1 : r->devices + 1));
 	to = r->directions == 1 ? to : int_binary(r->k, back ? INT_ADD : INT_SUB, to, twice);
@@ -43,7 +43,7 @@ IntId ring_neighbour(const Ring *r, IntId turn, bool back) {
 }
 
 /* Gathered parts come from behind, the own one first; a sum travels on until it is with the device whose part it is. */
-IntId ring_share(const Ring *r, IntId me, IntId turn) {
+IntId ring_share(const Travel *r, IntId me, IntId turn) {
 	IntId far = ring_round(r, turn);
 	if (r->ring->scatter)
 		far = ring_sum(r, far, ring_number(r, 1));
@@ -53,7 +53,7 @@ IntId ring_share(const Ring *r, IntId me, IntId turn) {
 
 /* ---- what a kernel must be -------------------------------------------------------------------------------------- */
 
-static const char *say(const Ring *r, const char *what) {
+static const char *say(const Travel *r, const char *what) {
 	return arena_printf(r->k->arena, "%s: %s", r->k->buffers.at[r->whole].name, what);
 }
 
@@ -67,7 +67,7 @@ static bool follows(const Kernel *k, IntId id, ValueId v) {
 }
 
 /* The one dim of its array along which its blocks follow a dim of the grid that is cut into parts. */
-static const char *look_at_blocks(Ring *r) {
+static const char *look_at_blocks(Travel *r) {
 	const KBuffer *b = &r->k->buffers.at[r->whole];
 	r->dim = NONE;
 	for (uint32_t d = 0; d < b->rank; d++) {
@@ -95,9 +95,9 @@ static const char *look_at_blocks(Ring *r) {
 	return NULL;
 }
 
-const char *ring_look(Ring *r, Kernel *k) {
+const char *ring_look(Travel *r, Kernel *k) {
 	const KRing *ring = k->ring;
-	*r = (Ring){.d = {.k = k, .at = {k->body, NONE}}, .k = k, .ring = ring, .whole = ring->buffer};
+	*r = (Travel){.d = {.k = k, .at = {k->body, NONE}}, .k = k, .ring = ring, .whole = ring->buffer};
 	r->devices = ring->devices;
 	const KBuffer *b = &k->buffers.at[r->whole];
 	if (k->mesh_axis || k->sparse_cores)
@@ -138,11 +138,11 @@ static IntId placed(Kernel *k, IntId id, const Places *p) {
 	return int_binary(k, i.kind, placed(k, i.a, p), placed(k, i.b, p));
 }
 
-static IntId number_of_turn(const Ring *r, IntId turn, IntId tile) {
+static IntId number_of_turn(const Travel *r, IntId turn, IntId tile) {
 	return ring_sum(r, ring_product(r, turn, r->tiles), tile);
 }
 
-static ValueId program_id(const Ring *r, int64_t dim, const char *name) {
+static ValueId program_id(const Travel *r, int64_t dim, const char *name) {
 	StmtId first = region_first(r->k, r->k->body);
 	StmtId s = first == NONE ? kernel_append(r->k, r->k->body, K_PROGRAM_ID, 0, NULL, 1, &dim)
 	                         : kernel_insert_before(r->k, first, K_PROGRAM_ID, 0, NULL, 1, &dim);
@@ -150,9 +150,9 @@ static ValueId program_id(const Ring *r, int64_t dim, const char *name) {
 }
 
 /* A name for an int where statements go. */
-static IntId named(Ring *r, IntId i, const char *name) { return int_value(r->k, drive_int(&r->d, i, name, NONE)); }
+static IntId named(Travel *r, IntId i, const char *name) { return int_value(r->k, drive_int(&r->d, i, name, NONE)); }
 
-static void set_index_maps(Ring *r, ValueId turn, ValueId tile) {
+static void set_index_maps(Travel *r, ValueId turn, ValueId tile) {
 	Kernel *k = r->k;
 	IntId t = int_value(k, turn), m = int_value(k, tile);
 	Places p = {k->grid.at[r->walks].at,
@@ -168,7 +168,7 @@ static void set_index_maps(Ring *r, ValueId turn, ValueId tile) {
 }
 
 /* It stands in the body of a pipeline, whose grid it is of. */
-static bool is_of_pipeline(const Ring *r, StmtId s, const StmtIds *pipelines) {
+static bool is_of_pipeline(const Travel *r, StmtId s, const StmtIds *pipelines) {
 	for (; s != NONE; s = r->k->regions.at[kernel_stmt(r->k, s)->region].owner)
 		for (uint32_t i = 0; i < pipelines->count; i++)
 			if (kernel_stmt(r->k, s)->op == K_DEF &&
@@ -178,7 +178,7 @@ static bool is_of_pipeline(const Ring *r, StmtId s, const StmtIds *pipelines) {
 }
 
 /* Those that the function asks for are of the new grid; of the dim that is walked along in turns it is computed. */
-static void set_program_ids(Ring *r, const StmtIds *ids) {
+static void set_program_ids(Travel *r, const StmtIds *ids) {
 	StmtIds pipelines = kernel_stmts_of(r->k, K_PIPELINE);
 	for (uint32_t i = 0; i < ids->count; i++) {
 		StmtId s = ids->at[i];
@@ -202,7 +202,7 @@ static void set_program_ids(Ring *r, const StmtIds *ids) {
 }
 
 /* The number of the grid's point among those of its tile. */
-static IntId step_of_tile(Ring *r) {
+static IntId step_of_tile(Travel *r) {
 	IntId all = ring_number(r, 0);
 	for (uint32_t g = 2; g < r->k->grid.count; g++) {
 		int64_t steps = r->k->grid.at[g].steps;
@@ -212,7 +212,7 @@ static IntId step_of_tile(Ring *r) {
 	return all;
 }
 
-void ring_set_grid(Ring *r) {
+void ring_set_grid(Travel *r) {
 	Kernel *k = r->k;
 	StmtIds ids = kernel_stmts_of(k, K_PROGRAM_ID);
 	ValueId turn = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "turn");
@@ -244,7 +244,7 @@ void ring_set_grid(Ring *r) {
 
 /* ---- buffers and statements ------------------------------------------------------------------------------------- */
 
-BufferId ring_scratch(const Ring *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name) {
+BufferId ring_scratch(const Travel *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name) {
 	return kernel_buffer(r->k, (KBuffer){.role = BUFFER_SCRATCH,
 	                                     .space = space,
 	                                     .dtype = dtype,
@@ -254,16 +254,16 @@ BufferId ring_scratch(const Ring *r, KSpace space, Dtype dtype, uint32_t rank, c
 	                                     .alias = NONE});
 }
 
-BufferId ring_semaphores(const Ring *r, KSpace space, int64_t count, const char *name) {
+BufferId ring_semaphores(const Travel *r, KSpace space, int64_t count, const char *name) {
 	return ring_scratch(r, space, DTYPE_NONE, 1, &count, name);
 }
 
-KArg ring_at(const Ring *r, BufferId b, IntId at) {
+KArg ring_at(const Travel *r, BufferId b, IntId at) {
 	KDim dim = {.kind = KDIM_AT, .start = at, .size = 1};
 	return karg_ref(kernel_ref(r->k, b, 1, &dim));
 }
 
-FunctionId ring_define(Ring *r, const char *name, uint32_t count, const char *const *names, IntId *parameters,
+FunctionId ring_define(Travel *r, const char *name, uint32_t count, const char *const *names, IntId *parameters,
                        Cursor *outer) {
 	FunctionId f = kernel_function(r->k, FUNCTION_PLAIN, name);
 	for (uint32_t i = 0; i < count; i++) {
@@ -276,14 +276,14 @@ FunctionId ring_define(Ring *r, const char *name, uint32_t count, const char *co
 	return f;
 }
 
-void ring_return(Ring *r, uint16_t op, uint32_t count, const KArg *args, Cursor outer) {
+void ring_return(Travel *r, uint16_t op, uint32_t count, const KArg *args, Cursor outer) {
 	StmtId s = drive_put(&r->d, op, count, args);
 	KArg copy = karg_value(kernel_result(r->k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
 	drive_put(&r->d, K_RETURN, 1, &copy);
 	r->d.at = outer;
 }
 
-void ring_do(Ring *r, uint16_t op, FunctionId copy, uint32_t count, const IntId *args) {
+void ring_do(Travel *r, uint16_t op, FunctionId copy, uint32_t count, const IntId *args) {
 	KArg ints[2];
 	for (uint32_t i = 0; i < count; i++)
 		ints[i] = karg_int(args[i]);
@@ -293,7 +293,7 @@ void ring_do(Ring *r, uint16_t op, FunctionId copy, uint32_t count, const IntId 
 	drive_put(&r->d, op, 1, &made);
 }
 
-void ring_meet(Ring *r) {
+void ring_meet(Travel *r) {
 	Kernel *k = r->k;
 	StmtId s = drive_put(&r->d, K_BARRIER, 0, NULL);
 	KArg barrier = karg_value(kernel_result(k, s, KTYPE_SCALAR, DTYPE_NONE, 0, NULL, "barrier"));

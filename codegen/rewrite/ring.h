@@ -9,7 +9,7 @@
 
 #include "drive.h"
 
-typedef struct Ring {
+typedef struct Travel {
 	Driver d; /* where statements go */
 	Kernel *k;
 	const KRing *ring;
@@ -23,58 +23,58 @@ typedef struct Ring {
 	/* in the kernel's function */
 	IntId me, turn, tile, step; /* this device; where the grid is, `step` of the points of a tile */
 	IntId here[RANK_MAX + 1];   /* the same by dim of the grid, the first two `turn` and `tile` */
-} Ring;
+} Travel;
 
 /* Whether the kernel can; NULL, or why not. It is not changed. */
-const char *ring_look(Ring *r, Kernel *k);
+const char *ring_look(Travel *r, Kernel *k);
 /* The grid gets its turns, what it brings follows them, and the function knows where it is. */
-void ring_set_grid(Ring *r);
+void ring_set_grid(Travel *r);
 
 /* ring_gather.c, ring_scatter.c: the same of what is particular to each; the output in HBM that is added. */
-const char *gather_look(const Ring *r);
-BufferId gather_run(Ring *r);
-const char *scatter_look(const Ring *r);
-BufferId scatter_run(Ring *r);
+const char *gather_look(const Travel *r);
+BufferId gather_run(Travel *r);
+const char *scatter_look(const Travel *r);
+BufferId scatter_run(Travel *r);
 
 /* ---- ints, folded ----------------------------------------------------------------------------------------------- */
 
-static inline IntId ring_number(const Ring *r, int64_t x) { return int_const(r->k, x); }
-IntId ring_sum(const Ring *r, IntId a, IntId b);
-IntId ring_product(const Ring *r, IntId a, int64_t by);
-IntId ring_quotient(const Ring *r, IntId a, int64_t by);
-IntId ring_rest(const Ring *r, IntId a, int64_t by);
-static inline IntId ring_is(const Ring *r, IntId a, int64_t x) {
+static inline IntId ring_number(const Travel *r, int64_t x) { return int_const(r->k, x); }
+IntId ring_sum(const Travel *r, IntId a, IntId b);
+IntId ring_product(const Travel *r, IntId a, int64_t by);
+IntId ring_quotient(const Travel *r, IntId a, int64_t by);
+IntId ring_rest(const Travel *r, IntId a, int64_t by);
+static inline IntId ring_is(const Travel *r, IntId a, int64_t x) {
 	return int_binary(r->k, INT_EQ, a, ring_number(r, x));
 }
-static inline IntId ring_from(const Ring *r, IntId a, int64_t x) {
+static inline IntId ring_from(const Travel *r, IntId a, int64_t x) {
 	return int_binary(r->k, INT_GE, a, ring_number(r, x));
 }
-static inline IntId ring_below(const Ring *r, IntId a, int64_t x) {
+static inline IntId ring_below(const Travel *r, IntId a, int64_t x) {
 	return int_binary(r->k, INT_LT, a, ring_number(r, x));
 }
-static inline IntId ring_both(const Ring *r, IntId a, IntId b) { return int_binary(r->k, INT_AND, a, b); }
+static inline IntId ring_both(const Travel *r, IntId a, IntId b) { return int_binary(r->k, INT_AND, a, b); }
 /* The direction of a turn, 0 to the right or 1 to the left; how many devices further it is. */
-static inline IntId ring_direction(const Ring *r, IntId turn) { return ring_rest(r, turn, r->directions); }
-static inline IntId ring_round(const Ring *r, IntId turn) { return ring_quotient(r, turn, r->directions); }
+static inline IntId ring_direction(const Travel *r, IntId turn) { return ring_rest(r, turn, r->directions); }
+static inline IntId ring_round(const Travel *r, IntId turn) { return ring_quotient(r, turn, r->directions); }
 /* Of a device the one to which a turn's share goes on; `back`: from which it comes. */
-IntId ring_neighbour(const Ring *r, IntId turn, bool back);
+IntId ring_neighbour(const Travel *r, IntId turn, bool back);
 /* The share, counted over all devices, that device `me` works on in a turn. */
-IntId ring_share(const Ring *r, IntId me, IntId turn);
+IntId ring_share(const Travel *r, IntId me, IntId turn);
 
 /* ---- buffers and statements ------------------------------------------------------------------------------------- */
 
-BufferId ring_scratch(const Ring *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
+BufferId ring_scratch(const Travel *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
 /* So many semaphores. */
-BufferId ring_semaphores(const Ring *r, KSpace space, int64_t count, const char *name);
+BufferId ring_semaphores(const Travel *r, KSpace space, int64_t count, const char *name);
 /* One position of a buffer's first dim. */
-KArg ring_at(const Ring *r, BufferId b, IntId at);
+KArg ring_at(const Travel *r, BufferId b, IntId at);
 /* A function of `count` ints: its parameters. Statements go into it until ring_return() gives back a copy. */
-FunctionId ring_define(Ring *r, const char *name, uint32_t count, const char *const *names, IntId *parameters,
+FunctionId ring_define(Travel *r, const char *name, uint32_t count, const char *const *names, IntId *parameters,
                        Cursor *outer);
-void ring_return(Ring *r, uint16_t op, uint32_t count, const KArg *args, Cursor outer);
+void ring_return(Travel *r, uint16_t op, uint32_t count, const KArg *args, Cursor outer);
 /* What it gives, and `op` of that: start, wait, ... */
-void ring_do(Ring *r, uint16_t op, FunctionId copy, uint32_t count, const IntId *args);
+void ring_do(Travel *r, uint16_t op, FunctionId copy, uint32_t count, const IntId *args);
 /* Both neighbours are in the kernel from here on. */
-void ring_meet(Ring *r);
+void ring_meet(Travel *r);
 
 #endif

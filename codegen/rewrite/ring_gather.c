@@ -12,13 +12,13 @@
 #include "ring.h"
 
 typedef struct Gather {
-	Ring *r;
+	Travel *r;
 	BufferId own, all, blocks, fetched, sent, came; /* arrays, windows, semaphores */
 	FunctionId own_block, block, own_share, share;  /* copies: of the number of a tile; of a turn */
 	int64_t walk;                                   /* tiles of all turns */
 } Gather;
 
-const char *gather_look(const Ring *r) {
+const char *gather_look(const Travel *r) {
 	const Kernel *k = r->k;
 	const KBuffer *x = &k->buffers.at[r->whole];
 	int64_t number;
@@ -49,7 +49,7 @@ static KArg rows(const Gather *g, BufferId b, IntId start, int64_t size) {
 
 /* Of the block of tile `at` of all turns: from the own part, or a share of all. */
 static FunctionId define_block(const Gather *g, bool own) {
-	Ring *r = g->r;
+	Travel *r = g->r;
 	Cursor outer;
 	IntId p[2];
 	FunctionId f = ring_define(r, own ? "own_block" : "block", own ? 1 : 2, (const char *const[]){"i", "share"}, p,
@@ -64,7 +64,7 @@ static FunctionId define_block(const Gather *g, bool own) {
 
 /* Of the share of a turn to the next device, to the same place. */
 static FunctionId define_share(const Gather *g, bool own) {
-	Ring *r = g->r;
+	Travel *r = g->r;
 	Cursor outer;
 	IntId turn;
 	FunctionId f = ring_define(r, own ? "send_own" : "send_on", 1, (const char *const[]){"t"}, &turn, &outer);
@@ -77,7 +77,7 @@ static FunctionId define_share(const Gather *g, bool own) {
 }
 
 static void start_all(const Gather *g) {
-	Ring *r = g->r;
+	Travel *r = g->r;
 	Cursor outer = drive_when(&r->d, ring_both(r, ring_both(r, ring_is(r, r->turn, 0), ring_is(r, r->tile, 0)),
 	                                           ring_is(r, r->step, 0)),
 	                          "begin");
@@ -93,7 +93,7 @@ static void start_all(const Gather *g) {
 
 /* The share of a turn is here; it goes on, once what went that way before has left. */
 static void receive(const Gather *g, IntId turn) {
-	Ring *r = g->r;
+	Travel *r = g->r;
 	IntId before = int_binary(r->k, INT_SUB, turn, ring_number(r, r->directions));
 	ring_do(r, K_WAIT_RECV, g->share, 1, &before);
 	ring_do(r, K_WAIT_SEND, g->share, 1, &before);
@@ -105,7 +105,7 @@ static void receive(const Gather *g, IntId turn) {
 }
 
 static void fetch_next(const Gather *g, IntId at) {
-	Ring *r = g->r;
+	Travel *r = g->r;
 	Kernel *k = r->k;
 	IntId next = ring_sum(r, at, ring_number(r, 1)), more = ring_below(r, next, g->walk);
 	IntId begins = ring_is(r, ring_rest(r, next, r->tiles), 0);
@@ -131,7 +131,7 @@ static void fetch_next(const Gather *g, IntId at) {
 }
 
 static void wait_block(const Gather *g, IntId at) {
-	Ring *r = g->r;
+	Travel *r = g->r;
 	Cursor outer = r->d.at;
 	if (r->inner > 1)
 		drive_when(&r->d, ring_is(r, r->step, 0), "wait");
@@ -140,7 +140,7 @@ static void wait_block(const Gather *g, IntId at) {
 }
 
 static void make_buffers(Gather *g) {
-	Ring *r = g->r;
+	Travel *r = g->r;
 	Kernel *k = r->k;
 	KBuffer *x = &k->buffers.at[r->whole];
 	size_t length = strlen(x->name), end = length > 4 && strcmp(x->name + length - 4, "_ref") == 0 ? 4 : 0;
@@ -175,7 +175,7 @@ static void make_buffers(Gather *g) {
 
 /* What the function reads of the block it reads of the window of tile `at`. */
 static void read_windows(const Gather *g, uint32_t refs, IntId at) {
-	Ring *r = g->r;
+	Travel *r = g->r;
 	Kernel *k = r->k;
 	for (RefId i = 0; i < refs; i++) {
 		KRef *ref = &k->refs.at[i];
@@ -189,7 +189,7 @@ static void read_windows(const Gather *g, uint32_t refs, IntId at) {
 	}
 }
 
-BufferId gather_run(Ring *r) {
+BufferId gather_run(Travel *r) {
 	Gather g = {.r = r, .walk = r->turns * r->tiles};
 	uint32_t refs = r->k->refs.count;
 	make_buffers(&g);

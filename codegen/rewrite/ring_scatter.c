@@ -11,7 +11,7 @@
 #include "ring.h"
 
 typedef struct Scatter {
-	Ring *r;
+	Travel *r;
 	Dtype travels;
 	BufferId sums, got, put, free;   /* in HBM, in VMEM: what came, what goes; signals */
 	BufferId fetched, sent, came;    /* semaphores of copies */
@@ -22,7 +22,7 @@ typedef struct Scatter {
 	IntId *index;    /* of the out's block within its share, in blocks, of the function's ints */
 } Scatter;
 
-static StmtId store_of(const Ring *r, uint32_t *count) {
+static StmtId store_of(const Travel *r, uint32_t *count) {
 	StmtId found = NONE;
 	*count = 0;
 	for (StmtId s = 0; s < r->k->stmts.count; s++)
@@ -36,7 +36,7 @@ static StmtId store_of(const Ring *r, uint32_t *count) {
 	return found;
 }
 
-const char *scatter_look(const Ring *r) {
+const char *scatter_look(const Travel *r) {
 	const Kernel *k = r->k;
 	const KBuffer *x = &k->buffers.at[r->whole];
 	uint32_t count;
@@ -64,14 +64,14 @@ const char *scatter_look(const Ring *r) {
 
 /* The share's place in the buffer of sums: of a round even or odd, in a direction. */
 static IntId place_of(const Scatter *s, IntId turn) {
-	const Ring *r = s->r;
+	const Travel *r = s->r;
 	IntId parity = ring_rest(r, ring_round(r, turn), 2);
 	return ring_sum(r, ring_product(r, parity, r->directions), ring_direction(r, turn));
 }
 
 /* All of a share, or the block where the grid is. */
 static KArg in_sums(const Scatter *s, IntId place, bool block) {
-	const Ring *r = s->r;
+	const Travel *r = s->r;
 	const KBuffer *x = &r->k->buffers.at[r->whole];
 	KDim dim[KDIM_MAX] = {{.kind = KDIM_AT, .start = place, .size = 1}};
 	for (uint32_t d = 0; d < x->rank; d++)
@@ -86,7 +86,7 @@ static KArg in_sums(const Scatter *s, IntId place, bool block) {
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 static void define_fetch(Scatter *s) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Cursor outer;
 	s->fetch = ring_define(r, "fetch", 0, NULL, NULL, &outer);
 	IntId before = int_binary(r->k, INT_SUB, r->turn, ring_number(r, r->directions));
@@ -97,7 +97,7 @@ static void define_fetch(Scatter *s) {
 
 /* The tile that the grid is at, from where point `at` keeps it. */
 static void define_send(Scatter *s) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Cursor outer;
 	IntId at;
 	s->send = ring_define(r, "send", 1, (const char *const[]){"i"}, &at, &outer);
@@ -109,7 +109,7 @@ static void define_send(Scatter *s) {
 
 /* All that came for this turn, tile by tile, which went in the round before. */
 static void define_arrival(Scatter *s) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Cursor outer;
 	s->arrival = ring_define(r, "arrival", 0, NULL, NULL, &outer);
 	IntId place = place_of(s, int_binary(r->k, INT_SUB, r->turn, ring_number(r, r->directions)));
@@ -126,7 +126,7 @@ static IntId first_of_turn(const Scatter *s) {
 }
 
 static void begin(const Scatter *s) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Kernel *k = r->k;
 	const KBuffer *got = &k->buffers.at[s->got];
 	Cursor outer = drive_when(&r->d, ring_is(r, s->at, 0), "begin");
@@ -157,7 +157,7 @@ static KArg converted(const Scatter *s, KArg x, Dtype from, Dtype to) {
 
 /* Of the block that is stored the sum with what came, once that is here; in the first round 0. */
 static KArg add(const Scatter *s, KArg made) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Kernel *k = r->k;
 	const KBuffer *got = &k->buffers.at[s->got];
 	Cursor outer = drive_when(&r->d, ring_from(r, s->round, 1), "fetched");
@@ -183,7 +183,7 @@ static void wait_sent(const Scatter *s, IntId at) { ring_do(s->r, K_WAIT_SEND, s
 
 /* What is summed goes on, but for the own part, which is stored. */
 static void pass_on(const Scatter *s, KArg sum) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Kernel *k = r->k;
 	int64_t sends = (r->devices - 1) * s->rounds;
 	IntId two = int_binary(k, INT_SUB, s->at, ring_number(r, 2));
@@ -215,7 +215,7 @@ static void pass_on(const Scatter *s, KArg sum) {
 
 /* The block's place within a share, where the grid is. */
 static void find_index(Scatter *s) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Kernel *k = r->k;
 	const KBuffer *x = &k->buffers.at[r->whole];
 	s->index = arena_array(k->arena, x->rank, sizeof *s->index);
@@ -228,7 +228,7 @@ static void find_index(Scatter *s) {
 
 /* The own part's blocks come in the last round; before, the first of them stays. */
 static void set_output(const Scatter *s) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Kernel *k = r->k;
 	KBuffer *x = &k->buffers.at[r->whole];
 	IntId turn = int_value(k, k->grid.at[0].at), tile = int_value(k, k->grid.at[1].at);
@@ -251,7 +251,7 @@ static void set_output(const Scatter *s) {
 }
 
 static void make_buffers(Scatter *s) {
-	Ring *r = s->r;
+	Travel *r = s->r;
 	Kernel *k = r->k;
 	KBuffer x = k->buffers.at[r->whole];
 	int64_t sums[KDIM_MAX] = {2 * r->directions}, put[KDIM_MAX] = {2};
@@ -274,7 +274,7 @@ static void make_buffers(Scatter *s) {
 	s->free = r->devices > 3 ? ring_semaphores(r, KSPACE_REGULAR, r->directions, "free_sem") : NONE;
 }
 
-BufferId scatter_run(Ring *r) {
+BufferId scatter_run(Travel *r) {
 	Kernel *k = r->k;
 	uint32_t count;
 	Scatter s = {.r = r, .travels = r->ring->travels, .points = r->tiles * r->inner, .store = store_of(r, &count)};

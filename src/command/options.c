@@ -279,6 +279,15 @@ static void add_scatter(Parser *p, const char *name, const char *value) {
 	add_pairs(p, &p->options->shard.scatter, value);
 }
 
+static void set_ring(Parser *p, const char *name, const char *value) {
+	for (int way = 0; ring_ways[way]; way++)
+		if (strcmp(ring_ways[way], value) == 0) {
+			p->options->shard.way = (RingWay)way;
+			return;
+		}
+	fail(p, "%s is wrapper, kernel or auto, not '%s'", name, value);
+}
+
 /* Bytes: 1048576, 1024KiB, 1MiB. */
 static void set_vmem(Parser *p, const char *name, const char *value) {
 	static const struct {
@@ -428,6 +437,7 @@ static const Option table[] = {
 	{"--shard", A_VALUE, add_shard},
 	{"--gather", A_VALUE, add_gather},
 	{"--scatter", A_VALUE, add_scatter},
+	{"--ring", A_VALUE, set_ring},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -489,7 +499,8 @@ const char *options_help(void) {
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts\n"
 	       "                        --gather ARRAY=AXIS: an input's parts travel round a ring;\n"
-	       "                        --scatter ARRAY=AXIS: a sum over the devices is left in parts\n"
+	       "                        --scatter ARRAY=AXIS: a sum over the devices is left in parts;\n"
+	       "                        --ring wrapper|kernel|auto: what moves them; default wrapper\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
 	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"
@@ -598,6 +609,8 @@ static void check_sweep(Parser *p) {
 		fail(p, "%s: there is no --mesh",
 		     o->shard.blocks ? "--shard says what an axis of --mesh cuts"
 		                     : "--gather and --scatter are along an axis of --mesh");
+	if (o->shard.way != RING_IN_WRAPPER && !o->shard.gather && !o->shard.scatter)
+		fail(p, "--ring says what moves the parts of --gather and --scatter");
 	if (o->action == ACTION_SWEEP && o->shard.mesh)
 		fail(p, "a sweep takes no --mesh");
 	if (o->shard.mesh && o->size_lists.count)

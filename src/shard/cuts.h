@@ -43,6 +43,8 @@ Parted ring_input(const Cuts *c, TensorId t);
 Parted ring_output(const Cuts *c, uint32_t r);
 /* Why it is none, where no block could be asked. */
 const char *ring_nothing(const Module *m, const Ring *ring);
+/* All steps are one: the kernel's. */
+void ring_forget_steps(Cuts *c);
 void ring_explain(const Cuts *c, Sharding *s);
 bool cut_has(const Cut *cut, uint32_t axis);
 Cut cut_without(const Cut *cut, uint32_t axis);

@@ -3,6 +3,8 @@
  * devices. A step is a cut as any other, in time: by one more axis, behind those of the mesh. */
 #include "cuts.h"
 
+const char *const ring_ways[] = {"wrapper", "kernel", "auto", NULL};
+
 /* ---- what is asked for ------------------------------------------------------------------------------------------- */
 
 static bool is_returned(const Module *m, TensorId t) {
@@ -201,8 +203,8 @@ void ring_explain(const Cuts *c, Sharding *s) {
 	for (BlockId b = 0; b < c->m->blocks.count; b++)
 		if (cut_has(&c->block[b], ring->steps))
 			vec_push(c->a, &s->remarks,
-			         arena_printf(c->a, "the ring along %s has %lld steps, each of %lld positions of %s",
-			                      axis, devices,
+			         arena_printf(c->a, "the ring along %s has %lld steps%s, each of %lld positions of %s",
+			                      axis, devices, ring->inside ? " in the kernel" : "",
 			                      (long long)(c->m->exprs.at[c->m->blocks.at[b].extent].value /
 			                                  cut_parts(c->mesh, &c->block[b])),
 			                      c->m->blocks.at[b].name));
@@ -229,6 +231,21 @@ static Parted laid(const Cuts *c, TensorId t, const Parted *cut, uint32_t plain_
 	Cut *dim = &p.dim[p.part_dim];
 	dim->axis[dim->count++] = ring->axis;
 	return p;
+}
+
+static void forget_steps(const Cuts *c, Parted *p) {
+	for (uint32_t d = 0; d < p->rank; d++)
+		p->dim[d] = cut_without(&p->dim[d], c->ring->steps);
+	p->sum = cut_without(&p->sum, c->ring->steps);
+}
+
+void ring_forget_steps(Cuts *c) {
+	for (BlockId b = 0; b < c->m->blocks.count; b++)
+		c->block[b] = cut_without(&c->block[b], c->ring->steps);
+	for (TensorId t = 0; t < c->m->tensors.count; t++)
+		forget_steps(c, &c->tensor[t]);
+	for (uint32_t r = 0; r < c->m->returns.count; r++)
+		forget_steps(c, &c->returned[r]);
 }
 
 Parted ring_input(const Cuts *c, TensorId t) { return laid(c, t, &c->tensor[t], NONE); }

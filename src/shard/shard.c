@@ -196,12 +196,7 @@ static void localise_tensor(const Cuts *c, TensorId t) {
 }
 
 /* The sum is stored as it is, and converted when it is whole. */
-static void localise_sums(Cuts *c, Sharding *s) {
-	for (uint32_t r = 0; r < c->m->returns.count; r++) {
-		Parted out = ring_output(c, r);
-		out.dtype = c->m->tensors.at[c->m->returns.at[r].tensor].dtype;
-		vec_push(c->a, &s->outputs, out);
-	}
+static void localise_sums(Cuts *c) {
 	for (uint32_t i = 0; i < c->dropped.count; i++)
 		node_replace_uses(c->m, c->dropped.at[i], node_input(c->m, c->dropped.at[i], 0), NONE);
 	for (uint32_t i = 0; i < c->stored.count; i++) {
@@ -234,15 +229,26 @@ static void localise_blocks(const Cuts *c) {
 	}
 }
 
+/* How arrays lie, from whole sizes and dtypes. */
+static void lay(const Cuts *c, Sharding *s) {
+	for (TensorId t = 0; t < c->m->tensors.count; t++)
+		if (c->m->tensors.at[t].role == ROLE_INPUT || c->m->tensors.at[t].role == ROLE_INOUT)
+			vec_push(c->a, &s->inputs, ring_input(c, t));
+	for (uint32_t r = 0; r < c->m->returns.count; r++) {
+		Parted out = ring_output(c, r);
+		out.dtype = c->m->tensors.at[c->m->returns.at[r].tensor].dtype;
+		vec_push(c->a, &s->outputs, out);
+	}
+}
+
 static void localise(Cuts *c, Sharding *s) {
 	Module *m = c->m;
-	localise_sums(c, s);
-	for (TensorId t = 0; t < m->tensors.count; t++) {
-		const Tensor *x = &m->tensors.at[t];
-		if (x->role == ROLE_INPUT || x->role == ROLE_INOUT)
-			vec_push(c->a, &s->inputs, ring_input(c, t));
+	lay(c, s);
+	if (s->ring.inside)
+		ring_forget_steps(c);
+	localise_sums(c);
+	for (TensorId t = 0; t < m->tensors.count; t++)
 		localise_tensor(c, t);
-	}
 	for (uint32_t r = 0; r < m->returns.count; r++)
 		for (uint32_t d = 0; m->returns.at[r].has_shape && d < m->returns.at[r].rank; d++)
 			m->returns.at[r].shape[d] = part(m, c->mesh, m->returns.at[r].shape[d], &c->returned[r].dim[d]);
@@ -328,6 +334,9 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 		              search.why.length           ? search.why.at
 		              : s->ring.kind == RING_NONE ? "nothing in it can be cut"
 		                                          : ring_nothing(m, &s->ring));
+	s->ring.inside = s->ring.kind != RING_NONE && request->way == RING_IN_KERNEL;
+	if (s->ring.inside && s->ring.plain)
+		return refuse(d, at, arena_printf(a, "sums cannot be scattered in the kernel: %s", s->ring.why));
 	start(&c, m, s, search.best);
 	cuts_solve(&c);
 	explain(&c, &search, s);

@@ -40,11 +40,15 @@ typedef enum RingKind {
 	RING_SCATTER /* sums travel: each step adds to what is there, until it is where it stays */
 } RingKind;
 
+/* Where parts travel: between launches of a kernel of one step, or in a kernel of all of them. */
+typedef enum RingWay { RING_IN_WRAPPER, RING_IN_KERNEL, RING_AUTO } RingWay;
+
 /* What travels round the devices of an axis, while each of them takes as many steps as they are. */
 typedef struct Ring {
 	RingKind kind;
 	uint8_t axis;            /* of the mesh */
 	uint8_t steps;           /* the axis behind the mesh's own: a cut along it is a cut in time */
+	bool inside;             /* copies between devices are the kernel's: there are no steps */
 	bool plain;              /* RING_SCATTER: one step, and a psum_scatter ... */
 	const char *why;         /* ... as this is against more; NULL */
 	VEC(TensorId) arrays;    /* inputs, or what is returned, ... */
@@ -66,7 +70,11 @@ typedef struct ShardRequest {
 		*blocks; /* "tile_m=data,tile_n=model+data": what is cut along which axes; NULL: the compiler chooses */
 	const char *gather;  /* "x=model": inputs whose parts travel round an axis's devices; NULL */
 	const char *scatter; /* "out=model": sums over an axis's devices, of which each keeps a part; NULL */
+	RingWay way;         /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
 } ShardRequest;
+
+/* "wrapper", "kernel", "auto", by RingWay; NULL-terminated. */
+extern const char *const ring_ways[];
 
 /* mesh.c: NULL, or what is wrong with the text in one line. */
 const char *mesh_parse(Arena *a, const char *text, Mesh *mesh);
