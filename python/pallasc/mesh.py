@@ -1,7 +1,7 @@
 """Modules that run on a mesh, as a whole: arrays of which each device has a part.
 
 The module's function takes and gives one device's parts. There are two kinds. A graph split over
-a mesh (docs/sharding.md) says how whole arrays lie, and has a function of them. Of a kernel whose
+a mesh (docs/sharding.md) says how whole arrays lie, and has a function of them. Of kernel text whose
 devices exchange what they have (docs/kernel.md) the parts stand one behind the other along the
 first dim: of `float32[128, 256]` on 4 devices the whole is `float32[512, 256]`. A number is the
 same on all of them.
@@ -26,9 +26,9 @@ def exchanges(info):
 
 def axes(info):
     """The mesh's axes: {name: devices}, the outermost first."""
-    if exchanges(info):
-        return {info["mesh"]["axis"]: info["mesh"]["devices"]}
-    return info["sharding"]["mesh"]
+    if "sharding" in info:
+        return info["sharding"]["mesh"]
+    return {info["mesh"]["axis"]: info["mesh"]["devices"]}
 
 
 def devices(info):
@@ -38,9 +38,9 @@ def devices(info):
 
 def _specs(info, key):
     """What stands in the PartitionSpec of each of KERNEL_INFO's `inputs` or `outputs`."""
-    if exchanges(info):
-        return [[*axes(info)] if entry.get("shape") else [] for entry in info[key]]
-    return info["sharding"][key]
+    if "sharding" in info:
+        return info["sharding"][key]
+    return [[*axes(info)] if entry.get("shape") else [] for entry in info[key]]
 
 
 def _whole(info, entry, spec):
@@ -98,7 +98,7 @@ def whole_kernel(module, mesh):
     import jax
 
     info = module.info
-    if not exchanges(info):
+    if "sharding" in info:
         return getattr(module.load(), f"{info['name']}_sharded")(mesh)
     kernel = getattr(module.load(), info["name"])
     specs = tuple(argument.sharding.spec for argument in arguments(info, mesh))

@@ -239,9 +239,16 @@ static void forget_steps(const Cuts *c, Parted *p) {
 	p->sum = cut_without(&p->sum, c->ring->steps);
 }
 
+/* Half of what a step is of goes each way. */
 void ring_forget_steps(Cuts *c) {
-	for (BlockId b = 0; b < c->m->blocks.count; b++)
+	for (BlockId b = 0; b < c->m->blocks.count; b++) {
+		Block *block = &c->m->blocks.at[b];
+		if (cut_has(&c->block[b], c->ring->steps)) {
+			int64_t step = c->m->exprs.at[block->extent].value / cut_parts(c->mesh, &c->block[b]);
+			block->share = step % 2 ? step : step / 2;
+		}
 		c->block[b] = cut_without(&c->block[b], c->ring->steps);
+	}
 	for (TensorId t = 0; t < c->m->tensors.count; t++)
 		forget_steps(c, &c->tensor[t]);
 	for (uint32_t r = 0; r < c->m->returns.count; r++)
