@@ -253,13 +253,17 @@ void print_sharded(Printer *pr, const Sharding *s) {
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");
 	py_line(&pr->w, "def whole(*arrays, interpret=False):");
 	pr->w.indent = 2;
+	const char *inputs = specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers);
+	py_statement(&pr->w, arena_printf(pr->a, "specs = %s", inputs));
 	py_statement(
 		&pr->w,
 		arena_printf(pr->a,
 	                     "split = jax.shard_map(functools.partial(of_one_device, interpret=interpret), mesh=mesh, "
-	                     "in_specs=%s, out_specs=%s, check_vma=True,)",
-	                     specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers), output_specs(pr, s)));
-	py_line(&pr->w, "return split(*arrays)");
+	                     "in_specs=specs, out_specs=%s, check_vma=True,)",
+	                     output_specs(pr, s)));
+	py_line(&pr->w, "# A mesh of explicit axes takes only what lies so.");
+	py_line(&pr->w, "places = tuple(jax.sharding.NamedSharding(mesh, spec) for spec in specs)");
+	py_line(&pr->w, "return split(*jax.device_put(arrays, places))");
 	pr->w.indent = 1;
 	py_blank(&pr->w);
 	py_line(&pr->w, "return whole");

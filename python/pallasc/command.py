@@ -95,18 +95,45 @@ def parse_set(text):
         return key, value
 
 
-def add_size_option(parser):
+def add_size_option(parser, about="a named size over the graph's own; repeatable"):
     """--size, as `pallasc` takes it: {name: int} of all that are given."""
-    about = "a named size over the graph's own; repeatable"
     parser.add_argument(
         "--size", type=_named_size, action="append", default=[], metavar="NAME=SIZE", help=about
     )
 
 
-def _named_size(text):
+def add_mesh_options(parser):
+    """--mesh and --shard, as `pallasc` takes them: {axis: devices}, and {block: axes}."""
+    parser.add_argument(
+        "--mesh", type=_axes, metavar="AXIS=N,...", help="split it over a mesh of so many devices"
+    )
+    parser.add_argument(
+        "--shard",
+        type=_cut,
+        action="append",
+        default=[],
+        metavar="BLOCK=AXIS",
+        help="what an axis cuts; repeatable",
+    )
+
+
+def _axes(text):
+    """{axis: devices} of data=2,model=4."""
+    return dict(_named_size(word, "AXIS=DEVICES") for word in text.split(","))
+
+
+def _cut(text):
+    """(block, axes) of BLOCK=AXIS or BLOCK=AXIS+AXIS."""
+    block, equals, axes = text.partition("=")
+    if not equals or not block or not axes:
+        raise argparse.ArgumentTypeError(f"expected BLOCK=AXIS, found '{text}'")
+    return block, axes
+
+
+def _named_size(text, form="NAME=SIZE"):
     name, equals, value = text.partition("=")
     if not equals or not name or not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"expected NAME=SIZE, found '{text}'")
+        raise argparse.ArgumentTypeError(f"expected {form}, found '{text}'")
     return name, int(value)
 
 

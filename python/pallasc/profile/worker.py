@@ -86,7 +86,7 @@ def of_module(job):
     entries = (*module.info["inputs"], *module.info.get("scalars", ()))
     shapes = [jax.ShapeDtypeStruct(tuple(e.get("shape", ())), e["dtype"]) for e in entries]
     function = getattr(module.load(), module.info["name"])
-    return module if mesh.has_mesh(module.info) else function, shapes, [e["name"] for e in entries]
+    return module if mesh.exchanges(module.info) else function, shapes, [e["name"] for e in entries]
 
 
 def of_expression(job):
