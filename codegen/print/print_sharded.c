@@ -182,18 +182,27 @@ static void print_places(Printer *pr, const Sharding *s) {
 	}
 }
 
-/* Steps of what is there, while the next parts are on their way. */
+/* The function of one step, of a part and, where they travel, of the arrays that are there. */
+static void print_of_part(Printer *pr, const Sharding *s, const char *parameters) {
+	py_def(&pr->w);
+	py_line(&pr->w, "def of_part(%s):", parameters);
+	pr->w.indent++;
+	py_line(&pr->w, "return %s", call_text(pr, s));
+	pr->w.indent--;
+	py_blank(&pr->w);
+}
+
 static void print_gather(Printer *pr, const Sharding *s) {
 	Text moved;
 	text_init(&moved, pr->a);
 	for (uint32_t i = 0; i < s->inputs.count; i++)
 		if (s->inputs.at[i].moves)
 			text_printf(&moved, moved.length ? ", arrays[%u]" : "arrays[%u]", i);
+	print_of_part(pr, s, "part, moved");
 	print_places(pr, s);
-	py_line(&pr->w, "for part, moved in %s(%s, [%s]):", helper_named(pr, "_ring_parts"), ring_text(pr, s),
-	        moved.at);
+	py_line(&pr->w, "for part, outputs in %s(%s, [%s], of_part):", helper_named(pr, "_ring_parts"),
+	        ring_text(pr, s), moved.at);
 	pr->w.indent++;
-	py_line(&pr->w, "outputs = %s", call_text(pr, s));
 	for (uint32_t i = 0; i < s->outputs.count; i++) {
 		uint32_t dim = s->outputs.at[i].part_dim;
 		if (dim == NONE)
@@ -206,12 +215,7 @@ static void print_gather(Printer *pr, const Sharding *s) {
 }
 
 static void print_scatter(Printer *pr, const Sharding *s) {
-	py_def(&pr->w);
-	py_line(&pr->w, "def of_part(part):");
-	pr->w.indent++;
-	py_line(&pr->w, "return %s", call_text(pr, s));
-	pr->w.indent--;
-	py_blank(&pr->w);
+	print_of_part(pr, s, "part");
 	py_line(&pr->w, "outputs = %s(%s, of_part)", helper_named(pr, "_ring_sum"), ring_text(pr, s));
 }
 
