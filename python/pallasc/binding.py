@@ -62,6 +62,7 @@ class _Options(ctypes.Structure):
         ("shard", ctypes.c_char_p),
         ("gather", ctypes.c_char_p),
         ("scatter", ctypes.c_char_p),
+        ("ring", ctypes.c_char_p),
     )
 
 
@@ -155,6 +156,7 @@ class Graph:
         shard=None,
         gather=None,
         scatter=None,
+        ring=None,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -175,6 +177,7 @@ class Graph:
           shard: "tile_m=data", what its axes cut; None: chosen.
           gather: "x=model", inputs whose parts travel round a ring of an axis's devices; None.
           scatter: "out=model", sums over an axis that are left in parts along it; None.
+          ring: "wrapper", "kernel" or "auto", what moves them; None: the wrapper.
         """
         items, named = _strings(sets), _strings(sizes)
         options = _Options(
@@ -195,6 +198,7 @@ class Graph:
             shard=_no_nul(shard, "shard"),
             gather=_no_nul(gather, "gather"),
             scatter=_no_nul(scatter, "scatter"),
+            ring=_no_nul(ring, "ring"),
         )
         if pairing:
             options.pairing = ctypes.pointer(pairing.structure())
@@ -349,7 +353,7 @@ def shard(graph, mesh_axes, blocks=None, **options):
       graph: as `compile` takes it.
       mesh_axes: {"data": 2, "model": 4}: devices along each axis.
       blocks: {"tile_m": "data"}: what axes cut; those that it does not name are chosen.
-      options: further arguments of `compile`, `gather` and `scatter` among them.
+      options: further arguments of `compile`, `gather`, `scatter` and `ring` among them.
 
     Returns:
       A `Module`, whose `NAME_sharded(mesh)` gives a function of whole arrays.
@@ -387,6 +391,7 @@ def compile(
     shard=None,
     gather=None,
     scatter=None,
+    ring=None,
     library=None,
     emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
@@ -411,6 +416,8 @@ def compile(
       gather: {"x": "model"}: inputs of which each device has a part along an axis, and the parts
         travel round the ring of its devices while kernels run.
       scatter: {"out": "model"}: outputs, sums over an axis, of which each device gets a part.
+      ring: what moves them: the "wrapper", between launches (None too), the "kernel", by copies to
+        other devices, or "auto": the kernel where it can.
       library: a `Library`; by default the one that is found.
       emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
@@ -435,6 +442,7 @@ def compile(
         shard=shard_text(shard),
         gather=shard_text(gather),
         scatter=shard_text(scatter),
+        ring=ring,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

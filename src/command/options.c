@@ -280,12 +280,8 @@ static void add_scatter(Parser *p, const char *name, const char *value) {
 }
 
 static void set_ring(Parser *p, const char *name, const char *value) {
-	for (int way = 0; ring_ways[way]; way++)
-		if (strcmp(ring_ways[way], value) == 0) {
-			p->options->shard.way = (RingWay)way;
-			return;
-		}
-	fail(p, "%s is wrapper, kernel or auto, not '%s'", name, value);
+	if (!ring_way_find(value, &p->options->shard.way))
+		fail(p, "%s is wrapper, kernel or auto, not '%s'", name, value);
 }
 
 /* Bytes: 1048576, 1024KiB, 1MiB. */

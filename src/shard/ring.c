@@ -3,7 +3,13 @@
  * devices. A step is a cut as any other, in time: by one more axis, behind those of the mesh. */
 #include "cuts.h"
 
-const char *const ring_ways[] = {"wrapper", "kernel", "auto", NULL};
+bool ring_way_find(const char *text, RingWay *way) {
+	static const char *const names[] = {"wrapper", "kernel", "auto"}; /* by RingWay */
+	for (int i = 0; i < 3; i++)
+		if (strcmp(names[i], text) == 0)
+			return *way = (RingWay)i, true;
+	return false;
+}
 
 /* ---- what is asked for ------------------------------------------------------------------------------------------- */
 
@@ -239,13 +245,14 @@ static void forget_steps(const Cuts *c, Parted *p) {
 	p->sum = cut_without(&p->sum, c->ring->steps);
 }
 
-/* Half of what a step is of goes each way. */
+/* Half of what a step is of goes each way, where the halves are whole registers' rows. */
+enum { WHOLE_ROWS = 8 };
 void ring_forget_steps(Cuts *c) {
 	for (BlockId b = 0; b < c->m->blocks.count; b++) {
 		Block *block = &c->m->blocks.at[b];
 		if (cut_has(&c->block[b], c->ring->steps)) {
 			int64_t step = c->m->exprs.at[block->extent].value / cut_parts(c->mesh, &c->block[b]);
-			block->share = step % 2 ? step : step / 2;
+			block->share = step % (2 * WHOLE_ROWS) ? step : step / 2;
 		}
 		c->block[b] = cut_without(&c->block[b], c->ring->steps);
 	}

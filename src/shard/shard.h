@@ -73,8 +73,8 @@ typedef struct ShardRequest {
 	RingWay way;         /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
 } ShardRequest;
 
-/* "wrapper", "kernel", "auto", by RingWay; NULL-terminated. */
-extern const char *const ring_ways[];
+/* ring.c: "wrapper", "kernel" or "auto"; false: it is none of them. */
+bool ring_way_find(const char *text, RingWay *way);
 
 /* mesh.c: NULL, or what is wrong with the text in one line. */
 const char *mesh_parse(Arena *a, const char *text, Mesh *mesh);
