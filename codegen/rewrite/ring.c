@@ -23,6 +23,13 @@ IntId ring_rest(const Travel *r, IntId a, int64_t by) {
 	return by == 1 ? ring_number(r, 0) : int_binary(r->k, INT_REM, a, ring_number(r, by));
 }
 
+IntId ring_both(const Travel *r, IntId a, IntId b) {
+	int64_t x;
+	if (int_is_const(r->k, a, &x) && x == 1)
+		return b;
+	return int_is_const(r->k, b, &x) && x == 1 ? a : int_binary(r->k, INT_AND, a, b);
+}
+
 /* `a` in the even direction, the right, and -a in the odd one. */
 static IntId signed_by(const Travel *r, IntId turn, IntId a) {
 	if (r->directions == 1)
@@ -85,13 +92,108 @@ static const char *look_at_blocks(Travel *r) {
 		if (b->array[d] % b->shape[d] || (d != r->dim && follows(r->k, b->index[d], r->k->grid.at[r->walks].at)))
 			return say(r, "it is not made of whole blocks, one for each step of the grid");
 	r->block = b->shape[r->dim];
-	if (b->array[r->dim] != steps * r->block)
-		return say(r, "the grid does not walk along all of it");
+	return b->array[r->dim] == steps * r->block ? NULL : say(r, "the grid does not walk along all of it");
+}
+
+static const char *share_blocks(Travel *r) {
+	const KBuffer *b = &r->k->buffers.at[r->whole];
+	int64_t steps = r->k->grid.at[r->walks].steps;
 	if (steps % r->devices)
 		return arena_printf(
 			r->k->arena, "%s: %lld blocks of %lld are no equal number on each of %lld devices: ask for smaller ones",
 			b->name, (long long)steps, (long long)r->block, (long long)r->devices);
 	r->tiles = steps / r->devices;
+	return NULL;
+}
+
+/* ---- windows that the kernel copies by itself -------------------------------------------------------------------- */
+
+typedef struct Accesses {
+	Travel *r;
+	ValueId *block; /* by dim of the grid: its program id in the function; NONE */
+	bool alike;     /* all so far are of one block of one dim each */
+	int64_t size;   /* of the block; 0: there was none yet */
+} Accesses;
+
+static bool reads_any(const Accesses *a, IntId i) {
+	bool any = false;
+	for (uint32_t g = 0; g < a->r->k->grid.count; g++)
+		any = any || (a->block[g] != NONE && int_reads(a->r->k, i, a->block[g]));
+	return any;
+}
+
+/* `i` is the program id of a dim of the grid that has several steps, times `by`; NONE: it is not. */
+static uint32_t grid_dim(const Accesses *a, IntId i, int64_t by) {
+	const Kernel *k = a->r->k;
+	const KInt *x = &k->ints.at[i];
+	int64_t factor = 1;
+	if (x->kind == INT_MUL && int_is_const(k, x->b, &factor))
+		x = &k->ints.at[x->a];
+	for (uint32_t g = 0; g < k->grid.count && x->kind == INT_VALUE && factor == by; g++)
+		if (k->grid.at[g].steps > 1 && a->block[g] == x->value)
+			return g;
+	return NONE;
+}
+
+/* Dim d of an access starts at `start`, in units of `unit` elements, and has `size`. */
+static void look_at_dim(Accesses *a, uint32_t d, IntId start, int64_t unit, int64_t size, bool *found) {
+	Travel *r = a->r;
+	const KBuffer *b = &r->k->buffers.at[r->whole];
+	uint32_t g = grid_dim(a, start, size / unit);
+	bool steps = g != NONE && r->k->grid.at[g].steps * size == b->array[d];
+	bool same = !a->size || (d == r->dim && g == r->walks && size == a->size);
+	if (steps && same && !*found) {
+		r->dim = d;
+		r->walks = g;
+		a->size = size;
+		*found = true;
+	} else if (a->size && d == r->dim) {
+		a->alike = false;
+	}
+}
+
+static void look_at_ref(Accesses *a, const KRef *ref) {
+	bool found = false;
+	for (uint32_t d = 0; d < ref->rank; d++) {
+		const KDim *dim = &ref->dim[d];
+		if (dim->kind != KDIM_ALL && reads_any(a, dim->start))
+			look_at_dim(a, d, dim->start, dim->kind == KDIM_PART ? dim->size : 1,
+			            dim->kind == KDIM_AT ? 1 : dim->size, &found);
+	}
+	a->alike = a->alike && found;
+}
+
+static void look_at_stmt(Kernel *k, StmtId s, void *data) {
+	Accesses *a = data;
+	const KStmt *stmt = kernel_stmt(k, s);
+	for (uint32_t i = 0; i < stmt->arg_count; i++) {
+		const KArg *x = kernel_arg(k, s, i);
+		if (x->kind == KARG_REF && k->refs.at[x->ref].buffer == a->r->whole)
+			look_at_ref(a, &k->refs.at[x->ref]);
+	}
+	for (uint32_t w = 0; stmt->op == K_PIPELINE && w < stmt->pipeline->windows.count; w++) {
+		const KPipelineWindow *win = &stmt->pipeline->windows.at[w];
+		bool found = false;
+		for (uint32_t d = 0; win->of == a->r->whole && d < k->buffers.at[win->of].rank; d++)
+			if (reads_any(a, win->index[d]))
+				look_at_dim(a, d, win->index[d], win->block[d], win->block[d], &found);
+		a->alike = a->alike && (found || win->of != a->r->whole);
+	}
+}
+
+/* Each copy is of the block of the grid's point. */
+static const char *look_at_copies(Travel *r) {
+	Kernel *k = r->k;
+	Accesses a = {.r = r, .block = arena_array(k->arena, k->grid.count + 1, sizeof *a.block), .alike = true};
+	for (uint32_t g = 0; g < k->grid.count; g++)
+		a.block[g] = NONE;
+	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)
+		if (kernel_stmt(k, s)->op == K_PROGRAM_ID)
+			a.block[kernel_stmt(k, s)->ints[0]] = kernel_stmt(k, s)->result;
+	kernel_walk(k, k->body, look_at_stmt, &a);
+	if (!a.alike || !a.size)
+		return say(r, "the kernel copies other parts of it than blocks of the grid");
+	r->block = a.size;
 	return NULL;
 }
 
@@ -102,9 +204,12 @@ const char *ring_look(Travel *r, Kernel *k) {
 	const KBuffer *b = &k->buffers.at[r->whole];
 	if (k->mesh_axis || k->sparse_cores)
 		return say(r, "the kernel runs on several devices or SparseCores already");
-	if (b->space != KSPACE_VMEM || !b->index || b->fused || b->half)
+	r->in_hbm = b->space == KSPACE_HBM && !ring->scatter;
+	if (!r->in_hbm && (b->space != KSPACE_VMEM || !b->index || b->fused || b->half))
 		return say(r, "it does not come in blocks of the grid");
-	const char *why = look_at_blocks(r);
+	const char *why = r->in_hbm ? look_at_copies(r) : look_at_blocks(r);
+	if (!why)
+		why = share_blocks(r);
 	if (why)
 		return why;
 	r->directions = r->tiles % 2 == 0 ? 2 : 1;
@@ -197,6 +302,7 @@ static void set_program_ids(Travel *r, const StmtIds *ids) {
 		kernel_stmt(r->k, number)->result = kernel_stmt(r->k, s)->result;
 		kernel_stmt(r->k, number)->result_count = 1;
 		r->k->values.at[kernel_stmt(r->k, s)->result].def = number;
+		r->d.at.before = r->d.at.before == s ? number : r->d.at.before;
 		kernel_remove(r->k, s);
 	}
 }

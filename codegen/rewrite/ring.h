@@ -14,6 +14,7 @@ typedef struct Travel {
 	Kernel *k;
 	const KRing *ring;
 	BufferId whole; /* what is gathered or scattered */
+	bool in_hbm;    /* it is gathered, and the kernel copies windows of it by itself */
 	uint32_t dim;   /* of the array, along which devices have parts */
 	uint32_t walks; /* the dim of the grid that walked along it */
 	int64_t devices, directions;
@@ -52,7 +53,7 @@ static inline IntId ring_from(const Travel *r, IntId a, int64_t x) {
 static inline IntId ring_below(const Travel *r, IntId a, int64_t x) {
 	return int_binary(r->k, INT_LT, a, ring_number(r, x));
 }
-static inline IntId ring_both(const Travel *r, IntId a, IntId b) { return int_binary(r->k, INT_AND, a, b); }
+IntId ring_both(const Travel *r, IntId a, IntId b);
 /* The direction of a turn, 0 to the right or 1 to the left; how many devices further it is. */
 static inline IntId ring_direction(const Travel *r, IntId turn) { return ring_rest(r, turn, r->directions); }
 static inline IntId ring_round(const Travel *r, IntId turn) { return ring_quotient(r, turn, r->directions); }

@@ -8,13 +8,18 @@
  * A place for each share, so nothing is overwritten, and no device waits until another is done with something. At the
  * first point of the grid both neighbours are met, and the own shares are sent. A tile's block is fetched a tile ahead,
  * at its first point; the first block of a share that comes at the last point before it: that is waited for there, and
- * goes on to the next device. */
+ * goes on to the next device.
+ *
+ * Where the kernel copies windows of the array by itself it finds all shares in one array, the own ones too: a share is
+ * waited for at its turn's first point. */
 #include "ring.h"
+#include "rewrite.h"
 
 typedef struct Gather {
 	Travel *r;
 	BufferId own, all, blocks, fetched, sent, came; /* arrays, windows, semaphores */
 	FunctionId own_block, block, own_share, share;  /* copies: of the number of a tile; of a turn */
+	FunctionId keep;                                /* of an own share into the array of all */
 	int64_t walk;                                   /* tiles of all turns */
 } Gather;
 
@@ -22,7 +27,7 @@ const char *gather_look(const Travel *r) {
 	const Kernel *k = r->k;
 	const KBuffer *x = &k->buffers.at[r->whole];
 	int64_t number;
-	for (uint32_t d = 0; d < x->rank; d++)
+	for (uint32_t d = 0; d < x->rank && !r->in_hbm; d++)
 		if (d != r->dim && !int_is_const(k, x->index[d], &number))
 			return arena_printf(k->arena, "%s: its blocks are several along dim %u, too", x->name, d);
 	for (BufferId b = 0; b < k->buffers.count; b++) {
@@ -76,13 +81,31 @@ static FunctionId define_share(const Gather *g, bool own) {
 	return f;
 }
 
+/* Of an own share to its place among all. */
+static FunctionId define_keep(const Gather *g) {
+	Travel *r = g->r;
+	Cursor outer;
+	IntId turn;
+	FunctionId f = ring_define(r, "keep", 1, (const char *const[]){"t"}, &turn, &outer);
+	KArg args[] = {rows(g, g->own, ring_product(r, turn, r->share), r->share),
+	               rows(g, g->all, ring_product(r, ring_share(r, r->me, turn), r->share), r->share),
+	               ring_at(r, g->fetched, turn)};
+	ring_return(r, K_COPY, 3, args, outer);
+	return f;
+}
+
 static void start_all(const Gather *g) {
 	Travel *r = g->r;
 	Cursor outer = drive_when(&r->d, ring_both(r, ring_both(r, ring_is(r, r->turn, 0), ring_is(r, r->tile, 0)),
 	                                           ring_is(r, r->step, 0)),
 	                          "begin");
 	IntId first = ring_number(r, 0);
-	ring_do(r, K_START, g->own_block, 1, &first);
+	if (!r->in_hbm)
+		ring_do(r, K_START, g->own_block, 1, &first);
+	for (int64_t i = 0; i < r->directions && r->in_hbm; i++) {
+		IntId turn = ring_number(r, i);
+		ring_do(r, K_START, g->keep, 1, &turn);
+	}
 	ring_meet(r);
 	for (int64_t i = 0; i < r->directions; i++) {
 		IntId turn = ring_number(r, i);
@@ -139,11 +162,41 @@ static void wait_block(const Gather *g, IntId at) {
 	r->d.at = outer;
 }
 
+/* The share of this turn is in the array of all. */
+static void await_share(const Gather *g) {
+	Travel *r = g->r;
+	IntId first = r->inner > 1 ? ring_both(r, ring_is(r, r->tile, 0), ring_is(r, r->step, 0)) : ring_is(r, r->tile, 0);
+	Cursor all = drive_when(&r->d, first, "arrive");
+	Cursor outer = drive_when(&r->d, ring_below(r, r->turn, r->directions), "kept");
+	ring_do(r, K_WAIT, g->keep, 1, &r->turn);
+	r->d.at = outer;
+	outer = drive_when(&r->d, ring_from(r, r->turn, r->directions), "receive");
+	receive(g, r->turn);
+	r->d.at = outer;
+	r->d.at = all;
+}
+
+static void read_all(const Gather *g, uint32_t refs) {
+	Kernel *k = g->r->k;
+	StmtIds pipelines = kernel_stmts_of(k, K_PIPELINE);
+	for (RefId i = 0; i < refs; i++)
+		if (k->refs.at[i].buffer == g->own)
+			k->refs.at[i].buffer = g->all;
+	for (uint32_t i = 0; i < pipelines.count; i++) {
+		KPipeline *p = kernel_stmt(k, pipelines.at[i])->pipeline;
+		for (uint32_t w = 0; w < p->windows.count; w++)
+			if (p->windows.at[w].of == g->own)
+				p->windows.at[w].of = g->all;
+	}
+}
+
 static void make_buffers(Gather *g) {
 	Travel *r = g->r;
 	Kernel *k = r->k;
 	KBuffer *x = &k->buffers.at[r->whole];
-	size_t length = strlen(x->name), end = length > 4 && strcmp(x->name + length - 4, "_ref") == 0 ? 4 : 0;
+	size_t length = strlen(x->name), end = 0;
+	if (length > 4 && (strcmp(x->name + length - 4, "_ref") == 0 || strcmp(x->name + length - 4, "_hbm") == 0))
+		end = 4;
 	const char *name = arena_printf(k->arena, "%.*s", (int)(length - end), x->name);
 	KBuffer whole = *x;
 	int64_t blocks[KDIM_MAX] = {2}, *part = arena_copy(k->arena, whole.array, whole.rank, sizeof *part);
@@ -166,8 +219,9 @@ static void make_buffers(Gather *g) {
 	                                        .array = whole.array,
 	                                        .name = arena_printf(k->arena, "%s_all", name),
 	                                        .alias = NONE});
-	g->blocks = ring_scratch(r, KSPACE_VMEM, whole.dtype, whole.rank + 1, blocks,
-	                         arena_printf(k->arena, "%s_buf", name));
+	if (!r->in_hbm)
+		g->blocks = ring_scratch(r, KSPACE_VMEM, whole.dtype, whole.rank + 1, blocks,
+		                         arena_printf(k->arena, "%s_buf", name));
 	g->fetched = ring_semaphores(r, KSPACE_DMA, 2, arena_printf(k->arena, "%s_sem", name));
 	g->sent = ring_semaphores(r, KSPACE_DMA, r->directions, "sent_sem");
 	g->came = ring_semaphores(r, KSPACE_DMA, r->turns - r->directions, "came_sem");
@@ -193,10 +247,17 @@ BufferId gather_run(Travel *r) {
 	Gather g = {.r = r, .walk = r->turns * r->tiles};
 	uint32_t refs = r->k->refs.count;
 	make_buffers(&g);
-	g.own_block = define_block(&g, true);
-	g.block = define_block(&g, false);
 	g.own_share = define_share(&g, true);
 	g.share = define_share(&g, false);
+	if (r->in_hbm) {
+		g.keep = define_keep(&g);
+		read_all(&g, refs);
+		start_all(&g);
+		await_share(&g);
+		return g.all;
+	}
+	g.own_block = define_block(&g, true);
+	g.block = define_block(&g, false);
 	IntId at = ring_sum(r, ring_product(r, r->turn, r->tiles), r->tile);
 	at = int_value(r->k, drive_int(&r->d, at, "at", NONE));
 	read_windows(&g, refs, at);
