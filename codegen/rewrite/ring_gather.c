@@ -114,11 +114,15 @@ static void start_all(const Gather *g) {
 	r->d.at = outer;
 }
 
-/* The share of a turn is here; it goes on, once what went that way before has left. */
-static void receive(const Gather *g, IntId turn) {
+static void await_arrival(const Gather *g, IntId turn) {
+	IntId before = int_binary(g->r->k, INT_SUB, turn, ring_number(g->r, g->r->directions));
+	ring_do(g->r, K_WAIT_RECV, g->share, 1, &before);
+}
+
+/* What is here of a turn goes on, once what went that way before has left. */
+static void pass_on(const Gather *g, IntId turn) {
 	Travel *r = g->r;
 	IntId before = int_binary(r->k, INT_SUB, turn, ring_number(r, r->directions));
-	ring_do(r, K_WAIT_RECV, g->share, 1, &before);
 	ring_do(r, K_WAIT_SEND, g->share, 1, &before);
 	if (r->devices == 2)
 		return;
@@ -145,10 +149,13 @@ static void fetch_next(const Gather *g, IntId at) {
 	IntId turn = int_value(k, drive_int(&r->d, ring_quotient(r, next, r->tiles), "next_turn", NONE));
 	Cursor inside = r->d.at;
 	if (r->tiles > 1)
-		drive_when(&r->d, begins, "receive");
-	receive(g, turn);
+		drive_when(&r->d, begins, "arrive");
+	await_arrival(g, turn);
 	r->d.at = inside;
-	ring_do(r, K_START, g->block, 2, (const IntId[]){next, ring_share(r, r->me, turn)});
+	ring_do(r, K_START, g->block, 2, (const IntId[]){next, ring_share(r, r->me, turn)}); /* waited for first */
+	if (r->tiles > 1)
+		drive_when(&r->d, begins, "pass_on");
+	pass_on(g, turn);
 	r->d.at = outer;
 	r->d.at = all;
 }
@@ -171,7 +178,8 @@ static void await_share(const Gather *g) {
 	ring_do(r, K_WAIT, g->keep, 1, &r->turn);
 	r->d.at = outer;
 	outer = drive_when(&r->d, ring_from(r, r->turn, r->directions), "receive");
-	receive(g, r->turn);
+	await_arrival(g, r->turn);
+	pass_on(g, r->turn);
 	r->d.at = outer;
 	r->d.at = all;
 }
