@@ -366,7 +366,8 @@ typedef struct KRing {
 	int64_t devices;    /* along it, at least two */
 	Dtype travels, out; /* scatter: what sums are between devices, and what the finished ones are */
 	const char *why;    /* it cannot be done: why; NULL */
-	BufferId added;     /* done: the output through which others' parts, or sums, came */
+	BufferId added;     /* done: the output through which others' parts, or sums, came, ... */
+	int64_t bytes;      /* ... and VMEM that it takes beside what the kernel took before */
 } KRing;
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */

@@ -250,6 +250,14 @@ static void set_output(const Scatter *s) {
 	x->dtype = r->ring->out;
 }
 
+/* Of a tile in VMEM, where the last two dims are padded to whole registers. */
+static int64_t tile_bytes(uint32_t rank, const int64_t *shape, Dtype dtype) {
+	int64_t bytes = dtype_bits(dtype) / 8, rows = 32 / bytes;
+	for (uint32_t d = 0; d < rank; d++)
+		bytes *= d + 1 == rank ? int_round_up(shape[d], 128) : d + 2 == rank ? int_round_up(shape[d], rows) : shape[d];
+	return bytes;
+}
+
 static void make_buffers(Scatter *s) {
 	Travel *r = s->r;
 	Kernel *k = r->k;
@@ -268,6 +276,7 @@ static void make_buffers(Scatter *s) {
 	                                         .alias = NONE});
 	s->got = ring_scratch(r, KSPACE_VMEM, s->travels, x.rank, x.shape, "got");
 	s->put = ring_scratch(r, KSPACE_VMEM, s->travels, x.rank + 1, put, "going");
+	k->ring->bytes = 3 * tile_bytes(x.rank, x.shape, s->travels);
 	s->fetched = ring_semaphores(r, KSPACE_DMA, 1, "fetched_sem");
 	s->sent = ring_semaphores(r, KSPACE_DMA, 2, "sent_sem");
 	s->came = ring_semaphores(r, KSPACE_DMA, 2 * r->directions, "came_sem");

@@ -100,14 +100,20 @@ void ring_ask(const KProgram *p) {
 
 bool ring_answered(const Compilation *c, const KProgram *p) {
 	const Sharding *s = p->sharding;
-	if (!s || !s->ring.inside || p->kernels.at[0]->mesh_axis)
-		return true;
 	const KRing *ring = p->kernels.at[0]->ring;
-	if (ring && !ring->why) /* the rewrite is not among those that are asked for */
+	if (!s || !s->ring.inside || (ring && !ring->why)) /* the rewrite is not among those that are asked for */
 		return true;
+	const char *why = ring ? ring->why : "one kernel must take one array as it is given, or give one as it is returned";
+	int64_t most = c->module->target->vmem_bytes;
+	if (p->kernels.at[0]->mesh_axis && p->vmem_bytes <= most) {
+		p->kernels.at[0]->vmem_limit = int_min(p->kernels.at[0]->vmem_limit, most);
+		return true;
+	}
+	if (p->kernels.at[0]->mesh_axis)
+		why = arena_printf(p->arena, "with what travels it needs %lld bytes of VMEM, and there are %lld",
+		                   (long long)p->vmem_bytes, (long long)most);
 	diag_error(c->diag, (Place){.source = c->module->source}, "kernel-ring",
 	           "--ring wrapper moves it between launches", "the kernel cannot move %s along %s: %s",
-	           s->ring.names.at[0], s->mesh.axis[s->ring.axis].name,
-	           ring ? ring->why : "one kernel must take one array as it is given, or give one as it is returned");
+	           s->ring.names.at[0], s->mesh.axis[s->ring.axis].name, why);
 	return false;
 }
