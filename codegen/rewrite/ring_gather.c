@@ -19,6 +19,7 @@ typedef struct Gather {
 	Travel *r;
 	BufferId own, all, blocks, fetched, sent, came; /* arrays, windows, semaphores */
 	FunctionId own_block, block, own_share, share;  /* copies: of the number of a tile; of a turn */
+	FunctionId fetched_block;                       /* of any of these blocks what waits for it */
 	FunctionId keep;                                /* of an own share into the array of all */
 	int64_t walk;                                   /* tiles of all turns */
 } Gather;
@@ -63,6 +64,18 @@ static FunctionId define_block(const Gather *g, bool own) {
 	IntId slot = ring_rest(r, p[0], 2);
 	KArg args[] = {rows(g, own ? g->own : g->all, ring_product(r, tile, r->block), r->block),
 	               ring_at(r, g->blocks, slot), ring_at(r, g->fetched, slot)};
+	ring_return(r, K_COPY, 3, args, outer);
+	return f;
+}
+
+/* Waiting asks for as many bytes, wherever they came from. */
+static FunctionId define_fetched(const Gather *g) {
+	Travel *r = g->r;
+	Cursor outer;
+	IntId at;
+	FunctionId f = ring_define(r, "fetched", 1, (const char *const[]){"i"}, &at, &outer);
+	KArg block = ring_at(r, g->blocks, ring_rest(r, at, 2));
+	KArg args[] = {block, block, ring_at(r, g->fetched, ring_rest(r, at, 2))};
 	ring_return(r, K_COPY, 3, args, outer);
 	return f;
 }
@@ -165,7 +178,7 @@ static void wait_block(const Gather *g, IntId at) {
 	Cursor outer = r->d.at;
 	if (r->inner > 1)
 		drive_when(&r->d, ring_is(r, r->step, 0), "wait");
-	ring_do(r, K_WAIT, g->block, 2, (const IntId[]){at, ring_number(r, 0)});
+	ring_do(r, K_WAIT, g->fetched_block, 1, &at);
 	r->d.at = outer;
 }
 
@@ -266,6 +279,7 @@ BufferId gather_run(Travel *r) {
 	}
 	g.own_block = define_block(&g, true);
 	g.block = define_block(&g, false);
+	g.fetched_block = define_fetched(&g);
 	IntId at = ring_sum(r, ring_product(r, r->turn, r->tiles), r->tile);
 	at = int_value(r->k, drive_int(&r->d, at, "at", NONE));
 	read_windows(&g, refs, at);

@@ -127,12 +127,12 @@ def test_sums_that_travel_in_bfloat16(tmp_path):
     text = pallasc.shard(
         matmul(*sizes, [16, 128, 128]), {"ring": 4}, {"tile_k": "ring"}
     ).kernel.replace("  vmem_limit", "  ring scatter out_ref ring 4 of float32 in bfloat16\n  vmem_limit")
-    narrow = kit.compiled(text)
+    narrow = rewritten(text)
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(s).astype(BF16) for s in [(128, 512), (512, 256)])
     expected = x.astype(float) @ y.astype(float)
     parts = [np.split(x, 4, 1), np.split(y, 4, 0)]
-    (found,) = execute.run(narrow.kernel, *(np.stack(part) for part in parts))
+    (found,) = execute.run(narrow, *(np.stack(part) for part in parts))
     found = found.reshape(128, 256)
     most = abs(x.astype(float)) @ abs(y.astype(float))
     error = abs(found - expected)
@@ -284,7 +284,7 @@ def test_schedule():
     They are waited for before the matmuls of the next step: nothing is between the two.
     """
     module = gathered(4, 2048, 1024, 1024, [256, 256, 1024])
-    found, _ = run.compiled(module.source, "v6e")
+    found, _ = run.compiled(module, "v6e")
     (kernel,) = [x for x in found["kernels"].values() if "hbm-to-hbm" in x["schedule"]]
     lines = kernel["schedule"].splitlines()
 
