@@ -27,11 +27,12 @@ typedef struct Cut {
 typedef struct Parted {
 	uint32_t rank;
 	Cut dim[RANK_MAX];
-	Cut sum;           /* each device has a part of the sum, to be added up along these axes ... */
-	Dtype dtype;       /* ... and is then of this dtype */
-	bool moves;        /* it is one of Ring.arrays */
-	bool part_sum;     /* the steps of a ring have parts of the sum */
-	uint32_t part_dim; /* in which a step of a ring takes or gives a part of it; NONE: all of it */
+	int64_t size[RANK_MAX]; /* of the whole array: of inputs, and of what is returned */
+	Cut sum;                /* each device has a part of the sum, to be added up along these axes ... */
+	Dtype dtype;            /* ... and is then of this dtype */
+	bool moves;             /* it is one of Ring.arrays */
+	bool part_sum;          /* the steps of a ring have parts of the sum */
+	uint32_t part_dim;      /* in which a step of a ring takes or gives a part of it; NONE: all of it */
 } Parted;
 
 typedef enum RingKind {
@@ -45,6 +46,7 @@ typedef struct Ring {
 	RingKind kind;
 	uint8_t axis;            /* of the mesh */
 	uint8_t steps;           /* the axis behind the mesh's own: a cut along it is a cut in time */
+	BlockId block;           /* which is cut so; NONE: the compiler chooses */
 	bool plain;              /* RING_SCATTER: one step, and a psum_scatter ... */
 	const char *why;         /* ... as this is against more; NULL */
 	VEC(TensorId) arrays;    /* inputs, or what is returned, ... */
@@ -64,8 +66,10 @@ typedef struct ShardRequest {
 	const char *mesh; /* "data=2,model=4" */
 	const char
 		*blocks; /* "tile_m=data,tile_n=model+data": what is cut along which axes; NULL: the compiler chooses */
-	const char *gather;  /* "x=model": inputs whose parts travel round an axis's devices; NULL */
-	const char *scatter; /* "out=model": sums over an axis's devices, of which each keeps a part; NULL */
+	const char
+		*gather; /* "x=model", "x=model:tile_k": inputs whose parts, of a block, travel round devices; NULL */
+	const char *scatter; /* "out=model", "out=model:tile_m": sums over an axis's devices, of which each keeps a
+	                        part; NULL */
 } ShardRequest;
 
 /* mesh.c: NULL, or what is wrong with the text in one line. */
