@@ -12,6 +12,7 @@ import pallasc
 import pytest
 from pallasc import aot, chips
 from test_shard import devices, small
+from test_whole_commands import command
 
 HERE = Path(__file__).resolve().parent
 
@@ -104,6 +105,20 @@ def test_scatter_of_a_kernel_that_is_not_cut(tmp_path):
     assert module.info["sharding"]["outputs"] == [["k"]]
     assert "_ring_sum" not in module.source
     assert re.search(r'psum_scatter\(\s*outputs, "k", scatter_dimension=0,', module.source)
+
+
+def test_check_of_the_whole():
+    """A bias and an activation, of each step's rows; whole arrays go in and come out."""
+    options = ["--mesh", "data=2,model=2", "--gather", "x=model"]
+    status, out, err = command("check", kit.path("matmul_bias_gelu"), *options)
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0].endswith(
+        ": x bfloat16[256, 512], y bfloat16[512, 384], bias bfloat16[384]"
+    )
+    assert out.splitlines()[-1] == "PASS"
+    status, _, err = command("check", kit.path("matmul_1024"), *options, "--gather", "x=data")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--gather: an array stands twice" in err
 
 
 # ---- what is said ------------------------------------------------------------------------------
