@@ -31,7 +31,20 @@ static void put_info(Text *out, const Mesh *mesh, const char *key, const Parted 
 	text_put(out, "]");
 }
 
-/* "gather": {"x": "model"}: as it was asked for. */
+/* Of whole arrays. */
+static void put_shapes(Text *out, const char *key, const Parted *list, uint32_t count) {
+	text_printf(out, "\"%s\": [", key);
+	for (uint32_t i = 0; i < count; i++) {
+		text_put(out, i ? ", [" : "[");
+		for (uint32_t d = 0; d < list[i].rank; d++)
+			text_printf(out, d ? ", %lld" : "%lld", (long long)list[i].size[d]);
+		text_put(out, "]");
+	}
+	text_put(out, "]");
+}
+
+/* "gather": {"x": "model"}: as it was asked for. A step's arrays and their specs do not say how large whole ones are.
+ */
 static void put_ring_info(Text *out, const Sharding *s) {
 	if (s->ring.kind == RING_NONE)
 		return;
@@ -39,6 +52,10 @@ static void put_ring_info(Text *out, const Sharding *s) {
 	for (uint32_t i = 0; i < s->ring.arrays.count; i++)
 		text_printf(out, i ? ", \"%s\": \"%s\"" : "\"%s\": \"%s\"", s->ring.names.at[i],
 		            s->mesh.axis[s->ring.axis].name);
+	text_put(out, "}, \"shapes\": {");
+	put_shapes(out, "inputs", s->inputs.at, s->inputs.count);
+	text_put(out, ", ");
+	put_shapes(out, "outputs", s->outputs.at, s->outputs.count);
 	text_put(out, "}");
 	if (s->ring.inside)
 		text_put(out, ", \"ring\": \"kernel\"");

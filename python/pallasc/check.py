@@ -38,7 +38,7 @@ def main(argv):
     budget = {"vmem": options.vmem, "vmem_margin": options.vmem_margin}
     chip = target_text(options.target)
     sizes = dict(options.size)
-    split = {"mesh": options.mesh, "shard": _cuts(options)}
+    split = {"mesh": options.mesh, **_split(options)}
     module = compile_graph(text, given, chip, sizes=sizes, adapt=options.adapt, **budget, **split)
     if options.mesh:
         mesh.simulate_devices(module.info)
@@ -62,14 +62,16 @@ def main(argv):
     return 0 if good else 1
 
 
-def _cuts(options):
-    """{block: axes} of --shard."""
-    cuts = dict(options.shard)
-    if cuts and not options.mesh:
-        raise UsageError("--shard: there is no --mesh")
-    if len(cuts) < len(options.shard):
-        raise UsageError("--shard: a block stands twice: give its axes as BLOCK=AXIS+AXIS")
-    return cuts
+def _split(options):
+    """What --shard, --gather and --scatter say, for `compile`."""
+    asked = {"shard": options.shard, "gather": options.gather, "scatter": options.scatter}
+    for name, pairs in asked.items():
+        if pairs and not options.mesh:
+            raise UsageError(f"--{name}: there is no --mesh")
+        if len(dict(pairs)) < len(pairs):
+            how = "a block stands twice: give its axes as BLOCK=AXIS+AXIS"
+            raise UsageError(f"--{name}: {how if name == 'shard' else 'an array stands twice'}")
+    return {name: dict(pairs) for name, pairs in asked.items()}
 
 
 def _check_points(module, graph, options, config):

@@ -1,6 +1,7 @@
 """What the commands share: argument parsing, reading options, tables and numbers for people."""
 
 import argparse
+import functools
 import json
 import os
 from pathlib import Path
@@ -103,18 +104,26 @@ def add_size_option(parser, about="a named size over the graph's own; repeatable
 
 
 def add_mesh_options(parser):
-    """--mesh and --shard, as `pallasc` takes them: {axis: devices}, and {block: axes}."""
+    """--mesh, --shard and what travels, as `pallasc` takes them.
+
+    Of --mesh {axis: devices}, of each other one a list of pairs: (block, axes), (array, axis).
+    """
     parser.add_argument(
         "--mesh", type=_axes, metavar="AXIS=N,...", help="split it over a mesh of so many devices"
     )
-    parser.add_argument(
-        "--shard",
-        type=_cut,
-        action="append",
-        default=[],
-        metavar="BLOCK=AXIS",
-        help="what an axis cuts; repeatable",
-    )
+    for option, what, does in (
+        ("--shard", "BLOCK", "what an axis cuts"),
+        ("--gather", "ARRAY", "an input whose parts travel round its devices"),
+        ("--scatter", "ARRAY", "a sum over its devices that is left in parts"),
+    ):
+        parser.add_argument(
+            option,
+            type=functools.partial(_cut, what),
+            action="append",
+            default=[],
+            metavar=f"{what}=AXIS",
+            help=f"{does}; repeatable",
+        )
 
 
 def _axes(text):
@@ -122,12 +131,12 @@ def _axes(text):
     return dict(_named_size(word, "AXIS=DEVICES") for word in text.split(","))
 
 
-def _cut(text):
-    """(block, axes) of BLOCK=AXIS or BLOCK=AXIS+AXIS."""
-    block, equals, axes = text.partition("=")
-    if not equals or not block or not axes:
-        raise argparse.ArgumentTypeError(f"expected BLOCK=AXIS, found '{text}'")
-    return block, axes
+def _cut(what, text):
+    """(block, axes) of BLOCK=AXIS or BLOCK=AXIS+AXIS, or (array, axis)."""
+    name, equals, axes = text.partition("=")
+    if not equals or not name or not axes:
+        raise argparse.ArgumentTypeError(f"expected {what}=AXIS, found '{text}'")
+    return name, axes
 
 
 def _named_size(text, form="NAME=SIZE"):

@@ -43,8 +43,14 @@ def _specs(info, key):
     return [[*axes(info)] if entry.get("shape") else [] for entry in info[key]]
 
 
+def _shapes(info, key):
+    """The shapes of whole arrays, of KERNEL_INFO's `inputs` or `outputs`."""
+    if shapes := info.get("sharding", {}).get("shapes"):
+        return shapes[key]
+    return [_whole(info, *of) for of in zip(info[key], _specs(info, key), strict=True)]
+
+
 def _whole(info, entry, spec):
-    """The shape of a whole array, of an entry of KERNEL_INFO."""
     shape = list(entry.get("shape", ()))
     for dim, named in enumerate(spec):
         along = [named] if isinstance(named, str) else named or ()
@@ -56,8 +62,8 @@ def whole_info(info):
     """KERNEL_INFO with the shapes of whole arrays."""
     inputs, outputs = (
         [
-            {**entry, "shape": _whole(info, entry, spec)}
-            for entry, spec in zip(info[key], _specs(info, key), strict=True)
+            {**entry, "shape": shape}
+            for entry, shape in zip(info[key], _shapes(info, key), strict=True)
         ]
         for key in ("inputs", "outputs")
     )

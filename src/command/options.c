@@ -493,10 +493,9 @@ const char *options_help(void) {
 	       "  --size NAME=SIZE      a named size over the graph's own; repeatable\n"
 	       "  --sizes NAME=A,B,...  one module for several, by its arguments' shapes; combinations\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
-	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts\n"
-	       "                        --gather ARRAY=AXIS: an input's parts travel round a ring;\n"
-	       "                        --scatter ARRAY=AXIS: a sum over the devices is left in parts;\n"
-	       "                        --ring wrapper|kernel|auto: what moves them; default wrapper\n"
+	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts;\n"
+	       "                        parts travel: --gather INPUT=AXIS, sums: --scatter OUTPUT=AXIS,\n"
+	       "                        moved by the wrapper, or by --ring=kernel, --ring=auto\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
 	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"
@@ -521,8 +520,7 @@ const char *options_help(void) {
 	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
 	       "  --color=WHEN          auto (default), always or never; and -v, --version, --help\n"
 	       "\n"
-	       "Exit status: 0 done; 1 the graph or configuration is refused; 2 wrong usage;\n"
-	       "3 cannot read or write.\n"
+	       "Exit status: 0 done; 1 graph or settings refused; 2 wrong usage; 3 cannot read or write.\n"
 	       "\n"
 	       "  pallasc attention.json --set block_sizes=[1,256,512] --explain -o attention.py\n";
 }

@@ -22,6 +22,8 @@ typedef struct Cuts {
 bool cuts_refuse(Cuts *c, NodeId at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The block whose position an index entry is: of a whole tile, or of a grid that takes one position at a time. */
 BlockId entry_block(const Module *m, const Arg *entry);
+/* The block of this name, or symbol; NULL, or that there is none. */
+const char *block_named(const Module *m, const char *name, BlockId *found);
 /* The index list of a load, store or atomic. */
 static inline const Arg *access_index(const Module *m, NodeId n) { return node_arg(m, n, 1); }
 static inline bool cut_is(const Cut *x, const Cut *y) {

@@ -40,7 +40,45 @@ bool ring_moves(const Ring *ring, TensorId t) {
 	return any;
 }
 
-/* x=model; NULL, or what is wrong with it. */
+static const char *blocks_text(const Module *m) {
+	Text out;
+	text_init(&out, m->arena);
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		text_printf(&out, b ? ", %s" : "%s", m->blocks.at[b].name);
+	return out.at ? out.at : "none";
+}
+
+const char *block_named(const Module *m, const char *name, BlockId *found) {
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (strcmp(m->blocks.at[b].name, name) == 0 || strcmp(m->blocks.at[b].symbol, name) == 0) {
+			*found = b;
+			return NULL;
+		}
+	return arena_printf(m->arena, "there is no block '%s'; there are: %s", name, blocks_text(m));
+}
+
+/* Behind ARRAY=, AXIS or AXIS:BLOCK. */
+static const char *read_axis(const Module *m, const Mesh *mesh, const char *text, Ring *ring) {
+	size_t length = strcspn(text, ":");
+	uint32_t axis = mesh_axis(mesh, text, length);
+	BlockId block = NONE;
+	const char *error = text[length] ? block_named(m, text + length + 1, &block) : NULL;
+	if (error)
+		return error;
+	if (axis == NONE)
+		return arena_printf(m->arena, "the mesh has no axis '%.*s'", (int)length, text);
+	if (ring->arrays.count && ring->axis != axis)
+		return arena_printf(m->arena, "there is one ring, along %s or along %s", mesh->axis[ring->axis].name,
+		                    mesh->axis[axis].name);
+	if (ring->block != NONE && block != NONE && ring->block != block)
+		return arena_printf(m->arena, "a step is a part of %s or of %s", m->blocks.at[ring->block].name,
+		                    m->blocks.at[block].name);
+	ring->axis = (uint8_t)axis;
+	ring->block = block == NONE ? ring->block : block;
+	return NULL;
+}
+
+/* x=model or x=model:tile_k; NULL, or what is wrong with it. */
 static const char *read_array(const Module *m, const Mesh *mesh, const char *word, Ring *ring) {
 	Arena *a = m->arena;
 	const char *equals = strchr(word, '=');
@@ -56,20 +94,16 @@ static const char *read_array(const Module *m, const Mesh *mesh, const char *wor
 		                    ring->kind == RING_GATHER ? "input" : "output", name, names_of(m, ring->kind));
 	if (ring_moves(ring, found))
 		return arena_printf(a, "%s stands twice", name);
-	uint32_t axis = mesh_axis(mesh, equals + 1, strlen(equals + 1));
-	if (axis == NONE)
-		return arena_printf(a, "the mesh has no axis '%s'", equals + 1);
-	if (ring->arrays.count && ring->axis != axis)
-		return arena_printf(a, "there is one ring, along %s or along %s", mesh->axis[ring->axis].name,
-		                    mesh->axis[axis].name);
-	ring->axis = (uint8_t)axis;
+	const char *error = read_axis(m, mesh, equals + 1, ring);
+	if (error)
+		return error;
 	vec_push(a, &ring->arrays, found);
 	vec_push(a, &ring->names, name);
 	return NULL;
 }
 
 const char *ring_read(const Module *m, Mesh *mesh, const ShardRequest *request, Ring *ring) {
-	*ring = (Ring){.steps = (uint8_t)mesh->count};
+	*ring = (Ring){.steps = (uint8_t)mesh->count, .block = NONE};
 	if (request->gather && request->scatter)
 		return "either inputs are gathered or an output is scattered: there is one ring";
 	const char *text = request->gather ? request->gather : request->scatter;
@@ -147,11 +181,15 @@ static bool check_gather(Cuts *c) {
 	return true;
 }
 
+static const ExprId *return_shape(const Module *m, uint32_t r) {
+	const Return *ret = &m->returns.at[r];
+	return ret->has_shape ? ret->shape : m->tensors.at[ret->tensor].shape;
+}
+
 /* The first dim of an output's part on a device that the axis's devices can share equally; NONE. */
 static uint32_t even_dim(const Cuts *c, uint32_t r) {
-	const Return *ret = &c->m->returns.at[r];
 	const Parted *out = &c->returned[r];
-	const ExprId *shape = ret->has_shape ? ret->shape : c->m->tensors.at[ret->tensor].shape;
+	const ExprId *shape = return_shape(c->m, r);
 	for (uint32_t d = 0; d < out->rank; d++) {
 		int64_t size = c->m->exprs.at[shape[d]].value / cut_parts(c->mesh, &out->dim[d]);
 		if (size % c->mesh->axis[c->ring->axis].devices == 0)
@@ -179,22 +217,27 @@ static bool check_scatter(Cuts *c) {
 	return true;
 }
 
+const char *ring_nothing(const Module *m, const Ring *ring) {
+	Text out;
+	text_init(&out, m->arena);
+	if (ring->block == NONE)
+		text_put(&out, "no block but those that the axis cuts goes over a dim of ");
+	else
+		text_printf(&out, "%s goes over no dim of ", m->blocks.at[ring->block].name);
+	for (uint32_t i = 0; i < ring->arrays.count; i++)
+		text_printf(&out, i ? " and %s" : "%s", m->tensors.at[ring->arrays.at[i]].name);
+	return out.at;
+}
+
 bool ring_check(Cuts *c) {
+	if (c->ring->kind != RING_NONE && !c->ring->plain && !ring_reaches(c))
+		return cuts_refuse(c, NONE, "%s", ring_nothing(c->m, c->ring));
 	switch (c->ring->kind) {
 	case RING_GATHER: return check_gather(c);
 	case RING_SCATTER: return check_scatter(c);
 	case RING_NONE: break;
 	}
 	return true;
-}
-
-const char *ring_nothing(const Module *m, const Ring *ring) {
-	Text out;
-	text_init(&out, m->arena);
-	text_put(&out, "no block but those that the axis cuts goes over a dim of ");
-	for (uint32_t i = 0; i < ring->arrays.count; i++)
-		text_printf(&out, i ? " and %s" : "%s", m->tensors.at[ring->arrays.at[i]].name);
-	return out.at;
 }
 
 void ring_explain(const Cuts *c, Sharding *s) {
@@ -219,9 +262,11 @@ void ring_explain(const Cuts *c, Sharding *s) {
 /* ---- how arrays lie ---------------------------------------------------------------------------------------------- */
 
 /* As it lies on the mesh: its parts along the ring are its devices', or it is whole. */
-static Parted laid(const Cuts *c, TensorId t, const Parted *cut, uint32_t plain_dim) {
+static Parted laid(const Cuts *c, TensorId t, const ExprId *shape, const Parted *cut, uint32_t plain_dim) {
 	const Ring *ring = c->ring;
 	Parted p = *cut;
+	for (uint32_t d = 0; d < p.rank; d++)
+		p.size[d] = c->m->exprs.at[shape[d]].value;
 	p.part_dim = NONE;
 	if (ring->kind == RING_NONE)
 		return p;
@@ -262,8 +307,8 @@ void ring_forget_steps(Cuts *c) {
 		forget_steps(c, &c->returned[r]);
 }
 
-Parted ring_input(const Cuts *c, TensorId t) { return laid(c, t, &c->tensor[t], NONE); }
+Parted ring_input(const Cuts *c, TensorId t) { return laid(c, t, c->m->tensors.at[t].shape, &c->tensor[t], NONE); }
 
 Parted ring_output(const Cuts *c, uint32_t r) {
-	return laid(c, c->m->returns.at[r].tensor, &c->returned[r], even_dim(c, r));
+	return laid(c, c->m->returns.at[r].tensor, return_shape(c->m, r), &c->returned[r], even_dim(c, r));
 }

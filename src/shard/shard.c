@@ -26,25 +26,44 @@ static int64_t devices_of(const Cuts *c, const Cut *cut) {
 	return cut_parts(c->mesh, &in_space);
 }
 
-/* Bytes that go between devices, on one of them, and bytes of its arrays. */
-static void count_bytes(const Cuts *c, double *sent, double *held) {
+/* Bytes, on one device. */
+typedef struct Cost {
+	double sent;  /* to others, and as many got */
+	double held;  /* of its arrays */
+	double taken; /* of inputs that it has, and of which steps take parts */
+} Cost;
+
+static Cost cost_of(const Cuts *c) {
+	Cost all = {0};
 	double ring = c->ring->kind == RING_NONE ? 1 : (double)c->mesh->axis[c->ring->axis].devices;
-	*sent = *held = 0;
 	for (TensorId t = 0; t < c->m->tensors.count; t++) {
 		const Tensor *x = &c->m->tensors.at[t];
 		double bytes = (double)dtype_bits(c->tensor[t].dtype) / 8;
-		for (uint32_t d = 0; d < x->rank; d++)
+		bool steps = false;
+		for (uint32_t d = 0; d < x->rank; d++) {
 			bytes *=
 				(double)c->m->exprs.at[x->shape[d]].value / (double)devices_of(c, &c->tensor[t].dim[d]);
+			steps = steps || cut_has(&c->tensor[t].dim[d], c->ring->steps);
+		}
 		double parts = (double)devices_of(c, &c->tensor[t].sum);
 		if (ring_moves(c->ring, t)) {
 			bytes /= ring;
 			parts /= c->ring->kind == RING_SCATTER ? ring : 1;
-			*sent += bytes * (ring - 1); /* all but one's own part comes by, or goes there */
-		}
-		*held += is_host_array(x) ? bytes : 0;
-		*sent += 2 * bytes * (parts - 1) / parts; /* an all-reduce: all but one's own part, there and back */
+			all.sent += bytes * (ring - 1); /* all but one's own part comes by, or goes there */
+		} else if (x->role == ROLE_INPUT && steps)
+			all.taken += bytes;
+		all.held += is_host_array(x) ? bytes : 0;
+		all.sent += 2 * bytes * (parts - 1) / parts; /* an all-reduce: all but one's own part, there and back */
 	}
+	return all;
+}
+
+static bool is_cheaper(const Cost *x, const Cost *y) {
+	if (x->sent < y->sent || x->sent > y->sent)
+		return x->sent < y->sent;
+	if (x->held < y->held || x->held > y->held)
+		return x->held < y->held;
+	return x->taken < y->taken;
 }
 
 enum { TRIES = 4096 };
@@ -56,7 +75,7 @@ typedef struct Search {
 	bool *given;     /* by axis: a user says what it cuts */
 	Cut *now, *best; /* by BlockId */
 	bool any;
-	double sent, held;
+	Cost cost;
 	uint32_t left; /* tries */
 	Text why;      /* of the first axis that cuts nothing */
 	NodeId at;     /* whose fault it is; NONE */
@@ -79,7 +98,10 @@ static void note_why(Search *s, const Cuts *c, bool rings) {
 
 /* A step is a part of what a device does: no axis cuts a block both ways. */
 static bool may_cut(const Search *s, BlockId b, uint32_t axis) {
-	return block_iterated(s->m, b) && (axis < s->s->mesh.count || !cut_has(&s->now[b], s->s->ring.axis));
+	const Ring *ring = &s->s->ring;
+	bool may =
+		axis < s->s->mesh.count || (ring->block == NONE ? !cut_has(&s->now[b], ring->axis) : b == ring->block);
+	return may && block_iterated(s->m, b);
 }
 
 /* Cuts blocks along the axes from `axis` on, in all ways; the first of equal ones stays. */
@@ -98,13 +120,11 @@ static void try_axes(Search *s, uint32_t axis) {
 	if (!ok)
 		return;
 	if (axis == s->axes) {
-		double sent, held;
-		count_bytes(&c, &sent, &held);
-		if (s->any && (sent > s->sent || (sent >= s->sent && held >= s->held)))
+		Cost cost = cost_of(&c);
+		if (s->any && !is_cheaper(&cost, &s->cost))
 			return;
 		s->any = true;
-		s->sent = sent;
-		s->held = held;
+		s->cost = cost;
 		memcpy(s->best, s->now, s->m->blocks.count * sizeof *s->best);
 		return;
 	}
@@ -127,21 +147,6 @@ static bool refuse(Diag *d, Place at, const char *why) {
 	return false;
 }
 
-static BlockId block_named(const Module *m, const char *name) {
-	for (BlockId b = 0; b < m->blocks.count; b++)
-		if (strcmp(m->blocks.at[b].name, name) == 0 || strcmp(m->blocks.at[b].symbol, name) == 0)
-			return b;
-	return NONE;
-}
-
-static const char *blocks_text(const Module *m) {
-	Text out;
-	text_init(&out, m->arena);
-	for (BlockId b = 0; b < m->blocks.count; b++)
-		text_printf(&out, b ? ", %s" : "%s", m->blocks.at[b].name);
-	return out.at ? out.at : "none";
-}
-
 /* tile_m=data or tile_m=data+model; NULL, or what is wrong with it. */
 static const char *read_block(Search *s, const char *word) {
 	Arena *a = s->m->arena;
@@ -149,9 +154,10 @@ static const char *read_block(Search *s, const char *word) {
 	if (!equals || equals == word)
 		return arena_printf(a, "expected BLOCK=AXIS, found '%s'", word);
 	const char *name = arena_printf(a, "%.*s", (int)(equals - word), word);
-	BlockId b = block_named(s->m, name);
-	if (b == NONE)
-		return arena_printf(a, "there is no block '%s'; there are: %s", name, blocks_text(s->m));
+	BlockId b = NONE;
+	const char *error = block_named(s->m, name, &b);
+	if (error)
+		return error;
 	for (const char *at = equals + 1;; at++) {
 		size_t n = strcspn(at, "+");
 		uint32_t axis = mesh_axis(&s->s->mesh, at, n);
@@ -274,8 +280,8 @@ static void explain(const Cuts *c, const Search *found, Sharding *s) {
 	}
 	ring_explain(c, s);
 	vec_push(c->a, &s->remarks,
-	         arena_printf(c->a, "a device sends and gets %.0f bytes, and holds %.0f of arrays", found->sent,
-	                      found->held));
+	         arena_printf(c->a, "a device sends and gets %.0f bytes, and holds %.0f of arrays", found->cost.sent,
+	                      found->cost.held));
 }
 
 /* Sizes that are not known yet cannot be divided. */

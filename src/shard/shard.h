@@ -27,11 +27,12 @@ typedef struct Cut {
 typedef struct Parted {
 	uint32_t rank;
 	Cut dim[RANK_MAX];
-	Cut sum;           /* each device has a part of the sum, to be added up along these axes ... */
-	Dtype dtype;       /* ... and is then of this dtype */
-	bool moves;        /* it is one of Ring.arrays */
-	bool part_sum;     /* the steps of a ring have parts of the sum */
-	uint32_t part_dim; /* in which a step of a ring takes or gives a part of it; NONE: all of it */
+	int64_t size[RANK_MAX]; /* of the whole array: of inputs, and of what is returned */
+	Cut sum;                /* each device has a part of the sum, to be added up along these axes ... */
+	Dtype dtype;            /* ... and is then of this dtype */
+	bool moves;             /* it is one of Ring.arrays */
+	bool part_sum;          /* the steps of a ring have parts of the sum */
+	uint32_t part_dim;      /* in which a step of a ring takes or gives a part of it; NONE: all of it */
 } Parted;
 
 typedef enum RingKind {
@@ -49,6 +50,7 @@ typedef struct Ring {
 	uint8_t axis;            /* of the mesh */
 	uint8_t steps;           /* the axis behind the mesh's own: a cut along it is a cut in time */
 	bool inside;             /* copies between devices are the kernel's: there are no steps */
+	BlockId block;           /* which is cut so; NONE: the compiler chooses */
 	bool plain;              /* RING_SCATTER: one step, and a psum_scatter ... */
 	const char *why;         /* ... as this is against more; NULL */
 	VEC(TensorId) arrays;    /* inputs, or what is returned, ... */
@@ -68,9 +70,11 @@ typedef struct ShardRequest {
 	const char *mesh; /* "data=2,model=4" */
 	const char
 		*blocks; /* "tile_m=data,tile_n=model+data": what is cut along which axes; NULL: the compiler chooses */
-	const char *gather;  /* "x=model": inputs whose parts travel round an axis's devices; NULL */
-	const char *scatter; /* "out=model": sums over an axis's devices, of which each keeps a part; NULL */
-	RingWay way;         /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
+	const char
+		*gather; /* "x=model", "x=model:tile_k": inputs whose parts, of a block, travel round devices; NULL */
+	const char *scatter; /* "out=model", "out=model:tile_m": sums over an axis's devices, of which each keeps a
+	                        part; NULL */
+	RingWay way; /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
 } ShardRequest;
 
 /* ring.c: "wrapper", "kernel" or "auto"; false: it is none of them. */
