@@ -9,7 +9,7 @@ import functools
 from .errors import UsageError
 
 
-def experts(kernel, mesh, axis, tokens=(), capacity=None, parts=1):
+def experts(kernel, mesh, axis, tokens=(), capacity=None):
     """A function of whole arrays that gives each token the weighted sum of its experts' outputs.
 
     Where `axis` is one of `tokens`, a token's rows go to the devices of its experts and back
@@ -26,8 +26,6 @@ def experts(kernel, mesh, axis, tokens=(), capacity=None, parts=1):
       tokens: the axis or axes along which the tokens are cut; (): each device has them all.
       capacity: R, the rows that a device computes at once; None: as many as could all be its own.
         What is above it counts as 0.
-      parts: how many parts the tokens of a device are computed in, one after the other: what one
-        part's devices exchange may go on while another is computed.
 
     Returns:
       f(x, chosen, weight, *weights, interpret=False): x [T, D], the experts of each token, int32
@@ -42,17 +40,13 @@ def experts(kernel, mesh, axis, tokens=(), capacity=None, parts=1):
     for name in (axis, *cut):
         if name not in mesh.shape:
             raise UsageError(f"experts: the mesh has no axis {name!r}: {', '.join(mesh.shape)}")
-    of_part = _exchanged if axis in cut else _summed
+    layer = _exchanged if axis in cut else _summed
     rows, spread = jax.sharding.PartitionSpec(cut), jax.sharding.PartitionSpec(axis)
 
     def of_one_device(x, chosen, weight, *weights, interpret):
-        if x.shape[0] % parts:
-            raise ValueError(f"experts: {x.shape[0]} tokens of a device are no {parts} equal parts")
         run = functools.partial(_grouped, functools.partial(kernel, interpret=interpret), weights)
         there = _Axis(axis, mesh.shape[axis], weights[0].shape[0], bool(interpret))
-        pieces = zip(*(jax.numpy.split(a, parts) for a in (x, chosen, weight)), strict=True)
-        found = [of_part(run, there, capacity, *piece) for piece in pieces]
-        return jax.numpy.concatenate(found).astype(x.dtype)
+        return layer(run, there, capacity, x, chosen, weight).astype(x.dtype)
 
     @functools.partial(jax.jit, static_argnames=("interpret",))
     def whole(x, chosen, weight, *weights, interpret=False):
