@@ -259,6 +259,7 @@ def test_options():
         "outputs": [[None, "ring"]],
         "gather": {"x": "ring"},
         "ring": "kernel",
+        "shapes": {"inputs": [[128, 256], [256, 512]], "outputs": [[128, 512]]},
     }
 
 
